@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "core/base/error.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+static void clean(char *s)
+{
+    for (; *s; s++)
+        if ((unsigned char)*s < 0x20 || *s == 0x7f)
+            *s = '?';
+}
+
+yk_status yk__fail(yk_error *err, yk_status status, const char *fmt, ...)
+{
+    va_list ap;
+    err->status = status == YK_OK ? YK_E_INTERNAL : status;
+    va_start(ap, fmt);
+    vsnprintf(err->text, sizeof err->text, fmt, ap);
+    va_end(ap);
+    clean(err->text);
+    return err->status;
+}
+
+yk_status yk__fail_in(yk_error *err, const char *fmt, ...)
+{
+    char prefix[256], rest[YK_ERROR_TEXT];
+    va_list ap;
+    size_t n;
+    va_start(ap, fmt);
+    vsnprintf(prefix, sizeof prefix, fmt, ap);
+    va_end(ap);
+    clean(prefix);
+    memcpy(rest, err->text, sizeof rest);
+    n = strlen(prefix);
+    memcpy(err->text, prefix, n);
+    snprintf(err->text + n, sizeof err->text - n, ": %s", rest);
+    return err->status;
+}
+
+yk_status yk__fail_mem(yk_error *err, unsigned long long bytes, const char *what)
+{
+    return yk__fail(err, YK_E_MEM, "out of memory (%llu bytes for %s)", bytes, what);
+}
+
+const char *yk__status_name(yk_status status)
+{
+    static const char *const names[] = {
+#define X(name, text) #name,
+        YK_STATUS_TABLE(X)
+#undef X
+    };
+    return (unsigned)status < YK_STATUS_COUNT ? names[status] : "YK_E_?";
+}
+
+const char *yk__status_text(yk_status status)
+{
+    static const char *const texts[] = {
+#define X(name, text) text,
+        YK_STATUS_TABLE(X)
+#undef X
+    };
+    return (unsigned)status < YK_STATUS_COUNT ? texts[status] : "unknown status";
+}

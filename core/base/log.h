@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Log lines on standard error: one line each, lower case, "yoke[rank]: who: what (why)".
+ * YOKE_LOG=error|warn|info|debug|trace sets the level (default warn). Thread-safe; a line is written by one write().
+ */
+#ifndef YOKE_CORE_BASE_LOG_H
+#define YOKE_CORE_BASE_LOG_H
+
+enum { YK_LOG_ERROR = 0, YK_LOG_WARN, YK_LOG_INFO, YK_LOG_DEBUG, YK_LOG_TRACE };
+
+int yk__log_level(void);
+void yk__log_set_level(int level);
+void yk__log_set_rank(int rank); /* -1 (the default) leaves the rank out */
+void yk__log(int level, const char *who, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
+
+#endif

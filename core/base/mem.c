@@ -1,0 +1,104 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "core/base/mem.h"
+
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static long fail_after = -1; /* tests only */
+
+void yk__mem_fail_after(long n)
+{
+    fail_after = n;
+}
+
+static int refused(void)
+{
+    if (fail_after < 0)
+        return 0;
+    if (fail_after == 0)
+        return 1;
+    fail_after--;
+    return 0;
+}
+
+void *yk__malloc(size_t bytes)
+{
+    return refused() ? NULL : malloc(bytes ? bytes : 1);
+}
+
+void *yk__calloc(size_t count, size_t size)
+{
+    return refused() ? NULL : calloc(count ? count : 1, size ? size : 1);
+}
+
+void *yk__realloc(void *p, size_t count, size_t size)
+{
+    if (refused() || (size && count > SIZE_MAX / size))
+        return NULL;
+    return realloc(p, count && size ? count * size : 1);
+}
+
+void *yk__aligned(size_t bytes, size_t align)
+{
+    void *p = NULL;
+    if (refused() || posix_memalign(&p, align < sizeof(void *) ? sizeof(void *) : align, bytes ? bytes : 1))
+        return NULL;
+    return p;
+}
+
+char *yk__strndup(const char *s, size_t n)
+{
+    char *p = yk__malloc(n + 1);
+    if (p) {
+        memcpy(p, s, n);
+        p[n] = 0;
+    }
+    return p;
+}
+
+char *yk__strdup(const char *s)
+{
+    return yk__strndup(s, strlen(s));
+}
+
+char *yk__format(const char *fmt, ...)
+{
+    va_list ap;
+    char *p;
+    int n;
+    va_start(ap, fmt);
+    n = vsnprintf(NULL, 0, fmt, ap);
+    va_end(ap);
+    p = n < 0 ? NULL : yk__malloc((size_t)n + 1);
+    if (p) {
+        va_start(ap, fmt);
+        vsnprintf(p, (size_t)n + 1, fmt, ap);
+        va_end(ap);
+    }
+    return p;
+}
+
+void yk__free(void *p)
+{
+    free(p);
+}
+
+int yk__grow(void *array, size_t *cap, size_t need, size_t size)
+{
+    void **slot = array;
+    size_t want = *cap + *cap / 2;
+    void *p;
+    if (need <= *cap)
+        return 0;
+    if (want < need)
+        want = need < 8 ? 8 : need;
+    p = yk__realloc(*slot, want, size);
+    if (!p)
+        return -1;
+    *slot = p;
+    *cap = want;
+    return 0;
+}
