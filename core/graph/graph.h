@@ -1,0 +1,154 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The core's graph: the same flat arrays as the plugin ABI's yk_graph, growable, with a builder that infers shapes.
+ *
+ * Values are single assignment; nodes stand in execution order. A view (reshape, permute, slice, expand) is a value with
+ * a base and no node. Everything built here is in bounds and of the right shape by construction; a graph that comes
+ * from outside goes through yk__graph_read, which checks all of it.
+ *
+ * Builder functions return a value number, or YK_NONE after a failure; the first failure is kept in g->error with the
+ * operation and the shapes, and a YK_NONE operand gives YK_NONE, so a chain can be written without tests in between and
+ * checked once at its end. Lengths of 0 are legal here (a rank without rows); such a graph is never sent to a plugin.
+ *
+ * Thread rule: one thread per graph.
+ */
+#ifndef YOKE_CORE_GRAPH_GRAPH_H
+#define YOKE_CORE_GRAPH_GRAPH_H
+
+#include <stdbool.h>
+
+#include <yoke/plugin.h>
+
+#include "core/base/error.h"
+
+/* ---- Tables ---------------------------------------------------------------------------------------------------- */
+
+typedef enum yk__op_kind { YK_KIND_UN, YK_KIND_BIN, YK_KIND_PRIM, YK_KIND_COMP, YK_KIND_CORE } yk__op_kind;
+typedef enum yk__op_prec { YK_PREC_NONE, YK_PREC_LOWP, YK_PREC_FULL, YK_PREC_WIDE, YK_PREC_KEEP } yk__op_prec;
+typedef enum yk__op_tol { YK_TOL_EXACT, YK_TOL_ROUND, YK_TOL_TRANS, YK_TOL_ACCUM } yk__op_tol;
+
+typedef struct yk__op_info {
+    const char *name;
+    uint8_t kind, prec, tol;       /* the enums above */
+    uint8_t in_min, in_max, n_out; /* n_out 0: varies */
+    uint8_t n_attr;
+} yk__op_info;
+
+const yk__op_info *yk__op_info_of(uint32_t op); /* NULL for a number that is no op */
+int yk__op_find(const char *name);              /* -1: no such op */
+bool yk__op_is_map(uint32_t op);                /* may stand in the body of a map: elementwise, select, fill, activations */
+const char *yk__dtype_name(uint32_t dtype);     /* "f32"; "?" for a number that is none */
+int yk__dtype_find(const char *name);           /* by short or safetensors name; -1 */
+bool yk__dtype_is_float(uint32_t dtype);
+
+/* ---- The graph ------------------------------------------------------------------------------------------------- */
+
+typedef uint32_t yk__vid; /* value number */
+
+typedef struct yk__graph {
+    yk_value *value;
+    yk_node *node; /* top nodes; bodies are in body[] until yk__graph_seal puts them behind */
+    uint32_t *index;
+    int64_t *attr;
+    yk_slot *slot;
+    yk_node *body;
+    size_t n_value, n_node, n_index, n_attr, n_slot, n_body;
+    size_t cap_value, cap_node, cap_index, cap_attr, cap_slot, cap_body;
+    uint64_t hash;    /* rolling, of all that was appended */
+    uint32_t stream;  /* put into yk_node.stream of nodes appended from now on */
+    yk_error error;   /* first failure */
+} yk__graph;
+
+void yk__graph_init(yk__graph *g);
+void yk__graph_free(yk__graph *g);
+void yk__graph_clear(yk__graph *g); /* empty, keeps its memory and slot 0 */
+/* An ABI graph over g's arrays (bodies moved behind the nodes, hash computed). Valid until g changes. */
+yk_status yk__graph_seal(yk__graph *g, yk_graph *out, yk_error *err);
+/* A deep copy. */
+yk_status yk__graph_copy(const yk__graph *g, yk__graph *out, yk_error *err);
+
+/* Slots: slot 0 is the arena and always there. Returns the slot number, YK_NONE when memory is gone. */
+uint32_t yk__slot_new(yk__graph *g, yk_slot_kind kind, uint64_t bytes, uint32_t key);
+
+/* A leaf value that fills (part of) a slot from byte `offset`; dense. */
+yk__vid yk__leaf(yk__graph *g, uint32_t slot, uint64_t offset, yk_dtype dtype, uint32_t dims, const int64_t *dim);
+
+/* A new value without a producer yet (dense, no slot): for bodies and passes that build nodes by hand. */
+yk__vid yk__value_new(yk__graph *g, yk_dtype dtype, uint32_t dims, const int64_t *dim);
+
+/* Appends a node over given values; shapes are the caller's business. The general form under all of the below.
+ * Returns the node number, YK_NONE on failure. */
+uint32_t yk__node_new(yk__graph *g, yk_op op, uint32_t flags, uint32_t n_in, const yk__vid *in, uint32_t n_out,
+                      const yk__vid *out, uint32_t n_attr, const int64_t *attr);
+
+/* Appends a node of any op, inferring and creating its outputs (out[0..n]). Checks operand number, shapes, dtypes,
+ * attributes against the op table; the rules are those of plugin.h. For ops whose shape does not follow from the
+ * inputs (fill, iota, rng, scatter_add, fold, *_dx, *_dw, *_bwd of pools) `shape_of` gives the output's dims;
+ * otherwise it may be YK_NONE. out_dtype: YK_DTYPE_COUNT = the op's own rule. Returns the number of outputs, 0 on failure. */
+uint32_t yk__apply(yk__graph *g, yk_op op, uint32_t n_in, const yk__vid *in, uint32_t n_attr, const int64_t *attr,
+                   yk_dtype out_dtype, uint32_t dims, const int64_t *dim, yk__vid *out, uint32_t max_out);
+
+/* ---- Short forms over yk__apply. Elementwise forms broadcast their operands by NumPy's rule, with views. --------- */
+yk__vid yk__un(yk__graph *g, yk_op op, yk__vid x);
+yk__vid yk__bin(yk__graph *g, yk_op op, yk__vid a, yk__vid b);
+yk__vid yk__cast(yk__graph *g, yk__vid x, yk_dtype dtype);                   /* x itself if it has that type */
+yk__vid yk__select(yk__graph *g, yk__vid c, yk__vid a, yk__vid b);
+yk__vid yk__const(yk__graph *g, double value, yk_dtype dtype);               /* fill of one element, dims 0 */
+yk__vid yk__fill(yk__graph *g, double value, yk_dtype dtype, uint32_t dims, const int64_t *dim);
+yk__vid yk__iota(yk__graph *g, uint32_t axis, yk_dtype dtype, uint32_t dims, const int64_t *dim);
+yk__vid yk__rng(yk__graph *g, yk__vid key, yk__vid rows, uint32_t stream, uint32_t dims, const int64_t *dim);
+yk__vid yk__scale(yk__graph *g, yk__vid x, double factor);                   /* x * const */
+yk__vid yk__sum(yk__graph *g, yk__vid x, uint32_t axes);                     /* keeps reduced axes as 1 */
+yk__vid yk__rmax(yk__graph *g, yk__vid x, uint32_t axes);
+yk__vid yk__argmax(yk__graph *g, yk__vid x, uint32_t axis);
+yk__vid yk__dot(yk__graph *g, yk__vid a, yk__vid b, bool ta, bool tb);       /* ta: a is given as [.., K, M] */
+yk__vid yk__gather(yk__graph *g, yk__vid table, yk__vid index);              /* index of any shape: out index.dims + table.dims[1..] */
+yk__vid yk__scatter_add(yk__graph *g, yk__vid src, yk__vid index, int64_t rows);
+/* Views. A view that the rules allow needs no node; where the result is then used by an op that wants a dense operand,
+ * yk__dense() puts a copy in. reshape of a non-dense value copies first. */
+yk__vid yk__reshape(yk__graph *g, yk__vid x, uint32_t dims, const int64_t *dim); /* one length may be -1 */
+yk__vid yk__permute(yk__graph *g, yk__vid x, const uint32_t *axis);
+yk__vid yk__expand(yk__graph *g, yk__vid x, uint32_t dims, const int64_t *dim);  /* broadcast to a shape */
+yk__vid yk__slice(yk__graph *g, yk__vid x, uint32_t axis, int64_t begin, int64_t end, int64_t step);
+yk__vid yk__dense(yk__graph *g, yk__vid x);
+/* out = value everywhere, with x copied to begin[], begin[]+step[]*i (step NULL = 1): the adjoint of slice, and pad. */
+yk__vid yk__pad(yk__graph *g, yk__vid x, uint32_t dims, const int64_t *dim, const int64_t *begin, const int64_t *step,
+                double value);
+yk__vid yk__concat(yk__graph *g, uint32_t n, const yk__vid *x, uint32_t axis);
+/* Sums x down to a shape it was broadcast from (the adjoint of expand). */
+yk__vid yk__sum_to(yk__graph *g, yk__vid x, uint32_t dims, const int64_t *dim);
+
+/* ---- Queries --------------------------------------------------------------------------------------------------- */
+int64_t yk__count(const yk_value *v);                            /* elements */
+uint64_t yk__bytes(const yk_value *v);                           /* of the dense value */
+bool yk__is_dense(const yk_value *v);
+bool yk__is_broadcast(const yk_value *v);                        /* dense or stride-0 as elementwise operands may be */
+bool yk__same_shape(const yk_value *a, const yk_value *b);
+const char *yk__shape_text(const yk_value *v, char *buf, size_t n); /* "f32[128, 784]" */
+
+/* ---- Bodies ---------------------------------------------------------------------------------------------------- */
+/* Appends to g the primitives (or simpler composites where `deep` is false) that define a composite node of `src`
+ * (may be g itself): map[] translates src values to g values for the node's inputs on entry, and gets the outputs.
+ * YK_E_UNSUPPORTED for a primitive. */
+yk_status yk__body(yk__graph *g, const yk_graph *src, uint32_t node, const yk__vid *in, yk__vid *out, yk_error *err);
+
+/* ---- Text, DOT, serial form -------------------------------------------------------------------------------------- */
+/* Allocated strings (yk__free); NULL when memory is gone. */
+char *yk__graph_text(const yk_graph *g);
+char *yk__graph_dot(const yk_graph *g);
+/* Serial form: little-endian, versioned, with a checksum; the reader checks every count, index and shape before use. */
+yk_status yk__graph_write(const yk_graph *g, void **data, size_t *bytes, yk_error *err);
+yk_status yk__graph_read(const void *data, size_t bytes, yk__graph *out, yk_error *err);
+/* All the rules a plugin may rely on (operand kinds, shapes, order of nodes, in-bounds offsets when planned). */
+yk_status yk__graph_check(const yk_graph *g, yk_error *err);
+
+/* ---- Reference evaluation ---------------------------------------------------------------------------------------- */
+/* Runs one node in double precision on host memory, stores in the values' types (f64 slots are legal here): the truth
+ * for all tests. slot[i]: where slot i lies; composites run by their own float64 code, not by their bodies. */
+yk_status yk__eval_node(const yk_graph *g, uint32_t node, void *const *slot, yk_error *err);
+/* Plans and runs a whole unplanned graph with every float value held in double: buffers for the leaves' slots are given
+ * as arrays of double / int32_t / uint8_t in `leaf` by slot number; out[i] gets the doubles of value want[i]. */
+yk_status yk__eval_graph(const yk__graph *g, void *const *leaf, uint32_t n_want, const yk__vid *want, double *const *out,
+                         yk_error *err);
+
+#endif
