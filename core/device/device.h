@@ -1,0 +1,109 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Devices: the machine's topology, the plugins, the words that select devices, and an opened device with its queue.
+ *
+ * Nothing here knows the name of a plugin; what matters is in its capabilities.
+ */
+#ifndef YOKE_CORE_DEVICE_DEVICE_H
+#define YOKE_CORE_DEVICE_DEVICE_H
+
+#include <stdbool.h>
+
+#include <yoke/plugin.h>
+
+#include "core/base/error.h"
+
+/* ---- Topology: hwloc where it was built in, else sched_getaffinity; YOKE_TOPOLOGY_XML gives a recorded one ---------- */
+
+typedef struct yk__topology yk__topology;
+yk_status yk__topology_new(yk__topology **t, yk_error *err);
+void yk__topology_free(yk__topology *t);
+uint32_t yk__topology_cores(const yk__topology *t);  /* usable cores (one per physical core) of this process */
+/* "0-3,6": the usable cores as OS indices; allocated. */
+char *yk__topology_core_list(const yk__topology *t);
+uint32_t yk__cores_parse(const char *list, int *core, uint32_t max); /* "0-3,6" -> numbers; 0 when malformed */
+/* n of k equal parts of the usable cores as a list; allocated, NULL with err filled when there are fewer cores than parts. */
+char *yk__topology_part(const yk__topology *t, uint32_t part, uint32_t parts, yk_error *err);
+/* Cores near a device, from its caps.locality ("pci:0000:c1:00.0"); allocated; all cores when unknown. */
+char *yk__topology_near(const yk__topology *t, const char *locality);
+/* Binds the calling thread and its later children. Without effect on recorded topologies. */
+yk_status yk__bind_cores(const char *list, yk_error *err);
+
+/* ---- Plugins --------------------------------------------------------------------------------------------------------- */
+
+typedef struct yk__plugin yk__plugin; /* a loaded plugin, perhaps wrapped in hook layers */
+
+typedef struct yk__plugin_info {
+    char *name, *path, *version, *reason; /* reason: why it was chosen or left out, one line */
+    bool loaded;
+    uint32_t devices;
+} yk__plugin_info;
+
+/* The table to call: never has a NULL member up to the host's own size (missing ones answer YK_E_UNSUPPORTED). */
+const yk_plugin *yk__plugin_table(const yk__plugin *p);
+const char *yk__plugin_path(const yk__plugin *p);
+
+/* Loads one plugin: a path (with a slash) or a name, looked for as DIR/yoke_NAME.so in YOKE_PLUGIN_DIR or the installed
+ * plugin folder. A failure is an error with the loader's own words: not found, dlopen's text, no symbol, wrong major,
+ * short table, another sanitizer, a file or folder that others can write. Loading the same file twice gives the same
+ * plugin. YOKE_LAYERS wraps it. `cores`: what option CORES answers to it (NULL: unset); each load by a process has one. */
+yk_status yk__plugin_load(const char *name_or_path, yk__plugin **p, yk_error *err);
+/* All plugins: those YOKE_PLUGINS names (each must load), else every yoke_*.so of the folder (failures are info lines
+ * and stand in the list with their reason). */
+yk_status yk__plugin_list(yk__plugin_info **list, uint32_t *n, yk_error *err);
+void yk__plugin_list_free(yk__plugin_info *list, uint32_t n);
+/* Runs fini of all loaded plugins; the files stay mapped (vendor libraries keep threads). At the end of a job. */
+void yk__plugins_fini(void);
+/* An option that the plugin will see as YOKE_<PLUGIN>_<KEY>, stronger than the environment; before the plugin's init. */
+yk_status yk__plugin_option_set(const char *plugin, const char *key, const char *value, yk_error *err);
+/* A plugin linked into this program (tests, static builds). */
+yk_status yk__plugin_register(yk_plugin_query_fn query, const char *name, yk__plugin **p, yk_error *err);
+/* What the last failing plugin call of this thread said through host->fail; "" when nothing. Reading it clears it. */
+const char *yk__plugin_words(void);
+/* Fills err from a plugin's status: "PLUGIN: WHAT: the plugin's own words". Returns status. */
+yk_status yk__plugin_fail(yk_error *err, const yk__plugin *p, yk_status status, const char *what);
+
+/* ---- Selection: YOKE_DEVICES / --devices ------------------------------------------------------------------------------ */
+
+/* One rank's device. */
+typedef struct yk__placement {
+    char plugin[32];  /* name or path of the plugin */
+    uint32_t device;  /* its number there */
+    char cores[256];  /* cores of its host threads (and of the device's own threads where it is a CPU); "" = all */
+    bool forced;      /* named by the user: not left out for being slow */
+} yk__placement;
+
+/* Words: cpu | cpu:0-3 | cpu/2 | PLUGIN:N | PLUGIN:* | PLUGIN:N@CORES | auto, separated by spaces or commas between
+ * words ("cpu:0 opencl:0@1"). NULL or "" means auto: every device of every plugin that is worth a rank. A word that
+ * matches nothing is an error that lists what there is. Two CPU ranks on one core: allowed, warned about.
+ * "forced" by a trailing '!' too: "opencl:0!". */
+yk_status yk__select(const char *words, const yk__topology *t, yk__placement **place, uint32_t *n, yk_error *err);
+/* The word that selects exactly this placement again ("opencl:0@1"), for handing to a rank's process. */
+void yk__placement_text(const yk__placement *p, char *buf, size_t n);
+
+/* ---- An opened device -------------------------------------------------------------------------------------------------- */
+
+typedef struct yk__device {
+    yk__plugin *plugin;
+    const yk_plugin *table;
+    yk_device *handle;
+    yk_queue *queue;
+    yk_device_caps caps;
+    yk__placement place;
+} yk__device;
+
+/* Binds the calling thread to the placement's cores, loads the plugin, opens device and queue, and runs the start-up
+ * probe (a canned program: dot, norm, softmax, rng against the reference): a device that computes wrongly is refused. */
+yk_status yk__device_open(const yk__placement *place, yk__device **dev, yk_error *err);
+void yk__device_close(yk__device *dev);
+
+/* Buffers and transfers in short form; errors carry the plugin's words. */
+yk_status yk__device_buffer(yk__device *dev, uint64_t bytes, yk_buffer **b, yk_error *err);
+yk_status yk__device_put(yk__device *dev, yk_buffer *b, uint64_t off, const void *src, uint64_t bytes, uint64_t *point,
+                         yk_error *err);
+yk_status yk__device_get(yk__device *dev, yk_buffer *b, uint64_t off, void *dst, uint64_t bytes, uint64_t *point,
+                         yk_error *err);
+/* Waits in slices, so that `cancel` (may be NULL; set by the liveness thread) ends it with YK_E_CANCELLED. */
+yk_status yk__device_wait(yk__device *dev, uint64_t point, const volatile int *cancel, yk_error *err);
+
+#endif

@@ -1,0 +1,91 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A group of ranks: who is in it, and what they do together. A group of one needs no transport.
+ *
+ * The ranks of one host meet in a shared-memory object (transport/local) whose name and key come from the launcher
+ * over an inherited descriptor (YOKE_JOB_FD), never on a command line. All collectives are called by every rank in the
+ * same order, one at a time; every wait ends with YK_E_CANCELLED or YK_E_DEVICE_LOST and the name of the rank at fault
+ * within two seconds of a death (heartbeats; a stopped process counts as dead after that time).
+ *
+ * Sums are taken in the order of rank numbers, so a result does not depend on timing.
+ * Thread rule: one thread per group (the step thread).
+ */
+#ifndef YOKE_CORE_GROUP_GROUP_H
+#define YOKE_CORE_GROUP_GROUP_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "core/base/error.h"
+
+typedef struct yk__group yk__group;
+
+/* A group of one. */
+yk_status yk__group_solo(yk__group **g, yk_error *err);
+/* Joins the group described by the launcher (YOKE_JOB_FD); YK_E_ARG when there is none. name: what others call this
+ * rank in messages ("rank 1 (opencl:0@1)"). */
+yk_status yk__group_join(const char *name, yk__group **g, yk_error *err);
+void yk__group_leave(yk__group *g); /* says goodbye, so that others do not take it for a death */
+/* Ends the job for all ranks with this error; every wait of theirs returns it. */
+void yk__group_abort(yk__group *g, const yk_error *why);
+
+uint32_t yk__group_rank(const yk__group *g);
+uint32_t yk__group_size(const yk__group *g);
+const char *yk__group_name(const yk__group *g, uint32_t rank);
+/* Non-zero once the job is to end; for yk__device_wait. */
+const volatile int *yk__group_cancel(const yk__group *g);
+
+/* A block of memory shared by all ranks of the group (same `bytes` on all); the address differs between ranks. Page
+ * aligned, zero at first. Released with the group. For a group of one: ordinary memory. */
+yk_status yk__group_shared(yk__group *g, const char *what, uint64_t bytes, void **mem, yk_error *err);
+
+yk_status yk__group_barrier(yk__group *g, yk_error *err);
+/* out[r * bytes ..] = rank r's `in`, on every rank. Small messages (up to 64 KiB a rank). */
+yk_status yk__group_all_gather(yk__group *g, const void *in, size_t bytes, void *out, yk_error *err);
+/* In place, small (up to 64 KiB); f64 and f32 sums in rank order. */
+yk_status yk__group_sum_f64(yk__group *g, double *v, uint32_t n, yk_error *err);
+yk_status yk__group_sum_f32(yk__group *g, float *v, uint32_t n, yk_error *err);
+yk_status yk__group_broadcast(yk__group *g, uint32_t root, void *data, uint64_t bytes, yk_error *err); /* any size */
+
+/* Large vectors through shared memory, for gradients and parameters. Slices: rank r owns [begin(r), begin(r+1)) of n
+ * elements, boundaries at multiples of 64 elements. */
+typedef struct yk__slices {
+    uint64_t begin[257]; /* up to 256 ranks; begin[size] = n */
+} yk__slices;
+void yk__slices_even(yk__slices *s, uint64_t n, uint32_t ranks);
+
+/* Reduce-scatter: `grad` points to this rank's block inside its shared area of n f32 (see yk__group_shared: one area
+ * per rank laid out one after the other, stride_bytes apart, base = address of rank 0's). Marks mine as written, waits
+ * for the others', and writes the sum over ranks (in rank order) of my slice to out (may be my own block's slice). */
+yk_status yk__group_reduce_slice(yk__group *g, const float *base, uint64_t stride_bytes, const yk__slices *s, float *out,
+                                 yk_error *err);
+/* All-gather: every rank has written its slice at shared[begin..]; returns when all have. */
+yk_status yk__group_slices_ready(yk__group *g, yk_error *err);
+
+/* ---- Balance: how the rows of a global batch are shared out -------------------------------------------------------------- */
+
+typedef struct yk__balance yk__balance;
+/* max_rows[r]: memory cap in rows of a micro batch (0 = none known); forced[r]: never left out. */
+yk_status yk__balance_new(uint32_t ranks, const uint64_t *max_rows, const bool *forced, yk__balance **b, yk_error *err);
+void yk__balance_free(yk__balance *b);
+/* Records that rank r took `seconds` for n rows. The fit t = a + b n is an online least-squares average. */
+void yk__balance_record(yk__balance *b, uint32_t r, uint64_t rows, double seconds);
+/* Shares for a global batch of n rows: minimises the longest time under the caps; keeps the previous shares unless the
+ * predicted gain passes the dead band (5 %). share[r] may be 0. Equal inputs on all ranks give equal shares. A rank
+ * whose part makes the whole slower than without it gets 0 unless forced; left_out[r] then says so. */
+yk_status yk__balance_split(yk__balance *b, uint64_t n, uint64_t *share, bool *left_out, yk_error *err);
+double yk__balance_predict(const yk__balance *b, uint32_t r, uint64_t rows); /* seconds; 0 when nothing is known */
+
+/* ---- Launching the ranks of one host --------------------------------------------------------------------------------------- */
+
+
+/* Starts `argv` once per placement, with YOKE_RANK, YOKE_WORLD_SIZE, YOKE_LOCAL_RANK, YOKE_DEVICES set for each and the
+ * job's secret and shared memory over an inherited descriptor; waits for all. When one ends badly or dies the others
+ * are ended within 2 s, nothing is left (processes, shared memory), and err names the rank: "rank 1 (opencl:0@1) was
+ * killed by signal 9". SIGINT and SIGTERM are passed on. *code: the exit code for the launcher (0 all well). */
+yk_status yk__launch(const struct yk__placement *place, uint32_t n, char *const *argv, int *code, yk_error *err);
+/* True in a process that yk__launch started. */
+bool yk__launched(void);
+
+#endif
