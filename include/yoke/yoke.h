@@ -1,0 +1,363 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Yoke for users: train one model across whatever hardware there is.
+ *
+ * Open a job, make model, data and optimizer on it, call yk_backward and yk_step. Values are lazy: an operation only
+ * appends to the step's trace; the trace runs when yk_step is called or a value is read. A trace that was seen before
+ * (same operations and shapes) costs a look-up.
+ *
+ * Temporaries die at the end of their step (yk_step, yk_end, or the end of a yk_each body); a value that is to be read
+ * afterwards is named by yk_keep before. Losses given to yk_backward are kept by themselves until the next step's end.
+ *
+ * Errors are sticky: the first failure is stored with the caller's file and line, later calls return a poisoned handle
+ * and do nothing, yk_each loops end, and yk_close reports it. The library never ends the process.
+ *
+ * Configuration structs: a member left zero means the documented default.
+ * Threads: a job and all that hangs on it belong to one thread. Shapes are row-major, images NCHW.
+ */
+#ifndef YOKE_H
+#define YOKE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <yoke/dtype.h>
+#include <yoke/status.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+#if defined(__GNUC__)
+#define YK_API __attribute__((visibility("default")))
+#else
+#define YK_API
+#endif
+
+/* ---- The job --------------------------------------------------------------------------------------------------- */
+
+typedef struct yk_job yk_job;
+typedef struct { uint64_t id; } yk_t; /* a value; id 0 is poisoned; copy freely, never freed */
+
+/* What "the loss of an optimizer step" means when it is accumulated over micro batches and ranks. Ranks never average
+ * averages: sums and counts are added up and divided once. */
+typedef enum yk_average {
+    YK_AVERAGE_MICRO,  /* mean over the micro batches of each one's mean loss (Accelerate's rule) */
+    YK_AVERAGE_ITEMS,  /* sum of all items' losses / number of items in the whole window (tokens, rows) */
+    YK_AVERAGE_ROWS    /* each micro batch's mean loss weighted by its number of rows */
+} yk_average;
+
+typedef enum yk_scale_rule { YK_SCALE_TORCH, YK_SCALE_DEEPSPEED, YK_SCALE_MEGATRON } yk_scale_rule;
+
+/* Dynamic loss scaling for fp16; zero members take the rule's own defaults (PyTorch: 65536, 2, 0.5, 2000; DeepSpeed:
+ * 2^16, window 1000, hysteresis 2, floor 1). */
+typedef struct yk_scale_config {
+    yk_scale_rule rule;
+    double init, growth, backoff, floor;
+    uint32_t interval, hysteresis;
+    bool consecutive_hysteresis; /* DeepSpeed */
+    bool stay_at_floor;          /* DeepSpeed: go on at the floor, where the rule is to end with an error */
+    double fixed;                /* not 0: a constant scale */
+} yk_scale_config;
+
+typedef struct yk_config {
+    const char *devices;     /* words as YOKE_DEVICES takes them; NULL: YOKE_DEVICES, else "auto" */
+    yk_dtype precision;      /* YK_F32 (default), YK_BF16, YK_F16: compute format; weights stay f32 */
+    yk_dtype substitute;     /* the format a device that lacks `precision` may use, logged; YK_F32 (default): none unless... */
+    bool allow_substitute;   /* ...this is set: then `substitute` is used */
+    uint32_t accumulate;     /* micro batches per optimizer step; default 1 */
+    yk_average average;
+    uint64_t seed;           /* of weights, dropout and sample order */
+    yk_scale_config scale;
+    uint64_t memory_limit;   /* bytes of device memory; activations are recomputed to stay below; 0: the device's own */
+    uint32_t hash_every;     /* compare the parameters' hash between ranks every so many steps; default 100 */
+    bool quiet;              /* no device table on standard error */
+} yk_config;
+
+/* Opens a job on the device(s). In a process started by `yoke launch` it joins the other ranks. Never NULL but when
+ * memory is gone; whether it worked says yk_ok. */
+YK_API yk_job *yk_open(const yk_config *config);
+/* Reports the first error on standard error, once; frees everything. 0, or the exit code for the process: 2 bad input or
+ * settings (YK_E_ARG, YK_E_FORMAT), 1 anything else. */
+YK_API int yk_close(yk_job *job);
+YK_API bool yk_ok(const yk_job *job);
+YK_API yk_status yk_error_status(const yk_job *job);
+YK_API const char *yk_error_text(const yk_job *job); /* "" when yk_ok */
+/* Lets the program fail the job in its own words. */
+YK_API void yk_fail(yk_job *job, yk_status status, const char *text);
+
+/* If `devices` (as in yk_config) selects several ranks and this process is not one of them: starts argv once per rank,
+ * waits, and returns the exit code. Otherwise returns -1 at once: go on in this process. */
+YK_API int yk_launch(const char *devices, char *const *argv);
+
+YK_API uint32_t yk_rank(const yk_job *job);
+YK_API uint32_t yk_world(const yk_job *job);
+YK_API bool yk_is_main(const yk_job *job);                     /* rank 0 */
+YK_API const char *yk_device_name(const yk_job *job, uint32_t rank);
+YK_API double yk_share(const yk_job *job, uint32_t rank);      /* part of the rows it worked on so far, 0..1 */
+YK_API uint64_t yk_peak_bytes(const yk_job *job);              /* device memory of this rank */
+YK_API uint64_t yk_param_hash(yk_job *job);                    /* of all parameters; fails the job if ranks differ */
+YK_API void yk_sum_ranks(yk_job *job, double *v, uint32_t n);  /* adds up host numbers over ranks, in rank order */
+YK_API void yk_barrier(yk_job *job);
+YK_API void yk_print(yk_job *job, const char *fmt, ...);       /* rank 0 only, to standard output */
+
+/* ---- Parameters and inputs --------------------------------------------------------------------------------------- */
+
+typedef enum yk_init_kind { YK_INIT_ZEROS, YK_INIT_ONES, YK_INIT_NORMAL, YK_INIT_UNIFORM } yk_init_kind;
+typedef struct yk_init {
+    yk_init_kind kind;
+    float a, b; /* normal: mean, standard deviation; uniform: from, to */
+} yk_init;
+
+/* A parameter: f32, trained, saved under its name. The same name twice is an error. Lives as long as the job. */
+YK_API yk_t yk_param(yk_job *job, const char *name, uint32_t dims, const int64_t *dim, yk_init init);
+/* A buffer that is saved but not trained (running statistics); dtype YK_F32 or YK_I32 (saved as I64). */
+YK_API yk_t yk_state(yk_job *job, const char *name, yk_dtype dtype, uint32_t dims, const int64_t *dim, float value);
+YK_API void yk_assign(yk_t state, yk_t value);                 /* takes effect when the step runs; once a step */
+YK_API void yk_freeze(yk_t param, bool frozen);                /* frozen: no gradient, no update, no decay */
+YK_API uint32_t yk_param_count(const yk_job *job);             /* parameters and states, in order of creation */
+YK_API const char *yk_param_name(const yk_job *job, uint32_t i);
+YK_API yk_t yk_param_at(yk_job *job, uint32_t i);
+YK_API yk_t yk_param_find(yk_job *job, const char *name);      /* poisoned, without an error, if there is none */
+YK_API bool yk_param_is_state(const yk_job *job, uint32_t i);
+YK_API void yk_param_write(yk_t param, const float *data, size_t n); /* all ranks must write the same */
+YK_API void yk_param_read(yk_t param, float *data, size_t n);
+YK_API void yk_grad_read(yk_t param, float *data, size_t n);   /* gradient of the last window, before clipping */
+
+/* Host data of this step, copied. dtype f32, i32, u8 or bool. */
+YK_API yk_t yk_input(yk_job *job, yk_dtype dtype, uint32_t dims, const int64_t *dim, const void *data);
+/* Which rows of the global micro batch this rank's inputs hold: global row numbers (NULL: 0..local-1) and how many rows
+ * the micro batch has over all ranks. Dropout follows the global row. Loaders call it themselves. local may be 0. */
+YK_API void yk_rows(yk_job *job, int64_t local, const int32_t *row, int64_t global);
+YK_API yk_t yk_constant(yk_job *job, float value);             /* a run-time scalar: changing it costs nothing */
+
+YK_API yk_job *yk_job_of(yk_t x);
+YK_API uint32_t yk_dims(yk_t x);
+YK_API int64_t yk_dim(yk_t x, int32_t axis);                   /* negative counts from the end; -1 if poisoned */
+YK_API void yk_train(yk_job *job, bool on);                    /* training (default) or evaluation: dropout, batch norm */
+YK_API bool yk_training(const yk_job *job);
+
+/* ---- Reading values ------------------------------------------------------------------------------------------------ */
+
+YK_API yk_t yk_keep(yk_t x);                                   /* readable until the end of the next step */
+/* The one blocking pair. A loss that went through yk_backward gives the global mean over all ranks, so that every rank
+ * must read it; other values give this rank's own. NaN / nothing written after an error. */
+YK_API double yk_item(yk_t x);
+YK_API void yk_read(yk_t x, void *data, size_t bytes);         /* f32, i32 or bool elements as the value has */
+YK_API void yk_log(yk_job *job, const char *name, yk_t x);     /* into the job's log when ready; see yk_log_open */
+YK_API void yk_log_open(yk_job *job, const char *path);        /* JSON lines, rank 0 */
+YK_API void yk_end(yk_job *job);                               /* ends a step that has no yk_step (evaluation) */
+
+/* ---- Operations: all return a value of the same job ---------------------------------------------------------------- */
+
+/* Elementwise; operands broadcast as in NumPy. */
+YK_API yk_t yk_add(yk_t a, yk_t b);
+YK_API yk_t yk_sub(yk_t a, yk_t b);
+YK_API yk_t yk_mul(yk_t a, yk_t b);
+YK_API yk_t yk_div(yk_t a, yk_t b);
+YK_API yk_t yk_maximum(yk_t a, yk_t b);
+YK_API yk_t yk_minimum(yk_t a, yk_t b);
+YK_API yk_t yk_less(yk_t a, yk_t b);                           /* bool */
+YK_API yk_t yk_equal(yk_t a, yk_t b);                          /* bool */
+YK_API yk_t yk_where(yk_t c, yk_t a, yk_t b);
+YK_API yk_t yk_scale(yk_t x, float factor);                    /* the factor is a run-time number */
+YK_API yk_t yk_shift(yk_t x, float addend);
+YK_API yk_t yk_neg(yk_t x);
+YK_API yk_t yk_abs(yk_t x);
+YK_API yk_t yk_exp(yk_t x);
+YK_API yk_t yk_log_of(yk_t x);                                 /* natural logarithm */
+YK_API yk_t yk_sqrt(yk_t x);
+YK_API yk_t yk_rsqrt(yk_t x);
+YK_API yk_t yk_cast(yk_t x, yk_dtype dtype);
+YK_API yk_t yk_relu(yk_t x);
+YK_API yk_t yk_gelu(yk_t x);                                   /* exact, with erf */
+YK_API yk_t yk_gelu_tanh(yk_t x);
+YK_API yk_t yk_silu(yk_t x);
+YK_API yk_t yk_tanh(yk_t x);
+YK_API yk_t yk_sigmoid(yk_t x);
+YK_API yk_t yk_erf(yk_t x);
+/* Shape. */
+YK_API yk_t yk_reshape(yk_t x, uint32_t dims, const int64_t *dim);   /* one length may be -1 */
+YK_API yk_t yk_flatten(yk_t x, int32_t from);                        /* [.., a, b] -> [.., a*b] from that axis on */
+YK_API yk_t yk_permute(yk_t x, const uint32_t *axis);
+YK_API yk_t yk_slice(yk_t x, int32_t axis, int64_t begin, int64_t end, int64_t step); /* end -1: to the end */
+YK_API yk_t yk_concat(const yk_t *x, uint32_t n, int32_t axis);
+YK_API yk_t yk_pad(yk_t x, int32_t axis, int64_t before, int64_t after, float value);
+YK_API yk_t yk_expand(yk_t x, uint32_t dims, const int64_t *dim);
+/* Reductions: axes as a bit mask; the reduced axes vanish unless keep. */
+YK_API yk_t yk_sum(yk_t x, uint32_t axes, bool keep);
+YK_API yk_t yk_mean(yk_t x, uint32_t axes, bool keep);
+YK_API yk_t yk_max(yk_t x, uint32_t axes, bool keep);
+YK_API yk_t yk_argmax(yk_t x, int32_t axis);                         /* i32; the first of equal ones */
+/* Products. */
+YK_API yk_t yk_matmul(yk_t a, yk_t b);                               /* 2 or more dimensions, leading ones broadcast */
+YK_API yk_t yk_linear(yk_t x, yk_t weight, yk_t bias);               /* x·Wᵀ + b, weight [out, in]; bias may be YK_NO */
+YK_API yk_t yk_linear_io(yk_t x, yk_t weight, yk_t bias);            /* x·W + b, weight [in, out] (GPT-2's layout) */
+/* Layers. */
+typedef struct yk_conv2d_config {
+    int32_t stride[2], padding[2], dilation[2]; /* height, width; stride and dilation default 1 */
+    int32_t groups;                             /* default 1 */
+} yk_conv2d_config;
+typedef struct yk_pool2d_config {
+    int32_t kernel[2], stride[2], padding[2], dilation[2]; /* stride defaults to kernel; dilation for max only */
+    bool exclude_padding;                                  /* average: divide by the real pixels only */
+} yk_pool2d_config;
+YK_API yk_t yk_conv2d(yk_t x, yk_t weight, yk_t bias, const yk_conv2d_config *c); /* NULL: defaults */
+YK_API yk_t yk_max_pool2d(yk_t x, const yk_pool2d_config *c);
+YK_API yk_t yk_avg_pool2d(yk_t x, const yk_pool2d_config *c);
+YK_API yk_t yk_adaptive_avg_pool2d(yk_t x, int64_t height, int64_t width);
+YK_API yk_t yk_layer_norm(yk_t x, yk_t gamma, yk_t beta, float eps); /* over the last axis; gamma, beta may be YK_NO */
+typedef struct yk_batch_norm_state { yk_t mean, var, count; } yk_batch_norm_state; /* count may be YK_NO */
+/* Training: statistics of the whole global micro batch (all ranks), running values updated by `momentum` (0 = 0.1) with
+ * the unbiased variance. Evaluation: running values. Channels are axis 1. */
+YK_API yk_t yk_batch_norm(yk_t x, yk_t gamma, yk_t beta, yk_batch_norm_state running, float momentum, float eps);
+YK_API yk_t yk_embedding(yk_t ids, yk_t table, int32_t padding_index); /* -1: none; that row gets no gradient */
+YK_API yk_t yk_dropout(yk_t x, float p);                             /* nothing in evaluation */
+YK_API yk_t yk_softmax(yk_t x);                                      /* last axis */
+YK_API yk_t yk_log_softmax(yk_t x);
+typedef struct yk_attention_config {
+    bool causal;      /* key j seen by query i if j <= i + Tk - Tq */
+    float scale;      /* default 1/sqrt(D) */
+    float dropout;
+    yk_t key_keep;    /* [B, Tk], 0 = never seen, any numeric type; default none */
+    yk_t bias;        /* added to the scaled scores, broadcast to [B,H,Tq,Tk]; default none */
+} yk_attention_config;
+YK_API yk_t yk_attention(yk_t q, yk_t k, yk_t v, const yk_attention_config *c); /* [B,H,T,D]; k, v may have fewer heads */
+#define YK_NO ((yk_t){0}) /* an optional operand that is not there */
+
+/* Losses: scalars, the mean over what counts (see yk_average for accumulation). */
+typedef struct yk_cross_entropy_config {
+    float smoothing;
+    int32_t ignore_index;  /* default -100 */
+    bool ignore_index_set; /* set when ignore_index is 0 on purpose */
+    yk_t weight;           /* [C] class weights */
+} yk_cross_entropy_config;
+YK_API yk_t yk_cross_entropy(yk_t logits, yk_t labels); /* logits [.., C], labels i32 [..], -100 is ignored */
+YK_API yk_t yk_cross_entropy_with(yk_t logits, yk_t labels, const yk_cross_entropy_config *c);
+YK_API yk_t yk_bce_with_logits(yk_t logits, yk_t target, yk_t weight, yk_t pos_weight); /* the last two may be YK_NO */
+YK_API yk_t yk_mse(yk_t x, yk_t target);
+
+/* Activation checkpointing: what is traced between the two is recomputed in backward instead of being kept. */
+YK_API void yk_checkpoint_begin(yk_job *job);
+YK_API void yk_checkpoint_end(yk_job *job);
+
+/* ---- Training -------------------------------------------------------------------------------------------------------- */
+
+YK_API void yk_backward(yk_t loss);                /* once per micro batch; a sum of losses may be scaled and added */
+YK_API void yk_clip_norm(yk_job *job, float max);  /* for the step to come: g *= min(1, max / (norm + 1e-6)) */
+YK_API void yk_clip_value(yk_job *job, float max); /* each element into [-max, max] */
+
+typedef struct yk_opt yk_opt;
+typedef struct yk_sgd_config {
+    double lr, momentum, dampening, weight_decay;
+    bool nesterov, maximize;
+} yk_sgd_config;
+typedef struct yk_adam_config { /* also adamw; betas default 0.9, 0.999, eps 1e-8 */
+    double lr, beta1, beta2, eps, weight_decay;
+    bool amsgrad, maximize, eps_zero; /* eps_zero: eps really is 0 */
+} yk_adam_config;
+/* One optimizer per job; all parameters that exist when it is made are its, in one group. adamw: weight_decay as given
+ * (0 is 0). A parameter without a gradient in a window counts as one with gradient zero: its moments decay, weight decay
+ * applies. */
+YK_API yk_opt *yk_sgd(yk_job *job, const yk_sgd_config *c);
+YK_API yk_opt *yk_adam(yk_job *job, const yk_adam_config *c);  /* decay added to the gradient */
+YK_API yk_opt *yk_adamw(yk_job *job, const yk_adam_config *c); /* decoupled decay */
+/* A further parameter group with its own decay and rate factor; parameters are moved into it before the first step. */
+YK_API uint32_t yk_opt_group(yk_opt *opt, double lr_factor, double weight_decay);
+YK_API void yk_opt_move(yk_opt *opt, uint32_t group, yk_t param);
+YK_API double yk_lr(const yk_opt *opt);
+YK_API void yk_set_lr(yk_opt *opt, double lr);
+/* Ends the micro batch; on the last one of the window (every `accumulate`-th, or the last of the data) reduces over
+ * ranks, clips and updates. */
+YK_API void yk_step(yk_opt *opt);
+YK_API bool yk_stepped(const yk_opt *opt);          /* the last yk_step ended a window and really updated */
+YK_API double yk_grad_norm(const yk_opt *opt);      /* L2 over all gradients of the last window before clipping */
+YK_API double yk_window_loss(const yk_opt *opt);    /* loss of the last window as optimised, over all ranks */
+YK_API uint64_t yk_steps(const yk_opt *opt);        /* optimizer steps so far */
+YK_API double yk_loss_scale(const yk_opt *opt);     /* fp16: the scale now; 1 otherwise */
+YK_API void yk_window_end(yk_job *job);             /* the micro batch under way is the last of its window */
+
+typedef struct yk_sched yk_sched;
+/* Names and formulas of transformers' get_scheduler (constant, constant_with_warmup, linear, cosine,
+ * cosine_with_restarts, cosine_with_min_lr, polynomial, inverse_sqrt, reduce... see docs) and of torch.optim and
+ * DeepSpeed's schedules as golden/schedules.json lists them. */
+typedef struct yk_sched_config {
+    const char *name;
+    double warmup_steps, total_steps;
+    const char *params; /* further settings, "key=value,key=value", by the names of their source */
+} yk_sched_config;
+YK_API yk_sched *yk_schedule(yk_opt *opt, const yk_sched_config *c);
+YK_API void yk_sched_step(yk_sched *s);             /* moves on only when the optimizer really stepped */
+
+/* ---- Data ------------------------------------------------------------------------------------------------------------- */
+
+typedef struct yk_data yk_data;
+typedef struct yk_data_config {
+    uint32_t global_batch;   /* rows of a micro batch over all ranks; default 32 */
+    bool eval;               /* the evaluation part, in order, every row once, last batch short */
+    bool keep_last;          /* training: keep the last, shorter batch (default: dropped) */
+    bool in_order;           /* training: not shuffled */
+    const char *tokenizer;   /* folder, "char" or "bytes" */
+    uint32_t max_length;     /* tokens; default 128 for rows of text */
+    uint32_t seq_len;        /* tokens of a window of running text; default 128 */
+    const char *eval_rows;   /* file of line numbers that evaluate instead of train */
+} yk_data_config;
+
+typedef struct yk_batch {
+    yk_t x;                  /* images f32 [n, C, H, W]; for text the same as input_ids */
+    yk_t input_ids, attention_mask, token_type_ids; /* i32 [n, T] */
+    yk_t labels;             /* i32 [n], or [n, T] for language models */
+    int64_t rows, global_rows, width; /* this rank's rows, all ranks' rows, T */
+    uint64_t epoch, index;   /* number of the batch in its epoch */
+    bool last;               /* of the epoch */
+} yk_batch;
+
+/* "idx:DIR", "cifar10:DIR", "csv:FILE,text=..,label=..", "jsonl:FILE,..", "text:FILE", "tokens:FILE". */
+YK_API yk_data *yk_data_open(yk_job *job, const char *spec, const yk_data_config *c);
+YK_API uint64_t yk_data_rows(const yk_data *d);
+YK_API uint64_t yk_data_batches(const yk_data *d);    /* per epoch */
+YK_API uint32_t yk_data_classes(const yk_data *d);    /* labels; 0 where there are none */
+YK_API uint32_t yk_data_vocab(const yk_data *d);      /* token ids; 0 for images */
+YK_API void yk_data_shape(const yk_data *d, int64_t chw[3]); /* images */
+YK_API const char *yk_data_tokenizer(const yk_data *d);      /* folder of its tokenizer files, or NULL */
+YK_API bool yk_data_next(yk_data *d, yk_batch *batch); /* false at the end of the epoch or after an error */
+YK_API void yk_data_rewind(yk_data *d, uint64_t epoch, uint64_t batch);
+
+/* for each batch of an epoch of data: opens the step; ends it if the body did not call yk_step. */
+#define yk_each(batch, job, data)                                                                                      \
+    for (yk_batch batch = {0}; yk_ok(job) && yk_data_next(data, &batch); yk_end(job))
+
+/* ---- Models (models/): built over this header alone ------------------------------------------------------------------- */
+
+typedef struct yk_model yk_model;
+/* name: "mlp", "resnet20", "resnet32", "resnet18", "gpt2", "bert" (sequence classification), "bert-mlm".
+ * config: "key=value,key=value" by Hugging Face's keys, or NULL. data (may be NULL) fills in classes, vocabulary and
+ * image shape. */
+YK_API yk_model *yk_model_new(yk_job *job, const char *name, const char *config, const yk_data *data);
+/* A Hugging Face folder (config.json, model.safetensors or its shards): architecture and weights. A head the file lacks
+ * (a classifier on an encoder) is new, and said so. */
+YK_API yk_model *yk_model_from(yk_job *job, const char *dir, const char *config, const yk_data *data);
+YK_API void yk_model_load(yk_model *m, const char *safetensors); /* weights into a model; names may carry "module." */
+YK_API void yk_model_save(yk_model *m, const char *dir);         /* written beside, synced, renamed */
+YK_API yk_t yk_forward(yk_model *m, const yk_batch *batch);      /* logits */
+YK_API yk_t yk_model_loss(yk_model *m, const yk_batch *batch, yk_t logits);
+YK_API const char *yk_model_name(const yk_model *m);
+YK_API uint64_t yk_model_size(const yk_model *m);                /* numbers trained */
+/* Forward and backward operations of one row at this width (2 per multiply-add). */
+YK_API double yk_model_flops(const yk_model *m, int64_t width);
+YK_API bool yk_model_decays(const yk_model *m, const char *param); /* weight decay is usual for it: matrices, not biases and norms */
+
+/* ---- Checkpoints ---------------------------------------------------------------------------------------------------------- */
+
+/* Everything a run needs to go on bit for bit: parameters, optimizer, schedule, scale, step, place in the data. Written
+ * beside, synced, renamed; a reader checks sums. */
+YK_API void yk_save(yk_job *job, const char *dir);
+YK_API void yk_load(yk_job *job, const char *dir);
+
+/* ---- Where errors happened: every call above records its caller's file and line ------------------------------------------- */
+YK_API void yk_here(const char *file, int line);
+#include <yoke/here.h>
+
+#ifdef __cplusplus
+}
+#endif
+#endif
