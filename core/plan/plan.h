@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * From a trace to programs for one device: differentiate, autocast, claim or inline, fuse, recompute, memory plan,
+ * segments. Pure computation over graphs: the device is asked only through `claims`.
+ *
+ * Order of the passes and what each leaves behind is described in docs/architecture.md.
+ */
+#ifndef YOKE_CORE_PLAN_PLAN_H
+#define YOKE_CORE_PLAN_PLAN_H
+
+#include "core/graph/graph.h"
+
+/* Where the gradient of a parameter goes. */
+typedef struct yk__plan_param {
+    yk__vid leaf;          /* in the trace */
+    uint32_t bucket;       /* number of the gradient bucket; YK_NONE: frozen */
+    uint64_t grad_offset;  /* bytes in the bucket */
+} yk__plan_param;
+
+typedef struct yk__plan_request {
+    const yk__graph *trace;
+    yk__vid loss, seed;                  /* loss YK_NONE: forward only */
+    bool accumulate;                     /* add to the buckets instead of writing */
+    bool alone;                          /* a group of one: all_reduce is the identity */
+    yk_dtype precision;
+    const yk_device_caps *caps;
+    uint32_t (*claims)(void *arg, const yk_graph *g, uint32_t node); /* the plugin's, or a test's */
+    void *claims_arg;
+    uint32_t n_param, n_bucket, n_result, n_assign, n_recompute;
+    const yk__plan_param *param;
+    const uint64_t *bucket_bytes;
+    const yk__vid *result;
+    const struct yk__assign *assign;        /* core/run/run.h */
+    const struct yk__recompute *recompute;
+    uint64_t arena_limit;                /* recompute more until the arena is below; 0: no limit */
+} yk__plan_request;
+
+/* What happens at the end of a segment. */
+typedef enum yk__boundary { YK_BOUND_NONE, YK_BOUND_BUCKET, YK_BOUND_ALL_REDUCE } yk__boundary;
+
+typedef struct yk__segment {
+    yk_graph graph;                /* shares the plan's arrays; ready for program_new */
+    yk__boundary boundary;
+    uint32_t bucket;               /* YK_BOUND_BUCKET: which are complete: [bucket, bucket + n_bucket) in ready order */
+    uint32_t slot;                 /* YK_BOUND_ALL_REDUCE: f32 vector to sum over ranks, in place */
+    uint64_t offset, count;
+} yk__segment;
+
+typedef struct yk__plan {
+    yk__graph graph;               /* slots: 0 arena; then those of the trace; then one per bucket; one for results */
+    uint32_t n_segment;
+    yk__segment *segment;
+    uint32_t bucket_slot;          /* slot of bucket 0 */
+    uint32_t result_slot;          /* results lie there, at result_offset[i] */
+    uint64_t *result_offset;
+    uint64_t arena_bytes, result_bytes;
+} yk__plan;
+
+yk_status yk__plan_new(const yk__plan_request *r, yk__plan **p, yk_error *err);
+void yk__plan_free(yk__plan *p);
+
+#endif

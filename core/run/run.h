@@ -1,0 +1,137 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The engine: one rank's device, its parameters, gradients and optimizer state, and the cache of planned programs.
+ *
+ * The layer above (core/job) traces a micro batch into a yk__graph and hands it to yk__engine_run; the engine looks the
+ * trace up, or differentiates, autocasts, claims, fuses, plans and compiles it (core/plan), binds buffers and submits.
+ * After the last micro batch of a window yk__engine_update reduces the gradients over the ranks, clips, updates the
+ * slices this rank owns and gathers the parameters.
+ *
+ * Leaves of a trace are values in slots of their own; the slot's key says what is bound there:
+ *   YK_SLOT_PARAM  key = parameter number (from yk__engine_param), f32, dense, whole parameter
+ *   YK_SLOT_STATE  key = state number (from yk__engine_state)
+ *   YK_SLOT_INPUT  key = number of the input in yk__micro.input
+ *
+ * Thread rule: one thread, but for what the engine starts itself.
+ */
+#ifndef YOKE_CORE_RUN_RUN_H
+#define YOKE_CORE_RUN_RUN_H
+
+#include "core/device/device.h"
+#include "core/graph/graph.h"
+#include "core/group/group.h"
+
+typedef struct yk__engine yk__engine;
+
+typedef struct yk__engine_config {
+    yk_dtype precision;      /* YK_F32, YK_BF16, YK_F16: compute format of LOWP ops */
+    uint64_t memory_limit;   /* bytes, 0: what the device has free */
+    uint64_t bucket_bytes;   /* of gradients reduced together; 0: 16 MiB (YOKE_BUCKET_BYTES) */
+} yk__engine_config;
+
+/* A format the device cannot compute in is an error that names format, device and what it has. */
+yk_status yk__engine_new(yk__device *dev, yk__group *group, const yk__engine_config *c, yk__engine **e, yk_error *err);
+void yk__engine_free(yk__engine *e);
+
+/* ---- Parameters and states: declared before the first run that uses them; host data is dense --------------------------- */
+
+/* Lays a parameter out; its number. Values are undefined until written. */
+yk_status yk__engine_param(yk__engine *e, const char *name, uint64_t n, bool trained, uint32_t *number, yk_error *err);
+yk_status yk__engine_param_trained(yk__engine *e, uint32_t number, bool trained, yk_error *err); /* before the first update */
+yk_status yk__engine_state(yk__engine *e, const char *name, yk_dtype dtype, uint64_t n, uint32_t *number, yk_error *err);
+yk_status yk__engine_param_write(yk__engine *e, uint32_t number, const float *data, yk_error *err);
+yk_status yk__engine_param_read(yk__engine *e, uint32_t number, float *data, yk_error *err);
+yk_status yk__engine_grad_read(yk__engine *e, uint32_t number, float *data, yk_error *err); /* reduced, before clipping;
+                                                                                               collective */
+yk_status yk__engine_state_write(yk__engine *e, uint32_t number, const void *data, yk_error *err);
+yk_status yk__engine_state_read(yk__engine *e, uint32_t number, void *data, yk_error *err);
+/* Hash over all parameters in order of number, from the device's own copy. */
+yk_status yk__engine_hash(yk__engine *e, uint64_t *hash, yk_error *err);
+
+/* ---- One micro batch ------------------------------------------------------------------------------------------------------ */
+
+struct yk__assign {
+    uint32_t state; /* state number */
+    yk__vid value;  /* of the state's dtype and size */
+};
+typedef struct yk__assign yk__assign;
+
+struct yk__recompute {
+    uint32_t begin, end; /* nodes of the trace: a block whose values are recomputed in backward */
+};
+typedef struct yk__recompute yk__recompute;
+
+typedef struct yk__micro {
+    yk__graph *trace;          /* the caller's; not changed; may be cleared after the call */
+    yk__vid loss;              /* scalar f32 to differentiate, or YK_NONE: forward only */
+    yk__vid seed;              /* scalar f32 leaf: gradient of the loss (holds the loss scale) */
+    bool first;                /* first of its window: gradients are written, else added to */
+    bool last;                 /* last of its window: buckets may be sent as they are finished */
+    bool empty;                /* this rank has no rows: nothing runs; with first, gradients become zero */
+    uint32_t n_input;
+    const void *const *input;  /* host data per input number, copied before the call returns */
+    const uint64_t *input_bytes;
+    uint32_t n_result;
+    const yk__vid *result;     /* values whose contents the host wants, dense */
+    void *const *result_host;  /* where they go: f32 (16-bit floats are widened), i32 or bool; valid after yk__engine_wait */
+    uint32_t n_assign;
+    const yk__assign *assign;
+    uint32_t n_recompute;
+    const yk__recompute *recompute;
+} yk__micro;
+
+/* Submits. *ticket: for yk__engine_wait. Collective when the trace holds an all_reduce (all ranks run the same ops). */
+yk_status yk__engine_run(yk__engine *e, const yk__micro *m, uint64_t *ticket, yk_error *err);
+/* Until the results of that ticket are in host memory (0: until all is done). */
+yk_status yk__engine_wait(yk__engine *e, uint64_t ticket, yk_error *err);
+
+/* ---- The end of a window ----------------------------------------------------------------------------------------------------- */
+
+typedef enum yk__opt_kind { YK_OPT_NONE, YK_OPT_SGD, YK_OPT_ADAM } yk__opt_kind;
+
+typedef struct yk__opt_layout {
+    yk__opt_kind kind;
+    uint32_t flags;           /* YK_OPT_* of plugin.h */
+    bool momentum;            /* sgd keeps a buffer */
+    uint32_t n_group;
+    const uint32_t *group_of; /* by parameter number */
+} yk__opt_layout;
+
+/* Makes room for the state of this rank's slices. Once, before the first update. */
+yk_status yk__engine_optimizer(yk__engine *e, const yk__opt_layout *layout, yk_error *err);
+
+typedef struct yk__update {
+    const float (*hyper)[YK_HYPER_COUNT]; /* per group; GRAD_SCALE and CLIP are filled in by the engine */
+    double divisor;        /* the gradients' sum is divided by this (items or micro batches x loss scale) */
+    double clip_norm;      /* 0: none */
+    double clip_value;     /* 0: none */
+    bool check_finite;     /* fp16: skip the update if any rank has a gradient that is not finite */
+} yk__update;
+
+typedef struct yk__updated {
+    double grad_norm;      /* L2 after division, before clipping */
+    bool skipped;          /* not finite; nothing was changed */
+    uint32_t bad_param;    /* then: first parameter with such a gradient (in the owner's slice), or UINT32_MAX */
+} yk__updated;
+
+/* Collective. */
+yk_status yk__engine_update(yk__engine *e, const yk__update *u, yk__updated *out, yk_error *err);
+
+/* Optimizer state for checkpoints, whole vectors by parameter (collective; every rank gets all; kinds 0..n-1: sgd
+ * momentum; adam m, v, vmax). */
+uint32_t yk__engine_moments(const yk__engine *e);
+yk_status yk__engine_moment_read(yk__engine *e, uint32_t kind, uint32_t number, float *data, yk_error *err);
+yk_status yk__engine_moment_write(yk__engine *e, uint32_t kind, uint32_t number, const float *data, yk_error *err);
+
+/* ---- Reports -------------------------------------------------------------------------------------------------------------------- */
+
+typedef struct yk__engine_stats {
+    uint64_t peak_bytes;      /* device memory held: parameters, gradients, state, arenas, inputs */
+    uint64_t param_bytes, grad_bytes, state_bytes, arena_bytes, input_bytes;
+    double busy_seconds;      /* the last yk__engine_run's own computing time, without waiting for other ranks */
+    uint64_t compiles, hits;  /* of the program cache */
+    double plan_seconds;      /* of the last compile */
+} yk__engine_stats;
+void yk__engine_stats_get(const yk__engine *e, yk__engine_stats *s);
+
+#endif
