@@ -77,7 +77,7 @@ typedef struct yk__placement {
  * words ("cpu:0 opencl:0@1"). NULL or "" means auto: every device of every plugin that is worth a rank. A word that
  * matches nothing is an error that lists what there is. Two CPU ranks on one core: allowed, warned about.
  * "forced" by a trailing '!' too: "opencl:0!". */
-yk_status yk__select(const char *words, const yk__topology *t, yk__placement **place, uint32_t *n, yk_error *err);
+yk_status yk__device_select(const char *words, const yk__topology *t, yk__placement **place, uint32_t *n, yk_error *err);
 /* The word that selects exactly this placement again ("opencl:0@1"), for handing to a rank's process. */
 void yk__placement_text(const yk__placement *p, char *buf, size_t n);
 
