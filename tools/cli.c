@@ -1,0 +1,304 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "tools/cli.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+
+/* Levenshtein distance, with strings cut at 63 bytes. */
+static size_t distance(const char *a, const char *b)
+{
+    size_t row[64], na = strnlen(a, 63), nb = strnlen(b, 63);
+    for (size_t j = 0; j <= nb; j++)
+        row[j] = j;
+    for (size_t i = 1; i <= na; i++) {
+        size_t corner = row[0];
+        row[0] = i;
+        for (size_t j = 1; j <= nb; j++) {
+            size_t swap = corner + (a[i - 1] != b[j - 1]), least = row[j] + 1;
+            corner = row[j];
+            least = row[j - 1] + 1 < least ? row[j - 1] + 1 : least;
+            row[j] = swap < least ? swap : least;
+        }
+    }
+    return row[nb];
+}
+
+const char *yk__nearest(const char *s, const char *const *words, size_t n)
+{
+    const char *best = NULL;
+    size_t best_d = strlen(s) / 3 + 2;
+    for (size_t i = 0; i < n; i++) {
+        size_t d = distance(s, words[i]);
+        if (d < best_d) {
+            best_d = d;
+            best = words[i];
+        }
+    }
+    return best;
+}
+
+int yk__cli_usage(const yk__cli_command *command, const char *fmt, ...)
+{
+    va_list ap;
+    fprintf(stderr, "yoke %s: ", command->name);
+    va_start(ap, fmt);
+    vfprintf(stderr, fmt, ap);
+    va_end(ap);
+    fputc('\n', stderr);
+    return YK_EXIT_USAGE;
+}
+
+static void print_option(const yk__cli_option *o)
+{
+    char left[96];
+    snprintf(left, sizeof left, "--%s%s%s", o->name, o->arg ? " " : "", o->arg ? o->arg : "");
+    printf("  %-36s %s", left, o->help);
+    if (o->preset)
+        printf(" (default: %s)", o->preset);
+    if (o->env)
+        printf(" [%s]", o->env);
+    putchar('\n');
+}
+
+static int print_help(const yk__cli_command *c)
+{
+    printf("usage: yoke %s %s\n\n%s\n", c->name, c->usage, c->summary);
+    if (c->text)
+        printf("\n%s\n", c->text);
+    printf("\nOptions:\n");
+    for (size_t i = 0; i < c->n_options; i++)
+        print_option(&c->options[i]);
+    printf("  %-36s %s\n", "--help", "this text");
+    printf("\nExit code: 0 done, 1 failed, 2 bad input or usage.\n");
+    return YK_EXIT_OK;
+}
+
+/* Text for troff: backslashes and leading dots must not act. */
+static void print_roff(const char *s)
+{
+    bool start = true;
+    for (; *s; s++) {
+        if (start && (*s == '.' || *s == '\''))
+            fputs("\\&", stdout);
+        if (*s == '\\')
+            fputs("\\e", stdout);
+        else if (*s == '-')
+            fputs("\\-", stdout);
+        else if (*s == '\n' && s[1] == '\n')
+            fputs("\n.PP", stdout);
+        else
+            putchar(*s);
+        start = *s == '\n';
+    }
+}
+
+static int print_man(const yk__cli_command *c)
+{
+    printf(".TH YOKE-%s 1\n.SH NAME\nyoke-%s \\- %s\n.SH SYNOPSIS\n.B yoke %s\n", c->name, c->name, c->summary, c->name);
+    print_roff(c->usage);
+    printf("\n.SH DESCRIPTION\n");
+    print_roff(c->text ? c->text : c->summary);
+    printf("\n.SH OPTIONS\n");
+    for (size_t i = 0; i < c->n_options; i++) {
+        const yk__cli_option *o = &c->options[i];
+        printf(".TP\n.B \\-\\-");
+        print_roff(o->name);
+        if (o->arg)
+            printf(" \\fI%s\\fR", o->arg);
+        putchar('\n');
+        print_roff(o->help);
+        if (o->preset)
+            printf("\nDefault: %s.", o->preset);
+        if (o->env)
+            printf("\nAlso from the environment: %s.", o->env);
+        putchar('\n');
+    }
+    printf(".SH EXIT STATUS\n0 done, 1 failed, 2 bad input or usage.\n.SH SEE ALSO\n.BR yoke (1)\n");
+    return YK_EXIT_OK;
+}
+
+static int find(const yk__cli_command *c, const char *name, size_t n)
+{
+    for (size_t i = 0; i < c->n_options; i++)
+        if (!strncmp(c->options[i].name, name, n) && !c->options[i].name[n])
+            return (int)i;
+    return -1;
+}
+
+static int unknown(const yk__cli_command *c, const char *arg, size_t n)
+{
+    const char *words[65], *near;
+    char name[64];
+    snprintf(name, sizeof name, "%.*s", (int)n, arg);
+    for (size_t i = 0; i < c->n_options; i++)
+        words[i] = c->options[i].name;
+    words[c->n_options] = "help";
+    near = yk__nearest(name, words, c->n_options + 1);
+    if (near)
+        return yk__cli_usage(c, "unknown option --%s: did you mean --%s? (yoke %s --help lists all)", name, near, c->name);
+    return yk__cli_usage(c, "unknown option --%s (yoke %s --help lists all)", name, c->name);
+}
+
+/* One "--name[=value]"; *i moves on over a value in the next argument. -1: fine. */
+static int parse_option(const yk__cli_command *c, int argc, char **argv, int *i, yk__cli *cli)
+{
+    const char *name = argv[*i] + 2, *eq = strchr(name, '=');
+    size_t n = eq ? (size_t)(eq - name) : strlen(name);
+    int k = find(c, name, n);
+    if (k < 0 && n > 3 && !strncmp(name, "no-", 3) && !eq) {
+        k = find(c, name + 3, n - 3);
+        if (k >= 0 && !c->options[k].arg) {
+            cli->value[k] = NULL;
+            cli->given[k] = true;
+            return -1;
+        }
+        k = -1;
+    }
+    if (k < 0)
+        return unknown(c, name, n);
+    if (!c->options[k].arg && eq)
+        return yk__cli_usage(c, "--%s takes no value, but \"%s\" was given", c->options[k].name, eq + 1);
+    if (c->options[k].arg && !eq && *i + 1 >= argc)
+        return yk__cli_usage(c, "--%s wants a value: %s", c->options[k].name, c->options[k].arg);
+    cli->given[k] = true;
+    cli->value[k] = !c->options[k].arg ? "" : eq ? eq + 1 : argv[++*i];
+    return -1;
+}
+
+static void presets(const yk__cli_command *c, yk__cli *cli)
+{
+    memset(cli, 0, sizeof *cli);
+    cli->command = c;
+    for (size_t i = 0; i < c->n_options; i++) {
+        const char *env = c->options[i].env ? getenv(c->options[i].env) : NULL;
+        cli->value[i] = env && *env ? env : c->options[i].preset;
+        cli->given[i] = env && *env;
+    }
+}
+
+int yk__cli_parse(const yk__cli_command *c, int argc, char **argv, yk__cli *cli)
+{
+    bool only_positional = false;
+    presets(c, cli);
+    cli->positional = argv; /* positional arguments are moved to the front, over what was read */
+    for (int i = 1; i < argc; i++) {
+        const char *a = argv[i];
+        int code = -1;
+        if (only_positional || a[0] != '-' || !a[1]) {
+            cli->positional[cli->n_positional++] = argv[i];
+            only_positional = only_positional || c->rest;
+        } else if (!strcmp(a, "--help") || !strcmp(a, "-h"))
+            return print_help(c);
+        else if (!strcmp(a, "--man"))
+            return print_man(c);
+        else if (!strcmp(a, "--"))
+            only_positional = true;
+        else if (a[1] != '-')
+            return yk__cli_usage(c, "unknown option %s (options begin with --; yoke %s --help lists all)", a, c->name);
+        else
+            code = parse_option(c, argc, argv, &i, cli);
+        if (code >= 0)
+            return code;
+    }
+    if (cli->n_positional < c->least)
+        return yk__cli_usage(c, "an argument is missing; usage: yoke %s %s", c->name, c->usage);
+    if (c->most >= 0 && cli->n_positional > c->most)
+        return yk__cli_usage(c, "unexpected argument \"%s\"; usage: yoke %s %s", cli->positional[c->most], c->name, c->usage);
+    return -1;
+}
+
+static int number(const yk__cli *cli, const char *name)
+{
+    return find(cli->command, name, strlen(name));
+}
+
+const char *yk__cli_text(const yk__cli *cli, const char *name)
+{
+    int k = number(cli, name);
+    return k < 0 ? NULL : cli->value[k];
+}
+
+bool yk__cli_on(const yk__cli *cli, const char *name)
+{
+    return yk__cli_text(cli, name) != NULL;
+}
+
+bool yk__cli_given(const yk__cli *cli, const char *name)
+{
+    int k = number(cli, name);
+    return k >= 0 && cli->given[k];
+}
+
+int64_t yk__cli_int(const yk__cli *cli, const char *name, int64_t least, int64_t most, bool *bad)
+{
+    const char *s = yk__cli_text(cli, name);
+    char *end;
+    long long v;
+    if (!s)
+        return 0;
+    errno = 0;
+    v = strtoll(s, &end, 10);
+    if (errno || !*s || *end || v < least || v > most) {
+        yk__cli_usage(cli->command, "--%s %s: expected a whole number from %lld to %lld", name, s, (long long)least,
+                      (long long)most);
+        *bad = true;
+        return least;
+    }
+    return v;
+}
+
+double yk__cli_real(const yk__cli *cli, const char *name, double least, double most, bool *bad)
+{
+    const char *s = yk__cli_text(cli, name);
+    char *end;
+    double v;
+    if (!s)
+        return 0;
+    v = strtod(s, &end);
+    if (!*s || *end || !(v >= least && v <= most)) {
+        yk__cli_usage(cli->command, "--%s %s: expected a number from %g to %g", name, s, least, most);
+        *bad = true;
+        return least;
+    }
+    return v;
+}
+
+int yk__cli_word(const yk__cli *cli, const char *name, const char *const *words, size_t n, bool *bad)
+{
+    const char *s = yk__cli_text(cli, name), *near;
+    char list[512] = "";
+    size_t used = 0;
+    if (!s)
+        return -1;
+    for (size_t i = 0; i < n; i++) {
+        int w;
+        if (!strcmp(s, words[i]))
+            return (int)i;
+        w = snprintf(list + used, sizeof list - used, "%s%s", i ? ", " : "", words[i]);
+        used += w > 0 && used + (size_t)w < sizeof list ? (size_t)w : 0;
+    }
+    near = yk__nearest(s, words, n);
+    yk__cli_usage(cli->command, "--%s %s: expected one of %s%s%s%s", name, s, list, near ? " (did you mean " : "",
+                  near ? near : "", near ? "?)" : "");
+    *bad = true;
+    return -1;
+}
+
+void yk__json_text(const char *s)
+{
+    putchar('"');
+    for (; *s; s++) {
+        if (*s == '"' || *s == '\\')
+            printf("\\%c", *s);
+        else if ((unsigned char)*s < 0x20)
+            printf("\\u%04x", (unsigned)*s);
+        else
+            putchar(*s);
+    }
+    putchar('"');
+}

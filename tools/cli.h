@@ -1,0 +1,83 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Command lines: one table per command defines its options once; parsing, --help, the man page text (--man) and the
+ * nearest name in the error for an unknown option all come from it.
+ *
+ * A command is `int yk__cmd_NAME(int argc, char **argv)` with argv[0] the command's name; it returns the exit code: 0
+ * done, 1 failed, 2 bad input or usage.
+ */
+#ifndef YOKE_TOOLS_CLI_H
+#define YOKE_TOOLS_CLI_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum { YK_EXIT_OK = 0, YK_EXIT_FAILED = 1, YK_EXIT_USAGE = 2 };
+
+typedef struct yk__cli_option {
+    const char *name;     /* without the dashes: "output-dir" */
+    const char *arg;      /* what the value is called in the help ("DIR"); NULL: a switch */
+    const char *preset;   /* value when not given; NULL: none */
+    const char *help;     /* one sentence, no full stop needed */
+    const char *env;      /* environment variable that gives the value when the option is not given; NULL: none */
+} yk__cli_option;
+
+typedef struct yk__cli_command {
+    const char *name;     /* "train" */
+    const char *usage;    /* what follows "yoke train": "--model NAME --data KIND:PATH [options]" */
+    const char *summary;  /* one line */
+    const char *text;     /* paragraphs for --help and the man page, may be NULL */
+    const yk__cli_option *options;
+    size_t n_options;     /* at most 64 */
+    int least, most;      /* number of positional arguments; most -1: any */
+    bool rest;            /* the first positional argument ends the options (launch) */
+} yk__cli_command;
+
+typedef struct yk__cli {
+    const yk__cli_command *command;
+    const char *value[64]; /* by option number; NULL: not given and no preset. Switches: "" when given */
+    bool given[64];        /* on the command line or by the environment */
+    char **positional;     /* points into argv */
+    int n_positional;
+} yk__cli;
+
+/* -1: go on. Otherwise the exit code to return at once: 0 after --help or --man, 2 after a message on standard error.
+ * Options: --name value, --name=value, -h; "--" ends them. A switch may be given as --no-NAME to turn it off again. */
+int yk__cli_parse(const yk__cli_command *command, int argc, char **argv, yk__cli *cli);
+
+/* Values by name (a name that is not in the table is a fault of the program: returns NULL / 0). */
+const char *yk__cli_text(const yk__cli *cli, const char *name);
+bool yk__cli_on(const yk__cli *cli, const char *name);
+bool yk__cli_given(const yk__cli *cli, const char *name);
+/* Whole-string numbers in a range; on a bad one prints "yoke train: --max-steps: ..." and sets *bad (never clears it). */
+int64_t yk__cli_int(const yk__cli *cli, const char *name, int64_t least, int64_t most, bool *bad);
+double yk__cli_real(const yk__cli *cli, const char *name, double least, double most, bool *bad);
+/* One of a list of words ("fp32", "bf16"); the index; -1 and *bad with the nearest word in the message. */
+int yk__cli_word(const yk__cli *cli, const char *name, const char *const *words, size_t n, bool *bad);
+
+/* "yoke train: TEXT" on standard error; returns YK_EXIT_USAGE. */
+int yk__cli_usage(const yk__cli_command *command, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+
+/* The word of the list that is nearest to s by edit distance, or NULL if none is near (distance > 1 + length/3). */
+const char *yk__nearest(const char *s, const char *const *words, size_t n);
+
+/* JSON strings on standard output, escaped, with the quotes. */
+void yk__json_text(const char *s);
+
+/* The commands. */
+#define YK_COMMAND_TABLE(X)                                                                                            \
+    X(info, "devices, plugins and libraries on this machine, and what was chosen and why")                             \
+    X(train, "train a model")                                                                                          \
+    X(eval, "evaluate a model")                                                                                        \
+    X(launch, "run a program once per device, as the ranks of one job")                                                \
+    X(bench, "measure steps, peaks, mixed efficiency and overheads")                                                   \
+    X(test, "check that this machine computes right")                                                                  \
+    X(plugin, "list the plugins")                                                                                      \
+    X(inspect, "say what is in a data, model or token file")                                                           \
+    X(tokenize, "turn text into token ids")
+#define YK_COMMAND_DECLARE(name, text) int yk__cmd_##name(int argc, char **argv);
+YK_COMMAND_TABLE(YK_COMMAND_DECLARE)
+#undef YK_COMMAND_DECLARE
+
+#endif
