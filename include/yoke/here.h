@@ -114,6 +114,7 @@
 #define yk_model_save(...) YK_HERE((yk_model_save)(__VA_ARGS__))
 #define yk_forward(...) YK_HERE((yk_forward)(__VA_ARGS__))
 #define yk_model_loss(...) YK_HERE((yk_model_loss)(__VA_ARGS__))
+#define yk_model_part(...) YK_HERE((yk_model_part)(__VA_ARGS__))
 #define yk_model_name(...) YK_HERE((yk_model_name)(__VA_ARGS__))
 #define yk_model_size(...) YK_HERE((yk_model_size)(__VA_ARGS__))
 #define yk_model_flops(...) YK_HERE((yk_model_flops)(__VA_ARGS__))

@@ -340,11 +340,43 @@ YK_API void yk_model_load(yk_model *m, const char *safetensors); /* weights into
 YK_API void yk_model_save(yk_model *m, const char *dir);         /* written beside, synced, renamed */
 YK_API yk_t yk_forward(yk_model *m, const yk_batch *batch);      /* logits */
 YK_API yk_t yk_model_loss(yk_model *m, const yk_batch *batch, yk_t logits);
+/* A named part of the forward pass: "logits", "last_hidden_state", "pooler_output"; which there are depends on the model. */
+YK_API yk_t yk_model_part(yk_model *m, const yk_batch *batch, const char *part);
 YK_API const char *yk_model_name(const yk_model *m);
 YK_API uint64_t yk_model_size(const yk_model *m);                /* numbers trained */
 /* Forward and backward operations of one row at this width (2 per multiply-add). */
 YK_API double yk_model_flops(const yk_model *m, int64_t width);
 YK_API bool yk_model_decays(const yk_model *m, const char *param); /* weight decay is usual for it: matrices, not biases and norms */
+
+/* ---- Settings and weight files: what model builders need ---------------------------------------------------------------- */
+
+/* key=value settings: from a string "a=1,b=x+y", then, for keys not yet set, from a JSON object's scalars. */
+typedef struct yk_settings yk_settings;
+YK_API yk_settings *yk_settings_new(yk_job *job, const char *pairs); /* pairs may be NULL */
+YK_API void yk_settings_json(yk_settings *s, const char *file);
+YK_API void yk_settings_put(yk_settings *s, const char *key, const char *value); /* replaces */
+YK_API bool yk_settings_has(yk_settings *s, const char *key);
+/* The value, or the preset where the key is not set (or JSON null). A value of another kind fails the job by name. */
+YK_API int64_t yk_settings_int(yk_settings *s, const char *key, int64_t preset);
+YK_API double yk_settings_real(yk_settings *s, const char *key, double preset);
+YK_API bool yk_settings_bool(yk_settings *s, const char *key, bool preset);
+YK_API const char *yk_settings_text(yk_settings *s, const char *key, const char *preset); /* lives with s */
+YK_API uint32_t yk_settings_ints(yk_settings *s, const char *key, int64_t *v, uint32_t most); /* "512+256" or [512, 256] */
+/* Every key of the string that nobody asked for is an error naming it and the nearest one that was asked for. */
+YK_API void yk_settings_check(yk_settings *s);
+YK_API void yk_settings_save(yk_settings *s, const char *file); /* all keys, as a JSON object */
+YK_API void yk_settings_free(yk_settings *s);
+
+/* Tensors in a safetensors file, or in a folder with model.safetensors or its sharded index. */
+typedef struct yk_weights yk_weights;
+YK_API yk_weights *yk_weights_open(yk_job *job, const char *path);
+YK_API bool yk_weights_has(yk_weights *w, const char *name);
+/* Copies a tensor into a parameter or state of the same shape, converting to f32; false if the file has no such name.
+ * A differing shape fails the job. */
+YK_API bool yk_weights_read(yk_weights *w, const char *name, yk_t param);
+YK_API void yk_weights_close(yk_weights *w);
+/* Writes parameters and states under the given names (rank 0; beside, synced, renamed). */
+YK_API void yk_weights_save(yk_job *job, const char *file, uint32_t n, const char *const *name, const yk_t *param);
 
 /* ---- Checkpoints ---------------------------------------------------------------------------------------------------------- */
 
