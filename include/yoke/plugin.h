@@ -311,7 +311,9 @@ enum {
     YK_CAP_WRAP = 1 << 1,          /* buffer_wrap works */
     YK_CAP_DETERMINISTIC = 1 << 2, /* equal inputs give equal bits */
     YK_CAP_CPU = 1 << 3,           /* computes on the host's cores, which it should not share with another rank */
-    YK_CAP_STRIDED_ATTENTION = 1 << 4 /* attention operands may have any strides but a dense last dimension */
+    YK_CAP_STRIDED_ATTENTION = 1 << 4, /* attention operands may have any strides but a dense last dimension */
+    YK_CAP_CORES = 1 << 5 /* the plugin's one device is the host's cores, any subset of them by option CORES: in device
+                             words "PLUGIN:0-3" then names cores, and "PLUGIN/2" splits them between two ranks */
 };
 
 typedef struct yk_device_caps {
