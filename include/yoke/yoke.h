@@ -375,6 +375,9 @@ YK_API bool yk_weights_has(yk_weights *w, const char *name);
  * A differing shape fails the job. */
 YK_API bool yk_weights_read(yk_weights *w, const char *name, yk_t param);
 YK_API void yk_weights_close(yk_weights *w);
+YK_API void yk_make_dir(yk_job *job, const char *dir); /* and its parents; rank 0; all wait for it */
+/* Calls release(object) when the job is closed (after all else was freed that uses parameters). */
+YK_API void yk_owns(yk_job *job, void *object, void (*release)(void *object));
 /* Writes parameters and states under the given names (rank 0; beside, synced, renamed). */
 YK_API void yk_weights_save(yk_job *job, const char *file, uint32_t n, const char *const *name, const yk_t *param);
 

@@ -1,0 +1,250 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * BERT (Devlin et al. 2018) as a sequence classifier ("bert") and a masked language model ("bert-mlm"), with the names of
+ * Hugging Face's BertForSequenceClassification and BertForMaskedLM.
+ * Keys: vocab_size, hidden_size, num_hidden_layers, num_attention_heads, intermediate_size, hidden_act,
+ * max_position_embeddings, type_vocab_size, layer_norm_eps, hidden_dropout_prob, attention_probs_dropout_prob,
+ * classifier_dropout, initializer_range, num_labels, seq_len (for benchmarks).
+ */
+#include "models/model.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct bert_layer {
+    model_linear q, k, v, attn_out, inter, out;
+    model_norm attn_norm, out_norm;
+} bert_layer;
+
+typedef struct bert {
+    yk_t words, positions, types, mlm_bias;
+    model_norm norm, mlm_norm;
+    bert_layer *layer;
+    model_linear pooler, classifier, transform;
+    int64_t vocab, width, layers, heads, inner, context, classes;
+    float drop, attn_drop, head_drop;
+    model_activation *act;
+    yk_init init;
+} bert;
+
+static void put_int(yk_model *m, const char *key, int64_t v)
+{
+    char number[32];
+    snprintf(number, sizeof number, "%lld", (long long)v);
+    yk_settings_put(m->settings, key, number);
+}
+
+static float read_settings(yk_model *m, bert *p, const yk_data *data)
+{
+    yk_settings *s = m->settings;
+    p->vocab = yk_settings_int(s, "vocab_size", data && yk_data_vocab(data) ? yk_data_vocab(data) : 30522);
+    p->width = yk_settings_int(s, "hidden_size", 768);
+    p->layers = yk_settings_int(s, "num_hidden_layers", 12);
+    p->heads = yk_settings_int(s, "num_attention_heads", 12);
+    p->inner = yk_settings_int(s, "intermediate_size", 4 * p->width);
+    p->context = yk_settings_int(s, "max_position_embeddings", 512);
+    p->drop = (float)yk_settings_real(s, "hidden_dropout_prob", 0.1);
+    p->attn_drop = (float)yk_settings_real(s, "attention_probs_dropout_prob", 0.1);
+    p->head_drop = (float)yk_settings_real(s, "classifier_dropout", (double)p->drop);
+    p->act = model_activation_of(m, yk_settings_text(s, "hidden_act", "gelu"));
+    p->init = model_normal(yk_settings_real(s, "initializer_range", 0.02));
+    p->classes = yk_settings_int(s, "num_labels", data && yk_data_classes(data) ? yk_data_classes(data) : 2);
+    yk_settings_int(s, "seq_len", 0);
+    put_int(m, "vocab_size", p->vocab);
+    put_int(m, "hidden_size", p->width);
+    put_int(m, "num_hidden_layers", p->layers);
+    put_int(m, "num_attention_heads", p->heads);
+    put_int(m, "intermediate_size", p->inner);
+    put_int(m, "max_position_embeddings", p->context);
+    return (float)yk_settings_real(s, "layer_norm_eps", 1e-12);
+}
+
+static model_linear dense(yk_model *m, const bert *p, int64_t layer, const char *name, int64_t in, int64_t out)
+{
+    char prefix[128];
+    snprintf(prefix, sizeof prefix, "bert.encoder.layer.%lld.%s", (long long)layer, name);
+    return model_linear_new(m, prefix, in, out, true, &p->init);
+}
+
+static model_norm layer_norm(yk_model *m, const bert *p, int64_t layer, const char *name, float eps)
+{
+    char prefix[128];
+    snprintf(prefix, sizeof prefix, "bert.encoder.layer.%lld.%s", (long long)layer, name);
+    return model_norm_new(m, prefix, p->width, true, eps);
+}
+
+static void layer_new(yk_model *m, bert *p, int64_t i, float eps)
+{
+    bert_layer *l = &p->layer[i];
+    const int64_t w = p->width;
+    l->q = dense(m, p, i, "attention.self.query", w, w);
+    l->k = dense(m, p, i, "attention.self.key", w, w);
+    l->v = dense(m, p, i, "attention.self.value", w, w);
+    l->attn_out = dense(m, p, i, "attention.output.dense", w, w);
+    l->attn_norm = layer_norm(m, p, i, "attention.output.LayerNorm", eps);
+    l->inter = dense(m, p, i, "intermediate.dense", w, p->inner);
+    l->out = dense(m, p, i, "output.dense", p->inner, w);
+    l->out_norm = layer_norm(m, p, i, "output.LayerNorm", eps);
+}
+
+static void free_layers(void *layer)
+{
+    free(layer);
+}
+
+/* Embeddings and encoder; false when the settings are impossible. */
+static bool build_encoder(yk_model *m, bert *p, const yk_data *data)
+{
+    const float eps = read_settings(m, p, data);
+    const int64_t types = yk_settings_int(m->settings, "type_vocab_size", 2);
+    put_int(m, "type_vocab_size", types);
+    if (!yk_ok(m->job) || p->layers < 1 || p->layers > 1000 || p->heads < 1 || p->width % p->heads) {
+        yk_fail(m->job, YK_E_ARG, "bert: num_hidden_layers must be 1 to 1000 and hidden_size a multiple of num_attention_heads");
+        return false;
+    }
+    p->layer = calloc((size_t)p->layers, sizeof *p->layer);
+    if (!p->layer) {
+        yk_fail(m->job, YK_E_MEM, "out of memory for bert");
+        return false;
+    }
+    yk_owns(m->job, p->layer, free_layers);
+    p->words = model_param(m, p->init, 2, (int64_t[]){p->vocab, p->width}, "bert.embeddings.word_embeddings.weight");
+    p->positions = model_param(m, p->init, 2, (int64_t[]){p->context, p->width}, "bert.embeddings.position_embeddings.weight");
+    p->types = model_param(m, p->init, 2, (int64_t[]){types, p->width}, "bert.embeddings.token_type_embeddings.weight");
+    p->norm = model_norm_new(m, "bert.embeddings.LayerNorm", p->width, true, eps);
+    for (int64_t i = 0; i < p->layers; i++)
+        layer_new(m, p, i, eps);
+    return true;
+}
+
+static void build_classifier(yk_model *m, void *net, const yk_data *data)
+{
+    bert *p = net;
+    if (!build_encoder(m, p, data))
+        return;
+    put_int(m, "num_labels", p->classes);
+    yk_settings_put(m->settings, "architectures", "BertForSequenceClassification");
+    p->pooler = model_linear_new(m, "bert.pooler.dense", p->width, p->width, true, &p->init);
+    p->classifier = model_linear_new(m, "classifier", p->width, p->classes, true, &p->init);
+}
+
+static void build_mlm(yk_model *m, void *net, const yk_data *data)
+{
+    bert *p = net;
+    if (!build_encoder(m, p, data))
+        return;
+    yk_settings_put(m->settings, "architectures", "BertForMaskedLM");
+    p->transform = model_linear_new(m, "cls.predictions.transform.dense", p->width, p->width, true, &p->init);
+    p->mlm_norm = model_norm_new(m, "cls.predictions.transform.LayerNorm", p->width, true, p->norm.eps);
+    p->mlm_bias = model_param(m, (yk_init){YK_INIT_ZEROS, 0, 0}, 1, &p->vocab, "cls.predictions.bias");
+}
+
+static yk_t heads_of(const bert *p, yk_t x)
+{
+    const int64_t b = yk_dim(x, 0), t = yk_dim(x, 1);
+    x = yk_reshape(x, 4, (int64_t[]){b, t, p->heads, p->width / p->heads});
+    return yk_permute(x, (uint32_t[]){0, 2, 1, 3});
+}
+
+static yk_t layer_on(const bert *p, const bert_layer *l, yk_t x, yk_t keep)
+{
+    const int64_t b = yk_dim(x, 0), t = yk_dim(x, 1);
+    yk_t y = yk_attention(heads_of(p, model_linear_on(l->q, x)), heads_of(p, model_linear_on(l->k, x)),
+                          heads_of(p, model_linear_on(l->v, x)),
+                          &(yk_attention_config){.dropout = p->attn_drop, .key_keep = keep});
+    y = yk_reshape(yk_permute(y, (uint32_t[]){0, 2, 1, 3}), 3, (int64_t[]){b, t, p->width});
+    x = model_norm_on(l->attn_norm, yk_add(x, yk_dropout(model_linear_on(l->attn_out, y), p->drop)));
+    y = model_linear_on(l->out, p->act(model_linear_on(l->inter, x)));
+    return model_norm_on(l->out_norm, yk_add(x, yk_dropout(y, p->drop)));
+}
+
+static yk_t embed(const bert *p, const yk_batch *batch)
+{
+    const int64_t t = yk_dim(batch->input_ids, 1);
+    yk_t x = yk_add(yk_embedding(batch->input_ids, p->words, -1), yk_slice(p->positions, 0, 0, t, 1));
+    yk_t types = batch->token_type_ids.id ? yk_embedding(batch->token_type_ids, p->types, -1) : yk_slice(p->types, 0, 0, 1, 1);
+    return yk_dropout(model_norm_on(p->norm, yk_add(x, types)), p->drop);
+}
+
+static yk_t hidden(const yk_model *m, const bert *p, const yk_batch *batch)
+{
+    const int64_t t = yk_dim(batch->input_ids, 1);
+    yk_t x;
+    if (t > p->context) {
+        char text[128];
+        snprintf(text, sizeof text, "bert: %lld tokens in a row, but max_position_embeddings is %lld", (long long)t,
+                 (long long)p->context);
+        yk_fail(m->job, YK_E_ARG, text);
+        return YK_NO;
+    }
+    x = embed(p, batch);
+    for (int64_t i = 0; i < p->layers; i++)
+        x = layer_on(p, &p->layer[i], x, batch->attention_mask);
+    return x;
+}
+
+/* tanh of a linear layer on the first token. */
+static yk_t pooled(const yk_model *m, const bert *p, const yk_batch *batch)
+{
+    yk_t first = yk_slice(hidden(m, p, batch), 1, 0, 1, 1);
+    return yk_tanh(model_linear_on(p->pooler, yk_reshape(first, 2, (int64_t[]){-1, p->width})));
+}
+
+static yk_t classifier_part(yk_model *m, void *net, const yk_batch *batch, const char *name)
+{
+    const bert *p = net;
+    if (!strcmp(name, "embeddings"))
+        return embed(p, batch);
+    if (!strcmp(name, "last_hidden_state"))
+        return hidden(m, p, batch);
+    if (!strcmp(name, "pooler_output"))
+        return pooled(m, p, batch);
+    if (strcmp(name, "logits"))
+        return YK_NO;
+    return model_linear_on(p->classifier, yk_dropout(pooled(m, p, batch), p->head_drop));
+}
+
+static yk_t mlm_part(yk_model *m, void *net, const yk_batch *batch, const char *name)
+{
+    const bert *p = net;
+    yk_t x;
+    if (!strcmp(name, "embeddings"))
+        return embed(p, batch);
+    x = hidden(m, p, batch);
+    if (!strcmp(name, "last_hidden_state"))
+        return x;
+    if (strcmp(name, "logits"))
+        return YK_NO;
+    x = model_norm_on(p->mlm_norm, p->act(model_linear_on(p->transform, x)));
+    return yk_linear(x, p->words, p->mlm_bias);
+}
+
+static yk_t loss(yk_model *m, void *net, const yk_batch *batch, yk_t logits)
+{
+    (void)m, (void)net;
+    return yk_cross_entropy(logits, batch->labels);
+}
+
+static double encoder_flops(const bert *p, int64_t t)
+{
+    double w = (double)p->width, n = (double)t;
+    return (double)p->layers * (2 * n * (4 * w * w + 2 * w * (double)p->inner) + 4 * n * n * w);
+}
+
+static double classifier_flops(const void *net, int64_t t)
+{
+    const bert *p = net;
+    return encoder_flops(p, t) + 2.0 * (double)p->width * (double)(p->width + p->classes);
+}
+
+static double mlm_flops(const void *net, int64_t t)
+{
+    const bert *p = net;
+    return encoder_flops(p, t) + 2.0 * (double)t * (double)p->width * (double)(p->width + p->vocab);
+}
+
+const model_kind model_bert = {"bert",           "BERT, sequence classifier", "bert", "bert.", sizeof(bert), build_classifier,
+                               classifier_part, loss,                        classifier_flops};
+const model_kind model_bert_mlm = {"bert-mlm", "BERT, masked language model", "bert", "bert.", sizeof(bert), build_mlm, mlm_part,
+                                   loss,       mlm_flops};

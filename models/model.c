@@ -1,0 +1,347 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "models/model.h"
+
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const model_kind *const kinds[] = {&model_mlp,  &model_resnet20, &model_resnet32, &model_resnet18,
+                                          &model_gpt2, &model_bert,     &model_bert_mlm};
+enum { N_KINDS = sizeof kinds / sizeof kinds[0] };
+
+static const model_kind *find(const char *name)
+{
+    for (size_t i = 0; i < N_KINDS; i++)
+        if (!strcmp(kinds[i]->name, name))
+            return kinds[i];
+    return NULL;
+}
+
+static void fail(yk_job *job, yk_status status, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
+static void fail(yk_job *job, yk_status status, const char *fmt, ...)
+{
+    char text[512];
+    va_list ap;
+    va_start(ap, fmt);
+    vsnprintf(text, sizeof text, fmt, ap);
+    va_end(ap);
+    yk_fail(job, status, text);
+}
+
+static void unknown_name(yk_job *job, const char *name)
+{
+    char list[256] = "";
+    for (size_t i = 0; i < N_KINDS; i++) {
+        strncat(list, i ? ", " : "", sizeof list - strlen(list) - 1);
+        strncat(list, kinds[i]->name, sizeof list - strlen(list) - 1);
+    }
+    fail(job, YK_E_ARG, "there is no model \"%s\"; there are %s", name, list);
+}
+
+static void release(yk_model *m)
+{
+    if (!m)
+        return;
+    if (m->settings)
+        yk_settings_free(m->settings);
+    free(m->tokenizer);
+    free(m->net);
+    free(m);
+}
+
+/* A model without parameters yet; NULL (and the job failed) when memory is gone. */
+static yk_model *make(yk_job *job, const model_kind *kind, yk_settings *settings, const yk_data *data)
+{
+    yk_model *m = calloc(1, sizeof *m);
+    const char *tokenizer = data ? yk_data_tokenizer(data) : NULL;
+    if (m) {
+        m->job = job;
+        m->kind = kind;
+        m->net = calloc(1, kind->net_size);
+        m->tokenizer = tokenizer ? strdup(tokenizer) : NULL;
+    }
+    if (!m || !m->net || (tokenizer && !m->tokenizer)) {
+        release(m);
+        yk_settings_free(settings);
+        fail(job, YK_E_MEM, "out of memory for model %s", kind->name);
+        return NULL;
+    }
+    m->settings = settings;
+    return m;
+}
+
+static yk_model *build(yk_job *job, const model_kind *kind, yk_settings *settings, const yk_data *data)
+{
+    yk_model *m = make(job, kind, settings, data);
+    if (!m)
+        return NULL;
+    m->first = yk_param_count(job);
+    kind->build(m, m->net, data);
+    m->count = yk_param_count(job) - m->first;
+    yk_settings_check(settings);
+    yk_settings_put(settings, "model_type", kind->model_type);
+    yk_settings_put(settings, "yoke_model", kind->name);
+    yk_owns(job, m, (void (*)(void *))release);
+    return m;
+}
+
+yk_model *yk_model_new(yk_job *job, const char *name, const char *config, const yk_data *data)
+{
+    const model_kind *kind = find(name);
+    if (!yk_ok(job))
+        return NULL;
+    if (!kind) {
+        unknown_name(job, name);
+        return NULL;
+    }
+    return build(job, kind, yk_settings_new(job, config), data);
+}
+
+/* Which of our builders a config.json means: by our own key, else by model_type and the head in `architectures`. */
+static const model_kind *kind_of(yk_settings *s, const yk_data *data)
+{
+    const char *own = yk_settings_text(s, "yoke_model", NULL), *type = yk_settings_text(s, "model_type", "");
+    const char *head = yk_settings_text(s, "architectures", "");
+    if (own)
+        return find(own);
+    if (!strcmp(type, "bert") && !data && (strstr(head, "MaskedLM") || strstr(head, "LMHead")))
+        return &model_bert_mlm;
+    for (size_t i = 0; i < N_KINDS; i++)
+        if (!strcmp(kinds[i]->model_type, type))
+            return kinds[i];
+    return NULL;
+}
+
+yk_model *yk_model_from(yk_job *job, const char *dir, const char *config, const yk_data *data)
+{
+    char path[4096];
+    yk_settings *s;
+    const model_kind *kind;
+    yk_model *m;
+    if (!yk_ok(job))
+        return NULL;
+    s = yk_settings_new(job, config);
+    snprintf(path, sizeof path, "%s/config.json", dir);
+    yk_settings_json(s, path);
+    kind = yk_ok(job) ? kind_of(s, data) : NULL;
+    if (!kind) {
+        fail(job, YK_E_UNSUPPORTED, "%s: model_type \"%s\" is not one of mlp, resnet, gpt2, bert", path,
+             yk_settings_text(s, "model_type", "(none)"));
+        yk_settings_free(s);
+        return NULL;
+    }
+    m = build(job, kind, s, data);
+    if (!m)
+        return NULL;
+    if (!m->tokenizer)
+        m->tokenizer = strdup(dir);
+    yk_model_load(m, dir);
+    return m;
+}
+
+/* The names under which a file may hold a parameter: its own, without or with the family's prefix, with "module.". */
+static bool read_any(yk_model *m, yk_weights *w, const char *name, yk_t param)
+{
+    const char *prefix = m->kind->prefix ? m->kind->prefix : "";
+    size_t n = strlen(prefix);
+    char other[512];
+    if (yk_weights_read(w, name, param))
+        return true;
+    if (n && !strncmp(name, prefix, n) && yk_weights_read(w, name + n, param))
+        return true;
+    snprintf(other, sizeof other, "module.%s", name);
+    return yk_weights_read(w, other, param);
+}
+
+/* Parts that a pre-trained file may lack: a head is new then. */
+static bool may_be_new(const char *name)
+{
+    return !strncmp(name, "classifier.", 11) || !strncmp(name, "cls.", 4) || strstr(name, "num_batches_tracked") ||
+           !strncmp(name, "bert.pooler.", 12);
+}
+
+void yk_model_load(yk_model *m, const char *path)
+{
+    yk_weights *w = m && yk_ok(m->job) ? yk_weights_open(m->job, path) : NULL;
+    uint32_t found = 0;
+    for (uint32_t i = 0; w && i < m->count && yk_ok(m->job); i++) {
+        const char *name = yk_param_name(m->job, m->first + i);
+        if (read_any(m, w, name, yk_param_at(m->job, m->first + i))) {
+            found++;
+            continue;
+        }
+        if (!may_be_new(name))
+            fail(m->job, YK_E_FORMAT, "%s: no tensor \"%s\", which model %s needs", path, name, m->kind->name);
+        else if (!strstr(name, "num_batches") && yk_is_main(m->job))
+            fprintf(stderr, "yoke: %s has no \"%s\": it starts new\n", path, name);
+    }
+    if (w && yk_ok(m->job) && !found)
+        fail(m->job, YK_E_FORMAT, "%s: not one tensor of model %s is in there", path, m->kind->name);
+    if (w)
+        yk_weights_close(w);
+}
+
+/* Copies a tokenizer file along; a file that is not there is no error, folders differ. */
+static void copy_file(yk_model *m, const char *dir, const char *name)
+{
+    char from[4096], to[4096], block[65536];
+    size_t n;
+    FILE *in, *out;
+    bool bad = false;
+    snprintf(from, sizeof from, "%s/%s", m->tokenizer, name);
+    snprintf(to, sizeof to, "%s/%s", dir, name);
+    in = strcmp(from, to) ? fopen(from, "rb") : NULL;
+    if (!in)
+        return;
+    out = fopen(to, "wb");
+    while (out && (n = fread(block, 1, sizeof block, in)) > 0)
+        bad |= fwrite(block, 1, n, out) != n;
+    fclose(in);
+    if (!out || fclose(out) || bad)
+        fail(m->job, YK_E_IO, "%s: cannot write it", to);
+}
+
+static const char *const tokenizer_files[] = {"tokenizer.json", "tokenizer_config.json", "special_tokens_map.json",
+                                              "vocab.txt",      "vocab.json",            "merges.txt"};
+
+void yk_model_save(yk_model *m, const char *dir)
+{
+    const char **name;
+    yk_t *param;
+    char path[4096];
+    if (!m || !yk_ok(m->job))
+        return;
+    name = calloc(m->count + 1, sizeof *name);
+    param = calloc(m->count + 1, sizeof *param);
+    for (uint32_t i = 0; name && param && i < m->count; i++) {
+        name[i] = yk_param_name(m->job, m->first + i);
+        param[i] = yk_param_at(m->job, m->first + i);
+    }
+    if (!name || !param)
+        fail(m->job, YK_E_MEM, "out of memory for saving %s", dir);
+    yk_make_dir(m->job, dir);
+    snprintf(path, sizeof path, "%s/model.safetensors", dir);
+    if (yk_ok(m->job))
+        yk_weights_save(m->job, path, m->count, name, param);
+    snprintf(path, sizeof path, "%s/config.json", dir);
+    if (yk_ok(m->job) && yk_is_main(m->job)) {
+        yk_settings_save(m->settings, path);
+        for (size_t i = 0; m->tokenizer && i < sizeof tokenizer_files / sizeof tokenizer_files[0]; i++)
+            copy_file(m, dir, tokenizer_files[i]);
+    }
+    free(name);
+    free(param);
+}
+
+yk_t yk_model_part(yk_model *m, const yk_batch *batch, const char *part)
+{
+    yk_t y = YK_NO;
+    if (!m || !yk_ok(m->job))
+        return y;
+    y = m->kind->part(m, m->net, batch, part);
+    if (!y.id && yk_ok(m->job))
+        fail(m->job, YK_E_ARG, "model %s has no part \"%s\"", m->kind->name, part);
+    return y;
+}
+
+yk_t yk_forward(yk_model *m, const yk_batch *batch)
+{
+    return yk_model_part(m, batch, "logits");
+}
+
+yk_t yk_model_loss(yk_model *m, const yk_batch *batch, yk_t logits)
+{
+    return m && yk_ok(m->job) ? m->kind->loss(m, m->net, batch, logits) : YK_NO;
+}
+
+const char *yk_model_name(const yk_model *m)
+{
+    return m ? m->kind->name : "";
+}
+
+uint64_t yk_model_size(const yk_model *m)
+{
+    uint64_t n = 0;
+    for (uint32_t i = 0; m && i < m->count; i++) {
+        yk_t p = yk_param_at(m->job, m->first + i);
+        uint64_t one = 1;
+        for (uint32_t k = 0; k < yk_dims(p); k++)
+            one *= (uint64_t)yk_dim(p, (int32_t)k);
+        n += yk_param_is_state(m->job, m->first + i) ? 0 : one;
+    }
+    return n;
+}
+
+double yk_model_flops(const yk_model *m, int64_t width)
+{
+    return m ? 3 * m->kind->flops(m->net, width) : 0; /* backward is two products for each forward one */
+}
+
+/* The usual rule: matrices and kernels decay, biases and the two vectors of a norm do not. */
+bool yk_model_decays(const yk_model *m, const char *param)
+{
+    yk_t p = m ? yk_param_find(m->job, param) : YK_NO;
+    return p.id && yk_dims(p) > 1;
+}
+
+/* ---- Parts that builders share ------------------------------------------------------------------------------------ */
+
+yk_t model_param(yk_model *m, yk_init init, uint32_t dims, const int64_t *dim, const char *fmt, ...)
+{
+    char name[512];
+    va_list ap;
+    va_start(ap, fmt);
+    vsnprintf(name, sizeof name, fmt, ap);
+    va_end(ap);
+    return yk_param(m->job, name, dims, dim, init);
+}
+
+yk_init model_normal(double std)
+{
+    return (yk_init){YK_INIT_NORMAL, 0, (float)std};
+}
+
+model_linear model_linear_new(yk_model *m, const char *prefix, int64_t in, int64_t out, bool bias, const yk_init *init)
+{
+    const float bound = in > 0 ? 1.0f / sqrtf((float)in) : 0;
+    const yk_init plain = {YK_INIT_UNIFORM, -bound, bound}, zeros = {YK_INIT_ZEROS, 0, 0};
+    model_linear l;
+    l.weight = model_param(m, init ? *init : plain, 2, (int64_t[]){out, in}, "%s.weight", prefix);
+    l.bias = bias ? model_param(m, init ? zeros : plain, 1, &out, "%s.bias", prefix) : YK_NO;
+    return l;
+}
+
+yk_t model_linear_on(model_linear l, yk_t x)
+{
+    return yk_linear(x, l.weight, l.bias);
+}
+
+model_norm model_norm_new(yk_model *m, const char *prefix, int64_t width, bool bias, float eps)
+{
+    model_norm n = {YK_NO, YK_NO, eps};
+    n.weight = model_param(m, (yk_init){YK_INIT_ONES, 0, 0}, 1, &width, "%s.weight", prefix);
+    if (bias)
+        n.bias = model_param(m, (yk_init){YK_INIT_ZEROS, 0, 0}, 1, &width, "%s.bias", prefix);
+    return n;
+}
+
+yk_t model_norm_on(model_norm n, yk_t x)
+{
+    return yk_layer_norm(x, n.weight, n.bias, n.eps);
+}
+
+model_activation *model_activation_of(yk_model *m, const char *name)
+{
+    static const struct {
+        const char *name;
+        model_activation *f;
+    } table[] = {{"relu", yk_relu},           {"gelu", yk_gelu}, {"gelu_new", yk_gelu_tanh}, {"gelu_pytorch_tanh", yk_gelu_tanh},
+                 {"gelu_tanh", yk_gelu_tanh}, {"silu", yk_silu}, {"tanh", yk_tanh},          {"sigmoid", yk_sigmoid}};
+    for (size_t i = 0; i < sizeof table / sizeof table[0]; i++)
+        if (!strcmp(table[i].name, name))
+            return table[i].f;
+    fail(m->job, YK_E_ARG, "there is no activation \"%s\"; there are relu, gelu, gelu_new, silu, tanh, sigmoid", name);
+    return yk_relu;
+}

@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What the model builders of this folder share. Everything here is built over yoke.h alone: a program of the user's can
+ * do the same.
+ */
+#ifndef YOKE_MODELS_MODEL_H
+#define YOKE_MODELS_MODEL_H
+
+#ifndef YK_NO_HERE
+#define YK_NO_HERE /* errors name the line of the user's call, not one in here */
+#endif
+#include <yoke/yoke.h>
+
+typedef struct model_kind {
+    const char *name, *text;      /* as yk_model_new takes it; one line for lists */
+    const char *model_type;       /* in config.json */
+    const char *prefix;           /* names in files may lack it ("bert.") */
+    size_t net_size;              /* of the builder's own struct, zeroed before build */
+    /* Reads the settings and makes the parameters; data may be NULL. Puts what it decided back into the settings. */
+    void (*build)(yk_model *m, void *net, const yk_data *data);
+    yk_t (*part)(yk_model *m, void *net, const yk_batch *batch, const char *part); /* poisoned: no such part */
+    yk_t (*loss)(yk_model *m, void *net, const yk_batch *batch, yk_t logits);
+    double (*flops)(const void *net, int64_t width); /* forward operations of a row */
+} model_kind;
+
+struct yk_model {
+    yk_job *job;
+    const model_kind *kind;
+    yk_settings *settings;
+    char *tokenizer;            /* folder whose tokenizer files are copied along when saving, or NULL */
+    uint32_t first, count;      /* its parameters in the job */
+    void *net;
+};
+
+extern const model_kind model_mlp, model_resnet20, model_resnet32, model_resnet18, model_gpt2, model_bert, model_bert_mlm;
+
+/* Parameters by printf-made names: model_param(m, init, dims, dim, "layer%d.%s", ...). */
+yk_t model_param(yk_model *m, yk_init init, uint32_t dims, const int64_t *dim, const char *fmt, ...)
+    __attribute__((format(printf, 5, 6)));
+
+/* weight [out, in] and bias [out] named PREFIX.weight, PREFIX.bias. PyTorch's default: uniform in ±1/sqrt(in). */
+typedef struct model_linear {
+    yk_t weight, bias;
+} model_linear;
+model_linear model_linear_new(yk_model *m, const char *prefix, int64_t in, int64_t out, bool bias, const yk_init *init);
+yk_t model_linear_on(model_linear l, yk_t x);
+
+typedef struct model_norm {
+    yk_t weight, bias;
+    float eps;
+} model_norm;
+model_norm model_norm_new(yk_model *m, const char *prefix, int64_t width, bool bias, float eps);
+yk_t model_norm_on(model_norm n, yk_t x);
+
+/* "relu", "gelu", "gelu_new", "gelu_pytorch_tanh", "silu", "tanh", "sigmoid"; an unknown name fails the job. */
+typedef yk_t model_activation(yk_t x);
+model_activation *model_activation_of(yk_model *m, const char *name);
+
+yk_init model_normal(double std);
+
+#endif
