@@ -1,0 +1,406 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* yoke train: trains a model on data, on one or several devices. */
+#include <dirent.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "tools/progress.h"
+#include "tools/train.h"
+
+static const yk__cli_option options[] = {
+    TRAIN_MODEL_OPTIONS,
+    {"output-dir", "DIR", NULL, "where the model and the checkpoints go", NULL},
+    {"num-train-epochs", "N", "3", "epochs", NULL},
+    {"max-steps", "N", "0", "optimizer steps in all; 0: as the epochs say", NULL},
+    {"per-device-train-batch-size", "N", "8", "rows of a micro batch for each rank; shared out by speed", NULL},
+    {"global-batch", "N", NULL, "rows of a micro batch over all ranks, instead", NULL},
+    {"gradient-accumulation-steps", "N", "1", "micro batches per optimizer step", NULL},
+    {"average", "RULE", "micro", "micro: mean of the micro batches' means; items: of all labels; rows: of all rows", NULL},
+    {"learning-rate", "R", "5e-5", "peak learning rate", NULL},
+    {"lr-scheduler-type", "NAME", "linear", "a name of transformers' get_scheduler", NULL},
+    {"lr-scheduler-kwargs", "KEY=VALUE,..", NULL, "further settings of the schedule (min_lr=1e-4)", NULL},
+    {"warmup-steps", "N", "0", "steps of linear warm-up", NULL},
+    {"weight-decay", "R", "0", "on matrices and kernels; not on biases and norms", NULL},
+    {"decay-all", NULL, NULL, "weight decay on every parameter", NULL},
+    {"max-grad-norm", "R", "1.0", "clip the gradient to this norm; 0: no clipping", NULL},
+    {"optim", "NAME", "adamw", "sgd, adam or adamw", NULL},
+    {"momentum", "R", "0.9", "of sgd", NULL},
+    {"adam-beta1", "R", "0.9", "of adam and adamw", NULL},
+    {"adam-beta2", "R", "0.999", "of adam and adamw", NULL},
+    {"adam-epsilon", "R", "1e-8", "of adam and adamw", NULL},
+    {"logging-steps", "N", "50", "a line in the log every so many steps", NULL},
+    {"eval-steps", "N", "0", "evaluate every so many steps; 0: after each epoch", NULL},
+    {"save-steps", "N", "0", "a checkpoint every so many steps; 0: none but the final model", NULL},
+    {"save-total-limit", "N", "0", "keep only the newest checkpoints; 0: all", NULL},
+    {"resume-from-checkpoint", "DIR|last", NULL, "go on from a checkpoint, bit for bit", NULL},
+    {"log", "FILE", NULL, "JSON lines; the last has \"final\": true", NULL},
+};
+
+static const yk__cli_command command = {
+    .name = "train",
+    .usage = "--model NAME --data KIND:PATH --output-dir DIR [options]",
+    .summary = "train a model",
+    .text = "Trains on the devices that --devices selects: one process each, one model. Options carry the names of Hugging\n"
+            "Face's TrainingArguments. A batch is shared out over the devices by their measured speed.\n\n"
+            "Example: yoke train --model mlp --data idx:/usr/share/datasets/fashion-mnist --output-dir out",
+    .options = options,
+    .n_options = sizeof options / sizeof options[0],
+};
+
+/* All that a run of training carries along. */
+typedef struct run {
+    const yk__cli *cli;
+    yk_job *job;
+    yk_data *data, *eval;
+    yk_model *model;
+    yk_opt *opt;
+    yk_sched *sched;
+    FILE *log;
+    const char *out;
+    uint64_t steps, total, epochs, per_epoch, accumulate, log_every, eval_every, save_every, save_limit;
+    double decay, lr, clip, started, log_time;
+    uint64_t log_rows, log_tokens;
+    train_result result;
+    progress bar;
+} run;
+
+/* Numbers of the command line, before devices are opened; false after a message. */
+static bool read_numbers(run *r, yk_config *config)
+{
+    static const char *const rules[] = {"micro", "items", "rows"};
+    const yk__cli *cli = r->cli;
+    bool bad = !train_config(cli, config);
+    int rule = yk__cli_word(cli, "average", rules, 3, &bad);
+    config->average = rule < 0 ? YK_AVERAGE_MICRO : (yk_average)rule;
+    r->accumulate = (uint64_t)yk__cli_int(cli, "gradient-accumulation-steps", 1, 1 << 20, &bad);
+    config->accumulate = (uint32_t)r->accumulate;
+    r->epochs = (uint64_t)yk__cli_int(cli, "num-train-epochs", 1, 1 << 30, &bad);
+    r->total = (uint64_t)yk__cli_int(cli, "max-steps", 0, INT64_MAX / 2, &bad);
+    r->log_every = (uint64_t)yk__cli_int(cli, "logging-steps", 1, 1 << 30, &bad);
+    r->eval_every = (uint64_t)yk__cli_int(cli, "eval-steps", 0, 1 << 30, &bad);
+    r->save_every = (uint64_t)yk__cli_int(cli, "save-steps", 0, 1 << 30, &bad);
+    r->save_limit = (uint64_t)yk__cli_int(cli, "save-total-limit", 0, 1 << 30, &bad);
+    r->clip = yk__cli_real(cli, "max-grad-norm", 0, 1e30, &bad);
+    r->lr = yk__cli_real(cli, "learning-rate", 0, 1e10, &bad);
+    r->decay = yk__cli_real(cli, "weight-decay", 0, 1e10, &bad);
+    yk__cli_int(cli, "warmup-steps", 0, INT32_MAX, &bad);
+    yk__cli_int(cli, "per-device-train-batch-size", 1, 1 << 20, &bad);
+    yk__cli_int(cli, "global-batch", 1, 1 << 24, &bad);
+    r->out = yk__cli_text(cli, "output-dir");
+    if (!r->out) {
+        yk__cli_usage(cli->command, "--output-dir is missing: where the model goes");
+        bad = true;
+    }
+    return !bad;
+}
+
+static yk_opt *make_optimizer(run *r)
+{
+    static const char *const names[] = {"sgd", "adam", "adamw"};
+    const yk__cli *cli = r->cli;
+    bool bad = false;
+    int k = yk__cli_word(cli, "optim", names, 3, &bad);
+    const yk_sgd_config sgd = {.lr = r->lr,
+                               .momentum = yk__cli_real(cli, "momentum", 0, 1, &bad),
+                               .weight_decay = r->decay};
+    const yk_adam_config adam = {.lr = r->lr,
+                                 .beta1 = yk__cli_real(cli, "adam-beta1", 0, 1, &bad),
+                                 .beta2 = yk__cli_real(cli, "adam-beta2", 0, 1, &bad),
+                                 .eps = yk__cli_real(cli, "adam-epsilon", 0, 1, &bad),
+                                 .weight_decay = r->decay};
+    if (bad) {
+        yk_fail(r->job, YK_E_ARG, "the optimizer's settings are wrong (see above)");
+        return NULL;
+    }
+    return k == 0 ? yk_sgd(r->job, &sgd) : k == 1 ? yk_adam(r->job, &adam) : yk_adamw(r->job, &adam);
+}
+
+/* Biases and norms go into a group without decay. */
+static void spare_from_decay(run *r)
+{
+    uint32_t group;
+    if (r->decay == 0 || yk__cli_on(r->cli, "decay-all") || !yk_ok(r->job))
+        return;
+    group = yk_opt_group(r->opt, 1, 0);
+    for (uint32_t i = 0; i < yk_param_count(r->job); i++)
+        if (!yk_param_is_state(r->job, i) && !yk_model_decays(r->model, yk_param_name(r->job, i)))
+            yk_opt_move(r->opt, group, yk_param_at(r->job, i));
+}
+
+static void make_trainer(run *r)
+{
+    bool bad = false;
+    yk_sched_config sched = {.name = yk__cli_text(r->cli, "lr-scheduler-type"), .params = yk__cli_text(r->cli, "lr-scheduler-kwargs")};
+    r->opt = make_optimizer(r);
+    spare_from_decay(r);
+    r->per_epoch = (yk_data_batches(r->data) + r->accumulate - 1) / r->accumulate;
+    if (yk_ok(r->job) && !r->per_epoch)
+        yk_fail(r->job, YK_E_ARG, "the data has fewer rows than one batch: lower --global-batch");
+    if (!r->total)
+        r->total = r->per_epoch * r->epochs;
+    sched.warmup_steps = (double)yk__cli_int(r->cli, "warmup-steps", 0, INT32_MAX, &bad);
+    sched.total_steps = (double)r->total;
+    r->sched = yk_schedule(r->opt, &sched);
+}
+
+static void set_up(run *r)
+{
+    const yk__cli *cli = r->cli;
+    bool bad = false;
+    const int64_t world = yk_world(r->job);
+    int64_t batch = yk__cli_given(cli, "global-batch") ? yk__cli_int(cli, "global-batch", 1, 1 << 24, &bad)
+                                                       : world * yk__cli_int(cli, "per-device-train-batch-size", 1, 1 << 20, &bad);
+    int64_t eval_batch = world * yk__cli_int(cli, "per-device-eval-batch-size", 1, 1 << 20, &bad);
+    const char *log = yk__cli_text(cli, "log");
+    r->data = train_data(cli, r->job, false, (uint32_t)batch);
+    if (yk_ok(r->job))
+        r->eval = train_data(cli, r->job, true, (uint32_t)eval_batch);
+    if (yk_ok(r->job))
+        r->model = train_model(cli, r->job, r->data);
+    if (yk_ok(r->job))
+        make_trainer(r);
+    yk_make_dir(r->job, r->out);
+    if (log && yk_ok(r->job) && yk_is_main(r->job)) {
+        r->log = fopen(log, "w");
+        if (!r->log)
+            yk_fail(r->job, YK_E_IO, "--log: the file cannot be written");
+    }
+}
+
+static void log_line(run *r, uint64_t epoch, double loss)
+{
+    const double now = train_seconds(), span = now - r->log_time;
+    const double rows = (double)r->log_rows / span, tokens = (double)r->log_tokens / span;
+    progress_show(&r->bar, r->steps, r->total, loss, yk_lr(r->opt), rows);
+    if (r->log)
+        fprintf(r->log,
+                "{\"step\": %llu, \"epoch\": %llu, \"loss\": %.9g, \"lr\": %.9g, \"grad_norm\": %.9g, \"samples_per_s\": %.6g, "
+                "\"tokens_per_s\": %.6g, \"seconds\": %.6g}\n",
+                (unsigned long long)r->steps, (unsigned long long)epoch, loss, yk_lr(r->opt), yk_grad_norm(r->opt), rows, tokens,
+                now - r->started);
+    if (r->log)
+        fflush(r->log);
+    r->log_time = train_seconds();
+    r->log_rows = r->log_tokens = 0;
+}
+
+static void evaluate(run *r, uint64_t epoch)
+{
+    if (!r->eval || !yk_data_rows(r->eval))
+        return;
+    r->result = train_evaluate(r->job, r->model, r->eval);
+    if (!yk_ok(r->job) || !yk_is_main(r->job))
+        return;
+    progress_say(&r->bar, "epoch %llu step %llu: eval loss %.4f accuracy %.4f", (unsigned long long)epoch,
+                 (unsigned long long)r->steps, r->result.loss, r->result.accuracy);
+    if (r->log)
+        fprintf(r->log, "{\"step\": %llu, \"epoch\": %llu, \"eval_loss\": %.9g, \"eval_accuracy\": %.9g, \"seconds\": %.6g}\n",
+                (unsigned long long)r->steps, (unsigned long long)epoch, r->result.loss, r->result.accuracy,
+                train_seconds() - r->started);
+    r->log_time = train_seconds();
+}
+
+/* The step number in "checkpoint-N"; -1 for other names. */
+static int64_t checkpoint_number(const char *name)
+{
+    long long n;
+    char tail;
+    return sscanf(name, "checkpoint-%lld%c", &n, &tail) == 1 && n >= 0 ? n : -1;
+}
+
+/* The newest (or, with `oldest`, the oldest) checkpoint's step; *count: how many there are. */
+static int64_t find_checkpoint(const char *dir, bool oldest, uint64_t *count)
+{
+    DIR *d = opendir(dir);
+    struct dirent *e;
+    int64_t best = -1;
+    *count = 0;
+    while (d && (e = readdir(d))) {
+        int64_t n = checkpoint_number(e->d_name);
+        if (n < 0)
+            continue;
+        (*count)++;
+        best = best < 0 || (oldest ? n < best : n > best) ? n : best;
+    }
+    if (d)
+        closedir(d);
+    return best;
+}
+
+static void remove_checkpoint(const char *dir)
+{
+    char path[4352];
+    DIR *d = opendir(dir);
+    struct dirent *e;
+    while (d && (e = readdir(d))) {
+        if (!strcmp(e->d_name, ".") || !strcmp(e->d_name, ".."))
+            continue;
+        snprintf(path, sizeof path, "%s/%s", dir, e->d_name);
+        unlink(path);
+    }
+    if (d)
+        closedir(d);
+    rmdir(dir);
+}
+
+static void save_checkpoint(run *r)
+{
+    char path[4096];
+    uint64_t count = 0;
+    int64_t old;
+    snprintf(path, sizeof path, "%s/checkpoint-%llu", r->out, (unsigned long long)r->steps);
+    yk_save(r->job, path);
+    if (!yk_ok(r->job) || !yk_is_main(r->job) || !r->save_limit)
+        return;
+    while ((old = find_checkpoint(r->out, true, &count)) >= 0 && count > r->save_limit) { /* the new one is safe by now */
+        snprintf(path, sizeof path, "%s/checkpoint-%lld", r->out, (long long)old);
+        remove_checkpoint(path);
+    }
+}
+
+static void resume(run *r)
+{
+    const char *from = yk__cli_text(r->cli, "resume-from-checkpoint");
+    char path[4096];
+    uint64_t count;
+    int64_t last;
+    if (!from || !yk_ok(r->job))
+        return;
+    if (!strcmp(from, "last")) {
+        last = find_checkpoint(r->out, false, &count);
+        if (last < 0) {
+            yk_fail(r->job, YK_E_ARG, "--resume-from-checkpoint last: there is no checkpoint in the output folder");
+            return;
+        }
+        snprintf(path, sizeof path, "%s/checkpoint-%lld", r->out, (long long)last);
+        from = path;
+    }
+    yk_load(r->job, from);
+    r->steps = yk_steps(r->opt);
+}
+
+/* What a finished optimizer step brings with it. */
+static void after_step(run *r, uint64_t epoch, double loss)
+{
+    r->steps = yk_steps(r->opt);
+    yk_sched_step(r->sched);
+    if (r->steps % r->log_every == 0 || r->steps == r->total)
+        log_line(r, epoch, loss);
+    if (r->save_every && r->steps % r->save_every == 0)
+        save_checkpoint(r);
+    if (r->eval_every && r->steps % r->eval_every == 0)
+        evaluate(r, epoch);
+}
+
+static void train_batch(run *r, const yk_batch *batch)
+{
+    yk_t loss = yk_model_loss(r->model, batch, yk_forward(r->model, batch));
+    yk_backward(loss);
+    if (r->clip > 0)
+        yk_clip_norm(r->job, (float)r->clip);
+    yk_step(r->opt);
+    r->log_rows += (uint64_t)batch->global_rows;
+    r->log_tokens += (uint64_t)(batch->global_rows * (batch->width > 0 ? batch->width : 0));
+    if (yk_stepped(r->opt) && yk_ok(r->job))
+        after_step(r, batch->epoch, yk_window_loss(r->opt));
+}
+
+static void train(run *r)
+{
+    uint64_t epoch = r->per_epoch ? r->steps / r->per_epoch : 0;
+    r->started = r->log_time = train_seconds();
+    if (r->steps >= r->total)
+        return;
+    for (; r->steps < r->total && yk_ok(r->job); epoch++) {
+        yk_each (batch, r->job, r->data) {
+            train_batch(r, &batch);
+            if (r->steps >= r->total)
+                break;
+        }
+        if (!r->eval_every || r->steps >= r->total)
+            evaluate(r, epoch);
+        if (r->steps < r->total)
+            yk_data_rewind(r->data, epoch + 1, 0);
+    }
+    progress_end(&r->bar);
+}
+
+static void print_shares(const run *r, FILE *f, const char *separator)
+{
+    for (uint32_t i = 0; i < yk_world(r->job); i++)
+        fprintf(f, "%s{\"rank\": %u, \"device\": \"%s\", \"share\": %.4f}", i ? separator : "", i, yk_device_name(r->job, i),
+                yk_share(r->job, i));
+}
+
+static void print_final(const run *r, FILE *f, uint64_t hash, double seconds)
+{
+    fprintf(f, "{\"final\": true, \"step\": %llu, \"eval_loss\": %.9g, \"eval_accuracy\": %.9g, \"peak_bytes\": %llu, "
+               "\"param_hash\": \"%016llx\", \"seconds\": %.6g, \"shares\": [",
+            (unsigned long long)r->steps, isnan(r->result.loss) ? -1 : r->result.loss,
+            isnan(r->result.accuracy) ? -1 : r->result.accuracy, (unsigned long long)yk_peak_bytes(r->job),
+            (unsigned long long)hash, seconds);
+    print_shares(r, f, ", ");
+    fprintf(f, "]}\n");
+}
+
+static void report(run *r)
+{
+    const double seconds = train_seconds() - r->started;
+    const uint64_t hash = yk_param_hash(r->job); /* fails the job if the ranks' parameters differ */
+    if (!yk_ok(r->job) || !yk_is_main(r->job))
+        return;
+    if (r->log)
+        print_final(r, r->log, hash, seconds);
+    if (yk__cli_on(r->cli, "json")) {
+        print_final(r, stdout, hash, seconds);
+        return;
+    }
+    printf("accuracy %.4f, loss %.4f after %llu steps in %.1f s\n", r->result.accuracy, r->result.loss,
+           (unsigned long long)r->steps, seconds);
+    for (uint32_t i = 0; i < yk_world(r->job); i++)
+        printf("  rank %u  %-28s share %5.1f %%\n", i, yk_device_name(r->job, i), 100 * yk_share(r->job, i));
+    printf("parameters %016llx%s\nsaved in %s\n", (unsigned long long)hash,
+           yk_world(r->job) > 1 ? ", bit-identical on all ranks" : "", r->out);
+}
+
+static int run_training(const yk__cli *cli)
+{
+    yk_config config = {.quiet = yk__cli_on(cli, "json")};
+    run r = {.cli = cli, .result = {NAN, NAN, 0, 0}};
+    int code;
+    if (!read_numbers(&r, &config))
+        return YK_EXIT_USAGE;
+    r.job = yk_open(&config);
+    if (!r.job)
+        return YK_EXIT_FAILED;
+    progress_begin(&r.bar, yk_is_main(r.job) && !yk__cli_on(cli, "json"));
+    if (yk_ok(r.job))
+        set_up(&r);
+    resume(&r);
+    if (yk_ok(r.job))
+        train(&r);
+    if (yk_ok(r.job))
+        yk_model_save(r.model, r.out);
+    if (yk_ok(r.job))
+        report(&r);
+    if (r.log)
+        fclose(r.log);
+    code = yk_close(r.job);
+    return code;
+}
+
+int yk__cmd_train(int argc, char **argv)
+{
+    char **args = train_arguments(argc, argv);
+    yk__cli cli;
+    int code = yk__cli_parse(&command, argc, argv, &cli);
+    if (code < 0)
+        code = train_launch(&cli, args);
+    if (code < 0)
+        code = run_training(&cli);
+    free(args);
+    return code;
+}

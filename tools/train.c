@@ -1,0 +1,137 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "tools/train.h"
+
+#include <limits.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+double train_seconds(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+char **train_arguments(int argc, char **argv)
+{
+    static char self[PATH_MAX];
+    char **args = calloc((size_t)argc + 2, sizeof *args);
+    ssize_t n = readlink("/proc/self/exe", self, sizeof self - 1);
+    if (!args || n < 0) {
+        free(args);
+        return NULL;
+    }
+    self[n] = 0;
+    args[0] = self;
+    memcpy(args + 1, argv, (size_t)argc * sizeof *args);
+    return args;
+}
+
+int train_launch(const yk__cli *cli, char *const *args)
+{
+    if (!args)
+        return yk__cli_usage(cli->command, "out of memory, or this program's own path cannot be read");
+    return yk_launch(yk__cli_text(cli, "devices"), args);
+}
+
+bool train_config(const yk__cli *cli, yk_config *config)
+{
+    static const char *const words[] = {"fp32", "bf16", "fp16"};
+    static const yk_dtype types[] = {YK_F32, YK_BF16, YK_F16};
+    bool bad = false;
+    int k = yk__cli_word(cli, "precision", words, 3, &bad);
+    config->devices = yk__cli_text(cli, "devices");
+    config->precision = k < 0 ? YK_F32 : types[k];
+    config->allow_substitute = yk__cli_on(cli, "allow-substitute");
+    config->substitute = YK_F32;
+    config->seed = (uint64_t)yk__cli_int(cli, "seed", 0, INT64_MAX, &bad);
+    yk__cli_int(cli, "max-length", 1, 1 << 20, &bad); /* used later; a bad number is told before devices are opened */
+    yk__cli_int(cli, "seq-len", 1, 1 << 20, &bad);
+    yk__cli_int(cli, "per-device-eval-batch-size", 1, 1 << 20, &bad);
+    return !bad;
+}
+
+/* Where the tokenizer is: as told, else beside the model. */
+static const char *tokenizer(const yk__cli *cli)
+{
+    const char *t = yk__cli_text(cli, "tokenizer");
+    return t ? t : yk__cli_text(cli, "model") ? NULL : yk__cli_text(cli, "from");
+}
+
+yk_data *train_data(const yk__cli *cli, yk_job *job, bool eval, uint32_t global_batch)
+{
+    bool bad = false;
+    const char *own = yk__cli_text(cli, "eval-data"), *spec = eval && own ? own : yk__cli_text(cli, "data");
+    yk_data_config c = {.global_batch = global_batch,
+                        .eval = eval,
+                        .tokenizer = tokenizer(cli),
+                        .eval_rows = eval && own ? NULL : yk__cli_text(cli, "eval-rows"),
+                        .max_length = (uint32_t)yk__cli_int(cli, "max-length", 1, 1 << 20, &bad),
+                        .seq_len = (uint32_t)yk__cli_int(cli, "seq-len", 1, 1 << 20, &bad)};
+    if (!spec)
+        yk_fail(job, YK_E_ARG, "--data is missing: what to work on, as KIND:PATH");
+    return spec && !bad ? yk_data_open(job, spec, &c) : NULL;
+}
+
+yk_model *train_model(const yk__cli *cli, yk_job *job, const yk_data *data)
+{
+    const char *name = yk__cli_text(cli, "model"), *from = yk__cli_text(cli, "from"), *config = yk__cli_text(cli, "model-config");
+    yk_model *m;
+    if (!name && from)
+        return yk_model_from(job, from, config, data);
+    if (!name) {
+        yk_fail(job, YK_E_ARG, "neither --model NAME nor --from DIR is given: there is nothing to work with");
+        return NULL;
+    }
+    m = yk_model_new(job, name, config, data);
+    if (from)
+        yk_model_load(m, from);
+    return m;
+}
+
+/* Adds one batch: how many labels count, how many are right, and the sum of their losses. */
+static void count_batch(yk_t best, const yk_batch *batch, double loss, double sum[3])
+{
+    size_t n = 1;
+    int32_t *got, *want;
+    for (uint32_t i = 0; i < yk_dims(batch->labels); i++)
+        n *= (size_t)yk_dim(batch->labels, (int32_t)i);
+    got = calloc(2 * n + 1, sizeof *got);
+    want = got + n;
+    if (!got) {
+        yk_fail(yk_job_of(best), YK_E_MEM, "out of memory in evaluation");
+        return;
+    }
+    yk_read(best, got, n * sizeof *got);
+    yk_read(batch->labels, want, n * sizeof *want);
+    for (size_t i = 0; i < n; i++) {
+        sum[0] += want[i] != -100;
+        sum[1] += want[i] != -100 && got[i] == want[i];
+        sum[2] += want[i] != -100 ? loss : 0; /* the batch's mean, once for each label that counts */
+    }
+    free(got);
+}
+
+train_result train_evaluate(yk_job *job, yk_model *m, yk_data *data)
+{
+    double sum[3] = {0, 0, 0};
+    train_result r = {NAN, NAN, 0, 0};
+    yk_train(job, false);
+    yk_data_rewind(data, 0, 0);
+    yk_each (batch, job, data) {
+        yk_t logits = yk_forward(m, &batch), loss = yk_keep(yk_model_loss(m, &batch, logits));
+        yk_t best = yk_keep(yk_argmax(logits, -1));
+        yk_keep(batch.labels);
+        if (batch.rows > 0)
+            count_batch(best, &batch, yk_item(loss), sum);
+    }
+    yk_sum_ranks(job, sum, 3);
+    yk_train(job, true);
+    if (sum[0] > 0)
+        r = (train_result){sum[2] / sum[0], sum[1] / sum[0], (uint64_t)sum[1], (uint64_t)sum[0]};
+    return r;
+}
