@@ -9,39 +9,6 @@
 #include <string.h>
 
 
-/* Levenshtein distance, with strings cut at 63 bytes. */
-static size_t distance(const char *a, const char *b)
-{
-    size_t row[64], na = strnlen(a, 63), nb = strnlen(b, 63);
-    for (size_t j = 0; j <= nb; j++)
-        row[j] = j;
-    for (size_t i = 1; i <= na; i++) {
-        size_t corner = row[0];
-        row[0] = i;
-        for (size_t j = 1; j <= nb; j++) {
-            size_t swap = corner + (a[i - 1] != b[j - 1]), least = row[j] + 1;
-            corner = row[j];
-            least = row[j - 1] + 1 < least ? row[j - 1] + 1 : least;
-            row[j] = swap < least ? swap : least;
-        }
-    }
-    return row[nb];
-}
-
-const char *yk__nearest(const char *s, const char *const *words, size_t n)
-{
-    const char *best = NULL;
-    size_t best_d = strlen(s) / 3 + 2;
-    for (size_t i = 0; i < n; i++) {
-        size_t d = distance(s, words[i]);
-        if (d < best_d) {
-            best_d = d;
-            best = words[i];
-        }
-    }
-    return best;
-}
-
 int yk__cli_usage(const yk__cli_command *command, const char *fmt, ...)
 {
     va_list ap;

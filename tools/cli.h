@@ -13,6 +13,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "core/base/nearest.h"
+
 enum { YK_EXIT_OK = 0, YK_EXIT_FAILED = 1, YK_EXIT_USAGE = 2 };
 
 typedef struct yk__cli_option {
@@ -58,9 +60,6 @@ int yk__cli_word(const yk__cli *cli, const char *name, const char *const *words,
 
 /* "yoke train: TEXT" on standard error; returns YK_EXIT_USAGE. */
 int yk__cli_usage(const yk__cli_command *command, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
-
-/* The word of the list that is nearest to s by edit distance, or NULL if none is near (distance > 1 + length/3). */
-const char *yk__nearest(const char *s, const char *const *words, size_t n);
 
 /* JSON strings on standard output, escaped, with the quotes. */
 void yk__json_text(const char *s);

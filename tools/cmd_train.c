@@ -170,8 +170,9 @@ static void set_up(run *r)
     }
 }
 
-static void log_line(run *r, uint64_t epoch, double loss)
+static void log_line(run *r, uint64_t epoch)
 {
+    const double loss = yk_window_loss(r->opt); /* waits for the device: only where it is shown */
     const double now = train_seconds(), span = now - r->log_time;
     const double rows = (double)r->log_rows / span, tokens = (double)r->log_tokens / span;
     progress_show(&r->bar, r->steps, r->total, loss, yk_lr(r->opt), rows);
@@ -283,12 +284,12 @@ static void resume(run *r)
 }
 
 /* What a finished optimizer step brings with it. */
-static void after_step(run *r, uint64_t epoch, double loss)
+static void after_step(run *r, uint64_t epoch)
 {
     r->steps = yk_steps(r->opt);
     yk_sched_step(r->sched);
     if (r->steps % r->log_every == 0 || r->steps == r->total)
-        log_line(r, epoch, loss);
+        log_line(r, epoch);
     if (r->save_every && r->steps % r->save_every == 0)
         save_checkpoint(r);
     if (r->eval_every && r->steps % r->eval_every == 0)
@@ -305,7 +306,7 @@ static void train_batch(run *r, const yk_batch *batch)
     r->log_rows += (uint64_t)batch->global_rows;
     r->log_tokens += (uint64_t)(batch->global_rows * (batch->width > 0 ? batch->width : 0));
     if (yk_stepped(r->opt) && yk_ok(r->job))
-        after_step(r, batch->epoch, yk_window_loss(r->opt));
+        after_step(r, batch->epoch);
 }
 
 static void train(run *r)

@@ -1,1 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
+libyokecore_la_SOURCES += core/job/settings.c core/job/weights.c

@@ -1,0 +1,323 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* yk_settings: key=value pairs from a string and from a JSON object. */
+#include <ctype.h>
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define YK_NO_HERE
+#include <yoke/yoke.h>
+
+#include "core/base/mem.h"
+#include "core/base/nearest.h"
+#include "core/io/json.h"
+
+typedef struct pair {
+    char *key, *value;  /* value NULL: JSON null */
+    bool given, asked;  /* given: by the user's string */
+} pair;
+
+struct yk_settings {
+    yk_job *job;
+    pair *pair;
+    size_t n, cap;
+    char **asked; /* names that were asked for and are not set: for the nearest name */
+    size_t n_asked, cap_asked;
+    char source[256];
+};
+
+static void fail(const yk_settings *s, yk_status status, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
+static void fail(const yk_settings *s, yk_status status, const char *fmt, ...)
+{
+    char text[512];
+    va_list ap;
+    va_start(ap, fmt);
+    vsnprintf(text, sizeof text, fmt, ap);
+    va_end(ap);
+    yk_fail(s->job, status, text);
+}
+
+static pair *find(const yk_settings *s, const char *key)
+{
+    for (size_t i = 0; i < s->n; i++)
+        if (!strcmp(s->pair[i].key, key))
+            return &s->pair[i];
+    return NULL;
+}
+
+static void put(yk_settings *s, const char *key, size_t n_key, const char *value, bool given)
+{
+    char *k = yk__strndup(key, n_key), *v = value ? yk__strdup(value) : NULL;
+    pair *p = k ? find(s, k) : NULL;
+    if (!k || (value && !v) || (!p && yk__grow(&s->pair, &s->cap, s->n + 1, sizeof *s->pair))) {
+        yk__free(k);
+        yk__free(v);
+        fail(s, YK_E_MEM, "out of memory for settings");
+        return;
+    }
+    if (p) {
+        yk__free(k);
+        yk__free(p->value);
+        p->value = v;
+        return;
+    }
+    s->pair[s->n++] = (pair){k, v, given, false};
+}
+
+/* "a=1,b=x": a value ends at the next comma that a "key=" follows, so that it may hold commas itself. */
+static void parse(yk_settings *s, const char *text)
+{
+    while (*text && yk_ok(s->job)) {
+        const char *eq = strchr(text, '='), *end = eq ? strchr(eq, ',') : NULL;
+        char value[512];
+        size_t n;
+        if (!eq || eq == text) {
+            fail(s, YK_E_ARG, "model configuration \"%s\": expected key=value,key=value", text);
+            return;
+        }
+        n = end ? (size_t)(end - eq - 1) : strlen(eq + 1);
+        if (n >= sizeof value) {
+            fail(s, YK_E_ARG, "model configuration: the value of \"%.*s\" is longer than 511 bytes", (int)(eq - text), text);
+            return;
+        }
+        memcpy(value, eq + 1, n);
+        value[n] = 0;
+        put(s, text, (size_t)(eq - text), value, true);
+        text = end ? end + 1 : "";
+    }
+}
+
+yk_settings *yk_settings_new(yk_job *job, const char *pairs)
+{
+    yk_settings *s = yk__calloc(1, sizeof *s);
+    if (!s) {
+        yk_fail(job, YK_E_MEM, "out of memory for settings");
+        return NULL;
+    }
+    s->job = job;
+    if (pairs)
+        parse(s, pairs);
+    return s;
+}
+
+/* Scalars as text; a list of scalars joined by '+'; anything else is skipped (NULL in *skip's sense: returns false). */
+static bool json_text(const json_t *v, char *buf, size_t n)
+{
+    size_t used = 0;
+    if (json_is_string(v))
+        return snprintf(buf, n, "%s", json_string_value(v)) < (int)n;
+    if (json_is_integer(v))
+        return snprintf(buf, n, "%lld", (long long)json_integer_value(v)) < (int)n;
+    if (json_is_real(v))
+        return snprintf(buf, n, "%.17g", json_real_value(v)) < (int)n;
+    if (json_is_boolean(v))
+        return snprintf(buf, n, "%s", json_is_true(v) ? "true" : "false") < (int)n;
+    if (!json_is_array(v))
+        return false;
+    buf[0] = 0;
+    for (size_t i = 0; i < json_array_size(v); i++) {
+        if (json_is_array(json_array_get(v, i)) || used + 1 >= n)
+            return false;
+        if (i)
+            buf[used++] = '+';
+        if (!json_text(json_array_get(v, i), buf + used, n - used))
+            return false;
+        used = strlen(buf);
+    }
+    return true;
+}
+
+void yk_settings_json(yk_settings *s, const char *file)
+{
+    yk_error err = YK_ERROR_INIT;
+    json_t *o = NULL;
+    const char *key;
+    json_t *v;
+    char text[4096];
+    if (!s || !yk_ok(s->job))
+        return;
+    if (yk__json_load(file, YK__JSON_UNIQUE_KEYS, &o, &err)) {
+        yk_fail(s->job, err.status, err.text);
+        return;
+    }
+    snprintf(s->source, sizeof s->source, "%s", file);
+    if (!json_is_object(o))
+        fail(s, YK_E_FORMAT, "%s: expected a JSON object, found %s", file, yk__json_type(o));
+    json_object_foreach(o, key, v)
+    {
+        if (find(s, key))
+            continue;
+        if (json_is_null(v))
+            put(s, key, strlen(key), NULL, false);
+        else if (json_text(v, text, sizeof text))
+            put(s, key, strlen(key), text, false);
+    }
+    json_decref(o);
+}
+
+void yk_settings_put(yk_settings *s, const char *key, const char *value)
+{
+    if (s)
+        put(s, key, strlen(key), value, false);
+}
+
+static void remember(yk_settings *s, const char *key)
+{
+    for (size_t i = 0; i < s->n_asked; i++)
+        if (!strcmp(s->asked[i], key))
+            return;
+    if (!yk__grow(&s->asked, &s->cap_asked, s->n_asked + 1, sizeof *s->asked)) {
+        s->asked[s->n_asked] = yk__strdup(key);
+        s->n_asked += s->asked[s->n_asked] != NULL;
+    }
+}
+
+static const char *value_of(yk_settings *s, const char *key)
+{
+    pair *p = find(s, key);
+    remember(s, key);
+    if (p)
+        p->asked = true;
+    return p ? p->value : NULL;
+}
+
+bool yk_settings_has(yk_settings *s, const char *key)
+{
+    return s && value_of(s, key) != NULL;
+}
+
+static void wrong(const yk_settings *s, const char *key, const char *value, const char *expected)
+{
+    fail(s, YK_E_ARG, "%s%ssetting %s=%s: expected %s", s->source, s->source[0] ? ": " : "", key, value, expected);
+}
+
+int64_t yk_settings_int(yk_settings *s, const char *key, int64_t preset)
+{
+    const char *v = s ? value_of(s, key) : NULL;
+    char *end;
+    long long n;
+    if (!v)
+        return preset;
+    errno = 0;
+    n = strtoll(v, &end, 10);
+    if (errno || end == v || *end || n < 0 || n > INT32_MAX) {
+        wrong(s, key, v, "a whole number from 0 to 2147483647");
+        return preset;
+    }
+    return n;
+}
+
+double yk_settings_real(yk_settings *s, const char *key, double preset)
+{
+    const char *v = s ? value_of(s, key) : NULL;
+    char *end;
+    double n;
+    if (!v)
+        return preset;
+    n = strtod(v, &end);
+    if (end == v || *end || !(n == n)) {
+        wrong(s, key, v, "a number");
+        return preset;
+    }
+    return n;
+}
+
+bool yk_settings_bool(yk_settings *s, const char *key, bool preset)
+{
+    const char *v = s ? value_of(s, key) : NULL;
+    if (!v)
+        return preset;
+    if (!strcmp(v, "true") || !strcmp(v, "1"))
+        return true;
+    if (strcmp(v, "false") && strcmp(v, "0"))
+        wrong(s, key, v, "true or false");
+    return false;
+}
+
+const char *yk_settings_text(yk_settings *s, const char *key, const char *preset)
+{
+    const char *v = s ? value_of(s, key) : NULL;
+    return v ? v : preset;
+}
+
+uint32_t yk_settings_ints(yk_settings *s, const char *key, int64_t *out, uint32_t most)
+{
+    const char *v = s ? value_of(s, key) : NULL;
+    uint32_t n = 0;
+    while (v && *v) {
+        char *end;
+        long long one = strtoll(v, &end, 10);
+        if (end == v || (*end && *end != '+') || one < 1 || one > INT32_MAX || n == most) {
+            wrong(s, key, v, "whole numbers joined by +, as in 512+256");
+            return 0;
+        }
+        out[n++] = one;
+        v = *end ? end + 1 : end;
+    }
+    return n;
+}
+
+void yk_settings_check(yk_settings *s)
+{
+    if (!s || !yk_ok(s->job))
+        return;
+    for (size_t i = 0; i < s->n; i++) {
+        const char *near;
+        if (!s->pair[i].given || s->pair[i].asked)
+            continue;
+        near = yk__nearest(s->pair[i].key, (const char *const *)s->asked, s->n_asked);
+        fail(s, YK_E_ARG, "this model has no setting \"%s\"%s%s%s", s->pair[i].key, near ? ": did you mean \"" : "",
+             near ? near : "", near ? "\"?" : "");
+        return;
+    }
+}
+
+/* Numbers and booleans as such, lists where a '+' joins numbers or under "architectures". */
+static json_t *to_json(const char *key, const char *v)
+{
+    char *end;
+    double real;
+    if (!v)
+        return json_null();
+    if (!strcmp(v, "true") || !strcmp(v, "false"))
+        return json_boolean(v[0] == 't');
+    if (!strcmp(key, "architectures"))
+        return json_pack("[s]", v);
+    if (isdigit((unsigned char)v[0]) || v[0] == '-') {
+        long long n = strtoll(v, &end, 10);
+        if (!*end)
+            return json_integer(n);
+        real = strtod(v, &end);
+        if (!*end)
+            return json_real(real);
+    }
+    return json_string(v);
+}
+
+void yk_settings_save(yk_settings *s, const char *file)
+{
+    json_t *o = json_object();
+    bool bad = !o;
+    for (size_t i = 0; o && i < s->n; i++)
+        bad |= json_object_set_new(o, s->pair[i].key, to_json(s->pair[i].key, s->pair[i].value)) != 0;
+    if (bad || json_dump_file(o, file, JSON_INDENT(2) | JSON_SORT_KEYS))
+        fail(s, YK_E_IO, "%s: cannot write it", file);
+    json_decref(o);
+}
+
+void yk_settings_free(yk_settings *s)
+{
+    if (!s)
+        return;
+    for (size_t i = 0; i < s->n; i++) {
+        yk__free(s->pair[i].key);
+        yk__free(s->pair[i].value);
+    }
+    for (size_t i = 0; i < s->n_asked; i++)
+        yk__free(s->asked[i]);
+    yk__free(s->pair);
+    yk__free(s->asked);
+    yk__free(s);
+}

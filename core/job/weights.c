@@ -1,0 +1,207 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* yk_weights: tensors of safetensors files into parameters and back. */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define YK_NO_HERE
+#include <yoke/yoke.h>
+
+#include "core/base/convert.h"
+#include "core/base/mem.h"
+#include "core/io/safetensors.h"
+
+struct yk_weights {
+    yk_job *job;
+    yk__safetensors *file;
+};
+
+yk_weights *yk_weights_open(yk_job *job, const char *path)
+{
+    yk_error err = YK_ERROR_INIT;
+    yk_weights *w;
+    if (!yk_ok(job))
+        return NULL;
+    w = yk__calloc(1, sizeof *w);
+    if (!w)
+        yk__fail_mem(&err, sizeof *w, path);
+    else {
+        w->job = job;
+        yk__safetensors_open(path, &w->file, &err);
+    }
+    if (err.status) {
+        yk__free(w);
+        yk_fail(job, err.status, err.text);
+        return NULL;
+    }
+    return w;
+}
+
+bool yk_weights_has(yk_weights *w, const char *name)
+{
+    return w && yk__safetensors_find(w->file, name) != NULL;
+}
+
+static bool same_shape(const yk__safetensor *t, yk_t param)
+{
+    bool same = (uint32_t)t->rank == yk_dims(param);
+    for (int i = 0; same && i < t->rank; i++)
+        same = t->shape[i] == yk_dim(param, i);
+    return same;
+}
+
+static void shape_text(char *buf, size_t n, int rank, const int64_t *dim)
+{
+    size_t used = (size_t)snprintf(buf, n, "[");
+    for (int i = 0; i < rank && used < n; i++)
+        used += (size_t)snprintf(buf + used, n - used, "%s%lld", i ? ", " : "", (long long)dim[i]);
+    if (used < n)
+        snprintf(buf + used, n - used, "]");
+}
+
+static void wrong_shape(yk_weights *w, const yk__safetensor *t, yk_t param)
+{
+    char have[128], want[128], text[512];
+    int64_t dim[8];
+    for (uint32_t i = 0; i < yk_dims(param); i++)
+        dim[i] = yk_dim(param, (int32_t)i);
+    shape_text(have, sizeof have, t->rank, t->shape);
+    shape_text(want, sizeof want, (int)yk_dims(param), dim);
+    snprintf(text, sizeof text, "%s: tensor \"%s\" has shape %s, but the model needs %s", yk__safetensors_path(w->file), t->name,
+             have, want);
+    yk_fail(w->job, YK_E_FORMAT, text);
+}
+
+bool yk_weights_read(yk_weights *w, const char *name, yk_t param)
+{
+    const yk__safetensor *t = w && yk_ok(w->job) ? yk__safetensors_find(w->file, name) : NULL;
+    yk_error err = YK_ERROR_INIT;
+    const void *data;
+    float *f;
+    if (!t)
+        return false;
+    if (!same_shape(t, param)) {
+        wrong_shape(w, t, param);
+        return true;
+    }
+    f = yk__malloc((size_t)t->elements * sizeof *f);
+    if (!f)
+        yk__fail_mem(&err, (unsigned long long)t->elements * sizeof *f, name);
+    else if (!yk__safetensors_data(w->file, t, &data, &err) &&
+             yk__to_f32(t->dtype, data, (size_t)t->elements, f))
+        yk__fail(&err, YK_E_UNSUPPORTED, "%s: tensor \"%s\" has type %s, which cannot become f32", yk__safetensors_path(w->file),
+                 name, t->dtype_name);
+    if (err.status)
+        yk_fail(w->job, err.status, err.text);
+    else
+        yk_param_write(param, f, (size_t)t->elements);
+    yk__free(f);
+    return true;
+}
+
+void yk_weights_close(yk_weights *w)
+{
+    if (w)
+        yk__safetensors_close(w->file);
+    yk__free(w);
+}
+
+/* ---- Writing ------------------------------------------------------------------------------------------------------ */
+
+typedef struct writer {
+    yk_job *job;
+    const yk_t *param;
+    float *whole;    /* of tensor `held` */
+    int64_t held;
+    size_t room;
+} writer;
+
+static size_t elements(yk_t p)
+{
+    size_t n = 1;
+    for (uint32_t i = 0; i < yk_dims(p); i++)
+        n *= (size_t)yk_dim(p, (int32_t)i);
+    return n;
+}
+
+static yk_status fetch(void *user, int64_t i, uint64_t from, void *buf, size_t bytes, yk_error *err)
+{
+    writer *w = user;
+    if (w->held != i) {
+        yk_param_read(w->param[i], w->whole, elements(w->param[i]));
+        if (!yk_ok(w->job))
+            return yk__fail(err, yk_error_status(w->job), "%s", yk_error_text(w->job));
+        w->held = i;
+    }
+    memcpy(buf, (const char *)w->whole + from, bytes);
+    return YK_OK;
+}
+
+static yk_status sync_folder(const char *file, yk_error *err)
+{
+    char dir[4096];
+    char *slash;
+    int fd;
+    snprintf(dir, sizeof dir, "%s", file);
+    slash = strrchr(dir, '/');
+    if (slash)
+        *slash = 0;
+    fd = open(slash ? dir : ".", O_RDONLY | O_DIRECTORY);
+    if (fd < 0 || fsync(fd)) {
+        yk__fail(err, YK_E_IO, "%s: cannot sync its folder: %s", file, strerror(errno));
+    }
+    if (fd >= 0)
+        close(fd);
+    return err->status;
+}
+
+/* Beside, synced, renamed: `file` is the old one or the new one, never a half. */
+static yk_status write_file(const char *file, const yk__safetensors_out *t, int64_t n, writer *w, yk_error *err)
+{
+    const char *const meta[] = {"format", "pt"};
+    char beside[4096];
+    int fd;
+    snprintf(beside, sizeof beside, "%s.tmp", file);
+    fd = open(beside, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+    if (fd < 0)
+        return yk__fail(err, YK_E_IO, "%s: cannot create it: %s", beside, strerror(errno));
+    if (!yk__safetensors_write(fd, beside, t, n, meta, 1, fetch, w, err) && fsync(fd))
+        yk__fail(err, YK_E_IO, "%s: cannot sync it: %s", beside, strerror(errno));
+    if (close(fd) && !err->status)
+        yk__fail(err, YK_E_IO, "%s: cannot close it: %s", beside, strerror(errno));
+    if (!err->status && rename(beside, file))
+        yk__fail(err, YK_E_IO, "%s: cannot rename %s to it: %s", file, beside, strerror(errno));
+    if (err->status) {
+        unlink(beside);
+        return err->status;
+    }
+    return sync_folder(file, err);
+}
+
+void yk_weights_save(yk_job *job, const char *file, uint32_t n, const char *const *name, const yk_t *param)
+{
+    yk__safetensors_out *t = yk__calloc(n + 1, sizeof *t);
+    int64_t(*shape)[8] = yk__calloc(n + 1, sizeof *shape);
+    writer w = {.job = job, .param = param, .held = -1};
+    yk_error err = YK_ERROR_INIT;
+    for (uint32_t i = 0; t && shape && i < n; i++) {
+        for (uint32_t k = 0; k < yk_dims(param[i]); k++)
+            shape[i][k] = yk_dim(param[i], (int32_t)k);
+        t[i] = (yk__safetensors_out){.name = name[i], .dtype = YK_F32, .rank = (int)yk_dims(param[i]), .shape = shape[i]};
+        w.room = elements(param[i]) > w.room ? elements(param[i]) : w.room;
+    }
+    w.whole = yk__malloc((w.room + 1) * sizeof *w.whole);
+    if (!t || !shape || !w.whole)
+        yk__fail_mem(&err, w.room * sizeof *w.whole, file);
+    else if (yk_is_main(job))
+        write_file(file, t, n, &w, &err);
+    if (err.status)
+        yk_fail(job, err.status, err.text);
+    yk__free(w.whole);
+    yk__free(shape);
+    yk__free(t);
+    yk_barrier(job);
+}
