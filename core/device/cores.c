@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/base/mem.h"
+#include "core/device/intern.h"
+
+#define CORE_MAX 65535 /* more than any kernel counts */
+
+static const char *number(const char *s, int *n)
+{
+    long v = 0;
+    const char *begin = s;
+    for (; *s >= '0' && *s <= '9' && v <= CORE_MAX; s++)
+        v = v * 10 + (*s - '0');
+    *n = (int)v;
+    return s == begin || v > CORE_MAX ? NULL : s;
+}
+
+uint32_t yk__cores_parse(const char *list, int *core, uint32_t max)
+{
+    uint32_t n = 0;
+    while (list) {
+        int a, b;
+        if (!(list = number(list, &a)))
+            return 0;
+        b = a;
+        if (*list == '-' && !(list = number(list + 1, &b)))
+            return 0;
+        for (; a <= b; a++) {
+            if (n == max)
+                return 0;
+            core[n++] = a;
+        }
+        if (a != b + 1)
+            return 0;
+        if (!*list)
+            return n;
+        if (*list++ != ',')
+            return 0;
+    }
+    return 0;
+}
+
+char *yk__cores_text(const int *core, uint32_t n)
+{
+    size_t cap = (size_t)n * 12 + 1, used = 0;
+    char *s = yk__malloc(cap);
+    if (!s)
+        return NULL;
+    s[0] = 0;
+    for (uint32_t i = 0, j; i < n; i = j) {
+        for (j = i + 1; j < n && core[j] == core[j - 1] + 1; j++)
+            ;
+        used += (size_t)snprintf(s + used, cap - used, j - i > 1 ? "%s%d-%d" : "%s%d", i ? "," : "", core[i], core[j - 1]);
+    }
+    return s;
+}

@@ -1,0 +1,185 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What the host lends to plugins: memory, log, words for failures, options, the reference kernels, a cache folder.
+ */
+#include "config.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <pthread.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "core/base/log.h"
+#include "core/base/mem.h"
+#include "core/device/intern.h"
+#include "core/graph/graph.h"
+
+typedef struct option {
+    struct option *next;
+    char *name, *value; /* YOKE_CPU_ISA */
+} option;
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static option *options; /* live until the process ends: plugins keep the strings */
+static char *cache_path;
+static bool cache_asked;
+static _Thread_local char words[YK_ERROR_TEXT];
+static _Thread_local char words_read[YK_ERROR_TEXT];
+
+static void option_name(char *buf, size_t n, const char *plugin, const char *key)
+{
+    snprintf(buf, n, "YOKE_%s_%s", plugin, key);
+    for (; *buf; buf++)
+        *buf = (char)toupper((unsigned char)*buf);
+}
+
+static option *find(const char *name)
+{
+    option *o = options;
+    while (o && strcmp(o->name, name))
+        o = o->next;
+    return o;
+}
+
+yk_status yk__plugin_option_set(const char *plugin, const char *key, const char *value, yk_error *err)
+{
+    char name[128];
+    option *o = yk__calloc(1, sizeof *o);
+    option_name(name, sizeof name, plugin, key);
+    if (o) {
+        o->name = yk__strdup(name);
+        o->value = value ? yk__strdup(value) : NULL;
+    }
+    if (!o || !o->name || (value && !o->value)) {
+        if (o)
+            yk__free(o->name);
+        yk__free(o);
+        return yk__fail_mem(err, strlen(name), "an option");
+    }
+    pthread_mutex_lock(&lock);
+    o->next = options; /* in front of an older one, which stays for those who hold its string */
+    options = o;
+    pthread_mutex_unlock(&lock);
+    return YK_OK;
+}
+
+static const char *host_option(const char *plugin, const char *key)
+{
+    char name[128];
+    option *o;
+    option_name(name, sizeof name, plugin, key);
+    pthread_mutex_lock(&lock);
+    o = find(name);
+    pthread_mutex_unlock(&lock);
+    return o && o->value ? o->value : getenv(name);
+}
+
+static void host_log(int level, const char *who, const char *fmt, ...)
+{
+    char text[1024];
+    va_list ap;
+    va_start(ap, fmt);
+    vsnprintf(text, sizeof text, fmt, ap);
+    va_end(ap);
+    yk__log(level, who, "%s", text);
+}
+
+static void host_fail(const char *who, const char *fmt, ...)
+{
+    va_list ap;
+    (void)who; /* yk__plugin_fail says it */
+    va_start(ap, fmt);
+    vsnprintf(words, sizeof words, fmt, ap);
+    va_end(ap);
+}
+
+const char *yk__plugin_words(void)
+{
+    memcpy(words_read, words, sizeof words);
+    words[0] = 0;
+    return words_read;
+}
+
+void yk__host_words_clear(void)
+{
+    words[0] = 0;
+}
+
+static void *host_alloc(size_t bytes, size_t align)
+{
+    return yk__aligned(bytes, align);
+}
+
+static yk_status host_eval_node(const yk_graph *g, uint32_t node, void *const *slot)
+{
+    yk_error err = YK_ERROR_INIT;
+    if (yk__eval_node(g, node, slot, &err))
+        host_fail("host", "%s", err.text);
+    return err.status;
+}
+
+/* Makes a folder and those above it, for the owner alone; 0 when it is there and can be written. */
+static int make_folder(char *path)
+{
+    struct stat st;
+    for (char *s = strchr(path + 1, '/'); s; s = strchr(s + 1, '/')) {
+        *s = 0;
+        (void)!mkdir(path, 0700);
+        *s = '/';
+    }
+    if (mkdir(path, 0700) && errno != EEXIST)
+        return -1;
+    if (stat(path, &st) || !S_ISDIR(st.st_mode) || st.st_uid != geteuid() || (st.st_mode & S_IWOTH))
+        return -1; /* what is compiled there will be run: nobody else may have put it in */
+    return access(path, W_OK | X_OK);
+}
+
+static char *cache_choose(void)
+{
+    const char *own = getenv("YOKE_CACHE_DIR"), *xdg = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
+    char *path = NULL;
+    if (own && *own)
+        path = yk__strdup(own);
+    else if (xdg && *xdg == '/')
+        path = yk__format("%s/yoke", xdg);
+    else if (home && *home == '/')
+        path = yk__format("%s/.cache/yoke", home);
+    if (path && make_folder(path)) {
+        yk__log(YK_LOG_INFO, "host", "cache folder %s cannot be used: compiled kernels are not kept", path);
+        yk__free(path);
+        path = NULL;
+    }
+    return path;
+}
+
+static const char *host_cache_dir(void)
+{
+    pthread_mutex_lock(&lock);
+    if (!cache_asked) {
+        cache_path = cache_choose();
+        cache_asked = true;
+    }
+    pthread_mutex_unlock(&lock);
+    return cache_path;
+}
+
+const yk_host *yk__host_table(void)
+{
+    static const yk_host host = {
+        .size = sizeof host,
+        .abi = YK_ABI,
+        .alloc = host_alloc,
+        .free = yk__free,
+        .log = host_log,
+        .fail = host_fail,
+        .option = host_option,
+        .eval_node = host_eval_node,
+        .cache_dir = host_cache_dir,
+    };
+    return &host;
+}

@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What the files of core/device share with each other; nobody else includes this.
+ */
+#ifndef YOKE_CORE_DEVICE_INTERN_H
+#define YOKE_CORE_DEVICE_INTERN_H
+
+#include "core/device/device.h"
+
+struct yk__plugin {
+    yk__plugin *next;
+    char *name, *path;     /* path "" for a plugin linked into the program */
+    uint64_t dev, ino;     /* of the file: loading it twice gives the same plugin */
+    yk_plugin table;       /* the plugin's own, gaps filled */
+    const yk_plugin *call; /* table, or the hook layers round it */
+    bool started;
+    yk_error failed; /* why init failed; asked again it answers the same */
+};
+
+/* "0-3,6" from numbers in the given order; allocated. */
+char *yk__cores_text(const int *core, uint32_t n);
+/* True where a topology was recorded on another machine, so that binding makes no sense. */
+bool yk__topology_recorded(void);
+
+/* The host's table; one for all plugins. */
+const yk_host *yk__host_table(void);
+/* Forgets what host->fail said on this thread. */
+void yk__host_words_clear(void);
+
+/* Finds, checks and maps a plugin without calling init, so that options can be set first; then init. */
+yk_status yk__plugin_open(const char *name_or_path, yk__plugin **p, yk_error *err);
+yk_status yk__plugin_start(yk__plugin *p, yk_error *err);
+/* Names of the plugins in the folder and of those linked in, separated by ", "; allocated. */
+char *yk__plugin_names(void);
+char *yk__plugin_linked_names(void); /* of the latter alone */
+/* The folder plugins are looked for in. */
+const char *yk__plugin_folder(void);
+/* YK_E_ABI with the loader's words where the table breaks a rule of the ABI; fills gaps of *out otherwise. */
+yk_status yk__plugin_table_take(const yk_plugin *given, const char *who, yk_plugin *out, yk_error *err);
+
+/* The word of `list` (separated by commas and spaces) that `word` was probably meant to be; "" when none is near. */
+const char *yk__device_nearest(const char *word, const char *list, char *buf, size_t n);
+
+/* YOKE_LAYERS: *out is `inner` itself when no layer is asked for. */
+yk_status yk__layers_wrap(const yk_plugin *inner, const yk_plugin **out, yk_error *err);
+
+/* Runs the start-up probe. */
+yk_status yk__probe(yk__device *dev, yk_error *err);
+
+#endif

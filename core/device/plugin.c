@@ -1,0 +1,285 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Loading plugins. A file is checked before it is mapped, mapped with RTLD_NOW|RTLD_LOCAL, and never unmapped: vendor
+ * libraries keep threads and exit handlers.
+ */
+#include "config.h"
+
+#include <dlfcn.h>
+#include <errno.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "core/base/log.h"
+#include "core/base/mem.h"
+#include "core/device/intern.h"
+
+/* Of the list and of starting; recursive, as an error message lists the plugins. */
+static pthread_mutex_t lock = PTHREAD_RECURSIVE_MUTEX_INITIALIZER_NP;
+static yk__plugin *plugins;
+
+const char *yk__plugin_folder(void)
+{
+    const char *s = getenv("YOKE_PLUGIN_DIR");
+    return s && *s ? s : YK_PLUGIN_DIR;
+}
+
+const yk_plugin *yk__plugin_table(const yk__plugin *p)
+{
+    return p->call;
+}
+
+const char *yk__plugin_path(const yk__plugin *p)
+{
+    return p->path;
+}
+
+yk_status yk__plugin_fail(yk_error *err, const yk__plugin *p, yk_status status, const char *what)
+{
+    const char *said = yk__plugin_words();
+    return yk__fail(err, status, "%s: %s: %s", p->name, what, *said ? said : yk__status_text(status));
+}
+
+static bool others_can_write(const struct stat *st)
+{
+    if (st->st_uid != geteuid() && st->st_uid != 0)
+        return true;
+    return (st->st_mode & S_IWOTH) || ((st->st_mode & S_IWGRP) && st->st_gid != getegid() && st->st_gid != 0);
+}
+
+/* What runs inside this process must not be what somebody else can put there. */
+static yk_status check_file(const char *path, struct stat *st, yk_error *err)
+{
+    struct stat folder;
+    char *dir = yk__strdup(path), *slash = dir ? strrchr(dir, '/') : NULL;
+    if (!dir)
+        return yk__fail_mem(err, strlen(path), "a path");
+    if (slash)
+        slash[slash == dir] = 0;
+    if (stat(path, st))
+        yk__fail(err, YK_E_IO, "plugin %s: %s", path, strerror(errno));
+    else if (!S_ISREG(st->st_mode))
+        yk__fail(err, YK_E_ARG, "plugin %s: it is not a file", path);
+    else if (others_can_write(st))
+        yk__fail(err, YK_E_ABI, "plugin %s: others can write this file (mode %03o, owner %u), so it is not loaded; "
+                 "chmod go-w it", path, st->st_mode & 0777u, st->st_uid);
+    else if (stat(slash ? dir : ".", &folder))
+        yk__fail(err, YK_E_IO, "plugin %s: its folder: %s", path, strerror(errno));
+    else if (others_can_write(&folder))
+        yk__fail(err, YK_E_ABI, "plugin %s: others can write its folder %s (mode %03o, owner %u), so it is not loaded; "
+                 "chmod go-w it", path, dir, folder.st_mode & 0777u, folder.st_uid);
+    yk__free(dir);
+    return err->status;
+}
+
+static yk__plugin *find_name(const char *name)
+{
+    yk__plugin *p = plugins;
+    while (p && strcmp(p->name, name))
+        p = p->next;
+    return p;
+}
+
+static yk__plugin *find_file(const struct stat *st)
+{
+    yk__plugin *p = plugins;
+    while (p && !(*p->path && p->dev == (uint64_t)st->st_dev && p->ino == (uint64_t)st->st_ino))
+        p = p->next;
+    return p;
+}
+
+static void discard(yk__plugin *p)
+{
+    yk__free(p->name);
+    yk__free(p->path);
+    yk__free(p);
+}
+
+/* Puts a queried table into the list. */
+static yk_status enlist(yk_plugin_query_fn query, const char *who, const char *path, const struct stat *st, yk__plugin **out,
+                        yk_error *err)
+{
+    yk__plugin *p = yk__calloc(1, sizeof *p);
+    if (!p)
+        return yk__fail_mem(err, sizeof *p, "a plugin");
+    if (yk__plugin_table_take(query(YK_ABI), who, &p->table, err))
+        goto fail;
+    p->name = yk__strdup(p->table.name);
+    p->path = yk__strdup(path);
+    if (!p->name || !p->path) {
+        yk__fail_mem(err, strlen(path), "a plugin's path");
+        goto fail;
+    }
+    if (yk__layers_wrap(&p->table, &p->call, err))
+        goto fail;
+    p->dev = st ? (uint64_t)st->st_dev : 0;
+    p->ino = st ? (uint64_t)st->st_ino : 0;
+    p->next = plugins;
+    plugins = *out = p;
+    return YK_OK;
+fail:
+    discard(p);
+    return err->status;
+}
+
+static yk_status map_file(const char *path, const struct stat *st, yk__plugin **out, yk_error *err)
+{
+    void *dl = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+    yk_plugin_query_fn query;
+    char who[300];
+    void *symbol;
+    if (!dl) {
+        const char *why = dlerror();
+        return yk__fail(err, YK_E_ABI, "plugin %s: %s", path, why ? why : "the loader gave no reason");
+    }
+    symbol = dlsym(dl, YK_PLUGIN_SYMBOL);
+    if (!symbol)
+        return yk__fail(err, YK_E_ABI, "plugin %s: it has no symbol " YK_PLUGIN_SYMBOL ", so it is no plugin for yoke", path);
+    memcpy(&query, &symbol, sizeof query);
+    snprintf(who, sizeof who, "plugin %.280s", path);
+    return enlist(query, who, path, st, out, err);
+}
+
+static yk_status open_path(const char *given, yk__plugin **p, yk_error *err)
+{
+    char *path = realpath(given, NULL);
+    struct stat st;
+    if (!path)
+        return yk__fail(err, YK_E_IO, "plugin %s: %s", given, strerror(errno));
+    if (check_file(path, &st, err) == YK_OK) {
+        yk__plugin *known = find_file(&st);
+        if (known)
+            *p = known;
+        else
+            map_file(path, &st, p, err);
+    }
+    free(path);
+    return err->status;
+}
+
+static yk_status unknown_name(const char *name, yk_error *err)
+{
+    char near[64], *names = yk__plugin_names();
+    yk__device_nearest(name, names ? names : "", near, sizeof near);
+    yk__fail(err, YK_E_ARG, "there is no plugin \"%s\"%s%s%s in %s; there are: %s", name, *near ? " (did you mean " : "", near,
+             *near ? "?)" : "", yk__plugin_folder(), names && *names ? names : "none");
+    yk__free(names);
+    return err->status;
+}
+
+/* A name may also be that of a plugin YOKE_PLUGINS gives by its path. */
+static yk__plugin *find_named_path(const char *name)
+{
+    const char *words = getenv("YOKE_PLUGINS");
+    yk__plugin *p = NULL;
+    while (words && !p && *(words += strspn(words, ", "))) {
+        size_t len = strcspn(words, ", ");
+        char *word = memchr(words, '/', len) ? yk__strndup(words, len) : NULL;
+        yk_error quiet = YK_ERROR_INIT;
+        if (word && !open_path(word, &p, &quiet) && strcmp(p->name, name))
+            p = NULL;
+        yk__free(word);
+        words += len;
+    }
+    return p;
+}
+
+static yk_status open_name(const char *name, yk__plugin **p, yk_error *err)
+{
+    yk__plugin *known = find_name(name);
+    char *path;
+    if (!known)
+        known = find_named_path(name);
+    if (known) {
+        *p = known;
+        return YK_OK;
+    }
+    path = yk__format("%s/yoke_%s.so", yk__plugin_folder(), name);
+    if (!path)
+        return yk__fail_mem(err, strlen(name), "a plugin's path");
+    if (access(path, F_OK))
+        unknown_name(name, err);
+    else
+        open_path(path, p, err);
+    yk__free(path);
+    return err->status;
+}
+
+yk_status yk__plugin_open(const char *name_or_path, yk__plugin **p, yk_error *err)
+{
+    pthread_mutex_lock(&lock);
+    if (strchr(name_or_path, '/'))
+        open_path(name_or_path, p, err);
+    else
+        open_name(name_or_path, p, err);
+    pthread_mutex_unlock(&lock);
+    return err->status;
+}
+
+yk_status yk__plugin_start(yk__plugin *p, yk_error *err)
+{
+    pthread_mutex_lock(&lock);
+    if (!p->started && !p->failed.status) {
+        yk_status s;
+        yk__host_words_clear();
+        s = p->call->init(yk__host_table());
+        if (s)
+            yk__plugin_fail(&p->failed, p, s, "starting the plugin");
+        p->started = !s;
+    }
+    if (p->failed.status)
+        *err = p->failed;
+    pthread_mutex_unlock(&lock);
+    return err->status;
+}
+
+yk_status yk__plugin_load(const char *name_or_path, yk__plugin **out, yk_error *err)
+{
+    yk__plugin *p = NULL;
+    if (yk__plugin_open(name_or_path, &p, err) || yk__plugin_start(p, err))
+        return err->status;
+    *out = p;
+    return YK_OK;
+}
+
+yk_status yk__plugin_register(yk_plugin_query_fn query, const char *name, yk__plugin **p, yk_error *err)
+{
+    char who[80];
+    snprintf(who, sizeof who, "plugin %.60s", name);
+    pthread_mutex_lock(&lock);
+    if (find_name(name))
+        yk__fail(err, YK_E_ARG, "plugin %s: there is one of this name already", name);
+    else
+        enlist(query, who, "", NULL, p, err);
+    pthread_mutex_unlock(&lock);
+    return err->status;
+}
+
+void yk__plugins_fini(void)
+{
+    pthread_mutex_lock(&lock);
+    for (yk__plugin *p = plugins; p; p = p->next) {
+        if (p->started)
+            p->call->fini();
+        p->started = false;
+    }
+    pthread_mutex_unlock(&lock);
+}
+
+char *yk__plugin_linked_names(void)
+{
+    char *s = yk__strdup("");
+    pthread_mutex_lock(&lock);
+    for (yk__plugin *p = plugins; p && s; p = p->next) {
+        char *t = *p->path ? s : yk__format("%s%s%s", s, *s ? ", " : "", p->name);
+        if (t != s)
+            yk__free(s);
+        s = t;
+    }
+    pthread_mutex_unlock(&lock);
+    return s;
+}

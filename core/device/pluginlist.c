@@ -1,0 +1,158 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Which plugins there are: those YOKE_PLUGINS names, or those of the folder, and those linked into the program.
+ */
+#include <dirent.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/base/log.h"
+#include "core/base/mem.h"
+#include "core/device/intern.h"
+
+typedef struct list {
+    yk__plugin_info *info;
+    size_t n, cap;
+} list;
+
+/* "yoke_NAME.so" -> NAME, or NULL. */
+static char *name_of_file(const char *file)
+{
+    size_t len = strlen(file);
+    if (len <= 8 || strncmp(file, "yoke_", 5) || strcmp(file + len - 3, ".so"))
+        return NULL;
+    return yk__strndup(file + 5, len - 8);
+}
+
+static int is_plugin(const struct dirent *d)
+{
+    size_t len = strlen(d->d_name);
+    return len > 8 && !strncmp(d->d_name, "yoke_", 5) && !strcmp(d->d_name + len - 3, ".so");
+}
+
+/* Words separated by ", ": takes `s`, returns s with `word` added. */
+static char *add_word(char *s, const char *word)
+{
+    char *t = s && word && *word ? yk__format("%s%s%s", s, *s ? ", " : "", word) : s;
+    if (t != s)
+        yk__free(s);
+    return t;
+}
+
+static char *folder_names(void)
+{
+    struct dirent **entry = NULL;
+    int n = scandir(yk__plugin_folder(), &entry, is_plugin, alphasort);
+    char *s = yk__strdup("");
+    for (int i = 0; i < n; i++) {
+        char *name = name_of_file(entry[i]->d_name);
+        s = add_word(s, name);
+        yk__free(name);
+        free(entry[i]);
+    }
+    free(entry);
+    return s;
+}
+
+char *yk__plugin_names(void)
+{
+    char *linked = yk__plugin_linked_names(), *s = add_word(folder_names(), linked);
+    yk__free(linked);
+    return s;
+}
+
+static void describe(yk__plugin_info *info, const char *word, const char *why)
+{
+    yk_error err = YK_ERROR_INIT;
+    yk__plugin *p = NULL;
+    uint32_t devices = 0;
+    yk_status s;
+    if (yk__plugin_load(word, &p, &err)) {
+        info->name = yk__strdup(word);
+        info->path = yk__strdup("");
+        info->version = yk__strdup("");
+        info->reason = yk__strdup(err.text);
+        return;
+    }
+    yk__host_words_clear();
+    s = p->call->device_count(&devices);
+    info->name = yk__strdup(p->name);
+    info->path = yk__strdup(p->path);
+    info->version = yk__strdup(p->table.version);
+    info->loaded = true;
+    info->devices = s ? 0 : devices;
+    if (s) {
+        yk__plugin_fail(&err, p, s, "counting its devices");
+        info->reason = yk__strdup(err.text);
+    } else {
+        const char *said = yk__plugin_words();
+        info->reason = devices || !*said ? yk__strdup(devices ? why : "loaded, but it finds no device") : yk__strdup(said);
+    }
+}
+
+/* `must`: one that was named; its failure is the caller's. */
+static yk_status add(list *l, const char *word, const char *why, bool must, yk_error *err)
+{
+    yk__plugin_info *info;
+    if (yk__grow(&l->info, &l->cap, l->n + 1, sizeof *l->info))
+        return yk__fail_mem(err, sizeof *l->info, "the list of plugins");
+    info = &l->info[l->n];
+    memset(info, 0, sizeof *info);
+    describe(info, word, why);
+    l->n++;
+    if (!info->name || !info->path || !info->version || !info->reason)
+        return yk__fail_mem(err, strlen(word), "the list of plugins");
+    if (!info->loaded && must)
+        return yk__fail(err, YK_E_ABI, "%s", info->reason);
+    if (!info->loaded)
+        yk__log(YK_LOG_INFO, "plugins", "%s", info->reason);
+    return YK_OK;
+}
+
+static yk_status add_words(list *l, const char *words, const char *why, bool must, yk_error *err)
+{
+    while (!err->status && *(words += strspn(words, ", "))) {
+        size_t len = strcspn(words, ", ");
+        char *word = yk__strndup(words, len);
+        if (!word)
+            return yk__fail_mem(err, len, "the name of a plugin");
+        add(l, word, why, must, err);
+        yk__free(word);
+        words += len;
+    }
+    return err->status;
+}
+
+yk_status yk__plugin_list(yk__plugin_info **out, uint32_t *n, yk_error *err)
+{
+    const char *named = getenv("YOKE_PLUGINS");
+    char *linked = yk__plugin_linked_names(), *found = named && *named ? NULL : folder_names();
+    list l = {NULL, 0, 0};
+    if (named && *named)
+        add_words(&l, named, "named by YOKE_PLUGINS", true, err);
+    else if (found)
+        add_words(&l, found, "found in the plugin folder", false, err);
+    if (!err->status && linked)
+        add_words(&l, linked, "linked into the program", false, err);
+    yk__free(linked);
+    yk__free(found);
+    if (err->status) {
+        yk__plugin_list_free(l.info, (uint32_t)l.n);
+        return err->status;
+    }
+    *out = l.info;
+    *n = (uint32_t)l.n;
+    return YK_OK;
+}
+
+void yk__plugin_list_free(yk__plugin_info *info, uint32_t n)
+{
+    for (uint32_t i = 0; i < n; i++) {
+        yk__free(info[i].name);
+        yk__free(info[i].path);
+        yk__free(info[i].version);
+        yk__free(info[i].reason);
+    }
+    yk__free(info);
+}

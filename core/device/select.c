@@ -1,0 +1,386 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * From the words of YOKE_DEVICES to placements, one per rank.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/base/log.h"
+#include "core/base/mem.h"
+#include "core/device/intern.h"
+
+typedef struct word {
+    char text[400];
+    char plugin[256];
+    char list[256]; /* what follows ':'; "*" is possible */
+    char cores[256];
+    uint32_t parts; /* what follows '/'; 0: nothing */
+    bool forced;
+} word;
+
+typedef struct selection {
+    const yk__topology *topology;
+    yk__placement *place;
+    bool *cpu; /* place[i] computes on the host's cores */
+    size_t n, cap_place, cap_cpu;
+} selection;
+
+/* ---- Reading words ----------------------------------------------------------------------------------------------- */
+
+/* Length of the next word: a comma ends it, but for one inside a list of numbers. */
+static size_t word_length(const char *s)
+{
+    size_t n = 0;
+    bool list = false;
+    for (; s[n] && s[n] != ' ' && s[n] != '\t' && s[n] != '\n'; n++) {
+        list = list || s[n] == ':' || s[n] == '@';
+        if (s[n] == ',' && !(list && s[n + 1] >= '0' && s[n + 1] <= '9'))
+            break;
+    }
+    return n;
+}
+
+static size_t plugin_length(const char *s)
+{
+    const char *so;
+    if (*s != '/' && *s != '.')
+        return strcspn(s, ":/@!");
+    so = strstr(s, ".so");
+    return so ? (size_t)(so - s) + 3 : strcspn(s, ":@!");
+}
+
+static bool take(char *to, size_t room, const char **s, size_t n)
+{
+    if (n >= room)
+        return false;
+    memcpy(to, *s, n);
+    to[n] = 0;
+    *s += n;
+    return true;
+}
+
+static bool read_parts(word *w, const char **s)
+{
+    char *end;
+    unsigned long v = strtoul(*s, &end, 10);
+    if (end == *s || v == 0 || v > 4096)
+        return false;
+    w->parts = (uint32_t)v;
+    *s = end;
+    return true;
+}
+
+static bool read_word(const char *s, word *w)
+{
+    int number[1024];
+    if (!take(w->plugin, sizeof w->plugin, &s, plugin_length(s)) || !*w->plugin)
+        return false;
+    if (*s == ':' && (++s, !take(w->list, sizeof w->list, &s, strcspn(s, "@!")) || !*w->list))
+        return false;
+    if (*s == '/' && (++s, !read_parts(w, &s)))
+        return false;
+    if (*s == '@' && (++s, !take(w->cores, sizeof w->cores, &s, strcspn(s, "!")) || !*w->cores))
+        return false;
+    if (*s == '!') {
+        w->forced = true;
+        s++;
+    }
+    if (*w->list && strcmp(w->list, "*") && !yk__cores_parse(w->list, number, 1024))
+        return false;
+    return !*s && (!*w->cores || yk__cores_parse(w->cores, number, 1024));
+}
+
+static yk_status read_words(const char *s, word **out, uint32_t *n, yk_error *err)
+{
+    word *list = NULL;
+    size_t cap = 0;
+    *n = 0;
+    for (size_t len; *(s += strspn(s, " ,\t\n")); s += len) {
+        word *w;
+        len = word_length(s);
+        if (yk__grow(&list, &cap, *n + 1u, sizeof *list)) {
+            yk__fail_mem(err, sizeof *list, "the device words");
+            break;
+        }
+        w = &list[(*n)++];
+        memset(w, 0, sizeof *w);
+        if (len < sizeof w->text)
+            memcpy(w->text, s, len);
+        if (len >= sizeof w->text || !read_word(w->text, w)) {
+            yk__fail(err, YK_E_ARG, "device word \"%.*s\" cannot be read; expected PLUGIN, PLUGIN:N, PLUGIN:*, PLUGIN:N@CORES, "
+                     "cpu:0-3, cpu/2 or auto", (int)(len < 100 ? len : 100), s);
+            break;
+        }
+    }
+    if (err->status)
+        yk__free(list);
+    else
+        *out = list;
+    return err->status;
+}
+
+/* ---- Resolving them ------------------------------------------------------------------------------------------------ */
+
+static yk_status add(selection *s, const char *plugin, uint32_t device, const char *cores, bool by_cores, bool cpu, bool forced,
+                     yk_error *err)
+{
+    yk__placement *p;
+    if (yk__grow(&s->place, &s->cap_place, s->n + 1, sizeof *s->place) ||
+        yk__grow(&s->cpu, &s->cap_cpu, s->n + 1, sizeof *s->cpu))
+        return yk__fail_mem(err, sizeof *s->place, "the list of ranks");
+    p = &s->place[s->n];
+    memset(p, 0, sizeof *p);
+    snprintf(p->plugin, sizeof p->plugin, "%s", plugin);
+    p->device = device;
+    p->by_cores = by_cores;
+    p->forced = forced;
+    if ((size_t)snprintf(p->cores, sizeof p->cores, "%s", cores ? cores : "") >= sizeof p->cores)
+        return yk__fail(err, YK_E_ARG, "%s: the list of cores is too long (%zu characters at most)", plugin,
+                        sizeof p->cores - 1);
+    s->cpu[s->n++] = cpu;
+    return YK_OK;
+}
+
+static yk_status check_cores(const selection *s, const word *w, const char *list, yk_error *err)
+{
+    int want[1024], have[4096];
+    char *all = yk__topology_core_list(s->topology);
+    uint32_t n = yk__cores_parse(list, want, 1024), m = all ? yk__cores_parse(all, have, 4096) : 0, j;
+    for (uint32_t i = 0; i < n && !err->status; i++) {
+        for (j = 0; j < m && have[j] != want[i]; j++)
+            ;
+        if (j == m)
+            yk__fail(err, YK_E_ARG, "device word \"%s\": core %d is not one this process may use; there are: %s", w->text,
+                     want[i], all ? all : "?");
+    }
+    yk__free(all);
+    return err->status;
+}
+
+static yk_status caps_of(const yk__plugin *p, uint32_t i, yk_device_caps *c, yk_error *err)
+{
+    yk_status s;
+    memset(c, 0, sizeof *c);
+    c->size = sizeof *c;
+    yk__host_words_clear();
+    s = p->call->device_caps(i, c);
+    return s ? yk__plugin_fail(err, p, s, "asking a device what it can do") : YK_OK;
+}
+
+/* A plugin whose one device is the host's cores: cpu, cpu:0-3, cpu/2. */
+static yk_status add_cores(selection *s, const word *w, yk_error *err)
+{
+    const char *list = *w->cores ? w->cores : w->list;
+    uint32_t parts = w->parts ? w->parts : 1;
+    if (*w->cores && *w->list)
+        return yk__fail(err, YK_E_ARG, "device word \"%s\" names cores twice; write %s:%s", w->text, w->plugin, w->cores);
+    if (*list && w->parts)
+        return yk__fail(err, YK_E_ARG, "device word \"%s\": either a list of cores or a number of parts", w->text);
+    if (*list && strcmp(list, "*"))
+        return check_cores(s, w, list, err) ? err->status : add(s, w->plugin, 0, list, true, true, true, err);
+    for (uint32_t i = 0; i < parts && !err->status; i++) {
+        char *part = yk__topology_part(s->topology, i, parts, err);
+        if (!part)
+            return yk__fail_in(err, "device word \"%s\"", w->text);
+        add(s, w->plugin, 0, part, true, true, true, err);
+        yk__free(part);
+    }
+    return err->status;
+}
+
+static yk_status add_device(selection *s, const word *w, const yk__plugin *p, uint32_t i, bool forced, yk_error *err)
+{
+    yk_device_caps c;
+    char *near = NULL, *all = NULL;
+    const char *cores = w->cores;
+    if (caps_of(p, i, &c, err))
+        return err->status;
+    c.locality[sizeof c.locality - 1] = 0;
+    if (!*cores && !(c.flags & YK_CAP_CPU) && *c.locality) {
+        near = yk__topology_near(s->topology, c.locality);
+        all = yk__topology_core_list(s->topology);
+        cores = near && all && strcmp(near, all) && strlen(near) < sizeof w->cores ? near : "";
+    }
+    add(s, w->plugin, i, cores, false, c.flags & YK_CAP_CPU, forced, err);
+    yk__free(near);
+    yk__free(all);
+    return err->status;
+}
+
+static yk_status no_device(const word *w, const yk__plugin *p, uint32_t wanted, uint32_t n, yk_error *err)
+{
+    char text[400] = "";
+    size_t used = 0;
+    const char *said = yk__plugin_words();
+    if (!n)
+        return yk__fail(err, YK_E_ARG, "device word \"%s\": %s finds no device%s%s", w->text, p->name, *said ? ": " : "", said);
+    for (uint32_t i = 0; i < n && used < sizeof text; i++) {
+        yk_device_caps c;
+        yk_error quiet = YK_ERROR_INIT;
+        if (!caps_of(p, i, &c, &quiet))
+            used += (size_t)snprintf(text + used, sizeof text - used, "%s%s:%u (%.60s)", used ? ", " : "", p->name, i, c.name);
+    }
+    return yk__fail(err, YK_E_ARG, "device word \"%s\": %s has no device %u; there are: %s", w->text, p->name, wanted, text);
+}
+
+static yk_status add_devices(selection *s, const word *w, const yk__plugin *p, uint32_t n, yk_error *err)
+{
+    int number[256];
+    bool all = !*w->list || !strcmp(w->list, "*");
+    uint32_t m = all ? 0 : yk__cores_parse(w->list, number, 256);
+    if (w->parts)
+        return yk__fail(err, YK_E_ARG, "device word \"%s\": %s has devices, not cores to split; write %s:0", w->text, p->name,
+                        w->plugin);
+    if (*w->cores && check_cores(s, w, w->cores, err))
+        return err->status;
+    if (!n)
+        return no_device(w, p, 0, n, err);
+    for (uint32_t i = 0; all && i < n && !err->status; i++)
+        add_device(s, w, p, i, w->forced || n == 1, err);
+    for (uint32_t i = 0; i < m && !err->status; i++) {
+        if ((uint32_t)number[i] >= n)
+            return no_device(w, p, (uint32_t)number[i], n, err);
+        add_device(s, w, p, (uint32_t)number[i], true, err);
+    }
+    return err->status;
+}
+
+/* ---- auto ----------------------------------------------------------------------------------------------------------- */
+
+static yk_status auto_plugin(selection *s, const char *name, bool cores, bool forced, bool *cores_taken, yk_error *err)
+{
+    yk__plugin *p = NULL;
+    uint32_t n = 0;
+    word w = {.forced = forced};
+    if (yk__plugin_load(name, &p, err) || p->call->device_count(&n))
+        return err->status;
+    snprintf(w.plugin, sizeof w.plugin, "%s", name);
+    snprintf(w.text, sizeof w.text, "auto");
+    for (uint32_t i = 0; i < n && !err->status; i++) {
+        yk_device_caps c;
+        if (caps_of(p, i, &c, err) || !!(c.flags & YK_CAP_CORES) != cores)
+            continue;
+        if ((c.flags & YK_CAP_CPU) && *cores_taken) {
+            yk__log(YK_LOG_INFO, "devices", "%s:%u (%.60s) is left out: another rank has the host's cores", name, i, c.name);
+            continue;
+        }
+        if (c.flags & YK_CAP_CPU)
+            *cores_taken = true;
+        if (cores)
+            add_cores(s, &w, err);
+        else
+            add_device(s, &w, p, i, forced, err);
+        if (!err->status)
+            s->place[s->n - 1].forced = forced;
+    }
+    return err->status;
+}
+
+/* What is placed by cores comes first: it is made for them; a CPU behind another interface only where there is none. */
+static yk_status select_auto(selection *s, bool forced, yk_error *err)
+{
+    yk__plugin_info *list = NULL;
+    uint32_t n = 0;
+    bool taken = false;
+    if (yk__plugin_list(&list, &n, err))
+        return err->status;
+    for (int pass = 0; pass < 2; pass++)
+        for (uint32_t i = 0; i < n && !err->status; i++)
+            if (list[i].loaded && list[i].devices)
+                auto_plugin(s, list[i].name, pass == 0, forced, &taken, err);
+    yk__plugin_list_free(list, n);
+    return err->status;
+}
+
+/* ---- All words ------------------------------------------------------------------------------------------------------ */
+
+/* A driver that starts its threads as soon as it is loaded should know its cores by then: so it does if one word alone
+ * speaks of the plugin. */
+static yk_status hint_cores(const word *w, const word *all, uint32_t n, const yk__plugin *p, yk_error *err)
+{
+    uint32_t same = 0;
+    for (uint32_t i = 0; i < n; i++)
+        same += !strcmp(all[i].plugin, w->plugin);
+    if (same != 1 || !*w->cores || p->started)
+        return YK_OK;
+    return yk__plugin_option_set(p->name, "CORES", w->cores, err);
+}
+
+static yk_status resolve(selection *s, const word *w, const word *all, uint32_t n_all, yk_error *err)
+{
+    yk__plugin *p = NULL;
+    yk_device_caps c = {.flags = 0};
+    uint32_t n = 0;
+    yk_status st;
+    if (!strcmp(w->plugin, "auto") && !*w->list && !*w->cores && !w->parts)
+        return select_auto(s, w->forced, err);
+    if (yk__plugin_open(w->plugin, &p, err))
+        return yk__fail_in(err, "device word \"%s\"", w->text);
+    if (hint_cores(w, all, n_all, p, err) || yk__plugin_start(p, err))
+        return err->status;
+    yk__host_words_clear();
+    st = p->call->device_count(&n);
+    if (st)
+        return yk__plugin_fail(err, p, st, "counting its devices");
+    if (n == 1 && caps_of(p, 0, &c, err))
+        return err->status;
+    return c.flags & YK_CAP_CORES ? add_cores(s, w, err) : add_devices(s, w, p, n, err);
+}
+
+static bool overlap(const char *a, const char *b)
+{
+    int x[1024], y[1024];
+    uint32_t n = *a ? yk__cores_parse(a, x, 1024) : 0, m = *b ? yk__cores_parse(b, y, 1024) : 0;
+    if (!n || !m)
+        return true; /* no list: all cores */
+    for (uint32_t i = 0; i < n; i++)
+        for (uint32_t j = 0; j < m; j++)
+            if (x[i] == y[j])
+                return true;
+    return false;
+}
+
+static void warn_shared(const selection *s)
+{
+    char a[340], b[340];
+    for (size_t i = 0; i < s->n; i++)
+        for (size_t j = i + 1; j < s->n; j++)
+            if (s->cpu[i] && s->cpu[j] && overlap(s->place[i].cores, s->place[j].cores)) {
+                yk__placement_text(&s->place[i], a, sizeof a);
+                yk__placement_text(&s->place[j], b, sizeof b);
+                yk__log(YK_LOG_WARN, "devices", "%s and %s compute on the same cores", a, b);
+            }
+}
+
+yk_status yk__device_select(const char *words, const yk__topology *t, yk__placement **place, uint32_t *n, yk_error *err)
+{
+    selection s = {.topology = t};
+    word *w = NULL;
+    uint32_t n_word = 0;
+    if (read_words(words && words[strspn(words, " ,\t\n")] ? words : "auto", &w, &n_word, err))
+        return err->status;
+    for (uint32_t i = 0; i < n_word && !err->status; i++)
+        resolve(&s, &w[i], w, n_word, err);
+    if (!err->status && !s.n)
+        yk__fail(err, YK_E_ARG, "no device was found in %s; `yoke plugin list` says why", yk__plugin_folder());
+    if (!err->status)
+        warn_shared(&s);
+    yk__free(w);
+    yk__free(s.cpu);
+    if (err->status) {
+        yk__free(s.place);
+        return err->status;
+    }
+    *place = s.place;
+    *n = (uint32_t)s.n;
+    return YK_OK;
+}
+
+void yk__placement_text(const yk__placement *p, char *buf, size_t n)
+{
+    if (p->by_cores)
+        snprintf(buf, n, "%s%s%s", p->plugin, *p->cores ? ":" : "", p->cores);
+    else
+        snprintf(buf, n, "%s:%u%s%s", p->plugin, p->device, *p->cores ? "@" : "", p->cores);
+}
