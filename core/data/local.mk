@@ -1,1 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
+libyokecore_la_SOURCES += core/data/cifar.c core/data/cifar.h core/data/csv.c core/data/csv.h core/data/idx.c \
+	core/data/idx.h core/data/jsonl.c core/data/jsonl.h core/data/rows.c core/data/rows.h core/data/strmap.c \
+	core/data/strmap.h core/data/text.c core/data/text.h core/data/tokens.c core/data/tokens.h core/data/utf8.c \
+	core/data/utf8.h
+
+if WITH_CHECK
+check_PROGRAMS += tests/unit/data_idx.test tests/unit/data_csv.test
+TESTS += tests/unit/data_idx.test tests/unit/data_csv.test
+tests_unit_data_idx_test_SOURCES = tests/unit/data_idx.c tests/unit/suite.h
+tests_unit_data_idx_test_LDADD = $(TEST_LIBS)
+tests_unit_data_idx_test_CFLAGS = $(AM_CFLAGS) $(CHECK_CFLAGS)
+tests_unit_data_csv_test_SOURCES = tests/unit/data_csv.c tests/unit/suite.h tests/unit/sha256.h
+tests_unit_data_csv_test_LDADD = $(TEST_LIBS) $(JANSSON_LIBS)
+tests_unit_data_csv_test_CFLAGS = $(AM_CFLAGS) $(CHECK_CFLAGS)
+endif

@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A source of bytes from outside: a plain file, standard input ("-"), a gzip file (RFC 1952, several members), or
+ * memory.
+ *
+ * Gzip is found by its magic bytes or by a name that ends in ".gz"; a file of that name that is no gzip file is
+ * refused. Everything in a gzip frame is checked (flags, header CRC, CRC-32, length, nothing behind the last member).
+ * Bytes are streamed through 64 KiB; nothing is ever allocated from a size that a file merely declares.
+ *
+ * Errors: YK_E_IO when the file cannot be opened or read, YK_E_FORMAT when its gzip frame is broken, YK_E_MEM. Messages
+ * begin with the path. Thread rule: one thread at a time for a given object.
+ */
+#ifndef YOKE_CORE_IO_FILE_H
+#define YOKE_CORE_IO_FILE_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "core/base/error.h"
+
+typedef struct yk__file yk__file;
+
+enum yk__file_mode {
+    YK__FILE_AUTO, /* by magic and name, as above */
+    YK__FILE_PLAIN,
+    YK__FILE_GZIP /* anything else is refused */
+};
+
+yk_status yk__file_open(const char *path, enum yk__file_mode mode, yk__file **out, yk_error *err);
+
+/* Reads from data[0..bytes), which must outlive the object. */
+yk_status yk__file_from_memory(const char *name, const void *data, size_t bytes, enum yk__file_mode mode,
+                               yk__file **out, yk_error *err);
+void yk__file_close(yk__file *f); /* takes NULL */
+
+/* Up to n bytes to buf; *got < n only at the end. */
+yk_status yk__file_read(yk__file *f, void *buf, size_t n, size_t *got, yk_error *err);
+
+/* The n bytes that a header asks for: refused unless they are there. `what` names them in the message. The memory grows
+ * with what has really been read; the caller frees *out. One byte of 0 lies behind the data. */
+yk_status yk__file_take(yk__file *f, uint64_t n, const char *what, void **out, yk_error *err);
+
+/* All that is left, at most `limit` bytes; else as above. */
+yk_status yk__file_rest(yk__file *f, uint64_t limit, char **out, size_t *bytes, yk_error *err);
+
+/* Refuses bytes that follow. */
+yk_status yk__file_end(yk__file *f, const char *what, yk_error *err);
+
+const char *yk__file_path(const yk__file *f);
+uint64_t yk__file_offset(const yk__file *f); /* (unpacked) bytes handed out so far */
+int64_t yk__file_left(const yk__file *f);    /* bytes not yet read, or -1 when not known (gzip, pipes) */
+int yk__file_is_gzip(const yk__file *f);
+
+#endif

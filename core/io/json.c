@@ -1,0 +1,117 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "core/io/json.h"
+
+#include <string.h>
+
+#include "core/base/mem.h"
+
+#define LIMIT ((uint64_t)1 << 32)
+
+static yk_status fail(const char *name, const json_error_t *e, yk_error *err)
+{
+    if (json_error_code(e) == json_error_out_of_memory || !e->text[0]) /* jansson has no words for all of these */
+        return yk__fail_mem(err, 0, "a JSON value");
+    if (e->line < 1)
+        return yk__fail(err, YK_E_FORMAT, "%s: not JSON: %s", name, e->text);
+    return yk__fail(err, YK_E_FORMAT, "%s: line %d, column %d: not JSON: %s", name, e->line, e->column, e->text);
+}
+
+static int escaped(const char *text, size_t i)
+{
+    size_t n = 0;
+    while (n < i && text[i - 1 - n] == '\\')
+        n++;
+    return n & 1;
+}
+
+/* Puts U+FFFD for each \u0000 of the string that ends before `end`. Returns how many. */
+static int replace_nul(char *text, size_t end)
+{
+    size_t from = end ? end - 1 : 0;
+    int n = 0;
+    while (from > 0 && (text[from - 1] != '"' || escaped(text, from - 1)))
+        from--;
+    for (size_t i = from; i + 6 <= end; i++)
+        if (!memcmp(text + i, "\\u0000", 6) && !escaped(text, i)) {
+            memcpy(text + i, "\\ufffd", 6);
+            n++;
+        }
+    return n;
+}
+
+/* jansson cannot keep a key that holds U+0000, which JSON allows: such keys (at most 16) get U+FFFD in its place. */
+static json_t *load_nul_keys(const char *text, size_t bytes, size_t flags, json_error_t *e)
+{
+    char *copy = yk__strndup(text, bytes);
+    json_t *v = NULL;
+    for (int i = 0; copy && i < 16 && !v; i++)
+        if (json_error_code(e) != json_error_null_byte_in_key || e->position < 0 || (size_t)e->position > bytes ||
+            !replace_nul(copy, (size_t)e->position))
+            break;
+        else
+            v = json_loadb(copy, bytes, flags, e);
+    if (!copy)
+        e->text[0] = 0;
+    yk__free(copy);
+    return v;
+}
+
+yk_status yk__json_parse(const char *name, const char *text, size_t bytes, int flags, json_t **out, yk_error *err)
+{
+    const char *nul = memchr(text, 0, bytes);
+    json_error_t e = {0};
+    size_t f = 0;
+    json_t *v;
+    if (nul) /* jansson would take one at the end for the end */
+        return yk__fail(err, YK_E_FORMAT, "%s: byte %zu: not JSON: a NUL byte", name, (size_t)(nul - text));
+    if (flags & YK__JSON_ANY)
+        f |= JSON_DECODE_ANY | JSON_ALLOW_NUL;
+    if (flags & YK__JSON_UNIQUE_KEYS)
+        f |= JSON_REJECT_DUPLICATES;
+    v = json_loadb(text, bytes, f, &e);
+    if (!v && (flags & YK__JSON_ANY))
+        v = load_nul_keys(text, bytes, f, &e);
+    if (!v)
+        return fail(name, &e, err);
+    *out = v;
+    return YK_OK;
+}
+
+yk_status yk__json_read(yk__file *f, int flags, json_t **out, yk_error *err)
+{
+    char *text;
+    size_t bytes;
+    yk_status s = yk__file_rest(f, LIMIT, &text, &bytes, err);
+    if (s)
+        return s;
+    s = yk__json_parse(yk__file_path(f), text, bytes, flags, out, err);
+    yk__free(text);
+    return s;
+}
+
+yk_status yk__json_load(const char *path, int flags, json_t **out, yk_error *err)
+{
+    yk__file *f;
+    yk_status s = yk__file_open(path, YK__FILE_AUTO, &f, err);
+    if (s)
+        return s;
+    s = yk__json_read(f, flags, out, err);
+    yk__file_close(f);
+    return s;
+}
+
+const char *yk__json_type(const json_t *v)
+{
+    static const char *const names[] = {"an object", "an array", "a string", "an integer",
+                                        "a number",  "true",     "false",    "null"};
+    return v ? names[json_typeof(v)] : "nothing";
+}
+
+yk_status yk__json_object(const json_t *o, const char *path, const char *key, json_t **out, yk_error *err)
+{
+    json_t *v = json_object_get(o, key);
+    if (!json_is_object(v))
+        return yk__fail(err, YK_E_FORMAT, "%s: key '%s': expected an object, found %s", path, key, yk__json_type(v));
+    *out = v;
+    return YK_OK;
+}

@@ -1,0 +1,82 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * safetensors: named tensors in one file, or in several with a model.safetensors.index.json.
+ *
+ * Format: 8 bytes little-endian header length (at most 100,000,000), a JSON object {"NAME": {"dtype", "shape",
+ * "data_offsets": [begin, end)}, "__metadata__": {string: string}}, then the data, little-endian, row-major. All checks
+ * of the reference reader are made on opening: UTF-8, no duplicate key, known dtype, sizes that do not overflow, data
+ * without hole or overlap that end exactly with the file. An unknown field of a tensor's entry is ignored.
+ *
+ * Data are read with pread when asked for, so a file that shrinks meanwhile gives an error, never a signal.
+ *
+ * Lifetime: names, shapes and data belong to the object. Thread rule: load() may be called by any thread at the same
+ * time; data() by one at a time. Errors: YK_E_IO, YK_E_FORMAT, YK_E_MEM; messages begin with the path.
+ */
+#ifndef YOKE_CORE_IO_SAFETENSORS_H
+#define YOKE_CORE_IO_SAFETENSORS_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include <yoke/plugin.h>
+
+#include "core/base/error.h"
+
+typedef struct yk__safetensors yk__safetensors;
+
+typedef struct yk__safetensor {
+    const char *name;
+    const char *dtype_name; /* the format's name, "F32" */
+    int dtype; /* yk_dtype, or -1: a type of the format that Yoke does not compute with (I16, U32, F4 ...) */
+    int rank;
+    const int64_t *shape; /* rank entries */
+    int64_t elements;
+    uint64_t bytes;
+    uint64_t begin; /* of its data, from the start of the data part of its file */
+    int file;       /* which of several files */
+} yk__safetensor;
+
+/* path: a .safetensors file, an index (*.index.json), or a directory that holds model.safetensors or its index. */
+yk_status yk__safetensors_open(const char *path, yk__safetensors **out, yk_error *err);
+/* The same on memory, which must outlive the object. */
+yk_status yk__safetensors_from_memory(const char *name, const void *data, size_t bytes, yk__safetensors **out,
+                                      yk_error *err);
+void yk__safetensors_close(yk__safetensors *st); /* takes NULL */
+
+int64_t yk__safetensors_count(const yk__safetensors *st);
+const yk__safetensor *yk__safetensors_at(const yk__safetensors *st, int64_t i);          /* in the header's order */
+const yk__safetensor *yk__safetensors_find(const yk__safetensors *st, const char *name); /* NULL: not there */
+const char *yk__safetensors_path(const yk__safetensors *st);
+
+/* Metadata of the (first) file; NULL when there is no such key. */
+const char *yk__safetensors_meta(const yk__safetensors *st, const char *key);
+int64_t yk__safetensors_meta_count(const yk__safetensors *st);
+void yk__safetensors_meta_at(const yk__safetensors *st, int64_t i, const char **key, const char **value);
+
+/* Copies bytes [from, from + bytes) of a tensor to out, in the host's byte order. */
+yk_status yk__safetensors_load(yk__safetensors *st, const yk__safetensor *t, uint64_t from, uint64_t bytes, void *out,
+                               yk_error *err);
+/* The whole tensor, aligned to 64 bytes, read at the first call and kept until close. */
+yk_status yk__safetensors_data(yk__safetensors *st, const yk__safetensor *t, const void **out, yk_error *err);
+
+/* ---- writing ---- */
+
+/* Gives the next `bytes` bytes of tensor i (from offset `from`) in file byte order. */
+typedef yk_status (*yk__safetensors_fetch)(void *user, int64_t i, uint64_t from, void *buf, size_t bytes,
+                                           yk_error *err);
+
+typedef struct yk__safetensors_out {
+    const char *name;
+    uint32_t dtype; /* yk_dtype */
+    int rank;
+    const int64_t *shape;
+    const void *data; /* or NULL: asked for by fetch, in pieces of at most 1 MiB */
+} yk__safetensors_out;
+
+/* Writes a whole file to fd from its current place: tensors in the given order, without gap. meta: pairs key, value
+ * (2 * nmeta strings). Names must differ. path is for messages. Does not sync. */
+yk_status yk__safetensors_write(int fd, const char *path, const yk__safetensors_out *t, int64_t count,
+                                const char *const *meta, int nmeta, yk__safetensors_fetch fetch, void *user,
+                                yk_error *err);
+
+#endif
