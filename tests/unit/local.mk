@@ -1,1 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
+TSAN_TESTS =
+dist_check_SCRIPTS += tests/unit/style.sh
+TESTS += tests/unit/style.sh
+EXTRA_DIST += scripts/style scripts/packages.sh check quickstart autogen.sh tests/lsan.supp
+if WITH_CHECK
+check_PROGRAMS += tests/unit/base.test
+TESTS += tests/unit/base.test
+tests_unit_base_test_SOURCES = tests/unit/base.c
+tests_unit_base_test_LDADD = $(TEST_LIBS)
+tests_unit_base_test_CFLAGS = $(AM_CFLAGS) $(CHECK_CFLAGS)
+endif

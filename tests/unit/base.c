@@ -1,0 +1,165 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <check.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <yoke/dtype.h>
+
+#include "core/base/convert.h"
+#include "core/base/error.h"
+#include "core/base/hash.h"
+#include "core/base/mem.h"
+#include "core/base/nearest.h"
+#include "core/base/philox.h"
+
+START_TEST(error_keeps_one_clean_line)
+{
+    yk_error err = YK_ERROR_INIT;
+    ck_assert_int_eq(yk__fail(&err, YK_E_IO, "%s: a\nb", "file"), YK_E_IO);
+    ck_assert_str_eq(err.text, "file: a?b");
+    ck_assert_int_eq(yk__fail_in(&err, "reading %d", 7), YK_E_IO);
+    ck_assert_str_eq(err.text, "reading 7: file: a?b");
+    ck_assert_int_eq(yk__fail(&err, YK_OK, "x"), YK_E_INTERNAL);
+    ck_assert_str_eq(yk__status_name(YK_E_FORMAT), "YK_E_FORMAT");
+    ck_assert_str_eq(yk__status_name((yk_status)99), "YK_E_?");
+}
+END_TEST
+
+START_TEST(long_errors_are_cut)
+{
+    yk_error err = YK_ERROR_INIT;
+    char big[4000];
+    memset(big, 'x', sizeof big - 1);
+    big[sizeof big - 1] = 0;
+    yk__fail(&err, YK_E_ARG, "%s", big);
+    yk__fail_in(&err, "%s", big);
+    ck_assert_uint_lt(strlen(err.text), sizeof err.text);
+}
+END_TEST
+
+START_TEST(allocations_fail_on_demand)
+{
+    char *p = NULL;
+    size_t cap = 0;
+    yk__mem_fail_after(1);
+    void *first = yk__malloc(8);
+    ck_assert_ptr_nonnull(first);
+    ck_assert_ptr_null(yk__malloc(8));
+    ck_assert_int_eq(yk__grow(&p, &cap, 10, 4), -1);
+    yk__mem_fail_after(-1);
+    ck_assert_int_eq(yk__grow(&p, &cap, 10, 4), 0);
+    ck_assert_uint_ge(cap, 10);
+    ck_assert_ptr_null(yk__realloc(NULL, SIZE_MAX / 2, 4));
+    yk__free(p);
+    yk__free(first);
+}
+END_TEST
+
+/* The known answers of Random123's kat_vectors for philox4x32-10. */
+START_TEST(philox_known_answers)
+{
+    uint32_t out[4];
+    yk__philox((uint32_t[]){0, 0, 0, 0}, (uint32_t[]){0, 0}, out);
+    ck_assert_uint_eq(out[0], 0x6627e8d5u);
+    ck_assert_uint_eq(out[1], 0xe169c58du);
+    ck_assert_uint_eq(out[2], 0xbc57ac4cu);
+    ck_assert_uint_eq(out[3], 0x9b00dbd8u);
+    yk__philox((uint32_t[]){~0u, ~0u, ~0u, ~0u}, (uint32_t[]){~0u, ~0u}, out);
+    ck_assert_uint_eq(out[0], 0x408f276du);
+    ck_assert_uint_eq(out[3], 0x6d5451fdu);
+}
+END_TEST
+
+START_TEST(hash_sees_every_byte)
+{
+    unsigned char data[100] = {0};
+    const uint64_t h = yk__hash_bytes(YK_HASH_SEED, data, sizeof data);
+    ck_assert(h == yk__hash_bytes(YK_HASH_SEED, data, sizeof data));
+    ck_assert(h != yk__hash_bytes(YK_HASH_SEED, data, sizeof data - 1));
+    for (size_t i = 0; i < sizeof data; i++) {
+        data[i] = 1;
+        ck_assert(h != yk__hash_bytes(YK_HASH_SEED, data, sizeof data));
+        data[i] = 0;
+    }
+}
+END_TEST
+
+START_TEST(sixteen_bits_round_trip)
+{
+    for (uint32_t u = 0; u < 65536; u++) {
+        const float b = yk__bf16_to_f32((uint16_t)u), h = yk__f16_to_f32((uint16_t)u);
+        if (!isnan(b))
+            ck_assert_uint_eq(yk__f32_to_bf16(b), u);
+        else
+            ck_assert(isnan(yk__bf16_to_f32(yk__f32_to_bf16(b))));
+        if (!isnan(h))
+            ck_assert_uint_eq(yk__f32_to_f16(h), u);
+        else
+            ck_assert(isnan(yk__f16_to_f32(yk__f32_to_f16(h))));
+    }
+}
+END_TEST
+
+/* Halfway between two neighbours goes to the even one; a little more or less to the nearer. */
+START_TEST(sixteen_bits_round_to_nearest_even)
+{
+    for (uint32_t u = 0; u < 0x7bff; u++) {
+        const float a = yk__f16_to_f32((uint16_t)u), b = yk__f16_to_f32((uint16_t)(u + 1)), mid = (a + b) / 2;
+        ck_assert_uint_eq(yk__f32_to_f16(mid), u & 1 ? u + 1 : u);
+        ck_assert_uint_eq(yk__f32_to_f16(nextafterf(mid, b)), u + 1);
+        ck_assert_uint_eq(yk__f32_to_f16(nextafterf(mid, a)), u);
+    }
+    ck_assert_uint_eq(yk__f32_to_f16(65520.0f), 0x7c00);
+    ck_assert_uint_eq(yk__f32_to_f16(65519.996f), 0x7bff);
+    ck_assert_uint_eq(yk__f32_to_bf16(1.00390625f), 0x3f80);
+    ck_assert_uint_eq(yk__f32_to_bf16(1.01171875f), 0x3f82);
+}
+END_TEST
+
+START_TEST(arrays_become_f32)
+{
+    const int64_t i64[] = {-3, 1LL << 40};
+    const double f64[] = {0.5, -2};
+    const uint8_t u8[] = {0, 255};
+    float f[2];
+    ck_assert_int_eq(yk__to_f32(YK_I64, i64, 2, f), 0);
+    ck_assert(f[0] == -3 && f[1] == 0x1p40f);
+    ck_assert_int_eq(yk__to_f32(YK_F64, f64, 2, f), 0);
+    ck_assert(f[0] == 0.5f && f[1] == -2);
+    ck_assert_int_eq(yk__to_f32(YK_U8, u8, 2, f), 0);
+    ck_assert(f[1] == 255);
+    ck_assert_int_eq(yk__to_f32(YK_F8E4M3, u8, 2, f), -1);
+}
+END_TEST
+
+START_TEST(nearest_names)
+{
+    const char *const words[] = {"devices", "data", "model"};
+    ck_assert_str_eq(yk__nearest("divices", words, 3), "devices");
+    ck_assert_str_eq(yk__nearest("modle", words, 3), "model");
+    ck_assert_ptr_null(yk__nearest("quantum", words, 3));
+}
+END_TEST
+
+int main(void)
+{
+    Suite *s = suite_create("base");
+    TCase *t = tcase_create("base");
+    SRunner *r;
+    tcase_add_test(t, error_keeps_one_clean_line);
+    tcase_add_test(t, long_errors_are_cut);
+    tcase_add_test(t, allocations_fail_on_demand);
+    tcase_add_test(t, philox_known_answers);
+    tcase_add_test(t, hash_sees_every_byte);
+    tcase_add_test(t, sixteen_bits_round_trip);
+    tcase_add_test(t, sixteen_bits_round_to_nearest_even);
+    tcase_add_test(t, arrays_become_f32);
+    tcase_add_test(t, nearest_names);
+    suite_add_tcase(s, t);
+    r = srunner_create(s);
+    srunner_set_tap(r, "-");
+    srunner_run_all(r, CK_SILENT);
+    srunner_free(r);
+    return 0;
+}
