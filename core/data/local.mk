@@ -2,7 +2,7 @@
 libyokecore_la_SOURCES += core/data/cifar.c core/data/cifar.h core/data/csv.c core/data/csv.h core/data/idx.c \
 	core/data/idx.h core/data/jsonl.c core/data/jsonl.h core/data/rows.c core/data/rows.h core/data/strmap.c \
 	core/data/strmap.h core/data/text.c core/data/text.h core/data/tokens.c core/data/tokens.h core/data/utf8.c \
-	core/data/utf8.h
+	core/data/utf8.h core/data/order.c core/data/order.h core/data/tokenizer.h core/data/dataset.h core/data/loader.h
 
 if WITH_CHECK
 check_PROGRAMS += tests/unit/data_idx.test tests/unit/data_csv.test

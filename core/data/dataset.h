@@ -1,0 +1,80 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Data sets: rows that can be had in any order, from one of
+ *
+ *   idx:DIR      train-images-idx3-ubyte[.gz], train-labels-idx1-ubyte[.gz]; evaluation: t10k-...
+ *                mean=0.2860 std=0.3530 classes=10
+ *   cifar10:DIR  (or one file) *train*.bin[.gz] or data_batch_*.bin[.gz]; evaluation: *test*.bin[.gz]
+ *                mean=0.485+0.456+0.406 std=0.229+0.224+0.225
+ *   csv:FILE, jsonl:FILE  one text and one label per row
+ *                text=text label=label max-length=128 tokenizer=DIR classes= categories=FILE
+ * delimiter=comma|tab|semicolon quotes=double|none lowercase=yes|no text:FILE    running text for a language model
+ * tokenizer=char|bytes|DIR seq-len=128 stride=seq-len split=0.9 tokens:FILE  running ids for a language model
+ * dtype=u16|u32 vocab= seq-len=128 stride=seq-len split=0.9
+ *
+ * as KIND:PATH[,key=value...]. Everything is in memory: images as bytes, texts as ids.
+ *
+ * Fields of a batch of n rows, in this order:
+ *   images          x f32 [n, C, H, W] (pixel / 255 - mean) / std;  labels i32 [n]
+ *   csv, jsonl      input_ids, attention_mask, token_type_ids i32 [n, T];  labels i32 [n]
+ *   text, tokens    input_ids i32 [n, T];  labels i32 [n, T]: the next id at each place
+ *
+ * T is the batch's width: for csv and jsonl its longest row, else seq-len. A running text is cut at `split` into a part
+ * that trains and a part that evaluates. Row r of it starts at id r * stride; in training every row is whole; in
+ * evaluation the last one may be short: its rest is id 0 with label -100, so that every id counts once.
+ *
+ * Immutable after opening: any thread may read it.
+ */
+#ifndef YOKE_CORE_DATA_DATASET_H
+#define YOKE_CORE_DATA_DATASET_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include <yoke/plugin.h>
+
+#include "core/base/error.h"
+#include "core/data/tokenizer.h"
+
+typedef struct yk__dataset yk__dataset;
+
+#define YK__FIELDS 4
+
+typedef struct yk__field {
+    const char *name;
+    uint32_t dtype; /* YK_F32 or YK_I32 */
+    int rank;
+    int64_t shape[3]; /* of one row; -1: the batch's width */
+} yk__field;
+
+/* Keys of the spec win over these. */
+typedef struct yk__dataset_options {
+    bool eval;               /* the evaluation part */
+    const char *tokenizer;   /* "char", "bytes" or a folder */
+    uint32_t max_length;     /* of csv and jsonl rows; 0: 128 */
+    uint32_t seq_len;        /* of text and tokens; 0: 128 */
+    const char *eval_rows;   /* csv, jsonl: file of line numbers (as yk__rows.line) that evaluate instead of train */
+    const yk__dataset *like; /* number label names and characters as there (the training data) */
+} yk__dataset_options;
+
+/* A csv or jsonl without eval_rows trains and evaluates on all its rows. */
+yk_status yk__dataset_open(const char *spec, const yk__dataset_options *o, yk__dataset **out, yk_error *err);
+void yk__dataset_close(yk__dataset *d); /* takes NULL */
+
+int64_t yk__dataset_rows(const yk__dataset *d);
+int yk__dataset_classes(const yk__dataset *d);                   /* 0: none (language models) */
+const char *yk__dataset_class_name(const yk__dataset *d, int i); /* NULL: the labels are numbers */
+int yk__dataset_vocab(const yk__dataset *d);                     /* 0: images */
+const char *yk__dataset_kind(const yk__dataset *d);
+int yk__dataset_fields(const yk__dataset *d, const yk__field **fields);
+const char *yk__dataset_tokenizer_dir(const yk__dataset *d);      /* NULL: none */
+const yk__tokenizer *yk__dataset_tokenizer(const yk__dataset *d); /* NULL: none */
+
+/* Width of a batch of these rows (1 for images). */
+int64_t yk__dataset_width(const yk__dataset *d, const int64_t *rows, int64_t n);
+/* Bytes of one row of field k at that width. */
+size_t yk__dataset_row_bytes(const yk__dataset *d, int k, int64_t width);
+/* Writes the n rows: buffers[k] takes n * row_bytes(k, width) bytes. */
+void yk__dataset_fill(const yk__dataset *d, const int64_t *rows, int64_t n, int64_t width, void *const *buffers);
+
+#endif

@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Prefetching: a thread fills the next batches of an epoch into a ring of host buffers while the step runs.
+ *
+ * Batch b of an epoch is places [b * global_batch, ...) of the epoch's order (core/data/order.h, or 0..n-1). Every rank
+ * computes the same global batch, its width included, and fills only its part, which `share` tells. share is called on
+ * the loader's thread, ahead of time; when the shares change, every rank calls yk__loader_flush after the same batch.
+ *
+ * Thread rule: one thread calls these functions; the data set must outlive the loader.
+ */
+#ifndef YOKE_CORE_DATA_LOADER_H
+#define YOKE_CORE_DATA_LOADER_H
+
+#include "core/data/dataset.h"
+
+typedef struct yk__loader yk__loader;
+
+/* This rank's part [*first, *first + *count) of a global batch of n rows; count may be 0. */
+typedef void (*yk__loader_share)(void *user, int64_t n, int64_t *first, int64_t *count);
+
+typedef struct yk__loader_options {
+    int64_t global_batch; /* rows over all ranks, at least 1 */
+    uint64_t seed, epoch;
+    int64_t start; /* first batch of the epoch */
+    bool shuffle, drop_last;
+    int depth;              /* buffers; 0: 4 */
+    yk__loader_share share; /* NULL: all rows */
+    void *user;
+} yk__loader_options;
+
+typedef struct yk__loader_batch {
+    uint64_t epoch;
+    int64_t index;           /* of the batch in its epoch */
+    int64_t global_rows;     /* of the whole batch */
+    int64_t first, rows;     /* this rank's part */
+    int64_t width;           /* of the whole batch */
+    const int64_t *row;      /* row numbers of the whole batch: global_rows entries */
+    void *field[YK__FIELDS]; /* this rank's rows, as yk__dataset_fields; 64-byte aligned */
+    bool last;               /* of the epoch */
+} yk__loader_batch;
+
+yk_status yk__loader_open(const yk__dataset *d, const yk__loader_options *o, yk__loader **out, yk_error *err);
+void yk__loader_close(yk__loader *l); /* takes NULL; stops the thread */
+
+int64_t yk__loader_batches(const yk__loader *l); /* of an epoch */
+
+/* The next batch, valid until the next call of any function here; NULL at the end of the epoch. */
+yk_status yk__loader_next(yk__loader *l, const yk__loader_batch **out, yk_error *err);
+/* Goes on at this place. */
+yk_status yk__loader_rewind(yk__loader *l, uint64_t epoch, int64_t batch, yk_error *err);
+/* Fills the batches after the one handed out last again, with the shares of now. */
+yk_status yk__loader_flush(yk__loader *l, yk_error *err);
+
+#endif

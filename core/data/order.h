@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The order of samples: a permutation of 0..n-1 for every (seed, epoch), computed for one place at a time without a
+ * table, so that any rank can start anywhere at once.
+ *
+ * A Feistel network over the smallest even number of bits that holds n, with Philox4x32-10 keyed by (seed, epoch) as
+ * its round function, is a bijection of 2^bits numbers; results of n and above are put in again until one is below n
+ * (cycle walking, Black and Rogaway 2002), which keeps it a bijection of 0..n-1 and takes fewer than 4 turns on
+ * average. Pure, thread-safe, the same on every machine.
+ */
+#ifndef YOKE_CORE_DATA_ORDER_H
+#define YOKE_CORE_DATA_ORDER_H
+
+#include <stdint.h>
+
+/* The row at place i of the epoch; 0 <= i < n <= 2^62. */
+int64_t yk__order(uint64_t seed, uint64_t epoch, int64_t i, int64_t n);
+
+#endif
