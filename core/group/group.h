@@ -20,6 +20,7 @@
 #include "core/base/error.h"
 
 typedef struct yk__group yk__group;
+struct yk__placement; /* core/device/device.h */
 
 /* A group of one. */
 yk_status yk__group_solo(yk__group **g, yk_error *err);
@@ -33,7 +34,8 @@ void yk__group_abort(yk__group *g, const yk_error *why);
 uint32_t yk__group_rank(const yk__group *g);
 uint32_t yk__group_size(const yk__group *g);
 const char *yk__group_name(const yk__group *g, uint32_t rank);
-/* Non-zero once the job is to end; for yk__device_wait. */
+/* Non-zero once the job is to end; for yk__device_wait. Another process or thread writes it: read it by
+ * __atomic_load_n(p, __ATOMIC_ACQUIRE). */
 const volatile int *yk__group_cancel(const yk__group *g);
 
 /* A block of memory shared by all ranks of the group (same `bytes` on all); the address differs between ranks. Page
@@ -60,6 +62,11 @@ void yk__slices_even(yk__slices *s, uint64_t n, uint32_t ranks);
  * for the others', and writes the sum over ranks (in rank order) of my slice to out (may be my own block's slice). */
 yk_status yk__group_reduce_slice(yk__group *g, const float *base, uint64_t stride_bytes, const yk__slices *s, float *out,
                                  yk_error *err);
+/* The same in two halves, to go on computing in between: mark says "my block of the next bucket is written"; a later
+ * reduce_slice for that bucket then only waits for the others. Buckets are marked and reduced in one order on all
+ * ranks; without a mark reduce_slice marks itself. A block may be written again after the slices_ready that follows
+ * its reduce_slice: then all ranks have read it. */
+void yk__group_mark(yk__group *g);
 /* All-gather: every rank has written its slice at shared[begin..]; returns when all have. */
 yk_status yk__group_slices_ready(yk__group *g, yk_error *err);
 
@@ -85,9 +92,15 @@ struct yk__placement; /* core/device/device.h */
 /* Starts `argv` once per placement, with YOKE_RANK, YOKE_WORLD_SIZE, YOKE_LOCAL_RANK, YOKE_DEVICES set for each and the
  * job's secret and shared memory over an inherited descriptor; waits for all. When one ends badly or dies the others
  * are ended within 2 s, nothing is left (processes, shared memory), and err names the rank: "rank 1 (opencl:0@1) was
- * killed by signal 9". SIGINT and SIGTERM are passed on. *code: the exit code for the launcher (0 all well). */
+ * killed by signal 9". SIGINT, SIGTERM and SIGHUP are passed on, a second one kills; SIGTSTP stops the ranks too.
+ * *code, set in every case: 0 all well, 2 when the rank at fault exited with 2 (bad input), 128 + the signal after an
+ * interruption, else 1. Thread rule: a program with one thread; the ranks die with the calling thread. */
 yk_status yk__launch(const struct yk__placement *place, uint32_t n, char *const *argv, int *code, yk_error *err);
 /* True in a process that yk__launch started. */
 bool yk__launched(void);
+/* In such a process, for an error of its own that no group was told of (yk__group_abort): hands it to the launcher, which
+ * ends the job and prints it once, with the rank's name. The process then exits without printing. False when there is
+ * no launcher to tell. Errors that a wait returned because of another rank need no report and no print either. */
+bool yk__launch_report(const yk_error *why);
 
 #endif

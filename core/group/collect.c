@@ -1,0 +1,190 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Collectives over counters and shared memory.
+ *
+ * Small ones: each rank writes a message, publishes that it did, waits for all, reads all. Two messages per rank are
+ * used in turn; that is enough, since a rank that enters collective k+2 has seen all others enter k+1, which they do
+ * after they have read k.
+ *
+ * Large ones work in the shared blocks where the caller's data already lies; only counters travel.
+ */
+#include "core/group/inner.h"
+
+#include <string.h>
+
+enum { MAIL_BARRIER = 1, MAIL_GATHER, MAIL_BROADCAST };
+static const char *const mail_names[] = {"nothing", "barrier", "all-gather", "broadcast"};
+
+static yk__group_mail *mail_of(yk__group *g, uint32_t rank)
+{
+    return &g->mail[rank * 2 + (g->mails & 1)];
+}
+
+static const char *kind_name(uint32_t kind)
+{
+    return kind <= MAIL_BROADCAST ? mail_names[kind] : "an unknown collective";
+}
+
+/* A difference means that the ranks' programs have diverged; without this check they would read nonsense. */
+static yk_status same_call(yk__group *g, yk_error *err)
+{
+    const yk__group_mail *mine = mail_of(g, g->rank);
+    for (uint32_t r = 0; r < g->size; r++) {
+        const yk__group_mail *m = mail_of(g, r);
+        if (m->sequence != mine->sequence || m->kind != mine->kind || m->bytes != mine->bytes || m->root != mine->root)
+            return yk__fail(err, YK_E_INTERNAL, "%s is in %s of %llu bytes while %s is in %s of %llu bytes",
+                            yk__group_name(g, r), kind_name(m->kind), (unsigned long long)m->bytes,
+                            yk__group_name(g, g->rank), kind_name(mine->kind), (unsigned long long)mine->bytes);
+    }
+    return YK_OK;
+}
+
+/* Enters the next small collective with `carry` bytes of mine. After it, mail_of() of all ranks can be read. */
+static yk_status exchange(yk__group *g, uint32_t kind, uint32_t root, uint64_t bytes, const void *data, size_t carry,
+                          yk_error *err)
+{
+    yk__group_mail *m;
+    yk_status s;
+    g->mails++;
+    m = mail_of(g, g->rank);
+    m->sequence = g->mails;
+    m->kind = kind;
+    m->root = root;
+    m->bytes = bytes;
+    if (carry)
+        memcpy(m->data, data, carry);
+    g->table->flag_set(g->tr, YK_GROUP_FLAG_MAIL, g->mails);
+    s = yk__group_wait_all(g, YK_GROUP_FLAG_MAIL, g->mails, kind_name(kind), err);
+    return s ? s : same_call(g, err);
+}
+
+yk_status yk__group_barrier(yk__group *g, yk_error *err)
+{
+    return g->tr ? exchange(g, MAIL_BARRIER, 0, 0, NULL, 0, err) : yk__group_check(g, err);
+}
+
+static yk_status gather(yk__group *g, const void *in, uint64_t bytes, yk_error *err)
+{
+    if (bytes > YK_GROUP_MAIL)
+        return yk__fail(err, YK_E_ARG, "a small collective of %llu bytes a rank: at most %u", (unsigned long long)bytes,
+                        YK_GROUP_MAIL);
+    return g->tr ? exchange(g, MAIL_GATHER, 0, bytes, in, bytes, err) : yk__group_check(g, err);
+}
+
+yk_status yk__group_all_gather(yk__group *g, const void *in, size_t bytes, void *out, yk_error *err)
+{
+    yk_status s = gather(g, in, bytes, err);
+    if (s)
+        return s;
+    if (!g->tr)
+        memmove(out, in, bytes);
+    for (uint32_t r = 0; g->tr && r < g->size; r++)
+        memcpy((char *)out + r * bytes, mail_of(g, r)->data, bytes);
+    return YK_OK;
+}
+
+yk_status yk__group_sum_f64(yk__group *g, double *v, uint32_t n, yk_error *err)
+{
+    yk_status s = gather(g, v, n * 8ull, err);
+    for (uint32_t r = 0; !s && g->tr && r < g->size; r++) {
+        const double *x = (const void *)mail_of(g, r)->data;
+        for (uint32_t i = 0; i < n; i++)
+            v[i] = r ? v[i] + x[i] : x[i];
+    }
+    return s;
+}
+
+yk_status yk__group_sum_f32(yk__group *g, float *v, uint32_t n, yk_error *err)
+{
+    yk_status s = gather(g, v, n * 4ull, err);
+    for (uint32_t r = 0; !s && g->tr && r < g->size; r++) {
+        const float *x = (const void *)mail_of(g, r)->data;
+        for (uint32_t i = 0; i < n; i++)
+            v[i] = r ? v[i] + x[i] : x[i];
+    }
+    return s;
+}
+
+yk_status yk__group_broadcast(yk__group *g, uint32_t root, void *data, uint64_t bytes, yk_error *err)
+{
+    uint64_t at = 0;
+    if (root >= g->size)
+        return yk__fail(err, YK_E_ARG, "broadcast from rank %u of %u", root, g->size);
+    if (!g->tr)
+        return yk__group_check(g, err);
+    do {
+        size_t part = bytes - at < YK_GROUP_MAIL ? (size_t)(bytes - at) : YK_GROUP_MAIL;
+        char *p = (char *)data + at;
+        yk_status s = exchange(g, MAIL_BROADCAST, root, bytes, p, g->rank == root ? part : 0, err);
+        if (s)
+            return s;
+        if (g->rank != root && part)
+            memcpy(p, mail_of(g, root)->data, part);
+        at += part;
+    } while (at < bytes);
+    return YK_OK;
+}
+
+/* ---- Slices of large vectors ----------------------------------------------------------------------------------------- */
+
+void yk__slices_even(yk__slices *s, uint64_t n, uint32_t ranks)
+{
+    uint64_t blocks = n / 64 + (n % 64 != 0);
+    for (uint32_t r = 0; r <= ranks; r++) {
+        uint64_t begin = (blocks / ranks * r + blocks % ranks * r / ranks) * 64;
+        s->begin[r] = begin < n ? begin : n;
+    }
+}
+
+/* out[i] = ((a_0[i] + a_1[i]) + a_2[i]) + ..., a_r at base + r * stride. Blocks that stay in the first cache hold the
+ * running sum; out may be one of the a_r, as each block of it is written after all of it was read. */
+static void sum_slices(const float *base, uint64_t stride, uint32_t ranks, uint64_t begin, uint64_t n, float *out)
+{
+    enum { BLOCK = 1024 };
+    float acc[BLOCK];
+    for (uint64_t at = 0; at < n; at += BLOCK) {
+        uint64_t k = n - at < BLOCK ? n - at : BLOCK;
+        memcpy(acc, base + begin + at, k * sizeof(float));
+        for (uint32_t r = 1; r < ranks; r++) {
+            const float *x = (const float *)(const void *)((const char *)base + r * stride) + begin + at;
+            for (uint64_t i = 0; i < k; i++)
+                acc[i] += x[i];
+        }
+        memcpy(out + at, acc, k * sizeof(float));
+    }
+}
+
+void yk__group_mark(yk__group *g)
+{
+    g->marked++;
+    if (g->tr)
+        g->table->flag_set(g->tr, YK_GROUP_FLAG_BUCKET, g->marked);
+}
+
+yk_status yk__group_reduce_slice(yk__group *g, const float *base, uint64_t stride_bytes, const yk__slices *s, float *out,
+                                 yk_error *err)
+{
+    uint64_t begin = s->begin[g->rank], n = s->begin[g->rank + 1] - begin;
+    yk_status status;
+    g->reduced++;
+    if (g->marked - g->reduced > INT32_MAX)
+        yk__group_mark(g);
+    status = g->tr ? yk__group_wait_all(g, YK_GROUP_FLAG_BUCKET, g->reduced, "a gradient bucket", err)
+                   : yk__group_check(g, err);
+    if (status)
+        return status;
+    if (g->size > 1)
+        sum_slices(base, stride_bytes, g->size, begin, n, out);
+    else if (out != base + begin)
+        memmove(out, base + begin, n * sizeof(float));
+    return YK_OK;
+}
+
+yk_status yk__group_slices_ready(yk__group *g, yk_error *err)
+{
+    if (!g->tr)
+        return yk__group_check(g, err);
+    g->slices++;
+    g->table->flag_set(g->tr, YK_GROUP_FLAG_SLICES, g->slices);
+    return yk__group_wait_all(g, YK_GROUP_FLAG_SLICES, g->slices, "the parameter slices", err);
+}

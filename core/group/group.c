@@ -1,0 +1,205 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "core/group/inner.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/base/log.h"
+#include "core/base/mem.h"
+#include "transport/local/local.h"
+
+#define LIVENESS_MS 1300 /* with 100 ms between beats and looks: everyone knows within 1.5 s */
+#define JOIN_MS 300000
+
+static uint32_t number_from(const char *name, uint32_t otherwise)
+{
+    const char *s = getenv(name);
+    char *end;
+    unsigned long v;
+    if (!s || !*s)
+        return otherwise;
+    errno = 0;
+    v = strtoul(s, &end, 10);
+    if (errno || *end || v > UINT32_MAX) {
+        yk__log(YK_LOG_WARN, "group", "%s=%s is not a number; using %u", name, s, otherwise);
+        return otherwise;
+    }
+    return (uint32_t)v;
+}
+
+/* The descriptor of YOKE_JOB_FD, or -1. */
+static int job_fd(void)
+{
+    uint32_t fd = number_from("YOKE_JOB_FD", UINT32_MAX);
+    return fd <= INT32_MAX && fcntl((int)fd, F_GETFD) >= 0 ? (int)fd : -1;
+}
+
+bool yk__launched(void)
+{
+    return job_fd() >= 0;
+}
+
+bool yk__launch_report(const yk_error *why)
+{
+    return yk__local_report(job_fd(), why);
+}
+
+static yk_status group_new(yk__group **out, yk_error *err)
+{
+    yk__group *g = yk__calloc(1, sizeof *g);
+    if (!g)
+        return yk__fail_mem(err, sizeof *g, "a group");
+    g->size = 1;
+    *out = g;
+    return YK_OK;
+}
+
+yk_status yk__group_solo(yk__group **out, yk_error *err)
+{
+    yk__group *g = NULL;
+    yk_status s = group_new(&g, err);
+    if (s)
+        return s;
+    g->name = yk__strdup("rank 0");
+    if (!g->name) {
+        yk__free(g);
+        return yk__fail_mem(err, 7, "a name");
+    }
+    *out = g;
+    return YK_OK;
+}
+
+static yk_status open_transport(yk__group *g, int fd, const char *name, yk_error *err)
+{
+    yk_tr_config c = {sizeof c, fd, name, number_from("YOKE_LIVENESS_MS", LIVENESS_MS),
+                      number_from("YOKE_JOIN_MS", JOIN_MS)};
+    yk_tr_info info = {.size = sizeof info};
+    yk_tr_words why;
+    yk_status s = g->table->open(&c, &g->tr, &why);
+    if (s)
+        return yk__fail(err, s, "joining the group: %s", why.text);
+    g->table->info(g->tr, &info);
+    g->rank = info.rank;
+    g->size = info.ranks;
+    return YK_OK;
+}
+
+yk_status yk__group_join(const char *name, yk__group **out, yk_error *err)
+{
+    int fd = job_fd();
+    void *mail = NULL;
+    yk__group *g = NULL;
+    yk_status s;
+    if (fd < 0)
+        return yk__fail(err, YK_E_ARG, "no group to join: YOKE_JOB_FD is not set; start this program by 'yoke launch'");
+    fcntl(fd, F_SETFD, FD_CLOEXEC); /* it is not for programs that this one starts */
+    s = group_new(&g, err);
+    if (s)
+        return s;
+    g->table = yk__local_transport();
+    s = open_transport(g, fd, name, err);
+    s = s ? s : yk__group_shared(g, "small messages", g->size * 2ull * sizeof(yk__group_mail), &mail, err);
+    if (s) {
+        yk__group_leave(g);
+        return s;
+    }
+    g->mail = mail;
+    yk__log_set_rank((int)g->rank);
+    *out = g;
+    return YK_OK;
+}
+
+void yk__group_leave(yk__group *g)
+{
+    if (!g)
+        return;
+    if (g->tr)
+        g->table->close(g->tr);
+    for (size_t i = 0; i < g->blocks; i++)
+        yk__free(g->block[i]);
+    yk__free(g->block);
+    yk__free(g->name);
+    yk__free(g);
+}
+
+void yk__group_abort(yk__group *g, const yk_error *why)
+{
+    yk_error named;
+    if (!g->tr) {
+        g->why = *why;
+        __atomic_store_n(&g->cancelled, 1, __ATOMIC_RELEASE);
+        return;
+    }
+    named = *why;
+    yk__fail_in(&named, "%s", yk__group_name(g, g->rank));
+    g->table->abort(g->tr, named.status, named.text);
+}
+
+uint32_t yk__group_rank(const yk__group *g)
+{
+    return g->rank;
+}
+
+uint32_t yk__group_size(const yk__group *g)
+{
+    return g->size;
+}
+
+const char *yk__group_name(const yk__group *g, uint32_t rank)
+{
+    if (g->tr)
+        return g->table->peer_name(g->tr, rank);
+    return rank ? "" : g->name;
+}
+
+const volatile int *yk__group_cancel(const yk__group *g)
+{
+    return g->tr ? g->table->cancelled(g->tr) : &g->cancelled;
+}
+
+yk_status yk__group_check(yk__group *g, yk_error *err)
+{
+    if (g->tr || !__atomic_load_n(&g->cancelled, __ATOMIC_ACQUIRE))
+        return YK_OK;
+    *err = g->why;
+    return err->status;
+}
+
+static yk_status solo_block(yk__group *g, const char *what, uint64_t bytes, void **mem, yk_error *err)
+{
+    uint64_t whole = bytes < 4096 ? 4096 : bytes;
+    void *p;
+    if (bytes > SIZE_MAX / 2 || yk__grow(&g->block, &g->block_cap, g->blocks + 1, sizeof *g->block))
+        return yk__fail_mem(err, bytes, what);
+    p = yk__aligned(whole, 4096);
+    if (!p)
+        return yk__fail_mem(err, bytes, what);
+    memset(p, 0, whole);
+    g->block[g->blocks++] = p;
+    *mem = p;
+    return YK_OK;
+}
+
+yk_status yk__group_shared(yk__group *g, const char *what, uint64_t bytes, void **mem, yk_error *err)
+{
+    yk_tr_words why;
+    yk_status s;
+    if (!g->tr)
+        return solo_block(g, what, bytes, mem, err);
+    s = g->table->shared(g->tr, what, bytes, mem, &why);
+    return s ? yk__fail(err, s, "%s", why.text) : YK_OK;
+}
+
+yk_status yk__group_wait_all(yk__group *g, uint32_t flag, uint32_t value, const char *what, yk_error *err)
+{
+    yk_tr_words why;
+    for (uint32_t i = 1; i < g->size; i++) {
+        uint32_t peer = (g->rank + i) % g->size;
+        yk_status s = g->table->flag_wait(g->tr, peer, flag, value, what, &why);
+        if (s)
+            return yk__fail(err, s, "%s", why.text);
+    }
+    return YK_OK;
+}
