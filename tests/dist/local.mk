@@ -1,1 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
+EXTRA_DIST += tests/dist/harness.h
+if WITH_CHECK
+check_PROGRAMS += tests/dist/collect.test
+TESTS += tests/dist/collect.test
+tests_dist_collect_test_SOURCES = tests/dist/collect.c
+tests_dist_collect_test_LDADD = $(TEST_LIBS)
+tests_dist_collect_test_CFLAGS = $(AM_CFLAGS) $(CHECK_CFLAGS)
+endif

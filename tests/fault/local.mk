@@ -1,1 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
+if WITH_CHECK
+check_PROGRAMS += tests/fault/ranks.test
+TESTS += tests/fault/ranks.test
+tests_fault_ranks_test_SOURCES = tests/fault/ranks.c
+tests_fault_ranks_test_LDADD = $(TEST_LIBS)
+tests_fault_ranks_test_CFLAGS = $(AM_CFLAGS) $(CHECK_CFLAGS)
+endif

@@ -191,9 +191,9 @@ bool yk__local_report(int job_fd, const yk_error *why)
     return tell(job_fd, &note);
 }
 
-void yk__local_abort(yk_tr *t, yk_status status, const char *words)
+void yk__local_end_for(yk_tr *t, uint32_t rank, bool silent, yk_status status, const char *words)
 {
     yk__local_note note = {.kind = YK_LOCAL_NOTE_ABORT};
-    if (yk__local_end(t->head, t->rank, false, status, words))
+    if (yk__local_end(t->head, rank, silent, status, words))
         tell(t->job_fd, &note); /* wakes the launcher; it reads the record itself */
 }

@@ -115,6 +115,10 @@ yk__local_ring *yk__local_ring_at(yk__local_head *head, uint32_t ranks, uint32_t
 bool yk__local_same_secret(const uint8_t *a, const uint8_t *b);
 void yk__local_name_copy(char *to, const char *from); /* bounded, ended, printable */
 
+/* job.c */
+/* From a rank: ends the job for the fault of `rank` and wakes the launcher. */
+void yk__local_end_for(yk_tr *t, uint32_t rank, bool silent, yk_status status, const char *words);
+
 /* live.c */
 yk_status yk__local_beat_start(yk_tr *t, yk_tr_words *why);
 void yk__local_beat_stop(yk_tr *t);
@@ -122,7 +126,6 @@ bool yk__local_end(yk__local_head *head, uint32_t rank, bool silent, yk_status s
 /* Copies the record; false when the job is not ending. */
 bool yk__local_ended(const yk__local_head *head, uint32_t ranks, uint32_t *rank, bool *silent, yk_error *err);
 yk_status yk__local_end_words(const yk_tr *t, yk_tr_words *why); /* YK_OK when the job is not ending */
-void yk__local_abort(yk_tr *t, yk_status status, const char *words);
 /* local.c */
 yk_status yk__local_words(yk_tr_words *why, yk_status status, const char *fmt, ...) YK_PRINTF(3, 4);
 void yk__local_flag_set(yk_tr *t, uint32_t flag, uint32_t value);

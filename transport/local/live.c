@@ -89,7 +89,6 @@ static void find_silent(yk_tr *t, uint32_t peer, watch *w, int64_t step_ms)
     yk__local_slot *s = &t->head->slot[peer];
     uint32_t beat = atomic_load(&s->beat);
     yk_tr_words words;
-    yk__local_note note = {.kind = YK_LOCAL_NOTE_ABORT};
     if (beat != w->beat || atomic_load(&s->state) != YK_LOCAL_JOINED) {
         w->beat = beat;
         w->silent_ms = 0;
@@ -100,9 +99,7 @@ static void find_silent(yk_tr *t, uint32_t peer, watch *w, int64_t step_ms)
         return;
     yk__local_words(&words, YK_E_DEVICE_LOST, "%s gave no sign of life for %.1f s (stopped, hung or dead)",
                     t->name[peer], (double)w->silent_ms / 1000);
-    if (yk__local_end(t->head, peer, true, YK_E_DEVICE_LOST, words.text) &&
-        send(t->job_fd, &note, sizeof note, MSG_NOSIGNAL | MSG_DONTWAIT) < 0)
-        return; /* no launcher: it is about to be noticed */
+    yk__local_end_for(t, peer, true, YK_E_DEVICE_LOST, words.text);
 }
 
 /* True when the launcher has closed its end. Nothing is ever sent to a rank after the hello. */

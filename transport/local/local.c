@@ -82,8 +82,10 @@ static yk_status why_not(yk_tr *t, uint32_t peer, uint32_t flag, uint32_t value,
         return s;
     if (atomic_load(&t->head->slot[peer].state) != YK_LOCAL_LEFT || reached(t, peer, flag, value, &seen))
         return YK_OK;
-    return yk__local_words(why, YK_E_DEVICE_LOST, "%s left the group while %s waited for it in %s", t->name[peer],
-                           t->name[t->rank], what);
+    s = yk__local_words(why, YK_E_DEVICE_LOST, "%s left the group while %s waited for it in %s", t->name[peer],
+                        t->name[t->rank], what);
+    yk__local_end_for(t, peer, false, s, why->text);
+    return s;
 }
 
 yk_status yk__local_flag_wait(yk_tr *t, uint32_t peer, uint32_t flag, uint32_t value, const char *what,
@@ -140,7 +142,7 @@ static yk_status agree(yk_tr *t, const char *what, uint64_t bytes, uint64_t end,
     if (t->rank == 0 && ftruncate(t->memfd, (off_t)end)) {
         yk_status s = yk__local_words(why, YK_E_MEM, "%llu bytes of shared memory for %s: %s",
                                       (unsigned long long)bytes, what, strerror(errno));
-        yk__local_abort(t, s, why->text);
+        yk__local_end_for(t, t->rank, false, s, why->text);
         return s;
     }
     atomic_store(&t->head->slot[t->rank].block_bytes, bytes);
@@ -263,7 +265,7 @@ static yk_status wait_joined(yk_tr *t, uint32_t peer, int64_t begin, uint32_t jo
             char name[YK_LOCAL_NAME];
             yk__local_name_copy(name, t->head->slot[peer].name);
             s = yk__local_words(why, YK_E_TIMEOUT, "%s has not joined within %u s", name, join_ms / 1000);
-            yk__local_abort(t, s, why->text);
+            yk__local_end_for(t, peer, false, s, why->text);
             return s;
         }
         nanosleep(&ms, NULL);
@@ -343,6 +345,11 @@ static const char *peer_name(const yk_tr *t, uint32_t peer)
     return peer < t->ranks ? t->name[peer] : "";
 }
 
+static void local_abort(yk_tr *t, yk_status status, const char *words)
+{
+    yk__local_end_for(t, t->rank, false, status, words);
+}
+
 static const volatile int *cancelled(const yk_tr *t)
 {
     return (const volatile int *)&t->head->abort;
@@ -359,7 +366,7 @@ const yk_transport *yk__local_transport(void)
         .info = info,
         .peer_name = peer_name,
         .cancelled = cancelled,
-        .abort = yk__local_abort,
+        .abort = local_abort,
         .shared = shared,
         .flag_set = flag_set,
         .flag_wait = flag_wait,

@@ -1,0 +1,297 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * How the rows of a global batch are shared out: a line t = a + b n per rank, fitted online, and the split that makes
+ * the slowest rank as fast as can be. Pure code: equal records give equal shares on all ranks.
+ */
+#include "core/group/group.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "core/base/mem.h"
+
+#define KEEP 0.85         /* weight of a record after the next one */
+#define DEAD_BAND 0.05    /* gain that is worth new shares */
+#define SPREAD 0.05       /* spread of n (relative) that tells something about a */
+#define SLOPE_ERROR 0.25  /* standard error of b n (relative to t) above which a is not believed */
+#define OUTLIER 4.0       /* a time above this multiple of what was foreseen counts as this multiple */
+#define SEASONED 3        /* records before a rank is judged */
+#define REMEMBERED 4      /* batch sizes whose shares are kept */
+
+typedef struct fit {
+    uint32_t records;
+    double w, n, nn, t, tt, nt; /* weighted sums of 1, n, n^2, t, t^2, n t */
+    double a, b;
+} fit;
+
+typedef struct memory {
+    uint64_t n; /* 0: unused */
+    uint64_t *share;
+} memory;
+
+struct yk__balance {
+    uint32_t ranks;
+    uint64_t *cap; /* UINT64_MAX: none known */
+    bool *forced;
+    fit *fit;
+    memory last[REMEMBERED];
+    uint32_t turn;
+};
+
+yk_status yk__balance_new(uint32_t ranks, const uint64_t *max_rows, const bool *forced, yk__balance **out,
+                          yk_error *err)
+{
+    yk__balance *b;
+    if (!ranks)
+        return yk__fail(err, YK_E_ARG, "shares for no ranks");
+    b = yk__calloc(1, sizeof *b);
+    if (!b)
+        return yk__fail_mem(err, sizeof *b, "batch shares");
+    b->ranks = ranks;
+    b->cap = yk__calloc(ranks, sizeof *b->cap);
+    b->forced = yk__calloc(ranks, sizeof *b->forced);
+    b->fit = yk__calloc(ranks, sizeof *b->fit);
+    bool whole = b->cap && b->forced && b->fit;
+    for (uint32_t i = 0; i < REMEMBERED; i++) {
+        b->last[i].share = yk__calloc(ranks, sizeof(uint64_t));
+        whole = whole && b->last[i].share;
+    }
+    if (!whole) {
+        yk__balance_free(b);
+        return yk__fail_mem(err, ranks * (sizeof(fit) + 6 * sizeof(uint64_t)), "batch shares");
+    }
+    for (uint32_t r = 0; r < ranks; r++) {
+        b->cap[r] = max_rows && max_rows[r] ? max_rows[r] : UINT64_MAX;
+        b->forced[r] = forced && forced[r];
+    }
+    *out = b;
+    return YK_OK;
+}
+
+void yk__balance_free(yk__balance *b)
+{
+    if (!b)
+        return;
+    for (uint32_t i = 0; i < REMEMBERED; i++)
+        yk__free(b->last[i].share);
+    yk__free(b->fit);
+    yk__free(b->forced);
+    yk__free(b->cap);
+    yk__free(b);
+}
+
+/* ---- The fit ------------------------------------------------------------------------------------------------------- */
+
+/* Weighted least squares: b = cov(n, t) / var(n), a = mean(t) - b mean(n). Where the records say too little about the
+ * slope (all n alike, or noise larger than the effect) a stays as it was and the line goes through the mean point. */
+static void solve(fit *f)
+{
+    double mn = f->n / f->w, mt = f->t / f->w;
+    double vn = f->nn / f->w - mn * mn, vt = f->tt / f->w - mt * mt, c = f->nt / f->w - mn * mt;
+    if (vn > SPREAD * SPREAD * mn * mn && c > 0) {
+        double b = c / vn, rest = vt - b * c;
+        double se = sqrt((rest > 0 ? rest : 0) / (vn * (f->w > 1 ? f->w : 1)));
+        if (se * mn < SLOPE_ERROR * mt)
+            f->a = mt - b * mn;
+    }
+    if (f->a < 0 || !(f->a <= 0.95 * mt))
+        f->a = f->a < 0 ? 0 : 0.95 * mt;
+    f->b = (mt - f->a) / mn;
+}
+
+void yk__balance_record(yk__balance *b, uint32_t r, uint64_t rows, double seconds)
+{
+    fit *f;
+    double n = (double)rows, t = seconds, seen;
+    if (r >= b->ranks || !rows || !(seconds > 1e-9) || !isfinite(seconds))
+        return;
+    f = &b->fit[r];
+    seen = f->a + f->b * n;
+    if (f->records >= SEASONED && t > OUTLIER * seen)
+        t = OUTLIER * seen;
+    f->records++;
+    f->w = f->w * KEEP + 1;
+    f->n = f->n * KEEP + n;
+    f->nn = f->nn * KEEP + n * n;
+    f->t = f->t * KEEP + t;
+    f->tt = f->tt * KEEP + t * t;
+    f->nt = f->nt * KEEP + n * t;
+    solve(f);
+}
+
+double yk__balance_predict(const yk__balance *b, uint32_t r, uint64_t rows)
+{
+    if (r >= b->ranks || !b->fit[r].records || !rows)
+        return 0;
+    return b->fit[r].a + b->fit[r].b * (double)rows;
+}
+
+/* ---- The split ------------------------------------------------------------------------------------------------------- */
+
+typedef struct line {
+    double a, b;
+    uint64_t least, most;
+} line;
+
+static double time_of(const line *l, uint64_t n)
+{
+    return n ? l->a + l->b * (double)n : 0;
+}
+
+/* Rows that the rank can do within t. */
+static uint64_t rows_within(const line *l, double t)
+{
+    double n = t < l->a + l->b ? 0 : floor((t - l->a) / l->b);
+    uint64_t k = n >= (double)l->most ? l->most : (uint64_t)n;
+    while (k && time_of(l, k) > t) /* the division may have rounded up */
+        k--;
+    while (k < l->most && time_of(l, k + 1) <= t) /* or down */
+        k++;
+    return k < l->least ? l->least : k;
+}
+
+static bool enough_within(const line *l, uint32_t ranks, double t, uint64_t n)
+{
+    uint64_t sum = 0;
+    for (uint32_t r = 0; r < ranks; r++) {
+        uint64_t k = rows_within(&l[r], t);
+        if (k >= n - sum)
+            return true;
+        sum += k;
+    }
+    return n == 0;
+}
+
+/* The least time within which n rows can be done, to the last bit: bisection until two neighbours are left. */
+static double least_time(const line *l, uint32_t ranks, uint64_t n)
+{
+    double low = 0, high = 0;
+    for (uint32_t r = 0; r < ranks; r++) {
+        double t = time_of(&l[r], l[r].most < n ? l[r].most : n);
+        high = t > high ? t : high;
+    }
+    if (enough_within(l, ranks, low, n))
+        return low;
+    for (;;) {
+        double middle = low + (high - low) / 2;
+        if (middle <= low || middle >= high)
+            return high;
+        if (enough_within(l, ranks, middle, n))
+            high = middle;
+        else
+            low = middle;
+    }
+}
+
+/* Rows beyond n are taken back, one at a time, from the rank that takes longest (the last of equals). */
+static void take_back(const line *l, uint32_t ranks, uint64_t surplus, uint64_t *share)
+{
+    while (surplus) {
+        uint32_t which = ranks;
+        for (uint32_t r = 0; r < ranks; r++)
+            if (share[r] > l[r].least &&
+                (which == ranks || time_of(&l[r], share[r]) >= time_of(&l[which], share[which])))
+                which = r;
+        if (which == ranks)
+            return;
+        share[which]--;
+        surplus--;
+    }
+}
+
+static void minimax(const line *l, uint32_t ranks, uint64_t n, uint64_t *share)
+{
+    double t = least_time(l, ranks, n);
+    uint64_t sum = 0;
+    for (uint32_t r = 0; r < ranks; r++) {
+        share[r] = rows_within(&l[r], t);
+        sum += share[r];
+    }
+    take_back(l, ranks, sum - n, share);
+}
+
+static double longest(const line *l, uint32_t ranks, const uint64_t *share)
+{
+    double t = 0;
+    for (uint32_t r = 0; r < ranks; r++)
+        t = time_of(&l[r], share[r]) > t ? time_of(&l[r], share[r]) : t;
+    return t;
+}
+
+/* Ranks of which nothing is known are taken to be as fast as the mean of the others. A rank that may not be left out,
+ * or of which too little is known, gets a row at least, as long as there are rows. */
+static void lines_of(const yk__balance *b, uint64_t n, line *l)
+{
+    double a = 0, slope = 0;
+    uint32_t known = 0;
+    for (uint32_t r = 0; r < b->ranks; r++)
+        if (b->fit[r].records) {
+            known++;
+            a += b->fit[r].a;
+            slope += b->fit[r].b;
+        }
+    for (uint32_t r = 0; r < b->ranks; r++) {
+        const fit *f = &b->fit[r];
+        bool stays = b->forced[r] || f->records < SEASONED;
+        l[r].a = f->records ? f->a : known ? a / known : 0;
+        l[r].b = f->records ? f->b : known ? slope / known : 1;
+        l[r].most = b->cap[r] < n ? b->cap[r] : n;
+        l[r].least = stays && n >= b->ranks ? 1 : 0;
+    }
+}
+
+static memory *remembered(yk__balance *b, uint64_t n)
+{
+    for (uint32_t i = 0; i < REMEMBERED; i++)
+        if (b->last[i].n == n)
+            return &b->last[i];
+    return NULL;
+}
+
+static void remember(yk__balance *b, uint64_t n, const uint64_t *share)
+{
+    memory *m = remembered(b, n);
+    if (!m)
+        m = &b->last[b->turn++ % REMEMBERED];
+    m->n = n;
+    memcpy(m->share, share, b->ranks * sizeof *share);
+}
+
+static yk_status check_caps(const yk__balance *b, uint64_t n, yk_error *err)
+{
+    uint64_t room = 0;
+    for (uint32_t r = 0; r < b->ranks && room < n; r++)
+        room += b->cap[r] < n - room ? b->cap[r] : n - room;
+    if (room < n)
+        return yk__fail(err, YK_E_MEM, "a batch of %llu rows does not fit: the devices' memory holds %llu; use a smaller "
+                                       "batch or more accumulation steps",
+                        (unsigned long long)n, (unsigned long long)room);
+    return YK_OK;
+}
+
+yk_status yk__balance_split(yk__balance *b, uint64_t n, uint64_t *share, bool *left_out, yk_error *err)
+{
+    const memory *m;
+    line *l;
+    double t;
+    yk_status s = check_caps(b, n, err);
+    if (s)
+        return s;
+    l = yk__calloc(b->ranks, sizeof *l);
+    if (!l)
+        return yk__fail_mem(err, b->ranks * sizeof *l, "batch shares");
+    lines_of(b, n, l);
+    minimax(l, b->ranks, n, share);
+    t = longest(l, b->ranks, share);
+    m = n ? remembered(b, n) : NULL;
+    if (m && t >= longest(l, b->ranks, m->share) * (1 - DEAD_BAND)) {
+        memcpy(share, m->share, b->ranks * sizeof *share);
+        t = longest(l, b->ranks, share);
+    } else if (n) {
+        remember(b, n, share);
+    }
+    for (uint32_t r = 0; r < b->ranks; r++)
+        left_out[r] = !share[r] && !b->forced[r] && b->fit[r].records >= SEASONED && time_of(&l[r], 1) > t;
+    yk__free(l);
+    return YK_OK;
+}

@@ -1,0 +1,292 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Collectives between processes, bit for bit equal to sums in the order of rank numbers made by each rank alone. */
+#include "tests/dist/harness.h"
+
+#include <check.h>
+#include <unistd.h>
+
+#include "core/base/philox.h"
+
+#define MAX_RANKS 8
+
+/* Every rank can compute every rank's input. */
+static double input(uint32_t rank, uint32_t call, uint32_t i)
+{
+    uint32_t c[4] = {i, rank, call, 0}, k[2] = {7, 11}, out[4];
+    yk__philox(c, k, out);
+    return ((double)out[0] - 2147483648.0) / 65536.0 * (out[1] % 7 ? 1.0 : 1e6);
+}
+
+static int wrong(yk_error *err, const char *what, uint32_t call)
+{
+    if (err->status == YK_OK)
+        yk__fail(err, YK_E_INTERNAL, "%s, call %u: wrong result", what, call);
+    yk__launch_report(err);
+    return 1;
+}
+
+static int sums(yk__group *g, uint32_t call, uint32_t n, yk_error *err)
+{
+    uint32_t ranks = yk__group_size(g), me = yk__group_rank(g);
+    static double d[8192];
+    static float f[16384];
+    for (uint32_t i = 0; i < n; i++) {
+        d[i] = input(me, call, i);
+        f[i] = (float)d[i];
+    }
+    if (yk__group_sum_f64(g, d, n, err) || yk__group_sum_f32(g, f, n, err))
+        return 1;
+    for (uint32_t i = 0; i < n; i++) {
+        double sd = input(0, call, i);
+        float sf = (float)sd;
+        for (uint32_t r = 1; r < ranks; r++) {
+            sd += input(r, call, i);
+            sf += (float)input(r, call, i);
+        }
+        if (memcmp(&sd, &d[i], sizeof sd) || memcmp(&sf, &f[i], sizeof sf))
+            return 1;
+    }
+    return 0;
+}
+
+static int gathers(yk__group *g, uint32_t call, size_t bytes, yk_error *err)
+{
+    static unsigned char in[65536], out[MAX_RANKS * 65536];
+    for (size_t i = 0; i < bytes; i++)
+        in[i] = (unsigned char)(yk__group_rank(g) * 31 + call + i);
+    if (yk__group_all_gather(g, in, bytes, out, err))
+        return 1;
+    for (uint32_t r = 0; r < yk__group_size(g); r++)
+        for (size_t i = 0; i < bytes; i++)
+            if (out[r * bytes + i] != (unsigned char)(r * 31 + call + i))
+                return 1;
+    return 0;
+}
+
+static int broadcasts(yk__group *g, uint32_t call, uint64_t bytes, yk_error *err)
+{
+    static unsigned char data[400000];
+    for (uint32_t root = 0; root < yk__group_size(g); root++) {
+        for (uint64_t i = 0; i < bytes; i++)
+            data[i] = yk__group_rank(g) == root ? (unsigned char)(root + call + i * 7) : 0;
+        if (yk__group_broadcast(g, root, data, bytes, err))
+            return 1;
+        for (uint64_t i = 0; i < bytes; i++)
+            if (data[i] != (unsigned char)(root + call + i * 7))
+                return 1;
+    }
+    return 0;
+}
+
+static int case_small(yk__group *g, yk_error *err)
+{
+    static const uint32_t sizes[] = {1, 0, 3, 64, 1000, 8192};
+    static const uint64_t large[] = {1, 0, 65536, 65537, 300001};
+    for (uint32_t turn = 0; turn < 3; turn++) {
+        for (uint32_t i = 0; i < 6; i++) {
+            if (sums(g, turn * 10 + i, sizes[i], err))
+                return wrong(err, "sum", i);
+            if (gathers(g, turn * 10 + i, i == 5 ? 65536 : sizes[i] * 5, err))
+                return wrong(err, "all-gather", i);
+        }
+        for (uint32_t i = 0; i < 5; i++)
+            if (broadcasts(g, turn + i, large[i], err))
+                return wrong(err, "broadcast", i);
+    }
+    for (uint32_t i = 0; i < 2000; i++)
+        if (yk__group_barrier(g, err) || (i % 100 == 0 && sums(g, i, 17, err)))
+            return wrong(err, "barrier", i);
+    return 0;
+}
+
+/* One bucket of a step: sizes differ, some marked ahead, some summed in place. */
+typedef struct bucket {
+    uint64_t n, stride;
+    float *area, *param;
+    yk__slices s;
+} bucket;
+
+static int bucket_new(yk__group *g, bucket *b, uint64_t n, yk_error *err)
+{
+    void *p;
+    b->n = n;
+    b->stride = (n * sizeof(float) + 63) / 64 * 64;
+    yk__slices_even(&b->s, n, yk__group_size(g));
+    if (yk__group_shared(g, "gradients", b->stride * yk__group_size(g), &p, err))
+        return 1;
+    b->area = p;
+    for (uint64_t i = 0; i < b->stride * yk__group_size(g) / sizeof(float); i++)
+        if (b->area[i] != 0)
+            return 1;
+    if (yk__group_shared(g, "parameters", n * sizeof(float), &p, err))
+        return 1;
+    b->param = p;
+    return yk__group_barrier(g, err) != YK_OK; /* all have seen the zeros */
+}
+
+static float *block_of(const bucket *b, uint32_t rank)
+{
+    return (float *)(void *)((char *)b->area + b->stride * rank);
+}
+
+static int check_params(const yk__group *g, const bucket *b, uint32_t call)
+{
+    for (uint64_t i = 0; i < b->n; i++) {
+        float s = (float)input(0, call, (uint32_t)i);
+        for (uint32_t r = 1; r < yk__group_size(g); r++)
+            s += (float)input(r, call, (uint32_t)i);
+        if (memcmp(&s, &b->param[i], sizeof s))
+            return 1;
+    }
+    return 0;
+}
+
+static int step(yk__group *g, bucket *b, uint32_t buckets, uint32_t call, yk_error *err)
+{
+    uint32_t me = yk__group_rank(g);
+    for (uint32_t k = 0; k < buckets; k++) {
+        float *mine = block_of(&b[k], me);
+        for (uint64_t i = 0; i < b[k].n; i++)
+            mine[i] = (float)input(me, call + k, (uint32_t)i);
+        if (call % 2)
+            yk__group_mark(g);
+    }
+    for (uint32_t k = 0; k < buckets; k++) {
+        uint64_t begin = b[k].s.begin[me];
+        float *out = call % 3 ? b[k].param + begin : block_of(&b[k], me) + begin;
+        if (yk__group_reduce_slice(g, b[k].area, b[k].stride, &b[k].s, out, err))
+            return 1;
+        if (call % 3 == 0)
+            memcpy(b[k].param + begin, out, (b[k].s.begin[me + 1] - begin) * sizeof(float));
+    }
+    if (yk__group_slices_ready(g, err))
+        return 1;
+    for (uint32_t k = 0; k < buckets; k++)
+        if (check_params(g, &b[k], call + k))
+            return 1;
+    return 0;
+}
+
+static int case_slices(yk__group *g, yk_error *err)
+{
+    static const uint64_t sizes[] = {1, 63, 64, 1025, 30011};
+    bucket b[5];
+    for (uint32_t k = 0; k < 5; k++)
+        if (bucket_new(g, &b[k], sizes[k], err))
+            return wrong(err, "shared memory", k);
+    for (uint32_t turn = 0; turn < 13; turn++)
+        if (step(g, b, 5, turn, err))
+            return wrong(err, "slices", turn);
+    return 0;
+}
+
+static int case_differ(yk__group *g, yk_error *err)
+{
+    double v[2] = {0, 0};
+    yk_status s = yk__group_rank(g) ? yk__group_sum_f64(g, v, 2, err) : yk__group_barrier(g, err);
+    if (s == YK_E_INTERNAL && strstr(err->text, "barrier of 0 bytes") && strstr(err->text, "all-gather of 16 bytes"))
+        return 0;
+    return wrong(err, "unlike collectives", 0);
+}
+
+static int case_sizes(yk__group *g, yk_error *err)
+{
+    void *p;
+    yk_status s = yk__group_shared(g, "a block", yk__group_rank(g) ? 4096 : 8192, &p, err);
+    if (s == YK_E_INTERNAL && strstr(err->text, "a block") && strstr(err->text, "8192"))
+        return 0;
+    return wrong(err, "unlike sizes", 0);
+}
+
+static int case_environment(yk__group *g, yk_error *err)
+{
+    char rank[16], size[16], word[16];
+    snprintf(rank, sizeof rank, "%u", yk__group_rank(g));
+    snprintf(size, sizeof size, "%u", yk__group_size(g));
+    snprintf(word, sizeof word, "cpu:%u", yk__group_rank(g));
+    if (strcmp(getenv("YOKE_RANK"), rank) || strcmp(getenv("YOKE_LOCAL_RANK"), rank) ||
+        strcmp(getenv("YOKE_WORLD_SIZE"), size) || strncmp(getenv("YOKE_DEVICES"), word, strlen(word)))
+        return wrong(err, "environment", 0);
+    return strcmp(yk__group_name(g, 1), "one") ? wrong(err, "name", 1) : 0;
+}
+
+static int as_rank(const char *what)
+{
+    static const struct {
+        const char *name;
+        int (*run)(yk__group *g, yk_error *err);
+    } cases[] = {{"small", case_small},     {"slices", case_slices},           {"differ", case_differ},
+                 {"sizes", case_sizes},     {"environment", case_environment}};
+    yk_error err = YK_ERROR_INIT;
+    yk__group *g;
+    int bad = 1;
+    if (yk__group_join(!strcmp(getenv("YOKE_RANK"), "1") ? "one" : NULL, &g, &err))
+        return wrong(&err, "join", 0);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+        if (!strcmp(cases[i].name, what))
+            bad = cases[i].run(g, &err);
+    if (!bad)
+        yk__group_leave(g);
+    return bad;
+}
+
+static void expect_success(uint32_t n, const char *what)
+{
+    yk_error err = YK_ERROR_INIT;
+    int code = -1;
+    ck_assert_msg(!harness_launch(n, what, NULL, &code, &err), "%u ranks, %s: %s", n, what, err.text);
+    ck_assert_int_eq(code, 0);
+}
+
+static const uint32_t rank_counts[] = {1, 2, 3, 5};
+
+START_TEST(small)
+{
+    expect_success(rank_counts[_i], "small");
+}
+END_TEST
+
+START_TEST(slices)
+{
+    expect_success(rank_counts[_i], "slices");
+}
+END_TEST
+
+START_TEST(unlike_calls)
+{
+    expect_success(2, "differ");
+    expect_success(2, "sizes");
+}
+END_TEST
+
+START_TEST(environment)
+{
+    expect_success(3, "environment");
+}
+END_TEST
+
+START_TEST(many_ranks)
+{
+    expect_success(8, "small");
+}
+END_TEST
+
+int main(int argc, char **argv)
+{
+    Suite *s = suite_create("collect");
+    TCase *t = tcase_create("collect");
+    SRunner *sr = srunner_create(s);
+    if (yk__launched() && argc > 1)
+        return as_rank(argv[1]);
+    tcase_add_loop_test(t, small, 0, 4);
+    tcase_add_loop_test(t, slices, 0, 4);
+    tcase_add_test(t, unlike_calls);
+    tcase_add_test(t, environment);
+    tcase_add_test(t, many_ranks);
+    tcase_set_timeout(t, 120);
+    suite_add_tcase(s, t);
+    srunner_set_tap(sr, "-");
+    srunner_run_all(sr, CK_SILENT);
+    srunner_free(sr);
+    return 0;
+}

@@ -1,0 +1,484 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Ranks that die, stop, leave or fail: the job ends within two seconds (3 are allowed here, for busy machines), the
+ * error names the rank, and nothing is left: no process, no shared-memory object.
+ */
+#include "tests/dist/harness.h"
+
+#include <check.h>
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define LIMIT 3.0
+
+/* ---- In a rank ------------------------------------------------------------------------------------------------------- */
+
+/* DIR/NAME.RANK holds one line. Written whole before it is seen. */
+static void leave_note(const char *name, const char *rank, const char *text)
+{
+    const char *dir = getenv("YOKE_TEST_DIR");
+    char path[512], beside[512];
+    FILE *f;
+    snprintf(path, sizeof path, "%s/%s.%s", dir, name, rank);
+    snprintf(beside, sizeof beside, "%s/new-%s.%s", dir, name, rank);
+    f = fopen(beside, "w");
+    if (!f)
+        return;
+    fprintf(f, "%s\n", text);
+    fclose(f);
+    if (rename(beside, path))
+        perror(path);
+}
+
+static void leave_pid(const char *name)
+{
+    char text[32];
+    snprintf(text, sizeof text, "%ld", (long)getpid());
+    leave_note(name, getenv("YOKE_RANK"), text);
+}
+
+static void leave_time(void)
+{
+    char text[48];
+    snprintf(text, sizeof text, "%.6f", harness_now());
+    leave_note("time", "x", text);
+}
+
+/* What rank 1 does after some rounds. */
+static int misbehave(const char *what, yk__group *g)
+{
+    yk_error err = YK_ERROR_INIT;
+    leave_time();
+    if (strstr(what, "kill"))
+        raise(SIGKILL);
+    if (!strcmp(what, "segv")) {
+        signal(SIGSEGV, SIG_DFL);
+        raise(SIGSEGV);
+    }
+    if (!strcmp(what, "stop"))
+        raise(SIGSTOP);
+    if (!strcmp(what, "exit0"))
+        _exit(0);
+    if (!strcmp(what, "exit3"))
+        _exit(3);
+    if (!strcmp(what, "leave"))
+        yk__group_leave(g);
+    if (!strcmp(what, "report") || !strcmp(what, "abort") || !strcmp(what, "input"))
+        yk__fail(&err, YK_E_FORMAT, "file 'x.csv', line 3: expected a number");
+    if (!strcmp(what, "abort"))
+        yk__group_abort(g, &err);
+    if (!strcmp(what, "report") || !strcmp(what, "input"))
+        yk__launch_report(&err);
+    return !strcmp(what, "leave") ? 0 : !strcmp(what, "input") ? 2 : 1;
+}
+
+static int survive(yk__group *g, yk_error *err)
+{
+    char text[YK_ERROR_TEXT + 64];
+    while (!yk__group_barrier(g, err))
+        ;
+    snprintf(text, sizeof text, "%s %d %.6f %s", yk__status_name(err->status),
+             __atomic_load_n(yk__group_cancel(g), __ATOMIC_ACQUIRE) != 0, harness_now(), err->text);
+    leave_note("survivor", getenv("YOKE_RANK"), text);
+    yk__group_leave(g);
+    return 1;
+}
+
+/* A rank that takes no notice of anything. */
+static _Noreturn void deaf(void)
+{
+    signal(SIGTERM, SIG_IGN);
+    for (;;)
+        pause();
+}
+
+static int before_join(const char *what)
+{
+    leave_time();
+    if (!strcmp(what, "early-kill"))
+        raise(SIGKILL);
+    if (!strcmp(what, "early-stop"))
+        raise(SIGSTOP);
+    return 1;
+}
+
+static int as_rank(const char *what)
+{
+    yk_error err = YK_ERROR_INIT;
+    bool one = !strcmp(getenv("YOKE_RANK"), "1");
+    yk__group *g;
+    leave_pid("pid");
+    if (one && !strncmp(what, "early", 5))
+        return before_join(what);
+    if (yk__group_join(NULL, &g, &err)) {
+        leave_note("survivor", getenv("YOKE_RANK"), err.text);
+        return 1;
+    }
+    leave_pid("joined");
+    if (!strcmp(what, "grandchild") && fork() == 0)
+        leave_pid(one ? "grandone" : "grand"), deaf();
+    for (int i = 0; i < 200; i++)
+        if (yk__group_barrier(g, &err))
+            return 1;
+    if (!strcmp(what, "pause")) {
+        double end = harness_now() + 6;
+        uint32_t v = 0;
+        while (!v && !yk__group_barrier(g, &err)) {
+            double now = yk__group_rank(g) == 0 && harness_now() > end;
+            if (yk__group_sum_f64(g, &now, 1, &err))
+                return 1;
+            v = now != 0;
+        }
+        yk__group_leave(g);
+        return 0;
+    }
+    if (one && strcmp(what, "loop"))
+        return misbehave(!strcmp(what, "grandchild") ? "kill" : what, g);
+    if (!strcmp(what, "deaf-kill"))
+        deaf();
+    return survive(g, &err);
+}
+
+/* ---- The launcher's side --------------------------------------------------------------------------------------------- */
+
+static char dir[] = "/tmp/yoke-fault-XXXXXX";
+
+static void setup(void)
+{
+    strcpy(dir, "/tmp/yoke-fault-XXXXXX");
+    ck_assert_ptr_nonnull(mkdtemp(dir));
+    setenv("YOKE_TEST_DIR", dir, 1);
+    prctl(PR_SET_CHILD_SUBREAPER, 1); /* orphans come to this process, so that none is missed */
+}
+
+static void teardown(void)
+{
+    DIR *d = opendir(dir);
+    struct dirent *e;
+    while (d && (e = readdir(d)))
+        if (e->d_name[0] != '.')
+            unlinkat(dirfd(d), e->d_name, 0);
+    if (d)
+        closedir(d);
+    rmdir(dir);
+}
+
+static bool note(const char *name, char *text, size_t n)
+{
+    char path[512];
+    FILE *f;
+    snprintf(path, sizeof path, "%s/%s", dir, name);
+    f = fopen(path, "r");
+    if (!f)
+        return false;
+    if (!fgets(text, (int)n, f))
+        text[0] = 0;
+    fclose(f);
+    return true;
+}
+
+static void wait_note(const char *name, char *text, size_t n)
+{
+    double end = harness_now() + 30;
+    while (!note(name, text, n)) {
+        ck_assert_msg(harness_now() < end, "no note '%s' came", name);
+        usleep(2000);
+    }
+}
+
+static int shm_objects(void)
+{
+    DIR *d = opendir("/dev/shm");
+    struct dirent *e;
+    int n = 0;
+    while (d && (e = readdir(d)))
+        n += strstr(e->d_name, "yoke") != NULL;
+    if (d)
+        closedir(d);
+    return n;
+}
+
+/* A SIGKILL takes effect a moment after it was sent; orphans are reaped here. */
+static bool gone(pid_t pid)
+{
+    double end = harness_now() + 0.5;
+    do {
+        while (waitpid(-1, NULL, WNOHANG) > 0)
+            ;
+        if (kill(pid, 0) && errno == ESRCH)
+            return true;
+        usleep(1000);
+    } while (harness_now() < end);
+    return false;
+}
+
+static void expect_no_process(void)
+{
+    DIR *d = opendir(dir);
+    struct dirent *e;
+    while (d && (e = readdir(d))) {
+        char text[64];
+        if (strncmp(e->d_name, "pid.", 4) && strncmp(e->d_name, "grand", 5))
+            continue;
+        ck_assert(note(e->d_name, text, sizeof text));
+        ck_assert_msg(gone((pid_t)atol(text)), "process %s (%s) is still there", text, e->d_name);
+    }
+    if (d)
+        closedir(d);
+    ck_assert_int_eq(shm_objects(), 0);
+}
+
+static double fault_time(void)
+{
+    char text[64];
+    wait_note("time.x", text, sizeof text);
+    return atof(text);
+}
+
+/* Each survivor's wait ended in time with the words that name rank 1. */
+static void expect_survivor(const char *rank, const char *words)
+{
+    char name[32], text[1024], status[64];
+    int cancelled;
+    double at;
+    snprintf(name, sizeof name, "survivor.%s", rank);
+    ck_assert_msg(note(name, text, sizeof text), "rank %s did not say how it ended", rank);
+    ck_assert_int_eq(sscanf(text, "%63s %d %lf", status, &cancelled, &at), 3);
+    ck_assert_msg(strstr(text, words) != NULL, "rank %s says '%s', expected '%s'", rank, text, words);
+    ck_assert_msg(at - fault_time() < LIMIT, "rank %s took %.3f s", rank, at - fault_time());
+    printf("# rank %s knew after %.3f s\n", rank, at - fault_time());
+}
+
+typedef struct fault {
+    const char *name, *words;
+    int code;
+    bool survivors;
+} fault;
+
+static const fault faults[] = {
+    {"kill", "rank 1 (cpu:1) was killed by signal 9", 1, true},
+    {"segv", "rank 1 (cpu:1) was killed by signal 11", 1, true},
+    {"stop", "rank 1 (cpu:1) gave no sign of life", 1, true},
+    {"exit0", "rank 1 (cpu:1) ended without leaving the group", 1, true},
+    {"exit3", "rank 1 (cpu:1) ended with exit code 3", 1, true},
+    {"leave", "rank 1 (cpu:1) left the group", 1, true},
+    {"abort", "rank 1 (cpu:1): file 'x.csv', line 3: expected a number", 1, true},
+    {"report", "rank 1 (cpu:1): file 'x.csv', line 3: expected a number", 1, true},
+    {"input", "rank 1 (cpu:1): file 'x.csv', line 3: expected a number", 2, true},
+    {"early-kill", "rank 1 (cpu:1) was killed by signal 9", 1, false},
+    {"early-stop", "rank 1 (cpu:1) was stopped", 1, false},
+    {"early-exit", "rank 1 (cpu:1) ended with exit code 1", 1, false},
+    {"deaf-kill", "rank 1 (cpu:1) was killed by signal 9", 1, false},
+    {"grandchild", "rank 1 (cpu:1) was killed by signal 9", 1, true},
+};
+#define FAULTS ((int)(sizeof faults / sizeof *faults))
+
+START_TEST(fault_ends_job)
+{
+    const fault *f = &faults[_i];
+    yk_error err = YK_ERROR_INIT;
+    int code = -1;
+    yk_status s = harness_launch(3, f->name, NULL, &code, &err);
+    double took = harness_now() - fault_time();
+    printf("# %s: %.3f s: %s\n", f->name, took, err.text);
+    ck_assert_int_ne(s, YK_OK);
+    ck_assert_int_eq(code, f->code);
+    /* a rank that waits for the one that left names it, and fails by that */
+    ck_assert_msg(strstr(err.text, f->words) != NULL, "'%s', expected '%s'", err.text, f->words);
+    ck_assert_msg(took < LIMIT, "%s: took %.3f s", f->name, took);
+    if (f->survivors) {
+        expect_survivor("0", f->words);
+        expect_survivor("2", f->words);
+    }
+    expect_no_process();
+}
+END_TEST
+
+static pid_t launch_apart(uint32_t n, const char *what)
+{
+    pid_t pid = fork();
+    if (pid == 0) {
+        yk_error err = YK_ERROR_INIT;
+        int code;
+        harness_launch(n, what, NULL, &code, &err);
+        leave_note("launcher", "x", err.text);
+        _exit(code);
+    }
+    return pid;
+}
+
+static void wait_joined(uint32_t n)
+{
+    for (uint32_t r = 0; r < n; r++) {
+        char name[32], text[32];
+        snprintf(name, sizeof name, "joined.%u", r);
+        wait_note(name, text, sizeof text);
+    }
+}
+
+/* Until nothing that left a pid lives. */
+static double time_until_gone(uint32_t n)
+{
+    double begin = harness_now();
+    for (uint32_t r = 0; r < n; r++) {
+        char name[32], text[32];
+        snprintf(name, sizeof name, "pid.%u", r);
+        wait_note(name, text, sizeof text);
+        while (!kill((pid_t)atol(text), 0) && harness_now() - begin < 10) {
+            waitpid((pid_t)atol(text), NULL, WNOHANG);
+            usleep(2000);
+        }
+    }
+    return harness_now() - begin;
+}
+
+START_TEST(launcher_killed)
+{
+    pid_t pid = launch_apart(3, "loop");
+    double took;
+    wait_joined(3);
+    kill(pid, SIGKILL);
+    took = time_until_gone(3);
+    waitpid(pid, NULL, 0);
+    printf("# launcher killed: ranks gone after %.3f s\n", took);
+    ck_assert_msg(took < LIMIT, "took %.3f s", took);
+    expect_no_process();
+}
+END_TEST
+
+START_TEST(interrupted)
+{
+    static const int signals[] = {SIGINT, SIGTERM, SIGHUP};
+    pid_t pid = launch_apart(2, "loop");
+    char text[512], want[64];
+    int status;
+    wait_joined(2);
+    kill(pid, signals[_i]);
+    ck_assert_int_eq(waitpid(pid, &status, 0), pid);
+    ck_assert(WIFEXITED(status));
+    ck_assert_int_eq(WEXITSTATUS(status), 128 + signals[_i]);
+    ck_assert(note("launcher.x", text, sizeof text));
+    snprintf(want, sizeof want, "interrupted by signal %d", signals[_i]);
+    ck_assert_msg(strstr(text, want) != NULL, "%s", text);
+    expect_no_process();
+}
+END_TEST
+
+/* Ctrl-Z, three seconds, fg: nobody is taken for dead. */
+START_TEST(whole_job_pauses)
+{
+    pid_t pid = launch_apart(3, "pause");
+    char text[512] = "";
+    int status;
+    wait_joined(3);
+    kill(pid, SIGTSTP);
+    ck_assert_int_eq(waitpid(pid, &status, WUNTRACED), pid);
+    ck_assert(WIFSTOPPED(status));
+    sleep(3);
+    kill(pid, SIGCONT);
+    ck_assert_int_eq(waitpid(pid, &status, 0), pid);
+    ck_assert(note("launcher.x", text, sizeof text));
+    ck_assert_msg(WIFEXITED(status) && WEXITSTATUS(status) == 0, "%s", text);
+    expect_no_process();
+}
+END_TEST
+
+/* The ranks alone are stopped one after the other, and go on later. */
+START_TEST(all_ranks_pause)
+{
+    pid_t pid = launch_apart(3, "pause"), rank[3];
+    char text[512] = "", name[16];
+    int status;
+    wait_joined(3);
+    for (int r = 0; r < 3; r++) {
+        snprintf(name, sizeof name, "pid.%d", r);
+        ck_assert(note(name, text, sizeof text));
+        rank[r] = (pid_t)atol(text);
+        kill(rank[r], SIGSTOP);
+        usleep(100000);
+    }
+    sleep(3);
+    for (int r = 0; r < 3; r++) {
+        kill(rank[r], SIGCONT);
+        usleep(100000);
+    }
+    ck_assert_int_eq(waitpid(pid, &status, 0), pid);
+    ck_assert(note("launcher.x", text, sizeof text));
+    ck_assert_msg(WIFEXITED(status) && WEXITSTATUS(status) == 0, "%s", text);
+}
+END_TEST
+
+START_TEST(no_such_program)
+{
+    yk__placement place[2];
+    char program[] = "/nonexistent/program";
+    char *argv[] = {program, NULL};
+    yk_error err = YK_ERROR_INIT;
+    int code = 0;
+    harness_places(place, 2);
+    ck_assert_int_eq(yk__launch(place, 2, argv, &code, &err), YK_E_ARG);
+    ck_assert_int_eq(code, 1);
+    ck_assert_msg(strstr(err.text, "/nonexistent/program") && strstr(err.text, "No such file"), "%s", err.text);
+    ck_assert_int_eq(waitpid(-1, NULL, WNOHANG), -1);
+}
+END_TEST
+
+static bool holds(const char *path, const void *what, size_t n)
+{
+    static char text[1 << 20];
+    FILE *f = fopen(path, "rb");
+    size_t got = f ? fread(text, 1, sizeof text, f) : 0;
+    if (f)
+        fclose(f);
+    return got && memmem(text, got, what, n) != NULL;
+}
+
+/* The only trace of the job in a rank's environment and arguments is the number of a descriptor. */
+START_TEST(secret_is_not_shown)
+{
+    pid_t pid = launch_apart(2, "loop");
+    char text[64], path[96];
+    wait_joined(2);
+    ck_assert(note("pid.1", text, sizeof text));
+    snprintf(path, sizeof path, "/proc/%ld/environ", atol(text));
+    ck_assert(holds(path, "YOKE_JOB_FD=", 12));
+    ck_assert(!holds(path, "SECRET", 6));
+    snprintf(path, sizeof path, "/proc/%ld/cmdline", atol(text));
+    ck_assert(holds(path, "loop", 5));
+    ck_assert(!holds(path, "YOKE", 4));
+    kill(pid, SIGKILL);
+    time_until_gone(2);
+    waitpid(pid, NULL, 0);
+    expect_no_process();
+}
+END_TEST
+
+int main(int argc, char **argv)
+{
+    Suite *s = suite_create("ranks");
+    TCase *t = tcase_create("ranks");
+    SRunner *sr;
+    if (yk__launched() && argc > 1)
+        return as_rank(argv[1]);
+    sr = srunner_create(s);
+    tcase_add_checked_fixture(t, setup, teardown);
+    tcase_add_loop_test(t, fault_ends_job, 0, FAULTS);
+    tcase_add_test(t, launcher_killed);
+    tcase_add_loop_test(t, interrupted, 0, 3);
+    tcase_add_test(t, whole_job_pauses);
+    tcase_add_test(t, all_ranks_pause);
+    tcase_add_test(t, no_such_program);
+    tcase_add_test(t, secret_is_not_shown);
+    tcase_set_timeout(t, 60);
+    suite_add_tcase(s, t);
+    srunner_set_tap(sr, "-");
+    srunner_run_all(sr, CK_SILENT);
+    srunner_free(sr);
+    return 0;
+}
