@@ -6,6 +6,8 @@
  * signal, a stop), a rank (its own failure) or the liveness thread of a rank (silence). From then on the ranks have a
  * little time to end by themselves, then SIGTERM, then SIGKILL.
  */
+#include "config.h"
+
 #include "core/group/group.h"
 
 #include <errno.h>

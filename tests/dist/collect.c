@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Collectives between processes, bit for bit equal to sums in the order of rank numbers made by each rank alone. */
+#include "config.h"
+
 #include "tests/dist/harness.h"
 
 #include <check.h>

@@ -3,6 +3,8 @@
  * Ranks that die, stop, leave or fail: the job ends within two seconds (3 are allowed here, for busy machines), the
  * error names the rank, and nothing is left: no process, no shared-memory object.
  */
+#include "config.h"
+
 #include "tests/dist/harness.h"
 
 #include <check.h>

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The launcher's side: makes the shared object, hands it out, marks deaths, takes notices. */
+#include "config.h"
+
 #include "transport/local/layout.h"
 
 #include <errno.h>

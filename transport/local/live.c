@@ -6,6 +6,8 @@
  * Silence is added up from this thread's own short steps, each counted with a bound, so that a job that was stopped as
  * a whole (Ctrl-Z, a suspended machine) finds its peers alive when it goes on.
  */
+#include "config.h"
+
 #include "transport/local/layout.h"
 
 #include <errno.h>

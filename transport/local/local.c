@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A rank's side: joining, counters, waits, shared blocks. */
+#include "config.h"
+
 #include "transport/local/layout.h"
 
 #include <errno.h>
