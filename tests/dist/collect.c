@@ -205,9 +205,9 @@ static int case_environment(yk__group *g, yk_error *err)
     char rank[16], size[16], word[16];
     snprintf(rank, sizeof rank, "%u", yk__group_rank(g));
     snprintf(size, sizeof size, "%u", yk__group_size(g));
-    snprintf(word, sizeof word, "cpu:%u", yk__group_rank(g));
+    snprintf(word, sizeof word, "opencl:0@%u", yk__group_rank(g));
     if (strcmp(getenv("YOKE_RANK"), rank) || strcmp(getenv("YOKE_LOCAL_RANK"), rank) ||
-        strcmp(getenv("YOKE_WORLD_SIZE"), size) || strncmp(getenv("YOKE_DEVICES"), word, strlen(word)))
+        strcmp(getenv("YOKE_WORLD_SIZE"), size) || strcmp(getenv("YOKE_DEVICES"), word))
         return wrong(err, "environment", 0);
     return strcmp(yk__group_name(g, 1), "one") ? wrong(err, "name", 1) : 0;
 }

@@ -22,7 +22,7 @@ static inline void harness_places(yk__placement *place, uint32_t n)
 {
     memset(place, 0, n * sizeof *place);
     for (uint32_t r = 0; r < n; r++) {
-        strcpy(place[r].plugin, "cpu");
+        strcpy(place[r].plugin, "opencl");
         snprintf(place[r].cores, sizeof place[r].cores, "%u", r);
     }
 }

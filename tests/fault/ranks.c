@@ -264,20 +264,20 @@ typedef struct fault {
 } fault;
 
 static const fault faults[] = {
-    {"kill", "rank 1 (cpu:1) was killed by signal 9", 1, true},
-    {"segv", "rank 1 (cpu:1) was killed by signal 11", 1, true},
-    {"stop", "rank 1 (cpu:1) gave no sign of life", 1, true},
-    {"exit0", "rank 1 (cpu:1) ended without leaving the group", 1, true},
-    {"exit3", "rank 1 (cpu:1) ended with exit code 3", 1, true},
-    {"leave", "rank 1 (cpu:1) left the group", 1, true},
-    {"abort", "rank 1 (cpu:1): file 'x.csv', line 3: expected a number", 1, true},
-    {"report", "rank 1 (cpu:1): file 'x.csv', line 3: expected a number", 1, true},
-    {"input", "rank 1 (cpu:1): file 'x.csv', line 3: expected a number", 2, true},
-    {"early-kill", "rank 1 (cpu:1) was killed by signal 9", 1, false},
-    {"early-stop", "rank 1 (cpu:1) was stopped", 1, false},
-    {"early-exit", "rank 1 (cpu:1) ended with exit code 1", 1, false},
-    {"deaf-kill", "rank 1 (cpu:1) was killed by signal 9", 1, false},
-    {"grandchild", "rank 1 (cpu:1) was killed by signal 9", 1, true},
+    {"kill", "rank 1 (opencl:0@1) was killed by signal 9", 1, true},
+    {"segv", "rank 1 (opencl:0@1) was killed by signal 11", 1, true},
+    {"stop", "rank 1 (opencl:0@1) gave no sign of life", 1, true},
+    {"exit0", "rank 1 (opencl:0@1) ended without leaving the group", 1, true},
+    {"exit3", "rank 1 (opencl:0@1) ended with exit code 3", 1, true},
+    {"leave", "rank 1 (opencl:0@1) left the group", 1, true},
+    {"abort", "rank 1 (opencl:0@1): file 'x.csv', line 3: expected a number", 1, true},
+    {"report", "rank 1 (opencl:0@1): file 'x.csv', line 3: expected a number", 1, true},
+    {"input", "rank 1 (opencl:0@1): file 'x.csv', line 3: expected a number", 2, true},
+    {"early-kill", "rank 1 (opencl:0@1) was killed by signal 9", 1, false},
+    {"early-stop", "rank 1 (opencl:0@1) was stopped", 1, false},
+    {"early-exit", "rank 1 (opencl:0@1) ended with exit code 1", 1, false},
+    {"deaf-kill", "rank 1 (opencl:0@1) was killed by signal 9", 1, false},
+    {"grandchild", "rank 1 (opencl:0@1) was killed by signal 9", 1, true},
 };
 #define FAULTS ((int)(sizeof faults / sizeof *faults))
 
