@@ -200,6 +200,7 @@ typedef struct yk_conv2d_config {
 typedef struct yk_pool2d_config {
     int32_t kernel[2], stride[2], padding[2], dilation[2]; /* stride defaults to kernel; dilation for max only */
     bool exclude_padding;                                  /* average: divide by the real pixels only */
+    bool ceil_mode;                                        /* a last window that hangs over the edge counts */
 } yk_pool2d_config;
 YK_API yk_t yk_conv2d(yk_t x, yk_t weight, yk_t bias, const yk_conv2d_config *c); /* NULL: defaults */
 YK_API yk_t yk_max_pool2d(yk_t x, const yk_pool2d_config *c);
@@ -224,17 +225,23 @@ typedef struct yk_attention_config {
 YK_API yk_t yk_attention(yk_t q, yk_t k, yk_t v, const yk_attention_config *c); /* [B,H,T,D]; k, v may have fewer heads */
 #define YK_NO ((yk_t){0}) /* an optional operand that is not there */
 
-/* Losses: scalars, the mean over what counts (see yk_average for accumulation). */
+/* Losses: by default scalars, the mean over what counts (see yk_average for accumulation). */
+typedef enum yk_reduction { YK_MEAN, YK_SUM, YK_EACH } yk_reduction; /* YK_EACH: one loss per label or element */
 typedef struct yk_cross_entropy_config {
     float smoothing;
     int32_t ignore_index;  /* default -100 */
     bool ignore_index_set; /* set when ignore_index is 0 on purpose */
     yk_t weight;           /* [C] class weights */
+    yk_reduction reduction;
 } yk_cross_entropy_config;
 YK_API yk_t yk_cross_entropy(yk_t logits, yk_t labels); /* logits [.., C], labels i32 [..], -100 is ignored */
 YK_API yk_t yk_cross_entropy_with(yk_t logits, yk_t labels, const yk_cross_entropy_config *c);
-YK_API yk_t yk_bce_with_logits(yk_t logits, yk_t target, yk_t weight, yk_t pos_weight); /* the last two may be YK_NO */
-YK_API yk_t yk_mse(yk_t x, yk_t target);
+typedef struct yk_loss_config {
+    yk_reduction reduction;
+    yk_t weight, pos_weight; /* bce: of elements, of positive targets; broadcast; default none */
+} yk_loss_config;
+YK_API yk_t yk_bce_with_logits(yk_t logits, yk_t target, const yk_loss_config *c); /* NULL: the mean, no weights */
+YK_API yk_t yk_mse(yk_t x, yk_t target, const yk_loss_config *c);
 
 /* Activation checkpointing: what is traced between the two is recomputed in backward instead of being kept. */
 YK_API void yk_checkpoint_begin(yk_job *job);
