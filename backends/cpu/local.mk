@@ -1,1 +1,31 @@
 # SPDX-License-Identifier: Apache-2.0
+# The CPU plugin. Its objects are a convenience library too, so that the unit tests reach the kernels.
+noinst_LTLIBRARIES += libyokecpu.la
+libyokecpu_la_SOURCES = backends/cpu/cpu.h backends/cpu/cpuid.c backends/cpu/pool.c backends/cpu/pool.h \
+	backends/cpu/program.c backends/cpu/program.h backends/cpu/plugin.c backends/cpu/queue.c backends/cpu/device.h \
+	backends/cpu/vec.h backends/cpu/vmath.h backends/cpu/kern_pack.h backends/cpu/kern_map.h \
+	backends/cpu/kern_rows.h backends/cpu/kern_gemm.h backends/cpu/kern_amx.h backends/cpu/kern_isa.h \
+	backends/cpu/isa_bf16.h backends/cpu/isa_portable.c backends/cpu/isa_avx2.c backends/cpu/isa_avx512.c \
+	backends/cpu/isa_avx512bf16.c backends/cpu/isa_amx.c backends/cpu/gemm.c backends/cpu/gemm.h \
+	backends/cpu/dot.c backends/cpu/map.c backends/cpu/map.h backends/cpu/reduce.c backends/cpu/data.c \
+	backends/cpu/window.c
+libyokecpu_la_CFLAGS = $(AM_CFLAGS) -fno-math-errno
+libyokecpu_la_LIBADD = -lm -lpthread
+
+plugin_LTLIBRARIES += yoke_cpu.la
+yoke_cpu_la_SOURCES =
+yoke_cpu_la_LIBADD = libyokecpu.la
+yoke_cpu_la_LDFLAGS = $(AM_LDFLAGS) -module -avoid-version -shared -no-undefined \
+	-export-symbols-regex '^yk_plugin_query$$'
+
+if WITH_CHECK
+check_PROGRAMS += tests/unit/cpu_ops.test tests/unit/cpu_gemm.test
+TESTS += tests/unit/cpu_ops.test tests/unit/cpu_gemm.test
+tests_unit_cpu_ops_test_SOURCES = tests/unit/cpu_ops.c tests/unit/cpu_kit.c tests/unit/cpu_kit.h
+tests_unit_cpu_ops_test_LDADD = libyokecpu.la $(CHECK_LIBS)
+tests_unit_cpu_ops_test_CFLAGS = $(AM_CFLAGS) $(CHECK_CFLAGS)
+tests_unit_cpu_gemm_test_SOURCES = tests/unit/cpu_gemm.c tests/unit/cpu_kit.c tests/unit/cpu_kit.h \
+	backends/cpu/isa_amx_emu.c
+tests_unit_cpu_gemm_test_LDADD = libyokecpu.la $(CHECK_LIBS)
+tests_unit_cpu_gemm_test_CFLAGS = $(AM_CFLAGS) $(CHECK_CFLAGS)
+endif

@@ -1,0 +1,193 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The CPU plugin's common types. One device is the cores this rank was given; a program is a list of steps, each a
+ * function that every worker calls with its number; work is divided by shape alone so that results do not depend on how
+ * many workers there are.
+ */
+#ifndef CPU_CPU_H
+#define CPU_CPU_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <yoke/plugin.h>
+
+extern const yk_host *cpu_host; /* set by init, before anything else runs */
+
+/* ---- Instruction sets ---- */
+
+/* C[mr, nb] (+)= A[mr, kc] B[kc, nb]; kc counts 32-bit words along k; bs is B's row stride in words */
+typedef void (*cpu_gemm_kernel)(size_t kc, const void *a, const void *b, size_t bs, float *c, size_t ldc, size_t nb,
+                                int add);
+
+typedef enum cpu_mapop {
+    CPU_M_NEG, CPU_M_ABS, CPU_M_EXP, CPU_M_LOG, CPU_M_SQRT, CPU_M_RSQRT, CPU_M_RECIP, CPU_M_TANH, CPU_M_ERF,
+    CPU_M_ADD, CPU_M_SUB, CPU_M_MUL, CPU_M_DIV, CPU_M_MAX, CPU_M_MIN, CPU_M_LT, CPU_M_EQ, CPU_M_SELECT,
+    CPU_M_INEG, CPU_M_IABS, CPU_M_IADD, CPU_M_ISUB, CPU_M_IMUL, CPU_M_IDIV, CPU_M_IMAX, CPU_M_IMIN, CPU_M_ILT, CPU_M_IEQ,
+    CPU_M_F2I, CPU_M_I2F, CPU_M_F2B, CPU_M_I2B, CPU_M_I2U8, CPU_M_ROUND_BF16, CPU_M_ROUND_F16, CPU_M_MOVE,
+    CPU_M_RELU, CPU_M_RELU_BWD, CPU_M_GELU, CPU_M_GELU_BWD, CPU_M_GELU_TANH, CPU_M_GELU_TANH_BWD, CPU_M_SILU,
+    CPU_M_SILU_BWD, CPU_M_SIGMOID, CPU_M_SIGMOID_BWD, CPU_M_TANH_BWD, CPU_M_COUNT
+} cpu_mapop;
+
+/* d = op(a, b, c) on n 32-bit elements; d may be a, b or c */
+typedef void (*cpu_map_kernel)(void *d, const void *a, const void *b, const void *c, size_t n);
+
+struct cpu_adam {
+    float lr, b1, b2, eps, decay, scale, clip, c1, sqrt_c2, first;
+    int flags;
+};
+
+typedef struct cpu_isa {
+    const char *name;
+    int vw;      /* lanes of 32 bits */
+    int mr;      /* most rows of a register block; its columns are 2 * vw */
+    int bf16;    /* 0: converts to f32; 1: pairs (vdpbf16ps); 2: AMX tiles */
+    const cpu_gemm_kernel (*f32)[3];   /* [rows][vectors] */
+    const cpu_gemm_kernel (*pair)[3];  /* bf16 pairs, or NULL */
+    void (*tile)(size_t kblocks, const void *a, const void *b, float *c, size_t ldc, size_t mb, size_t nb, int add);
+    void (*tile_begin)(void);
+    void (*tile_end)(void);
+    const cpu_map_kernel *map;
+    /* dst[c*ldd + r] = word c of row r, rows of src being `apart` bytes apart; rows of dst are written in order and
+     * may run over by vw - 1 words */
+    void (*transpose)(uint32_t *dst, size_t ldd, const void *src, size_t apart, size_t rows, size_t cols);
+    /* a row of n words to strips of w words, `step` words apart, the same slack */
+    void (*strips)(uint32_t *dst, size_t w, size_t step, const uint32_t *row, size_t n);
+    /* two rows of n 16-bit numbers, interleaved, to strips; r1 NULL: zeros */
+    void (*strip_pairs)(uint32_t *dst, size_t w, size_t step, const uint16_t *r0, const uint16_t *r1, size_t n);
+    void (*to_f32)(float *d, const void *s, int dtype, size_t n);   /* f32, f16, bf16 */
+    void (*from_f32)(void *d, const float *s, int dtype, size_t n);
+    void (*fill32)(void *d, uint32_t v, size_t n);
+    void (*uniform)(float *d, const uint32_t key[3], uint32_t stream, uint64_t first, size_t n);
+    void (*drop)(float *y, const float *x, const float *u, float p, float q, size_t n); /* u >= p ? x / q : 0 */
+    float (*sum)(const float *x, size_t n);
+    float (*max)(const float *x, size_t n);
+    void (*add)(float *d, const float *x, size_t n);     /* d += x */
+    void (*vmax)(float *d, const float *x, size_t n);    /* d = max(d, x) */
+    void (*axpy)(float *d, const float *x, float a, size_t n);
+    void (*scale)(float *d, const float *x, float a, size_t n);
+    /* sum of exp(x - m); y (may be x, or NULL) gets the exponentials */
+    float (*exp_sum)(float *y, const float *x, float m, size_t n);
+    void (*moments)(const float *x, float shift, size_t n, float *s1, float *s2); /* sums of x-shift and its square */
+    void (*norm)(float *y, const float *x, float mean, float rstd, const float *g, const float *b, size_t n);
+    /* sums over the row of d = gy*g and of d*xhat */
+    void (*norm_sums)(const float *gy, const float *x, const float *g, float mean, float rstd, size_t n, float *s1,
+                      float *s2);
+    void (*norm_bwd)(float *gx, const float *gy, const float *x, const float *g, float mean, float rstd, float m1,
+                     float m2, float *gg, float *gb, size_t n);
+    float (*dot)(const float *a, const float *b, size_t n);
+    void (*softmax_bwd)(float *gx, const float *gy, const float *y, float s, int log, size_t n);
+    void (*adam)(const struct cpu_adam *h, const float *g, float *p, float *m, float *v, float *vmax, size_t n);
+    void (*sgd)(const struct cpu_adam *h, const float *g, float *p, float *b, size_t n);
+    void (*stats)(const float *g, float scale, size_t n, double *sum, double *bad);
+} cpu_isa;
+
+extern const cpu_isa cpu_isa_portable, cpu_isa_avx2, cpu_isa_avx512, cpu_isa_avx512bf16, cpu_isa_amx;
+
+/* The set named by `want`, or the best there is if NULL; on failure NULL and *why names what there is. */
+const cpu_isa *cpu_isa_choose(const char *want, const char **why);
+/* All sets this machine can run, best last. */
+int cpu_isa_list(const cpu_isa *out[5]);
+
+/* ---- Programs ---- */
+
+typedef struct cpu_ref {
+    uint32_t slot; /* YK_NONE: nothing */
+    uint64_t offset;
+} cpu_ref;
+
+typedef struct cpu_ctx {
+    char *const *slot;     /* where each slot lies for this run */
+    const cpu_isa *isa;
+    char *shared;          /* scratch of the program, seen by all workers; contents live until the node's last step */
+    char *mine;            /* scratch of this worker */
+    int tid, nt;
+} cpu_ctx;
+
+typedef void (*cpu_fn)(const void *args, const cpu_ctx *c);
+
+static inline void *cpu_at(const cpu_ctx *c, cpu_ref r)
+{
+    return r.slot == YK_NONE ? NULL : c->slot[r.slot] + r.offset;
+}
+
+/* The part [*lo, *hi) of n items of worker tid of nt. */
+static inline void cpu_part(int64_t n, int tid, int nt, int64_t *lo, int64_t *hi)
+{
+    *lo = n * tid / nt;
+    *hi = n * (tid + 1) / nt;
+}
+
+typedef struct cpu_build cpu_build;
+
+struct cpu_build {
+    const yk_graph *g;
+    const cpu_isa *isa;
+    int nt;
+    struct cpu_prog *p;
+    yk_status status;
+};
+
+/* Memory that lives as long as the program, zeroed; NULL (and b->status) when there is none. */
+void *cpu_args(cpu_build *b, size_t bytes);
+/* Adds a step. work: a guess of its nanoseconds on one core; small steps run on one worker. */
+void cpu_emit(cpu_build *b, cpu_fn fn, const void *args, double work);
+/* Scratch of this node, shared or per worker: at least this many bytes, 64-byte aligned. */
+void cpu_need_shared(cpu_build *b, size_t bytes);
+void cpu_need_mine(cpu_build *b, size_t bytes);
+/* The reason a node cannot be run. */
+yk_status cpu_refuse(cpu_build *b, const yk_node *n, const char *why);
+
+static inline const yk_value *cpu_in(const cpu_build *b, const yk_node *n, uint32_t i)
+{
+    return &b->g->value[b->g->index[n->in + i]];
+}
+
+static inline const yk_value *cpu_out(const cpu_build *b, const yk_node *n, uint32_t i)
+{
+    return &b->g->value[b->g->index[n->out + i]];
+}
+
+static inline int64_t cpu_attr(const cpu_build *b, const yk_node *n, uint32_t i)
+{
+    return i < n->n_attr ? b->g->attr[n->attr + i] : 0;
+}
+
+static inline cpu_ref cpu_ref_of(const yk_value *v)
+{
+    return (cpu_ref){v->slot, v->offset};
+}
+
+static inline int64_t cpu_count(const yk_value *v)
+{
+    int64_t n = 1;
+    for (int i = 0; i < v->dims; i++)
+        n *= v->dim[i];
+    return n;
+}
+
+static inline bool cpu_is_float(int dtype)
+{
+    return dtype == YK_F32 || dtype == YK_F16 || dtype == YK_BF16;
+}
+
+bool cpu_is_dense(const yk_value *v);
+
+static inline size_t cpu_round(size_t n, size_t to)
+{
+    return (n + to - 1) / to * to;
+}
+
+/* One planner per family; each adds the node's steps. */
+void cpu_plan_map(cpu_build *b, const yk_node *n);      /* elementwise, select, cast, map, activations */
+void cpu_plan_map_sum(cpu_build *b, const yk_node *n);
+void cpu_plan_dot(cpu_build *b, const yk_node *n);      /* dot, dot_map */
+void cpu_plan_conv(cpu_build *b, const yk_node *n);
+void cpu_plan_reduce(cpu_build *b, const yk_node *n);   /* sum, rmax, argmax */
+void cpu_plan_data(cpu_build *b, const yk_node *n);     /* fill iota rng copy gather scatter_add unfold fold dropout */
+void cpu_plan_pool(cpu_build *b, const yk_node *n);
+void cpu_plan_norm(cpu_build *b, const yk_node *n);     /* bn_stats, layer_norm, softmax, cross_entropy and backward */
+void cpu_plan_attention(cpu_build *b, const yk_node *n);
+void cpu_plan_optim(cpu_build *b, const yk_node *n);
+
+#endif

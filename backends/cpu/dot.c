@@ -1,0 +1,145 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* dot, and dot_map: the elementwise program runs on each finished block of C while it is in cache. */
+#include "gemm.h"
+#include "map.h"
+
+typedef struct dot_args {
+    cpu_gemm g;
+    cpu_src a, b; /* without their addresses */
+    cpu_ref ra, rb, rc;
+    int64_t batch, step_a, step_b; /* elements from one product to the next */
+    int gm, gn;
+    uint8_t dtype; /* of C */
+    bool accumulate;
+    const cpu_map *map;
+    size_t map_at; /* where the map's scratch lies in the worker's */
+} dot_args;
+
+typedef struct dot_run {
+    const dot_args *d;
+    const cpu_ctx *c;
+    int64_t batch;
+    cpu_map_run map;
+} dot_run;
+
+/* a finished block goes through the map */
+static void block_map(void *arg, int64_t i, int64_t ni, int64_t j, int64_t nj, float *acc, int64_t ld)
+{
+    dot_run *r = arg;
+    const dot_args *d = r->d;
+    int64_t most = cpu_map_block(d->map), rows = nj == d->g.n && ld == nj ? most / nj : 1;
+    rows = rows < 1 ? 1 : rows;
+    for (int64_t q = 0; q < ni; q += rows) {
+        int64_t n = (ni - q < rows ? ni - q : rows) * nj;
+        int64_t pos = (r->batch * d->g.m + i + q) * d->g.n + j;
+        for (int64_t e = 0; e < n; e += most)
+            cpu_map_eval(&r->map, pos + e, (size_t)(n - e < most ? n - e : most), acc + q * ld + e);
+    }
+}
+
+static void block_store(void *arg, int64_t i, int64_t ni, int64_t j, int64_t nj, float *acc, int64_t ld)
+{
+    dot_run *r = arg;
+    const dot_args *d = r->d;
+    int64_t item = d->dtype == YK_F32 ? 4 : 2;
+    char *c = cpu_at(r->c, d->rc);
+    for (int64_t q = 0; q < ni; q++) {
+        char *to = c + ((r->batch * d->g.m + i + q) * d->g.n + j) * item;
+        float old[256];
+        if (d->accumulate) { /* blocks are at most 256 wide */
+            r->c->isa->to_f32(old, to, d->dtype, (size_t)nj);
+            r->c->isa->add(acc + q * ld, old, (size_t)nj);
+        }
+        r->c->isa->from_f32(to, acc + q * ld, d->dtype, (size_t)nj);
+    }
+}
+
+static void dot_step(const void *args, const cpu_ctx *c)
+{
+    const dot_args *d = args;
+    dot_run r = {.d = d, .c = c};
+    int64_t lo, hi, rects = d->gm * d->gn;
+    if (d->map)
+        cpu_map_begin(&r.map, d->map, c, c->mine + d->map_at);
+    cpu_part(d->batch * rects, c->tid, c->nt, &lo, &hi);
+    for (int64_t t = lo; t < hi; t++) {
+        int64_t i0, i1, j0, j1;
+        cpu_src a = d->a, b = d->b;
+        r.batch = t / rects;
+        a.p = (const char *)cpu_at(c, d->ra) + r.batch * d->step_a * (a.dtype == YK_F32 ? 4 : 2);
+        b.p = (const char *)cpu_at(c, d->rb) + r.batch * d->step_b * (b.dtype == YK_F32 ? 4 : 2);
+        cpu_gemm_part(&d->g, d->gm, d->gn, (int)(t % rects), &i0, &i1, &j0, &j1);
+        cpu_sink s = {NULL, d->g.n, d->accumulate, d->map ? block_map : block_store, &r};
+        if (!d->g.scratch)
+            s = (cpu_sink){(float *)cpu_at(c, d->rc) + r.batch * d->g.m * d->g.n, d->g.n, d->accumulate, NULL, NULL};
+        if (i0 < i1 && j0 < j1)
+            cpu_gemm_run(&d->g, c->isa, c->mine, &a, &b, i0, i1, j0, j1, &s);
+    }
+}
+
+/* Strides of the matrix (x, k); false if neither direction is dense. */
+static bool set_source(cpu_src *s, const yk_value *v, int64_t nx, int64_t nk, int64_t sx, int64_t sk)
+{
+    s->dtype = v->dtype;
+    if (nk == 1 ? sx != 1 && nx > 1 : sk == 1 && (nx == 1 || sx != 1)) {
+        s->kcontig = 1;
+        s->ld = nx == 1 ? nk : sx;
+        return true;
+    }
+    s->kcontig = 0;
+    s->ld = nk == 1 ? nx : sk;
+    return sx == 1 || nx == 1;
+}
+
+static void emit_dot(cpu_build *b, const yk_node *n, dot_args *d, const yk_value *va, const yk_value *vb,
+                     const yk_value *vc)
+{
+    int q = vc->dims - 2;
+    int64_t m = vc->dim[q], nn = vc->dim[q + 1], k = va->dim[q + 1];
+    d->batch = q ? vc->dim[0] : 1;
+    d->step_a = q && va->dim[0] > 1 ? va->stride[0] : 0;
+    d->step_b = q && vb->dim[0] > 1 ? vb->stride[0] : 0;
+    if (!set_source(&d->a, va, m, k, va->stride[q], va->stride[q + 1]) ||
+        !set_source(&d->b, vb, nn, k, vb->stride[q + 1], vb->stride[q])) {
+        cpu_refuse(b, n, "an operand is neither dense nor transposed");
+        return;
+    }
+    if (d->batch > 1 && d->step_b == 0 && d->a.kcontig && d->step_a == m * d->a.ld) { /* one tall product */
+        m *= d->batch;
+        d->batch = 1;
+    }
+    d->ra = cpu_ref_of(va);
+    d->rb = cpu_ref_of(vb);
+    d->rc = cpu_ref_of(vc);
+    d->dtype = vc->dtype;
+    d->accumulate = n->flags & YK_NODE_ACCUMULATE;
+    cpu_gemm_init(&d->g, b->isa, m, nn, k, va->dtype, vb->dtype, d->map || vc->dtype != YK_F32);
+    cpu_gemm_grid(&d->g, d->batch, b->nt, &d->gm, &d->gn);
+    d->map_at = cpu_round(d->g.bytes, 64);
+    cpu_need_mine(b, d->map_at + (d->map ? cpu_map_scratch(d->map) : 0));
+    double rate = d->g.mode == CPU_GEMM_F32 ? 100.0 : 200.0;
+    double work = 2.0 * (double)d->batch * (double)m * (double)nn * (double)k / rate;
+    cpu_emit(b, dot_step, d, work + (d->map ? (double)(m * nn) * cpu_map_cost(d->map) : 0.0));
+}
+
+void cpu_plan_dot(cpu_build *b, const yk_node *n)
+{
+    dot_args *d = cpu_args(b, sizeof *d);
+    if (!d)
+        return;
+    const yk_node *dot = n;
+    if (n->op == YK_OP_DOT_MAP) {
+        const yk_node *body = &b->g->node[n->body];
+        for (dot = body; dot < body + n->n_body && dot->op != YK_OP_DOT;)
+            dot++;
+        if (dot == body + n->n_body) {
+            cpu_refuse(b, n, "a body without a dot");
+            return;
+        }
+        d->map = cpu_map_compile(b, n->body, n->n_body, cpu_out(b, dot, 0), b->g->index[dot->out],
+                                 &b->g->index[n->out], n->n_out, true);
+        if (!d->map)
+            return;
+    }
+    emit_dot(b, n, d, cpu_in(b, dot, 0), cpu_in(b, dot, 1), cpu_out(b, dot, 0));
+}

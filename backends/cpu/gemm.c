@@ -1,0 +1,338 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "gemm.h"
+
+#include <string.h>
+
+#define STAGE 4096   /* bytes of a staged row: 1024 f32 */
+#define TILE_ROWS 32 /* of an AMX block: 2 tiles of 16; its columns are 32 too */
+
+static int64_t min64(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
+
+static int64_t div_up(int64_t a, int64_t b)
+{
+    return (a + b - 1) / b;
+}
+
+static int64_t round_up(int64_t a, int64_t to)
+{
+    return div_up(a, to) * to;
+}
+
+/* n cut into even parts of at most `most`, each a multiple of `unit` */
+static int64_t even_part(int64_t n, int64_t most, int64_t unit)
+{
+    int64_t parts = div_up(n, most);
+    return round_up(div_up(n, parts), unit);
+}
+
+static void choose_tile(cpu_gemm *g, const cpu_isa *isa)
+{
+    if (g->mode == CPU_GEMM_TILE) {
+        g->mr = TILE_ROWS;
+        g->nr = 32;
+        return;
+    }
+    g->mr = (int)div_up(g->m, div_up(g->m, isa->mr));
+    g->nr = g->n <= isa->vw ? isa->vw : 2 * isa->vw;
+}
+
+/* Blocks: a packed block of A takes half a MiB, of B 4 MiB, the sums of a macro block 4 MiB at most. */
+static void choose_blocks(cpu_gemm *g)
+{
+    static const int64_t kmost[] = {384, 768, 2048}, kunit[] = {1, 2, 32};
+    g->kc = even_part(g->k, kmost[g->mode], kunit[g->mode]);
+    g->chunks = div_up(g->k, g->kc);
+    int64_t words = g->mode == CPU_GEMM_F32 ? g->kc : g->kc / 2;
+    g->mc = min64(round_up(g->m, g->mr), round_up(div_up(512 << 10, words * 4 + 1), g->mr));
+    g->mc = min64(g->mc, 512 / g->mr * g->mr + g->mr);
+    g->mc = even_part(g->m, g->mc, g->mr);
+    g->nc = even_part(g->n, round_up(min64(4096, div_up(1 << 20, words)), g->nr), g->nr);
+    g->nb = min64(g->nc, 256);
+    g->mo = g->m;
+    g->acc = g->pack_b = 0;
+    int64_t acc = 0;
+    if (g->scratch && g->chunks == 1)
+        acc = g->mc * g->nb;
+    if (g->scratch && g->chunks > 1) {
+        g->nc = even_part(g->n, min64(g->nc, 1024), g->nr);
+        g->nb = min64(g->nc, 256);
+        g->mo = even_part(g->m, round_up(min64(g->m, (1 << 20) / g->nc + 1), g->mc), g->mc);
+        acc = g->mo * g->nc;
+    }
+    g->pack_b = cpu_round((size_t)(g->mc * words * 4) + 256, 4096) + 128;
+    g->acc = g->pack_b + cpu_round((size_t)(g->nc * words * 4) + 256, 4096) + 128;
+    g->tmp = g->acc + cpu_round((size_t)acc * 4 + 256, 4096) + 128;
+    size_t line = (size_t)(g->nr > g->mr ? g->nr : g->mr) * (size_t)words * 4;
+    g->bytes = g->tmp + cpu_round(2 * STAGE + line + 512, 64);
+}
+
+void cpu_gemm_init(cpu_gemm *g, const cpu_isa *isa, int64_t m, int64_t n, int64_t k, int da, int db, bool scratch)
+{
+    *g = (cpu_gemm){.m = m, .n = n, .k = k, .scratch = scratch};
+    if (da == YK_BF16 && db == YK_BF16 && isa->bf16)
+        g->mode = isa->bf16 == 2 ? CPU_GEMM_TILE : CPU_GEMM_PAIR;
+    choose_tile(g, isa);
+    choose_blocks(g);
+}
+
+/* ---- Packing ---- */
+
+typedef struct packer {
+    const cpu_isa *isa;
+    const cpu_src *s;
+    int64_t w, k0, kc; /* strip width; part of k */
+    bool raw;          /* 16-bit numbers in pairs, else f32 */
+    int64_t words;     /* kc in 32-bit words, rounded up for tiles */
+    char *tmp;
+} packer;
+
+static bool is_direct(const packer *p)
+{
+    return !p->s->fetch && p->s->dtype == (p->raw ? YK_BF16 : YK_F32);
+}
+
+/* n elements along the contiguous direction; a pointer into the source where it can be read as it is */
+static const void *line_of(const packer *p, int64_t line, int64_t from, size_t n, void *out)
+{
+    const cpu_src *s = p->s;
+    if (s->fetch) {
+        s->fetch(s->arg, line, from, n, out, p->raw);
+        return out;
+    }
+    const char *at = (const char *)s->p + (line * s->ld + from) * (s->dtype == YK_F32 ? 4 : 2);
+    if (is_direct(p))
+        return at;
+    p->isa->to_f32(out, at, s->dtype, n);
+    return out;
+}
+
+/* x contiguous: rows of x, a chunk of strips at a time */
+static void pack_rows(const packer *p, int64_t x0, int64_t nx, uint32_t *dst)
+{
+    int64_t chunk = is_direct(p) ? p->w : 1024 / p->w * p->w;
+    size_t step = (size_t)(p->words * p->w);
+    for (int64_t x = 0; x < nx; x += chunk) {
+        size_t n = (size_t)min64(chunk, nx - x);
+        uint32_t *to = dst + x / p->w * (int64_t)step;
+        for (int64_t k = 0; k < p->words; k++, to += p->w) {
+            int64_t at = p->raw ? 2 * k : k;
+            if (at >= p->kc) {
+                for (size_t i = 0; i * (size_t)p->w < n; i++)
+                    memset(to + i * step, 0, (size_t)p->w * 4);
+                continue;
+            }
+            const void *r0 = line_of(p, p->k0 + at, x0 + x, n, p->tmp);
+            if (!p->raw) {
+                p->isa->strips(to, (size_t)p->w, step, r0, n);
+                continue;
+            }
+            const void *r1 = at + 1 < p->kc ? line_of(p, p->k0 + at + 1, x0 + x, n, p->tmp + STAGE) : NULL;
+            p->isa->strip_pairs(to, (size_t)p->w, step, r0, r1, n);
+        }
+    }
+}
+
+/* k contiguous: the lines of a strip, in place or staged; returns where they are and how many bytes they are apart */
+static const char *stage_lines(const packer *p, int64_t x0, int64_t nx, size_t *apart)
+{
+    size_t item = p->raw ? 2 : 4;
+    bool whole = p->words * 4 == p->kc * (int64_t)item;
+    if (is_direct(p) && whole) {
+        *apart = (size_t)p->s->ld * item;
+        return (const char *)p->s->p + (size_t)(x0 * p->s->ld + p->k0) * item;
+    }
+    char *out = p->tmp + 2 * STAGE;
+    *apart = (size_t)p->words * 4;
+    for (int64_t i = 0; i < nx; i++) {
+        char *to = out + (size_t)i * *apart;
+        const void *at = line_of(p, x0 + i, p->k0, (size_t)p->kc, to);
+        if (at != to)
+            memcpy(to, at, (size_t)p->kc * item);
+        memset(to + (size_t)p->kc * item, 0, *apart - (size_t)p->kc * item);
+    }
+    return out;
+}
+
+static void pack_cols(const packer *p, int64_t x0, int64_t nx, uint32_t *dst)
+{
+    for (int64_t x = 0; x < nx; x += p->w, dst += p->words * p->w) {
+        int64_t n = min64(p->w, nx - x);
+        size_t apart;
+        const char *src = stage_lines(p, x0 + x, n, &apart);
+        p->isa->transpose(dst, (size_t)p->w, src, apart, (size_t)n, (size_t)p->words);
+    }
+}
+
+/* An AMX strip of A: 32 rows of 32 k lie together */
+static void pack_tiles(const packer *p, int64_t x0, int64_t nx, uint32_t *dst)
+{
+    int64_t blocks = p->words / 16;
+    for (int64_t x = 0; x < nx; x += TILE_ROWS, dst += p->words * TILE_ROWS) {
+        int64_t n = min64(TILE_ROWS, nx - x);
+        if (p->s->kcontig) {
+            size_t apart;
+            const char *src = stage_lines(p, x0 + x, n, &apart);
+            for (int64_t i = 0; i < n; i++)
+                for (int64_t b = 0; b < blocks; b++)
+                    memcpy(dst + b * 512 + i * 16, src + (size_t)i * apart + (size_t)b * 64, 64);
+            continue;
+        }
+        uint32_t *pairs = (uint32_t *)(void *)(p->tmp + 2 * STAGE);
+        pack_rows(p, x0 + x, n, pairs);
+        for (int64_t b = 0; b < blocks; b++)
+            p->isa->transpose(dst + b * 512, 16, pairs + b * 512, 32 * 4, 16, (size_t)n);
+    }
+}
+
+/* B: panels of full width. A: the last strip is as narrow as its rows, for its own register kernel. */
+static void pack_any(packer *p, bool tiles, bool narrow, int64_t x0, int64_t nx, uint32_t *dst)
+{
+    if (tiles) {
+        pack_tiles(p, x0, nx, dst);
+        return;
+    }
+    void (*pack)(const packer *, int64_t, int64_t, uint32_t *) = p->s->kcontig ? pack_cols : pack_rows;
+    int64_t full = narrow ? nx / p->w * p->w : nx;
+    if (full)
+        pack(p, x0, full, dst);
+    if (full < nx) {
+        packer last = *p;
+        last.w = nx - full;
+        pack(&last, x0 + full, nx - full, dst + full * p->words);
+    }
+}
+
+/* ---- The loops ---- */
+
+typedef struct run {
+    const cpu_gemm *g;
+    const cpu_isa *isa;
+    const cpu_src *a, *b;
+    const cpu_sink *s;
+    char *mine;
+    int64_t words;
+    bool direct; /* B is read where it lies: few rows, no packing worth its while */
+} run;
+
+static void block_kernel(const run *r, const uint32_t *a, int64_t mb, const uint32_t *b, size_t bs, int64_t nb, float *c,
+                         int64_t ldc, int add)
+{
+    const cpu_gemm *g = r->g;
+    if (g->mode == CPU_GEMM_TILE) {
+        r->isa->tile((size_t)r->words / 16, a, b, c, (size_t)ldc, (size_t)mb, (size_t)nb, add);
+        return;
+    }
+    const cpu_gemm_kernel(*k)[3] = g->mode == CPU_GEMM_PAIR ? r->isa->pair : r->isa->f32;
+    k[mb][g->nr / r->isa->vw]((size_t)r->words, a, b, bs, c, (size_t)ldc, (size_t)nb, add);
+}
+
+/* C[mb, nb] of packed strips and panels */
+static void macro_kernel(const run *r, int64_t mb, int64_t j0, int64_t nb, int64_t k0, const uint32_t *pb, float *c,
+                         int64_t ldc, int add)
+{
+    const cpu_gemm *g = r->g;
+    const uint32_t *pa = (const uint32_t *)(const void *)r->mine;
+    for (int64_t j = 0; j < nb; j += g->nr) {
+        int64_t n = min64(g->nr, nb - j);
+        const uint32_t *b = pb + j * r->words;
+        size_t bs = (size_t)g->nr;
+        if (r->direct && n == g->nr) {
+            b = (const uint32_t *)r->b->p + k0 * r->b->ld + j0 + j;
+            bs = (size_t)r->b->ld;
+        }
+        for (int64_t i = 0; i < mb; i += g->mr)
+            block_kernel(r, pa + i * r->words, min64(g->mr, mb - i), b, bs, n, c + i * ldc + j, ldc, add);
+    }
+}
+
+typedef struct span {
+    int64_t i0, ni, j0, nj; /* macro block of C */
+} span;
+
+static void rows_of_block(run *r, const span *t, int64_t k0, int64_t kc, bool first, bool last)
+{
+    const cpu_gemm *g = r->g;
+    const cpu_sink *s = r->s;
+    packer p = {r->isa, r->a, g->mr, k0, kc, g->mode != CPU_GEMM_F32, r->words, r->mine + g->tmp};
+    float *acc = (float *)(void *)(r->mine + g->acc);
+    const uint32_t *pb = (const uint32_t *)(const void *)(r->mine + g->pack_b);
+    for (int64_t i = 0; i < t->ni; i += g->mc) {
+        int64_t mb = min64(g->mc, t->ni - i);
+        pack_any(&p, g->mode == CPU_GEMM_TILE, true, t->i0 + i, mb, (uint32_t *)(void *)r->mine);
+        for (int64_t j = 0; j < t->nj; j += g->nb) {
+            int64_t nb = min64(g->nb, t->nj - j), ldc = s->ld;
+            float *c = s->f32 + (t->i0 + i) * s->ld + t->j0 + j;
+            if (g->scratch) {
+                ldc = g->chunks == 1 ? g->nb : g->nc;
+                c = g->chunks == 1 ? acc : acc + i * ldc + j;
+            }
+            macro_kernel(r, mb, t->j0 + j, nb, k0, pb + j * r->words, c, ldc, !first || (s->add && !g->scratch));
+            if (last && s->done)
+                s->done(s->arg, t->i0 + i, mb, t->j0 + j, nb, c, ldc);
+        }
+    }
+}
+
+static void pack_panel(run *r, const span *t, int64_t k0, int64_t kc)
+{
+    const cpu_gemm *g = r->g;
+    uint32_t *pb = (uint32_t *)(void *)(r->mine + g->pack_b);
+    packer p = {r->isa, r->b, g->nr, k0, kc, g->mode != CPU_GEMM_F32, r->words, r->mine + g->tmp};
+    int64_t skip = r->direct ? t->nj / g->nr * g->nr : 0;
+    if (skip < t->nj)
+        pack_any(&p, false, false, t->j0 + skip, t->nj - skip, pb + skip * r->words);
+}
+
+void cpu_gemm_run(const cpu_gemm *g, const cpu_isa *isa, void *mine, const cpu_src *a, const cpu_src *b, int64_t i0,
+                  int64_t i1, int64_t j0, int64_t j1, const cpu_sink *s)
+{
+    run r = {g, isa, a, b, s, mine, 0, false};
+    r.direct = g->mode == CPU_GEMM_F32 && i1 - i0 <= 2 * g->mr && !b->fetch && !b->kcontig && b->dtype == YK_F32;
+    if (g->mode == CPU_GEMM_TILE)
+        isa->tile_begin();
+    for (int64_t j = j0; j < j1; j += g->nc)
+        for (int64_t i = i0; i < i1; i += g->mo) {
+            span t = {i, min64(g->mo, i1 - i), j, min64(g->nc, j1 - j)};
+            for (int64_t k = 0; k < g->k; k += g->kc) {
+                int64_t kc = min64(g->kc, g->k - k);
+                r.words = g->mode == CPU_GEMM_F32 ? kc : g->mode == CPU_GEMM_PAIR ? (kc + 1) / 2 : round_up(kc, 32) / 2;
+                pack_panel(&r, &t, k, kc);
+                rows_of_block(&r, &t, k, kc, k == 0, k + kc >= g->k);
+            }
+        }
+    if (g->mode == CPU_GEMM_TILE)
+        isa->tile_end();
+}
+
+/* ---- Sharing out ---- */
+
+void cpu_gemm_grid(const cpu_gemm *g, int64_t batch, int nt, int *gm, int *gn)
+{
+    *gm = *gn = 1;
+    if (nt <= 1 || batch >= 4 * (int64_t)nt || batch % nt == 0)
+        return;
+    int64_t strips = div_up(g->m, g->mr), panels = div_up(g->n, g->nr), best = INT64_MAX;
+    for (int d = 1; d <= nt; d++) {
+        int64_t m = div_up(strips, d) * g->mr, n = div_up(panels, nt / d) * g->nr;
+        int64_t cost = m * n * 64 + (m + n) * 64; /* the largest rectangle, then what it packs */
+        if (cost < best) {
+            best = cost;
+            *gm = d;
+            *gn = nt / d;
+        }
+    }
+}
+
+void cpu_gemm_part(const cpu_gemm *g, int gm, int gn, int r, int64_t *i0, int64_t *i1, int64_t *j0, int64_t *j1)
+{
+    int64_t strips = div_up(g->m, g->mr), panels = div_up(g->n, g->nr);
+    cpu_part(strips, r / gn, gm, i0, i1);
+    cpu_part(panels, r % gn, gn, j0, j1);
+    *i0 *= g->mr;
+    *i1 = min64(*i1 * g->mr, g->m);
+    *j0 *= g->nr;
+    *j1 = min64(*j1 * g->nr, g->n);
+}

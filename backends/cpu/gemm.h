@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Blocked matrix products: C[M,N] (+)= A[M,K] B[K,N] with f32 accumulation. A worker computes any rectangle of C by
+ * itself; K is cut by its length alone, so an element's bits do not depend on the rectangle it is computed in.
+ */
+#ifndef CPU_GEMM_H
+#define CPU_GEMM_H
+
+#include "cpu.h"
+
+/*
+ * A virtual matrix with rows k and columns x (x is m for A, n for B). Plain: element (x,k) at p[k*ld + x], or, if
+ * kcontig, p[x*ld + k]. With fetch: n consecutive elements along the contiguous direction from `from` in line `line`
+ * (line is k, or x if kcontig), written as f32 or, for raw, as the stored 16-bit numbers.
+ */
+typedef struct cpu_src {
+    const void *p;
+    int64_t ld;
+    uint8_t dtype, kcontig;
+    void (*fetch)(const void *arg, int64_t line, int64_t from, size_t n, void *out, bool raw);
+    const void *arg;
+} cpu_src;
+
+typedef enum cpu_gemm_mode { CPU_GEMM_F32, CPU_GEMM_PAIR, CPU_GEMM_TILE } cpu_gemm_mode;
+
+/* Shape and blocking, chosen once. */
+typedef struct cpu_gemm {
+    int64_t m, n, k;
+    cpu_gemm_mode mode;
+    int mr, nr;          /* rows of a strip, columns of a panel */
+    int64_t kc, chunks;  /* elements of k at a time, and how many times */
+    int64_t mc, nc, mo, nb;
+    bool scratch;        /* sums are kept in scratch, not in C */
+    size_t pack_a, pack_b, acc, tmp; /* offsets in the worker's scratch: a at 0, then b, acc, tmp */
+    size_t bytes;
+} cpu_gemm;
+
+/* Where a rectangle goes. f32: straight into C (unless `scratch`). done (may be NULL without scratch) gets each
+ * finished block: acc is its first element, at row i, column j of C. */
+typedef struct cpu_sink {
+    float *f32;
+    int64_t ld;
+    bool add;
+    void (*done)(void *arg, int64_t i, int64_t ni, int64_t j, int64_t nj, float *acc, int64_t ld);
+    void *arg;
+} cpu_sink;
+
+void cpu_gemm_init(cpu_gemm *g, const cpu_isa *isa, int64_t m, int64_t n, int64_t k, int da, int db, bool scratch);
+void cpu_gemm_run(const cpu_gemm *g, const cpu_isa *isa, void *mine, const cpu_src *a, const cpu_src *b,
+                  int64_t i0, int64_t i1, int64_t j0, int64_t j1, const cpu_sink *s);
+/* How nt workers share `batch` products: a grid of gm x gn rectangles each. */
+void cpu_gemm_grid(const cpu_gemm *g, int64_t batch, int nt, int *gm, int *gn);
+/* Rectangle r of the grid. */
+void cpu_gemm_part(const cpu_gemm *g, int gm, int gn, int r, int64_t *i0, int64_t *i1, int64_t *j0, int64_t *j1);
+
+#endif

@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The kernels for AVX2 with FMA and F16C: eight lanes. */
+#include "cpu.h"
+
+#if defined __x86_64__
+#pragma GCC target("avx2,fma,f16c")
+#define CPU_VW 8
+#include "vec.h"
+#include "vmath.h"
+#include "kern_pack.h"
+#include "kern_map.h"
+#include "kern_rows.h"
+#define G_NAME(x) f32_##x
+#define G_PAIR float
+#define G_BCAST(p) v_set1(*(p))
+#define G_MAC(a, b, c) v_fma(a, b, c)
+#define G_TABLE static const cpu_gemm_kernel f32_kernels
+#include "kern_gemm.h"
+#include "kern_isa.h"
+
+const cpu_isa cpu_isa_avx2 = {.name = "avx2", CPU_ISA_COMMON};
+#endif

@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The kernels for AVX-512 (F, BW, DQ, VL): sixteen lanes; and the two sets that differ from it in bf16 products. */
+#include "cpu.h"
+
+#if defined __x86_64__
+#pragma GCC target("avx512f,avx512bw,avx512dq,avx512vl,avx2,fma,f16c")
+#define CPU_VW 16
+#include "isa_bf16.h"
+#include "vec.h"
+#include "vmath.h"
+#include "kern_pack.h"
+#include "kern_map.h"
+#include "kern_rows.h"
+#define G_NAME(x) f32_##x
+#define G_PAIR float
+#define G_BCAST(p) v_set1(*(p))
+#define G_MAC(a, b, c) v_fma(a, b, c)
+#define G_TABLE static const cpu_gemm_kernel f32_kernels
+#include "kern_gemm.h"
+#include "kern_isa.h"
+
+const cpu_isa cpu_isa_avx512 = {.name = "avx512", CPU_ISA_COMMON};
+const cpu_isa cpu_isa_avx512bf16 = {.name = "avx512bf16", CPU_ISA_COMMON, .bf16 = 1, .pair = cpu_bf16_kernels};
+const cpu_isa cpu_isa_amx = {.name = "amx", CPU_ISA_COMMON, .bf16 = 2, .tile = cpu_amx_tile,
+                             .tile_begin = cpu_amx_begin, .tile_end = cpu_amx_end};
+#endif

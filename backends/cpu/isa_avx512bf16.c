@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Register kernels on pairs of bf16: vdpbf16ps. */
+#include "isa_bf16.h"
+
+#if defined __x86_64__
+#pragma GCC target("avx512f,avx512bw,avx512dq,avx512vl,avx512bf16,avx2,fma,f16c")
+#define CPU_VW 16
+#include "vec.h"
+#define G_NAME(x) pair_##x
+#define G_PAIR int32_t
+#define G_BCAST(p) ((vf)_mm512_set1_epi32(*(p)))
+#define G_MAC(a, b, c) ((vf)_mm512_dpbf16_ps((__m512)(c), (__m512bh)(a), (__m512bh)(b)))
+
+#define G_TABLE const cpu_gemm_kernel cpu_bf16_kernels
+#include "kern_gemm.h"
+#endif

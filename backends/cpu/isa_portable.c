@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The kernels for any machine: four lanes, which compilers have for SSE2, NEON and the RISC-V vector set. */
+#include "cpu.h"
+
+#define CPU_VW 4
+#include "vec.h"
+#include "vmath.h"
+#include "kern_pack.h"
+#include "kern_map.h"
+#include "kern_rows.h"
+#define G_NAME(x) f32_##x
+#define G_PAIR float
+#define G_BCAST(p) v_set1(*(p))
+#define G_MAC(a, b, c) v_fma(a, b, c)
+#define G_TABLE static const cpu_gemm_kernel f32_kernels
+#include "kern_gemm.h"
+#include "kern_isa.h"
+
+const cpu_isa cpu_isa_portable = {.name = "portable", CPU_ISA_COMMON};

@@ -1,0 +1,97 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Register-blocked inner kernels: C[mr, nb] (+)= A * B, with A packed k-major in strips of mr rows and B packed k-major
+ * in panels of nv vectors. One function for each number of rows, so that no row of a strip is computed in vain.
+ * bf16 (avx512bf16): the same with k in pairs, a pair in 32 bits. Included after vec.h.
+ */
+
+#define R1(X) X(0)
+#define R2(X) R1(X) X(1)
+#define R3(X) R2(X) X(2)
+#define R4(X) R3(X) X(3)
+#define R5(X) R4(X) X(4)
+#define R6(X) R5(X) X(5)
+#define R7(X) R6(X) X(6)
+#define R8(X) R7(X) X(7)
+#define R9(X) R8(X) X(8)
+#define R10(X) R9(X) X(9)
+#define R11(X) R10(X) X(10)
+#define R12(X) R11(X) X(11)
+#define R13(X) R12(X) X(12)
+#define R14(X) R13(X) X(13)
+
+#define G_DECL1(i) vf c##i##0 = {0};
+#define G_DECL2(i) vf c##i##0 = {0}, c##i##1 = {0};
+#define G_STEP1(i)                                                                                                     \
+    {                                                                                                                  \
+        c##i##0 = G_MAC(G_BCAST(a + i), b0, c##i##0);                                                                  \
+    }
+#define G_STEP2(i)                                                                                                     \
+    {                                                                                                                  \
+        vf t = G_BCAST(a + i);                                                                                         \
+        c##i##0 = G_MAC(t, b0, c##i##0);                                                                               \
+        c##i##1 = G_MAC(t, b1, c##i##1);                                                                               \
+    }
+#define G_PUT1(i) v_store(t##0 + (i)*CPU_VW, c##i##0);
+#define G_PUT2(i)                                                                                                      \
+    v_store(t##0 + (i)*2 * CPU_VW, c##i##0);                                                                           \
+    v_store(t##0 + (i)*2 * CPU_VW + CPU_VW, c##i##1);
+#define G_ADD1(i) v_store(c + (i)*ldc, v_load(c + (i)*ldc) + c##i##0);
+#define G_ADD2(i)                                                                                                      \
+    v_store(c + (i)*ldc, v_load(c + (i)*ldc) + c##i##0);                                                               \
+    v_store(c + (i)*ldc + CPU_VW, v_load(c + (i)*ldc + CPU_VW) + c##i##1);
+#define G_SET1(i) v_store(c + (i)*ldc, c##i##0);
+#define G_SET2(i)                                                                                                      \
+    v_store(c + (i)*ldc, c##i##0);                                                                                     \
+    v_store(c + (i)*ldc + CPU_VW, c##i##1);
+
+/* the last, partial panel: through a full tile on the stack */
+static __attribute__((noinline)) void G_NAME(edge)(const float *t, int mr, size_t w, float *c, size_t ldc, size_t nb,
+                                                    int add)
+{
+    for (int i = 0; i < mr; i++)
+        for (size_t j = 0; j < nb; j++)
+            c[i * ldc + j] = add ? c[i * ldc + j] + t[i * w + j] : t[i * w + j];
+}
+
+#define G_KERNEL(mr, nv)                                                                                               \
+    static void G_NAME(k##mr##_##nv)(size_t kc, const void *av, const void *bv, size_t bs, float *c, size_t ldc,       \
+                                     size_t nb, int add)                                                               \
+    {                                                                                                                  \
+        const G_PAIR *a = av, *b = bv;                                                                                 \
+        R##mr(G_DECL##nv) for (size_t k = 0; k < kc; k++, a += mr, b += bs)                                            \
+        {                                                                                                              \
+            vf b0 = v_load(b);                                                                                         \
+            vf b1 = nv == 2 ? v_load(b + (nv - 1) * CPU_VW) : b0;                                                      \
+            (void)b1;                                                                                                  \
+            R##mr(G_STEP##nv)                                                                                          \
+        }                                                                                                              \
+        if (nb < nv * CPU_VW) {                                                                                        \
+            float t0[mr * nv * CPU_VW];                                                                                \
+            R##mr(G_PUT##nv) G_NAME(edge)(t0, mr, nv * CPU_VW, c, ldc, nb, add);                                       \
+        } else if (add) {                                                                                              \
+            R##mr(G_ADD##nv)                                                                                           \
+        } else {                                                                                                       \
+            R##mr(G_SET##nv)                                                                                           \
+        }                                                                                                              \
+    }
+#define G_BOTH(mr) G_KERNEL(mr, 1) G_KERNEL(mr, 2)
+#define G_ROW(mr) [mr] = {NULL, G_NAME(k##mr##_1), G_NAME(k##mr##_2)},
+
+G_BOTH(1) G_BOTH(2) G_BOTH(3) G_BOTH(4) G_BOTH(5) G_BOTH(6)
+#if CPU_VW == 16
+G_BOTH(7) G_BOTH(8) G_BOTH(9) G_BOTH(10) G_BOTH(11) G_BOTH(12) G_BOTH(13) G_BOTH(14)
+#endif
+
+G_TABLE[15][3] = {
+    G_ROW(1) G_ROW(2) G_ROW(3) G_ROW(4) G_ROW(5) G_ROW(6)
+#if CPU_VW == 16
+    G_ROW(7) G_ROW(8) G_ROW(9) G_ROW(10) G_ROW(11) G_ROW(12) G_ROW(13) G_ROW(14)
+#endif
+};
+
+#undef G_NAME
+#undef G_TABLE
+#undef G_MAC
+#undef G_BCAST
+#undef G_PAIR

@@ -1,0 +1,140 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The operations of the map interpreter on blocks of 32-bit elements. Included after vec.h and vmath.h. */
+
+#define MAP_LOOP(T, EXPR)                                                                                              \
+    size_t i = 0;                                                                                                      \
+    (void)a, (void)b, (void)c;                                                                                         \
+    for (; i + CPU_VW <= n; i += CPU_VW) {                                                                             \
+        T x = (T)v_load(a + i), y = (T)v_load(b + i), z = (T)v_load(c + i);                                            \
+        (void)x, (void)y, (void)z;                                                                                     \
+        v_store(d + i, (vf)(EXPR));                                                                                    \
+    }                                                                                                                  \
+    if (i < n) {                                                                                                       \
+        T x = (T)v_load_n(a + i, n - i), y = (T)v_load_n(b + i, n - i), z = (T)v_load_n(c + i, n - i);                 \
+        (void)x, (void)y, (void)z;                                                                                     \
+        v_store_n(d + i, (vf)(EXPR), n - i);                                                                           \
+    }
+/* operands that an operation does not use are passed as its first one, so loads of them cost nothing */
+#define MAP_OP(name, T, EXPR)                                                                                          \
+    static void map_##name(void *dv, const void *av, const void *bv, const void *cv, size_t n)                        \
+    {                                                                                                                  \
+        float *d = dv;                                                                                                 \
+        const float *a = av, *b = bv, *c = cv;                                                                         \
+        MAP_LOOP(T, EXPR)                                                                                              \
+    }
+
+V_INLINE vi map_bool(vi m)
+{
+    return m & 1;
+}
+
+V_INLINE vf map_gelu_tanh(vf x)
+{
+    vf u = v_set1(0.7978845608028654f) * v_fma(x * x * x, v_set1(0.044715f), x);
+    /* x/2 (1 + tanh u) = x * sigmoid(2u) */
+    return x * v_sigmoid(u + u);
+}
+
+V_INLINE vf map_gelu_tanh_grad(vf x)
+{
+    vf u = v_set1(0.7978845608028654f) * v_fma(x * x * x, v_set1(0.044715f), x);
+    vf s = v_sigmoid(u + u);
+    vf du = v_set1(0.7978845608028654f) * v_fma(x * x, v_set1(0.134145f), v_set1(1.0f));
+    return s + x * v_set1(2.0f) * s * (v_set1(1.0f) - s) * du;
+}
+
+V_INLINE vf map_cdf(vf x)
+{
+    return v_set1(0.5f) * (v_set1(1.0f) + v_erf(x * v_set1(0.70710678118654752f)));
+}
+
+V_INLINE vf map_gelu_grad(vf x)
+{
+    vf pdf = v_set1(0.3989422804014327f) * v_exp(x * x * v_set1(-0.5f));
+    return v_fma(x, pdf, map_cdf(x));
+}
+
+V_INLINE vi map_idiv(vi a, vi b)
+{
+    vi q;
+    for (int i = 0; i < CPU_VW; i++)
+        q[i] = b[i] == 0 ? 0 : b[i] == -1 ? (int32_t)(0u - (uint32_t)a[i]) : a[i] / b[i];
+    return q;
+}
+
+/* truncates, clamped to the range of i32 */
+V_INLINE vi map_f2i(vf x)
+{
+    vi y = v_ftoi(x);
+    return v_seli(x >= v_set1(2147483648.0f), v_seti(INT32_MAX), y);
+}
+
+V_INLINE vf map_round_bf16(vf x)
+{
+    return v_from_bf16(v_to_bf16(x));
+}
+
+#define MAP_ONE v_set1(1.0f)
+MAP_OP(neg, vf, (vi)x ^ (int32_t)0x80000000)
+MAP_OP(abs, vf, v_abs(x))
+MAP_OP(exp, vf, v_exp(x))
+MAP_OP(log, vf, v_log(x))
+MAP_OP(sqrt, vf, v_sqrt(x))
+MAP_OP(rsqrt, vf, MAP_ONE / v_sqrt(x))
+MAP_OP(recip, vf, MAP_ONE / x)
+MAP_OP(tanh, vf, v_tanh(x))
+MAP_OP(erf, vf, v_erf(x))
+MAP_OP(add, vf, x + y)
+MAP_OP(sub, vf, x - y)
+MAP_OP(mul, vf, x *y)
+MAP_OP(div, vf, x / y)
+MAP_OP(max, vf, v_max(x, y))
+MAP_OP(min, vf, v_min(x, y))
+MAP_OP(lt, vf, map_bool(x < y))
+MAP_OP(eq, vf, map_bool(x == y))
+MAP_OP(select, vi, v_seli(x != 0, y, z))
+MAP_OP(ineg, vu, -x)
+MAP_OP(iabs, vi, v_seli(x < 0, (vi)(-(vu)x), x))
+MAP_OP(iadd, vu, x + y)
+MAP_OP(isub, vu, x - y)
+MAP_OP(imul, vu, x *y)
+MAP_OP(idiv_op, vi, map_idiv(x, y))
+MAP_OP(imax, vi, v_seli(x > y, x, y))
+MAP_OP(imin, vi, v_seli(x < y, x, y))
+MAP_OP(ilt, vi, map_bool(x < y))
+MAP_OP(ieq, vi, map_bool(x == y))
+MAP_OP(f2i_op, vf, map_f2i(x))
+MAP_OP(i2f, vi, v_itof(x))
+MAP_OP(f2b, vf, map_bool(x != v_set1(0.0f)))
+MAP_OP(i2b, vi, map_bool(x != 0))
+MAP_OP(i2u8, vi, x & 255)
+MAP_OP(round_bf16_op, vf, map_round_bf16(x))
+MAP_OP(round_f16, vf, v_from_f16(v_to_f16(x)))
+MAP_OP(move, vi, x)
+MAP_OP(relu, vf, v_max(x, v_set1(0.0f)))
+MAP_OP(relu_bwd, vf, v_sel(x > v_set1(0.0f), y, v_set1(0.0f)))
+MAP_OP(gelu, vf, x *map_cdf(x))
+MAP_OP(gelu_bwd, vf, map_gelu_grad(x) * y)
+MAP_OP(gelu_tanh_op, vf, map_gelu_tanh(x))
+MAP_OP(gelu_tanh_bwd, vf, map_gelu_tanh_grad(x) * y)
+MAP_OP(silu, vf, x *v_sigmoid(x))
+MAP_OP(silu_bwd, vf, y *v_sigmoid(x) * v_fma(x, MAP_ONE - v_sigmoid(x), MAP_ONE))
+MAP_OP(sigmoid, vf, v_sigmoid(x))
+MAP_OP(sigmoid_bwd, vf, y *x *(MAP_ONE - x))
+MAP_OP(tanh_bwd, vf, y *(MAP_ONE - x * x))
+
+static const cpu_map_kernel map_kernels[CPU_M_COUNT] = {
+    [CPU_M_NEG] = map_neg, [CPU_M_ABS] = map_abs, [CPU_M_EXP] = map_exp, [CPU_M_LOG] = map_log,
+    [CPU_M_SQRT] = map_sqrt, [CPU_M_RSQRT] = map_rsqrt, [CPU_M_RECIP] = map_recip, [CPU_M_TANH] = map_tanh,
+    [CPU_M_ERF] = map_erf, [CPU_M_ADD] = map_add, [CPU_M_SUB] = map_sub, [CPU_M_MUL] = map_mul,
+    [CPU_M_DIV] = map_div, [CPU_M_MAX] = map_max, [CPU_M_MIN] = map_min, [CPU_M_LT] = map_lt, [CPU_M_EQ] = map_eq,
+    [CPU_M_SELECT] = map_select, [CPU_M_INEG] = map_ineg, [CPU_M_IABS] = map_iabs, [CPU_M_IADD] = map_iadd,
+    [CPU_M_ISUB] = map_isub, [CPU_M_IMUL] = map_imul, [CPU_M_IDIV] = map_idiv_op, [CPU_M_IMAX] = map_imax,
+    [CPU_M_IMIN] = map_imin, [CPU_M_ILT] = map_ilt, [CPU_M_IEQ] = map_ieq, [CPU_M_F2I] = map_f2i_op,
+    [CPU_M_I2F] = map_i2f, [CPU_M_F2B] = map_f2b, [CPU_M_I2B] = map_i2b, [CPU_M_I2U8] = map_i2u8,
+    [CPU_M_ROUND_BF16] = map_round_bf16_op, [CPU_M_ROUND_F16] = map_round_f16, [CPU_M_MOVE] = map_move,
+    [CPU_M_RELU] = map_relu, [CPU_M_RELU_BWD] = map_relu_bwd, [CPU_M_GELU] = map_gelu,
+    [CPU_M_GELU_BWD] = map_gelu_bwd, [CPU_M_GELU_TANH] = map_gelu_tanh_op,
+    [CPU_M_GELU_TANH_BWD] = map_gelu_tanh_bwd, [CPU_M_SILU] = map_silu, [CPU_M_SILU_BWD] = map_silu_bwd,
+    [CPU_M_SIGMOID] = map_sigmoid, [CPU_M_SIGMOID_BWD] = map_sigmoid_bwd, [CPU_M_TANH_BWD] = map_tanh_bwd,
+};

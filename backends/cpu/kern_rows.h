@@ -1,0 +1,309 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Kernels on one row of f32: sums, softmax, normalisation, optimizer steps. Included after vec.h and vmath.h. */
+
+/* for every vector of x[0..n): BODY sees `i` and `l` lanes; the tail's missing lanes are 0 */
+#define ROW_LOOP(n, FULL, TAIL)                                                                                        \
+    size_t i = 0;                                                                                                      \
+    for (; i + CPU_VW <= (n); i += CPU_VW) {                                                                           \
+        FULL                                                                                                           \
+    }                                                                                                                  \
+    if (i < (n)) {                                                                                                     \
+        size_t l = (n) - i;                                                                                            \
+        TAIL                                                                                                           \
+    }
+
+static float row_sum(const float *x, size_t n)
+{
+    vf s0 = {0}, s1 = {0}, s2 = {0}, s3 = {0};
+    size_t i = 0;
+    for (; i + 4 * CPU_VW <= n; i += 4 * CPU_VW) {
+        s0 += v_load(x + i);
+        s1 += v_load(x + i + CPU_VW);
+        s2 += v_load(x + i + 2 * CPU_VW);
+        s3 += v_load(x + i + 3 * CPU_VW);
+    }
+    for (; i + CPU_VW <= n; i += CPU_VW)
+        s0 += v_load(x + i);
+    if (i < n)
+        s1 += v_load_n(x + i, n - i);
+    return v_sum((s0 + s1) + (s2 + s3));
+}
+
+static float row_max(const float *x, size_t n)
+{
+    vf m = v_set1(x[0]);
+    size_t i = 0;
+    for (; i + CPU_VW <= n; i += CPU_VW)
+        m = v_max(m, v_load(x + i));
+    float r = v_hmax(m);
+    for (; i < n; i++)
+        r = x[i] > r || x[i] != x[i] ? x[i] : r;
+    return r;
+}
+
+static void row_add(float *d, const float *x, size_t n)
+{
+    ROW_LOOP(n, v_store(d + i, v_load(d + i) + v_load(x + i));
+             , v_store_n(d + i, v_load_n(d + i, l) + v_load_n(x + i, l), l);)
+}
+
+static void row_vmax(float *d, const float *x, size_t n)
+{
+    ROW_LOOP(n, v_store(d + i, v_max(v_load(d + i), v_load(x + i)));
+             , v_store_n(d + i, v_max(v_load_n(d + i, l), v_load_n(x + i, l)), l);)
+}
+
+static void row_axpy(float *d, const float *x, float a, size_t n)
+{
+    vf va = v_set1(a);
+    ROW_LOOP(n, v_store(d + i, v_fma(va, v_load(x + i), v_load(d + i)));
+             , v_store_n(d + i, v_fma(va, v_load_n(x + i, l), v_load_n(d + i, l)), l);)
+}
+
+static void row_scale(float *d, const float *x, float a, size_t n)
+{
+    vf va = v_set1(a);
+    ROW_LOOP(n, v_store(d + i, va * v_load(x + i));, v_store_n(d + i, va * v_load_n(x + i, l), l);)
+}
+
+static float row_dot(const float *a, const float *b, size_t n)
+{
+    vf s = {0}, t = {0};
+    size_t i = 0;
+    for (; i + 2 * CPU_VW <= n; i += 2 * CPU_VW) {
+        s = v_fma(v_load(a + i), v_load(b + i), s);
+        t = v_fma(v_load(a + i + CPU_VW), v_load(b + i + CPU_VW), t);
+    }
+    for (; i < n; i += CPU_VW) {
+        size_t l = n - i;
+        s = l < CPU_VW ? v_fma(v_load_n(a + i, l), v_load_n(b + i, l), s) : v_fma(v_load(a + i), v_load(b + i), s);
+    }
+    return v_sum(s + t);
+}
+
+static float row_exp_sum(float *y, const float *x, float m, size_t n)
+{
+    vf s = {0}, vm = v_set1(m);
+    ROW_LOOP(
+        n, vf e = v_exp(v_load(x + i) - vm); s += e; if (y) v_store(y + i, e);
+        , vf e = v_exp(v_load_n(x + i, l) - vm); float t[CPU_VW]; v_store(t, e); if (y) v_store_n(y + i, e, l);
+        s += v_load_n(t, l);)
+    return v_sum(s);
+}
+
+static void row_moments(const float *x, float shift, size_t n, float *s1, float *s2)
+{
+    vf a = {0}, b = {0}, vs = v_set1(shift);
+    ROW_LOOP(
+        n, vf t = v_load(x + i) - vs; a += t; b = v_fma(t, t, b);
+        , float f[CPU_VW]; v_store(f, v_load_n(x + i, l) - vs); vf t = v_load_n(f, l); a += t; b = v_fma(t, t, b);)
+    *s1 = v_sum(a);
+    *s2 = v_sum(b);
+}
+
+static void row_norm(float *y, const float *x, float mean, float rstd, const float *g, const float *b, size_t n)
+{
+    vf m = v_set1(mean), r = v_set1(rstd), one = v_set1(1.0f), zero = {0};
+    ROW_LOOP(n,
+             v_store(y + i, v_fma((v_load(x + i) - m) * r, g ? v_load(g + i) : one, b ? v_load(b + i) : zero));
+             , v_store_n(y + i,
+                         v_fma((v_load_n(x + i, l) - m) * r, g ? v_load_n(g + i, l) : one, b ? v_load_n(b + i, l) : zero),
+                         l);)
+}
+
+/* With xhat = (x - mean) rstd and d = gy*g: s1 = sum d, s2 = sum d*xhat. */
+static void row_norm_sums(const float *gy, const float *x, const float *g, float mean, float rstd, size_t n, float *s1,
+                          float *s2)
+{
+    vf a = {0}, b = {0}, m = v_set1(mean), r = v_set1(rstd);
+    ROW_LOOP(
+        n, vf d = v_load(gy + i); if (g) d *= v_load(g + i); a += d; b = v_fma(d, (v_load(x + i) - m) * r, b);
+        , vf d = v_load_n(gy + i, l); if (g) d *= v_load_n(g + i, l); a += d;
+        b = v_fma(d, (v_load_n(x + i, l) - m) * r, b);)
+    *s1 = v_sum(a);
+    *s2 = v_sum(b);
+}
+
+/* gx = rstd (d - m1 - xhat m2), m1, m2 the means of d and d*xhat; gg += gy*xhat, gb += gy (may be NULL) */
+static void row_norm_bwd(float *gx, const float *gy, const float *x, const float *g, float mean, float rstd, float m1,
+                         float m2, float *gg, float *gb, size_t n)
+{
+    vf m = v_set1(mean), r = v_set1(rstd), a = v_set1(m1), b = v_set1(m2);
+    for (size_t i = 0; i < n; i += CPU_VW) {
+        size_t l = n - i < CPU_VW ? n - i : CPU_VW;
+        bool full = l == CPU_VW;
+        vf y = full ? v_load(gy + i) : v_load_n(gy + i, l), d = y;
+        vf h = ((full ? v_load(x + i) : v_load_n(x + i, l)) - m) * r;
+        if (g)
+            d *= full ? v_load(g + i) : v_load_n(g + i, l);
+        vf o = r * (d - a - h * b);
+        if (full) {
+            v_store(gx + i, o);
+            if (gg) {
+                v_store(gg + i, v_fma(y, h, v_load(gg + i)));
+                v_store(gb + i, v_load(gb + i) + y);
+            }
+            continue;
+        }
+        v_store_n(gx + i, o, l);
+        if (gg) {
+            v_store_n(gg + i, v_fma(y, h, v_load_n(gg + i, l)), l);
+            v_store_n(gb + i, v_load_n(gb + i, l) + y, l);
+        }
+    }
+}
+
+/* softmax: gx = y (gy - s), s = sum gy*y; log softmax: gx = gy - e^y s, s = sum gy */
+static void row_softmax_bwd(float *gx, const float *gy, const float *y, float s, int log, size_t n)
+{
+    vf vs = v_set1(s);
+    for (size_t i = 0; i < n; i += CPU_VW) {
+        size_t l = n - i;
+        vf a = l < CPU_VW ? v_load_n(gy + i, l) : v_load(gy + i), b = l < CPU_VW ? v_load_n(y + i, l) : v_load(y + i);
+        vf o = log ? a - v_exp(b) * vs : b * (a - vs);
+        if (l < CPU_VW)
+            v_store_n(gx + i, o, l);
+        else
+            v_store(gx + i, o);
+    }
+}
+
+V_INLINE vf row_grad(const struct cpu_adam *h, vf g)
+{
+    g *= v_set1(h->scale);
+    if (h->clip < INFINITY)
+        g = v_max(v_min(g, v_set1(h->clip)), v_set1(-h->clip));
+    return h->flags & YK_OPT_MAXIMIZE ? -g : g;
+}
+
+V_INLINE void row_adam_vec(const struct cpu_adam *h, vf g, vf *p, vf *m, vf *v, vf *vmax)
+{
+    g = row_grad(h, g);
+    if (h->flags & YK_OPT_DECOUPLED)
+        *p *= v_set1(1.0f - h->lr * h->decay);
+    else
+        g = v_fma(v_set1(h->decay), *p, g);
+    *m = v_set1(h->b1) * *m + v_set1(1.0f - h->b1) * g;
+    *v = v_set1(h->b2) * *v + v_set1(1.0f - h->b2) * (g * g);
+    vf u = *v;
+    if (h->flags & YK_OPT_AMSGRAD)
+        u = *vmax = v_max(*vmax, u);
+    *p -= v_set1(h->lr / h->c1) * (*m / (v_sqrt(u) / v_set1(h->sqrt_c2) + v_set1(h->eps)));
+}
+
+static void row_adam(const struct cpu_adam *hp, const float *g, float *p, float *m, float *v, float *vmax, size_t n)
+{
+    const struct cpu_adam h = *hp;
+    vf a, b, c, x = {0};
+    ROW_LOOP(
+        n, a = v_load(p + i); b = v_load(m + i); c = v_load(v + i); if (vmax) x = v_load(vmax + i);
+        row_adam_vec(&h, v_load(g + i), &a, &b, &c, &x); v_store(p + i, a); v_store(m + i, b); v_store(v + i, c);
+        if (vmax) v_store(vmax + i, x);
+        , a = v_load_n(p + i, l); b = v_load_n(m + i, l); c = v_load_n(v + i, l); if (vmax) x = v_load_n(vmax + i, l);
+        row_adam_vec(&h, v_load_n(g + i, l), &a, &b, &c, &x); v_store_n(p + i, a, l); v_store_n(m + i, b, l);
+        v_store_n(v + i, c, l); if (vmax) v_store_n(vmax + i, x, l);)
+}
+
+V_INLINE void row_sgd_vec(const struct cpu_adam *h, vf g, vf *p, vf *b, bool has)
+{
+    g = v_fma(v_set1(h->decay), *p, row_grad(h, g));
+    if (has) {
+        vf next = v_set1(h->b1) * *b + v_set1(1.0f - h->b2) * g;
+        *b = h->first != 0.0f ? g : next;
+        g = h->flags & YK_OPT_NESTEROV ? v_fma(v_set1(h->b1), *b, g) : *b;
+    }
+    *p -= v_set1(h->lr) * g;
+}
+
+static void row_sgd(const struct cpu_adam *hp, const float *g, float *p, float *b, size_t n)
+{
+    const struct cpu_adam h = *hp;
+    vf x, y = {0};
+    ROW_LOOP(
+        n, x = v_load(p + i); if (b) y = v_load(b + i); row_sgd_vec(&h, v_load(g + i), &x, &y, b != NULL);
+        v_store(p + i, x); if (b) v_store(b + i, y);
+        , x = v_load_n(p + i, l); if (b) y = v_load_n(b + i, l);
+        row_sgd_vec(&h, v_load_n(g + i, l), &x, &y, b != NULL); v_store_n(p + i, x, l); if (b) v_store_n(b + i, y, l);)
+}
+
+/* Adds the sum of squares and the count of elements that are not finite; f32 partial sums of 4096 at most. */
+static void row_stats(const float *g, float scale, size_t n, double *sum, double *bad)
+{
+    vf vs = v_set1(scale);
+    for (size_t at = 0; at < n; at += 4096) {
+        size_t m = n - at < 4096 ? n - at : 4096;
+        const float *x = g + at;
+        vf s = {0};
+        vi k = {0};
+        ROW_LOOP(
+            m, vf t = v_load(x + i) * vs; k -= ((vi)t & 0x7f800000) == 0x7f800000; s = v_fma(t, t, s);
+            , vf t = v_load_n(x + i, l) * vs; float f[CPU_VW]; v_store(f, t); t = v_load_n(f, l);
+            k -= ((vi)t & 0x7f800000) == 0x7f800000; s = v_fma(t, t, s);)
+        *sum += (double)v_sum(s);
+        *bad += (double)v_sum(v_itof(k));
+    }
+}
+
+/* ---- Random numbers: CPU_VW blocks of Philox at a time ---- */
+
+V_INLINE void row_mul32(vu a, uint32_t k, vu *hi, vu *lo)
+{
+#if CPU_VW == 16
+    __m512i m = _mm512_set1_epi32((int)k);
+    __m512i e = _mm512_mul_epu32((__m512i)a, m), o = _mm512_mul_epu32(_mm512_srli_epi64((__m512i)a, 32), m);
+    *hi = (vu)_mm512_mask_blend_epi32(0xaaaa, _mm512_srli_epi64(e, 32), o);
+#elif CPU_VW == 8
+    __m256i m = _mm256_set1_epi32((int)k);
+    __m256i e = _mm256_mul_epu32((__m256i)a, m), o = _mm256_mul_epu32(_mm256_srli_epi64((__m256i)a, 32), m);
+    *hi = (vu)_mm256_blend_epi32(_mm256_srli_epi64(e, 32), o, 0xaa);
+#else
+    for (int i = 0; i < CPU_VW; i++)
+        (*hi)[i] = (uint32_t)(((uint64_t)a[i] * k) >> 32);
+#endif
+    *lo = a * k;
+}
+
+static void row_philox(const uint32_t key[3], uint32_t stream, uint64_t block, float *out)
+{
+    vu c0, c1, c2 = (vu)v_seti((int32_t)stream), c3 = (vu)v_seti((int32_t)key[2]), h0, l0, h1, l1;
+    for (int i = 0; i < CPU_VW; i++) {
+        c0[i] = (uint32_t)(block + (uint64_t)i);
+        c1[i] = (uint32_t)((block + (uint64_t)i) >> 32);
+    }
+    uint32_t k0 = key[0], k1 = key[1];
+    for (int r = 0; r < 10; r++, k0 += 0x9e3779b9u, k1 += 0xbb67ae85u) {
+        row_mul32(c0, 0xd2511f53u, &h0, &l0);
+        row_mul32(c2, 0xcd9e8d57u, &h1, &l1);
+        c0 = h1 ^ c1 ^ k0;
+        c1 = l1;
+        c2 = h0 ^ c3 ^ k1;
+        c3 = l0;
+    }
+    vu w[4] = {c0, c1, c2, c3};
+    float t[4 * CPU_VW];
+    for (int j = 0; j < 4; j++)
+        v_store(t + j * CPU_VW, v_itof((vi)(w[j] >> 8)) * v_set1(0x1p-24f));
+    for (int i = 0; i < CPU_VW; i++)
+        for (int j = 0; j < 4; j++)
+            out[4 * i + j] = t[j * CPU_VW + i];
+}
+
+/* u of the elements first .. first + n - 1 of one row of the stream */
+static void row_uniform(float *d, const uint32_t key[3], uint32_t stream, uint64_t first, size_t n)
+{
+    float t[4 * CPU_VW];
+    while (n) {
+        size_t skip = first % 4, m = 4 * CPU_VW - skip < n ? 4 * CPU_VW - skip : n;
+        row_philox(key, stream, first / 4, t);
+        memcpy(d, t + skip, m * 4);
+        d += m, first += m, n -= m;
+    }
+}
+
+/* dropout: y = u >= p ? x / q : 0, q = 1 - p */
+static void row_drop(float *y, const float *x, const float *u, float p, float q, size_t n)
+{
+    vf vp = v_set1(p), vq = v_set1(q), zero = {0};
+    ROW_LOOP(n, v_store(y + i, v_sel(v_load(u + i) >= vp, v_load(x + i) / vq, zero));
+             , v_store_n(y + i, v_sel(v_load_n(u + i, l) >= vp, v_load_n(x + i, l) / vq, zero), l);)
+}

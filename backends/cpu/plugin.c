@@ -1,0 +1,319 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The table of the CPU plugin: one device, the cores this rank was given; buffers are host memory. */
+#define _GNU_SOURCE
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "device.h"
+
+#if defined HAVE_CONFIG_H
+#include "config.h"
+#endif
+#ifndef YK_SANITIZER
+#define YK_SANITIZER "none"
+#endif
+
+#define HUGE_PAGE ((size_t)2 << 20)
+#define EXPORT __attribute__((visibility("default")))
+
+const yk_host *cpu_host;
+
+static yk_status plugin_init(const yk_host *host)
+{
+    if (host->size < offsetof(yk_host, option) + sizeof host->option)
+        return YK_E_ABI;
+    cpu_host = host;
+    return YK_OK;
+}
+
+static void plugin_fini(void)
+{
+}
+
+static yk_status device_count(uint32_t *n)
+{
+    *n = 1;
+    return YK_OK;
+}
+
+/* "0-3,6": the cores in order; false if the text is no such list */
+static bool parse_cores(const char *text, int *cores, int most, int *n)
+{
+    for (const char *s = text; *s;) {
+        char *end;
+        long a = strtol(s, &end, 10), z = a;
+        if (end == s || a < 0)
+            return false;
+        if (*end == '-') {
+            s = end + 1;
+            z = strtol(s, &end, 10);
+            if (end == s || z < a)
+                return false;
+        }
+        for (long c = a; c <= z && *n < most; c++)
+            cores[(*n)++] = (int)c;
+        if (*end && *end != ',')
+            return false;
+        s = *end ? end + 1 : end;
+    }
+    return *n > 0;
+}
+
+static yk_status find_cores(int *cores, int most, int *n)
+{
+    const char *text = cpu_host->option("cpu", "CORES");
+    *n = 0;
+    if (text && *text) {
+        if (parse_cores(text, cores, most, n))
+            return YK_OK;
+        cpu_host->fail("cpu", "CORES=%s: expected a list of cores such as 0-3,6", text);
+        return YK_E_ARG;
+    }
+    cpu_set_t set;
+    CPU_ZERO(&set);
+    if (sched_getaffinity(0, sizeof set, &set) == 0)
+        for (int c = 0; c < CPU_SETSIZE && *n < most; c++)
+            if (CPU_ISSET(c, &set))
+                cores[(*n)++] = c;
+    if (!*n)
+        cores[(*n)++] = -1;
+    return YK_OK;
+}
+
+static yk_status find_isa(const cpu_isa **isa)
+{
+    const char *why = NULL;
+    *isa = cpu_isa_choose(cpu_host->option("cpu", "ISA"), &why);
+    if (*isa)
+        return YK_OK;
+    cpu_host->fail("cpu", "%s", why);
+    return YK_E_ARG;
+}
+
+static void cpu_name(char *name, size_t size)
+{
+    char line[256];
+    FILE *f = fopen("/proc/cpuinfo", "re");
+    snprintf(name, size, "CPU");
+    while (f && fgets(line, sizeof line, f)) {
+        char *colon = strchr(line, ':');
+        if (strncmp(line, "model name", 10) || !colon)
+            continue;
+        line[strcspn(line, "\n")] = 0;
+        snprintf(name, size, "%.*s", (int)size - 1, colon + 2);
+        break;
+    }
+    if (f)
+        fclose(f);
+}
+
+static uint64_t memory_free(void)
+{
+    char line[128];
+    unsigned long long kib = 0;
+    FILE *f = fopen("/proc/meminfo", "re");
+    while (f && fgets(line, sizeof line, f))
+        if (sscanf(line, "MemAvailable: %llu", &kib) == 1)
+            break;
+    if (f)
+        fclose(f);
+    return kib * 1024;
+}
+
+static yk_status device_caps(uint32_t i, yk_device_caps *out)
+{
+    yk_device_caps c = {.size = sizeof c};
+    int cores[CPU_MAX_CORES], n = 0, at;
+    const cpu_isa *isa;
+    yk_status s = i ? YK_E_ARG : find_cores(cores, CPU_MAX_CORES, &n);
+    if (s == YK_OK)
+        s = find_isa(&isa);
+    if (s != YK_OK)
+        return s;
+    c.flags = YK_CAP_HOST_VISIBLE | YK_CAP_WRAP | YK_CAP_DETERMINISTIC | YK_CAP_CPU | YK_CAP_STRIDED_ATTENTION;
+    cpu_name(c.name, sizeof c.name);
+    at = snprintf(c.locality, sizeof c.locality, "cores:");
+    for (int k = 0; k < n && at < (int)sizeof c.locality - 8; k++) {
+        int first = k;
+        while (k + 1 < n && cores[k + 1] == cores[k] + 1)
+            k++;
+        at += snprintf(c.locality + at, sizeof c.locality - (size_t)at, first == k ? "%s%d" : "%s%d-%d",
+                       first ? "," : "", cores[first], cores[k]);
+    }
+    c.mem_total = (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE);
+    c.mem_free = memory_free();
+    c.align = 64;
+    c.units = (uint32_t)n;
+    c.store = 1u << YK_F32 | 1u << YK_F16 | 1u << YK_BF16 | 1u << YK_I32 | 1u << YK_U8 | 1u << YK_BOOL;
+    c.compute = 1u << YK_F32 | 1u << YK_F16 | 1u << YK_BF16 | 1u << YK_I32;
+    snprintf(c.isa, sizeof c.isa, "%s", isa->name);
+    uint32_t size = out->size < c.size ? out->size : c.size;
+    c.size = size;
+    memcpy(out, &c, size);
+    return YK_OK;
+}
+
+static yk_status device_open(uint32_t i, yk_device **dev)
+{
+    int cores[CPU_MAX_CORES], n = 0;
+    const cpu_isa *isa;
+    yk_status s = i ? YK_E_ARG : find_cores(cores, CPU_MAX_CORES, &n);
+    if (s == YK_OK)
+        s = find_isa(&isa);
+    if (s != YK_OK)
+        return s;
+    yk_device *d = cpu_host->alloc(sizeof *d, 64);
+    if (!d)
+        return YK_E_MEM;
+    memset(d, 0, sizeof *d);
+    d->isa = isa;
+    d->n = n;
+    d->core0 = cores[0];
+    d->pool = cpu_pool_new(cores, n);
+    if (!d->pool) {
+        cpu_host->fail("cpu", "no thread or no memory for %d workers", n);
+        cpu_host->free(d);
+        return YK_E_MEM;
+    }
+    pthread_mutex_init(&d->lock, NULL);
+    *dev = d;
+    return YK_OK;
+}
+
+static void device_close(yk_device *d)
+{
+    if (!d)
+        return;
+    cpu_pool_free(d->pool);
+    cpu_memory_free(d->scratch, d->scratch_bytes);
+    pthread_mutex_destroy(&d->lock);
+    cpu_host->free(d);
+}
+
+static uint32_t claims(yk_device *dev, const yk_graph *g, uint32_t node)
+{
+    (void)dev;
+    return cpu_op_claims(g, node);
+}
+
+/* ---- Memory: big blocks in huge pages, for fewer faults and TLB misses ---- */
+
+void *cpu_memory_new(size_t bytes)
+{
+    size_t align = bytes >= HUGE_PAGE ? HUGE_PAGE : 4096;
+    void *p = cpu_host->alloc(cpu_round(bytes ? bytes : 1, 64), align);
+    if (p && bytes >= HUGE_PAGE)
+        madvise(p, bytes / HUGE_PAGE * HUGE_PAGE, MADV_HUGEPAGE);
+    return p;
+}
+
+void cpu_memory_free(void *p, size_t bytes)
+{
+    (void)bytes;
+    cpu_host->free(p);
+}
+
+static yk_status buffer_make(void *data, uint64_t bytes, bool owned, yk_buffer **out)
+{
+    yk_buffer *b = cpu_host->alloc(sizeof *b, 64);
+    if (!b)
+        return YK_E_MEM;
+    *b = (yk_buffer){data, bytes, owned};
+    *out = b;
+    return YK_OK;
+}
+
+static yk_status buffer_new(yk_device *dev, uint64_t bytes, yk_buffer **out)
+{
+    (void)dev;
+    void *p = bytes > SIZE_MAX / 2 ? NULL : cpu_memory_new((size_t)bytes);
+    if (!p) {
+        cpu_host->fail("cpu", "no memory for a buffer of %llu bytes", (unsigned long long)bytes);
+        return YK_E_MEM;
+    }
+    yk_status s = buffer_make(p, bytes, true, out);
+    if (s != YK_OK)
+        cpu_memory_free(p, (size_t)bytes);
+    return s;
+}
+
+static yk_status buffer_wrap(yk_device *dev, void *host, uint64_t bytes, yk_buffer **out)
+{
+    (void)dev;
+    return host ? buffer_make(host, bytes, false, out) : YK_E_ARG;
+}
+
+static void buffer_free(yk_buffer *b)
+{
+    if (!b)
+        return;
+    if (b->owned)
+        cpu_memory_free(b->data, (size_t)b->bytes);
+    cpu_host->free(b);
+}
+
+static void *buffer_map(yk_buffer *b)
+{
+    return b->data;
+}
+
+static yk_status program_new(yk_device *dev, const yk_graph *g, yk_program **out)
+{
+    yk_program *p = cpu_host->alloc(sizeof *p, 64);
+    if (!p)
+        return YK_E_MEM;
+    yk_status s = cpu_prog_new(g, dev->isa, dev->n, &p->prog);
+    if (s != YK_OK) {
+        cpu_host->free(p);
+        return s;
+    }
+    p->dev = dev;
+    *out = p;
+    return YK_OK;
+}
+
+static void program_free(yk_program *p)
+{
+    if (!p)
+        return;
+    cpu_prog_free(p->prog);
+    cpu_host->free(p);
+}
+
+EXPORT const yk_plugin *yk_plugin_query(uint32_t abi);
+
+const yk_plugin *yk_plugin_query(uint32_t abi)
+{
+    static const yk_plugin table = {
+        .size = sizeof(yk_plugin),
+        .abi = YK_ABI,
+        .name = "cpu",
+        .version = "0.1.0",
+        .sanitizer = YK_SANITIZER,
+        .init = plugin_init,
+        .fini = plugin_fini,
+        .device_count = device_count,
+        .device_caps = device_caps,
+        .device_open = device_open,
+        .device_close = device_close,
+        .claims = claims,
+        .buffer_new = buffer_new,
+        .buffer_wrap = buffer_wrap,
+        .buffer_free = buffer_free,
+        .buffer_map = buffer_map,
+        .program_new = program_new,
+        .program_free = program_free,
+        .queue_new = cpu_queue_new,
+        .queue_free = cpu_queue_free,
+        .queue_run = cpu_queue_run,
+        .queue_put = cpu_queue_put,
+        .queue_get = cpu_queue_get,
+        .queue_poll = cpu_queue_poll,
+        .queue_wait = cpu_queue_wait,
+    };
+    return abi == YK_ABI ? &table : NULL;
+}

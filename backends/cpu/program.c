@@ -1,0 +1,286 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "program.h"
+
+#include <string.h>
+
+#define SERIAL_NS 6000.0 /* below this a step is not worth sharing */
+#define CHUNK (64 << 10)
+
+typedef struct step {
+    cpu_fn fn;
+    const void *args;
+    bool serial;
+} step;
+
+typedef struct chunk {
+    struct chunk *next;
+    size_t used, size;
+} chunk;
+
+struct cpu_prog {
+    step *steps;
+    uint32_t n, room;
+    chunk *chunks;
+    size_t mine, shared;
+    bool serial;
+    double work;
+    uint32_t n_slot;
+    uint8_t *uses;
+};
+
+void *cpu_args(cpu_build *b, size_t bytes)
+{
+    cpu_prog *p = b->p;
+    bytes = cpu_round(bytes, 64);
+    chunk *c = p->chunks;
+    if (!c || c->size - c->used < bytes) {
+        size_t size = bytes + 64 > CHUNK ? bytes + 64 : CHUNK;
+        c = cpu_host->alloc(size, 64);
+        if (!c) {
+            b->status = YK_E_MEM;
+            cpu_host->fail("cpu", "no memory for a program (%zu bytes)", size);
+            return NULL;
+        }
+        *c = (chunk){p->chunks, 64, size};
+        p->chunks = c;
+    }
+    void *at = (char *)c + c->used;
+    c->used += bytes;
+    return memset(at, 0, bytes);
+}
+
+void cpu_emit(cpu_build *b, cpu_fn fn, const void *args, double work)
+{
+    cpu_prog *p = b->p;
+    if (b->status != YK_OK)
+        return;
+    if (p->n == p->room) {
+        uint32_t room = p->room ? 2 * p->room : 64;
+        step *s = cpu_host->alloc(room * sizeof *s, 64);
+        if (!s) {
+            b->status = YK_E_MEM;
+            cpu_host->fail("cpu", "no memory for a program of %u steps", (unsigned)room);
+            return;
+        }
+        if (p->n)
+            memcpy(s, p->steps, p->n * sizeof *s);
+        cpu_host->free(p->steps);
+        p->steps = s;
+        p->room = room;
+    }
+    bool serial = b->nt == 1 || work < SERIAL_NS;
+    p->steps[p->n++] = (step){fn, args, serial};
+    p->serial = p->serial && serial;
+    p->work += work;
+}
+
+void cpu_need_shared(cpu_build *b, size_t bytes)
+{
+    bytes = cpu_round(bytes, 64);
+    b->p->shared = b->p->shared > bytes ? b->p->shared : bytes;
+}
+
+void cpu_need_mine(cpu_build *b, size_t bytes)
+{
+    bytes = cpu_round(bytes, 64);
+    b->p->mine = b->p->mine > bytes ? b->p->mine : bytes;
+}
+
+static const char *const op_names[] = {
+#define NAME(e, name, kind, prec, tol, least, most, outs, attrs) name,
+    YK_OP_TABLE(NAME)
+#undef NAME
+};
+
+yk_status cpu_refuse(cpu_build *b, const yk_node *n, const char *why)
+{
+    if (b->status == YK_OK) {
+        b->status = YK_E_UNSUPPORTED;
+        cpu_host->fail("cpu", "node %u (%s): %s", (unsigned)n->stream, n->op < YK_OP_COUNT ? op_names[n->op] : "?", why);
+    }
+    return b->status;
+}
+
+bool cpu_is_dense(const yk_value *v)
+{
+    int64_t want = 1;
+    for (int i = v->dims - 1; i >= 0; i--) {
+        if (v->dim[i] != 1 && v->stride[i] != want)
+            return false;
+        want *= v->dim[i];
+    }
+    return true;
+}
+
+/* ---- Operations ---- */
+
+typedef void (*planner)(cpu_build *b, const yk_node *n);
+
+static const planner planners[YK_OP_COUNT] = {
+    [YK_OP_NEG ... YK_OP_SELECT] = cpu_plan_map,
+    [YK_OP_FILL] = cpu_plan_data,
+    [YK_OP_IOTA] = cpu_plan_data,
+    [YK_OP_RNG] = cpu_plan_data,
+    [YK_OP_SUM] = cpu_plan_reduce,
+    [YK_OP_RMAX] = cpu_plan_reduce,
+    [YK_OP_ARGMAX] = cpu_plan_reduce,
+    [YK_OP_COPY ... YK_OP_SCATTER_ADD] = cpu_plan_data,
+    [YK_OP_UNFOLD] = cpu_plan_pool,
+    [YK_OP_FOLD] = cpu_plan_pool,
+    [YK_OP_DOT] = cpu_plan_dot,
+    [YK_OP_MAP] = cpu_plan_map,
+    [YK_OP_DOT_MAP] = cpu_plan_dot,
+    [YK_OP_MAP_SUM] = cpu_plan_map_sum,
+    [YK_OP_MAX_POOL ... YK_OP_AVG_POOL_BWD] = cpu_plan_pool,
+    [YK_OP_DROPOUT] = cpu_plan_data,
+    [YK_OP_RELU ... YK_OP_TANH_BWD] = cpu_plan_map,
+};
+
+static bool all_dense(const yk_graph *g, const yk_node *n)
+{
+    for (uint32_t i = 0; i < n->n_in; i++)
+        if (!cpu_is_dense(&g->value[g->index[n->in + i]]))
+            return false;
+    return true;
+}
+
+static bool all_types(const yk_graph *g, const yk_node *n)
+{
+    for (uint32_t i = 0; i < n->n_in + (uint32_t)n->n_out; i++) {
+        uint32_t v = i < n->n_in ? g->index[n->in + i] : g->index[n->out + i - n->n_in];
+        int t = g->value[v].dtype;
+        if (!cpu_is_float(t) && t != YK_I32 && t != YK_BOOL && t != YK_U8)
+            return false;
+    }
+    return true;
+}
+
+uint32_t cpu_op_claims(const yk_graph *g, uint32_t node)
+{
+    const yk_node *n = &g->node[node];
+    if (n->op >= YK_OP_COUNT || !planners[n->op] || !all_types(g, n))
+        return 0;
+    switch (n->op) {
+    case YK_OP_MAP:
+        return n->n_out <= 4 && n->n_in <= 24 && n->n_body <= 200;
+    case YK_OP_MAP_SUM:
+    case YK_OP_DOT_MAP:
+        return n->n_out <= 4 && n->n_in <= 24 && n->n_body <= 200;
+    case YK_OP_CONV2D_DW:
+        return all_dense(g, n) ? 3 : 0;
+    case YK_OP_ATTENTION:
+    case YK_OP_ATTENTION_BWD:
+        return 1;
+    default:
+        return n->op >= YK_OP_RELU || all_dense(g, n);
+    }
+}
+
+static void note_slots(cpu_prog *p, const yk_graph *g, const yk_node *n)
+{
+    for (uint32_t i = 0; i < n->n_in; i++) {
+        uint32_t s = g->value[g->index[n->in + i]].slot;
+        if (s < p->n_slot)
+            p->uses[s] = 1;
+    }
+    for (uint32_t i = 0; i < n->n_out; i++) {
+        uint32_t s = g->value[g->index[n->out + i]].slot;
+        if (s < p->n_slot)
+            p->uses[s] = 1;
+    }
+}
+
+static yk_status plan_all(cpu_build *b)
+{
+    const yk_graph *g = b->g;
+    for (uint32_t i = 0; i < g->n_node && b->status == YK_OK; i++) {
+        const yk_node *n = &g->node[i];
+        if (n->op >= YK_OP_COUNT || !planners[n->op])
+            return cpu_refuse(b, n, "this plugin does not run it");
+        if (!all_types(g, n))
+            return cpu_refuse(b, n, "a type this plugin does not have (f32, f16, bf16, i32, u8, bool)");
+        note_slots(b->p, g, n);
+        planners[n->op](b, n);
+    }
+    return b->status;
+}
+
+yk_status cpu_prog_new(const yk_graph *g, const cpu_isa *isa, int nt, cpu_prog **out)
+{
+    cpu_prog *p = cpu_host->alloc(sizeof *p, 64);
+    if (!p)
+        return YK_E_MEM;
+    *p = (cpu_prog){.serial = true, .n_slot = g->n_slot};
+    p->uses = cpu_host->alloc(g->n_slot + 1, 64);
+    cpu_build b = {g, isa, nt, p, p->uses ? YK_OK : YK_E_MEM};
+    if (p->uses) {
+        memset(p->uses, 0, g->n_slot + 1);
+        plan_all(&b);
+    }
+    if (b.status != YK_OK) {
+        cpu_prog_free(p);
+        return b.status;
+    }
+    *out = p;
+    return YK_OK;
+}
+
+void cpu_prog_free(cpu_prog *p)
+{
+    if (!p)
+        return;
+    for (chunk *c = p->chunks; c;) {
+        chunk *next = c->next;
+        cpu_host->free(c);
+        c = next;
+    }
+    cpu_host->free(p->steps);
+    cpu_host->free(p->uses);
+    cpu_host->free(p);
+}
+
+size_t cpu_prog_mine(const cpu_prog *p)
+{
+    return p->mine;
+}
+
+size_t cpu_prog_shared(const cpu_prog *p)
+{
+    return p->shared;
+}
+
+bool cpu_prog_is_serial(const cpu_prog *p)
+{
+    return p->serial;
+}
+
+double cpu_prog_work(const cpu_prog *p)
+{
+    return p->work;
+}
+
+bool cpu_prog_uses(const cpu_prog *p, uint32_t slot)
+{
+    return slot < p->n_slot && p->uses[slot];
+}
+
+uint32_t cpu_prog_slots(const cpu_prog *p)
+{
+    return p->n_slot;
+}
+
+void cpu_prog_run(const cpu_prog *p, const cpu_ctx *c, cpu_pool *pool)
+{
+    cpu_ctx alone = *c;
+    alone.nt = 1;
+    for (uint32_t i = 0; i < p->n; i++) {
+        const step *s = &p->steps[i];
+        bool phase_ends = i && !(s->serial && p->steps[i - 1].serial);
+        if (phase_ends && !p->serial)
+            cpu_pool_barrier(pool);
+        if (!s->serial)
+            s->fn(s->args, c);
+        else if (c->tid == 0)
+            s->fn(s->args, &alone);
+    }
+}

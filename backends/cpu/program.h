@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A compiled graph: steps with their arguments. Neighbouring steps that are too small to share are one phase of worker
+ * 0; workers meet between phases only.
+ */
+#ifndef CPU_PROGRAM_H
+#define CPU_PROGRAM_H
+
+#include "cpu.h"
+#include "pool.h"
+
+typedef struct cpu_prog cpu_prog;
+
+yk_status cpu_prog_new(const yk_graph *g, const cpu_isa *isa, int nt, cpu_prog **out);
+void cpu_prog_free(cpu_prog *p);
+size_t cpu_prog_mine(const cpu_prog *p);   /* scratch a worker needs */
+size_t cpu_prog_shared(const cpu_prog *p); /* scratch of all */
+bool cpu_prog_is_serial(const cpu_prog *p); /* only worker 0 has work */
+double cpu_prog_work(const cpu_prog *p);   /* a guess, ns on one core */
+bool cpu_prog_uses(const cpu_prog *p, uint32_t slot);
+uint32_t cpu_prog_slots(const cpu_prog *p);
+/* Worker tid's part of a run. */
+void cpu_prog_run(const cpu_prog *p, const cpu_ctx *c, cpu_pool *pool);
+uint32_t cpu_op_claims(const yk_graph *g, uint32_t node);
+
+#endif

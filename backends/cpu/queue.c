@@ -1,0 +1,285 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The in-order queue: a ring of jobs and a thread, bound to the device's first core, that runs them and is worker 0 of
+ * the pool. Short work that finds the queue idle runs at once in the caller: a hand-over would cost more.
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "device.h"
+
+#define RING 256
+#define INLINE_BYTES 65536
+#define INLINE_NS 60000.0
+
+typedef enum job_kind { JOB_RUN, JOB_COPY } job_kind;
+
+typedef struct job {
+    job_kind kind;
+    yk_program *program;
+    char **slot; /* from the host, one per slot */
+    yk_wait *wait;
+    uint32_t n_wait;
+    void *dst;
+    const void *src;
+    uint64_t bytes;
+} job;
+
+struct yk_queue {
+    yk_device *dev;
+    pthread_t thread;
+    _Atomic bool stop;
+    _Atomic uint64_t submitted, done; /* points, work done by the caller included */
+    _Atomic uint64_t handed;          /* jobs put into the ring */
+    _Atomic int status;
+    cpu_event work, finished;
+    char why[256];
+    job ring[RING];
+};
+
+static void queue_fail(yk_queue *q, yk_status s, const char *why)
+{
+    if (atomic_load(&q->status) == YK_OK) {
+        snprintf(q->why, sizeof q->why, "%s", why);
+        atomic_store(&q->status, (int)s);
+    }
+}
+
+static yk_status queue_status(yk_queue *q)
+{
+    yk_status s = (yk_status)atomic_load(&q->status);
+    if (s != YK_OK)
+        cpu_host->fail("cpu", "%s", q->why);
+    return s;
+}
+
+/* ---- Running ---- */
+
+typedef struct running {
+    yk_device *dev;
+    const cpu_prog *prog;
+    char *const *slot;
+    size_t mine, shared;
+} running;
+
+static void run_worker(void *arg, int worker)
+{
+    running *r = arg;
+    cpu_ctx c = {r->slot, r->dev->isa, r->dev->scratch, r->dev->scratch + r->shared + (size_t)worker * r->mine, worker,
+                 r->dev->n};
+    cpu_prog_run(r->prog, &c, r->dev->pool);
+}
+
+static bool grow_scratch(yk_device *d, size_t need)
+{
+    if (need <= d->scratch_bytes)
+        return true;
+    char *p = cpu_memory_new(need);
+    if (!p)
+        return false;
+    cpu_memory_free(d->scratch, d->scratch_bytes);
+    d->scratch = p;
+    d->scratch_bytes = need;
+    return true;
+}
+
+static void run_program(yk_queue *q, const job *j)
+{
+    yk_device *d = q->dev;
+    running r = {d, j->program->prog, j->slot, 0, 0};
+    bool serial = cpu_prog_is_serial(r.prog);
+    r.shared = cpu_round(cpu_prog_shared(r.prog), 4096);
+    r.mine = cpu_round(cpu_prog_mine(r.prog), 4096) + 64;
+    pthread_mutex_lock(&d->lock);
+    if (!grow_scratch(d, r.shared + (serial ? 1 : (size_t)d->n) * r.mine))
+        queue_fail(q, YK_E_MEM, "no memory for the scratch of a program");
+    else if (serial)
+        run_worker(&r, 0);
+    else
+        cpu_pool_run(d->pool, run_worker, &r);
+    pthread_mutex_unlock(&d->lock);
+}
+
+static void run_job(yk_queue *q, job *j)
+{
+    for (uint32_t i = 0; i < j->n_wait; i++)
+        if (j->wait[i].queue != q && cpu_queue_wait(j->wait[i].queue, j->wait[i].point, UINT64_MAX) != YK_OK)
+            queue_fail(q, YK_E_CANCELLED, "a queue this one waited for has failed");
+    if (atomic_load(&q->status) == YK_OK) {
+        if (j->kind == JOB_RUN)
+            run_program(q, j);
+        else
+            memcpy(j->dst, j->src, (size_t)j->bytes);
+    }
+    cpu_host->free(j->slot);
+    cpu_host->free(j->wait);
+    atomic_fetch_add(&q->done, 1);
+    cpu_event_post(&q->finished);
+}
+
+static void *queue_main(void *arg)
+{
+    yk_queue *q = arg;
+    cpu_pool_bind(q->dev->core0);
+    for (uint64_t taken = 0;;) {
+        uint32_t seen = atomic_load(&q->work.value);
+        if (taken < atomic_load(&q->handed))
+            run_job(q, &q->ring[taken++ % RING]);
+        else if (q->stop)
+            return NULL;
+        else
+            cpu_event_wait(&q->work, seen);
+    }
+}
+
+/* ---- The table's functions ---- */
+
+yk_status cpu_queue_new(yk_device *dev, yk_queue **out)
+{
+    yk_queue *q = cpu_host->alloc(sizeof *q, 64);
+    if (!q)
+        return YK_E_MEM;
+    memset(q, 0, sizeof *q);
+    q->dev = dev;
+    if (pthread_create(&q->thread, NULL, queue_main, q)) {
+        cpu_host->fail("cpu", "no thread for a queue");
+        cpu_host->free(q);
+        return YK_E_MEM;
+    }
+    *out = q;
+    return YK_OK;
+}
+
+void cpu_queue_free(yk_queue *q)
+{
+    if (!q)
+        return;
+    q->stop = true;
+    cpu_event_post(&q->work);
+    pthread_join(q->thread, NULL);
+    cpu_host->free(q);
+}
+
+static bool queue_is_idle(yk_queue *q)
+{
+    return atomic_load(&q->done) == atomic_load(&q->submitted);
+}
+
+/* Waits for room in the ring, then hands over; *point is the job's. */
+static void submit(yk_queue *q, const job *j, uint64_t *point)
+{
+    uint64_t n = atomic_load(&q->submitted);
+    for (uint32_t seen = atomic_load(&q->finished.value); n - atomic_load(&q->done) >= RING;
+         seen = atomic_load(&q->finished.value))
+        if (n - atomic_load(&q->done) >= RING)
+            cpu_event_wait(&q->finished, seen);
+    uint64_t at = atomic_load(&q->handed);
+    q->ring[at % RING] = *j;
+    *point = n + 1;
+    atomic_store(&q->submitted, n + 1);
+    atomic_store(&q->handed, at + 1);
+    cpu_event_post(&q->work);
+}
+
+/* The queue is idle, so nobody else counts. */
+static void run_inline(yk_queue *q, job *j, uint64_t *point)
+{
+    if (j->kind == JOB_RUN)
+        run_program(q, j);
+    else
+        memcpy(j->dst, j->src, (size_t)j->bytes);
+    cpu_host->free(j->slot);
+    *point = atomic_fetch_add(&q->submitted, 1) + 1;
+    atomic_fetch_add(&q->done, 1);
+    cpu_event_post(&q->finished);
+}
+
+static yk_status bind_slots(yk_queue *q, const yk_submit *s, char **slot)
+{
+    const cpu_prog *p = s->program->prog;
+    (void)q;
+    for (uint32_t i = 0; i < cpu_prog_slots(p); i++) {
+        yk_buffer *b = i < s->n_slot ? s->slot[i] : NULL;
+        slot[i] = b ? b->data + (s->slot_offset ? s->slot_offset[i] : 0) : NULL;
+        if (!b && cpu_prog_uses(p, i)) {
+            cpu_host->fail("cpu", "slot %u is used by the program but no buffer is bound to it", (unsigned)i);
+            return YK_E_ARG;
+        }
+    }
+    return YK_OK;
+}
+
+yk_status cpu_queue_run(yk_queue *q, const yk_submit *s, uint64_t *point)
+{
+    yk_status st = queue_status(q);
+    if (st != YK_OK)
+        return st;
+    job j = {.kind = JOB_RUN, .program = s->program, .n_wait = s->n_wait};
+    const cpu_prog *p = s->program->prog;
+    j.slot = cpu_host->alloc((cpu_prog_slots(p) + 1) * sizeof *j.slot, 64);
+    j.wait = s->n_wait ? cpu_host->alloc(s->n_wait * sizeof *j.wait, 64) : NULL;
+    st = !j.slot || (s->n_wait && !j.wait) ? YK_E_MEM : bind_slots(q, s, j.slot);
+    if (st != YK_OK) {
+        cpu_host->free(j.slot);
+        cpu_host->free(j.wait);
+        return st;
+    }
+    if (s->n_wait)
+        memcpy(j.wait, s->wait, s->n_wait * sizeof *j.wait);
+    if (!s->n_wait && cpu_prog_is_serial(p) && cpu_prog_work(p) < INLINE_NS && queue_is_idle(q))
+        run_inline(q, &j, point);
+    else
+        submit(q, &j, point);
+    return YK_OK;
+}
+
+static yk_status queue_copy(yk_queue *q, yk_buffer *b, uint64_t offset, void *dst, const void *src, uint64_t bytes,
+                            uint64_t *point)
+{
+    yk_status st = queue_status(q);
+    if (st != YK_OK)
+        return st;
+    if (offset > b->bytes || bytes > b->bytes - offset) {
+        cpu_host->fail("cpu", "bytes %llu to %llu of a buffer of %llu", (unsigned long long)offset,
+                       (unsigned long long)(offset + bytes), (unsigned long long)b->bytes);
+        return YK_E_ARG;
+    }
+    job j = {.kind = JOB_COPY, .bytes = bytes};
+    j.dst = dst ? dst : b->data + offset;
+    j.src = src ? src : b->data + offset;
+    if (bytes <= INLINE_BYTES && queue_is_idle(q))
+        run_inline(q, &j, point);
+    else
+        submit(q, &j, point);
+    return YK_OK;
+}
+
+yk_status cpu_queue_put(yk_queue *q, yk_buffer *b, uint64_t offset, const void *src, uint64_t bytes, uint64_t *point)
+{
+    return queue_copy(q, b, offset, NULL, src, bytes, point);
+}
+
+yk_status cpu_queue_get(yk_queue *q, yk_buffer *b, uint64_t offset, void *dst, uint64_t bytes, uint64_t *point)
+{
+    return queue_copy(q, b, offset, dst, NULL, bytes, point);
+}
+
+yk_status cpu_queue_poll(yk_queue *q, uint64_t *done)
+{
+    yk_status s = queue_status(q);
+    if (s == YK_OK)
+        *done = atomic_load(&q->done);
+    return s;
+}
+
+yk_status cpu_queue_wait(yk_queue *q, uint64_t point, uint64_t timeout_ns)
+{
+    uint64_t end = cpu_event_deadline(timeout_ns);
+    for (;;) {
+        uint32_t seen = atomic_load(&q->finished.value);
+        if (atomic_load(&q->done) >= point)
+            return queue_status(q);
+        if (!cpu_event_wait_until(&q->finished, seen, end))
+            return atomic_load(&q->done) >= point ? queue_status(q) : YK_E_TIMEOUT;
+    }
+}

@@ -1,0 +1,251 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * One vector type for every instruction set. A kernel file is written once against vf/vi and compiled once per set:
+ * the including file defines CPU_VW (lanes: 4, 8 or 16) and CPU_ISA(name) and has set the target pragma before.
+ * Nothing here is visible outside that file.
+ */
+#include <math.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+#if CPU_VW >= 8
+#include <immintrin.h>
+#endif
+
+#define V_BYTES (CPU_VW * 4)
+typedef float vf __attribute__((vector_size(V_BYTES), may_alias));
+typedef int32_t vi __attribute__((vector_size(V_BYTES), may_alias));
+typedef uint32_t vu __attribute__((vector_size(V_BYTES), may_alias));
+typedef uint16_t vh __attribute__((vector_size(CPU_VW * 2), may_alias));
+typedef float vf_any __attribute__((vector_size(V_BYTES), aligned(1), may_alias));
+typedef uint16_t vh_any __attribute__((vector_size(CPU_VW * 2), aligned(1), may_alias));
+
+#define V_INLINE static inline __attribute__((always_inline, unused))
+
+V_INLINE vf v_set1(float x)
+{
+    return x - (vf){0};
+}
+
+V_INLINE vi v_seti(int32_t x)
+{
+    return x - (vi){0};
+}
+
+V_INLINE vf v_load(const void *p)
+{
+    return *(const vf_any *)p;
+}
+
+V_INLINE void v_store(void *p, vf x)
+{
+    *(vf_any *)p = x;
+}
+
+V_INLINE vh v_loadh(const void *p)
+{
+    return *(const vh_any *)p;
+}
+
+V_INLINE void v_storeh(void *p, vh x)
+{
+    *(vh_any *)p = x;
+}
+
+/* The first n (< CPU_VW) lanes; the others are 0. */
+V_INLINE vf v_load_n(const void *p, size_t n)
+{
+#if CPU_VW == 16
+    return (vf)_mm512_maskz_loadu_ps((__mmask16)((1u << n) - 1), p);
+#else
+    vf x = {0};
+    memcpy(&x, p, n * 4);
+    return x;
+#endif
+}
+
+V_INLINE void v_store_n(void *p, vf x, size_t n)
+{
+#if CPU_VW == 16
+    _mm512_mask_storeu_ps(p, (__mmask16)((1u << n) - 1), (__m512)x);
+#else
+    memcpy(p, &x, n * 4);
+#endif
+}
+
+V_INLINE vh v_loadh_n(const void *p, size_t n)
+{
+    vh x = {0};
+    memcpy(&x, p, n * 2);
+    return x;
+}
+
+V_INLINE void v_storeh_n(void *p, vh x, size_t n)
+{
+    memcpy(p, &x, n * 2);
+}
+
+/* a*b + c, fused where the set has it */
+V_INLINE vf v_fma(vf a, vf b, vf c)
+{
+#if CPU_VW == 16
+    return (vf)_mm512_fmadd_ps((__m512)a, (__m512)b, (__m512)c);
+#elif CPU_VW == 8
+    return (vf)_mm256_fmadd_ps((__m256)a, (__m256)b, (__m256)c);
+#else
+    return a * b + c;
+#endif
+}
+
+/* lanes of a where the mask lane is all ones, else of b */
+V_INLINE vf v_sel(vi m, vf a, vf b)
+{
+    return (vf)((m & (vi)a) | (~m & (vi)b));
+}
+
+V_INLINE vi v_seli(vi m, vi a, vi b)
+{
+    return (m & a) | (~m & b);
+}
+
+/* NaN in either operand gives NaN: the rule of max and min in the op table */
+V_INLINE vf v_max(vf a, vf b)
+{
+#if CPU_VW == 16
+    vf m = (vf)_mm512_max_ps((__m512)a, (__m512)b);
+#elif CPU_VW == 8
+    vf m = (vf)_mm256_max_ps((__m256)a, (__m256)b);
+#else
+    vf m = v_sel(a > b, a, b);
+#endif
+    return v_sel(a != a, a, m);
+}
+
+V_INLINE vf v_min(vf a, vf b)
+{
+#if CPU_VW == 16
+    vf m = (vf)_mm512_min_ps((__m512)a, (__m512)b);
+#elif CPU_VW == 8
+    vf m = (vf)_mm256_min_ps((__m256)a, (__m256)b);
+#else
+    vf m = v_sel(a < b, a, b);
+#endif
+    return v_sel(a != a, a, m);
+}
+
+V_INLINE vf v_abs(vf x)
+{
+    return (vf)((vi)x & 0x7fffffff);
+}
+
+V_INLINE vf v_sqrt(vf x)
+{
+#if CPU_VW == 16
+    return (vf)_mm512_sqrt_ps((__m512)x);
+#elif CPU_VW == 8
+    return (vf)_mm256_sqrt_ps((__m256)x);
+#else
+    vf y;
+    for (int i = 0; i < CPU_VW; i++)
+        y[i] = sqrtf(x[i]);
+    return y;
+#endif
+}
+
+V_INLINE vf v_itof(vi x)
+{
+    return __builtin_convertvector(x, vf);
+}
+
+/* truncates; out of range is the set's own value, so callers clamp first */
+V_INLINE vi v_ftoi(vf x)
+{
+#if CPU_VW == 16
+    return (vi)_mm512_cvttps_epi32((__m512)x);
+#elif CPU_VW == 8
+    return (vi)_mm256_cvttps_epi32((__m256)x);
+#else
+    vi y;
+    for (int i = 0; i < CPU_VW; i++)
+        y[i] = x[i] >= -2147483648.0f && x[i] < 2147483648.0f ? (int32_t)x[i] : INT32_MIN;
+    return y;
+#endif
+}
+
+/* Fixed tree, so that a sum is the same wherever it is computed. */
+V_INLINE float v_sum(vf x)
+{
+    float t[CPU_VW];
+    memcpy(t, &x, sizeof t);
+    for (int w = CPU_VW / 2; w; w /= 2)
+        for (int i = 0; i < w; i++)
+            t[i] += t[i + w];
+    return t[0];
+}
+
+V_INLINE float v_hmax(vf x)
+{
+    float m = x[0];
+    for (int i = 1; i < CPU_VW; i++)
+        m = x[i] > m || x[i] != x[i] ? x[i] : m;
+    return m;
+}
+
+V_INLINE vf v_from_bf16(vh h)
+{
+    return (vf)(__builtin_convertvector(h, vu) << 16);
+}
+
+/* Round to nearest even; NaN stays NaN. Integer arithmetic: the same bits on every set, denormals kept. */
+V_INLINE vh v_to_bf16(vf x)
+{
+    vu u = (vu)x;
+    vu r = (u + 0x7fff + ((u >> 16) & 1)) >> 16;
+    vu q = (u >> 16) | 0x40;
+    r = (vu)v_seli(x != x, (vi)q, (vi)r);
+    return __builtin_convertvector(r, vh);
+}
+
+#if CPU_VW >= 8
+V_INLINE vf v_from_f16(vh h)
+{
+#if CPU_VW == 16
+    return (vf)_mm512_cvtph_ps((__m256i)h);
+#else
+    return (vf)_mm256_cvtph_ps((__m128i)h);
+#endif
+}
+
+V_INLINE vh v_to_f16(vf x)
+{
+#if CPU_VW == 16
+    return (vh)_mm512_cvtps_ph((__m512)x, _MM_FROUND_TO_NEAREST_INT);
+#else
+    return (vh)_mm256_cvtps_ph((__m256)x, _MM_FROUND_TO_NEAREST_INT);
+#endif
+}
+#else
+/* exponent rebias by a multiplication: exact, denormals included */
+V_INLINE vf v_from_f16(vh h)
+{
+    vu w = __builtin_convertvector(h, vu);
+    vu em = (w & 0x7fff) << 13;
+    vf mag = (vf)em * v_set1(0x1p112f);
+    vi special = (vi)(em >= (0x7c00u << 13));
+    mag = (vf)v_seli(special, (vi)(em | 0x7f800000u), (vi)mag);
+    return (vf)((vu)mag | ((w & 0x8000) << 16));
+}
+
+/* Round to nearest even through the float adder for denormal halves, by integers for the rest. */
+V_INLINE vh v_to_f16(vf x)
+{
+    vu u = (vu)x, sign = (u >> 16) & 0x8000, a = u & 0x7fffffff;
+    vu normal = (a - (112u << 23) + 0xfff + ((a >> 13) & 1)) >> 13;
+    vf den = (vf)a + v_set1(0.5f);
+    vu tiny = (vu)den - 0x3f000000u;
+    vu r = (vu)v_seli((vi)(a < (113u << 23)), (vi)tiny, (vi)normal);
+    r = (vu)v_seli((vi)(a >= 0x477ff000u), v_seti(0x7c00), (vi)r);
+    r = (vu)v_seli((vi)(a > 0x7f800000u), (vi)(0x7e00 | ((a >> 13) & 0x3ff)), (vi)r);
+    return __builtin_convertvector(r | sign, vh);
+}
+#endif

@@ -1,0 +1,135 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Blocked products: every instruction set of this machine and the AMX kernel on emulated tiles, odd shapes, both
+ * operands plain and transposed, f32 and bf16, sums in place and in scratch; against double. */
+#include <check.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "backends/cpu/gemm.h"
+#include "backends/cpu/isa_bf16.h"
+#include "cpu_kit.h"
+
+typedef struct problem {
+    int64_t m, n, k;
+    int dtype, trans;
+    float *a, *b; /* as doubles would see them */
+    void *sa, *sb;
+    float *c;
+} problem;
+
+static void *make(float *plain, int64_t n, int dtype)
+{
+    void *p = malloc((size_t)n * 4);
+    for (int64_t i = 0; i < n; i++)
+        plain[i] = (float)(2 * kit_random_unit() - 1);
+    cpu_isa_portable.from_f32(p, plain, dtype, (size_t)n);
+    cpu_isa_portable.to_f32(plain, p, dtype, (size_t)n);
+    return p;
+}
+
+static void keep(void *arg, int64_t i, int64_t ni, int64_t j, int64_t nj, float *acc, int64_t ld)
+{
+    problem *p = arg;
+    for (int64_t r = 0; r < ni; r++)
+        memcpy(p->c + (i + r) * p->n + j, acc + r * ld, (size_t)nj * 4);
+}
+
+static void multiply(problem *p, const cpu_isa *isa, bool scratch, int gm, int gn)
+{
+    cpu_gemm g;
+    cpu_gemm_init(&g, isa, p->m, p->n, p->k, p->dtype, p->dtype, scratch);
+    char *mine = cpu_host->alloc(g.bytes, 64);
+    memset(mine, 0xff, g.bytes); /* NaN everywhere: nothing may leak in */
+    cpu_src a = {p->sa, p->trans & 1 ? p->m : p->k, (uint8_t)p->dtype, !(p->trans & 1), NULL, NULL};
+    cpu_src b = {p->sb, p->trans & 2 ? p->k : p->n, (uint8_t)p->dtype, !!(p->trans & 2), NULL, NULL};
+    cpu_sink s = {scratch ? NULL : p->c, p->n, false, scratch ? keep : NULL, p};
+    for (int r = 0; r < gm * gn; r++) {
+        int64_t i0, i1, j0, j1;
+        cpu_gemm_part(&g, gm, gn, r, &i0, &i1, &j0, &j1);
+        if (i0 < i1 && j0 < j1)
+            cpu_gemm_run(&g, isa, mine, &a, &b, i0, i1, j0, j1, &s);
+    }
+    cpu_host->free(mine);
+}
+
+static void compare(const problem *p, const cpu_isa *isa)
+{
+    for (int64_t i = 0; i < p->m; i++)
+        for (int64_t j = 0; j < p->n; j++) {
+            double want = 0, size = 0;
+            for (int64_t k = 0; k < p->k; k++) {
+                double t = (double)p->a[p->trans & 1 ? k * p->m + i : i * p->k + k] *
+                           (double)p->b[p->trans & 2 ? j * p->k + k : k * p->n + j];
+                want += t;
+                size += fabs(t);
+            }
+            double e = fabs((double)p->c[i * p->n + j] - want);
+            ck_assert_msg(e <= 4 * sqrt((double)p->k) * 6e-8 * size + 1e-30, "%s %lldx%lldx%lld type %d trans %d: %g",
+                          isa->name, (long long)p->m, (long long)p->n, (long long)p->k, p->dtype, p->trans, e);
+        }
+}
+
+static void check_isa(const cpu_isa *isa)
+{
+    static const int64_t shapes[][3] = {{1, 1, 1},    {3, 5, 7},     {14, 32, 64},  {16, 144, 300}, {33, 65, 129},
+                                        {2, 70, 50},  {50, 300, 801}, {130, 257, 1537}, {64, 1, 64},  {7, 70, 2100}};
+    static const int types[] = {YK_F32, YK_BF16, YK_F16};
+    for (size_t s = 0; s < sizeof shapes / sizeof *shapes; s++)
+        for (int v = 0; v < 12; v++) {
+            problem p = {shapes[s][0], shapes[s][1], shapes[s][2], types[v / 4], v % 4, NULL, NULL, NULL, NULL, NULL};
+            p.a = malloc((size_t)(p.m * p.k) * 4);
+            p.b = malloc((size_t)(p.n * p.k) * 4);
+            p.sa = make(p.a, p.m * p.k, p.dtype);
+            p.sb = make(p.b, p.n * p.k, p.dtype);
+            p.c = calloc((size_t)(p.m * p.n), 4);
+            float *first = calloc((size_t)(p.m * p.n), 4);
+            multiply(&p, isa, false, 1, 1);
+            compare(&p, isa);
+            memcpy(first, p.c, (size_t)(p.m * p.n) * 4);
+            multiply(&p, isa, true, 2, 3); /* other cuts, sums in scratch: the same bits */
+            ck_assert(!memcmp(first, p.c, (size_t)(p.m * p.n) * 4) || p.k > 300);
+            compare(&p, isa);
+            multiply(&p, isa, false, 3, 2);
+            ck_assert(!memcmp(first, p.c, (size_t)(p.m * p.n) * 4));
+            free(p.a), free(p.b), free(p.c), free(p.sa), free(p.sb), free(first);
+        }
+}
+
+START_TEST(every_set)
+{
+    kit_host();
+    for (int q = 0; kit_isa(q); q++)
+        check_isa(kit_isa(q));
+}
+END_TEST
+
+static void nothing(void)
+{
+}
+
+START_TEST(emulated_tiles)
+{
+    kit_host();
+    cpu_isa emu = *kit_isa(0);
+    emu.name = "amx, emulated";
+    emu.bf16 = 2;
+    emu.tile = cpu_amx_emu_tile;
+    emu.tile_begin = emu.tile_end = nothing;
+    check_isa(&emu);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *s = suite_create("cpu_gemm");
+    TCase *t = tcase_create("all");
+    tcase_add_test(t, every_set);
+    tcase_add_test(t, emulated_tiles);
+    suite_add_tcase(s, t);
+    SRunner *sr = srunner_create(s);
+    srunner_set_tap(sr, "-");
+    srunner_run_all(sr, CK_SILENT);
+    srunner_free(sr);
+    return 0;
+}
