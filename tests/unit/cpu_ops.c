@@ -70,7 +70,7 @@ static void one_elementwise(const cpu_isa *isa, int op, int dtype, unsigned mask
         bin = bin || binary[i] == op;
     kit_node(k, op, bin ? KIT_IDS(x, y) : KIT_IDS(x), KIT_IDS(z), none, 0);
     ck_assert_int_eq(kit_run(k, isa, 2), YK_OK);
-    double eps = dtype == YK_F32 ? (op >= YK_OP_RELU ? 1e-6 : 4e-7) : dtype == YK_BF16 ? 5e-3 : 6e-4;
+    double eps = dtype == YK_F32 ? (op >= YK_OP_RELU ? 2e-6 : 4e-7) : dtype == YK_BF16 ? 5e-3 : 6e-4;
     for (int64_t i = 0; i < 5 * 7 * 331; i++) {
         double want = apply(op, kit_at(k, x, i), kit_at(k, y, i));
         NEAR(kit_get(k, z, i), want, eps * (fabs(want) + 0.5));
