@@ -88,7 +88,9 @@ double yk__balance_predict(const yk__balance *b, uint32_t r, uint64_t rows); /* 
 
 
 struct yk__placement; /* core/device/device.h */
-
+/* yk__device_select in a child process, so that the launcher can fork afterwards: no driver has run in it. The result
+ * is released with yk__free. */
+yk_status yk__launch_select(const char *words, struct yk__placement **place, uint32_t *n, yk_error *err);
 /* Starts `argv` once per placement, with YOKE_RANK, YOKE_WORLD_SIZE, YOKE_LOCAL_RANK, YOKE_DEVICES set for each and the
  * job's secret and shared memory over an inherited descriptor; waits for all. When one ends badly or dies the others
  * are ended within 2 s, nothing is left (processes, shared memory), and err names the rank: "rank 1 (opencl:0@1) was

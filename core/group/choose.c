@@ -1,0 +1,122 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Selecting devices for a launch, in a child process: drivers start threads of their own, some end the process, and
+ * none likes a fork after its first use. The launcher stays a program with one thread that no driver has touched.
+ */
+#include "config.h"
+
+#include "core/group/group.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "core/base/mem.h"
+#include "core/device/device.h"
+
+#define MAX_PLACES 256u
+
+typedef struct answer {
+    yk_error err;
+    uint32_t n;
+} answer;
+
+static bool write_all(int fd, const void *data, size_t n)
+{
+    for (const char *p = data; n;) {
+        ssize_t k = write(fd, p, n);
+        if (k < 0 && errno == EINTR)
+            continue;
+        if (k <= 0)
+            return false;
+        p += k;
+        n -= (size_t)k;
+    }
+    return true;
+}
+
+static bool read_all(int fd, void *data, size_t n)
+{
+    for (char *p = data; n;) {
+        ssize_t k = read(fd, p, n);
+        if (k < 0 && errno == EINTR)
+            continue;
+        if (k <= 0)
+            return false;
+        p += k;
+        n -= (size_t)k;
+    }
+    return true;
+}
+
+static _Noreturn void select_and_exit(const char *words, int fd)
+{
+    answer a = {YK_ERROR_INIT, 0};
+    yk__placement *place = NULL;
+    yk__topology *t = NULL;
+    if (!yk__topology_new(&t, &a.err) && !yk__device_select(words, t, &place, &a.n, &a.err) && a.n > MAX_PLACES)
+        yk__fail(&a.err, YK_E_ARG, "%u devices were selected: a job has at most %u ranks", a.n, MAX_PLACES);
+    if (write_all(fd, &a, sizeof a) && !a.err.status)
+        write_all(fd, place, a.n * sizeof *place);
+    _exit(0); /* no exit handlers of drivers */
+}
+
+static yk_status read_answer(int fd, yk__placement **place, uint32_t *n, bool *whole, yk_error *err)
+{
+    answer a;
+    yk__placement *p;
+    *whole = read_all(fd, &a, sizeof a);
+    if (!*whole)
+        return YK_E_DEVICE_LOST;
+    if (a.err.status) {
+        *err = a.err;
+        return err->status;
+    }
+    p = yk__calloc(a.n, sizeof *p);
+    if (!p)
+        return yk__fail_mem(err, a.n * sizeof *p, "the selected devices");
+    *whole = read_all(fd, p, a.n * sizeof *p);
+    if (!*whole) {
+        yk__free(p);
+        return YK_E_DEVICE_LOST;
+    }
+    *place = p;
+    *n = a.n;
+    return YK_OK;
+}
+
+yk_status yk__launch_select(const char *words, struct yk__placement **place, uint32_t *n, yk_error *err)
+{
+    int fd[2], status = 0;
+    bool whole = false;
+    pid_t pid;
+    yk_status s;
+    if (pipe2(fd, O_CLOEXEC))
+        return yk__fail(err, YK_E_IO, "selecting devices: pipe: %s", strerror(errno));
+    pid = fork();
+    if (pid == 0) {
+        close(fd[0]);
+        select_and_exit(words, fd[1]);
+    }
+    close(fd[1]);
+    if (pid < 0) {
+        close(fd[0]);
+        return yk__fail(err, YK_E_IO, "selecting devices: fork: %s", strerror(errno));
+    }
+    s = read_answer(fd[0], place, n, &whole, err);
+    close(fd[0]);
+    while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
+        ;
+    if (whole)
+        return s;
+    if (WIFSIGNALED(status))
+        return yk__fail(err, YK_E_DEVICE_LOST, "selecting devices: a driver ended the process by signal %d (%s); name the "
+                                               "devices to use, or the plugins in YOKE_PLUGINS",
+                        WTERMSIG(status), strsignal(WTERMSIG(status)));
+    return yk__fail(err, YK_E_DEVICE_LOST, "selecting devices: a driver ended the process with exit code %d; name the "
+                                           "devices to use, or the plugins in YOKE_PLUGINS",
+                    WEXITSTATUS(status));
+}

@@ -1,0 +1,80 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* yoke launch: one process per device, as the ranks of one job. */
+#include "tools/cli.h"
+
+#include <stdio.h>
+
+#include "core/base/mem.h"
+#include "core/device/device.h"
+#include "core/group/group.h"
+
+static const yk__cli_option options[] = {
+    {"devices", "WORDS", NULL, "which devices: one rank each", "YOKE_DEVICES"},
+    {"json", NULL, NULL, "print, when all has ended, one JSON line about the job on standard output", NULL},
+};
+
+static const yk__cli_command command = {
+    .name = "launch",
+    .usage = "[--devices WORDS] [--json] [--] PROGRAM [ARGUMENTS]",
+    .summary = "run a program once per device, as the ranks of one job",
+    .text = "WORDS select the devices, separated by spaces or commas: cpu (one rank on all cores), cpu:0-3 (one rank on "
+            "these cores), cpu/2 (two ranks that share the cores), opencl:0, opencl:0@1 (its host threads on core 1), "
+            "opencl:*, auto. Each rank's process finds its device in YOKE_DEVICES, its number in YOKE_RANK and "
+            "YOKE_LOCAL_RANK, and how many there are in YOKE_WORLD_SIZE; a program that uses Yoke reads them by itself.\n"
+            "\n"
+            "The ranks meet in shared memory that has no name and ends with them. The job's secret goes to them over the "
+            "inherited descriptor YOKE_JOB_FD, never over a command line or the environment.\n"
+            "\n"
+            "When a rank is killed, stops, hangs or ends with an error, the others are ended within two seconds and one "
+            "line names the rank. SIGINT, SIGTERM and SIGHUP are passed on to the ranks; a second one kills them. "
+            "Ctrl-Z stops the whole job. If the launcher itself is killed, the ranks end too.\n"
+            "\n"
+            "Environment: YOKE_LIVENESS_MS is how long a rank may give no sign of life (default 1300; 0 switches this "
+            "off, as for a debugger that stops one rank); YOKE_JOIN_MS is how long the ranks wait for each other at the "
+            "start (default 300000).\n"
+            "\n"
+            "The exit code is 2 when the rank at fault ended with 2, and 128 plus the signal's number after an "
+            "interruption.",
+    .options = options,
+    .n_options = sizeof options / sizeof *options,
+    .least = 1,
+    .most = -1,
+    .rest = true,
+};
+
+static void print_json(const yk__placement *place, uint32_t n, int code, const yk_error *err)
+{
+    char word[320];
+    printf("{\"ranks\": [");
+    for (uint32_t r = 0; r < n; r++) {
+        yk__placement_text(&place[r], word, sizeof word);
+        printf("%s", r ? ", " : "");
+        yk__json_text(word);
+    }
+    printf("], \"exit_code\": %d, \"error\": ", code);
+    if (err->status)
+        yk__json_text(err->text);
+    else
+        printf("null");
+    printf("}\n");
+}
+
+int yk__cmd_launch(int argc, char **argv)
+{
+    yk_error err = YK_ERROR_INIT;
+    yk__placement *place = NULL;
+    uint32_t n = 0;
+    yk__cli cli;
+    int code = yk__cli_parse(&command, argc, argv, &cli);
+    if (code >= 0)
+        return code;
+    if (yk__launch_select(yk__cli_text(&cli, "devices"), &place, &n, &err))
+        return yk__cli_usage(&command, "%s", err.text);
+    cli.positional[cli.n_positional] = NULL; /* the list lies in argv, behind the command's name */
+    if (yk__launch(place, n, cli.positional, &code, &err))
+        fprintf(stderr, "yoke launch: %s\n", err.text);
+    if (yk__cli_on(&cli, "json"))
+        print_json(place, n, code, &err);
+    yk__free(place);
+    return code;
+}
