@@ -260,7 +260,7 @@ typedef struct yk_sgd_config {
 } yk_sgd_config;
 typedef struct yk_adam_config { /* also adamw; betas default 0.9, 0.999, eps 1e-8 */
     double lr, beta1, beta2, eps, weight_decay;
-    bool amsgrad, maximize, eps_zero; /* eps_zero: eps really is 0 */
+    bool amsgrad, maximize, eps_zero, beta_zero; /* eps_zero, beta_zero: eps, a beta of 0 really is 0 */
 } yk_adam_config;
 /* One optimizer per job; all parameters that exist when it is made are its, in one group. adamw: weight_decay as given
  * (0 is 0). A parameter without a gradient in a window counts as one with gradient zero: its moments decay, weight decay
