@@ -81,10 +81,18 @@ yk__vid yk__value_new(yk__graph *g, yk_dtype dtype, uint32_t dims, const int64_t
 uint32_t yk__node_new(yk__graph *g, yk_op op, uint32_t flags, uint32_t n_in, const yk__vid *in, uint32_t n_out,
                       const yk__vid *out, uint32_t n_attr, const int64_t *attr);
 
+/* The same into body[], for map, dot_map and map_sum: returns the number in body[]. The caller sets body and n_body of
+ * the top node that owns it; yk__graph_seal moves them to where the ABI wants them. */
+uint32_t yk__body_new(yk__graph *g, yk_op op, uint32_t n_in, const yk__vid *in, uint32_t n_out, const yk__vid *out,
+                      uint32_t n_attr, const int64_t *attr);
+
 /* Appends a node of any op, inferring and creating its outputs (out[0..n]). Checks operand number, shapes, dtypes,
  * attributes against the op table; the rules are those of plugin.h. For ops whose shape does not follow from the
- * inputs (fill, iota, rng, scatter_add, fold, *_dx, *_dw, *_bwd of pools) `shape_of` gives the output's dims;
- * otherwise it may be YK_NONE. out_dtype: YK_DTYPE_COUNT = the op's own rule. Returns the number of outputs, 0 on failure. */
+ * inputs (fill, iota, rng, scatter_add, fold, *_dx, *_dw, *_bwd of pools) `dims`, `dim` give the output's shape;
+ * otherwise dim may be NULL. out_dtype: YK_DTYPE_COUNT = the op's own rule; YK_F32 beside 16-bit operands is taken by
+ * dot, sum, scatter_add, fold, conv2d*, attention*. Operands whose strides the op does not take are copied first; the
+ * 4-D operands of attention keep any strides with a dense last dimension (YK_CAP_STRIDED_ATTENTION). Outputs of adam_step
+ * and sgd_step are views of the operands they replace. Returns the number of outputs, 0 on failure. */
 uint32_t yk__apply(yk__graph *g, yk_op op, uint32_t n_in, const yk__vid *in, uint32_t n_attr, const int64_t *attr,
                    yk_dtype out_dtype, uint32_t dims, const int64_t *dim, yk__vid *out, uint32_t max_out);
 
@@ -105,7 +113,8 @@ yk__vid yk__dot(yk__graph *g, yk__vid a, yk__vid b, bool ta, bool tb);       /* 
 yk__vid yk__gather(yk__graph *g, yk__vid table, yk__vid index);              /* index of any shape: out index.dims + table.dims[1..] */
 yk__vid yk__scatter_add(yk__graph *g, yk__vid src, yk__vid index, int64_t rows);
 /* Views. A view that the rules allow needs no node; where the result is then used by an op that wants a dense operand,
- * yk__dense() puts a copy in. reshape of a non-dense value copies first. */
+ * yk__dense() puts a copy in. A reshape that the strides do not allow copies first. The base of a view is never a view,
+ * its offset counts from the slot's start as the base's does, and a view that equals its operand is that operand. */
 yk__vid yk__reshape(yk__graph *g, yk__vid x, uint32_t dims, const int64_t *dim); /* one length may be -1 */
 yk__vid yk__permute(yk__graph *g, yk__vid x, const uint32_t *axis);
 yk__vid yk__expand(yk__graph *g, yk__vid x, uint32_t dims, const int64_t *dim);  /* broadcast to a shape */

@@ -1,1 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
+libyokecore_la_SOURCES += core/graph/graph.h core/graph/internal.h core/graph/table.c core/graph/value.c \
+	core/graph/view.c core/graph/build.c core/graph/shape.c core/graph/shape_prim.c core/graph/shape_comp.c
+
+if WITH_CHECK
+check_PROGRAMS += tests/unit/graph_build.test
+TESTS += tests/unit/graph_build.test
+tests_unit_graph_build_test_SOURCES = tests/unit/graph_build.c
+tests_unit_graph_build_test_LDADD = $(TEST_LIBS)
+tests_unit_graph_build_test_CFLAGS = $(AM_CFLAGS) $(CHECK_CFLAGS)
+endif

@@ -1,0 +1,450 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Nodes: the general form, inference at building time, and the short forms. Sealing. */
+#include "core/graph/internal.h"
+
+#include <string.h>
+
+#include "core/base/hash.h"
+#include "core/base/mem.h"
+
+/* ---- Nodes ---- */
+
+static bool room(yk__graph *g, uint32_t n_in, uint32_t n_out, uint32_t n_attr)
+{
+    return g->n_index + n_in + n_out < YK_NONE && g->n_attr + n_attr < YK_NONE &&
+           !yk__grow(&g->index, &g->cap_index, g->n_index + n_in + n_out, sizeof *g->index) &&
+           !yk__grow(&g->attr, &g->cap_attr, g->n_attr + n_attr, sizeof *g->attr);
+}
+
+static void mix_list(yk__graph *g, const uint32_t *v, uint32_t n)
+{
+    for (uint32_t i = 0; i < n; i += 2)
+        g->hash = yk__hash_u64(g->hash, (uint64_t)v[i] << 32 | (i + 1 < n ? v[i + 1] : 0));
+}
+
+static void fill_node(yk__graph *g, yk_node *p, yk_op op, uint32_t flags, uint32_t n_in, const yk__vid *in,
+                      uint32_t n_out, const yk__vid *out, uint32_t n_attr, const int64_t *attr)
+{
+    memset(p, 0, sizeof *p);
+    p->op = (uint16_t)op, p->flags = (uint16_t)flags;
+    p->n_in = (uint16_t)n_in, p->n_out = (uint16_t)n_out;
+    p->in = (uint32_t)g->n_index;
+    p->out = p->in + n_in;
+    p->attr = (uint32_t)g->n_attr, p->n_attr = n_attr;
+    p->stream = g->stream;
+    if (n_in)
+        memcpy(g->index + p->in, in, n_in * sizeof *in);
+    if (n_out)
+        memcpy(g->index + p->out, out, n_out * sizeof *out);
+    if (n_attr)
+        memcpy(g->attr + p->attr, attr, n_attr * sizeof *attr);
+    g->n_index += n_in + n_out;
+    g->n_attr += n_attr;
+    g->hash = yk__hash_u64(g->hash, (uint64_t)n_out << 48 | (uint64_t)n_in << 32 | (uint64_t)flags << 16 | op);
+    mix_list(g, in, n_in);
+    mix_list(g, out, n_out);
+    for (uint32_t i = 0; i < n_attr; i++)
+        g->hash = yk__hash_u64(g->hash, (uint64_t)attr[i]);
+}
+
+uint32_t yk__node_new(yk__graph *g, yk_op op, uint32_t flags, uint32_t n_in, const yk__vid *in, uint32_t n_out,
+                      const yk__vid *out, uint32_t n_attr, const int64_t *attr)
+{
+    if (!room(g, n_in, n_out, n_attr) || yk__grow(&g->node, &g->cap_node, g->n_node + 1, sizeof *g->node))
+        return yk__refuse(g, YK_E_MEM, "out of memory (node %zu of a graph)", g->n_node);
+    fill_node(g, &g->node[g->n_node], op, flags, n_in, in, n_out, out, n_attr, attr);
+    return (uint32_t)g->n_node++;
+}
+
+uint32_t yk__body_new(yk__graph *g, yk_op op, uint32_t n_in, const yk__vid *in, uint32_t n_out, const yk__vid *out,
+                      uint32_t n_attr, const int64_t *attr)
+{
+    if (!room(g, n_in, n_out, n_attr) || yk__grow(&g->body, &g->cap_body, g->n_body + 1, sizeof *g->body))
+        return yk__refuse(g, YK_E_MEM, "out of memory (body node %zu of a graph)", g->n_body);
+    fill_node(g, &g->body[g->n_body], op, 0, n_in, in, n_out, out, n_attr, attr);
+    return (uint32_t)g->n_body++;
+}
+
+/* Puts copies in front of operands whose strides the op does not take. */
+static bool settle(yk__graph *g, yk_op op, const int64_t *attr, uint32_t n, yk__vid *x)
+{
+    for (uint32_t i = 0; i < n; i++) {
+        if (!yk__fits_layout(&g->value[x[i]], yk__operand_layout(op, i, attr)))
+            x[i] = yk__dense(g, x[i]);
+        if (x[i] == YK_NONE)
+            return false;
+    }
+    return true;
+}
+
+static bool make_outputs(yk__graph *g, const yk__shape *s, const yk__vid *in, yk__vid *out)
+{
+    for (uint32_t i = 0; i < s->n_out; i++) {
+        if (s->alias[i] == YK_NONE) {
+            out[i] = yk__value_new(g, s->out[i].dtype, s->out[i].dims, s->out[i].dim);
+        } else {
+            yk_value v = g->value[in[s->alias[i]]];
+            out[i] = yk__alias_new(g, in[s->alias[i]], &v);
+        }
+        if (out[i] == YK_NONE)
+            return false;
+    }
+    return true;
+}
+
+uint32_t yk__apply(yk__graph *g, yk_op op, uint32_t n_in, const yk__vid *in, uint32_t n_attr, const int64_t *attr,
+                   yk_dtype out_dtype, uint32_t dims, const int64_t *dim, yk__vid *out, uint32_t max_out)
+{
+    yk__vid x[YK_MAX_OPERANDS];
+    yk__shape s;
+    const yk__op_info *info = yk__op_info_of(op);
+    if (g->error.status)
+        return 0;
+    if (!info || n_in > YK_MAX_OPERANDS) {
+        yk__refuse(g, YK_E_ARG, "operation number %d with %u operands: there is no such", (int)op, n_in);
+        return 0;
+    }
+    for (uint32_t i = 0; i < n_in; i++) {
+        if (in[i] >= g->n_value) {
+            yk__refuse(g, YK_E_ARG, "%s: operand %u is no value of the graph", info->name, i);
+            return 0;
+        }
+        x[i] = in[i];
+    }
+    if (n_attr == info->n_attr && !settle(g, op, attr, n_in, x))
+        return 0;
+    s.op = op, s.n_in = n_in, s.n_attr = n_attr, s.attr = attr;
+    s.want = out_dtype, s.dims = dims, s.dim = dim, s.err = &g->error;
+    for (uint32_t i = 0; i < n_in; i++)
+        s.x[i] = &g->value[x[i]];
+    if (!yk__infer(&s))
+        return 0;
+    if (s.n_out > max_out) {
+        yk__refuse(g, YK_E_ARG, "%s has %u outputs; %u were asked for", info->name, s.n_out, max_out);
+        return 0;
+    }
+    if (!make_outputs(g, &s, x, out) || yk__node_new(g, op, 0, n_in, x, s.n_out, out, n_attr, attr) == YK_NONE)
+        return 0;
+    return s.n_out;
+}
+
+/* ---- Short forms ---- */
+
+static yk__vid apply1(yk__graph *g, yk_op op, uint32_t n_in, const yk__vid *in, uint32_t n_attr, const int64_t *attr,
+                      yk_dtype want)
+{
+    yk__vid y;
+    for (uint32_t i = 0; i < n_in; i++)
+        if (in[i] == YK_NONE)
+            return YK_NONE;
+    return yk__apply(g, op, n_in, in, n_attr, attr, want, 0, NULL, &y, 1) ? y : YK_NONE;
+}
+
+yk__vid yk__un(yk__graph *g, yk_op op, yk__vid x)
+{
+    return apply1(g, op, 1, &x, 0, NULL, YK_DTYPE_COUNT);
+}
+
+/* NumPy's broadcasting of n operands, by views. A value that is neither dense nor broadcast is copied before it is
+ * expanded, while it is small. */
+static bool broadcast(yk__graph *g, uint32_t n, yk__vid *x)
+{
+    int64_t dim[YK_MAX_DIMS];
+    uint32_t dims = 0;
+    bool equal = true;
+    for (uint32_t i = 0; i < n; i++) {
+        if (x[i] == YK_NONE)
+            return false;
+        if (g->value[x[i]].dims > dims)
+            dims = g->value[x[i]].dims;
+        equal = equal && yk__same_shape(&g->value[x[i]], &g->value[x[0]]);
+    }
+    if (equal)
+        return true;
+    for (uint32_t k = 0; k < dims; k++) {
+        dim[k] = 1;
+        for (uint32_t i = 0; i < n; i++) {
+            const yk_value *v = &g->value[x[i]];
+            if (k + v->dims >= dims && v->dim[k + v->dims - dims] != 1)
+                dim[k] = v->dim[k + v->dims - dims];
+        }
+    }
+    for (uint32_t i = 0; i < n; i++) {
+        if (!yk__is_broadcast(&g->value[x[i]]))
+            x[i] = yk__dense(g, x[i]);
+        x[i] = yk__expand(g, x[i], dims, dim);
+        if (x[i] == YK_NONE)
+            return false;
+    }
+    return true;
+}
+
+static bool broadcast_for(yk__graph *g, yk_op op, uint32_t n, yk__vid *x)
+{
+    bool before = g->error.status != YK_OK;
+    if (broadcast(g, n, x))
+        return true;
+    if (!before && g->error.status && yk__op_info_of(op))
+        yk__fail_in(&g->error, "%s", yk__op_info_of(op)->name);
+    return false;
+}
+
+yk__vid yk__bin(yk__graph *g, yk_op op, yk__vid a, yk__vid b)
+{
+    yk__vid x[2] = {a, b};
+    return broadcast_for(g, op, 2, x) ? apply1(g, op, 2, x, 0, NULL, YK_DTYPE_COUNT) : YK_NONE;
+}
+
+yk__vid yk__cast(yk__graph *g, yk__vid x, yk_dtype dtype)
+{
+    if (x == YK_NONE || g->value[x].dtype == dtype)
+        return x;
+    return apply1(g, YK_OP_CAST, 1, &x, 0, NULL, dtype);
+}
+
+yk__vid yk__select(yk__graph *g, yk__vid c, yk__vid a, yk__vid b)
+{
+    yk__vid x[3] = {c, a, b};
+    return broadcast_for(g, YK_OP_SELECT, 3, x) ? apply1(g, YK_OP_SELECT, 3, x, 0, NULL, YK_DTYPE_COUNT) : YK_NONE;
+}
+
+yk__vid yk__const(yk__graph *g, double value, yk_dtype dtype)
+{
+    return yk__fill(g, value, dtype, 0, NULL);
+}
+
+yk__vid yk__fill(yk__graph *g, double value, yk_dtype dtype, uint32_t dims, const int64_t *dim)
+{
+    static const int64_t none[1];
+    int64_t attr = yk_attr_of_f64(value);
+    yk__vid y;
+    return yk__apply(g, YK_OP_FILL, 0, NULL, 1, &attr, dtype, dims, dims ? dim : none, &y, 1) ? y : YK_NONE;
+}
+
+yk__vid yk__iota(yk__graph *g, uint32_t axis, yk_dtype dtype, uint32_t dims, const int64_t *dim)
+{
+    int64_t attr = axis;
+    yk__vid y;
+    return yk__apply(g, YK_OP_IOTA, 0, NULL, 1, &attr, dtype, dims, dim, &y, 1) ? y : YK_NONE;
+}
+
+yk__vid yk__rng(yk__graph *g, yk__vid key, yk__vid rows, uint32_t stream, uint32_t dims, const int64_t *dim)
+{
+    yk__vid in[2] = {key, rows}, y;
+    int64_t attr = stream;
+    if (key == YK_NONE || rows == YK_NONE)
+        return YK_NONE;
+    return yk__apply(g, YK_OP_RNG, 2, in, 1, &attr, YK_F32, dims, dim, &y, 1) ? y : YK_NONE;
+}
+
+yk__vid yk__scale(yk__graph *g, yk__vid x, double factor)
+{
+    if (x == YK_NONE || factor == 1)
+        return x;
+    return yk__bin(g, YK_OP_MUL, x, yk__const(g, factor, g->value[x].dtype));
+}
+
+/* Axes of length 1 need no reduction. */
+static uint32_t long_axes(const yk__graph *g, yk__vid x, uint32_t axes)
+{
+    for (uint32_t i = 0; i < g->value[x].dims; i++)
+        if (g->value[x].dim[i] == 1)
+            axes &= ~(1u << i);
+    return axes;
+}
+
+static yk__vid reduce(yk__graph *g, yk_op op, yk__vid x, uint32_t axes)
+{
+    int64_t attr;
+    if (x == YK_NONE)
+        return YK_NONE;
+    attr = long_axes(g, x, axes);
+    return attr ? apply1(g, op, 1, &x, 1, &attr, YK_DTYPE_COUNT) : x;
+}
+
+yk__vid yk__sum(yk__graph *g, yk__vid x, uint32_t axes)
+{
+    return reduce(g, YK_OP_SUM, x, axes);
+}
+
+yk__vid yk__rmax(yk__graph *g, yk__vid x, uint32_t axes)
+{
+    return reduce(g, YK_OP_RMAX, x, axes);
+}
+
+yk__vid yk__argmax(yk__graph *g, yk__vid x, uint32_t axis)
+{
+    int64_t attr = axis;
+    return apply1(g, YK_OP_ARGMAX, 1, &x, 1, &attr, YK_DTYPE_COUNT);
+}
+
+static yk__vid swap_last(yk__graph *g, yk__vid x)
+{
+    uint32_t axis[YK_MAX_DIMS], r;
+    if (x == YK_NONE)
+        return YK_NONE;
+    r = g->value[x].dims;
+    for (uint32_t i = 0; i < r; i++)
+        axis[i] = i;
+    if (r < 2)
+        return yk__refuse(g, YK_E_ARG, "dot: an operand has %u dimensions, not 2 or more", r);
+    axis[r - 2] = r - 1, axis[r - 1] = r - 2;
+    return yk__permute(g, x, axis);
+}
+
+/* [.., M, K] x [K, N]: one product of two matrices. */
+static yk__vid dot_rows(yk__graph *g, yk__vid a, yk__vid b)
+{
+    yk_value v = g->value[a];
+    yk__vid in[2] = {YK_NONE, b}, y;
+    int64_t k = v.dim[v.dims - 1], rows = 1;
+    for (uint32_t i = 0; i + 1 < v.dims; i++)
+        rows *= v.dim[i];
+    in[0] = yk__reshape(g, a, 2, (int64_t[]){rows, k});
+    y = apply1(g, YK_OP_DOT, 2, in, 0, NULL, YK_DTYPE_COUNT);
+    if (y == YK_NONE)
+        return YK_NONE;
+    v.dim[v.dims - 1] = g->value[y].dim[1];
+    return yk__reshape(g, y, v.dims, v.dim);
+}
+
+/* Leading dimensions of a and b broadcast against each other and made into one. */
+static yk__vid dot_many(yk__graph *g, yk__vid a, yk__vid b)
+{
+    yk__vid in[2] = {a, b}, flat[2], y;
+    int64_t dim[YK_MAX_DIMS], batch = 1;
+    uint32_t r = g->value[a].dims > g->value[b].dims ? g->value[a].dims : g->value[b].dims;
+    for (uint32_t i = 0; i + 2 < r; i++) {
+        dim[i] = 1;
+        for (uint32_t k = 0; k < 2; k++) {
+            const yk_value *v = &g->value[in[k]];
+            if (i + v->dims >= r && v->dim[i + v->dims - r] != 1)
+                dim[i] = v->dim[i + v->dims - r];
+        }
+        batch *= dim[i];
+    }
+    for (uint32_t k = 0; k < 2; k++) {
+        const yk_value *v = &g->value[in[k]];
+        dim[r - 2] = v->dim[v->dims - 2], dim[r - 1] = v->dim[v->dims - 1];
+        flat[k] = yk__expand(g, in[k], r, dim);
+        flat[k] = yk__reshape(g, flat[k], 3, (int64_t[]){batch, dim[r - 2], dim[r - 1]});
+    }
+    y = apply1(g, YK_OP_DOT, 2, flat, 0, NULL, YK_DTYPE_COUNT);
+    if (y == YK_NONE)
+        return YK_NONE;
+    dim[r - 2] = g->value[y].dim[1], dim[r - 1] = g->value[y].dim[2];
+    return yk__reshape(g, y, r, dim);
+}
+
+yk__vid yk__dot(yk__graph *g, yk__vid a, yk__vid b, bool ta, bool tb)
+{
+    yk__vid in[2];
+    uint32_t ra, rb;
+    in[0] = ta ? swap_last(g, a) : a;
+    in[1] = tb ? swap_last(g, b) : b;
+    if (in[0] == YK_NONE || in[1] == YK_NONE)
+        return YK_NONE;
+    ra = g->value[in[0]].dims, rb = g->value[in[1]].dims;
+    if (ra > 2 && rb == 2 && yk__is_dense(&g->value[in[0]]))
+        return dot_rows(g, in[0], in[1]);
+    if (ra >= 2 && rb >= 2 && (ra > 3 || rb > 3 || ra != rb))
+        return dot_many(g, in[0], in[1]);
+    return apply1(g, YK_OP_DOT, 2, in, 0, NULL, YK_DTYPE_COUNT);
+}
+
+yk__vid yk__gather(yk__graph *g, yk__vid table, yk__vid index)
+{
+    yk_value t, k;
+    yk__vid in[2] = {table, index}, y;
+    if (table == YK_NONE || index == YK_NONE)
+        return YK_NONE;
+    t = g->value[table], k = g->value[index];
+    in[1] = yk__reshape(g, index, 1, (int64_t[]){yk__count(&k)});
+    y = apply1(g, YK_OP_GATHER, 2, in, 0, NULL, YK_DTYPE_COUNT);
+    if (y == YK_NONE || k.dims == 1)
+        return y;
+    if (k.dims + t.dims - 1u > YK_MAX_DIMS)
+        return yk__refuse(g, YK_E_ARG, "gather: %d index and %d table dimensions are too many", k.dims, t.dims);
+    memcpy(k.dim + k.dims, t.dim + 1, (t.dims - 1u) * sizeof *t.dim);
+    return yk__reshape(g, y, k.dims + t.dims - 1u, k.dim);
+}
+
+yk__vid yk__scatter_add(yk__graph *g, yk__vid src, yk__vid index, int64_t rows)
+{
+    yk_value s, k;
+    yk__vid in[2], y;
+    int64_t dim[YK_MAX_DIMS + 1], n = 1;
+    uint32_t dims;
+    if (src == YK_NONE || index == YK_NONE)
+        return YK_NONE;
+    s = g->value[src], k = g->value[index];
+    if (s.dims < k.dims)
+        return yk__refuse(g, YK_E_ARG, "scatter_add: the index has %d dimensions, its source %d", k.dims, s.dims);
+    n = yk__count(&k);
+    dims = s.dims - k.dims + 1u;
+    dim[0] = n;
+    memcpy(dim + 1, s.dim + k.dims, (dims - 1) * sizeof *dim);
+    in[0] = yk__reshape(g, src, dims, dim);
+    in[1] = yk__reshape(g, index, 1, &n);
+    if (in[0] == YK_NONE || in[1] == YK_NONE)
+        return YK_NONE;
+    dim[0] = rows;
+    return yk__apply(g, YK_OP_SCATTER_ADD, 2, in, 0, NULL, YK_DTYPE_COUNT, dims, dim, &y, 1) ? y : YK_NONE;
+}
+
+/* ---- Sealing ---- */
+
+static uint64_t whole_hash(const yk_graph *s)
+{
+    uint64_t h = YK_HASH_SEED;
+    for (uint32_t i = 0; i < s->n_value; i++) {
+        const yk_value *v = &s->value[i];
+        h = yk__hash_u64(h, (uint64_t)v->flags << 16 | (uint64_t)v->dims << 8 | v->dtype);
+        h = yk__hash_u64(h, (uint64_t)v->base << 32 | v->slot);
+        h = yk__hash_u64(h, v->offset);
+        h = yk__hash_bytes(h, v->dim, v->dims * sizeof *v->dim);
+        h = yk__hash_bytes(h, v->stride, v->dims * sizeof *v->stride);
+    }
+    for (uint32_t i = 0; i < s->n_all_node; i++) {
+        const yk_node *n = &s->node[i];
+        h = yk__hash_u64(h, (uint64_t)n->n_out << 48 | (uint64_t)n->n_in << 32 | (uint64_t)n->flags << 16 | n->op);
+        h = yk__hash_bytes(h, s->index + n->in, n->n_in * sizeof *s->index);
+        h = yk__hash_bytes(h, s->index + n->out, n->n_out * sizeof *s->index);
+        h = yk__hash_bytes(h, s->attr + n->attr, n->n_attr * sizeof *s->attr);
+        h = yk__hash_u64(h, (uint64_t)n->body << 32 | n->n_body);
+    }
+    for (uint32_t i = 0; i < s->n_slot; i++)
+        h = yk__hash_u64(h, (uint64_t)s->slot[i].kind << 32 | s->slot[i].key);
+    return h;
+}
+
+/* The sealed nodes lie behind the nodes under construction, in the spare part of the same array, so that sealing leaves
+ * g as it was. */
+yk_status yk__graph_seal(yk__graph *g, yk_graph *out, yk_error *err)
+{
+    yk_node *node = g->node;
+    yk_graph s;
+    if (g->error.status) {
+        *err = g->error;
+        return err->status;
+    }
+    if (g->n_body) {
+        if (yk__grow(&g->node, &g->cap_node, 2 * g->n_node + g->n_body, sizeof *g->node))
+            return yk__fail_mem(err, (2 * g->n_node + g->n_body) * sizeof *g->node, "a sealed graph");
+        node = g->node + g->n_node;
+        memcpy(node, g->node, g->n_node * sizeof *node);
+        memcpy(node + g->n_node, g->body, g->n_body * sizeof *node);
+        for (size_t i = 0; i < g->n_node; i++)
+            if (node[i].n_body)
+                node[i].body += (uint32_t)g->n_node;
+    }
+    memset(&s, 0, sizeof s);
+    s.size = sizeof s;
+    s.n_value = (uint32_t)g->n_value, s.n_node = (uint32_t)g->n_node;
+    s.n_all_node = (uint32_t)(g->n_node + g->n_body);
+    s.n_index = (uint32_t)g->n_index, s.n_attr = (uint32_t)g->n_attr, s.n_slot = (uint32_t)g->n_slot;
+    s.value = g->value, s.node = node, s.index = g->index, s.attr = g->attr, s.slot = g->slot;
+    s.hash = whole_hash(&s);
+    *out = s;
+    return YK_OK;
+}

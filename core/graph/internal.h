@@ -1,0 +1,110 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What the files of core/graph share and nobody else includes: what each op is made of, and the helpers under the
+ * builder.
+ */
+#ifndef YOKE_CORE_GRAPH_INTERNAL_H
+#define YOKE_CORE_GRAPH_INTERNAL_H
+
+#include "core/graph/graph.h"
+
+#define YK_MAX_OPERANDS 24
+#define YK_MAX_OUTPUTS 4
+
+/* One call of a shape inference: operands and attributes in, outputs or an error out. Only dtype, dims and dim of out[]
+ * are filled. alias[i]: the operand in whose memory output i lies, or YK_NONE. */
+typedef struct yk__shape {
+    uint32_t op, n_in, n_attr, n_out;
+    const yk_value *x[YK_MAX_OPERANDS];
+    const int64_t *attr;
+    uint32_t want; /* dtype asked for; YK_DTYPE_COUNT: the op's own rule */
+    uint32_t dims; /* the shape asked for, where it does not follow from the operands; dim NULL: none given */
+    const int64_t *dim;
+    yk_value out[YK_MAX_OUTPUTS];
+    uint32_t alias[YK_MAX_OUTPUTS];
+    yk_error *err;
+} yk__shape;
+
+typedef bool yk__infer_fn(yk__shape *s);
+
+/* Which strides an op takes. */
+typedef enum yk__layout {
+    YK_LAYOUT_DENSE,     /* row-major */
+    YK_LAYOUT_BROADCAST, /* also stride 0 */
+    YK_LAYOUT_DOT,       /* the last two may be swapped, the batch broadcast */
+    YK_LAYOUT_ATTENTION, /* q, k, v, out, gout: any strides but a dense last dimension; a plugin without
+                            YK_CAP_STRIDED_ATTENTION gets copies from the planner */
+    YK_LAYOUT_ANY        /* copy */
+} yk__layout;
+
+/* The composite being replaced: operands in `in` (values of g), outputs to `out`. Their shapes are in x and y (copies). */
+typedef struct yk__inline {
+    yk__graph *g;
+    uint32_t op, n_in, n_out, n_attr;
+    const yk__vid *in;
+    yk__vid out[YK_MAX_OUTPUTS];
+    const int64_t *attr;
+    const yk_value *x[YK_MAX_OPERANDS], *y[YK_MAX_OUTPUTS]; /* of the source graph */
+} yk__inline;
+
+typedef void yk__body_fn(yk__inline *b); /* failures stay in g->error */
+
+/* One node in double precision: all operands dense row-major in x[], results into y[]. */
+typedef struct yk__eval {
+    uint32_t op, n_in, n_out;
+    const yk_value *xv[YK_MAX_OPERANDS], *yv[YK_MAX_OUTPUTS]; /* dims and dtypes; strides mean nothing here */
+    double *x[YK_MAX_OPERANDS], *y[YK_MAX_OUTPUTS];
+    const int64_t *attr;
+    yk_error *err;
+} yk__eval;
+
+typedef yk_status yk__eval_fn(yk__eval *e);
+
+typedef struct yk__op_impl {
+    yk__infer_fn *infer;
+    yk__body_fn *body;  /* composites */
+    yk__eval_fn *eval;
+    uint8_t layout;     /* yk__layout */
+} yk__op_impl;
+
+const yk__op_impl *yk__op_impl_of(uint32_t op);
+
+/* ---- Values (value.c) */
+void yk__dense_strides(yk_value *v);
+bool yk__is_dot_operand(const yk_value *v);
+/* The layout (yk__layout) that operand i of an op has to have. */
+uint32_t yk__operand_layout(uint32_t op, uint32_t i, const int64_t *attr);
+bool yk__fits_layout(const yk_value *v, uint32_t layout);
+/* Whether every offset of a dim/stride pair lies inside the dense value `base` of the same type. */
+bool yk__view_inside(const yk_value *v, const yk_value *base);
+/* A new value over another's memory; never folded into an existing one. v: dims, dim, stride, offset. */
+yk__vid yk__alias_new(yk__graph *g, yk__vid of, const yk_value *v);
+/* A copy node of x into a view of base; x has v's shape. The node's output, a view. */
+yk__vid yk__copy_into(yk__graph *g, yk__vid x, yk__vid base, const yk_value *v);
+/* First failure of a builder call; always YK_NONE. */
+yk__vid yk__refuse(yk__graph *g, yk_status status, const char *fmt, ...) YK_PRINTF(3, 4);
+
+/* ---- Inference (shape_*.c) */
+bool yk__shape_bad(yk__shape *s, const char *fmt, ...) YK_PRINTF(2, 3); /* always false */
+/* Runs the table's checks and the op's inference. */
+bool yk__infer(yk__shape *s);
+
+yk__infer_fn yk__infer_unary, yk__infer_cast, yk__infer_binary, yk__infer_compare, yk__infer_select, yk__infer_float2;
+yk__infer_fn yk__infer_fill, yk__infer_iota, yk__infer_rng, yk__infer_reduce, yk__infer_argmax, yk__infer_copy;
+yk__infer_fn yk__infer_gather, yk__infer_scatter_add, yk__infer_unfold, yk__infer_fold, yk__infer_dot, yk__infer_same;
+yk__infer_fn yk__infer_map, yk__infer_conv2d, yk__infer_conv2d_dx, yk__infer_conv2d_dw, yk__infer_max_pool;
+yk__infer_fn yk__infer_max_pool_bwd, yk__infer_avg_pool, yk__infer_avg_pool_bwd, yk__infer_bn_stats;
+yk__infer_fn yk__infer_layer_norm, yk__infer_layer_norm_bwd, yk__infer_softmax, yk__infer_softmax_bwd;
+yk__infer_fn yk__infer_attention, yk__infer_attention_bwd, yk__infer_cross_entropy, yk__infer_cross_entropy_bwd;
+yk__infer_fn yk__infer_dropout, yk__infer_adam_step, yk__infer_sgd_step, yk__infer_grad_stats;
+
+/* Helpers of the inferences. */
+bool yk__shape_is(yk__shape *s, uint32_t operand, uint32_t dtype, uint32_t dims, const int64_t *dim);
+bool yk__shape_float(yk__shape *s, uint32_t operand);
+bool yk__shape_stat(yk__shape *s, uint32_t operand, uint32_t like, int64_t n); /* f32 [n]; f64 beside f64 */
+void yk__shape_out(yk__shape *s, uint32_t i, uint32_t dtype, uint32_t dims, const int64_t *dim);
+uint32_t yk__shape_dtype(yk__shape *s, uint32_t own); /* own, or f32 where that was asked for */
+/* Length of an output of a window op; -1 if the window does not fit. */
+int64_t yk__window_out(int64_t in, int64_t k, int64_t stride, int64_t pad, int64_t dil);
+
+#endif

@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Names and numbers of operations and data types: the tables of plugin.h and dtype.h as arrays. */
+#include "core/graph/graph.h"
+
+#include <string.h>
+
+#define UN YK_KIND_UN
+#define BIN YK_KIND_BIN
+#define PRIM YK_KIND_PRIM
+#define COMP YK_KIND_COMP
+#define CORE YK_KIND_CORE
+
+static const yk__op_info ops[] = {
+#define X(e, name, kind, prec, tol, least, most, outs, attrs)                                                          \
+    {name, kind, YK_PREC_##prec, YK_TOL_##tol, least, most, outs, attrs},
+    YK_OP_TABLE(X)
+#undef X
+};
+
+#undef UN
+#undef BIN
+#undef PRIM
+#undef COMP
+#undef CORE
+
+static const struct {
+    const char *name, *safetensors;
+} dtypes[] = {
+#define X(e, name, st, bytes) {name, st},
+    YK_DTYPE_TABLE(X)
+#undef X
+};
+
+const yk__op_info *yk__op_info_of(uint32_t op)
+{
+    return op < YK_OP_COUNT ? &ops[op] : NULL;
+}
+
+int yk__op_find(const char *name)
+{
+    for (int i = 0; i < YK_OP_COUNT; i++)
+        if (!strcmp(ops[i].name, name))
+            return i;
+    return -1;
+}
+
+bool yk__op_is_map(uint32_t op)
+{
+    return op <= YK_OP_FILL || (op >= YK_OP_RELU && op <= YK_OP_TANH_BWD);
+}
+
+const char *yk__dtype_name(uint32_t dtype)
+{
+    return dtype < YK_DTYPE_COUNT ? dtypes[dtype].name : "?";
+}
+
+int yk__dtype_find(const char *name)
+{
+    for (int i = 0; i < YK_DTYPE_COUNT; i++)
+        if (!strcmp(dtypes[i].name, name) || !strcmp(dtypes[i].safetensors, name))
+            return i;
+    return -1;
+}
+
+bool yk__dtype_is_float(uint32_t dtype)
+{
+    switch (dtype) {
+    case YK_F32:
+    case YK_F16:
+    case YK_BF16:
+    case YK_F64:
+    case YK_F8E4M3:
+    case YK_F8E5M2:
+        return true;
+    default:
+        return false;
+    }
+}

@@ -1,0 +1,315 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The graph's arrays, values, and queries about values. */
+#include "core/graph/internal.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "core/base/hash.h"
+#include "core/base/mem.h"
+
+/* ---- The arrays ---- */
+
+static void start(yk__graph *g)
+{
+    g->hash = YK_HASH_SEED;
+    g->stream = 0;
+    yk__slot_new(g, YK_SLOT_ARENA, 0, 0);
+}
+
+void yk__graph_init(yk__graph *g)
+{
+    memset(g, 0, sizeof *g);
+    start(g);
+}
+
+void yk__graph_free(yk__graph *g)
+{
+    yk__free(g->value);
+    yk__free(g->node);
+    yk__free(g->index);
+    yk__free(g->attr);
+    yk__free(g->slot);
+    yk__free(g->body);
+    memset(g, 0, sizeof *g);
+}
+
+void yk__graph_clear(yk__graph *g)
+{
+    g->n_value = g->n_node = g->n_index = g->n_attr = g->n_slot = g->n_body = 0;
+    g->error.status = YK_OK;
+    g->error.text[0] = 0;
+    start(g);
+}
+
+static void *twin(const void *p, size_t n, size_t size, size_t *cap)
+{
+    void *q = yk__malloc(n * size);
+    if (q && n)
+        memcpy(q, p, n * size);
+    *cap = n;
+    return q;
+}
+
+yk_status yk__graph_copy(const yk__graph *g, yk__graph *out, yk_error *err)
+{
+    yk__graph c = *g;
+    c.value = twin(g->value, g->n_value, sizeof *g->value, &c.cap_value);
+    c.node = twin(g->node, g->n_node, sizeof *g->node, &c.cap_node);
+    c.index = twin(g->index, g->n_index, sizeof *g->index, &c.cap_index);
+    c.attr = twin(g->attr, g->n_attr, sizeof *g->attr, &c.cap_attr);
+    c.slot = twin(g->slot, g->n_slot, sizeof *g->slot, &c.cap_slot);
+    c.body = twin(g->body, g->n_body, sizeof *g->body, &c.cap_body);
+    if (!c.value || !c.node || !c.index || !c.attr || !c.slot || !c.body) {
+        yk__graph_free(&c);
+        return yk__fail_mem(err, g->n_value * sizeof *g->value, "a copy of a graph");
+    }
+    *out = c;
+    return YK_OK;
+}
+
+yk__vid yk__refuse(yk__graph *g, yk_status status, const char *fmt, ...)
+{
+    char text[YK_ERROR_TEXT];
+    va_list ap;
+    if (g->error.status)
+        return YK_NONE;
+    va_start(ap, fmt);
+    vsnprintf(text, sizeof text, fmt, ap);
+    va_end(ap);
+    yk__fail(&g->error, status, "%s", text);
+    return YK_NONE;
+}
+
+static void mix(yk__graph *g, uint64_t w)
+{
+    g->hash = yk__hash_u64(g->hash, w);
+}
+
+uint32_t yk__slot_new(yk__graph *g, yk_slot_kind kind, uint64_t bytes, uint32_t key)
+{
+    if (g->n_slot >= YK_NONE || yk__grow(&g->slot, &g->cap_slot, g->n_slot + 1, sizeof *g->slot))
+        return yk__refuse(g, YK_E_MEM, "out of memory (slot %zu of a graph)", g->n_slot);
+    g->slot[g->n_slot] = (yk_slot){.bytes = bytes, .kind = kind, .key = key};
+    mix(g, (uint64_t)kind << 32 | key);
+    return (uint32_t)g->n_slot++;
+}
+
+/* Appends a value; v->base YK_NONE: it is its own. */
+static yk__vid push(yk__graph *g, const yk_value *v)
+{
+    yk__vid id = (yk__vid)g->n_value;
+    yk_value *p;
+    if (g->n_value >= YK_NONE - 1 || yk__grow(&g->value, &g->cap_value, g->n_value + 1, sizeof *g->value))
+        return yk__refuse(g, YK_E_MEM, "out of memory (value %zu of a graph)", g->n_value);
+    p = &g->value[id];
+    *p = *v;
+    for (uint32_t i = v->dims; i < YK_MAX_DIMS; i++)
+        p->dim[i] = p->stride[i] = 0;
+    mix(g, (uint64_t)v->base << 32 | (uint64_t)v->dims << 8 | v->dtype);
+    mix(g, (uint64_t)v->slot << 40 ^ v->offset);
+    for (uint32_t i = 0; i < v->dims; i++)
+        mix(g, (uint64_t)v->dim[i]);
+    if (v->base == YK_NONE)
+        p->base = id;
+    else
+        for (uint32_t i = 0; i < v->dims; i++)
+            mix(g, (uint64_t)v->stride[i]);
+    g->n_value++;
+    return id;
+}
+
+/* A dense value that is nobody's view; false when the shape is not one. */
+static bool fresh(yk__graph *g, yk_dtype dtype, uint32_t dims, const int64_t *dim, yk_value *v)
+{
+    int64_t n = (int64_t)yk_dtype_bytes(dtype);
+    if (!n || dims > YK_MAX_DIMS) {
+        yk__refuse(g, YK_E_ARG, "a value cannot have type number %d and %u dimensions (at most %d)", (int)dtype, dims,
+                   YK_MAX_DIMS);
+        return false;
+    }
+    v->dtype = (uint8_t)dtype;
+    v->dims = (uint8_t)dims;
+    v->flags = 0;
+    v->base = v->slot = YK_NONE;
+    v->reserved = 0;
+    v->offset = 0;
+    for (uint32_t i = 0; i < dims; i++) {
+        v->dim[i] = dim[i];
+        if (dim[i] < 0 || (dim[i] && __builtin_mul_overflow(n, dim[i], &n))) {
+            yk__refuse(g, YK_E_ARG, "dimension %u of a value cannot be %lld: a value has less than 2^63 bytes", i,
+                       (long long)dim[i]);
+            return false;
+        }
+    }
+    yk__dense_strides(v);
+    return true;
+}
+
+yk__vid yk__leaf(yk__graph *g, uint32_t slot, uint64_t offset, yk_dtype dtype, uint32_t dims, const int64_t *dim)
+{
+    yk_value v;
+    if (slot >= g->n_slot)
+        return yk__refuse(g, YK_E_ARG, "there is no slot %u for a leaf: the graph has %zu", slot, g->n_slot);
+    if (!fresh(g, dtype, dims, dim, &v))
+        return YK_NONE;
+    v.slot = slot;
+    v.offset = offset;
+    v.flags = YK_VALUE_INPUT;
+    return push(g, &v);
+}
+
+yk__vid yk__value_new(yk__graph *g, yk_dtype dtype, uint32_t dims, const int64_t *dim)
+{
+    yk_value v;
+    return fresh(g, dtype, dims, dim, &v) ? push(g, &v) : YK_NONE;
+}
+
+yk__vid yk__alias_new(yk__graph *g, yk__vid of, const yk_value *v)
+{
+    const yk_value *x = &g->value[of];
+    yk_value w = *v;
+    w.dtype = x->dtype;
+    w.flags = x->flags;
+    w.base = x->base;
+    w.slot = x->slot;
+    w.reserved = 0;
+    return push(g, &w);
+}
+
+/* ---- Queries ---- */
+
+int64_t yk__count(const yk_value *v)
+{
+    int64_t n = 1;
+    for (uint32_t i = 0; i < v->dims; i++)
+        n *= v->dim[i];
+    return n;
+}
+
+uint64_t yk__bytes(const yk_value *v)
+{
+    return (uint64_t)yk__count(v) * yk_dtype_bytes(v->dtype);
+}
+
+void yk__dense_strides(yk_value *v)
+{
+    int64_t n = 1;
+    for (uint32_t i = v->dims; i-- > 0;) {
+        v->stride[i] = n;
+        n *= v->dim[i] ? v->dim[i] : 1;
+    }
+}
+
+bool yk__is_dense(const yk_value *v)
+{
+    int64_t n = 1;
+    bool dense = true;
+    for (uint32_t i = v->dims; i-- > 0;) {
+        if (v->dim[i] == 0)
+            return true;
+        if (v->dim[i] != 1 && v->stride[i] != n)
+            dense = false;
+        n *= v->dim[i];
+    }
+    return dense;
+}
+
+bool yk__is_broadcast(const yk_value *v)
+{
+    int64_t n = 1;
+    for (uint32_t i = v->dims; i-- > 0;) {
+        if (v->dim[i] == 1 || v->stride[i] == 0)
+            continue;
+        if (v->stride[i] != n)
+            return v->dim[i] == 0;
+        n *= v->dim[i] ? v->dim[i] : 1;
+    }
+    return true;
+}
+
+bool yk__is_dot_operand(const yk_value *v)
+{
+    const uint32_t r = v->dims;
+    int64_t m, k, sm, sk;
+    if (r < 2 || r > 3)
+        return false;
+    m = v->dim[r - 2], k = v->dim[r - 1], sm = v->stride[r - 2], sk = v->stride[r - 1];
+    if (!m || !k)
+        return yk__is_dense(v);
+    if (r == 3 && v->dim[0] != 1 && v->stride[0] != 0 && v->stride[0] != m * k)
+        return false;
+    return ((k == 1 || sk == 1) && (m == 1 || sm == k)) || ((m == 1 || sm == 1) && (k == 1 || sk == m));
+}
+
+static uint32_t attention_layout(uint32_t i, const int64_t *attr)
+{
+    const int64_t flags = attr[4];
+    if (i < 3)
+        return YK_LAYOUT_ATTENTION;
+    return i == 3 + !!(flags & YK_ATT_KEEP) + 0u && (flags & YK_ATT_BIAS) ? YK_LAYOUT_BROADCAST : YK_LAYOUT_DENSE;
+}
+
+uint32_t yk__operand_layout(uint32_t op, uint32_t i, const int64_t *attr)
+{
+    switch (op) {
+    case YK_OP_ATTENTION:
+        return attention_layout(i, attr);
+    case YK_OP_ATTENTION_BWD:
+        return i < 2 ? YK_LAYOUT_ATTENTION : i == 2 ? YK_LAYOUT_DENSE : attention_layout(i - 3, attr);
+    case YK_OP_DOT_MAP:
+        return i < 2 ? YK_LAYOUT_DOT : YK_LAYOUT_BROADCAST;
+    default:
+        return yk__op_impl_of(op)->layout;
+    }
+}
+
+bool yk__fits_layout(const yk_value *v, uint32_t layout)
+{
+    switch (layout) {
+    case YK_LAYOUT_ANY:
+        return true;
+    case YK_LAYOUT_BROADCAST:
+        return yk__is_broadcast(v);
+    case YK_LAYOUT_DOT:
+        return yk__is_dot_operand(v);
+    case YK_LAYOUT_ATTENTION:
+        return v->dims == 4 && (v->dim[3] <= 1 || v->stride[3] == 1);
+    default:
+        return yk__is_dense(v);
+    }
+}
+
+bool yk__view_inside(const yk_value *v, const yk_value *base)
+{
+    int64_t last = 0, step;
+    const int64_t size = yk_dtype_bytes(base->dtype);
+    uint64_t begin = v->offset - base->offset;
+    if (v->dtype != base->dtype || v->offset < base->offset || begin % (uint64_t)size)
+        return false;
+    for (uint32_t i = 0; i < v->dims; i++) {
+        if (v->dim[i] == 0)
+            return true;
+        if (v->stride[i] < 0 || __builtin_mul_overflow(v->dim[i] - 1, v->stride[i], &step) ||
+            __builtin_add_overflow(last, step, &last))
+            return false;
+    }
+    begin /= (uint64_t)size;
+    return begin < (uint64_t)yk__count(base) && (uint64_t)last < (uint64_t)yk__count(base) - begin;
+}
+
+bool yk__same_shape(const yk_value *a, const yk_value *b)
+{
+    return a->dims == b->dims && !memcmp(a->dim, b->dim, a->dims * sizeof *a->dim);
+}
+
+const char *yk__shape_text(const yk_value *v, char *buf, size_t n)
+{
+    size_t at = (size_t)snprintf(buf, n, "%s[", yk__dtype_name(v->dtype));
+    for (uint32_t i = 0; i < v->dims && at < n; i++)
+        at += (size_t)snprintf(buf + at, n - at, "%s%lld", i ? ", " : "", (long long)v->dim[i]);
+    if (at < n)
+        snprintf(buf + at, n - at, "]");
+    return buf;
+}

@@ -1,0 +1,302 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Views, and what is made of them: a view has the root value as its base (never another view), composed strides and an
+ * offset. A view that turns out to be its operand or the whole root is that value itself, so that a permutation and its
+ * inverse leave nothing behind.
+ */
+#include "core/graph/internal.h"
+
+#include <string.h>
+
+static bool same_place(const yk_value *a, const yk_value *b)
+{
+    if (a->offset != b->offset || !yk__same_shape(a, b))
+        return false;
+    for (uint32_t i = 0; i < a->dims; i++)
+        if (a->dim[i] > 1 && a->stride[i] != b->stride[i])
+            return false;
+    return true;
+}
+
+/* v: dims, dim, stride, offset of a view of x. Strides of a dense view are made canonical, so that readers of strides
+ * are not misled by dimensions of length 1. */
+static yk__vid view(yk__graph *g, yk__vid x, yk_value *v)
+{
+    yk__vid base = g->value[x].base;
+    if (yk__is_dense(v))
+        yk__dense_strides(v);
+    if (same_place(v, &g->value[x]))
+        return x;
+    if (same_place(v, &g->value[base]) && g->value[base].base == base)
+        return base;
+    return yk__alias_new(g, x, v);
+}
+
+yk__vid yk__dense(yk__graph *g, yk__vid x)
+{
+    yk__vid y;
+    if (x == YK_NONE || yk__is_dense(&g->value[x]))
+        return x;
+    return yk__apply(g, YK_OP_COPY, 1, &x, 0, NULL, YK_DTYPE_COUNT, 0, NULL, &y, 1) ? y : YK_NONE;
+}
+
+/* Replaces a -1 and compares the numbers of elements. */
+static bool resolve(yk__graph *g, yk__vid x, uint32_t dims, const int64_t *dim, yk_value *v)
+{
+    char text[160];
+    int64_t total = yk__count(&g->value[x]), known = 1, over;
+    uint32_t open = YK_NONE;
+    bool good = dims <= YK_MAX_DIMS;
+    for (uint32_t i = 0; good && i < dims; i++) {
+        v->dim[i] = dim[i];
+        if (dim[i] == -1 && open == YK_NONE)
+            open = i;
+        else if (dim[i] < 0 || __builtin_mul_overflow(known, dim[i], &over))
+            good = false;
+        else
+            known = over;
+    }
+    if (good && open != YK_NONE) {
+        good = known > 0 && total % known == 0;
+        v->dim[open] = good ? total / known : 0;
+    } else if (good) {
+        good = known == total;
+    }
+    v->dims = (uint8_t)dims;
+    if (!good)
+        yk__refuse(g, YK_E_ARG, "reshape: %s does not have the number of elements of the %u dimensions asked for",
+                   yk__shape_text(&g->value[x], text, sizeof text), dims);
+    return good;
+}
+
+/* Strides for v->dim over x's own strides, where groups of dimensions can be merged and split without moving anything
+ * (the rule of NumPy's reshape). */
+static bool strides_for(const yk_value *x, yk_value *v)
+{
+    uint32_t i = 0, j = 0, n = 0;
+    yk_value s; /* x without its dimensions of length 1 */
+    memset(&s, 0, sizeof s);
+    for (uint32_t k = 0; k < x->dims; k++)
+        if (x->dim[k] != 1)
+            s.dim[n] = x->dim[k], s.stride[n] = x->stride[k], n++;
+    while (i < n) {
+        uint32_t i1 = i + 1, j1 = j + 1;
+        int64_t a = s.dim[i], b = j < v->dims ? v->dim[j] : 1, step;
+        while (a != b) {
+            if (a < b && i1 < n)
+                a *= s.dim[i1++];
+            else if (a > b && j1 < v->dims)
+                b *= v->dim[j1++];
+            else
+                return false;
+        }
+        for (uint32_t k = i; k + 1 < i1; k++)
+            if (s.stride[k] != s.stride[k + 1] * s.dim[k + 1])
+                return false;
+        step = s.stride[i1 - 1];
+        for (uint32_t k = j1; k-- > j; step *= v->dim[k])
+            v->stride[k] = step;
+        i = i1, j = j1;
+    }
+    for (; j < v->dims; j++)
+        v->stride[j] = 1;
+    return true;
+}
+
+yk__vid yk__reshape(yk__graph *g, yk__vid x, uint32_t dims, const int64_t *dim)
+{
+    yk_value v;
+    if (x == YK_NONE)
+        return YK_NONE;
+    memset(&v, 0, sizeof v);
+    if (!resolve(g, x, dims, dim, &v))
+        return YK_NONE;
+    if (!yk__is_dense(&g->value[x]) && !strides_for(&g->value[x], &v)) {
+        x = yk__dense(g, x);
+        if (x == YK_NONE)
+            return YK_NONE;
+    }
+    if (yk__is_dense(&g->value[x]))
+        yk__dense_strides(&v);
+    v.offset = g->value[x].offset;
+    return view(g, x, &v);
+}
+
+yk__vid yk__permute(yk__graph *g, yk__vid x, const uint32_t *axis)
+{
+    yk_value v;
+    const yk_value *p;
+    uint32_t seen = 0;
+    if (x == YK_NONE)
+        return YK_NONE;
+    p = &g->value[x];
+    v = *p;
+    for (uint32_t i = 0; i < p->dims; i++) {
+        if (axis[i] >= p->dims || (seen & 1u << axis[i]))
+            return yk__refuse(g, YK_E_ARG, "permute: axis %u at place %u; every one of 0..%d is needed once", axis[i], i,
+                              p->dims - 1);
+        seen |= 1u << axis[i];
+        v.dim[i] = p->dim[axis[i]];
+        v.stride[i] = p->stride[axis[i]];
+    }
+    return view(g, x, &v);
+}
+
+yk__vid yk__expand(yk__graph *g, yk__vid x, uint32_t dims, const int64_t *dim)
+{
+    char text[160], want[160];
+    yk_value v;
+    const yk_value *p;
+    uint32_t lead;
+    if (x == YK_NONE)
+        return YK_NONE;
+    p = &g->value[x];
+    memset(&v, 0, sizeof v);
+    v.dtype = p->dtype;
+    v.dims = (uint8_t)(dims <= YK_MAX_DIMS ? dims : 0);
+    v.offset = p->offset;
+    memcpy(v.dim, dim, v.dims * sizeof *dim);
+    lead = dims - p->dims;
+    for (uint32_t i = 0; i < p->dims && p->dims <= v.dims; i++) {
+        bool whole = p->dim[i] == dim[lead + i];
+        if (!whole && p->dim[i] != 1)
+            lead = YK_NONE;
+        if (lead == YK_NONE)
+            break;
+        v.stride[lead + i] = whole ? p->stride[i] : 0;
+    }
+    if (p->dims > v.dims || lead == YK_NONE || v.dims != dims)
+        return yk__refuse(g, YK_E_ARG, "expand: %s cannot be broadcast to %s", yk__shape_text(p, text, sizeof text),
+                          yk__shape_text(&v, want, sizeof want));
+    return view(g, x, &v);
+}
+
+yk__vid yk__slice(yk__graph *g, yk__vid x, uint32_t axis, int64_t begin, int64_t end, int64_t step)
+{
+    char text[160];
+    yk_value v;
+    if (x == YK_NONE)
+        return YK_NONE;
+    v = g->value[x];
+    if (axis >= v.dims || begin < 0 || end < begin || end > v.dim[axis] || step < 1)
+        return yk__refuse(g, YK_E_ARG, "slice: %lld..%lld by %lld on axis %u does not lie in %s", (long long)begin,
+                          (long long)end, (long long)step, axis, yk__shape_text(&v, text, sizeof text));
+    v.dim[axis] = (end - begin + step - 1) / step;
+    if (v.dim[axis])
+        v.offset += (uint64_t)(begin * v.stride[axis]) * yk_dtype_bytes(v.dtype);
+    v.stride[axis] *= step;
+    return view(g, x, &v);
+}
+
+yk__vid yk__copy_into(yk__graph *g, yk__vid x, yk__vid base, const yk_value *v)
+{
+    yk__vid in[2] = {x, base}, out;
+    if (x == YK_NONE || base == YK_NONE)
+        return YK_NONE;
+    out = yk__alias_new(g, base, v);
+    if (out == YK_NONE || yk__node_new(g, YK_OP_COPY, 0, 2, in, 1, &out, 0, NULL) == YK_NONE)
+        return YK_NONE;
+    return out;
+}
+
+yk__vid yk__pad(yk__graph *g, yk__vid x, uint32_t dims, const int64_t *dim, const int64_t *begin, const int64_t *step,
+                double value)
+{
+    char text[160];
+    yk_value v, all;
+    yk__vid base;
+    if (x == YK_NONE)
+        return YK_NONE;
+    if (dims != g->value[x].dims)
+        return yk__refuse(g, YK_E_ARG, "pad: %s padded to %u dimensions", yk__shape_text(&g->value[x], text, sizeof text),
+                          dims);
+    base = yk__fill(g, value, g->value[x].dtype, dims, dim);
+    if (base == YK_NONE)
+        return YK_NONE;
+    v = g->value[x];
+    all = g->value[base];
+    v.offset = 0;
+    for (uint32_t i = 0; i < dims; i++) {
+        int64_t by = step ? step[i] : 1;
+        if (begin[i] < 0 || by < 1 || (v.dim[i] && begin[i] + (v.dim[i] - 1) * by >= dim[i]))
+            return yk__refuse(g, YK_E_ARG, "pad: %s from %lld by %lld does not lie in the %lld of axis %u",
+                              yk__shape_text(&v, text, sizeof text), (long long)begin[i], (long long)by,
+                              (long long)dim[i], i);
+        v.offset += (uint64_t)(begin[i] * all.stride[i]) * yk_dtype_bytes(v.dtype);
+        v.stride[i] = by * all.stride[i];
+    }
+    if (yk__count(&v) == 0)
+        return base;
+    return yk__copy_into(g, x, base, &v) == YK_NONE ? YK_NONE : base;
+}
+
+/* The shape of a concatenation in v; false after a complaint. */
+static bool joined(yk__graph *g, uint32_t n, const yk__vid *x, uint32_t axis, yk_value *v)
+{
+    char a[160], b[160];
+    for (uint32_t i = 0; i < n; i++) {
+        const yk_value *p = x[i] == YK_NONE ? NULL : &g->value[x[i]];
+        yk_value w;
+        if (!p)
+            return false;
+        if (!i) {
+            *v = *p;
+            v->dim[axis < p->dims ? axis : 0] = 0;
+        }
+        w = *p;
+        if (axis < w.dims)
+            w.dim[axis] = v->dim[axis];
+        if (axis >= p->dims || w.dtype != v->dtype || !yk__same_shape(&w, v)) {
+            yk__refuse(g, YK_E_ARG, "concat on axis %u: %s does not fit to %s", axis, yk__shape_text(p, a, sizeof a),
+                       yk__shape_text(&g->value[x[0]], b, sizeof b));
+            return false;
+        }
+        v->dim[axis] += p->dim[axis];
+    }
+    return true;
+}
+
+yk__vid yk__concat(yk__graph *g, uint32_t n, const yk__vid *x, uint32_t axis)
+{
+    yk_value all;
+    yk__vid base;
+    int64_t at = 0;
+    if (!n)
+        return yk__refuse(g, YK_E_ARG, "concat: no operand");
+    if (!joined(g, n, x, axis, &all))
+        return YK_NONE;
+    if (n == 1)
+        return x[0];
+    base = yk__fill(g, 0, all.dtype, all.dims, all.dim);
+    for (uint32_t i = 0; i < n && base != YK_NONE; i++) {
+        yk_value v = g->value[base];
+        v.dim[axis] = g->value[x[i]].dim[axis];
+        v.offset = (uint64_t)(at * v.stride[axis]) * yk_dtype_bytes(v.dtype);
+        at += v.dim[axis];
+        if (yk__count(&v) && yk__copy_into(g, x[i], base, &v) == YK_NONE)
+            return YK_NONE;
+    }
+    return base;
+}
+
+yk__vid yk__sum_to(yk__graph *g, yk__vid x, uint32_t dims, const int64_t *dim)
+{
+    char text[160];
+    const yk_value *p;
+    uint32_t lead, axes = 0;
+    if (x == YK_NONE)
+        return YK_NONE;
+    p = &g->value[x];
+    if (dims > p->dims)
+        return yk__refuse(g, YK_E_ARG, "sum_to: %s has fewer than %u dimensions", yk__shape_text(p, text, sizeof text),
+                          dims);
+    lead = p->dims - dims;
+    for (uint32_t i = 0; i < p->dims; i++) {
+        if (i < lead || (dim[i - lead] == 1 && p->dim[i] != 1))
+            axes |= 1u << i;
+        else if (dim[i - lead] != p->dim[i])
+            return yk__refuse(g, YK_E_ARG, "sum_to: %s was not broadcast from length %lld on its axis %u",
+                              yk__shape_text(p, text, sizeof text), (long long)dim[i - lead], i);
+    }
+    return yk__reshape(g, yk__sum(g, x, axes), dims, dim);
+}
