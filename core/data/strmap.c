@@ -44,12 +44,12 @@ void yk__strmap_free(yk__strmap *m)
     yk__free(m);
 }
 
-/* FNV-1a with a final mix: keys are short, so a call-free loop is the fastest. */
+/* Keys are short: a loop without calls is the fastest. The last mix spreads the high bits. */
 static uint64_t hash(const char *key, size_t n)
 {
-    uint64_t h = 0xcbf29ce484222325ull;
+    uint64_t h = YK__STRMAP_HASH;
     for (size_t i = 0; i < n; i++)
-        h = (h ^ (unsigned char)key[i]) * 0x100000001b3ull;
+        h = yk__strmap_step(h, key[i]);
     return h ^ h >> 29;
 }
 
@@ -105,6 +105,12 @@ int yk__strmap_put(yk__strmap *m, const char *key, size_t bytes, int32_t value)
     m->keys_len += bytes + 1;
     m->slot[i] = (uint32_t)++m->count;
     return 0;
+}
+
+int32_t yk__strmap_get_hashed(const yk__strmap *m, const char *key, size_t bytes, uint64_t h)
+{
+    size_t i = place(m, key, bytes, h ^ h >> 29);
+    return m->slot[i] ? m->e[m->slot[i] - 1].value : -1;
 }
 
 int32_t yk__strmap_get(const yk__strmap *m, const char *key, size_t bytes)
