@@ -98,6 +98,7 @@ YK_API uint64_t yk_peak_bytes(const yk_job *job);              /* device memory 
 YK_API uint64_t yk_param_hash(yk_job *job);                    /* of all parameters; fails the job if ranks differ */
 YK_API void yk_sum_ranks(yk_job *job, double *v, uint32_t n);  /* adds up host numbers over ranks, in rank order */
 YK_API void yk_barrier(yk_job *job);
+YK_API void yk_sync(yk_job *job);                              /* until this rank's device has nothing left to do */
 YK_API void yk_print(yk_job *job, const char *fmt, ...);       /* rank 0 only, to standard output */
 
 /* ---- Parameters and inputs --------------------------------------------------------------------------------------- */
@@ -128,6 +129,8 @@ YK_API yk_t yk_input(yk_job *job, yk_dtype dtype, uint32_t dims, const int64_t *
 /* Which rows of the global micro batch this rank's inputs hold: global row numbers (NULL: 0..local-1) and how many rows
  * the micro batch has over all ranks. Dropout follows the global row. Loaders call it themselves. local may be 0. */
 YK_API void yk_rows(yk_job *job, int64_t local, const int32_t *row, int64_t global);
+/* This rank's part of the next global micro batch of n rows, by measured speed; loaders call it themselves. Collective. */
+YK_API void yk_split(yk_job *job, uint64_t n, uint64_t *first, uint64_t *count);
 YK_API yk_t yk_constant(yk_job *job, float value);             /* a run-time scalar: changing it costs nothing */
 
 YK_API yk_job *yk_job_of(yk_t x);

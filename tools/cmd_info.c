@@ -1,0 +1,244 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* yoke info and yoke plugin: what is on this machine, and what was chosen and why. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <jansson.h>
+#define PCRE2_CODE_UNIT_WIDTH 8
+#include <pcre2.h>
+#include <utf8proc.h>
+#include <zlib.h>
+
+#include "config.h"
+#ifdef HAVE_HWLOC
+#include <hwloc.h>
+#endif
+
+#include "core/base/mem.h"
+#include "core/device/device.h"
+#include "tools/cli.h"
+
+static const yk__cli_option options[] = {
+    {"kinds", NULL, NULL, "only the names of the plugins that have devices here", NULL},
+    {"gpus", NULL, NULL, "only the number of devices that are not the host's cores", NULL},
+    {"json", NULL, NULL, "one JSON object", NULL},
+};
+
+static const yk__cli_command command = {
+    .name = "info",
+    .usage = "[--json]",
+    .summary = "devices, plugins and libraries on this machine, and what was chosen and why",
+    .text = "YOKE_PLUGIN_DIR names the folder of plugins, YOKE_PLUGINS picks some of them by name or path, YOKE_CPU_ISA forces\n"
+            "an instruction set of the CPU plugin, YOKE_DEVICES selects what a job runs on.",
+    .options = options,
+    .n_options = sizeof options / sizeof options[0],
+};
+
+typedef struct survey {
+    yk__plugin_info *plugin;
+    uint32_t n_plugin;
+    yk__topology *topology;
+} survey;
+
+static yk_status look(survey *s, yk_error *err)
+{
+    if (yk__topology_new(&s->topology, err))
+        return err->status;
+    return yk__plugin_list(&s->plugin, &s->n_plugin, err);
+}
+
+/* What a device says of itself; false when the plugin cannot be asked. */
+static bool device_caps(const yk__plugin_info *p, uint32_t i, yk_device_caps *caps)
+{
+    yk_error err = YK_ERROR_INIT;
+    yk__plugin *plugin;
+    memset(caps, 0, sizeof *caps);
+    caps->size = sizeof *caps;
+    return !yk__plugin_load(p->path, &plugin, &err) && !yk__plugin_table(plugin)->device_caps(i, caps);
+}
+
+static void print_dtypes(uint32_t mask, const char *separator, const char *quote)
+{
+    static const char *const names[] = {
+#define X(e, name, st, bytes) name,
+        YK_DTYPE_TABLE(X)
+#undef X
+    };
+    bool first = true;
+    for (uint32_t t = 0; t < YK_DTYPE_COUNT; t++)
+        if (mask & 1u << t) {
+            printf("%s%s%s%s", first ? "" : separator, quote, names[t], quote);
+            first = false;
+        }
+}
+
+static void libraries(void (*one)(const char *name, const char *version, int last))
+{
+    char zlib[32], pcre[64] = "";
+    snprintf(zlib, sizeof zlib, "%s", zlibVersion());
+    pcre2_config(PCRE2_CONFIG_VERSION, pcre);
+#ifdef HAVE_HWLOC
+    char hwloc[32];
+    snprintf(hwloc, sizeof hwloc, "%d.%d", HWLOC_API_VERSION >> 16, HWLOC_API_VERSION >> 8 & 255);
+    one("hwloc", hwloc, 0);
+#else
+    one("hwloc", "not built in (--with-hwloc)", 0);
+#endif
+    one("jansson", JANSSON_VERSION, 0);
+    one("pcre2", pcre, 0);
+    one("utf8proc", utf8proc_version(), 0);
+    one("zlib", zlib, 1);
+}
+
+static void library_line(const char *name, const char *version, int last)
+{
+    printf("  %-10s %s\n", name, version);
+    (void)last;
+}
+
+static void library_json(const char *name, const char *version, int last)
+{
+    printf("\"%s\": \"%s\"%s", name, version, last ? "" : ", ");
+}
+
+static void print_plugin(const yk__plugin_info *p)
+{
+    printf("  %-10s %s, %u device%s  %s\n             %s\n", p->name, p->loaded ? p->version : "left out", p->devices,
+           p->devices == 1 ? "" : "s", p->reason ? p->reason : "", p->path);
+    for (uint32_t i = 0; p->loaded && i < p->devices; i++) {
+        yk_device_caps c;
+        if (!device_caps(p, i, &c))
+            continue;
+        printf("    %s:%u  %s%s%s, %u units, %.1f GiB, computes in ", p->name, i, c.name, c.isa[0] ? ", " : "", c.isa, c.units,
+               (double)c.mem_total / 1073741824.0);
+        print_dtypes(c.compute, " ", "");
+        printf("\n");
+    }
+}
+
+static void print_text(const survey *s)
+{
+    char *cores = yk__topology_core_list(s->topology);
+    printf("yoke %s\ncores: %u (%s)\nplugins:\n", PACKAGE_VERSION, yk__topology_cores(s->topology), cores ? cores : "?");
+    for (uint32_t i = 0; i < s->n_plugin; i++)
+        print_plugin(&s->plugin[i]);
+    printf("libraries:\n");
+    libraries(library_line);
+    yk__free(cores);
+}
+
+static void print_device_json(const yk__plugin_info *p, uint32_t i)
+{
+    yk_device_caps c;
+    if (!device_caps(p, i, &c))
+        return;
+    printf("%s{\"word\": \"%s:%u\", \"name\": ", i ? ", " : "", p->name, i);
+    yk__json_text(c.name);
+    printf(", \"isa\": ");
+    yk__json_text(c.isa);
+    printf(", \"units\": %u, \"mem_total\": %llu, \"mem_free\": %llu, \"compute\": [", c.units, (unsigned long long)c.mem_total,
+           (unsigned long long)c.mem_free);
+    print_dtypes(c.compute, ", ", "\"");
+    printf("]}");
+}
+
+static void print_json(const survey *s)
+{
+    printf("{\"version\": \"%s\", \"cores\": %u, \"plugins\": [", PACKAGE_VERSION, yk__topology_cores(s->topology));
+    for (uint32_t i = 0; i < s->n_plugin; i++) {
+        const yk__plugin_info *p = &s->plugin[i];
+        printf("%s{\"name\": ", i ? ", " : "");
+        yk__json_text(p->name);
+        printf(", \"path\": ");
+        yk__json_text(p->path);
+        printf(", \"loaded\": %s, \"reason\": ", p->loaded ? "true" : "false");
+        yk__json_text(p->reason ? p->reason : "");
+        printf(", \"devices\": [");
+        for (uint32_t d = 0; p->loaded && d < p->devices; d++)
+            print_device_json(p, d);
+        printf("]}");
+    }
+    printf("], \"libraries\": {");
+    libraries(library_json);
+    printf("}}\n");
+}
+
+static void print_kinds(const survey *s)
+{
+    for (uint32_t i = 0; i < s->n_plugin; i++)
+        if (s->plugin[i].loaded && s->plugin[i].devices)
+            printf("%s\n", s->plugin[i].name);
+}
+
+static void print_gpus(const survey *s)
+{
+    uint32_t n = 0;
+    yk_device_caps c;
+    for (uint32_t i = 0; i < s->n_plugin; i++)
+        for (uint32_t d = 0; s->plugin[i].loaded && d < s->plugin[i].devices; d++)
+            n += device_caps(&s->plugin[i], d, &c) && !(c.flags & YK_CAP_CPU);
+    printf("%u\n", n);
+}
+
+static int run(const yk__cli *cli, void (*print)(const survey *s))
+{
+    survey s = {0};
+    yk_error err = YK_ERROR_INIT;
+    int code = YK_EXIT_OK;
+    if (look(&s, &err)) {
+        yk__cli_usage(cli->command, "%s", err.text);
+        code = err.status == YK_E_ARG || err.status == YK_E_ABI ? YK_EXIT_USAGE : YK_EXIT_FAILED;
+    } else {
+        print(&s);
+    }
+    yk__plugin_list_free(s.plugin, s.n_plugin);
+    yk__topology_free(s.topology);
+    yk__plugins_fini();
+    return code;
+}
+
+int yk__cmd_info(int argc, char **argv)
+{
+    yk__cli cli;
+    int code = yk__cli_parse(&command, argc, argv, &cli);
+    if (code >= 0)
+        return code;
+    return run(&cli, yk__cli_on(&cli, "kinds") ? print_kinds : yk__cli_on(&cli, "gpus") ? print_gpus
+               : yk__cli_on(&cli, "json")      ? print_json
+                                               : print_text);
+}
+
+/* ---- yoke plugin list --------------------------------------------------------------------------------------------- */
+
+static const yk__cli_option plugin_options[] = {{"json", NULL, NULL, "one JSON object", NULL}};
+
+static const yk__cli_command plugin_command = {
+    .name = "plugin",
+    .usage = "list [--json]",
+    .summary = "list the plugins",
+    .text = "Each plugin with its file, its version, its number of devices, and why it was chosen or left out.",
+    .options = plugin_options,
+    .n_options = 1,
+    .least = 1,
+    .most = 1,
+};
+
+static void print_plugins(const survey *s)
+{
+    for (uint32_t i = 0; i < s->n_plugin; i++)
+        printf("%-10s %-8s %u device%s  %s  (%s)\n", s->plugin[i].name, s->plugin[i].loaded ? s->plugin[i].version : "left out",
+               s->plugin[i].devices, s->plugin[i].devices == 1 ? " " : "s", s->plugin[i].path,
+               s->plugin[i].reason ? s->plugin[i].reason : "");
+}
+
+int yk__cmd_plugin(int argc, char **argv)
+{
+    yk__cli cli;
+    int code = yk__cli_parse(&plugin_command, argc, argv, &cli);
+    if (code >= 0)
+        return code;
+    if (strcmp(cli.positional[0], "list"))
+        return yk__cli_usage(&plugin_command, "unknown action \"%s\"; there is: list", cli.positional[0]);
+    return run(&cli, yk__cli_on(&cli, "json") ? print_json : print_plugins);
+}
