@@ -13,6 +13,8 @@
 #define LIVENESS_MS 1300 /* with 100 ms between beats and looks: everyone knows within 1.5 s */
 #define JOIN_MS 300000
 
+static yk__group *joined; /* a process joins one group at a time */
+
 static uint32_t number_from(const char *name, uint32_t otherwise)
 {
     const char *s = getenv(name);
@@ -43,7 +45,10 @@ bool yk__launched(void)
 
 bool yk__launch_report(const yk_error *why)
 {
-    return yk__local_report(job_fd(), why);
+    if (!joined)
+        return yk__local_report(job_fd(), why);
+    yk__group_abort(joined, why); /* at once for all: nobody may see this rank leave before they see why */
+    return true;
 }
 
 static yk_status group_new(yk__group **out, yk_error *err)
@@ -106,6 +111,7 @@ yk_status yk__group_join(const char *name, yk__group **out, yk_error *err)
         return s;
     }
     g->mail = mail;
+    joined = g;
     yk__log_set_rank((int)g->rank);
     *out = g;
     return YK_OK;
@@ -115,6 +121,8 @@ void yk__group_leave(yk__group *g)
 {
     if (!g)
         return;
+    if (g == joined)
+        joined = NULL;
     if (g->tr)
         g->table->close(g->tr);
     for (size_t i = 0; i < g->blocks; i++)

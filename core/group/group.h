@@ -100,9 +100,9 @@ yk_status yk__launch_select(const char *words, struct yk__placement **place, uin
 yk_status yk__launch(const struct yk__placement *place, uint32_t n, char *const *argv, int *code, yk_error *err);
 /* True in a process that yk__launch started. */
 bool yk__launched(void);
-/* In such a process, for an error of its own that no group was told of (yk__group_abort): hands it to the launcher, which
- * ends the job and prints it once, with the rank's name. The process then exits without printing. False when there is
- * no launcher to tell. Errors that a wait returned because of another rank need no report and no print either. */
+/* In such a process, for an error of its own, before or after it joined: ends the job with it (as yk__group_abort); the
+ * launcher prints it once, with the rank's name, and the process exits without printing. False when there is no
+ * launcher to tell. An error that a wait returned because of another rank may be reported too: the first one counts. */
 bool yk__launch_report(const yk_error *why);
 
 #endif

@@ -273,13 +273,11 @@ START_TEST(many_ranks)
 }
 END_TEST
 
-int main(int argc, char **argv)
+static int run_suite(void)
 {
     Suite *s = suite_create("collect");
     TCase *t = tcase_create("collect");
     SRunner *sr = srunner_create(s);
-    if (yk__launched() && argc > 1)
-        return as_rank(argv[1]);
     tcase_add_loop_test(t, small, 0, 4);
     tcase_add_loop_test(t, slices, 0, 4);
     tcase_add_test(t, unlike_calls);
@@ -291,4 +289,9 @@ int main(int argc, char **argv)
     srunner_run_all(sr, CK_SILENT);
     srunner_free(sr);
     return 0;
+}
+
+int main(int argc, char **argv)
+{
+    return yk__launched() && argc > 1 ? as_rank(argv[1]) : run_suite();
 }

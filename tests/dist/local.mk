@@ -1,9 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 EXTRA_DIST += tests/dist/harness.h
 if WITH_CHECK
-check_PROGRAMS += tests/dist/collect.test
-TESTS += tests/dist/collect.test
+check_PROGRAMS += tests/dist/collect.test tests/dist/message.test
+TESTS += tests/dist/collect.test tests/dist/message.test
 tests_dist_collect_test_SOURCES = tests/dist/collect.c
 tests_dist_collect_test_LDADD = $(TEST_LIBS)
 tests_dist_collect_test_CFLAGS = $(AM_CFLAGS) $(CHECK_CFLAGS)
+tests_dist_message_test_SOURCES = tests/dist/message.c
+tests_dist_message_test_LDADD = $(TEST_LIBS)
+tests_dist_message_test_CFLAGS = $(AM_CFLAGS) $(CHECK_CFLAGS)
 endif

@@ -69,14 +69,13 @@ static int misbehave(const char *what, yk__group *g)
         _exit(0);
     if (!strcmp(what, "exit3"))
         _exit(3);
-    if (!strcmp(what, "leave"))
-        yk__group_leave(g);
     if (!strcmp(what, "report") || !strcmp(what, "abort") || !strcmp(what, "input"))
         yk__fail(&err, YK_E_FORMAT, "file 'x.csv', line 3: expected a number");
     if (!strcmp(what, "abort"))
         yk__group_abort(g, &err);
     if (!strcmp(what, "report") || !strcmp(what, "input"))
         yk__launch_report(&err);
+    yk__group_leave(g);
     return !strcmp(what, "leave") ? 0 : !strcmp(what, "input") ? 2 : 1;
 }
 
@@ -461,14 +460,11 @@ START_TEST(secret_is_not_shown)
 }
 END_TEST
 
-int main(int argc, char **argv)
+static int run_suite(void)
 {
     Suite *s = suite_create("ranks");
     TCase *t = tcase_create("ranks");
-    SRunner *sr;
-    if (yk__launched() && argc > 1)
-        return as_rank(argv[1]);
-    sr = srunner_create(s);
+    SRunner *sr = srunner_create(s);
     tcase_add_checked_fixture(t, setup, teardown);
     tcase_add_loop_test(t, fault_ends_job, 0, FAULTS);
     tcase_add_test(t, launcher_killed);
@@ -483,4 +479,9 @@ int main(int argc, char **argv)
     srunner_run_all(sr, CK_SILENT);
     srunner_free(sr);
     return 0;
+}
+
+int main(int argc, char **argv)
+{
+    return yk__launched() && argc > 1 ? as_rank(argv[1]) : run_suite();
 }

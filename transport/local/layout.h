@@ -83,10 +83,10 @@ struct yk_tr_op {
     yk_tr_op *next;
     uint64_t tag, bytes, moved; /* bytes: of the message, or of the room */
     uint8_t *data;
-    uint64_t id;   /* of a send: its number among the pair's */
     uint64_t total; /* of a receive: the message's length, once matched */
     uint32_t peer;
     bool is_send, begun, done;
+    bool orphan; /* a send that was given up after its first frame: nobody waits for it */
     yk_status status;
 };
 

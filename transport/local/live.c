@@ -91,6 +91,7 @@ static void find_silent(yk_tr *t, uint32_t peer, watch *w, int64_t step_ms)
     yk__local_slot *s = &t->head->slot[peer];
     uint32_t beat = atomic_load(&s->beat);
     yk_tr_words words;
+    char name[YK_LOCAL_NAME];
     if (beat != w->beat || atomic_load(&s->state) != YK_LOCAL_JOINED) {
         w->beat = beat;
         w->silent_ms = 0;
@@ -99,8 +100,9 @@ static void find_silent(yk_tr *t, uint32_t peer, watch *w, int64_t step_ms)
     w->silent_ms += step_ms;
     if (w->silent_ms < t->liveness_ms)
         return;
-    yk__local_words(&words, YK_E_DEVICE_LOST, "%s gave no sign of life for %.1f s (stopped, hung or dead)",
-                    t->name[peer], (double)w->silent_ms / 1000);
+    yk__local_name_copy(name, s->name); /* t->name may be being filled just now */
+    yk__local_words(&words, YK_E_DEVICE_LOST, "%s gave no sign of life for %.1f s (stopped, hung or dead)", name,
+                    (double)w->silent_ms / 1000);
     yk__local_end_for(t, peer, true, YK_E_DEVICE_LOST, words.text);
 }
 

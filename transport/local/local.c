@@ -303,6 +303,7 @@ static void local_close(yk_tr *t)
     if (t->beating)
         atomic_store(&t->head->slot[t->rank].state, YK_LOCAL_LEFT);
     yk__local_beat_stop(t);
+    yk__local_messages_free(t);
     for (size_t i = 0; i < t->blocks; i++)
         munmap(t->block[i].mem, t->block[i].bytes);
     if (t->head)
@@ -372,6 +373,11 @@ const yk_transport *yk__local_transport(void)
         .shared = shared,
         .flag_set = flag_set,
         .flag_wait = flag_wait,
+        .send = yk__local_send,
+        .recv = yk__local_recv,
+        .progress = yk__local_progress,
+        .wait = yk__local_wait,
+        .cancel = yk__local_cancel,
     };
     return &table;
 }

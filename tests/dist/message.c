@@ -1,0 +1,279 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Tagged messages of the local transport between processes. */
+#include "config.h"
+
+#include "tests/dist/harness.h"
+
+#include <check.h>
+#include <unistd.h>
+
+#include "core/base/philox.h"
+#include "transport/local/local.h"
+
+enum { MESSAGES = 24, TAGS = 5 };
+
+static const yk_transport *table;
+static yk_tr *tr;
+static yk_tr_info me = {.size = sizeof me};
+
+static int wrong(const char *what, yk_status s, const yk_tr_words *why)
+{
+    yk_error err;
+    yk__fail(&err, YK_E_INTERNAL, "%s: %s %s", what, yk__status_name(s), s ? why->text : "");
+    yk__launch_report(&err);
+    return 1;
+}
+
+static uint32_t draw(uint32_t from, uint32_t to, uint32_t k, uint32_t what)
+{
+    uint32_t c[4] = {from, to, k, what}, key[2] = {1, 2}, out[4];
+    yk__philox(c, key, out);
+    return out[0];
+}
+
+/* Both ends know what message k from one rank to another looks like. */
+static uint64_t length_of(uint32_t from, uint32_t to, uint32_t k)
+{
+    static const uint64_t most[] = {1, 100, 5000, 70000, 300000, 1500000};
+    return draw(from, to, k, 0) % most[draw(from, to, k, 1) % 6];
+}
+
+static uint64_t tag_of(uint32_t from, uint32_t to, uint32_t k)
+{
+    return draw(from, to, k, 2) % TAGS;
+}
+
+static unsigned char byte_of(uint32_t from, uint32_t to, uint32_t k, uint64_t i)
+{
+    return (unsigned char)(from * 17 + to * 5 + k * 3 + i * 7 + i / 251);
+}
+
+typedef struct letter {
+    yk_tr_op *op;
+    unsigned char *data;
+    uint64_t n;
+} letter;
+
+static int post_sends(letter *l, uint32_t to)
+{
+    yk_tr_words why;
+    for (uint32_t k = 0; k < MESSAGES; k++) {
+        yk_status s;
+        l[k].n = length_of(me.rank, to, k);
+        l[k].data = malloc(l[k].n + 1);
+        for (uint64_t i = 0; i < l[k].n; i++)
+            l[k].data[i] = byte_of(me.rank, to, k, i);
+        s = table->send(tr, to, tag_of(me.rank, to, k), l[k].data, l[k].n, &l[k].op, &why);
+        if (s)
+            return wrong("send", s, &why);
+    }
+    return 0;
+}
+
+/* Tag by tag, so mostly not in the order they were sent. */
+static int receive_all(uint32_t from)
+{
+    yk_tr_words why;
+    for (uint64_t tag = TAGS; tag-- > 0;)
+        for (uint32_t k = 0; k < MESSAGES; k++) {
+            uint64_t n = length_of(from, me.rank, k), got = 0;
+            unsigned char *data;
+            yk_tr_op *op;
+            yk_status s;
+            if (tag_of(from, me.rank, k) != tag)
+                continue;
+            data = malloc(n + 10);
+            s = table->recv(tr, from, tag, data, n + 10, &op, &why);
+            s = s ? s : table->wait(tr, op, -1, &got, &why);
+            if (s || got != n)
+                return wrong("receive", s, &why);
+            for (uint64_t i = 0; i < n; i++)
+                if (data[i] != byte_of(from, me.rank, k, i))
+                    return wrong("contents", s, &why);
+            free(data);
+        }
+    return 0;
+}
+
+static int case_all_to_all(void)
+{
+    letter l[8][MESSAGES];
+    yk_tr_words why;
+    for (uint32_t r = 0; r < me.ranks; r++)
+        if (r != me.rank && post_sends(l[r], r))
+            return 1;
+    for (uint32_t r = 0; r < me.ranks; r++)
+        if (r != me.rank && receive_all(r))
+            return 1;
+    for (uint32_t r = 0; r < me.ranks; r++)
+        for (uint32_t k = 0; r != me.rank && k < MESSAGES; k++) {
+            yk_status s = table->wait(tr, l[r][k].op, -1, NULL, &why);
+            if (s)
+                return wrong("end of a send", s, &why);
+            free(l[r][k].data);
+        }
+    return 0;
+}
+
+static int sync_ranks(uint32_t value)
+{
+    yk_tr_words why;
+    yk_status s = table->flag_set(tr, 0, value);
+    for (uint32_t r = 0; r < me.ranks && !s; r++)
+        s = table->flag_wait(tr, r, 0, value, "test", &why);
+    return s ? wrong("flags", s, &why) : 0;
+}
+
+/* A message longer than anything that is taken in early waits in the ring until it is asked for. */
+static int case_long(void)
+{
+    uint64_t n = 40u << 20, got = 0;
+    unsigned char *data = malloc(n);
+    yk_tr_op *op, *first = NULL;
+    yk_tr_words why;
+    yk_status s;
+    int i;
+    memset(data, (int)me.rank + 1, n);
+    if (me.rank == 0) {
+        s = table->send(tr, 1, 1, data, n, &op, &why);
+        s = s ? s : table->wait(tr, op, -1, NULL, &why);
+        free(data);
+        return s ? wrong("a long send", s, &why) : 0;
+    }
+    s = table->recv(tr, 0, 2, data, 1, &first, &why); /* another tag: nothing comes */
+    for (i = 0; i < 50 && !s; i++)
+        s = table->progress(tr, &why);
+    s = s ? s : table->wait(tr, first, 20, NULL, &why);
+    if (s != YK_E_TIMEOUT)
+        return wrong("waiting for nothing", s, &why);
+    table->cancel(tr, first);
+    s = table->recv(tr, 0, 1, data, n, &op, &why);
+    s = s ? s : table->wait(tr, op, -1, &got, &why);
+    if (s || got != n || data[0] != 1 || data[n - 1] != 1)
+        return wrong("a long receive", s, &why);
+    free(data);
+    return 0;
+}
+
+/* A send that is given up half way; the next message with that tag arrives whole. */
+static int case_cancel(void)
+{
+    static unsigned char large[4 << 20], small[10] = "abcdefghi";
+    uint64_t got = 0;
+    yk_tr_op *op, *next;
+    yk_tr_words why;
+    yk_status s;
+    if (me.rank == 0) {
+        s = table->send(tr, 1, 7, large, sizeof large, &op, &why);
+        s = s ? s : table->progress(tr, &why);
+        table->cancel(tr, op);
+        s = s ? s : table->send(tr, 1, 7, small, sizeof small, &next, &why);
+        s = s ? s : table->wait(tr, next, -1, NULL, &why);
+        return s ? wrong("send after a cancelled one", s, &why) : sync_ranks(1);
+    }
+    s = table->recv(tr, 0, 7, large, sizeof large, &op, &why);
+    s = s ? s : table->wait(tr, op, -1, &got, &why);
+    if (s || got != sizeof small || memcmp(large, small, sizeof small))
+        return wrong("receive after a cancelled send", s, &why);
+    return sync_ranks(1);
+}
+
+static int case_room(void)
+{
+    unsigned char data[64] = {0};
+    yk_tr_op *op;
+    yk_tr_words why;
+    yk_status s;
+    if (table->send(tr, me.rank, 0, data, 1, &op, &why) != YK_E_ARG ||
+        table->send(tr, 99, 0, data, 1, &op, &why) != YK_E_ARG ||
+        table->recv(tr, !me.rank, YK_TR_TAG_ANY, data, 1, &op, &why) != YK_E_ARG ||
+        table->flag_set(tr, YK_TR_FLAGS, 1) != YK_E_ARG || table->flag_wait(tr, 9, 0, 1, "x", &why) != YK_E_ARG)
+        return wrong("bad arguments", YK_OK, &why);
+    if (me.rank == 0) {
+        s = table->send(tr, 1, 3, data, 64, &op, &why);
+        s = s ? s : table->wait(tr, op, -1, NULL, &why);
+        return s ? wrong("send", s, &why) : sync_ranks(1);
+    }
+    s = table->recv(tr, 0, 3, data, 63, &op, &why);
+    s = s ? s : table->wait(tr, op, -1, NULL, &why);
+    if (s != YK_E_ARG || !strstr(why.text, "64 bytes") || !strstr(why.text, "room for 63"))
+        return wrong("too little room", s, &why);
+    return sync_ranks(1);
+}
+
+/* What was sent before goodbye still arrives; what was not ends the wait with the rank's name. */
+static int case_left(void)
+{
+    unsigned char c = 42, got = 0;
+    yk_tr_op *op;
+    yk_tr_words why;
+    yk_status s;
+    if (me.rank == 0) {
+        s = table->send(tr, 1, 3, &c, 1, &op, &why);
+        s = s ? s : table->wait(tr, op, -1, NULL, &why);
+        return s ? wrong("send", s, &why) : 0;
+    }
+    usleep(100000);
+    s = table->recv(tr, 0, 3, &got, 1, &op, &why);
+    s = s ? s : table->wait(tr, op, -1, NULL, &why);
+    if (s || got != 42)
+        return wrong("the last message", s, &why);
+    s = table->recv(tr, 0, 3, &got, 1, &op, &why);
+    s = s ? s : table->wait(tr, op, -1, NULL, &why);
+    return s == YK_E_DEVICE_LOST && strstr(why.text, "rank 0 (opencl:0@0) left") ? 0 : wrong("a peer that left", s, &why);
+}
+
+static const struct {
+    const char *name;
+    uint32_t ranks;
+    int (*run)(void);
+} cases[] = {{"all-to-all", 2, case_all_to_all}, {"all-to-all", 5, case_all_to_all}, {"long", 2, case_long},
+             {"cancel", 2, case_cancel},         {"room", 2, case_room},             {"left", 2, case_left}};
+
+static int as_rank(const char *what)
+{
+    yk_tr_config c = {sizeof c, atoi(getenv("YOKE_JOB_FD")), NULL, 1300, 10000};
+    yk_tr_words why;
+    yk_status s;
+    int bad = 1;
+    table = yk__local_transport();
+    s = table->open(&c, &tr, &why);
+    if (s)
+        return wrong("open", s, &why);
+    table->info(tr, &me);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+        if (!strcmp(cases[i].name, what)) {
+            bad = cases[i].run();
+            break;
+        }
+    table->close(tr);
+    return bad;
+}
+
+START_TEST(messages)
+{
+    yk_error err = YK_ERROR_INIT;
+    int code = -1;
+    yk_status s = harness_launch(cases[_i].ranks, cases[_i].name, NULL, &code, &err);
+    ck_assert_msg(!s && !code, "%s, %u ranks: %s", cases[_i].name, cases[_i].ranks, err.text);
+}
+END_TEST
+
+static int run_suite(void)
+{
+    Suite *s = suite_create("message");
+    TCase *t = tcase_create("message");
+    SRunner *sr = srunner_create(s);
+    tcase_add_loop_test(t, messages, 0, (int)(sizeof cases / sizeof *cases));
+    tcase_set_timeout(t, 120);
+    suite_add_tcase(s, t);
+    srunner_set_tap(sr, "-");
+    srunner_run_all(sr, CK_SILENT);
+    srunner_free(sr);
+    return 0;
+}
+
+int main(int argc, char **argv)
+{
+    return yk__launched() && argc > 1 ? as_rank(argv[1]) : run_suite();
+}
