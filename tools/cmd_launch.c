@@ -17,24 +17,25 @@ static const yk__cli_command command = {
     .name = "launch",
     .usage = "[--devices WORDS] [--json] [--] PROGRAM [ARGUMENTS]",
     .summary = "run a program once per device, as the ranks of one job",
-    .text = "WORDS select the devices, separated by spaces or commas: cpu (one rank on all cores), cpu:0-3 (one rank on "
-            "these cores), cpu/2 (two ranks that share the cores), opencl:0, opencl:0@1 (its host threads on core 1), "
-            "opencl:*, auto. Each rank's process finds its device in YOKE_DEVICES, its number in YOKE_RANK and "
-            "YOKE_LOCAL_RANK, and how many there are in YOKE_WORLD_SIZE; a program that uses Yoke reads them by itself.\n"
-            "\n"
-            "The ranks meet in shared memory that has no name and ends with them. The job's secret goes to them over the "
-            "inherited descriptor YOKE_JOB_FD, never over a command line or the environment.\n"
-            "\n"
-            "When a rank is killed, stops, hangs or ends with an error, the others are ended within two seconds and one "
-            "line names the rank. SIGINT, SIGTERM and SIGHUP are passed on to the ranks; a second one kills them. "
-            "Ctrl-Z stops the whole job. If the launcher itself is killed, the ranks end too.\n"
-            "\n"
-            "Environment: YOKE_LIVENESS_MS is how long a rank may give no sign of life (default 1300; 0 switches this "
-            "off, as for a debugger that stops one rank); YOKE_JOIN_MS is how long the ranks wait for each other at the "
-            "start (default 300000).\n"
-            "\n"
-            "The exit code is 2 when the rank at fault ended with 2, and 128 plus the signal's number after an "
-            "interruption.",
+    .text =
+        "WORDS select the devices, separated by spaces or commas: cpu (one rank on all cores), cpu:0-3 (one rank on "
+        "these cores), cpu/2 (two ranks that share the cores), opencl:0, opencl:0@1 (its host threads on core 1), "
+        "opencl:*, auto. Each rank's process finds its device in YOKE_DEVICES, its number in YOKE_RANK and "
+        "YOKE_LOCAL_RANK, and how many there are in YOKE_WORLD_SIZE; a program that uses Yoke reads them by itself.\n"
+        "\n"
+        "The ranks meet in shared memory that has no name and ends with them. The job's secret goes to them over the "
+        "inherited descriptor YOKE_JOB_FD, never over a command line or the environment.\n"
+        "\n"
+        "When a rank is killed, stops, hangs or ends with an error, the others are ended within two seconds and one "
+        "line names the rank. SIGINT, SIGTERM and SIGHUP are passed on to the ranks; a second one kills them. "
+        "Ctrl-Z stops the whole job. If the launcher itself is killed, the ranks end too.\n"
+        "\n"
+        "Environment: YOKE_LIVENESS_MS is how long a rank may give no sign of life (default 1300; 0 switches this "
+        "off, as for a debugger that stops one rank); YOKE_JOIN_MS is how long the ranks wait for each other at the "
+        "start (default 300000).\n"
+        "\n"
+        "The exit code is 2 when the rank at fault ended with 2, and 128 plus the signal's number after an "
+        "interruption.",
     .options = options,
     .n_options = sizeof options / sizeof *options,
     .least = 1,

@@ -10,13 +10,13 @@
 
 #include "core/base/mem.h"
 
-#define KEEP 0.85         /* weight of a record after the next one */
-#define DEAD_BAND 0.05    /* gain that is worth new shares */
-#define SPREAD 0.05       /* spread of n (relative) that tells something about a */
-#define SLOPE_ERROR 0.25  /* standard error of b n (relative to t) above which a is not believed */
-#define OUTLIER 4.0       /* a time above this multiple of what was foreseen counts as this multiple */
-#define SEASONED 3        /* records before a rank is judged */
-#define REMEMBERED 4      /* batch sizes whose shares are kept */
+#define KEEP 0.85        /* weight of a record after the next one */
+#define DEAD_BAND 0.05   /* gain that is worth new shares */
+#define SPREAD 0.05      /* spread of n (relative) that tells something about a */
+#define SLOPE_ERROR 0.25 /* standard error of b n (relative to t) above which a is not believed */
+#define OUTLIER 4.0      /* a time above this multiple of what was foreseen counts as this multiple */
+#define SEASONED 3       /* records before a rank is judged */
+#define REMEMBERED 4     /* batch sizes whose shares are kept */
 
 typedef struct fit {
     uint32_t records;
@@ -80,7 +80,7 @@ void yk__balance_free(yk__balance *b)
     yk__free(b);
 }
 
-/* ---- The fit ------------------------------------------------------------------------------------------------------- */
+/* ---- The fit ----------------------------------------------------------------------------------------------------- */
 
 /* Weighted least squares: b = cov(n, t) / var(n), a = mean(t) - b mean(n). Where the records say too little about the
  * slope (all n alike, or noise larger than the effect) a stays as it was and the line goes through the mean point. */
@@ -126,7 +126,7 @@ double yk__balance_predict(const yk__balance *b, uint32_t r, uint64_t rows)
     return b->fit[r].a + b->fit[r].b * (double)rows;
 }
 
-/* ---- The split ------------------------------------------------------------------------------------------------------- */
+/* ---- The split --------------------------------------------------------------------------------------------------- */
 
 typedef struct line {
     double a, b;
@@ -263,8 +263,9 @@ static yk_status check_caps(const yk__balance *b, uint64_t n, yk_error *err)
     for (uint32_t r = 0; r < b->ranks && room < n; r++)
         room += b->cap[r] < n - room ? b->cap[r] : n - room;
     if (room < n)
-        return yk__fail(err, YK_E_MEM, "a batch of %llu rows does not fit: the devices' memory holds %llu; use a smaller "
-                                       "batch or more accumulation steps",
+        return yk__fail(err, YK_E_MEM,
+                        "a batch of %llu rows does not fit: the devices' memory holds %llu; use a smaller "
+                        "batch or more accumulation steps",
                         (unsigned long long)n, (unsigned long long)room);
     return YK_OK;
 }

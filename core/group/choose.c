@@ -61,7 +61,7 @@ static _Noreturn void select_and_exit(const char *words, int fd)
         yk__fail(&a.err, YK_E_ARG, "%u devices were selected: a job has at most %u ranks", a.n, MAX_PLACES);
     if (write_all(fd, &a, sizeof a) && !a.err.status)
         write_all(fd, place, a.n * sizeof *place);
-    _exit(0); /* no exit handlers of drivers */
+    _exit(0); /* child: no exit handlers of drivers */
 }
 
 static yk_status read_answer(int fd, yk__placement **place, uint32_t *n, bool *whole, yk_error *err)
@@ -113,10 +113,12 @@ yk_status yk__launch_select(const char *words, struct yk__placement **place, uin
     if (whole)
         return s;
     if (WIFSIGNALED(status))
-        return yk__fail(err, YK_E_DEVICE_LOST, "selecting devices: a driver ended the process by signal %d (%s); name the "
-                                               "devices to use, or the plugins in YOKE_PLUGINS",
+        return yk__fail(err, YK_E_DEVICE_LOST,
+                        "selecting devices: a driver ended the process by signal %d (%s); name the "
+                        "devices to use, or the plugins in YOKE_PLUGINS",
                         WTERMSIG(status), strsignal(WTERMSIG(status)));
-    return yk__fail(err, YK_E_DEVICE_LOST, "selecting devices: a driver ended the process with exit code %d; name the "
-                                           "devices to use, or the plugins in YOKE_PLUGINS",
+    return yk__fail(err, YK_E_DEVICE_LOST,
+                    "selecting devices: a driver ended the process with exit code %d; name the "
+                    "devices to use, or the plugins in YOKE_PLUGINS",
                     WEXITSTATUS(status));
 }

@@ -125,7 +125,7 @@ yk_status yk__group_broadcast(yk__group *g, uint32_t root, void *data, uint64_t 
     return YK_OK;
 }
 
-/* ---- Slices of large vectors ----------------------------------------------------------------------------------------- */
+/* ---- Slices of large vectors ------------------------------------------------------------------------------------- */
 
 void yk__slices_even(yk__slices *s, uint64_t n, uint32_t ranks)
 {
@@ -161,8 +161,8 @@ void yk__group_mark(yk__group *g)
         g->table->flag_set(g->tr, YK_GROUP_FLAG_BUCKET, g->marked);
 }
 
-yk_status yk__group_reduce_slice(yk__group *g, const float *base, uint64_t stride_bytes, const yk__slices *s, float *out,
-                                 yk_error *err)
+yk_status yk__group_reduce_slice(yk__group *g, const float *base, uint64_t stride_bytes, const yk__slices *s,
+                                 float *out, yk_error *err)
 {
     uint64_t begin = s->begin[g->rank], n = s->begin[g->rank + 1] - begin;
     yk_status status;

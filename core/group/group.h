@@ -60,8 +60,8 @@ void yk__slices_even(yk__slices *s, uint64_t n, uint32_t ranks);
 /* Reduce-scatter: `grad` points to this rank's block inside its shared area of n f32 (see yk__group_shared: one area
  * per rank laid out one after the other, stride_bytes apart, base = address of rank 0's). Marks mine as written, waits
  * for the others', and writes the sum over ranks (in rank order) of my slice to out (may be my own block's slice). */
-yk_status yk__group_reduce_slice(yk__group *g, const float *base, uint64_t stride_bytes, const yk__slices *s, float *out,
-                                 yk_error *err);
+yk_status yk__group_reduce_slice(yk__group *g, const float *base, uint64_t stride_bytes, const yk__slices *s,
+                                 float *out, yk_error *err);
 /* The same in two halves, to go on computing in between: mark says "my block of the next bucket is written"; a later
  * reduce_slice for that bucket then only waits for the others. Buckets are marked and reduced in one order on all
  * ranks; without a mark reduce_slice marks itself. A block may be written again after the slices_ready that follows
@@ -70,7 +70,7 @@ void yk__group_mark(yk__group *g);
 /* All-gather: every rank has written its slice at shared[begin..]; returns when all have. */
 yk_status yk__group_slices_ready(yk__group *g, yk_error *err);
 
-/* ---- Balance: how the rows of a global batch are shared out -------------------------------------------------------------- */
+/* ---- Balance: how the rows of a global batch are shared out ------------------------------------------------------ */
 
 typedef struct yk__balance yk__balance;
 /* max_rows[r]: memory cap in rows of a micro batch (0 = none known); forced[r]: never left out. */
@@ -84,8 +84,7 @@ void yk__balance_record(yk__balance *b, uint32_t r, uint64_t rows, double second
 yk_status yk__balance_split(yk__balance *b, uint64_t n, uint64_t *share, bool *left_out, yk_error *err);
 double yk__balance_predict(const yk__balance *b, uint32_t r, uint64_t rows); /* seconds; 0 when nothing is known */
 
-/* ---- Launching the ranks of one host --------------------------------------------------------------------------------------- */
-
+/* ---- Launching the ranks of one host ----------------------------------------------------------------------------- */
 
 struct yk__placement; /* core/device/device.h */
 /* yk__device_select in a child process, so that the launcher can fork afterwards: no driver has run in it. The result

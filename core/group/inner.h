@@ -28,7 +28,7 @@ struct yk__group {
     const yk_transport *table; /* NULL: a group of one */
     yk_tr *tr;
     uint32_t rank, size;
-    char *name; /* of a group of one */
+    char *name;             /* of a group of one */
     volatile int cancelled; /* of a group of one */
     yk_error why;           /* of a group of one that was aborted */
     void **block;           /* of a group of one */

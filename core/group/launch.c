@@ -46,9 +46,9 @@ typedef struct launch {
     child *rank;
     uint32_t n, alive;
     char *const *argv;
-    sigset_t mask;      /* the caller's */
+    sigset_t mask; /* the caller's */
     int signal_fd;
-    int interrupted;    /* the signal, after SIGINT, SIGTERM or SIGHUP */
+    int interrupted; /* the signal, after SIGINT, SIGTERM or SIGHUP */
     bool ending, termed;
     int64_t term_at, kill_at; /* ms, once ending */
     int64_t stopped_since;    /* ms; 0: none, or all, are stopped */
@@ -61,12 +61,12 @@ static int64_t now_ms(void)
     return (int64_t)ts.tv_sec * 1000 + ts.tv_nsec / 1000000;
 }
 
-/* ---- Starting ------------------------------------------------------------------------------------------------------ */
+/* ---- Starting ---------------------------------------------------------------------------------------------------- */
 
 static bool is_ours(const char *variable)
 {
-    static const char *const names[] = {"YOKE_RANK=", "YOKE_WORLD_SIZE=", "YOKE_LOCAL_RANK=", "YOKE_DEVICES=",
-                                        "YOKE_JOB_FD="};
+    static const char *const names[] = {
+        "YOKE_RANK=", "YOKE_WORLD_SIZE=", "YOKE_LOCAL_RANK=", "YOKE_DEVICES=", "YOKE_JOB_FD="};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         if (!strncmp(variable, names[i], strlen(names[i])))
             return true;
@@ -115,8 +115,8 @@ static void become_rank(const launch *l, uint32_t rank, char **env, pid_t launch
     int e, null;
     setpgid(0, 0);
     prctl(PR_SET_PDEATHSIG, SIGKILL);
-    if (getppid() != launcher) /* it died before the line above */
-        _exit(1);
+    if (getppid() != launcher)
+        _exit(1);                       /* child: the launcher died before the prctl */
     if (rank || isatty(STDIN_FILENO)) { /* a background process that reads the terminal would be stopped */
         null = open("/dev/null", O_RDONLY);
         if (null >= 0 && null != STDIN_FILENO) {
@@ -130,8 +130,8 @@ static void become_rank(const launch *l, uint32_t rank, char **env, pid_t launch
     execvp(l->argv[0], l->argv);
     e = errno;
     if (write(report, &e, sizeof e) < 0)
-        _exit(126);
-    _exit(127);
+        _exit(126); /* child */
+    _exit(127);     /* child */
 }
 
 static yk_status start_rank(launch *l, const yk__placement *p, uint32_t rank, yk_error *err)
@@ -180,7 +180,7 @@ static yk_status start_all(launch *l, const yk__placement *place, yk_error *err)
     return s;
 }
 
-/* ---- Ending -------------------------------------------------------------------------------------------------------- */
+/* ---- Ending ------------------------------------------------------------------------------------------------------ */
 
 static void signal_all(const launch *l, int sig)
 {
@@ -304,7 +304,7 @@ static void reap(launch *l)
     watch_stopped(l);
 }
 
-/* ---- Signals to the launcher ------------------------------------------------------------------------------------------ */
+/* ---- Signals to the launcher ------------------------------------------------------------------------------------- */
 
 static void interrupt(launch *l, int sig)
 {
@@ -365,7 +365,7 @@ static void release_signals(launch *l, const struct sigaction *old_child)
     sigaction(SIGCHLD, old_child, NULL);
 }
 
-/* ---- The whole ------------------------------------------------------------------------------------------------------ */
+/* ---- The whole --------------------------------------------------------------------------------------------------- */
 
 static int next_timeout(const launch *l)
 {
@@ -436,7 +436,8 @@ yk_status yk__launch(const struct yk__placement *place, uint32_t n, char *const 
     yk_status s;
     *code = 1;
     if (!n || !argv || !argv[0])
-        return yk__fail(err, YK_E_ARG, "nothing to launch: %u devices, program '%s'", n, argv && argv[0] ? argv[0] : "");
+        return yk__fail(err, YK_E_ARG, "nothing to launch: %u devices, program '%s'", n,
+                        argv && argv[0] ? argv[0] : "");
     s = yk__local_job_new(n, &l.job, err);
     if (s)
         return s;

@@ -23,8 +23,8 @@ extern "C" {
 #endif
 
 #define YK_TRANSPORT_ABI 1u
-#define YK_TR_RANKS 256u        /* ranks of one job at most */
-#define YK_TR_FLAGS 16u         /* counters that each rank publishes */
+#define YK_TR_RANKS 256u         /* ranks of one job at most */
+#define YK_TR_FLAGS 16u          /* counters that each rank publishes */
 #define YK_TR_TAG_ANY UINT64_MAX /* not a tag: reserved */
 
 #define YK_TR_CAP_SHARED 1u /* `shared` works */
@@ -60,9 +60,9 @@ typedef struct yk_transport {
     yk_status (*open)(const yk_tr_config *config, yk_tr **t, yk_tr_words *why);
     /* Says goodbye, so that others do not take it for a death, and releases everything, shared blocks too. [one] */
     void (*close)(yk_tr *t);
-    void (*info)(const yk_tr *t, yk_tr_info *info);            /* [any] */
-    const char *(*peer_name)(const yk_tr *t, uint32_t peer);   /* lives as long as t; "" for no such rank. [any] */
-    const volatile int *(*cancelled)(const yk_tr *t);          /* non-zero once the job is to end. [any] */
+    void (*info)(const yk_tr *t, yk_tr_info *info);          /* [any] */
+    const char *(*peer_name)(const yk_tr *t, uint32_t peer); /* lives as long as t; "" for no such rank. [any] */
+    const volatile int *(*cancelled)(const yk_tr *t);        /* non-zero once the job is to end. [any] */
     /* Ends the job for all ranks: each wait of theirs returns `status` and these words. The first caller wins. [any] */
     void (*abort)(yk_tr *t, yk_status status, const char *words);
 

@@ -217,8 +217,11 @@ static int as_rank(const char *what)
     static const struct {
         const char *name;
         int (*run)(yk__group *g, yk_error *err);
-    } cases[] = {{"small", case_small},     {"slices", case_slices},           {"differ", case_differ},
-                 {"sizes", case_sizes},     {"environment", case_environment}};
+    } cases[] = {{"small", case_small},
+                 {"slices", case_slices},
+                 {"differ", case_differ},
+                 {"sizes", case_sizes},
+                 {"environment", case_environment}};
     yk_error err = YK_ERROR_INIT;
     yk__group *g;
     int bad = 1;

@@ -220,15 +220,20 @@ static int case_left(void)
         return wrong("the last message", s, &why);
     s = table->recv(tr, 0, 3, &got, 1, &op, &why);
     s = s ? s : table->wait(tr, op, -1, NULL, &why);
-    return s == YK_E_DEVICE_LOST && strstr(why.text, "rank 0 (opencl:0@0) left") ? 0 : wrong("a peer that left", s, &why);
+    return s == YK_E_DEVICE_LOST && strstr(why.text, "rank 0 (opencl:0@0) left") ? 0
+                                                                                 : wrong("a peer that left", s, &why);
 }
 
 static const struct {
     const char *name;
     uint32_t ranks;
     int (*run)(void);
-} cases[] = {{"all-to-all", 2, case_all_to_all}, {"all-to-all", 5, case_all_to_all}, {"long", 2, case_long},
-             {"cancel", 2, case_cancel},         {"room", 2, case_room},             {"left", 2, case_left}};
+} cases[] = {{"all-to-all", 2, case_all_to_all},
+             {"all-to-all", 5, case_all_to_all},
+             {"long", 2, case_long},
+             {"cancel", 2, case_cancel},
+             {"room", 2, case_room},
+             {"left", 2, case_left}};
 
 static int as_rank(const char *what)
 {

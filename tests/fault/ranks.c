@@ -19,7 +19,7 @@
 
 #define LIMIT 3.0
 
-/* ---- In a rank ------------------------------------------------------------------------------------------------------- */
+/* ---- In a rank --------------------------------------------------------------------------------------------------- */
 
 /* DIR/NAME.RANK holds one line. Written whole before it is seen. */
 static void leave_note(const char *name, const char *rank, const char *text)
@@ -146,7 +146,7 @@ static int as_rank(const char *what)
     return survive(g, &err);
 }
 
-/* ---- The launcher's side --------------------------------------------------------------------------------------------- */
+/* ---- The launcher's side ----------------------------------------------------------------------------------------- */
 
 static char dir[] = "/tmp/yoke-fault-XXXXXX";
 

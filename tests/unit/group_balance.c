@@ -46,7 +46,8 @@ static void split(yk__balance *b, uint64_t n, uint64_t *share, bool *out, uint32
 }
 
 /* Steps of a job over these devices; returns the longest true time of the last split. */
-static double simulate(yk__balance *b, const device *d, uint32_t ranks, uint64_t n, int steps, uint64_t *share, bool *out)
+static double simulate(yk__balance *b, const device *d, uint32_t ranks, uint64_t n, int steps, uint64_t *share,
+                       bool *out)
 {
     double worst = 0;
     for (int i = 0; i < steps; i++) {

@@ -48,7 +48,7 @@ static inline void relax(void)
 #endif
 }
 
-/* ---- Counters ------------------------------------------------------------------------------------------------------ */
+/* ---- Counters ---------------------------------------------------------------------------------------------------- */
 
 /* A sleeper counts itself before it looks at the flag; the flag is stored before the count is read. Both are
  * sequentially consistent, so either the sleeper sees the new value or the setter sees the sleeper. */
@@ -130,7 +130,7 @@ static yk_status flag_wait(yk_tr *t, uint32_t peer, uint32_t flag, uint32_t valu
     return yk__local_flag_wait(t, peer, flag, value, what, why);
 }
 
-/* ---- Shared blocks ------------------------------------------------------------------------------------------------- */
+/* ---- Shared blocks ----------------------------------------------------------------------------------------------- */
 
 static uint64_t page_up(uint64_t bytes)
 {
@@ -204,7 +204,7 @@ static yk_status shared(yk_tr *t, const char *what, uint64_t bytes, void **mem, 
     return s;
 }
 
-/* ---- Joining and leaving --------------------------------------------------------------------------------------------- */
+/* ---- Joining and leaving ----------------------------------------------------------------------------------------- */
 
 static yk_status take_hello(yk_tr *t, yk__local_hello *hello, yk_tr_words *why)
 {
@@ -249,8 +249,9 @@ static yk_status map_head(yk_tr *t, const yk__local_hello *hello, yk_tr_words *w
     t->ring_bytes = yk__local_ring_bytes(t->ranks);
     if (t->head->magic != hello->magic || t->head->version != hello->version || t->head->ranks != hello->ranks ||
         t->head->bytes != hello->bytes || !yk__local_same_secret(t->head->secret, hello->secret))
-        return yk__local_words(why, YK_E_FORMAT, "the job's shared memory is not the launcher's: its secret or size "
-                                                 "differs");
+        return yk__local_words(why, YK_E_FORMAT,
+                               "the job's shared memory is not the launcher's: its secret or size "
+                               "differs");
     if (atomic_load(&t->head->slot[t->rank].state) != YK_LOCAL_ABSENT)
         return yk__local_words(why, YK_E_FORMAT, "rank %u has joined already", t->rank);
     return YK_OK;

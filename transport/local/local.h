@@ -16,7 +16,7 @@
 
 const yk_transport *yk__local_transport(void);
 
-/* ---- The launcher's side; one thread ------------------------------------------------------------------------------- */
+/* ---- The launcher's side; one thread ----------------------------------------------------------------------------- */
 
 typedef struct yk__local_job yk__local_job;
 

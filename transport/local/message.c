@@ -43,7 +43,7 @@ struct yk__local_peer {
     parcel *parcel; /* or memory, or (neither) nowhere */
 };
 
-/* ---- Bytes in and out of a ring -------------------------------------------------------------------------------------- */
+/* ---- Bytes in and out of a ring ---------------------------------------------------------------------------------- */
 
 static void put_bytes(yk__local_ring *ring, uint32_t size, uint32_t at, const void *from, uint32_t n)
 {
@@ -80,7 +80,7 @@ static void append_op(yk_tr_op **list, yk_tr_op *op)
     *list = op;
 }
 
-/* ---- Sending ------------------------------------------------------------------------------------------------------- */
+/* ---- Sending ----------------------------------------------------------------------------------------------------- */
 
 /* Writes one frame if there is room for a useful one. */
 static bool put_frame(yk_tr *t, yk__local_peer *p, yk_tr_op *op, uint32_t room)
@@ -127,7 +127,7 @@ static yk_status send_some(yk_tr *t, uint32_t peer, bool *moved, yk_tr_words *wh
     return YK_OK;
 }
 
-/* ---- Receiving ------------------------------------------------------------------------------------------------------- */
+/* ---- Receiving --------------------------------------------------------------------------------------------------- */
 
 static yk_tr_op *match(const yk__local_peer *p, uint64_t tag)
 {
@@ -273,7 +273,7 @@ static yk_status receive_some(yk_tr *t, uint32_t peer, bool *moved, yk_tr_words 
     }
 }
 
-/* ---- The calls ------------------------------------------------------------------------------------------------------- */
+/* ---- The calls --------------------------------------------------------------------------------------------------- */
 
 static yk_status peers_ready(yk_tr *t, yk_tr_words *why)
 {
@@ -295,8 +295,9 @@ static yk_status op_new(yk_tr *t, uint32_t peer, uint64_t tag, uint8_t *data, ui
     yk_tr_op *op;
     yk_status s;
     if (peer >= t->ranks || peer == t->rank || tag == YK_TR_TAG_ANY || bytes > INT64_MAX)
-        return yk__local_words(why, YK_E_ARG, "a message between rank %u and rank %u of %u, tag %llu, %llu bytes: not "
-                                              "possible",
+        return yk__local_words(why, YK_E_ARG,
+                               "a message between rank %u and rank %u of %u, tag %llu, %llu bytes: not "
+                               "possible",
                                t->rank, peer, t->ranks, (unsigned long long)tag, (unsigned long long)bytes);
     s = peers_ready(t, why);
     if (s)
@@ -372,8 +373,7 @@ yk_status yk__local_progress(yk_tr *t, yk_tr_words *why)
             return s;
     }
     if (moved)
-        yk__local_flag_set(t, YK_LOCAL_FLAG_RING,
-                           atomic_load(&t->head->slot[t->rank].flag[YK_LOCAL_FLAG_RING]) + 1);
+        yk__local_flag_set(t, YK_LOCAL_FLAG_RING, atomic_load(&t->head->slot[t->rank].flag[YK_LOCAL_FLAG_RING]) + 1);
     return YK_OK;
 }
 
