@@ -3,9 +3,9 @@
  * Data sets: rows that can be had in any order, from one of
  *
  *   idx:DIR      train-images-idx3-ubyte[.gz], train-labels-idx1-ubyte[.gz]; evaluation: t10k-...
- *                mean=0.2860 std=0.3530 classes=10
+ *                mean=0.2860 std=0.3530 classes=10 holdout=0
  *   cifar10:DIR  (or one file) *train*.bin[.gz] or data_batch_*.bin[.gz]; evaluation: *test*.bin[.gz]
- *                mean=0.485+0.456+0.406 std=0.229+0.224+0.225
+ *                mean=0.485+0.456+0.406 std=0.229+0.224+0.225 holdout=0
  *   csv:FILE, jsonl:FILE  one text and one label per row
  *                text=text label=label max-length=128 tokenizer=DIR classes= categories=FILE
  * delimiter=comma|tab|semicolon quotes=double|none lowercase=yes|no text:FILE    running text for a language model
@@ -22,6 +22,8 @@
  * T is the batch's width: for csv and jsonl its longest row, else seq-len. A running text is cut at `split` into a part
  * that trains and a part that evaluates. Row r of it starts at id r * stride; in training every row is whole; in
  * evaluation the last one may be short: its rest is id 0 with label -100, so that every id counts once.
+ *
+ * holdout=N: the last N training images evaluate instead. split=0: all of the text evaluates (a file of its own).
  *
  * Immutable after opening: any thread may read it.
  */

@@ -170,6 +170,13 @@ const void *yk__idx_data(const yk__idx *x)
     return x->data;
 }
 
+void *yk__idx_release(yk__idx *x)
+{
+    void *p = x->data;
+    x->data = NULL;
+    return p;
+}
+
 static yk_status check_labels(const yk__idx *labels, const char *path, int classes, yk_error *err)
 {
     const uint8_t *v = labels->data;

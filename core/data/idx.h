@@ -33,6 +33,9 @@ int yk__idx_rank(const yk__idx *x);
 const int64_t *yk__idx_shape(const yk__idx *x);
 const void *yk__idx_data(const yk__idx *x); /* elements in the host's byte order */
 
+/* Hands the data over to the caller, who frees it. */
+void *yk__idx_release(yk__idx *x);
+
 /* Refuses a pair that does not belong together: images must be u8 of rank 3 (or 4), labels u8 of rank 1 below
  * `classes`, and as many labels as images. The names are for the message. */
 yk_status yk__idx_check_pair(const yk__idx *images, const char *images_path, const yk__idx *labels,

@@ -4,11 +4,12 @@ libyokecore_la_SOURCES += core/data/cifar.c core/data/cifar.h core/data/csv.c co
 	core/data/strmap.h core/data/text.c core/data/text.h core/data/tokens.c core/data/tokens.h core/data/utf8.c \
 	core/data/utf8.h core/data/order.c core/data/order.h core/data/tokenizer.c core/data/tokenizer.h \
 	core/data/tokenizer_impl.h core/data/tokenizer_load.c core/data/wordpiece.c core/data/bpe.c \
-	core/data/dataset.h core/data/loader.h
+	core/data/dataset.h core/data/dataset.c core/data/dataset_impl.h core/data/dataset_images.c \
+	core/data/dataset_text.c core/data/loader.c core/data/loader.h core/data/spec.c core/data/spec.h
 
 if WITH_CHECK
-check_PROGRAMS += tests/unit/data_idx.test tests/unit/data_csv.test tests/unit/data_tokenizer.test
-TESTS += tests/unit/data_idx.test tests/unit/data_csv.test tests/unit/data_tokenizer.test
+check_PROGRAMS += tests/unit/data_idx.test tests/unit/data_csv.test tests/unit/data_tokenizer.test tests/unit/data_loader.test
+TESTS += tests/unit/data_idx.test tests/unit/data_csv.test tests/unit/data_tokenizer.test tests/unit/data_loader.test
 tests_unit_data_idx_test_SOURCES = tests/unit/data_idx.c tests/unit/suite.h
 tests_unit_data_idx_test_LDADD = $(TEST_LIBS)
 tests_unit_data_idx_test_CFLAGS = $(AM_CFLAGS) $(CHECK_CFLAGS)
@@ -18,4 +19,7 @@ tests_unit_data_csv_test_CFLAGS = $(AM_CFLAGS) $(CHECK_CFLAGS)
 tests_unit_data_tokenizer_test_SOURCES = tests/unit/data_tokenizer.c tests/unit/suite.h tests/unit/sha256.h
 tests_unit_data_tokenizer_test_LDADD = $(TEST_LIBS) $(JANSSON_LIBS)
 tests_unit_data_tokenizer_test_CFLAGS = $(AM_CFLAGS) $(CHECK_CFLAGS)
+tests_unit_data_loader_test_SOURCES = tests/unit/data_loader.c tests/unit/suite.h
+tests_unit_data_loader_test_LDADD = $(TEST_LIBS)
+tests_unit_data_loader_test_CFLAGS = $(AM_CFLAGS) $(CHECK_CFLAGS)
 endif

@@ -42,9 +42,15 @@ static yk__tokenizer *create(enum tok_kind kind)
     return t;
 }
 
+yk__tokenizer *yk__tokenizer_share(yk__tokenizer *t)
+{
+    atomic_fetch_add(&t->shared, 1);
+    return t;
+}
+
 void yk__tokenizer_close(yk__tokenizer *t)
 {
-    if (!t)
+    if (!t || atomic_fetch_sub(&t->shared, 1) > 0)
         return;
     for (int i = 0; i < t->nadded; i++)
         yk__free(t->added[i].text);

@@ -34,6 +34,7 @@ yk_status yk__tokenizer_open(const char *dir, int lowercase, yk__tokenizer **out
 /* One id per distinct character of the text, in code point order. */
 yk_status yk__tokenizer_chars(const char *name, const char *text, size_t bytes, yk__tokenizer **out, yk_error *err);
 yk_status yk__tokenizer_bytes(yk__tokenizer **out, yk_error *err);
+yk__tokenizer *yk__tokenizer_share(yk__tokenizer *t); /* the same once more; each is closed by itself */
 void yk__tokenizer_close(yk__tokenizer *t);
 
 int yk__tokenizer_vocab(const yk__tokenizer *t);                 /* largest id + 1 */

@@ -5,6 +5,7 @@
 
 #define PCRE2_CODE_UNIT_WIDTH 8
 #include <pcre2.h>
+#include <stdatomic.h>
 
 #include "core/data/strmap.h"
 #include "core/data/tokenizer.h"
@@ -38,6 +39,7 @@ struct tok_merge {
 
 struct yk__tokenizer {
     enum tok_kind kind;
+    atomic_int shared; /* further owners */
     yk__strmap *vocab; /* all tokens as the files write them */
     int32_t size;      /* largest id + 1 */
     int32_t pad, unk;  /* unk -1: none */

@@ -1,0 +1,175 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "core/data/dataset.h"
+
+#include <string.h>
+
+#include "core/base/mem.h"
+#include "core/base/nearest.h"
+#include "core/data/dataset_impl.h"
+
+static const struct data_kind *const kinds[] = {&yk__data_idx,   &yk__data_cifar10, &yk__data_csv,
+                                                &yk__data_jsonl, &yk__data_text,    &yk__data_tokens};
+#define NKINDS (sizeof kinds / sizeof kinds[0])
+
+static yk_status find_kind(const yk__spec *s, const struct data_kind **out, yk_error *err)
+{
+    const char *names[NKINDS], *near;
+    for (size_t i = 0; i < NKINDS; i++) {
+        names[i] = kinds[i]->name;
+        if (!strcmp(names[i], s->kind)) {
+            *out = kinds[i];
+            return YK_OK;
+        }
+    }
+    near = yk__nearest(s->kind, names, NKINDS);
+    return yk__fail(err, YK_E_ARG,
+                    "data '%.40s:%.100s': unknown kind%s%s%s (there are: idx, cifar10, csv, jsonl, text, tokens)",
+                    s->kind, s->path, near ? ", did you mean '" : "", near ? near : "", near ? "'?" : "");
+}
+
+void yk__data_field(yk__dataset *d, const char *name, uint32_t dtype, int rank, const int64_t *shape)
+{
+    yk__field *f = &d->field[d->nfields++];
+    f->name = name;
+    f->dtype = dtype;
+    f->rank = rank;
+    for (int i = 0; i < rank; i++)
+        f->shape[i] = shape[i];
+}
+
+yk_status yk__data_tokenizer(yk__dataset *d, const yk__spec *s, const yk__dataset_options *o, const char *text,
+                             size_t bytes, yk_error *err)
+{
+    static const char *const yes_no[] = {"no", "yes"};
+    const char *name = yk__spec_get(s, "tokenizer");
+    int lowercase = -1;
+    yk_status st = yk__spec_word(s, "lowercase", yes_no, 2, -1, &lowercase, err);
+    if (st)
+        return st;
+    name = name ? name : o->tokenizer;
+    if (!name)
+        return yk__fail(err, YK_E_ARG, "data '%s:%.100s': needs a tokenizer (tokenizer=DIR, char or bytes)", s->kind,
+                        s->path);
+    if (!strcmp(name, "bytes")) {
+        st = yk__tokenizer_bytes(&d->tokenizer, err);
+    } else if (strcmp(name, "char")) {
+        st = yk__tokenizer_open(name, lowercase, &d->tokenizer, err);
+        d->tokenizer_dir = st ? NULL : yk__strdup(name);
+        if (!st && !d->tokenizer_dir)
+            st = yk__fail_mem(err, strlen(name), "a path");
+    } else if (o->like && o->like->tokenizer && !strcmp(yk__tokenizer_kind(o->like->tokenizer), "char")) {
+        d->tokenizer = yk__tokenizer_share(o->like->tokenizer);
+    } else {
+        st = yk__tokenizer_chars(s->path, text, bytes, &d->tokenizer, err);
+    }
+    if (!st)
+        d->vocab = yk__tokenizer_vocab(d->tokenizer);
+    return st;
+}
+
+yk_status yk__dataset_open(const char *spec, const yk__dataset_options *o, yk__dataset **out, yk_error *err)
+{
+    yk__dataset *d = NULL;
+    const struct data_kind *kind = NULL;
+    yk__spec s;
+    yk_status st = yk__spec_parse(spec, &s, err);
+    if (st)
+        return st;
+    st = find_kind(&s, &kind, err);
+    if (!st)
+        st = yk__spec_check(&s, kind->keys, kind->nkeys, err);
+    if (!st && o->eval_rows && kind != &yk__data_csv && kind != &yk__data_jsonl)
+        st = yk__fail(err, YK_E_ARG, "data '%s:%.100s': a file of evaluation rows goes with csv and jsonl only", s.kind,
+                      s.path);
+    if (!st) {
+        d = yk__calloc(1, sizeof *d);
+        st = d ? YK_OK : yk__fail_mem(err, sizeof *d, "a data set");
+    }
+    if (!st) {
+        d->kind = kind;
+        d->eval = o->eval;
+        st = kind->open(d, &s, o, err);
+    }
+    yk__spec_free(&s);
+    if (st)
+        yk__dataset_close(d);
+    else
+        *out = d;
+    return st;
+}
+
+void yk__dataset_close(yk__dataset *d)
+{
+    if (!d)
+        return;
+    yk__tokenizer_close(d->tokenizer);
+    yk__free(d->tokenizer_dir);
+    yk__free(d->pixels);
+    yk__free(d->labels_memory);
+    yk__rows_close(d->text);
+    yk__free(d->pick);
+    yk__free(d->ids);
+    yk__free(d->at);
+    yk__tokens_close(&d->run);
+    yk__free(d);
+}
+
+int64_t yk__dataset_rows(const yk__dataset *d)
+{
+    return d->rows;
+}
+
+int yk__dataset_classes(const yk__dataset *d)
+{
+    return d->classes;
+}
+
+const char *yk__dataset_class_name(const yk__dataset *d, int i)
+{
+    return d->text && d->text->names && i >= 0 && i < d->text->classes ? d->text->names[i] : NULL;
+}
+
+int yk__dataset_vocab(const yk__dataset *d)
+{
+    return d->vocab;
+}
+
+const char *yk__dataset_kind(const yk__dataset *d)
+{
+    return d->kind->name;
+}
+
+int yk__dataset_fields(const yk__dataset *d, const yk__field **fields)
+{
+    *fields = d->field;
+    return d->nfields;
+}
+
+const char *yk__dataset_tokenizer_dir(const yk__dataset *d)
+{
+    return d->tokenizer_dir;
+}
+
+const yk__tokenizer *yk__dataset_tokenizer(const yk__dataset *d)
+{
+    return d->tokenizer;
+}
+
+int64_t yk__dataset_width(const yk__dataset *d, const int64_t *rows, int64_t n)
+{
+    return d->kind->width(d, rows, n);
+}
+
+size_t yk__dataset_row_bytes(const yk__dataset *d, int k, int64_t width)
+{
+    const yk__field *f = &d->field[k];
+    size_t n = yk_dtype_bytes(f->dtype);
+    for (int i = 0; i < f->rank; i++)
+        n *= (size_t)(f->shape[i] < 0 ? width : f->shape[i]);
+    return n;
+}
+
+void yk__dataset_fill(const yk__dataset *d, const int64_t *rows, int64_t n, int64_t width, void *const *buffers)
+{
+    d->kind->fill(d, rows, n, width, buffers);
+}

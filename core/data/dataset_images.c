@@ -1,0 +1,257 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Data sets of images: idx and cifar10. Pixels stay bytes; a table of 256 values per channel normalises them. */
+#include <dirent.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "core/base/mem.h"
+#include "core/data/cifar.h"
+#include "core/data/dataset_impl.h"
+#include "core/data/idx.h"
+
+static int64_t width_one(const yk__dataset *d, const int64_t *rows, int64_t n)
+{
+    (void)d, (void)rows, (void)n;
+    return 1;
+}
+
+static void fill_images(const yk__dataset *d, const int64_t *rows, int64_t n, int64_t width, void *const *buffers)
+{
+    float *x = buffers[0];
+    int32_t *label = buffers[1];
+    int64_t plane = d->chw[1] * d->chw[2];
+    (void)width;
+    for (int64_t i = 0; i < n; i++) {
+        const uint8_t *p = d->pixels + (size_t)(d->first + rows[i]) * d->record + d->skip;
+        label[i] = d->labels[(size_t)(d->first + rows[i]) * d->label_step];
+        for (int64_t c = 0; c < d->chw[0]; c++)
+            for (int64_t k = 0; k < plane; k++)
+                *x++ = d->value[c][*p++];
+    }
+}
+
+/* Fashion-MNIST's and CIFAR-10's usual numbers; other channel counts have none. */
+static yk_status normalise(yk__dataset *d, const yk__spec *s, yk_error *err)
+{
+    static const double mean1[] = {0.2860}, std1[] = {0.3530};
+    static const double mean3[] = {0.485, 0.456, 0.406}, std3[] = {0.229, 0.224, 0.225};
+    double mean[IMAGE_CHANNELS], std[IMAGE_CHANNELS];
+    int c = (int)d->chw[0];
+    yk_status st;
+    if (c != 1 && c != 3 && (!yk__spec_get(s, "mean") || !yk__spec_get(s, "std")))
+        return yk__fail(err, YK_E_ARG, "data '%s:%.100s': images of %d channels need mean= and std=", s->kind, s->path,
+                        c);
+    st = yk__spec_reals(s, "mean", c == 1 ? mean1 : mean3, c, mean, err);
+    if (!st)
+        st = yk__spec_reals(s, "std", c == 1 ? std1 : std3, c, std, err);
+    for (int k = 0; k < c && !st; k++) {
+        if (!(std[k] > 0))
+            return yk__fail(err, YK_E_ARG, "data '%s:%.100s': std=%g: expected more than 0", s->kind, s->path, std[k]);
+        for (int v = 0; v < 256; v++)
+            d->value[k][v] = (float)((v / 255.0 - mean[k]) / std[k]);
+    }
+    return st;
+}
+
+/* Which of the file's images are rows: holdout=N takes the last N of the training file for evaluation. */
+static yk_status choose(yk__dataset *d, const yk__spec *s, int64_t count, yk_error *err)
+{
+    int64_t holdout;
+    yk_status st = yk__spec_int(s, "holdout", 0, 0, count - 1, &holdout, err);
+    d->first = holdout && d->eval ? count - holdout : 0;
+    d->rows = holdout && d->eval ? holdout : count - holdout;
+    if (!st && d->rows < 1)
+        st = yk__fail(err, YK_E_FORMAT, "%s: expected images, found none", s->path);
+    return st;
+}
+
+static yk_status finish(yk__dataset *d, const yk__spec *s, int64_t count, yk_error *err)
+{
+    yk_status st = choose(d, s, count, err);
+    if (!st)
+        st = normalise(d, s, err);
+    yk__data_field(d, "x", YK_F32, 3, d->chw);
+    yk__data_field(d, "labels", YK_I32, 0, NULL);
+    return st;
+}
+
+/* ---- idx ---- */
+
+/* DIR/PREFIX-WHAT-idxN-ubyte, with '.' for the last '-' before idx, and with .gz, in that order. NULL: none is there.
+ */
+static char *idx_path(const char *dir, const char *prefix, const char *what)
+{
+    int rank = strcmp(what, "images") ? 1 : 3;
+    for (int i = 0; i < 4; i++) {
+        char name[128], *path;
+        snprintf(name, sizeof name, "%s-%s%cidx%d-ubyte%s", prefix, what, i < 2 ? '-' : '.', rank, i & 1 ? ".gz" : "");
+        path = yk__format("%s/%s", dir, name);
+        if (!path || !access(path, R_OK))
+            return path;
+        yk__free(path);
+    }
+    return yk__format("%s/%s-%s-idx%d-ubyte", dir, prefix, what, rank); /* for the message */
+}
+
+static yk_status take_idx(yk__dataset *d, yk__idx *images, yk__idx *labels, yk_error *err)
+{
+    const int64_t *shape = yk__idx_shape(images);
+    int four = yk__idx_rank(images) == 4;
+    d->chw[0] = four ? shape[1] : 1;
+    d->chw[1] = shape[1 + four];
+    d->chw[2] = shape[2 + four];
+    if (d->chw[0] < 1 || d->chw[0] > IMAGE_CHANNELS || d->chw[1] < 1 || d->chw[2] < 1)
+        return yk__fail(err, YK_E_FORMAT,
+                        "images of %" PRId64 " x %" PRId64 " x %" PRId64
+                        ": expected 1 to %d channels and at least one pixel",
+                        d->chw[0], d->chw[1], d->chw[2], IMAGE_CHANNELS);
+    d->record = (size_t)(d->chw[0] * d->chw[1] * d->chw[2]);
+    d->label_step = 1;
+    d->pixels = yk__idx_release(images);
+    d->labels = d->labels_memory = yk__idx_release(labels);
+    return YK_OK;
+}
+
+static yk_status read_pair(yk__dataset *d, const yk__spec *s, const char *pi, const char *pl, yk_error *err)
+{
+    yk__idx *images = NULL, *labels = NULL;
+    int64_t classes, count = 0;
+    yk_status st = yk__spec_int(s, "classes", 10, 1, 256, &classes, err);
+    if (!st)
+        st = yk__idx_open(pi, &images, err);
+    if (!st)
+        st = yk__idx_open(pl, &labels, err);
+    if (!st)
+        st = yk__idx_check_pair(images, pi, labels, pl, (int)classes, err);
+    if (!st) {
+        count = yk__idx_shape(images)[0];
+        st = take_idx(d, images, labels, err);
+        if (st)
+            yk__fail_in(err, "%s", pi);
+    }
+    yk__idx_close(images);
+    yk__idx_close(labels);
+    d->classes = (int)classes;
+    return st ? st : finish(d, s, count, err);
+}
+
+static yk_status open_idx(yk__dataset *d, const yk__spec *s, const yk__dataset_options *o, yk_error *err)
+{
+    const char *prefix = o->eval && !yk__spec_get(s, "holdout") ? "t10k" : "train";
+    char *pi = idx_path(s->path, prefix, "images"), *pl = idx_path(s->path, prefix, "labels");
+    yk_status st = pi && pl ? read_pair(d, s, pi, pl, err) : yk__fail_mem(err, strlen(s->path), "a path");
+    yk__free(pi);
+    yk__free(pl);
+    return st;
+}
+
+/* ---- cifar10 ---- */
+
+static int ends_with(const char *s, const char *end)
+{
+    size_t n = strlen(s), k = strlen(end);
+    return n >= k && !strcmp(s + n - k, end);
+}
+
+static int wanted(const char *name, bool eval)
+{
+    if (!ends_with(name, ".bin") && !ends_with(name, ".bin.gz"))
+        return 0;
+    if (eval)
+        return strstr(name, "test") != NULL;
+    return strstr(name, "train") != NULL || !strncmp(name, "data_batch_", 11);
+}
+
+static int by_name(const void *a, const void *b)
+{
+    return strcmp(*(char *const *)a, *(char *const *)b);
+}
+
+struct names {
+    char **path;
+    size_t count, cap;
+};
+
+static void free_names(struct names *n)
+{
+    for (size_t i = 0; i < n->count; i++)
+        yk__free(n->path[i]);
+    yk__free(n->path);
+}
+
+static yk_status add_name(struct names *n, char *path, yk_error *err)
+{
+    if (!path || yk__grow(&n->path, &n->cap, n->count + 1, sizeof *n->path)) {
+        yk__free(path);
+        return yk__fail_mem(err, 64, "a path");
+    }
+    n->path[n->count++] = path;
+    return YK_OK;
+}
+
+/* The files of a directory, sorted; or the one file that the path is. */
+static yk_status list(const char *dir, bool eval, struct names *n, yk_error *err)
+{
+    DIR *d = opendir(dir);
+    struct dirent *e;
+    yk_status st = YK_OK;
+    if (!d)
+        return add_name(n, yk__strdup(dir), err);
+    while (!st && (e = readdir(d)))
+        if (wanted(e->d_name, eval))
+            st = add_name(n, yk__format("%s/%s", dir, e->d_name), err);
+    closedir(d);
+    if (!st && !n->count)
+        st = yk__fail(err, YK_E_IO, "%s: expected CIFAR-10 files, %s", dir,
+                      eval ? "*test*.bin[.gz]" : "data_batch_*.bin[.gz] or *train*.bin[.gz]");
+    if (!st)
+        qsort(n->path, n->count, sizeof *n->path, by_name);
+    return st;
+}
+
+static yk_status append_file(yk__dataset *d, const char *path, int64_t *count, yk_error *err)
+{
+    uint8_t *p, *all;
+    int64_t n;
+    yk_status st = yk__cifar_open(path, &p, &n, err);
+    if (st)
+        return st;
+    all = yk__realloc(d->pixels, (size_t)(*count + n), YK__CIFAR_RECORD);
+    if (!all) {
+        yk__free(p);
+        return yk__fail_mem(err, (size_t)(*count + n) * YK__CIFAR_RECORD, "images");
+    }
+    memcpy(all + (size_t)*count * YK__CIFAR_RECORD, p, (size_t)n * YK__CIFAR_RECORD);
+    yk__free(p);
+    d->pixels = all;
+    *count += n;
+    return YK_OK;
+}
+
+static yk_status open_cifar(yk__dataset *d, const yk__spec *s, const yk__dataset_options *o, yk_error *err)
+{
+    struct names n = {0};
+    int64_t count = 0;
+    yk_status st = list(s->path, o->eval && !yk__spec_get(s, "holdout"), &n, err);
+    for (size_t i = 0; i < n.count && !st; i++)
+        st = append_file(d, n.path[i], &count, err);
+    free_names(&n);
+    if (st)
+        return st;
+    d->labels = d->pixels;
+    d->record = d->label_step = YK__CIFAR_RECORD;
+    d->skip = 1;
+    d->chw[0] = 3;
+    d->chw[1] = d->chw[2] = 32;
+    d->classes = YK__CIFAR_CLASSES;
+    return finish(d, s, count, err);
+}
+
+static const char *const idx_keys[] = {"mean", "std", "classes", "holdout"};
+static const char *const cifar_keys[] = {"mean", "std", "holdout"};
+const struct data_kind yk__data_idx = {"idx", idx_keys, 4, open_idx, width_one, fill_images};
+const struct data_kind yk__data_cifar10 = {"cifar10", cifar_keys, 3, open_cifar, width_one, fill_images};

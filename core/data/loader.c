@@ -1,0 +1,245 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "core/data/loader.h"
+
+#include <pthread.h>
+#include <signal.h>
+#include <string.h>
+
+#include "core/base/mem.h"
+#include "core/data/order.h"
+
+#define DEPTH 4
+#define MAX_DEPTH 64
+
+struct slot {
+    yk__loader_batch batch;
+    int64_t *row;
+    size_t row_cap, field_cap[YK__FIELDS];
+    yk_error err; /* status YK_OK: the batch is good */
+};
+
+/* Batches are numbered from the last rewind: `made` have been filled, `taken` handed out, `freed` given back. */
+struct yk__loader {
+    const yk__dataset *d;
+    yk__loader_options o;
+    int nfields;
+    pthread_t thread;
+    int running;
+    pthread_mutex_t lock;
+    pthread_cond_t work, ready; /* for the thread; for the caller */
+    struct slot *slot;
+    /* under the lock */
+    int stop, hold, busy;
+    uint64_t epoch;
+    int64_t base; /* batch index of number 0 */
+    int64_t made, taken, freed;
+};
+
+int64_t yk__loader_batches(const yk__loader *l)
+{
+    int64_t n = yk__dataset_rows(l->d), b = l->o.global_batch;
+    return l->o.drop_last ? n / b : n / b + (n % b != 0);
+}
+
+/* ---- filling, on the thread and without the lock: the slot is its own ---- */
+
+static yk_status make_room(const yk__loader *l, struct slot *s, yk_error *err)
+{
+    for (int k = 0; k < l->nfields; k++) {
+        size_t need = yk__dataset_row_bytes(l->d, k, s->batch.width) * (size_t)s->batch.rows;
+        if (s->batch.field[k] && s->field_cap[k] >= need)
+            continue;
+        yk__free(s->batch.field[k]);
+        s->batch.field[k] = yk__aligned(need, 64);
+        s->field_cap[k] = need;
+        if (!s->batch.field[k])
+            return yk__fail_mem(err, need, "a batch");
+    }
+    return YK_OK;
+}
+
+static yk_status choose_rows(const yk__loader *l, struct slot *s, int64_t index, yk_error *err)
+{
+    yk__loader_batch *b = &s->batch;
+    int64_t n = yk__dataset_rows(l->d), from = index * l->o.global_batch;
+    b->index = index;
+    b->global_rows = n - from < l->o.global_batch ? n - from : l->o.global_batch;
+    b->last = index + 1 == yk__loader_batches(l);
+    if (yk__grow(&s->row, &s->row_cap, (size_t)b->global_rows, sizeof *s->row))
+        return yk__fail_mem(err, (size_t)b->global_rows * sizeof *s->row, "row numbers");
+    for (int64_t i = 0; i < b->global_rows; i++)
+        s->row[i] = l->o.shuffle ? yk__order(l->o.seed, b->epoch, from + i, n) : from + i;
+    b->row = s->row;
+    b->first = 0;
+    b->rows = b->global_rows;
+    if (l->o.share)
+        l->o.share(l->o.user, b->global_rows, &b->first, &b->rows);
+    if (b->first < 0 || b->rows < 0 || b->first > b->global_rows || b->rows > b->global_rows - b->first)
+        return yk__fail(err, YK_E_INTERNAL, "a share of %lld rows from %lld in a batch of %lld", (long long)b->rows,
+                        (long long)b->first, (long long)b->global_rows);
+    return YK_OK;
+}
+
+static void fill(const yk__loader *l, struct slot *s, uint64_t epoch, int64_t index)
+{
+    yk_error err = YK_ERROR_INIT;
+    s->batch.epoch = epoch;
+    if (!choose_rows(l, s, index, &err)) {
+        s->batch.width = yk__dataset_width(l->d, s->row, s->batch.global_rows);
+        if (!make_room(l, s, &err) && s->batch.rows)
+            yk__dataset_fill(l->d, s->row + s->batch.first, s->batch.rows, s->batch.width, s->batch.field);
+    }
+    s->err = err;
+}
+
+static int may_fill(const yk__loader *l)
+{
+    return !l->hold && l->made - l->freed < l->o.depth && l->base + l->made < yk__loader_batches(l);
+}
+
+static void *run(void *arg)
+{
+    yk__loader *l = arg;
+    pthread_mutex_lock(&l->lock);
+    while (!l->stop) {
+        struct slot *s = &l->slot[l->made % l->o.depth];
+        uint64_t epoch = l->epoch;
+        int64_t index = l->base + l->made;
+        if (!may_fill(l)) {
+            pthread_cond_wait(&l->work, &l->lock);
+            continue;
+        }
+        l->busy = 1;
+        pthread_mutex_unlock(&l->lock);
+        fill(l, s, epoch, index);
+        pthread_mutex_lock(&l->lock);
+        l->busy = 0;
+        l->made++;
+        pthread_cond_signal(&l->ready);
+    }
+    pthread_mutex_unlock(&l->lock);
+    return NULL;
+}
+
+/* ---- the caller's side ---- */
+
+/* Signals are the business of the program's own threads. */
+static int start(yk__loader *l)
+{
+    sigset_t all, old;
+    int bad;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &old);
+    bad = pthread_create(&l->thread, NULL, run, l);
+    pthread_sigmask(SIG_SETMASK, &old, NULL);
+    l->running = !bad;
+    return bad;
+}
+
+yk_status yk__loader_open(const yk__dataset *d, const yk__loader_options *o, yk__loader **out, yk_error *err)
+{
+    const yk__field *fields;
+    yk__loader *l;
+    if (o->global_batch < 1 || o->start < 0 || o->depth < 0 || o->depth > MAX_DEPTH)
+        return yk__fail(err, YK_E_ARG,
+                        "a loader of %lld rows, %d deep, from batch %lld: expected 1 or more, 0 to %d, 0 "
+                        "or more",
+                        (long long)o->global_batch, o->depth, (long long)o->start, MAX_DEPTH);
+    l = yk__calloc(1, sizeof *l);
+    if (!l)
+        return yk__fail_mem(err, sizeof *l, "a loader");
+    l->d = d;
+    l->o = *o;
+    l->o.depth = o->depth ? o->depth : DEPTH;
+    l->o.depth += l->o.depth == 1; /* one is with the caller */
+    l->epoch = o->epoch;
+    l->base = o->start;
+    l->nfields = yk__dataset_fields(d, &fields);
+    pthread_mutex_init(&l->lock, NULL);
+    pthread_cond_init(&l->work, NULL);
+    pthread_cond_init(&l->ready, NULL);
+    l->slot = yk__calloc((size_t)l->o.depth, sizeof *l->slot);
+    if (!l->slot || start(l)) {
+        yk__loader_close(l);
+        return yk__fail(err, YK_E_MEM, "out of memory for a loader's thread");
+    }
+    *out = l;
+    return YK_OK;
+}
+
+void yk__loader_close(yk__loader *l)
+{
+    if (!l)
+        return;
+    if (l->running) {
+        pthread_mutex_lock(&l->lock);
+        l->stop = 1;
+        pthread_cond_signal(&l->work);
+        pthread_mutex_unlock(&l->lock);
+        pthread_join(l->thread, NULL);
+    }
+    for (int i = 0; l->slot && i < l->o.depth; i++) {
+        for (int k = 0; k < YK__FIELDS; k++)
+            yk__free(l->slot[i].batch.field[k]);
+        yk__free(l->slot[i].row);
+    }
+    yk__free(l->slot);
+    pthread_cond_destroy(&l->ready);
+    pthread_cond_destroy(&l->work);
+    pthread_mutex_destroy(&l->lock);
+    yk__free(l);
+}
+
+yk_status yk__loader_next(yk__loader *l, const yk__loader_batch **out, yk_error *err)
+{
+    struct slot *s;
+    pthread_mutex_lock(&l->lock);
+    l->freed = l->taken;
+    pthread_cond_signal(&l->work);
+    if (l->base + l->taken >= yk__loader_batches(l)) {
+        pthread_mutex_unlock(&l->lock);
+        *out = NULL;
+        return YK_OK;
+    }
+    while (l->made == l->taken)
+        pthread_cond_wait(&l->ready, &l->lock);
+    s = &l->slot[l->taken++ % l->o.depth];
+    pthread_mutex_unlock(&l->lock);
+    if (s->err.status) {
+        *err = s->err;
+        return err->status;
+    }
+    *out = &s->batch;
+    return YK_OK;
+}
+
+/* Throws away what is made and goes on at this place. */
+static void restart(yk__loader *l, uint64_t epoch, int64_t batch)
+{
+    pthread_mutex_lock(&l->lock);
+    l->hold = 1;
+    while (l->busy)
+        pthread_cond_wait(&l->ready, &l->lock);
+    l->hold = 0;
+    l->epoch = epoch;
+    l->base = batch;
+    l->made = l->taken = l->freed = 0;
+    pthread_cond_signal(&l->work);
+    pthread_mutex_unlock(&l->lock);
+}
+
+yk_status yk__loader_rewind(yk__loader *l, uint64_t epoch, int64_t batch, yk_error *err)
+{
+    if (batch < 0 || batch > yk__loader_batches(l))
+        return yk__fail(err, YK_E_ARG, "batch %lld of an epoch of %lld", (long long)batch,
+                        (long long)yk__loader_batches(l));
+    restart(l, epoch, batch);
+    return YK_OK;
+}
+
+yk_status yk__loader_flush(yk__loader *l, yk_error *err)
+{
+    (void)err;
+    restart(l, l->epoch, l->base + l->taken);
+    return YK_OK;
+}
