@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 libyokecore_la_SOURCES += core/graph/graph.h core/graph/internal.h core/graph/table.c core/graph/value.c \
-	core/graph/view.c core/graph/build.c core/graph/shape.c core/graph/shape_prim.c core/graph/shape_comp.c
+	core/graph/view.c core/graph/build.c core/graph/shape.c core/graph/shape_prim.c core/graph/shape_comp.c \
+	core/graph/body.c core/graph/body.h core/graph/body_window.c core/graph/body_norm.c core/graph/body_attention.c
 
 if WITH_CHECK
 check_PROGRAMS += tests/unit/graph_build.test

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Shape inference: what is common to all operations. The builder and the checker both go through yk__infer. */
-#include "core/graph/internal.h"
+#include "core/graph/body.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -159,9 +159,10 @@ int64_t yk__window_out(int64_t in, int64_t k, int64_t stride, int64_t pad, int64
 
 /* `none` is NULL: a primitive has no body, and a map runs its own. */
 
+#define yk__body_none NULL
 static const yk__op_impl impls[YK_OP_COUNT] = {
 #define X(e, infer, body, eval, layout)                                                                                \
-    [YK_OP_##e] = {yk__infer_##infer, NULL, NULL, YK_LAYOUT_##layout},
+    [YK_OP_##e] = {yk__infer_##infer, yk__body_##body, NULL, YK_LAYOUT_##layout},
     IMPL_TABLE(X)
 #undef X
 };

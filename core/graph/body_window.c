@@ -1,0 +1,195 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Bodies of convolutions and pools: unfold, a product or a reduction, fold. */
+#include <math.h>
+#include <string.h>
+
+#include "core/graph/body.h"
+
+/* x [N,C,H,W] as columns [N, C*kh*kw, L]. attr: kh kw sh sw ph pw dh dw. */
+static yk__vid unfold(yk__inline *b, yk__vid x, const int64_t attr[8], double pad)
+{
+    int64_t a[9];
+    yk__vid out = YK_NONE;
+    memcpy(a, attr, 8 * sizeof *a);
+    a[8] = yk_attr_of_f64(pad);
+    yk__apply(b->g, YK_OP_UNFOLD, 1, &x, 9, a, YK_DTYPE_COUNT, 0, NULL, &out, 1);
+    return out;
+}
+
+static yk__vid fold(yk__inline *b, yk__vid x, const int64_t attr[8], const int64_t dim[4])
+{
+    yk__vid out = YK_NONE;
+    yk__apply(b->g, YK_OP_FOLD, 1, &x, 8, attr, YK_DTYPE_COUNT, 4, dim, &out, 1);
+    return out;
+}
+
+/* The product in f32 (f64). */
+static yk__vid dot_wide(yk__inline *b, yk__vid x, yk__vid y)
+{
+    const yk__vid in[2] = {x, y};
+    yk__vid out = YK_NONE;
+    yk__apply(b->g, YK_OP_DOT, 2, in, 0, NULL, yk__body_dtype(b), 0, NULL, &out, 1);
+    return out;
+}
+
+static yk__vid swap(yk__graph *g, yk__vid x)
+{
+    return yk__permute(g, x, (const uint32_t[]){0, 2, 1});
+}
+
+/* ---- Convolution ---- */
+
+typedef struct conv {
+    int64_t n, c, h, w, o, oh, ow, kh, kw, groups, cg, og;
+    int64_t win[8]; /* as unfold takes it */
+} conv;
+
+static conv conv_of(const yk__inline *b, const yk_value *x, const yk_value *w, const yk_value *y)
+{
+    conv c = {x->dim[0], x->dim[1], x->dim[2], x->dim[3], w->dim[0], y->dim[2], y->dim[3], w->dim[2], w->dim[3], b->attr[6], 0, 0, {0}};
+    c.cg = c.c / c.groups;
+    c.og = c.o / c.groups;
+    c.win[0] = c.kh;
+    c.win[1] = c.kw;
+    memcpy(c.win + 2, b->attr, 6 * sizeof *b->attr);
+    return c;
+}
+
+static yk__vid part(yk__inline *b, yk__vid x, uint32_t axis, int64_t each, int64_t i, int64_t groups)
+{
+    return groups == 1 ? x : yk__slice(b->g, x, axis, i * each, (i + 1) * each, 1);
+}
+
+/* Kernels of a group as a matrix for every image: [N, O/g, C/g*kh*kw], stride 0 over N. */
+static yk__vid kernels(yk__inline *b, const conv *c, yk__vid w, int64_t i)
+{
+    const int64_t k = c->cg * c->kh * c->kw;
+    w = yk__reshape(b->g, part(b, w, 0, c->og, i, c->groups), 3, (const int64_t[]){1, c->og, k});
+    return yk__expand(b->g, w, 3, (const int64_t[]){c->n, c->og, k});
+}
+
+enum { MOST_GROUPS = 4096 };
+
+static bool too_many(yk__inline *b, const conv *c)
+{
+    if (c->groups <= MOST_GROUPS)
+        return false;
+    yk__refuse(b->g, YK_E_UNSUPPORTED, "a convolution of %lld groups has no body (at most %d)", (long long)c->groups, MOST_GROUPS);
+    return true;
+}
+
+void yk__body_conv2d(yk__inline *b)
+{
+    const conv c = conv_of(b, b->x[0], b->x[1], b->y[0]);
+    yk__vid out[MOST_GROUPS], y;
+    if (too_many(b, &c))
+        return;
+    for (int64_t i = 0; i < c.groups; i++) {
+        yk__vid cols = unfold(b, yk__dense(b->g, part(b, b->in[0], 1, c.cg, i, c.groups)), c.win, 0);
+        out[i] = dot_wide(b, kernels(b, &c, b->in[1], i), cols);
+    }
+    y = c.groups == 1 ? out[0] : yk__concat(b->g, (uint32_t)c.groups, out, 1);
+    yk__body_put(b, 0, yk__reshape(b->g, y, 4, (const int64_t[]){c.n, c.o, c.oh, c.ow}));
+}
+
+/* columns of gx = W^T gy, then fold */
+void yk__body_conv2d_dx(yk__inline *b)
+{
+    const conv c = conv_of(b, b->y[0], b->x[1], b->x[0]);
+    const int64_t one[4] = {c.n, c.cg, c.h, c.w};
+    yk__vid out[MOST_GROUPS];
+    if (too_many(b, &c))
+        return;
+    for (int64_t i = 0; i < c.groups; i++) {
+        yk__vid gy = yk__dense(b->g, part(b, b->in[0], 1, c.og, i, c.groups));
+        gy = yk__reshape(b->g, gy, 3, (const int64_t[]){c.n, c.og, c.oh * c.ow});
+        out[i] = fold(b, dot_wide(b, swap(b->g, kernels(b, &c, b->in[1], i)), gy), c.win, one);
+    }
+    yk__body_put(b, 0, c.groups == 1 ? out[0] : yk__concat(b->g, (uint32_t)c.groups, out, 1));
+}
+
+/* gw = sum over images of gy columns^T */
+void yk__body_conv2d_dw(yk__inline *b)
+{
+    const conv c = conv_of(b, b->x[1], b->y[0], b->x[0]);
+    yk__vid out[MOST_GROUPS], gw;
+    if (too_many(b, &c))
+        return;
+    for (int64_t i = 0; i < c.groups; i++) {
+        yk__vid gy = yk__dense(b->g, part(b, b->in[0], 1, c.og, i, c.groups));
+        yk__vid cols = unfold(b, yk__dense(b->g, part(b, b->in[1], 1, c.cg, i, c.groups)), c.win, 0);
+        gy = yk__reshape(b->g, gy, 3, (const int64_t[]){c.n, c.og, c.oh * c.ow});
+        gw = yk__sum(b->g, dot_wide(b, gy, swap(b->g, cols)), 1);
+        out[i] = yk__reshape(b->g, gw, 4, (const int64_t[]){c.og, c.cg, c.kh, c.kw});
+    }
+    yk__body_put(b, 0, c.groups == 1 ? out[0] : yk__concat(b->g, (uint32_t)c.groups, out, 0));
+}
+
+/* ---- Pools: every channel is an image of its own ---- */
+
+static yk__vid planes(yk__inline *b, yk__vid x, const yk_value *v)
+{
+    return yk__reshape(b->g, x, 4, (const int64_t[]){v->dim[0] * v->dim[1], 1, v->dim[2], v->dim[3]});
+}
+
+static void put_as(yk__inline *b, yk__vid x)
+{
+    yk__body_put(b, 0, yk__reshape(b->g, x, 4, b->y[0]->dim));
+}
+
+void yk__body_max_pool(yk__inline *b)
+{
+    const yk__vid cols = unfold(b, planes(b, yk__body_wide(b, 0), b->x[0]), b->attr, -INFINITY);
+    put_as(b, yk__rmax(b->g, cols, 1u << 1));
+}
+
+/* The gradient goes to the first maximum of the window in row-major order: argmax takes the first of equal ones. */
+void yk__body_max_pool_bwd(yk__inline *b)
+{
+    yk__graph *g = b->g;
+    const yk_value *x = b->x[0], *gy = b->x[1];
+    const int64_t n = x->dim[0] * x->dim[1], k = b->attr[0] * b->attr[1], l = gy->dim[2] * gy->dim[3];
+    const int64_t cols_dim[3] = {n, k, l}, plane[4] = {n, 1, x->dim[2], x->dim[3]};
+    const yk__vid cols = unfold(b, planes(b, yk__body_wide(b, 0), x), b->attr, -INFINITY);
+    const yk__vid hit = yk__bin(g, YK_OP_EQ, yk__iota(g, 1, YK_I32, 3, cols_dim), yk__argmax(g, cols, 1));
+    const yk__vid grad = yk__reshape(g, yk__body_wide(b, 1), 3, (const int64_t[]){n, 1, l});
+    put_as(b, fold(b, yk__dense(g, yk__select(g, hit, grad, yk__body_number(b, 0))), b->attr, plane));
+}
+
+/* attr of avg_pool: kh kw sh sw ph pw include_pad */
+static void window(const yk__inline *b, int64_t win[8])
+{
+    memcpy(win, b->attr, 6 * sizeof *win);
+    win[6] = win[7] = 1;
+}
+
+/* What a window's sum is divided by: [1, 1, L], or one element. */
+static yk__vid divisor(yk__inline *b, const int64_t win[8], const yk_value *x)
+{
+    const int64_t one[4] = {1, 1, x->dim[2], x->dim[3]};
+    if (b->attr[6])
+        return yk__body_number(b, (double)(win[0] * win[1]));
+    return yk__sum(b->g, unfold(b, yk__fill(b->g, 1, yk__body_dtype(b), 4, one), win, 0), 1u << 1);
+}
+
+void yk__body_avg_pool(yk__inline *b)
+{
+    int64_t win[8];
+    yk__vid sum;
+    window(b, win);
+    sum = yk__sum(b->g, unfold(b, planes(b, yk__body_wide(b, 0), b->x[0]), win, 0), 1u << 1);
+    put_as(b, yk__bin(b->g, YK_OP_DIV, sum, divisor(b, win, b->x[0])));
+}
+
+void yk__body_avg_pool_bwd(yk__inline *b)
+{
+    const yk_value *gy = b->x[0], *x = b->y[0];
+    const int64_t n = x->dim[0] * x->dim[1], l = gy->dim[2] * gy->dim[3], plane[4] = {n, 1, x->dim[2], x->dim[3]};
+    int64_t win[8];
+    yk__vid g;
+    window(b, win);
+    g = yk__reshape(b->g, yk__body_wide(b, 0), 3, (const int64_t[]){n, 1, l});
+    g = yk__bin(b->g, YK_OP_DIV, g, divisor(b, win, x));
+    g = yk__expand(b->g, g, 3, (const int64_t[]){n, win[0] * win[1], l});
+    put_as(b, fold(b, yk__dense(b->g, g), win, plane));
+}
