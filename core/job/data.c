@@ -1,0 +1,230 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Data sets and their prefetching loaders as batches of inputs. */
+#include <string.h>
+
+#include "core/data/loader.h"
+#include "core/job/data.h"
+#include "core/job/share.h"
+
+struct yk_data {
+    yk_job *job;
+    yk__dataset *set;
+    yk__loader *loader;
+    bool eval;
+    int64_t batch; /* rows over all ranks */
+    uint64_t epoch, next;
+    const yk__field *field;
+    int n_field;
+};
+
+static void part_of(void *user, int64_t n, int64_t *first, int64_t *count)
+{
+    yk__share_part(user, n, first, count);
+}
+
+/* The training data that an evaluation's labels and characters are numbered by. */
+static const yk__dataset *trained_on(const yk_job *job)
+{
+    for (size_t i = 0; i < job->n_data; i++)
+        if (!job->data[i]->eval)
+            return job->data[i]->set;
+    return NULL;
+}
+
+static yk_status open_parts(yk_data *d, const char *spec, const yk_data_config *c, yk_error *err)
+{
+    const yk__dataset_options o = {.eval = c->eval,
+                                   .tokenizer = c->tokenizer,
+                                   .max_length = c->max_length,
+                                   .seq_len = c->seq_len,
+                                   .eval_rows = c->eval_rows,
+                                   .like = c->eval ? trained_on(d->job) : NULL};
+    yk_status s = yk__dataset_open(spec, &o, &d->set, err);
+    if (s)
+        return s;
+    d->n_field = yk__dataset_fields(d->set, &d->field);
+    d->batch = c->global_batch ? c->global_batch : 32;
+    const yk__loader_options l = {.global_batch = d->batch,
+                                  .seed = d->job->config.seed,
+                                  .shuffle = !c->eval && !c->in_order,
+                                  .drop_last = !c->eval && !c->keep_last,
+                                  .share = part_of,
+                                  .user = d->job};
+    return yk__loader_open(d->set, &l, &d->loader, err);
+}
+
+yk_data *yk_data_open(yk_job *job, const char *spec, const yk_data_config *c)
+{
+    static const yk_data_config none = {0};
+    yk_error err = YK_ERROR_INIT;
+    if (!yk_ok(job))
+        return NULL;
+    yk_data *d = yk__calloc(1, sizeof *d);
+    if (!d || yk__grow(&job->data, &job->cap_data, job->n_data + 1, sizeof d)) {
+        yk__free(d);
+        yk__job_failf(job, YK_E_MEM, "out of memory for a data set");
+        return NULL;
+    }
+    d->job = job;
+    d->eval = c && c->eval;
+    if (open_parts(d, spec, c ? c : &none, &err)) {
+        yk__data_free(d);
+        yk__job_fail(job, &err);
+        return NULL;
+    }
+    job->data[job->n_data++] = d;
+    return d;
+}
+
+void yk__data_free(yk_data *d)
+{
+    if (!d)
+        return;
+    yk__loader_close(d->loader);
+    yk__dataset_close(d->set);
+    yk__free(d);
+}
+
+uint64_t yk_data_rows(const yk_data *d)
+{
+    return d ? (uint64_t)yk__dataset_rows(d->set) : 0;
+}
+
+uint64_t yk_data_batches(const yk_data *d)
+{
+    return d ? (uint64_t)yk__loader_batches(d->loader) : 0;
+}
+
+uint32_t yk_data_classes(const yk_data *d)
+{
+    return d ? (uint32_t)yk__dataset_classes(d->set) : 0;
+}
+
+uint32_t yk_data_vocab(const yk_data *d)
+{
+    return d ? (uint32_t)yk__dataset_vocab(d->set) : 0;
+}
+
+void yk_data_shape(const yk_data *d, int64_t chw[3])
+{
+    for (int i = 0; i < 3; i++)
+        chw[i] = d && d->n_field > 0 && d->field[0].rank == 3 ? d->field[0].shape[i] : 0;
+}
+
+const char *yk_data_tokenizer(const yk_data *d)
+{
+    return d ? yk__dataset_tokenizer_dir(d->set) : NULL;
+}
+
+/* Field k of the loader's batch as an input of the step. */
+static yk_t input_of(const yk_data *d, const yk__loader_batch *b, int k)
+{
+    const yk__field *f = &d->field[k];
+    int64_t dim[YK_MAX_DIMS] = {b->rows};
+    for (int i = 0; i < f->rank; i++)
+        dim[i + 1] = f->shape[i] < 0 ? b->width : f->shape[i];
+    return yk_input(d->job, (yk_dtype)f->dtype, (uint32_t)f->rank + 1, dim, b->field[k]);
+}
+
+static void fill(const yk_data *d, const yk__loader_batch *b, yk_batch *out)
+{
+    for (int k = 0; k < d->n_field; k++) {
+        yk_t v = input_of(d, b, k);
+        const char *name = d->field[k].name;
+        if (!strcmp(name, "x"))
+            out->x = v;
+        else if (!strcmp(name, "input_ids"))
+            out->x = out->input_ids = v;
+        else if (!strcmp(name, "attention_mask"))
+            out->attention_mask = v;
+        else if (!strcmp(name, "token_type_ids"))
+            out->token_type_ids = v;
+        else if (!strcmp(name, "labels"))
+            out->labels = v;
+    }
+}
+
+/* Opens the step of a batch: its rows, its inputs. */
+static bool begin_step(yk_data *d, const yk__loader_batch *b, yk_batch *out)
+{
+    yk_job *job = d->job;
+    if (b->global_rows > INT32_MAX || b->first > INT32_MAX) {
+        yk__job_failf(job, YK_E_ARG, "a micro batch of %lld rows", (long long)b->global_rows);
+        return false;
+    }
+    int32_t *row = yk__malloc(((size_t)b->rows + 1) * sizeof *row);
+    if (!row) {
+        yk__job_failf(job, YK_E_MEM, "out of memory for a batch");
+        return false;
+    }
+    for (int64_t i = 0; i < b->rows; i++)
+        row[i] = (int32_t)(b->first + i);
+    yk_rows(job, b->rows, row, b->global_rows);
+    yk__free(row);
+    *out = (yk_batch){.rows = b->rows,
+                      .global_rows = b->global_rows,
+                      .width = b->width,
+                      .epoch = b->epoch,
+                      .index = (uint64_t)b->index,
+                      .last = b->last};
+    fill(d, b, out);
+    job->from_loader = true;
+    job->window_end = b->last && !d->eval;
+    if (!d->eval)
+        yk__share_count(job, b->global_rows);
+    return yk_ok(job);
+}
+
+bool yk_data_next(yk_data *d, yk_batch *batch)
+{
+    yk_error err = YK_ERROR_INIT;
+    const yk__loader_batch *b = NULL;
+    bool changed = false;
+    if (!d || !yk_ok(d->job))
+        return false;
+    if (d->job->from_loader)
+        yk__step_end(d->job);
+    if (!d->eval && !yk__share_update(d->job, d->batch, &changed))
+        return false;
+    yk_status s = changed ? yk__loader_flush(d->loader, &err) : YK_OK;
+    s = s ? s : yk__loader_next(d->loader, &b, &err);
+    if (!s && !b) {
+        d->epoch++;
+        d->next = 0;
+        s = yk__loader_rewind(d->loader, d->epoch, 0, &err);
+    }
+    if (s) {
+        yk__job_fail(d->job, &err);
+        return false;
+    }
+    if (!b)
+        return false;
+    d->next = (uint64_t)b->index + 1;
+    return begin_step(d, b, batch);
+}
+
+void yk_data_rewind(yk_data *d, uint64_t epoch, uint64_t batch)
+{
+    yk_error err = YK_ERROR_INIT;
+    if (!d || !yk_ok(d->job))
+        return;
+    if (batch > INT64_MAX || yk__loader_rewind(d->loader, epoch, (int64_t)batch, &err)) {
+        if (!err.status)
+            yk__fail(&err, YK_E_ARG, "yk_data_rewind: batch %llu", (unsigned long long)batch);
+        yk__job_fail(d->job, &err);
+        return;
+    }
+    d->epoch = epoch;
+    d->next = batch;
+}
+
+void yk__data_place(const yk_data *d, uint64_t *epoch, uint64_t *batch)
+{
+    *epoch = d->epoch;
+    *batch = d->next;
+}
+
+bool yk__data_trains(const yk_data *d)
+{
+    return !d->eval;
+}

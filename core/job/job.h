@@ -1,0 +1,261 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Inside a job: what the files of core/job share. The user's view is yoke.h.
+ *
+ * Handles. yk_t.id = job serial (16 bits) | generation (16) | index (32). Generation 0: a parameter or state, index its
+ * number here. Else the generation of a step, index the value number in that step's trace. A step's end moves the job to
+ * the next generation, so that every handle of the step is dead but for those in the table of kept values.
+ *
+ * Numbers that may change from step to step (factors, constants, 1/count, the seed) are elements of f32 input vectors, so
+ * that the trace, and with it the program found for it, stays the same.
+ *
+ * Thread rule: a job belongs to one thread; the table of jobs may be used from any.
+ */
+#ifndef YOKE_CORE_JOB_JOB_H
+#define YOKE_CORE_JOB_JOB_H
+
+#define YK_NO_HERE
+#include <yoke/yoke.h>
+
+#include "core/base/error.h"
+#include "core/base/mem.h"
+#include "core/device/device.h"
+#include "core/graph/graph.h"
+#include "core/group/group.h"
+#include "core/nn/optim.h"
+#include "core/nn/scaler.h"
+#include "core/nn/sched.h"
+#include "core/run/run.h"
+
+#define YK__POISON ((yk_t){0})
+#define YK__SCALARS 256 /* elements of one vector of scalars */
+#define YK__COUNTS 16   /* counted losses in one micro batch */
+
+/* A parameter or state. */
+typedef struct yk__jparam {
+    char *name;
+    bool state, frozen, pending; /* pending: its first value is not on the device yet */
+    yk_dtype dtype;
+    uint32_t dims, number, group; /* number: the engine's */
+    int64_t dim[YK_MAX_DIMS];
+    uint64_t n;
+    yk_init init;
+    yk__vid leaf;       /* in the trace of generation leaf_gen */
+    uint32_t slot;
+    uint16_t leaf_gen;
+    uint16_t assigned;  /* generation of the last yk_assign */
+} yk__jparam;
+
+/* Host data of one input slot of the step; the memory is used again by the next step. */
+typedef struct yk__jinput {
+    void *data;
+    uint64_t bytes;
+    size_t cap;
+    yk__vid leaf;
+} yk__jinput;
+
+/* A value that the host wants or has. */
+typedef struct yk__kept {
+    uint16_t gen;
+    uint8_t age;       /* steps that ended since */
+    bool loss;         /* went through yk_backward: the sum over ranks is its value */
+    bool hold;         /* outlives its step */
+    bool sent, ready;  /* its run was submitted; the data is here */
+    bool summed;
+    bool pinned, dead; /* its number is still wanted by the window; its handle is over */
+    yk__vid vid, source; /* source: the dense value that is read */
+    double factor;     /* of a loss that is not counted: local / global rows */
+    uint64_t ticket, bytes;
+    yk_value value;    /* type and shape */
+    void *host;
+    double sum;
+} yk__kept;
+
+/* One counted loss: its number of items and where its reciprocal lies. */
+typedef struct yk__counted {
+    uint32_t scalar;
+    double local, global; /* global: after yk_backward */
+} yk__counted;
+
+/* What a micro batch adds to the loss of its window. */
+typedef struct yk__part {
+    double weight, loss; /* loss: this rank's part */
+    uint16_t gen;
+    yk__vid vid;
+} yk__part;
+
+typedef struct yk__log_entry {
+    char *name;
+    yk_t value;
+    uint64_t step;
+} yk__log_entry;
+
+typedef struct yk__owned {
+    void *object;
+    void (*release)(void *object);
+} yk__owned;
+
+struct yk_opt {
+    yk_job *job;
+    yk__optim rule;       /* kind and settings */
+    double lr;            /* base rate now */
+    uint32_t n_group;
+    yk__optim_group group[16];
+    bool made;            /* the engine has its layout */
+    bool stepped;         /* the last yk_step really updated */
+    uint64_t steps;       /* updates done */
+    double grad_norm, window_loss;
+    bool window_known;
+    uint32_t micro;       /* micro batches of the window under way */
+    double weight, unit;  /* of the window under way: sum of weights; what its seeds are divided by */
+    yk__part *part;
+    size_t n_part, cap_part;
+    yk_sched *sched;
+};
+
+struct yk_sched {
+    yk_opt *opt;
+    yk__sched *rule;
+    uint64_t step;
+    double base_lr;
+};
+
+struct yk_job {
+    uint16_t serial, gen;
+    yk_error error;         /* the first failure, with the user's place in front */
+    bool reported;
+    yk_config config;
+    yk_dtype precision;
+    yk__topology *topology;
+    yk__device *device;
+    yk__group *group;
+    yk__engine *engine;
+    uint32_t rank, world;
+    yk__placement *place;   /* of all ranks */
+    char (*rank_name)[96];
+
+    yk__jparam *param;
+    size_t n_param, cap_param;
+    bool training;
+
+    /* the step under way */
+    yk__graph g;
+    uint32_t calls;         /* operations of the step so far: the stream number of their nodes */
+    yk__jinput *input;
+    size_t n_input, cap_input;
+    uint32_t n_scalar;      /* scalars in use */
+    uint32_t *scalar_input; /* input number of each vector of scalars */
+    uint32_t *scalar_slot;
+    size_t n_vector, cap_vector, cap_vector_slot;
+    uint32_t key_input, rows_input; /* YK_NONE: not used in this step */
+    yk__vid key, rows;
+    uint32_t dropouts;
+    int32_t *row;           /* global row numbers of this rank's rows */
+    size_t cap_row;
+    bool rows_set, rows_default, from_loader, empty, window_end;
+    int64_t local, global;
+    yk__counted counted[YK__COUNTS];
+    uint32_t n_counted;
+    uint8_t *tag;           /* by value: 1 = a loss that is counted over ranks */
+    size_t cap_tag;
+    uint32_t share_scalar;  /* scalar that holds local / global rows; YK_NONE */
+    yk__vid loss, seed;
+    uint32_t seed_scalar;
+    bool loss_sent, any_empty;
+    double loss_weight;
+    yk__assign *assign;
+    size_t n_assign, cap_assign;
+    size_t assign_sent;
+    yk__recompute *recompute;
+    size_t n_recompute, cap_recompute;
+    bool recomputing;
+    uint64_t micro_step;    /* of the whole run: part of the random key */
+
+    yk__kept *kept;
+    size_t n_kept, cap_kept;
+    void **limbo;           /* host memory a run may still write to */
+    size_t n_limbo, cap_limbo;
+
+    yk_opt *opt;
+    double clip_norm, clip_value;
+    yk__scaler scaler;
+    bool scaling;
+
+    yk_data **data;
+    size_t n_data, cap_data;
+    struct yk__share *share;
+
+    struct yk__tracker *tracker; /* rank 0 */
+    bool logging;
+    yk__log_entry *log;
+    size_t n_log, cap_log;
+    yk__owned *owned;
+    size_t n_owned, cap_owned;
+    char *scratch; /* text handed to the user */
+};
+
+/* ---- handle.c ------------------------------------------------------------------------------------------------------ */
+yk_status yk__job_register(yk_job *job, yk_error *err); /* gives it a serial */
+void yk__job_unregister(yk_job *job);
+yk_job *yk__job_of(yk_t x); /* NULL: no such job */
+/* Keeps the first failure, with the place of the user's call; err is reset. */
+void yk__job_fail(yk_job *job, yk_error *err);
+void yk__job_failf(yk_job *job, yk_status status, const char *fmt, ...) YK_PRINTF(3, 4);
+/* The job of the operands if all of it may go on; the required operands come first. NULL: return a poisoned handle. */
+yk_job *yk__enter(const char *name, uint32_t n, const yk_t *x);
+/* The value in the step's trace; YK_NONE after a failure (the job has it). */
+yk__vid yk__use(yk_job *job, const char *name, yk_t x);
+yk_t yk__give(yk_job *job, yk__vid v);  /* takes over a failure of the graph */
+const yk_value *yk__peek(const yk_job *job, yk_t x, yk_value *buf); /* type and shape of any living handle; NULL */
+bool yk__is_no(yk_t x);
+
+/* ---- param.c ------------------------------------------------------------------------------------------------------- */
+yk__jparam *yk__param_of(yk_job *job, const char *name, yk_t x); /* NULL after a failure */
+yk__vid yk__param_leaf(yk_job *job, yk__jparam *p);
+bool yk__params_ready(yk_job *job);                   /* first values are on the device */
+yk_t yk__param_handle(const yk_job *job, size_t i);
+yk__jparam *yk__param_named(const yk_job *job, const char *name); /* NULL */
+bool yk__param_put(yk_job *job, yk__jparam *p, const float *data); /* states of i32 are rounded */
+bool yk__param_get(yk_job *job, yk__jparam *p, float *data);
+
+/* ---- input.c ------------------------------------------------------------------------------------------------------- */
+/* Number of a new input of the step with room for bytes; YK_NONE after a failure. */
+uint32_t yk__input_new(yk_job *job, yk_dtype dtype, uint32_t dims, const int64_t *dim, uint64_t bytes);
+uint32_t yk__scalar_new(yk_job *job, double value, yk__vid *leaf);
+void yk__scalar_set(yk_job *job, uint32_t scalar, double value);
+bool yk__random(yk_job *job, int64_t lead, yk__vid *key, yk__vid *rows); /* inputs of dropout for an x with `lead` rows */
+void yk__inputs_clear(yk_job *job);
+int64_t yk__local_rows(const yk_job *job);
+
+/* ---- count.c ------------------------------------------------------------------------------------------------------- */
+/* Host value of element i of a trace value that follows from inputs; false with the graph's or job's error filled. */
+bool yk__host_values(yk_job *job, yk__vid v, double *out, int64_t n);
+uint32_t yk__counted_new(yk_job *job, double local, yk__vid *inverse);
+bool yk__count_ranks(yk_job *job); /* collective: fills global, rows, scalars */
+void yk__tag_set(yk_job *job, yk__vid v);
+bool yk__tag_of(const yk_job *job, yk__vid v);
+yk__vid yk__share_leaf(yk_job *job); /* local rows / global rows */
+
+/* ---- step.c -------------------------------------------------------------------------------------------------------- */
+yk__kept *yk__kept_find(yk_job *job, yk_t x);
+yk__kept *yk__kept_add(yk_job *job, yk__vid v);
+bool yk__flush(yk_job *job);                  /* runs what the step has so far */
+bool yk__kept_fetch(yk_job *job, yk__kept *k); /* its data is in host memory */
+double yk__kept_number(yk_job *job, yk__kept *k);
+void yk__step_end(yk_job *job);               /* the trace and its handles die */
+bool yk__step_open(const yk_job *job);        /* something was traced */
+void yk__kept_clear(yk_job *job, bool all);
+
+/* ---- elsewhere ----------------------------------------------------------------------------------------------------- */
+void yk__opt_free(yk_opt *opt);
+void yk__share_note(yk_job *job, bool train);   /* the engine ran: time and rows for the balance */
+void yk__log_flush(yk_job *job, bool all);
+void yk__log_close(yk_job *job);
+void yk__data_free(yk_data *d);
+yk_status yk__share_new(yk_job *job, const bool *forced, yk_error *err);
+void yk__share_free(struct yk__share *s);
+bool yk__opt_made(yk_opt *opt);                 /* the engine knows the optimizer */
+bool yk__job_hash(yk_job *job, uint64_t *hash); /* compares over ranks */
+yk__vid yk__float(yk_job *job, yk__vid v);      /* cast to f32 where it is not float */
+
+#endif

@@ -1,0 +1,359 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Layers: convolution, pools, embedding, dropout, softmax, attention. */
+#include <math.h>
+#include <string.h>
+
+#include "core/job/job.h"
+
+/* One output of an op by yk__apply. */
+static yk__vid apply(yk_job *job, yk_op op, uint32_t n_in, const yk__vid *in, uint32_t n_attr, const int64_t *attr)
+{
+    yk__vid out[4] = {YK_NONE};
+    for (uint32_t i = 0; i < n_in; i++)
+        if (in[i] == YK_NONE)
+            return YK_NONE;
+    yk__apply(&job->g, op, n_in, in, n_attr, attr, YK_DTYPE_COUNT, 0, NULL, out, 4);
+    return out[0];
+}
+
+static bool four(yk_job *job, const char *name, yk__vid v)
+{
+    char text[96];
+    if (v == YK_NONE)
+        return false;
+    if (job->g.value[v].dims == 4)
+        return true;
+    yk__job_failf(job, YK_E_ARG, "%s: expected images [N, C, H, W], got %s", name,
+                  yk__shape_text(&job->g.value[v], text, sizeof text));
+    return false;
+}
+
+static int64_t or_one(int32_t v)
+{
+    return v ? v : 1;
+}
+
+yk_t yk_conv2d(yk_t x, yk_t weight, yk_t bias, const yk_conv2d_config *c)
+{
+    static const yk_conv2d_config none = {0};
+    const yk_t all[3] = {x, weight, bias};
+    yk_job *job = yk__enter("yk_conv2d", 3, all);
+    if (!job)
+        return YK__POISON;
+    c = c ? c : &none;
+    yk__vid in[2] = {yk__float(job, yk__use(job, "yk_conv2d", x)), yk__use(job, "yk_conv2d", weight)};
+    if (!four(job, "yk_conv2d", in[0]) || in[1] == YK_NONE)
+        return YK__POISON;
+    const int64_t attr[7] = {or_one(c->stride[0]),   or_one(c->stride[1]),   c->padding[0],    c->padding[1],
+                             or_one(c->dilation[0]), or_one(c->dilation[1]), or_one(c->groups)};
+    in[0] = yk__dense(&job->g, in[0]);
+    yk__vid y = apply(job, YK_OP_CONV2D, 2, in, 7, attr);
+    if (y != YK_NONE && !yk__is_no(bias)) {
+        yk__vid b = yk__use(job, "yk_conv2d", bias);
+        const int64_t dim[4] = {1, b == YK_NONE ? 1 : yk__count(&job->g.value[b]), 1, 1};
+        y = yk__bin(&job->g, YK_OP_ADD, y, yk__reshape(&job->g, b, 4, dim));
+    }
+    return yk__give(job, y);
+}
+
+static bool check_pool(yk_job *job, const char *name, bool max, yk__vid x, const yk_pool2d_config *c)
+{
+    if (!four(job, name, x))
+        return false;
+    for (int i = 0; i < 2; i++)
+        if (c->kernel[i] < 1 || c->stride[i] < 0 || c->padding[i] < 0 || c->padding[i] > c->kernel[i] / 2) {
+            yk__job_failf(job, YK_E_ARG, "%s: kernel %d, stride %d, padding %d (at most half the kernel)", name, c->kernel[i],
+                          c->stride[i], c->padding[i]);
+            return false;
+        }
+    if (!max && (c->dilation[0] > 1 || c->dilation[1] > 1)) {
+        yk__job_failf(job, YK_E_ARG, "%s: an average pool has no dilation", name);
+        return false;
+    }
+    return true;
+}
+
+/* ceil_mode: windows along an axis, and by how many pixels the last one hangs over the padded edge. A window that
+ * begins behind the right edge of the image is none. */
+static int64_t ceil_windows(int64_t n, int64_t kernel, int64_t stride, int64_t pad, int64_t dilation, int64_t *over)
+{
+    int64_t span = dilation * (kernel - 1) + 1, out = (n + 2 * pad - span + stride - 1) / stride + 1;
+    if ((out - 1) * stride >= n + pad)
+        out--;
+    int64_t need = (out - 1) * stride + span - (n + 2 * pad);
+    *over = need > 0 ? need : 0;
+    return out;
+}
+
+/* 1 / the pixels that count in each window of one axis, as a constant of length n: windows [i*stride - pad, + kernel) cut
+ * to [low, high). */
+static yk__vid window_weight(yk_job *job, uint32_t axis, int64_t n, int64_t kernel, int64_t stride, int64_t pad, int64_t low,
+                             int64_t high)
+{
+    yk__graph *g = &job->g;
+    int64_t dim[4] = {1, 1, 1, 1};
+    dim[axis] = n;
+    yk__vid at = yk__bin(g, YK_OP_ADD, yk__scale(g, yk__iota(g, axis, YK_F32, 4, dim), (double)stride),
+                         yk__const(g, (double)-pad, YK_F32));
+    yk__vid end = yk__bin(g, YK_OP_ADD, at, yk__const(g, (double)kernel, YK_F32));
+    end = yk__bin(g, YK_OP_MIN, end, yk__const(g, (double)high, YK_F32));
+    at = yk__bin(g, YK_OP_MAX, at, yk__const(g, (double)low, YK_F32));
+    return yk__un(g, YK_OP_RECIP, yk__bin(g, YK_OP_SUB, end, at));
+}
+
+/* Windows that hang over the edge: pixels are added there that never win (max), or add 0 and are not counted. */
+static yk__vid ceil_pooled(yk_job *job, bool max, yk__vid x, const yk_pool2d_config *c, const int64_t *attr)
+{
+    yk__graph *g = &job->g;
+    int64_t dim[4], begin[4] = {0}, over[2], out[2], size[2];
+    yk_value v = g->value[x];
+    for (int i = 0; i < 4; i++)
+        dim[i] = v.dim[i];
+    for (int i = 0; i < 2; i++) {
+        size[i] = v.dim[i + 2];
+        out[i] = ceil_windows(size[i], attr[i], attr[i + 2], attr[i + 4], max ? attr[i + 6] : 1, &over[i]);
+        begin[i + 2] = max ? 0 : attr[i + 4];
+        dim[i + 2] += over[i] + (max ? 0 : 2 * attr[i + 4]);
+    }
+    x = yk__pad(g, x, 4, dim, begin, NULL, max ? (double)-INFINITY : 0.0);
+    if (max)
+        return apply(job, YK_OP_MAX_POOL, 1, &x, 8, attr);
+    const int64_t inner[7] = {attr[0], attr[1], attr[2], attr[3], 0, 0, 1};
+    yk__vid y = yk__scale(g, apply(job, YK_OP_AVG_POOL, 1, &x, 7, inner), (double)(attr[0] * attr[1]));
+    for (int i = 0; i < 2; i++) {
+        int64_t pad = attr[i + 4], edge = c->exclude_padding ? 0 : pad;
+        y = yk__bin(g, YK_OP_MUL, y,
+                    window_weight(job, (uint32_t)i + 2, out[i], attr[i], attr[i + 2], pad, -edge, size[i] + edge));
+    }
+    return y;
+}
+
+static yk__vid pooled(yk_job *job, yk_op op, const char *name, yk__vid x, const yk_pool2d_config *c)
+{
+    bool max = op == YK_OP_MAX_POOL;
+    if (!check_pool(job, name, max, x, c))
+        return YK_NONE;
+    const int64_t attr[8] = {c->kernel[0],
+                             c->kernel[1],
+                             c->stride[0] ? c->stride[0] : c->kernel[0],
+                             c->stride[1] ? c->stride[1] : c->kernel[1],
+                             c->padding[0],
+                             c->padding[1],
+                             max ? or_one(c->dilation[0]) : !c->exclude_padding,
+                             or_one(c->dilation[1])};
+    x = yk__dense(&job->g, x);
+    if (c->ceil_mode)
+        return ceil_pooled(job, max, x, c, attr);
+    return apply(job, op, 1, &x, max ? 8 : 7, attr);
+}
+
+static yk_t pool(yk_op op, const char *name, yk_t x, const yk_pool2d_config *c)
+{
+    yk_job *job = yk__enter(name, 1, &x);
+    return job ? yk__give(job, pooled(job, op, name, yk__float(job, yk__use(job, name, x)), c)) : YK__POISON;
+}
+
+yk_t yk_max_pool2d(yk_t x, const yk_pool2d_config *c)
+{
+    return pool(YK_OP_MAX_POOL, "yk_max_pool2d", x, c);
+}
+
+yk_t yk_avg_pool2d(yk_t x, const yk_pool2d_config *c)
+{
+    return pool(YK_OP_AVG_POOL, "yk_avg_pool2d", x, c);
+}
+
+/* The matrix [from, to] that averages window i = [floor(i*from/to), ceil((i+1)*from/to)): element (l, i) is 1/length
+ * where i*from < (l+1)*to and l*to < (i+1)*from. */
+static yk__vid window_matrix(yk_job *job, int64_t from, int64_t to)
+{
+    yk__graph *g = &job->g;
+    const int64_t dim[2] = {from, to};
+    yk__vid l = yk__iota(g, 0, YK_F32, 2, dim), i = yk__iota(g, 1, YK_F32, 2, dim);
+    yk__vid one = yk__const(g, 1.0, YK_F32), zero = yk__const(g, 0.0, YK_F32);
+    yk__vid la = yk__scale(g, yk__bin(g, YK_OP_ADD, l, one), (double)to), ia = yk__scale(g, i, (double)from);
+    yk__vid lb = yk__scale(g, l, (double)to), ib = yk__scale(g, yk__bin(g, YK_OP_ADD, i, one), (double)from);
+    yk__vid in = yk__select(g, yk__bin(g, YK_OP_LT, ia, la),
+                            yk__select(g, yk__bin(g, YK_OP_LT, lb, ib), one, zero), zero);
+    return yk__bin(g, YK_OP_DIV, in, yk__sum(g, in, 1));
+}
+
+/* [A, B, L, n] -> averages over L -> [A, B, n, to]. */
+static yk__vid averaged(yk_job *job, yk__vid x, int64_t to)
+{
+    static const uint32_t swap[4] = {0, 1, 3, 2};
+    yk__graph *g = &job->g;
+    if (x == YK_NONE)
+        return x;
+    x = yk__permute(g, x, swap);
+    const yk_value v = g->value[x];
+    const int64_t flat[2] = {v.dim[0] * v.dim[1] * v.dim[2], v.dim[3]}, dim[4] = {v.dim[0], v.dim[1], v.dim[2], to};
+    yk__vid y = yk__dot(g, yk__reshape(g, x, 2, flat), window_matrix(job, v.dim[3], to), false, false);
+    return yk__reshape(g, y, 4, dim);
+}
+
+yk_t yk_adaptive_avg_pool2d(yk_t x, int64_t height, int64_t width)
+{
+    const char *name = "yk_adaptive_avg_pool2d";
+    yk_job *job = yk__enter(name, 1, &x);
+    yk__vid v = job ? yk__float(job, yk__use(job, name, x)) : YK_NONE;
+    if (!job || !four(job, name, v))
+        return YK__POISON;
+    const yk_value u = job->g.value[v];
+    if (height < 1 || width < 1) {
+        yk__job_failf(job, YK_E_ARG, "%s: output %lld x %lld", name, (long long)height, (long long)width);
+        return YK__POISON;
+    }
+    if (height == 1 && width == 1)
+        return yk__give(job, yk__scale(&job->g, yk__sum(&job->g, v, 12), 1.0 / (double)(u.dim[2] * u.dim[3])));
+    if (u.dim[2] % height == 0 && u.dim[3] % width == 0) {
+        const yk_pool2d_config c = {.kernel = {(int32_t)(u.dim[2] / height), (int32_t)(u.dim[3] / width)}};
+        return yk__give(job, pooled(job, YK_OP_AVG_POOL, name, v, &c));
+    }
+    return yk__give(job, averaged(job, averaged(job, v, height), width));
+}
+
+/* The table again as a leaf of its own, which the differentiation does not know as the parameter. */
+static yk__vid detached(yk_job *job, yk__vid table)
+{
+    const yk_value v = job->g.value[table];
+    return yk__leaf(&job->g, v.slot, v.offset, (yk_dtype)v.dtype, v.dims, v.dim);
+}
+
+/* Rows of `padding` are looked up in the detached table, all others in the table; an index of -1 gives a row of zeros
+ * and no gradient. */
+static yk__vid padded_lookup(yk_job *job, yk__vid table, yk__vid ids, int32_t padding)
+{
+    yk__graph *g = &job->g;
+    yk__vid pad = yk__const(g, (double)padding, YK_I32), none = yk__const(g, -1.0, YK_I32);
+    yk__vid is = yk__bin(g, YK_OP_EQ, ids, pad);
+    yk__vid rest = yk__gather(g, table, yk__select(g, is, none, ids));
+    yk__vid held = yk__gather(g, detached(job, table), yk__select(g, is, pad, none));
+    return yk__bin(g, YK_OP_ADD, rest, held);
+}
+
+yk_t yk_embedding(yk_t ids, yk_t table, int32_t padding_index)
+{
+    const yk_t all[2] = {ids, table};
+    yk_job *job = yk__enter("yk_embedding", 2, all);
+    if (!job)
+        return YK__POISON;
+    yk__vid i = yk__use(job, "yk_embedding", ids), t = yk__use(job, "yk_embedding", table);
+    if (i == YK_NONE || t == YK_NONE)
+        return YK__POISON;
+    i = yk__dense(&job->g, yk__cast(&job->g, i, YK_I32));
+    if (padding_index < 0)
+        return yk__give(job, yk__gather(&job->g, t, i));
+    if (job->g.value[t].slot == YK_NONE || job->g.value[t].base != t) {
+        yk__job_failf(job, YK_E_ARG, "yk_embedding: a padding index needs the table to be a parameter or an input");
+        return YK__POISON;
+    }
+    return yk__give(job, padded_lookup(job, t, i, padding_index));
+}
+
+yk_t yk_dropout(yk_t x, float p)
+{
+    yk_job *job = yk__enter("yk_dropout", 1, &x);
+    yk__vid v = job ? yk__float(job, yk__use(job, "yk_dropout", x)) : YK_NONE, key, rows;
+    if (v == YK_NONE)
+        return YK__POISON;
+    if (!(p >= 0.0f && p < 1.0f)) {
+        yk__job_failf(job, YK_E_ARG, "yk_dropout: probability %g, expected 0 <= p < 1", (double)p);
+        return YK__POISON;
+    }
+    if (p == 0.0f || !job->training)
+        return yk__give(job, v);
+    if (job->g.value[v].dims < 1 || !yk__random(job, job->g.value[v].dim[0], &key, &rows))
+        return YK__POISON;
+    const int64_t attr[2] = {yk_attr_of_f64((double)p), job->dropouts++};
+    const yk__vid in[3] = {yk__dense(&job->g, v), key, rows};
+    return yk__give(job, apply(job, YK_OP_DROPOUT, 3, in, 2, attr));
+}
+
+static yk_t softmax(const char *name, yk_t x, bool logarithm)
+{
+    yk_job *job = yk__enter(name, 1, &x);
+    yk__vid v = job ? yk__float(job, yk__use(job, name, x)) : YK_NONE;
+    if (v == YK_NONE)
+        return YK__POISON;
+    const yk_value u = job->g.value[v];
+    const int64_t attr = logarithm;
+    int64_t flat[2] = {1, u.dims ? u.dim[u.dims - 1] : 1};
+    for (uint32_t i = 0; i + 1 < u.dims; i++)
+        flat[0] *= u.dim[i];
+    v = yk__reshape(&job->g, v, 2, flat);
+    return yk__give(job, yk__reshape(&job->g, apply(job, YK_OP_SOFTMAX, 1, &v, 1, &attr), u.dims, u.dim));
+}
+
+yk_t yk_softmax(yk_t x)
+{
+    return softmax("yk_softmax", x, false);
+}
+
+yk_t yk_log_softmax(yk_t x)
+{
+    return softmax("yk_log_softmax", x, true);
+}
+
+/* The optional operands after q, k, v; their flags, or -1 after a failure. */
+static int64_t attention_rest(yk_job *job, const yk_attention_config *c, const yk__vid *qkv, yk__vid *in, uint32_t *n)
+{
+    const yk_value q = job->g.value[qkv[0]], k = job->g.value[qkv[1]];
+    int64_t flags = 0;
+    if (!yk__is_no(c->key_keep)) {
+        yk__vid keep = yk__use(job, "yk_attention", c->key_keep);
+        if (keep == YK_NONE)
+            return -1;
+        in[(*n)++] = yk__dense(&job->g, yk__cast(&job->g, keep, YK_F32));
+        flags |= YK_ATT_KEEP;
+    }
+    if (!yk__is_no(c->bias)) {
+        const int64_t full[4] = {q.dim[0], q.dim[1], q.dim[2], k.dim[2]};
+        yk__vid bias = yk__use(job, "yk_attention", c->bias);
+        if (bias == YK_NONE)
+            return -1;
+        in[(*n)++] = yk__expand(&job->g, yk__cast(&job->g, bias, YK_F32), 4, full);
+        flags |= YK_ATT_BIAS;
+    }
+    if (c->dropout > 0.0f && job->training) {
+        if (!yk__random(job, q.dim[0], &in[*n], &in[*n + 1]))
+            return -1;
+        *n += 2;
+        flags |= YK_ATT_DROP;
+    }
+    return flags;
+}
+
+yk_t yk_attention(yk_t q, yk_t k, yk_t v, const yk_attention_config *c)
+{
+    static const yk_attention_config none = {0};
+    const yk_t all[3] = {q, k, v};
+    yk_job *job = yk__enter("yk_attention", 3, all);
+    if (!job)
+        return YK__POISON;
+    c = c ? c : &none;
+    yk__vid in[7];
+    uint32_t n = 3;
+    for (int i = 0; i < 3; i++) {
+        in[i] = yk__float(job, yk__use(job, "yk_attention", all[i]));
+        if (in[i] == YK_NONE)
+            return YK__POISON;
+        if (job->g.value[in[i]].dims != 4) {
+            yk__job_failf(job, YK_E_ARG, "yk_attention: q, k and v are [B, H, T, D]; operand %d has %u dimensions", i + 1,
+                          job->g.value[in[i]].dims);
+            return YK__POISON;
+        }
+    }
+    if (!(c->dropout >= 0.0f && c->dropout < 1.0f)) {
+        yk__job_failf(job, YK_E_ARG, "yk_attention: dropout %g, expected 0 <= p < 1", (double)c->dropout);
+        return YK__POISON;
+    }
+    int64_t flags = attention_rest(job, c, in, in, &n), width = job->g.value[in[0]].dim[3];
+    if (flags < 0)
+        return YK__POISON;
+    double scale = c->scale != 0.0f ? (double)c->scale : 1.0 / sqrt((double)width);
+    bool drop = flags & YK_ATT_DROP;
+    const int64_t attr[5] = {c->causal, yk_attr_of_f64(scale), yk_attr_of_f64(drop ? (double)c->dropout : 0.0),
+                             drop ? job->dropouts++ : 0, flags};
+    return yk__give(job, apply(job, YK_OP_ATTENTION, n, in, 5, attr));
+}

@@ -1,0 +1,166 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Losses: the sum over this rank's items times 1 / the number of items over all ranks, a run-time scalar. So the sum of
+ * the ranks' values is the mean over the global micro batch, however the rows are shared out.
+ */
+#include "core/job/job.h"
+
+/* sum(v), or sum(v) / count, as a scalar and tagged as a counted loss; or v itself. */
+static yk_t reduced(yk_job *job, yk__vid v, double count, yk_reduction how)
+{
+    yk__graph *g = &job->g;
+    yk__vid inverse;
+    if (v == YK_NONE || how == YK_EACH)
+        return yk__give(job, v);
+    uint32_t dims = g->value[v].dims;
+    yk__vid out = yk__reshape(g, yk__sum(g, v, (1u << dims) - 1u), 0, NULL);
+    if (how != YK_SUM) {
+        if (yk__counted_new(job, count, &inverse) == YK_NONE)
+            return YK__POISON;
+        out = yk__bin(g, YK_OP_MUL, out, inverse);
+    }
+    yk__tag_set(job, out);
+    return yk__give(job, out);
+}
+
+/* Number of labels that count, or the sum of their classes' weights; negative after a failure. */
+static double label_count(yk_job *job, yk__vid labels, yk__vid weight, int64_t ignore)
+{
+    int64_t n = yk__count(&job->g.value[labels]), classes = weight == YK_NONE ? 0 : yk__count(&job->g.value[weight]);
+    double *y = yk__calloc((size_t)(n + classes + 1), sizeof *y), count = 0.0;
+    if (!y) {
+        yk__job_failf(job, YK_E_MEM, "out of memory in yk_cross_entropy");
+        return -1.0;
+    }
+    double *w = y + n;
+    if (!yk__host_values(job, labels, y, n) || (classes && !yk__host_values(job, weight, w, classes))) {
+        yk__free(y);
+        return -1.0;
+    }
+    for (int64_t i = 0; i < n; i++)
+        if (y[i] != (double)ignore)
+            count += !classes ? 1.0 : y[i] >= 0.0 && y[i] < (double)classes ? w[(int64_t)y[i]] : 0.0;
+    yk__free(y);
+    return count;
+}
+
+yk_t yk_cross_entropy_with(yk_t logits, yk_t labels, const yk_cross_entropy_config *c)
+{
+    static const yk_cross_entropy_config none = {0};
+    const char *name = "yk_cross_entropy";
+    c = c ? c : &none;
+    const yk_t all[3] = {logits, labels, c->weight};
+    yk_job *job = yk__enter(name, 3, all);
+    if (!job)
+        return YK__POISON;
+    yk__vid z = yk__float(job, yk__use(job, name, logits)), y = yk__use(job, name, labels), out[2] = {YK_NONE};
+    yk__vid w = yk__is_no(c->weight) ? YK_NONE : yk__use(job, name, c->weight);
+    if (z == YK_NONE || y == YK_NONE || !yk_ok(job))
+        return YK__POISON;
+    const yk_value u = job->g.value[z];
+    const int64_t rows = yk__count(&job->g.value[y]), flat[2] = {rows, u.dims ? u.dim[u.dims - 1] : 1};
+    if (u.dims < 1 || yk__count(&u) != rows * flat[1] || (w != YK_NONE && yk__count(&job->g.value[w]) != flat[1])) {
+        char s[2][96];
+        yk__job_failf(job, YK_E_ARG, "%s: logits %s and labels %s do not fit (logits [.., C], labels [..], weight [C])", name,
+                      yk__shape_text(&u, s[0], sizeof s[0]), yk__shape_text(&job->g.value[y], s[1], sizeof s[1]));
+        return YK__POISON;
+    }
+    const int64_t ignore = c->ignore_index || c->ignore_index_set ? c->ignore_index : -100;
+    const int64_t attr[2] = {ignore, yk_attr_of_f64((double)c->smoothing)};
+    double count = c->reduction == YK_MEAN ? label_count(job, y, w, ignore) : 0.0;
+    if (!yk_ok(job))
+        return YK__POISON;
+    const yk_value labels_of = job->g.value[y];
+    y = yk__dense(&job->g, yk__reshape(&job->g, yk__cast(&job->g, y, YK_I32), 1, &rows));
+    const yk__vid in[3] = {yk__reshape(&job->g, z, 2, flat), y, w};
+    if (in[0] == YK_NONE || y == YK_NONE)
+        return yk__give(job, YK_NONE);
+    yk__apply(&job->g, YK_OP_CROSS_ENTROPY, w == YK_NONE ? 2 : 3, in, 2, attr, YK_DTYPE_COUNT, 0, NULL, out, 2);
+    if (c->reduction == YK_EACH)
+        out[0] = yk__reshape(&job->g, out[0], labels_of.dims, labels_of.dim);
+    return reduced(job, out[0], count, c->reduction);
+}
+
+yk_t yk_cross_entropy(yk_t logits, yk_t labels)
+{
+    return yk_cross_entropy_with(logits, labels, NULL);
+}
+
+/*
+ * With y the target, w the weight and q the weight of positives:
+ *   -w (q y log s(x) + (1 - y) log(1 - s(x))),
+ * where log s(x) and log(1 - s(x)) are the log-softmax of (x, 0): exact for large |x| and with the right slope at 0.
+ */
+static yk__vid bce_items(yk_job *job, yk__vid x, yk__vid y, yk__vid w, yk__vid q)
+{
+    yk__graph *g = &job->g;
+    const yk_value u = g->value[x];
+    const int64_t n = yk__count(&u), column[2] = {n, 1}, log = 1;
+    const yk__vid pair[2] = {yk__reshape(g, x, 2, column), yk__fill(g, 0.0, YK_F32, 2, column)};
+    yk__vid both = yk__concat(g, 2, pair, 1), p = YK_NONE;
+    if (both == YK_NONE)
+        return YK_NONE;
+    yk__apply(g, YK_OP_SOFTMAX, 1, &both, 1, &log, YK_DTYPE_COUNT, 0, NULL, &p, 1);
+    yk__vid pos = yk__reshape(g, yk__slice(g, p, 1, 0, 1, 1), u.dims, u.dim);
+    yk__vid neg = yk__reshape(g, yk__slice(g, p, 1, 1, 2, 1), u.dims, u.dim);
+    yk__vid a = yk__bin(g, YK_OP_MUL, y, pos);
+    yk__vid b = yk__bin(g, YK_OP_MUL, yk__bin(g, YK_OP_SUB, yk__const(g, 1.0, YK_F32), y), neg);
+    if (q != YK_NONE)
+        a = yk__bin(g, YK_OP_MUL, a, q);
+    yk__vid sum = yk__un(g, YK_OP_NEG, yk__bin(g, YK_OP_ADD, a, b));
+    return w == YK_NONE ? sum : yk__bin(g, YK_OP_MUL, sum, w);
+}
+
+/* The two operands of an elementwise loss as floats; false after a failure. */
+static bool alike(const char *name, yk_t x, yk_t target, const yk_loss_config *c, yk_job **job, yk__vid *a, yk__vid *b)
+{
+    const yk_t all[4] = {x, target, c->weight, c->pos_weight};
+    *job = yk__enter(name, 4, all);
+    if (!*job)
+        return false;
+    *a = yk__float(*job, yk__use(*job, name, x));
+    *b = yk__float(*job, yk__use(*job, name, target));
+    if (*a == YK_NONE || *b == YK_NONE)
+        return false;
+    const yk__graph *g = &(*job)->g;
+    if (yk__same_shape(&g->value[*a], &g->value[*b]))
+        return true;
+    char s[2][96];
+    yk__job_failf(*job, YK_E_ARG, "%s: %s and %s differ in shape", name, yk__shape_text(&g->value[*a], s[0], sizeof s[0]),
+                  yk__shape_text(&g->value[*b], s[1], sizeof s[1]));
+    return false;
+}
+
+static const yk_loss_config plain = {0};
+
+yk_t yk_bce_with_logits(yk_t logits, yk_t target, const yk_loss_config *c)
+{
+    const char *name = "yk_bce_with_logits";
+    yk_job *job;
+    yk__vid x, y;
+    c = c ? c : &plain;
+    if (!alike(name, logits, target, c, &job, &x, &y))
+        return YK__POISON;
+    yk__vid w = yk__is_no(c->weight) ? YK_NONE : yk__float(job, yk__use(job, name, c->weight));
+    yk__vid q = yk__is_no(c->pos_weight) ? YK_NONE : yk__float(job, yk__use(job, name, c->pos_weight));
+    if (!yk_ok(job))
+        return YK__POISON;
+    double n = (double)yk__count(&job->g.value[x]);
+    return reduced(job, bce_items(job, yk__cast(&job->g, x, YK_F32), y, w, q), n, c->reduction);
+}
+
+yk_t yk_mse(yk_t x, yk_t target, const yk_loss_config *c)
+{
+    yk_job *job;
+    yk__vid a, b;
+    c = c ? c : &plain;
+    if (!alike("yk_mse", x, target, c, &job, &a, &b))
+        return YK__POISON;
+    if (!yk__is_no(c->weight) || !yk__is_no(c->pos_weight)) {
+        yk__job_failf(job, YK_E_ARG, "yk_mse has no weights");
+        return YK__POISON;
+    }
+    double n = (double)yk__count(&job->g.value[a]);
+    yk__vid d = yk__bin(&job->g, YK_OP_SUB, a, b);
+    return reduced(job, yk__bin(&job->g, YK_OP_MUL, d, d), n, c->reduction);
+}

@@ -1,0 +1,424 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Elementwise operations, reductions and products. */
+#include "core/job/job.h"
+
+yk__vid yk__float(yk_job *job, yk__vid v)
+{
+    if (v == YK_NONE || yk__dtype_is_float(job->g.value[v].dtype))
+        return v;
+    return yk__cast(&job->g, v, YK_F32);
+}
+
+/* Brings two operands to one type: the float one if there is one, else i32. */
+static void unite(yk_job *job, yk__vid *a, yk__vid *b)
+{
+    if (*a == YK_NONE || *b == YK_NONE || job->g.value[*a].dtype == job->g.value[*b].dtype)
+        return;
+    bool f = yk__dtype_is_float(job->g.value[*a].dtype) || yk__dtype_is_float(job->g.value[*b].dtype);
+    *a = yk__cast(&job->g, *a, f ? YK_F32 : YK_I32);
+    *b = yk__cast(&job->g, *b, f ? YK_F32 : YK_I32);
+}
+
+/* Arithmetic knows f32 and i32. */
+static void widen(yk_job *job, yk__vid *v)
+{
+    if (*v != YK_NONE && (job->g.value[*v].dtype == YK_U8 || job->g.value[*v].dtype == YK_BOOL))
+        *v = yk__cast(&job->g, *v, YK_I32);
+}
+
+static bool operands(const char *name, yk_t a, yk_t b, yk_job **job, yk__vid *va, yk__vid *vb)
+{
+    const yk_t x[2] = {a, b};
+    *job = yk__enter(name, 2, x);
+    if (!*job)
+        return false;
+    *va = yk__use(*job, name, a);
+    *vb = yk__use(*job, name, b);
+    widen(*job, va);
+    widen(*job, vb);
+    unite(*job, va, vb);
+    return *va != YK_NONE && *vb != YK_NONE;
+}
+
+static yk_t binary(yk_op op, const char *name, yk_t a, yk_t b)
+{
+    yk_job *job;
+    yk__vid va, vb;
+    return operands(name, a, b, &job, &va, &vb) ? yk__give(job, yk__bin(&job->g, op, va, vb)) : YK__POISON;
+}
+
+static bool quotient_tag(const yk_job *job, yk__vid a, yk__vid b)
+{
+    return yk__tag_of(job, a) && !yk__tag_of(job, b);
+}
+
+/* A sum of a loss that is counted over all ranks and one that is not: the latter is this rank's own, so its part of the
+ * global rows weighs it, and the sum over ranks counts it once. */
+static yk_t sum_of(yk_op op, const char *name, yk_t a, yk_t b)
+{
+    yk_job *job;
+    yk__vid va, vb;
+    if (!operands(name, a, b, &job, &va, &vb))
+        return YK__POISON;
+    bool ta = yk__tag_of(job, va), tb = yk__tag_of(job, vb);
+    if (job->world > 1 && ta != tb) {
+        if (ta)
+            vb = yk__bin(&job->g, YK_OP_MUL, vb, yk__share_leaf(job));
+        else
+            va = yk__bin(&job->g, YK_OP_MUL, va, yk__share_leaf(job));
+    }
+    yk__vid v = yk__bin(&job->g, op, va, vb);
+    if (ta || tb)
+        yk__tag_set(job, v);
+    return yk__give(job, v);
+}
+
+yk_t yk_add(yk_t a, yk_t b)
+{
+    return sum_of(YK_OP_ADD, "yk_add", a, b);
+}
+
+yk_t yk_sub(yk_t a, yk_t b)
+{
+    return sum_of(YK_OP_SUB, "yk_sub", a, b);
+}
+
+yk_t yk_mul(yk_t a, yk_t b)
+{
+    yk_job *job;
+    yk__vid va, vb;
+    if (!operands("yk_mul", a, b, &job, &va, &vb))
+        return YK__POISON;
+    yk__vid v = yk__bin(&job->g, YK_OP_MUL, va, vb);
+    if (quotient_tag(job, va, vb) || quotient_tag(job, vb, va))
+        yk__tag_set(job, v);
+    return yk__give(job, v);
+}
+
+yk_t yk_div(yk_t a, yk_t b)
+{
+    yk_job *job;
+    yk__vid va, vb;
+    if (!operands("yk_div", a, b, &job, &va, &vb))
+        return YK__POISON;
+    va = yk__float(job, va);
+    vb = yk__float(job, vb);
+    yk__vid v = yk__bin(&job->g, YK_OP_DIV, va, vb);
+    if (quotient_tag(job, va, vb))
+        yk__tag_set(job, v);
+    return yk__give(job, v);
+}
+
+yk_t yk_maximum(yk_t a, yk_t b)
+{
+    return binary(YK_OP_MAX, "yk_maximum", a, b);
+}
+
+yk_t yk_minimum(yk_t a, yk_t b)
+{
+    return binary(YK_OP_MIN, "yk_minimum", a, b);
+}
+
+yk_t yk_less(yk_t a, yk_t b)
+{
+    return binary(YK_OP_LT, "yk_less", a, b);
+}
+
+yk_t yk_equal(yk_t a, yk_t b)
+{
+    return binary(YK_OP_EQ, "yk_equal", a, b);
+}
+
+yk_t yk_where(yk_t c, yk_t a, yk_t b)
+{
+    const yk_t x[3] = {c, a, b};
+    yk_job *job = yk__enter("yk_where", 3, x);
+    if (!job)
+        return YK__POISON;
+    yk__vid vc = yk__use(job, "yk_where", c), va = yk__use(job, "yk_where", a), vb = yk__use(job, "yk_where", b);
+    unite(job, &va, &vb);
+    if (vc == YK_NONE || va == YK_NONE || vb == YK_NONE)
+        return YK__POISON;
+    return yk__give(job, yk__select(&job->g, yk__cast(&job->g, vc, YK_BOOL), va, vb));
+}
+
+/* One operand. */
+static yk__vid entered(const char *name, yk_t x, yk_job **job)
+{
+    *job = yk__enter(name, 1, &x);
+    return *job ? yk__use(*job, name, x) : YK_NONE;
+}
+
+static yk_t unary(yk_op op, const char *name, yk_t x)
+{
+    yk_job *job;
+    yk__vid v = entered(name, x, &job);
+    if (v == YK_NONE)
+        return YK__POISON;
+    yk__vid out = yk__un(&job->g, op, yk__float(job, v));
+    if (op == YK_OP_NEG && yk__tag_of(job, v))
+        yk__tag_set(job, out);
+    return yk__give(job, out);
+}
+
+#define YK__UNARY(name, op)                                                                                            \
+    yk_t name(yk_t x)                                                                                                  \
+    {                                                                                                                  \
+        return unary(op, #name, x);                                                                                    \
+    }
+YK__UNARY(yk_neg, YK_OP_NEG)
+YK__UNARY(yk_abs, YK_OP_ABS)
+YK__UNARY(yk_exp, YK_OP_EXP)
+YK__UNARY(yk_log_of, YK_OP_LOG)
+YK__UNARY(yk_sqrt, YK_OP_SQRT)
+YK__UNARY(yk_rsqrt, YK_OP_RSQRT)
+YK__UNARY(yk_relu, YK_OP_RELU)
+YK__UNARY(yk_gelu, YK_OP_GELU)
+YK__UNARY(yk_gelu_tanh, YK_OP_GELU_TANH)
+YK__UNARY(yk_silu, YK_OP_SILU)
+YK__UNARY(yk_tanh, YK_OP_TANH)
+YK__UNARY(yk_sigmoid, YK_OP_SIGMOID)
+YK__UNARY(yk_erf, YK_OP_ERF)
+
+static yk_t with_scalar(yk_op op, const char *name, yk_t x, float number)
+{
+    yk_job *job;
+    yk__vid s, v = entered(name, x, &job);
+    v = yk__float(job, v);
+    if (v == YK_NONE)
+        return YK__POISON;
+    yk__scalar_new(job, (double)number, &s);
+    if (op == YK_OP_ADD && job->world > 1 && yk__tag_of(job, v))
+        s = yk__bin(&job->g, YK_OP_MUL, s, yk__share_leaf(job));
+    yk__vid out = yk__bin(&job->g, op, v, s);
+    if (yk__tag_of(job, v))
+        yk__tag_set(job, out);
+    return yk__give(job, out);
+}
+
+yk_t yk_scale(yk_t x, float factor)
+{
+    return with_scalar(YK_OP_MUL, "yk_scale", x, factor);
+}
+
+yk_t yk_shift(yk_t x, float addend)
+{
+    return with_scalar(YK_OP_ADD, "yk_shift", x, addend);
+}
+
+yk_t yk_cast(yk_t x, yk_dtype dtype)
+{
+    yk_job *job;
+    yk__vid v = entered("yk_cast", x, &job);
+    if (v == YK_NONE)
+        return YK__POISON;
+    if (dtype != YK_F32 && dtype != YK_I32 && dtype != YK_U8 && dtype != YK_BOOL) {
+        yk__job_failf(job, YK_E_ARG, "yk_cast to %s: expected f32, i32, u8 or bool (the 16-bit formats are chosen by the "
+                                     "job's precision)",
+                      yk__dtype_name(dtype));
+        return YK__POISON;
+    }
+    return yk__give(job, yk__cast(&job->g, v, dtype));
+}
+
+/* ---- Reductions ---- */
+
+/* v with axes of length 1 removed where the mask says. */
+static yk__vid dropped(yk_job *job, yk__vid v, uint32_t axes)
+{
+    int64_t dim[YK_MAX_DIMS];
+    uint32_t n = 0;
+    if (v == YK_NONE)
+        return v;
+    const yk_value *x = &job->g.value[v];
+    for (uint32_t i = 0; i < x->dims; i++)
+        if (!(axes >> i & 1))
+            dim[n++] = x->dim[i];
+    return yk__reshape(&job->g, v, n, dim);
+}
+
+static yk__vid reducible(const char *name, yk_t x, uint32_t axes, yk_job **job)
+{
+    yk__vid v = entered(name, x, job);
+    v = yk__float(*job, v);
+    if (v != YK_NONE && axes >> (*job)->g.value[v].dims) {
+        char text[96];
+        yk__job_failf(*job, YK_E_ARG, "%s: axes 0x%x of %s", name, axes,
+                      yk__shape_text(&(*job)->g.value[v], text, sizeof text));
+        return YK_NONE;
+    }
+    return v;
+}
+
+yk_t yk_sum(yk_t x, uint32_t axes, bool keep)
+{
+    yk_job *job;
+    yk__vid v = reducible("yk_sum", x, axes, &job);
+    if (v == YK_NONE)
+        return YK__POISON;
+    yk__vid s = yk__sum(&job->g, v, axes);
+    return yk__give(job, keep ? s : dropped(job, s, axes));
+}
+
+yk_t yk_mean(yk_t x, uint32_t axes, bool keep)
+{
+    yk_job *job;
+    yk__vid v = reducible("yk_mean", x, axes, &job);
+    if (v == YK_NONE)
+        return YK__POISON;
+    double n = 1.0;
+    for (uint32_t i = 0; i < job->g.value[v].dims; i++)
+        n *= axes >> i & 1 ? (double)job->g.value[v].dim[i] : 1.0;
+    yk__vid s = yk__scale(&job->g, yk__sum(&job->g, v, axes), n > 0.0 ? 1.0 / n : 0.0);
+    return yk__give(job, keep ? s : dropped(job, s, axes));
+}
+
+yk_t yk_max(yk_t x, uint32_t axes, bool keep)
+{
+    yk_job *job;
+    yk__vid v = reducible("yk_max", x, axes, &job);
+    if (v == YK_NONE)
+        return YK__POISON;
+    yk__vid s = yk__rmax(&job->g, v, axes);
+    return yk__give(job, keep ? s : dropped(job, s, axes));
+}
+
+yk_t yk_argmax(yk_t x, int32_t axis)
+{
+    yk_job *job;
+    yk__vid v = reducible("yk_argmax", x, 0, &job);
+    if (v == YK_NONE)
+        return YK__POISON;
+    int32_t dims = job->g.value[v].dims, at = axis < 0 ? axis + dims : axis;
+    if (at < 0 || at >= dims) {
+        yk__job_failf(job, YK_E_ARG, "yk_argmax: axis %d of a value with %d dimensions", axis, dims);
+        return YK__POISON;
+    }
+    return yk__give(job, dropped(job, yk__argmax(&job->g, v, (uint32_t)at), 1u << at));
+}
+
+/* ---- Products ---- */
+
+/* An operand of dot: if v is a dense value with its last two dimensions swapped, that dense value, and *swapped. */
+static yk__vid untransposed(yk_job *job, yk__vid v, bool *swapped)
+{
+    uint32_t axis[YK_MAX_DIMS];
+    const yk_value *x = &job->g.value[v];
+    *swapped = false;
+    if (yk__is_dense(x) || x->dims < 2)
+        return v;
+    for (uint32_t i = 0; i < x->dims; i++)
+        axis[i] = i;
+    axis[x->dims - 1] = x->dims - 2u;
+    axis[x->dims - 2] = x->dims - 1u;
+    yk__vid t = yk__permute(&job->g, v, axis);
+    if (t != YK_NONE && yk__is_dense(&job->g.value[t])) {
+        *swapped = true;
+        return t;
+    }
+    return v;
+}
+
+/* [.., a, b] -> [rest, a, b] after broadcasting the leading dimensions to lead[]. */
+static yk__vid batched(yk_job *job, yk__vid v, uint32_t n, const int64_t *lead)
+{
+    int64_t dim[YK_MAX_DIMS], flat = 1;
+    const yk_value *x = &job->g.value[v];
+    for (uint32_t i = 0; i < n; i++) {
+        dim[i] = lead[i];
+        flat *= lead[i];
+    }
+    dim[n] = x->dim[x->dims - 2];
+    dim[n + 1] = x->dim[x->dims - 1];
+    const int64_t three[3] = {flat, dim[n], dim[n + 1]};
+    return yk__reshape(&job->g, yk__expand(&job->g, v, n + 2, dim), 3, three);
+}
+
+/* The common leading dimensions of a and b; false if they do not broadcast. */
+static bool leading(const yk_value *a, const yk_value *b, uint32_t *n, int64_t *lead)
+{
+    uint32_t na = a->dims - 2u, nb = b->dims - 2u;
+    *n = na > nb ? na : nb;
+    for (uint32_t i = 0; i < *n; i++) {
+        int64_t da = i + na >= *n ? a->dim[i + na - *n] : 1, db = i + nb >= *n ? b->dim[i + nb - *n] : 1;
+        if (da != db && da != 1 && db != 1)
+            return false;
+        lead[i] = da == 1 ? db : da;
+    }
+    return true;
+}
+
+yk_t yk_matmul(yk_t a, yk_t b)
+{
+    yk_job *job;
+    yk__vid va, vb;
+    bool ta, tb;
+    uint32_t n;
+    int64_t dim[YK_MAX_DIMS];
+    char s[2][96];
+    if (!operands("yk_matmul", a, b, &job, &va, &vb))
+        return YK__POISON;
+    const yk_value xa = job->g.value[va], xb = job->g.value[vb];
+    if (xa.dims < 2 || xb.dims < 2 || xa.dim[xa.dims - 1] != xb.dim[xb.dims - 2] || !leading(&xa, &xb, &n, dim)) {
+        yk__job_failf(job, YK_E_ARG, "yk_matmul: %s times %s does not fit", yk__shape_text(&xa, s[0], sizeof s[0]),
+                      yk__shape_text(&xb, s[1], sizeof s[1]));
+        return YK__POISON;
+    }
+    yk__vid out;
+    if (xb.dims == 2 && xa.dims > 2) {
+        int64_t rows = 1;
+        for (uint32_t i = 0; i + 1 < xa.dims; i++)
+            rows *= xa.dim[i];
+        const int64_t flat[2] = {rows, xa.dim[xa.dims - 1]};
+        vb = untransposed(job, vb, &tb);
+        out = yk__dot(&job->g, yk__reshape(&job->g, va, 2, flat), vb, false, tb);
+    } else {
+        va = untransposed(job, va, &ta);
+        vb = untransposed(job, vb, &tb);
+        out = n == 0 ? yk__dot(&job->g, va, vb, ta, tb)
+                     : yk__dot(&job->g, batched(job, va, n, dim), batched(job, vb, n, dim), ta, tb);
+    }
+    dim[n] = xa.dim[xa.dims - 2];
+    dim[n + 1] = xb.dim[xb.dims - 1];
+    return yk__give(job, yk__reshape(&job->g, out, n + 2, dim));
+}
+
+static yk_t linear(const char *name, yk_t x, yk_t weight, yk_t bias, bool out_first)
+{
+    const yk_t all[3] = {x, weight, bias};
+    yk_job *job = yk__enter(name, 3, all);
+    if (!job)
+        return YK__POISON;
+    yk__vid v = yk__float(job, yk__use(job, name, x)), w = yk__use(job, name, weight);
+    yk__vid b = yk__is_no(bias) ? YK_NONE : yk__use(job, name, bias);
+    if (v == YK_NONE || w == YK_NONE || (b == YK_NONE && !yk__is_no(bias)))
+        return YK__POISON;
+    const yk_value xv = job->g.value[v], wv = job->g.value[w];
+    int64_t in = wv.dims == 2 ? wv.dim[out_first ? 1 : 0] : 0, out = wv.dims == 2 ? wv.dim[out_first ? 0 : 1] : 0;
+    if (wv.dims != 2 || xv.dims < 1 || xv.dim[xv.dims - 1] != in) {
+        char s[2][96];
+        yk__job_failf(job, YK_E_ARG, "%s: x is %s, the weight %s; x's last length must be the weight's %s", name,
+                      yk__shape_text(&xv, s[0], sizeof s[0]), yk__shape_text(&wv, s[1], sizeof s[1]),
+                      out_first ? "second" : "first");
+        return YK__POISON;
+    }
+    int64_t rows = 1, dim[YK_MAX_DIMS];
+    for (uint32_t i = 0; i + 1 < xv.dims; i++)
+        rows *= dim[i] = xv.dim[i];
+    dim[xv.dims - 1] = out;
+    const int64_t flat[2] = {rows, in};
+    yk__vid y = yk__dot(&job->g, yk__reshape(&job->g, v, 2, flat), w, false, out_first);
+    if (b != YK_NONE)
+        y = yk__bin(&job->g, YK_OP_ADD, y, b);
+    return yk__give(job, yk__reshape(&job->g, y, xv.dims, dim));
+}
+
+yk_t yk_linear(yk_t x, yk_t weight, yk_t bias)
+{
+    return linear("yk_linear", x, weight, bias, true);
+}
+
+yk_t yk_linear_io(yk_t x, yk_t weight, yk_t bias)
+{
+    return linear("yk_linear_io", x, weight, bias, false);
+}

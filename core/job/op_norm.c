@@ -1,0 +1,174 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Layer norm and batch norm. */
+#include "core/job/job.h"
+
+yk_t yk_layer_norm(yk_t x, yk_t gamma, yk_t beta, float eps)
+{
+    const yk_t all[3] = {x, gamma, beta};
+    yk_job *job = yk__enter("yk_layer_norm", 3, all);
+    if (!job)
+        return YK__POISON;
+    yk__vid v = yk__float(job, yk__use(job, "yk_layer_norm", x)), in[3], out[3] = {YK_NONE};
+    if (v == YK_NONE)
+        return YK__POISON;
+    const yk_value u = job->g.value[v];
+    const int64_t attr = yk_attr_of_f64((double)eps);
+    int64_t flat[2] = {1, u.dims ? u.dim[u.dims - 1] : 1};
+    uint32_t n = 1;
+    for (uint32_t i = 0; i + 1 < u.dims; i++)
+        flat[0] *= u.dim[i];
+    in[0] = yk__reshape(&job->g, v, 2, flat);
+    if (!yk__is_no(gamma))
+        in[n++] = yk__use(job, "yk_layer_norm", gamma);
+    bool inside = n == 2 && !yk__is_no(beta);
+    if (inside)
+        in[n++] = yk__use(job, "yk_layer_norm", beta);
+    for (uint32_t i = 0; i < n; i++)
+        if (in[i] == YK_NONE)
+            return YK__POISON;
+    yk__apply(&job->g, YK_OP_LAYER_NORM, n, in, 1, &attr, YK_DTYPE_COUNT, 0, NULL, out, 3);
+    yk__vid y = out[0];
+    if (!inside && !yk__is_no(beta))
+        y = yk__bin(&job->g, YK_OP_ADD, y, yk__use(job, "yk_layer_norm", beta));
+    return yk__give(job, yk__reshape(&job->g, y, u.dims, u.dim));
+}
+
+/* Row r of a statistics value [3, C], as [C]. */
+static yk__vid stats_row(yk_job *job, yk__vid stats, int64_t r, int64_t channels)
+{
+    return yk__reshape(&job->g, yk__slice(&job->g, stats, 0, r, r + 1, 1), 1, &channels);
+}
+
+/* sum(x - shift), sum((x - shift)^2) and count per channel over all ranks. */
+static yk__vid stats_of(yk_job *job, yk__vid x, yk__vid shift)
+{
+    yk__vid out = YK_NONE;
+    const yk__vid in[2] = {yk__dense(&job->g, x), shift};
+    if (in[0] == YK_NONE || shift == YK_NONE)
+        return YK_NONE;
+    yk__apply(&job->g, YK_OP_BN_STATS, 2, in, 0, NULL, YK_DTYPE_COUNT, 0, NULL, &out, 1);
+    if (out == YK_NONE)
+        return YK_NONE;
+    yk__vid local = out;
+    yk__apply(&job->g, YK_OP_ALL_REDUCE, 1, &local, 0, NULL, YK_DTYPE_COUNT, 0, NULL, &out, 1);
+    return out;
+}
+
+/*
+ * A number near the mean of each channel, so that sum((x - shift)^2) does not cancel: the mean of the first row of each
+ * rank, rounded through an integer to multiples of 2^-12. The rounding also ends the gradient there: mean and variance
+ * do not depend on the shift. One row costs next to nothing, and unlike the running mean it is near from the first step.
+ */
+static yk__vid near_mean(yk_job *job, yk__vid x, yk__vid running, int64_t channels)
+{
+    yk__graph *g = &job->g;
+    yk__vid first = g->value[x].dim[0] > 1 ? yk__slice(g, x, 0, 0, 1, 1) : x;
+    yk__vid s = stats_of(job, first, running);
+    yk__vid m = yk__bin(g, YK_OP_ADD, running,
+                        yk__bin(g, YK_OP_DIV, stats_row(job, s, 0, channels), stats_row(job, s, 2, channels)));
+    yk__vid big = yk__const(g, 0x1p30, YK_F32), small = yk__const(g, -0x1p30, YK_F32);
+    m = yk__bin(g, YK_OP_MAX, yk__bin(g, YK_OP_MIN, yk__scale(g, m, 0x1p12), big), small);
+    return yk__scale(g, yk__cast(g, yk__cast(g, m, YK_I32), YK_F32), 0x1p-12);
+}
+
+typedef struct batch_stats {
+    yk__vid mean, var, n; /* [C]; var biased */
+} batch_stats;
+
+/* With s1, s2 about the shift: mean = shift + s1/n, var = s2/n - (s1/n)^2, not below 0. */
+static batch_stats batch_statistics(yk_job *job, yk__vid x, yk__vid running, int64_t channels)
+{
+    yk__graph *g = &job->g;
+    yk__vid shift = near_mean(job, x, running, channels), s = stats_of(job, x, shift);
+    batch_stats b = {.n = stats_row(job, s, 2, channels)};
+    yk__vid d = yk__bin(g, YK_OP_DIV, stats_row(job, s, 0, channels), b.n);
+    yk__vid q = yk__bin(g, YK_OP_DIV, stats_row(job, s, 1, channels), b.n);
+    b.mean = yk__bin(g, YK_OP_ADD, shift, d);
+    b.var = yk__bin(g, YK_OP_MAX, yk__bin(g, YK_OP_SUB, q, yk__bin(g, YK_OP_MUL, d, d)), yk__const(g, 0.0, YK_F32));
+    return b;
+}
+
+/* old + momentum * (now - old), assigned to the state. */
+static void run_on(yk_job *job, yk_t state, yk__vid old, yk__vid now, double momentum)
+{
+    yk__graph *g = &job->g;
+    yk__vid v = yk__bin(g, YK_OP_ADD, old, yk__scale(g, yk__bin(g, YK_OP_SUB, now, old), momentum));
+    if (v != YK_NONE)
+        yk_assign(state, yk__give(job, v));
+}
+
+/* Running values take the unbiased variance, n/(n-1) times the biased one. */
+static void update_running(yk_job *job, const yk_batch_norm_state *r, yk__vid mean, yk__vid var, const batch_stats *b,
+                           double momentum)
+{
+    yk__graph *g = &job->g;
+    yk__vid one = yk__const(g, 1.0, YK_F32);
+    yk__vid less = yk__bin(g, YK_OP_MAX, yk__bin(g, YK_OP_SUB, b->n, one), one);
+    run_on(job, r->mean, mean, b->mean, momentum);
+    run_on(job, r->var, var, yk__bin(g, YK_OP_MUL, b->var, yk__bin(g, YK_OP_DIV, b->n, less)), momentum);
+    if (yk__is_no(r->count) || !yk_ok(job))
+        return;
+    yk__vid c = yk__use(job, "yk_batch_norm", r->count);
+    if (c != YK_NONE)
+        yk_assign(r->count, yk__give(job, yk__bin(g, YK_OP_ADD, c, yk__const(g, 1.0, YK_I32))));
+}
+
+/* [C] as [1, C, 1, ..]. */
+static yk__vid per_channel(yk_job *job, yk__vid v, uint32_t dims, int64_t channels)
+{
+    int64_t dim[YK_MAX_DIMS];
+    for (uint32_t i = 0; i < dims; i++)
+        dim[i] = i == 1 ? channels : 1;
+    return v == YK_NONE ? v : yk__reshape(&job->g, v, dims, dim);
+}
+
+static yk__vid as_channels(yk_job *job, yk__vid x, int64_t channels)
+{
+    const yk_value u = job->g.value[x];
+    int64_t dim[3] = {u.dim[0], channels, 1};
+    for (uint32_t i = 2; i < u.dims; i++)
+        dim[2] *= u.dim[i];
+    return yk__reshape(&job->g, x, 3, dim);
+}
+
+/* (x - mean) * (gamma / sqrt(var + eps)) + beta: one pass over x when fused. */
+static yk__vid normalised(yk_job *job, yk__vid x, yk__vid mean, yk__vid var, yk_t gamma, yk_t beta, float eps)
+{
+    yk__graph *g = &job->g;
+    uint32_t dims = g->value[x].dims;
+    int64_t channels = g->value[x].dim[1];
+    yk__vid scale = yk__un(g, YK_OP_RSQRT, yk__bin(g, YK_OP_ADD, var, yk__const(g, (double)eps, YK_F32)));
+    if (!yk__is_no(gamma))
+        scale = yk__bin(g, YK_OP_MUL, scale, yk__use(job, "yk_batch_norm", gamma));
+    yk__vid y = yk__bin(g, YK_OP_SUB, x, per_channel(job, mean, dims, channels));
+    y = yk__bin(g, YK_OP_MUL, y, per_channel(job, scale, dims, channels));
+    if (!yk__is_no(beta))
+        y = yk__bin(g, YK_OP_ADD, y, per_channel(job, yk__use(job, "yk_batch_norm", beta), dims, channels));
+    return y;
+}
+
+yk_t yk_batch_norm(yk_t x, yk_t gamma, yk_t beta, yk_batch_norm_state running, float momentum, float eps)
+{
+    const yk_t all[5] = {x, gamma, beta, running.mean, running.var};
+    yk_job *job = yk__enter("yk_batch_norm", 5, all);
+    if (!job)
+        return YK__POISON;
+    yk__vid v = yk__float(job, yk__use(job, "yk_batch_norm", x));
+    yk__vid mean = yk__use(job, "yk_batch_norm", running.mean), var = yk__use(job, "yk_batch_norm", running.var);
+    if (v == YK_NONE || mean == YK_NONE || var == YK_NONE)
+        return YK__POISON;
+    int64_t channels = job->g.value[v].dims >= 2 ? job->g.value[v].dim[1] : -1;
+    if (yk__count(&job->g.value[mean]) != channels || yk__count(&job->g.value[var]) != channels) {
+        char text[96];
+        yk__job_failf(job, YK_E_ARG, "yk_batch_norm: x is %s, its axis 1 must be the length of the running values, %lld",
+                      yk__shape_text(&job->g.value[v], text, sizeof text), (long long)yk__count(&job->g.value[mean]));
+        return YK__POISON;
+    }
+    if (!job->training)
+        return yk__give(job, normalised(job, v, mean, var, gamma, beta, eps));
+    batch_stats b = batch_statistics(job, as_channels(job, v, channels), mean, channels);
+    update_running(job, &running, mean, var, &b, momentum != 0.0f ? (double)momentum : 0.1);
+    if (!yk_ok(job))
+        return YK__POISON;
+    return yk__give(job, normalised(job, v, b.mean, b.var, gamma, beta, eps));
+}

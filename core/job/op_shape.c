@@ -1,0 +1,151 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Shapes: views and what moves elements. */
+#include <string.h>
+
+#include "core/job/job.h"
+
+static yk__vid entered(const char *name, yk_t x, yk_job **job)
+{
+    *job = yk__enter(name, 1, &x);
+    return *job ? yk__use(*job, name, x) : YK_NONE;
+}
+
+/* A reshaped loss stays a counted loss. */
+static yk_t give_like(yk_job *job, yk__vid from, yk__vid v)
+{
+    if (v != YK_NONE && yk__tag_of(job, from))
+        yk__tag_set(job, v);
+    return yk__give(job, v);
+}
+
+/* The axis as a number from 0, or -1 after a failure. */
+static int32_t axis_of(yk_job *job, const char *name, yk__vid v, int32_t axis)
+{
+    int32_t dims = job->g.value[v].dims, at = axis < 0 ? axis + dims : axis;
+    if (at >= 0 && at < dims)
+        return at;
+    yk__job_failf(job, YK_E_ARG, "%s: axis %d of a value with %d dimensions", name, axis, dims);
+    return -1;
+}
+
+yk_t yk_reshape(yk_t x, uint32_t dims, const int64_t *dim)
+{
+    yk_job *job;
+    yk__vid v = entered("yk_reshape", x, &job);
+    return v == YK_NONE ? YK__POISON : give_like(job, v, yk__reshape(&job->g, v, dims, dim));
+}
+
+yk_t yk_flatten(yk_t x, int32_t from)
+{
+    yk_job *job;
+    yk__vid v = entered("yk_flatten", x, &job);
+    int32_t at = v == YK_NONE ? -1 : axis_of(job, "yk_flatten", v, from);
+    if (at < 0)
+        return YK__POISON;
+    int64_t dim[YK_MAX_DIMS], flat = 1;
+    const yk_value *u = &job->g.value[v];
+    for (int32_t i = 0; i < at; i++)
+        dim[i] = u->dim[i];
+    for (int32_t i = at; i < u->dims; i++)
+        flat *= u->dim[i];
+    dim[at] = flat;
+    return yk__give(job, yk__reshape(&job->g, v, (uint32_t)at + 1, dim));
+}
+
+yk_t yk_permute(yk_t x, const uint32_t *axis)
+{
+    yk_job *job;
+    yk__vid v = entered("yk_permute", x, &job);
+    return v == YK_NONE ? YK__POISON : yk__give(job, yk__permute(&job->g, v, axis));
+}
+
+yk_t yk_expand(yk_t x, uint32_t dims, const int64_t *dim)
+{
+    yk_job *job;
+    yk__vid v = entered("yk_expand", x, &job);
+    return v == YK_NONE ? YK__POISON : yk__give(job, yk__expand(&job->g, v, dims, dim));
+}
+
+yk_t yk_slice(yk_t x, int32_t axis, int64_t begin, int64_t end, int64_t step)
+{
+    yk_job *job;
+    yk__vid v = entered("yk_slice", x, &job);
+    int32_t at = v == YK_NONE ? -1 : axis_of(job, "yk_slice", v, axis);
+    if (at < 0)
+        return YK__POISON;
+    int64_t n = job->g.value[v].dim[at];
+    if (end == -1)
+        end = n;
+    if (begin < 0 || end < begin || end > n || step < 1) {
+        yk__job_failf(job, YK_E_ARG, "yk_slice: [%lld, %lld) step %lld of an axis of %lld", (long long)begin,
+                      (long long)end, (long long)step, (long long)n);
+        return YK__POISON;
+    }
+    return yk__give(job, yk__slice(&job->g, v, (uint32_t)at, begin, end, step));
+}
+
+yk_t yk_concat(const yk_t *x, uint32_t n, int32_t axis)
+{
+    yk__vid v[64];
+    yk_job *job = n ? yk__enter("yk_concat", n, x) : NULL;
+    if (!job)
+        return YK__POISON;
+    if (n > 64) {
+        yk__job_failf(job, YK_E_ARG, "yk_concat of %u values: at most 64", n);
+        return YK__POISON;
+    }
+    for (uint32_t i = 0; i < n; i++)
+        if ((v[i] = yk__use(job, "yk_concat", x[i])) == YK_NONE)
+            return YK__POISON;
+    int32_t at = axis_of(job, "yk_concat", v[0], axis);
+    return at < 0 ? YK__POISON : yk__give(job, yk__concat(&job->g, n, v, (uint32_t)at));
+}
+
+yk_t yk_pad(yk_t x, int32_t axis, int64_t before, int64_t after, float value)
+{
+    yk_job *job;
+    yk__vid v = entered("yk_pad", x, &job);
+    int32_t at = v == YK_NONE ? -1 : axis_of(job, "yk_pad", v, axis);
+    if (at < 0)
+        return YK__POISON;
+    if (before < 0 || after < 0) {
+        yk__job_failf(job, YK_E_ARG, "yk_pad: %lld before, %lld after", (long long)before, (long long)after);
+        return YK__POISON;
+    }
+    int64_t dim[YK_MAX_DIMS], begin[YK_MAX_DIMS] = {0};
+    const yk_value *u = &job->g.value[v];
+    memcpy(dim, u->dim, sizeof dim);
+    dim[at] += before + after;
+    begin[at] = before;
+    return yk__give(job, yk__pad(&job->g, v, u->dims, dim, begin, NULL, (double)value));
+}
+
+void yk_checkpoint_begin(yk_job *job)
+{
+    if (!yk_ok(job))
+        return;
+    if (job->recomputing) {
+        yk__job_failf(job, YK_E_ARG, "yk_checkpoint_begin: a block is open already; blocks do not nest");
+        return;
+    }
+    if (yk__grow(&job->recompute, &job->cap_recompute, job->n_recompute + 1, sizeof *job->recompute)) {
+        yk__job_failf(job, YK_E_MEM, "out of memory in yk_checkpoint_begin");
+        return;
+    }
+    job->recomputing = true;
+    job->recompute[job->n_recompute] = (yk__recompute){(uint32_t)job->g.n_node, (uint32_t)job->g.n_node};
+}
+
+void yk_checkpoint_end(yk_job *job)
+{
+    if (!yk_ok(job))
+        return;
+    if (!job->recomputing) {
+        yk__job_failf(job, YK_E_ARG, "yk_checkpoint_end without a yk_checkpoint_begin in this step");
+        return;
+    }
+    job->recomputing = false;
+    job->recompute[job->n_recompute].end = (uint32_t)job->g.n_node;
+    if (job->recompute[job->n_recompute].end > job->recompute[job->n_recompute].begin)
+        job->n_recompute++;
+}

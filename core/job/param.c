@@ -1,0 +1,317 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Parameters and states: their table, first values, reading and writing. */
+#include <math.h>
+#include <string.h>
+
+#include "core/base/hash.h"
+#include "core/base/philox.h"
+#include "core/job/job.h"
+
+static bool valid_dims(yk_job *job, const char *name, uint32_t dims, const int64_t *dim, uint64_t *n)
+{
+    *n = 1;
+    if (dims > YK_MAX_DIMS) {
+        yk__job_failf(job, YK_E_ARG, "%s: %u dimensions, at most %d are possible", name, dims, YK_MAX_DIMS);
+        return false;
+    }
+    for (uint32_t i = 0; i < dims; i++) {
+        if (dim[i] < 1 || (uint64_t)dim[i] > (1ull << 40) / *n) {
+            yk__job_failf(job, YK_E_ARG, "%s: length %lld of dimension %u is not possible", name, (long long)dim[i], i);
+            return false;
+        }
+        *n *= (uint64_t)dim[i];
+    }
+    return true;
+}
+
+yk_t yk__param_handle(const yk_job *job, size_t i)
+{
+    return (yk_t){(uint64_t)job->serial << 48 | (uint32_t)i};
+}
+
+yk__jparam *yk__param_named(const yk_job *job, const char *name)
+{
+    for (size_t i = 0; i < job->n_param; i++)
+        if (!strcmp(job->param[i].name, name))
+            return &job->param[i];
+    return NULL;
+}
+
+/* Appends an entry and lays it out on the device; NULL after a failure. */
+static yk__jparam *add(yk_job *job, const char *name, bool state, yk_dtype dtype, uint32_t dims, const int64_t *dim,
+                       yk_init init)
+{
+    yk_error err = YK_ERROR_INIT;
+    yk__jparam p = {.state = state, .pending = true, .dtype = dtype, .dims = dims, .init = init};
+    if (!yk_ok(job))
+        return NULL;
+    if (!name || !*name || yk__param_named(job, name)) {
+        yk__job_failf(job, YK_E_ARG, "a %s named \"%s\": %s", state ? "state" : "parameter", name ? name : "",
+                      name && *name ? "there is one of that name already" : "it needs a name");
+        return NULL;
+    }
+    if (!valid_dims(job, name, dims, dim, &p.n))
+        return NULL;
+    memcpy(p.dim, dim, dims * sizeof *dim);
+    if (yk__grow(&job->param, &job->cap_param, job->n_param + 1, sizeof p) || !(p.name = yk__strdup(name))) {
+        yk__job_failf(job, YK_E_MEM, "out of memory for parameter %s", name);
+        return NULL;
+    }
+    yk_status s = state ? yk__engine_state(job->engine, p.name, dtype, p.n, &p.number, &err)
+                        : yk__engine_param(job->engine, p.name, p.n, true, &p.number, &err);
+    if (s) {
+        yk__free(p.name);
+        yk__job_fail(job, &err);
+        return NULL;
+    }
+    job->param[job->n_param] = p;
+    return &job->param[job->n_param++];
+}
+
+yk_t yk_param(yk_job *job, const char *name, uint32_t dims, const int64_t *dim, yk_init init)
+{
+    if (yk_ok(job) && job->opt && job->opt->made) {
+        yk__job_failf(job, YK_E_ARG, "parameter %s: the optimizer has stepped already; make parameters before", name);
+        return YK__POISON;
+    }
+    yk__jparam *p = add(job, name, false, YK_F32, dims, dim, init);
+    return p ? yk__param_handle(job, (size_t)(p - job->param)) : YK__POISON;
+}
+
+yk_t yk_state(yk_job *job, const char *name, yk_dtype dtype, uint32_t dims, const int64_t *dim, float value)
+{
+    if (yk_ok(job) && dtype != YK_F32 && dtype != YK_I32) {
+        yk__job_failf(job, YK_E_ARG, "state %s: its type must be f32 or i32", name);
+        return YK__POISON;
+    }
+    yk__jparam *p = add(job, name, true, dtype, dims, dim, (yk_init){YK_INIT_UNIFORM, value, value});
+    return p ? yk__param_handle(job, (size_t)(p - job->param)) : YK__POISON;
+}
+
+/* The number in (0, 1) of word w. */
+static double open_unit(uint32_t w)
+{
+    return ((double)w + 0.5) * 0x1p-32;
+}
+
+/* Values depend on seed, name and element alone. Normal numbers by Box and Muller (1958). */
+static void first_values(const yk__jparam *p, uint64_t seed, float *out)
+{
+    if (p->init.kind == YK_INIT_ZEROS || p->init.kind == YK_INIT_ONES || p->init.a == p->init.b) {
+        float v = p->init.kind == YK_INIT_ZEROS ? 0.0f : p->init.kind == YK_INIT_ONES ? 1.0f : p->init.a;
+        for (uint64_t i = 0; i < p->n && (p->init.kind != YK_INIT_NORMAL); i++)
+            out[i] = v;
+        if (p->init.kind != YK_INIT_NORMAL)
+            return;
+    }
+    uint64_t h = yk__hash_bytes(YK_HASH_SEED, p->name, strlen(p->name));
+    uint32_t key[2] = {(uint32_t)seed, (uint32_t)(seed >> 32)}, w[4];
+    for (uint64_t i = 0; i < p->n; i += 4) {
+        uint32_t counter[4] = {(uint32_t)(i / 4), (uint32_t)(i >> 34), (uint32_t)h, (uint32_t)(h >> 32)};
+        double x[4];
+        yk__philox(counter, key, w);
+        for (int k = 0; k < 4; k += 2) {
+            double r = sqrt(-2.0 * log(open_unit(w[k]))), a = 6.283185307179586 * open_unit(w[k + 1]);
+            bool normal = p->init.kind == YK_INIT_NORMAL;
+            x[k] = normal ? (double)p->init.a + (double)p->init.b * r * cos(a) : open_unit(w[k]);
+            x[k + 1] = normal ? (double)p->init.a + (double)p->init.b * r * sin(a) : open_unit(w[k + 1]);
+        }
+        for (uint64_t k = 0; k < 4 && i + k < p->n; k++)
+            out[i + k] = p->init.kind == YK_INIT_NORMAL
+                             ? (float)x[k]
+                             : (float)((double)p->init.a + ((double)p->init.b - (double)p->init.a) * x[k]);
+    }
+}
+
+static yk_status state_put(yk_job *job, yk__jparam *p, const float *data, yk_error *err)
+{
+    if (p->dtype == YK_F32)
+        return yk__engine_state_write(job->engine, p->number, data, err);
+    int32_t *v = yk__malloc(p->n * sizeof *v);
+    if (!v)
+        return yk__fail_mem(err, p->n * sizeof *v, p->name);
+    for (uint64_t i = 0; i < p->n; i++)
+        v[i] = (int32_t)data[i];
+    yk_status s = yk__engine_state_write(job->engine, p->number, v, err);
+    yk__free(v);
+    return s;
+}
+
+bool yk__param_put(yk_job *job, yk__jparam *p, const float *data)
+{
+    yk_error err = YK_ERROR_INIT;
+    yk_status s = p->state ? state_put(job, p, data, &err) : yk__engine_param_write(job->engine, p->number, data, &err);
+    if (s)
+        yk__job_fail(job, &err);
+    else
+        p->pending = false;
+    return !s;
+}
+
+bool yk__params_ready(yk_job *job)
+{
+    for (size_t i = 0; i < job->n_param && yk_ok(job); i++) {
+        yk__jparam *p = &job->param[i];
+        if (!p->pending)
+            continue;
+        float *v = yk__malloc(p->n * sizeof *v);
+        if (!v) {
+            yk__job_failf(job, YK_E_MEM, "out of memory for the first values of %s", p->name);
+            return false;
+        }
+        first_values(p, job->config.seed, v);
+        yk__param_put(job, p, v);
+        yk__free(v);
+    }
+    return yk_ok(job);
+}
+
+yk__vid yk__param_leaf(yk_job *job, yk__jparam *p)
+{
+    if (p->leaf_gen != job->gen) {
+        uint64_t bytes = p->n * yk_dtype_bytes(p->dtype);
+        p->slot = yk__slot_new(&job->g, p->state ? YK_SLOT_STATE : YK_SLOT_PARAM, bytes, p->number);
+        p->leaf = yk__leaf(&job->g, p->slot, 0, p->dtype, p->dims, p->dim);
+        p->leaf_gen = job->gen;
+    }
+    return p->leaf;
+}
+
+yk__jparam *yk__param_of(yk_job *job, const char *name, yk_t x)
+{
+    if (!yk_ok(job))
+        return NULL;
+    if ((uint16_t)(x.id >> 32) != 0 || (uint32_t)x.id >= job->n_param) {
+        yk__job_failf(job, YK_E_ARG, "%s: that is no parameter or state", name);
+        return NULL;
+    }
+    return &job->param[(uint32_t)x.id];
+}
+
+void yk_assign(yk_t state, yk_t value)
+{
+    const yk_t x[2] = {state, value};
+    yk_job *job = yk__enter("yk_assign", 2, x);
+    yk__jparam *p = job ? yk__param_of(job, "yk_assign", state) : NULL;
+    yk__vid v = p ? yk__use(job, "yk_assign", value) : YK_NONE;
+    if (v == YK_NONE)
+        return;
+    const yk_value *u = &job->g.value[v];
+    if (!p->state || u->dtype != p->dtype || yk__count(u) != (int64_t)p->n) {
+        char text[96];
+        yk__job_failf(job, YK_E_ARG, "yk_assign to %s (%s, %llu elements): the value is %s", p->name,
+                      p->state ? yk__dtype_name(p->dtype) : "a parameter", (unsigned long long)p->n,
+                      yk__shape_text(u, text, sizeof text));
+        return;
+    }
+    if (p->assigned == job->gen) {
+        yk__job_failf(job, YK_E_ARG, "yk_assign to %s: it was assigned in this step already", p->name);
+        return;
+    }
+    if (yk__grow(&job->assign, &job->cap_assign, job->n_assign + 1, sizeof *job->assign)) {
+        yk__job_failf(job, YK_E_MEM, "out of memory in yk_assign");
+        return;
+    }
+    p->assigned = job->gen;
+    job->assign[job->n_assign++] = (yk__assign){p->number, yk__dense(&job->g, v)};
+}
+
+void yk_freeze(yk_t param, bool frozen)
+{
+    yk_error err = YK_ERROR_INIT;
+    yk_job *job = yk__job_of(param);
+    yk__jparam *p = job ? yk__param_of(job, "yk_freeze", param) : NULL;
+    if (!p || p->frozen == frozen)
+        return;
+    if (p->state)
+        yk__job_failf(job, YK_E_ARG, "yk_freeze: %s is a state, which is never trained", p->name);
+    else if (yk__engine_param_trained(job->engine, p->number, !frozen, &err))
+        yk__job_fail(job, &err);
+    else
+        p->frozen = frozen;
+}
+
+uint32_t yk_param_count(const yk_job *job)
+{
+    return job ? (uint32_t)job->n_param : 0;
+}
+
+const char *yk_param_name(const yk_job *job, uint32_t i)
+{
+    return job && i < job->n_param ? job->param[i].name : NULL;
+}
+
+bool yk_param_is_state(const yk_job *job, uint32_t i)
+{
+    return job && i < job->n_param && job->param[i].state;
+}
+
+yk_t yk_param_at(yk_job *job, uint32_t i)
+{
+    return job && i < job->n_param ? yk__param_handle(job, i) : YK__POISON;
+}
+
+yk_t yk_param_find(yk_job *job, const char *name)
+{
+    yk__jparam *p = job && name ? yk__param_named(job, name) : NULL;
+    return p ? yk__param_handle(job, (size_t)(p - job->param)) : YK__POISON;
+}
+
+/* The parameter of a transfer of n elements; NULL after a failure. */
+static yk__jparam *sized(const char *name, yk_t param, size_t n, yk_job **job)
+{
+    *job = yk__job_of(param);
+    yk__jparam *p = *job ? yk__param_of(*job, name, param) : NULL;
+    if (p && p->n != n) {
+        yk__job_failf(*job, YK_E_ARG, "%s: %s has %llu elements, not %zu", name, p->name, (unsigned long long)p->n, n);
+        return NULL;
+    }
+    return p;
+}
+
+void yk_param_write(yk_t param, const float *data, size_t n)
+{
+    yk_job *job;
+    yk__jparam *p = sized("yk_param_write", param, n, &job);
+    if (p)
+        yk__param_put(job, p, data);
+}
+
+bool yk__param_get(yk_job *job, yk__jparam *p, float *data)
+{
+    yk_error err = YK_ERROR_INIT;
+    if (!yk__params_ready(job))
+        return false;
+    yk_status s = p->state ? yk__engine_state_read(job->engine, p->number, data, &err)
+                           : yk__engine_param_read(job->engine, p->number, data, &err);
+    if (s)
+        yk__job_fail(job, &err);
+    else if (p->dtype == YK_I32)
+        for (uint64_t i = 0; i < p->n; i++) {
+            int32_t v;
+            memcpy(&v, &data[i], sizeof v);
+            data[i] = (float)v;
+        }
+    return !s;
+}
+
+void yk_param_read(yk_t param, float *data, size_t n)
+{
+    yk_job *job;
+    yk__jparam *p = sized("yk_param_read", param, n, &job);
+    if (p)
+        yk__param_get(job, p, data);
+}
+
+void yk_grad_read(yk_t param, float *data, size_t n)
+{
+    yk_job *job;
+    yk_error err = YK_ERROR_INIT;
+    yk__jparam *p = sized("yk_grad_read", param, n, &job);
+    if (!p)
+        return;
+    if (p->state || p->frozen)
+        yk__job_failf(job, YK_E_ARG, "yk_grad_read: %s is %s", p->name, p->state ? "a state" : "frozen");
+    else if (yk__engine_grad_read(job->engine, p->number, data, &err))
+        yk__job_fail(job, &err);
+}

@@ -1,0 +1,185 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* How the rows of a global micro batch are shared out over the ranks, from measured speed. */
+#include <pthread.h>
+#include <string.h>
+
+#include "core/base/log.h"
+#include "core/job/share.h"
+
+struct yk__share {
+    pthread_mutex_t lock;       /* share[] is read by the loader's thread */
+    yk__balance *balance;
+    uint64_t n;                 /* rows the shares are for; 0: none yet */
+    uint64_t share[256], total[256];
+    bool left_out[256], told[256];
+    uint64_t steps;             /* training runs recorded */
+    double seconds;             /* of the last one on this rank */
+    uint64_t rows;
+    bool fresh;                 /* a run has been made since the last exchange */
+};
+
+yk_status yk__share_new(yk_job *job, const bool *forced, yk_error *err)
+{
+    uint64_t cap[256] = {0};
+    if (job->world > 256)
+        return yk__fail(err, YK_E_ARG, "%u ranks: at most 256", job->world);
+    job->share = yk__calloc(1, sizeof *job->share);
+    if (!job->share)
+        return yk__fail_mem(err, sizeof *job->share, "the shares");
+    pthread_mutex_init(&job->share->lock, NULL);
+    return job->world == 1 ? YK_OK : yk__balance_new(job->world, cap, forced, &job->share->balance, err);
+}
+
+void yk__share_free(yk__share *s)
+{
+    if (!s)
+        return;
+    yk__balance_free(s->balance);
+    pthread_mutex_destroy(&s->lock);
+    yk__free(s);
+}
+
+void yk__share_note(yk_job *job, bool train)
+{
+    yk__engine_stats st;
+    if (!train || !job->share)
+        return;
+    job->share->steps++;
+    if (job->world == 1)
+        return;
+    yk__engine_stats_get(job->engine, &st);
+    job->share->seconds = st.busy_seconds;
+    job->share->rows = job->empty ? 0 : (uint64_t)job->local;
+    job->share->fresh = true;
+}
+
+/* Shares are looked at again after 2, 4, 8 steps, then every 10. */
+static bool due(uint64_t steps)
+{
+    return steps == 2 || steps == 4 || steps == 8 || (steps > 8 && steps % 10 == 0);
+}
+
+/* The first shares: even, the remainder to the first ranks. */
+static void even(yk__share *s, uint32_t world, uint64_t n)
+{
+    for (uint32_t r = 0; r < world; r++)
+        s->share[r] = n / world + (r < n % world);
+}
+
+static void tell_left_out(yk_job *job)
+{
+    yk__share *s = job->share;
+    for (uint32_t r = 0; r < job->world; r++) {
+        if (s->left_out[r] && !s->told[r] && job->rank == 0)
+            yk__log(YK_LOG_WARN, "balance", "rank %u (%s) is left out: the job is faster without it ('!' behind its word keeps "
+                                            "it in)",
+                    r, job->rank_name[r]);
+        s->told[r] = s->told[r] || s->left_out[r];
+    }
+}
+
+static bool exchange(yk_job *job)
+{
+    yk__share *s = job->share;
+    yk_error err = YK_ERROR_INIT;
+    double mine[2] = {s->seconds, (double)s->rows}, all[256][2];
+    s->fresh = false;
+    if (yk__group_all_gather(job->group, mine, sizeof mine, all, &err)) {
+        yk__job_fail(job, &err);
+        return false;
+    }
+    for (uint32_t r = 0; r < job->world; r++)
+        if (all[r][1] > 0.0 && s->steps > 1) /* the first run holds the planning */
+            yk__balance_record(s->balance, r, (uint64_t)all[r][1], all[r][0]);
+    return true;
+}
+
+bool yk__share_update(yk_job *job, int64_t n, bool *changed)
+{
+    yk__share *s = job->share;
+    yk_error err = YK_ERROR_INIT;
+    uint64_t next[256];
+    *changed = false;
+    if (job->world == 1)
+        return true;
+    if (s->n == 0) {
+        pthread_mutex_lock(&s->lock);
+        even(s, job->world, (uint64_t)n);
+        s->n = (uint64_t)n;
+        pthread_mutex_unlock(&s->lock);
+    }
+    if (!s->fresh)
+        return true;
+    if (!exchange(job))
+        return false;
+    if (!due(s->steps))
+        return true;
+    if (yk__balance_split(s->balance, s->n, next, s->left_out, &err)) {
+        yk__job_fail(job, &err);
+        return false;
+    }
+    *changed = memcmp(next, s->share, job->world * sizeof *next) != 0;
+    pthread_mutex_lock(&s->lock);
+    memcpy(s->share, next, job->world * sizeof *next);
+    pthread_mutex_unlock(&s->lock);
+    tell_left_out(job);
+    return true;
+}
+
+void yk__share_part(const yk_job *job, int64_t n, int64_t *first, int64_t *count)
+{
+    yk__share *s = job->share;
+    int64_t begin = 0, end = n;
+    pthread_mutex_lock(&s->lock);
+    if (job->world > 1 && s->n) {
+        uint64_t before = 0;
+        for (uint32_t r = 0; r < job->rank; r++)
+            before += s->share[r];
+        begin = (int64_t)((uint64_t)n * before / s->n);
+        end = (int64_t)((uint64_t)n * (before + s->share[job->rank]) / s->n);
+    } else if (job->world > 1) {
+        begin = n * job->rank / job->world;
+        end = n * (job->rank + 1) / job->world;
+    }
+    pthread_mutex_unlock(&s->lock);
+    *first = begin;
+    *count = end - begin;
+}
+
+void yk__share_count(yk_job *job, int64_t n)
+{
+    yk__share *s = job->share;
+    uint64_t before = 0;
+    if (job->world == 1 || !s->n)
+        return;
+    for (uint32_t r = 0; r < job->world; r++) {
+        uint64_t begin = (uint64_t)n * before / s->n;
+        before += s->share[r];
+        s->total[r] += (uint64_t)n * before / s->n - begin;
+    }
+}
+
+void yk_split(yk_job *job, uint64_t n, uint64_t *first, uint64_t *count)
+{
+    bool changed;
+    int64_t begin = 0, part = 0;
+    *first = *count = 0;
+    if (!yk_ok(job) || n > INT32_MAX || !yk__share_update(job, (int64_t)n, &changed))
+        return;
+    yk__share_part(job, (int64_t)n, &begin, &part);
+    yk__share_count(job, (int64_t)n);
+    *first = (uint64_t)begin;
+    *count = (uint64_t)part;
+}
+
+double yk_share(const yk_job *job, uint32_t rank)
+{
+    uint64_t all = 0;
+    if (!job || rank >= job->world)
+        return 0.0;
+    if (job->world == 1 || !job->share)
+        return 1.0;
+    for (uint32_t r = 0; r < job->world; r++)
+        all += job->share->total[r];
+    return all ? (double)job->share->total[rank] / (double)all : 1.0 / (double)job->world;
+}

@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Dynamic loss scaling for fp16: the rules of torch.amp.GradScaler, DeepSpeed (ZeRO path) and Megatron as pure state
+ * machines. yk__scaler_update is called once per window with whether any gradient of any rank was not finite.
+ *
+ * torch      overflow: scale *= backoff, count = 0. Good: count + 1; at `interval` scale *= growth unless that is
+ *            infinite in f32, count = 0. No floor.
+ * deepspeed  overflow: with remaining hysteresis 1 (or set to 1) halve, at the floor end the job unless stay; else only
+ *            hysteresis - 1. Good: growth after interval + 1 good steps the first time, then every interval.
+ * megatron   overflow: count = 0, hysteresis - 1, and while that is <= 0 scale = max(scale * backoff, floor).
+ *            Good: count + 1; at interval both are reset and scale *= growth.
+ */
+#ifndef YOKE_CORE_NN_SCALER_H
+#define YOKE_CORE_NN_SCALER_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+typedef enum yk__scaler_rule { YK_SCALER_TORCH, YK_SCALER_DEEPSPEED, YK_SCALER_MEGATRON, YK_SCALER_FIXED } yk__scaler_rule;
+
+typedef struct yk__scaler {
+    yk__scaler_rule rule;
+    double growth, backoff, floor;
+    uint32_t interval, hysteresis;
+    bool consecutive, stay_at_floor;
+    /* state */
+    double scale;
+    int64_t count;          /* torch, megatron: good steps since the last change */
+    int64_t left;           /* hysteresis left */
+    int64_t iter, last_bad; /* deepspeed */
+} yk__scaler;
+
+/* Zero settings take the rule's defaults. */
+void yk__scaler_init(yk__scaler *s, yk__scaler_rule rule, double init, double growth, double backoff, double floor,
+                     uint32_t interval, uint32_t hysteresis);
+/* False: the scale is at its floor and overflowed again; the job is to end. */
+bool yk__scaler_update(yk__scaler *s, bool overflow);
+
+#endif

@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Learning-rate schedules: the rate in force during optimizer step k = 0, 1, ... as a function of k, under the names and
+ * settings of their sources: transformers' get_scheduler, torch.optim.lr_scheduler, DeepSpeed.
+ *
+ * Where a schedule of transformers rises again after the end of training (cosine, cosine_with_min_lr), so does this one.
+ * DeepSpeed's warm-up family keeps its first rate for two steps, as there.
+ * Memory: an object owns copies of its settings. Thread rule: one thread per object.
+ */
+#ifndef YOKE_CORE_NN_SCHED_H
+#define YOKE_CORE_NN_SCHED_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "core/base/error.h"
+
+typedef struct yk__sched yk__sched;
+
+/* params: "key=value,key=value", lists as "5+11+30", "null" = not given; may be NULL. num_warmup_steps and
+ * num_training_steps may stand there too. An unknown name or key is an error that names it. */
+yk_status yk__sched_new(const char *name, double warmup, double total, const char *params, double base_lr, yk__sched **s,
+                        yk_error *err);
+void yk__sched_free(yk__sched *s);
+/* *momentum: NAN where the schedule leaves it alone (may be NULL). */
+void yk__sched_at(const yk__sched *s, uint64_t step, double *lr, double *momentum);
+/* ReduceLROnPlateau only: the metric after the step under way; moves its rate. */
+bool yk__sched_wants_metric(const yk__sched *s);
+void yk__sched_metric(yk__sched *s, double metric);
+/* State of ReduceLROnPlateau for checkpoints: rate, best, bad steps, cooldown left. */
+void yk__sched_state_get(const yk__sched *s, double state[4]);
+void yk__sched_state_set(yk__sched *s, const double state[4]);
+
+#endif
