@@ -184,9 +184,10 @@ void cpu_plan_map_sum(cpu_build *b, const yk_node *n);
 void cpu_plan_dot(cpu_build *b, const yk_node *n);      /* dot, dot_map */
 void cpu_plan_conv(cpu_build *b, const yk_node *n);
 void cpu_plan_reduce(cpu_build *b, const yk_node *n);   /* sum, rmax, argmax */
-void cpu_plan_data(cpu_build *b, const yk_node *n);     /* fill iota rng copy gather scatter_add unfold fold dropout */
-void cpu_plan_pool(cpu_build *b, const yk_node *n);
-void cpu_plan_norm(cpu_build *b, const yk_node *n);     /* bn_stats, layer_norm, softmax, cross_entropy and backward */
+void cpu_plan_data(cpu_build *b, const yk_node *n);     /* fill iota rng copy gather scatter_add dropout */
+void cpu_plan_pool(cpu_build *b, const yk_node *n);     /* unfold, fold, max_pool, avg_pool and backward */
+void cpu_plan_norm(cpu_build *b, const yk_node *n);     /* bn_stats, layer_norm, softmax and backward */
+void cpu_plan_loss(cpu_build *b, const yk_node *n);     /* cross_entropy and backward */
 void cpu_plan_attention(cpu_build *b, const yk_node *n);
 void cpu_plan_optim(cpu_build *b, const yk_node *n);
 

@@ -78,6 +78,12 @@ void cpu_gemm_init(cpu_gemm *g, const cpu_isa *isa, int64_t m, int64_t n, int64_
     choose_blocks(g);
 }
 
+/* 32-bit words that kc elements of k take when packed */
+static int64_t words_of(const cpu_gemm *g, int64_t kc)
+{
+    return g->mode == CPU_GEMM_F32 ? kc : g->mode == CPU_GEMM_PAIR ? (kc + 1) / 2 : round_up(kc, 32) / 2;
+}
+
 /* ---- Packing ---- */
 
 typedef struct packer {
@@ -213,7 +219,7 @@ typedef struct run {
     const cpu_src *a, *b;
     const cpu_sink *s;
     char *mine;
-    int64_t words;
+    int64_t words, step; /* of this part of k; from one column of packed B to the next */
     bool direct; /* B is read where it lies: few rows, no packing worth its while */
 } run;
 
@@ -237,7 +243,7 @@ static void macro_kernel(const run *r, int64_t mb, int64_t j0, int64_t nb, int64
     const uint32_t *pa = (const uint32_t *)(const void *)r->mine;
     for (int64_t j = 0; j < nb; j += g->nr) {
         int64_t n = min64(g->nr, nb - j);
-        const uint32_t *b = pb + j * r->words;
+        const uint32_t *b = pb + j * r->step;
         size_t bs = (size_t)g->nr;
         if (r->direct && n == g->nr) {
             b = (const uint32_t *)r->b->p + k0 * r->b->ld + j0 + j;
@@ -259,6 +265,8 @@ static void rows_of_block(run *r, const span *t, int64_t k0, int64_t kc, bool fi
     packer p = {r->isa, r->a, g->mr, k0, kc, g->mode != CPU_GEMM_F32, r->words, r->mine + g->tmp};
     float *acc = (float *)(void *)(r->mine + g->acc);
     const uint32_t *pb = (const uint32_t *)(const void *)(r->mine + g->pack_b);
+    if (r->b->packed)
+        pb = (const uint32_t *)r->b->packed + words_of(g, k0) * round_up(g->n, g->nr) + t->j0 * r->step;
     for (int64_t i = 0; i < t->ni; i += g->mc) {
         int64_t mb = min64(g->mc, t->ni - i);
         pack_any(&p, g->mode == CPU_GEMM_TILE, true, t->i0 + i, mb, (uint32_t *)(void *)r->mine);
@@ -269,7 +277,7 @@ static void rows_of_block(run *r, const span *t, int64_t k0, int64_t kc, bool fi
                 ldc = g->chunks == 1 ? g->nb : g->nc;
                 c = g->chunks == 1 ? acc : acc + i * ldc + j;
             }
-            macro_kernel(r, mb, t->j0 + j, nb, k0, pb + j * r->words, c, ldc, !first || (s->add && !g->scratch));
+            macro_kernel(r, mb, t->j0 + j, nb, k0, pb + j * r->step, c, ldc, !first || (s->add && !g->scratch));
             if (last && s->done)
                 s->done(s->arg, t->i0 + i, mb, t->j0 + j, nb, c, ldc);
         }
@@ -286,11 +294,26 @@ static void pack_panel(run *r, const span *t, int64_t k0, int64_t kc)
         pack_any(&p, false, false, t->j0 + skip, t->nj - skip, pb + skip * r->words);
 }
 
+size_t cpu_gemm_packed(const cpu_gemm *g)
+{
+    return (size_t)(words_of(g, g->k) * round_up(g->n, g->nr)) * 4 + 256;
+}
+
+void cpu_gemm_pack(const cpu_gemm *g, const cpu_isa *isa, void *mine, const cpu_src *b, void *to)
+{
+    for (int64_t k = 0; k < g->k; k += g->kc) {
+        int64_t kc = min64(g->kc, g->k - k);
+        packer p = {isa, b, g->nr, k, kc, g->mode != CPU_GEMM_F32, words_of(g, kc), (char *)mine + g->tmp};
+        pack_any(&p, false, false, 0, g->n, (uint32_t *)to + words_of(g, k) * round_up(g->n, g->nr));
+    }
+}
+
 void cpu_gemm_run(const cpu_gemm *g, const cpu_isa *isa, void *mine, const cpu_src *a, const cpu_src *b, int64_t i0,
                   int64_t i1, int64_t j0, int64_t j1, const cpu_sink *s)
 {
-    run r = {g, isa, a, b, s, mine, 0, false};
-    r.direct = g->mode == CPU_GEMM_F32 && i1 - i0 <= 2 * g->mr && !b->fetch && !b->kcontig && b->dtype == YK_F32;
+    run r = {g, isa, a, b, s, mine, 0, 0, false};
+    r.direct = g->mode == CPU_GEMM_F32 && i1 - i0 <= 2 * g->mr && !b->fetch && !b->packed && !b->kcontig &&
+               b->dtype == YK_F32;
     if (g->mode == CPU_GEMM_TILE)
         isa->tile_begin();
     for (int64_t j = j0; j < j1; j += g->nc)
@@ -298,8 +321,11 @@ void cpu_gemm_run(const cpu_gemm *g, const cpu_isa *isa, void *mine, const cpu_s
             span t = {i, min64(g->mo, i1 - i), j, min64(g->nc, j1 - j)};
             for (int64_t k = 0; k < g->k; k += g->kc) {
                 int64_t kc = min64(g->kc, g->k - k);
-                r.words = g->mode == CPU_GEMM_F32 ? kc : g->mode == CPU_GEMM_PAIR ? (kc + 1) / 2 : round_up(kc, 32) / 2;
-                pack_panel(&r, &t, k, kc);
+                r.words = r.step = words_of(g, kc);
+                if (b->packed)
+                    r.step = words_of(g, min64(g->kc, b->ld - k));
+                else
+                    pack_panel(&r, &t, k, kc);
                 rows_of_block(&r, &t, k, kc, k == 0, k + kc >= g->k);
             }
         }

@@ -19,6 +19,7 @@ typedef struct cpu_src {
     uint8_t dtype, kcontig;
     void (*fetch)(const void *arg, int64_t line, int64_t from, size_t n, void *out, bool raw);
     const void *arg;
+    const void *packed; /* B only: the whole of it, by cpu_gemm_pack; ld is its k; p and fetch are not read */
 } cpu_src;
 
 typedef enum cpu_gemm_mode { CPU_GEMM_F32, CPU_GEMM_PAIR, CPU_GEMM_TILE } cpu_gemm_mode;
@@ -48,6 +49,9 @@ typedef struct cpu_sink {
 void cpu_gemm_init(cpu_gemm *g, const cpu_isa *isa, int64_t m, int64_t n, int64_t k, int da, int db, bool scratch);
 void cpu_gemm_run(const cpu_gemm *g, const cpu_isa *isa, void *mine, const cpu_src *a, const cpu_src *b,
                   int64_t i0, int64_t i1, int64_t j0, int64_t j1, const cpu_sink *s);
+/* All of B packed once, for several products with it (of any part of its rows: a smaller g->k). `mine` as for run. */
+size_t cpu_gemm_packed(const cpu_gemm *g); /* bytes */
+void cpu_gemm_pack(const cpu_gemm *g, const cpu_isa *isa, void *mine, const cpu_src *b, void *to);
 /* How nt workers share `batch` products: a grid of gm x gn rectangles each. */
 void cpu_gemm_grid(const cpu_gemm *g, int64_t batch, int nt, int *gm, int *gn);
 /* Rectangle r of the grid. */

@@ -8,7 +8,7 @@ libyokecpu_la_SOURCES = backends/cpu/cpu.h backends/cpu/cpuid.c backends/cpu/poo
 	backends/cpu/isa_bf16.h backends/cpu/isa_portable.c backends/cpu/isa_avx2.c backends/cpu/isa_avx512.c \
 	backends/cpu/isa_avx512bf16.c backends/cpu/isa_amx.c backends/cpu/gemm.c backends/cpu/gemm.h \
 	backends/cpu/dot.c backends/cpu/map.c backends/cpu/map.h backends/cpu/reduce.c backends/cpu/data.c \
-	backends/cpu/window.c
+	backends/cpu/attention.c backends/cpu/attention.h backends/cpu/attention_bwd.c backends/cpu/conv.c backends/cpu/window.c backends/cpu/norm.c backends/cpu/loss.c backends/cpu/optim.c
 libyokecpu_la_CFLAGS = $(AM_CFLAGS) -fno-math-errno
 libyokecpu_la_LIBADD = -lm -lpthread
 
@@ -19,8 +19,11 @@ yoke_cpu_la_LDFLAGS = $(AM_LDFLAGS) -module -avoid-version -shared -no-undefined
 	-export-symbols-regex '^yk_plugin_query$$'
 
 if WITH_CHECK
-check_PROGRAMS += tests/unit/cpu_ops.test tests/unit/cpu_gemm.test
-TESTS += tests/unit/cpu_ops.test tests/unit/cpu_gemm.test
+check_PROGRAMS += tests/unit/cpu_ops.test tests/unit/cpu_gemm.test tests/unit/cpu_nets.test
+TESTS += tests/unit/cpu_ops.test tests/unit/cpu_gemm.test tests/unit/cpu_nets.test
+tests_unit_cpu_nets_test_SOURCES = tests/unit/cpu_nets.c tests/unit/cpu_kit.c tests/unit/cpu_kit.h
+tests_unit_cpu_nets_test_LDADD = libyokecpu.la $(CHECK_LIBS)
+tests_unit_cpu_nets_test_CFLAGS = $(AM_CFLAGS) $(CHECK_CFLAGS)
 tests_unit_cpu_ops_test_SOURCES = tests/unit/cpu_ops.c tests/unit/cpu_kit.c tests/unit/cpu_kit.h
 tests_unit_cpu_ops_test_LDADD = libyokecpu.la $(CHECK_LIBS)
 tests_unit_cpu_ops_test_CFLAGS = $(AM_CFLAGS) $(CHECK_CFLAGS)

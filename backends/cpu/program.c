@@ -131,16 +131,38 @@ static const planner planners[YK_OP_COUNT] = {
     [YK_OP_MAP] = cpu_plan_map,
     [YK_OP_DOT_MAP] = cpu_plan_dot,
     [YK_OP_MAP_SUM] = cpu_plan_map_sum,
+    [YK_OP_CONV2D ... YK_OP_CONV2D_DW] = cpu_plan_conv,
     [YK_OP_MAX_POOL ... YK_OP_AVG_POOL_BWD] = cpu_plan_pool,
+    [YK_OP_BN_STATS ... YK_OP_SOFTMAX_BWD] = cpu_plan_norm,
+    [YK_OP_ATTENTION] = cpu_plan_attention,
+    [YK_OP_ATTENTION_BWD] = cpu_plan_attention,
+    [YK_OP_CROSS_ENTROPY] = cpu_plan_loss,
+    [YK_OP_CROSS_ENTROPY_BWD] = cpu_plan_loss,
     [YK_OP_DROPOUT] = cpu_plan_data,
     [YK_OP_RELU ... YK_OP_TANH_BWD] = cpu_plan_map,
+    [YK_OP_ADAM_STEP ... YK_OP_GRAD_STATS] = cpu_plan_optim,
 };
 
-static bool all_dense(const yk_graph *g, const yk_node *n)
+static bool all_dense(const yk_graph *g, const yk_node *n, uint32_t from)
 {
-    for (uint32_t i = 0; i < n->n_in; i++)
+    for (uint32_t i = from; i < n->n_in; i++)
         if (!cpu_is_dense(&g->value[g->index[n->in + i]]))
             return false;
+    return true;
+}
+
+static bool last_dense(const yk_graph *g, const yk_node *n, uint32_t from, uint32_t to)
+{
+    for (uint32_t i = from; i < to; i++) {
+        const yk_value *v = &g->value[g->index[n->in + i]];
+        if (v->dim[3] != 1 && v->stride[3] != 1)
+            return false;
+    }
+    for (uint32_t i = to; i < n->n_in; i++) { /* keep; bias may have any strides */
+        const yk_value *v = &g->value[g->index[n->in + i]];
+        if (v->dims < 4 && !cpu_is_dense(v))
+            return false;
+    }
     return true;
 }
 
@@ -167,12 +189,15 @@ uint32_t cpu_op_claims(const yk_graph *g, uint32_t node)
     case YK_OP_DOT_MAP:
         return n->n_out <= 4 && n->n_in <= 24 && n->n_body <= 200;
     case YK_OP_CONV2D_DW:
-        return all_dense(g, n) ? 3 : 0;
+        return all_dense(g, n, 0) ? 3 : 0;
     case YK_OP_ATTENTION:
+        return last_dense(g, n, 0, 3);
     case YK_OP_ATTENTION_BWD:
-        return 1;
+        return last_dense(g, n, 0, 2) && cpu_is_dense(&g->value[g->index[n->in + 2]]) && last_dense(g, n, 3, 6);
+    case YK_OP_CROSS_ENTROPY_BWD: /* the gradient of a mean is one number for all rows */
+        return all_dense(g, n, 1);
     default:
-        return n->op >= YK_OP_RELU || all_dense(g, n);
+        return (n->op >= YK_OP_RELU && n->op <= YK_OP_TANH_BWD) || all_dense(g, n, 0);
     }
 }
 

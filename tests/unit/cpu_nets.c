@@ -1,0 +1,619 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The composites of the CPU plugin on every instruction set of this machine, against plain double arithmetic; one, two
+ * and three workers give the same bits. */
+#include <check.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cpu_kit.h"
+
+#define F64(x) yk_attr_of_f64(x)
+
+static void near(const cpu_isa *isa, const char *what, const kit *k, uint32_t v, const double *want, double tol)
+{
+    double worst = 0;
+    for (int64_t i = 0; i < kit_stored(k, v); i++) {
+        double got = kit_get(k, v, i), e = fabs(got - want[i]);
+        if (got == want[i])
+            continue;
+        worst = e > worst ? e : worst;
+        ck_assert_msg(e <= tol * (1 + fabs(want[i])), "%s, %s, element %lld: got %.9g, expected %.9g", isa->name, what,
+                      (long long)i, got, want[i]);
+    }
+}
+
+/* runs with 1, 2, 3 workers and demands the same bits in v */
+static void run_all(kit *k, const cpu_isa *isa, const uint32_t *v)
+{
+    char *first[8];
+    for (int nt = 1; nt <= 3; nt++) {
+        ck_assert_int_eq(kit_run(k, isa, nt), YK_OK);
+        for (int i = 0; v[i] != YK_NONE; i++) {
+            size_t n = (size_t)k->slot[v[i]].bytes;
+            if (nt == 1)
+                first[i] = memcpy(malloc(n), k->data[v[i]], n);
+            ck_assert_msg(!memcmp(first[i], k->data[v[i]], n), "%s: %d workers give other bits", isa->name, nt);
+        }
+    }
+    for (int i = 0; v[i] != YK_NONE; i++)
+        free(first[i]);
+}
+
+static double *doubles(const kit *k, uint32_t v)
+{
+    double *x = malloc((size_t)kit_stored(k, v) * sizeof *x);
+    for (int64_t i = 0; i < kit_stored(k, v); i++)
+        x[i] = kit_get(k, v, i);
+    return x;
+}
+
+/* ---- convolution ---- */
+
+typedef struct conv_case {
+    int64_t n, c, h, w, o, kh, kw, sh, sw, ph, pw, dh, dw, groups;
+} conv_case;
+
+typedef void (*conv_visit)(void *arg, int64_t x, int64_t w, int64_t y);
+
+/* every multiplication of the convolution, by index into x, w and y */
+static void conv_walk(const conv_case *s, conv_visit f, void *arg)
+{
+    int64_t oh = (s->h + 2 * s->ph - s->dh * (s->kh - 1) - 1) / s->sh + 1;
+    int64_t ow = (s->w + 2 * s->pw - s->dw * (s->kw - 1) - 1) / s->sw + 1, cg = s->c / s->groups, og = s->o / s->groups;
+    for (int64_t i = 0; i < s->n * s->o * oh * ow; i++)
+        for (int64_t t = 0; t < cg * s->kh * s->kw; t++) {
+            int64_t o = i / (oh * ow) % s->o, ky = t / s->kw % s->kh, kx = t % s->kw, c = t / (s->kh * s->kw);
+            int64_t iy = i / ow % oh * s->sh - s->ph + ky * s->dh, ix = i % ow * s->sw - s->pw + kx * s->dw;
+            if (iy >= 0 && iy < s->h && ix >= 0 && ix < s->w)
+                f(arg, ((i / (s->o * oh * ow) * s->c + o / og * cg + c) * s->h + iy) * s->w + ix,
+                  o * cg * s->kh * s->kw + t, i);
+        }
+}
+
+typedef struct conv_data {
+    double *x, *w, *gy, *y, *gx, *gw;
+} conv_data;
+
+static void conv_sum(void *arg, int64_t x, int64_t w, int64_t y)
+{
+    conv_data *d = arg;
+    d->y[y] += d->x[x] * d->w[w];
+    d->gx[x] += d->gy[y] * d->w[w];
+    d->gw[w] += d->gy[y] * d->x[x];
+}
+
+static void one_conv(const cpu_isa *isa, const conv_case *s, int dtype)
+{
+    kit *k = kit_new();
+    int64_t oh = (s->h + 2 * s->ph - s->dh * (s->kh - 1) - 1) / s->sh + 1;
+    int64_t ow = (s->w + 2 * s->pw - s->dw * (s->kw - 1) - 1) / s->sw + 1, cg = s->c / s->groups;
+    const int64_t attr[] = {s->sh, s->sw, s->ph, s->pw, s->dh, s->dw, s->groups};
+    uint32_t x = KIT(k, dtype, s->n, s->c, s->h, s->w), w = KIT(k, dtype, s->o, cg, s->kh, s->kw);
+    uint32_t gy = KIT(k, dtype, s->n, s->o, oh, ow), y = KIT(k, dtype, s->n, s->o, oh, ow);
+    uint32_t gx = KIT(k, dtype, s->n, s->c, s->h, s->w), gw = KIT(k, YK_F32, s->o, cg, s->kh, s->kw);
+    kit_random(k, x, -1, 1);
+    kit_random(k, w, -0.3, 0.3);
+    kit_random(k, gy, -0.3, 0.3);
+    conv_data d = {doubles(k, x), doubles(k, w), doubles(k, gy), calloc((size_t)kit_stored(k, y), 8),
+                   calloc((size_t)kit_stored(k, x), 8), calloc((size_t)kit_stored(k, w), 8)};
+    conv_walk(s, conv_sum, &d);
+    kit_node(k, YK_OP_CONV2D, KIT_IDS(x, w), KIT_IDS(y), attr, 7);
+    kit_node(k, YK_OP_CONV2D_DX, KIT_IDS(gy, w), KIT_IDS(gx), attr, 7);
+    kit_node(k, YK_OP_CONV2D_DW, KIT_IDS(gy, x), KIT_IDS(gw), attr, 7);
+    run_all(k, isa, KIT_IDS(y, gx, gw));
+    double tol = dtype == YK_F32 ? 2e-5 : 1e-2;
+    near(isa, "y", k, y, d.y, tol);
+    near(isa, "gx", k, gx, d.gx, tol);
+    near(isa, "gw", k, gw, d.gw, dtype == YK_F32 ? 5e-5 : 1e-4);
+    kit_node(k, YK_OP_CONV2D_DW, KIT_IDS(gy, x), KIT_IDS(gw), attr, 7)->flags = YK_NODE_ACCUMULATE;
+    ck_assert_int_eq(kit_run(k, isa, 2), YK_OK);
+    for (int64_t i = 0; i < kit_stored(k, gw); i++)
+        d.gw[i] *= 2;
+    near(isa, "accumulated gw", k, gw, d.gw, dtype == YK_F32 ? 5e-5 : 1e-4);
+    free(d.x), free(d.w), free(d.gy), free(d.y), free(d.gx), free(d.gw);
+    kit_free(k);
+}
+
+START_TEST(convolutions)
+{
+    static const conv_case cases[] = {
+        {3, 5, 9, 8, 7, 3, 3, 1, 1, 1, 1, 1, 1, 1},   {2, 16, 16, 16, 20, 3, 3, 1, 1, 1, 1, 1, 1, 1},
+        {2, 6, 9, 11, 8, 3, 3, 2, 2, 1, 1, 1, 1, 1},  {2, 6, 8, 8, 4, 1, 1, 2, 2, 0, 0, 1, 1, 1},
+        {2, 4, 12, 10, 6, 3, 2, 1, 2, 2, 1, 2, 1, 2}, {1, 8, 7, 7, 8, 3, 3, 1, 1, 1, 1, 1, 1, 8},
+        {2, 3, 13, 13, 5, 7, 7, 2, 2, 3, 3, 1, 1, 1}, {9, 4, 4, 4, 40, 3, 3, 1, 1, 1, 1, 1, 1, 1},
+        {1, 2, 5, 5, 3, 2, 2, 3, 3, 0, 0, 1, 1, 1},   {4, 3, 32, 32, 16, 3, 3, 1, 1, 1, 1, 1, 1, 1},
+    };
+    for (int q = 0; kit_isa(q); q++)
+        for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+            one_conv(kit_isa(q), &cases[i], YK_F32);
+            one_conv(kit_isa(q), &cases[i], YK_BF16);
+        }
+}
+END_TEST
+
+/* ---- pools ---- */
+
+static void one_pool(const cpu_isa *isa, bool max, bool pad_counts)
+{
+    kit *k = kit_new();
+    int64_t n = 2, c = 3, h = 9, w = 10, oh = (9 + 2 - 3) / 2 + 1, ow = (10 + 2 - 3) / 1 + 1;
+    const int64_t attr[] = {3, 3, 2, 1, 1, 1, max ? 1 : pad_counts, 1};
+    uint32_t x = KIT(k, YK_F32, n, c, h, w), gy = KIT(k, YK_F32, n, c, oh, ow), y = KIT(k, YK_F32, n, c, oh, ow);
+    uint32_t gx = KIT(k, YK_F32, n, c, h, w);
+    kit_random(k, x, -3, 3);
+    kit_random(k, gy, -1, 1);
+    if (max) /* equal maxima: the first wins */
+        for (int64_t i = 0; i < kit_stored(k, x); i++)
+            ((float *)(void *)k->data[x])[i] = (float)(int)((float *)(void *)k->data[x])[i];
+    kit_node(k, max ? YK_OP_MAX_POOL : YK_OP_AVG_POOL, KIT_IDS(x), KIT_IDS(y), attr, max ? 8 : 7);
+    kit_node(k, max ? YK_OP_MAX_POOL_BWD : YK_OP_AVG_POOL_BWD, max ? KIT_IDS(x, gy) : KIT_IDS(gy), KIT_IDS(gx), attr,
+             max ? 8 : 7);
+    run_all(k, isa, KIT_IDS(y, gx));
+    double *wy = calloc((size_t)kit_stored(k, y), 8), *wx = calloc((size_t)kit_stored(k, x), 8);
+    for (int64_t o = 0; o < kit_stored(k, y); o++) {
+        int64_t p = o / (oh * ow) * h * w, top = o / ow % oh * 2 - 1, left = o % ow - 1, best = -1, count = 0;
+        double sum = 0;
+        for (int pass = 0; pass < 2; pass++) {
+            for (int64_t t = 0; t < 9; t++) {
+                int64_t iy = top + t / 3, ix = left + t % 3, at = p + iy * w + ix;
+                if (iy < 0 || iy >= h || ix < 0 || ix >= w)
+                    continue;
+                if (pass && !max)
+                    wx[at] += kit_get(k, gy, o) / (double)(pad_counts ? 9 : count);
+                if (pass)
+                    continue;
+                count++;
+                sum += kit_get(k, x, at);
+                best = best < 0 || kit_get(k, x, at) > kit_get(k, x, best) ? at : best;
+            }
+        }
+        wy[o] = max ? kit_get(k, x, best) : sum / (double)(pad_counts ? 9 : count);
+        if (max)
+            wx[best] += kit_get(k, gy, o);
+    }
+    near(isa, "y", k, y, wy, 1e-6);
+    near(isa, "gx", k, gx, wx, 1e-6);
+    free(wy), free(wx);
+    kit_free(k);
+}
+
+START_TEST(pools)
+{
+    for (int q = 0; kit_isa(q); q++) {
+        one_pool(kit_isa(q), true, false);
+        one_pool(kit_isa(q), false, false);
+        one_pool(kit_isa(q), false, true);
+    }
+}
+END_TEST
+
+/* ---- rows ---- */
+
+static void one_layer_norm(const cpu_isa *isa, int64_t r, int64_t c, bool gamma)
+{
+    kit *k = kit_new();
+    uint32_t x = KIT(k, YK_F32, r, c), g = KIT(k, YK_F32, c), b = KIT(k, YK_F32, c), y = KIT(k, YK_F32, r, c);
+    uint32_t m = KIT(k, YK_F32, r), s = KIT(k, YK_F32, r), gy = KIT(k, YK_F32, r, c), gx = KIT(k, YK_F32, r, c);
+    uint32_t gg = KIT(k, YK_F32, c), gb = KIT(k, YK_F32, c);
+    kit_random(k, x, 3, 5);
+    kit_random(k, g, 0.5, 1.5);
+    kit_random(k, b, -1, 1);
+    kit_random(k, gy, -1, 1);
+    const int64_t attr[] = {F64(1e-5)};
+    kit_node(k, YK_OP_LAYER_NORM, gamma ? KIT_IDS(x, g, b) : KIT_IDS(x), KIT_IDS(y, m, s), attr, 1);
+    kit_node(k, YK_OP_LAYER_NORM_BWD, gamma ? KIT_IDS(gy, x, m, s, g) : KIT_IDS(gy, x, m, s),
+             gamma ? KIT_IDS(gx, gg, gb) : KIT_IDS(gx), attr, 1);
+    run_all(k, isa, KIT_IDS(y, gx));
+    double *wy = calloc((size_t)(r * c), 8), *wx = calloc((size_t)(r * c), 8), *wg = calloc((size_t)c, 8);
+    double *wb = calloc((size_t)c, 8);
+    for (int64_t i = 0; i < r; i++) {
+        double mean = 0, var = 0, m1 = 0, m2 = 0;
+        for (int64_t j = 0; j < c; j++)
+            mean += kit_get(k, x, i * c + j) / (double)c;
+        for (int64_t j = 0; j < c; j++)
+            var += pow(kit_get(k, x, i * c + j) - mean, 2) / (double)c;
+        double rs = 1 / sqrt(var + 1e-5);
+        for (int pass = 0; pass < 2; pass++)
+            for (int64_t j = 0; j < c; j++) {
+                double h = (kit_get(k, x, i * c + j) - mean) * rs, gj = gamma ? kit_get(k, g, j) : 1;
+                double d = kit_get(k, gy, i * c + j) * gj;
+                wy[i * c + j] = h * gj + (gamma ? kit_get(k, b, j) : 0);
+                if (pass) {
+                    wx[i * c + j] = rs * (d - m1 - h * m2);
+                    continue;
+                }
+                m1 += d / (double)c;
+                m2 += d * h / (double)c;
+                wg[j] += kit_get(k, gy, i * c + j) * h;
+                wb[j] += kit_get(k, gy, i * c + j);
+            }
+    }
+    near(isa, "layer_norm", k, y, wy, 2e-5);
+    near(isa, "layer_norm gx", k, gx, wx, 2e-5);
+    if (gamma) {
+        near(isa, "ggamma", k, gg, wg, 5e-5);
+        near(isa, "gbeta", k, gb, wb, 2e-5);
+    }
+    free(wy), free(wx), free(wg), free(wb);
+    kit_free(k);
+}
+
+START_TEST(layer_norms)
+{
+    for (int q = 0; kit_isa(q); q++) {
+        one_layer_norm(kit_isa(q), 37, 100, true);
+        one_layer_norm(kit_isa(q), 300, 33, true);
+        one_layer_norm(kit_isa(q), 5, 768, false);
+    }
+}
+END_TEST
+
+static void one_softmax(const cpu_isa *isa, int log)
+{
+    kit *k = kit_new();
+    int64_t r = 19, c = 75;
+    uint32_t x = KIT(k, YK_F32, r, c), y = KIT(k, YK_F32, r, c), gy = KIT(k, YK_F32, r, c), gx = KIT(k, YK_F32, r, c);
+    kit_random(k, x, -20, 20);
+    kit_random(k, gy, -1, 1);
+    kit_node(k, YK_OP_SOFTMAX, KIT_IDS(x), KIT_IDS(y), (int64_t[]){log}, 1);
+    kit_node(k, YK_OP_SOFTMAX_BWD, KIT_IDS(gy, y), KIT_IDS(gx), (int64_t[]){log}, 1);
+    run_all(k, isa, KIT_IDS(y, gx));
+    double *wy = calloc((size_t)(r * c), 8), *wx = calloc((size_t)(r * c), 8);
+    for (int64_t i = 0; i < r; i++) {
+        double sum = 0, dot = 0;
+        for (int64_t j = 0; j < c; j++)
+            sum += exp(kit_get(k, x, i * c + j));
+        for (int64_t j = 0; j < c; j++) {
+            double p = exp(kit_get(k, x, i * c + j)) / sum;
+            wy[i * c + j] = log ? kit_get(k, x, i * c + j) - (double)logl((long double)sum) : p;
+            dot += kit_get(k, gy, i * c + j) * (log ? 1 : p);
+        }
+        for (int64_t j = 0; j < c; j++) {
+            double p = exp(kit_get(k, x, i * c + j)) / sum, g = kit_get(k, gy, i * c + j);
+            wx[i * c + j] = log ? g - p * dot : p * (g - dot);
+        }
+    }
+    near(isa, "softmax", k, y, wy, 2e-6);
+    near(isa, "softmax gx", k, gx, wx, 5e-6);
+    free(wy), free(wx);
+    kit_free(k);
+}
+
+START_TEST(softmaxes)
+{
+    for (int q = 0; kit_isa(q); q++) {
+        one_softmax(kit_isa(q), 0);
+        one_softmax(kit_isa(q), 1);
+    }
+}
+END_TEST
+
+static void one_loss(const cpu_isa *isa, bool weighted, double s, int dtype)
+{
+    kit *k = kit_new();
+    int64_t r = 9, c = 5003;
+    uint32_t z = KIT(k, dtype, r, c), lab = KIT(k, YK_I32, r), w = KIT(k, YK_F32, c), loss = KIT(k, YK_F32, r);
+    uint32_t lse = KIT(k, YK_F32, r), gl = kit_broadcast(k, YK_F32, (int64_t[]){r, -1}, weighted ? 1 : 0);
+    uint32_t gz = KIT(k, dtype, r, c);
+    kit_random(k, z, -8, 8);
+    kit_random(k, lab, 0, 5003);
+    kit_random(k, w, 0.5, 2);
+    kit_random(k, gl, 0.5, 1);
+    ((int32_t *)(void *)k->data[lab])[4] = -100;
+    const int64_t attr[] = {-100, F64(s)};
+    kit_node(k, YK_OP_CROSS_ENTROPY, weighted ? KIT_IDS(z, lab, w) : KIT_IDS(z, lab), KIT_IDS(loss, lse), attr, 2);
+    kit_node(k, YK_OP_CROSS_ENTROPY_BWD, weighted ? KIT_IDS(gl, z, lab, lse, w) : KIT_IDS(gl, z, lab, lse), KIT_IDS(gz),
+             attr, 2);
+    run_all(k, isa, KIT_IDS(loss, lse, gz));
+    double *wl = calloc((size_t)r, 8), *we = calloc((size_t)r, 8), *wz = calloc((size_t)(r * c), 8);
+    for (int64_t i = 0; i < r; i++) {
+        double sum = 0, tw = 0, even = 0;
+        int64_t y = (int64_t)kit_get(k, lab, i);
+        for (int64_t j = 0; j < c; j++) {
+            sum += exp(kit_get(k, z, i * c + j));
+            tw += weighted ? kit_get(k, w, j) : 1;
+        }
+        we[i] = log(sum);
+        for (int64_t j = 0; j < c; j++)
+            even += (weighted ? kit_get(k, w, j) : 1) * (we[i] - kit_get(k, z, i * c + j));
+        if (y < 0)
+            continue;
+        double wy = weighted ? kit_get(k, w, y) : 1;
+        wl[i] = wy * (1 - s) * (we[i] - kit_get(k, z, i * c + y)) + s / (double)c * even;
+        for (int64_t j = 0; j < c; j++)
+            wz[i * c + j] = kit_at(k, gl, i) * ((wy * (1 - s) + s / (double)c * tw) * exp(kit_get(k, z, i * c + j)) / sum -
+                                                (j == y) * wy * (1 - s) -
+                                                s / (double)c * (weighted ? kit_get(k, w, j) : 1));
+    }
+    near(isa, "loss", k, loss, wl, 5e-6);
+    near(isa, "lse", k, lse, we, 2e-6);
+    near(isa, "glogits", k, gz, wz, dtype == YK_F32 ? 1e-6 : 4e-3);
+    free(wl), free(we), free(wz);
+    kit_free(k);
+}
+
+START_TEST(cross_entropies)
+{
+    for (int q = 0; kit_isa(q); q++) {
+        one_loss(kit_isa(q), false, 0.0, YK_F32);
+        one_loss(kit_isa(q), true, 0.1, YK_F32);
+        one_loss(kit_isa(q), false, 0.1, YK_BF16);
+    }
+}
+END_TEST
+
+START_TEST(batch_statistics)
+{
+    for (int q = 0; kit_isa(q); q++)
+        for (int64_t inner = 1; inner < 4000; inner += 3000) {
+            kit *k = kit_new();
+            int64_t n = 13, c = 6;
+            uint32_t x = KIT(k, YK_BF16, n, c, inner), s = KIT(k, YK_F32, c), y = KIT(k, YK_F32, 3, c);
+            kit_random(k, x, 2, 4);
+            kit_random(k, s, 2, 4);
+            kit_node(k, YK_OP_BN_STATS, KIT_IDS(x, s), KIT_IDS(y), NULL, 0);
+            run_all(k, kit_isa(q), KIT_IDS(y));
+            double want[18] = {0};
+            for (int64_t i = 0; i < n * c * inner; i++) {
+                int64_t ch = i / inner % c;
+                double d = kit_get(k, x, i) - kit_get(k, s, ch);
+                want[ch] += d;
+                want[c + ch] += d * d;
+                want[2 * c + ch] += 1;
+            }
+            near(kit_isa(q), "bn_stats", k, y, want, 5e-4); /* of sums that nearly cancel */
+            kit_free(k);
+        }
+}
+END_TEST
+
+/* ---- attention ---- */
+
+typedef struct att_case {
+    int64_t b, h, hk, tq, tk, d;
+    int causal, flags, dtype;
+} att_case;
+
+static double uniform(const uint32_t key[3], uint32_t stream, uint64_t c)
+{
+    float u;
+    kit_isa(0)->uniform(&u, key, stream, c, 1);
+    return (double)u;
+}
+
+typedef struct att_ref {
+    double *q, *k, *v, *go, *o, *lse, *gq, *gk, *gv, *gb;
+} att_ref;
+
+/* one query of one head: row of probabilities and everything that follows from it */
+static void att_query(const att_case *s, const kit *k, const uint32_t *id, att_ref *r, int64_t b, int64_t h, int64_t i)
+{
+    static double p[512], drop[512], dp[512];
+    int64_t row = (b * s->h + h) * s->tq + i, kv = b * s->hk + h / (s->h / s->hk);
+    const double *q = r->q + row * s->d, scale = 0.3;
+    double sum = 0, delta = 0;
+    const uint32_t key[3] = {7, 8, 9};
+    for (int64_t j = 0; j < s->tk; j++) {
+        double x = 0;
+        bool seen = (!s->causal || j <= i + s->tk - s->tq) &&
+                    (!(s->flags & YK_ATT_KEEP) || kit_get(k, id[0], b * s->tk + j) != 0);
+        for (int64_t d = 0; d < s->d; d++)
+            x += q[d] * r->k[(kv * s->tk + j) * s->d + d];
+        x = x * scale + (s->flags & YK_ATT_BIAS ? kit_at(k, id[1], row * s->tk + j) : 0);
+        p[j] = seen ? exp(x) : 0;
+        sum += p[j];
+        uint64_t at = (uint64_t)((3 + b) * s->h * s->tq * s->tk + (h * s->tq + i) * s->tk + j);
+        drop[j] = !(s->flags & YK_ATT_DROP) ? 1 : uniform(key, 5, at) >= (double)0.2f ? 1 / 0.8 : 0;
+    }
+    r->lse[row] = sum > 0 ? log(sum) : -INFINITY;
+    for (int64_t j = 0; j < s->tk && sum > 0; j++) {
+        p[j] /= sum;
+        dp[j] = 0;
+        for (int64_t d = 0; d < s->d; d++) {
+            double v = r->v[(kv * s->tk + j) * s->d + d], g = r->go[row * s->d + d];
+            r->o[row * s->d + d] += p[j] * drop[j] * v;
+            dp[j] += g * v * drop[j];
+            r->gv[(kv * s->tk + j) * s->d + d] += p[j] * drop[j] * g;
+        }
+        delta += p[j] * dp[j];
+    }
+    for (int64_t j = 0; j < s->tk && sum > 0; j++) {
+        double ds = p[j] * (dp[j] - delta);
+        r->gb[row * s->tk + j] = ds;
+        for (int64_t d = 0; d < s->d; d++) {
+            r->gq[row * s->d + d] += scale * ds * r->k[(kv * s->tk + j) * s->d + d];
+            r->gk[(kv * s->tk + j) * s->d + d] += scale * ds * q[d];
+        }
+    }
+}
+
+static void one_attention(const cpu_isa *isa, const att_case *s)
+{
+    kit *k = kit_new();
+    int64_t qs[] = {s->b, s->h, s->tq, s->d, -1}, ks[] = {s->b, s->hk, s->tk, s->d, -1};
+    int64_t bs[] = {s->b, s->h, s->tq, s->tk, -1};
+    uint32_t q = kit_value(k, s->dtype, qs), kk = kit_value(k, s->dtype, ks), v = kit_value(k, s->dtype, ks);
+    uint32_t keep = KIT(k, YK_F32, s->b, s->tk), bias = kit_broadcast(k, YK_F32, bs, 1);
+    uint32_t key = KIT(k, YK_I32, 4), rows = KIT(k, YK_I32, s->b), o = kit_value(k, s->dtype, qs);
+    uint32_t lse = KIT(k, YK_F32, s->b, s->h, s->tq), go = kit_value(k, s->dtype, qs), gq = kit_value(k, s->dtype, qs);
+    uint32_t gk = kit_value(k, s->dtype, ks), gv = kit_value(k, s->dtype, ks), gb = kit_value(k, YK_F32, bs);
+    kit_random(k, q, -1, 1);
+    kit_random(k, kk, -1, 1);
+    kit_random(k, v, -1, 1);
+    kit_random(k, go, -1, 1);
+    kit_random(k, bias, -1, 1);
+    for (int64_t i = 0; i < s->b * s->tk; i++)
+        ((float *)(void *)k->data[keep])[i] = i % 3 != 1;
+    kit_set(k, key, (double[]){7, 8, 9, 0});
+    kit_set(k, rows, (double[]){3, 4, 5, 6});
+    int64_t attr[] = {s->causal, F64(0.3), F64(s->flags & YK_ATT_DROP ? 0.2 : 0.0), 5, s->flags};
+    uint32_t in[12] = {go, o, lse, q, kk, v}, n = 6, ids[] = {keep, bias};
+    if (s->flags & YK_ATT_KEEP)
+        in[n++] = keep;
+    if (s->flags & YK_ATT_BIAS)
+        in[n++] = bias;
+    if (s->flags & YK_ATT_DROP)
+        in[n++] = key, in[n++] = rows;
+    in[n] = YK_NONE;
+    kit_node(k, YK_OP_ATTENTION, in + 3, KIT_IDS(o, lse), attr, 5);
+    attr[4] |= YK_ATT_GBIAS;
+    kit_node(k, YK_OP_ATTENTION_BWD, in, KIT_IDS(gq, gk, gv, gb), attr, 5);
+    run_all(k, isa, KIT_IDS(o, lse, gq, gk, gv, gb));
+    size_t nq = (size_t)(s->b * s->h * s->tq * s->d), nk = (size_t)(s->b * s->hk * s->tk * s->d);
+    att_ref r = {doubles(k, q), doubles(k, kk), doubles(k, v), doubles(k, go), calloc(nq, 8),
+                 calloc(nq, 8), calloc(nq, 8), calloc(nk, 8), calloc(nk, 8),
+                 calloc((size_t)(s->b * s->h * s->tq * s->tk), 8)};
+    for (int64_t i = 0; i < s->b * s->h * s->tq; i++)
+        att_query(s, k, ids, &r, i / (s->h * s->tq), i / s->tq % s->h, i % s->tq);
+    double tol = s->dtype == YK_F32 ? 2e-5 : s->dtype == YK_F16 ? 3e-3 : 3e-2;
+    near(isa, "out", k, o, r.o, tol);
+    near(isa, "lse", k, lse, r.lse, 2e-5);
+    near(isa, "gq", k, gq, r.gq, tol);
+    near(isa, "gk", k, gk, r.gk, tol);
+    near(isa, "gv", k, gv, r.gv, tol);
+    near(isa, "gbias", k, gb, r.gb, tol);
+    free(r.q), free(r.k), free(r.v), free(r.go), free(r.o), free(r.lse), free(r.gq), free(r.gk), free(r.gv), free(r.gb);
+    kit_free(k);
+}
+
+START_TEST(attentions)
+{
+    static const att_case cases[] = {
+        {1, 2, 2, 7, 7, 16, 1, 0, YK_F32},
+        {2, 4, 2, 130, 130, 33, 1, 0, YK_F32},
+        {2, 2, 2, 33, 70, 8, 1, YK_ATT_KEEP | YK_ATT_BIAS, YK_F32},
+        {1, 3, 1, 70, 40, 16, 1, YK_ATT_DROP, YK_F32}, /* the first queries see no key */
+        {2, 2, 1, 65, 401, 16, 0, YK_ATT_KEEP | YK_ATT_BIAS | YK_ATT_DROP, YK_F32},
+        {1, 2, 2, 100, 101, 24, 0, YK_ATT_KEEP, YK_BF16},
+        {1, 2, 2, 90, 90, 32, 1, 0, YK_BF16},
+        {1, 2, 2, 40, 41, 16, 1, YK_ATT_DROP, YK_F16},
+        {1, 1, 1, 1, 5, 4, 0, 0, YK_F32},
+    };
+    for (int q = 0; kit_isa(q); q++)
+        for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+            one_attention(kit_isa(q), &cases[i]);
+}
+END_TEST
+
+/* ---- optimizers ---- */
+
+static void one_adam(const cpu_isa *isa, int flags, bool clip)
+{
+    kit *k = kit_new();
+    int64_t n = 10007;
+    uint32_t g = KIT(k, YK_F32, n), p = KIT(k, YK_F32, n), m = KIT(k, YK_F32, n), v = KIT(k, YK_F32, n);
+    uint32_t hyper = KIT(k, YK_F32, 16), x = KIT(k, YK_F32, n);
+    kit_random(k, g, -1, 1);
+    kit_random(k, p, -1, 1);
+    kit_random(k, m, -1, 1);
+    kit_random(k, v, 0, 1);
+    kit_random(k, x, 0, 1);
+    const double h[16] = {1e-2, 0.9, 0.999, 1e-8, 0.1, 0.5, clip ? 0.2 : INFINITY, 0.3, 0.2};
+    kit_set(k, hyper, h);
+    double *wp = doubles(k, p), *wm = doubles(k, m), *wv = doubles(k, v), *wx = doubles(k, x);
+    for (int64_t i = 0; i < n; i++) {
+        double t = fmax(fmin(kit_get(k, g, i) * h[5], h[6]), -h[6]);
+        t = flags & YK_OPT_MAXIMIZE ? -t : t;
+        if (flags & YK_OPT_DECOUPLED)
+            wp[i] *= 1 - h[0] * h[4];
+        else
+            t += h[4] * wp[i];
+        wm[i] = h[1] * wm[i] + (1 - h[1]) * t;
+        wv[i] = h[2] * wv[i] + (1 - h[2]) * t * t;
+        double u = wv[i];
+        if (flags & YK_OPT_AMSGRAD)
+            u = wx[i] = fmax(wx[i], wv[i]);
+        wp[i] -= h[0] / h[7] * wm[i] / (sqrt(u) / h[8] + h[3]);
+    }
+    if (flags & YK_OPT_AMSGRAD)
+        kit_node(k, YK_OP_ADAM_STEP, KIT_IDS(g, p, m, v, hyper, x), KIT_IDS(p, m, v, x), (int64_t[]){flags}, 1);
+    else
+        kit_node(k, YK_OP_ADAM_STEP, KIT_IDS(g, p, m, v, hyper), KIT_IDS(p, m, v), (int64_t[]){flags}, 1);
+    ck_assert_int_eq(kit_run(k, isa, 2), YK_OK);
+    near(isa, "p", k, p, wp, 1e-6);
+    near(isa, "m", k, m, wm, 1e-6);
+    near(isa, "v", k, v, wv, 1e-6);
+    near(isa, "vmax", k, x, wx, 1e-6);
+    free(wp), free(wm), free(wv), free(wx);
+    kit_free(k);
+}
+
+static void one_sgd(const cpu_isa *isa, int flags, bool momentum, bool first)
+{
+    kit *k = kit_new();
+    int64_t n = 9001;
+    uint32_t g = KIT(k, YK_F32, n), p = KIT(k, YK_F32, n), b = KIT(k, YK_F32, n), hyper = KIT(k, YK_F32, 16);
+    kit_random(k, g, -1, 1);
+    kit_random(k, p, -1, 1);
+    kit_random(k, b, -1, 1);
+    const double h[16] = {1e-1, 0.9, 0.25, 0, 0.1, 0.5, INFINITY, 0, 0, first};
+    kit_set(k, hyper, h);
+    double *wp = doubles(k, p), *wb = doubles(k, b);
+    for (int64_t i = 0; i < n; i++) {
+        double t = kit_get(k, g, i) * h[5] + h[4] * wp[i];
+        if (momentum) {
+            wb[i] = first ? t : h[1] * wb[i] + (1 - h[2]) * t;
+            t = flags & YK_OPT_NESTEROV ? t + h[1] * wb[i] : wb[i];
+        }
+        wp[i] -= h[0] * t;
+    }
+    if (momentum)
+        kit_node(k, YK_OP_SGD_STEP, KIT_IDS(g, p, b, hyper), KIT_IDS(p, b), (int64_t[]){flags}, 1);
+    else
+        kit_node(k, YK_OP_SGD_STEP, KIT_IDS(g, p, hyper), KIT_IDS(p), (int64_t[]){flags}, 1);
+    ck_assert_int_eq(kit_run(k, isa, 2), YK_OK);
+    near(isa, "p", k, p, wp, 1e-6);
+    near(isa, "b", k, b, wb, 1e-6);
+    free(wp), free(wb);
+    kit_free(k);
+}
+
+START_TEST(optimizers)
+{
+    for (int q = 0; kit_isa(q); q++) {
+        const cpu_isa *isa = kit_isa(q);
+        one_adam(isa, 0, false);
+        one_adam(isa, YK_OPT_DECOUPLED, true);
+        one_adam(isa, YK_OPT_AMSGRAD | YK_OPT_MAXIMIZE, false);
+        one_sgd(isa, 0, false, false);
+        one_sgd(isa, 0, true, true);
+        one_sgd(isa, YK_OPT_NESTEROV, true, false);
+        kit *k = kit_new();
+        uint32_t g = KIT(k, YK_F32, 200001), s = KIT(k, YK_F32, 1), y = KIT(k, YK_F32, 2);
+        kit_random(k, g, -1, 1);
+        kit_set(k, s, (double[]){0.5});
+        double want[2] = {0, 0};
+        for (int64_t i = 0; i < 200001; i++)
+            want[0] += kit_get(k, g, i) * kit_get(k, g, i) / 4;
+        kit_node(k, YK_OP_GRAD_STATS, KIT_IDS(g, s), KIT_IDS(y), NULL, 0);
+        run_all(k, isa, KIT_IDS(y));
+        near(isa, "grad_stats", k, y, want, 1e-6);
+        ((float *)(void *)k->data[g])[70000] = NAN;
+        ((float *)(void *)k->data[g])[200000] = INFINITY;
+        ck_assert_int_eq(kit_run(k, isa, 2), YK_OK);
+        ck_assert(kit_get(k, y, 1) == 2);
+        kit_free(k);
+    }
+}
+END_TEST
+
+int main(void)
+{
+    Suite *s = suite_create("cpu_nets");
+    TCase *t = tcase_create("all");
+    tcase_add_test(t, convolutions);
+    tcase_add_test(t, pools);
+    tcase_add_test(t, layer_norms);
+    tcase_add_test(t, softmaxes);
+    tcase_add_test(t, cross_entropies);
+    tcase_add_test(t, batch_statistics);
+    tcase_add_test(t, attentions);
+    tcase_add_test(t, optimizers);
+    suite_add_tcase(s, t);
+    SRunner *sr = srunner_create(s);
+    srunner_set_tap(sr, "-");
+    srunner_run_all(sr, CK_SILENT);
+    srunner_free(sr);
+    return 0;
+}
