@@ -1,0 +1,241 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "core/io/checkpoint.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "core/base/hash.h"
+#include "core/base/mem.h"
+#include "core/io/json.h"
+
+#define STATE "trainer_state.json"
+#define CHUNK (1u << 20)
+
+struct yk__checkpoint {
+    char *dir, *tmp, *old;
+    json_t *files;
+};
+
+/* ---- Files ---- */
+
+static yk_status sum_file(const char *path, uint64_t *bytes, uint64_t *sum, yk_error *err)
+{
+    uint64_t h = YK_HASH_SEED, n = 0;
+    ssize_t got;
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    char *buf = fd < 0 ? NULL : yk__malloc(CHUNK);
+    if (fd < 0)
+        return yk__fail(err, YK_E_IO, "%s: cannot be opened: %s", path, strerror(errno));
+    if (!buf) {
+        close(fd);
+        return yk__fail_mem(err, CHUNK, path);
+    }
+    do {
+        size_t have = 0;
+        while (have < CHUNK && (got = read(fd, buf + have, CHUNK - have)) > 0)
+            have += (size_t)got;
+        if (got < 0)
+            yk__fail(err, YK_E_IO, "%s: reading failed: %s", path, strerror(errno));
+        if (have)
+            h = yk__hash_bytes(h, buf, have);
+        n += have;
+    } while (got > 0);
+    yk__free(buf);
+    close(fd);
+    *bytes = n;
+    *sum = h;
+    return err->status;
+}
+
+static yk_status sync_path(const char *path, int flags, yk_error *err)
+{
+    int fd = open(path, O_RDONLY | O_CLOEXEC | flags);
+    if (fd < 0 || fsync(fd))
+        yk__fail(err, YK_E_IO, "%s: cannot be synced: %s", path, strerror(errno));
+    if (fd >= 0)
+        close(fd);
+    return err->status;
+}
+
+/* A checkpoint folder holds files only. */
+static void remove_folder(const char *dir)
+{
+    DIR *d = opendir(dir);
+    for (struct dirent *e = d ? readdir(d) : NULL; e; e = readdir(d))
+        if (strcmp(e->d_name, ".") != 0 && strcmp(e->d_name, "..") != 0)
+            unlinkat(dirfd(d), e->d_name, 0);
+    if (d)
+        closedir(d);
+    rmdir(dir);
+}
+
+/* ---- Writing ---- */
+
+static void release(yk__checkpoint *c)
+{
+    yk__free(c->dir);
+    yk__free(c->tmp);
+    yk__free(c->old);
+    json_decref(c->files);
+    yk__free(c);
+}
+
+yk_status yk__checkpoint_begin(const char *dir, yk__checkpoint **out, yk_error *err)
+{
+    yk__checkpoint *c = yk__calloc(1, sizeof *c);
+    if (!c)
+        return yk__fail_mem(err, sizeof *c, "a checkpoint");
+    size_t n = strlen(dir);
+    while (n > 1 && dir[n - 1] == '/')
+        n--;
+    c->dir = yk__strndup(dir, n);
+    c->tmp = c->dir ? yk__format("%s.tmp", c->dir) : NULL;
+    c->old = c->dir ? yk__format("%s.old", c->dir) : NULL;
+    c->files = json_object();
+    if (!c->dir || !c->tmp || !c->old || !c->files) {
+        release(c);
+        return yk__fail_mem(err, n, "a checkpoint");
+    }
+    remove_folder(c->tmp);
+    if (mkdir(c->tmp, 0777)) {
+        yk__fail(err, YK_E_IO, "%s: cannot make the folder: %s", c->tmp, strerror(errno));
+        release(c);
+        return err->status;
+    }
+    *out = c;
+    return YK_OK;
+}
+
+yk_status yk__checkpoint_tensors(yk__checkpoint *c, const char *file, const yk__safetensors_out *t, int64_t n,
+                                 yk__safetensors_fetch fetch, void *user, yk_error *err)
+{
+    const char *const meta[] = {"format", "pt"};
+    char *path = yk__format("%s/%s", c->tmp, file), text[24];
+    uint64_t bytes = 0, sum = 0;
+    if (!path)
+        return yk__fail_mem(err, strlen(c->tmp), "a path");
+    int fd = open(path, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+    if (fd < 0)
+        yk__fail(err, YK_E_IO, "%s: cannot be created: %s", path, strerror(errno));
+    else if (!yk__safetensors_write(fd, path, t, n, meta, 1, fetch, user, err) && fsync(fd))
+        yk__fail(err, YK_E_IO, "%s: cannot be synced: %s", path, strerror(errno));
+    if (fd >= 0 && close(fd) && !err->status)
+        yk__fail(err, YK_E_IO, "%s: cannot be closed: %s", path, strerror(errno));
+    if (!err->status && !sum_file(path, &bytes, &sum, err)) {
+        snprintf(text, sizeof text, "%016llx", (unsigned long long)sum);
+        json_t *entry = json_pack("{s:I, s:s}", "bytes", (json_int_t)bytes, "sum", text);
+        if (!entry || json_object_set_new(c->files, file, entry))
+            yk__fail_mem(err, 64, "a checkpoint");
+    }
+    yk__free(path);
+    return err->status;
+}
+
+static yk_status write_state(const yk__checkpoint *c, json_t *state, yk_error *err)
+{
+    char *path = yk__format("%s/" STATE, c->tmp);
+    if (!path || json_object_set(state, "files", c->files)) {
+        yk__free(path);
+        return yk__fail_mem(err, 64, "a checkpoint");
+    }
+    if (json_dump_file(state, path, JSON_INDENT(1) | JSON_REAL_PRECISION(17)))
+        yk__fail(err, YK_E_IO, "%s: cannot be written", path);
+    else
+        sync_path(path, 0, err);
+    yk__free(path);
+    return err->status;
+}
+
+/* The folder that holds dir. */
+static yk_status sync_parent(const char *dir, yk_error *err)
+{
+    char *p = yk__strdup(dir), *slash = p ? strrchr(p, '/') : NULL;
+    if (!p)
+        return yk__fail_mem(err, strlen(dir), "a path");
+    if (slash && slash != p)
+        *slash = 0;
+    yk_status s = sync_path(slash == p ? "/" : slash ? p : ".", O_DIRECTORY, err);
+    yk__free(p);
+    return s;
+}
+
+yk_status yk__checkpoint_commit(yk__checkpoint *c, json_t *state, yk_error *err)
+{
+    yk_status s = write_state(c, state, err);
+    s = s ? s : sync_path(c->tmp, O_DIRECTORY, err);
+    if (s) {
+        yk__checkpoint_abandon(c);
+        return s;
+    }
+    remove_folder(c->old);
+    bool had = rename(c->dir, c->old) == 0;
+    if (rename(c->tmp, c->dir))
+        s = yk__fail(err, YK_E_IO, "%s: cannot rename %s to it: %s", c->dir, c->tmp, strerror(errno));
+    s = s ? s : sync_parent(c->dir, err);
+    if (s && had)
+        (void)(access(c->dir, F_OK) && rename(c->old, c->dir));
+    if (!s)
+        remove_folder(c->old);
+    release(c);
+    return s;
+}
+
+void yk__checkpoint_abandon(yk__checkpoint *c)
+{
+    if (!c)
+        return;
+    remove_folder(c->tmp);
+    release(c);
+}
+
+/* ---- Reading ---- */
+
+static yk_status check_file(const char *dir, const char *name, const json_t *entry, yk_error *err)
+{
+    json_t *size = json_object_get(entry, "bytes"), *sum = json_object_get(entry, "sum");
+    char *path, text[24];
+    uint64_t bytes, h;
+    if (strchr(name, '/') || !json_is_integer(size) || !json_is_string(sum))
+        return yk__fail(err, YK_E_FORMAT, "%s/" STATE ": the entry of file \"%.64s\" is malformed", dir, name);
+    path = yk__format("%s/%s", dir, name);
+    if (!path)
+        return yk__fail_mem(err, strlen(dir), "a path");
+    if (!sum_file(path, &bytes, &h, err)) {
+        snprintf(text, sizeof text, "%016llx", (unsigned long long)h);
+        if (bytes != (uint64_t)json_integer_value(size))
+            yk__fail(err, YK_E_FORMAT, "%s: %llu bytes, expected %lld: the checkpoint is damaged", path,
+                     (unsigned long long)bytes, (long long)json_integer_value(size));
+        else if (strcmp(text, json_string_value(sum)) != 0)
+            yk__fail(err, YK_E_FORMAT, "%s: its sum is %s, expected %.32s: the checkpoint is damaged", path, text,
+                     json_string_value(sum));
+    }
+    yk__free(path);
+    return err->status;
+}
+
+yk_status yk__checkpoint_read(const char *dir, json_t **state, yk_error *err)
+{
+    char *path = yk__format("%s/" STATE, dir);
+    json_t *j = NULL, *files, *entry;
+    const char *name;
+    if (!path)
+        return yk__fail_mem(err, strlen(dir), "a path");
+    yk_status s = yk__json_load(path, YK__JSON_UNIQUE_KEYS, &j, err);
+    s = s ? s : yk__json_object(j, path, "files", &files, err);
+    if (!s && !json_is_object(files))
+        s = yk__fail(err, YK_E_FORMAT, "%s: \"files\" is %s, expected an object", path, yk__json_type(files));
+    yk__free(path);
+    if (!s)
+        json_object_foreach(files, name, entry) s = s ? s : check_file(dir, name, entry, err);
+    if (s)
+        json_decref(j);
+    else
+        *state = j;
+    return s;
+}

@@ -1,0 +1,388 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Checkpoints of a job: parameters, moments, and the numbers a run needs to go on bit for bit. */
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/io/checkpoint.h"
+#include "core/job/data.h"
+#include "core/job/job.h"
+
+#define MODEL "model.safetensors"
+#define MOMENTS "optimizer.safetensors"
+
+/* ---- Tensors ---- */
+
+/* The tensors of one file and how they are read from the device. */
+typedef struct tensors {
+    yk_job *job;
+    yk__safetensors_out *out;
+    uint32_t *param, *kind; /* number in job->param; which moment */
+    int64_t n, held;
+    bool moments;
+    float *whole;           /* of tensor `held` */
+} tensors;
+
+static const char *moment_name(const yk_opt *opt, uint32_t kind)
+{
+    static const char *const adam[] = {"exp_avg", "exp_avg_sq", "max_exp_avg_sq"};
+    return opt->rule.kind == YK_OPT_ADAM ? adam[kind < 3 ? kind : 2] : "momentum";
+}
+
+static void tensors_free(tensors *t)
+{
+    for (int64_t i = 0; i < t->n && t->moments; i++)
+        yk__free((char *)(uintptr_t)t->out[i].name);
+    yk__free(t->out);
+    yk__free(t->param);
+    yk__free(t->kind);
+    yk__free(t->whole);
+}
+
+/* Appends parameter p's entry. */
+static bool append(tensors *t, size_t p, uint32_t kind)
+{
+    const yk__jparam *x = &t->job->param[p];
+    const char *name = x->name;
+    if (t->moments && !(name = yk__format("%s.%s", moment_name(t->job->opt, kind), x->name)))
+        return false;
+    t->param[t->n] = (uint32_t)p;
+    t->kind[t->n] = kind;
+    t->out[t->n++] = (yk__safetensors_out){
+        .name = name, .dtype = x->dtype == YK_I32 ? YK_I64 : YK_F32, .rank = (int)x->dims, .shape = x->dim};
+    return true;
+}
+
+/* All parameters and states, or all moments of trained parameters. */
+static bool list(yk_job *job, bool moments, tensors *t)
+{
+    uint32_t kinds = moments ? yk__engine_moments(job->engine) : 1;
+    size_t most = job->n_param * kinds + 1;
+    uint64_t room = 1;
+    bool ok = true;
+    *t = (tensors){.job = job, .held = -1, .moments = moments};
+    for (size_t i = 0; i < job->n_param; i++)
+        room = job->param[i].n > room ? job->param[i].n : room;
+    t->out = yk__calloc(most, sizeof *t->out);
+    t->param = yk__calloc(most, sizeof *t->param);
+    t->kind = yk__calloc(most, sizeof *t->kind);
+    t->whole = yk__malloc(room * sizeof(int64_t));
+    ok = t->out && t->param && t->kind && t->whole;
+    for (uint32_t k = 0; k < kinds && ok; k++)
+        for (size_t i = 0; i < job->n_param && ok; i++)
+            if (!moments || (!job->param[i].state && !job->param[i].frozen))
+                ok = append(t, i, k);
+    if (!ok) {
+        tensors_free(t);
+        yk__job_failf(job, YK_E_MEM, "out of memory for a checkpoint");
+    }
+    return ok;
+}
+
+/* Tensor i to t->whole; moments are collective. */
+static yk_status take(tensors *t, int64_t i, yk_error *err)
+{
+    yk_job *job = t->job;
+    yk__jparam *p = &job->param[t->param[i]];
+    if (t->held == i)
+        return YK_OK;
+    t->held = i;
+    if (t->moments)
+        return yk__engine_moment_read(job->engine, t->kind[i], p->number, t->whole, err);
+    if (!yk__param_get(job, p, t->whole))
+        return yk__fail(err, job->error.status, "%s", job->error.text);
+    if (p->dtype == YK_I32) {
+        int64_t *wide = (int64_t *)(void *)t->whole;
+        for (uint64_t k = p->n; k-- > 0;)
+            wide[k] = (int64_t)t->whole[k];
+    }
+    return YK_OK;
+}
+
+static yk_status fetch(void *user, int64_t i, uint64_t from, void *buf, size_t bytes, yk_error *err)
+{
+    tensors *t = user;
+    yk_status s = take(t, i, err);
+    if (!s)
+        memcpy(buf, (const char *)t->whole + from, bytes);
+    return s;
+}
+
+/* ---- State ---- */
+
+static json_t *number(double v)
+{
+    char text[40];
+    if (isfinite(v))
+        return json_real(v);
+    snprintf(text, sizeof text, "%g", v);
+    return json_string(text);
+}
+
+static double number_of(const json_t *v, double preset)
+{
+    return json_is_number(v) ? json_number_value(v) : json_is_string(v) ? strtod(json_string_value(v), NULL) : preset;
+}
+
+static json_t *big(uint64_t v)
+{
+    char text[24];
+    snprintf(text, sizeof text, "%" PRIu64, v);
+    return json_string(text);
+}
+
+static uint64_t big_of(const json_t *v)
+{
+    return json_is_string(v) ? strtoull(json_string_value(v), NULL, 10) : (uint64_t)json_integer_value(v);
+}
+
+static json_t *optimizer_state(const yk_opt *opt)
+{
+    double plateau[4];
+    json_t *o = json_object(), *s;
+    json_object_set_new(o, "kind", json_string(opt->rule.kind == YK_OPT_ADAM ? "adam" : "sgd"));
+    json_object_set_new(o, "flags", json_integer(opt->rule.flags));
+    json_object_set_new(o, "steps", big(opt->steps));
+    json_object_set_new(o, "lr", number(opt->lr));
+    json_object_set_new(o, "beta1", number(opt->rule.beta1));
+    json_object_set_new(o, "beta2", number(opt->rule.beta2));
+    json_object_set_new(o, "eps", number(opt->rule.eps));
+    if (opt->sched) {
+        yk__sched_state_get(opt->sched->rule, plateau);
+        s = json_object();
+        json_object_set_new(s, "step", big(opt->sched->step));
+        json_object_set_new(s, "plateau", json_array());
+        for (int i = 0; i < 4; i++)
+            json_array_append_new(json_object_get(s, "plateau"), number(plateau[i]));
+        json_object_set_new(o, "schedule", s);
+    }
+    return o;
+}
+
+static json_t *scaler_state(const yk__scaler *s)
+{
+    json_t *o = json_object();
+    json_object_set_new(o, "scale", number(s->scale));
+    json_object_set_new(o, "count", json_integer(s->count));
+    json_object_set_new(o, "left", json_integer(s->left));
+    json_object_set_new(o, "iter", json_integer(s->iter));
+    json_object_set_new(o, "last_bad", json_integer(s->last_bad));
+    return o;
+}
+
+static json_t *data_state(const yk_job *job)
+{
+    json_t *a = json_array();
+    for (size_t i = 0; i < job->n_data; i++) {
+        uint64_t epoch, batch;
+        if (!yk__data_trains(job->data[i]))
+            continue;
+        yk__data_place(job->data[i], &epoch, &batch);
+        json_t *o = json_object();
+        json_object_set_new(o, "epoch", big(epoch));
+        json_object_set_new(o, "batch", big(batch));
+        json_array_append_new(a, o);
+    }
+    return a;
+}
+
+static json_t *state_of(const yk_job *job)
+{
+    json_t *o = json_object();
+    json_object_set_new(o, "format", json_string("yoke-checkpoint"));
+    json_object_set_new(o, "version", json_integer(1));
+    json_object_set_new(o, "global_step", json_integer((json_int_t)yk_steps(job->opt)));
+    json_object_set_new(o, "micro_step", big(job->micro_step));
+    json_object_set_new(o, "seed", big(job->config.seed));
+    json_object_set_new(o, "precision", json_string(yk__dtype_name(job->config.precision)));
+    json_object_set_new(o, "accumulate", json_integer(job->config.accumulate));
+    json_object_set_new(o, "data", data_state(job));
+    if (job->opt)
+        json_object_set_new(o, "optimizer", optimizer_state(job->opt));
+    if (job->scaling)
+        json_object_set_new(o, "scaler", scaler_state(&job->scaler));
+    return o;
+}
+
+/* ---- Saving ---- */
+
+/* Ranks that write nothing take part in reading the moments. */
+static yk_status follow(tensors *t, yk_error *err)
+{
+    yk_status s = YK_OK;
+    for (int64_t i = 0; i < t->n && !s; i++)
+        s = take(t, i, err);
+    return s;
+}
+
+static yk_status save_file(yk__checkpoint *c, yk_job *job, const char *file, bool moments, yk_error *err)
+{
+    tensors t;
+    if (!list(job, moments, &t))
+        return yk__fail(err, job->error.status, "%s", job->error.text);
+    yk_status s = c ? yk__checkpoint_tensors(c, file, t.out, t.n, fetch, &t, err) : moments ? follow(&t, err) : YK_OK;
+    tensors_free(&t);
+    return s;
+}
+
+void yk_save(yk_job *job, const char *dir)
+{
+    yk_error err = YK_ERROR_INIT;
+    yk__checkpoint *c = NULL;
+    if (!yk_ok(job))
+        return;
+    if (job->opt && job->opt->micro) {
+        yk__job_failf(job, YK_E_ARG, "yk_save: %u micro batches of a window are done and their gradients are not saved; save "
+                                     "after the step that ends a window (yk_stepped)",
+                      job->opt->micro);
+        return;
+    }
+    if (!yk__params_ready(job) || (job->opt && !yk__opt_made(job->opt)))
+        return;
+    yk_status s = job->rank == 0 ? yk__checkpoint_begin(dir, &c, &err) : YK_OK;
+    s = s ? s : save_file(c, job, MODEL, false, &err);
+    if (!s && job->opt)
+        s = save_file(c, job, MOMENTS, true, &err);
+    if (!s && c) {
+        json_t *state = state_of(job);
+        s = yk__checkpoint_commit(c, state, &err);
+        json_decref(state);
+    } else {
+        yk__checkpoint_abandon(c);
+    }
+    if (s)
+        yk__job_fail(job, &err);
+    yk_barrier(job);
+}
+
+/* ---- Loading ---- */
+
+static yk_status put(tensors *t, int64_t i, yk__safetensors *st, yk_error *err)
+{
+    yk__jparam *p = &t->job->param[t->param[i]];
+    const yk__safetensor *x = yk__safetensors_find(st, t->out[i].name);
+    bool same = x && x->rank == (int)p->dims && x->dtype == (int)t->out[i].dtype;
+    for (uint32_t k = 0; same && k < p->dims; k++)
+        same = x->shape[k] == p->dim[k];
+    if (!same)
+        return yk__fail(err, YK_E_FORMAT, "%s: tensor %s %s", yk__safetensors_path(st), t->out[i].name,
+                        x ? "has another shape or type than the job's" : "is missing");
+    yk_status s = yk__safetensors_load(st, x, 0, x->bytes, t->whole, err);
+    if (s)
+        return s;
+    if (t->moments)
+        return yk__engine_moment_write(t->job->engine, t->kind[i], p->number, t->whole, err);
+    if (p->dtype == YK_I32) {
+        const int64_t *wide = (const int64_t *)(const void *)t->whole;
+        for (uint64_t k = 0; k < p->n; k++)
+            t->whole[k] = (float)wide[k];
+    }
+    return yk__param_put(t->job, p, t->whole) ? YK_OK : yk__fail(err, t->job->error.status, "%s", t->job->error.text);
+}
+
+static yk_status load_file(yk_job *job, const char *dir, const char *file, bool moments, yk_error *err)
+{
+    tensors t;
+    yk__safetensors *st = NULL;
+    char *path = yk__format("%s/%s", dir, file);
+    yk_status s = path ? yk__safetensors_open(path, &st, err) : yk__fail_mem(err, strlen(dir), "a path");
+    yk__free(path);
+    if (s)
+        return s;
+    if (!list(job, moments, &t)) {
+        yk__safetensors_close(st);
+        return yk__fail(err, job->error.status, "%s", job->error.text);
+    }
+    if (yk__safetensors_count(st) != t.n)
+        s = yk__fail(err, YK_E_FORMAT, "%s: %lld tensors, the job has %lld", yk__safetensors_path(st),
+                     (long long)yk__safetensors_count(st), (long long)t.n);
+    for (int64_t i = 0; i < t.n && !s; i++)
+        s = put(&t, i, st, err);
+    tensors_free(&t);
+    yk__safetensors_close(st);
+    return s;
+}
+
+static yk_status check_state(const yk_job *job, const char *dir, const json_t *state, yk_error *err)
+{
+    const json_t *o = json_object_get(state, "optimizer"), *format = json_object_get(state, "format");
+    const char *kind = json_string_value(json_object_get(o, "kind"));
+    if (!json_is_string(format) || strcmp(json_string_value(format), "yoke-checkpoint") != 0 ||
+        json_integer_value(json_object_get(state, "version")) != 1)
+        return yk__fail(err, YK_E_FORMAT, "%s: no checkpoint of Yoke, version 1", dir);
+    if (big_of(json_object_get(state, "seed")) != job->config.seed)
+        return yk__fail(err, YK_E_ARG, "%s was made with seed %" PRIu64 "; this job's is %" PRIu64, dir,
+                        big_of(json_object_get(state, "seed")), job->config.seed);
+    if (!o != !job->opt)
+        return yk__fail(err, YK_E_ARG, "%s holds %s optimizer, the job has %s", dir, o ? "an" : "no", o ? "none" : "one");
+    if (o && (!kind || strcmp(kind, job->opt->rule.kind == YK_OPT_ADAM ? "adam" : "sgd") != 0 ||
+              json_integer_value(json_object_get(o, "flags")) != (json_int_t)job->opt->rule.flags))
+        return yk__fail(err, YK_E_ARG, "%s was made with another optimizer (%s, or other variants of it) than the job's", dir,
+                        kind ? kind : "?");
+    return YK_OK;
+}
+
+static void restore_optimizer(yk_opt *opt, const json_t *o)
+{
+    const json_t *s = json_object_get(o, "schedule"), *p = json_object_get(s, "plateau");
+    double plateau[4];
+    opt->steps = big_of(json_object_get(o, "steps"));
+    opt->lr = number_of(json_object_get(o, "lr"), opt->lr);
+    opt->rule.beta1 = number_of(json_object_get(o, "beta1"), opt->rule.beta1);
+    if (!s || !opt->sched)
+        return;
+    opt->sched->step = big_of(json_object_get(s, "step"));
+    yk__sched_state_get(opt->sched->rule, plateau);
+    for (size_t i = 0; i < 4; i++)
+        plateau[i] = number_of(json_array_get(p, i), plateau[i]);
+    yk__sched_state_set(opt->sched->rule, plateau);
+}
+
+static void restore_scaler(yk__scaler *s, const json_t *o)
+{
+    if (!o)
+        return;
+    s->scale = number_of(json_object_get(o, "scale"), s->scale);
+    s->count = json_integer_value(json_object_get(o, "count"));
+    s->left = json_integer_value(json_object_get(o, "left"));
+    s->iter = json_integer_value(json_object_get(o, "iter"));
+    s->last_bad = json_integer_value(json_object_get(o, "last_bad"));
+}
+
+static void restore_data(yk_job *job, const json_t *places)
+{
+    size_t at = 0;
+    for (size_t i = 0; i < job->n_data; i++) {
+        const json_t *o = yk__data_trains(job->data[i]) ? json_array_get(places, at) : NULL;
+        if (!o)
+            continue;
+        at++;
+        yk_data_rewind(job->data[i], big_of(json_object_get(o, "epoch")), big_of(json_object_get(o, "batch")));
+    }
+}
+
+void yk_load(yk_job *job, const char *dir)
+{
+    yk_error err = YK_ERROR_INIT;
+    json_t *state = NULL;
+    if (!yk_ok(job) || (job->opt && !yk__opt_made(job->opt)))
+        return;
+    yk_status s = yk__checkpoint_read(dir, &state, &err);
+    s = s ? s : check_state(job, dir, state, &err);
+    s = s ? s : load_file(job, dir, MODEL, false, &err);
+    if (!s && job->opt)
+        s = load_file(job, dir, MOMENTS, true, &err);
+    if (s) {
+        yk__job_fail(job, &err);
+    } else {
+        job->micro_step = big_of(json_object_get(state, "micro_step"));
+        if (job->opt)
+            restore_optimizer(job->opt, json_object_get(state, "optimizer"));
+        restore_scaler(&job->scaler, json_object_get(state, "scaler"));
+        restore_data(job, json_object_get(state, "data"));
+    }
+    json_decref(state);
+    yk_barrier(job);
+}
