@@ -25,17 +25,20 @@ yk_status yk__fail(yk_error *err, yk_status status, const char *fmt, ...)
 
 yk_status yk__fail_in(yk_error *err, const char *fmt, ...)
 {
-    char prefix[256], rest[YK_ERROR_TEXT];
+    char prefix[256];
     va_list ap;
-    size_t n;
+    size_t n, rest = strlen(err->text);
     va_start(ap, fmt);
-    vsnprintf(prefix, sizeof prefix, fmt, ap);
+    vsnprintf(prefix, sizeof prefix - 2, fmt, ap);
     va_end(ap);
     clean(prefix);
-    memcpy(rest, err->text, sizeof rest);
+    strcat(prefix, ": ");
     n = strlen(prefix);
+    if (rest > sizeof err->text - 1 - n)
+        rest = sizeof err->text - 1 - n;
+    memmove(err->text + n, err->text, rest);
     memcpy(err->text, prefix, n);
-    snprintf(err->text + n, sizeof err->text - n, ": %s", rest);
+    err->text[n + rest] = 0;
     return err->status;
 }
 
