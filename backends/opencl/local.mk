@@ -1,1 +1,24 @@
 # SPDX-License-Identifier: Apache-2.0
+if WITH_OPENCL
+plugin_LTLIBRARIES += yoke_opencl.la
+yoke_opencl_la_SOURCES = backends/opencl/ocl.h backends/opencl/plugin.c backends/opencl/env.c backends/opencl/probe.c \
+	backends/opencl/device.c backends/opencl/memory.c backends/opencl/queue.c backends/opencl/build.c \
+	backends/opencl/program.c backends/opencl/lower.c backends/opencl/lower_data.c backends/opencl/lower_dot.c
+yoke_opencl_la_CFLAGS = $(AM_CFLAGS) $(CONVERSION) $(OPENCL_CFLAGS)
+yoke_opencl_la_LDFLAGS = $(AM_LDFLAGS) -module -avoid-version -shared -export-symbols-regex '^yk_plugin_query$$'
+yoke_opencl_la_LIBADD = libkit.la $(OPENCL_LIBS)
+$(yoke_opencl_la_OBJECTS): $(KIT_TEXTS)
+
+# tries a driver in a process of its own; looked for beside the plugin
+plugin_PROGRAMS = yoke-probe-opencl
+yoke_probe_opencl_SOURCES = tools/probe_opencl.c
+yoke_probe_opencl_CFLAGS = $(AM_CFLAGS) $(CONVERSION) $(OPENCL_CFLAGS)
+yoke_probe_opencl_LDADD = $(OPENCL_LIBS)
+if WITH_CHECK
+check_PROGRAMS += tests/unit/opencl_prims.test
+TESTS += tests/unit/opencl_prims.test
+tests_unit_opencl_prims_test_SOURCES = tests/unit/opencl_prims.c tests/unit/opencl_kit.c tests/unit/opencl_kit.h
+tests_unit_opencl_prims_test_LDADD = $(TEST_LIBS)
+tests_unit_opencl_prims_test_CFLAGS = $(AM_CFLAGS) $(CHECK_CFLAGS)
+endif
+endif

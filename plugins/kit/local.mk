@@ -1,1 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
+# The kit: a convenience library for plugins, and the kernel sources as C strings.
+noinst_LTLIBRARIES += libkit.la
+libkit_la_SOURCES = plugins/kit/text.c plugins/kit/text.h plugins/kit/emit.c plugins/kit/emit.h plugins/kit/emit_kernel.c
+libkit_la_CFLAGS = $(AM_CFLAGS) $(CONVERSION)
+
+KIT_KERNELS = plugins/kit/kernels/dialect.kc plugins/kit/kernels/math.kc plugins/kit/kernels/data.kc \
+	plugins/kit/kernels/gemm.kc plugins/kit/kernels/gemm_gpu.kc
+KIT_TEXTS = $(KIT_KERNELS:.kc=.kch)
+EXTRA_DIST += $(KIT_KERNELS)
+CLEANFILES += $(KIT_TEXTS)
+SUFFIXES = .kc .kch
+.kc.kch:
+	$(AM_V_GEN)$(MKDIR_P) $(@D) && { n=`basename $@ .kch`; echo "/* made from $$n.kc */"; \
+	echo "static const char kit_src_$$n[] ="; \
+	$(SED) -e 's/\\/\\\\/g' -e 's/"/\\"/g' -e 's/^/"/' -e 's/$$/\\n"/' $<; echo ";"; } > $@.tmp && mv $@.tmp $@

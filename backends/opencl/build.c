@@ -1,0 +1,246 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Compiling. A program is named by the hash of its text, options, device and driver; it is looked for in the device's
+ * table, then in the cache folder (a file with a header and a checksum: one that does not fit is thrown away and built
+ * anew), then compiled.
+ */
+#include "backends/opencl/ocl.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "plugins/kit/kernels/data.kch"
+#include "plugins/kit/kernels/dialect.kch"
+#include "plugins/kit/kernels/gemm.kch"
+#include "plugins/kit/kernels/gemm_gpu.kch"
+#include "plugins/kit/kernels/math.kch"
+
+#define CACHE_MAGIC 0x314c434f454b4f59ull /* "YOKEOCL1" */
+#define CACHE_MOST (256u << 20)
+
+typedef struct cache_head {
+    uint64_t magic, key, bytes, sum;
+} cache_head;
+
+/* ---- Table of the device (under its lock) ---- */
+
+cl_program ocl_unit_find(yk_device *dev, uint64_t key)
+{
+    for (size_t i = 0; i < dev->n_unit; i++)
+        if (dev->unit[i].key == key)
+            return dev->unit[i].program;
+    return NULL;
+}
+
+yk_status ocl_unit_keep(yk_device *dev, uint64_t key, cl_program program)
+{
+    if (dev->n_unit == dev->cap_unit) {
+        size_t more = dev->cap_unit + 32;
+        ocl_unit *u = ocl_grow(dev->unit, dev->n_unit * sizeof *u, more * sizeof *u);
+        if (!u)
+            return YK_E_MEM;
+        dev->unit = u;
+        dev->cap_unit = dev->n_unit + more;
+    }
+    clRetainProgram(program);
+    dev->unit[dev->n_unit++] = (ocl_unit){key, program};
+    return YK_OK;
+}
+
+/* ---- Cache of binaries ---- */
+
+static bool cache_path(uint64_t key, char *path, size_t n)
+{
+    const char *dir = ocl_host->cache_dir();
+    int k = dir ? snprintf(path, n, "%s/ocl-%016llx.bin", dir, (unsigned long long)key) : -1;
+    return k > 0 && (size_t)k < n;
+}
+
+static unsigned char *cache_read(const char *path, uint64_t key, size_t *bytes)
+{
+    cache_head h;
+    unsigned char *data = NULL;
+    FILE *f = fopen(path, "rb");
+    if (!f)
+        return NULL;
+    if (fread(&h, sizeof h, 1, f) != 1 || h.magic != CACHE_MAGIC || h.key != key || !h.bytes || h.bytes > CACHE_MOST)
+        goto close;
+    data = ocl_alloc(h.bytes);
+    if (data && (fread(data, 1, h.bytes, f) != h.bytes || fgetc(f) != EOF ||
+                 kit_hash(KIT_HASH_SEED, data, h.bytes) != h.sum)) {
+        ocl_free(data);
+        data = NULL;
+    }
+    *bytes = h.bytes;
+close:
+    fclose(f);
+    if (!data) {
+        ocl_host->log(2, OCL_WHO, "%s is damaged: built anew", path);
+        unlink(path);
+    }
+    return data;
+}
+
+static void cache_write(const char *path, uint64_t key, const unsigned char *data, size_t bytes)
+{
+    char tmp[600];
+    cache_head h = {CACHE_MAGIC, key, bytes, kit_hash(KIT_HASH_SEED, data, bytes)};
+    snprintf(tmp, sizeof tmp, "%s.%ld", path, (long)getpid());
+    FILE *f = fopen(tmp, "wb");
+    if (!f)
+        return;
+    bool good = fwrite(&h, sizeof h, 1, f) == 1 && fwrite(data, 1, bytes, f) == bytes;
+    good = fclose(f) == 0 && good;
+    if (!good || rename(tmp, path))
+        unlink(tmp);
+}
+
+static void cache_store(yk_device *dev, uint64_t key, cl_program program)
+{
+    char path[512];
+    size_t bytes = 0;
+    (void)dev;
+    if (!cache_path(key, path, sizeof path) ||
+        clGetProgramInfo(program, CL_PROGRAM_BINARY_SIZES, sizeof bytes, &bytes, NULL) != CL_SUCCESS || !bytes)
+        return;
+    unsigned char *data = ocl_alloc(bytes);
+    if (data && clGetProgramInfo(program, CL_PROGRAM_BINARIES, sizeof data, &data, NULL) == CL_SUCCESS)
+        cache_write(path, key, data, bytes);
+    ocl_free(data);
+}
+
+static cl_program cache_load(yk_device *dev, uint64_t key)
+{
+    char path[512];
+    size_t bytes = 0;
+    cl_int rc, one;
+    if (!cache_path(key, path, sizeof path))
+        return NULL;
+    unsigned char *data = cache_read(path, key, &bytes);
+    if (!data)
+        return NULL;
+    const unsigned char *p = data;
+    cl_program program = clCreateProgramWithBinary(dev->ctx, 1, &dev->id, &bytes, &p, &one, &rc);
+    ocl_free(data);
+    if (rc != CL_SUCCESS)
+        return NULL;
+    if (clBuildProgram(program, 1, &dev->id, NULL, NULL, NULL) == CL_SUCCESS)
+        return program;
+    clReleaseProgram(program);
+    unlink(path);
+    return NULL;
+}
+
+/* ---- Compiling ---- */
+
+static yk_status build_failed(yk_device *dev, cl_program program, cl_int rc, const char *options)
+{
+    size_t n = 0;
+    clGetProgramBuildInfo(program, dev->id, CL_PROGRAM_BUILD_LOG, 0, NULL, &n);
+    char *text = n ? ocl_alloc(n + 1) : NULL;
+    if (text)
+        clGetProgramBuildInfo(program, dev->id, CL_PROGRAM_BUILD_LOG, n, text, NULL);
+    ocl_host->fail(OCL_WHO, "compiling kernels (%s): %s (%d)\n%.4000s", options, ocl_error_name(rc), rc,
+                   text ? text : "");
+    ocl_free(text);
+    return YK_E_INTERNAL;
+}
+
+static yk_status build_source(yk_device *dev, const char *options, const char *const *part, uint32_t n, cl_program *out)
+{
+    cl_int rc;
+    const char **text = ocl_alloc(n * sizeof *text);
+    if (!text)
+        return YK_E_MEM;
+    memcpy(text, part, n * sizeof *text);
+    cl_program program = clCreateProgramWithSource(dev->ctx, n, text, NULL, &rc);
+    ocl_free(text);
+    if (rc != CL_SUCCESS)
+        return ocl_error(rc, "clCreateProgramWithSource");
+    rc = clBuildProgram(program, 1, &dev->id, options, NULL, NULL);
+    if (rc != CL_SUCCESS) {
+        yk_status s = build_failed(dev, program, rc, options);
+        clReleaseProgram(program);
+        return s;
+    }
+    *out = program;
+    return YK_OK;
+}
+
+static uint64_t build_key(const yk_device *dev, const char *options, const char *const *part, uint32_t n)
+{
+    uint64_t key = kit_hash(dev->identity, options, strlen(options) + 1);
+    for (uint32_t i = 0; i < n; i++)
+        key = kit_hash(key, part[i], strlen(part[i]));
+    return key;
+}
+
+/* Under the device's lock. The program belongs to the device's table. */
+static yk_status build_locked(yk_device *dev, const char *options, const char *const *part, uint32_t n, cl_program *out)
+{
+    uint64_t key = build_key(dev, options, part, n);
+    cl_program program = ocl_unit_find(dev, key);
+    if (program) {
+        *out = program;
+        return YK_OK;
+    }
+    ocl_signals *signals = ocl_signals_save();
+    yk_status s = YK_OK;
+    program = cache_load(dev, key);
+    if (!program) {
+        s = build_source(dev, options, part, n, &program);
+        if (s == YK_OK)
+            cache_store(dev, key, program);
+    }
+    ocl_signals_restore(signals);
+    if (s != YK_OK)
+        return s;
+    s = ocl_unit_keep(dev, key, program);
+    clReleaseProgram(program);
+    if (s == YK_OK)
+        *out = program;
+    return s;
+}
+
+static yk_status build(yk_device *dev, const char *defines, const char *const *part, uint32_t n, cl_program *out)
+{
+    char options[256];
+    int k = snprintf(options, sizeof options, "%s %s", dev->wide ? "-DK_WIDE" : "", defines);
+    if (k < 0 || (size_t)k >= sizeof options) {
+        ocl_host->fail(OCL_WHO, "build options are too long: %s", defines);
+        return YK_E_INTERNAL;
+    }
+    return build_locked(dev, options, part, n, out);
+}
+
+yk_status ocl_unit_get(yk_device *dev, const char *unit, const char *defines, cl_program *out)
+{
+    static const struct {
+        const char *name, *wide, *gpu;
+    } units[] = {
+        {"data", kit_src_data, kit_src_data},
+        {"gemm", kit_src_gemm, kit_src_gemm_gpu},
+    };
+    for (size_t i = 0; i < sizeof units / sizeof *units; i++) {
+        if (strcmp(units[i].name, unit))
+            continue;
+        const char *part[] = {kit_src_dialect, kit_src_math, dev->wide ? units[i].wide : units[i].gpu};
+        pthread_mutex_lock(&dev->lock);
+        yk_status s = build(dev, defines, part, 3, out);
+        pthread_mutex_unlock(&dev->lock);
+        return s;
+    }
+    ocl_host->fail(OCL_WHO, "no kernels named %s", unit);
+    return YK_E_INTERNAL;
+}
+
+yk_status ocl_unit_generated(yk_device *dev, const kit_text *text, cl_program *out)
+{
+    const char *part[] = {kit_src_dialect, kit_src_math, text->s};
+    if (text->bad || !text->s) {
+        ocl_host->fail(OCL_WHO, "generating kernels failed");
+        return YK_E_INTERNAL;
+    }
+    return build(dev, "", part, 3, out);
+}

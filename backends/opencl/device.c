@@ -1,0 +1,241 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Devices: those of all platforms that answer. No loader entry, no platform, a platform without devices: all normal.
+ * The list is made once, on the first question.
+ */
+#include "backends/opencl/ocl.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#define MAX_PLATFORMS 16
+#define MAX_DEVICES 64
+/* What the CPU shape keeps in local memory (gemm.kc); GPUs and emulations of them have far less. */
+#define WIDE_LOCAL (600u << 10)
+
+typedef struct listed {
+    cl_device_id id;
+    cl_platform_id platform;
+} listed;
+
+static struct {
+    pthread_mutex_t lock;
+    bool done;
+    uint32_t n;
+    listed dev[MAX_DEVICES];
+} list = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
+static cl_ulong device_number(cl_device_id id, cl_device_info what)
+{
+    cl_ulong v = 0;
+    cl_uint small;
+    size_t n = 0;
+    if (clGetDeviceInfo(id, what, sizeof v, &v, &n) != CL_SUCCESS)
+        return 0;
+    memcpy(&small, &v, sizeof small);
+    return n == sizeof small ? small : v;
+}
+
+static void device_text(cl_device_id id, cl_device_info what, char *text, size_t n)
+{
+    size_t need = 0;
+    char big[1024];
+    text[0] = 0;
+    if (clGetDeviceInfo(id, what, sizeof big, big, &need) == CL_SUCCESS && need > 0 && need <= sizeof big) {
+        big[need - 1] = 0;
+        snprintf(text, n, "%.*s", (int)n - 1, big);
+    }
+}
+
+static bool device_usable(cl_device_id id)
+{
+    return device_number(id, CL_DEVICE_AVAILABLE) && device_number(id, CL_DEVICE_COMPILER_AVAILABLE) &&
+           device_number(id, CL_DEVICE_ENDIAN_LITTLE);
+}
+
+static void list_platform(cl_platform_id platform)
+{
+    cl_device_id id[MAX_DEVICES];
+    cl_uint n = 0;
+    if (clGetDeviceIDs(platform, CL_DEVICE_TYPE_ALL, MAX_DEVICES, id, &n) != CL_SUCCESS)
+        return;
+    for (cl_uint i = 0; i < n && i < MAX_DEVICES && list.n < MAX_DEVICES; i++)
+        if (device_usable(id[i]))
+            list.dev[list.n++] = (listed){id[i], platform};
+}
+
+static void list_make(void)
+{
+    cl_platform_id platform[MAX_PLATFORMS];
+    cl_uint n = 0;
+    ocl_env_setup();
+    ocl_probe_drivers();
+    ocl_signals *signals = ocl_signals_save();
+    if (clGetPlatformIDs(MAX_PLATFORMS, platform, &n) != CL_SUCCESS)
+        n = 0;
+    for (cl_uint i = 0; i < n && i < MAX_PLATFORMS; i++)
+        list_platform(platform[i]);
+    ocl_signals_restore(signals);
+    ocl_probe_done();
+}
+
+static void list_once(void)
+{
+    pthread_mutex_lock(&list.lock);
+    if (!list.done)
+        list_make();
+    list.done = true;
+    pthread_mutex_unlock(&list.lock);
+}
+
+void ocl_devices_forget(void)
+{
+    list.done = false;
+    list.n = 0;
+}
+
+yk_status ocl_device_count(uint32_t *n)
+{
+    list_once();
+    *n = list.n;
+    return YK_OK;
+}
+
+static const listed *device_listed(uint32_t i)
+{
+    list_once();
+    if (i < list.n)
+        return &list.dev[i];
+    ocl_host->fail(OCL_WHO, "device %u: there are %u", i, list.n);
+    return NULL;
+}
+
+/* Which family of kernels: the CPU shape wants a CPU with local memory that is really cache. FAMILY forces one. */
+static bool device_wide(cl_device_id id)
+{
+    const char *family = ocl_host->option(OCL_WHO, "FAMILY");
+    if (family && !strcmp(family, "gpu"))
+        return false;
+    if (device_number(id, CL_DEVICE_LOCAL_MEM_SIZE) < WIDE_LOCAL)
+        return false;
+    return (device_number(id, CL_DEVICE_TYPE) & CL_DEVICE_TYPE_CPU) || (family && !strcmp(family, "cpu"));
+}
+
+static uint32_t device_align(cl_device_id id)
+{
+    uint32_t bytes = (uint32_t)device_number(id, CL_DEVICE_MEM_BASE_ADDR_ALIGN) / 8, align = 64;
+    while (align < bytes && align < 4096)
+        align *= 2;
+    return align;
+}
+
+static void caps_fill(const listed *l, yk_device_caps *c)
+{
+    char version[128];
+    bool cpu = device_number(l->id, CL_DEVICE_TYPE) & CL_DEVICE_TYPE_CPU;
+    device_text(l->id, CL_DEVICE_NAME, c->name, sizeof c->name);
+    device_text(l->id, CL_DEVICE_VERSION, version, sizeof version);
+    snprintf(c->isa, sizeof c->isa, "%.40s, %s kernels", version, device_wide(l->id) ? "cpu" : "gpu");
+    c->flags = YK_CAP_DETERMINISTIC | (cpu ? YK_CAP_CPU : 0u);
+    c->mem_total = c->mem_free = device_number(l->id, CL_DEVICE_GLOBAL_MEM_SIZE);
+    c->max_alloc = device_number(l->id, CL_DEVICE_MAX_MEM_ALLOC_SIZE);
+    c->align = device_align(l->id);
+    c->units = (uint32_t)device_number(l->id, CL_DEVICE_MAX_COMPUTE_UNITS);
+    c->store = 1u << YK_F32 | 1u << YK_F16 | 1u << YK_BF16 | 1u << YK_I32 | 1u << YK_U8 | 1u << YK_BOOL;
+    c->compute = 1u << YK_F32 | 1u << YK_F16 | 1u << YK_BF16 | 1u << YK_I32;
+}
+
+/* Whether host memory is used in place can only be tried; the answer is kept, a context costs milliseconds. */
+static bool device_in_place(const listed *l)
+{
+    static int8_t known[MAX_DEVICES];
+    size_t i = (size_t)(l - list.dev);
+    cl_int rc;
+    pthread_mutex_lock(&list.lock);
+    if (!known[i]) {
+        cl_context ctx = NULL;
+        known[i] = -1;
+        if (device_number(l->id, CL_DEVICE_HOST_UNIFIED_MEMORY))
+            ctx = clCreateContext(NULL, 1, &l->id, NULL, NULL, &rc);
+        if (ctx) {
+            known[i] = ocl_memory_in_place(ctx, l->id) ? 1 : -1;
+            clReleaseContext(ctx);
+        }
+    }
+    pthread_mutex_unlock(&list.lock);
+    return known[i] > 0;
+}
+
+yk_status ocl_device_caps(uint32_t i, yk_device_caps *caps)
+{
+    const listed *l = device_listed(i);
+    yk_device_caps c = {0};
+    if (!l)
+        return YK_E_ARG;
+    ocl_signals *signals = ocl_signals_save();
+    caps_fill(l, &c);
+    if (device_in_place(l))
+        c.flags |= YK_CAP_HOST_VISIBLE | YK_CAP_WRAP;
+    ocl_signals_restore(signals);
+    c.size = caps->size < sizeof c ? caps->size : (uint32_t)sizeof c;
+    memcpy(caps, &c, c.size);
+    return YK_OK;
+}
+
+static uint64_t device_identity(const listed *l)
+{
+    static const cl_device_info what[] = {CL_DEVICE_NAME, CL_DEVICE_VENDOR, CL_DEVICE_VERSION, CL_DRIVER_VERSION};
+    char text[256];
+    uint64_t h = KIT_HASH_SEED;
+    for (unsigned i = 0; i < sizeof what / sizeof *what; i++) {
+        device_text(l->id, what[i], text, sizeof text);
+        h = kit_hash(h, text, strlen(text) + 1);
+    }
+    return h;
+}
+
+static yk_status device_start(const listed *l, yk_device *d)
+{
+    cl_int rc;
+    d->id = l->id;
+    d->wide = device_wide(l->id);
+    d->units = (uint32_t)device_number(l->id, CL_DEVICE_MAX_COMPUTE_UNITS);
+    d->max_alloc = device_number(l->id, CL_DEVICE_MAX_MEM_ALLOC_SIZE);
+    d->identity = device_identity(l);
+    d->visible = device_in_place(l);
+    d->ctx = clCreateContext(NULL, 1, &l->id, NULL, NULL, &rc);
+    return rc == CL_SUCCESS ? YK_OK : ocl_error(rc, "opening the device");
+}
+
+yk_status ocl_device_open(uint32_t i, yk_device **dev)
+{
+    const listed *l = device_listed(i);
+    if (!l)
+        return YK_E_ARG;
+    yk_device *d = ocl_alloc(sizeof *d);
+    if (!d)
+        return YK_E_MEM;
+    pthread_mutex_init(&d->lock, NULL);
+    ocl_signals *signals = ocl_signals_save();
+    yk_status s = device_start(l, d);
+    ocl_signals_restore(signals);
+    if (s != YK_OK) {
+        pthread_mutex_destroy(&d->lock);
+        ocl_free(d);
+        return s;
+    }
+    *dev = d;
+    return YK_OK;
+}
+
+void ocl_device_close(yk_device *d)
+{
+    if (!d)
+        return;
+    for (size_t i = 0; i < d->n_unit; i++)
+        clReleaseProgram(d->unit[i].program);
+    ocl_free(d->unit);
+    clReleaseContext(d->ctx);
+    pthread_mutex_destroy(&d->lock);
+    ocl_free(d);
+}

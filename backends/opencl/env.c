@@ -1,0 +1,139 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What must be right around a driver: signal handlers survive it (PoCL's LLVM replaces sixteen of them), its cache lies
+ * where files can be written and executed (else PoCL finds no device, or aborts), its threads stay on their cores.
+ */
+#define _GNU_SOURCE
+#include "backends/opencl/ocl.h"
+
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <unistd.h>
+
+#define CACHE_LEAST (64u << 20) /* bytes free below which a folder is no place for compiled kernels */
+
+struct ocl_signals {
+    struct sigaction action[NSIG];
+    bool known[NSIG];
+};
+
+ocl_signals *ocl_signals_save(void)
+{
+    ocl_signals *s = ocl_host->alloc(sizeof *s, 16);
+    if (!s)
+        return NULL;
+    for (int i = 1; i < NSIG; i++)
+        s->known[i] = sigaction(i, NULL, &s->action[i]) == 0;
+    return s;
+}
+
+void ocl_signals_restore(ocl_signals *s)
+{
+    if (!s)
+        return;
+    for (int i = 1; i < NSIG; i++)
+        if (s->known[i] && i != SIGKILL && i != SIGSTOP)
+            sigaction(i, &s->action[i], NULL);
+    ocl_host->free(s);
+}
+
+/* ---- Cores ---- */
+
+/* "0-3,6" to a set; 0 if it is no such list. */
+static int env_cores(const char *list, cpu_set_t *set)
+{
+    CPU_ZERO(set);
+    for (const char *p = list; *p;) {
+        char *end;
+        long a = strtol(p, &end, 10), b = a;
+        if (end == p)
+            return 0;
+        if (*end == '-') {
+            p = end + 1;
+            b = strtol(p, &end, 10);
+            if (end == p)
+                return 0;
+        }
+        if (a < 0 || b < a || b >= CPU_SETSIZE)
+            return 0;
+        for (long i = a; i <= b; i++)
+            CPU_SET((size_t)i, set);
+        if (*end && *end != ',')
+            return 0;
+        p = *end ? end + 1 : end;
+    }
+    return CPU_COUNT(set);
+}
+
+/* The driver's threads inherit the mask of the thread that loads it; their number follows the mask too. */
+static void env_bind(void)
+{
+    const char *list = ocl_host->option(OCL_WHO, "CORES");
+    cpu_set_t set;
+    char n[16];
+    if (!list || !*list)
+        return;
+    int count = env_cores(list, &set);
+    if (!count) {
+        ocl_host->log(1, OCL_WHO, "CORES=%s: expected a list such as 0-3,6; threads are not bound", list);
+        return;
+    }
+    if (sched_setaffinity(0, sizeof set, &set))
+        ocl_host->log(1, OCL_WHO, "CORES=%s: cannot bind to these cores", list);
+    snprintf(n, sizeof n, "%d", count);
+    setenv("POCL_MAX_PTHREAD_COUNT", n, 1); /* PoCL to 3.1 */
+    setenv("POCL_CPU_MAX_CU_COUNT", n, 1);  /* later ones */
+}
+
+/* ---- Cache folder ---- */
+
+static bool env_usable(const char *dir)
+{
+    struct statvfs fs;
+    if (access(dir, W_OK | X_OK) || statvfs(dir, &fs))
+        return false;
+    if (fs.f_flag & (ST_NOEXEC | ST_RDONLY))
+        return false;
+    return (uint64_t)fs.f_bavail * fs.f_frsize >= CACHE_LEAST;
+}
+
+static bool env_try(const char *base, const char *sub)
+{
+    char path[512];
+    if (!base || !*base || !env_usable(base))
+        return false;
+    int n = snprintf(path, sizeof path, "%s/%s", base, sub);
+    if (n < 0 || (size_t)n >= sizeof path)
+        return false;
+    if (mkdir(path, 0700) && !env_usable(path))
+        return false;
+    struct stat st;
+    if (stat(path, &st) || !S_ISDIR(st.st_mode) || st.st_uid != geteuid() || !env_usable(path))
+        return false;
+    setenv("POCL_CACHE_DIR", path, 0);
+    return true;
+}
+
+static void env_cache(void)
+{
+    char own[48];
+    const char *set = getenv("POCL_CACHE_DIR"), *tmp = getenv("TMPDIR");
+    if (set) {
+        if (access(set, F_OK) == 0 && !env_usable(set))
+            ocl_host->log(1, OCL_WHO, "POCL_CACHE_DIR=%s: not writable, mounted noexec, or full", set);
+        return;
+    }
+    snprintf(own, sizeof own, "yoke-pocl-%u", (unsigned)geteuid());
+    if (!env_try(ocl_host->cache_dir(), "pocl") && !env_try(tmp, own) && !env_try("/tmp", own))
+        ocl_host->log(1, OCL_WHO, "no folder for compiled kernels (writable, executable, 64 MiB free): set POCL_CACHE_DIR");
+}
+
+void ocl_env_setup(void)
+{
+    env_cache();
+    env_bind();
+}

@@ -1,0 +1,127 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Nodes to launches: chains, reductions and the dispatch; lower_data.c, lower_dot.c and the rest do the others. */
+#include "backends/opencl/ocl.h"
+
+#include <stdio.h>
+
+/* Elements of an elementwise group, outputs and columns of a reduction's group: enough work to hide a start. */
+#define BLOCK_WIDE 8192
+#define BLOCK_GPU 1024
+#define COLUMNS_WIDE 64
+#define TEAM_GPU 64
+
+static bool lower_is_chain(uint32_t op)
+{
+    return op == YK_OP_MAP || op == YK_OP_MAP_SUM || op == YK_OP_SUM || op == YK_OP_RMAX || kit_emits(op);
+}
+
+/* The kernel's text without its name is its key; the name is made of the key. */
+static bool chain_key(const kit_chain *c, const kit_space *s, uint64_t *key)
+{
+    kit_text t;
+    kit_text_init(&t, ocl_host);
+    if (c->reduce)
+        kit_emit_reduce(&t, "k", c, s);
+    else
+        kit_emit_map(&t, "k", c, s);
+    bool good = !t.bad && t.s;
+    if (good)
+        *key = kit_hash(KIT_HASH_SEED, t.s, t.n);
+    kit_text_free(&t);
+    return good;
+}
+
+static bool chain_prepare(const yk_graph *g, uint32_t node, kit_chain *c, kit_space *s, uint64_t *key, char name[32])
+{
+    if (!lower_is_chain(g->node[node].op) || !kit_chain_of(g, node, c) || !kit_space_of(c, s) || !chain_key(c, s, key))
+        return false;
+    snprintf(name, 32, "e%016llx", (unsigned long long)*key);
+    return true;
+}
+
+bool ocl_chain_kernel(const yk_graph *g, uint32_t node, yk_device *dev, kit_text *out, uint64_t *key)
+{
+    kit_chain c;
+    kit_space s;
+    char name[32];
+    (void)dev;
+    if (!chain_prepare(g, node, &c, &s, key, name))
+        return false;
+    if (c.reduce)
+        kit_emit_reduce(out, name, &c, &s);
+    else
+        kit_emit_map(out, name, &c, &s);
+    return true;
+}
+
+static void lower_unsupported(yk_program *p, uint32_t op)
+{
+    static const char *const names[] = {
+#define OP_NAME(e, name, kind, prec, tol, least, most, outs, attrs) name,
+        YK_OP_TABLE(OP_NAME)
+#undef OP_NAME
+    };
+    ocl_host->fail(OCL_WHO, "node %u (%s): operands of a type or layout this plugin does not run", p->node,
+                   op < YK_OP_COUNT ? names[op] : "?");
+    ocl_fail(p, YK_E_UNSUPPORTED);
+}
+
+static int64_t chain_block(const yk_device *dev, const kit_chain *c, const kit_space *s)
+{
+    int64_t inner = s->dim[s->dims - 1], each = inner, block;
+    if (!c->reduce)
+        return dev->wide ? BLOCK_WIDE : BLOCK_GPU;
+    if (!s->reduced[s->dims - 1])
+        return dev->wide ? COLUMNS_WIDE : TEAM_GPU;
+    for (uint32_t d = 0; d + 1 < s->dims; d++)
+        each *= s->reduced[d] ? s->dim[d] : 1;
+    block = dev->wide ? BLOCK_WIDE / each : 1;
+    return block < 1 ? 1 : block;
+}
+
+static void lower_chain(yk_program *p, uint32_t node)
+{
+    kit_chain c;
+    kit_space s;
+    char name[32];
+    uint64_t key;
+    int64_t meta[KIT_META], groups;
+    if (!chain_prepare(p->g, node, &c, &s, &key, name)) {
+        lower_unsupported(p, p->g->node[node].op);
+        return;
+    }
+    pthread_mutex_lock(&p->dev->lock);
+    cl_program program = ocl_unit_find(p->dev, key);
+    pthread_mutex_unlock(&p->dev->lock);
+    int64_t block = chain_block(p->dev, &c, &s);
+    uint32_t n = c.reduce ? kit_meta_reduce(&c, &s, block, meta, &groups) : kit_meta_map(&c, &s, block, meta, &groups);
+    ocl_launch_from(p, program, name, groups, 1, 1, TEAM_GPU);
+    for (uint32_t i = 0; i < c.n_leaf; i++)
+        ocl_arg_value(p, c.leaf[i]);
+    for (uint32_t i = 0; i < c.n_out; i++)
+        ocl_arg_value(p, c.out[i]);
+    ocl_arg_meta(p, meta, n);
+}
+
+void ocl_lower_node(yk_program *p, uint32_t node)
+{
+    const yk_node *n = &p->g->node[node];
+    if (n->op == YK_OP_DOT)
+        ocl_lower_dot(p, n);
+    else if (lower_is_chain(n->op))
+        lower_chain(p, node);
+    else
+        ocl_lower_data(p, n);
+    if (p->failed == YK_E_UNSUPPORTED)
+        lower_unsupported(p, n->op);
+}
+
+uint32_t ocl_claims(yk_device *dev, const yk_graph *g, uint32_t node)
+{
+    kit_chain c;
+    kit_space s;
+    (void)dev;
+    if (!lower_is_chain(g->node[node].op))
+        return 0;
+    return kit_chain_of(g, node, &c) && kit_space_of(&c, &s) ? 1 : 0;
+}

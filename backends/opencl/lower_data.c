@@ -1,0 +1,307 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Primitives that make or move data: copy, gather, scatter_add, unfold, fold, iota, rng, argmax. */
+#include "backends/opencl/ocl.h"
+
+#include <stdio.h>
+
+#define TEAM 64
+#define BLOCK 8192
+
+static const yk_value *in_value(const yk_program *p, const yk_node *n, uint32_t i)
+{
+    return &p->g->value[p->g->index[n->in + i]];
+}
+
+static const yk_value *out_value(const yk_program *p, const yk_node *n, uint32_t i)
+{
+    return &p->g->value[p->g->index[n->out + i]];
+}
+
+static void arg_in(yk_program *p, const yk_node *n, uint32_t i)
+{
+    ocl_arg_value(p, p->g->index[n->in + i]);
+}
+
+static void arg_out(yk_program *p, const yk_node *n, uint32_t i)
+{
+    ocl_arg_value(p, p->g->index[n->out + i]);
+}
+
+static int64_t attr(const yk_program *p, const yk_node *n, uint32_t i)
+{
+    return p->g->attr[n->attr + i];
+}
+
+static int64_t count(const yk_value *v)
+{
+    int64_t n = 1;
+    for (uint32_t d = 0; d < v->dims; d++)
+        n *= v->dim[d];
+    return n;
+}
+
+static int64_t up(int64_t a, int64_t b)
+{
+    return (a + b - 1) / b;
+}
+
+static const char *move_defines(uint32_t dtype)
+{
+    switch (yk_dtype_bytes(dtype)) {
+    case 1:
+        return "-DUNIT_COPY -DE=uchar";
+    case 2:
+        return "-DUNIT_COPY -DE=ushort";
+    case 4:
+        return "-DUNIT_COPY -DE=uint";
+    default:
+        return "-DUNIT_COPY -DE=ulong";
+    }
+}
+
+static bool float_defines(yk_program *p, uint32_t dtype, char *text, size_t n)
+{
+    if (!kit_is_float(dtype)) {
+        ocl_fail(p, YK_E_UNSUPPORTED);
+        return false;
+    }
+    snprintf(text, n, "-DUNIT_FLOAT -DT=%s", kit_type(dtype));
+    return true;
+}
+
+/* ---- copy ---- */
+
+typedef struct copy_space {
+    uint32_t dims;
+    int64_t dim[YK_MAX_DIMS], sx[YK_MAX_DIMS], sy[YK_MAX_DIMS];
+} copy_space;
+
+/* Merges dimensions that both sides walk through without a break. */
+static void copy_merge(const yk_value *x, const yk_value *y, copy_space *s)
+{
+    s->dims = 0;
+    for (uint32_t d = 0; d < y->dims; d++) {
+        uint32_t k = s->dims - 1;
+        if (y->dim[d] == 1)
+            continue;
+        if (s->dims && s->sx[k] == x->stride[d] * y->dim[d] && s->sy[k] == y->stride[d] * y->dim[d]) {
+            s->dim[k] *= y->dim[d];
+            s->sx[k] = x->stride[d];
+            s->sy[k] = y->stride[d];
+        } else {
+            s->dim[s->dims] = y->dim[d];
+            s->sx[s->dims] = x->stride[d];
+            s->sy[s->dims++] = y->stride[d];
+        }
+    }
+    if (!s->dims) {
+        s->dims = 1;
+        s->dim[0] = s->sx[0] = s->sy[0] = 1;
+    }
+}
+
+static void lower_copy(yk_program *p, const yk_node *n)
+{
+    const yk_value *x = in_value(p, n, 0), *y = out_value(p, n, 0);
+    copy_space s;
+    int64_t meta[6 + 3 * YK_MAX_DIMS];
+    uint32_t k = 6;
+    copy_merge(x, y, &s);
+    int64_t total = 1;
+    for (uint32_t d = 0; d < s.dims; d++)
+        total *= s.dim[d];
+    uint32_t last = s.dims - 1;
+    meta[0] = total;
+    meta[1] = s.dim[last];
+    meta[2] = BLOCK;
+    meta[3] = last;
+    meta[4] = s.sx[last];
+    meta[5] = s.sy[last];
+    for (uint32_t d = last; d-- > 0;) {
+        meta[k++] = s.dim[d];
+        meta[k++] = s.sx[d];
+        meta[k++] = s.sy[d];
+    }
+    ocl_launch_begin(p, "data", move_defines(y->dtype), "copy_any", up(total, BLOCK), 1, 1, TEAM);
+    arg_in(p, n, 0);
+    arg_out(p, n, 0);
+    ocl_arg_meta(p, meta, k);
+}
+
+/* ---- gather, scatter_add ---- */
+
+static void lower_gather(yk_program *p, const yk_node *n)
+{
+    const yk_value *table = in_value(p, n, 0), *y = out_value(p, n, 0);
+    int64_t rows = count(in_value(p, n, 1)), width = count(y) / rows, block = up(BLOCK, width);
+    if (table->dim[0] * width != count(table))
+        ocl_fail(p, YK_E_UNSUPPORTED);
+    ocl_launch_begin(p, "data", move_defines(y->dtype), "gather_rows", up(rows, block), 1, 1, TEAM);
+    arg_in(p, n, 0);
+    arg_in(p, n, 1);
+    arg_out(p, n, 0);
+    ocl_arg_long(p, table->dim[0]);
+    ocl_arg_long(p, rows);
+    ocl_arg_long(p, width);
+    ocl_arg_long(p, block);
+}
+
+static void scatter_sizes(yk_program *p, const yk_value *y, int64_t rows, int64_t width)
+{
+    ocl_arg_long(p, y->dim[0]);
+    ocl_arg_long(p, rows);
+    ocl_arg_long(p, width);
+}
+
+static void lower_scatter_int(yk_program *p, const yk_node *n, int64_t rows, int64_t width)
+{
+    ocl_launch_begin(p, "data", "-DUNIT_MAKE", "scatter_i32", up(width, p->dev->wide ? 1 : TEAM), 1, 1, TEAM);
+    arg_in(p, n, 0);
+    arg_in(p, n, 1);
+    arg_out(p, n, 0);
+    scatter_sizes(p, out_value(p, n, 0), rows, width);
+}
+
+/* Sums in f32; a 16-bit result is rounded from scratch memory at the end. */
+static void lower_scatter(yk_program *p, const yk_node *n)
+{
+    const yk_value *x = in_value(p, n, 0), *y = out_value(p, n, 0);
+    int64_t rows = count(in_value(p, n, 1)), width = count(x) / rows, cols = 64, total = count(y);
+    char defines[64];
+    if (y->dtype == YK_I32 && x->dtype == YK_I32) {
+        lower_scatter_int(p, n, rows, width);
+        return;
+    }
+    if (!float_defines(p, x->dtype, defines, sizeof defines))
+        return;
+    ocl_launch_begin(p, "data", defines, "scatter_rows", up(width, cols), 1, 1, TEAM);
+    arg_in(p, n, 0);
+    arg_in(p, n, 1);
+    if (y->dtype == YK_F32)
+        arg_out(p, n, 0);
+    else
+        ocl_arg_scratch(p, 0, (uint64_t)total * 4, 4);
+    scatter_sizes(p, y, rows, width);
+    ocl_arg_long(p, cols);
+    if (y->dtype == YK_F32 || !float_defines(p, y->dtype, defines, sizeof defines))
+        return;
+    ocl_launch_begin(p, "data", defines, "narrow", up(total, BLOCK), 1, 1, TEAM);
+    ocl_arg_scratch(p, 0, (uint64_t)total * 4, 4);
+    arg_out(p, n, 0);
+    ocl_arg_long(p, total);
+    ocl_arg_long(p, BLOCK);
+}
+
+/* ---- unfold, fold ---- */
+
+static void lower_unfold(yk_program *p, const yk_node *n)
+{
+    bool fold = n->op == YK_OP_FOLD;
+    const yk_value *col = fold ? in_value(p, n, 0) : out_value(p, n, 0);
+    const yk_value *image = fold ? out_value(p, n, 0) : in_value(p, n, 0);
+    char defines[64];
+    int64_t a[8];
+    for (uint32_t i = 0; i < 8; i++)
+        a[i] = attr(p, n, i);
+    int64_t H = image->dim[2], W = image->dim[3], kh = a[0], kw = a[1];
+    int64_t OH = (H + 2 * a[4] - a[6] * (kh - 1) - 1) / a[2] + 1, OW = (W + 2 * a[5] - a[7] * (kw - 1) - 1) / a[3] + 1;
+    if (!float_defines(p, image->dtype, defines, sizeof defines) || col->dtype != image->dtype) {
+        ocl_fail(p, YK_E_UNSUPPORTED);
+        return;
+    }
+    ocl_launch_begin(p, "data", defines, fold ? "fold" : "unfold",
+                     image->dim[0] * image->dim[1] * (fold ? 1 : kh * kw), 1, 1, TEAM);
+    arg_in(p, n, 0);
+    arg_out(p, n, 0);
+    ocl_arg_long(p, H);
+    ocl_arg_long(p, W);
+    ocl_arg_long(p, OH);
+    ocl_arg_long(p, OW);
+    for (uint32_t i = 0; i < 8; i++)
+        ocl_arg_int(p, a[i]);
+    if (!fold)
+        ocl_arg_float(p, yk_attr_f64(attr(p, n, 8)));
+}
+
+/* ---- iota, rng, argmax ---- */
+
+static void lower_iota(yk_program *p, const yk_node *n)
+{
+    const yk_value *y = out_value(p, n, 0);
+    int64_t axis = attr(p, n, 0), stride = 1, total = count(y);
+    if (y->dtype != YK_I32 && y->dtype != YK_F32)
+        ocl_fail(p, YK_E_UNSUPPORTED);
+    for (uint32_t d = (uint32_t)axis + 1; d < y->dims; d++)
+        stride *= y->dim[d];
+    ocl_launch_begin(p, "data", "-DUNIT_MAKE", y->dtype == YK_I32 ? "iota_i32" : "iota_f32", up(total, BLOCK), 1, 1, TEAM);
+    arg_out(p, n, 0);
+    ocl_arg_long(p, total);
+    ocl_arg_long(p, stride);
+    ocl_arg_long(p, y->dims ? y->dim[axis] : 1);
+    ocl_arg_long(p, BLOCK);
+}
+
+static void lower_rng(yk_program *p, const yk_node *n)
+{
+    const yk_value *y = out_value(p, n, 0);
+    int64_t total = count(y), rows = count(in_value(p, n, 1));
+    ocl_launch_begin(p, "data", "-DUNIT_MAKE", "rng_rows", up(total, BLOCK), 1, 1, TEAM);
+    arg_in(p, n, 0);
+    arg_in(p, n, 1);
+    arg_out(p, n, 0);
+    ocl_arg_long(p, total);
+    ocl_arg_long(p, total / rows);
+    ocl_arg_long(p, attr(p, n, 0));
+    ocl_arg_long(p, BLOCK);
+}
+
+static void lower_argmax(yk_program *p, const yk_node *n)
+{
+    const yk_value *x = in_value(p, n, 0);
+    int64_t axis = attr(p, n, 0), stride = 1, length = x->dims ? x->dim[axis] : 1, lines = count(x) / length;
+    int64_t block = up(BLOCK, length);
+    char defines[64] = "-DUNIT_ARGMAX_I";
+    for (uint32_t d = (uint32_t)axis + 1; d < x->dims; d++)
+        stride *= x->dim[d];
+    bool whole = x->dtype == YK_I32;
+    if (!whole && !float_defines(p, x->dtype, defines, sizeof defines))
+        return;
+    ocl_launch_begin(p, "data", defines, whole ? "argmax_i32" : "argmax_line", up(lines, block), 1, 1, TEAM);
+    arg_in(p, n, 0);
+    arg_out(p, n, 0);
+    ocl_arg_long(p, lines);
+    ocl_arg_long(p, length);
+    ocl_arg_long(p, stride);
+    ocl_arg_long(p, block);
+}
+
+void ocl_lower_data(yk_program *p, const yk_node *n)
+{
+    switch (n->op) {
+    case YK_OP_COPY:
+        lower_copy(p, n);
+        break;
+    case YK_OP_GATHER:
+        lower_gather(p, n);
+        break;
+    case YK_OP_SCATTER_ADD:
+        lower_scatter(p, n);
+        break;
+    case YK_OP_UNFOLD:
+    case YK_OP_FOLD:
+        lower_unfold(p, n);
+        break;
+    case YK_OP_IOTA:
+        lower_iota(p, n);
+        break;
+    case YK_OP_RNG:
+        lower_rng(p, n);
+        break;
+    case YK_OP_ARGMAX:
+        lower_argmax(p, n);
+        break;
+    default:
+        ocl_fail(p, YK_E_UNSUPPORTED);
+        break;
+    }
+}

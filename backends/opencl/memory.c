@@ -1,0 +1,117 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Buffers. Where the driver computes in host memory the buffer lies in memory of the host (page-aligned), is visible to
+ * it, and can wrap memory that is there already; elsewhere it is the driver's own.
+ */
+#include "backends/opencl/ocl.h"
+
+#define PAGE 4096u
+
+static yk_status buffer_make(yk_device *dev, void *host, uint64_t bytes, yk_buffer **out)
+{
+    cl_int rc;
+    yk_buffer *b = ocl_alloc(sizeof *b);
+    if (!b)
+        return YK_E_MEM;
+    b->dev = dev;
+    b->host = host;
+    b->bytes = bytes;
+    b->mem = clCreateBuffer(dev->ctx, CL_MEM_READ_WRITE | (host ? CL_MEM_USE_HOST_PTR : 0), bytes ? bytes : 1, host, &rc);
+    if (rc != CL_SUCCESS) {
+        ocl_free(b);
+        ocl_host->fail(OCL_WHO, "a buffer of %llu bytes: %s (%d)", (unsigned long long)bytes, ocl_error_name(rc), rc);
+        return YK_E_MEM;
+    }
+    *out = b;
+    return YK_OK;
+}
+
+yk_status ocl_buffer_new(yk_device *dev, uint64_t bytes, yk_buffer **out)
+{
+    void *host = NULL;
+    if (dev->max_alloc && bytes > dev->max_alloc) {
+        ocl_host->fail(OCL_WHO, "a buffer of %llu bytes: this device allows %llu at most", (unsigned long long)bytes,
+                       (unsigned long long)dev->max_alloc);
+        return YK_E_MEM;
+    }
+    if (dev->visible) {
+        host = ocl_host->alloc((bytes + PAGE - 1 + (bytes == 0)) / PAGE * PAGE, PAGE);
+        if (!host) {
+            ocl_host->fail(OCL_WHO, "out of memory: a buffer of %llu bytes", (unsigned long long)bytes);
+            return YK_E_MEM;
+        }
+    }
+    yk_status s = buffer_make(dev, host, bytes, out);
+    if (s == YK_OK)
+        (*out)->owned = host != NULL;
+    else if (host)
+        ocl_host->free(host);
+    return s;
+}
+
+yk_status ocl_buffer_wrap(yk_device *dev, void *host, uint64_t bytes, yk_buffer **out)
+{
+    if (!dev->visible) {
+        ocl_host->fail(OCL_WHO, "this device cannot compute in host memory");
+        return YK_E_UNSUPPORTED;
+    }
+    if (!host || (uintptr_t)host % PAGE) {
+        ocl_host->fail(OCL_WHO, "host memory at %p: expected an address that is a multiple of %u", host, PAGE);
+        return YK_E_ARG;
+    }
+    return buffer_make(dev, host, bytes, out);
+}
+
+void ocl_buffer_free(yk_buffer *b)
+{
+    if (!b)
+        return;
+    clReleaseMemObject(b->mem);
+    if (b->owned)
+        ocl_host->free(b->host);
+    ocl_free(b);
+}
+
+void *ocl_buffer_map(yk_buffer *b)
+{
+    return b->host;
+}
+
+/* A driver may keep a copy of "its" host memory, and a copy is only brought up to date by mapping. */
+static bool memory_seen(cl_command_queue q, cl_mem mem, const unsigned char *host)
+{
+    const unsigned char pattern = 0xa5;
+    if (clEnqueueFillBuffer(q, mem, &pattern, 1, 0, PAGE, 0, NULL, NULL) != CL_SUCCESS || clFinish(q) != CL_SUCCESS)
+        return false;
+    for (unsigned i = 0; i < PAGE; i++)
+        if (((const volatile unsigned char *)host)[i] != pattern)
+            return false;
+    cl_int rc;
+    void *p = clEnqueueMapBuffer(q, mem, CL_TRUE, CL_MAP_READ | CL_MAP_WRITE, 0, PAGE, 0, NULL, NULL, &rc);
+    if (rc != CL_SUCCESS)
+        return false;
+    clEnqueueUnmapMemObject(q, mem, p, 0, NULL, NULL);
+    return clFinish(q) == CL_SUCCESS && p == host;
+}
+
+bool ocl_memory_in_place(cl_context ctx, cl_device_id id)
+{
+    bool seen = false;
+    cl_int rc;
+    unsigned char *host = ocl_host->alloc(PAGE, PAGE);
+    if (!host)
+        return false;
+    memset(host, 0, PAGE);
+    cl_command_queue q = clCreateCommandQueue(ctx, id, 0, &rc);
+    if (rc != CL_SUCCESS)
+        goto free_host;
+    cl_mem mem = clCreateBuffer(ctx, CL_MEM_READ_WRITE | CL_MEM_USE_HOST_PTR, PAGE, host, &rc);
+    if (rc == CL_SUCCESS) {
+        seen = memory_seen(q, mem, host);
+        clReleaseMemObject(mem);
+    }
+    clReleaseCommandQueue(q);
+free_host:
+    ocl_host->free(host);
+    return seen;
+}

@@ -1,0 +1,157 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The OpenCL plugin's own types. One file per part: plugin.c (table), env.c (environment, signals, cores), probe.c
+ * (drivers tried in a child process), device.c, memory.c, queue.c, build.c (compiling and the cache of binaries),
+ * program.c (graphs to launches), lower*.c (one function per kind of node).
+ */
+#ifndef YOKE_OCL_H
+#define YOKE_OCL_H
+
+#define CL_TARGET_OPENCL_VERSION 120
+#define CL_USE_DEPRECATED_OPENCL_1_2_APIS
+#include <CL/cl.h>
+#include <pthread.h>
+#include <stdbool.h>
+
+#include <yoke/plugin.h>
+
+#include "plugins/kit/emit.h"
+
+#define OCL_WHO "opencl"
+
+/* The host's table, NULL before init. */
+extern const yk_host *ocl_host;
+
+void *ocl_alloc(size_t bytes); /* zeroed; NULL after telling the host */
+void *ocl_grow(void *old, size_t bytes, size_t more); /* a larger zero-extended copy, the old one freed */
+void ocl_free(void *p);
+/* A status for a failed OpenCL call, explained to the host as "what: CL_NAME (code)". */
+yk_status ocl_error(cl_int code, const char *what);
+const char *ocl_error_name(cl_int code);
+
+/* ---- env.c, probe.c ---- */
+typedef struct ocl_signals ocl_signals;
+ocl_signals *ocl_signals_save(void); /* NULL is harmless */
+void ocl_signals_restore(ocl_signals *s);
+void ocl_env_setup(void);    /* before the first OpenCL call: caches, cores */
+void ocl_probe_drivers(void); /* leaves out drivers that abort or hang */
+void ocl_probe_done(void);    /* after the loader has read its entries */
+
+/* ---- device.c ---- */
+typedef struct ocl_unit { /* a compiled program, by name: a unit of the kit, or a generated one */
+    uint64_t key;
+    cl_program program;
+} ocl_unit;
+
+struct yk_device {
+    cl_device_id id;
+    cl_context ctx;
+    uint32_t units;
+    bool wide;         /* CPU shape */
+    bool visible;      /* host memory is used in place */
+    cl_ulong max_alloc;
+    pthread_mutex_t lock; /* guards the next three, and compiling */
+    ocl_unit *unit;
+    size_t n_unit, cap_unit;
+    uint64_t identity; /* hash of device, driver, platform: part of the key of cached binaries */
+};
+
+yk_status ocl_device_count(uint32_t *n);
+yk_status ocl_device_caps(uint32_t i, yk_device_caps *caps);
+yk_status ocl_device_open(uint32_t i, yk_device **dev);
+void ocl_device_close(yk_device *dev);
+void ocl_devices_forget(void);
+
+/* ---- memory.c ---- */
+struct yk_buffer {
+    yk_device *dev;
+    cl_mem mem;
+    void *host; /* where it lies in host memory, or NULL */
+    bool owned; /* host is ours */
+    uint64_t bytes;
+};
+yk_status ocl_buffer_new(yk_device *dev, uint64_t bytes, yk_buffer **b);
+yk_status ocl_buffer_wrap(yk_device *dev, void *host, uint64_t bytes, yk_buffer **b);
+void ocl_buffer_free(yk_buffer *b);
+void *ocl_buffer_map(yk_buffer *b);
+bool ocl_memory_in_place(cl_context ctx, cl_device_id id); /* whether host memory is used without copies */
+
+/* ---- build.c ---- */
+/* The program of `text` (kit sources in front), compiled or found; the device keeps it. */
+yk_status ocl_build(yk_device *dev, const char *defines, const char *const *parts, uint32_t n, uint64_t *key,
+                    cl_program *program);
+yk_status ocl_unit_get(yk_device *dev, const char *unit, const char *defines, cl_program *program);
+yk_status ocl_unit_generated(yk_device *dev, const kit_text *text, cl_program *program);
+cl_program ocl_unit_find(yk_device *dev, uint64_t key);
+yk_status ocl_unit_keep(yk_device *dev, uint64_t key, cl_program program);
+
+/* ---- program.c ---- */
+enum { OCL_SLOT_SCRATCH = 0xfffffff0u, OCL_SLOT_META };
+
+typedef struct ocl_launch {
+    cl_kernel kernel;
+    cl_uint dims;
+    size_t global[3], local[3];
+    uint32_t node;
+} ocl_launch;
+
+typedef struct ocl_bind { /* kernel arguments arg, arg+1 = (memory of slot, element offset) */
+    uint32_t launch, arg, slot, element;
+    uint64_t offset; /* bytes inside the slot */
+} ocl_bind;
+
+struct yk_program {
+    yk_device *dev;
+    const yk_graph *g;
+    ocl_launch *launch;
+    ocl_bind *bind; /* by slot */
+    int64_t *meta;
+    size_t n_launch, cap_launch, n_bind, cap_bind, n_meta, cap_meta;
+    uint64_t scratch_bytes;
+    cl_mem scratch, meta_mem;
+    cl_mem *bound;         /* per slot: what the kernels were last given */
+    uint64_t *bound_offset;
+    bool ran;
+    pthread_mutex_t lock;
+    /* while lowering */
+    uint32_t node, arg;
+    yk_status failed;
+};
+
+yk_status ocl_program_new(yk_device *dev, const yk_graph *g, yk_program **p);
+void ocl_program_free(yk_program *p);
+/* Enqueues all launches; *last is the event of the last one (NULL: there was none). */
+yk_status ocl_program_run(yk_program *p, const yk_submit *s, cl_command_queue q, cl_uint n_wait, const cl_event *wait,
+                          cl_event *last);
+
+/* Lowering: launch, then its arguments in order. After a failure calls do nothing and p->failed tells. */
+void ocl_launch_begin(yk_program *p, const char *unit, const char *defines, const char *kernel, int64_t x, int64_t y,
+                      int64_t z, uint32_t local);
+void ocl_launch_from(yk_program *p, cl_program program, const char *kernel, int64_t x, int64_t y, int64_t z,
+                     uint32_t local);
+void ocl_arg_value(yk_program *p, uint32_t value);
+void ocl_arg_scratch(yk_program *p, uint64_t offset, uint64_t bytes, uint32_t element);
+void ocl_arg_meta(yk_program *p, const int64_t *meta, uint32_t n);
+void ocl_arg_long(yk_program *p, int64_t v);
+void ocl_arg_int(yk_program *p, int64_t v);
+void ocl_arg_float(yk_program *p, double v);
+void ocl_fail(yk_program *p, yk_status s);
+
+/* ---- lower*.c ---- */
+uint32_t ocl_claims(yk_device *dev, const yk_graph *g, uint32_t node);
+void ocl_lower_node(yk_program *p, uint32_t node);
+bool ocl_chain_kernel(const yk_graph *g, uint32_t node, yk_device *dev, kit_text *out, uint64_t *key);
+void ocl_lower_dot(yk_program *p, const yk_node *n);
+void ocl_lower_data(yk_program *p, const yk_node *n);
+void ocl_lower_composite(yk_program *p, const yk_node *n);
+
+/* ---- queue.c ---- */
+yk_status ocl_queue_new(yk_device *dev, yk_queue **q);
+void ocl_queue_free(yk_queue *q);
+yk_status ocl_queue_run(yk_queue *q, const yk_submit *s, uint64_t *point);
+yk_status ocl_queue_put(yk_queue *q, yk_buffer *b, uint64_t offset, const void *src, uint64_t bytes, uint64_t *point);
+yk_status ocl_queue_get(yk_queue *q, yk_buffer *b, uint64_t offset, void *dst, uint64_t bytes, uint64_t *point);
+yk_status ocl_queue_poll(yk_queue *q, uint64_t *done);
+yk_status ocl_queue_wait(yk_queue *q, uint64_t point, uint64_t timeout_ns);
+
+#endif

@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The source emitter: elementwise chains of a graph as kernels in the dialect (kernels/dialect.kc, math.kc).
+ *
+ * Sizes and strides are run-time data (a `long` array called meta), so that chains that differ only in shape give the
+ * same text and are compiled once. Thread rule: one thread per object; no state elsewhere.
+ */
+#ifndef YOKE_KIT_EMIT_H
+#define YOKE_KIT_EMIT_H
+
+#include "plugins/kit/text.h"
+
+#define KIT_LEAVES 24
+#define KIT_OUTS 4
+#define KIT_OPERANDS (KIT_LEAVES + KIT_OUTS)
+#define KIT_LOCALS 160
+
+/* A chain: nodes over leaves, giving outputs. Value numbers are the graph's. */
+typedef struct kit_chain {
+    const yk_graph *g;
+    const yk_node *node;
+    uint32_t n_node, n_leaf, n_out;
+    uint32_t leaf[KIT_LEAVES], out[KIT_OUTS];
+    uint32_t reduce; /* 0: map; otherwise YK_OP_SUM or YK_OP_RMAX of each output over `axes` */
+    uint32_t axes;
+    uint32_t value[KIT_OUTS]; /* what is stored or reduced: the outputs themselves for a map */
+} kit_chain;
+
+/* The index space of a chain after dimensions were merged; innermost last. Operands: leaves, then outputs. */
+typedef struct kit_space {
+    uint32_t dims;
+    int64_t dim[YK_MAX_DIMS];
+    bool reduced[YK_MAX_DIMS];
+    int64_t stride[KIT_OPERANDS][YK_MAX_DIMS];
+} kit_space;
+
+/* Fills a chain from a map, map_sum, sum, rmax, or single elementwise node. False: this node is none, or too large. */
+bool kit_chain_of(const yk_graph *g, uint32_t node, kit_chain *c);
+
+/* False if an operand is neither dense nor broadcast. */
+bool kit_space_of(const kit_chain *c, kit_space *s);
+
+/* The kernel's source: `KERNEL void NAME(leaf pairs, output pairs, meta pair)`. */
+void kit_emit_map(kit_text *t, const char *name, const kit_chain *c, const kit_space *s);
+void kit_emit_reduce(kit_text *t, const char *name, const kit_chain *c, const kit_space *s);
+
+/* Run-time data for these kernels; returns the number of longs (at most KIT_META). block: elements, or outputs, of a
+ * group; *groups: how many groups to start. */
+#define KIT_META (8 + YK_MAX_DIMS * (KIT_OPERANDS + 1))
+uint32_t kit_meta_map(const kit_chain *c, const kit_space *s, int64_t block, int64_t *meta, int64_t *groups);
+uint32_t kit_meta_reduce(const kit_chain *c, const kit_space *s, int64_t block, int64_t *meta, int64_t *groups);
+
+/* The statements of a chain's nodes, between loads and stores the caller writes. Leaves are called x0, x1, ... */
+void kit_emit_nodes(kit_text *t, const kit_chain *c);
+/* The name by which those statements know a value ("x3", "v7"); false if it is unknown. */
+bool kit_local_name(const kit_chain *c, uint32_t value, char name[16]);
+const char *kit_type(uint32_t dtype); /* "f32", ... as in LD_f32; NULL: not for kernels */
+bool kit_is_float(uint32_t dtype);
+bool kit_emits(uint32_t op); /* may stand in a chain */
+
+#endif
