@@ -59,5 +59,5 @@ int main(void)
         for (cl_uint k = 0; k < n_device && k < MANY; k++)
             bad |= try_device(device[k]) != CL_SUCCESS;
     }
-    _exit(bad); /* exit handlers of drivers are not worth waiting for */
+    _exit(bad); /* child process: exit handlers of drivers are not worth waiting for */
 }
