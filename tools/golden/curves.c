@@ -425,7 +425,7 @@ static void run_splits(curve *c, json_t *splits, int64_t ranks, const char *labe
 static void run_case(golden *g, const char *name)
 {
     curve c = {.g = g};
-    char label[160], path[4096];
+    char label[320], path[4096];
     const char *same, *data = name;
     json_t *own = golden_json(g, "curves/%s/job.json", name), *splits = json_object_get(own, "splits");
     struct stat st;

@@ -93,7 +93,7 @@ static void compare(trajectory *t, size_t k, double limit, golden_worst *w)
 {
     for (int i = 0; i < 3; i++) {
         float *got = calloc(t->n[i], sizeof *got);
-        char what[32];
+        char what[48];
         snprintf(what, sizeof what, "%s after step %zu", names[i], k + 1);
         if (got) {
             yk_param_read(t->param[i], got, t->n[i]);

@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A first program: a classifier for the images of an IDX folder, on whatever devices YOKE_DEVICES names.
+ *
+ *   mlp DIR [EPOCHS]                                     on one device
+ *   YOKE_DEVICES="cpu:0 opencl:0@1" yoke launch mlp DIR  on two unlike ones, with the same result
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <yoke/yoke.h>
+
+int main(int argc, char **argv)
+{
+    char spec[4096];
+    snprintf(spec, sizeof spec, "idx:%s", argc > 1 ? argv[1] : "/usr/share/datasets/fashion-mnist");
+    yk_job *job = yk_open(&(yk_config){.seed = 42});
+    yk_data *data = yk_data_open(job, spec, &(yk_data_config){.global_batch = 128});
+    yk_model *net = yk_model_new(job, "mlp", "hidden=512+256", data);
+    yk_opt *opt = yk_adamw(job, &(yk_adam_config){.lr = 1e-3, .weight_decay = 0.01});
+
+    for (int epoch = 0; epoch < (argc > 2 ? atoi(argv[2]) : 1); epoch++) {
+        yk_each (batch, job, data) { /* one step; temporaries die with it */
+            yk_t loss = yk_model_loss(net, &batch, yk_forward(net, &batch));
+            yk_backward(loss);
+            yk_clip_norm(job, 1.0f);
+            yk_step(opt);
+        }
+        yk_print(job, "epoch %d: loss of the last step %.4f\n", epoch, yk_window_loss(opt));
+    }
+    yk_model_save(net, "mlp-out");
+    return yk_close(job); /* the first error, printed once; 0 if there was none */
+}
