@@ -29,7 +29,7 @@
 
 #define GRACE_MS 1600       /* from the error to SIGKILL ... */
 #define GRACE_SILENT_MS 360 /* ... and where finding it has taken most of the two seconds */
-#define STOPPED_MS 1300     /* some, not all, ranks stopped for so long: lost */
+#define STOPPED_MS 1100     /* some, not all, ranks stopped for so long: lost. Before their silence tells the others */
 #define RANK_VARIABLES 5
 
 extern char **environ;
@@ -421,6 +421,7 @@ static yk_status run(launch *l, const yk__placement *place, int *code, yk_error 
     }
     s = start_all(l, place, err);
     if (s) {
+        *code = s == YK_E_ARG ? 2 : 1;
         yk__local_job_abort(l->job, 0, s, err->text);
         signal_all(l, SIGKILL);
     }

@@ -1,6 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 EXTRA_DIST += tests/dist/harness.h
+dist_check_SCRIPTS += tests/dist/launch.sh
+TESTS += tests/dist/launch.sh
 if WITH_CHECK
+TSAN_TESTS += tests/dist/collect.test tests/dist/message.test tests/unit/local_garbage.test
 check_PROGRAMS += tests/dist/collect.test tests/dist/message.test
 TESTS += tests/dist/collect.test tests/dist/message.test
 tests_dist_collect_test_SOURCES = tests/dist/collect.c

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
+dist_check_SCRIPTS += tests/fault/kill.sh
+TESTS += tests/fault/kill.sh
 if WITH_CHECK
+TSAN_TESTS += tests/fault/ranks.test
 check_PROGRAMS += tests/fault/ranks.test
 TESTS += tests/fault/ranks.test
 tests_fault_ranks_test_SOURCES = tests/fault/ranks.c

@@ -121,12 +121,12 @@ static int as_rank(const char *what)
         leave_note("survivor", getenv("YOKE_RANK"), err.text);
         return 1;
     }
-    leave_pid("joined");
     if (!strcmp(what, "grandchild") && fork() == 0)
         leave_pid(one ? "grandone" : "grand"), deaf();
     for (int i = 0; i < 200; i++)
         if (yk__group_barrier(g, &err))
             return 1;
+    leave_pid("joined");
     if (!strcmp(what, "pause")) {
         double end = harness_now() + 6;
         uint32_t v = 0;
@@ -265,7 +265,7 @@ typedef struct fault {
 static const fault faults[] = {
     {"kill", "rank 1 (opencl:0@1) was killed by signal 9", 1, true},
     {"segv", "rank 1 (opencl:0@1) was killed by signal 11", 1, true},
-    {"stop", "rank 1 (opencl:0@1) gave no sign of life", 1, true},
+    {"stop", "rank 1 (opencl:0@1) was stopped", 1, true},
     {"exit0", "rank 1 (opencl:0@1) ended without leaving the group", 1, true},
     {"exit3", "rank 1 (opencl:0@1) ended with exit code 3", 1, true},
     {"leave", "rank 1 (opencl:0@1) left the group", 1, true},
@@ -353,6 +353,35 @@ START_TEST(launcher_killed)
 }
 END_TEST
 
+/* Where the launcher cannot tell, the ranks themselves find the one that is silent. */
+START_TEST(silent_rank)
+{
+    pid_t pid = launch_apart(3, "loop");
+    char text[512], words[] = "rank 1 (opencl:0@1) gave no sign of life";
+    double begin;
+    int status;
+    wait_joined(3);
+    ck_assert(note("pid.1", text, sizeof text));
+    kill(pid, SIGSTOP);
+    begin = harness_now();
+    kill((pid_t)atol(text), SIGSTOP);
+    wait_note("survivor.0", text, sizeof text);
+    ck_assert_msg(strstr(text, words) != NULL, "%s", text);
+    wait_note("survivor.2", text, sizeof text);
+    ck_assert_msg(strstr(text, words) != NULL, "%s", text);
+    printf("# silent rank: known after %.3f s\n", harness_now() - begin);
+    ck_assert(harness_now() - begin < LIMIT);
+    begin = harness_now();
+    kill(pid, SIGCONT);
+    ck_assert_int_eq(waitpid(pid, &status, 0), pid);
+    ck_assert(WIFEXITED(status) && WEXITSTATUS(status) == 1);
+    ck_assert(harness_now() - begin < 1);
+    ck_assert(note("launcher.x", text, sizeof text));
+    ck_assert_msg(strstr(text, words) != NULL, "%s", text);
+    expect_no_process();
+}
+END_TEST
+
 START_TEST(interrupted)
 {
     static const int signals[] = {SIGINT, SIGTERM, SIGHUP};
@@ -424,7 +453,7 @@ START_TEST(no_such_program)
     int code = 0;
     harness_places(place, 2);
     ck_assert_int_eq(yk__launch(place, 2, argv, &code, &err), YK_E_ARG);
-    ck_assert_int_eq(code, 1);
+    ck_assert_int_eq(code, 2);
     ck_assert_msg(strstr(err.text, "/nonexistent/program") && strstr(err.text, "No such file"), "%s", err.text);
     ck_assert_int_eq(waitpid(-1, NULL, WNOHANG), -1);
 }
@@ -468,6 +497,7 @@ static int run_suite(void)
     tcase_add_checked_fixture(t, setup, teardown);
     tcase_add_loop_test(t, fault_ends_job, 0, FAULTS);
     tcase_add_test(t, launcher_killed);
+    tcase_add_test(t, silent_rank);
     tcase_add_loop_test(t, interrupted, 0, 3);
     tcase_add_test(t, whole_job_pauses);
     tcase_add_test(t, all_ranks_pause);
