@@ -185,8 +185,10 @@ END_TEST
 
 static const char *write_tokens(void)
 {
-    static char path[] = "/tmp/yoke-tokens-XXXXXX";
-    int fd = mkstemp(path);
+    static char path[64];
+    int fd;
+    strcpy(path, "/tmp/yoke-tokens-XXXXXX");
+    fd = mkstemp(path);
     for (int i = 0; i < 1001; i++) {
         unsigned char b[2] = {(unsigned char)i, (unsigned char)(i >> 8)};
         ck_assert_int_eq(write(fd, b, 2), 2);
