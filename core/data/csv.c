@@ -54,6 +54,8 @@ static int peek(yk__csv *c, yk_error *err)
 
 static yk_status put(yk__csv *c, const char *s, size_t n, yk_error *err)
 {
+    if (!n)
+        return YK_OK;
     if (c->text_len + n >= RECORD_LIMIT)
         return bad(c, c->start, "a record longer than 256 MiB", err);
     if (yk__grow(&c->text, &c->text_cap, c->text_len + n, 1))

@@ -8,8 +8,10 @@ libyokecore_la_SOURCES += core/data/cifar.c core/data/cifar.h core/data/csv.c co
 	core/data/dataset_text.c core/data/loader.c core/data/loader.h core/data/spec.c core/data/spec.h
 
 if WITH_CHECK
-check_PROGRAMS += tests/unit/data_idx.test tests/unit/data_csv.test tests/unit/data_tokenizer.test tests/unit/data_loader.test
-TESTS += tests/unit/data_idx.test tests/unit/data_csv.test tests/unit/data_tokenizer.test tests/unit/data_loader.test
+DATA_TESTS = tests/unit/data_idx.test tests/unit/data_csv.test tests/unit/data_tokenizer.test \
+	tests/unit/data_loader.test tests/fuzz/readers.test
+check_PROGRAMS += $(DATA_TESTS)
+TESTS += $(DATA_TESTS)
 tests_unit_data_idx_test_SOURCES = tests/unit/data_idx.c tests/unit/suite.h
 tests_unit_data_idx_test_LDADD = $(TEST_LIBS)
 tests_unit_data_idx_test_CFLAGS = $(AM_CFLAGS) $(CHECK_CFLAGS)
@@ -22,4 +24,7 @@ tests_unit_data_tokenizer_test_CFLAGS = $(AM_CFLAGS) $(CHECK_CFLAGS)
 tests_unit_data_loader_test_SOURCES = tests/unit/data_loader.c tests/unit/suite.h
 tests_unit_data_loader_test_LDADD = $(TEST_LIBS)
 tests_unit_data_loader_test_CFLAGS = $(AM_CFLAGS) $(CHECK_CFLAGS)
+tests_fuzz_readers_test_SOURCES = tests/fuzz/readers.c tests/fuzz/mutate.h
+tests_fuzz_readers_test_LDADD = libyokecore.la $(JANSSON_LIBS)
+tests_fuzz_readers_test_CFLAGS = $(AM_CFLAGS)
 endif

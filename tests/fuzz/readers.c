@@ -1,0 +1,262 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Every reader of outside files on arbitrary bytes; the first byte of the input says which. */
+#include <stdio.h>
+#include <unistd.h>
+
+#include "core/base/mem.h"
+#include "core/data/cifar.h"
+#include "core/data/csv.h"
+#include "core/data/idx.h"
+#include "core/data/jsonl.h"
+#include "core/data/rows.h"
+#include "core/data/spec.h"
+#include "core/data/text.h"
+#include "core/data/tokenizer.h"
+#include "core/data/tokens.h"
+#include "core/io/json.h"
+#include "core/io/safetensors.h"
+#include "tests/fuzz/mutate.h"
+
+static yk_error err;
+static long accepted; /* inputs that were good */
+
+static void drain(yk__file *f)
+{
+    char buf[4096];
+    size_t got = 1;
+    uint64_t total = 0;
+    while (got && total < 1 << 24 && !yk__file_read(f, buf, sizeof buf, &got, &err))
+        total += got;
+    accepted += !got;
+}
+
+static void idx(yk__file *f)
+{
+    yk__idx *x;
+    if (!yk__idx_read(f, &x, &err)) {
+        yk__idx_close(x);
+        accepted++;
+    }
+}
+
+static void cifar(yk__file *f)
+{
+    uint8_t *p;
+    int64_t n;
+    if (!yk__cifar_read(f, &p, &n, &err)) {
+        yk__free(p);
+        accepted++;
+    }
+}
+
+static void csv(yk__file *f)
+{
+    yk__csv *c;
+    int more = 1;
+    if (yk__csv_read(f, NULL, &c, &err))
+        return;
+    while (more && !yk__csv_next(c, &more, &err) && more)
+        for (int i = 0; i < yk__csv_columns(c); i++)
+            if (strlen(yk__csv_field(c, i, NULL)) > 1 << 28)
+                abort();
+    yk__csv_close(c);
+    accepted += !more;
+}
+
+static void rows_of(yk__file *f, int json)
+{
+    yk__rows_options o = {.json = json};
+    yk__rows *r;
+    if (!yk__rows_read(f, &o, &r, &err)) {
+        yk__rows_close(r);
+        accepted++;
+    }
+}
+
+static void rows(yk__file *f)
+{
+    rows_of(f, 0);
+}
+
+static void jsonl(yk__file *f)
+{
+    rows_of(f, 1);
+}
+
+static void json(yk__file *f)
+{
+    json_t *v;
+    if (!yk__json_read(f, YK__JSON_ANY, &v, &err)) {
+        json_decref(v);
+        accepted++;
+    }
+}
+
+static void tokens(yk__file *f)
+{
+    yk__tokens t;
+    if (!yk__tokens_read(f, 0, &t, &err)) {
+        yk__tokens_close(&t);
+        accepted++;
+    }
+}
+
+/* Text through the tokenizer of its own characters, which must give one id for each. */
+static void text(yk__file *f)
+{
+    char *s;
+    size_t n;
+    yk__tokenizer *t;
+    yk__encoder *e;
+    yk__ids ids = {0};
+    if (yk__text_read(f, 0, &s, &n, &err))
+        return;
+    if (!yk__tokenizer_chars("text", s, n, &t, &err)) {
+        if (!yk__encoder_new(t, &e, &err)) {
+            if (yk__encode(e, s, n, NULL, 0, 1, 0, &ids, &err) || ids.count > n)
+                abort();
+            yk__encoder_free(e);
+            accepted++;
+        }
+        yk__tokenizer_close(t);
+    }
+    yk__ids_free(&ids);
+    yk__free(s);
+}
+
+static void safetensors(const uint8_t *data, size_t size)
+{
+    yk__safetensors *st;
+    const void *p;
+    if (yk__safetensors_from_memory("fuzz", data, size, &st, &err))
+        return;
+    for (int64_t i = 0; i < yk__safetensors_count(st); i++)
+        if (yk__safetensors_data(st, yk__safetensors_at(st, i), &p, &err))
+            abort();
+    yk__safetensors_close(st);
+    accepted++;
+}
+
+static void spec(const uint8_t *data, size_t size)
+{
+    char *s = yk__strndup((const char *)data, size);
+    yk__spec x;
+    if (s && !yk__spec_parse(s, &x, &err)) {
+        yk__spec_free(&x);
+        accepted++;
+    }
+    yk__free(s);
+}
+
+/* A tokenizer.json, then a sentence through it. */
+static void tokenizer(const uint8_t *data, size_t size)
+{
+    static const char words[] = "Hello w\xc3\xb6rld, [MASK] \xe4\xb8\xad\xe6\x96\x87 <|endoftext|> a  b";
+    char path[64];
+    FILE *f;
+    yk__tokenizer *t;
+    yk__encoder *e;
+    yk__ids ids = {0};
+    snprintf(path, sizeof path, "/tmp/yoke-fuzz-%ld.json", (long)getpid());
+    f = fopen(path, "wb");
+    if (!f)
+        return;
+    fwrite(data, 1, size, f);
+    fclose(f);
+    if (!yk__tokenizer_open(path, -1, &t, &err)) {
+        if (!yk__encoder_new(t, &e, &err)) {
+            if (!yk__encode(e, words, sizeof words - 1, words, 5, 1, 9, &ids, &err) && ids.count > 9)
+                abort();
+            yk__encoder_free(e);
+            accepted++;
+        }
+        yk__tokenizer_close(t);
+    }
+    yk__ids_free(&ids);
+    unlink(path);
+}
+
+static void (*const of_file[])(yk__file *f) = {drain, idx, cifar, csv, rows, jsonl, json, tokens, text};
+#define NFILE ((int)(sizeof of_file / sizeof of_file[0]))
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    int k = size ? data[0] % (NFILE + 3) : 0;
+    yk__file *f;
+    if (!size)
+        return 0;
+    data++;
+    size--;
+    if (k == NFILE)
+        safetensors(data, size);
+    else if (k == NFILE + 1)
+        spec(data, size);
+    else if (k == NFILE + 2)
+        tokenizer(data, size);
+    else if (!yk__file_from_memory("fuzz", data, size, k ? YK__FILE_AUTO : YK__FILE_GZIP, &f, &err)) {
+        of_file[k](f);
+        yk__file_close(f);
+    }
+    return 0;
+}
+
+#ifndef YK_LIBFUZZER
+#define SEED(s)          \
+    {                    \
+        s, sizeof(s) - 1 \
+    }
+static const uint8_t cifar_record[3073] = {3};
+static const char bpe[] =
+    "{\"model\":{\"type\":\"BPE\",\"vocab\":{\"a\":0,\"b\":1,\"ab\":2,\"H\":3,\"e\":4,\"He\":5,\"l\":6,\"\\u0120\":7},"
+    "\"merges\":[\"a b\",[\"H\",\"e\"]]},\"added_tokens\":[{\"id\":9,\"content\":\"[MASK]\",\"lstrip\":true,\"rstrip\":"
+    "true}],\"pre_tokenizer\":{\"type\":\"ByteLevel\",\"add_prefix_space\":true}}";
+static const char wordpiece[] =
+    "{\"model\":{\"type\":\"WordPiece\",\"unk_token\":\"u\",\"vocab\":{\"u\":0,\"he\":1,\"##llo\":2,\"[C]\":3}},"
+    "\"normalizer\":{\"type\":\"BertNormalizer\",\"lowercase\":true},\"pre_tokenizer\":{\"type\":\"BertPreTokenizer\"},"
+    "\"post_processor\":{\"type\":\"TemplateProcessing\",\"single\":[{\"SpecialToken\":{\"id\":\"[C]\",\"type_id\":0}},"
+    "{\"Sequence\":{\"id\":\"A\",\"type_id\":0}}],\"pair\":[{\"Sequence\":{\"id\":\"A\",\"type_id\":0}},"
+    "{\"Sequence\":{\"id\":\"B\",\"type_id\":1}}]}}";
+static const struct {
+    int reader, rounds;
+    fuzz_seed seed;
+} seeds[] = {
+    {0, 4000,
+     SEED("\x1f\x8b\x08\x00\x00\x00\x00\x00\x02\x03\xcb\x48\xcd\xc9\xc9\x07\x00\x86\xa6\x10\x36\x05\x00\x00\x00")},
+    {1, 4000, SEED("\0\0\x0d\2\0\0\0\2\0\0\0\1\x3f\x80\0\0\x40\0\0\0")},
+    {2, 200, {cifar_record, sizeof cifar_record}},
+    {3, 4000,
+     SEED("\xef\xbb\xbf"
+          "a,\"b\"\"c\",d\r\n1,\"2\r\n3\",\n\n4,5,6")},
+    {4, 4000, SEED("text,label\n\"a\nb\",dog\nz,ape\n")},
+    {4, 2000, SEED("label;text\n1;abc\n0;x\n")},
+    {5, 4000, SEED("{\"text\":\"a\",\"label\":3}\n{\"label\":0,\"text\":\"b\"}\n")},
+    {5, 2000, SEED("[{\"text\":\"a\",\"label\":\"x\"},{\"text\":\"b\",\"label\":\"y\"}]")},
+    {6, 4000, SEED("{\"a\\u0000\":[1,-2.5e3,\"\\ud834\\udd1e\",{\"b\":null,\"c\":[true,false]}]}")},
+    {7, 4000, SEED("YKTOKENS\1\0\0\0\2\0\0\0\3\0\0\0\0\0\0\0\x09\0\0\0\0\0\0\0\1\0\2\0\3\0")},
+    {8, 4000, SEED("caf\xc3\xa9 \xe4\xb8\xad\xf0\x9f\x9a\x80\n\tend")},
+    {9, 6000,
+     SEED("\x84\0\0\0\0\0\0\0{\"__metadata__\":{\"a\":\"b\"},\"x\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":"
+          "[0,8]},\"y\":{\"dtype\":\"U8\",\"shape\":[],\"data_offsets\":[8,9]}}  123456789")},
+    {10, 4000, SEED("csv:/a/b.csv,text=t,label=l,max-length=128")},
+    {11, 1500, SEED(bpe)},
+    {11, 1500, SEED(wordpiece)},
+};
+
+int main(void)
+{
+    int n = (int)(sizeof seeds / sizeof seeds[0]), ok;
+    printf("1..%d\n", n);
+    for (int i = 0; i < n; i++) {
+        accepted = 0;
+        fuzz_run(&seeds[i].seed, seeds[i].reader, 0);
+        ok = accepted > 0; /* else the mutations would only try the first check of the reader */
+        fuzz_run(&seeds[i].seed, seeds[i].reader, seeds[i].rounds);
+        printf("%sok %d - reader %d: the seed is good, %d inputs, %ld accepted\n", ok ? "" : "not ", i + 1,
+               seeds[i].reader, seeds[i].rounds + 1, accepted);
+        if (!ok)
+            printf("# %s\n", err.text);
+        fflush(stdout);
+    }
+    return 0;
+}
+#endif
