@@ -1,1 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
+libyokecore_la_SOURCES += core/grad/grad.h core/grad/internal.h core/grad/grad.c core/grad/rules_prim.c \
+	core/grad/rules_comp.c
+
+if WITH_CHECK
+check_PROGRAMS += tests/unit/grad_rules.test
+TESTS += tests/unit/grad_rules.test
+tests_unit_grad_rules_test_SOURCES = tests/unit/grad_rules.c tests/unit/graph_lab.h
+tests_unit_grad_rules_test_LDADD = $(TEST_LIBS)
+tests_unit_grad_rules_test_CFLAGS = $(AM_CFLAGS) $(CHECK_CFLAGS)
+endif

@@ -147,8 +147,9 @@ void yk__body_dropout(yk__inline *b)
 
 /* ---- Replacing a node ---- */
 
-/* map, dot_map, map_sum: their own nodes, over g's values. */
-static yk_status own_body(yk__graph *g, const yk_graph *src, const yk_node *n, const yk__vid *in, yk__vid *out, yk_error *err)
+/* map, dot_map, map_sum: their own nodes, over g's values. src is not g here. */
+static yk_status append_body(yk__graph *g, const yk_graph *src, const yk_node *n, const yk__vid *in, yk__vid *out,
+                             yk_error *err)
 {
     yk__vid *map = yk__malloc((src->n_value + 1) * sizeof *map), made[YK_MAX_OUTPUTS], args[YK_MAX_OPERANDS];
     if (!map)
@@ -173,6 +174,29 @@ static yk_status own_body(yk__graph *g, const yk_graph *src, const yk_node *n, c
     if (g->error.status)
         *err = g->error;
     return g->error.status;
+}
+
+/* The source may be g itself, whose arrays move when nodes are appended: the body is read from a copy. */
+static yk_status own_body(yk__graph *g, const yk_graph *src, const yk_node *n, const yk__vid *in, yk__vid *out,
+                          yk_error *err)
+{
+    const size_t nodes = src->n_all_node * sizeof *src->node, values = src->n_value * sizeof *src->value;
+    const size_t attrs = src->n_attr * sizeof *src->attr, index = src->n_index * sizeof *src->index;
+    char *room = yk__malloc(nodes + values + attrs + index);
+    yk_graph own = *src;
+    yk_node top = *n;
+    yk_status st;
+    if (!room)
+        return yk__fail_mem(err, nodes + values + attrs + index, "a body");
+    own.value = memcpy(room, src->value, values);
+    own.node = memcpy(room + values, src->node, nodes);
+    own.attr = (const int64_t *)(room + values + nodes);
+    if (attrs)
+        memcpy(room + values + nodes, src->attr, attrs);
+    own.index = memcpy(room + values + nodes + attrs, src->index, index);
+    st = append_body(g, &own, &top, in, out, err);
+    yk__free(room);
+    return st;
 }
 
 yk_status yk__body(yk__graph *g, const yk_graph *src, uint32_t node, const yk__vid *in, yk__vid *out, yk_error *err)

@@ -120,6 +120,11 @@ yk__vid yk__permute(yk__graph *g, yk__vid x, const uint32_t *axis);
 yk__vid yk__expand(yk__graph *g, yk__vid x, uint32_t dims, const int64_t *dim);  /* broadcast to a shape */
 yk__vid yk__slice(yk__graph *g, yk__vid x, uint32_t axis, int64_t begin, int64_t end, int64_t step);
 yk__vid yk__dense(yk__graph *g, yk__vid x);
+/* Under the views. yk__alias_new: a new value over the memory of `of`, never folded; v gives dims, dim, stride, and offset
+ * (from where the root of `of` counts). yk__copy_into: a copy node from x into such a view of base, which was completely
+ * written before; returns the node's output. x has v's shape and any strides. */
+yk__vid yk__alias_new(yk__graph *g, yk__vid of, const yk_value *v);
+yk__vid yk__copy_into(yk__graph *g, yk__vid x, yk__vid base, const yk_value *v);
 /* out = value everywhere, with x copied to begin[], begin[]+step[]*i (step NULL = 1): the adjoint of slice, and pad. */
 yk__vid yk__pad(yk__graph *g, yk__vid x, uint32_t dims, const int64_t *dim, const int64_t *begin, const int64_t *step,
                 double value);

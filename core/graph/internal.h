@@ -77,10 +77,6 @@ uint32_t yk__operand_layout(uint32_t op, uint32_t i, const int64_t *attr);
 bool yk__fits_layout(const yk_value *v, uint32_t layout);
 /* Whether every offset of a dim/stride pair lies inside the dense value `base` of the same type. */
 bool yk__view_inside(const yk_value *v, const yk_value *base);
-/* A new value over another's memory; never folded into an existing one. v: dims, dim, stride, offset. */
-yk__vid yk__alias_new(yk__graph *g, yk__vid of, const yk_value *v);
-/* A copy node of x into a view of base; x has v's shape. The node's output, a view. */
-yk__vid yk__copy_into(yk__graph *g, yk__vid x, yk__vid base, const yk_value *v);
 /* First failure of a builder call; always YK_NONE. */
 yk__vid yk__refuse(yk__graph *g, yk_status status, const char *fmt, ...) YK_PRINTF(3, 4);
 
@@ -97,6 +93,19 @@ yk__infer_fn yk__infer_max_pool_bwd, yk__infer_avg_pool, yk__infer_avg_pool_bwd,
 yk__infer_fn yk__infer_layer_norm, yk__infer_layer_norm_bwd, yk__infer_softmax, yk__infer_softmax_bwd;
 yk__infer_fn yk__infer_attention, yk__infer_attention_bwd, yk__infer_cross_entropy, yk__infer_cross_entropy_bwd;
 yk__infer_fn yk__infer_dropout, yk__infer_adam_step, yk__infer_sgd_step, yk__infer_grad_stats;
+
+/* ---- Evaluation (eval_*.c) */
+yk__eval_fn yk__eval_unary, yk__eval_unary_bwd, yk__eval_cast, yk__eval_copy, yk__eval_binary, yk__eval_select;
+yk__eval_fn yk__eval_fill, yk__eval_iota, yk__eval_rng, yk__eval_reduce, yk__eval_argmax, yk__eval_gather;
+yk__eval_fn yk__eval_scatter_add, yk__eval_unfold, yk__eval_fold, yk__eval_dot, yk__eval_conv2d, yk__eval_max_pool;
+yk__eval_fn yk__eval_avg_pool, yk__eval_bn_stats, yk__eval_layer_norm, yk__eval_layer_norm_bwd, yk__eval_softmax;
+yk__eval_fn yk__eval_softmax_bwd, yk__eval_attention, yk__eval_attention_bwd, yk__eval_cross_entropy;
+yk__eval_fn yk__eval_cross_entropy_bwd, yk__eval_dropout, yk__eval_adam_step, yk__eval_sgd_step, yk__eval_grad_stats;
+/* Number number e of n, spread over `rows`, of a stream (rng in plugin.h). */
+double yk__eval_uniform(const double *key, const double *rows, int64_t n_rows, int64_t n, uint32_t stream, int64_t e);
+/* One element of a type in memory. */
+double yk__eval_load(uint32_t dtype, const void *p);
+void yk__eval_store(uint32_t dtype, void *p, double x);
 
 /* Helpers of the inferences. */
 bool yk__shape_is(yk__shape *s, uint32_t operand, uint32_t dtype, uint32_t dims, const int64_t *dim);

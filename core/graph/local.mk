@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 libyokecore_la_SOURCES += core/graph/graph.h core/graph/internal.h core/graph/table.c core/graph/value.c \
 	core/graph/view.c core/graph/build.c core/graph/shape.c core/graph/shape_prim.c core/graph/shape_comp.c \
-	core/graph/body.c core/graph/body.h core/graph/body_window.c core/graph/body_norm.c core/graph/body_attention.c
+	core/graph/body.c core/graph/body.h core/graph/body_window.c core/graph/body_norm.c core/graph/body_attention.c \
+	core/graph/eval.c core/graph/eval_prim.c core/graph/eval_conv.c core/graph/eval_norm.c \
+	core/graph/eval_attention.c core/graph/eval_opt.c
 
 if WITH_CHECK
 check_PROGRAMS += tests/unit/graph_build.test

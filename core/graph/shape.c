@@ -99,7 +99,7 @@ int64_t yk__window_out(int64_t in, int64_t k, int64_t stride, int64_t pad, int64
     X(RECIP, unary, none, unary, BROADCAST)                                                                            \
     X(TANH, unary, none, unary, BROADCAST)                                                                             \
     X(ERF, unary, none, unary, BROADCAST)                                                                              \
-    X(CAST, cast, none, copy, BROADCAST)                                                                               \
+    X(CAST, cast, none, cast, BROADCAST)                                                                               \
     X(ADD, binary, none, binary, BROADCAST)                                                                            \
     X(SUB, binary, none, binary, BROADCAST)                                                                            \
     X(MUL, binary, none, binary, BROADCAST)                                                                            \
@@ -158,11 +158,12 @@ int64_t yk__window_out(int64_t in, int64_t k, int64_t stride, int64_t pad, int64
     X(ALL_REDUCE, same, none, copy, DENSE)
 
 /* `none` is NULL: a primitive has no body, and a map runs its own. */
-
 #define yk__body_none NULL
+#define yk__eval_none NULL
+
 static const yk__op_impl impls[YK_OP_COUNT] = {
 #define X(e, infer, body, eval, layout)                                                                                \
-    [YK_OP_##e] = {yk__infer_##infer, yk__body_##body, NULL, YK_LAYOUT_##layout},
+    [YK_OP_##e] = {yk__infer_##infer, yk__body_##body, yk__eval_##eval, YK_LAYOUT_##layout},
     IMPL_TABLE(X)
 #undef X
 };

@@ -1,0 +1,310 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Rules of the primitives. Notation: y = f(a, b), gy = dL/dy arrives, ga = dL/da is given. The formulas are those of any
+ * calculus text; where a function has a kink, the convention is PyTorch's and said beside it.
+ */
+#include "core/grad/internal.h"
+
+#include <math.h>
+#include <string.h>
+
+#define A (r->in[0])
+#define B (r->in[1])
+#define Y (r->out[0])
+#define GY (r->gy[0])
+
+static yk__vid constant(yk__rule *r, yk__vid like, double value)
+{
+    return yk__const(r->g, value, (yk_dtype)r->g->value[like].dtype);
+}
+
+static yk__vid mul(yk__rule *r, yk__vid a, yk__vid b)
+{
+    return yk__bin(r->g, YK_OP_MUL, a, b);
+}
+
+static void rule_neg(yk__rule *r) /* y = -a: ga = -gy */
+{
+    yk__give(r, 0, yk__un(r->g, YK_OP_NEG, GY));
+}
+
+static void rule_abs(yk__rule *r) /* y = |a|: ga = gy sign(a), 0 at a = 0 */
+{
+    yk__vid zero = constant(r, A, 0);
+    yk__vid up = yk__select(r->g, yk__bin(r->g, YK_OP_LT, zero, A), GY, zero);
+    yk__give(r, 0, yk__select(r->g, yk__bin(r->g, YK_OP_LT, A, zero), yk__un(r->g, YK_OP_NEG, GY), up));
+}
+
+static void rule_exp(yk__rule *r) /* y = e^a: ga = gy y */
+{
+    yk__give(r, 0, mul(r, GY, Y));
+}
+
+static void rule_log(yk__rule *r) /* y = ln a: ga = gy / a */
+{
+    yk__give(r, 0, yk__bin(r->g, YK_OP_DIV, GY, A));
+}
+
+static void rule_sqrt(yk__rule *r) /* y = sqrt a: ga = gy / (2 y) */
+{
+    yk__give(r, 0, yk__bin(r->g, YK_OP_DIV, yk__scale(r->g, GY, 0.5), Y));
+}
+
+static void rule_rsqrt(yk__rule *r) /* y = a^(-1/2): ga = -gy y^3 / 2 */
+{
+    yk__give(r, 0, mul(r, yk__scale(r->g, GY, -0.5), mul(r, Y, mul(r, Y, Y))));
+}
+
+static void rule_recip(yk__rule *r) /* y = 1/a: ga = -gy y^2 */
+{
+    yk__give(r, 0, yk__un(r->g, YK_OP_NEG, mul(r, GY, mul(r, Y, Y))));
+}
+
+static void rule_tanh(yk__rule *r) /* y = tanh a: ga = gy (1 - y^2) */
+{
+    yk__give(r, 0, yk__bin(r->g, YK_OP_TANH_BWD, Y, GY));
+}
+
+static void rule_erf(yk__rule *r) /* y = erf a: ga = gy 2/sqrt(pi) e^(-a^2) */
+{
+    yk__vid e = yk__un(r->g, YK_OP_EXP, yk__un(r->g, YK_OP_NEG, mul(r, A, A)));
+    yk__give(r, 0, mul(r, yk__scale(r->g, GY, 2 / sqrt(acos(-1))), e));
+}
+
+static void rule_cast(yk__rule *r) /* y = (type) a: ga = (type of a) gy */
+{
+    yk__give(r, 0, yk__cast(r->g, GY, (yk_dtype)r->g->value[A].dtype));
+}
+
+static void rule_add(yk__rule *r) /* ga = gb = gy */
+{
+    yk__give(r, 0, GY);
+    yk__give(r, 1, GY);
+}
+
+static void rule_sub(yk__rule *r) /* ga = gy, gb = -gy */
+{
+    yk__give(r, 0, GY);
+    if (r->need[1])
+        yk__give(r, 1, yk__un(r->g, YK_OP_NEG, GY));
+}
+
+static void rule_mul(yk__rule *r) /* ga = gy b, gb = gy a */
+{
+    if (r->need[0])
+        yk__give(r, 0, mul(r, GY, B));
+    if (r->need[1])
+        yk__give(r, 1, mul(r, GY, A));
+}
+
+static void rule_div(yk__rule *r) /* y = a/b: ga = gy/b, gb = -(gy/b) y */
+{
+    yk__vid ga = yk__bin(r->g, YK_OP_DIV, GY, B);
+    yk__give(r, 0, ga);
+    if (r->need[1])
+        yk__give(r, 1, yk__un(r->g, YK_OP_NEG, mul(r, ga, Y)));
+}
+
+/* y = max(a, b): gy goes to the larger; equal ones share it half and half (torch.maximum). */
+static void rule_extreme(yk__rule *r)
+{
+    yk__vid half = yk__select(r->g, yk__bin(r->g, YK_OP_EQ, A, B), yk__scale(r->g, GY, 0.5), constant(r, A, 0));
+    bool max = r->op == YK_OP_MAX;
+    for (uint32_t i = 0; i < 2; i++) {
+        yk__vid mine = r->in[i], other = r->in[1 - i];
+        if (r->need[i])
+            yk__give(r, i, yk__select(r->g, yk__bin(r->g, YK_OP_LT, max ? other : mine, max ? mine : other), GY, half));
+    }
+}
+
+static void rule_select(yk__rule *r) /* y = c ? a : b */
+{
+    yk__vid zero = constant(r, GY, 0);
+    if (r->need[1])
+        yk__give(r, 1, yk__select(r->g, A, GY, zero));
+    if (r->need[2])
+        yk__give(r, 2, yk__select(r->g, A, zero, GY));
+}
+
+static yk__vid like_operand(yk__rule *r, yk__vid x)
+{
+    yk_value v = r->g->value[A];
+    return yk__expand(r->g, yk__cast(r->g, x, (yk_dtype)v.dtype), v.dims, v.dim);
+}
+
+static void rule_sum(yk__rule *r) /* ga = gy, broadcast */
+{
+    yk__give(r, 0, like_operand(r, GY));
+}
+
+/* y = max over axes: gy goes to the maxima, shared evenly among equal ones (torch.amax). */
+static void rule_rmax(yk__rule *r)
+{
+    yk__graph *g = r->g;
+    yk__vid hit = yk__cast(g, yk__bin(g, YK_OP_EQ, A, like_operand(r, Y)), (yk_dtype)g->value[A].dtype);
+    yk__vid n = yk__sum(g, hit, (uint32_t)r->attr[0]);
+    yk__give(r, 0, mul(r, hit, like_operand(r, yk__bin(g, YK_OP_DIV, GY, n))));
+}
+
+static void rule_copy(yk__rule *r) /* without a base; with one it is the sweep's business */
+{
+    yk__give(r, 0, GY);
+}
+
+static void rule_gather(yk__rule *r) /* y[k] = a[index[k]]: ga = scatter_add(gy, index) */
+{
+    yk__give(r, 0, yk__scatter_add(r->g, GY, B, r->g->value[A].dim[0]));
+}
+
+static void rule_scatter_add(yk__rule *r) /* the adjoint of gather is gather */
+{
+    yk__give(r, 0, yk__cast(r->g, yk__gather(r->g, GY, B), (yk_dtype)r->g->value[A].dtype));
+}
+
+static void rule_unfold(yk__rule *r) /* linear: its adjoint is fold */
+{
+    yk_value x = r->g->value[A];
+    yk__vid y = YK_NONE;
+    yk__apply(r->g, YK_OP_FOLD, 1, &GY, 8, r->attr, YK_DTYPE_COUNT, x.dims, x.dim, &y, 1);
+    yk__give(r, 0, y);
+}
+
+static void rule_fold(yk__rule *r)
+{
+    yk__vid y = YK_NONE;
+    r->attr[8] = yk_attr_of_f64(0);
+    yk__apply(r->g, YK_OP_UNFOLD, 1, &GY, 9, r->attr, YK_DTYPE_COUNT, 0, NULL, &y, 1);
+    yk__give(r, 0, yk__cast(r->g, y, (yk_dtype)r->g->value[A].dtype));
+}
+
+static bool is_swapped(const yk_value *v)
+{
+    const uint32_t n = v->dims - 2u;
+    return v->stride[n] == 1 && v->stride[n + 1] != 1 && v->dim[n] > 1;
+}
+
+static yk__vid swap_last(yk__graph *g, yk__vid x)
+{
+    static const uint32_t two[] = {1, 0}, three[] = {0, 2, 1};
+    return x == YK_NONE ? x : yk__permute(g, x, g->value[x].dims == 2 ? two : three);
+}
+
+/* y = a b: ga = gy b', gb = a' gy (' swaps the last two axes; see Giles, "Collected matrix derivative results", 2008).
+ * An operand that is a swapped view gets the transposed product, swapped back: so the gradient of a weight kept as
+ * [N, K] comes out as gy' x, in the weight's own layout, without a copy. A broadcast batch is summed with the view. */
+static void rule_dot(yk__rule *r)
+{
+    yk__graph *g = r->g;
+    yk__vid gy = yk__cast(g, GY, (yk_dtype)g->value[A].dtype);
+    if (r->need[0]) {
+        bool swapped = is_swapped(&g->value[A]);
+        yk__give(r, 0, swapped ? swap_last(g, yk__dot(g, B, gy, false, true)) : yk__dot(g, gy, B, false, true));
+    }
+    if (r->need[1]) {
+        bool swapped = is_swapped(&g->value[B]);
+        yk__give(r, 1, swapped ? swap_last(g, yk__dot(g, gy, A, true, false)) : yk__dot(g, A, gy, true, false));
+    }
+}
+
+/* ---- Composites of one formula ---- */
+
+static void rule_activation(yk__rule *r) /* y = f(a): the backward composite takes a and gy */
+{
+    static const uint16_t bwd[YK_OP_COUNT] = {[YK_OP_RELU] = YK_OP_RELU_BWD,
+                                              [YK_OP_GELU] = YK_OP_GELU_BWD,
+                                              [YK_OP_GELU_TANH] = YK_OP_GELU_TANH_BWD,
+                                              [YK_OP_SILU] = YK_OP_SILU_BWD};
+    yk__give(r, 0, yk__bin(r->g, (yk_op)bwd[r->op], A, GY));
+}
+
+static void rule_sigmoid(yk__rule *r) /* y = 1/(1 + e^-a): ga = gy y (1 - y) */
+{
+    yk__give(r, 0, yk__bin(r->g, YK_OP_SIGMOID_BWD, Y, GY));
+}
+
+static void rule_all_reduce(yk__rule *r) /* every rank's sum depends on every rank's operand: ga = sum over ranks of gy */
+{
+    yk__give(r, 0, yk__un(r->g, YK_OP_ALL_REDUCE, yk__dense(r->g, GY)));
+}
+
+static void rule_body(yk__rule *r)
+{
+    r->by_body = true;
+}
+
+yk__rule_fn yk__rule_conv2d, yk__rule_conv2d_dx, yk__rule_conv2d_dw, yk__rule_max_pool, yk__rule_avg_pool;
+yk__rule_fn yk__rule_avg_pool_bwd, yk__rule_bn_stats, yk__rule_layer_norm, yk__rule_softmax, yk__rule_attention;
+yk__rule_fn yk__rule_cross_entropy, yk__rule_dropout;
+
+/* adam_step and sgd_step overwrite their operands: the sweep refuses them by name. */
+static yk__rule_fn *const rules[YK_OP_COUNT] = {
+    [YK_OP_NEG] = rule_neg,
+    [YK_OP_ABS] = rule_abs,
+    [YK_OP_EXP] = rule_exp,
+    [YK_OP_LOG] = rule_log,
+    [YK_OP_SQRT] = rule_sqrt,
+    [YK_OP_RSQRT] = rule_rsqrt,
+    [YK_OP_RECIP] = rule_recip,
+    [YK_OP_TANH] = rule_tanh,
+    [YK_OP_ERF] = rule_erf,
+    [YK_OP_CAST] = rule_cast,
+    [YK_OP_ADD] = rule_add,
+    [YK_OP_SUB] = rule_sub,
+    [YK_OP_MUL] = rule_mul,
+    [YK_OP_DIV] = rule_div,
+    [YK_OP_MAX] = rule_extreme,
+    [YK_OP_MIN] = rule_extreme,
+    [YK_OP_SELECT] = rule_select,
+    [YK_OP_SUM] = rule_sum,
+    [YK_OP_RMAX] = rule_rmax,
+    [YK_OP_COPY] = rule_copy,
+    [YK_OP_GATHER] = rule_gather,
+    [YK_OP_SCATTER_ADD] = rule_scatter_add,
+    [YK_OP_UNFOLD] = rule_unfold,
+    [YK_OP_FOLD] = rule_fold,
+    [YK_OP_DOT] = rule_dot,
+    [YK_OP_MAP] = rule_body,
+    [YK_OP_DOT_MAP] = rule_body,
+    [YK_OP_MAP_SUM] = rule_body,
+    [YK_OP_CONV2D] = yk__rule_conv2d,
+    [YK_OP_CONV2D_DX] = yk__rule_conv2d_dx,
+    [YK_OP_CONV2D_DW] = yk__rule_conv2d_dw,
+    [YK_OP_MAX_POOL] = yk__rule_max_pool,
+    [YK_OP_MAX_POOL_BWD] = rule_body,
+    [YK_OP_AVG_POOL] = yk__rule_avg_pool,
+    [YK_OP_AVG_POOL_BWD] = yk__rule_avg_pool_bwd,
+    [YK_OP_BN_STATS] = yk__rule_bn_stats,
+    [YK_OP_LAYER_NORM] = yk__rule_layer_norm,
+    [YK_OP_LAYER_NORM_BWD] = rule_body,
+    [YK_OP_SOFTMAX] = yk__rule_softmax,
+    [YK_OP_SOFTMAX_BWD] = rule_body,
+    [YK_OP_ATTENTION] = yk__rule_attention,
+    [YK_OP_ATTENTION_BWD] = rule_body,
+    [YK_OP_CROSS_ENTROPY] = yk__rule_cross_entropy,
+    [YK_OP_CROSS_ENTROPY_BWD] = rule_body,
+    [YK_OP_DROPOUT] = yk__rule_dropout,
+    [YK_OP_RELU] = rule_activation,
+    [YK_OP_RELU_BWD] = rule_body,
+    [YK_OP_GELU] = rule_activation,
+    [YK_OP_GELU_BWD] = rule_body,
+    [YK_OP_GELU_TANH] = rule_activation,
+    [YK_OP_GELU_TANH_BWD] = rule_body,
+    [YK_OP_SILU] = rule_activation,
+    [YK_OP_SILU_BWD] = rule_body,
+    [YK_OP_SIGMOID] = rule_sigmoid,
+    [YK_OP_SIGMOID_BWD] = rule_body,
+    [YK_OP_TANH_BWD] = rule_body,
+    [YK_OP_GRAD_STATS] = rule_body,
+    [YK_OP_ALL_REDUCE] = rule_all_reduce,
+};
+
+yk__rule_fn *yk__rule_of(uint32_t op)
+{
+    return op < YK_OP_COUNT ? rules[op] : NULL;
+}
+
+bool yk__rule_is_none(uint32_t op)
+{
+    return op == YK_OP_LT || op == YK_OP_EQ || op == YK_OP_FILL || op == YK_OP_IOTA || op == YK_OP_RNG ||
+           op == YK_OP_ARGMAX;
+}

@@ -1,0 +1,400 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Reference evaluation: the driver. Every operand is read into a dense array of doubles, the operation computes in
+ * double, every result is written once. Slow on purpose and simple, since it is the truth for all tests.
+ */
+#include "core/graph/internal.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "core/base/mem.h"
+
+/* ---- Elements in memory ---- */
+
+/* The nearest number with `bits` bits behind the point and exponents from emin on; ties to even. */
+static double nearest(double x, int bits, int emin)
+{
+    int e;
+    if (!isfinite(x) || x == 0)
+        return x;
+    frexp(x, &e);
+    e = (e - 1 < emin ? emin : e - 1) - bits;
+    return ldexp(nearbyint(ldexp(x, -e)), e);
+}
+
+/* Bits of a small float with `bits` behind the point and exponent bias `bias`; x is representable. */
+static uint32_t encode(double x, int bits, int bias, uint32_t sign)
+{
+    int e;
+    double m = fabs(x);
+    uint32_t s = signbit(x) ? sign : 0;
+    if (m == 0)
+        return s;
+    frexp(m, &e);
+    e = e - 1;
+    if (e < 1 - bias)
+        return s | (uint32_t)ldexp(m, bias - 1 + bits);
+    return s | (uint32_t)(e + bias) << bits | (uint32_t)ldexp(ldexp(m, -e) - 1, bits);
+}
+
+static double decode(uint32_t v, int bits, int bias, uint32_t sign)
+{
+    uint32_t e = (v & (sign - 1)) >> bits, m = v & ((1u << bits) - 1);
+    double x = e ? ldexp(1 + ldexp(m, -bits), (int)e - bias) : ldexp(m, 1 - bias - bits);
+    return v & sign ? -x : x;
+}
+
+static uint16_t half_of(double x)
+{
+    if (isnan(x))
+        return 0x7e00;
+    x = nearest(x, 10, -14);
+    if (fabs(x) > 65504)
+        return signbit(x) ? 0xfc00 : 0x7c00;
+    return (uint16_t)encode(x, 10, 15, 0x8000);
+}
+
+static double half_to(uint16_t v)
+{
+    if ((v & 0x7c00) == 0x7c00)
+        return v & 0x3ff ? (double)NAN : v & 0x8000 ? -INFINITY : INFINITY;
+    return decode(v, 10, 15, 0x8000);
+}
+
+static uint16_t bf16_of(double x)
+{
+    float f;
+    uint32_t u;
+    if (isnan(x))
+        return 0x7fc0;
+    f = (float)nearest(x, 7, -126);
+    memcpy(&u, &f, 4);
+    return (uint16_t)(u >> 16);
+}
+
+/* fp8 saturates, as ONNX's cast does by default. */
+static uint8_t f8_of(double x, bool e5m2)
+{
+    const double most = e5m2 ? 57344 : 448;
+    if (isnan(x))
+        return e5m2 ? 0x7e : 0x7f;
+    x = nearest(x, e5m2 ? 2 : 3, e5m2 ? -14 : -6);
+    if (fabs(x) > most)
+        x = x < 0 ? -most : most;
+    return (uint8_t)encode(x, e5m2 ? 2 : 3, e5m2 ? 15 : 7, 0x80);
+}
+
+static double f8_to(uint8_t v, bool e5m2)
+{
+    if (!e5m2)
+        return (v & 0x7f) == 0x7f ? (double)NAN : decode(v, 3, 7, 0x80);
+    if ((v & 0x7c) == 0x7c)
+        return v & 3 ? (double)NAN : v & 0x80 ? -INFINITY : INFINITY;
+    return decode(v, 2, 15, 0x80);
+}
+
+#define LOAD(type)                                                                                                     \
+    {                                                                                                                  \
+        type t;                                                                                                        \
+        memcpy(&t, p, sizeof t);                                                                                       \
+        return (double)t;                                                                                              \
+    }
+
+double yk__eval_load(uint32_t dtype, const void *p)
+{
+    uint16_t h;
+    float f;
+    uint32_t u;
+    switch (dtype) {
+    case YK_F32:
+        LOAD(float)
+    case YK_F64:
+        LOAD(double)
+    case YK_I32:
+        LOAD(int32_t)
+    case YK_I64:
+        LOAD(int64_t)
+    case YK_I8:
+        LOAD(int8_t)
+    case YK_F16:
+        memcpy(&h, p, 2);
+        return half_to(h);
+    case YK_BF16:
+        memcpy(&h, p, 2);
+        u = (uint32_t)h << 16;
+        memcpy(&f, &u, 4);
+        return f;
+    case YK_F8E4M3:
+    case YK_F8E5M2:
+        return f8_to(*(const uint8_t *)p, dtype == YK_F8E5M2);
+    default:
+        LOAD(uint8_t)
+    }
+}
+
+#define STORE(type, value)                                                                                             \
+    {                                                                                                                  \
+        type t = (type)(value);                                                                                        \
+        memcpy(p, &t, sizeof t);                                                                                       \
+        return;                                                                                                        \
+    }
+
+void yk__eval_store(uint32_t dtype, void *p, double x)
+{
+    switch (dtype) {
+    case YK_F32:
+        STORE(float, x)
+    case YK_F64:
+        STORE(double, x)
+    case YK_I32:
+        STORE(int32_t, x)
+    case YK_I64:
+        STORE(int64_t, x)
+    case YK_I8:
+        STORE(int8_t, x)
+    case YK_F16:
+        STORE(uint16_t, half_of(x))
+    case YK_BF16:
+        STORE(uint16_t, bf16_of(x))
+    case YK_F8E4M3:
+        STORE(uint8_t, f8_of(x, false))
+    case YK_F8E5M2:
+        STORE(uint8_t, f8_of(x, true))
+    default:
+        STORE(uint8_t, x)
+    }
+}
+
+/* ---- Where values lie ---- */
+
+typedef struct place {
+    const yk_graph *g;
+    void *const *slot; /* eval_node: memory in the values' types */
+    double **buf;      /* eval_graph: doubles by root value */
+    double **local;    /* in the body of a map: doubles by value, else NULL */
+} place;
+
+static int64_t at(const yk_value *v, int64_t e)
+{
+    int64_t o = 0;
+    for (uint32_t i = v->dims; i-- > 0; e /= v->dim[i])
+        o += e % v->dim[i] * v->stride[i];
+    return o;
+}
+
+/* The doubles of the root of value v, or NULL if it lies in a slot. */
+static double *root_of(const place *p, uint32_t v)
+{
+    uint32_t root = p->g->value[v].base;
+    if (p->local && p->local[root])
+        return p->local[root];
+    return p->buf ? p->buf[root] : NULL;
+}
+
+static char *memory_of(const place *p, const yk_value *v)
+{
+    return p->slot && v->slot < p->g->n_slot && p->slot[v->slot] ? (char *)p->slot[v->slot] + v->offset : NULL;
+}
+
+static yk_status read_value(const place *p, uint32_t id, double *x, yk_error *err)
+{
+    const yk_value *v = &p->g->value[id];
+    const int64_t n = yk__count(v), size = yk_dtype_bytes(v->dtype);
+    const double *root = root_of(p, id);
+    const char *mem = root ? NULL : memory_of(p, v);
+    const int64_t first = (int64_t)(v->offset - p->g->value[v->base].offset) / size;
+    if (!root && !mem)
+        return yk__fail(err, YK_E_ARG, "evaluation: value %u is used, but nothing wrote it", id);
+    for (int64_t i = 0; i < n; i++)
+        x[i] = root ? root[first + at(v, i)] : yk__eval_load(v->dtype, mem + at(v, i) * size);
+    return YK_OK;
+}
+
+static yk_status write_value(const place *p, uint32_t id, const double *x, yk_error *err)
+{
+    const yk_value *v = &p->g->value[id];
+    const int64_t n = yk__count(v), size = yk_dtype_bytes(v->dtype);
+    double *root = root_of(p, id);
+    char *mem = root ? NULL : memory_of(p, v);
+    const int64_t first = (int64_t)(v->offset - p->g->value[v->base].offset) / size;
+    if (!root && !mem)
+        return yk__fail(err, YK_E_ARG, "evaluation: value %u has no place to be written to", id);
+    for (int64_t i = 0; i < n; i++) {
+        if (root)
+            root[first + at(v, i)] = x[i];
+        else
+            yk__eval_store(v->dtype, mem + at(v, i) * size, x[i]);
+    }
+    return YK_OK;
+}
+
+/* ---- One node ---- */
+
+static void release(yk__eval *e)
+{
+    for (uint32_t i = 0; i < e->n_in; i++)
+        yk__free(e->x[i]);
+    for (uint32_t i = 0; i < e->n_out; i++)
+        yk__free(e->y[i]);
+}
+
+static yk_status gather_operands(const place *p, const yk_node *n, yk__eval *e, yk_error *err)
+{
+    const yk_graph *g = p->g;
+    memset(e, 0, sizeof *e);
+    if (n->n_in > YK_MAX_OPERANDS || n->n_out > YK_MAX_OUTPUTS)
+        return yk__fail(err, YK_E_ARG, "evaluation: a node has %u operands and %u outputs", n->n_in, n->n_out);
+    e->op = n->op, e->n_in = n->n_in, e->n_out = n->n_out, e->err = err;
+    e->attr = g->attr + n->attr;
+    for (uint32_t i = 0; i < n->n_in; i++) {
+        uint32_t id = g->index[n->in + i];
+        e->xv[i] = &g->value[id];
+        e->x[i] = yk__calloc((size_t)yk__count(e->xv[i]), sizeof(double));
+        if (!e->x[i])
+            return yk__fail_mem(err, (uint64_t)yk__count(e->xv[i]) * 8, "evaluation");
+        if (read_value(p, id, e->x[i], err))
+            return err->status;
+    }
+    for (uint32_t i = 0; i < n->n_out; i++) {
+        e->yv[i] = &g->value[g->index[n->out + i]];
+        e->y[i] = yk__calloc((size_t)yk__count(e->yv[i]), sizeof(double));
+        if (!e->y[i])
+            return yk__fail_mem(err, (uint64_t)yk__count(e->yv[i]) * 8, "evaluation");
+    }
+    return YK_OK;
+}
+
+static yk_status accumulate(const place *p, uint32_t id, yk__eval *e, uint32_t i)
+{
+    double *old = yk__calloc((size_t)yk__count(e->yv[i]), sizeof(double));
+    yk_status st = old ? read_value(p, id, old, e->err) : yk__fail_mem(e->err, 0, "evaluation");
+    for (int64_t k = 0; !st && k < yk__count(e->yv[i]); k++)
+        e->y[i][k] += old[k];
+    yk__free(old);
+    return st;
+}
+
+static yk_status run_node(const place *p, const yk_node *n, yk_error *err)
+{
+    const yk__op_impl *impl = yk__op_impl_of(n->op);
+    yk__eval e;
+    yk_status st = gather_operands(p, n, &e, err);
+    if (!st && (!impl || !impl->eval))
+        st = yk__fail(err, YK_E_ARG, "evaluation: operation number %u is none", n->op);
+    if (!st)
+        st = impl->eval(&e);
+    for (uint32_t i = 0; !st && i < n->n_out; i++) {
+        uint32_t id = p->g->index[n->out + i];
+        if (n->flags & YK_NODE_ACCUMULATE)
+            st = accumulate(p, id, &e, i);
+        if (!st && p->local && !p->local[id]) {
+            p->local[id] = e.y[i];
+            e.y[i] = NULL;
+        } else if (!st) {
+            st = write_value(p, id, e.y[i], err);
+        }
+    }
+    release(&e);
+    return st;
+}
+
+/* A node with its own body: every body node in turn, its results held aside; at the end the outputs are written. */
+static yk_status run_body(const place *outer, const yk_node *n, yk_error *err)
+{
+    const yk_graph *g = outer->g;
+    place p = *outer;
+    yk_status st = YK_OK;
+    p.local = yk__calloc(g->n_value, sizeof *p.local);
+    if (!p.local)
+        return yk__fail_mem(err, g->n_value * sizeof *p.local, "evaluation");
+    for (uint32_t i = 0; !st && i < n->n_body; i++)
+        st = run_node(&p, &g->node[n->body + i], err);
+    for (uint32_t i = 0; !st && i < n->n_out; i++) {
+        uint32_t id = g->index[n->out + i];
+        const yk_value *v = &g->value[id];
+        if (!p.local[id]) {
+            st = yk__fail(err, YK_E_ARG, "evaluation: the body of %s does not write value %u",
+                          yk__op_info_of(n->op)->name, id);
+        } else if (n->flags & YK_NODE_ACCUMULATE) {
+            yk__eval e = {.err = err, .yv = {v}, .y = {p.local[id]}};
+            st = accumulate(outer, id, &e, 0);
+        }
+        if (!st)
+            st = write_value(outer, id, p.local[id], err);
+    }
+    for (uint32_t i = 0; i < g->n_value; i++)
+        yk__free(p.local[i]);
+    yk__free(p.local);
+    return st;
+}
+
+static yk_status run_any(const place *p, const yk_node *n, yk_error *err)
+{
+    return n->n_body ? run_body(p, n, err) : run_node(p, n, err);
+}
+
+yk_status yk__eval_node(const yk_graph *g, uint32_t node, void *const *slot, yk_error *err)
+{
+    place p = {.g = g, .slot = slot};
+    if (node >= g->n_node)
+        return yk__fail(err, YK_E_ARG, "evaluation: there is no node %u: the graph has %u", node, g->n_node);
+    return run_any(&p, &g->node[node], err);
+}
+
+/* ---- A whole graph ---- */
+
+static void load_leaf(const yk_value *v, const void *leaf, double *x)
+{
+    const int64_t first = (int64_t)v->offset / (int64_t)yk_dtype_bytes(v->dtype);
+    const uint32_t type = yk__dtype_is_float(v->dtype) ? YK_F64 : v->dtype;
+    const char *p = (const char *)leaf + first * (int64_t)yk_dtype_bytes(type);
+    for (int64_t i = 0; i < yk__count(v); i++)
+        x[i] = yk__eval_load(type, p + i * (int64_t)yk_dtype_bytes(type));
+}
+
+static yk_status make_buffers(const yk_graph *g, void *const *leaf, double **buf, yk_error *err)
+{
+    for (uint32_t i = 0; i < g->n_value; i++) {
+        const yk_value *v = &g->value[i];
+        if (v->base != i)
+            continue;
+        buf[i] = yk__calloc((size_t)yk__count(v), sizeof(double));
+        if (!buf[i])
+            return yk__fail_mem(err, (uint64_t)yk__count(v) * 8, "evaluation");
+        if (v->slot != YK_NONE && v->slot != 0 && leaf[v->slot])
+            load_leaf(v, leaf[v->slot], buf[i]);
+    }
+    return YK_OK;
+}
+
+yk_status yk__eval_graph(const yk__graph *g, void *const *leaf, uint32_t n_want, const yk__vid *want, double *const *out,
+                         yk_error *err)
+{
+    yk__graph copy;
+    yk_graph s;
+    place p = {.g = &s};
+    yk_status st;
+    if (g->error.status) {
+        *err = g->error;
+        return err->status;
+    }
+    st = yk__graph_copy(g, &copy, err);
+    if (st)
+        return st;
+    st = yk__graph_seal(&copy, &s, err);
+    p.buf = st ? NULL : yk__calloc(s.n_value, sizeof *p.buf);
+    if (!st && !p.buf)
+        st = yk__fail_mem(err, s.n_value * sizeof *p.buf, "evaluation");
+    if (!st)
+        st = make_buffers(&s, leaf, p.buf, err);
+    for (uint32_t i = 0; !st && i < s.n_node; i++)
+        st = run_any(&p, &s.node[i], err);
+    for (uint32_t i = 0; !st && i < n_want; i++)
+        st = read_value(&p, want[i], out[i], err);
+    for (uint32_t i = 0; p.buf && i < s.n_value; i++)
+        yk__free(p.buf[i]);
+    yk__free(p.buf);
+    yk__graph_free(&copy);
+    return st;
+}

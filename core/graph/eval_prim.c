@@ -1,0 +1,340 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Reference evaluation of the primitives and activations. */
+#include "core/graph/internal.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "core/base/philox.h"
+
+#define PI 3.14159265358979323846
+
+static double sigmoid(double x)
+{
+    return x >= 0 ? 1 / (1 + exp(-x)) : exp(x) / (1 + exp(x));
+}
+
+static double unary(uint32_t op, double x)
+{
+    switch (op) {
+    case YK_OP_NEG:
+        return -x;
+    case YK_OP_ABS:
+        return fabs(x);
+    case YK_OP_EXP:
+        return exp(x);
+    case YK_OP_LOG:
+        return log(x);
+    case YK_OP_SQRT:
+        return sqrt(x);
+    case YK_OP_RSQRT:
+        return 1 / sqrt(x);
+    case YK_OP_RECIP:
+        return 1 / x;
+    case YK_OP_TANH:
+        return tanh(x);
+    case YK_OP_ERF:
+        return erf(x);
+    case YK_OP_RELU:
+        return x > 0 || isnan(x) ? x : 0;
+    case YK_OP_GELU:
+        return 0.5 * x * erfc(-x / sqrt(2));
+    case YK_OP_GELU_TANH:
+        return 0.5 * x * (1 + tanh(sqrt(2 / PI) * (x + 0.044715 * x * x * x)));
+    case YK_OP_SILU:
+        return x * sigmoid(x);
+    default:
+        return sigmoid(x);
+    }
+}
+
+yk_status yk__eval_unary(yk__eval *e)
+{
+    for (int64_t i = 0; i < yk__count(e->yv[0]); i++)
+        e->y[0][i] = unary(e->op, e->x[0][i]);
+    return YK_OK;
+}
+
+/* f'(x); x is f(x) itself for tanh and sigmoid. */
+static double slope(uint32_t op, double x)
+{
+    double t, s;
+    switch (op) {
+    case YK_OP_RELU_BWD:
+        return x > 0 ? 1 : 0;
+    case YK_OP_GELU_BWD:
+        return 0.5 * erfc(-x / sqrt(2)) + x * exp(-0.5 * x * x) / sqrt(2 * PI);
+    case YK_OP_GELU_TANH_BWD:
+        t = tanh(sqrt(2 / PI) * (x + 0.044715 * x * x * x));
+        return 0.5 * (1 + t) + 0.5 * x * (1 - t * t) * sqrt(2 / PI) * (1 + 3 * 0.044715 * x * x);
+    case YK_OP_SILU_BWD:
+        s = sigmoid(x);
+        return s * (1 + x * (1 - s));
+    case YK_OP_SIGMOID_BWD:
+        return x * (1 - x);
+    default:
+        return 1 - x * x;
+    }
+}
+
+yk_status yk__eval_unary_bwd(yk__eval *e)
+{
+    for (int64_t i = 0; i < yk__count(e->yv[0]); i++) {
+        double x = e->x[0][i], gy = e->x[1][i];
+        e->y[0][i] = e->op == YK_OP_RELU_BWD ? (x > 0 ? gy : 0) : gy * slope(e->op, x);
+    }
+    return YK_OK;
+}
+
+/* Whole numbers wrap as the machine's do; a float is cut off, limited to the type's range, and NaN gives 0. */
+static double to_int(double x, bool from_float, double low, double high, double span)
+{
+    if (!from_float) {
+        x = fmod(x - low, span);
+        return (x < 0 ? x + span : x) + low;
+    }
+    x = trunc(x);
+    return isnan(x) ? 0 : x < low ? low : x > high ? high : x + 0.0;
+}
+
+yk_status yk__eval_cast(yk__eval *e)
+{
+    const uint32_t to = e->yv[0]->dtype;
+    const bool from_float = yk__dtype_is_float(e->xv[0]->dtype);
+    for (int64_t i = 0; i < yk__count(e->yv[0]); i++) {
+        double x = e->x[0][i];
+        if (to == YK_BOOL)
+            x = x != 0;
+        else if (to == YK_I32)
+            x = to_int(x, from_float, INT32_MIN, INT32_MAX, 4294967296.0);
+        else if (to == YK_U8)
+            x = to_int(x, from_float, 0, 255, 256);
+        e->y[0][i] = x;
+    }
+    return YK_OK;
+}
+
+yk_status yk__eval_copy(yk__eval *e)
+{
+    memcpy(e->y[0], e->x[0], (size_t)yk__count(e->yv[0]) * sizeof(double));
+    return YK_OK;
+}
+
+static double binary(uint32_t op, double a, double b)
+{
+    switch (op) {
+    case YK_OP_ADD:
+        return a + b;
+    case YK_OP_SUB:
+        return a - b;
+    case YK_OP_MUL:
+        return a * b;
+    case YK_OP_DIV:
+        return a / b;
+    case YK_OP_MAX:
+        return isnan(a) ? a : isnan(b) ? b : a > b ? a : b;
+    case YK_OP_MIN:
+        return isnan(a) ? a : isnan(b) ? b : a < b ? a : b;
+    case YK_OP_LT:
+        return a < b;
+    default:
+        return a == b;
+    }
+}
+
+/* i32 arithmetic wraps around; a division cuts off, and by 0 gives 0. */
+static double binary_int(uint32_t op, double x, double y)
+{
+    const int64_t a = (int64_t)x, b = (int64_t)y;
+    int64_t r;
+    switch (op) {
+    case YK_OP_ADD:
+        r = a + b;
+        break;
+    case YK_OP_SUB:
+        r = a - b;
+        break;
+    case YK_OP_MUL:
+        r = a * b;
+        break;
+    case YK_OP_DIV:
+        r = b ? a / b : 0;
+        break;
+    default:
+        return binary(op, x, y);
+    }
+    return (double)(int32_t)(uint32_t)(uint64_t)r;
+}
+
+yk_status yk__eval_binary(yk__eval *e)
+{
+    const bool whole = e->xv[0]->dtype == YK_I32;
+    for (int64_t i = 0; i < yk__count(e->yv[0]); i++)
+        e->y[0][i] = (whole ? binary_int : binary)(e->op, e->x[0][i], e->x[1][i]);
+    return YK_OK;
+}
+
+yk_status yk__eval_select(yk__eval *e)
+{
+    for (int64_t i = 0; i < yk__count(e->yv[0]); i++)
+        e->y[0][i] = e->x[0][i] != 0 ? e->x[1][i] : e->x[2][i];
+    return YK_OK;
+}
+
+yk_status yk__eval_fill(yk__eval *e)
+{
+    for (int64_t i = 0; i < yk__count(e->yv[0]); i++)
+        e->y[0][i] = yk_attr_f64(e->attr[0]);
+    return YK_OK;
+}
+
+/* Elements behind axis a: the distance of two neighbours along it. */
+static int64_t inner(const yk_value *v, int64_t axis)
+{
+    int64_t n = 1;
+    for (uint32_t i = (uint32_t)axis + 1; i < v->dims; i++)
+        n *= v->dim[i];
+    return n;
+}
+
+yk_status yk__eval_iota(yk__eval *e)
+{
+    const int64_t step = inner(e->yv[0], e->attr[0]), n = e->yv[0]->dim[e->attr[0]];
+    for (int64_t i = 0; i < yk__count(e->yv[0]); i++)
+        e->y[0][i] = (double)(i / step % n);
+    return YK_OK;
+}
+
+double yk__eval_uniform(const double *key, const double *rows, int64_t n_rows, int64_t n, uint32_t stream, int64_t e)
+{
+    const int64_t width = n / n_rows;
+    const uint64_t c = (uint64_t)((int64_t)rows[e / width] * width + e % width);
+    const uint32_t counter[4] = {(uint32_t)(c / 4), (uint32_t)(c / 4 >> 32), stream, (uint32_t)(int32_t)key[2]};
+    const uint32_t k[2] = {(uint32_t)(int32_t)key[0], (uint32_t)(int32_t)key[1]};
+    uint32_t w[4];
+    yk__philox(counter, k, w);
+    return (w[c % 4] >> 8) * 0x1p-24;
+}
+
+yk_status yk__eval_rng(yk__eval *e)
+{
+    const int64_t n = yk__count(e->yv[0]);
+    for (int64_t i = 0; i < n; i++)
+        e->y[0][i] = yk__eval_uniform(e->x[0], e->x[1], e->xv[1]->dim[0], n, (uint32_t)e->attr[0], i);
+    return YK_OK;
+}
+
+yk_status yk__eval_dropout(yk__eval *e)
+{
+    const int64_t n = yk__count(e->yv[0]);
+    const double p = yk_attr_f64(e->attr[0]);
+    for (int64_t i = 0; i < n; i++) {
+        double u = yk__eval_uniform(e->x[1], e->x[2], e->xv[2]->dim[0], n, (uint32_t)e->attr[1], i);
+        e->y[0][i] = u >= p ? e->x[0][i] / (1 - p) : 0;
+    }
+    return YK_OK;
+}
+
+/* Index of element i of x in y, where y has length 1 on the masked axes. */
+static int64_t reduced(const yk_value *x, int64_t mask, int64_t i)
+{
+    int64_t o = 0, step = 1;
+    for (uint32_t a = x->dims; a-- > 0; i /= x->dim[a]) {
+        if (mask >> a & 1)
+            continue;
+        o += i % x->dim[a] * step;
+        step *= x->dim[a];
+    }
+    return o;
+}
+
+yk_status yk__eval_reduce(yk__eval *e)
+{
+    const bool max = e->op == YK_OP_RMAX;
+    for (int64_t i = 0; max && i < yk__count(e->yv[0]); i++)
+        e->y[0][i] = -INFINITY;
+    for (int64_t i = 0; i < yk__count(e->xv[0]); i++) {
+        double *y = &e->y[0][reduced(e->xv[0], e->attr[0], i)];
+        *y = max ? binary(YK_OP_MAX, *y, e->x[0][i]) : *y + e->x[0][i];
+    }
+    return YK_OK;
+}
+
+yk_status yk__eval_argmax(yk__eval *e)
+{
+    const int64_t step = inner(e->xv[0], e->attr[0]), n = e->xv[0]->dim[e->attr[0]];
+    for (int64_t i = 0; i < yk__count(e->yv[0]); i++) {
+        const double *x = e->x[0] + i / step * step * n + i % step;
+        int64_t best = 0;
+        for (int64_t k = 1; k < n; k++)
+            if (x[k * step] > x[best * step] || (isnan(x[k * step]) && !isnan(x[best * step])))
+                best = k;
+        e->y[0][i] = (double)best;
+    }
+    return YK_OK;
+}
+
+yk_status yk__eval_gather(yk__eval *e)
+{
+    const int64_t width = inner(e->xv[0], 0), rows = e->xv[0]->dim[0];
+    for (int64_t i = 0; i < e->xv[1]->dim[0]; i++) {
+        int64_t k = (int64_t)e->x[1][i];
+        if (k >= 0 && k < rows)
+            memcpy(e->y[0] + i * width, e->x[0] + k * width, (size_t)width * sizeof(double));
+    }
+    return YK_OK;
+}
+
+yk_status yk__eval_scatter_add(yk__eval *e)
+{
+    const int64_t width = inner(e->xv[0], 0), rows = e->yv[0]->dim[0];
+    for (int64_t i = 0; i < e->xv[1]->dim[0]; i++) {
+        int64_t k = (int64_t)e->x[1][i];
+        for (int64_t j = 0; k >= 0 && k < rows && j < width; j++)
+            e->y[0][k * width + j] += e->x[0][i * width + j];
+    }
+    return YK_OK;
+}
+
+/* The pixel of image `v` that entry i of the unfolded form stands for; -1: padding. */
+static int64_t pixel(const yk_value *v, const int64_t *a, int64_t i)
+{
+    const int64_t h = v->dim[2], w = v->dim[3];
+    const int64_t oh = yk__window_out(h, a[0], a[2], a[4], a[6]), ow = yk__window_out(w, a[1], a[3], a[5], a[7]);
+    const int64_t q = i % ow, p = i / ow % oh, kw = i / ow / oh % a[1], kh = i / ow / oh / a[1] % a[0];
+    const int64_t plane = i / ow / oh / a[1] / a[0];
+    const int64_t y = p * a[2] - a[4] + kh * a[6], x = q * a[3] - a[5] + kw * a[7];
+    return y < 0 || y >= h || x < 0 || x >= w ? -1 : (plane * h + y) * w + x;
+}
+
+yk_status yk__eval_unfold(yk__eval *e)
+{
+    for (int64_t i = 0; i < yk__count(e->yv[0]); i++) {
+        int64_t at = pixel(e->xv[0], e->attr, i);
+        e->y[0][i] = at < 0 ? yk_attr_f64(e->attr[8]) : e->x[0][at];
+    }
+    return YK_OK;
+}
+
+yk_status yk__eval_fold(yk__eval *e)
+{
+    for (int64_t i = 0; i < yk__count(e->xv[0]); i++) {
+        int64_t at = pixel(e->yv[0], e->attr, i);
+        if (at >= 0)
+            e->y[0][at] += e->x[0][i];
+    }
+    return YK_OK;
+}
+
+yk_status yk__eval_dot(yk__eval *e)
+{
+    const uint32_t r = e->xv[0]->dims;
+    const int64_t m = e->xv[0]->dim[r - 2], k = e->xv[0]->dim[r - 1], n = e->xv[1]->dim[r - 1];
+    const int64_t batch = r == 3 ? e->xv[0]->dim[0] : 1;
+    for (int64_t b = 0; b < batch; b++)
+        for (int64_t i = 0; i < m; i++)
+            for (int64_t l = 0; l < k; l++)
+                for (int64_t j = 0; j < n; j++)
+                    e->y[0][(b * m + i) * n + j] += e->x[0][(b * m + i) * k + l] * e->x[1][(b * k + l) * n + j];
+    return YK_OK;
+}
