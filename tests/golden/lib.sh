@@ -1,0 +1,59 @@
+# SPDX-License-Identifier: Apache-2.0
+# shellcheck shell=sh
+# Sourced by the shell tests: TAP lines, the test data, the yoke program.
+yoke=$YOKE_BUILD/yoke
+data=$YOKE_TEST_DATA
+n=0
+out=$(mktemp -d "${TMPDIR:-/tmp}/yoke-test.XXXXXX")
+trap 'rm -rf "$out"' EXIT
+
+need_data() { # need_data FOLDER...: skips the whole program where one is absent
+    for d in "$@"; do
+        [ -e "$data/$d" ] && continue
+        echo "1..0 # SKIP no $d in YOKE_TEST_DATA ($data)"
+        exit 0
+    done
+}
+
+need_opencl() {
+    "$yoke" info --kinds 2>/dev/null | grep -q '^opencl$' && return
+    echo "1..0 # SKIP no OpenCL device here"
+    exit 0
+}
+
+need_cores() { # need_cores N
+    [ "$(nproc)" -ge "$1" ] && return
+    echo "1..0 # SKIP needs $1 cores"
+    exit 0
+}
+
+ok() { # ok NAME COMMAND...: passes if the command does; its output is shown when not
+    name=$1
+    shift
+    n=$((n + 1))
+    if "$@" >"$out/log" 2>&1; then
+        echo "ok $n - $name"
+    else
+        code=$?
+        sed 's/^/# /' "$out/log" | tail -n 40
+        echo "# exit code $code"
+        echo "not ok $n - $name"
+    fi
+}
+
+skip() { # skip NAME REASON
+    n=$((n + 1))
+    echo "ok $n - $1 # SKIP $2"
+}
+
+plan() {
+    echo "1..$n"
+}
+
+field() { # field KEY FILE: a number of the last JSON line
+    tail -n 1 "$2" | python3 -c "import json,sys; print(json.loads(sys.stdin.read())['$1'])"
+}
+
+at_least() { # at_least VALUE LIMIT
+    python3 -c "import sys; sys.exit(not float('$1') >= float('$2'))" || { echo "$1 is below $2"; return 1; }
+}
