@@ -6,7 +6,7 @@ V_INLINE void pack_square(vu r[CPU_VW])
 {
 #pragma GCC unroll 4
     for (int s = 1; s < CPU_VW; s *= 2) {
-        vi lo, hi;
+        vi lo = {0}, hi = {0};
 #pragma GCC unroll 16
         for (int l = 0; l < CPU_VW; l++) {
             lo[l] = (l & s) ? CPU_VW + (l ^ s) : l;

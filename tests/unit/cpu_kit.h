@@ -41,6 +41,8 @@ yk_node *kit_node(kit *k, int op, const uint32_t *in, const uint32_t *out, const
 yk_node *kit_wrap(kit *k, int op, uint32_t n, const uint32_t *in, const uint32_t *out);
 /* Runs all nodes with nt workers; status of planning. Guard bytes are checked (aborts the test when broken). */
 yk_status kit_run(kit *k, const cpu_isa *isa, int nt);
+/* The same `times` times; the least seconds of one run, or -1. */
+double kit_time(kit *k, const cpu_isa *isa, int nt, int times);
 double kit_random_unit(void);
 const cpu_isa *kit_isa(int i); /* NULL past the last */
 

@@ -1,0 +1,191 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Times the CPU plugin's kernels one by one at the shapes of GPT-2 124M (1024 tokens), BERT and the ResNets.
+ * usage: cpu_kernels [threads [isa [part of a name]]]
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tests/unit/cpu_kit.h"
+
+static int threads = 1;
+static const cpu_isa *isa;
+static const char *only = "";
+
+static void report(kit *k, const char *name, double flop, double bytes)
+{
+    if (strstr(name, only)) {
+        double t = kit_time(k, isa, threads, flop > 2e10 ? 3 : 12);
+        printf("%-36s %9.3f ms", name, t * 1e3);
+        if (flop > 0)
+            printf("  %7.1f GFLOP/s", flop / t * 1e-9);
+        if (bytes > 0)
+            printf("  %6.1f GB/s", bytes / t * 1e-9);
+        putchar('\n');
+    }
+    kit_free(k);
+}
+
+static const int64_t none[1];
+
+static void dot(const char *what, int64_t m, int64_t n, int64_t kk, int ta, int tb, int dtype)
+{
+    char name[80];
+    kit *k = kit_new();
+    uint32_t a = KIT(k, dtype, m, kk), b = KIT(k, dtype, kk, n), c = KIT(k, dtype, m, n);
+    if (ta)
+        k->value[a].stride[0] = 1, k->value[a].stride[1] = m;
+    if (tb)
+        k->value[b].stride[0] = 1, k->value[b].stride[1] = kk;
+    memset(k->data[a], 0, (size_t)k->slot[a].bytes);
+    memset(k->data[b], 0, (size_t)k->slot[b].bytes);
+    kit_node(k, YK_OP_DOT, KIT_IDS(a, b), KIT_IDS(c), none, 0);
+    snprintf(name, sizeof name, "dot %s %lldx%lldx%lld %s", what, (long long)m, (long long)n, (long long)kk,
+             dtype == YK_F32 ? "f32" : "bf16");
+    report(k, name, 2.0 * (double)m * (double)n * (double)kk, 0);
+}
+
+static void conv(const char *what, int64_t n, int64_t c, int64_t h, int64_t o, int64_t kk, int64_t s, int dtype)
+{
+    int64_t oh = (h + kk / 2 * 2 - kk) / s + 1;
+    const int64_t attr[] = {s, s, kk / 2, kk / 2, 1, 1, 1};
+    double flop = 2.0 * (double)(n * o * oh * oh * kk * kk) * (double)c;
+    for (int op = YK_OP_CONV2D; op <= YK_OP_CONV2D_DW; op++) {
+        char name[80];
+        kit *k = kit_new();
+        uint32_t x = KIT(k, dtype, n, c, h, h), w = KIT(k, dtype, o, c, kk, kk), y = KIT(k, dtype, n, o, oh, oh);
+        uint32_t gw = KIT(k, YK_F32, o, c, kk, kk);
+        kit_random(k, x, -1, 1);
+        kit_random(k, w, -1, 1);
+        kit_random(k, y, -1, 1);
+        kit_node(k, op, op == YK_OP_CONV2D ? KIT_IDS(x, w) : op == YK_OP_CONV2D_DX ? KIT_IDS(y, w) : KIT_IDS(y, x),
+                 op == YK_OP_CONV2D ? KIT_IDS(y) : op == YK_OP_CONV2D_DX ? KIT_IDS(x) : KIT_IDS(gw), attr, 7);
+        snprintf(name, sizeof name, "conv%s %s %s", op == YK_OP_CONV2D ? "" : op == YK_OP_CONV2D_DX ? "_dx" : "_dw", what,
+                 dtype == YK_F32 ? "f32" : "bf16");
+        report(k, name, flop, 0);
+    }
+}
+
+static void rows(int dtype)
+{
+    const char *t = dtype == YK_F32 ? "f32" : "bf16";
+    double n = 4096.0 * 768, item = dtype == YK_F32 ? 4 : 2;
+    char name[80];
+    for (int op = 0; op < 5; op++) {
+        kit *k = kit_new();
+        uint32_t x = KIT(k, dtype, 4096, 768), y = KIT(k, dtype, 4096, 768), g = KIT(k, YK_F32, 768);
+        uint32_t b = KIT(k, YK_F32, 768), m = KIT(k, YK_F32, 4096), s = KIT(k, YK_F32, 4096);
+        uint32_t z = KIT(k, dtype, 4096, 768), gg = KIT(k, YK_F32, 768);
+        kit_random(k, x, -1, 1);
+        kit_random(k, y, -1, 1);
+        kit_random(k, g, -1, 1);
+        kit_random(k, b, -1, 1);
+        kit_random(k, m, -1, 1);
+        kit_random(k, s, 1, 2);
+        const int64_t attr[] = {yk_attr_of_f64(1e-5)};
+        static const char *const what[] = {"layer_norm", "layer_norm_bwd", "gelu_tanh", "gelu_tanh_bwd", "add"};
+        if (op == 0)
+            kit_node(k, YK_OP_LAYER_NORM, KIT_IDS(x, g, b), KIT_IDS(y, m, s), attr, 1);
+        else if (op == 1)
+            kit_node(k, YK_OP_LAYER_NORM_BWD, KIT_IDS(y, x, m, s, g), KIT_IDS(z, gg, b), attr, 1);
+        else if (op == 2)
+            kit_node(k, YK_OP_GELU_TANH, KIT_IDS(x), KIT_IDS(y), none, 0);
+        else
+            kit_node(k, op == 3 ? YK_OP_GELU_TANH_BWD : YK_OP_ADD, KIT_IDS(x, y), KIT_IDS(z), none, 0);
+        snprintf(name, sizeof name, "%s 4096x768 %s", what[op], t);
+        report(k, name, 0, n * item * (op == 0 || op == 2 ? 2 : 3));
+    }
+}
+
+static void sums(void)
+{
+    kit *k = kit_new();
+    uint32_t x = KIT(k, YK_F32, 1024, 3072), y = KIT(k, YK_F32, 1, 3072);
+    kit_random(k, x, -1, 1);
+    kit_node(k, YK_OP_SUM, KIT_IDS(x), KIT_IDS(y), (int64_t[]){1}, 1);
+    report(k, "sum over rows 1024x3072", 0, 1024.0 * 3072 * 4);
+    k = kit_new();
+    uint32_t l = KIT(k, YK_F32, 1024, 50304), lab = KIT(k, YK_I32, 1024), loss = KIT(k, YK_F32, 1024);
+    uint32_t lse = KIT(k, YK_F32, 1024);
+    memset(k->data[l], 0, (size_t)k->slot[l].bytes);
+    memset(k->data[lab], 0, 4096);
+    const int64_t attr[] = {-100, yk_attr_of_f64(0)};
+    kit_node(k, YK_OP_CROSS_ENTROPY, KIT_IDS(l, lab), KIT_IDS(loss, lse), attr, 2);
+    kit_node(k, YK_OP_CROSS_ENTROPY_BWD, KIT_IDS(loss, l, lab, lse), KIT_IDS(l), attr, 2);
+    report(k, "cross_entropy + bwd 1024x50304", 0, 3 * 1024.0 * 50304 * 4);
+}
+
+static void adam(void)
+{
+    kit *k = kit_new();
+    int64_t n = 30000000;
+    uint32_t v[4], hyper = KIT(k, YK_F32, 16);
+    memset(k->data[hyper], 0, 64);
+    for (int i = 0; i < 4; i++) {
+        v[i] = KIT(k, YK_F32, n);
+        memset(k->data[v[i]], 0, (size_t)n * 4);
+    }
+    kit_node(k, YK_OP_ADAM_STEP, KIT_IDS(v[0], v[1], v[2], v[3], hyper), KIT_IDS(v[1], v[2], v[3]), (int64_t[]){1}, 1);
+    report(k, "adamw 30M", 0, (double)n * 28);
+}
+
+static void attention(int64_t b, int64_t h, int64_t t, int causal, int dtype)
+{
+    for (int bwd = 0; bwd < 2; bwd++) {
+        char name[80];
+        kit *k = kit_new();
+        uint32_t v[8], lse = KIT(k, YK_F32, b, h, t);
+        for (int i = 0; i < 8; i++) {
+            v[i] = KIT(k, dtype, b, h, t, 64);
+            kit_random(k, v[i], -1, 1);
+        }
+        memset(k->data[lse], 0, (size_t)k->slot[lse].bytes);
+        const int64_t attr[] = {causal, yk_attr_of_f64(0.125), yk_attr_of_f64(0), 0, 0};
+        if (bwd)
+            kit_node(k, YK_OP_ATTENTION_BWD, KIT_IDS(v[0], v[1], lse, v[2], v[3], v[4]), KIT_IDS(v[5], v[6], v[7]), attr, 5);
+        else
+            kit_node(k, YK_OP_ATTENTION, KIT_IDS(v[2], v[3], v[4]), KIT_IDS(v[5], lse), attr, 5);
+        snprintf(name, sizeof name, "attention%s %lldx%lldx%lld%s %s", bwd ? "_bwd" : "", (long long)b, (long long)h,
+                 (long long)t, causal ? " causal" : "", dtype == YK_F32 ? "f32" : "bf16");
+        report(k, name, (bwd ? 10.0 : 4.0) * 64 * (double)(b * h * t * t) / (causal ? 2 : 1), 0);
+    }
+}
+
+int main(int argc, char **argv)
+{
+    const char *why = NULL;
+    threads = argc > 1 ? atoi(argv[1]) : 1;
+    isa = cpu_isa_choose(argc > 2 ? argv[2] : NULL, &why);
+    only = argc > 3 ? argv[3] : "";
+    if (!isa || threads < 1 || threads > 64) {
+        fprintf(stderr, "%s\n", why ? why : "threads: 1 to 64");
+        return 2;
+    }
+    printf("isa %s, %d threads, least of several runs\n", isa->name, threads);
+    for (int d = 0; d < 2; d++) {
+        int t = d ? YK_BF16 : YK_F32;
+        dot("fwd", 1024, 768, 768, 0, 1, t);
+        dot("fwd", 1024, 3072, 768, 0, 1, t);
+        dot("fwd", 1024, 768, 3072, 0, 1, t);
+        dot("dgrad", 1024, 768, 3072, 0, 0, t);
+        dot("wgrad", 3072, 768, 1024, 1, 0, t);
+        dot("head", 1024, 50304, 768, 0, 1, t);
+        dot("head wgrad", 50304, 768, 1024, 1, 0, t);
+        dot("small", 16, 64, 64, 0, 1, t);
+        dot("small", 128, 256, 512, 0, 1, t);
+        dot("narrow", 128, 10, 256, 0, 1, t);
+        conv("16x32x32 -> 16, batch 128", 128, 16, 32, 16, 3, 1, t);
+        conv("32x16x16 -> 32, batch 128", 128, 32, 16, 32, 3, 1, t);
+        conv("64x8x8 -> 64, batch 128", 128, 64, 8, 64, 3, 1, t);
+        conv("16x32x32 -> 32 /2, batch 128", 128, 16, 32, 32, 3, 2, t);
+        conv("64x32x32 -> 64, batch 32", 32, 64, 32, 64, 3, 1, t);
+        conv("512x4x4 -> 512, batch 32", 32, 512, 4, 512, 3, 1, t);
+        rows(t);
+        attention(4, 12, 256, 1, t);
+        attention(32, 12, 128, 0, t);
+    }
+    sums();
+    adam();
+    return 0;
+}

@@ -1,0 +1,203 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The CPU plugin through its table: device, buffers, the in-order queue, errors; and the pool's barriers. */
+#include <check.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "backends/cpu/device.h"
+#include "cpu_kit.h"
+
+const yk_plugin *yk_plugin_query(uint32_t abi);
+
+static char said[512];
+static const char *isa_wanted, *cores_wanted;
+
+static void hear(const char *who, const char *fmt, ...)
+{
+    (void)who;
+    snprintf(said, sizeof said, "%s", fmt);
+}
+
+static const char *option(const char *plugin, const char *key)
+{
+    (void)plugin;
+    return !strcmp(key, "ISA") ? isa_wanted : !strcmp(key, "CORES") ? cores_wanted : NULL;
+}
+
+static const yk_plugin *open_plugin(void)
+{
+    static yk_host host;
+    kit_host();
+    host = *cpu_host;
+    host.fail = hear;
+    host.option = option;
+    const yk_plugin *p = yk_plugin_query(YK_ABI);
+    ck_assert_ptr_nonnull(p);
+    ck_assert_int_eq(p->init(&host), YK_OK);
+    return p;
+}
+
+/* z = x + y + x, n elements, as two nodes */
+static kit *sum_graph(int64_t n, uint32_t v[4])
+{
+    kit *k = kit_new();
+    static const int64_t none[1];
+    for (int i = 0; i < 4; i++)
+        v[i] = KIT(k, YK_F32, n);
+    kit_node(k, YK_OP_ADD, KIT_IDS(v[0], v[1]), KIT_IDS(v[2]), none, 0);
+    kit_node(k, YK_OP_ADD, KIT_IDS(v[2], v[0]), KIT_IDS(v[3]), none, 0);
+    return k;
+}
+
+static void run_sums(const yk_plugin *p, yk_device *dev, int64_t n, int times)
+{
+    uint32_t v[4];
+    kit *k = sum_graph(n, v);
+    open_plugin();
+    yk_buffer *b[4];
+    yk_queue *q;
+    yk_program *prog;
+    uint64_t bytes = (uint64_t)n * 4, point = 0, last = 0, done = 0, offset[4] = {0}, version[4] = {0};
+    for (int i = 0; i < 4; i++)
+        ck_assert_int_eq(p->buffer_new(dev, bytes, &b[i]), YK_OK);
+    ck_assert_int_eq(p->queue_new(dev, &q), YK_OK);
+    ck_assert_int_eq(p->program_new(dev, &k->g, &prog), YK_OK);
+    float *x = malloc(bytes), *y = malloc(bytes), *z = malloc(bytes);
+    yk_submit s = {.size = sizeof s, .n_slot = 4, .program = prog, .slot = b, .slot_offset = offset,
+                   .slot_version = version};
+    for (int t = 0; t < times; t++) {
+        for (int64_t i = 0; i < n; i++) {
+            x[i] = (float)(i % 100 + t);
+            y[i] = (float)(i % 7);
+        }
+        ck_assert_int_eq(p->queue_put(q, b[0], 0, x, bytes, &point), YK_OK);
+        ck_assert_uint_eq(point, ++last);
+        ck_assert_int_eq(p->queue_put(q, b[1], 0, y, bytes, &point), YK_OK);
+        ck_assert_uint_eq(point, ++last);
+        ck_assert_int_eq(p->queue_run(q, &s, &point), YK_OK);
+        ck_assert_uint_eq(point, ++last);
+        ck_assert_int_eq(p->queue_get(q, b[3], 0, z, bytes, &point), YK_OK);
+        ck_assert_uint_eq(point, ++last);
+        ck_assert_int_eq(p->queue_wait(q, point, UINT64_MAX), YK_OK);
+        ck_assert_int_eq(p->queue_poll(q, &done), YK_OK);
+        ck_assert_uint_eq(done, last);
+        for (int64_t i = 0; i < n; i++)
+            ck_assert(z[i] == 2 * x[i] + y[i]);
+    }
+    ck_assert_int_eq(p->queue_wait(q, last + 1, 2000000), YK_E_TIMEOUT);
+    ck_assert_int_eq(p->queue_put(q, b[0], bytes, x, 4, &point), YK_E_ARG);
+    p->queue_free(q);
+    p->program_free(prog);
+    for (int i = 0; i < 4; i++)
+        p->buffer_free(b[i]);
+    free(x), free(y), free(z);
+    kit_free(k);
+}
+
+START_TEST(in_order)
+{
+    const yk_plugin *p = open_plugin();
+    yk_device *dev;
+    cores_wanted = isa_wanted = NULL;
+    ck_assert_int_eq(p->device_open(0, &dev), YK_OK);
+    run_sums(p, dev, 17, 300);    /* in the caller */
+    run_sums(p, dev, 300000, 40); /* in the queue's thread, shared */
+    p->device_close(dev);
+}
+END_TEST
+
+START_TEST(errors_are_named)
+{
+    const yk_plugin *p = open_plugin();
+    yk_device *dev;
+    yk_device_caps caps = {.size = sizeof caps};
+    isa_wanted = "pentium";
+    ck_assert_int_eq(p->device_open(0, &dev), YK_E_ARG);
+    isa_wanted = "portable";
+    cores_wanted = "0-x";
+    ck_assert_int_eq(p->device_open(0, &dev), YK_E_ARG);
+    ck_assert_ptr_nonnull(strstr(said, "CORES"));
+    cores_wanted = "0";
+    ck_assert_int_eq(p->device_caps(0, &caps), YK_OK);
+    ck_assert_str_eq(caps.isa, "portable");
+    ck_assert_str_eq(caps.locality, "cores:0");
+    ck_assert_uint_eq(caps.units, 1);
+    ck_assert_int_eq(p->device_caps(1, &caps), YK_E_ARG);
+    ck_assert_ptr_null(yk_plugin_query(YK_ABI + 1));
+    isa_wanted = cores_wanted = NULL;
+}
+END_TEST
+
+START_TEST(unbound_slot)
+{
+    const yk_plugin *p = open_plugin();
+    yk_device *dev;
+    yk_queue *q;
+    yk_program *prog;
+    uint32_t v[4];
+    kit *k = sum_graph(5, v);
+    open_plugin();
+    uint64_t point;
+    yk_buffer *b[4] = {NULL, NULL, NULL, NULL};
+    ck_assert_int_eq(p->device_open(0, &dev), YK_OK);
+    ck_assert_int_eq(p->queue_new(dev, &q), YK_OK);
+    ck_assert_int_eq(p->program_new(dev, &k->g, &prog), YK_OK);
+    yk_submit s = {.size = sizeof s, .n_slot = 4, .program = prog, .slot = b};
+    ck_assert_int_eq(p->queue_run(q, &s, &point), YK_E_ARG);
+    p->program_free(prog);
+    p->queue_free(q);
+    p->device_close(dev);
+    kit_free(k);
+}
+END_TEST
+
+enum { ROUNDS = 400 };
+
+typedef struct meet {
+    cpu_pool *pool;
+    int n, count[4];
+} meet;
+
+static void meet_all(void *arg, int worker)
+{
+    meet *m = arg;
+    for (int i = 0; i < ROUNDS; i++) {
+        m->count[worker]++;
+        cpu_pool_barrier(m->pool);
+        for (int w = 0; w < m->n; w++)
+            if (m->count[w] != i + 1)
+                abort();
+        cpu_pool_barrier(m->pool);
+    }
+}
+
+START_TEST(barriers)
+{
+    kit_host();
+    for (int n = 1; n <= 4; n++) {
+        int cores[4] = {-1, -1, -1, -1};
+        meet m = {cpu_pool_new(cores, n), n, {0}};
+        cpu_pool_run(m.pool, meet_all, &m);
+        memset(m.count, 0, sizeof m.count);
+        cpu_pool_run(m.pool, meet_all, &m);
+        cpu_pool_free(m.pool);
+    }
+}
+END_TEST
+
+int main(void)
+{
+    Suite *s = suite_create("cpu_queue");
+    TCase *t = tcase_create("all");
+    tcase_add_test(t, in_order);
+    tcase_add_test(t, errors_are_named);
+    tcase_add_test(t, unbound_slot);
+    tcase_add_test(t, barriers);
+    suite_add_tcase(s, t);
+    SRunner *sr = srunner_create(s);
+    srunner_set_tap(sr, "-");
+    srunner_run_all(sr, CK_SILENT);
+    srunner_free(sr);
+    return 0;
+}
