@@ -7,6 +7,9 @@ libyokecore_la_SOURCES += core/data/cifar.c core/data/cifar.h core/data/csv.c co
 	core/data/dataset.h core/data/dataset.c core/data/dataset_impl.h core/data/dataset_images.c \
 	core/data/dataset_text.c core/data/loader.c core/data/loader.h core/data/spec.c core/data/spec.h
 
+dist_check_SCRIPTS += tests/unit/data_commands.sh
+TESTS += tests/unit/data_commands.sh
+
 if WITH_CHECK
 DATA_TESTS = tests/unit/data_idx.test tests/unit/data_csv.test tests/unit/data_tokenizer.test \
 	tests/unit/data_loader.test tests/fuzz/readers.test

@@ -1,0 +1,79 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+# yoke inspect over the suites (exit code 0 or 2, one line for a refusal) and yoke tokenize against golden ids.
+yoke=$YOKE_BUILD/yoke
+data=$YOKE_TEST_DATA
+work=$(mktemp -d) || exit 1
+trap 'rm -rf "$work"' EXIT
+n=0
+result() { # name, list of faults
+    n=$((n + 1))
+    if [ -z "$2" ]; then echo "ok $n - $1"; else echo "not ok $n - $1"; echo "$2" | sed 's/^/# /'; fi
+}
+
+echo 1..9
+if [ ! -d "$data/idx-suite" ]; then
+    for i in 1 2 3 4 5 6 7 8 9; do echo "ok $i # SKIP no test data (YOKE_TEST_DATA)"; done
+    exit 0
+fi
+
+# judge FILE accept|reject|either WORDS...: runs yoke inspect and prints what is wrong
+judge() {
+    file=$1 expect=$2
+    shift 2
+    "$yoke" inspect "$file" "$@" >"$work/out" 2>"$work/err"
+    code=$?
+    lines=$(wc -l <"$work/err")
+    case $expect:$code in
+    accept:0 | either:0) [ "$lines" = 0 ] || echo "$file: words on standard error" ;;
+    reject:2 | either:2)
+        [ "$lines" = 1 ] || echo "$file: $lines lines for a refusal"
+        grep -qF "$(basename "$file")" "$work/err" || echo "$file: the refusal does not name the file"
+        ;;
+    *) echo "$file: expected $expect, exit code $code: $(cat "$work/err")" ;;
+    esac
+}
+
+suite() { # suite, words
+    dir=$1
+    shift
+    tail -n +2 "$data/$dir/index.tsv" | while IFS='	' read -r file expect rest; do
+        case $dir/$file in
+        */label*-1*.idx1-ubyte) # sound by themselves; they do not fit the images
+            judge "$data/$dir/good/images-20.idx3-ubyte" accept --as "idx"
+            "$yoke" inspect "$data/$dir/good/images-20.idx3-ubyte" --as "idx,labels=$data/$dir/$file" >/dev/null 2>&1
+            [ $? = 2 ] || echo "$file: the pair was accepted" ;;
+        */labels-swapped*)
+            judge "$data/$dir/$file" reject --as "idx,labels=$data/$dir/good/images-20.idx3-ubyte" ;;
+        *) judge "$data/$dir/$file" "$expect" "$@" ;;
+        esac
+    done
+}
+result idx-suite "$(suite idx-suite --as idx)"
+result gzip-suite "$(suite gzip-suite --as gzip)"
+result csv-suite "$(suite csv-suite --as csv,text=review,label=label,classes=2)"
+result safetensors-suite "$(suite safetensors-suite)"
+result json-suite "$(for f in "$data"/json-suite/test_parsing/*.json; do
+    case ${f##*/} in y_*) judge "$f" accept ;; n_*) judge "$f" reject ;; *) judge "$f" either ;; esac
+done)"
+result 'kinds are guessed' "$(
+    for pair in fashion-mnist/t10k-labels-idx1-ubyte.gz=idx cifar10-part/cifar10-test-000-999.bin.gz=cifar10 \
+        banking77/test.csv=csv songci/songci.txt.gz=text models/bert-tiniest=safetensors \
+        tokenizers/golden/corpus.json=json gzip-suite/good/archive.tar.gz=gzip; do
+        "$yoke" inspect "$data/${pair%=*}" --json >"$work/out" 2>&1 || cat "$work/out"
+        grep -q "\"kind\":\"${pair#*=}\"" "$work/out" || echo "${pair%=*}: not ${pair#*=}"
+    done)"
+
+zcat "$data/tokenizers/golden/squad-questions-a.tsv.gz" >"$work/squad"
+cut -f1 "$work/squad" >"$work/questions"
+cut -f2 "$work/squad" >"$work/ids"
+"$yoke" tokenize --tokenizer "$data/tokenizers/bert-base-uncased" --no-special-tokens "$work/questions" >"$work/got" 2>&1
+result 'WordPiece ids' "$(cmp "$work/ids" "$work/got" 2>&1)"
+result 'template and JSON' "$(printf 'Hello world\n\n' | "$yoke" tokenize --tokenizer "$data/models/bert-tiniest" - --json 2>&1 |
+    tr '\n' ' ' | grep -vxF '[101,7592,2088,102] [101,102] ')"
+result usage "$(
+    "$yoke" tokenize "$work/questions" >/dev/null 2>&1; [ $? = 2 ] || echo "no tokenizer: not 2"
+    "$yoke" tokenize --tokenizer /nonexistent "$work/questions" >/dev/null 2>&1; [ $? = 2 ] || echo "bad folder: not 2"
+    "$yoke" inspect /nonexistent >/dev/null 2>&1; [ $? = 2 ] || echo "no file: not 2"
+    "$yoke" inspect "$work/questions" --as txet 2>&1 | grep -q "did you mean 'text'" || echo "no nearest kind"
+    "$yoke" inspect --jsno 2>&1 | grep -q -- --json || echo "no nearest option")"
