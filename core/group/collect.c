@@ -136,19 +136,35 @@ void yk__slices_even(yk__slices *s, uint64_t n, uint32_t ranks)
     }
 }
 
+enum { SUM_BLOCK = 1024 };
+
+/* A count known to the compiler, so that it uses vectors at -O2 too. */
+static void add_block(float *restrict acc, const float *restrict x)
+{
+    for (int i = 0; i < SUM_BLOCK; i++)
+        acc[i] += x[i];
+}
+
+static void add_some(float *restrict acc, const float *restrict x, uint64_t n)
+{
+    for (uint64_t i = 0; i < n; i++)
+        acc[i] += x[i];
+}
+
 /* out[i] = ((a_0[i] + a_1[i]) + a_2[i]) + ..., a_r at base + r * stride. Blocks that stay in the first cache hold the
  * running sum; out may be one of the a_r, as each block of it is written after all of it was read. */
 static void sum_slices(const float *base, uint64_t stride, uint32_t ranks, uint64_t begin, uint64_t n, float *out)
 {
-    enum { BLOCK = 1024 };
-    float acc[BLOCK];
-    for (uint64_t at = 0; at < n; at += BLOCK) {
-        uint64_t k = n - at < BLOCK ? n - at : BLOCK;
+    float acc[SUM_BLOCK];
+    for (uint64_t at = 0; at < n; at += SUM_BLOCK) {
+        uint64_t k = n - at < SUM_BLOCK ? n - at : SUM_BLOCK;
         memcpy(acc, base + begin + at, k * sizeof(float));
         for (uint32_t r = 1; r < ranks; r++) {
             const float *x = (const float *)(const void *)((const char *)base + r * stride) + begin + at;
-            for (uint64_t i = 0; i < k; i++)
-                acc[i] += x[i];
+            if (k == SUM_BLOCK)
+                add_block(acc, x);
+            else
+                add_some(acc, x, k);
         }
         memcpy(out + at, acc, k * sizeof(float));
     }
