@@ -81,7 +81,7 @@ int main(int argc, char **argv)
     bad |= compare(m, &b, f, "pooler_output", "pooler_output");
     bad |= compare(m, &b, f, "embeddings", "embeddings");
     bad |= compare(m, &b, f, "mlm_logits_first_256", "logits");
-    bad |= compare(m, &b, f, "logits_first_256", "logits");
+    bad |= compare(m, &b, f, "lm_logits_first_256", "logits");
     yk__safetensors_close(f);
     return yk_close(job) || bad;
 }

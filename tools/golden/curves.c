@@ -408,7 +408,7 @@ static void run_splits(curve *c, json_t *splits, int64_t ranks, const char *labe
 {
     const char *key;
     json_t *v;
-    char name[256], text[96];
+    char name[640], text[96];
     json_object_foreach(splits, key, v)
     {
         snprintf(name, sizeof name, "%s/%s", label, key);
