@@ -1,1 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
+EXTRA_DIST += bench/steps bench/peer_step.py
