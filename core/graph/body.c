@@ -225,6 +225,6 @@ yk_status yk__body(yk__graph *g, const yk_graph *src, uint32_t node, const yk__v
         *err = g->error;
         return err->status;
     }
-    memcpy(out, b.out, n->n_out * sizeof *out);
+    memcpy(out, b.out, b.n_out * sizeof *out); /* n may be gone: g may be the source */
     return YK_OK;
 }

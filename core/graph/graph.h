@@ -141,9 +141,9 @@ bool yk__same_shape(const yk_value *a, const yk_value *b);
 const char *yk__shape_text(const yk_value *v, char *buf, size_t n); /* "f32[128, 784]" */
 
 /* ---- Bodies ---------------------------------------------------------------------------------------------------- */
-/* Appends to g the primitives (or simpler composites where `deep` is false) that define a composite node of `src`
- * (may be g itself): map[] translates src values to g values for the node's inputs on entry, and gets the outputs.
- * YK_E_UNSUPPORTED for a primitive. */
+/* Appends to g the primitives and simpler composites that define a composite node of `src` (may be g itself): `in` are g's
+ * values for the node's operands, `out` gets g's values for its outputs. Those of adam_step and sgd_step are the new
+ * values: the caller copies them over the old ones. YK_E_UNSUPPORTED for a primitive. */
 yk_status yk__body(yk__graph *g, const yk_graph *src, uint32_t node, const yk__vid *in, yk__vid *out, yk_error *err);
 
 /* ---- Text, DOT, serial form -------------------------------------------------------------------------------------- */

@@ -11,4 +11,9 @@ TESTS += tests/unit/graph_build.test
 tests_unit_graph_build_test_SOURCES = tests/unit/graph_build.c
 tests_unit_graph_build_test_LDADD = $(TEST_LIBS)
 tests_unit_graph_build_test_CFLAGS = $(AM_CFLAGS) $(CHECK_CFLAGS)
+check_PROGRAMS += tests/unit/graph_body.test
+TESTS += tests/unit/graph_body.test
+tests_unit_graph_body_test_SOURCES = tests/unit/graph_body.c tests/unit/graph_lab.h
+tests_unit_graph_body_test_LDADD = $(TEST_LIBS)
+tests_unit_graph_body_test_CFLAGS = $(AM_CFLAGS) $(CHECK_CFLAGS)
 endif
