@@ -18,6 +18,11 @@ struct slot {
     yk_error err; /* status YK_OK: the batch is good */
 };
 
+/* This rank's rows of a batch. */
+struct part {
+    int64_t first, count;
+};
+
 /* Batches are numbered from the last rewind: `made` have been filled, `taken` handed out, `freed` given back. */
 struct yk__loader {
     const yk__dataset *d;
@@ -31,7 +36,8 @@ struct yk__loader {
     /* under the lock */
     int stop, hold, busy;
     uint64_t epoch;
-    int64_t base; /* batch index of number 0 */
+    int64_t base;           /* batch index of number 0 */
+    struct part full, tail; /* of a whole batch, of the last short one */
     int64_t made, taken, freed;
 };
 
@@ -58,7 +64,7 @@ static yk_status make_room(const yk__loader *l, struct slot *s, yk_error *err)
     return YK_OK;
 }
 
-static yk_status choose_rows(const yk__loader *l, struct slot *s, int64_t index, yk_error *err)
+static yk_status choose_rows(const yk__loader *l, struct slot *s, int64_t index, const struct part *p, yk_error *err)
 {
     yk__loader_batch *b = &s->batch;
     int64_t n = yk__dataset_rows(l->d), from = index * l->o.global_batch;
@@ -70,21 +76,16 @@ static yk_status choose_rows(const yk__loader *l, struct slot *s, int64_t index,
     for (int64_t i = 0; i < b->global_rows; i++)
         s->row[i] = l->o.shuffle ? yk__order(l->o.seed, b->epoch, from + i, n) : from + i;
     b->row = s->row;
-    b->first = 0;
-    b->rows = b->global_rows;
-    if (l->o.share)
-        l->o.share(l->o.user, b->global_rows, &b->first, &b->rows);
-    if (b->first < 0 || b->rows < 0 || b->first > b->global_rows || b->rows > b->global_rows - b->first)
-        return yk__fail(err, YK_E_INTERNAL, "a share of %lld rows from %lld in a batch of %lld", (long long)b->rows,
-                        (long long)b->first, (long long)b->global_rows);
+    b->first = p->first;
+    b->rows = p->count;
     return YK_OK;
 }
 
-static void fill(const yk__loader *l, struct slot *s, uint64_t epoch, int64_t index)
+static void fill(const yk__loader *l, struct slot *s, uint64_t epoch, int64_t index, const struct part *p)
 {
     yk_error err = YK_ERROR_INIT;
     s->batch.epoch = epoch;
-    if (!choose_rows(l, s, index, &err)) {
+    if (!choose_rows(l, s, index, p, &err)) {
         s->batch.width = yk__dataset_width(l->d, s->row, s->batch.global_rows);
         if (!make_room(l, s, &err) && s->batch.rows)
             yk__dataset_fill(l->d, s->row + s->batch.first, s->batch.rows, s->batch.width, s->batch.field);
@@ -104,14 +105,15 @@ static void *run(void *arg)
     while (!l->stop) {
         struct slot *s = &l->slot[l->made % l->o.depth];
         uint64_t epoch = l->epoch;
-        int64_t index = l->base + l->made;
+        int64_t index = l->base + l->made, rows = yk__dataset_rows(l->d);
+        struct part p = rows - index * l->o.global_batch < l->o.global_batch ? l->tail : l->full;
         if (!may_fill(l)) {
             pthread_cond_wait(&l->work, &l->lock);
             continue;
         }
         l->busy = 1;
         pthread_mutex_unlock(&l->lock);
-        fill(l, s, epoch, index);
+        fill(l, s, epoch, index, &p);
         pthread_mutex_lock(&l->lock);
         l->busy = 0;
         l->made++;
@@ -122,6 +124,24 @@ static void *run(void *arg)
 }
 
 /* ---- the caller's side ---- */
+
+static yk_status ask_share(const yk__loader *l, int64_t n, struct part *p, yk_error *err)
+{
+    p->first = 0;
+    p->count = n;
+    if (l->o.share && n)
+        l->o.share(l->o.user, n, &p->first, &p->count);
+    if (p->first < 0 || p->count < 0 || p->first > n || p->count > n - p->first)
+        return yk__fail(err, YK_E_INTERNAL, "a share of %lld rows from %lld in a batch of %lld", (long long)p->count,
+                        (long long)p->first, (long long)n);
+    return YK_OK;
+}
+
+static yk_status ask_shares(const yk__loader *l, struct part *full, struct part *tail, yk_error *err)
+{
+    yk_status s = ask_share(l, l->o.global_batch, full, err);
+    return s ? s : ask_share(l, yk__dataset_rows(l->d) % l->o.global_batch, tail, err);
+}
 
 /* Signals are the business of the program's own threads. */
 static int start(yk__loader *l)
@@ -140,6 +160,7 @@ yk_status yk__loader_open(const yk__dataset *d, const yk__loader_options *o, yk_
 {
     const yk__field *fields;
     yk__loader *l;
+    yk_status s;
     if (o->global_batch < 1 || o->start < 0 || o->depth < 0 || o->depth > MAX_DEPTH)
         return yk__fail(err, YK_E_ARG,
                         "a loader of %lld rows, %d deep, from batch %lld: expected 1 or more, 0 to %d, 0 "
@@ -159,9 +180,10 @@ yk_status yk__loader_open(const yk__dataset *d, const yk__loader_options *o, yk_
     pthread_cond_init(&l->work, NULL);
     pthread_cond_init(&l->ready, NULL);
     l->slot = yk__calloc((size_t)l->o.depth, sizeof *l->slot);
-    if (!l->slot || start(l)) {
+    s = ask_shares(l, &l->full, &l->tail, err);
+    if (s || !l->slot || start(l)) {
         yk__loader_close(l);
-        return yk__fail(err, YK_E_MEM, "out of memory for a loader's thread");
+        return s ? s : yk__fail(err, YK_E_MEM, "out of memory for a loader's thread");
     }
     *out = l;
     return YK_OK;
@@ -214,8 +236,12 @@ yk_status yk__loader_next(yk__loader *l, const yk__loader_batch **out, yk_error 
 }
 
 /* Throws away what is made and goes on at this place. */
-static void restart(yk__loader *l, uint64_t epoch, int64_t batch)
+static yk_status restart(yk__loader *l, uint64_t epoch, int64_t batch, yk_error *err)
 {
+    struct part full, tail;
+    yk_status s = ask_shares(l, &full, &tail, err);
+    if (s)
+        return s;
     pthread_mutex_lock(&l->lock);
     l->hold = 1;
     while (l->busy)
@@ -223,9 +249,12 @@ static void restart(yk__loader *l, uint64_t epoch, int64_t batch)
     l->hold = 0;
     l->epoch = epoch;
     l->base = batch;
+    l->full = full;
+    l->tail = tail;
     l->made = l->taken = l->freed = 0;
     pthread_cond_signal(&l->work);
     pthread_mutex_unlock(&l->lock);
+    return YK_OK;
 }
 
 yk_status yk__loader_rewind(yk__loader *l, uint64_t epoch, int64_t batch, yk_error *err)
@@ -233,13 +262,10 @@ yk_status yk__loader_rewind(yk__loader *l, uint64_t epoch, int64_t batch, yk_err
     if (batch < 0 || batch > yk__loader_batches(l))
         return yk__fail(err, YK_E_ARG, "batch %lld of an epoch of %lld", (long long)batch,
                         (long long)yk__loader_batches(l));
-    restart(l, epoch, batch);
-    return YK_OK;
+    return restart(l, epoch, batch, err);
 }
 
 yk_status yk__loader_flush(yk__loader *l, yk_error *err)
 {
-    (void)err;
-    restart(l, l->epoch, l->base + l->taken);
-    return YK_OK;
+    return restart(l, l->epoch, l->base + l->taken, err);
 }

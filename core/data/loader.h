@@ -4,7 +4,8 @@
  *
  * Batch b of an epoch is places [b * global_batch, ...) of the epoch's order (core/data/order.h, or 0..n-1). Every rank
  * computes the same global batch, its width included, and fills only its part, which `share` tells. share is called on
- * the loader's thread, ahead of time; when the shares change, every rank calls yk__loader_flush after the same batch.
+ * the caller's thread, by open, rewind and flush, and holds for all batches after: so the ranks agree as long as they
+ * call these after the same batch. When the shares change, every rank calls yk__loader_flush.
  *
  * Thread rule: one thread calls these functions; the data set must outlive the loader.
  */
