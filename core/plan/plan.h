@@ -12,7 +12,8 @@
 
 /* Where the gradient of a parameter goes. */
 typedef struct yk__plan_param {
-    yk__vid leaf;          /* in the trace */
+    yk__vid leaf;          /* in the trace; YK_NONE: the trace does not use it, its gradient is zero */
+    int64_t n;             /* elements */
     uint32_t bucket;       /* number of the gradient bucket; YK_NONE: frozen */
     uint64_t grad_offset;  /* bytes in the bucket */
 } yk__plan_param;
@@ -21,6 +22,7 @@ typedef struct yk__plan_request {
     const yk__graph *trace;
     yk__vid loss, seed;                  /* loss YK_NONE: forward only */
     bool accumulate;                     /* add to the buckets instead of writing */
+    bool zero;                           /* no loss: write zeros to the buckets */
     bool alone;                          /* a group of one: all_reduce is the identity */
     yk_dtype precision;
     const yk_device_caps *caps;
@@ -39,21 +41,25 @@ typedef struct yk__plan_request {
 typedef enum yk__boundary { YK_BOUND_NONE, YK_BOUND_BUCKET, YK_BOUND_ALL_REDUCE } yk__boundary;
 
 typedef struct yk__segment {
-    yk_graph graph;                /* shares the plan's arrays; ready for program_new */
+    yk_graph graph;                /* ready for program_new; no nodes: nothing to run */
+    yk__graph own;                 /* its arrays */
     yk__boundary boundary;
-    uint32_t bucket;               /* YK_BOUND_BUCKET: which are complete: [bucket, bucket + n_bucket) in ready order */
+    uint32_t first_done, n_done;   /* YK_BOUND_BUCKET: plan->done[first_done ..] are complete */
     uint32_t slot;                 /* YK_BOUND_ALL_REDUCE: f32 vector to sum over ranks, in place */
     uint64_t offset, count;
 } yk__segment;
 
 typedef struct yk__plan {
-    yk__graph graph;               /* slots: 0 arena; then those of the trace; then one per bucket; one for results */
+    yk__graph graph;               /* slots: 0 arena; those of the trace; one per bucket; one for results; one for each
+                                      assigned state the trace does not read */
     uint32_t n_segment;
     yk__segment *segment;
+    uint32_t *done;                /* all buckets, in the order in which they are completed */
     uint32_t bucket_slot;          /* slot of bucket 0 */
     uint32_t result_slot;          /* results lie there, at result_offset[i] */
     uint64_t *result_offset;
     uint64_t arena_bytes, result_bytes;
+    uint32_t nodes_before, nodes_after; /* of fusion, for reports */
 } yk__plan;
 
 yk_status yk__plan_new(const yk__plan_request *r, yk__plan **p, yk_error *err);

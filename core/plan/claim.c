@@ -1,0 +1,94 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Each composite is offered to the device; one it does not claim is replaced by its body, until only claimed composites
+ * and primitives are left.
+ */
+#include "core/base/log.h"
+#include "core/plan/inner.h"
+
+#define MAX_DEPTH 16 /* bodies in bodies; more is a mistake in the table of bodies */
+
+/* An output that lies in memory which was there before (an optimizer's parameter): the body's value is copied there. */
+static void write_back(yk__remap *m, yk__vid out, yk__vid value)
+{
+    yk__vid view = yk__remap_value(m, out), in[2];
+    if (view == YK_NONE || value == YK_NONE)
+        return;
+    in[0] = value;
+    in[1] = yk__root(m->dst, view);
+    yk__node_new(m->dst, YK_OP_COPY, 0, 2, in, 1, &view, 0, NULL);
+}
+
+static bool in_place(const yk__remap *m, const yk_node *n, yk__vid out)
+{
+    const yk__vid r = yk__root(m->src, out);
+    for (uint32_t i = 0; i < n->n_in; i++)
+        if (yk__root(m->src, yk__ins(m->src, n)[i]) == r)
+            return true;
+    return false;
+}
+
+static yk_status inline_node(yk__remap *m, uint32_t k, yk_error *err)
+{
+    const yk_node *n = &m->src->node[k];
+    const yk_graph face = yk__graph_face(m->src);
+    const size_t first = m->dst->n_node;
+    yk__vid in[32], out[8];
+    for (uint32_t i = 0; i < n->n_in; i++)
+        in[i] = yk__remap_value(m, yk__ins(m->src, n)[i]);
+    m->dst->stream = n->stream;
+    if (yk__body(m->dst, &face, k, in, out, err))
+        return yk__fail_in(err, "%s (node %u)", yk__op_info_of(n->op)->name, n->stream);
+    for (uint32_t i = 0; i < n->n_out; i++) {
+        const yk__vid o = yk__outs(m->src, n)[i];
+        if (in_place(m, n, o))
+            write_back(m, o, out[i]);
+        else
+            m->map[o] = yk__dense(m->dst, out[i]);
+    }
+    for (size_t j = first; j < m->dst->n_node; j++)
+        m->dst->node[j].reserved = n->reserved & (YK__TAG | YK__AGAIN);
+    return YK_OK;
+}
+
+static bool is_claimed(const yk__work *w, yk_node *n)
+{
+    if (!(n->reserved & YK__ASKED))
+        n->reserved |= YK__ASKED | yk__ask(w->r, &w->g, n, w->g.body + n->body);
+    return n->reserved & YK__CLAIMED;
+}
+
+static yk_status round_of_claims(yk__work *w, bool *changed, yk_error *err)
+{
+    yk__graph g;
+    yk__remap m;
+    *changed = false;
+    if (yk__remap_begin(&m, &w->g, &g, err))
+        return err->status;
+    for (uint32_t k = 0; k < w->g.n_node && !g.error.status; k++) {
+        yk_node *n = &w->g.node[k];
+        const yk__op_info *op = yk__op_info_of(n->op);
+        if (op->kind != YK_KIND_COMP || is_claimed(w, n)) {
+            yk__remap_node(&m, k);
+            continue;
+        }
+        *changed = true;
+        if (inline_node(&m, k, err)) {
+            yk__remap_drop(&m);
+            yk__graph_free(&g);
+            return err->status;
+        }
+    }
+    return yk__remap_end(&m, w, err);
+}
+
+yk_status yk__plan_claim(yk__work *w, yk_error *err)
+{
+    bool changed = true;
+    for (int i = 0; changed && i < MAX_DEPTH; i++)
+        if (round_of_claims(w, &changed, err))
+            return err->status;
+    if (changed)
+        return yk__fail(err, YK_E_INTERNAL, "composites are left after %d rounds of replacing them", MAX_DEPTH);
+    return YK_OK;
+}

@@ -1,0 +1,105 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What the passes of core/plan share.
+ *
+ * A pass rewrites the graph of a yk__work: it reads the old one and appends to a new one through a yk__remap, which
+ * translates value numbers. Values that matter from outside (leaves of parameters, gradients, results, assigned values)
+ * stand in work->keep and are translated with every rewrite.
+ *
+ * Memory of a value: its root (yk_value.base) and the bytes in it. A root is written by one node, or, where parts are
+ * copied into it (copy with a base), by several; nodes that write or read one root keep their order in every pass.
+ *
+ * yk_node.reserved belongs to the planner while it works: the number of the trace's node + 1 (0: none) and what the
+ * device claimed.
+ */
+#ifndef YOKE_CORE_PLAN_INNER_H
+#define YOKE_CORE_PLAN_INNER_H
+
+#include "core/plan/plan.h"
+#include "core/run/run.h"
+
+#define YK__TAG 0x0fffffffu     /* of yk_node.reserved: number of the trace's node + 1 */
+#define YK__CLAIMED 0x10000000u /* the device said yes */
+#define YK__CAN_ADD 0x20000000u /* ... and also with YK_NODE_ACCUMULATE */
+#define YK__ASKED 0x40000000u
+#define YK__AGAIN 0x80000000u   /* recomputed */
+
+typedef struct yk__work {
+    const yk__plan_request *r;
+    yk__graph g;
+    yk__vid *keep; /* param leaves, results, assigned values, loss and seed, contributions to gradients */
+    uint32_t n_keep, n_grad, cap_grad;
+    yk__vid *param, *grad, *result, *assign, *loss; /* into keep; loss[1] is the seed */
+    uint32_t *grad_param;                           /* of which parameter grad[i] is a contribution */
+    uint32_t bucket_slot, result_slot;
+    uint32_t *assign_slot;
+    uint64_t *result_offset, result_bytes;
+    uint64_t arena_bytes;
+} yk__work;
+
+typedef struct yk__remap {
+    const yk__graph *src;
+    yk__graph *dst;
+    yk__vid *map; /* by value of src; YK_NONE: not yet there */
+} yk__remap;
+
+/* A new graph with src's slots. */
+yk_status yk__remap_begin(yk__remap *m, const yk__graph *src, yk__graph *dst, yk_error *err);
+/* The value in dst; makes it (and what it is a view of) if it is not there yet. YK_NONE stays YK_NONE. */
+yk__vid yk__remap_value(yk__remap *m, yk__vid v);
+/* Appends the node with its body; its number. Failures stay in dst->error. */
+uint32_t yk__remap_node(yk__remap *m, uint32_t node);
+/* A view of dst's value `of` shaped like the view v of a value shaped like it. */
+yk__vid yk__view_like(yk__graph *g, yk__vid of, const yk_value *v, uint64_t relative);
+/* Ends a rewrite of w->g: translates keep, and makes dst the work's graph, or on failure frees it. */
+yk_status yk__remap_end(yk__remap *m, yk__work *w, yk_error *err);
+void yk__remap_drop(yk__remap *m); /* the table only */
+
+static inline yk__vid yk__root(const yk__graph *g, yk__vid v)
+{
+    while (g->value[v].base != v)
+        v = g->value[v].base;
+    return v;
+}
+
+static inline const yk__vid *yk__ins(const yk__graph *g, const yk_node *n)
+{
+    return g->index + n->in;
+}
+
+static inline const yk__vid *yk__outs(const yk__graph *g, const yk_node *n)
+{
+    return g->index + n->out;
+}
+
+/* An ABI graph over g's arrays as they are: top nodes without their bodies. For claims and yk__body. */
+yk_graph yk__graph_face(const yk__graph *g);
+/* The value is its whole root, densely. */
+bool yk__whole(const yk__graph *g, yk__vid v);
+/* Whether the device runs this composite node of g (with its body); YK__CLAIMED and YK__CAN_ADD. */
+uint32_t yk__ask(const yk__plan_request *r, const yk__graph *g, const yk_node *node, const yk_node *body);
+
+/* How often and by whom values are read and written, by root. */
+typedef struct yk__uses {
+    uint32_t *readers;  /* number of operands that read the root */
+    uint32_t *writers;  /* number of nodes that write it */
+    uint32_t *producer; /* last node that writes it; YK_NONE: a leaf */
+    uint32_t *last;     /* last node that reads or writes it */
+    uint32_t *kept;     /* how often it is wanted from outside */
+} yk__uses;
+yk_status yk__uses_new(const yk__work *w, yk__uses *u, yk_error *err);
+void yk__uses_free(yk__uses *u);
+
+/* The passes, in order. */
+yk_status yk__plan_trace(yk__work *w, yk_error *err);     /* trace.c: copy; all_reduce of one rank */
+yk_status yk__plan_prune(yk__work *w, yk_error *err);     /* trace.c: drop what nobody needs */
+yk_status yk__plan_grad(yk__work *w, yk_error *err);      /* grad.c: differentiate; contributions to each gradient */
+yk_status yk__plan_autocast(yk__work *w, yk_error *err);  /* autocast.c */
+yk_status yk__plan_recompute(yk__work *w, yk_error *err); /* recompute.c */
+yk_status yk__plan_claim(yk__work *w, yk_error *err);     /* claim.c */
+yk_status yk__plan_fuse(yk__work *w, yk_error *err);      /* fuse.c */
+yk_status yk__plan_place(yk__work *w, yk_error *err);     /* place.c: gradients, results, states get their memory */
+yk_status yk__plan_memory(yk__work *w, yk_error *err);    /* memory.c: the arena */
+yk_status yk__plan_cut(yk__work *w, yk__plan *p, yk_error *err); /* segment.c */
+
+#endif

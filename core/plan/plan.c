@@ -1,0 +1,137 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The order of the passes, and the plan they make. */
+#include "core/plan/plan.h"
+
+#include <string.h>
+
+#include "core/base/log.h"
+#include "core/base/mem.h"
+#include "core/plan/inner.h"
+
+static yk_status begin(yk__work *w, const yk__plan_request *r, yk_error *err)
+{
+    const uint32_t fixed = r->n_param + r->n_result + r->n_assign + 2;
+    memset(w, 0, sizeof *w);
+    w->r = r;
+    w->cap_grad = 3 * r->n_param + 16;
+    w->keep = yk__malloc((fixed + w->cap_grad) * sizeof *w->keep);
+    w->grad_param = yk__calloc(w->cap_grad, sizeof *w->grad_param);
+    w->assign_slot = yk__calloc(r->n_assign + 1ull, sizeof *w->assign_slot);
+    w->result_offset = yk__calloc(r->n_result + 1ull, sizeof *w->result_offset);
+    if (!w->keep || !w->grad_param || !w->assign_slot || !w->result_offset)
+        return yk__fail_mem(err, fixed * 16ull, "a plan");
+    w->param = w->keep;
+    w->result = w->param + r->n_param;
+    w->assign = w->result + r->n_result;
+    w->loss = w->assign + r->n_assign;
+    w->grad = w->loss + 2;
+    w->n_keep = fixed;
+    for (uint32_t i = 0; i < r->n_param; i++)
+        w->param[i] = r->param[i].leaf;
+    for (uint32_t i = 0; i < r->n_result; i++)
+        w->result[i] = r->result[i];
+    for (uint32_t i = 0; i < r->n_assign; i++)
+        w->assign[i] = r->assign[i].value;
+    w->loss[0] = r->loss;
+    w->loss[1] = r->loss == YK_NONE ? YK_NONE : r->seed;
+    yk__graph_init(&w->g);
+    return YK_OK;
+}
+
+static void end(yk__work *w)
+{
+    yk__graph_free(&w->g);
+    yk__free(w->result_offset);
+    yk__free(w->assign_slot);
+    yk__free(w->grad_param);
+    yk__free(w->keep);
+}
+
+static uint64_t up(uint64_t n, uint64_t align)
+{
+    return (n + align - 1) / align * align;
+}
+
+static uint32_t find_state(const yk__graph *g, uint32_t state)
+{
+    for (uint32_t i = 1; i < g->n_slot; i++)
+        if (g->slot[i].kind == YK_SLOT_STATE && g->slot[i].key == state)
+            return i;
+    return YK_NONE;
+}
+
+/* Slots for what leaves the program: buckets, results, states that are only written. */
+static void add_slots(yk__work *w)
+{
+    const yk__plan_request *r = w->r;
+    const uint64_t align = r->caps->align > 256 ? r->caps->align : 256;
+    w->bucket_slot = (uint32_t)w->g.n_slot;
+    for (uint32_t b = 0; b < r->n_bucket; b++)
+        yk__slot_new(&w->g, YK_SLOT_GRAD, r->bucket_bytes[b], b);
+    for (uint32_t i = 0; i < r->n_result; i++) {
+        const yk_value *v = &r->trace->value[r->result[i]];
+        const uint32_t each = v->dtype == YK_BF16 || v->dtype == YK_F16 ? 4 : yk_dtype_bytes(v->dtype);
+        w->result_offset[i] = w->result_bytes;
+        w->result_bytes += up((uint64_t)yk__count(v) * each, align);
+    }
+    w->result_slot = yk__slot_new(&w->g, YK_SLOT_RESULT, w->result_bytes, 0);
+    for (uint32_t i = 0; i < r->n_assign; i++) {
+        const yk_value *v = &r->trace->value[r->assign[i].value];
+        w->assign_slot[i] = find_state(&w->g, r->assign[i].state);
+        if (w->assign_slot[i] == YK_NONE)
+            w->assign_slot[i] = yk__slot_new(&w->g, YK_SLOT_STATE, yk__bytes(v), r->assign[i].state);
+    }
+}
+
+static yk_status passes(yk__work *w, yk__plan *p, yk_error *err)
+{
+    if (yk__plan_trace(w, err) || yk__plan_prune(w, err) || yk__plan_grad(w, err) || yk__plan_prune(w, err) ||
+        yk__plan_claim(w, err) || yk__plan_prune(w, err))
+        return err->status;
+    p->nodes_before = (uint32_t)w->g.n_node;
+    p->nodes_after = (uint32_t)w->g.n_node;
+    add_slots(w);
+    if (yk__plan_place(w, err) || yk__plan_memory(w, err))
+        return err->status;
+    return yk__plan_cut(w, p, err);
+}
+
+yk_status yk__plan_new(const yk__plan_request *r, yk__plan **out, yk_error *err)
+{
+    yk__plan *p = yk__calloc(1, sizeof *p);
+    yk__work w;
+    if (!p)
+        return yk__fail_mem(err, sizeof *p, "a plan");
+    if (!begin(&w, r, err))
+        passes(&w, p, err);
+    p->graph = w.g;
+    p->result_offset = w.result_offset;
+    p->bucket_slot = w.bucket_slot;
+    p->result_slot = w.result_slot;
+    p->arena_bytes = w.arena_bytes;
+    p->result_bytes = w.result_bytes;
+    memset(&w.g, 0, sizeof w.g);
+    w.result_offset = NULL;
+    end(&w);
+    if (err->status) {
+        yk__plan_free(p);
+        return err->status;
+    }
+    yk__log(YK_LOG_DEBUG, "plan", "%u nodes, %u after fusion, %u segments, arena %llu bytes", p->nodes_before,
+            p->nodes_after, p->n_segment, (unsigned long long)p->arena_bytes);
+    *out = p;
+    return YK_OK;
+}
+
+void yk__plan_free(yk__plan *p)
+{
+    if (!p)
+        return;
+    for (uint32_t i = 0; i < p->n_segment; i++)
+        yk__graph_free(&p->segment[i].own);
+    yk__graph_free(&p->graph);
+    yk__free(p->segment);
+    yk__free(p->done);
+    yk__free(p->result_offset);
+    yk__free(p);
+}

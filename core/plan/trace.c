@@ -1,0 +1,82 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The first pass copies the trace; prune drops the nodes that nothing wanted needs. */
+#include "core/base/mem.h"
+#include "core/plan/inner.h"
+
+/* In a group of one an all_reduce is its operand. */
+static bool pass_through(const yk__work *w, yk__remap *m, const yk_node *n)
+{
+    const yk__graph *s = m->src;
+    yk__vid x;
+    if (n->op != YK_OP_ALL_REDUCE || !w->r->alone)
+        return false;
+    x = yk__dense(m->dst, yk__remap_value(m, yk__ins(s, n)[0]));
+    m->map[yk__outs(s, n)[0]] = x;
+    return true;
+}
+
+yk_status yk__plan_trace(yk__work *w, yk_error *err)
+{
+    const yk__graph *t = w->r->trace;
+    yk__graph g;
+    yk__remap m;
+    if (yk__remap_begin(&m, t, &g, err))
+        return err->status;
+    for (uint32_t k = 0; k < t->n_node; k++) {
+        uint32_t at;
+        if (pass_through(w, &m, &t->node[k]))
+            continue;
+        at = yk__remap_node(&m, k);
+        if (at != YK_NONE)
+            g.node[at].reserved = (k + 1) & YK__TAG;
+    }
+    return yk__remap_end(&m, w, err);
+}
+
+/* A node is needed when the memory of one of its outputs is, or when it writes memory that outlives the program. */
+static bool is_needed(const yk__graph *g, const yk_node *n, const bool *need)
+{
+    for (uint32_t i = 0; i < n->n_out; i++) {
+        const yk__vid r = yk__root(g, yk__outs(g, n)[i]);
+        if (need[r] || (g->value[r].flags & YK_VALUE_INPUT))
+            return true;
+    }
+    return false;
+}
+
+static void mark(const yk__work *w, bool *need, bool *live)
+{
+    const yk__graph *g = &w->g;
+    for (uint32_t i = 0; i < w->n_keep; i++)
+        if (w->keep[i] != YK_NONE)
+            need[yk__root(g, w->keep[i])] = true;
+    for (size_t k = g->n_node; k-- > 0;) {
+        const yk_node *n = &g->node[k];
+        live[k] = is_needed(g, n, need);
+        for (uint32_t i = 0; live[k] && i < n->n_in; i++)
+            need[yk__root(g, yk__ins(g, n)[i])] = true;
+    }
+}
+
+yk_status yk__plan_prune(yk__work *w, yk_error *err)
+{
+    const size_t nv = w->g.n_value + 1, nn = w->g.n_node + 1;
+    bool *need = yk__calloc(nv, 1), *live = yk__calloc(nn, 1);
+    yk__graph g;
+    yk__remap m;
+    if (!need || !live) {
+        yk__fail_mem(err, nv + nn, "a plan");
+        goto free_marks;
+    }
+    if (yk__remap_begin(&m, &w->g, &g, err))
+        goto free_marks;
+    mark(w, need, live);
+    for (uint32_t k = 0; k < w->g.n_node; k++)
+        if (live[k])
+            yk__remap_node(&m, k);
+    yk__remap_end(&m, w, err);
+free_marks:
+    yk__free(live);
+    yk__free(need);
+    return err->status;
+}

@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* One micro batch: look the program up, run it, fetch the results. */
+#include "core/run/inner.h"
+
+static uint64_t result_bytes(const yk_value *v)
+{
+    const uint32_t each = v->dtype == YK_BF16 || v->dtype == YK_F16 ? 4 : yk_dtype_bytes(v->dtype);
+    return (uint64_t)yk__count(v) * each;
+}
+
+static yk_status fetch(yk__engine *e, const yk__prog *p, const yk__micro *m, yk_error *err)
+{
+    for (uint32_t i = 0; i < m->n_result; i++) {
+        const uint64_t bytes = result_bytes(&m->trace->value[m->result[i]]);
+        if (bytes && yk__device_get(e->dev, e->result, p->plan->result_offset[i], m->result_host[i], bytes,
+                                    &e->last_point, err))
+            return err->status;
+    }
+    return YK_OK;
+}
+
+static void note(yk__engine *e, uint64_t *ticket)
+{
+    e->ticket++;
+    e->ticket_point[e->ticket % YK__TICKETS] = e->last_point;
+    *ticket = e->ticket;
+}
+
+static bool has_sums(const yk__graph *t)
+{
+    for (size_t i = 0; i < t->n_node; i++)
+        if (t->node[i].op == YK_OP_ALL_REDUCE)
+            return true;
+    return false;
+}
+
+static yk_status run(yk__engine *e, const yk__micro *m, yk_error *err)
+{
+    yk__prog *p;
+    if (yk__cache_find(e, m, &p, err) || yk__prog_run(e, p, m->n_input, m->input, m->input_bytes, err))
+        return err->status;
+    return fetch(e, p, m, err);
+}
+
+/* Without rows there is nothing to add; only where others wait for this rank in a sum must it take part. */
+static yk_status run_empty(yk__engine *e, const yk__micro *m, yk_error *err)
+{
+    yk__prog *p;
+    if (m->trace && e->world > 1 && has_sums(m->trace))
+        return run(e, m, err);
+    if (m->loss == YK_NONE || !m->first)
+        return YK_OK;
+    if (yk__cache_find(e, NULL, &p, err))
+        return err->status;
+    return yk__prog_run(e, p, 0, NULL, NULL, err);
+}
+
+yk_status yk__engine_run(yk__engine *e, const yk__micro *m, uint64_t *ticket, yk_error *err)
+{
+    if (yk__store_lay_out(e, err))
+        return err->status;
+    e->started = yk__seconds();
+    e->idle = 0.0;
+    if (m->loss != YK_NONE)
+        e->reduced = e->world == 1;
+    if (m->empty ? run_empty(e, m, err) : run(e, m, err))
+        return err->status;
+    e->busy_point = e->last_point;
+    note(e, ticket);
+    return YK_OK;
+}

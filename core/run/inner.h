@@ -1,0 +1,150 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What the files of core/run share.
+ *
+ * Layout. Trained parameters stand in reverse order of creation (the gradients of the last layers come first) in packs
+ * of about bucket_bytes; pack and gradient bucket are the same thing. Values, gradients and moments of a pack are laid
+ * out alike: element i of one belongs to element i of the others; each parameter begins at a multiple of 64 elements, and
+ * the gaps hold zeros. Frozen parameters stand in packs behind, without gradients. Of every trained pack each rank owns
+ * an even slice: it holds the moments of that slice alone, and updates it.
+ *
+ * The layout is made when it is first needed; values written before that wait on the host. A parameter that comes later
+ * makes it new.
+ */
+#ifndef YOKE_CORE_RUN_INNER_H
+#define YOKE_CORE_RUN_INNER_H
+
+#include "core/plan/plan.h"
+#include "core/run/run.h"
+
+#define YK__MOMENTS 3
+#define YK__PACKED 0x80000000u /* of a slot's key: PARAM, a whole pack; STATE, moment (bits 24..) of a pack */
+#define YK__STAGES 4           /* input areas under way at once */
+#define YK__TICKETS 64
+
+typedef struct yk__eparam {
+    char *name;
+    uint64_t n, at; /* elements; where in its pack */
+    uint32_t pack;
+    bool trained;
+    float *pending; /* host values until there is a layout */
+} yk__eparam;
+
+typedef struct yk__estate {
+    char *name;
+    yk_dtype dtype;
+    uint64_t n;
+    yk_buffer *buffer;
+} yk__estate;
+
+typedef struct yk__pack {
+    bool trained;
+    uint64_t n;           /* elements, with gaps */
+    uint64_t flat;        /* elements of the trained packs before it */
+    yk_buffer *value, *grad, *moment[YK__MOMENTS];
+    float *shared;        /* this rank's gradients in shared memory; NULL in a group of one */
+    bool wrapped;         /* grad is that memory */
+    yk__slices slice;
+    uint64_t begin, end;  /* this rank's slice */
+    uint64_t point;       /* when the gradients of the last micro batch are there */
+} yk__pack;
+
+/* A planned and compiled graph. */
+typedef struct yk__prog {
+    yk__plan *plan;
+    yk_program **program; /* per segment; NULL where there is nothing to run */
+    uint32_t n_slot, n_input;
+    yk_buffer **slot;
+    uint64_t *slot_offset, *slot_version, *input_offset, *input_size;
+    uint64_t input_bytes;
+    uint64_t key, used;   /* of the cache */
+} yk__prog;
+
+typedef struct yk__stage {
+    void *host;
+    uint64_t bytes, point;
+} yk__stage;
+
+struct yk__engine {
+    yk__device *dev;
+    yk__group *group;
+    yk__engine_config config;
+    uint32_t rank, world;
+    yk__eparam *param;
+    yk__estate *state;
+    size_t n_param, cap_param, n_state, cap_state;
+    bool laid_out;
+    uint32_t layouts;          /* made so far */
+    yk__pack *pack;
+    uint32_t n_pack, n_bucket; /* trained packs are the first n_bucket */
+    uint64_t flat;             /* elements of all trained packs */
+    float *grad_base, *param_base; /* shared: rank 0's gradients; updated parameters */
+    uint64_t version;          /* of the parameters */
+    uint64_t runs;
+
+    yk_buffer *arena, *input, *result;
+    uint64_t arena_bytes, input_bytes, result_bytes;
+    yk__stage stage[YK__STAGES];
+    uint32_t next_stage;
+    float *sum;                /* host copy of an all_reduce's operand */
+    uint64_t sum_bytes;
+
+    yk__prog **prog;           /* the cache */
+    size_t n_prog, cap_prog;
+    yk__prog *zero;            /* writes zeros to the buckets */
+    uint64_t ticket, ticket_point[YK__TICKETS], last_point;
+    double started, idle;      /* of the last run: when it was submitted, seconds it waited for other ranks */
+    uint64_t busy_point;
+    bool reduced;              /* the buckets hold sums over ranks in this rank's slices */
+
+    bool has_opt;
+    yk__opt_layout opt;
+    uint32_t *group_of;
+    uint32_t n_moment;
+    yk__prog *opt_prog, *stat_prog;
+    uint32_t n_stat;
+    float *hyper, *stats_host;
+    double divisor;            /* of the last update */
+
+    yk__engine_stats stats;
+    uint64_t held;             /* device bytes now */
+};
+
+/* engine.c */
+yk_status yk__engine_buffer(yk__engine *e, uint64_t bytes, yk_buffer **b, uint64_t *account, yk_error *err);
+void yk__engine_unbuffer(yk__engine *e, yk_buffer **b, uint64_t bytes, uint64_t *account);
+/* Room for at least `bytes` in a shared scratch buffer; waits for the device before an old one goes. */
+yk_status yk__engine_room(yk__engine *e, yk_buffer **b, uint64_t *have, uint64_t bytes, uint64_t *account, yk_error *err);
+yk_status yk__engine_idle(yk__engine *e, yk_error *err);
+yk_status yk__engine_wait_point(yk__engine *e, uint64_t point, yk_error *err);
+double yk__seconds(void);
+
+/* store.c */
+yk_status yk__store_lay_out(yk__engine *e, yk_error *err); /* if it is not */
+void yk__store_free(yk__engine *e);
+yk_status yk__store_io(yk__engine *e, yk_buffer *b, uint64_t offset, void *data, uint64_t bytes, bool write,
+                       yk_error *err);
+yk_status yk__store_param(yk__engine *e, uint32_t number, float *data, yk_error *err); /* reads it */
+
+/* prog.c */
+yk_status yk__prog_new(yk__engine *e, const yk__plan_request *r, yk__prog **p, yk_error *err);
+void yk__prog_free(yk__engine *e, yk__prog *p);
+/* What every plan of this engine has in common. */
+void yk__prog_request(yk__engine *e, const yk__graph *trace, yk__plan_request *r);
+/* Copies the inputs, binds, submits all segments; sums at boundaries. */
+yk_status yk__prog_run(yk__engine *e, yk__prog *p, uint32_t n_input, const void *const *input, const uint64_t *bytes,
+                       yk_error *err);
+
+/* cache.c */
+yk_status yk__cache_find(yk__engine *e, const yk__micro *m, yk__prog **p, yk_error *err);
+void yk__cache_clear(yk__engine *e);
+
+/* optim.c: the programs of an update */
+yk_status yk__optim_programs(yk__engine *e, yk_error *err);
+void yk__optim_drop(yk__engine *e);
+
+/* reduce.c */
+yk_status yk__reduce(yk__engine *e, yk_error *err);        /* the buckets over the ranks, once per window */
+yk_status yk__gather_params(yk__engine *e, yk_error *err); /* after the owners updated their slices */
+
+#endif

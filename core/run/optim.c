@@ -1,0 +1,210 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The programs of an update: statistics of the gradients of this rank's slices, and the optimizer's step on them. One
+ * node per stretch of a slice that belongs to one parameter group; the gaps between parameters go with what is before
+ * them (their gradients, moments and values are zero and stay zero).
+ */
+#include "core/base/mem.h"
+#include "core/run/inner.h"
+
+#define HYPER_BYTES 256u /* each group's vector begins at a multiple */
+
+typedef struct stretch {
+    uint32_t pack, group;
+    uint64_t begin, end; /* elements of the pack */
+} stretch;
+
+typedef struct stretches {
+    stretch *list;
+    size_t n, cap;
+} stretches;
+
+static uint32_t group_of(const yk__engine *e, size_t param)
+{
+    return e->group_of ? e->group_of[param] : 0;
+}
+
+/* Appends one parameter's part of its pack, up to the next parameter's begin. */
+static yk_status add(yk__engine *e, stretches *s, const yk__eparam *p, uint64_t end, uint32_t group, yk_error *err)
+{
+    const yk__pack *k = &e->pack[p->pack];
+    stretch *last = s->n ? &s->list[s->n - 1] : NULL;
+    const uint64_t from = p->at > k->begin ? p->at : k->begin, to = end < k->end ? end : k->end;
+    if (from >= to)
+        return YK_OK;
+    if (last && last->pack == p->pack && last->group == group && last->end == from) {
+        last->end = to;
+        return YK_OK;
+    }
+    if (yk__grow(&s->list, &s->cap, s->n + 1, sizeof *s->list))
+        return yk__fail_mem(err, sizeof *s->list, "an optimizer");
+    s->list[s->n++] = (stretch){p->pack, group, from, to};
+    return YK_OK;
+}
+
+/* The last parameter stands first: the end of one is the begin of the one declared before it in the same pack. */
+static yk_status find_stretches(yk__engine *e, stretches *s, yk_error *err)
+{
+    *s = (stretches){0};
+    for (size_t i = e->n_param; i-- > 0;) {
+        const yk__eparam *p = &e->param[i];
+        uint64_t end;
+        if (!p->trained)
+            continue;
+        end = e->pack[p->pack].n;
+        for (size_t j = i; j-- > 0;)
+            if (e->param[j].trained) {
+                end = e->param[j].pack == p->pack ? e->param[j].at : end;
+                break;
+            }
+        if (add(e, s, p, end, group_of(e, i), err))
+            return err->status;
+    }
+    return YK_OK;
+}
+
+typedef struct pack_slots {
+    uint32_t value, grad, moment[YK__MOMENTS];
+} pack_slots;
+
+static yk__vid leaf(yk__graph *g, uint32_t slot, const stretch *s, uint64_t from)
+{
+    const int64_t n = (int64_t)(s->end - s->begin);
+    return yk__leaf(g, slot, (s->begin - from) * sizeof(float), YK_F32, 1, &n);
+}
+
+static pack_slots *make_slots(yk__engine *e, yk__graph *g)
+{
+    pack_slots *s = yk__calloc(e->n_bucket + 1ull, sizeof *s);
+    for (uint32_t i = 0; s && i < e->n_bucket; i++) {
+        const uint64_t bytes = e->pack[i].n * sizeof(float);
+        s[i].value = yk__slot_new(g, YK_SLOT_PARAM, bytes, YK__PACKED | i);
+        s[i].grad = yk__slot_new(g, YK_SLOT_GRAD, bytes, i);
+        for (uint32_t k = 0; k < e->n_moment; k++)
+            s[i].moment[k] = yk__slot_new(g, YK_SLOT_STATE, (e->pack[i].end - e->pack[i].begin) * sizeof(float),
+                                          YK__PACKED | k << 24 | i);
+    }
+    return s;
+}
+
+static void step_node(yk__engine *e, yk__graph *g, const pack_slots *slots, uint32_t hyper, const stretch *s)
+{
+    const pack_slots *k = &slots[s->pack];
+    const uint64_t own = e->pack[s->pack].begin;
+    const int64_t n_hyper = YK_HYPER_COUNT, flags = e->opt.flags;
+    const yk__vid h = yk__leaf(g, hyper, s->group * HYPER_BYTES, YK_F32, 1, &n_hyper);
+    yk__vid in[6], out[4];
+    uint32_t n = 0;
+    in[n++] = leaf(g, k->grad, s, 0);
+    in[n++] = leaf(g, k->value, s, 0);
+    for (uint32_t i = 0; i < e->n_moment && i < 2; i++)
+        in[n++] = leaf(g, k->moment[i], s, own);
+    in[n++] = h;
+    if (e->n_moment > 2)
+        in[n++] = leaf(g, k->moment[2], s, own);
+    for (uint32_t i = 0; i < n; i++)
+        if (in[i] == YK_NONE)
+            return;
+    yk__apply(g, e->opt.kind == YK_OPT_ADAM ? YK_OP_ADAM_STEP : YK_OP_SGD_STEP, n, in, 1, &flags, YK_DTYPE_COUNT, 0,
+              NULL, out, 4);
+}
+
+static yk_status plan_graph(yk__engine *e, yk__graph *g, uint32_t n_result, const yk__vid *result, yk__prog **p,
+                            yk_error *err)
+{
+    uint64_t *bytes = yk__calloc(e->n_bucket + 1ull, sizeof *bytes);
+    yk__plan_request r;
+    if (!bytes)
+        return yk__fail_mem(err, e->n_bucket * 8ull, "an optimizer");
+    yk__prog_request(e, g, &r);
+    r.alone = true;
+    r.n_result = n_result, r.result = result;
+    if (g->error.status)
+        *err = g->error;
+    else
+        yk__prog_new(e, &r, p, err);
+    yk__free(bytes);
+    return err->status;
+}
+
+static yk_status make_step(yk__engine *e, const stretches *s, yk_error *err)
+{
+    yk__graph g;
+    pack_slots *slots;
+    uint32_t hyper;
+    yk__graph_init(&g);
+    hyper = yk__slot_new(&g, YK_SLOT_INPUT, e->opt.n_group * HYPER_BYTES, 0);
+    slots = make_slots(e, &g);
+    if (!slots)
+        yk__fail_mem(err, e->n_bucket * sizeof *slots, "an optimizer");
+    for (size_t i = 0; slots && i < s->n; i++)
+        step_node(e, &g, slots, hyper, &s->list[i]);
+    if (!err->status)
+        plan_graph(e, &g, 0, NULL, &e->opt_prog, err);
+    yk__free(slots);
+    yk__graph_free(&g);
+    return err->status;
+}
+
+static void stat_nodes(yk__engine *e, yk__graph *g, yk__vid scale, yk__vid *result)
+{
+    e->n_stat = 0;
+    for (uint32_t i = 0; i < e->n_bucket; i++) {
+        const yk__pack *p = &e->pack[i];
+        const stretch all = {i, 0, p->begin, p->end};
+        const uint32_t slot = yk__slot_new(g, YK_SLOT_GRAD, p->n * sizeof(float), i);
+        yk__vid in[2], out;
+        if (p->begin == p->end)
+            continue;
+        in[0] = leaf(g, slot, &all, 0);
+        in[1] = scale;
+        if (in[0] != YK_NONE && yk__apply(g, YK_OP_GRAD_STATS, 2, in, 0, NULL, YK_DTYPE_COUNT, 0, NULL, &out, 1))
+            result[e->n_stat++] = out;
+    }
+}
+
+static yk_status make_stats(yk__engine *e, yk_error *err)
+{
+    const int64_t one = 1;
+    yk__vid *result = yk__calloc(e->n_bucket + 1ull, sizeof *result);
+    yk__graph g;
+    uint32_t scale;
+    yk__graph_init(&g);
+    e->stats_host = yk__calloc(e->n_bucket + 1ull, 2 * sizeof *e->stats_host);
+    scale = yk__slot_new(&g, YK_SLOT_INPUT, HYPER_BYTES, 0);
+    if (!result || !e->stats_host) {
+        yk__fail_mem(err, e->n_bucket * 8ull, "an optimizer");
+    } else {
+        stat_nodes(e, &g, yk__leaf(&g, scale, 0, YK_F32, 1, &one), result);
+        plan_graph(e, &g, e->n_stat, result, &e->stat_prog, err);
+    }
+    yk__graph_free(&g);
+    yk__free(result);
+    return err->status;
+}
+
+yk_status yk__optim_programs(yk__engine *e, yk_error *err)
+{
+    stretches s;
+    if (!e->stat_prog && make_stats(e, err))
+        return err->status;
+    if (e->opt_prog || e->opt.kind == YK_OPT_NONE)
+        return YK_OK;
+    e->hyper = yk__calloc(e->opt.n_group ? e->opt.n_group : 1, HYPER_BYTES);
+    if (!e->hyper)
+        return yk__fail_mem(err, HYPER_BYTES, "an optimizer");
+    if (!find_stretches(e, &s, err))
+        make_step(e, &s, err);
+    yk__free(s.list);
+    return err->status;
+}
+
+void yk__optim_drop(yk__engine *e)
+{
+    yk__prog_free(e, e->opt_prog);
+    yk__prog_free(e, e->stat_prog);
+    yk__free(e->hyper);
+    yk__free(e->stats_host);
+    e->opt_prog = e->stat_prog = NULL;
+    e->hyper = e->stats_host = NULL;
+}

@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What ranks exchange at the end of a window: sums of gradients, to each rank its slices, and updated parameters, from
+ * each rank its slices. Buckets go in the order of their numbers on all ranks; bucket k is summed while the device still
+ * computes those after it.
+ */
+#include "core/run/inner.h"
+
+/* This rank's gradients of a bucket are in shared memory. */
+static yk_status to_shared(yk__engine *e, yk__pack *p, yk_error *err)
+{
+    uint64_t point = p->point;
+    if (!p->wrapped) {
+        if (yk__device_get(e->dev, p->grad, 0, p->shared, p->n * sizeof(float), &point, err))
+            return err->status;
+        e->last_point = point;
+    }
+    return yk__engine_wait_point(e, point, err);
+}
+
+static yk_status to_device(yk__engine *e, yk__pack *p, yk_error *err)
+{
+    if (p->wrapped || p->begin == p->end)
+        return YK_OK;
+    return yk__device_put(e->dev, p->grad, p->begin * sizeof(float), p->shared + p->begin,
+                          (p->end - p->begin) * sizeof(float), &e->last_point, err);
+}
+
+yk_status yk__reduce(yk__engine *e, yk_error *err)
+{
+    if (e->reduced)
+        return YK_OK;
+    for (uint32_t i = 0; i < e->n_bucket; i++) {
+        yk__pack *p = &e->pack[i];
+        if (to_shared(e, p, err) ||
+            yk__group_reduce_slice(e->group, e->grad_base + p->flat, e->flat * sizeof(float), &p->slice,
+                                   p->shared + p->begin, err) ||
+            to_device(e, p, err))
+            return err->status;
+    }
+    e->reduced = true;
+    return YK_OK;
+}
+
+static yk_status put_others(yk__engine *e, const yk__pack *p, yk_error *err)
+{
+    const float *all = e->param_base + p->flat;
+    if (p->begin && yk__device_put(e->dev, p->value, 0, all, p->begin * sizeof(float), &e->last_point, err))
+        return err->status;
+    if (p->end < p->n && yk__device_put(e->dev, p->value, p->end * sizeof(float), all + p->end,
+                                        (p->n - p->end) * sizeof(float), &e->last_point, err))
+        return err->status;
+    return YK_OK;
+}
+
+yk_status yk__gather_params(yk__engine *e, yk_error *err)
+{
+    e->version++;
+    if (e->world == 1)
+        return YK_OK;
+    for (uint32_t i = 0; i < e->n_bucket; i++) {
+        const yk__pack *p = &e->pack[i];
+        if (p->end > p->begin &&
+            yk__device_get(e->dev, p->value, p->begin * sizeof(float), e->param_base + p->flat + p->begin,
+                           (p->end - p->begin) * sizeof(float), &e->last_point, err))
+            return err->status;
+    }
+    if (yk__engine_idle(e, err) || yk__group_slices_ready(e->group, err))
+        return err->status;
+    for (uint32_t i = 0; i < e->n_bucket; i++)
+        if (put_others(e, &e->pack[i], err))
+            return err->status;
+    /* nobody may write the shared copy again before all have read it */
+    return yk__engine_idle(e, err) ? err->status : yk__group_slices_ready(e->group, err);
+}

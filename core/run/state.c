@@ -1,0 +1,124 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Whole vectors that the ranks hold in slices, and the hash of the parameters. */
+#include <string.h>
+
+#include "core/base/hash.h"
+#include "core/base/mem.h"
+#include "core/run/inner.h"
+
+#define CHUNK (1u << 20) /* elements hashed at once */
+
+/* What this rank owns of a parameter; the rest zero; summed over the ranks: the whole vector on all of them. */
+static yk_status own_part(yk__engine *e, yk_buffer *b, uint64_t base, const yk__eparam *q, float *data, yk_error *err)
+{
+    const yk__pack *p = &e->pack[q->pack];
+    const uint64_t from = q->at > p->begin ? q->at : p->begin;
+    const uint64_t to = q->at + q->n < p->end ? q->at + q->n : p->end;
+    memset(data, 0, q->n * sizeof *data);
+    if (from >= to)
+        return YK_OK;
+    return yk__store_io(e, b, (from - base) * sizeof *data, data + (from - q->at), (to - from) * sizeof *data, false, err);
+}
+
+/* Each rank's part of the parameter goes to all others. */
+static yk_status spread(yk__engine *e, const yk__eparam *q, float *data, yk_error *err)
+{
+    const yk__pack *p = &e->pack[q->pack];
+    for (uint32_t r = 0; r < e->world && e->world > 1; r++) {
+        const uint64_t from = q->at > p->slice.begin[r] ? q->at : p->slice.begin[r];
+        const uint64_t to = q->at + q->n < p->slice.begin[r + 1] ? q->at + q->n : p->slice.begin[r + 1];
+        if (from < to && yk__group_broadcast(e->group, r, data + (from - q->at), (to - from) * sizeof *data, err))
+            return err->status;
+    }
+    return YK_OK;
+}
+
+static yk_status check(yk__engine *e, uint32_t number, yk_error *err)
+{
+    if (number >= e->n_param || !e->param[number].trained)
+        return yk__fail(err, YK_E_ARG, "%s has no gradient: it is not trained",
+                        number < e->n_param ? e->param[number].name : "an unknown parameter");
+    return yk__store_lay_out(e, err);
+}
+
+yk_status yk__engine_grad_read(yk__engine *e, uint32_t number, float *data, yk_error *err)
+{
+    const yk__eparam *q;
+    if (check(e, number, err) || yk__reduce(e, err))
+        return err->status;
+    q = &e->param[number];
+    if (own_part(e, e->pack[q->pack].grad, 0, q, data, err) || spread(e, q, data, err))
+        return err->status;
+    for (uint64_t i = 0; i < q->n && e->divisor != 1.0; i++)
+        data[i] = (float)((double)data[i] / e->divisor);
+    return YK_OK;
+}
+
+uint32_t yk__engine_moments(const yk__engine *e)
+{
+    return e->n_moment;
+}
+
+static yk_status check_moment(yk__engine *e, uint32_t kind, uint32_t number, yk_error *err)
+{
+    if (kind >= e->n_moment)
+        return yk__fail(err, YK_E_INTERNAL, "there is no moment %u", kind);
+    return check(e, number, err);
+}
+
+yk_status yk__engine_moment_read(yk__engine *e, uint32_t kind, uint32_t number, float *data, yk_error *err)
+{
+    const yk__eparam *q;
+    const yk__pack *p;
+    if (check_moment(e, kind, number, err))
+        return err->status;
+    q = &e->param[number];
+    p = &e->pack[q->pack];
+    return own_part(e, p->moment[kind], p->begin, q, data, err) ? err->status : spread(e, q, data, err);
+}
+
+yk_status yk__engine_moment_write(yk__engine *e, uint32_t kind, uint32_t number, const float *data, yk_error *err)
+{
+    const yk__eparam *q;
+    const yk__pack *p;
+    uint64_t from, to;
+    float *copy;
+    if (check_moment(e, kind, number, err))
+        return err->status;
+    q = &e->param[number];
+    p = &e->pack[q->pack];
+    from = q->at > p->begin ? q->at : p->begin;
+    to = q->at + q->n < p->end ? q->at + q->n : p->end;
+    if (from >= to)
+        return YK_OK;
+    copy = yk__malloc((to - from) * sizeof *copy);
+    if (!copy)
+        return yk__fail_mem(err, (to - from) * sizeof *copy, q->name);
+    memcpy(copy, data + (from - q->at), (to - from) * sizeof *copy);
+    yk__store_io(e, p->moment[kind], (from - p->begin) * sizeof *copy, copy, (to - from) * sizeof *copy, true, err);
+    yk__free(copy);
+    return err->status;
+}
+
+yk_status yk__engine_hash(yk__engine *e, uint64_t *hash, yk_error *err)
+{
+    uint64_t h = YK_HASH_SEED;
+    float *x;
+    if (yk__store_lay_out(e, err))
+        return err->status;
+    x = yk__malloc(CHUNK * sizeof *x);
+    if (!x)
+        return yk__fail_mem(err, CHUNK * sizeof *x, "the hash of the parameters");
+    for (size_t i = 0; i < e->n_param && !err->status; i++) {
+        const yk__eparam *q = &e->param[i];
+        for (uint64_t at = 0; at < q->n && !err->status; at += CHUNK) {
+            const uint64_t n = q->n - at < CHUNK ? q->n - at : CHUNK;
+            if (!yk__store_io(e, e->pack[q->pack].value, (q->at + at) * sizeof *x, x, n * sizeof *x, false, err))
+                h = yk__hash_bytes(h, x, n * sizeof *x);
+        }
+    }
+    yk__free(x);
+    if (!err->status)
+        *hash = h;
+    return err->status;
+}

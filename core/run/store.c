@@ -1,0 +1,311 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Parameters: where they lie, their buffers, and reading and writing them from the host. */
+#include <stdio.h>
+#include <string.h>
+
+#include "core/base/mem.h"
+#include "core/run/inner.h"
+
+#define GAP 64u      /* elements: parameters begin at multiples */
+#define PAGE 16384u  /* elements: packs end at multiples, so that each begins on a page of shared memory */
+
+static uint64_t up(uint64_t n, uint64_t to)
+{
+    return (n + to - 1) / to * to;
+}
+
+/* ---- Declaring ---- */
+
+static yk_status unlay(yk__engine *e, yk_error *err);
+
+yk_status yk__engine_param(yk__engine *e, const char *name, uint64_t n, bool trained, uint32_t *number, yk_error *err)
+{
+    yk__eparam *p;
+    if (!n)
+        return yk__fail(err, YK_E_ARG, "parameter %s has no elements", name);
+    if (e->laid_out && unlay(e, err))
+        return err->status;
+    if (yk__grow(&e->param, &e->cap_param, e->n_param + 1, sizeof *e->param))
+        return yk__fail_mem(err, sizeof *e->param, name);
+    p = &e->param[e->n_param];
+    *p = (yk__eparam){.name = yk__strdup(name), .n = n, .trained = trained};
+    if (!p->name)
+        return yk__fail_mem(err, strlen(name), name);
+    *number = (uint32_t)e->n_param++;
+    return YK_OK;
+}
+
+yk_status yk__engine_param_trained(yk__engine *e, uint32_t number, bool trained, yk_error *err)
+{
+    if (number >= e->n_param)
+        return yk__fail(err, YK_E_INTERNAL, "there is no parameter %u", number);
+    if (e->param[number].trained == trained)
+        return YK_OK;
+    if (e->laid_out && unlay(e, err))
+        return err->status;
+    e->param[number].trained = trained;
+    return YK_OK;
+}
+
+yk_status yk__engine_state(yk__engine *e, const char *name, yk_dtype dtype, uint64_t n, uint32_t *number, yk_error *err)
+{
+    const uint64_t bytes = n * yk_dtype_bytes(dtype);
+    yk__estate s = {.dtype = dtype, .n = n};
+    void *zero = yk__calloc(1, bytes);
+    s.name = yk__strdup(name);
+    if (!zero || !s.name || yk__grow(&e->state, &e->cap_state, e->n_state + 1, sizeof *e->state)) {
+        yk__fail_mem(err, bytes, name);
+        goto free_name;
+    }
+    if (yk__engine_buffer(e, bytes, &s.buffer, &e->stats.state_bytes, err) ||
+        yk__store_io(e, s.buffer, 0, zero, bytes, true, err))
+        goto free_buffer;
+    e->state[e->n_state] = s;
+    *number = (uint32_t)e->n_state++;
+    yk__free(zero);
+    return YK_OK;
+free_buffer:
+    yk__engine_unbuffer(e, &s.buffer, bytes, &e->stats.state_bytes);
+free_name:
+    yk__free(s.name);
+    yk__free(zero);
+    return err->status;
+}
+
+/* ---- Layout ---- */
+
+static yk_status new_pack(yk__engine *e, bool trained, size_t *cap, yk_error *err)
+{
+    if (yk__grow(&e->pack, cap, e->n_pack + 1ull, sizeof *e->pack))
+        return yk__fail_mem(err, sizeof *e->pack, "the layout of the parameters");
+    memset(&e->pack[e->n_pack], 0, sizeof *e->pack);
+    e->pack[e->n_pack++].trained = trained;
+    return YK_OK;
+}
+
+/* Assigns the parameters of one kind to packs, the last one first. */
+static yk_status fill_packs(yk__engine *e, bool trained, size_t *cap, yk_error *err)
+{
+    const uint64_t align = up(e->dev->caps.align, sizeof(float)) / sizeof(float);
+    const uint64_t gap = align > GAP ? align : GAP, most = e->config.bucket_bytes / sizeof(float);
+    bool open = false;
+    for (size_t i = e->n_param; i-- > 0;) {
+        yk__eparam *p = &e->param[i];
+        if (p->trained != trained)
+            continue;
+        if (!open && new_pack(e, trained, cap, err))
+            return err->status;
+        p->pack = e->n_pack - 1;
+        p->at = e->pack[p->pack].n;
+        e->pack[p->pack].n += up(p->n, gap);
+        open = e->pack[p->pack].n < most;
+    }
+    return YK_OK;
+}
+
+static yk_status share_grads(yk__engine *e, yk_error *err)
+{
+    char what[40];
+    void *mem;
+    if (e->world == 1 || !e->flat)
+        return YK_OK;
+    snprintf(what, sizeof what, "gradients-%u", e->layouts);
+    if (yk__group_shared(e->group, what, e->flat * sizeof(float) * e->world, &mem, err))
+        return err->status;
+    e->grad_base = mem;
+    snprintf(what, sizeof what, "parameters-%u", e->layouts);
+    if (yk__group_shared(e->group, what, e->flat * sizeof(float), &mem, err))
+        return err->status;
+    e->param_base = mem;
+    return YK_OK;
+}
+
+static yk_status zero_buffer(yk__engine *e, yk_buffer *b, uint64_t bytes, yk_error *err)
+{
+    void *zero = yk__calloc(1, bytes);
+    if (!zero)
+        return yk__fail_mem(err, bytes, "zeros");
+    yk__store_io(e, b, 0, zero, bytes, true, err);
+    yk__free(zero);
+    return err->status;
+}
+
+static yk_status make_grad(yk__engine *e, yk__pack *p, yk_error *err)
+{
+    const uint64_t bytes = p->n * sizeof(float);
+    if (e->world > 1) {
+        p->shared = e->grad_base + (uint64_t)e->rank * e->flat + p->flat;
+        if ((e->dev->caps.flags & YK_CAP_WRAP) && !e->dev->table->buffer_wrap(e->dev->handle, p->shared, bytes, &p->grad)) {
+            p->wrapped = true;
+            return YK_OK;
+        }
+    }
+    if (yk__engine_buffer(e, bytes, &p->grad, &e->stats.grad_bytes, err))
+        return err->status;
+    return zero_buffer(e, p->grad, bytes, err);
+}
+
+static yk_status make_pack(yk__engine *e, yk__pack *p, yk_error *err)
+{
+    if (yk__engine_buffer(e, p->n * sizeof(float), &p->value, &e->stats.param_bytes, err) ||
+        zero_buffer(e, p->value, p->n * sizeof(float), err))
+        return err->status;
+    if (!p->trained)
+        return YK_OK;
+    yk__slices_even(&p->slice, p->n, e->world);
+    p->begin = p->slice.begin[e->rank];
+    p->end = p->slice.begin[e->rank + 1];
+    return make_grad(e, p, err);
+}
+
+static yk_status flush(yk__engine *e, yk_error *err)
+{
+    for (size_t i = 0; i < e->n_param; i++) {
+        yk__eparam *p = &e->param[i];
+        if (p->pending && yk__store_io(e, e->pack[p->pack].value, p->at * sizeof(float), p->pending,
+                                       p->n * sizeof(float), true, err))
+            return err->status;
+        yk__free(p->pending);
+        p->pending = NULL;
+    }
+    e->version++;
+    return YK_OK;
+}
+
+yk_status yk__store_lay_out(yk__engine *e, yk_error *err)
+{
+    size_t cap = 0;
+    if (e->laid_out)
+        return YK_OK;
+    e->flat = 0;
+    if (fill_packs(e, true, &cap, err))
+        return err->status;
+    e->n_bucket = e->n_pack;
+    if (fill_packs(e, false, &cap, err))
+        return err->status;
+    for (uint32_t i = 0; i < e->n_pack; i++) {
+        e->pack[i].n = e->world > 1 ? up(e->pack[i].n, PAGE) : e->pack[i].n;
+        e->pack[i].flat = e->flat;
+        e->flat += e->pack[i].trained ? e->pack[i].n : 0;
+    }
+    e->layouts++;
+    if (share_grads(e, err))
+        return err->status;
+    for (uint32_t i = 0; i < e->n_pack; i++)
+        if (make_pack(e, &e->pack[i], err))
+            return err->status;
+    e->laid_out = true;
+    return flush(e, err);
+}
+
+void yk__store_free(yk__engine *e)
+{
+    for (uint32_t i = 0; i < e->n_pack; i++) {
+        yk__pack *p = &e->pack[i];
+        const uint64_t own = (p->end - p->begin) * sizeof(float);
+        yk__engine_unbuffer(e, &p->value, p->n * sizeof(float), &e->stats.param_bytes);
+        if (p->wrapped && p->grad)
+            e->dev->table->buffer_free(p->grad);
+        else
+            yk__engine_unbuffer(e, &p->grad, p->n * sizeof(float), &e->stats.grad_bytes);
+        for (uint32_t k = 0; k < YK__MOMENTS; k++)
+            yk__engine_unbuffer(e, &p->moment[k], own, &e->stats.state_bytes);
+    }
+    yk__free(e->pack);
+    e->pack = NULL;
+    e->n_pack = e->n_bucket = 0;
+    e->laid_out = false;
+}
+
+/* Back to values on the host: a parameter came late, or is frozen now. */
+static yk_status unlay(yk__engine *e, yk_error *err)
+{
+    if (e->has_opt)
+        return yk__fail(err, YK_E_ARG, "a parameter was added or frozen after the optimizer's state was made; do it before "
+                                       "the first step");
+    for (size_t i = 0; i < e->n_param; i++) {
+        yk__eparam *p = &e->param[i];
+        p->pending = yk__malloc(p->n * sizeof(float));
+        if (!p->pending)
+            return yk__fail_mem(err, p->n * sizeof(float), p->name);
+        if (yk__store_param(e, (uint32_t)i, p->pending, err))
+            return err->status;
+    }
+    if (yk__engine_idle(e, err))
+        return err->status;
+    yk__cache_clear(e);
+    yk__store_free(e);
+    return YK_OK;
+}
+
+/* ---- Reading and writing ---- */
+
+yk_status yk__store_io(yk__engine *e, yk_buffer *b, uint64_t offset, void *data, uint64_t bytes, bool write,
+                       yk_error *err)
+{
+    uint64_t point = 0;
+    if (!bytes)
+        return YK_OK;
+    if (write ? yk__device_put(e->dev, b, offset, data, bytes, &point, err)
+              : yk__device_get(e->dev, b, offset, data, bytes, &point, err))
+        return err->status;
+    e->last_point = point;
+    return yk__engine_wait_point(e, point, err);
+}
+
+yk_status yk__store_param(yk__engine *e, uint32_t number, float *data, yk_error *err)
+{
+    const yk__eparam *p = &e->param[number];
+    return yk__store_io(e, e->pack[p->pack].value, p->at * sizeof(float), data, p->n * sizeof(float), false, err);
+}
+
+static yk_status check_param(const yk__engine *e, uint32_t number, yk_error *err)
+{
+    if (number >= e->n_param)
+        return yk__fail(err, YK_E_INTERNAL, "there is no parameter %u", number);
+    return YK_OK;
+}
+
+yk_status yk__engine_param_write(yk__engine *e, uint32_t number, const float *data, yk_error *err)
+{
+    yk__eparam *p;
+    if (check_param(e, number, err))
+        return err->status;
+    p = &e->param[number];
+    if (!p->pending)
+        p->pending = yk__malloc(p->n * sizeof(float));
+    if (!p->pending)
+        return yk__fail_mem(err, p->n * sizeof(float), p->name);
+    memcpy(p->pending, data, p->n * sizeof(float));
+    return e->laid_out ? flush(e, err) : YK_OK;
+}
+
+yk_status yk__engine_param_read(yk__engine *e, uint32_t number, float *data, yk_error *err)
+{
+    if (check_param(e, number, err) || yk__store_lay_out(e, err))
+        return err->status;
+    return yk__store_param(e, number, data, err);
+}
+
+yk_status yk__engine_state_write(yk__engine *e, uint32_t number, const void *data, yk_error *err)
+{
+    yk__estate *s = number < e->n_state ? &e->state[number] : NULL;
+    void *copy;
+    if (!s)
+        return yk__fail(err, YK_E_INTERNAL, "there is no state %u", number);
+    copy = yk__malloc(s->n * yk_dtype_bytes(s->dtype));
+    if (!copy)
+        return yk__fail_mem(err, s->n * yk_dtype_bytes(s->dtype), s->name);
+    memcpy(copy, data, s->n * yk_dtype_bytes(s->dtype));
+    yk__store_io(e, s->buffer, 0, copy, s->n * yk_dtype_bytes(s->dtype), true, err);
+    yk__free(copy);
+    return err->status;
+}
+
+yk_status yk__engine_state_read(yk__engine *e, uint32_t number, void *data, yk_error *err)
+{
+    yk__estate *s = number < e->n_state ? &e->state[number] : NULL;
+    if (!s)
+        return yk__fail(err, YK_E_INTERNAL, "there is no state %u", number);
+    return yk__store_io(e, s->buffer, 0, data, s->n * yk_dtype_bytes(s->dtype), false, err);
+}

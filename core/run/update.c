@@ -1,0 +1,142 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The end of a window: reduce, norm, clip, update of this rank's slices, gather. */
+#include <math.h>
+#include <string.h>
+
+#include "core/base/mem.h"
+#include "core/run/inner.h"
+
+static yk_status make_moments(yk__engine *e, yk_error *err)
+{
+    for (uint32_t i = 0; i < e->n_bucket; i++) {
+        yk__pack *p = &e->pack[i];
+        const uint64_t bytes = (p->end - p->begin) * sizeof(float);
+        void *zero = yk__calloc(1, bytes + 1);
+        if (!zero)
+            return yk__fail_mem(err, bytes, "the optimizer's state");
+        for (uint32_t k = 0; k < e->n_moment && bytes && !err->status; k++)
+            if (!yk__engine_buffer(e, bytes, &p->moment[k], &e->stats.state_bytes, err))
+                yk__store_io(e, p->moment[k], 0, zero, bytes, true, err);
+        yk__free(zero);
+        if (err->status)
+            return err->status;
+    }
+    return YK_OK;
+}
+
+yk_status yk__engine_optimizer(yk__engine *e, const yk__opt_layout *o, yk_error *err)
+{
+    if (e->has_opt)
+        return yk__fail(err, YK_E_ARG, "the engine has its optimizer already");
+    if (yk__store_lay_out(e, err))
+        return err->status;
+    e->opt = *o;
+    e->opt.n_group = o->n_group ? o->n_group : 1;
+    e->n_moment = o->kind == YK_OPT_ADAM ? ((o->flags & YK_OPT_AMSGRAD) ? 3 : 2) : o->kind == YK_OPT_SGD && o->momentum;
+    e->group_of = yk__calloc(e->n_param + 1, sizeof *e->group_of);
+    if (!e->group_of)
+        return yk__fail_mem(err, e->n_param * 4, "an optimizer");
+    for (size_t i = 0; o->group_of && i < e->n_param; i++)
+        e->group_of[i] = o->group_of[i] < e->opt.n_group ? o->group_of[i] : 0;
+    e->opt.group_of = e->group_of;
+    e->has_opt = true;
+    return make_moments(e, err);
+}
+
+/* sum of squares and number of not finite elements of all gradients, divided by `divisor` */
+static yk_status grad_stats(yk__engine *e, double divisor, double sum[2], yk_error *err)
+{
+    const float scale = (float)(1.0 / divisor);
+    const void *input = &scale;
+    const uint64_t bytes = 256;
+    float in[64] = {scale};
+    input = in;
+    if (yk__prog_run(e, e->stat_prog, 1, &input, &bytes, err))
+        return err->status;
+    for (uint32_t i = 0; i < e->n_stat; i++)
+        if (yk__device_get(e->dev, e->result, e->stat_prog->plan->result_offset[i], e->stats_host + (size_t)i * 2,
+                           2 * sizeof(float), &e->last_point, err))
+            return err->status;
+    if (yk__engine_idle(e, err))
+        return err->status;
+    sum[0] = sum[1] = 0.0;
+    for (size_t i = 0; i < e->n_stat; i++) {
+        sum[0] += (double)e->stats_host[2 * i];
+        sum[1] += (double)e->stats_host[2 * i + 1];
+    }
+    return e->world > 1 ? yk__group_sum_f64(e->group, sum, 2, err) : YK_OK;
+}
+
+static bool has_bad(const float *x, uint64_t n)
+{
+    for (uint64_t i = 0; i < n; i++)
+        if (!isfinite(x[i]))
+            return true;
+    return false;
+}
+
+/* The first parameter with a gradient in this rank's slices that is not finite. */
+static yk_status find_bad(yk__engine *e, uint32_t *bad, yk_error *err)
+{
+    *bad = UINT32_MAX;
+    for (size_t i = 0; i < e->n_param && *bad == UINT32_MAX; i++) {
+        const yk__eparam *q = &e->param[i];
+        const yk__pack *p = &e->pack[q->pack];
+        const uint64_t from = q->at > p->begin ? q->at : p->begin;
+        const uint64_t to = q->at + q->n < p->end ? q->at + q->n : p->end;
+        float *x;
+        if (!q->trained || from >= to)
+            continue;
+        x = yk__malloc((to - from) * sizeof *x);
+        if (!x)
+            return yk__fail_mem(err, (to - from) * sizeof *x, q->name);
+        if (!yk__store_io(e, p->grad, from * sizeof *x, x, (to - from) * sizeof *x, false, err) && has_bad(x, to - from))
+            *bad = (uint32_t)i;
+        yk__free(x);
+        if (err->status)
+            return err->status;
+    }
+    return YK_OK;
+}
+
+static yk_status step(yk__engine *e, const yk__update *u, double factor, yk_error *err)
+{
+    const uint64_t bytes = e->opt.n_group * 256ull;
+    const void *input = e->hyper;
+    if (e->opt.kind == YK_OPT_NONE)
+        return YK_OK;
+    for (uint32_t i = 0; i < e->opt.n_group; i++) {
+        float *h = e->hyper + i * 64ull;
+        memcpy(h, u->hyper[i], sizeof u->hyper[i]);
+        h[YK_HYPER_GRAD_SCALE] = (float)(factor / u->divisor);
+        h[YK_HYPER_CLIP] = u->clip_value > 0.0 ? (float)u->clip_value : INFINITY;
+    }
+    if (yk__prog_run(e, e->opt_prog, 1, &input, &bytes, err))
+        return err->status;
+    return yk__gather_params(e, err);
+}
+
+yk_status yk__engine_update(yk__engine *e, const yk__update *u, yk__updated *out, yk_error *err)
+{
+    yk__updated done = {.bad_param = UINT32_MAX};
+    double sum[2], factor = 1.0;
+    if (!e->has_opt)
+        return yk__fail(err, YK_E_INTERNAL, "an update before yk__engine_optimizer");
+    if (yk__reduce(e, err) || yk__optim_programs(e, err) || grad_stats(e, u->divisor, sum, err))
+        return err->status;
+    e->divisor = u->divisor;
+    done.grad_norm = sqrt(sum[0]);
+    if (u->check_finite && sum[1] > 0.0) {
+        done.skipped = true;
+        if (find_bad(e, &done.bad_param, err))
+            return err->status;
+        *out = done;
+        return YK_OK;
+    }
+    if (u->clip_norm > 0.0 && done.grad_norm + 1e-6 > u->clip_norm)
+        factor = u->clip_norm / (done.grad_norm + 1e-6);
+    if (step(e, u, factor, err))
+        return err->status;
+    *out = done;
+    return YK_OK;
+}
