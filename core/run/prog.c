@@ -178,7 +178,7 @@ static yk_status take_stage(yk__engine *e, uint64_t bytes, yk__stage **out, yk_e
 static yk_status upload(yk__engine *e, const yk__prog *p, uint32_t n, const void *const *input, const uint64_t *bytes,
                         yk_error *err)
 {
-    yk__stage *s;
+    yk__stage *s = NULL;
     if (!p->input_bytes)
         return YK_OK;
     if (take_stage(e, p->input_bytes, &s, err))
