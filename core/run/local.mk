@@ -1,3 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 libyokecore_la_SOURCES += core/run/run.h core/run/inner.h core/run/engine.c core/run/store.c core/run/prog.c \
 	core/run/cache.c core/run/exec.c core/run/reduce.c core/run/optim.c core/run/update.c core/run/state.c
+
+if WITH_CHECK
+check_PROGRAMS += tests/unit/run_train.test
+TESTS += tests/unit/run_train.test
+tests_unit_run_train_test_SOURCES = tests/unit/run_train.c tests/unit/refplugin.c tests/unit/refplugin.h
+tests_unit_run_train_test_LDADD = $(TEST_LIBS)
+tests_unit_run_train_test_CFLAGS = $(AM_CFLAGS) $(CHECK_CFLAGS)
+endif

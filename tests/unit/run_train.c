@@ -1,0 +1,271 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The engine on the reference plugin: an MLP trains like the same formulas in double precision written out here. */
+#include "config.h"
+
+#include <check.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/base/mem.h"
+#include "core/run/run.h"
+#include "tests/unit/refplugin.h"
+
+enum { ROWS = 6, IN = 5, MID = 7, OUT = 3, N_PARAM = 4 };
+
+static const uint64_t size[N_PARAM] = {IN * MID, MID, MID *OUT, OUT};
+
+/* ---- The truth: loss = mean cross entropy of relu(x w1 + b1) w2 + b2 ---- */
+
+typedef struct truth {
+    double p[N_PARAM][64], g[N_PARAM][64], m[N_PARAM][64], v[N_PARAM][64];
+} truth;
+
+static double number(uint32_t *s)
+{
+    *s = *s * 1664525u + 1013904223u;
+    return (double)(*s >> 8) / (1 << 24) - 0.5;
+}
+
+static double truth_run(truth *t, const float *x, const int32_t *y, double weight)
+{
+    double loss = 0.0;
+    for (int r = 0; r < ROWS; r++) {
+        double h[MID], z[OUT], e[OUT], dh[MID] = {0}, sum = 0.0;
+        for (int j = 0; j < MID; j++) {
+            h[j] = t->p[1][j];
+            for (int i = 0; i < IN; i++)
+                h[j] += (double)x[r * IN + i] * t->p[0][i * MID + j];
+            h[j] = h[j] > 0 ? h[j] : 0;
+        }
+        for (int k = 0; k < OUT; k++) {
+            z[k] = t->p[3][k];
+            for (int j = 0; j < MID; j++)
+                z[k] += h[j] * t->p[2][j * OUT + k];
+            sum += exp(z[k]);
+        }
+        loss += weight * (log(sum) - z[y[r]]);
+        for (int k = 0; k < OUT; k++) {
+            e[k] = weight * (exp(z[k]) / sum - (k == y[r]));
+            t->g[3][k] += e[k];
+            for (int j = 0; j < MID; j++) {
+                t->g[2][j * OUT + k] += h[j] * e[k];
+                dh[j] += h[j] > 0 ? e[k] * t->p[2][j * OUT + k] : 0;
+            }
+        }
+        for (int j = 0; j < MID; j++) {
+            t->g[1][j] += dh[j];
+            for (int i = 0; i < IN; i++)
+                t->g[0][i * MID + j] += (double)x[r * IN + i] * dh[j];
+        }
+    }
+    return loss;
+}
+
+static double truth_norm(const truth *t, double divisor)
+{
+    double s = 0.0;
+    for (int i = 0; i < N_PARAM; i++)
+        for (uint64_t k = 0; k < size[i]; k++)
+            s += t->g[i][k] / divisor * t->g[i][k] / divisor;
+    return sqrt(s);
+}
+
+/* AdamW, lr 0.01, decay 0.1 on matrices only. */
+static void truth_adam(truth *t, int step, double factor)
+{
+    const double c1 = 1 - pow(0.9, step), c2 = 1 - pow(0.999, step);
+    for (int i = 0; i < N_PARAM; i++)
+        for (uint64_t k = 0; k < size[i]; k++) {
+            const double g = t->g[i][k] * factor;
+            t->p[i][k] *= 1 - 0.01 * (i % 2 ? 0.0 : 0.1);
+            t->m[i][k] = 0.9 * t->m[i][k] + 0.1 * g;
+            t->v[i][k] = 0.999 * t->v[i][k] + 0.001 * g * g;
+            t->p[i][k] -= 0.01 / c1 * t->m[i][k] / (sqrt(t->v[i][k]) / sqrt(c2) + 1e-8);
+        }
+    memset(t->g, 0, sizeof t->g);
+}
+
+/* ---- The same through the engine ---- */
+
+typedef struct rig {
+    yk__device *dev;
+    yk__group *group;
+    yk__engine *e;
+    uint32_t number[N_PARAM];
+    yk_error err;
+} rig;
+
+static void ok(const rig *r, yk_status s)
+{
+    ck_assert_msg(!s, "%s", r->err.text);
+}
+
+static void rig_open(rig *r, const truth *t)
+{
+    const yk__engine_config c = {.precision = YK_F32, .bucket_bytes = 256};
+    memset(r, 0, sizeof *r);
+    ok(r, ref_open(&r->dev, &r->err));
+    ok(r, yk__group_solo(&r->group, &r->err));
+    ok(r, yk__engine_new(r->dev, r->group, &c, &r->e, &r->err));
+    for (int i = 0; i < N_PARAM; i++) {
+        float v[64];
+        for (uint64_t k = 0; k < size[i]; k++)
+            v[k] = (float)t->p[i][k];
+        ok(r, yk__engine_param(r->e, "p", size[i], true, &r->number[i], &r->err));
+        ok(r, yk__engine_param_write(r->e, r->number[i], v, &r->err));
+    }
+}
+
+static void rig_close(rig *r)
+{
+    yk__engine_free(r->e);
+    yk__group_leave(r->group);
+    yk__device_close(r->dev);
+}
+
+typedef struct net {
+    yk__graph g;
+    yk__vid loss, seed, logits;
+} net;
+
+static void net_build(net *n, const rig *r)
+{
+    const int64_t dx[2] = {ROWS, IN}, dy = ROWS, dp[N_PARAM][2] = {{IN, MID}, {MID, 0}, {MID, OUT}, {OUT, 0}};
+    const int64_t ce[2] = {-100, yk_attr_of_f64(0.0)};
+    yk__vid p[N_PARAM], x, y, h, in[2], out[2], scale;
+    yk__graph *g = &n->g;
+    yk__graph_init(g);
+    for (int i = 0; i < N_PARAM; i++)
+        p[i] = yk__leaf(g, yk__slot_new(g, YK_SLOT_PARAM, size[i] * 4, r->number[i]), 0, YK_F32, i % 2 ? 1 : 2, dp[i]);
+    x = yk__leaf(g, yk__slot_new(g, YK_SLOT_INPUT, ROWS * IN * 4, 0), 0, YK_F32, 2, dx);
+    y = yk__leaf(g, yk__slot_new(g, YK_SLOT_INPUT, ROWS * 4, 1), 0, YK_I32, 1, &dy);
+    n->seed = yk__leaf(g, yk__slot_new(g, YK_SLOT_INPUT, 4, 2), 0, YK_F32, 0, NULL);
+    h = yk__bin(g, YK_OP_ADD, yk__dot(g, x, p[0], false, false), p[1]);
+    h = yk__un(g, YK_OP_RELU, h);
+    n->logits = yk__bin(g, YK_OP_ADD, yk__dot(g, h, p[2], false, false), p[3]);
+    in[0] = n->logits, in[1] = y;
+    ck_assert_uint_eq(yk__apply(g, YK_OP_CROSS_ENTROPY, 2, in, 2, ce, YK_DTYPE_COUNT, 0, NULL, out, 2), 2);
+    scale = yk__scale(g, yk__sum(g, out[0], 1), 1.0 / ROWS);
+    n->loss = yk__reshape(g, scale, 0, NULL);
+    ck_assert_msg(!g->error.status, "%s", g->error.text);
+}
+
+static void data(uint32_t *s, float *x, int32_t *y)
+{
+    for (int i = 0; i < ROWS * IN; i++)
+        x[i] = (float)number(s);
+    for (int i = 0; i < ROWS; i++)
+        y[i] = (int32_t)((number(s) + 0.5) * OUT);
+}
+
+static float micro(rig *r, const float *x, const int32_t *y, bool first)
+{
+    const float one = 1.0f;
+    const void *input[3] = {x, y, &one};
+    const uint64_t bytes[3] = {ROWS * IN * 4, ROWS * 4, 4};
+    float loss = NAN;
+    void *host[1] = {&loss};
+    uint64_t ticket;
+    net n;
+    net_build(&n, r);
+    ok(r, yk__engine_run(r->e,
+                         &(yk__micro){.trace = &n.g, .loss = n.loss, .seed = n.seed, .first = first, .last = !first,
+                                      .n_input = 3, .input = input, .input_bytes = bytes, .n_result = 1,
+                                      .result = &n.loss, .result_host = host},
+                         &ticket, &r->err));
+    ok(r, yk__engine_wait(r->e, ticket, &r->err));
+    yk__graph_free(&n.g);
+    return loss;
+}
+
+static void start(truth *t, uint32_t *s)
+{
+    memset(t, 0, sizeof *t);
+    for (int i = 0; i < N_PARAM; i++)
+        for (uint64_t k = 0; k < size[i]; k++)
+            t->p[i][k] = (float)number(s);
+}
+
+static void set_hyper(float h[2][YK_HYPER_COUNT], int step)
+{
+    memset(h, 0, 2 * sizeof h[0]);
+    for (int i = 0; i < 2; i++) {
+        h[i][YK_HYPER_LR] = 0.01f;
+        h[i][YK_HYPER_B1] = 0.9f;
+        h[i][YK_HYPER_B2] = 0.999f;
+        h[i][YK_HYPER_EPS] = 1e-8f;
+        h[i][YK_HYPER_DECAY] = i ? 0.0f : 0.1f;
+        h[i][YK_HYPER_C1] = (float)(1 - pow(0.9, step));
+        h[i][YK_HYPER_SQRT_C2] = (float)sqrt(1 - pow(0.999, step));
+    }
+}
+
+static void train(int claim)
+{
+    static const uint32_t group[N_PARAM] = {0, 1, 0, 1};
+    uint32_t s = 7;
+    truth t;
+    rig r;
+    yk__engine_stats st;
+    ref.claim = claim;
+    start(&t, &s);
+    rig_open(&r, &t);
+    ok(&r, yk__engine_optimizer(r.e,
+                                &(yk__opt_layout){.kind = YK_OPT_ADAM, .flags = YK_OPT_DECOUPLED, .n_group = 2,
+                                                  .group_of = group},
+                                &r.err));
+    for (int step = 1; step <= 5; step++) {
+        float x[ROWS * IN], h[2][YK_HYPER_COUNT], p[64];
+        int32_t y[ROWS];
+        yk__updated u;
+        double norm;
+        for (int m = 0; m < 2; m++) {
+            data(&s, x, y);
+            ck_assert_double_eq_tol(truth_run(&t, x, y, 1.0 / ROWS), micro(&r, x, y, m == 0), 1e-5);
+        }
+        set_hyper(h, step);
+        ok(&r, yk__engine_update(r.e,
+                                 &(yk__update){.hyper = (const float(*)[YK_HYPER_COUNT])h, .divisor = 2.0, .clip_norm = 0.2},
+                                 &u, &r.err));
+        norm = truth_norm(&t, 2.0);
+        ck_assert_double_eq_tol(u.grad_norm, norm, 1e-5);
+        for (int i = 0; i < N_PARAM; i++) {
+            ok(&r, yk__engine_grad_read(r.e, r.number[i], p, &r.err));
+            for (uint64_t k = 0; k < size[i]; k++)
+                ck_assert_double_eq_tol(p[k], t.g[i][k] / 2, 1e-6);
+        }
+        truth_adam(&t, step, (norm + 1e-6 > 0.2 ? 0.2 / (norm + 1e-6) : 1.0) / 2.0);
+        for (int i = 0; i < N_PARAM; i++) {
+            ok(&r, yk__engine_param_read(r.e, r.number[i], p, &r.err));
+            for (uint64_t k = 0; k < size[i]; k++)
+                ck_assert_double_eq_tol(p[k], t.p[i][k], 1e-5);
+        }
+    }
+    yk__engine_stats_get(r.e, &st);
+    ck_assert_uint_eq(st.compiles, 2); /* first and last of the window */
+    ck_assert_uint_eq(st.hits, 8);
+    ck_assert_uint_eq(st.peak_bytes, ref.bytes);
+    rig_close(&r);
+    ck_assert_uint_eq(ref.buffers, 0);
+    ck_assert_uint_eq(ref.programs, 0);
+}
+
+START_TEST(adam_of_two_groups_with_accumulation_and_clipping)
+{
+    train(_i);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *s = suite_create("run_train");
+    TCase *c = tcase_create("engine");
+    SRunner *sr = srunner_create(s);
+    suite_add_tcase(s, c);
+    tcase_add_loop_test(c, adam_of_two_groups_with_accumulation_and_clipping, REF_CLAIM_NONE, REF_CLAIM_ADD + 1);
+    srunner_set_tap(sr, "-");
+    srunner_run_all(sr, CK_SILENT);
+    srunner_free(sr);
+    return 0;
+}
