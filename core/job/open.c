@@ -217,7 +217,7 @@ int yk_close(yk_job *job)
         yk__log_flush(job, true);
     yk__log_close(job);
     yk_status s = job->error.status;
-    if (s)
+    if (s && !yk__launch_report(&job->error)) /* a launched rank's error is told once, by the launcher */
         yk__log(YK_LOG_ERROR, "error", "%s", job->error.text);
     yk__job_unregister(job);
     release_all(job);
@@ -232,18 +232,16 @@ int yk_close(yk_job *job)
 int yk_launch(const char *devices, char *const *argv)
 {
     yk_error err = YK_ERROR_INIT;
-    yk__topology *t = NULL;
     yk__placement *place = NULL;
     uint32_t n = 0;
     int code = -1;
     if (yk__launched())
         return -1;
-    yk_status s = yk__topology_new(&t, &err);
-    s = s ? s : yk__device_select(devices ? devices : getenv("YOKE_DEVICES"), t, &place, &n, &err);
+    /* in a child process: a driver must not run here before the ranks are forked */
+    yk_status s = yk__launch_select(devices ? devices : getenv("YOKE_DEVICES"), &place, &n, &err);
     if (!s && n > 1)
         s = yk__launch(place, n, argv, &code, &err);
     yk__free(place);
-    yk__topology_free(t);
     if (!s)
         return code;
     yk__log(YK_LOG_ERROR, "launch", "%s", err.text);
