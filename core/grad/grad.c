@@ -153,7 +153,7 @@ static void contribute(struct yk__sweep *s, yk__vid v, yk__vid grad)
         contribute_view(s, s->g->value[v], root, grad);
 }
 
-void yk__give(yk__rule *r, uint32_t i, yk__vid grad)
+void yk__grad_give(yk__rule *r, uint32_t i, yk__vid grad)
 {
     if (r->need[i])
         contribute(r->sweep, r->in[i], grad);
