@@ -88,7 +88,8 @@ yk_status yk__dataset_open(const char *spec, const yk__dataset_options *o, yk__d
     if (!st) {
         d->kind = kind;
         d->eval = o->eval;
-        st = kind->open(d, &s, o, err);
+        d->path = yk__strdup(s.path);
+        st = d->path ? kind->open(d, &s, o, err) : yk__fail_mem(err, strlen(s.path), "a path");
     }
     yk__spec_free(&s);
     if (st)
@@ -104,6 +105,7 @@ void yk__dataset_close(yk__dataset *d)
         return;
     yk__tokenizer_close(d->tokenizer);
     yk__free(d->tokenizer_dir);
+    yk__free(d->path);
     yk__free(d->pixels);
     yk__free(d->labels_memory);
     yk__rows_close(d->text);

@@ -23,7 +23,8 @@
  * that trains and a part that evaluates. Row r of it starts at id r * stride; in training every row is whole; in
  * evaluation the last one may be short: its rest is id 0 with label -100, so that every id counts once.
  *
- * holdout=N: the last N training images evaluate instead. split=0: all of the text evaluates (a file of its own).
+ * holdout=N: the last N training images evaluate instead. split=0: all of the text evaluates, as it does by itself when
+ * `like` is another file.
  *
  * Immutable after opening: any thread may read it.
  */

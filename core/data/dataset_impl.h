@@ -22,6 +22,7 @@ struct data_kind {
 struct yk__dataset {
     const struct data_kind *kind;
     bool eval;
+    char *path;
     int64_t rows;
     int classes, vocab, nfields;
     yk__field field[YK__FIELDS];

@@ -222,6 +222,14 @@ static void fill_run(const yk__dataset *d, const int64_t *rows, int64_t n, int64
     }
 }
 
+/* A file of its own beside the training data evaluates whole. */
+static yk_status split_of(const yk__dataset *d, const yk__spec *s, const yk__dataset_options *o, double *out,
+                          yk_error *err)
+{
+    bool own = d->eval && o->like && strcmp(o->like->path, d->path) != 0;
+    return yk__spec_real(s, "split", own ? 0 : 0.9, 0, 1, out, err);
+}
+
 /* Rows of the part [from, from + len) of d->run. */
 static yk_status cut_windows(yk__dataset *d, const yk__spec *s, const yk__dataset_options *o, yk_error *err)
 {
@@ -285,7 +293,7 @@ static yk_status encode_run(yk__dataset *d, const char *path, const char *text, 
 static yk_status open_text(yk__dataset *d, const yk__spec *s, const yk__dataset_options *o, yk_error *err)
 {
     const char *name = yk__spec_get(s, "tokenizer") ? yk__spec_get(s, "tokenizer") : o->tokenizer;
-    double split = 0.9;
+    double split = 0;
     char *text;
     size_t n, at;
     yk_status st = yk__text_open(s->path, name && !strcmp(name, "bytes"), &text, &n, err);
@@ -293,7 +301,7 @@ static yk_status open_text(yk__dataset *d, const yk__spec *s, const yk__dataset_
         return st;
     st = yk__data_tokenizer(d, s, o, text, n, err);
     if (!st)
-        st = yk__spec_real(s, "split", 0.9, 0, 1, &split, err);
+        st = split_of(d, s, o, &split, err);
     if (!st) {
         at = split_at(d, text, n, split);
         st = encode_run(d, s->path, d->eval ? text + at : text, d->eval ? n - at : at, err);
@@ -305,12 +313,12 @@ static yk_status open_text(yk__dataset *d, const yk__spec *s, const yk__dataset_
 static yk_status open_tokens(yk__dataset *d, const yk__spec *s, const yk__dataset_options *o, yk_error *err)
 {
     static const char *const dtypes[] = {"u16", "u32"};
-    double split = 0.9;
+    double split = 0;
     int k = -1;
     int64_t vocab, train;
     yk_status st = yk__spec_word(s, "dtype", dtypes, 2, -1, &k, err);
     if (!st)
-        st = yk__spec_real(s, "split", 0.9, 0, 1, &split, err);
+        st = split_of(d, s, o, &split, err);
     if (!st)
         st = yk__tokens_open(s->path, k < 0 ? 0 : 2 << k, &d->run, err);
     if (!st)

@@ -7,6 +7,7 @@ libyokecore_la_SOURCES += core/data/cifar.c core/data/cifar.h core/data/csv.c co
 	core/data/dataset.h core/data/dataset.c core/data/dataset_impl.h core/data/dataset_images.c \
 	core/data/dataset_text.c core/data/loader.c core/data/loader.h core/data/spec.c core/data/spec.h
 
+EXTRA_DIST += docs/data.md
 dist_check_SCRIPTS += tests/unit/data_commands.sh
 TESTS += tests/unit/data_commands.sh
 

@@ -40,6 +40,25 @@ START_TEST(order_is_a_permutation)
 }
 END_TEST
 
+/* Small ones: each of the 120 permutations of five things comes about equally often. */
+START_TEST(order_is_uniform)
+{
+    static int count[3125];
+    int seen = 0;
+    for (uint64_t epoch = 0; epoch < 120 * 400; epoch++) {
+        int64_t code = 0;
+        for (int64_t i = 0; i < 5; i++)
+            code = code * 5 + yk__order(42, epoch, i, 5);
+        count[code]++;
+    }
+    for (int i = 0; i < 3125; i++) {
+        seen += count[i] != 0;
+        ck_assert_msg(!count[i] || (count[i] > 300 && count[i] < 500), "%d", count[i]); /* 5 standard deviations */
+    }
+    ck_assert_int_eq(seen, 120);
+}
+END_TEST
+
 /* Places and rows do not correlate, and seeds and epochs differ. */
 START_TEST(order_mixes)
 {
@@ -178,6 +197,11 @@ START_TEST(running_text)
             counted += y[k] != -100;
     }
     ck_assert_int_eq(counted, 111539); /* every place once */
+    yk__dataset_close(e);
+    e = open_data(
+        spec_of("text", "tinyshakespeare", "./input.txt", ",seq-len=256"), /* another name: a file of its own */
+        (yk__dataset_options){.tokenizer = "char", .eval = true, .like = d});
+    ck_assert_int_eq(yk__dataset_rows(e), (1115393 + 255) / 256);
     yk__dataset_close(d);
     yk__dataset_close(e);
 }
@@ -310,6 +334,7 @@ int main(void)
     SRunner *r = srunner_create(s);
     tcase_set_timeout(t, 120);
     tcase_add_test(t, order_is_a_permutation);
+    tcase_add_test(t, order_is_uniform);
     tcase_add_test(t, order_mixes);
     tcase_add_test(t, specs);
     tcase_add_test(t, images);
