@@ -3,7 +3,7 @@ libyokecore_la_SOURCES += core/graph/graph.h core/graph/internal.h core/graph/ta
 	core/graph/view.c core/graph/build.c core/graph/shape.c core/graph/shape_prim.c core/graph/shape_comp.c \
 	core/graph/body.c core/graph/body.h core/graph/body_window.c core/graph/body_norm.c core/graph/body_attention.c \
 	core/graph/eval.c core/graph/eval_prim.c core/graph/eval_conv.c core/graph/eval_norm.c \
-	core/graph/eval_attention.c core/graph/eval_opt.c
+	core/graph/eval_attention.c core/graph/eval_opt.c core/graph/text.c core/graph/check.c core/graph/serial.c
 
 if WITH_CHECK
 check_PROGRAMS += tests/unit/graph_build.test
@@ -16,4 +16,10 @@ TESTS += tests/unit/graph_body.test
 tests_unit_graph_body_test_SOURCES = tests/unit/graph_body.c tests/unit/graph_lab.h
 tests_unit_graph_body_test_LDADD = $(TEST_LIBS)
 tests_unit_graph_body_test_CFLAGS = $(AM_CFLAGS) $(CHECK_CFLAGS)
+check_PROGRAMS += tests/unit/graph_serial.test
+TESTS += tests/unit/graph_serial.test
+tests_unit_graph_serial_test_SOURCES = tests/unit/graph_serial.c tests/unit/graph_lab.h tests/fuzz/graph_input.h
+tests_unit_graph_serial_test_LDADD = $(TEST_LIBS)
+tests_unit_graph_serial_test_CFLAGS = $(AM_CFLAGS) $(CHECK_CFLAGS)
 endif
+EXTRA_DIST += tests/fuzz/fuzz_graph.c

@@ -77,7 +77,7 @@ uint32_t yk__shape_dtype(yk__shape *s, uint32_t own)
 
 int64_t yk__window_out(int64_t in, int64_t k, int64_t stride, int64_t pad, int64_t dil)
 {
-    const int64_t most = INT32_MAX;
+    const int64_t most = 1 << 28; /* products of two results stay below 2^63 */
     int64_t span;
     if (k < 1 || stride < 1 || dil < 1 || pad < 0 || in < 0 || k > most || stride > most || dil > most || pad > most ||
         in > most)

@@ -213,12 +213,14 @@ bool yk__infer_unfold(yk__shape *s)
 {
     const yk_value *x = s->x[0];
     const int64_t *a = s->attr;
-    int64_t out[2];
+    int64_t out[2], rows;
     if (x->dims != 4)
         return yk__shape_bad(s, "needs [N, C, H, W]");
     if (!windows(s, a, x->dim[2], x->dim[3], out))
         return false;
-    yk__shape_out(s, 0, x->dtype, 3, (int64_t[]){x->dim[0], x->dim[1] * a[0] * a[1], out[0] * out[1]});
+    if (__builtin_mul_overflow(x->dim[1], a[0] * a[1], &rows))
+        return yk__shape_bad(s, "is too large");
+    yk__shape_out(s, 0, x->dtype, 3, (int64_t[]){x->dim[0], rows, out[0] * out[1]});
     return true;
 }
 

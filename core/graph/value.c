@@ -182,10 +182,10 @@ yk__vid yk__alias_new(yk__graph *g, yk__vid of, const yk_value *v)
 
 int64_t yk__count(const yk_value *v)
 {
-    int64_t n = 1;
+    uint64_t n = 1;
     for (uint32_t i = 0; i < v->dims; i++)
-        n *= v->dim[i];
-    return n;
+        n *= (uint64_t)v->dim[i];
+    return (int64_t)n;
 }
 
 uint64_t yk__bytes(const yk_value *v)

@@ -1,0 +1,326 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The checker: every rule of plugin.h that a plugin may rely on. Nothing is taken from the graph before it was checked,
+ * so it may be fed with anything whose arrays have the lengths that the graph says.
+ */
+#include "core/graph/internal.h"
+
+#include <string.h>
+
+#include "core/base/mem.h"
+
+typedef struct check {
+    const yk_graph *g;
+    uint8_t *written; /* by root: 0 not yet, 1 by a node, 2 in the body at hand, 3 operand of the map at hand */
+    bool planned;     /* values lie in the arena */
+    yk_error *err;
+} check;
+
+enum { NOT_YET, BY_NODE, IN_BODY, OPERAND };
+
+#define MOST_BYTES ((int64_t)1 << 48) /* of a value: sums and products of sizes stay far from overflow */
+
+/* ---- Slots and values ---- */
+
+static bool slots_good(check *c)
+{
+    const yk_graph *g = c->g;
+    if (!g->n_slot || g->slot[0].kind != YK_SLOT_ARENA)
+        return yk__fail(c->err, YK_E_FORMAT, "graph: slot 0 has to be the arena"), false;
+    for (uint32_t i = 0; i < g->n_slot; i++)
+        if (g->slot[i].kind >= YK_SLOT_KIND_COUNT || (i && g->slot[i].kind == YK_SLOT_ARENA))
+            return yk__fail(c->err, YK_E_FORMAT, "graph: slot %u cannot be of kind %u", i, g->slot[i].kind), false;
+    return true;
+}
+
+static bool lengths_good(const yk_value *v)
+{
+    int64_t n = (int64_t)yk_dtype_bytes(v->dtype);
+    if (!n || v->dims > YK_MAX_DIMS)
+        return false;
+    for (uint32_t i = 0; i < v->dims; i++) {
+        if (v->dim[i] < 1 || v->dim[i] > MOST_BYTES / n)
+            return false;
+        n *= v->dim[i];
+    }
+    return true;
+}
+
+static bool root_good(check *c, uint32_t i)
+{
+    const yk_value *v = &c->g->value[i];
+    const uint64_t bytes = yk__bytes(v);
+    const yk_slot *s;
+    if (!yk__is_dense(v))
+        return yk__fail(c->err, YK_E_FORMAT, "graph: value %u is no view, so it has to be dense", i), false;
+    if (v->slot == YK_NONE)
+        return v->offset == 0 || (yk__fail(c->err, YK_E_FORMAT, "graph: value %u has an offset and no slot", i), false);
+    if (v->slot >= c->g->n_slot)
+        return yk__fail(c->err, YK_E_FORMAT, "graph: value %u lies in slot %u of %u", i, v->slot, c->g->n_slot), false;
+    s = &c->g->slot[v->slot];
+    if (v->offset % yk_dtype_bytes(v->dtype) || v->offset > (uint64_t)MOST_BYTES)
+        return yk__fail(c->err, YK_E_FORMAT, "graph: value %u lies at byte %llu", i, (unsigned long long)v->offset), false;
+    if ((s->bytes || c->planned) && (v->offset > s->bytes || bytes > s->bytes - v->offset))
+        return yk__fail(c->err, YK_E_FORMAT, "graph: value %u ends behind the %llu bytes of slot %u", i,
+                        (unsigned long long)s->bytes, v->slot), false;
+    return true;
+}
+
+static bool view_good(check *c, uint32_t i)
+{
+    const yk_value *v = &c->g->value[i], *b;
+    if (v->base >= c->g->n_value || c->g->value[v->base].base != v->base)
+        return yk__fail(c->err, YK_E_FORMAT, "graph: value %u is a view of %u, which is no root", i, v->base), false;
+    b = &c->g->value[v->base];
+    if (!lengths_good(b) || v->slot != b->slot || !yk__view_inside(v, b))
+        return yk__fail(c->err, YK_E_FORMAT, "graph: view %u does not lie inside value %u", i, v->base), false;
+    return true;
+}
+
+static bool values_good(check *c)
+{
+    const yk_graph *g = c->g;
+    for (uint32_t i = 0; i < g->n_value; i++)
+        if (g->value[i].slot == 0)
+            c->planned = true;
+    for (uint32_t i = 0; i < g->n_value; i++) {
+        if (!lengths_good(&g->value[i]))
+            return yk__fail(c->err, YK_E_FORMAT, "graph: value %u has no legal type and shape", i), false;
+        if (!(g->value[i].base == i ? root_good(c, i) : view_good(c, i)))
+            return false;
+    }
+    return true;
+}
+
+/* ---- Nodes ---- */
+
+static bool ranges_good(check *c, uint32_t i)
+{
+    const yk_graph *g = c->g;
+    const yk_node *n = &g->node[i];
+    const uint64_t in = (uint64_t)n->in + n->n_in, out = (uint64_t)n->out + n->n_out;
+    if (n->op >= YK_OP_COUNT || n->n_in > YK_MAX_OPERANDS || n->n_out < 1 || n->n_out > YK_MAX_OUTPUTS ||
+        in > g->n_index || out > g->n_index || (uint64_t)n->attr + n->n_attr > g->n_attr ||
+        (n->flags & ~YK_NODE_ACCUMULATE))
+        return yk__fail(c->err, YK_E_FORMAT, "graph: node %u (op %u) has impossible numbers", i, n->op), false;
+    for (uint32_t k = 0; k < n->n_in; k++)
+        if (g->index[n->in + k] >= g->n_value)
+            return yk__fail(c->err, YK_E_FORMAT, "graph: operand %u of node %u is no value", k, i), false;
+    for (uint32_t k = 0; k < n->n_out; k++)
+        if (g->index[n->out + k] >= g->n_value)
+            return yk__fail(c->err, YK_E_FORMAT, "graph: output %u of node %u is no value", k, i), false;
+    return true;
+}
+
+static bool layouts_good(check *c, uint32_t i)
+{
+    const yk_graph *g = c->g;
+    const yk_node *n = &g->node[i];
+    for (uint32_t k = 0; k < n->n_in; k++) {
+        const yk_value *v = &g->value[g->index[n->in + k]];
+        if (!yk__fits_layout(v, yk__operand_layout(n->op, k, g->attr + n->attr)))
+            return yk__fail(c->err, YK_E_FORMAT, "graph: node %u, %s: operand %u has strides that it does not take", i,
+                            yk__op_info_of(n->op)->name, k), false;
+    }
+    return true;
+}
+
+static bool output_is(const yk__shape *s, uint32_t k, const yk_value *v)
+{
+    return v->dtype == s->out[k].dtype && yk__same_shape(v, &s->out[k]);
+}
+
+/* The outputs are what the operands make them, by the builder's own inference. */
+static bool shapes_good(check *c, uint32_t i)
+{
+    const yk_graph *g = c->g;
+    const yk_node *n = &g->node[i];
+    const yk_value *first = &g->value[g->index[n->out]];
+    const char *name = yk__op_info_of(n->op)->name;
+    yk__shape s = {.op = n->op, .n_in = n->n_in, .n_attr = n->n_attr, .attr = g->attr + n->attr, .want = first->dtype};
+    s.dims = first->dims, s.dim = first->dim, s.err = c->err;
+    for (uint32_t k = 0; k < n->n_in; k++)
+        s.x[k] = &g->value[g->index[n->in + k]];
+    if (!yk__infer(&s))
+        return yk__fail_in(c->err, "graph: node %u", i), c->err->status = YK_E_FORMAT, false;
+    if (s.n_out != n->n_out)
+        return yk__fail(c->err, YK_E_FORMAT, "graph: node %u, %s: %u outputs, %u are right", i, name, n->n_out, s.n_out), false;
+    for (uint32_t k = 0; k < n->n_out; k++) {
+        uint32_t id = g->index[n->out + k], base = g->value[id].base;
+        if (!output_is(&s, k, &g->value[id]))
+            return yk__fail(c->err, YK_E_FORMAT, "graph: node %u, %s: output %u has the wrong type or shape", i, name, k), false;
+        if (s.alias[k] == YK_NONE ? base != id : base != g->value[g->index[n->in + s.alias[k]]].base)
+            return yk__fail(c->err, YK_E_FORMAT, "graph: node %u, %s: output %u may not be a view there", i, name, k), false;
+    }
+    return true;
+}
+
+static bool operands_written(check *c, uint32_t i)
+{
+    const yk_node *n = &c->g->node[i];
+    for (uint32_t k = 0; k < n->n_in; k++) {
+        uint32_t root = c->g->value[c->g->index[n->in + k]].base;
+        if (!c->written[root] && c->g->value[root].slot == YK_NONE)
+            return yk__fail(c->err, YK_E_FORMAT, "graph: node %u, %s: operand %u is not written before", i,
+                            yk__op_info_of(n->op)->name, k), false;
+    }
+    return true;
+}
+
+static bool mark_outputs(check *c, uint32_t i, uint8_t how)
+{
+    const yk_node *n = &c->g->node[i];
+    for (uint32_t k = 0; k < n->n_out; k++) {
+        uint32_t id = c->g->index[n->out + k], root = c->g->value[id].base;
+        if (id == root && c->written[root] != NOT_YET && !(n->flags & YK_NODE_ACCUMULATE))
+            return yk__fail(c->err, YK_E_FORMAT, "graph: node %u writes value %u, which was written before", i, id), false;
+        if (id == root)
+            c->written[root] = how;
+    }
+    return true;
+}
+
+static bool plain_good(check *c, uint32_t i)
+{
+    if (c->g->node[i].n_body)
+        return yk__fail(c->err, YK_E_FORMAT, "graph: node %u, %s, cannot have a body", i,
+                        yk__op_info_of(c->g->node[i].op)->name), false;
+    /* the number of attributes first: layouts read them */
+    return shapes_good(c, i) && layouts_good(c, i);
+}
+
+/* ---- Bodies ---- */
+
+static bool body_fail(check *c, uint32_t i, const char *what)
+{
+    yk__fail(c->err, YK_E_FORMAT, "graph: body of node %u, %s: %s", i, yk__op_info_of(c->g->node[i].op)->name, what);
+    return false;
+}
+
+/* The ops that node number `at` of the body may be. */
+static bool stands_there(const yk_node *top, uint32_t at, uint32_t op)
+{
+    if (top->op == YK_OP_DOT_MAP && at == 0)
+        return op == YK_OP_DOT;
+    if (top->op == YK_OP_MAP_SUM && at >= top->n_body - top->n_out)
+        return op == YK_OP_SUM;
+    return yk__op_is_map(op);
+}
+
+static bool body_node_good(check *c, uint32_t i, uint32_t at, const yk_value *shape)
+{
+    const yk_graph *g = c->g;
+    const yk_node *top = &g->node[i], *n;
+    const uint32_t id = top->body + at;
+    if (!ranges_good(c, id))
+        return false;
+    n = &g->node[id];
+    if (n->n_body || n->flags || !stands_there(top, at, n->op))
+        return body_fail(c, i, "has an op that may not stand there");
+    if (!shapes_good(c, id) || !layouts_good(c, id))
+        return false;
+    for (uint32_t k = 0; k < n->n_in; k++) {
+        uint8_t how = c->written[g->value[g->index[n->in + k]].base];
+        if (how != IN_BODY && how != OPERAND)
+            return body_fail(c, i, "reads a value that is neither an operand nor its own");
+    }
+    if (n->op != YK_OP_SUM && !yk__same_shape(&g->value[g->index[n->out]], shape))
+        return body_fail(c, i, "has a value of another shape");
+    return mark_outputs(c, id, IN_BODY);
+}
+
+static bool sums_agree(const yk_graph *g, const yk_node *top)
+{
+    const yk_node *last = &g->node[top->body + top->n_body - 1];
+    for (uint32_t k = 0; k < top->n_out; k++)
+        if (g->attr[(last - k)->attr] != g->attr[last->attr])
+            return false;
+    return true;
+}
+
+/* The shape in which a body computes: of the operands, or for dot_map of the outputs. */
+static bool body_shape(check *c, uint32_t i, const yk_value **shape)
+{
+    const yk_graph *g = c->g;
+    const yk_node *n = &g->node[i];
+    const uint32_t first = n->op == YK_OP_DOT_MAP ? 2 : 0;
+    *shape = &g->value[g->index[n->op == YK_OP_MAP_SUM ? n->in : n->out]];
+    for (uint32_t k = first; k < n->n_in; k++)
+        if (!yk__same_shape(&g->value[g->index[n->in + k]], *shape))
+            return body_fail(c, i, "its operands differ in shape");
+    for (uint32_t k = 0; k < n->n_out && n->op != YK_OP_MAP_SUM; k++)
+        if (!yk__same_shape(&g->value[g->index[n->out + k]], *shape))
+            return body_fail(c, i, "its outputs differ in shape");
+    return true;
+}
+
+/* Marks the operands' roots and keeps what was there, so that the marks can be taken back. */
+static void open_body(check *c, const yk_node *n, uint8_t *kept)
+{
+    for (uint32_t k = 0; k < n->n_in; k++) {
+        uint32_t root = c->g->value[c->g->index[n->in + k]].base;
+        kept[k] = c->written[root];
+    }
+    for (uint32_t k = 0; k < n->n_in; k++)
+        c->written[c->g->value[c->g->index[n->in + k]].base] = OPERAND;
+}
+
+static void close_body(check *c, const yk_node *n, const uint8_t *kept)
+{
+    for (uint32_t k = 0; k < n->n_in; k++)
+        c->written[c->g->value[c->g->index[n->in + k]].base] = kept[k];
+}
+
+static bool map_good(check *c, uint32_t i)
+{
+    const yk_graph *g = c->g;
+    const yk_node *n = &g->node[i];
+    const yk__op_info *info = yk__op_info_of(n->op);
+    uint8_t kept[YK_MAX_OPERANDS];
+    const yk_value *shape;
+    bool good = true;
+    if (n->n_in < info->in_min || n->n_attr || n->n_body < (n->op == YK_OP_MAP_SUM ? n->n_out : 1u) || n->body < g->n_node ||
+        (uint64_t)n->body + n->n_body > g->n_all_node)
+        return body_fail(c, i, "it has impossible numbers");
+    if (!layouts_good(c, i) || !body_shape(c, i, &shape))
+        return false;
+    for (uint32_t k = 0; k < n->n_out; k++)
+        if (g->value[g->index[n->out + k]].base != g->index[n->out + k] || c->written[g->index[n->out + k]])
+            return body_fail(c, i, "an output is a view or was written before");
+    open_body(c, n, kept);
+    for (uint32_t k = 0; good && k < n->n_body; k++)
+        good = body_node_good(c, i, k, shape);
+    if (good && n->op == YK_OP_MAP_SUM && !sums_agree(g, n))
+        good = body_fail(c, i, "its sums go over different axes");
+    for (uint32_t k = 0; good && k < n->n_out; k++)
+        if (c->written[g->index[n->out + k]] != IN_BODY)
+            good = body_fail(c, i, "does not write every output");
+    close_body(c, n, kept);
+    return good;
+}
+
+static bool node_good(check *c, uint32_t i)
+{
+    const uint16_t op = c->g->node[i].op;
+    if (!ranges_good(c, i) || !operands_written(c, i))
+        return false;
+    if (op == YK_OP_MAP || op == YK_OP_DOT_MAP || op == YK_OP_MAP_SUM)
+        return map_good(c, i); /* marks its outputs itself: as written in a body, which counts as written */
+    return plain_good(c, i) && mark_outputs(c, i, BY_NODE);
+}
+
+yk_status yk__graph_check(const yk_graph *g, yk_error *err)
+{
+    check c = {.g = g, .err = err};
+    bool good;
+    if (g->n_all_node < g->n_node)
+        return yk__fail(err, YK_E_FORMAT, "graph: %u nodes with bodies are fewer than %u without", g->n_all_node, g->n_node);
+    c.written = yk__calloc((size_t)g->n_value + 1, 1);
+    if (!c.written)
+        return yk__fail_mem(err, g->n_value, "checking a graph");
+    good = slots_good(&c) && values_good(&c);
+    for (uint32_t i = 0; good && i < g->n_node; i++)
+        good = node_good(&c, i);
+    yk__free(c.written);
+    return good ? YK_OK : err->status;
+}
