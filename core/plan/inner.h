@@ -16,7 +16,6 @@
 #define YOKE_CORE_PLAN_INNER_H
 
 #include "core/plan/plan.h"
-#include "core/run/run.h"
 
 #define YK__TAG 0x0fffffffu     /* of yk_node.reserved: number of the trace's node + 1 */
 #define YK__CLAIMED 0x10000000u /* the device said yes */

@@ -86,7 +86,7 @@ static void add_slots(yk__work *w)
 static yk_status passes(yk__work *w, yk__plan *p, yk_error *err)
 {
     if (yk__plan_trace(w, err) || yk__plan_prune(w, err) || yk__plan_grad(w, err) || yk__plan_prune(w, err) ||
-        yk__plan_claim(w, err) || yk__plan_prune(w, err))
+        yk__plan_autocast(w, err) || yk__plan_prune(w, err) || yk__plan_claim(w, err) || yk__plan_prune(w, err))
         return err->status;
     p->nodes_before = (uint32_t)w->g.n_node;
     p->nodes_after = (uint32_t)w->g.n_node;

@@ -18,6 +18,17 @@ typedef struct yk__plan_param {
     uint64_t grad_offset;  /* bytes in the bucket */
 } yk__plan_param;
 
+/* A state that gets a new value when the program has run. */
+typedef struct yk__assign {
+    uint32_t state; /* state number */
+    yk__vid value;  /* of the state's dtype and size */
+} yk__assign;
+
+/* Nodes [begin, end) of the trace: a block whose values are recomputed in backward. */
+typedef struct yk__recompute {
+    uint32_t begin, end;
+} yk__recompute;
+
 typedef struct yk__plan_request {
     const yk__graph *trace;
     yk__vid loss, seed;                  /* loss YK_NONE: forward only */
@@ -32,8 +43,8 @@ typedef struct yk__plan_request {
     const yk__plan_param *param;
     const uint64_t *bucket_bytes;
     const yk__vid *result;
-    const struct yk__assign *assign;        /* core/run/run.h */
-    const struct yk__recompute *recompute;
+    const yk__assign *assign;
+    const yk__recompute *recompute;
     uint64_t arena_limit;                /* recompute more until the arena is below; 0: no limit */
 } yk__plan_request;
 

@@ -20,6 +20,7 @@
 #include "core/device/device.h"
 #include "core/graph/graph.h"
 #include "core/group/group.h"
+#include "core/plan/plan.h"
 
 typedef struct yk__engine yk__engine;
 
@@ -49,17 +50,6 @@ yk_status yk__engine_state_read(yk__engine *e, uint32_t number, void *data, yk_e
 yk_status yk__engine_hash(yk__engine *e, uint64_t *hash, yk_error *err);
 
 /* ---- One micro batch ------------------------------------------------------------------------------------------------------ */
-
-struct yk__assign {
-    uint32_t state; /* state number */
-    yk__vid value;  /* of the state's dtype and size */
-};
-typedef struct yk__assign yk__assign;
-
-struct yk__recompute {
-    uint32_t begin, end; /* nodes of the trace: a block whose values are recomputed in backward */
-};
-typedef struct yk__recompute yk__recompute;
 
 typedef struct yk__micro {
     yk__graph *trace;          /* the caller's; not changed; may be cleared after the call */

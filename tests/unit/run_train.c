@@ -101,9 +101,9 @@ static void ok(const rig *r, yk_status s)
     ck_assert_msg(!s, "%s", r->err.text);
 }
 
-static void rig_open(rig *r, const truth *t)
+static void rig_open(rig *r, const truth *t, yk_dtype precision)
 {
-    const yk__engine_config c = {.precision = YK_F32, .bucket_bytes = 256};
+    const yk__engine_config c = {.precision = precision, .bucket_bytes = 256};
     memset(r, 0, sizeof *r);
     ok(r, ref_open(&r->dev, &r->err));
     ok(r, yk__group_solo(&r->group, &r->err));
@@ -201,16 +201,17 @@ static void set_hyper(float h[2][YK_HYPER_COUNT], int step)
     }
 }
 
-static void train(int claim)
+static void train(int claim, yk_dtype precision)
 {
     static const uint32_t group[N_PARAM] = {0, 1, 0, 1};
+    const double loose = precision == YK_F32 ? 1.0 : 2000.0; /* 2^-8 against 2^-24, errors do not all add up */
     uint32_t s = 7;
     truth t;
     rig r;
     yk__engine_stats st;
     ref.claim = claim;
     start(&t, &s);
-    rig_open(&r, &t);
+    rig_open(&r, &t, precision);
     ok(&r, yk__engine_optimizer(r.e,
                                 &(yk__opt_layout){.kind = YK_OPT_ADAM, .flags = YK_OPT_DECOUPLED, .n_group = 2,
                                                   .group_of = group},
@@ -222,24 +223,24 @@ static void train(int claim)
         double norm;
         for (int m = 0; m < 2; m++) {
             data(&s, x, y);
-            ck_assert_double_eq_tol(truth_run(&t, x, y, 1.0 / ROWS), micro(&r, x, y, m == 0), 1e-5);
+            ck_assert_double_eq_tol(truth_run(&t, x, y, 1.0 / ROWS), micro(&r, x, y, m == 0), 1e-5 * loose);
         }
         set_hyper(h, step);
         ok(&r, yk__engine_update(r.e,
                                  &(yk__update){.hyper = (const float(*)[YK_HYPER_COUNT])h, .divisor = 2.0, .clip_norm = 0.2},
                                  &u, &r.err));
         norm = truth_norm(&t, 2.0);
-        ck_assert_double_eq_tol(u.grad_norm, norm, 1e-5);
+        ck_assert_double_eq_tol(u.grad_norm, norm, 1e-5 * loose);
         for (int i = 0; i < N_PARAM; i++) {
             ok(&r, yk__engine_grad_read(r.e, r.number[i], p, &r.err));
             for (uint64_t k = 0; k < size[i]; k++)
-                ck_assert_double_eq_tol(p[k], t.g[i][k] / 2, 1e-6);
+                ck_assert_double_eq_tol(p[k], t.g[i][k] / 2, 1e-6 * loose);
         }
         truth_adam(&t, step, (norm + 1e-6 > 0.2 ? 0.2 / (norm + 1e-6) : 1.0) / 2.0);
         for (int i = 0; i < N_PARAM; i++) {
             ok(&r, yk__engine_param_read(r.e, r.number[i], p, &r.err));
             for (uint64_t k = 0; k < size[i]; k++)
-                ck_assert_double_eq_tol(p[k], t.p[i][k], 1e-5);
+                ck_assert_double_eq_tol(p[k], t.p[i][k], 1e-5 * loose);
         }
     }
     yk__engine_stats_get(r.e, &st);
@@ -253,7 +254,14 @@ static void train(int claim)
 
 START_TEST(adam_of_two_groups_with_accumulation_and_clipping)
 {
-    train(_i);
+    train(_i, YK_F32);
+}
+END_TEST
+
+START_TEST(mixed_precision)
+{
+    train(_i, YK_BF16);
+    train(_i, YK_F16);
 }
 END_TEST
 
@@ -264,6 +272,7 @@ int main(void)
     SRunner *sr = srunner_create(s);
     suite_add_tcase(s, c);
     tcase_add_loop_test(c, adam_of_two_groups_with_accumulation_and_clipping, REF_CLAIM_NONE, REF_CLAIM_ADD + 1);
+    tcase_add_loop_test(c, mixed_precision, REF_CLAIM_NONE, REF_CLAIM_ADD + 1);
     srunner_set_tap(sr, "-");
     srunner_run_all(sr, CK_SILENT);
     srunner_free(sr);
