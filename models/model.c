@@ -59,6 +59,7 @@ static yk_model *make(yk_job *job, const model_kind *kind, yk_settings *settings
     if (m) {
         m->job = job;
         m->kind = kind;
+        m->data = data;
         m->net = calloc(1, kind->net_size);
         m->tokenizer = tokenizer ? strdup(tokenizer) : NULL;
     }
@@ -230,6 +231,7 @@ void yk_model_save(yk_model *m, const char *dir)
         yk_settings_save(m->settings, path);
         for (size_t i = 0; m->tokenizer && i < sizeof tokenizer_files / sizeof tokenizer_files[0]; i++)
             copy_file(m, dir, tokenizer_files[i]);
+        yk_data_save_tokenizer(m->data, dir);
     }
     free(name);
     free(param);

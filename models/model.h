@@ -28,6 +28,7 @@ struct yk_model {
     const model_kind *kind;
     yk_settings *settings;
     char *tokenizer;            /* folder whose tokenizer files are copied along when saving, or NULL */
+    const yk_data *data;        /* that it was made for, or NULL: its vocabulary of characters is saved too */
     uint32_t first, count;      /* its parameters in the job */
     void *net;
 };

@@ -116,6 +116,19 @@ const char *yk_data_tokenizer(const yk_data *d)
     return d ? yk__dataset_tokenizer_dir(d->set) : NULL;
 }
 
+void yk_data_save_tokenizer(const yk_data *d, const char *dir)
+{
+    const yk__tokenizer *t = d ? yk__dataset_tokenizer(d->set) : NULL;
+    yk_error err = YK_ERROR_INIT;
+    if (!t || !yk_ok(d->job) || strcmp(yk__tokenizer_kind(t), "char") != 0)
+        return;
+    char *path = yk__format("%s/tokenizer.json", dir);
+    yk_status s = path ? yk__tokenizer_save_chars(t, path, &err) : yk__fail_mem(&err, strlen(dir), "a path");
+    yk__free(path);
+    if (s)
+        yk__job_fail(d->job, &err);
+}
+
 /* Field k of the loader's batch as an input of the step. */
 static yk_t input_of(const yk_data *d, const yk__loader_batch *b, int k)
 {

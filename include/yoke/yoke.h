@@ -329,6 +329,8 @@ YK_API uint32_t yk_data_classes(const yk_data *d);    /* labels; 0 where there a
 YK_API uint32_t yk_data_vocab(const yk_data *d);      /* token ids; 0 for images */
 YK_API void yk_data_shape(const yk_data *d, int64_t chw[3]); /* images */
 YK_API const char *yk_data_tokenizer(const yk_data *d);      /* folder of its tokenizer files, or NULL */
+/* A vocabulary of characters as DIR/tokenizer.json; other tokenizers have files of their own, nothing is written. */
+YK_API void yk_data_save_tokenizer(const yk_data *d, const char *dir);
 YK_API bool yk_data_next(yk_data *d, yk_batch *batch); /* false at the end of the epoch or after an error */
 YK_API void yk_data_rewind(yk_data *d, uint64_t epoch, uint64_t batch);
 
