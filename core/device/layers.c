@@ -1,12 +1,221 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * YOKE_LAYERS: reading the words, wrapping a table, and the functions of a table that have no handle.
+ */
+#include <stdarg.h>
+#include <stdio.h>
 #include <stdlib.h>
-#include "core/device/intern.h"
+#include <time.h>
+
+#include "core/base/log.h"
+#include "core/base/mem.h"
+#include "core/device/hook.h"
+
+static hook hooks[HOOKS]; /* filled one after another, under the loader's lock */
+static uint32_t n_hook;
+
+static const struct {
+    const char *word;
+    uint32_t layer;
+} layer_words[] = {{"validate", HOOK_VALIDATE}, {"trace", HOOK_TRACE}, {"count", HOOK_COUNT}};
+
+static const char *const fn_names[] = {
+#define HOOK_NAME(name) #name,
+    HOOK_TABLE(HOOK_NAME)
+#undef HOOK_NAME
+};
+
+hook *yk__hook_number(uint32_t n)
+{
+    return n < n_hook ? &hooks[n] : NULL;
+}
+
+/* ---- One call -------------------------------------------------------------------------------------------------------------- */
+
+static double seconds(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+hook_call yk__hook_begin(hook *h, hook_fn fn)
+{
+    return (hook_call){h, fn, seconds()};
+}
+
+yk_status yk__hook_end(const hook_call *c, yk_status s, uint64_t bytes)
+{
+    double took = seconds() - c->begin;
+    pthread_mutex_lock(&c->h->lock);
+    c->h->stat[c->fn].calls++;
+    c->h->stat[c->fn].bytes += bytes;
+    c->h->stat[c->fn].seconds += took;
+    pthread_mutex_unlock(&c->h->lock);
+    if (c->h->layers & HOOK_TRACE) /* asked for, so it is shown at the ordinary level */
+        yk__log(YK_LOG_WARN, "trace", "%s %s %llu bytes %.1f us %s", c->h->inner->name, fn_names[c->fn],
+                (unsigned long long)bytes, 1e6 * took, yk__status_name(s));
+    return s;
+}
+
+void yk__hook_report(hook *h)
+{
+    for (int i = 0; i < HOOK_FN_COUNT; i++)
+        if (h->stat[i].calls)
+            yk__log(YK_LOG_WARN, "count", "%s %s: %llu calls, %llu bytes, %.6f s", h->inner->name, fn_names[i],
+                    (unsigned long long)h->stat[i].calls, (unsigned long long)h->stat[i].bytes, h->stat[i].seconds);
+    memset(h->stat, 0, sizeof h->stat);
+}
+
+/* ---- Functions without a handle -------------------------------------------------------------------------------------------- */
+
+static yk_status hook_init(hook *h, const yk_host *host)
+{
+    hook_call c = yk__hook_begin(h, HOOK_init);
+    return yk__hook_end(&c, h->inner->init(host), 0);
+}
+
+static void hook_fini(hook *h)
+{
+    hook_call c = yk__hook_begin(h, HOOK_fini);
+    static const char *const kinds[] = {"device", "buffer", "program", "queue"};
+    for (const hook_object *o = h->live; o && h->layers & HOOK_VALIDATE; o = o->next)
+        yk__log(YK_LOG_WARN, "validate", "%s: a %s was not released before fini", h->inner->name, kinds[o->kind]);
+    h->inner->fini();
+    yk__hook_end(&c, YK_OK, 0);
+    if (h->layers & HOOK_COUNT)
+        yk__hook_report(h);
+}
+
+static yk_status hook_count(hook *h, uint32_t *n)
+{
+    hook_call c = yk__hook_begin(h, HOOK_device_count);
+    return yk__hook_end(&c, h->inner->device_count(n), 0);
+}
+
+static yk_status hook_caps(hook *h, uint32_t i, yk_device_caps *caps)
+{
+    hook_call c = yk__hook_begin(h, HOOK_device_caps);
+    yk_status s = h->inner->device_caps(i, caps);
+    if (!s && h->layers & HOOK_VALIDATE && (caps->align == 0 || (caps->align & (caps->align - 1))))
+        s = yk__hook_wrong("%s: device %u says alignment %u, which is no power of two", h->inner->name, i, caps->align);
+    return yk__hook_end(&c, s, 0);
+}
+
+static yk_status hook_open(hook *h, uint32_t i, yk_device **dev)
+{
+    hook_call c = yk__hook_begin(h, HOOK_device_open);
+    yk_device_caps caps = {.size = sizeof caps};
+    yk_device *inner = NULL;
+    yk_status s = h->inner->device_open(i, &inner);
+    hook_object *o = s ? NULL : yk__hook_object(h, HOOK_DEVICE, NULL, &s);
+    if (!o) {
+        if (inner)
+            h->inner->device_close(inner);
+        return yk__hook_end(&c, s, 0);
+    }
+    o->inner = inner;
+    o->align = h->inner->device_caps(i, &caps) ? 4096 : caps.align;
+    if (h->layers & HOOK_VALIDATE && h->inner->queue_new(inner, &o->checker))
+        yk__hook_wrong("%s: no second queue for looking at guards", h->inner->name);
+    *dev = (yk_device *)o;
+    return yk__hook_end(&c, YK_OK, 0);
+}
+
+static const void *hook_extension(hook *h, const char *name)
+{
+    (void)h, (void)name;
+    return NULL; /* its functions would take the plugin's own handles */
+}
+
+#define TRAMPOLINES(i)                                                                                                 \
+    static yk_status init_##i(const yk_host *host)                                                                     \
+    {                                                                                                                  \
+        return hook_init(&hooks[i], host);                                                                             \
+    }                                                                                                                  \
+    static void fini_##i(void)                                                                                         \
+    {                                                                                                                  \
+        hook_fini(&hooks[i]);                                                                                          \
+    }                                                                                                                  \
+    static yk_status count_##i(uint32_t *n)                                                                            \
+    {                                                                                                                  \
+        return hook_count(&hooks[i], n);                                                                               \
+    }                                                                                                                  \
+    static yk_status caps_##i(uint32_t d, yk_device_caps *caps)                                                        \
+    {                                                                                                                  \
+        return hook_caps(&hooks[i], d, caps);                                                                          \
+    }                                                                                                                  \
+    static yk_status open_##i(uint32_t d, yk_device **dev)                                                             \
+    {                                                                                                                  \
+        return hook_open(&hooks[i], d, dev);                                                                           \
+    }                                                                                                                  \
+    static const void *extension_##i(const char *name)                                                                 \
+    {                                                                                                                  \
+        return hook_extension(&hooks[i], name);                                                                        \
+    }
+TRAMPOLINES(0)
+TRAMPOLINES(1)
+TRAMPOLINES(2)
+TRAMPOLINES(3)
+TRAMPOLINES(4)
+TRAMPOLINES(5)
+TRAMPOLINES(6)
+TRAMPOLINES(7)
+
+#define ROW(i)                                                                                                         \
+    {                                                                                                                  \
+        .init = init_##i, .fini = fini_##i, .device_count = count_##i, .device_caps = caps_##i,                        \
+        .device_open = open_##i, .extension = extension_##i                                                            \
+    }
+static const yk_plugin trampolines[HOOKS] = {ROW(0), ROW(1), ROW(2), ROW(3), ROW(4), ROW(5), ROW(6), ROW(7)};
+
+/* ---- Wrapping -------------------------------------------------------------------------------------------------------------- */
+
+static yk_status read_words(const char *s, uint32_t *layers, yk_error *err)
+{
+    *layers = 0;
+    while (*(s += strspn(s, ", "))) {
+        size_t n = strcspn(s, ", "), i, m = sizeof layer_words / sizeof *layer_words;
+        char word[40], near[40];
+        for (i = 0; i < m; i++)
+            if (strlen(layer_words[i].word) == n && !strncmp(layer_words[i].word, s, n))
+                break;
+        if (i == m) {
+            snprintf(word, sizeof word, "%.*s", (int)(n < 39 ? n : 39), s);
+            yk__device_nearest(word, "validate, trace, count", near, sizeof near);
+            return yk__fail(err, YK_E_ARG, "YOKE_LAYERS: there is no layer \"%s\"%s%s%s; there are: validate, trace, count", word,
+                            *near ? " (did you mean " : "", near, *near ? "?)" : "");
+        }
+        *layers |= layer_words[i].layer;
+        s += n;
+    }
+    return YK_OK;
+}
 
 yk_status yk__layers_wrap(const yk_plugin *inner, const yk_plugin **out, yk_error *err)
 {
     const char *words = getenv("YOKE_LAYERS");
-    if (words && *words)
-        return yk__fail(err, YK_E_UNSUPPORTED, "YOKE_LAYERS=%.60s: layers are not built in", words);
-    *out = inner;
+    uint32_t layers = 0;
+    hook *h;
+    if (words && read_words(words, &layers, err))
+        return err->status;
+    if (!layers) {
+        *out = inner;
+        return YK_OK;
+    }
+    if (n_hook == HOOKS)
+        return yk__fail(err, YK_E_UNSUPPORTED, "YOKE_LAYERS: at most %d plugins can be wrapped in one process", HOOKS);
+    h = &hooks[n_hook];
+    h->table = trampolines[n_hook++];
+    h->inner = inner;
+    h->layers = layers;
+    pthread_mutex_init(&h->lock, NULL);
+    h->table.size = sizeof h->table;
+    h->table.abi = inner->abi;
+    h->table.name = inner->name;
+    h->table.version = inner->version;
+    h->table.sanitizer = inner->sanitizer;
+    yk__hook_functions(&h->table);
+    *out = &h->table;
     return YK_OK;
 }

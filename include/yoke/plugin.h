@@ -368,7 +368,8 @@ typedef struct yk_plugin {
     yk_status (*queue_new)(yk_device *dev, yk_queue **q);
     void (*queue_free)(yk_queue *q); /* waits for what runs */
     /* The next five: [one] per queue. Each of run, put, get returns the point that completes it; points grow by one.
-     * src and dst stay valid until then. After a failure every later call returns the same status. */
+     * src and dst stay valid until then. After a failure every later call returns the same status; a call that is
+     * refused for its arguments (YK_E_ARG) may instead change nothing, not even take a point. */
     yk_status (*queue_run)(yk_queue *q, const yk_submit *s, uint64_t *point);
     yk_status (*queue_put)(yk_queue *q, yk_buffer *b, uint64_t offset, const void *src, uint64_t bytes, uint64_t *point);
     yk_status (*queue_get)(yk_queue *q, yk_buffer *b, uint64_t offset, void *dst, uint64_t bytes, uint64_t *point);

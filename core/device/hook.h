@@ -1,0 +1,98 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The hook layers of YOKE_LAYERS: one table round a plugin's own that traces, counts and validates.
+ *
+ * Handles the host sees are hook_objects; the plugin's own are inside. Functions without a handle (init, device_count ..)
+ * are told apart by a trampoline per wrapped plugin, so their number is limited.
+ */
+#ifndef YOKE_CORE_DEVICE_HOOK_H
+#define YOKE_CORE_DEVICE_HOOK_H
+
+#include <pthread.h>
+
+#include "core/device/intern.h"
+
+#define HOOKS 8 /* plugins that can be wrapped in one process */
+
+enum { HOOK_VALIDATE = 1, HOOK_TRACE = 2, HOOK_COUNT = 4 };
+
+#define HOOK_TABLE(X)                                                                                                  \
+    X(init) X(fini) X(device_count) X(device_caps) X(device_open) X(device_close) X(claims) X(buffer_new)             \
+    X(buffer_wrap) X(buffer_free) X(buffer_map) X(program_new) X(program_free) X(queue_new) X(queue_free)             \
+    X(queue_run) X(queue_put) X(queue_get) X(queue_poll) X(queue_wait) X(extension)
+
+typedef enum hook_fn {
+#define HOOK_ENUM(name) HOOK_##name,
+    HOOK_TABLE(HOOK_ENUM)
+#undef HOOK_ENUM
+        HOOK_FN_COUNT
+} hook_fn;
+
+typedef enum hook_kind { HOOK_DEVICE, HOOK_BUFFER, HOOK_PROGRAM, HOOK_QUEUE } hook_kind;
+
+typedef struct hook hook;
+
+typedef struct hook_object {
+    struct hook_object *next; /* of the living objects of its hook */
+    hook *hook;
+    hook_kind kind;
+    void *inner;                /* the plugin's handle */
+    struct hook_object *device; /* it belongs to; NULL for a device */
+    uint64_t bytes, guard;      /* buffer: as asked for; guard bytes before and after it */
+    bool wrapped;
+    const yk_graph *graph; /* program */
+    uint8_t *used;         /* program: 1 for slots it touches */
+    uint64_t last, done;   /* queue: last point given out, last one reported done */
+    yk_status failed;      /* queue */
+    yk_queue *checker;     /* device: the plugin's queue for looking at guards */
+    uint32_t align;        /* device */
+} hook_object;
+
+typedef struct hook_stat {
+    uint64_t calls, bytes;
+    double seconds;
+} hook_stat;
+
+struct hook {
+    const yk_plugin *inner;
+    yk_plugin table;
+    uint32_t layers;
+    pthread_mutex_t lock; /* of the list, the statistics and the checkers */
+    hook_object *live;
+    hook_stat stat[HOOK_FN_COUNT];
+};
+
+/* The hooks of this process by number; NULL behind the last. */
+hook *yk__hook_number(uint32_t n);
+
+/* Fills a table's functions that have a handle. */
+void yk__hook_functions(yk_plugin *t);
+
+/* One call: time, trace line, statistics. */
+typedef struct hook_call {
+    hook *h;
+    hook_fn fn;
+    double begin;
+} hook_call;
+hook_call yk__hook_begin(hook *h, hook_fn fn);
+yk_status yk__hook_end(const hook_call *c, yk_status s, uint64_t bytes);
+void yk__hook_report(hook *h); /* the statistics, one line per function that was called */
+
+hook_object *yk__hook_object(hook *h, hook_kind kind, hook_object *device, yk_status *s);
+void yk__hook_drop(hook_object *o);
+
+/* ---- validate -------------------------------------------------------------------------------------------------------- */
+
+/* Says what is wrong, to the log and through host->fail. Returns YK_E_INTERNAL. */
+yk_status yk__hook_wrong(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
+/* Whether a handle is alive and of this kind; says so if not. */
+bool yk__hook_alive(const void *handle, hook_kind kind);
+yk_status yk__hook_guard_fill(hook_object *buffer);
+yk_status yk__hook_guard_check(hook_object *buffer, const char *when);
+yk_status yk__hook_submit_check(const hook_object *queue, const yk_submit *s);
+yk_status yk__hook_graph_check(hook_object *program, const yk_graph *g);
+/* The point a call returned, and its status after an earlier failure. */
+yk_status yk__hook_point_check(hook_object *queue, yk_status s, uint64_t point, const char *what);
+yk_status yk__hook_range_check(const hook_object *queue, const hook_object *buffer, uint64_t offset, uint64_t bytes);
+
+#endif

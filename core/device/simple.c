@@ -1,0 +1,370 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <string.h>
+
+#include "core/base/mem.h"
+#include "core/device/simple.h"
+
+/* ---- Composites that are not claimed become their bodies --------------------------------------------------------------- */
+
+uint32_t yk__simple_claims(void *device, const yk_graph *g, uint32_t node)
+{
+    yk__device *dev = device;
+    return dev->table->claims(dev->handle, g, node);
+}
+
+static yk_status push_node(yk__graph *g, const yk_node *n, yk_error *err)
+{
+    if (yk__grow(&g->node, &g->cap_node, g->n_node + 1, sizeof *g->node))
+        return yk__fail_mem(err, sizeof *g->node, "a node");
+    g->node[g->n_node++] = *n;
+    return YK_OK;
+}
+
+/* The body's results are copied to where the composite's would be, so that nothing else has to change. */
+static yk_status push_body(yk__graph *g, const yk_graph *src, uint32_t node, yk_error *err)
+{
+    const yk_node *n = &src->node[node];
+    yk__vid out[8];
+    if (n->flags & YK_NODE_ACCUMULATE)
+        return yk__fail(err, YK_E_UNSUPPORTED, "node %u accumulates and is not claimed", node);
+    if (n->n_out > 8)
+        return yk__fail(err, YK_E_INTERNAL, "node %u has %u outputs", node, n->n_out);
+    if (yk__body(g, src, node, src->index + n->in, out, err))
+        return err->status;
+    for (uint32_t i = 0; i < n->n_out; i++)
+        if (yk__node_new(g, YK_OP_COPY, 0, 1, &out[i], 1, &src->index[n->out + i], 0, NULL) == YK_NONE)
+            return *err = g->error, err->status;
+    return YK_OK;
+}
+
+/* One round; bodies may hold simpler composites. *changed says whether anything was replaced. */
+static yk_status inline_round(yk__graph *g, const yk__simple_how *how, bool *changed, yk_error *err)
+{
+    yk__graph old;
+    yk_graph src;
+    *changed = false;
+    if (yk__graph_copy(g, &old, err))
+        return err->status;
+    if (yk__graph_seal(&old, &src, err) == YK_OK)
+        g->n_node = 0;
+    for (uint32_t i = 0; i < src.n_node && !err->status; i++) {
+        const yk__op_info *info = yk__op_info_of(src.node[i].op);
+        yk_node n = src.node[i];
+        if (info && info->kind == YK_KIND_COMP && !how->claims(how->arg, &src, i)) {
+            *changed = true;
+            push_body(g, &src, i, err);
+            continue;
+        }
+        n.body = n.n_body ? n.body - src.n_node : 0; /* back to a place in g->body */
+        push_node(g, &n, err);
+    }
+    yk__graph_free(&old);
+    return err->status;
+}
+
+static yk_status inline_all(yk__graph *g, const yk__simple_how *how, yk_error *err)
+{
+    bool changed = how->claims != NULL;
+    for (int round = 0; changed; round++) {
+        if (round == 8)
+            return yk__fail(err, YK_E_INTERNAL, "bodies of composites have no end");
+        if (inline_round(g, how, &changed, err))
+            return err->status;
+    }
+    return YK_OK;
+}
+
+/* ---- Places ----------------------------------------------------------------------------------------------------------------- */
+
+static uint32_t root_of(const yk__graph *g, uint32_t v)
+{
+    while (g->value[v].base != v)
+        v = g->value[v].base;
+    return v;
+}
+
+static bool is_float(uint32_t dtype)
+{
+    return yk__dtype_is_float(dtype);
+}
+
+/* Values without a slot that nodes (or bodies) produce, as f64. */
+static void widen_all(yk__graph *g)
+{
+    for (size_t i = 0; i < g->n_value; i++) {
+        yk_value *v = &g->value[i];
+        if (!is_float(v->dtype) || g->value[root_of(g, (uint32_t)i)].slot != YK_NONE)
+            continue;
+        v->offset = v->offset / yk_dtype_bytes(v->dtype) * 8;
+        v->dtype = YK_F64;
+    }
+}
+
+/* What the planner knows about a root value. */
+typedef struct life {
+    bool placed, kept; /* by this planner; wanted */
+    uint32_t last;     /* node that reads it last */
+    uint32_t block;    /* where it lies in the arena */
+} life;
+
+typedef struct block {
+    uint64_t at, bytes;
+    bool taken;
+} block;
+
+typedef struct planner {
+    yk__graph *g;
+    const yk__simple_how *how;
+    life *life;
+    block *block;
+    size_t n_block, cap_block;
+} planner;
+
+static void place_at(yk__graph *g, uint32_t v, uint32_t slot, uint64_t at)
+{
+    g->value[v].slot = slot;
+    g->value[v].offset = at;
+    if (g->slot[slot].bytes < at + yk__bytes(&g->value[v]))
+        g->slot[slot].bytes = at + yk__bytes(&g->value[v]);
+}
+
+static uint64_t behind(const planner *p, uint32_t slot)
+{
+    uint64_t align = p->how->align ? p->how->align : 64;
+    return (p->g->slot[slot].bytes + p->how->gap + align - 1) & ~(align - 1);
+}
+
+/* Free memory of the same size, if values may share it. */
+static block *find_block(planner *p, uint64_t bytes)
+{
+    for (size_t i = 0; p->how->share && i < p->n_block; i++)
+        if (!p->block[i].taken && p->block[i].bytes == bytes)
+            return &p->block[i];
+    return NULL;
+}
+
+static yk_status place_in_arena(planner *p, uint32_t v, yk_error *err)
+{
+    uint64_t bytes = yk__bytes(&p->g->value[v]);
+    block *b = find_block(p, bytes);
+    if (!b) {
+        if (yk__grow(&p->block, &p->cap_block, p->n_block + 1, sizeof *p->block))
+            return yk__fail_mem(err, sizeof *p->block, "a plan");
+        b = &p->block[p->n_block++];
+        *b = (block){behind(p, 0), bytes, false};
+    }
+    b->taken = true;
+    p->life[v].block = (uint32_t)(b - p->block);
+    p->life[v].placed = true;
+    place_at(p->g, v, 0, b->at);
+    return YK_OK;
+}
+
+static void find_last_readers(planner *p)
+{
+    for (size_t i = 0; i < p->g->n_node; i++) {
+        const yk_node *n = &p->g->node[i];
+        for (uint32_t k = 0; k < n->n_in; k++)
+            p->life[root_of(p->g, p->g->index[n->in + k])].last = (uint32_t)i;
+        for (uint32_t k = 0; k < n->n_out; k++)
+            p->life[root_of(p->g, p->g->index[n->out + k])].last = (uint32_t)i;
+    }
+}
+
+/* Whether node i may write over its input v: elementwise, v dense and read as it is, and of the output's element size. */
+static bool in_place(const planner *p, uint32_t i, uint32_t v)
+{
+    const yk_node *n = &p->g->node[i];
+    const yk__op_info *info = yk__op_info_of(n->op);
+    const yk_value *y = &p->g->value[p->g->index[n->out]];
+    if (!info || (info->kind != YK_KIND_UN && info->kind != YK_KIND_BIN) ||
+        yk_dtype_bytes(y->dtype) != yk_dtype_bytes(p->g->value[v].dtype))
+        return false;
+    for (uint32_t k = 0; k < n->n_in; k++) {
+        uint32_t x = p->g->index[n->in + k];
+        if (root_of(p->g, x) == v && (x != v || !yk__is_dense(&p->g->value[x])))
+            return false;
+    }
+    return true;
+}
+
+/* Before a node: what its output may lie upon. */
+static void release_before(planner *p, uint32_t node)
+{
+    const yk_node *n = &p->g->node[node];
+    for (uint32_t k = 0; k < n->n_in; k++) {
+        uint32_t r = root_of(p->g, p->g->index[n->in + k]);
+        if (p->life[r].placed && !p->life[r].kept && p->life[r].last == node && in_place(p, node, r))
+            p->block[p->life[r].block].taken = false;
+    }
+}
+
+/* An input whose memory an output has taken over stays taken. */
+static void release_after(planner *p, uint32_t node)
+{
+    const yk_node *n = &p->g->node[node];
+    for (uint32_t k = 0; k < n->n_in; k++) {
+        uint32_t r = root_of(p->g, p->g->index[n->in + k]);
+        bool over = false;
+        for (uint32_t j = 0; j < n->n_out; j++) {
+            uint32_t o = root_of(p->g, p->g->index[n->out + j]);
+            over = over || (o != r && p->life[o].placed && !p->life[o].kept && p->life[o].block == p->life[r].block);
+        }
+        if (p->life[r].placed && !p->life[r].kept && p->life[r].last == node && !over)
+            p->block[p->life[r].block].taken = false;
+    }
+}
+
+static yk_status place_nodes(planner *p, yk_error *err)
+{
+    for (uint32_t i = 0; i < p->g->n_node && !err->status; i++) {
+        const yk_node *n = &p->g->node[i];
+        release_before(p, i);
+        for (uint32_t k = 0; k < n->n_out && !err->status; k++) {
+            uint32_t r = root_of(p->g, p->g->index[n->out + k]);
+            if (p->g->value[r].slot == YK_NONE)
+                place_in_arena(p, r, err);
+        }
+        release_after(p, i);
+    }
+    return err->status;
+}
+
+static void place_wanted(planner *p, uint32_t n_want, const yk__vid *want, uint32_t result)
+{
+    for (uint32_t i = 0; i < n_want; i++) {
+        uint32_t r = root_of(p->g, want[i]);
+        p->g->value[want[i]].flags |= YK_VALUE_OUTPUT;
+        p->g->value[r].flags |= YK_VALUE_OUTPUT;
+        if (p->g->value[r].slot != YK_NONE)
+            continue;
+        place_at(p->g, r, result, behind(p, result));
+        p->life[r].placed = p->life[r].kept = true;
+    }
+}
+
+/* Views lie where their roots do. */
+static void place_views(planner *p)
+{
+    for (size_t i = 0; i < p->g->n_value; i++) {
+        uint32_t r = root_of(p->g, (uint32_t)i);
+        if (r == i || !p->life[r].placed)
+            continue;
+        p->g->value[i].slot = p->g->value[r].slot;
+        p->g->value[i].offset += p->g->value[r].offset;
+    }
+}
+
+static yk_status place_all(yk__graph *g, const yk__simple_how *how, uint32_t n_want, const yk__vid *want, uint32_t result,
+                           yk_error *err)
+{
+    planner p = {.g = g, .how = how, .life = yk__calloc(g->n_value, sizeof *p.life)};
+    if (!p.life)
+        return yk__fail_mem(err, g->n_value * sizeof *p.life, "a plan");
+    find_last_readers(&p);
+    place_wanted(&p, n_want, want, result);
+    if (place_nodes(&p, err) == YK_OK)
+        place_views(&p);
+    yk__free(p.block);
+    yk__free(p.life);
+    return err->status;
+}
+
+/* A gap at the end too, and no slot of no bytes. */
+static void close_slot(yk_slot *s, const yk__simple_how *how)
+{
+    s->bytes += how->gap ? how->gap : s->bytes == 0;
+}
+
+yk_status yk__simple_new(const yk__graph *in, const yk__simple_how *how, uint32_t n_want, const yk__vid *want, yk__simple *s,
+                         yk_error *err)
+{
+    memset(s, 0, sizeof *s);
+    if (in->error.status)
+        return *err = in->error, err->status;
+    if (yk__graph_copy(in, &s->g, err))
+        return err->status;
+    if (inline_all(&s->g, how, err))
+        goto fail;
+    if (how->widen)
+        widen_all(&s->g);
+    s->result = yk__slot_new(&s->g, YK_SLOT_RESULT, 0, 0);
+    if (s->result == YK_NONE) {
+        yk__fail_mem(err, sizeof(yk_slot), "a slot");
+        goto fail;
+    }
+    if (place_all(&s->g, how, n_want, want, s->result, err))
+        goto fail;
+    close_slot(&s->g.slot[0], how);
+    close_slot(&s->g.slot[s->result], how);
+    if (yk__graph_seal(&s->g, &s->abi, err))
+        goto fail;
+    return YK_OK;
+fail:
+    yk__graph_free(&s->g);
+    return err->status;
+}
+
+void yk__simple_free(yk__simple *s)
+{
+    yk__graph_free(&s->g);
+}
+
+/* ---- Host memory -------------------------------------------------------------------------------------------------------------- */
+
+static bool has_gaps(const yk__simple *s, uint32_t slot)
+{
+    return slot == 0 || slot == s->result;
+}
+
+void **yk__simple_slots(const yk__simple *s)
+{
+    void **slot = yk__calloc(s->abi.n_slot, sizeof *slot);
+    for (uint32_t i = 0; slot && i < s->abi.n_slot; i++) {
+        uint64_t bytes = s->abi.slot[i].bytes;
+        slot[i] = yk__aligned(bytes, 64);
+        if (!slot[i]) {
+            yk__simple_slots_free(s, slot);
+            return NULL;
+        }
+        memset(slot[i], has_gaps(s, i) ? YK__GUARD_BYTE : 0, bytes);
+    }
+    return slot;
+}
+
+void yk__simple_slots_free(const yk__simple *s, void **slot)
+{
+    for (uint32_t i = 0; slot && i < s->abi.n_slot; i++)
+        yk__free(slot[i]);
+    yk__free(slot);
+}
+
+int64_t yk__simple_gaps(const yk__simple *s, void *const *slot, uint32_t *where)
+{
+    for (uint32_t k = 0; k < 2; k++) {
+        uint32_t i = k ? s->result : 0;
+        uint64_t bytes = s->abi.slot[i].bytes;
+        uint8_t *used = yk__calloc(bytes, 1);
+        const uint8_t *data = slot[i];
+        int64_t bad = -1;
+        for (uint32_t v = 0; used && v < s->abi.n_value; v++)
+            if (s->abi.value[v].slot == i && s->abi.value[v].base == v)
+                memset(used + s->abi.value[v].offset, 1, yk__bytes(&s->abi.value[v]));
+        for (uint64_t b = 0; used && b < bytes && bad < 0; b++)
+            if (!used[b] && data[b] != YK__GUARD_BYTE)
+                bad = (int64_t)b;
+        yk__free(used);
+        *where = i;
+        if (bad >= 0)
+            return bad;
+    }
+    return -1;
+}
+
+yk_status yk__simple_eval(const yk__simple *s, void *const *slot, yk_error *err)
+{
+    for (uint32_t i = 0; i < s->abi.n_node; i++)
+        if (yk__eval_node(&s->abi, i, slot, err))
+            return err->status;
+    return YK_OK;
+}
