@@ -1,0 +1,234 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Group abi: what can be said about the file and its table before a device is opened.
+ */
+#include <dlfcn.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/base/mem.h"
+#include "tools/cts/cts.h"
+
+typedef struct symbols {
+    uint32_t exported, foreign;
+    char wrong[300];   /* exported names that should not be, or undefined ones nobody gives */
+    char library[400]; /* needed */
+    bool entry, vendor; /* the entry point is there; a library beyond the C library's own is needed */
+} symbols;
+
+static void append(char *text, size_t n, const char *word)
+{
+    size_t used = strlen(text);
+    if (used < n)
+        snprintf(text + used, n - used, "%s%s", used ? ", " : "", word);
+}
+
+static bool starts(const char *s, const char *with)
+{
+    return !strncmp(s, with, strlen(with));
+}
+
+/* Symbols of the C library and the compiler's run time carry a version or a reserved name. */
+static bool from_system(const char *name, const char *version)
+{
+    return starts(version, "GLIBC_") || starts(version, "GCC_") || starts(name, "__asan_") || starts(name, "__ubsan_") ||
+           starts(name, "__tsan_") || starts(name, "__sanitizer_") || !strcmp(name, "__tls_get_addr");
+}
+
+static void take_symbol(void *arg, const char *name, bool defined, const char *version)
+{
+    symbols *s = arg;
+    if (defined && !strcmp(name, YK_PLUGIN_SYMBOL)) {
+        s->entry = true;
+    } else if (defined) {
+        s->exported++;
+        append(s->wrong, sizeof s->wrong, name);
+    } else if (!from_system(name, version)) {
+        s->foreign++;
+        if (starts(name, "yk_"))
+            append(s->wrong, sizeof s->wrong, name);
+    }
+}
+
+static void take_library(void *arg, const char *library)
+{
+    static const char *const system[] = {"libc.so",  "libm.so",  "libpthread.so", "libdl.so",   "librt.so",
+                                         "libgcc_s", "ld-linux", "libasan",       "libubsan.so", "libtsan.so",
+                                         "libc.musl", "linux-vdso"};
+    symbols *s = arg;
+    bool known = false;
+    for (size_t i = 0; i < sizeof system / sizeof *system; i++)
+        known = known || starts(library, system[i]);
+    s->vendor = s->vendor || !known;
+    if (!known)
+        append(s->library, sizeof s->library, library);
+}
+
+static void check_file(cts *c, const char *path)
+{
+    symbols s = {.exported = 0};
+    yk_error err = YK_ERROR_INIT;
+    if (!cts_begin(c, "symbols"))
+        return;
+    cts_elf_read(path, &s, take_symbol, take_library, &err);
+    if (!cts_error(c, &err))
+        return;
+    if (!s.entry)
+        cts_fail(c, "%s is not exported", YK_PLUGIN_SYMBOL);
+    else if (s.exported)
+        cts_fail(c, "it exports more than " YK_PLUGIN_SYMBOL ": %s", s.wrong);
+    else if (*s.wrong)
+        cts_fail(c, "it uses symbols of the host: %s; a plugin links nothing of yoke", s.wrong);
+    else if (s.foreign && !s.vendor)
+        cts_fail(c, "%u undefined symbols are of no library it names as needed", s.foreign);
+    cts_pass(c);
+    if (*s.library)
+        fprintf(stderr, "# %s needs %s\n", path, s.library);
+}
+
+static const yk_plugin *query(cts *c, const char *path)
+{
+    void *dl = dlopen(path, RTLD_NOW | RTLD_LOCAL), *symbol = dl ? dlsym(dl, YK_PLUGIN_SYMBOL) : NULL;
+    yk_plugin_query_fn fn;
+    memcpy(&fn, &symbol, sizeof fn);
+    if (!cts_begin(c, "query"))
+        return fn ? fn(YK_ABI) : NULL;
+    if (!fn) {
+        cts_fail(c, "%s", dl ? "the entry point is missing" : dlerror());
+        return NULL;
+    }
+    if (fn(YK_ABI + 1000))
+        cts_fail(c, "it answers a major number (%u) that does not exist yet", YK_ABI + 1000);
+    if (!fn(YK_ABI))
+        cts_fail(c, "it does not answer major %u", YK_ABI);
+    if (fn(YK_ABI) != fn(YK_ABI))
+        cts_fail(c, "two queries give two tables");
+    cts_pass(c);
+    return fn(YK_ABI);
+}
+
+static void check_table(cts *c, const yk_plugin *t)
+{
+    if (!cts_begin(c, "table"))
+        return;
+    if (t->size != sizeof *t)
+        cts_fail(c, "size is %u; a plugin built with this header has %zu", t->size, sizeof *t);
+    else if (t->abi != YK_ABI)
+        cts_fail(c, "abi is %u, expected %u", t->abi, YK_ABI);
+    else if (!t->name || !t->version || !t->sanitizer)
+        cts_fail(c, "name, version or sanitizer is NULL");
+    else if (!t->init || !t->fini || !t->device_count || !t->device_caps || !t->device_open || !t->device_close || !t->claims ||
+             !t->buffer_new || !t->buffer_free || !t->program_new || !t->program_free || !t->queue_new || !t->queue_free ||
+             !t->queue_run || !t->queue_put || !t->queue_get || !t->queue_poll || !t->queue_wait)
+        cts_fail(c, "a mandatory function is NULL");
+    cts_pass(c);
+}
+
+/* Caps into a struct smaller than the plugin's: nothing behind it may change. */
+static void check_short_caps(cts *c, const yk_plugin *t)
+{
+    struct {
+        yk_device_caps caps;
+        uint8_t guard[64];
+    } room;
+    const uint32_t few = offsetof(yk_device_caps, isa);
+    if (!cts_begin(c, "caps_short"))
+        return;
+    memset(&room, YK__GUARD_BYTE, sizeof room);
+    room.caps.size = few;
+    if (!cts_ok(c, t->device_caps(c->device, &room.caps), "device_caps"))
+        return;
+    for (size_t i = few; i < sizeof room; i++)
+        if (((uint8_t *)&room)[i] != YK__GUARD_BYTE)
+            cts_fail(c, "byte %zu was written, the caller's struct has %u", i, few);
+    cts_pass(c);
+}
+
+static void check_caps(cts *c, const yk_plugin *t)
+{
+    const uint32_t must = 1u << YK_F32 | 1u << YK_I32 | 1u << YK_BOOL;
+    yk_device_caps k = {.size = sizeof k};
+    if (!cts_begin(c, "caps") || !cts_ok(c, t->device_caps(c->device, &k), "device_caps"))
+        return;
+    if (!k.align || (k.align & (k.align - 1)) || k.align > 65536)
+        cts_fail(c, "align %u is not a power of two up to 65536", k.align);
+    else if ((k.store & must) != must)
+        cts_fail(c, "store lacks one of f32, i32, bool");
+    else if (!(k.compute & 1u << YK_F32) || (k.compute & ~k.store))
+        cts_fail(c, "compute (%#x) lacks f32 or has types that store (%#x) has not", k.compute, k.store);
+    else if (!memchr(k.name, 0, sizeof k.name) || !*k.name || !memchr(k.locality, 0, sizeof k.locality) ||
+             !memchr(k.isa, 0, sizeof k.isa))
+        cts_fail(c, "name is empty, or a text has no end");
+    else if (t->device_caps(99999, &k) == YK_OK)
+        cts_fail(c, "device 99999 has capabilities");
+    else if ((k.flags & YK_CAP_WRAP) && !t->buffer_wrap)
+        cts_fail(c, "YK_CAP_WRAP without buffer_wrap");
+    else if ((k.flags & YK_CAP_HOST_VISIBLE) && !t->buffer_map)
+        cts_fail(c, "YK_CAP_HOST_VISIBLE without buffer_map");
+    cts_pass(c);
+}
+
+static void check_devices(cts *c, const yk_plugin *t)
+{
+    uint32_t n = 0;
+    yk_device *dev;
+    if (!cts_begin(c, "devices") || !cts_ok(c, t->device_count(&n), "device_count"))
+        return;
+    if (c->device >= n)
+        cts_fail(c, "there is no device %u; it has %u", c->device, n);
+    else if (t->device_open(n + 1000, &dev) == YK_OK)
+        cts_fail(c, "device %u of %u can be opened", n + 1000, n);
+    else if (cts_ok(c, t->device_open(c->device, &dev), "device_open"))
+        t->device_close(dev);
+    cts_pass(c);
+    if (c->device < n) {
+        check_caps(c, t);
+        check_short_caps(c, t);
+    }
+    if (t->extension && cts_begin(c, "extension")) {
+        if (t->extension("yk.no-such-extension.1"))
+            cts_fail(c, "an unknown extension is not NULL");
+        cts_pass(c);
+    }
+}
+
+/* Through the loader's own table, which has the real host services. */
+static void check_again(cts *c)
+{
+    for (int round = 0; round < 2; round++) {
+        yk_error err = YK_ERROR_INIT;
+        yk__plugin *p = NULL;
+        uint32_t n = 0;
+        if (!cts_begin(c, "start%d", round + 1))
+            continue;
+        yk__plugin_load(c->path, &p, &err);
+        if (!cts_error(c, &err) || !cts_ok(c, yk__plugin_table(p)->device_count(&n), "device_count"))
+            continue;
+        yk__plugins_fini();
+        cts_pass(c);
+    }
+}
+
+void cts_group_abi(cts *c)
+{
+    yk_error err = YK_ERROR_INIT;
+    yk__plugin *p = NULL;
+    const yk_plugin *t;
+    bool begun = cts_begin(c, "load");
+    yk__plugin_load(c->path, &p, &err);
+    if (begun && cts_error(c, &err))
+        cts_pass(c);
+    if (!p) {
+        if (strchr(c->path, '/'))
+            check_file(c, c->path);
+        return;
+    }
+    check_file(c, yk__plugin_path(p));
+    t = query(c, yk__plugin_path(p));
+    if (!t)
+        return;
+    check_table(c, t);
+    check_devices(c, yk__plugin_table(p));
+    yk__plugins_fini();
+    check_again(c);
+}

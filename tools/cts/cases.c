@@ -1,0 +1,217 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Cases of composites: activations, norms, softmax, losses, optimizers.
+ */
+#include <string.h>
+
+#include "tools/cts/cts.h"
+
+#define F64(x) yk_attr_of_f64(x)
+
+cts_case_fn *const cts_composites[] = {
+    cts_case_activation, cts_case_norm, cts_case_softmax, cts_case_conv,  cts_case_pool,
+    cts_case_attention,  cts_case_loss, cts_case_optim,   cts_case_map,
+};
+const uint32_t cts_n_composite = sizeof cts_composites / sizeof *cts_composites;
+
+/* Applies an op whose outputs follow from its inputs, and wants them all. */
+static uint32_t apply(cts_check *k, yk_op op, uint32_t n_in, const yk__vid *in, uint32_t n_attr, const int64_t *attr, yk__vid *out)
+{
+    return yk__apply(&k->g, op, n_in, in, n_attr, attr, YK_DTYPE_COUNT, YK_NONE, NULL, out, 8);
+}
+
+static void want_all(cts_check *k, uint32_t n, const yk__vid *out)
+{
+    for (uint32_t i = 0; i < n; i++)
+        cts_want(k, out[i]);
+}
+
+static void sums_of(cts_check *k, yk_dtype dtype, double n, double low)
+{
+    k->tol = CTS_LARGEST;
+    k->in_type = dtype;
+    k->n = n;
+    k->low = dtype == YK_F32 ? 0 : low;
+}
+
+/* ---- Activations ---------------------------------------------------------------------------------------------------------- */
+
+bool cts_case_activation(cts_check *k, uint32_t number, yk_dtype dtype, char *name, size_t n)
+{
+    static const int64_t dims[3][2] = {{33, 65}, {1, 7}, {3, 20011}};
+    const uint32_t first = YK_OP_RELU, ops = YK_OP_TANH_BWD - YK_OP_RELU + 1;
+    uint32_t op = first + number / 3;
+    const int64_t *dim = dims[number % 3];
+    yk__vid in[2], out[8];
+    if (number >= ops * 3)
+        return false;
+    snprintf(name, n, "%s.%lldx%lld", yk__op_info_of(op)->name, (long long)dim[0], (long long)dim[1]);
+    in[0] = cts_leaf(&k->g, dtype, op == YK_OP_TANH_BWD || op == YK_OP_SIGMOID_BWD ? CTS_UNIT : CTS_WIDE, 0, 2, dim);
+    in[1] = cts_leaf(&k->g, dtype, CTS_WIDE, 1, 2, dim);
+    sums_of(k, dtype, 1, 1);
+    if (yk__op_info_of(op)->tol == YK_TOL_EXACT)
+        k->tol = CTS_EXACT;
+    want_all(k, apply(k, op, yk__op_info_of(op)->in_min, in, 0, NULL, out), out);
+    return true;
+}
+
+/* ---- Norms ----------------------------------------------------------------------------------------------------------------- */
+
+static void layer_norm(cts_check *k, yk_dtype dtype, int64_t rows, int64_t cols, uint32_t n_in, bool backward, char *name, size_t n)
+{
+    const int64_t dim[] = {rows, cols};
+    int64_t attr = F64(1e-5);
+    yk__vid x[3], y[8], in[5], out[8];
+    uint32_t n_out;
+    snprintf(name, n, "layer_norm%s.%lldx%lld.in%u", backward ? "_bwd" : "", (long long)rows, (long long)cols, n_in);
+    sums_of(k, dtype, (double)(backward ? rows + cols : cols), 2);
+    x[0] = cts_leaf(&k->g, dtype, CTS_WIDE, 0, 2, dim);
+    x[1] = cts_leaf(&k->g, YK_F32, CTS_WIDE, 1, 1, dim + 1);
+    x[2] = cts_leaf(&k->g, YK_F32, CTS_WIDE, 2, 1, dim + 1);
+    n_out = apply(k, YK_OP_LAYER_NORM, n_in, x, 1, &attr, y);
+    if (backward && n_out == 3) {
+        in[0] = cts_leaf(&k->g, dtype, CTS_UNIT, 0, 2, dim);
+        in[1] = x[0], in[2] = y[1], in[3] = y[2], in[4] = x[1];
+        want_all(k, apply(k, YK_OP_LAYER_NORM_BWD, n_in > 1 ? 5 : 4, in, 1, &attr, out), out);
+    } else {
+        want_all(k, n_out, y);
+    }
+}
+
+bool cts_case_norm(cts_check *k, uint32_t number, yk_dtype dtype, char *name, size_t n)
+{
+    static const int64_t dims[4][2] = {{5, 33}, {17, 768}, {1, 8}, {100, 3}};
+    static const int64_t stats[4][3] = {{4, 5, 9}, {2, 16, 49}, {8, 3, 1}, {1, 1, 1000}};
+    yk__vid in[2], out[8];
+    if (number < 24) {
+        layer_norm(k, dtype, dims[number % 4][0], dims[number % 4][1], 3 - number / 4 % 3, number >= 12, name, n);
+        return true;
+    }
+    if (number >= 28)
+        return false;
+    number -= 24;
+    snprintf(name, n, "bn_stats.%lldx%lldx%lld", (long long)stats[number][0], (long long)stats[number][1],
+             (long long)stats[number][2]);
+    sums_of(k, dtype, (double)(stats[number][0] * stats[number][2]), 0);
+    in[0] = cts_leaf(&k->g, dtype, CTS_WIDE, 0, 3, stats[number]);
+    in[1] = cts_leaf(&k->g, YK_F32, CTS_UNIT, 0, 1, stats[number] + 1);
+    want_all(k, apply(k, YK_OP_BN_STATS, 2, in, 0, NULL, out), out);
+    return true;
+}
+
+/* ---- Softmax --------------------------------------------------------------------------------------------------------------- */
+
+bool cts_case_softmax(cts_check *k, uint32_t number, yk_dtype dtype, char *name, size_t n)
+{
+    static const int64_t dims[4][2] = {{5, 33}, {16, 1000}, {3, 1}, {130, 10}};
+    const int64_t *dim = dims[number % 4];
+    int64_t log = number / 4 % 2;
+    bool backward = number >= 8;
+    yk__vid x, y[8], in[2], out[8];
+    if (number >= 16)
+        return false;
+    snprintf(name, n, "softmax%s.%lldx%lld%s", backward ? "_bwd" : "", (long long)dim[0], (long long)dim[1], log ? ".log" : "");
+    sums_of(k, dtype, (double)dim[1], 4);
+    x = cts_leaf(&k->g, dtype, CTS_WIDE, 0, 2, dim);
+    if (!apply(k, YK_OP_SOFTMAX, 1, &x, 1, &log, y))
+        return true;
+    in[0] = cts_leaf(&k->g, dtype, CTS_UNIT, 0, 2, dim);
+    in[1] = y[0];
+    want_all(k, backward ? apply(k, YK_OP_SOFTMAX_BWD, 2, in, 1, &log, out) : 1, backward ? out : y);
+    return true;
+}
+
+/* ---- Losses and dropout ------------------------------------------------------------------------------------------------------ */
+
+static void dropout(cts_check *k, yk_dtype dtype, double p, char *name, size_t n)
+{
+    static const int64_t dim[] = {12, 35}, four[] = {4};
+    int64_t attr[] = {F64(p), 5};
+    yk__vid in[3], out[8];
+    snprintf(name, n, "dropout.%g", p);
+    k->tol = CTS_ULP;
+    in[0] = cts_leaf(&k->g, dtype, CTS_WIDE, 0, 2, dim);
+    in[1] = cts_leaf(&k->g, YK_I32, CTS_KEY, 0, 1, four);
+    in[2] = cts_leaf(&k->g, YK_I32, CTS_ROWS, 0, 1, dim);
+    want_all(k, apply(k, YK_OP_DROPOUT, 3, in, 2, attr, out), out);
+}
+
+bool cts_case_loss(cts_check *k, uint32_t number, yk_dtype dtype, char *name, size_t n)
+{
+    static const int64_t dims[3][2] = {{9, 10}, {64, 1001}, {1, 2}};
+    const int64_t *dim = dims[number % 3];
+    bool smooth = number / 3 & 1, weighted = number / 6 & 1, backward = number / 12 & 1;
+    int64_t attr[] = {-100, F64(smooth ? 0.1 : 0)};
+    yk__vid in[3], y[8], b[5], out[8];
+    if (number >= 24) {
+        if (number < 26)
+            dropout(k, dtype, number == 24 ? 0.25 : 0.5, name, n);
+        return number < 26;
+    }
+    snprintf(name, n, "cross_entropy%s.%lldx%lld%s%s", backward ? "_bwd" : "", (long long)dim[0], (long long)dim[1],
+             smooth ? ".smoothing" : "", weighted ? ".weight" : "");
+    sums_of(k, dtype, (double)dim[1], 4);
+    k->least = backward ? 0.1 : 4; /* what lse - z is the difference of */
+    in[0] = cts_leaf(&k->g, dtype, CTS_WIDE, 0, 2, dim);
+    in[1] = cts_leaf(&k->g, YK_I32, CTS_LABEL, (uint32_t)dim[1], 1, dim);
+    in[2] = cts_leaf(&k->g, YK_F32, CTS_POSITIVE, 0, 1, dim + 1);
+    if (!apply(k, YK_OP_CROSS_ENTROPY, weighted ? 3 : 2, in, 2, attr, y))
+        return true;
+    b[0] = cts_leaf(&k->g, YK_F32, CTS_UNIT, 0, 1, dim);
+    b[1] = in[0], b[2] = in[1], b[3] = y[1], b[4] = in[2];
+    if (backward)
+        want_all(k, apply(k, YK_OP_CROSS_ENTROPY_BWD, weighted ? 5 : 4, b, 2, attr, out), out);
+    else
+        want_all(k, 2, y);
+    return true;
+}
+
+/* ---- Optimizers ---------------------------------------------------------------------------------------------------------------- */
+
+static void grad_stats(cts_check *k, bool special, char *name, size_t n)
+{
+    static const int64_t dim[] = {5003}, one[] = {1};
+    yk__vid in[2], out[8];
+    snprintf(name, n, "grad_stats%s", special ? ".not_finite" : "");
+    in[0] = cts_leaf(&k->g, YK_F32, special ? CTS_SPECIAL : CTS_UNIT, 0, 1, dim);
+    in[1] = cts_leaf(&k->g, YK_F32, CTS_POSITIVE, 0, 1, one);
+    k->n = 5003;
+    apply(k, YK_OP_GRAD_STATS, 2, in, 0, NULL, out);
+    if (special) /* the sum is whatever not-finite numbers give; their count is exact */
+        out[0] = yk__dense(&k->g, yk__slice(&k->g, out[0], 0, 1, 2, 1));
+    cts_want(k, out[0]);
+}
+
+bool cts_case_optim(cts_check *k, uint32_t number, yk_dtype dtype, char *name, size_t n)
+{
+    static const int64_t dim[] = {1003}, sixteen[] = {YK_HYPER_COUNT};
+    int64_t flags = number < 16 ? number : number < 24 ? (number - 16) / 2 * 4 : 0;
+    bool adam = number < 16, momentum = (number & 1) == 0;
+    yk__vid g, p, m, v, h, in[6], out[8];
+    if (dtype != YK_F32 || number >= 26)
+        return false;
+    sums_of(k, dtype, 1, 0);
+    if (number >= 24) {
+        grad_stats(k, number == 25, name, n);
+        return true;
+    }
+    g = cts_leaf(&k->g, dtype, CTS_UNIT, 0, 1, dim);
+    p = cts_state(&k->g, dtype, CTS_UNIT, 0, 1, dim);
+    m = cts_state(&k->g, dtype, CTS_UNIT, 0, 1, dim);
+    v = cts_state(&k->g, dtype, CTS_POSITIVE, 0, 1, dim);
+    h = cts_leaf(&k->g, dtype, CTS_HYPER, 0, 1, sixteen);
+    in[0] = g, in[1] = p, in[2] = m, in[3] = adam ? v : h, in[4] = h;
+    if (adam) {
+        bool amsgrad = flags & YK_OPT_AMSGRAD;
+        flags = (flags & 3) | (flags & 8);
+        in[5] = cts_state(&k->g, dtype, CTS_POSITIVE, 1, 1, dim);
+        snprintf(name, n, "adam_step.case%u.flags%lld", number, (long long)flags);
+        want_all(k, apply(k, YK_OP_ADAM_STEP, amsgrad ? 6 : 5, in, 1, &flags, out), out);
+    } else {
+        flags = momentum ? flags : flags & ~(int64_t)YK_OPT_NESTEROV;
+        snprintf(name, n, "sgd_step.case%u.flags%lld%s", number, (long long)flags, momentum ? ".momentum" : "");
+        in[2] = momentum ? m : h;
+        want_all(k, apply(k, YK_OP_SGD_STEP, momentum ? 4 : 3, in, 1, &flags, out), out);
+    }
+    return true;
+}

@@ -1,0 +1,149 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Cases of map, dot_map and map_sum, whose bodies stand in the graph itself.
+ */
+#include <string.h>
+
+#include "core/base/mem.h"
+#include "tools/cts/cts.h"
+
+void cts_make_body(yk__graph *g, yk_op op, size_t first, uint32_t n_in, const yk__vid *in, uint32_t n_out, const yk__vid *out)
+{
+    size_t n = g->n_node - first, at = g->n_body;
+    uint32_t node;
+    if (g->error.status)
+        return;
+    if (yk__grow(&g->body, &g->cap_body, at + n, sizeof *g->body)) {
+        yk__fail_mem(&g->error, n * sizeof *g->body, "the body of a node");
+        return;
+    }
+    memcpy(g->body + at, g->node + first, n * sizeof *g->body);
+    g->n_body += n;
+    g->n_node = first;
+    node = yk__node_new(g, op, 0, n_in, in, n_out, out, 0, NULL);
+    if (node != YK_NONE) {
+        g->node[node].body = (uint32_t)at;
+        g->node[node].n_body = (uint32_t)n;
+    }
+}
+
+/* y = tanh(a * b + c) * 0.5, z = max(a, c): every operand of the full shape, c broadcast from a row. */
+static void two_outputs(cts_check *k, yk_dtype dtype, const int64_t *dim)
+{
+    yk__graph *g = &k->g;
+    yk__vid in[3], out[2], t;
+    size_t first;
+    in[0] = cts_leaf(g, dtype, CTS_UNIT, 0, 2, dim);
+    in[1] = cts_leaf(g, dtype, CTS_UNIT, 1, 2, dim);
+    in[2] = yk__expand(g, cts_leaf(g, dtype, CTS_UNIT, 2, 1, dim + 1), 2, dim);
+    first = g->n_node;
+    t = yk__bin(g, YK_OP_ADD, yk__bin(g, YK_OP_MUL, in[0], in[1]), in[2]);
+    out[0] = yk__bin(g, YK_OP_MUL, yk__un(g, YK_OP_TANH, t), yk__fill(g, 0.5, dtype, 2, dim));
+    out[1] = yk__bin(g, YK_OP_MAX, in[0], in[2]);
+    cts_make_body(g, YK_OP_MAP, first, 3, in, 2, out);
+    cts_want(k, out[0]);
+    cts_want(k, out[1]);
+}
+
+/* A chain through other types: f32 -> compare -> select -> cast. */
+static void mixed_types(cts_check *k, yk_dtype dtype, const int64_t *dim)
+{
+    yk__graph *g = &k->g;
+    yk__vid in[2], out, a, b;
+    size_t first;
+    in[0] = cts_leaf(g, dtype, CTS_WIDE, 0, 2, dim);
+    in[1] = cts_leaf(g, YK_F32, CTS_WIDE, 1, 2, dim);
+    first = g->n_node;
+    a = yk__cast(g, in[0], YK_F32);
+    b = yk__select(g, yk__bin(g, YK_OP_LT, a, in[1]), yk__un(g, YK_OP_EXP, in[1]), yk__un(g, YK_OP_NEG, a));
+    out = yk__cast(g, yk__bin(g, YK_OP_DIV, b, yk__fill(g, 3, YK_F32, 2, dim)), dtype);
+    cts_make_body(g, YK_OP_MAP, first, 2, in, 1, &out);
+    cts_want(k, out);
+}
+
+/* Twenty-four inputs added up. */
+static void many_inputs(cts_check *k, yk_dtype dtype, const int64_t *dim)
+{
+    yk__graph *g = &k->g;
+    yk__vid in[24], sum;
+    size_t first;
+    for (uint32_t i = 0; i < 24; i++)
+        in[i] = cts_leaf(g, dtype, CTS_UNIT, i, 2, dim);
+    first = g->n_node;
+    sum = in[0];
+    for (uint32_t i = 1; i < 24; i++)
+        sum = yk__bin(g, YK_OP_ADD, sum, in[i]);
+    cts_make_body(g, YK_OP_MAP, first, 24, in, 1, &sum);
+    cts_want(k, sum);
+}
+
+/* y = a b + bias; z = y / (1 + exp(-y)) + residual; both are results where `both`. */
+static void dot_epilogue(cts_check *k, yk_dtype dtype, const int64_t *dim, int64_t depth, bool both)
+{
+    yk__graph *g = &k->g;
+    const int64_t a[] = {dim[0], depth}, b[] = {depth, dim[1]};
+    yk__vid in[4], y, t, out[2];
+    size_t first;
+    in[0] = cts_leaf(g, dtype, CTS_UNIT, 0, 2, a);
+    in[1] = cts_leaf(g, dtype, CTS_UNIT, 1, 2, b);
+    in[2] = yk__expand(g, cts_leaf(g, dtype, CTS_UNIT, 2, 1, dim + 1), 2, dim);
+    in[3] = cts_leaf(g, dtype, CTS_UNIT, 3, 2, dim);
+    first = g->n_node;
+    out[1] = yk__dot(g, in[0], in[1], false, false);
+    y = yk__bin(g, YK_OP_ADD, out[1], in[2]);
+    t = yk__bin(g, YK_OP_ADD, yk__un(g, YK_OP_EXP, yk__un(g, YK_OP_NEG, y)), yk__fill(g, 1, dtype, 2, dim));
+    out[0] = yk__bin(g, YK_OP_ADD, yk__bin(g, YK_OP_DIV, y, t), in[3]);
+    cts_make_body(g, YK_OP_DOT_MAP, first, 4, in, both ? 2 : 1, out);
+    cts_want(k, out[0]);
+    if (both)
+        cts_want(k, out[1]);
+}
+
+/* Sums of a*b and of a over some axes. */
+static void sums(cts_check *k, yk_dtype dtype, const int64_t *dim, uint32_t axes, bool two)
+{
+    yk__graph *g = &k->g;
+    yk__vid in[2], out[2];
+    size_t first;
+    in[0] = cts_leaf(g, dtype, CTS_UNIT, 0, 2, dim);
+    in[1] = cts_leaf(g, dtype, CTS_UNIT, 1, 2, dim);
+    first = g->n_node;
+    out[0] = yk__sum(g, yk__bin(g, YK_OP_MUL, in[0], in[1]), axes);
+    out[1] = two ? yk__sum(g, in[0], axes) : YK_NONE;
+    cts_make_body(g, YK_OP_MAP_SUM, first, 2, in, two ? 2 : 1, out);
+    cts_want(k, out[0]);
+    if (two)
+        cts_want(k, out[1]);
+}
+
+bool cts_case_map(cts_check *k, uint32_t number, yk_dtype dtype, char *name, size_t n)
+{
+    static const int64_t dims[3][2] = {{33, 65}, {2, 7}, {128, 257}};
+    const int64_t *dim = dims[number % 3];
+    uint32_t which = number / 3;
+    static const char *const names[] = {"map.two_outputs", "map.types",      "map.24_inputs",    "dot_map.one",
+                                        "dot_map.two",     "map_sum.rows", "map_sum.cols.two", "map_sum.all"};
+    if (which >= 8)
+        return false;
+    snprintf(name, n, "%s.%lldx%lld", names[which], (long long)dim[0], (long long)dim[1]);
+    k->tol = CTS_NOISE;
+    k->in_type = dtype;
+    switch (which) {
+    case 0:
+        two_outputs(k, dtype, dim);
+        break;
+    case 1:
+        mixed_types(k, dtype, dim);
+        break;
+    case 2:
+        many_inputs(k, dtype, dim);
+        break;
+    case 3:
+    case 4:
+        dot_epilogue(k, dtype, dim, number % 3 == 2 ? 96 : 19, which == 4);
+        break;
+    default:
+        sums(k, dtype, dim, which == 5 ? 2 : which == 6 ? 1 : 3, which == 6);
+    }
+    return true;
+}

@@ -1,0 +1,274 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * One graph on the device and by the reference.
+ *
+ * The reference runs with float64 values between nodes and as results. Where a tolerance depends on the data, the
+ * reference runs once more: on absolute values (the sum of absolute products) or with the graph's own types (what
+ * rounding alone does).
+ */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/base/mem.h"
+#include "tools/cts/cts.h"
+
+typedef struct side {
+    yk__simple s;
+    void **slot;
+    bool planned;
+} side;
+
+void cts_check_init(cts_check *k, const cts *c)
+{
+    memset(k, 0, sizeof *k);
+    yk__graph_init(&k->g);
+    k->seed = c->seed;
+    k->n = 1;
+    k->tol = CTS_EXACT;
+}
+
+void cts_check_free(cts_check *k)
+{
+    yk__graph_free(&k->g);
+}
+
+void cts_want(cts_check *k, yk__vid v)
+{
+    if (k->n_want < 16)
+        k->want[k->n_want++] = v;
+}
+
+/* ---- Comparing ----------------------------------------------------------------------------------------------------------- */
+
+static double rounded(double v, uint32_t dtype)
+{
+    uint8_t room[8];
+    yk__element_set(room, dtype, 0, v);
+    return yk__element(room, dtype, 0);
+}
+
+/* The reference as the type would hold it, for types whose stores are checked exactly. */
+static double target(const cts_check *k, double ref, uint32_t dtype)
+{
+    bool whole = !yk__dtype_is_float(dtype);
+    return k->tol == CTS_EXACT && !whole ? rounded(ref, dtype) : ref;
+}
+
+static double finite_max(const void *p, const yk_value *v)
+{
+    double m = 0;
+    for (int64_t i = 0; i < yk__count(v); i++) {
+        double a = fabs(yk__element(p, v->dtype, (uint64_t)i));
+        m = a > m && isfinite(a) ? a : m;
+    }
+    return m;
+}
+
+/* The largest difference between the float64 reference and the one rounded at every node. */
+static double noise(const yk_value *ref_v, const void *ref, const void *aux, uint32_t dtype)
+{
+    double m = 0;
+    for (int64_t i = 0; i < yk__count(ref_v); i++) {
+        double d = fabs(yk__element(ref, ref_v->dtype, (uint64_t)i) - yk__element(aux, dtype, (uint64_t)i));
+        m = d > m && isfinite(d) ? d : m;
+    }
+    return m;
+}
+
+static double one_rounding(double ref, uint32_t dtype)
+{
+    double eps32 = yk__epsilon(YK_F32), half = yk__epsilon(dtype) / 2;
+    double least = dtype == YK_F16 ? 0x1p-25 : 0x1p-126; /* below it numbers get no closer; flushing to zero is allowed */
+    return half * fabs(ref) * (1 + 0x1p-8) + (dtype == YK_F32 ? 0 : eps32 * fabs(ref)) + least;
+}
+
+typedef struct scale {
+    double most, noise;
+} scale;
+
+static double allowed(const cts_check *k, double ref, uint32_t dtype, double abs_sum, const scale *s)
+{
+    double eps32 = yk__epsilon(YK_F32), one = one_rounding(ref, dtype);
+    switch (k->tol) {
+    case CTS_EXACT:
+        return 0;
+    case CTS_ROUND:
+        return one;
+    case CTS_ULP:
+        return one + 16 * eps32 * fabs(ref) + 0x1p-120;
+    case CTS_ABSSUM:
+        return one + 4 * sqrt(k->n) * eps32 * abs_sum;
+    case CTS_LARGEST:
+        return one + (16 + 4 * sqrt(k->n)) * eps32 * s->most + k->low * yk__epsilon(k->in_type) * s->most;
+    case CTS_NOISE:
+        return 2 * one + 8 * s->noise + 64 * eps32 * s->most + 4 * (dtype == YK_F32 ? 0 : yk__epsilon(dtype)) * s->most;
+    }
+    return 0;
+}
+
+bool cts_compare(cts *c, const cts_check *k, uint32_t which, const yk_value *got_v, const void *got, const yk_value *ref_v,
+                 const void *ref, const void *aux)
+{
+    scale s = {finite_max(ref, ref_v), k->tol == CTS_NOISE ? noise(ref_v, ref, aux, got_v->dtype) : 0};
+    char shape[120];
+    s.most = s.most > k->least ? s.most : k->least;
+    for (int64_t i = 0; i < yk__count(got_v); i++) {
+        double x = yk__element(got, got_v->dtype, (uint64_t)i), y = yk__element(ref, ref_v->dtype, (uint64_t)i);
+        double a = k->tol == CTS_ABSSUM ? fabs(yk__element(aux, ref_v->dtype, (uint64_t)i)) : 0, may;
+        y = target(k, y, got_v->dtype);
+        may = yk__dtype_is_float(got_v->dtype) ? allowed(k, y, got_v->dtype, a, &s) : 0;
+        if (x == y || (x != x && y != y) || fabs(x - y) <= may)
+            continue;
+        if (rounded(y, got_v->dtype) == x) /* infinities of a narrow type */
+            continue;
+        cts_fail(c, "output %u %s element %lld is %.9g, expected %.9g, allowed error %.3g", which,
+                 yk__shape_text(got_v, shape, sizeof shape), (long long)i, x, y, may);
+        return false;
+    }
+    return true;
+}
+
+/* ---- Running ------------------------------------------------------------------------------------------------------------- */
+
+static uint32_t no_claims(void *arg, const yk_graph *g, uint32_t node)
+{
+    (void)arg, (void)g, (void)node;
+    return 0;
+}
+
+static bool plan(cts *c, const cts_check *k, const yk__simple_how *how, side *x, bool absolute)
+{
+    yk_error err = YK_ERROR_INIT;
+    yk__simple_new(&k->g, how, k->n_want, k->want, &x->s, &err);
+    if (!cts_error(c, &err))
+        return false;
+    x->planned = true;
+    x->slot = yk__simple_slots(&x->s);
+    if (!x->slot) {
+        cts_fail(c, "no memory for the test");
+        return false;
+    }
+    cts_fill(&x->s, x->slot, k->seed, absolute);
+    return true;
+}
+
+static void drop(side *x)
+{
+    if (!x->planned)
+        return;
+    yk__simple_slots_free(&x->s, x->slot);
+    yk__simple_free(&x->s);
+}
+
+static bool reference(cts *c, const cts_check *k, side *x, bool widen, bool absolute)
+{
+    yk__simple_how how = {.widen = widen};
+    yk_error err = YK_ERROR_INIT;
+    if (!plan(c, k, &how, x, absolute))
+        return false;
+    yk__simple_eval(&x->s, x->slot, &err);
+    return cts_error(c, &err);
+}
+
+static bool written(const yk__simple *s, uint32_t v)
+{
+    for (uint32_t i = 0; i < s->abi.n_node; i++)
+        for (uint32_t j = 0; j < s->abi.node[i].n_out; j++) {
+            uint32_t o = s->abi.index[s->abi.node[i].out + j];
+            if (o == v || s->abi.value[o].base == v)
+                return true;
+        }
+    return false;
+}
+
+/* Slots other than arena and results: only what nodes produce there may differ from what was put in. */
+static bool inputs_untouched(cts *c, const cts_check *k, const side *got)
+{
+    void **before = yk__simple_slots(&got->s);
+    bool ok = before != NULL;
+    if (ok)
+        cts_fill(&got->s, before, k->seed, false);
+    for (uint32_t v = 0; ok && v < got->s.abi.n_value; v++) {
+        const yk_value *x = &got->s.abi.value[v];
+        if (x->base == v && x->slot != YK_NONE && x->slot != 0 && x->slot != got->s.result && written(&got->s, v))
+            memcpy((uint8_t *)before[x->slot] + x->offset, (uint8_t *)got->slot[x->slot] + x->offset, yk__bytes(x));
+    }
+    for (uint32_t i = 1; ok && i < got->s.abi.n_slot; i++)
+        for (uint64_t b = 0; ok && i != got->s.result && b < got->s.abi.slot[i].bytes; b++)
+            if (((uint8_t *)before[i])[b] != ((uint8_t *)got->slot[i])[b]) {
+                cts_fail(c, "byte %llu of slot %u was changed; no node writes it", (unsigned long long)b, i);
+                ok = false;
+            }
+    yk__simple_slots_free(&got->s, before);
+    return ok;
+}
+
+static bool gaps_untouched(cts *c, const side *got)
+{
+    uint32_t slot = 0;
+    int64_t at = yk__simple_gaps(&got->s, got->slot, &slot);
+    if (at >= 0)
+        cts_fail(c, "byte %lld of slot %u (%s) was written; it lies between values", (long long)at, slot,
+                 slot ? "results" : "arena");
+    return at < 0;
+}
+
+static bool on_device(cts *c, const cts_check *k, side *got)
+{
+    yk_error err = YK_ERROR_INIT;
+    yk__simple_how how = {.claims = k->inlined ? no_claims : yk__simple_claims, .arg = c->dev, .gap = 192};
+    how.share = k->share;
+    how.align = c->dev->caps.align > 64 ? c->dev->caps.align : 64;
+    if (!plan(c, k, &how, got, false))
+        return false;
+    yk__simple_run(&got->s, c->dev, got->slot, &err);
+    if (cts_error(c, &err))
+        return true;
+    cts_queue_again(c);
+    return false;
+}
+
+static void compare_all(cts *c, const cts_check *k, const side *got, const side *ref, const side *aux)
+{
+    for (uint32_t i = 0; i < k->n_want; i++) {
+        const yk_value *a = &got->s.abi.value[k->want[i]], *b = &ref->s.abi.value[k->want[i]];
+        const yk_value *x = aux->planned ? &aux->s.abi.value[k->want[i]] : NULL;
+        if (!cts_compare(c, k, i, a, (uint8_t *)got->slot[a->slot] + a->offset, b, (uint8_t *)ref->slot[b->slot] + b->offset,
+                         x ? (uint8_t *)aux->slot[x->slot] + x->offset : NULL))
+            return;
+    }
+}
+
+void cts_check_run(cts *c, cts_check *k)
+{
+    side got = {.planned = false}, ref = {.planned = false}, aux = {.planned = false};
+    bool ready = reference(c, k, &ref, true, false);
+    if (ready && k->tol == CTS_ABSSUM)
+        ready = reference(c, k, &aux, true, true);
+    if (ready && k->tol == CTS_NOISE)
+        ready = reference(c, k, &aux, false, false);
+    if (ready && on_device(c, k, &got)) {
+        compare_all(c, k, &got, &ref, &aux);
+        if (gaps_untouched(c, &got))
+            inputs_untouched(c, k, &got);
+    }
+    cts_pass(c);
+    drop(&aux);
+    drop(&ref);
+    drop(&got);
+}
+
+bool cts_claimed(cts *c, cts_check *k, yk_error *err)
+{
+    yk_graph g;
+    bool all = true;
+    if (yk__graph_seal(&k->g, &g, err))
+        return false;
+    for (uint32_t i = 0; i < g.n_node; i++) {
+        const yk__op_info *info = yk__op_info_of(g.node[i].op);
+        if (info && info->kind == YK_KIND_COMP)
+            all = all && yk__simple_claims(c->dev, &g, i);
+    }
+    return all;
+}

@@ -1,0 +1,183 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * yoke-cts: the conformance suite for compute plugins. Every group runs in a child process that loads the plugin afresh,
+ * so a crash is a failed test and not the end of the run; results come back over a pipe.
+ */
+#ifndef YOKE_TOOLS_CTS_CTS_H
+#define YOKE_TOOLS_CTS_CTS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include "core/device/device.h"
+#include "core/device/simple.h"
+
+typedef enum cts_verdict { CTS_PASS, CTS_FAIL, CTS_UNSUPPORTED } cts_verdict;
+
+typedef struct cts {
+    const char *path; /* of the plugin */
+    uint32_t device;
+    uint64_t seed, timeout_ns;
+    const char *group; /* that runs now */
+    const char *only;  /* pattern of test names, or NULL */
+    const struct cts_lists *lists;
+    FILE *out; /* results go there */
+    bool failed_now; /* of the test that runs now: it has failed already */
+    /* The open device; NULL in the groups that open it themselves. */
+    yk__device *dev;
+    const yk_plugin *t;
+} cts;
+
+/* ---- Reporting ------------------------------------------------------------------------------------------------------- */
+
+/* Whether to run this test: not if --only leaves it out or the list of unsupported tests names it (which is reported). */
+bool cts_begin(cts *c, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+/* Ends the test begun last; one verdict per test, the first failure counts. */
+void cts_pass(cts *c);
+void cts_fail(cts *c, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+void cts_unsupported(cts *c, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+/* Fails the test with the plugin's words and returns false unless status is YK_OK. */
+bool cts_ok(cts *c, yk_status status, const char *what);
+bool cts_error(cts *c, yk_error *err); /* as cts_ok; clears err */
+
+typedef struct cts_group {
+    const char *name, *text;
+    bool open; /* the device is opened before the group runs */
+    void (*run)(cts *c);
+} cts_group;
+
+extern const cts_group cts_groups[];
+extern const uint32_t cts_n_group;
+
+/* ---- Waiting ---------------------------------------------------------------------------------------------------------- */
+
+/* Waits at most the time a test has. A queue that lost a point is the failure "the point is never reached". */
+bool cts_wait(cts *c, yk_queue *q, uint64_t point);
+/* A new queue after a failure: failures of queues are sticky. */
+void cts_queue_again(cts *c);
+
+/* ---- Test data -------------------------------------------------------------------------------------------------------- */
+
+/* What the numbers of an input are; kept in yk_slot.key with a parameter n. */
+typedef enum cts_dist {
+    CTS_UNIT,     /* -1..1 */
+    CTS_WIDE,     /* -4..4 */
+    CTS_POSITIVE, /* 0.1..4 */
+    CTS_NONZERO,  /* 0.25..4 with either sign */
+    CTS_TIES,     /* multiples of 0.5 in -2..2 */
+    CTS_SPECIAL,  /* as ties, now and then a NaN or an infinity */
+    CTS_BYTES,    /* 0..255, whole */
+    CTS_WHOLE,    /* -1000..1000, whole */
+    CTS_INDEX,    /* 0..n-1, now and then outside */
+    CTS_LABEL,    /* 0..n-1, now and then -100 */
+    CTS_KEY,      /* a random key: {low, high, step, 0} */
+    CTS_ROWS,     /* row numbers, some large */
+    CTS_MASK,     /* 0 or 1, the first is 1 */
+    CTS_HYPER     /* hyperparameters of the optimizers */
+} cts_dist;
+
+yk__vid cts_leaf(yk__graph *g, yk_dtype dtype, cts_dist dist, uint32_t n, uint32_t dims, const int64_t *dim);
+/* A leaf in a slot that a program also writes (parameters, gradient buckets). */
+yk__vid cts_state(yk__graph *g, yk_dtype dtype, cts_dist dist, uint32_t n, uint32_t dims, const int64_t *dim);
+/* Fills the slots of all leaves; the same numbers for every plan of one graph. absolute: their absolute values. */
+void cts_fill(const yk__simple *s, void **slot, uint64_t seed, bool absolute);
+uint64_t cts_random(uint64_t *state);
+uint32_t cts_below(uint64_t *state, uint32_t n); /* 0..n-1 */
+
+/* ---- Checking a graph against the reference --------------------------------------------------------------------------- */
+
+typedef enum cts_tol {
+    CTS_EXACT,  /* the reference rounded to the type */
+    CTS_ROUND,  /* one rounding */
+    CTS_ULP,    /* a few ulp of the element */
+    CTS_ABSSUM, /* 4 sqrt(n) eps of the same operation on absolute values, and one rounding */
+    CTS_LARGEST, /* c sqrt(n) eps of the largest element, and one rounding */
+    CTS_NOISE   /* a multiple of what storing every value in its type changes in the reference */
+} cts_tol;
+
+typedef struct cts_check {
+    yk__graph g;
+    yk__vid want[16];
+    uint32_t n_want;
+    cts_tol tol;
+    double n;         /* length of the sums */
+    double least;     /* CTS_LARGEST: the largest element counts as this at least: differences of larger numbers */
+    double low;       /* CTS_LARGEST: further error in units of the inputs' precision, for 16-bit intermediates */
+    uint32_t in_type; /* the inputs' type */
+    uint64_t seed;
+    bool inlined;     /* run the bodies, whatever is claimed */
+    bool share;       /* values share memory where the rules allow it */
+} cts_check;
+
+void cts_check_init(cts_check *k, const cts *c);
+void cts_check_free(cts_check *k);
+void cts_want(cts_check *k, yk__vid v);
+/* Plans, runs on device and reference, compares results, looks at gaps and at inputs. Ends the test. */
+void cts_check_run(cts *c, cts_check *k);
+/* Whether the device claims every composite of a check's graph. */
+bool cts_claimed(cts *c, cts_check *k, yk_error *err);
+/* Compares one value's elements; false with a failure reported. */
+bool cts_compare(cts *c, const cts_check *k, uint32_t which, const yk_value *got_v, const void *got, const yk_value *ref_v,
+                 const void *ref, const void *aux);
+
+/* ---- Cases of operations ------------------------------------------------------------------------------------------------ */
+
+/* Builds one case of a composite: `number` from 0; false when there is no such case. The name goes into name[]. */
+typedef bool cts_case_fn(cts_check *k, uint32_t number, yk_dtype dtype, char *name, size_t n);
+extern cts_case_fn *const cts_composites[];
+extern const uint32_t cts_n_composite;
+bool cts_case_activation(cts_check *k, uint32_t number, yk_dtype dtype, char *name, size_t n);
+bool cts_case_norm(cts_check *k, uint32_t number, yk_dtype dtype, char *name, size_t n);
+bool cts_case_softmax(cts_check *k, uint32_t number, yk_dtype dtype, char *name, size_t n);
+bool cts_case_conv(cts_check *k, uint32_t number, yk_dtype dtype, char *name, size_t n);
+bool cts_case_pool(cts_check *k, uint32_t number, yk_dtype dtype, char *name, size_t n);
+bool cts_case_attention(cts_check *k, uint32_t number, yk_dtype dtype, char *name, size_t n);
+bool cts_case_loss(cts_check *k, uint32_t number, yk_dtype dtype, char *name, size_t n);
+bool cts_case_optim(cts_check *k, uint32_t number, yk_dtype dtype, char *name, size_t n);
+bool cts_case_map(cts_check *k, uint32_t number, yk_dtype dtype, char *name, size_t n);
+
+/* Makes the nodes from `first` on the body of one new node. */
+void cts_make_body(yk__graph *g, yk_op op, size_t first, uint32_t n_in, const yk__vid *in, uint32_t n_out, const yk__vid *out);
+
+/* Value types the device can compute with, in order: f32, bf16, f16; the number of them. */
+uint32_t cts_float_types(const cts *c, yk_dtype *types);
+
+/* ---- Groups --------------------------------------------------------------------------------------------------------------- */
+
+void cts_group_abi(cts *c);
+void cts_group_buffer(cts *c);
+void cts_group_queue(cts *c);
+void cts_group_op(cts *c);
+void cts_group_composite(cts *c);
+void cts_group_body(cts *c);
+void cts_group_random(cts *c);
+void cts_group_gradients(cts *c);
+void cts_group_guard(cts *c);
+void cts_group_rebind(cts *c);
+void cts_group_errors(cts *c);
+
+/* Reads the ELF file of a plugin: exported and undefined symbols, libraries it needs. */
+yk_status cts_elf_read(const char *path, void *arg, void (*symbol)(void *arg, const char *name, bool defined, const char *version),
+                       void (*needed)(void *arg, const char *library), yk_error *err);
+
+/* ---- Lists and totals (main's side) ------------------------------------------------------------------------------------------ */
+
+typedef struct cts_lists {
+    char **unsupported, **expected; /* patterns; NULL-terminated */
+    bool verify;
+} cts_lists;
+
+typedef struct cts_totals {
+    uint32_t passed, failed, unsupported, expected, number;
+    bool json;
+} cts_totals;
+
+yk_status cts_list_read(const char *path, char ***list, yk_error *err);
+void cts_list_free(char **list);
+bool cts_listed(char *const *list, const char *name);
+/* One result line of a child: "P|F|U name\tmessage". */
+void cts_take(cts_totals *t, const cts_lists *l, const char *line);
+void cts_report(cts_totals *t, const cts_lists *l, cts_verdict v, const char *name, const char *message);
+
+#endif

@@ -1,0 +1,135 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Test inputs: which numbers a leaf gets stands in its slot's key, so that every plan of a graph gets the same.
+ */
+#include <math.h>
+#include <string.h>
+
+#include "tools/cts/cts.h"
+
+#define OFFSET 4096 /* of a leaf in its slot: the slot's begin is not the value's */
+#define BEHIND 512  /* bytes after it that stay as they are */
+
+uint64_t cts_random(uint64_t *state)
+{
+    uint64_t z = *state += 0x9e3779b97f4a7c15ull; /* splitmix64 */
+    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9ull;
+    z = (z ^ (z >> 27)) * 0x94d049bb133111ebull;
+    return z ^ (z >> 31);
+}
+
+uint32_t cts_below(uint64_t *state, uint32_t n)
+{
+    return (uint32_t)((cts_random(state) >> 32) * n >> 32);
+}
+
+static yk__vid leaf_in(yk__graph *g, yk_slot_kind kind, yk_dtype dtype, cts_dist dist, uint32_t n, uint32_t dims,
+                       const int64_t *dim)
+{
+    uint64_t bytes = yk_dtype_bytes(dtype);
+    uint32_t slot;
+    for (uint32_t d = 0; d < dims; d++)
+        bytes *= (uint64_t)dim[d];
+    slot = yk__slot_new(g, kind, OFFSET + bytes + BEHIND, (uint32_t)dist | n << 8);
+    return slot == YK_NONE ? YK_NONE : yk__leaf(g, slot, OFFSET, dtype, dims, dim);
+}
+
+yk__vid cts_leaf(yk__graph *g, yk_dtype dtype, cts_dist dist, uint32_t n, uint32_t dims, const int64_t *dim)
+{
+    return leaf_in(g, YK_SLOT_INPUT, dtype, dist, n, dims, dim);
+}
+
+yk__vid cts_state(yk__graph *g, yk_dtype dtype, cts_dist dist, uint32_t n, uint32_t dims, const int64_t *dim)
+{
+    return leaf_in(g, YK_SLOT_STATE, dtype, dist, n, dims, dim);
+}
+
+static double hyper(uint64_t i)
+{
+    static const double h[YK_HYPER_COUNT] = {
+        [YK_HYPER_LR] = 0.01,       [YK_HYPER_B1] = 0.9,  [YK_HYPER_B2] = 0.99,      [YK_HYPER_EPS] = 1e-3,
+        [YK_HYPER_DECAY] = 0.1,     [YK_HYPER_GRAD_SCALE] = 0.5, [YK_HYPER_CLIP] = 0.4,
+        [YK_HYPER_C1] = 0.271,      [YK_HYPER_SQRT_C2] = 0.172, [YK_HYPER_FIRST] = 0,
+    };
+    return i < YK_HYPER_COUNT ? h[i] : 0;
+}
+
+static double special(uint32_t pick, double otherwise)
+{
+    return pick == 0 ? NAN : pick == 1 ? INFINITY : pick == 2 ? -INFINITY : otherwise;
+}
+
+static double number(cts_dist dist, uint32_t n, uint64_t i, uint64_t *state)
+{
+    double u = (double)(cts_random(state) >> 11) * 0x1p-53; /* 0..1 */
+    uint32_t pick = cts_below(state, 12);
+    switch (dist) {
+    case CTS_UNIT:
+        return 2 * u - 1;
+    case CTS_WIDE:
+        return 8 * u - 4;
+    case CTS_POSITIVE:
+        return 0.1 + 3.9 * u;
+    case CTS_NONZERO:
+        return (pick & 1 ? 1 : -1) * (0.25 + 3.75 * u);
+    case CTS_TIES:
+        return floor(u * 9) / 2 - 2;
+    case CTS_SPECIAL:
+        return special(pick, floor(u * 9) / 2 - 2);
+    case CTS_BYTES:
+        return floor(u * 256);
+    case CTS_WHOLE:
+        return floor(u * 2001) - 1000;
+    case CTS_INDEX:
+        return pick == 0 ? -1 : pick == 1 ? n : floor(u * n);
+    case CTS_LABEL:
+        return pick == 0 ? -100 : floor(u * n);
+    case CTS_KEY:
+        return i == 3 ? 0 : floor((u - 0.5) * 0x1p31);
+    case CTS_ROWS:
+        return pick < 4 ? floor(u * 0x1p30) : (double)i;
+    case CTS_MASK:
+        return i == 0 || u < 0.7;
+    case CTS_HYPER:
+        return hyper(i);
+    }
+    return 0;
+}
+
+static bool is_leaf(const yk__simple *s, uint32_t v)
+{
+    const yk_value *x = &s->abi.value[v];
+    uint32_t kind;
+    if (x->base != v || x->slot == YK_NONE)
+        return false;
+    kind = s->abi.slot[x->slot].kind;
+    return kind != YK_SLOT_ARENA && kind != YK_SLOT_RESULT && x->offset == OFFSET;
+}
+
+void cts_fill(const yk__simple *s, void **slot, uint64_t seed, bool absolute)
+{
+    for (uint32_t v = 0; v < s->abi.n_value; v++) {
+        const yk_value *x = &s->abi.value[v];
+        uint64_t state = seed * 1000003 + x->slot;
+        uint32_t key;
+        if (!is_leaf(s, v))
+            continue;
+        key = s->abi.slot[x->slot].key;
+        memset(slot[x->slot], YK__GUARD_BYTE, s->abi.slot[x->slot].bytes);
+        for (int64_t i = 0; i < yk__count(x); i++) {
+            double a = number((cts_dist)(key & 255), key >> 8, (uint64_t)i, &state);
+            a = absolute && yk__dtype_is_float(x->dtype) ? fabs(a) : a;
+            yk__element_set((uint8_t *)slot[x->slot] + x->offset, x->dtype, (uint64_t)i, a);
+        }
+    }
+}
+
+uint32_t cts_float_types(const cts *c, yk_dtype *types)
+{
+    static const yk_dtype all[] = {YK_F32, YK_BF16, YK_F16};
+    uint32_t n = 0;
+    for (int i = 0; i < 3; i++)
+        if (c->dev->caps.store & c->dev->caps.compute & 1u << all[i])
+            types[n++] = all[i];
+    return n;
+}

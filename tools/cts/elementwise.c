@@ -1,0 +1,222 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Elementwise primitives: all shapes, types and ways to broadcast.
+ */
+#include <string.h>
+
+#include "tools/cts/ops.h"
+
+typedef struct shape {
+    const char *name;
+    uint32_t dims;
+    int64_t a[5], b[5]; /* b is broadcast to a, or a to b, by NumPy's rule */
+    uint32_t b_dims;
+} shape;
+
+static const shape shapes[] = {
+    {"scalar", 0, {0}, {0}, 0},
+    {"one", 1, {1}, {1}, 1},
+    {"7", 1, {7}, {7}, 1},
+    {"3x5", 2, {3, 5}, {3, 5}, 2},
+    {"33x65", 2, {33, 65}, {33, 65}, 2},
+    {"2x3x4x5x6", 5, {2, 3, 4, 5, 6}, {2, 3, 4, 5, 6}, 5},
+    {"large", 1, {70001}, {70001}, 1},
+    {"row", 2, {9, 20}, {20}, 1},
+    {"column", 2, {9, 20}, {9, 1}, 2},
+    {"with_scalar", 2, {31, 17}, {0}, 0},
+    {"middle", 3, {4, 5, 7}, {4, 1, 7}, 3},
+    {"channel", 4, {2, 6, 3, 3}, {1, 6, 1, 1}, 4},
+    {"both", 2, {9, 1}, {1, 20}, 2},
+};
+#define N_SHAPE (sizeof shapes / sizeof *shapes)
+
+static cts_dist domain(uint32_t op)
+{
+    switch (op) {
+    case YK_OP_LOG:
+    case YK_OP_SQRT:
+    case YK_OP_RSQRT:
+        return CTS_POSITIVE;
+    case YK_OP_RECIP:
+        return CTS_NONZERO;
+    default:
+        return CTS_WIDE;
+    }
+}
+
+static cts_tol tolerance(uint32_t op)
+{
+    switch (yk__op_info_of(op)->tol) {
+    case YK_TOL_EXACT:
+        return CTS_EXACT;
+    case YK_TOL_ROUND:
+        return CTS_ROUND;
+    default:
+        return CTS_ULP;
+    }
+}
+
+static void unary(cts *c, uint32_t op, yk_dtype dtype, const shape *s)
+{
+    cts_check k;
+    if (!cts_begin(c, "%s.%s.%s", yk__op_info_of(op)->name, yk__dtype_name(dtype), s->name))
+        return;
+    cts_check_init(&k, c);
+    k.tol = tolerance(op);
+    cts_want(&k, yk__un(&k.g, op, cts_leaf(&k.g, dtype, domain(op), 0, s->dims, s->a)));
+    cts_check_run(c, &k);
+    cts_check_free(&k);
+}
+
+/* An operand that is itself a broadcast view, of a unary op. */
+static void unary_view(cts *c, uint32_t op, yk_dtype dtype)
+{
+    static const int64_t from[] = {5, 1, 6}, to[] = {5, 4, 6};
+    cts_check k;
+    if (!cts_begin(c, "%s.%s.view", yk__op_info_of(op)->name, yk__dtype_name(dtype)))
+        return;
+    cts_check_init(&k, c);
+    k.tol = tolerance(op);
+    cts_want(&k, yk__un(&k.g, op, yk__expand(&k.g, cts_leaf(&k.g, dtype, domain(op), 0, 3, from), 3, to)));
+    cts_check_run(c, &k);
+    cts_check_free(&k);
+}
+
+static void binary(cts *c, uint32_t op, yk_dtype dtype, const shape *s, bool swap)
+{
+    bool order = op == YK_OP_LT || op == YK_OP_EQ || op == YK_OP_MAX || op == YK_OP_MIN;
+    cts_dist d = dtype == YK_I32 ? (op == YK_OP_DIV ? CTS_WHOLE : CTS_WHOLE) : order ? CTS_TIES : CTS_WIDE;
+    cts_check k;
+    yk__vid a, b;
+    if (!cts_begin(c, "%s.%s.%s%s", yk__op_info_of(op)->name, yk__dtype_name(dtype), s->name, swap ? ".swapped" : ""))
+        return;
+    cts_check_init(&k, c);
+    k.tol = dtype == YK_I32 ? CTS_EXACT : tolerance(op);
+    a = cts_leaf(&k.g, dtype, d, 0, s->dims, s->a);
+    b = cts_leaf(&k.g, dtype, op == YK_OP_DIV ? CTS_NONZERO : d, 0, s->b_dims, s->b);
+    cts_want(&k, swap ? yk__bin(&k.g, op, b, a) : yk__bin(&k.g, op, a, b));
+    cts_check_run(c, &k);
+    cts_check_free(&k);
+}
+
+/* NaN and infinities where the rule says what happens to them. */
+static void special(cts *c, uint32_t op, yk_dtype dtype)
+{
+    static const int64_t dim[] = {257};
+    cts_check k;
+    yk__vid a, b;
+    if (!cts_begin(c, "%s.%s.nan", yk__op_info_of(op)->name, yk__dtype_name(dtype)))
+        return;
+    cts_check_init(&k, c);
+    a = cts_leaf(&k.g, dtype, CTS_SPECIAL, 0, 1, dim);
+    b = cts_leaf(&k.g, dtype, CTS_SPECIAL, 1, 1, dim);
+    cts_want(&k, yk__op_info_of(op)->kind == YK_KIND_UN ? yk__un(&k.g, op, a) : yk__bin(&k.g, op, a, b));
+    cts_check_run(c, &k);
+    cts_check_free(&k);
+}
+
+/* The output is the memory of operand `which`. */
+static void in_place(cts *c, uint32_t op, yk_dtype dtype, uint32_t which)
+{
+    static const int64_t dim[] = {13, 77};
+    cts_check k;
+    yk__vid x[2], y;
+    if (!cts_begin(c, "%s.%s.in_place%u", yk__op_info_of(op)->name, yk__dtype_name(dtype), which))
+        return;
+    cts_check_init(&k, c);
+    k.tol = tolerance(op);
+    for (int i = 0; i < 2; i++)
+        x[i] = cts_state(&k.g, dtype, CTS_WIDE, 0, 2, dim);
+    y = yk__op_info_of(op)->kind == YK_KIND_UN ? yk__un(&k.g, op, x[0]) : yk__bin(&k.g, op, x[0], x[1]);
+    if (y != YK_NONE) {
+        k.g.value[y].slot = k.g.value[x[which]].slot;
+        k.g.value[y].offset = k.g.value[x[which]].offset;
+    }
+    cts_want(&k, y);
+    cts_check_run(c, &k);
+    cts_check_free(&k);
+}
+
+static void select_case(cts *c, yk_dtype dtype, const shape *s)
+{
+    cts_check k;
+    if (!cts_begin(c, "select.%s.%s", yk__dtype_name(dtype), s->name))
+        return;
+    cts_check_init(&k, c);
+    cts_want(&k, yk__select(&k.g, cts_leaf(&k.g, YK_BOOL, CTS_MASK, 0, s->b_dims, s->b),
+                            cts_leaf(&k.g, dtype, dtype == YK_I32 ? CTS_WHOLE : CTS_SPECIAL, 0, s->dims, s->a),
+                            cts_leaf(&k.g, dtype, dtype == YK_I32 ? CTS_WHOLE : CTS_WIDE, 1, s->dims, s->a)));
+    cts_check_run(c, &k);
+    cts_check_free(&k);
+}
+
+static void cast(cts *c, yk_dtype from, yk_dtype to, uint32_t shape_number)
+{
+    const shape *s = &shapes[shape_number];
+    cts_dist d = from == YK_BOOL ? CTS_MASK : from == YK_U8 || to == YK_U8 ? CTS_BYTES : from == YK_I32 ? CTS_WHOLE : CTS_WIDE;
+    cts_check k;
+    if (!cts_begin(c, "cast.%s.%s.%s", yk__dtype_name(from), yk__dtype_name(to), s->name))
+        return;
+    cts_check_init(&k, c);
+    k.tol = CTS_ROUND;
+    cts_want(&k, yk__cast(&k.g, cts_leaf(&k.g, from, d, 0, s->dims, s->a), to));
+    cts_check_run(c, &k);
+    cts_check_free(&k);
+}
+
+static void casts(cts *c)
+{
+    static const yk_dtype types[] = {YK_F32, YK_BF16, YK_F16, YK_I32, YK_U8, YK_BOOL};
+    for (int i = 0; i < 6; i++)
+        for (int j = 0; j < 6; j++)
+            if (i != j && (c->dev->caps.store & 1u << types[i]) && (c->dev->caps.store & 1u << types[j])) {
+                cast(c, types[i], types[j], 4);
+                cast(c, types[i], types[j], 2);
+            }
+}
+
+static void all_of_unary(cts *c, uint32_t op, yk_dtype dtype)
+{
+    for (size_t i = 0; i < 7; i++)
+        unary(c, op, dtype, &shapes[i]);
+    unary_view(c, op, dtype);
+    in_place(c, op, dtype, 0);
+    if (op == YK_OP_NEG || op == YK_OP_ABS)
+        special(c, op, dtype);
+}
+
+static void all_of_binary(cts *c, uint32_t op, yk_dtype dtype)
+{
+    for (size_t i = 0; i < N_SHAPE; i++)
+        binary(c, op, dtype, &shapes[i], false);
+    for (size_t i = 7; i < N_SHAPE; i++)
+        binary(c, op, dtype, &shapes[i], true);
+    if (op == YK_OP_MAX || op == YK_OP_MIN || op == YK_OP_LT || op == YK_OP_EQ)
+        special(c, op, dtype);
+    else
+        for (uint32_t i = 0; i < 2; i++)
+            in_place(c, op, dtype, i);
+}
+
+void cts_ops_elementwise(cts *c)
+{
+    yk_dtype types[4];
+    uint32_t n = cts_float_types(c, types);
+    for (uint32_t op = 0; op < YK_OP_COUNT; op++) {
+        uint32_t kind = yk__op_info_of(op)->kind;
+        for (uint32_t t = 0; t < n; t++)
+            if (kind == YK_KIND_UN && op != YK_OP_CAST)
+                all_of_unary(c, op, types[t]);
+            else if (kind == YK_KIND_BIN)
+                all_of_binary(c, op, types[t]);
+        if (kind == YK_KIND_BIN && op != YK_OP_DIV)
+            for (size_t i = 0; i < N_SHAPE; i++)
+                binary(c, op, YK_I32, &shapes[i], false);
+    }
+    for (size_t i = 0; i < N_SHAPE; i++) {
+        for (uint32_t t = 0; t < n; t++)
+            select_case(c, types[t], &shapes[i]);
+        select_case(c, YK_I32, &shapes[i]);
+    }
+    casts(c);
+}

@@ -1,0 +1,122 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Groups composite, body and guard: the cases of composites run as they are claimed, run as their bodies, and small odd
+ * sizes where a store too wide shows.
+ */
+#include <string.h>
+
+#include "tools/cts/cts.h"
+
+typedef void run_fn(cts *c, cts_check *k, const char *name);
+
+/* Calls f for every case of a type. */
+static void each_case(cts *c, yk_dtype dtype, run_fn *f)
+{
+    for (uint32_t i = 0; i < cts_n_composite; i++) {
+        char name[100] = "";
+        cts_check k;
+        for (uint32_t number = 0;; number++) {
+            bool more;
+            cts_check_init(&k, c);
+            more = cts_composites[i](&k, number, dtype, name, sizeof name);
+            if (more)
+                f(c, &k, name);
+            cts_check_free(&k);
+            if (!more)
+                break;
+        }
+    }
+}
+
+static yk_dtype current_type;
+
+static void as_claimed(cts *c, cts_check *k, const char *name)
+{
+    yk_error err = YK_ERROR_INIT;
+    bool claimed;
+    if (!cts_begin(c, "%s.%s", name, yk__dtype_name(current_type)))
+        return;
+    claimed = cts_claimed(c, k, &err);
+    if (err.status)
+        cts_error(c, &err);
+    else if (!claimed)
+        cts_unsupported(c, "not claimed");
+    else
+        cts_check_run(c, k);
+}
+
+void cts_group_composite(cts *c)
+{
+    yk_dtype types[4];
+    uint32_t n = cts_float_types(c, types);
+    for (uint32_t t = 0; t < n; t++) {
+        current_type = types[t];
+        each_case(c, types[t], as_claimed);
+    }
+}
+
+/* With bodies, sums are cut into steps that each round to f32, so errors are those of a longer sum. */
+static void as_body(cts *c, cts_check *k, const char *name)
+{
+    if (!cts_begin(c, "%s", name))
+        return;
+    k->inlined = true;
+    if (k->tol != CTS_EXACT && k->tol != CTS_NOISE) {
+        k->tol = CTS_LARGEST;
+        k->n *= 16;
+    }
+    cts_check_run(c, k);
+}
+
+/* Maps have their bodies in the graph, and optimizers in place have no body that a copy could follow. */
+void cts_group_body(cts *c)
+{
+    each_case(c, YK_F32, as_body);
+}
+
+/* ---- guard --------------------------------------------------------------------------------------------------------------- */
+
+static yk__vid small(cts_check *k, uint32_t which, yk_dtype dtype, int64_t n)
+{
+    const int64_t row[] = {n}, square[] = {n, 3}, other[] = {3, n};
+    uint32_t turn[] = {1, 0};
+    yk__graph *g = &k->g;
+    switch (which) {
+    case 0:
+        return yk__bin(g, YK_OP_ADD, cts_leaf(g, dtype, CTS_UNIT, 0, 1, row), cts_leaf(g, dtype, CTS_UNIT, 1, 1, row));
+    case 1:
+        return yk__un(g, YK_OP_ABS, cts_leaf(g, dtype, CTS_UNIT, 0, 2, square));
+    case 2:
+        return yk__sum(g, cts_leaf(g, dtype, CTS_UNIT, 0, 2, square), 2);
+    case 3:
+        return yk__sum(g, cts_leaf(g, dtype, CTS_UNIT, 0, 2, other), 1);
+    case 4:
+        return yk__dot(g, cts_leaf(g, dtype, CTS_UNIT, 0, 2, square), cts_leaf(g, dtype, CTS_UNIT, 1, 2, other), false, false);
+    case 5:
+        return yk__dense(g, yk__permute(g, cts_leaf(g, dtype, CTS_UNIT, 0, 2, square), turn));
+    case 6:
+        return yk__cast(g, cts_leaf(g, YK_F32, CTS_UNIT, 0, 1, row), YK_BOOL);
+    default:
+        return yk__fill(g, 1.5, dtype, 1, row);
+    }
+}
+
+void cts_group_guard(cts *c)
+{
+    static const char *const names[] = {"add", "abs", "sum_rows", "sum_cols", "dot", "transpose", "cast_bool", "fill"};
+    yk_dtype types[4];
+    uint32_t n = cts_float_types(c, types);
+    for (uint32_t t = 0; t < n; t++)
+        for (uint32_t which = 0; which < 8; which++)
+            for (int64_t size = 1; size < 40; size += size < 18 ? 1 : 7) {
+                cts_check k;
+                if (!cts_begin(c, "%s.%s.%lld", names[which], yk__dtype_name(types[t]), (long long)size))
+                    continue;
+                cts_check_init(&k, c);
+                k.tol = which >= 2 && which <= 4 ? CTS_ABSSUM : which == 0 ? CTS_ROUND : CTS_EXACT;
+                k.n = (double)size;
+                cts_want(&k, small(&k, which, types[t], size));
+                cts_check_run(c, &k);
+                cts_check_free(&k);
+            }
+}

@@ -1,0 +1,302 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Groups random and gradients: larger graphs, compared with the reference by what rounding does to it.
+ */
+#include <string.h>
+
+#include "core/grad/grad.h"
+#include "tools/cts/cts.h"
+
+#define ROWS 12
+#define COLS 20
+#define POOL 64
+
+/* ---- random --------------------------------------------------------------------------------------------------------------- */
+
+typedef struct maker {
+    yk__graph *g;
+    uint64_t state;
+    yk__vid value[POOL]; /* all f32 [ROWS, COLS], of moderate size */
+    uint32_t n;
+    bool low; /* 16-bit detours are possible */
+    yk_dtype low_type;
+} maker;
+
+static yk__vid any(maker *m)
+{
+    return m->value[cts_below(&m->state, m->n)];
+}
+
+static yk__vid tame(maker *m, yk__vid v)
+{
+    return yk__un(m->g, YK_OP_TANH, v);
+}
+
+static yk__vid weight(maker *m)
+{
+    static const int64_t dim[] = {COLS, COLS};
+    return cts_leaf(m->g, YK_F32, CTS_UNIT, 0, 2, dim);
+}
+
+static yk__vid apply1(maker *m, yk_op op, yk__vid x, uint32_t n_attr, int64_t attr)
+{
+    yk__vid out[4] = {YK_NONE, YK_NONE, YK_NONE, YK_NONE};
+    yk__apply(m->g, op, 1, &x, n_attr, &attr, YK_DTYPE_COUNT, YK_NONE, NULL, out, 4);
+    return out[0];
+}
+
+/* tanh(a) * b + a, as one map. */
+static yk__vid map_body(maker *m)
+{
+    yk__vid in[2] = {any(m), any(m)}, out;
+    size_t first = m->g->n_node;
+    out = yk__bin(m->g, YK_OP_ADD, yk__bin(m->g, YK_OP_MUL, tame(m, in[0]), in[1]), in[0]);
+    cts_make_body(m->g, YK_OP_MAP, first, 2, in, 1, &out);
+    return out;
+}
+
+/* tanh(a w + b), as one dot_map. */
+static yk__vid dot_body(maker *m)
+{
+    yk__vid in[3], out;
+    size_t first;
+    in[0] = any(m), in[1] = weight(m), in[2] = any(m);
+    first = m->g->n_node;
+    out = tame(m, yk__bin(m->g, YK_OP_ADD, yk__dot(m->g, in[0], in[1], false, false), in[2]));
+    cts_make_body(m->g, YK_OP_DOT_MAP, first, 3, in, 1, &out);
+    return out;
+}
+
+/* a + sum over one axis of a*b (as one map_sum), scaled. */
+static yk__vid sum_body(maker *m)
+{
+    static const int64_t dim[] = {ROWS, COLS};
+    yk__vid in[2] = {any(m), any(m)}, out;
+    size_t first = m->g->n_node;
+    out = yk__sum(m->g, yk__bin(m->g, YK_OP_MUL, in[0], in[1]), 1 + cts_below(&m->state, 2));
+    cts_make_body(m->g, YK_OP_MAP_SUM, first, 2, in, 1, &out);
+    return yk__bin(m->g, YK_OP_ADD, in[0], yk__expand(m->g, tame(m, out), 2, dim));
+}
+
+static yk__vid turned(maker *m)
+{
+    static const uint32_t turn[] = {1, 0};
+    yk__vid x = yk__dense(m->g, yk__permute(m->g, any(m), turn)); /* [COLS, ROWS] */
+    return yk__bin(m->g, YK_OP_ADD, yk__dense(m->g, yk__permute(m->g, x, turn)), any(m));
+}
+
+static yk__vid cut_and_joined(maker *m)
+{
+    int64_t at = 1 + cts_below(&m->state, COLS - 2);
+    yk__vid part[2];
+    part[0] = yk__slice(m->g, any(m), 1, 0, at, 1);
+    part[1] = yk__slice(m->g, any(m), 1, at, COLS, 1);
+    return yk__concat(m->g, 2, part, 1);
+}
+
+static yk__vid gathered(maker *m)
+{
+    static const int64_t n[] = {ROWS};
+    return yk__gather(m->g, any(m), cts_leaf(m->g, YK_I32, CTS_INDEX, ROWS, 1, n));
+}
+
+static yk__vid detour(maker *m)
+{
+    yk__vid x = any(m);
+    return m->low ? yk__cast(m->g, yk__cast(m->g, x, m->low_type), YK_F32) : yk__scale(m->g, x, 0.7);
+}
+
+static yk__vid step(maker *m)
+{
+    switch (cts_below(&m->state, 16)) {
+    case 0:
+        return tame(m, yk__bin(m->g, YK_OP_MUL, any(m), any(m)));
+    case 1:
+        return yk__bin(m->g, YK_OP_SUB, tame(m, any(m)), tame(m, any(m)));
+    case 2:
+        return yk__bin(m->g, YK_OP_MAX, any(m), any(m));
+    case 3:
+        return tame(m, yk__dot(m->g, any(m), weight(m), false, cts_below(&m->state, 2)));
+    case 4:
+        return yk__bin(m->g, YK_OP_ADD, tame(m, any(m)), yk__scale(m->g, tame(m, yk__sum(m->g, any(m), 2)), 0.3));
+    case 5:
+        return map_body(m);
+    case 6:
+        return dot_body(m);
+    case 7:
+        return sum_body(m);
+    case 8:
+        return turned(m);
+    case 9:
+        return cut_and_joined(m);
+    case 10:
+        return gathered(m);
+    case 11:
+        return detour(m);
+    case 12:
+        return apply1(m, YK_OP_SOFTMAX, any(m), 1, 0);
+    case 13:
+        return apply1(m, YK_OP_LAYER_NORM, yk__bin(m->g, YK_OP_ADD, any(m), m->value[0]), 1, yk_attr_of_f64(1e-2));
+    case 14:
+        return apply1(m, YK_OP_GELU, any(m), 0, 0);
+    default:
+        return apply1(m, YK_OP_RELU, any(m), 0, 0);
+    }
+}
+
+static void random_graph(cts *c, uint32_t number, const yk_dtype *types, uint32_t n_type)
+{
+    static const int64_t dim[] = {ROWS, COLS};
+    cts_check k;
+    maker m;
+    uint32_t nodes;
+    cts_check_init(&k, c);
+    k.tol = CTS_NOISE;
+    k.share = number % 2 == 1;
+    m = (maker){.g = &k.g, .state = c->seed * 7919 + number, .low = n_type > 1};
+    m.low_type = n_type > 1 ? types[1 + number % (n_type - 1)] : YK_F32;
+    nodes = 5 + cts_below(&m.state, 36);
+    while (m.n < 3)
+        m.value[m.n] = cts_leaf(m.g, YK_F32, CTS_UNIT, m.n, 2, dim), m.n++;
+    while (m.n < POOL && k.g.n_node < nodes && !k.g.error.status)
+        m.value[m.n++] = step(&m);
+    for (uint32_t i = 0; i < 4 && i + 4 < m.n; i++)
+        cts_want(&k, yk__bin(&k.g, YK_OP_ADD, m.value[m.n - 1 - i], m.value[3 + i % (m.n - 3)]));
+    cts_check_run(c, &k);
+    cts_check_free(&k);
+}
+
+void cts_group_random(cts *c)
+{
+    yk_dtype types[4];
+    uint32_t n = cts_float_types(c, types);
+    for (uint32_t i = 0; i < 60; i++)
+        if (cts_begin(c, "graph%u%s", i, i % 2 ? ".shared" : ""))
+            random_graph(c, i, types, n);
+}
+
+/* ---- gradients ------------------------------------------------------------------------------------------------------------ */
+
+typedef struct net {
+    cts_check k;
+    yk__vid wrt[8];
+    uint32_t n_wrt;
+} net;
+
+static yk__vid input(net *t, cts_dist dist, uint32_t n, yk_dtype dtype, uint32_t dims, const int64_t *dim)
+{
+    return cts_leaf(&t->k.g, dtype, dist, n, dims, dim);
+}
+
+static yk__vid param(net *t, uint32_t dims, const int64_t *dim)
+{
+    yk__vid v = input(t, CTS_UNIT, 0, YK_F32, dims, dim);
+    t->wrt[t->n_wrt++] = v;
+    return v;
+}
+
+static yk__vid linear(net *t, yk__vid x, int64_t in, int64_t out)
+{
+    const int64_t w[] = {in, out};
+    yk__vid y = yk__scale(&t->k.g, yk__dot(&t->k.g, x, param(t, 2, w), false, false), 0.3);
+    return yk__bin(&t->k.g, YK_OP_ADD, y, param(t, 1, w + 1));
+}
+
+static yk__vid op1(net *t, yk_op op, uint32_t n_in, const yk__vid *in, uint32_t n_attr, const int64_t *attr)
+{
+    yk__vid out[4] = {YK_NONE, YK_NONE, YK_NONE, YK_NONE};
+    yk__apply(&t->k.g, op, n_in, in, n_attr, attr, YK_DTYPE_COUNT, YK_NONE, NULL, out, 4);
+    return out[0];
+}
+
+static yk__vid classify(net *t, yk__vid logits, int64_t rows, uint32_t classes)
+{
+    int64_t attr[] = {-100, yk_attr_of_f64(0.1)};
+    yk__vid in[2] = {logits, input(t, CTS_LABEL, classes, YK_I32, 1, &rows)};
+    return yk__sum(&t->k.g, op1(t, YK_OP_CROSS_ENTROPY, 2, in, 2, attr), 1);
+}
+
+static yk__vid mlp(net *t)
+{
+    static const int64_t dim[] = {9, 14};
+    yk__vid x = input(t, CTS_UNIT, 0, YK_F32, 2, dim), h = linear(t, x, 14, 17);
+    h = op1(t, YK_OP_GELU, 1, &h, 0, NULL);
+    return classify(t, linear(t, h, 17, 5), 9, 5);
+}
+
+static yk__vid conv_net(net *t)
+{
+    static const int64_t dim[] = {2, 3, 8, 8}, w[] = {4, 3, 3, 3}, conv[] = {1, 1, 1, 1, 1, 1, 1};
+    static const int64_t pool[] = {2, 2, 2, 2, 0, 0, 1, 1}, flat[] = {2, 4 * 4 * 4};
+    yk__vid in[2], h;
+    in[0] = input(t, CTS_UNIT, 0, YK_F32, 4, dim);
+    in[1] = param(t, 4, w);
+    h = op1(t, YK_OP_CONV2D, 2, in, 7, conv);
+    h = op1(t, YK_OP_SILU, 1, &h, 0, NULL);
+    h = op1(t, YK_OP_MAX_POOL, 1, &h, 8, pool);
+    return classify(t, linear(t, yk__reshape(&t->k.g, h, 2, flat), 64, 3), 2, 3);
+}
+
+/* [rows, heads*width] -> [1, heads, rows, width] */
+static yk__vid heads(net *t, yk__vid x)
+{
+    static const int64_t split[] = {1, 6, 2, 8};
+    static const uint32_t turn[] = {0, 2, 1, 3};
+    return yk__dense(&t->k.g, yk__permute(&t->k.g, yk__reshape(&t->k.g, x, 4, split), turn));
+}
+
+static yk__vid transformer(net *t)
+{
+    static const int64_t dim[] = {6, 16};
+    static const uint32_t turn[] = {0, 2, 1, 3};
+    int64_t eps = yk_attr_of_f64(1e-5), attr[] = {1, yk_attr_of_f64(0.35), 0, 3, 0};
+    yk__vid x = input(t, CTS_UNIT, 0, YK_F32, 2, dim), in[3], norm[3], h;
+    norm[0] = x, norm[1] = param(t, 1, dim + 1), norm[2] = param(t, 1, dim + 1);
+    h = op1(t, YK_OP_LAYER_NORM, 3, norm, 1, &eps);
+    in[0] = heads(t, linear(t, h, 16, 16));
+    in[1] = heads(t, h);
+    in[2] = heads(t, linear(t, h, 16, 16));
+    h = yk__permute(&t->k.g, op1(t, YK_OP_ATTENTION, 3, in, 5, attr), turn);
+    h = yk__bin(&t->k.g, YK_OP_ADD, yk__reshape(&t->k.g, h, 2, dim), x);
+    return classify(t, h, 6, 16);
+}
+
+static yk__vid embedding(net *t)
+{
+    static const int64_t table[] = {11, 6}, n[] = {20};
+    yk__vid i = input(t, CTS_INDEX, 11, YK_I32, 1, n), e = yk__gather(&t->k.g, param(t, 2, table), i);
+    e = yk__un(&t->k.g, YK_OP_TANH, linear(t, e, 6, 7));
+    return classify(t, e, 20, 7);
+}
+
+static void gradients(cts *c, const char *name, yk__vid (*build)(net *t))
+{
+    net t = {.n_wrt = 0};
+    yk_error err = YK_ERROR_INIT;
+    yk__vid grad[8], loss;
+    if (!cts_begin(c, "%s", name))
+        return;
+    cts_check_init(&t.k, c);
+    t.k.tol = CTS_NOISE;
+    loss = build(&t);
+    if (t.k.g.error.status)
+        err = t.k.g.error;
+    else
+        yk__grad(&t.k.g, loss, yk__const(&t.k.g, 1, YK_F32), t.n_wrt, t.wrt, grad, NULL, NULL, &err);
+    if (cts_error(c, &err)) {
+        cts_want(&t.k, loss);
+        for (uint32_t i = 0; i < t.n_wrt; i++)
+            if (grad[i] != YK_NONE)
+                cts_want(&t.k, yk__dense(&t.k.g, grad[i]));
+        cts_check_run(c, &t.k);
+    }
+    cts_check_free(&t.k);
+}
+
+void cts_group_gradients(cts *c)
+{
+    gradients(c, "mlp", mlp);
+    gradients(c, "convolution", conv_net);
+    gradients(c, "transformer", transformer);
+    gradients(c, "embedding", embedding);
+}

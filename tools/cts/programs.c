@@ -1,0 +1,339 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Groups rebind and errors: one program with several bindings; what must be refused; failures that stay.
+ */
+#include <math.h>
+#include <string.h>
+
+#include "core/base/mem.h"
+#include "tools/cts/cts.h"
+
+#define M 6
+#define K 10
+#define N 7
+
+/* y = x w + b with each in a slot of its own. */
+typedef struct product {
+    yk__graph g;
+    yk_graph abi;
+    yk_program *program;
+    uint32_t x, w, b, y, n_slot; /* slots */
+} product;
+
+static yk__vid leaf(yk__graph *g, yk_slot_kind kind, uint32_t dims, const int64_t *dim, uint32_t *slot)
+{
+    uint64_t bytes = 4;
+    for (uint32_t d = 0; d < dims; d++)
+        bytes *= (uint64_t)dim[d];
+    *slot = yk__slot_new(g, kind, bytes, 0);
+    return *slot == YK_NONE ? YK_NONE : yk__leaf(g, *slot, 0, YK_F32, dims, dim);
+}
+
+static void place(yk__graph *g, yk__vid v, uint32_t slot, uint64_t bytes)
+{
+    if (v == YK_NONE)
+        return;
+    g->value[v].slot = slot;
+    g->value[v].offset = 0;
+    if (g->slot[slot].bytes < bytes)
+        g->slot[slot].bytes = bytes;
+}
+
+static bool product_new(cts *c, product *p)
+{
+    static const int64_t x[] = {M, K}, w[] = {K, N}, b[] = {N};
+    yk_error err = YK_ERROR_INIT;
+    yk__vid vx, vw, vb, t, y;
+    memset(p, 0, sizeof *p);
+    yk__graph_init(&p->g);
+    vx = leaf(&p->g, YK_SLOT_INPUT, 2, x, &p->x);
+    vw = leaf(&p->g, YK_SLOT_PARAM, 2, w, &p->w);
+    vb = leaf(&p->g, YK_SLOT_PARAM, 1, b, &p->b);
+    t = yk__dot(&p->g, vx, vw, false, false);
+    y = yk__bin(&p->g, YK_OP_ADD, t, vb);
+    p->y = yk__slot_new(&p->g, YK_SLOT_RESULT, 0, 0);
+    if (y != YK_NONE && p->y != YK_NONE) {
+        place(&p->g, t, 0, M * N * 4);
+        place(&p->g, y, p->y, M * N * 4);
+        p->g.value[y].flags |= YK_VALUE_OUTPUT;
+    }
+    p->n_slot = p->y + 1;
+    yk__graph_seal(&p->g, &p->abi, &err);
+    return cts_error(c, &err) && cts_ok(c, c->t->program_new(c->dev->handle, &p->abi, &p->program), "program_new");
+}
+
+static void product_free(cts *c, product *p)
+{
+    if (p->program)
+        c->t->program_free(p->program);
+    yk__graph_free(&p->g);
+}
+
+typedef struct binding {
+    yk_buffer *buffer[8];
+    uint64_t offset[8], version[8];
+    float x[M * K], w[K * N], b[N], y[M * N];
+} binding;
+
+static bool bind_new(cts *c, const product *p, binding *b, uint32_t shift)
+{
+    uint64_t align = c->dev->caps.align;
+    memset(b, 0, sizeof *b);
+    for (uint32_t i = 0; i < p->n_slot; i++) {
+        b->offset[i] = align * ((shift * (i + 1)) % 5);
+        b->version[i] = 1;
+        if (!cts_ok(c, c->t->buffer_new(c->dev->handle, p->abi.slot[i].bytes + b->offset[i] + 64, &b->buffer[i]), "buffer_new"))
+            return false;
+    }
+    return true;
+}
+
+static void bind_free(cts *c, const product *p, binding *b)
+{
+    for (uint32_t i = 0; i < p->n_slot; i++)
+        if (b->buffer[i])
+            c->t->buffer_free(b->buffer[i]);
+}
+
+static void numbers(float *p, uint32_t n, uint64_t *state)
+{
+    for (uint32_t i = 0; i < n; i++)
+        p[i] = (float)cts_below(state, 2001) / 1000 - 1;
+}
+
+static bool write_inputs(cts *c, const product *p, binding *b, uint64_t seed, bool weights)
+{
+    uint64_t state = seed, point;
+    numbers(b->x, M * K, &state);
+    if (weights) {
+        numbers(b->w, K * N, &state);
+        numbers(b->b, N, &state);
+        b->version[p->w]++, b->version[p->b]++;
+    }
+    b->version[p->x]++;
+    return cts_ok(c, c->t->queue_put(c->dev->queue, b->buffer[p->x], b->offset[p->x], b->x, sizeof b->x, &point), "queue_put") &&
+           (!weights ||
+            (cts_ok(c, c->t->queue_put(c->dev->queue, b->buffer[p->w], b->offset[p->w], b->w, sizeof b->w, &point), "put") &&
+             cts_ok(c, c->t->queue_put(c->dev->queue, b->buffer[p->b], b->offset[p->b], b->b, sizeof b->b, &point), "put"))) &&
+           cts_wait(c, c->dev->queue, point);
+}
+
+static bool submit(cts *c, const product *p, binding *b, uint64_t *point)
+{
+    yk_submit s = {.size = sizeof s,
+                   .n_slot = p->n_slot,
+                   .program = p->program,
+                   .slot = b->buffer,
+                   .slot_offset = b->offset,
+                   .slot_version = b->version};
+    return cts_ok(c, c->t->queue_run(c->dev->queue, &s, point), "queue_run") &&
+           cts_ok(c, c->t->queue_get(c->dev->queue, b->buffer[p->y], b->offset[p->y], b->y, sizeof b->y, point), "queue_get");
+}
+
+static bool right(cts *c, const binding *b, const char *what)
+{
+    for (int i = 0; i < M; i++)
+        for (int j = 0; j < N; j++) {
+            double y = b->b[j];
+            for (int k = 0; k < K; k++)
+                y += (double)b->x[i * K + k] * b->w[k * N + j];
+            if (!(fabs(y - b->y[i * N + j]) < 1e-5)) {
+                cts_fail(c, "%s: element %d,%d is %.8g, expected %.8g", what, i, j, b->y[i * N + j], y);
+                return false;
+            }
+        }
+    return true;
+}
+
+/* Two sets of buffers in turn, then new contents in the same buffers. */
+static void bindings(cts *c, const product *p)
+{
+    binding b[2] = {{.offset = {0}}, {.offset = {0}}};
+    uint64_t point = 0;
+    bool ok = cts_begin(c, "buffers") && bind_new(c, p, &b[0], 0) && bind_new(c, p, &b[1], 1);
+    for (int i = 0; ok && i < 2; i++)
+        ok = write_inputs(c, p, &b[i], 10 + (uint64_t)i, true);
+    for (int round = 0; ok && round < 2; round++) {
+        for (int i = 0; ok && i < 2; i++)
+            ok = submit(c, p, &b[i], &point);
+        if (ok && (ok = cts_wait(c, c->dev->queue, point)))
+            ok = right(c, &b[0], "first buffers") && right(c, &b[1], "other buffers and offsets");
+    }
+    cts_pass(c);
+    if (ok && cts_begin(c, "contents")) {
+        for (int round = 0; ok && round < 4; round++)
+            ok = write_inputs(c, p, &b[1], 100 + (uint64_t)round, round % 2) && submit(c, p, &b[1], &point) &&
+                 cts_wait(c, c->dev->queue, point) &&
+                 right(c, &b[1], round % 2 ? "new weights, higher versions" : "new input, same weights");
+        cts_pass(c);
+    }
+    for (int i = 0; i < 2; i++)
+        bind_free(c, p, &b[i]);
+}
+
+/* Many runs in flight; the last result counts. A second program in between. */
+static void in_flight(cts *c, const product *p)
+{
+    product other;
+    binding b, d;
+    uint64_t point = 0;
+    bool ok;
+    if (!cts_begin(c, "in_flight"))
+        return;
+    memset(&b, 0, sizeof b);
+    memset(&d, 0, sizeof d);
+    ok = product_new(c, &other) && bind_new(c, p, &b, 2) && bind_new(c, &other, &d, 3) && write_inputs(c, p, &b, 5, true) &&
+         write_inputs(c, &other, &d, 6, true);
+    for (int i = 0; ok && i < 50; i++)
+        ok = submit(c, p, &b, &point) && submit(c, &other, &d, &point);
+    if (ok && cts_wait(c, c->dev->queue, point) && right(c, &b, "first program"))
+        right(c, &d, "second program");
+    cts_pass(c);
+    bind_free(c, p, &b);
+    bind_free(c, &other, &d);
+    product_free(c, &other);
+}
+
+void cts_group_rebind(cts *c)
+{
+    product p;
+    bool made;
+    bool begun = cts_begin(c, "program");
+    made = product_new(c, &p);
+    if (begun)
+        cts_pass(c);
+    if (made) {
+        bindings(c, &p);
+        in_flight(c, &p);
+    }
+    product_free(c, &p);
+}
+
+/* ---- errors ------------------------------------------------------------------------------------------------------------------ */
+
+/* Compiles a graph that must be refused. */
+static void refused(cts *c, const yk_graph *g, const char *what)
+{
+    yk_program *p = NULL;
+    yk_status s = c->t->program_new(c->dev->handle, g, &p);
+    if (s == YK_OK) {
+        c->t->program_free(p);
+        cts_fail(c, "%s was compiled", what);
+    } else if (!*yk__plugin_words()) {
+        cts_fail(c, "%s was refused without a word through host->fail", what);
+    }
+}
+
+static void unclaimed(cts *c)
+{
+    uint32_t tried = 0;
+    if (!cts_begin(c, "unclaimed"))
+        return;
+    for (uint32_t i = 0; i < cts_n_composite; i++) {
+        char name[100];
+        cts_check k;
+        yk__simple s;
+        yk_error err = YK_ERROR_INIT;
+        yk__simple_how how = {.align = c->dev->caps.align};
+        cts_check_init(&k, c);
+        if (cts_composites[i](&k, 0, YK_F32, name, sizeof name) && !cts_claimed(c, &k, &err) && !err.status &&
+            !yk__simple_new(&k.g, &how, k.n_want, k.want, &s, &err)) {
+            refused(c, &s.abi, name);
+            yk__simple_free(&s);
+            tried++;
+        }
+        cts_check_free(&k);
+    }
+    if (!tried)
+        cts_unsupported(c, "all that was tried is claimed");
+    else
+        cts_pass(c);
+}
+
+static void no_operation(cts *c, uint16_t op, const char *name)
+{
+    static const int64_t dim[] = {5};
+    cts_check k;
+    yk__simple s;
+    yk_error err = YK_ERROR_INIT;
+    yk__simple_how how = {.align = c->dev->caps.align};
+    if (!cts_begin(c, "%s", name))
+        return;
+    cts_check_init(&k, c);
+    cts_want(&k, yk__un(&k.g, YK_OP_NEG, cts_leaf(&k.g, YK_F32, CTS_UNIT, 0, 1, dim)));
+    yk__simple_new(&k.g, &how, k.n_want, k.want, &s, &err);
+    if (cts_error(c, &err)) {
+        s.g.node[0].op = op;
+        refused(c, &s.abi, name);
+        yk__simple_free(&s);
+    }
+    cts_pass(c);
+    cts_check_free(&k);
+}
+
+/* After a failure all calls answer the same; after a refusal the queue goes on as if nothing had been asked. */
+static void after_refusal(cts *c, yk_queue *q, yk_buffer *b, yk_status first)
+{
+    uint8_t data[8] = {0};
+    uint64_t point = 0, done = 0;
+    yk_status s = c->t->queue_put(q, b, 0, data, sizeof data, &point), poll = c->t->queue_poll(q, &done);
+    if (s == YK_OK && first != YK_E_ARG)
+        cts_fail(c, "after a failure with %s the next call gives YK_OK", yk__status_name(first));
+    else if (s == YK_OK && point != 1)
+        cts_fail(c, "a refused call took a point: the next is %llu", (unsigned long long)point);
+    else if (s == YK_OK)
+        cts_wait(c, q, point);
+    else if (s != first || poll != first)
+        cts_fail(c, "after %s the next call gives %s and poll %s", yk__status_name(first), yk__status_name(s),
+                 yk__status_name(poll));
+}
+
+static void beyond_the_end(cts *c)
+{
+    uint8_t data[64] = {0};
+    yk_queue *q = NULL;
+    yk_buffer *b = NULL;
+    uint64_t point = 0;
+    yk_status first;
+    if (!cts_begin(c, "beyond_the_end") || !cts_ok(c, c->t->queue_new(c->dev->handle, &q), "queue_new"))
+        return;
+    if (cts_ok(c, c->t->buffer_new(c->dev->handle, 32, &b), "buffer_new")) {
+        first = c->t->queue_put(q, b, 1ull << 40, data, sizeof data, &point);
+        if (first == YK_OK)
+            first = c->t->queue_wait(q, point, c->timeout_ns);
+        if (first == YK_OK)
+            cts_fail(c, "a copy to 1 TiB into a buffer of 32 bytes is said to have worked");
+        else if (!*yk__plugin_words())
+            cts_fail(c, "it failed without a word through host->fail");
+        else
+            after_refusal(c, q, b, first);
+        c->t->buffer_free(b);
+    }
+    c->t->queue_free(q);
+    yk__plugin_words();
+    cts_pass(c);
+}
+
+static void other_queue_works(cts *c)
+{
+    uint8_t data[64] = {7}, back[64] = {0};
+    yk_buffer *b = NULL;
+    uint64_t point = 0;
+    if (!cts_begin(c, "other_queue") || !cts_ok(c, c->t->buffer_new(c->dev->handle, 64, &b), "buffer_new"))
+        return;
+    if (cts_ok(c, c->t->queue_put(c->dev->queue, b, 0, data, 64, &point), "queue_put") &&
+        cts_ok(c, c->t->queue_get(c->dev->queue, b, 0, back, 64, &point), "queue_get") && cts_wait(c, c->dev->queue, point) &&
+        memcmp(data, back, 64))
+        cts_fail(c, "another queue is disturbed by the failure of one");
+    c->t->buffer_free(b);
+    cts_pass(c);
+}
+
+void cts_group_errors(cts *c)
+{
+    unclaimed(c);
+    no_operation(c, YK_OP_COUNT + 5, "unknown_operation");
+    no_operation(c, YK_OP_ALL_REDUCE, "operation_of_the_core");
+    beyond_the_end(c);
+    other_queue_works(c);
+}

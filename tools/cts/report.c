@@ -1,0 +1,195 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Results: from the child that runs a group, through a pipe, to the lines the user sees.
+ */
+#include <errno.h>
+#include <fnmatch.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/base/mem.h"
+#include "tools/cli.h"
+#include "tools/cts/cts.h"
+
+static char current[160]; /* the test that runs; one thread per child */
+
+/* ---- In the child ------------------------------------------------------------------------------------------------------ */
+
+static void send(cts *c, char verdict, const char *fmt, va_list ap)
+{
+    char text[900];
+    vsnprintf(text, sizeof text, fmt, ap);
+    for (char *s = text; *s; s++)
+        if (*s == '\n' || *s == '\t')
+            *s = ' ';
+    fprintf(c->out, "%c%s\t%s\n", verdict, current, text);
+    fflush(c->out);
+}
+
+static void send_text(cts *c, char verdict, const char *fmt, ...)
+{
+    va_list ap;
+    va_start(ap, fmt);
+    send(c, verdict, fmt, ap);
+    va_end(ap);
+}
+
+bool cts_begin(cts *c, const char *fmt, ...)
+{
+    char name[120];
+    va_list ap;
+    va_start(ap, fmt);
+    vsnprintf(name, sizeof name, fmt, ap);
+    va_end(ap);
+    snprintf(current, sizeof current, "%s/%s", c->group, name);
+    c->failed_now = false;
+    if (c->only && fnmatch(c->only, current, 0))
+        return false;
+    if (!c->lists->verify && cts_listed(c->lists->unsupported, current)) {
+        send_text(c, 'U', "on the list of unsupported tests");
+        return false;
+    }
+    fprintf(c->out, "B%s\t\n", current); /* so that a crash can be laid at its door */
+    fflush(c->out);
+    return true;
+}
+
+void cts_pass(cts *c)
+{
+    if (!c->failed_now)
+        send_text(c, 'P', "%s", "");
+}
+
+void cts_fail(cts *c, const char *fmt, ...)
+{
+    va_list ap;
+    if (c->failed_now)
+        return;
+    c->failed_now = true;
+    va_start(ap, fmt);
+    send(c, 'F', fmt, ap);
+    va_end(ap);
+}
+
+void cts_unsupported(cts *c, const char *fmt, ...)
+{
+    va_list ap;
+    if (c->failed_now)
+        return;
+    va_start(ap, fmt);
+    send(c, 'U', fmt, ap);
+    va_end(ap);
+}
+
+bool cts_ok(cts *c, yk_status status, const char *what)
+{
+    const char *said = yk__plugin_words();
+    if (status)
+        cts_fail(c, "%s: %s%s%s", what, yk__status_name(status), *said ? ": " : "", said);
+    return status == YK_OK;
+}
+
+bool cts_error(cts *c, yk_error *err)
+{
+    bool ok = err->status == YK_OK;
+    if (!ok)
+        cts_fail(c, "%s (%s)", err->text, yk__status_name(err->status));
+    *err = (yk_error)YK_ERROR_INIT;
+    return ok;
+}
+
+/* ---- In the parent ----------------------------------------------------------------------------------------------------- */
+
+bool cts_listed(char *const *list, const char *name)
+{
+    for (; list && *list; list++)
+        if (!fnmatch(*list, name, 0))
+            return true;
+    return false;
+}
+
+yk_status cts_list_read(const char *path, char ***out, yk_error *err)
+{
+    FILE *f = fopen(path, "r");
+    char line[256], **list = yk__calloc(1, sizeof *list);
+    size_t n = 0, cap = 1;
+    if (!f) {
+        yk__free(list);
+        return yk__fail(err, YK_E_IO, "%s: %s", path, strerror(errno));
+    }
+    while (list && fgets(line, sizeof line, f)) {
+        line[strcspn(line, "#\n")] = 0;
+        for (size_t k = strlen(line); k && line[k - 1] == ' '; k--)
+            line[k - 1] = 0;
+        if (!*line)
+            continue;
+        if (yk__grow(&list, &cap, n + 2, sizeof *list) || !(list[n] = yk__strdup(line))) {
+            yk__fail_mem(err, sizeof line, path);
+            break;
+        }
+        list[++n] = NULL;
+    }
+    fclose(f);
+    if (!list)
+        yk__fail_mem(err, sizeof *list, path);
+    *out = list;
+    return err->status;
+}
+
+void cts_list_free(char **list)
+{
+    for (char **s = list; s && *s; s++)
+        yk__free(*s);
+    yk__free(list);
+}
+
+static void print(cts_totals *t, const char *word, const char *name, const char *message)
+{
+    t->number++;
+    if (t->json) {
+        printf("{\"test\": ");
+        yk__json_text(name);
+        printf(", \"result\": \"%s\", \"message\": ", word);
+        yk__json_text(message);
+        printf("}\n");
+        return;
+    }
+    if (!strcmp(word, "failed"))
+        printf("not ok %u - %s\n# %s\n", t->number, name, message);
+    else if (!strcmp(word, "passed"))
+        printf("ok %u - %s\n", t->number, name);
+    else
+        printf("ok %u - %s # SKIP %s: %s\n", t->number, name, word, message);
+    fflush(stdout);
+}
+
+void cts_report(cts_totals *t, const cts_lists *l, cts_verdict v, const char *name, const char *message)
+{
+    bool unsupported = cts_listed(l->unsupported, name), expected = cts_listed(l->expected, name);
+    if (v == CTS_PASS && l->verify && (unsupported || expected)) {
+        t->failed++;
+        print(t, "failed", name, unsupported ? "it is listed as unsupported, and passes" : "it is listed as failing, and passes");
+    } else if (v == CTS_PASS) {
+        t->passed++;
+        print(t, "passed", name, message);
+    } else if (v == CTS_FAIL && expected) {
+        t->expected++;
+        print(t, "expected failure", name, message);
+    } else if (v == CTS_UNSUPPORTED || unsupported) {
+        t->unsupported++;
+        print(t, "unsupported", name, message);
+    } else {
+        t->failed++;
+        print(t, "failed", name, message);
+    }
+}
+
+void cts_take(cts_totals *t, const cts_lists *l, const char *line)
+{
+    char name[160];
+    size_t n = strcspn(line, "\t");
+    cts_verdict v = *line == 'P' ? CTS_PASS : *line == 'U' ? CTS_UNSUPPORTED : CTS_FAIL;
+    snprintf(name, sizeof name, "%.*s", n ? (int)n - 1 : 0, line + 1);
+    cts_report(t, l, v, name, line[n] ? line + n + 1 : "");
+}
