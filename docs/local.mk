@@ -9,3 +9,10 @@ $(COMMAND_MANS): yoke$(EXEEXT)
 	$(AM_V_GEN)name=`basename $@ .1`; command=`echo $$name | sed 's/^yoke-*//'`; \
 		./yoke$(EXEEXT) $$command --man > $@.tmp && mv $@.tmp $@
 EXTRA_DIST += docs/architecture.md
+
+man_MANS += docs/yoke-cts.1
+dist_man_MANS += docs/yoke-plugin.7
+CLEANFILES += docs/yoke-cts.1
+docs/yoke-cts.1: yoke-cts$(EXEEXT)
+	@$(MKDIR_P) docs
+	$(AM_V_GEN)./yoke-cts$(EXEEXT) --man > $@.tmp && mv $@.tmp $@

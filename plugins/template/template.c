@@ -1,0 +1,431 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A complete plugin for Yoke, to be copied and changed. It computes on one core of the host: a few operations by loops of
+ * its own, all others by the reference kernels the host lends (host->eval_node). It is slow and right.
+ *
+ * What to change, in this order: device_count and device_caps (what there is), buffers (where memory lies), program_new
+ * (turn the graph into something your device can run again and again), queue_run (run it). Then claim composites, one
+ * after another, and run `yoke-cts --plugin yoke_template.so` after each.
+ */
+#include <stdbool.h>
+#include <string.h>
+#include <unistd.h>
+#include <yoke/plugin.h>
+
+#ifndef SANITIZER
+#define SANITIZER "none"
+#endif
+#define WHO "template"
+
+struct yk_device {
+    int number;
+};
+
+struct yk_buffer {
+    uint8_t *memory;
+    uint64_t bytes;
+    bool wrapped; /* the memory is the caller's */
+};
+
+struct yk_program {
+    const yk_graph *graph; /* lives as long as the program: nothing to copy */
+};
+
+struct yk_queue {
+    uint64_t point;   /* everything is done before the call returns, so this is also the last finished point */
+    yk_status failed; /* the first failure; every later call returns it */
+};
+
+static const yk_host *host;
+static struct yk_device the_device;
+
+static void *new(size_t bytes)
+{
+    void *p = host->alloc(bytes, sizeof(void *));
+    if (p)
+        memset(p, 0, bytes);
+    return p;
+}
+
+static yk_status no_memory(uint64_t bytes, const char *what)
+{
+    host->fail(WHO, "no memory for %s of %llu bytes", what, (unsigned long long)bytes);
+    return YK_E_MEM;
+}
+
+/* ---- Devices ------------------------------------------------------------------------------------------------------ */
+
+static uint64_t host_memory(void)
+{
+    return (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE);
+}
+
+static yk_status init(const yk_host *h)
+{
+    if (h->size < sizeof *h) /* an older host: say what is missing, or do without */
+        return YK_E_ABI;
+    host = h;
+    return YK_OK;
+}
+
+static void fini(void)
+{
+    host = NULL;
+}
+
+static yk_status device_count(uint32_t *n)
+{
+    *n = 1; /* a driver that is absent means 0, not an error */
+    return YK_OK;
+}
+
+static yk_status device_caps(uint32_t i, yk_device_caps *caps)
+{
+    yk_device_caps c = {.flags = YK_CAP_HOST_VISIBLE | YK_CAP_WRAP | YK_CAP_DETERMINISTIC | YK_CAP_CPU,
+                        .name = "one core, reference kernels",
+                        .mem_total = host_memory(),
+                        .max_alloc = host_memory(),
+                        .align = 64,
+                        .units = 1,
+                        .store = 1u << YK_F32 | 1u << YK_BF16 | 1u << YK_F16 | 1u << YK_I32 | 1u << YK_U8 | 1u << YK_BOOL,
+                        .compute = 1u << YK_F32 | 1u << YK_BF16 | 1u << YK_F16,
+                        .isa = "c"};
+    c.size = caps->size;
+    if (i != 0)
+        return YK_E_ARG;
+    memcpy(caps, &c, caps->size < sizeof c ? caps->size : sizeof c); /* the caller's struct may be older than ours */
+    return YK_OK;
+}
+
+static yk_status device_open(uint32_t i, yk_device **dev)
+{
+    if (i != 0)
+        return YK_E_ARG;
+    *dev = &the_device;
+    return YK_OK;
+}
+
+static void device_close(yk_device *dev)
+{
+    (void)dev;
+}
+
+/* Composites: the host replaces those that are not claimed by primitives. This one is claimed to show how. */
+static uint32_t claims(yk_device *dev, const yk_graph *g, uint32_t node)
+{
+    (void)dev;
+    return g->node[node].op == YK_OP_RELU ? 1 : 0;
+}
+
+/* ---- Buffers ------------------------------------------------------------------------------------------------------ */
+
+static yk_status buffer_make(void *memory, uint64_t bytes, yk_buffer **out)
+{
+    yk_buffer *b;
+    if (!memory && bytes > host_memory())
+        return no_memory(bytes, "a buffer");
+    b = new (sizeof *b);
+    if (!b)
+        return no_memory(sizeof *b, "a buffer");
+    b->wrapped = memory != NULL;
+    b->bytes = bytes;
+    b->memory = memory ? memory : host->alloc(bytes, 64);
+    if (!b->memory) {
+        host->free(b);
+        return no_memory(bytes, "a buffer");
+    }
+    *out = b;
+    return YK_OK;
+}
+
+static yk_status buffer_new(yk_device *dev, uint64_t bytes, yk_buffer **b)
+{
+    (void)dev;
+    return buffer_make(NULL, bytes, b);
+}
+
+static yk_status buffer_wrap(yk_device *dev, void *memory, uint64_t bytes, yk_buffer **b)
+{
+    (void)dev;
+    return buffer_make(memory, bytes, b);
+}
+
+static void buffer_free(yk_buffer *b)
+{
+    if (!b->wrapped)
+        host->free(b->memory);
+    host->free(b);
+}
+
+static void *buffer_map(yk_buffer *b)
+{
+    return b->memory;
+}
+
+/* ---- Kernels of our own: f32, all operands dense. They return false for what they leave to the host. ------------------ */
+
+typedef struct operands {
+    const yk_graph *graph;
+    const yk_node *node;
+    void *const *slot;
+} operands;
+
+static const yk_value *value_of(const operands *o, uint32_t entry)
+{
+    return &o->graph->value[o->graph->index[entry]];
+}
+
+static int64_t count(const yk_value *v)
+{
+    int64_t n = 1;
+    for (int d = 0; d < v->dims; d++)
+        n *= v->dim[d];
+    return n;
+}
+
+static bool plain(const yk_value *v)
+{
+    int64_t stride = 1;
+    for (int d = v->dims - 1; d >= 0; d--) {
+        if (v->dim[d] > 1 && v->stride[d] != stride)
+            return false;
+        stride *= v->dim[d];
+    }
+    return v->dtype == YK_F32;
+}
+
+static float *data_of(const operands *o, uint32_t entry)
+{
+    const yk_value *v = value_of(o, entry);
+    return (float *)((uint8_t *)o->slot[v->slot] + v->offset);
+}
+
+static bool all_plain(const operands *o)
+{
+    bool ok = plain(value_of(o, o->node->out));
+    for (uint32_t i = 0; i < o->node->n_in; i++)
+        ok = ok && plain(value_of(o, o->node->in + i));
+    return ok;
+}
+
+static bool run_elementwise(const operands *o)
+{
+    const float *a = data_of(o, o->node->in), *b = o->node->n_in > 1 ? data_of(o, o->node->in + 1) : a;
+    float *y = data_of(o, o->node->out);
+    int64_t n = count(value_of(o, o->node->out));
+    for (int64_t i = 0; i < n; i++)
+        switch (o->node->op) {
+        case YK_OP_ADD:
+            y[i] = a[i] + b[i];
+            break;
+        case YK_OP_MUL:
+            y[i] = a[i] * b[i];
+            break;
+        case YK_OP_RELU:
+            y[i] = a[i] > 0 || a[i] != a[i] ? a[i] : 0;
+            break;
+        default:
+            return false;
+        }
+    return true;
+}
+
+/* y [M,N] (+)= a [M,K] b [K,N] */
+static bool run_dot(const operands *o)
+{
+    const yk_value *va = value_of(o, o->node->in), *vy = value_of(o, o->node->out);
+    const float *a = data_of(o, o->node->in), *b = data_of(o, o->node->in + 1);
+    float *y = data_of(o, o->node->out);
+    bool add = o->node->flags & YK_NODE_ACCUMULATE;
+    if (va->dims != 2)
+        return false;
+    for (int64_t i = 0; i < vy->dim[0]; i++)
+        for (int64_t j = 0; j < vy->dim[1]; j++) {
+            double sum = add ? y[i * vy->dim[1] + j] : 0;
+            for (int64_t k = 0; k < va->dim[1]; k++)
+                sum += (double)a[i * va->dim[1] + k] * b[k * vy->dim[1] + j];
+            y[i * vy->dim[1] + j] = (float)sum;
+        }
+    return true;
+}
+
+static yk_status run_node(const yk_graph *g, uint32_t node, void *const *slot)
+{
+    operands o = {.graph = g, .node = &g->node[node], .slot = slot};
+    switch (o.node->op) {
+    case YK_OP_ADD:
+    case YK_OP_MUL:
+    case YK_OP_RELU:
+        if (all_plain(&o) && run_elementwise(&o))
+            return YK_OK;
+        break;
+    case YK_OP_DOT:
+        if (all_plain(&o) && run_dot(&o))
+            return YK_OK;
+        break;
+    default:
+        break;
+    }
+    return host->eval_node(g, node, slot);
+}
+
+/* ---- Programs ----------------------------------------------------------------------------------------------------- */
+
+static yk_status program_new(yk_device *dev, const yk_graph *g, yk_program **out)
+{
+    yk_program *p;
+    for (uint32_t i = 0; i < g->n_node; i++)
+        if (g->node[i].op > YK_OP_DOT && !claims(dev, g, i)) { /* the primitives come first in the table of operations */
+            host->fail(WHO, "node %u is a composite (number %u) that was not claimed", i, g->node[i].op);
+            return YK_E_UNSUPPORTED;
+        }
+    p = new (sizeof *p);
+    if (!p)
+        return no_memory(sizeof *p, "a program");
+    p->graph = g;
+    *out = p;
+    return YK_OK;
+}
+
+static void program_free(yk_program *p)
+{
+    host->free(p);
+}
+
+/* ---- Queues ------------------------------------------------------------------------------------------------------- */
+
+static yk_status queue_new(yk_device *dev, yk_queue **out)
+{
+    yk_queue *q = new (sizeof *q);
+    (void)dev;
+    if (!q)
+        return no_memory(sizeof *q, "a queue");
+    *out = q;
+    return YK_OK;
+}
+
+static void queue_free(yk_queue *q)
+{
+    host->free(q);
+}
+
+/* Ends every submission: a failure stays. */
+static yk_status finish(yk_queue *q, yk_status s, uint64_t *point)
+{
+    if (s)
+        q->failed = s;
+    else
+        *point = ++q->point;
+    return s;
+}
+
+static yk_status bind_slots(const yk_graph *g, const yk_submit *s, void **slot)
+{
+    for (uint32_t i = 0; i < g->n_slot; i++) {
+        const yk_buffer *b = s->slot[i];
+        slot[i] = b ? b->memory + s->slot_offset[i] : NULL;
+        if (b && (s->slot_offset[i] > b->bytes || g->slot[i].bytes > b->bytes - s->slot_offset[i])) {
+            host->fail(WHO, "slot %u does not fit its buffer", i);
+            return YK_E_ARG;
+        }
+    }
+    return YK_OK;
+}
+
+/* Nothing to wait for in s->wait: what another queue of this plugin was given is done. */
+static yk_status queue_run(yk_queue *q, const yk_submit *s, uint64_t *point)
+{
+    const yk_graph *g = s->program->graph;
+    void **slot;
+    yk_status status;
+    if (q->failed)
+        return q->failed;
+    slot = new (g->n_slot * sizeof *slot);
+    if (!slot)
+        return finish(q, no_memory(g->n_slot * sizeof *slot, "a table of slots"), point);
+    status = bind_slots(g, s, slot);
+    for (uint32_t i = 0; i < g->n_node && !status; i++)
+        status = run_node(g, i, slot);
+    host->free(slot);
+    return finish(q, status, point);
+}
+
+static bool inside(const yk_buffer *b, uint64_t offset, uint64_t bytes)
+{
+    if (offset <= b->bytes && bytes <= b->bytes - offset)
+        return true;
+    host->fail(WHO, "bytes %llu..%llu of a buffer of %llu", (unsigned long long)offset,
+               (unsigned long long)(offset + bytes), (unsigned long long)b->bytes);
+    return false;
+}
+
+static yk_status queue_put(yk_queue *q, yk_buffer *b, uint64_t offset, const void *src, uint64_t bytes, uint64_t *point)
+{
+    if (q->failed)
+        return q->failed;
+    if (!inside(b, offset, bytes))
+        return finish(q, YK_E_ARG, point);
+    memcpy(b->memory + offset, src, bytes);
+    return finish(q, YK_OK, point);
+}
+
+static yk_status queue_get(yk_queue *q, yk_buffer *b, uint64_t offset, void *dst, uint64_t bytes, uint64_t *point)
+{
+    if (q->failed)
+        return q->failed;
+    if (!inside(b, offset, bytes))
+        return finish(q, YK_E_ARG, point);
+    memcpy(dst, b->memory + offset, bytes);
+    return finish(q, YK_OK, point);
+}
+
+static yk_status queue_poll(yk_queue *q, uint64_t *done)
+{
+    *done = q->point;
+    return q->failed;
+}
+
+static yk_status queue_wait(yk_queue *q, uint64_t point, uint64_t timeout_ns)
+{
+    (void)timeout_ns;
+    if (q->failed)
+        return q->failed;
+    return point <= q->point ? YK_OK : YK_E_TIMEOUT; /* a point nobody was given is never reached */
+}
+
+/* ---- The table ----------------------------------------------------------------------------------------------------- */
+
+static const yk_plugin table = {
+    .size = sizeof table,
+    .abi = YK_ABI,
+    .name = "template",
+    .version = "1",
+    .sanitizer = SANITIZER,
+    .init = init,
+    .fini = fini,
+    .device_count = device_count,
+    .device_caps = device_caps,
+    .device_open = device_open,
+    .device_close = device_close,
+    .claims = claims,
+    .buffer_new = buffer_new,
+    .buffer_wrap = buffer_wrap,
+    .buffer_free = buffer_free,
+    .buffer_map = buffer_map,
+    .program_new = program_new,
+    .program_free = program_free,
+    .queue_new = queue_new,
+    .queue_free = queue_free,
+    .queue_run = queue_run,
+    .queue_put = queue_put,
+    .queue_get = queue_get,
+    .queue_poll = queue_poll,
+    .queue_wait = queue_wait,
+};
+
+const yk_plugin *yk_plugin_query(uint32_t abi);
+
+__attribute__((visibility("default"))) const yk_plugin *yk_plugin_query(uint32_t abi)
+{
+    return abi == YK_ABI ? &table : NULL;
+}

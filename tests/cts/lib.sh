@@ -1,0 +1,62 @@
+# SPDX-License-Identifier: Apache-2.0
+# Shell functions of the tests that run yoke-cts. YOKE_BUILD and YOKE_SOURCE are set by make check.
+CTS=$YOKE_BUILD/yoke-cts
+NUMBER=0
+FAILED=0
+SANITIZER=$(sed -n 's/^#define YK_SANITIZER "\(.*\)"/\1/p' "$YOKE_BUILD/config.h")
+case $SANITIZER in
+address) SANITIZE="-fsanitize=address,undefined -fno-sanitize-recover=undefined" ;;
+thread) SANITIZE="-fsanitize=thread" ;;
+*) SANITIZE= ;;
+esac
+
+# result STATUS NAME: one TAP line
+result()
+{
+    NUMBER=$((NUMBER + 1))
+    if [ "$1" -eq 0 ]; then
+        echo "ok $NUMBER - $2"
+    else
+        echo "not ok $NUMBER - $2"
+        FAILED=1
+    fi
+}
+
+skip_all()
+{
+    echo "1..0 # SKIP $1"
+    exit 0
+}
+
+finish()
+{
+    echo "1..$NUMBER"
+    exit $FAILED
+}
+
+# compile OUT SOURCE [FLAGS]: a plugin of one source file
+compile()
+{
+    out=$1
+    src=$2
+    shift 2
+    echo '{ global: yk_plugin_query; helper; local: *; };' >"$WORK/map"
+    ${CC:-gcc} -std=gnu11 -O1 -g -fvisibility=hidden -fPIC -shared $SANITIZE "-DSANITIZER=\"$SANITIZER\"" "$@" \
+        -I"$YOKE_SOURCE/include" -I"$YOKE_SOURCE/plugins/template" -Wl,--version-script="$WORK/map" -o "$out" "$src"
+}
+
+# run_cts NAME PLUGIN [OPTIONS]: all tests pass; failures are shown
+run_cts()
+{
+    name=$1
+    shift
+    "$CTS" --plugin "$@" >"$WORK/out" 2>"$WORK/err"
+    code=$?
+    grep -A1 '^not ok' "$WORK/out" | head -40 | sed 's/^/# /'
+    [ $code -eq 0 ] || tail -5 "$WORK/err" | sed 's/^/# /'
+    echo "# $name: $(tail -1 "$WORK/out" | sed 's/^# //')"
+    result $code "$name"
+}
+
+WORK=$(mktemp -d) || exit 1
+trap 'rm -rf "$WORK"' EXIT
