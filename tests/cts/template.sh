@@ -4,7 +4,7 @@
 # layer.
 . "$YOKE_SOURCE/tests/cts/lib.sh"
 ROOT=$WORK/root
-make -s -C "$YOKE_BUILD" install-nobase_includeHEADERS install-pkgconfigDATA DESTDIR="$ROOT" >"$WORK/log" 2>&1 ||
+make -s -C "$YOKE_BUILD" install-yokeincludeHEADERS install-pkgconfigDATA DESTDIR="$ROOT" >"$WORK/log" 2>&1 ||
     { tail -5 "$WORK/log" | sed 's/^/# /'; result 1 "headers are installed"; finish; }
 PC=$(find "$ROOT" -name yoke-plugin.pc)
 mkdir "$WORK/src" && cp "$YOKE_SOURCE"/plugins/template/* "$WORK/src" || exit 1
