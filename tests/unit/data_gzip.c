@@ -108,6 +108,7 @@ int main(void)
     TCase *t = tcase_create("gzip");
     SRunner *r = srunner_create(s);
     suite_there("gzip-suite");
+    tcase_set_timeout(t, 120);
     tcase_add_test(t, suite);
     tcase_add_test(t, memory_is_bounded_by_what_is_there);
     tcase_add_test(t, missing_files_and_directories);
