@@ -16,6 +16,16 @@ yk__kept *yk__kept_find(yk_job *job, yk_t x)
     return NULL;
 }
 
+/* An input needs no run: the host has it. */
+static void take_input(const yk_job *job, yk__kept *k)
+{
+    const yk_value *x = &job->g.value[k->source];
+    if (x->slot == YK_NONE || job->g.slot[x->slot].kind != YK_SLOT_INPUT || job->g.slot[x->slot].key >= job->n_input)
+        return;
+    memcpy(k->host, (const char *)job->input[job->g.slot[x->slot].key].data + x->offset, (size_t)k->bytes);
+    k->sent = k->ready = true;
+}
+
 yk__kept *yk__kept_add(yk_job *job, yk__vid v)
 {
     yk__kept *k = yk__kept_find(job, (yk_t){(uint64_t)job->gen << 32 | v});
@@ -39,6 +49,7 @@ yk__kept *yk__kept_add(yk_job *job, yk__vid v)
         yk__job_failf(job, YK_E_MEM, "out of memory (%llu bytes for a value to be read)", (unsigned long long)k->bytes);
         return NULL;
     }
+    take_input(job, k);
     job->n_kept++;
     return k;
 }

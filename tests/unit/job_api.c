@@ -1,0 +1,444 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The user API on one device: handles, errors, values, counts, training, windows, logs. */
+#include <check.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "core/job/job.h"
+
+#define YK_HERE(call) (yk_here(__FILE__, __LINE__), call)
+
+static yk_job *open_job(yk_config c)
+{
+    c.devices = "cpu";
+    c.quiet = true;
+    yk_job *job = (yk_open)(&c);
+    ck_assert_msg(yk_ok(job), "%s", yk_error_text(job));
+    return job;
+}
+
+static yk_t input(yk_job *job, uint32_t dims, const int64_t *dim, const float *v)
+{
+    return yk_input(job, YK_F32, dims, dim, v);
+}
+
+#define CLOSE(job)                                                                                                     \
+    do {                                                                                                               \
+        ck_assert_msg(yk_ok(job), "%s", yk_error_text(job));                                                           \
+        ck_assert_int_eq(yk_close(job), 0);                                                                            \
+    } while (0)
+
+/* ---- Handles and errors ---- */
+
+START_TEST(dead_handle)
+{
+    yk_job *job = open_job((yk_config){0});
+    const int64_t n = 3;
+    const float v[3] = {1, 2, 3};
+    yk_t x = input(job, 1, &n, v), y = yk_add(x, x);
+    yk_keep(y);
+    yk_end(job);
+    yk_t z = YK_HERE(yk_neg(x));
+    int line = __LINE__ - 1;
+    char where[64];
+    snprintf(where, sizeof where, "job_api.c:%d", line);
+    ck_assert(z.id == 0);
+    ck_assert_int_eq(yk_error_status(job), YK_E_ARG);
+    ck_assert_msg(strstr(yk_error_text(job), where) && strstr(yk_error_text(job), "yk_neg") &&
+                      strstr(yk_error_text(job), "died"),
+                  "%s", yk_error_text(job));
+    char first[YK_ERROR_TEXT];
+    strcpy(first, yk_error_text(job));
+    ck_assert(yk_add(z, z).id == 0);
+    yk_param(job, "late", 1, &n, (yk_init){0});
+    yk_fail(job, YK_E_IO, "later");
+    ck_assert_str_eq(yk_error_text(job), first); /* the first one stays */
+    ck_assert_int_eq(yk_close(job), 2);
+}
+END_TEST
+
+START_TEST(foreign_and_missing_operands)
+{
+    yk_job *a = open_job((yk_config){0}), *b = open_job((yk_config){0});
+    const int64_t n = 2;
+    const float v[2] = {1, 2};
+    yk_t x = input(a, 1, &n, v), y = input(b, 1, &n, v);
+    ck_assert(yk_mul(x, y).id == 0);
+    ck_assert_ptr_nonnull(strstr(yk_error_text(a), "another job"));
+    ck_assert(yk_ok(b));
+    ck_assert(yk_mul(y, YK_NO).id == 0);
+    ck_assert_ptr_nonnull(strstr(yk_error_text(b), "YK_NO"));
+    ck_assert_int_eq(yk_close(a), 2);
+    ck_assert_int_eq(yk_close(b), 2);
+    ck_assert(yk_neg(x).id == 0); /* of a job that is closed: nothing happens */
+    ck_assert_int_eq((int)yk_dim(x, 0), -1);
+}
+END_TEST
+
+START_TEST(parameters)
+{
+    yk_job *job = open_job((yk_config){.seed = 7});
+    const int64_t dim[2] = {4, 5};
+    yk_t w = yk_param(job, "w", 2, dim, (yk_init){YK_INIT_NORMAL, 0.5f, 2.0f});
+    yk_t u = yk_param(job, "u", 2, dim, (yk_init){YK_INIT_UNIFORM, -1.0f, 1.0f});
+    yk_t s = yk_state(job, "s", YK_I32, 0, NULL, 3.0f);
+    float a[20], b[20], c = 0;
+    yk_param_read(w, a, 20);
+    yk_param_read(u, b, 20);
+    yk_param_read(s, &c, 1);
+    ck_assert_float_eq(c, 3.0f);
+    float mean = 0;
+    for (int i = 0; i < 20; i++) {
+        mean += a[i] / 20;
+        ck_assert(b[i] >= -1 && b[i] < 1 && b[i] != b[(i + 1) % 20]);
+    }
+    ck_assert(fabsf(mean - 0.5f) < 2.0f);
+    ck_assert_uint_eq(yk_param_count(job), 3);
+    ck_assert_str_eq(yk_param_name(job, 1), "u");
+    ck_assert(yk_param_find(job, "w").id == w.id && yk_param_find(job, "x").id == 0 && yk_ok(job));
+    ck_assert(yk_param_is_state(job, 2) && !yk_param_is_state(job, 0));
+    yk_param(job, "w", 2, dim, (yk_init){0});
+    ck_assert_ptr_nonnull(strstr(yk_error_text(job), "\"w\""));
+    ck_assert_int_eq(yk_close(job), 2);
+}
+END_TEST
+
+START_TEST(shape_errors_name_shapes)
+{
+    yk_job *job = open_job((yk_config){0});
+    const int64_t a[2] = {3, 4}, b[2] = {5, 4};
+    const float v[20] = {0};
+    ck_assert(yk_matmul(input(job, 2, a, v), input(job, 2, b, v)).id == 0);
+    ck_assert_msg(strstr(yk_error_text(job), "[3, 4]") && strstr(yk_error_text(job), "[5, 4]"), "%s", yk_error_text(job));
+    yk_close(job);
+}
+END_TEST
+
+/* ---- Values ---- */
+
+START_TEST(values)
+{
+    yk_job *job = open_job((yk_config){0});
+    const int64_t dim[2] = {2, 3}, row = 3;
+    const float v[6] = {1, 2, 3, 4, 5, 6}, r[3] = {10, 20, 30};
+    yk_t x = input(job, 2, dim, v), y = yk_add(yk_scale(x, 2), input(job, 1, &row, r));
+    float got[6];
+    yk_read(y, got, sizeof got);
+    for (int i = 0; i < 6; i++)
+        ck_assert_float_eq(got[i], 2 * v[i] + r[i % 3]);
+    ck_assert_double_eq(yk_item(yk_sum(x, 3, false)), 21.0);
+    ck_assert_double_eq_tol(yk_item(yk_mean(x, 3, false)), 3.5, 1e-6);
+    int32_t best[2];
+    yk_read(yk_argmax(x, -1), best, sizeof best);
+    ck_assert(best[0] == 2 && best[1] == 2);
+    const uint32_t swap[2] = {1, 0};
+    float prod[4];
+    yk_read(yk_matmul(x, yk_permute(x, swap)), prod, sizeof prod);
+    ck_assert(prod[0] == 14 && prod[1] == 32 && prod[2] == 32 && prod[3] == 77);
+    ck_assert(yk_dims(y) == 2 && yk_dim(y, -1) == 3 && yk_dim(y, 0) == 2 && yk_dim(y, 2) == -1);
+    CLOSE(job);
+}
+END_TEST
+
+START_TEST(keep)
+{
+    yk_job *job = open_job((yk_config){0});
+    const int64_t n = 2;
+    const float v[2] = {1, 2};
+    yk_t x = yk_keep(yk_neg(input(job, 1, &n, v)));
+    yk_end(job);
+    float got[2];
+    yk_read(x, got, sizeof got);
+    ck_assert(got[0] == -1 && got[1] == -2);
+    yk_t y = yk_neg(input(job, 1, &n, v));
+    ck_assert(y.id != 0);
+    yk_end(job); /* the end of the next step */
+    ck_assert(isnan(yk_item(x)));
+    ck_assert_ptr_nonnull(strstr(yk_error_text(job), "died"));
+    yk_close(job);
+}
+END_TEST
+
+/* ---- Losses and their counts ---- */
+
+static double log_sum_exp(const float *z, int n)
+{
+    double s = 0;
+    for (int i = 0; i < n; i++)
+        s += exp((double)z[i]);
+    return log(s);
+}
+
+START_TEST(cross_entropy_counts)
+{
+    yk_job *job = open_job((yk_config){0});
+    const int64_t zd[3] = {2, 3, 4}, yd[2] = {2, 4};
+    float z[24];
+    for (int i = 0; i < 24; i++)
+        z[i] = (float)sin(i * 1.7) * 2;
+    const int32_t y[8] = {9, 1, 2, -100, 9, 3, -100, 0};
+    yk_t labels = yk_slice(yk_input(job, YK_I32, 2, yd, y), 1, 1, -1, 1); /* a strided view: the count must follow it */
+    double want = 0, n = 0, item;
+    for (int i = 0; i < 2; i++)
+        for (int k = 0; k < 3; k++)
+            if (y[i * 4 + k + 1] >= 0) {
+                const float *row = z + (i * 3 + k) * 4;
+                want += log_sum_exp(row, 4) - (double)row[y[i * 4 + k + 1]];
+                n++;
+            }
+    item = yk_item(yk_cross_entropy(yk_input(job, YK_F32, 3, zd, z), labels));
+    ck_assert_double_eq(n, 4);
+    ck_assert_double_eq_tol(item, want / n, 1e-6);
+    CLOSE(job);
+}
+END_TEST
+
+START_TEST(labels_made_by_operations)
+{
+    yk_job *job = open_job((yk_config){0});
+    const int64_t zd[2] = {4, 3}, yd = 4;
+    const float z[12] = {0};
+    const int32_t y[4] = {0, 1, 2, 0};
+    yk_t l = yk_input(job, YK_I32, 1, &yd, y);
+    int32_t none = -100, two = 2;
+    yk_t masked = yk_where(yk_equal(l, yk_input(job, YK_I32, 0, NULL, &two)), yk_input(job, YK_I32, 0, NULL, &none), l);
+    ck_assert_double_eq_tol(yk_item(yk_cross_entropy(yk_input(job, YK_F32, 2, zd, z), masked)), log(3.0), 1e-6);
+    yk_t best = yk_argmax(yk_input(job, YK_F32, 2, zd, z), 1);
+    ck_assert(yk_cross_entropy(yk_input(job, YK_F32, 2, zd, z), best).id == 0);
+    ck_assert_ptr_nonnull(strstr(yk_error_text(job), "argmax"));
+    yk_close(job);
+}
+END_TEST
+
+/* ---- Training ---- */
+
+typedef struct net {
+    yk_t w1, b1, w2, b2;
+} net;
+
+static net make_net(yk_job *job)
+{
+    const int64_t a[2] = {16, 8}, b = 16, c[2] = {4, 16}, d = 4;
+    return (net){yk_param(job, "fc1.weight", 2, a, (yk_init){YK_INIT_NORMAL, 0, 0.3f}),
+                 yk_param(job, "fc1.bias", 1, &b, (yk_init){0}),
+                 yk_param(job, "fc2.weight", 2, c, (yk_init){YK_INIT_NORMAL, 0, 0.3f}),
+                 yk_param(job, "fc2.bias", 1, &d, (yk_init){0})};
+}
+
+/* Row r of an endless data set: a label and eight numbers that follow it. */
+static void make_rows(int first, int n, float *x, int32_t *y)
+{
+    for (int i = 0; i < n; i++) {
+        y[i] = (first + i) * 7 % 4;
+        for (int k = 0; k < 8; k++)
+            x[i * 8 + k] = (float)(sin((first + i) * 12.9898 + k * 78.233) * 0.3 + (k % 4 == y[i] ? 1 : 0));
+    }
+}
+
+static yk_t net_loss(yk_job *job, net m, int first, int n)
+{
+    float x[64 * 8];
+    int32_t y[64];
+    const int64_t xd[2] = {n, 8}, yd = n;
+    make_rows(first, n, x, y);
+    yk_t h = yk_relu(yk_linear(input(job, 2, xd, x), m.w1, m.b1));
+    return yk_cross_entropy(yk_linear(h, m.w2, m.b2), yk_input(job, YK_I32, 1, &yd, y));
+}
+
+START_TEST(training_goes_down_and_compiles_once)
+{
+    yk_job *job = open_job((yk_config){.seed = 1});
+    net m = make_net(job);
+    yk_opt *opt = yk_adamw(job, &(yk_adam_config){.lr = 0.02});
+    double first = 0, last = 0;
+    yk__engine_stats st;
+    for (int i = 0; i < 40; i++) {
+        yk_t loss = net_loss(job, m, i * 32, 32);
+        yk_backward(loss);
+        yk_clip_norm(job, 1);
+        yk_step(opt);
+        ck_assert_msg(yk_stepped(opt) && yk_ok(job), "%s", yk_error_text(job));
+        last = yk_item(loss);
+        ck_assert_double_eq_tol(last, yk_window_loss(opt), 1e-6);
+        first = i ? first : last;
+        if (i == 0)
+            yk__engine_stats_get(job->engine, &st);
+    }
+    uint64_t compiles = st.compiles;
+    yk__engine_stats_get(job->engine, &st);
+    ck_assert_msg(last < 0.3 * first, "%g to %g", first, last);
+    ck_assert_uint_eq(st.compiles, compiles);
+    ck_assert_uint_eq(yk_steps(opt), 40);
+    CLOSE(job);
+}
+END_TEST
+
+/* One window of micro batches of the given sizes; the parameters after a plain step. */
+static void window(yk_average average, int n, const int *rows, float *w, double *loss)
+{
+    yk_job *job = open_job((yk_config){.seed = 3, .accumulate = (uint32_t)n, .average = average});
+    net m = make_net(job);
+    yk_opt *opt = yk_sgd(job, &(yk_sgd_config){.lr = 0.5});
+    for (int i = 0, at = 0; i < n; at += rows[i++]) {
+        yk_backward(net_loss(job, m, at, rows[i]));
+        yk_step(opt);
+        ck_assert(yk_stepped(opt) == (i + 1 == n));
+    }
+    *loss = yk_window_loss(opt);
+    yk_param_read(m.w1, w, 128);
+    CLOSE(job);
+}
+
+START_TEST(windows)
+{
+    static const int whole[1] = {24}, parts[3] = {16, 6, 2};
+    float a[128], b[128], c[128], d[128];
+    double la, lb, lc, ld;
+    window(YK_AVERAGE_MICRO, 1, whole, a, &la);
+    window(YK_AVERAGE_ITEMS, 3, parts, b, &lb);
+    window(YK_AVERAGE_ROWS, 3, parts, c, &lc);
+    window(YK_AVERAGE_MICRO, 3, parts, d, &ld);
+    ck_assert_double_eq_tol(la, lb, 1e-6);
+    ck_assert_double_eq_tol(la, lc, 1e-6);
+    ck_assert(fabs(la - ld) > 1e-3);
+    float worst = 0;
+    for (int i = 0; i < 128; i++) {
+        ck_assert_float_eq_tol(a[i], b[i], 1e-6f);
+        ck_assert_float_eq_tol(a[i], c[i], 1e-6f);
+        worst = fmaxf(worst, fabsf(a[i] - d[i]));
+    }
+    ck_assert(worst > 1e-4f);
+}
+END_TEST
+
+START_TEST(reading_before_the_step_changes_nothing)
+{
+    float w[2][128];
+    for (int k = 0; k < 2; k++) {
+        yk_job *job = open_job((yk_config){.seed = 5});
+        net m = make_net(job);
+        yk_opt *opt = yk_sgd(job, &(yk_sgd_config){.lr = 0.1, .momentum = 0.9});
+        for (int i = 0; i < 3; i++) {
+            yk_t loss = net_loss(job, m, i * 8, 8);
+            double before = k ? yk_item(loss) : 0;
+            yk_backward(loss);
+            if (k)
+                ck_assert_double_eq(yk_item(loss), before);
+            yk_step(opt);
+        }
+        yk_param_read(m.w1, w[k], 128);
+        CLOSE(job);
+    }
+    ck_assert_mem_eq(w[0], w[1], sizeof w[0]);
+}
+END_TEST
+
+START_TEST(frozen_and_groups)
+{
+    yk_job *job = open_job((yk_config){.seed = 5});
+    net m = make_net(job);
+    float before[64], after[64], g[16];
+    yk_freeze(m.w2, true);
+    yk_opt *opt = yk_sgd(job, &(yk_sgd_config){.lr = 0.1, .weight_decay = 0.1});
+    yk_opt_move(opt, yk_opt_group(opt, 0.0, 0.0), m.b1);
+    yk_param_read(m.w2, before, 64);
+    yk_backward(net_loss(job, m, 0, 8));
+    yk_step(opt);
+    yk_param_read(m.w2, after, 64);
+    ck_assert_mem_eq(before, after, sizeof before);
+    yk_param_read(m.b1, after, 16);
+    for (int i = 0; i < 16; i++)
+        ck_assert_float_eq(after[i], 0);
+    yk_grad_read(m.b1, g, 16);
+    float sum = 0;
+    for (int i = 0; i < 16; i++)
+        sum += fabsf(g[i]);
+    ck_assert(sum > 0);
+    CLOSE(job);
+}
+END_TEST
+
+START_TEST(dropout_follows_the_global_row)
+{
+    yk_job *job = open_job((yk_config){.seed = 5});
+    const int64_t all[2] = {6, 50}, two[2] = {2, 50};
+    float ones[300], whole[300], part[100];
+    const int32_t row[2] = {1, 4};
+    for (int i = 0; i < 300; i++)
+        ones[i] = 1;
+    yk_read(yk_dropout(input(job, 2, all, ones), 0.5f), whole, sizeof whole);
+    yk_end(job);
+    yk_rows(job, 2, row, 6);
+    yk_read(yk_dropout(input(job, 2, two, ones), 0.5f), part, sizeof part);
+    ck_assert_mem_eq(part, whole + 50, 200);
+    ck_assert_mem_eq(part + 50, whole + 200, 200);
+    int zeros = 0;
+    for (int i = 0; i < 300; i++)
+        zeros += whole[i] == 0;
+    ck_assert(zeros > 100 && zeros < 200);
+    CLOSE(job);
+}
+END_TEST
+
+START_TEST(log_lines)
+{
+    char path[] = "/tmp/yoke-job-log-XXXXXX", line[256];
+    int fd = mkstemp(path), n = 0;
+    ck_assert_int_ge(fd, 0);
+    close(fd);
+    yk_job *job = open_job((yk_config){.seed = 1});
+    net m = make_net(job);
+    yk_opt *opt = yk_sgd(job, &(yk_sgd_config){.lr = 0.1});
+    yk_log_open(job, path);
+    double item[3];
+    for (int i = 0; i < 3; i++) {
+        yk_t loss = net_loss(job, m, i * 8, 8);
+        yk_backward(loss);
+        yk_step(opt);
+        yk_log(job, "loss", loss);
+        item[i] = yk_item(loss);
+    }
+    CLOSE(job);
+    FILE *f = fopen(path, "r");
+    while (fgets(line, sizeof line, f)) {
+        double v = 0;
+        int step = 0;
+        ck_assert_int_eq(sscanf(line, "{\"step\": %d, \"loss\": %lf}", &step, &v), 2);
+        ck_assert_int_eq(step, n + 1);
+        ck_assert_double_eq_tol(v, item[n], 1e-6);
+        n++;
+    }
+    fclose(f);
+    unlink(path);
+    ck_assert_int_eq(n, 3);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *s = suite_create("job_api");
+    TCase *t = tcase_create("job");
+    tcase_add_test(t, dead_handle);
+    tcase_add_test(t, foreign_and_missing_operands);
+    tcase_add_test(t, parameters);
+    tcase_add_test(t, shape_errors_name_shapes);
+    tcase_add_test(t, values);
+    tcase_add_test(t, keep);
+    tcase_add_test(t, cross_entropy_counts);
+    tcase_add_test(t, labels_made_by_operations);
+    tcase_add_test(t, training_goes_down_and_compiles_once);
+    tcase_add_test(t, windows);
+    tcase_add_test(t, reading_before_the_step_changes_nothing);
+    tcase_add_test(t, frozen_and_groups);
+    tcase_add_test(t, dropout_follows_the_global_row);
+    tcase_add_test(t, log_lines);
+    suite_add_tcase(s, t);
+    SRunner *r = srunner_create(s);
+    srunner_set_tap(r, "-");
+    srunner_run_all(r, CK_SILENT);
+    srunner_free(r);
+    return 0;
+}

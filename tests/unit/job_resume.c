@@ -1,0 +1,213 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Checkpoints: a resumed run gives the bits of the run that was not interrupted; damage is found before use. */
+#include <check.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "core/job/job.h"
+
+#define VOCAB 64
+#define WIDTH 24
+
+static char folder[64], text_file[96], checkpoint[96];
+
+/* A run over a small text: embedding, dropout, linear; AdamW with a schedule. */
+typedef struct run {
+    yk_job *job;
+    yk_t table, weight, seen;
+    yk_opt *opt;
+    yk_sched *sched;
+    yk_data *data;
+} run;
+
+static void make_files(void)
+{
+    strcpy(folder, "/tmp/yoke-resume-XXXXXX");
+    ck_assert_ptr_nonnull(mkdtemp(folder));
+    snprintf(text_file, sizeof text_file, "%s/text", folder);
+    snprintf(checkpoint, sizeof checkpoint, "%s/checkpoint", folder);
+    FILE *f = fopen(text_file, "w");
+    for (int i = 0; i < 3000; i++)
+        fputc("the yoke pulls unlike beasts\n"[(i * i / 7 + i) % 29], f);
+    fclose(f);
+}
+
+static void remove_files(void)
+{
+    char cmd[128];
+    snprintf(cmd, sizeof cmd, "rm -rf %s", folder);
+    ck_assert_int_eq(system(cmd), 0);
+}
+
+static run start(bool sgd)
+{
+    const int64_t t[2] = {VOCAB, WIDTH};
+    char spec[128];
+    run r = {.job = yk_open(&(yk_config){.devices = "cpu", .quiet = true, .seed = 11})};
+    ck_assert_msg(yk_ok(r.job), "%s", yk_error_text(r.job));
+    r.table = yk_param(r.job, "table", 2, t, (yk_init){YK_INIT_NORMAL, 0, 0.1f});
+    r.weight = yk_param(r.job, "weight", 2, t, (yk_init){YK_INIT_NORMAL, 0, 0.1f});
+    r.seen = yk_state(r.job, "seen", YK_I32, 0, NULL, 0);
+    snprintf(spec, sizeof spec, "text:%s", text_file);
+    r.data = yk_data_open(r.job, spec, &(yk_data_config){.global_batch = 8, .tokenizer = "char", .seq_len = 16});
+    r.opt = sgd ? yk_sgd(r.job, &(yk_sgd_config){.lr = 0.1, .momentum = 0.9})
+                : yk_adamw(r.job, &(yk_adam_config){.lr = 0.01, .weight_decay = 0.1});
+    r.sched = yk_schedule(r.opt, &(yk_sched_config){.name = "linear", .warmup_steps = 3, .total_steps = 60});
+    ck_assert_msg(yk_ok(r.job), "%s", yk_error_text(r.job));
+    return r;
+}
+
+static void one_step(run *r, const yk_batch *b)
+{
+    int32_t one = 1;
+    yk_t h = yk_dropout(yk_embedding(b->input_ids, r->table, -1), 0.2f);
+    yk_assign(r->seen, yk_add(r->seen, yk_input(r->job, YK_I32, 0, NULL, &one)));
+    yk_backward(yk_cross_entropy(yk_linear(h, r->weight, YK_NO), b->labels));
+    yk_step(r->opt);
+    yk_sched_step(r->sched);
+}
+
+/* Steps until the optimizer has done `to`; saves after `save` of them. */
+static void go(run *r, uint64_t to, uint64_t save)
+{
+    while (yk_ok(r->job) && yk_steps(r->opt) < to)
+        yk_each(b, r->job, r->data)
+        {
+            one_step(r, &b);
+            if (yk_steps(r->opt) == save)
+                yk_save(r->job, checkpoint);
+            if (yk_steps(r->opt) == to)
+                break;
+        }
+    ck_assert_msg(yk_ok(r->job), "%s", yk_error_text(r->job));
+}
+
+static void resumes(bool sgd)
+{
+    float a[VOCAB * WIDTH], b[VOCAB * WIDTH], seen = 0;
+    make_files();
+    run r = start(sgd);
+    uint64_t epoch = yk_data_batches(r.data), half = epoch + epoch / 2, all = 2 * epoch + 3;
+    ck_assert_uint_gt(epoch, 4);
+    go(&r, all, half);
+    yk_param_read(r.weight, a, VOCAB * WIDTH);
+    double lr = yk_lr(r.opt);
+    uint64_t hash = yk_param_hash(r.job);
+    ck_assert_int_eq(yk_close(r.job), 0);
+
+    r = start(sgd);
+    yk_load(r.job, checkpoint);
+    ck_assert_msg(yk_ok(r.job), "%s", yk_error_text(r.job));
+    ck_assert_uint_eq(yk_steps(r.opt), half);
+    go(&r, all, 0);
+    yk_param_read(r.weight, b, VOCAB * WIDTH);
+    yk_param_read(r.seen, &seen, 1);
+    ck_assert_mem_eq(a, b, sizeof a);
+    ck_assert(yk_param_hash(r.job) == hash);
+    ck_assert(yk_lr(r.opt) == lr);
+    ck_assert_float_eq(seen, (float)all);
+    ck_assert_int_eq(yk_close(r.job), 0);
+    remove_files();
+}
+
+START_TEST(resume_adamw)
+{
+    resumes(false);
+}
+END_TEST
+
+START_TEST(resume_sgd)
+{
+    resumes(true);
+}
+END_TEST
+
+/* Flips a byte, or cuts the file. */
+static void damage(const char *name, long at)
+{
+    char path[160];
+    snprintf(path, sizeof path, "%s/%s", checkpoint, name);
+    FILE *f = fopen(path, "r+");
+    ck_assert_ptr_nonnull(f);
+    if (at < 0) {
+        fclose(f);
+        ck_assert_int_eq(truncate(path, 100), 0);
+        return;
+    }
+    fseek(f, at, SEEK_SET);
+    int c = fgetc(f);
+    fseek(f, at, SEEK_SET);
+    fputc(c ^ 1, f);
+    fclose(f);
+}
+
+static void refuses(const char *words)
+{
+    run r = start(false);
+    yk_load(r.job, checkpoint);
+    ck_assert_int_eq(yk_error_status(r.job), YK_E_FORMAT);
+    ck_assert_msg(strstr(yk_error_text(r.job), words), "%s", yk_error_text(r.job));
+    ck_assert_int_eq(yk_close(r.job), 2);
+}
+
+START_TEST(damage_is_found)
+{
+    make_files();
+    run r = start(false);
+    go(&r, 2, 2);
+    ck_assert_int_eq(yk_close(r.job), 0);
+    damage("model.safetensors", 2000);
+    refuses("model.safetensors");
+    damage("model.safetensors", 2000); /* as it was */
+    damage("optimizer.safetensors", -1);
+    refuses("optimizer.safetensors");
+    damage("trainer_state.json", 0);
+    refuses("trainer_state.json");
+    remove_files();
+}
+END_TEST
+
+START_TEST(saving_again_replaces)
+{
+    char path[160];
+    struct stat st;
+    make_files();
+    run r = start(false);
+    go(&r, 1, 1);
+    go(&r, 3, 3);
+    ck_assert_int_eq(yk_close(r.job), 0);
+    snprintf(path, sizeof path, "%s.tmp", checkpoint);
+    ck_assert(stat(path, &st) != 0);
+    snprintf(path, sizeof path, "%s.old", checkpoint);
+    ck_assert(stat(path, &st) != 0);
+    r = start(false);
+    yk_load(r.job, checkpoint);
+    ck_assert_uint_eq(yk_steps(r.opt), 3);
+    ck_assert_int_eq(yk_close(r.job), 0);
+    r = start(true); /* another optimizer */
+    yk_load(r.job, checkpoint);
+    ck_assert_msg(strstr(yk_error_text(r.job), "another optimizer"), "%s", yk_error_text(r.job));
+    yk_close(r.job);
+    remove_files();
+}
+END_TEST
+
+int main(void)
+{
+    Suite *s = suite_create("job_resume");
+    TCase *t = tcase_create("resume");
+    tcase_add_test(t, resume_adamw);
+    tcase_add_test(t, resume_sgd);
+    tcase_add_test(t, damage_is_found);
+    tcase_add_test(t, saving_again_replaces);
+    suite_add_tcase(s, t);
+    SRunner *r = srunner_create(s);
+    srunner_set_tap(r, "-");
+    srunner_run_all(r, CK_SILENT);
+    srunner_free(r);
+    return 0;
+}
