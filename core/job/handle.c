@@ -163,7 +163,7 @@ yk__vid yk__use(yk_job *job, const char *name, yk_t x)
     return YK_NONE;
 }
 
-yk_t yk__give(yk_job *job, yk__vid v)
+yk_t yk__handle(yk_job *job, yk__vid v)
 {
     if (job->g.error.status)
         yk__job_fail(job, &job->g.error);

@@ -6,10 +6,12 @@
 
 uint32_t yk__input_new(yk_job *job, yk_dtype dtype, uint32_t dims, const int64_t *dim, uint64_t bytes)
 {
+    size_t had = job->cap_input;
     if (yk__grow(&job->input, &job->cap_input, job->n_input + 1, sizeof *job->input)) {
         yk__job_failf(job, YK_E_MEM, "out of memory for the inputs of a step");
         return YK_NONE;
     }
+    memset(job->input + had, 0, (job->cap_input - had) * sizeof *job->input);
     yk__jinput *in = &job->input[job->n_input];
     if (in->cap < bytes) {
         yk__free(in->data);
@@ -113,7 +115,7 @@ yk_t yk_input(yk_job *job, yk_dtype dtype, uint32_t dims, const int64_t *dim, co
         job->rows_default = true;
         job->local = job->global = dim[0];
     }
-    return yk__give(job, job->input[number].leaf);
+    return yk__handle(job, job->input[number].leaf);
 }
 
 yk_t yk_constant(yk_job *job, float value)
@@ -122,7 +124,7 @@ yk_t yk_constant(yk_job *job, float value)
     if (!yk_ok(job))
         return YK__POISON;
     yk__scalar_new(job, (double)value, &leaf);
-    return yk__give(job, leaf);
+    return yk__handle(job, leaf);
 }
 
 void yk_rows(yk_job *job, int64_t local, const int32_t *row, int64_t global)

@@ -205,7 +205,7 @@ void yk__job_failf(yk_job *job, yk_status status, const char *fmt, ...) YK_PRINT
 yk_job *yk__enter(const char *name, uint32_t n, const yk_t *x);
 /* The value in the step's trace; YK_NONE after a failure (the job has it). */
 yk__vid yk__use(yk_job *job, const char *name, yk_t x);
-yk_t yk__give(yk_job *job, yk__vid v);  /* takes over a failure of the graph */
+yk_t yk__handle(yk_job *job, yk__vid v);  /* takes over a failure of the graph */
 const yk_value *yk__peek(const yk_job *job, yk_t x, yk_value *buf); /* type and shape of any living handle; NULL */
 bool yk__is_no(yk_t x);
 

@@ -53,7 +53,7 @@ yk_t yk_conv2d(yk_t x, yk_t weight, yk_t bias, const yk_conv2d_config *c)
         const int64_t dim[4] = {1, b == YK_NONE ? 1 : yk__count(&job->g.value[b]), 1, 1};
         y = yk__bin(&job->g, YK_OP_ADD, y, yk__reshape(&job->g, b, 4, dim));
     }
-    return yk__give(job, y);
+    return yk__handle(job, y);
 }
 
 static bool check_pool(yk_job *job, const char *name, bool max, yk__vid x, const yk_pool2d_config *c)
@@ -150,7 +150,7 @@ static yk__vid pooled(yk_job *job, yk_op op, const char *name, yk__vid x, const 
 static yk_t pool(yk_op op, const char *name, yk_t x, const yk_pool2d_config *c)
 {
     yk_job *job = yk__enter(name, 1, &x);
-    return job ? yk__give(job, pooled(job, op, name, yk__float(job, yk__use(job, name, x)), c)) : YK__POISON;
+    return job ? yk__handle(job, pooled(job, op, name, yk__float(job, yk__use(job, name, x)), c)) : YK__POISON;
 }
 
 yk_t yk_max_pool2d(yk_t x, const yk_pool2d_config *c)
@@ -205,12 +205,12 @@ yk_t yk_adaptive_avg_pool2d(yk_t x, int64_t height, int64_t width)
         return YK__POISON;
     }
     if (height == 1 && width == 1)
-        return yk__give(job, yk__scale(&job->g, yk__sum(&job->g, v, 12), 1.0 / (double)(u.dim[2] * u.dim[3])));
+        return yk__handle(job, yk__scale(&job->g, yk__sum(&job->g, v, 12), 1.0 / (double)(u.dim[2] * u.dim[3])));
     if (u.dim[2] % height == 0 && u.dim[3] % width == 0) {
         const yk_pool2d_config c = {.kernel = {(int32_t)(u.dim[2] / height), (int32_t)(u.dim[3] / width)}};
-        return yk__give(job, pooled(job, YK_OP_AVG_POOL, name, v, &c));
+        return yk__handle(job, pooled(job, YK_OP_AVG_POOL, name, v, &c));
     }
-    return yk__give(job, averaged(job, averaged(job, v, height), width));
+    return yk__handle(job, averaged(job, averaged(job, v, height), width));
 }
 
 /* The table again as a leaf of its own, which the differentiation does not know as the parameter. */
@@ -243,12 +243,12 @@ yk_t yk_embedding(yk_t ids, yk_t table, int32_t padding_index)
         return YK__POISON;
     i = yk__dense(&job->g, yk__cast(&job->g, i, YK_I32));
     if (padding_index < 0)
-        return yk__give(job, yk__gather(&job->g, t, i));
+        return yk__handle(job, yk__gather(&job->g, t, i));
     if (job->g.value[t].slot == YK_NONE || job->g.value[t].base != t) {
         yk__job_failf(job, YK_E_ARG, "yk_embedding: a padding index needs the table to be a parameter or an input");
         return YK__POISON;
     }
-    return yk__give(job, padded_lookup(job, t, i, padding_index));
+    return yk__handle(job, padded_lookup(job, t, i, padding_index));
 }
 
 yk_t yk_dropout(yk_t x, float p)
@@ -262,12 +262,12 @@ yk_t yk_dropout(yk_t x, float p)
         return YK__POISON;
     }
     if (p == 0.0f || !job->training)
-        return yk__give(job, v);
+        return yk__handle(job, v);
     if (job->g.value[v].dims < 1 || !yk__random(job, job->g.value[v].dim[0], &key, &rows))
         return YK__POISON;
     const int64_t attr[2] = {yk_attr_of_f64((double)p), job->dropouts++};
     const yk__vid in[3] = {yk__dense(&job->g, v), key, rows};
-    return yk__give(job, apply(job, YK_OP_DROPOUT, 3, in, 2, attr));
+    return yk__handle(job, apply(job, YK_OP_DROPOUT, 3, in, 2, attr));
 }
 
 static yk_t softmax(const char *name, yk_t x, bool logarithm)
@@ -282,7 +282,7 @@ static yk_t softmax(const char *name, yk_t x, bool logarithm)
     for (uint32_t i = 0; i + 1 < u.dims; i++)
         flat[0] *= u.dim[i];
     v = yk__reshape(&job->g, v, 2, flat);
-    return yk__give(job, yk__reshape(&job->g, apply(job, YK_OP_SOFTMAX, 1, &v, 1, &attr), u.dims, u.dim));
+    return yk__handle(job, yk__reshape(&job->g, apply(job, YK_OP_SOFTMAX, 1, &v, 1, &attr), u.dims, u.dim));
 }
 
 yk_t yk_softmax(yk_t x)
@@ -355,5 +355,5 @@ yk_t yk_attention(yk_t q, yk_t k, yk_t v, const yk_attention_config *c)
     bool drop = flags & YK_ATT_DROP;
     const int64_t attr[5] = {c->causal, yk_attr_of_f64(scale), yk_attr_of_f64(drop ? (double)c->dropout : 0.0),
                              drop ? job->dropouts++ : 0, flags};
-    return yk__give(job, apply(job, YK_OP_ATTENTION, n, in, 5, attr));
+    return yk__handle(job, apply(job, YK_OP_ATTENTION, n, in, 5, attr));
 }

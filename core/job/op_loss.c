@@ -11,7 +11,7 @@ static yk_t reduced(yk_job *job, yk__vid v, double count, yk_reduction how)
     yk__graph *g = &job->g;
     yk__vid inverse;
     if (v == YK_NONE || how == YK_EACH)
-        return yk__give(job, v);
+        return yk__handle(job, v);
     uint32_t dims = g->value[v].dims;
     yk__vid out = yk__reshape(g, yk__sum(g, v, (1u << dims) - 1u), 0, NULL);
     if (how != YK_SUM) {
@@ -20,7 +20,7 @@ static yk_t reduced(yk_job *job, yk__vid v, double count, yk_reduction how)
         out = yk__bin(g, YK_OP_MUL, out, inverse);
     }
     yk__tag_set(job, out);
-    return yk__give(job, out);
+    return yk__handle(job, out);
 }
 
 /* Number of labels that count, or the sum of their classes' weights; negative after a failure. */
@@ -74,7 +74,7 @@ yk_t yk_cross_entropy_with(yk_t logits, yk_t labels, const yk_cross_entropy_conf
     y = yk__dense(&job->g, yk__reshape(&job->g, yk__cast(&job->g, y, YK_I32), 1, &rows));
     const yk__vid in[3] = {yk__reshape(&job->g, z, 2, flat), y, w};
     if (in[0] == YK_NONE || y == YK_NONE)
-        return yk__give(job, YK_NONE);
+        return yk__handle(job, YK_NONE);
     yk__apply(&job->g, YK_OP_CROSS_ENTROPY, w == YK_NONE ? 2 : 3, in, 2, attr, YK_DTYPE_COUNT, 0, NULL, out, 2);
     if (c->reduction == YK_EACH)
         out[0] = yk__reshape(&job->g, out[0], labels_of.dims, labels_of.dim);

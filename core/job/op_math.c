@@ -44,7 +44,7 @@ static yk_t binary(yk_op op, const char *name, yk_t a, yk_t b)
 {
     yk_job *job;
     yk__vid va, vb;
-    return operands(name, a, b, &job, &va, &vb) ? yk__give(job, yk__bin(&job->g, op, va, vb)) : YK__POISON;
+    return operands(name, a, b, &job, &va, &vb) ? yk__handle(job, yk__bin(&job->g, op, va, vb)) : YK__POISON;
 }
 
 static bool quotient_tag(const yk_job *job, yk__vid a, yk__vid b)
@@ -70,7 +70,7 @@ static yk_t sum_of(yk_op op, const char *name, yk_t a, yk_t b)
     yk__vid v = yk__bin(&job->g, op, va, vb);
     if (ta || tb)
         yk__tag_set(job, v);
-    return yk__give(job, v);
+    return yk__handle(job, v);
 }
 
 yk_t yk_add(yk_t a, yk_t b)
@@ -92,7 +92,7 @@ yk_t yk_mul(yk_t a, yk_t b)
     yk__vid v = yk__bin(&job->g, YK_OP_MUL, va, vb);
     if (quotient_tag(job, va, vb) || quotient_tag(job, vb, va))
         yk__tag_set(job, v);
-    return yk__give(job, v);
+    return yk__handle(job, v);
 }
 
 yk_t yk_div(yk_t a, yk_t b)
@@ -106,7 +106,7 @@ yk_t yk_div(yk_t a, yk_t b)
     yk__vid v = yk__bin(&job->g, YK_OP_DIV, va, vb);
     if (quotient_tag(job, va, vb))
         yk__tag_set(job, v);
-    return yk__give(job, v);
+    return yk__handle(job, v);
 }
 
 yk_t yk_maximum(yk_t a, yk_t b)
@@ -139,7 +139,7 @@ yk_t yk_where(yk_t c, yk_t a, yk_t b)
     unite(job, &va, &vb);
     if (vc == YK_NONE || va == YK_NONE || vb == YK_NONE)
         return YK__POISON;
-    return yk__give(job, yk__select(&job->g, yk__cast(&job->g, vc, YK_BOOL), va, vb));
+    return yk__handle(job, yk__select(&job->g, yk__cast(&job->g, vc, YK_BOOL), va, vb));
 }
 
 /* One operand. */
@@ -158,7 +158,7 @@ static yk_t unary(yk_op op, const char *name, yk_t x)
     yk__vid out = yk__un(&job->g, op, yk__float(job, v));
     if (op == YK_OP_NEG && yk__tag_of(job, v))
         yk__tag_set(job, out);
-    return yk__give(job, out);
+    return yk__handle(job, out);
 }
 
 #define YK__UNARY(name, op)                                                                                            \
@@ -193,7 +193,7 @@ static yk_t with_scalar(yk_op op, const char *name, yk_t x, float number)
     yk__vid out = yk__bin(&job->g, op, v, s);
     if (yk__tag_of(job, v))
         yk__tag_set(job, out);
-    return yk__give(job, out);
+    return yk__handle(job, out);
 }
 
 yk_t yk_scale(yk_t x, float factor)
@@ -218,7 +218,7 @@ yk_t yk_cast(yk_t x, yk_dtype dtype)
                       yk__dtype_name(dtype));
         return YK__POISON;
     }
-    return yk__give(job, yk__cast(&job->g, v, dtype));
+    return yk__handle(job, yk__cast(&job->g, v, dtype));
 }
 
 /* ---- Reductions ---- */
@@ -257,7 +257,7 @@ yk_t yk_sum(yk_t x, uint32_t axes, bool keep)
     if (v == YK_NONE)
         return YK__POISON;
     yk__vid s = yk__sum(&job->g, v, axes);
-    return yk__give(job, keep ? s : dropped(job, s, axes));
+    return yk__handle(job, keep ? s : dropped(job, s, axes));
 }
 
 yk_t yk_mean(yk_t x, uint32_t axes, bool keep)
@@ -270,7 +270,7 @@ yk_t yk_mean(yk_t x, uint32_t axes, bool keep)
     for (uint32_t i = 0; i < job->g.value[v].dims; i++)
         n *= axes >> i & 1 ? (double)job->g.value[v].dim[i] : 1.0;
     yk__vid s = yk__scale(&job->g, yk__sum(&job->g, v, axes), n > 0.0 ? 1.0 / n : 0.0);
-    return yk__give(job, keep ? s : dropped(job, s, axes));
+    return yk__handle(job, keep ? s : dropped(job, s, axes));
 }
 
 yk_t yk_max(yk_t x, uint32_t axes, bool keep)
@@ -280,7 +280,7 @@ yk_t yk_max(yk_t x, uint32_t axes, bool keep)
     if (v == YK_NONE)
         return YK__POISON;
     yk__vid s = yk__rmax(&job->g, v, axes);
-    return yk__give(job, keep ? s : dropped(job, s, axes));
+    return yk__handle(job, keep ? s : dropped(job, s, axes));
 }
 
 yk_t yk_argmax(yk_t x, int32_t axis)
@@ -294,7 +294,7 @@ yk_t yk_argmax(yk_t x, int32_t axis)
         yk__job_failf(job, YK_E_ARG, "yk_argmax: axis %d of a value with %d dimensions", axis, dims);
         return YK__POISON;
     }
-    return yk__give(job, dropped(job, yk__argmax(&job->g, v, (uint32_t)at), 1u << at));
+    return yk__handle(job, dropped(job, yk__argmax(&job->g, v, (uint32_t)at), 1u << at));
 }
 
 /* ---- Products ---- */
@@ -380,7 +380,7 @@ yk_t yk_matmul(yk_t a, yk_t b)
     }
     dim[n] = xa.dim[xa.dims - 2];
     dim[n + 1] = xb.dim[xb.dims - 1];
-    return yk__give(job, yk__reshape(&job->g, out, n + 2, dim));
+    return yk__handle(job, yk__reshape(&job->g, out, n + 2, dim));
 }
 
 static yk_t linear(const char *name, yk_t x, yk_t weight, yk_t bias, bool out_first)
@@ -410,7 +410,7 @@ static yk_t linear(const char *name, yk_t x, yk_t weight, yk_t bias, bool out_fi
     yk__vid y = yk__dot(&job->g, yk__reshape(&job->g, v, 2, flat), w, false, out_first);
     if (b != YK_NONE)
         y = yk__bin(&job->g, YK_OP_ADD, y, b);
-    return yk__give(job, yk__reshape(&job->g, y, xv.dims, dim));
+    return yk__handle(job, yk__reshape(&job->g, y, xv.dims, dim));
 }
 
 yk_t yk_linear(yk_t x, yk_t weight, yk_t bias)

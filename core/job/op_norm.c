@@ -30,7 +30,7 @@ yk_t yk_layer_norm(yk_t x, yk_t gamma, yk_t beta, float eps)
     yk__vid y = out[0];
     if (!inside && !yk__is_no(beta))
         y = yk__bin(&job->g, YK_OP_ADD, y, yk__use(job, "yk_layer_norm", beta));
-    return yk__give(job, yk__reshape(&job->g, y, u.dims, u.dim));
+    return yk__handle(job, yk__reshape(&job->g, y, u.dims, u.dim));
 }
 
 /* Row r of a statistics value [3, C], as [C]. */
@@ -94,7 +94,7 @@ static void run_on(yk_job *job, yk_t state, yk__vid old, yk__vid now, double mom
     yk__graph *g = &job->g;
     yk__vid v = yk__bin(g, YK_OP_ADD, old, yk__scale(g, yk__bin(g, YK_OP_SUB, now, old), momentum));
     if (v != YK_NONE)
-        yk_assign(state, yk__give(job, v));
+        yk_assign(state, yk__handle(job, v));
 }
 
 /* Running values take the unbiased variance, n/(n-1) times the biased one. */
@@ -110,7 +110,7 @@ static void update_running(yk_job *job, const yk_batch_norm_state *r, yk__vid me
         return;
     yk__vid c = yk__use(job, "yk_batch_norm", r->count);
     if (c != YK_NONE)
-        yk_assign(r->count, yk__give(job, yk__bin(g, YK_OP_ADD, c, yk__const(g, 1.0, YK_I32))));
+        yk_assign(r->count, yk__handle(job, yk__bin(g, YK_OP_ADD, c, yk__const(g, 1.0, YK_I32))));
 }
 
 /* [C] as [1, C, 1, ..]. */
@@ -165,10 +165,10 @@ yk_t yk_batch_norm(yk_t x, yk_t gamma, yk_t beta, yk_batch_norm_state running, f
         return YK__POISON;
     }
     if (!job->training)
-        return yk__give(job, normalised(job, v, mean, var, gamma, beta, eps));
+        return yk__handle(job, normalised(job, v, mean, var, gamma, beta, eps));
     batch_stats b = batch_statistics(job, as_channels(job, v, channels), mean, channels);
     update_running(job, &running, mean, var, &b, momentum != 0.0f ? (double)momentum : 0.1);
     if (!yk_ok(job))
         return YK__POISON;
-    return yk__give(job, normalised(job, v, b.mean, b.var, gamma, beta, eps));
+    return yk__handle(job, normalised(job, v, b.mean, b.var, gamma, beta, eps));
 }

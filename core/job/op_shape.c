@@ -15,7 +15,7 @@ static yk_t give_like(yk_job *job, yk__vid from, yk__vid v)
 {
     if (v != YK_NONE && yk__tag_of(job, from))
         yk__tag_set(job, v);
-    return yk__give(job, v);
+    return yk__handle(job, v);
 }
 
 /* The axis as a number from 0, or -1 after a failure. */
@@ -49,21 +49,21 @@ yk_t yk_flatten(yk_t x, int32_t from)
     for (int32_t i = at; i < u->dims; i++)
         flat *= u->dim[i];
     dim[at] = flat;
-    return yk__give(job, yk__reshape(&job->g, v, (uint32_t)at + 1, dim));
+    return yk__handle(job, yk__reshape(&job->g, v, (uint32_t)at + 1, dim));
 }
 
 yk_t yk_permute(yk_t x, const uint32_t *axis)
 {
     yk_job *job;
     yk__vid v = entered("yk_permute", x, &job);
-    return v == YK_NONE ? YK__POISON : yk__give(job, yk__permute(&job->g, v, axis));
+    return v == YK_NONE ? YK__POISON : yk__handle(job, yk__permute(&job->g, v, axis));
 }
 
 yk_t yk_expand(yk_t x, uint32_t dims, const int64_t *dim)
 {
     yk_job *job;
     yk__vid v = entered("yk_expand", x, &job);
-    return v == YK_NONE ? YK__POISON : yk__give(job, yk__expand(&job->g, v, dims, dim));
+    return v == YK_NONE ? YK__POISON : yk__handle(job, yk__expand(&job->g, v, dims, dim));
 }
 
 yk_t yk_slice(yk_t x, int32_t axis, int64_t begin, int64_t end, int64_t step)
@@ -81,7 +81,7 @@ yk_t yk_slice(yk_t x, int32_t axis, int64_t begin, int64_t end, int64_t step)
                       (long long)end, (long long)step, (long long)n);
         return YK__POISON;
     }
-    return yk__give(job, yk__slice(&job->g, v, (uint32_t)at, begin, end, step));
+    return yk__handle(job, yk__slice(&job->g, v, (uint32_t)at, begin, end, step));
 }
 
 yk_t yk_concat(const yk_t *x, uint32_t n, int32_t axis)
@@ -98,7 +98,7 @@ yk_t yk_concat(const yk_t *x, uint32_t n, int32_t axis)
         if ((v[i] = yk__use(job, "yk_concat", x[i])) == YK_NONE)
             return YK__POISON;
     int32_t at = axis_of(job, "yk_concat", v[0], axis);
-    return at < 0 ? YK__POISON : yk__give(job, yk__concat(&job->g, n, v, (uint32_t)at));
+    return at < 0 ? YK__POISON : yk__handle(job, yk__concat(&job->g, n, v, (uint32_t)at));
 }
 
 yk_t yk_pad(yk_t x, int32_t axis, int64_t before, int64_t after, float value)
@@ -117,7 +117,7 @@ yk_t yk_pad(yk_t x, int32_t axis, int64_t before, int64_t after, float value)
     memcpy(dim, u->dim, sizeof dim);
     dim[at] += before + after;
     begin[at] = before;
-    return yk__give(job, yk__pad(&job->g, v, u->dims, dim, begin, NULL, (double)value));
+    return yk__handle(job, yk__pad(&job->g, v, u->dims, dim, begin, NULL, (double)value));
 }
 
 void yk_checkpoint_begin(yk_job *job)

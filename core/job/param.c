@@ -52,7 +52,8 @@ static yk__jparam *add(yk_job *job, const char *name, bool state, yk_dtype dtype
     }
     if (!valid_dims(job, name, dims, dim, &p.n))
         return NULL;
-    memcpy(p.dim, dim, dims * sizeof *dim);
+    for (uint32_t i = 0; i < dims; i++)
+        p.dim[i] = dim[i];
     if (yk__grow(&job->param, &job->cap_param, job->n_param + 1, sizeof p) || !(p.name = yk__strdup(name))) {
         yk__job_failf(job, YK_E_MEM, "out of memory for parameter %s", name);
         return NULL;
