@@ -230,15 +230,14 @@ yk__vid yk__share_leaf(yk_job *job)
     return leaf;
 }
 
-/* Which counted losses the loss depends on, as a bit mask: those whose 1/count is read on the way. */
-static uint32_t terms_of(yk_job *job, yk__vid loss)
+/* Marks the values that the loss depends on; NULL after a failure. */
+static uint8_t *reached(yk_job *job, yk__vid loss)
 {
     const yk__graph *g = &job->g;
     uint8_t *need = yk__calloc(g->n_value, 1);
-    uint32_t mask = 0;
     if (!need) {
         yk__job_failf(job, YK_E_MEM, "out of memory in yk_backward");
-        return 0;
+        return NULL;
     }
     need[root_of(g, loss)] = 1;
     for (size_t k = g->n_node; k-- > 0;) {
@@ -249,6 +248,14 @@ static uint32_t terms_of(yk_job *job, yk__vid loss)
         for (uint32_t i = 0; i < node->n_in && used; i++)
             need[root_of(g, g->index[node->in + i])] = 1;
     }
+    return need;
+}
+
+/* Which counted losses the loss depends on, as a bit mask: those whose 1/count is read on the way. */
+static uint32_t terms_of(const yk_job *job, const uint8_t *need)
+{
+    const yk__graph *g = &job->g;
+    uint32_t mask = 0;
     for (size_t v = 0; v < g->n_value; v++) {
         const yk_value *x = &g->value[v];
         if (!need[v] || x->slot == YK_NONE || g->slot[x->slot].kind != YK_SLOT_INPUT)
@@ -258,19 +265,25 @@ static uint32_t terms_of(yk_job *job, yk__vid loss)
                 x->offset == job->counted[c].scalar % YK__SCALARS * sizeof(float))
                 mask |= 1u << c;
     }
-    yk__free(need);
     return mask;
 }
 
-/* The weight of this micro batch in its window. */
+/* The weight of this micro batch in its window, and which parameters it trains. */
 static bool weigh(yk_job *job)
 {
+    uint8_t *need = reached(job, job->loss);
+    if (!need)
+        return false;
+    for (size_t i = 0; i < job->n_param; i++)
+        if (job->param[i].leaf_gen == job->gen && need[job->param[i].leaf])
+            job->param[i].used = true;
+    uint32_t mask = terms_of(job, need);
+    yk__free(need);
     job->loss_weight = 1.0;
     if (job->config.average == YK_AVERAGE_ROWS)
         job->loss_weight = (double)job->global;
     if (job->config.average != YK_AVERAGE_ITEMS)
         return true;
-    uint32_t mask = terms_of(job, job->loss);
     if (!mask || (mask & (mask - 1))) {
         yk__job_failf(job, YK_E_ARG, "yk_backward with YK_AVERAGE_ITEMS: the loss must have exactly one term that counts "
                                      "items (cross entropy, BCE or MSE); this one has %s",

@@ -44,6 +44,8 @@ typedef struct yk__jparam {
     uint32_t slot;
     uint16_t leaf_gen;
     uint16_t assigned;  /* generation of the last yk_assign */
+    bool used;          /* a loss of the window under way depends on it */
+    uint64_t steps;     /* updates it had */
 } yk__jparam;
 
 /* Host data of one input slot of the step; the memory is used again by the next step. */
@@ -102,6 +104,8 @@ struct yk_opt {
     uint32_t n_group;
     yk__optim_group group[16];
     bool made;            /* the engine has its layout */
+    uint32_t n_hyper;     /* its groups there: one per parameter */
+    float (*hyper)[YK_HYPER_COUNT];
     bool stepped;         /* the last yk_step really updated */
     uint64_t steps;       /* updates done */
     double grad_norm, window_loss;

@@ -89,28 +89,34 @@ static batch_stats batch_statistics(yk_job *job, yk__vid x, yk__vid running, int
 }
 
 /* old + momentum * (now - old), assigned to the state. */
-static void run_on(yk_job *job, yk_t state, yk__vid old, yk__vid now, double momentum)
+static void run_on(yk_job *job, yk_t state, yk__vid old, yk__vid now, yk__vid momentum)
 {
     yk__graph *g = &job->g;
-    yk__vid v = yk__bin(g, YK_OP_ADD, old, yk__scale(g, yk__bin(g, YK_OP_SUB, now, old), momentum));
+    yk__vid v = yk__bin(g, YK_OP_ADD, old, yk__bin(g, YK_OP_MUL, yk__bin(g, YK_OP_SUB, now, old), momentum));
     if (v != YK_NONE)
         yk_assign(state, yk__handle(job, v));
 }
 
-/* Running values take the unbiased variance, n/(n-1) times the biased one. */
+/* Running values take the unbiased variance, n/(n-1) times the biased one. momentum < 0: the mean over all batches,
+ * 1 / (count + 1). */
 static void update_running(yk_job *job, const yk_batch_norm_state *r, yk__vid mean, yk__vid var, const batch_stats *b,
                            double momentum)
 {
     yk__graph *g = &job->g;
-    yk__vid one = yk__const(g, 1.0, YK_F32);
+    yk__vid one = yk__const(g, 1.0, YK_F32), count = YK_NONE, m = yk__const(g, momentum, YK_F32);
     yk__vid less = yk__bin(g, YK_OP_MAX, yk__bin(g, YK_OP_SUB, b->n, one), one);
-    run_on(job, r->mean, mean, b->mean, momentum);
-    run_on(job, r->var, var, yk__bin(g, YK_OP_MUL, b->var, yk__bin(g, YK_OP_DIV, b->n, less)), momentum);
-    if (yk__is_no(r->count) || !yk_ok(job))
-        return;
-    yk__vid c = yk__use(job, "yk_batch_norm", r->count);
-    if (c != YK_NONE)
-        yk_assign(r->count, yk__handle(job, yk__bin(g, YK_OP_ADD, c, yk__const(g, 1.0, YK_I32))));
+    if (!yk__is_no(r->count)) {
+        count = yk__use(job, "yk_batch_norm", r->count);
+        count = count == YK_NONE ? count : yk__bin(g, YK_OP_ADD, count, yk__const(g, 1.0, YK_I32));
+    } else if (momentum < 0.0) {
+        yk__job_failf(job, YK_E_ARG, "yk_batch_norm: a cumulative average (momentum below 0) needs the count");
+    }
+    if (momentum < 0.0)
+        m = yk__un(g, YK_OP_RECIP, yk__cast(g, count, YK_F32));
+    run_on(job, r->mean, mean, b->mean, m);
+    run_on(job, r->var, var, yk__bin(g, YK_OP_MUL, b->var, yk__bin(g, YK_OP_DIV, b->n, less)), m);
+    if (count != YK_NONE)
+        yk_assign(r->count, yk__handle(job, count));
 }
 
 /* [C] as [1, C, 1, ..]. */

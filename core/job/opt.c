@@ -65,6 +65,7 @@ void yk__opt_free(yk_opt *opt)
         yk__sched_free(opt->sched->rule);
     yk__free(opt->sched);
     yk__free(opt->part);
+    yk__free(opt->hyper);
     yk__free(opt);
 }
 
@@ -175,27 +176,27 @@ void yk_window_end(yk_job *job)
 
 /* ---- The end of a micro batch and of a window ---- */
 
-/* Tells the engine kind and groups, once. */
+/* Tells the engine kind and groups, once. Each parameter is a group of its own there, because one that no loss of a window
+ * depends on rests in it, with a step count of its own (PyTorch's rule for a gradient that is None). */
 static bool make(yk_opt *opt)
 {
     yk_job *job = opt->job;
     yk_error err = YK_ERROR_INIT;
-    uint32_t most = 0;
     if (opt->made)
         return true;
     for (size_t i = 0; i < job->n_param; i++)
-        if (!job->param[i].state && job->param[i].number >= most)
-            most = job->param[i].number + 1;
-    uint32_t *group_of = yk__calloc((size_t)most + 1, sizeof *group_of);
-    if (!group_of)
-        yk__fail_mem(&err, most * sizeof *group_of, "an optimizer");
-    for (size_t i = 0; i < job->n_param && group_of; i++)
-        if (!job->param[i].state)
-            group_of[job->param[i].number] = job->param[i].group;
+        if (!job->param[i].state && job->param[i].number >= opt->n_hyper)
+            opt->n_hyper = job->param[i].number + 1;
+    uint32_t *group_of = yk__calloc((size_t)opt->n_hyper + 1, sizeof *group_of);
+    opt->hyper = yk__calloc((size_t)opt->n_hyper + 1, sizeof *opt->hyper);
+    if (!group_of || !opt->hyper)
+        yk__fail_mem(&err, opt->n_hyper * sizeof *opt->hyper, "an optimizer");
+    for (uint32_t i = 0; i < opt->n_hyper && group_of; i++)
+        group_of[i] = i;
     const yk__opt_layout layout = {.kind = opt->rule.kind,
                                    .flags = opt->rule.flags,
                                    .momentum = opt->rule.kind == YK_OPT_SGD && opt->rule.beta1 != 0.0,
-                                   .n_group = opt->n_group,
+                                   .n_group = opt->n_hyper,
                                    .group_of = group_of};
     if (!err.status)
         yk__engine_optimizer(job->engine, &layout, &err);
@@ -205,6 +206,28 @@ static bool make(yk_opt *opt)
     else
         opt->made = true;
     return opt->made;
+}
+
+static void fill_hyper(yk_opt *opt)
+{
+    for (size_t i = 0; i < opt->job->n_param; i++) {
+        const yk__jparam *p = &opt->job->param[i];
+        const yk__optim_group *g = &opt->group[p->group];
+        if (p->state)
+            continue;
+        if (p->used)
+            yk__optim_hyper(&opt->rule, opt->lr * g->lr_factor, g->weight_decay, p->steps + 1, opt->hyper[p->number]);
+        else
+            yk__optim_rest(opt->hyper[p->number]);
+    }
+}
+
+static void count_update(yk_opt *opt)
+{
+    opt->stepped = true;
+    opt->steps++;
+    for (size_t i = 0; i < opt->job->n_param; i++)
+        opt->job->param[i].steps += opt->job->param[i].used;
 }
 
 bool yk__opt_made(yk_opt *opt)
@@ -266,12 +289,10 @@ static bool update(yk_opt *opt)
 {
     yk_job *job = opt->job;
     yk_error err = YK_ERROR_INIT;
-    float hyper[16][YK_HYPER_COUNT];
     yk__updated done = {0};
     double items = opt->weight > 0.0 ? opt->weight / opt->unit : 1.0;
-    for (uint32_t i = 0; i < opt->n_group; i++)
-        yk__optim_hyper(&opt->rule, opt->lr * opt->group[i].lr_factor, opt->group[i].weight_decay, opt->steps + 1, hyper[i]);
-    const yk__update u = {.hyper = (const float(*)[YK_HYPER_COUNT])hyper,
+    fill_hyper(opt);
+    const yk__update u = {.hyper = (const float(*)[YK_HYPER_COUNT])opt->hyper,
                           .divisor = items * (job->scaling ? job->scaler.scale : 1.0),
                           .clip_norm = job->clip_norm,
                           .clip_value = job->clip_value,
@@ -286,8 +307,10 @@ static bool update(yk_opt *opt)
         fail_at_floor(job, done.bad_param);
         return false;
     }
-    opt->stepped = !done.skipped;
-    opt->steps += opt->stepped;
+    if (!done.skipped)
+        count_update(opt);
+    for (size_t i = 0; i < job->n_param; i++)
+        job->param[i].used = false;
     return true;
 }
 

@@ -138,6 +138,18 @@ static uint64_t big_of(const json_t *v)
     return json_is_string(v) ? strtoull(json_string_value(v), NULL, 10) : (uint64_t)json_integer_value(v);
 }
 
+/* Updates of the parameters that had fewer than the optimizer made. */
+static json_t *own_steps(const yk_opt *opt)
+{
+    json_t *o = json_object();
+    for (size_t i = 0; i < opt->job->n_param; i++) {
+        const yk__jparam *p = &opt->job->param[i];
+        if (!p->state && p->steps != opt->steps)
+            json_object_set_new(o, p->name, big(p->steps));
+    }
+    return o;
+}
+
 static json_t *optimizer_state(const yk_opt *opt)
 {
     double plateau[4];
@@ -145,6 +157,7 @@ static json_t *optimizer_state(const yk_opt *opt)
     json_object_set_new(o, "kind", json_string(opt->rule.kind == YK_OPT_ADAM ? "adam" : "sgd"));
     json_object_set_new(o, "flags", json_integer(opt->rule.flags));
     json_object_set_new(o, "steps", big(opt->steps));
+    json_object_set_new(o, "param_steps", own_steps(opt));
     json_object_set_new(o, "lr", number(opt->lr));
     json_object_set_new(o, "beta1", number(opt->rule.beta1));
     json_object_set_new(o, "beta2", number(opt->rule.beta2));
@@ -329,6 +342,10 @@ static void restore_optimizer(yk_opt *opt, const json_t *o)
     const json_t *s = json_object_get(o, "schedule"), *p = json_object_get(s, "plateau");
     double plateau[4];
     opt->steps = big_of(json_object_get(o, "steps"));
+    for (size_t i = 0; i < opt->job->n_param; i++) {
+        const json_t *own = json_object_get(json_object_get(o, "param_steps"), opt->job->param[i].name);
+        opt->job->param[i].steps = own ? big_of(own) : opt->steps;
+    }
     opt->lr = number_of(json_object_get(o, "lr"), opt->lr);
     opt->rule.beta1 = number_of(json_object_get(o, "beta1"), opt->rule.beta1);
     if (!s || !opt->sched)

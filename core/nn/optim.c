@@ -35,7 +35,16 @@ void yk__optim_hyper(const yk__optim *o, double lr, double weight_decay, uint64_
     hyper[YK_HYPER_DECAY] = (float)weight_decay;
     hyper[YK_HYPER_FIRST] = t == 1 ? 1.0f : 0.0f;
     if (o->kind == YK_OPT_ADAM) {
-        hyper[YK_HYPER_C1] = (float)(1.0 - pow(o->beta1, (double)t));
-        hyper[YK_HYPER_SQRT_C2] = (float)sqrt(1.0 - pow(o->beta2, (double)t));
+        /* of the betas as the device has them: 1 - 0.999f differs from 0.001 by 1.3e-5, and must cancel */
+        hyper[YK_HYPER_C1] = (float)(1.0 - pow((double)hyper[YK_HYPER_B1], (double)t));
+        hyper[YK_HYPER_SQRT_C2] = (float)sqrt(1.0 - pow((double)hyper[YK_HYPER_B2], (double)t));
     }
+}
+
+void yk__optim_rest(float hyper[YK_HYPER_COUNT])
+{
+    for (int i = 0; i < YK_HYPER_COUNT; i++)
+        hyper[i] = 0.0f;
+    hyper[YK_HYPER_B1] = hyper[YK_HYPER_B2] = hyper[YK_HYPER_EPS] = 1.0f;
+    hyper[YK_HYPER_C1] = hyper[YK_HYPER_SQRT_C2] = 1.0f;
 }

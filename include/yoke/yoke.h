@@ -211,8 +211,8 @@ YK_API yk_t yk_avg_pool2d(yk_t x, const yk_pool2d_config *c);
 YK_API yk_t yk_adaptive_avg_pool2d(yk_t x, int64_t height, int64_t width);
 YK_API yk_t yk_layer_norm(yk_t x, yk_t gamma, yk_t beta, float eps); /* over the last axis; gamma, beta may be YK_NO */
 typedef struct yk_batch_norm_state { yk_t mean, var, count; } yk_batch_norm_state; /* count may be YK_NO */
-/* Training: statistics of the whole global micro batch (all ranks), running values updated by `momentum` (0 = 0.1) with
- * the unbiased variance. Evaluation: running values. Channels are axis 1. */
+/* Training: statistics of the whole global micro batch (all ranks), running values updated by `momentum` (0 = 0.1; below
+ * 0: the mean over all batches, by `count`) with the unbiased variance. Evaluation: running values. Channels are axis 1. */
 YK_API yk_t yk_batch_norm(yk_t x, yk_t gamma, yk_t beta, yk_batch_norm_state running, float momentum, float eps);
 YK_API yk_t yk_embedding(yk_t ids, yk_t table, int32_t padding_index); /* -1: none; that row gets no gradient */
 YK_API yk_t yk_dropout(yk_t x, float p);                             /* nothing in evaluation */
@@ -266,8 +266,8 @@ typedef struct yk_adam_config { /* also adamw; betas default 0.9, 0.999, eps 1e-
     bool amsgrad, maximize, eps_zero, beta_zero; /* eps_zero, beta_zero: eps, a beta of 0 really is 0 */
 } yk_adam_config;
 /* One optimizer per job; all parameters that exist when it is made are its, in one group. adamw: weight_decay as given
- * (0 is 0). A parameter without a gradient in a window counts as one with gradient zero: its moments decay, weight decay
- * applies. */
+ * (0 is 0). A parameter that no loss of a window depends on gets no update in it: value, moments and its own step count
+ * stand still, and no decay applies (PyTorch's rule). */
 YK_API yk_opt *yk_sgd(yk_job *job, const yk_sgd_config *c);
 YK_API yk_opt *yk_adam(yk_job *job, const yk_adam_config *c);  /* decay added to the gradient */
 YK_API yk_opt *yk_adamw(yk_job *job, const yk_adam_config *c); /* decoupled decay */

@@ -394,13 +394,10 @@ static void run_curve(curve *c, const char *label)
     c->ids = c->mask = c->types = c->labels = c->branch = NULL;
 }
 
-/* A parameter without a gradient counts as one with gradient zero (see yoke.h), so that table is the one that holds. */
+/* A parameter without a gradient rests (see yoke.h): the table of PyTorch's default, not expected_zero_grad. */
 static yk__safetensors *open_expected(golden *g, const char *data)
 {
-    char path[4096];
-    struct stat st;
-    snprintf(path, sizeof path, "%s/curves/%s/expected_zero_grad.safetensors", g->dir, data);
-    return golden_open(g, "curves/%s/%s.safetensors", data, stat(path, &st) ? "expected" : "expected_zero_grad");
+    return golden_open(g, "curves/%s/expected.safetensors", data);
 }
 
 /* Every split of a case that other rank counts cannot run. */

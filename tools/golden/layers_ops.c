@@ -84,11 +84,13 @@ static yk_t adaptive(golden_layer *l)
 static yk_t batch_norm(golden_layer *l)
 {
     const yk_t x = in(l, "x");
-    /* momentum null: a cumulative average, of which this is the first batch */
-    const float momentum = json_is_null(json_object_get(l->attrs, "momentum")) ? 1.0f : (float)real(l, "momentum");
+    /* momentum null: a cumulative average over three batches so far */
+    const bool mean = json_is_null(json_object_get(l->attrs, "momentum"));
+    const float momentum = mean ? -1.0f : (float)real(l, "momentum");
+    const yk_t count = mean ? yk_state(l->job, "num_batches_tracked", YK_I32, 0, NULL, 3) : YK_NO;
     yk_train(l->job, on(l, "training"));
     return yk_batch_norm(x, in(l, "weight"), in(l, "bias"),
-                         (yk_batch_norm_state){.mean = l->running_mean, .var = l->running_var}, momentum, (float)real(l, "eps"));
+                         (yk_batch_norm_state){l->running_mean, l->running_var, count}, momentum, (float)real(l, "eps"));
 }
 
 /* Over the last dimensions given by normalized_shape: flattened, and the result shaped back. */
