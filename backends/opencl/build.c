@@ -10,11 +10,16 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "plugins/kit/kernels/attn.kch"
+#include "plugins/kit/kernels/conv.kch"
 #include "plugins/kit/kernels/data.kch"
 #include "plugins/kit/kernels/dialect.kch"
 #include "plugins/kit/kernels/gemm.kch"
 #include "plugins/kit/kernels/gemm_gpu.kch"
 #include "plugins/kit/kernels/math.kch"
+#include "plugins/kit/kernels/nn.kch"
+#include "plugins/kit/kernels/pool.kch"
+#include "plugins/kit/kernels/step.kch"
 
 #define CACHE_MAGIC 0x314c434f454b4f59ull /* "YOKEOCL1" */
 #define CACHE_MOST (256u << 20)
@@ -217,17 +222,22 @@ static yk_status build(yk_device *dev, const char *defines, const char *const *p
 yk_status ocl_unit_get(yk_device *dev, const char *unit, const char *defines, cl_program *out)
 {
     static const struct {
-        const char *name, *wide, *gpu;
+        const char *name, *before, *wide, *gpu; /* before: what a unit builds upon, or "" */
     } units[] = {
-        {"data", kit_src_data, kit_src_data},
-        {"gemm", kit_src_gemm, kit_src_gemm_gpu},
+        {"attn", kit_src_gemm, kit_src_attn, kit_src_attn},
+        {"nn", "", kit_src_nn, kit_src_nn},
+        {"pool", "", kit_src_pool, kit_src_pool},
+        {"step", "", kit_src_step, kit_src_step},
+        {"conv", "", kit_src_conv, kit_src_conv},
+        {"data", "", kit_src_data, kit_src_data},
+        {"gemm", "", kit_src_gemm, kit_src_gemm_gpu},
     };
     for (size_t i = 0; i < sizeof units / sizeof *units; i++) {
         if (strcmp(units[i].name, unit))
             continue;
-        const char *part[] = {kit_src_dialect, kit_src_math, dev->wide ? units[i].wide : units[i].gpu};
+        const char *part[] = {kit_src_dialect, kit_src_math, units[i].before, dev->wide ? units[i].wide : units[i].gpu};
         pthread_mutex_lock(&dev->lock);
-        yk_status s = build(dev, defines, part, 3, out);
+        yk_status s = build(dev, defines, part, 4, out);
         pthread_mutex_unlock(&dev->lock);
         return s;
     }

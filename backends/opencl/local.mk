@@ -3,7 +3,8 @@ if WITH_OPENCL
 plugin_LTLIBRARIES += yoke_opencl.la
 yoke_opencl_la_SOURCES = backends/opencl/ocl.h backends/opencl/plugin.c backends/opencl/env.c backends/opencl/probe.c \
 	backends/opencl/device.c backends/opencl/memory.c backends/opencl/queue.c backends/opencl/build.c \
-	backends/opencl/program.c backends/opencl/lower.c backends/opencl/lower_data.c backends/opencl/lower_dot.c
+	backends/opencl/program.c backends/opencl/lower.c backends/opencl/lower_data.c backends/opencl/lower_dot.c \
+	backends/opencl/lower_conv.c backends/opencl/lower_nn.c
 yoke_opencl_la_CFLAGS = $(AM_CFLAGS) $(CONVERSION) $(OPENCL_CFLAGS)
 yoke_opencl_la_LDFLAGS = $(AM_LDFLAGS) -module -avoid-version -shared -export-symbols-regex '^yk_plugin_query$$'
 yoke_opencl_la_LIBADD = libkit.la $(OPENCL_LIBS)
@@ -20,5 +21,10 @@ TESTS += tests/unit/opencl_prims.test
 tests_unit_opencl_prims_test_SOURCES = tests/unit/opencl_prims.c tests/unit/opencl_kit.c tests/unit/opencl_kit.h
 tests_unit_opencl_prims_test_LDADD = $(TEST_LIBS)
 tests_unit_opencl_prims_test_CFLAGS = $(AM_CFLAGS) $(CHECK_CFLAGS)
+check_PROGRAMS += tests/unit/opencl_nn.test
+TESTS += tests/unit/opencl_nn.test
+tests_unit_opencl_nn_test_SOURCES = tests/unit/opencl_nn.c tests/unit/opencl_kit.c tests/unit/opencl_kit.h
+tests_unit_opencl_nn_test_LDADD = $(TEST_LIBS)
+tests_unit_opencl_nn_test_CFLAGS = $(AM_CFLAGS) $(CHECK_CFLAGS)
 endif
 endif

@@ -15,6 +15,11 @@ static bool lower_is_chain(uint32_t op)
     return op == YK_OP_MAP || op == YK_OP_MAP_SUM || op == YK_OP_SUM || op == YK_OP_RMAX || kit_emits(op);
 }
 
+static bool lower_is_conv(uint32_t op)
+{
+    return op == YK_OP_CONV2D || op == YK_OP_CONV2D_DX || op == YK_OP_CONV2D_DW;
+}
+
 /* The kernel's text without its name is its key; the name is made of the key. */
 static bool chain_key(const kit_chain *c, const kit_space *s, uint64_t *key)
 {
@@ -110,6 +115,10 @@ void ocl_lower_node(yk_program *p, uint32_t node)
         ocl_lower_dot(p, n);
     else if (lower_is_chain(n->op))
         lower_chain(p, node);
+    else if (lower_is_conv(n->op))
+        ocl_lower_conv(p, n);
+    else if (n->op >= YK_OP_MAP)
+        ocl_lower_nn(p, n);
     else
         ocl_lower_data(p, n);
     if (p->failed == YK_E_UNSUPPORTED)
@@ -120,8 +129,9 @@ uint32_t ocl_claims(yk_device *dev, const yk_graph *g, uint32_t node)
 {
     kit_chain c;
     kit_space s;
-    (void)dev;
+    if (lower_is_conv(g->node[node].op))
+        return ocl_claims_conv(dev, g, &g->node[node]);
     if (!lower_is_chain(g->node[node].op))
-        return 0;
+        return ocl_claims_nn(dev, g, &g->node[node]);
     return kit_chain_of(g, node, &c) && kit_space_of(&c, &s) ? 1 : 0;
 }

@@ -143,7 +143,10 @@ void ocl_lower_node(yk_program *p, uint32_t node);
 bool ocl_chain_kernel(const yk_graph *g, uint32_t node, yk_device *dev, kit_text *out, uint64_t *key);
 void ocl_lower_dot(yk_program *p, const yk_node *n);
 void ocl_lower_data(yk_program *p, const yk_node *n);
-void ocl_lower_composite(yk_program *p, const yk_node *n);
+uint32_t ocl_claims_nn(yk_device *dev, const yk_graph *g, const yk_node *n);
+void ocl_lower_nn(yk_program *p, const yk_node *n);
+uint32_t ocl_claims_conv(yk_device *dev, const yk_graph *g, const yk_node *n);
+void ocl_lower_conv(yk_program *p, const yk_node *n);
 
 /* ---- queue.c ---- */
 yk_status ocl_queue_new(yk_device *dev, yk_queue **q);

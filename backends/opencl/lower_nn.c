@@ -1,0 +1,471 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Composites but maps and convolutions: which are claimed, and their launches. A composite is claimed when its operands
+ * are dense and of the types its kernel was written for; the core runs the body of any other.
+ */
+#include "backends/opencl/ocl.h"
+
+#include <stdio.h>
+
+#define TEAM 128
+#define BLOCK 8192
+#define GRAD_PARTS 65536 /* elements of a partial sum of grad_stats: fixed, so that results do not depend on the device */
+#define ATT_MOST 128     /* elements of a head (kernels/attn.kc) */
+#define ATT_QUERIES 64
+
+static const yk_value *in_of(const yk_graph *g, const yk_node *n, uint32_t i)
+{
+    return &g->value[g->index[n->in + i]];
+}
+
+static const yk_value *out_of(const yk_graph *g, const yk_node *n, uint32_t i)
+{
+    return &g->value[g->index[n->out + i]];
+}
+
+static void arg_in(yk_program *p, const yk_node *n, uint32_t i)
+{
+    ocl_arg_value(p, p->g->index[n->in + (i < n->n_in ? i : 0)]); /* an absent operand is not read */
+}
+
+static void arg_out(yk_program *p, const yk_node *n, uint32_t i)
+{
+    ocl_arg_value(p, p->g->index[n->out + (i < n->n_out ? i : 0)]);
+}
+
+static int64_t attr(const yk_program *p, const yk_node *n, uint32_t i)
+{
+    return p->g->attr[n->attr + i];
+}
+
+static int64_t up(int64_t a, int64_t b)
+{
+    return (a + b - 1) / b;
+}
+
+static int64_t count(const yk_value *v)
+{
+    int64_t n = 1;
+    for (uint32_t d = 0; d < v->dims; d++)
+        n *= v->dim[d];
+    return n;
+}
+
+static bool dense(const yk_value *v)
+{
+    int64_t stride = 1;
+    for (uint32_t d = v->dims; d-- > 0; stride *= v->dim[d])
+        if (v->dim[d] != 1 && v->stride[d] != stride)
+            return false;
+    return true;
+}
+
+/* ---- What each kernel takes: a letter per operand: T the type of the unit, f f32, i i32; the rest repeats the last ---- */
+
+static const struct {
+    uint16_t op;
+    const char *in, *out;
+} operands[] = {
+    {YK_OP_LAYER_NORM, "Tff", "Tff"},
+    {YK_OP_LAYER_NORM_BWD, "TTfff", "Tff"},
+    {YK_OP_SOFTMAX, "T", "T"},
+    {YK_OP_SOFTMAX_BWD, "TT", "T"},
+    {YK_OP_CROSS_ENTROPY, "Tif", "ff"},
+    {YK_OP_CROSS_ENTROPY_BWD, "fTiff", "T"},
+    {YK_OP_BN_STATS, "Tf", "f"},
+    {YK_OP_DROPOUT, "Tii", "T"},
+    {YK_OP_MAX_POOL, "T", "T"},
+    {YK_OP_MAX_POOL_BWD, "TT", "T"},
+    {YK_OP_AVG_POOL, "T", "T"},
+    {YK_OP_AVG_POOL_BWD, "T", "T"},
+    {YK_OP_ADAM_STEP, "ffffff", "ffff"},
+    {YK_OP_SGD_STEP, "ffff", "ff"},
+    {YK_OP_GRAD_STATS, "ff", "f"},
+};
+
+/* Whether the values fit their letters; *type gets the type that T stands for. */
+static bool fits(const yk_graph *g, const uint32_t *value, uint32_t n, const char *letters, uint32_t *type)
+{
+    if (n > strlen(letters))
+        return false;
+    for (uint32_t i = 0; i < n; i++) {
+        const yk_value *v = &g->value[value[i]];
+        uint32_t want = letters[i] == 'f' ? YK_F32 : letters[i] == 'i' ? YK_I32 : *type;
+        if (letters[i] == 'T' && *type == YK_DTYPE_COUNT)
+            *type = want = v->dtype;
+        if (v->dtype != want || !dense(v))
+            return false;
+    }
+    return true;
+}
+
+/* False: not for the kernels of this plugin. */
+static bool nn_type(const yk_graph *g, const yk_node *n, uint32_t *type)
+{
+    *type = YK_DTYPE_COUNT;
+    for (size_t i = 0; i < sizeof operands / sizeof *operands; i++)
+        if (operands[i].op == n->op)
+            return fits(g, g->index + n->in, n->n_in, operands[i].in, type) &&
+                   fits(g, g->index + n->out, n->n_out, operands[i].out, type) &&
+                   (*type == YK_DTYPE_COUNT || kit_is_float(*type));
+    return false;
+}
+
+static bool attention_fits(const yk_device *dev, const yk_graph *g, const yk_node *n)
+{
+    bool back = n->op == YK_OP_ATTENTION_BWD;
+    int64_t flags = g->attr[n->attr + 4];
+    uint32_t first = back ? 3 : 0, k = first + 3;
+    const yk_value *q = in_of(g, n, first);
+    for (uint32_t i = 0; i < k; i++)
+        if (!dense(in_of(g, n, i)) || in_of(g, n, i)->dtype != (back && i == 2 ? YK_F32 : q->dtype))
+            return false;
+    for (uint32_t i = 0; i < n->n_out; i++)
+        if (!dense(out_of(g, n, i)))
+            return false;
+    if (flags & YK_ATT_KEEP && !dense(in_of(g, n, k++)))
+        return false;
+    if (flags & YK_ATT_BIAS && in_of(g, n, k)->dtype != YK_F32)
+        return false;
+    for (uint32_t i = 0; i < (back ? 3u : 1u); i++)
+        if (out_of(g, n, i)->dtype != q->dtype)
+            return false;
+    return dev->wide && kit_is_float(q->dtype) && q->dim[3] <= ATT_MOST &&
+           (!back || in_of(g, n, first + 1)->dim[1] == q->dim[1]);
+}
+
+uint32_t ocl_claims_nn(yk_device *dev, const yk_graph *g, const yk_node *n)
+{
+    uint32_t type;
+    if (n->op == YK_OP_ATTENTION || n->op == YK_OP_ATTENTION_BWD)
+        return attention_fits(dev, g, n);
+    if (n->op == YK_OP_BN_STATS && count(in_of(g, n, 0)) / in_of(g, n, 0)->dim[0] / in_of(g, n, 0)->dim[1] < 8)
+        return 0; /* the body runs over channels side by side */
+    return nn_type(g, n, &type);
+}
+
+static void nn_launch(yk_program *p, const char *unit, uint32_t type, const char *kernel, int64_t groups, uint32_t local)
+{
+    char defines[64];
+    snprintf(defines, sizeof defines, "-DT=%s", kit_type(type == YK_DTYPE_COUNT ? YK_F32 : type));
+    ocl_launch_begin(p, unit, defines, kernel, groups, 1, 1, local);
+}
+
+/* ---- Rows ---- */
+
+typedef struct lines {
+    int64_t R, C, rows, groups;
+} lines;
+
+static lines lines_of(const yk_program *p, const yk_value *x)
+{
+    lines l = {.C = x->dims ? x->dim[x->dims - 1] : 1};
+    l.R = count(x) / l.C;
+    l.rows = p->dev->wide ? up(BLOCK, l.C) : 1;
+    l.groups = up(l.R, l.rows);
+    return l;
+}
+
+static void arg_lines(yk_program *p, const lines *l)
+{
+    ocl_arg_long(p, l->R);
+    ocl_arg_long(p, l->C);
+    ocl_arg_long(p, l->rows);
+}
+
+static void lower_layer_norm(yk_program *p, const yk_node *n, uint32_t type)
+{
+    lines l = lines_of(p, in_of(p->g, n, 0));
+    nn_launch(p, "nn", type, "layer_norm", l.groups, TEAM);
+    for (uint32_t i = 0; i < 3; i++)
+        arg_in(p, n, i);
+    for (uint32_t i = 0; i < 3; i++)
+        arg_out(p, n, i);
+    arg_lines(p, &l);
+    ocl_arg_int(p, (int64_t)n->n_in - 1);
+    ocl_arg_float(p, yk_attr_f64(attr(p, n, 0)));
+}
+
+static void lower_layer_norm_bwd(yk_program *p, const yk_node *n, uint32_t type)
+{
+    lines l = lines_of(p, in_of(p->g, n, 1));
+    nn_launch(p, "nn", type, "layer_norm_bwd", l.groups, TEAM);
+    for (uint32_t i = 0; i < 5; i++)
+        arg_in(p, n, i);
+    arg_out(p, n, 0);
+    arg_lines(p, &l);
+    ocl_arg_int(p, n->n_in > 4);
+    if (n->n_out < 3)
+        return;
+    nn_launch(p, "nn", type, "layer_norm_params", up(l.C, 64), 64);
+    for (uint32_t i = 0; i < 4; i++)
+        arg_in(p, n, i);
+    arg_out(p, n, 1);
+    arg_out(p, n, 2);
+    ocl_arg_long(p, l.R);
+    ocl_arg_long(p, l.C);
+    ocl_arg_long(p, 64);
+}
+
+static void lower_softmax(yk_program *p, const yk_node *n, uint32_t type)
+{
+    bool back = n->op == YK_OP_SOFTMAX_BWD;
+    lines l = lines_of(p, in_of(p->g, n, 0));
+    nn_launch(p, "nn", type, back ? "softmax_bwd" : "softmax", l.groups, TEAM);
+    arg_in(p, n, 0);
+    if (back)
+        arg_in(p, n, 1);
+    arg_out(p, n, 0);
+    arg_lines(p, &l);
+    ocl_arg_int(p, attr(p, n, 0));
+}
+
+static void lower_cross_entropy(yk_program *p, const yk_node *n, uint32_t type)
+{
+    bool back = n->op == YK_OP_CROSS_ENTROPY_BWD;
+    lines l = lines_of(p, in_of(p->g, n, back ? 1 : 0));
+    nn_launch(p, "nn", type, back ? "cross_entropy_bwd" : "cross_entropy", l.groups, TEAM);
+    for (uint32_t i = 0; i < (back ? 5u : 3u); i++)
+        arg_in(p, n, i);
+    arg_out(p, n, 0);
+    if (!back)
+        arg_out(p, n, 1);
+    arg_lines(p, &l);
+    ocl_arg_int(p, n->n_in > (back ? 4 : 2));
+    ocl_arg_long(p, attr(p, n, 0));
+    ocl_arg_float(p, yk_attr_f64(attr(p, n, 1)));
+}
+
+static void lower_bn_stats(yk_program *p, const yk_node *n, uint32_t type)
+{
+    const yk_value *x = in_of(p->g, n, 0);
+    nn_launch(p, "nn", type, "bn_stats", x->dim[1], TEAM);
+    arg_in(p, n, 0);
+    arg_in(p, n, 1);
+    arg_out(p, n, 0);
+    ocl_arg_long(p, x->dim[0]);
+    ocl_arg_long(p, x->dim[1]);
+    ocl_arg_long(p, count(x) / x->dim[0] / x->dim[1]);
+}
+
+static void lower_dropout(yk_program *p, const yk_node *n, uint32_t type)
+{
+    char defines[64];
+    int64_t total = count(out_of(p->g, n, 0));
+    double drop = yk_attr_f64(attr(p, n, 0));
+    snprintf(defines, sizeof defines, "-DUNIT_FLOAT -DT=%s", kit_type(type));
+    ocl_launch_begin(p, "data", defines, "dropout_rows", up(total, BLOCK), 1, 1, TEAM);
+    for (uint32_t i = 0; i < 3; i++)
+        arg_in(p, n, i);
+    arg_out(p, n, 0);
+    ocl_arg_long(p, total);
+    ocl_arg_long(p, total / count(in_of(p->g, n, 2)));
+    ocl_arg_long(p, attr(p, n, 1));
+    ocl_arg_long(p, BLOCK);
+    ocl_arg_float(p, drop);
+    ocl_arg_float(p, drop < 1 ? 1 / (1 - drop) : 0);
+}
+
+/* ---- Pools ---- */
+
+static void lower_pool(yk_program *p, const yk_node *n, uint32_t type)
+{
+    static const char *const kernel[] = {"max_pool", "max_pool_bwd", "avg_pool", "avg_pool_bwd"};
+    bool back = n->op == YK_OP_MAX_POOL_BWD || n->op == YK_OP_AVG_POOL_BWD;
+    bool average = n->op == YK_OP_AVG_POOL || n->op == YK_OP_AVG_POOL_BWD;
+    const yk_value *x = back ? out_of(p->g, n, 0) : in_of(p->g, n, 0);
+    const yk_value *y = back ? in_of(p->g, n, n->n_in - 1u) : out_of(p->g, n, 0);
+    nn_launch(p, "pool", type, kernel[n->op - YK_OP_MAX_POOL], x->dim[0] * x->dim[1],
+              n->op == YK_OP_MAX_POOL_BWD ? 1 : TEAM);
+    for (uint32_t i = 0; i < n->n_in; i++)
+        arg_in(p, n, i);
+    arg_out(p, n, 0);
+    ocl_arg_long(p, x->dim[2]);
+    ocl_arg_long(p, x->dim[3]);
+    ocl_arg_long(p, y->dim[2]);
+    ocl_arg_long(p, y->dim[3]);
+    for (uint32_t i = 0; i < 6; i++)
+        ocl_arg_int(p, attr(p, n, i));
+    ocl_arg_int(p, average ? 1 : attr(p, n, 6));
+    ocl_arg_int(p, average ? 1 : attr(p, n, 7));
+    ocl_arg_int(p, average ? attr(p, n, 6) : 0);
+}
+
+/* ---- Optimizers ---- */
+
+static void lower_adam(yk_program *p, const yk_node *n)
+{
+    int64_t total = count(in_of(p->g, n, 0));
+    nn_launch(p, "step", YK_F32, "adam_step", up(total, BLOCK), TEAM);
+    for (uint32_t i = 0; i < 6; i++)
+        arg_in(p, n, i);
+    for (uint32_t i = 0; i < 4; i++)
+        arg_out(p, n, i);
+    ocl_arg_long(p, total);
+    ocl_arg_long(p, BLOCK);
+    ocl_arg_int(p, attr(p, n, 0));
+}
+
+static void lower_sgd(yk_program *p, const yk_node *n)
+{
+    int64_t total = count(in_of(p->g, n, 0));
+    bool momentum = n->n_in == 4;
+    nn_launch(p, "step", YK_F32, "sgd_step", up(total, BLOCK), TEAM);
+    arg_in(p, n, 0);
+    arg_in(p, n, 1);
+    arg_in(p, n, momentum ? 2 : 0);
+    arg_in(p, n, momentum ? 3 : 2);
+    arg_out(p, n, 0);
+    arg_out(p, n, 1);
+    ocl_arg_long(p, total);
+    ocl_arg_long(p, BLOCK);
+    ocl_arg_int(p, attr(p, n, 0));
+    ocl_arg_int(p, momentum);
+}
+
+static void lower_grad_stats(yk_program *p, const yk_node *n)
+{
+    int64_t total = count(in_of(p->g, n, 0)), parts = up(total, GRAD_PARTS);
+    uint64_t bytes = (uint64_t)parts * 8;
+    nn_launch(p, "step", YK_F32, "grad_part", parts, TEAM);
+    arg_in(p, n, 0);
+    arg_in(p, n, 1);
+    ocl_arg_scratch(p, 0, bytes, 4);
+    ocl_arg_long(p, total);
+    ocl_arg_long(p, GRAD_PARTS);
+    nn_launch(p, "step", YK_F32, "grad_sum", 1, 1);
+    ocl_arg_scratch(p, 0, bytes, 4);
+    arg_out(p, n, 0);
+    ocl_arg_long(p, parts);
+}
+
+/* ---- Attention ---- */
+
+static void attention_sizes(yk_program *p, const yk_node *n, uint32_t first, int64_t *meta)
+{
+    const yk_value *q = in_of(p->g, n, first), *k = in_of(p->g, n, first + 1);
+    int64_t flags = attr(p, n, 4);
+    const int64_t m[] = {q->dim[1], k->dim[1], q->dim[2], k->dim[2], q->dim[3], attr(p, n, 0), flags, attr(p, n, 3)};
+    memcpy(meta, m, sizeof m);
+    for (uint32_t d = 0; d < 4; d++) {
+        const yk_value *bias = flags & YK_ATT_BIAS ? in_of(p->g, n, first + 3 + (flags & YK_ATT_KEEP ? 1 : 0)) : NULL;
+        meta[8 + d] = bias && bias->dim[d] > 1 ? bias->stride[d] : 0;
+    }
+}
+
+/* keep, bias, key, rows: those that are there, else the first operand stands in */
+static void arg_extras(yk_program *p, const yk_node *n, uint32_t at)
+{
+    int64_t flags = attr(p, n, 4);
+    arg_in(p, n, flags & YK_ATT_KEEP ? at++ : 0);
+    arg_in(p, n, flags & YK_ATT_BIAS ? at++ : 0);
+    arg_in(p, n, flags & YK_ATT_DROP ? at++ : 0);
+    arg_in(p, n, flags & YK_ATT_DROP ? at++ : 0);
+}
+
+static void lower_attention(yk_program *p, const yk_node *n)
+{
+    char defines[96];
+    int64_t meta[12];
+    const yk_value *q = in_of(p->g, n, 0);
+    attention_sizes(p, n, 0, meta);
+    snprintf(defines, sizeof defines, "-DATT_FORWARD -DGEMM_NO_DOT -DT=%s -DTA=%s", kit_type(q->dtype), kit_type(q->dtype));
+    ocl_launch_begin(p, "attn", defines, "attention", up(meta[2], ATT_QUERIES), meta[0], q->dim[0], 1);
+    for (uint32_t i = 0; i < 3; i++)
+        arg_in(p, n, i);
+    arg_extras(p, n, 3);
+    arg_out(p, n, 0);
+    arg_out(p, n, 1);
+    ocl_arg_meta(p, meta, 12);
+    ocl_arg_float(p, yk_attr_f64(attr(p, n, 1)));
+    ocl_arg_float(p, yk_attr_f64(attr(p, n, 2)));
+}
+
+/* The gradients are summed in f32: in the outputs themselves, or in scratch memory and rounded at the end. */
+static void lower_attention_bwd(yk_program *p, const yk_node *n)
+{
+    char defines[96];
+    int64_t meta[12];
+    uint64_t at[3], end = 0;
+    const yk_value *q = in_of(p->g, n, 3);
+    bool direct = q->dtype == YK_F32;
+    attention_sizes(p, n, 3, meta);
+    snprintf(defines, sizeof defines, "-DATT_BACKWARD -DGEMM_NO_DOT -DT=%s -DTA=%s", kit_type(q->dtype), kit_type(q->dtype));
+    ocl_launch_begin(p, "attn", defines, "attention_bwd", meta[0], q->dim[0], 1, 1);
+    for (uint32_t i = 0; i < 6; i++)
+        arg_in(p, n, i);
+    arg_extras(p, n, 6);
+    for (uint32_t i = 0; i < 3; i++) {
+        uint64_t bytes = (uint64_t)count(out_of(p->g, n, i)) * 4;
+        at[i] = end;
+        end += (bytes + 63) / 64 * 64;
+        if (direct)
+            arg_out(p, n, i);
+        else
+            ocl_arg_scratch(p, at[i], bytes, 4);
+    }
+    arg_out(p, n, 3);
+    ocl_arg_meta(p, meta, 12);
+    ocl_arg_float(p, yk_attr_f64(attr(p, n, 1)));
+    ocl_arg_float(p, yk_attr_f64(attr(p, n, 2)));
+    snprintf(defines, sizeof defines, "-DUNIT_FLOAT -DT=%s", kit_type(q->dtype));
+    for (uint32_t i = 0; i < 3 && !direct; i++) {
+        int64_t total = count(out_of(p->g, n, i));
+        ocl_launch_begin(p, "data", defines, "narrow", up(total, BLOCK), 1, 1, TEAM);
+        ocl_arg_scratch(p, at[i], (uint64_t)total * 4, 4);
+        arg_out(p, n, i);
+        ocl_arg_long(p, total);
+        ocl_arg_long(p, BLOCK);
+    }
+}
+
+/* switch over ops */
+void ocl_lower_nn(yk_program *p, const yk_node *n)
+{
+    uint32_t type = YK_DTYPE_COUNT;
+    if (n->op == YK_OP_ATTENTION || n->op == YK_OP_ATTENTION_BWD ? !attention_fits(p->dev, p->g, n)
+                                                                 : !nn_type(p->g, n, &type)) {
+        ocl_fail(p, YK_E_UNSUPPORTED);
+        return;
+    }
+    switch (n->op) {
+    case YK_OP_LAYER_NORM:
+        lower_layer_norm(p, n, type);
+        break;
+    case YK_OP_LAYER_NORM_BWD:
+        lower_layer_norm_bwd(p, n, type);
+        break;
+    case YK_OP_SOFTMAX:
+    case YK_OP_SOFTMAX_BWD:
+        lower_softmax(p, n, type);
+        break;
+    case YK_OP_CROSS_ENTROPY:
+    case YK_OP_CROSS_ENTROPY_BWD:
+        lower_cross_entropy(p, n, type);
+        break;
+    case YK_OP_BN_STATS:
+        lower_bn_stats(p, n, type);
+        break;
+    case YK_OP_DROPOUT:
+        lower_dropout(p, n, type);
+        break;
+    case YK_OP_ADAM_STEP:
+        lower_adam(p, n);
+        break;
+    case YK_OP_SGD_STEP:
+        lower_sgd(p, n);
+        break;
+    case YK_OP_GRAD_STATS:
+        lower_grad_stats(p, n);
+        break;
+    case YK_OP_ATTENTION:
+        lower_attention(p, n);
+        break;
+    case YK_OP_ATTENTION_BWD:
+        lower_attention_bwd(p, n);
+        break;
+    default:
+        lower_pool(p, n, type);
+        break;
+    }
+}
