@@ -121,6 +121,29 @@ static yk_status exchange_cards(yk_job *job, yk_error *err)
     return s;
 }
 
+/* A launched process joins its ranks once; jobs that follow one another share the group, which is left at exit. */
+static yk__group *joined;
+
+static void leave_joined(void)
+{
+    yk__group_leave(joined);
+    joined = NULL;
+}
+
+static yk_status find_group(const char *word, yk__group **group, yk_error *err)
+{
+    if (!yk__launched() && !joined)
+        return yk__group_solo(group, err);
+    if (!joined) {
+        yk_status s = yk__group_join(word, &joined, err);
+        if (s)
+            return s;
+        atexit(leave_joined);
+    }
+    *group = joined;
+    return YK_OK;
+}
+
 static yk_status assemble(yk_job *job, yk_error *err)
 {
     yk__placement mine;
@@ -130,7 +153,7 @@ static yk_status assemble(yk_job *job, yk_error *err)
     if (s)
         return s;
     yk__placement_text(&mine, word, sizeof word);
-    s = yk__launched() ? yk__group_join(word, &job->group, err) : yk__group_solo(&job->group, err);
+    s = find_group(word, &job->group, err);
     if (s)
         return s;
     job->rank = yk__group_rank(job->group);
@@ -203,7 +226,8 @@ static void release_all(yk_job *job)
     yk__kept_clear(job, true);
     yk__device_close(job->device);
     yk__share_free(job->share);
-    yk__group_leave(job->group);
+    if (job->group != joined)
+        yk__group_leave(job->group);
     yk__topology_free(job->topology);
     yk__graph_free(&job->g);
     free_tables(job);
