@@ -118,7 +118,7 @@ static const void *line_of(const packer *p, int64_t line, int64_t from, size_t n
 /* x contiguous: rows of x, a chunk of strips at a time */
 static void pack_rows(const packer *p, int64_t x0, int64_t nx, uint32_t *dst)
 {
-    int64_t chunk = is_direct(p) ? p->w : 1024 / p->w * p->w;
+    int64_t chunk = 1024 / p->w * p->w;
     size_t step = (size_t)(p->words * p->w);
     for (int64_t x = 0; x < nx; x += chunk) {
         size_t n = (size_t)min64(chunk, nx - x);
