@@ -9,26 +9,9 @@
  */
 #include <string.h>
 
-#include "gemm.h"
+#include "conv.h"
 
 #define MOST_CUTS 64
-
-/* A batch of planes seen through taps: line (channel, tap), positions (image, grid point). */
-typedef struct view {
-    int64_t channels, height, width; /* of one image of the whole tensor */
-    int64_t gh, gw;                  /* grid */
-    int64_t sy, sx;                  /* step of the grid in source pixels */
-    int32_t taps;
-    const int32_t *dy, *dx;          /* shift of each tap */
-    uint8_t dtype;
-} view;
-
-typedef struct view_at {
-    const view *v;
-    const cpu_isa *isa;
-    const char *p;  /* the group's first plane of image 0 */
-    int64_t base;   /* position that stands for 0 */
-} view_at;
 
 /* the part of a grid row x0 .. x0 + n - 1 that lies inside the source row */
 static void row_inside(int64_t x0, int64_t n, int64_t step, int64_t shift, int64_t width, int64_t *lo, int64_t *hi)
@@ -40,8 +23,18 @@ static void row_inside(int64_t x0, int64_t n, int64_t step, int64_t shift, int64
     *hi = *hi < *lo ? *lo : *hi > n ? n : *hi;
 }
 
-/* n grid points of one row, stored as `item` byte numbers; those outside are 0 */
-static void fetch_row(const view_at *a, const char *plane, int64_t y, int64_t x0, int64_t n, int64_t shift, char *out,
+/* every step-th number */
+static void stride_in(char *to, const char *from, int64_t n, int64_t step, int64_t item)
+{
+    if (item == 4)
+        for (int64_t i = 0; i < n; i++)
+            ((uint32_t *)(void *)to)[i] = ((const uint32_t *)(const void *)from)[i * step];
+    else
+        for (int64_t i = 0; i < n; i++)
+            ((uint16_t *)(void *)to)[i] = ((const uint16_t *)(const void *)from)[i * step];
+}
+
+void cpu_view_row(const view_at *a, const char *plane, int64_t y, int64_t x0, int64_t n, int64_t shift, char *out,
                       bool raw)
 {
     const view *v = a->v;
@@ -58,15 +51,15 @@ static void fetch_row(const view_at *a, const char *plane, int64_t y, int64_t x0
         memcpy(to, p, (size_t)((hi - lo) * item));
     } else if (v->sx == 1) {
         a->isa->to_f32((float *)(void *)to, p, v->dtype, (size_t)(hi - lo));
-    } else if (item == 2) {
-        for (int64_t i = 0; i < hi - lo; i++)
-            memcpy(to + 2 * i, p + i * v->sx * 2, 2);
-    } else if (src == 4) {
-        for (int64_t i = 0; i < hi - lo; i++)
-            memcpy(to + 4 * i, p + i * v->sx * 4, 4);
-    } else {
-        for (int64_t i = 0; i < hi - lo; i++)
-            a->isa->to_f32((float *)(void *)(to + 4 * i), p + i * v->sx * 2, v->dtype, 1);
+    } else if (item == src) {
+        stride_in(to, p, hi - lo, v->sx, item);
+    } else { /* widened 64 at a time */
+        uint16_t t[64];
+        for (int64_t i = 0; i < hi - lo; i += 64) {
+            int64_t m = hi - lo - i < 64 ? hi - lo - i : 64;
+            stride_in((char *)t, p + i * v->sx * 2, m, v->sx, 2);
+            a->isa->to_f32((float *)(void *)(to + 4 * i), t, v->dtype, (size_t)m);
+        }
     }
 }
 
@@ -81,7 +74,7 @@ static void fetch_view(const void *arg, int64_t line, int64_t from, size_t n, vo
     const char *plane = a->p + (image * v->channels + c) * v->height * v->width * src;
     for (char *to = out; left > 0;) {
         int64_t run = v->gw - x < left ? v->gw - x : left;
-        fetch_row(a, plane, y * v->sy + v->dy[t], x, run, v->dx[t], to, raw);
+        cpu_view_row(a, plane, y * v->sy + v->dy[t], x, run, v->dx[t], to, raw);
         to += run * item;
         left -= run;
         x = 0;
@@ -94,27 +87,7 @@ static void fetch_view(const void *arg, int64_t line, int64_t from, size_t n, vo
 
 /* ---- forward and dx: products over merged positions ---- */
 
-typedef struct conv_args {
-    view v;
-    cpu_gemm g;
-    cpu_ref w, x, y;
-    int64_t groups, images;
-    int64_t w_step, x_planes;   /* elements of w, planes of x from one group to the next */
-    int64_t out_channels, oh, ow; /* of the result tensor */
-    int64_t step_y, step_x, at_y, at_x; /* grid point q is pixel q * step + at of the result */
-    uint8_t dw, dy;             /* types of w and of the result */
-    int gm, gn;
-    bool empty;                 /* no tap reaches these pixels */
-    int64_t shared_w;           /* dx: where this phase's w' lies in the shared scratch, bytes; -1: w itself */
-} conv_args;
-
-typedef struct conv_run {
-    const conv_args *a;
-    const cpu_ctx *c;
-    int64_t group;
-} conv_run;
-
-static void put_run(const conv_run *r, char *row, int64_t x, const float *p, int64_t n)
+void cpu_conv_put(const conv_run *r, char *row, int64_t x, const float *p, int64_t n)
 {
     const conv_args *a = r->a;
     int64_t item = yk_dtype_bytes(a->dy);
@@ -122,12 +95,18 @@ static void put_run(const conv_run *r, char *row, int64_t x, const float *p, int
         r->c->isa->from_f32(row + (x + a->at_x) * item, p, a->dy, (size_t)n);
         return;
     }
-    for (int64_t i = 0; i < n; i++) {
-        char *to = row + ((x + i) * a->step_x + a->at_x) * item;
-        if (item == 4)
-            memcpy(to, p + i, 4);
-        else
-            r->c->isa->from_f32(to, p + i, a->dy, 1);
+    char *to = row + (x * a->step_x + a->at_x) * item;
+    if (item == 4) {
+        for (int64_t i = 0; i < n; i++)
+            ((float *)(void *)to)[i * a->step_x] = p[i];
+        return;
+    }
+    uint16_t t[64];
+    for (int64_t e = 0; e < n; e += 64) {
+        int64_t m = n - e < 64 ? n - e : 64;
+        r->c->isa->from_f32(t, p + e, a->dy, (size_t)m);
+        for (int64_t i = 0; i < m; i++)
+            ((uint16_t *)(void *)to)[(e + i) * a->step_x] = t[i];
     }
 }
 
@@ -146,7 +125,7 @@ static void conv_done(void *arg, int64_t i, int64_t ni, int64_t j, int64_t nj, f
             run = run < nj - k ? run : nj - k;
             char *p = base + (image * a->out_channels + i + m) * plane;
             p += (q / a->v.gw * a->step_y + a->at_y) * a->ow * item;
-            put_run(r, p, x, acc + m * ld + k, run);
+            cpu_conv_put(r, p, x, acc + m * ld + k, run);
             k += run;
         }
 }
@@ -188,18 +167,6 @@ static void conv_step(const void *args, const cpu_ctx *c)
 }
 
 /* ---- dw ---- */
-
-typedef struct dw_args {
-    view v;      /* of x */
-    view gv;     /* of gy: one tap */
-    cpu_gemm g;
-    cpu_ref gy, x, gw;
-    int64_t groups, length, cut; /* positions in all, and of one cut */
-    int64_t cuts;
-    int gm, gn;
-    uint8_t dtype;
-    bool accumulate, direct; /* direct: straight into gw */
-} dw_args;
 
 static void dw_step(const void *args, const cpu_ctx *c)
 {
@@ -312,6 +279,8 @@ static double conv_work(const conv_shape *s)
 
 static void emit_conv(cpu_build *b, conv_args *a, double work)
 {
+    if (!a->empty && cpu_conv_direct(b, a, work))
+        return;
     if (!a->empty)
         cpu_gemm_grid(&a->g, a->groups, b->nt, &a->gm, &a->gn);
     cpu_need_mine(b, a->g.bytes);
@@ -409,6 +378,8 @@ static void plan_dw(cpu_build *b, const yk_node *n, const conv_shape *s)
     cpu_gemm_init(&a->g, b->isa, m, nn, a->length, gy->dtype, x->dtype, false);
     choose_cuts(a);
     cpu_gemm_init(&a->g, b->isa, m, nn, a->cut, gy->dtype, x->dtype, false);
+    if (cpu_conv_dw_direct(b, a, s->n, conv_work(s)))
+        return;
     a->direct = a->cuts == 1 && gw->dtype == YK_F32;
     cpu_gemm_grid(&a->g, a->groups * a->cuts, b->nt, &a->gm, &a->gn);
     cpu_need_mine(b, a->g.bytes);

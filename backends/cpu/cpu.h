@@ -20,6 +20,13 @@ extern const yk_host *cpu_host; /* set by init, before anything else runs */
 typedef void (*cpu_gemm_kernel)(size_t kc, const void *a, const void *b, size_t bs, float *c, size_t ldc, size_t nb,
                                 int add);
 
+/* the same, row k of B at b + off[k] words, a whole panel of columns */
+typedef void (*cpu_taps_kernel)(size_t kc, const void *a, const void *b, const int32_t *off, float *c, size_t ldc,
+                                int add);
+
+/* C += A B with row i of A at line[i], a word for each k; B packed */
+typedef void (*cpu_lines_kernel)(size_t kc, const char *const *line, const void *b, float *c, size_t ldc);
+
 typedef enum cpu_mapop {
     CPU_M_NEG, CPU_M_ABS, CPU_M_EXP, CPU_M_LOG, CPU_M_SQRT, CPU_M_RSQRT, CPU_M_RECIP, CPU_M_TANH, CPU_M_ERF,
     CPU_M_ADD, CPU_M_SUB, CPU_M_MUL, CPU_M_DIV, CPU_M_MAX, CPU_M_MIN, CPU_M_LT, CPU_M_EQ, CPU_M_SELECT,
@@ -44,6 +51,8 @@ typedef struct cpu_isa {
     int bf16;    /* 0: converts to f32; 1: pairs (vdpbf16ps); 2: AMX tiles */
     const cpu_gemm_kernel (*f32)[3];   /* [rows][vectors] */
     const cpu_gemm_kernel (*pair)[3];  /* bf16 pairs, or NULL */
+    const cpu_taps_kernel *f32_taps, *pair_taps; /* [rows] */
+    const cpu_lines_kernel (*f32_lines)[3], (*pair_lines)[3]; /* [rows, at most 9][vectors] */
     void (*tile)(size_t kblocks, const void *a, const void *b, float *c, size_t ldc, size_t mb, size_t nb, int add);
     void (*tile_begin)(void);
     void (*tile_end)(void);

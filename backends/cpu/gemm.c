@@ -308,6 +308,12 @@ void cpu_gemm_pack(const cpu_gemm *g, const cpu_isa *isa, void *mine, const cpu_
     }
 }
 
+void cpu_gemm_pack_rows(const cpu_isa *isa, const cpu_src *a, int mr, int64_t m, int64_t k, void *to, void *tmp)
+{
+    packer p = {isa, a, mr, 0, k, false, k, tmp};
+    pack_any(&p, false, true, 0, m, to);
+}
+
 void cpu_gemm_run(const cpu_gemm *g, const cpu_isa *isa, void *mine, const cpu_src *a, const cpu_src *b, int64_t i0,
                   int64_t i1, int64_t j0, int64_t j1, const cpu_sink *s)
 {

@@ -52,6 +52,8 @@ void cpu_gemm_run(const cpu_gemm *g, const cpu_isa *isa, void *mine, const cpu_s
 /* All of B packed once, for several products with it (of any part of its rows: a smaller g->k). `mine` as for run. */
 size_t cpu_gemm_packed(const cpu_gemm *g); /* bytes */
 void cpu_gemm_pack(const cpu_gemm *g, const cpu_isa *isa, void *mine, const cpu_src *b, void *to);
+/* A (k contiguous) in f32 strips of mr rows, the last one narrower; `tmp` has room for mr * k words and 8 KiB more. */
+void cpu_gemm_pack_rows(const cpu_isa *isa, const cpu_src *a, int mr, int64_t m, int64_t k, void *to, void *tmp);
 /* How nt workers share `batch` products: a grid of gm x gn rectangles each. */
 void cpu_gemm_grid(const cpu_gemm *g, int64_t batch, int nt, int *gm, int *gn);
 /* Rectangle r of the grid. */

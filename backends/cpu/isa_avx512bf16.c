@@ -12,5 +12,7 @@
 #define G_MAC(a, b, c) ((vf)_mm512_dpbf16_ps((__m512)(c), (__m512bh)(a), (__m512bh)(b)))
 
 #define G_TABLE const cpu_gemm_kernel cpu_bf16_kernels
+#define G_TAPS_TABLE const cpu_taps_kernel cpu_bf16_taps
+#define G_LINES_TABLE const cpu_lines_kernel cpu_bf16_lines
 #include "kern_gemm.h"
 #endif

@@ -13,6 +13,8 @@
 #define G_BCAST(p) v_set1(*(p))
 #define G_MAC(a, b, c) v_fma(a, b, c)
 #define G_TABLE static const cpu_gemm_kernel f32_kernels
+#define G_TAPS_TABLE static const cpu_taps_kernel f32_taps
+#define G_LINES_TABLE static const cpu_lines_kernel f32_lines
 #include "kern_gemm.h"
 #include "kern_isa.h"
 

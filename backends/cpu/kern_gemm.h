@@ -75,7 +75,51 @@ static __attribute__((noinline)) void G_NAME(edge)(const float *t, int mr, size_
             R##mr(G_SET##nv)                                                                                           \
         }                                                                                                              \
     }
-#define G_BOTH(mr) G_KERNEL(mr, 1) G_KERNEL(mr, 2)
+/* the same with rows of B wherever off[k] says: an image read through the taps of a convolution; whole panels only */
+#define G_TAPS(mr)                                                                                                     \
+    static void G_NAME(t##mr)(size_t kc, const void *av, const void *bv, const int32_t *off, float *c, size_t ldc,     \
+                              int add)                                                                                 \
+    {                                                                                                                  \
+        const G_PAIR *a = av, *base = bv;                                                                              \
+        R##mr(G_DECL2) for (size_t k = 0; k < kc; k++, a += mr)                                                        \
+        {                                                                                                              \
+            const G_PAIR *b = base + off[k];                                                                           \
+            vf b0 = v_load(b), b1 = v_load(b + CPU_VW);                                                                \
+            R##mr(G_STEP2)                                                                                             \
+        }                                                                                                              \
+        if (add) {                                                                                                     \
+            R##mr(G_ADD2)                                                                                              \
+        } else {                                                                                                       \
+            R##mr(G_SET2)                                                                                              \
+        }                                                                                                              \
+    }
+/*
+ * C[mr, nv vectors] += A * B with A's rows read where they lie: row i at line[i], a word (a number, or a pair of 16-bit
+ * ones, at any address) for each k. B is packed; C takes whole vectors.
+ */
+#define G_LINE_DECL(i) const char *p##i = line[i];
+#define G_LINE1(i) c##i##0 = G_MAC(G_BCAST((const G_ANY *)(const void *)(p##i + 4 * k)), b0, c##i##0);
+#define G_LINE2(i)                                                                                                     \
+    {                                                                                                                  \
+        vf t = G_BCAST((const G_ANY *)(const void *)(p##i + 4 * k));                                                   \
+        c##i##0 = G_MAC(t, b0, c##i##0);                                                                               \
+        c##i##1 = G_MAC(t, b1, c##i##1);                                                                               \
+    }
+#define G_LINES(mr, nv)                                                                                                \
+    static void G_NAME(l##mr##_##nv)(size_t kc, const char *const *line, const void *bv, float *c, size_t ldc)         \
+    {                                                                                                                  \
+        typedef G_PAIR G_ANY __attribute__((aligned(1), may_alias));                                                   \
+        const G_PAIR *b = bv;                                                                                          \
+        R##mr(G_LINE_DECL) R##mr(G_DECL##nv) for (size_t k = 0; k < kc; k++, b += nv * CPU_VW)                         \
+        {                                                                                                              \
+            vf b0 = v_load(b), b1 = nv == 2 ? v_load(b + (nv - 1) * CPU_VW) : b0;                                      \
+            (void)b1;                                                                                                  \
+            R##mr(G_LINE##nv)                                                                                          \
+        }                                                                                                              \
+        R##mr(G_ADD##nv)                                                                                               \
+    }
+#define G_LINE_ROW(mr) [mr] = {NULL, G_NAME(l##mr##_1), G_NAME(l##mr##_2)},
+#define G_BOTH(mr) G_KERNEL(mr, 1) G_KERNEL(mr, 2) G_TAPS(mr)
 #define G_ROW(mr) [mr] = {NULL, G_NAME(k##mr##_1), G_NAME(k##mr##_2)},
 
 G_BOTH(1) G_BOTH(2) G_BOTH(3) G_BOTH(4) G_BOTH(5) G_BOTH(6)
@@ -90,7 +134,29 @@ G_TABLE[15][3] = {
 #endif
 };
 
+G_TAPS_TABLE[15] = {
+    NULL, G_NAME(t1), G_NAME(t2), G_NAME(t3), G_NAME(t4), G_NAME(t5), G_NAME(t6),
+#if CPU_VW == 16
+    G_NAME(t7), G_NAME(t8), G_NAME(t9), G_NAME(t10), G_NAME(t11), G_NAME(t12), G_NAME(t13), G_NAME(t14),
+#endif
+};
+
+#define G_LINES_BOTH(mr) G_LINES(mr, 1) G_LINES(mr, 2)
+G_LINES_BOTH(1) G_LINES_BOTH(2) G_LINES_BOTH(3) G_LINES_BOTH(4) G_LINES_BOTH(5) G_LINES_BOTH(6)
+#if CPU_VW == 16
+G_LINES_BOTH(7) G_LINES_BOTH(8) G_LINES_BOTH(9)
+#endif
+
+G_LINES_TABLE[10][3] = {
+    G_LINE_ROW(1) G_LINE_ROW(2) G_LINE_ROW(3) G_LINE_ROW(4) G_LINE_ROW(5) G_LINE_ROW(6)
+#if CPU_VW == 16
+    G_LINE_ROW(7) G_LINE_ROW(8) G_LINE_ROW(9)
+#endif
+};
+
 #undef G_NAME
+#undef G_LINES_TABLE
+#undef G_TAPS_TABLE
 #undef G_TABLE
 #undef G_MAC
 #undef G_BCAST

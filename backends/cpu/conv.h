@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the two ways of convolution share: packed panels (conv.c) and padded images read in place (conv_direct.c). */
+#ifndef CPU_CONV_H
+#define CPU_CONV_H
+
+#include "gemm.h"
+
+/* A batch of planes seen through taps: line (channel, tap), positions (image, grid point). */
+typedef struct view {
+    int64_t channels, height, width; /* of one image of the whole tensor */
+    int64_t gh, gw;                  /* grid */
+    int64_t sy, sx;                  /* step of the grid in source pixels */
+    int32_t taps;
+    const int32_t *dy, *dx;          /* shift of each tap */
+    uint8_t dtype;
+} view;
+
+typedef struct view_at {
+    const view *v;
+    const cpu_isa *isa;
+    const char *p;  /* the group's first plane of image 0 */
+    int64_t base;   /* position that stands for 0 */
+} view_at;
+
+typedef struct conv_args {
+    view v;
+    cpu_gemm g;
+    cpu_ref w, x, y;
+    int64_t groups, images;
+    int64_t w_step, x_planes;   /* elements of w, planes of x from one group to the next */
+    int64_t out_channels, oh, ow; /* of the result tensor */
+    int64_t step_y, step_x, at_y, at_x; /* grid point q is pixel q * step + at of the result */
+    uint8_t dw, dy;             /* types of w and of the result */
+    int gm, gn;
+    bool empty;                 /* no tap reaches these pixels */
+    int64_t shared_w;           /* dx: where this phase's w' lies in the shared scratch, bytes; -1: w itself */
+} conv_args;
+
+typedef struct conv_run {
+    const conv_args *a;
+    const cpu_ctx *c;
+    int64_t group;
+} conv_run;
+
+typedef struct dw_args {
+    view v;      /* of x */
+    view gv;     /* of gy: one tap */
+    cpu_gemm g;
+    cpu_ref gy, x, gw;
+    int64_t groups, length, cut; /* positions in all, and of one cut */
+    int64_t cuts;
+    int gm, gn;
+    uint8_t dtype;
+    bool accumulate, direct; /* direct: straight into gw */
+} dw_args;
+
+/* n grid points of one row, stored as f32 or, for raw, as the 16-bit numbers; those outside are 0 */
+void cpu_view_row(const view_at *a, const char *plane, int64_t y, int64_t x0, int64_t n, int64_t shift, char *out, bool raw);
+/* n numbers to one row of the result, from grid column x on */
+void cpu_conv_put(const conv_run *r, char *row, int64_t x, const float *p, int64_t n);
+/* Padded planes: pixels sorted by remainder modulo the step, zeros around, so that grid points counted along padded rows
+ * see a tap at one distance. */
+typedef struct padding {
+    int64_t miny, minx, hp, wp; /* first row and column; size of a plane */
+    int64_t cols;               /* grid points along padded rows */
+} padding;
+
+padding cpu_padding_of(const view *v);
+/* words from the first grid point of channel 0 to what tap t of channel c sees at it */
+int64_t cpu_padding_offset(const view *v, const padding *p, int64_t c, int64_t t);
+/* Plans the padded form if it suits the shape; false: it does not. */
+bool cpu_conv_direct(cpu_build *b, const conv_args *a, double work);
+bool cpu_conv_dw_direct(cpu_build *b, const dw_args *a, int64_t images, double work);
+
+#endif
