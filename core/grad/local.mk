@@ -8,4 +8,9 @@ TESTS += tests/unit/grad_rules.test
 tests_unit_grad_rules_test_SOURCES = tests/unit/grad_rules.c tests/unit/graph_lab.h
 tests_unit_grad_rules_test_LDADD = $(TEST_LIBS)
 tests_unit_grad_rules_test_CFLAGS = $(AM_CFLAGS) $(CHECK_CFLAGS)
+check_PROGRAMS += tests/unit/graph_golden.test
+TESTS += tests/unit/graph_golden.test
+tests_unit_graph_golden_test_SOURCES = tests/unit/graph_golden.c tests/unit/graph_lab.h tests/unit/graph_file.h
+tests_unit_graph_golden_test_LDADD = $(TEST_LIBS) $(JANSSON_LIBS)
+tests_unit_graph_golden_test_CFLAGS = $(AM_CFLAGS) $(CHECK_CFLAGS)
 endif

@@ -138,13 +138,14 @@ void yk__body_cross_entropy(yk__inline *b)
     const int64_t r = b->x[0]->dim[0], c = b->x[0]->dim[1];
     const double s = yk_attr_f64(b->attr[1]);
     const yk__vid x = yk__body_wide(b, 0), top = yk__rmax(g, x, LAST);
-    const yk__vid sum = yk__sum(g, yk__un(g, YK_OP_EXP, sub(b, x, top)), LAST), lse = add(b, top, yk__un(g, YK_OP_LOG, sum));
+    const yk__vid log = yk__un(g, YK_OP_LOG, yk__sum(g, yk__un(g, YK_OP_EXP, sub(b, x, top)), LAST)), lse = add(b, top, log);
     const labels l = read_labels(b, b->in[1], 2, r, c);
-    yk__vid loss = sub(b, lse, yk__sum(g, yk__select(g, l.hit, x, yk__body_number(b, 0)), LAST));
+    yk__vid loss = sub(b, top, yk__sum(g, yk__select(g, l.hit, x, yk__body_number(b, 0)), LAST));
+    loss = add(b, loss, log); /* never lse - x: beside a large maximum the logarithm is lost in lse */
     if (l.weight != YK_NONE)
         loss = mul(b, loss, l.weight);
     if (s != 0) {
-        yk__vid each = sub(b, lse, x);
+        yk__vid each = add(b, sub(b, top, x), log);
         each = l.all != YK_NONE ? mul(b, each, l.all) : each;
         loss = add(b, yk__scale(g, loss, 1 - s), yk__scale(g, yk__sum(g, each, LAST), s / (double)c));
     }
@@ -152,14 +153,16 @@ void yk__body_cross_entropy(yk__inline *b)
     put_row(b, 1, lse);
 }
 
-/* gz[c] = gloss (w[y](1-s)(p[c] - [c = y]) + s/C (p[c] sum(w) - w[c])), p = e^(z - lse) */
+/* gz[c] = gloss (w[y](1-s)(p[c] - [c = y]) + s/C (p[c] sum(w) - w[c])), p = softmax(z), from z again: lse in f32 is too
+ * coarse for large logits */
 void yk__body_cross_entropy_bwd(yk__inline *b)
 {
     yk__graph *g = b->g;
     const int64_t r = b->x[1]->dim[0], c = b->x[1]->dim[1];
     const double s = yk_attr_f64(b->attr[1]);
     const yk__vid one = yk__body_number(b, 1), zero = yk__body_number(b, 0);
-    const yk__vid p = yk__un(g, YK_OP_EXP, sub(b, yk__body_wide(b, 1), row(b, 3)));
+    const yk__vid z = yk__body_wide(b, 1), e = yk__un(g, YK_OP_EXP, sub(b, z, yk__rmax(g, z, LAST)));
+    const yk__vid p = yk__bin(g, YK_OP_DIV, e, yk__sum(g, e, LAST));
     const labels l = read_labels(b, b->in[2], 4, r, c);
     yk__vid d = sub(b, p, yk__select(g, l.hit, one, zero));
     if (l.weight != YK_NONE)

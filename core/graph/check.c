@@ -212,8 +212,6 @@ static bool body_node_good(check *c, uint32_t i, uint32_t at, const yk_value *sh
     const yk_graph *g = c->g;
     const yk_node *top = &g->node[i], *n;
     const uint32_t id = top->body + at;
-    if (!ranges_good(c, id))
-        return false;
     n = &g->node[id];
     if (n->n_body || n->flags || !stands_there(top, at, n->op))
         return body_fail(c, i, "has an op that may not stand there");
@@ -302,7 +300,7 @@ static bool map_good(check *c, uint32_t i)
 static bool node_good(check *c, uint32_t i)
 {
     const uint16_t op = c->g->node[i].op;
-    if (!ranges_good(c, i) || !operands_written(c, i))
+    if (!operands_written(c, i))
         return false;
     if (op == YK_OP_MAP || op == YK_OP_DOT_MAP || op == YK_OP_MAP_SUM)
         return map_good(c, i); /* marks its outputs itself: as written in a body, which counts as written */
@@ -319,6 +317,8 @@ yk_status yk__graph_check(const yk_graph *g, yk_error *err)
     if (!c.written)
         return yk__fail_mem(err, g->n_value, "checking a graph");
     good = slots_good(&c) && values_good(&c);
+    for (uint32_t i = 0; good && i < g->n_all_node; i++)
+        good = ranges_good(&c, i); /* body nodes too, also those that no node owns */
     for (uint32_t i = 0; good && i < g->n_node; i++)
         good = node_good(&c, i);
     yk__free(c.written);

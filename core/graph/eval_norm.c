@@ -61,26 +61,26 @@ yk_status yk__eval_layer_norm_bwd(yk__eval *e)
     return YK_OK;
 }
 
-/* ln sum e^x */
-static double log_sum_exp(const double *x, int64_t n)
+/* The maximum (NaN if there is one) and sum e^(x - max). */
+static double max_and_sum(const double *x, int64_t n, double *sum)
 {
-    double m = -INFINITY, s = 0;
+    double m = -INFINITY;
     for (int64_t k = 0; k < n; k++)
         m = x[k] > m || isnan(x[k]) ? x[k] : m;
-    if (m == -INFINITY)
-        return m;
+    *sum = 0;
     for (int64_t k = 0; k < n; k++)
-        s += exp(x[k] - m);
-    return m + log(s);
+        *sum += exp(x[k] - m);
+    return m;
 }
 
+/* Maximum and logarithm of the sum are never added up: beside a maximum of 1e30 the logarithm would be lost. */
 yk_status yk__eval_softmax(yk__eval *e)
 {
     const int64_t rows = e->xv[0]->dim[0], c = e->xv[0]->dim[1];
     for (int64_t r = 0; r < rows; r++) {
-        double lse = log_sum_exp(e->x[0] + r * c, c);
+        double s, m = max_and_sum(e->x[0] + r * c, c, &s);
         for (int64_t k = r * c; k < (r + 1) * c; k++)
-            e->y[0][k] = e->attr[0] ? e->x[0][k] - lse : exp(e->x[0][k] - lse);
+            e->y[0][k] = e->attr[0] ? e->x[0][k] - m - log(s) : exp(e->x[0][k] - m) / s;
     }
     return YK_OK;
 }
@@ -115,21 +115,23 @@ yk_status yk__eval_cross_entropy(yk__eval *e)
     const int64_t rows = e->xv[0]->dim[0], c = e->xv[0]->dim[1];
     const double s = yk_attr_f64(e->attr[1]), *w = e->n_in > 2 ? e->x[2] : NULL;
     for (int64_t r = 0; r < rows; r++) {
-        const double *z = e->x[0] + r * c, lse = log_sum_exp(z, c);
+        const double *z = e->x[0] + r * c;
         const int kind = label_kind(e, e->x[1][r], c);
-        e->y[1][r] = lse;
+        double sum, m = max_and_sum(z, c, &sum);
+        e->y[1][r] = m == -INFINITY ? m : m + log(sum);
         e->y[0][r] = kind == LABEL_IGNORED ? 0 : (double)NAN;
         if (kind == LABEL_COUNTS) {
             int64_t y = (int64_t)e->x[1][r];
-            double loss = (w ? w[y] : 1) * (1 - s) * (lse - z[y]);
+            double loss = (w ? w[y] : 1) * (1 - s) * (m - z[y] + log(sum));
             for (int64_t k = 0; s != 0 && k < c; k++)
-                loss += s / (double)c * (w ? w[k] : 1) * (lse - z[k]);
+                loss += s / (double)c * (w ? w[k] : 1) * (m - z[k] + log(sum));
             e->y[0][r] = loss;
         }
     }
     return YK_OK;
 }
 
+/* The probabilities come from the logits again: lse, stored in f32, is too coarse for large logits. */
 yk_status yk__eval_cross_entropy_bwd(yk__eval *e)
 {
     const int64_t rows = e->xv[1]->dim[0], c = e->xv[1]->dim[1];
@@ -138,11 +140,12 @@ yk_status yk__eval_cross_entropy_bwd(yk__eval *e)
     for (int64_t k = 0; k < c; k++)
         all += w ? w[k] : 1;
     for (int64_t r = 0; r < rows; r++) {
-        const double *z = e->x[1] + r * c, lse = e->x[3][r];
+        const double *z = e->x[1] + r * c;
         const int kind = label_kind(e, e->x[2][r], c);
         const int64_t y = (int64_t)e->x[2][r];
+        double sum, m = max_and_sum(z, c, &sum);
         for (int64_t k = 0; k < c; k++) {
-            double p = exp(z[k] - lse), g = kind == LABEL_IGNORED ? 0 : (double)NAN;
+            double p = exp(z[k] - m) / sum, g = kind == LABEL_IGNORED ? 0 : (double)NAN;
             if (kind == LABEL_COUNTS)
                 g = e->x[0][r] * ((w ? w[y] : 1) * (1 - s) * (p - (k == y)) + s / (double)c * (p * all - (w ? w[k] : 1)));
             e->y[0][r * c + k] = g;
