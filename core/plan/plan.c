@@ -2,6 +2,9 @@
 /* The order of the passes, and the plan they make. */
 #include "core/plan/plan.h"
 
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "core/base/log.h"
@@ -89,11 +92,42 @@ static yk_status passes(yk__work *w, yk__plan *p, yk_error *err)
         yk__plan_autocast(w, err) || yk__plan_prune(w, err) || yk__plan_claim(w, err) || yk__plan_prune(w, err))
         return err->status;
     p->nodes_before = (uint32_t)w->g.n_node;
+    if (yk__plan_fuse(w, err) || yk__plan_prune(w, err))
+        return err->status;
     p->nodes_after = (uint32_t)w->g.n_node;
     add_slots(w);
     if (yk__plan_place(w, err) || yk__plan_memory(w, err))
         return err->status;
     return yk__plan_cut(w, p, err);
+}
+
+static void write_text(const char *dir, unsigned n, const char *ending, char *text)
+{
+    char *path = yk__format("%s/plan-%u.%s", dir, n, ending);
+    FILE *f = text && path ? fopen(path, "w") : NULL;
+    if (f) {
+        fputs(text, f);
+        fclose(f);
+    } else {
+        yk__log(YK_LOG_WARN, "plan", "cannot write %s", path ? path : dir);
+    }
+    yk__free(path);
+    yk__free(text);
+}
+
+/* YOKE_DUMP=DIR: every new plan as text and as a drawing. */
+static void dump(yk__plan *p)
+{
+    static atomic_uint count;
+    const char *dir = getenv("YOKE_DUMP");
+    yk_error err = YK_ERROR_INIT;
+    yk_graph g;
+    unsigned n;
+    if (!dir || !*dir || yk__graph_seal(&p->graph, &g, &err))
+        return;
+    n = atomic_fetch_add(&count, 1);
+    write_text(dir, n, "txt", yk__graph_text(&g));
+    write_text(dir, n, "dot", yk__graph_dot(&g));
 }
 
 yk_status yk__plan_new(const yk__plan_request *r, yk__plan **out, yk_error *err)
@@ -119,6 +153,7 @@ yk_status yk__plan_new(const yk__plan_request *r, yk__plan **out, yk_error *err)
     }
     yk__log(YK_LOG_DEBUG, "plan", "%u nodes, %u after fusion, %u segments, arena %llu bytes", p->nodes_before,
             p->nodes_after, p->n_segment, (unsigned long long)p->arena_bytes);
+    dump(p);
     *out = p;
     return YK_OK;
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Cuts the planned graph where a bucket is complete and at every all_reduce: one small graph per segment. */
+#include <stdlib.h>
 #include <string.h>
 
 #include "core/base/mem.h"
@@ -113,12 +114,14 @@ static yk_status cut(cutting *c, yk_error *err)
     const yk__graph *g = &c->w->g;
     const uint32_t n_node = (uint32_t)g->n_node;
     uint32_t begin = 0, n_done = 0;
+    const char *word = getenv("YOKE_CUT");
+    const bool each = word && !strcmp(word, "node"); /* for debugging: every node by itself */
     yk__segment *seg = NULL;
     for (uint32_t k = 0; k < n_node; k++) {
         const bool sum = g->node[k].op == YK_OP_ALL_REDUCE;
         const uint32_t at = n_done;
         const uint32_t n = writes_bucket(c, &g->node[k]) ? completed(c, k, &n_done) : 0;
-        if (!sum && (!n || c->w->r->alone) && k + 1 < n_node)
+        if (!sum && (!n || c->w->r->alone) && !each && k + 1 < n_node)
             continue;
         if (add_segment(c, begin, k + 1, &seg, err))
             return err->status;

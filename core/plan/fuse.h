@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Fusion. Nodes are gathered in clusters that become one node each: elementwise chains a map, a product with what is
+ * computed from it element by element a dot_map, sums over the same axes of the same values a map_sum.
+ *
+ * A cluster is legal when no value goes out of it and comes back in; that is looked for by a bounded search. Forward and
+ * backward nodes are kept apart, because what a forward cluster gives to backward must be stored until then.
+ *
+ * Elementwise nodes that only sums read ("ghosts") are never stored: each map_sum holds its own copy of them.
+ */
+#ifndef YOKE_CORE_PLAN_FUSE_H
+#define YOKE_CORE_PLAN_FUSE_H
+
+#include "core/plan/inner.h"
+
+#define YK__FUSE_NODES 48u /* members of a cluster */
+#define YK__FUSE_IN 24u
+#define YK__FUSE_OUT 4u
+
+typedef enum yk__fuse_kind { YK__FUSE_NONE, YK__FUSE_MAP, YK__FUSE_SUM } yk__fuse_kind;
+
+/* Some nodes of the old graph, to become one. A node that is not fused is a cluster of its own. */
+typedef struct yk__cluster {
+    uint32_t head, tail, n; /* members in order, linked by next[] */
+    uint32_t first;         /* lowest position */
+    uint32_t wall;          /* memory it reads is overwritten there */
+    uint8_t kind, dots, late; /* late: backward */
+    uint8_t done, busy;
+    uint8_t dims;
+    int64_t dim[YK_MAX_DIMS]; /* the shape all its elements are counted in */
+} yk__cluster;
+
+typedef struct yk__fuse {
+    yk__work *w;
+    yk__remap m;
+    yk__graph g;
+    yk__uses u;
+    uint32_t *of;          /* by node: its cluster, an index into c */
+    uint32_t *next;        /* by node: next member */
+    yk__cluster *c;
+    uint8_t *ghost;        /* by node */
+    uint32_t *reader;      /* nodes that read root r: reader[at[r] .. at[r + 1]) */
+    uint32_t *at;
+    uint32_t *older;       /* by node: the node before it that writes the same root; YK_NONE */
+    uint32_t *wall;        /* by node */
+    uint32_t *last_sum;    /* by root: the latest cluster of sums that reads it */
+    uint32_t *before;      /* by node: the all_reduce before an all_reduce */
+    uint32_t *seen, stamp; /* by cluster, of searches */
+    uint32_t fused;        /* nodes that went into others */
+} yk__fuse;
+
+/* Strides of v's elements, in their order, as an array of another shape; false where that needs a copy. */
+bool yk__restride(const yk_value *v, uint32_t dims, const int64_t *dim, int64_t *stride);
+/* The node that makes the root of v alone; YK_NONE: a leaf, or several do. */
+uint32_t yk__maker(const yk__fuse *f, yk__vid v);
+bool yk__is_fill(const yk__fuse *f, yk__vid v);
+/* Emits the cluster and, before it, all it needs. */
+void yk__fuse_emit(yk__fuse *f, uint32_t cluster);
+/* The i-th node that node k needs, over operands and order; YK_NONE at the end. *it begins at 0. */
+uint32_t yk__fuse_need(const yk__fuse *f, uint32_t k, uint64_t *it);
+
+#endif

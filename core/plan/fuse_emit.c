@@ -1,0 +1,368 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Clusters as nodes with bodies; offered to the device, and taken apart again where it refuses. */
+#include "core/plan/fuse.h"
+
+#include <string.h>
+
+/* The node under construction. */
+typedef struct making {
+    yk__fuse *f;
+    yk__cluster *c;
+    yk__vid src_in[YK__FUSE_IN], in[YK__FUSE_IN]; /* operands: old value, new value in the cluster's shape */
+    uint32_t n_in, n_out, n_body;
+    yk__vid out[YK__FUSE_OUT];
+    uint32_t out_node[YK__FUSE_OUT];
+    uint32_t node[64]; /* members and ghosts in the order of the body */
+    yk__vid made[64];  /* their values */
+    uint32_t n_node;
+    bool fills;        /* constants came into the body */
+} making;
+
+static int find_made(const making *k, uint32_t node)
+{
+    for (uint32_t i = 0; i < k->n_node; i++)
+        if (k->node[i] == node)
+            return (int)i;
+    return -1;
+}
+
+static bool in_body(const making *k, yk__vid v)
+{
+    const uint32_t maker = yk__maker(k->f, v);
+    return maker != YK_NONE && find_made(k, maker) >= 0;
+}
+
+/* The operand as a value of the new graph, in the cluster's shape. */
+static yk__vid shaped(making *k, yk__vid v, bool as_is)
+{
+    yk__graph *g = &k->f->g;
+    const yk__vid x = yk__remap_value(&k->f->m, v);
+    yk_value like;
+    if (x == YK_NONE || as_is)
+        return x;
+    like = g->value[x];
+    if (like.dims == k->c->dims && !memcmp(like.dim, k->c->dim, like.dims * sizeof *like.dim))
+        return x;
+    like.dims = k->c->dims;
+    memcpy(like.dim, k->c->dim, sizeof like.dim);
+    if (!yk__restride(&g->value[x], k->c->dims, k->c->dim, like.stride))
+        return YK_NONE;
+    return yk__view_like(g, x, &like, 0);
+}
+
+static bool add_operand(making *k, yk__vid v, bool as_is)
+{
+    for (uint32_t i = 0; i < k->n_in; i++)
+        if (k->src_in[i] == v && (as_is || i >= 2 || !k->c->dots))
+            return true;
+    if (k->n_in == YK__FUSE_IN)
+        return false;
+    k->src_in[k->n_in] = v;
+    k->in[k->n_in] = shaped(k, v, as_is);
+    return k->in[k->n_in++] != YK_NONE;
+}
+
+/* Puts a node (and the ghosts it reads) into the body's order. */
+static bool add_node(making *k, uint32_t node, int depth)
+{
+    const yk__graph *s = k->f->m.src;
+    const yk_node *n = &s->node[node];
+    if (find_made(k, node) >= 0)
+        return true;
+    for (uint32_t i = 0; i < n->n_in; i++) {
+        const uint32_t maker = yk__maker(k->f, yk__ins(s, n)[i]);
+        if (maker == YK_NONE || !k->f->ghost[maker])
+            continue;
+        if (depth > 16 || !yk__whole(s, yk__ins(s, n)[i]) || !add_node(k, maker, depth + 1))
+            return false;
+    }
+    if (k->n_node == 60)
+        return false;
+    k->node[k->n_node++] = node;
+    return true;
+}
+
+static bool list_nodes(making *k)
+{
+    for (uint32_t j = k->c->head; j != YK_NONE; j = k->f->next[j]) /* the product goes first */
+        if (k->f->m.src->node[j].op == YK_OP_DOT && !add_node(k, j, 0))
+            return false;
+    for (uint32_t j = k->c->head; j != YK_NONE; j = k->f->next[j])
+        if (!add_node(k, j, 0))
+            return false;
+    return true;
+}
+
+static bool list_operands(making *k)
+{
+    const yk__graph *s = k->f->m.src;
+    for (uint32_t j = 0; j < k->n_node; j++) {
+        const yk_node *n = &s->node[k->node[j]];
+        for (uint32_t i = 0; i < n->n_in; i++) {
+            const yk__vid v = yk__ins(s, n)[i];
+            if (in_body(k, v)) {
+                if (!yk__whole(s, v))
+                    return false;
+            } else if (n->op == YK_OP_DOT) {
+                if (k->n_in != i) /* a and b stand first, also where they are the same */
+                    return false;
+                k->src_in[i] = v;
+                k->in[k->n_in++] = shaped(k, v, true);
+            } else if (yk__is_fill(k->f, v)) {
+                k->fills = true;
+            } else if (!add_operand(k, v, false)) {
+                return false;
+            }
+        }
+    }
+    return true;
+}
+
+static bool wanted(const making *k, uint32_t node)
+{
+    const yk__fuse *f = k->f;
+    const yk__vid r = yk__outs(f->m.src, &f->m.src->node[node])[0];
+    if (f->ghost[node])
+        return false;
+    if (f->u.kept[r])
+        return true;
+    for (uint32_t i = f->at[r]; i < f->at[r + 1]; i++)
+        if (f->of[f->reader[i]] != f->of[node])
+            return true;
+    return false;
+}
+
+/* Values of the body: outputs, and those of its own. A sum's has its own shape, all others the cluster's. */
+static bool make_values(making *k)
+{
+    const yk__graph *s = k->f->m.src;
+    for (uint32_t j = 0; j < k->n_node; j++) {
+        const yk_node *n = &s->node[k->node[j]];
+        const yk_value *v = &s->value[yk__outs(s, n)[0]];
+        const bool own = n->op == YK_OP_SUM || n->op == YK_OP_DOT;
+        k->made[j] = yk__value_new(&k->f->g, (yk_dtype)v->dtype, own ? v->dims : k->c->dims, own ? v->dim : k->c->dim);
+        if (k->made[j] == YK_NONE)
+            return false;
+        if (!wanted(k, k->node[j]))
+            continue;
+        if (k->n_out == YK__FUSE_OUT)
+            return false;
+        k->out_node[k->n_out] = k->node[j];
+        k->out[k->n_out++] = k->made[j];
+    }
+    return true;
+}
+
+/* A constant inside the body. */
+static yk__vid body_fill(making *k, yk__vid v)
+{
+    const yk__graph *s = k->f->m.src;
+    const yk_node *fill = &s->node[yk__maker(k->f, v)];
+    yk__vid x = yk__value_new(&k->f->g, (yk_dtype)s->value[v].dtype, k->c->dims, k->c->dim);
+    if (x != YK_NONE && yk__body_new(&k->f->g, YK_OP_FILL, 0, NULL, 1, &x, 1, s->attr + fill->attr) != YK_NONE)
+        k->n_body++;
+    return x;
+}
+
+static yk__vid body_operand(making *k, const yk_node *n, uint32_t i)
+{
+    const yk__graph *s = k->f->m.src;
+    const yk__vid v = yk__ins(s, n)[i];
+    if (n->op == YK_OP_DOT)
+        return k->in[i];
+    if (in_body(k, v))
+        return k->made[find_made(k, yk__maker(k->f, v))];
+    if (yk__is_fill(k->f, v))
+        return body_fill(k, v);
+    for (uint32_t j = k->c->dots ? 2 : 0; j < k->n_in; j++)
+        if (k->src_in[j] == v)
+            return k->in[j];
+    return YK_NONE;
+}
+
+static bool make_body(making *k)
+{
+    const yk__graph *s = k->f->m.src;
+    for (uint32_t j = 0; j < k->n_node; j++) {
+        const yk_node *n = &s->node[k->node[j]];
+        yk__vid x[8];
+        for (uint32_t i = 0; i < n->n_in; i++) {
+            x[i] = body_operand(k, n, i);
+            if (x[i] == YK_NONE)
+                return false;
+        }
+        if (yk__body_new(&k->f->g, (yk_op)n->op, n->n_in, x, 1, &k->made[j], n->n_attr, s->attr + n->attr) == YK_NONE)
+            return false;
+        k->n_body++;
+    }
+    return true;
+}
+
+/* The sums stand behind all else: plugins look for them there. */
+static bool sums_last(const making *k)
+{
+    bool sum = false;
+    for (uint32_t j = 0; j < k->n_node; j++) {
+        const bool is = k->f->m.src->node[k->node[j]].op == YK_OP_SUM;
+        if (sum && !is)
+            return false;
+        sum |= is;
+    }
+    return true;
+}
+
+static void move_sums(making *k)
+{
+    uint32_t list[64], n = 0;
+    for (int sum = 0; sum < 2; sum++)
+        for (uint32_t j = 0; j < k->n_node; j++)
+            if ((k->f->m.src->node[k->node[j]].op == YK_OP_SUM) == sum)
+                list[n++] = k->node[j];
+    memcpy(k->node, list, n * sizeof *list);
+}
+
+static bool offer(making *k, yk_op op)
+{
+    yk__graph *g = &k->f->g;
+    const size_t body = g->n_body;
+    const yk_node *last = &k->f->m.src->node[k->c->tail];
+    uint32_t at, yes;
+    if (!make_values(k))
+        return false;
+    g->stream = last->stream;
+    at = yk__node_new(g, op, 0, k->n_in, k->in, k->n_out, k->out, 0, NULL);
+    if (at == YK_NONE || !make_body(k) || k->n_body > 64)
+        return false;
+    g->node[at].body = (uint32_t)body;
+    g->node[at].n_body = k->n_body;
+    yes = yk__ask(k->f->w->r, g, &g->node[at], g->body + body);
+    g->node[at].reserved = (last->reserved & (YK__TAG | YK__AGAIN)) | YK__ASKED | yes;
+    return yes & YK__CLAIMED;
+}
+
+/* The old values stand for views of the new ones where the shape is another. */
+static void publish(making *k)
+{
+    const yk__graph *s = k->f->m.src;
+    for (uint32_t i = 0; i < k->n_out; i++) {
+        const yk__vid v = yk__outs(s, &s->node[k->out_node[i]])[0];
+        const yk_value *x = &k->f->g.value[k->out[i]];
+        k->f->m.map[v] = yk__same_shape(x, &s->value[v]) ? k->out[i]
+                                                          : yk__view_like(&k->f->g, k->out[i], &s->value[v], 0);
+    }
+    k->f->fused += k->n_node - 1;
+}
+
+static bool try_make(yk__fuse *f, yk__cluster *c, yk_op op)
+{
+    making k = {.f = f, .c = c};
+    yk__graph *g = &f->g;
+    size_t value, node, body, index, attr;
+    if (g->error.status || !list_nodes(&k))
+        return false;
+    if (!sums_last(&k))
+        move_sums(&k);
+    if (!list_operands(&k) || (k.n_node == 1 && !k.fills))
+        return false;
+    value = g->n_value, node = g->n_node, body = g->n_body, index = g->n_index, attr = g->n_attr;
+    if (offer(&k, op)) {
+        publish(&k);
+        return true;
+    }
+    g->n_value = value, g->n_node = node, g->n_body = body, g->n_index = index, g->n_attr = attr;
+    return false;
+}
+
+static void emit_plain(yk__fuse *f, uint32_t node)
+{
+    yk__remap_node(&f->m, node);
+}
+
+/* A ghost that no map_sum took in is made like any other node. */
+static void emit_ghosts(yk__fuse *f, uint32_t node, int depth)
+{
+    const yk__graph *s = f->m.src;
+    const yk_node *n = &s->node[node];
+    for (uint32_t i = 0; i < n->n_in; i++) {
+        const uint32_t maker = yk__maker(f, yk__ins(s, n)[i]);
+        if (maker == YK_NONE || !f->ghost[maker] || f->c[maker].done || depth > 200)
+            continue;
+        emit_ghosts(f, maker, depth + 1);
+        f->c[maker].done = 1;
+        emit_plain(f, maker);
+    }
+}
+
+static void emit_parts(yk__fuse *f, const yk__cluster *c)
+{
+    for (uint32_t k = c->head; k != YK_NONE; k = f->next[k]) {
+        emit_ghosts(f, k, 0);
+        emit_plain(f, k);
+    }
+}
+
+/* What ghosts read has to be there before the sums that take them in. */
+static void emit_needs(yk__fuse *f, uint32_t node, uint32_t self)
+{
+    uint64_t it = 0;
+    uint32_t need;
+    while ((need = yk__fuse_need(f, node, &it)) != YK_NONE) {
+        if (f->ghost[need])
+            emit_needs(f, need, self);
+        else if (f->of[need] != self)
+            yk__fuse_emit(f, f->of[need]);
+    }
+}
+
+static bool emit_fused(yk__fuse *f, yk__cluster *c)
+{
+    bool dots = c->dots, ghosts = false;
+    if (c->kind == YK__FUSE_SUM) {
+        for (uint32_t k = c->head; k != YK_NONE; k = f->next[k]) {
+            const uint32_t maker = yk__maker(f, yk__ins(f->m.src, &f->m.src->node[k])[0]);
+            ghosts |= maker != YK_NONE && f->ghost[maker];
+        }
+        return (ghosts || c->n > 1) && try_make(f, c, YK_OP_MAP_SUM);
+    }
+    if (c->kind != YK__FUSE_MAP || (dots && c->n == 1))
+        return false;
+    return try_make(f, c, dots ? YK_OP_DOT_MAP : YK_OP_MAP);
+}
+
+/* A product whose epilogue was refused goes alone, and the rest of its cluster becomes a map. */
+static bool emit_split(yk__fuse *f, yk__cluster *c)
+{
+    const yk__graph *s = f->m.src;
+    uint32_t *to = &c->head, dot = YK_NONE, tail = YK_NONE;
+    if (!c->dots || c->n == 1)
+        return false;
+    while (*to != YK_NONE) {
+        if (s->node[*to].op == YK_OP_DOT) {
+            dot = *to;
+            *to = f->next[dot];
+            continue;
+        }
+        tail = *to;
+        to = &f->next[tail];
+    }
+    f->of[dot] = (uint32_t)s->n_node; /* a cluster that nothing else is in */
+    c->dots = 0;
+    c->tail = tail;
+    c->n--;
+    emit_plain(f, dot);
+    return emit_fused(f, c);
+}
+
+void yk__fuse_emit(yk__fuse *f, uint32_t cluster)
+{
+    yk__cluster *c = &f->c[cluster];
+    if (c->done || c->busy)
+        return;
+    c->busy = 1;
+    for (uint32_t k = c->head; k != YK_NONE; k = f->next[k])
+        emit_needs(f, k, cluster);
+    if (!emit_fused(f, c) && !emit_split(f, c))
+        emit_parts(f, c);
+    c->done = 1;
+    c->busy = 0;
+}
