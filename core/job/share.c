@@ -13,9 +13,8 @@ struct yk__share {
     uint64_t share[256], total[256];
     bool left_out[256], told[256];
     uint64_t steps;             /* training runs recorded */
-    double seconds;             /* of the last one on this rank */
-    uint64_t rows;
-    bool fresh;                 /* a run has been made since the last exchange */
+    uint64_t rows, compiles;    /* of the last one on this rank */
+    bool fresh, clean;          /* a run has been made since the last exchange; its program was there already */
 };
 
 yk_status yk__share_new(yk_job *job, const bool *forced, yk_error *err)
@@ -39,6 +38,7 @@ void yk__share_free(yk__share *s)
     yk__free(s);
 }
 
+/* A run that made its program first (planning, a driver's compiler) says nothing about speed. */
 void yk__share_note(yk_job *job, bool train)
 {
     yk__engine_stats st;
@@ -48,8 +48,9 @@ void yk__share_note(yk_job *job, bool train)
     if (job->world == 1)
         return;
     yk__engine_stats_get(job->engine, &st);
-    job->share->seconds = st.busy_seconds;
     job->share->rows = job->empty ? 0 : (uint64_t)job->local;
+    job->share->clean = st.compiles == job->share->compiles;
+    job->share->compiles = st.compiles;
     job->share->fresh = true;
 }
 
@@ -60,10 +61,10 @@ static bool due(uint64_t steps)
 }
 
 /* The first shares: even, the remainder to the first ranks. */
-static void even(yk__share *s, uint32_t world, uint64_t n)
+static void even_of(uint64_t *share, uint32_t world, uint64_t n)
 {
     for (uint32_t r = 0; r < world; r++)
-        s->share[r] = n / world + (r < n % world);
+        share[r] = n / world + (r < n % world);
 }
 
 static void tell_left_out(yk_job *job)
@@ -82,16 +83,36 @@ static bool exchange(yk_job *job)
 {
     yk__share *s = job->share;
     yk_error err = YK_ERROR_INIT;
-    double mine[2] = {s->seconds, (double)s->rows}, all[256][2];
+    yk__engine_stats st;
+    yk__engine_stats_get(job->engine, &st);
+    double mine[2] = {st.busy_seconds, s->clean ? (double)s->rows : 0.0}, all[256][2];
     s->fresh = false;
     if (yk__group_all_gather(job->group, mine, sizeof mine, all, &err)) {
         yk__job_fail(job, &err);
         return false;
     }
     for (uint32_t r = 0; r < job->world; r++)
-        if (all[r][1] > 0.0 && s->steps > 1) /* the first run holds the planning */
+        if (all[r][1] > 0.0)
             yk__balance_record(s->balance, r, (uint64_t)all[r][1], all[r][0]);
     return true;
+}
+
+/* Shares in steps of 1/32 of the batch: each number of rows is a program of its own. The largest takes the rest. */
+static void round_shares(uint64_t *share, uint32_t world, uint64_t n)
+{
+    uint64_t step = n / 32 ? n / 32 : 1, sum = 0;
+    uint32_t largest = 0;
+    for (uint32_t r = 1; r < world; r++)
+        largest = share[r] > share[largest] ? r : largest;
+    for (uint32_t r = 0; r < world; r++) {
+        uint64_t near = (share[r] + step / 2) / step * step;
+        if (r != largest)
+            sum += share[r] = share[r] ? (near ? near : step) : 0;
+    }
+    if (sum < n)
+        share[largest] = n - sum;
+    else
+        even_of(share, world, n);
 }
 
 bool yk__share_update(yk_job *job, int64_t n, bool *changed)
@@ -104,11 +125,11 @@ bool yk__share_update(yk_job *job, int64_t n, bool *changed)
         return true;
     if (s->n == 0) {
         pthread_mutex_lock(&s->lock);
-        even(s, job->world, (uint64_t)n);
+        even_of(s->share, job->world, (uint64_t)n);
         s->n = (uint64_t)n;
         pthread_mutex_unlock(&s->lock);
     }
-    if (!s->fresh)
+    if (!s->fresh || (job->opt && job->opt->micro)) /* times are known when the window is over */
         return true;
     if (!exchange(job))
         return false;
@@ -118,6 +139,7 @@ bool yk__share_update(yk_job *job, int64_t n, bool *changed)
         yk__job_fail(job, &err);
         return false;
     }
+    round_shares(next, job->world, s->n);
     *changed = memcmp(next, s->share, job->world * sizeof *next) != 0;
     pthread_mutex_lock(&s->lock);
     memcpy(s->share, next, job->world * sizeof *next);
