@@ -1,0 +1,284 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Opening a device, the start-up probe, and the validating layer, with the template plugin linked in and made to
+ * misbehave.
+ */
+#include "config.h"
+
+#include <check.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#undef fail /* a macro of check.h */
+#define SANITIZER YK_SANITIZER
+#define yk_plugin_query template_query
+#include "plugins/template/template.c"
+
+#include "core/device/device.h"
+
+static yk_plugin bad;
+static enum fault { NONE, WRONG_RESULT, SKIPS_POINT, WRITES_BEHIND, POLLS_BACK } fault;
+
+static yk_status bad_run(yk_queue *q, const yk_submit *s, uint64_t *point)
+{
+    const yk_graph *g = s->program->graph;
+    void *slot[64];
+    yk_status st = bind_slots(g, s, slot);
+    for (uint32_t i = 0; i < g->n_node && !st; i++) {
+        st = run_node(g, i, slot);
+        if (fault == WRONG_RESULT && g->node[i].op == YK_OP_DOT) {
+            const yk_value *v = &g->value[g->index[g->node[i].out]];
+            ((float *)((uint8_t *)slot[v->slot] + v->offset))[5] += 0.01f;
+        }
+    }
+    return finish(q, st, point);
+}
+
+static yk_status bad_put(yk_queue *q, yk_buffer *b, uint64_t offset, const void *src, uint64_t bytes, uint64_t *point)
+{
+    yk_status st = queue_put(q, b, offset, src, bytes, point);
+    if (fault == SKIPS_POINT)
+        *point = ++q->point;
+    if (fault == WRITES_BEHIND && offset + bytes < b->bytes && bytes == 100) /* the guards are larger */
+        b->memory[offset + bytes] = 1;
+    return st;
+}
+
+static yk_status bad_poll(yk_queue *q, uint64_t *done)
+{
+    yk_status st = queue_poll(q, done);
+    if (fault == POLLS_BACK)
+        *done += 7;
+    return st;
+}
+
+static const yk_plugin *bad_query(uint32_t abi)
+{
+    bad = table;
+    bad.name = "badx";
+    bad.queue_run = bad_run;
+    bad.queue_put = bad_put;
+    bad.queue_poll = bad_poll;
+    return abi == YK_ABI ? &bad : NULL;
+}
+
+static yk__device *open_with(const char *layers, const char *probe, enum fault f, yk_error *err)
+{
+    yk__placement place = {.plugin = "badx"};
+    yk__device *dev = NULL;
+    yk__plugin *p;
+    static bool registered;
+    setenv("YOKE_PLUGIN_DIR", "/nonexistent", 1);
+    setenv("YOKE_LAYERS", layers, 1);
+    setenv("YOKE_PROBE", probe, 1);
+    unsetenv("YOKE_PLUGINS");
+    if (!registered)
+        ck_assert_msg(yk__plugin_register(bad_query, "badx", &p, err) == YK_OK, "%s", err->text);
+    registered = true;
+    fault = f;
+    yk__device_open(&place, &dev, err);
+    return dev;
+}
+
+START_TEST(probe_passes_quickly)
+{
+    yk_error err = YK_ERROR_INIT;
+    clock_t begin = clock();
+    yk__device *dev = open_with("", "on", NONE, &err);
+    double ms = 1e3 * (double)(clock() - begin) / CLOCKS_PER_SEC;
+    ck_assert_msg(dev != NULL, "%s", err.text);
+    ck_assert_msg(strcmp(YK_SANITIZER, "none") || ms < 100, "the probe took %.1f ms of processor time", ms);
+    yk__device_close(dev);
+}
+END_TEST
+
+START_TEST(probe_refuses_a_wrong_device)
+{
+    yk_error err = YK_ERROR_INIT;
+    yk__device *dev = open_with("", "on", WRONG_RESULT, &err);
+    ck_assert_ptr_null(dev);
+    ck_assert_ptr_nonnull(strstr(err.text, "badx:0"));
+    ck_assert_ptr_nonnull(strstr(err.text, "computes wrongly"));
+    err = (yk_error)YK_ERROR_INIT;
+    dev = open_with("", "off", WRONG_RESULT, &err);
+    ck_assert_msg(dev != NULL, "%s", err.text);
+    yk__device_close(dev);
+}
+END_TEST
+
+START_TEST(a_device_that_is_not_there)
+{
+    yk_error err = YK_ERROR_INIT;
+    yk__placement place = {.plugin = "badx", .device = 4};
+    yk__device *dev = open_with("", "off", NONE, &err), *none = NULL;
+    ck_assert_ptr_nonnull(dev);
+    ck_assert_int_eq(yk__device_open(&place, &none, &err), YK_E_ARG);
+    ck_assert_ptr_nonnull(strstr(err.text, "there is no device 4; it has 1"));
+    yk__device_close(dev);
+}
+END_TEST
+
+START_TEST(transfers_and_waits)
+{
+    yk_error err = YK_ERROR_INIT;
+    yk__device *dev = open_with("", "off", NONE, &err);
+    const volatile int cancel = 1;
+    uint64_t point = 0;
+    char data[10] = "yoke", back[10] = "";
+    yk_buffer *b = NULL;
+    ck_assert_int_eq(yk__device_buffer(dev, 100, &b, &err), YK_OK);
+    ck_assert_int_eq(yk__device_put(dev, b, 90, data, 10, &point, &err), YK_OK);
+    ck_assert_int_eq(yk__device_get(dev, b, 90, back, 10, &point, &err), YK_OK);
+    ck_assert_int_eq(yk__device_wait(dev, point, NULL, &err), YK_OK);
+    ck_assert_str_eq(back, "yoke");
+    ck_assert_int_eq(yk__device_wait(dev, point + 1, &cancel, &err), YK_E_CANCELLED);
+    err = (yk_error)YK_ERROR_INIT;
+    ck_assert_int_eq(yk__device_put(dev, b, 95, data, 10, &point, &err), YK_E_ARG);
+    ck_assert_ptr_nonnull(strstr(err.text, "badx: copying to the device: bytes 95..105 of a buffer of 100"));
+    err = (yk_error)YK_ERROR_INIT;
+    ck_assert_int_eq(yk__device_buffer(dev, 1ull << 60, &b, &err), YK_E_MEM);
+    ck_assert_ptr_nonnull(strstr(err.text, "a buffer of 1152921504606846976 bytes"));
+    yk__device_close(dev);
+}
+END_TEST
+
+START_TEST(layers_let_a_good_plugin_pass)
+{
+    yk_error err = YK_ERROR_INIT;
+    yk__device *dev = open_with("validate,trace,count", "on", NONE, &err);
+    uint64_t point = 0;
+    char data[100] = "yoke", back[100] = "";
+    yk_buffer *b = NULL;
+    ck_assert_msg(dev != NULL, "%s", err.text);
+    ck_assert_int_eq(yk__device_buffer(dev, 100, &b, &err), YK_OK);
+    ck_assert_int_eq(yk__device_put(dev, b, 0, data, 100, &point, &err), YK_OK);
+    ck_assert_int_eq(yk__device_get(dev, b, 0, back, 100, &point, &err), YK_OK);
+    ck_assert_int_eq(yk__device_wait(dev, point, NULL, &err), YK_OK);
+    ck_assert_str_eq(back, "yoke");
+    dev->table->buffer_free(b);
+    yk__device_close(dev);
+    yk__plugins_fini();
+}
+END_TEST
+
+START_TEST(validate_finds_a_skipped_point)
+{
+    yk_error err = YK_ERROR_INIT;
+    yk__device *dev = open_with("validate", "off", NONE, &err);
+    uint64_t point = 0;
+    yk_buffer *b = NULL;
+    ck_assert_msg(dev != NULL, "%s", err.text);
+    ck_assert_int_eq(yk__device_buffer(dev, 64, &b, &err), YK_OK);
+    fault = SKIPS_POINT;
+    ck_assert_int_eq(yk__device_put(dev, b, 0, "x", 1, &point, &err), YK_E_INTERNAL);
+    ck_assert_ptr_nonnull(strstr(err.text, "points grow by one"));
+}
+END_TEST
+
+START_TEST(validate_finds_a_lying_poll)
+{
+    yk_error err = YK_ERROR_INIT;
+    yk__device *dev = open_with("validate", "off", POLLS_BACK, &err);
+    uint64_t done;
+    ck_assert_msg(dev != NULL, "%s", err.text);
+    ck_assert_int_eq(dev->table->queue_poll(dev->queue, &done), YK_E_INTERNAL);
+    ck_assert_ptr_nonnull(strstr(yk__plugin_words(), "were given out"));
+}
+END_TEST
+
+START_TEST(validate_finds_dead_handles_and_ranges)
+{
+    yk_error err = YK_ERROR_INIT;
+    yk__device *dev = open_with("validate", "off", NONE, &err);
+    uint64_t point = 0;
+    yk_buffer *b = NULL;
+    char data[65] = "";
+    ck_assert_msg(dev != NULL, "%s", err.text);
+    ck_assert_int_eq(yk__device_buffer(dev, 64, &b, &err), YK_OK);
+    ck_assert_int_eq(yk__device_put(dev, b, 0, data, 65, &point, &err), YK_E_INTERNAL);
+    ck_assert_ptr_nonnull(strstr(err.text, "65 bytes at 0 of a buffer of 64"));
+    dev->table->buffer_free(b);
+    err = (yk_error)YK_ERROR_INIT;
+    ck_assert_int_eq(yk__device_put(dev, b, 0, data, 1, &point, &err), YK_E_INTERNAL);
+    ck_assert_ptr_nonnull(strstr(err.text, "no living buffer"));
+}
+END_TEST
+
+START_TEST(validate_finds_a_write_behind)
+{
+    yk_error err = YK_ERROR_INIT;
+    yk__device *dev = open_with("validate", "off", NONE, &err);
+    uint64_t point = 0;
+    yk_buffer *b = NULL;
+    char data[100] = "";
+    ck_assert_msg(dev != NULL, "%s", err.text);
+    ck_assert_int_eq(yk__device_buffer(dev, 100, &b, &err), YK_OK);
+    fault = WRITES_BEHIND;
+    ck_assert_int_eq(yk__device_put(dev, b, 0, data, 100, &point, &err), YK_OK);
+    yk__plugin_words();
+    dev->table->buffer_free(b);
+    ck_assert_ptr_nonnull(strstr(yk__plugin_words(), "byte 100 of a buffer of 100 bytes is found written"));
+}
+END_TEST
+
+START_TEST(unknown_layer)
+{
+    yk_error err = YK_ERROR_INIT;
+    yk__plugin *p;
+    setenv("YOKE_LAYERS", "validat", 1);
+    ck_assert_int_eq(yk__plugin_register(bad_query, "badx2", &p, &err), YK_E_ARG);
+    ck_assert_ptr_nonnull(strstr(err.text, "did you mean validate?"));
+    ck_assert_ptr_nonnull(strstr(err.text, "there are: validate, trace, count"));
+}
+END_TEST
+
+/* What the host lends. */
+START_TEST(options_and_cache)
+{
+    yk_error err = YK_ERROR_INIT;
+    yk__device *dev = open_with("", "off", NONE, &err);
+    char folder[] = "device-cache-XXXXXX", path[80];
+    ck_assert_ptr_nonnull(dev);
+    setenv("YOKE_BADX_SPEED", "slow", 1);
+    ck_assert_str_eq(host->option("badx", "SPEED"), "slow");
+    ck_assert_ptr_null(host->option("badx", "COLOUR"));
+    ck_assert_int_eq(yk__plugin_option_set("badx", "speed", "fast", &err), YK_OK);
+    ck_assert_str_eq(host->option("badx", "SPEED"), "fast");
+    ck_assert_ptr_nonnull(mkdtemp(folder));
+    snprintf(path, sizeof path, "%s/a/b", folder);
+    setenv("YOKE_CACHE_DIR", path, 1);
+    ck_assert_str_eq(host->cache_dir(), path);
+    ck_assert_int_eq(rmdir(path), 0);
+    *strrchr(path, '/') = 0;
+    ck_assert_int_eq(rmdir(path), 0);
+    ck_assert_int_eq(rmdir(folder), 0);
+    yk__device_close(dev);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *s = suite_create("device_layers");
+    TCase *t = tcase_create("all");
+    SRunner *sr = srunner_create(s);
+    suite_add_tcase(s, t);
+    tcase_add_test(t, probe_passes_quickly);
+    tcase_add_test(t, probe_refuses_a_wrong_device);
+    tcase_add_test(t, a_device_that_is_not_there);
+    tcase_add_test(t, transfers_and_waits);
+    tcase_add_test(t, layers_let_a_good_plugin_pass);
+    tcase_add_test(t, validate_finds_a_skipped_point);
+    tcase_add_test(t, validate_finds_a_lying_poll);
+    tcase_add_test(t, validate_finds_dead_handles_and_ranges);
+    tcase_add_test(t, validate_finds_a_write_behind);
+    tcase_add_test(t, unknown_layer);
+    tcase_add_test(t, options_and_cache);
+    srunner_set_fork_status(sr, CK_FORK); /* each test chooses the layers of its own process */
+    srunner_set_tap(sr, "-");
+    srunner_run_all(sr, CK_SILENT);
+    srunner_free(sr);
+    return 0;
+}

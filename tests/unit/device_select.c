@@ -1,0 +1,222 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Device words over three plugins that exist only here: "corex" is the host's cores, "gpux" has three devices of which
+ * two hang at a PCI bus, "jitx" is a CPU behind another interface.
+ */
+#include "config.h"
+
+#include <check.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/base/mem.h"
+#include "core/device/device.h"
+
+static yk_status init(const yk_host *host)
+{
+    (void)host;
+    return YK_OK;
+}
+
+static yk_status one(uint32_t *n)
+{
+    *n = 1;
+    return YK_OK;
+}
+
+static yk_status three(uint32_t *n)
+{
+    *n = 3;
+    return YK_OK;
+}
+
+static void caps(yk_device_caps *c, uint32_t flags, const char *name)
+{
+    uint32_t size = c->size;
+    memset(c, 0, sizeof *c);
+    c->size = size;
+    c->flags = flags;
+    c->align = 64;
+    snprintf(c->name, sizeof c->name, "%s", name);
+}
+
+static yk_status caps_core(uint32_t i, yk_device_caps *c)
+{
+    caps(c, YK_CAP_CPU | YK_CAP_CORES, "cores");
+    return i ? YK_E_ARG : YK_OK;
+}
+
+static yk_status caps_jit(uint32_t i, yk_device_caps *c)
+{
+    caps(c, YK_CAP_CPU, "jit");
+    return i ? YK_E_ARG : YK_OK;
+}
+
+static yk_status caps_gpu(uint32_t i, yk_device_caps *c)
+{
+    caps(c, 0, "gpu");
+    return i > 2 ? YK_E_ARG : YK_OK;
+}
+
+static yk_status no(void)
+{
+    return YK_E_UNSUPPORTED;
+}
+
+#define PLUGIN(title, count, capabilities)                                                                             \
+    {                                                                                                                  \
+        .size = sizeof(yk_plugin), .abi = YK_ABI, .name = title, .version = "0", .sanitizer = YK_SANITIZER,            \
+        .init = init, .device_count = count, .device_caps = capabilities, .device_open = (void *)no,                   \
+        .buffer_new = (void *)no, .program_new = (void *)no, .queue_new = (void *)no, .queue_run = (void *)no,         \
+        .queue_put = (void *)no, .queue_get = (void *)no, .queue_wait = (void *)no                                     \
+    }
+
+static const yk_plugin corex = PLUGIN("corex", one, caps_core), gpux = PLUGIN("gpux", three, caps_gpu),
+                       jitx = PLUGIN("jitx", one, caps_jit);
+
+static const yk_plugin *query_core(uint32_t abi)
+{
+    return abi == YK_ABI ? &corex : NULL;
+}
+
+static const yk_plugin *query_gpu(uint32_t abi)
+{
+    return abi == YK_ABI ? &gpux : NULL;
+}
+
+static const yk_plugin *query_jit(uint32_t abi)
+{
+    return abi == YK_ABI ? &jitx : NULL;
+}
+
+static yk__topology *topology;
+
+static void setup(void)
+{
+    yk_error err = YK_ERROR_INIT;
+    yk__plugin *p;
+    static bool done;
+    if (done)
+        return;
+    done = true;
+    setenv("YOKE_PLUGIN_DIR", "/nonexistent", 1);
+    unsetenv("YOKE_PLUGINS");
+    unsetenv("YOKE_LAYERS");
+    ck_assert_int_eq(yk__plugin_register(query_core, "corex", &p, &err), YK_OK);
+    ck_assert_int_eq(yk__plugin_register(query_gpu, "gpux", &p, &err), YK_OK);
+    ck_assert_int_eq(yk__plugin_register(query_jit, "jitx", &p, &err), YK_OK);
+    ck_assert_int_eq(yk__topology_new(&topology, &err), YK_OK);
+}
+
+/* The texts of what the words select, separated by spaces; a '!' behind those that are forced. */
+static const char *selected(const char *words)
+{
+    static char text[600];
+    yk_error err = YK_ERROR_INIT;
+    yk__placement *p = NULL;
+    uint32_t n = 0;
+    size_t used = 0;
+    text[0] = 0;
+    ck_assert_msg(yk__device_select(words, topology, &p, &n, &err) == YK_OK, "%s", err.text);
+    for (uint32_t i = 0; i < n; i++) {
+        char one_text[340];
+        yk__placement_text(&p[i], one_text, sizeof one_text);
+        used += (size_t)snprintf(text + used, sizeof text - used, "%s%s%s", i ? " " : "", one_text, p[i].forced ? "!" : "");
+    }
+    yk__free(p);
+    return text;
+}
+
+static void refused(const char *words, const char *say)
+{
+    yk_error err = YK_ERROR_INIT;
+    yk__placement *p = NULL;
+    uint32_t n = 0;
+    ck_assert_int_ne(yk__device_select(words, topology, &p, &n, &err), YK_OK);
+    ck_assert_msg(strstr(err.text, say) != NULL, "\"%s\" lacks \"%s\"", err.text, say);
+}
+
+static const char *with_cores(const char *fmt)
+{
+    static char text[400];
+    char *all = yk__topology_core_list(topology);
+    snprintf(text, sizeof text, fmt, all, all);
+    yk__free(all);
+    return text;
+}
+
+START_TEST(devices_by_number)
+{
+    ck_assert_str_eq(selected("gpux:0"), "gpux:0!");
+    ck_assert_str_eq(selected("gpux:0 gpux:2"), "gpux:0! gpux:2!");
+    ck_assert_str_eq(selected("gpux:0-1"), "gpux:0! gpux:1!");
+    ck_assert_str_eq(selected("gpux:0,2,jitx:0"), "gpux:0! gpux:2! jitx:0!");
+    ck_assert_str_eq(selected("gpux:*"), "gpux:0 gpux:1 gpux:2");
+    ck_assert_str_eq(selected(" gpux:*! "), "gpux:0! gpux:1! gpux:2!");
+    refused("gpux:3", "gpux has no device 3; there are: gpux:0 (gpu)");
+    refused("gpux/2", "not cores to split");
+}
+END_TEST
+
+START_TEST(devices_by_cores)
+{
+    char *first = yk__topology_part(topology, 0, yk__topology_cores(topology), &(yk_error)YK_ERROR_INIT);
+    char words[300], want[300];
+    ck_assert_str_eq(selected("corex"), with_cores("corex:%s!"));
+    snprintf(words, sizeof words, "corex:%s gpux:1@%s", first, first);
+    snprintf(want, sizeof want, "corex:%s! gpux:1@%s!", first, first);
+    ck_assert_str_eq(selected(words), want);
+    ck_assert_str_eq(selected(want), want); /* a placement's text selects it again */
+    refused("corex:60000", "core 60000 is not one this process may use");
+    refused("gpux:0@60000", "core 60000 is not one this process may use");
+    refused("corex/4000", "usable cores");
+    refused("corex:0@0", "names cores twice");
+    if (yk__topology_cores(topology) > 1)
+        ck_assert_ptr_nonnull(strchr(selected("corex/2"), ' '));
+    yk__free(first);
+}
+END_TEST
+
+START_TEST(automatic)
+{
+    const char *s = selected("auto");
+    ck_assert_msg(!strncmp(s, "corex:", 6), "%s", s);
+    ck_assert_ptr_nonnull(strstr(s, "gpux:2"));
+    ck_assert_ptr_null(strstr(s, "jitx")); /* another has the cores */
+    ck_assert_ptr_null(strchr(s, '!'));
+    ck_assert_str_eq(selected(NULL), selected("auto"));
+    ck_assert_str_eq(selected("  "), selected(""));
+}
+END_TEST
+
+START_TEST(words_that_match_nothing)
+{
+    refused("gpx:0", "did you mean gpux?");
+    refused("gpx:0", "there are: ");
+    refused("gpux:", "cannot be read");
+    refused("gpux:one", "cannot be read");
+    refused("gpux:0@", "cannot be read");
+    refused(":0", "cannot be read");
+    refused("corex/0", "cannot be read");
+    refused("gpux:0x", "cannot be read");
+    refused("./no/such.so:0", "No such file");
+}
+END_TEST
+
+int main(void)
+{
+    Suite *s = suite_create("device_select");
+    TCase *t = tcase_create("all");
+    SRunner *sr = srunner_create(s);
+    suite_add_tcase(s, t);
+    tcase_add_checked_fixture(t, setup, NULL);
+    tcase_add_test(t, devices_by_number);
+    tcase_add_test(t, devices_by_cores);
+    tcase_add_test(t, automatic);
+    tcase_add_test(t, words_that_match_nothing);
+    srunner_set_tap(sr, "-");
+    srunner_run_all(sr, CK_SILENT);
+    srunner_free(sr);
+    return 0;
+}
