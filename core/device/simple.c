@@ -31,9 +31,12 @@ static yk_status push_body(yk__graph *g, const yk_graph *src, uint32_t node, yk_
         return yk__fail(err, YK_E_INTERNAL, "node %u has %u outputs", node, n->n_out);
     if (yk__body(g, src, node, src->index + n->in, out, err))
         return err->status;
-    for (uint32_t i = 0; i < n->n_out; i++)
-        if (yk__node_new(g, YK_OP_COPY, 0, 1, &out[i], 1, &src->index[n->out + i], 0, NULL) == YK_NONE)
+    for (uint32_t i = 0; i < n->n_out; i++) {
+        uint32_t y = src->index[n->out + i], base = src->value[y].base; /* an output in place is a view of its operand */
+        yk__vid in[2] = {out[i], base};
+        if (yk__node_new(g, YK_OP_COPY, 0, base == y ? 1 : 2, in, 1, &y, 0, NULL) == YK_NONE)
             return *err = g->error, err->status;
+    }
     return YK_OK;
 }
 

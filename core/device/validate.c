@@ -101,6 +101,9 @@ yk_status yk__hook_guard_check(hook_object *b, const char *when)
 
 yk_status yk__hook_graph_check(hook_object *p, const yk_graph *g)
 {
+    yk_error err = YK_ERROR_INIT;
+    if (yk__graph_check(g, &err))
+        return yk__hook_wrong("program_new: %s", err.text);
     p->used = yk__calloc(g->n_slot ? g->n_slot : 1, 1);
     if (!p->used)
         return YK_E_MEM;
@@ -177,6 +180,7 @@ yk_status yk__hook_range_check(const hook_object *q, const hook_object *b, uint6
         return yk__hook_wrong("a transfer through a queue of another device");
     if (offset > b->bytes || bytes > b->bytes - offset)
         return yk__hook_wrong("a transfer of %llu bytes at %llu of a buffer of %llu", (unsigned long long)bytes,
-                              (unsigned long long)offset, (unsigned long long)b->bytes);
+                              (unsigned long long)offset, (unsigned long long)b->bytes),
+               YK_E_ARG;
     return YK_OK;
 }

@@ -198,7 +198,7 @@ START_TEST(validate_finds_dead_handles_and_ranges)
     char data[65] = "";
     ck_assert_msg(dev != NULL, "%s", err.text);
     ck_assert_int_eq(yk__device_buffer(dev, 64, &b, &err), YK_OK);
-    ck_assert_int_eq(yk__device_put(dev, b, 0, data, 65, &point, &err), YK_E_INTERNAL);
+    ck_assert_int_eq(yk__device_put(dev, b, 0, data, 65, &point, &err), YK_E_ARG);
     ck_assert_ptr_nonnull(strstr(err.text, "65 bytes at 0 of a buffer of 64"));
     dev->table->buffer_free(b);
     err = (yk_error)YK_ERROR_INIT;
