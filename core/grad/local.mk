@@ -13,4 +13,10 @@ TESTS += tests/unit/graph_golden.test
 tests_unit_graph_golden_test_SOURCES = tests/unit/graph_golden.c tests/unit/graph_lab.h tests/unit/graph_file.h
 tests_unit_graph_golden_test_LDADD = $(TEST_LIBS) $(JANSSON_LIBS)
 tests_unit_graph_golden_test_CFLAGS = $(AM_CFLAGS) $(CHECK_CFLAGS)
+check_PROGRAMS += tests/unit/graph_vectors.test
+TESTS += tests/unit/graph_vectors.test
+tests_unit_graph_vectors_test_SOURCES = tests/unit/graph_vectors.c tests/unit/graph_vectors_layers.c \
+	tests/unit/graph_vectors.h tests/unit/graph_lab.h tests/unit/graph_file.h
+tests_unit_graph_vectors_test_LDADD = $(TEST_LIBS) $(JANSSON_LIBS)
+tests_unit_graph_vectors_test_CFLAGS = $(AM_CFLAGS) $(CHECK_CFLAGS)
 endif
