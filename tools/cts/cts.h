@@ -21,6 +21,7 @@ typedef struct cts {
     uint64_t seed, timeout_ns;
     const char *group; /* that runs now */
     const char *only;  /* pattern of test names, or NULL */
+    bool quick;
     const struct cts_lists *lists;
     FILE *out; /* results go there */
     bool failed_now; /* of the test that runs now: it has failed already */

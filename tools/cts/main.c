@@ -33,6 +33,7 @@ static const yk__cli_option options[] = {
     {"group", "G,...", NULL, "groups to run: abi buffer queue op composite body random gradients guard rebind errors", NULL},
     {"only", "PATTERN", NULL, "tests to run, such as 'op/dot.*'", NULL},
     {"seed", "S", "1", "of the numbers and the random graphs", NULL},
+    {"quick", NULL, NULL, "one case in six of every operation and type, for devices that compile slowly", NULL},
     {"timeout", "SECONDS", "60", "how long a point may take", NULL},
     {"unsupported", "FILE", NULL, "patterns of tests that are not run", NULL},
     {"xfail", "FILE", NULL, "patterns of tests that are known to fail", NULL},
@@ -226,6 +227,7 @@ int main(int argc, char **argv)
         return code;
     c.path = yk__cli_text(&cli, "plugin");
     c.only = yk__cli_text(&cli, "only");
+    c.quick = yk__cli_on(&cli, "quick");
     c.device = (uint32_t)yk__cli_int(&cli, "device", 0, 1024, &bad);
     c.seed = (uint64_t)yk__cli_int(&cli, "seed", 0, INT64_MAX, &bad);
     c.timeout_ns = (uint64_t)yk__cli_int(&cli, "timeout", 1, 3600, &bad) * 1000000000u;

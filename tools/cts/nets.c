@@ -171,7 +171,7 @@ void cts_group_random(cts *c)
     yk_dtype types[4];
     uint32_t n = cts_float_types(c, types);
     for (uint32_t i = 0; i < 60; i++)
-        if (cts_begin(c, "graph%u%s", i, i % 2 ? ".shared" : ""))
+        if (cts_begin(c, "graph.%u%s", i, i % 2 ? ".shared" : ""))
             random_graph(c, i, types, n);
 }
 

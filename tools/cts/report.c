@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/base/hash.h"
 #include "core/base/mem.h"
 #include "tools/cli.h"
 #include "tools/cts/cts.h"
@@ -35,6 +36,27 @@ static void send_text(cts *c, char verdict, const char *fmt, ...)
     va_end(ap);
 }
 
+#define STEMS 2048
+#define KEPT 6 /* one case in so many */
+
+/* For --quick: of the cases of one operation and type, the first and then every KEPTth. */
+static bool sampled(const char *name)
+{
+    static struct {
+        uint64_t hash;
+        uint32_t n;
+    } stem[STEMS];
+    static const char *const types[] = {".f32", ".bf16", ".f16"};
+    uint64_t h = yk__hash_bytes(YK_HASH_SEED, name, strcspn(name, "."));
+    uint32_t at;
+    for (uint32_t i = 0; i < 3; i++)
+        h = strstr(name, types[i]) ? yk__hash_u64(h, i) : h;
+    for (at = (uint32_t)(h % STEMS); stem[at].n && stem[at].hash != h; at = (at + 1) % STEMS)
+        ;
+    stem[at].hash = h;
+    return stem[at].n++ % KEPT == 0;
+}
+
 bool cts_begin(cts *c, const char *fmt, ...)
 {
     char name[120];
@@ -44,7 +66,7 @@ bool cts_begin(cts *c, const char *fmt, ...)
     va_end(ap);
     snprintf(current, sizeof current, "%s/%s", c->group, name);
     c->failed_now = false;
-    if (c->only && fnmatch(c->only, current, 0))
+    if ((c->only && fnmatch(c->only, current, 0)) || (c->quick && !sampled(current)))
         return false;
     if (!c->lists->verify && cts_listed(c->lists->unsupported, current)) {
         send_text(c, 'U', "on the list of unsupported tests");
