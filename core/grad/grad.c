@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The reverse sweep. Gradients are kept per root value (a value that is nobody's view). What arrives at a view is turned
- * into the root's shape at once where the view covers the root (a permutation becomes a permutation, a reshape a
+ * The reverse sweep. Gradients are kept per root value (a value that is nobody's view). What arrives at a view is
+ * turned into the root's shape at once where the view covers the root (a permutation becomes a permutation, a reshape a
  * reshape, a broadcast a sum); what arrives at a part of the root (a slice) waits until the root's gradient is needed,
  * and then all parts that do not overlap are copied into one value: the slices q, k, v of a joint projection become one
  * concatenation instead of three padded values and two additions.
@@ -18,14 +18,14 @@
 typedef struct part {
     yk_value where; /* dims, dim, stride; offset from the root's first byte */
     yk__vid grad;
-    uint32_t next;  /* in the root's list; YK_NONE ends it */
+    uint32_t next; /* in the root's list; YK_NONE ends it */
 } part;
 
 struct yk__sweep {
     yk__graph *g;
-    size_t n_value;      /* values the arrays below know */
-    yk__vid *sum;        /* gradient of each root so far */
-    uint32_t *first;     /* its waiting parts */
+    size_t n_value;  /* values the arrays below know */
+    yk__vid *sum;    /* gradient of each root so far */
+    uint32_t *first; /* its waiting parts */
     uint8_t *need, *reach;
     size_t cap_sum, cap_first, cap_need, cap_reach;
     part *part;
@@ -125,10 +125,15 @@ static void contribute_view(struct yk__sweep *s, yk_value v, yk__vid root, yk__v
     uint32_t axis[YK_MAX_DIMS], n, wide = 0;
     v.offset -= r.offset;
     for (uint32_t i = 0; i < v.dims; i++)
-        if (v.stride[i] == 0 && v.dim[i] > 1)
+        if (v.stride[i] == 0 && v.dim[i] != 1)
             wide |= 1u << i, v.dim[i] = 1;
     if (wide)
         grad = yk__sum(g, grad, wide);
+    if (yk__count(&v) == 0) { /* of a rank without rows, or an empty slice */
+        if (yk__count(&r) == 0)
+            add(s, root, yk__reshape(g, grad, r.dims, r.dim));
+        return;
+    }
     if (!covers(&v, yk__count(&r))) {
         wait_at(s, root, &v, grad);
         return;
@@ -149,7 +154,7 @@ static void contribute(struct yk__sweep *s, yk__vid v, yk__vid grad)
         return;
     if (root == v)
         add(s, v, grad);
-    else if (yk__count(&s->g->value[v]) > 0)
+    else
         contribute_view(s, s->g->value[v], root, grad);
 }
 
@@ -285,8 +290,8 @@ static void load_rule(struct yk__sweep *s, const yk_node *n, yk__rule *r)
     }
 }
 
-/* x was copied over a view of base: x gets what arrives there, and what base held there before gets nothing. Copies into
- * a constant (pad, concat) need no clearing, because nobody wants the constant's gradient. */
+/* x was copied over a view of base: x gets what arrives there, and what base held there before gets nothing. Copies
+ * into a constant (pad, concat) need no clearing, because nobody wants the constant's gradient. */
 static void reverse_copy_into(struct yk__sweep *s, yk__rule *r, bool clear)
 {
     yk__graph *g = s->g;
@@ -313,8 +318,8 @@ static void reverse_copy_into(struct yk__sweep *s, yk__rule *r, bool clear)
     }
 }
 
-/* Whether copy number `at` may leave the base's gradient as it is: the base came from a fill, and no earlier copy into it
- * touches the same place. */
+/* Whether copy number `at` may leave the base's gradient as it is: the base came from a fill, and no earlier copy into
+ * it touches the same place. */
 static bool is_clean(const yk__graph *g, size_t at)
 {
     const yk_node *n = &g->node[at];
@@ -442,7 +447,8 @@ static yk_status check_wrt(const yk__graph *g, yk__vid root, yk__vid seed, uint3
                         yk__dtype_name(g->value[root].dtype));
     for (uint32_t i = 0; i < n; i++) {
         if (v[i] >= g->n_value || g->value[v[i]].base != v[i])
-            return yk__fail(err, YK_E_ARG, "gradient: value %u (number %u) is no value of the graph, or a view", v[i], i);
+            return yk__fail(err, YK_E_ARG, "gradient: value %u (number %u) is no value of the graph, or a view", v[i],
+                            i);
         if (!yk__dtype_is_float(g->value[v[i]].dtype))
             return yk__fail(err, YK_E_ARG, "gradient: value %u is %s, which has no gradient", v[i],
                             yk__dtype_name(g->value[v[i]].dtype));

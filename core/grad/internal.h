@@ -20,7 +20,7 @@ typedef struct yk__rule {
     yk__vid gy[YK_RULE_OUT]; /* gradient that arrived at each output; YK_NONE: none */
     bool need[YK_RULE_IN];   /* whether anyone wants the gradient of this operand */
     int64_t attr[YK_RULE_ATTR];
-    bool by_body;            /* set by a rule that leaves the node to its body */
+    bool by_body; /* set by a rule that leaves the node to its body */
 } yk__rule;
 
 typedef void yk__rule_fn(yk__rule *r);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Rules of the primitives. Notation: y = f(a, b), gy = dL/dy arrives, ga = dL/da is given. The formulas are those of any
- * calculus text; where a function has a kink, the convention is PyTorch's and said beside it.
+ * Rules of the primitives. Notation: y = f(a, b), gy = dL/dy arrives, ga = dL/da is given. The formulas are those of
+ * any calculus text; where a function has a kink, the convention is PyTorch's and said beside it.
  */
 #include "core/grad/internal.h"
 
@@ -113,7 +113,8 @@ static void rule_extreme(yk__rule *r)
     for (uint32_t i = 0; i < 2; i++) {
         yk__vid mine = r->in[i], other = r->in[1 - i];
         if (r->need[i])
-            yk__grad_give(r, i, yk__select(r->g, yk__bin(r->g, YK_OP_LT, max ? other : mine, max ? mine : other), GY, half));
+            yk__grad_give(r, i,
+                          yk__select(r->g, yk__bin(r->g, YK_OP_LT, max ? other : mine, max ? mine : other), GY, half));
     }
 }
 
@@ -222,7 +223,8 @@ static void rule_sigmoid(yk__rule *r) /* y = 1/(1 + e^-a): ga = gy y (1 - y) */
     yk__grad_give(r, 0, yk__bin(r->g, YK_OP_SIGMOID_BWD, Y, GY));
 }
 
-static void rule_all_reduce(yk__rule *r) /* every rank's sum depends on every rank's operand: ga = sum over ranks of gy */
+static void
+rule_all_reduce(yk__rule *r) /* every rank's sum depends on every rank's operand: ga = sum over ranks of gy */
 {
     yk__grad_give(r, 0, yk__un(r->g, YK_OP_ALL_REDUCE, yk__dense(r->g, GY)));
 }

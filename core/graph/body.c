@@ -129,7 +129,8 @@ void yk__body_sigmoid_bwd(yk__inline *b)
 void yk__body_tanh_bwd(yk__inline *b)
 {
     yk__graph *g = b->g;
-    const yk__vid y = yk__body_wide(b, 0), d = yk__bin(g, YK_OP_SUB, yk__body_number(b, 1), yk__bin(g, YK_OP_MUL, y, y));
+    const yk__vid y = yk__body_wide(b, 0),
+                  d = yk__bin(g, YK_OP_SUB, yk__body_number(b, 1), yk__bin(g, YK_OP_MUL, y, y));
     yk__body_put(b, 0, yk__bin(g, YK_OP_MUL, yk__body_wide(b, 1), d));
 }
 
@@ -163,8 +164,8 @@ static yk_status append_body(yk__graph *g, const yk_graph *src, const yk_node *n
         const yk_value *v = &src->value[src->index[p->out]];
         for (uint32_t i = 0; i < p->n_in; i++)
             args[i] = map[src->index[p->in + i]];
-        if (yk__apply(g, (yk_op)p->op, p->n_in, args, p->n_attr, src->attr + p->attr, (yk_dtype)v->dtype, v->dims, v->dim, made,
-                      YK_MAX_OUTPUTS))
+        if (yk__apply(g, (yk_op)p->op, p->n_in, args, p->n_attr, src->attr + p->attr, (yk_dtype)v->dtype, v->dims,
+                      v->dim, made, YK_MAX_OUTPUTS))
             for (uint32_t i = 0; i < p->n_out; i++)
                 map[src->index[p->out + i]] = made[i];
     }
@@ -205,7 +206,8 @@ yk_status yk__body(yk__graph *g, const yk_graph *src, uint32_t node, const yk__v
     const yk__op_impl *impl = yk__op_impl_of(n->op);
     yk_value x[YK_MAX_OPERANDS], y[YK_MAX_OUTPUTS]; /* copies: g may be src's own graph, whose arrays move */
     int64_t attr[16];
-    yk__inline b = {.g = g, .op = n->op, .n_in = n->n_in, .n_out = n->n_out, .n_attr = n->n_attr, .in = in, .attr = attr};
+    yk__inline b = {
+        .g = g, .op = n->op, .n_in = n->n_in, .n_out = n->n_out, .n_attr = n->n_attr, .in = in, .attr = attr};
     if (n->n_body)
         return own_body(g, src, n, in, out, err);
     if (!impl || !impl->body || n->n_in > YK_MAX_OPERANDS || n->n_out > YK_MAX_OUTPUTS || n->n_attr > 16)

@@ -9,7 +9,7 @@
 
 typedef struct att {
     int64_t b, h, hk, tq, tk, d;
-    yk__vid q, k, v;          /* [B*H, T, D], wide */
+    yk__vid q, k, v; /* [B*H, T, D], wide */
     yk__vid keep, bias, key, rows;
     bool causal;
     double scale, p;
@@ -37,8 +37,24 @@ static att read(yk__inline *b, uint32_t at)
 {
     const yk_value *q = b->x[at], *k = b->x[at + 1];
     uint32_t next = at + 3;
-    att a = {q->dim[0], q->dim[1], k->dim[1], q->dim[2], k->dim[2], q->dim[3], 0, 0, 0, YK_NONE, YK_NONE, YK_NONE, YK_NONE,
-             b->attr[0] != 0, yk_attr_f64(b->attr[1]), yk_attr_f64(b->attr[2]), (uint32_t)b->attr[3], (uint32_t)b->attr[4]};
+    att a = {q->dim[0],
+             q->dim[1],
+             k->dim[1],
+             q->dim[2],
+             k->dim[2],
+             q->dim[3],
+             0,
+             0,
+             0,
+             YK_NONE,
+             YK_NONE,
+             YK_NONE,
+             YK_NONE,
+             b->attr[0] != 0,
+             yk_attr_f64(b->attr[1]),
+             yk_attr_f64(b->attr[2]),
+             (uint32_t)b->attr[3],
+             (uint32_t)b->attr[4]};
     a.q = heads_to_batch(b, yk__dense(b->g, yk__body_wide(b, at)), &a, a.tq);
     a.k = spread(b, yk__dense(b->g, yk__body_wide(b, at + 1)), &a);
     a.v = spread(b, yk__dense(b->g, yk__body_wide(b, at + 2)), &a);
@@ -78,7 +94,8 @@ static yk__vid scores(yk__inline *b, const att *a)
         s = yk__select(g, yk__bin(g, YK_OP_EQ, keep, zero), never, s);
     }
     if (a->causal) { /* j < i + Tk - Tq + 1 */
-        yk__vid end = yk__bin(g, YK_OP_ADD, yk__iota(g, 2, YK_I32, 4, dim), yk__const(g, (double)(a->tk - a->tq + 1), YK_I32));
+        yk__vid end =
+            yk__bin(g, YK_OP_ADD, yk__iota(g, 2, YK_I32, 4, dim), yk__const(g, (double)(a->tk - a->tq + 1), YK_I32));
         s = yk__select(g, yk__bin(g, YK_OP_LT, yk__iota(g, 3, YK_I32, 4, dim), end), s, never);
     }
     return s;

@@ -101,18 +101,19 @@ void yk__body_softmax_bwd(yk__inline *b)
 }
 
 typedef struct labels {
-    yk__vid hit;      /* bool [R, C]: c is the label */
-    yk__vid ignored;  /* bool [R, 1] */
-    yk__vid bad;      /* bool [R, 1]: no class, and not to be ignored */
-    yk__vid weight;   /* of the label [R, 1], or YK_NONE */
-    yk__vid all;      /* weights [1, C], or YK_NONE */
+    yk__vid hit;     /* bool [R, C]: c is the label */
+    yk__vid ignored; /* bool [R, 1] */
+    yk__vid bad;     /* bool [R, 1]: no class, and not to be ignored */
+    yk__vid weight;  /* of the label [R, 1], or YK_NONE */
+    yk__vid all;     /* weights [1, C], or YK_NONE */
 } labels;
 
 static labels read_labels(yk__inline *b, yk__vid y, uint32_t weight, int64_t r, int64_t c)
 {
     yk__graph *g = b->g;
     const yk__vid col = yk__reshape(g, y, 2, (const int64_t[]){r, 1}), zero = yk__const(g, 0, YK_I32);
-    const yk__vid low = yk__bin(g, YK_OP_LT, col, zero), high = yk__bin(g, YK_OP_LT, col, yk__const(g, (double)c, YK_I32));
+    const yk__vid low = yk__bin(g, YK_OP_LT, col, zero),
+                  high = yk__bin(g, YK_OP_LT, col, yk__const(g, (double)c, YK_I32));
     labels l = {.weight = YK_NONE, .all = YK_NONE};
     l.hit = yk__bin(g, YK_OP_EQ, yk__iota(g, 1, YK_I32, 2, (const int64_t[]){r, c}), col);
     l.ignored = yk__bin(g, YK_OP_EQ, col, yk__const(g, (double)b->attr[0], YK_I32));
@@ -138,7 +139,8 @@ void yk__body_cross_entropy(yk__inline *b)
     const int64_t r = b->x[0]->dim[0], c = b->x[0]->dim[1];
     const double s = yk_attr_f64(b->attr[1]);
     const yk__vid x = yk__body_wide(b, 0), top = yk__rmax(g, x, LAST);
-    const yk__vid log = yk__un(g, YK_OP_LOG, yk__sum(g, yk__un(g, YK_OP_EXP, sub(b, x, top)), LAST)), lse = add(b, top, log);
+    const yk__vid log = yk__un(g, YK_OP_LOG, yk__sum(g, yk__un(g, YK_OP_EXP, sub(b, x, top)), LAST)),
+                  lse = add(b, top, log);
     const labels l = read_labels(b, b->in[1], 2, r, c);
     yk__vid loss = sub(b, top, yk__sum(g, yk__select(g, l.hit, x, yk__body_number(b, 0)), LAST));
     loss = add(b, loss, log); /* never lse - x: beside a large maximum the logarithm is lost in lse */

@@ -46,7 +46,8 @@ typedef struct conv {
 
 static conv conv_of(const yk__inline *b, const yk_value *x, const yk_value *w, const yk_value *y)
 {
-    conv c = {x->dim[0], x->dim[1], x->dim[2], x->dim[3], w->dim[0], y->dim[2], y->dim[3], w->dim[2], w->dim[3], b->attr[6], 0, 0, {0}};
+    conv c = {x->dim[0], x->dim[1], x->dim[2],  x->dim[3], w->dim[0], y->dim[2], y->dim[3],
+              w->dim[2], w->dim[3], b->attr[6], 0,         0,         {0}};
     c.cg = c.c / c.groups;
     c.og = c.o / c.groups;
     c.win[0] = c.kh;
@@ -74,7 +75,8 @@ static bool too_many(yk__inline *b, const conv *c)
 {
     if (c->groups <= MOST_GROUPS)
         return false;
-    yk__refuse(b->g, YK_E_UNSUPPORTED, "a convolution of %lld groups has no body (at most %d)", (long long)c->groups, MOST_GROUPS);
+    yk__refuse(b->g, YK_E_UNSUPPORTED, "a convolution of %lld groups has no body (at most %d)", (long long)c->groups,
+               MOST_GROUPS);
     return true;
 }
 

@@ -59,10 +59,12 @@ static bool root_good(check *c, uint32_t i)
         return yk__fail(c->err, YK_E_FORMAT, "graph: value %u lies in slot %u of %u", i, v->slot, c->g->n_slot), false;
     s = &c->g->slot[v->slot];
     if (v->offset % yk_dtype_bytes(v->dtype) || v->offset > (uint64_t)MOST_BYTES)
-        return yk__fail(c->err, YK_E_FORMAT, "graph: value %u lies at byte %llu", i, (unsigned long long)v->offset), false;
+        return yk__fail(c->err, YK_E_FORMAT, "graph: value %u lies at byte %llu", i, (unsigned long long)v->offset),
+               false;
     if ((s->bytes || c->planned) && (v->offset > s->bytes || bytes > s->bytes - v->offset))
         return yk__fail(c->err, YK_E_FORMAT, "graph: value %u ends behind the %llu bytes of slot %u", i,
-                        (unsigned long long)s->bytes, v->slot), false;
+                        (unsigned long long)s->bytes, v->slot),
+               false;
     return true;
 }
 
@@ -120,7 +122,8 @@ static bool layouts_good(check *c, uint32_t i)
         const yk_value *v = &g->value[g->index[n->in + k]];
         if (!yk__fits_layout(v, yk__operand_layout(n->op, k, g->attr + n->attr)))
             return yk__fail(c->err, YK_E_FORMAT, "graph: node %u, %s: operand %u has strides that it does not take", i,
-                            yk__op_info_of(n->op)->name, k), false;
+                            yk__op_info_of(n->op)->name, k),
+                   false;
     }
     return true;
 }
@@ -144,13 +147,18 @@ static bool shapes_good(check *c, uint32_t i)
     if (!yk__infer(&s))
         return yk__fail_in(c->err, "graph: node %u", i), c->err->status = YK_E_FORMAT, false;
     if (s.n_out != n->n_out)
-        return yk__fail(c->err, YK_E_FORMAT, "graph: node %u, %s: %u outputs, %u are right", i, name, n->n_out, s.n_out), false;
+        return yk__fail(c->err, YK_E_FORMAT, "graph: node %u, %s: %u outputs, %u are right", i, name, n->n_out,
+                        s.n_out),
+               false;
     for (uint32_t k = 0; k < n->n_out; k++) {
         uint32_t id = g->index[n->out + k], base = g->value[id].base;
         if (!output_is(&s, k, &g->value[id]))
-            return yk__fail(c->err, YK_E_FORMAT, "graph: node %u, %s: output %u has the wrong type or shape", i, name, k), false;
+            return yk__fail(c->err, YK_E_FORMAT, "graph: node %u, %s: output %u has the wrong type or shape", i, name,
+                            k),
+                   false;
         if (s.alias[k] == YK_NONE ? base != id : base != g->value[g->index[n->in + s.alias[k]]].base)
-            return yk__fail(c->err, YK_E_FORMAT, "graph: node %u, %s: output %u may not be a view there", i, name, k), false;
+            return yk__fail(c->err, YK_E_FORMAT, "graph: node %u, %s: output %u may not be a view there", i, name, k),
+                   false;
     }
     return true;
 }
@@ -162,7 +170,8 @@ static bool operands_written(check *c, uint32_t i)
         uint32_t root = c->g->value[c->g->index[n->in + k]].base;
         if (!c->written[root] && c->g->value[root].slot == YK_NONE)
             return yk__fail(c->err, YK_E_FORMAT, "graph: node %u, %s: operand %u is not written before", i,
-                            yk__op_info_of(n->op)->name, k), false;
+                            yk__op_info_of(n->op)->name, k),
+                   false;
     }
     return true;
 }
@@ -173,7 +182,8 @@ static bool mark_outputs(check *c, uint32_t i, uint8_t how)
     for (uint32_t k = 0; k < n->n_out; k++) {
         uint32_t id = c->g->index[n->out + k], root = c->g->value[id].base;
         if (id == root && c->written[root] != NOT_YET && !(n->flags & YK_NODE_ACCUMULATE))
-            return yk__fail(c->err, YK_E_FORMAT, "graph: node %u writes value %u, which was written before", i, id), false;
+            return yk__fail(c->err, YK_E_FORMAT, "graph: node %u writes value %u, which was written before", i, id),
+                   false;
         if (id == root)
             c->written[root] = how;
     }
@@ -184,7 +194,8 @@ static bool plain_good(check *c, uint32_t i)
 {
     if (c->g->node[i].n_body)
         return yk__fail(c->err, YK_E_FORMAT, "graph: node %u, %s, cannot have a body", i,
-                        yk__op_info_of(c->g->node[i].op)->name), false;
+                        yk__op_info_of(c->g->node[i].op)->name),
+               false;
     /* the number of attributes first: layouts read them */
     return shapes_good(c, i) && layouts_good(c, i);
 }
@@ -277,8 +288,8 @@ static bool map_good(check *c, uint32_t i)
     uint8_t kept[YK_MAX_OPERANDS];
     const yk_value *shape;
     bool good = true;
-    if (n->n_in < info->in_min || n->n_attr || n->n_body < (n->op == YK_OP_MAP_SUM ? n->n_out : 1u) || n->body < g->n_node ||
-        (uint64_t)n->body + n->n_body > g->n_all_node)
+    if (n->n_in < info->in_min || n->n_attr || n->n_body < (n->op == YK_OP_MAP_SUM ? n->n_out : 1u) ||
+        n->body < g->n_node || (uint64_t)n->body + n->n_body > g->n_all_node)
         return body_fail(c, i, "it has impossible numbers");
     if (!layouts_good(c, i) || !body_shape(c, i, &shape))
         return false;
@@ -312,7 +323,8 @@ yk_status yk__graph_check(const yk_graph *g, yk_error *err)
     check c = {.g = g, .err = err};
     bool good;
     if (g->n_all_node < g->n_node)
-        return yk__fail(err, YK_E_FORMAT, "graph: %u nodes with bodies are fewer than %u without", g->n_all_node, g->n_node);
+        return yk__fail(err, YK_E_FORMAT, "graph: %u nodes with bodies are fewer than %u without", g->n_all_node,
+                        g->n_node);
     c.written = yk__calloc((size_t)g->n_value + 1, 1);
     if (!c.written)
         return yk__fail_mem(err, g->n_value, "checking a graph");

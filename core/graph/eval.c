@@ -94,11 +94,11 @@ static double f8_to(uint8_t v, bool e5m2)
     return decode(v, 2, 15, 0x80);
 }
 
-#define LOAD(type)                                                                                                     \
-    {                                                                                                                  \
-        type t;                                                                                                        \
-        memcpy(&t, p, sizeof t);                                                                                       \
-        return (double)t;                                                                                              \
+#define LOAD(type)               \
+    {                            \
+        type t;                  \
+        memcpy(&t, p, sizeof t); \
+        return (double)t;        \
     }
 
 double yk__eval_load(uint32_t dtype, const void *p)
@@ -133,11 +133,11 @@ double yk__eval_load(uint32_t dtype, const void *p)
     }
 }
 
-#define STORE(type, value)                                                                                             \
-    {                                                                                                                  \
-        type t = (type)(value);                                                                                        \
-        memcpy(p, &t, sizeof t);                                                                                       \
-        return;                                                                                                        \
+#define STORE(type, value)       \
+    {                            \
+        type t = (type)(value);  \
+        memcpy(p, &t, sizeof t); \
+        return;                  \
     }
 
 void yk__eval_store(uint32_t dtype, void *p, double x)
@@ -368,8 +368,8 @@ static yk_status make_buffers(const yk_graph *g, void *const *leaf, double **buf
     return YK_OK;
 }
 
-yk_status yk__eval_graph(const yk__graph *g, void *const *leaf, uint32_t n_want, const yk__vid *want, double *const *out,
-                         yk_error *err)
+yk_status yk__eval_graph(const yk__graph *g, void *const *leaf, uint32_t n_want, const yk__vid *want,
+                         double *const *out, yk_error *err)
 {
     yk__graph copy;
     yk_graph s;

@@ -147,7 +147,8 @@ yk_status yk__eval_cross_entropy_bwd(yk__eval *e)
         for (int64_t k = 0; k < c; k++) {
             double p = exp(z[k] - m) / sum, g = kind == LABEL_IGNORED ? 0 : (double)NAN;
             if (kind == LABEL_COUNTS)
-                g = e->x[0][r] * ((w ? w[y] : 1) * (1 - s) * (p - (k == y)) + s / (double)c * (p * all - (w ? w[k] : 1)));
+                g = e->x[0][r] *
+                    ((w ? w[y] : 1) * (1 - s) * (p - (k == y)) + s / (double)c * (p * all - (w ? w[k] : 1)));
             e->y[0][r * c + k] = g;
         }
     }

@@ -2,8 +2,8 @@
 /*
  * The core's graph: the same flat arrays as the plugin ABI's yk_graph, growable, with a builder that infers shapes.
  *
- * Values are single assignment; nodes stand in execution order. A view (reshape, permute, slice, expand) is a value with
- * a base and no node. Everything built here is in bounds and of the right shape by construction; a graph that comes
+ * Values are single assignment; nodes stand in execution order. A view (reshape, permute, slice, expand) is a value
+ * with a base and no node. Everything built here is in bounds and of the right shape by construction; a graph that comes
  * from outside goes through yk__graph_read, which checks all of it.
  *
  * Builder functions return a value number, or YK_NONE after a failure; the first failure is kept in g->error with the
@@ -36,7 +36,7 @@ typedef struct yk__op_info {
 
 const yk__op_info *yk__op_info_of(uint32_t op); /* NULL for a number that is no op */
 int yk__op_find(const char *name);              /* -1: no such op */
-bool yk__op_is_map(uint32_t op);                /* may stand in the body of a map: elementwise, select, fill, activations */
+bool yk__op_is_map(uint32_t op); /* may stand in the body of a map: elementwise, select, fill, activations */
 const char *yk__dtype_name(uint32_t dtype);     /* "f32"; "?" for a number that is none */
 int yk__dtype_find(const char *name);           /* by short or safetensors name; -1 */
 bool yk__dtype_is_float(uint32_t dtype);
@@ -91,8 +91,8 @@ uint32_t yk__body_new(yk__graph *g, yk_op op, uint32_t n_in, const yk__vid *in, 
  * inputs (fill, iota, rng, scatter_add, fold, *_dx, *_dw, *_bwd of pools) `dims`, `dim` give the output's shape;
  * otherwise dim may be NULL. out_dtype: YK_DTYPE_COUNT = the op's own rule; YK_F32 beside 16-bit operands is taken by
  * dot, sum, scatter_add, fold, conv2d*, attention*. Operands whose strides the op does not take are copied first; the
- * 4-D operands of attention keep any strides with a dense last dimension (YK_CAP_STRIDED_ATTENTION). Outputs of adam_step
- * and sgd_step are views of the operands they replace. Returns the number of outputs, 0 on failure. */
+ * 4-D operands of attention keep any strides with a dense last dimension (YK_CAP_STRIDED_ATTENTION). Outputs of
+ * adam_step and sgd_step are views of the operands they replace. Returns the number of outputs, 0 on failure. */
 uint32_t yk__apply(yk__graph *g, yk_op op, uint32_t n_in, const yk__vid *in, uint32_t n_attr, const int64_t *attr,
                    yk_dtype out_dtype, uint32_t dims, const int64_t *dim, yk__vid *out, uint32_t max_out);
 
@@ -110,7 +110,7 @@ yk__vid yk__sum(yk__graph *g, yk__vid x, uint32_t axes);                     /* 
 yk__vid yk__rmax(yk__graph *g, yk__vid x, uint32_t axes);
 yk__vid yk__argmax(yk__graph *g, yk__vid x, uint32_t axis);
 yk__vid yk__dot(yk__graph *g, yk__vid a, yk__vid b, bool ta, bool tb);       /* ta: a is given as [.., K, M] */
-yk__vid yk__gather(yk__graph *g, yk__vid table, yk__vid index);              /* index of any shape: out index.dims + table.dims[1..] */
+yk__vid yk__gather(yk__graph *g, yk__vid table, yk__vid index); /* index of any shape: index.dims + table.dims[1..] */
 yk__vid yk__scatter_add(yk__graph *g, yk__vid src, yk__vid index, int64_t rows);
 /* Views. A view that the rules allow needs no node; where the result is then used by an op that wants a dense operand,
  * yk__dense() puts a copy in. A reshape that the strides do not allow copies first. The base of a view is never a view,
@@ -120,9 +120,9 @@ yk__vid yk__permute(yk__graph *g, yk__vid x, const uint32_t *axis);
 yk__vid yk__expand(yk__graph *g, yk__vid x, uint32_t dims, const int64_t *dim);  /* broadcast to a shape */
 yk__vid yk__slice(yk__graph *g, yk__vid x, uint32_t axis, int64_t begin, int64_t end, int64_t step);
 yk__vid yk__dense(yk__graph *g, yk__vid x);
-/* Under the views. yk__alias_new: a new value over the memory of `of`, never folded; v gives dims, dim, stride, and offset
- * (from where the root of `of` counts). yk__copy_into: a copy node from x into such a view of base, which was completely
- * written before; returns the node's output. x has v's shape and any strides. */
+/* Under the views. yk__alias_new: a new value over the memory of `of`, never folded; v gives dims, dim, stride, and
+ * offset (from where the root of `of` counts). yk__copy_into: a copy node from x into such a view of base, which was
+ * completely written before; returns the node's output. x has v's shape and any strides. */
 yk__vid yk__alias_new(yk__graph *g, yk__vid of, const yk_value *v);
 yk__vid yk__copy_into(yk__graph *g, yk__vid x, yk__vid base, const yk_value *v);
 /* out = value everywhere, with x copied to begin[], begin[]+step[]*i (step NULL = 1): the adjoint of slice, and pad. */
@@ -141,8 +141,8 @@ bool yk__same_shape(const yk_value *a, const yk_value *b);
 const char *yk__shape_text(const yk_value *v, char *buf, size_t n); /* "f32[128, 784]" */
 
 /* ---- Bodies ---------------------------------------------------------------------------------------------------- */
-/* Appends to g the primitives and simpler composites that define a composite node of `src` (may be g itself): `in` are g's
- * values for the node's operands, `out` gets g's values for its outputs. Those of adam_step and sgd_step are the new
+/* Appends to g the primitives and simpler composites that define a composite node of `src` (may be g itself): `in` are
+ * g's values for the node's operands, `out` gets g's values for its outputs. Those of adam_step and sgd_step are the new
  * values: the caller copies them over the old ones. YK_E_UNSUPPORTED for a primitive. */
 yk_status yk__body(yk__graph *g, const yk_graph *src, uint32_t node, const yk__vid *in, yk__vid *out, yk_error *err);
 
@@ -162,7 +162,7 @@ yk_status yk__graph_check(const yk_graph *g, yk_error *err);
 yk_status yk__eval_node(const yk_graph *g, uint32_t node, void *const *slot, yk_error *err);
 /* Plans and runs a whole unplanned graph with every float value held in double: buffers for the leaves' slots are given
  * as arrays of double / int32_t / uint8_t in `leaf` by slot number; out[i] gets the doubles of value want[i]. */
-yk_status yk__eval_graph(const yk__graph *g, void *const *leaf, uint32_t n_want, const yk__vid *want, double *const *out,
-                         yk_error *err);
+yk_status yk__eval_graph(const yk__graph *g, void *const *leaf, uint32_t n_want, const yk__vid *want,
+                         double *const *out, yk_error *err);
 
 #endif

@@ -37,7 +37,8 @@ typedef enum yk__layout {
     YK_LAYOUT_ANY        /* copy */
 } yk__layout;
 
-/* The composite being replaced: operands in `in` (values of g), outputs to `out`. Their shapes are in x and y (copies). */
+/* The composite being replaced: operands in `in` (values of g), outputs to `out`. Their shapes are in x and y (copies).
+ */
 typedef struct yk__inline {
     yk__graph *g;
     uint32_t op, n_in, n_out, n_attr;
@@ -62,9 +63,9 @@ typedef yk_status yk__eval_fn(yk__eval *e);
 
 typedef struct yk__op_impl {
     yk__infer_fn *infer;
-    yk__body_fn *body;  /* composites */
+    yk__body_fn *body; /* composites */
     yk__eval_fn *eval;
-    uint8_t layout;     /* yk__layout */
+    uint8_t layout; /* yk__layout */
 } yk__op_impl;
 
 const yk__op_impl *yk__op_impl_of(uint32_t op);

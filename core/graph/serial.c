@@ -2,9 +2,9 @@
 /*
  * The serial form of a graph, little-endian:
  *   "YKGRAPH1", u32 n_value n_node n_all_node n_index n_attr n_slot,
- *   slots: u64 bytes, u32 kind key; values: u8 dtype dims, u16 flags, u32 base slot, u64 offset, dims x (i64 dim stride);
- *   nodes: u16 op flags n_in n_out, u32 in out attr n_attr body n_body stream; index: u32; attributes: i64;
- *   u64 checksum (yk__hash_bytes) of all before.
+ *   slots: u64 bytes, u32 kind key; values: u8 dtype dims, u16 flags, u32 base slot, u64 offset, dims x (i64 dim
+ * stride); nodes: u16 op flags n_in n_out, u32 in out attr n_attr body n_body stream; index: u32; attributes: i64; u64
+ * checksum (yk__hash_bytes) of all before.
  */
 #include "core/graph/internal.h"
 
@@ -155,8 +155,8 @@ static yk_status read_head(eye *r, uint32_t *n, yk_error *err)
         need += least[i] * n[i];
     }
     if (need > (uint64_t)(r->end - r->p) || n[1] > n[2])
-        return yk__fail(err, YK_E_FORMAT, "graph: %u values, %u nodes, %u index entries do not fit in %td bytes", n[0], n[2],
-                        n[3], r->end - r->p);
+        return yk__fail(err, YK_E_FORMAT, "graph: %u values, %u nodes, %u index entries do not fit in %td bytes", n[0],
+                        n[2], n[3], r->end - r->p);
     return YK_OK;
 }
 
@@ -190,8 +190,18 @@ static void read_arrays(eye *r, yk__graph *g, const uint32_t *n)
 
 static yk_status accept(yk__graph *g, const uint32_t *n, yk_error *err)
 {
-    yk_graph s = {.size = sizeof s, .n_value = n[0], .n_node = n[1], .n_all_node = n[2], .n_index = n[3], .n_attr = n[4],
-                  .n_slot = n[5], .value = g->value, .node = g->node, .index = g->index, .attr = g->attr, .slot = g->slot};
+    yk_graph s = {.size = sizeof s,
+                  .n_value = n[0],
+                  .n_node = n[1],
+                  .n_all_node = n[2],
+                  .n_index = n[3],
+                  .n_attr = n[4],
+                  .n_slot = n[5],
+                  .value = g->value,
+                  .node = g->node,
+                  .index = g->index,
+                  .attr = g->attr,
+                  .slot = g->slot};
     yk_status st = yk__graph_check(&s, err);
     if (st)
         return st;

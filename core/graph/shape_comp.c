@@ -11,16 +11,18 @@ static bool conv_out(yk__shape *s, const int64_t x[4], const int64_t w[4], int64
 {
     const int64_t *a = s->attr, groups = a[6];
     if (groups < 1 || x[1] % groups || w[0] % groups || w[1] != x[1] / groups)
-        return yk__shape_bad(s, "%lld groups do not fit: x [N, C, H, W] has C = %lld, w [O, C/groups, kh, kw] is [%lld, %lld, ..]",
-                             (long long)groups, (long long)x[1], (long long)w[0], (long long)w[1]);
+        return yk__shape_bad(
+            s, "%lld groups do not fit: x [N, C, H, W] has C = %lld, w [O, C/groups, kh, kw] is [%lld, %lld, ..]",
+            (long long)groups, (long long)x[1], (long long)w[0], (long long)w[1]);
     y[0] = x[0];
     y[1] = w[0];
     y[2] = yk__window_out(x[2], w[2], a[0], a[2], a[4]);
     y[3] = yk__window_out(x[3], w[3], a[1], a[3], a[5]);
     if (y[2] < 0 || y[3] < 0)
-        return yk__shape_bad(s, "a kernel of %lldx%lld, stride %lldx%lld, padding %lldx%lld, dilation %lldx%lld does not fit",
-                             (long long)w[2], (long long)w[3], (long long)a[0], (long long)a[1], (long long)a[2],
-                             (long long)a[3], (long long)a[4], (long long)a[5]);
+        return yk__shape_bad(
+            s, "a kernel of %lldx%lld, stride %lldx%lld, padding %lldx%lld, dilation %lldx%lld does not fit",
+            (long long)w[2], (long long)w[3], (long long)a[0], (long long)a[1], (long long)a[2], (long long)a[3],
+            (long long)a[4], (long long)a[5]);
     return true;
 }
 
@@ -79,9 +81,10 @@ static bool pool_out(yk__shape *s, const int64_t *x, const int64_t *a, int64_t d
     y[2] = yk__window_out(x[2], a[0], a[2], a[4], dh);
     y[3] = yk__window_out(x[3], a[1], a[3], a[5], dw);
     if (y[2] < 0 || y[3] < 0)
-        return yk__shape_bad(s, "a window of %lldx%lld, stride %lldx%lld, padding %lldx%lld, dilation %lldx%lld does not fit",
-                             (long long)a[0], (long long)a[1], (long long)a[2], (long long)a[3], (long long)a[4],
-                             (long long)a[5], (long long)dh, (long long)dw);
+        return yk__shape_bad(
+            s, "a window of %lldx%lld, stride %lldx%lld, padding %lldx%lld, dilation %lldx%lld does not fit",
+            (long long)a[0], (long long)a[1], (long long)a[2], (long long)a[3], (long long)a[4], (long long)a[5],
+            (long long)dh, (long long)dw);
     return true;
 }
 
@@ -211,7 +214,8 @@ static bool attention_operands(yk__shape *s, uint32_t first)
         return yk__shape_bad(s, "flags %lld need %u operands", (long long)flags, need);
     if (q->dims != 4 || k->dims != 4 || k->dim[0] != q->dim[0] || k->dim[1] < 1 || q->dim[1] % k->dim[1] ||
         k->dim[3] != q->dim[3] || k->dtype != q->dtype || !yk__dtype_is_float(q->dtype) || q->dim[3] < 1)
-        return yk__shape_bad(s, "q has to be [B, H, Tq, D] and k, v [B, Hk, Tk, D] of one float type, Hk a divisor of H");
+        return yk__shape_bad(s,
+                             "q has to be [B, H, Tq, D] and k, v [B, Hk, Tk, D] of one float type, Hk a divisor of H");
     if (!yk__shape_is(s, first + 2, q->dtype, 4, k->dim))
         return false;
     if ((flags & YK_ATT_DROP) && !(p >= 0 && p <= 1))

@@ -191,7 +191,8 @@ bool yk__infer_scatter_add(yk__shape *s)
         return false;
     if (x->dims < 1 || x->dim[0] != s->x[1]->dim[0])
         return yk__shape_bad(s, "the source needs one row per index");
-    if (!s->dim || s->dims != x->dims || s->dim[0] < 0 || memcmp(s->dim + 1, x->dim + 1, (x->dims - 1u) * sizeof *s->dim))
+    if (!s->dim || s->dims != x->dims || s->dim[0] < 0 ||
+        memcmp(s->dim + 1, x->dim + 1, (x->dims - 1u) * sizeof *s->dim))
         return yk__shape_bad(s, "its output has to be [V, ...] with the source's rows");
     yk__shape_out(s, 0, yk__shape_dtype(s, x->dtype), s->dims, s->dim);
     return true;
@@ -203,9 +204,10 @@ static bool windows(yk__shape *s, const int64_t *a, int64_t h, int64_t w, int64_
     out[0] = yk__window_out(h, a[0], a[2], a[4], a[6]);
     out[1] = yk__window_out(w, a[1], a[3], a[5], a[7]);
     if (out[0] < 0 || out[1] < 0)
-        return yk__shape_bad(s, "a window of %lldx%lld, stride %lldx%lld, padding %lldx%lld, dilation %lldx%lld does not fit",
-                             (long long)a[0], (long long)a[1], (long long)a[2], (long long)a[3], (long long)a[4],
-                             (long long)a[5], (long long)a[6], (long long)a[7]);
+        return yk__shape_bad(
+            s, "a window of %lldx%lld, stride %lldx%lld, padding %lldx%lld, dilation %lldx%lld does not fit",
+            (long long)a[0], (long long)a[1], (long long)a[2], (long long)a[3], (long long)a[4], (long long)a[5],
+            (long long)a[6], (long long)a[7]);
     return true;
 }
 
@@ -235,8 +237,8 @@ bool yk__infer_fold(yk__shape *s)
         return yk__shape_bad(s, "needs the shape [N, C, H, W] of its output");
     if (!windows(s, a, s->dim[2], s->dim[3], out))
         return false;
-    if (x->dims != 3 || x->dim[0] != s->dim[0] || x->dim[2] != out[0] * out[1] || x->dim[1] / a[0] / a[1] != s->dim[1] ||
-        x->dim[1] % (a[0] * a[1]))
+    if (x->dims != 3 || x->dim[0] != s->dim[0] || x->dim[2] != out[0] * out[1] ||
+        x->dim[1] / a[0] / a[1] != s->dim[1] || x->dim[1] % (a[0] * a[1]))
         return yk__shape_bad(s, "needs [N, C*kh*kw, OH*OW] = [%lld, %lld*%lld*%lld, %lld*%lld]", (long long)s->dim[0],
                              (long long)s->dim[1], (long long)a[0], (long long)a[1], (long long)out[0],
                              (long long)out[1]);

@@ -11,7 +11,7 @@
 #define CORE YK_KIND_CORE
 
 static const yk__op_info ops[] = {
-#define X(e, name, kind, prec, tol, least, most, outs, attrs)                                                          \
+#define X(e, name, kind, prec, tol, least, most, outs, attrs) \
     {name, kind, YK_PREC_##prec, YK_TOL_##tol, least, most, outs, attrs},
     YK_OP_TABLE(X)
 #undef X

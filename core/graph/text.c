@@ -129,7 +129,8 @@ char *yk__graph_text(const yk_graph *g)
 {
     text t = {0};
     char shape[160];
-    put(&t, "graph %016llx: %u values, %u nodes, %u slots\n", (unsigned long long)g->hash, g->n_value, g->n_node, g->n_slot);
+    put(&t, "graph %016llx: %u values, %u nodes, %u slots\n", (unsigned long long)g->hash, g->n_value, g->n_node,
+        g->n_slot);
     for (uint32_t i = 0; i < g->n_slot; i++)
         put(&t, "slot %u %s key %u, %llu bytes\n", i, slot_kind(g->slot[i].kind), g->slot[i].key,
             (unsigned long long)g->slot[i].bytes);
@@ -165,7 +166,8 @@ char *yk__graph_dot(const yk_graph *g)
         const yk__op_info *info = yk__op_info_of(n->op);
         put(&t, "    n%u [label=\"%s", i, info ? info->name : "?");
         for (uint32_t k = 0; k < n->n_out; k++)
-            put(&t, "\\n%%%u %s", g->index[n->out + k], yk__shape_text(&g->value[g->index[n->out + k]], shape, sizeof shape));
+            put(&t, "\\n%%%u %s", g->index[n->out + k],
+                yk__shape_text(&g->value[g->index[n->out + k]], shape, sizeof shape));
         put(&t, "\"];\n");
         for (uint32_t k = 0; k < n->n_in; k++) {
             uint32_t id = g->index[n->in + k], root = g->value[id].base;

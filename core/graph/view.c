@@ -23,7 +23,7 @@ static bool same_place(const yk_value *a, const yk_value *b)
 static yk__vid view(yk__graph *g, yk__vid x, yk_value *v)
 {
     yk__vid base = g->value[x].base;
-    if (yk__is_dense(v))
+    if (yk__count(v) && yk__is_dense(v))
         yk__dense_strides(v);
     if (same_place(v, &g->value[x]))
         return x;
@@ -133,8 +133,8 @@ yk__vid yk__permute(yk__graph *g, yk__vid x, const uint32_t *axis)
     v = *p;
     for (uint32_t i = 0; i < p->dims; i++) {
         if (axis[i] >= p->dims || (seen & 1u << axis[i]))
-            return yk__refuse(g, YK_E_ARG, "permute: axis %u at place %u; every one of 0..%d is needed once", axis[i], i,
-                              p->dims - 1);
+            return yk__refuse(g, YK_E_ARG, "permute: axis %u at place %u; every one of 0..%d is needed once", axis[i],
+                              i, p->dims - 1);
         seen |= 1u << axis[i];
         v.dim[i] = p->dim[axis[i]];
         v.stride[i] = p->stride[axis[i]];
@@ -208,8 +208,8 @@ yk__vid yk__pad(yk__graph *g, yk__vid x, uint32_t dims, const int64_t *dim, cons
     if (x == YK_NONE)
         return YK_NONE;
     if (dims != g->value[x].dims)
-        return yk__refuse(g, YK_E_ARG, "pad: %s padded to %u dimensions", yk__shape_text(&g->value[x], text, sizeof text),
-                          dims);
+        return yk__refuse(g, YK_E_ARG, "pad: %s padded to %u dimensions",
+                          yk__shape_text(&g->value[x], text, sizeof text), dims);
     base = yk__fill(g, value, g->value[x].dtype, dims, dim);
     if (base == YK_NONE)
         return YK_NONE;

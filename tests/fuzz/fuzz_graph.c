@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * libFuzzer target for the reader of graphs:
- *   clang -g -O1 -fsanitize=fuzzer,address,undefined -I. -Iinclude tests/fuzz/fuzz_graph.c core/graph/[a-z]*.c core/base/{mem,error,hash,philox}.c -lm
- * An input whose first byte is even is a graph without its checksum; an odd one is a list of edits (u16 place, u8 value)
- * to a graph that is right, which gets behind the first checks at once.
+ *   clang -g -O1 -fsanitize=fuzzer,address,undefined -I. -Iinclude tests/fuzz/fuzz_graph.c core/graph/[a-z]*.c
+ * core/base/{mem,error,hash,philox}.c -lm An input whose first byte is even is a graph without its checksum; an odd one
+ * is a list of edits (u16 place, u8 value) to a graph that is right, which gets behind the first checks at once.
  */
 #include "tests/fuzz/graph_input.h"
 

@@ -16,7 +16,8 @@
 static inline void graph_input_map(yk__graph *g, yk__vid x)
 {
     int64_t dim[2] = {g->value[x].dim[0], g->value[x].dim[1]}, row[2] = {1, dim[1]};
-    yk__vid y = yk__value_new(g, YK_F32, 2, dim), t = yk__value_new(g, YK_F32, 2, dim), s = yk__value_new(g, YK_F32, 2, row);
+    yk__vid y = yk__value_new(g, YK_F32, 2, dim), t = yk__value_new(g, YK_F32, 2, dim),
+            s = yk__value_new(g, YK_F32, 2, row);
     yk__vid two[2] = {t, x};
     uint32_t n = yk__node_new(g, YK_OP_MAP, 0, 1, &x, 1, &y, 0, NULL);
     int64_t axes = 1;
@@ -48,7 +49,8 @@ static inline void graph_input_base(yk__graph *g)
     graph_input_map(g, h);
     in[0] = h, in[1] = yk__leaf(g, 4, 0, YK_I32, 1, (int64_t[]){6});
     yk__apply(g, YK_OP_CROSS_ENTROPY, 2, in, 2, ce, YK_DTYPE_COUNT, 0, NULL, out, 4);
-    in[0] = yk__leaf(g, 5, 0, YK_F32, 4, (int64_t[]){1, 4, 3, 3}), in[1] = yk__leaf(g, 6, 0, YK_F32, 4, (int64_t[]){2, 2, 3, 3});
+    in[0] = yk__leaf(g, 5, 0, YK_F32, 4, (int64_t[]){1, 4, 3, 3}),
+    in[1] = yk__leaf(g, 6, 0, YK_F32, 4, (int64_t[]){2, 2, 3, 3});
     yk__apply(g, YK_OP_CONV2D, 2, in, 7, conv, YK_DTYPE_COUNT, 0, NULL, out, 4);
     in[0] = yk__reshape(g, out[0], 1, (int64_t[]){18});
     for (uint32_t i = 1; i < 4; i++)

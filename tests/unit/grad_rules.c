@@ -109,9 +109,9 @@ END_TEST
 
 START_TEST(unary)
 {
-    static const yk_op ops[] = {YK_OP_NEG,  YK_OP_ABS, YK_OP_EXP,  YK_OP_LOG,       YK_OP_SQRT, YK_OP_RSQRT, YK_OP_RECIP,
-                                YK_OP_TANH, YK_OP_ERF, YK_OP_RELU, YK_OP_GELU,      YK_OP_SILU, YK_OP_GELU_TANH,
-                                YK_OP_SIGMOID};
+    static const yk_op ops[] = {YK_OP_NEG,   YK_OP_ABS,   YK_OP_EXP,       YK_OP_LOG,    YK_OP_SQRT,
+                                YK_OP_RSQRT, YK_OP_RECIP, YK_OP_TANH,      YK_OP_ERF,    YK_OP_RELU,
+                                YK_OP_GELU,  YK_OP_SILU,  YK_OP_GELU_TANH, YK_OP_SIGMOID};
     for (size_t i = 0; i < sizeof ops / sizeof *ops; i++) {
         bool positive = ops[i] == YK_OP_LOG || ops[i] == YK_OP_SQRT || ops[i] == YK_OP_RSQRT || ops[i] == YK_OP_RECIP;
         yk__vid x = lab_float(&l, positive ? 0.2 : -2, 2, DIM(3, 5)), y = yk__un(&l.g, ops[i], x);
@@ -177,7 +177,8 @@ START_TEST(parts_join)
     yk__vid x = lab_float(&l, -1, 1, DIM(4, 9)), h = yk__un(&l.g, YK_OP_TANH, x), y[3];
     size_t begin_node, adds = 0, fills = 0;
     for (int64_t i = 0; i < 3; i++)
-        y[i] = yk__un(&l.g, YK_OP_EXP, yk__permute(&l.g, yk__slice(&l.g, h, 1, 3 * i, 3 * i + 3, 1), (uint32_t[]){1, 0}));
+        y[i] =
+            yk__un(&l.g, YK_OP_EXP, yk__permute(&l.g, yk__slice(&l.g, h, 1, 3 * i, 3 * i + 3, 1), (uint32_t[]){1, 0}));
     begin_node = l.g.n_node;
     check(3, y);
     for (size_t i = begin_node; i < l.g.n_node; i++) {
@@ -441,6 +442,103 @@ START_TEST(summed_over_ranks)
 }
 END_TEST
 
+/* Backward composites, and statistics that backward composites do not cover: through the body. */
+START_TEST(through_bodies)
+{
+    for (uint32_t op = YK_OP_RELU; op <= YK_OP_TANH_BWD; op++) {
+        yk__vid in[2], y;
+        if (yk__op_info_of(op)->in_min != 2)
+            continue;
+        in[0] = lab_float(&l, -2, 2, DIM(3, 4)), in[1] = lab_float(&l, -1, 1, DIM(3, 4));
+        y = yk__bin(&l.g, (yk_op)op, in[0], in[1]);
+        if (op == YK_OP_RELU_BWD)
+            check_fixed(1, &y, 1u << 1); /* does not depend on x but for its sign: no gradient arrives */
+        else
+            check(1, &y);
+        again();
+    }
+    for (int64_t log = 0; log < 2; log++) {
+        yk__vid in[2] = {lab_float(&l, -1, 1, DIM(3, 4)), lab_float(&l, -1, 1, DIM(3, 4))}, y[4];
+        lab_one(&l, YK_OP_SOFTMAX_BWD, 2, in, 1, &log, 0, NULL, y);
+        check(1, y);
+        again();
+    }
+}
+END_TEST
+
+START_TEST(saved_statistics)
+{
+    int64_t eps = yk_attr_of_f64(1e-3), att[5] = {1, yk_attr_of_f64(0.6), 0, 0, 0}, ce[2] = {-100, yk_attr_of_f64(0.1)};
+    yk__vid in[5], y[4];
+    for (int i = 0; i < 3; i++)
+        in[i] = lab_float(&l, -1, 1, i ? 1 : 2, i ? (int64_t[]){6} : (int64_t[]){4, 6});
+    lab_one(&l, YK_OP_LAYER_NORM, 3, in, 1, &eps, 0, NULL, y);
+    check(3, y);
+    again();
+    for (int i = 0; i < 3; i++)
+        in[i] = lab_float(&l, -1, 1, DIM(2, 2, 4, 3));
+    lab_one(&l, YK_OP_ATTENTION, 3, in, 5, att, 0, NULL, y);
+    check(2, y);
+    again();
+    in[0] = lab_float(&l, -1, 1, DIM(4, 5)), in[1] = lab_int(&l, 0, 4, DIM(4)), in[2] = lab_float(&l, 0.5, 2, DIM(5));
+    lab_one(&l, YK_OP_CROSS_ENTROPY, 3, in, 2, ce, 0, NULL, y);
+    check(2, y);
+    again();
+    in[0] = lab_float(&l, -1, 1, DIM(4, 6)), in[1] = lab_float(&l, -1, 1, DIM(4, 6));
+    in[2] = lab_float(&l, -1, 1, DIM(4)), in[3] = lab_float(&l, 1, 2, DIM(4)), in[4] = lab_float(&l, 0.5, 1, DIM(6));
+    lab_one(&l, YK_OP_LAYER_NORM_BWD, 5, in, 1, &eps, 0, NULL, y);
+    check(3, y);
+}
+END_TEST
+
+/* The gradient of a gradient: d/dx of sum (d/dx sum f(x) w)^2, for a small network with attention. */
+START_TEST(second_order)
+{
+    int64_t att[5] = {0, yk_attr_of_f64(0.6), 0, 0, 0};
+    yk__vid x = lab_float(&l, -1, 1, DIM(1, 2, 3, 4)), in[3] = {x, yk__un(&l.g, YK_OP_GELU, x), x}, y[4], grad, one;
+    yk_error err = YK_ERROR_INIT;
+    lab_one(&l, YK_OP_ATTENTION, 3, in, 5, att, 0, NULL, y);
+    y[0] = yk__bin(&l.g, YK_OP_MUL, y[0], y[0]);
+    one = yk__const(&l.g, 1, YK_F32);
+    ck_assert_int_eq(yk__grad(&l.g, yk__sum(&l.g, y[0], 15), one, 1, &x, &grad, NULL, NULL, &err), YK_OK);
+    y[0] = yk__bin(&l.g, YK_OP_MUL, grad, grad);
+    check(1, y);
+}
+END_TEST
+
+START_TEST(bodies_of_their_own)
+{
+    yk__vid x = lab_float(&l, -1, 1, DIM(3, 4)), w = lab_float(&l, -1, 1, DIM(4, 5)), y, z, in[2] = {x, w}, out[2];
+    uint32_t n;
+    y = yk__value_new(&l.g, YK_F32, DIM(3, 5)), z = yk__value_new(&l.g, YK_F32, DIM(3, 5));
+    out[0] = y, out[1] = z;
+    n = yk__node_new(&l.g, YK_OP_DOT_MAP, 0, 2, in, 2, out, 0, NULL);
+    l.g.node[n].body = yk__body_new(&l.g, YK_OP_DOT, 2, in, 1, &y, 0, NULL);
+    yk__body_new(&l.g, YK_OP_TANH, 1, &y, 1, &z, 0, NULL);
+    l.g.node[n].n_body = 2;
+    check(2, out);
+}
+END_TEST
+
+/* A rank without rows: the same graph with lengths of 0 gives gradients of 0. */
+START_TEST(no_rows)
+{
+    yk__vid x = lab_float(&l, -1, 1, DIM(0, 4)), w = lab_float(&l, -1, 1, DIM(3, 4)), b = lab_float(&l, -1, 1, DIM(3));
+    yk__vid y, wrt[2] = {w, b}, grad[2], one;
+    yk_error err = YK_ERROR_INIT;
+    y = yk__un(&l.g, YK_OP_TANH, yk__bin(&l.g, YK_OP_ADD, yk__dot(&l.g, x, w, false, true), b));
+    one = yk__const(&l.g, 1, YK_F32);
+    yk__grad(&l.g, yk__sum(&l.g, y, 3), one, 2, wrt, grad, NULL, NULL, &err);
+    ck_assert_msg(err.status == YK_OK, "%s", err.text);
+    for (int i = 0; i < 2; i++) {
+        double *v = lab_value(&l, &l.g, grad[i]);
+        for (int64_t k = 0; k < yk__count(&l.g.value[wrt[i]]); k++)
+            ck_assert(v[k] == 0);
+        free(v);
+    }
+}
+END_TEST
+
 static void no_rule(yk_op op, uint32_t n, const yk__vid *in, const int64_t *attr, uint32_t n_attr)
 {
     yk__vid y[4], grad, one, wrt = in[1];
@@ -499,9 +597,32 @@ int main(void)
     Suite *s = suite_create("grad_rules");
     TCase *t = tcase_create("rules");
     SRunner *sr = srunner_create(s);
-    const TTest *const tests[] = {every_op_has_a_rule, unary, binary, choices, sums_and_views, parts_join, joined,
-                                  overwritten, products, tied, rows, folds, convolutions, pools, batch_statistics, norms,
-                                  attentions, cross_entropies, dropped, summed_over_ranks, steps_have_none,
+    const TTest *const tests[] = {every_op_has_a_rule,
+                                  unary,
+                                  binary,
+                                  choices,
+                                  sums_and_views,
+                                  parts_join,
+                                  joined,
+                                  overwritten,
+                                  products,
+                                  tied,
+                                  rows,
+                                  folds,
+                                  convolutions,
+                                  pools,
+                                  batch_statistics,
+                                  norms,
+                                  attentions,
+                                  cross_entropies,
+                                  dropped,
+                                  summed_over_ranks,
+                                  steps_have_none,
+                                  through_bodies,
+                                  saved_statistics,
+                                  second_order,
+                                  bodies_of_their_own,
+                                  no_rows,
                                   late_layers_first};
     tcase_add_checked_fixture(t, begin, end);
     for (size_t i = 0; i < sizeof tests / sizeof *tests; i++)

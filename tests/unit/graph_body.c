@@ -34,8 +34,8 @@ static void same_in(const yk__graph *h, yk__vid a, yk__vid b, const char *what, 
     ck_assert_uint_eq(l.g.value[a].dtype, h->value[b].dtype);
     for (int64_t i = 0; i < n; i++) {
         bool good = (isnan(x[i]) && isnan(y[i])) || x[i] == y[i] || fabs(x[i] - y[i]) <= 1e-11 + 1e-11 * fabs(x[i]);
-        ck_assert_msg(good, "%s, output %u, element %lld: %.17g by itself, %.17g by its body", what, output, (long long)i,
-                      x[i], y[i]);
+        ck_assert_msg(good, "%s, output %u, element %lld: %.17g by itself, %.17g by its body", what, output,
+                      (long long)i, x[i], y[i]);
     }
     free(x);
     free(y);
@@ -183,7 +183,8 @@ START_TEST(norms)
         in[1] = lab_float(&l, 0, 2, DIM(8)), in[2] = lab_float(&l, -1, 1, DIM(8));
         check(YK_OP_LAYER_NORM, n, in, 1, &eps, 0, NULL);
         in[0] = lab_float(&l, -1, 1, DIM(5, 8)), in[1] = lab_float(&l, -1, 1, DIM(5, 8));
-        in[2] = lab_float(&l, -1, 1, DIM(5)), in[3] = lab_float(&l, 0.5, 2, DIM(5)), in[4] = lab_float(&l, 0, 2, DIM(8));
+        in[2] = lab_float(&l, -1, 1, DIM(5)), in[3] = lab_float(&l, 0.5, 2, DIM(5)),
+        in[4] = lab_float(&l, 0, 2, DIM(8));
         check(YK_OP_LAYER_NORM_BWD, n == 1 ? 4 : 5, in, 1, &eps, 0, NULL);
     }
     {
@@ -256,7 +257,7 @@ START_TEST(cross_entropies)
         const uint32_t weight = i % 2;
         in[1] = lab_float(&l, -3, 3, DIM(7, 5)), in[2] = lab_int(&l, 0, 4, DIM(7));
         ((int32_t *)l.data[2])[1] = (int32_t)attr[0];
-        ((int32_t *)l.data[2])[2] = 5;  /* no class: NaN */
+        ((int32_t *)l.data[2])[2] = 5; /* no class: NaN */
         ((int32_t *)l.data[2])[3] = -1;
         ((double *)l.data[1])[0] = 700;
         in[3] = lab_float(&l, 0, 2, DIM(5));
@@ -319,7 +320,8 @@ START_TEST(maps)
 {
     /* dot_map: y = a b, z = tanh(y + c); map_sum: sum over rows of z z */
     yk__vid a = lab_float(&l, -1, 1, DIM(3, 4)), b = lab_float(&l, -1, 1, DIM(4, 5)), c = lab_float(&l, -1, 1, DIM(5));
-    yk__vid wide = yk__expand(&l.g, c, DIM(3, 5)), y = yk__value_new(&l.g, YK_F32, DIM(3, 5)), z, t, q, s, in[3], out[2];
+    yk__vid wide = yk__expand(&l.g, c, DIM(3, 5)), y = yk__value_new(&l.g, YK_F32, DIM(3, 5)), z, t, q, s, in[3],
+            out[2];
     yk__vid plain = yk__un(&l.g, YK_OP_TANH, yk__bin(&l.g, YK_OP_ADD, yk__dot(&l.g, a, b, false, false), c));
     uint32_t n;
     z = yk__value_new(&l.g, YK_F32, DIM(3, 5)), t = yk__value_new(&l.g, YK_F32, DIM(3, 5));
@@ -360,8 +362,8 @@ int main(void)
     Suite *s = suite_create("graph_body");
     TCase *t = tcase_create("bodies");
     SRunner *sr = srunner_create(s);
-    const TTest *const tests[] = {table_is_full, activations, convolutions, pools, norms, softmaxes, attentions,
-                                  cross_entropies, dropouts, steps, maps, primitives_have_none};
+    const TTest *const tests[] = {table_is_full, activations,     convolutions, pools, norms, softmaxes,
+                                  attentions,    cross_entropies, dropouts,     steps, maps,  primitives_have_none};
     tcase_add_checked_fixture(t, begin, end);
     for (size_t i = 0; i < sizeof tests / sizeof *tests; i++)
         tcase_add_test(t, tests[i]);

@@ -138,9 +138,11 @@ START_TEST(shapes_of_composites)
     ck_assert_uint_eq(yk__apply(&g, YK_OP_CONV2D, 2, in, 7, attr, YK_DTYPE_COUNT, 0, NULL, &y, 1), 1);
     expect(y, "f32[2, 4, 5, 3]");
     in[0] = y;
-    ck_assert_uint_eq(yk__apply(&g, YK_OP_CONV2D_DX, 2, in, 7, attr, YK_DTYPE_COUNT, 4, (int64_t[]){2, 6, 10, 7}, &y, 1), 1);
+    ck_assert_uint_eq(
+        yk__apply(&g, YK_OP_CONV2D_DX, 2, in, 7, attr, YK_DTYPE_COUNT, 4, (int64_t[]){2, 6, 10, 7}, &y, 1), 1);
     expect(y, "f32[2, 6, 10, 7]"); /* two inputs lengths give one output length: the caller says which */
-    ck_assert_uint_eq(yk__apply(&g, YK_OP_CONV2D_DX, 2, in, 7, attr, YK_DTYPE_COUNT, 4, (int64_t[]){2, 6, 11, 7}, &y, 1), 0);
+    ck_assert_uint_eq(
+        yk__apply(&g, YK_OP_CONV2D_DX, 2, in, 7, attr, YK_DTYPE_COUNT, 4, (int64_t[]){2, 6, 11, 7}, &y, 1), 0);
     ck_assert_ptr_nonnull(strstr(g.error.text, "conv2d_dx"));
 }
 END_TEST
@@ -224,8 +226,9 @@ int main(void)
     Suite *s = suite_create("graph_build");
     TCase *t = tcase_create("build");
     SRunner *sr = srunner_create(s);
-    const TTest *const tests[] = {tables, linear_layer, views_fold, heads_are_views, broadcasting, pads_and_joins,
-                                  shapes_of_composites, hashes, sealing, copies, memory_gone};
+    const TTest *const tests[] = {tables,       linear_layer,   views_fold,           heads_are_views,
+                                  broadcasting, pads_and_joins, shapes_of_composites, hashes,
+                                  sealing,      copies,         memory_gone};
     tcase_add_checked_fixture(t, begin, end);
     for (size_t i = 0; i < sizeof tests / sizeof *tests; i++)
         tcase_add_test(t, tests[i]);

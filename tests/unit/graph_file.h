@@ -45,7 +45,9 @@ static inline yk__vid file_leaf(file_lab *f, const yk__safetensor *t, yk_dtype r
     yk__vid v;
     if (!x)
         return YK_NONE;
-    type = yk__dtype_is_float((uint32_t)t->dtype) ? real : t->dtype == YK_U8 || t->dtype == YK_BOOL ? (yk_dtype)t->dtype : YK_I32;
+    type = yk__dtype_is_float((uint32_t)t->dtype)     ? real
+           : t->dtype == YK_U8 || t->dtype == YK_BOOL ? (yk_dtype)t->dtype
+                                                      : YK_I32;
     v = lab_leaf(&f->l, type, (uint32_t)t->rank, t->shape);
     for (int64_t i = 0; i < t->elements; i++) {
         void *data = f->l.data[f->l.n - 1];

@@ -44,7 +44,8 @@ static yk__vid number(double x)
     return yk__const(g(), x, YK_F32);
 }
 
-static yk__vid one(yk_op op, uint32_t n, const yk__vid *x, uint32_t n_attr, const int64_t *attr, uint32_t dims, const int64_t *dim)
+static yk__vid one(yk_op op, uint32_t n, const yk__vid *x, uint32_t n_attr, const int64_t *attr, uint32_t dims,
+                   const int64_t *dim)
 {
     yk__vid out[4];
     for (uint32_t i = 0; i < n; i++)
@@ -103,7 +104,8 @@ static yk__vid conv_transpose(void)
     a[6] = attr_int(&f, "groups", 1);
     dim[1] = shape(x[1]).dim[1] * a[6];
     for (size_t i = 0; i < 2; i++) {
-        a[i] = attr_at(&f, "stride", i, 1), a[2 + i] = attr_at(&f, "padding", i, 0), a[4 + i] = attr_at(&f, "dilation", i, 1);
+        a[i] = attr_at(&f, "stride", i, 1), a[2 + i] = attr_at(&f, "padding", i, 0),
+        a[4 + i] = attr_at(&f, "dilation", i, 1);
         dim[2 + i] = (shape(x[0]).dim[2 + i] - 1) * a[i] - 2 * a[2 + i] + a[4 + i] * (shape(x[1]).dim[2 + i] - 1) +
                      attr_at(&f, "output_padding", i, 0) + 1;
     }
@@ -257,7 +259,8 @@ static yk__vid reduction(yk__vid x, yk__vid count)
 static yk__vid counted(yk__vid labels, int64_t ignore)
 {
     yk__vid keep = yk__bin(g(), YK_OP_EQ, labels, yk__const(g(), (double)ignore, YK_I32)), w;
-    w = in("weight") == YK_NONE ? yk__fill(g(), 1, YK_F32, 1, shape(labels).dim) : yk__gather(g(), in("weight"), labels);
+    w = in("weight") == YK_NONE ? yk__fill(g(), 1, YK_F32, 1, shape(labels).dim)
+                                : yk__gather(g(), in("weight"), labels);
     w = yk__select(g(), keep, number(0), w);
     return yk__reshape(g(), yk__sum(g(), w, 1), 0, NULL);
 }
@@ -282,8 +285,10 @@ static yk__vid bce(void)
 {
     yk__vid x = in("x"), t = in("target"), n, soft, w = number(1), l;
     n = yk__un(g(), YK_OP_NEG, x);
-    soft = yk__un(g(), YK_OP_LOG, add(yk__un(g(), YK_OP_EXP, yk__un(g(), YK_OP_NEG, yk__un(g(), YK_OP_ABS, x))), number(1)));
-    soft = add(soft, yk__bin(g(), YK_OP_MAX, n, number(0))); /* -log sigmoid(x); at 0 max gives the right half, relu not */
+    soft = yk__un(g(), YK_OP_LOG,
+                  add(yk__un(g(), YK_OP_EXP, yk__un(g(), YK_OP_NEG, yk__un(g(), YK_OP_ABS, x))), number(1)));
+    soft =
+        add(soft, yk__bin(g(), YK_OP_MAX, n, number(0))); /* -log sigmoid(x); at 0 max gives the right half, relu not */
     if (in("pos_weight") != YK_NONE)
         w = add(mul(yk__bin(g(), YK_OP_SUB, in("pos_weight"), number(1)), t), number(1));
     l = add(mul(yk__bin(g(), YK_OP_SUB, number(1), t), x), mul(w, soft));
@@ -326,9 +331,9 @@ static yk__vid build(const char *op)
     for (size_t i = 0; i < sizeof same / sizeof *same; i++)
         if (!strcmp(op, same[i]))
             return yk__un(g(), (yk_op)yk__op_find(op), in("x"));
-#define CASE(name, call)                                                                                               \
-    if (!strcmp(op, name))                                                                                             \
-        return call
+#define CASE(name, call)   \
+    if (!strcmp(op, name)) \
+    return call
     CASE("linear", linear(false));
     CASE("linear_in_out", linear(true));
     CASE("conv2d", conv(true));

@@ -95,33 +95,87 @@ static void spoil(int fault)
     yk_node *sum = &g.node[find(YK_OP_MAP_SUM)];
     yk_value *y = &g.value[g.index[dot->out]];
     switch (fault) {
-    case 0: dot->op = YK_OP_COUNT; break;
-    case 1: dot->n_in = 25; break;
-    case 2: dot->in = (uint32_t)g.n_index; break;
-    case 3: g.index[dot->in] = (uint32_t)g.n_value; break;
-    case 4: y->dim[1] = 13, yk__count(y); break;
-    case 5: y->dtype = YK_BF16; break;
-    case 6: g.index[dot->in] = g.index[conv->out]; break; /* not written yet */
-    case 7: g.index[conv->out] = g.index[dot->out]; break; /* written twice */
-    case 8: g.value[0].offset = 1000; break; /* behind the slot's end */
-    case 9: g.value[0].slot = 99; break;
-    case 10: g.value[2].offset = 2; break;
-    case 11: g.value[2].stride[0] = 5; break;
-    case 12: g.value[2].base = 2; break;
-    case 13: dot->n_body = 1; break;
-    case 14: map->n_body = 1; break; /* the output is not written */
-    case 15: map->body = 1000; break;
-    case 16: g.body[map->body].op = YK_OP_SUM; break;
-    case 17: g.body[map->body].op = YK_OP_IOTA; break;
-    case 18: sum->n_body = 1; break;
-    case 19: g.slot[0].kind = YK_SLOT_PARAM; break;
-    case 20: g.attr[conv->attr + 6] = 0; break;
-    case 21: g.attr[conv->attr] = INT64_MAX; break;
-    case 22: conv->n_attr = 6; break;
-    case 23: g.value[1].dim[0] = INT64_MAX; break;
-    case 24: dot->flags = 2; break;
-    case 25: g.value[0].dims = 9; break;
-    default: g.value[0].dim[0] = 0; break;
+    case 0:
+        dot->op = YK_OP_COUNT;
+        break;
+    case 1:
+        dot->n_in = 25;
+        break;
+    case 2:
+        dot->in = (uint32_t)g.n_index;
+        break;
+    case 3:
+        g.index[dot->in] = (uint32_t)g.n_value;
+        break;
+    case 4:
+        y->dim[1] = 13, yk__count(y);
+        break;
+    case 5:
+        y->dtype = YK_BF16;
+        break;
+    case 6:
+        g.index[dot->in] = g.index[conv->out];
+        break; /* not written yet */
+    case 7:
+        g.index[conv->out] = g.index[dot->out];
+        break; /* written twice */
+    case 8:
+        g.value[0].offset = 1000;
+        break; /* behind the slot's end */
+    case 9:
+        g.value[0].slot = 99;
+        break;
+    case 10:
+        g.value[2].offset = 2;
+        break;
+    case 11:
+        g.value[2].stride[0] = 5;
+        break;
+    case 12:
+        g.value[2].base = 2;
+        break;
+    case 13:
+        dot->n_body = 1;
+        break;
+    case 14:
+        map->n_body = 1;
+        break; /* the output is not written */
+    case 15:
+        map->body = 1000;
+        break;
+    case 16:
+        g.body[map->body].op = YK_OP_SUM;
+        break;
+    case 17:
+        g.body[map->body].op = YK_OP_IOTA;
+        break;
+    case 18:
+        sum->n_body = 1;
+        break;
+    case 19:
+        g.slot[0].kind = YK_SLOT_PARAM;
+        break;
+    case 20:
+        g.attr[conv->attr + 6] = 0;
+        break;
+    case 21:
+        g.attr[conv->attr] = INT64_MAX;
+        break;
+    case 22:
+        conv->n_attr = 6;
+        break;
+    case 23:
+        g.value[1].dim[0] = INT64_MAX;
+        break;
+    case 24:
+        dot->flags = 2;
+        break;
+    case 25:
+        g.value[0].dims = 9;
+        break;
+    default:
+        g.value[0].dim[0] = 0;
+        break;
     }
 }
 
@@ -151,7 +205,8 @@ START_TEST(mutations)
         for (int k = 0; k <= i % 4; k++) {
             static const unsigned char odd[] = {0, 1, 2, 3, 4, 7, 0x7f, 0x80, 0xff};
             size_t at = (size_t)(lab_random(&random) * (double)bytes);
-            p[at] = lab_random(&random) < 0.5 ? odd[(int)(lab_random(&random) * 9)] : (unsigned char)(lab_random(&random) * 256);
+            p[at] = lab_random(&random) < 0.5 ? odd[(int)(lab_random(&random) * 9)]
+                                              : (unsigned char)(lab_random(&random) * 256);
         }
         taken += graph_input_read(p, i % 16 ? bytes : bytes - (size_t)(i / 16 % 64));
         free(p);

@@ -17,8 +17,8 @@ static void unary(vec *v)
     static const struct {
         const char *name;
         yk_op op;
-    } table[] = {{"Abs", YK_OP_ABS},   {"Neg", YK_OP_NEG}, {"Exp", YK_OP_EXP},   {"Log", YK_OP_LOG},
-                 {"Sqrt", YK_OP_SQRT}, {"Erf", YK_OP_ERF}, {"Tanh", YK_OP_TANH}, {"Reciprocal", YK_OP_RECIP},
+    } table[] = {{"Abs", YK_OP_ABS},   {"Neg", YK_OP_NEG},        {"Exp", YK_OP_EXP},   {"Log", YK_OP_LOG},
+                 {"Sqrt", YK_OP_SQRT}, {"Erf", YK_OP_ERF},        {"Tanh", YK_OP_TANH}, {"Reciprocal", YK_OP_RECIP},
                  {"Relu", YK_OP_RELU}, {"Sigmoid", YK_OP_SIGMOID}};
     for (size_t i = 0; i < sizeof table / sizeof *table; i++)
         if (!strcmp(v->op, table[i].name))
@@ -36,8 +36,8 @@ static void binary(vec *v)
     static const struct {
         const char *name;
         yk_op op;
-    } table[] = {{"Add", YK_OP_ADD}, {"Sub", YK_OP_SUB}, {"Mul", YK_OP_MUL}, {"Div", YK_OP_DIV},
-                 {"Less", YK_OP_LT}, {"Equal", YK_OP_EQ}, {"Max", YK_OP_MAX}, {"Min", YK_OP_MIN}, {"Sum", YK_OP_ADD}};
+    } table[] = {{"Add", YK_OP_ADD},  {"Sub", YK_OP_SUB}, {"Mul", YK_OP_MUL}, {"Div", YK_OP_DIV}, {"Less", YK_OP_LT},
+                 {"Equal", YK_OP_EQ}, {"Max", YK_OP_MAX}, {"Min", YK_OP_MIN}, {"Sum", YK_OP_ADD}};
     for (size_t i = 0; i < sizeof table / sizeof *table; i++) {
         if (strcmp(v->op, table[i].name) || (!arithmetic(v) && table[i].op < YK_OP_LT))
             continue;
@@ -434,20 +434,74 @@ static void gemm(vec *v)
 }
 
 const vec_op vec_simple[] = {
-    {"Abs", unary},         {"Neg", unary},        {"Exp", unary},         {"Log", unary},        {"Sqrt", unary},
-    {"Erf", unary},         {"Tanh", unary},       {"Reciprocal", unary},  {"Relu", unary},       {"Sigmoid", unary},
-    {"Add", binary},        {"Sub", binary},       {"Mul", binary},        {"Div", binary},       {"Less", binary},
-    {"Equal", binary},      {"Max", binary},       {"Min", binary},        {"Sum", binary},       {"Greater", greater},
-    {"Mean", mean},         {"And", logic},        {"Or", logic},          {"Not", logic},        {"Where", where},
-    {"Identity", identity}, {"Clip", clip},        {"Gelu", gelu},         {"Swish", swish},      {"LeakyRelu", negative_side},
-    {"PRelu", negative_side}, {"Elu", negative_side}, {"Selu", negative_side}, {"HardSigmoid", hard}, {"HardSwish", hard},
-    {"Softplus", soft},     {"Softsign", soft},    {"Sign", sign},         {"Pow", power},        {"IsNaN", not_a_number},
-    {"IsInf", not_a_number}, {"Reshape", reshape}, {"Flatten", as_expected}, {"Squeeze", as_expected},
-    {"Unsqueeze", as_expected}, {"Transpose", transpose}, {"Expand", expand}, {"Concat", concat}, {"Slice", slice},
-    {"Split", split},       {"Pad", pad},          {"Tile", tile},         {"Trilu", trilu},      {"CumSum", cumulative},
-    {"Gather", gather},     {"OneHot", one_hot},   {"ArgMax", arg_max},    {"ReduceSum", reduce}, {"ReduceMax", reduce},
-    {"ReduceMin", reduce},  {"ReduceMean", reduce}, {"ReduceL1", reduce},  {"ReduceL2", reduce},  {"ReduceSumSquare", reduce},
-    {"ReduceLogSumExp", reduce}, {"MatMul", matmul}, {"Gemm", gemm},       {NULL, NULL},
+    {"Abs", unary},
+    {"Neg", unary},
+    {"Exp", unary},
+    {"Log", unary},
+    {"Sqrt", unary},
+    {"Erf", unary},
+    {"Tanh", unary},
+    {"Reciprocal", unary},
+    {"Relu", unary},
+    {"Sigmoid", unary},
+    {"Add", binary},
+    {"Sub", binary},
+    {"Mul", binary},
+    {"Div", binary},
+    {"Less", binary},
+    {"Equal", binary},
+    {"Max", binary},
+    {"Min", binary},
+    {"Sum", binary},
+    {"Greater", greater},
+    {"Mean", mean},
+    {"And", logic},
+    {"Or", logic},
+    {"Not", logic},
+    {"Where", where},
+    {"Identity", identity},
+    {"Clip", clip},
+    {"Gelu", gelu},
+    {"Swish", swish},
+    {"LeakyRelu", negative_side},
+    {"PRelu", negative_side},
+    {"Elu", negative_side},
+    {"Selu", negative_side},
+    {"HardSigmoid", hard},
+    {"HardSwish", hard},
+    {"Softplus", soft},
+    {"Softsign", soft},
+    {"Sign", sign},
+    {"Pow", power},
+    {"IsNaN", not_a_number},
+    {"IsInf", not_a_number},
+    {"Reshape", reshape},
+    {"Flatten", as_expected},
+    {"Squeeze", as_expected},
+    {"Unsqueeze", as_expected},
+    {"Transpose", transpose},
+    {"Expand", expand},
+    {"Concat", concat},
+    {"Slice", slice},
+    {"Split", split},
+    {"Pad", pad},
+    {"Tile", tile},
+    {"Trilu", trilu},
+    {"CumSum", cumulative},
+    {"Gather", gather},
+    {"OneHot", one_hot},
+    {"ArgMax", arg_max},
+    {"ReduceSum", reduce},
+    {"ReduceMax", reduce},
+    {"ReduceMin", reduce},
+    {"ReduceMean", reduce},
+    {"ReduceL1", reduce},
+    {"ReduceL2", reduce},
+    {"ReduceSumSquare", reduce},
+    {"ReduceLogSumExp", reduce},
+    {"MatMul", matmul},
+    {"Gemm", gemm},
+    {NULL, NULL},
 };
 
 /* ---- Running ---- */

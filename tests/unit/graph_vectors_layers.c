@@ -167,7 +167,8 @@ static void batch_norm(vec *v)
         s = vec_one(v, YK_OP_BN_STATS, 2, two, 0, NULL);
         n = yk__slice(v->g, s, 0, 2, 3, 1);
         d = vec_bin(v, YK_OP_DIV, yk__slice(v->g, s, 0, 0, 1, 1), n);
-        var = vec_bin(v, YK_OP_SUB, vec_bin(v, YK_OP_DIV, yk__slice(v->g, s, 0, 1, 2, 1), n), vec_bin(v, YK_OP_MUL, d, d));
+        var = vec_bin(v, YK_OP_SUB, vec_bin(v, YK_OP_DIV, yk__slice(v->g, s, 0, 1, 2, 1), n),
+                      vec_bin(v, YK_OP_MUL, d, d));
         var = yk__reshape(v->g, var, 1, &x.dim[1]);
         mean = vec_bin(v, YK_OP_ADD, yk__reshape(v->g, d, 1, &x.dim[1]), mean);
         v->out[1] = running(v, IN[3], mean), v->out[2] = running(v, IN[4], var);
@@ -259,7 +260,8 @@ static yk__vid attention_bias(vec *v, const int64_t dim[4], int64_t past)
         seen = vec_bin(v, YK_OP_LT, j, vec_bin(v, YK_OP_ADD, i, yk__const(v->g, (double)past + 1, YK_I32)));
         bias = yk__select(v->g, seen, bias == YK_NONE ? zero : bias, never);
     }
-    if (bias == YK_NONE || (vec_shape(v, bias).dims > 0 && vec_shape(v, bias).dim[vec_shape(v, bias).dims - 1] != dim[3]))
+    if (bias == YK_NONE ||
+        (vec_shape(v, bias).dims > 0 && vec_shape(v, bias).dim[vec_shape(v, bias).dims - 1] != dim[3]))
         return bias == YK_NONE ? bias : YK_NONE;
     return yk__expand(v->g, yk__dense(v->g, bias), 4, dim);
 }
@@ -286,7 +288,8 @@ static void attention(vec *v)
     if (OUT == YK_NONE || vec_shape(v, IN[0]).dims == 4)
         return;
     y = vec_shape(v, OUT);
-    OUT = yk__reshape(v->g, yk__permute(v->g, OUT, (uint32_t[]){0, 2, 1, 3}), 3, (int64_t[]){y.dim[0], y.dim[2], y.dim[1] * y.dim[3]});
+    OUT = yk__reshape(v->g, yk__permute(v->g, OUT, (uint32_t[]){0, 2, 1, 3}), 3,
+                      (int64_t[]){y.dim[0], y.dim[2], y.dim[1] * y.dim[3]});
 }
 
 /* ---- Losses ---- */
@@ -325,7 +328,8 @@ static void losses(vec *v)
     }
     { /* the negative of the chosen element */
         int64_t dim[2] = {vec_shape(v, in[0]).dim[0], x.dim[1]};
-        yk__vid hit = vec_bin(v, YK_OP_EQ, yk__iota(v->g, 1, YK_I32, 2, dim), yk__reshape(v->g, labels, 2, (int64_t[]){-1, 1}));
+        yk__vid hit =
+            vec_bin(v, YK_OP_EQ, yk__iota(v->g, 1, YK_I32, 2, dim), yk__reshape(v->g, labels, 2, (int64_t[]){-1, 1}));
         y = yk__sum(v->g, yk__select(v->g, hit, yk__un(v->g, YK_OP_NEG, in[0]), vec_number(v, 0)), 2);
         OUT = reduction(v, vec_bin(v, YK_OP_MUL, yk__reshape(v->g, y, 1, dim), w), w);
     }
@@ -409,9 +413,10 @@ static void momentum(vec *v)
 {
     const uint32_t n = (v->n_in - 2) / 3;
     const double t = vec_real(v, 1, 0), beta = t > 0 ? attr_real(&v->f, "beta", 1) : 1;
-    double h[YK_HYPER_COUNT] = {[YK_HYPER_LR] = vec_real(v, 0, 0), [YK_HYPER_B1] = attr_real(&v->f, "alpha", 0),
-                                [YK_HYPER_B2] = 1 - beta, [YK_HYPER_DECAY] = attr_real(&v->f, "norm_coefficient", 0),
-                                [YK_HYPER_GRAD_SCALE] = 1, [YK_HYPER_CLIP] = INFINITY};
+    double h[YK_HYPER_COUNT] = {
+        [YK_HYPER_LR] = vec_real(v, 0, 0), [YK_HYPER_B1] = attr_real(&v->f, "alpha", 0),
+        [YK_HYPER_B2] = 1 - beta,          [YK_HYPER_DECAY] = attr_real(&v->f, "norm_coefficient", 0),
+        [YK_HYPER_GRAD_SCALE] = 1,         [YK_HYPER_CLIP] = INFINITY};
     int64_t flags = strcmp(attr_text(&v->f, "mode", ""), "nesterov") ? 0 : YK_OPT_NESTEROV;
     for (uint32_t i = 0; i < n; i++) {
         yk__vid in[4] = {IN[2 + n + i], IN[2 + i], IN[2 + 2 * n + i], hyper(v, h)}, out[4];
@@ -426,10 +431,15 @@ static void adam(vec *v)
     const uint32_t n = (v->n_in - 2) / 4;
     const double t = vec_real(v, 1, 0), b1 = attr_real(&v->f, "alpha", 0.9), b2 = attr_real(&v->f, "beta", 0.999);
     const double rate = t > 0 ? sqrt(1 - pow(b2, t)) / (1 - pow(b1, t)) : 1;
-    double h[YK_HYPER_COUNT] = {[YK_HYPER_LR] = vec_real(v, 0, 0) * rate, [YK_HYPER_B1] = b1, [YK_HYPER_B2] = b2,
+    double h[YK_HYPER_COUNT] = {[YK_HYPER_LR] = vec_real(v, 0, 0) * rate,
+                                [YK_HYPER_B1] = b1,
+                                [YK_HYPER_B2] = b2,
                                 [YK_HYPER_EPS] = attr_real(&v->f, "epsilon", 0),
-                                [YK_HYPER_DECAY] = attr_real(&v->f, "norm_coefficient", 0), [YK_HYPER_GRAD_SCALE] = 1,
-                                [YK_HYPER_CLIP] = INFINITY, [YK_HYPER_C1] = 1, [YK_HYPER_SQRT_C2] = 1};
+                                [YK_HYPER_DECAY] = attr_real(&v->f, "norm_coefficient", 0),
+                                [YK_HYPER_GRAD_SCALE] = 1,
+                                [YK_HYPER_CLIP] = INFINITY,
+                                [YK_HYPER_C1] = 1,
+                                [YK_HYPER_SQRT_C2] = 1};
     int64_t flags = 0;
     for (uint32_t i = 0; i < n; i++) {
         yk__vid in[5] = {IN[2 + n + i], IN[2 + i], IN[2 + 2 * n + i], IN[2 + 3 * n + i], hyper(v, h)}, out[4];
