@@ -115,12 +115,19 @@ bool yk__is_no(yk_t x)
     return x.id == 0;
 }
 
+bool yk__job_alive(yk_job *job)
+{
+    if (job && job->g.error.status)
+        yk__job_fail(job, &job->g.error);
+    return yk_ok(job);
+}
+
 yk_job *yk__enter(const char *name, uint32_t n, const yk_t *x)
 {
     yk_job *job = NULL;
     for (uint32_t i = 0; i < n && !job; i++)
         job = yk__job_of(x[i]);
-    if (!yk_ok(job))
+    if (!yk__job_alive(job))
         return NULL;
     for (uint32_t i = 0; i < n; i++)
         if (x[i].id && (uint16_t)(x[i].id >> 48) != job->serial) {

@@ -205,6 +205,7 @@ yk_job *yk__job_of(yk_t x); /* NULL: no such job */
 /* Keeps the first failure, with the place of the user's call; err is reset. */
 void yk__job_fail(yk_job *job, yk_error *err);
 void yk__job_failf(yk_job *job, yk_status status, const char *fmt, ...) YK_PRINTF(3, 4);
+bool yk__job_alive(yk_job *job); /* yk_ok, after taking over a failure of the graph */
 /* The job of the operands if all of it may go on; the required operands come first. NULL: return a poisoned handle. */
 yk_job *yk__enter(const char *name, uint32_t n, const yk_t *x);
 /* The value in the step's trace; YK_NONE after a failure (the job has it). */

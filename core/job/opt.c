@@ -330,7 +330,7 @@ static void window_over(yk_opt *opt)
 void yk_step(yk_opt *opt)
 {
     yk_job *job = opt ? opt->job : NULL;
-    if (!yk_ok(job))
+    if (!yk__job_alive(job))
         return;
     if (job->loss == YK_NONE) {
         yk__job_failf(job, YK_E_ARG, "yk_step without yk_backward: this micro batch has no gradient");

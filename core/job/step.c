@@ -213,9 +213,7 @@ bool yk__flush(yk_job *job)
     wanted w = {0};
     bool train = job->loss != YK_NONE && !job->loss_sent;
     size_t assigned = job->assign_sent;
-    if (job->g.error.status)
-        yk__job_fail(job, &job->g.error);
-    if (!yk_ok(job))
+    if (!yk__job_alive(job))
         return false;
     if (job->recomputing) {
         yk__job_failf(job, YK_E_ARG, "yk_checkpoint_begin without its yk_checkpoint_end");
@@ -434,7 +432,7 @@ void yk_end(yk_job *job)
 {
     if (!job || !yk__step_open(job))
         return;
-    if (yk_ok(job) && holds_pending(job))
+    if (yk__job_alive(job) && holds_pending(job))
         yk__flush(job);
     yk__log_flush(job, false);
     yk__step_end(job);

@@ -50,6 +50,10 @@ static yk_status build(cutting *c, yk__segment *seg, uint32_t begin, uint32_t en
     yk__remap m;
     if (yk__remap_begin(&m, g, &seg->own, err))
         return err->status;
+    if (!seg->own.n_slot) {
+        yk__remap_drop(&m);
+        return yk__fail_mem(err, sizeof *seg->own.slot, "a plan");
+    }
     seg->own.slot[0].bytes = g->slot[0].bytes;
     for (uint32_t k = begin; k < end; k++) {
         const uint32_t at = g->node[k].op == YK_OP_ALL_REDUCE ? YK_NONE : yk__remap_node(&m, k);
