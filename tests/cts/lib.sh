@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # Shell functions of the tests that run yoke-cts. YOKE_BUILD and YOKE_SOURCE are set by make check.
 CTS=$YOKE_BUILD/yoke-cts
+unset MAKEFLAGS MFLAGS MAKELEVEL
 NUMBER=0
 FAILED=0
 SANITIZER=$(sed -n 's/^#define YK_SANITIZER "\(.*\)"/\1/p' "$YOKE_BUILD/config.h")
