@@ -8,11 +8,16 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* "yoke train", but "yoke-cts". */
+static char join(const yk__cli_command *command)
+{
+    return command->apart ? '-' : ' ';
+}
 
 int yk__cli_usage(const yk__cli_command *command, const char *fmt, ...)
 {
     va_list ap;
-    fprintf(stderr, "yoke %s: ", command->name);
+    fprintf(stderr, "yoke%c%s: ", join(command), command->name);
     va_start(ap, fmt);
     vfprintf(stderr, fmt, ap);
     va_end(ap);
@@ -34,7 +39,7 @@ static void print_option(const yk__cli_option *o)
 
 static int print_help(const yk__cli_command *c)
 {
-    printf("usage: yoke %s %s\n\n%s\n", c->name, c->usage, c->summary);
+    printf("usage: yoke%c%s %s\n\n%s\n", join(c), c->name, c->usage, c->summary);
     if (c->text)
         printf("\n%s\n", c->text);
     printf("\nOptions:\n");
@@ -66,7 +71,8 @@ static void print_roff(const char *s)
 
 static int print_man(const yk__cli_command *c)
 {
-    printf(".TH YOKE-%s 1\n.SH NAME\nyoke-%s \\- %s\n.SH SYNOPSIS\n.B yoke %s\n", c->name, c->name, c->summary, c->name);
+    printf(".TH YOKE-%s 1\n.SH NAME\nyoke-%s \\- %s\n.SH SYNOPSIS\n.B yoke%c%s\n", c->name, c->name, c->summary,
+           join(c), c->name);
     print_roff(c->usage);
     printf("\n.SH DESCRIPTION\n");
     print_roff(c->text ? c->text : c->summary);
@@ -107,8 +113,9 @@ static int unknown(const yk__cli_command *c, const char *arg, size_t n)
     words[c->n_options] = "help";
     near = yk__nearest(name, words, c->n_options + 1);
     if (near)
-        return yk__cli_usage(c, "unknown option --%s: did you mean --%s? (yoke %s --help lists all)", name, near, c->name);
-    return yk__cli_usage(c, "unknown option --%s (yoke %s --help lists all)", name, c->name);
+        return yk__cli_usage(c, "unknown option --%s: did you mean --%s? (yoke%c%s --help lists all)", name, near,
+                             join(c), c->name);
+    return yk__cli_usage(c, "unknown option --%s (yoke%c%s --help lists all)", name, join(c), c->name);
 }
 
 /* One "--name[=value]"; *i moves on over a value in the next argument. -1: fine. */
@@ -166,16 +173,18 @@ int yk__cli_parse(const yk__cli_command *c, int argc, char **argv, yk__cli *cli)
         else if (!strcmp(a, "--"))
             only_positional = true;
         else if (a[1] != '-')
-            return yk__cli_usage(c, "unknown option %s (options begin with --; yoke %s --help lists all)", a, c->name);
+            return yk__cli_usage(c, "unknown option %s (options begin with --; yoke%c%s --help lists all)", a, join(c),
+                                 c->name);
         else
             code = parse_option(c, argc, argv, &i, cli);
         if (code >= 0)
             return code;
     }
     if (cli->n_positional < c->least)
-        return yk__cli_usage(c, "an argument is missing; usage: yoke %s %s", c->name, c->usage);
+        return yk__cli_usage(c, "an argument is missing; usage: yoke%c%s %s", join(c), c->name, c->usage);
     if (c->most >= 0 && cli->n_positional > c->most)
-        return yk__cli_usage(c, "unexpected argument \"%s\"; usage: yoke %s %s", cli->positional[c->most], c->name, c->usage);
+        return yk__cli_usage(c, "unexpected argument \"%s\"; usage: yoke%c%s %s", cli->positional[c->most], join(c),
+                             c->name, c->usage);
     return -1;
 }
 

@@ -46,7 +46,7 @@ const char *yk__plugin_path(const yk__plugin *p);
 /* Loads one plugin: a path (with a slash) or a name, looked for as DIR/yoke_NAME.so in YOKE_PLUGIN_DIR or the installed
  * plugin folder. A failure is an error with the loader's own words: not found, dlopen's text, no symbol, wrong major,
  * short table, another sanitizer, a file or folder that others can write. Loading the same file twice gives the same
- * plugin. YOKE_LAYERS wraps it. `cores`: what option CORES answers to it (NULL: unset); each load by a process has one. */
+ * plugin. YOKE_LAYERS wraps it. Option CORES answers what yk__plugin_option_set gave; yk__device_open sets it. */
 yk_status yk__plugin_load(const char *name_or_path, yk__plugin **p, yk_error *err);
 /* All plugins: those YOKE_PLUGINS names (each must load), else every yoke_*.so of the folder (failures are info lines
  * and stand in the list with their reason). */

@@ -204,6 +204,29 @@ START_TEST(words_that_match_nothing)
 }
 END_TEST
 
+/* Whatever allocation fails, the answer is an error and nothing is left half done. */
+START_TEST(memory_runs_out)
+{
+    for (long n = 0;; n++) {
+        yk_error err = YK_ERROR_INIT;
+        yk__placement *p = NULL;
+        uint32_t count = 0;
+        yk_status s;
+        yk__mem_fail_after(n);
+        s = yk__device_select("gpux:0 corex gpux:1,2 jitx", topology, &p, &count, &err);
+        yk__mem_fail_after(-1);
+        if (s == YK_OK) {
+            ck_assert_uint_eq(count, 5);
+            ck_assert_int_gt(n, 3);
+            yk__free(p);
+            return;
+        }
+        ck_assert_msg(s == YK_E_MEM, "%s", err.text);
+        ck_assert_int_lt(n, 1000);
+    }
+}
+END_TEST
+
 int main(void)
 {
     Suite *s = suite_create("device_select");
@@ -215,6 +238,7 @@ int main(void)
     tcase_add_test(t, devices_by_cores);
     tcase_add_test(t, automatic);
     tcase_add_test(t, words_that_match_nothing);
+    tcase_add_test(t, memory_runs_out);
     srunner_set_tap(sr, "-");
     srunner_run_all(sr, CK_SILENT);
     srunner_free(sr);

@@ -43,11 +43,14 @@ static const yk__cli_option options[] = {
 
 static const yk__cli_command command = {
     .name = "cts",
+    .apart = true,
     .usage = "--plugin PATH [options]",
     .summary = "conformance suite for compute plugins",
     .text = "Runs the tests of <yoke/plugin.h> on one device of a plugin and prints a line for each, and the totals. "
             "Every group runs in a process of its own. Exit code: 0 all passed, 1 some failed, 2 wrong usage or a plugin "
-            "that cannot be read.",
+            "that cannot be read.\n"
+            "The files of --unsupported and --xfail hold one pattern a line, as for --only; '#' begins a comment. A test "
+            "named in neither is expected to pass, or to be something the plugin does not claim.",
     .options = options,
     .n_options = sizeof options / sizeof *options,
 };
@@ -200,7 +203,7 @@ static int run_all(cts *c, const char *groups, bool json)
     cts_totals t = {.json = json};
     for (uint32_t i = 0; i < cts_n_group; i++)
         if (chosen(groups, cts_groups[i].name) && in_child(c, &cts_groups[i], &t)) {
-            fprintf(stderr, "yoke cts: a process for group %s could not be run\n", cts_groups[i].name);
+            fprintf(stderr, "yoke-cts: a process for group %s could not be run\n", cts_groups[i].name);
             return YK_EXIT_FAILED;
         }
     return finish(&t);
