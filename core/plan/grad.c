@@ -94,3 +94,22 @@ yk_status yk__plan_grad(yk__work *w, yk_error *err)
     w->loss[0] = w->loss[1] = YK_NONE;
     return YK_OK;
 }
+
+/* x > 0 exactly where relu(x) > 0: its gradient is taken from the result, so that x need not be stored. */
+yk_status yk__plan_relu(yk__work *w, yk_error *err)
+{
+    yk__graph *g = &w->g;
+    yk__vid *result = yk__malloc((g->n_value + 1) * sizeof *result);
+    if (!result)
+        return yk__fail_mem(err, g->n_value * sizeof *result, "a plan");
+    memset(result, 0xff, (g->n_value + 1) * sizeof *result);
+    for (size_t k = 0; k < g->n_node; k++) {
+        const yk_node *n = &g->node[k];
+        if (n->op == YK_OP_RELU)
+            result[yk__ins(g, n)[0]] = yk__outs(g, n)[0];
+        else if (n->op == YK_OP_RELU_BWD && result[g->index[n->in]] != YK_NONE)
+            g->index[n->in] = result[g->index[n->in]];
+    }
+    yk__free(result);
+    return YK_OK;
+}

@@ -33,6 +33,8 @@ typedef struct yk__work {
     uint32_t bucket_slot, result_slot;
     uint32_t *assign_slot;
     uint64_t *result_offset, result_bytes;
+    const yk__recompute *block; /* the request's, or those chosen for its limit */
+    uint32_t n_block;
     uint64_t arena_bytes;
 } yk__work;
 
@@ -92,9 +94,13 @@ void yk__uses_free(yk__uses *u);
 /* The passes, in order. */
 yk_status yk__plan_trace(yk__work *w, yk_error *err);     /* trace.c: copy; all_reduce of one rank */
 yk_status yk__plan_prune(yk__work *w, yk_error *err);     /* trace.c: drop what nobody needs */
+yk_status yk__plan_empty(yk__work *w, yk_error *err);     /* trace.c: no values without elements */
 yk_status yk__plan_grad(yk__work *w, yk_error *err);      /* grad.c: differentiate; contributions to each gradient */
 yk_status yk__plan_autocast(yk__work *w, yk_error *err);  /* autocast.c */
 yk_status yk__plan_recompute(yk__work *w, yk_error *err); /* recompute.c */
+/* Cuts the trace into blocks that end where little is alive; block has room for `parts`. */
+yk_status yk__plan_blocks(const yk__graph *t, uint32_t parts, yk__recompute *block, uint32_t *n_block, yk_error *err);
+yk_status yk__plan_relu(yk__work *w, yk_error *err);      /* grad.c: relu's backward from its result */
 yk_status yk__plan_claim(yk__work *w, yk_error *err);     /* claim.c */
 yk_status yk__plan_fuse(yk__work *w, yk_error *err);      /* fuse.c */
 yk_status yk__plan_place(yk__work *w, yk_error *err);     /* place.c: gradients, results, states get their memory */

@@ -163,6 +163,8 @@ static void place_result(placing *p, uint32_t i)
 {
     const yk__vid v = p->w->result[i];
     const yk_dtype dtype = result_dtype(p->m.src->value[v].dtype);
+    if (!yk__count(&p->m.src->value[v]))
+        return;
     if (movable(p, v, dtype))
         put_at(p, v, p->w->result_slot, p->w->result_offset[i]);
     else

@@ -11,6 +11,8 @@
 #include "core/base/mem.h"
 #include "core/plan/inner.h"
 
+#define MOST_PARTS 64 /* blocks of recomputation tried for a memory limit */
+
 static yk_status begin(yk__work *w, const yk__plan_request *r, yk_error *err)
 {
     const uint32_t fixed = r->n_param + r->n_result + r->n_assign + 2;
@@ -88,8 +90,9 @@ static void add_slots(yk__work *w)
 
 static yk_status passes(yk__work *w, yk__plan *p, yk_error *err)
 {
-    if (yk__plan_trace(w, err) || yk__plan_prune(w, err) || yk__plan_grad(w, err) || yk__plan_prune(w, err) ||
-        yk__plan_autocast(w, err) || yk__plan_prune(w, err) || yk__plan_claim(w, err) || yk__plan_prune(w, err))
+    if (yk__plan_trace(w, err) || yk__plan_prune(w, err) || yk__plan_grad(w, err) || yk__plan_relu(w, err) ||
+        yk__plan_prune(w, err) || yk__plan_empty(w, err) || yk__plan_prune(w, err) || yk__plan_autocast(w, err) || yk__plan_prune(w, err) || yk__plan_recompute(w, err) ||
+        yk__plan_prune(w, err) || yk__plan_claim(w, err) || yk__plan_prune(w, err))
         return err->status;
     p->nodes_before = (uint32_t)w->g.n_node;
     if (yk__plan_fuse(w, err) || yk__plan_prune(w, err))
@@ -130,14 +133,18 @@ static void dump(yk__plan *p)
     write_text(dir, n, "dot", yk__graph_dot(&g));
 }
 
-yk_status yk__plan_new(const yk__plan_request *r, yk__plan **out, yk_error *err)
+static yk_status make(const yk__plan_request *r, const yk__recompute *block, uint32_t n_block, yk__plan **out,
+                      yk_error *err)
 {
     yk__plan *p = yk__calloc(1, sizeof *p);
     yk__work w;
     if (!p)
         return yk__fail_mem(err, sizeof *p, "a plan");
-    if (!begin(&w, r, err))
+    if (!begin(&w, r, err)) {
+        w.block = block;
+        w.n_block = n_block;
         passes(&w, p, err);
+    }
     p->graph = w.g;
     p->result_offset = w.result_offset;
     p->bucket_slot = w.bucket_slot;
@@ -151,6 +158,39 @@ yk_status yk__plan_new(const yk__plan_request *r, yk__plan **out, yk_error *err)
         yk__plan_free(p);
         return err->status;
     }
+    *out = p;
+    return YK_OK;
+}
+
+/* Recomputes in more and more, smaller blocks until the arena is below the limit. */
+static yk_status make_below(const yk__plan_request *r, yk__plan **p, yk_error *err)
+{
+    yk__recompute block[MOST_PARTS];
+    uint64_t least = (*p)->arena_bytes;
+    uint32_t n;
+    for (uint32_t parts = 2; parts <= MOST_PARTS && (*p)->arena_bytes > r->arena_limit; parts += parts / 2) {
+        yk__plan_free(*p);
+        *p = NULL;
+        if (yk__plan_blocks(r->trace, parts, block, &n, err) || make(r, block, n, p, err))
+            return err->status;
+        least = (*p)->arena_bytes < least ? (*p)->arena_bytes : least;
+    }
+    if ((*p)->arena_bytes <= r->arena_limit)
+        return YK_OK;
+    yk__plan_free(*p);
+    *p = NULL;
+    return yk__fail(err, YK_E_MEM,
+                    "a step needs %llu bytes for activations even when they are recomputed, and the memory limit leaves "
+                    "%llu; take a smaller batch or raise the limit",
+                    (unsigned long long)least, (unsigned long long)r->arena_limit);
+}
+
+yk_status yk__plan_new(const yk__plan_request *r, yk__plan **out, yk_error *err)
+{
+    yk__plan *p = NULL;
+    if (make(r, r->recompute, r->n_recompute, &p, err) ||
+        (r->arena_limit && p->arena_bytes > r->arena_limit && make_below(r, &p, err)))
+        return err->status;
     yk__log(YK_LOG_DEBUG, "plan", "%u nodes, %u after fusion, %u segments, arena %llu bytes", p->nodes_before,
             p->nodes_after, p->n_segment, (unsigned long long)p->arena_bytes);
     dump(p);

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The first pass copies the trace; prune drops the nodes that nothing wanted needs. */
+/*
+ * The first pass copies the trace; prune drops the nodes that nothing wanted needs; empty takes values without elements
+ * out (a rank without rows that takes part in sums over ranks).
+ */
 #include "core/base/mem.h"
 #include "core/plan/inner.h"
 
@@ -79,4 +82,46 @@ free_marks:
     yk__free(live);
     yk__free(need);
     return err->status;
+}
+
+static bool is_empty(const yk__graph *g, yk__vid v)
+{
+    return yk__count(&g->value[v]) == 0;
+}
+
+static void without_rows(yk__remap *m, uint32_t k)
+{
+    const yk__graph *s = m->src;
+    const yk_node *n = &s->node[k];
+    const int64_t zero = yk_attr_of_f64(0.0);
+    bool empty = false, all = true;
+    for (uint32_t i = 0; i < n->n_in; i++)
+        empty |= is_empty(s, yk__ins(s, n)[i]);
+    for (uint32_t i = 0; i < n->n_out; i++)
+        all &= is_empty(s, yk__outs(s, n)[i]);
+    if (!empty && !all) {
+        yk__remap_node(m, k);
+        return;
+    }
+    for (uint32_t i = 0; i < n->n_out && !all; i++) { /* sums over nothing */
+        const yk__vid o = yk__remap_value(m, yk__outs(s, n)[i]);
+        if (o != YK_NONE && m->dst->value[o].base == o)
+            yk__node_new(m->dst, YK_OP_FILL, 0, 0, NULL, 1, &o, 1, &zero);
+    }
+}
+
+yk_status yk__plan_empty(yk__work *w, yk_error *err)
+{
+    bool any = false;
+    yk__graph g;
+    yk__remap m;
+    for (yk__vid v = 0; v < w->g.n_value && !any; v++)
+        any = is_empty(&w->g, v);
+    if (!any)
+        return YK_OK;
+    if (yk__remap_begin(&m, &w->g, &g, err))
+        return err->status;
+    for (uint32_t k = 0; k < w->g.n_node; k++)
+        without_rows(&m, k);
+    return yk__remap_end(&m, w, err);
 }

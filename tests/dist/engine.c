@@ -1,0 +1,281 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Training over ranks equals training in one process: the same rows shared out unevenly (one rank may have none), with a
+ * sum over ranks inside the network, accumulation, clipping, two optimizers; all ranks hold the same bits.
+ */
+#include "config.h"
+
+#include "tests/dist/harness.h"
+
+#include <check.h>
+#include <math.h>
+#include <unistd.h>
+
+#include "core/run/run.h"
+#include "tests/unit/refplugin.h"
+
+enum { ROWS = 7, IN = 40, MID = 90, OUT = 3, N_PARAM = 3, STEPS = 3 };
+
+static const uint64_t size[N_PARAM] = {IN * MID, MID *OUT, OUT};
+
+typedef struct rig {
+    yk__device *dev;
+    yk__group *group;
+    yk__engine *e;
+    uint32_t number[N_PARAM], state;
+    int64_t begin, end; /* rows of the global batch */
+} rig;
+
+static float number(uint32_t *s)
+{
+    *s = *s * 1664525u + 1013904223u;
+    return (float)(*s >> 8) / (1 << 24) - 0.5f;
+}
+
+static yk_status setup(rig *r, yk__device *dev, yk__group *group, yk__opt_kind kind, yk_error *err)
+{
+    static const uint32_t group_of[N_PARAM] = {0, 1, 0};
+    const yk__engine_config c = {.precision = YK_F32, .bucket_bytes = 4096};
+    uint32_t s = 11;
+    r->dev = dev;
+    r->group = group;
+    if (yk__engine_new(dev, group, &c, &r->e, err))
+        return err->status;
+    for (int i = 0; i < N_PARAM; i++) {
+        static float v[IN * MID];
+        for (uint64_t k = 0; k < size[i]; k++)
+            v[k] = number(&s) * 0.3f;
+        if (yk__engine_param(r->e, "p", size[i], true, &r->number[i], err) ||
+            yk__engine_param_write(r->e, r->number[i], v, err))
+            return err->status;
+    }
+    if (yk__engine_state(r->e, "mean", YK_F32, MID, &r->state, err))
+        return err->status;
+    return yk__engine_optimizer(r->e,
+                                &(yk__opt_layout){.kind = kind, .momentum = true, .n_group = 2, .group_of = group_of},
+                                err);
+}
+
+typedef struct net {
+    yk__graph g;
+    yk__vid loss, seed, mean;
+} net;
+
+/* h = x w1; h -= mean of h over all rows of all ranks; loss = sum of cross entropies of relu(h) w2 + b */
+static yk_status build(net *n, const rig *r, yk_error *err)
+{
+    const int64_t rows = r->end - r->begin, dx[2] = {rows, IN}, dp[N_PARAM][2] = {{IN, MID}, {MID, OUT}, {OUT, 0}};
+    const int64_t ce[2] = {-100, yk_attr_of_f64(0.0)}, dm = MID;
+    yk__graph *g = &n->g;
+    yk__vid p[N_PARAM], x, y, h, sum, in[2], out[2];
+    yk__graph_init(g);
+    for (int i = 0; i < N_PARAM; i++)
+        p[i] = yk__leaf(g, yk__slot_new(g, YK_SLOT_PARAM, size[i] * 4, r->number[i]), 0, YK_F32, i == 2 ? 1 : 2, dp[i]);
+    x = yk__leaf(g, yk__slot_new(g, YK_SLOT_INPUT, (uint64_t)rows * IN * 4, 0), 0, YK_F32, 2, dx);
+    y = yk__leaf(g, yk__slot_new(g, YK_SLOT_INPUT, (uint64_t)rows * 4, 1), 0, YK_I32, 1, &rows);
+    n->seed = yk__leaf(g, yk__slot_new(g, YK_SLOT_INPUT, 4, 2), 0, YK_F32, 0, NULL);
+    h = yk__dot(g, x, p[0], false, false);
+    sum = yk__sum(g, h, 1);
+    if (sum != YK_NONE && yk__apply(g, YK_OP_ALL_REDUCE, 1, &sum, 0, NULL, YK_DTYPE_COUNT, 0, NULL, &sum, 1))
+        sum = yk__scale(g, sum, 1.0 / ROWS);
+    n->mean = yk__reshape(g, sum, 1, &dm);
+    h = yk__un(g, YK_OP_RELU, yk__bin(g, YK_OP_SUB, h, sum));
+    h = yk__bin(g, YK_OP_ADD, yk__dot(g, h, p[1], false, false), p[2]);
+    in[0] = h, in[1] = y;
+    if (h != YK_NONE && yk__apply(g, YK_OP_CROSS_ENTROPY, 2, in, 2, ce, YK_DTYPE_COUNT, 0, NULL, out, 2))
+        n->loss = yk__reshape(g, yk__sum(g, out[0], 1), 0, NULL);
+    if (g->error.status)
+        *err = g->error;
+    return err->status;
+}
+
+static yk_status micro(rig *r, uint32_t seed, bool first, yk_error *err)
+{
+    static float x[ROWS * IN];
+    static int32_t y[ROWS];
+    const float one = 1.0f;
+    const void *input[3] = {x + r->begin * IN, y + r->begin, &one};
+    const uint64_t rows = (uint64_t)(r->end - r->begin), bytes[3] = {rows * IN * 4, rows * 4, 4};
+    yk__assign a = {.state = r->state};
+    uint64_t ticket;
+    net n;
+    for (int i = 0; i < ROWS * IN; i++)
+        x[i] = number(&seed);
+    for (int i = 0; i < ROWS; i++)
+        y[i] = (int32_t)((number(&seed) + 0.5f) * OUT);
+    if (!build(&n, r, err)) {
+        a.value = n.mean;
+        yk__engine_run(r->e,
+                       &(yk__micro){.trace = &n.g, .loss = n.loss, .seed = n.seed, .first = first, .last = !first,
+                                    .empty = rows == 0, .n_input = 3, .input = input, .input_bytes = bytes,
+                                    .n_assign = 1, .assign = &a},
+                       &ticket, err);
+    }
+    yk__graph_free(&n.g);
+    return err->status;
+}
+
+static yk_status train(rig *r, yk__opt_kind kind, double *norm, yk_error *err)
+{
+    float h[2][YK_HYPER_COUNT] = {{0}};
+    yk__updated u;
+    for (int step = 1; step <= STEPS; step++) {
+        for (int m = 0; m < 2; m++)
+            if (micro(r, (uint32_t)(step * 2 + m), m == 0, err))
+                return err->status;
+        for (int i = 0; i < 2; i++) {
+            h[i][YK_HYPER_LR] = kind == YK_OPT_ADAM ? 0.01f : 0.1f;
+            h[i][YK_HYPER_B1] = 0.9f;
+            h[i][YK_HYPER_B2] = kind == YK_OPT_ADAM ? 0.999f : 0.0f;
+            h[i][YK_HYPER_EPS] = 1e-6f;
+            h[i][YK_HYPER_DECAY] = i ? 0.0f : 0.1f;
+            h[i][YK_HYPER_C1] = (float)(1 - pow(0.9, step));
+            h[i][YK_HYPER_SQRT_C2] = (float)sqrt(1 - pow(0.999, step));
+            h[i][YK_HYPER_FIRST] = step == 1;
+        }
+        if (yk__engine_update(r->e,
+                              &(yk__update){.hyper = (const float(*)[YK_HYPER_COUNT])h, .divisor = 2.0 * ROWS,
+                                            .clip_norm = 0.3},
+                              &u, err))
+            return err->status;
+        norm[step - 1] = u.grad_norm;
+    }
+    return YK_OK;
+}
+
+typedef yk_status reader(yk__engine *e, uint32_t number, float *data, yk_error *err);
+
+static yk_status read_moment(yk__engine *e, uint32_t number, float *data, yk_error *err)
+{
+    return yk__engine_moment_read(e, 0, number, data, err);
+}
+
+/* The worst difference between the two engines' vectors. */
+static yk_status compare(const rig *a, const rig *b, reader *read, double *worst, yk_error *err)
+{
+    for (int i = 0; i < N_PARAM; i++) {
+        static float x[IN * MID], y[IN * MID];
+        if (read(a->e, a->number[i], x, err) || read(b->e, b->number[i], y, err))
+            return err->status;
+        for (uint64_t k = 0; k < size[i]; k++)
+            *worst = fmax(*worst, fabs((double)x[k] - (double)y[k]));
+    }
+    return YK_OK;
+}
+
+static yk_status check(const rig *solo, const rig *many, double tol, yk_error *err)
+{
+    reader *const read[3] = {yk__engine_param_read, yk__engine_grad_read, read_moment};
+    const char *const name[3] = {"parameters", "gradients", "moments"};
+    const uint32_t ranks = yk__group_size(many->group);
+    float a[MID], b[MID];
+    uint64_t mine, all[16];
+    for (int i = 0; i < 3; i++) {
+        double worst = 0.0;
+        if (compare(solo, many, read[i], &worst, err))
+            return err->status;
+        if (!(worst <= tol))
+            return yk__fail(err, YK_E_INTERNAL, "%s differ by %g", name[i], worst);
+    }
+    if (yk__engine_state_read(solo->e, solo->state, a, err) || yk__engine_state_read(many->e, many->state, b, err))
+        return err->status;
+    for (int i = 0; i < MID; i++)
+        if (!(fabsf(a[i] - b[i]) <= 1e-6f))
+            return yk__fail(err, YK_E_INTERNAL, "the state differs: %g, expected %g", (double)b[i], (double)a[i]);
+    if (yk__engine_hash(many->e, &mine, err) || yk__group_all_gather(many->group, &mine, sizeof mine, all, err))
+        return err->status;
+    for (uint32_t i = 1; i < ranks; i++)
+        if (all[i] != all[0])
+            return yk__fail(err, YK_E_INTERNAL, "rank %u holds other parameters than rank 0", i);
+    return YK_OK;
+}
+
+/* First row of a rank: 0, 1, 4; or all rows are the last rank's. */
+static int64_t first_row(uint32_t rank, uint32_t ranks, bool empty)
+{
+    return rank == ranks ? ROWS : empty ? 0 : (int64_t)(rank * rank);
+}
+
+static yk_status run_case(yk__group *group, bool empty, yk__opt_kind kind, yk_error *err)
+{
+    const uint32_t me = yk__group_rank(group), ranks = yk__group_size(group);
+    rig solo = {.begin = 0, .end = ROWS}, many = {0};
+    double want[STEPS], got[STEPS];
+    yk__group *one = NULL;
+    yk__device *dev = NULL;
+    many.begin = first_row(me, ranks, empty);
+    many.end = first_row(me + 1, ranks, empty);
+    if (!ref_open(&dev, err) && !yk__group_solo(&one, err) && !setup(&solo, dev, one, kind, err) &&
+        !setup(&many, dev, group, kind, err) && !train(&solo, kind, want, err) && !train(&many, kind, got, err) &&
+        !check(&solo, &many, 2e-6, err))
+        for (int i = 0; i < STEPS; i++)
+            if (!(fabs(want[i] - got[i]) <= 1e-5 * want[i]))
+                yk__fail(err, YK_E_INTERNAL, "norm %g, expected %g", got[i], want[i]);
+    yk__engine_free(many.e);
+    yk__engine_free(solo.e);
+    if (one)
+        yk__group_leave(one);
+    yk__device_close(dev);
+    return err->status;
+}
+
+static int as_rank(const char *what)
+{
+    yk_error err = YK_ERROR_INIT;
+    yk__group *g;
+    if (!yk__group_join("a rank", &g, &err)) {
+        ref.wrap = yk__group_rank(g) % 2 == 0;
+        ref.claim = yk__group_rank(g) % 2 ? REF_CLAIM_NONE : REF_CLAIM_ADD;
+        run_case(g, strstr(what, "empty") != NULL, strstr(what, "sgd") ? YK_OPT_SGD : YK_OPT_ADAM, &err);
+        if (err.status)
+            yk__group_abort(g, &err);
+        yk__group_leave(g);
+    }
+    if (err.status)
+        yk__launch_report(&err);
+    return err.status != YK_OK;
+}
+
+static void launch(uint32_t ranks, const char *what)
+{
+    yk_error err = YK_ERROR_INIT;
+    int code = -1;
+    harness_launch(ranks, what, NULL, &code, &err);
+    ck_assert_msg(!err.status && code == 0, "%s: %s", what, err.text);
+}
+
+START_TEST(two_ranks_adam)
+{
+    launch(2, "adam");
+}
+END_TEST
+
+START_TEST(three_ranks_sgd)
+{
+    launch(3, "sgd");
+}
+END_TEST
+
+START_TEST(a_rank_without_rows)
+{
+    launch(2, "adam-empty");
+}
+END_TEST
+
+int main(int argc, char **argv)
+{
+    Suite *s = suite_create("engine over ranks");
+    TCase *c = tcase_create("train");
+    SRunner *sr;
+    if (argc > 1 && yk__launched())
+        return as_rank(argv[1]);
+    sr = srunner_create(s);
+    suite_add_tcase(s, c);
+    tcase_add_test(c, two_ranks_adam);
+    tcase_add_test(c, three_ranks_sgd);
+    tcase_add_test(c, a_rank_without_rows);
+    srunner_set_tap(sr, "-");
+    srunner_run_all(sr, CK_SILENT);
+    srunner_free(sr);
+    return 0;
+}
