@@ -37,8 +37,11 @@ yk_status yk__plan_trace(yk__work *w, yk_error *err)
 }
 
 /* A node is needed when the memory of one of its outputs is, or when it writes memory that outlives the program. */
-static bool is_needed(const yk__graph *g, const yk_node *n, const bool *need)
+static bool is_needed(const yk__work *w, const yk_node *n, const bool *need)
 {
+    const yk__graph *g = &w->g;
+    if (n->op == YK_OP_ALL_REDUCE && w->sums_stay)
+        return true;
     for (uint32_t i = 0; i < n->n_out; i++) {
         const yk__vid r = yk__root(g, yk__outs(g, n)[i]);
         if (need[r] || (g->value[r].flags & YK_VALUE_INPUT))
@@ -55,7 +58,7 @@ static void mark(const yk__work *w, bool *need, bool *live)
             need[yk__root(g, w->keep[i])] = true;
     for (size_t k = g->n_node; k-- > 0;) {
         const yk_node *n = &g->node[k];
-        live[k] = is_needed(g, n, need);
+        live[k] = is_needed(w, n, need);
         for (uint32_t i = 0; live[k] && i < n->n_in; i++)
             need[yk__root(g, yk__ins(g, n)[i])] = true;
     }
