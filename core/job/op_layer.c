@@ -61,8 +61,8 @@ static bool check_pool(yk_job *job, const char *name, bool max, yk__vid x, const
     if (!four(job, name, x))
         return false;
     for (int i = 0; i < 2; i++)
-        if (c->kernel[i] < 1 || c->stride[i] < 0 || c->padding[i] < 0 || c->padding[i] > c->kernel[i] / 2) {
-            yk__job_failf(job, YK_E_ARG, "%s: kernel %d, stride %d, padding %d (at most half the kernel)", name, c->kernel[i],
+        if (c->kernel[i] < 1 || c->stride[i] < 0 || c->padding[i] < 0 || c->padding[i] >= c->kernel[i]) {
+            yk__job_failf(job, YK_E_ARG, "%s: kernel %d, stride %d, padding %d (expected less than the kernel)", name, c->kernel[i],
                           c->stride[i], c->padding[i]);
             return false;
         }

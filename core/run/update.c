@@ -43,14 +43,12 @@ yk_status yk__engine_optimizer(yk__engine *e, const yk__opt_layout *o, yk_error 
     return make_moments(e, err);
 }
 
-/* sum of squares and number of not finite elements of all gradients, divided by `divisor` */
-static yk_status grad_stats(yk__engine *e, double divisor, double sum[2], yk_error *err)
+/* sum of squares and number of not finite elements of all gradients, times `scale` */
+static yk_status scaled_stats(yk__engine *e, double scale, double sum[2], yk_error *err)
 {
-    const float scale = (float)(1.0 / divisor);
-    const void *input = &scale;
-    const uint64_t bytes = 256;
-    float in[64] = {scale};
-    input = in;
+    const float in[64] = {(float)scale};
+    const void *input = in;
+    const uint64_t bytes = sizeof in;
     if (yk__prog_run(e, e->stat_prog, 1, &input, &bytes, err))
         return err->status;
     for (uint32_t i = 0; i < e->n_stat; i++)
@@ -65,6 +63,18 @@ static yk_status grad_stats(yk__engine *e, double divisor, double sum[2], yk_err
         sum[1] += (double)e->stats_host[2 * i + 1];
     }
     return e->world > 1 ? yk__group_sum_f64(e->group, sum, 2, err) : YK_OK;
+}
+
+/* The same over `divisor`. Squares of finite gradients that pass f32's range are taken again on a smaller scale; every rank
+ * sees the same sums and so does the same. */
+static yk_status grad_stats(yk__engine *e, double divisor, double sum[2], yk_error *err)
+{
+    if (scaled_stats(e, 1.0 / divisor, sum, err) || isfinite(sum[0]) || sum[1] > 0.0)
+        return err->status;
+    if (scaled_stats(e, 0x1p-80 / divisor, sum, err))
+        return err->status;
+    sum[0] *= 0x1p160;
+    return YK_OK;
 }
 
 static bool has_bad(const float *x, uint64_t n)
@@ -97,6 +107,18 @@ static yk_status find_bad(yk__engine *e, uint32_t *bad, yk_error *err)
             return err->status;
     }
     return YK_OK;
+}
+
+/* Without loss scaling a gradient that is not finite would only spread: the job ends, and names it. */
+static yk_status not_finite(yk__engine *e, yk_error *err)
+{
+    uint32_t bad;
+    if (find_bad(e, &bad, err))
+        return err->status;
+    if (bad == UINT32_MAX)
+        return yk__fail(err, YK_E_NUMERIC, "a gradient in another rank's slice is not finite");
+    return yk__fail(err, YK_E_NUMERIC, "the gradient of \"%s\" is not finite: lower the learning rate, clip, or look at the data",
+                    e->param[bad].name);
 }
 
 static yk_status step(yk__engine *e, const yk__update *u, double factor, yk_error *err)
@@ -133,6 +155,8 @@ yk_status yk__engine_update(yk__engine *e, const yk__update *u, yk__updated *out
         *out = done;
         return YK_OK;
     }
+    if (sum[1] > 0.0)
+        return not_finite(e, err);
     if (u->clip_norm > 0.0 && done.grad_norm + 1e-6 > u->clip_norm)
         factor = u->clip_norm / (done.grad_norm + 1e-6);
     if (step(e, u, factor, err))

@@ -17,7 +17,8 @@
     X(YK_E_ABI, "a plugin does not fit this host")                                                                     \
     X(YK_E_INTERNAL, "a fault inside Yoke")                                                                            \
     X(YK_E_FORMAT, "a file or message is not in the expected format")                                                  \
-    X(YK_E_CANCELLED, "cancelled")
+    X(YK_E_CANCELLED, "cancelled")                                                                                     \
+    X(YK_E_NUMERIC, "a number that has to be finite is not")
 
 typedef enum yk_status {
 #define YK_STATUS_ENUM(name, text) name,
