@@ -417,6 +417,96 @@ START_TEST(log_lines)
 }
 END_TEST
 
+START_TEST(items_need_one_counted_term)
+{
+    yk_job *job = open_job((yk_config){.seed = 1, .average = YK_AVERAGE_ITEMS});
+    net m = make_net(job);
+    yk_backward(yk_add(net_loss(job, m, 0, 8), net_loss(job, m, 8, 8)));
+    ck_assert_ptr_nonnull(strstr(yk_error_text(job), "several"));
+    yk_close(job);
+    job = open_job((yk_config){.seed = 1, .average = YK_AVERAGE_ITEMS});
+    m = make_net(job);
+    yk_t other = net_loss(job, m, 0, 8); /* traced, but no part of the loss */
+    ck_assert(other.id != 0);
+    yk_backward(yk_scale(net_loss(job, m, 8, 8), 2));
+    CLOSE(job);
+}
+END_TEST
+
+START_TEST(no_label_counts_nothing)
+{
+    yk_job *job = open_job((yk_config){.seed = 1});
+    const int64_t wd[2] = {3, 2}, xd[2] = {2, 2}, yd = 2;
+    const float x[4] = {1, 2, 3, 4};
+    const int32_t y[2] = {-100, -100};
+    float before[6], after[6];
+    yk_t w = yk_param(job, "w", 2, wd, (yk_init){YK_INIT_NORMAL, 0, 1});
+    yk_opt *opt = yk_sgd(job, &(yk_sgd_config){.lr = 1});
+    yk_param_read(w, before, 6);
+    yk_t loss = yk_cross_entropy(yk_linear(input(job, 2, xd, x), w, YK_NO), yk_input(job, YK_I32, 1, &yd, y));
+    yk_backward(loss);
+    yk_step(opt);
+    ck_assert_double_eq(yk_item(loss), 0.0);
+    ck_assert_double_eq(yk_window_loss(opt), 0.0);
+    yk_param_read(w, after, 6);
+    ck_assert_mem_eq(before, after, sizeof before);
+    CLOSE(job);
+}
+END_TEST
+
+START_TEST(recomputed_blocks_give_the_same_bits)
+{
+    float w[2][128];
+    for (int k = 0; k < 2; k++) {
+        yk_job *job = open_job((yk_config){.seed = 5});
+        net m = make_net(job);
+        yk_opt *opt = yk_sgd(job, &(yk_sgd_config){.lr = 0.1});
+        for (int i = 0; i < 3; i++) {
+            if (k)
+                yk_checkpoint_begin(job);
+            yk_t loss = net_loss(job, m, i * 8, 8);
+            if (k)
+                yk_checkpoint_end(job);
+            yk_backward(loss);
+            yk_step(opt);
+        }
+        yk_param_read(m.w1, w[k], 128);
+        CLOSE(job);
+    }
+    ck_assert_mem_eq(w[0], w[1], sizeof w[0]);
+}
+END_TEST
+
+/* A loss that overflows fp16: steps are skipped, the scale falls, at its floor the job ends and names the tensor. */
+START_TEST(the_floor_of_the_loss_scale)
+{
+    yk_job *job = open_job((yk_config){
+        .seed = 1, .precision = YK_F16, .scale = {.rule = YK_SCALE_DEEPSPEED, .init = 4, .hysteresis = 1}});
+    net m = make_net(job);
+    yk_opt *opt = yk_sgd(job, &(yk_sgd_config){.lr = 0.1});
+    float before[128], after[128];
+    yk_param_read(m.w1, before, 128);
+    for (int i = 0; i < 3; i++) {
+        ck_assert(yk_loss_scale(opt) == 4.0 / (1 << (i > 2 ? 2 : i)));
+        yk_backward(yk_scale(net_loss(job, m, 0, 8), 1e38f));
+        yk_step(opt);
+        ck_assert(!yk_stepped(opt));
+    }
+    ck_assert_msg(strstr(yk_error_text(job), "floor") && strstr(yk_error_text(job), "fc"), "%s", yk_error_text(job));
+    ck_assert_uint_eq(yk_steps(opt), 0);
+    yk_close(job);
+    job = open_job((yk_config){.seed = 1, .precision = YK_F16});
+    m = make_net(job);
+    opt = yk_sgd(job, &(yk_sgd_config){.lr = 0.1});
+    yk_backward(net_loss(job, m, 0, 8));
+    yk_step(opt);
+    ck_assert(yk_stepped(opt) && yk_loss_scale(opt) == 65536.0);
+    yk_param_read(m.w1, after, 128);
+    ck_assert(memcmp(before, after, sizeof before) != 0);
+    CLOSE(job);
+}
+END_TEST
+
 int main(void)
 {
     Suite *s = suite_create("job_api");
@@ -435,6 +525,10 @@ int main(void)
     tcase_add_test(t, frozen_and_groups);
     tcase_add_test(t, dropout_follows_the_global_row);
     tcase_add_test(t, log_lines);
+    tcase_add_test(t, items_need_one_counted_term);
+    tcase_add_test(t, no_label_counts_nothing);
+    tcase_add_test(t, recomputed_blocks_give_the_same_bits);
+    tcase_add_test(t, the_floor_of_the_loss_scale);
     suite_add_tcase(s, t);
     SRunner *r = srunner_create(s);
     srunner_set_tap(r, "-");
