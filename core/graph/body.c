@@ -212,7 +212,8 @@ yk_status yk__body(yk__graph *g, const yk_graph *src, uint32_t node, const yk__v
         return own_body(g, src, n, in, out, err);
     if (!impl || !impl->body || n->n_in > YK_MAX_OPERANDS || n->n_out > YK_MAX_OUTPUTS || n->n_attr > 16)
         return yk__fail(err, YK_E_UNSUPPORTED, "op %s has no body", impl ? yk__op_info_of(n->op)->name : "?");
-    memcpy(attr, src->attr + n->attr, n->n_attr * sizeof *attr);
+    if (n->n_attr)
+        memcpy(attr, src->attr + n->attr, n->n_attr * sizeof *attr);
     for (uint32_t i = 0; i < n->n_in; i++) {
         x[i] = src->value[src->index[n->in + i]];
         b.x[i] = &x[i];

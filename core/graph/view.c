@@ -155,7 +155,8 @@ yk__vid yk__expand(yk__graph *g, yk__vid x, uint32_t dims, const int64_t *dim)
     v.dtype = p->dtype;
     v.dims = (uint8_t)(dims <= YK_MAX_DIMS ? dims : 0);
     v.offset = p->offset;
-    memcpy(v.dim, dim, v.dims * sizeof *dim);
+    if (v.dims)
+        memcpy(v.dim, dim, v.dims * sizeof *dim);
     lead = dims - p->dims;
     for (uint32_t i = 0; i < p->dims && p->dims <= v.dims; i++) {
         bool whole = p->dim[i] == dim[lead + i];
