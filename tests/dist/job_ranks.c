@@ -1,0 +1,230 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * One job over three ranks: rows shared out unevenly, ranks without rows, batch norm over all ranks, dropout by global
+ * row. The numbers must be those of one process; a checkpoint resumes bit for bit; a rank whose parameters differ is named.
+ *
+ * Without a launcher this is the test; as a rank it runs the mode that its arguments name: MODE FOLDER.
+ */
+#include <check.h>
+#include <fcntl.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <yoke/yoke.h>
+
+#define ROWS 12
+#define IN 8
+#define MID 6
+#define OUT 4
+#define NUMBERS (MID * IN + 4 * MID + OUT * MID + 12) /* w1 mean var gamma beta w2, losses */
+
+static char self[1024], dir[] = "/tmp/yoke-ranks-XXXXXX";
+
+typedef struct net {
+    yk_t w1, gamma, beta, mean, var, count, w2;
+} net;
+
+static net make_net(yk_job *job)
+{
+    const int64_t a[2] = {MID, IN}, m = MID, b[2] = {OUT, MID};
+    return (net){yk_param(job, "w1", 2, a, (yk_init){YK_INIT_NORMAL, 0, 0.4f}),
+                 yk_param(job, "gamma", 1, &m, (yk_init){YK_INIT_ONES, 0, 0}),
+                 yk_param(job, "beta", 1, &m, (yk_init){0}),
+                 yk_state(job, "mean", YK_F32, 1, &m, 0),
+                 yk_state(job, "var", YK_F32, 1, &m, 1),
+                 yk_state(job, "count", YK_I32, 0, NULL, 0),
+                 yk_param(job, "w2", 2, b, (yk_init){YK_INIT_NORMAL, 0, 0.4f})};
+}
+
+/* This rank's rows of micro batch s. */
+static void part(yk_job *job, int s, int *first, int *n)
+{
+    static const int split[4][3] = {{5, 4, 3}, {12, 0, 0}, {0, 7, 5}, {1, 1, 10}};
+    *first = 0;
+    *n = ROWS;
+    if (yk_world(job) == 1)
+        return;
+    for (uint32_t r = 0; r < yk_rank(job); r++)
+        *first += split[s % 4][r];
+    *n = split[s % 4][yk_rank(job)];
+}
+
+static yk_t micro_loss(yk_job *job, net m, int s)
+{
+    float x[ROWS * IN] = {0};
+    int32_t y[ROWS] = {0}, row[ROWS] = {0};
+    int first, n;
+    part(job, s, &first, &n);
+    for (int i = 0; i < n; i++) {
+        row[i] = first + i;
+        y[i] = (first + i + s) % 5 == 0 ? -100 : (first + i) % OUT;
+        for (int k = 0; k < IN; k++)
+            x[i * IN + k] = (float)sin((s * ROWS + first + i) * 1.3 + k * 2.1) + (k == y[i] ? 2 : 0);
+    }
+    const int64_t xd[2] = {n, IN}, yd = n;
+    yk_rows(job, n, row, ROWS);
+    yk_t h = yk_linear(yk_input(job, YK_F32, 2, xd, x), m.w1, YK_NO);
+    h = yk_batch_norm(h, m.gamma, m.beta, (yk_batch_norm_state){m.mean, m.var, m.count}, 0, 1e-5f);
+    h = yk_dropout(yk_relu(h), 0.2f);
+    return yk_cross_entropy(yk_linear(h, m.w2, YK_NO), yk_input(job, YK_I32, 1, &yd, y));
+}
+
+static void read_all(net m, float *v)
+{
+    yk_param_read(m.w1, v, MID * IN);
+    yk_param_read(m.mean, v += MID * IN, MID);
+    yk_param_read(m.var, v += MID, MID);
+    yk_param_read(m.gamma, v += MID, MID);
+    yk_param_read(m.beta, v += MID, MID);
+    yk_param_read(m.w2, v += MID, OUT * MID);
+}
+
+/* 6 windows of two micro batches; saves after `save`, or begins with what was saved. */
+static yk_job *train(const char *devices, const char *folder, int save, bool load, float *out)
+{
+    char path[128];
+    yk_job *job = yk_open(&(yk_config){.devices = devices, .quiet = true, .seed = 9, .accumulate = 2, .hash_every = 1});
+    net m = make_net(job);
+    yk_opt *opt = yk_adamw(job, &(yk_adam_config){.lr = 0.02, .weight_decay = 0.1});
+    snprintf(path, sizeof path, "%s/checkpoint", folder);
+    if (load)
+        yk_load(job, path);
+    memset(out, 0, NUMBERS * sizeof *out);
+    float *losses = out + NUMBERS - 12;
+    for (int s = load ? 6 : 0; s < 12 && yk_ok(job); s++) {
+        yk_t loss = micro_loss(job, m, s);
+        yk_backward(loss);
+        yk_clip_norm(job, 1);
+        yk_step(opt);
+        losses[s] = (float)yk_item(loss);
+        if (s + 1 == save)
+            yk_save(job, path);
+    }
+    read_all(m, out);
+    return job;
+}
+
+static void put(const char *folder, const char *mode, uint32_t rank, const float *v)
+{
+    char path[160];
+    snprintf(path, sizeof path, "%s/%s.%u", folder, mode, rank);
+    FILE *f = fopen(path, "wb");
+    if (f) {
+        fwrite(v, sizeof *v, NUMBERS, f);
+        fclose(f);
+    }
+}
+
+static int rank_main(const char *mode, const char *folder)
+{
+    float v[NUMBERS];
+    if (!strcmp(mode, "differ")) {
+        const int64_t n = 3;
+        yk_job *job = yk_open(&(yk_config){.quiet = true});
+        const float w[3] = {1, 2, yk_rank(job) == 1 ? 3.5f : 3};
+        yk_param_write(yk_param(job, "w", 1, &n, (yk_init){0}), w, 3);
+        yk_param_hash(job);
+        return yk_close(job);
+    }
+    yk_job *job = train(NULL, folder, !strcmp(mode, "whole") ? 6 : 0, !strcmp(mode, "resumed"), v);
+    put(folder, mode, yk_rank(job), v);
+    return yk_close(job);
+}
+
+/* Runs a mode in three ranks; the exit code, what they said in `said`. */
+static int launch(const char *mode, char *said, size_t n)
+{
+    char path[160];
+    snprintf(path, sizeof path, "%s/said", dir);
+    pid_t p = fork();
+    if (p == 0) {
+        char *argv[] = {self, (char *)(uintptr_t)mode, dir, NULL};
+        int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC, 0600);
+        dup2(fd, 2);
+        _exit(yk_launch("cpu:0 cpu:0 cpu:0", argv));
+    }
+    int status = -1;
+    waitpid(p, &status, 0);
+    FILE *f = fopen(path, "r");
+    size_t got = f ? fread(said, 1, n - 1, f) : 0;
+    said[got] = 0;
+    if (f)
+        fclose(f);
+    return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+}
+
+static void get(const char *mode, int rank, float *v)
+{
+    char path[160];
+    snprintf(path, sizeof path, "%s/%s.%d", dir, mode, rank);
+    FILE *f = fopen(path, "rb");
+    ck_assert_ptr_nonnull(f);
+    ck_assert_uint_eq(fread(v, sizeof *v, NUMBERS, f), NUMBERS);
+    fclose(f);
+}
+
+static void clean(void)
+{
+    char cmd[128];
+    snprintf(cmd, sizeof cmd, "rm -rf %s", dir);
+    ck_assert_int_eq(system(cmd), 0);
+}
+
+START_TEST(three_ranks_are_one_process)
+{
+    float whole[3][NUMBERS], part_of[NUMBERS], one[NUMBERS];
+    char said[4096];
+    ck_assert_ptr_nonnull(mkdtemp(dir));
+    ck_assert_msg(launch("whole", said, sizeof said) == 0, "%s", said);
+    ck_assert_msg(launch("resumed", said, sizeof said) == 0, "%s", said);
+    for (int r = 0; r < 3; r++)
+        get("whole", r, whole[r]);
+    ck_assert_mem_eq(whole[0], whole[1], sizeof whole[0]); /* running statistics and losses too */
+    ck_assert_mem_eq(whole[0], whole[2], sizeof whole[0]);
+    for (int r = 0; r < 3; r++) {
+        get("resumed", r, part_of);
+        ck_assert_mem_eq(part_of, whole[0], (NUMBERS - 12) * sizeof(float));
+        ck_assert_mem_eq(part_of + NUMBERS - 6, whole[0] + NUMBERS - 6, 6 * sizeof(float));
+    }
+    yk_job *job = train("cpu:0", dir, 0, false, one);
+    ck_assert_msg(yk_ok(job), "%s", yk_error_text(job));
+    yk_close(job);
+    for (int i = 0; i < NUMBERS; i++)
+        ck_assert_msg(fabsf(one[i] - whole[0][i]) < 2e-5f, "number %d: %g, in one process %g", i, (double)whole[0][i],
+                      (double)one[i]);
+    ck_assert(one[NUMBERS - 1] < 0.9f * one[NUMBERS - 12]);
+    clean();
+}
+END_TEST
+
+START_TEST(a_rank_that_differs_is_named)
+{
+    char said[4096];
+    ck_assert_ptr_nonnull(mkdtemp(dir));
+    ck_assert_int_eq(launch("differ", said, sizeof said), 1);
+    ck_assert_msg(strstr(said, "the parameters of rank 1") != NULL, "%s", said);
+    clean();
+}
+END_TEST
+
+int main(int argc, char **argv)
+{
+    if (argc == 3)
+        return rank_main(argv[1], argv[2]);
+    ssize_t n = readlink("/proc/self/exe", self, sizeof self - 1);
+    self[n > 0 ? n : 0] = 0;
+    Suite *s = suite_create("job_ranks");
+    TCase *t = tcase_create("ranks");
+    tcase_add_test(t, three_ranks_are_one_process);
+    tcase_add_test(t, a_rank_that_differs_is_named);
+    suite_add_tcase(s, t);
+    SRunner *r = srunner_create(s);
+    srunner_set_tap(r, "-");
+    srunner_run_all(r, CK_SILENT);
+    srunner_free(r);
+    return 0;
+}
