@@ -21,5 +21,10 @@ TESTS += tests/unit/graph_serial.test
 tests_unit_graph_serial_test_SOURCES = tests/unit/graph_serial.c tests/unit/graph_lab.h tests/fuzz/graph_input.h
 tests_unit_graph_serial_test_LDADD = $(TEST_LIBS)
 tests_unit_graph_serial_test_CFLAGS = $(AM_CFLAGS) $(CHECK_CFLAGS)
+check_PROGRAMS += tests/unit/graph_eval.test
+TESTS += tests/unit/graph_eval.test
+tests_unit_graph_eval_test_SOURCES = tests/unit/graph_eval.c tests/unit/graph_lab.h
+tests_unit_graph_eval_test_LDADD = $(TEST_LIBS)
+tests_unit_graph_eval_test_CFLAGS = $(AM_CFLAGS) $(CHECK_CFLAGS)
 endif
 EXTRA_DIST += tests/fuzz/fuzz_graph.c
