@@ -2,6 +2,7 @@
 /*
  * A pool of threads, one bound to each core. The thread that calls cpu_pool_run is worker 0; the others sleep between
  * runs. One run at a time: callers serialise. Waiting spins for a bounded time, then sleeps on a futex.
+ * Denormals are kept (no FTZ, no DAZ) so that results are exact; only vdpbf16ps and tdpbf16ps flush them by definition.
  */
 #ifndef CPU_POOL_H
 #define CPU_POOL_H
