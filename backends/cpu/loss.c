@@ -70,18 +70,33 @@ static void loss_step(const void *args, const cpu_ctx *c)
     cpu_part(a->rows, c->tid, c->nt, &lo, &hi);
     for (int64_t r = lo; r < hi; r++) {
         row_sums s = scan_row(a, c, r);
-        float z, l = s.max + logf(s.sum);
-        lse[r] = l;
+        float z, log_sum = logf(s.sum);
+        lse[r] = s.max + log_sum;
         if (label[r] == a->ignore) {
             loss[r] = 0.0f;
         } else if (label[r] < 0 || label[r] >= a->n) {
             loss[r] = NAN;
         } else {
             z = *block_of(a, c, r, label[r], 1, &z);
-            loss[r] = (w ? w[label[r]] : 1.0f) * (1.0f - a->smooth) * (l - z);
+            loss[r] = (w ? w[label[r]] : 1.0f) * (1.0f - a->smooth) * (s.max - z + log_sum);
             if (a->smooth > 0.0f)
-                loss[r] += (float)((double)a->smooth / (double)a->n * ((double)l * (double)total - s.wz));
+                loss[r] += (float)((double)a->smooth / (double)a->n * ((double)total * ((double)s.max + (double)log_sum) - s.wz));
         }
+    }
+}
+
+/* Above this the rounding of lse itself would show in exp(z - lse): the row is scanned again. */
+#define LSE_EXACT 32.0f
+
+/* what exp(z - *shift) * *factor needs to be the softmax of a row */
+static void softmax_terms(const loss_args *a, const cpu_ctx *c, int64_t r, float *shift, float *factor)
+{
+    *shift = ((const float *)cpu_at(c, a->lse))[r];
+    *factor = 1.0f;
+    if (fabsf(*shift) > LSE_EXACT) {
+        row_sums s = scan_row(a, c, r);
+        *shift = s.max;
+        *factor = 1.0f / s.sum;
     }
 }
 
@@ -91,19 +106,20 @@ static void grad_row(const loss_args *a, const cpu_ctx *c, int64_t r, float tota
     const cpu_isa *isa = c->isa;
     const float *w = cpu_at(c, a->weight);
     int64_t y = ((const int32_t *)cpu_at(c, a->labels))[r], item = yk_dtype_bytes(a->dy);
-    float g = ((const float *)cpu_at(c, a->gloss))[r * a->gstep], lse = ((const float *)cpu_at(c, a->lse))[r];
+    float g = ((const float *)cpu_at(c, a->gloss))[r * a->gstep], shift, factor;
     char *out = (char *)cpu_at(c, a->out) + r * a->n * item;
     float buf[BLOCK], e[BLOCK];
     if (y == a->ignore) {
         memset(out, 0, (size_t)(a->n * item));
         return;
     }
+    softmax_terms(a, c, r, &shift, &factor);
     bool bad = y < 0 || y >= a->n;
     float hot = bad ? NAN : g * (w ? w[y] : 1.0f) * (1.0f - a->smooth), even = g * a->smooth / (float)a->n;
     for (int64_t j = 0; j < a->n; j += BLOCK) {
         size_t n = (size_t)(a->n - j < BLOCK ? a->n - j : BLOCK);
-        isa->exp_sum(e, block_of(a, c, r, j, n, buf), lse, n);
-        isa->scale(e, e, hot + even * total, n);
+        isa->exp_sum(e, block_of(a, c, r, j, n, buf), shift, n);
+        isa->scale(e, e, (hot + even * total) * factor, n);
         if (a->smooth > 0.0f && w)
             isa->axpy(e, w + j, -even, n);
         else if (a->smooth > 0.0f)

@@ -124,7 +124,8 @@ static void softmax_step(const void *args, const cpu_ctx *c)
         float m = isa->max(x, n);
         if (a->log) {
             float s = isa->exp_sum(NULL, x, m, n);
-            isa->norm(y, x, m + logf(s), 1.0f, NULL, NULL, n);
+            isa->norm(y, x, m, 1.0f, NULL, NULL, n); /* apart: log(s) would be lost beside a huge m */
+            isa->norm(y, y, logf(s), 1.0f, NULL, NULL, n);
         } else {
             float s = isa->exp_sum(y, x, m, n);
             isa->scale(y, y, 1.0f / s, n);

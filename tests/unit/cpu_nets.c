@@ -345,6 +345,27 @@ START_TEST(cross_entropies)
 }
 END_TEST
 
+/* all logits -1e30: lse cannot hold log(C), the gradient must */
+START_TEST(cross_entropy_of_huge_logits)
+{
+    for (int q = 0; kit_isa(q); q++) {
+        kit *k = kit_new();
+        uint32_t z = KIT(k, YK_F32, 2, 4), lab = KIT(k, YK_I32, 2), loss = KIT(k, YK_F32, 2), lse = KIT(k, YK_F32, 2);
+        uint32_t gl = KIT(k, YK_F32, 2), gz = KIT(k, YK_F32, 2, 4);
+        const int64_t attr[] = {-100, F64(0.0)};
+        kit_set(k, z, (double[]){-1e30, -1e30, -1e30, -1e30, 1e30, 1e30, 0, -1e30});
+        kit_set(k, lab, (double[]){1, 0});
+        kit_set(k, gl, (double[]){1, 2});
+        kit_node(k, YK_OP_CROSS_ENTROPY, KIT_IDS(z, lab), KIT_IDS(loss, lse), attr, 2);
+        kit_node(k, YK_OP_CROSS_ENTROPY_BWD, KIT_IDS(gl, z, lab, lse), KIT_IDS(gz), attr, 2);
+        ck_assert_int_eq(kit_run(k, kit_isa(q), 1), YK_OK);
+        near(kit_isa(q), "glogits", k, gz, (double[]){0.25, -0.75, 0.25, 0.25, -1, 1, 0, 0}, 1e-6);
+        near(kit_isa(q), "loss", k, loss, (double[]){log(4), log(2)}, 1e-6);
+        kit_free(k);
+    }
+}
+END_TEST
+
 START_TEST(batch_statistics)
 {
     for (int q = 0; kit_isa(q); q++)
@@ -609,6 +630,7 @@ int main(void)
     tcase_add_test(t, layer_norms);
     tcase_add_test(t, softmaxes);
     tcase_add_test(t, cross_entropies);
+    tcase_add_test(t, cross_entropy_of_huge_logits);
     tcase_add_test(t, batch_statistics);
     tcase_add_test(t, attentions);
     tcase_add_test(t, optimizers);
