@@ -56,41 +56,52 @@ static conv conv_of(const yk__inline *b, const yk_value *x, const yk_value *w, c
     return c;
 }
 
-static yk__vid part(yk__inline *b, yk__vid x, uint32_t axis, int64_t each, int64_t i, int64_t groups)
+/*
+ * With one group the images are the batch of the product, and the kernels are broadcast over it. With several the
+ * groups are the batch and the images lie side by side: dot has one batch dimension, and a node per group would be far
+ * more.
+ */
+
+/* [N, groups*rows, L] as [groups, rows, N*L] */
+static yk__vid by_group(yk__inline *b, const conv *c, yk__vid x, int64_t rows)
 {
-    return groups == 1 ? x : yk__slice(b->g, x, axis, i * each, (i + 1) * each, 1);
+    const int64_t l = c->oh * c->ow;
+    x = yk__reshape(b->g, x, 4, (const int64_t[]){c->n, c->groups, rows, l});
+    x = yk__permute(b->g, x, (const uint32_t[]){1, 2, 0, 3});
+    return yk__reshape(b->g, x, 3, (const int64_t[]){c->groups, rows, c->n * l});
 }
 
-/* Kernels of a group as a matrix for every image: [N, O/g, C/g*kh*kw], stride 0 over N. */
-static yk__vid kernels(yk__inline *b, const conv *c, yk__vid w, int64_t i)
+/* and back */
+static yk__vid by_image(yk__inline *b, const conv *c, yk__vid x, int64_t rows)
+{
+    const int64_t l = c->oh * c->ow;
+    x = yk__reshape(b->g, x, 4, (const int64_t[]){c->groups, rows, c->n, l});
+    x = yk__permute(b->g, x, (const uint32_t[]){2, 0, 1, 3});
+    return yk__reshape(b->g, x, 3, (const int64_t[]){c->n, c->groups * rows, l});
+}
+
+/* Kernels as matrices: [groups, O/groups, C/groups*kh*kw], or one for all images with stride 0. */
+static yk__vid kernels(yk__inline *b, const conv *c, yk__vid w)
 {
     const int64_t k = c->cg * c->kh * c->kw;
-    w = yk__reshape(b->g, part(b, w, 0, c->og, i, c->groups), 3, (const int64_t[]){1, c->og, k});
-    return yk__expand(b->g, w, 3, (const int64_t[]){c->n, c->og, k});
+    w = yk__reshape(b->g, w, 3, (const int64_t[]){c->groups, c->og, k});
+    return c->groups > 1 ? w : yk__expand(b->g, w, 3, (const int64_t[]){c->n, c->og, k});
 }
 
-enum { MOST_GROUPS = 4096 };
-
-static bool too_many(yk__inline *b, const conv *c)
+static yk__vid rows_of(yk__inline *b, const conv *c, yk__vid gy)
 {
-    if (c->groups <= MOST_GROUPS)
-        return false;
-    yk__refuse(b->g, YK_E_UNSUPPORTED, "a convolution of %lld groups has no body (at most %d)", (long long)c->groups,
-               MOST_GROUPS);
-    return true;
+    return yk__reshape(b->g, gy, 3, (const int64_t[]){c->n, c->o, c->oh * c->ow});
 }
 
 void yk__body_conv2d(yk__inline *b)
 {
     const conv c = conv_of(b, b->x[0], b->x[1], b->y[0]);
-    yk__vid out[MOST_GROUPS], y;
-    if (too_many(b, &c))
-        return;
-    for (int64_t i = 0; i < c.groups; i++) {
-        yk__vid cols = unfold(b, yk__dense(b->g, part(b, b->in[0], 1, c.cg, i, c.groups)), c.win, 0);
-        out[i] = dot_wide(b, kernels(b, &c, b->in[1], i), cols);
-    }
-    y = c.groups == 1 ? out[0] : yk__concat(b->g, (uint32_t)c.groups, out, 1);
+    yk__vid cols = unfold(b, b->in[0], c.win, 0), y;
+    if (c.groups > 1)
+        cols = by_group(b, &c, cols, c.cg * c.kh * c.kw);
+    y = dot_wide(b, kernels(b, &c, b->in[1]), cols);
+    if (c.groups > 1)
+        y = by_image(b, &c, y, c.og);
     yk__body_put(b, 0, yk__reshape(b->g, y, 4, (const int64_t[]){c.n, c.o, c.oh, c.ow}));
 }
 
@@ -98,33 +109,23 @@ void yk__body_conv2d(yk__inline *b)
 void yk__body_conv2d_dx(yk__inline *b)
 {
     const conv c = conv_of(b, b->y[0], b->x[1], b->x[0]);
-    const int64_t one[4] = {c.n, c.cg, c.h, c.w};
-    yk__vid out[MOST_GROUPS];
-    if (too_many(b, &c))
-        return;
-    for (int64_t i = 0; i < c.groups; i++) {
-        yk__vid gy = yk__dense(b->g, part(b, b->in[0], 1, c.og, i, c.groups));
-        gy = yk__reshape(b->g, gy, 3, (const int64_t[]){c.n, c.og, c.oh * c.ow});
-        out[i] = fold(b, dot_wide(b, swap(b->g, kernels(b, &c, b->in[1], i)), gy), c.win, one);
-    }
-    yk__body_put(b, 0, c.groups == 1 ? out[0] : yk__concat(b->g, (uint32_t)c.groups, out, 1));
+    const int64_t dim[4] = {c.n, c.c, c.h, c.w};
+    yk__vid gy = rows_of(b, &c, b->in[0]), cols;
+    if (c.groups > 1)
+        gy = by_group(b, &c, gy, c.og);
+    cols = dot_wide(b, swap(b->g, kernels(b, &c, b->in[1])), gy);
+    if (c.groups > 1)
+        cols = by_image(b, &c, cols, c.cg * c.kh * c.kw);
+    yk__body_put(b, 0, fold(b, cols, c.win, dim));
 }
 
-/* gw = sum over images of gy columns^T */
+/* gw = gy columns^T over all pixels of all images */
 void yk__body_conv2d_dw(yk__inline *b)
 {
     const conv c = conv_of(b, b->x[1], b->y[0], b->x[0]);
-    yk__vid out[MOST_GROUPS], gw;
-    if (too_many(b, &c))
-        return;
-    for (int64_t i = 0; i < c.groups; i++) {
-        yk__vid gy = yk__dense(b->g, part(b, b->in[0], 1, c.og, i, c.groups));
-        yk__vid cols = unfold(b, yk__dense(b->g, part(b, b->in[1], 1, c.cg, i, c.groups)), c.win, 0);
-        gy = yk__reshape(b->g, gy, 3, (const int64_t[]){c.n, c.og, c.oh * c.ow});
-        gw = yk__sum(b->g, dot_wide(b, gy, swap(b->g, cols)), 1);
-        out[i] = yk__reshape(b->g, gw, 4, (const int64_t[]){c.og, c.cg, c.kh, c.kw});
-    }
-    yk__body_put(b, 0, c.groups == 1 ? out[0] : yk__concat(b->g, (uint32_t)c.groups, out, 0));
+    const yk__vid gy = by_group(b, &c, rows_of(b, &c, b->in[0]), c.og);
+    const yk__vid cols = by_group(b, &c, unfold(b, b->in[1], c.win, 0), c.cg * c.kh * c.kw);
+    yk__body_put(b, 0, yk__reshape(b->g, dot_wide(b, gy, swap(b->g, cols)), 4, b->y[0]->dim));
 }
 
 /* ---- Pools: every channel is an image of its own ---- */
