@@ -121,6 +121,8 @@ double yk__seconds(void);
 
 /* store.c */
 yk_status yk__store_lay_out(yk__engine *e, yk_error *err); /* if it is not */
+/* Writes zeros to all parameters and gradients (the gaps must be zero), or to this rank's moments. */
+yk_status yk__store_zero(yk__engine *e, bool moments, yk_error *err);
 void yk__store_free(yk__engine *e);
 yk_status yk__store_io(yk__engine *e, yk_buffer *b, uint64_t offset, void *data, uint64_t bytes, bool write,
                        yk_error *err);

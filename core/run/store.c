@@ -120,13 +120,42 @@ static yk_status share_grads(yk__engine *e, yk_error *err)
     return YK_OK;
 }
 
-static yk_status zero_buffer(yk__engine *e, yk_buffer *b, uint64_t bytes, yk_error *err)
+static void zero_slot(yk__graph *g, yk_slot_kind kind, uint32_t key, uint64_t n)
 {
-    void *zero = yk__calloc(1, bytes);
-    if (!zero)
-        return yk__fail_mem(err, bytes, "zeros");
-    yk__store_io(e, b, 0, zero, bytes, true, err);
-    yk__free(zero);
+    const int64_t zero = yk_attr_of_f64(0.0), dim = (int64_t)n;
+    yk__vid v = yk__leaf(g, yk__slot_new(g, kind, n * sizeof(float), key), 0, YK_F32, 1, &dim);
+    if (v != YK_NONE)
+        yk__node_new(g, YK_OP_FILL, 0, 0, NULL, 1, &v, 1, &zero);
+}
+
+static void zero_pack(const yk__engine *e, yk__graph *g, uint32_t i, bool moments)
+{
+    const yk__pack *p = &e->pack[i];
+    if (!moments)
+        zero_slot(g, YK_SLOT_PARAM, YK__PACKED | i, p->n);
+    if (!moments && p->trained)
+        zero_slot(g, YK_SLOT_GRAD, i, p->n);
+    for (uint32_t k = 0; moments && p->trained && k < e->n_moment; k++)
+        if (p->begin < p->end)
+            zero_slot(g, YK_SLOT_STATE, YK__PACKED | k << 24 | i, p->end - p->begin);
+}
+
+yk_status yk__store_zero(yk__engine *e, bool moments, yk_error *err)
+{
+    yk__prog *prog = NULL;
+    yk__plan_request r;
+    yk__graph g;
+    yk__graph_init(&g);
+    for (uint32_t i = 0; i < e->n_pack; i++)
+        zero_pack(e, &g, i, moments);
+    yk__prog_request(e, &g, &r);
+    r.alone = true;
+    if (g.error.status)
+        *err = g.error;
+    else if (!yk__prog_new(e, &r, &prog, err) && !yk__prog_run(e, prog, 0, NULL, NULL, err))
+        yk__engine_idle(e, err);
+    yk__prog_free(e, prog);
+    yk__graph_free(&g);
     return err->status;
 }
 
@@ -140,18 +169,13 @@ static yk_status make_grad(yk__engine *e, yk__pack *p, yk_error *err)
             return YK_OK;
         }
     }
-    if (yk__engine_buffer(e, bytes, &p->grad, &e->stats.grad_bytes, err))
-        return err->status;
-    return zero_buffer(e, p->grad, bytes, err);
+    return yk__engine_buffer(e, bytes, &p->grad, &e->stats.grad_bytes, err);
 }
 
 static yk_status make_pack(yk__engine *e, yk__pack *p, yk_error *err)
 {
-    if (yk__engine_buffer(e, p->n * sizeof(float), &p->value, &e->stats.param_bytes, err) ||
-        zero_buffer(e, p->value, p->n * sizeof(float), err))
+    if (yk__engine_buffer(e, p->n * sizeof(float), &p->value, &e->stats.param_bytes, err) || !p->trained)
         return err->status;
-    if (!p->trained)
-        return YK_OK;
     yk__slices_even(&p->slice, p->n, e->world);
     p->begin = p->slice.begin[e->rank];
     p->end = p->slice.begin[e->rank + 1];
@@ -194,6 +218,8 @@ yk_status yk__store_lay_out(yk__engine *e, yk_error *err)
     for (uint32_t i = 0; i < e->n_pack; i++)
         if (make_pack(e, &e->pack[i], err))
             return err->status;
+    if (yk__store_zero(e, false, err))
+        return err->status;
     e->laid_out = true;
     return flush(e, err);
 }

@@ -11,17 +11,11 @@ static yk_status make_moments(yk__engine *e, yk_error *err)
     for (uint32_t i = 0; i < e->n_bucket; i++) {
         yk__pack *p = &e->pack[i];
         const uint64_t bytes = (p->end - p->begin) * sizeof(float);
-        void *zero = yk__calloc(1, bytes + 1);
-        if (!zero)
-            return yk__fail_mem(err, bytes, "the optimizer's state");
-        for (uint32_t k = 0; k < e->n_moment && bytes && !err->status; k++)
-            if (!yk__engine_buffer(e, bytes, &p->moment[k], &e->stats.state_bytes, err))
-                yk__store_io(e, p->moment[k], 0, zero, bytes, true, err);
-        yk__free(zero);
-        if (err->status)
-            return err->status;
+        for (uint32_t k = 0; k < e->n_moment && bytes; k++)
+            if (yk__engine_buffer(e, bytes, &p->moment[k], &e->stats.state_bytes, err))
+                return err->status;
     }
-    return YK_OK;
+    return e->n_moment ? yk__store_zero(e, true, err) : YK_OK;
 }
 
 yk_status yk__engine_optimizer(yk__engine *e, const yk__opt_layout *o, yk_error *err)
