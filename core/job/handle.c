@@ -23,6 +23,12 @@ void yk_here(const char *file, int line)
     here_line = line;
 }
 
+const char *yk__here_text(char *buf, size_t n)
+{
+    snprintf(buf, n, "%s:%d", here_file ? here_file : "?", here_line);
+    return buf;
+}
+
 yk_status yk__job_register(yk_job *job, yk_error *err)
 {
     yk_status s = YK_E_ARG;

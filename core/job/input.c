@@ -25,6 +25,7 @@ uint32_t yk__input_new(yk_job *job, yk_dtype dtype, uint32_t dims, const int64_t
     uint32_t number = (uint32_t)job->n_input;
     uint32_t slot = yk__slot_new(&job->g, YK_SLOT_INPUT, bytes, number);
     in->bytes = bytes;
+    in->scalars = dims == UINT32_MAX;
     in->leaf = dims == UINT32_MAX ? slot : yk__leaf(&job->g, slot, 0, dtype, dims, dim);
     job->n_input++;
     return number;

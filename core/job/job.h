@@ -54,6 +54,7 @@ typedef struct yk__jinput {
     uint64_t bytes;
     size_t cap;
     yk__vid leaf;
+    bool scalars; /* a vector of scalars: leaf is its slot */
 } yk__jinput;
 
 /* A value that the host wants or has. */
@@ -189,6 +190,11 @@ struct yk_job {
     size_t n_data, cap_data;
     struct yk__share *share;
 
+    uint64_t runs, compiles; /* of training; programs made */
+    bool told_compile;
+    yk_value last_input[8];  /* types and shapes of the first inputs of the last training run */
+    uint32_t n_last;
+
     struct yk__tracker *tracker; /* rank 0 */
     bool logging;
     yk__log_entry *log;
@@ -205,6 +211,7 @@ yk_job *yk__job_of(yk_t x); /* NULL: no such job */
 /* Keeps the first failure, with the place of the user's call; err is reset. */
 void yk__job_fail(yk_job *job, yk_error *err);
 void yk__job_failf(yk_job *job, yk_status status, const char *fmt, ...) YK_PRINTF(3, 4);
+const char *yk__here_text(char *buf, size_t n); /* "FILE:LINE" of the user's last call */
 bool yk__job_alive(yk_job *job); /* yk_ok, after taking over a failure of the graph */
 /* The job of the operands if all of it may go on; the required operands come first. NULL: return a poisoned handle. */
 yk_job *yk__enter(const char *name, uint32_t n, const yk_t *x);

@@ -3,6 +3,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "core/base/log.h"
 #include "core/job/job.h"
 
 /* ---- The table of values that the host wants or has ---- */
@@ -137,6 +138,33 @@ static void mark_sent(yk_job *job, uint64_t ticket)
     job->assign_sent = job->n_assign;
 }
 
+#define WARM_UP 8 /* runs in which programs are expected to be made */
+
+/* Says once that a program had to be made in the middle of training, and which input's shape is new. */
+static void note_compile(yk_job *job)
+{
+    yk__engine_stats st;
+    char was[96], is[96], where[160];
+    yk__engine_stats_get(job->engine, &st);
+    bool made = ++job->runs > WARM_UP && st.compiles != job->compiles && !job->told_compile;
+    uint32_t n = job->n_input < 8 ? (uint32_t)job->n_input : 8;
+    for (uint32_t i = 0; i < n; i++) {
+        yk__vid leaf = job->input[i].leaf;
+        if (leaf >= job->g.n_value || job->input[i].scalars)
+            continue;
+        const yk_value *x = &job->g.value[leaf];
+        if (made && i < job->n_last && !job->told_compile && !yk__same_shape(x, &job->last_input[i])) {
+            yk__log(YK_LOG_INFO, "job", "%s: a program was made again after the start: input %u was %s and is %s",
+                    yk__here_text(where, sizeof where), i, yk__shape_text(&job->last_input[i], was, sizeof was),
+                    yk__shape_text(x, is, sizeof is));
+            job->told_compile = true;
+        }
+        job->last_input[i] = *x;
+    }
+    job->n_last = n;
+    job->compiles = st.compiles;
+}
+
 static bool run(yk_job *job, const wanted *w, bool train)
 {
     yk_error err = YK_ERROR_INIT;
@@ -174,6 +202,8 @@ static bool run(yk_job *job, const wanted *w, bool train)
         yk__job_fail(job, &err);
         return false;
     }
+    if (train)
+        note_compile(job);
     yk__share_note(job, train);
     mark_sent(job, ticket);
     return true;
