@@ -110,7 +110,7 @@ static void begin_cluster(yk__fuse *f, uint32_t k)
     c->head = c->tail = c->first = k;
     c->n = 1;
     c->wall = f->wall[k];
-    c->late = !(n->reserved & YK__TAG) || (n->reserved & YK__AGAIN);
+    c->late = (n->reserved & YK__AGAIN) ? 2 : !(n->reserved & YK__TAG);
     c->dots = n->op == YK_OP_DOT;
     if (is_elementwise(f, n) || is_product(f, n))
         c->kind = YK__FUSE_MAP;

@@ -4,7 +4,8 @@
  * computed from it element by element a dot_map, sums over the same axes of the same values a map_sum.
  *
  * A cluster is legal when no value goes out of it and comes back in; that is looked for by a bounded search. Forward and
- * backward nodes are kept apart, because what a forward cluster gives to backward must be stored until then.
+ * backward nodes are kept apart, because what a forward cluster gives to backward must be stored until then; and so are
+ * recomputed ones, which have to be fused as they were the first time to round alike.
  *
  * Elementwise nodes that only sums read ("ghosts") are never stored: each map_sum holds its own copy of them.
  */
@@ -24,7 +25,7 @@ typedef struct yk__cluster {
     uint32_t head, tail, n; /* members in order, linked by next[] */
     uint32_t first;         /* lowest position */
     uint32_t wall;          /* memory it reads is overwritten there */
-    uint8_t kind, dots, late; /* late: backward */
+    uint8_t kind, dots, late; /* late: 1 backward, 2 forward again */
     uint8_t done, busy;
     uint8_t dims;
     int64_t dim[YK_MAX_DIMS]; /* the shape all its elements are counted in */
