@@ -264,11 +264,13 @@ END_TEST
 
 int main(int argc, char **argv)
 {
-    Suite *s = suite_create("engine over ranks");
-    TCase *c = tcase_create("train");
+    Suite *s;
+    TCase *c;
     SRunner *sr;
     if (argc > 1 && yk__launched())
         return as_rank(argv[1]);
+    s = suite_create("engine over ranks");
+    c = tcase_create("train");
     sr = srunner_create(s);
     suite_add_tcase(s, c);
     tcase_add_test(c, two_ranks_adam);
