@@ -26,5 +26,13 @@ TESTS += tests/unit/opencl_nn.test
 tests_unit_opencl_nn_test_SOURCES = tests/unit/opencl_nn.c tests/unit/opencl_kit.c tests/unit/opencl_kit.h
 tests_unit_opencl_nn_test_LDADD = $(TEST_LIBS)
 tests_unit_opencl_nn_test_CFLAGS = $(AM_CFLAGS) $(CHECK_CFLAGS)
+check_PROGRAMS += tests/unit/opencl_traps.test
+TESTS += tests/unit/opencl_traps.test
+tests_unit_opencl_traps_test_SOURCES = tests/unit/opencl_traps.c tests/unit/opencl_kit.c tests/unit/opencl_kit.h
+tests_unit_opencl_traps_test_LDADD = $(CHECK_LIBS)
+tests_unit_opencl_traps_test_CFLAGS = $(AM_CFLAGS) $(CHECK_CFLAGS)
+check_LTLIBRARIES += tests/unit/opencl_bad_icd.la
+tests_unit_opencl_bad_icd_la_SOURCES = tests/unit/opencl_bad_icd.c
+tests_unit_opencl_bad_icd_la_LDFLAGS = $(AM_LDFLAGS) -module -avoid-version -shared -rpath /nowhere
 endif
 endif

@@ -1,0 +1,227 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What drivers do to a process, and that the plugin keeps it from harm. Each case runs in a process of its own, started
+ * anew with its environment (a driver is never used across a fork).
+ */
+#include <check.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "opencl_kit.h"
+
+static const char *self;
+static volatile sig_atomic_t seen;
+
+static void on_signal(int s)
+{
+    (void)s;
+    seen++;
+}
+
+/* y = x + x on the first device */
+static int runs(void)
+{
+    ok_graph *k = ok_new();
+    uint32_t x = OK(k, YK_F32, 100), y = OK(k, YK_F32, 100);
+    ok_random(k, x, -1, 1);
+    ok_node(k, YK_OP_ADD, OK_IDS(x, x), OK_IDS(y), NULL, 0);
+    int bad = ok_run(k) != YK_OK;
+    for (int i = 0; i < 100; i++)
+        bad |= ok_get(k, y, i) != 2 * ok_get(k, x, i);
+    ok_free(k);
+    return bad;
+}
+
+/* ---- In the child: exit status = number of devices, 100 + something on failure ---- */
+
+static int child_count(void)
+{
+    ok_cache_dir = getenv("TRAP_CACHE");
+    int n = ok_start(0);
+    return n < 0 ? 100 : n > 0 && runs() ? 101 : n;
+}
+
+static int child_signals(void)
+{
+    static const int list[] = {SIGUSR1, SIGUSR2, SIGTERM, SIGINT, SIGHUP, SIGFPE, SIGSEGV, SIGABRT};
+    for (size_t i = 0; i < sizeof list / sizeof *list; i++)
+        signal(list[i], on_signal);
+    int n = child_count();
+    for (size_t i = 0; i < sizeof list / sizeof *list; i++) {
+        struct sigaction a;
+        sigaction(list[i], NULL, &a);
+        if (a.sa_handler != on_signal)
+            return 102;
+    }
+    raise(SIGUSR1);
+    raise(SIGTERM);
+    return seen == 2 ? n : 103;
+}
+
+static int child_damaged(void)
+{
+    char path[700];
+    ok_cache_dir = getenv("TRAP_CACHE");
+    if (ok_start(0) < 1 || runs())
+        return 100;
+    ok_stop();
+    snprintf(path, sizeof path, "for f in %s/ocl-*.bin; do printf x | dd of=$f bs=1 seek=100 conv=notrunc 2>/dev/null; done",
+             ok_cache_dir);
+    ok_log_text[0] = 0;
+    if (system(path) || ok_start(0) < 1 || runs())
+        return 104;
+    return strstr(ok_log_text, "damaged") ? 1 : 105;
+}
+
+static int child_cores(void)
+{
+    ok_option_key[0] = "CORES";
+    ok_option_value[0] = "0";
+    yk_device_caps caps = {.size = sizeof caps};
+    if (ok_start(0) < 1 || runs() || ok_plugin->device_caps(0, &caps) != YK_OK)
+        return 100;
+    return caps.units == 1 ? 1 : 106;
+}
+
+/* ---- In the parent ---- */
+
+static int run_child(const char *mode, char *const *settings)
+{
+    pid_t pid = fork();
+    if (pid == 0) {
+        for (; *settings; settings++)
+            putenv(*settings);
+        execl(self, self, mode, (char *)NULL);
+        _exit(127); /* child that could not start */
+    }
+    int status = 0;
+    waitpid(pid, &status, 0);
+    return WIFEXITED(status) ? WEXITSTATUS(status) : 200 + WTERMSIG(status);
+}
+
+#define RUN(mode, ...) run_child(mode, (char *[]){__VA_ARGS__, NULL})
+
+static char folder[] = "/tmp/yoke-traps-XXXXXX", cache[64], bad_setting[128], cache_setting[96];
+
+static void folder_make(void)
+{
+    char text[1200];
+    ck_assert_ptr_nonnull(mkdtemp(folder));
+    snprintf(cache, sizeof cache, "%s/cache", folder);
+    mkdir(cache, 0700);
+    snprintf(cache_setting, sizeof cache_setting, "TRAP_CACHE=%s", cache);
+    snprintf(bad_setting, sizeof bad_setting, "OCL_ICD_VENDORS=%s/vendors", folder);
+    const char *build = getenv("YOKE_BUILD");
+    snprintf(text, sizeof text,
+             "mkdir %s/vendors && cp /etc/OpenCL/vendors/pocl.icd %s/vendors/ && "
+             "echo '%s/tests/unit/.libs/opencl_bad_icd.so' > %s/vendors/bad.icd",
+             folder, folder, build ? build : ".", folder);
+    ck_assert_int_eq(system(text), 0);
+}
+
+static void folder_remove(void)
+{
+    char text[100];
+    snprintf(text, sizeof text, "rm -rf %s", folder);
+    ck_assert_int_eq(system(text), 0);
+}
+
+START_TEST(test_no_loader_entry)
+{
+    ck_assert_int_eq(RUN("count", "OCL_ICD_VENDORS=/nonexistent"), 0);
+}
+END_TEST
+
+START_TEST(test_no_devices)
+{
+    ck_assert_int_eq(RUN("count", "POCL_DEVICES="), 0);
+}
+END_TEST
+
+START_TEST(test_signals)
+{
+    ck_assert_int_eq(RUN("signals", cache_setting), 1);
+}
+END_TEST
+
+START_TEST(test_no_home)
+{
+    unsetenv("POCL_CACHE_DIR");
+    ck_assert_int_eq(RUN("count", "HOME=/nonexistent", cache_setting), 1);
+    ck_assert_int_eq(RUN("count", "HOME=/nonexistent"), 1);
+}
+END_TEST
+
+START_TEST(test_aborting_driver)
+{
+    ck_assert_int_eq(RUN("count", bad_setting, cache_setting), 1);
+}
+END_TEST
+
+/* The same driver without the trial: the test above is about something. */
+START_TEST(test_aborting_driver_untried)
+{
+    ck_assert_int_eq(RUN("untried", bad_setting, cache_setting), 200 + SIGABRT);
+}
+END_TEST
+
+START_TEST(test_damaged_cache)
+{
+    ck_assert_int_eq(RUN("damaged", cache_setting), 1);
+}
+END_TEST
+
+START_TEST(test_cores)
+{
+    ck_assert_int_eq(RUN("cores", cache_setting), 1);
+}
+END_TEST
+
+static int child(const char *mode)
+{
+    if (!strcmp(mode, "count"))
+        return child_count();
+    if (!strcmp(mode, "signals"))
+        return child_signals();
+    if (!strcmp(mode, "damaged"))
+        return child_damaged();
+    if (!strcmp(mode, "cores"))
+        return child_cores();
+    ok_option_key[0] = "PROBE";
+    ok_option_value[0] = "none";
+    return child_count();
+}
+
+int main(int argc, char **argv)
+{
+    self = argv[0];
+    if (argc > 1)
+        return child(argv[1]);
+    if (access("/etc/OpenCL/vendors/pocl.icd", R_OK)) {
+        printf("1..0 # SKIP PoCL is not installed\n");
+        return 0;
+    }
+    Suite *s = suite_create("opencl_traps");
+    TCase *t = tcase_create("traps");
+    tcase_add_unchecked_fixture(t, folder_make, folder_remove);
+    tcase_set_timeout(t, 120);
+    tcase_add_test(t, test_no_loader_entry);
+    tcase_add_test(t, test_no_devices);
+    tcase_add_test(t, test_signals);
+    tcase_add_test(t, test_no_home);
+    tcase_add_test(t, test_aborting_driver);
+    tcase_add_test(t, test_aborting_driver_untried);
+    tcase_add_test(t, test_damaged_cache);
+    tcase_add_test(t, test_cores);
+    suite_add_tcase(s, t);
+    SRunner *r = srunner_create(s);
+    srunner_set_fork_status(r, CK_NOFORK);
+    srunner_set_tap(r, "-");
+    srunner_run_all(r, CK_SILENT);
+    srunner_free(r);
+    return 0;
+}
