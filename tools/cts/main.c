@@ -33,7 +33,7 @@ static const yk__cli_option options[] = {
     {"group", "G,...", NULL, "groups to run: abi buffer queue op composite body random gradients guard rebind errors", NULL},
     {"only", "PATTERN", NULL, "tests to run, such as 'op/dot.*'", NULL},
     {"seed", "S", "1", "of the numbers and the random graphs", NULL},
-    {"quick", NULL, NULL, "one case in six of every operation and type, for devices that compile slowly", NULL},
+    {"quick", NULL, NULL, "one case in ten of every operation and type, for devices that compile slowly", NULL},
     {"timeout", "SECONDS", "60", "how long a point may take", NULL},
     {"unsupported", "FILE", NULL, "patterns of tests that are not run", NULL},
     {"xfail", "FILE", NULL, "patterns of tests that are known to fail", NULL},

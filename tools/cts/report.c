@@ -37,7 +37,7 @@ static void send_text(cts *c, char verdict, const char *fmt, ...)
 }
 
 #define STEMS 2048
-#define KEPT 6 /* one case in so many */
+#define KEPT 10 /* one case in so many */
 
 /* For --quick: of the cases of one operation and type, the first and then every KEPTth. */
 static bool sampled(const char *name)
