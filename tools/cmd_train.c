@@ -146,6 +146,14 @@ static void make_trainer(run *r)
     r->sched = yk_schedule(r->opt, &sched);
 }
 
+/* A table has no evaluation part of its own: evaluating on the rows that train would only look like one. */
+static bool has_eval(const yk__cli *cli)
+{
+    const char *data = yk__cli_text(cli, "data");
+    const bool table = data && (!strncmp(data, "csv:", 4) || !strncmp(data, "jsonl:", 6));
+    return !table || yk__cli_text(cli, "eval-data") || yk__cli_text(cli, "eval-rows");
+}
+
 static void set_up(run *r)
 {
     const yk__cli *cli = r->cli;
@@ -156,8 +164,10 @@ static void set_up(run *r)
     int64_t eval_batch = world * yk__cli_int(cli, "per-device-eval-batch-size", 1, 1 << 20, &bad);
     const char *log = yk__cli_text(cli, "log");
     r->data = train_data(cli, r->job, false, (uint32_t)batch);
-    if (yk_ok(r->job))
+    if (yk_ok(r->job) && has_eval(cli))
         r->eval = train_data(cli, r->job, true, (uint32_t)eval_batch);
+    else if (yk_ok(r->job) && yk_is_main(r->job))
+        fprintf(stderr, "yoke train: no evaluation: all rows of the file train (--eval-data or --eval-rows names others)\n");
     if (yk_ok(r->job))
         r->model = train_model(cli, r->job, r->data);
     if (yk_ok(r->job))
