@@ -147,7 +147,7 @@ static void place_grad(placing *p, uint32_t i)
         add_to(p, v, slot, to->grad_offset);
     } else if (move) {
         put_at(p, v, slot, to->grad_offset);
-        if (add)
+        if (add && !p->g.error.status)
             p->g.node[p->g.n_node - 1].flags |= YK_NODE_ACCUMULATE;
     } else {
         copy_to(p, v, YK_F32, slot, to->grad_offset);

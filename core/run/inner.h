@@ -94,7 +94,8 @@ struct yk__engine {
     yk__prog *zero;            /* writes zeros to the buckets */
     uint64_t ticket, ticket_point[YK__TICKETS], last_point;
     double started, idle;      /* of the last run: when it was submitted, seconds it waited for other ranks */
-    uint64_t busy_point;
+    uint64_t busy_point;       /* the end of a run that is timed; 0: none */
+    uint64_t trained;          /* runs with a loss so far */
     bool reduced;              /* the buckets hold sums over ranks in this rank's slices */
 
     bool has_opt;

@@ -118,7 +118,8 @@ yk_status yk__engine_moment_write(yk__engine *e, uint32_t kind, uint32_t number,
 typedef struct yk__engine_stats {
     uint64_t peak_bytes;      /* device memory held: parameters, gradients, state, arenas, inputs */
     uint64_t param_bytes, grad_bytes, state_bytes, arena_bytes, input_bytes;
-    double busy_seconds;      /* the last yk__engine_run's own computing time, without waiting for other ranks */
+    double busy_seconds;      /* a yk__engine_run's own computing time, without waiting for other ranks: of the last one
+                                 in a group of one; of the last of the first ten or of a tenth one with a loss otherwise */
     uint64_t compiles, hits;  /* of the program cache */
     double plan_seconds;      /* of the last compile */
 } yk__engine_stats;

@@ -451,6 +451,34 @@ START_TEST(frozen_and_unused_parameters)
 }
 END_TEST
 
+/* ---- Memory runs out ---- */
+
+START_TEST(every_allocation_may_fail)
+{
+    yk__plan_request r;
+    yk_error err = {.status = YK_E_MEM};
+    yk__plan *p = NULL;
+    long n;
+    net t;
+    ref.claim = _i;
+    build(&t, 1, C);
+    request(&t, &r, &(yk__assign){0, t.counted});
+    r.precision = YK_BF16;
+    r.n_recompute = 1, r.recompute = t.block;
+    for (n = 0; err.status; n++) {
+        err = (yk_error)YK_ERROR_INIT;
+        yk__mem_fail_after(n);
+        yk__plan_new(&r, &p, &err);
+        yk__mem_fail_after(-1);
+        ck_assert_msg(!err.status || err.status == YK_E_MEM, "allocation %ld: %s", n, err.text);
+        ck_assert(!err.status || *err.text);
+    }
+    ck_assert_int_gt(n, 100);
+    yk__plan_free(p);
+    yk__graph_free(&t.g);
+}
+END_TEST
+
 /* ---- Speed ---- */
 
 START_TEST(twelve_layers_are_planned_quickly)
@@ -489,6 +517,7 @@ int main(void)
     tcase_add_loop_test(c, recomputed_bits_are_equal, REF_CLAIM_NONE, REF_CLAIM_ADD + 1);
     tcase_add_test(c, formats_of_mixed_precision);
     tcase_add_test(c, frozen_and_unused_parameters);
+    tcase_add_loop_test(c, every_allocation_may_fail, REF_CLAIM_NONE, REF_CLAIM_ADD + 1);
     tcase_add_test(c, twelve_layers_are_planned_quickly);
     srunner_set_tap(sr, "-");
     srunner_run_all(sr, CK_SILENT);
