@@ -15,3 +15,16 @@ SUFFIXES = .kc .kch
 	$(AM_V_GEN)$(MKDIR_P) $(@D) && { n=`basename $@ .kch`; echo "/* made from $$n.kc */"; \
 	echo "static const char kit_src_$$n[] ="; \
 	$(SED) -e 's/\\/\\\\/g' -e 's/"/\\"/g' -e 's/^/"/' -e 's/$$/\\n"/' $<; echo ";"; } > $@.tmp && mv $@.tmp $@
+
+if WITH_CHECK
+# the kernel sources as plain C: unused kernels and scalar conversions are as they are in the dialect
+KIT_HOST_CFLAGS = $(AM_CFLAGS) $(CHECK_CFLAGS) -Wno-unused-function -Wno-psabi -Wno-shadow -Wno-undef
+check_PROGRAMS += tests/unit/kit_wide.test tests/unit/kit_narrow.test
+TESTS += tests/unit/kit_wide.test tests/unit/kit_narrow.test
+tests_unit_kit_wide_test_SOURCES = tests/unit/kit_host.c
+tests_unit_kit_wide_test_LDADD = $(TEST_LIBS)
+tests_unit_kit_wide_test_CFLAGS = $(KIT_HOST_CFLAGS)
+tests_unit_kit_narrow_test_SOURCES = tests/unit/kit_host.c
+tests_unit_kit_narrow_test_LDADD = $(TEST_LIBS)
+tests_unit_kit_narrow_test_CFLAGS = $(KIT_HOST_CFLAGS) -DKIT_NARROW
+endif
