@@ -28,7 +28,8 @@ static const yk__cli_command command = {
     .name = "bench",
     .usage = "step|mixed|step-overhead [options]",
     .summary = "measure steps, mixed efficiency and overheads",
-    .text = "step: whole training steps (forward, backward, update) on random data, after 2 warm-up steps.\n"
+    .text = "step: whole training steps (forward, backward, update) on random data, after warm-up steps: 2, and\n"
+            "with several ranks as many as it takes for their shares to rest.\n"
             "mixed: each of two devices alone and both together, in turn; prints the throughput together over the sum of the\n"
             "two alone.\n"
             "step-overhead: what a step whose program is known costs the host's own thread.",
@@ -216,7 +217,7 @@ static int by_size(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-static void print_step(bench *b)
+static void print_step(bench *b, double loss)
 {
     const double flops = yk_model_flops(b->model, b->width) * (double)b->batch;
     double least, median;
@@ -227,7 +228,7 @@ static void print_step(bench *b)
         printf("{\"min_ms\": %.6g, \"median_ms\": %.6g, \"samples_per_s\": %.6g, \"tokens_per_s\": %.6g, \"peak_bytes\": %llu, "
                "\"gflops\": %.6g, \"first_step_ms\": %.6g, \"loss\": %.9g}\n",
                least, median, 1e3 * (double)b->batch / median, b->width > 1 ? 1e3 * (double)(b->batch * b->width) / median : 0,
-               (unsigned long long)yk_peak_bytes(b->job), flops / median / 1e6, b->first_ms, yk_window_loss(b->opt));
+               (unsigned long long)yk_peak_bytes(b->job), flops / median / 1e6, b->first_ms, loss);
     else
         printf("least %.3f ms  median %.3f ms  %.1f samples/s  %.1f GFLOP/s  peak %.1f MiB  first step %.1f ms\n", least, median,
                1e3 * (double)b->batch / median, flops / median / 1e6, (double)yk_peak_bytes(b->job) / 1048576.0, b->first_ms);
@@ -241,28 +242,47 @@ static void release(bench *b)
     free(b->row);
 }
 
+static void whole_step(bench *b)
+{
+    micro(b);
+    yk_grad_norm(b->opt); /* waits for the step */
+}
+
+/* Steps until programs and kernels are there and the ranks' shares have not changed for eleven steps: they are looked at
+ * again every ten. */
+static void warm_up(bench *b)
+{
+    const int least = yk_world(b->job) > 1 ? 11 : 2;
+    int64_t rows = -1;
+    for (int i = 0, same = 0; i < 80 && same < least && yk_ok(b->job); i++) {
+        double moved;
+        const double at = train_seconds();
+        whole_step(b);
+        if (i == 0)
+            b->first_ms = 1e3 * (train_seconds() - at);
+        moved = b->rows != rows;
+        yk_sum_ranks(b->job, &moved, 1);
+        same = moved > 0 ? 1 : same + 1;
+        rows = b->rows;
+    }
+}
+
 static int run_step(const yk__cli *cli)
 {
     bench b = {.cli = cli};
-    double at;
+    double loss;
     if (!open_job(&b, 1))
         return YK_EXIT_USAGE;
     set_up(&b);
-    at = train_seconds();
-    for (uint64_t i = 0; i < b.n + 2 + (yk_world(b.job) > 1 ? 12 : 0) && yk_ok(b.job); i++) { /* shares settle first */
-        double now;
-        micro(&b);
-        yk_grad_norm(b.opt); /* waits for the step */
-        now = train_seconds();
-        if (i == 0)
-            b.first_ms = 1e3 * (now - at);
-        b.ms[i % b.n] = 1e3 * (now - at);
-        at = now;
+    warm_up(&b);
+    for (uint64_t i = 0; i < b.n && yk_ok(b.job); i++) {
+        const double at = train_seconds();
+        whole_step(&b);
+        b.ms[i] = 1e3 * (train_seconds() - at);
     }
+    loss = yk_ok(b.job) ? yk_window_loss(b.opt) : 0; /* all ranks sum it */
     if (yk_ok(b.job) && b.n && yk_is_main(b.job))
-        print_step(&b);
-    else if (yk_ok(b.job))
-        yk_window_loss(b.opt); /* rank 0 asks for it as well */
+        print_step(&b, loss);
     release(&b);
     return yk_close(b.job);
 }

@@ -7,8 +7,7 @@
 
 #include <time.h>
 
-#define SLICE_FIRST 20000u /* ns: first pause while waiting with a limit */
-#define SLICE_MOST 1000000u
+#define SPIN_NS 30000u /* how long a wait for a device with cores of its own looks before it sleeps */
 
 typedef struct pending {
     uint64_t point;
@@ -19,6 +18,9 @@ struct yk_queue {
     yk_device *dev;
     cl_command_queue q;
     pthread_mutex_t lock; /* another queue may ask for a point's event */
+    pthread_mutex_t told_lock; /* of the next two; never held in a call of the driver, which may call back at once */
+    pthread_cond_t told;
+    uint64_t asked, came; /* callbacks of events */
     pending *ring;
     size_t first, n, cap;
     uint64_t last, done;
@@ -29,6 +31,7 @@ struct yk_queue {
 
 yk_status ocl_queue_new(yk_device *dev, yk_queue **out)
 {
+    pthread_condattr_t attr;
     cl_int rc;
     yk_queue *q = ocl_alloc(sizeof *q);
     if (!q)
@@ -40,6 +43,11 @@ yk_status ocl_queue_new(yk_device *dev, yk_queue **out)
         return ocl_error(rc, "clCreateCommandQueue");
     }
     pthread_mutex_init(&q->lock, NULL);
+    pthread_mutex_init(&q->told_lock, NULL);
+    pthread_condattr_init(&attr);
+    pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
+    pthread_cond_init(&q->told, &attr);
+    pthread_condattr_destroy(&attr);
     *out = q;
     return YK_OK;
 }
@@ -49,9 +57,15 @@ void ocl_queue_free(yk_queue *q)
     if (!q)
         return;
     clFinish(q->q);
+    pthread_mutex_lock(&q->told_lock);
+    while (q->came < q->asked) /* the driver may still call */
+        pthread_cond_wait(&q->told, &q->told_lock);
+    pthread_mutex_unlock(&q->told_lock);
     for (size_t i = 0; i < q->n; i++)
         clReleaseEvent(q->ring[(q->first + i) % q->cap].event);
     clReleaseCommandQueue(q->q);
+    pthread_cond_destroy(&q->told);
+    pthread_mutex_destroy(&q->told_lock);
     pthread_mutex_destroy(&q->lock);
     ocl_free(q->ring);
     ocl_free(q);
@@ -249,21 +263,74 @@ static uint64_t now_ns(void)
     return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
 }
 
+/* From a thread of the driver, when the point it was asked for is done. */
+static void CL_CALLBACK wait_told(cl_event event, cl_int state, void *arg)
+{
+    yk_queue *q = arg;
+    (void)event;
+    (void)state;
+    pthread_mutex_lock(&q->told_lock);
+    q->came++;
+    pthread_cond_broadcast(&q->told);
+    pthread_mutex_unlock(&q->told_lock);
+}
+
+/* A driver's threads share the cores with this one where the device is the CPU; elsewhere looking is faster than sleeping. */
+static bool wait_spin(yk_queue *q, uint64_t point, uint64_t start)
+{
+    uint64_t done = 0;
+    if (q->dev->wide)
+        return ocl_queue_poll(q, &done) != YK_OK || done >= point;
+    do
+        if (ocl_queue_poll(q, &done) != YK_OK || done >= point)
+            return true;
+    while (now_ns() - start < SPIN_NS);
+    return false;
+}
+
+/* Until another callback than those `seen` has come; false when the time is over. */
+static bool wait_call(yk_queue *q, uint64_t seen, uint64_t end)
+{
+    const struct timespec until = {(time_t)(end / 1000000000u), (long)(end % 1000000000u)};
+    int rc = 0;
+    pthread_mutex_lock(&q->told_lock);
+    while (q->came == seen && !rc)
+        rc = pthread_cond_timedwait(&q->told, &q->told_lock, &until);
+    pthread_mutex_unlock(&q->told_lock);
+    return !rc;
+}
+
+static uint64_t calls_seen(yk_queue *q, int more)
+{
+    pthread_mutex_lock(&q->told_lock);
+    q->asked += (uint64_t)more;
+    uint64_t came = q->came;
+    pthread_mutex_unlock(&q->told_lock);
+    return came;
+}
+
 static yk_status wait_limited(yk_queue *q, uint64_t point, uint64_t timeout_ns)
 {
-    uint64_t start = now_ns(), done = 0;
-    long pause = SLICE_FIRST;
-    for (;;) {
-        yk_status s = ocl_queue_poll(q, &done);
-        if (s != YK_OK)
-            return queue_fail(q, q->code, q->what);
-        if (done >= point)
-            return YK_OK;
-        if (now_ns() - start >= timeout_ns)
-            return YK_E_TIMEOUT;
-        nanosleep(&(struct timespec){.tv_nsec = pause}, NULL);
-        pause = pause * 2 < (long)SLICE_MOST ? pause * 2 : (long)SLICE_MOST;
+    const uint64_t start = now_ns(), end = start + timeout_ns < start ? UINT64_MAX : start + timeout_ns;
+    uint64_t done = 0;
+    cl_event e = wait_spin(q, point, start) ? NULL : queue_event(q, point);
+    yk_status s = e && !timeout_ns ? YK_E_TIMEOUT : YK_OK;
+    if (e && s != YK_OK)
+        clReleaseEvent(e);
+    if (e && s == YK_OK) {
+        uint64_t seen = calls_seen(q, 1);
+        cl_int rc = clSetEventCallback(e, CL_COMPLETE, wait_told, q);
+        clReleaseEvent(e);
+        if (rc != CL_SUCCESS) {
+            calls_seen(q, -1);
+            return queue_fail(q, rc, "clSetEventCallback");
+        }
+        while (ocl_queue_poll(q, &done) == YK_OK && done < point && s == YK_OK) {
+            s = wait_call(q, seen, end) ? YK_OK : YK_E_TIMEOUT;
+            seen = calls_seen(q, 0);
+        }
     }
+    return q->failed != YK_OK ? queue_fail(q, q->code, q->what) : done >= point || !e ? YK_OK : s;
 }
 
 yk_status ocl_queue_wait(yk_queue *q, uint64_t point, uint64_t timeout_ns)

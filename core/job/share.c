@@ -6,15 +6,24 @@
 #include "core/base/log.h"
 #include "core/job/share.h"
 
+#define TIMES 5 /* of the last steps, whose median counts: a machine that does other things too is measured by no single one */
+
+/* What a rank took for its part as the shares are now. */
+typedef struct times {
+    double seconds[TIMES];
+    uint64_t rows, n;
+} times;
+
 struct yk__share {
     pthread_mutex_t lock;       /* share[] is read by the loader's thread */
     yk__balance *balance;
     uint64_t n;                 /* rows the shares are for; 0: none yet */
     uint64_t share[256], total[256];
     bool left_out[256], told[256];
-    uint64_t steps;             /* training runs recorded */
+    uint64_t steps;             /* windows of this job */
     uint64_t rows, compiles;    /* of the last one on this rank */
     bool fresh, clean;          /* a run has been made since the last exchange; its program was there already */
+    times times[256];
 };
 
 yk_status yk__share_new(yk_job *job, const bool *forced, yk_error *err)
@@ -44,7 +53,6 @@ void yk__share_note(yk_job *job, bool train)
     yk__engine_stats st;
     if (!train || !job->share)
         return;
-    job->share->steps++;
     if (job->world == 1)
         return;
     yk__engine_stats_get(job->engine, &st);
@@ -58,6 +66,12 @@ void yk__share_note(yk_job *job, bool train)
 static bool due(uint64_t steps)
 {
     return steps == 2 || steps == 4 || steps == 8 || (steps > 8 && steps % 10 == 0);
+}
+
+/* The steps before that are timed; each rank waits for its device at their ends before it turns to the others. */
+static bool timed(uint64_t steps)
+{
+    return steps <= 8 || (steps - 1) % 10 >= 10 - TIMES;
 }
 
 /* The first shares: even, the remainder to the first ranks. */
@@ -79,6 +93,26 @@ static void tell_left_out(yk_job *job)
     }
 }
 
+static void times_add(times *t, uint64_t rows, double seconds)
+{
+    if (t->rows != rows)
+        *t = (times){.rows = rows};
+    t->seconds[t->n++ % TIMES] = seconds;
+}
+
+static double times_median(const times *t)
+{
+    double v[TIMES];
+    const uint64_t n = t->n < TIMES ? t->n : TIMES;
+    for (uint64_t i = 0; i < n; i++) {
+        uint64_t k = i;
+        for (; k && v[k - 1] > t->seconds[i]; k--)
+            v[k] = v[k - 1];
+        v[k] = t->seconds[i];
+    }
+    return n % 2 ? v[n / 2] : (v[n / 2 - 1] + v[n / 2]) / 2;
+}
+
 static bool exchange(yk_job *job)
 {
     yk__share *s = job->share;
@@ -86,15 +120,24 @@ static bool exchange(yk_job *job)
     yk__engine_stats st;
     yk__engine_stats_get(job->engine, &st);
     double mine[2] = {st.busy_seconds, s->clean ? (double)s->rows : 0.0}, all[256][2];
-    s->fresh = false;
     if (yk__group_all_gather(job->group, mine, sizeof mine, all, &err)) {
         yk__job_fail(job, &err);
         return false;
     }
     for (uint32_t r = 0; r < job->world; r++)
         if (all[r][1] > 0.0)
-            yk__balance_record(s->balance, r, (uint64_t)all[r][1], all[r][0]);
+            times_add(&s->times[r], (uint64_t)all[r][1], all[r][0]);
     return true;
+}
+
+/* The medians since the last look go into the fits. */
+static void record(yk__share *s, uint32_t world)
+{
+    for (uint32_t r = 0; r < world; r++) {
+        if (s->times[r].n)
+            yk__balance_record(s->balance, r, s->times[r].rows, times_median(&s->times[r]));
+        s->times[r].n = 0;
+    }
 }
 
 /* Shares in steps of 1/32 of the batch: each number of rows is a program of its own. The largest takes the rest. */
@@ -128,13 +171,18 @@ bool yk__share_update(yk_job *job, int64_t n, bool *changed)
         even_of(s->share, job->world, (uint64_t)n);
         s->n = (uint64_t)n;
         pthread_mutex_unlock(&s->lock);
+        yk__engine_measure(job->engine, true);
     }
     if (!s->fresh || (job->opt && job->opt->micro)) /* times are known when the window is over */
         return true;
-    if (!exchange(job))
+    s->fresh = false;
+    s->steps++;
+    yk__engine_measure(job->engine, timed(s->steps + 1));
+    if (timed(s->steps) && !exchange(job))
         return false;
     if (!due(s->steps))
         return true;
+    record(s, job->world);
     if (yk__balance_split(s->balance, s->n, next, s->left_out, &err)) {
         yk__job_fail(job, &err);
         return false;

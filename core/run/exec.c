@@ -55,14 +55,16 @@ static yk_status run_empty(yk__engine *e, const yk__micro *m, yk_error *err)
     return yk__prog_run(e, p, 0, NULL, NULL, err);
 }
 
-/* The first runs and every tenth are timed: the host waits for the device before and after them, because otherwise it
- * would learn of their end only when it has waited for other ranks. A rank alone takes what it sees. */
-static bool is_timed(yk__engine *e, const yk__micro *m)
+void yk__engine_measure(yk__engine *e, bool on)
 {
-    if (m->loss == YK_NONE || e->world == 1)
-        return false;
-    e->trained++;
-    return e->trained <= 10 || e->trained % 10 == 0;
+    e->measure = on;
+}
+
+/* A timed run: the host waits for the device before and after it, because otherwise it would learn of its end only when it
+ * has waited for other ranks. A rank alone takes what it sees. */
+static bool is_timed(const yk__engine *e, const yk__micro *m)
+{
+    return m->loss != YK_NONE && e->world > 1 && e->measure;
 }
 
 yk_status yk__engine_run(yk__engine *e, const yk__micro *m, uint64_t *ticket, yk_error *err)

@@ -95,7 +95,7 @@ struct yk__engine {
     uint64_t ticket, ticket_point[YK__TICKETS], last_point;
     double started, idle;      /* of the last run: when it was submitted, seconds it waited for other ranks */
     uint64_t busy_point;       /* the end of a run that is timed; 0: none */
-    uint64_t trained;          /* runs with a loss so far */
+    bool measure;              /* time the runs that follow */
     bool reduced;              /* the buckets hold sums over ranks in this rank's slices */
 
     bool has_opt;

@@ -197,20 +197,30 @@ static yk_status upload(yk__engine *e, const yk__prog *p, uint32_t n, const void
     return YK_OK;
 }
 
-/* Sums a vector of the program's memory over the ranks: the one thing that is waited for inside a step. */
+static yk_status sum_room(yk__engine *e, uint64_t bytes, yk_error *err)
+{
+    if (e->sum_bytes >= bytes)
+        return YK_OK;
+    if (e->sum && yk__engine_idle(e, err)) /* the last sum may still be on its way to the device */
+        return err->status;
+    yk__free(e->sum);
+    e->sum_bytes = 0;
+    e->sum = yk__aligned(bytes, 64);
+    if (!e->sum)
+        return yk__fail_mem(err, bytes, "a sum over ranks");
+    e->sum_bytes = bytes;
+    return YK_OK;
+}
+
+/* Sums a vector of the program's memory over the ranks: the one thing that is waited for inside a step. The sum goes
+ * back without a wait: the queue is in order, so that the host's copy is read before the next sum is fetched into it. */
 static yk_status all_reduce(yk__engine *e, const yk__prog *p, const yk__segment *s, yk_error *err)
 {
     const uint64_t bytes = s->count * sizeof(float), most = 16384;
     const uint64_t at = p->slot_offset[s->slot] + s->offset;
     double begin;
-    if (e->sum_bytes < bytes) {
-        yk__free(e->sum);
-        e->sum_bytes = 0;
-        e->sum = yk__aligned(bytes, 64);
-        if (!e->sum)
-            return yk__fail_mem(err, bytes, "a sum over ranks");
-        e->sum_bytes = bytes;
-    }
+    if (sum_room(e, bytes, err))
+        return err->status;
     if (yk__store_io(e, p->slot[s->slot], at, e->sum, bytes, false, err))
         return err->status;
     begin = yk__seconds();
@@ -218,7 +228,7 @@ static yk_status all_reduce(yk__engine *e, const yk__prog *p, const yk__segment 
         if (yk__group_sum_f32(e->group, e->sum + i, (uint32_t)(s->count - i < most ? s->count - i : most), err))
             return err->status;
     e->idle += yk__seconds() - begin;
-    return yk__store_io(e, p->slot[s->slot], at, e->sum, bytes, true, err);
+    return yk__device_put(e->dev, p->slot[s->slot], at, e->sum, bytes, &e->last_point, err);
 }
 
 static yk_status submit(yk__engine *e, yk__prog *p, uint32_t i, yk_error *err)

@@ -119,10 +119,12 @@ typedef struct yk__engine_stats {
     uint64_t peak_bytes;      /* device memory held: parameters, gradients, state, arenas, inputs */
     uint64_t param_bytes, grad_bytes, state_bytes, arena_bytes, input_bytes;
     double busy_seconds;      /* a yk__engine_run's own computing time, without waiting for other ranks: of the last one
-                                 in a group of one; of the last of the first ten or of a tenth one with a loss otherwise */
+                                 in a group of one; of the last timed one with a loss otherwise */
     uint64_t compiles, hits;  /* of the program cache */
     double plan_seconds;      /* of the last compile */
 } yk__engine_stats;
 void yk__engine_stats_get(const yk__engine *e, yk__engine_stats *s);
+/* Whether the runs that follow are timed (in a group of more than one): they wait for the device before and after. */
+void yk__engine_measure(yk__engine *e, bool on);
 
 #endif
