@@ -98,6 +98,7 @@ yk_status yk__plan_prune(yk__work *w, yk_error *err);     /* trace.c: drop what 
 yk_status yk__plan_empty(yk__work *w, yk_error *err);     /* trace.c: no values without elements */
 yk_status yk__plan_grad(yk__work *w, yk_error *err);      /* grad.c: differentiate; contributions to each gradient */
 yk_status yk__plan_autocast(yk__work *w, yk_error *err);  /* autocast.c */
+yk_status yk__plan_remat(yk__work *w, yk_error *err);     /* remat.c: cheap values are made where they are read */
 yk_status yk__plan_recompute(yk__work *w, yk_error *err); /* recompute.c */
 /* Cuts the trace into blocks that end where little is alive; block has room for `parts`. */
 yk_status yk__plan_blocks(const yk__graph *t, uint32_t parts, yk__recompute *block, uint32_t *n_block, yk_error *err);
