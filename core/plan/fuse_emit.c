@@ -346,6 +346,7 @@ static bool emit_split(yk__fuse *f, yk__cluster *c)
         to = &f->next[tail];
     }
     f->of[dot] = (uint32_t)s->n_node; /* a cluster that nothing else is in */
+    f->c[s->n_node].done = 1;
     c->dots = 0;
     c->tail = tail;
     c->n--;
