@@ -254,3 +254,16 @@ yk_status ocl_unit_generated(yk_device *dev, const kit_text *text, cl_program *o
     }
     return build(dev, "", part, 3, out);
 }
+
+yk_status ocl_unit_epilogue(yk_device *dev, const kit_text *text, const char *defines, cl_program *out)
+{
+    if (text->bad || !text->s) {
+        ocl_host->fail(OCL_WHO, "generating an epilogue failed");
+        return YK_E_INTERNAL;
+    }
+    const char *part[] = {kit_src_dialect, kit_src_math, text->s, dev->wide ? kit_src_gemm : kit_src_gemm_gpu};
+    pthread_mutex_lock(&dev->lock);
+    yk_status s = build(dev, defines, part, 4, out);
+    pthread_mutex_unlock(&dev->lock);
+    return s;
+}

@@ -113,6 +113,8 @@ void ocl_lower_node(yk_program *p, uint32_t node)
     const yk_node *n = &p->g->node[node];
     if (n->op == YK_OP_DOT)
         ocl_lower_dot(p, n);
+    else if (n->op == YK_OP_DOT_MAP)
+        ocl_lower_dot_map(p, n);
     else if (lower_is_chain(n->op))
         lower_chain(p, node);
     else if (lower_is_conv(n->op))
@@ -129,6 +131,8 @@ uint32_t ocl_claims(yk_device *dev, const yk_graph *g, uint32_t node)
 {
     kit_chain c;
     kit_space s;
+    if (g->node[node].op == YK_OP_DOT_MAP)
+        return ocl_claims_dot_map(g, &g->node[node]);
     if (lower_is_conv(g->node[node].op))
         return ocl_claims_conv(dev, g, &g->node[node]);
     if (!lower_is_chain(g->node[node].op))

@@ -77,11 +77,11 @@ void *ocl_buffer_map(yk_buffer *b);
 bool ocl_memory_in_place(cl_context ctx, cl_device_id id); /* whether host memory is used without copies */
 
 /* ---- build.c ---- */
-/* The program of `text` (kit sources in front), compiled or found; the device keeps it. */
-yk_status ocl_build(yk_device *dev, const char *defines, const char *const *parts, uint32_t n, uint64_t *key,
-                    cl_program *program);
+/* Compiled or found; the device keeps the program. unit: a source of the kit; text: generated, the lock is held. */
 yk_status ocl_unit_get(yk_device *dev, const char *unit, const char *defines, cl_program *program);
 yk_status ocl_unit_generated(yk_device *dev, const kit_text *text, cl_program *program);
+/* gemm with the epilogue that `text` defines */
+yk_status ocl_unit_epilogue(yk_device *dev, const kit_text *text, const char *defines, cl_program *program);
 cl_program ocl_unit_find(yk_device *dev, uint64_t key);
 yk_status ocl_unit_keep(yk_device *dev, uint64_t key, cl_program program);
 
@@ -142,6 +142,8 @@ uint32_t ocl_claims(yk_device *dev, const yk_graph *g, uint32_t node);
 void ocl_lower_node(yk_program *p, uint32_t node);
 bool ocl_chain_kernel(const yk_graph *g, uint32_t node, yk_device *dev, kit_text *out, uint64_t *key);
 void ocl_lower_dot(yk_program *p, const yk_node *n);
+uint32_t ocl_claims_dot_map(const yk_graph *g, const yk_node *n);
+void ocl_lower_dot_map(yk_program *p, const yk_node *n);
 void ocl_lower_data(yk_program *p, const yk_node *n);
 uint32_t ocl_claims_nn(yk_device *dev, const yk_graph *g, const yk_node *n);
 void ocl_lower_nn(yk_program *p, const yk_node *n);

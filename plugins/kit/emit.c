@@ -181,7 +181,7 @@ void kit_emit_nodes(kit_text *t, const kit_chain *c)
 
 /* ---- Chains ---- */
 
-static bool chain_fits(const kit_chain *c)
+bool kit_chain_fits(const kit_chain *c)
 {
     const yk_graph *g = c->g;
     for (uint32_t i = 0; i < c->n_node; i++) {
@@ -249,7 +249,7 @@ bool kit_chain_of(const yk_graph *g, uint32_t node, kit_chain *c)
         if (n->op == YK_OP_MAP_SUM && !chain_sums(c, n))
             return false;
     }
-    return c->n_node <= KIT_LOCALS && chain_fits(c);
+    return c->n_node <= KIT_LOCALS && kit_chain_fits(c);
 }
 
 /* ---- Index space ---- */

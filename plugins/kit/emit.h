@@ -37,6 +37,9 @@ typedef struct kit_space {
 /* Fills a chain from a map, map_sum, sum, rmax, or single elementwise node. False: this node is none, or too large. */
 bool kit_chain_of(const yk_graph *g, uint32_t node, kit_chain *c);
 
+/* Whether all nodes and leaves are of ops and types that can be emitted. */
+bool kit_chain_fits(const kit_chain *c);
+
 /* False if an operand is neither dense nor broadcast. */
 bool kit_space_of(const kit_chain *c, kit_space *s);
 

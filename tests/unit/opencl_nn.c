@@ -354,6 +354,30 @@ START_TEST(test_attention)
 }
 END_TEST
 
+START_TEST(test_dot_map)
+{
+    for (int c = 0; c < 4; c++) {
+        ok_graph *k = ok_new();
+        const int dtype = c == 3 ? YK_BF16 : YK_F32;
+        const int64_t B = c == 1 ? 3 : 1, M = 37, N = 85, K = 300;
+        uint32_t a = OK(k, dtype, B, M, K), b = OK(k, dtype, B, K, N), bias = OKB(k, YK_F32, 3, B, M, N);
+        uint32_t res = OKB(k, dtype, c == 2 ? 4 : 0, B, M, N), d = OK(k, YK_F32, B, M, N), t = OK(k, YK_F32, B, M, N);
+        uint32_t u = OK(k, YK_F32, B, M, N), r = OK(k, YK_F32, B, M, N), y = OK(k, YK_F32, B, M, N);
+        ok_random(k, a, -1, 1);
+        ok_random(k, b, -1, 1);
+        ok_random(k, bias, -1, 1);
+        ok_random(k, res, -1, 1);
+        ok_node(k, YK_OP_DOT, OK_IDS(a, b), OK_IDS(d), NULL, 0);
+        ok_node(k, YK_OP_ADD, OK_IDS(d, bias), OK_IDS(t), NULL, 0);
+        ok_node(k, YK_OP_GELU, OK_IDS(t), OK_IDS(u), NULL, 0);
+        ok_node(k, YK_OP_CAST, OK_IDS(res), OK_IDS(r), NULL, 0);
+        ok_node(k, YK_OP_ADD, OK_IDS(u, r), OK_IDS(y), NULL, 0);
+        ok_wrap(k, YK_OP_DOT_MAP, 5, OK_IDS(a, b, bias, res), c & 1 ? OK_IDS(y, d) : OK_IDS(y));
+        compare(k, 1e-5, "dot_map");
+    }
+}
+END_TEST
+
 static void start(void)
 {
     const char *family = getenv("YOKE_TEST_FAMILY");
@@ -379,6 +403,7 @@ int main(void)
     tcase_add_test(t, test_pool);
     tcase_add_test(t, test_steps);
     tcase_add_test(t, test_attention);
+    tcase_add_test(t, test_dot_map);
     suite_add_tcase(s, t);
     SRunner *r = srunner_create(s);
     srunner_set_fork_status(r, CK_NOFORK);
