@@ -67,12 +67,17 @@ static yk__plan_param *list_params(const yk__engine *e, const yk__graph *t)
     return p;
 }
 
-/* What else the device's memory holds is not the arena's: 0 when there is no limit. */
-static uint64_t arena_limit(const yk__engine *e)
+/* What else the device's memory holds, or will hold for inputs and results, is not the arena's: 0 when there is no
+ * limit. */
+static uint64_t arena_limit(const yk__engine *e, const yk__micro *m)
 {
-    const uint64_t other = e->held - e->stats.arena_bytes;
+    uint64_t other = e->held - e->stats.arena_bytes - e->stats.input_bytes;
     if (!e->config.memory_limit)
         return 0;
+    for (size_t i = 1; i < m->trace->n_slot; i++)
+        other += m->trace->slot[i].kind == YK_SLOT_INPUT ? m->trace->slot[i].bytes + 256 : 0;
+    for (uint32_t i = 0; i < m->n_result; i++)
+        other += yk__bytes(&m->trace->value[m->result[i]]) * 2 + 256;
     return e->config.memory_limit > other ? e->config.memory_limit - other : 1;
 }
 
@@ -97,7 +102,7 @@ static yk_status make(yk__engine *e, const yk__micro *m, bool zero, yk__prog **o
     r.n_result = m->n_result, r.result = m->result;
     r.n_assign = m->n_assign, r.assign = m->assign;
     r.n_recompute = m->n_recompute, r.recompute = m->recompute;
-    r.arena_limit = arena_limit(e);
+    r.arena_limit = arena_limit(e, m);
     yk__prog_new(e, &r, out, err);
 free_lists:
     yk__free(bytes);

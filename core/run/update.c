@@ -6,8 +6,26 @@
 #include "core/base/mem.h"
 #include "core/run/inner.h"
 
+/* Under a memory limit the arena gives way: the next run is planned anew, with more recomputation. */
+static yk_status give_way(yk__engine *e, yk_error *err)
+{
+    uint64_t need = 0;
+    for (uint32_t i = 0; i < e->n_bucket; i++)
+        need += (e->pack[i].end - e->pack[i].begin) * sizeof(float) * e->n_moment;
+    if (!e->config.memory_limit || e->held + need <= e->config.memory_limit)
+        return YK_OK;
+    if (yk__engine_idle(e, err))
+        return err->status;
+    yk__cache_clear(e);
+    yk__engine_unbuffer(e, &e->arena, e->arena_bytes, &e->stats.arena_bytes);
+    e->arena_bytes = 0;
+    return YK_OK;
+}
+
 static yk_status make_moments(yk__engine *e, yk_error *err)
 {
+    if (give_way(e, err))
+        return err->status;
     for (uint32_t i = 0; i < e->n_bucket; i++) {
         yk__pack *p = &e->pack[i];
         const uint64_t bytes = (p->end - p->begin) * sizeof(float);

@@ -265,6 +265,54 @@ START_TEST(mixed_precision)
 }
 END_TEST
 
+/* With about the memory that a first engine needed a second one trains alike; with hardly any it says so. */
+static yk_status limited(uint64_t limit, uint64_t *peak, float *loss, yk_error *err)
+{
+    uint32_t s = 7;
+    const yk__engine_config c = {.precision = YK_F32, .memory_limit = limit, .bucket_bytes = 256};
+    float x[ROWS * IN], h[2][YK_HYPER_COUNT];
+    int32_t y[ROWS];
+    yk__engine_stats st;
+    yk__updated u;
+    truth t;
+    rig r;
+    start(&t, &s);
+    rig_open(&r, &t, YK_F32);
+    yk__engine_free(r.e);
+    ok(&r, yk__engine_new(r.dev, r.group, &c, &r.e, &r.err));
+    for (int i = 0; i < N_PARAM; i++)
+        ok(&r, yk__engine_param(r.e, "p", size[i], true, &r.number[i], &r.err));
+    data(&s, x, y);
+    set_hyper(h, 1);
+    if (!yk__engine_param_read(r.e, 3, h[0], &r.err)) { /* lays out */
+        set_hyper(h, 1);
+        *loss = micro(&r, x, y, true);
+        ok(&r, yk__engine_optimizer(r.e, &(yk__opt_layout){.kind = YK_OPT_ADAM, .n_group = 1}, &r.err));
+        ok(&r, yk__engine_update(r.e, &(yk__update){.hyper = (const float(*)[YK_HYPER_COUNT])h, .divisor = 1.0}, &u, &r.err));
+        *loss = micro(&r, x, y, true);
+    }
+    yk__engine_stats_get(r.e, &st);
+    *peak = st.peak_bytes;
+    *err = r.err;
+    rig_close(&r);
+    return err->status;
+}
+
+START_TEST(memory_limit)
+{
+    yk_error err = YK_ERROR_INIT;
+    uint64_t need, peak;
+    float a, b;
+    ref.claim = REF_CLAIM_ALL;
+    ck_assert(!limited(0, &need, &a, &err));
+    ck_assert_msg(!limited(need + 2048, &peak, &b, &err), "%s", err.text);
+    ck_assert_uint_le(peak, need + 2048);
+    ck_assert(a == b);
+    ck_assert(limited(1000, &peak, &b, &err) == YK_E_MEM);
+    ck_assert_ptr_nonnull(strstr(err.text, "1000"));
+}
+END_TEST
+
 int main(void)
 {
     Suite *s = suite_create("run_train");
@@ -273,6 +321,7 @@ int main(void)
     suite_add_tcase(s, c);
     tcase_add_loop_test(c, adam_of_two_groups_with_accumulation_and_clipping, REF_CLAIM_NONE, REF_CLAIM_ADD + 1);
     tcase_add_loop_test(c, mixed_precision, REF_CLAIM_NONE, REF_CLAIM_ADD + 1);
+    tcase_add_test(c, memory_limit);
     srunner_set_tap(sr, "-");
     srunner_run_all(sr, CK_SILENT);
     srunner_free(sr);
