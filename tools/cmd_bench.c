@@ -303,7 +303,8 @@ static int run_overhead(const yk__cli *cli)
     }
     if (yk_ok(b.job)) {
         qsort(b.ms, b.n, sizeof *b.ms, by_size);
-        printf(yk__cli_on(cli, "json") ? "{\"host_us_min\": %.6g, \"host_us_median\": %.6g}\n" : "host: least %.1f us, median %.1f us a step\n",
+        printf(yk__cli_on(cli, "json") ? "{\"host_us_min\": %.6g, \"host_us_median\": %.6g}\n"
+                                       : "host: least %.1f us, median %.1f us a step\n",
                1e3 * b.ms[0], 1e3 * b.ms[b.n / 2]);
     }
     release(&b);

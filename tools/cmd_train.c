@@ -61,8 +61,9 @@ typedef struct run {
     FILE *log;
     const char *out;
     uint64_t steps, total, epochs, per_epoch, accumulate, log_every, eval_every, save_every, save_limit;
-    double decay, lr, clip, started, log_time;
-    uint64_t log_rows, log_tokens;
+    double decay, lr, clip, started;
+    double log_time, log_spent, spent; /* the window's start, its part before an evaluation, and all windows: seconds */
+    uint64_t log_rows, log_tokens, rows;
     train_result result;
     progress bar;
 } run;
@@ -180,21 +181,37 @@ static void set_up(run *r)
     }
 }
 
+/* A number as JSON has it: what is not finite is null. */
+typedef struct json_text {
+    char text[32];
+} json_text;
+
+static json_text json(double v)
+{
+    json_text t = {"null"};
+    if (isfinite(v))
+        snprintf(t.text, sizeof t.text, "%.9g", v);
+    return t;
+}
+
 static void log_line(run *r, uint64_t epoch)
 {
     const double loss = yk_window_loss(r->opt); /* waits for the device: only where it is shown */
-    const double now = train_seconds(), span = now - r->log_time;
+    const double now = train_seconds(), span = r->log_spent + now - r->log_time;
     const double rows = (double)r->log_rows / span, tokens = (double)r->log_tokens / span;
     progress_show(&r->bar, r->steps, r->total, loss, yk_lr(r->opt), rows);
     if (r->log)
         fprintf(r->log,
-                "{\"step\": %llu, \"epoch\": %llu, \"loss\": %.9g, \"lr\": %.9g, \"grad_norm\": %.9g, \"samples_per_s\": %.6g, "
+                "{\"step\": %llu, \"epoch\": %llu, \"loss\": %s, \"lr\": %s, \"grad_norm\": %s, \"samples_per_s\": %.6g, "
                 "\"tokens_per_s\": %.6g, \"seconds\": %.6g}\n",
-                (unsigned long long)r->steps, (unsigned long long)epoch, loss, yk_lr(r->opt), yk_grad_norm(r->opt), rows, tokens,
-                now - r->started);
+                (unsigned long long)r->steps, (unsigned long long)epoch, json(loss).text, json(yk_lr(r->opt)).text,
+                json(yk_grad_norm(r->opt)).text, rows, tokens, now - r->started);
     if (r->log)
         fflush(r->log);
+    r->spent += span;
+    r->rows += r->log_rows;
     r->log_time = train_seconds();
+    r->log_spent = 0;
     r->log_rows = r->log_tokens = 0;
 }
 
@@ -202,16 +219,17 @@ static void evaluate(run *r, uint64_t epoch)
 {
     if (!r->eval || !yk_data_rows(r->eval))
         return;
+    r->log_spent += train_seconds() - r->log_time; /* evaluation is no part of the training's speed */
     r->result = train_evaluate(r->job, r->model, r->eval);
+    r->log_time = train_seconds();
     if (!yk_ok(r->job) || !yk_is_main(r->job))
         return;
     progress_say(&r->bar, "epoch %llu step %llu: eval loss %.4f accuracy %.4f", (unsigned long long)epoch,
                  (unsigned long long)r->steps, r->result.loss, r->result.accuracy);
     if (r->log)
-        fprintf(r->log, "{\"step\": %llu, \"epoch\": %llu, \"eval_loss\": %.9g, \"eval_accuracy\": %.9g, \"seconds\": %.6g}\n",
-                (unsigned long long)r->steps, (unsigned long long)epoch, r->result.loss, r->result.accuracy,
-                train_seconds() - r->started);
-    r->log_time = train_seconds();
+        fprintf(r->log, "{\"step\": %llu, \"epoch\": %llu, \"eval_loss\": %s, \"eval_accuracy\": %s, \"seconds\": %.6g}\n",
+                (unsigned long long)r->steps, (unsigned long long)epoch, json(r->result.loss).text,
+                json(r->result.accuracy).text, train_seconds() - r->started);
 }
 
 /* The step number in "checkpoint-N"; -1 for other names. */
@@ -346,15 +364,30 @@ static void print_shares(const run *r, FILE *f, const char *separator)
                 yk_share(r->job, i));
 }
 
+static double speed(const run *r)
+{
+    return r->spent > 0 ? (double)r->rows / r->spent : 0;
+}
+
 static void print_final(const run *r, FILE *f, uint64_t hash, double seconds)
 {
-    fprintf(f, "{\"final\": true, \"step\": %llu, \"eval_loss\": %.9g, \"eval_accuracy\": %.9g, \"peak_bytes\": %llu, "
-               "\"param_hash\": \"%016llx\", \"seconds\": %.6g, \"shares\": [",
-            (unsigned long long)r->steps, isnan(r->result.loss) ? -1 : r->result.loss,
-            isnan(r->result.accuracy) ? -1 : r->result.accuracy, (unsigned long long)yk_peak_bytes(r->job),
-            (unsigned long long)hash, seconds);
+    fprintf(f, "{\"final\": true, \"step\": %llu, \"eval_loss\": %s, \"eval_accuracy\": %s, \"peak_bytes\": %llu, "
+               "\"param_hash\": \"%016llx\", \"seconds\": %.6g, \"samples_per_s\": %.6g, \"shares\": [",
+            (unsigned long long)r->steps, json(r->result.loss).text, json(r->result.accuracy).text,
+            (unsigned long long)yk_peak_bytes(r->job), (unsigned long long)hash, seconds, speed(r));
     print_shares(r, f, ", ");
     fprintf(f, "]}\n");
+}
+
+static void print_report(const run *r, uint64_t hash, double seconds)
+{
+    if (isfinite(r->result.loss))
+        printf("accuracy %.4f, loss %.4f after ", r->result.accuracy, r->result.loss);
+    printf("%llu steps in %.1f s; training ran at %.0f samples/s\n", (unsigned long long)r->steps, seconds, speed(r));
+    for (uint32_t i = 0; i < yk_world(r->job); i++)
+        printf("  rank %u  %-28s share %5.1f %%\n", i, yk_device_name(r->job, i), 100 * yk_share(r->job, i));
+    printf("parameters %016llx%s\nsaved in %s\n", (unsigned long long)hash,
+           yk_world(r->job) > 1 ? ", bit-identical on all ranks" : "", r->out);
 }
 
 static void report(run *r)
@@ -365,16 +398,10 @@ static void report(run *r)
         return;
     if (r->log)
         print_final(r, r->log, hash, seconds);
-    if (yk__cli_on(r->cli, "json")) {
+    if (yk__cli_on(r->cli, "json"))
         print_final(r, stdout, hash, seconds);
-        return;
-    }
-    printf("accuracy %.4f, loss %.4f after %llu steps in %.1f s\n", r->result.accuracy, r->result.loss,
-           (unsigned long long)r->steps, seconds);
-    for (uint32_t i = 0; i < yk_world(r->job); i++)
-        printf("  rank %u  %-28s share %5.1f %%\n", i, yk_device_name(r->job, i), 100 * yk_share(r->job, i));
-    printf("parameters %016llx%s\nsaved in %s\n", (unsigned long long)hash,
-           yk_world(r->job) > 1 ? ", bit-identical on all ranks" : "", r->out);
+    else
+        print_report(r, hash, seconds);
 }
 
 static int run_training(const yk__cli *cli)

@@ -47,7 +47,8 @@ static double *wanted(vector_case *c, const yk__safetensor *t)
     const void *data;
     double *v = calloc((size_t)t->elements + 1, sizeof *v);
     float *f = calloc((size_t)t->elements + 1, sizeof *f);
-    if (!v || !f || yk__safetensors_data(c->file, t, &data, &err) || (t->dtype != YK_F64 && yk__to_f32(t->dtype, data, (size_t)t->elements, f))) {
+    if (!v || !f || yk__safetensors_data(c->file, t, &data, &err) ||
+        (t->dtype != YK_F64 && yk__to_f32(t->dtype, data, (size_t)t->elements, f))) {
         free(v);
         v = NULL;
     }

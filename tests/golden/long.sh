@@ -39,7 +39,8 @@ resnet() {
 }
 
 gpt() {
-    train "$1" --model gpt2 --model-config n_layer=4,n_head=4,n_embd=128,n_positions=64,bias=false,activation_function=gelu,embd_pdrop=0,attn_pdrop=0,resid_pdrop=0 \
+    size=n_layer=4,n_head=4,n_embd=128,n_positions=64,bias=false,activation_function=gelu
+    train "$1" --model gpt2 --model-config "$size,embd_pdrop=0,attn_pdrop=0,resid_pdrop=0" \
         --data "text:$data/tinyshakespeare/input.txt" --tokenizer char --seq-len 64 --global-batch 12 --max-steps 2000 --optim adamw \
         --learning-rate 1e-3 --adam-beta2 0.99 --weight-decay 0.1 --warmup-steps 100 --lr-scheduler-type cosine_with_min_lr \
         --lr-scheduler-kwargs min_lr=1e-4 --max-grad-norm 1 --devices "${2-cpu}" || return 1

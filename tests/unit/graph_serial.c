@@ -88,7 +88,7 @@ static uint32_t find(yk_op op)
     return 0;
 }
 
-/* One deliberate fault at a time; the checker names it. */
+/* One deliberate fault at a time; the checker names it: a switch over the faults. */
 static void spoil(int fault)
 {
     yk_node *dot = &g.node[find(YK_OP_DOT)], *map = &g.node[find(YK_OP_MAP)], *conv = &g.node[find(YK_OP_CONV2D)];

@@ -170,7 +170,7 @@ START_TEST(hyper)
     float h[YK_HYPER_COUNT];
     yk__optim_hyper(&adam, 0.1, 0.01, 3, h);
     ck_assert_float_eq_tol(h[YK_HYPER_C1], 1.0f - 0.9f * 0.9f * 0.9f, 1e-6f);
-    ck_assert_float_eq_tol(h[YK_HYPER_SQRT_C2], (float)sqrt(1.0 - pow(0.999, 3)), 1e-8f);
+    ck_assert_float_eq_tol(h[YK_HYPER_SQRT_C2], (float)sqrt(1.0 - pow((double)0.999f, 3)), 1e-8f);
     ck_assert_float_eq(h[YK_HYPER_FIRST], 0.0f);
     ck_assert_float_eq(h[YK_HYPER_DECAY], 0.01f);
 }
