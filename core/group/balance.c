@@ -257,6 +257,12 @@ static void remember(yk__balance *b, uint64_t n, const uint64_t *share)
     memcpy(m->share, share, b->ranks * sizeof *share);
 }
 
+void yk__balance_forget(yk__balance *b)
+{
+    for (uint32_t i = 0; i < REMEMBERED; i++)
+        b->last[i].n = 0;
+}
+
 static yk_status check_caps(const yk__balance *b, uint64_t n, yk_error *err)
 {
     uint64_t room = 0;

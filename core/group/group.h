@@ -82,6 +82,8 @@ void yk__balance_record(yk__balance *b, uint32_t r, uint64_t rows, double second
  * predicted gain passes the dead band (5 %). share[r] may be 0. Equal inputs on all ranks give equal shares. A rank
  * whose part makes the whole slower than without it gets 0 unless forced; left_out[r] then says so. */
 yk_status yk__balance_split(yk__balance *b, uint64_t n, uint64_t *share, bool *left_out, yk_error *err);
+/* The next split starts from nothing: no dead band. For the first splits, made before enough was measured. */
+void yk__balance_forget(yk__balance *b);
 double yk__balance_predict(const yk__balance *b, uint32_t r, uint64_t rows); /* seconds; 0 when nothing is known */
 
 /* ---- Launching the ranks of one host ----------------------------------------------------------------------------- */

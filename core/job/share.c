@@ -8,6 +8,8 @@
 
 #define TIMES 5 /* of the last steps, whose median counts: a machine that does other things too is measured by no single one */
 
+#define SETTLING 10 /* steps after which small gains are not worth new shares */
+
 /* What a rank took for its part as the shares are now. */
 typedef struct times {
     double seconds[TIMES];
@@ -140,10 +142,10 @@ static void record(yk__share *s, uint32_t world)
     }
 }
 
-/* Shares in steps of 1/32 of the batch: each number of rows is a program of its own. The largest takes the rest. */
+/* Shares in steps of 1/64 of the batch: each number of rows is a program of its own. The largest takes the rest. */
 static void round_shares(uint64_t *share, uint32_t world, uint64_t n)
 {
-    uint64_t step = n / 32 ? n / 32 : 1, sum = 0;
+    uint64_t step = n / 64 ? n / 64 : 1, sum = 0;
     uint32_t largest = 0;
     for (uint32_t r = 1; r < world; r++)
         largest = share[r] > share[largest] ? r : largest;
@@ -183,6 +185,8 @@ bool yk__share_update(yk_job *job, int64_t n, bool *changed)
     if (!due(s->steps))
         return true;
     record(s, job->world);
+    if (s->steps <= SETTLING)
+        yk__balance_forget(s->balance);
     if (yk__balance_split(s->balance, s->n, next, s->left_out, &err)) {
         yk__job_fail(job, &err);
         return false;
