@@ -54,6 +54,11 @@ bool cpu_event_wait_until(cpu_event *e, uint32_t seen, uint64_t end)
             return true;
         relax();
     }
+    return cpu_event_sleep_until(e, seen, end);
+}
+
+bool cpu_event_sleep_until(cpu_event *e, uint32_t seen, uint64_t end)
+{
     while (atomic_load(&e->value) == seen) {
         uint64_t left = 1000000000u, now = now_ns();
         if (end != UINT64_MAX && now >= end)

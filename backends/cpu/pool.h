@@ -21,6 +21,7 @@ typedef struct cpu_event {
 
 /* Returns when the value is no longer `seen` (true) or at a time of cpu_event_deadline (false). */
 bool cpu_event_wait_until(cpu_event *e, uint32_t seen, uint64_t end);
+bool cpu_event_sleep_until(cpu_event *e, uint32_t seen, uint64_t end); /* without spinning first */
 void cpu_event_wait(cpu_event *e, uint32_t seen);
 uint64_t cpu_event_deadline(uint64_t timeout_ns); /* UINT64_MAX: never */
 void cpu_event_post(cpu_event *e);

@@ -3,6 +3,8 @@
  * The in-order queue: a ring of jobs and a thread, bound to the device's first core, that runs them and is worker 0 of
  * the pool. Short work that finds the queue idle runs at once in the caller: a hand-over would cost more.
  */
+#define _GNU_SOURCE
+#include <sched.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -28,7 +30,7 @@ typedef struct job {
 struct yk_queue {
     yk_device *dev;
     pthread_t thread;
-    _Atomic bool stop;
+    _Atomic bool stop, shared; /* shared: the caller was last seen on the thread's own core */
     _Atomic uint64_t submitted, done; /* points, work done by the caller included */
     _Atomic uint64_t handed;          /* jobs put into the ring */
     _Atomic int status;
@@ -127,9 +129,18 @@ static void *queue_main(void *arg)
             run_job(q, &q->ring[taken++ % RING]);
         else if (q->stop)
             return NULL;
+        else if (q->shared)
+            cpu_event_sleep_until(&q->work, seen, UINT64_MAX);
         else
             cpu_event_wait(&q->work, seen);
     }
+}
+
+/* Where caller and thread have one core between them (a rank of one core), spinning would only keep the other from it. */
+static bool on_one_core(yk_queue *q)
+{
+    q->shared = sched_getcpu() == q->dev->core0;
+    return q->shared;
 }
 
 /* ---- The table's functions ---- */
@@ -279,7 +290,7 @@ yk_status cpu_queue_wait(yk_queue *q, uint64_t point, uint64_t timeout_ns)
         uint32_t seen = atomic_load(&q->finished.value);
         if (atomic_load(&q->done) >= point)
             return queue_status(q);
-        if (!cpu_event_wait_until(&q->finished, seen, end))
+        if (!(on_one_core(q) ? cpu_event_sleep_until : cpu_event_wait_until)(&q->finished, seen, end))
             return atomic_load(&q->done) >= point ? queue_status(q) : YK_E_TIMEOUT;
     }
 }
