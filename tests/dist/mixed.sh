@@ -42,7 +42,8 @@ ok "mlp with dropout" same mlp --model mlp --model-config hidden=128,dropout=0.1
 # amplifies that (two CPU ranks and one differ as much).
 ok "resnet20" same resnet20 --model resnet20 --data "cifar10:$data/cifar10-part" --global-batch 64 --optim sgd \
     --learning-rate 5e-4
-ok "bert with dropout" same bert --model bert --data "csv:$data/banking77/train.csv,text=text,label=category" --tokenizer bytes --max-length 48 \
+ok "bert with dropout" same bert --model bert --data "csv:$data/banking77/train.csv,text=text,label=category" --tokenizer bytes \
+    --max-length 48 \
     --model-config hidden_size=128,num_hidden_layers=2,num_attention_heads=4,intermediate_size=256,max_position_embeddings=64 \
     --global-batch 32 --learning-rate 1e-3
 plan

@@ -141,6 +141,7 @@ START_TEST(transfers_and_waits)
     err = (yk_error)YK_ERROR_INIT;
     ck_assert_int_eq(yk__device_buffer(dev, 1ull << 60, &b, &err), YK_E_MEM);
     ck_assert_ptr_nonnull(strstr(err.text, "a buffer of 1152921504606846976 bytes"));
+    dev->table->buffer_free(b);
     yk__device_close(dev);
 }
 END_TEST
@@ -175,6 +176,9 @@ START_TEST(validate_finds_a_skipped_point)
     fault = SKIPS_POINT;
     ck_assert_int_eq(yk__device_put(dev, b, 0, "x", 1, &point, &err), YK_E_INTERNAL);
     ck_assert_ptr_nonnull(strstr(err.text, "points grow by one"));
+    fault = NONE;
+    dev->table->buffer_free(b);
+    yk__device_close(dev);
 }
 END_TEST
 
@@ -186,6 +190,8 @@ START_TEST(validate_finds_a_lying_poll)
     ck_assert_msg(dev != NULL, "%s", err.text);
     ck_assert_int_eq(dev->table->queue_poll(dev->queue, &done), YK_E_INTERNAL);
     ck_assert_ptr_nonnull(strstr(yk__plugin_words(), "were given out"));
+    fault = NONE;
+    yk__device_close(dev);
 }
 END_TEST
 
@@ -204,6 +210,7 @@ START_TEST(validate_finds_dead_handles_and_ranges)
     err = (yk_error)YK_ERROR_INIT;
     ck_assert_int_eq(yk__device_put(dev, b, 0, data, 1, &point, &err), YK_E_INTERNAL);
     ck_assert_ptr_nonnull(strstr(err.text, "no living buffer"));
+    yk__device_close(dev);
 }
 END_TEST
 
@@ -221,6 +228,8 @@ START_TEST(validate_finds_a_write_behind)
     yk__plugin_words();
     dev->table->buffer_free(b);
     ck_assert_ptr_nonnull(strstr(yk__plugin_words(), "byte 100 of a buffer of 100 bytes is found written"));
+    fault = NONE;
+    yk__device_close(dev);
 }
 END_TEST
 
