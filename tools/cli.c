@@ -37,11 +37,34 @@ static void print_option(const yk__cli_option *o)
     putchar('\n');
 }
 
+/* Text in lines of at most 100 columns, broken at blanks; its own line ends stay. */
+static void print_wrapped(const char *s)
+{
+    size_t column = 0;
+    while (*s) {
+        const size_t n = strcspn(s, " \n");
+        if (column && column + n > 100) {
+            putchar('\n');
+            column = 0;
+        }
+        column += (size_t)printf("%.*s", (int)n, s);
+        s += n;
+        if (*s == '\n')
+            column = 0;
+        if (*s == '\n' || (*s == ' ' && column + 1 + strcspn(s + 1, " \n") <= 100))
+            column += (size_t)printf("%c", *s) * (*s == ' ');
+        s += *s != 0;
+    }
+    putchar('\n');
+}
+
 static int print_help(const yk__cli_command *c)
 {
     printf("usage: yoke%c%s %s\n\n%s\n", join(c), c->name, c->usage, c->summary);
-    if (c->text)
-        printf("\n%s\n", c->text);
+    if (c->text) {
+        putchar('\n');
+        print_wrapped(c->text);
+    }
     printf("\nOptions:\n");
     for (size_t i = 0; i < c->n_options; i++)
         print_option(&c->options[i]);

@@ -68,6 +68,8 @@ typedef struct run {
     progress bar;
 } run;
 
+static const char *const optimizers[] = {"sgd", "adam", "adamw"};
+
 /* Numbers of the command line, before devices are opened; false after a message. */
 static bool read_numbers(run *r, yk_config *config)
 {
@@ -84,6 +86,11 @@ static bool read_numbers(run *r, yk_config *config)
     r->eval_every = (uint64_t)yk__cli_int(cli, "eval-steps", 0, 1 << 30, &bad);
     r->save_every = (uint64_t)yk__cli_int(cli, "save-steps", 0, 1 << 30, &bad);
     r->save_limit = (uint64_t)yk__cli_int(cli, "save-total-limit", 0, 1 << 30, &bad);
+    yk__cli_word(cli, "optim", optimizers, 3, &bad); /* used later; what is wrong is told before devices are opened */
+    yk__cli_real(cli, "momentum", 0, 1, &bad);
+    yk__cli_real(cli, "adam-beta1", 0, 1, &bad);
+    yk__cli_real(cli, "adam-beta2", 0, 1, &bad);
+    yk__cli_real(cli, "adam-epsilon", 0, 1, &bad);
     r->clip = yk__cli_real(cli, "max-grad-norm", 0, 1e30, &bad);
     r->lr = yk__cli_real(cli, "learning-rate", 0, 1e10, &bad);
     r->decay = yk__cli_real(cli, "weight-decay", 0, 1e10, &bad);
@@ -100,10 +107,9 @@ static bool read_numbers(run *r, yk_config *config)
 
 static yk_opt *make_optimizer(run *r)
 {
-    static const char *const names[] = {"sgd", "adam", "adamw"};
     const yk__cli *cli = r->cli;
     bool bad = false;
-    int k = yk__cli_word(cli, "optim", names, 3, &bad);
+    int k = yk__cli_word(cli, "optim", optimizers, 3, &bad);
     const yk_sgd_config sgd = {.lr = r->lr,
                                .momentum = yk__cli_real(cli, "momentum", 0, 1, &bad),
                                .weight_decay = r->decay};
@@ -112,10 +118,6 @@ static yk_opt *make_optimizer(run *r)
                                  .beta2 = yk__cli_real(cli, "adam-beta2", 0, 1, &bad),
                                  .eps = yk__cli_real(cli, "adam-epsilon", 0, 1, &bad),
                                  .weight_decay = r->decay};
-    if (bad) {
-        yk_fail(r->job, YK_E_ARG, "the optimizer's settings are wrong (see above)");
-        return NULL;
-    }
     return k == 0 ? yk_sgd(r->job, &sgd) : k == 1 ? yk_adam(r->job, &adam) : yk_adamw(r->job, &adam);
 }
 

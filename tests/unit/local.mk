@@ -2,7 +2,7 @@
 TSAN_TESTS =
 dist_check_SCRIPTS += tests/unit/style.sh
 TESTS += tests/unit/style.sh
-EXTRA_DIST += scripts/style scripts/packages.sh check quickstart autogen.sh tests/lsan.supp
+EXTRA_DIST += scripts/style scripts/packages.sh quickstart autogen.sh tests/lsan.supp
 if WITH_CHECK
 check_PROGRAMS += tests/unit/base.test
 TESTS += tests/unit/base.test

@@ -1,0 +1,59 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+# What is wrong is told in one line that names it, with the right exit code: 2 bad input or usage, 1 failed.
+. "$YOKE_SOURCE/tests/cli/lib.sh"
+need_data fashion-mnist
+export YOKE_DEVICES=cpu:0
+small_images "$out/images"
+
+refuses() { # refuses CODE WORDS ARGUMENTS...: the one line beside the table of devices has these words
+    want=$1 words=$2
+    shift 2
+    "$yoke" "$@" >"$out/stdout" 2>"$out/err"
+    code=$?
+    grep -v -e '^rank  word' -e '^[0-9]* *cpu:0' -e 'compute on the same cores' "$out/err" >"$out/lines"
+    cat "$out/err"
+    [ $code = "$want" ] && [ "$(wc -l <"$out/lines")" = 1 ] && grep -qF -e "$words" "$out/lines"
+}
+
+train() { # train CODE WORDS ARGUMENTS...: with a sound model, data and folder, which the arguments overrule
+    want=$1 words=$2
+    shift 2
+    refuses "$want" "$words" train --model mlp --data "idx:$out/images" --output-dir "$out/no" --max-steps 1 "$@"
+}
+
+ok "unknown command" refuses 2 "did you mean train?" tarin
+ok "unknown option" train 2 "did you mean --learning-rate?" --learning-rte 1
+ok "an option without its value" refuses 2 "--model wants a value" train --model
+ok "not a whole number" train 2 "--max-steps 1x: expected a whole number" --max-steps 1x
+ok "not a number" train 2 "--learning-rate fast: expected a number" --learning-rate fast
+ok "a number out of range" train 2 "--global-batch 0: expected" --global-batch 0
+ok "unknown optimizer" train 2 "(did you mean adam?)" --optim adamx
+ok "a beta out of range" train 2 "--adam-beta1 2: expected" --adam-beta1 2
+ok "unknown precision" train 2 "expected one of fp32, bf16, fp16" --precision fp8
+ok "unknown schedule" train 2 'there is no schedule "cosin"' --lr-scheduler-type cosin
+ok "no output folder" refuses 2 "--output-dir is missing" train --model mlp --data "idx:$out/images"
+ok "no data" refuses 2 "--data is missing" train --model mlp --output-dir "$out/no"
+ok "no model" refuses 2 "neither --model NAME nor --from DIR" train --data "idx:$out/images" --output-dir "$out/no"
+ok "unknown model" train 2 'there is no model "mpl"' --model mpl
+ok "unknown model setting" train 2 'did you mean "hidden"' --model-config hiden=3
+ok "unknown kind of data" train 2 "did you mean 'idx'" --data "ixd:$out/images"
+ok "data that is not there" train 1 "/nonexistent/train-images-idx3-ubyte: cannot be opened" --data idx:/nonexistent
+ok "a batch larger than the data" train 2 "lower --global-batch" --global-batch 1000
+ok "unknown device word" train 2 "did you mean cpu?" --devices cppu:0
+ok "unknown device word among good ones" train 2 'there is no plugin "nosuch"' --devices "cpu:0! nosuch:0"
+ok "an output folder that cannot be made" train 1 "/proc/no/out: cannot make the folder" --output-dir /proc/no/out
+ok "a log that cannot be written" train 1 "--log" --log /proc/no/log
+ok "no checkpoint to go on from" train 2 "there is no checkpoint" --resume-from-checkpoint last
+ok "data that is not there, on two ranks" train 1 "/nonexistent/" --data idx:/nonexistent --devices "cpu:0! cpu:0!"
+
+mlp "$out/model" --max-steps 1 >/dev/null 2>&1
+mkdir "$out/cut" "$out/short"
+cp "$out/model/config.json" "$out/cut"
+head -c 3000 "$out/model/model.safetensors" >"$out/cut/model.safetensors"
+ok "a safetensors file cut short" refuses 2 "cut/model.safetensors: byte" eval --from "$out/cut" --data "idx:$out/images"
+cp "$out"/images/* "$out/short"
+head -c 5000 "$out/images/t10k-images-idx3-ubyte" >"$out/short/t10k-images-idx3-ubyte"
+ok "an IDX file cut short" refuses 2 "short/t10k-images-idx3-ubyte: byte" eval --from "$out/model" --data "idx:$out/short"
+ok "a model that is not there" refuses 1 "no/config.json: cannot be opened" eval --from "$out/no" --data "idx:$out/images"
+plan

@@ -1,0 +1,30 @@
+# SPDX-License-Identifier: Apache-2.0
+# shellcheck shell=sh
+# Sourced by the tests of the commands: a small folder of real images, a short training.
+. "$YOKE_SOURCE/tests/golden/lib.sh"
+
+small_images() { # small_images DIR: the first 640 and 200 images of Fashion-MNIST, as plain IDX files
+    mkdir -p "$1" && python3 - "$data/fashion-mnist" "$1" <<'P'
+import gzip, sys
+for part, rows in (("train", 640), ("t10k", 200)):
+    for kind, head, row in (("images-idx3", 16, 784), ("labels-idx1", 8, 1)):
+        name = f"/{part}-{kind}-ubyte"
+        with gzip.open(sys.argv[1] + name + ".gz") as f:
+            b = f.read(head + rows * row)
+        with open(sys.argv[2] + name, "wb") as f:
+            f.write(b[:4] + rows.to_bytes(4, "big") + b[8:])
+P
+}
+
+mlp() { # mlp OUT ARGUMENTS...: 30 steps, 1.5 epochs of 20. With instead=exec it replaces the shell: $! is its own id
+    to=$1
+    shift
+    ${instead-} "$yoke" train --model mlp --model-config hidden=32 --data "idx:$out/images" --global-batch 32 --max-steps 30 \
+        --learning-rate 1e-3 --warmup-steps 5 --logging-steps 1 --output-dir "$to" "$@"
+}
+
+valid_json() { # valid_json FILE: each line is an object, and no number is other than JSON allows
+    python3 -c 'import json,sys
+def bad(x): raise ValueError(x)
+for line in open(sys.argv[1]): assert isinstance(json.loads(line, parse_constant=bad), dict)' "$1"
+}

@@ -1,0 +1,72 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+# A run that was stopped within an epoch goes on bit for bit; a kill while a checkpoint is written harms no older one.
+. "$YOKE_SOURCE/tests/cli/lib.sh"
+need_data fashion-mnist
+small_images "$out/images"
+
+same() { # same DEVICES: 30 steps at once, and 30 steps with a stop after the 13th
+    rm -rf "$out/a" "$out/b"
+    mlp "$out/a" --devices "$1" --save-steps 13 --log "$out/a.log" || return 1
+    mkdir "$out/b" && cp -r "$out/a/checkpoint-13" "$out/b" || return 1
+    mlp "$out/b" --devices "$1" --resume-from-checkpoint last --log "$out/b.log" || return 1
+    python3 - "$out/a.log" "$out/b.log" <<'P'
+import json, sys
+a, b = ([json.loads(line) for line in open(f)] for f in sys.argv[1:])
+assert b[0]["step"] == 14, b[0]
+assert a[-1]["param_hash"] == b[-1]["param_hash"], (a[-1], b[-1])
+losses = lambda rows: [(r["step"], r["loss"], r["lr"]) for r in rows if "loss" in r and r["step"] > 13]
+assert losses(a) == losses(b)
+P
+}
+ok "one rank: the same bits" same cpu:0
+
+# Shares follow measured speed, and sums follow shares: the same bits on two ranks are due to a resumed run whose shares do.
+two_ranks() {
+    rm -rf "$out/a" "$out/b"
+    mlp "$out/a" --devices "cpu:0! cpu:0!" --save-steps 13 --log "$out/a.log" || return 1
+    mkdir "$out/b" && cp -r "$out/a/checkpoint-13" "$out/b" || return 1
+    mlp "$out/b" --devices "cpu:0! cpu:0!" --resume-from-checkpoint last --log "$out/b.log" || return 1
+    python3 - "$out/a.log" "$out/b.log" <<'P'
+import json, sys
+a, b = ([json.loads(line) for line in open(f)] for f in sys.argv[1:])
+losses = lambda rows: {r["step"]: r["loss"] for r in rows if "loss" in r and r["step"] > 13}
+la, lb = losses(a), losses(b)
+assert la.keys() == lb.keys() and len(la) == 17, (la.keys(), lb.keys())
+assert a[-1]["param_hash"] == b[-1]["param_hash"] or a[-1]["shares"] != b[-1]["shares"], (a[-1], b[-1])
+for k in la:
+    assert abs(la[k] - lb[k]) <= 1e-4 * la[k], (k, la[k], lb[k])
+P
+}
+ok "two ranks: the same training, and the same bits where the shares are the same" two_ranks
+ok "a checkpoint of two ranks goes on on one" mlp "$out/b" --devices cpu:0 --resume-from-checkpoint "$out/a/checkpoint-13"
+
+damaged() {
+    cp -r "$out/a/checkpoint-13" "$out/damaged" || return 1
+    head -c 2000 "$out/a/checkpoint-13/optimizer.safetensors" >"$out/damaged/optimizer.safetensors"
+    mlp "$out/c" --devices cpu:0 --resume-from-checkpoint "$out/damaged"
+    [ $? = 2 ]
+}
+ok "a damaged checkpoint is refused" damaged
+
+# A checkpoint after every step, and SIGKILL at some moments: the newest that is there must load.
+killed() {
+    for moment in 0.50 0.61 0.72 0.83 0.94 1.05 1.16 1.27; do
+        rm -rf "$out/k"
+        instead=exec mlp "$out/k" --devices cpu:0 --model-config hidden=512+512 --max-steps 100000 --save-steps 1 \
+            --save-total-limit 2 >/dev/null 2>&1 &
+        pid=$!
+        sleep $moment
+        for i in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20; do # on a busy machine: until there is one
+            [ -n "$(find "$out/k" -name 'checkpoint-*' 2>/dev/null | head -n 1)" ] && break
+            sleep 0.5
+        done
+        kill -9 $pid
+        wait $pid 2>/dev/null
+        last=$(find "$out/k" -name 'checkpoint-*' | sed 's/.*checkpoint-//' | grep -x '[0-9]*' | sort -n | tail -n 1)
+        mlp "$out/k" --devices cpu:0 --model-config hidden=512+512 --max-steps $((last + 1)) --resume-from-checkpoint last ||
+            { echo "killed after $moment s:"; ls -l "$out/k"/*; return 1; }
+    done
+}
+ok "the newest checkpoint loads after SIGKILL at any moment" killed
+plan

@@ -1,0 +1,51 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+# From training to evaluation: the log and its last line, --json, the saved model, how many checkpoints stay.
+. "$YOKE_SOURCE/tests/cli/lib.sh"
+need_data fashion-mnist
+export YOKE_DEVICES=cpu:0
+small_images "$out/images"
+
+ok "a short training" mlp "$out/a" --log "$out/a.log" --save-steps 10 --save-total-limit 2 --json
+cp "$out/log" "$out/a.json"
+ok "--json alone is on standard output, and parses" valid_json "$out/a.json"
+ok "every line of the log parses" valid_json "$out/a.log"
+
+last_line() {
+    python3 - "$out/a.log" <<'P'
+import json, sys
+rows = [json.loads(line) for line in open(sys.argv[1])]
+last = rows[-1]
+assert last["final"] is True and last["step"] == 30, last
+assert 0 < last["eval_loss"] < 2.3 and 0.2 < last["eval_accuracy"] <= 1, last
+assert last["peak_bytes"] > 100000 and len(last["param_hash"]) == 16 and last["samples_per_s"] > 0, last
+assert abs(sum(s["share"] for s in last["shares"]) - 1) < 1e-3 and last["shares"][0]["device"], last
+steps = [r for r in rows if "loss" in r]
+assert [r["step"] for r in steps] == list(range(1, 31)), steps
+assert all(r["lr"] >= 0 and r["samples_per_s"] > 0 for r in steps)
+assert steps[4]["lr"] > steps[0]["lr"] and steps[-1]["loss"] < steps[0]["loss"], steps
+P
+}
+ok "the last line has all keys; the loss falls" last_line
+
+kept() {
+    [ "$(echo "$out"/a/checkpoint-*)" = "$out/a/checkpoint-20 $out/a/checkpoint-30" ] || { ls "$out/a"; return 1; }
+}
+ok "--save-total-limit 2 keeps the newest two" kept
+
+evaluated() {
+    "$yoke" eval --from "$out/a" --data "idx:$out/images" --json >"$out/eval" 2>/dev/null || return 1
+    valid_json "$out/eval" && [ "$(field total "$out/eval")" = 200 ] || return 1
+    echo "$(field eval_loss "$out/eval") $(field eval_loss "$out/a.log")"
+    [ "$(field eval_loss "$out/eval")" = "$(field eval_loss "$out/a.log")" ]
+}
+ok "yoke eval of the saved model gives the loss that training ended with" evaluated
+
+report() {
+    mlp "$out/b" >"$out/report" 2>&1 || return 1
+    cat "$out/report"
+    grep -q '^accuracy 0\.[0-9]*, loss [0-9.]* after 30 steps in .* samples/s$' "$out/report" &&
+        grep -q '^  rank 0  cpu:0 .*share 100.0 %$' "$out/report" && grep -q "^saved in $out/b$" "$out/report"
+}
+ok "the report for people" report
+plan
