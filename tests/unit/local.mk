@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-TSAN_TESTS =
+TSAN_TESTS = tests/unit/data_loader.test tests/unit/cpu_queue.test tests/unit/run_train.test tests/unit/job_api.test
 dist_check_SCRIPTS += tests/unit/style.sh
 TESTS += tests/unit/style.sh
 EXTRA_DIST += scripts/style scripts/packages.sh quickstart autogen.sh tests/lsan.supp
