@@ -21,10 +21,15 @@ assert len(la) == len(lb) == 50, (len(la), len(lb))
 worst = max(abs(x - y) / x for x, y in zip(la, lb))
 print("largest relative difference", worst, "shares", b[-1]["shares"])
 assert worst <= 1e-4
+ga, gb = ([r["grad_norm"] for r in x if "loss" in r][:5] for x in (a, b))
+worst = max(abs(x - y) / x for x, y in zip(ga, gb))
+print("largest relative difference of the first gradients' norms", worst)
+assert worst <= 1e-3
 P
 }
 
 ok "mlp on two CPU ranks" alike mlp "cpu:0! cpu:0!" 0.02
-# A small rate: the sign of activations next to zero depends on the order of sums, and training amplifies that.
-ok "resnet20 on two CPU ranks" alike resnet20 "cpu:0! cpu:0!" 5e-4
+# A small rate: the sign of activations next to zero depends on the order of sums, and training amplifies that. The norm
+# of the gradients, which the rate does not touch, shows a wrong weight of a rank in the first step.
+ok "resnet20 on two CPU ranks" alike resnet20 "cpu:0! cpu:0!" 1e-4
 plan
