@@ -135,6 +135,7 @@ struct cpu_build {
     int nt;
     struct cpu_prog *p;
     yk_status status;
+    const yk_node *node; /* being planned */
 };
 
 /* Memory that lives as long as the program, zeroed; NULL (and b->status) when there is none. */

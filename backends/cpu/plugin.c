@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "device.h"
+#include "profile.h"
 
 #if defined HAVE_CONFIG_H
 #include "config.h"
@@ -27,11 +28,13 @@ static yk_status plugin_init(const yk_host *host)
     if (host->size < offsetof(yk_host, option) + sizeof host->option)
         return YK_E_ABI;
     cpu_host = host;
+    cpu_profile_begin();
     return YK_OK;
 }
 
 static void plugin_fini(void)
 {
+    cpu_profile_end();
 }
 
 static yk_status device_count(uint32_t *n)

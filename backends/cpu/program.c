@@ -3,12 +3,15 @@
 
 #include <string.h>
 
+#include "profile.h"
+
 #define SERIAL_NS 6000.0 /* below this a step is not worth sharing */
 #define CHUNK (64 << 10)
 
 typedef struct step {
     cpu_fn fn;
     const void *args;
+    cpu_line *line; /* where its time is counted, or NULL */
     bool serial;
 } step;
 
@@ -69,7 +72,7 @@ void cpu_emit(cpu_build *b, cpu_fn fn, const void *args, double work)
         p->room = room;
     }
     bool serial = b->nt == 1 || work < SERIAL_NS;
-    p->steps[p->n++] = (step){fn, args, serial};
+    p->steps[p->n++] = (step){fn, args, b->node ? cpu_profile_line(b, b->node) : NULL, serial};
     p->serial = p->serial && serial;
     p->work += work;
 }
@@ -92,11 +95,16 @@ static const char *const op_names[] = {
 #undef NAME
 };
 
+const char *cpu_op_name(uint32_t op)
+{
+    return op < YK_OP_COUNT ? op_names[op] : "?";
+}
+
 yk_status cpu_refuse(cpu_build *b, const yk_node *n, const char *why)
 {
     if (b->status == YK_OK) {
         b->status = YK_E_UNSUPPORTED;
-        cpu_host->fail("cpu", "node %u (%s): %s", (unsigned)n->stream, n->op < YK_OP_COUNT ? op_names[n->op] : "?", why);
+        cpu_host->fail("cpu", "node %u (%s): %s", (unsigned)n->stream, cpu_op_name(n->op), why);
     }
     return b->status;
 }
@@ -225,6 +233,7 @@ static yk_status plan_all(cpu_build *b)
         if (!all_types(g, n))
             return cpu_refuse(b, n, "a type this plugin does not have (f32, f16, bf16, i32, u8, bool)");
         note_slots(b->p, g, n);
+        b->node = n;
         planners[n->op](b, n);
     }
     return b->status;
@@ -237,7 +246,7 @@ yk_status cpu_prog_new(const yk_graph *g, const cpu_isa *isa, int nt, cpu_prog *
         return YK_E_MEM;
     *p = (cpu_prog){.serial = true, .n_slot = g->n_slot};
     p->uses = cpu_host->alloc(g->n_slot + 1, 64);
-    cpu_build b = {g, isa, nt, p, p->uses ? YK_OK : YK_E_MEM};
+    cpu_build b = {g, isa, nt, p, p->uses ? YK_OK : YK_E_MEM, NULL};
     if (p->uses) {
         memset(p->uses, 0, g->n_slot + 1);
         plan_all(&b);
@@ -298,14 +307,19 @@ void cpu_prog_run(const cpu_prog *p, const cpu_ctx *c, cpu_pool *pool)
 {
     cpu_ctx alone = *c;
     alone.nt = 1;
+    uint64_t at = c->tid == 0 ? cpu_profile_now() : 0;
     for (uint32_t i = 0; i < p->n; i++) {
         const step *s = &p->steps[i];
         bool phase_ends = i && !(s->serial && p->steps[i - 1].serial);
         if (phase_ends && !p->serial)
             cpu_pool_barrier(pool);
+        if (i && c->tid == 0)
+            at = cpu_profile_add(p->steps[i - 1].line, at);
         if (!s->serial)
             s->fn(s->args, c);
         else if (c->tid == 0)
             s->fn(s->args, &alone);
     }
+    if (p->n && c->tid == 0)
+        cpu_profile_add(p->steps[p->n - 1].line, at);
 }

@@ -21,6 +21,7 @@ bool cpu_prog_uses(const cpu_prog *p, uint32_t slot);
 uint32_t cpu_prog_slots(const cpu_prog *p);
 /* Worker tid's part of a run. */
 void cpu_prog_run(const cpu_prog *p, const cpu_ctx *c, cpu_pool *pool);
+const char *cpu_op_name(uint32_t op);
 uint32_t cpu_op_claims(const yk_graph *g, uint32_t node);
 
 #endif
