@@ -16,12 +16,13 @@
 
 typedef enum job_kind { JOB_RUN, JOB_COPY } job_kind;
 
+/* The lists stay with the place in the ring and grow to what was ever needed: a step asks for no memory. */
 typedef struct job {
     job_kind kind;
     yk_program *program;
-    char **slot; /* from the host, one per slot */
+    char **slot; /* where each slot of the program lies */
     yk_wait *wait;
-    uint32_t n_wait;
+    uint32_t n_wait, slot_room, wait_room;
     void *dst;
     const void *src;
     uint64_t bytes;
@@ -37,6 +38,7 @@ struct yk_queue {
     cpu_event work, finished;
     char why[256];
     job ring[RING];
+    job own; /* run by the caller */
 };
 
 static void queue_fail(yk_queue *q, yk_status s, const char *why)
@@ -113,8 +115,6 @@ static void run_job(yk_queue *q, job *j)
         else
             memcpy(j->dst, j->src, (size_t)j->bytes);
     }
-    cpu_host->free(j->slot);
-    cpu_host->free(j->wait);
     atomic_fetch_add(&q->done, 1);
     cpu_event_post(&q->finished);
 }
@@ -161,6 +161,12 @@ yk_status cpu_queue_new(yk_device *dev, yk_queue **out)
     return YK_OK;
 }
 
+static void job_free(job *j)
+{
+    cpu_host->free(j->slot);
+    cpu_host->free(j->wait);
+}
+
 void cpu_queue_free(yk_queue *q)
 {
     if (!q)
@@ -168,6 +174,9 @@ void cpu_queue_free(yk_queue *q)
     q->stop = true;
     cpu_event_post(&q->work);
     pthread_join(q->thread, NULL);
+    for (int i = 0; i < RING; i++)
+        job_free(&q->ring[i]);
+    job_free(&q->own);
     cpu_host->free(q);
 }
 
@@ -176,39 +185,55 @@ static bool queue_is_idle(yk_queue *q)
     return atomic_load(&q->done) == atomic_load(&q->submitted);
 }
 
-/* Waits for room in the ring, then hands over; *point is the job's. */
-static void submit(yk_queue *q, const job *j, uint64_t *point)
+/* The next place of the ring, once it is free. */
+static job *ring_place(yk_queue *q)
 {
     uint64_t n = atomic_load(&q->submitted);
     for (uint32_t seen = atomic_load(&q->finished.value); n - atomic_load(&q->done) >= RING;
          seen = atomic_load(&q->finished.value))
         if (n - atomic_load(&q->done) >= RING)
             cpu_event_wait(&q->finished, seen);
-    uint64_t at = atomic_load(&q->handed);
-    q->ring[at % RING] = *j;
-    *point = n + 1;
-    atomic_store(&q->submitted, n + 1);
-    atomic_store(&q->handed, at + 1);
+    return &q->ring[atomic_load(&q->handed) % RING];
+}
+
+/* Hands the job in the next place over; *point is its own. */
+static void submit(yk_queue *q, uint64_t *point)
+{
+    *point = atomic_fetch_add(&q->submitted, 1) + 1;
+    atomic_fetch_add(&q->handed, 1);
     cpu_event_post(&q->work);
 }
 
-/* The queue is idle, so nobody else counts. */
-static void run_inline(yk_queue *q, job *j, uint64_t *point)
+/* The queue is idle, so nobody else counts; only a wait on another thread may look on. */
+static void run_inline(yk_queue *q, const job *j, uint64_t *point)
 {
     if (j->kind == JOB_RUN)
         run_program(q, j);
     else
         memcpy(j->dst, j->src, (size_t)j->bytes);
-    cpu_host->free(j->slot);
     *point = atomic_fetch_add(&q->submitted, 1) + 1;
     atomic_fetch_add(&q->done, 1);
     cpu_event_post(&q->finished);
 }
 
-static yk_status bind_slots(yk_queue *q, const yk_submit *s, char **slot)
+static bool job_room(job *j, uint32_t slots, uint32_t waits)
+{
+    if (j->slot_room < slots) {
+        cpu_host->free(j->slot);
+        j->slot = cpu_host->alloc(slots * sizeof *j->slot, 64);
+        j->slot_room = j->slot ? slots : 0;
+    }
+    if (j->wait_room < waits) {
+        cpu_host->free(j->wait);
+        j->wait = cpu_host->alloc(waits * sizeof *j->wait, 64);
+        j->wait_room = j->wait ? waits : 0;
+    }
+    return j->slot_room >= slots && j->wait_room >= waits;
+}
+
+static yk_status bind_slots(const yk_submit *s, char **slot)
 {
     const cpu_prog *p = s->program->prog;
-    (void)q;
     for (uint32_t i = 0; i < cpu_prog_slots(p); i++) {
         yk_buffer *b = i < s->n_slot ? s->slot[i] : NULL;
         slot[i] = b ? b->data + (s->slot_offset ? s->slot_offset[i] : 0) : NULL;
@@ -220,27 +245,33 @@ static yk_status bind_slots(yk_queue *q, const yk_submit *s, char **slot)
     return YK_OK;
 }
 
+static yk_status job_bind(job *j, const yk_submit *s)
+{
+    if (!job_room(j, cpu_prog_slots(s->program->prog) + 1, s->n_wait))
+        return YK_E_MEM;
+    j->kind = JOB_RUN;
+    j->program = s->program;
+    j->n_wait = s->n_wait;
+    if (s->n_wait)
+        memcpy(j->wait, s->wait, s->n_wait * sizeof *j->wait);
+    return bind_slots(s, j->slot);
+}
+
 yk_status cpu_queue_run(yk_queue *q, const yk_submit *s, uint64_t *point)
 {
+    const cpu_prog *p = s->program->prog;
     yk_status st = queue_status(q);
     if (st != YK_OK)
         return st;
-    job j = {.kind = JOB_RUN, .program = s->program, .n_wait = s->n_wait};
-    const cpu_prog *p = s->program->prog;
-    j.slot = cpu_host->alloc((cpu_prog_slots(p) + 1) * sizeof *j.slot, 64);
-    j.wait = s->n_wait ? cpu_host->alloc(s->n_wait * sizeof *j.wait, 64) : NULL;
-    st = !j.slot || (s->n_wait && !j.wait) ? YK_E_MEM : bind_slots(q, s, j.slot);
-    if (st != YK_OK) {
-        cpu_host->free(j.slot);
-        cpu_host->free(j.wait);
+    bool now = !s->n_wait && cpu_prog_is_serial(p) && cpu_prog_work(p) < INLINE_NS && queue_is_idle(q);
+    job *j = now ? &q->own : ring_place(q);
+    st = job_bind(j, s);
+    if (st != YK_OK)
         return st;
-    }
-    if (s->n_wait)
-        memcpy(j.wait, s->wait, s->n_wait * sizeof *j.wait);
-    if (!s->n_wait && cpu_prog_is_serial(p) && cpu_prog_work(p) < INLINE_NS && queue_is_idle(q))
-        run_inline(q, &j, point);
+    if (now)
+        run_inline(q, j, point);
     else
-        submit(q, &j, point);
+        submit(q, point);
     return YK_OK;
 }
 
@@ -255,13 +286,17 @@ static yk_status queue_copy(yk_queue *q, yk_buffer *b, uint64_t offset, void *ds
                        (unsigned long long)(offset + bytes), (unsigned long long)b->bytes);
         return YK_E_ARG;
     }
-    job j = {.kind = JOB_COPY, .bytes = bytes};
-    j.dst = dst ? dst : b->data + offset;
-    j.src = src ? src : b->data + offset;
-    if (bytes <= INLINE_BYTES && queue_is_idle(q))
-        run_inline(q, &j, point);
+    bool now = bytes <= INLINE_BYTES && queue_is_idle(q);
+    job *j = now ? &q->own : ring_place(q);
+    j->kind = JOB_COPY;
+    j->n_wait = 0;
+    j->bytes = bytes;
+    j->dst = dst ? dst : b->data + offset;
+    j->src = src ? src : b->data + offset;
+    if (now)
+        run_inline(q, j, point);
     else
-        submit(q, &j, point);
+        submit(q, point);
     return YK_OK;
 }
 

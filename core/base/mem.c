@@ -2,12 +2,19 @@
 #include "core/base/mem.h"
 
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 static long fail_after = -1; /* tests only */
+static _Atomic unsigned long asked;
+
+unsigned long yk__mem_count(void)
+{
+    return atomic_load_explicit(&asked, memory_order_relaxed);
+}
 
 void yk__mem_fail_after(long n)
 {
@@ -16,6 +23,7 @@ void yk__mem_fail_after(long n)
 
 static int refused(void)
 {
+    atomic_fetch_add_explicit(&asked, 1, memory_order_relaxed);
     if (fail_after < 0)
         return 0;
     if (fail_after == 0)

@@ -25,5 +25,7 @@ int yk__grow(void *array, size_t *cap, size_t need, size_t size);
 
 /* Tests: the n-th allocation from now on fails (0 = the next one), and all after it; a negative n ends that. */
 void yk__mem_fail_after(long n);
+/* Allocations asked for so far: a step whose program is known must ask for none. */
+unsigned long yk__mem_count(void);
 
 #endif

@@ -100,6 +100,8 @@ static void host_fail(const char *who, const char *fmt, ...)
 
 const char *yk__plugin_words(void)
 {
+    if (!words[0])
+        return "";
     memcpy(words_read, words, sizeof words);
     words[0] = 0;
     return words_read;

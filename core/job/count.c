@@ -191,6 +191,20 @@ bool yk__host_values(yk_job *job, yk__vid v, double *out, int64_t n)
     return evaluate(job, v, out, n, 0);
 }
 
+bool yk__host_labels(yk_job *job, yk__vid v, int64_t other_than, double *n)
+{
+    const yk_value *x = &job->g.value[v];
+    const yk_slot *s = x->slot == YK_NONE ? NULL : &job->g.slot[x->slot];
+    int64_t count = 0, all = yk__count(x);
+    if (!s || s->kind != YK_SLOT_INPUT || s->key >= job->n_input || x->dtype != YK_I32 || !yk__is_dense(x))
+        return false;
+    const int32_t *y = (const int32_t *)job->input[s->key].data + x->offset / sizeof *y;
+    for (int64_t i = 0; i < all; i++)
+        count += y[i] != other_than;
+    *n = (double)count;
+    return true;
+}
+
 /* ---- Counted losses ---- */
 
 uint32_t yk__counted_new(yk_job *job, double local, yk__vid *inverse)
@@ -231,14 +245,15 @@ yk__vid yk__share_leaf(yk_job *job)
 }
 
 /* Marks the values that the loss depends on; NULL after a failure. */
-static uint8_t *reached(yk_job *job, yk__vid loss)
+static const uint8_t *reached(yk_job *job, yk__vid loss)
 {
     const yk__graph *g = &job->g;
-    uint8_t *need = yk__calloc(g->n_value, 1);
-    if (!need) {
+    uint8_t *need;
+    if (yk__grow(&job->room.need, &job->room.cap_need, g->n_value, 1)) {
         yk__job_failf(job, YK_E_MEM, "out of memory in yk_backward");
         return NULL;
     }
+    need = memset(job->room.need, 0, g->n_value);
     need[root_of(g, loss)] = 1;
     for (size_t k = g->n_node; k-- > 0;) {
         const yk_node *node = &g->node[k];
@@ -271,19 +286,18 @@ static uint32_t terms_of(const yk_job *job, const uint8_t *need)
 /* The weight of this micro batch in its window, and which parameters it trains. */
 static bool weigh(yk_job *job)
 {
-    uint8_t *need = reached(job, job->loss);
+    const uint8_t *need = reached(job, job->loss);
     if (!need)
         return false;
     for (size_t i = 0; i < job->n_param; i++)
         if (job->param[i].leaf_gen == job->gen && need[job->param[i].leaf])
             job->param[i].used = true;
-    uint32_t mask = terms_of(job, need);
-    yk__free(need);
     job->loss_weight = 1.0;
     if (job->config.average == YK_AVERAGE_ROWS)
         job->loss_weight = (double)job->global;
     if (job->config.average != YK_AVERAGE_ITEMS)
         return true;
+    uint32_t mask = terms_of(job, need);
     if (!mask || (mask & (mask - 1))) {
         yk__job_failf(job, YK_E_ARG, "yk_backward with YK_AVERAGE_ITEMS: the loss must have exactly one term that counts "
                                      "items (cross entropy, BCE or MSE); this one has %s",

@@ -165,15 +165,7 @@ static bool begin_step(yk_data *d, const yk__loader_batch *b, yk_batch *out)
         yk__job_failf(job, YK_E_ARG, "a micro batch of %lld rows", (long long)b->global_rows);
         return false;
     }
-    int32_t *row = yk__malloc(((size_t)b->rows + 1) * sizeof *row);
-    if (!row) {
-        yk__job_failf(job, YK_E_MEM, "out of memory for a batch");
-        return false;
-    }
-    for (int64_t i = 0; i < b->rows; i++)
-        row[i] = (int32_t)(b->first + i);
-    yk_rows(job, b->rows, row, b->global_rows);
-    yk__free(row);
+    yk__rows_from(job, b->rows, b->first, b->global_rows);
     *out = (yk_batch){.rows = b->rows,
                       .global_rows = b->global_rows,
                       .width = b->width,

@@ -128,14 +128,9 @@ yk_t yk_constant(yk_job *job, float value)
     return yk__handle(job, leaf);
 }
 
-void yk_rows(yk_job *job, int64_t local, const int32_t *row, int64_t global)
+/* row NULL: they are first, first + 1, .. */
+static void set_rows(yk_job *job, int64_t local, const int32_t *row, int64_t first, int64_t global)
 {
-    if (!yk_ok(job))
-        return;
-    if (local < 0 || global < local || global > INT32_MAX) {
-        yk__job_failf(job, YK_E_ARG, "yk_rows: %lld rows of %lld", (long long)local, (long long)global);
-        return;
-    }
     if (job->rows_input != YK_NONE) {
         yk__job_failf(job, YK_E_ARG, "yk_rows: dropout has used the row numbers of this step already; call it before");
         return;
@@ -145,11 +140,27 @@ void yk_rows(yk_job *job, int64_t local, const int32_t *row, int64_t global)
         return;
     }
     for (int64_t i = 0; i < local; i++)
-        job->row[i] = row ? row[i] : (int32_t)i;
+        job->row[i] = row ? row[i] : (int32_t)(first + i);
     job->rows_set = true;
     job->empty = job->empty || local == 0;
     job->local = local;
     job->global = global;
+}
+
+void yk_rows(yk_job *job, int64_t local, const int32_t *row, int64_t global)
+{
+    if (!yk_ok(job))
+        return;
+    if (local < 0 || global < local || global > INT32_MAX)
+        yk__job_failf(job, YK_E_ARG, "yk_rows: %lld rows of %lld", (long long)local, (long long)global);
+    else
+        set_rows(job, local, row, 0, global);
+}
+
+void yk__rows_from(yk_job *job, int64_t local, int64_t first, int64_t global)
+{
+    if (yk_ok(job))
+        set_rows(job, local, NULL, first, global);
 }
 
 int64_t yk__local_rows(const yk_job *job)

@@ -71,6 +71,7 @@ typedef struct yk__kept {
     uint64_t ticket, bytes;
     yk_value value;    /* type and shape */
     void *host;
+    uint64_t room;     /* bytes of that memory */
     double sum;
 } yk__kept;
 
@@ -79,6 +80,25 @@ typedef struct yk__counted {
     uint32_t scalar;
     double local, global; /* global: after yk_backward */
 } yk__counted;
+
+/* Host memory of a value that was read, to be used again. */
+typedef struct yk__spare {
+    void *memory;
+    uint64_t bytes;
+} yk__spare;
+
+#define YK__SPARES 8
+
+/* Lists that a step needs for a moment; their memory stays for the next. */
+typedef struct yk__room {
+    yk__vid *value;       /* that the engine is to read, and where to */
+    void **host;
+    const void **input;   /* what the engine gets */
+    uint64_t *input_bytes;
+    uint8_t *need;        /* per value: the loss depends on it */
+    double *label;
+    size_t cap_value, cap_host, cap_input, cap_input_bytes, cap_need, cap_label;
+} yk__room;
 
 /* What a micro batch adds to the loss of its window. */
 typedef struct yk__part {
@@ -180,6 +200,8 @@ struct yk_job {
     size_t n_kept, cap_kept;
     void **limbo;           /* host memory a run may still write to */
     size_t n_limbo, cap_limbo;
+    yk__spare spare[YK__SPARES];
+    yk__room room;
 
     yk_opt *opt;
     double clip_norm, clip_value;
@@ -238,10 +260,13 @@ void yk__scalar_set(yk_job *job, uint32_t scalar, double value);
 bool yk__random(yk_job *job, int64_t lead, yk__vid *key, yk__vid *rows); /* inputs of dropout for an x with `lead` rows */
 void yk__inputs_clear(yk_job *job);
 int64_t yk__local_rows(const yk_job *job);
+void yk__rows_from(yk_job *job, int64_t local, int64_t first, int64_t global); /* yk_rows of first, first + 1, .. */
 
 /* ---- count.c ------------------------------------------------------------------------------------------------------- */
 /* Host value of element i of a trace value that follows from inputs; false with the graph's or job's error filled. */
 bool yk__host_values(yk_job *job, yk__vid v, double *out, int64_t n);
+/* The short way for labels that are an input as it came: how many are not `other_than`; false: not such a value. */
+bool yk__host_labels(yk_job *job, yk__vid v, int64_t other_than, double *n);
 uint32_t yk__counted_new(yk_job *job, double local, yk__vid *inverse);
 bool yk__count_ranks(yk_job *job); /* collective: fills global, rows, scalars */
 void yk__tag_set(yk_job *job, yk__vid v);

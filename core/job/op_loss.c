@@ -27,20 +27,19 @@ static yk_t reduced(yk_job *job, yk__vid v, double count, yk_reduction how)
 static double label_count(yk_job *job, yk__vid labels, yk__vid weight, int64_t ignore)
 {
     int64_t n = yk__count(&job->g.value[labels]), classes = weight == YK_NONE ? 0 : yk__count(&job->g.value[weight]);
-    double *y = yk__calloc((size_t)(n + classes + 1), sizeof *y), count = 0.0;
-    if (!y) {
+    double count = 0.0;
+    if (!classes && yk__host_labels(job, labels, ignore, &count))
+        return count;
+    if (yk__grow(&job->room.label, &job->room.cap_label, (size_t)(n + classes), sizeof *job->room.label)) {
         yk__job_failf(job, YK_E_MEM, "out of memory in yk_cross_entropy");
         return -1.0;
     }
-    double *w = y + n;
-    if (!yk__host_values(job, labels, y, n) || (classes && !yk__host_values(job, weight, w, classes))) {
-        yk__free(y);
+    double *y = job->room.label, *w = y + n;
+    if (!yk__host_values(job, labels, y, n) || (classes && !yk__host_values(job, weight, w, classes)))
         return -1.0;
-    }
     for (int64_t i = 0; i < n; i++)
         if (y[i] != (double)ignore)
             count += !classes ? 1.0 : y[i] >= 0.0 && y[i] < (double)classes ? w[(int64_t)y[i]] : 0.0;
-    yk__free(y);
     return count;
 }
 

@@ -212,6 +212,12 @@ static void free_tables(yk_job *job)
     yk__free(job->owned);
     yk__free(job->rank_name);
     yk__free(job->scratch);
+    yk__free(job->room.value);
+    yk__free(job->room.host);
+    yk__free(job->room.input);
+    yk__free(job->room.input_bytes);
+    yk__free(job->room.need);
+    yk__free(job->room.label);
 }
 
 static void release_all(yk_job *job)

@@ -27,6 +27,41 @@ static void take_input(const yk_job *job, yk__kept *k)
     k->sent = k->ready = true;
 }
 
+/* Zeroed memory for a value, used again where an earlier step left some of that size. */
+static bool take_host(yk_job *job, yk__kept *k)
+{
+    for (int i = 0; i < YK__SPARES && !k->host; i++)
+        if (job->spare[i].memory && job->spare[i].bytes >= k->bytes && job->spare[i].bytes <= 2 * k->bytes + 64) {
+            k->host = job->spare[i].memory;
+            k->room = job->spare[i].bytes;
+            job->spare[i].memory = NULL;
+            memset(k->host, 0, (size_t)k->bytes);
+        }
+    if (!k->host) {
+        k->host = yk__calloc((size_t)k->bytes + 8, 1);
+        k->room = k->bytes + 8;
+    }
+    return k->host != NULL;
+}
+
+static void give_host(yk_job *job, yk__kept *k)
+{
+    for (int i = 0; i < YK__SPARES; i++)
+        if (!job->spare[i].memory && k->host) {
+            job->spare[i] = (yk__spare){k->host, k->room};
+            k->host = NULL;
+        }
+    yk__free(k->host);
+}
+
+static void spare_clear(yk_job *job)
+{
+    for (int i = 0; i < YK__SPARES; i++) {
+        yk__free(job->spare[i].memory);
+        job->spare[i].memory = NULL;
+    }
+}
+
 yk__kept *yk__kept_add(yk_job *job, yk__vid v)
 {
     yk__kept *k = yk__kept_find(job, (yk_t){(uint64_t)job->gen << 32 | v});
@@ -45,8 +80,7 @@ yk__kept *yk__kept_add(yk_job *job, yk__vid v)
     }
     k->value = job->g.value[v];
     k->bytes = (uint64_t)yk__count(&k->value) * (yk__dtype_is_float(k->value.dtype) ? 4 : yk_dtype_bytes(k->value.dtype));
-    k->host = yk__calloc((size_t)k->bytes + 8, 1);
-    if (!k->host) {
+    if (!take_host(job, k)) {
         yk__job_failf(job, YK_E_MEM, "out of memory (%llu bytes for a value to be read)", (unsigned long long)k->bytes);
         return NULL;
     }
@@ -75,7 +109,7 @@ static void kept_release(yk_job *job, yk__kept *k)
         }
         yk__engine_wait(job->engine, 0, &err);
     }
-    yk__free(k->host);
+    give_host(job, k);
 }
 
 void yk__kept_clear(yk_job *job, bool all)
@@ -94,32 +128,32 @@ void yk__kept_clear(yk_job *job, bool all)
         job->kept[n++] = *k;
     }
     job->n_kept = n;
-    if (all)
+    if (all) {
         limbo_clear(job);
+        spare_clear(job);
+    }
 }
 
 /* ---- Running ---- */
 
-typedef struct wanted {
-    yk__vid *value;
-    void **host;
-    uint32_t n;
-} wanted;
-
-static bool gather_wanted(yk_job *job, wanted *w)
+/* Lists what the host wants of this step; false after a failure. */
+static bool gather_wanted(yk_job *job, uint32_t *n)
 {
-    w->value = yk__malloc((job->n_kept + 1) * sizeof *w->value);
-    w->host = yk__malloc((job->n_kept + 1) * sizeof *w->host);
-    if (!w->value || !w->host) {
+    yk__room *r = &job->room;
+    *n = 0;
+    if (yk__grow(&r->value, &r->cap_value, job->n_kept, sizeof *r->value) ||
+        yk__grow(&r->host, &r->cap_host, job->n_kept, sizeof *r->host) ||
+        yk__grow(&r->input, &r->cap_input, job->n_input, sizeof *r->input) ||
+        yk__grow(&r->input_bytes, &r->cap_input_bytes, job->n_input, sizeof *r->input_bytes)) {
         yk__job_failf(job, YK_E_MEM, "out of memory for a step");
         return false;
     }
     for (size_t i = 0; i < job->n_kept; i++) {
-        yk__kept *k = &job->kept[i];
+        const yk__kept *k = &job->kept[i];
         if (k->gen != job->gen || k->sent)
             continue;
-        w->value[w->n] = k->source;
-        w->host[w->n++] = k->host;
+        r->value[*n] = k->source;
+        r->host[(*n)++] = k->host;
     }
     return true;
 }
@@ -165,17 +199,13 @@ static void note_compile(yk_job *job)
     job->compiles = st.compiles;
 }
 
-static bool run(yk_job *job, const wanted *w, bool train)
+static bool run(yk_job *job, uint32_t n_wanted, bool train)
 {
     yk_error err = YK_ERROR_INIT;
     uint64_t ticket = 0;
-    const void **input = yk__malloc((job->n_input + 1) * sizeof *input);
-    uint64_t *bytes = yk__malloc((job->n_input + 1) * sizeof *bytes);
-    if (!input || !bytes)
-        yk__fail_mem(&err, job->n_input * sizeof *input, "a step");
-    for (size_t i = 0; i < job->n_input && !err.status; i++) {
-        input[i] = job->input[i].data;
-        bytes[i] = job->input[i].bytes;
+    for (size_t i = 0; i < job->n_input; i++) {
+        job->room.input[i] = job->input[i].data;
+        job->room.input_bytes[i] = job->input[i].bytes;
     }
     uint32_t done = job->opt ? job->opt->micro : 0;
     const yk__micro m = {.trace = &job->g,
@@ -185,20 +215,16 @@ static bool run(yk_job *job, const wanted *w, bool train)
                          .last = done + 1 >= job->config.accumulate || job->window_end,
                          .empty = job->empty,
                          .n_input = (uint32_t)job->n_input,
-                         .input = input,
-                         .input_bytes = bytes,
-                         .n_result = w->n,
-                         .result = w->value,
-                         .result_host = w->host,
+                         .input = job->room.input,
+                         .input_bytes = job->room.input_bytes,
+                         .n_result = n_wanted,
+                         .result = job->room.value,
+                         .result_host = job->room.host,
                          .n_assign = (uint32_t)(job->n_assign - job->assign_sent),
                          .assign = job->assign + job->assign_sent,
                          .n_recompute = (uint32_t)job->n_recompute,
                          .recompute = job->recompute};
-    if (!err.status)
-        yk__engine_run(job->engine, &m, &ticket, &err);
-    yk__free(input);
-    yk__free(bytes);
-    if (err.status) {
+    if (yk__engine_run(job->engine, &m, &ticket, &err)) {
         yk__job_fail(job, &err);
         return false;
     }
@@ -215,8 +241,6 @@ static bool spread_states(yk_job *job, size_t from)
     yk_error err = YK_ERROR_INIT;
     double with[257] = {0};
     uint32_t root = 0;
-    if (job->world == 1 || !job->any_empty || from == job->n_assign || job->world > 256)
-        return true;
     with[job->rank] = job->empty ? 0.0 : 1.0;
     yk_status s = yk__group_sum_f64(job->group, with, job->world, &err);
     while (root + 1 < job->world && with[root] == 0.0)
@@ -240,7 +264,7 @@ static bool spread_states(yk_job *job, size_t from)
 
 bool yk__flush(yk_job *job)
 {
-    wanted w = {0};
+    uint32_t wanted;
     bool train = job->loss != YK_NONE && !job->loss_sent;
     size_t assigned = job->assign_sent;
     if (!yk__job_alive(job))
@@ -249,12 +273,14 @@ bool yk__flush(yk_job *job)
         yk__job_failf(job, YK_E_ARG, "yk_checkpoint_begin without its yk_checkpoint_end");
         return false;
     }
-    bool ok = gather_wanted(job, &w);
-    if (ok && (train || w.n || job->n_assign > job->assign_sent))
-        ok = yk__params_ready(job) && run(job, &w, train) && spread_states(job, assigned);
-    yk__free(w.value);
-    yk__free(w.host);
-    return ok;
+    if (!gather_wanted(job, &wanted))
+        return false;
+    if (!train && !wanted && job->n_assign == job->assign_sent)
+        return true;
+    if (!yk__params_ready(job) || !run(job, wanted, train))
+        return false;
+    bool without = job->world > 1 && job->any_empty && job->world <= 256 && assigned < job->n_assign;
+    return !without || spread_states(job, assigned);
 }
 
 /* ---- Reading ---- */

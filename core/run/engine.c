@@ -72,7 +72,7 @@ static void free_scratch(yk__engine *e)
     yk__engine_unbuffer(e, &e->input, e->input_bytes, &e->stats.input_bytes);
     yk__engine_unbuffer(e, &e->result, e->result_bytes, &e->stats.input_bytes);
     for (uint32_t i = 0; i < YK__STAGES; i++)
-        yk__free(e->stage[i].host);
+        yk__stage_free(e, &e->stage[i]);
     yk__free(e->sum);
 }
 
@@ -101,7 +101,7 @@ void yk__engine_free(yk__engine *e)
     yk__free(e);
 }
 
-yk_status yk__engine_buffer(yk__engine *e, uint64_t bytes, yk_buffer **b, uint64_t *account, yk_error *err)
+static yk_status check_limits(const yk__engine *e, uint64_t bytes, yk_error *err)
 {
     if (e->dev->caps.max_alloc && bytes > e->dev->caps.max_alloc)
         return yk__fail(err, YK_E_MEM, "%s: a buffer of %llu bytes was needed; the device's largest has %llu",
@@ -111,12 +111,41 @@ yk_status yk__engine_buffer(yk__engine *e, uint64_t bytes, yk_buffer **b, uint64
                         "memory limit: %llu bytes are needed on %s, the limit is %llu; raise it, or take a smaller batch",
                         (unsigned long long)(e->held + bytes), e->dev->caps.name,
                         (unsigned long long)e->config.memory_limit);
-    if (yk__device_buffer(e->dev, bytes, b, err))
-        return err->status;
+    return YK_OK;
+}
+
+static void count_in(yk__engine *e, uint64_t bytes, uint64_t *account)
+{
     e->held += bytes;
     *account += bytes;
     if (e->held > e->stats.peak_bytes)
         e->stats.peak_bytes = e->held;
+}
+
+yk_status yk__engine_buffer(yk__engine *e, uint64_t bytes, yk_buffer **b, uint64_t *account, yk_error *err)
+{
+    if (check_limits(e, bytes, err) || yk__device_buffer(e->dev, bytes, b, err))
+        return err->status;
+    count_in(e, bytes, account);
+    return YK_OK;
+}
+
+bool yk__engine_wraps(const yk__engine *e)
+{
+    const uint32_t must = YK_CAP_WRAP | YK_CAP_HOST_VISIBLE | YK_CAP_CPU;
+    return (e->dev->caps.flags & must) == must;
+}
+
+yk_status yk__engine_wrap(yk__engine *e, void *host, uint64_t bytes, yk_buffer **b, uint64_t *account, yk_error *err)
+{
+    yk_status st;
+    if (check_limits(e, bytes, err))
+        return err->status;
+    yk__plugin_words();
+    st = e->dev->table->buffer_wrap(e->dev->handle, host, bytes, b);
+    if (st)
+        return yk__plugin_fail(err, e->dev->plugin, st, "a buffer over host memory");
+    count_in(e, bytes, account);
     return YK_OK;
 }
 
@@ -146,10 +175,11 @@ yk_status yk__engine_room(yk__engine *e, yk_buffer **b, uint64_t *have, uint64_t
 
 yk_status yk__engine_wait_point(yk__engine *e, uint64_t point, yk_error *err)
 {
-    if (!point)
+    if (point <= e->waited)
         return YK_OK;
     if (yk__device_wait(e->dev, point, yk__group_cancel(e->group), err))
         return err->status;
+    e->waited = point;
     if (e->busy_point && point >= e->busy_point) {
         e->stats.busy_seconds = yk__seconds() - e->started - e->idle;
         e->busy_point = 0;

@@ -60,9 +60,11 @@ typedef struct yk__prog {
     uint64_t key, used;   /* of the cache */
 } yk__prog;
 
+/* Host memory that inputs wait in, and of which a device that can compute on host memory reads them (buffer). */
 typedef struct yk__stage {
     void *host;
-    uint64_t bytes, point;
+    yk_buffer *buffer;
+    uint64_t bytes, point; /* point: until then it is read */
 } yk__stage;
 
 struct yk__engine {
@@ -93,6 +95,7 @@ struct yk__engine {
     size_t n_prog, cap_prog;
     yk__prog *zero;            /* writes zeros to the buckets */
     uint64_t ticket, ticket_point[YK__TICKETS], last_point;
+    uint64_t waited;           /* a point that is known to be done */
     double started, idle;      /* of the last run: when it was submitted, seconds it waited for other ranks */
     uint64_t busy_point;       /* the end of a run that is timed; 0: none */
     bool measure;              /* time the runs that follow */
@@ -113,6 +116,9 @@ struct yk__engine {
 
 /* engine.c */
 yk_status yk__engine_buffer(yk__engine *e, uint64_t bytes, yk_buffer **b, uint64_t *account, yk_error *err);
+/* The device computes on host memory as it is: inputs need no transfer. */
+bool yk__engine_wraps(const yk__engine *e);
+yk_status yk__engine_wrap(yk__engine *e, void *host, uint64_t bytes, yk_buffer **b, uint64_t *account, yk_error *err);
 void yk__engine_unbuffer(yk__engine *e, yk_buffer **b, uint64_t bytes, uint64_t *account);
 /* Room for at least `bytes` in a shared scratch buffer; waits for the device before an old one goes. */
 yk_status yk__engine_room(yk__engine *e, yk_buffer **b, uint64_t *have, uint64_t bytes, uint64_t *account, yk_error *err);
@@ -137,6 +143,8 @@ void yk__prog_request(yk__engine *e, const yk__graph *trace, yk__plan_request *r
 /* Copies the inputs, binds, submits all segments; sums at boundaries. */
 yk_status yk__prog_run(yk__engine *e, yk__prog *p, uint32_t n_input, const void *const *input, const uint64_t *bytes,
                        yk_error *err);
+
+void yk__stage_free(yk__engine *e, yk__stage *s); /* nothing reads it any more */
 
 /* cache.c */
 yk_status yk__cache_find(yk__engine *e, const yk__micro *m, yk__prog **p, yk_error *err);

@@ -133,7 +133,7 @@ static void bind_state(const yk__engine *e, yk__prog *p, uint32_t i, uint32_t ke
         p->slot[i] = e->state[key].buffer;
 }
 
-static void bind(const yk__engine *e, yk__prog *p)
+static void bind(const yk__engine *e, yk__prog *p, yk_buffer *input)
 {
     for (uint32_t i = 0; i < p->n_slot; i++) {
         const yk_slot *s = &p->plan->graph.slot[i];
@@ -141,7 +141,7 @@ static void bind(const yk__engine *e, yk__prog *p)
         if (s->kind == YK_SLOT_ARENA) {
             p->slot[i] = e->arena;
         } else if (s->kind == YK_SLOT_INPUT) {
-            p->slot[i] = e->input;
+            p->slot[i] = input;
             p->slot_offset[i] = p->input_offset[s->key];
         } else if (s->kind == YK_SLOT_PARAM) {
             bind_param(e, p, i, s->key);
@@ -155,30 +155,51 @@ static void bind(const yk__engine *e, yk__prog *p)
     }
 }
 
-/* The next of the host areas that inputs wait in, once its last transfer is done. */
+void yk__stage_free(yk__engine *e, yk__stage *s)
+{
+    if (s->buffer)
+        yk__engine_unbuffer(e, &s->buffer, s->bytes, &e->stats.input_bytes);
+    yk__free(s->host);
+    *s = (yk__stage){0};
+}
+
+static yk_status stage_new(yk__engine *e, yk__stage *s, uint64_t bytes, yk_error *err)
+{
+    yk_status st = YK_OK;
+    if (s->bytes >= bytes)
+        return YK_OK;
+    yk__stage_free(e, s);
+    s->host = yk__aligned(bytes, 4096);
+    if (!s->host)
+        return yk__fail_mem(err, bytes, "the inputs of a step");
+    s->bytes = bytes;
+    if (yk__engine_wraps(e))
+        st = yk__engine_wrap(e, s->host, bytes, &s->buffer, &e->stats.input_bytes, err);
+    if (st)
+        yk__stage_free(e, s);
+    return st;
+}
+
+/* A host area that no transfer or program reads any more: the last one if it is free, else the next. */
 static yk_status take_stage(yk__engine *e, uint64_t bytes, yk__stage **out, yk_error *err)
 {
     yk__stage *s = &e->stage[e->next_stage];
-    if (yk__engine_wait_point(e, s->point, err))
-        return err->status;
-    s->point = 0;
-    if (s->bytes < bytes) {
-        yk__free(s->host);
-        s->bytes = 0;
-        s->host = yk__aligned(bytes, 4096);
-        if (!s->host)
-            return yk__fail_mem(err, bytes, "the inputs of a step");
-        s->bytes = bytes;
+    if (s->point > e->waited) {
+        e->next_stage = (e->next_stage + 1) % YK__STAGES;
+        s = &e->stage[e->next_stage];
     }
-    e->next_stage = (e->next_stage + 1) % YK__STAGES;
+    if (yk__engine_wait_point(e, s->point, err) || stage_new(e, s, bytes, err))
+        return err->status;
     *out = s;
     return YK_OK;
 }
 
+/* The inputs to where the program reads them; *stage: what it reads them from itself, or NULL. */
 static yk_status upload(yk__engine *e, const yk__prog *p, uint32_t n, const void *const *input, const uint64_t *bytes,
-                        yk_error *err)
+                        yk__stage **stage, yk_error *err)
 {
     yk__stage *s = NULL;
+    *stage = NULL;
     if (!p->input_bytes)
         return YK_OK;
     if (take_stage(e, p->input_bytes, &s, err))
@@ -190,6 +211,10 @@ static yk_status upload(yk__engine *e, const yk__prog *p, uint32_t n, const void
             return yk__fail(err, YK_E_INTERNAL, "input %u has %llu bytes; the program reads %llu", i,
                             i < n ? (unsigned long long)bytes[i] : 0ull, (unsigned long long)p->input_size[i]);
         memcpy((char *)s->host + p->input_offset[i], input[i], p->input_size[i]);
+    }
+    if (s->buffer) {
+        *stage = s;
+        return YK_OK;
     }
     if (yk__device_put(e->dev, e->input, 0, s->host, p->input_bytes, &s->point, err))
         return err->status;
@@ -251,7 +276,9 @@ static yk_status submit(yk__engine *e, yk__prog *p, uint32_t i, yk_error *err)
 
 static yk_status make_room(yk__engine *e, const yk__prog *p, yk_error *err)
 {
-    if (yk__engine_room(e, &e->arena, &e->arena_bytes, p->plan->arena_bytes, &e->stats.arena_bytes, err) ||
+    if (yk__engine_room(e, &e->arena, &e->arena_bytes, p->plan->arena_bytes, &e->stats.arena_bytes, err))
+        return err->status;
+    if (!yk__engine_wraps(e) &&
         yk__engine_room(e, &e->input, &e->input_bytes, p->input_bytes, &e->stats.input_bytes, err))
         return err->status;
     return yk__engine_room(e, &e->result, &e->result_bytes, p->plan->result_bytes, &e->stats.input_bytes, err);
@@ -260,12 +287,11 @@ static yk_status make_room(yk__engine *e, const yk__prog *p, yk_error *err)
 yk_status yk__prog_run(yk__engine *e, yk__prog *p, uint32_t n_input, const void *const *input, const uint64_t *bytes,
                        yk_error *err)
 {
-    if (make_room(e, p, err))
+    yk__stage *stage;
+    if (make_room(e, p, err) || upload(e, p, n_input, input, bytes, &stage, err))
         return err->status;
     e->runs++;
-    bind(e, p);
-    if (upload(e, p, n_input, input, bytes, err))
-        return err->status;
+    bind(e, p, stage ? stage->buffer : e->input);
     for (uint32_t i = 0; i < p->plan->n_segment; i++) {
         const yk__segment *s = &p->plan->segment[i];
         if (submit(e, p, i, err))
@@ -275,5 +301,7 @@ yk_status yk__prog_run(yk__engine *e, yk__prog *p, uint32_t n_input, const void 
         if (s->boundary == YK_BOUND_ALL_REDUCE && all_reduce(e, p, s, err))
             return err->status;
     }
+    if (stage)
+        stage->point = e->last_point;
     return YK_OK;
 }
