@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "tools/bench_mixed.h"
+#include "tools/bench_peaks.h"
 #include "tools/train.h"
 
 static const yk__cli_option options[] = {
@@ -26,10 +27,12 @@ static const yk__cli_option options[] = {
 
 static const yk__cli_command command = {
     .name = "bench",
-    .usage = "step|mixed|step-overhead [options]",
-    .summary = "measure steps, mixed efficiency and overheads",
+    .usage = "step|peaks|mixed|step-overhead [options]",
+    .summary = "measure steps, peaks, mixed efficiency and overheads",
     .text = "step: whole training steps (forward, backward, update) on random data, after warm-up steps: 2, and\n"
             "with several ranks as many as it takes for their shares to rest.\n"
+            "peaks: multiply-adds in fp32, bf16 and int8 by each instruction set the machine has, and reading, copying and\n"
+            "filling caches and memory, on one thread and on all; the floor of a step is its operations over such a peak.\n"
             "mixed: each of two devices alone and both together, in turn; prints the throughput together over the sum of the\n"
             "two alone.\n"
             "step-overhead: what a step whose program is known costs the host's own thread.",
@@ -317,17 +320,19 @@ int yk__cmd_bench(int argc, char **argv)
     yk__cli cli;
     int code = yk__cli_parse(&command, argc, argv, &cli);
     const char *what = code < 0 ? cli.positional[0] : "";
-    static const char *const actions[] = {"step", "mixed", "step-overhead"};
+    static const char *const actions[] = {"step", "peaks", "mixed", "step-overhead"};
     if (code < 0 && !strcmp(what, "mixed")) {
         code = bench_mixed(&cli, args);
+    } else if (code < 0 && !strcmp(what, "peaks")) {
+        code = bench_peaks(&cli);
     } else if (code < 0 && !strcmp(what, "step")) {
         code = yk__cli_given(&cli, "threads") ? -1 : train_launch(&cli, args);
         code = code < 0 ? run_step(&cli) : code;
     } else if (code < 0 && !strcmp(what, "step-overhead")) {
         code = run_overhead(&cli);
     } else if (code < 0) {
-        const char *near = yk__nearest(what, actions, 3);
-        code = yk__cli_usage(&command, "unknown action \"%s\"; there are step, mixed, step-overhead%s%s%s", what,
+        const char *near = yk__nearest(what, actions, 4);
+        code = yk__cli_usage(&command, "unknown action \"%s\"; there are step, peaks, mixed, step-overhead%s%s%s", what,
                              near ? " (did you mean " : "", near ? near : "", near ? "?)" : "");
     }
     free(args);
