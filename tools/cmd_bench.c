@@ -19,6 +19,7 @@ static const yk__cli_option options[] = {
     {"threads", "N", NULL, "the CPU's first N cores, instead of --devices", NULL},
     {"devices", "WORDS", "cpu", "one rank each; for mixed: the two to put together", "YOKE_DEVICES"},
     {"iterations", "N", "10", "timed steps", NULL},
+    {"save-init", "DIR", NULL, "step: no warm-up; the weights before the first step are saved, and each step's loss is printed", NULL},
     {"rounds", "N", "3", "mixed: rounds of alone, alone, together", NULL},
     {"allow-substitute", NULL, NULL, "a device without that format computes in fp32", NULL},
     {"seed", "N", "42", "of weights and data", NULL},
@@ -49,7 +50,7 @@ typedef struct bench {
     yk_opt *opt;
     const char *name;
     int64_t batch, rows, first, width, classes, channels, side;
-    double *ms;
+    double *ms, *loss; /* loss: of each step, or NULL */
     uint64_t n;
     double first_ms;
     float *x;
@@ -220,6 +221,13 @@ static int by_size(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
+/* ", "losses": [..]": what a peer that starts from the saved weights is compared with. */
+static void print_losses(const bench *b)
+{
+    for (uint64_t i = 0; b->loss && i < b->n; i++)
+        printf("%s%.9g%s", i ? ", " : ", \"losses\": [", b->loss[i], i + 1 == b->n ? "]" : "");
+}
+
 static void print_step(bench *b, double loss)
 {
     const double flops = yk_model_flops(b->model, b->width) * (double)b->batch;
@@ -227,19 +235,23 @@ static void print_step(bench *b, double loss)
     qsort(b->ms, b->n, sizeof *b->ms, by_size);
     least = b->ms[0];
     median = b->ms[b->n / 2];
-    if (yk__cli_on(b->cli, "json"))
+    if (yk__cli_on(b->cli, "json")) {
         printf("{\"min_ms\": %.6g, \"median_ms\": %.6g, \"samples_per_s\": %.6g, \"tokens_per_s\": %.6g, \"peak_bytes\": %llu, "
-               "\"gflops\": %.6g, \"first_step_ms\": %.6g, \"loss\": %.9g}\n",
+               "\"gflops\": %.6g, \"first_step_ms\": %.6g, \"loss\": %.9g",
                least, median, 1e3 * (double)b->batch / median, b->width > 1 ? 1e3 * (double)(b->batch * b->width) / median : 0,
                (unsigned long long)yk_peak_bytes(b->job), flops / median / 1e6, b->first_ms, loss);
-    else
+        print_losses(b);
+        printf("}\n");
+    } else {
         printf("least %.3f ms  median %.3f ms  %.1f samples/s  %.1f GFLOP/s  peak %.1f MiB  first step %.1f ms\n", least, median,
                1e3 * (double)b->batch / median, flops / median / 1e6, (double)yk_peak_bytes(b->job) / 1048576.0, b->first_ms);
+    }
 }
 
 static void release(bench *b)
 {
     free(b->ms);
+    free(b->loss);
     free(b->x);
     free(b->ids);
     free(b->row);
@@ -270,6 +282,16 @@ static void warm_up(bench *b)
     }
 }
 
+/* Instead of warming up: the model as it is before the first step, and room for each step's loss. */
+static void save_init(bench *b)
+{
+    b->loss = calloc(b->n, sizeof *b->loss);
+    if (!b->loss)
+        yk_fail(b->job, YK_E_MEM, "out of memory for the losses");
+    if (yk_ok(b->job))
+        yk_model_save(b->model, yk__cli_text(b->cli, "save-init"));
+}
+
 static int run_step(const yk__cli *cli)
 {
     bench b = {.cli = cli};
@@ -277,11 +299,16 @@ static int run_step(const yk__cli *cli)
     if (!open_job(&b, 1))
         return YK_EXIT_USAGE;
     set_up(&b);
-    warm_up(&b);
+    if (yk_ok(b.job) && yk__cli_text(cli, "save-init"))
+        save_init(&b);
+    else
+        warm_up(&b);
     for (uint64_t i = 0; i < b.n && yk_ok(b.job); i++) {
         const double at = train_seconds();
         whole_step(&b);
         b.ms[i] = 1e3 * (train_seconds() - at);
+        if (b.loss)
+            b.loss[i] = yk_window_loss(b.opt);
     }
     loss = yk_ok(b.job) ? yk_window_loss(b.opt) : 0; /* all ranks sum it */
     if (yk_ok(b.job) && b.n && yk_is_main(b.job))
