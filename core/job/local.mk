@@ -5,8 +5,10 @@ libyokecore_la_SOURCES += core/job/settings.c core/job/weights.c \
 	core/job/opt.c core/job/param.c core/job/save.c core/job/share.c core/job/share.h core/job/step.c
 
 if WITH_CHECK
-check_PROGRAMS += tests/dist/job_ranks.test tests/unit/job_api.test tests/unit/job_host.test tests/unit/job_memory.test tests/unit/job_resume.test
-TESTS += tests/dist/job_ranks.test tests/unit/job_api.test tests/unit/job_host.test tests/unit/job_memory.test tests/unit/job_resume.test
+check_PROGRAMS += tests/dist/job_ranks.test tests/unit/job_api.test tests/unit/job_host.test \
+	tests/unit/job_memory.test tests/unit/job_resume.test
+TESTS += tests/dist/job_ranks.test tests/unit/job_api.test tests/unit/job_host.test \
+	tests/unit/job_memory.test tests/unit/job_resume.test
 tests_unit_job_api_test_SOURCES = tests/unit/job_api.c
 tests_unit_job_api_test_LDADD = $(TEST_LIBS)
 tests_unit_job_api_test_CFLAGS = $(AM_CFLAGS) $(CHECK_CFLAGS)
