@@ -15,6 +15,7 @@ static const yk__cli_option options[] = {
     {"model-config", "KEY=VALUE,..", NULL, "as in yoke train; seq_len= for language models, hidden=512+256 for the MLP", NULL},
     {"global-batch", "N", "128", "rows of a step over all ranks", NULL},
     {"precision", "P", "fp32", "fp32, bf16 or fp16", NULL},
+    {"data", "SPEC", NULL, "step: batches from this data's loader (idx:DIR, csv:FILE ..), not one batch held in memory", NULL},
     {"optim", "NAME", NULL, "sgd, sgdm (momentum 0.9) or adamw; default: adamw for language models, sgdm for ResNets, sgd", NULL},
     {"threads", "N", NULL, "the CPU's first N cores, instead of --devices", NULL},
     {"devices", "WORDS", "cpu", "one rank each; for mixed: the two to put together", "YOKE_DEVICES"},
@@ -48,6 +49,7 @@ typedef struct bench {
     yk_job *job;
     yk_model *model;
     yk_opt *opt;
+    yk_data *data;
     const char *name;
     int64_t batch, rows, first, width, classes, channels, side;
     double *ms, *loss; /* loss: of each step, or NULL */
@@ -152,11 +154,22 @@ static yk_batch inputs(const bench *b)
     return batch;
 }
 
+/* The loader's next batch, over the end of an epoch. */
+static yk_batch loaded(bench *b)
+{
+    yk_batch batch = {0};
+    while (yk_ok(b->job) && !yk_data_next(b->data, &batch))
+        ;
+    b->rows = batch.rows;
+    return batch;
+}
+
 static void micro(bench *b)
 {
     yk_batch batch;
-    share(b);
-    batch = inputs(b);
+    if (!b->data)
+        share(b);
+    batch = b->data ? loaded(b) : inputs(b);
     yk_backward(yk_model_loss(b->model, &batch, yk_forward(b->model, &batch)));
     yk_step(b->opt);
 }
@@ -209,6 +222,9 @@ static void set_up(bench *b)
         sizes(b);
     if (yk_ok(b->job))
         make_data(b);
+    if (yk_ok(b->job) && yk__cli_text(b->cli, "data"))
+        b->data = yk_data_open(b->job, yk__cli_text(b->cli, "data"),
+                               &(yk_data_config){.global_batch = (uint32_t)b->batch, .seq_len = (uint32_t)b->width});
     if (yk_ok(b->job))
         b->model = yk_model_new(b->job, b->name, yk__cli_text(b->cli, "model-config"), NULL);
     if (yk_ok(b->job))

@@ -4,12 +4,14 @@
 #include <pthread.h>
 #include <signal.h>
 #include <string.h>
+#include <time.h>
 
 #include "core/base/mem.h"
 #include "core/data/order.h"
 
 #define DEPTH 4
 #define MAX_DEPTH 64
+#define CHEAP_NS 20000 /* a batch filled in less is filled by the caller: waking the thread would cost as much */
 
 struct slot {
     yk__loader_batch batch;
@@ -39,6 +41,7 @@ struct yk__loader {
     int64_t base;           /* batch index of number 0 */
     struct part full, tail; /* of a whole batch, of the last short one */
     int64_t made, taken, freed;
+    int64_t cost; /* ns of a fill, about; 0: not known yet */
 };
 
 int64_t yk__loader_batches(const yk__loader *l)
@@ -73,8 +76,10 @@ static yk_status choose_rows(const yk__loader *l, struct slot *s, int64_t index,
     b->last = index + 1 == yk__loader_batches(l);
     if (yk__grow(&s->row, &s->row_cap, (size_t)b->global_rows, sizeof *s->row))
         return yk__fail_mem(err, (size_t)b->global_rows * sizeof *s->row, "row numbers");
-    for (int64_t i = 0; i < b->global_rows; i++)
-        s->row[i] = l->o.shuffle ? yk__order(l->o.seed, b->epoch, from + i, n) : from + i;
+    if (l->o.shuffle)
+        yk__orders(l->o.seed, b->epoch, from, b->global_rows, n, s->row);
+    for (int64_t i = 0; i < b->global_rows && !l->o.shuffle; i++)
+        s->row[i] = from + i;
     b->row = s->row;
     b->first = p->first;
     b->rows = p->count;
@@ -93,9 +98,40 @@ static void fill(const yk__loader *l, struct slot *s, uint64_t epoch, int64_t in
     s->err = err;
 }
 
-static int may_fill(const yk__loader *l)
+static int64_t now_ns(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
+}
+
+static int has_room(const yk__loader *l)
 {
     return !l->hold && l->made - l->freed < l->o.depth && l->base + l->made < yk__loader_batches(l);
+}
+
+static int is_cheap(const yk__loader *l)
+{
+    return l->cost && l->cost < CHEAP_NS;
+}
+
+/* Fills batch number `made`; under the lock, which is let go meanwhile. One fill that was interrupted says little: the
+ * estimate moves by an eighth, and at most doubles. */
+static void fill_next(yk__loader *l)
+{
+    struct slot *s = &l->slot[l->made % l->o.depth];
+    uint64_t epoch = l->epoch;
+    int64_t index = l->base + l->made, rows = yk__dataset_rows(l->d), took;
+    struct part p = rows - index * l->o.global_batch < l->o.global_batch ? l->tail : l->full;
+    l->busy = 1;
+    pthread_mutex_unlock(&l->lock);
+    took = now_ns();
+    fill(l, s, epoch, index, &p);
+    took = now_ns() - took + 1;
+    pthread_mutex_lock(&l->lock);
+    l->cost = !l->cost ? took : l->cost + ((took < 8 * l->cost ? took : 8 * l->cost) - l->cost) / 8;
+    l->busy = 0;
+    l->made++;
 }
 
 static void *run(void *arg)
@@ -103,20 +139,11 @@ static void *run(void *arg)
     yk__loader *l = arg;
     pthread_mutex_lock(&l->lock);
     while (!l->stop) {
-        struct slot *s = &l->slot[l->made % l->o.depth];
-        uint64_t epoch = l->epoch;
-        int64_t index = l->base + l->made, rows = yk__dataset_rows(l->d);
-        struct part p = rows - index * l->o.global_batch < l->o.global_batch ? l->tail : l->full;
-        if (!may_fill(l)) {
+        if (!has_room(l) || l->busy || is_cheap(l)) {
             pthread_cond_wait(&l->work, &l->lock);
             continue;
         }
-        l->busy = 1;
-        pthread_mutex_unlock(&l->lock);
-        fill(l, s, epoch, index, &p);
-        pthread_mutex_lock(&l->lock);
-        l->busy = 0;
-        l->made++;
+        fill_next(l);
         pthread_cond_signal(&l->ready);
     }
     pthread_mutex_unlock(&l->lock);
@@ -217,14 +244,18 @@ yk_status yk__loader_next(yk__loader *l, const yk__loader_batch **out, yk_error 
     struct slot *s;
     pthread_mutex_lock(&l->lock);
     l->freed = l->taken;
-    pthread_cond_signal(&l->work);
+    if (!is_cheap(l))
+        pthread_cond_signal(&l->work);
     if (l->base + l->taken >= yk__loader_batches(l)) {
         pthread_mutex_unlock(&l->lock);
         *out = NULL;
         return YK_OK;
     }
     while (l->made == l->taken)
-        pthread_cond_wait(&l->ready, &l->lock);
+        if (is_cheap(l) && !l->busy)
+            fill_next(l);
+        else
+            pthread_cond_wait(&l->ready, &l->lock);
     s = &l->slot[l->taken++ % l->o.depth];
     pthread_mutex_unlock(&l->lock);
     if (s->err.status) {

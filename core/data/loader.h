@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Prefetching: a thread fills the next batches of an epoch into a ring of host buffers while the step runs.
+ * Prefetching: a thread fills the next batches of an epoch into a ring of host buffers while the step runs. Batches that
+ * take only microseconds to fill are filled when they are asked for, by the caller.
  *
  * Batch b of an epoch is places [b * global_batch, ...) of the epoch's order (core/data/order.h, or 0..n-1). Every rank
  * computes the same global batch, its width included, and fills only its part, which `share` tells. share is called on

@@ -5,32 +5,65 @@
 
 #define ROUNDS 10 /* with 6 the permutations of five and six things are visibly not equally likely */
 
-static uint32_t round_bits(const uint32_t key[2], uint64_t epoch, uint32_t round, uint32_t half)
+#define LANES YK__PHILOX_LANES /* numbers on their way at once */
+
+typedef struct network {
+    uint32_t key[2], epoch[2], mask;
+    int half; /* bits of each side */
+} network;
+
+static network network_of(uint64_t seed, uint64_t epoch, int64_t n)
 {
-    const uint32_t counter[4] = {half, round, (uint32_t)epoch, (uint32_t)(epoch >> 32)};
-    uint32_t out[4];
-    yk__philox(counter, key, out);
-    return out[0];
+    /* the key stands apart from other uses of the seed */
+    network w = {{(uint32_t)seed, (uint32_t)(seed >> 32) ^ 0x6f726465u}, {(uint32_t)epoch, (uint32_t)(epoch >> 32)}, 0, 1};
+    while (w.half < 32 && (uint64_t)n > (uint64_t)1 << (2 * w.half))
+        w.half++;
+    w.mask = w.half == 32 ? UINT32_MAX : ((uint32_t)1 << w.half) - 1;
+    return w;
 }
 
-int64_t yk__order(uint64_t seed, uint64_t epoch, int64_t i, int64_t n)
+static void shuffle(const network *w, uint64_t x[LANES])
 {
-    const uint32_t key[2] = {(uint32_t)seed,
-                             (uint32_t)(seed >> 32) ^ 0x6f726465u}; /* apart from other uses of the seed */
-    uint64_t x = (uint64_t)i;
-    int half = 1;
-    uint32_t mask;
-    while (half < 32 && (uint64_t)n > (uint64_t)1 << (2 * half))
-        half++;
-    mask = half == 32 ? UINT32_MAX : ((uint32_t)1 << half) - 1;
-    do {
-        uint32_t l = (uint32_t)(x >> half) & mask, r = (uint32_t)x & mask;
-        for (uint32_t k = 0; k < ROUNDS; k++) {
-            uint32_t t = l ^ (round_bits(key, epoch, k, r) & mask);
-            l = r;
-            r = t;
+    uint32_t l[LANES], r[LANES], c[4][LANES];
+    for (int i = 0; i < LANES; i++) {
+        l[i] = (uint32_t)(x[i] >> w->half) & w->mask;
+        r[i] = (uint32_t)x[i] & w->mask;
+    }
+    for (uint32_t k = 0; k < ROUNDS; k++) {
+        for (int i = 0; i < LANES; i++)
+            c[0][i] = r[i], c[1][i] = k, c[2][i] = w->epoch[0], c[3][i] = w->epoch[1];
+        yk__philox_lanes(c, w->key);
+        for (int i = 0; i < LANES; i++) {
+            uint32_t t = l[i] ^ (c[0][i] & w->mask);
+            l[i] = r[i];
+            r[i] = t;
         }
-        x = (uint64_t)l << half | r;
-    } while (x >= (uint64_t)n);
-    return (int64_t)x;
+    }
+    for (int i = 0; i < LANES; i++)
+        x[i] = (uint64_t)l[i] << w->half | r[i];
+}
+
+void yk__orders(uint64_t seed, uint64_t epoch, int64_t first, int64_t count, int64_t n, int64_t *row)
+{
+    const network w = network_of(seed, epoch, n);
+    uint64_t x[LANES] = {0};
+    int64_t at[LANES], next = 0;
+    int live = 0;
+    while (live || next < count) {
+        int kept = 0;
+        for (; live < LANES && next < count; live++, next++) {
+            x[live] = (uint64_t)(first + next);
+            at[live] = next;
+        }
+        shuffle(&w, x);
+        for (int i = 0; i < live; i++) {
+            if (x[i] < (uint64_t)n) {
+                row[at[i]] = (int64_t)x[i];
+            } else {
+                x[kept] = x[i];
+                at[kept++] = at[i];
+            }
+        }
+        live = kept;
+    }
 }

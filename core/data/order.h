@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The order of samples: a permutation of 0..n-1 for every (seed, epoch), computed for one place at a time without a
+ * The order of samples: a permutation of 0..n-1 for every (seed, epoch), computed from the place alone, without a
  * table, so that any rank can start anywhere at once.
  *
  * A Feistel network over the smallest even number of bits that holds n, with Philox4x32-10 keyed by (seed, epoch) as
@@ -13,7 +13,7 @@
 
 #include <stdint.h>
 
-/* The row at place i of the epoch; 0 <= i < n <= 2^62. */
-int64_t yk__order(uint64_t seed, uint64_t epoch, int64_t i, int64_t n);
+/* row[i]: the row at place first + i of the epoch; 0 <= first + i < n <= 2^62. */
+void yk__orders(uint64_t seed, uint64_t epoch, int64_t first, int64_t count, int64_t n, int64_t *row);
 
 #endif

@@ -5,6 +5,7 @@
 #include <sys/stat.h>
 
 #include "core/base/mem.h"
+#include "core/base/philox.h"
 #include "core/data/dataset.h"
 #include "core/data/loader.h"
 #include "core/data/order.h"
@@ -13,11 +14,55 @@
 
 static yk_error err;
 
+static int64_t order(uint64_t seed, uint64_t epoch, int64_t i, int64_t n)
+{
+    int64_t row;
+    yk__orders(seed, epoch, i, 1, n, &row);
+    return row;
+}
+
+/* What order.h says, a place at a time. */
+static int64_t plain_order(uint64_t seed, uint64_t epoch, int64_t i, int64_t n)
+{
+    const uint32_t key[2] = {(uint32_t)seed, (uint32_t)(seed >> 32) ^ 0x6f726465u};
+    uint64_t x = (uint64_t)i;
+    int half = 1;
+    while (half < 32 && (uint64_t)n > (uint64_t)1 << (2 * half))
+        half++;
+    const uint32_t mask = half == 32 ? UINT32_MAX : ((uint32_t)1 << half) - 1;
+    do {
+        uint32_t l = (uint32_t)(x >> half) & mask, r = (uint32_t)x & mask;
+        for (uint32_t k = 0; k < 10; k++) {
+            const uint32_t counter[4] = {r, k, (uint32_t)epoch, (uint32_t)(epoch >> 32)};
+            uint32_t out[4], t;
+            yk__philox(counter, key, out);
+            t = l ^ (out[0] & mask);
+            l = r;
+            r = t;
+        }
+        x = (uint64_t)l << half | r;
+    } while (x >= (uint64_t)n);
+    return (int64_t)x;
+}
+
+START_TEST(order_by_lanes)
+{
+    static const int64_t sizes[] = {1, 2, 5, 17, 4096, 60000, (int64_t)1 << 40};
+    int64_t row[100];
+    for (size_t k = 0; k < sizeof sizes / sizeof *sizes; k++) {
+        const int64_t n = sizes[k], count = n < 100 ? n : 100, first = n > 300 ? 123 : 0;
+        yk__orders(7 + (k << 35), k << 31, first, count, n, row);
+        for (int64_t i = 0; i < count; i++)
+            ck_assert_int_eq(row[i], plain_order(7 + (k << 35), k << 31, first + i, n));
+    }
+}
+END_TEST
+
 static void check_permutation(int64_t n, uint64_t seed, uint64_t epoch)
 {
     uint8_t *seen = calloc((size_t)n, 1);
     for (int64_t i = 0; i < n; i++) {
-        int64_t r = yk__order(seed, epoch, i, n);
+        int64_t r = order(seed, epoch, i, n);
         ck_assert_msg(r >= 0 && r < n && !seen[r], "n %ld, i %ld: %ld", (long)n, (long)i, (long)r);
         seen[r] = 1;
     }
@@ -34,7 +79,7 @@ START_TEST(order_is_a_permutation)
     check_permutation(65537, (uint64_t)1 << 40, (uint64_t)1 << 40);
     check_permutation(200003, 2, 1);
     for (int64_t i = 0; i < 1000; i++) { /* huge: in range and not the identity */
-        int64_t n = (int64_t)1 << 62, r = yk__order(5, 6, i, n);
+        int64_t n = (int64_t)1 << 62, r = order(5, 6, i, n);
         ck_assert(r >= 0 && r < n && r != i);
     }
 }
@@ -48,7 +93,7 @@ START_TEST(order_is_uniform)
     for (uint64_t epoch = 0; epoch < 120 * 400; epoch++) {
         int64_t code = 0;
         for (int64_t i = 0; i < 5; i++)
-            code = code * 5 + yk__order(42, epoch, i, 5);
+            code = code * 5 + order(42, epoch, i, 5);
         count[code]++;
     }
     for (int i = 0; i < 3125; i++) {
@@ -66,11 +111,11 @@ START_TEST(order_mixes)
     double sum = 0;
     int same_seed = 0, same_epoch = 0, neighbours = 0;
     for (int64_t i = 0; i < n; i++) {
-        int64_t r = yk__order(42, 0, i, n);
+        int64_t r = order(42, 0, i, n);
         sum += ((double)i - 4999.5) * ((double)r - 4999.5);
-        same_seed += r == yk__order(43, 0, i, n);
-        same_epoch += r == yk__order(42, 1, i, n);
-        neighbours += i && llabs(r - yk__order(42, 0, i - 1, n)) == 1;
+        same_seed += r == order(43, 0, i, n);
+        same_epoch += r == order(42, 1, i, n);
+        neighbours += i && llabs(r - order(42, 0, i - 1, n)) == 1;
     }
     ck_assert(fabs(sum / ((double)n * (double)n * (double)n / 12)) < 0.05); /* 5 standard deviations */
     ck_assert(same_seed < 10 && same_epoch < 10 && neighbours < 15);
@@ -240,7 +285,7 @@ static void check_epoch(yk__loader *l, const yk__dataset *d, int64_t from, int64
         ck_assert(b->global_rows == (n - index * batch < batch ? n - index * batch : batch));
         ck_assert_int_eq(b->last, index + 1 == yk__loader_batches(l));
         for (int64_t i = 0; i < b->global_rows; i++)
-            ck_assert_int_eq(b->row[i], yk__order(9, epoch, index * batch + i, n));
+            ck_assert_int_eq(b->row[i], order(9, epoch, index * batch + i, n));
         for (int64_t i = 0; i < b->rows; i++) /* row r begins with id 10 r */
             ck_assert(((int32_t *)b->field[0])[10 * i] == 10 * b->row[b->first + i] &&
                       ((int32_t *)b->field[1])[10 * i + 9] == 10 * b->row[b->first + i] + 10);
@@ -333,6 +378,7 @@ int main(void)
     TCase *t = tcase_create("loader");
     SRunner *r = srunner_create(s);
     tcase_set_timeout(t, 120);
+    tcase_add_test(t, order_by_lanes);
     tcase_add_test(t, order_is_a_permutation);
     tcase_add_test(t, order_is_uniform);
     tcase_add_test(t, order_mixes);
