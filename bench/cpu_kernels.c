@@ -67,6 +67,24 @@ static void conv(const char *what, int64_t n, int64_t c, int64_t h, int64_t o, i
     }
 }
 
+/* the shapes of ResNet-20 and of ResNet-18 with the CIFAR stem, batch 128 */
+static void convs(int dtype)
+{
+    static const struct {
+        int64_t c, h, o, k, s;
+    } net[] = {
+        {3, 32, 16, 3, 1},  {16, 32, 16, 3, 1},   {16, 32, 32, 3, 2},   {32, 16, 32, 3, 1},   {32, 16, 64, 3, 2},
+        {64, 8, 64, 3, 1},  {3, 32, 64, 3, 1},    {64, 32, 64, 3, 1},   {64, 32, 128, 3, 2},  {64, 32, 128, 1, 2},
+        {128, 16, 128, 3, 1}, {128, 16, 256, 3, 2}, {256, 8, 256, 3, 1}, {256, 8, 512, 3, 2}, {512, 4, 512, 3, 1},
+    };
+    for (size_t i = 0; i < sizeof net / sizeof *net; i++) {
+        char name[64];
+        snprintf(name, sizeof name, "%lldx%lldx%lld -> %lld %lldx%lld%s", (long long)net[i].c, (long long)net[i].h,
+                 (long long)net[i].h, (long long)net[i].o, (long long)net[i].k, (long long)net[i].k, net[i].s == 2 ? " /2" : "");
+        conv(name, 128, net[i].c, net[i].h, net[i].o, net[i].k, net[i].s, dtype);
+    }
+}
+
 static void rows(int dtype)
 {
     const char *t = dtype == YK_F32 ? "f32" : "bf16";
@@ -175,12 +193,7 @@ int main(int argc, char **argv)
         dot("small", 16, 64, 64, 0, 1, t);
         dot("small", 128, 256, 512, 0, 1, t);
         dot("narrow", 128, 10, 256, 0, 1, t);
-        conv("16x32x32 -> 16, batch 128", 128, 16, 32, 16, 3, 1, t);
-        conv("32x16x16 -> 32, batch 128", 128, 32, 16, 32, 3, 1, t);
-        conv("64x8x8 -> 64, batch 128", 128, 64, 8, 64, 3, 1, t);
-        conv("16x32x32 -> 32 /2, batch 128", 128, 16, 32, 32, 3, 2, t);
-        conv("64x32x32 -> 64, batch 32", 32, 64, 32, 64, 3, 1, t);
-        conv("512x4x4 -> 512, batch 32", 32, 512, 4, 512, 3, 1, t);
+        convs(t);
         rows(t);
         attention(4, 12, 256, 1, t);
         attention(32, 12, 128, 0, t);

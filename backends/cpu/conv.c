@@ -239,10 +239,6 @@ static void turn_step(const void *args, const cpu_ctx *c)
 
 /* ---- Planning ---- */
 
-typedef struct conv_shape {
-    int64_t n, c, h, w, o, oh, ow, kh, kw, sh, sw, ph, pw, dh, dw, groups;
-} conv_shape;
-
 static conv_shape shape_of(cpu_build *b, const yk_node *n)
 {
     const yk_value *x, *y, *w;
@@ -395,6 +391,8 @@ void cpu_plan_conv(cpu_build *b, const yk_node *n)
 {
     conv_shape s = shape_of(b, n);
     int64_t shared = 0;
+    if (n->op != YK_OP_CONV2D_DW && cpu_conv_wino(b, n, &s))
+        return;
     if (n->op == YK_OP_CONV2D)
         plan_forward(b, n, &s);
     else if (n->op == YK_OP_CONV2D_DW)

@@ -54,6 +54,10 @@ typedef struct dw_args {
     bool accumulate, direct; /* direct: straight into gw */
 } dw_args;
 
+typedef struct conv_shape {
+    int64_t n, c, h, w, o, oh, ow, kh, kw, sh, sw, ph, pw, dh, dw, groups;
+} conv_shape;
+
 /* n grid points of one row, stored as f32 or, for raw, as the 16-bit numbers; those outside are 0 */
 void cpu_view_row(const view_at *a, const char *plane, int64_t y, int64_t x0, int64_t n, int64_t shift, char *out, bool raw);
 /* n numbers to one row of the result, from grid column x on */
@@ -71,5 +75,7 @@ int64_t cpu_padding_offset(const view *v, const padding *p, int64_t c, int64_t t
 /* Plans the padded form if it suits the shape; false: it does not. */
 bool cpu_conv_direct(cpu_build *b, const conv_args *a, double work);
 bool cpu_conv_dw_direct(cpu_build *b, const dw_args *a, int64_t images, double work);
+/* The same by Winograd's algorithm: conv_wino.c. */
+bool cpu_conv_wino(cpu_build *b, const yk_node *n, const conv_shape *s);
 
 #endif

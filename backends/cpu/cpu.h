@@ -27,6 +27,19 @@ typedef void (*cpu_taps_kernel)(size_t kc, const void *a, const void *b, const i
 /* C += A B with row i of A at line[i], a word for each k; B packed */
 typedef void (*cpu_lines_kernel)(size_t kc, const char *const *line, const void *b, float *c, size_t ldc);
 
+/* C (+)= sum over parts s of a block of words: A's rows at a + off[s], the rest as in kern_block.h */
+typedef void (*cpu_rows_kernel)(size_t parts, const void *a, const int32_t *off, const void *b, float *c, size_t apart,
+                                int add);
+
+/* Winograd's transforms: kern_wino.h. */
+typedef struct cpu_wino {
+    void (*in)(float *v, size_t step, const float *const *row, int64_t x, int64_t width, size_t tiles);
+    void (*grad)(float *v, size_t step, const float *const *row, int64_t x, int64_t width, size_t tiles);
+    void (*out)(float *y, size_t line, const float *m, size_t step, size_t tiles);
+    void (*taps)(float *u, size_t step, const float *g, bool back);
+    void (*sums)(float *g, const float *m, size_t step);
+} cpu_wino;
+
 typedef enum cpu_mapop {
     CPU_M_NEG, CPU_M_ABS, CPU_M_EXP, CPU_M_LOG, CPU_M_SQRT, CPU_M_RSQRT, CPU_M_RECIP, CPU_M_TANH, CPU_M_ERF,
     CPU_M_ADD, CPU_M_SUB, CPU_M_MUL, CPU_M_DIV, CPU_M_MAX, CPU_M_MIN, CPU_M_LT, CPU_M_EQ, CPU_M_SELECT,
@@ -53,6 +66,8 @@ typedef struct cpu_isa {
     const cpu_gemm_kernel (*pair)[3];  /* bf16 pairs, or NULL */
     const cpu_taps_kernel *f32_taps, *pair_taps; /* [rows] */
     const cpu_lines_kernel (*f32_lines)[3], (*pair_lines)[3]; /* [rows, at most 9][vectors] */
+    const cpu_rows_kernel (*f32_rows)[3], (*pair_rows)[3]; /* [rows][vectors] */
+    const cpu_wino *wino;
     void (*tile)(size_t kblocks, const void *a, const void *b, float *c, size_t ldc, size_t mb, size_t nb, int add);
     void (*tile_begin)(void);
     void (*tile_end)(void);

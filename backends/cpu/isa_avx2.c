@@ -10,6 +10,7 @@
 #include "kern_pack.h"
 #include "kern_map.h"
 #include "kern_rows.h"
+#include "kern_wino.h"
 #define G_NAME(x) f32_##x
 #define G_PAIR float
 #define G_BCAST(p) v_set1(*(p))
@@ -17,6 +18,7 @@
 #define G_TABLE static const cpu_gemm_kernel f32_kernels
 #define G_TAPS_TABLE static const cpu_taps_kernel f32_taps
 #define G_LINES_TABLE static const cpu_lines_kernel f32_lines
+#define G_ROWS_TABLE static const cpu_rows_kernel f32_rows
 #include "kern_gemm.h"
 #include "kern_isa.h"
 

@@ -11,6 +11,7 @@
 #include "kern_pack.h"
 #include "kern_map.h"
 #include "kern_rows.h"
+#include "kern_wino.h"
 #define G_NAME(x) f32_##x
 #define G_PAIR float
 #define G_BCAST(p) v_set1(*(p))
@@ -18,12 +19,13 @@
 #define G_TABLE static const cpu_gemm_kernel f32_kernels
 #define G_TAPS_TABLE static const cpu_taps_kernel f32_taps
 #define G_LINES_TABLE static const cpu_lines_kernel f32_lines
+#define G_ROWS_TABLE static const cpu_rows_kernel f32_rows
 #include "kern_gemm.h"
 #include "kern_isa.h"
 
 const cpu_isa cpu_isa_avx512 = {.name = "avx512", CPU_ISA_COMMON};
 const cpu_isa cpu_isa_avx512bf16 = {.name = "avx512bf16", CPU_ISA_COMMON, .bf16 = 1, .pair = cpu_bf16_kernels,
-                                    .pair_taps = cpu_bf16_taps, .pair_lines = cpu_bf16_lines};
+                                    .pair_taps = cpu_bf16_taps, .pair_lines = cpu_bf16_lines, .pair_rows = cpu_bf16_rows};
 const cpu_isa cpu_isa_amx = {.name = "amx", CPU_ISA_COMMON, .bf16 = 2, .tile = cpu_amx_tile,
                              .tile_begin = cpu_amx_begin, .tile_end = cpu_amx_end};
 #endif

@@ -14,5 +14,6 @@
 #define G_TABLE const cpu_gemm_kernel cpu_bf16_kernels
 #define G_TAPS_TABLE const cpu_taps_kernel cpu_bf16_taps
 #define G_LINES_TABLE const cpu_lines_kernel cpu_bf16_lines
+#define G_ROWS_TABLE const cpu_rows_kernel cpu_bf16_rows
 #include "kern_gemm.h"
 #endif

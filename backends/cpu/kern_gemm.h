@@ -154,7 +154,10 @@ G_LINES_TABLE[10][3] = {
 #endif
 };
 
+#include "kern_block.h"
+
 #undef G_NAME
+#undef G_ROWS_TABLE
 #undef G_LINES_TABLE
 #undef G_TAPS_TABLE
 #undef G_TABLE
