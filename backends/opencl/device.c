@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Devices: those of all platforms that answer. No loader entry, no platform, a platform without devices: all normal.
- * The list is made once, on the first question.
+ * What devices there are is answered from what an earlier process found, if that still holds (survey.c); the drivers are
+ * loaded when a device is opened, or when there is no such answer.
  */
-#include "backends/opencl/ocl.h"
+#include "backends/opencl/survey.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -20,9 +21,11 @@ typedef struct listed {
 
 static struct {
     pthread_mutex_t lock;
-    bool done;
+    bool known, loaded; /* how many and what they can do; and the drivers' own handles */
+    uint64_t key;
     uint32_t n;
     listed dev[MAX_DEVICES];
+    yk_device_caps caps[MAX_DEVICES];
 } list = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
 static cl_ulong device_number(cl_device_id id, cl_device_info what)
@@ -64,52 +67,6 @@ static void list_platform(cl_platform_id platform)
             list.dev[list.n++] = (listed){id[i], platform};
 }
 
-static void list_make(void)
-{
-    cl_platform_id platform[MAX_PLATFORMS];
-    cl_uint n = 0;
-    ocl_env_setup();
-    ocl_probe_drivers();
-    ocl_signals *signals = ocl_signals_save();
-    if (clGetPlatformIDs(MAX_PLATFORMS, platform, &n) != CL_SUCCESS)
-        n = 0;
-    for (cl_uint i = 0; i < n && i < MAX_PLATFORMS; i++)
-        list_platform(platform[i]);
-    ocl_signals_restore(signals);
-    ocl_probe_done();
-}
-
-static void list_once(void)
-{
-    pthread_mutex_lock(&list.lock);
-    if (!list.done)
-        list_make();
-    list.done = true;
-    pthread_mutex_unlock(&list.lock);
-}
-
-void ocl_devices_forget(void)
-{
-    list.done = false;
-    list.n = 0;
-}
-
-yk_status ocl_device_count(uint32_t *n)
-{
-    list_once();
-    *n = list.n;
-    return YK_OK;
-}
-
-static const listed *device_listed(uint32_t i)
-{
-    list_once();
-    if (i < list.n)
-        return &list.dev[i];
-    ocl_host->fail(OCL_WHO, "device %u: there are %u", i, list.n);
-    return NULL;
-}
-
 /* Which family of kernels: the CPU shape wants a CPU with local memory that is really cache. FAMILY forces one. */
 static bool device_wide(cl_device_id id)
 {
@@ -145,38 +102,105 @@ static void caps_fill(const listed *l, yk_device_caps *c)
     c->compute = 1u << YK_F32 | 1u << YK_F16 | 1u << YK_BF16 | 1u << YK_I32;
 }
 
-/* Whether host memory is used in place can only be tried; the answer is kept, a context costs milliseconds. */
+/* Whether host memory is used in place can only be tried; a context costs milliseconds. */
 static bool device_in_place(const listed *l)
 {
-    static int8_t known[MAX_DEVICES];
-    size_t i = (size_t)(l - list.dev);
     cl_int rc;
-    pthread_mutex_lock(&list.lock);
-    if (!known[i]) {
-        cl_context ctx = NULL;
-        known[i] = -1;
-        if (device_number(l->id, CL_DEVICE_HOST_UNIFIED_MEMORY))
-            ctx = clCreateContext(NULL, 1, &l->id, NULL, NULL, &rc);
-        if (ctx) {
-            known[i] = ocl_memory_in_place(ctx, l->id) ? 1 : -1;
-            clReleaseContext(ctx);
-        }
+    cl_context ctx = NULL;
+    bool in_place = false;
+    if (device_number(l->id, CL_DEVICE_HOST_UNIFIED_MEMORY))
+        ctx = clCreateContext(NULL, 1, &l->id, NULL, NULL, &rc);
+    if (ctx) {
+        in_place = ocl_memory_in_place(ctx, l->id);
+        clReleaseContext(ctx);
     }
+    return in_place;
+}
+
+static void list_drivers(void)
+{
+    cl_platform_id platform[MAX_PLATFORMS];
+    cl_uint n = 0;
+    ocl_signals *signals = ocl_signals_save();
+    list.n = 0;
+    if (clGetPlatformIDs(MAX_PLATFORMS, platform, &n) != CL_SUCCESS)
+        n = 0;
+    for (cl_uint i = 0; i < n && i < MAX_PLATFORMS; i++)
+        list_platform(platform[i]);
+    memset(list.caps, 0, sizeof list.caps);
+    for (uint32_t i = 0; i < list.n; i++) {
+        caps_fill(&list.dev[i], &list.caps[i]);
+        if (device_in_place(&list.dev[i]))
+            list.caps[i].flags |= YK_CAP_HOST_VISIBLE | YK_CAP_WRAP;
+    }
+    ocl_signals_restore(signals);
+}
+
+/* Loads the drivers. What they say replaces what an earlier process found. */
+static void list_load(void)
+{
+    ocl_env_setup();
+    ocl_probe_drivers();
+    list_drivers();
+    ocl_probe_done();
+    if (list.key)
+        ocl_survey_write("devices", list.key, list.caps, list.n * (uint32_t)sizeof *list.caps);
+    list.known = list.loaded = true;
+}
+
+static bool list_recall(void)
+{
+    uint64_t age;
+    uint32_t bytes = 0;
+    list.key = ocl_probe_key();
+    if (!list.key)
+        return false;
+    list.key = ocl_survey_key_devices(list.key);
+    if (!ocl_probe_believed() || !ocl_survey_read("devices", list.key, list.caps, sizeof list.caps, &bytes, &age))
+        return false;
+    list.n = bytes / (uint32_t)sizeof *list.caps;
+    list.known = true;
+    return true;
+}
+
+static void list_need(bool loaded)
+{
+    pthread_mutex_lock(&list.lock);
+    if (!list.known && !list_recall())
+        list_load();
+    if (loaded && !list.loaded)
+        list_load();
     pthread_mutex_unlock(&list.lock);
-    return known[i] > 0;
+}
+
+void ocl_devices_forget(void)
+{
+    list.known = list.loaded = false;
+    list.n = 0;
+}
+
+yk_status ocl_device_count(uint32_t *n)
+{
+    list_need(false);
+    *n = list.n;
+    return YK_OK;
+}
+
+static yk_status device_known(uint32_t i, bool loaded)
+{
+    list_need(loaded);
+    if (i < list.n)
+        return YK_OK;
+    ocl_host->fail(OCL_WHO, "device %u: there are %u", i, list.n);
+    return YK_E_ARG;
 }
 
 yk_status ocl_device_caps(uint32_t i, yk_device_caps *caps)
 {
-    const listed *l = device_listed(i);
-    yk_device_caps c = {0};
-    if (!l)
+    yk_device_caps c;
+    if (device_known(i, false) != YK_OK)
         return YK_E_ARG;
-    ocl_signals *signals = ocl_signals_save();
-    caps_fill(l, &c);
-    if (device_in_place(l))
-        c.flags |= YK_CAP_HOST_VISIBLE | YK_CAP_WRAP;
-    ocl_signals_restore(signals);
+    c = list.caps[i];
     c.size = caps->size < sizeof c ? caps->size : (uint32_t)sizeof c;
     memcpy(caps, &c, c.size);
     return YK_OK;
@@ -202,16 +226,16 @@ static yk_status device_start(const listed *l, yk_device *d)
     d->units = (uint32_t)device_number(l->id, CL_DEVICE_MAX_COMPUTE_UNITS);
     d->max_alloc = device_number(l->id, CL_DEVICE_MAX_MEM_ALLOC_SIZE);
     d->identity = device_identity(l);
-    d->visible = device_in_place(l);
+    d->visible = list.caps[l - list.dev].flags & YK_CAP_WRAP;
     d->ctx = clCreateContext(NULL, 1, &l->id, NULL, NULL, &rc);
     return rc == CL_SUCCESS ? YK_OK : ocl_error(rc, "opening the device");
 }
 
 yk_status ocl_device_open(uint32_t i, yk_device **dev)
 {
-    const listed *l = device_listed(i);
-    if (!l)
+    if (device_known(i, true) != YK_OK)
         return YK_E_ARG;
+    const listed *l = &list.dev[i];
     yk_device *d = ocl_alloc(sizeof *d);
     if (!d)
         return YK_E_MEM;

@@ -2,6 +2,7 @@
 if WITH_OPENCL
 plugin_LTLIBRARIES += yoke_opencl.la
 yoke_opencl_la_SOURCES = backends/opencl/ocl.h backends/opencl/plugin.c backends/opencl/env.c backends/opencl/probe.c \
+	backends/opencl/survey.c backends/opencl/survey.h \
 	backends/opencl/device.c backends/opencl/memory.c backends/opencl/queue.c backends/opencl/build.c \
 	backends/opencl/program.c backends/opencl/lower.c backends/opencl/lower_data.c backends/opencl/lower_dot.c \
 	backends/opencl/lower_conv.c backends/opencl/lower_nn.c
@@ -34,5 +35,8 @@ tests_unit_opencl_traps_test_CFLAGS = $(AM_CFLAGS) $(CHECK_CFLAGS)
 check_LTLIBRARIES += tests/unit/opencl_bad_icd.la
 tests_unit_opencl_bad_icd_la_SOURCES = tests/unit/opencl_bad_icd.c
 tests_unit_opencl_bad_icd_la_LDFLAGS = $(AM_LDFLAGS) -module -avoid-version -shared -rpath /nowhere
+check_LTLIBRARIES += tests/unit/opencl_hang_icd.la
+tests_unit_opencl_hang_icd_la_SOURCES = tests/unit/opencl_hang_icd.c
+tests_unit_opencl_hang_icd_la_LDFLAGS = $(AM_LDFLAGS) -module -avoid-version -shared -rpath /nowhere
 endif
 endif

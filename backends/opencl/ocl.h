@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The OpenCL plugin's own types. One file per part: plugin.c (table), env.c (environment, signals, cores), probe.c
- * (drivers tried in a child process), device.c, memory.c, queue.c, build.c (compiling and the cache of binaries),
- * program.c (graphs to launches), lower*.c (one function per kind of node).
+ * (drivers tried in a child process), survey.c (answers kept between processes), device.c, memory.c, queue.c, build.c
+ * (compiling and the cache of binaries), program.c (graphs to launches), lower*.c (one function per kind of node).
  */
 #ifndef YOKE_OCL_H
 #define YOKE_OCL_H
@@ -18,6 +18,7 @@
 #include "plugins/kit/emit.h"
 
 #define OCL_WHO "opencl"
+#define OCL_VERSION "0.1.0"
 
 /* The host's table, NULL before init. */
 extern const yk_host *ocl_host;
@@ -34,6 +35,8 @@ typedef struct ocl_signals ocl_signals;
 ocl_signals *ocl_signals_save(void); /* NULL is harmless */
 void ocl_signals_restore(ocl_signals *s);
 void ocl_env_setup(void);    /* before the first OpenCL call: caches, cores */
+uint64_t ocl_probe_key(void); /* of what is there now, before the environment is set up; 0: no driver */
+bool ocl_probe_believed(void); /* what is known of these drivers is recent enough, or they are not tried at all */
 void ocl_probe_drivers(void); /* leaves out drivers that abort or hang */
 void ocl_probe_done(void);    /* after the loader has read its entries */
 

@@ -3,10 +3,11 @@
  * Drivers tried in a child process. A driver may abort or hang when it is loaded or first compiles, and that must not
  * take the job with it. Each loader entry (*.icd) is tried alone by the helper program, all at the same time; when one
  * fails, OCL_ICD_VENDORS is pointed to a folder with the others. The helper is the option PROBE, or lies beside the
- * plugin; PROBE=none leaves this out. Nothing is forked: the children are spawned from the one thread that asks.
+ * plugin; PROBE=none leaves this out. Nothing is forked: the children are spawned from the one thread that asks. The
+ * verdicts are kept (survey.c), so that this happens once after a driver or the machine changed.
  */
 #define _GNU_SOURCE
-#include "backends/opencl/ocl.h"
+#include "backends/opencl/survey.h"
 
 #include <dirent.h>
 #include <dlfcn.h>
@@ -24,7 +25,7 @@
 #define HELPER "yoke-probe-opencl"
 #define VENDORS "/etc/OpenCL/vendors"
 #define MAX_ENTRIES 32
-#define LIMIT_MS 30000
+#define LIMIT_MS 30000 /* PoCL's first kernel takes seconds */
 
 extern char **environ;
 
@@ -168,15 +169,24 @@ static uint32_t helper_collect(entries *list)
     return running;
 }
 
+static int limit_ms(void)
+{
+    const char *option = ocl_host->option(OCL_WHO, "PROBE_MS");
+    int ms = option ? atoi(option) : 0;
+    return ms > 0 ? ms : LIMIT_MS;
+}
+
 static void helper_wait(entries *list)
 {
+    const int limit = limit_ms();
     for (int ms = 0; helper_collect(list); ms += 2) {
         nanosleep(&(struct timespec){.tv_nsec = 2000000}, NULL);
-        if (ms < LIMIT_MS)
+        if (ms < limit)
             continue;
         for (uint32_t i = 0; i < list->n; i++)
             if (list->e[i].pid) {
-                ocl_host->log(1, OCL_WHO, "%s is left out: its driver hung when tried", list->e[i].path);
+                ocl_host->log(1, OCL_WHO, "%s is left out: its driver gave no answer within %d ms when tried (YOKE_OPENCL_PROBE_MS)",
+                              list->e[i].path, limit);
                 kill(list->e[i].pid, SIGKILL);
                 waitpid(list->e[i].pid, NULL, 0);
                 list->e[i].pid = 0;
@@ -223,18 +233,71 @@ static void entries_keep(const entries *list, char *dir, size_t n)
 
 static entries probed;
 static char private_dir[320];
+static uint64_t probe_key;
+static bool probe_fresh; /* tried by this process */
+static bool probe_told;  /* which drivers are left out */
+
+uint64_t ocl_probe_key(void)
+{
+    const char *path[MAX_ENTRIES];
+    entries_find(&probed);
+    probe_told = false;
+    for (uint32_t i = 0; i < probed.n; i++)
+        path[i] = probed.e[i].path;
+    probe_key = probed.n ? ocl_survey_key(path, probed.n) : 0;
+    return probe_key;
+}
+
+/* The entries are part of the key: verdict i is that of entry i. */
+static bool probe_recall(void)
+{
+    uint8_t good[MAX_ENTRIES];
+    uint64_t age;
+    uint32_t n, bad = 0;
+    if (!ocl_survey_read("tried", probe_key, good, sizeof good, &n, &age) || n != probed.n)
+        return false;
+    for (uint32_t i = 0; i < n; i++)
+        bad += !good[i];
+    if (bad && ocl_survey_old(age))
+        return false;
+    for (uint32_t i = 0; i < n; i++) {
+        probed.e[i].good = good[i];
+        if (!good[i] && !probe_told)
+            ocl_host->log(1, OCL_WHO, "%s is left out: its driver failed when tried %llu minutes ago (it is tried again after an hour)",
+                          probed.e[i].path, (unsigned long long)age / 60);
+    }
+    probe_told = true;
+    return true;
+}
+
+bool ocl_probe_believed(void)
+{
+    char helper[512];
+    return !helper_find(helper, sizeof helper) || probe_recall();
+}
+
+static void probe_keep(void)
+{
+    uint8_t good[MAX_ENTRIES];
+    for (uint32_t i = 0; i < probed.n; i++)
+        good[i] = probed.e[i].good;
+    if (probe_fresh)
+        ocl_survey_write("tried", probe_key, good, probed.n);
+    probe_fresh = false;
+}
 
 void ocl_probe_drivers(void)
 {
     char helper[512];
     uint32_t good = 0;
     private_dir[0] = 0;
-    entries_find(&probed);
     if (!probed.n || !helper_find(helper, sizeof helper))
         return;
-    for (uint32_t i = 0; i < probed.n; i++)
+    probe_fresh = !probe_recall();
+    for (uint32_t i = 0; i < probed.n && probe_fresh; i++)
         helper_start(&probed.e[i], helper);
-    helper_wait(&probed);
+    if (probe_fresh)
+        helper_wait(&probed);
     for (uint32_t i = 0; i < probed.n; i++)
         good += probed.e[i].good;
     if (good < probed.n)
@@ -246,4 +309,5 @@ void ocl_probe_done(void)
     if (private_dir[0])
         unlink_all(private_dir, &probed);
     private_dir[0] = 0;
+    probe_keep();
 }

@@ -5,10 +5,12 @@
  */
 #include <check.h>
 #include <signal.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "opencl_kit.h"
@@ -87,6 +89,65 @@ static int child_cores(void)
     return caps.units == 1 ? 1 : 106;
 }
 
+static void no_kept_answers(void)
+{
+    char command[200];
+    snprintf(command, sizeof command, "rm -f %s/ocl-tried-* %s/ocl-devices-*", ok_cache_dir, ok_cache_dir);
+    (void)!system(command);
+}
+
+/* A driver that never answers costs its time once, and a line that says so. */
+static int child_hang(void)
+{
+    ok_cache_dir = getenv("TRAP_CACHE");
+    ok_option_key[0] = "PROBE_MS";
+    ok_option_value[0] = "700";
+    for (int i = 0; i < 2; i++) {
+        time_t begin = time(NULL);
+        ok_log_text[0] = 0;
+        if (ok_start(0) != 0 || time(NULL) - begin > 20)
+            return 100;
+        if (!strstr(ok_log_text, i ? "left out: its driver failed when tried" : "no answer within 700 ms"))
+            return 107;
+        ok_stop();
+        setenv("OCL_ICD_VENDORS", getenv("TRAP_VENDORS"), 1); /* the plugin has pointed it elsewhere */
+    }
+    return 0;
+}
+
+static bool driver_mapped(void)
+{
+    char line[600];
+    bool found = false;
+    FILE *f = fopen("/proc/self/maps", "r");
+    while (f && fgets(line, sizeof line, f))
+        found = found || strstr(line, "libpocl");
+    if (f)
+        fclose(f);
+    return found;
+}
+
+/* Asking twice, in processes of their own: what = 0 no answer is kept, 1 one is kept, 2 it is damaged, 3 out of date. */
+static int child_kept(int what)
+{
+    yk_device_caps caps = {.size = sizeof caps};
+    char command[300];
+    ok_cache_dir = getenv("TRAP_CACHE");
+    if (what == 0)
+        no_kept_answers();
+    snprintf(command, sizeof command, "for f in %s/ocl-devices-*.bin; do printf x | dd of=$f bs=1 seek=%d conv=notrunc 2>/dev/null; done",
+             ok_cache_dir, 700);
+    if ((what == 2 && system(command)) || (what == 3 && system("touch \"$OCL_ICD_VENDORS/pocl.icd\"")))
+        return 108;
+    if (ok_start(100) != 1 || ok_plugin->device_caps(0, &caps) != YK_OK || !caps.name[0] || !(caps.flags & YK_CAP_CPU))
+        return 100;
+    if (driver_mapped() != (what != 1))
+        return 109;
+    if (ok_plugin->device_open(0, &ok_device) != YK_OK || runs())
+        return 101;
+    return driver_mapped() ? 1 : 110;
+}
+
 /* ---- In the parent ---- */
 
 static int run_child(const char *mode, char *const *settings)
@@ -106,6 +167,7 @@ static int run_child(const char *mode, char *const *settings)
 #define RUN(mode, ...) run_child(mode, (char *[]){__VA_ARGS__, NULL})
 
 static char folder[] = "/tmp/yoke-traps-XXXXXX", cache[64], bad_setting[128], cache_setting[96];
+static char hang_setting[128], hang_again[128], one_setting[128];
 
 static void folder_make(void)
 {
@@ -114,12 +176,16 @@ static void folder_make(void)
     snprintf(cache, sizeof cache, "%s/cache", folder);
     mkdir(cache, 0700);
     snprintf(cache_setting, sizeof cache_setting, "TRAP_CACHE=%s", cache);
+    snprintf(hang_setting, sizeof hang_setting, "OCL_ICD_VENDORS=%s/hang", folder);
+    snprintf(hang_again, sizeof hang_again, "TRAP_VENDORS=%s/hang", folder);
+    snprintf(one_setting, sizeof one_setting, "OCL_ICD_VENDORS=%s/one", folder);
     snprintf(bad_setting, sizeof bad_setting, "OCL_ICD_VENDORS=%s/vendors", folder);
     const char *build = getenv("YOKE_BUILD");
     snprintf(text, sizeof text,
-             "mkdir %s/vendors && cp /etc/OpenCL/vendors/pocl.icd %s/vendors/ && "
-             "echo '%s/tests/unit/.libs/opencl_bad_icd.so' > %s/vendors/bad.icd",
-             folder, folder, build ? build : ".", folder);
+             "cd %s && mkdir vendors hang one && cp /etc/OpenCL/vendors/pocl.icd vendors/ && cp vendors/pocl.icd one/ && "
+             "echo '%s/tests/unit/.libs/opencl_bad_icd.so' > vendors/bad.icd && "
+             "echo '%s/tests/unit/.libs/opencl_hang_icd.so' > hang/hang.icd",
+             folder, build ? build : ".", build ? build : ".");
     ck_assert_int_eq(system(text), 0);
 }
 
@@ -169,6 +235,23 @@ START_TEST(test_aborting_driver_untried)
 }
 END_TEST
 
+START_TEST(test_hanging_driver)
+{
+    ck_assert_int_eq(RUN("hang", hang_setting, hang_again, cache_setting), 0);
+}
+END_TEST
+
+START_TEST(test_kept_answers)
+{
+    ck_assert_int_eq(RUN("kept0", one_setting, cache_setting), 1);
+    ck_assert_int_eq(RUN("kept1", one_setting, cache_setting), 1);
+    ck_assert_int_eq(RUN("kept2", one_setting, cache_setting), 1);
+    ck_assert_int_eq(RUN("kept1", one_setting, cache_setting), 1);
+    ck_assert_int_eq(RUN("kept3", one_setting, cache_setting), 1);
+    ck_assert_int_eq(RUN("kept1", one_setting, cache_setting), 1);
+}
+END_TEST
+
 START_TEST(test_damaged_cache)
 {
     ck_assert_int_eq(RUN("damaged", cache_setting), 1);
@@ -191,6 +274,10 @@ static int child(const char *mode)
         return child_damaged();
     if (!strcmp(mode, "cores"))
         return child_cores();
+    if (!strcmp(mode, "hang"))
+        return child_hang();
+    if (!strncmp(mode, "kept", 4))
+        return child_kept(atoi(mode + 4));
     ok_option_key[0] = "PROBE";
     ok_option_value[0] = "none";
     return child_count();
@@ -215,6 +302,8 @@ int main(int argc, char **argv)
     tcase_add_test(t, test_no_home);
     tcase_add_test(t, test_aborting_driver);
     tcase_add_test(t, test_aborting_driver_untried);
+    tcase_add_test(t, test_hanging_driver);
+    tcase_add_test(t, test_kept_answers);
     tcase_add_test(t, test_damaged_cache);
     tcase_add_test(t, test_cores);
     suite_add_tcase(s, t);

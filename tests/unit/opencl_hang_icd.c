@@ -1,0 +1,12 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* An OpenCL driver that never answers: for opencl_traps.c. */
+#include <unistd.h>
+
+__attribute__((visibility("default"))) void *clGetExtensionFunctionAddress(const char *name);
+
+void *clGetExtensionFunctionAddress(const char *name)
+{
+    (void)name;
+    for (;;)
+        pause();
+}
