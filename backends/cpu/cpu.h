@@ -46,10 +46,16 @@ typedef enum cpu_mapop {
     CPU_M_INEG, CPU_M_IABS, CPU_M_IADD, CPU_M_ISUB, CPU_M_IMUL, CPU_M_IDIV, CPU_M_IMAX, CPU_M_IMIN, CPU_M_ILT, CPU_M_IEQ,
     CPU_M_F2I, CPU_M_I2F, CPU_M_F2B, CPU_M_I2B, CPU_M_I2U8, CPU_M_ROUND_BF16, CPU_M_ROUND_F16, CPU_M_MOVE,
     CPU_M_RELU, CPU_M_RELU_BWD, CPU_M_GELU, CPU_M_GELU_BWD, CPU_M_GELU_TANH, CPU_M_GELU_TANH_BWD, CPU_M_SILU,
-    CPU_M_SILU_BWD, CPU_M_SIGMOID, CPU_M_SIGMOID_BWD, CPU_M_TANH_BWD, CPU_M_COUNT
+    CPU_M_SILU_BWD, CPU_M_SIGMOID, CPU_M_SIGMOID_BWD, CPU_M_TANH_BWD,
+    CPU_M_FMA, CPU_M_FMA_B, CPU_M_FMA_C, CPU_M_FMA_BC, /* a*b + c; with one element for b, c, both */
+    CPU_M_SPREAD,                                      /* one element for all */
+    /* one element for b; in the same order, for a */
+    CPU_M_ADD_S, CPU_M_SUB_S, CPU_M_MUL_S, CPU_M_DIV_S, CPU_M_MAX_S, CPU_M_MIN_S, CPU_M_LT_S, CPU_M_EQ_S,
+    CPU_M_S_ADD, CPU_M_S_SUB, CPU_M_S_MUL, CPU_M_S_DIV, CPU_M_S_MAX, CPU_M_S_MIN, CPU_M_S_LT, CPU_M_S_EQ,
+    CPU_M_COUNT
 } cpu_mapop;
 
-/* d = op(a, b, c) on n 32-bit elements; d may be a, b or c */
+/* d = op(a, b, c) on n 32-bit elements; d may be a, b or c, where these are not one element for all */
 typedef void (*cpu_map_kernel)(void *d, const void *a, const void *b, const void *c, size_t n);
 
 struct cpu_adam {
@@ -151,6 +157,7 @@ struct cpu_build {
     struct cpu_prog *p;
     yk_status status;
     const yk_node *node; /* being planned */
+    uint32_t part;       /* steps it has so far */
 };
 
 /* Memory that lives as long as the program, zeroed; NULL (and b->status) when there is none. */

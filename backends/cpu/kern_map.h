@@ -23,6 +23,32 @@
         MAP_LOOP(T, EXPR)                                                                                              \
     }
 
+/* the same with operands that are one element for all: b, or a, or (of three) any of b and c */
+#define MAP_ONE_OF(name, EXPR, X, Y, Z)                                                                                \
+    static void map_##name(void *dv, const void *av, const void *bv, const void *cv, size_t n)                        \
+    {                                                                                                                  \
+        float *d = dv;                                                                                                 \
+        const float *a = av, *b = bv, *c = cv;                                                                         \
+        const vf xs = v_set1(a[0]), ys = v_set1(b[0]), zs = v_set1(c[0]);                                              \
+        size_t i = 0;                                                                                                  \
+        (void)xs, (void)ys, (void)zs;                                                                                  \
+        for (; i + CPU_VW <= n; i += CPU_VW) {                                                                         \
+            vf x = X ? xs : v_load(a + i), y = Y ? ys : v_load(b + i), z = Z ? zs : v_load(c + i);                     \
+            (void)x, (void)y, (void)z;                                                                                 \
+            v_store(d + i, (vf)(EXPR));                                                                                \
+        }                                                                                                              \
+        if (i < n) {                                                                                                   \
+            size_t l = n - i;                                                                                          \
+            vf x = X ? xs : v_load_n(a + i, l), y = Y ? ys : v_load_n(b + i, l), z = Z ? zs : v_load_n(c + i, l);      \
+            (void)x, (void)y, (void)z;                                                                                 \
+            v_store_n(d + i, (vf)(EXPR), l);                                                                           \
+        }                                                                                                              \
+    }
+/* An operand's v_load of an element beyond the one there is does not happen: its arm is not compiled. */
+#define MAP_OP_BOTH(name, EXPR)                                                                                        \
+    MAP_ONE_OF(name##_s, EXPR, 0, 1, 1)                                                                                \
+    MAP_ONE_OF(s_##name, EXPR, 1, 0, 1)
+
 V_INLINE vi map_bool(vi m)
 {
     return m & 1;
@@ -111,8 +137,8 @@ MAP_OP(i2u8, vi, x & 255)
 MAP_OP(round_bf16_op, vf, map_round_bf16(x))
 MAP_OP(round_f16, vf, v_from_f16(v_to_f16(x)))
 MAP_OP(move, vi, x)
-MAP_OP(relu, vf, v_max(x, v_set1(0.0f)))
-MAP_OP(relu_bwd, vf, v_sel(x > v_set1(0.0f), y, v_set1(0.0f)))
+MAP_OP(relu, vf, v_relu(x))
+MAP_OP(relu_bwd, vf, v_positive(x, y))
 MAP_OP(gelu, vf, x *map_cdf(x))
 MAP_OP(gelu_bwd, vf, map_gelu_grad(x) * y)
 MAP_OP(gelu_tanh_op, vf, map_gelu_tanh(x))
@@ -122,6 +148,27 @@ MAP_OP(silu_bwd, vf, y *v_sigmoid(x) * v_fma(x, MAP_ONE - v_sigmoid(x), MAP_ONE)
 MAP_OP(sigmoid, vf, v_sigmoid(x))
 MAP_OP(sigmoid_bwd, vf, y *x *(MAP_ONE - x))
 MAP_OP(tanh_bwd, vf, y *(MAP_ONE - x * x))
+
+MAP_OP(fma, vf, v_fma(x, y, z))
+MAP_ONE_OF(fma_b, v_fma(x, y, z), 0, 1, 0)
+MAP_ONE_OF(fma_c, v_fma(x, y, z), 0, 0, 1)
+MAP_ONE_OF(fma_bc, v_fma(x, y, z), 0, 1, 1)
+MAP_OP_BOTH(add, x + y)
+MAP_OP_BOTH(sub, x - y)
+MAP_OP_BOTH(mul, x *y)
+MAP_OP_BOTH(div, x / y)
+MAP_OP_BOTH(max, v_max(x, y))
+MAP_OP_BOTH(min, v_min(x, y))
+MAP_OP_BOTH(lt, map_bool(x < y))
+MAP_OP_BOTH(eq, map_bool(x == y))
+
+static void map_spread(void *dv, const void *av, const void *bv, const void *cv, size_t n)
+{
+    uint32_t bits;
+    (void)bv, (void)cv;
+    memcpy(&bits, av, 4);
+    pack_fill32(dv, bits, n);
+}
 
 static const cpu_map_kernel map_kernels[CPU_M_COUNT] = {
     [CPU_M_NEG] = map_neg, [CPU_M_ABS] = map_abs, [CPU_M_EXP] = map_exp, [CPU_M_LOG] = map_log,
@@ -137,4 +184,10 @@ static const cpu_map_kernel map_kernels[CPU_M_COUNT] = {
     [CPU_M_GELU_BWD] = map_gelu_bwd, [CPU_M_GELU_TANH] = map_gelu_tanh_op,
     [CPU_M_GELU_TANH_BWD] = map_gelu_tanh_bwd, [CPU_M_SILU] = map_silu, [CPU_M_SILU_BWD] = map_silu_bwd,
     [CPU_M_SIGMOID] = map_sigmoid, [CPU_M_SIGMOID_BWD] = map_sigmoid_bwd, [CPU_M_TANH_BWD] = map_tanh_bwd,
+    [CPU_M_FMA] = map_fma, [CPU_M_FMA_B] = map_fma_b, [CPU_M_FMA_C] = map_fma_c, [CPU_M_FMA_BC] = map_fma_bc,
+    [CPU_M_SPREAD] = map_spread, [CPU_M_ADD_S] = map_add_s, [CPU_M_SUB_S] = map_sub_s, [CPU_M_MUL_S] = map_mul_s,
+    [CPU_M_DIV_S] = map_div_s, [CPU_M_MAX_S] = map_max_s, [CPU_M_MIN_S] = map_min_s, [CPU_M_LT_S] = map_lt_s,
+    [CPU_M_EQ_S] = map_eq_s, [CPU_M_S_ADD] = map_s_add, [CPU_M_S_SUB] = map_s_sub, [CPU_M_S_MUL] = map_s_mul,
+    [CPU_M_S_DIV] = map_s_div, [CPU_M_S_MAX] = map_s_max, [CPU_M_S_MIN] = map_s_min, [CPU_M_S_LT] = map_s_lt,
+    [CPU_M_S_EQ] = map_s_eq,
 };

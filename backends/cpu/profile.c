@@ -11,7 +11,7 @@
 
 struct cpu_line {
     cpu_line *next;
-    uint64_t ns, runs;
+    uint64_t ns, least, runs;
     char text[192];
 };
 
@@ -35,9 +35,9 @@ static void print_longest(uint64_t total)
     l = *best;
     *best = l->next;
     if (l->runs)
-        fprintf(stderr, "%10.3f ms %5.1f %% %8llu x %10.2f us  %s\n", (double)l->ns * 1e-6,
+        fprintf(stderr, "%10.3f ms %5.1f %% %8llu x %10.2f us (least %10.2f)  %s\n", (double)l->ns * 1e-6,
                 total ? 100.0 * (double)l->ns / (double)total : 0.0, (unsigned long long)l->runs,
-                (double)l->ns * 1e-3 / (double)l->runs, l->text);
+                (double)l->ns * 1e-3 / (double)l->runs, (double)l->least * 1e-3, l->text);
     cpu_host->free(l);
 }
 
@@ -78,9 +78,9 @@ static void put_value(writer *w, const yk_value *v)
     put(w, "]");
 }
 
-static void describe(writer *w, const cpu_build *b, const yk_node *n)
+static void describe(writer *w, const cpu_build *b, const yk_node *n, uint32_t part)
 {
-    put(w, "%s", cpu_op_name(n->op));
+    put(w, part > 1 ? "%s, step %u" : "%s", cpu_op_name(n->op), (unsigned)part);
     if (n->n_body)
         put(w, "(%u ops)", (unsigned)n->n_body);
     for (uint32_t i = 0; i < n->n_out; i++)
@@ -90,14 +90,14 @@ static void describe(writer *w, const cpu_build *b, const yk_node *n)
         put_value(w, cpu_in(b, n, i));
 }
 
-cpu_line *cpu_profile_line(const cpu_build *b, const yk_node *n)
+cpu_line *cpu_profile_line(const cpu_build *b, const yk_node *n, uint32_t part)
 {
     char text[sizeof lines->text];
     cpu_line *l;
     if (!on)
         return NULL;
     writer w = {text, sizeof text, 0};
-    describe(&w, b, n);
+    describe(&w, b, n, part);
     pthread_mutex_lock(&lock);
     for (l = lines; l && strcmp(l->text, text) != 0; l = l->next)
         ;
@@ -126,6 +126,8 @@ uint64_t cpu_profile_add(cpu_line *line, uint64_t since)
     uint64_t now = cpu_profile_now();
     pthread_mutex_lock(&lock);
     line->ns += now - since;
+    if (!line->runs || now - since < line->least)
+        line->least = now - since;
     line->runs++;
     pthread_mutex_unlock(&lock);
     return now;

@@ -12,8 +12,8 @@ typedef struct cpu_line cpu_line;
 
 void cpu_profile_begin(void);
 void cpu_profile_end(void);
-/* The line of a node; NULL when nothing is measured (or memory is gone). */
-cpu_line *cpu_profile_line(const cpu_build *b, const yk_node *n);
+/* The line of a node's step (1, 2, ..); NULL when nothing is measured (or memory is gone). */
+cpu_line *cpu_profile_line(const cpu_build *b, const yk_node *n, uint32_t part);
 uint64_t cpu_profile_now(void);
 /* Adds the time from `since` until now to the line and returns now. */
 uint64_t cpu_profile_add(cpu_line *line, uint64_t since);

@@ -72,7 +72,7 @@ void cpu_emit(cpu_build *b, cpu_fn fn, const void *args, double work)
         p->room = room;
     }
     bool serial = b->nt == 1 || work < SERIAL_NS;
-    p->steps[p->n++] = (step){fn, args, b->node ? cpu_profile_line(b, b->node) : NULL, serial};
+    p->steps[p->n++] = (step){fn, args, b->node ? cpu_profile_line(b, b->node, ++b->part) : NULL, serial};
     p->serial = p->serial && serial;
     p->work += work;
 }
@@ -234,6 +234,7 @@ static yk_status plan_all(cpu_build *b)
             return cpu_refuse(b, n, "a type this plugin does not have (f32, f16, bf16, i32, u8, bool)");
         note_slots(b->p, g, n);
         b->node = n;
+        b->part = 0;
         planners[n->op](b, n);
     }
     return b->status;
@@ -246,7 +247,7 @@ yk_status cpu_prog_new(const yk_graph *g, const cpu_isa *isa, int nt, cpu_prog *
         return YK_E_MEM;
     *p = (cpu_prog){.serial = true, .n_slot = g->n_slot};
     p->uses = cpu_host->alloc(g->n_slot + 1, 64);
-    cpu_build b = {g, isa, nt, p, p->uses ? YK_OK : YK_E_MEM, NULL};
+    cpu_build b = {g, isa, nt, p, p->uses ? YK_OK : YK_E_MEM, NULL, 0};
     if (p->uses) {
         memset(p->uses, 0, g->n_slot + 1);
         plan_all(&b);

@@ -133,6 +133,28 @@ V_INLINE vf v_min(vf a, vf b)
     return v_sel(a != a, a, m);
 }
 
+/* max(x, 0), NaN for NaN: the instruction gives its second operand where the first is not greater */
+V_INLINE vf v_relu(vf x)
+{
+#if CPU_VW == 16
+    return (vf)_mm512_max_ps(_mm512_setzero_ps(), (__m512)x);
+#elif CPU_VW == 8
+    return (vf)_mm256_max_ps(_mm256_setzero_ps(), (__m256)x);
+#else
+    return v_max(x, v_set1(0.0f));
+#endif
+}
+
+/* y where x > 0, else 0 */
+V_INLINE vf v_positive(vf x, vf y)
+{
+#if CPU_VW == 16
+    return (vf)_mm512_maskz_mov_ps(_mm512_cmp_ps_mask((__m512)x, _mm512_setzero_ps(), _CMP_GT_OQ), (__m512)y);
+#else
+    return (vf)((vi)(x > v_set1(0.0f)) & (vi)y);
+#endif
+}
+
 V_INLINE vf v_abs(vf x)
 {
     return (vf)((vi)x & 0x7fffffff);

@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A compiled elementwise program: made by map_plan.c, run by map.c. */
+#ifndef CPU_MAP_INNER_H
+#define CPU_MAP_INNER_H
+
+#include "map.h"
+
+#define CPU_MAP_IN 32
+#define CPU_MAP_OUT 4
+#define CPU_MAP_REGS 512
+
+typedef enum cpu_in_kind {
+    CPU_IN_SPECIAL, /* handed to every evaluation */
+    CPU_IN_DENSE,
+    CPU_IN_CONST,   /* one number of the program */
+    CPU_IN_SCALAR,  /* one element of memory */
+    CPU_IN_PLANE,   /* one element for every `run` elements: a channel's number */
+    CPU_IN_PERIOD,  /* repeats after a few thousand elements: spread out once a run */
+    CPU_IN_STRIDED
+} cpu_in_kind;
+
+typedef struct cpu_map_in {
+    cpu_in_kind kind;
+    uint8_t dtype;
+    uint16_t reg, wide; /* CONST, SCALAR: one element in reg, a block of it in wide (0: not wanted) */
+    cpu_ref ref;
+    uint32_t bits; /* CONST */
+    int dims;      /* collapsed, innermost first */
+    int64_t len[YK_MAX_DIMS], stride[YK_MAX_DIMS];
+    int64_t period;
+    size_t store; /* PERIOD: where in the scratch */
+} cpu_map_in;
+
+typedef struct cpu_map_ins {
+    cpu_map_kernel fn;
+    uint16_t d, a, b, c;
+    uint8_t op;
+    bool one;            /* computes one element, for the whole chunk */
+    int8_t md, ma, mb, mc; /* -1: a block, 0: one element */
+} cpu_map_ins;
+
+typedef struct cpu_map_out {
+    cpu_ref ref;
+    uint8_t dtype;
+    uint16_t reg;
+    bool store;     /* copied out after the block */
+    int32_t direct; /* the instruction that writes straight to memory, or -1 */
+} cpu_map_out;
+
+struct cpu_map {
+    uint32_t n_in, n_ins, n_out, n_reg, n_plane;
+    int64_t block, run; /* run: elements that share the numbers of the PLANE operands; 0: there are none */
+    size_t bytes;       /* scratch */
+    cpu_map_in in[CPU_MAP_IN];
+    cpu_map_out out[CPU_MAP_OUT];
+    size_t *store; /* by register: where in the scratch */
+    cpu_map_ins *ins;
+};
+
+uint32_t cpu_map_item(int dtype); /* bytes */
+
+#endif
