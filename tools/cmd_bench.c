@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include "tools/bench_mixed.h"
@@ -55,6 +56,7 @@ typedef struct bench {
     double *ms, *loss; /* loss: of each step, or NULL */
     uint64_t n;
     double first_ms;
+    double wall, user, sys; /* of all timed steps together, in ms; CPU time of the whole process */
     float *x;
     int32_t *ids, *mask, *types, *labels, *row;
 } bench;
@@ -256,6 +258,8 @@ static void print_step(bench *b, double loss)
                "\"gflops\": %.6g, \"first_step_ms\": %.6g, \"loss\": %.9g",
                least, median, 1e3 * (double)b->batch / median, b->width > 1 ? 1e3 * (double)(b->batch * b->width) / median : 0,
                (unsigned long long)yk_peak_bytes(b->job), flops / median / 1e6, b->first_ms, loss);
+        printf(", \"wall_ms\": %.6g, \"user_ms\": %.6g, \"sys_ms\": %.6g", b->wall / (double)b->n, b->user / (double)b->n,
+               b->sys / (double)b->n);
         print_losses(b);
         printf("}\n");
     } else {
@@ -308,6 +312,29 @@ static void save_init(bench *b)
         yk_model_save(b->model, yk__cli_text(b->cli, "save-init"));
 }
 
+static double ms_of(struct timeval t)
+{
+    return 1e3 * (double)t.tv_sec + 1e-3 * (double)t.tv_usec;
+}
+
+static void timed_steps(bench *b)
+{
+    struct rusage from, to;
+    const double began = train_seconds();
+    getrusage(RUSAGE_SELF, &from);
+    for (uint64_t i = 0; i < b->n && yk_ok(b->job); i++) {
+        const double at = train_seconds();
+        whole_step(b);
+        b->ms[i] = 1e3 * (train_seconds() - at);
+        if (b->loss)
+            b->loss[i] = yk_window_loss(b->opt);
+    }
+    getrusage(RUSAGE_SELF, &to);
+    b->wall = 1e3 * (train_seconds() - began);
+    b->user = ms_of(to.ru_utime) - ms_of(from.ru_utime);
+    b->sys = ms_of(to.ru_stime) - ms_of(from.ru_stime);
+}
+
 static int run_step(const yk__cli *cli)
 {
     bench b = {.cli = cli};
@@ -319,13 +346,7 @@ static int run_step(const yk__cli *cli)
         save_init(&b);
     else
         warm_up(&b);
-    for (uint64_t i = 0; i < b.n && yk_ok(b.job); i++) {
-        const double at = train_seconds();
-        whole_step(&b);
-        b.ms[i] = 1e3 * (train_seconds() - at);
-        if (b.loss)
-            b.loss[i] = yk_window_loss(b.opt);
-    }
+    timed_steps(&b);
     loss = yk_ok(b.job) ? yk_window_loss(b.opt) : 0; /* all ranks sum it */
     if (yk_ok(b.job) && b.n && yk_is_main(b.job))
         print_step(&b, loss);

@@ -1,0 +1,128 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The benchmarks: what is trained, on which sides, and how a side is run. One row of the report is a case at a precision."""
+import dataclasses
+import hashlib
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+NO_DROPOUT = {"gpt2": "embd_pdrop=0,attn_pdrop=0,resid_pdrop=0", "bert": "hidden_dropout_prob=0,attention_probs_dropout_prob=0"}
+KEEP_PAGES = "glibc.malloc.hugetlb=1:glibc.malloc.mmap_max=0:glibc.malloc.trim_threshold=68719476736"
+TORCH = "2.15.0"
+PACKAGES = [f"torch=={TORCH}", "accelerate==1.15.0", "tokenizers==0.23.3", "numpy"]
+PEERS = ("yoke", "eager", "compile", "tuned")
+
+
+@dataclasses.dataclass
+class Case:
+    name: str
+    model: str
+    batch: int
+    iterations: int
+    config: str = ""
+    threads: int = 0  # 0: as many as --threads says
+    precisions: tuple = ("fp32", "bf16")
+    sides: tuple = PEERS  # the first is ours; "cpu:1" and the like are ours on that device
+    loader: bool = False
+
+    @property
+    def full_config(self):
+        return ",".join(w for w in (self.config, NO_DROPOUT.get(self.model, "")) if w)
+
+
+CASES = [
+    Case("GPT-2 124M 4x256", "gpt2", 4, 3, "seq_len=256"),
+    Case("BERT-base 32x128", "bert", 32, 2, "seq_len=128"),
+    Case("ResNet-18 128", "resnet18", 128, 3),
+    Case("ResNet-20 128", "resnet20", 128, 10),
+    Case("MLP 128", "mlp", 128, 300),
+    Case("small MLP 16", "mlp", 16, 3000, "input_size=64,hidden=64+64", 1, ("fp32",), ("yoke", "eager", "compile")),
+    Case("small MLP 16, loader", "mlp", 16, 2000, "input_size=64,hidden=64+64", 1, ("fp32",), ("yoke", "eager"), True),
+    Case("ResNet-20 32, OpenCL", "resnet20", 32, 5, "", 1, ("fp32",), ("opencl:0@1", "cpu:1")),
+    Case("BERT small 8x64, OpenCL", "bert", 8, 5, "seq_len=64,num_hidden_layers=2,hidden_size=128,num_attention_heads=2,"
+         "intermediate_size=512", 1, ("fp32",), ("opencl:0@1", "cpu:1")),
+]
+
+SMALL = {  # one of each family for the check that both sides train the same thing
+    "gpt2": (4, "seq_len=16,n_layer=2,n_embd=64,n_head=4,vocab_size=500"),
+    "bert": (4, "seq_len=16,num_hidden_layers=2,hidden_size=64,num_attention_heads=4,intermediate_size=128,vocab_size=500"),
+    "resnet18": (8, "widths=16+32+64+128"),
+    "resnet20": (8, ""),
+    "mlp": (16, "input_size=64,hidden=64+64"),
+}
+
+
+def build_id(build):
+    """Names the program that was measured: rounds of another build are not mixed with it."""
+    h = hashlib.sha256()
+    for part in ("yoke", ".libs/yoke_cpu.so", ".libs/yoke_opencl.so"):
+        path = os.path.join(build, part)
+        if os.path.exists(path):
+            with open(path, "rb") as f:
+                h.update(f.read())
+    return h.hexdigest()[:12]
+
+
+def run(command, env=None):
+    """The last line of the command's output as JSON, with its largest resident set and the seconds it took."""
+    began = time.monotonic()
+    with tempfile.TemporaryFile("w+") as out, tempfile.TemporaryFile("w+") as err:
+        p = subprocess.Popen(command, stdout=out, stderr=err, env={**os.environ, **(env or {})})
+        _, status, used = os.wait4(p.pid, 0)
+        p.returncode = os.waitstatus_to_exitcode(status)
+        out.seek(0)
+        err.seek(0)
+        if p.returncode:
+            sys.exit(f"{' '.join(command)} failed ({p.returncode}):\n{err.read()[-3000:]}")
+        got = json.loads(out.read().strip().split("\n")[-1])
+    return {**got, "rss_bytes": used.ru_maxrss * 1024, "seconds": time.monotonic() - began}
+
+
+def yoke(a, case, precision, device=None, extra=()):
+    threads = case.threads or a.threads
+    command = [f"{a.build}/yoke", "bench", "step", "--json", "--model", case.model, "--global-batch", str(case.batch), "--precision",
+               precision, "--iterations", str(case.iterations), *extra]
+    command += ["--devices", device] if device else ["--threads", str(threads)]
+    command += ["--model-config", case.full_config] if case.full_config else []
+    command += ["--loader"] if case.loader else []
+    return run(command, {"YOKE_PLUGIN_DIR": f"{a.build}/.libs"})
+
+
+def peer(a, case, precision, side, extra=()):
+    threads = case.threads or a.threads
+    command = [f"{a.peer}/bin/python", f"{HERE}/peer_step.py", "--model", case.model, "--global-batch", str(case.batch), "--precision",
+               precision, "--threads", str(threads), "--iterations", str(case.iterations), *extra]
+    command += ["--model-config", case.full_config] if case.full_config else []
+    command += {"eager": [], "compile": ["--compile"], "tuned": ["--tuned"]}[side] + (["--accelerate"] if case.loader else [])
+    got = run(command, {"GLIBC_TUNABLES": KEEP_PAGES} if side == "tuned" else None)
+    want = {"threads": threads, "world": 1, "matmul": "medium" if side == "tuned" else "highest"}
+    if not got["torch"].startswith(TORCH) or any(got[k] != v for k, v in want.items()):
+        sys.exit(f"the peer is not what it should be: wanted torch {TORCH} and {want}, it says {got}")
+    return got
+
+
+def measure(a, case, precision, side):
+    """One run of a side: a line of the results."""
+    if side in ("eager", "compile", "tuned"):
+        got = peer(a, case, precision, side)
+    else:
+        got = yoke(a, case, precision, None if side == "yoke" else side)
+    got["disturbed"] = got["user_ms"] + got["sys_ms"] < 0.8 * (case.threads or a.threads) * got["wall_ms"]
+    return {"kind": "step", "case": case.name, "precision": precision, "side": side, "threads": case.threads or a.threads, **got}
+
+
+def same_training(a, model):
+    """Losses of three steps from the same weights and batch on both sides; ends the program where they differ."""
+    batch, config = SMALL[model]
+    case = Case("check", model, batch, 3, config, 1)
+    with tempfile.TemporaryDirectory() as d:
+        ours = yoke(a, case, "fp32", None, ("--save-init", d))["losses"]
+        theirs = peer(a, case, "fp32", "eager", ("--init", f"{d}/model.safetensors"))["losses"]
+    worst = max(abs(x - y) / max(abs(y), 1e-3) for x, y in zip(ours, theirs))
+    if len(ours) != 3 or len(theirs) != 3 or not worst <= 1e-4:
+        sys.exit(f"{model}: the two sides do not train the same thing: losses {ours} here, {theirs} in PyTorch")
+    return {"kind": "check", "model": model, "losses": ours, "peer_losses": theirs, "worst": worst}

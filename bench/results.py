@@ -1,0 +1,84 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The file of results: JSON lines that are only ever added to, and what is computed from them."""
+import collections
+import json
+import os
+import statistics
+
+
+def read(path):
+    if not os.path.exists(path):
+        return []
+    with open(path, encoding="utf-8") as f:
+        return [json.loads(line) for line in f if line.strip()]
+
+
+def append(path, lines):
+    with open(path, "a", encoding="utf-8") as f:
+        f.writelines(json.dumps(line) + "\n" for line in lines)
+
+
+def peak(lines, name, threads):
+    """The best measured rate of a format, in operations a second, and the instructions that reached it. A processor without
+    instructions for bf16 computes it in fp32."""
+    best = (0.0, "")
+    for line in lines:
+        for row in line["peaks"] if line["kind"] == "peaks" else ():
+            if row["what"] == "math" and row["name"] in ({"fp32"} if name == "fp32" else {"fp32", name}):
+                rate = row["giga"].get(str(threads), {"best": 0})["best"] * 1e9
+                best = max(best, (rate, row["isa"]))
+    return best
+
+
+def rounds(lines, build=None):
+    """(case, precision) -> build -> the lines of its rounds."""
+    seen = collections.defaultdict(lambda: collections.defaultdict(list))
+    for line in lines:
+        if line["kind"] == "step" and build in (None, line["build"]):
+            seen[line["case"], line["precision"]][line["build"]].append(line)
+    return seen
+
+
+def summary(lines, steps):
+    """One row from the lines of one case, precision and build."""
+    sides = collections.defaultdict(list)
+    for line in steps:
+        sides[line["side"]].append(line)
+    first = steps[0]
+    row = {"case": first["case"], "precision": first["precision"], "build": first["build"], "threads": first["threads"],
+           "rounds": min(len(v) for v in sides.values()), "disturbed": sum(line["disturbed"] for line in steps), "sides": {}}
+    for side, v in sides.items():
+        row["sides"][side] = {
+            "min_ms": min(line["min_ms"] for line in v), "median_ms": statistics.median(line["median_ms"] for line in v),
+            "cpu_ms": statistics.median(line["user_ms"] + line["sys_ms"] for line in v),
+            "rss_bytes": min(line["rss_bytes"] for line in v)}
+    return {**row, **compared(lines, row, sides)}
+
+
+def compared(lines, row, sides):
+    least = {k: v["min_ms"] for k, v in row["sides"].items()}
+    if "yoke" not in least:  # two devices of ours: throughput of the first over that of the second
+        names = sorted(least, key=lambda k: k.startswith("cpu"))
+        return {"ratio": least[names[1]] / least[names[0]]} if len(names) == 2 else {}
+    got = {}
+    ours, mine = least["yoke"], sides["yoke"][0]
+    default = [least[k] for k in ("eager", "compile") if k in least]
+    if default:
+        got["ratio"] = min(default) / ours
+        got["least_peer_rss"] = min(v["rss_bytes"] for k, v in row["sides"].items() if k != "yoke")
+    if "tuned" in least:
+        got["ratio_tuned"] = least["tuned"] / ours
+    got["gflop"] = mine["gflops"] * mine["median_ms"] / 1e3
+    rate, isa = peak(lines, row["precision"], row["threads"])
+    if rate:
+        got["floor_ms"], got["floor_isa"] = 1e12 * got["gflop"] / rate, isa
+        got["of_floor"] = got["floor_ms"] / ours
+    return got
+
+
+def text(row):
+    s = f"{row['case']:26} {row['precision']}  " + "  ".join(f"{k} {v['min_ms']:.4g}/{v['median_ms']:.4g}" for k, v in row["sides"].items())
+    s += f" ms  ratio {row['ratio']:.2f}" if "ratio" in row else " ms"
+    s += f" tuned {row['ratio_tuned']:.2f}" if "ratio_tuned" in row else ""
+    s += f"  {100 * row['of_floor']:.0f} % of the floor's speed" if "of_floor" in row else ""
+    return s + f"  ({row['rounds']} rounds" + (f", {row['disturbed']} runs disturbed)" if row["disturbed"] else ")")
