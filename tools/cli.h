@@ -67,16 +67,17 @@ void yk__json_text(const char *s);
 
 /* The commands. */
 #define YK_COMMAND_TABLE(X)                                                                                            \
-    X(info, "devices, plugins and libraries on this machine, and what was chosen and why")                             \
-    X(train, "train a model")                                                                                          \
-    X(eval, "evaluate a model")                                                                                        \
-    X(launch, "run a program once per device, as the ranks of one job")                                                \
-    X(bench, "measure steps, peaks, mixed efficiency and overheads")                                                   \
-    X(test, "check that this machine computes right")                                                                  \
-    X(plugin, "list the plugins")                                                                                      \
-    X(inspect, "say what is in a data, model or token file")                                                           \
-    X(tokenize, "turn text into token ids")
-#define YK_COMMAND_DECLARE(name, text) int yk__cmd_##name(int argc, char **argv);
+    X(info, "info", "devices, plugins and libraries on this machine, and what was chosen and why")                     \
+    X(train, "train", "train a model")                                                                                 \
+    X(eval, "eval", "evaluate a model")                                                                                \
+    X(launch, "launch", "run a program once per device, as the ranks of one job")                                      \
+    X(estimate, "estimate-memory", "say beforehand what memory a training step takes")                                 \
+    X(bench, "bench", "measure steps, peaks, mixed efficiency and overheads")                                          \
+    X(test, "test", "check that this machine computes right")                                                          \
+    X(plugin, "plugin", "list the plugins")                                                                            \
+    X(inspect, "inspect", "say what is in a data, model or token file")                                                \
+    X(tokenize, "tokenize", "turn text into token ids")
+#define YK_COMMAND_DECLARE(id, name, text) int yk__cmd_##id(int argc, char **argv);
 YK_COMMAND_TABLE(YK_COMMAND_DECLARE)
 #undef YK_COMMAND_DECLARE
 

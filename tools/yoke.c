@@ -12,7 +12,7 @@ typedef struct command {
 } command;
 
 static const command commands[] = {
-#define X(name, text) {#name, text, yk__cmd_##name},
+#define X(id, name, text) {name, text, yk__cmd_##id},
     YK_COMMAND_TABLE(X)
 #undef X
 };
@@ -22,7 +22,7 @@ static int help(void)
 {
     printf("usage: yoke COMMAND [options]\n\nTrains one model across whatever hardware there is.\n\nCommands:\n");
     for (size_t i = 0; i < N_COMMANDS; i++)
-        printf("  %-10s %s\n", commands[i].name, commands[i].summary);
+        printf("  %-15s %s\n", commands[i].name, commands[i].summary);
     printf("\n`yoke COMMAND --help` tells more. Exit code: 0 done, 1 failed, 2 bad input or usage.\n");
     return YK_EXIT_OK;
 }

@@ -144,6 +144,25 @@ static yk_status find_group(const char *word, yk__group **group, yk_error *err)
     return YK_OK;
 }
 
+/* YOKE_MEMORY_LIMIT: bytes, with K, M, G or T behind them; for several ranks a list, of which the last goes on. */
+static yk_status memory_limit(yk_job *job, yk_error *err)
+{
+    const char *s = getenv("YOKE_MEMORY_LIMIT"), *all = s, *unit;
+    static const char units[] = "KMGT";
+    if (job->config.memory_limit || !s || !*s)
+        return YK_OK;
+    for (uint32_t r = 0; r < job->rank && strchr(s, ','); r++)
+        s = strchr(s, ',') + 1;
+    char *end;
+    const double v = strtod(s, &end);
+    unit = *end && *end != ',' ? strchr(units, *end) : NULL;
+    end += unit != NULL;
+    if (!(v >= 0) || v > 1e15 || (*end && *end != ','))
+        return yk__fail(err, YK_E_ARG, "YOKE_MEMORY_LIMIT=%s: expected bytes as 6G or 500M, or one such number for each rank", all);
+    job->config.memory_limit = (uint64_t)(v * (unit ? (double)(1ull << 10 * (unit - units + 1)) : 1.0));
+    return YK_OK;
+}
+
 static yk_status assemble(yk_job *job, yk_error *err)
 {
     yk__placement mine;
@@ -160,10 +179,12 @@ static yk_status assemble(yk_job *job, yk_error *err)
     job->world = yk__group_size(job->group);
     s = yk__device_open(&mine, &job->device, err);
     s = s ? s : choose_precision(job, err);
+    s = s ? s : memory_limit(job, err);
     if (s)
         return s;
     make_scaler(job);
-    const yk__engine_config c = {.precision = job->precision, .memory_limit = job->config.memory_limit};
+    const yk__engine_config c = {.precision = job->precision, .memory_limit = job->config.memory_limit,
+                                .dry = job->config.plan_only};
     s = yk__engine_new(job->device, job->group, &c, &job->engine, err);
     return s ? s : exchange_cards(job, err);
 }
@@ -304,6 +325,21 @@ uint64_t yk_peak_bytes(const yk_job *job)
     if (job && job->engine)
         yk__engine_stats_get(job->engine, &s);
     return s.peak_bytes;
+}
+
+void yk_memory_get(const yk_job *job, yk_memory *m)
+{
+    yk__engine_stats s = {0};
+    if (job && job->engine)
+        yk__engine_stats_get(job->engine, &s);
+    *m = (yk_memory){.params = s.param_bytes,
+                     .grads = s.grad_bytes,
+                     .state = s.state_bytes,
+                     .activations = s.kept_bytes < s.arena_bytes ? s.kept_bytes : s.arena_bytes,
+                     .inputs = s.input_bytes,
+                     .peak = s.peak_bytes,
+                     .shared = s.shared_bytes};
+    m->scratch = s.arena_bytes - m->activations;
 }
 
 void yk_train(yk_job *job, bool on)

@@ -155,6 +155,10 @@ bool yk__params_ready(yk_job *job)
         yk__jparam *p = &job->param[i];
         if (!p->pending)
             continue;
+        if (job->config.plan_only) {
+            p->pending = false;
+            continue;
+        }
         float *v = yk__malloc(p->n * sizeof *v);
         if (!v) {
             yk__job_failf(job, YK_E_MEM, "out of memory for the first values of %s", p->name);

@@ -36,7 +36,7 @@ typedef struct yk__work {
     const yk__recompute *block; /* the request's, or those chosen for its limit */
     uint32_t n_block;
     bool sums_stay; /* an all_reduce is kept though this rank does not need it: others wait for it */
-    uint64_t arena_bytes;
+    uint64_t arena_bytes, kept_bytes;
 } yk__work;
 
 typedef struct yk__remap {

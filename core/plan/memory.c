@@ -148,6 +148,19 @@ static void write_offsets(layout *l)
         }
 }
 
+/* What forward leaves behind for backward: blocks alive across the end of the last node of the trace itself. */
+static uint64_t kept(const layout *l)
+{
+    const yk__graph *g = &l->w->g;
+    uint64_t sum = 0;
+    uint32_t end = (uint32_t)g->n_node;
+    while (end > 0 && (!(g->node[end - 1].reserved & YK__TAG) || (g->node[end - 1].reserved & YK__AGAIN)))
+        end--;
+    for (uint32_t b = 0; b < l->n_block && end; b++)
+        sum += l->block[b].begin < end && l->block[b].end >= end ? l->block[b].bytes : 0;
+    return sum;
+}
+
 yk_status yk__plan_memory(yk__work *w, yk_error *err)
 {
     const size_t n = w->g.n_value + 1;
@@ -166,6 +179,7 @@ yk_status yk__plan_memory(yk__work *w, yk_error *err)
         for (uint32_t b = 0; b < l.n_block; b++)
             place_block(&l, b);
         write_offsets(&l);
+        w->kept_bytes = kept(&l);
         w->g.slot[0].bytes = w->arena_bytes;
     }
     yk__uses_free(&l.u);

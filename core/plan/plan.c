@@ -154,6 +154,7 @@ static yk_status make(const yk__plan_request *r, const yk__recompute *block, uin
     p->bucket_slot = w.bucket_slot;
     p->result_slot = w.result_slot;
     p->arena_bytes = w.arena_bytes;
+    p->kept_bytes = w.kept_bytes;
     p->result_bytes = w.result_bytes;
     memset(&w.g, 0, sizeof w.g);
     w.result_offset = NULL;

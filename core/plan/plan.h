@@ -70,6 +70,7 @@ typedef struct yk__plan {
     uint32_t result_slot;          /* results lie there, at result_offset[i] */
     uint64_t *result_offset;
     uint64_t arena_bytes, result_bytes;
+    uint64_t kept_bytes;           /* part of the arena that is alive between forward and backward */
     uint32_t nodes_before, nodes_after; /* of fusion, for reports */
 } yk__plan;
 

@@ -143,6 +143,8 @@ yk_status yk__cache_find(yk__engine *e, const yk__micro *m, yk__prog **out, yk_e
     p->key = key;
     p->used = e->runs;
     e->prog[e->n_prog++] = p;
+    if (m->loss != YK_NONE && p->plan->kept_bytes > e->stats.kept_bytes)
+        e->stats.kept_bytes = p->plan->kept_bytes;
     e->stats.compiles++;
     e->stats.plan_seconds = yk__seconds() - begin;
     yk__log(YK_LOG_DEBUG, "engine", "program %zu: %u nodes in %.1f ms", e->n_prog, p->plan->nodes_after,

@@ -12,8 +12,7 @@ static yk_status fetch(yk__engine *e, const yk__prog *p, const yk__micro *m, yk_
 {
     for (uint32_t i = 0; i < m->n_result; i++) {
         const uint64_t bytes = result_bytes(&m->trace->value[m->result[i]]);
-        if (bytes && yk__device_get(e->dev, e->result, p->plan->result_offset[i], m->result_host[i], bytes,
-                                    &e->last_point, err))
+        if (bytes && yk__engine_get(e, e->result, p->plan->result_offset[i], m->result_host[i], bytes, err))
             return err->status;
     }
     return YK_OK;

@@ -122,6 +122,9 @@ yk_status yk__engine_wrap(yk__engine *e, void *host, uint64_t bytes, yk_buffer *
 void yk__engine_unbuffer(yk__engine *e, yk_buffer **b, uint64_t bytes, uint64_t *account);
 /* Room for at least `bytes` in a shared scratch buffer; waits for the device before an old one goes. */
 yk_status yk__engine_room(yk__engine *e, yk_buffer **b, uint64_t *have, uint64_t bytes, uint64_t *account, yk_error *err);
+/* Transfers; the point that completes them is then e->last_point. */
+yk_status yk__engine_put(yk__engine *e, yk_buffer *b, uint64_t offset, const void *src, uint64_t bytes, yk_error *err);
+yk_status yk__engine_get(yk__engine *e, yk_buffer *b, uint64_t offset, void *dst, uint64_t bytes, yk_error *err);
 yk_status yk__engine_idle(yk__engine *e, yk_error *err);
 yk_status yk__engine_wait_point(yk__engine *e, uint64_t point, yk_error *err);
 double yk__seconds(void);

@@ -54,7 +54,7 @@ static yk_status lay_inputs(yk__engine *e, yk__prog *p, yk_error *err)
 
 static yk_status compile(yk__engine *e, yk__prog *p, yk_error *err)
 {
-    for (uint32_t i = 0; i < p->plan->n_segment; i++) {
+    for (uint32_t i = 0; i < p->plan->n_segment && !e->config.dry; i++) {
         const yk__segment *s = &p->plan->segment[i];
         yk_status st;
         if (!s->graph.n_node)
@@ -216,9 +216,9 @@ static yk_status upload(yk__engine *e, const yk__prog *p, uint32_t n, const void
         *stage = s;
         return YK_OK;
     }
-    if (yk__device_put(e->dev, e->input, 0, s->host, p->input_bytes, &s->point, err))
+    if (yk__engine_put(e, e->input, 0, s->host, p->input_bytes, err))
         return err->status;
-    e->last_point = s->point;
+    s->point = e->last_point;
     return YK_OK;
 }
 
@@ -244,7 +244,7 @@ static yk_status all_reduce(yk__engine *e, const yk__prog *p, const yk__segment 
     const uint64_t bytes = s->count * sizeof(float), most = 16384;
     const uint64_t at = p->slot_offset[s->slot] + s->offset;
     double begin;
-    if (sum_room(e, bytes, err))
+    if (e->config.dry || sum_room(e, bytes, err))
         return err->status;
     if (yk__store_io(e, p->slot[s->slot], at, e->sum, bytes, false, err))
         return err->status;
@@ -253,7 +253,7 @@ static yk_status all_reduce(yk__engine *e, const yk__prog *p, const yk__segment 
         if (yk__group_sum_f32(e->group, e->sum + i, (uint32_t)(s->count - i < most ? s->count - i : most), err))
             return err->status;
     e->idle += yk__seconds() - begin;
-    return yk__device_put(e->dev, p->slot[s->slot], at, e->sum, bytes, &e->last_point, err);
+    return yk__engine_put(e, p->slot[s->slot], at, e->sum, bytes, err);
 }
 
 static yk_status submit(yk__engine *e, yk__prog *p, uint32_t i, yk_error *err)
@@ -267,6 +267,7 @@ static yk_status submit(yk__engine *e, yk__prog *p, uint32_t i, yk_error *err)
         .slot_version = p->slot_version,
     };
     yk_status st;
+    e->last_point += e->config.dry;
     if (!p->program[i])
         return YK_OK;
     yk__plugin_words();

@@ -9,27 +9,22 @@
 /* This rank's gradients of a bucket are in shared memory. */
 static yk_status to_shared(yk__engine *e, yk__pack *p, yk_error *err)
 {
-    uint64_t point = p->point;
-    if (!p->wrapped) {
-        if (yk__device_get(e->dev, p->grad, 0, p->shared, p->n * sizeof(float), &point, err))
-            return err->status;
-        e->last_point = point;
-    }
-    return yk__engine_wait_point(e, point, err);
+    if (!p->wrapped && yk__engine_get(e, p->grad, 0, p->shared, p->n * sizeof(float), err))
+        return err->status;
+    return yk__engine_wait_point(e, p->wrapped ? p->point : e->last_point, err);
 }
 
 static yk_status to_device(yk__engine *e, yk__pack *p, yk_error *err)
 {
     if (p->wrapped || p->begin == p->end)
         return YK_OK;
-    return yk__device_put(e->dev, p->grad, p->begin * sizeof(float), p->shared + p->begin,
-                          (p->end - p->begin) * sizeof(float), &e->last_point, err);
+    return yk__engine_put(e, p->grad, p->begin * sizeof(float), p->shared + p->begin, (p->end - p->begin) * sizeof(float), err);
 }
 
 yk_status yk__reduce(yk__engine *e, yk_error *err)
 {
-    if (e->reduced)
-        return YK_OK;
+    if (e->reduced || e->config.dry)
+        return e->reduced ? YK_OK : yk__engine_idle(e, err);
     for (uint32_t i = 0; i < e->n_bucket; i++) {
         yk__pack *p = &e->pack[i];
         if (to_shared(e, p, err) ||
@@ -45,24 +40,23 @@ yk_status yk__reduce(yk__engine *e, yk_error *err)
 static yk_status put_others(yk__engine *e, const yk__pack *p, yk_error *err)
 {
     const float *all = e->param_base + p->flat;
-    if (p->begin && yk__device_put(e->dev, p->value, 0, all, p->begin * sizeof(float), &e->last_point, err))
+    if (p->begin && yk__engine_put(e, p->value, 0, all, p->begin * sizeof(float), err))
         return err->status;
-    if (p->end < p->n && yk__device_put(e->dev, p->value, p->end * sizeof(float), all + p->end,
-                                        (p->n - p->end) * sizeof(float), &e->last_point, err))
-        return err->status;
-    return YK_OK;
+    if (p->end < p->n)
+        yk__engine_put(e, p->value, p->end * sizeof(float), all + p->end, (p->n - p->end) * sizeof(float), err);
+    return err->status;
 }
 
 yk_status yk__gather_params(yk__engine *e, yk_error *err)
 {
     e->version++;
-    if (e->world == 1)
-        return YK_OK;
+    if (e->world == 1 || e->config.dry)
+        return e->world == 1 ? YK_OK : yk__engine_idle(e, err);
     for (uint32_t i = 0; i < e->n_bucket; i++) {
         const yk__pack *p = &e->pack[i];
         if (p->end > p->begin &&
-            yk__device_get(e->dev, p->value, p->begin * sizeof(float), e->param_base + p->flat + p->begin,
-                           (p->end - p->begin) * sizeof(float), &e->last_point, err))
+            yk__engine_get(e, p->value, p->begin * sizeof(float), e->param_base + p->flat + p->begin,
+                           (p->end - p->begin) * sizeof(float), err))
             return err->status;
     }
     if (yk__engine_idle(e, err) || yk__group_slices_ready(e->group, err))

@@ -28,6 +28,8 @@ typedef struct yk__engine_config {
     yk_dtype precision;      /* YK_F32, YK_BF16, YK_F16: compute format of LOWP ops */
     uint64_t memory_limit;   /* bytes, 0: what the device has free */
     uint64_t bucket_bytes;   /* of gradients reduced together; 0: 16 MiB (YOKE_BUCKET_BYTES) */
+    bool dry;                /* plans and counts as a run does, and makes, compiles and runs nothing: values written are
+                                ignored, values read stay what they are */
 } yk__engine_config;
 
 /* A format the device cannot compute in is an error that names format, device and what it has. */
@@ -116,8 +118,10 @@ yk_status yk__engine_moment_write(yk__engine *e, uint32_t kind, uint32_t number,
 /* ---- Reports -------------------------------------------------------------------------------------------------------------------- */
 
 typedef struct yk__engine_stats {
-    uint64_t peak_bytes;      /* device memory held: parameters, gradients, state, arenas, inputs */
+    uint64_t peak_bytes;      /* device memory held: parameters, gradients, state, arena, inputs */
     uint64_t param_bytes, grad_bytes, state_bytes, arena_bytes, input_bytes;
+    uint64_t kept_bytes;      /* part of the arena that a loss's forward leaves behind for its backward, at most */
+    uint64_t shared_bytes;    /* host memory shared by the ranks, beside the above: gradients and updated parameters */
     double busy_seconds;      /* a yk__engine_run's own computing time, without waiting for other ranks: of the last one
                                  in a group of one; of the last timed one with a loss otherwise */
     uint64_t compiles, hits;  /* of the program cache */

@@ -109,6 +109,9 @@ static yk_status share_grads(yk__engine *e, yk_error *err)
     void *mem;
     if (e->world == 1 || !e->flat)
         return YK_OK;
+    e->stats.shared_bytes += e->flat * sizeof(float) * (e->world + 1ull);
+    if (e->config.dry)
+        return YK_OK;
     snprintf(what, sizeof what, "gradients-%u", e->layouts);
     if (yk__group_shared(e->group, what, e->flat * sizeof(float) * e->world, &mem, err))
         return err->status;
@@ -159,15 +162,22 @@ yk_status yk__store_zero(yk__engine *e, bool moments, yk_error *err)
     return err->status;
 }
 
+/* The device adds the gradients up in shared memory itself. */
+static bool wraps(yk__engine *e, yk__pack *p, uint64_t bytes)
+{
+    if (!(e->dev->caps.flags & YK_CAP_WRAP))
+        return false;
+    return e->config.dry || !e->dev->table->buffer_wrap(e->dev->handle, p->shared, bytes, &p->grad);
+}
+
 static yk_status make_grad(yk__engine *e, yk__pack *p, yk_error *err)
 {
     const uint64_t bytes = p->n * sizeof(float);
     if (e->world > 1) {
-        p->shared = e->grad_base + (uint64_t)e->rank * e->flat + p->flat;
-        if ((e->dev->caps.flags & YK_CAP_WRAP) && !e->dev->table->buffer_wrap(e->dev->handle, p->shared, bytes, &p->grad)) {
-            p->wrapped = true;
+        p->shared = e->config.dry ? NULL : e->grad_base + (uint64_t)e->rank * e->flat + p->flat;
+        p->wrapped = wraps(e, p, bytes);
+        if (p->wrapped)
             return YK_OK;
-        }
     }
     return yk__engine_buffer(e, bytes, &p->grad, &e->stats.grad_bytes, err);
 }
@@ -249,7 +259,7 @@ static yk_status unlay(yk__engine *e, yk_error *err)
     if (e->has_opt)
         return yk__fail(err, YK_E_ARG, "a parameter was added or frozen after the optimizer's state was made; do it before "
                                        "the first step");
-    for (size_t i = 0; i < e->n_param; i++) {
+    for (size_t i = 0; i < e->n_param && !e->config.dry; i++) {
         yk__eparam *p = &e->param[i];
         p->pending = yk__malloc(p->n * sizeof(float));
         if (!p->pending)
@@ -269,14 +279,11 @@ static yk_status unlay(yk__engine *e, yk_error *err)
 yk_status yk__store_io(yk__engine *e, yk_buffer *b, uint64_t offset, void *data, uint64_t bytes, bool write,
                        yk_error *err)
 {
-    uint64_t point = 0;
     if (!bytes)
         return YK_OK;
-    if (write ? yk__device_put(e->dev, b, offset, data, bytes, &point, err)
-              : yk__device_get(e->dev, b, offset, data, bytes, &point, err))
+    if (write ? yk__engine_put(e, b, offset, data, bytes, err) : yk__engine_get(e, b, offset, data, bytes, err))
         return err->status;
-    e->last_point = point;
-    return yk__engine_wait_point(e, point, err);
+    return yk__engine_idle(e, err);
 }
 
 yk_status yk__store_param(yk__engine *e, uint32_t number, float *data, yk_error *err)
@@ -298,6 +305,8 @@ yk_status yk__engine_param_write(yk__engine *e, uint32_t number, const float *da
     if (check_param(e, number, err))
         return err->status;
     p = &e->param[number];
+    if (e->config.dry)
+        return YK_OK;
     if (!p->pending)
         p->pending = yk__malloc(p->n * sizeof(float));
     if (!p->pending)

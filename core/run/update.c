@@ -64,8 +64,8 @@ static yk_status scaled_stats(yk__engine *e, double scale, double sum[2], yk_err
     if (yk__prog_run(e, e->stat_prog, 1, &input, &bytes, err))
         return err->status;
     for (uint32_t i = 0; i < e->n_stat; i++)
-        if (yk__device_get(e->dev, e->result, e->stat_prog->plan->result_offset[i], e->stats_host + (size_t)i * 2,
-                           2 * sizeof(float), &e->last_point, err))
+        if (yk__engine_get(e, e->result, e->stat_prog->plan->result_offset[i], e->stats_host + (size_t)i * 2,
+                           2 * sizeof(float), err))
             return err->status;
     if (yk__engine_idle(e, err))
         return err->status;

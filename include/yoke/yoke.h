@@ -68,9 +68,11 @@ typedef struct yk_config {
     yk_average average;
     uint64_t seed;           /* of weights, dropout and sample order */
     yk_scale_config scale;
-    uint64_t memory_limit;   /* bytes of device memory; activations are recomputed to stay below; 0: the device's own */
+    uint64_t memory_limit;   /* bytes of device memory; activations are recomputed to stay below; 0: YOKE_MEMORY_LIMIT ("6G", or
+                                by rank "6G,500M"), else none */
     uint32_t hash_every;     /* compare the parameters' hash between ranks every so many steps; default 100 */
     bool quiet;              /* no device table on standard error */
+    bool plan_only;          /* steps are planned, not run: for yk_memory_get. Values read are zero, weights stay unset */
 } yk_config;
 
 /* Opens a job on the device(s). In a process started by `yoke launch` it joins the other ranks. Never NULL but when
@@ -95,6 +97,18 @@ YK_API bool yk_is_main(const yk_job *job);                     /* rank 0 */
 YK_API const char *yk_device_name(const yk_job *job, uint32_t rank);
 YK_API double yk_share(const yk_job *job, uint32_t rank);      /* part of the rows it worked on so far, 0..1 */
 YK_API uint64_t yk_peak_bytes(const yk_job *job);              /* device memory of this rank */
+
+/* Device memory of this rank now, in bytes, as its plugin was asked for it; peak: the most so far. With
+ * yk_config.plan_only it is what the same steps would take. */
+typedef struct yk_memory {
+    uint64_t params, grads, state; /* state: of the optimizer (this rank's slices) and running statistics */
+    uint64_t activations;          /* of the arena: what forward leaves for backward, at most */
+    uint64_t scratch;              /* the rest of the arena */
+    uint64_t inputs;               /* inputs and results of a step */
+    uint64_t peak;
+    uint64_t shared;               /* host memory of all ranks together: gradients and parameters they exchange */
+} yk_memory;
+YK_API void yk_memory_get(const yk_job *job, yk_memory *m);
 YK_API uint64_t yk_param_hash(yk_job *job);                    /* of all parameters; fails the job if ranks differ */
 YK_API void yk_sum_ranks(yk_job *job, double *v, uint32_t n);  /* adds up host numbers over ranks, in rank order */
 YK_API void yk_barrier(yk_job *job);

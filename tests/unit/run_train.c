@@ -266,10 +266,10 @@ START_TEST(mixed_precision)
 END_TEST
 
 /* With about the memory that a first engine needed a second one trains alike; with hardly any it says so. */
-static yk_status limited(uint64_t limit, uint64_t *peak, float *loss, yk_error *err)
+static yk_status limited(uint64_t limit, bool dry, uint64_t *peak, float *loss, yk_error *err)
 {
     uint32_t s = 7;
-    const yk__engine_config c = {.precision = YK_F32, .memory_limit = limit, .bucket_bytes = 256};
+    const yk__engine_config c = {.precision = YK_F32, .memory_limit = limit, .bucket_bytes = 256, .dry = dry};
     float x[ROWS * IN], h[2][YK_HYPER_COUNT];
     int32_t y[ROWS];
     yk__engine_stats st;
@@ -304,12 +304,31 @@ START_TEST(memory_limit)
     uint64_t need, peak;
     float a, b;
     ref.claim = REF_CLAIM_ALL;
-    ck_assert(!limited(0, &need, &a, &err));
-    ck_assert_msg(!limited(need + 2048, &peak, &b, &err), "%s", err.text);
+    ck_assert(!limited(0, false, &need, &a, &err));
+    ck_assert_msg(!limited(need + 2048, false, &peak, &b, &err), "%s", err.text);
     ck_assert_uint_le(peak, need + 2048);
     ck_assert(a == b);
-    ck_assert(limited(1000, &peak, &b, &err) == YK_E_MEM);
+    ck_assert(limited(1000, false, &peak, &b, &err) == YK_E_MEM);
     ck_assert_ptr_nonnull(strstr(err.text, "1000"));
+}
+END_TEST
+
+/* A dry engine asks the plugin for nothing, and counts what another one holds. */
+START_TEST(dry_counts_the_same)
+{
+    yk_error err = YK_ERROR_INIT;
+    uint64_t real, dry, tight;
+    float loss = 0;
+    ref.claim = REF_CLAIM_ALL;
+    ck_assert(!limited(0, false, &real, &loss, &err));
+    ref.runs = ref.programs = 0;
+    ck_assert(!limited(0, true, &dry, &loss, &err));
+    ck_assert_uint_eq(dry, real);
+    ck_assert_uint_eq(ref.runs, 1); /* the probe of a device that is opened */
+    ck_assert(!limited(real + 2048, false, &real, &loss, &err));
+    ck_assert(!limited(dry + 2048, true, &tight, &loss, &err));
+    ck_assert_uint_eq(tight, real);
+    ck_assert(limited(1000, true, &dry, &loss, &err) == YK_E_MEM);
 }
 END_TEST
 
@@ -322,6 +341,7 @@ int main(void)
     tcase_add_loop_test(c, adam_of_two_groups_with_accumulation_and_clipping, REF_CLAIM_NONE, REF_CLAIM_ADD + 1);
     tcase_add_loop_test(c, mixed_precision, REF_CLAIM_NONE, REF_CLAIM_ADD + 1);
     tcase_add_test(c, memory_limit);
+    tcase_add_test(c, dry_counts_the_same);
     srunner_set_tap(sr, "-");
     srunner_run_all(sr, CK_SILENT);
     srunner_free(sr);

@@ -1,0 +1,70 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+# What yoke estimate-memory says beforehand is, to the byte, what the run takes; and it takes nothing of it itself.
+. "$YOKE_SOURCE/tests/cli/lib.sh"
+export YOKE_DEVICES=cpu:0
+
+same() { # same ARGUMENTS...: the estimate's peak is the run's
+    "$yoke" estimate-memory "$@" --json >"$out/plan" && "$yoke" bench step "$@" --iterations 1 --json >"$out/run" || return 1
+    python3 - "$out/plan" "$out/run" <<'P'
+import json, sys
+plan, run = (json.load(open(f)) for f in sys.argv[1:])
+rank = plan["ranks"][0]
+print(plan, run)
+assert rank["peak_bytes"] == run["peak_bytes"] > 0
+assert run["peak_rss_bytes"] > run["peak_bytes"] # here device memory is the host's
+assert sum(v for k, v in rank.items() if k.endswith("_bytes") and k != "peak_bytes") == rank["peak_bytes"]
+P
+}
+for precision in fp32 bf16; do
+    ok "mlp, $precision" same --model mlp --model-config hidden=64 --global-batch 32 --precision $precision
+    ok "mlp with adamw, $precision" same --model mlp --model-config hidden=64 --global-batch 32 --precision $precision --optim adamw
+    ok "resnet20, $precision" same --model resnet20 --global-batch 4 --precision $precision
+    ok "gpt2, $precision" same --model gpt2 --model-config n_layer=2,n_embd=64,n_head=2,vocab_size=500,seq_len=32 --global-batch 3 \
+        --precision $precision
+    ok "bert, $precision" same --model bert --global-batch 3 --precision $precision --model-config \
+        num_hidden_layers=2,hidden_size=64,num_attention_heads=2,intermediate_size=128,vocab_size=500,seq_len=16
+done
+
+large() { # 1.6 billion parameters take 25 GB; here 1 GB of address space beside what the program has must do
+    (ulimit -v 4000000 && "$yoke" estimate-memory --model gpt2 --model-config \
+        n_layer=48,n_embd=1600,n_head=25,n_positions=1024,seq_len=1024 --global-batch 1 --precision bf16 --json) >"$out/xl" || return 1
+    at_least "$(field ranks "$out/xl" | python3 -c 'import sys; print(eval(sys.stdin.read())[0]["peak_bytes"])')" 25e9
+}
+ok "GPT-2 XL on a small machine" large
+
+limited() { # with a limit the plan stays below it, and so does the run
+    set -- --model gpt2 --model-config n_layer=4,n_embd=64,n_head=2,vocab_size=500,seq_len=64 --global-batch 8
+    "$yoke" estimate-memory "$@" --json >"$out/free" || return 1
+    limit=$(python3 -c "import json; r = json.load(open('$out/free'))['ranks'][0]
+print(r['peak_bytes'] - r['activation_bytes'] // 3)")
+    "$yoke" estimate-memory "$@" --memory-limit "$limit" --json >"$out/tight" || return 1
+    YOKE_MEMORY_LIMIT=$limit "$yoke" bench step "$@" --iterations 1 --json >"$out/run" || return 1
+    python3 - "$out/tight" "$out/run" "$limit" <<'P'
+import json, sys
+plan, run, limit = json.load(open(sys.argv[1])), json.load(open(sys.argv[2])), int(sys.argv[3])
+print(plan, run, limit)
+assert plan["ranks"][0]["peak_bytes"] == run["peak_bytes"] <= limit
+P
+}
+ok "--memory-limit recomputes" limited
+
+refused() {
+    "$yoke" estimate-memory --memory-limit 20K --model mlp && return 1
+    "$yoke" estimate-memory --memory-limit plenty --model mlp 2>"$out/said"
+    [ $? = 2 ] && grep -q "plenty" "$out/said"
+}
+ok "a limit that nothing fits, and one that is none" refused
+
+ranks() {
+    "$yoke" estimate-memory --devices cpu/2 --model mlp --global-batch 64 --json >"$out/two" || return 1
+    "$yoke" bench step --devices cpu/2 --model mlp --global-batch 64 --iterations 1 --json >"$out/run" || return 1
+    python3 - "$out/two" "$out/run" <<'P'
+import json, sys
+plan, run = json.load(open(sys.argv[1])), json.load(open(sys.argv[2]))
+print(plan, run)
+assert len(plan["ranks"]) == 2 and plan["shared_bytes"] > 0
+P
+}
+if [ "$(nproc)" -ge 2 ]; then ok "two ranks" ranks; else skip "two ranks" "needs 2 cores"; fi
+plan
