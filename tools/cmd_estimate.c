@@ -104,15 +104,16 @@ static void report(sample *s)
 static int estimate(const yk__cli *cli)
 {
     bool bad = false;
-    const bool many = yk__cli_int(cli, "gradient-accumulation-steps", 1, 1 << 20, &bad) > 1; /* the third is as the second */
-    const yk_config c = {.accumulate = many ? 2 : 1, .plan_only = true};
+    const int64_t asked = yk__cli_int(cli, "gradient-accumulation-steps", 1, 1 << 20, &bad);
+    const uint32_t micros = asked < 6 ? (uint32_t)asked : 6; /* later ones take no more */
+    const yk_config c = {.accumulate = micros, .plan_only = true};
     sample s;
     if (yk__cli_given(cli, "memory-limit"))
         setenv("YOKE_MEMORY_LIMIT", yk__cli_text(cli, "memory-limit"), 1);
     if (bad || !sample_open(&s, cli, &c))
         return YK_EXIT_USAGE;
     sample_make(&s);
-    for (int i = 0; i < (many ? 4 : 2) && yk_ok(s.job); i++) /* the optimizer's state comes at the end of the first step */
+    for (uint32_t i = 0; i < 3 * micros && yk_ok(s.job); i++) /* the optimizer's state comes at the end of the first step */
         sample_micro(&s);
     if (yk_ok(s.job))
         report(&s);

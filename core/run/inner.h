@@ -87,7 +87,6 @@ struct yk__engine {
     yk_buffer *arena, *input, *result;
     uint64_t arena_bytes, input_bytes, result_bytes;
     yk__stage stage[YK__STAGES];
-    uint32_t next_stage;
     float *sum;                /* host copy of an all_reduce's operand */
     uint64_t sum_bytes;
 

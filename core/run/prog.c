@@ -180,14 +180,24 @@ static yk_status stage_new(yk__engine *e, yk__stage *s, uint64_t bytes, yk_error
     return st;
 }
 
-/* A host area that no transfer or program reads any more: the last one if it is free, else the next. */
+/* Of those that nothing reads any more the smallest that is large enough, else the smallest; else the one in use longest.
+ * So that no more of them grow than are in use at once. */
+static yk__stage *choose_stage(yk__engine *e, uint64_t bytes)
+{
+    yk__stage *best = &e->stage[0];
+    for (yk__stage *s = best + 1; s < e->stage + YK__STAGES; s++) {
+        const bool idle = s->point <= e->waited, best_idle = best->point <= e->waited;
+        const bool fits = s->bytes >= bytes, best_fits = best->bytes >= bytes;
+        if (idle != best_idle ? idle : !idle ? s->point < best->point : fits != best_fits ? fits : s->bytes < best->bytes)
+            best = s;
+    }
+    return best;
+}
+
+/* A host area that no transfer or program reads any more. */
 static yk_status take_stage(yk__engine *e, uint64_t bytes, yk__stage **out, yk_error *err)
 {
-    yk__stage *s = &e->stage[e->next_stage];
-    if (s->point > e->waited) {
-        e->next_stage = (e->next_stage + 1) % YK__STAGES;
-        s = &e->stage[e->next_stage];
-    }
+    yk__stage *s = choose_stage(e, bytes);
     if (yk__engine_wait_point(e, s->point, err) || stage_new(e, s, bytes, err))
         return err->status;
     *out = s;
