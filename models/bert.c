@@ -28,13 +28,6 @@ typedef struct bert {
     yk_init init;
 } bert;
 
-static void put_int(yk_model *m, const char *key, int64_t v)
-{
-    char number[32];
-    snprintf(number, sizeof number, "%lld", (long long)v);
-    yk_settings_put(m->settings, key, number);
-}
-
 static float read_settings(yk_model *m, bert *p, const yk_data *data)
 {
     yk_settings *s = m->settings;
@@ -49,14 +42,14 @@ static float read_settings(yk_model *m, bert *p, const yk_data *data)
     p->head_drop = (float)yk_settings_real(s, "classifier_dropout", (double)p->drop);
     p->act = model_activation_of(m, yk_settings_text(s, "hidden_act", "gelu"));
     p->init = model_normal(yk_settings_real(s, "initializer_range", 0.02));
-    p->classes = yk_settings_int(s, "num_labels", data && yk_data_classes(data) ? yk_data_classes(data) : 2);
+    p->classes = model_classes(m, data, 2);
     yk_settings_int(s, "seq_len", 0);
-    put_int(m, "vocab_size", p->vocab);
-    put_int(m, "hidden_size", p->width);
-    put_int(m, "num_hidden_layers", p->layers);
-    put_int(m, "num_attention_heads", p->heads);
-    put_int(m, "intermediate_size", p->inner);
-    put_int(m, "max_position_embeddings", p->context);
+    model_put_int(m, "vocab_size", p->vocab);
+    model_put_int(m, "hidden_size", p->width);
+    model_put_int(m, "num_hidden_layers", p->layers);
+    model_put_int(m, "num_attention_heads", p->heads);
+    model_put_int(m, "intermediate_size", p->inner);
+    model_put_int(m, "max_position_embeddings", p->context);
     return (float)yk_settings_real(s, "layer_norm_eps", 1e-12);
 }
 
@@ -98,7 +91,7 @@ static bool build_encoder(yk_model *m, bert *p, const yk_data *data)
 {
     const float eps = read_settings(m, p, data);
     const int64_t types = yk_settings_int(m->settings, "type_vocab_size", 2);
-    put_int(m, "type_vocab_size", types);
+    model_put_int(m, "type_vocab_size", types);
     if (!yk_ok(m->job) || p->layers < 1 || p->layers > 1000 || p->heads < 1 || p->width % p->heads) {
         yk_fail(m->job, YK_E_ARG, "bert: num_hidden_layers must be 1 to 1000 and hidden_size a multiple of num_attention_heads");
         return false;
@@ -123,7 +116,6 @@ static void build_classifier(yk_model *m, void *net, const yk_data *data)
     bert *p = net;
     if (!build_encoder(m, p, data))
         return;
-    put_int(m, "num_labels", p->classes);
     yk_settings_put(m->settings, "architectures", "BertForSequenceClassification");
     p->pooler = model_linear_new(m, "bert.pooler.dense", p->width, p->width, true, &p->init);
     p->classifier = model_linear_new(m, "classifier", p->width, p->classes, true, &p->init);

@@ -59,13 +59,6 @@ static void block_new(yk_model *m, gpt2 *p, int64_t i, bool bias, float eps, dou
     b->proj = linear_io(m, name, p->inner, w, bias, residual);
 }
 
-static void put_int(yk_model *m, const char *key, int64_t v)
-{
-    char number[32];
-    snprintf(number, sizeof number, "%lld", (long long)v);
-    yk_settings_put(m->settings, key, number);
-}
-
 static void read_settings(yk_model *m, gpt2 *p, const yk_data *data)
 {
     yk_settings *s = m->settings;
@@ -79,11 +72,11 @@ static void read_settings(yk_model *m, gpt2 *p, const yk_data *data)
     p->attn_drop = (float)yk_settings_real(s, "attn_pdrop", 0.1);
     p->resid_drop = (float)yk_settings_real(s, "resid_pdrop", 0.1);
     p->act = model_activation_of(m, yk_settings_text(s, "activation_function", "gelu_new"));
-    put_int(m, "vocab_size", p->vocab);
-    put_int(m, "n_positions", p->positions);
-    put_int(m, "n_embd", p->width);
-    put_int(m, "n_layer", p->layers);
-    put_int(m, "n_head", p->heads);
+    model_put_int(m, "vocab_size", p->vocab);
+    model_put_int(m, "n_positions", p->positions);
+    model_put_int(m, "n_embd", p->width);
+    model_put_int(m, "n_layer", p->layers);
+    model_put_int(m, "n_head", p->heads);
 }
 
 static void free_blocks(void *block)

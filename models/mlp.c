@@ -26,7 +26,7 @@ static int64_t pixels(const yk_data *data)
 static void build(yk_model *m, void *net, const yk_data *data)
 {
     mlp *p = net;
-    char prefix[16], number[32];
+    char prefix[16];
     uint32_t hidden = yk_settings_ints(m->settings, "hidden", p->size + 1, MOST);
     if (!yk_settings_has(m->settings, "hidden")) {
         hidden = 2;
@@ -36,13 +36,10 @@ static void build(yk_model *m, void *net, const yk_data *data)
     }
     p->layers = hidden + 1;
     p->size[0] = yk_settings_int(m->settings, "input_size", pixels(data) ? pixels(data) : 784);
-    p->size[p->layers] = yk_settings_int(m->settings, "num_labels", data && yk_data_classes(data) ? yk_data_classes(data) : 10);
+    p->size[p->layers] = model_classes(m, data, 10);
     p->act = model_activation_of(m, yk_settings_text(m->settings, "hidden_act", "relu"));
     p->dropout = (float)yk_settings_real(m->settings, "dropout", 0);
-    snprintf(number, sizeof number, "%lld", (long long)p->size[0]);
-    yk_settings_put(m->settings, "input_size", number);
-    snprintf(number, sizeof number, "%lld", (long long)p->size[p->layers]);
-    yk_settings_put(m->settings, "num_labels", number);
+    model_put_int(m, "input_size", p->size[0]);
     for (uint32_t i = 0; i < p->layers; i++) {
         snprintf(prefix, sizeof prefix, "fc%u", i + 1);
         p->fc[i] = model_linear_new(m, prefix, p->size[i], p->size[i + 1], true, NULL);

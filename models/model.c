@@ -300,6 +300,36 @@ yk_t model_param(yk_model *m, yk_init init, uint32_t dims, const int64_t *dim, c
     return yk_param(m->job, name, dims, dim, init);
 }
 
+void model_put_int(yk_model *m, const char *key, int64_t v)
+{
+    char number[32];
+    snprintf(number, sizeof number, "%lld", (long long)v);
+    yk_settings_put(m->settings, key, number);
+}
+
+static void take_names(yk_model *m, const yk_data *data, uint32_t n)
+{
+    const char **name = calloc(n, sizeof *name);
+    for (uint32_t i = 0; name && i < n; i++)
+        name[i] = yk_data_class_name(data, i);
+    if (name)
+        yk_settings_labels(m->settings, n, name);
+    else
+        fail(m->job, YK_E_MEM, "out of memory for label names");
+    free(name);
+}
+
+int64_t model_classes(yk_model *m, const yk_data *data, int64_t preset)
+{
+    const uint32_t n = yk_data_classes(data);
+    int64_t classes;
+    if (n && yk_data_class_name(data, 0))
+        take_names(m, data, n);
+    classes = yk_settings_int(m->settings, "num_labels", n ? n : preset);
+    model_put_int(m, "num_labels", classes);
+    return classes;
+}
+
 yk_init model_normal(double std)
 {
     return (yk_init){YK_INIT_NORMAL, 0, (float)std};

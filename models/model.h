@@ -59,4 +59,9 @@ model_activation *model_activation_of(yk_model *m, const char *name);
 
 yk_init model_normal(double std);
 
+void model_put_int(yk_model *m, const char *key, int64_t v); /* into the settings */
+/* Classes of a classifier: num_labels, else as many as the data has, else the preset. The names of the data's labels go
+ * into the settings, in place of a configuration's. */
+int64_t model_classes(yk_model *m, const yk_data *data, int64_t preset);
+
 #endif

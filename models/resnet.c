@@ -4,7 +4,7 @@
  * resnet20, resnet32: three stages of 16, 32, 64 channels, shortcut option A (every second pixel, zero channels before
  * and after), names as in common checkpoints (conv1, bn1, layer1.0.conv1, .., linear).
  * resnet18: the ImageNet network with a 3x3 stem for small images, shortcut option B (downsample.0, downsample.1), fc.
- * Keys: num_channels, num_labels, widths ("16+32+64"), blocks_per_stage, batch_norm_eps, batch_norm_momentum.
+ * Keys: num_channels, num_labels, widths ("16+32+64"), blocks_per_stage, hidden_act, batch_norm_eps, batch_norm_momentum.
  */
 #include "models/model.h"
 
@@ -34,6 +34,7 @@ typedef struct resnet {
     model_linear head;
     uint32_t stages, per_stage;
     int64_t width[MOST_STAGES], channels, classes, height, wide;
+    model_activation *act;
     float eps, momentum;
 } resnet;
 
@@ -85,13 +86,6 @@ static void block_new(yk_model *m, block *b, int stage, uint32_t i, int64_t in, 
     b->down_bn = norm_new(m, name, out);
 }
 
-static void put_int(yk_model *m, const char *key, int64_t v)
-{
-    char number[32];
-    snprintf(number, sizeof number, "%lld", (long long)v);
-    yk_settings_put(m->settings, key, number);
-}
-
 static void read_settings(yk_model *m, resnet *p, const yk_data *data, const int64_t *width, uint32_t stages, int64_t blocks)
 {
     int64_t chw[3] = {0, 0, 0};
@@ -101,14 +95,14 @@ static void read_settings(yk_model *m, resnet *p, const yk_data *data, const int
     p->stages = yk_settings_has(m->settings, "widths") ? yk_settings_ints(m->settings, "widths", p->width, MOST_STAGES) : stages;
     p->per_stage = (uint32_t)yk_settings_int(m->settings, "blocks_per_stage", blocks);
     p->channels = yk_settings_int(m->settings, "num_channels", chw[0] ? chw[0] : 3);
-    p->classes = yk_settings_int(m->settings, "num_labels", data && yk_data_classes(data) ? yk_data_classes(data) : 10);
+    p->classes = model_classes(m, data, 10);
     p->height = yk_settings_int(m->settings, "image_size", chw[1] ? chw[1] : 32);
     p->wide = chw[2] ? chw[2] : p->height;
+    p->act = model_activation_of(m, yk_settings_text(m->settings, "hidden_act", "relu"));
     p->eps = (float)yk_settings_real(m->settings, "batch_norm_eps", 1e-5);
     p->momentum = (float)yk_settings_real(m->settings, "batch_norm_momentum", 0.1);
-    put_int(m, "num_channels", p->channels);
-    put_int(m, "num_labels", p->classes);
-    put_int(m, "image_size", p->height);
+    model_put_int(m, "num_channels", p->channels);
+    model_put_int(m, "image_size", p->height);
 }
 
 static void build_any(yk_model *m, resnet *p, bool option_b, const char *head)
@@ -168,9 +162,9 @@ static yk_t shortcut(const resnet *p, const block *b, yk_t x)
 
 static yk_t block_on(const resnet *p, const block *b, yk_t x)
 {
-    yk_t y = yk_relu(norm_on(p, &b->bn1, conv_on(x, b->conv1, b->stride, 1)));
+    yk_t y = p->act(norm_on(p, &b->bn1, conv_on(x, b->conv1, b->stride, 1)));
     y = norm_on(p, &b->bn2, conv_on(y, b->conv2, 1, 1));
-    return yk_relu(yk_add(y, shortcut(p, b, x)));
+    return p->act(yk_add(y, shortcut(p, b, x)));
 }
 
 static yk_t part(yk_model *m, void *net, const yk_batch *batch, const char *name)
@@ -180,7 +174,7 @@ static yk_t part(yk_model *m, void *net, const yk_batch *batch, const char *name
     (void)m;
     if (strcmp(name, "logits"))
         return YK_NO;
-    x = yk_relu(norm_on(p, &p->bn1, conv_on(batch->x, p->conv1, 1, 1)));
+    x = p->act(norm_on(p, &p->bn1, conv_on(batch->x, p->conv1, 1, 1)));
     for (uint32_t i = 0; i < p->stages * p->per_stage; i++)
         x = block_on(p, &p->block[i], x);
     x = yk_mean(x, 1u << 2 | 1u << 3, false);

@@ -9,10 +9,11 @@ static const yk__cli_option options[] = {TRAIN_MODEL_OPTIONS};
 
 static const yk__cli_command command = {
     .name = "eval",
-    .usage = "--from DIR --data KIND:PATH [options]",
+    .usage = "--from DIR --data|--eval-data KIND:PATH [options]",
     .summary = "evaluate a model",
-    .text = "Prints mean loss and accuracy over the evaluation part of the data (for idx: t10k; for cifar10 and csv: all rows\n"
-            "of the file, or those of --eval-rows; for text: the last tenth).",
+    .text = "Prints mean loss and accuracy over the evaluation part of --data, the part that training would leave out (for idx: t10k;\n"
+            "for csv and jsonl: all rows of the file, or those of --eval-rows; for text: the last tenth), or over --eval-data. A text\n"
+            "named by --eval-data is evaluated whole. Names of labels are numbered as the model's config.json says (id2label).",
     .options = options,
     .n_options = sizeof options / sizeof options[0],
 };

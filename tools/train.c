@@ -55,11 +55,25 @@ bool train_config(const yk__cli *cli, yk_config *config)
     return !bad;
 }
 
+/* A folder's config.json names its classes; a file of weights does not. */
+static const char *model_folder(const yk__cli *cli)
+{
+    return yk__cli_text(cli, "model") ? NULL : yk__cli_text(cli, "from");
+}
+
 /* Where the tokenizer is: as told, else beside the model. */
 static const char *tokenizer(const yk__cli *cli)
 {
     const char *t = yk__cli_text(cli, "tokenizer");
-    return t ? t : yk__cli_text(cli, "model") ? NULL : yk__cli_text(cli, "from");
+    return t ? t : model_folder(cli);
+}
+
+/* Running text: where other data evaluates, all of this one is for what it is named for. */
+static bool whole(const yk__cli *cli)
+{
+    const char *data = yk__cli_text(cli, "data"), *own = yk__cli_text(cli, "eval-data");
+    size_t n = own ? strcspn(own, ",") : 0;
+    return own && !(data && !strncmp(own, data, n) && (data[n] == ',' || !data[n]));
 }
 
 yk_data *train_data(const yk__cli *cli, yk_job *job, bool eval, uint32_t global_batch)
@@ -69,6 +83,8 @@ yk_data *train_data(const yk__cli *cli, yk_job *job, bool eval, uint32_t global_
     yk_data_config c = {.global_batch = global_batch,
                         .eval = eval,
                         .tokenizer = tokenizer(cli),
+                        .model = model_folder(cli),
+                        .whole = whole(cli),
                         .eval_rows = eval && own ? NULL : yk__cli_text(cli, "eval-rows"),
                         .max_length = (uint32_t)yk__cli_int(cli, "max-length", 1, 1 << 20, &bad),
                         .seq_len = (uint32_t)yk__cli_int(cli, "seq-len", 1, 1 << 20, &bad)};

@@ -23,8 +23,8 @@
  * that trains and a part that evaluates. Row r of it starts at id r * stride; in training every row is whole; in
  * evaluation the last one may be short: its rest is id 0 with label -100, so that every id counts once.
  *
- * holdout=N: the last N training images evaluate instead. split=0: all of the text evaluates, as it does by itself when
- * `like` is another file.
+ * holdout=N: the last N training images evaluate instead. With `whole`, or where `like` is another file, all of a text
+ * trains or evaluates unless split= says otherwise.
  *
  * Immutable after opening: any thread may read it.
  */
@@ -57,6 +57,8 @@ typedef struct yk__dataset_options {
     uint32_t max_length;     /* of csv and jsonl rows; 0: 128 */
     uint32_t seq_len;        /* of text and tokens; 0: 128 */
     const char *eval_rows;   /* csv, jsonl: file of line numbers (as yk__rows.line) that evaluate instead of train */
+    const char *model;       /* csv, jsonl: a model's config.json, whose id2label numbers the label names */
+    bool whole;              /* text, tokens: no split, all of the file */
     const yk__dataset *like; /* number label names and characters as there (the training data) */
 } yk__dataset_options;
 

@@ -172,6 +172,8 @@ static yk_status rows_options(const yk__spec *s, const yk__dataset_options *o, y
     r->categories = yk__spec_get(s, "categories");
     r->classes = (int)classes;
     r->names_of = o->like ? o->like->text : NULL;
+    r->model = o->model;
+    r->trains = !o->eval;
     r->delimiter = k < 0 ? 0 : ",\t;|"[k];
     r->json = !strcmp(s->kind, "jsonl");
     return yk__spec_word(s, "quotes", quotes, 2, 0, &r->no_quotes, err);
@@ -222,12 +224,12 @@ static void fill_run(const yk__dataset *d, const int64_t *rows, int64_t n, int64
     }
 }
 
-/* A file of its own beside the training data evaluates whole. */
+/* A file of its own beside the training data evaluates whole, and then all of the training data trains. */
 static yk_status split_of(const yk__dataset *d, const yk__spec *s, const yk__dataset_options *o, double *out,
                           yk_error *err)
 {
-    bool own = d->eval && o->like && strcmp(o->like->path, d->path) != 0;
-    return yk__spec_real(s, "split", own ? 0 : 0.9, 0, 1, out, err);
+    bool own = o->whole || (d->eval && o->like && strcmp(o->like->path, d->path) != 0);
+    return yk__spec_real(s, "split", !own ? 0.9 : d->eval ? 0 : 1, 0, 1, out, err);
 }
 
 /* Rows of the part [from, from + len) of d->run. */

@@ -13,6 +13,7 @@
 #include "core/data/jsonl.h"
 #include "core/data/strmap.h"
 #include "core/io/json.h"
+#include "core/io/labels.h"
 
 struct load {
     const char *path;
@@ -20,6 +21,7 @@ struct load {
     yk__rows *r;
     size_t text_len, text_cap, at_cap, label_cap, line_cap;
     yk__strmap *names; /* label names in order of appearance, when labels are names */
+    yk__labels model;  /* names of the model's classes, where it has any */
     int64_t first_line;
 };
 
@@ -216,20 +218,41 @@ static yk_status names_sorted(struct load *l, yk_error *err)
     return s;
 }
 
+static yk_status names_copied(struct load *l, char *const *name, int count, yk_error *err)
+{
+    yk__labels copy;
+    yk_status s = yk__labels_copy(name, count, &copy, err);
+    if (s)
+        return s;
+    l->r->names = copy.name;
+    l->r->classes = copy.count;
+    return YK_OK;
+}
+
 static yk_status names_like(struct load *l, const yk__rows *like, yk_error *err)
 {
-    yk_status s;
     if (!like->names)
         return yk__fail(err, YK_E_FORMAT,
                         "%s: line %" PRId64 ": labels are names, expected integers as in the training rows", l->path,
                         l->first_line);
-    s = set_names(l->r, like->classes, err);
-    for (int i = 0; i < like->classes && !s; i++) {
-        l->r->names[i] = yk__strdup(like->names[i]);
-        if (!l->r->names[i])
-            s = yk__fail_mem(err, 64, "a label name");
-    }
-    return s;
+    return names_copied(l, like->names, like->classes, err);
+}
+
+static int known(const struct load *l, char *const *name, int count)
+{
+    int n = 0;
+    for (int i = 0; i < count; i++)
+        n += yk__strmap_get(l->names, name[i], strlen(name[i])) >= 0;
+    return n;
+}
+
+/* Evaluation goes by the model's names, whatever is in the file; training only if the file has no others. */
+static bool by_model(const struct load *l)
+{
+    const yk__labels *m = &l->model;
+    if (!m->count || yk__labels_preset(m))
+        return false;
+    return !l->o->trains || known(l, m->name, m->count) == yk__strmap_count(l->names);
 }
 
 static yk_status names_listed(struct load *l, const char *path, yk_error *err)
@@ -257,6 +280,7 @@ static yk_status names_listed(struct load *l, const char *path, yk_error *err)
 static yk_status renumber(struct load *l, yk_error *err)
 {
     int n = yk__strmap_count(l->names);
+    const char *expected = by_model(l) ? "one of the names in the model's id2label" : "one of the known label names";
     int32_t *to = yk__malloc((size_t)n * sizeof *to);
     if (!to)
         return yk__fail_mem(err, (size_t)n * sizeof *to, "label numbers");
@@ -270,7 +294,7 @@ static yk_status renumber(struct load *l, yk_error *err)
     for (int64_t i = 0; i < l->r->count; i++) {
         int32_t k = l->r->label[i];
         if (to[k] < 0) {
-            fail_label(l, l->r->line[i], yk__strmap_key(l->names, k), "one of the known label names", err);
+            fail_label(l, l->r->line[i], yk__strmap_key(l->names, k), expected, err);
             yk__free(to);
             return err->status;
         }
@@ -290,6 +314,8 @@ static yk_status number_names(struct load *l, yk_error *err)
         return yk__fail_mem(err, strlen(l->path), "a path");
     if (l->o->names_of)
         s = names_like(l, l->o->names_of, err);
+    else if (by_model(l))
+        s = names_copied(l, l->model.name, l->model.count, err);
     else if (l->o->categories || !access(beside, R_OK))
         s = names_listed(l, l->o->categories ? l->o->categories : beside, err);
     else if (yk__strmap_count(l->names) < 2)
@@ -326,10 +352,13 @@ yk_status yk__rows_read(yk__file *f, const yk__rows_options *o, yk__rows **out, 
     yk_status s;
     if (!l.r)
         return yk__fail_mem(err, sizeof *l.r, "rows");
-    s = o->json ? from_json(&l, f, err) : from_csv(&l, f, err);
+    s = o->model ? yk__labels_load(o->model, &l.model, err) : YK_OK;
+    if (!s)
+        s = o->json ? from_json(&l, f, err) : from_csv(&l, f, err);
     if (!s)
         s = finish(&l, err);
     yk__strmap_free(l.names);
+    yk__labels_free(&l.model);
     if (s)
         yk__rows_close(l.r);
     else

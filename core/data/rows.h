@@ -3,14 +3,17 @@
  * Labelled texts in memory, from CSV/TSV or JSON lines: a text, a class and the line it starts on per row.
  *
  * Labels: when the first one is an integer all must be integers from 0 up (below `classes` where given) and are used as
- * they are. Else they are names, at least two different ones: numbered by `names_of`, else by the list in `categories`
- * (a JSON array of strings; a categories.json beside the file is taken by itself), else in sorted order (by bytes).
+ * they are. Else they are names, at least two different ones: numbered by `names_of`, else by the model's id2label (in
+ * training only where the file has no other names), else by the list in `categories` (a JSON array of strings; a
+ * categories.json beside the file is taken by itself), else in sorted order (by bytes).
  * A row whose text is empty is dropped and counted.
  *
  * Immutable after opening, so any thread may read it.
  */
 #ifndef YOKE_CORE_DATA_ROWS_H
 #define YOKE_CORE_DATA_ROWS_H
+
+#include <stdbool.h>
 
 #include "core/io/file.h"
 
@@ -28,6 +31,8 @@ typedef struct yk__rows_options {
     const char *text, *label; /* columns or keys; NULL: "text", "label" */
     const char *categories;   /* path of a list of names, or NULL */
     const yk__rows *names_of; /* number names (and bound integers) as there, or NULL */
+    const char *model;        /* path of a model's config.json, or NULL */
+    bool trains;              /* the model may get other names than it has */
     int classes;              /* 0: the largest label + 1 */
     char delimiter;           /* CSV: as yk__csv_options */
     int no_quotes;

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-libyokecore_la_SOURCES += core/io/file.c core/io/file.h core/io/json.c core/io/json.h core/io/safetensors.c \
+libyokecore_la_SOURCES += core/io/file.c core/io/file.h core/io/json.c core/io/json.h core/io/labels.c core/io/labels.h \
+	core/io/safetensors.c \
 	core/io/safetensors.h core/io/safetensors_write.c core/io/checkpoint.c core/io/checkpoint.h \
 	core/io/tracker.c core/io/tracker.h
 

@@ -31,15 +31,34 @@ static const yk__dataset *trained_on(const yk_job *job)
     return NULL;
 }
 
-static yk_status open_parts(yk_data *d, const char *spec, const yk_data_config *c, yk_error *err)
+/* The file of a model's folder that names its classes; *out NULL: no folder. */
+static yk_status config_of(const char *dir, char **out, yk_error *err)
 {
+    *out = dir ? yk__format("%s/config.json", dir) : NULL;
+    return !dir || *out ? YK_OK : yk__fail_mem(err, strlen(dir), "a path");
+}
+
+static yk_status open_set(yk_data *d, const char *spec, const yk_data_config *c, yk_error *err)
+{
+    char *config;
+    yk_status s = config_of(c->model, &config, err);
     const yk__dataset_options o = {.eval = c->eval,
                                    .tokenizer = c->tokenizer,
                                    .max_length = c->max_length,
                                    .seq_len = c->seq_len,
                                    .eval_rows = c->eval_rows,
+                                   .model = config,
+                                   .whole = c->whole,
                                    .like = c->eval ? trained_on(d->job) : NULL};
-    yk_status s = yk__dataset_open(spec, &o, &d->set, err);
+    if (!s)
+        s = yk__dataset_open(spec, &o, &d->set, err);
+    yk__free(config);
+    return s;
+}
+
+static yk_status open_parts(yk_data *d, const char *spec, const yk_data_config *c, yk_error *err)
+{
+    yk_status s = open_set(d, spec, c, err);
     if (s)
         return s;
     d->n_field = yk__dataset_fields(d->set, &d->field);
@@ -103,6 +122,11 @@ uint32_t yk_data_classes(const yk_data *d)
 uint32_t yk_data_vocab(const yk_data *d)
 {
     return d ? (uint32_t)yk__dataset_vocab(d->set) : 0;
+}
+
+const char *yk_data_class_name(const yk_data *d, uint32_t i)
+{
+    return i < yk_data_classes(d) ? yk__dataset_class_name(d->set, (int)i) : NULL;
 }
 
 void yk_data_shape(const yk_data *d, int64_t chw[3])

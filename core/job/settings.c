@@ -12,7 +12,7 @@
 
 #include "core/base/mem.h"
 #include "core/base/nearest.h"
-#include "core/io/json.h"
+#include "core/io/labels.h"
 
 typedef struct pair {
     char *key, *value;  /* value NULL: JSON null */
@@ -26,6 +26,7 @@ struct yk_settings {
     char **asked; /* names that were asked for and are not set: for the nearest name */
     size_t n_asked, cap_asked;
     char source[256];
+    yk__labels labels; /* names of the classes; none: not known */
 };
 
 static void fail(const yk_settings *s, yk_status status, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
@@ -66,7 +67,7 @@ static void put(yk_settings *s, const char *key, size_t n_key, const char *value
     s->pair[s->n++] = (pair){k, v, given, false};
 }
 
-/* "a=1,b=x": a value ends at the next comma that a "key=" follows, so that it may hold commas itself. */
+/* "a=1,b=x" */
 static void parse(yk_settings *s, const char *text)
 {
     while (*text && yk_ok(s->job)) {
@@ -129,22 +130,35 @@ static bool json_text(const json_t *v, char *buf, size_t n)
     return true;
 }
 
-void yk_settings_json(yk_settings *s, const char *file)
+static void take_labels(yk_settings *s, const yk__labels *l)
+{
+    char number[16];
+    const pair *p = find(s, "num_labels");
+    yk__labels_free(&s->labels);
+    s->labels = *l;
+    snprintf(number, sizeof number, "%d", l->count);
+    if (l->count && !(p && p->given))
+        put(s, "num_labels", strlen("num_labels"), number, false);
+}
+
+void yk_settings_labels(yk_settings *s, uint32_t n, const char *const *name)
 {
     yk_error err = YK_ERROR_INIT;
-    json_t *o = NULL;
+    yk__labels l;
+    if (!s || !yk_ok(s->job))
+        return;
+    if (yk__labels_copy((char *const *)(uintptr_t)name, (int)n, &l, &err))
+        yk_fail(s->job, err.status, err.text);
+    else
+        take_labels(s, &l);
+}
+
+/* Sets the pairs that are not set yet. */
+static void take_pairs(yk_settings *s, json_t *o)
+{
     const char *key;
     json_t *v;
     char text[4096];
-    if (!s || !yk_ok(s->job))
-        return;
-    if (yk__json_load(file, YK__JSON_UNIQUE_KEYS, &o, &err)) {
-        yk_fail(s->job, err.status, err.text);
-        return;
-    }
-    snprintf(s->source, sizeof s->source, "%s", file);
-    if (!json_is_object(o))
-        fail(s, YK_E_FORMAT, "%s: expected a JSON object, found %s", file, yk__json_type(o));
     json_object_foreach(o, key, v)
     {
         if (find(s, key))
@@ -154,6 +168,29 @@ void yk_settings_json(yk_settings *s, const char *file)
         else if (json_text(v, text, sizeof text))
             put(s, key, strlen(key), text, false);
     }
+}
+
+void yk_settings_json(yk_settings *s, const char *file)
+{
+    yk_error err = YK_ERROR_INIT;
+    yk__labels l = {0};
+    json_t *o = NULL;
+    if (!s || !yk_ok(s->job))
+        return;
+    if (yk__json_load(file, YK__JSON_UNIQUE_KEYS, &o, &err)) {
+        yk_fail(s->job, err.status, err.text);
+        return;
+    }
+    snprintf(s->source, sizeof s->source, "%s", file);
+    if (!json_is_object(o))
+        fail(s, YK_E_FORMAT, "%s: expected a JSON object, found %s", file, yk__json_type(o));
+    else if (yk__labels_of(o, file, &l, &err))
+        yk_fail(s->job, err.status, err.text);
+    take_pairs(s, o);
+    if (l.count && !s->labels.count)
+        take_labels(s, &l);
+    else
+        yk__labels_free(&l);
     json_decref(o);
 }
 
@@ -296,12 +333,22 @@ static json_t *to_json(const char *key, const char *v)
     return json_string(v);
 }
 
+/* The names, unless the model has another number of classes. */
+static bool put_labels(const yk_settings *s, json_t *o)
+{
+    if (!s->labels.count || json_integer_value(json_object_get(o, "num_labels")) != s->labels.count)
+        return false;
+    return json_object_set_new(o, "id2label", yk__labels_map(&s->labels, false)) ||
+           json_object_set_new(o, "label2id", yk__labels_map(&s->labels, true));
+}
+
 void yk_settings_save(yk_settings *s, const char *file)
 {
     json_t *o = json_object();
     bool bad = !o;
     for (size_t i = 0; o && i < s->n; i++)
         bad |= json_object_set_new(o, s->pair[i].key, to_json(s->pair[i].key, s->pair[i].value)) != 0;
+    bad |= o && put_labels(s, o);
     if (bad || json_dump_file(o, file, JSON_INDENT(2) | JSON_SORT_KEYS))
         fail(s, YK_E_IO, "%s: cannot write it", file);
     json_decref(o);
@@ -317,6 +364,7 @@ void yk_settings_free(yk_settings *s)
     }
     for (size_t i = 0; i < s->n_asked; i++)
         yk__free(s->asked[i]);
+    yk__labels_free(&s->labels);
     yk__free(s->pair);
     yk__free(s->asked);
     yk__free(s);

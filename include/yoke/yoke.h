@@ -324,6 +324,8 @@ typedef struct yk_data_config {
     uint32_t max_length;     /* tokens; default 128 for rows of text */
     uint32_t seq_len;        /* tokens of a window of running text; default 128 */
     const char *eval_rows;   /* file of line numbers that evaluate instead of train */
+    const char *model;       /* folder of a model whose config.json (id2label) numbers the names of labels */
+    bool whole;              /* running text: all of the file, not its part before or after the split */
 } yk_data_config;
 
 typedef struct yk_batch {
@@ -340,6 +342,7 @@ YK_API yk_data *yk_data_open(yk_job *job, const char *spec, const yk_data_config
 YK_API uint64_t yk_data_rows(const yk_data *d);
 YK_API uint64_t yk_data_batches(const yk_data *d);    /* per epoch */
 YK_API uint32_t yk_data_classes(const yk_data *d);    /* labels; 0 where there are none */
+YK_API const char *yk_data_class_name(const yk_data *d, uint32_t i); /* NULL where labels are numbers */
 YK_API uint32_t yk_data_vocab(const yk_data *d);      /* token ids; 0 for images */
 YK_API void yk_data_shape(const yk_data *d, int64_t chw[3]); /* images */
 YK_API const char *yk_data_tokenizer(const yk_data *d);      /* folder of its tokenizer files, or NULL */
@@ -381,6 +384,9 @@ typedef struct yk_settings yk_settings;
 YK_API yk_settings *yk_settings_new(yk_job *job, const char *pairs); /* pairs may be NULL */
 YK_API void yk_settings_json(yk_settings *s, const char *file);
 YK_API void yk_settings_put(yk_settings *s, const char *key, const char *value); /* replaces */
+/* Names of the classes, in order: settings save them as id2label and label2id, and num_labels is their number unless the
+ * string says another. A JSON object's id2label is taken the same way where no names are set. */
+YK_API void yk_settings_labels(yk_settings *s, uint32_t n, const char *const *name);
 YK_API bool yk_settings_has(yk_settings *s, const char *key);
 /* The value, or the preset where the key is not set (or JSON null). A value of another kind fails the job by name. */
 YK_API int64_t yk_settings_int(yk_settings *s, const char *key, int64_t preset);

@@ -1,0 +1,110 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "core/io/labels.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "core/base/mem.h"
+
+void yk__labels_free(yk__labels *l)
+{
+    for (int i = 0; i < l->count; i++)
+        yk__free(l->name[i]);
+    yk__free(l->name);
+    *l = (yk__labels){0};
+}
+
+static yk_status make(int count, yk__labels *l, yk_error *err)
+{
+    *l = (yk__labels){.name = yk__calloc((size_t)count + 1, sizeof *l->name), .count = count};
+    if (l->name)
+        return YK_OK;
+    l->count = 0;
+    return yk__fail_mem(err, ((size_t)count + 1) * sizeof *l->name, "label names");
+}
+
+static yk_status set(yk__labels *l, int i, const char *name, yk_error *err)
+{
+    l->name[i] = yk__strdup(name);
+    return l->name[i] ? YK_OK : yk__fail_mem(err, strlen(name), "a label name");
+}
+
+static const char *preset(int i, char text[24])
+{
+    snprintf(text, 24, "LABEL_%d", i);
+    return text;
+}
+
+bool yk__labels_preset(const yk__labels *l)
+{
+    char text[24];
+    for (int i = 0; i < l->count; i++)
+        if (strcmp(l->name[i], preset(i, text)) != 0)
+            return false;
+    return true;
+}
+
+yk_status yk__labels_copy(char *const *name, int count, yk__labels *out, yk_error *err)
+{
+    yk__labels l;
+    yk_status s = make(count, &l, err);
+    for (int i = 0; i < count && !s; i++)
+        s = set(&l, i, name[i], err);
+    if (s)
+        yk__labels_free(&l);
+    else
+        *out = l;
+    return s;
+}
+
+yk_status yk__labels_of(const json_t *config, const char *path, yk__labels *out, yk_error *err)
+{
+    const json_t *map = json_object_get(config, "id2label");
+    yk__labels l = {0};
+    yk_status s = YK_OK;
+    if (!map || json_is_null(map)) {
+        *out = l;
+        return YK_OK;
+    }
+    if (!json_is_object(map) || json_object_size(map) > INT32_MAX - 1)
+        return yk__fail(err, YK_E_FORMAT, "%s: id2label: expected an object, found %s", path, yk__json_type(map));
+    s = make((int)json_object_size(map), &l, err);
+    for (int i = 0; i < l.count && !s; i++) {
+        char key[16];
+        snprintf(key, sizeof key, "%d", i);
+        const json_t *v = json_object_get(map, key);
+        s = json_is_string(v) ? set(&l, i, json_string_value(v), err)
+                              : yk__fail(err, YK_E_FORMAT, "%s: id2label has %d names: key \"%s\": expected a string, found %s",
+                                         path, l.count, key, yk__json_type(v));
+    }
+    if (s)
+        yk__labels_free(&l);
+    else
+        *out = l;
+    return s;
+}
+
+yk_status yk__labels_load(const char *path, yk__labels *out, yk_error *err)
+{
+    json_t *config;
+    yk_status s = yk__json_load(path, YK__JSON_UNIQUE_KEYS, &config, err);
+    if (s)
+        return s;
+    s = yk__labels_of(config, path, out, err);
+    json_decref(config);
+    return s;
+}
+
+json_t *yk__labels_map(const yk__labels *l, bool by_name)
+{
+    json_t *o = json_object();
+    for (int i = 0; i < l->count && o; i++) {
+        char key[16];
+        snprintf(key, sizeof key, "%d", i);
+        if (by_name ? json_object_set_new(o, l->name[i], json_integer(i)) : json_object_set_new(o, key, json_string(l->name[i]))) {
+            json_decref(o);
+            o = NULL;
+        }
+    }
+    return o;
+}

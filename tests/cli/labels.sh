@@ -1,0 +1,113 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+# Names of labels: saved as id2label and label2id, and what evaluation numbers by, whatever the order in its file; and a
+# text that is its own evaluation data is evaluated whole.
+. "$YOKE_SOURCE/tests/cli/lib.sh"
+need_data models tinyshakespeare banking77
+export YOKE_DEVICES=cpu:0
+for class in card_arrival exchange_rate pin_blocked top_up_failed; do
+    tr -d '\r' <"$data/banking77/train.csv" | grep -v '"' | grep ",$class\$" | head -n 12
+done >"$out/body"
+{ echo text,category && cat "$out/body"; } >"$out/all.csv"
+{ echo category,text && grep -e ,top_up_failed -e ,exchange_rate "$out/body" | sed 's/\(.*\),\(.*\)/\2,"\1"/' | sort -r; } >"$out/two.csv"
+{ cat "$out/two.csv" && echo 'card_lost,"Where is it?"'; } >"$out/unknown.csv"
+
+bert() { # bert COMMAND FILE ARGUMENTS...
+    command=$1 rows=$2
+    shift 2
+    "$yoke" "$command" --data "csv:$rows,text=text,label=category" --tokenizer bytes --max-length 48 --json "$@"
+}
+
+learn() {
+    bert train "$out/all.csv" --model bert --model-config \
+        hidden_size=64,num_hidden_layers=1,num_attention_heads=2,intermediate_size=64,max_position_embeddings=64,hidden_dropout_prob=0 \
+        --global-batch 16 --max-steps 90 --learning-rate 3e-3 --output-dir "$out/m" >"$out/train.json"
+}
+
+saved() {
+    python3 - "$out/m/config.json" <<'P'
+import json, sys
+c = json.load(open(sys.argv[1]))
+names = ["card_arrival", "exchange_rate", "pin_blocked", "top_up_failed"]
+assert c["id2label"] == {str(i): n for i, n in enumerate(names)}, c
+assert c["label2id"] == {n: i for i, n in enumerate(names)} and c["num_labels"] == 4, c
+P
+}
+
+right() { # right DIR FILE LEAST: what it got right, of all rows of the file
+    bert eval "$2" --from "$1" >"$out/eval.json" && cat "$out/eval.json" && python3 - "$out/eval.json" "$2" "$3" <<'P'
+import json, sys
+r, rows = json.load(open(sys.argv[1])), len(open(sys.argv[2]).readlines()) - 1
+assert r["total"] == rows and r["eval_accuracy"] >= float(sys.argv[3]), (r, rows)
+P
+}
+
+refused() { # refused PATTERN COMMAND...: exit code 2 and one line
+    pattern=$1
+    shift
+    "$@" >"$out/refused" 2>&1
+    code=$?
+    cat "$out/refused"
+    test $code -eq 2 && test "$(wc -l <"$out/refused")" -eq 1 && grep -q "$pattern" "$out/refused"
+}
+
+# The same classifier as another program may have saved it: classes in another order, no num_labels.
+turned() {
+    mkdir -p "$out/turned" && python3 - "$out/m" "$out/turned" <<'P'
+import json, struct, sys
+src, dst = sys.argv[1:]
+c = json.load(open(src + "/config.json"))
+del c["num_labels"]
+names = [c["id2label"][str(i)] for i in range(4)][::-1]
+c["id2label"], c["label2id"] = dict((str(i), n) for i, n in enumerate(names)), dict((n, i) for i, n in enumerate(names))
+json.dump(c, open(dst + "/config.json", "w"))
+b = open(src + "/model.safetensors", "rb").read()
+n = struct.unpack("<Q", b[:8])[0]
+head, data = json.loads(b[8:8 + n]), bytearray(b[8 + n:])
+for k in ("classifier.weight", "classifier.bias"):
+    lo, hi = head[k]["data_offsets"]
+    row = (hi - lo) // 4
+    data[lo:hi] = b"".join(bytes(data[lo + i * row:lo + (i + 1) * row]) for i in (3, 2, 1, 0))
+open(dst + "/model.safetensors", "wb").write(b[:8 + n] + data)
+P
+}
+
+# Further training keeps the numbers of names it knows, and takes others over.
+further() {
+    bert train "$out/two.csv" --from "$out/m" --max-steps 1 --learning-rate 0 --global-batch 8 --output-dir "$out/further" >"$out/json" &&
+        cmp "$out/m/config.json" "$out/further/config.json" || return 1
+    sed 's/exchange_rate/rate/' "$out/all.csv" >"$out/renamed.csv"
+    bert train "$out/renamed.csv" --from "$out/m" --max-steps 1 --learning-rate 0 --global-batch 8 --output-dir "$out/further" \
+        >"$out/json" && grep -q '"3": "top_up_failed"' "$out/further/config.json" && grep -q '"2": "rate"' "$out/further/config.json"
+}
+
+total() { # total ARGUMENTS...: how many characters were evaluated
+    "$yoke" eval --from "$out/text" --seq-len 32 --json "$@" | python3 -c 'import json, sys; print(json.load(sys.stdin)["total"])'
+}
+
+whole_text() {
+    head -c 4000 "$data/tinyshakespeare/input.txt" >"$out/a.txt"
+    tail -c 1500 "$out/a.txt" >"$out/b.txt"
+    gpt="--model gpt2 --model-config n_layer=1,n_head=2,n_embd=32,n_positions=32 --tokenizer char --seq-len 32 --global-batch 4"
+    for i in "a.txt" "a.txt --eval-data text:$out/b.txt"; do
+        # shellcheck disable=SC2086
+        "$yoke" train $gpt --data text:$out/$i --num-train-epochs 1 --output-dir "$out/text" --json >>"$out/steps" || return 1
+    done
+    test "$(total --data "text:$out/a.txt")" -eq 399 && test "$(total --eval-data "text:$out/b.txt")" -eq 1499 &&
+        test "$(total --data "text:$out/b.txt,split=0")" -eq 1499 || return 1
+    python3 -c 'import json, sys
+a, b = (json.loads(l)["step"] for l in open(sys.argv[1]))
+assert (a, b) == (28, 31), (a, b)' "$out/steps" # windows of 3,600 and of 4,000 characters by fours
+}
+
+ok "a classifier of four named classes" learn
+ok "config.json has the names both ways" saved
+ok "it knows its training rows" right "$out/m" "$out/all.csv" 0.9
+ok "two of the classes, in another order: the same numbers" right "$out/m" "$out/two.csv" 0.9
+ok "a name that the model does not have is one clear error" refused "line 26: label 'card_lost'.*id2label" bert eval "$out/unknown.csv" \
+    --from "$out/m"
+ok "the same classes in another order, as another program saves them" turned
+ok "are told apart as well" right "$out/turned" "$out/two.csv" 0.9
+ok "further training keeps known names, and takes over new ones" further
+ok "a text of its own is evaluated whole, and then all of the other trains" whole_text
+plan
