@@ -55,7 +55,7 @@ static void choose_blocks(cpu_gemm *g)
     g->acc = g->pack_b = 0;
     int64_t acc = 0;
     if (g->scratch && g->chunks == 1)
-        acc = g->mc * g->nb;
+        acc = g->mr * g->nb;
     if (g->scratch && g->chunks > 1) {
         g->nc = even_part(g->n, min64(g->nc, 1024), g->nr);
         g->nb = min64(g->nc, 256);
@@ -235,12 +235,11 @@ static void block_kernel(const run *r, const uint32_t *a, int64_t mb, const uint
     k[mb][g->nr / r->isa->vw]((size_t)r->words, a, b, bs, c, (size_t)ldc, (size_t)nb, add);
 }
 
-/* C[mb, nb] of packed strips and panels */
-static void macro_kernel(const run *r, int64_t mb, int64_t j0, int64_t nb, int64_t k0, const uint32_t *pb, float *c,
-                         int64_t ldc, int add)
+/* C[mb, nb] of one packed strip and the panels of a block of B, which stay in L2 for the strips to come */
+static void strip_kernel(const run *r, const uint32_t *pa, int64_t mb, int64_t j0, int64_t nb, int64_t k0,
+                         const uint32_t *pb, float *c, int64_t ldc, int add)
 {
     const cpu_gemm *g = r->g;
-    const uint32_t *pa = (const uint32_t *)(const void *)r->mine;
     for (int64_t j = 0; j < nb; j += g->nr) {
         int64_t n = min64(g->nr, nb - j);
         const uint32_t *b = pb + j * r->step;
@@ -249,8 +248,7 @@ static void macro_kernel(const run *r, int64_t mb, int64_t j0, int64_t nb, int64
             b = (const uint32_t *)r->b->p + k0 * r->b->ld + j0 + j;
             bs = (size_t)r->b->ld;
         }
-        for (int64_t i = 0; i < mb; i += g->mr)
-            block_kernel(r, pa + i * r->words, min64(g->mr, mb - i), b, bs, n, c + i * ldc + j, ldc, add);
+        block_kernel(r, pa, mb, b, bs, n, c + j, ldc, add);
     }
 }
 
@@ -258,29 +256,44 @@ typedef struct span {
     int64_t i0, ni, j0, nj; /* macro block of C */
 } span;
 
-static void rows_of_block(run *r, const span *t, int64_t k0, int64_t kc, bool first, bool last)
+typedef struct part {
+    int64_t k0;
+    bool first, last;   /* of the parts of k */
+    const uint32_t *pb; /* packed B of the span */
+} part;
+
+/* rows i .. i+ni-1 of the span, packed, times all of its columns */
+static void packed_rows(run *r, const span *t, const part *p, int64_t i, int64_t ni)
 {
     const cpu_gemm *g = r->g;
     const cpu_sink *s = r->s;
-    packer p = {r->isa, r->a, g->mr, k0, kc, g->mode != CPU_GEMM_F32, r->words, r->mine + g->tmp};
     float *acc = (float *)(void *)(r->mine + g->acc);
-    const uint32_t *pb = (const uint32_t *)(const void *)(r->mine + g->pack_b);
+    const uint32_t *pa = (const uint32_t *)(const void *)r->mine;
+    int add = !p->first || (s->add && !g->scratch);
+    for (int64_t j = 0; j < t->nj; j += g->nb) {
+        int64_t nb = min64(g->nb, t->nj - j);
+        for (int64_t q = 0; q < ni; q += g->mr) {
+            int64_t mb = min64(g->mr, ni - q), ldc = g->scratch ? g->chunks == 1 ? g->nb : g->nc : s->ld;
+            float *c = !g->scratch ? s->f32 + (t->i0 + i + q) * ldc + t->j0 + j
+                                   : g->chunks == 1 ? acc : acc + (i + q) * ldc + j;
+            strip_kernel(r, pa + q * r->words, mb, t->j0 + j, nb, p->k0, p->pb + j * r->step, c, ldc, add);
+            if (p->last && s->done)
+                s->done(s->arg, t->i0 + i + q, mb, t->j0 + j, nb, c, ldc);
+        }
+    }
+}
+
+static void rows_of_block(run *r, const span *t, int64_t k0, int64_t kc, bool first, bool last)
+{
+    const cpu_gemm *g = r->g;
+    packer a = {r->isa, r->a, g->mr, k0, kc, g->mode != CPU_GEMM_F32, r->words, r->mine + g->tmp};
+    part p = {k0, first, last, (const uint32_t *)(const void *)(r->mine + g->pack_b)};
     if (r->b->packed)
-        pb = (const uint32_t *)r->b->packed + words_of(g, k0) * round_up(g->n, g->nr) + t->j0 * r->step;
+        p.pb = (const uint32_t *)r->b->packed + words_of(g, k0) * round_up(g->n, g->nr) + t->j0 * r->step;
     for (int64_t i = 0; i < t->ni; i += g->mc) {
         int64_t mb = min64(g->mc, t->ni - i);
-        pack_any(&p, g->mode == CPU_GEMM_TILE, true, t->i0 + i, mb, (uint32_t *)(void *)r->mine);
-        for (int64_t j = 0; j < t->nj; j += g->nb) {
-            int64_t nb = min64(g->nb, t->nj - j), ldc = s->ld;
-            float *c = s->f32 + (t->i0 + i) * s->ld + t->j0 + j;
-            if (g->scratch) {
-                ldc = g->chunks == 1 ? g->nb : g->nc;
-                c = g->chunks == 1 ? acc : acc + i * ldc + j;
-            }
-            macro_kernel(r, mb, t->j0 + j, nb, k0, pb + j * r->step, c, ldc, !first || (s->add && !g->scratch));
-            if (last && s->done)
-                s->done(s->arg, t->i0 + i, mb, t->j0 + j, nb, c, ldc);
-        }
+        pack_any(&a, g->mode == CPU_GEMM_TILE, true, t->i0 + i, mb, (uint32_t *)(void *)r->mine);
+        packed_rows(r, t, &p, i, mb);
     }
 }
 

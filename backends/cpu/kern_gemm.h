@@ -32,6 +32,11 @@
         c##i##0 = G_MAC(t, b0, c##i##0);                                                                               \
         c##i##1 = G_MAC(t, b1, c##i##1);                                                                               \
     }
+/* the lines of C are on their way while the sums are made */
+#define G_FETCH1(i) __builtin_prefetch(c + (i)*ldc, 1);
+#define G_FETCH2(i)                                                                                                    \
+    __builtin_prefetch(c + (i)*ldc, 1);                                                                                \
+    __builtin_prefetch(c + (i)*ldc + CPU_VW, 1);
 #define G_PUT1(i) v_store(t##0 + (i)*CPU_VW, c##i##0);
 #define G_PUT2(i)                                                                                                      \
     v_store(t##0 + (i)*2 * CPU_VW, c##i##0);                                                                           \
@@ -59,7 +64,7 @@ static __attribute__((noinline)) void G_NAME(edge)(const float *t, int mr, size_
                                      size_t nb, int add)                                                               \
     {                                                                                                                  \
         const G_PAIR *a = av, *b = bv;                                                                                 \
-        R##mr(G_DECL##nv) for (size_t k = 0; k < kc; k++, a += mr, b += bs)                                            \
+        R##mr(G_FETCH##nv) R##mr(G_DECL##nv) for (size_t k = 0; k < kc; k++, a += mr, b += bs)                                            \
         {                                                                                                              \
             vf b0 = v_load(b);                                                                                         \
             vf b1 = nv == 2 ? v_load(b + (nv - 1) * CPU_VW) : b0;                                                      \

@@ -63,27 +63,25 @@ static void pack_strips(uint32_t *dst, size_t w, size_t step, const uint32_t *ro
         memcpy(dst, row, n * 4);
 }
 
-V_INLINE vu pack_pair(const uint16_t *a, const uint16_t *b, size_t n)
+/* a vector of pairs from two rows with `left` numbers to go */
+V_INLINE vf pack_pair(const uint16_t *a, const uint16_t *b, size_t left)
 {
-    vh x = n < CPU_VW ? v_loadh_n(a, n) : v_loadh(a);
-    vh y = {0};
-    if (b)
-        y = n < CPU_VW ? v_loadh_n(b, n) : v_loadh(b);
-    return __builtin_convertvector(x, vu) | (__builtin_convertvector(y, vu) << 16);
+    bool full = left >= CPU_VW;
+    vh x = full ? v_loadh(a) : v_loadh_n(a, left);
+    if (!b)
+        return (vf)__builtin_convertvector(x, vu);
+    vh y = full ? v_loadh(b) : v_loadh_n(b, left);
+    return (vf)(__builtin_convertvector(x, vu) | (__builtin_convertvector(y, vu) << 16));
 }
 
 static void pack_strip_pairs(uint32_t *dst, size_t w, size_t step, const uint16_t *r0, const uint16_t *r1, size_t n)
 {
     while (n) {
-        size_t m = n < w ? n : w;
-        for (size_t i = 0; i < m; i += CPU_VW) {
-            size_t l = m - i < CPU_VW ? m - i : CPU_VW;
-            vf v = (vf)pack_pair(r0 + i, r1 ? r1 + i : NULL, l);
-            if (l == CPU_VW)
-                v_store(dst + i, v);
-            else
-                v_store_n(dst + i, v, l);
-        }
+        size_t m = n < w ? n : w, i = 0;
+        for (; i + CPU_VW <= m; i += CPU_VW)
+            v_store(dst + i, pack_pair(r0 + i, r1 ? r1 + i : NULL, CPU_VW));
+        if (i < m)
+            v_store_n(dst + i, pack_pair(r0 + i, r1 ? r1 + i : NULL, n - i), m - i);
         n -= m, r0 += m, r1 = r1 ? r1 + m : NULL, dst += step;
     }
 }

@@ -23,7 +23,9 @@ yoke_cpu_la_LIBADD = libyokecpu.la
 yoke_cpu_la_LDFLAGS = $(AM_LDFLAGS) -module -avoid-version -shared -no-undefined \
 	-export-symbols-regex '^yk_plugin_query$$'
 
-noinst_PROGRAMS += bench/cpu_kernels
+noinst_PROGRAMS += bench/cpu_kernels bench/gemm_peer
+bench_gemm_peer_SOURCES = bench/gemm_peer.c tests/unit/cpu_kit.c tests/unit/cpu_kit.h
+bench_gemm_peer_LDADD = libyokecpu.la $(ONEDNN_LIBS)
 bench_cpu_kernels_SOURCES = bench/cpu_kernels.c tests/unit/cpu_kit.c tests/unit/cpu_kit.h
 bench_cpu_kernels_LDADD = libyokecpu.la
 

@@ -75,14 +75,22 @@ V_INLINE void v_store_n(void *p, vf x, size_t n)
 
 V_INLINE vh v_loadh_n(const void *p, size_t n)
 {
+#if CPU_VW == 16
+    return (vh)_mm256_maskz_loadu_epi16((__mmask16)((1u << n) - 1), p);
+#else
     vh x = {0};
     memcpy(&x, p, n * 2);
     return x;
+#endif
 }
 
 V_INLINE void v_storeh_n(void *p, vh x, size_t n)
 {
+#if CPU_VW == 16
+    _mm256_mask_storeu_epi16(p, (__mmask16)((1u << n) - 1), (__m256i)x);
+#else
     memcpy(p, &x, n * 2);
+#endif
 }
 
 /* a*b + c, fused where the set has it */
