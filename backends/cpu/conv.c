@@ -391,7 +391,7 @@ void cpu_plan_conv(cpu_build *b, const yk_node *n)
 {
     conv_shape s = shape_of(b, n);
     int64_t shared = 0;
-    if (n->op != YK_OP_CONV2D_DW && cpu_conv_wino(b, n, &s))
+    if (n->op == YK_OP_CONV2D_DW ? cpu_conv_dw_wino(b, n, &s) : cpu_conv_wino(b, n, &s))
         return;
     if (n->op == YK_OP_CONV2D)
         plan_forward(b, n, &s);

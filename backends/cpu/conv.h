@@ -77,5 +77,6 @@ bool cpu_conv_direct(cpu_build *b, const conv_args *a, double work);
 bool cpu_conv_dw_direct(cpu_build *b, const dw_args *a, int64_t images, double work);
 /* The same by Winograd's algorithm: conv_wino.c. */
 bool cpu_conv_wino(cpu_build *b, const yk_node *n, const conv_shape *s);
+bool cpu_conv_dw_wino(cpu_build *b, const yk_node *n, const conv_shape *s);
 
 #endif

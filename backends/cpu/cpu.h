@@ -31,6 +31,9 @@ typedef void (*cpu_lines_kernel)(size_t kc, const char *const *line, const void 
 typedef void (*cpu_rows_kernel)(size_t parts, const void *a, const int32_t *off, const void *b, float *c, size_t apart,
                                 int add);
 
+/* C[vw, vectors] (+)= sum over n positions of a block of A times vectors of B, bs apart */
+typedef void (*cpu_outer_kernel)(size_t n, const float *a, const float *b, size_t bs, float *c, size_t ldc, int add);
+
 /* Winograd's transforms: kern_wino.h. */
 typedef struct cpu_wino {
     void (*in)(float *v, size_t step, const float *const *row, int64_t x, int64_t width, size_t tiles);
@@ -73,6 +76,7 @@ typedef struct cpu_isa {
     const cpu_taps_kernel *f32_taps, *pair_taps; /* [rows] */
     const cpu_lines_kernel (*f32_lines)[3], (*pair_lines)[3]; /* [rows, at most 9][vectors] */
     const cpu_rows_kernel (*f32_rows)[3], (*pair_rows)[3]; /* [rows][vectors] */
+    const cpu_outer_kernel *f32_outer; /* [vectors] */
     const cpu_wino *wino;
     void (*tile)(size_t kblocks, const void *a, const void *b, float *c, size_t ldc, size_t mb, size_t nb, int add);
     void (*tile_begin)(void);

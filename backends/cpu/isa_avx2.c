@@ -19,6 +19,7 @@
 #define G_TAPS_TABLE static const cpu_taps_kernel f32_taps
 #define G_LINES_TABLE static const cpu_lines_kernel f32_lines
 #define G_ROWS_TABLE static const cpu_rows_kernel f32_rows
+#define G_OUTER_TABLE static const cpu_outer_kernel f32_outer
 #include "kern_gemm.h"
 #include "kern_isa.h"
 

@@ -46,6 +46,37 @@
 #define B_BOTH(mr) B_ROWS(mr, 1) B_ROWS(mr, 2)
 #define B_ROW(mr) [mr] = {NULL, G_NAME(b##mr##_1), G_NAME(b##mr##_2)},
 
+/* a block of A's words, half of them at a time so that the sums stay in registers */
+#define B_HALF (CPU_VW / 2)
+#define B_OUTER(nv)                                                                                                    \
+    static void G_NAME(outer##nv)(size_t n, const float *a, const float *b, size_t bs, float *c, size_t ldc, int add)  \
+    {                                                                                                                  \
+        for (int h = 0; h < CPU_VW; h += B_HALF, a += B_HALF, c += B_HALF * ldc) {                                     \
+            vf s[B_HALF][nv];                                                                                          \
+            _Pragma("GCC unroll 8") for (int i = 0; i < B_HALF; i++)                                                   \
+                _Pragma("GCC unroll 2") for (int j = 0; j < nv; j++)                                                   \
+                    s[i][j] = add ? v_load(c + (size_t)i * ldc + j * CPU_VW) : (vf){0};                                \
+            for (size_t k = 0; k < n; k++) {                                                                           \
+                vf b0 = v_load(b + k * CPU_VW), b1 = nv == 2 ? v_load(b + (nv - 1) * bs + k * CPU_VW) : b0;            \
+                _Pragma("GCC unroll 8") for (int i = 0; i < B_HALF; i++)                                               \
+                {                                                                                                      \
+                    vf t = v_set1(a[k * CPU_VW + (size_t)i]);                                                          \
+                    s[i][0] = v_fma(t, b0, s[i][0]);                                                                   \
+                    if (nv == 2)                                                                                       \
+                        s[i][nv - 1] = v_fma(t, b1, s[i][nv - 1]);                                                     \
+                }                                                                                                      \
+            }                                                                                                          \
+            _Pragma("GCC unroll 8") for (int i = 0; i < B_HALF; i++)                                                   \
+                _Pragma("GCC unroll 2") for (int j = 0; j < nv; j++)                                                   \
+                    v_store(c + (size_t)i * ldc + j * CPU_VW, s[i][j]);                                                \
+        }                                                                                                              \
+    }
+#ifdef G_OUTER_TABLE
+B_OUTER(1)
+B_OUTER(2)
+G_OUTER_TABLE[3] = {NULL, G_NAME(outer1), G_NAME(outer2)};
+#endif
+
 B_BOTH(1) B_BOTH(2) B_BOTH(3) B_BOTH(4) B_BOTH(5) B_BOTH(6)
 #if CPU_VW == 16
 B_BOTH(7) B_BOTH(8) B_BOTH(9) B_BOTH(10) B_BOTH(11) B_BOTH(12) B_BOTH(13) B_BOTH(14)

@@ -163,6 +163,7 @@ G_LINES_TABLE[10][3] = {
 
 #undef G_NAME
 #undef G_ROWS_TABLE
+#undef G_OUTER_TABLE
 #undef G_LINES_TABLE
 #undef G_TAPS_TABLE
 #undef G_TABLE
