@@ -123,6 +123,32 @@ static cpu_map_in *new_in(compiler *c, uint32_t value)
     return in;
 }
 
+/* The same memory read before under another name: its register; 0: none. */
+static uint32_t known_leaf(const cpu_map *m, const cpu_map_in *in)
+{
+    for (uint32_t i = 0; i + 1 < m->n_in; i++) {
+        const cpu_map_in *o = &m->in[i];
+        if (o->kind == in->kind && o->dtype == in->dtype && o->ref.slot == in->ref.slot && o->ref.offset == in->ref.offset &&
+            o->bits == in->bits && o->dims == in->dims && !memcmp(o->len, in->len, (size_t)in->dims * sizeof *in->len) &&
+            !memcmp(o->stride, in->stride, (size_t)in->dims * sizeof *in->stride))
+            return o->reg;
+    }
+    return 0;
+}
+
+/* Drops the latest input if there is one like it already. */
+static uint32_t settle_leaf(compiler *c, cpu_map_in *in)
+{
+    uint32_t old = in->kind == CPU_IN_SPECIAL ? 0 : known_leaf(c->m, in);
+    if (!old)
+        return in->reg;
+    c->m->n_plane -= in->kind == CPU_IN_PLANE;
+    c->m->n_in--;
+    memset(in, 0, sizeof *in);
+    c->bind[c->n_bind - 1].reg = old;
+    return old;
+}
+
 /* the register that holds an operand; the first use of a leaf adds an input */
 static uint32_t operand(compiler *c, uint32_t value)
 {
@@ -139,7 +165,7 @@ static uint32_t operand(compiler *c, uint32_t value)
         in->kind = kind_of(c, in);
     }
     c->one[in->reg] = in->kind == CPU_IN_SCALAR || in->kind == CPU_IN_PLANE;
-    return in->reg;
+    return settle_leaf(c, in);
 }
 
 static void constant(compiler *c, const yk_node *n)
@@ -155,6 +181,7 @@ static void constant(compiler *c, const yk_node *n)
     else
         memcpy(&in->bits, &f, 4);
     c->one[in->reg] = true;
+    settle_leaf(c, in);
 }
 
 /* ---- Instructions ---- */
@@ -167,6 +194,19 @@ static void add_ins(compiler *c, int op, uint32_t d, uint32_t a, uint32_t b, uin
     }
     c->m->ins[c->m->n_ins++] =
         (cpu_map_ins){.op = (uint8_t)op, .d = (uint16_t)d, .a = (uint16_t)a, .b = (uint16_t)b, .c = (uint16_t)e};
+}
+
+/* A value made by an instruction; one that is made already is not made again. */
+static void make(compiler *c, uint32_t value, int op, uint32_t a, uint32_t b, uint32_t e)
+{
+    for (uint32_t i = 0; i < c->m->n_ins; i++) {
+        const cpu_map_ins *s = &c->m->ins[i];
+        if (s->op == op && s->a == a && s->b == b && s->c == e) {
+            bind_to(c, value, s->d);
+            return;
+        }
+    }
+    add_ins(c, op, bind(c, value), a, b, e);
 }
 
 /* Registers hold f32, so a cast between floats changes nothing there: what is stored is rounded then. */
@@ -188,7 +228,7 @@ static void compile_cast(compiler *c, const yk_node *n, uint32_t a)
         a = t;
         op = CPU_M_I2U8;
     }
-    add_ins(c, op, bind(c, value), a, a, a);
+    make(c, value, op, a, a, a);
 }
 
 static int map_op(int op, bool ints)
@@ -229,7 +269,7 @@ static void compile_node(compiler *c, const yk_node *n)
         return;
     }
     if (n->op == YK_OP_SELECT) {
-        add_ins(c, CPU_M_SELECT, bind(c, b->g->index[n->out]), r[0], r[1], r[2]);
+        make(c, b->g->index[n->out], CPU_M_SELECT, r[0], r[1], r[2]);
         return;
     }
     int op = map_op(n->op, is_int(cpu_in(b, n, 0)->dtype));
@@ -237,7 +277,7 @@ static void compile_node(compiler *c, const yk_node *n)
         cpu_refuse(b, n, "not elementwise on this type");
         return;
     }
-    add_ins(c, op, bind(c, b->g->index[n->out]), r[0], n->n_in > 1 ? r[1] : r[0], r[0]);
+    make(c, b->g->index[n->out], op, r[0], n->n_in > 1 ? r[1] : r[0], r[0]);
 }
 
 static int arity(int op)

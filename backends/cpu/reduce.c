@@ -12,6 +12,7 @@
 #define COLUMNS 512  /* of a tile when the innermost axis is kept */
 #define PIECE 65536  /* elements of the innermost axis at a time when it is reduced */
 #define MOST_CUTS 64
+#define FLUSH 64     /* rows that are added up in f32 before the sum is taken in double */
 
 typedef struct axis_group {
     int64_t len, stride; /* in elements of the input's linear order */
@@ -24,6 +25,7 @@ typedef struct reduce_args {
     axis_group kept[YK_MAX_DIMS], red[YK_MAX_DIMS];
     int64_t outs, terms, len; /* products of the kept, of the reduced groups; length of the innermost */
     int64_t pieces;           /* of the innermost when it is reduced */
+    int64_t rows;             /* outputs whose short rows lie behind one another and are evaluated together */
     int64_t tiles, cuts;
     uint32_t n_out;
     cpu_ref out[4];
@@ -94,22 +96,49 @@ static void reduce_row(cpu_map_run *r, const reduce_args *a, int64_t o, int64_t 
     }
 }
 
-/* Many short rows that lie behind one another: several to a block. */
-static void reduce_short_rows(cpu_map_run *r, const reduce_args *a, int64_t lo, int64_t hi)
+/* Adds up each of `rows` rows of x, or takes their maxima. */
+static void fold_rows(const cpu_isa *isa, const reduce_args *a, const float *x, int64_t rows, double *sum)
 {
-    const cpu_ctx *c = r->ctx;
-    int64_t rows = cpu_map_block(a->map) / a->len;
-    float out[CPU_MAP_MAX_BLOCK];
-    for (int64_t o = lo; o < hi; o += rows) {
-        int64_t n = hi - o < rows ? hi - o : rows;
-        cpu_map_eval(r, o * a->len, (size_t)(n * a->len), NULL);
+    for (int64_t i = 0; i < rows; i++, x += a->len)
+        if (a->max) {
+            double m = (double)isa->max(x, (size_t)a->len);
+            sum[i] = m > sum[i] || m != m ? m : sum[i];
+        } else {
+            sum[i] += (double)isa->sum(x, (size_t)a->len);
+        }
+}
+
+/* Outputs [o, o + rows) of short rows, one cut: whole blocks are added to one another first. */
+static void reduce_short_rows(cpu_map_run *r, const reduce_args *a, int64_t o, int64_t rows, int64_t cut)
+{
+    const cpu_isa *isa = r->ctx->isa;
+    size_t n = (size_t)(rows * a->len);
+    float *acc = (float *)(void *)(r->ctx->mine + cpu_map_scratch(a->map)), out[CPU_MAP_MAX_BLOCK];
+    double *sum = (double *)(void *)(acc + a->n_out * cpu_round((size_t)(a->rows * a->len), 16));
+    int64_t lo, hi;
+    cpu_part(a->terms, (int)cut, (int)a->cuts, &lo, &hi);
+    for (int64_t i = 0; i < a->n_out * a->rows; i++)
+        sum[i] = a->max ? -INFINITY : 0.0;
+    for (int64_t u = lo; u < hi; u++) {
+        bool flush = u + 1 == hi || (u - lo) % FLUSH == FLUSH - 1, first = (u - lo) % FLUSH == 0;
+        cpu_map_eval(r, o * a->len + position(a->red, a->nr, u), n, NULL);
         for (uint32_t k = 0; k < a->n_out; k++) {
             const float *x = cpu_map_result(r, k);
-            for (int64_t i = 0; i < n; i++)
-                out[i] = a->max ? c->isa->max(x + i * a->len, (size_t)a->len)
-                                : c->isa->sum(x + i * a->len, (size_t)a->len);
-            put(c, a, 0, k, o, out, (size_t)n);
+            float *to = acc + k * cpu_round((size_t)(a->rows * a->len), 16);
+            if (first && flush)
+                to = NULL;
+            else if (first)
+                memcpy(to, x, n * 4);
+            else
+                (a->max ? isa->vmax : isa->add)(to, x, n);
+            if (flush)
+                fold_rows(isa, a, to ? to : x, rows, sum + k * a->rows);
         }
+    }
+    for (uint32_t k = 0; k < a->n_out; k++) {
+        for (int64_t i = 0; i < rows; i++)
+            out[i] = (float)sum[k * a->rows + i];
+        put(r->ctx, a, cut, k, o, out, (size_t)rows);
     }
 }
 
@@ -142,22 +171,23 @@ static void reduce_tile(cpu_map_run *r, const reduce_args *a, int64_t o, int64_t
     }
 }
 
+static int64_t groups_of(const reduce_args *a)
+{
+    return (a->outs + a->rows - 1) / a->rows;
+}
+
 static void reduce_step(const void *args, const cpu_ctx *c)
 {
     const reduce_args *a = args;
     int64_t lo, hi;
     cpu_map_run r;
     cpu_map_begin(&r, a->map, c, c->mine);
-    if (a->inner && a->terms == 1 && a->cuts == 1 && a->len * 2 <= cpu_map_block(a->map) && a->nk == 1 &&
-        a->kept[0].stride == a->len) {
-        cpu_part(a->outs, c->tid, c->nt, &lo, &hi);
-        reduce_short_rows(&r, a, lo, hi);
-        return;
-    }
-    cpu_part(a->outs * a->tiles * a->cuts, c->tid, c->nt, &lo, &hi);
+    cpu_part(groups_of(a) * a->tiles * a->cuts, c->tid, c->nt, &lo, &hi);
     for (int64_t t = lo; t < hi; t++) {
         int64_t cut = t % a->cuts, tile = t / a->cuts % a->tiles, o = t / a->cuts / a->tiles;
-        if (a->inner)
+        if (a->rows > 1)
+            reduce_short_rows(&r, a, o * a->rows, a->outs - o * a->rows < a->rows ? a->outs - o * a->rows : a->rows, cut);
+        else if (a->inner)
             reduce_row(&r, a, o, cut);
         else
             reduce_tile(&r, a, o, tile, cut);
@@ -231,11 +261,14 @@ static void choose_cuts(reduce_args *a)
     a->pieces = a->inner ? (a->len + PIECE - 1) / PIECE : 1;
     a->tiles = a->inner ? 1 : (a->len + COLUMNS - 1) / COLUMNS;
     a->count = a->inner ? a->outs : a->outs * a->len;
-    int64_t tasks = a->outs * a->tiles, units = a->terms * a->pieces;
+    a->rows = 1;
+    if (a->inner && a->len * 2 <= cpu_map_block(a->map) && a->nk == 1 && a->kept[0].stride == a->len)
+        a->rows = cpu_map_block(a->map) / a->len < a->outs ? cpu_map_block(a->map) / a->len : a->outs;
+    int64_t tasks = groups_of(a) * a->tiles, units = a->terms * a->pieces;
     int64_t unit = a->inner ? (a->len < PIECE ? a->len : PIECE) : (a->len < COLUMNS ? a->len : COLUMNS);
     a->cuts = 1;
-    if (tasks < MOST_CUTS && units * unit >= 16384) {
-        int64_t fit = units * unit / 8192;
+    if (tasks < MOST_CUTS && units * unit * a->rows >= 16384) {
+        int64_t fit = units * unit * a->rows / 8192;
         a->cuts = MOST_CUTS / tasks < units ? MOST_CUTS / tasks : units;
         a->cuts = a->cuts < fit ? a->cuts : fit;
     }
@@ -247,7 +280,8 @@ static void emit_reduce(cpu_build *b, reduce_args *a, const yk_value *shape, uin
     reverse(a->kept, a->nk);
     reverse(a->red, a->nr);
     choose_cuts(a);
-    cpu_need_mine(b, cpu_map_scratch(a->map));
+    size_t sums = a->n_out * (cpu_round((size_t)(a->rows * a->len), 16) * 4 + (size_t)a->rows * 8);
+    cpu_need_mine(b, cpu_map_scratch(a->map) + (a->rows > 1 ? sums : 0));
     double work = (double)cpu_count(shape) * (cpu_map_cost(a->map) + 0.1);
     cpu_emit(b, reduce_step, a, work);
     if (a->cuts > 1) {

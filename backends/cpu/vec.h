@@ -202,15 +202,26 @@ V_INLINE vi v_ftoi(vf x)
 #endif
 }
 
-/* Fixed tree, so that a sum is the same wherever it is computed. */
+/* Fixed tree (each half added to the other), so that a sum is the same wherever it is computed. */
 V_INLINE float v_sum(vf x)
 {
+#if CPU_VW >= 8
+#if CPU_VW == 16
+    __m256 y = _mm256_add_ps(_mm512_castps512_ps256((__m512)x), _mm512_extractf32x8_ps((__m512)x, 1));
+#else
+    __m256 y = (__m256)x;
+#endif
+    __m128 t = _mm_add_ps(_mm256_castps256_ps128(y), _mm256_extractf128_ps(y, 1));
+    t = _mm_add_ps(t, _mm_movehl_ps(t, t));
+    return _mm_cvtss_f32(_mm_add_ss(t, _mm_movehdup_ps(t)));
+#else
     float t[CPU_VW];
     memcpy(t, &x, sizeof t);
     for (int w = CPU_VW / 2; w; w /= 2)
         for (int i = 0; i < w; i++)
             t[i] += t[i + w];
     return t[0];
+#endif
 }
 
 V_INLINE float v_hmax(vf x)

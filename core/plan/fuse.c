@@ -296,6 +296,40 @@ static bool may_merge(yk__fuse *f, pair p, const yk__cluster **shape)
            b->wall > end && common_shape(f, p, shape) && small_enough(f, p) && acyclic(f, p);
 }
 
+/* The one node that reads what k makes; YK_NONE: none, several, or somebody outside. */
+static uint32_t only_reader(const yk__fuse *f, uint32_t k)
+{
+    const yk__vid r = yk__root(f->m.src, yk__outs(f->m.src, &f->m.src->node[k])[0]);
+    return f->u.kept[r] || f->at[r + 1] - f->at[r] != 1 ? YK_NONE : f->reader[f->at[r]];
+}
+
+/*
+ * A maker's value is stored anyway, and the chain of single readers that begins with k ends in a node that cannot join the
+ * maker (it waits for something made of the maker's value): then k is computed there, from the stored value, and nothing
+ * more is stored.
+ */
+static bool belongs_later(yk__fuse *f, uint32_t k, uint32_t maker)
+{
+    const yk__graph *s = f->m.src;
+    const uint32_t home = f->of[maker];
+    uint32_t chain[4], n = 0, q = k;
+    bool cyclic = false;
+    if (!goes_out(f, (pair){home, f->of[k]}, maker))
+        return false;
+    while (n < 4 && !cyclic) {
+        chain[n++] = q;
+        q = only_reader(f, q);
+        if (q == YK_NONE || !is_elementwise(f, &s->node[q]) || f->ghost[q] || f->c[q].late != f->c[k].late)
+            break;
+        for (uint32_t i = 0; i < n; i++)
+            f->of[chain[i]] = home;
+        cyclic = !acyclic(f, (pair){home, f->of[q]});
+        for (uint32_t i = 0; i < n; i++)
+            f->of[chain[i]] = chain[i];
+    }
+    return cyclic;
+}
+
 /* An elementwise node goes to where its operands come from. */
 static void join_makers(yk__fuse *f, uint32_t k)
 {
@@ -309,7 +343,7 @@ static void join_makers(yk__fuse *f, uint32_t k)
         if (maker == YK_NONE || f->ghost[maker] || f->c[f->of[maker]].kind != YK__FUSE_MAP)
             continue;
         p = (pair){f->of[maker], f->of[k]};
-        if (may_merge(f, p, &shape))
+        if (!(f->of[k] == k && belongs_later(f, k, maker)) && may_merge(f, p, &shape))
             merge(f, p, shape);
     }
 }

@@ -103,6 +103,7 @@ yk_status yk__plan_recompute(yk__work *w, yk_error *err); /* recompute.c */
 /* Cuts the trace into blocks that end where little is alive; block has room for `parts`. */
 yk_status yk__plan_blocks(const yk__graph *t, uint32_t parts, yk__recompute *block, uint32_t *n_block, yk_error *err);
 yk_status yk__plan_relu(yk__work *w, yk_error *err);      /* grad.c: relu's backward from its result */
+yk_status yk__plan_factor(yk__work *w, yk_error *err);    /* factor.c: sums of scaled values share a sum */
 yk_status yk__plan_claim(yk__work *w, yk_error *err);     /* claim.c */
 yk_status yk__plan_fuse(yk__work *w, yk_error *err);      /* fuse.c */
 yk_status yk__plan_place(yk__work *w, yk_error *err);     /* place.c: gradients, results, states get their memory */

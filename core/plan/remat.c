@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Cheap values are made again by each of their readers instead of being stored: casts from a 16-bit format to f32
- * everywhere, and in backward what forward made from one value by adding or scaling (x - mean), where that value is
- * stored anyway or is smaller. Each reader has a copy of its own, so that fusion takes it in and nothing is written.
+ * everywhere, in backward what forward made from one value by adding or scaling (x - mean), where that value is
+ * stored anyway or is smaller, and relu's backward where both its operands are stored anyway. Each reader has a copy of
+ * its own, so that fusion takes it in and nothing is written.
  */
 #include <string.h>
 
@@ -17,6 +18,7 @@ typedef struct remat {
     yk__graph g;
     yk__uses u;
     bool *hard; /* by root: a backward node that cannot be fused reads it, so that it is stored in any case */
+    bool *free; /* by root: a relu's backward that only fusable nodes read and whose operands are stored in any case */
 } remat;
 
 static bool can_fuse(const yk_node *n)
@@ -92,6 +94,11 @@ static bool is_gain(const remat *a, yk__vid v, yk__vid from)
     return !n || (!yk__op_is_map(n->op) && n->op != YK_OP_DOT);
 }
 
+static bool is_masked(const remat *a, yk__vid v)
+{
+    return a->free[yk__root(a->m.src, v)] && yk__whole(a->m.src, v);
+}
+
 /* A copy of v's maker (and of the cheap ones before it) for one reader. */
 static yk__vid again(remat *a, yk__vid v, const yk_node *reader, bool chain, int depth)
 {
@@ -100,14 +107,15 @@ static yk__vid again(remat *a, yk__vid v, const yk_node *reader, bool chain, int
     const yk__vid root = yk__root(s, v);
     yk__vid in[2], out, full;
     uint32_t at;
-    if (!n || n->n_in > 2 || depth == DEPTH || !(chain ? is_forward(n) && is_cheap(n) && !a->hard[root] : widens(s, n)))
+    if (!n || n->n_in > 2 || depth == DEPTH)
         return yk__remap_value(&a->m, v);
     full = full_operand(s, n);
-    if (full == YK_NONE)
+    if (!is_masked(a, v) &&
+        (full == YK_NONE || !(chain ? is_forward(n) && is_cheap(n) && !a->hard[root] : widens(s, n))))
         return yk__remap_value(&a->m, v);
     for (uint32_t i = 0; i < n->n_in; i++) {
         const yk__vid x = yk__ins(s, n)[i];
-        in[i] = x == full && chain ? again(a, x, reader, chain, depth + 1) : yk__remap_value(&a->m, x);
+        in[i] = x == full && (chain || is_masked(a, x)) ? again(a, x, reader, chain, depth + 1) : yk__remap_value(&a->m, x);
         if (in[i] == YK_NONE)
             return YK_NONE;
     }
@@ -129,7 +137,9 @@ static yk__vid operand(remat *a, const yk_node *n, yk__vid v)
     from = is_forward(made) && !is_forward(n) ? source(a, v) : YK_NONE;
     if (from != YK_NONE && is_gain(a, v, from))
         return again(a, v, n, true, 0);
-    if (widens(a->m.src, made) && a->u.readers[yk__root(a->m.src, v)] > 1)
+    if (is_masked(a, v) || (widens(a->m.src, made) && a->u.readers[yk__root(a->m.src, v)] > 1))
+        return again(a, v, n, false, 0);
+    if (widens(a->m.src, made) && is_masked(a, yk__ins(a->m.src, made)[0]))
         return again(a, v, n, false, 0);
     return yk__remap_value(&a->m, v);
 }
@@ -149,22 +159,49 @@ static void emit(remat *a, uint32_t k)
         a->g.index[a->g.node[at].in + i] = in[i];
 }
 
+/* Made by a node that stores its result: what fusion would take in is not sure to be there. */
+static bool is_stored(const remat *a, yk__vid v)
+{
+    const yk__graph *s = a->m.src;
+    const yk__vid r = yk__root(s, v);
+    if (!yk__whole(s, v) || a->u.writers[r] > 1)
+        return false;
+    return a->hard[r] || a->u.producer[r] == YK_NONE || !can_fuse(&s->node[a->u.producer[r]]);
+}
+
+/* Which results of relu_bwd need not be stored, see above. In a sum's chain the copies cost arithmetic only. */
+static void find_masked(remat *a)
+{
+    const yk__graph *s = a->m.src;
+    for (uint32_t k = 0; k < s->n_node; k++) {
+        const yk_node *n = &s->node[k];
+        const yk__vid o = n->n_out ? yk__outs(s, n)[0] : 0;
+        if (n->op == YK_OP_RELU_BWD && maker(a, o) == n && a->u.readers[o] > 1 && !a->hard[o])
+            a->free[o] = is_stored(a, yk__ins(s, n)[0]) && is_stored(a, yk__ins(s, n)[1]);
+    }
+    for (uint32_t k = 0; k < s->n_node; k++)
+        for (uint32_t i = 0; i < s->node[k].n_in && !can_fuse(&s->node[k]); i++)
+            a->free[yk__root(s, yk__ins(s, &s->node[k])[i])] = false;
+}
+
 yk_status yk__plan_remat(yk__work *w, yk_error *err)
 {
     const size_t nv = w->g.n_value + 1;
-    remat a = {.w = w, .hard = yk__calloc(nv, 1)};
-    if (!a.hard)
+    remat a = {.w = w, .hard = yk__calloc(nv, 1), .free = yk__calloc(nv, 1)};
+    if (!a.hard || !a.free)
         yk__fail_mem(err, nv, "a plan");
     if (!err->status && !yk__uses_new(w, &a.u, err) && !yk__remap_begin(&a.m, &w->g, &a.g, err)) {
         for (size_t k = 0; k < w->g.n_node; k++)
             for (uint32_t i = 0; i < w->g.node[k].n_in; i++)
                 if (!is_forward(&w->g.node[k]) && !can_fuse(&w->g.node[k]))
                     a.hard[yk__root(&w->g, yk__ins(&w->g, &w->g.node[k])[i])] = true;
+        find_masked(&a);
         for (uint32_t k = 0; k < w->g.n_node; k++)
             emit(&a, k);
         yk__remap_end(&a.m, w, err);
     }
     yk__uses_free(&a.u);
+    yk__free(a.free);
     yk__free(a.hard);
     return err->status;
 }

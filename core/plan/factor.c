@@ -1,0 +1,143 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Sums of scaled values: sum(x * c) = c * sum(x) where c does not change along the summed axes, and sum(-x) = -sum(x). The
+ * gradients of a shift and of a scale that broadcast over the same axes (batch norm's mean and beta) then share one sum, so
+ * that one pass over the gradient less is made.
+ */
+#include <string.h>
+
+#include "core/base/mem.h"
+#include "core/plan/inner.h"
+
+#define MOST_FACTORS 4
+
+typedef struct factoring {
+    yk__remap m;
+    yk__graph g;
+    yk__uses u;
+    uint32_t *sums; /* by value of the old graph: the last sum of it that was emitted, a node of the new graph + 1 */
+} factoring;
+
+static const yk_node *maker(const factoring *f, yk__vid v)
+{
+    const yk__graph *s = f->m.src;
+    return s->value[v].base == v && s->value[v].slot == YK_NONE && f->u.writers[v] == 1 ? &s->node[f->u.producer[v]] : NULL;
+}
+
+static bool is_constant(const yk_value *v, uint64_t axes)
+{
+    for (uint32_t i = 0; i < v->dims; i++)
+        if ((axes >> i & 1) && v->dim[i] != 1 && v->stride[i] != 0)
+            return false;
+    return true;
+}
+
+/* Written once, so that it can be read later than it was. */
+static bool stays(const factoring *f, yk__vid v)
+{
+    return f->u.writers[yk__root(f->m.src, v)] <= 1;
+}
+
+/* The node's operand that is summed; *factor the other one (YK_NONE: the sign). YK_NONE: not of that form. */
+static yk__vid inner(const factoring *f, yk__vid v, uint64_t axes, yk__vid *factor)
+{
+    const yk__graph *s = f->m.src;
+    const yk_node *n = maker(f, v);
+    *factor = YK_NONE;
+    if (!n || (n->op != YK_OP_NEG && n->op != YK_OP_MUL) || s->value[v].dtype != YK_F32)
+        return YK_NONE;
+    if (!stays(f, yk__ins(s, n)[0]) || !stays(f, yk__ins(s, n)[n->n_in - 1]))
+        return YK_NONE;
+    if (n->op == YK_OP_NEG)
+        return yk__ins(s, n)[0];
+    for (uint32_t i = 0; i < 2; i++)
+        if (is_constant(&s->value[yk__ins(s, n)[i]], axes)) {
+            *factor = yk__ins(s, n)[i];
+            return yk__ins(s, n)[1 - i];
+        }
+    return YK_NONE;
+}
+
+static yk__vid sum_of(factoring *f, yk__vid v, const yk_node *sum)
+{
+    const yk__graph *s = f->m.src;
+    const int64_t axes = s->attr[sum->attr];
+    const yk_value *like = &s->value[yk__outs(s, sum)[0]];
+    yk__vid x = yk__remap_value(&f->m, v), y;
+    uint32_t at = f->sums[v];
+    if (at && f->g.attr[f->g.node[at - 1].attr] == axes)
+        return yk__outs(&f->g, &f->g.node[at - 1])[0];
+    y = yk__value_new(&f->g, (yk_dtype)like->dtype, like->dims, like->dim);
+    if (x == YK_NONE || y == YK_NONE)
+        return YK_NONE;
+    at = yk__node_new(&f->g, YK_OP_SUM, 0, 1, &x, 1, &y, 1, &axes);
+    if (at == YK_NONE)
+        return YK_NONE;
+    f->g.node[at].reserved = sum->reserved;
+    f->sums[v] = at + 1;
+    return y;
+}
+
+/* y * factor, or -y. */
+static yk__vid apply(factoring *f, yk__vid y, yk__vid factor, const yk_node *sum)
+{
+    const yk_value like = f->g.value[y];
+    yk__vid in[2] = {y, YK_NONE}, out = yk__value_new(&f->g, (yk_dtype)like.dtype, like.dims, like.dim);
+    uint32_t at;
+    if (factor != YK_NONE) {
+        yk_value small = f->m.src->value[factor];
+        memcpy(small.dim, like.dim, sizeof small.dim);
+        in[1] = yk__view_like(&f->g, yk__remap_value(&f->m, factor), &small, 0);
+        if (in[1] == YK_NONE)
+            return YK_NONE;
+    }
+    if (out == YK_NONE)
+        return out;
+    at = yk__node_new(&f->g, factor == YK_NONE ? YK_OP_NEG : YK_OP_MUL, 0, factor == YK_NONE ? 1 : 2, in, 1, &out, 0, NULL);
+    if (at != YK_NONE)
+        f->g.node[at].reserved = sum->reserved;
+    return out;
+}
+
+static void emit_sum(factoring *f, const yk_node *n)
+{
+    const yk__graph *s = f->m.src;
+    const yk__vid out = yk__outs(s, n)[0];
+    const uint64_t axes = (uint64_t)s->attr[n->attr];
+    yk__vid factor[MOST_FACTORS], v = yk__ins(s, n)[0], x, y;
+    uint32_t k = 0;
+    while (k < MOST_FACTORS && (x = inner(f, v, axes, &factor[k])) != YK_NONE) {
+        v = x;
+        k++;
+    }
+    f->g.stream = n->stream;
+    y = sum_of(f, v, n);
+    while (k-- > 0 && y != YK_NONE)
+        y = apply(f, y, factor[k], n);
+    f->m.map[out] = y;
+}
+
+static bool own_sum(const factoring *f, const yk_node *n)
+{
+    const yk__graph *s = f->m.src;
+    const yk__vid o = n->n_out ? yk__outs(s, n)[0] : YK_NONE;
+    return n->op == YK_OP_SUM && maker(f, o) == n && f->m.map[o] == YK_NONE && s->value[o].dtype == YK_F32;
+}
+
+yk_status yk__plan_factor(yk__work *w, yk_error *err)
+{
+    factoring f = {.sums = yk__calloc(w->g.n_value + 1, sizeof *f.sums)};
+    if (!f.sums)
+        return yk__fail_mem(err, w->g.n_value * sizeof *f.sums, "a plan");
+    if (!yk__uses_new(w, &f.u, err) && !yk__remap_begin(&f.m, &w->g, &f.g, err)) {
+        for (uint32_t k = 0; k < w->g.n_node; k++)
+            if (own_sum(&f, &w->g.node[k]))
+                emit_sum(&f, &w->g.node[k]);
+            else
+                yk__remap_node(&f.m, k);
+        yk__remap_end(&f.m, w, err);
+    }
+    yk__uses_free(&f.u);
+    yk__free(f.sums);
+    return err->status;
+}
