@@ -1,2 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-EXTRA_DIST += bench/steps bench/report bench/cases.py bench/results.py bench/peer_models.py bench/peer_step.py
+EXTRA_DIST += bench/steps bench/report bench/cases.py bench/results.py bench/peer_models.py bench/peer_step.py bench/gate.tsv \
+	bench/README.md
+
+check_PROGRAMS += bench/gate_kernels
+bench_gate_kernels_SOURCES = bench/gate_kernels.c tests/unit/cpu_kit.c tests/unit/cpu_kit.h
+bench_gate_kernels_LDADD = libyokecpu.la
+dist_check_SCRIPTS += bench/gate
+TESTS += bench/gate

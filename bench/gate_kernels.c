@@ -1,0 +1,174 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * One kernel of the CPU plugin at a small fixed shape, once, on one thread: what bench/gate counts the instructions of.
+ * usage: gate_kernels NAME, or no argument: the names
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "tests/unit/cpu_kit.h"
+
+static const int64_t none[1];
+
+static uint32_t filled(kit *k, int dtype, int64_t a, int64_t b, int64_t c, int64_t d)
+{
+    const uint32_t v = kit_value(k, dtype, (const int64_t[]){a, b, c, d, -1}); /* -1 ends the sizes */
+    kit_random(k, v, 0.1, 1);
+    return v;
+}
+
+/* 96 x 200 x 256: full and partial strips of every register block. */
+static void dot(kit *k, int dtype)
+{
+    const uint32_t a = filled(k, dtype, 96, 256, -1, -1), b = filled(k, dtype, 256, 200, -1, -1);
+    k->value[b].stride[0] = 1; /* weights lie as [out, in] */
+    k->value[b].stride[1] = 256;
+    kit_node(k, YK_OP_DOT, KIT_IDS(a, b), KIT_IDS(filled(k, dtype, 96, 200, -1, -1)), none, 0);
+}
+
+static void gemm_f32(kit *k)
+{
+    dot(k, YK_F32);
+}
+
+static void gemm_bf16(kit *k)
+{
+    dot(k, YK_BF16);
+}
+
+static void conv(kit *k, int op, int64_t channels, int64_t side)
+{
+    const int64_t attr[] = {1, 1, 1, 1, 1, 1, 1};
+    const uint32_t x = filled(k, YK_F32, 4, channels, side, side), y = filled(k, YK_F32, 4, channels, side, side);
+    const uint32_t w = filled(k, YK_F32, channels, channels, 3, 3);
+    kit_node(k, op, op == YK_OP_CONV2D ? KIT_IDS(x, w) : op == YK_OP_CONV2D_DX ? KIT_IDS(y, w) : KIT_IDS(y, x),
+             op == YK_OP_CONV2D ? KIT_IDS(y) : op == YK_OP_CONV2D_DX ? KIT_IDS(x) : KIT_IDS(w), attr, 7);
+}
+
+static void conv_fwd(kit *k)
+{
+    conv(k, YK_OP_CONV2D, 16, 32);
+}
+
+static void conv_dgrad(kit *k)
+{
+    conv(k, YK_OP_CONV2D_DX, 16, 32);
+}
+
+static void conv_wgrad(kit *k)
+{
+    conv(k, YK_OP_CONV2D_DW, 16, 32);
+}
+
+static void conv_wide(kit *k)
+{
+    conv(k, YK_OP_CONV2D, 64, 8);
+}
+
+static void attention_any(kit *k, int bwd)
+{
+    const int64_t attr[] = {1, yk_attr_of_f64(0.125), yk_attr_of_f64(0), 0, 0};
+    uint32_t v[8], lse = filled(k, YK_F32, 1, 2, 128, -1);
+    for (int i = 0; i < 8; i++)
+        v[i] = filled(k, YK_F32, 1, 2, 128, 64);
+    if (bwd)
+        kit_node(k, YK_OP_ATTENTION_BWD, KIT_IDS(v[0], v[1], lse, v[2], v[3], v[4]), KIT_IDS(v[5], v[6], v[7]), attr, 5);
+    else
+        kit_node(k, YK_OP_ATTENTION, KIT_IDS(v[2], v[3], v[4]), KIT_IDS(v[5], lse), attr, 5);
+}
+
+static void attention(kit *k)
+{
+    attention_any(k, 0);
+}
+
+static void attention_bwd(kit *k)
+{
+    attention_any(k, 1);
+}
+
+static void layer_norm_any(kit *k, int bwd)
+{
+    const int64_t attr[] = {yk_attr_of_f64(1e-5)};
+    const uint32_t x = filled(k, YK_F32, 128, 768, -1, -1), y = filled(k, YK_F32, 128, 768, -1, -1);
+    const uint32_t g = filled(k, YK_F32, 768, -1, -1, -1), b = filled(k, YK_F32, 768, -1, -1, -1);
+    const uint32_t m = filled(k, YK_F32, 128, -1, -1, -1), s = filled(k, YK_F32, 128, -1, -1, -1);
+    const uint32_t z = filled(k, YK_F32, 128, 768, -1, -1), gg = filled(k, YK_F32, 768, -1, -1, -1);
+    if (bwd)
+        kit_node(k, YK_OP_LAYER_NORM_BWD, KIT_IDS(y, x, m, s, g), KIT_IDS(z, gg, b), attr, 1);
+    else
+        kit_node(k, YK_OP_LAYER_NORM, KIT_IDS(x, g, b), KIT_IDS(y, m, s), attr, 1);
+}
+
+static void layer_norm(kit *k)
+{
+    layer_norm_any(k, 0);
+}
+
+static void layer_norm_bwd(kit *k)
+{
+    layer_norm_any(k, 1);
+}
+
+/* y = bf16(gelu(x + b) * x), b along the rows */
+static void map_chain(kit *k)
+{
+    const int64_t dim[] = {128, 1000, -1};
+    const uint32_t x = filled(k, YK_F32, 128, 1000, -1, -1), b = kit_broadcast(k, YK_F32, dim, 1);
+    const uint32_t s = kit_value(k, YK_F32, dim), g = kit_value(k, YK_F32, dim), m = kit_value(k, YK_F32, dim);
+    const uint32_t y = kit_value(k, YK_BF16, dim);
+    kit_random(k, b, -1, 1);
+    kit_node(k, YK_OP_ADD, KIT_IDS(x, b), KIT_IDS(s), none, 0);
+    kit_node(k, YK_OP_GELU_TANH, KIT_IDS(s), KIT_IDS(g), none, 0);
+    kit_node(k, YK_OP_MUL, KIT_IDS(g, x), KIT_IDS(m), none, 0);
+    kit_node(k, YK_OP_CAST, KIT_IDS(m), KIT_IDS(y), none, 0);
+    kit_wrap(k, YK_OP_MAP, 4, KIT_IDS(x, b), KIT_IDS(y));
+}
+
+static void cross_entropy(kit *k)
+{
+    const int64_t attr[] = {-100, yk_attr_of_f64(0)};
+    const uint32_t logits = filled(k, YK_F32, 32, 5000, -1, -1), labels = filled(k, YK_I32, 32, -1, -1, -1);
+    kit_node(k, YK_OP_CROSS_ENTROPY, KIT_IDS(logits, labels), KIT_IDS(filled(k, YK_F32, 32, -1, -1, -1), filled(k, YK_F32, 32, -1, -1, -1)),
+             attr, 2);
+}
+
+static void adam(kit *k)
+{
+    uint32_t v[4], hyper = filled(k, YK_F32, 16, -1, -1, -1);
+    for (int i = 0; i < 4; i++)
+        v[i] = filled(k, YK_F32, 100000, -1, -1, -1);
+    kit_node(k, YK_OP_ADAM_STEP, KIT_IDS(v[0], v[1], v[2], v[3], hyper), KIT_IDS(v[1], v[2], v[3]), (int64_t[]){1}, 1);
+}
+
+static const struct {
+    const char *name;
+    void (*make)(kit *k);
+} cases[] = {
+    {"gemm-f32", gemm_f32},           {"gemm-bf16", gemm_bf16},         {"conv", conv_fwd},
+    {"conv-dgrad", conv_dgrad},       {"conv-wgrad", conv_wgrad},       {"conv-wide", conv_wide},
+    {"attention", attention},         {"attention-bwd", attention_bwd}, {"layer-norm", layer_norm},
+    {"layer-norm-bwd", layer_norm_bwd}, {"map-chain", map_chain},       {"cross-entropy", cross_entropy},
+    {"adam", adam},
+};
+
+int main(int argc, char **argv)
+{
+    const char *why = NULL;
+    const cpu_isa *isa = cpu_isa_choose("avx2", &why);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        if (argc < 2) {
+            puts(cases[i].name);
+        } else if (!strcmp(argv[1], cases[i].name)) {
+            kit *k = kit_new();
+            int bad;
+            cases[i].make(k);
+            bad = !isa || kit_run(k, isa, 1) != YK_OK;
+            if (bad)
+                fprintf(stderr, "%s: %s\n", argv[1], isa ? "the plugin does not run it" : why);
+            kit_free(k);
+            return bad;
+        }
+    }
+    return argc > 1;
+}
