@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 EXTRA_DIST += bench/steps bench/report bench/cases.py bench/results.py bench/peer_models.py bench/peer_step.py bench/gate.tsv \
+	bench/tokenize bench/peer_tokenize.py \
 	bench/README.md
 
 check_PROGRAMS += bench/gate_kernels
@@ -7,3 +8,7 @@ bench_gate_kernels_SOURCES = bench/gate_kernels.c tests/unit/cpu_kit.c tests/uni
 bench_gate_kernels_LDADD = libyokecpu.la
 dist_check_SCRIPTS += bench/gate
 TESTS += bench/gate
+
+noinst_PROGRAMS += bench/tokenizer
+bench_tokenizer_SOURCES = bench/tokenizer.c
+bench_tokenizer_LDADD = libyokecore.la $(HWLOC_LIBS) $(JANSSON_LIBS) $(UTF8PROC_LIBS) $(PCRE2_LIBS) $(ZLIB_LIBS)

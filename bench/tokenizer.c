@@ -1,0 +1,87 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Times a tokenizer of ours on the lines of a file: usage: tokenizer DIR FILE PASSES [IDS]
+ * Prints one JSON object: ids, and the seconds of the first pass and of the fastest. IDS: the ids are written there, as
+ * 32-bit numbers in the order of the lines, template's tokens included.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "core/base/mem.h"
+#include "core/data/text.h"
+#include "core/data/tokenizer.h"
+
+static double now(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+/* All lines once; the number of ids. */
+static yk_status pass(yk__encoder *e, const char *text, size_t bytes, FILE *to, size_t *count, yk_error *err)
+{
+    const char *p = text, *end = text + bytes;
+    yk__ids ids = {0};
+    yk_status s = YK_OK;
+    *count = 0;
+    while (p < end && !s) {
+        const char *nl = memchr(p, '\n', (size_t)(end - p));
+        const size_t n = (size_t)((nl ? nl : end) - p);
+        s = yk__encode(e, p, n, NULL, 0, 1, 0, &ids, err);
+        *count += ids.count;
+        if (to)
+            fwrite(ids.id, sizeof *ids.id, ids.count, to);
+        p += n + 1;
+    }
+    yk__ids_free(&ids);
+    return s;
+}
+
+static yk_status measure(const char *dir, const char *text, size_t bytes, int passes, FILE *to, yk_error *err)
+{
+    yk__tokenizer *t = NULL;
+    yk__encoder *e = NULL;
+    double first = 0, least = 1e30;
+    size_t ids = 0;
+    yk_status s = yk__tokenizer_open(dir, -1, &t, err);
+    if (!s)
+        s = yk__encoder_new(t, &e, err);
+    for (int i = 0; i < passes && !s; i++) {
+        const double at = now();
+        s = pass(e, text, bytes, NULL, &ids, err);
+        first = i ? first : now() - at;
+        least = now() - at < least ? now() - at : least;
+    }
+    if (!s && to)
+        s = pass(e, text, bytes, to, &ids, err);
+    if (!s)
+        printf("{\"ids\": %zu, \"first_s\": %.6g, \"least_s\": %.6g}\n", ids, first, least);
+    yk__encoder_free(e);
+    yk__tokenizer_close(t);
+    return s;
+}
+
+int main(int argc, char **argv)
+{
+    yk_error err = {0};
+    char *text = NULL;
+    size_t bytes = 0;
+    FILE *to = argc > 4 ? fopen(argv[4], "wb") : NULL;
+    yk_status s;
+    if (argc < 4 || atoi(argv[3]) < 1 || (argc > 4 && !to)) {
+        fprintf(stderr, "usage: tokenizer DIR FILE PASSES [IDS]\n");
+        return 2;
+    }
+    s = yk__text_open(argv[2], 0, &text, &bytes, &err);
+    if (!s)
+        s = measure(argv[1], text, bytes, atoi(argv[3]), to, &err);
+    if (s)
+        fprintf(stderr, "tokenizer: %s\n", err.text);
+    yk__free(text);
+    if (to && fclose(to))
+        s = YK_E_IO;
+    return s != YK_OK;
+}
