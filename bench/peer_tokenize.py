@@ -34,7 +34,8 @@ def main():
         got = t.encode_batch_fast(lines)
         seconds.append(time.perf_counter() - at)
     np.array([i for e in got for i in e.ids], np.int32).tofile(ids)
-    print(json.dumps({"ids": sum(len(e.ids) for e in got), "first_s": seconds[0], "least_s": min(seconds), "version": tokenizers.__version__}))
+    print(json.dumps({"ids": sum(len(e.ids) for e in got),
+                      "first_s": seconds[0], "least_s": min(seconds), "version": tokenizers.__version__}))
 
 
 if __name__ == "__main__":
