@@ -249,8 +249,12 @@ yk__vid yk__param_leaf(yk_job *job, yk__jparam *p);
 bool yk__params_ready(yk_job *job);                   /* first values are on the device */
 yk_t yk__param_handle(const yk_job *job, size_t i);
 yk__jparam *yk__param_named(const yk_job *job, const char *name); /* NULL */
-bool yk__param_put(yk_job *job, yk__jparam *p, const float *data); /* states of i32 are rounded */
-bool yk__param_get(yk_job *job, yk__jparam *p, float *data);
+bool yk__param_put(yk_job *job, yk__jparam *p, const void *data); /* f32, or a state's i32 */
+bool yk__param_get(yk_job *job, yk__jparam *p, void *data);
+/* As files have it: f32; a state of i32 is i64 there (a batch norm's count of batches), and exact all the way. */
+yk_dtype yk__param_file_type(const yk__jparam *p);
+bool yk__param_put_file(yk_job *job, yk__jparam *p, void *data); /* data is changed */
+bool yk__param_get_file(yk_job *job, yk__jparam *p, void *data);
 
 /* ---- input.c ------------------------------------------------------------------------------------------------------- */
 /* Number of a new input of the step with room for bytes; YK_NONE after a failure. */

@@ -124,29 +124,25 @@ static void first_values(const yk__jparam *p, uint64_t seed, float *out)
     }
 }
 
-static yk_status state_put(yk_job *job, yk__jparam *p, const float *data, yk_error *err)
-{
-    if (p->dtype == YK_F32)
-        return yk__engine_state_write(job->engine, p->number, data, err);
-    int32_t *v = yk__malloc(p->n * sizeof *v);
-    if (!v)
-        return yk__fail_mem(err, p->n * sizeof *v, p->name);
-    for (uint64_t i = 0; i < p->n; i++)
-        v[i] = (int32_t)data[i];
-    yk_status s = yk__engine_state_write(job->engine, p->number, v, err);
-    yk__free(v);
-    return s;
-}
-
-bool yk__param_put(yk_job *job, yk__jparam *p, const float *data)
+bool yk__param_put(yk_job *job, yk__jparam *p, const void *data)
 {
     yk_error err = YK_ERROR_INIT;
-    yk_status s = p->state ? state_put(job, p, data, &err) : yk__engine_param_write(job->engine, p->number, data, &err);
+    yk_status s = p->state ? yk__engine_state_write(job->engine, p->number, data, &err)
+                           : yk__engine_param_write(job->engine, p->number, data, &err);
     if (s)
         yk__job_fail(job, &err);
     else
         p->pending = false;
     return !s;
+}
+
+/* In place, both are 4 bytes wide. */
+static void to_own_type(const yk__jparam *p, float *data)
+{
+    for (uint64_t i = 0; i < p->n && p->dtype == YK_I32; i++) {
+        const int32_t v = data[i] >= 0x1p31f ? INT32_MAX : data[i] >= -0x1p31f ? (int32_t)data[i] : INT32_MIN;
+        memcpy(&data[i], &v, sizeof v);
+    }
 }
 
 bool yk__params_ready(yk_job *job)
@@ -165,6 +161,7 @@ bool yk__params_ready(yk_job *job)
             return false;
         }
         first_values(p, job->config.seed, v);
+        to_own_type(p, v);
         yk__param_put(job, p, v);
         yk__free(v);
     }
@@ -278,11 +275,22 @@ void yk_param_write(yk_t param, const float *data, size_t n)
 {
     yk_job *job;
     yk__jparam *p = sized("yk_param_write", param, n, &job);
-    if (p)
+    float *own = p && p->dtype == YK_I32 ? yk__malloc(n * sizeof *own) : NULL;
+    if (!p)
+        return;
+    if (p->dtype != YK_I32) {
         yk__param_put(job, p, data);
+    } else if (own) {
+        memcpy(own, data, n * sizeof *own);
+        to_own_type(p, own);
+        yk__param_put(job, p, own);
+    } else {
+        yk__job_failf(job, YK_E_MEM, "out of memory for %s", p->name);
+    }
+    yk__free(own);
 }
 
-bool yk__param_get(yk_job *job, yk__jparam *p, float *data)
+bool yk__param_get(yk_job *job, yk__jparam *p, void *data)
 {
     yk_error err = YK_ERROR_INIT;
     if (!yk__params_ready(job))
@@ -291,21 +299,50 @@ bool yk__param_get(yk_job *job, yk__jparam *p, float *data)
                            : yk__engine_param_read(job->engine, p->number, data, &err);
     if (s)
         yk__job_fail(job, &err);
-    else if (p->dtype == YK_I32)
-        for (uint64_t i = 0; i < p->n; i++) {
-            int32_t v;
-            memcpy(&v, &data[i], sizeof v);
-            data[i] = (float)v;
-        }
     return !s;
+}
+
+yk_dtype yk__param_file_type(const yk__jparam *p)
+{
+    return p->dtype == YK_I32 ? YK_I64 : YK_F32;
+}
+
+bool yk__param_get_file(yk_job *job, yk__jparam *p, void *data)
+{
+    if (!yk__param_get(job, p, data))
+        return false;
+    for (uint64_t k = p->n; k-- > 0 && p->dtype == YK_I32;) { /* from the end: the wide ones cover the narrow ones behind */
+        const int64_t v = ((const int32_t *)data)[k];
+        memcpy((int64_t *)data + k, &v, sizeof v);
+    }
+    return true;
+}
+
+bool yk__param_put_file(yk_job *job, yk__jparam *p, void *data)
+{
+    for (uint64_t k = 0; k < p->n && p->dtype == YK_I32; k++) {
+        int64_t v;
+        memcpy(&v, (const int64_t *)data + k, sizeof v);
+        if (v < INT32_MIN || v > INT32_MAX) {
+            yk__job_failf(job, YK_E_FORMAT, "%s: the file has %lld, expected a number of 32 bits", p->name, (long long)v);
+            return false;
+        }
+        ((int32_t *)data)[k] = (int32_t)v;
+    }
+    return yk__param_put(job, p, data);
 }
 
 void yk_param_read(yk_t param, float *data, size_t n)
 {
     yk_job *job;
     yk__jparam *p = sized("yk_param_read", param, n, &job);
-    if (p)
-        yk__param_get(job, p, data);
+    if (!p || !yk__param_get(job, p, data))
+        return;
+    for (size_t i = 0; i < n && p->dtype == YK_I32; i++) {
+        int32_t v;
+        memcpy(&v, &data[i], sizeof v);
+        data[i] = (float)v;
+    }
 }
 
 void yk_grad_read(yk_t param, float *data, size_t n)

@@ -51,7 +51,7 @@ static bool append(tensors *t, size_t p, uint32_t kind)
     t->param[t->n] = (uint32_t)p;
     t->kind[t->n] = kind;
     t->out[t->n++] = (yk__safetensors_out){
-        .name = name, .dtype = x->dtype == YK_I32 ? YK_I64 : YK_F32, .rank = (int)x->dims, .shape = x->dim};
+        .name = name, .dtype = t->moments ? YK_F32 : yk__param_file_type(x), .rank = (int)x->dims, .shape = x->dim};
     return true;
 }
 
@@ -91,14 +91,7 @@ static yk_status take(tensors *t, int64_t i, yk_error *err)
     t->held = i;
     if (t->moments)
         return yk__engine_moment_read(job->engine, t->kind[i], p->number, t->whole, err);
-    if (!yk__param_get(job, p, t->whole))
-        return yk__fail(err, job->error.status, "%s", job->error.text);
-    if (p->dtype == YK_I32) {
-        int64_t *wide = (int64_t *)(void *)t->whole;
-        for (uint64_t k = p->n; k-- > 0;)
-            wide[k] = (int64_t)t->whole[k];
-    }
-    return YK_OK;
+    return yk__param_get_file(job, p, t->whole) ? YK_OK : yk__fail(err, job->error.status, "%s", job->error.text);
 }
 
 static yk_status fetch(void *user, int64_t i, uint64_t from, void *buf, size_t bytes, yk_error *err)
@@ -287,12 +280,7 @@ static yk_status put(tensors *t, int64_t i, yk__safetensors *st, yk_error *err)
         return s;
     if (t->moments)
         return yk__engine_moment_write(t->job->engine, t->kind[i], p->number, t->whole, err);
-    if (p->dtype == YK_I32) {
-        const int64_t *wide = (const int64_t *)(const void *)t->whole;
-        for (uint64_t k = 0; k < p->n; k++)
-            t->whole[k] = (float)wide[k];
-    }
-    return yk__param_put(t->job, p, t->whole) ? YK_OK : yk__fail(err, t->job->error.status, "%s", t->job->error.text);
+    return yk__param_put_file(t->job, p, t->whole) ? YK_OK : yk__fail(err, t->job->error.status, "%s", t->job->error.text);
 }
 
 static yk_status load_file(yk_job *job, const char *dir, const char *file, bool moments, yk_error *err)

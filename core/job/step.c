@@ -348,6 +348,16 @@ static bool is_param(yk_t x)
     return (uint16_t)(x.id >> 32) == 0;
 }
 
+static double param_number(yk_job *job, yk__jparam *p)
+{
+    float f = NAN;
+    int32_t i;
+    if (!yk__param_get(job, p, &f))
+        return (double)NAN;
+    memcpy(&i, &f, sizeof i);
+    return p->dtype == YK_I32 ? (double)i : (double)f;
+}
+
 double yk_item(yk_t x)
 {
     yk_job *job = yk__job_of(x);
@@ -356,9 +366,7 @@ double yk_item(yk_t x)
         return (double)NAN;
     const yk_value *v = yk__peek(job, x, &buf);
     if (v && (v->dims == 0 || yk__count(v) == 1) && is_param(x)) {
-        float f = NAN;
-        yk__param_get(job, &job->param[(uint32_t)x.id], &f);
-        return (double)f;
+        return param_number(job, &job->param[(uint32_t)x.id]);
     }
     if (v && yk__count(v) != 1 && !(v->dims && yk__count(v) == 0)) {
         char text[96];

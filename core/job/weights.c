@@ -7,12 +7,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define YK_NO_HERE
-#include <yoke/yoke.h>
-
 #include "core/base/convert.h"
-#include "core/base/mem.h"
 #include "core/io/safetensors.h"
+#include "core/job/job.h"
 
 struct yk_weights {
     yk_job *job;
@@ -75,30 +72,42 @@ static void wrong_shape(yk_weights *w, const yk__safetensor *t, yk_t param)
     yk_fail(w->job, YK_E_FORMAT, text);
 }
 
+/* Any type by way of f32; whole numbers stay whole. */
+static yk_status read_into(yk_weights *w, const yk__safetensor *t, yk_t param, yk_error *err)
+{
+    yk__jparam *p = yk__param_of(w->job, "yk_weights_read", param);
+    const size_t n = (size_t)t->elements;
+    const bool whole = p && t->dtype == YK_I64 && yk__param_file_type(p) == YK_I64;
+    const void *data;
+    void *to = p ? yk__malloc(n * sizeof(int64_t)) : NULL;
+    if (p && !to)
+        yk__fail_mem(err, n * sizeof(int64_t), t->name);
+    if (!to || yk__safetensors_data(w->file, t, &data, err))
+        goto free_to;
+    if (whole) {
+        memcpy(to, data, n * sizeof(int64_t));
+        yk__param_put_file(w->job, p, to);
+    } else if (yk__to_f32(t->dtype, data, n, to)) {
+        yk__fail(err, YK_E_UNSUPPORTED, "%s: tensor \"%s\" has type %s, which cannot become f32", yk__safetensors_path(w->file),
+                 t->name, t->dtype_name);
+    } else {
+        yk_param_write(param, to, n);
+    }
+free_to:
+    yk__free(to);
+    return err->status;
+}
+
 bool yk_weights_read(yk_weights *w, const char *name, yk_t param)
 {
     const yk__safetensor *t = w && yk_ok(w->job) ? yk__safetensors_find(w->file, name) : NULL;
     yk_error err = YK_ERROR_INIT;
-    const void *data;
-    float *f;
     if (!t)
         return false;
-    if (!same_shape(t, param)) {
+    if (!same_shape(t, param))
         wrong_shape(w, t, param);
-        return true;
-    }
-    f = yk__malloc((size_t)t->elements * sizeof *f);
-    if (!f)
-        yk__fail_mem(&err, (unsigned long long)t->elements * sizeof *f, name);
-    else if (!yk__safetensors_data(w->file, t, &data, &err) &&
-             yk__to_f32(t->dtype, data, (size_t)t->elements, f))
-        yk__fail(&err, YK_E_UNSUPPORTED, "%s: tensor \"%s\" has type %s, which cannot become f32", yk__safetensors_path(w->file),
-                 name, t->dtype_name);
-    if (err.status)
+    else if (read_into(w, t, param, &err))
         yk_fail(w->job, err.status, err.text);
-    else
-        yk_param_write(param, f, (size_t)t->elements);
-    yk__free(f);
     return true;
 }
 
@@ -114,25 +123,17 @@ void yk_weights_close(yk_weights *w)
 typedef struct writer {
     yk_job *job;
     const yk_t *param;
-    float *whole;    /* of tensor `held` */
+    void *whole;     /* of tensor `held` */
     int64_t held;
     size_t room;
 } writer;
-
-static size_t elements(yk_t p)
-{
-    size_t n = 1;
-    for (uint32_t i = 0; i < yk_dims(p); i++)
-        n *= (size_t)yk_dim(p, (int32_t)i);
-    return n;
-}
 
 static yk_status fetch(void *user, int64_t i, uint64_t from, void *buf, size_t bytes, yk_error *err)
 {
     writer *w = user;
     if (w->held != i) {
-        yk_param_read(w->param[i], w->whole, elements(w->param[i]));
-        if (!yk_ok(w->job))
+        yk__jparam *p = yk__param_of(w->job, "yk_weights_save", w->param[i]);
+        if (!p || !yk__param_get_file(w->job, p, w->whole))
             return yk__fail(err, yk_error_status(w->job), "%s", yk_error_text(w->job));
         w->held = i;
     }
@@ -184,24 +185,23 @@ static yk_status write_file(const char *file, const yk__safetensors_out *t, int6
 void yk_weights_save(yk_job *job, const char *file, uint32_t n, const char *const *name, const yk_t *param)
 {
     yk__safetensors_out *t = yk__calloc(n + 1, sizeof *t);
-    int64_t(*shape)[8] = yk__calloc(n + 1, sizeof *shape);
     writer w = {.job = job, .param = param, .held = -1};
     yk_error err = YK_ERROR_INIT;
-    for (uint32_t i = 0; t && shape && i < n; i++) {
-        for (uint32_t k = 0; k < yk_dims(param[i]); k++)
-            shape[i][k] = yk_dim(param[i], (int32_t)k);
-        t[i] = (yk__safetensors_out){.name = name[i], .dtype = YK_F32, .rank = (int)yk_dims(param[i]), .shape = shape[i]};
-        w.room = elements(param[i]) > w.room ? elements(param[i]) : w.room;
+    for (uint32_t i = 0; t && i < n && yk_ok(job); i++) {
+        const yk__jparam *p = yk__param_of(job, "yk_weights_save", param[i]);
+        if (!p)
+            break;
+        t[i] = (yk__safetensors_out){.name = name[i], .dtype = yk__param_file_type(p), .rank = (int)p->dims, .shape = p->dim};
+        w.room = p->n > w.room ? p->n : w.room;
     }
-    w.whole = yk__malloc((w.room + 1) * sizeof *w.whole);
-    if (!t || !shape || !w.whole)
-        yk__fail_mem(&err, w.room * sizeof *w.whole, file);
-    else if (yk_is_main(job))
+    w.whole = yk__malloc((w.room + 1) * sizeof(int64_t));
+    if (!t || !w.whole)
+        yk__fail_mem(&err, w.room * sizeof(int64_t), file);
+    else if (yk_is_main(job) && yk_ok(job))
         write_file(file, t, n, &w, &err);
     if (err.status)
         yk_fail(job, err.status, err.text);
     yk__free(w.whole);
-    yk__free(shape);
     yk__free(t);
     yk_barrier(job);
 }

@@ -4,4 +4,4 @@ CLI_TESTS = tests/cli/errors.sh tests/cli/estimate.sh tests/cli/help.sh tests/cl
 	tests/cli/peaks.sh tests/cli/ranks.sh tests/cli/resume.sh tests/cli/train.sh
 dist_check_SCRIPTS += $(CLI_TESTS)
 TESTS += $(CLI_TESTS)
-EXTRA_DIST += tests/cli/lib.sh
+EXTRA_DIST += tests/cli/lib.sh tests/cli/alike.py

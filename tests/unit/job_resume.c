@@ -8,6 +8,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "core/io/safetensors.h"
 #include "core/job/job.h"
 
 #define VOCAB 64
@@ -196,6 +197,48 @@ START_TEST(saving_again_replaces)
 }
 END_TEST
 
+/* Counts of batches are whole numbers beyond 2^24, where f32 ends, in weight files and in checkpoints. */
+static void check_file(const char *path, int64_t want)
+{
+    yk__safetensors *st;
+    yk_error err = YK_ERROR_INIT;
+    int64_t v;
+    ck_assert_msg(!yk__safetensors_open(path, &st, &err), "%s", err.text);
+    const yk__safetensor *t = yk__safetensors_find(st, "seen");
+    ck_assert(t && t->dtype == YK_I64);
+    ck_assert(!yk__safetensors_load(st, t, 0, sizeof v, &v, &err));
+    ck_assert_int_eq(v, want);
+    yk__safetensors_close(st);
+}
+
+START_TEST(counts_stay_whole)
+{
+    char file[160], saved[160];
+    const char *name = "seen";
+    make_files();
+    snprintf(file, sizeof file, "%s/seen.safetensors", folder);
+    snprintf(saved, sizeof saved, "%s/model.safetensors", checkpoint);
+    run r = start(false);
+    const float v = 0x1p24f;
+    yk_param_write(r.seen, &v, 1);
+    go(&r, 3, 3);
+    ck_assert_double_eq(yk_item(r.seen), 16777219.0);
+    yk_weights_save(r.job, file, 1, &name, &r.seen);
+    ck_assert_int_eq(yk_close(r.job), 0);
+    check_file(file, 16777219);
+    check_file(saved, 16777219);
+    r = start(false);
+    yk_weights *w = yk_weights_open(r.job, file);
+    ck_assert(yk_weights_read(w, name, r.seen));
+    yk_weights_close(w);
+    ck_assert_double_eq(yk_item(r.seen), 16777219.0);
+    yk_load(r.job, checkpoint);
+    ck_assert_double_eq(yk_item(r.seen), 16777219.0);
+    ck_assert_int_eq(yk_close(r.job), 0);
+    remove_files();
+}
+END_TEST
+
 int main(void)
 {
     Suite *s = suite_create("job_resume");
@@ -204,6 +247,7 @@ int main(void)
     tcase_add_test(t, resume_sgd);
     tcase_add_test(t, damage_is_found);
     tcase_add_test(t, saving_again_replaces);
+    tcase_add_test(t, counts_stay_whole);
     suite_add_tcase(s, t);
     SRunner *r = srunner_create(s);
     srunner_set_tap(r, "-");
