@@ -11,7 +11,8 @@ $(COMMAND_MANS): yoke$(EXEEXT)
 EXTRA_DIST += docs/architecture.md docs/data.md docs/decisions/0001-bodies-are-made-on-demand.md \
 	docs/decisions/0002-batch-norm-over-all-ranks.md docs/decisions/0003-counts-are-known-before-the-step.md \
 	docs/decisions/0004-parameters-without-a-gradient-rest.md \
-	docs/decisions/0005-gradients-that-are-not-finite-end-the-job.md
+	docs/decisions/0005-gradients-that-are-not-finite-end-the-job.md \
+	docs/decisions/0006-how-equal-ranks-and-one-process-are.md
 
 man_MANS += docs/yoke-cts.1
 dist_man_MANS += docs/yoke-plugin.7

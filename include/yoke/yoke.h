@@ -240,7 +240,14 @@ typedef struct yk_attention_config {
     yk_t bias;        /* added to the scaled scores, broadcast to [B,H,Tq,Tk]; default none */
 } yk_attention_config;
 YK_API yk_t yk_attention(yk_t q, yk_t k, yk_t v, const yk_attention_config *c); /* [B,H,T,D]; k, v may have fewer heads */
-#define YK_NO ((yk_t){0}) /* an optional operand that is not there */
+/* YK_NO: an optional operand that is not there. */
+#ifdef __cplusplus
+#define YK_NO (yk_t{})
+#define YK_EMPTY {}
+#else
+#define YK_NO ((yk_t){0})
+#define YK_EMPTY {0}
+#endif
 
 /* Losses: by default scalars, the mean over what counts (see yk_average for accumulation). */
 typedef enum yk_reduction { YK_MEAN, YK_SUM, YK_EACH } yk_reduction; /* YK_EACH: one loss per label or element */
@@ -353,7 +360,7 @@ YK_API void yk_data_rewind(yk_data *d, uint64_t epoch, uint64_t batch);
 
 /* for each batch of an epoch of data: opens the step; ends it if the body did not call yk_step. */
 #define yk_each(batch, job, data)                                                                                      \
-    for (yk_batch batch = {0}; yk_ok(job) && yk_data_next(data, &batch); yk_end(job))
+    for (yk_batch batch = YK_EMPTY; yk_ok(job) && yk_data_next(data, &batch); yk_end(job))
 
 /* ---- Models (models/): built over this header alone ------------------------------------------------------------------- */
 

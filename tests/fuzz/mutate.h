@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The same target twice: with libFuzzer (clang -fsanitize=fuzzer -DYK_LIBFUZZER), or as a plain program that feeds it
- * the seeds and a fixed number of mutations of them, the same ones in every run.
+ * the seeds and a fixed number of mutations of them, the same ones in every run; with YOKE_FUZZ_SECONDS=N in the environment
+ * with as many more as N seconds allow for each seed.
  */
 #ifndef YOKE_TESTS_FUZZ_MUTATE_H
 #define YOKE_TESTS_FUZZ_MUTATE_H
@@ -10,6 +11,7 @@
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -59,12 +61,20 @@ static inline size_t fuzz_mutate(uint8_t *p, size_t n, size_t room, uint64_t *st
     return n;
 }
 
+/* When the rounds of one seed may end. */
+static inline time_t fuzz_until(int rounds)
+{
+    const char *seconds = rounds ? getenv("YOKE_FUZZ_SECONDS") : NULL;
+    return seconds ? time(NULL) + atoi(seconds) : 0;
+}
+
 /* first: a byte put in front of each input (which reader); -1: none. */
 static inline void fuzz_run(const fuzz_seed *seed, int first, int rounds)
 {
     uint64_t state = 12345 + (uint64_t)(first + 1);
     size_t room = seed->size + 64, lead = first >= 0;
-    for (int i = 0; i <= rounds; i++) {
+    const time_t until = fuzz_until(rounds);
+    for (int i = 0; i <= rounds || (until && time(NULL) < until); i++) {
         uint8_t *p = malloc(room + 1), *exact;
         size_t n = seed->size;
         memcpy(p + lead, seed->data, n);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Every reader of outside files on arbitrary bytes; the first byte of the input says which. */
 #include <stdio.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "core/base/mem.h"
@@ -13,7 +14,8 @@
 #include "core/data/text.h"
 #include "core/data/tokenizer.h"
 #include "core/data/tokens.h"
-#include "core/io/json.h"
+#include "core/io/checkpoint.h"
+#include "core/io/labels.h"
 #include "core/io/safetensors.h"
 #include "tests/fuzz/mutate.h"
 
@@ -176,23 +178,89 @@ static void tokenizer(const uint8_t *data, size_t size)
     unlink(path);
 }
 
-static void (*const of_file[])(yk__file *f) = {drain, idx, cifar, csv, rows, jsonl, json, tokens, text};
+/* The bytes as a file of a folder of this process; its path in out. */
+static bool file_of(const char *name, const uint8_t *data, size_t size, char dir[64], char out[128])
+{
+    snprintf(dir, 64, "/tmp/yoke-fuzz-%ld", (long)getpid());
+    mkdir(dir, 0700);
+    snprintf(out, 128, "%s/%s", dir, name);
+    FILE *f = fopen(out, "wb");
+    if (!f)
+        return false;
+    fwrite(data, 1, size, f);
+    fclose(f);
+    return true;
+}
+
+/* The index of a sharded model; its one shard is an empty model. */
+static void shards(const uint8_t *data, size_t size)
+{
+    static const uint8_t part[] = "\x38\0\0\0\0\0\0\0{\"a\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[0,1]}}   1";
+    char dir[64], path[128], shard[128];
+    yk__safetensors *st;
+    const void *p;
+    if (!file_of("s", part, sizeof part - 1, dir, shard) || !file_of("m.index.json", data, size, dir, path))
+        return;
+    if (!yk__safetensors_open(path, &st, &err)) {
+        for (int64_t i = 0; i < yk__safetensors_count(st); i++)
+            if (yk__safetensors_data(st, yk__safetensors_at(st, i), &p, &err))
+                abort();
+        yk__safetensors_close(st);
+        accepted++;
+    }
+    unlink(path);
+    unlink(shard);
+    rmdir(dir);
+}
+
+static void checkpoint(const uint8_t *data, size_t size)
+{
+    char dir[64], path[128], file[128];
+    json_t *state;
+    if (!file_of("x", (const uint8_t *)"ab", 2, dir, file) || !file_of("trainer_state.json", data, size, dir, path))
+        return;
+    if (!yk__checkpoint_read(dir, &state, &err)) {
+        json_decref(state);
+        accepted++;
+    }
+    unlink(path);
+    unlink(file);
+    rmdir(dir);
+}
+
+static void labels(yk__file *f)
+{
+    json_t *v, *map;
+    yk__labels l;
+    if (yk__json_read(f, YK__JSON_UNIQUE_KEYS, &v, &err))
+        return;
+    if (!yk__labels_of(v, "fuzz", &l, &err)) {
+        for (int by_name = 0; by_name < 2; by_name++)
+            if ((map = yk__labels_map(&l, by_name)))
+                json_decref(map);
+        accepted += l.count > 0;
+        yk__labels_free(&l);
+    }
+    json_decref(v);
+}
+
+static void (*const of_file[])(yk__file *f) = {drain, idx, cifar, csv, rows, jsonl, json, tokens, text, labels};
 #define NFILE ((int)(sizeof of_file / sizeof of_file[0]))
+
+static void (*const of_bytes[])(const uint8_t *data, size_t size) = {safetensors, spec, tokenizer, shards, checkpoint};
+#define NBYTES ((int)(sizeof of_bytes / sizeof of_bytes[0]))
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    int k = size ? data[0] % (NFILE + 3) : 0;
+    int k = size ? data[0] % (NFILE + NBYTES) : 0;
     yk__file *f;
     if (!size)
         return 0;
+    err = (yk_error)YK_ERROR_INIT;
     data++;
     size--;
-    if (k == NFILE)
-        safetensors(data, size);
-    else if (k == NFILE + 1)
-        spec(data, size);
-    else if (k == NFILE + 2)
-        tokenizer(data, size);
+    if (k >= NFILE)
+        of_bytes[k - NFILE](data, size);
     else if (!yk__file_from_memory("fuzz", data, size, k ? YK__FILE_AUTO : YK__FILE_GZIP, &f, &err)) {
         of_file[k](f);
         yk__file_close(f);
@@ -216,6 +284,7 @@ static const char wordpiece[] =
     "\"post_processor\":{\"type\":\"TemplateProcessing\",\"single\":[{\"SpecialToken\":{\"id\":\"[C]\",\"type_id\":0}},"
     "{\"Sequence\":{\"id\":\"A\",\"type_id\":0}}],\"pair\":[{\"Sequence\":{\"id\":\"A\",\"type_id\":0}},"
     "{\"Sequence\":{\"id\":\"B\",\"type_id\":1}}]}}";
+static const char state[] = "{\"format\":\"yoke-checkpoint\",\"files\":{\"x\":{\"bytes\":2,\"sum\":\"68b29b176de456e7\"}}}";
 static const struct {
     int reader, rounds;
     fuzz_seed seed;
@@ -234,12 +303,15 @@ static const struct {
     {6, 4000, SEED("{\"a\\u0000\":[1,-2.5e3,\"\\ud834\\udd1e\",{\"b\":null,\"c\":[true,false]}]}")},
     {7, 4000, SEED("YKTOKENS\1\0\0\0\2\0\0\0\3\0\0\0\0\0\0\0\x09\0\0\0\0\0\0\0\1\0\2\0\3\0")},
     {8, 4000, SEED("caf\xc3\xa9 \xe4\xb8\xad\xf0\x9f\x9a\x80\n\tend")},
-    {9, 6000,
+    {NFILE, 6000,
      SEED("\x84\0\0\0\0\0\0\0{\"__metadata__\":{\"a\":\"b\"},\"x\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":"
           "[0,8]},\"y\":{\"dtype\":\"U8\",\"shape\":[],\"data_offsets\":[8,9]}}  123456789")},
-    {10, 4000, SEED("csv:/a/b.csv,text=t,label=l,max-length=128")},
-    {11, 1500, SEED(bpe)},
-    {11, 1500, SEED(wordpiece)},
+    {NFILE + 1, 4000, SEED("csv:/a/b.csv,text=t,label=l,max-length=128")},
+    {NFILE + 2, 1500, SEED(bpe)},
+    {NFILE + 2, 1500, SEED(wordpiece)},
+    {9, 4000, SEED("{\"id2label\":{\"0\":\"no\",\"1\":\"y\\u00e9s\"},\"label2id\":{\"no\":0}}")},
+    {NFILE + 3, 600, SEED("{\"metadata\":{\"total_size\":1},\"weight_map\":{\"a\":\"s\"}}")},
+    {NFILE + 4, 600, SEED(state)},
 };
 
 int main(void)
