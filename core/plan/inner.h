@@ -35,6 +35,7 @@ typedef struct yk__work {
     uint64_t *result_offset, result_bytes;
     const yk__recompute *block; /* the request's, or those chosen for its limit */
     uint32_t n_block;
+    bool lean;      /* casts of weights are recomputed too */
     bool sums_stay; /* an all_reduce is kept though this rank does not need it: others wait for it */
     uint64_t arena_bytes, kept_bytes;
 } yk__work;

@@ -54,7 +54,8 @@ static bool fits_in_place(const layout *l, const yk_node *n, uint32_t k, yk__vid
 static void share(layout *l, const yk_node *n, uint32_t k, yk__vid y)
 {
     const yk__graph *g = &l->w->g;
-    for (uint32_t i = 0; i < n->n_in; i++) {
+    const bool loss = n->op == YK_OP_CROSS_ENTROPY_BWD; /* over the logits, operand 1 */
+    for (uint32_t i = loss; i < (loss ? 2u : n->n_in); i++) {
         const yk__vid x = yk__root(g, yk__ins(g, n)[i]);
         if (x == y || !fits_in_place(l, n, k, x, y))
             continue;
@@ -70,7 +71,8 @@ static void find_chains(layout *l)
     const yk__graph *g = &l->w->g;
     for (uint32_t k = 0; k < g->n_node; k++) {
         const yk_node *n = &g->node[k];
-        const bool can = n->op == YK_OP_MAP || yk__op_is_map(n->op) || n->op == YK_OP_ALL_REDUCE;
+        const bool can = n->op == YK_OP_MAP || yk__op_is_map(n->op) || n->op == YK_OP_ALL_REDUCE ||
+                         n->op == YK_OP_CROSS_ENTROPY_BWD;
         for (uint32_t i = 0; i < n->n_out; i++) {
             const yk__vid y = yk__root(g, yk__outs(g, n)[i]);
             if (l->first[y] != YK_NONE || !in_arena(g, y))

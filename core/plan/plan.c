@@ -137,7 +137,7 @@ static void dump(yk__plan *p)
     write_text(dir, n, "dot", yk__graph_dot(&g));
 }
 
-static yk_status make(const yk__plan_request *r, const yk__recompute *block, uint32_t n_block, yk__plan **out,
+static yk_status make(const yk__plan_request *r, bool lean, const yk__recompute *block, uint32_t n_block, yk__plan **out,
                       yk_error *err)
 {
     yk__plan *p = yk__calloc(1, sizeof *p);
@@ -147,6 +147,7 @@ static yk_status make(const yk__plan_request *r, const yk__recompute *block, uin
     if (!begin(&w, r, err)) {
         w.block = block;
         w.n_block = n_block;
+        w.lean = lean;
         passes(&w, p, err);
     }
     p->graph = w.g;
@@ -167,16 +168,17 @@ static yk_status make(const yk__plan_request *r, const yk__recompute *block, uin
     return YK_OK;
 }
 
-/* Recomputes in more and more, smaller blocks until the arena is below the limit. */
+/* Makes casts of weights again, then recomputes in more and more, smaller blocks until the arena is below the limit. */
 static yk_status make_below(const yk__plan_request *r, yk__plan **p, yk_error *err)
 {
     yk__recompute block[MOST_PARTS];
     uint64_t least = (*p)->arena_bytes;
-    uint32_t n;
-    for (uint32_t parts = 2; parts <= MOST_PARTS && (*p)->arena_bytes > r->arena_limit; parts += parts / 2) {
+    uint32_t n = 0;
+    for (uint32_t parts = 1; parts <= MOST_PARTS && (*p)->arena_bytes > r->arena_limit; parts += (parts + 1) / 2) {
         yk__plan_free(*p);
         *p = NULL;
-        if (yk__plan_blocks(r->trace, parts, block, &n, err) || make(r, block, n, p, err))
+        if ((parts > 1 && yk__plan_blocks(r->trace, parts, block, &n, err)) ||
+            make(r, true, parts > 1 ? block : r->recompute, parts > 1 ? n : r->n_recompute, p, err))
             return err->status;
         least = (*p)->arena_bytes < least ? (*p)->arena_bytes : least;
     }
@@ -193,7 +195,7 @@ static yk_status make_below(const yk__plan_request *r, yk__plan **p, yk_error *e
 yk_status yk__plan_new(const yk__plan_request *r, yk__plan **out, yk_error *err)
 {
     yk__plan *p = NULL;
-    if (make(r, r->recompute, r->n_recompute, &p, err) ||
+    if (make(r, false, r->recompute, r->n_recompute, &p, err) ||
         (r->arena_limit && p->arena_bytes > r->arena_limit && make_below(r, &p, err)))
         return err->status;
     yk__log(YK_LOG_DEBUG, "plan", "%u nodes, %u after fusion, %u segments, arena %llu bytes", p->nodes_before,

@@ -6,11 +6,16 @@
  *
  * Stored all the same: what other forward nodes outside of the block read, what is wanted from outside, and sums over
  * ranks.
+ *
+ * Without being asked: large values that one pass over memory makes from what is stored anyway (an activation function
+ * from its operand, a layer's normalisation, a copy in another order or format). Each such chain is a block of its own.
  */
 #include <string.h>
 
 #include "core/base/mem.h"
 #include "core/plan/inner.h"
+
+#define LARGE (64u << 10) /* bytes that are worth a node */
 
 typedef struct again {
     yk__work *w;
@@ -22,6 +27,7 @@ typedef struct again {
     yk__vid *copy;    /* by value: its second computation */
     bool *need;       /* by root: is computed again */
     bool *emitted;    /* by block */
+    bool *read;       /* by root: backward reads it */
 } again;
 
 static bool is_forward(const yk_node *n)
@@ -60,6 +66,58 @@ static void find_inner(again *a)
                 a->of[r] = 0;
         }
 }
+
+/* ---- Chains of cheap nodes ---- */
+
+static bool is_cheap(const again *a, const yk_node *n)
+{
+    const yk__graph *s = a->m.src;
+    if (n->op == YK_OP_CAST) /* a weight in 16 bits is worth more than the time for another pass, but where memory is short */
+        return a->w->lean || s->value[yk__root(s, yk__ins(s, n)[0])].slot == YK_NONE;
+    return n->op == YK_OP_GELU || n->op == YK_OP_GELU_TANH || n->op == YK_OP_SILU || n->op == YK_OP_LAYER_NORM ||
+           (n->op == YK_OP_COPY && n->n_in == 1);
+}
+
+/* The operands are stored anyway, or made again in the chain `*block` (0: in none). */
+static bool at_hand(const again *a, const yk_node *n, uint32_t *block)
+{
+    const yk__graph *s = a->m.src;
+    *block = 0;
+    for (uint32_t i = 0; i < n->n_in; i++) {
+        const yk__vid r = yk__root(s, yk__ins(s, n)[i]);
+        if (a->of[r] > a->w->n_block && (!*block || *block == a->of[r]))
+            *block = a->of[r];
+        else if (a->of[r] || (s->value[r].slot == YK_NONE && !a->read[r]))
+            return false;
+    }
+    return true;
+}
+
+static bool is_plain(const again *a, yk__vid v)
+{
+    const yk__graph *s = a->m.src;
+    return yk__whole(s, v) && s->value[yk__root(s, v)].slot == YK_NONE && a->u.writers[yk__root(s, v)] == 1 &&
+           !a->u.kept[yk__root(s, v)] && yk__bytes(&s->value[yk__root(s, v)]) >= LARGE;
+}
+
+static void find_cheap(again *a)
+{
+    const yk__graph *s = a->m.src;
+    uint32_t block, n = a->w->n_block;
+    for (uint32_t k = 0; k < s->n_node; k++)
+        for (uint32_t i = 0; !is_forward(&s->node[k]) && i < s->node[k].n_in; i++)
+            a->read[yk__root(s, yk__ins(s, &s->node[k])[i])] = true;
+    for (uint32_t k = 0; k < s->n_node; k++) {
+        const yk_node *node = &s->node[k];
+        if (!is_forward(node) || a->block[k] || !is_cheap(a, node) || !is_plain(a, yk__outs(s, node)[0]) ||
+            !at_hand(a, node, &block))
+            continue;
+        a->block[k] = block ? block : ++n;
+        a->of[yk__root(s, yk__outs(s, node)[0])] = a->block[k];
+    }
+}
+
+/* ---- What is made again ---- */
 
 static bool writes_needed(const again *a, const yk_node *n)
 {
@@ -164,23 +222,26 @@ yk_status yk__plan_recompute(yk__work *w, yk_error *err)
 {
     const size_t nv = w->g.n_value + 1, nn = w->g.n_node + 1;
     again a = {.w = w};
-    if (!w->n_block || w->r->loss == YK_NONE)
+    if (w->r->loss == YK_NONE)
         return YK_OK;
     a.block = yk__calloc(nn, sizeof *a.block);
     a.of = yk__calloc(nv, sizeof *a.of);
     a.copy = yk__malloc(nv * sizeof *a.copy);
     a.need = yk__calloc(nv, 1);
-    a.emitted = yk__calloc(w->n_block + 2ull, 1);
-    if (!a.block || !a.of || !a.copy || !a.need || !a.emitted)
+    a.emitted = yk__calloc(w->n_block + nn + 1, 1);
+    a.read = yk__calloc(nv, 1);
+    if (!a.block || !a.of || !a.copy || !a.need || !a.emitted || !a.read)
         yk__fail_mem(err, nv * 10, "a plan");
     if (!err->status && !yk__uses_new(w, &a.u, err) && !yk__remap_begin(&a.m, &w->g, &a.g, err)) {
         memset(a.copy, 0xff, nv * sizeof *a.copy);
         find_inner(&a);
+        find_cheap(&a);
         find_needed(&a);
         run(&a);
         yk__remap_end(&a.m, w, err);
     }
     yk__uses_free(&a.u);
+    yk__free(a.read);
     yk__free(a.emitted);
     yk__free(a.need);
     yk__free(a.copy);

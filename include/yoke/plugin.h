@@ -106,7 +106,8 @@ extern "C" {
  *               loss = w[y](1-s)(lse - z[y]) + s/C * sum_c w[c](lse - z[c]); 0 where y == ignore. A label outside
  *               0..C-1 that is not `ignore` gives NaN.
  * cross_entropy_bwd  the same; gloss f32 [R], logits, labels, lse [, weight] -> glogits [R,C]. Its probabilities are
- *               softmax(logits): with large logits lse, stored in f32, is too coarse to get them from.
+ *               softmax(logits): with large logits lse, stored in f32, is too coarse to get them from. glogits may be
+ *               the very memory of logits.
  * dropout       attr p(f64) stream; x, key i32[4], rows i32[R] -> y = u >= p ? x/(1-p) : 0 with u = rng.
  * relu..sigmoid y = f(x). gelu: x/2 (1 + erf(x/sqrt 2)); gelu_tanh: x/2 (1 + tanh(sqrt(2/pi)(x + 0.044715 x^3)));
  *               silu: x/(1+e^-x). X_bwd: x, gy -> gx (tanh_bwd, sigmoid_bwd: y, gy -> gx). relu_bwd is 0 at x = 0.
