@@ -46,6 +46,8 @@ typedef struct yk__plan_request {
     const yk__assign *assign;
     const yk__recompute *recompute;
     uint64_t arena_limit;                /* recompute more until the arena is below; 0: no limit */
+    uint64_t large;                      /* bytes from which a value that one pass makes again is not stored for backward;
+                                            0: 64 KiB */
 } yk__plan_request;
 
 /* What happens at the end of a segment. */

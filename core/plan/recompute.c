@@ -15,7 +15,7 @@
 #include "core/base/mem.h"
 #include "core/plan/inner.h"
 
-#define LARGE (64u << 10) /* bytes that are worth a node */
+#define LARGE (64u << 10) /* bytes that are worth a node, if the request names none */
 
 typedef struct again {
     yk__work *w;
@@ -96,8 +96,9 @@ static bool at_hand(const again *a, const yk_node *n, uint32_t *block)
 static bool is_plain(const again *a, yk__vid v)
 {
     const yk__graph *s = a->m.src;
-    return yk__whole(s, v) && s->value[yk__root(s, v)].slot == YK_NONE && a->u.writers[yk__root(s, v)] == 1 &&
-           !a->u.kept[yk__root(s, v)] && yk__bytes(&s->value[yk__root(s, v)]) >= LARGE;
+    const yk__vid r = yk__root(s, v);
+    return yk__whole(s, v) && s->value[r].slot == YK_NONE && a->u.writers[r] == 1 && !a->u.kept[r] &&
+           yk__bytes(&s->value[r]) >= (a->w->r->large ? a->w->r->large : LARGE);
 }
 
 static void find_cheap(again *a)

@@ -316,7 +316,9 @@ static void compare(const net *n, const yk__plan *p, bool accumulate, double tol
     memory_free(&m);
 }
 
-static void against_truth(yk_dtype precision, bool accumulate, bool again, double tol)
+enum { STORED, CHEAP, BLOCKS }; /* what is computed again */
+
+static void against_truth(yk_dtype precision, bool accumulate, int again, double tol)
 {
     yk__plan_request r;
     yk__plan *p;
@@ -325,7 +327,8 @@ static void against_truth(yk_dtype precision, bool accumulate, bool again, doubl
     request(&n, &r, &(yk__assign){0, n.counted});
     r.precision = precision;
     r.accumulate = accumulate;
-    r.n_recompute = again ? n.n_block : 0, r.recompute = n.block;
+    r.n_recompute = again == BLOCKS ? n.n_block : 0, r.recompute = n.block;
+    r.large = again == CHEAP;
     p = plan(&r);
     if (ref.claim == REF_CLAIM_ALL && precision == YK_F32)
         ck_assert_uint_lt(p->nodes_after, p->nodes_before);
@@ -337,11 +340,11 @@ static void against_truth(yk_dtype precision, bool accumulate, bool again, doubl
 START_TEST(planned_equals_unplanned)
 {
     ref.claim = _i;
-    against_truth(YK_F32, false, false, 2e-6);
-    against_truth(YK_F32, true, false, 2e-6);
-    against_truth(YK_F32, true, true, 2e-6);
-    against_truth(YK_BF16, false, false, 0.03);
-    against_truth(YK_F16, false, true, 0.004);
+    against_truth(YK_F32, false, STORED, 2e-6);
+    against_truth(YK_F32, true, CHEAP, 2e-6);
+    against_truth(YK_F32, true, BLOCKS, 2e-6);
+    against_truth(YK_BF16, false, CHEAP, 0.03);
+    against_truth(YK_F16, false, BLOCKS, 0.004);
 }
 END_TEST
 
@@ -383,6 +386,55 @@ START_TEST(recomputed_bits_are_equal)
     ck_assert(yk__plan_new(&r, &l, &err) == YK_E_MEM);
     ck_assert_ptr_nonnull(strstr(err.text, "1024"));
     yk__plan_free(q);
+    yk__plan_free(p);
+    yk__graph_free(&n.g);
+}
+END_TEST
+
+/*
+ * What forward leaves for backward, to the byte. With r bytes for B T rows of WIDE floats: each norm's operand, and its mean
+ * and rstd (a small vector takes 256 bytes); in a layer q, k and v (3 r), attention's result (r) and lse, and what gelu is
+ * of (2 r); logits (two small ones, 352 bytes) and lse. Where nothing is made again also each norm's result (r), attention's
+ * in the order of rows (r) and gelu's (2 r).
+ */
+START_TEST(kept_to_the_byte)
+{
+    enum { WIDE = 64, LAYERS = 3, NORMS = 2 * LAYERS + 1 };
+    const uint64_t r = 4ull * B * T * WIDE;
+    yk__plan_request q;
+    yk__plan *stored, *cheap;
+    net n;
+    ref.claim = REF_CLAIM_ALL;
+    build(&n, LAYERS, WIDE);
+    request(&n, &q, &(yk__assign){0, n.counted});
+    q.large = UINT64_MAX;
+    stored = plan(&q);
+    q.large = r;
+    cheap = plan(&q);
+    ck_assert_uint_eq(cheap->kept_bytes, NORMS * (r + 2 * 256) + LAYERS * (6 * r + 256) + 3 * 256);
+    ck_assert_uint_eq(stored->kept_bytes, cheap->kept_bytes + NORMS * r + LAYERS * 3 * r);
+    yk__plan_free(cheap);
+    yk__plan_free(stored);
+    yk__graph_free(&n.g);
+}
+END_TEST
+
+/* The gradient lies where the logits were. */
+START_TEST(loss_in_place)
+{
+    yk__plan_request r;
+    yk__plan *p;
+    net n;
+    ref.claim = REF_CLAIM_ALL;
+    build(&n, 1, C);
+    request(&n, &r, &(yk__assign){0, n.counted});
+    p = plan(&r);
+    for (size_t k = 0; k < p->graph.n_node; k++) {
+        const yk_node *d = &p->graph.node[k];
+        const yk_value *v = p->graph.value;
+        if (d->op == YK_OP_CROSS_ENTROPY_BWD)
+            ck_assert_uint_eq(v[p->graph.index[d->in + 1]].offset, v[p->graph.index[d->out]].offset);
+    }
     yk__plan_free(p);
     yk__graph_free(&n.g);
 }
@@ -515,6 +567,8 @@ int main(void)
     suite_add_tcase(s, c);
     tcase_add_loop_test(c, planned_equals_unplanned, REF_CLAIM_NONE, REF_CLAIM_ADD + 1);
     tcase_add_loop_test(c, recomputed_bits_are_equal, REF_CLAIM_NONE, REF_CLAIM_ADD + 1);
+    tcase_add_test(c, kept_to_the_byte);
+    tcase_add_test(c, loss_in_place);
     tcase_add_test(c, formats_of_mixed_precision);
     tcase_add_test(c, frozen_and_unused_parameters);
     tcase_add_loop_test(c, every_allocation_may_fail, REF_CLAIM_NONE, REF_CLAIM_ADD + 1);
