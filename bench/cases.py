@@ -28,6 +28,7 @@ class Case:
     precisions: tuple = ("fp32", "bf16")
     sides: tuple = PEERS  # the first is ours; "cpu:1" and the like are ours on that device
     loader: bool = False
+    run_sides: tuple = ()  # those of this run
 
     @property
     def full_config(self):

@@ -78,7 +78,7 @@ def main():
         net, opt, source, backward = loaded(a, net, opt, inputs, labels)
     run = torch.compile(net) if a.compile else net
     times, losses, used = [], [], None
-    warm = 0 if a.init else 2 if a.iterations < 100 else 50
+    warm = 0 if a.init else 1 if a.iterations <= 3 else 2 if a.iterations < 100 else 50
     for i in range(a.iterations + warm):
         if i == warm:
             used, began = resource.getrusage(resource.RUSAGE_SELF), time.perf_counter()

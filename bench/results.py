@@ -57,9 +57,11 @@ def summary(lines, steps):
 
 def compared(lines, row, sides):
     least = {k: v["min_ms"] for k, v in row["sides"].items()}
-    if "yoke" not in least:  # two devices of ours: throughput of the first over that of the second
+    if any(":" in k for k in least):  # two devices of ours: throughput of the first over that of the second
         names = sorted(least, key=lambda k: k.startswith("cpu"))
         return {"ratio": least[names[1]] / least[names[0]]} if len(names) == 2 else {}
+    if "yoke" not in least:
+        return {}
     got = {}
     ours, mine = least["yoke"], sides["yoke"][0]
     default = [least[k] for k in ("eager", "compile") if k in least]
