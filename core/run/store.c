@@ -317,9 +317,15 @@ yk_status yk__engine_param_write(yk__engine *e, uint32_t number, const float *da
 
 yk_status yk__engine_param_read(yk__engine *e, uint32_t number, float *data, yk_error *err)
 {
-    if (check_param(e, number, err) || yk__store_lay_out(e, err))
+    if (check_param(e, number, err))
         return err->status;
-    return yk__store_param(e, number, data, err);
+    if (e->laid_out)
+        return yk__store_param(e, number, data, err);
+    if (e->param[number].pending) /* one rank may ask alone, and a layout is made by all */
+        memcpy(data, e->param[number].pending, e->param[number].n * sizeof *data);
+    else
+        memset(data, 0, e->param[number].n * sizeof *data);
+    return YK_OK;
 }
 
 yk_status yk__engine_state_write(yk__engine *e, uint32_t number, const void *data, yk_error *err)
