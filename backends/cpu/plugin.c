@@ -18,6 +18,7 @@
 #define YK_SANITIZER "none"
 #endif
 
+#define ALONE_NS 30000.0 /* a program of less runs on one worker */
 #define HUGE_PAGE ((size_t)2 << 20)
 #define EXPORT __attribute__((visibility("default")))
 
@@ -265,12 +266,22 @@ static void *buffer_map(yk_buffer *b)
     return b->data;
 }
 
+/* Where the whole program is little work, workers that meet at each of its steps would only cost. */
+static yk_status plan(const yk_device *dev, const yk_graph *g, cpu_prog **prog)
+{
+    yk_status s = cpu_prog_new(g, dev->isa, dev->n, prog);
+    if (s != YK_OK || dev->n == 1 || cpu_prog_work(*prog) >= ALONE_NS)
+        return s;
+    cpu_prog_free(*prog);
+    return cpu_prog_new(g, dev->isa, 1, prog);
+}
+
 static yk_status program_new(yk_device *dev, const yk_graph *g, yk_program **out)
 {
     yk_program *p = cpu_host->alloc(sizeof *p, 64);
     if (!p)
         return YK_E_MEM;
-    yk_status s = cpu_prog_new(g, dev->isa, dev->n, &p->prog);
+    yk_status s = plan(dev, g, &p->prog);
     if (s != YK_OK) {
         cpu_host->free(p);
         return s;

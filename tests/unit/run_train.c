@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "core/base/mem.h"
-#include "core/run/run.h"
+#include "core/run/inner.h"
 #include "tests/unit/refplugin.h"
 
 enum { ROWS = 6, IN = 5, MID = 7, OUT = 3, N_PARAM = 4 };
@@ -284,8 +284,7 @@ static yk_status limited(uint64_t limit, bool dry, uint64_t *peak, float *loss, 
         ok(&r, yk__engine_param(r.e, "p", size[i], true, &r.number[i], &r.err));
     data(&s, x, y);
     set_hyper(h, 1);
-    if (!yk__engine_param_read(r.e, 3, h[0], &r.err)) { /* lays out */
-        set_hyper(h, 1);
+    if (!yk__store_lay_out(r.e, &r.err)) {
         *loss = micro(&r, x, y, true);
         ok(&r, yk__engine_optimizer(r.e, &(yk__opt_layout){.kind = YK_OPT_ADAM, .n_group = 1}, &r.err));
         ok(&r, yk__engine_update(r.e, &(yk__update){.hyper = (const float(*)[YK_HYPER_COUNT])h, .divisor = 1.0}, &u, &r.err));
