@@ -134,6 +134,91 @@ static void sums(void)
     report(k, "cross_entropy + bwd 1024x50304", 0, 3 * 1024.0 * 50304 * 4);
 }
 
+/* Batch norm of a ResNet-20 as the planner leaves it: y = relu((x-m)s+b+r); the sums of g and g(x-m), g = relu'(y) gy;
+ * gx = g s + (x-m) c + d. */
+static void batch_norm(int64_t c, int64_t h, int dtype)
+{
+    const char *t = dtype == YK_F32 ? "f32" : "bf16";
+    const int64_t dim[] = {128, c, h, h, -1}, one[] = {1, c, 1, 1, -1};
+    double n = 128.0 * (double)(c * h * h) * (dtype == YK_F32 ? 4 : 2);
+    for (int pass = 0; pass < 4; pass++) {
+        static const char *const what[] = {"forward", "sums", "backward", "stats"};
+        char name[80];
+        kit *k = kit_new();
+        uint32_t big[5], mid[6], small[4], sum[2] = {kit_value(k, YK_F32, one), kit_value(k, YK_F32, one)};
+        for (int i = 0; i < 4; i++) {
+            big[i] = kit_value(k, dtype, dim);
+            small[i] = kit_broadcast(k, YK_F32, dim, 13);
+            kit_random(k, big[i], -1, 1);
+            kit_random(k, small[i], -1, 1);
+        }
+        for (int i = 0; i < 6; i++)
+            mid[i] = kit_value(k, YK_F32, dim);
+        if (pass < 3)
+            kit_node(k, YK_OP_CAST, KIT_IDS(big[0]), KIT_IDS(mid[0]), none, 0);
+        if (pass < 3)
+            kit_node(k, YK_OP_SUB, KIT_IDS(mid[0], small[0]), KIT_IDS(mid[1]), none, 0);
+        if (pass == 0) {
+            kit_node(k, YK_OP_MUL, KIT_IDS(mid[1], small[1]), KIT_IDS(mid[2]), none, 0);
+            kit_node(k, YK_OP_ADD, KIT_IDS(mid[2], small[2]), KIT_IDS(mid[3]), none, 0);
+            kit_node(k, YK_OP_CAST, KIT_IDS(big[1]), KIT_IDS(mid[4]), none, 0);
+            kit_node(k, YK_OP_ADD, KIT_IDS(mid[3], mid[4]), KIT_IDS(mid[5]), none, 0);
+            kit_node(k, YK_OP_RELU, KIT_IDS(mid[5]), KIT_IDS(big[3]), none, 0);
+            kit_wrap(k, YK_OP_MAP, 7, KIT_IDS(big[0], small[0], small[1], small[2], big[1]), KIT_IDS(big[3]));
+        } else if (pass == 1) {
+            kit_node(k, YK_OP_RELU_BWD, KIT_IDS(big[1], big[2]), KIT_IDS(mid[2]), none, 0);
+            kit_node(k, YK_OP_MUL, KIT_IDS(mid[1], mid[2]), KIT_IDS(mid[3]), none, 0);
+            kit_node(k, YK_OP_SUM, KIT_IDS(mid[2]), KIT_IDS(sum[0]), (int64_t[]){13}, 1);
+            kit_node(k, YK_OP_SUM, KIT_IDS(mid[3]), KIT_IDS(sum[1]), (int64_t[]){13}, 1);
+            kit_wrap(k, YK_OP_MAP_SUM, 6, KIT_IDS(big[0], small[0], big[1], big[2]), KIT_IDS(sum[0], sum[1]));
+        } else if (pass == 2) {
+            kit_node(k, YK_OP_RELU_BWD, KIT_IDS(big[1], big[2]), KIT_IDS(mid[2]), none, 0);
+            kit_node(k, YK_OP_MUL, KIT_IDS(mid[2], small[1]), KIT_IDS(mid[3]), none, 0);
+            kit_node(k, YK_OP_MUL, KIT_IDS(mid[1], small[2]), KIT_IDS(mid[4]), none, 0);
+            kit_node(k, YK_OP_ADD, KIT_IDS(mid[4], small[3]), KIT_IDS(mid[5]), none, 0);
+            kit_node(k, YK_OP_ADD, KIT_IDS(mid[3], mid[5]), KIT_IDS(big[3]), none, 0);
+            kit_wrap(k, YK_OP_MAP, 7, KIT_IDS(big[0], small[0], small[1], small[2], small[3], big[1], big[2]), KIT_IDS(big[3]));
+        } else {
+            uint32_t x = KIT(k, dtype, 128, c, h * h), m = KIT(k, YK_F32, c), y = KIT(k, YK_F32, 3, c);
+            kit_random(k, x, -1, 1);
+            kit_random(k, m, -1, 1);
+            kit_node(k, YK_OP_BN_STATS, KIT_IDS(x, m), KIT_IDS(y), none, 0);
+        }
+        snprintf(name, sizeof name, "batch_norm %s %lldx%lldx%lld %s", what[pass], (long long)c, (long long)h, (long long)h, t);
+        report(k, name, 0, n * (pass == 2 ? 4 : pass == 3 ? 1 : 3));
+    }
+}
+
+static void windows(int dtype)
+{
+    const char *t = dtype == YK_F32 ? "f32" : "bf16";
+    double n = 128.0 * 64 * 32 * 32 * (dtype == YK_F32 ? 4 : 2);
+    const int64_t pool[] = {3, 3, 2, 2, 1, 1, 1, 1}, whole[] = {8, 8, 8, 8, 0, 0, 0};
+    for (int op = 0; op < 6; op++) {
+        static const char *const what[] = {"copy", "max_pool 3/2", "max_pool_bwd 3/2", "avg_pool 8", "avg_pool_bwd 8", "softmax"};
+        char name[80];
+        kit *k = kit_new();
+        uint32_t x = KIT(k, dtype, 128, 64, 32, 32), y = KIT(k, dtype, 128, 64, 16, 16), z = KIT(k, dtype, 128, 64, 32, 32);
+        uint32_t a = KIT(k, dtype, 128, 64, 4, 4), s = KIT(k, dtype, 32768, 256), e = KIT(k, dtype, 32768, 256);
+        kit_random(k, x, -1, 1);
+        kit_random(k, y, -1, 1);
+        kit_random(k, a, -1, 1);
+        kit_random(k, s, -1, 1);
+        if (op == 0)
+            kit_node(k, YK_OP_COPY, KIT_IDS(x), KIT_IDS(z), none, 0);
+        else if (op < 3)
+            kit_node(k, op == 1 ? YK_OP_MAX_POOL : YK_OP_MAX_POOL_BWD, op == 1 ? KIT_IDS(x) : KIT_IDS(x, y),
+                     op == 1 ? KIT_IDS(y) : KIT_IDS(z), pool, 8);
+        else if (op < 5)
+            kit_node(k, op == 3 ? YK_OP_AVG_POOL : YK_OP_AVG_POOL_BWD, op == 3 ? KIT_IDS(x) : KIT_IDS(a),
+                     op == 3 ? KIT_IDS(a) : KIT_IDS(z), whole, 7);
+        else
+            kit_node(k, YK_OP_SOFTMAX, KIT_IDS(s), KIT_IDS(e), (int64_t[]){0}, 1);
+        snprintf(name, sizeof name, "%s %s", what[op], t);
+        report(k, name, 0, n * (op == 0 || op == 5 ? 2 : op == 2 ? 2.25 : 1.25));
+    }
+}
+
 static void adam(void)
 {
     kit *k = kit_new();
@@ -195,6 +280,10 @@ int main(int argc, char **argv)
         dot("narrow", 128, 10, 256, 0, 1, t);
         convs(t);
         rows(t);
+        batch_norm(16, 32, t);
+        batch_norm(32, 16, t);
+        batch_norm(64, 8, t);
+        windows(t);
         attention(4, 12, 256, 1, t);
         attention(32, 12, 128, 0, t);
     }

@@ -61,6 +61,19 @@ typedef enum cpu_mapop {
 /* d = op(a, b, c) on n 32-bit elements; d may be a, b or c, where these are not one element for all */
 typedef void (*cpu_map_kernel)(void *d, const void *a, const void *b, const void *c, size_t n);
 
+/* Batch norm's chains, see kern_chain.h */
+typedef enum cpu_chain_kind { CPU_CHAIN_FORWARD, CPU_CHAIN_BACKWARD, CPU_CHAIN_SUMS, CPU_CHAIN_KINDS } cpu_chain_kind;
+enum { CPU_CHAIN_RELU = 1, CPU_CHAIN_ADD = 2 };
+
+typedef struct cpu_chain {
+    void *y;
+    const void *x, *r, *h;
+    const float *number[4];
+    float *sum[2];
+} cpu_chain;
+
+typedef void (*cpu_chain_kernel)(const cpu_chain *a, size_t n);
+
 struct cpu_adam {
     float lr, b1, b2, eps, decay, scale, clip, c1, sqrt_c2, first;
     int flags;
@@ -82,6 +95,7 @@ typedef struct cpu_isa {
     void (*tile_begin)(void);
     void (*tile_end)(void);
     const cpu_map_kernel *map;
+    const cpu_chain_kernel (*chain)[2][2][4]; /* [kind][bf16][a number for each element][form] */
     /* dst[c*ldd + r] = word c of row r, rows of src being `apart` bytes apart; rows of dst are written in order and
      * may run over by vw - 1 words */
     void (*transpose)(uint32_t *dst, size_t ldd, const void *src, size_t apart, size_t rows, size_t cols);

@@ -7,6 +7,7 @@
 #include "vmath.h"
 #include "kern_pack.h"
 #include "kern_map.h"
+#include "kern_chain.h"
 #include "kern_rows.h"
 #include "kern_wino.h"
 #define G_NAME(x) f32_##x

@@ -4,12 +4,12 @@ noinst_LTLIBRARIES += libyokecpu.la
 libyokecpu_la_SOURCES = backends/cpu/cpu.h backends/cpu/cpuid.c backends/cpu/pool.c backends/cpu/pool.h \
 	backends/cpu/profile.c backends/cpu/profile.h backends/cpu/program.c backends/cpu/program.h \
 	backends/cpu/plugin.c backends/cpu/queue.c backends/cpu/device.h \
-	backends/cpu/vec.h backends/cpu/vmath.h backends/cpu/kern_pack.h backends/cpu/kern_map.h \
+	backends/cpu/vec.h backends/cpu/vmath.h backends/cpu/kern_pack.h backends/cpu/kern_map.h backends/cpu/kern_chain.h \
 	backends/cpu/kern_rows.h backends/cpu/kern_gemm.h backends/cpu/kern_amx.h backends/cpu/kern_isa.h \
 	backends/cpu/kern_block.h backends/cpu/kern_wino.h \
 	backends/cpu/isa_bf16.h backends/cpu/isa_portable.c backends/cpu/isa_avx2.c backends/cpu/isa_avx512.c \
 	backends/cpu/isa_avx512bf16.c backends/cpu/isa_amx.c backends/cpu/gemm.c backends/cpu/gemm.h \
-	backends/cpu/dot.c backends/cpu/map.c backends/cpu/map_plan.c backends/cpu/map_inner.h \
+	backends/cpu/dot.c backends/cpu/map.c backends/cpu/map_plan.c backends/cpu/map_chain.c backends/cpu/map_inner.h \
 	backends/cpu/map.h backends/cpu/reduce.c backends/cpu/data.c \
 	backends/cpu/attention.c backends/cpu/attention.h backends/cpu/attention_bwd.c backends/cpu/conv.c backends/cpu/conv.h \
 	backends/cpu/conv_direct.c backends/cpu/conv_dw.c backends/cpu/conv_wino.c \

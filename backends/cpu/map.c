@@ -221,9 +221,82 @@ static void run_planes(cpu_map_run *r, int64_t pos, size_t n)
     }
 }
 
+static const char *dense_at(const cpu_map_run *r, uint32_t in, int64_t pos)
+{
+    const cpu_map_in *i = &r->map->in[in];
+    return (const char *)cpu_at(r->ctx, i->ref) + pos * cpu_map_item(i->dtype);
+}
+
+/* Elements that share the chain's numbers, or have a row of them. */
+static void chain_chunk(const cpu_map_run *r, const cpu_chain *a, size_t off, size_t n)
+{
+    const cpu_map_chain *c = &r->map->chain;
+    const size_t o = off * (c->half ? 2 : 4);
+    const cpu_chain at = {a->y ? (char *)a->y + o : NULL, (const char *)a->x + o, (const char *)a->r + o, (const char *)a->h + o,
+                          {a->number[0], a->number[1], a->number[2], a->number[3]}, {a->sum[0], a->sum[1]}};
+    r->ctx->isa->chain[c->kind][c->half][c->rows][c->form](&at, n);
+}
+
+static void chain_planes(const cpu_map_run *r, cpu_chain *a, int64_t pos, size_t n)
+{
+    const cpu_map *m = r->map;
+    cursor k[4];
+    for (int i = 0; i < m->chain.n_number; i++) {
+        seek(&k[i], &m->in[m->chain.number[i]], pos);
+        a->number[i] = reg_at(r, m->in[m->chain.number[i]].reg);
+    }
+    for (size_t off = 0; off < n;) {
+        int64_t left = m->run - (pos + (int64_t)off) % m->run;
+        size_t len = (size_t)left < n - off ? (size_t)left : n - off;
+        for (int i = 0; i < m->chain.n_number; i++) {
+            const cpu_map_in *in = &m->in[m->chain.number[i]];
+            load_one(r->ctx, in, k[i].off, reg_at(r, in->reg));
+            advance(&k[i], in, (int64_t)len);
+        }
+        chain_chunk(r, a, off, len);
+        off += len;
+    }
+}
+
+static void run_chain(const cpu_map_run *r, int64_t pos, size_t n, float *const sum[2])
+{
+    const cpu_map *m = r->map;
+    const cpu_map_chain *c = &m->chain;
+    cpu_chain a = {.x = dense_at(r, c->x, pos), .r = dense_at(r, c->r, pos), .h = dense_at(r, c->h, pos)};
+    if (sum) {
+        a.sum[0] = sum[c->swapped];
+        a.sum[1] = sum[!c->swapped];
+    } else {
+        a.y = (char *)cpu_at(r->ctx, m->out[0].ref) + pos * cpu_map_item(m->out[0].dtype);
+    }
+    if (!c->rows) {
+        chain_planes(r, &a, pos, n);
+        return;
+    }
+    for (int i = 0; i < c->n_number; i++) {
+        const cpu_map_in *in = &m->in[c->number[i]];
+        a.number[i] = (const float *)(void *)(r->regs + in->store) + pos % in->period;
+    }
+    chain_chunk(r, &a, 0, n);
+}
+
+bool cpu_map_has_sums(const cpu_map *m, bool rows)
+{
+    return m->chain.found && m->chain.kind == CPU_CHAIN_SUMS && m->chain.rows == rows;
+}
+
+void cpu_map_sums(cpu_map_run *r, int64_t pos, size_t n, float *sum[2])
+{
+    run_chain(r, pos, n, sum);
+}
+
 void cpu_map_eval(cpu_map_run *r, int64_t pos, size_t n, const float *special)
 {
     const cpu_map *m = r->map;
+    if (m->chain.found && m->chain.kind != CPU_CHAIN_SUMS) {
+        run_chain(r, pos, n, NULL);
+        return;
+    }
     load_all(r, pos, n, special);
     if (m->n_plane)
         run_planes(r, pos, n);

@@ -34,6 +34,10 @@ double cpu_map_cost(const cpu_map *m);    /* about how many ns an element takes 
 void cpu_map_begin(cpu_map_run *r, const cpu_map *m, const cpu_ctx *c, void *scratch);
 /* Elements [pos, pos + n), n at most a block. */
 void cpu_map_eval(cpu_map_run *r, int64_t pos, size_t n, const float *special);
+/* Whether the map's two results can be summed without being stored: then cpu_map_sums adds the sums over elements
+ * [pos, pos + n) to sum[0], sum[1] (rows: every element to its own of two rows of n). */
+bool cpu_map_has_sums(const cpu_map *m, bool rows);
+void cpu_map_sums(cpu_map_run *r, int64_t pos, size_t n, float *sum[2]);
 const float *cpu_map_result(const cpu_map_run *r, uint32_t k);
 
 #endif

@@ -47,16 +47,26 @@ typedef struct cpu_map_out {
     int32_t direct; /* the instruction that writes straight to memory, or -1 */
 } cpu_map_out;
 
+/* The whole map is one of batch norm's chains: which operands are which. */
+typedef struct cpu_map_chain {
+    bool found, half, rows, swapped; /* rows: numbers of PERIOD operands; swapped: the sum of g comes second */
+    uint8_t kind, form, x, r, h, n_number;
+    uint8_t number[4];
+} cpu_map_chain;
+
 struct cpu_map {
     uint32_t n_in, n_ins, n_out, n_reg, n_plane;
     int64_t block, run; /* run: elements that share the numbers of the PLANE operands; 0: there are none */
     size_t bytes;       /* scratch */
     cpu_map_in in[CPU_MAP_IN];
     cpu_map_out out[CPU_MAP_OUT];
+    cpu_map_chain chain;
     size_t *store; /* by register: where in the scratch */
     cpu_map_ins *ins;
 };
 
 uint32_t cpu_map_item(int dtype); /* bytes */
+/* Before the forms of instructions are chosen. */
+void cpu_map_find_chain(cpu_map *m);
 
 #endif

@@ -71,6 +71,7 @@ static void reduce_row(cpu_map_run *r, const reduce_args *a, int64_t o, int64_t 
 {
     const cpu_ctx *c = r->ctx;
     int64_t base = position(a->kept, a->nk, o), block = cpu_map_block(a->map), lo, hi;
+    const bool fast = cpu_map_has_sums(a->map, false);
     double sum[4] = {0};
     float max[4] = {-INFINITY, -INFINITY, -INFINITY, -INFINITY};
     cpu_part(a->terms * a->pieces, (int)cut, (int)a->cuts, &lo, &hi);
@@ -79,6 +80,13 @@ static void reduce_row(cpu_map_run *r, const reduce_args *a, int64_t o, int64_t 
         int64_t row = base + position(a->red, a->nr, u / a->pieces);
         for (int64_t e = from; e < end; e += block) {
             size_t n = (size_t)(end - e < block ? end - e : block);
+            if (fast) {
+                float s[2] = {0};
+                cpu_map_sums(r, row + e, n, (float *[2]){&s[0], &s[1]});
+                sum[0] += (double)s[0];
+                sum[1] += (double)s[1];
+                continue;
+            }
             cpu_map_eval(r, row + e, n, NULL);
             for (uint32_t k = 0; k < a->n_out; k++) {
                 const float *x = cpu_map_result(r, k);
@@ -121,6 +129,15 @@ static void reduce_short_rows(cpu_map_run *r, const reduce_args *a, int64_t o, i
         sum[i] = a->max ? -INFINITY : 0.0;
     for (int64_t u = lo; u < hi; u++) {
         bool flush = u + 1 == hi || (u - lo) % FLUSH == FLUSH - 1, first = (u - lo) % FLUSH == 0;
+        if (cpu_map_has_sums(a->map, true)) {
+            float *to[2] = {acc, acc + cpu_round((size_t)(a->rows * a->len), 16)};
+            for (int k = 0; k < 2 && first; k++)
+                memset(to[k], 0, n * 4);
+            cpu_map_sums(r, o * a->len + position(a->red, a->nr, u), n, to);
+            for (int k = 0; k < 2 && flush; k++)
+                fold_rows(isa, a, to[k], rows, sum + k * a->rows);
+            continue;
+        }
         cpu_map_eval(r, o * a->len + position(a->red, a->nr, u), n, NULL);
         for (uint32_t k = 0; k < a->n_out; k++) {
             const float *x = cpu_map_result(r, k);
