@@ -95,7 +95,10 @@ static void advance(cursor *k, const cpu_map_in *in, int64_t run)
 
 static void load_one(const cpu_ctx *c, const cpu_map_in *in, int64_t off, void *to)
 {
-    widen(c->isa, to, (const char *)cpu_at(c, in->ref) + off * cpu_map_item(in->dtype), in->dtype, 1);
+    if (cpu_map_item(in->dtype) == 4)
+        memcpy(to, (const char *)cpu_at(c, in->ref) + off * 4, 4);
+    else
+        widen(c->isa, to, (const char *)cpu_at(c, in->ref) + off * cpu_map_item(in->dtype), in->dtype, 1);
 }
 
 /* A broadcast operand: runs along its innermost dimension. */
@@ -255,6 +258,8 @@ static void chain_planes(const cpu_map_run *r, cpu_chain *a, int64_t pos, size_t
         }
         chain_chunk(r, a, off, len);
         off += len;
+        for (int i = 0; i < 2 && a->sum[0]; i++)
+            a->sum[i]++;
     }
 }
 

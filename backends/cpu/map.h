@@ -35,7 +35,8 @@ void cpu_map_begin(cpu_map_run *r, const cpu_map *m, const cpu_ctx *c, void *scr
 /* Elements [pos, pos + n), n at most a block. */
 void cpu_map_eval(cpu_map_run *r, int64_t pos, size_t n, const float *special);
 /* Whether the map's two results can be summed without being stored: then cpu_map_sums adds the sums over elements
- * [pos, pos + n) to sum[0], sum[1] (rows: every element to its own of two rows of n). */
+ * [pos, pos + n) to sum[0], sum[1]. rows: every element to its own of two rows of n; else every plane (elements that share
+ * the broadcast operand's number; n may be longer than a block) to its own of two rows of as many as there are. */
 bool cpu_map_has_sums(const cpu_map *m, bool rows);
 void cpu_map_sums(cpu_map_run *r, int64_t pos, size_t n, float *sum[2]);
 const float *cpu_map_result(const cpu_map_run *r, uint32_t k);

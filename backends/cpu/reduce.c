@@ -12,6 +12,8 @@
 #define COLUMNS 512  /* of a tile when the innermost axis is kept */
 #define PIECE 65536  /* elements of the innermost axis at a time when it is reduced */
 #define MOST_CUTS 64
+#define GROUP 16384  /* elements of neighbouring planes that are summed by one worker */
+#define MOST_ROWS 64 /* ... and as many planes at most */
 #define FLUSH 64     /* rows that are added up in f32 before the sum is taken in double */
 
 typedef struct axis_group {
@@ -26,6 +28,7 @@ typedef struct reduce_args {
     int64_t outs, terms, len; /* products of the kept, of the reduced groups; length of the innermost */
     int64_t pieces;           /* of the innermost when it is reduced */
     int64_t rows;             /* outputs whose short rows lie behind one another and are evaluated together */
+    bool planes;              /* the map adds up the planes of `rows` outputs by itself */
     int64_t tiles, cuts;
     uint32_t n_out;
     cpu_ref out[4];
@@ -71,7 +74,6 @@ static void reduce_row(cpu_map_run *r, const reduce_args *a, int64_t o, int64_t 
 {
     const cpu_ctx *c = r->ctx;
     int64_t base = position(a->kept, a->nk, o), block = cpu_map_block(a->map), lo, hi;
-    const bool fast = cpu_map_has_sums(a->map, false);
     double sum[4] = {0};
     float max[4] = {-INFINITY, -INFINITY, -INFINITY, -INFINITY};
     cpu_part(a->terms * a->pieces, (int)cut, (int)a->cuts, &lo, &hi);
@@ -80,13 +82,6 @@ static void reduce_row(cpu_map_run *r, const reduce_args *a, int64_t o, int64_t 
         int64_t row = base + position(a->red, a->nr, u / a->pieces);
         for (int64_t e = from; e < end; e += block) {
             size_t n = (size_t)(end - e < block ? end - e : block);
-            if (fast) {
-                float s[2] = {0};
-                cpu_map_sums(r, row + e, n, (float *[2]){&s[0], &s[1]});
-                sum[0] += (double)s[0];
-                sum[1] += (double)s[1];
-                continue;
-            }
             cpu_map_eval(r, row + e, n, NULL);
             for (uint32_t k = 0; k < a->n_out; k++) {
                 const float *x = cpu_map_result(r, k);
@@ -159,6 +154,27 @@ static void reduce_short_rows(cpu_map_run *r, const reduce_args *a, int64_t o, i
     }
 }
 
+/* Outputs [o, o + rows) of planes that lie behind one another, one cut: in the order of memory. */
+static void reduce_planes(cpu_map_run *r, const reduce_args *a, int64_t o, int64_t rows, int64_t cut)
+{
+    float part[2][MOST_ROWS], out[MOST_ROWS];
+    double sum[2][MOST_ROWS] = {{0}};
+    int64_t lo, hi;
+    cpu_part(a->terms, (int)cut, (int)a->cuts, &lo, &hi);
+    for (int64_t u = lo; u < hi; u++) {
+        memset(part, 0, sizeof part);
+        cpu_map_sums(r, o * a->len + position(a->red, a->nr, u), (size_t)(rows * a->len), (float *[2]){part[0], part[1]});
+        for (int k = 0; k < 2; k++)
+            for (int64_t i = 0; i < rows; i++)
+                sum[k][i] += (double)part[k][i];
+    }
+    for (uint32_t k = 0; k < 2; k++) {
+        for (int64_t i = 0; i < rows; i++)
+            out[i] = (float)sum[k][i];
+        put(r->ctx, a, cut, k, o, out, (size_t)rows);
+    }
+}
+
 /* A tile of columns of one kept index, one cut. */
 static void reduce_tile(cpu_map_run *r, const reduce_args *a, int64_t o, int64_t tile, int64_t cut)
 {
@@ -202,8 +218,11 @@ static void reduce_step(const void *args, const cpu_ctx *c)
     cpu_part(groups_of(a) * a->tiles * a->cuts, c->tid, c->nt, &lo, &hi);
     for (int64_t t = lo; t < hi; t++) {
         int64_t cut = t % a->cuts, tile = t / a->cuts % a->tiles, o = t / a->cuts / a->tiles;
-        if (a->rows > 1)
-            reduce_short_rows(&r, a, o * a->rows, a->outs - o * a->rows < a->rows ? a->outs - o * a->rows : a->rows, cut);
+        int64_t first = o * a->rows, rows = a->outs - first < a->rows ? a->outs - first : a->rows;
+        if (a->planes)
+            reduce_planes(&r, a, first, rows, cut);
+        else if (a->rows > 1)
+            reduce_short_rows(&r, a, first, rows, cut);
         else if (a->inner)
             reduce_row(&r, a, o, cut);
         else
@@ -273,14 +292,26 @@ static void reverse(axis_group *g, int n)
     }
 }
 
+static void choose_rows(reduce_args *a)
+{
+    int64_t block = cpu_map_block(a->map);
+    a->rows = 1;
+    if (!a->inner || a->nk != 1 || a->kept[0].stride != a->len)
+        return;
+    a->planes = !a->max && cpu_map_has_sums(a->map, false) && a->len <= GROUP;
+    if (a->planes)
+        a->rows = GROUP / a->len < MOST_ROWS ? GROUP / a->len : MOST_ROWS;
+    else if (a->len * 2 <= block)
+        a->rows = block / a->len;
+    a->rows = a->rows < a->outs ? a->rows : a->outs;
+}
+
 static void choose_cuts(reduce_args *a)
 {
     a->pieces = a->inner ? (a->len + PIECE - 1) / PIECE : 1;
     a->tiles = a->inner ? 1 : (a->len + COLUMNS - 1) / COLUMNS;
     a->count = a->inner ? a->outs : a->outs * a->len;
-    a->rows = 1;
-    if (a->inner && a->len * 2 <= cpu_map_block(a->map) && a->nk == 1 && a->kept[0].stride == a->len)
-        a->rows = cpu_map_block(a->map) / a->len < a->outs ? cpu_map_block(a->map) / a->len : a->outs;
+    choose_rows(a);
     int64_t tasks = groups_of(a) * a->tiles, units = a->terms * a->pieces;
     int64_t unit = a->inner ? (a->len < PIECE ? a->len : PIECE) : (a->len < COLUMNS ? a->len : COLUMNS);
     a->cuts = 1;
