@@ -362,6 +362,8 @@ static void plan_dw(cpu_build *b, const yk_node *n, const conv_shape *s)
     if (!a)
         return;
     a->v = input_view(b, s, x->dtype);
+    if (b->status != YK_OK || cpu_conv_dw_block(b, n, s, &a->v))
+        return;
     a->gv = (view){s->o, s->oh, s->ow, s->oh, s->ow, 1, 1, 1, none, none, gy->dtype};
     a->gy = cpu_ref_of(gy);
     a->x = cpu_ref_of(x);
@@ -391,7 +393,7 @@ void cpu_plan_conv(cpu_build *b, const yk_node *n)
 {
     conv_shape s = shape_of(b, n);
     int64_t shared = 0;
-    if (n->op == YK_OP_CONV2D_DW ? cpu_conv_dw_wino(b, n, &s) : cpu_conv_wino(b, n, &s))
+    if (n->op == YK_OP_CONV2D_DW ? cpu_conv_dw_wino(b, n, &s) : cpu_conv_wino(b, n, &s) || cpu_conv_block(b, n, &s))
         return;
     if (n->op == YK_OP_CONV2D)
         plan_forward(b, n, &s);

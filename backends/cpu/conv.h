@@ -69,12 +69,47 @@ typedef struct padding {
     int64_t cols;               /* grid points along padded rows */
 } padding;
 
+/* Images seen as blocks of channels: conv_plane.c. */
+typedef struct cpu_planes {
+    cpu_ref at;
+    int64_t channels, height, width;
+    int64_t blocks; /* a vector of words each */
+    uint8_t dtype;
+    bool pairs;     /* bf16: a word is two channels */
+} cpu_planes;
+
+/* A group of images laid out as [block][remainder modulo the step][padded line][padded column][image][vector]. */
+typedef struct cpu_grouped {
+    cpu_planes p;
+    int64_t sy, sx;
+    padding pad;
+    int64_t g; /* images */
+} cpu_grouped;
+
+/* `lines` lines of a block from line `first` on, a vector a pixel; channels past the last are 0; tmp: room for as much */
+void cpu_plane_in(const cpu_ctx *c, const cpu_planes *s, int64_t image, int64_t block, int64_t first, int64_t lines, void *tmp,
+                  float *to);
+/* The way back: pixels of `channels` channels to planes of `size` pixels; tmp: room for as much and a vector. */
+void cpu_plane_out(const cpu_ctx *c, const float *from, int64_t pixels, int64_t channels, char *to, int dtype, int64_t size,
+                   float *tmp);
+int64_t cpu_grouped_block(const cpu_grouped *s, int vw); /* words of a block */
+/* Blocks b0 .. b1 - 1 of n images from `image` on; the group's others are zeros; plane, tmp: room for a block of an image. */
+void cpu_grouped_in(const cpu_ctx *c, const cpu_grouped *s, int64_t image, int64_t n, int64_t b0, int64_t b1, float *plane,
+                    void *tmp, float *to);
+/* Gradients of weights, [channel][tap][vector of results], to rows of one result each, `apart` numbers from each other;
+ * tmp: room for as much and a vector. */
+void cpu_taps_out(const cpu_ctx *c, const float *taps, int64_t n_taps, int64_t nc, int64_t no, float *tmp, char *to,
+                  int64_t apart, int dtype, bool accumulate);
+
 padding cpu_padding_of(const view *v);
 /* words from the first grid point of channel 0 to what tap t of channel c sees at it */
 int64_t cpu_padding_offset(const view *v, const padding *p, int64_t c, int64_t t);
 /* Plans the padded form if it suits the shape; false: it does not. */
 bool cpu_conv_direct(cpu_build *b, const conv_args *a, double work);
 bool cpu_conv_dw_direct(cpu_build *b, const dw_args *a, int64_t images, double work);
+/* The same on blocks of channels, for steps above 1: conv_block.c. */
+bool cpu_conv_block(cpu_build *b, const yk_node *n, const conv_shape *s);
+bool cpu_conv_dw_block(cpu_build *b, const yk_node *n, const conv_shape *s, const view *v);
 /* The same by Winograd's algorithm: conv_wino.c. */
 bool cpu_conv_wino(cpu_build *b, const yk_node *n, const conv_shape *s);
 bool cpu_conv_dw_wino(cpu_build *b, const yk_node *n, const conv_shape *s);

@@ -40,7 +40,7 @@ static void widen_step(const void *args, const cpu_ctx *c)
 {
     const wino_args *a = args;
     int64_t lo, hi;
-    cpu_part(a->x.channels * a->results, c->tid, c->nt, &lo, &hi);
+    cpu_part(a->x.p.channels * a->results, c->tid, c->nt, &lo, &hi);
     c->isa->to_f32((float *)(void *)(c->shared + a->at_w) + lo * 9, (const char *)cpu_at(c, a->w) + lo * 18, a->dw,
                    (size_t)(hi - lo) * 9);
 }
@@ -49,7 +49,7 @@ static void widen_step(const void *args, const cpu_ctx *c)
 static void weights_step(const void *args, const cpu_ctx *c)
 {
     const wino_args *a = args;
-    int64_t lo, hi, vw = c->isa->vw, padded = a->x.blocks * vw;
+    int64_t lo, hi, vw = c->isa->vw, padded = a->x.p.blocks * vw;
     float *u = (float *)(void *)(c->shared + a->at_u), g[9 * 16 + 16];
     const float *w = a->dw == YK_F32 ? cpu_at(c, a->w) : (const float *)(void *)(c->shared + a->at_w);
     size_t step = (size_t)(a->ob * vw * padded);
@@ -57,7 +57,7 @@ static void weights_step(const void *args, const cpu_ctx *c)
     for (int64_t t = lo; t < hi; t++) {
         int64_t block = t / padded, ch = t % padded, panel = block / 2, w2 = min64(2, a->ob - 2 * panel) * vw;
         int64_t n = min64(vw, a->results - block * vw);
-        if (ch < a->x.channels)
+        if (ch < a->x.p.channels)
             c->isa->transpose((uint32_t *)(void *)g, (size_t)vw, w + block * vw * a->wo + ch * a->wc, (size_t)a->wo * 4,
                               (size_t)n, 9);
         else
@@ -68,39 +68,21 @@ static void weights_step(const void *args, const cpu_ctx *c)
 
 /* ---- Input ---- */
 
-/* A block of channels of some lines of an image, to words of one vector a pixel; channels past the last are 0. */
-static void plane_in(const cpu_ctx *c, const char *plane, int dtype, int64_t size, int64_t channels, int64_t pixels,
-                     float *tmp, float *to)
-{
-    size_t vw = (size_t)c->isa->vw, apart = (size_t)size * 4;
-    const char *from = plane;
-    if (dtype != YK_F32) {
-        apart = (size_t)pixels * 4;
-        for (int64_t i = 0; i < channels; i++)
-            c->isa->to_f32(tmp + i * pixels, plane + i * size * 2, dtype, (size_t)pixels);
-        from = (const char *)tmp;
-    }
-    c->isa->transpose((uint32_t *)(void *)to, vw, from, apart, (size_t)channels, (size_t)pixels);
-}
-
 static void piece_in(const wino_source *s, const wino_grid *g, const wino_scratch *t, const cpu_ctx *c, const wino_piece *p,
                      int64_t block, float *v, size_t step)
 {
-    int64_t vw = c->isa->vw, size = s->height * s->width, lines = s->grad ? 4 : 6;
-    int64_t y0 = 4 * p->from - s->py, y1 = min64(4 * (p->to - 1) + lines - s->py, s->height), first = y0 < 0 ? 0 : y0;
+    int64_t vw = c->isa->vw, lines = s->grad ? 4 : 6;
+    int64_t y0 = 4 * p->from - s->py, y1 = min64(4 * (p->to - 1) + lines - s->py, s->p.height), first = y0 < 0 ? 0 : y0;
     float *plane = (float *)(void *)(c->mine + t->plane), *zero = (float *)(void *)(c->mine + t->zero);
-    const char *x = cpu_at(c, s->at);
-    x += ((p->image * s->channels + block * vw) * size + first * s->width) * yk_dtype_bytes(s->dtype);
     if (y1 > first)
-        plane_in(c, x, s->dtype, size, min64(vw, s->channels - block * vw), (y1 - first) * s->width,
-                 (float *)(void *)(c->mine + t->stage), plane);
+        cpu_plane_in(c, &s->p, p->image, block, first, y1 - first, c->mine + t->stage, plane);
     for (int64_t r = p->from; r < p->to; r++, v += g->tw * vw) {
         const float *row[6];
         for (int64_t i = 0; i < lines; i++) {
             int64_t y = 4 * r - s->py + i;
-            row[i] = y < 0 || y >= s->height ? zero : plane + (y - first) * s->width * vw;
+            row[i] = y < 0 || y >= s->p.height ? zero : plane + (y - first) * s->p.width * vw;
         }
-        (s->grad ? c->isa->wino->grad : c->isa->wino->in)(v, step, row, -s->px, s->width, (size_t)g->tw);
+        (s->grad ? c->isa->wino->grad : c->isa->wino->in)(v, step, row, -s->px, s->p.width, (size_t)g->tw);
     }
 }
 
@@ -113,7 +95,7 @@ void cpu_wino_in(const wino_source *s, const wino_grid *g, const wino_scratch *t
                  const wino_place *to)
 {
     memset(c->mine + t->zero, 0, t->zeros);
-    for (int64_t b = 0; b < s->blocks; b++)
+    for (int64_t b = 0; b < s->p.blocks; b++)
         for (int64_t r = r0; r < r1;) {
             wino_piece p = cpu_wino_piece(g, r0, r, r1);
             piece_in(s, g, t, c, &p, b, to->v + (b * to->tiles + p.tile) * c->isa->vw, to->step);
@@ -133,9 +115,9 @@ static void products(const wino_args *a, const cpu_ctx *c, int64_t tiles, const 
             int nv = a->ob - o < 2 ? 1 : 2;
             for (int64_t s = 0; s < strips; s++) {
                 int64_t i = tiles * s / strips, n = tiles * (s + 1) / strips - i;
-                c->isa->f32_rows[n][nv]((size_t)a->x.blocks, v + i * vw, off, u, m + (o * tiles + i) * vw, (size_t)(tiles * vw), 0);
+                c->isa->f32_rows[n][nv]((size_t)a->x.p.blocks, v + i * vw, off, u, m + (o * tiles + i) * vw, (size_t)(tiles * vw), 0);
             }
-            u += nv * vw * a->x.blocks * vw;
+            u += nv * vw * a->x.p.blocks * vw;
         }
 }
 
@@ -146,19 +128,6 @@ static void crop(float *y, int64_t lines, int64_t from, int64_t to)
 {
     for (int64_t i = 1; i < lines; i++)
         memmove(y + i * to, y + i * from, (size_t)to * 4);
-}
-
-/* lines of one vector a pixel to planes of the result; t: room for as many words, and a vector */
-static void plane_out(const cpu_ctx *c, const float *from, int64_t pixels, int64_t channels, char *to, int dtype, int64_t size, float *t)
-{
-    size_t vw = (size_t)c->isa->vw;
-    if (dtype == YK_F32 && pixels >= c->isa->vw) {
-        c->isa->transpose((uint32_t *)(void *)to, (size_t)size, from, vw * 4, (size_t)pixels, (size_t)channels);
-        return;
-    }
-    c->isa->transpose((uint32_t *)(void *)t, (size_t)pixels, from, vw * 4, (size_t)pixels, (size_t)channels);
-    for (int64_t i = 0; i < channels; i++)
-        c->isa->from_f32(to + i * size * yk_dtype_bytes((yk_dtype)dtype), t + i * pixels, dtype, (size_t)pixels);
 }
 
 static void piece_out(const wino_args *a, const cpu_ctx *c, const wino_piece *p, int64_t tiles, int64_t block)
@@ -173,8 +142,8 @@ static void piece_out(const wino_args *a, const cpu_ctx *c, const wino_piece *p,
         crop(plane, lines, line, a->ow * vw);
     char *y = cpu_at(c, a->y);
     y += ((p->image * a->results + block * vw) * size + y0 * a->ow) * yk_dtype_bytes(a->dy);
-    plane_out(c, plane, lines * a->ow, min64(vw, a->results - block * vw), y, a->dy, size,
-              (float *)(void *)(c->mine + a->t.stage));
+    cpu_plane_out(c, plane, lines * a->ow, min64(vw, a->results - block * vw), y, a->dy, size,
+                  (float *)(void *)(c->mine + a->t.stage));
 }
 
 static void wino_step(const void *args, const cpu_ctx *c)
@@ -186,7 +155,7 @@ static void wino_step(const void *args, const cpu_ctx *c)
         int64_t r0 = g * a->rows, r1 = min64(all, r0 + a->rows), tiles = (r1 - r0) * a->g.tw;
         wino_place v = {(float *)(void *)c->mine, a->v_step, tiles};
         cpu_wino_in(&a->x, &a->g, &a->t, c, r0, r1, &v);
-        products(a, c, tiles, a->off + (r1 - r0 < a->rows ? a->x.blocks : 0));
+        products(a, c, tiles, a->off + (r1 - r0 < a->rows ? a->x.p.blocks : 0));
         for (int64_t b = 0; b < a->ob; b++)
             for (int64_t r = r0; r < r1;) {
                 wino_piece p = cpu_wino_piece(&a->g, r0, r, r1);
@@ -237,20 +206,20 @@ wino_scratch cpu_wino_scratch(const cpu_isa *isa, size_t from, const wino_grid *
 static void set_groups(cpu_build *b, wino_args *a)
 {
     int64_t vw = b->isa->vw, all = a->g.images * a->g.th;
-    a->rows = cpu_wino_rows(&a->g, WINO_ELEMENTS * 4 * (a->x.blocks + a->ob) * vw, GROUP_BYTES, LEAST_TILES, b->nt);
-    int32_t *off = cpu_args(b, (size_t)(2 * a->x.blocks) * sizeof *off);
-    for (int64_t i = 0; off && i < 2 * a->x.blocks; i++) {
+    a->rows = cpu_wino_rows(&a->g, WINO_ELEMENTS * 4 * (a->x.p.blocks + a->ob) * vw, GROUP_BYTES, LEAST_TILES, b->nt);
+    int32_t *off = cpu_args(b, (size_t)(2 * a->x.p.blocks) * sizeof *off);
+    for (int64_t i = 0; off && i < 2 * a->x.p.blocks; i++) {
         int64_t last = all % a->rows ? all % a->rows : a->rows;
-        off[i] = (int32_t)(i % a->x.blocks * (i < a->x.blocks ? a->rows : last) * a->g.tw * vw);
+        off[i] = (int32_t)(i % a->x.p.blocks * (i < a->x.p.blocks ? a->rows : last) * a->g.tw * vw);
     }
     a->off = off;
-    a->v_step = cpu_wino_step(b->isa, a->x.blocks, a->rows * a->g.tw);
+    a->v_step = cpu_wino_step(b->isa, a->x.p.blocks, a->rows * a->g.tw);
     a->m_step = cpu_wino_step(b->isa, a->ob, a->rows * a->g.tw);
     a->at_m = cpu_round(WINO_ELEMENTS * a->v_step * 4, 4096) + 128;
-    a->t = cpu_wino_scratch(b->isa, a->at_m + WINO_ELEMENTS * a->m_step * 4, &a->g, a->rows, a->x.width);
+    a->t = cpu_wino_scratch(b->isa, a->at_m + WINO_ELEMENTS * a->m_step * 4, &a->g, a->rows, a->x.p.width);
     cpu_need_mine(b, a->t.end);
-    a->at_u = a->dw == YK_F32 ? 0 : cpu_round((size_t)(a->x.channels * a->results) * 36, 64);
-    cpu_need_shared(b, a->at_u + (size_t)(WINO_ELEMENTS * a->x.blocks * a->ob * vw * vw) * 4);
+    a->at_u = a->dw == YK_F32 ? 0 : cpu_round((size_t)(a->x.p.channels * a->results) * 36, 64);
+    cpu_need_shared(b, a->at_u + (size_t)(WINO_ELEMENTS * a->x.p.blocks * a->ob * vw * vw) * 4);
 }
 
 bool cpu_conv_wino(cpu_build *b, const yk_node *n, const conv_shape *s)
@@ -264,8 +233,8 @@ bool cpu_conv_wino(cpu_build *b, const yk_node *n, const conv_shape *s)
     if (!a)
         return true;
     *a = (wino_args){
-        .x = {cpu_ref_of(x), x->dim[1], x->dim[2], x->dim[3], dx ? 2 - s->ph : s->ph, dx ? 2 - s->pw : s->pw,
-              (x->dim[1] + vw - 1) / vw, x->dtype, false},
+        .x = {{cpu_ref_of(x), x->dim[1], x->dim[2], x->dim[3], (x->dim[1] + vw - 1) / vw, x->dtype, false},
+              dx ? 2 - s->ph : s->ph, dx ? 2 - s->pw : s->pw, false},
         .g = {s->n, (y->dim[2] + 3) / 4, (y->dim[3] + 3) / 4}, .w = cpu_ref_of(w), .y = cpu_ref_of(y), .results = y->dim[1],
         .oh = y->dim[2], .ow = y->dim[3], .ob = (y->dim[1] + vw - 1) / vw, .wo = dx ? 9 : 9 * s->c,
         .wc = dx ? 9 * s->c : 9, .back = dx, .dw = w->dtype, .dy = y->dtype};

@@ -14,10 +14,8 @@ typedef struct wino_grid {
 
 /* planes that are cut into tiles: the input with its padding, or the result's gradient */
 typedef struct wino_source {
-    cpu_ref at;
-    int64_t channels, height, width, py, px;
-    int64_t blocks; /* of channels, a vector each */
-    uint8_t dtype;
+    cpu_planes p;
+    int64_t py, px;
     bool grad;
 } wino_source;
 

@@ -44,19 +44,13 @@ static int64_t min64(int64_t a, int64_t b)
 static void finish(const dw_wino *d, const cpu_ctx *c, const float *e, size_t step, int64_t ld, int64_t c0, int64_t nc,
                    int64_t block)
 {
-    int64_t vw = c->isa->vw, n = min64(vw, d->o - block * vw), item = yk_dtype_bytes(d->dtype);
-    float *taps = (float *)(void *)(c->mine + d->at_taps), *out = taps + 9 * vw * vw, old[9 * 16];
+    int64_t vw = c->isa->vw;
+    float *taps = (float *)(void *)(c->mine + d->at_taps);
     for (int64_t i = 0; i < nc; i++)
         c->isa->wino->sums(taps + i * 9 * vw, e + i * ld, step);
-    c->isa->transpose((uint32_t *)(void *)out, (size_t)(9 * nc), taps, (size_t)vw * 4, (size_t)(9 * nc), (size_t)n);
-    for (int64_t i = 0; i < n; i++) {
-        char *to = (char *)cpu_at(c, d->gw) + ((block * vw + i) * d->c + c0) * 9 * item;
-        if (d->accumulate) {
-            c->isa->to_f32(old, to, d->dtype, (size_t)(9 * nc));
-            c->isa->add(out + i * 9 * nc, old, (size_t)(9 * nc));
-        }
-        c->isa->from_f32(to, out + i * 9 * nc, d->dtype, (size_t)(9 * nc));
-    }
+    cpu_taps_out(c, taps, 9, nc, min64(vw, d->o - block * vw), taps + 9 * vw * vw,
+                 (char *)cpu_at(c, d->gw) + (block * vw * d->c + c0) * 9 * yk_dtype_bytes(d->dtype), d->c * 9, d->dtype,
+                 d->accumulate);
 }
 
 /* ---- Few channels ---- */
@@ -68,7 +62,7 @@ static void add_products(const dw_wino *d, const cpu_ctx *c, const float *x, con
     for (int64_t i = 0; i < WINO_ELEMENTS; i++, x += xs, gy += gs, e += d->e_step)
         for (int64_t b = 0; b < d->cb; b++)
             for (int64_t o = 0; o < d->ob; o += 2)
-                c->isa->f32_outer[min64(2, d->ob - o)]((size_t)tiles, x + b * tiles * vw, gy + o * tiles * vw,
+                c->isa->f32_outer[min64(2, d->ob - o)](1, (size_t)tiles, x + b * tiles * vw, 0, gy + o * tiles * vw, 0,
                                                        (size_t)(tiles * vw), e + (b * vw * d->ob + o) * vw,
                                                        (size_t)(d->ob * vw), add);
 }
@@ -148,8 +142,8 @@ static void square(const dw_wino *d, const cpu_ctx *c, int64_t c0, int64_t nc, i
         for (int64_t k = 0; k < tiles; k += KC)
             for (int64_t b = 0; b < nc; b++)
                 for (int64_t o = 0; o < no; o += 2)
-                    c->isa->f32_outer[min64(2, no - o)]((size_t)min64(KC, tiles - k), x + (b * tiles + k) * vw,
-                                                        gy + (o * tiles + k) * vw, (size_t)(tiles * vw),
+                    c->isa->f32_outer[min64(2, no - o)](1, (size_t)min64(KC, tiles - k), x + (b * tiles + k) * vw, 0,
+                                                        gy + (o * tiles + k) * vw, 0, (size_t)(tiles * vw),
                                                         e + (b * vw * no + o) * vw, (size_t)(no * vw), k > 0);
     e = (float *)(void *)c->mine;
     for (int64_t b = 0; b < nc; b++)
@@ -183,7 +177,7 @@ static void plan_few(cpu_build *b, dw_wino *d, double work)
     int64_t tiles = d->rows * d->g.tw;
     d->at_g = cpu_round(WINO_ELEMENTS * cpu_wino_step(b->isa, d->cb, tiles) * 4, 4096) + 128;
     d->t = cpu_wino_scratch(b->isa, d->at_g + WINO_ELEMENTS * cpu_wino_step(b->isa, d->ob, tiles) * 4, &d->g, d->rows,
-                            d->x.width + 4);
+                            d->x.p.width + 4);
     d->at_taps = d->t.plane;
     cpu_need_mine(b, d->t.end + (size_t)(20 * vw * vw) * 4);
     cpu_need_shared(b, (size_t)d->cuts * d->e_cut * 4);
@@ -200,7 +194,7 @@ static void plan_many(cpu_build *b, dw_wino *d, double work)
     d->e_step = (size_t)(SQUARE_C * SQUARE_O * vw * vw + vw);
     d->at_g = cpu_round(x, 4096) + 128;
     d->rows = cpu_wino_rows(&d->g, WINO_ELEMENTS * 4 * (d->cb + d->ob) * vw, GROUP_BYTES, 1, b->nt);
-    d->t = cpu_wino_scratch(b->isa, WINO_ELEMENTS * d->e_step * 4, &d->g, d->rows, d->x.width + 4);
+    d->t = cpu_wino_scratch(b->isa, WINO_ELEMENTS * d->e_step * 4, &d->g, d->rows, d->x.p.width + 4);
     d->at_taps = d->t.plane;
     cpu_need_mine(b, d->t.end + (size_t)(20 * vw * vw) * 4);
     cpu_need_shared(b, d->at_g + gy);
@@ -220,8 +214,8 @@ bool cpu_conv_dw_wino(cpu_build *b, const yk_node *n, const conv_shape *s)
     *d = (dw_wino){.c = s->c, .o = s->o, .cb = (s->c + vw - 1) / vw, .ob = (s->o + vw - 1) / vw, .gw = cpu_ref_of(gw),
                    .g = {s->n, (s->oh + 3) / 4, (s->ow + 3) / 4}, .dtype = gw->dtype,
                    .accumulate = n->flags & YK_NODE_ACCUMULATE};
-    d->x = (wino_source){cpu_ref_of(x), s->c, s->h, s->w, s->ph, s->pw, d->cb, x->dtype, false};
-    d->gy = (wino_source){cpu_ref_of(gy), s->o, s->oh, s->ow, 0, 0, d->ob, gy->dtype, true};
+    d->x = (wino_source){{cpu_ref_of(x), s->c, s->h, s->w, d->cb, x->dtype, false}, s->ph, s->pw, false};
+    d->gy = (wino_source){{cpu_ref_of(gy), s->o, s->oh, s->ow, d->ob, gy->dtype, false}, 0, 0, true};
     int64_t all = d->g.images * d->g.th * d->g.tw * WINO_ELEMENTS * (d->cb + d->ob) * vw * 4;
     double work = (double)(s->n * s->oh * s->ow) * (double)(s->c * s->o) * 18 / 180;
     if (d->cb * d->ob * vw * vw <= FEW || all > ALL_BYTES)

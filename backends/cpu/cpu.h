@@ -31,8 +31,9 @@ typedef void (*cpu_lines_kernel)(size_t kc, const char *const *line, const void 
 typedef void (*cpu_rows_kernel)(size_t parts, const void *a, const int32_t *off, const void *b, float *c, size_t apart,
                                 int add);
 
-/* C[vw, vectors] (+)= sum over n positions of a block of A times vectors of B, bs apart */
-typedef void (*cpu_outer_kernel)(size_t n, const float *a, const float *b, size_t bs, float *c, size_t ldc, int add);
+/* C[vw, vectors] (+)= sum over lines of n positions of a block of A times vectors of B, bs apart; al, bl: between lines */
+typedef void (*cpu_outer_kernel)(size_t lines, size_t n, const float *a, size_t al, const float *b, size_t bl, size_t bs,
+                                 float *c, size_t ldc, int add);
 
 /* Winograd's transforms: kern_wino.h. */
 typedef struct cpu_wino {
@@ -105,6 +106,7 @@ typedef struct cpu_isa {
     void (*strip_pairs)(uint32_t *dst, size_t w, size_t step, const uint16_t *r0, const uint16_t *r1, size_t n);
     void (*to_f32)(float *d, const void *s, int dtype, size_t n);   /* f32, f16, bf16 */
     void (*from_f32)(void *d, const float *s, int dtype, size_t n);
+    void (*spread)(float *to, size_t step, const float *from, size_t from_step, size_t n); /* n vectors, copied */
     void (*fill32)(void *d, uint32_t v, size_t n);
     void (*uniform)(float *d, const uint32_t key[3], uint32_t stream, uint64_t first, size_t n);
     void (*drop)(float *y, const float *x, const float *u, float p, float q, size_t n); /* u >= p ? x / q : 0 */

@@ -49,23 +49,26 @@
 /* a block of A's words, half of them at a time so that the sums stay in registers */
 #define B_HALF (CPU_VW / 2)
 #define B_OUTER(nv)                                                                                                    \
-    static void G_NAME(outer##nv)(size_t n, const float *a, const float *b, size_t bs, float *c, size_t ldc, int add)  \
+    static void G_NAME(outer##nv)(size_t lines, size_t n, const float *a, size_t al, const float *b, size_t bl,        \
+                                  size_t bs, float *c, size_t ldc, int add)                                            \
     {                                                                                                                  \
         for (int h = 0; h < CPU_VW; h += B_HALF, a += B_HALF, c += B_HALF * ldc) {                                     \
             vf s[B_HALF][nv];                                                                                          \
             _Pragma("GCC unroll 8") for (int i = 0; i < B_HALF; i++)                                                   \
                 _Pragma("GCC unroll 2") for (int j = 0; j < nv; j++)                                                   \
                     s[i][j] = add ? v_load(c + (size_t)i * ldc + j * CPU_VW) : (vf){0};                                \
-            for (size_t k = 0; k < n; k++) {                                                                           \
-                vf b0 = v_load(b + k * CPU_VW), b1 = nv == 2 ? v_load(b + (nv - 1) * bs + k * CPU_VW) : b0;            \
-                _Pragma("GCC unroll 8") for (int i = 0; i < B_HALF; i++)                                               \
-                {                                                                                                      \
-                    vf t = v_set1(a[k * CPU_VW + (size_t)i]);                                                          \
-                    s[i][0] = v_fma(t, b0, s[i][0]);                                                                   \
-                    if (nv == 2)                                                                                       \
-                        s[i][nv - 1] = v_fma(t, b1, s[i][nv - 1]);                                                     \
+            const float *x = a, *y = b;                                                                                \
+            for (size_t l = 0; l < lines; l++, x += al, y += bl)                                                       \
+                for (size_t k = 0; k < n * CPU_VW; k += CPU_VW) {                                                      \
+                    vf b0 = v_load(y + k), b1 = nv == 2 ? v_load(y + (nv - 1) * bs + k) : b0;                          \
+                    _Pragma("GCC unroll 8") for (int i = 0; i < B_HALF; i++)                                           \
+                    {                                                                                                  \
+                        vf t = v_set1(x[k + (size_t)i]);                                                               \
+                        s[i][0] = v_fma(t, b0, s[i][0]);                                                               \
+                        if (nv == 2)                                                                                   \
+                            s[i][nv - 1] = v_fma(t, b1, s[i][nv - 1]);                                                 \
+                    }                                                                                                  \
                 }                                                                                                      \
-            }                                                                                                          \
             _Pragma("GCC unroll 8") for (int i = 0; i < B_HALF; i++)                                                   \
                 _Pragma("GCC unroll 2") for (int j = 0; j < nv; j++)                                                   \
                     v_store(c + (size_t)i * ldc + j * CPU_VW, s[i][j]);                                                \

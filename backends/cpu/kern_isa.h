@@ -5,6 +5,7 @@
     .f32_rows = f32_rows, .f32_outer = f32_outer, .wino = &wino_kernels,                                               \
     .map = map_kernels, .chain = chain_kernels, .transpose = pack_transpose,                                           \
     .strips = pack_strips, .strip_pairs = pack_strip_pairs, .to_f32 = pack_to_f32, .from_f32 = pack_from_f32,          \
+    .spread = pack_spread,                                                                                             \
     .fill32 = pack_fill32, .uniform = row_uniform, .sum = row_sum, .max = row_max, .add = row_add, .vmax = row_vmax,   \
     .axpy = row_axpy, .scale = row_scale, .exp_sum = row_exp_sum, .moments = row_moments, .norm = row_norm,            \
     .norm_sums = row_norm_sums, .norm_bwd = row_norm_bwd, .dot = row_dot, .softmax_bwd = row_softmax_bwd,              \

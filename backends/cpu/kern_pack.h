@@ -121,6 +121,13 @@ static void pack_from_f32(void *d, const float *s, int dtype, size_t n)
         memmove(d, s, n * 4);
 }
 
+/* n vectors, `step` and `from_step` words apart */
+static void pack_spread(float *to, size_t step, const float *from, size_t from_step, size_t n)
+{
+    for (; n; n--, to += step, from += from_step)
+        v_store(to, v_load(from));
+}
+
 static void pack_fill32(void *dv, uint32_t v, size_t n)
 {
     uint32_t *d = dv;

@@ -13,7 +13,8 @@ libyokecpu_la_SOURCES = backends/cpu/cpu.h backends/cpu/cpuid.c backends/cpu/poo
 	backends/cpu/map.h backends/cpu/reduce.c backends/cpu/data.c \
 	backends/cpu/attention.c backends/cpu/attention.h backends/cpu/attention_bwd.c backends/cpu/conv.c backends/cpu/conv.h \
 	backends/cpu/conv_direct.c backends/cpu/conv_dw.c backends/cpu/conv_wino.c \
-	backends/cpu/conv_wino.h backends/cpu/conv_wino_dw.c backends/cpu/window.c \
+	backends/cpu/conv_wino.h backends/cpu/conv_wino_dw.c backends/cpu/conv_plane.c backends/cpu/conv_block.c \
+	backends/cpu/conv_block_dw.c backends/cpu/window.c \
 	backends/cpu/norm.c backends/cpu/loss.c backends/cpu/optim.c
 libyokecpu_la_CFLAGS = $(AM_CFLAGS) -fno-math-errno
 libyokecpu_la_LIBADD = -lm -lpthread

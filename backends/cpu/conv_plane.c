@@ -1,0 +1,104 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Between images of planes, [channel][pixel], and blocks of channels, [block][position][vector of words]: a word is a
+ * number in f32 or, for products of bf16 pairs, two neighbouring channels.
+ */
+#include <string.h>
+
+#include "conv.h"
+
+/* rows of words, a channel or a pair of channels each, where the planes are not such rows themselves */
+static void stage_rows(const cpu_ctx *c, const cpu_planes *s, const char *plane, int64_t channels, int64_t pixels, uint32_t *tmp)
+{
+    int64_t size = s->height * s->width * 2;
+    for (int64_t i = 0; i < channels; i += s->pairs ? 2 : 1, tmp += pixels, plane += s->pairs ? 2 * size : size) {
+        if (s->pairs)
+            c->isa->strip_pairs(tmp, (size_t)pixels, 0, (const uint16_t *)(const void *)plane,
+                                i + 1 < channels ? (const uint16_t *)(const void *)(plane + size) : NULL, (size_t)pixels);
+        else
+            c->isa->to_f32((float *)(void *)tmp, plane, s->dtype, (size_t)pixels);
+    }
+}
+
+void cpu_plane_in(const cpu_ctx *c, const cpu_planes *s, int64_t image, int64_t block, int64_t first, int64_t lines, void *tmp,
+                  float *to)
+{
+    int64_t size = s->height * s->width, pixels = lines * s->width, wide = c->isa->vw << s->pairs;
+    int64_t left = s->channels - block * wide, channels = left < wide ? left : wide;
+    const char *plane = cpu_at(c, s->at), *from = plane;
+    plane += ((image * s->channels + block * wide) * size + first * s->width) * yk_dtype_bytes(s->dtype);
+    from = plane;
+    if (s->dtype != YK_F32) {
+        stage_rows(c, s, plane, channels, pixels, tmp);
+        from = tmp;
+    }
+    c->isa->transpose((uint32_t *)(void *)to, (size_t)c->isa->vw, from, (size_t)(s->dtype == YK_F32 ? size : pixels) * 4,
+                      (size_t)(s->pairs ? (channels + 1) / 2 : channels), (size_t)pixels);
+}
+
+void cpu_plane_out(const cpu_ctx *c, const float *from, int64_t pixels, int64_t channels, char *to, int dtype, int64_t size,
+                   float *tmp)
+{
+    size_t vw = (size_t)c->isa->vw;
+    if (dtype == YK_F32 && pixels >= c->isa->vw) {
+        c->isa->transpose((uint32_t *)(void *)to, (size_t)size, from, vw * 4, (size_t)pixels, (size_t)channels);
+        return;
+    }
+    c->isa->transpose((uint32_t *)(void *)tmp, (size_t)pixels, from, vw * 4, (size_t)pixels, (size_t)channels);
+    for (int64_t i = 0; i < channels; i++)
+        c->isa->from_f32(to + i * size * yk_dtype_bytes((yk_dtype)dtype), tmp + i * pixels, dtype, (size_t)pixels);
+}
+
+/* A padded line of one remainder: pixels y, sx * x + rx of the image, zeros where there are none. */
+static void spread_line(const cpu_ctx *c, const cpu_grouped *s, const float *plane, const float *zero, int64_t y, int64_t rx,
+                        float *to)
+{
+    int64_t vw = c->isa->vw, step = s->g * vw, wp = s->pad.wp, width = s->p.width, first = s->pad.minx * s->sx + rx;
+    int64_t lo = first < 0 ? (-first + s->sx - 1) / s->sx : 0, hi = first >= width ? 0 : (width - 1 - first) / s->sx + 1;
+    if (y < 0 || y >= s->p.height)
+        hi = lo = 0;
+    lo = lo < wp ? lo : wp;
+    hi = hi < lo ? lo : hi < wp ? hi : wp;
+    c->isa->spread(to, (size_t)step, zero, 0, (size_t)lo);
+    if (lo < hi)
+        c->isa->spread(to + lo * step, (size_t)step, plane + (y * width + first + lo * s->sx) * vw, (size_t)(s->sx * vw),
+                       (size_t)(hi - lo));
+    c->isa->spread(to + hi * step, (size_t)step, zero, 0, (size_t)(wp - hi));
+}
+
+int64_t cpu_grouped_block(const cpu_grouped *s, int vw)
+{
+    return s->sy * s->sx * s->pad.hp * s->pad.wp * s->g * vw;
+}
+
+void cpu_grouped_in(const cpu_ctx *c, const cpu_grouped *s, int64_t image, int64_t n, int64_t b0, int64_t b1, float *plane,
+                    void *tmp, float *to)
+{
+    const float zero[16] = {0};
+    int64_t vw = c->isa->vw, line = s->pad.wp * s->g * vw;
+    for (int64_t b = b0; b < b1; b++, to += cpu_grouped_block(s, c->isa->vw))
+        for (int64_t j = 0; j < s->g; j++) {
+            float *at = to + j * vw;
+            if (j < n)
+                cpu_plane_in(c, &s->p, image + j, b, 0, s->p.height, tmp, plane);
+            for (int64_t r = 0; r < s->sy * s->sx; r++)
+                for (int64_t y = 0; y < s->pad.hp; y++, at += line)
+                    spread_line(c, s, plane, zero, j < n ? (y + s->pad.miny) * s->sy + r / s->sx : -1, r % s->sx, at);
+        }
+}
+
+void cpu_taps_out(const cpu_ctx *c, const float *taps, int64_t n_taps, int64_t nc, int64_t no, float *tmp, char *to,
+                  int64_t apart, int dtype, bool accumulate)
+{
+    int64_t n = n_taps * nc, item = yk_dtype_bytes((yk_dtype)dtype);
+    float old[64];
+    c->isa->transpose((uint32_t *)(void *)tmp, (size_t)n, taps, (size_t)c->isa->vw * 4, (size_t)n, (size_t)no);
+    for (int64_t i = 0; i < no; i++, tmp += n, to += apart * item) {
+        for (int64_t k = 0; accumulate && k < n; k += 64) {
+            size_t m = (size_t)(n - k < 64 ? n - k : 64);
+            c->isa->to_f32(old, to + k * item, dtype, m);
+            c->isa->add(tmp + k, old, m);
+        }
+        c->isa->from_f32(to, tmp, dtype, (size_t)n);
+    }
+}
