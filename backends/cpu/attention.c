@@ -23,20 +23,24 @@ cpu_src att_probs(const att_head *h, const float *s, const uint16_t *low, bool k
 
 att_head att_open(const att_args *a, const cpu_ctx *c, int64_t b, int64_t h)
 {
-    att_head t = {a, c, b, h, (float *)(void *)(c->mine + a->at_s), (float *)(void *)(c->mine + a->at_dp),
+    bool plain = a->bias.slot == YK_NONE && a->scale > 0.0f; /* the scale can wait for the exponential */
+    att_head t = {a, c, b, h, a->tk, plain ? a->scale : 1.0f, (float *)(void *)(c->mine + a->at_s), (float *)(void *)(c->mine + a->at_dp),
                   (float *)(void *)(c->mine + a->at_mask), (float *)(void *)(c->mine + a->at_u),
                   (float *)(void *)(c->mine + a->at_o), (uint16_t *)(void *)(c->mine + a->at_p16),
                   (uint16_t *)(void *)(c->mine + a->at_ds16)};
     const float *keep = cpu_at(c, a->keep);
     for (int64_t j = 0; keep && j < a->tk; j++)
         t.mask[j] = keep[b * a->tk + j] == 0.0f ? -INFINITY : 0.0f;
+    while (keep && t.keys && t.mask[t.keys - 1] != 0.0f)
+        t.keys--;
     return t;
 }
 
-int64_t att_seen(const att_args *a, int64_t i)
+int64_t att_seen(const att_head *h, int64_t i)
 {
+    const att_args *a = h->a;
     int64_t n = a->causal ? i + a->tk - a->tq + 1 : a->tk;
-    return n < 0 ? 0 : n > a->tk ? a->tk : n;
+    return n < 0 ? 0 : n > h->keys ? h->keys : n;
 }
 
 static void add_bias(att_head *h, int64_t i, float *row, int64_t n)
@@ -57,17 +61,20 @@ int64_t att_scores(att_head *h, int64_t i0, int64_t n, const void *packed_k)
 {
     const att_args *a = h->a;
     const cpu_isa *isa = h->c->isa;
-    int64_t most = att_seen(a, i0 + n - 1);
+    int64_t most = att_seen(h, i0 + n - 1), panel = 2 * isa->vw;
     if (most == 0)
         return 0;
+    most = (most + panel - 1) / panel * panel;
+    most = most < a->tk ? most : a->tk;
     cpu_src q = att_plain(h->c, &a->q, h->b, h->h, i0, true);
     cpu_src k = {.packed = packed_k, .ld = a->d, .dtype = a->k.dtype};
     cpu_sink s = {h->s, a->tk, false, NULL, NULL};
     cpu_gemm_run(&a->scores, isa, h->c->mine, &q, &k, 0, n, 0, most, &s);
     for (int64_t r = 0; r < n; r++) {
         float *row = h->s + r * a->tk;
-        int64_t seen = att_seen(a, i0 + r);
-        isa->scale(row, row, a->scale, (size_t)seen);
+        int64_t seen = att_seen(h, i0 + r);
+        if (h->exp_scale != a->scale)
+            isa->scale(row, row, a->scale, (size_t)seen);
         add_bias(h, i0 + r, row, seen);
         if (a->keep.slot != YK_NONE)
             isa->add(row, h->mask, (size_t)seen);
@@ -86,23 +93,24 @@ void att_uniform(att_head *h, int64_t i, int64_t n)
     h->c->isa->uniform(h->u, key, a->stream, (uint64_t)row * per + (uint64_t)((h->h * a->tq + i) * a->tk), (size_t)n);
 }
 
-/* the probabilities of one row, over its scores */
-static float softmax_row(att_head *h, int64_t i, float *row, int64_t seen)
+/* exp(score - maximum) of one row, dropped, over its scores; *sum of all of them before dropping; returns their lse */
+static float softmax_row(att_head *h, int64_t i, float *row, int64_t seen, float *sum)
 {
     const att_args *a = h->a;
     const cpu_isa *isa = h->c->isa;
     float m = seen ? isa->max(row, (size_t)seen) : -INFINITY;
+    *sum = 1.0f;
     if (m == -INFINITY) {
         memset(row, 0, (size_t)seen * 4);
         return -INFINITY;
     }
-    float sum = isa->exp_sum(row, row, m, (size_t)seen);
-    isa->scale(row, row, 1.0f / sum, (size_t)seen);
+    m *= h->exp_scale;
+    *sum = isa->exp_scaled(row, row, h->exp_scale, m, (size_t)seen);
     if (a->drop) {
         att_uniform(h, i, seen);
         isa->drop(row, row, h->u, a->p, a->q1, (size_t)seen);
     }
-    return m + logf(sum);
+    return m + logf(*sum);
 }
 
 static void store_rows(att_head *h, const att_mat *m, int64_t i0, int64_t n, const float *o)
@@ -116,11 +124,11 @@ static void forward_block(att_head *h, int64_t i0, int64_t n)
 {
     const att_args *a = h->a;
     const cpu_isa *isa = h->c->isa;
-    float *lse = (float *)cpu_at(h->c, a->lse) + (h->b * a->h + h->h) * a->tq + i0;
+    float *lse = (float *)cpu_at(h->c, a->lse) + (h->b * a->h + h->h) * a->tq + i0, sum[ATT_BLOCK];
     int64_t most = att_scores(h, i0, n, h->c->mine + a->at_kt);
     for (int64_t r = 0; r < n; r++) {
         float *row = h->s + r * a->tk;
-        lse[r] = softmax_row(h, i0 + r, row, att_seen(a, i0 + r));
+        lse[r] = softmax_row(h, i0 + r, row, att_seen(h, i0 + r), &sum[r]);
         if (a->low)
             isa->from_f32(h->p16 + r * a->tk, row, YK_BF16, (size_t)most);
     }
@@ -133,6 +141,8 @@ static void forward_block(att_head *h, int64_t i0, int64_t n)
         cpu_sink s = {h->o, a->d, false, NULL, NULL};
         g.k = most;
         cpu_gemm_run(&g, isa, h->c->mine, &p, &v, 0, n, 0, a->d, &s);
+        for (int64_t r = 0; r < n; r++)
+            isa->scale(h->o + r * a->d, h->o + r * a->d, 1.0f / sum[r], (size_t)a->d);
     }
     store_rows(h, &a->out, i0, n, h->o);
 }

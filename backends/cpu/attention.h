@@ -33,7 +33,8 @@ typedef struct att_args {
 typedef struct att_head {
     const att_args *a;
     const cpu_ctx *c;
-    int64_t b, h;
+    int64_t b, h, keys; /* keys: none behind is kept */
+    float exp_scale;    /* what the scores in s are to be multiplied by */
     float *s, *dp, *mask, *u, *o;
     uint16_t *p16, *ds16;
 } att_head;
@@ -43,8 +44,9 @@ att_head att_open(const att_args *a, const cpu_ctx *c, int64_t b, int64_t h);
 char *att_row(const cpu_ctx *c, const att_mat *m, int64_t b, int64_t h, int64_t t);
 cpu_src att_plain(const cpu_ctx *c, const att_mat *m, int64_t b, int64_t h, int64_t t, bool kcontig);
 /* Keys that query i sees: 0 .. n-1. */
-int64_t att_seen(const att_args *a, int64_t i);
-/* Scaled, biased and masked scores of queries i0 .. i0+n-1 in h->s (rows of tk); returns how many keys the last sees. */
+int64_t att_seen(const att_head *h, int64_t i);
+/* Biased and masked scores of queries i0 .. i0+n-1 in h->s (rows of tk); returns how many keys the last sees, rounded up
+ * to whole panels. */
 int64_t att_scores(att_head *h, int64_t i0, int64_t n, const void *packed_k);
 /* u of row i for the first n keys */
 void att_uniform(att_head *h, int64_t i, int64_t n);

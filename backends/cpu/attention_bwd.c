@@ -20,7 +20,7 @@ static void grad_row(att_head *h, int64_t i, float *p, float *dp, float lse, flo
         memset(dp, 0, n * 4);
         return;
     }
-    isa->exp_sum(p, p, lse, n);
+    isa->exp_scaled(p, p, h->exp_scale, lse, n);
     if (a->drop) {
         att_uniform(h, i, seen);
         isa->drop(dp, dp, h->u, a->p, a->q1, n);
@@ -58,7 +58,7 @@ static void grad_scores(att_head *h, int64_t i0, int64_t n, int64_t most)
     const float *lse = (const float *)cpu_at(h->c, a->lse) + (h->b * a->h + h->h) * a->tq + i0;
     for (int64_t r = 0; r < n; r++) {
         float *p = h->s + r * a->tk, *dp = h->dp + r * a->tk;
-        int64_t seen = att_seen(a, i0 + r);
+        int64_t seen = att_seen(h, i0 + r);
         memset(dp + seen, 0, (size_t)(most - seen) * 4);
         grad_row(h, i0 + r, p, dp, lse[r], delta_of(h, i0 + r, h->o), seen);
         grad_bias(h, i0 + r, dp, seen);

@@ -118,6 +118,8 @@ typedef struct cpu_isa {
     void (*scale)(float *d, const float *x, float a, size_t n);
     /* sum of exp(x - m); y (may be x, or NULL) gets the exponentials */
     float (*exp_sum)(float *y, const float *x, float m, size_t n);
+    /* the same of a x - m; y may be x */
+    float (*exp_scaled)(float *y, const float *x, float a, float m, size_t n);
     void (*moments)(const float *x, float shift, size_t n, float *s1, float *s2); /* sums of x-shift and its square */
     void (*norm)(float *y, const float *x, float mean, float rstd, const float *g, const float *b, size_t n);
     /* sums over the row of d = gy*g and of d*xhat */

@@ -217,6 +217,7 @@ typedef struct index_args {
     int64_t n, v, inner; /* indices, rows of the table, elements of a row */
     uint8_t dx, dy;
     bool columns; /* scatter_add: workers share the columns of a row, else the rows of the table */
+    bool add;     /* scatter_add: to what is there */
 } index_args;
 
 static void gather_step(const void *args, const cpu_ctx *c)
@@ -244,7 +245,7 @@ static void scatter_part(const index_args *a, const cpu_ctx *c, float *out, int6
     const char *x = cpu_at(c, a->x);
     int64_t item = yk_dtype_bytes(a->dx);
     float row[BLOCK];
-    for (int64_t v = r0; v < r1; v++)
+    for (int64_t v = r0; v < r1 && !a->add; v++)
         memset(out + v * a->inner + j0, 0, (size_t)(j1 - j0) * 4);
     for (int64_t i = 0; i < a->n; i++) {
         if (index[i] < r0 || index[i] >= r1)
@@ -296,7 +297,7 @@ static void plan_index(cpu_build *b, const yk_node *n)
         return;
     }
     *a = (index_args){cpu_ref_of(x), cpu_ref_of(index), cpu_ref_of(y), cpu_count(index), table->dim[0], 1, x->dtype,
-                      y->dtype, false};
+                      y->dtype, false, n->flags & YK_NODE_ACCUMULATE};
     a->inner = cpu_count(table) / a->v;
     double work = (double)(a->n * a->inner) * 0.3;
     if (n->op == YK_OP_GATHER) {
@@ -308,7 +309,7 @@ static void plan_index(cpu_build *b, const yk_node *n)
         return;
     }
     a->columns = a->inner >= 64 * b->nt;
-    cpu_emit(b, scatter_step, a, work + (double)(a->v * a->inner) * 0.1);
+    cpu_emit(b, scatter_step, a, work + (a->add ? 0.0 : (double)(a->v * a->inner) * 0.1));
     if (a->dy != YK_F32) {
         cpu_need_shared(b, (size_t)(a->v * a->inner) * 4);
         cpu_emit(b, convert_step, a, (double)(a->v * a->inner) * 0.2);

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #define STAGE 4096   /* bytes of a staged row: 1024 f32 */
+#define LINES 8      /* rows of A read where they lie */
 #define TILE_ROWS 32 /* of an AMX block: 2 tiles of 16; its columns are 32 too */
 
 static int64_t min64(int64_t a, int64_t b)
@@ -221,6 +222,7 @@ typedef struct run {
     char *mine;
     int64_t words, step; /* of this part of k; from one column of packed B to the next */
     bool direct; /* B is read where it lies: few rows, no packing worth its while */
+    const cpu_lines_kernel (*lines)[3]; /* not NULL: A is read where it lies, for the same reason */
 } run;
 
 static void block_kernel(const run *r, const uint32_t *a, int64_t mb, const uint32_t *b, size_t bs, int64_t nb, float *c,
@@ -283,6 +285,26 @@ static void packed_rows(run *r, const span *t, const part *p, int64_t i, int64_t
     }
 }
 
+/* the same, A's rows where they lie; sums are those of the packed kernels, bit for bit */
+static void plain_rows(run *r, const span *t, const part *p)
+{
+    const cpu_gemm *g = r->g;
+    const cpu_sink *s = r->s;
+    int64_t item = g->mode == CPU_GEMM_F32 ? 4 : 2, most = r->isa->vw == 16 ? LINES : 6;
+    for (int64_t i = t->i0; i < t->i0 + t->ni; i += most) {
+        const char *line[LINES];
+        int64_t mb = min64(most, t->i0 + t->ni - i);
+        float *c = s->f32 + i * s->ld + t->j0;
+        for (int64_t q = 0; q < mb; q++) {
+            line[q] = (const char *)r->a->p + ((i + q) * r->a->ld + p->k0) * item;
+            if (p->first && !s->add)
+                memset(c + q * s->ld, 0, (size_t)t->nj * 4);
+        }
+        for (int64_t j = 0; j < t->nj; j += g->nr)
+            r->lines[mb][g->nr / r->isa->vw]((size_t)r->words, line, p->pb + j * r->step, c + j, (size_t)s->ld);
+    }
+}
+
 static void rows_of_block(run *r, const span *t, int64_t k0, int64_t kc, bool first, bool last)
 {
     const cpu_gemm *g = r->g;
@@ -290,6 +312,10 @@ static void rows_of_block(run *r, const span *t, int64_t k0, int64_t kc, bool fi
     part p = {k0, first, last, (const uint32_t *)(const void *)(r->mine + g->pack_b)};
     if (r->b->packed)
         p.pb = (const uint32_t *)r->b->packed + words_of(g, k0) * round_up(g->n, g->nr) + t->j0 * r->step;
+    if (r->lines) {
+        plain_rows(r, t, &p);
+        return;
+    }
     for (int64_t i = 0; i < t->ni; i += g->mc) {
         int64_t mb = min64(g->mc, t->ni - i);
         pack_any(&a, g->mode == CPU_GEMM_TILE, true, t->i0 + i, mb, (uint32_t *)(void *)r->mine);
@@ -327,11 +353,23 @@ void cpu_gemm_pack_rows(const cpu_isa *isa, const cpu_src *a, int mr, int64_t m,
     pack_any(&p, false, true, 0, m, to);
 }
 
+/* A few rows against few columns would be packed for little use. */
+static const cpu_lines_kernel (*lines_for(const cpu_gemm *g, const cpu_isa *isa, const cpu_src *a, const cpu_sink *s,
+                                          int64_t rows, int64_t cols))[3]
+{
+    bool low = g->mode == CPU_GEMM_PAIR;
+    if (g->mode == CPU_GEMM_TILE || g->scratch || s->done || !a->kcontig || a->fetch ||
+        a->dtype != (low ? YK_BF16 : YK_F32) || rows > 128 || cols % g->nr || cols > 1024 ||
+        (low && (g->k & 1)))
+        return NULL;
+    return low ? isa->pair_lines : isa->f32_lines;
+}
+
 void cpu_gemm_run(const cpu_gemm *g, const cpu_isa *isa, void *mine, const cpu_src *a, const cpu_src *b, int64_t i0,
                   int64_t i1, int64_t j0, int64_t j1, const cpu_sink *s)
 {
-    run r = {g, isa, a, b, s, mine, 0, 0, false};
-    r.direct = g->mode == CPU_GEMM_F32 && i1 - i0 <= 2 * g->mr && !b->fetch && !b->packed && !b->kcontig &&
+    run r = {g, isa, a, b, s, mine, 0, 0, false, lines_for(g, isa, a, s, i1 - i0, j1 - j0)};
+    r.direct = !r.lines && g->mode == CPU_GEMM_F32 && i1 - i0 <= 2 * g->mr && !b->fetch && !b->packed && !b->kcontig &&
                b->dtype == YK_F32;
     if (g->mode == CPU_GEMM_TILE)
         isa->tile_begin();

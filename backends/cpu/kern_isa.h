@@ -7,6 +7,7 @@
     .strips = pack_strips, .strip_pairs = pack_strip_pairs, .to_f32 = pack_to_f32, .from_f32 = pack_from_f32,          \
     .spread = pack_spread,                                                                                             \
     .fill32 = pack_fill32, .uniform = row_uniform, .sum = row_sum, .max = row_max, .add = row_add, .vmax = row_vmax,   \
-    .axpy = row_axpy, .scale = row_scale, .exp_sum = row_exp_sum, .moments = row_moments, .norm = row_norm,            \
+    .axpy = row_axpy, .scale = row_scale, .exp_sum = row_exp_sum, .exp_scaled = row_exp_scaled,                        \
+    .moments = row_moments, .norm = row_norm,                                                                          \
     .norm_sums = row_norm_sums, .norm_bwd = row_norm_bwd, .dot = row_dot, .softmax_bwd = row_softmax_bwd,              \
     .adam = row_adam, .sgd = row_sgd, .stats = row_stats, .drop = row_drop

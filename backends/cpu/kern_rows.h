@@ -31,11 +31,17 @@ static float row_sum(const float *x, size_t n)
 
 static float row_max(const float *x, size_t n)
 {
-    vf m = v_set1(x[0]);
+    vf m = v_set1(x[0]), m1 = m, m2 = m, m3 = m;
     size_t i = 0;
+    for (; i + 4 * CPU_VW <= n; i += 4 * CPU_VW) {
+        m = v_max(m, v_load(x + i));
+        m1 = v_max(m1, v_load(x + i + CPU_VW));
+        m2 = v_max(m2, v_load(x + i + 2 * CPU_VW));
+        m3 = v_max(m3, v_load(x + i + 3 * CPU_VW));
+    }
     for (; i + CPU_VW <= n; i += CPU_VW)
         m = v_max(m, v_load(x + i));
-    float r = v_hmax(m);
+    float r = v_hmax(v_max(v_max(m, m1), v_max(m2, m3)));
     for (; i < n; i++)
         r = x[i] > r || x[i] != x[i] ? x[i] : r;
     return r;
@@ -88,6 +94,15 @@ static float row_exp_sum(float *y, const float *x, float m, size_t n)
         n, vf e = v_exp(v_load(x + i) - vm); s += e; if (y) v_store(y + i, e);
         , vf e = v_exp(v_load_n(x + i, l) - vm); float t[CPU_VW]; v_store(t, e); if (y) v_store_n(y + i, e, l);
         s += v_load_n(t, l);)
+    return v_sum(s);
+}
+
+/* y = exp(a x - m) and their sum; y may be x */
+static float row_exp_scaled(float *y, const float *x, float a, float m, size_t n)
+{
+    vf s = {0}, va = v_set1(a), vm = v_set1(-m);
+    ROW_LOOP(n, vf e = v_exp(v_fma(va, v_load(x + i), vm)); s += e; v_store(y + i, e);
+             , vf e = v_exp(v_fma(va, v_load_n(x + i, l), vm)); v_store_n(y + i, e, l); s += v_load_n(y + i, l);)
     return v_sum(s);
 }
 

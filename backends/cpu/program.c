@@ -196,6 +196,8 @@ uint32_t cpu_op_claims(const yk_graph *g, uint32_t node)
     case YK_OP_MAP_SUM:
     case YK_OP_DOT_MAP:
         return n->n_out <= 4 && n->n_in <= 24 && n->n_body <= 200;
+    case YK_OP_SCATTER_ADD: /* a primitive: asked only whether it can add */
+        return all_dense(g, n, 0) && g->value[g->index[n->out]].dtype == YK_F32 ? 3 : 0;
     case YK_OP_CONV2D_DW:
         return all_dense(g, n, 0) ? 3 : 0;
     case YK_OP_ATTENTION:

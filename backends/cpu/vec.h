@@ -226,10 +226,15 @@ V_INLINE float v_sum(vf x)
 
 V_INLINE float v_hmax(vf x)
 {
-    float m = x[0];
-    for (int i = 1; i < CPU_VW; i++)
-        m = x[i] > m || x[i] != x[i] ? x[i] : m;
-    return m;
+#pragma GCC unroll 4
+    for (int s = CPU_VW / 2; s; s /= 2) {
+        vi swap = {0};
+#pragma GCC unroll 16
+        for (int i = 0; i < CPU_VW; i++)
+            swap[i] = i ^ s;
+        x = v_max(x, __builtin_shuffle(x, swap));
+    }
+    return x[0];
 }
 
 V_INLINE vf v_from_bf16(vh h)
