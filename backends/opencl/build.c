@@ -2,7 +2,7 @@
 /*
  * Compiling. A program is named by the hash of its text, options, device and driver; it is looked for in the device's
  * table, then in the cache folder (a file with a header and a checksum: one that does not fit is thrown away and built
- * anew), then compiled.
+ * anew; drivers that keep kernels themselves do without), then compiled.
  */
 #include "backends/opencl/ocl.h"
 
@@ -192,10 +192,10 @@ static yk_status build_locked(yk_device *dev, const char *options, const char *c
     }
     ocl_signals *signals = ocl_signals_save();
     yk_status s = YK_OK;
-    program = cache_load(dev, key);
+    program = dev->binaries ? cache_load(dev, key) : NULL;
     if (!program) {
         s = build_source(dev, options, part, n, &program);
-        if (s == YK_OK)
+        if (s == YK_OK && dev->binaries)
             cache_store(dev, key, program);
     }
     ocl_signals_restore(signals);

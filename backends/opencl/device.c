@@ -218,6 +218,20 @@ static uint64_t device_identity(const listed *l)
     return h;
 }
 
+/*
+ * PoCL keeps compiled kernels itself, in the folder env.c gives it; asking it for a program's binary would compile every
+ * kernel of the program once more, for any size of group. BINARIES=1 or 0 decides otherwise.
+ */
+static bool device_binaries(cl_device_id id)
+{
+    char version[128];
+    const char *option = ocl_host->option(OCL_WHO, "BINARIES");
+    if (option && *option)
+        return strcmp(option, "0") != 0;
+    device_text(id, CL_DEVICE_VERSION, version, sizeof version);
+    return !strstr(version, "PoCL");
+}
+
 static yk_status device_start(const listed *l, yk_device *d)
 {
     cl_int rc;
@@ -226,6 +240,7 @@ static yk_status device_start(const listed *l, yk_device *d)
     d->units = (uint32_t)device_number(l->id, CL_DEVICE_MAX_COMPUTE_UNITS);
     d->max_alloc = device_number(l->id, CL_DEVICE_MAX_MEM_ALLOC_SIZE);
     d->identity = device_identity(l);
+    d->binaries = device_binaries(l->id);
     d->visible = list.caps[l - list.dev].flags & YK_CAP_WRAP;
     d->ctx = clCreateContext(NULL, 1, &l->id, NULL, NULL, &rc);
     return rc == CL_SUCCESS ? YK_OK : ocl_error(rc, "opening the device");

@@ -52,6 +52,7 @@ struct yk_device {
     uint32_t units;
     bool wide;         /* CPU shape */
     bool visible;      /* host memory is used in place */
+    bool binaries;     /* compiled programs are kept in the cache folder; no: the driver keeps its own */
     cl_ulong max_alloc;
     pthread_mutex_t lock; /* guards the next three, and compiling */
     ocl_unit *unit;

@@ -68,6 +68,8 @@ static int child_damaged(void)
 {
     char path[700];
     ok_cache_dir = getenv("TRAP_CACHE");
+    ok_option_key[0] = "BINARIES";
+    ok_option_value[0] = "1";
     if (ok_start(0) < 1 || runs())
         return 100;
     ok_stop();
