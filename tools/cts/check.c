@@ -163,7 +163,8 @@ static void drop(side *x)
 
 static bool reference(cts *c, const cts_check *k, side *x, bool widen, bool absolute)
 {
-    yk__simple_how how = {.widen = widen};
+    /* where rounding at every node is asked for, the nodes are those the device runs */
+    yk__simple_how how = {.widen = widen, .claims = k->inlined && k->tol == CTS_NOISE && !widen ? no_claims : NULL};
     yk_error err = YK_ERROR_INIT;
     if (!plan(c, k, &how, x, absolute))
         return false;

@@ -55,12 +55,18 @@ void cts_group_composite(cts *c)
     }
 }
 
-/* With bodies, sums are cut into steps that each round to f32, so errors are those of a longer sum. */
+/*
+ * With bodies, sums are cut into steps that each round to f32, so errors are those of a longer sum. In 16 bits each step
+ * rounds to its own type: what that does to the reference is the measure.
+ */
 static void as_body(cts *c, cts_check *k, const char *name)
 {
-    if (!cts_begin(c, "%s", name))
+    bool low = current_type != YK_F32;
+    if (low ? !cts_begin(c, "%s.%s", name, yk__dtype_name(current_type)) : !cts_begin(c, "%s", name))
         return;
     k->inlined = true;
+    if (k->tol != CTS_EXACT && low)
+        k->tol = CTS_NOISE;
     if (k->tol != CTS_EXACT && k->tol != CTS_NOISE) {
         k->tol = CTS_LARGEST;
         k->n *= 16;
@@ -71,7 +77,12 @@ static void as_body(cts *c, cts_check *k, const char *name)
 /* Maps have their bodies in the graph, and optimizers in place have no body that a copy could follow. */
 void cts_group_body(cts *c)
 {
-    each_case(c, YK_F32, as_body);
+    yk_dtype types[4];
+    uint32_t n = cts_float_types(c, types);
+    for (uint32_t t = 0; t < n; t++) {
+        current_type = types[t];
+        each_case(c, types[t], as_body);
+    }
 }
 
 /* ---- guard --------------------------------------------------------------------------------------------------------------- */

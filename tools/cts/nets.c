@@ -179,6 +179,7 @@ void cts_group_random(cts *c)
 
 typedef struct net {
     cts_check k;
+    yk_dtype type; /* of what is computed; parameters are f32 */
     yk__vid wrt[8];
     uint32_t n_wrt;
 } net;
@@ -195,11 +196,18 @@ static yk__vid param(net *t, uint32_t dims, const int64_t *dim)
     return v;
 }
 
+/* A parameter as it is computed with. */
+static yk__vid weights(net *t, uint32_t dims, const int64_t *dim)
+{
+    yk__vid v = param(t, dims, dim);
+    return t->type == YK_F32 ? v : yk__cast(&t->k.g, v, t->type);
+}
+
 static yk__vid linear(net *t, yk__vid x, int64_t in, int64_t out)
 {
     const int64_t w[] = {in, out};
-    yk__vid y = yk__scale(&t->k.g, yk__dot(&t->k.g, x, param(t, 2, w), false, false), 0.3);
-    return yk__bin(&t->k.g, YK_OP_ADD, y, param(t, 1, w + 1));
+    yk__vid y = yk__scale(&t->k.g, yk__dot(&t->k.g, x, weights(t, 2, w), false, false), 0.3);
+    return yk__bin(&t->k.g, YK_OP_ADD, y, weights(t, 1, w + 1));
 }
 
 static yk__vid op1(net *t, yk_op op, uint32_t n_in, const yk__vid *in, uint32_t n_attr, const int64_t *attr)
@@ -219,7 +227,7 @@ static yk__vid classify(net *t, yk__vid logits, int64_t rows, uint32_t classes)
 static yk__vid mlp(net *t)
 {
     static const int64_t dim[] = {9, 14};
-    yk__vid x = input(t, CTS_UNIT, 0, YK_F32, 2, dim), h = linear(t, x, 14, 17);
+    yk__vid x = input(t, CTS_UNIT, 0, t->type, 2, dim), h = linear(t, x, 14, 17);
     h = op1(t, YK_OP_GELU, 1, &h, 0, NULL);
     return classify(t, linear(t, h, 17, 5), 9, 5);
 }
@@ -229,8 +237,8 @@ static yk__vid conv_net(net *t)
     static const int64_t dim[] = {2, 3, 8, 8}, w[] = {4, 3, 3, 3}, conv[] = {1, 1, 1, 1, 1, 1, 1};
     static const int64_t pool[] = {2, 2, 2, 2, 0, 0, 1, 1}, flat[] = {2, 4 * 4 * 4};
     yk__vid in[2], h;
-    in[0] = input(t, CTS_UNIT, 0, YK_F32, 4, dim);
-    in[1] = param(t, 4, w);
+    in[0] = input(t, CTS_UNIT, 0, t->type, 4, dim);
+    in[1] = weights(t, 4, w);
     h = op1(t, YK_OP_CONV2D, 2, in, 7, conv);
     h = op1(t, YK_OP_SILU, 1, &h, 0, NULL);
     h = op1(t, YK_OP_MAX_POOL, 1, &h, 8, pool);
@@ -250,7 +258,7 @@ static yk__vid transformer(net *t)
     static const int64_t dim[] = {6, 16};
     static const uint32_t turn[] = {0, 2, 1, 3};
     int64_t eps = yk_attr_of_f64(1e-5), attr[] = {1, yk_attr_of_f64(0.35), 0, 3, 0};
-    yk__vid x = input(t, CTS_UNIT, 0, YK_F32, 2, dim), in[3], norm[3], h;
+    yk__vid x = input(t, CTS_UNIT, 0, t->type, 2, dim), in[3], norm[3], h;
     norm[0] = x, norm[1] = param(t, 1, dim + 1), norm[2] = param(t, 1, dim + 1);
     h = op1(t, YK_OP_LAYER_NORM, 3, norm, 1, &eps);
     in[0] = heads(t, linear(t, h, 16, 16));
@@ -264,17 +272,17 @@ static yk__vid transformer(net *t)
 static yk__vid embedding(net *t)
 {
     static const int64_t table[] = {11, 6}, n[] = {20};
-    yk__vid i = input(t, CTS_INDEX, 11, YK_I32, 1, n), e = yk__gather(&t->k.g, param(t, 2, table), i);
+    yk__vid i = input(t, CTS_INDEX, 11, YK_I32, 1, n), e = yk__gather(&t->k.g, weights(t, 2, table), i);
     e = yk__un(&t->k.g, YK_OP_TANH, linear(t, e, 6, 7));
     return classify(t, e, 20, 7);
 }
 
-static void gradients(cts *c, const char *name, yk__vid (*build)(net *t))
+static void gradients(cts *c, const char *name, yk_dtype type, yk__vid (*build)(net *t))
 {
-    net t = {.n_wrt = 0};
+    net t = {.type = type};
     yk_error err = YK_ERROR_INIT;
     yk__vid grad[8], loss;
-    if (!cts_begin(c, "%s", name))
+    if (type == YK_F32 ? !cts_begin(c, "%s", name) : !cts_begin(c, "%s.%s", name, yk__dtype_name(type)))
         return;
     cts_check_init(&t.k, c);
     t.k.tol = CTS_NOISE;
@@ -295,8 +303,12 @@ static void gradients(cts *c, const char *name, yk__vid (*build)(net *t))
 
 void cts_group_gradients(cts *c)
 {
-    gradients(c, "mlp", mlp);
-    gradients(c, "convolution", conv_net);
-    gradients(c, "transformer", transformer);
-    gradients(c, "embedding", embedding);
+    yk_dtype types[4];
+    uint32_t n = cts_float_types(c, types);
+    for (uint32_t i = 0; i < n; i++) {
+        gradients(c, "mlp", types[i], mlp);
+        gradients(c, "convolution", types[i], conv_net);
+        gradients(c, "transformer", types[i], transformer);
+        gradients(c, "embedding", types[i], embedding);
+    }
 }
