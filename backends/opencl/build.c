@@ -15,6 +15,7 @@
 #include "plugins/kit/kernels/data.kch"
 #include "plugins/kit/kernels/dialect.kch"
 #include "plugins/kit/kernels/gemm.kch"
+#include "plugins/kit/kernels/gemm_dot.kch"
 #include "plugins/kit/kernels/gemm_gpu.kch"
 #include "plugins/kit/kernels/math.kch"
 #include "plugins/kit/kernels/nn.kch"
@@ -230,7 +231,7 @@ yk_status ocl_unit_get(yk_device *dev, const char *unit, const char *defines, cl
         {"step", "", kit_src_step, kit_src_step},
         {"conv", "", kit_src_conv, kit_src_conv},
         {"data", "", kit_src_data, kit_src_data},
-        {"gemm", "", kit_src_gemm, kit_src_gemm_gpu},
+        {"gemm", "", kit_src_gemm, kit_src_gemm},
     };
     for (size_t i = 0; i < sizeof units / sizeof *units; i++) {
         if (strcmp(units[i].name, unit))
@@ -247,23 +248,15 @@ yk_status ocl_unit_get(yk_device *dev, const char *unit, const char *defines, cl
 
 yk_status ocl_unit_generated(yk_device *dev, const kit_text *text, cl_program *out)
 {
-    const char *part[] = {kit_src_dialect, kit_src_math, text->s};
+    const char *part[] = {kit_src_dialect, kit_src_math, dev->wide ? kit_src_gemm : "", text->s};
     if (text->bad || !text->s) {
         ocl_host->fail(OCL_WHO, "generating kernels failed");
         return YK_E_INTERNAL;
     }
-    return build(dev, "", part, 3, out);
+    return build(dev, "", part, 4, out);
 }
 
-yk_status ocl_unit_epilogue(yk_device *dev, const kit_text *text, const char *defines, cl_program *out)
+const char *ocl_dot_source(const yk_device *dev)
 {
-    if (text->bad || !text->s) {
-        ocl_host->fail(OCL_WHO, "generating an epilogue failed");
-        return YK_E_INTERNAL;
-    }
-    const char *part[] = {kit_src_dialect, kit_src_math, text->s, dev->wide ? kit_src_gemm : kit_src_gemm_gpu};
-    pthread_mutex_lock(&dev->lock);
-    yk_status s = build(dev, defines, part, 4, out);
-    pthread_mutex_unlock(&dev->lock);
-    return s;
+    return dev->wide ? kit_src_gemm_dot : kit_src_gemm_gpu;
 }

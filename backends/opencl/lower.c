@@ -15,6 +15,11 @@ static bool lower_is_chain(uint32_t op)
     return op == YK_OP_MAP || op == YK_OP_MAP_SUM || op == YK_OP_SUM || op == YK_OP_RMAX || kit_emits(op);
 }
 
+static bool lower_is_dot(uint32_t op)
+{
+    return op == YK_OP_DOT || op == YK_OP_DOT_MAP;
+}
+
 static bool lower_is_conv(uint32_t op)
 {
     return op == YK_OP_CONV2D || op == YK_OP_CONV2D_DX || op == YK_OP_CONV2D_DW;
@@ -44,12 +49,13 @@ static bool chain_prepare(const yk_graph *g, uint32_t node, kit_chain *c, kit_sp
     return true;
 }
 
-bool ocl_chain_kernel(const yk_graph *g, uint32_t node, yk_device *dev, kit_text *out, uint64_t *key)
+bool ocl_generated_kernel(const yk_graph *g, uint32_t node, const yk_device *dev, kit_text *out, uint64_t *key)
 {
     kit_chain c;
     kit_space s;
     char name[32];
-    (void)dev;
+    if (lower_is_dot(g->node[node].op))
+        return ocl_dot_kernel(g, node, dev, out, key);
     if (!chain_prepare(g, node, &c, &s, key, name))
         return false;
     if (c.reduce)
@@ -111,10 +117,8 @@ static void lower_chain(yk_program *p, uint32_t node)
 void ocl_lower_node(yk_program *p, uint32_t node)
 {
     const yk_node *n = &p->g->node[node];
-    if (n->op == YK_OP_DOT)
+    if (lower_is_dot(n->op))
         ocl_lower_dot(p, n);
-    else if (n->op == YK_OP_DOT_MAP)
-        ocl_lower_dot_map(p, n);
     else if (lower_is_chain(n->op))
         lower_chain(p, node);
     else if (lower_is_conv(n->op))

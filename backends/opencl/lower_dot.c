@@ -1,12 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* dot: which strides, which types, how large the blocks. */
+/*
+ * dot and dot_map. The CPU shape packs both operands into panels first (gemm.kc), in slabs of bounded size, and then runs
+ * the kernel with the epilogue over them; the GPU shape takes the operands as they are. Kernels with their epilogues are
+ * part of the program's generated source, so that one compilation makes them all.
+ */
 #include "backends/opencl/ocl.h"
 
 #include <stdio.h>
 
+#define GEMM_MR 8
+#define GEMM_NR 32
 #define GEMM_MC 128
 #define GEMM_NC 256
 #define GEMM_GPU 64
+#define BLOCK_A (96 * 1024)      /* elements of A that a group's rows should have at most: they stay in its cache */
+#define PANELS_MOST (16 << 20)   /* elements of packed panels of one operand, where one row or column block has fewer */
 
 /* A matrix operand: length and stride of its batch, rows and columns. */
 typedef struct matrix {
@@ -28,62 +36,9 @@ static matrix matrix_of(const yk_value *v)
     return m;
 }
 
-/* Blocks small enough that there is work for every unit. The order of sums does not depend on them. */
-static void dot_blocks(const yk_device *dev, int64_t M, int64_t N, int64_t batch, int64_t *mc, int64_t *nc)
-{
-    *mc = *nc = GEMM_GPU;
-    if (!dev->wide)
-        return;
-    *mc = GEMM_MC;
-    *nc = GEMM_NC;
-    int64_t want = 2 * (int64_t)dev->units;
-    while (*mc > 16 && batch * ((M + *mc - 1) / *mc) * ((N + *nc - 1) / *nc) < want)
-        if (*nc > 64)
-            *nc /= 2;
-        else
-            *mc /= 2;
-}
-
 static bool dot_fits(const yk_value *a, const yk_value *b, const yk_value *c)
 {
     return kit_is_float(a->dtype) && a->dtype == b->dtype && kit_is_float(c->dtype) && a->dims >= 2 && b->dims >= 2;
-}
-
-/* The launch up to its last common argument; `program` NULL: the plain kernel. */
-static void dot_launch(yk_program *p, const yk_node *n, uint32_t out, cl_program program, bool accumulate)
-{
-    const yk_graph *g = p->g;
-    const yk_value *av = &g->value[g->index[n->in]], *bv = &g->value[g->index[n->in + 1]], *cv = &g->value[out];
-    char defines[64];
-    int64_t mc, nc;
-    matrix a = matrix_of(av), b = matrix_of(bv), c = matrix_of(cv);
-    snprintf(defines, sizeof defines, "-DTA=%s -DTC=%s", kit_type(av->dtype), kit_type(cv->dtype));
-    dot_blocks(p->dev, c.rows, c.cols, c.batch, &mc, &nc);
-    int64_t x = (c.cols + nc - 1) / nc, y = (c.rows + mc - 1) / mc;
-    if (program)
-        ocl_launch_from(p, program, "gemm", x, y, c.batch, 256);
-    else
-        ocl_launch_begin(p, "gemm", defines, "gemm", x, y, c.batch, 256);
-    ocl_arg_value(p, g->index[n->in]);
-    ocl_arg_value(p, g->index[n->in + 1]);
-    ocl_arg_value(p, out);
-    const int64_t size[] = {c.rows, c.cols, a.cols, a.rs, a.cs, a.bs, b.rs, b.cs, b.bs, c.rows * c.cols};
-    for (size_t i = 0; i < sizeof size / sizeof *size; i++)
-        ocl_arg_long(p, size[i]);
-    ocl_arg_int(p, mc);
-    ocl_arg_int(p, nc);
-    ocl_arg_int(p, accumulate);
-}
-
-void ocl_lower_dot(yk_program *p, const yk_node *n)
-{
-    const yk_graph *g = p->g;
-    uint32_t out = g->index[n->out];
-    if (!dot_fits(&g->value[g->index[n->in]], &g->value[g->index[n->in + 1]], &g->value[out])) {
-        ocl_fail(p, YK_E_UNSUPPORTED);
-        return;
-    }
-    dot_launch(p, n, out, NULL, n->flags & YK_NODE_ACCUMULATE);
 }
 
 /* ---- dot_map: the chain on the product is the epilogue of the kernel ---- */
@@ -123,12 +78,6 @@ static bool epilogue_of(const yk_graph *g, const yk_node *n, kit_chain *c)
     return kit_chain_fits(c) && dot_fits(&g->value[g->index[n->in]], &g->value[g->index[n->in + 1]], &g->value[c->leaf[0]]);
 }
 
-uint32_t ocl_claims_dot_map(const yk_graph *g, const yk_node *n)
-{
-    kit_chain c;
-    return epilogue_of(g, n, &c) && kit_is_float(g->value[c.out[0]].dtype);
-}
-
 static void epilogue_loads(kit_text *t, const kit_chain *c)
 {
     int64_t s[3];
@@ -137,21 +86,21 @@ static void epilogue_loads(kit_text *t, const kit_chain *c)
         const char *name = kit_type(dtype), *v = kit_is_float(dtype) ? "V" : "VI";
         epilogue_strides(&c->g->value[c->leaf[i]], s);
         if (s[2])
-            kit_text_add(t, "%s x%u = LD_%s(i%u + (z)*z%u + (m)*m%u + (n), cnt); ", v, i, name, i, i, i);
+            kit_text_add(t, "%s x%u = LD_%s(i%u + (z)*sz%u + (m)*sm%u + (n), cnt); ", v, i, name, i, i, i);
         else if (kit_is_float(dtype))
-            kit_text_add(t, "V x%u = V_SPLAT(GET_%s(i%u[(z)*z%u + (m)*m%u])); ", i, name, i, i, i);
+            kit_text_add(t, "V x%u = V_SPLAT(GET_%s(i%u[(z)*sz%u + (m)*sm%u])); ", i, name, i, i, i);
         else
-            kit_text_add(t, "VI x%u = VI_SPLAT(i%u[(z)*z%u + (m)*m%u]%s); ", i, i, i, i, dtype == YK_BOOL ? " ? -1 : 0" : "");
+            kit_text_add(t, "VI x%u = VI_SPLAT(i%u[(z)*sz%u + (m)*sm%u]%s); ", i, i, i, i, dtype == YK_BOOL ? " ? -1 : 0" : "");
     }
 }
 
-/* The macros gemm.kc asks for. */
+/* The macros gemm_dot.kc asks for. */
 static void epilogue_emit(kit_text *t, const kit_chain *c)
 {
     char name[16];
     kit_text_add(t, "#define EPI_ARGS ");
     for (uint32_t i = 1; i < c->n_leaf; i++)
-        kit_text_add(t, ", IN(t_%s, i%u), long z%u, long m%u", kit_type(c->g->value[c->leaf[i]].dtype), i, i, i);
+        kit_text_add(t, ", IN(t_%s, i%u), long sz%u, long sm%u", kit_type(c->g->value[c->leaf[i]].dtype), i, i, i);
     for (uint32_t i = 0; i < c->n_out; i++)
         kit_text_add(t, ", OUT(t_%s, y%u)", kit_type(c->g->value[c->out[i]].dtype), i);
     kit_text_add(t, "\n#define EPI_BIND ");
@@ -173,31 +122,228 @@ static void epilogue_emit(kit_text *t, const kit_chain *c)
     kit_text_add(t, "} while (0)\n");
 }
 
-void ocl_lower_dot_map(yk_program *p, const yk_node *n)
+static void plain_emit(kit_text *t)
 {
-    kit_chain c;
-    kit_text text;
+    kit_text_add(t, "#define EPI_ARGS\n#define EPI_BIND\n#define EPI(v, z, m, n, cnt) do { "
+                    "GLOBAL K_CAT(t_, TC) *p_ = c + (z)*cbs + (m)*N + (n); if (accumulate) v += K_CAT(LD_, TC)(p_, cnt); "
+                    "K_CAT(ST_, TC)(p_, v, cnt); } while (0)\n");
+}
+
+/* ---- Kernels ---- */
+
+typedef struct dot {
+    const yk_value *a, *b, *c;
+    kit_chain epilogue; /* n_node 0: the product itself is stored */
+} dot;
+
+static bool dot_of(const yk_graph *g, const yk_node *n, dot *d)
+{
+    d->a = &g->value[g->index[n->in]];
+    d->b = &g->value[g->index[n->in + 1]];
+    d->c = &g->value[g->index[n->out]];
+    d->epilogue = (kit_chain){.g = g};
+    return n->op == YK_OP_DOT_MAP ? epilogue_of(g, n, &d->epilogue) && kit_is_float(d->c->dtype) : dot_fits(d->a, d->b, d->c);
+}
+
+/* The CPU shape's kernel knows no type of its operands: they are packed. */
+static void dot_emit(kit_text *t, const yk_device *dev, const dot *d, const char *name)
+{
+    const char *source = ocl_dot_source(dev);
+    kit_text_add(t, "#undef EPI_ARGS\n#undef EPI_BIND\n#undef EPI\n#undef GEMM_NAME\n#undef TC\n#undef TA\n");
+    kit_text_add(t, "#define GEMM_NAME %s\n#define TC %s\n#define TA %s\n", name, kit_type(d->c->dtype),
+                 dev->wide ? "f32" : kit_type(d->a->dtype));
+    if (d->epilogue.n_node)
+        epilogue_emit(t, &d->epilogue);
+    else
+        plain_emit(t);
+    kit_text_put(t, source, strlen(source));
+}
+
+static bool dot_key(const yk_device *dev, const dot *d, uint64_t *key)
+{
+    kit_text t;
+    kit_text_init(&t, ocl_host);
+    dot_emit(&t, dev, d, "k");
+    bool good = !t.bad && t.s;
+    if (good)
+        *key = kit_hash(KIT_HASH_SEED, t.s, t.n);
+    kit_text_free(&t);
+    return good;
+}
+
+static void dot_name(uint64_t key, char name[32])
+{
+    snprintf(name, 32, "gemm_%016llx", (unsigned long long)key);
+}
+
+bool ocl_dot_kernel(const yk_graph *g, uint32_t node, const yk_device *dev, kit_text *out, uint64_t *key)
+{
+    dot d;
+    char name[32];
+    if (!dot_of(g, &g->node[node], &d) || !dot_key(dev, &d, key))
+        return false;
+    dot_name(*key, name);
+    dot_emit(out, dev, &d, name);
+    return true;
+}
+
+uint32_t ocl_claims_dot_map(const yk_graph *g, const yk_node *n)
+{
+    dot d;
+    return dot_of(g, n, &d);
+}
+
+/* ---- Launches ---- */
+
+static int64_t up(int64_t a, int64_t b)
+{
+    return (a + b - 1) / b;
+}
+
+/* A part of the product: rows, columns and matrices from.. to.. */
+typedef struct slab {
+    int64_t m0, m1, n0, n1, z0, z1;
+} slab;
+
+/* Blocks small enough that there is work for every unit. The order of sums does not depend on them. */
+static void dot_blocks(const yk_device *dev, const slab *s, int64_t K, int64_t *mc, int64_t *nc)
+{
+    int64_t M = s->m1 - s->m0, N = s->n1 - s->n0, batch = s->z1 - s->z0, want = 2 * (int64_t)dev->units;
+    *mc = GEMM_MC;
+    *nc = GEMM_NC;
+    while (*mc > 16 && *mc * K > BLOCK_A)
+        *mc /= 2;
+    while (dev->units > 1 && *mc > 16 && batch * up(M, *mc) * up(N, *nc) < want)
+        if (*nc > 64)
+            *nc /= 2;
+        else
+            *mc /= 2;
+}
+
+/* Rows from..to of x[z0..z1] to scratch memory at `at`; panels of a broadcast matrix are made once. */
+static void dot_pack(yk_program *p, uint32_t value, const matrix *x, int64_t K, int64_t from, int64_t to, int64_t z0, int64_t z1,
+                     int64_t side, uint64_t at, uint64_t bytes)
+{
     char defines[64];
-    cl_program program = NULL;
-    const yk_graph *g = p->g;
-    if (!epilogue_of(g, n, &c)) {
-        ocl_fail(p, YK_E_UNSUPPORTED);
-        return;
-    }
-    kit_text_init(&text, ocl_host);
-    epilogue_emit(&text, &c);
-    snprintf(defines, sizeof defines, "-DTA=%s -DTC=%s", kit_type(g->value[g->index[n->in]].dtype),
-             kit_type(g->value[c.out[0]].dtype));
-    ocl_fail(p, ocl_unit_epilogue(p->dev, &text, defines, &program));
-    kit_text_free(&text);
-    dot_launch(p, n, c.out[0], program, false);
-    for (uint32_t i = 1; i < c.n_leaf; i++) {
+    int64_t n = x->bs ? z1 - z0 : 1;
+    snprintf(defines, sizeof defines, "-DGEMM_PANELS -DTA=%s", kit_type(p->g->value[value].dtype));
+    ocl_launch_begin(p, "gemm", defines, "gemm_panels", up(to - from, side), n, 1, 1);
+    ocl_arg_value_at(p, value, z0 * x->bs);
+    ocl_arg_scratch(p, at, bytes, 4);
+    const int64_t size[] = {from, to, K, x->rs, x->cs, x->bs, up(to - from, side) * side * K};
+    for (size_t i = 0; i < sizeof size / sizeof *size; i++)
+        ocl_arg_long(p, size[i]);
+    ocl_arg_int(p, side);
+}
+
+static void dot_epilogue_args(yk_program *p, const kit_chain *c)
+{
+    for (uint32_t i = 1; i < c->n_leaf; i++) {
         int64_t s[3];
-        epilogue_strides(&g->value[c.leaf[i]], s);
-        ocl_arg_value(p, c.leaf[i]);
+        epilogue_strides(&p->g->value[c->leaf[i]], s);
+        ocl_arg_value(p, c->leaf[i]);
         ocl_arg_long(p, s[0]);
         ocl_arg_long(p, s[1]);
     }
-    for (uint32_t i = 0; i < c.n_out; i++)
-        ocl_arg_value(p, c.out[i]);
+    for (uint32_t i = 0; i < c->n_out && c->n_node; i++)
+        ocl_arg_value(p, c->out[i]);
+}
+
+static cl_program dot_program(yk_program *p, const dot *d, char name[32])
+{
+    uint64_t key = 0;
+    if (!dot_key(p->dev, d, &key))
+        return NULL;
+    dot_name(key, name);
+    pthread_mutex_lock(&p->dev->lock);
+    cl_program program = ocl_unit_find(p->dev, key);
+    pthread_mutex_unlock(&p->dev->lock);
+    return program;
+}
+
+static void dot_whole(yk_program *p, const yk_node *n, const dot *d, cl_program program, const char *name)
+{
+    matrix a = matrix_of(d->a), b = matrix_of(d->b), c = matrix_of(d->c);
+    ocl_launch_from(p, program, name, up(c.cols, GEMM_GPU), up(c.rows, GEMM_GPU), c.batch, 256);
+    ocl_arg_value(p, p->g->index[n->in]);
+    ocl_arg_value(p, p->g->index[n->in + 1]);
+    ocl_arg_value(p, p->g->index[n->out]);
+    const int64_t size[] = {c.rows, c.cols, a.cols, a.rs, a.cs, a.bs, b.rs, b.cs, b.bs, c.rows * c.cols};
+    for (size_t i = 0; i < sizeof size / sizeof *size; i++)
+        ocl_arg_long(p, size[i]);
+    ocl_arg_int(p, GEMM_GPU);
+    ocl_arg_int(p, GEMM_GPU);
+    ocl_arg_int(p, n->flags & YK_NODE_ACCUMULATE ? 1 : 0);
+    dot_epilogue_args(p, &d->epilogue);
+}
+
+/* The panels of the slab's A lie at 0, those of its B at `at`. */
+static void dot_slab(yk_program *p, const yk_node *n, const dot *d, const slab *s, uint64_t at, uint64_t bytes, cl_program program,
+                     const char *name)
+{
+    matrix a = matrix_of(d->a), b = matrix_of(d->b), c = matrix_of(d->c);
+    int64_t mc, nc, K = a.cols;
+    dot_blocks(p->dev, s, K, &mc, &nc);
+    ocl_launch_from(p, program, name, up(s->n1 - s->n0, nc), up(s->m1 - s->m0, mc), s->z1 - s->z0, 1);
+    ocl_arg_scratch(p, 0, at, 4);
+    ocl_arg_scratch(p, at, bytes, 4);
+    ocl_arg_value(p, p->g->index[n->out]);
+    const int64_t size[] = {c.cols, K, s->m0, s->m1, s->n0, s->n1, s->z0,
+                            a.bs ? up(s->m1 - s->m0, GEMM_MR) * GEMM_MR * K : 0,
+                            b.bs ? up(s->n1 - s->n0, GEMM_NR) * GEMM_NR * K : 0, c.rows * c.cols};
+    for (size_t i = 0; i < sizeof size / sizeof *size; i++)
+        ocl_arg_long(p, size[i]);
+    ocl_arg_int(p, mc);
+    ocl_arg_int(p, nc);
+    ocl_arg_int(p, n->flags & YK_NODE_ACCUMULATE ? 1 : 0);
+    dot_epilogue_args(p, &d->epilogue);
+}
+
+/* How many rows of `side` fit PANELS_MOST, at least one panel. */
+static int64_t dot_part(int64_t rows, int64_t K, int64_t side)
+{
+    int64_t fit = PANELS_MOST / (K > 0 ? K : 1) / side * side;
+    return rows <= fit ? rows : fit < side ? side : fit;
+}
+
+static void dot_slabs(yk_program *p, const yk_node *n, const dot *d, cl_program program, const char *name)
+{
+    matrix a = matrix_of(d->a), b = matrix_of(d->b), c = matrix_of(d->c), bt = b;
+    int64_t K = a.cols, mp = dot_part(c.rows, K, GEMM_MR), np = dot_part(c.cols, K, GEMM_NR), zp = c.batch;
+    int64_t each = up(mp, GEMM_MR) * GEMM_MR > up(np, GEMM_NR) * GEMM_NR ? up(mp, GEMM_MR) * GEMM_MR : up(np, GEMM_NR) * GEMM_NR;
+    if (zp * each * K > PANELS_MOST)
+        zp = dot_part(c.batch, each * K, 1);
+    uint64_t at = (uint64_t)(up(mp, GEMM_MR) * GEMM_MR * K * (a.bs ? zp : 1)) * 4, end;
+    at = (at + 63) / 64 * 64;
+    end = (uint64_t)(up(np, GEMM_NR) * GEMM_NR * K * (b.bs ? zp : 1)) * 4;
+    bt.rs = b.cs; /* columns of B are the rows of its panels */
+    bt.cs = b.rs;
+    for (int64_t z = 0; z < c.batch; z += zp)
+        for (int64_t i = 0; i < c.cols; i += np) {
+            slab s = {.n0 = i, .n1 = i + np < c.cols ? i + np : c.cols, .z0 = z, .z1 = z + zp < c.batch ? z + zp : c.batch};
+            dot_pack(p, p->g->index[n->in + 1], &bt, K, s.n0, s.n1, s.z0, s.z1, GEMM_NR, at, end);
+            for (s.m0 = 0; s.m0 < c.rows; s.m0 += mp) {
+                s.m1 = s.m0 + mp < c.rows ? s.m0 + mp : c.rows;
+                if (i == 0 || mp < c.rows)
+                    dot_pack(p, p->g->index[n->in], &a, K, s.m0, s.m1, s.z0, s.z1, GEMM_MR, 0, at);
+                dot_slab(p, n, d, &s, at, end, program, name);
+            }
+        }
+}
+
+void ocl_lower_dot(yk_program *p, const yk_node *n)
+{
+    dot d;
+    char name[32];
+    if (!dot_of(p->g, n, &d)) {
+        ocl_fail(p, YK_E_UNSUPPORTED);
+        return;
+    }
+    cl_program program = dot_program(p, &d, name);
+    if (!program)
+        ocl_fail(p, YK_E_INTERNAL);
+    else if (p->dev->wide)
+        dot_slabs(p, n, &d, program, name);
+    else
+        dot_whole(p, n, &d, program, name);
 }

@@ -369,7 +369,7 @@ static void lower_attention(yk_program *p, const yk_node *n)
     int64_t meta[12];
     const yk_value *q = in_of(p->g, n, 0);
     attention_sizes(p, n, 0, meta);
-    snprintf(defines, sizeof defines, "-DATT_FORWARD -DGEMM_NO_DOT -DT=%s -DTA=%s", kit_type(q->dtype), kit_type(q->dtype));
+    snprintf(defines, sizeof defines, "-DATT_FORWARD -DGEMM_LOCAL -DT=%s -DTA=%s", kit_type(q->dtype), kit_type(q->dtype));
     ocl_launch_begin(p, "attn", defines, "attention", up(meta[2], ATT_QUERIES), meta[0], q->dim[0], 1);
     for (uint32_t i = 0; i < 3; i++)
         arg_in(p, n, i);
@@ -390,7 +390,7 @@ static void lower_attention_bwd(yk_program *p, const yk_node *n)
     const yk_value *q = in_of(p->g, n, 3);
     bool direct = q->dtype == YK_F32;
     attention_sizes(p, n, 3, meta);
-    snprintf(defines, sizeof defines, "-DATT_BACKWARD -DGEMM_NO_DOT -DT=%s -DTA=%s", kit_type(q->dtype), kit_type(q->dtype));
+    snprintf(defines, sizeof defines, "-DATT_BACKWARD -DGEMM_LOCAL -DT=%s -DTA=%s", kit_type(q->dtype), kit_type(q->dtype));
     ocl_launch_begin(p, "attn", defines, "attention_bwd", meta[0], q->dim[0], 1, 1);
     for (uint32_t i = 0; i < 6; i++)
         arg_in(p, n, i);

@@ -84,8 +84,7 @@ bool ocl_memory_in_place(cl_context ctx, cl_device_id id); /* whether host memor
 /* Compiled or found; the device keeps the program. unit: a source of the kit; text: generated, the lock is held. */
 yk_status ocl_unit_get(yk_device *dev, const char *unit, const char *defines, cl_program *program);
 yk_status ocl_unit_generated(yk_device *dev, const kit_text *text, cl_program *program);
-/* gemm with the epilogue that `text` defines */
-yk_status ocl_unit_epilogue(yk_device *dev, const kit_text *text, const char *defines, cl_program *program);
+const char *ocl_dot_source(const yk_device *dev); /* the kernel of a dot, whose macros come before it */
 cl_program ocl_unit_find(yk_device *dev, uint64_t key);
 yk_status ocl_unit_keep(yk_device *dev, uint64_t key, cl_program program);
 
@@ -134,6 +133,7 @@ void ocl_launch_begin(yk_program *p, const char *unit, const char *defines, cons
 void ocl_launch_from(yk_program *p, cl_program program, const char *kernel, int64_t x, int64_t y, int64_t z,
                      uint32_t local);
 void ocl_arg_value(yk_program *p, uint32_t value);
+void ocl_arg_value_at(yk_program *p, uint32_t value, int64_t element); /* from that element on */
 void ocl_arg_scratch(yk_program *p, uint64_t offset, uint64_t bytes, uint32_t element);
 void ocl_arg_meta(yk_program *p, const int64_t *meta, uint32_t n);
 void ocl_arg_long(yk_program *p, int64_t v);
@@ -144,10 +144,11 @@ void ocl_fail(yk_program *p, yk_status s);
 /* ---- lower*.c ---- */
 uint32_t ocl_claims(yk_device *dev, const yk_graph *g, uint32_t node);
 void ocl_lower_node(yk_program *p, uint32_t node);
-bool ocl_chain_kernel(const yk_graph *g, uint32_t node, yk_device *dev, kit_text *out, uint64_t *key);
+/* Appends the kernel this node needs, if it is one that is generated. */
+bool ocl_generated_kernel(const yk_graph *g, uint32_t node, const yk_device *dev, kit_text *out, uint64_t *key);
 void ocl_lower_dot(yk_program *p, const yk_node *n);
 uint32_t ocl_claims_dot_map(const yk_graph *g, const yk_node *n);
-void ocl_lower_dot_map(yk_program *p, const yk_node *n);
+bool ocl_dot_kernel(const yk_graph *g, uint32_t node, const yk_device *dev, kit_text *out, uint64_t *key);
 void ocl_lower_data(yk_program *p, const yk_node *n);
 uint32_t ocl_claims_nn(yk_device *dev, const yk_graph *g, const yk_node *n);
 void ocl_lower_nn(yk_program *p, const yk_node *n);

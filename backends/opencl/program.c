@@ -71,12 +71,17 @@ static void arg_bind(yk_program *p, uint32_t slot, uint64_t offset, uint32_t ele
 
 void ocl_arg_value(yk_program *p, uint32_t value)
 {
+    ocl_arg_value_at(p, value, 0);
+}
+
+void ocl_arg_value_at(yk_program *p, uint32_t value, int64_t element)
+{
     const yk_value *v = &p->g->value[value];
     if (p->failed == YK_OK && v->slot >= p->g->n_slot) {
         ocl_host->fail(OCL_WHO, "value %u of node %u has no slot", value, p->node);
         ocl_fail(p, YK_E_ARG);
     }
-    arg_bind(p, v->slot, v->offset, yk_dtype_bytes(v->dtype));
+    arg_bind(p, v->slot, v->offset + (uint64_t)element * yk_dtype_bytes(v->dtype), yk_dtype_bytes(v->dtype));
 }
 
 void ocl_arg_scratch(yk_program *p, uint64_t offset, uint64_t bytes, uint32_t element)
@@ -232,8 +237,8 @@ yk_status ocl_program_run(yk_program *p, const yk_submit *s, cl_command_queue q,
 
 /* ---- Making ---- */
 
-/* Kernels of all chains that the device does not have yet, compiled as one program. */
-static yk_status program_chains(yk_program *p)
+/* Generated kernels that the device does not have yet, compiled as one program. */
+static yk_status program_generated(yk_program *p)
 {
     yk_device *dev = p->dev;
     kit_text text;
@@ -248,7 +253,7 @@ static yk_status program_chains(yk_program *p)
     for (uint32_t i = 0; i < p->g->n_node; i++) {
         bool again = false;
         size_t before = text.n;
-        if (!ocl_chain_kernel(p->g, i, dev, &text, &key[n]))
+        if (!ocl_generated_kernel(p->g, i, dev, &text, &key[n]))
             continue;
         again = ocl_unit_find(dev, key[n]) != NULL;
         for (size_t k = 0; k < n && !again; k++)
@@ -270,7 +275,7 @@ static yk_status program_chains(yk_program *p)
 
 static yk_status program_lower(yk_program *p)
 {
-    yk_status s = program_chains(p);
+    yk_status s = program_generated(p);
     for (uint32_t i = 0; i < p->g->n_node && s == YK_OK; i++) {
         p->node = i;
         ocl_lower_node(p, i);

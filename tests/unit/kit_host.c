@@ -23,7 +23,14 @@
 #include "plugins/kit/kernels/pool.kc"
 #include "plugins/kit/kernels/step.kc"
 #ifdef K_WIDE
+#define GEMM_LOCAL
+#define GEMM_PANELS
+#define GEMM_NAME gemm
+#define EPI_ARGS
+#define EPI_BIND
+#define EPI(v, z, m, n, cnt) ST_f32(c + (z)*cbs + (m)*N + (n), v, accumulate ? 0 : cnt)
 #include "plugins/kit/kernels/gemm.kc"
+#include "plugins/kit/kernels/gemm_dot.kc"
 #endif
 
 #include "core/base/philox.h"
@@ -123,6 +130,21 @@ START_TEST(test_philox)
 }
 END_TEST
 
+#ifdef K_WIDE
+START_TEST(test_philox_many)
+{
+    static const long from[] = {0, 4, 4092, (1L << 34) - 64, (1L << 34) - 128, (1L << 34) - 132, 1L << 40};
+    const int key[4] = {99, -5, 31, 0};
+    for (int c = 0; c < 7; c++) {
+        V u[4];
+        k_uniforms_many(key, 8, from[c], u);
+        for (int i = 0; i < 4 * VW; i++)
+            ck_assert(V_GET(u[i / VW], i % VW) == k_uniform(key, 8, from[c] + i));
+    }
+}
+END_TEST
+#endif
+
 /* ---- Kernels: a loop over groups is the device ---- */
 
 START_TEST(test_softmax)
@@ -176,15 +198,21 @@ END_TEST
 #ifdef K_WIDE
 START_TEST(test_gemm)
 {
-    enum { M = 45, N = 70, K = 300 };
+    enum { M = 45, N = 70, K = 700, MP = 48, NP = 96 };
     float *a = malloc(M * K * 4), *b = malloc(K * N * 4), *c = malloc(M * N * 4);
+    float *pa = malloc(MP * K * 4), *pb = malloc(NP * K * 4);
     fill(a, M * K);
     fill(b, K * N);
     for (int t = 0; t < 4; t++) {
         const long ars = t & 1 ? 1 : K, acs = t & 1 ? M : 1, brs = t & 2 ? 1 : N, bcs = t & 2 ? K : 1;
+        k_host_gid[1] = 0;
+        for (k_host_gid[0] = 0; k_host_gid[0] < MP / 8; k_host_gid[0]++)
+            gemm_panels(a, 0, pa, 0, 0, M, K, ars, acs, 0, 0, 8);
+        for (k_host_gid[0] = 0; k_host_gid[0] < NP / 32; k_host_gid[0]++)
+            gemm_panels(b, 0, pb, 0, 0, N, K, bcs, brs, 0, 0, 32);
         for (k_host_gid[1] = 0; k_host_gid[1] < 2; k_host_gid[1]++)
             for (k_host_gid[0] = 0; k_host_gid[0] < 2; k_host_gid[0]++)
-                gemm(a, 0, b, 0, c, 0, M, N, K, ars, acs, 0, brs, bcs, 0, M * N, 32, 64, 0);
+                gemm(pa, 0, pb, 0, c, 0, N, K, 0, M, 0, N, 0, 0, 0, M * N, 32, 64, 0);
         for (int i = 0; i < M * N; i++) {
             double want = 0;
             for (int k = 0; k < K; k++)
@@ -193,7 +221,7 @@ START_TEST(test_gemm)
         }
     }
     k_host_gid[0] = k_host_gid[1] = 0;
-    free(a), free(b), free(c);
+    free(a), free(b), free(c), free(pa), free(pb);
 }
 END_TEST
 #endif
@@ -211,6 +239,7 @@ int main(void)
     tcase_add_test(t, test_rows_of_a_table);
     tcase_add_test(t, test_pooling);
 #ifdef K_WIDE
+    tcase_add_test(t, test_philox_many);
     tcase_add_test(t, test_gemm);
 #endif
     suite_add_tcase(s, t);
