@@ -109,9 +109,9 @@ def peer(a, case, precision, side, extra=()):
     command = [f"{a.peer}/bin/python", f"{HERE}/peer_step.py", "--model", case.model, "--global-batch", str(case.batch), "--precision",
                precision, "--threads", str(threads), "--iterations", str(case.iterations), *extra]
     command += ["--model-config", case.full_config] if case.full_config else []
-    command += {"eager": [], "compile": ["--compile"], "tuned": ["--tuned"]}[side] + (["--accelerate"] if case.loader else [])
-    got = run(command, {"GLIBC_TUNABLES": KEEP_PAGES} if side == "tuned" else None)
-    want = {"threads": threads, "world": 1, "matmul": "medium" if side == "tuned" else "highest"}
+    command += [f"--{w}" for w in side.split("-") if w != "eager"] + (["--accelerate"] if case.loader else [])
+    got = run(command, {"GLIBC_TUNABLES": KEEP_PAGES} if "tuned" in side else None)
+    want = {"threads": threads, "world": 1, "matmul": "medium" if "tuned" in side else "highest"}
     if not got["torch"].startswith(TORCH) or any(got[k] != v for k, v in want.items()):
         sys.exit(f"the peer is not what it should be: wanted torch {TORCH} and {want}, it says {got}")
     return got
@@ -119,7 +119,7 @@ def peer(a, case, precision, side, extra=()):
 
 def measure(a, case, precision, side):
     """One run of a side: a line of the results."""
-    if side in ("eager", "compile", "tuned"):
+    if side in ("eager", "compile", "tuned", "tuned-compile"):
         got = peer(a, case, precision, side)
     else:
         got = yoke(a, case, precision, None if side == "yoke" else side)
