@@ -54,13 +54,5 @@ static int run(const yk__cli *cli)
 
 int yk__cmd_eval(int argc, char **argv)
 {
-    char **args = train_arguments(argc, argv);
-    yk__cli cli;
-    int code = yk__cli_parse(&command, argc, argv, &cli);
-    if (code < 0)
-        code = train_launch(&cli, args);
-    if (code < 0)
-        code = run(&cli);
-    free(args);
-    return code;
+    return train_main(&command, argc, argv, run);
 }

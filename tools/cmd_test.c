@@ -102,15 +102,12 @@ static int run_sanity(const yk__cli *cli)
     return finish(cli, s.speak, s.passed, s.failed, 0);
 }
 
+static int run(const yk__cli *cli)
+{
+    return yk__cli_text(cli, "golden") ? run_golden(cli) : yk__cli_text(cli, "vectors") ? run_vectors(cli) : run_sanity(cli);
+}
+
 int yk__cmd_test(int argc, char **argv)
 {
-    char **args = train_arguments(argc, argv);
-    yk__cli cli;
-    int code = yk__cli_parse(&command, argc, argv, &cli);
-    if (code < 0)
-        code = train_launch(&cli, args);
-    if (code < 0)
-        code = yk__cli_text(&cli, "golden") ? run_golden(&cli) : yk__cli_text(&cli, "vectors") ? run_vectors(&cli) : run_sanity(&cli);
-    free(args);
-    return code;
+    return train_main(&command, argc, argv, run);
 }

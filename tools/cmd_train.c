@@ -434,13 +434,5 @@ static int run_training(const yk__cli *cli)
 
 int yk__cmd_train(int argc, char **argv)
 {
-    char **args = train_arguments(argc, argv);
-    yk__cli cli;
-    int code = yk__cli_parse(&command, argc, argv, &cli);
-    if (code < 0)
-        code = train_launch(&cli, args);
-    if (code < 0)
-        code = run_training(&cli);
-    free(args);
-    return code;
+    return train_main(&command, argc, argv, run_training);
 }

@@ -38,6 +38,19 @@ int train_launch(const yk__cli *cli, char *const *args)
     return yk_launch(yk__cli_text(cli, "devices"), args);
 }
 
+int train_main(const yk__cli_command *command, int argc, char **argv, int (*run)(const yk__cli *cli))
+{
+    char **args = train_arguments(argc, argv);
+    yk__cli cli;
+    int code = yk__cli_parse(command, argc, argv, &cli);
+    if (code < 0)
+        code = train_launch(&cli, args);
+    if (code < 0)
+        code = run(&cli);
+    free(args);
+    return code;
+}
+
 bool train_config(const yk__cli *cli, yk_config *config)
 {
     static const char *const words[] = {"fp32", "bf16", "fp16"};

@@ -40,6 +40,8 @@ typedef struct train_result {
 int train_launch(const yk__cli *cli, char *const *args);
 /* argv as the ranks are to be started with ("PROGRAM train ..."), made before yk__cli_parse moves things; free() it. */
 char **train_arguments(int argc, char **argv);
+/* The command: parses, starts a process per device if there are several, else runs here. Returns the exit code. */
+int train_main(const yk__cli_command *command, int argc, char **argv, int (*run)(const yk__cli *cli));
 
 /* Fills precision, seed and substitution; false after a message. */
 bool train_config(const yk__cli *cli, yk_config *config);

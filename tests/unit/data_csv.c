@@ -223,9 +223,7 @@ END_TEST
 
 int main(void)
 {
-    Suite *s = suite_create("csv");
     TCase *t = tcase_create("csv");
-    SRunner *r = srunner_create(s);
     suite_there("csv-suite");
     tcase_set_timeout(t, 60);
     tcase_add_test(t, suite);
@@ -234,9 +232,5 @@ int main(void)
     tcase_add_test(t, json_lines);
     tcase_add_test(t, real_files);
     tcase_add_test(t, failing_allocations);
-    suite_add_tcase(s, t);
-    srunner_set_tap(r, "-");
-    srunner_run_all(r, CK_SILENT);
-    srunner_free(r);
-    return 0;
+    return suite_run("csv", t);
 }

@@ -104,18 +104,12 @@ END_TEST
 
 int main(void)
 {
-    Suite *s = suite_create("gzip");
     TCase *t = tcase_create("gzip");
-    SRunner *r = srunner_create(s);
     suite_there("gzip-suite");
     tcase_set_timeout(t, 120);
     tcase_add_test(t, suite);
     tcase_add_test(t, memory_is_bounded_by_what_is_there);
     tcase_add_test(t, missing_files_and_directories);
     tcase_add_test(t, failing_allocations);
-    suite_add_tcase(s, t);
-    srunner_set_tap(r, "-");
-    srunner_run_all(r, CK_SILENT);
-    srunner_free(r);
-    return 0;
+    return suite_run("gzip", t);
 }

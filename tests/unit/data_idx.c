@@ -155,9 +155,7 @@ END_TEST
 
 int main(void)
 {
-    Suite *s = suite_create("idx");
     TCase *t = tcase_create("idx");
-    SRunner *r = srunner_create(s);
     suite_there("idx-suite");
     tcase_set_timeout(t, 60);
     tcase_add_test(t, suite);
@@ -166,9 +164,5 @@ int main(void)
     tcase_add_test(t, cifar10);
     tcase_add_test(t, token_files);
     tcase_add_test(t, failing_allocations);
-    suite_add_tcase(s, t);
-    srunner_set_tap(r, "-");
-    srunner_run_all(r, CK_SILENT);
-    srunner_free(r);
-    return 0;
+    return suite_run("idx", t);
 }

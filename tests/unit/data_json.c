@@ -77,17 +77,11 @@ END_TEST
 
 int main(void)
 {
-    Suite *s = suite_create("json");
     TCase *t = tcase_create("json");
-    SRunner *r = srunner_create(s);
     suite_there("json-suite");
     tcase_set_timeout(t, 60);
     tcase_add_test(t, suite);
     tcase_add_test(t, duplicates);
     tcase_add_test(t, failing_allocations);
-    suite_add_tcase(s, t);
-    srunner_set_tap(r, "-");
-    srunner_run_all(r, CK_SILENT);
-    srunner_free(r);
-    return 0;
+    return suite_run("json", t);
 }

@@ -374,9 +374,7 @@ END_TEST
 
 int main(void)
 {
-    Suite *s = suite_create("loader");
     TCase *t = tcase_create("loader");
-    SRunner *r = srunner_create(s);
     tcase_set_timeout(t, 120);
     tcase_add_test(t, order_by_lanes);
     tcase_add_test(t, order_is_a_permutation);
@@ -389,9 +387,5 @@ int main(void)
     tcase_add_test(t, loading);
     tcase_add_test(t, refusals);
     tcase_add_test(t, failing_allocations);
-    suite_add_tcase(s, t);
-    srunner_set_tap(r, "-");
-    srunner_run_all(r, CK_SILENT);
-    srunner_free(r);
-    return 0;
+    return suite_run("loader", t);
 }

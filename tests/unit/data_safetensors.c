@@ -164,9 +164,7 @@ int main(void)
 {
     static const char *const made[] = {"a.safetensors", "1.safetensors", "2.safetensors", "3.safetensors",
                                        "model.safetensors.index.json"};
-    Suite *s = suite_create("safetensors");
     TCase *t = tcase_create("safetensors");
-    SRunner *r = srunner_create(s);
     suite_there("safetensors-suite");
     if (!mkdtemp(dir))
         return 1;
@@ -176,10 +174,7 @@ int main(void)
     tcase_add_test(t, write_and_read);
     tcase_add_test(t, several_files);
     tcase_add_test(t, failing_allocations);
-    suite_add_tcase(s, t);
-    srunner_set_tap(r, "-");
-    srunner_run_all(r, CK_SILENT);
-    srunner_free(r);
+    suite_run("safetensors", t);
     for (size_t i = 0; i < sizeof made / sizeof made[0]; i++)
         unlink(in_dir(made[i]));
     return rmdir(dir);

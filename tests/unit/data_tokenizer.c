@@ -406,9 +406,7 @@ END_TEST
 
 int main(void)
 {
-    Suite *s = suite_create("tokenizer");
     TCase *t = tcase_create("tokenizer");
-    SRunner *r = srunner_create(s);
     tcase_set_timeout(t, 120);
     tcase_add_test(t, corpus);
     tcase_add_test(t, vocab_and_merges);
@@ -422,9 +420,5 @@ int main(void)
     tcase_add_test(t, chars_and_bytes);
     tcase_add_test(t, faulty_files);
     tcase_add_test(t, failing_allocations);
-    suite_add_tcase(s, t);
-    srunner_set_tap(r, "-");
-    srunner_run_all(r, CK_SILENT);
-    srunner_free(r);
-    return 0;
+    return suite_run("tokenizer", t);
 }

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* For tests that run a folder of files with an index.tsv: paths of the test data, its lines and columns. */
+/* For tests of readers: paths of the test data, the lines and columns of a folder's index.tsv, and running them. */
 #ifndef YOKE_TESTS_UNIT_SUITE_H
 #define YOKE_TESTS_UNIT_SUITE_H
 
+#include <check.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -77,6 +78,18 @@ static inline void suite_close(suite_index *x)
 {
     free(x->text);
     free(x);
+}
+
+/* One test case as the whole program, with TAP on standard output. */
+static inline int suite_run(const char *name, TCase *t)
+{
+    Suite *s = suite_create(name);
+    SRunner *r = srunner_create(s);
+    suite_add_tcase(s, t);
+    srunner_set_tap(r, "-");
+    srunner_run_all(r, CK_SILENT);
+    srunner_free(r);
+    return 0;
 }
 
 #endif

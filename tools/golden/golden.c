@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tools/golden/golden.h"
 
+#include <limits.h>
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -101,15 +102,21 @@ int32_t *golden_i32(yk__safetensors *f, const char *name, size_t *n)
     return v;
 }
 
+static void path_of(const golden *g, char path[PATH_MAX], const char *fmt, va_list ap)
+{
+    int n = snprintf(path, PATH_MAX, "%s/", g->dir);
+    if (n < PATH_MAX)
+        vsnprintf(path + n, PATH_MAX - (size_t)n, fmt, ap);
+}
+
 yk__safetensors *golden_open(golden *g, const char *fmt, ...)
 {
     yk_error err = YK_ERROR_INIT;
     yk__safetensors *f = NULL;
-    char path[4096];
-    int n = snprintf(path, sizeof path, "%s/", g->dir);
+    char path[PATH_MAX];
     va_list ap;
     va_start(ap, fmt);
-    vsnprintf(path + n, sizeof path - (size_t)n, fmt, ap);
+    path_of(g, path, fmt, ap);
     va_end(ap);
     if (yk__safetensors_open(path, &f, &err))
         fprintf(stderr, "yoke test: %s\n", err.text);
@@ -120,11 +127,10 @@ json_t *golden_json(golden *g, const char *fmt, ...)
 {
     yk_error err = YK_ERROR_INIT;
     json_t *v = NULL;
-    char path[4096];
-    int n = snprintf(path, sizeof path, "%s/", g->dir);
+    char path[PATH_MAX];
     va_list ap;
     va_start(ap, fmt);
-    vsnprintf(path + n, sizeof path - (size_t)n, fmt, ap);
+    path_of(g, path, fmt, ap);
     va_end(ap);
     if (yk__json_load(path, YK__JSON_UNIQUE_KEYS, &v, &err))
         fprintf(stderr, "yoke test: %s\n", err.text);
