@@ -102,6 +102,33 @@ void cpu_pool_bind(int core)
     pthread_setaffinity_np(pthread_self(), sizeof set, &set);
 }
 
+uint64_t cpu_float_begin(void)
+{
+#if defined __x86_64__
+    uint32_t before = __builtin_ia32_stmxcsr();
+    __builtin_ia32_ldmxcsr(before | 0x8040u); /* FTZ is bit 15, DAZ bit 6 */
+    return before;
+#elif defined __aarch64__
+    uint64_t before;
+    __asm__ volatile("mrs %0, fpcr" : "=r"(before));
+    __asm__ volatile("msr fpcr, %0" : : "r"(before | 1u << 24)); /* FZ */
+    return before;
+#else
+    return 0;
+#endif
+}
+
+void cpu_float_end(uint64_t before)
+{
+#if defined __x86_64__
+    __builtin_ia32_ldmxcsr((uint32_t)before);
+#elif defined __aarch64__
+    __asm__ volatile("msr fpcr, %0" : : "r"(before));
+#else
+    (void)before;
+#endif
+}
+
 void cpu_pool_barrier(cpu_pool *p)
 {
     if (p->n == 1)
@@ -120,6 +147,7 @@ static void *worker_main(void *arg)
     worker *w = arg;
     cpu_pool *p = w->pool;
     cpu_pool_bind(w->core);
+    cpu_float_begin();
     for (uint32_t seen = 0;; seen++) {
         cpu_event_wait(&p->start, seen);
         if (p->stop)

@@ -2,7 +2,9 @@
 /*
  * A pool of threads, one bound to each core. The thread that calls cpu_pool_run is worker 0; the others sleep between
  * runs. One run at a time: callers serialise. Waiting spins for a bounded time, then sleeps on a futex.
- * Denormals are kept (no FTZ, no DAZ) so that results are exact; only vdpbf16ps and tdpbf16ps flush them by definition.
+ * Numbers below the normal ones (1.2e-38) are zero, in what is read and in what is written (FTZ, DAZ): some processors
+ * need a hundred times longer for them, and second moments of small gradients are full of them. So do vdpbf16ps and
+ * tdpbf16ps by definition. Every thread that runs programs is in this mode, so that results are the same on all.
  */
 #ifndef CPU_POOL_H
 #define CPU_POOL_H
@@ -33,6 +35,9 @@ void cpu_pool_free(cpu_pool *p);
 void cpu_pool_run(cpu_pool *p, void (*fn)(void *arg, int worker), void *arg);
 /* All workers of the running fn meet here. */
 void cpu_pool_barrier(cpu_pool *p);
+/* Into that mode, for the calling thread; the mode before, for cpu_float_end. */
+uint64_t cpu_float_begin(void);
+void cpu_float_end(uint64_t before);
 /* Binds the calling thread to a core; -1: leaves it. */
 void cpu_pool_bind(int core);
 

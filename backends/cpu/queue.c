@@ -94,6 +94,7 @@ static void run_program(yk_queue *q, const job *j)
     bool serial = cpu_prog_is_serial(r.prog);
     r.shared = cpu_round(cpu_prog_shared(r.prog), 4096);
     r.mine = cpu_round(cpu_prog_mine(r.prog), 4096) + 64;
+    uint64_t before = cpu_float_begin();
     pthread_mutex_lock(&d->lock);
     if (!grow_scratch(d, r.shared + (serial ? 1 : (size_t)d->n) * r.mine))
         queue_fail(q, YK_E_MEM, "no memory for the scratch of a program");
@@ -102,6 +103,7 @@ static void run_program(yk_queue *q, const job *j)
     else
         cpu_pool_run(d->pool, run_worker, &r);
     pthread_mutex_unlock(&d->lock);
+    cpu_float_end(before);
 }
 
 static void run_job(yk_queue *q, job *j)

@@ -271,12 +271,14 @@ V_INLINE vh v_to_f16(vf x)
 #endif
 }
 #else
-/* exponent rebias by a multiplication: exact, denormals included */
+/* The exponent is rebased; below the normal halves the mantissa is an integer times 2^-24. Exact, and in no mode of the
+ * processor's does an f32 below the normal ones come into it. */
 V_INLINE vf v_from_f16(vh h)
 {
     vu w = __builtin_convertvector(h, vu);
     vu em = (w & 0x7fff) << 13;
-    vf mag = (vf)em * v_set1(0x1p112f);
+    vf tiny = __builtin_convertvector((vi)(w & 0x3ff), vf) * v_set1(0x1p-24f);
+    vf mag = (vf)v_seli((vi)(em < (0x400u << 13)), (vi)tiny, (vi)(em + (112u << 23)));
     vi special = (vi)(em >= (0x7c00u << 13));
     mag = (vf)v_seli(special, (vi)(em | 0x7f800000u), (vi)mag);
     return (vf)((vu)mag | ((w & 0x8000) << 16));

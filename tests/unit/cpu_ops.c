@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "backends/cpu/pool.h"
 #include "cpu_kit.h"
 
 #define NEAR(got, want, tol)                                                                                           \
@@ -434,11 +435,36 @@ START_TEST(unfold_and_fold)
 }
 END_TEST
 
+/* All halves there and back, in the mode programs run in: those below the normal halves are normal as f32. */
+START_TEST(every_half)
+{
+    static uint16_t half[65536], back[65536];
+    static float x[65536];
+    const cpu_isa *list[5];
+    const int n = cpu_isa_list(list);
+    for (uint32_t i = 0; i < 65536; i++)
+        half[i] = (uint16_t)i;
+    for (int k = 0; k < n; k++) {
+        uint64_t before = cpu_float_begin();
+        list[k]->to_f32(x, half, YK_F16, 65536);
+        list[k]->from_f32(back, x, YK_F16, 65536);
+        cpu_float_end(before);
+        for (uint32_t i = 0; i < 65536; i++) {
+            const int e = (int)(i >> 10 & 31), m = (int)(i & 1023);
+            const double want = (i >> 15 ? -1.0 : 1.0) * (e ? ldexp(1024 + m, e - 25) : ldexp(m, -24));
+            if (e < 31)
+                ck_assert_msg((double)x[i] == want && back[i] == half[i], "%s: half %04x", list[k]->name, i);
+        }
+    }
+}
+END_TEST
+
 int main(void)
 {
     Suite *s = suite_create("cpu_ops");
     TCase *t = tcase_create("all");
     tcase_add_test(t, elementwise);
+    tcase_add_test(t, every_half);
     tcase_add_test(t, map_chain);
     tcase_add_test(t, reductions);
     tcase_add_test(t, argmax_first_of_equals);

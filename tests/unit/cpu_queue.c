@@ -50,7 +50,8 @@ static kit *sum_graph(int64_t n, uint32_t v[4])
     return k;
 }
 
-static void run_sums(const yk_plugin *p, yk_device *dev, int64_t n, int times)
+/* With a unit so small that all numbers are below the normal ones they count as zero. */
+static void run_sums(const yk_plugin *p, yk_device *dev, int64_t n, int times, float unit)
 {
     uint32_t v[4];
     kit *k = sum_graph(n, v);
@@ -68,8 +69,8 @@ static void run_sums(const yk_plugin *p, yk_device *dev, int64_t n, int times)
                    .slot_version = version};
     for (int t = 0; t < times; t++) {
         for (int64_t i = 0; i < n; i++) {
-            x[i] = (float)(i % 100 + t);
-            y[i] = (float)(i % 7);
+            x[i] = (float)(i % 100 + t) * unit;
+            y[i] = (float)(i % 7) * unit;
         }
         ck_assert_int_eq(p->queue_put(q, b[0], 0, x, bytes, &point), YK_OK);
         ck_assert_uint_eq(point, ++last);
@@ -83,7 +84,7 @@ static void run_sums(const yk_plugin *p, yk_device *dev, int64_t n, int times)
         ck_assert_int_eq(p->queue_poll(q, &done), YK_OK);
         ck_assert_uint_eq(done, last);
         for (int64_t i = 0; i < n; i++)
-            ck_assert(z[i] == 2 * x[i] + y[i]);
+            ck_assert(z[i] == (unit == 1 ? 2 * x[i] + y[i] : 0));
     }
     ck_assert_int_eq(p->queue_wait(q, last + 1, 2000000), YK_E_TIMEOUT);
     ck_assert_int_eq(p->queue_put(q, b[0], bytes, x, 4, &point), YK_E_ARG);
@@ -101,9 +102,23 @@ START_TEST(in_order)
     yk_device *dev;
     cores_wanted = isa_wanted = NULL;
     ck_assert_int_eq(p->device_open(0, &dev), YK_OK);
-    run_sums(p, dev, 17, 300);    /* in the caller */
-    run_sums(p, dev, 300000, 40); /* in the queue's thread, shared */
+    run_sums(p, dev, 17, 300, 1);    /* in the caller */
+    run_sums(p, dev, 300000, 40, 1); /* in the queue's thread, shared */
     p->device_close(dev);
+}
+END_TEST
+
+START_TEST(denormals_are_zero)
+{
+    const yk_plugin *p = open_plugin();
+    volatile float small = 0x1p-126f;
+    yk_device *dev;
+    cores_wanted = isa_wanted = NULL;
+    ck_assert_int_eq(p->device_open(0, &dev), YK_OK);
+    run_sums(p, dev, 17, 3, 0x1p-140f);
+    run_sums(p, dev, 300000, 3, 0x1p-140f);
+    p->device_close(dev);
+    ck_assert(small * 0.5f > 0); /* the caller's own arithmetic is as it was */
 }
 END_TEST
 
@@ -191,6 +206,7 @@ int main(void)
     Suite *s = suite_create("cpu_queue");
     TCase *t = tcase_create("all");
     tcase_add_test(t, in_order);
+    tcase_add_test(t, denormals_are_zero);
     tcase_add_test(t, errors_are_named);
     tcase_add_test(t, unbound_slot);
     tcase_add_test(t, barriers);
