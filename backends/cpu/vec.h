@@ -239,7 +239,13 @@ V_INLINE float v_hmax(vf x)
 
 V_INLINE vf v_from_bf16(vh h)
 {
+#if CPU_VW == 16 /* the compiler goes through two halves */
+    return (vf)_mm512_slli_epi32(_mm512_cvtepu16_epi32((__m256i)h), 16);
+#elif CPU_VW == 8
+    return (vf)_mm256_slli_epi32(_mm256_cvtepu16_epi32((__m128i)h), 16);
+#else
     return (vf)(__builtin_convertvector(h, vu) << 16);
+#endif
 }
 
 /* Round to nearest even; NaN stays NaN. Integer arithmetic: the same bits on every set, denormals kept. */
@@ -248,8 +254,16 @@ V_INLINE vh v_to_bf16(vf x)
     vu u = (vu)x;
     vu r = (u + 0x7fff + ((u >> 16) & 1)) >> 16;
     vu q = (u >> 16) | 0x40;
+#if CPU_VW == 16
+    __mmask16 nan = _mm512_cmp_ps_mask((__m512)x, (__m512)x, _CMP_UNORD_Q);
+    return (vh)_mm512_cvtepi32_epi16(_mm512_mask_mov_epi32((__m512i)r, nan, (__m512i)q));
+#elif CPU_VW == 8
+    __m256i t = _mm256_blendv_epi8((__m256i)r, (__m256i)q, (__m256i)(x != x));
+    return (vh)_mm256_castsi256_si128(_mm256_permute4x64_epi64(_mm256_packus_epi32(t, t), 0x08));
+#else
     r = (vu)v_seli(x != x, (vi)q, (vi)r);
     return __builtin_convertvector(r, vh);
+#endif
 }
 
 #if CPU_VW >= 8
