@@ -5,7 +5,7 @@
  * infinity; with m(x) = x (x^2 - A^2) (x^2 - B^2) a row of the input's matrix holds the coefficients of m(x) / (x - p),
  * a row of the filter's the powers of p over m'(p), and a column of the result's the powers of p (infinity: the highest
  * coefficient alone). A = 5/8, B = 3/2 make all entries of the input's and the result's matrices exact and keep them
- * close to 1: the error is a quarter of that with the customary 1 and 2, twice that of a direct sum (docs/cpu-speed.md).
+ * close to 1: the error is a quarter of that with the customary 1 and 2, twice that of a direct sum (docs/cpu-speed-conv.md).
  * Included after vec.h.
  */
 
