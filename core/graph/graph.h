@@ -62,6 +62,7 @@ typedef struct yk__graph {
 void yk__graph_init(yk__graph *g);
 void yk__graph_free(yk__graph *g);
 void yk__graph_clear(yk__graph *g); /* empty, keeps its memory and slot 0 */
+uint64_t yk__graph_bytes(const yk__graph *g); /* of memory it holds */
 /* An ABI graph over g's arrays (bodies moved behind the nodes, hash computed). Valid until g changes. */
 yk_status yk__graph_seal(yk__graph *g, yk_graph *out, yk_error *err);
 /* A deep copy. */

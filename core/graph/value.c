@@ -35,6 +35,12 @@ void yk__graph_free(yk__graph *g)
     memset(g, 0, sizeof *g);
 }
 
+uint64_t yk__graph_bytes(const yk__graph *g)
+{
+    return g->cap_value * sizeof *g->value + (g->cap_node + g->cap_body) * sizeof *g->node + g->cap_index * sizeof *g->index +
+           g->cap_attr * sizeof *g->attr + g->cap_slot * sizeof *g->slot;
+}
+
 void yk__graph_clear(yk__graph *g)
 {
     g->n_value = g->n_node = g->n_index = g->n_attr = g->n_slot = g->n_body = 0;

@@ -17,6 +17,7 @@
 #define OUTLIER 4.0      /* a time above this multiple of what was foreseen counts as this multiple */
 #define SEASONED 3       /* records before a rank is judged */
 #define REMEMBERED 4     /* batch sizes whose shares are kept */
+#define PATIENCE 200     /* windows after which a rank that was left out is tried again; each time twice as many */
 
 typedef struct fit {
     uint32_t records;
@@ -29,11 +30,18 @@ typedef struct memory {
     uint64_t *share;
 } memory;
 
+/* Of a rank that was left out: something else may have slowed its device for a while. */
+typedef struct absence {
+    bool out, again;     /* it is left out; it gets a row now, to be measured */
+    uint64_t idle, wait; /* windows without it; after how many it is tried */
+} absence;
+
 struct yk__balance {
     uint32_t ranks;
     uint64_t *cap; /* UINT64_MAX: none known */
     bool *forced;
     fit *fit;
+    absence *absence;
     memory last[REMEMBERED];
     uint32_t turn;
 };
@@ -51,7 +59,8 @@ yk_status yk__balance_new(uint32_t ranks, const uint64_t *max_rows, const bool *
     b->cap = yk__calloc(ranks, sizeof *b->cap);
     b->forced = yk__calloc(ranks, sizeof *b->forced);
     b->fit = yk__calloc(ranks, sizeof *b->fit);
-    bool whole = b->cap && b->forced && b->fit;
+    b->absence = yk__calloc(ranks, sizeof *b->absence);
+    bool whole = b->cap && b->forced && b->fit && b->absence;
     for (uint32_t i = 0; i < REMEMBERED; i++) {
         b->last[i].share = yk__calloc(ranks, sizeof(uint64_t));
         whole = whole && b->last[i].share;
@@ -63,6 +72,7 @@ yk_status yk__balance_new(uint32_t ranks, const uint64_t *max_rows, const bool *
     for (uint32_t r = 0; r < ranks; r++) {
         b->cap[r] = max_rows && max_rows[r] ? max_rows[r] : UINT64_MAX;
         b->forced[r] = forced && forced[r];
+        b->absence[r].wait = PATIENCE;
     }
     *out = b;
     return YK_OK;
@@ -74,6 +84,7 @@ void yk__balance_free(yk__balance *b)
         return;
     for (uint32_t i = 0; i < REMEMBERED; i++)
         yk__free(b->last[i].share);
+    yk__free(b->absence);
     yk__free(b->fit);
     yk__free(b->forced);
     yk__free(b->cap);
@@ -99,6 +110,13 @@ static void solve(fit *f)
     f->b = (mt - f->a) / mn;
 }
 
+/* A rank that is tried again and was foreseen slower than it is: its whole line is scaled to what it took. */
+static void rescale(fit *f, double factor)
+{
+    f->t *= factor, f->nt *= factor, f->tt *= factor * factor;
+    f->a *= factor, f->b *= factor;
+}
+
 void yk__balance_record(yk__balance *b, uint32_t r, uint64_t rows, double seconds)
 {
     fit *f;
@@ -107,6 +125,11 @@ void yk__balance_record(yk__balance *b, uint32_t r, uint64_t rows, double second
         return;
     f = &b->fit[r];
     seen = f->a + f->b * n;
+    if (b->absence[r].again && t < seen) {
+        rescale(f, t / seen);
+        seen = t;
+    }
+    b->absence[r].again = false;
     if (f->records >= SEASONED && t > OUTLIER * seen)
         t = OUTLIER * seen;
     f->records++;
@@ -232,7 +255,7 @@ static void lines_of(const yk__balance *b, uint64_t n, line *l)
         }
     for (uint32_t r = 0; r < b->ranks; r++) {
         const fit *f = &b->fit[r];
-        bool stays = b->forced[r] || f->records < SEASONED;
+        bool stays = b->forced[r] || f->records < SEASONED || b->absence[r].again;
         l[r].a = f->records ? f->a : known ? a / known : 0;
         l[r].b = f->records ? f->b : known ? slope / known : 1;
         l[r].most = b->cap[r] < n ? b->cap[r] : n;
@@ -257,6 +280,86 @@ static void remember(yk__balance *b, uint64_t n, const uint64_t *share)
     memcpy(m->share, share, b->ranks * sizeof *share);
 }
 
+void yk__balance_cap(yk__balance *b, uint32_t r, uint64_t max_rows)
+{
+    if (r < b->ranks)
+        b->cap[r] = max_rows ? max_rows : UINT64_MAX;
+}
+
+bool yk__balance_pass(yk__balance *b, uint64_t windows)
+{
+    bool any = false;
+    for (uint32_t r = 0; r < b->ranks; r++) {
+        absence *a = &b->absence[r];
+        a->idle = a->out ? a->idle + windows : 0;
+        if (a->out && a->idle >= a->wait) {
+            a->again = true;
+            a->idle = 0;
+            a->wait *= a->wait < UINT64_MAX / 2 ? 2 : 1;
+        }
+        any = any || a->again;
+    }
+    return any;
+}
+
+static bool any_again(const yk__balance *b)
+{
+    for (uint32_t r = 0; r < b->ranks; r++)
+        if (b->absence[r].again)
+            return true;
+    return false;
+}
+
+static void note_absence(yk__balance *b, const uint64_t *share, const bool *left_out)
+{
+    for (uint32_t r = 0; r < b->ranks; r++) {
+        absence *a = &b->absence[r];
+        if (share[r] && !a->again)
+            a->wait = PATIENCE;
+        a->out = left_out[r] || a->again;
+    }
+}
+
+/* ---- As numbers, for checkpoints --------------------------------------------------------------------------------- */
+
+enum { OF_RANK = 13 };
+
+uint32_t yk__balance_count(const yk__balance *b)
+{
+    return b->ranks * OF_RANK + REMEMBERED * (b->ranks + 1);
+}
+
+void yk__balance_get(const yk__balance *b, double *v)
+{
+    for (uint32_t r = 0; r < b->ranks; r++, v += OF_RANK) {
+        const fit *f = &b->fit[r];
+        const absence *a = &b->absence[r];
+        const double all[OF_RANK] = {f->records, f->w,   f->n,     f->nn,           f->t,           f->tt, f->nt, f->a, f->b,
+                                     a->out,     a->again, (double)a->idle, (double)a->wait};
+        memcpy(v, all, sizeof all);
+    }
+    for (uint32_t i = 0; i < REMEMBERED; i++) {
+        *v++ = (double)b->last[i].n;
+        for (uint32_t r = 0; r < b->ranks; r++)
+            *v++ = (double)b->last[i].share[r];
+    }
+}
+
+void yk__balance_set(yk__balance *b, const double *v)
+{
+    for (uint32_t r = 0; r < b->ranks; r++, v += OF_RANK) {
+        b->fit[r] = (fit){(uint32_t)v[0], v[1], v[2], v[3], v[4], v[5], v[6], v[7], v[8]};
+        b->absence[r] = (absence){v[9] != 0, v[10] != 0, (uint64_t)v[11], (uint64_t)v[12]};
+    }
+    for (uint32_t i = 0; i < REMEMBERED; i++) {
+        b->last[i].n = (uint64_t)*v++;
+        for (uint32_t r = 0; r < b->ranks; r++)
+            b->last[i].share[r] = (uint64_t)*v++;
+    }
+}
+
+/* ---- The shares of a batch --------------------------------------------------------------------------------------- */
+
 void yk__balance_forget(yk__balance *b)
 {
     for (uint32_t i = 0; i < REMEMBERED; i++)
@@ -276,6 +379,15 @@ static yk_status check_caps(const yk__balance *b, uint64_t n, yk_error *err)
     return YK_OK;
 }
 
+/* The caps may have changed since. */
+static bool within(const yk__balance *b, const memory *m)
+{
+    for (uint32_t r = 0; r < b->ranks; r++)
+        if (m->share[r] > b->cap[r])
+            return false;
+    return true;
+}
+
 yk_status yk__balance_split(yk__balance *b, uint64_t n, uint64_t *share, bool *left_out, yk_error *err)
 {
     const memory *m;
@@ -290,15 +402,16 @@ yk_status yk__balance_split(yk__balance *b, uint64_t n, uint64_t *share, bool *l
     lines_of(b, n, l);
     minimax(l, b->ranks, n, share);
     t = longest(l, b->ranks, share);
-    m = n ? remembered(b, n) : NULL;
-    if (m && t >= longest(l, b->ranks, m->share) * (1 - DEAD_BAND)) {
+    m = n && !any_again(b) ? remembered(b, n) : NULL;
+    if (m && within(b, m) && t >= longest(l, b->ranks, m->share) * (1 - DEAD_BAND)) {
         memcpy(share, m->share, b->ranks * sizeof *share);
         t = longest(l, b->ranks, share);
-    } else if (n) {
+    } else if (n && !any_again(b)) {
         remember(b, n, share);
     }
     for (uint32_t r = 0; r < b->ranks; r++)
         left_out[r] = !share[r] && !b->forced[r] && b->fit[r].records >= SEASONED && time_of(&l[r], 1) > t;
+    note_absence(b, share, left_out);
     yk__free(l);
     return YK_OK;
 }

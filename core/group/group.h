@@ -84,6 +84,15 @@ void yk__balance_record(yk__balance *b, uint32_t r, uint64_t rows, double second
 yk_status yk__balance_split(yk__balance *b, uint64_t n, uint64_t *share, bool *left_out, yk_error *err);
 /* The next split starts from nothing: no dead band. For the first splits, made before enough was measured. */
 void yk__balance_forget(yk__balance *b);
+/* Another memory cap; 0: none known. */
+void yk__balance_cap(yk__balance *b, uint32_t r, uint64_t max_rows);
+/* So many windows are over. A rank that was left out for 200 of them (then 400, 800, ..) gets a row in the next split, to be
+ * measured anew: true if there is one, until its time is recorded. */
+bool yk__balance_pass(yk__balance *b, uint64_t windows);
+/* All but the caps as yk__balance_count numbers; what set takes must have come from get, for as many ranks. */
+uint32_t yk__balance_count(const yk__balance *b);
+void yk__balance_get(const yk__balance *b, double *v);
+void yk__balance_set(yk__balance *b, const double *v);
 double yk__balance_predict(const yk__balance *b, uint32_t r, uint64_t rows); /* seconds; 0 when nothing is known */
 
 /* ---- Launching the ranks of one host ----------------------------------------------------------------------------- */

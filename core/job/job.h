@@ -293,7 +293,12 @@ void yk__share_note(yk_job *job, bool train);   /* the engine ran: time and rows
 void yk__log_flush(yk_job *job, bool all);
 void yk__log_close(yk_job *job);
 void yk__data_free(yk_data *d);
-yk_status yk__share_new(yk_job *job, const bool *forced, yk_error *err);
+/* What the shares need to know of a rank. */
+typedef struct yk__rank_room {
+    uint64_t bytes;       /* of memory it may use; 0: not known */
+    bool limited, forced; /* by the user; never left out */
+} yk__rank_room;
+yk_status yk__share_new(yk_job *job, const yk__rank_room *room, yk_error *err);
 void yk__share_free(struct yk__share *s);
 bool yk__opt_made(yk_opt *opt);                 /* the engine knows the optimizer */
 bool yk__job_hash(yk_job *job, uint64_t *hash); /* compares over ranks */

@@ -84,8 +84,8 @@ static void make_scaler(yk_job *job)
 /* What ranks tell each other at the start. */
 typedef struct rank_card {
     char name[96], device[96], isa[64];
-    uint64_t memory;
-    uint32_t units, precision, forced, pad;
+    uint64_t memory, limit, free; /* limit: 0, or the user's; free: 0, or what the device has */
+    uint32_t units, precision, forced, cpu;
 } rank_card;
 
 static void print_table(const yk_job *job, const rank_card *c)
@@ -96,27 +96,45 @@ static void print_table(const yk_job *job, const rank_card *c)
                 (double)c[r].memory / 1e9, yk__dtype_name(c[r].precision));
 }
 
+/* Ranks that compute on the host's cores share its memory. */
+static yk_status make_shares(yk_job *job, const rank_card *c, yk_error *err)
+{
+    yk__rank_room *room = yk__calloc(job->world, sizeof *room);
+    uint32_t on_host = 0;
+    yk_status s;
+    if (!room)
+        return yk__fail_mem(err, job->world * sizeof *room, "the table of ranks");
+    for (uint32_t r = 0; r < job->world; r++)
+        on_host += c[r].cpu != 0;
+    for (uint32_t r = 0; r < job->world; r++)
+        room[r] = (yk__rank_room){.bytes = c[r].limit ? c[r].limit : c[r].free / (c[r].cpu ? on_host : 1),
+                                  .limited = c[r].limit != 0,
+                                  .forced = c[r].forced != 0};
+    s = yk__share_new(job, room, err);
+    yk__free(room);
+    return s;
+}
+
 static yk_status exchange_cards(yk_job *job, yk_error *err)
 {
     const yk_device_caps *caps = &job->device->caps;
     rank_card mine = {.memory = caps->mem_total, .units = caps->units, .precision = job->precision};
     mine.forced = job->device->place.forced;
+    mine.limit = job->config.memory_limit;
+    mine.free = caps->mem_free;
+    mine.cpu = caps->flags & YK_CAP_CPU;
     yk__placement_text(&job->device->place, mine.name, sizeof mine.name);
     snprintf(mine.device, sizeof mine.device, "%s", caps->name);
     snprintf(mine.isa, sizeof mine.isa, "%s", caps->isa);
     rank_card *all = yk__calloc(job->world, sizeof *all);
     job->rank_name = yk__calloc(job->world, sizeof *job->rank_name);
-    bool *forced = yk__calloc(job->world, sizeof *forced);
-    yk_status s = all && job->rank_name && forced ? yk__group_all_gather(job->group, &mine, sizeof mine, all, err)
-                                                  : yk__fail_mem(err, job->world * sizeof *all, "the table of ranks");
-    for (uint32_t r = 0; r < job->world && !s; r++) {
+    yk_status s = all && job->rank_name ? yk__group_all_gather(job->group, &mine, sizeof mine, all, err)
+                                        : yk__fail_mem(err, job->world * sizeof *all, "the table of ranks");
+    for (uint32_t r = 0; r < job->world && !s; r++)
         memcpy(job->rank_name[r], all[r].name, sizeof all[r].name);
-        forced[r] = all[r].forced;
-    }
     if (!s && job->rank == 0 && !job->config.quiet)
         print_table(job, all);
-    s = s ? s : yk__share_new(job, forced, err);
-    yk__free(forced);
+    s = s ? s : make_shares(job, all, err);
     yk__free(all);
     return s;
 }

@@ -9,6 +9,7 @@
 #include "core/io/checkpoint.h"
 #include "core/job/data.h"
 #include "core/job/job.h"
+#include "core/job/share.h"
 
 #define MODEL "model.safetensors"
 #define MOMENTS "optimizer.safetensors"
@@ -209,6 +210,9 @@ static json_t *state_of(const yk_job *job)
         json_object_set_new(o, "optimizer", optimizer_state(job->opt));
     if (job->scaling)
         json_object_set_new(o, "scaler", scaler_state(&job->scaler));
+    json_t *shares = yk__share_save(job);
+    if (shares)
+        json_object_set_new(o, "shares", shares);
     return o;
 }
 
@@ -386,6 +390,7 @@ void yk_load(yk_job *job, const char *dir)
         if (job->opt)
             restore_optimizer(job->opt, json_object_get(state, "optimizer"));
         restore_scaler(&job->scaler, json_object_get(state, "scaler"));
+        yk__share_load(job, json_object_get(state, "shares"));
         restore_data(job, json_object_get(state, "data"));
     }
     json_decref(state);

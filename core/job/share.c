@@ -3,10 +3,15 @@
 #include <pthread.h>
 #include <string.h>
 
+#include <jansson.h>
+#include <math.h>
+
 #include "core/base/log.h"
 #include "core/job/share.h"
 
 #define TIMES 5 /* of the last steps, whose median counts: a machine that does other things too is measured by no single one */
+
+#define PADDING (64u << 10)
 
 #define SETTLING 10 /* steps after which small gains are not worth new shares */
 
@@ -26,18 +31,27 @@ struct yk__share {
     uint64_t rows, compiles;    /* of the last one on this rank */
     bool fresh, clean;          /* a run has been made since the last exchange; its program was there already */
     times times[256];
+    yk__rank_room room[256];
+    uint64_t cap[256], most;    /* rows that fit each rank, 0: not known; most rows that ran here */
+    uint64_t looked, soon;      /* steps at the last look; an early one, 0: none */
 };
 
-yk_status yk__share_new(yk_job *job, const bool *forced, yk_error *err)
+yk_status yk__share_new(yk_job *job, const yk__rank_room *room, yk_error *err)
 {
-    uint64_t cap[256] = {0};
+    bool forced[256] = {false};
     if (job->world > 256)
         return yk__fail(err, YK_E_ARG, "%u ranks: at most 256", job->world);
     job->share = yk__calloc(1, sizeof *job->share);
     if (!job->share)
         return yk__fail_mem(err, sizeof *job->share, "the shares");
     pthread_mutex_init(&job->share->lock, NULL);
-    return job->world == 1 ? YK_OK : yk__balance_new(job->world, cap, forced, &job->share->balance, err);
+    for (uint32_t r = 0; r < job->world; r++) {
+        job->share->room[r] = room[r];
+        forced[r] = room[r].forced;
+        if (room[r].limited && job->world > 1)
+            job->share->soon = 1; /* the first shares are made before it is known what fits */
+    }
+    return job->world == 1 ? YK_OK : yk__balance_new(job->world, NULL, forced, &job->share->balance, err);
 }
 
 void yk__share_free(yk__share *s)
@@ -59,21 +73,22 @@ void yk__share_note(yk_job *job, bool train)
         return;
     yk__engine_stats_get(job->engine, &st);
     job->share->rows = job->empty ? 0 : (uint64_t)job->local;
+    job->share->most = job->share->rows > job->share->most ? job->share->rows : job->share->most;
     job->share->clean = st.compiles == job->share->compiles;
     job->share->compiles = st.compiles;
     job->share->fresh = true;
 }
 
 /* Shares are looked at again after 2, 4, 8 steps, then every 10. */
-static bool due(uint64_t steps)
+static bool due(const yk__share *s, uint64_t steps)
 {
-    return steps == 2 || steps == 4 || steps == 8 || (steps > 8 && steps % 10 == 0);
+    return steps == s->soon || steps == 2 || steps == 4 || steps == 8 || (steps > 8 && steps % 10 == 0);
 }
 
 /* The steps before that are timed; each rank waits for its device at their ends before it turns to the others. */
-static bool timed(uint64_t steps)
+static bool timed(const yk__share *s, uint64_t steps)
 {
-    return steps <= 8 || (steps - 1) % 10 >= 10 - TIMES;
+    return steps <= 8 || steps <= s->soon || (steps - 1) % 10 >= 10 - TIMES;
 }
 
 /* The first shares: even, the remainder to the first ranks. */
@@ -83,10 +98,45 @@ static void even_of(uint64_t *share, uint32_t world, uint64_t n)
         share[r] = n / world + (r < n % world);
 }
 
+/* The same, but little for ranks whose memory is limited as long as others have room: their first rows tell how many fit. */
+static void first_of(const yk_job *job, uint64_t *share, uint64_t n)
+{
+    const uint64_t little = n / (4ull * job->world);
+    uint32_t limited = 0, seen = 0;
+    for (uint32_t r = 0; r < job->world; r++)
+        limited += job->share->room[r].limited;
+    even_of(share, job->world, n);
+    if (!limited || limited == job->world || !little)
+        return;
+    for (uint32_t r = 0; r < job->world; r++) {
+        const uint64_t rest = n - little * limited, others = job->world - limited;
+        share[r] = job->share->room[r].limited ? little : rest / others + (seen++ < rest % others);
+    }
+}
+
+/* Rows that fit this rank's memory, from what those that ran took: what grows with them, and what does not. Later steps may
+ * have more inputs under way; PADDING is for what is rounded up. */
+static uint64_t rows_that_fit(const yk_job *job, const yk__engine_stats *st)
+{
+    const yk__share *s = job->share;
+    const uint64_t room = s->room[job->rank].bytes, fixed = st->param_bytes + st->grad_bytes + st->state_bytes + PADDING;
+    const uint64_t grows = st->arena_bytes + 2 * st->input_bytes;
+    double fit;
+    if (!room || !s->most || !grows)
+        return 0;
+    fit = room > fixed ? (double)s->most * ((double)(room - fixed) / (double)grows) : 0.0;
+    return fit < (double)s->most ? s->most : fit < 9e15 ? (uint64_t)fit : (uint64_t)9e15;
+}
+
 static void tell_left_out(yk_job *job)
 {
     yk__share *s = job->share;
     for (uint32_t r = 0; r < job->world; r++) {
+        if (s->told[r] && s->share[r] > 1) {
+            s->told[r] = false;
+            if (job->rank == 0)
+                yk__log(YK_LOG_INFO, "balance", "rank %u (%s) takes part again", r, job->rank_name[r]);
+        }
         if (s->left_out[r] && !s->told[r] && job->rank == 0)
             yk__log(YK_LOG_WARN, "balance", "rank %u (%s) is left out: the job is faster without it ('!' behind its word keeps "
                                             "it in)",
@@ -121,14 +171,17 @@ static bool exchange(yk_job *job)
     yk_error err = YK_ERROR_INIT;
     yk__engine_stats st;
     yk__engine_stats_get(job->engine, &st);
-    double mine[2] = {st.busy_seconds, s->clean ? (double)s->rows : 0.0}, all[256][2];
+    double mine[3] = {st.busy_seconds, s->clean ? (double)s->rows : 0.0, (double)rows_that_fit(job, &st)}, all[256][3];
     if (yk__group_all_gather(job->group, mine, sizeof mine, all, &err)) {
         yk__job_fail(job, &err);
         return false;
     }
-    for (uint32_t r = 0; r < job->world; r++)
+    for (uint32_t r = 0; r < job->world; r++) {
         if (all[r][1] > 0.0)
             times_add(&s->times[r], (uint64_t)all[r][1], all[r][0]);
+        s->cap[r] = (uint64_t)all[r][2];
+        yk__balance_cap(s->balance, r, s->cap[r]);
+    }
     return true;
 }
 
@@ -143,21 +196,24 @@ static void record(yk__share *s, uint32_t world)
 }
 
 /* Shares in steps of 1/64 of the batch: each number of rows is a program of its own. The largest takes the rest. */
-static void round_shares(uint64_t *share, uint32_t world, uint64_t n)
+static void round_shares(const yk__share *s, uint64_t *share, uint32_t world, uint64_t n)
 {
-    uint64_t step = n / 64 ? n / 64 : 1, sum = 0;
+    uint64_t step = n / 64 ? n / 64 : 1, sum = 0, rounded[256];
     uint32_t largest = 0;
+    bool fits = true;
     for (uint32_t r = 1; r < world; r++)
         largest = share[r] > share[largest] ? r : largest;
     for (uint32_t r = 0; r < world; r++) {
         uint64_t near = (share[r] + step / 2) / step * step;
-        if (r != largest)
-            sum += share[r] = share[r] ? (near ? near : step) : 0;
+        rounded[r] = r == largest || !share[r] ? 0 : near ? near : step;
+        if (s->cap[r] && rounded[r] > s->cap[r])
+            rounded[r] = share[r];
+        sum += rounded[r];
     }
-    if (sum < n)
-        share[largest] = n - sum;
-    else
-        even_of(share, world, n);
+    fits = sum < n && (!s->cap[largest] || n - sum <= s->cap[largest]);
+    rounded[largest] = n - sum;
+    if (fits)
+        memcpy(share, rounded, world * sizeof *share);
 }
 
 bool yk__share_update(yk_job *job, int64_t n, bool *changed)
@@ -169,8 +225,9 @@ bool yk__share_update(yk_job *job, int64_t n, bool *changed)
     if (job->world == 1)
         return true;
     if (s->n == 0) {
+        *changed = s->soon == 1; /* a loader that is there already split evenly */
         pthread_mutex_lock(&s->lock);
-        even_of(s->share, job->world, (uint64_t)n);
+        first_of(job, s->share, (uint64_t)n);
         s->n = (uint64_t)n;
         pthread_mutex_unlock(&s->lock);
         yk__engine_measure(job->engine, true);
@@ -179,19 +236,24 @@ bool yk__share_update(yk_job *job, int64_t n, bool *changed)
         return true;
     s->fresh = false;
     s->steps++;
-    yk__engine_measure(job->engine, timed(s->steps + 1));
-    if (timed(s->steps) && !exchange(job))
+    yk__engine_measure(job->engine, timed(s, s->steps + 1));
+    if (timed(s, s->steps) && !exchange(job))
         return false;
-    if (!due(s->steps))
+    if (!due(s, s->steps))
         return true;
     record(s, job->world);
     if (s->steps <= SETTLING)
         yk__balance_forget(s->balance);
+    if (yk__balance_pass(s->balance, s->steps - s->looked)) { /* a rank is tried again: not for longer than it takes */
+        s->soon = s->steps + 3;
+        yk__engine_measure(job->engine, true);
+    }
+    s->looked = s->steps;
     if (yk__balance_split(s->balance, s->n, next, s->left_out, &err)) {
         yk__job_fail(job, &err);
         return false;
     }
-    round_shares(next, job->world, s->n);
+    round_shares(s, next, job->world, s->n);
     *changed = memcmp(next, s->share, job->world * sizeof *next) != 0;
     pthread_mutex_lock(&s->lock);
     memcpy(s->share, next, job->world * sizeof *next);
@@ -199,6 +261,96 @@ bool yk__share_update(yk_job *job, int64_t n, bool *changed)
     tell_left_out(job);
     return true;
 }
+
+/* ---- In checkpoints ---- */
+
+static json_t *list_of(const uint64_t *v, uint32_t n)
+{
+    json_t *a = json_array();
+    for (uint32_t i = 0; i < n; i++)
+        json_array_append_new(a, json_integer((json_int_t)v[i]));
+    return a;
+}
+
+json_t *yk__share_save(const yk_job *job)
+{
+    const yk__share *s = job->share;
+    const uint32_t n = job->world > 1 ? yk__balance_count(s->balance) : 0;
+    double *v = yk__calloc(n + 1ull, sizeof *v);
+    json_t *o, *a;
+    if (!n || !s->n || !v) {
+        yk__free(v);
+        return NULL;
+    }
+    o = json_object();
+    a = json_array();
+    yk__balance_get(s->balance, v);
+    for (uint32_t i = 0; i < n; i++)
+        json_array_append_new(a, json_real(v[i]));
+    json_object_set_new(o, "rows", json_integer((json_int_t)s->n));
+    json_object_set_new(o, "steps", json_integer((json_int_t)(s->steps + s->fresh))); /* the last one is looked at later */
+    json_object_set_new(o, "looked", json_integer((json_int_t)s->looked));
+    json_object_set_new(o, "share", list_of(s->share, job->world));
+    json_object_set_new(o, "total", list_of(s->total, job->world));
+    json_object_set_new(o, "balance", a);
+    yk__free(v);
+    return o;
+}
+
+static bool numbers_of(const json_t *a, uint32_t n, double *v)
+{
+    for (uint32_t i = 0; i < n; i++) {
+        v[i] = json_number_value(json_array_get(a, i));
+        if (!json_is_number(json_array_get(a, i)) || !isfinite(v[i]) || v[i] < 0.0)
+            return false;
+    }
+    return json_array_size(a) == n;
+}
+
+/* Shares that add up to their batch, and the balance's numbers behind them. */
+static bool read_shares(yk__share *s, uint32_t world, const json_t *o, uint32_t count, double *v)
+{
+    const double rows = json_number_value(json_object_get(o, "rows")), steps = json_number_value(json_object_get(o, "steps"));
+    const double looked = json_number_value(json_object_get(o, "looked"));
+    double share[256], total[256], sum = 0.0;
+    if (!numbers_of(json_object_get(o, "share"), world, share) || !numbers_of(json_object_get(o, "total"), world, total) ||
+        !numbers_of(json_object_get(o, "balance"), count, v))
+        return false;
+    for (uint32_t r = 0; r < world; r++)
+        sum += share[r];
+    if (!(rows >= 1.0) || rows > 1e15 || sum != rows || !(steps >= 0.0) || !(looked >= 0.0) || looked > steps || steps > 1e15)
+        return false;
+    for (uint32_t r = 0; r < world; r++) {
+        s->share[r] = (uint64_t)share[r];
+        s->total[r] = (uint64_t)total[r];
+    }
+    s->n = (uint64_t)rows;
+    s->steps = (uint64_t)steps;
+    s->looked = (uint64_t)looked;
+    return true;
+}
+
+void yk__share_load(yk_job *job, const json_t *o)
+{
+    yk__share *s = job->share;
+    const uint32_t n = job->world > 1 ? yk__balance_count(s->balance) : 0;
+    double *v;
+    if (!n || !o || s->steps)
+        return;
+    v = yk__calloc(n, sizeof *v);
+    pthread_mutex_lock(&s->lock);
+    if (v && read_shares(s, job->world, o, n, v)) {
+        yk__balance_set(s->balance, v);
+        s->soon = 0;
+        yk__engine_measure(job->engine, timed(s, s->steps + 1));
+    } else if (job->rank == 0) {
+        yk__log(YK_LOG_INFO, "balance", "the checkpoint's shares are for other ranks; they are measured anew");
+    }
+    pthread_mutex_unlock(&s->lock);
+    yk__free(v);
+}
+
+/* ---- A batch's parts ---- */
 
 void yk__share_part(const yk_job *job, int64_t n, int64_t *first, int64_t *count)
 {

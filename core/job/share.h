@@ -8,7 +8,13 @@
 
 #include "core/job/job.h"
 
+struct json_t;
 typedef struct yk__share yk__share;
+
+/* The shares and what they were made from, for a checkpoint; NULL: there are none. */
+struct json_t *yk__share_save(const yk_job *job);
+/* A job of as many ranks goes on with them; others begin anew. */
+void yk__share_load(yk_job *job, const struct json_t *o);
 
 /* Collective, before each training batch of n rows. *changed: the parts are others than before. */
 bool yk__share_update(yk_job *job, int64_t n, bool *changed);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The programs made so far, by what they were made from. Several shapes live side by side; when there are more than
- * MOST, the one that was used longest ago goes.
+ * MOST, or their plans take more memory than is meant for them, those that were used longest ago go, but for the LEAST that
+ * a window needs. Arena, inputs and results are one for all of them.
  */
 #include <string.h>
 
@@ -11,6 +12,8 @@
 #include "core/run/inner.h"
 
 #define MOST 96
+#define LEAST 4
+#define BYTES (64ull << 20)
 
 static uint64_t key_of(const yk__engine *e, const yk__micro *m)
 {
@@ -43,9 +46,28 @@ static yk_status drop_oldest(yk__engine *e, yk_error *err)
             old = i;
     if (yk__engine_idle(e, err))
         return err->status;
+    e->prog_bytes -= e->prog[old]->bytes;
     yk__prog_free(e, e->prog[old]);
     e->prog[old] = e->prog[--e->n_prog];
     return YK_OK;
+}
+
+static yk_status drop_many(yk__engine *e, yk_error *err)
+{
+    const uint64_t most = e->config.cache_bytes ? e->config.cache_bytes : BYTES;
+    while (e->n_prog >= MOST || (e->n_prog >= LEAST && e->prog_bytes > most))
+        if (drop_oldest(e, err))
+            return err->status;
+    return YK_OK;
+}
+
+/* The plugin's own program is taken to be as large as the plan. */
+static uint64_t bytes_of(const yk__plan *p)
+{
+    uint64_t n = yk__graph_bytes(&p->graph);
+    for (uint32_t i = 0; i < p->n_segment; i++)
+        n += yk__graph_bytes(&p->segment[i].own);
+    return 2 * n;
 }
 
 /* Parameters with their leaves in the trace. */
@@ -138,8 +160,10 @@ yk_status yk__cache_find(yk__engine *e, const yk__micro *m, yk__prog **out, yk_e
     }
     if (yk__grow(&e->prog, &e->cap_prog, e->n_prog + 1, sizeof *e->prog))
         return yk__fail_mem(err, sizeof *e->prog, "the cache of programs");
-    if ((e->n_prog == MOST && drop_oldest(e, err)) || make(e, m, false, &p, err))
+    if (drop_many(e, err) || make(e, m, false, &p, err))
         return err->status;
+    p->bytes = bytes_of(p->plan);
+    e->prog_bytes += p->bytes;
     p->key = key;
     p->used = e->runs;
     e->prog[e->n_prog++] = p;
@@ -162,4 +186,5 @@ void yk__cache_clear(yk__engine *e)
     e->prog = NULL;
     e->zero = NULL;
     e->n_prog = e->cap_prog = 0;
+    e->prog_bytes = 0;
 }

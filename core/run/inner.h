@@ -58,6 +58,7 @@ typedef struct yk__prog {
     uint64_t *slot_offset, *slot_version, *input_offset, *input_size;
     uint64_t input_bytes;
     uint64_t key, used;   /* of the cache */
+    uint64_t bytes;       /* host memory of the plan */
 } yk__prog;
 
 /* Host memory that inputs wait in, and of which a device that can compute on host memory reads them (buffer). */
@@ -92,6 +93,7 @@ struct yk__engine {
 
     yk__prog **prog;           /* the cache */
     size_t n_prog, cap_prog;
+    uint64_t prog_bytes;       /* of their plans */
     yk__prog *zero;            /* writes zeros to the buckets */
     uint64_t ticket, ticket_point[YK__TICKETS], last_point;
     uint64_t waited;           /* a point that is known to be done */

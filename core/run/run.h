@@ -28,6 +28,7 @@ typedef struct yk__engine_config {
     yk_dtype precision;      /* YK_F32, YK_BF16, YK_F16: compute format of LOWP ops */
     uint64_t memory_limit;   /* bytes, 0: what the device has free */
     uint64_t bucket_bytes;   /* of gradients reduced together; 0: 16 MiB (YOKE_BUCKET_BYTES) */
+    uint64_t cache_bytes;    /* of host memory for programs kept beside those in use; 0: 64 MiB */
     bool dry;                /* plans and counts as a run does, and makes, compiles and runs nothing: values written are
                                 ignored, values read stay what they are */
 } yk__engine_config;

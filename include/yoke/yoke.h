@@ -423,7 +423,9 @@ YK_API void yk_weights_save(yk_job *job, const char *file, uint32_t n, const cha
 /* ---- Checkpoints ---------------------------------------------------------------------------------------------------------- */
 
 /* Everything a run needs to go on bit for bit: parameters, optimizer, schedule, scale, step, place in the data. Written
- * beside, synced, renamed; a reader checks sums. */
+ * beside, synced, renamed; a reader checks sums. Several ranks go on with the shares they had and what was measured; sums
+ * follow shares, so that the bits are the same until the uninterrupted run changed its shares (it looks at them every ten
+ * steps), and from then on equal up to the order of sums. A job of another number of ranks measures anew. */
 YK_API void yk_save(yk_job *job, const char *dir);
 YK_API void yk_load(yk_job *job, const char *dir);
 

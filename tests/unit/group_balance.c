@@ -288,6 +288,84 @@ START_TEST(slow_rank_is_left_out)
 }
 END_TEST
 
+/* Windows of a job over two devices, looked at every 10: how often the second had rows. */
+static int windows(yk__balance *b, const device *d, int n, uint64_t *share, bool *out)
+{
+    int with = 0;
+    for (int w = 0; w < n; w += 10) {
+        yk__balance_pass(b, 10);
+        split(b, 64, share, out, 2);
+        with += share[1] > 0;
+        for (uint32_t r = 0; r < 2; r++)
+            if (share[r])
+                yk__balance_record(b, r, share[r], device_time(&d[r], share[r]));
+    }
+    return with;
+}
+
+START_TEST(a_rank_left_out_is_tried_again)
+{
+    device d[2] = {{0.01, 0.001, 0}, {5, 0.001, 0}};
+    yk__balance *b = balance(2, NULL, NULL);
+    uint64_t share[2];
+    bool out[2];
+    simulate(b, d, 2, 64, 8, share, out);
+    ck_assert(out[1] && !share[1]);
+    ck_assert_int_eq(windows(b, d, 190, share, out), 0);
+    ck_assert_int_eq(windows(b, d, 20, share, out), 1); /* after 200, with one row */
+    ck_assert_int_eq(windows(b, d, 380, share, out), 0);
+    ck_assert_int_eq(windows(b, d, 30, share, out), 1); /* after 400 more */
+    d[1] = (device){0.01, 0.001, 0}; /* what slowed it is gone */
+    ck_assert_int_eq(windows(b, d, 760, share, out), 0);
+    windows(b, d, 200, share, out);
+    ck_assert_uint_ge(share[1], 24);
+    ck_assert(!out[1]);
+    yk__balance_free(b);
+}
+END_TEST
+
+START_TEST(goes_on_from_its_numbers)
+{
+    static const device d[2] = {{0.010, 0.0010, 0.2}, {0.050, 0.0020, 0.2}};
+    yk__balance *a = balance(2, NULL, NULL), *b = balance(2, NULL, NULL);
+    uint64_t share[2][2];
+    bool out[2][2];
+    double *v = calloc(yk__balance_count(a), sizeof *v);
+    simulate(a, d, 2, 90, 7, share[0], out[0]);
+    yk__balance_get(a, v);
+    yk__balance_set(b, v);
+    for (int i = 0; i < 30; i++) {
+        split(a, 90, share[0], out[0], 2);
+        split(b, 90, share[1], out[1], 2);
+        ck_assert_mem_eq(share[0], share[1], sizeof share[0]);
+        for (uint32_t r = 0; r < 2; r++) {
+            const double t = device_time(&d[r], share[0][r]);
+            yk__balance_record(a, r, share[0][r], t);
+            yk__balance_record(b, r, share[1][r], t);
+        }
+    }
+    free(v);
+    yk__balance_free(a);
+    yk__balance_free(b);
+}
+END_TEST
+
+START_TEST(a_cap_that_comes_later)
+{
+    static const device d[2] = {{0, 0.001, 0}, {0, 0.001, 0}};
+    yk__balance *b = balance(2, NULL, NULL);
+    uint64_t share[2];
+    bool out[2];
+    simulate(b, d, 2, 64, 5, share, out);
+    ck_assert_uint_eq(share[1], 32);
+    yk__balance_cap(b, 1, 16);
+    simulate(b, d, 2, 64, 5, share, out);
+    ck_assert_uint_eq(share[0], 48);
+    ck_assert_uint_eq(share[1], 16);
+    yk__balance_free(b);
+}
+END_TEST
+
 START_TEST(equal_records_equal_shares)
 {
     static const device d[3] = {{0.010, 0.0010, 0.2}, {0.050, 0.0020, 0.2}, {0.002, 0.0060, 0.2}};
@@ -418,6 +496,9 @@ int main(void)
     tcase_add_test(t, caps_hold);
     tcase_add_loop_test(t, slow_rank_is_left_out, 0, 2);
     tcase_add_test(t, equal_records_equal_shares);
+    tcase_add_test(t, a_rank_left_out_is_tried_again);
+    tcase_add_test(t, goes_on_from_its_numbers);
+    tcase_add_test(t, a_cap_that_comes_later);
     tcase_add_test(t, no_memory);
     tcase_add_test(one, even_slices);
     tcase_add_test(one, group_of_one);

@@ -124,6 +124,8 @@ static void rig_close(rig *r)
     yk__device_close(r->dev);
 }
 
+static double smoothing; /* of the labels: another one is another program */
+
 typedef struct net {
     yk__graph g;
     yk__vid loss, seed, logits;
@@ -132,7 +134,7 @@ typedef struct net {
 static void net_build(net *n, const rig *r)
 {
     const int64_t dx[2] = {ROWS, IN}, dy = ROWS, dp[N_PARAM][2] = {{IN, MID}, {MID, 0}, {MID, OUT}, {OUT, 0}};
-    const int64_t ce[2] = {-100, yk_attr_of_f64(0.0)};
+    const int64_t ce[2] = {-100, yk_attr_of_f64(smoothing)};
     yk__vid p[N_PARAM], x, y, h, in[2], out[2], scale;
     yk__graph *g = &n->g;
     yk__graph_init(g);
@@ -312,6 +314,49 @@ START_TEST(memory_limit)
 }
 END_TEST
 
+/* Many programs over an engine whose cache has `bytes`: how many live at the end, and how often the last ones were found. */
+static uint64_t many_programs(uint64_t bytes, uint64_t *hits)
+{
+    const yk__engine_config c = {.precision = YK_F32, .bucket_bytes = 256, .cache_bytes = bytes};
+    uint32_t s = 7;
+    float x[ROWS * IN];
+    int32_t y[ROWS];
+    uint64_t alive;
+    yk__engine_stats st;
+    truth t;
+    rig r;
+    start(&t, &s);
+    data(&s, x, y);
+    rig_open(&r, &t, YK_F32);
+    yk__engine_free(r.e);
+    ok(&r, yk__engine_new(r.dev, r.group, &c, &r.e, &r.err));
+    for (int i = 0; i < N_PARAM; i++)
+        ok(&r, yk__engine_param(r.e, "p", size[i], true, &r.number[i], &r.err));
+    for (int i = 0; i < 24; i++) {
+        smoothing = 0.01 * (i < 20 ? i : i - 4); /* the last four come twice */
+        micro(&r, x, y, true);
+    }
+    smoothing = 0.0;
+    yk__engine_stats_get(r.e, &st);
+    *hits = st.hits;
+    alive = ref.programs;
+    rig_close(&r);
+    return alive;
+}
+
+START_TEST(cache_keeps_to_its_memory)
+{
+    uint64_t hits;
+    ref.claim = REF_CLAIM_ALL;
+    ck_assert_uint_eq(many_programs(0, &hits), 20);
+    ck_assert_uint_eq(hits, 4);
+    ck_assert_uint_eq(many_programs(1, &hits), 4); /* as many as a window needs */
+    ck_assert_uint_eq(hits, 4);
+    ck_assert_uint_lt(many_programs(100000, &hits), 20);
+    ck_assert_uint_eq(hits, 4);
+}
+END_TEST
+
 /* A dry engine asks the plugin for nothing, and counts what another one holds. */
 START_TEST(dry_counts_the_same)
 {
@@ -340,6 +385,7 @@ int main(void)
     tcase_add_loop_test(c, adam_of_two_groups_with_accumulation_and_clipping, REF_CLAIM_NONE, REF_CLAIM_ADD + 1);
     tcase_add_loop_test(c, mixed_precision, REF_CLAIM_NONE, REF_CLAIM_ADD + 1);
     tcase_add_test(c, memory_limit);
+    tcase_add_test(c, cache_keeps_to_its_memory);
     tcase_add_test(c, dry_counts_the_same);
     srunner_set_tap(sr, "-");
     srunner_run_all(sr, CK_SILENT);

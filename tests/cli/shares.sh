@@ -1,0 +1,56 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+# Shares of two ranks: a rank whose memory is limited gets the rows that fit it; a resumed run goes on with the shares it had.
+. "$YOKE_SOURCE/tests/cli/lib.sh"
+need_data fashion-mnist
+small_images "$out/images"
+
+# What 64 rows take of a rank's memory, and a little; half of the 256 rows would take more.
+limit=$("$yoke" estimate-memory --model mlp --model-config hidden=512 --global-batch 128 --devices "cpu:0! cpu:0!" --optim adamw \
+    --json 2>/dev/null | python3 -c 'import json, sys; print(json.load(sys.stdin)["ranks"][1]["peak_bytes"] + 100000)')
+
+two() { # two OUT LIMIT OPTION...: 19 steps, saved after 11: shares are looked at after 10 and 20
+    to=$1 limits=$2
+    shift 2
+    YOKE_MEMORY_LIMIT=$limits mlp "$to" --devices "cpu:0! cpu:0!" --max-steps 19 --save-steps 11 --per-device-eval-batch-size 4 \
+        --model-config hidden=512 --global-batch 256 "$@"
+}
+
+capped() {
+    two "$out/a" "0,$limit" --log "$out/a.log" || return 1
+    python3 - "$out/a.log" "$out/a/checkpoint-11/trainer_state.json" <<'P'
+import json, sys
+last = [json.loads(line) for line in open(sys.argv[1])][-1]
+shares = json.load(open(sys.argv[2]))["shares"]
+print(last["shares"], shares)
+assert shares["rows"] == 256 and shares["steps"] == 11 and sum(shares["share"]) == 256
+assert 40 <= shares["share"][1] <= 64 and last["shares"][1]["share"] <= 0.25
+P
+}
+ok "a limit that 64 of 256 rows fit leaves 3/4 to the other rank" capped
+
+resumed() {
+    mkdir "$out/b" && cp -r "$out/a/checkpoint-11" "$out/b" || return 1
+    two "$out/b" "0,$limit" --resume-from-checkpoint last --log "$out/b.log" || return 1
+    python3 - "$out/a.log" "$out/b.log" <<'P'
+import json, sys
+a, b = ([json.loads(line) for line in open(f)] for f in sys.argv[1:])
+print(a[-1], b[-1])
+assert b[0]["step"] == 12 and a[-1]["param_hash"] == b[-1]["param_hash"] and a[-1]["shares"] == b[-1]["shares"]
+P
+}
+ok "resumed with its shares: the same bits" resumed
+
+nothing_fits() {
+    two "$out/c" 100K
+    code=$?
+    grep -q "memory limit: .* bytes are needed" "$out/log" && [ $code = 1 ]
+}
+ok "where nothing fits it is said" nothing_fits
+
+odd() {
+    two "$out/d" "0,much"
+    [ $? = 2 ] && grep -q "YOKE_MEMORY_LIMIT=0,much" "$out/log"
+}
+ok "a limit that is no number is refused" odd
+plan
