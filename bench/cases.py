@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -68,13 +69,27 @@ def build_id(build):
     return h.hexdigest()[:12]
 
 
+class OutOfTime(Exception):
+    pass
+
+
+deadline = float("inf")  # of all runs, on the monotonic clock
+
+
 def run(command, env=None):
-    """The last line of the command's output as JSON, with its largest resident set and the seconds it took."""
+    """The last line of the command's output as JSON, with its largest resident set and the seconds it took. At the deadline the
+    command is killed and OutOfTime raised."""
     began = time.monotonic()
     with tempfile.TemporaryFile("w+") as out, tempfile.TemporaryFile("w+") as err:
         p = subprocess.Popen(command, stdout=out, stderr=err, env={**os.environ, **(env or {})})
+        killer = threading.Timer(min(deadline - began, threading.TIMEOUT_MAX), p.kill)
+        killer.daemon = True
+        killer.start()
         _, status, used = os.wait4(p.pid, 0)
+        killer.cancel()
         p.returncode = os.waitstatus_to_exitcode(status)
+        if p.returncode and time.monotonic() >= deadline:
+            raise OutOfTime(" ".join(command))
         out.seek(0)
         err.seek(0)
         if p.returncode:
