@@ -4,6 +4,7 @@
 
 #include <stdio.h>
 #include <string.h>
+#include <time.h>
 #if defined __x86_64__
 #include <cpuid.h>
 #include <sys/syscall.h>
@@ -63,13 +64,52 @@ int cpu_isa_list(const cpu_isa *out[5])
 }
 #endif
 
+/* ---- Which is fastest ---- */
+
+#define TRY_WORDS 128 /* of k: strip and panel stay in L1 */
+
+/* ns of a full block, the least of many tries */
+static double try_kernel(cpu_gemm_kernel k)
+{
+    static _Alignas(64) uint32_t a[14 * TRY_WORDS], b[32 * TRY_WORDS];
+    float c[14 * 32];
+    double least = 1e30;
+    for (int i = 0; i < 24; i++) {
+        struct timespec from, to;
+        clock_gettime(CLOCK_MONOTONIC, &from);
+        for (int r = 0; r < 4; r++)
+            k(TRY_WORDS, a, b, 32, c, 32, 32, 0);
+        clock_gettime(CLOCK_MONOTONIC, &to);
+        double t = (double)(to.tv_sec - from.tv_sec) * 1e9 + (double)(to.tv_nsec - from.tv_nsec);
+        least = t < least ? t : least;
+    }
+    return least;
+}
+
+/*
+ * A pair product does twice the work of an f32 one. AMD starts both once a cycle; Intel starts pairs at a quarter of that,
+ * so that there bf16 without tiles is faster through f32. Nothing in CPUID tells the two apart: a tenth of a millisecond
+ * of either does, and the border (equal speed) is a factor of two away from both.
+ */
+static bool pairs_pay(const cpu_isa *pairs)
+{
+    return try_kernel(pairs->pair[14][2]) < 2.0 * try_kernel(pairs->f32[14][2]);
+}
+
+static const cpu_isa *fastest(const cpu_isa *const *have, int n)
+{
+    if (n > 1 && have[n - 1]->bf16 == 1 && !pairs_pay(have[n - 1]))
+        return have[n - 2];
+    return have[n - 1];
+}
+
 const cpu_isa *cpu_isa_choose(const char *want, const char **why)
 {
     static char text[160];
     const cpu_isa *have[5];
     int n = cpu_isa_list(have);
     if (!want || !*want)
-        return have[n - 1];
+        return fastest(have, n);
     for (int i = 0; i < n; i++)
         if (!strcmp(have[i]->name, want))
             return have[i];

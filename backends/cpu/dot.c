@@ -3,6 +3,8 @@
 #include "gemm.h"
 #include "map.h"
 
+#include <stdatomic.h>
+
 typedef struct dot_args {
     cpu_gemm g;
     cpu_src a, b; /* without their addresses */
@@ -91,6 +93,16 @@ static bool set_source(cpu_src *s, const yk_value *v, int64_t nx, int64_t nk, in
     return sx == 1 || nx == 1;
 }
 
+/* Said once: what 16-bit products cost where there are no instructions for them. */
+static void say_emulated(const cpu_build *b, int dtype)
+{
+    static atomic_bool said;
+    if (dtype == YK_F32 || (dtype == YK_BF16 && b->isa->bf16) || atomic_exchange(&said, true))
+        return;
+    cpu_host->log(2, "cpu", "%s has no fast products of %s: they are widened to fp32 as they are packed, about as fast as "
+                  "--precision fp32; activations take half the memory", b->isa->name, dtype == YK_BF16 ? "bf16" : "fp16");
+}
+
 static void emit_dot(cpu_build *b, const yk_node *n, dot_args *d, const yk_value *va, const yk_value *vb,
                      const yk_value *vc)
 {
@@ -108,6 +120,7 @@ static void emit_dot(cpu_build *b, const yk_node *n, dot_args *d, const yk_value
         m *= d->batch;
         d->batch = 1;
     }
+    say_emulated(b, va->dtype);
     d->ra = cpu_ref_of(va);
     d->rb = cpu_ref_of(vb);
     d->rc = cpu_ref_of(vc);
