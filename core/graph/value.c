@@ -102,6 +102,19 @@ uint32_t yk__slot_new(yk__graph *g, yk_slot_kind kind, uint64_t bytes, uint32_t 
     return (uint32_t)g->n_slot++;
 }
 
+/* Place, lengths and strides as one word (a polynomial in an odd number): mixing each would be most of what a value of a
+ * trace costs. */
+static uint64_t shape_word(const yk_value *v)
+{
+    const uint64_t odd = 0x9e3779b97f4a7c15ull;
+    uint64_t w = (uint64_t)v->slot << 40 ^ v->offset;
+    for (uint32_t i = 0; i < v->dims; i++)
+        w = w * odd + (uint64_t)v->dim[i];
+    for (uint32_t i = 0; i < v->dims && v->base != YK_NONE; i++)
+        w = w * odd + (uint64_t)v->stride[i];
+    return w;
+}
+
 /* Appends a value; v->base YK_NONE: it is its own. */
 static yk__vid push(yk__graph *g, const yk_value *v)
 {
@@ -114,14 +127,9 @@ static yk__vid push(yk__graph *g, const yk_value *v)
     for (uint32_t i = v->dims; i < YK_MAX_DIMS; i++)
         p->dim[i] = p->stride[i] = 0;
     mix(g, (uint64_t)v->base << 32 | (uint64_t)v->dims << 8 | v->dtype);
-    mix(g, (uint64_t)v->slot << 40 ^ v->offset);
-    for (uint32_t i = 0; i < v->dims; i++)
-        mix(g, (uint64_t)v->dim[i]);
+    mix(g, shape_word(v));
     if (v->base == YK_NONE)
         p->base = id;
-    else
-        for (uint32_t i = 0; i < v->dims; i++)
-            mix(g, (uint64_t)v->stride[i]);
     g->n_value++;
     return id;
 }
