@@ -26,5 +26,9 @@ TESTS += tests/unit/graph_eval.test
 tests_unit_graph_eval_test_SOURCES = tests/unit/graph_eval.c tests/unit/graph_lab.h
 tests_unit_graph_eval_test_LDADD = $(TEST_LIBS)
 tests_unit_graph_eval_test_CFLAGS = $(AM_CFLAGS) $(CHECK_CFLAGS)
+check_PROGRAMS += tests/fuzz/graph.test
+TESTS += tests/fuzz/graph.test
+tests_fuzz_graph_test_SOURCES = tests/fuzz/fuzz_graph.c tests/fuzz/graph_input.h tests/fuzz/mutate.h
+tests_fuzz_graph_test_LDADD = libyokecore.la
+tests_fuzz_graph_test_CFLAGS = $(AM_CFLAGS)
 endif
-EXTRA_DIST += tests/fuzz/fuzz_graph.c

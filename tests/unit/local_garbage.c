@@ -4,6 +4,7 @@
 
 #include <check.h>
 #include <fcntl.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
@@ -138,6 +139,15 @@ static void object_open(fake *f)
 {
     f->seal = false;
 }
+static void object_is_a_file(fake *f)
+{
+    FILE *file = tmpfile();
+    ck_assert_ptr_nonnull(file);
+    ck_assert(write(fileno(file), f->head, f->bytes) == (ssize_t)f->bytes);
+    ck_assert_int_ge(dup2(fileno(file), f->memfd), 0);
+    fclose(file);
+    f->seal = false;
+}
 static void head_magic(fake *f)
 {
     f->head->magic = 0;
@@ -189,6 +199,7 @@ static const struct {
     {hello_two_fds, YK_E_FORMAT, "not a job"},
     {object_short, YK_E_FORMAT, "shorter than"},
     {object_open, YK_E_FORMAT, "not sealed"},
+    {object_is_a_file, YK_E_FORMAT, "not sealed"},
     {head_magic, YK_E_FORMAT, "not the launcher's"},
     {head_version, YK_E_FORMAT, "not the launcher's"},
     {head_ranks, YK_E_FORMAT, "not the launcher's"},

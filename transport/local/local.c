@@ -232,12 +232,13 @@ static yk_status take_hello(yk_tr *t, yk__local_hello *hello, yk_tr_words *why)
 
 static yk_status map_head(yk_tr *t, const yk__local_hello *hello, yk_tr_words *why)
 {
+    const int seals = fcntl(t->memfd, F_GET_SEALS); /* -1: a file of another kind, which can have none */
     struct stat st;
     void *p = NULL;
     if (fstat(t->memfd, &st) || (uint64_t)st.st_size < hello->bytes)
         return yk__local_words(why, YK_E_FORMAT, "the job's shared memory is shorter than %llu bytes",
                                (unsigned long long)hello->bytes);
-    if ((fcntl(t->memfd, F_GET_SEALS) & F_SEAL_SHRINK) == 0)
+    if (seals < 0 || (seals & F_SEAL_SHRINK) == 0)
         return yk__local_words(why, YK_E_FORMAT, "the job's shared memory is not sealed");
     p = mmap(NULL, hello->bytes, PROT_READ | PROT_WRITE, MAP_SHARED, t->memfd, 0);
     if (p == MAP_FAILED)
