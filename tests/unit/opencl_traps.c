@@ -150,6 +150,34 @@ static int child_kept(int what)
     return driver_mapped() ? 1 : 110;
 }
 
+/*
+ * Images in turn of two kinds, convolved by two threads: all results of a kind are alike. A kernel function that is not
+ * inlined into its kernel has the kernel's local arrays at fixed addresses, which PoCL's threads then share.
+ */
+static int child_threads(void)
+{
+    enum { N = 96, C = 16, S = 16, PLANE = S * S * C };
+    static double image[N * PLANE];
+    ok_cache_dir = getenv("TRAP_CACHE");
+    if (ok_start(0) < 1)
+        return 100;
+    ok_graph *k = ok_new();
+    uint32_t x = OK(k, YK_F32, N, C, S, S), w = OK(k, YK_F32, C, C, 3, 3), y = OK(k, YK_F32, N, C, S, S);
+    for (int i = 0; i < N * PLANE; i++)
+        image[i] = i < 2 * PLANE ? ok_unit() : image[i - 2 * PLANE];
+    ok_set(k, x, image);
+    ok_random(k, w, -1, 1);
+    ok_node(k, YK_OP_CONV2D, OK_IDS(x, w), OK_IDS(y), OK_ATTR(1, 1, 1, 1, 1, 1, 1));
+    int bad = !ok_claims(k, 0);
+    for (int run = 0; run < 10 && !bad; run++) {
+        bad = ok_run(k) != YK_OK;
+        for (int i = 2 * PLANE; i < N * PLANE && !bad; i++)
+            bad = ok_get(k, y, i) != ok_get(k, y, i - 2 * PLANE) ? 2 : 0;
+    }
+    ok_free(k);
+    return bad ? 106 + bad : 1;
+}
+
 /* ---- In the parent ---- */
 
 static int run_child(const char *mode, char *const *settings)
@@ -260,6 +288,12 @@ START_TEST(test_damaged_cache)
 }
 END_TEST
 
+START_TEST(test_threads)
+{
+    ck_assert_int_eq(RUN("threads", cache_setting, "POCL_MAX_PTHREAD_COUNT=2"), 1);
+}
+END_TEST
+
 START_TEST(test_cores)
 {
     ck_assert_int_eq(RUN("cores", cache_setting), 1);
@@ -274,6 +308,8 @@ static int child(const char *mode)
         return child_signals();
     if (!strcmp(mode, "damaged"))
         return child_damaged();
+    if (!strcmp(mode, "threads"))
+        return child_threads();
     if (!strcmp(mode, "cores"))
         return child_cores();
     if (!strcmp(mode, "hang"))
@@ -308,6 +344,7 @@ int main(int argc, char **argv)
     tcase_add_test(t, test_kept_answers);
     tcase_add_test(t, test_damaged_cache);
     tcase_add_test(t, test_cores);
+    tcase_add_test(t, test_threads);
     suite_add_tcase(s, t);
     SRunner *r = srunner_create(s);
     srunner_set_fork_status(r, CK_NOFORK);
