@@ -77,9 +77,10 @@ typedef struct yk__placement {
 /* Words: cpu | cpu:0-3 | cpu/2 | PLUGIN:N | PLUGIN:* | PLUGIN:N@CORES | auto, separated by spaces or commas between
  * words ("cpu:0 opencl:0@1"; a comma before a digit goes on with a list: "cpu:0,2"). PLUGIN is a name, or a path that
  * begins with '/' or '.' and ends in .so. The forms cpu, cpu:0-3 and cpu/2 are those of any plugin with YK_CAP_CORES.
- * NULL or "" means auto: every device of every plugin that is worth a rank; of those that compute on the host's cores
- * only one. A word that matches nothing is an error that lists what there is. Two CPU ranks on one core: allowed, warned
- * about. A device named one by one is forced; one that '*' or auto brought in is only with a trailing '!'
+ * NULL or "" means auto: every device once, by the first plugin that has it (two that name one place of a bus are one
+ * device); of those that compute on the host's cores only one, on all cores, so that none is computed on twice. A
+ * word that matches nothing is an error that lists what there is. Two CPU ranks on one core: allowed, warned about. A
+ * device named one by one is forced; one that '*' or auto brought in is only with a trailing '!'
  * ("opencl:*!"). */
 yk_status yk__device_select(const char *words, const yk__topology *t, yk__placement **place, uint32_t *n, yk_error *err);
 /* The word that selects exactly this placement again ("opencl:0@1"), for handing to a rank's process. */

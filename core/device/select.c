@@ -21,6 +21,8 @@ typedef struct word {
 
 typedef struct selection {
     const yk__topology *topology;
+    char (*bus)[64];     /* where devices that auto took are ("pci:0000:c1:00.0") */
+    size_t n_bus, cap_bus;
     yk__placement *place;
     bool *cpu; /* place[i] computes on the host's cores */
     size_t n, cap_place, cap_cpu;
@@ -246,6 +248,21 @@ static yk_status add_devices(selection *s, const word *w, const yk__plugin *p, u
     return err->status;
 }
 
+/* Whether a plugin before offered the device in that place of the bus already. Notes the place. */
+static bool taken_before(selection *s, const char *locality, yk_error *err)
+{
+    if (strncmp(locality, "pci:", 4))
+        return false;
+    for (size_t i = 0; i < s->n_bus; i++)
+        if (!strncmp(s->bus[i], locality, sizeof s->bus[i]))
+            return true;
+    if (yk__grow(&s->bus, &s->cap_bus, s->n_bus + 1, sizeof *s->bus))
+        yk__fail_mem(err, sizeof *s->bus, "the list of ranks");
+    else
+        snprintf(s->bus[s->n_bus++], sizeof *s->bus, "%s", locality);
+    return false;
+}
+
 /* ---- auto ----------------------------------------------------------------------------------------------------------- */
 
 static yk_status auto_plugin(selection *s, const char *name, bool cores, bool forced, bool *cores_taken, yk_error *err)
@@ -265,8 +282,15 @@ static yk_status auto_plugin(selection *s, const char *name, bool cores, bool fo
             yk__log(YK_LOG_INFO, "devices", "%s:%u (%.60s) is left out: another rank has the host's cores", name, i, c.name);
             continue;
         }
+        c.locality[sizeof c.locality - 1] = 0;
+        if (taken_before(s, c.locality, err)) {
+            yk__log(YK_LOG_INFO, "devices", "%s:%u (%.60s) is left out: another plugin has that device", name, i, c.name);
+            continue;
+        }
         if (c.flags & YK_CAP_CPU)
             *cores_taken = true;
+        if (err->status)
+            break;
         if (cores)
             add_cores(s, &w, err);
         else
@@ -368,6 +392,7 @@ yk_status yk__device_select(const char *words, const yk__topology *t, yk__placem
         warn_shared(&s);
     yk__free(w);
     yk__free(s.cpu);
+    yk__free(s.bus);
     if (err->status) {
         yk__free(s.place);
         return err->status;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Device words over three plugins that exist only here: "corex" is the host's cores, "gpux" has three devices of which
- * two hang at a PCI bus, "jitx" is a CPU behind another interface.
+ * Device words over four plugins that exist only here: "corex" is the host's cores, "gpux" has three devices of which
+ * two hang at a PCI bus, "otherx" has these two as well, "jitx" is a CPU behind another interface.
  */
 #include "config.h"
 
@@ -22,6 +22,12 @@ static yk_status init(const yk_host *host)
 static yk_status one(uint32_t *n)
 {
     *n = 1;
+    return YK_OK;
+}
+
+static yk_status two(uint32_t *n)
+{
+    *n = 2;
     return YK_OK;
 }
 
@@ -56,7 +62,16 @@ static yk_status caps_jit(uint32_t i, yk_device_caps *c)
 static yk_status caps_gpu(uint32_t i, yk_device_caps *c)
 {
     caps(c, 0, "gpu");
+    if (i < 2)
+        snprintf(c->locality, sizeof c->locality, "pci:0000:0%u:00.0", i + 1);
     return i > 2 ? YK_E_ARG : YK_OK;
+}
+
+/* The first two of them once more, by another interface. */
+static yk_status caps_other(uint32_t i, yk_device_caps *c)
+{
+    yk_status s = caps_gpu(i, c);
+    return s ? s : i > 1 ? YK_E_ARG : YK_OK;
 }
 
 static yk_status no(void)
@@ -73,7 +88,7 @@ static yk_status no(void)
     }
 
 static const yk_plugin corex = PLUGIN("corex", one, caps_core), gpux = PLUGIN("gpux", three, caps_gpu),
-                       jitx = PLUGIN("jitx", one, caps_jit);
+                       jitx = PLUGIN("jitx", one, caps_jit), otherx = PLUGIN("otherx", two, caps_other);
 
 static const yk_plugin *query_core(uint32_t abi)
 {
@@ -83,6 +98,11 @@ static const yk_plugin *query_core(uint32_t abi)
 static const yk_plugin *query_gpu(uint32_t abi)
 {
     return abi == YK_ABI ? &gpux : NULL;
+}
+
+static const yk_plugin *query_other(uint32_t abi)
+{
+    return abi == YK_ABI ? &otherx : NULL;
 }
 
 static const yk_plugin *query_jit(uint32_t abi)
@@ -105,6 +125,7 @@ static void setup(void)
     unsetenv("YOKE_LAYERS");
     ck_assert_int_eq(yk__plugin_register(query_core, "corex", &p, &err), YK_OK);
     ck_assert_int_eq(yk__plugin_register(query_gpu, "gpux", &p, &err), YK_OK);
+    ck_assert_int_eq(yk__plugin_register(query_other, "otherx", &p, &err), YK_OK);
     ck_assert_int_eq(yk__plugin_register(query_jit, "jitx", &p, &err), YK_OK);
     ck_assert_int_eq(yk__topology_new(&topology, &err), YK_OK);
 }
@@ -184,9 +205,14 @@ START_TEST(automatic)
     ck_assert_msg(!strncmp(s, "corex:", 6), "%s", s);
     ck_assert_ptr_nonnull(strstr(s, "gpux:2"));
     ck_assert_ptr_null(strstr(s, "jitx")); /* another has the cores */
+    for (int i = 0; i < 2; i++) { /* the same device by two plugins: one of them */
+        const char *names[2][2] = {{"gpux:0", "otherx:0"}, {"gpux:1", "otherx:1"}};
+        ck_assert_int_eq(!!strstr(s, names[i][0]) + !!strstr(s, names[i][1]), 1);
+    }
     ck_assert_ptr_null(strchr(s, '!'));
     ck_assert_str_eq(selected(NULL), selected("auto"));
     ck_assert_str_eq(selected("  "), selected(""));
+    ck_assert_str_eq(selected("gpux:0 otherx:0"), "gpux:0! otherx:0!"); /* who asks for both gets them */
 }
 END_TEST
 
