@@ -32,8 +32,10 @@ bench_cpu_kernels_SOURCES = bench/cpu_kernels.c tests/unit/cpu_kit.c tests/unit/
 bench_cpu_kernels_LDADD = libyokecpu.la
 
 if WITH_CHECK
-check_PROGRAMS += tests/unit/cpu_ops.test tests/unit/cpu_chain.test tests/unit/cpu_gemm.test tests/unit/cpu_nets.test tests/unit/cpu_queue.test
-TESTS += tests/unit/cpu_ops.test tests/unit/cpu_chain.test tests/unit/cpu_gemm.test tests/unit/cpu_nets.test tests/unit/cpu_queue.test
+check_PROGRAMS += tests/unit/cpu_ops.test tests/unit/cpu_chain.test tests/unit/cpu_gemm.test tests/unit/cpu_nets.test \
+	tests/unit/cpu_queue.test
+TESTS += tests/unit/cpu_ops.test tests/unit/cpu_chain.test tests/unit/cpu_gemm.test tests/unit/cpu_nets.test \
+	tests/unit/cpu_queue.test
 tests_unit_cpu_queue_test_SOURCES = tests/unit/cpu_queue.c tests/unit/cpu_kit.c tests/unit/cpu_kit.h
 tests_unit_cpu_queue_test_LDADD = libyokecpu.la $(CHECK_LIBS)
 tests_unit_cpu_queue_test_CFLAGS = $(AM_CFLAGS) $(CHECK_CFLAGS)
