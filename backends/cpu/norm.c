@@ -155,7 +155,7 @@ static void softmax_bwd_step(const void *args, const cpu_ctx *c)
 typedef struct stats_args {
     cpu_ref x, shift, y;
     uint8_t dtype;
-    int64_t n, c, inner, cuts;
+    int64_t n, c, inner, cuts, groups;
 } stats_args;
 
 static void stats_line(const stats_args *a, const cpu_ctx *c, const char *p, float shift, double *s1, double *s2)
@@ -175,22 +175,25 @@ static void stats_line(const stats_args *a, const cpu_ctx *c, const char *p, flo
     }
 }
 
+/* One cut of the rows, a group of neighbouring channels: in the order of memory. */
 static void bn_stats_step(const void *args, const cpu_ctx *c)
 {
     const stats_args *a = args;
     const float *shift = cpu_at(c, a->shift);
     double *part = (double *)(void *)c->shared;
-    int64_t lo, hi;
-    cpu_part(a->c * a->cuts, c->tid, c->nt, &lo, &hi);
+    int64_t lo, hi, item = yk_dtype_bytes(a->dtype);
+    cpu_part(a->groups * a->cuts, c->tid, c->nt, &lo, &hi);
     for (int64_t t = lo; t < hi; t++) {
-        int64_t ch = t / a->cuts, n0, n1;
-        double s1 = 0.0, s2 = 0.0;
-        cpu_part(a->n, (int)(t % a->cuts), (int)a->cuts, &n0, &n1);
-        for (int64_t n = n0; n < n1; n++)
-            stats_line(a, c, (const char *)cpu_at(c, a->x) + (n * a->c + ch) * a->inner * yk_dtype_bytes(a->dtype),
-                       shift[ch], &s1, &s2);
-        part[2 * t] = s1;
-        part[2 * t + 1] = s2;
+        int64_t cut = t % a->cuts, c0, c1, n0, n1;
+        cpu_part(a->c, (int)(t / a->cuts), (int)a->groups, &c0, &c1);
+        cpu_part(a->n, (int)cut, (int)a->cuts, &n0, &n1);
+        for (int64_t ch = c0; ch < c1; ch++)
+            part[2 * (ch * a->cuts + cut)] = part[2 * (ch * a->cuts + cut) + 1] = 0.0;
+        for (int64_t i = n0 * a->c; i < n1 * a->c; i += a->c)
+            for (int64_t ch = c0; ch < c1; ch++) {
+                double *s = part + 2 * (ch * a->cuts + cut);
+                stats_line(a, c, (const char *)cpu_at(c, a->x) + (i + ch) * a->inner * item, shift[ch], &s[0], &s[1]);
+            }
     }
 }
 
@@ -218,11 +221,11 @@ static void plan_bn_stats(cpu_build *b, const yk_node *n)
     if (!a)
         return;
     *a = (stats_args){cpu_ref_of(x), cpu_ref_of(cpu_in(b, n, 1)), cpu_ref_of(cpu_out(b, n, 0)), x->dtype, x->dim[0],
-                      x->dim[1], 1, 1};
+                      x->dim[1], 1, 1, 1};
     for (int i = 2; i < x->dims; i++)
         a->inner *= x->dim[i];
-    int64_t cuts = (MOST_CUTS + a->c - 1) / a->c;
-    a->cuts = cuts < a->n ? cuts : a->n;
+    a->cuts = a->n < MOST_CUTS ? a->n : MOST_CUTS;
+    a->groups = MOST_CUTS / a->cuts < a->c ? MOST_CUTS / a->cuts : a->c;
     cpu_need_shared(b, (size_t)(a->c * a->cuts) * 16);
     cpu_emit(b, bn_stats_step, a, (double)(a->n * a->c) * (8.0 + 0.15 * (double)a->inner));
     cpu_emit(b, bn_combine_step, a, 0.0);
