@@ -63,7 +63,8 @@ void yk__share_free(yk__share *s)
     yk__free(s);
 }
 
-/* A run that made its program first (planning, a driver's compiler) says nothing about speed. */
+/* A run that made its program first (planning, a driver's compiler) says nothing about speed, nor does one that is only
+ * planned. */
 void yk__share_note(yk_job *job, bool train)
 {
     yk__engine_stats st;
@@ -74,7 +75,7 @@ void yk__share_note(yk_job *job, bool train)
     yk__engine_stats_get(job->engine, &st);
     job->share->rows = job->empty ? 0 : (uint64_t)job->local;
     job->share->most = job->share->rows > job->share->most ? job->share->rows : job->share->most;
-    job->share->clean = st.compiles == job->share->compiles;
+    job->share->clean = st.compiles == job->share->compiles && !job->config.plan_only;
     job->share->compiles = st.compiles;
     job->share->fresh = true;
 }

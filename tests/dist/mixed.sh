@@ -36,7 +36,7 @@ ok "resnet20 without kinks at the reference rate" same 50 1e-5 1e-5 $images $rat
 # shellcheck disable=SC2086
 ok "resnet20 at the reference rate" same 5 1e-4 0.1 $images $rate
 # shellcheck disable=SC2086
-ok "resnet20 at a small rate" same 50 1e-4 1e-4 $images --learning-rate 1e-4
+ok "resnet20 at a small rate" same 50 1e-4 1e-4 $images --learning-rate 5e-5
 ok "bert with dropout" same 50 1e-4 1e-4 --model bert --data "csv:$data/banking77/train.csv,text=text,label=category" \
     --tokenizer bytes --max-length 48 \
     --model-config hidden_size=128,num_hidden_layers=2,num_attention_heads=4,intermediate_size=256,max_position_embeddings=64 \
