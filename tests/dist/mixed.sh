@@ -34,7 +34,7 @@ ok "mlp with dropout" same 50 1e-4 1e-4 --model mlp --model-config hidden=128,dr
 # shellcheck disable=SC2086
 ok "resnet20 without kinks at the reference rate" same 50 1e-5 1e-5 $images $rate --model-config hidden_act=silu
 # shellcheck disable=SC2086
-ok "resnet20 at the reference rate" same 5 1e-4 0.1 $images $rate
+ok "resnet20 at the reference rate" same 5 1e-4 0.5 $images $rate
 # shellcheck disable=SC2086
 ok "resnet20 at a small rate" same 50 1e-4 1e-4 $images --learning-rate 5e-5
 ok "bert with dropout" same 50 1e-4 1e-4 --model bert --data "csv:$data/banking77/train.csv,text=text,label=category" \
