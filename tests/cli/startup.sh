@@ -3,7 +3,7 @@
 # What bench/startup measures, within what is promised (sizes, memory) or ten times that (times: the machine may be busy).
 . "$YOKE_SOURCE/tests/cli/lib.sh"
 need_cores 2
-if ! grep -q '^SANITIZE_CFLAGS = *$' "$YOKE_BUILD/Makefile"; then
+if instrumented; then
     echo "1..0 # SKIP instrumented: sizes and times are not those of a user"
     exit 0
 fi

@@ -27,6 +27,10 @@ need_cores() { # need_cores N
     exit 0
 }
 
+instrumented() { # built with a sanitizer
+    ! grep -q '^SANITIZE_CFLAGS = *$' "$YOKE_BUILD/Makefile"
+}
+
 ok() { # ok NAME COMMAND...: passes if the command does; its output is shown when not
     name=$1
     shift
