@@ -2,6 +2,8 @@
 /*
  * Times the CPU plugin's kernels one by one at the shapes of GPT-2 124M (1024 tokens), BERT and the ResNets.
  * usage: cpu_kernels [threads [isa [part of a name]]]
+ *        cpu_kernels --pairs [threads [isa [part of a name]]]: every kernel in fp32 and bf16 in turn, the ratio of the least
+ *        times; exits with 1 when a kernel is slower in bf16
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,8 +15,81 @@ static int threads = 1;
 static const cpu_isa *isa;
 static const char *only = "";
 
+#define MOST_HELD 8
+#define ROUNDS 9     /* of a pair, at least; as many again for one that seems slower */
+#define MARGIN 1.05  /* what noise may add to bf16's least time */
+
+/* --pairs: the kernels of one call, in fp32, wait for the same in bf16 */
+static bool in_pairs;
+static int n_held, n_slow;
+static struct held {
+    kit *k;
+    char name[80];
+} held[MOST_HELD];
+
+/* Adds to the least times of both, in turn. */
+static void time_both(kit *const k[2], int times, double best[2])
+{
+    for (int i = 0; i < times; i++)
+        for (int d = 0; d < 2; d++) {
+            double t = kit_time(k[d], isa, threads, 2);
+            best[d] = t < best[d] ? t : best[d];
+        }
+}
+
+static void compare(const char *name, kit *f32, kit *bf16)
+{
+    kit *const k[2] = {f32, bf16};
+    double t[2] = {1e30, 1e30};
+    time_both(k, 1, t);
+    int times = t[0] > 0.1 ? 3 : ROUNDS;
+    time_both(k, times, t);
+    for (int i = 0; i < 4 && t[1] > MARGIN * t[0]; i++)
+        time_both(k, times, t);
+    bool slow = t[1] > MARGIN * t[0];
+    printf("%-36s %9.3f %9.3f ms  %.2f%s\n", name, t[0] * 1e3, t[1] * 1e3, t[1] / t[0], slow ? "  slower in bf16" : "");
+    n_slow += slow;
+}
+
+static void hold(kit *k, const char *name)
+{
+    size_t n = strlen(name);
+    bool bf16 = n > 5 && strcmp(name + n - 5, " bf16") == 0;
+    if (!bf16 && n_held < MOST_HELD && strcmp(name + n - 4, " f32") == 0) {
+        held[n_held].k = k;
+        snprintf(held[n_held++].name, sizeof held->name, "%.*s", (int)n - 4, name);
+        return;
+    }
+    for (int i = 0; bf16 && i < n_held; i++)
+        if (held[i].k && strlen(held[i].name) == n - 5 && strncmp(held[i].name, name, n - 5) == 0) {
+            if (strstr(name, only))
+                compare(held[i].name, held[i].k, k);
+            kit_free(held[i].k);
+            held[i].k = NULL;
+        }
+    kit_free(k);
+}
+
+/* what one call left behind */
+static void held_done(void)
+{
+    for (int i = 0; i < n_held; i++)
+        if (held[i].k)
+            kit_free(held[i].k);
+    n_held = 0;
+}
+
+#define BOTH(call)                                                                                                     \
+    for (int t = YK_F32, d = 0; d < 2; d++, t = YK_BF16)                                                               \
+        call;                                                                                                          \
+    held_done()
+
 static void report(kit *k, const char *name, double flop, double bytes)
 {
+    if (in_pairs) {
+        hold(k, name);
+        return;
+    }
     if (strstr(name, only)) {
         double t = kit_time(k, isa, threads, flop > 2e10 ? 3 : 12);
         printf("%-36s %9.3f ms", name, t * 1e3);
@@ -73,7 +148,7 @@ static void conv(const char *what, int64_t n, int64_t c, int64_t h, int64_t o, i
  * step 1, whose products are Winograd's: 69 % of that reached at 64 channels, 38 % at 16, where the transforms weigh as
  * much. docs/cpu-speed-conv.md has the figures.
  */
-static void convs(int dtype)
+static void convs(void)
 {
     static const struct {
         int64_t c, h, o, k, s;
@@ -86,16 +161,15 @@ static void convs(int dtype)
         char name[64];
         snprintf(name, sizeof name, "%lldx%lldx%lld -> %lld %lldx%lld%s", (long long)net[i].c, (long long)net[i].h,
                  (long long)net[i].h, (long long)net[i].o, (long long)net[i].k, (long long)net[i].k, net[i].s == 2 ? " /2" : "");
-        conv(name, 128, net[i].c, net[i].h, net[i].o, net[i].k, net[i].s, dtype);
+        BOTH(conv(name, 128, net[i].c, net[i].h, net[i].o, net[i].k, net[i].s, t));
     }
 }
 
-static void rows(int dtype)
+static void layer_norms(int dtype)
 {
-    const char *t = dtype == YK_F32 ? "f32" : "bf16";
-    double n = 4096.0 * 768, item = dtype == YK_F32 ? 4 : 2;
-    char name[80];
-    for (int op = 0; op < 5; op++) {
+    const int64_t attr[] = {yk_attr_of_f64(1e-5)};
+    for (int bwd = 0; bwd < 2; bwd++) {
+        char name[80];
         kit *k = kit_new();
         uint32_t x = KIT(k, dtype, 4096, 768), y = KIT(k, dtype, 4096, 768), g = KIT(k, YK_F32, 768);
         uint32_t b = KIT(k, YK_F32, 768), m = KIT(k, YK_F32, 4096), s = KIT(k, YK_F32, 4096);
@@ -106,37 +180,37 @@ static void rows(int dtype)
         kit_random(k, b, -1, 1);
         kit_random(k, m, -1, 1);
         kit_random(k, s, 1, 2);
-        const int64_t attr[] = {yk_attr_of_f64(1e-5)};
-        static const char *const what[] = {"layer_norm", "layer_norm_bwd", "gelu_tanh", "gelu_tanh_bwd", "add"};
-        if (op == 0)
-            kit_node(k, YK_OP_LAYER_NORM, KIT_IDS(x, g, b), KIT_IDS(y, m, s), attr, 1);
-        else if (op == 1)
+        if (bwd)
             kit_node(k, YK_OP_LAYER_NORM_BWD, KIT_IDS(y, x, m, s, g), KIT_IDS(z, gg, b), attr, 1);
-        else if (op == 2)
-            kit_node(k, YK_OP_GELU_TANH, KIT_IDS(x), KIT_IDS(y), none, 0);
         else
-            kit_node(k, op == 3 ? YK_OP_GELU_TANH_BWD : YK_OP_ADD, KIT_IDS(x, y), KIT_IDS(z), none, 0);
-        snprintf(name, sizeof name, "%s 4096x768 %s", what[op], t);
-        report(k, name, 0, n * item * (op == 0 || op == 2 ? 2 : 3));
+            kit_node(k, YK_OP_LAYER_NORM, KIT_IDS(x, g, b), KIT_IDS(y, m, s), attr, 1);
+        snprintf(name, sizeof name, "layer_norm%s 4096x768 %s", bwd ? "_bwd" : "", dtype == YK_F32 ? "f32" : "bf16");
+        report(k, name, 0, 4096.0 * 768 * (dtype == YK_F32 ? 4 : 2) * (bwd ? 3 : 2));
     }
 }
 
-static void sums(void)
+static const struct {
+    int op, operands;
+    const char *name;
+} ops[] = {
+    {YK_OP_ADD, 2, "add"}, {YK_OP_MUL, 2, "mul"}, {YK_OP_DIV, 2, "div"}, {YK_OP_MAX, 2, "max"}, {YK_OP_EXP, 1, "exp"},
+    {YK_OP_LOG, 1, "log"}, {YK_OP_SQRT, 1, "sqrt"}, {YK_OP_RSQRT, 1, "rsqrt"}, {YK_OP_TANH, 1, "tanh"},
+    {YK_OP_ERF, 1, "erf"}, {YK_OP_RELU, 1, "relu"}, {YK_OP_RELU_BWD, 2, "relu_bwd"}, {YK_OP_GELU, 1, "gelu"},
+    {YK_OP_GELU_BWD, 2, "gelu_bwd"}, {YK_OP_GELU_TANH, 1, "gelu_tanh"}, {YK_OP_GELU_TANH_BWD, 2, "gelu_tanh_bwd"},
+    {YK_OP_SILU, 1, "silu"}, {YK_OP_SILU_BWD, 2, "silu_bwd"}, {YK_OP_SIGMOID, 1, "sigmoid"},
+    {YK_OP_SIGMOID_BWD, 2, "sigmoid_bwd"}, {YK_OP_TANH_BWD, 2, "tanh_bwd"},
+};
+
+static void elementwise(size_t i, int64_t r, int64_t c, int dtype)
 {
+    char name[80];
     kit *k = kit_new();
-    uint32_t x = KIT(k, YK_F32, 1024, 3072), y = KIT(k, YK_F32, 1, 3072);
-    kit_random(k, x, -1, 1);
-    kit_node(k, YK_OP_SUM, KIT_IDS(x), KIT_IDS(y), (int64_t[]){1}, 1);
-    report(k, "sum over rows 1024x3072", 0, 1024.0 * 3072 * 4);
-    k = kit_new();
-    uint32_t l = KIT(k, YK_F32, 1024, 50304), lab = KIT(k, YK_I32, 1024), loss = KIT(k, YK_F32, 1024);
-    uint32_t lse = KIT(k, YK_F32, 1024);
-    memset(k->data[l], 0, (size_t)k->slot[l].bytes);
-    memset(k->data[lab], 0, 4096);
-    const int64_t attr[] = {-100, yk_attr_of_f64(0)};
-    kit_node(k, YK_OP_CROSS_ENTROPY, KIT_IDS(l, lab), KIT_IDS(loss, lse), attr, 2);
-    kit_node(k, YK_OP_CROSS_ENTROPY_BWD, KIT_IDS(loss, l, lab, lse), KIT_IDS(l), attr, 2);
-    report(k, "cross_entropy + bwd 1024x50304", 0, 3 * 1024.0 * 50304 * 4);
+    uint32_t x = KIT(k, dtype, r, c), y = KIT(k, dtype, r, c), z = KIT(k, dtype, r, c);
+    kit_random(k, x, 0.1, 1);
+    kit_random(k, y, 0.1, 1);
+    kit_node(k, ops[i].op, ops[i].operands == 2 ? KIT_IDS(x, y) : KIT_IDS(x), KIT_IDS(z), none, 0);
+    snprintf(name, sizeof name, "%s %lldx%lld %s", ops[i].name, (long long)r, (long long)c, dtype == YK_F32 ? "f32" : "bf16");
+    report(k, name, 0, (double)(r * c) * (dtype == YK_F32 ? 4 : 2) * (ops[i].operands + 1));
 }
 
 /* Batch norm of a ResNet-20 as the planner leaves it: y = relu((x-m)s+b+r); the sums of g and g(x-m), g = relu'(y) gy;
@@ -194,33 +268,113 @@ static void batch_norm(int64_t c, int64_t h, int dtype)
     }
 }
 
-static void windows(int dtype)
+static void pools(int64_t kk, int64_t step, int dtype)
 {
-    const char *t = dtype == YK_F32 ? "f32" : "bf16";
-    double n = 128.0 * 64 * 32 * 32 * (dtype == YK_F32 ? 4 : 2);
-    const int64_t pool[] = {3, 3, 2, 2, 1, 1, 1, 1}, whole[] = {8, 8, 8, 8, 0, 0, 0};
-    for (int op = 0; op < 6; op++) {
-        static const char *const what[] = {"copy", "max_pool 3/2", "max_pool_bwd 3/2", "avg_pool 8", "avg_pool_bwd 8", "softmax"};
+    static const char *const what[] = {"max_pool", "max_pool_bwd", "avg_pool", "avg_pool_bwd"};
+    int64_t pad = kk == 3 ? 1 : 0, out = (32 + 2 * pad - kk) / step + 1;
+    const int64_t attr[2][8] = {{kk, kk, step, step, pad, pad, 1, 1}, {kk, kk, step, step, pad, pad, 0}};
+    double n = 128.0 * 64 * (dtype == YK_F32 ? 4 : 2);
+    for (int op = 0; op < 4; op++) {
         char name[80];
         kit *k = kit_new();
-        uint32_t x = KIT(k, dtype, 128, 64, 32, 32), y = KIT(k, dtype, 128, 64, 16, 16), z = KIT(k, dtype, 128, 64, 32, 32);
-        uint32_t a = KIT(k, dtype, 128, 64, 4, 4), s = KIT(k, dtype, 32768, 256), e = KIT(k, dtype, 32768, 256);
+        uint32_t x = KIT(k, dtype, 128, 64, 32, 32), y = KIT(k, dtype, 128, 64, out, out), z = KIT(k, dtype, 128, 64, 32, 32);
         kit_random(k, x, -1, 1);
         kit_random(k, y, -1, 1);
-        kit_random(k, a, -1, 1);
-        kit_random(k, s, -1, 1);
         if (op == 0)
-            kit_node(k, YK_OP_COPY, KIT_IDS(x), KIT_IDS(z), none, 0);
-        else if (op < 3)
-            kit_node(k, op == 1 ? YK_OP_MAX_POOL : YK_OP_MAX_POOL_BWD, op == 1 ? KIT_IDS(x) : KIT_IDS(x, y),
-                     op == 1 ? KIT_IDS(y) : KIT_IDS(z), pool, 8);
-        else if (op < 5)
-            kit_node(k, op == 3 ? YK_OP_AVG_POOL : YK_OP_AVG_POOL_BWD, op == 3 ? KIT_IDS(x) : KIT_IDS(a),
-                     op == 3 ? KIT_IDS(a) : KIT_IDS(z), whole, 7);
+            kit_node(k, YK_OP_MAX_POOL, KIT_IDS(x), KIT_IDS(y), attr[0], 8);
+        else if (op == 1)
+            kit_node(k, YK_OP_MAX_POOL_BWD, KIT_IDS(x, y), KIT_IDS(z), attr[0], 8);
         else
-            kit_node(k, YK_OP_SOFTMAX, KIT_IDS(s), KIT_IDS(e), (int64_t[]){0}, 1);
-        snprintf(name, sizeof name, "%s %s", what[op], t);
-        report(k, name, 0, n * (op == 0 || op == 5 ? 2 : op == 2 ? 2.25 : 1.25));
+            kit_node(k, op == 2 ? YK_OP_AVG_POOL : YK_OP_AVG_POOL_BWD, op == 2 ? KIT_IDS(x) : KIT_IDS(y),
+                     op == 2 ? KIT_IDS(y) : KIT_IDS(z), attr[1], 7);
+        snprintf(name, sizeof name, "%s %lldx%lld/%lld 64x32x32 %s", what[op], (long long)kk, (long long)kk, (long long)step,
+                 dtype == YK_F32 ? "f32" : "bf16");
+        report(k, name, 0, n * (double)((op == 1 ? 2 : 1) * 1024 + out * out));
+    }
+}
+
+static void softmax(int64_t r, int64_t c, int dtype)
+{
+    for (int bwd = 0; bwd < 2; bwd++) {
+        char name[80];
+        kit *k = kit_new();
+        uint32_t x = KIT(k, dtype, r, c), y = KIT(k, dtype, r, c), z = KIT(k, dtype, r, c);
+        kit_random(k, x, -1, 1);
+        kit_random(k, y, 0, 1);
+        kit_node(k, bwd ? YK_OP_SOFTMAX_BWD : YK_OP_SOFTMAX, bwd ? KIT_IDS(x, y) : KIT_IDS(x), KIT_IDS(z), (int64_t[]){0}, 1);
+        snprintf(name, sizeof name, "softmax%s %lldx%lld %s", bwd ? "_bwd" : "", (long long)r, (long long)c,
+                 dtype == YK_F32 ? "f32" : "bf16");
+        report(k, name, 0, (double)(r * c) * (dtype == YK_F32 ? 4 : 2) * (bwd ? 3 : 2));
+    }
+}
+
+static void cross_entropy(int64_t r, int64_t c, int dtype)
+{
+    const int64_t attr[] = {-100, yk_attr_of_f64(0)};
+    for (int bwd = 0; bwd < 2; bwd++) {
+        char name[80];
+        kit *k = kit_new();
+        uint32_t x = KIT(k, dtype, r, c), z = KIT(k, dtype, r, c), lab = KIT(k, YK_I32, r), loss = KIT(k, YK_F32, r);
+        uint32_t lse = KIT(k, YK_F32, r);
+        kit_random(k, x, -1, 1);
+        memset(k->data[lab], 0, (size_t)r * 4);
+        kit_random(k, loss, 0, 1);
+        kit_random(k, lse, 10, 11);
+        kit_node(k, bwd ? YK_OP_CROSS_ENTROPY_BWD : YK_OP_CROSS_ENTROPY, bwd ? KIT_IDS(loss, x, lab, lse) : KIT_IDS(x, lab),
+                 bwd ? KIT_IDS(z) : KIT_IDS(loss, lse), attr, 2);
+        snprintf(name, sizeof name, "cross_entropy%s %lldx%lld %s", bwd ? "_bwd" : "", (long long)r, (long long)c,
+                 dtype == YK_F32 ? "f32" : "bf16");
+        report(k, name, 0, (double)(r * c) * (dtype == YK_F32 ? 4 : 2) * (bwd ? 2 : 1));
+    }
+}
+
+static void move(int dtype)
+{
+    static const char *const what[] = {"copy", "transpose", "heads", "gather", "scatter_add", "dropout"};
+    const char *t = dtype == YK_F32 ? "f32" : "bf16";
+    double n = 4096.0 * 768 * (dtype == YK_F32 ? 4 : 2);
+    for (int op = 0; op < 6; op++) {
+        char name[80];
+        kit *k = kit_new();
+        uint32_t x = KIT(k, dtype, 4096, 768), y = KIT(k, dtype, 4096, 768), at = KIT(k, YK_I32, 4096), key = KIT(k, YK_I32, 3);
+        uint32_t turned = KIT(k, dtype, 768, 4096), h = KIT(k, dtype, 16, 12, 256, 64), g = KIT(k, dtype, 16, 12, 256, 64);
+        kit_random(k, x, -1, 1);
+        kit_random(k, at, 0, 4095);
+        kit_random(k, key, 0, 1e9);
+        if (op == 1) {
+            k->value[x].dim[0] = 768, k->value[x].dim[1] = 4096, k->value[x].stride[0] = 1, k->value[x].stride[1] = 768;
+        } else if (op == 2) {
+            kit_random(k, h, -1, 1);
+            k->value[h].stride[0] = 256 * 768, k->value[h].stride[1] = 64, k->value[h].stride[2] = 768;
+        }
+        if (op < 3)
+            kit_node(k, YK_OP_COPY, op == 2 ? KIT_IDS(h) : KIT_IDS(x), op == 0 ? KIT_IDS(y) : op == 1 ? KIT_IDS(turned) : KIT_IDS(g),
+                     none, 0);
+        else if (op < 5)
+            kit_node(k, op == 3 ? YK_OP_GATHER : YK_OP_SCATTER_ADD, KIT_IDS(x, at), KIT_IDS(y), none, 0);
+        else
+            kit_node(k, YK_OP_DROPOUT, KIT_IDS(x, key, at), KIT_IDS(y), (int64_t[]){yk_attr_of_f64(0.1), 1}, 2);
+        snprintf(name, sizeof name, "%s 4096x768 %s", what[op], t);
+        report(k, name, 0, 2 * n);
+    }
+}
+
+static void reductions(int dtype)
+{
+    static const char *const what[] = {"sum of columns", "sum of rows", "max of rows", "cast from f32"};
+    for (int op = 0; op < 4; op++) {
+        char name[80];
+        kit *k = kit_new();
+        uint32_t x = KIT(k, op == 3 ? YK_F32 : dtype, 4096, 768), row = KIT(k, YK_F32, 1, 768), y = KIT(k, dtype, 4096, 768);
+        uint32_t column = KIT(k, dtype, 4096, 1);
+        kit_random(k, x, -1, 1);
+        if (op == 3)
+            kit_node(k, YK_OP_CAST, KIT_IDS(x), KIT_IDS(y), none, 0);
+        else
+            kit_node(k, op == 2 ? YK_OP_RMAX : YK_OP_SUM, KIT_IDS(x), op ? KIT_IDS(column) : KIT_IDS(row),
+                     (int64_t[]){op ? 2 : 1}, 1);
+        snprintf(name, sizeof name, "%s 4096x768 %s", what[op], dtype == YK_F32 ? "f32" : "bf16");
+        report(k, name, 0, 4096.0 * 768 * (dtype == YK_F32 ? 4 : 2));
     }
 }
 
@@ -260,9 +414,58 @@ static void attention(int64_t b, int64_t h, int64_t t, int causal, int dtype)
     }
 }
 
+static void dots(int dtype)
+{
+    dot("fwd", 1024, 768, 768, 0, 1, dtype);
+    dot("fwd", 1024, 3072, 768, 0, 1, dtype);
+    dot("fwd", 1024, 768, 3072, 0, 1, dtype);
+    dot("dgrad", 1024, 768, 3072, 0, 0, dtype);
+    dot("wgrad", 3072, 768, 1024, 1, 0, dtype);
+    dot("small", 16, 64, 64, 0, 1, dtype);
+    dot("small", 128, 256, 512, 0, 1, dtype);
+    dot("narrow", 128, 10, 256, 0, 1, dtype);
+}
+
+static void rows(void)
+{
+    BOTH(layer_norms(t));
+    BOTH(softmax(32768, 256, t));
+    BOTH(softmax(128, 10, t));
+    BOTH(cross_entropy(1024, 50257, t));
+    BOTH(cross_entropy(128, 10, t));
+    BOTH(move(t));
+    BOTH(reductions(t));
+}
+
+static void all(void)
+{
+    BOTH(dots(t));
+    BOTH(dot("head", 1024, 50304, 768, 0, 1, t));
+    BOTH(dot("head wgrad", 50304, 768, 1024, 1, 0, t));
+    convs();
+    for (size_t i = 0; i < sizeof ops / sizeof *ops; i++) {
+        BOTH(elementwise(i, 4096, 768, t));
+        BOTH(elementwise(i, 128, 768, t)); /* in the second-level cache */
+    }
+    rows();
+    BOTH(batch_norm(16, 32, t));
+    BOTH(batch_norm(32, 16, t));
+    BOTH(batch_norm(64, 8, t));
+    BOTH(pools(3, 2, t));
+    BOTH(pools(2, 2, t));
+    BOTH(pools(3, 1, t));
+    BOTH(pools(8, 8, t));
+    BOTH(attention(4, 12, 256, 1, t));
+    BOTH(attention(32, 12, 128, 0, t));
+    adam();
+}
+
 int main(int argc, char **argv)
 {
     const char *why = NULL;
+    in_pairs = argc > 1 && strcmp(argv[1], "--pairs") == 0;
+    argc -= in_pairs;
+    argv += in_pairs;
     threads = argc > 1 ? atoi(argv[1]) : 1;
     isa = cpu_isa_choose(argc > 2 ? argv[2] : NULL, &why);
     only = argc > 3 ? argv[3] : "";
@@ -270,29 +473,10 @@ int main(int argc, char **argv)
         fprintf(stderr, "%s\n", why ? why : "threads: 1 to 64");
         return 2;
     }
-    printf("isa %s, %d threads, least of several runs\n", isa->name, threads);
-    for (int d = 0; d < 2; d++) {
-        int t = d ? YK_BF16 : YK_F32;
-        dot("fwd", 1024, 768, 768, 0, 1, t);
-        dot("fwd", 1024, 3072, 768, 0, 1, t);
-        dot("fwd", 1024, 768, 3072, 0, 1, t);
-        dot("dgrad", 1024, 768, 3072, 0, 0, t);
-        dot("wgrad", 3072, 768, 1024, 1, 0, t);
-        dot("head", 1024, 50304, 768, 0, 1, t);
-        dot("head wgrad", 50304, 768, 1024, 1, 0, t);
-        dot("small", 16, 64, 64, 0, 1, t);
-        dot("small", 128, 256, 512, 0, 1, t);
-        dot("narrow", 128, 10, 256, 0, 1, t);
-        convs(t);
-        rows(t);
-        batch_norm(16, 32, t);
-        batch_norm(32, 16, t);
-        batch_norm(64, 8, t);
-        windows(t);
-        attention(4, 12, 256, 1, t);
-        attention(32, 12, 128, 0, t);
-    }
-    sums();
-    adam();
-    return 0;
+    setvbuf(stdout, NULL, _IOLBF, 0);
+    printf("isa %s, %d threads, least of several runs%s\n", isa->name, threads, in_pairs ? ": f32, bf16, bf16 / f32" : "");
+    all();
+    if (n_slow)
+        printf("%d slower in bf16\n", n_slow);
+    return n_slow ? 1 : 0;
 }

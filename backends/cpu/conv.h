@@ -76,6 +76,7 @@ typedef struct cpu_planes {
     int64_t blocks; /* a vector of words each */
     uint8_t dtype;
     bool pairs;     /* bf16: a word is two channels */
+    int64_t twins;  /* bf16: a word is a channel of two images, of so many; "image" counts them by twos */
 } cpu_planes;
 
 /* A group of images laid out as [block][remainder modulo the step][padded line][padded column][image][vector]. */

@@ -2,6 +2,7 @@
 /*
  * The gradient of the weights on blocks of channels, for steps above 1: E[t, c, o] = sum over grid points of x[c, what tap t
  * sees] gy[o, grid point], with the input laid out as in conv_block.c, so that a line's grid points are neighbours in both.
+ * Where there are products of bf16 pairs, a word holds the numbers of two images: half the words, half the products.
  * The images are cut into fixed parts, each with sums of its own, added in order; result channels into ranges that keep
  * more workers busy.
  */
@@ -20,7 +21,7 @@
 typedef struct dw_block {
     cpu_grouped x, gy;
     cpu_ref gw;
-    int64_t images, c, o, taps;
+    int64_t images, c, o, taps; /* images: or pairs of them */
     int64_t cuts, ranges;  /* of images, of blocks of results */
     size_t cut;            /* words of one part's sums */
     const int32_t *off;    /* of each tap, words */
@@ -39,15 +40,16 @@ static void group_sums(const dw_block *d, const cpu_ctx *c, int64_t o0, int64_t 
 {
     int64_t vw = c->isa->vw, row = d->gy.pad.wp * d->gy.g * vw, area = d->gy.pad.hp * row, line = d->x.pad.wp * d->x.g * vw;
     int64_t lines = d->gy.pad.hp, stretch = STRETCH * vw / row < 1 ? 1 : STRETCH * vw / row, ld = d->gy.p.blocks * vw;
+    const cpu_outer_kernel *kernel = d->x.p.twins ? c->isa->pair_outer : c->isa->f32_outer;
     const float *gy = (const float *)(const void *)(c->mine + d->at_gy), *x = (const float *)(const void *)c->mine;
     for (int64_t o = o0; o < o1; o += 2)
         for (int64_t y = 0; y < lines; y += stretch)
             for (int64_t k = 0; k < d->x.p.blocks * d->taps; k++) {
                 int64_t b = k / d->taps, t = k % d->taps;
                 const float *a = x + b * cpu_grouped_block(&d->x, c->isa->vw) + d->off[t] + y * line;
-                c->isa->f32_outer[min64(2, o1 - o)]((size_t)min64(stretch, lines - y), (size_t)(row / vw), a, (size_t)line,
-                                                    gy + (o - o0) * area + y * row, (size_t)row, (size_t)area,
-                                                    e + (t * d->x.p.blocks + b) * vw * ld + o * vw, (size_t)ld, 1);
+                kernel[min64(2, o1 - o)]((size_t)min64(stretch, lines - y), (size_t)(row / vw), a, (size_t)line,
+                                         gy + (o - o0) * area + y * row, (size_t)row, (size_t)area,
+                                         e + (t * d->x.p.blocks + b) * vw * ld + o * vw, (size_t)ld, 1);
             }
 }
 
@@ -133,12 +135,13 @@ bool cpu_conv_dw_block(cpu_build *b, const yk_node *n, const conv_shape *s, cons
     int32_t *off = cpu_args(b, (size_t)v->taps * sizeof *off);
     if (!d || !off)
         return true;
+    int64_t twins = b->isa->bf16 == 1 && x->dtype == YK_BF16 && gy->dtype == YK_BF16 ? s->n : 0;
     *d = (dw_block){
-        .x = {{cpu_ref_of(x), s->c, s->h, s->w, (s->c + vw - 1) / vw, x->dtype, false}, s->sh, s->sw, cpu_padding_of(v), g},
-        .gy = {{cpu_ref_of(gy), s->o, s->oh, s->ow, (s->o + vw - 1) / vw, gy->dtype, false}, 1, 1,
+        .x = {{cpu_ref_of(x), s->c, s->h, s->w, (s->c + vw - 1) / vw, x->dtype, false, twins}, s->sh, s->sw, cpu_padding_of(v), g},
+        .gy = {{cpu_ref_of(gy), s->o, s->oh, s->ow, (s->o + vw - 1) / vw, gy->dtype, false, twins}, 1, 1,
                {0, 0, s->oh, s->ow, s->oh * s->ow}, g},
-        .gw = cpu_ref_of(gw), .images = s->n, .c = s->c, .o = s->o, .taps = v->taps, .off = off, .dtype = gw->dtype,
-        .accumulate = n->flags & YK_NODE_ACCUMULATE};
+        .gw = cpu_ref_of(gw), .images = twins ? (s->n + 1) / 2 : s->n, .c = s->c, .o = s->o,
+        .taps = v->taps, .off = off, .dtype = gw->dtype, .accumulate = n->flags & YK_NODE_ACCUMULATE};
     if (cpu_grouped_block(&d->x, b->isa->vw) * d->x.p.blocks * 4 > MOST_BYTES)
         return false;
     for (int32_t t = 0; t < v->taps; t++)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Between images of planes, [channel][pixel], and blocks of channels, [block][position][vector of words]: a word is a
- * number in f32 or, for products of bf16 pairs, two neighbouring channels.
+ * number in f32 or, for products of bf16 pairs, two neighbouring channels or those of two neighbouring images.
  */
 #include <string.h>
 
@@ -20,15 +20,29 @@ static void stage_rows(const cpu_ctx *c, const cpu_planes *s, const char *plane,
     }
 }
 
+/* the same of two images; second: the other one's first plane, NULL: there is none */
+static void stage_twins(const cpu_ctx *c, const cpu_planes *s, const char *plane, const char *second, int64_t channels,
+                        int64_t pixels, uint32_t *tmp)
+{
+    int64_t size = s->height * s->width * 2;
+    for (int64_t i = 0; i < channels; i++)
+        c->isa->strip_pairs(tmp + i * pixels, (size_t)pixels, 0, (const uint16_t *)(const void *)(plane + i * size),
+                            second ? (const uint16_t *)(const void *)(second + i * size) : NULL, (size_t)pixels);
+}
+
 void cpu_plane_in(const cpu_ctx *c, const cpu_planes *s, int64_t image, int64_t block, int64_t first, int64_t lines, void *tmp,
                   float *to)
 {
     int64_t size = s->height * s->width, pixels = lines * s->width, wide = c->isa->vw << s->pairs;
     int64_t left = s->channels - block * wide, channels = left < wide ? left : wide;
     const char *plane = cpu_at(c, s->at), *from = plane;
-    plane += ((image * s->channels + block * wide) * size + first * s->width) * yk_dtype_bytes(s->dtype);
+    int64_t first_image = s->twins ? 2 * image : image, apart = s->channels * size * yk_dtype_bytes(s->dtype);
+    plane += ((first_image * s->channels + block * wide) * size + first * s->width) * yk_dtype_bytes(s->dtype);
     from = plane;
-    if (s->dtype != YK_F32) {
+    if (s->twins) {
+        stage_twins(c, s, plane, first_image + 1 < s->twins ? plane + apart : NULL, channels, pixels, tmp);
+        from = tmp;
+    } else if (s->dtype != YK_F32) {
         stage_rows(c, s, plane, channels, pixels, tmp);
         from = tmp;
     }

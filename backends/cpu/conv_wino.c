@@ -233,7 +233,7 @@ bool cpu_conv_wino(cpu_build *b, const yk_node *n, const conv_shape *s)
     if (!a)
         return true;
     *a = (wino_args){
-        .x = {{cpu_ref_of(x), x->dim[1], x->dim[2], x->dim[3], (x->dim[1] + vw - 1) / vw, x->dtype, false},
+        .x = {{cpu_ref_of(x), x->dim[1], x->dim[2], x->dim[3], (x->dim[1] + vw - 1) / vw, x->dtype, false, 0},
               dx ? 2 - s->ph : s->ph, dx ? 2 - s->pw : s->pw, false},
         .g = {s->n, (y->dim[2] + 3) / 4, (y->dim[3] + 3) / 4}, .w = cpu_ref_of(w), .y = cpu_ref_of(y), .results = y->dim[1],
         .oh = y->dim[2], .ow = y->dim[3], .ob = (y->dim[1] + vw - 1) / vw, .wo = dx ? 9 : 9 * s->c,

@@ -214,8 +214,8 @@ bool cpu_conv_dw_wino(cpu_build *b, const yk_node *n, const conv_shape *s)
     *d = (dw_wino){.c = s->c, .o = s->o, .cb = (s->c + vw - 1) / vw, .ob = (s->o + vw - 1) / vw, .gw = cpu_ref_of(gw),
                    .g = {s->n, (s->oh + 3) / 4, (s->ow + 3) / 4}, .dtype = gw->dtype,
                    .accumulate = n->flags & YK_NODE_ACCUMULATE};
-    d->x = (wino_source){{cpu_ref_of(x), s->c, s->h, s->w, d->cb, x->dtype, false}, s->ph, s->pw, false};
-    d->gy = (wino_source){{cpu_ref_of(gy), s->o, s->oh, s->ow, d->ob, gy->dtype, false}, 0, 0, true};
+    d->x = (wino_source){{cpu_ref_of(x), s->c, s->h, s->w, d->cb, x->dtype, false, 0}, s->ph, s->pw, false};
+    d->gy = (wino_source){{cpu_ref_of(gy), s->o, s->oh, s->ow, d->ob, gy->dtype, false, 0}, 0, 0, true};
     int64_t all = d->g.images * d->g.th * d->g.tw * WINO_ELEMENTS * (d->cb + d->ob) * vw * 4;
     double work = (double)(s->n * s->oh * s->ow) * (double)(s->c * s->o) * 18 / 180;
     if (d->cb * d->ob * vw * vw <= FEW || all > ALL_BYTES)

@@ -90,7 +90,7 @@ typedef struct cpu_isa {
     const cpu_taps_kernel *f32_taps, *pair_taps; /* [rows] */
     const cpu_lines_kernel (*f32_lines)[3], (*pair_lines)[3]; /* [rows, at most 9][vectors] */
     const cpu_rows_kernel (*f32_rows)[3], (*pair_rows)[3]; /* [rows][vectors] */
-    const cpu_outer_kernel *f32_outer; /* [vectors] */
+    const cpu_outer_kernel *f32_outer, *pair_outer; /* [vectors] */
     const cpu_wino *wino;
     void (*tile)(size_t kblocks, const void *a, const void *b, float *c, size_t ldc, size_t mb, size_t nb, int add);
     void (*tile_begin)(void);

@@ -27,7 +27,8 @@
 
 const cpu_isa cpu_isa_avx512 = {.name = "avx512", CPU_ISA_COMMON};
 const cpu_isa cpu_isa_avx512bf16 = {.name = "avx512bf16", CPU_ISA_COMMON, .bf16 = 1, .pair = cpu_bf16_kernels,
-                                    .pair_taps = cpu_bf16_taps, .pair_lines = cpu_bf16_lines, .pair_rows = cpu_bf16_rows};
+                                    .pair_taps = cpu_bf16_taps, .pair_lines = cpu_bf16_lines, .pair_rows = cpu_bf16_rows,
+                                    .pair_outer = cpu_bf16_outer};
 const cpu_isa cpu_isa_amx = {.name = "amx", CPU_ISA_COMMON, .bf16 = 2, .tile = cpu_amx_tile,
                              .tile_begin = cpu_amx_begin, .tile_end = cpu_amx_end};
 #endif

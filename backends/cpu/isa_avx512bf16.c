@@ -15,5 +15,6 @@
 #define G_TAPS_TABLE const cpu_taps_kernel cpu_bf16_taps
 #define G_LINES_TABLE const cpu_lines_kernel cpu_bf16_lines
 #define G_ROWS_TABLE const cpu_rows_kernel cpu_bf16_rows
+#define G_OUTER_TABLE const cpu_outer_kernel cpu_bf16_outer
 #include "kern_gemm.h"
 #endif

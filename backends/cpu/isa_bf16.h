@@ -9,6 +9,7 @@ extern const cpu_gemm_kernel cpu_bf16_kernels[15][3];
 extern const cpu_taps_kernel cpu_bf16_taps[15];
 extern const cpu_lines_kernel cpu_bf16_lines[10][3];
 extern const cpu_rows_kernel cpu_bf16_rows[15][3];
+extern const cpu_outer_kernel cpu_bf16_outer[3];
 
 /* One block of 32 x 32: tiles of A (two of 16 x 32 for each 32 of k), a panel of B (pairs of k, 32 columns). */
 void cpu_amx_tile(size_t kblocks, const void *a, const void *b, float *c, size_t ldc, size_t mb, size_t nb, int add);

@@ -57,16 +57,16 @@
             _Pragma("GCC unroll 8") for (int i = 0; i < B_HALF; i++)                                                   \
                 _Pragma("GCC unroll 2") for (int j = 0; j < nv; j++)                                                   \
                     s[i][j] = add ? v_load(c + (size_t)i * ldc + j * CPU_VW) : (vf){0};                                \
-            const float *x = a, *y = b;                                                                                \
+            const G_PAIR *x = (const G_PAIR *)(const void *)a, *y = (const G_PAIR *)(const void *)b;                   \
             for (size_t l = 0; l < lines; l++, x += al, y += bl)                                                       \
                 for (size_t k = 0; k < n * CPU_VW; k += CPU_VW) {                                                      \
                     vf b0 = v_load(y + k), b1 = nv == 2 ? v_load(y + (nv - 1) * bs + k) : b0;                          \
                     _Pragma("GCC unroll 8") for (int i = 0; i < B_HALF; i++)                                           \
                     {                                                                                                  \
-                        vf t = v_set1(x[k + (size_t)i]);                                                               \
-                        s[i][0] = v_fma(t, b0, s[i][0]);                                                               \
+                        vf t = G_BCAST(x + k + i);                                                                     \
+                        s[i][0] = G_MAC(t, b0, s[i][0]);                                                               \
                         if (nv == 2)                                                                                   \
-                            s[i][nv - 1] = v_fma(t, b1, s[i][nv - 1]);                                                 \
+                            s[i][nv - 1] = G_MAC(t, b1, s[i][nv - 1]);                                                 \
                     }                                                                                                  \
                 }                                                                                                      \
             _Pragma("GCC unroll 8") for (int i = 0; i < B_HALF; i++)                                                   \
