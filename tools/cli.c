@@ -37,23 +37,26 @@ static void print_option(const yk__cli_option *o)
     putchar('\n');
 }
 
-/* Text in lines of at most 100 columns, broken at blanks; its own line ends stay. */
+enum { WIDTH = 100, FOLDED = 80 };
+
+/* Text in lines of at most WIDTH columns, broken at blanks. Its own line ends stay behind short lines; those of long ones only
+ * fold the source. */
 static void print_wrapped(const char *s)
 {
+    const char *begin = s; /* of the source's line */
     size_t column = 0;
-    while (*s) {
+    for (;;) {
         const size_t n = strcspn(s, " \n");
-        if (column && column + n > 100) {
-            putchar('\n');
-            column = 0;
-        }
+        const bool ends = s[n] == '\n' && (s + n - begin <= FOLDED || s[n + 1] == '\n');
         column += (size_t)printf("%.*s", (int)n, s);
-        s += n;
-        if (*s == '\n')
-            column = 0;
-        if (*s == '\n' || (*s == ' ' && column + 1 + strcspn(s + 1, " \n") <= 100))
-            column += (size_t)printf("%c", *s) * (*s == ' ');
-        s += *s != 0;
+        if (!s[n])
+            break;
+        begin = s[n] == '\n' ? s + n + 1 : begin;
+        s += n + 1;
+        if (ends || column + 1 + strcspn(s, " \n") > WIDTH)
+            column = (size_t)printf("\n") - 1;
+        else
+            column += (size_t)printf(" ");
     }
     putchar('\n');
 }

@@ -276,6 +276,17 @@ static yk_status plan(const yk_device *dev, const yk_graph *g, cpu_prog **prog)
     return cpu_prog_new(g, dev->isa, 1, prog);
 }
 
+static yk_status graph_scratch(yk_device *dev, const yk_graph *g, uint64_t *bytes)
+{
+    cpu_prog *p;
+    yk_status s = plan(dev, g, &p);
+    if (s != YK_OK)
+        return s;
+    *bytes = cpu_prog_scratch(p, dev->n);
+    cpu_prog_free(p);
+    return YK_OK;
+}
+
 static yk_status program_new(yk_device *dev, const yk_graph *g, yk_program **out)
 {
     yk_program *p = cpu_host->alloc(sizeof *p, 64);
@@ -329,6 +340,7 @@ const yk_plugin *yk_plugin_query(uint32_t abi)
         .queue_get = cpu_queue_get,
         .queue_poll = cpu_queue_poll,
         .queue_wait = cpu_queue_wait,
+        .graph_scratch = graph_scratch,
     };
     return abi == YK_ABI ? &table : NULL;
 }

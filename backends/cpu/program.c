@@ -278,12 +278,17 @@ void cpu_prog_free(cpu_prog *p)
 
 size_t cpu_prog_mine(const cpu_prog *p)
 {
-    return p->mine;
+    return cpu_round(p->mine, 4096) + 64;
 }
 
 size_t cpu_prog_shared(const cpu_prog *p)
 {
-    return p->shared;
+    return cpu_round(p->shared, 4096);
+}
+
+size_t cpu_prog_scratch(const cpu_prog *p, int nt)
+{
+    return cpu_prog_shared(p) + (p->serial ? 1 : (size_t)nt) * cpu_prog_mine(p);
 }
 
 bool cpu_prog_is_serial(const cpu_prog *p)

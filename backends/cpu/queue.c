@@ -78,25 +78,21 @@ static bool grow_scratch(yk_device *d, size_t need)
 {
     if (need <= d->scratch_bytes)
         return true;
-    char *p = cpu_memory_new(need);
-    if (!p)
-        return false;
     cpu_memory_free(d->scratch, d->scratch_bytes);
-    d->scratch = p;
-    d->scratch_bytes = need;
-    return true;
+    d->scratch = cpu_memory_new(need);
+    d->scratch_bytes = d->scratch ? need : 0;
+    return d->scratch;
 }
 
 static void run_program(yk_queue *q, const job *j)
 {
     yk_device *d = q->dev;
-    running r = {d, j->program->prog, j->slot, 0, 0};
-    bool serial = cpu_prog_is_serial(r.prog);
-    r.shared = cpu_round(cpu_prog_shared(r.prog), 4096);
-    r.mine = cpu_round(cpu_prog_mine(r.prog), 4096) + 64;
+    const cpu_prog *p = j->program->prog;
+    running r = {d, p, j->slot, cpu_prog_mine(p), cpu_prog_shared(p)};
+    bool serial = cpu_prog_is_serial(p);
     uint64_t before = cpu_float_begin();
     pthread_mutex_lock(&d->lock);
-    if (!grow_scratch(d, r.shared + (serial ? 1 : (size_t)d->n) * r.mine))
+    if (!grow_scratch(d, cpu_prog_scratch(p, d->n)))
         queue_fail(q, YK_E_MEM, "no memory for the scratch of a program");
     else if (serial)
         run_worker(&r, 0);

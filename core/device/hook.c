@@ -182,6 +182,16 @@ static yk_status program_new(yk_device *dev, const yk_graph *g, yk_program **p)
     return yk__hook_end(&c, s, 0);
 }
 
+static yk_status graph_scratch(yk_device *dev, const yk_graph *g, uint64_t *bytes)
+{
+    hook_object *d = (hook_object *)dev;
+    hook_call c;
+    if (!yk__hook_alive(dev, HOOK_DEVICE))
+        return YK_E_INTERNAL;
+    c = yk__hook_begin(d->hook, HOOK_graph_scratch);
+    return yk__hook_end(&c, d->hook->inner->graph_scratch(d->inner, g, bytes), 0);
+}
+
 static void program_free(yk_program *p)
 {
     hook_object *o = (hook_object *)p;
@@ -374,6 +384,7 @@ void yk__hook_functions(yk_plugin *t)
     t->buffer_free = buffer_free;
     t->buffer_map = buffer_map;
     t->program_new = program_new;
+    t->graph_scratch = graph_scratch;
     t->program_free = program_free;
     t->queue_new = queue_new;
     t->queue_free = queue_free;

@@ -19,7 +19,7 @@ enum { HOOK_VALIDATE = 1, HOOK_TRACE = 2, HOOK_COUNT = 4 };
 #define HOOK_TABLE(X)                                                                                                  \
     X(init) X(fini) X(device_count) X(device_caps) X(device_open) X(device_close) X(claims) X(buffer_new)             \
     X(buffer_wrap) X(buffer_free) X(buffer_map) X(program_new) X(program_free) X(queue_new) X(queue_free)             \
-    X(queue_run) X(queue_put) X(queue_get) X(queue_poll) X(queue_wait) X(extension)
+    X(queue_run) X(queue_put) X(queue_get) X(queue_poll) X(queue_wait) X(extension) X(graph_scratch)
 
 typedef enum hook_fn {
 #define HOOK_ENUM(name) HOOK_##name,

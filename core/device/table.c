@@ -66,6 +66,13 @@ static const void *no_extension(const char *name)
     return NULL;
 }
 
+static yk_status no_scratch(yk_device *dev, const yk_graph *g, uint64_t *bytes)
+{
+    (void)dev, (void)g;
+    *bytes = 0;
+    return YK_OK;
+}
+
 static void fill_gaps(yk_plugin *t)
 {
 #define FILL(member, with) t->member = t->member ? t->member : with
@@ -80,6 +87,7 @@ static void fill_gaps(yk_plugin *t)
     FILL(queue_free, no_queue_free);
     FILL(queue_poll, no_poll);
     FILL(extension, no_extension);
+    FILL(graph_scratch, no_scratch);
 #undef FILL
 }
 

@@ -357,7 +357,7 @@ void yk_memory_get(const yk_job *job, yk_memory *m)
                      .inputs = s.input_bytes,
                      .peak = s.peak_bytes,
                      .shared = s.shared_bytes};
-    m->scratch = s.arena_bytes - m->activations;
+    m->scratch = s.arena_bytes - m->activations + s.scratch_bytes;
 }
 
 void yk_train(yk_job *job, bool on)

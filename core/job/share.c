@@ -121,7 +121,7 @@ static uint64_t rows_that_fit(const yk_job *job, const yk__engine_stats *st)
 {
     const yk__share *s = job->share;
     const uint64_t room = s->room[job->rank].bytes, fixed = st->param_bytes + st->grad_bytes + st->state_bytes + PADDING;
-    const uint64_t grows = st->arena_bytes + 2 * st->input_bytes;
+    const uint64_t grows = st->arena_bytes + 2 * st->input_bytes + st->scratch_bytes; /* the last: at most like rows */
     double fit;
     if (!room || !s->most || !grows)
         return 0;

@@ -125,7 +125,11 @@ static yk_status make(yk__engine *e, const yk__micro *m, bool zero, yk__prog **o
     r.n_assign = m->n_assign, r.assign = m->assign;
     r.n_recompute = m->n_recompute, r.recompute = m->recompute;
     r.arena_limit = arena_limit(e, m);
-    yk__prog_new(e, &r, out, err);
+    if (!yk__prog_new(e, &r, out, err) && r.arena_limit && (*out)->plan->graph.slot[0].bytes > arena_limit(e, m)) {
+        yk__prog_free(e, *out); /* its scratch, known now, leaves less than it was planned for */
+        r.arena_limit = arena_limit(e, m);
+        yk__prog_new(e, &r, out, err);
+    }
 free_lists:
     yk__free(bytes);
     yk__free(param);

@@ -114,7 +114,7 @@ static yk_status check_limits(const yk__engine *e, uint64_t bytes, yk_error *err
     return YK_OK;
 }
 
-static void count_in(yk__engine *e, uint64_t bytes, uint64_t *account)
+void yk__engine_count(yk__engine *e, uint64_t bytes, uint64_t *account)
 {
     e->held += bytes;
     *account += bytes;
@@ -127,7 +127,7 @@ yk_status yk__engine_buffer(yk__engine *e, uint64_t bytes, yk_buffer **b, uint64
     if (check_limits(e, bytes, err) || (!e->config.dry && yk__device_buffer(e->dev, bytes, b, err)))
         return err->status;
     *b = e->config.dry ? (yk_buffer *)(void *)e : *b; /* never looked at */
-    count_in(e, bytes, account);
+    yk__engine_count(e, bytes, account);
     return YK_OK;
 }
 
@@ -147,7 +147,7 @@ yk_status yk__engine_wrap(yk__engine *e, void *host, uint64_t bytes, yk_buffer *
     *b = e->config.dry ? (yk_buffer *)(void *)e : *b;
     if (st)
         return yk__plugin_fail(err, e->dev->plugin, st, "a buffer over host memory");
-    count_in(e, bytes, account);
+    yk__engine_count(e, bytes, account);
     return YK_OK;
 }
 

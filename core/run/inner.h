@@ -121,6 +121,8 @@ yk_status yk__engine_buffer(yk__engine *e, uint64_t bytes, yk_buffer **b, uint64
 bool yk__engine_wraps(const yk__engine *e);
 yk_status yk__engine_wrap(yk__engine *e, void *host, uint64_t bytes, yk_buffer **b, uint64_t *account, yk_error *err);
 void yk__engine_unbuffer(yk__engine *e, yk_buffer **b, uint64_t bytes, uint64_t *account);
+/* Adds bytes to an account of the statistics and to what is held. */
+void yk__engine_count(yk__engine *e, uint64_t bytes, uint64_t *account);
 /* Room for at least `bytes` in a shared scratch buffer; waits for the device before an old one goes. */
 yk_status yk__engine_room(yk__engine *e, yk_buffer **b, uint64_t *have, uint64_t bytes, uint64_t *account, yk_error *err);
 /* Transfers; the point that completes them is then e->last_point. */

@@ -52,6 +52,24 @@ static yk_status lay_inputs(yk__engine *e, yk__prog *p, yk_error *err)
     return YK_OK;
 }
 
+/* What the plugin will take beside the slots is counted before it does. */
+static yk_status count_scratch(yk__engine *e, const yk__plan *plan, yk_error *err)
+{
+    for (uint32_t i = 0; i < plan->n_segment; i++) {
+        uint64_t bytes = 0;
+        yk_status st;
+        if (!plan->segment[i].graph.n_node)
+            continue;
+        yk__plugin_words();
+        st = e->dev->table->graph_scratch(e->dev->handle, &plan->segment[i].graph, &bytes);
+        if (st)
+            return yk__plugin_fail(err, e->dev->plugin, st, "the scratch memory of a program");
+        if (bytes > e->stats.scratch_bytes)
+            yk__engine_count(e, bytes - e->stats.scratch_bytes, &e->stats.scratch_bytes);
+    }
+    return YK_OK;
+}
+
 static yk_status compile(yk__engine *e, yk__prog *p, yk_error *err)
 {
     for (uint32_t i = 0; i < p->plan->n_segment && !e->config.dry; i++) {
@@ -85,7 +103,7 @@ yk_status yk__prog_new(yk__engine *e, const yk__plan_request *r, yk__prog **out,
         yk__fail_mem(err, n * 24, "a program");
         goto free_prog;
     }
-    if (lay_inputs(e, p, err) || compile(e, p, err))
+    if (lay_inputs(e, p, err) || count_scratch(e, p->plan, err) || compile(e, p, err))
         goto free_prog;
     *out = p;
     return YK_OK;

@@ -119,9 +119,10 @@ yk_status yk__engine_moment_write(yk__engine *e, uint32_t kind, uint32_t number,
 /* ---- Reports -------------------------------------------------------------------------------------------------------------------- */
 
 typedef struct yk__engine_stats {
-    uint64_t peak_bytes;      /* device memory held: parameters, gradients, state, arena, inputs */
+    uint64_t peak_bytes;      /* device memory held: parameters, gradients, state, arena, inputs, scratch */
     uint64_t param_bytes, grad_bytes, state_bytes, arena_bytes, input_bytes;
     uint64_t kept_bytes;      /* part of the arena that a loss's forward leaves behind for its backward, at most */
+    uint64_t scratch_bytes;   /* what the plugin takes beside the slots, where it tells */
     uint64_t shared_bytes;    /* host memory shared by the ranks, beside the above: gradients and updated parameters */
     double busy_seconds;      /* a yk__engine_run's own computing time, without waiting for other ranks: of the last one
                                  in a group of one; of the last timed one with a loss otherwise */

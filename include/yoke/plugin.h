@@ -379,6 +379,10 @@ typedef struct yk_plugin {
     /* YK_E_TIMEOUT if the point is not done within timeout_ns (UINT64_MAX = for ever). */
     yk_status (*queue_wait)(yk_queue *q, uint64_t point, uint64_t timeout_ns);
     const void *(*extension)(const char *name); /* NULL: unknown. The pointer itself may be NULL */
+    /* Bytes of device memory that running this graph takes beside its slots (packed operands, sums in parts). Programs of
+     * a device take turns, so it holds as much as the greediest of them needs. Neither allocates device memory nor
+     * compiles. The pointer may be NULL: nothing worth counting, or not known beforehand. [any] */
+    yk_status (*graph_scratch)(yk_device *dev, const yk_graph *g, uint64_t *bytes);
 } yk_plugin;
 
 /* The one exported symbol: `const yk_plugin *yk_plugin_query(uint32_t abi)`. NULL if it cannot serve that major. */

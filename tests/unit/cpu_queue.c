@@ -122,6 +122,53 @@ START_TEST(denormals_are_zero)
 }
 END_TEST
 
+static size_t allocated; /* in whole pages */
+
+static void *count_alloc(size_t bytes, size_t align)
+{
+    allocated += align < 4096 ? 0 : bytes;
+    return aligned_alloc(align, cpu_round(bytes, align));
+}
+
+/* What graph_scratch tells is what the first run allocates. */
+START_TEST(scratch_is_told)
+{
+    const yk_plugin *p = open_plugin();
+    yk_host host = *cpu_host;
+    yk_device *dev;
+    yk_program *prog;
+    yk_queue *q;
+    uint64_t told = 0, point, offset[3] = {0}, version[3] = {0};
+    static const int64_t none[1];
+    kit *k = kit_new();
+    uint32_t a = KIT(k, YK_F32, 200, 400), b = KIT(k, YK_F32, 400, 300), c = KIT(k, YK_F32, 200, 300);
+    yk_buffer *buffer[3];
+    kit_node(k, YK_OP_DOT, KIT_IDS(a, b), KIT_IDS(c), none, 0);
+    host.alloc = count_alloc;
+    host.option = option;
+    cores_wanted = isa_wanted = NULL;
+    ck_assert_int_eq(p->init(&host), YK_OK);
+    ck_assert_int_eq(p->device_open(0, &dev), YK_OK);
+    for (uint32_t i = 0; i < 3; i++)
+        ck_assert_int_eq(p->buffer_new(dev, k->slot[i].bytes, &buffer[i]), YK_OK);
+    ck_assert_int_eq(p->queue_new(dev, &q), YK_OK);
+    ck_assert_int_eq(p->program_new(dev, &k->g, &prog), YK_OK);
+    ck_assert_int_eq(p->graph_scratch(dev, &k->g, &told), YK_OK);
+    const yk_submit s = {.size = sizeof s, .n_slot = 3, .program = prog, .slot = buffer, .slot_offset = offset, .slot_version = version};
+    allocated = 0;
+    for (int i = 0; i < 2; i++)
+        ck_assert(p->queue_run(q, &s, &point) == YK_OK && p->queue_wait(q, point, UINT64_MAX) == YK_OK);
+    ck_assert_uint_eq(allocated, told);
+    ck_assert_uint_ge(told, 4 * 400 * 32); /* a panel at least */
+    p->queue_free(q);
+    p->program_free(prog);
+    for (int i = 0; i < 3; i++)
+        p->buffer_free(buffer[i]);
+    p->device_close(dev);
+    kit_free(k);
+}
+END_TEST
+
 START_TEST(errors_are_named)
 {
     const yk_plugin *p = open_plugin();
@@ -207,6 +254,7 @@ int main(void)
     TCase *t = tcase_create("all");
     tcase_add_test(t, in_order);
     tcase_add_test(t, denormals_are_zero);
+    tcase_add_test(t, scratch_is_told);
     tcase_add_test(t, errors_are_named);
     tcase_add_test(t, unbound_slot);
     tcase_add_test(t, barriers);
