@@ -27,7 +27,7 @@ class Case:
     config: str = ""
     threads: int = 0  # 0: as many as --threads says
     precisions: tuple = ("fp32", "bf16")
-    sides: tuple = PEERS  # the first is ours; "cpu:1" and the like are ours on that device
+    sides: tuple = PEERS  # the first is ours; "cpu:1" and the like are ours on that device: the first over the second
     loader: bool = False
     run_sides: tuple = ()  # those of this run
 
@@ -48,6 +48,7 @@ CASES = [
     Case("BERT small 8x64, OpenCL", "bert", 8, 5, "seq_len=64,num_hidden_layers=2,hidden_size=128,num_attention_heads=2,"
          "intermediate_size=512", 1, ("fp32",), ("opencl:0@1", "cpu:1")),
 ]
+CASES += [dataclasses.replace(c, name=f"{c.name}, scaling", sides=("cpu:0-1", "cpu:0"), iterations=min(c.iterations, 4)) for c in CASES[:4]]
 
 SMALL = {  # one of each family for the check that both sides train the same thing
     "gpt2": (4, "seq_len=16,n_layer=2,n_embd=64,n_head=4,vocab_size=500"),
@@ -132,14 +133,23 @@ def peer(a, case, precision, side, extra=()):
     return got
 
 
+def threads_of(a, case, side):
+    """How many threads a side computes with."""
+    if ":" not in side:
+        return case.threads or a.threads
+    first, _, last = side.split("@")[-1].split(":")[-1].partition("-")
+    return int(last or first) - int(first) + 1
+
+
 def measure(a, case, precision, side):
     """One run of a side: a line of the results."""
+    threads = threads_of(a, case, side)
     if side in ("eager", "compile", "tuned", "tuned-compile"):
         got = peer(a, case, precision, side)
     else:
         got = yoke(a, case, precision, None if side == "yoke" else side)
-    got["disturbed"] = got["user_ms"] + got["sys_ms"] < 0.8 * (case.threads or a.threads) * got["wall_ms"]
-    return {"kind": "step", "case": case.name, "precision": precision, "side": side, "threads": case.threads or a.threads, **got}
+    got["disturbed"] = got["user_ms"] + got["sys_ms"] < 0.8 * threads * got["wall_ms"]
+    return {"kind": "step", "case": case.name, "precision": precision, "side": side, "threads": threads, **got}
 
 
 def same_training(a, model):
