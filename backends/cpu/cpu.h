@@ -46,7 +46,7 @@ typedef struct cpu_wino {
 
 typedef enum cpu_mapop {
     CPU_M_NEG, CPU_M_ABS, CPU_M_EXP, CPU_M_LOG, CPU_M_SQRT, CPU_M_RSQRT, CPU_M_RECIP, CPU_M_TANH, CPU_M_ERF,
-    CPU_M_ADD, CPU_M_SUB, CPU_M_MUL, CPU_M_DIV, CPU_M_MAX, CPU_M_MIN, CPU_M_LT, CPU_M_EQ, CPU_M_SELECT,
+    CPU_M_ADD, CPU_M_SUB, CPU_M_MUL, CPU_M_DIV, CPU_M_MAX, CPU_M_MIN, CPU_M_LT, CPU_M_EQ, CPU_M_AND, CPU_M_SELECT,
     CPU_M_INEG, CPU_M_IABS, CPU_M_IADD, CPU_M_ISUB, CPU_M_IMUL, CPU_M_IDIV, CPU_M_IMAX, CPU_M_IMIN, CPU_M_ILT, CPU_M_IEQ,
     CPU_M_F2I, CPU_M_I2F, CPU_M_F2B, CPU_M_I2B, CPU_M_I2U8, CPU_M_ROUND_BF16, CPU_M_ROUND_F16, CPU_M_MOVE,
     CPU_M_RELU, CPU_M_RELU_BWD, CPU_M_GELU, CPU_M_GELU_BWD, CPU_M_GELU_TANH, CPU_M_GELU_TANH_BWD, CPU_M_SILU,
@@ -110,6 +110,8 @@ typedef struct cpu_isa {
     void (*fill32)(void *d, uint32_t v, size_t n);
     void (*uniform)(float *d, const uint32_t key[3], uint32_t stream, uint64_t first, size_t n);
     void (*drop)(float *y, const float *x, const float *u, float p, float q, size_t n); /* u >= p ? x / q : 0 */
+    /* of uniform's numbers, all bits where u 2^24 >= least, else none */
+    void (*keep)(int32_t *d, const uint32_t key[3], uint32_t stream, uint64_t first, int32_t least, size_t n);
     float (*sum)(const float *x, size_t n);
     float (*max)(const float *x, size_t n);
     void (*add)(float *d, const float *x, size_t n);     /* d += x */
@@ -233,12 +235,12 @@ static inline size_t cpu_round(size_t n, size_t to)
 }
 
 /* One planner per family; each adds the node's steps. */
-void cpu_plan_map(cpu_build *b, const yk_node *n);      /* elementwise, select, cast, map, activations */
+void cpu_plan_map(cpu_build *b, const yk_node *n);      /* elementwise, select, cast, map, activations, dropout */
 void cpu_plan_map_sum(cpu_build *b, const yk_node *n);
 void cpu_plan_dot(cpu_build *b, const yk_node *n);      /* dot, dot_map */
 void cpu_plan_conv(cpu_build *b, const yk_node *n);
 void cpu_plan_reduce(cpu_build *b, const yk_node *n);   /* sum, rmax, argmax */
-void cpu_plan_data(cpu_build *b, const yk_node *n);     /* fill iota rng copy gather scatter_add dropout */
+void cpu_plan_data(cpu_build *b, const yk_node *n);     /* fill iota rng copy gather scatter_add */
 void cpu_plan_pool(cpu_build *b, const yk_node *n);     /* unfold, fold, max_pool, avg_pool and backward */
 void cpu_plan_norm(cpu_build *b, const yk_node *n);     /* bn_stats, layer_norm, softmax and backward */
 void cpu_plan_loss(cpu_build *b, const yk_node *n);     /* cross_entropy and backward */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Sources and movement: fill, iota, rng, dropout, copy, gather, scatter_add. */
+/* Sources and movement: fill, iota, rng, copy, gather, scatter_add. */
 #include <string.h>
 
 #include "cpu.h"
@@ -69,15 +69,12 @@ static void plan_fill(cpu_build *b, const yk_node *n)
     cpu_emit(b, fill_step, a, (double)a->n * (a->iota ? 2.0 : 0.1));
 }
 
-/* ---- rng, dropout: random numbers by global row ---- */
+/* ---- rng: random numbers by global row ---- */
 
 typedef struct rng_args {
-    cpu_ref x, y, key, rows;
-    int64_t n, row;   /* elements; elements of a row */
+    cpu_ref y, key, rows;
+    int64_t n, row; /* elements; elements of a row */
     uint32_t stream;
-    uint8_t dtype;
-    float p, q;       /* dropout */
-    bool drop;
 } rng_args;
 
 static void uniform_range(const rng_args *a, const cpu_ctx *c, int64_t e, size_t n, float *u)
@@ -96,41 +93,22 @@ static void uniform_range(const rng_args *a, const cpu_ctx *c, int64_t e, size_t
 static void rng_step(const void *args, const cpu_ctx *c)
 {
     const rng_args *a = args;
-    float u[BLOCK], f[BLOCK];
-    int64_t lo, hi, item = yk_dtype_bytes(a->dtype);
-    const char *x = cpu_at(c, a->x);
-    char *y = cpu_at(c, a->y);
+    float *y = cpu_at(c, a->y);
+    int64_t lo, hi;
     cpu_part((a->n + BLOCK - 1) / BLOCK, c->tid, c->nt, &lo, &hi);
-    for (int64_t e = lo * BLOCK; e < hi * BLOCK && e < a->n; e += BLOCK) {
-        size_t n = (size_t)(a->n - e < BLOCK ? a->n - e : BLOCK);
-        uniform_range(a, c, e, n, a->drop ? u : (float *)(void *)(y + e * 4));
-        if (!a->drop)
-            continue;
-        c->isa->to_f32(f, x + e * item, a->dtype, n);
-        c->isa->drop(f, f, u, a->p, a->q, n);
-        c->isa->from_f32(y + e * item, f, a->dtype, n);
-    }
+    hi = hi * BLOCK < a->n ? hi * BLOCK : a->n;
+    if (lo * BLOCK < hi)
+        uniform_range(a, c, lo * BLOCK, (size_t)(hi - lo * BLOCK), y + lo * BLOCK);
 }
 
 static void plan_rng(cpu_build *b, const yk_node *n)
 {
-    const yk_value *y = cpu_out(b, n, 0);
+    const yk_value *y = cpu_out(b, n, 0), *rows = cpu_in(b, n, 1);
     rng_args *a = cpu_args(b, sizeof *a);
     if (!a)
         return;
-    a->drop = n->op == YK_OP_DROPOUT;
-    uint32_t first = a->drop ? 1 : 0;
-    double p = a->drop ? yk_attr_f64(cpu_attr(b, n, 0)) : 0.0;
-    a->x = a->drop ? cpu_ref_of(cpu_in(b, n, 0)) : (cpu_ref){YK_NONE, 0};
-    a->y = cpu_ref_of(y);
-    a->key = cpu_ref_of(cpu_in(b, n, first));
-    a->rows = cpu_ref_of(cpu_in(b, n, first + 1));
-    a->n = cpu_count(y);
-    a->row = a->n / cpu_count(cpu_in(b, n, first + 1));
-    a->stream = (uint32_t)cpu_attr(b, n, first);
-    a->dtype = y->dtype;
-    a->p = (float)p;
-    a->q = (float)(1.0 - p);
+    *a = (rng_args){cpu_ref_of(y), cpu_ref_of(cpu_in(b, n, 0)), cpu_ref_of(rows), cpu_count(y),
+                    cpu_count(y) / cpu_count(rows), (uint32_t)cpu_attr(b, n, 0)};
     cpu_emit(b, rng_step, a, (double)a->n * 1.0);
 }
 
@@ -324,7 +302,6 @@ void cpu_plan_data(cpu_build *b, const yk_node *n)
         plan_fill(b, n);
         break;
     case YK_OP_RNG:
-    case YK_OP_DROPOUT:
         plan_rng(b, n);
         break;
     case YK_OP_COPY:

@@ -10,4 +10,4 @@
     .axpy = row_axpy, .scale = row_scale, .exp_sum = row_exp_sum, .exp_scaled = row_exp_scaled,                        \
     .moments = row_moments, .norm = row_norm,                                                                          \
     .norm_sums = row_norm_sums, .norm_bwd = row_norm_bwd, .dot = row_dot, .softmax_bwd = row_softmax_bwd,              \
-    .adam = row_adam, .sgd = row_sgd, .stats = row_stats, .drop = row_drop
+    .adam = row_adam, .sgd = row_sgd, .stats = row_stats, .drop = row_drop, .keep = row_keep

@@ -118,6 +118,7 @@ MAP_OP(max, vf, v_max(x, y))
 MAP_OP(min, vf, v_min(x, y))
 MAP_OP(lt, vf, map_bool(x < y))
 MAP_OP(eq, vf, map_bool(x == y))
+MAP_OP(and, vi, x &y)
 MAP_OP(select, vi, v_seli(x != 0, y, z))
 MAP_OP(ineg, vu, -x)
 MAP_OP(iabs, vi, v_seli(x < 0, (vi)(-(vu)x), x))
@@ -175,7 +176,7 @@ static const cpu_map_kernel map_kernels[CPU_M_COUNT] = {
     [CPU_M_SQRT] = map_sqrt, [CPU_M_RSQRT] = map_rsqrt, [CPU_M_RECIP] = map_recip, [CPU_M_TANH] = map_tanh,
     [CPU_M_ERF] = map_erf, [CPU_M_ADD] = map_add, [CPU_M_SUB] = map_sub, [CPU_M_MUL] = map_mul,
     [CPU_M_DIV] = map_div, [CPU_M_MAX] = map_max, [CPU_M_MIN] = map_min, [CPU_M_LT] = map_lt, [CPU_M_EQ] = map_eq,
-    [CPU_M_SELECT] = map_select, [CPU_M_INEG] = map_ineg, [CPU_M_IABS] = map_iabs, [CPU_M_IADD] = map_iadd,
+    [CPU_M_AND] = map_and, [CPU_M_SELECT] = map_select, [CPU_M_INEG] = map_ineg, [CPU_M_IABS] = map_iabs, [CPU_M_IADD] = map_iadd,
     [CPU_M_ISUB] = map_isub, [CPU_M_IMUL] = map_imul, [CPU_M_IDIV] = map_idiv_op, [CPU_M_IMAX] = map_imax,
     [CPU_M_IMIN] = map_imin, [CPU_M_ILT] = map_ilt, [CPU_M_IEQ] = map_ieq, [CPU_M_F2I] = map_f2i_op,
     [CPU_M_I2F] = map_i2f, [CPU_M_F2B] = map_f2b, [CPU_M_I2B] = map_i2b, [CPU_M_I2U8] = map_i2u8,

@@ -259,60 +259,106 @@ static void row_stats(const float *g, float scale, size_t n, double *sum, double
     }
 }
 
-/* ---- Random numbers: CPU_VW blocks of Philox at a time ---- */
+/* ---- Random numbers: two vectors' worth of blocks of Philox at a time, a block to every 64 bits ---- */
 
-V_INLINE void row_mul32(vu a, uint32_t k, vu *hi, vu *lo)
+typedef uint64_t vl __attribute__((vector_size(V_BYTES), may_alias));
+
+#define ROW_BLOCKS (CPU_VW / 2) /* to a vector */
+#define ROW_DRAW (8 * ROW_BLOCKS) /* numbers of a call */
+
+/* the low halves' full products */
+V_INLINE vl row_mul(vl a, uint32_t k)
 {
 #if CPU_VW == 16
-    __m512i m = _mm512_set1_epi32((int)k);
-    __m512i e = _mm512_mul_epu32((__m512i)a, m), o = _mm512_mul_epu32(_mm512_srli_epi64((__m512i)a, 32), m);
-    *hi = (vu)_mm512_mask_blend_epi32(0xaaaa, _mm512_srli_epi64(e, 32), o);
+    return (vl)_mm512_mul_epu32((__m512i)a, _mm512_set1_epi64((long long)k));
 #elif CPU_VW == 8
-    __m256i m = _mm256_set1_epi32((int)k);
-    __m256i e = _mm256_mul_epu32((__m256i)a, m), o = _mm256_mul_epu32(_mm256_srli_epi64((__m256i)a, 32), m);
-    *hi = (vu)_mm256_blend_epi32(_mm256_srli_epi64(e, 32), o, 0xaa);
+    return (vl)_mm256_mul_epu32((__m256i)a, _mm256_set1_epi64x((long long)k));
 #else
-    for (int i = 0; i < CPU_VW; i++)
-        (*hi)[i] = (uint32_t)(((uint64_t)a[i] * k) >> 32);
+    return (a & 0xffffffffu) * k;
 #endif
-    *lo = a * k;
 }
 
-static void row_philox(const uint32_t key[3], uint32_t stream, uint64_t block, float *out)
+/* Words of a block in the low halves of c to a block behind the other; the upper halves hold anything. Even lanes have the
+ * first half of the blocks. */
+V_INLINE void row_place(const vl c[4], vu out[2])
 {
-    vu c0, c1, c2 = (vu)v_seti((int32_t)stream), c3 = (vu)v_seti((int32_t)key[2]), h0, l0, h1, l1;
-    for (int i = 0; i < CPU_VW; i++) {
-        c0[i] = (uint32_t)(block + (uint64_t)i);
-        c1[i] = (uint32_t)((block + (uint64_t)i) >> 32);
+    vl a = (c[0] & 0xffffffffu) | c[1] << 32, b = (c[2] & 0xffffffffu) | c[3] << 32;
+#if CPU_VW == 16
+    out[0] = (vu)_mm512_unpacklo_epi64((__m512i)a, (__m512i)b);
+    out[1] = (vu)_mm512_unpackhi_epi64((__m512i)a, (__m512i)b);
+#elif CPU_VW == 8
+    out[0] = (vu)_mm256_unpacklo_epi64((__m256i)a, (__m256i)b);
+    out[1] = (vu)_mm256_unpackhi_epi64((__m256i)a, (__m256i)b);
+#else
+    vl lo, hi;
+    for (int i = 0; i < ROW_BLOCKS; i += 2) {
+        lo[i] = a[i], lo[i + 1] = b[i];
+        hi[i] = a[i + 1], hi[i + 1] = b[i + 1];
     }
-    uint32_t k0 = key[0], k1 = key[1];
-    for (int r = 0; r < 10; r++, k0 += 0x9e3779b9u, k1 += 0xbb67ae85u) {
-        row_mul32(c0, 0xd2511f53u, &h0, &l0);
-        row_mul32(c2, 0xcd9e8d57u, &h1, &l1);
-        c0 = h1 ^ c1 ^ k0;
-        c1 = l1;
-        c2 = h0 ^ c3 ^ k1;
-        c3 = l0;
-    }
-    vu w[4] = {c0, c1, c2, c3};
-    float t[4 * CPU_VW];
-    for (int j = 0; j < 4; j++)
-        v_store(t + j * CPU_VW, v_itof((vi)(w[j] >> 8)) * v_set1(0x1p-24f));
-    for (int i = 0; i < CPU_VW; i++)
-        for (int j = 0; j < 4; j++)
-            out[4 * i + j] = t[j * CPU_VW + i];
+    out[0] = (vu)lo;
+    out[1] = (vu)hi;
+#endif
 }
 
-/* u of the elements first .. first + n - 1 of one row of the stream */
+V_INLINE void row_begin(vl c[4], const uint32_t key[3], uint32_t stream, uint64_t block)
+{
+    vl zero = {0}, lane;
+    for (int i = 0; i < ROW_BLOCKS; i++)
+        lane[i] = (uint64_t)(i / 2 + i % 2 * (ROW_BLOCKS / 2));
+    c[0] = lane + block;
+    c[1] = c[0] >> 32;
+    c[2] = zero + stream;
+    c[3] = zero + key[2];
+}
+
+V_INLINE void row_round(vl c[4], vl k0, vl k1)
+{
+    vl p0 = row_mul(c[0], 0xd2511f53u), p1 = row_mul(c[2], 0xcd9e8d57u);
+    c[0] = (p1 >> 32) ^ c[1] ^ k0;
+    c[1] = p1;
+    c[2] = (p0 >> 32) ^ c[3] ^ k1;
+    c[3] = p0;
+}
+
+/* The words of blocks [block, block + 2 ROW_BLOCKS). */
+V_INLINE void row_philox(const uint32_t key[3], uint32_t stream, uint64_t block, vu out[4])
+{
+    vl a[4], b[4], zero = {0}, k0 = zero + key[0], k1 = zero + key[1];
+    row_begin(a, key, stream, block);
+    row_begin(b, key, stream, block + ROW_BLOCKS);
+    for (int r = 0; r < 10; r++, k0 += 0x9e3779b9u, k1 += 0xbb67ae85u) { /* the keys' upper halves are not read */
+        row_round(a, k0, k1);
+        row_round(b, k0, k1);
+    }
+    row_place(a, out);
+    row_place(b, out + 2);
+}
+
+/* Numbers first .. first + n - 1 of one row of the stream, as MAKE says of a vector w of words. */
+#define ROW_RANDOM(T, MAKE)                                                                                            \
+    vu out[4];                                                                                                         \
+    T t[ROW_DRAW];                                                                                                     \
+    while (n) {                                                                                                        \
+        size_t skip = first % 4, m = ROW_DRAW - skip < n ? ROW_DRAW - skip : n;                                        \
+        T *to = m == ROW_DRAW ? d : t;                                                                                 \
+        row_philox(key, stream, first / 4, out);                                                                       \
+        for (int j = 0; j < 4; j++) {                                                                                  \
+            vu w = out[j] >> 8;                                                                                        \
+            v_store((float *)(void *)(to + j * CPU_VW), MAKE);                                                         \
+        }                                                                                                              \
+        if (to == t)                                                                                                   \
+            memcpy(d, t + skip, m * 4);                                                                                \
+        d += m, first += m, n -= m;                                                                                    \
+    }
+
 static void row_uniform(float *d, const uint32_t key[3], uint32_t stream, uint64_t first, size_t n)
 {
-    float t[4 * CPU_VW];
-    while (n) {
-        size_t skip = first % 4, m = 4 * CPU_VW - skip < n ? 4 * CPU_VW - skip : n;
-        row_philox(key, stream, first / 4, t);
-        memcpy(d, t + skip, m * 4);
-        d += m, first += m, n -= m;
-    }
+    ROW_RANDOM(float, v_itof((vi)w) * v_set1(0x1p-24f))
+}
+
+static void row_keep(int32_t *d, const uint32_t key[3], uint32_t stream, uint64_t first, int32_t least, size_t n)
+{
+    ROW_RANDOM(int32_t, (vf)((vi)w >= v_seti(least)))
 }
 
 /* dropout: y = u >= p ? x / q : 0, q = 1 - p */

@@ -27,7 +27,7 @@ double cpu_map_cost(const cpu_map *m)
 {
     uint32_t blocks = m->n_out;
     for (uint32_t i = 0; i < m->n_in; i++)
-        blocks += m->in[i].kind == CPU_IN_DENSE || m->in[i].kind == CPU_IN_STRIDED;
+        blocks += m->in[i].kind == CPU_IN_RANDOM ? 5 : m->in[i].kind == CPU_IN_DENSE || m->in[i].kind == CPU_IN_STRIDED;
     return 0.05 * m->n_ins + 0.1 * blocks;
 }
 
@@ -136,6 +136,22 @@ static void load_strided(cpu_map_run *r, const cpu_map_in *in, int64_t pos, size
     spread(r->ctx, in, &k, n, reg_at(r, in->reg));
 }
 
+/* The mask of elements [pos, pos + n): random numbers by global row. */
+static void load_random(const cpu_map_run *r, const cpu_map_in *in, int64_t pos, size_t n)
+{
+    const int32_t *rows = cpu_at(r->ctx, in->rows);
+    int32_t *d = reg_at(r, in->reg);
+    uint32_t key[3];
+    memcpy(key, cpu_at(r->ctx, in->ref), sizeof key);
+    while (n) {
+        int64_t row = pos / in->row, at = pos % in->row;
+        size_t m = (size_t)(in->row - at) < n ? (size_t)(in->row - at) : n;
+        uint64_t first = (uint64_t)rows[row] * (uint64_t)in->row + (uint64_t)at;
+        r->ctx->isa->keep(d, key, in->stream, first, in->least, m);
+        pos += (int64_t)m, d += m, n -= m;
+    }
+}
+
 /* ---- Evaluation ---- */
 
 static void begin_in(cpu_map_run *r, const cpu_map_in *in)
@@ -182,6 +198,8 @@ static void load_all(cpu_map_run *r, int64_t pos, size_t n, const float *special
             r->at[in->reg] = r->regs + in->store + pos % in->period * 4;
         } else if (in->kind == CPU_IN_STRIDED) {
             load_strided(r, in, pos, n);
+        } else if (in->kind == CPU_IN_RANDOM) {
+            load_random(r, in, pos, n);
         }
     }
     for (uint32_t k = 0; k < m->n_out; k++)

@@ -16,7 +16,8 @@ typedef enum cpu_in_kind {
     CPU_IN_SCALAR,  /* one element of memory */
     CPU_IN_PLANE,   /* one element for every `run` elements: a channel's number */
     CPU_IN_PERIOD,  /* repeats after a few thousand elements: spread out once a run */
-    CPU_IN_STRIDED
+    CPU_IN_STRIDED,
+    CPU_IN_RANDOM   /* dropout's mask: all bits of the elements that are kept */
 } cpu_in_kind;
 
 typedef struct cpu_map_in {
@@ -29,6 +30,10 @@ typedef struct cpu_map_in {
     int64_t len[YK_MAX_DIMS], stride[YK_MAX_DIMS];
     int64_t period;
     size_t store; /* PERIOD: where in the scratch */
+    cpu_ref rows; /* RANDOM: ref is the key */
+    int64_t row;  /* elements of a row */
+    uint32_t stream;
+    int32_t least; /* kept from here on, of 2^24 */
 } cpu_map_in;
 
 typedef struct cpu_map_ins {

@@ -4,6 +4,7 @@
  * they go into, operands that are one number for a whole chunk stay one number, and registers are shared by lifetime,
  * so that a block of all of them stays in the first-level cache.
  */
+#include <math.h>
 #include <string.h>
 
 #include "map_inner.h"
@@ -129,7 +130,8 @@ static uint32_t known_leaf(const cpu_map *m, const cpu_map_in *in)
     for (uint32_t i = 0; i + 1 < m->n_in; i++) {
         const cpu_map_in *o = &m->in[i];
         if (o->kind == in->kind && o->dtype == in->dtype && o->ref.slot == in->ref.slot && o->ref.offset == in->ref.offset &&
-            o->bits == in->bits && o->dims == in->dims && !memcmp(o->len, in->len, (size_t)in->dims * sizeof *in->len) &&
+            o->bits == in->bits && o->stream == in->stream && o->least == in->least && o->row == in->row &&
+            o->dims == in->dims && !memcmp(o->len, in->len, (size_t)in->dims * sizeof *in->len) &&
             !memcmp(o->stride, in->stride, (size_t)in->dims * sizeof *in->stride))
             return o->reg;
     }
@@ -252,6 +254,35 @@ static int map_op(int op, bool ints)
     return -1;
 }
 
+/* x / (1 - p) under a mask. u >= p for u = w 2^-24 and p in f32 is w >= p 2^24, which is exact. */
+static void compile_dropout(compiler *c, const yk_node *n)
+{
+    cpu_build *b = c->b;
+    const uint32_t value = b->g->index[n->out], x = operand(c, b->g->index[n->in]);
+    const double p = yk_attr_f64(cpu_attr(b, n, 0));
+    const float q = (float)(1.0 - p);
+    cpu_map_in *in = new_in(c, value);
+    in->kind = CPU_IN_CONST;
+    in->dtype = YK_F32;
+    memcpy(&in->bits, &q, 4);
+    c->one[in->reg] = true;
+    const uint32_t divisor = settle_leaf(c, in);
+    make(c, value, CPU_M_DIV, x, divisor, x);
+    const uint32_t scaled = find(c, value);
+    in = new_in(c, value);
+    if (b->status != YK_OK)
+        return;
+    in->kind = CPU_IN_RANDOM;
+    in->dtype = YK_I32;
+    in->ref = cpu_ref_of(cpu_in(b, n, 1));
+    in->rows = cpu_ref_of(cpu_in(b, n, 2));
+    in->row = cpu_count(cpu_out(b, n, 0)) / cpu_count(cpu_in(b, n, 2));
+    in->stream = (uint32_t)cpu_attr(b, n, 1);
+    in->least = (int32_t)ceil((double)(float)p * 0x1p24);
+    const uint32_t mask = settle_leaf(c, in);
+    make(c, value, CPU_M_AND, scaled, mask, scaled);
+}
+
 static void compile_node(compiler *c, const yk_node *n)
 {
     cpu_build *b = c->b;
@@ -259,6 +290,10 @@ static void compile_node(compiler *c, const yk_node *n)
         return;
     if (n->op == YK_OP_FILL) {
         constant(c, n);
+        return;
+    }
+    if (n->op == YK_OP_DROPOUT) {
+        compile_dropout(c, n);
         return;
     }
     uint32_t r[3] = {0};
@@ -286,7 +321,7 @@ static int arity(int op)
     case CPU_M_SELECT:
     case CPU_M_FMA ... CPU_M_FMA_BC:
         return 3;
-    case CPU_M_ADD ... CPU_M_EQ:
+    case CPU_M_ADD ... CPU_M_AND:
     case CPU_M_IADD ... CPU_M_IEQ:
     case CPU_M_RELU_BWD:
     case CPU_M_GELU_BWD:
@@ -524,7 +559,7 @@ static void share_places(const compiler *c, places *p)
             take(p, in->wide);
             p->last[in->wide] = INT32_MAX; /* filled once a run */
         }
-        if (in->kind == CPU_IN_STRIDED || (in->kind == CPU_IN_DENSE && cpu_map_item(in->dtype) != 4))
+        if (in->kind == CPU_IN_STRIDED || in->kind == CPU_IN_RANDOM || (in->kind == CPU_IN_DENSE && cpu_map_item(in->dtype) != 4))
             take(p, in->reg);
     }
     for (uint32_t i = 0; i < m->n_ins; i++) {

@@ -146,7 +146,7 @@ static const planner planners[YK_OP_COUNT] = {
     [YK_OP_ATTENTION_BWD] = cpu_plan_attention,
     [YK_OP_CROSS_ENTROPY] = cpu_plan_loss,
     [YK_OP_CROSS_ENTROPY_BWD] = cpu_plan_loss,
-    [YK_OP_DROPOUT] = cpu_plan_data,
+    [YK_OP_DROPOUT] = cpu_plan_map,
     [YK_OP_RELU ... YK_OP_TANH_BWD] = cpu_plan_map,
     [YK_OP_ADAM_STEP ... YK_OP_GRAD_STATS] = cpu_plan_optim,
 };

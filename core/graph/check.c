@@ -215,7 +215,7 @@ static bool stands_there(const yk_node *top, uint32_t at, uint32_t op)
         return op == YK_OP_DOT;
     if (top->op == YK_OP_MAP_SUM && at >= top->n_body - top->n_out)
         return op == YK_OP_SUM;
-    return yk__op_is_map(op);
+    return yk__op_in_map(op);
 }
 
 static bool body_node_good(check *c, uint32_t i, uint32_t at, const yk_value *shape)
@@ -247,6 +247,18 @@ static bool sums_agree(const yk_graph *g, const yk_node *top)
     return true;
 }
 
+/* Key and rows of a dropout in the body are not read element by element. */
+static bool is_random(const yk_graph *g, const yk_node *top, uint32_t v)
+{
+    for (uint32_t k = 0; k < top->n_body; k++) {
+        const yk_node *n = &g->node[top->body + k];
+        for (uint32_t i = 1; n->op == YK_OP_DROPOUT && i < n->n_in; i++)
+            if (g->index[n->in + i] == v)
+                return true;
+    }
+    return false;
+}
+
 /* The shape in which a body computes: of the operands, or for dot_map of the outputs. */
 static bool body_shape(check *c, uint32_t i, const yk_value **shape)
 {
@@ -255,7 +267,7 @@ static bool body_shape(check *c, uint32_t i, const yk_value **shape)
     const uint32_t first = n->op == YK_OP_DOT_MAP ? 2 : 0;
     *shape = &g->value[g->index[n->op == YK_OP_MAP_SUM ? n->in : n->out]];
     for (uint32_t k = first; k < n->n_in; k++)
-        if (!yk__same_shape(&g->value[g->index[n->in + k]], *shape))
+        if (!yk__same_shape(&g->value[g->index[n->in + k]], *shape) && !is_random(g, n, g->index[n->in + k]))
             return body_fail(c, i, "its operands differ in shape");
     for (uint32_t k = 0; k < n->n_out && n->op != YK_OP_MAP_SUM; k++)
         if (!yk__same_shape(&g->value[g->index[n->out + k]], *shape))

@@ -36,7 +36,8 @@ typedef struct yk__op_info {
 
 const yk__op_info *yk__op_info_of(uint32_t op); /* NULL for a number that is no op */
 int yk__op_find(const char *name);              /* -1: no such op */
-bool yk__op_is_map(uint32_t op); /* may stand in the body of a map: elementwise, select, fill, activations */
+bool yk__op_is_map(uint32_t op);     /* elementwise, select, fill, activations */
+bool yk__op_in_map(uint32_t op);     /* may stand in the body of a map: these, and dropout */
 const char *yk__dtype_name(uint32_t dtype);     /* "f32"; "?" for a number that is none */
 int yk__dtype_find(const char *name);           /* by short or safetensors name; -1 */
 bool yk__dtype_is_float(uint32_t dtype);

@@ -49,6 +49,11 @@ bool yk__op_is_map(uint32_t op)
     return op <= YK_OP_FILL || (op >= YK_OP_RELU && op <= YK_OP_TANH_BWD);
 }
 
+bool yk__op_in_map(uint32_t op)
+{
+    return yk__op_is_map(op) || op == YK_OP_DROPOUT;
+}
+
 const char *yk__dtype_name(uint32_t dtype)
 {
     return dtype < YK_DTYPE_COUNT ? dtypes[dtype].name : "?";

@@ -89,9 +89,22 @@ static bool own_root(const yk__fuse *f, const yk_node *n)
     return n->n_out == 1 && s->value[o].base == o && s->value[o].slot == YK_NONE && f->u.writers[o] == 1;
 }
 
+bool yk__fuse_as_is(const yk_node *n, uint32_t i)
+{
+    return n->op == YK_OP_DOT || (n->op == YK_OP_DROPOUT && i > 0);
+}
+
+/* Key and rows are the program's inputs, so that nothing in the arena can come to lie over them. */
+static bool is_drop(const yk__fuse *f, const yk_node *n)
+{
+    const yk__graph *s = f->m.src;
+    return f->drops && n->op == YK_OP_DROPOUT && s->value[yk__ins(s, n)[1]].slot != YK_NONE &&
+           s->value[yk__ins(s, n)[2]].slot != YK_NONE;
+}
+
 static bool is_elementwise(const yk__fuse *f, const yk_node *n)
 {
-    return yk__op_is_map(n->op) && n->op != YK_OP_FILL && !n->n_body && own_root(f, n);
+    return ((yk__op_is_map(n->op) && n->op != YK_OP_FILL) || is_drop(f, n)) && !n->n_body && own_root(f, n);
 }
 
 static bool is_product(const yk__fuse *f, const yk_node *n)
@@ -182,7 +195,7 @@ static bool fits_shape(const yk__fuse *f, pair p, uint32_t c, uint32_t dims, con
     int64_t stride[YK_MAX_DIMS];
     for (uint32_t k = f->c[c].head; k != YK_NONE; k = f->next[k]) {
         const yk_node *n = &s->node[k];
-        for (uint32_t i = 0; i < n->n_in && n->op != YK_OP_DOT; i++) {
+        for (uint32_t i = 0; i < n->n_in && !yk__fuse_as_is(n, i); i++) {
             const yk__vid v = yk__ins(s, n)[i];
             const uint32_t maker = yk__maker(f, v);
             if (maker != YK_NONE && inside(f, p, maker)) {
@@ -447,7 +460,7 @@ static void find_ghosts(yk__fuse *f)
     for (uint32_t k = (uint32_t)s->n_node; k-- > 0;) {
         const yk_node *n = &s->node[k];
         const yk__vid r = n->n_out ? yk__root(s, yk__outs(s, n)[0]) : 0;
-        bool only = is_elementwise(f, n) && f->u.readers[r] && !f->u.kept[r];
+        bool only = is_elementwise(f, n) && n->op != YK_OP_DROPOUT && f->u.readers[r] && !f->u.kept[r];
         for (uint32_t i = f->at[r]; only && i < f->at[r + 1]; i++) {
             const uint32_t q = f->reader[i];
             only = f->ghost[q] || (s->node[q].op == YK_OP_SUM && own_root(f, &s->node[q]));
@@ -523,6 +536,7 @@ yk_status yk__plan_fuse(yk__work *w, yk_error *err)
     if (!make_tables(&f, w->g.n_node + 1, w->g.n_value + 1, w->g.n_index + 1))
         yk__fail_mem(err, w->g.n_node * sizeof *f.c, "a plan");
     if (!err->status && !yk__uses_new(w, &f.u, err) && !yk__remap_begin(&f.m, &w->g, &f.g, err)) {
+        f.drops = yk__fuse_drops(w);
         run(&f);
         yk__remap_end(&f.m, w, err);
     }

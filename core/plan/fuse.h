@@ -47,6 +47,7 @@ typedef struct yk__fuse {
     uint32_t *last_sum;    /* by root: the latest cluster of sums that reads it */
     uint32_t *before;      /* by node: the all_reduce before an all_reduce */
     uint32_t *seen, stamp; /* by cluster, of searches */
+    bool drops;            /* the device takes dropout in maps */
     uint32_t fused;        /* nodes that went into others */
 } yk__fuse;
 
@@ -55,6 +56,10 @@ bool yk__restride(const yk_value *v, uint32_t dims, const int64_t *dim, int64_t 
 /* The node that makes the root of v alone; YK_NONE: a leaf, or several do. */
 uint32_t yk__maker(const yk__fuse *f, yk__vid v);
 bool yk__is_fill(const yk__fuse *f, yk__vid v);
+/* Operand i of node n is read as it is, not element by element: of a product, and what dropout draws its numbers from. */
+bool yk__fuse_as_is(const yk_node *n, uint32_t i);
+/* Whether the device takes dropout in the body of a map; asked with the first one there is. */
+bool yk__fuse_drops(yk__work *w);
 /* Emits the cluster and, before it, all it needs. */
 void yk__fuse_emit(yk__fuse *f, uint32_t cluster);
 /* The i-th node that node k needs, over operands and order; YK_NONE at the end. *it begins at 0. */

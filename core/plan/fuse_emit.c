@@ -9,6 +9,7 @@ typedef struct making {
     yk__fuse *f;
     yk__cluster *c;
     yk__vid src_in[YK__FUSE_IN], in[YK__FUSE_IN]; /* operands: old value, new value in the cluster's shape */
+    bool as_is[YK__FUSE_IN];                      /* ... or as it was */
     uint32_t n_in, n_out, n_body;
     yk__vid out[YK__FUSE_OUT];
     uint32_t out_node[YK__FUSE_OUT];
@@ -53,11 +54,12 @@ static yk__vid shaped(making *k, yk__vid v, bool as_is)
 static bool add_operand(making *k, yk__vid v, bool as_is)
 {
     for (uint32_t i = 0; i < k->n_in; i++)
-        if (k->src_in[i] == v && (as_is || i >= 2 || !k->c->dots))
+        if (k->src_in[i] == v && k->as_is[i] == as_is && (i >= 2 || !k->c->dots))
             return true;
     if (k->n_in == YK__FUSE_IN)
         return false;
     k->src_in[k->n_in] = v;
+    k->as_is[k->n_in] = as_is;
     k->in[k->n_in] = shaped(k, v, as_is);
     return k->in[k->n_in++] != YK_NONE;
 }
@@ -110,7 +112,7 @@ static bool list_operands(making *k)
                 k->in[k->n_in++] = shaped(k, v, true);
             } else if (yk__is_fill(k->f, v)) {
                 k->fills = true;
-            } else if (!add_operand(k, v, false)) {
+            } else if (!add_operand(k, v, yk__fuse_as_is(n, i))) {
                 return false;
             }
         }
@@ -175,7 +177,7 @@ static yk__vid body_operand(making *k, const yk_node *n, uint32_t i)
     if (yk__is_fill(k->f, v))
         return body_fill(k, v);
     for (uint32_t j = k->c->dots ? 2 : 0; j < k->n_in; j++)
-        if (k->src_in[j] == v)
+        if (k->src_in[j] == v && k->as_is[j] == yk__fuse_as_is(n, i))
             return k->in[j];
     return YK_NONE;
 }
@@ -251,6 +253,31 @@ static void publish(making *k)
                                                           : yk__view_like(&k->f->g, k->out[i], &s->value[v], 0);
     }
     k->f->fused += k->n_node - 1;
+}
+
+bool yk__fuse_drops(yk__work *w)
+{
+    const yk__graph *s = &w->g;
+    yk__graph g;
+    yk__vid in[3], out;
+    uint32_t k = 0, at, yes = 0;
+    while (k < s->n_node && s->node[k].op != YK_OP_DROPOUT)
+        k++;
+    if (k == s->n_node)
+        return false;
+    yk__graph_init(&g);
+    for (uint32_t i = 0; i < 4; i++) {
+        const yk_value *v = &s->value[i < 3 ? yk__ins(s, &s->node[k])[i] : yk__outs(s, &s->node[k])[0]];
+        *(i < 3 ? &in[i] : &out) = yk__value_new(&g, (yk_dtype)v->dtype, v->dims, v->dim);
+    }
+    at = g.error.status ? YK_NONE : yk__node_new(&g, YK_OP_MAP, 0, 3, in, 1, &out, 0, NULL);
+    if (at != YK_NONE &&
+        yk__body_new(&g, YK_OP_DROPOUT, 3, in, 1, &out, s->node[k].n_attr, s->attr + s->node[k].attr) != YK_NONE) {
+        g.node[at].n_body = 1;
+        yes = yk__ask(w->r, &g, &g.node[at], g.body);
+    }
+    yk__graph_free(&g);
+    return yes & YK__CLAIMED;
 }
 
 static bool try_make(yk__fuse *f, yk__cluster *c, yk_op op)

@@ -111,7 +111,8 @@ extern "C" {
  * dropout       attr p(f64) stream; x, key i32[4], rows i32[R] -> y = u >= p ? x/(1-p) : 0 with u = rng.
  * relu..sigmoid y = f(x). gelu: x/2 (1 + erf(x/sqrt 2)); gelu_tanh: x/2 (1 + tanh(sqrt(2/pi)(x + 0.044715 x^3)));
  *               silu: x/(1+e^-x). X_bwd: x, gy -> gx (tanh_bwd, sigmoid_bwd: y, gy -> gx). relu_bwd is 0 at x = 0.
- *               These may stand inside the body of a map whose plugin claims them.
+ *               These may stand inside the body of a map whose plugin claims them, and so may dropout: then its key and
+ *               rows are operands of the map that keep their shapes, and lie in slots of the host's inputs.
  * adam_step     attr flags (YK_OPT_*); g, p, m, v, hyper f32 [16] [, vmax] -> p, m, v [, vmax], each in place, all
  *               flat f32 [n].
  * sgd_step      attr flags; g, p, b, hyper -> p, b in place (b is left out of both when momentum is not used).

@@ -498,6 +498,58 @@ START_TEST(loss_in_place)
 }
 END_TEST
 
+/* ---- Dropout in maps ---- */
+
+/* Takes everything but dropout in a body. */
+static uint32_t claims_no_drop(void *arg, const yk_graph *g, uint32_t node)
+{
+    const yk_node *n = &g->node[node];
+    for (uint32_t k = 0; k < n->n_body; k++)
+        if (g->node[n->body + k].op == YK_OP_DROPOUT)
+            return 0;
+    return ref_claims(arg, g, node);
+}
+
+static void count_drops(const yk__plan *p, uint32_t *alone, uint32_t *fused, uint32_t *maps)
+{
+    *alone = *fused = *maps = 0;
+    for (size_t k = 0; k < p->graph.n_node; k++) {
+        const yk_node *n = &p->graph.node[k];
+        *alone += n->op == YK_OP_DROPOUT;
+        *maps += n->op == YK_OP_MAP || n->op == YK_OP_DOT_MAP;
+        for (uint32_t j = 0; j < n->n_body; j++)
+            *fused += p->graph.body[n->body + j].op == YK_OP_DROPOUT;
+    }
+}
+
+/* Four dropouts and their backward become members of maps; where a device does not take them there, what stands around
+ * them is joined all the same. */
+START_TEST(dropout_is_fused_where_the_device_takes_it)
+{
+    yk__plan_request r;
+    yk__plan *p;
+    uint32_t alone, fused, maps;
+    net n;
+    ref.claim = REF_CLAIM_ALL;
+    build(&n, 2, C);
+    request(&n, &r, &(yk__assign){0, n.counted});
+    p = plan(&r);
+    count_drops(p, &alone, &fused, &maps);
+    ck_assert_uint_eq(fused, 8 - alone);
+    ck_assert_uint_le(alone, 1); /* one has nothing beside it that it could join */
+    yk__plan_free(p);
+    r.claims = claims_no_drop;
+    p = plan(&r);
+    count_drops(p, &alone, &fused, &maps);
+    ck_assert_uint_eq(fused, 0);
+    ck_assert_uint_eq(alone, 8);
+    ck_assert_uint_ge(maps, 8);
+    compare(&n, p, false, 2e-6);
+    yk__plan_free(p);
+    yk__graph_free(&n.g);
+}
+END_TEST
+
 /* ---- Formats ---- */
 
 START_TEST(formats_of_mixed_precision)
@@ -628,6 +680,7 @@ int main(void)
     tcase_add_loop_test(c, recomputed_bits_are_equal, REF_CLAIM_NONE, REF_CLAIM_ADD + 1);
     tcase_add_test(c, kept_to_the_byte);
     tcase_add_test(c, loss_in_place);
+    tcase_add_test(c, dropout_is_fused_where_the_device_takes_it);
     tcase_add_test(c, formats_of_mixed_precision);
     tcase_add_test(c, frozen_and_unused_parameters);
     tcase_add_loop_test(c, every_allocation_may_fail, REF_CLAIM_NONE, REF_CLAIM_ADD + 1);

@@ -116,14 +116,38 @@ static void sums(cts_check *k, yk_dtype dtype, const int64_t *dim, uint32_t axes
         cts_want(k, out[1]);
 }
 
+/* y = dropout(a * 2) + b, or dropout of a product: a random number by global row belongs to every element. */
+static void dropped(cts_check *k, yk_dtype dtype, const int64_t *dim, int64_t depth)
+{
+    yk__graph *g = &k->g;
+    const int64_t a[] = {dim[0], depth ? depth : dim[1]}, b[] = {depth, dim[1]}, four[] = {4};
+    const int64_t attr[] = {yk_attr_of_f64(0.3), 9};
+    yk__vid in[5], x[3], y = YK_NONE, out;
+    uint32_t n = 0;
+    size_t first;
+    in[n++] = cts_leaf(g, dtype, CTS_UNIT, 0, 2, a);
+    if (depth)
+        in[n++] = cts_leaf(g, dtype, CTS_UNIT, 1, 2, b);
+    in[n++] = cts_leaf(g, dtype, CTS_UNIT, 2, 2, dim);
+    x[1] = in[n++] = cts_leaf(g, YK_I32, CTS_KEY, 0, 1, four);
+    x[2] = in[n++] = cts_leaf(g, YK_I32, CTS_ROWS, 0, 1, dim);
+    first = g->n_node;
+    x[0] = depth ? yk__dot(g, in[0], in[1], false, false) : yk__bin(g, YK_OP_MUL, in[0], yk__fill(g, 2, dtype, 2, dim));
+    yk__apply(g, YK_OP_DROPOUT, 3, x, 2, attr, YK_DTYPE_COUNT, 0, NULL, &y, 1);
+    out = yk__bin(g, YK_OP_ADD, y, in[n - 3]);
+    cts_make_body(g, depth ? YK_OP_DOT_MAP : YK_OP_MAP, first, n, in, 1, &out);
+    cts_want(k, out);
+}
+
 bool cts_case_map(cts_check *k, uint32_t number, yk_dtype dtype, char *name, size_t n)
 {
     static const int64_t dims[3][2] = {{33, 65}, {2, 7}, {128, 257}};
     const int64_t *dim = dims[number % 3];
     uint32_t which = number / 3;
-    static const char *const names[] = {"map.two_outputs", "map.types",      "map.24_inputs",    "dot_map.one",
-                                        "dot_map.two",     "map_sum.rows", "map_sum.cols.two", "map_sum.all"};
-    if (which >= 8)
+    static const char *const names[] = {"map.two_outputs", "map.types",        "map.24_inputs", "dot_map.one",
+                                        "dot_map.two",     "map_sum.rows",     "map_sum.cols.two", "map_sum.all",
+                                        "map.dropout",     "dot_map.dropout"};
+    if (which >= 10)
         return false;
     snprintf(name, n, "%s.%lldx%lld", names[which], (long long)dim[0], (long long)dim[1]);
     k->tol = CTS_NOISE;
@@ -141,6 +165,10 @@ bool cts_case_map(cts_check *k, uint32_t number, yk_dtype dtype, char *name, siz
     case 3:
     case 4:
         dot_epilogue(k, dtype, dim, number % 3 == 2 ? 96 : 19, which == 4);
+        break;
+    case 8:
+    case 9:
+        dropped(k, dtype, dim, which == 8 ? 0 : number % 3 == 2 ? 96 : 19);
         break;
     default:
         sums(k, dtype, dim, which == 5 ? 2 : which == 6 ? 1 : 3, which == 6);
