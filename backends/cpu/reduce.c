@@ -9,7 +9,9 @@
 #include <math.h>
 #include <string.h>
 
-#define COLUMNS 512  /* of a tile when the innermost axis is kept */
+#define COLUMNS 512  /* of partial results at a time */
+#define TILE 4096    /* most columns of a tile when the innermost axis is kept: whole rows are read as they lie in memory */
+#define LEAST 32     /* rows of a cut of such tiles */
 #define PIECE 65536  /* elements of the innermost axis at a time when it is reduced */
 #define MOST_CUTS 64
 #define GROUP 16384  /* elements of neighbouring planes that are summed by one worker */
@@ -29,7 +31,7 @@ typedef struct reduce_args {
     int64_t pieces;           /* of the innermost when it is reduced */
     int64_t rows;             /* outputs whose short rows lie behind one another and are evaluated together */
     bool planes;              /* the map adds up the planes of `rows` outputs by itself */
-    int64_t tiles, cuts;
+    int64_t tile, tiles, cuts;
     uint32_t n_out;
     cpu_ref out[4];
     uint8_t dtype[4];
@@ -175,33 +177,37 @@ static void reduce_planes(cpu_map_run *r, const reduce_args *a, int64_t o, int64
     }
 }
 
-/* A tile of columns of one kept index, one cut. */
+/* Adds `rows` rows of n elements of the map's results to those of the tile, which are a->tile apart. */
+static void fold_tile(const cpu_map_run *r, const reduce_args *a, float *acc, int64_t rows, size_t n)
+{
+    const cpu_isa *isa = r->ctx->isa;
+    for (uint32_t k = 0; k < a->n_out; k++)
+        for (int64_t q = 0; q < rows; q++)
+            (a->max ? isa->vmax : isa->add)(acc + k * a->tile, cpu_map_result(r, k) + q * (int64_t)n, n);
+}
+
+/* A tile of columns of one kept index, one cut: row after row. */
 static void reduce_tile(cpu_map_run *r, const reduce_args *a, int64_t o, int64_t tile, int64_t cut)
 {
     const cpu_ctx *c = r->ctx;
-    int64_t width = cpu_map_block(a->map) < COLUMNS ? cpu_map_block(a->map) : COLUMNS;
-    int64_t j0 = tile * COLUMNS, j1 = j0 + COLUMNS < a->len ? j0 + COLUMNS : a->len, lo, hi;
-    int64_t base = position(a->kept, a->nk, o);
-    float acc[4][COLUMNS];
+    int64_t j0 = tile * a->tile, n = a->len - j0 < a->tile ? a->len - j0 : a->tile, lo, hi;
+    int64_t base = position(a->kept, a->nk, o) + j0, block = cpu_map_block(a->map);
+    /* rows that follow each other in memory and are short are evaluated together */
+    bool follow = a->nr == 1 && a->red[0].stride == a->len && n == a->len;
+    int64_t group = follow && n < block ? block / n : 1, width = n < block ? n : block;
+    float *acc = (float *)(void *)(c->mine + cpu_map_scratch(a->map));
     cpu_part(a->terms, (int)cut, (int)a->cuts, &lo, &hi);
-    for (int64_t j = j0; j < j1; j += width) {
-        size_t n = (size_t)(j1 - j < width ? j1 - j : width);
-        /* rows that follow each other in memory and are short are evaluated together */
-        int64_t group = a->nr == 1 && a->red[0].stride == a->len && j0 == 0 && (int64_t)n == a->len
-                            ? cpu_map_block(a->map) / a->len
-                            : 1;
-        for (uint32_t k = 0; k < a->n_out; k++)
-            c->isa->fill32(acc[k], a->max ? 0xff800000u : 0, n);
-        for (int64_t u = lo; u < hi; u += group) {
-            int64_t rows = hi - u < group ? hi - u : group;
-            cpu_map_eval(r, base + position(a->red, a->nr, u) + j, (size_t)rows * n, NULL);
-            for (uint32_t k = 0; k < a->n_out; k++)
-                for (int64_t q = 0; q < rows; q++)
-                    (a->max ? c->isa->vmax : c->isa->add)(acc[k], cpu_map_result(r, k) + q * (int64_t)n, n);
+    c->isa->fill32(acc, a->max ? 0xff800000u : 0, (size_t)(a->n_out * a->tile));
+    for (int64_t u = lo; u < hi; u += group) {
+        int64_t row = base + position(a->red, a->nr, u), rows = hi - u < group ? hi - u : group;
+        for (int64_t j = 0; j < n; j += width) {
+            size_t m = (size_t)(n - j < width ? n - j : width);
+            cpu_map_eval(r, row + j, (size_t)rows * m, NULL);
+            fold_tile(r, a, acc + j, rows, m);
         }
-        for (uint32_t k = 0; k < a->n_out; k++)
-            put(c, a, cut, k, o * a->len + j, acc[k], n);
     }
+    for (uint32_t k = 0; k < a->n_out; k++)
+        put(c, a, cut, k, o * a->len + j0, acc + k * a->tile, (size_t)n);
 }
 
 static int64_t groups_of(const reduce_args *a)
@@ -309,16 +315,19 @@ static void choose_rows(reduce_args *a)
 static void choose_cuts(reduce_args *a)
 {
     a->pieces = a->inner ? (a->len + PIECE - 1) / PIECE : 1;
-    a->tiles = a->inner ? 1 : (a->len + COLUMNS - 1) / COLUMNS;
+    a->tile = a->len < TILE ? a->len : TILE;
+    a->tiles = a->inner ? 1 : (a->len + TILE - 1) / TILE;
     a->count = a->inner ? a->outs : a->outs * a->len;
     choose_rows(a);
     int64_t tasks = groups_of(a) * a->tiles, units = a->terms * a->pieces;
-    int64_t unit = a->inner ? (a->len < PIECE ? a->len : PIECE) : (a->len < COLUMNS ? a->len : COLUMNS);
+    int64_t unit = a->inner ? (a->len < PIECE ? a->len : PIECE) : a->tile;
     a->cuts = 1;
     if (tasks < MOST_CUTS && units * unit * a->rows >= 16384) {
         int64_t fit = units * unit * a->rows / 8192;
         a->cuts = MOST_CUTS / tasks < units ? MOST_CUTS / tasks : units;
         a->cuts = a->cuts < fit ? a->cuts : fit;
+        if (!a->inner && a->cuts > units / LEAST)
+            a->cuts = units < 2 * LEAST ? 1 : units / LEAST;
     }
 }
 
@@ -329,7 +338,7 @@ static void emit_reduce(cpu_build *b, reduce_args *a, const yk_value *shape, uin
     reverse(a->red, a->nr);
     choose_cuts(a);
     size_t sums = a->n_out * (cpu_round((size_t)(a->rows * a->len), 16) * 4 + (size_t)a->rows * 8);
-    cpu_need_mine(b, cpu_map_scratch(a->map) + (a->rows > 1 ? sums : 0));
+    cpu_need_mine(b, cpu_map_scratch(a->map) + (!a->inner ? a->n_out * (size_t)a->tile * 4 : a->rows > 1 ? sums : 0));
     double work = (double)cpu_count(shape) * (cpu_map_cost(a->map) + 0.1);
     cpu_emit(b, reduce_step, a, work);
     if (a->cuts > 1) {
