@@ -2,8 +2,16 @@
 /* dot, and dot_map: the elementwise program runs on each finished block of C while it is in cache. */
 #include "gemm.h"
 #include "map.h"
+#include "take.h"
 
 #include <stdatomic.h>
+
+#define PACKED_MOST (16 << 20) /* bytes of an operand packed for all workers */
+#define PIECE 256              /* rows or columns of a piece, at most */
+#define SHARED_LEAST (1 << 24) /* multiplications that pay for another meeting of the workers */
+
+/* The operand that is packed once for all workers; each packs its pieces of the other one. */
+typedef enum dot_shared { DOT_SHARED_NONE, DOT_SHARED_A, DOT_SHARED_B } dot_shared;
 
 typedef struct dot_args {
     cpu_gemm g;
@@ -15,6 +23,10 @@ typedef struct dot_args {
     bool accumulate;
     const cpu_map *map;
     size_t map_at; /* where the map's scratch lies in the worker's */
+    dot_shared shared;
+    int nt;
+    int64_t pieces;
+    size_t packed_at; /* in the shared scratch, behind what the workers take pieces by */
 } dot_args;
 
 typedef struct dot_run {
@@ -56,6 +68,23 @@ static void block_store(void *arg, int64_t i, int64_t ni, int64_t j, int64_t nj,
     }
 }
 
+typedef struct rect {
+    int64_t i0, i1, j0, j1;
+} rect;
+
+static void dot_rect(dot_run *r, cpu_src *a, cpu_src *b, const rect *t)
+{
+    const dot_args *d = r->d;
+    const cpu_ctx *c = r->c;
+    a->p = (const char *)cpu_at(c, d->ra) + r->batch * d->step_a * (a->dtype == YK_F32 ? 4 : 2);
+    b->p = (const char *)cpu_at(c, d->rb) + r->batch * d->step_b * (b->dtype == YK_F32 ? 4 : 2);
+    cpu_sink s = {NULL, d->g.n, d->accumulate, d->map ? block_map : block_store, r};
+    if (!d->g.scratch)
+        s = (cpu_sink){(float *)cpu_at(c, d->rc) + r->batch * d->g.m * d->g.n, d->g.n, d->accumulate, NULL, NULL};
+    if (t->i0 < t->i1 && t->j0 < t->j1)
+        cpu_gemm_run(&d->g, c->isa, c->mine, a, b, t->i0, t->i1, t->j0, t->j1, &s);
+}
+
 static void dot_step(const void *args, const cpu_ctx *c)
 {
     const dot_args *d = args;
@@ -65,17 +94,54 @@ static void dot_step(const void *args, const cpu_ctx *c)
         cpu_map_begin(&r.map, d->map, c, c->mine + d->map_at);
     cpu_part(d->batch * rects, c->tid, c->nt, &lo, &hi);
     for (int64_t t = lo; t < hi; t++) {
-        int64_t i0, i1, j0, j1;
+        rect at;
         cpu_src a = d->a, b = d->b;
         r.batch = t / rects;
-        a.p = (const char *)cpu_at(c, d->ra) + r.batch * d->step_a * (a.dtype == YK_F32 ? 4 : 2);
-        b.p = (const char *)cpu_at(c, d->rb) + r.batch * d->step_b * (b.dtype == YK_F32 ? 4 : 2);
-        cpu_gemm_part(&d->g, d->gm, d->gn, (int)(t % rects), &i0, &i1, &j0, &j1);
-        cpu_sink s = {NULL, d->g.n, d->accumulate, d->map ? block_map : block_store, &r};
-        if (!d->g.scratch)
-            s = (cpu_sink){(float *)cpu_at(c, d->rc) + r.batch * d->g.m * d->g.n, d->g.n, d->accumulate, NULL, NULL};
-        if (i0 < i1 && j0 < j1)
-            cpu_gemm_run(&d->g, c->isa, c->mine, &a, &b, i0, i1, j0, j1, &s);
+        cpu_gemm_part(&d->g, d->gm, d->gn, (int)(t % rects), &at.i0, &at.i1, &at.j0, &at.j1);
+        dot_rect(&r, &a, &b, &at);
+    }
+}
+
+static void shared_pack_step(const void *args, const cpu_ctx *c)
+{
+    const dot_args *d = args;
+    int64_t lo, hi;
+    if (c->tid == 0)
+        cpu_take_begin((cpu_take *)(void *)c->shared, d->nt, d->pieces);
+    if (d->shared == DOT_SHARED_A) {
+        cpu_src a = d->a;
+        a.p = cpu_at(c, d->ra);
+        cpu_part(cpu_gemm_strips(&d->g), c->tid, c->nt, &lo, &hi);
+        cpu_gemm_pack_strips(&d->g, c->isa, c->mine, &a, lo, hi, c->shared + d->packed_at);
+    } else {
+        cpu_src b = d->b;
+        b.p = cpu_at(c, d->rb);
+        cpu_part(cpu_gemm_panels(&d->g), c->tid, c->nt, &lo, &hi);
+        cpu_gemm_pack_panels(&d->g, c->isa, c->mine, &b, lo, hi, c->shared + d->packed_at);
+    }
+}
+
+static void shared_step(const void *args, const cpu_ctx *c)
+{
+    const dot_args *d = args;
+    dot_run r = {.d = d, .c = c};
+    int64_t piece;
+    cpu_src a = d->a, b = d->b;
+    cpu_src *packed = d->shared == DOT_SHARED_A ? &a : &b;
+    packed->packed = c->shared + d->packed_at;
+    packed->ld = d->g.k;
+    if (d->map)
+        cpu_map_begin(&r.map, d->map, c, c->mine + d->map_at);
+    while (cpu_take_next((cpu_take *)(void *)c->shared, d->nt, c->tid, &piece)) {
+        rect at = {0, d->g.m, 0, d->g.n};
+        int64_t lo, hi, unit = d->shared == DOT_SHARED_A ? d->g.nr : d->g.mr;
+        cpu_part(d->shared == DOT_SHARED_A ? cpu_gemm_panels(&d->g) : cpu_gemm_strips(&d->g), (int)piece, (int)d->pieces,
+                 &lo, &hi);
+        if (d->shared == DOT_SHARED_A)
+            at.j0 = lo * unit, at.j1 = hi * unit < d->g.n ? hi * unit : d->g.n;
+        else
+            at.i0 = lo * unit, at.i1 = hi * unit < d->g.m ? hi * unit : d->g.m;
+        dot_rect(&r, &a, &b, &at);
     }
 }
 
@@ -101,6 +167,31 @@ static void say_emulated(const cpu_build *b, int dtype)
         return;
     cpu_host->log(2, "cpu", "%s has no fast products of %s: they are widened to fp32 as they are packed, about as fast as "
                   "--precision fp32; activations take half the memory", b->isa->name, dtype == YK_BF16 ? "bf16" : "fp16");
+}
+
+/* Pieces of `n` rows or columns, at least `least` each: several for each worker, or 0. */
+static int64_t pieces_of(int64_t n, int64_t least, int nt)
+{
+    int64_t per = (n + PIECE * nt - 1) / (PIECE * nt);
+    per = per < 4 ? 4 : per;
+    return n >= per * nt * least ? per * nt : 0;
+}
+
+/* The smaller operand, if it is small enough and the other one long enough to be cut. */
+static void choose_shared(cpu_build *b, dot_args *d)
+{
+    const cpu_gemm *g = &d->g;
+    size_t pa = cpu_gemm_packed_a(g), pb = cpu_gemm_packed(g);
+    d->nt = b->nt;
+    if (b->nt == 1 || d->batch > 1 || g->m < 64 || g->n < 64 || g->m * g->n < SHARED_LEAST / g->k)
+        return;
+    d->shared = pa < pb ? DOT_SHARED_A : DOT_SHARED_B;
+    d->pieces = pa < pb ? pieces_of(g->n, 64, b->nt) : pieces_of(g->m, 64, b->nt);
+    if (!d->pieces || (pa < pb ? pa : pb) > PACKED_MOST)
+        d->shared = DOT_SHARED_NONE;
+    d->packed_at = (size_t)b->nt * sizeof(cpu_take);
+    if (d->shared)
+        cpu_need_shared(b, d->packed_at + (pa < pb ? pa : pb));
 }
 
 static void emit_dot(cpu_build *b, const yk_node *n, dot_args *d, const yk_value *va, const yk_value *vb,
@@ -132,7 +223,10 @@ static void emit_dot(cpu_build *b, const yk_node *n, dot_args *d, const yk_value
     cpu_need_mine(b, d->map_at + (d->map ? cpu_map_scratch(d->map) : 0));
     double rate = d->g.mode == CPU_GEMM_F32 ? 100.0 : 200.0;
     double work = 2.0 * (double)d->batch * (double)m * (double)nn * (double)k / rate;
-    cpu_emit(b, dot_step, d, work + (d->map ? (double)(m * nn) * cpu_map_cost(d->map) : 0.0));
+    choose_shared(b, d);
+    if (d->shared)
+        cpu_emit(b, shared_pack_step, d, (double)(d->shared == DOT_SHARED_A ? m : nn) * (double)k * 0.3);
+    cpu_emit(b, d->shared ? shared_step : dot_step, d, work + (d->map ? (double)(m * nn) * cpu_map_cost(d->map) : 0.0));
 }
 
 void cpu_plan_dot(cpu_build *b, const yk_node *n)

@@ -85,6 +85,16 @@ static int64_t words_of(const cpu_gemm *g, int64_t kc)
     return g->mode == CPU_GEMM_F32 ? kc : g->mode == CPU_GEMM_PAIR ? (kc + 1) / 2 : round_up(kc, 32) / 2;
 }
 
+int64_t cpu_gemm_strips(const cpu_gemm *g)
+{
+    return div_up(g->m, g->mr);
+}
+
+int64_t cpu_gemm_panels(const cpu_gemm *g)
+{
+    return div_up(g->n, g->nr);
+}
+
 /* ---- Packing ---- */
 
 typedef struct packer {
@@ -94,7 +104,14 @@ typedef struct packer {
     bool raw;          /* 16-bit numbers in pairs, else f32 */
     int64_t words;     /* kc in 32-bit words, rounded up for tiles */
     char *tmp;
+    int64_t pad;       /* words between strips */
 } packer;
+
+/* from one strip to the next */
+static int64_t strip_step(const packer *p)
+{
+    return p->words * p->w + p->pad;
+}
 
 static bool is_direct(const packer *p)
 {
@@ -120,7 +137,7 @@ static const void *line_of(const packer *p, int64_t line, int64_t from, size_t n
 static void pack_rows(const packer *p, int64_t x0, int64_t nx, uint32_t *dst)
 {
     int64_t chunk = 1024 / p->w * p->w;
-    size_t step = (size_t)(p->words * p->w);
+    size_t step = (size_t)strip_step(p);
     for (int64_t x = 0; x < nx; x += chunk) {
         size_t n = (size_t)min64(chunk, nx - x);
         uint32_t *to = dst + x / p->w * (int64_t)step;
@@ -165,7 +182,7 @@ static const char *stage_lines(const packer *p, int64_t x0, int64_t nx, size_t *
 
 static void pack_cols(const packer *p, int64_t x0, int64_t nx, uint32_t *dst)
 {
-    for (int64_t x = 0; x < nx; x += p->w, dst += p->words * p->w) {
+    for (int64_t x = 0; x < nx; x += p->w, dst += strip_step(p)) {
         int64_t n = min64(p->w, nx - x);
         size_t apart;
         const char *src = stage_lines(p, x0 + x, n, &apart);
@@ -208,8 +225,23 @@ static void pack_any(packer *p, bool tiles, bool narrow, int64_t x0, int64_t nx,
     if (full < nx) {
         packer last = *p;
         last.w = nx - full;
-        pack(&last, x0 + full, nx - full, dst + full * p->words);
+        pack(&last, x0 + full, nx - full, dst + full / p->w * strip_step(p));
     }
+}
+
+/* ---- A packed as a whole ---- */
+
+/* Strips are packed by several workers; the words a strip runs over by must not be its neighbour's. */
+static int64_t pad_of(const cpu_gemm *g)
+{
+    return g->mode == CPU_GEMM_TILE ? 0 : 16;
+}
+
+/* strip s of the part of k that begins at k0: parts in order, in each all strips */
+static uint32_t *strip_of(const cpu_gemm *g, const void *packed, int64_t k0, int64_t kc, int64_t s)
+{
+    int64_t part = (words_of(g, k0) * g->mr + k0 / g->kc * pad_of(g)) * cpu_gemm_strips(g);
+    return (uint32_t *)packed + part + s * (words_of(g, kc) * g->mr + pad_of(g));
 }
 
 /* ---- The loops ---- */
@@ -264,13 +296,12 @@ typedef struct part {
     const uint32_t *pb; /* packed B of the span */
 } part;
 
-/* rows i .. i+ni-1 of the span, packed, times all of its columns */
-static void packed_rows(run *r, const span *t, const part *p, int64_t i, int64_t ni)
+/* rows i .. i+ni-1 of the span, packed in strips `step` words apart, times all of its columns */
+static void packed_rows(run *r, const span *t, const part *p, const uint32_t *pa, int64_t step, int64_t i, int64_t ni)
 {
     const cpu_gemm *g = r->g;
     const cpu_sink *s = r->s;
     float *acc = (float *)(void *)(r->mine + g->acc);
-    const uint32_t *pa = (const uint32_t *)(const void *)r->mine;
     int add = !p->first || (s->add && !g->scratch);
     for (int64_t j = 0; j < t->nj; j += g->nb) {
         int64_t nb = min64(g->nb, t->nj - j);
@@ -278,7 +309,7 @@ static void packed_rows(run *r, const span *t, const part *p, int64_t i, int64_t
             int64_t mb = min64(g->mr, ni - q), ldc = g->scratch ? g->chunks == 1 ? g->nb : g->nc : s->ld;
             float *c = !g->scratch ? s->f32 + (t->i0 + i + q) * ldc + t->j0 + j
                                    : g->chunks == 1 ? acc : acc + (i + q) * ldc + j;
-            strip_kernel(r, pa + q * r->words, mb, t->j0 + j, nb, p->k0, p->pb + j * r->step, c, ldc, add);
+            strip_kernel(r, pa + q / g->mr * step, mb, t->j0 + j, nb, p->k0, p->pb + j * r->step, c, ldc, add);
             if (p->last && s->done)
                 s->done(s->arg, t->i0 + i + q, mb, t->j0 + j, nb, c, ldc);
         }
@@ -308,7 +339,7 @@ static void plain_rows(run *r, const span *t, const part *p)
 static void rows_of_block(run *r, const span *t, int64_t k0, int64_t kc, bool first, bool last)
 {
     const cpu_gemm *g = r->g;
-    packer a = {r->isa, r->a, g->mr, k0, kc, g->mode != CPU_GEMM_F32, r->words, r->mine + g->tmp};
+    packer a = {r->isa, r->a, g->mr, k0, kc, g->mode != CPU_GEMM_F32, r->words, r->mine + g->tmp, 0};
     part p = {k0, first, last, (const uint32_t *)(const void *)(r->mine + g->pack_b)};
     if (r->b->packed)
         p.pb = (const uint32_t *)r->b->packed + words_of(g, k0) * round_up(g->n, g->nr) + t->j0 * r->step;
@@ -316,10 +347,15 @@ static void rows_of_block(run *r, const span *t, int64_t k0, int64_t kc, bool fi
         plain_rows(r, t, &p);
         return;
     }
+    if (r->a->packed) {
+        int64_t step = r->words * g->mr + pad_of(g);
+        packed_rows(r, t, &p, strip_of(g, r->a->packed, k0, kc, t->i0 / g->mr), step, 0, t->ni);
+        return;
+    }
     for (int64_t i = 0; i < t->ni; i += g->mc) {
         int64_t mb = min64(g->mc, t->ni - i);
         pack_any(&a, g->mode == CPU_GEMM_TILE, true, t->i0 + i, mb, (uint32_t *)(void *)r->mine);
-        packed_rows(r, t, &p, i, mb);
+        packed_rows(r, t, &p, (const uint32_t *)(const void *)r->mine, r->words * g->mr, i, mb);
     }
 }
 
@@ -327,7 +363,7 @@ static void pack_panel(run *r, const span *t, int64_t k0, int64_t kc)
 {
     const cpu_gemm *g = r->g;
     uint32_t *pb = (uint32_t *)(void *)(r->mine + g->pack_b);
-    packer p = {r->isa, r->b, g->nr, k0, kc, g->mode != CPU_GEMM_F32, r->words, r->mine + g->tmp};
+    packer p = {r->isa, r->b, g->nr, k0, kc, g->mode != CPU_GEMM_F32, r->words, r->mine + g->tmp, 0};
     int64_t skip = r->direct ? t->nj / g->nr * g->nr : 0;
     if (skip < t->nj)
         pack_any(&p, false, false, t->j0 + skip, t->nj - skip, pb + skip * r->words);
@@ -338,18 +374,41 @@ size_t cpu_gemm_packed(const cpu_gemm *g)
     return (size_t)(words_of(g, g->k) * round_up(g->n, g->nr)) * 4 + 256;
 }
 
+size_t cpu_gemm_packed_a(const cpu_gemm *g)
+{
+    return (size_t)((words_of(g, g->k) * g->mr + g->chunks * pad_of(g)) * cpu_gemm_strips(g)) * 4 + 256;
+}
+
+void cpu_gemm_pack_panels(const cpu_gemm *g, const cpu_isa *isa, void *mine, const cpu_src *b, int64_t from, int64_t end,
+                          void *to)
+{
+    int64_t j = from * g->nr, nj = min64(end * g->nr, g->n) - j;
+    for (int64_t k = 0; k < g->k && nj > 0; k += g->kc) {
+        int64_t kc = min64(g->kc, g->k - k), words = words_of(g, kc);
+        packer p = {isa, b, g->nr, k, kc, g->mode != CPU_GEMM_F32, words, (char *)mine + g->tmp, 0};
+        pack_any(&p, false, false, j, nj, (uint32_t *)to + words_of(g, k) * round_up(g->n, g->nr) + j * words);
+    }
+}
+
 void cpu_gemm_pack(const cpu_gemm *g, const cpu_isa *isa, void *mine, const cpu_src *b, void *to)
 {
-    for (int64_t k = 0; k < g->k; k += g->kc) {
+    cpu_gemm_pack_panels(g, isa, mine, b, 0, cpu_gemm_panels(g), to);
+}
+
+void cpu_gemm_pack_strips(const cpu_gemm *g, const cpu_isa *isa, void *mine, const cpu_src *a, int64_t from, int64_t end,
+                          void *to)
+{
+    int64_t i = from * g->mr, ni = min64(end * g->mr, g->m) - i;
+    for (int64_t k = 0; k < g->k && ni > 0; k += g->kc) {
         int64_t kc = min64(g->kc, g->k - k);
-        packer p = {isa, b, g->nr, k, kc, g->mode != CPU_GEMM_F32, words_of(g, kc), (char *)mine + g->tmp};
-        pack_any(&p, false, false, 0, g->n, (uint32_t *)to + words_of(g, k) * round_up(g->n, g->nr));
+        packer p = {isa, a, g->mr, k, kc, g->mode != CPU_GEMM_F32, words_of(g, kc), (char *)mine + g->tmp, pad_of(g)};
+        pack_any(&p, g->mode == CPU_GEMM_TILE, true, i, ni, strip_of(g, to, k, kc, from));
     }
 }
 
 void cpu_gemm_pack_rows(const cpu_isa *isa, const cpu_src *a, int mr, int64_t m, int64_t k, void *to, void *tmp)
 {
-    packer p = {isa, a, mr, 0, k, false, k, tmp};
+    packer p = {isa, a, mr, 0, k, false, k, tmp, 0};
     pack_any(&p, false, true, 0, m, to);
 }
 
@@ -358,7 +417,7 @@ static const cpu_lines_kernel (*lines_for(const cpu_gemm *g, const cpu_isa *isa,
                                           int64_t rows, int64_t cols))[3]
 {
     bool low = g->mode == CPU_GEMM_PAIR;
-    if (g->mode == CPU_GEMM_TILE || g->scratch || s->done || !a->kcontig || a->fetch ||
+    if (g->mode == CPU_GEMM_TILE || a->packed || g->scratch || s->done || !a->kcontig || a->fetch ||
         a->dtype != (low ? YK_BF16 : YK_F32) || rows > 128 || cols % g->nr || cols > 1024 ||
         (low && (g->k & 1)))
         return NULL;
@@ -397,7 +456,7 @@ void cpu_gemm_grid(const cpu_gemm *g, int64_t batch, int nt, int *gm, int *gn)
     *gm = *gn = 1;
     if (nt <= 1 || batch >= 4 * (int64_t)nt || batch % nt == 0)
         return;
-    int64_t strips = div_up(g->m, g->mr), panels = div_up(g->n, g->nr), best = INT64_MAX;
+    int64_t strips = cpu_gemm_strips(g), panels = cpu_gemm_panels(g), best = INT64_MAX;
     for (int d = 1; d <= nt; d++) {
         int64_t m = div_up(strips, d) * g->mr, n = div_up(panels, nt / d) * g->nr;
         int64_t cost = m * n * 64 + (m + n) * 64; /* the largest rectangle, then what it packs */
@@ -411,7 +470,7 @@ void cpu_gemm_grid(const cpu_gemm *g, int64_t batch, int nt, int *gm, int *gn)
 
 void cpu_gemm_part(const cpu_gemm *g, int gm, int gn, int r, int64_t *i0, int64_t *i1, int64_t *j0, int64_t *j1)
 {
-    int64_t strips = div_up(g->m, g->mr), panels = div_up(g->n, g->nr);
+    int64_t strips = cpu_gemm_strips(g), panels = cpu_gemm_panels(g);
     cpu_part(strips, r / gn, gm, i0, i1);
     cpu_part(panels, r % gn, gn, j0, j1);
     *i0 *= g->mr;

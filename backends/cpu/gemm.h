@@ -19,7 +19,7 @@ typedef struct cpu_src {
     uint8_t dtype, kcontig;
     void (*fetch)(const void *arg, int64_t line, int64_t from, size_t n, void *out, bool raw);
     const void *arg;
-    const void *packed; /* B only: the whole of it, by cpu_gemm_pack; ld is its k; p and fetch are not read */
+    const void *packed; /* the whole of it, as below; ld is its k, of A that of the product; p and fetch are not read */
 } cpu_src;
 
 typedef enum cpu_gemm_mode { CPU_GEMM_F32, CPU_GEMM_PAIR, CPU_GEMM_TILE } cpu_gemm_mode;
@@ -49,9 +49,18 @@ typedef struct cpu_sink {
 void cpu_gemm_init(cpu_gemm *g, const cpu_isa *isa, int64_t m, int64_t n, int64_t k, int da, int db, bool scratch);
 void cpu_gemm_run(const cpu_gemm *g, const cpu_isa *isa, void *mine, const cpu_src *a, const cpu_src *b,
                   int64_t i0, int64_t i1, int64_t j0, int64_t j1, const cpu_sink *s);
-/* All of B packed once, for several products with it (of any part of its rows: a smaller g->k). `mine` as for run. */
+int64_t cpu_gemm_strips(const cpu_gemm *g); /* of rows of A */
+int64_t cpu_gemm_panels(const cpu_gemm *g); /* of columns of B */
+/* All of B packed once, for several products with it (of any part of its rows: a smaller g->k). `mine` as for run. Panels
+ * `from` to end - 1: several workers may pack some each. */
 size_t cpu_gemm_packed(const cpu_gemm *g); /* bytes */
 void cpu_gemm_pack(const cpu_gemm *g, const cpu_isa *isa, void *mine, const cpu_src *b, void *to);
+void cpu_gemm_pack_panels(const cpu_gemm *g, const cpu_isa *isa, void *mine, const cpu_src *b, int64_t from, int64_t end,
+                          void *to);
+/* The same for A and its strips. Rectangles of it begin at a strip. */
+size_t cpu_gemm_packed_a(const cpu_gemm *g);
+void cpu_gemm_pack_strips(const cpu_gemm *g, const cpu_isa *isa, void *mine, const cpu_src *a, int64_t from, int64_t end,
+                          void *to);
 /* A (k contiguous) in f32 strips of mr rows, the last one narrower; `tmp` has room for mr * k words and 8 KiB more. */
 void cpu_gemm_pack_rows(const cpu_isa *isa, const cpu_src *a, int mr, int64_t m, int64_t k, void *to, void *tmp);
 /* How nt workers share `batch` products: a grid of gm x gn rectangles each. */

@@ -3,11 +3,13 @@
  * operands plain and transposed, f32 and bf16, sums in place and in scratch; against double. */
 #include <check.h>
 #include <math.h>
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "backends/cpu/gemm.h"
 #include "backends/cpu/isa_bf16.h"
+#include "backends/cpu/take.h"
 #include "cpu_kit.h"
 
 typedef struct problem {
@@ -115,15 +117,97 @@ static void nothing(void)
 {
 }
 
-START_TEST(emulated_tiles)
+static cpu_isa emulated(void)
 {
-    kit_host();
     cpu_isa emu = *kit_isa(0);
     emu.name = "amx, emulated";
     emu.bf16 = 2;
     emu.tile = cpu_amx_emu_tile;
     emu.tile_begin = emu.tile_end = nothing;
+    return emu;
+}
+
+START_TEST(emulated_tiles)
+{
+    kit_host();
+    cpu_isa emu = emulated();
     check_isa(&emu);
+}
+END_TEST
+
+/* Large products of several workers have an operand packed for all of them and take the pieces in turn. */
+static void check_threads(const cpu_isa *isa)
+{
+    static const int64_t shapes[][3] = {{70, 1030, 401}, {1030, 70, 401}, {90, 1100, 802}};
+    for (int v = 0; v < 24; v++) {
+        const int64_t *s = shapes[v / 8];
+        int type = v & 4 ? YK_BF16 : YK_F32;
+        kit *k = kit_new();
+        uint32_t a = KIT(k, type, s[0], s[2]), b = KIT(k, type, s[2], s[1]);
+        uint32_t c = KIT(k, v & 4 && v / 8 ? YK_BF16 : YK_F32, s[0], s[1]);
+        if (v & 1)
+            k->value[a].stride[0] = 1, k->value[a].stride[1] = s[0];
+        if (v & 2)
+            k->value[b].stride[0] = 1, k->value[b].stride[1] = s[2];
+        kit_random(k, a, -1, 1);
+        kit_random(k, b, -1, 1);
+        kit_node(k, YK_OP_DOT, KIT_IDS(a, b), KIT_IDS(c), NULL, 0);
+        ck_assert_int_eq(kit_run(k, isa, 1), YK_OK);
+        size_t bytes = (size_t)k->slot[c].bytes;
+        char *first = malloc(bytes);
+        memcpy(first, k->data[c], bytes);
+        for (int nt = 2; nt <= 4; nt++) {
+            memset(k->data[c], 0xff, bytes);
+            ck_assert_int_eq(kit_run(k, isa, nt), YK_OK);
+            ck_assert_msg(!memcmp(first, k->data[c], bytes), "%s, case %d, %d threads", isa->name, v, nt);
+        }
+        free(first);
+        kit_free(k);
+    }
+}
+
+START_TEST(same_bits_of_all_threads)
+{
+    kit_host();
+    cpu_isa emu = emulated();
+    for (int q = 0; kit_isa(q); q++)
+        check_threads(kit_isa(q));
+    check_threads(&emu);
+}
+END_TEST
+
+enum { TAKERS = 3, PIECES = 10007 };
+
+typedef struct taker {
+    cpu_take *t;
+    int tid;
+    _Atomic int *times;
+} taker;
+
+static void *take_all(void *arg)
+{
+    taker *w = arg;
+    int64_t piece;
+    while (cpu_take_next(w->t, TAKERS, w->tid, &piece))
+        atomic_fetch_add(&w->times[piece], 1);
+    return NULL;
+}
+
+START_TEST(every_piece_once)
+{
+    static cpu_take t[TAKERS];
+    static _Atomic int times[PIECES];
+    pthread_t thread[TAKERS];
+    taker w[TAKERS];
+    cpu_take_begin(t, TAKERS, PIECES);
+    for (int i = 1; i < TAKERS; i++) { /* worker 0's pieces are done by the others */
+        w[i] = (taker){t, i, times};
+        ck_assert(!pthread_create(&thread[i], NULL, take_all, &w[i]));
+    }
+    for (int i = 1; i < TAKERS; i++)
+        pthread_join(thread[i], NULL);
+    for (int i = 0; i < PIECES; i++)
+        ck_assert_int_eq(times[i], 1);
 }
 END_TEST
 
@@ -133,6 +217,8 @@ int main(void)
     TCase *t = tcase_create("all");
     tcase_add_test(t, every_set);
     tcase_add_test(t, emulated_tiles);
+    tcase_add_test(t, same_bits_of_all_threads);
+    tcase_add_test(t, every_piece_once);
     suite_add_tcase(s, t);
     SRunner *sr = srunner_create(s);
     srunner_set_tap(sr, "-");
