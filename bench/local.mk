@@ -5,7 +5,7 @@ EXTRA_DIST += bench/steps bench/report bench/cases.py bench/results.py bench/pee
 	bench/README.md
 
 check_PROGRAMS += bench/gate_kernels
-bench_gate_kernels_SOURCES = bench/gate_kernels.c tests/unit/cpu_kit.c tests/unit/cpu_kit.h
+bench_gate_kernels_SOURCES = bench/gate_kernels.c $(CPU_KIT)
 bench_gate_kernels_LDADD = libyokecpu.la
 dist_check_SCRIPTS += bench/gate
 TESTS += bench/gate

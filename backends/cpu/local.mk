@@ -26,10 +26,11 @@ yoke_cpu_la_LIBADD = libyokecpu.la
 yoke_cpu_la_LDFLAGS = $(AM_LDFLAGS) -module -avoid-version -shared -no-undefined \
 	-export-symbols-regex '^yk_plugin_query$$'
 
+CPU_KIT = tests/unit/cpu_kit.c tests/unit/cpu_kit.h $(KIT)
 noinst_PROGRAMS += bench/cpu_kernels bench/gemm_peer
-bench_gemm_peer_SOURCES = bench/gemm_peer.c tests/unit/cpu_kit.c tests/unit/cpu_kit.h
+bench_gemm_peer_SOURCES = bench/gemm_peer.c $(CPU_KIT)
 bench_gemm_peer_LDADD = libyokecpu.la $(ONEDNN_LIBS)
-bench_cpu_kernels_SOURCES = bench/cpu_kernels.c tests/unit/cpu_kit.c tests/unit/cpu_kit.h
+bench_cpu_kernels_SOURCES = bench/cpu_kernels.c $(CPU_KIT)
 bench_cpu_kernels_LDADD = libyokecpu.la
 
 if WITH_CHECK
@@ -37,19 +38,19 @@ check_PROGRAMS += tests/unit/cpu_ops.test tests/unit/cpu_chain.test tests/unit/c
 	tests/unit/cpu_queue.test
 TESTS += tests/unit/cpu_ops.test tests/unit/cpu_chain.test tests/unit/cpu_gemm.test tests/unit/cpu_nets.test \
 	tests/unit/cpu_queue.test
-tests_unit_cpu_queue_test_SOURCES = tests/unit/cpu_queue.c tests/unit/cpu_kit.c tests/unit/cpu_kit.h
+tests_unit_cpu_queue_test_SOURCES = tests/unit/cpu_queue.c $(CPU_KIT)
 tests_unit_cpu_queue_test_LDADD = libyokecpu.la $(CHECK_LIBS)
 tests_unit_cpu_queue_test_CFLAGS = $(AM_CFLAGS) $(CHECK_CFLAGS)
-tests_unit_cpu_nets_test_SOURCES = tests/unit/cpu_nets.c tests/unit/cpu_kit.c tests/unit/cpu_kit.h
+tests_unit_cpu_nets_test_SOURCES = tests/unit/cpu_nets.c $(CPU_KIT)
 tests_unit_cpu_nets_test_LDADD = libyokecpu.la $(CHECK_LIBS)
 tests_unit_cpu_nets_test_CFLAGS = $(AM_CFLAGS) $(CHECK_CFLAGS)
-tests_unit_cpu_chain_test_SOURCES = tests/unit/cpu_chain.c tests/unit/cpu_kit.c tests/unit/cpu_kit.h
+tests_unit_cpu_chain_test_SOURCES = tests/unit/cpu_chain.c $(CPU_KIT)
 tests_unit_cpu_chain_test_LDADD = libyokecpu.la $(CHECK_LIBS)
 tests_unit_cpu_chain_test_CFLAGS = $(AM_CFLAGS) $(CHECK_CFLAGS)
-tests_unit_cpu_ops_test_SOURCES = tests/unit/cpu_ops.c tests/unit/cpu_kit.c tests/unit/cpu_kit.h
+tests_unit_cpu_ops_test_SOURCES = tests/unit/cpu_ops.c $(CPU_KIT)
 tests_unit_cpu_ops_test_LDADD = libyokecpu.la $(CHECK_LIBS)
 tests_unit_cpu_ops_test_CFLAGS = $(AM_CFLAGS) $(CHECK_CFLAGS)
-tests_unit_cpu_gemm_test_SOURCES = tests/unit/cpu_gemm.c tests/unit/cpu_kit.c tests/unit/cpu_kit.h \
+tests_unit_cpu_gemm_test_SOURCES = tests/unit/cpu_gemm.c $(CPU_KIT) \
 	backends/cpu/isa_amx_emu.c
 tests_unit_cpu_gemm_test_LDADD = libyokecpu.la $(CHECK_LIBS)
 tests_unit_cpu_gemm_test_CFLAGS = $(AM_CFLAGS) $(CHECK_CFLAGS)

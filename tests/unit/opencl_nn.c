@@ -11,7 +11,7 @@
 static uint32_t claimed_least = 1;
 
 /* What the evaluator makes of node 0 in copies of the slots. */
-static void expect(const ok_graph *k, char **copy)
+static void expect(const kit *k, char **copy)
 {
     yk_error err = {0};
     for (uint32_t i = 0; i < k->g.n_slot; i++) {
@@ -22,13 +22,13 @@ static void expect(const ok_graph *k, char **copy)
 }
 
 /* Runs node 0 and compares all outputs; tol is relative to the largest expected number of that output. */
-static void compare(ok_graph *k, double tol, const char *what)
+static void compare(kit *k, double tol, const char *what)
 {
-    char *copy[OK_VALUES] = {0};
+    char *copy[KIT_VALUES] = {0};
     uint32_t claims = ok_claims(k, 0);
     const yk_node *n = &k->node[0];
     if (claims == 0 && claimed_least == 0) {
-        ok_free(k);
+        kit_free(k);
         return;
     }
     ck_assert_msg(claims >= 1, "%s is not claimed", what);
@@ -38,10 +38,10 @@ static void compare(ok_graph *k, double tol, const char *what)
         uint32_t v = k->index[n->out + o], slot = k->value[v].slot;
         double most = 0, worst = 0;
         char *got = k->data[slot];
-        for (int64_t i = 0; i < ok_count(k, v); i++) {
-            double a = ok_at(k, v, i), b;
+        for (int64_t i = 0; i < kit_count(k, v); i++) {
+            double a = kit_at(k, v, i), b;
             k->data[slot] = copy[slot];
-            b = ok_at(k, v, i);
+            b = kit_at(k, v, i);
             k->data[slot] = got;
             most = isfinite(b) && fabs(b) > most ? fabs(b) : most;
             ck_assert_msg(isnan(a) == isnan(b) && (isfinite(a) == isfinite(b)) && (isfinite(a) || isnan(a) || a == b),
@@ -54,7 +54,7 @@ static void compare(ok_graph *k, double tol, const char *what)
     }
     for (uint32_t i = 0; i < k->g.n_slot; i++)
         free(copy[i]);
-    ok_free(k);
+    kit_free(k);
 }
 
 /* ---- Convolution ---- */
@@ -66,23 +66,23 @@ typedef struct shape {
 static void conv(const shape *s, int dtype)
 {
     for (int op = YK_OP_CONV2D; op <= YK_OP_CONV2D_DW; op++) {
-        ok_graph *k = ok_new();
+        kit *k = kit_new();
         int64_t OH = (s->H + 2 * s->ph - s->dh * (s->kh - 1) - 1) / s->sh + 1;
         int64_t OW = (s->W + 2 * s->pw - s->dw * (s->kw - 1) - 1) / s->sw + 1;
-        uint32_t x = OK(k, dtype, s->N, s->C, s->H, s->W), w = OK(k, dtype, s->O, s->C / s->groups, s->kh, s->kw);
-        uint32_t y = OK(k, dtype, s->N, s->O, OH, OW);
+        uint32_t x = KIT(k, dtype, s->N, s->C, s->H, s->W), w = KIT(k, dtype, s->O, s->C / s->groups, s->kh, s->kw);
+        uint32_t y = KIT(k, dtype, s->N, s->O, OH, OW);
         char what[160];
         snprintf(what, sizeof what, "conv %d of %ldx%ldx%ldx%ld, %ld filters %ldx%ld stride %ld,%ld groups %ld", op,
                  (long)s->N, (long)s->C, (long)s->H, (long)s->W, (long)s->O, (long)s->kh, (long)s->kw, (long)s->sh,
                  (long)s->sw, (long)s->groups);
-        ok_random(k, x, -1, 1);
-        ok_random(k, w, -1, 1);
-        ok_random(k, y, -1, 1);
-        const uint32_t *in = op == YK_OP_CONV2D      ? OK_IDS(x, w)
-                             : op == YK_OP_CONV2D_DX ? OK_IDS(y, w)
-                                                     : OK_IDS(y, x);
-        const uint32_t *out = op == YK_OP_CONV2D ? OK_IDS(y) : op == YK_OP_CONV2D_DX ? OK_IDS(x) : OK_IDS(w);
-        yk_node *n = ok_node(k, op, in, out, OK_ATTR(s->sh, s->sw, s->ph, s->pw, s->dh, s->dw, s->groups));
+        kit_random(k, x, -1, 1);
+        kit_random(k, w, -1, 1);
+        kit_random(k, y, -1, 1);
+        const uint32_t *in = op == YK_OP_CONV2D      ? KIT_IDS(x, w)
+                             : op == YK_OP_CONV2D_DX ? KIT_IDS(y, w)
+                                                     : KIT_IDS(y, x);
+        const uint32_t *out = op == YK_OP_CONV2D ? KIT_IDS(y) : op == YK_OP_CONV2D_DX ? KIT_IDS(x) : KIT_IDS(w);
+        yk_node *n = kit_node(k, op, in, out, KIT_ATTR(s->sh, s->sw, s->ph, s->pw, s->dh, s->dw, s->groups));
         if (op == YK_OP_CONV2D_DW && s->C == 16)
             n->flags = YK_NODE_ACCUMULATE;
         compare(k, 1e-5, what);
@@ -112,41 +112,41 @@ END_TEST
 static void rows(int dtype, int64_t R, int64_t C)
 {
     for (int params = 0; params < 3; params++) {
-        ok_graph *k = ok_new();
-        uint32_t x = OK(k, dtype, R, C), ga = OK(k, YK_F32, C), be = OK(k, YK_F32, C), y = OK(k, dtype, R, C);
-        uint32_t m = OK(k, YK_F32, R), s = OK(k, YK_F32, R);
-        ok_random(k, x, -1, 3);
-        ok_random(k, ga, 0.5, 2);
-        ok_random(k, be, -1, 1);
-        ok_node(k, YK_OP_LAYER_NORM, params == 2 ? OK_IDS(x, ga, be) : params ? OK_IDS(x, ga) : OK_IDS(x),
-                OK_IDS(y, m, s), OK_ATTR(yk_attr_of_f64(1e-5)));
+        kit *k = kit_new();
+        uint32_t x = KIT(k, dtype, R, C), ga = KIT(k, YK_F32, C), be = KIT(k, YK_F32, C), y = KIT(k, dtype, R, C);
+        uint32_t m = KIT(k, YK_F32, R), s = KIT(k, YK_F32, R);
+        kit_random(k, x, -1, 3);
+        kit_random(k, ga, 0.5, 2);
+        kit_random(k, be, -1, 1);
+        kit_node(k, YK_OP_LAYER_NORM, params == 2 ? KIT_IDS(x, ga, be) : params ? KIT_IDS(x, ga) : KIT_IDS(x),
+                KIT_IDS(y, m, s), KIT_ATTR(yk_attr_of_f64(1e-5)));
         compare(k, 1e-5, "layer_norm");
     }
     for (int params = 0; params < 2; params++) {
-        ok_graph *k = ok_new();
-        uint32_t gy = OK(k, dtype, R, C), x = OK(k, dtype, R, C), m = OK(k, YK_F32, R), s = OK(k, YK_F32, R);
-        uint32_t ga = OK(k, YK_F32, C), gx = OK(k, dtype, R, C), gg = OK(k, YK_F32, C), gb = OK(k, YK_F32, C);
-        ok_random(k, gy, -1, 1);
-        ok_random(k, x, -1, 1);
-        ok_random(k, m, -0.1, 0.1);
-        ok_random(k, s, 1, 2);
-        ok_random(k, ga, 0.5, 2);
-        ok_node(k, YK_OP_LAYER_NORM_BWD, params ? OK_IDS(gy, x, m, s, ga) : OK_IDS(gy, x, m, s),
-                params ? OK_IDS(gx, gg, gb) : OK_IDS(gx), OK_ATTR(0));
+        kit *k = kit_new();
+        uint32_t gy = KIT(k, dtype, R, C), x = KIT(k, dtype, R, C), m = KIT(k, YK_F32, R), s = KIT(k, YK_F32, R);
+        uint32_t ga = KIT(k, YK_F32, C), gx = KIT(k, dtype, R, C), gg = KIT(k, YK_F32, C), gb = KIT(k, YK_F32, C);
+        kit_random(k, gy, -1, 1);
+        kit_random(k, x, -1, 1);
+        kit_random(k, m, -0.1, 0.1);
+        kit_random(k, s, 1, 2);
+        kit_random(k, ga, 0.5, 2);
+        kit_node(k, YK_OP_LAYER_NORM_BWD, params ? KIT_IDS(gy, x, m, s, ga) : KIT_IDS(gy, x, m, s),
+                params ? KIT_IDS(gx, gg, gb) : KIT_IDS(gx), KIT_ATTR(0));
         compare(k, 1e-5, "layer_norm_bwd");
     }
     for (int logs = 0; logs < 2; logs++) {
-        ok_graph *k = ok_new();
-        uint32_t x = OK(k, dtype, R, C), y = OK(k, dtype, R, C);
-        ok_random(k, x, -5, 5);
-        ok_node(k, YK_OP_SOFTMAX, OK_IDS(x), OK_IDS(y), OK_ATTR(logs));
+        kit *k = kit_new();
+        uint32_t x = KIT(k, dtype, R, C), y = KIT(k, dtype, R, C);
+        kit_random(k, x, -5, 5);
+        kit_node(k, YK_OP_SOFTMAX, KIT_IDS(x), KIT_IDS(y), KIT_ATTR(logs));
         compare(k, 1e-5, "softmax");
-        k = ok_new();
-        x = OK(k, dtype, R, C), y = OK(k, dtype, R, C);
-        uint32_t g = OK(k, dtype, R, C);
-        ok_random(k, x, -1, 1);
-        ok_random(k, y, logs ? -5 : 0, logs ? 0 : 1);
-        ok_node(k, YK_OP_SOFTMAX_BWD, OK_IDS(x, y), OK_IDS(g), OK_ATTR(logs));
+        k = kit_new();
+        x = KIT(k, dtype, R, C), y = KIT(k, dtype, R, C);
+        uint32_t g = KIT(k, dtype, R, C);
+        kit_random(k, x, -1, 1);
+        kit_random(k, y, logs ? -5 : 0, logs ? 0 : 1);
+        kit_node(k, YK_OP_SOFTMAX_BWD, KIT_IDS(x, y), KIT_IDS(g), KIT_ATTR(logs));
         compare(k, 1e-5, "softmax_bwd");
     }
 }
@@ -163,27 +163,27 @@ END_TEST
 START_TEST(test_cross_entropy)
 {
     for (int c = 0; c < 8; c++) {
-        ok_graph *k = ok_new();
+        kit *k = kit_new();
         const int dtype = c & 4 ? YK_BF16 : YK_F32;
         const int64_t R = 9, C = 37;
-        uint32_t z = OK(k, dtype, R, C), y = OK(k, YK_I32, R), w = OK(k, YK_F32, C), loss = OK(k, YK_F32, R);
-        uint32_t lse = OK(k, YK_F32, R), gl = OK(k, YK_F32, R), gz = OK(k, dtype, R, C);
+        uint32_t z = KIT(k, dtype, R, C), y = KIT(k, YK_I32, R), w = KIT(k, YK_F32, C), loss = KIT(k, YK_F32, R);
+        uint32_t lse = KIT(k, YK_F32, R), gl = KIT(k, YK_F32, R), gz = KIT(k, dtype, R, C);
         const int64_t attr[] = {5, yk_attr_of_f64(c & 1 ? 0.1 : 0)};
-        ok_random(k, z, -4, 4);
-        ok_random(k, w, 0.5, 2);
-        ok_random(k, gl, -1, 1);
-        ok_set(k, y, (double[]){0, 36, 5, 7, 20, 5, 3, c & 1 ? 40 : 2, 11});
-        ok_node(k, YK_OP_CROSS_ENTROPY, c & 2 ? OK_IDS(z, y, w) : OK_IDS(z, y), OK_IDS(loss, lse), attr, 2);
+        kit_random(k, z, -4, 4);
+        kit_random(k, w, 0.5, 2);
+        kit_random(k, gl, -1, 1);
+        kit_set(k, y, (double[]){0, 36, 5, 7, 20, 5, 3, c & 1 ? 40 : 2, 11});
+        kit_node(k, YK_OP_CROSS_ENTROPY, c & 2 ? KIT_IDS(z, y, w) : KIT_IDS(z, y), KIT_IDS(loss, lse), attr, 2);
         compare(k, 1e-5, "cross_entropy");
-        k = ok_new();
-        z = OK(k, dtype, R, C), y = OK(k, YK_I32, R), w = OK(k, YK_F32, C), lse = OK(k, YK_F32, R);
-        gl = OK(k, YK_F32, R), gz = OK(k, dtype, R, C);
-        ok_random(k, z, -4, 4);
-        ok_random(k, w, 0.5, 2);
-        ok_random(k, gl, -1, 1);
-        ok_random(k, lse, 4, 6);
-        ok_set(k, y, (double[]){0, 36, 5, 7, 20, 5, 3, 2, 11});
-        ok_node(k, YK_OP_CROSS_ENTROPY_BWD, c & 2 ? OK_IDS(gl, z, y, lse, w) : OK_IDS(gl, z, y, lse), OK_IDS(gz), attr, 2);
+        k = kit_new();
+        z = KIT(k, dtype, R, C), y = KIT(k, YK_I32, R), w = KIT(k, YK_F32, C), lse = KIT(k, YK_F32, R);
+        gl = KIT(k, YK_F32, R), gz = KIT(k, dtype, R, C);
+        kit_random(k, z, -4, 4);
+        kit_random(k, w, 0.5, 2);
+        kit_random(k, gl, -1, 1);
+        kit_random(k, lse, 4, 6);
+        kit_set(k, y, (double[]){0, 36, 5, 7, 20, 5, 3, 2, 11});
+        kit_node(k, YK_OP_CROSS_ENTROPY_BWD, c & 2 ? KIT_IDS(gl, z, y, lse, w) : KIT_IDS(gl, z, y, lse), KIT_IDS(gz), attr, 2);
         compare(k, 1e-5, "cross_entropy_bwd");
     }
 }
@@ -191,20 +191,20 @@ END_TEST
 
 START_TEST(test_bn_dropout)
 {
-    ok_graph *k = ok_new();
-    uint32_t x = OK(k, YK_F32, 4, 6, 49), s = OK(k, YK_F32, 6), y = OK(k, YK_F32, 3, 6);
-    ok_random(k, x, -1, 2);
-    ok_random(k, s, -1, 1);
-    ok_node(k, YK_OP_BN_STATS, OK_IDS(x, s), OK_IDS(y), NULL, 0);
+    kit *k = kit_new();
+    uint32_t x = KIT(k, YK_F32, 4, 6, 49), s = KIT(k, YK_F32, 6), y = KIT(k, YK_F32, 3, 6);
+    kit_random(k, x, -1, 2);
+    kit_random(k, s, -1, 1);
+    kit_node(k, YK_OP_BN_STATS, KIT_IDS(x, s), KIT_IDS(y), NULL, 0);
     compare(k, 1e-5, "bn_stats");
     for (int dtype = YK_F32; dtype <= YK_BF16; dtype++) {
-        k = ok_new();
-        x = OK(k, dtype, 5, 7, 31);
-        uint32_t key = OK(k, YK_I32, 4), r = OK(k, YK_I32, 5), d = OK(k, dtype, 5, 7, 31);
-        ok_random(k, x, 1, 2);
-        ok_set(k, key, (double[]){77, 1, 3, 0});
-        ok_set(k, r, (double[]){3, 99, 0, 2147483647, 1});
-        ok_node(k, YK_OP_DROPOUT, OK_IDS(x, key, r), OK_IDS(d), OK_ATTR(yk_attr_of_f64(0.3), 9));
+        k = kit_new();
+        x = KIT(k, dtype, 5, 7, 31);
+        uint32_t key = KIT(k, YK_I32, 4), r = KIT(k, YK_I32, 5), d = KIT(k, dtype, 5, 7, 31);
+        kit_random(k, x, 1, 2);
+        kit_set(k, key, (double[]){77, 1, 3, 0});
+        kit_set(k, r, (double[]){3, 99, 0, 2147483647, 1});
+        kit_node(k, YK_OP_DROPOUT, KIT_IDS(x, key, r), KIT_IDS(d), KIT_ATTR(yk_attr_of_f64(0.3), 9));
         compare(k, 1e-6, "dropout");
     }
 }
@@ -223,16 +223,16 @@ START_TEST(test_pool)
             bool max = op <= YK_OP_MAX_POOL_BWD;
             if (!max && (a[6] > 1 || a[7] > 1))
                 continue;
-            ok_graph *k = ok_new();
-            uint32_t x = OK(k, YK_F32, 2, 3, H, W), y = OK(k, YK_F32, 2, 3, OH, OW), g = OK(k, YK_F32, 2, 3, H, W);
+            kit *k = kit_new();
+            uint32_t x = KIT(k, YK_F32, 2, 3, H, W), y = KIT(k, YK_F32, 2, 3, OH, OW), g = KIT(k, YK_F32, 2, 3, H, W);
             const int64_t avg[] = {a[0], a[1], a[2], a[3], a[4], a[5], (int64_t)(c & 1)};
-            ok_random_int(k, x, -5, 5);
-            ok_random(k, y, -1, 1);
+            kit_random_int(k, x, -5, 5);
+            kit_random(k, y, -1, 1);
             if (max)
-                ok_node(k, op, op == YK_OP_MAX_POOL ? OK_IDS(x) : OK_IDS(x, y), op == YK_OP_MAX_POOL ? OK_IDS(y) : OK_IDS(g),
+                kit_node(k, op, op == YK_OP_MAX_POOL ? KIT_IDS(x) : KIT_IDS(x, y), op == YK_OP_MAX_POOL ? KIT_IDS(y) : KIT_IDS(g),
                         a, 8);
             else
-                ok_node(k, op, op == YK_OP_AVG_POOL ? OK_IDS(x) : OK_IDS(y), op == YK_OP_AVG_POOL ? OK_IDS(y) : OK_IDS(g),
+                kit_node(k, op, op == YK_OP_AVG_POOL ? KIT_IDS(x) : KIT_IDS(y), op == YK_OP_AVG_POOL ? KIT_IDS(y) : KIT_IDS(g),
                         avg, 7);
             compare(k, 1e-6, "pool");
         }
@@ -242,47 +242,47 @@ END_TEST
 
 /* ---- Steps ---- */
 
-static void set_hyper(ok_graph *k, uint32_t h, double first)
+static void set_hyper(kit *k, uint32_t h, double first)
 {
     double v[16] = {1e-2, 0.9, 0.99, 1e-8, 0.1, 0.5, 0.4, 0.271, 0.3, first};
-    ok_set(k, h, v);
+    kit_set(k, h, v);
 }
 
 START_TEST(test_steps)
 {
     const int64_t n = 20001;
     for (int flags = 0; flags < 16; flags++) {
-        ok_graph *k = ok_new();
-        uint32_t g = OK(k, YK_F32, n), p = OK(k, YK_F32, n), m = OK(k, YK_F32, n), v = OK(k, YK_F32, n);
-        uint32_t h = OK(k, YK_F32, 16), t = OK(k, YK_F32, n);
-        ok_random(k, g, -1, 1);
-        ok_random(k, p, -1, 1);
-        ok_random(k, m, -1, 1);
-        ok_random(k, v, 0.1, 1);
-        ok_random(k, t, 0, 1);
+        kit *k = kit_new();
+        uint32_t g = KIT(k, YK_F32, n), p = KIT(k, YK_F32, n), m = KIT(k, YK_F32, n), v = KIT(k, YK_F32, n);
+        uint32_t h = KIT(k, YK_F32, 16), t = KIT(k, YK_F32, n);
+        kit_random(k, g, -1, 1);
+        kit_random(k, p, -1, 1);
+        kit_random(k, m, -1, 1);
+        kit_random(k, v, 0.1, 1);
+        kit_random(k, t, 0, 1);
         set_hyper(k, h, 0);
         if (flags & YK_OPT_AMSGRAD)
-            ok_node(k, YK_OP_ADAM_STEP, OK_IDS(g, p, m, v, h, t), OK_IDS(p, m, v, t), OK_ATTR(flags));
+            kit_node(k, YK_OP_ADAM_STEP, KIT_IDS(g, p, m, v, h, t), KIT_IDS(p, m, v, t), KIT_ATTR(flags));
         else
-            ok_node(k, YK_OP_ADAM_STEP, OK_IDS(g, p, m, v, h), OK_IDS(p, m, v), OK_ATTR(flags));
+            kit_node(k, YK_OP_ADAM_STEP, KIT_IDS(g, p, m, v, h), KIT_IDS(p, m, v), KIT_ATTR(flags));
         compare(k, 1e-5, "adam_step");
-        k = ok_new();
-        g = OK(k, YK_F32, n), p = OK(k, YK_F32, n), m = OK(k, YK_F32, n), h = OK(k, YK_F32, 16);
-        ok_random(k, g, -1, 1);
-        ok_random(k, p, -1, 1);
-        ok_random(k, m, -1, 1);
+        k = kit_new();
+        g = KIT(k, YK_F32, n), p = KIT(k, YK_F32, n), m = KIT(k, YK_F32, n), h = KIT(k, YK_F32, 16);
+        kit_random(k, g, -1, 1);
+        kit_random(k, p, -1, 1);
+        kit_random(k, m, -1, 1);
         set_hyper(k, h, flags & 1);
         if (flags & 2)
-            ok_node(k, YK_OP_SGD_STEP, OK_IDS(g, p, m, h), OK_IDS(p, m), OK_ATTR(flags & 12));
+            kit_node(k, YK_OP_SGD_STEP, KIT_IDS(g, p, m, h), KIT_IDS(p, m), KIT_ATTR(flags & 12));
         else
-            ok_node(k, YK_OP_SGD_STEP, OK_IDS(g, p, h), OK_IDS(p), OK_ATTR(flags & 12));
+            kit_node(k, YK_OP_SGD_STEP, KIT_IDS(g, p, h), KIT_IDS(p), KIT_ATTR(flags & 12));
         compare(k, 1e-5, "sgd_step");
     }
-    ok_graph *k = ok_new();
-    uint32_t g = OK(k, YK_F32, 200000), s = OK(k, YK_F32, 1), y = OK(k, YK_F32, 2);
-    ok_random(k, g, -1, 1);
-    ok_random(k, s, 0.5, 0.6);
-    ok_node(k, YK_OP_GRAD_STATS, OK_IDS(g, s), OK_IDS(y), NULL, 0);
+    kit *k = kit_new();
+    uint32_t g = KIT(k, YK_F32, 200000), s = KIT(k, YK_F32, 1), y = KIT(k, YK_F32, 2);
+    kit_random(k, g, -1, 1);
+    kit_random(k, s, 0.5, 0.6);
+    kit_node(k, YK_OP_GRAD_STATS, KIT_IDS(g, s), KIT_IDS(y), NULL, 0);
     compare(k, 1e-5, "grad_stats");
 }
 END_TEST
@@ -296,23 +296,23 @@ typedef struct att_case {
 
 static void attention(const att_case *c, bool back)
 {
-    ok_graph *k = ok_new();
+    kit *k = kit_new();
     uint32_t in[12], out[5], n = 0, m = 0;
-    uint32_t q = OK(k, c->dtype, c->B, c->H, c->Tq, c->D), kk = OK(k, c->dtype, c->B, c->Hk, c->Tk, c->D);
-    uint32_t v = OK(k, c->dtype, c->B, c->Hk, c->Tk, c->D), o = OK(k, c->dtype, c->B, c->H, c->Tq, c->D);
-    uint32_t lse = OK(k, YK_F32, c->B, c->H, c->Tq), go = OK(k, c->dtype, c->B, c->H, c->Tq, c->D);
-    uint32_t keep = OK(k, YK_F32, c->B, c->Tk), bias = OKB(k, YK_F32, 1, c->B, c->H, c->Tq, c->Tk), key = OK(k, YK_I32, 4);
-    uint32_t rowid = OK(k, YK_I32, c->B), gq = OK(k, c->dtype, c->B, c->H, c->Tq, c->D);
-    uint32_t gk = OK(k, c->dtype, c->B, c->Hk, c->Tk, c->D), gv = OK(k, c->dtype, c->B, c->Hk, c->Tk, c->D);
-    uint32_t gb = OK(k, YK_F32, c->B, c->H, c->Tq, c->Tk);
+    uint32_t q = KIT(k, c->dtype, c->B, c->H, c->Tq, c->D), kk = KIT(k, c->dtype, c->B, c->Hk, c->Tk, c->D);
+    uint32_t v = KIT(k, c->dtype, c->B, c->Hk, c->Tk, c->D), o = KIT(k, c->dtype, c->B, c->H, c->Tq, c->D);
+    uint32_t lse = KIT(k, YK_F32, c->B, c->H, c->Tq), go = KIT(k, c->dtype, c->B, c->H, c->Tq, c->D);
+    uint32_t keep = KIT(k, YK_F32, c->B, c->Tk), bias = KITB(k, YK_F32, 1, c->B, c->H, c->Tq, c->Tk), key = KIT(k, YK_I32, 4);
+    uint32_t rowid = KIT(k, YK_I32, c->B), gq = KIT(k, c->dtype, c->B, c->H, c->Tq, c->D);
+    uint32_t gk = KIT(k, c->dtype, c->B, c->Hk, c->Tk, c->D), gv = KIT(k, c->dtype, c->B, c->Hk, c->Tk, c->D);
+    uint32_t gb = KIT(k, YK_F32, c->B, c->H, c->Tq, c->Tk);
     const int64_t attr[] = {c->causal, yk_attr_of_f64(0.3), yk_attr_of_f64(c->flags & YK_ATT_DROP ? 0.2 : 0), 4, c->flags};
     const uint32_t all[] = {q, kk, v, o, go, bias, keep, gq, gk, gv};
     for (size_t i = 0; i < 6; i++)
-        ok_random(k, all[i], -1, 1);
-    ok_random_int(k, keep, 0, 1);
-    ok_set(k, key, (double[]){5, 6, 7, 0});
-    ok_random_int(k, rowid, 0, 1000);
-    ok_random(k, lse, 3, 5);
+        kit_random(k, all[i], -1, 1);
+    kit_random_int(k, keep, 0, 1);
+    kit_set(k, key, (double[]){5, 6, 7, 0});
+    kit_random_int(k, rowid, 0, 1000);
+    kit_random(k, lse, 3, 5);
     if (back)
         in[n++] = go, in[n++] = o, in[n++] = lse;
     in[n++] = q, in[n++] = kk, in[n++] = v;
@@ -330,7 +330,7 @@ static void attention(const att_case *c, bool back)
     if (back && c->flags & YK_ATT_GBIAS)
         out[m++] = gb;
     out[m] = YK_NONE;
-    ok_node(k, back ? YK_OP_ATTENTION_BWD : YK_OP_ATTENTION, in, out, attr, 5);
+    kit_node(k, back ? YK_OP_ATTENTION_BWD : YK_OP_ATTENTION, in, out, attr, 5);
     compare(k, 2e-5, back ? "attention_bwd" : "attention");
 }
 
@@ -357,22 +357,22 @@ END_TEST
 START_TEST(test_dot_map)
 {
     for (int c = 0; c < 4; c++) {
-        ok_graph *k = ok_new();
+        kit *k = kit_new();
         const int dtype = c == 3 ? YK_BF16 : YK_F32;
         const int64_t B = c == 1 ? 3 : 1, M = 37, N = 85, K = 300;
-        uint32_t a = OK(k, dtype, B, M, K), b = OK(k, dtype, B, K, N), bias = OKB(k, YK_F32, 3, B, M, N);
-        uint32_t res = OKB(k, dtype, c == 2 ? 4 : 0, B, M, N), d = OK(k, YK_F32, B, M, N), t = OK(k, YK_F32, B, M, N);
-        uint32_t u = OK(k, YK_F32, B, M, N), r = OK(k, YK_F32, B, M, N), y = OK(k, YK_F32, B, M, N);
-        ok_random(k, a, -1, 1);
-        ok_random(k, b, -1, 1);
-        ok_random(k, bias, -1, 1);
-        ok_random(k, res, -1, 1);
-        ok_node(k, YK_OP_DOT, OK_IDS(a, b), OK_IDS(d), NULL, 0);
-        ok_node(k, YK_OP_ADD, OK_IDS(d, bias), OK_IDS(t), NULL, 0);
-        ok_node(k, YK_OP_GELU, OK_IDS(t), OK_IDS(u), NULL, 0);
-        ok_node(k, YK_OP_CAST, OK_IDS(res), OK_IDS(r), NULL, 0);
-        ok_node(k, YK_OP_ADD, OK_IDS(u, r), OK_IDS(y), NULL, 0);
-        ok_wrap(k, YK_OP_DOT_MAP, 5, OK_IDS(a, b, bias, res), c & 1 ? OK_IDS(y, d) : OK_IDS(y));
+        uint32_t a = KIT(k, dtype, B, M, K), b = KIT(k, dtype, B, K, N), bias = KITB(k, YK_F32, 3, B, M, N);
+        uint32_t res = KITB(k, dtype, c == 2 ? 4 : 0, B, M, N), d = KIT(k, YK_F32, B, M, N), t = KIT(k, YK_F32, B, M, N);
+        uint32_t u = KIT(k, YK_F32, B, M, N), r = KIT(k, YK_F32, B, M, N), y = KIT(k, YK_F32, B, M, N);
+        kit_random(k, a, -1, 1);
+        kit_random(k, b, -1, 1);
+        kit_random(k, bias, -1, 1);
+        kit_random(k, res, -1, 1);
+        kit_node(k, YK_OP_DOT, KIT_IDS(a, b), KIT_IDS(d), NULL, 0);
+        kit_node(k, YK_OP_ADD, KIT_IDS(d, bias), KIT_IDS(t), NULL, 0);
+        kit_node(k, YK_OP_GELU, KIT_IDS(t), KIT_IDS(u), NULL, 0);
+        kit_node(k, YK_OP_CAST, KIT_IDS(res), KIT_IDS(r), NULL, 0);
+        kit_node(k, YK_OP_ADD, KIT_IDS(u, r), KIT_IDS(y), NULL, 0);
+        kit_wrap(k, YK_OP_DOT_MAP, 5, KIT_IDS(a, b, bias, res), c & 1 ? KIT_IDS(y, d) : KIT_IDS(y));
         compare(k, 1e-5, "dot_map");
     }
 }

@@ -95,24 +95,24 @@ static void elementwise(int dtype, unsigned mask)
     uint32_t x[64], y[64], z[64];
     size_t n = sizeof ops / sizeof *ops;
     for (size_t from = 0; from < n; from += 12) {
-        ok_graph *k = ok_new();
+        kit *k = kit_new();
         size_t to = from + 12 < n ? from + 12 : n;
         for (size_t o = from; o < to; o++) {
-            x[o] = OK(k, dtype, 3, 5, 37);
-            y[o] = OKB(k, dtype, mask, 3, 5, 37);
-            z[o] = OK(k, dtype, 3, 5, 37);
-            ok_random(k, x[o], ops[o].lo, ops[o].hi);
-            ok_random(k, y[o], ops[o].lo, ops[o].hi);
-            ok_node(k, ops[o].op, two(ops[o].op) ? OK_IDS(x[o], y[o]) : OK_IDS(x[o]), OK_IDS(z[o]), NULL, 0);
+            x[o] = KIT(k, dtype, 3, 5, 37);
+            y[o] = KITB(k, dtype, mask, 3, 5, 37);
+            z[o] = KIT(k, dtype, 3, 5, 37);
+            kit_random(k, x[o], ops[o].lo, ops[o].hi);
+            kit_random(k, y[o], ops[o].lo, ops[o].hi);
+            kit_node(k, ops[o].op, two(ops[o].op) ? KIT_IDS(x[o], y[o]) : KIT_IDS(x[o]), KIT_IDS(z[o]), NULL, 0);
         }
         ck_assert_int_eq(ok_run(k), YK_OK);
         for (size_t o = from; o < to; o++)
             for (int64_t i = 0; i < 3 * 5 * 37; i++) {
-                double want = ops[o].f(ok_at(k, x[o], i), ok_at(k, y[o], i), 0);
+                double want = ops[o].f(kit_at(k, x[o], i), kit_at(k, y[o], i), 0);
                 double tol = (eps_of(dtype) + 5e-7) * fabs(want) + (ops[o].op >= YK_OP_MAP ? 3e-7 : 1e-12);
-                NEAR(ok_at(k, z[o], i), want, tol, ops[o].name);
+                NEAR(kit_at(k, z[o], i), want, tol, ops[o].name);
             }
-        ok_free(k);
+        kit_free(k);
     }
 }
 
@@ -137,76 +137,76 @@ START_TEST(test_special)
     enum { N = sizeof in / sizeof *in };
     static const int list[] = {YK_OP_EXP, YK_OP_LOG, YK_OP_TANH, YK_OP_ERF, YK_OP_SQRT, YK_OP_RECIP};
     static double (*const f[])(double) = {exp, log, tanh, erf, sqrt};
-    ok_graph *k = ok_new();
-    uint32_t x = OK(k, YK_F32, N), y[6];
-    ok_set(k, x, in);
+    kit *k = kit_new();
+    uint32_t x = KIT(k, YK_F32, N), y[6];
+    kit_set(k, x, in);
     for (int o = 0; o < 6; o++) {
-        y[o] = OK(k, YK_F32, N);
-        ok_node(k, list[o], OK_IDS(x), OK_IDS(y[o]), NULL, 0);
+        y[o] = KIT(k, YK_F32, N);
+        kit_node(k, list[o], KIT_IDS(x), KIT_IDS(y[o]), NULL, 0);
     }
     ck_assert_int_eq(ok_run(k), YK_OK);
     for (int o = 0; o < 6; o++)
         for (int64_t i = 0; i < N; i++) {
-            double v = ok_at(k, x, i), want = (double)(float)(o < 5 ? f[o](v) : 1 / v);
-            NEAR(ok_at(k, y[o], i), want, 4e-7 * fabs(want) + 3e-45, o == 5 ? "recip" : ops[2 + o].name);
+            double v = kit_at(k, x, i), want = (double)(float)(o < 5 ? f[o](v) : 1 / v);
+            NEAR(kit_at(k, y[o], i), want, 4e-7 * fabs(want) + 3e-45, o == 5 ? "recip" : ops[2 + o].name);
         }
-    ok_free(k);
+    kit_free(k);
 }
 END_TEST
 
 START_TEST(test_integers)
 {
-    ok_graph *k = ok_new();
-    uint32_t a = OK(k, YK_I32, 77), b = OK(k, YK_I32, 77), z[8], c = OK(k, YK_BOOL, 77), e = OK(k, YK_BOOL, 77);
+    kit *k = kit_new();
+    uint32_t a = KIT(k, YK_I32, 77), b = KIT(k, YK_I32, 77), z[8], c = KIT(k, YK_BOOL, 77), e = KIT(k, YK_BOOL, 77);
     static const int list[] = {YK_OP_ADD, YK_OP_SUB, YK_OP_MUL, YK_OP_DIV, YK_OP_MAX, YK_OP_MIN};
-    ok_random_int(k, a, -1000, 1000);
-    ok_random_int(k, b, -4, 4);
+    kit_random_int(k, a, -1000, 1000);
+    kit_random_int(k, b, -4, 4);
     for (int o = 0; o < 6; o++) {
-        z[o] = OK(k, YK_I32, 77);
-        ok_node(k, list[o], OK_IDS(a, b), OK_IDS(z[o]), NULL, 0);
+        z[o] = KIT(k, YK_I32, 77);
+        kit_node(k, list[o], KIT_IDS(a, b), KIT_IDS(z[o]), NULL, 0);
     }
-    z[6] = OK(k, YK_I32, 77);
-    ok_node(k, YK_OP_LT, OK_IDS(a, b), OK_IDS(c), NULL, 0);
-    ok_node(k, YK_OP_EQ, OK_IDS(b, b), OK_IDS(e), NULL, 0);
-    ok_node(k, YK_OP_SELECT, OK_IDS(c, a, b), OK_IDS(z[6]), NULL, 0);
+    z[6] = KIT(k, YK_I32, 77);
+    kit_node(k, YK_OP_LT, KIT_IDS(a, b), KIT_IDS(c), NULL, 0);
+    kit_node(k, YK_OP_EQ, KIT_IDS(b, b), KIT_IDS(e), NULL, 0);
+    kit_node(k, YK_OP_SELECT, KIT_IDS(c, a, b), KIT_IDS(z[6]), NULL, 0);
     ck_assert_int_eq(ok_run(k), YK_OK);
     for (int64_t i = 0; i < 77; i++) {
-        int x = (int)ok_at(k, a, i), y = (int)ok_at(k, b, i);
+        int x = (int)kit_at(k, a, i), y = (int)kit_at(k, b, i);
         const int want[] = {x + y, x - y, x * y, y ? x / y : 0, x > y ? x : y, x < y ? x : y, x < y ? x : y};
         for (int o = 0; o < 7; o++)
-            NEAR(ok_at(k, z[o], i), want[o], 0, "integer");
-        ck_assert_int_eq((int)ok_at(k, c, i), x < y);
-        ck_assert_int_eq((int)ok_at(k, e, i), 1);
+            NEAR(kit_at(k, z[o], i), want[o], 0, "integer");
+        ck_assert_int_eq((int)kit_at(k, c, i), x < y);
+        ck_assert_int_eq((int)kit_at(k, e, i), 1);
     }
-    ok_free(k);
+    kit_free(k);
 }
 END_TEST
 
 START_TEST(test_cast)
 {
     static const int from[] = {YK_F32, YK_F16, YK_BF16, YK_I32, YK_U8, YK_BOOL};
-    ok_graph *k = ok_new();
+    kit *k = kit_new();
     uint32_t x[6], y[6][6];
     for (int a = 0; a < 6; a++) {
-        x[a] = OK(k, from[a], 50);
+        x[a] = KIT(k, from[a], 50);
         if (from[a] == YK_BOOL || from[a] == YK_U8)
-            ok_random_int(k, x[a], 0, from[a] == YK_BOOL ? 1 : 200);
+            kit_random_int(k, x[a], 0, from[a] == YK_BOOL ? 1 : 200);
         else
-            ok_random(k, x[a], 0, 200);
+            kit_random(k, x[a], 0, 200);
         for (int b = 0; b < 6; b++) {
-            y[a][b] = OK(k, from[b], 50);
-            ok_node(k, YK_OP_CAST, OK_IDS(x[a]), OK_IDS(y[a][b]), NULL, 0);
+            y[a][b] = KIT(k, from[b], 50);
+            kit_node(k, YK_OP_CAST, KIT_IDS(x[a]), KIT_IDS(y[a][b]), NULL, 0);
         }
     }
     ck_assert_int_eq(ok_run(k), YK_OK);
     for (int a = 0; a < 6; a++)
         for (int b = 0; b < 6; b++)
             for (int64_t i = 0; i < 50; i++) {
-                double v = ok_at(k, x[a], i);
+                double v = kit_at(k, x[a], i);
                 double want = from[b] == YK_BOOL ? v != 0 : from[b] == YK_I32 || from[b] == YK_U8 ? trunc(v) : v;
-                NEAR(ok_at(k, y[a][b], i), want, eps_of(from[b]) * fabs(want), "cast");
+                NEAR(kit_at(k, y[a][b], i), want, eps_of(from[b]) * fabs(want), "cast");
             }
-    ok_free(k);
+    kit_free(k);
 }
 END_TEST
 
@@ -214,29 +214,29 @@ END_TEST
 
 START_TEST(test_sources)
 {
-    ok_graph *k = ok_new();
-    uint32_t f = OK(k, YK_F32, 3, 41), it = OK(k, YK_I32, 3, 41, 2), ft = OK(k, YK_F32, 3, 5);
-    uint32_t key = OK(k, YK_I32, 4), rows = OK(k, YK_I32, 6), u = OK(k, YK_F32, 6, 35);
-    ok_set(k, key, (double[]){1234567, 99, 17, 0});
-    ok_set(k, rows, (double[]){5, 4, 100, 7, 123456, 0});
-    ok_node(k, YK_OP_FILL, OK_NONE, OK_IDS(f), OK_ATTR(yk_attr_of_f64(2.5)));
-    ok_node(k, YK_OP_IOTA, OK_NONE, OK_IDS(it), OK_ATTR(1));
-    ok_node(k, YK_OP_IOTA, OK_NONE, OK_IDS(ft), OK_ATTR(0));
-    ok_node(k, YK_OP_RNG, OK_IDS(key, rows), OK_IDS(u), OK_ATTR(3));
+    kit *k = kit_new();
+    uint32_t f = KIT(k, YK_F32, 3, 41), it = KIT(k, YK_I32, 3, 41, 2), ft = KIT(k, YK_F32, 3, 5);
+    uint32_t key = KIT(k, YK_I32, 4), rows = KIT(k, YK_I32, 6), u = KIT(k, YK_F32, 6, 35);
+    kit_set(k, key, (double[]){1234567, 99, 17, 0});
+    kit_set(k, rows, (double[]){5, 4, 100, 7, 123456, 0});
+    kit_node(k, YK_OP_FILL, KIT_NONE, KIT_IDS(f), KIT_ATTR(yk_attr_of_f64(2.5)));
+    kit_node(k, YK_OP_IOTA, KIT_NONE, KIT_IDS(it), KIT_ATTR(1));
+    kit_node(k, YK_OP_IOTA, KIT_NONE, KIT_IDS(ft), KIT_ATTR(0));
+    kit_node(k, YK_OP_RNG, KIT_IDS(key, rows), KIT_IDS(u), KIT_ATTR(3));
     ck_assert_int_eq(ok_run(k), YK_OK);
     for (int64_t i = 0; i < 3 * 41; i++)
-        NEAR(ok_at(k, f, i), 2.5, 0, "fill");
+        NEAR(kit_at(k, f, i), 2.5, 0, "fill");
     for (int64_t i = 0; i < 3 * 41 * 2; i++)
-        NEAR(ok_at(k, it, i), (double)(i / 2 % 41), 0, "iota");
+        NEAR(kit_at(k, it, i), (double)(i / 2 % 41), 0, "iota");
     for (int64_t i = 0; i < 15; i++)
-        NEAR(ok_at(k, ft, i), (double)(i / 5), 0, "iota f32");
+        NEAR(kit_at(k, ft, i), (double)(i / 5), 0, "iota f32");
     for (int64_t i = 0; i < 6 * 35; i++) {
-        uint64_t c = (uint64_t)ok_get(k, rows, i / 35) * 35 + (uint64_t)(i % 35);
+        uint64_t c = (uint64_t)kit_get(k, rows, i / 35) * 35 + (uint64_t)(i % 35);
         uint32_t w[4];
         yk__philox((uint32_t[]){(uint32_t)(c / 4), (uint32_t)(c / 4 >> 32), 3, 17}, (uint32_t[]){1234567, 99}, w);
-        NEAR(ok_at(k, u, i), (w[c % 4] >> 8) * 0x1p-24, 0, "rng");
+        NEAR(kit_at(k, u, i), (w[c % 4] >> 8) * 0x1p-24, 0, "rng");
     }
-    ok_free(k);
+    kit_free(k);
 }
 END_TEST
 
@@ -244,22 +244,22 @@ END_TEST
 
 static void reduce(int op, int dtype, const int64_t *dim, unsigned axes, unsigned broadcast)
 {
-    ok_graph *k = ok_new();
+    kit *k = kit_new();
     int64_t out[5] = {dim[0], dim[1], dim[2], dim[3], -1}, at[4];
-    uint32_t x = ok_value(k, dtype, dim, broadcast), y;
+    uint32_t x = kit_broadcast(k, dtype, dim, broadcast), y;
     double *want, *size;
     for (int d = 0; d < 4; d++)
         out[d] = axes >> d & 1 ? 1 : dim[d];
-    y = ok_value(k, dtype, out, 0);
-    ok_random_int(k, x, -9, 9);
+    y = kit_value(k, dtype, out);
+    kit_random_int(k, x, -9, 9);
     if ((dtype == YK_F32 || dtype == YK_F16 || dtype == YK_BF16))
-        ok_random(k, x, -1, 1);
-    ok_node(k, op, OK_IDS(x), OK_IDS(y), OK_ATTR((int64_t)axes));
-    want = calloc((size_t)ok_count(k, y) * 2, sizeof *want);
-    size = want + ok_count(k, y);
-    for (int64_t i = 0; i < ok_count(k, y); i++)
+        kit_random(k, x, -1, 1);
+    kit_node(k, op, KIT_IDS(x), KIT_IDS(y), KIT_ATTR((int64_t)axes));
+    want = calloc((size_t)kit_count(k, y) * 2, sizeof *want);
+    size = want + kit_count(k, y);
+    for (int64_t i = 0; i < kit_count(k, y); i++)
         want[i] = op == YK_OP_SUM ? 0 : -INFINITY;
-    for (int64_t i = 0; i < ok_count(k, x); i++) {
+    for (int64_t i = 0; i < kit_count(k, x); i++) {
         int64_t r = i, o = 0;
         for (int d = 3; d >= 0; d--) {
             at[d] = axes >> d & 1 ? 0 : r % dim[d];
@@ -267,15 +267,15 @@ static void reduce(int op, int dtype, const int64_t *dim, unsigned axes, unsigne
         }
         for (int d = 0; d < 4; d++)
             o = o * out[d] + at[d];
-        double v = ok_at(k, x, i);
+        double v = kit_at(k, x, i);
         want[o] = op == YK_OP_SUM ? want[o] + v : fmax(want[o], v);
         size[o] += fabs(v);
     }
     ck_assert_int_eq(ok_run(k), YK_OK);
-    for (int64_t i = 0; i < ok_count(k, y); i++)
-        NEAR(ok_at(k, y, i), want[i], op == YK_OP_SUM ? size[i] * (2e-6 + eps_of(dtype)) : 0, "reduction");
+    for (int64_t i = 0; i < kit_count(k, y); i++)
+        NEAR(kit_at(k, y, i), want[i], op == YK_OP_SUM ? size[i] * (2e-6 + eps_of(dtype)) : 0, "reduction");
     free(want);
-    ok_free(k);
+    kit_free(k);
 }
 
 START_TEST(test_reduce)
@@ -298,26 +298,26 @@ END_TEST
 START_TEST(test_argmax)
 {
     for (int axis = 0; axis < 3; axis++) {
-        ok_graph *k = ok_new();
+        kit *k = kit_new();
         int64_t dim[] = {4, 6, 21, -1}, out[] = {4, 6, 21, -1}, s[] = {126, 21, 1};
         out[axis] = 1;
-        uint32_t x = ok_value(k, YK_F32, dim, 0), y = ok_value(k, YK_I32, out, 0), xi = ok_value(k, YK_I32, dim, 0);
-        uint32_t yi = ok_value(k, YK_I32, out, 0);
-        ok_random_int(k, x, 0, 5);
-        ok_random_int(k, xi, 0, 5);
-        ok_node(k, YK_OP_ARGMAX, OK_IDS(x), OK_IDS(y), OK_ATTR(axis));
-        ok_node(k, YK_OP_ARGMAX, OK_IDS(xi), OK_IDS(yi), OK_ATTR(axis));
+        uint32_t x = kit_value(k, YK_F32, dim), y = kit_value(k, YK_I32, out), xi = kit_value(k, YK_I32, dim);
+        uint32_t yi = kit_value(k, YK_I32, out);
+        kit_random_int(k, x, 0, 5);
+        kit_random_int(k, xi, 0, 5);
+        kit_node(k, YK_OP_ARGMAX, KIT_IDS(x), KIT_IDS(y), KIT_ATTR(axis));
+        kit_node(k, YK_OP_ARGMAX, KIT_IDS(xi), KIT_IDS(yi), KIT_ATTR(axis));
         ck_assert_int_eq(ok_run(k), YK_OK);
-        for (int64_t i = 0; i < ok_count(k, y); i++) {
+        for (int64_t i = 0; i < kit_count(k, y); i++) {
             int64_t first = i / s[axis] * s[axis] * dim[axis] + i % s[axis], best = 0, besti = 0;
             for (int64_t j = 1; j < dim[axis]; j++) {
-                best = ok_get(k, x, first + j * s[axis]) > ok_get(k, x, first + best * s[axis]) ? j : best;
-                besti = ok_get(k, xi, first + j * s[axis]) > ok_get(k, xi, first + besti * s[axis]) ? j : besti;
+                best = kit_get(k, x, first + j * s[axis]) > kit_get(k, x, first + best * s[axis]) ? j : best;
+                besti = kit_get(k, xi, first + j * s[axis]) > kit_get(k, xi, first + besti * s[axis]) ? j : besti;
             }
-            NEAR(ok_get(k, y, i), (double)best, 0, "argmax");
-            NEAR(ok_get(k, yi, i), (double)besti, 0, "argmax i32");
+            NEAR(kit_get(k, y, i), (double)best, 0, "argmax");
+            NEAR(kit_get(k, yi, i), (double)besti, 0, "argmax i32");
         }
-        ok_free(k);
+        kit_free(k);
     }
 }
 END_TEST
@@ -328,31 +328,31 @@ START_TEST(test_copy)
 {
     static const int types[] = {YK_F32, YK_BF16, YK_U8};
     for (int t = 0; t < 3; t++) {
-        ok_graph *k = ok_new();
-        uint32_t x = OK(k, types[t], 6, 8, 10), p = OK(k, types[t], 10, 6, 8), base = OK(k, types[t], 12, 20), s, v, w;
-        ok_random_int(k, x, 0, 200);
-        ok_random_int(k, base, 0, 200);
-        uint32_t xt = ok_view(k, x, 3, (int64_t[]){10, 6, 8}, (int64_t[]){1, 80, 10}, 0);
-        ok_node(k, YK_OP_COPY, OK_IDS(xt), OK_IDS(p), NULL, 0);
-        s = ok_view(k, x, 2, (int64_t[]){6, 5}, (int64_t[]){-80, 2}, 5 * 80 + 1);
-        v = ok_view(k, base, 2, (int64_t[]){6, 5}, (int64_t[]){40, 3}, 2);
-        ok_node(k, YK_OP_COPY, OK_IDS(s, base), OK_IDS(v), NULL, 0);
-        w = ok_value(k, types[t], (int64_t[]){-1}, 0);
-        ok_node(k, YK_OP_COPY, OK_IDS(ok_view(k, x, 0, NULL, NULL, 7)), OK_IDS(w), NULL, 0);
+        kit *k = kit_new();
+        uint32_t x = KIT(k, types[t], 6, 8, 10), p = KIT(k, types[t], 10, 6, 8), base = KIT(k, types[t], 12, 20), s, v, w;
+        kit_random_int(k, x, 0, 200);
+        kit_random_int(k, base, 0, 200);
+        uint32_t xt = kit_view(k, x, 3, (int64_t[]){10, 6, 8}, (int64_t[]){1, 80, 10}, 0);
+        kit_node(k, YK_OP_COPY, KIT_IDS(xt), KIT_IDS(p), NULL, 0);
+        s = kit_view(k, x, 2, (int64_t[]){6, 5}, (int64_t[]){-80, 2}, 5 * 80 + 1);
+        v = kit_view(k, base, 2, (int64_t[]){6, 5}, (int64_t[]){40, 3}, 2);
+        kit_node(k, YK_OP_COPY, KIT_IDS(s, base), KIT_IDS(v), NULL, 0);
+        w = kit_value(k, types[t], (int64_t[]){-1});
+        kit_node(k, YK_OP_COPY, KIT_IDS(kit_view(k, x, 0, NULL, NULL, 7)), KIT_IDS(w), NULL, 0);
         double before[240];
         for (int i = 0; i < 240; i++)
-            before[i] = ok_get(k, base, i);
+            before[i] = kit_get(k, base, i);
         ck_assert_int_eq(ok_run(k), YK_OK);
         for (int64_t i = 0; i < 480; i++)
-            NEAR(ok_at(k, p, i), ok_at(k, xt, i), 0, "permute");
+            NEAR(kit_at(k, p, i), kit_at(k, xt, i), 0, "permute");
         for (int64_t i = 0; i < 30; i++) {
-            NEAR(ok_at(k, v, i), ok_at(k, s, i), 0, "slice");
-            before[2 + i / 5 * 40 + i % 5 * 3] = ok_at(k, s, i);
+            NEAR(kit_at(k, v, i), kit_at(k, s, i), 0, "slice");
+            before[2 + i / 5 * 40 + i % 5 * 3] = kit_at(k, s, i);
         }
         for (int64_t i = 0; i < 240; i++)
-            NEAR(ok_get(k, base, i), before[i], 0, "base");
-        ck_assert(ok_get(k, w, 0) == ok_get(k, x, 7));
-        ok_free(k);
+            NEAR(kit_get(k, base, i), before[i], 0, "base");
+        ck_assert(kit_get(k, w, 0) == kit_get(k, x, 7));
+        kit_free(k);
     }
 }
 END_TEST
@@ -360,27 +360,27 @@ END_TEST
 static void rows(int dtype)
 {
     enum { V = 11, D = 70, N = 40 };
-    ok_graph *k = ok_new();
-    uint32_t table = OK(k, dtype, V, D), index = OK(k, YK_I32, N), y = OK(k, dtype, N, D), z = OK(k, dtype, V, D);
+    kit *k = kit_new();
+    uint32_t table = KIT(k, dtype, V, D), index = KIT(k, YK_I32, N), y = KIT(k, dtype, N, D), z = KIT(k, dtype, V, D);
     double want[V * D] = {0};
     if (dtype == YK_I32)
-        ok_random_int(k, table, -50, 50);
+        kit_random_int(k, table, -50, 50);
     else
-        ok_random(k, table, -1, 1);
-    ok_random_int(k, index, -1, V);
-    ok_node(k, YK_OP_GATHER, OK_IDS(table, index), OK_IDS(y), NULL, 0);
-    ok_node(k, YK_OP_SCATTER_ADD, OK_IDS(y, index), OK_IDS(z), NULL, 0);
+        kit_random(k, table, -1, 1);
+    kit_random_int(k, index, -1, V);
+    kit_node(k, YK_OP_GATHER, KIT_IDS(table, index), KIT_IDS(y), NULL, 0);
+    kit_node(k, YK_OP_SCATTER_ADD, KIT_IDS(y, index), KIT_IDS(z), NULL, 0);
     ck_assert_int_eq(ok_run(k), YK_OK);
     for (int64_t i = 0; i < N * D; i++) {
-        int v = (int)ok_get(k, index, i / D);
+        int v = (int)kit_get(k, index, i / D);
         bool in = v >= 0 && v < V;
-        NEAR(ok_get(k, y, i), in ? ok_get(k, table, v * D + i % D) : 0, 0, "gather");
+        NEAR(kit_get(k, y, i), in ? kit_get(k, table, v * D + i % D) : 0, 0, "gather");
         if (in)
-            want[v * D + i % D] += ok_get(k, y, i);
+            want[v * D + i % D] += kit_get(k, y, i);
     }
     for (int64_t i = 0; i < V * D; i++)
-        NEAR(ok_get(k, z, i), want[i], (2e-6 + eps_of(dtype)) * 10, "scatter_add");
-    ok_free(k);
+        NEAR(kit_get(k, z, i), want[i], (2e-6 + eps_of(dtype)) * 10, "scatter_add");
+    kit_free(k);
 }
 
 START_TEST(test_rows)
@@ -395,25 +395,25 @@ START_TEST(test_unfold)
 {
     enum { N = 2, C = 3, H = 9, W = 11, KH = 3, KW = 2, SH = 2, SW = 1, PH = 1, PW = 2, DH = 1, DW = 3 };
     enum { OH = (H + 2 * PH - DH * (KH - 1) - 1) / SH + 1, OW = (W + 2 * PW - DW * (KW - 1) - 1) / SW + 1 };
-    ok_graph *k = ok_new();
-    uint32_t x = OK(k, YK_F32, N, C, H, W), y = OK(k, YK_F32, N, C * KH * KW, OH * OW), z = OK(k, YK_F32, N, C, H, W);
+    kit *k = kit_new();
+    uint32_t x = KIT(k, YK_F32, N, C, H, W), y = KIT(k, YK_F32, N, C * KH * KW, OH * OW), z = KIT(k, YK_F32, N, C, H, W);
     double want[N * C * H * W] = {0};
-    ok_random(k, x, -1, 1);
-    ok_node(k, YK_OP_UNFOLD, OK_IDS(x), OK_IDS(y), OK_ATTR(KH, KW, SH, SW, PH, PW, DH, DW, yk_attr_of_f64(-3)));
-    ok_node(k, YK_OP_FOLD, OK_IDS(y), OK_IDS(z), OK_ATTR(KH, KW, SH, SW, PH, PW, DH, DW));
+    kit_random(k, x, -1, 1);
+    kit_node(k, YK_OP_UNFOLD, KIT_IDS(x), KIT_IDS(y), KIT_ATTR(KH, KW, SH, SW, PH, PW, DH, DW, yk_attr_of_f64(-3)));
+    kit_node(k, YK_OP_FOLD, KIT_IDS(y), KIT_IDS(z), KIT_ATTR(KH, KW, SH, SW, PH, PW, DH, DW));
     ck_assert_int_eq(ok_run(k), YK_OK);
     for (int64_t i = 0; i < N * C * KH * KW * OH * OW; i++) {
         int64_t ox = i % OW, oy = i / OW % OH, kx = i / (OW * OH) % KW, ky = i / (OW * OH * KW) % KH;
         int64_t plane = i / (OW * OH * KW * KH), iy = oy * SH - PH + ky * DH, ix = ox * SW - PW + kx * DW;
         bool in = iy >= 0 && iy < H && ix >= 0 && ix < W;
         int64_t at = plane * H * W + iy * W + ix;
-        NEAR(ok_get(k, y, i), in ? ok_get(k, x, at) : -3, 0, "unfold");
+        NEAR(kit_get(k, y, i), in ? kit_get(k, x, at) : -3, 0, "unfold");
         if (in)
-            want[at] += ok_get(k, y, i);
+            want[at] += kit_get(k, y, i);
     }
     for (int64_t i = 0; i < N * C * H * W; i++)
-        NEAR(ok_get(k, z, i), want[i], 1e-5, "fold");
-    ok_free(k);
+        NEAR(kit_get(k, z, i), want[i], 1e-5, "fold");
+    kit_free(k);
 }
 END_TEST
 
@@ -421,33 +421,33 @@ END_TEST
 
 static void dot(int dtype, int out, int64_t B, int64_t M, int64_t N, int64_t K, int ta, int tb, unsigned mask, int acc)
 {
-    ok_graph *k = ok_new();
-    uint32_t a = OKB(k, dtype, mask & 1, B, ta ? K : M, ta ? M : K), b = OKB(k, dtype, mask >> 1 & 1, B, tb ? N : K, tb ? K : N);
-    uint32_t c = OK(k, out, B, M, N);
+    kit *k = kit_new();
+    uint32_t a = KITB(k, dtype, mask & 1, B, ta ? K : M, ta ? M : K), b = KITB(k, dtype, mask >> 1 & 1, B, tb ? N : K, tb ? K : N);
+    uint32_t c = KIT(k, out, B, M, N);
     if (ta)
-        a = ok_view(k, a, 3, (int64_t[]){B, M, K}, (int64_t[]){mask & 1 ? 0 : M * K, 1, M}, 0);
+        a = kit_view(k, a, 3, (int64_t[]){B, M, K}, (int64_t[]){mask & 1 ? 0 : M * K, 1, M}, 0);
     if (tb)
-        b = ok_view(k, b, 3, (int64_t[]){B, K, N}, (int64_t[]){mask >> 1 & 1 ? 0 : N * K, 1, K}, 0);
-    ok_random(k, a, -1, 1);
-    ok_random(k, b, -1, 1);
-    ok_random(k, c, -1, 1);
+        b = kit_view(k, b, 3, (int64_t[]){B, K, N}, (int64_t[]){mask >> 1 & 1 ? 0 : N * K, 1, K}, 0);
+    kit_random(k, a, -1, 1);
+    kit_random(k, b, -1, 1);
+    kit_random(k, c, -1, 1);
     double *was = malloc((size_t)(B * M * N) * sizeof *was);
     for (int64_t i = 0; i < B * M * N; i++)
-        was[i] = acc ? ok_get(k, c, i) : 0;
-    ok_node(k, YK_OP_DOT, OK_IDS(a, b), OK_IDS(c), NULL, 0)->flags = acc ? YK_NODE_ACCUMULATE : 0;
+        was[i] = acc ? kit_get(k, c, i) : 0;
+    kit_node(k, YK_OP_DOT, KIT_IDS(a, b), KIT_IDS(c), NULL, 0)->flags = acc ? YK_NODE_ACCUMULATE : 0;
     ck_assert_int_eq(ok_run(k), YK_OK);
     for (int64_t i = 0; i < B * M * N; i++) {
         int64_t z = i / (M * N), m = i / N % M, n = i % N;
         double want = was[i], size = fabs(was[i]);
         for (int64_t q = 0; q < K; q++) {
-            double v = ok_at(k, a, (z * M + m) * K + q) * ok_at(k, b, (z * K + q) * N + n);
+            double v = kit_at(k, a, (z * M + m) * K + q) * kit_at(k, b, (z * K + q) * N + n);
             want += v;
             size += fabs(v);
         }
-        NEAR(ok_get(k, c, i), want, size * 1e-6 + eps_of(out) * fabs(want), "dot");
+        NEAR(kit_get(k, c, i), want, size * 1e-6 + eps_of(out) * fabs(want), "dot");
     }
     free(was);
-    ok_free(k);
+    kit_free(k);
 }
 
 START_TEST(test_dot)
@@ -469,58 +469,58 @@ END_TEST
 
 START_TEST(test_map)
 {
-    ok_graph *k = ok_new();
-    uint32_t x = OK(k, YK_BF16, 4, 6, 50), s = OKB(k, YK_F32, 5, 4, 6, 50), b = OKB(k, YK_F32, 7, 4, 6, 50);
-    uint32_t t[4], y = OK(k, YK_F32, 4, 6, 50), m = OK(k, YK_BOOL, 4, 6, 50);
+    kit *k = kit_new();
+    uint32_t x = KIT(k, YK_BF16, 4, 6, 50), s = KITB(k, YK_F32, 5, 4, 6, 50), b = KITB(k, YK_F32, 7, 4, 6, 50);
+    uint32_t t[4], y = KIT(k, YK_F32, 4, 6, 50), m = KIT(k, YK_BOOL, 4, 6, 50);
     for (int i = 0; i < 4; i++)
-        t[i] = OK(k, YK_F32, 4, 6, 50);
-    ok_random(k, x, -2, 2);
-    ok_random(k, s, -1, 1);
-    ok_random(k, b, -1, 1);
-    ok_node(k, YK_OP_CAST, OK_IDS(x), OK_IDS(t[0]), NULL, 0);
-    ok_node(k, YK_OP_MUL, OK_IDS(t[0], s), OK_IDS(t[1]), NULL, 0);
-    ok_node(k, YK_OP_ADD, OK_IDS(t[1], b), OK_IDS(t[2]), NULL, 0);
-    ok_node(k, YK_OP_TANH, OK_IDS(t[2]), OK_IDS(y), NULL, 0);
-    ok_node(k, YK_OP_FILL, OK_NONE, OK_IDS(t[3]), OK_ATTR(yk_attr_of_f64(0.25)));
-    ok_node(k, YK_OP_LT, OK_IDS(t[3], y), OK_IDS(m), NULL, 0);
-    ok_wrap(k, YK_OP_MAP, 6, OK_IDS(x, s, b), OK_IDS(y, m));
+        t[i] = KIT(k, YK_F32, 4, 6, 50);
+    kit_random(k, x, -2, 2);
+    kit_random(k, s, -1, 1);
+    kit_random(k, b, -1, 1);
+    kit_node(k, YK_OP_CAST, KIT_IDS(x), KIT_IDS(t[0]), NULL, 0);
+    kit_node(k, YK_OP_MUL, KIT_IDS(t[0], s), KIT_IDS(t[1]), NULL, 0);
+    kit_node(k, YK_OP_ADD, KIT_IDS(t[1], b), KIT_IDS(t[2]), NULL, 0);
+    kit_node(k, YK_OP_TANH, KIT_IDS(t[2]), KIT_IDS(y), NULL, 0);
+    kit_node(k, YK_OP_FILL, KIT_NONE, KIT_IDS(t[3]), KIT_ATTR(yk_attr_of_f64(0.25)));
+    kit_node(k, YK_OP_LT, KIT_IDS(t[3], y), KIT_IDS(m), NULL, 0);
+    kit_wrap(k, YK_OP_MAP, 6, KIT_IDS(x, s, b), KIT_IDS(y, m));
     ck_assert_uint_eq(ok_claims(k, 0), 1);
     ck_assert_int_eq(ok_run(k), YK_OK);
     for (int64_t i = 0; i < 1200; i++) {
-        double want = tanh(ok_at(k, x, i) * ok_at(k, s, i) + ok_at(k, b, i));
-        NEAR(ok_at(k, y, i), want, 1e-6, "map");
-        ck_assert_int_eq((int)ok_at(k, m, i), ok_at(k, y, i) > 0.25);
+        double want = tanh(kit_at(k, x, i) * kit_at(k, s, i) + kit_at(k, b, i));
+        NEAR(kit_at(k, y, i), want, 1e-6, "map");
+        ck_assert_int_eq((int)kit_at(k, m, i), kit_at(k, y, i) > 0.25);
     }
-    ok_free(k);
+    kit_free(k);
 }
 END_TEST
 
 START_TEST(test_map_sum)
 {
     for (int axes = 5; axes <= 6; axes++) {
-        ok_graph *k = ok_new();
-        uint32_t x = OK(k, YK_F32, 4, 6, 50), s = OKB(k, YK_F32, 5, 4, 6, 50), t = OK(k, YK_F32, 4, 6, 50), y[2];
-        y[0] = axes == 5 ? OK(k, YK_F32, 1, 6, 1) : OK(k, YK_F32, 4, 1, 1);
-        y[1] = axes == 5 ? OK(k, YK_F32, 1, 6, 1) : OK(k, YK_F32, 4, 1, 1);
+        kit *k = kit_new();
+        uint32_t x = KIT(k, YK_F32, 4, 6, 50), s = KITB(k, YK_F32, 5, 4, 6, 50), t = KIT(k, YK_F32, 4, 6, 50), y[2];
+        y[0] = axes == 5 ? KIT(k, YK_F32, 1, 6, 1) : KIT(k, YK_F32, 4, 1, 1);
+        y[1] = axes == 5 ? KIT(k, YK_F32, 1, 6, 1) : KIT(k, YK_F32, 4, 1, 1);
         double want[2][6] = {{0}};
-        ok_random(k, x, -2, 2);
-        ok_random(k, s, -1, 1);
-        ok_node(k, YK_OP_MUL, OK_IDS(x, s), OK_IDS(t), NULL, 0);
-        ok_node(k, YK_OP_SUM, OK_IDS(t), OK_IDS(y[0]), OK_ATTR(axes));
-        ok_node(k, YK_OP_SUM, OK_IDS(x), OK_IDS(y[1]), OK_ATTR(axes));
-        ok_wrap(k, YK_OP_MAP_SUM, 3, OK_IDS(x, s), OK_IDS(y[0], y[1]));
+        kit_random(k, x, -2, 2);
+        kit_random(k, s, -1, 1);
+        kit_node(k, YK_OP_MUL, KIT_IDS(x, s), KIT_IDS(t), NULL, 0);
+        kit_node(k, YK_OP_SUM, KIT_IDS(t), KIT_IDS(y[0]), KIT_ATTR(axes));
+        kit_node(k, YK_OP_SUM, KIT_IDS(x), KIT_IDS(y[1]), KIT_ATTR(axes));
+        kit_wrap(k, YK_OP_MAP_SUM, 3, KIT_IDS(x, s), KIT_IDS(y[0], y[1]));
         ck_assert_uint_eq(ok_claims(k, 0), 1);
         ck_assert_int_eq(ok_run(k), YK_OK);
         for (int64_t i = 0; i < 1200; i++) {
             int64_t o = axes == 5 ? i / 50 % 6 : i / 300;
-            want[0][o] += ok_at(k, x, i) * ok_at(k, s, i);
-            want[1][o] += ok_at(k, x, i);
+            want[0][o] += kit_at(k, x, i) * kit_at(k, s, i);
+            want[1][o] += kit_at(k, x, i);
         }
-        for (int64_t i = 0; i < ok_count(k, y[0]); i++) {
-            NEAR(ok_at(k, y[0], i), want[0][i], 1e-4, "map_sum");
-            NEAR(ok_at(k, y[1], i), want[1][i], 1e-4, "map_sum");
+        for (int64_t i = 0; i < kit_count(k, y[0]); i++) {
+            NEAR(kit_at(k, y[0], i), want[0][i], 1e-4, "map_sum");
+            NEAR(kit_at(k, y[1], i), want[1][i], 1e-4, "map_sum");
         }
-        ok_free(k);
+        kit_free(k);
     }
 }
 END_TEST

@@ -27,14 +27,14 @@ static void on_signal(int s)
 /* y = x + x on the first device */
 static int runs(void)
 {
-    ok_graph *k = ok_new();
-    uint32_t x = OK(k, YK_F32, 100), y = OK(k, YK_F32, 100);
-    ok_random(k, x, -1, 1);
-    ok_node(k, YK_OP_ADD, OK_IDS(x, x), OK_IDS(y), NULL, 0);
+    kit *k = kit_new();
+    uint32_t x = KIT(k, YK_F32, 100), y = KIT(k, YK_F32, 100);
+    kit_random(k, x, -1, 1);
+    kit_node(k, YK_OP_ADD, KIT_IDS(x, x), KIT_IDS(y), NULL, 0);
     int bad = ok_run(k) != YK_OK;
     for (int i = 0; i < 100; i++)
-        bad |= ok_get(k, y, i) != 2 * ok_get(k, x, i);
-    ok_free(k);
+        bad |= kit_get(k, y, i) != 2 * kit_get(k, x, i);
+    kit_free(k);
     return bad;
 }
 
@@ -161,20 +161,20 @@ static int child_threads(void)
     ok_cache_dir = getenv("TRAP_CACHE");
     if (ok_start(0) < 1)
         return 100;
-    ok_graph *k = ok_new();
-    uint32_t x = OK(k, YK_F32, N, C, S, S), w = OK(k, YK_F32, C, C, 3, 3), y = OK(k, YK_F32, N, C, S, S);
+    kit *k = kit_new();
+    uint32_t x = KIT(k, YK_F32, N, C, S, S), w = KIT(k, YK_F32, C, C, 3, 3), y = KIT(k, YK_F32, N, C, S, S);
     for (int i = 0; i < N * PLANE; i++)
-        image[i] = i < 2 * PLANE ? ok_unit() : image[i - 2 * PLANE];
-    ok_set(k, x, image);
-    ok_random(k, w, -1, 1);
-    ok_node(k, YK_OP_CONV2D, OK_IDS(x, w), OK_IDS(y), OK_ATTR(1, 1, 1, 1, 1, 1, 1));
+        image[i] = i < 2 * PLANE ? kit_random_unit() : image[i - 2 * PLANE];
+    kit_set(k, x, image);
+    kit_random(k, w, -1, 1);
+    kit_node(k, YK_OP_CONV2D, KIT_IDS(x, w), KIT_IDS(y), KIT_ATTR(1, 1, 1, 1, 1, 1, 1));
     int bad = !ok_claims(k, 0);
     for (int run = 0; run < 10 && !bad; run++) {
         bad = ok_run(k) != YK_OK;
         for (int i = 2 * PLANE; i < N * PLANE && !bad; i++)
-            bad = ok_get(k, y, i) != ok_get(k, y, i - 2 * PLANE) ? 2 : 0;
+            bad = kit_get(k, y, i) != kit_get(k, y, i - 2 * PLANE) ? 2 : 0;
     }
-    ok_free(k);
+    kit_free(k);
     return bad ? 106 + bad : 1;
 }
 
