@@ -51,6 +51,9 @@ typedef enum cpu_mapop {
     CPU_M_F2I, CPU_M_I2F, CPU_M_F2B, CPU_M_I2B, CPU_M_I2U8, CPU_M_ROUND_BF16, CPU_M_ROUND_F16, CPU_M_MOVE,
     CPU_M_RELU, CPU_M_RELU_BWD, CPU_M_GELU, CPU_M_GELU_BWD, CPU_M_GELU_TANH, CPU_M_GELU_TANH_BWD, CPU_M_SILU,
     CPU_M_SILU_BWD, CPU_M_SIGMOID, CPU_M_SIGMOID_BWD, CPU_M_TANH_BWD,
+    /* gelu and gelu_bwd of one x: bell(x); its distribution by (x, bell); the slope by (x, bell, distribution) */
+    CPU_M_BELL, CPU_M_CDF, CPU_M_GELU_SLOPE,
+    CPU_M_GELU_GATE, CPU_M_GELU_TANH_SLOPE, /* gelu_tanh: what x is multiplied with; the slope by (x, gate) */
     CPU_M_FMA, CPU_M_FMA_B, CPU_M_FMA_C, CPU_M_FMA_BC, /* a*b + c; with one element for b, c, both */
     CPU_M_SPREAD,                                      /* one element for all */
     /* one element for b; in the same order, for a */

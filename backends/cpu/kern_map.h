@@ -54,17 +54,15 @@ V_INLINE vi map_bool(vi m)
     return m & 1;
 }
 
-V_INLINE vf map_gelu_tanh(vf x)
+/* (1 + tanh u)/2 = sigmoid(2u) */
+V_INLINE vf map_gelu_gate(vf x)
 {
     vf u = v_set1(0.7978845608028654f) * v_fma(x * x * x, v_set1(0.044715f), x);
-    /* x/2 (1 + tanh u) = x * sigmoid(2u) */
-    return x * v_sigmoid(u + u);
+    return v_sigmoid(u + u);
 }
 
-V_INLINE vf map_gelu_tanh_grad(vf x)
+V_INLINE vf map_gelu_tanh_grad(vf x, vf s)
 {
-    vf u = v_set1(0.7978845608028654f) * v_fma(x * x * x, v_set1(0.044715f), x);
-    vf s = v_sigmoid(u + u);
     vf du = v_set1(0.7978845608028654f) * v_fma(x * x, v_set1(0.134145f), v_set1(1.0f));
     return s + x * v_set1(2.0f) * s * (v_set1(1.0f) - s) * du;
 }
@@ -92,10 +90,15 @@ V_INLINE vf map_bell(vf x)
     return v_exp(x * x * v_set1(-0.5f));
 }
 
+V_INLINE vf map_slope(vf x, vf e, vf c)
+{
+    return v_fma(x, v_set1(0.3989422804014327f) * e, c);
+}
+
 V_INLINE vf map_gelu_grad(vf x)
 {
     vf e = map_bell(x);
-    return v_fma(x, v_set1(0.3989422804014327f) * e, map_cdf(x, e));
+    return map_slope(x, e, map_cdf(x, e));
 }
 
 V_INLINE vi map_idiv(vi a, vi b)
@@ -160,8 +163,13 @@ MAP_OP(relu, vf, v_relu(x))
 MAP_OP(relu_bwd, vf, v_positive(x, y))
 MAP_OP(gelu, vf, x *map_cdf(x, map_bell(x)))
 MAP_OP(gelu_bwd, vf, map_gelu_grad(x) * y)
-MAP_OP(gelu_tanh_op, vf, map_gelu_tanh(x))
-MAP_OP(gelu_tanh_bwd, vf, map_gelu_tanh_grad(x) * y)
+MAP_OP(gelu_tanh_op, vf, x *map_gelu_gate(x))
+MAP_OP(gelu_tanh_bwd, vf, map_gelu_tanh_grad(x, map_gelu_gate(x)) * y)
+MAP_OP(bell_op, vf, map_bell(x))
+MAP_OP(cdf_op, vf, map_cdf(x, y))
+MAP_OP(gelu_slope, vf, map_slope(x, y, z))
+MAP_OP(gelu_gate_op, vf, map_gelu_gate(x))
+MAP_OP(gelu_tanh_slope, vf, map_gelu_tanh_grad(x, y))
 MAP_OP(silu, vf, x *v_sigmoid(x))
 MAP_OP(silu_bwd, vf, y *v_sigmoid(x) * v_fma(x, MAP_ONE - v_sigmoid(x), MAP_ONE))
 MAP_OP(sigmoid, vf, v_sigmoid(x))
@@ -203,6 +211,8 @@ static const cpu_map_kernel map_kernels[CPU_M_COUNT] = {
     [CPU_M_GELU_BWD] = map_gelu_bwd, [CPU_M_GELU_TANH] = map_gelu_tanh_op,
     [CPU_M_GELU_TANH_BWD] = map_gelu_tanh_bwd, [CPU_M_SILU] = map_silu, [CPU_M_SILU_BWD] = map_silu_bwd,
     [CPU_M_SIGMOID] = map_sigmoid, [CPU_M_SIGMOID_BWD] = map_sigmoid_bwd, [CPU_M_TANH_BWD] = map_tanh_bwd,
+    [CPU_M_BELL] = map_bell_op, [CPU_M_CDF] = map_cdf_op, [CPU_M_GELU_SLOPE] = map_gelu_slope,
+    [CPU_M_GELU_GATE] = map_gelu_gate_op, [CPU_M_GELU_TANH_SLOPE] = map_gelu_tanh_slope,
     [CPU_M_FMA] = map_fma, [CPU_M_FMA_B] = map_fma_b, [CPU_M_FMA_C] = map_fma_c, [CPU_M_FMA_BC] = map_fma_bc,
     [CPU_M_SPREAD] = map_spread, [CPU_M_ADD_S] = map_add_s, [CPU_M_SUB_S] = map_sub_s, [CPU_M_MUL_S] = map_mul_s,
     [CPU_M_DIV_S] = map_div_s, [CPU_M_MAX_S] = map_max_s, [CPU_M_MIN_S] = map_min_s, [CPU_M_LT_S] = map_lt_s,

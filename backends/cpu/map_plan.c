@@ -319,6 +319,7 @@ static int arity(int op)
 {
     switch (op) {
     case CPU_M_SELECT:
+    case CPU_M_GELU_SLOPE:
     case CPU_M_FMA ... CPU_M_FMA_BC:
         return 3;
     case CPU_M_ADD ... CPU_M_AND:
@@ -329,6 +330,8 @@ static int arity(int op)
     case CPU_M_SILU_BWD:
     case CPU_M_SIGMOID_BWD:
     case CPU_M_TANH_BWD:
+    case CPU_M_CDF:
+    case CPU_M_GELU_TANH_SLOPE:
     case CPU_M_ADD_S ... CPU_M_S_EQ:
         return 2;
     default:
@@ -380,6 +383,68 @@ static void join_products(compiler *c)
         }
     }
     sweep(c);
+}
+
+/* Whether the map has both gelu and its backward (or those with tanh) of the register. */
+static bool has_both(const cpu_map *m, int op, uint32_t x)
+{
+    bool made = false, back = false;
+    for (uint32_t i = 0; i < m->n_ins; i++) {
+        made |= m->ins[i].op == op && m->ins[i].a == x;
+        back |= m->ins[i].op == op + 1 && m->ins[i].a == x;
+    }
+    return made && back;
+}
+
+/* The register with op(a, b, e), which an instruction before may have made. */
+static uint32_t shared(compiler *c, int op, uint32_t a, uint32_t b, uint32_t e)
+{
+    for (uint32_t i = 0; i < c->m->n_ins; i++) {
+        const cpu_map_ins *s = &c->m->ins[i];
+        if (s->op == op && s->a == a && s->b == b && s->c == e)
+            return s->d;
+    }
+    const uint32_t d = new_reg(c);
+    add_ins(c, op, d, a, b, e);
+    return d;
+}
+
+static void split_gelu(compiler *c, const cpu_map_ins *s)
+{
+    const uint32_t x = s->a;
+    const bool tanh = s->op == CPU_M_GELU_TANH || s->op == CPU_M_GELU_TANH_BWD;
+    const uint32_t bell = tanh ? 0 : shared(c, CPU_M_BELL, x, x, x);
+    const uint32_t gate = tanh ? shared(c, CPU_M_GELU_GATE, x, x, x) : shared(c, CPU_M_CDF, x, bell, x);
+    if (s->op == CPU_M_GELU || s->op == CPU_M_GELU_TANH) {
+        add_ins(c, CPU_M_MUL, s->d, x, gate, x);
+        return;
+    }
+    const uint32_t slope =
+        tanh ? shared(c, CPU_M_GELU_TANH_SLOPE, x, gate, x) : shared(c, CPU_M_GELU_SLOPE, x, bell, gate);
+    add_ins(c, CPU_M_MUL, s->d, slope, s->b, slope);
+}
+
+/* gelu and its backward of the same x share all that is dear. */
+static void share_gelu(compiler *c)
+{
+    cpu_map *m = c->m;
+    const cpu_map_ins *list = m->ins;
+    const uint32_t n = m->n_ins;
+    bool any = false;
+    for (uint32_t i = 0; i < n; i++)
+        any |= (list[i].op == CPU_M_GELU || list[i].op == CPU_M_GELU_TANH) && has_both(m, list[i].op, list[i].a);
+    if (!any)
+        return;
+    const cpu_map old = *m;
+    m->ins = cpu_args(c->b, c->room * sizeof *m->ins);
+    m->n_ins = 0;
+    for (uint32_t i = 0; i < n && m->ins; i++) {
+        const int op = list[i].op, first = op == CPU_M_GELU_BWD || op == CPU_M_GELU_TANH_BWD ? op - 1 : op;
+        if ((first == CPU_M_GELU || first == CPU_M_GELU_TANH) && has_both(&old, first, list[i].a))
+            split_gelu(c, &list[i]);
+        else
+            m->ins[m->n_ins++] = list[i];
+    }
 }
 
 /* ---- One number or a block of them ---- */
@@ -636,6 +701,7 @@ cpu_map *cpu_map_compile(cpu_build *b, uint32_t first, uint32_t count, const yk_
     if (b->status == YK_OK) {
         sweep(&c);
         join_products(&c);
+        share_gelu(&c);
         cpu_map_find_chain(m);
         choose_forms(&c);
     }

@@ -301,12 +301,18 @@ static void merge(yk__fuse *f, pair p, const yk__cluster *shape)
     b->n = 0;
 }
 
-static bool may_merge(yk__fuse *f, pair p, const yk__cluster **shape)
+/* But for where they stand, the two can be one. */
+static bool may_stand_together(yk__fuse *f, pair p, const yk__cluster **shape)
 {
     const yk__cluster *a = &f->c[p.a], *b = &f->c[p.b];
     const uint32_t end = a->tail > b->tail ? a->tail : b->tail;
-    return p.a != p.b && a->kind == b->kind && a->late == b->late && a->dots + b->dots <= 1 && a->wall > end &&
+    return p.a != p.b && a->kind == b->kind && a->dots + b->dots <= 1 && a->wall > end &&
            b->wall > end && common_shape(f, p, shape) && small_enough(f, p) && acyclic(f, p);
+}
+
+static bool may_merge(yk__fuse *f, pair p, const yk__cluster **shape)
+{
+    return f->c[p.a].late == f->c[p.b].late && may_stand_together(f, p, shape);
 }
 
 /* The one node that reads what k makes; YK_NONE: none, several, or somebody outside. */
@@ -358,6 +364,28 @@ static void join_makers(yk__fuse *f, uint32_t k)
         p = (pair){f->of[maker], f->of[k]};
         if (!(f->of[k] == k && belongs_later(f, k, maker)) && may_merge(f, p, &shape))
             merge(f, p, shape);
+    }
+}
+
+/*
+ * An activation that is made again for a weight's gradient, from a stored value that its own backward reads in the epilogue
+ * of a product: there they are one pass. It has one operand, so that it rounds there as it does anywhere.
+ */
+static void join_backward(yk__fuse *f, uint32_t k)
+{
+    const yk__graph *s = f->m.src;
+    const yk_node *n = &s->node[k];
+    const yk__cluster *shape;
+    if (f->of[k] != k || f->c[k].n != 1 || f->c[k].late != 2 || n->op < YK_OP_RELU || n->n_in != 1)
+        return;
+    const yk__vid r = yk__root(s, yk__ins(s, n)[0]);
+    for (uint32_t i = f->at[r]; i < f->at[r + 1]; i++) {
+        const uint32_t q = f->reader[i], home = f->of[q];
+        const pair p = {home, k};
+        if (s->node[q].op == n->op + 1u && f->c[home].dots && f->c[home].late == 1 && may_stand_together(f, p, &shape)) {
+            merge(f, p, shape);
+            return;
+        }
     }
 }
 
@@ -482,6 +510,9 @@ static void gather(yk__fuse *f)
         else if (f->c[k].kind == YK__FUSE_SUM)
             join_sums(f, k);
     }
+    for (uint32_t k = 0; k < s->n_node; k++)
+        if (!f->ghost[k] && f->c[k].kind == YK__FUSE_MAP)
+            join_backward(f, k);
 }
 
 static void run(yk__fuse *f)

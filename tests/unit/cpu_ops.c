@@ -403,6 +403,34 @@ START_TEST(map_then_sum)
 }
 END_TEST
 
+/* gelu and its backward in one map share most of their work; the bits are those of each alone. */
+START_TEST(gelu_with_its_backward)
+{
+    for (int q = 0; kit_isa(q); q++)
+        for (int op = YK_OP_GELU; op <= YK_OP_GELU_TANH; op += YK_OP_GELU_TANH - YK_OP_GELU) {
+            kit *k = kit_new();
+            uint32_t x = KIT(k, YK_F32, 7, 333), g = KIT(k, YK_F32, 7, 333), made[2], both[2];
+            for (int i = 0; i < 2; i++) {
+                made[i] = KIT(k, YK_F32, 7, 333);
+                both[i] = KIT(k, YK_F32, 7, 333);
+            }
+            kit_random(k, x, -6, 6);
+            kit_random(k, g, -1, 1);
+            kit_node(k, op, KIT_IDS(x), KIT_IDS(made[0]), none, 0);
+            kit_node(k, op + 1, KIT_IDS(x, g), KIT_IDS(made[1]), none, 0);
+            kit_node(k, op + 1, KIT_IDS(x, g), KIT_IDS(both[1]), none, 0);
+            kit_node(k, op, KIT_IDS(x), KIT_IDS(both[0]), none, 0);
+            kit_wrap(k, YK_OP_MAP, 2, KIT_IDS(x, g), KIT_IDS(both[0], both[1]));
+            ck_assert_int_eq(kit_run(k, kit_isa(q), 2), YK_OK);
+            for (int64_t i = 0; i < 7 * 333; i++)
+                for (int o = 0; o < 2; o++)
+                    ck_assert_msg(kit_get(k, both[o], i) == kit_get(k, made[o], i), "%s, result %d of x = %g: %.9g, alone %.9g",
+                                  kit_isa(q)->name, o, kit_at(k, x, i), kit_get(k, both[o], i), kit_get(k, made[o], i));
+            kit_free(k);
+        }
+}
+END_TEST
+
 /* fold is the adjoint of unfold: <unfold x, y> = <x, fold y> */
 START_TEST(unfold_and_fold)
 {
@@ -474,6 +502,7 @@ int main(void)
     tcase_add_test(t, dots);
     tcase_add_test(t, dot_with_epilogue);
     tcase_add_test(t, map_then_sum);
+    tcase_add_test(t, gelu_with_its_backward);
     tcase_add_test(t, unfold_and_fold);
     suite_add_tcase(s, t);
     SRunner *sr = srunner_create(s);

@@ -550,6 +550,38 @@ START_TEST(dropout_is_fused_where_the_device_takes_it)
 }
 END_TEST
 
+/* ---- Activations made again ---- */
+
+/* What is made again of an activation for a weight's gradient comes out of the product that takes its backward in. */
+START_TEST(activation_again_with_its_backward)
+{
+    yk__plan_request r;
+    yk__plan *p;
+    uint32_t both = 0, alone = 0;
+    net n;
+    ref.claim = REF_CLAIM_ALL;
+    build(&n, 2, C);
+    request(&n, &r, &(yk__assign){0, n.counted});
+    r.large = 1;
+    p = plan(&r);
+    for (size_t k = 0; k < p->graph.n_node; k++) {
+        const yk_node *d = &p->graph.node[k];
+        uint32_t has = 0;
+        for (uint32_t j = 0; j < d->n_body; j++) {
+            const uint16_t op = p->graph.body[d->body + j].op;
+            has |= op == YK_OP_GELU_TANH ? 1 : op == YK_OP_GELU_TANH_BWD ? 2 : 0;
+        }
+        both += d->op == YK_OP_DOT_MAP && has == 3;
+        alone += d->op == YK_OP_GELU_TANH;
+    }
+    ck_assert_uint_eq(both, 2);
+    ck_assert_uint_eq(alone, 0);
+    compare(&n, p, false, 2e-6);
+    yk__plan_free(p);
+    yk__graph_free(&n.g);
+}
+END_TEST
+
 /* ---- Formats ---- */
 
 START_TEST(formats_of_mixed_precision)
@@ -681,6 +713,7 @@ int main(void)
     tcase_add_test(c, kept_to_the_byte);
     tcase_add_test(c, loss_in_place);
     tcase_add_test(c, dropout_is_fused_where_the_device_takes_it);
+    tcase_add_test(c, activation_again_with_its_backward);
     tcase_add_test(c, formats_of_mixed_precision);
     tcase_add_test(c, frozen_and_unused_parameters);
     tcase_add_loop_test(c, every_allocation_may_fail, REF_CLAIM_NONE, REF_CLAIM_ADD + 1);
