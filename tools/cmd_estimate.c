@@ -23,8 +23,8 @@ static const yk__cli_command command = {
             "that it also tells of models that do not fit here.\n"
             "\n"
             "Activations are what the forward pass leaves for the backward pass; working memory is the most that lies beside\n"
-            "them in the same block, at another time or at the same, with what the plugin packs operands into (where it tells:\n"
-            "cpu). Shared: the host memory in which several ranks exchange gradients and parameters, once for all of them.\n"
+            "them in the same block, at another time or at the same, with what the plugin packs operands into (where it\n"
+            "tells). Shared: the host memory in which several ranks exchange gradients and parameters, once for all of them.\n"
             "What a device's driver or the program itself need is not in it.",
     .options = options,
     .n_options = sizeof options / sizeof options[0],

@@ -340,7 +340,7 @@ void ocl_lower_dot(yk_program *p, const yk_node *n)
         return;
     }
     cl_program program = dot_program(p, &d, name);
-    if (!program)
+    if (!program && !p->counting)
         ocl_fail(p, YK_E_INTERNAL);
     else if (p->dev->wide)
         dot_slabs(p, n, &d, program, name);

@@ -110,22 +110,30 @@ struct yk_program {
     ocl_bind *bind; /* by slot */
     int64_t *meta;
     size_t n_launch, cap_launch, n_bind, cap_bind, n_meta, cap_meta;
-    uint64_t scratch_bytes;
-    cl_mem scratch, meta_mem;
+    uint64_t scratch_bytes, scratch_serial; /* serial: of what the kernels were last given */
+    cl_mem meta_mem;
     cl_mem *bound;         /* per slot: what the kernels were last given */
     uint64_t *bound_offset;
     bool ran;
     pthread_mutex_t lock;
     /* while lowering */
+    bool counting; /* nothing is compiled or bound */
     uint32_t node, arg;
     yk_status failed;
 };
 
+typedef struct ocl_scratch { /* of a queue */
+    cl_mem mem;
+    uint64_t bytes, serial;
+} ocl_scratch;
+void ocl_scratch_free(ocl_scratch *s);
+
 yk_status ocl_program_new(yk_device *dev, const yk_graph *g, yk_program **p);
+yk_status ocl_graph_scratch(yk_device *dev, const yk_graph *g, uint64_t *bytes);
 void ocl_program_free(yk_program *p);
 /* Enqueues all launches; *last is the event of the last one (NULL: there was none). */
-yk_status ocl_program_run(yk_program *p, const yk_submit *s, cl_command_queue q, cl_uint n_wait, const cl_event *wait,
-                          cl_event *last);
+yk_status ocl_program_run(yk_program *p, const yk_submit *s, cl_command_queue q, ocl_scratch *scratch, cl_uint n_wait,
+                          const cl_event *wait, cl_event *last);
 
 /* Lowering: launch, then its arguments in order. After a failure calls do nothing and p->failed tells. */
 void ocl_launch_begin(yk_program *p, const char *unit, const char *defines, const char *kernel, int64_t x, int64_t y,

@@ -129,6 +129,7 @@ static const yk_plugin TABLE = {
     .queue_poll = ocl_queue_poll,
     .queue_wait = ocl_queue_wait,
     .extension = plugin_extension,
+    .graph_scratch = ocl_graph_scratch,
 };
 
 __attribute__((visibility("default"))) const yk_plugin *yk_plugin_query(uint32_t abi);

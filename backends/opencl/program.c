@@ -5,7 +5,10 @@
  */
 #include "backends/opencl/ocl.h"
 
+#include <stdatomic.h>
 #include <stdio.h>
+
+static _Atomic uint64_t scratch_serial; /* of the last scratch memory made */
 
 void ocl_fail(yk_program *p, yk_status s)
 {
@@ -43,12 +46,13 @@ void ocl_launch_from(yk_program *p, cl_program program, const char *kernel, int6
     l->global[0] = (size_t)x * local;
     l->global[1] = (size_t)y;
     l->global[2] = (size_t)z;
+    p->arg = 0;
+    p->n_launch++;
+    if (p->counting)
+        return;
     l->kernel = clCreateKernel(program, kernel, &rc);
     if (rc != CL_SUCCESS)
         ocl_fail(p, ocl_error(rc, kernel));
-    else
-        p->n_launch++;
-    p->arg = 0;
 }
 
 void ocl_launch_begin(yk_program *p, const char *unit, const char *defines, const char *kernel, int64_t x, int64_t y,
@@ -57,7 +61,8 @@ void ocl_launch_begin(yk_program *p, const char *unit, const char *defines, cons
     cl_program program = NULL;
     if (p->failed != YK_OK)
         return;
-    ocl_fail(p, ocl_unit_get(p->dev, unit, defines, &program));
+    if (!p->counting)
+        ocl_fail(p, ocl_unit_get(p->dev, unit, defines, &program));
     ocl_launch_from(p, program, kernel, x, y, z, local);
 }
 
@@ -102,7 +107,7 @@ void ocl_arg_meta(yk_program *p, const int64_t *meta, uint32_t n)
 
 static void arg_set(yk_program *p, size_t bytes, const void *v)
 {
-    if (p->failed != YK_OK)
+    if (p->failed != YK_OK || p->counting)
         return;
     cl_int rc = clSetKernelArg(p->launch[p->n_launch - 1].kernel, p->arg++, bytes, v);
     if (rc != CL_SUCCESS)
@@ -145,25 +150,52 @@ static yk_status bind_set(yk_program *p, const ocl_bind *b, cl_mem mem, uint64_t
     return rc == CL_SUCCESS ? YK_OK : ocl_error(rc, "clSetKernelArg");
 }
 
-/* Binds what the program itself owns: scratch and the kernels' run-time sizes. */
+static yk_status bind_all(yk_program *p, uint32_t slot, cl_mem mem)
+{
+    yk_status s = YK_OK;
+    for (size_t i = 0; i < p->n_bind && s == YK_OK; i++)
+        if (p->bind[i].slot == slot)
+            s = bind_set(p, &p->bind[i], mem, 0);
+    return s;
+}
+
+/* Binds what the program itself owns: the kernels' run-time sizes. */
 static yk_status bind_own(yk_program *p)
 {
     cl_int rc = CL_SUCCESS;
-    if (p->scratch_bytes)
-        p->scratch = clCreateBuffer(p->dev->ctx, CL_MEM_READ_WRITE, p->scratch_bytes, NULL, &rc);
-    if (rc == CL_SUCCESS && p->n_meta)
+    if (p->n_meta)
         p->meta_mem = clCreateBuffer(p->dev->ctx, CL_MEM_READ_ONLY | CL_MEM_COPY_HOST_PTR, p->n_meta * sizeof *p->meta,
                                      p->meta, &rc);
-    if (rc != CL_SUCCESS)
-        return ocl_error(rc, "memory of a program");
-    for (size_t i = 0; i < p->n_bind; i++) {
-        const ocl_bind *b = &p->bind[i];
-        cl_mem mem = b->slot == OCL_SLOT_SCRATCH ? p->scratch : b->slot == OCL_SLOT_META ? p->meta_mem : NULL;
-        yk_status s = mem ? bind_set(p, b, mem, 0) : YK_OK;
-        if (s != YK_OK)
-            return s;
+    return rc == CL_SUCCESS ? bind_all(p, OCL_SLOT_META, p->meta_mem) : ocl_error(rc, "memory of a program");
+}
+
+/* A queue's programs run one after the other and share its scratch memory, which grows to what the greediest needs. */
+static yk_status bind_scratch(yk_program *p, ocl_scratch *s, cl_command_queue q)
+{
+    cl_int rc = CL_SUCCESS;
+    if (p->scratch_bytes > s->bytes) {
+        clFinish(q);
+        ocl_scratch_free(s);
+        s->mem = clCreateBuffer(p->dev->ctx, CL_MEM_READ_WRITE, p->scratch_bytes, NULL, &rc);
+        if (rc != CL_SUCCESS) {
+            s->mem = NULL;
+            return ocl_error(rc, "scratch memory of a program");
+        }
+        s->bytes = p->scratch_bytes;
+        s->serial = atomic_fetch_add(&scratch_serial, 1) + 1;
     }
-    return YK_OK;
+    if (!p->scratch_bytes || p->scratch_serial == s->serial)
+        return YK_OK;
+    yk_status st = bind_all(p, OCL_SLOT_SCRATCH, s->mem);
+    p->scratch_serial = st == YK_OK ? s->serial : 0;
+    return st;
+}
+
+void ocl_scratch_free(ocl_scratch *s)
+{
+    if (s->mem)
+        clReleaseMemObject(s->mem);
+    *s = (ocl_scratch){0};
 }
 
 static yk_status bind_slots(yk_program *p, const yk_submit *s)
@@ -214,8 +246,8 @@ static yk_status run_launches(yk_program *p, cl_command_queue q, cl_uint n_wait,
     return YK_OK;
 }
 
-yk_status ocl_program_run(yk_program *p, const yk_submit *s, cl_command_queue q, cl_uint n_wait, const cl_event *wait,
-                          cl_event *last)
+yk_status ocl_program_run(yk_program *p, const yk_submit *s, cl_command_queue q, ocl_scratch *scratch, cl_uint n_wait,
+                          const cl_event *wait, cl_event *last)
 {
     ocl_signals *signals = NULL;
     pthread_mutex_lock(&p->lock);
@@ -223,8 +255,10 @@ yk_status ocl_program_run(yk_program *p, const yk_submit *s, cl_command_queue q,
         signals = ocl_signals_save();
     yk_status st = bind_slots(p, s);
     if (st == YK_OK)
+        st = bind_scratch(p, scratch, q);
+    if (st == YK_OK)
         st = run_launches(p, q, n_wait, wait, last);
-    else
+    if (st != YK_OK)
         bind_forget(p);
     if (signals) {
         clFinish(q); /* the driver may compile when a kernel first runs */
@@ -275,22 +309,23 @@ static yk_status program_generated(yk_program *p)
 
 static yk_status program_lower(yk_program *p)
 {
-    yk_status s = program_generated(p);
+    yk_status s = p->counting ? YK_OK : program_generated(p);
     for (uint32_t i = 0; i < p->g->n_node && s == YK_OK; i++) {
         p->node = i;
         ocl_lower_node(p, i);
         s = p->failed;
     }
-    return s == YK_OK ? bind_own(p) : s;
+    return s == YK_OK && !p->counting ? bind_own(p) : s;
 }
 
-yk_status ocl_program_new(yk_device *dev, const yk_graph *g, yk_program **out)
+static yk_status program_make(yk_device *dev, const yk_graph *g, bool counting, yk_program **out)
 {
     yk_program *p = ocl_alloc(sizeof *p);
     if (!p)
         return YK_E_MEM;
     p->dev = dev;
     p->g = g;
+    p->counting = counting;
     pthread_mutex_init(&p->lock, NULL);
     p->bound = ocl_alloc(g->n_slot * sizeof *p->bound);
     p->bound_offset = ocl_alloc(g->n_slot * sizeof *p->bound_offset);
@@ -303,14 +338,29 @@ yk_status ocl_program_new(yk_device *dev, const yk_graph *g, yk_program **out)
     return YK_OK;
 }
 
+yk_status ocl_program_new(yk_device *dev, const yk_graph *g, yk_program **p)
+{
+    return program_make(dev, g, false, p);
+}
+
+yk_status ocl_graph_scratch(yk_device *dev, const yk_graph *g, uint64_t *bytes)
+{
+    yk_program *p;
+    yk_status s = program_make(dev, g, true, &p);
+    if (s != YK_OK)
+        return s;
+    *bytes = p->scratch_bytes;
+    ocl_program_free(p);
+    return YK_OK;
+}
+
 void ocl_program_free(yk_program *p)
 {
     if (!p)
         return;
     for (size_t i = 0; i < p->n_launch; i++)
-        clReleaseKernel(p->launch[i].kernel);
-    if (p->scratch)
-        clReleaseMemObject(p->scratch);
+        if (p->launch[i].kernel)
+            clReleaseKernel(p->launch[i].kernel);
     if (p->meta_mem)
         clReleaseMemObject(p->meta_mem);
     ocl_free(p->launch);

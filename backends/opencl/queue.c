@@ -17,6 +17,7 @@ typedef struct pending {
 struct yk_queue {
     yk_device *dev;
     cl_command_queue q;
+    ocl_scratch scratch;
     pthread_mutex_t lock; /* another queue may ask for a point's event */
     pthread_mutex_t told_lock; /* of the next two; never held in a call of the driver, which may call back at once */
     pthread_cond_t told;
@@ -63,6 +64,7 @@ void ocl_queue_free(yk_queue *q)
     pthread_mutex_unlock(&q->told_lock);
     for (size_t i = 0; i < q->n; i++)
         clReleaseEvent(q->ring[(q->first + i) % q->cap].event);
+    ocl_scratch_free(&q->scratch);
     clReleaseCommandQueue(q->q);
     pthread_cond_destroy(&q->told);
     pthread_mutex_destroy(&q->told_lock);
@@ -190,7 +192,7 @@ static yk_status queue_submit(yk_queue *q, const yk_submit *s, cl_event *last)
     cl_uint n = 0;
     yk_status st = queue_waits(q, s, wait, &n);
     if (st == YK_OK)
-        st = ocl_program_run(s->program, s, q->q, n, n ? wait : NULL, last);
+        st = ocl_program_run(s->program, s, q->q, &q->scratch, n, n ? wait : NULL, last);
     if (st == YK_OK && !*last) {
         cl_int rc = clEnqueueMarkerWithWaitList(q->q, n, n ? wait : NULL, last);
         if (rc != CL_SUCCESS)

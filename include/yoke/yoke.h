@@ -103,7 +103,7 @@ YK_API uint64_t yk_peak_bytes(const yk_job *job);              /* device memory 
 typedef struct yk_memory {
     uint64_t params, grads, state; /* state: of the optimizer (this rank's slices) and running statistics */
     uint64_t activations;          /* of the arena: what forward leaves for backward, at most */
-    uint64_t scratch;              /* the rest of the arena, and what the plugin takes beside it, where it tells (cpu) */
+    uint64_t scratch;              /* the rest of the arena, and what the plugin takes beside it, where it tells */
     uint64_t inputs;               /* inputs and results of a step */
     uint64_t peak;
     uint64_t shared;               /* host memory of all ranks together: gradients and parameters they exchange */

@@ -26,6 +26,15 @@ for precision in fp32 bf16; do
         num_hidden_layers=2,hidden_size=64,num_attention_heads=2,intermediate_size=128,vocab_size=500,seq_len=16
 done
 
+on_opencl() {
+    YOKE_DEVICES=opencl:0@0 same --model gpt2 --model-config n_layer=2,n_embd=64,n_head=2,vocab_size=500,seq_len=32 --global-batch 3
+}
+if "$yoke" info --kinds 2>/dev/null | grep -q '^opencl$'; then
+    ok "gpt2 on OpenCL" on_opencl
+else
+    skip "gpt2 on OpenCL" "no OpenCL device here"
+fi
+
 large() { # 1.6 billion parameters take 25 GB; here 1 GB of address space beside what the program has must do
     (ulimit -v 4000000 && "$yoke" estimate-memory --model gpt2 --model-config \
         n_layer=48,n_embd=1600,n_head=25,n_positions=1024,seq_len=1024 --global-batch 1 --precision bf16 --json) >"$out/xl" || return 1
