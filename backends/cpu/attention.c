@@ -68,7 +68,7 @@ int64_t att_scores(att_head *h, int64_t i0, int64_t n, const void *packed_k)
     most = most < a->tk ? most : a->tk;
     cpu_src q = att_plain(h->c, &a->q, h->b, h->h, i0, true);
     cpu_src k = {.packed = packed_k, .ld = a->d, .dtype = a->k.dtype};
-    cpu_sink s = {h->s, a->tk, false, NULL, NULL};
+    cpu_sink s = {h->s, a->tk, false, NULL, NULL, NULL};
     cpu_gemm_run(&a->scores, isa, h->c->mine, &q, &k, 0, n, 0, most, &s);
     for (int64_t r = 0; r < n; r++) {
         float *row = h->s + r * a->tk;
@@ -138,7 +138,7 @@ static void forward_block(att_head *h, int64_t i0, int64_t n)
         cpu_gemm g = a->mix;
         cpu_src p = att_probs(h, h->s, h->p16, true);
         cpu_src v = {.packed = h->c->mine + a->at_vt, .ld = a->tk, .dtype = a->v.dtype};
-        cpu_sink s = {h->o, a->d, false, NULL, NULL};
+        cpu_sink s = {h->o, a->d, false, NULL, NULL, NULL};
         g.k = most;
         cpu_gemm_run(&g, isa, h->c->mine, &p, &v, 0, n, 0, a->d, &s);
         for (int64_t r = 0; r < n; r++)

@@ -78,8 +78,8 @@ static void grad_keys(att_head *h, int64_t i0, int64_t n, int64_t most)
     g.k = n;
     cpu_src ds = att_probs(h, h->dp, h->ds16, false), q = att_plain(h->c, &a->q, h->b, h->h, i0, false);
     cpu_src p = att_probs(h, h->s, h->p16, false), go = att_plain(h->c, &a->gout, h->b, h->h, i0, false);
-    cpu_sink gk = {(float *)(void *)(h->c->mine + a->at_gk), a->d, true, NULL, NULL};
-    cpu_sink gv = {(float *)(void *)(h->c->mine + a->at_gv), a->d, true, NULL, NULL};
+    cpu_sink gk = {(float *)(void *)(h->c->mine + a->at_gk), a->d, true, NULL, NULL, NULL};
+    cpu_sink gv = {(float *)(void *)(h->c->mine + a->at_gv), a->d, true, NULL, NULL, NULL};
     cpu_gemm_run(&g, isa, h->c->mine, &ds, &q, 0, most, 0, a->d, &gk);
     cpu_gemm_run(&g, isa, h->c->mine, &p, &go, 0, most, 0, a->d, &gv);
 }
@@ -93,14 +93,14 @@ static void grad_block(att_head *h, int64_t i0, int64_t n)
     if (most) {
         cpu_src go = att_plain(h->c, &a->gout, h->b, h->h, i0, true);
         cpu_src v = {.packed = h->c->mine + a->at_vt, .ld = a->d, .dtype = a->v.dtype};
-        cpu_sink dp = {h->dp, a->tk, false, NULL, NULL};
+        cpu_sink dp = {h->dp, a->tk, false, NULL, NULL, NULL};
         cpu_gemm_run(&a->scores, isa, h->c->mine, &go, &v, 0, n, 0, most, &dp);
         grad_scores(h, i0, n, most);
         grad_keys(h, i0, n, most);
         cpu_gemm g = a->back_q;
         cpu_src ds = att_probs(h, h->dp, h->ds16, true);
         cpu_src k = {.packed = h->c->mine + a->at_kn, .ld = a->tk, .dtype = a->k.dtype};
-        cpu_sink gq = {h->o, a->d, false, NULL, NULL};
+        cpu_sink gq = {h->o, a->d, false, NULL, NULL, NULL};
         g.k = most;
         cpu_gemm_run(&g, isa, h->c->mine, &ds, &k, 0, n, 0, a->d, &gq);
         isa->scale(h->o, h->o, a->scale, (size_t)(n * a->d));

@@ -159,7 +159,7 @@ static void conv_step(const void *args, const cpu_ctx *c)
         view_at at = {&a->v, c->isa, (const char *)cpu_at(c, a->x) + r.group * a->x_planes * plane, 0};
         cpu_src sa = {w + r.group * a->w_step * yk_dtype_bytes(a->dw), a->g.k, a->dw, 1, NULL, NULL, NULL};
         cpu_src sb = {NULL, 0, a->v.dtype, 0, fetch_view, &at, NULL};
-        cpu_sink s = {NULL, 0, false, conv_done, &r};
+        cpu_sink s = {NULL, 0, false, conv_done, NULL, &r};
         cpu_gemm_part(&a->g, a->gm, a->gn, (int)(t % rects), &i0, &i1, &j0, &j1);
         if (i0 < i1 && j0 < j1)
             cpu_gemm_run(&a->g, c->isa, c->mine, &sa, &sb, i0, i1, j0, j1, &s);
@@ -182,7 +182,7 @@ static void dw_step(const void *args, const cpu_ctx *c)
         cpu_src sa = {NULL, 0, a->gv.dtype, 1, fetch_view, &ga, NULL};
         cpu_src sb = {NULL, 0, a->v.dtype, 1, fetch_view, &xa, NULL};
         float *out = a->direct ? cpu_at(c, a->gw) : (float *)(void *)c->shared + cut * a->groups * m * n;
-        cpu_sink s = {out + group * m * n, n, a->direct && a->accumulate, NULL, NULL};
+        cpu_sink s = {out + group * m * n, n, a->direct && a->accumulate, NULL, NULL, NULL};
         cpu_gemm g = a->g;
         g.k = a->length - cut * a->cut < a->cut ? a->length - cut * a->cut : a->cut;
         cpu_gemm_part(&g, a->gm, a->gn, (int)(t % rects), &i0, &i1, &j0, &j1);

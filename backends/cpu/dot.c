@@ -68,6 +68,19 @@ static void block_store(void *arg, int64_t i, int64_t ni, int64_t j, int64_t nj,
     }
 }
 
+static void block_soon(void *arg, int64_t i, int64_t ni, int64_t j, int64_t nj)
+{
+    dot_run *r = arg;
+    const dot_args *d = r->d;
+    int64_t item = d->dtype == YK_F32 ? 4 : 2, pos = (r->batch * d->g.m + i) * d->g.n + j;
+    for (int64_t q = 0; q < ni; q++, pos += d->g.n)
+        if (d->map)
+            cpu_map_fetch(&r->map, pos, (size_t)nj);
+        else
+            for (int64_t e = 0; e < nj * item; e += 64)
+                __builtin_prefetch((char *)cpu_at(r->c, d->rc) + pos * item + e, 1);
+}
+
 typedef struct rect {
     int64_t i0, i1, j0, j1;
 } rect;
@@ -78,9 +91,9 @@ static void dot_rect(dot_run *r, cpu_src *a, cpu_src *b, const rect *t)
     const cpu_ctx *c = r->c;
     a->p = (const char *)cpu_at(c, d->ra) + r->batch * d->step_a * (a->dtype == YK_F32 ? 4 : 2);
     b->p = (const char *)cpu_at(c, d->rb) + r->batch * d->step_b * (b->dtype == YK_F32 ? 4 : 2);
-    cpu_sink s = {NULL, d->g.n, d->accumulate, d->map ? block_map : block_store, r};
+    cpu_sink s = {NULL, d->g.n, d->accumulate, d->map ? block_map : block_store, block_soon, r};
     if (!d->g.scratch)
-        s = (cpu_sink){(float *)cpu_at(c, d->rc) + r->batch * d->g.m * d->g.n, d->g.n, d->accumulate, NULL, NULL};
+        s = (cpu_sink){(float *)cpu_at(c, d->rc) + r->batch * d->g.m * d->g.n, d->g.n, d->accumulate, NULL, NULL, NULL};
     if (t->i0 < t->i1 && t->j0 < t->j1)
         cpu_gemm_run(&d->g, c->isa, c->mine, a, b, t->i0, t->i1, t->j0, t->j1, &s);
 }

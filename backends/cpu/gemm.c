@@ -253,6 +253,7 @@ typedef struct run {
     const cpu_sink *s;
     char *mine;
     int64_t words, step; /* of this part of k; from one column of packed B to the next */
+    int64_t soon; /* the row of C whose strip's last sums are made, or -1 */
     bool direct; /* B is read where it lies: few rows, no packing worth its while */
     const cpu_lines_kernel (*lines)[3]; /* not NULL: A is read where it lies, for the same reason */
 } run;
@@ -278,6 +279,8 @@ static void strip_kernel(const run *r, const uint32_t *pa, int64_t mb, int64_t j
         int64_t n = min64(g->nr, nb - j);
         const uint32_t *b = pb + j * r->step;
         size_t bs = (size_t)g->nr;
+        if (r->soon >= 0)
+            r->s->soon(r->s->arg, r->soon, mb, j0 + j, n);
         if (r->direct && n == g->nr) {
             b = (const uint32_t *)r->b->p + k0 * r->b->ld + j0 + j;
             bs = (size_t)r->b->ld;
@@ -309,6 +312,7 @@ static void packed_rows(run *r, const span *t, const part *p, const uint32_t *pa
             int64_t mb = min64(g->mr, ni - q), ldc = g->scratch ? g->chunks == 1 ? g->nb : g->nc : s->ld;
             float *c = !g->scratch ? s->f32 + (t->i0 + i + q) * ldc + t->j0 + j
                                    : g->chunks == 1 ? acc : acc + (i + q) * ldc + j;
+            r->soon = p->last && s->soon ? t->i0 + i + q : -1;
             strip_kernel(r, pa + q / g->mr * step, mb, t->j0 + j, nb, p->k0, p->pb + j * r->step, c, ldc, add);
             if (p->last && s->done)
                 s->done(s->arg, t->i0 + i + q, mb, t->j0 + j, nb, c, ldc);
@@ -427,7 +431,7 @@ static const cpu_lines_kernel (*lines_for(const cpu_gemm *g, const cpu_isa *isa,
 void cpu_gemm_run(const cpu_gemm *g, const cpu_isa *isa, void *mine, const cpu_src *a, const cpu_src *b, int64_t i0,
                   int64_t i1, int64_t j0, int64_t j1, const cpu_sink *s)
 {
-    run r = {g, isa, a, b, s, mine, 0, 0, false, lines_for(g, isa, a, s, i1 - i0, j1 - j0)};
+    run r = {g, isa, a, b, s, mine, 0, 0, -1, false, lines_for(g, isa, a, s, i1 - i0, j1 - j0)};
     r.direct = !r.lines && g->mode == CPU_GEMM_F32 && i1 - i0 <= 2 * g->mr && !b->fetch && !b->packed && !b->kcontig &&
                b->dtype == YK_F32;
     if (g->mode == CPU_GEMM_TILE)

@@ -37,12 +37,14 @@ typedef struct cpu_gemm {
 } cpu_gemm;
 
 /* Where a rectangle goes. f32: straight into C (unless `scratch`). done (may be NULL without scratch) gets each
- * finished block: acc is its first element, at row i, column j of C. */
+ * finished block: acc is its first element, at row i, column j of C. soon (may be NULL) is told of a panel of a block
+ * before its last sums are made, so that what `done` reads and writes is on its way. */
 typedef struct cpu_sink {
     float *f32;
     int64_t ld;
     bool add;
     void (*done)(void *arg, int64_t i, int64_t ni, int64_t j, int64_t nj, float *acc, int64_t ld);
+    void (*soon)(void *arg, int64_t i, int64_t ni, int64_t j, int64_t nj);
     void *arg;
 } cpu_sink;
 

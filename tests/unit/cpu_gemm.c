@@ -45,7 +45,7 @@ static void multiply(problem *p, const cpu_isa *isa, bool scratch, int gm, int g
     memset(mine, 0xff, g.bytes); /* NaN everywhere: nothing may leak in */
     cpu_src a = {p->sa, p->trans & 1 ? p->m : p->k, (uint8_t)p->dtype, !(p->trans & 1), NULL, NULL, NULL};
     cpu_src b = {p->sb, p->trans & 2 ? p->k : p->n, (uint8_t)p->dtype, !!(p->trans & 2), NULL, NULL, NULL};
-    cpu_sink s = {scratch ? NULL : p->c, p->n, false, scratch ? keep : NULL, p};
+    cpu_sink s = {scratch ? NULL : p->c, p->n, false, scratch ? keep : NULL, NULL, p};
     for (int r = 0; r < gm * gn; r++) {
         int64_t i0, i1, j0, j1;
         cpu_gemm_part(&g, gm, gn, r, &i0, &i1, &j0, &j1);
