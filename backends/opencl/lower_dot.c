@@ -67,7 +67,7 @@ static bool epilogue_of(const yk_graph *g, const yk_node *n, kit_chain *c)
     c->leaf[0] = g->index[body->out];
     for (uint32_t i = 1; i < c->n_leaf; i++) {
         c->leaf[i] = g->index[n->in + 1 + i];
-        if (!epilogue_strides(&g->value[c->leaf[i]], s))
+        if (g->value[c->leaf[i]].dims < 2 || !epilogue_strides(&g->value[c->leaf[i]], s)) /* fewer: of a dropout */
             return false;
     }
     for (uint32_t i = 0; i < c->n_out; i++) {
