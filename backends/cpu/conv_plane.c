@@ -39,6 +39,10 @@ void cpu_plane_in(const cpu_ctx *c, const cpu_planes *s, int64_t image, int64_t 
     int64_t first_image = s->twins ? 2 * image : image, apart = s->channels * size * yk_dtype_bytes(s->dtype);
     plane += ((first_image * s->channels + block * wide) * size + first * s->width) * yk_dtype_bytes(s->dtype);
     from = plane;
+    if (s->dtype == YK_BF16 && !s->pairs && !s->twins) {
+        c->isa->planes_in(to, (const uint16_t *)(const void *)plane, (size_t)size, (size_t)channels, (size_t)pixels);
+        return;
+    }
     if (s->twins) {
         stage_twins(c, s, plane, first_image + 1 < s->twins ? plane + apart : NULL, channels, pixels, tmp);
         from = tmp;
@@ -56,6 +60,10 @@ void cpu_plane_out(const cpu_ctx *c, const float *from, int64_t pixels, int64_t 
     size_t vw = (size_t)c->isa->vw;
     if (dtype == YK_F32 && pixels >= c->isa->vw) {
         c->isa->transpose((uint32_t *)(void *)to, (size_t)size, from, vw * 4, (size_t)pixels, (size_t)channels);
+        return;
+    }
+    if (dtype == YK_BF16) {
+        c->isa->planes_out((uint16_t *)(void *)to, (size_t)size, from, (size_t)pixels, (size_t)channels);
         return;
     }
     c->isa->transpose((uint32_t *)(void *)tmp, (size_t)pixels, from, vw * 4, (size_t)pixels, (size_t)channels);

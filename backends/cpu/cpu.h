@@ -44,6 +44,20 @@ typedef struct cpu_wino {
     void (*sums)(float *g, const float *m, size_t step);
 } cpu_wino;
 
+/* Windows of a row that are cut alike: kern_pool.h. Distances in words. */
+typedef struct cpu_window {
+    size_t rows, cols, down, right; /* terms, and how far they are apart */
+    size_t step;                    /* from one window to the next */
+    float count;                    /* what a mean divides by */
+} cpu_window;
+
+typedef struct cpu_windows {
+    void (*max)(float *y, const float *x, const cpu_window *w, size_t n);
+    void (*max_bwd)(float *sum, const float *x, const float *g, const cpu_window *w, size_t n); /* sum += */
+    void (*avg)(float *y, const float *x, const cpu_window *w, size_t n);
+    void (*avg_bwd)(float *sum, const float *g, const cpu_window *w, size_t n);
+} cpu_windows;
+
 typedef enum cpu_mapop {
     CPU_M_NEG, CPU_M_ABS, CPU_M_EXP, CPU_M_LOG, CPU_M_SQRT, CPU_M_RSQRT, CPU_M_RECIP, CPU_M_TANH, CPU_M_ERF,
     CPU_M_ADD, CPU_M_SUB, CPU_M_MUL, CPU_M_DIV, CPU_M_MAX, CPU_M_MIN, CPU_M_LT, CPU_M_EQ, CPU_M_AND, CPU_M_SELECT,
@@ -95,10 +109,12 @@ typedef struct cpu_isa {
     const cpu_rows_kernel (*f32_rows)[3], (*pair_rows)[3]; /* [rows][vectors] */
     const cpu_outer_kernel *f32_outer, *pair_outer; /* [vectors] */
     const cpu_wino *wino;
+    const cpu_windows *pool;
     void (*tile)(size_t kblocks, const void *a, const void *b, float *c, size_t ldc, size_t mb, size_t nb, int add);
     void (*tile_begin)(void);
     void (*tile_end)(void);
     const cpu_map_kernel *map;
+    const cpu_map_kernel *half; /* bf16 in place of f32, or NULL: kern_half.h */
     const cpu_chain_kernel (*chain)[2][2][4]; /* [kind][bf16][a number for each element][form] */
     /* dst[c*ldd + r] = word c of row r, rows of src being `apart` bytes apart; rows of dst are written in order and
      * may run over by vw - 1 words */
@@ -110,6 +126,9 @@ typedef struct cpu_isa {
     void (*to_f32)(float *d, const void *s, int dtype, size_t n);   /* f32, f16, bf16 */
     void (*from_f32)(void *d, const float *s, int dtype, size_t n);
     void (*spread)(float *to, size_t step, const float *from, size_t from_step, size_t n); /* n vectors, copied */
+    /* planes of bf16, `apart` numbers from each other, to pixels of a vector, a plane in each lane; and back */
+    void (*planes_in)(float *to, const uint16_t *from, size_t apart, size_t planes, size_t pixels);
+    void (*planes_out)(uint16_t *to, size_t apart, const float *from, size_t pixels, size_t planes);
     void (*fill32)(void *d, uint32_t v, size_t n);
     void (*uniform)(float *d, const uint32_t key[3], uint32_t stream, uint64_t first, size_t n);
     void (*drop)(float *y, const float *x, const float *u, float p, float q, size_t n); /* u >= p ? x / q : 0 */

@@ -52,6 +52,8 @@ int cpu_isa_list(const cpu_isa *out[5])
     out[n++] = &cpu_isa_avx512;
     if (__get_cpuid_count(7, 1, &a1, &b1, &c1, &d1) && (a1 & 1u << 5))
         out[n++] = &cpu_isa_avx512bf16;
+    else
+        return n; /* every processor with tiles has it */
     if (has_all(d, 1u << 22 | 1u << 24) && has_all((uint32_t)xcr0(), XCR0_TILES) && may_use_tiles())
         out[n++] = &cpu_isa_amx;
     return n;

@@ -9,9 +9,11 @@
 #include "vmath.h"
 #include "kern_pack.h"
 #include "kern_map.h"
+#include "kern_half.h"
 #include "kern_chain.h"
 #include "kern_rows.h"
 #include "kern_wino.h"
+#include "kern_pool.h"
 #define G_NAME(x) f32_##x
 #define G_PAIR float
 #define G_BCAST(p) v_set1(*(p))

@@ -1,18 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The kernels for AVX-512 (F, BW, DQ, VL): sixteen lanes; and the two sets that differ from it in bf16 products. */
+/* The kernels for AVX-512 (F, BW, DQ, VL): sixteen lanes. */
 #include "cpu.h"
 
 #if defined __x86_64__
 #pragma GCC target("avx512f,avx512bw,avx512dq,avx512vl,avx2,fma,f16c")
 #define CPU_VW 16
-#include "isa_bf16.h"
 #include "vec.h"
 #include "vmath.h"
 #include "kern_pack.h"
 #include "kern_map.h"
+#include "kern_half.h"
 #include "kern_chain.h"
 #include "kern_rows.h"
 #include "kern_wino.h"
+#include "kern_pool.h"
 #define G_NAME(x) f32_##x
 #define G_PAIR float
 #define G_BCAST(p) v_set1(*(p))
@@ -26,9 +27,4 @@
 #include "kern_isa.h"
 
 const cpu_isa cpu_isa_avx512 = {.name = "avx512", CPU_ISA_COMMON};
-const cpu_isa cpu_isa_avx512bf16 = {.name = "avx512bf16", CPU_ISA_COMMON, .bf16 = 1, .pair = cpu_bf16_kernels,
-                                    .pair_taps = cpu_bf16_taps, .pair_lines = cpu_bf16_lines, .pair_rows = cpu_bf16_rows,
-                                    .pair_outer = cpu_bf16_outer};
-const cpu_isa cpu_isa_amx = {.name = "amx", CPU_ISA_COMMON, .bf16 = 2, .tile = cpu_amx_tile,
-                             .tile_begin = cpu_amx_begin, .tile_end = cpu_amx_end};
 #endif

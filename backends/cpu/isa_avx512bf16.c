@@ -1,20 +1,45 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Register kernels on pairs of bf16: vdpbf16ps. */
+/* The kernels for AVX-512 with bf16: conversions and products of pairs (vdpbf16ps); and those of AMX beside the tiles. */
 #include "isa_bf16.h"
 
 #if defined __x86_64__
 #pragma GCC target("avx512f,avx512bw,avx512dq,avx512vl,avx512bf16,avx2,fma,f16c")
 #define CPU_VW 16
+#define CPU_CVT_BF16
 #include "vec.h"
+#include "vmath.h"
+#include "kern_pack.h"
+#include "kern_map.h"
+#include "kern_half.h"
+#include "kern_chain.h"
+#include "kern_rows.h"
+#include "kern_wino.h"
+#include "kern_pool.h"
+#define G_NAME(x) f32_##x
+#define G_PAIR float
+#define G_BCAST(p) v_set1(*(p))
+#define G_MAC(a, b, c) v_fma(a, b, c)
+#define G_TABLE static const cpu_gemm_kernel f32_kernels
+#define G_TAPS_TABLE static const cpu_taps_kernel f32_taps
+#define G_LINES_TABLE static const cpu_lines_kernel f32_lines
+#define G_ROWS_TABLE static const cpu_rows_kernel f32_rows
+#define G_OUTER_TABLE static const cpu_outer_kernel f32_outer
+#include "kern_gemm.h"
 #define G_NAME(x) pair_##x
 #define G_PAIR int32_t
 #define G_BCAST(p) ((vf)_mm512_set1_epi32(*(p)))
 #define G_MAC(a, b, c) ((vf)_mm512_dpbf16_ps((__m512)(c), (__m512bh)(a), (__m512bh)(b)))
-
-#define G_TABLE const cpu_gemm_kernel cpu_bf16_kernels
-#define G_TAPS_TABLE const cpu_taps_kernel cpu_bf16_taps
-#define G_LINES_TABLE const cpu_lines_kernel cpu_bf16_lines
-#define G_ROWS_TABLE const cpu_rows_kernel cpu_bf16_rows
-#define G_OUTER_TABLE const cpu_outer_kernel cpu_bf16_outer
+#define G_TABLE static const cpu_gemm_kernel pair_kernels
+#define G_TAPS_TABLE static const cpu_taps_kernel pair_taps
+#define G_LINES_TABLE static const cpu_lines_kernel pair_lines
+#define G_ROWS_TABLE static const cpu_rows_kernel pair_rows
+#define G_OUTER_TABLE static const cpu_outer_kernel pair_outer
 #include "kern_gemm.h"
+#include "kern_isa.h"
+
+const cpu_isa cpu_isa_avx512bf16 = {.name = "avx512bf16", CPU_ISA_COMMON, .bf16 = 1, .pair = pair_kernels,
+                                    .pair_taps = pair_taps, .pair_lines = pair_lines, .pair_rows = pair_rows,
+                                    .pair_outer = pair_outer};
+const cpu_isa cpu_isa_amx = {.name = "amx", CPU_ISA_COMMON, .bf16 = 2, .tile = cpu_amx_tile,
+                             .tile_begin = cpu_amx_begin, .tile_end = cpu_amx_end};
 #endif

@@ -1,15 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The bf16 products of the sets beyond AVX-512, each compiled in a file of its own. */
+/* The bf16 products of AMX, compiled in a file of their own. */
 #ifndef CPU_ISA_BF16_H
 #define CPU_ISA_BF16_H
 
 #include "cpu.h"
-
-extern const cpu_gemm_kernel cpu_bf16_kernels[15][3];
-extern const cpu_taps_kernel cpu_bf16_taps[15];
-extern const cpu_lines_kernel cpu_bf16_lines[10][3];
-extern const cpu_rows_kernel cpu_bf16_rows[15][3];
-extern const cpu_outer_kernel cpu_bf16_outer[3];
 
 /* One block of 32 x 32: tiles of A (two of 16 x 32 for each 32 of k), a panel of B (pairs of k, 32 columns). */
 void cpu_amx_tile(size_t kblocks, const void *a, const void *b, float *c, size_t ldc, size_t mb, size_t nb, int add);

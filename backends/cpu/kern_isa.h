@@ -2,10 +2,11 @@
 /* The table of one instruction set. Included last, with CPU_ISA_TABLE and CPU_ISA_NAME defined. */
 #define CPU_ISA_COMMON                                                                                                 \
     .vw = CPU_VW, .mr = CPU_VW == 16 ? 14 : 6, .f32 = f32_kernels, .f32_taps = f32_taps, .f32_lines = f32_lines,       \
-    .f32_rows = f32_rows, .f32_outer = f32_outer, .wino = &wino_kernels,                                               \
-    .map = map_kernels, .chain = chain_kernels, .transpose = pack_transpose,                                           \
+    .f32_rows = f32_rows, .f32_outer = f32_outer, .wino = &wino_kernels, .pool = &pool_kernels,                        \
+    .map = map_kernels, .half = half_kernels,                                                                          \
+    .chain = chain_kernels, .transpose = pack_transpose,                                                               \
     .strips = pack_strips, .strip_pairs = pack_strip_pairs, .to_f32 = pack_to_f32, .from_f32 = pack_from_f32,          \
-    .spread = pack_spread,                                                                                             \
+    .spread = pack_spread, .planes_in = pack_planes_in, .planes_out = pack_planes_out,                                 \
     .fill32 = pack_fill32, .uniform = row_uniform, .sum = row_sum, .max = row_max, .add = row_add, .vmax = row_vmax,   \
     .axpy = row_axpy, .scale = row_scale, .exp_sum = row_exp_sum, .exp_scaled = row_exp_scaled,                        \
     .moments = row_moments, .norm = row_norm,                                                                          \

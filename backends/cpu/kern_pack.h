@@ -121,6 +121,95 @@ static void pack_from_f32(void *d, const float *s, int dtype, size_t n)
         memmove(d, s, n * 4);
 }
 
+/* n <= 2 vw 16-bit numbers as words of two; those past the last are 0 */
+V_INLINE vu pack_words_in(const uint16_t *p, size_t n)
+{
+    if (n >= 2 * CPU_VW)
+        return (vu)v_load(p);
+#if CPU_VW == 16
+    return (vu)_mm512_maskz_loadu_epi16((1u << n) - 1, p);
+#else
+    vu x = {0};
+    memcpy(&x, p, n * 2);
+    return x;
+#endif
+}
+
+V_INLINE void pack_words_out(uint16_t *p, vu x, size_t n)
+{
+    if (n >= 2 * CPU_VW) {
+        v_store(p, (vf)x);
+        return;
+    }
+#if CPU_VW == 16
+    _mm512_mask_storeu_epi16(p, (1u << n) - 1, (__m512i)x);
+#else
+    memcpy(p, &x, n * 2);
+#endif
+}
+
+/* rounded to bf16: x0 in the low, x1 in the high half of a word */
+V_INLINE vu pack_both(vf x0, vf x1)
+{
+#ifdef CPU_CVT_BF16
+    const __m512i turn = _mm512_set_epi16(31, 15, 30, 14, 29, 13, 28, 12, 27, 11, 26, 10, 25, 9, 24, 8, 23, 7, 22, 6, 21, 5, 20,
+                                          4, 19, 3, 18, 2, 17, 1, 16, 0);
+    return (vu)_mm512_permutexvar_epi16(turn, (__m512i)_mm512_cvtne2ps_pbh((__m512)x1, (__m512)x0));
+#else
+    vu u0 = (vu)x0, u1 = (vu)x1;
+    vu r0 = u0 + 0x7fff + ((u0 >> 16) & 1), r1 = u1 + 0x7fff + ((u1 >> 16) & 1);
+    r0 = (vu)v_seli(x0 != x0, (vi)(u0 | 0x400000), (vi)r0);
+    r1 = (vu)v_seli(x1 != x1, (vi)(u1 | 0x400000), (vi)r1);
+    return (r0 >> 16) | (r1 & 0xffff0000u);
+#endif
+}
+
+/* Planes of bf16, `apart` numbers from each other, to pixels of a vector of f32, a plane (at most vw) in each lane: words of
+ * two pixels are transposed. */
+static void pack_planes_in(float *to, const uint16_t *from, size_t apart, size_t planes, size_t pixels)
+{
+    for (size_t c = 0; c < pixels; c += 2 * CPU_VW) {
+        size_t n = pixels - c < 2 * CPU_VW ? pixels - c : 2 * CPU_VW;
+        vu t[CPU_VW];
+        if (planes == CPU_VW && n == 2 * CPU_VW) {
+#pragma GCC unroll 16
+            for (size_t i = 0; i < CPU_VW; i++)
+                t[i] = (vu)v_load(from + i * apart + c);
+        } else {
+            for (size_t i = 0; i < CPU_VW; i++)
+                t[i] = i < planes ? pack_words_in(from + i * apart + c, n) : (vu){0};
+        }
+        pack_square(t);
+        for (size_t i = 0; 2 * i < n; i++) {
+            v_store(to + (c + 2 * i) * CPU_VW, (vf)(t[i] << 16));
+            if (2 * i + 1 < n)
+                v_store(to + (c + 2 * i + 1) * CPU_VW, (vf)(t[i] & 0xffff0000u));
+        }
+    }
+}
+
+/* the way back, rounded */
+static void pack_planes_out(uint16_t *to, size_t apart, const float *from, size_t pixels, size_t planes)
+{
+    for (size_t c = 0; c < pixels; c += 2 * CPU_VW, from += 2 * CPU_VW * CPU_VW) {
+        size_t n = pixels - c < 2 * CPU_VW ? pixels - c : 2 * CPU_VW;
+        vu t[CPU_VW];
+        if (n == 2 * CPU_VW) {
+#pragma GCC unroll 16
+            for (size_t i = 0; i < CPU_VW; i++)
+                t[i] = pack_both(v_load(from + 2 * i * CPU_VW), v_load(from + (2 * i + 1) * CPU_VW));
+        } else {
+            for (size_t i = 0; i < CPU_VW; i++)
+                t[i] = 2 * i >= n ? (vu){0}
+                                  : pack_both(v_load(from + 2 * i * CPU_VW),
+                                              2 * i + 1 < n ? v_load(from + (2 * i + 1) * CPU_VW) : (vf){0});
+        }
+        pack_square(t);
+        for (size_t i = 0; i < planes; i++)
+            pack_words_out(to + i * apart + c, t[i], n);
+    }
+}
+
 /* n vectors, `step` and `from_step` words apart */
 static void pack_spread(float *to, size_t step, const float *from, size_t from_step, size_t n)
 {

@@ -334,6 +334,11 @@ void cpu_map_eval(cpu_map_run *r, int64_t pos, size_t n, const float *special)
         run_chain(r, pos, n, NULL);
         return;
     }
+    if (m->half) {
+        char *y = (char *)cpu_at(r->ctx, m->out[0].ref) + pos * 2;
+        m->half(y, dense_at(r, m->half_a, pos), dense_at(r, m->half_b, pos), NULL, n);
+        return;
+    }
     load_all(r, pos, n, special);
     if (m->n_plane)
         run_planes(r, pos, n);

@@ -66,6 +66,8 @@ struct cpu_map {
     cpu_map_in in[CPU_MAP_IN];
     cpu_map_out out[CPU_MAP_OUT];
     cpu_map_chain chain;
+    cpu_map_kernel half;         /* the whole map is one operation from bf16 to bf16 ... */
+    uint32_t half_a, half_b;     /* ... of these operands */
     size_t *store; /* by register: where in the scratch */
     cpu_map_ins *ins;
 };

@@ -537,6 +537,28 @@ static void resolve(compiler *c)
     }
 }
 
+/* the dense bf16 operand in register `reg`; n_in: there is none */
+static uint32_t half_operand(const cpu_map *m, uint32_t reg)
+{
+    uint32_t i = 0;
+    while (i < m->n_in && (m->in[i].reg != reg || m->in[i].kind != CPU_IN_DENSE || m->in[i].dtype != YK_BF16))
+        i++;
+    return i;
+}
+
+/* A map of one operation on bf16 needs no registers in memory. */
+static void find_half(compiler *c)
+{
+    cpu_map *m = c->m;
+    if (m->chain.found || m->n_ins != 1 || m->n_out != 1 || !m->out[0].store || m->out[0].dtype != YK_BF16 ||
+        m->out[0].reg != m->ins[0].d)
+        return;
+    m->half_a = half_operand(m, m->ins[0].a);
+    m->half_b = half_operand(m, m->ins[0].b);
+    if (m->half_a < m->n_in && m->half_b < m->n_in)
+        m->half = c->b->isa->half[m->ins[0].op];
+}
+
 /* ---- Results ---- */
 
 /* Bytes that an operand reaches over. */
@@ -707,6 +729,7 @@ cpu_map *cpu_map_compile(cpu_build *b, uint32_t first, uint32_t count, const yk_
     }
     if (b->status == YK_OK) {
         resolve(&c);
+        find_half(&c);
         place_outs(&c);
         lay_out(&c);
     }

@@ -248,9 +248,13 @@ V_INLINE vf v_from_bf16(vh h)
 #endif
 }
 
-/* Round to nearest even; NaN stays NaN. Integer arithmetic: the same bits on every set, denormals kept. */
+/* Round to nearest even; NaN stays NaN: the same bits on every set, but for numbers below 2^-126, which the instruction
+ * takes for 0 as all arithmetic of the plugin does, and integers keep. */
 V_INLINE vh v_to_bf16(vf x)
 {
+#ifdef CPU_CVT_BF16
+    return (vh)_mm512_cvtneps_pbh((__m512)x);
+#else
     vu u = (vu)x;
     vu r = (u + 0x7fff + ((u >> 16) & 1)) >> 16;
     vu q = (u >> 16) | 0x40;
@@ -263,6 +267,7 @@ V_INLINE vh v_to_bf16(vf x)
 #else
     r = (vu)v_seli(x != x, (vi)q, (vi)r);
     return __builtin_convertvector(r, vh);
+#endif
 #endif
 }
 

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Sliding windows over images: unfold, fold, max_pool, avg_pool and their backward forms. */
-#include <math.h>
 #include <string.h>
 
-#include "cpu.h"
+#include "conv.h"
 
 typedef struct window_args {
     cpu_ref x, g, y;
     int64_t n, c, h, w, oh, ow;
     int64_t kh, kw, sh, sw, ph, pw, dh, dw;
     uint8_t dtype;
+    uint16_t op;
     float pad;
     bool include_pad;
 } window_args;
@@ -84,103 +84,101 @@ static void inside(int64_t o, int64_t s, int64_t p, int64_t d, int64_t k, int64_
     *hi = *hi < k ? *hi : k;
 }
 
-/* where the first maximum (or NaN) of a window lies; -1 if the window is all padding */
-static int64_t max_of(const window_args *a, const float *x, int64_t oy, int64_t ox)
+/* ---- Pools: blocks of planes, one in each lane (conv_plane.c) ---- */
+
+typedef struct pool_run {
+    const window_args *a;
+    const cpu_ctx *c;
+    float *x, *y, *tmp; /* the image, the windows' numbers, room to convert; the gradient of max_pool's image in `sum` */
+    float *sum;
+} pool_run;
+
+static cpu_planes planes_of(const cpu_ctx *c, const window_args *a, cpu_ref at, int64_t h, int64_t w)
 {
-    int64_t y0, y1, x0, x1, best = -1;
+    int64_t n = a->n * a->c;
+    return (cpu_planes){at, n, h, w, (n + c->isa->vw - 1) / c->isa->vw, a->dtype, false, 0};
+}
+
+static pool_run pool_of(const window_args *a, const cpu_ctx *c)
+{
+    int64_t vw = c->isa->vw, image = a->h * a->w * vw, outs = a->oh * a->ow * vw;
+    float *x = (float *)(void *)c->mine, *y = x + image + vw * vw, *tmp = y + outs + vw * vw;
+    return (pool_run){a, c, x, y, tmp, tmp + (image > outs ? image : outs) + vw * vw};
+}
+
+/* floats of a worker's scratch */
+static int64_t pool_scratch(const window_args *a, int64_t vw)
+{
+    int64_t image = a->h * a->w * vw, outs = a->oh * a->ow * vw;
+    return 2 * image + outs + (image > outs ? image : outs) + 4 * vw * vw;
+}
+
+static void planes_in(const pool_run *r, cpu_ref at, int64_t block, int64_t h, int64_t w, float *to)
+{
+    cpu_planes s = planes_of(r->c, r->a, at, h, w);
+    cpu_plane_in(r->c, &s, 0, block, 0, h, r->tmp, to);
+}
+
+static void planes_out(const pool_run *r, int64_t block, int64_t h, int64_t w, const float *from)
+{
+    int64_t vw = r->c->isa->vw, left = r->a->n * r->a->c - block * vw, size = h * w;
+    char *y = (char *)cpu_at(r->c, r->a->y) + block * vw * size * yk_dtype_bytes(r->a->dtype);
+    cpu_plane_out(r->c, from, size, left < vw ? left : vw, y, r->a->dtype, size, r->tmp);
+}
+
+/* all windows of a row of outputs, those that are cut alike together; the image lies at x or at sum */
+static void pool_row(const pool_run *r, int op, int64_t oy)
+{
+    const window_args *a = r->a;
+    const cpu_windows *k = r->c->isa->pool;
+    int64_t vw = r->c->isa->vw, y0, y1, x0, x1, b0, b1, n;
     inside(oy, a->sh, a->ph, a->dh, a->kh, a->h, &y0, &y1);
-    inside(ox, a->sw, a->pw, a->dw, a->kw, a->w, &x0, &x1);
-    for (int64_t ky = y0; ky < y1; ky++)
-        for (int64_t kx = x0; kx < x1; kx++) {
-            int64_t at = (oy * a->sh - a->ph + ky * a->dh) * a->w + ox * a->sw - a->pw + kx * a->dw;
-            if (best < 0 || x[at] > x[best] || (x[at] != x[at] && x[best] == x[best]))
-                best = at;
+    for (int64_t ox = 0; ox < a->ow; ox += n) {
+        inside(ox, a->sw, a->pw, a->dw, a->kw, a->w, &x0, &x1);
+        for (n = 1; ox + n < a->ow; n++) {
+            inside(ox + n, a->sw, a->pw, a->dw, a->kw, a->w, &b0, &b1);
+            if (b0 != x0 || b1 != x1)
+                break;
         }
-    return best;
-}
-
-static void max_pool_step(const void *args, const cpu_ctx *c)
-{
-    const window_args *a = args;
-    int64_t lo, hi, size = a->h * a->w, outs = a->oh * a->ow;
-    float *buf = (float *)(void *)c->mine, *out = buf + size;
-    cpu_part(a->n * a->c, c->tid, c->nt, &lo, &hi);
-    for (int64_t p = lo; p < hi; p++) {
-        const float *x = as_f32(c, plane(c, a->x, p, size, a->dtype), a->dtype, size, buf);
-        for (int64_t o = 0; o < outs; o++) {
-            int64_t at = max_of(a, x, o / a->ow, o % a->ow);
-            out[o] = at < 0 ? -INFINITY : x[at];
-        }
-        c->isa->from_f32((char *)cpu_at(c, a->y) + p * outs * yk_dtype_bytes(a->dtype), out, a->dtype, (size_t)outs);
+        bool empty = y1 <= y0 || x1 <= x0;
+        int64_t count = a->include_pad ? a->kh * a->kw : (y1 - y0) * (x1 - x0);
+        int64_t at = empty ? 0 : ((oy * a->sh - a->ph + y0 * a->dh) * a->w + ox * a->sw - a->pw + x0 * a->dw) * vw;
+        float *y = r->y + (oy * a->ow + ox) * vw;
+        const cpu_window w = {empty ? 0 : (size_t)(y1 - y0), empty ? 0 : (size_t)(x1 - x0), (size_t)(a->dh * a->w * vw),
+                              (size_t)(a->dw * vw), (size_t)(a->sw * vw), !empty && count > 0 ? (float)count : 1.0f};
+        if (op == YK_OP_MAX_POOL && empty)
+            r->c->isa->fill32(y, 0xff800000u, (size_t)(n * vw));
+        else if (op == YK_OP_MAX_POOL)
+            k->max(y, r->x + at, &w, (size_t)n);
+        else if (op == YK_OP_AVG_POOL)
+            k->avg(y, r->x + at, &w, (size_t)n);
+        else if (op == YK_OP_MAX_POOL_BWD && !empty)
+            k->max_bwd(r->sum + at, r->x + at, y, &w, (size_t)n);
+        else if (op == YK_OP_AVG_POOL_BWD)
+            k->avg_bwd(r->sum + at, y, &w, (size_t)n);
     }
 }
 
-static void max_pool_bwd_step(const void *args, const cpu_ctx *c)
+static void pool_step(const void *args, const cpu_ctx *c)
 {
     const window_args *a = args;
-    int64_t lo, hi, size = a->h * a->w, outs = a->oh * a->ow;
-    float *buf = (float *)(void *)c->mine, *sum = buf + size, *gbuf = sum + size;
-    cpu_part(a->n * a->c, c->tid, c->nt, &lo, &hi);
-    for (int64_t p = lo; p < hi; p++) {
-        const float *x = as_f32(c, plane(c, a->x, p, size, a->dtype), a->dtype, size, buf);
-        const float *g = as_f32(c, plane(c, a->g, p, outs, a->dtype), a->dtype, outs, gbuf);
-        memset(sum, 0, (size_t)size * 4);
-        for (int64_t o = 0; o < outs; o++) {
-            int64_t at = max_of(a, x, o / a->ow, o % a->ow);
-            if (at >= 0)
-                sum[at] += g[o];
+    int64_t lo, hi, vw = c->isa->vw;
+    bool bwd = a->op == YK_OP_MAX_POOL_BWD || a->op == YK_OP_AVG_POOL_BWD;
+    pool_run r = pool_of(a, c);
+    cpu_part((a->n * a->c + vw - 1) / vw, c->tid, c->nt, &lo, &hi);
+    for (int64_t b = lo; b < hi; b++) {
+        if (a->op != YK_OP_AVG_POOL_BWD)
+            planes_in(&r, a->x, b, a->h, a->w, r.x);
+        if (bwd) {
+            planes_in(&r, a->g, b, a->oh, a->ow, r.y);
+            memset(r.sum, 0, (size_t)(a->h * a->w * vw) * 4);
         }
-        c->isa->from_f32((char *)cpu_at(c, a->y) + p * size * yk_dtype_bytes(a->dtype), sum, a->dtype, (size_t)size);
-    }
-}
-
-/* rows and columns a window covers, and the number it is divided by */
-static float avg_window(const window_args *a, int64_t o, int64_t *y0, int64_t *y1, int64_t *x0, int64_t *x1)
-{
-    int64_t oy = o / a->ow, ox = o % a->ow;
-    inside(oy, a->sh, a->ph, 1, a->kh, a->h, y0, y1);
-    inside(ox, a->sw, a->pw, 1, a->kw, a->w, x0, x1);
-    int64_t n = a->include_pad ? a->kh * a->kw : (*y1 - *y0) * (*x1 - *x0);
-    int64_t top = oy * a->sh - a->ph, left = ox * a->sw - a->pw;
-    *y0 += top, *y1 += top, *x0 += left, *x1 += left;
-    return n > 0 ? (float)n : 1.0f;
-}
-
-static void avg_pool_step(const void *args, const cpu_ctx *c)
-{
-    const window_args *a = args;
-    int64_t lo, hi, size = a->h * a->w, outs = a->oh * a->ow, y0, y1, x0, x1;
-    float *buf = (float *)(void *)c->mine, *out = buf + size;
-    cpu_part(a->n * a->c, c->tid, c->nt, &lo, &hi);
-    for (int64_t p = lo; p < hi; p++) {
-        const float *x = as_f32(c, plane(c, a->x, p, size, a->dtype), a->dtype, size, buf);
-        for (int64_t o = 0; o < outs; o++) {
-            float n = avg_window(a, o, &y0, &y1, &x0, &x1), sum = 0.0f;
-            for (int64_t y = y0; y < y1; y++)
-                for (int64_t i = x0; i < x1; i++)
-                    sum += x[y * a->w + i];
-            out[o] = sum / n;
-        }
-        c->isa->from_f32((char *)cpu_at(c, a->y) + p * outs * yk_dtype_bytes(a->dtype), out, a->dtype, (size_t)outs);
-    }
-}
-
-static void avg_pool_bwd_step(const void *args, const cpu_ctx *c)
-{
-    const window_args *a = args;
-    int64_t lo, hi, size = a->h * a->w, outs = a->oh * a->ow, y0, y1, x0, x1;
-    float *sum = (float *)(void *)c->mine, *gbuf = sum + size;
-    cpu_part(a->n * a->c, c->tid, c->nt, &lo, &hi);
-    for (int64_t p = lo; p < hi; p++) {
-        const float *g = as_f32(c, plane(c, a->g, p, outs, a->dtype), a->dtype, outs, gbuf);
-        memset(sum, 0, (size_t)size * 4);
-        for (int64_t o = 0; o < outs; o++) {
-            float v = g[o] / avg_window(a, o, &y0, &y1, &x0, &x1);
-            for (int64_t y = y0; y < y1; y++)
-                for (int64_t i = x0; i < x1; i++)
-                    sum[y * a->w + i] += v;
-        }
-        c->isa->from_f32((char *)cpu_at(c, a->y) + p * size * yk_dtype_bytes(a->dtype), sum, a->dtype, (size_t)size);
+        for (int64_t oy = 0; oy < a->oh; oy++)
+            pool_row(&r, a->op, oy);
+        if (bwd)
+            planes_out(&r, b, a->h, a->w, r.sum);
+        else
+            planes_out(&r, b, a->oh, a->ow, r.y);
     }
 }
 
@@ -209,8 +207,8 @@ void cpu_plan_pool(cpu_build *b, const yk_node *n)
         cpu_fn fn;
     } forms[] = {
         {YK_OP_UNFOLD, 0, 0, unfold_step},           {YK_OP_FOLD, 1, 0, fold_step},
-        {YK_OP_MAX_POOL, 0, 0, max_pool_step},       {YK_OP_MAX_POOL_BWD, 0, 1, max_pool_bwd_step},
-        {YK_OP_AVG_POOL, 0, 0, avg_pool_step},       {YK_OP_AVG_POOL_BWD, 1, 0, avg_pool_bwd_step},
+        {YK_OP_MAX_POOL, 0, 0, pool_step},       {YK_OP_MAX_POOL_BWD, 0, 1, pool_step},
+        {YK_OP_AVG_POOL, 0, 0, pool_step},       {YK_OP_AVG_POOL_BWD, 1, 0, pool_step},
     };
     window_args *a = cpu_args(b, sizeof *a);
     if (!a)
@@ -230,7 +228,9 @@ void cpu_plan_pool(cpu_build *b, const yk_node *n)
             a->g = a->x;
         a->y = cpu_ref_of(cpu_out(b, n, 0));
         a->dtype = cpu_out(b, n, 0)->dtype;
-        cpu_need_mine(b, (size_t)(2 * a->h * a->w + 2 * a->oh * a->ow + 64) * 4);
+        a->op = n->op;
+        int64_t rows = 2 * a->h * a->w + 2 * a->oh * a->ow + 64, pool = pool_scratch(a, b->isa->vw);
+        cpu_need_mine(b, (size_t)(rows > pool ? rows : pool) * 4);
         cpu_emit(b, forms[i].fn, a, 3.0 * (double)(a->n * a->c * a->oh * a->ow * a->kh * a->kw));
     }
 }

@@ -1,0 +1,226 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Operations from bf16 to bf16 in one pass, for maps of one operation: widened, computed and rounded in registers. A result
+ * keeps 8 bits, so functions are computed to about 14 (below 1/20 of what rounding costs): shorter polynomials, reciprocals by
+ * the set's estimate. Polynomials are weighted least squares driven to equal ripple; the comments give their relative error.
+ * Included after kern_pack.h.
+ */
+
+#define HALF_MAGIC 12582912.0f /* 1.5 2^23: sums with it are whole numbers */
+
+/* NaN stays */
+V_INLINE vf half_clamp(vf x, float lo, float hi)
+{
+#if CPU_VW == 16
+    return (vf)_mm512_max_ps((__m512)v_set1(lo), _mm512_min_ps((__m512)v_set1(hi), (__m512)x));
+#elif CPU_VW == 8
+    return (vf)_mm256_max_ps((__m256)v_set1(lo), _mm256_min_ps((__m256)v_set1(hi), (__m256)x));
+#else
+    return v_max(v_set1(lo), v_min(v_set1(hi), x));
+#endif
+}
+
+/* 2^r, |r| <= 1/2: 3e-6 */
+V_INLINE vf half_poly2(vf r)
+{
+    vf p = v_fma(v_set1(9.58267e-3f), r, v_set1(5.590606e-2f));
+    p = v_fma(p, r, v_set1(0.24024099f));
+    p = v_fma(p, r, v_set1(0.69312424f));
+    return v_fma(p, r, v_set1(1.0f));
+}
+
+/* 2^x for |x| <= 126, beyond which it stays what it is there */
+V_INLINE vf half_pow2(vf x)
+{
+    x = half_clamp(x, -126.0f, 126.0f);
+    vf n = x + v_set1(HALF_MAGIC);
+    return (vf)((vi)half_poly2(x - (n - v_set1(HALF_MAGIC))) + ((vi)n << 23)); /* the low bits of n are the integer */
+}
+
+/* 1/x, |x| < 2^126: 6e-5 (AVX-512), or better */
+V_INLINE vf half_recip(vf x)
+{
+#if CPU_VW == 16
+    return (vf)_mm512_rcp14_ps((__m512)x);
+#elif CPU_VW == 8
+    vf y = (vf)_mm256_rcp_ps((__m256)x);
+    return y * (v_set1(2.0f) - x * y);
+#else
+    return v_set1(1.0f) / x;
+#endif
+}
+
+/* 1 / (1 + e^-x) */
+V_INLINE vf half_sigmoid(vf x)
+{
+    return half_recip(v_set1(1.0f) + half_pow2(x * v_set1(-1.44269504f)));
+}
+
+/* 2 sqrt(2/pi) (x + 0.044715 x^3), the argument of gelu_tanh's sigmoid */
+V_INLINE vf half_gelu_arg(vf x)
+{
+    return x * v_fma(x * x, v_set1(7.1354816e-2f), v_set1(1.5957691f));
+}
+
+V_INLINE vf half_gelu_tanh_grad(vf x)
+{
+    vf z = x * x, s = half_sigmoid(x * v_fma(z, v_set1(7.1354816e-2f), v_set1(1.5957691f)));
+    vf d = x * v_fma(z, v_set1(0.21406445f), v_set1(1.5957691f));
+    return v_fma(d, s * (v_set1(1.0f) - s), s);
+}
+
+/* 1 - erf(t), t >= 0: 2^p(t), 5e-5 up to 4.2, where it is 3e-9 */
+V_INLINE vf half_erfc(vf t)
+{
+    vf p = v_fma(v_set1(1.90393599e-4f), t, v_set1(-3.53904886e-3f));
+    p = v_fma(p, t, v_set1(2.91809169e-2f));
+    p = v_fma(p, t, v_set1(-0.145696715f));
+    p = v_fma(p, t, v_set1(-0.921513244f));
+    p = v_fma(p, t, v_set1(-1.62708070f));
+    return (vf)((vi)half_pow2(p * t) & ~(vi)(t > v_set1(4.2f)));
+}
+
+V_INLINE vf half_erf(vf x)
+{
+    vf t = v_abs(x), z = x * x;
+    vf small = x * v_fma(v_fma(v_set1(0.10326699f), z, v_set1(-0.37523832f)), z, v_set1(1.12836667f));
+    vf big = (vf)((vi)(v_set1(1.0f) - half_erfc(t)) | ((vi)x & (int32_t)0x80000000));
+    return v_sel(t < v_set1(0.5f), small, big);
+}
+
+/* the normal distribution function */
+V_INLINE vf half_cdf(vf x)
+{
+    vf e = v_set1(0.5f) * half_erfc(v_abs(x) * v_set1(0.70710678f));
+    return v_sel(x < v_set1(0.0f), e, v_set1(1.0f) - e);
+}
+
+V_INLINE vf half_gelu_grad(vf x)
+{
+    vf pdf = v_set1(0.39894228f) * half_pow2(x * x * v_set1(-0.72134752f));
+    return v_fma(x, pdf, half_cdf(x));
+}
+
+V_INLINE vf half_tanh(vf x)
+{
+    vf a = v_abs(x), z = x * x;
+    vf small = x * v_fma(v_fma(v_set1(0.11520914f), z, v_set1(-0.33169008f)), z, v_set1(0.99997727f));
+    vf big = v_fma(v_set1(-2.0f), half_recip(v_set1(1.0f) + half_pow2(a * v_set1(2.88539008f))), v_set1(1.0f));
+    big = (vf)((vi)big | ((vi)x & (int32_t)0x80000000));
+    return v_sel(a < v_set1(0.5f), small, big);
+}
+
+/* e^x over the whole range of results */
+V_INLINE vf half_exp(vf x)
+{
+    x = half_clamp(x * v_set1(1.44269504f), -160.0f, 130.0f);
+    vf n = x + v_set1(HALF_MAGIC), m = n - v_set1(HALF_MAGIC), p = half_poly2(x - m);
+#if CPU_VW == 16
+    return (vf)_mm512_scalef_ps((__m512)p, (__m512)m);
+#else
+    vi k = (vi)n - (vi)v_set1(HALF_MAGIC), h = k >> 1;
+    return p * v_pow2(h) * v_pow2(k - h);
+#endif
+}
+
+/* log(1 + f) = f p(f), 8e-6 */
+V_INLINE vf half_log(vf x)
+{
+    vi u = (vi)x, e = (u - 0x3f3504f3) >> 23;
+    vf f = (vf)(u - (e << 23)) - v_set1(1.0f);
+    vf p = v_fma(v_set1(-0.14290598f), f, v_set1(0.22054354f));
+    p = v_fma(p, f, v_set1(-0.25403159f));
+    p = v_fma(p, f, v_set1(0.33258152f));
+    p = v_fma(p, f, v_set1(-0.49990227f));
+    p = v_fma(p, f, v_set1(1.00000455f));
+    vf y = v_fma(v_itof(e), v_set1(0.69314718f), f * p);
+    y = v_sel(x < v_set1(0x1p-126f), v_sel(x < v_set1(0.0f), v_set1(NAN), v_set1(-INFINITY)), y);
+    return v_sel((vi)(x < v_set1(INFINITY)), y, x);
+}
+
+/* 2 vectors of 16-bit numbers, the first, third ... of them in x0, the others in x1 */
+V_INLINE void half_load(const uint16_t *p, vf *x0, vf *x1)
+{
+    vu w = (vu)v_load(p);
+    *x0 = (vf)(w << 16);
+    *x1 = (vf)(w & 0xffff0000u);
+}
+
+/* Rounded to nearest even. What comes from bf16 has no NaN that rounding could make anything else. */
+V_INLINE vu half_round(vf x)
+{
+    vu u = (vu)x;
+    return u + 0x7fff + ((u >> 16) & 1);
+}
+
+V_INLINE void half_store(uint16_t *p, vf x0, vf x1)
+{
+#ifdef CPU_CVT_BF16
+    v_store(p, (vf)pack_both(x0, x1));
+#else
+    v_store(p, (vf)((half_round(x0) >> 16) | (half_round(x1) & 0xffff0000u)));
+#endif
+}
+
+#define HALF_OP(name, EXPR)                                                                                            \
+    V_INLINE vf half_of_##name(vf x, vf y)                                                                             \
+    {                                                                                                                  \
+        (void)y;                                                                                                       \
+        return EXPR;                                                                                                   \
+    }                                                                                                                  \
+    static void half_map_##name(void *dv, const void *av, const void *bv, const void *cv, size_t n)                    \
+    {                                                                                                                  \
+        uint16_t *d = dv;                                                                                              \
+        const uint16_t *a = av, *b = bv;                                                                               \
+        size_t i = 0;                                                                                                  \
+        (void)cv;                                                                                                      \
+        for (; i + 2 * CPU_VW <= n; i += 2 * CPU_VW) {                                                                 \
+            vf x0, x1, y0, y1;                                                                                         \
+            half_load(a + i, &x0, &x1);                                                                                \
+            half_load(b + i, &y0, &y1);                                                                                \
+            half_store(d + i, half_of_##name(x0, y0), half_of_##name(x1, y1));                                         \
+        }                                                                                                              \
+        for (; i < n; i += CPU_VW) {                                                                                   \
+            size_t l = n - i < CPU_VW ? n - i : CPU_VW;                                                                \
+            vh x = l < CPU_VW ? v_loadh_n(a + i, l) : v_loadh(a + i), y = l < CPU_VW ? v_loadh_n(b + i, l) : v_loadh(b + i); \
+            vh r = v_to_bf16(half_of_##name(v_from_bf16(x), v_from_bf16(y)));                                          \
+            if (l < CPU_VW)                                                                                            \
+                v_storeh_n(d + i, r, l);                                                                               \
+            else                                                                                                       \
+                v_storeh(d + i, r);                                                                                    \
+        }                                                                                                              \
+    }
+HALF_OP(exp, half_exp(x))
+HALF_OP(log, half_log(x))
+HALF_OP(sqrt, v_sqrt(x))
+HALF_OP(rsqrt, v_set1(1.0f) / v_sqrt(x))
+HALF_OP(recip, v_set1(1.0f) / x)
+HALF_OP(tanh, half_tanh(x))
+HALF_OP(erf, half_erf(x))
+HALF_OP(add, x + y)
+HALF_OP(sub, x - y)
+HALF_OP(mul, x *y)
+HALF_OP(div, x / y)
+HALF_OP(max, v_max(x, y))
+HALF_OP(min, v_min(x, y))
+HALF_OP(relu, v_relu(x))
+HALF_OP(relu_bwd, v_positive(x, y))
+HALF_OP(gelu, x *half_cdf(x))
+HALF_OP(gelu_bwd, half_gelu_grad(x) * y)
+HALF_OP(gelu_tanh, x *half_sigmoid(half_gelu_arg(x)))
+HALF_OP(gelu_tanh_bwd, half_gelu_tanh_grad(x) * y)
+HALF_OP(silu, x *half_sigmoid(x))
+HALF_OP(silu_bwd, y *half_sigmoid(x) * v_fma(x, v_set1(1.0f) - half_sigmoid(x), v_set1(1.0f)))
+HALF_OP(sigmoid, half_sigmoid(x))
+HALF_OP(sigmoid_bwd, y *x *(v_set1(1.0f) - x))
+HALF_OP(tanh_bwd, y *(v_set1(1.0f) - x * x))
+
+static const cpu_map_kernel half_kernels[CPU_M_COUNT] = {
+    [CPU_M_EXP] = half_map_exp, [CPU_M_LOG] = half_map_log, [CPU_M_SQRT] = half_map_sqrt, [CPU_M_RSQRT] = half_map_rsqrt,
+    [CPU_M_RECIP] = half_map_recip, [CPU_M_TANH] = half_map_tanh, [CPU_M_ERF] = half_map_erf, [CPU_M_ADD] = half_map_add,
+    [CPU_M_SUB] = half_map_sub, [CPU_M_MUL] = half_map_mul, [CPU_M_DIV] = half_map_div, [CPU_M_MAX] = half_map_max,
+    [CPU_M_MIN] = half_map_min, [CPU_M_RELU] = half_map_relu, [CPU_M_RELU_BWD] = half_map_relu_bwd,
+    [CPU_M_GELU] = half_map_gelu, [CPU_M_GELU_BWD] = half_map_gelu_bwd, [CPU_M_GELU_TANH] = half_map_gelu_tanh,
+    [CPU_M_GELU_TANH_BWD] = half_map_gelu_tanh_bwd, [CPU_M_SILU] = half_map_silu, [CPU_M_SILU_BWD] = half_map_silu_bwd,
+    [CPU_M_SIGMOID] = half_map_sigmoid, [CPU_M_SIGMOID_BWD] = half_map_sigmoid_bwd, [CPU_M_TANH_BWD] = half_map_tanh_bwd,
+};
