@@ -96,7 +96,7 @@ static double allowed(const cts_check *k, double ref, uint32_t dtype, double abs
     case CTS_ROUND:
         return one;
     case CTS_ULP:
-        return (k->narrow ? 2 : 1) * one + 16 * eps32 * fabs(ref) + 0x1p-120;
+        return one + 16 * eps32 * fabs(ref) + 0x1p-120;
     case CTS_ABSSUM:
         return one + 4 * sqrt(k->n) * eps32 * abs_sum;
     case CTS_LARGEST:

@@ -102,7 +102,6 @@ typedef struct cts_check {
     yk__vid want[16];
     uint32_t n_want;
     cts_tol tol;
-    bool narrow;      /* CTS_ULP: the reference lies in memory of the 16-bit type, so it is rounded as well */
     double n;         /* length of the sums */
     double least;     /* CTS_LARGEST: the largest element counts as this at least: differences of larger numbers */
     double low;       /* CTS_LARGEST: further error in units of the inputs' precision, for 16-bit intermediates */

@@ -125,7 +125,6 @@ static void in_place(cts *c, uint32_t op, yk_dtype dtype, uint32_t which)
         return;
     cts_check_init(&k, c);
     k.tol = tolerance(op);
-    k.narrow = dtype != YK_F32;
     for (int i = 0; i < 2; i++)
         x[i] = cts_state(&k.g, dtype, CTS_WIDE, 0, 2, dim);
     y = yk__op_info_of(op)->kind == YK_KIND_UN ? yk__un(&k.g, op, x[0]) : yk__bin(&k.g, op, x[0], x[1]);
