@@ -34,7 +34,7 @@ V_INLINE vf half_pow2(vf x)
 {
     x = half_clamp(x, -126.0f, 126.0f);
     vf n = x + v_set1(HALF_MAGIC);
-    return (vf)((vi)half_poly2(x - (n - v_set1(HALF_MAGIC))) + ((vi)n << 23)); /* the low bits of n are the integer */
+    return (vf)((vu)half_poly2(x - (n - v_set1(HALF_MAGIC))) + ((vu)n << 23)); /* the low bits of n are the integer */
 }
 
 /* 1/x, |x| < 2^126: 6e-5 (AVX-512), or better */
@@ -126,8 +126,9 @@ V_INLINE vf half_exp(vf x)
 /* log(1 + f) = f p(f), 8e-6 */
 V_INLINE vf half_log(vf x)
 {
-    vi u = (vi)x, e = (u - 0x3f3504f3) >> 23;
-    vf f = (vf)(u - (e << 23)) - v_set1(1.0f);
+    vu u = (vu)x; /* of negative numbers anything comes out */
+    vi e = (vi)(u - 0x3f3504f3u) >> 23;
+    vf f = (vf)(u - ((vu)e << 23)) - v_set1(1.0f);
     vf p = v_fma(v_set1(-0.14290598f), f, v_set1(0.22054354f));
     p = v_fma(p, f, v_set1(-0.25403159f));
     p = v_fma(p, f, v_set1(0.33258152f));
