@@ -15,16 +15,7 @@
 #include "kern_rows.h"
 #include "kern_wino.h"
 #include "kern_pool.h"
-#define G_NAME(x) f32_##x
-#define G_PAIR float
-#define G_BCAST(p) v_set1(*(p))
-#define G_MAC(a, b, c) v_fma(a, b, c)
-#define G_TABLE static const cpu_gemm_kernel f32_kernels
-#define G_TAPS_TABLE static const cpu_taps_kernel f32_taps
-#define G_LINES_TABLE static const cpu_lines_kernel f32_lines
-#define G_ROWS_TABLE static const cpu_rows_kernel f32_rows
-#define G_OUTER_TABLE static const cpu_outer_kernel f32_outer
-#include "kern_gemm.h"
+#include "kern_f32.h"
 #define G_NAME(x) pair_##x
 #define G_PAIR int32_t
 #define G_BCAST(p) ((vf)_mm512_set1_epi32(*(p)))
