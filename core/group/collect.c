@@ -39,12 +39,10 @@ static yk_status same_call(yk__group *g, yk_error *err)
     return YK_OK;
 }
 
-/* Enters the next small collective with `carry` bytes of mine. After it, mail_of() of all ranks can be read. */
-static yk_status exchange(yk__group *g, uint32_t kind, uint32_t root, uint64_t bytes, const void *data, size_t carry,
-                          yk_error *err)
+/* Enters the next small collective with `carry` bytes of mine. */
+static void enter(yk__group *g, uint32_t kind, uint32_t root, uint64_t bytes, const void *data, size_t carry)
 {
     yk__group_mail *m;
-    yk_status s;
     g->mails++;
     m = mail_of(g, g->rank);
     m->sequence = g->mails;
@@ -54,8 +52,20 @@ static yk_status exchange(yk__group *g, uint32_t kind, uint32_t root, uint64_t b
     if (carry)
         memcpy(m->data, data, carry);
     g->table->flag_set(g->tr, YK_GROUP_FLAG_MAIL, g->mails);
-    s = yk__group_wait_all(g, YK_GROUP_FLAG_MAIL, g->mails, kind_name(kind), err);
+}
+
+/* Waits until all ranks have entered it. After that mail_of() of all of them can be read. */
+static yk_status meet(yk__group *g, uint32_t kind, yk_error *err)
+{
+    yk_status s = yk__group_wait_all(g, YK_GROUP_FLAG_MAIL, g->mails, kind_name(kind), err);
     return s ? s : same_call(g, err);
+}
+
+static yk_status exchange(yk__group *g, uint32_t kind, uint32_t root, uint64_t bytes, const void *data, size_t carry,
+                          yk_error *err)
+{
+    enter(g, kind, root, bytes, data, carry);
+    return meet(g, kind, err);
 }
 
 yk_status yk__group_barrier(yk__group *g, yk_error *err)
@@ -63,12 +73,25 @@ yk_status yk__group_barrier(yk__group *g, yk_error *err)
     return g->tr ? exchange(g, MAIL_BARRIER, 0, 0, NULL, 0, err) : yk__group_check(g, err);
 }
 
-static yk_status gather(yk__group *g, const void *in, uint64_t bytes, yk_error *err)
+static yk_status gather_begin(yk__group *g, const void *in, uint64_t bytes, yk_error *err)
 {
     if (bytes > YK_GROUP_MAIL)
         return yk__fail(err, YK_E_ARG, "a small collective of %llu bytes a rank: at most %u", (unsigned long long)bytes,
                         YK_GROUP_MAIL);
-    return g->tr ? exchange(g, MAIL_GATHER, 0, bytes, in, bytes, err) : yk__group_check(g, err);
+    if (g->tr)
+        enter(g, MAIL_GATHER, 0, bytes, in, bytes);
+    return YK_OK;
+}
+
+static yk_status gather_end(yk__group *g, yk_error *err)
+{
+    return g->tr ? meet(g, MAIL_GATHER, err) : yk__group_check(g, err);
+}
+
+static yk_status gather(yk__group *g, const void *in, uint64_t bytes, yk_error *err)
+{
+    yk_status s = gather_begin(g, in, bytes, err);
+    return s ? s : gather_end(g, err);
 }
 
 yk_status yk__group_all_gather(yk__group *g, const void *in, size_t bytes, void *out, yk_error *err)
@@ -94,9 +117,14 @@ yk_status yk__group_sum_f64(yk__group *g, double *v, uint32_t n, yk_error *err)
     return s;
 }
 
-yk_status yk__group_sum_f32(yk__group *g, float *v, uint32_t n, yk_error *err)
+yk_status yk__group_sum_f32_begin(yk__group *g, const float *v, uint32_t n, yk_error *err)
 {
-    yk_status s = gather(g, v, n * 4ull, err);
+    return gather_begin(g, v, n * 4ull, err);
+}
+
+yk_status yk__group_sum_f32_end(yk__group *g, float *v, uint32_t n, yk_error *err)
+{
+    yk_status s = gather_end(g, err);
     for (uint32_t r = 0; !s && g->tr && r < g->size; r++) {
         const float *x = (const void *)mail_of(g, r)->data;
         for (uint32_t i = 0; i < n; i++)

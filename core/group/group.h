@@ -45,9 +45,11 @@ yk_status yk__group_shared(yk__group *g, const char *what, uint64_t bytes, void 
 yk_status yk__group_barrier(yk__group *g, yk_error *err);
 /* out[r * bytes ..] = rank r's `in`, on every rank. Small messages (up to 64 KiB a rank). */
 yk_status yk__group_all_gather(yk__group *g, const void *in, size_t bytes, void *out, yk_error *err);
-/* In place, small (up to 64 KiB); f64 and f32 sums in rank order. */
+/* Small (up to 64 KiB); f64 and f32 sums in rank order. The second in two parts: begin takes v along, end writes the sum;
+ * between them the caller does what does not need it, and enters no other collective. */
 yk_status yk__group_sum_f64(yk__group *g, double *v, uint32_t n, yk_error *err);
-yk_status yk__group_sum_f32(yk__group *g, float *v, uint32_t n, yk_error *err);
+yk_status yk__group_sum_f32_begin(yk__group *g, const float *v, uint32_t n, yk_error *err);
+yk_status yk__group_sum_f32_end(yk__group *g, float *v, uint32_t n, yk_error *err);
 yk_status yk__group_broadcast(yk__group *g, uint32_t root, void *data, uint64_t bytes, yk_error *err); /* any size */
 
 /* Large vectors through shared memory, for gradients and parameters. Slices: rank r owns [begin(r), begin(r+1)) of n

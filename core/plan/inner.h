@@ -107,6 +107,7 @@ yk_status yk__plan_relu(yk__work *w, yk_error *err);      /* grad.c: relu's back
 yk_status yk__plan_factor(yk__work *w, yk_error *err);    /* factor.c: sums of scaled values share a sum */
 yk_status yk__plan_claim(yk__work *w, yk_error *err);     /* claim.c */
 yk_status yk__plan_fuse(yk__work *w, yk_error *err);      /* fuse.c */
+yk_status yk__plan_overlap(yk__work *w, yk_error *err);   /* overlap.c: order of nodes around sums over ranks */
 yk_status yk__plan_place(yk__work *w, yk_error *err);     /* place.c: gradients, results, states get their memory */
 yk_status yk__plan_memory(yk__work *w, yk_error *err);    /* memory.c: the arena */
 yk_status yk__plan_cut(yk__work *w, yk__plan *p, yk_error *err); /* segment.c */

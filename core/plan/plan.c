@@ -99,7 +99,7 @@ static yk_status passes(yk__work *w, yk__plan *p, yk_error *err)
         yk__plan_claim(w, err) || yk__plan_prune(w, err))
         return err->status;
     p->nodes_before = (uint32_t)w->g.n_node;
-    if (yk__plan_fuse(w, err) || yk__plan_prune(w, err))
+    if (yk__plan_fuse(w, err) || yk__plan_prune(w, err) || (!w->r->alone && yk__plan_overlap(w, err)))
         return err->status;
     p->nodes_after = (uint32_t)w->g.n_node;
     add_slots(w);

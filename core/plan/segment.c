@@ -113,11 +113,28 @@ static void bound_all_reduce(const cutting *c, yk__segment *seg, const yk_node *
     seg->count = (uint64_t)yk__count(x);
 }
 
+/* Where the nodes end that follow the all_reduce k and do not touch its sum. The sum must be read later, or else its memory
+ * may be theirs. */
+static uint32_t beside_end(const cutting *c, uint32_t k)
+{
+    const yk__graph *g = &c->w->g;
+    const yk__vid sum = yk__root(g, yk__outs(g, &g->node[k])[0]);
+    for (uint32_t at = k + 1; at < g->n_node && c->u.last[sum] != k; at++) {
+        const yk_node *n = &g->node[at];
+        if (n->op == YK_OP_ALL_REDUCE)
+            return at;
+        for (uint32_t i = 0; i < n->n_in; i++)
+            if (yk__root(g, yk__ins(g, n)[i]) == sum)
+                return at;
+    }
+    return k + 1;
+}
+
 static yk_status cut(cutting *c, yk_error *err)
 {
     const yk__graph *g = &c->w->g;
     const uint32_t n_node = (uint32_t)g->n_node;
-    uint32_t begin = 0, n_done = 0;
+    uint32_t begin = 0, n_done = 0, beside = 0;
     const char *word = getenv("YOKE_CUT");
     const bool each = word && !strcmp(word, "node"); /* for debugging: every node by itself */
     yk__segment *seg = NULL;
@@ -125,15 +142,18 @@ static yk_status cut(cutting *c, yk_error *err)
         const bool sum = g->node[k].op == YK_OP_ALL_REDUCE;
         const uint32_t at = n_done;
         const uint32_t n = writes_bucket(c, &g->node[k]) ? completed(c, k, &n_done) : 0;
-        if (!sum && (!n || c->w->r->alone) && !each && k + 1 < n_node)
+        if (!sum && (!n || c->w->r->alone) && !each && k + 1 < n_node && k + 1 != beside)
             continue;
         if (add_segment(c, begin, k + 1, &seg, err))
             return err->status;
         begin = k + 1;
+        seg->beside = k < beside;
         seg->first_done = at, seg->n_done = n;
         seg->boundary = n ? YK_BOUND_BUCKET : YK_BOUND_NONE;
-        if (sum)
+        if (sum) {
             bound_all_reduce(c, seg, &g->node[k]);
+            beside = beside_end(c, k);
+        }
     }
     completed(c, YK_NONE, &n_done); /* those that no node writes */
     return YK_OK;

@@ -265,25 +265,6 @@ static yk_status sum_room(yk__engine *e, uint64_t bytes, yk_error *err)
     return YK_OK;
 }
 
-/* Sums a vector of the program's memory over the ranks: the one thing that is waited for inside a step. The sum goes
- * back without a wait: the queue is in order, so that the host's copy is read before the next sum is fetched into it. */
-static yk_status all_reduce(yk__engine *e, const yk__prog *p, const yk__segment *s, yk_error *err)
-{
-    const uint64_t bytes = s->count * sizeof(float), most = 16384;
-    const uint64_t at = p->slot_offset[s->slot] + s->offset;
-    double begin;
-    if (e->config.dry || sum_room(e, bytes, err))
-        return err->status;
-    if (yk__store_io(e, p->slot[s->slot], at, e->sum, bytes, false, err))
-        return err->status;
-    begin = yk__seconds();
-    for (uint64_t i = 0; i < s->count; i += most)
-        if (yk__group_sum_f32(e->group, e->sum + i, (uint32_t)(s->count - i < most ? s->count - i : most), err))
-            return err->status;
-    e->idle += yk__seconds() - begin;
-    return yk__engine_put(e, p->slot[s->slot], at, e->sum, bytes, err);
-}
-
 static yk_status submit(yk__engine *e, yk__prog *p, uint32_t i, yk_error *err)
 {
     const yk_submit s = {
@@ -301,6 +282,50 @@ static yk_status submit(yk__engine *e, yk__prog *p, uint32_t i, yk_error *err)
     yk__plugin_words();
     st = e->dev->table->queue_run(e->dev->queue, &s, &e->last_point);
     return st ? yk__plugin_fail(err, e->dev->plugin, st, "starting a program") : YK_OK;
+}
+
+/* Segment i, and which buckets are complete with it. */
+static yk_status run_segment(yk__engine *e, yk__prog *p, uint32_t i, yk_error *err)
+{
+    const yk__segment *s = &p->plan->segment[i];
+    if (submit(e, p, i, err))
+        return err->status;
+    for (uint32_t k = 0; k < s->n_done; k++)
+        e->pack[p->plan->done[s->first_done + k]].point = e->last_point;
+    return YK_OK;
+}
+
+/* Runs the segments from *i that need not wait for a sum; the device is idle afterwards. */
+static yk_status run_beside(yk__engine *e, yk__prog *p, uint32_t *i, yk_error *err)
+{
+    for (; *i < p->plan->n_segment && p->plan->segment[*i].beside; ++*i)
+        if (run_segment(e, p, *i, err))
+            return err->status;
+    return yk__engine_idle(e, err);
+}
+
+/* Sums a vector of the program's memory over the ranks: the one thing that is waited for inside a step. Segments that do not
+ * need it (from *i) run while it is on its way. It goes back without a wait: the queue is in order, so that the host's copy
+ * is read before the next sum is fetched into it. */
+static yk_status all_reduce(yk__engine *e, yk__prog *p, const yk__segment *s, uint32_t *i, yk_error *err)
+{
+    const uint64_t bytes = s->count * sizeof(float), most = 16384;
+    const uint64_t at = p->slot_offset[s->slot] + s->offset;
+    double begin;
+    if (e->config.dry)
+        return run_beside(e, p, i, err);
+    if (sum_room(e, bytes, err) || yk__store_io(e, p->slot[s->slot], at, e->sum, bytes, false, err))
+        return err->status;
+    for (uint64_t from = 0; from < s->count; from += most) {
+        const uint32_t n = (uint32_t)(s->count - from < most ? s->count - from : most);
+        if (yk__group_sum_f32_begin(e->group, e->sum + from, n, err) || run_beside(e, p, i, err))
+            return err->status;
+        begin = yk__seconds();
+        if (yk__group_sum_f32_end(e->group, e->sum + from, n, err))
+            return err->status;
+        e->idle += yk__seconds() - begin;
+    }
+    return yk__engine_put(e, p->slot[s->slot], at, e->sum, bytes, err);
 }
 
 static yk_status make_room(yk__engine *e, const yk__prog *p, yk_error *err)
@@ -321,13 +346,9 @@ yk_status yk__prog_run(yk__engine *e, yk__prog *p, uint32_t n_input, const void 
         return err->status;
     e->runs++;
     bind(e, p, stage ? stage->buffer : e->input);
-    for (uint32_t i = 0; i < p->plan->n_segment; i++) {
+    for (uint32_t i = 0; i < p->plan->n_segment;) {
         const yk__segment *s = &p->plan->segment[i];
-        if (submit(e, p, i, err))
-            return err->status;
-        for (uint32_t k = 0; k < s->n_done; k++)
-            e->pack[p->plan->done[s->first_done + k]].point = e->last_point;
-        if (s->boundary == YK_BOUND_ALL_REDUCE && all_reduce(e, p, s, err))
+        if (run_segment(e, p, i++, err) || (s->boundary == YK_BOUND_ALL_REDUCE && all_reduce(e, p, s, &i, err)))
             return err->status;
     }
     if (stage)

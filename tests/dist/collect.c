@@ -36,7 +36,10 @@ static int sums(yk__group *g, uint32_t call, uint32_t n, yk_error *err)
         d[i] = input(me, call, i);
         f[i] = (float)d[i];
     }
-    if (yk__group_sum_f64(g, d, n, err) || yk__group_sum_f32(g, f, n, err))
+    if (yk__group_sum_f64(g, d, n, err) || yk__group_sum_f32_begin(g, f, n, err))
+        return 1;
+    memset(f, 0xff, n * sizeof *f); /* it was taken along */
+    if (yk__group_sum_f32_end(g, f, n, err))
         return 1;
     for (uint32_t i = 0; i < n; i++) {
         double sd = input(0, call, i);

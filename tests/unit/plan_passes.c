@@ -180,14 +180,34 @@ static void memory_free(memory *m)
         free(m->slot[i]);
 }
 
-static void run(const yk__plan *p, memory *m)
+static void run_segment(const yk__segment *s, const memory *m)
 {
     yk_error err = YK_ERROR_INIT;
+    ck_assert_msg(!yk__graph_check(&s->graph, &err), "%s", err.text);
+    for (uint32_t k = 0; k < s->graph.n_node; k++)
+        ck_assert_msg(!yk__eval_node(&s->graph, k, m->slot, &err), "%s", err.text);
+}
+
+/* The sum over one rank; while it is on its way, its place holds nothing of use. */
+static void sum_over_ranks(const yk__plan *p, uint32_t *i, const memory *m)
+{
+    const yk__segment *s = &p->segment[*i - 1];
+    char *at = (char *)m->slot[s->slot] + s->offset, *sum = malloc(s->count * 4);
+    memcpy(sum, at, s->count * 4);
+    memset(at, 0xff, s->count * 4);
+    for (; *i < p->n_segment && p->segment[*i].beside; ++*i)
+        run_segment(&p->segment[*i], m);
+    memcpy(at, sum, s->count * 4);
+    free(sum);
+}
+
+static void run(const yk__plan *p, memory *m)
+{
     memory_new(m, &p->graph);
-    for (uint32_t i = 0; i < p->n_segment; i++) {
-        ck_assert_msg(!yk__graph_check(&p->segment[i].graph, &err), "%s", err.text);
-        for (uint32_t k = 0; k < p->segment[i].graph.n_node; k++)
-            ck_assert_msg(!yk__eval_node(&p->segment[i].graph, k, m->slot, &err), "%s", err.text);
+    for (uint32_t i = 0; i < p->n_segment;) {
+        run_segment(&p->segment[i++], m);
+        if (p->segment[i - 1].boundary == YK_BOUND_ALL_REDUCE)
+            sum_over_ranks(p, &i, m);
     }
 }
 
@@ -369,7 +389,7 @@ static void build_norm(net *n)
     n->seed = yk__leaf(g, yk__slot_new(g, YK_SLOT_INPUT, 4, 2), 0, YK_F32, 0, NULL);
     n->state = yk__slot_new(g, YK_SLOT_STATE, 4, 0);
     x = convolve(n, param(n, 4, image), 3, C);
-    mean = yk__scale(g, yk__sum(g, x, 13), 1.0 / (B * 36));
+    mean = yk__scale(g, yk__un(g, YK_OP_ALL_REDUCE, yk__sum(g, x, 13)), 1.0 / (B * 36));
     y = yk__bin(g, YK_OP_MUL, yk__bin(g, YK_OP_SUB, x, mean), param(n, 4, channel));
     y = yk__un(g, YK_OP_RELU, yk__bin(g, YK_OP_ADD, y, param(n, 4, channel)));
     y = convolve(n, y, C, 3);
@@ -401,6 +421,33 @@ START_TEST(norm_backward_in_two_passes)
         ck_assert_uint_eq(sums, 1);
         ck_assert_uint_eq(passes, 2); /* forward and the gradient of x */
     }
+    yk__plan_free(p);
+    yk__graph_free(&n.g);
+}
+END_TEST
+
+/* The gradients of weights that stand before a sum over ranks run while it is on its way: of the second convolution beside
+ * that of the mean's gradient. Nothing else changes. */
+START_TEST(weight_gradients_beside_sums)
+{
+    yk__plan_request r;
+    yk__plan *p;
+    net n;
+    uint32_t sums = 0, beside = 0;
+    ref.claim = _i;
+    build_norm(&n);
+    request(&n, &r, &(yk__assign){0, n.counted});
+    r.alone = false;
+    p = plan(&r);
+    compare(&n, p, false, 2e-6);
+    for (uint32_t i = 0; i < p->n_segment; i++) {
+        sums += p->segment[i].boundary == YK_BOUND_ALL_REDUCE;
+        for (uint32_t k = 0; k < p->segment[i].graph.n_node && p->segment[i].beside; k++)
+            beside += sums == 2 && p->segment[i].graph.node[k].op == YK_OP_CONV2D_DW;
+    }
+    ck_assert_uint_eq(sums, 2);
+    if (_i == REF_CLAIM_ALL)
+        ck_assert_uint_eq(beside, 1);
     yk__plan_free(p);
     yk__graph_free(&n.g);
 }
@@ -709,6 +756,7 @@ int main(void)
     suite_add_tcase(s, c);
     tcase_add_loop_test(c, planned_equals_unplanned, REF_CLAIM_NONE, REF_CLAIM_ADD + 1);
     tcase_add_loop_test(c, norm_backward_in_two_passes, REF_CLAIM_NONE, REF_CLAIM_ADD + 1);
+    tcase_add_loop_test(c, weight_gradients_beside_sums, REF_CLAIM_NONE, REF_CLAIM_ADD + 1);
     tcase_add_loop_test(c, recomputed_bits_are_equal, REF_CLAIM_NONE, REF_CLAIM_ADD + 1);
     tcase_add_test(c, kept_to_the_byte);
     tcase_add_test(c, loss_in_place);

@@ -8,6 +8,7 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <linux/futex.h>
+#include <sched.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -20,7 +21,8 @@
 
 #include "core/base/mem.h"
 
-#define SPIN_NS 40000             /* then sleep: the cores may be shared */
+#define SPIN_NS 40000             /* then look between others' turns: the cores may be shared */
+#define YIELD_NS 3000000          /* then sleep: a core that rests takes long to come back, longest in a virtual machine */
 #define SLICE_NS (20 * 1000000ll) /* a sleeping wait looks at the abort word so often */
 
 yk_status yk__local_words(yk_tr_words *why, yk_status status, const char *fmt, ...)
@@ -93,7 +95,7 @@ static yk_status why_not(yk_tr *t, uint32_t peer, uint32_t flag, uint32_t value,
 yk_status yk__local_flag_wait(yk_tr *t, uint32_t peer, uint32_t flag, uint32_t value, const char *what,
                               yk_tr_words *why)
 {
-    int64_t begin = 0;
+    int64_t begin = 0, waited;
     uint32_t seen;
     for (uint32_t turn = 1; !reached(t, peer, flag, value, &seen); turn++) {
         yk_status s;
@@ -103,13 +105,15 @@ yk_status yk__local_flag_wait(yk_tr *t, uint32_t peer, uint32_t flag, uint32_t v
         s = why_not(t, peer, flag, value, what, why);
         if (s)
             return s;
-        if (!begin)
-            begin = yk__local_now();
-        else if (yk__local_now() - begin > SPIN_NS)
-            yk__local_sleep(t, peer, flag, seen, SLICE_NS);
-        else
+        begin = begin ? begin : yk__local_now();
+        waited = yk__local_now() - begin;
+        if (waited <= SPIN_NS)
             continue;
-        turn |= 63; /* after a sleep each look may be the last: test and sleep at once again */
+        if (waited <= YIELD_NS)
+            sched_yield();
+        else
+            yk__local_sleep(t, peer, flag, seen, SLICE_NS);
+        turn |= 63; /* after others' turns each look may be the last: test and go at once again */
     }
     return YK_OK;
 }
