@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Times the CPU plugin's kernels one by one at the shapes of GPT-2 124M (1024 tokens), BERT and the ResNets.
- * usage: cpu_kernels [threads [isa [part of a name]]]
- *        cpu_kernels --pairs [threads [isa [part of a name]]]: every kernel in fp32 and bf16 in turn, the ratio of the least
- *        times; exits with 1 when a kernel is slower in bf16
+ * usage: cpu_kernels [threads [isa [parts of names, with commas between them]]]
+ *        cpu_kernels --pairs [threads [isa [parts]]]: every kernel in fp32 and bf16 in turn, the ratio of the least times;
+ *        exits with 1 when a kernel is slower in bf16
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,8 +13,44 @@
 
 static int threads = 1;
 static const cpu_isa *isa;
-static const char *only = "";
+static const char *only = ""; /* names that hold one of these words, with commas between them */
 
+/* Random numbers that a kernel wants, drawn when it is known that the kernel is timed. */
+static int n_fill;
+static struct fill {
+    kit *k;
+    uint32_t v;
+    double lo, hi;
+} fills[64];
+
+static void later_random(kit *k, uint32_t v, double lo, double hi)
+{
+    fills[n_fill++] = (struct fill){k, v, lo, hi};
+}
+
+static bool wanted(const char *name)
+{
+    char words[256];
+    if (!*only)
+        return true;
+    snprintf(words, sizeof words, "%s", only);
+    for (char *w = strtok(words, ","); w; w = strtok(NULL, ","))
+        if (strstr(name, w))
+            return true;
+    return false;
+}
+
+/* Whether the kernel of this name is to be timed; its operands are filled then. */
+static bool begin(const char *name)
+{
+    const bool want = wanted(name);
+    for (int i = 0; i < n_fill && want; i++)
+        kit_random(fills[i].k, fills[i].v, fills[i].lo, fills[i].hi);
+    n_fill = 0;
+    return want;
+}
+
+#define kit_random later_random
 #define MOST_HELD 8
 #define ROUNDS 9     /* of a pair, at least; as many again for one that seems slower */
 #define MARGIN 1.05  /* what noise may add to bf16's least time */
@@ -53,6 +89,10 @@ static void compare(const char *name, kit *f32, kit *bf16)
 
 static void hold(kit *k, const char *name)
 {
+    if (!begin(name)) {
+        kit_free(k);
+        return;
+    }
     size_t n = strlen(name);
     bool bf16 = n > 5 && strcmp(name + n - 5, " bf16") == 0;
     if (!bf16 && n_held < MOST_HELD && strcmp(name + n - 4, " f32") == 0) {
@@ -62,8 +102,7 @@ static void hold(kit *k, const char *name)
     }
     for (int i = 0; bf16 && i < n_held; i++)
         if (held[i].k && strlen(held[i].name) == n - 5 && strncmp(held[i].name, name, n - 5) == 0) {
-            if (strstr(name, only))
-                compare(held[i].name, held[i].k, k);
+            compare(held[i].name, held[i].k, k);
             kit_free(held[i].k);
             held[i].k = NULL;
         }
@@ -90,7 +129,7 @@ static void report(kit *k, const char *name, double flop, double bytes)
         hold(k, name);
         return;
     }
-    if (strstr(name, only)) {
+    if (begin(name)) {
         double t = kit_time(k, isa, threads, flop > 2e10 ? 3 : 12);
         printf("%-36s %9.3f ms", name, t * 1e3);
         if (flop > 0)

@@ -98,7 +98,7 @@ static float softmax_row(att_head *h, int64_t i, float *row, int64_t seen, float
 {
     const att_args *a = h->a;
     const cpu_isa *isa = h->c->isa;
-    float m = seen ? isa->max(row, (size_t)seen) : -INFINITY;
+    float m = seen ? isa->rows->max(row, (size_t)seen) : -INFINITY;
     *sum = 1.0f;
     if (m == -INFINITY) {
         memset(row, 0, (size_t)seen * 4);

@@ -25,7 +25,7 @@ static void grad_row(att_head *h, int64_t i, float *p, float *dp, float lse, flo
         att_uniform(h, i, seen);
         isa->drop(dp, dp, h->u, a->p, a->q1, n);
     }
-    isa->softmax_bwd(dp, dp, p, delta, 0, n); /* p (dp - delta) */
+    isa->rows->softmax_bwd(dp, dp, p, delta, 0, n); /* p (dp - delta) */
     if (a->drop)
         isa->drop(p, p, h->u, a->p, a->q1, n);
 }
@@ -45,9 +45,12 @@ static float delta_of(att_head *h, int64_t i, float *buf)
 {
     const att_args *a = h->a;
     const cpu_isa *isa = h->c->isa;
-    isa->to_f32(buf, att_row(h->c, &a->gout, h->b, h->h, i), a->gout.dtype, (size_t)a->d);
-    isa->to_f32(buf + a->d, att_row(h->c, &a->out, h->b, h->h, i), a->out.dtype, (size_t)a->d);
-    return isa->dot(buf, buf + a->d, (size_t)a->d);
+    const void *gout = att_row(h->c, &a->gout, h->b, h->h, i), *out = att_row(h->c, &a->out, h->b, h->h, i);
+    if (a->gout.dtype == a->out.dtype && a->out.dtype != YK_F16)
+        return cpu_rows_of(isa, a->out.dtype)->dot(gout, out, (size_t)a->d);
+    isa->to_f32(buf, gout, a->gout.dtype, (size_t)a->d);
+    isa->to_f32(buf + a->d, out, a->out.dtype, (size_t)a->d);
+    return isa->rows->dot(buf, buf + a->d, (size_t)a->d);
 }
 
 /* P and dS of a block of queries from S and gO V^T */

@@ -97,6 +97,31 @@ struct cpu_adam {
     int flags;
 };
 
+/* The gradient of a row of logits: factor exp(x - shift) - even w, less `hot` at `at`. */
+typedef struct cpu_loss_row {
+    float shift, factor, even, hot;
+    const float *w; /* NULL: of ones */
+    size_t at;      /* beyond the row: none */
+} cpu_loss_row;
+
+/* Kernels on a row of numbers of one type, read and written in place: x, y, gx, gy, a, b; all else is f32. */
+typedef struct cpu_rows {
+    float (*sum)(const void *x, size_t n);
+    float (*max)(const void *x, size_t n);
+    float (*dot)(const void *a, const void *b, size_t n);
+    void (*add)(float *d, const void *x, size_t n);             /* d += x */
+    float (*exp_sum)(const void *x, float m, size_t n);         /* sum of exp(x - m) */
+    void (*moments)(const void *x, float shift, size_t n, float *s1, float *s2); /* sums of x-shift and its square */
+    void (*norm)(void *y, const void *x, float mean, float rstd, const float *g, const float *b, size_t n);
+    /* sums over the row of d = gy*g and of d*xhat */
+    void (*norm_sums)(const void *gy, const void *x, const float *g, float mean, float rstd, size_t n, float *s1, float *s2);
+    void (*norm_bwd)(void *gx, const void *gy, const void *x, const float *g, float mean, float rstd, float m1, float m2,
+                     float *gg, float *gb, size_t n);
+    void (*softmax)(void *y, const void *x, float *e, int log, size_t n); /* e: room for a row of f32 */
+    void (*softmax_bwd)(void *gx, const void *gy, const void *y, float s, int log, size_t n);
+    void (*loss_grad)(void *y, const void *x, const cpu_loss_row *a, size_t n);
+} cpu_rows;
+
 typedef struct cpu_isa {
     const char *name;
     int vw;      /* lanes of 32 bits */
@@ -134,31 +159,23 @@ typedef struct cpu_isa {
     void (*drop)(float *y, const float *x, const float *u, float p, float q, size_t n); /* u >= p ? x / q : 0 */
     /* of uniform's numbers, all bits where u 2^24 >= least, else none */
     void (*keep)(int32_t *d, const uint32_t key[3], uint32_t stream, uint64_t first, int32_t least, size_t n);
-    float (*sum)(const float *x, size_t n);
-    float (*max)(const float *x, size_t n);
-    void (*add)(float *d, const float *x, size_t n);     /* d += x */
-    void (*vmax)(float *d, const float *x, size_t n);    /* d = max(d, x) */
-    void (*axpy)(float *d, const float *x, float a, size_t n);
+    const cpu_rows *rows; /* [1]: of bf16, else of f32 */
+    void (*add)(float *d, const void *x, size_t n);      /* d += x, both f32 */
+    void (*vmax)(float *d, const void *x, size_t n);     /* d = max(d, x) */
     void (*scale)(float *d, const float *x, float a, size_t n);
-    /* sum of exp(x - m); y (may be x, or NULL) gets the exponentials */
-    float (*exp_sum)(float *y, const float *x, float m, size_t n);
-    /* the same of a x - m; y may be x */
+    /* y = exp(a x - m) and their sum; y may be x */
     float (*exp_scaled)(float *y, const float *x, float a, float m, size_t n);
-    void (*moments)(const float *x, float shift, size_t n, float *s1, float *s2); /* sums of x-shift and its square */
-    void (*norm)(float *y, const float *x, float mean, float rstd, const float *g, const float *b, size_t n);
-    /* sums over the row of d = gy*g and of d*xhat */
-    void (*norm_sums)(const float *gy, const float *x, const float *g, float mean, float rstd, size_t n, float *s1,
-                      float *s2);
-    void (*norm_bwd)(float *gx, const float *gy, const float *x, const float *g, float mean, float rstd, float m1,
-                     float m2, float *gg, float *gb, size_t n);
-    float (*dot)(const float *a, const float *b, size_t n);
-    void (*softmax_bwd)(float *gx, const float *gy, const float *y, float s, int log, size_t n);
     void (*adam)(const struct cpu_adam *h, const float *g, float *p, float *m, float *v, float *vmax, size_t n);
     void (*sgd)(const struct cpu_adam *h, const float *g, float *p, float *b, size_t n);
     void (*stats)(const float *g, float scale, size_t n, double *sum, double *bad);
 } cpu_isa;
 
 extern const cpu_isa cpu_isa_portable, cpu_isa_avx2, cpu_isa_avx512, cpu_isa_avx512bf16, cpu_isa_amx;
+
+static inline const cpu_rows *cpu_rows_of(const cpu_isa *isa, int dtype)
+{
+    return isa->rows + (dtype == YK_BF16);
+}
 
 /* The set named by `want`, or the best there is if NULL; on failure NULL and *why names what there is. */
 const cpu_isa *cpu_isa_choose(const char *want, const char **why);

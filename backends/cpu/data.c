@@ -222,6 +222,7 @@ static void scatter_part(const index_args *a, const cpu_ctx *c, float *out, int6
     const int32_t *index = cpu_at(c, a->index);
     const char *x = cpu_at(c, a->x);
     int64_t item = yk_dtype_bytes(a->dx);
+    const cpu_rows *k = cpu_rows_of(c->isa, a->dx);
     float row[BLOCK];
     for (int64_t v = r0; v < r1 && !a->add; v++)
         memset(out + v * a->inner + j0, 0, (size_t)(j1 - j0) * 4);
@@ -232,12 +233,9 @@ static void scatter_part(const index_args *a, const cpu_ctx *c, float *out, int6
             size_t n = (size_t)(j1 - j < BLOCK ? j1 - j : BLOCK);
             const char *from = x + (i * a->inner + j) * item;
             float *to = out + index[i] * a->inner + j;
-            if (a->dx == YK_F32) {
-                c->isa->add(to, (const float *)(const void *)from, n);
-                continue;
-            }
-            c->isa->to_f32(row, from, a->dx, n);
-            c->isa->add(to, row, n);
+            if (a->dx == YK_F16)
+                c->isa->to_f32(row, from, YK_F16, n);
+            k->add(to, a->dx == YK_F16 ? (const void *)row : from, n);
         }
     }
 }

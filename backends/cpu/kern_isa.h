@@ -7,8 +7,6 @@
     .chain = chain_kernels, .transpose = pack_transpose,                                                               \
     .strips = pack_strips, .strip_pairs = pack_strip_pairs, .to_f32 = pack_to_f32, .from_f32 = pack_from_f32,          \
     .spread = pack_spread, .planes_in = pack_planes_in, .planes_out = pack_planes_out,                                 \
-    .fill32 = pack_fill32, .uniform = row_uniform, .sum = row_sum, .max = row_max, .add = row_add, .vmax = row_vmax,   \
-    .axpy = row_axpy, .scale = row_scale, .exp_sum = row_exp_sum, .exp_scaled = row_exp_scaled,                        \
-    .moments = row_moments, .norm = row_norm,                                                                          \
-    .norm_sums = row_norm_sums, .norm_bwd = row_norm_bwd, .dot = row_dot, .softmax_bwd = row_softmax_bwd,              \
+    .fill32 = pack_fill32, .uniform = row_uniform, .rows = row_kernels, .vmax = row_vmax,                              \
+    .add = row_add, .scale = row_scale, .exp_scaled = row_exp_scaled,                                                \
     .adam = row_adam, .sgd = row_sgd, .stats = row_stats, .drop = row_drop, .keep = row_keep

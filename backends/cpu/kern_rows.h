@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Kernels on one row of f32: sums, softmax, normalisation, optimizer steps. Included after vec.h and vmath.h. */
+/*
+ * Kernels on one row of f32: sums, softmax, normalisation, optimizer steps. Included after vec.h and vmath.h; those of
+ * cpu_rows are in kern_half_rows.h for bf16.
+ */
 
 /* for every vector of x[0..n): BODY sees `i` and `l` lanes; the tail's missing lanes are 0 */
 #define ROW_LOOP(n, FULL, TAIL)                                                                                        \
@@ -12,8 +15,9 @@
         TAIL                                                                                                           \
     }
 
-static float row_sum(const float *x, size_t n)
+static float row_sum(const void *xv, size_t n)
 {
+    const float *x = xv;
     vf s0 = {0}, s1 = {0}, s2 = {0}, s3 = {0};
     size_t i = 0;
     for (; i + 4 * CPU_VW <= n; i += 4 * CPU_VW) {
@@ -29,8 +33,9 @@ static float row_sum(const float *x, size_t n)
     return v_sum((s0 + s1) + (s2 + s3));
 }
 
-static float row_max(const float *x, size_t n)
+static float row_max(const void *xv, size_t n)
 {
+    const float *x = xv;
     vf m = v_set1(x[0]), m1 = m, m2 = m, m3 = m;
     size_t i = 0;
     for (; i + 4 * CPU_VW <= n; i += 4 * CPU_VW) {
@@ -47,23 +52,18 @@ static float row_max(const float *x, size_t n)
     return r;
 }
 
-static void row_add(float *d, const float *x, size_t n)
+static void row_add(float *d, const void *xv, size_t n)
 {
+    const float *x = xv;
     ROW_LOOP(n, v_store(d + i, v_load(d + i) + v_load(x + i));
              , v_store_n(d + i, v_load_n(d + i, l) + v_load_n(x + i, l), l);)
 }
 
-static void row_vmax(float *d, const float *x, size_t n)
+static void row_vmax(float *d, const void *xv, size_t n)
 {
+    const float *x = xv;
     ROW_LOOP(n, v_store(d + i, v_max(v_load(d + i), v_load(x + i)));
              , v_store_n(d + i, v_max(v_load_n(d + i, l), v_load_n(x + i, l)), l);)
-}
-
-static void row_axpy(float *d, const float *x, float a, size_t n)
-{
-    vf va = v_set1(a);
-    ROW_LOOP(n, v_store(d + i, v_fma(va, v_load(x + i), v_load(d + i)));
-             , v_store_n(d + i, v_fma(va, v_load_n(x + i, l), v_load_n(d + i, l)), l);)
 }
 
 static void row_scale(float *d, const float *x, float a, size_t n)
@@ -72,8 +72,9 @@ static void row_scale(float *d, const float *x, float a, size_t n)
     ROW_LOOP(n, v_store(d + i, va * v_load(x + i));, v_store_n(d + i, va * v_load_n(x + i, l), l);)
 }
 
-static float row_dot(const float *a, const float *b, size_t n)
+static float row_dot(const void *av, const void *bv, size_t n)
 {
+    const float *a = av, *b = bv;
     vf s = {0}, t = {0};
     size_t i = 0;
     for (; i + 2 * CPU_VW <= n; i += 2 * CPU_VW) {
@@ -87,14 +88,19 @@ static float row_dot(const float *a, const float *b, size_t n)
     return v_sum(s + t);
 }
 
-static float row_exp_sum(float *y, const float *x, float m, size_t n)
+/* sum of exp(x - m); y (may be x, or NULL) gets the exponentials */
+static float row_exps(float *y, const float *x, float m, size_t n)
 {
     vf s = {0}, vm = v_set1(m);
     ROW_LOOP(
         n, vf e = v_exp(v_load(x + i) - vm); s += e; if (y) v_store(y + i, e);
-        , vf e = v_exp(v_load_n(x + i, l) - vm); float t[CPU_VW]; v_store(t, e); if (y) v_store_n(y + i, e, l);
-        s += v_load_n(t, l);)
+        , vf e = v_exp(v_load_n(x + i, l) - vm); if (y) v_store_n(y + i, e, l); s += v_keep(e, l);)
     return v_sum(s);
+}
+
+static float row_exp_sum(const void *x, float m, size_t n)
+{
+    return row_exps(NULL, x, m, n);
 }
 
 /* y = exp(a x - m) and their sum; y may be x */
@@ -106,18 +112,21 @@ static float row_exp_scaled(float *y, const float *x, float a, float m, size_t n
     return v_sum(s);
 }
 
-static void row_moments(const float *x, float shift, size_t n, float *s1, float *s2)
+static void row_moments(const void *xv, float shift, size_t n, float *s1, float *s2)
 {
+    const float *x = xv;
     vf a = {0}, b = {0}, vs = v_set1(shift);
     ROW_LOOP(
         n, vf t = v_load(x + i) - vs; a += t; b = v_fma(t, t, b);
-        , float f[CPU_VW]; v_store(f, v_load_n(x + i, l) - vs); vf t = v_load_n(f, l); a += t; b = v_fma(t, t, b);)
+        , vf t = v_keep(v_load_n(x + i, l) - vs, l); a += t; b = v_fma(t, t, b);)
     *s1 = v_sum(a);
     *s2 = v_sum(b);
 }
 
-static void row_norm(float *y, const float *x, float mean, float rstd, const float *g, const float *b, size_t n)
+static void row_norm(void *yv, const void *xv, float mean, float rstd, const float *g, const float *b, size_t n)
 {
+    float *y = yv;
+    const float *x = xv;
     vf m = v_set1(mean), r = v_set1(rstd), one = v_set1(1.0f), zero = {0};
     ROW_LOOP(n,
              v_store(y + i, v_fma((v_load(x + i) - m) * r, g ? v_load(g + i) : one, b ? v_load(b + i) : zero));
@@ -126,10 +135,38 @@ static void row_norm(float *y, const float *x, float mean, float rstd, const flo
                          l);)
 }
 
+/* e: room for a row of f32 where y is 16 bits wide */
+static void row_softmax(void *yv, const void *xv, float *e, int log, size_t n)
+{
+    float *y = yv, m = row_max(xv, n), s = row_exps(log ? NULL : y, xv, m, n);
+    (void)e;
+    if (!log) {
+        row_scale(y, y, 1.0f / s, n);
+        return;
+    }
+    row_norm(y, xv, m, 1.0f, NULL, NULL, n); /* apart: log(s) would be lost beside a huge m */
+    row_norm(y, y, logf(s), 1.0f, NULL, NULL, n);
+}
+
+/* y = f exp(x - m) - even w (w NULL: of ones), and `hot` less at y[at] if there is one */
+static void row_loss_grad(void *yv, const void *xv, const cpu_loss_row *a, size_t n)
+{
+    float *y = yv;
+    const float *x = xv;
+    vf m = v_set1(a->shift), f = v_set1(a->factor), even = v_set1(a->even);
+    ROW_LOOP(
+        n, vf e = v_exp(v_load(x + i) - m) * f; v_store(y + i, a->w ? v_fma(-even, v_load(a->w + i), e) : (vf)(e - even));
+        , vf e = v_exp(v_load_n(x + i, l) - m) * f;
+        v_store_n(y + i, a->w ? v_fma(-even, v_load_n(a->w + i, l), e) : (vf)(e - even), l);)
+    if (a->at < n)
+        y[a->at] -= a->hot;
+}
+
 /* With xhat = (x - mean) rstd and d = gy*g: s1 = sum d, s2 = sum d*xhat. */
-static void row_norm_sums(const float *gy, const float *x, const float *g, float mean, float rstd, size_t n, float *s1,
+static void row_norm_sums(const void *gyv, const void *xv, const float *g, float mean, float rstd, size_t n, float *s1,
                           float *s2)
 {
+    const float *gy = gyv, *x = xv;
     vf a = {0}, b = {0}, m = v_set1(mean), r = v_set1(rstd);
     ROW_LOOP(
         n, vf d = v_load(gy + i); if (g) d *= v_load(g + i); a += d; b = v_fma(d, (v_load(x + i) - m) * r, b);
@@ -140,9 +177,11 @@ static void row_norm_sums(const float *gy, const float *x, const float *g, float
 }
 
 /* gx = rstd (d - m1 - xhat m2), m1, m2 the means of d and d*xhat; gg += gy*xhat, gb += gy (may be NULL) */
-static void row_norm_bwd(float *gx, const float *gy, const float *x, const float *g, float mean, float rstd, float m1,
+static void row_norm_bwd(void *gxv, const void *gyv, const void *xv, const float *g, float mean, float rstd, float m1,
                          float m2, float *gg, float *gb, size_t n)
 {
+    float *gx = gxv;
+    const float *gy = gyv, *x = xv;
     vf m = v_set1(mean), r = v_set1(rstd), a = v_set1(m1), b = v_set1(m2);
     for (size_t i = 0; i < n; i += CPU_VW) {
         size_t l = n - i < CPU_VW ? n - i : CPU_VW;
@@ -169,8 +208,10 @@ static void row_norm_bwd(float *gx, const float *gy, const float *x, const float
 }
 
 /* softmax: gx = y (gy - s), s = sum gy*y; log softmax: gx = gy - e^y s, s = sum gy */
-static void row_softmax_bwd(float *gx, const float *gy, const float *y, float s, int log, size_t n)
+static void row_softmax_bwd(void *gxv, const void *gyv, const void *yv, float s, int log, size_t n)
 {
+    float *gx = gxv;
+    const float *gy = gyv, *y = yv;
     vf vs = v_set1(s);
     for (size_t i = 0; i < n; i += CPU_VW) {
         size_t l = n - i;
@@ -252,7 +293,7 @@ static void row_stats(const float *g, float scale, size_t n, double *sum, double
         vi k = {0};
         ROW_LOOP(
             m, vf t = v_load(x + i) * vs; k -= ((vi)t & 0x7f800000) == 0x7f800000; s = v_fma(t, t, s);
-            , vf t = v_load_n(x + i, l) * vs; float f[CPU_VW]; v_store(f, t); t = v_load_n(f, l);
+            , vf t = v_keep(v_load_n(x + i, l) * vs, l);
             k -= ((vi)t & 0x7f800000) == 0x7f800000; s = v_fma(t, t, s);)
         *sum += (double)v_sum(s);
         *bad += (double)v_sum(v_itof(k));

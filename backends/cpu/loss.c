@@ -15,22 +15,33 @@ typedef struct loss_args {
     int64_t rows, n, gstep;                          /* gstep: stride of gloss, 0 or 1 */
     int64_t ignore;
     float smooth;
-    uint8_t dx, dy;
+    uint8_t dtype; /* of the logits and their gradient */
 } loss_args;
 
-static const float *block_of(const loss_args *a, const cpu_ctx *c, int64_t r, int64_t j, size_t n, float *buf)
+static const void *logits_at(const loss_args *a, const cpu_ctx *c, int64_t r, int64_t j)
 {
-    const char *p = (const char *)cpu_at(c, a->logits) + (r * a->n + j) * yk_dtype_bytes(a->dx);
-    if (a->dx == YK_F32)
-        return (const float *)(const void *)p;
-    c->isa->to_f32(buf, p, a->dx, n);
+    return (const char *)cpu_at(c, a->logits) + (r * a->n + j) * yk_dtype_bytes(a->dtype);
+}
+
+/* as f32 */
+static const float *wide_block(const loss_args *a, const cpu_ctx *c, int64_t r, int64_t j, size_t n, float *buf)
+{
+    if (a->dtype == YK_F32)
+        return logits_at(a, c, r, j);
+    c->isa->to_f32(buf, logits_at(a, c, r, j), a->dtype, n);
     return buf;
+}
+
+/* as the row kernels read it: f16 widened */
+static const void *block_of(const loss_args *a, const cpu_ctx *c, int64_t r, int64_t j, size_t n, float *buf)
+{
+    return a->dtype == YK_F16 ? wide_block(a, c, r, j, n, buf) : logits_at(a, c, r, j);
 }
 
 static float weight_sum(const loss_args *a, const cpu_ctx *c)
 {
     const float *w = cpu_at(c, a->weight);
-    return w ? c->isa->sum(w, (size_t)a->n) : (float)a->n;
+    return w ? c->isa->rows->sum(w, (size_t)a->n) : (float)a->n;
 }
 
 typedef struct row_sums {
@@ -40,22 +51,22 @@ typedef struct row_sums {
 
 static row_sums scan_row(const loss_args *a, const cpu_ctx *c, int64_t r)
 {
-    const cpu_isa *isa = c->isa;
+    const cpu_rows *k = cpu_rows_of(c->isa, a->dtype);
     const float *w = cpu_at(c, a->weight);
     row_sums s = {-INFINITY, 0.0f, 0.0};
     float buf[BLOCK];
     for (int64_t j = 0; j < a->n; j += BLOCK) {
         size_t n = (size_t)(a->n - j < BLOCK ? a->n - j : BLOCK);
-        const float *x = block_of(a, c, r, j, n, buf);
-        float m = isa->max(x, n);
+        const void *x = block_of(a, c, r, j, n, buf);
+        float m = k->max(x, n);
         if (m > s.max || m != m) {
             s.sum *= s.max > -INFINITY ? expf(s.max - m) : 0.0f;
             s.max = m;
         }
         if (s.max > -INFINITY || s.max != s.max)
-            s.sum += isa->exp_sum(NULL, x, s.max, n);
+            s.sum += k->exp_sum(x, s.max, n);
         if (a->smooth > 0.0f)
-            s.wz += (double)(w ? isa->dot(x, w + j, n) : isa->sum(x, n));
+            s.wz += (double)(w ? c->isa->rows->dot(wide_block(a, c, r, j, n, buf), w + j, n) : k->sum(x, n));
     }
     return s;
 }
@@ -77,7 +88,7 @@ static void loss_step(const void *args, const cpu_ctx *c)
         } else if (label[r] < 0 || label[r] >= a->n) {
             loss[r] = NAN;
         } else {
-            z = *block_of(a, c, r, label[r], 1, &z);
+            z = *wide_block(a, c, r, label[r], 1, &z);
             loss[r] = (w ? w[label[r]] : 1.0f) * (1.0f - a->smooth) * (s.max - z + log_sum);
             if (a->smooth > 0.0f)
                 loss[r] += (float)((double)a->smooth / (double)a->n * ((double)total * ((double)s.max + (double)log_sum) - s.wz));
@@ -100,33 +111,38 @@ static void softmax_terms(const loss_args *a, const cpu_ctx *c, int64_t r, float
     }
 }
 
+/* g w[y] (1-s); NaN for a label that is none */
+static float hot_part(const loss_args *a, const cpu_ctx *c, int64_t y, float g)
+{
+    const float *w = cpu_at(c, a->weight);
+    return y < 0 || y >= a->n ? NAN : g * (w ? w[y] : 1.0f) * (1.0f - a->smooth);
+}
+
 /* glogits = g ((w[y](1-s) + s/C W) softmax - w[y](1-s) onehot(y) - s/C w) */
 static void grad_row(const loss_args *a, const cpu_ctx *c, int64_t r, float total)
 {
-    const cpu_isa *isa = c->isa;
-    const float *w = cpu_at(c, a->weight);
-    int64_t y = ((const int32_t *)cpu_at(c, a->labels))[r], item = yk_dtype_bytes(a->dy);
-    float g = ((const float *)cpu_at(c, a->gloss))[r * a->gstep], shift, factor;
+    const cpu_rows *k = cpu_rows_of(c->isa, a->dtype);
+    const float *w = a->smooth > 0.0f ? cpu_at(c, a->weight) : NULL;
+    int64_t y = ((const int32_t *)cpu_at(c, a->labels))[r], item = yk_dtype_bytes(a->dtype);
+    float g = ((const float *)cpu_at(c, a->gloss))[r * a->gstep], buf[BLOCK];
     char *out = (char *)cpu_at(c, a->out) + r * a->n * item;
-    float buf[BLOCK], e[BLOCK];
+    cpu_loss_row row;
     if (y == a->ignore) {
         memset(out, 0, (size_t)(a->n * item));
         return;
     }
-    softmax_terms(a, c, r, &shift, &factor);
-    bool bad = y < 0 || y >= a->n;
-    float hot = bad ? NAN : g * (w ? w[y] : 1.0f) * (1.0f - a->smooth), even = g * a->smooth / (float)a->n;
+    softmax_terms(a, c, r, &row.shift, &row.factor);
+    row.hot = hot_part(a, c, y, g);
+    row.even = g * a->smooth / (float)a->n;
+    row.factor *= row.hot + row.even * total;
     for (int64_t j = 0; j < a->n; j += BLOCK) {
         size_t n = (size_t)(a->n - j < BLOCK ? a->n - j : BLOCK);
-        isa->exp_sum(e, block_of(a, c, r, j, n, buf), shift, n);
-        isa->scale(e, e, (hot + even * total) * factor, n);
-        if (a->smooth > 0.0f && w)
-            isa->axpy(e, w + j, -even, n);
-        else if (a->smooth > 0.0f)
-            isa->norm(e, e, even, 1.0f, NULL, NULL, n);
-        if (y >= j && y < j + (int64_t)n)
-            e[y - j] -= hot;
-        isa->from_f32(out + j * item, e, a->dy, n);
+        const void *x = block_of(a, c, r, j, n, buf);
+        row.w = w ? w + j : NULL;
+        row.at = y < j ? n : (size_t)(y - j);
+        k->loss_grad(a->dtype == YK_F16 ? buf : (void *)(out + j * item), x, &row, n);
+        if (a->dtype == YK_F16)
+            c->isa->from_f32(out + j * item, buf, YK_F16, n);
     }
 }
 
@@ -159,7 +175,6 @@ void cpu_plan_loss(cpu_build *b, const yk_node *n)
     a->n = x->dim[1];
     a->ignore = cpu_attr(b, n, 0);
     a->smooth = (float)yk_attr_f64(cpu_attr(b, n, 1));
-    a->dx = x->dtype;
-    a->dy = y->dtype;
+    a->dtype = x->dtype;
     cpu_emit(b, bwd ? loss_bwd_step : loss_step, a, (double)(a->rows * a->n) * 0.35);
 }

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Rows and channels: layer norm, softmax, batch statistics. 16-bit rows are widened into the worker's scratch. Sums
- * over rows (gamma, beta, statistics) go through partial results whose number depends on the shape alone.
+ * Rows and channels: layer norm, softmax, batch statistics. Rows of bf16 are read and written in place, those of f16 are
+ * widened into the worker's scratch. Sums over rows (gamma, beta, statistics) go through partial results whose number
+ * depends on the shape alone.
  */
 #include <math.h>
 #include <string.h>
@@ -13,35 +14,41 @@
 
 typedef struct row_args {
     cpu_ref in[5], out[3];
-    uint8_t dx, dg, dy; /* types of x, of gy, of the first result */
+    uint8_t dtype; /* of all that has the shape of x */
     int64_t rows, n, cuts;
     float eps;
     bool log, gamma;
 } row_args;
 
-static const float *widen_row(const cpu_ctx *c, cpu_ref r, int64_t row, int64_t n, int dtype, float *buf)
-{
-    const char *p = (const char *)cpu_at(c, r) + row * n * yk_dtype_bytes((uint32_t)dtype);
-    if (dtype == YK_F32)
-        return (const float *)(const void *)p;
-    c->isa->to_f32(buf, p, dtype, (size_t)n);
-    return buf;
-}
-
-static void *row_out(const cpu_ctx *c, cpu_ref r, int64_t row, int64_t n, int dtype)
-{
-    return (char *)cpu_at(c, r) + row * n * yk_dtype_bytes((uint32_t)dtype);
-}
-
-/* where to compute a row of the result: in place, or in buf if it must be narrowed */
-static float *row_target(const cpu_ctx *c, cpu_ref r, int64_t row, int64_t n, int dtype, float *buf)
-{
-    return dtype == YK_F32 ? row_out(c, r, row, n, dtype) : buf;
-}
-
 static float *scratch_row(const cpu_ctx *c, int64_t n, int k)
 {
     return (float *)(void *)(c->mine + (size_t)k * cpu_round((size_t)n * 4, 64));
+}
+
+static void *row_of(const row_args *a, const cpu_ctx *c, cpu_ref r, int64_t row)
+{
+    return (char *)cpu_at(c, r) + row * a->n * yk_dtype_bytes(a->dtype);
+}
+
+/* A row where it lies; of f16, in row k of the scratch. */
+static const void *row_in(const row_args *a, const cpu_ctx *c, cpu_ref r, int64_t row, int k)
+{
+    if (a->dtype != YK_F16)
+        return row_of(a, c, r, row);
+    c->isa->to_f32(scratch_row(c, a->n, k), row_of(a, c, r, row), YK_F16, (size_t)a->n);
+    return scratch_row(c, a->n, k);
+}
+
+/* Where to compute a row of the result; row_done moves it to its place if that is another. */
+static void *row_target(const row_args *a, const cpu_ctx *c, int64_t row, int k)
+{
+    return a->dtype != YK_F16 ? row_of(a, c, a->out[0], row) : scratch_row(c, a->n, k);
+}
+
+static void row_done(const row_args *a, const cpu_ctx *c, int64_t row, const void *y)
+{
+    if (a->dtype == YK_F16)
+        c->isa->from_f32(row_of(a, c, a->out[0], row), y, YK_F16, (size_t)a->n);
 }
 
 /* ---- layer norm ---- */
@@ -49,23 +56,23 @@ static float *scratch_row(const cpu_ctx *c, int64_t n, int k)
 static void layer_norm_step(const void *args, const cpu_ctx *c)
 {
     const row_args *a = args;
-    const cpu_isa *isa = c->isa;
+    const cpu_rows *k = cpu_rows_of(c->isa, a->dtype);
     float *mean = cpu_at(c, a->out[1]), *rstd = cpu_at(c, a->out[2]);
     const float *g = cpu_at(c, a->in[1]), *b = cpu_at(c, a->in[2]);
     int64_t lo, hi;
     cpu_part(a->rows, c->tid, c->nt, &lo, &hi);
     for (int64_t r = lo; r < hi; r++) {
-        const float *x = widen_row(c, a->in[0], r, a->n, a->dx, scratch_row(c, a->n, 0));
-        float *y = row_target(c, a->out[0], r, a->n, a->dy, scratch_row(c, a->n, 1));
-        float m = isa->sum(x, (size_t)a->n) / (float)a->n, s1, s2;
-        isa->moments(x, m, (size_t)a->n, &s1, &s2);
+        const void *x = row_in(a, c, a->in[0], r, 0);
+        void *y = row_target(a, c, r, 1);
+        float m = k->sum(x, (size_t)a->n) / (float)a->n, s1, s2;
+        k->moments(x, m, (size_t)a->n, &s1, &s2);
         float d = s1 / (float)a->n; /* what rounding left in the mean */
         m += d;
         float q = 1.0f / sqrtf(s2 / (float)a->n - d * d + a->eps);
-        isa->norm(y, x, m, q, g, b, (size_t)a->n);
+        k->norm(y, x, m, q, g, b, (size_t)a->n);
         mean[r] = m;
         rstd[r] = q;
-        isa->from_f32(row_out(c, a->out[0], r, a->n, a->dy), y, a->dy, (size_t)a->n);
+        row_done(a, c, r, y);
     }
 }
 
@@ -73,7 +80,7 @@ static void layer_norm_step(const void *args, const cpu_ctx *c)
 static void layer_norm_bwd_step(const void *args, const cpu_ctx *c)
 {
     const row_args *a = args;
-    const cpu_isa *isa = c->isa;
+    const cpu_rows *k = cpu_rows_of(c->isa, a->dtype);
     size_t n = (size_t)a->n;
     const float *mean = cpu_at(c, a->in[2]), *rstd = cpu_at(c, a->in[3]), *g = cpu_at(c, a->in[4]);
     int64_t lo, hi;
@@ -85,12 +92,12 @@ static void layer_norm_bwd_step(const void *args, const cpu_ctx *c)
         if (gg)
             memset(gg, 0, 2 * n * 4);
         for (int64_t r = r0; r < r1; r++) {
-            const float *gy = widen_row(c, a->in[0], r, a->n, a->dg, scratch_row(c, a->n, 0));
-            const float *x = widen_row(c, a->in[1], r, a->n, a->dx, scratch_row(c, a->n, 1));
-            float *gx = row_target(c, a->out[0], r, a->n, a->dy, scratch_row(c, a->n, 2)), s1, s2;
-            isa->norm_sums(gy, x, g, mean[r], rstd[r], n, &s1, &s2);
-            isa->norm_bwd(gx, gy, x, g, mean[r], rstd[r], s1 / (float)a->n, s2 / (float)a->n, gg, gb, n);
-            isa->from_f32(row_out(c, a->out[0], r, a->n, a->dy), gx, a->dy, n);
+            const void *gy = row_in(a, c, a->in[0], r, 0), *x = row_in(a, c, a->in[1], r, 1);
+            void *gx = row_target(a, c, r, 2);
+            float s1, s2;
+            k->norm_sums(gy, x, g, mean[r], rstd[r], n, &s1, &s2);
+            k->norm_bwd(gx, gy, x, g, mean[r], rstd[r], s1 / (float)a->n, s2 / (float)a->n, gg, gb, n);
+            row_done(a, c, r, gx);
         }
     }
 }
@@ -114,39 +121,29 @@ static void gamma_step(const void *args, const cpu_ctx *c)
 static void softmax_step(const void *args, const cpu_ctx *c)
 {
     const row_args *a = args;
-    const cpu_isa *isa = c->isa;
-    size_t n = (size_t)a->n;
+    const cpu_rows *k = cpu_rows_of(c->isa, a->dtype);
+    float *exps = scratch_row(c, a->n, 2);
     int64_t lo, hi;
     cpu_part(a->rows, c->tid, c->nt, &lo, &hi);
     for (int64_t r = lo; r < hi; r++) {
-        const float *x = widen_row(c, a->in[0], r, a->n, a->dx, scratch_row(c, a->n, 0));
-        float *y = row_target(c, a->out[0], r, a->n, a->dy, scratch_row(c, a->n, 1));
-        float m = isa->max(x, n);
-        if (a->log) {
-            float s = isa->exp_sum(NULL, x, m, n);
-            isa->norm(y, x, m, 1.0f, NULL, NULL, n); /* apart: log(s) would be lost beside a huge m */
-            isa->norm(y, y, logf(s), 1.0f, NULL, NULL, n);
-        } else {
-            float s = isa->exp_sum(y, x, m, n);
-            isa->scale(y, y, 1.0f / s, n);
-        }
-        isa->from_f32(row_out(c, a->out[0], r, a->n, a->dy), y, a->dy, n);
+        void *y = row_target(a, c, r, 1);
+        k->softmax(y, row_in(a, c, a->in[0], r, 0), exps, a->log, (size_t)a->n);
+        row_done(a, c, r, y);
     }
 }
 
 static void softmax_bwd_step(const void *args, const cpu_ctx *c)
 {
     const row_args *a = args;
-    const cpu_isa *isa = c->isa;
+    const cpu_rows *k = cpu_rows_of(c->isa, a->dtype);
     size_t n = (size_t)a->n;
     int64_t lo, hi;
     cpu_part(a->rows, c->tid, c->nt, &lo, &hi);
     for (int64_t r = lo; r < hi; r++) {
-        const float *gy = widen_row(c, a->in[0], r, a->n, a->dg, scratch_row(c, a->n, 0));
-        const float *y = widen_row(c, a->in[1], r, a->n, a->dx, scratch_row(c, a->n, 1));
-        float *gx = row_target(c, a->out[0], r, a->n, a->dy, scratch_row(c, a->n, 2));
-        isa->softmax_bwd(gx, gy, y, a->log ? isa->sum(gy, n) : isa->dot(gy, y, n), a->log, n);
-        isa->from_f32(row_out(c, a->out[0], r, a->n, a->dy), gx, a->dy, n);
+        const void *gy = row_in(a, c, a->in[0], r, 0), *y = row_in(a, c, a->in[1], r, 1);
+        void *gx = row_target(a, c, r, 2);
+        k->softmax_bwd(gx, gy, y, a->log ? k->sum(gy, n) : k->dot(gy, y, n), a->log, n);
+        row_done(a, c, r, gx);
     }
 }
 
@@ -164,12 +161,12 @@ static void stats_line(const stats_args *a, const cpu_ctx *c, const char *p, flo
     int64_t item = yk_dtype_bytes(a->dtype);
     for (int64_t i = 0; i < a->inner; i += BLOCK) {
         size_t m = (size_t)(a->inner - i < BLOCK ? a->inner - i : BLOCK);
-        const float *x = (const float *)(const void *)(p + i * item);
-        if (a->dtype != YK_F32) {
-            c->isa->to_f32(buf, p + i * item, a->dtype, m);
+        const void *x = p + i * item;
+        if (a->dtype == YK_F16) {
+            c->isa->to_f32(buf, x, YK_F16, m);
             x = buf;
         }
-        c->isa->moments(x, shift, m, &t1, &t2);
+        cpu_rows_of(c->isa, a->dtype)->moments(x, shift, m, &t1, &t2);
         *s1 += (double)t1;
         *s2 += (double)t2;
     }
@@ -239,8 +236,7 @@ void cpu_plan_norm(cpu_build *b, const yk_node *n)
         plan_bn_stats(b, n);
         return;
     }
-    bool bwd = n->op == YK_OP_LAYER_NORM_BWD || n->op == YK_OP_SOFTMAX_BWD;
-    const yk_value *x = cpu_in(b, n, bwd ? 1 : 0), *y = cpu_out(b, n, 0);
+    const yk_value *x = cpu_in(b, n, 0);
     row_args *a = cpu_args(b, sizeof *a);
     if (!a)
         return;
@@ -248,9 +244,7 @@ void cpu_plan_norm(cpu_build *b, const yk_node *n)
         a->in[i] = i < n->n_in ? cpu_ref_of(cpu_in(b, n, i)) : (cpu_ref){YK_NONE, 0};
     for (uint32_t i = 0; i < 3; i++)
         a->out[i] = i < n->n_out ? cpu_ref_of(cpu_out(b, n, i)) : (cpu_ref){YK_NONE, 0};
-    a->dx = x->dtype;
-    a->dg = cpu_in(b, n, 0)->dtype;
-    a->dy = y->dtype;
+    a->dtype = x->dtype;
     a->n = x->dims ? x->dim[x->dims - 1] : 1;
     a->rows = cpu_count(x) / a->n;
     a->cuts = a->rows < 16 * MOST_CUTS ? (a->rows + 15) / 16 : MOST_CUTS;

@@ -87,11 +87,11 @@ static void reduce_row(cpu_map_run *r, const reduce_args *a, int64_t o, int64_t 
             cpu_map_eval(r, row + e, n, NULL);
             for (uint32_t k = 0; k < a->n_out; k++) {
                 const float *x = cpu_map_result(r, k);
-                float m = a->max ? c->isa->max(x, n) : 0.0f;
+                float m = a->max ? c->isa->rows->max(x, n) : 0.0f;
                 if (a->max)
                     max[k] = m > max[k] || m != m || max[k] != max[k] ? (max[k] != max[k] ? max[k] : m) : max[k];
                 else
-                    sum[k] += (double)c->isa->sum(x, n);
+                    sum[k] += (double)c->isa->rows->sum(x, n);
             }
         }
     }
@@ -106,10 +106,10 @@ static void fold_rows(const cpu_isa *isa, const reduce_args *a, const float *x, 
 {
     for (int64_t i = 0; i < rows; i++, x += a->len)
         if (a->max) {
-            double m = (double)isa->max(x, (size_t)a->len);
+            double m = (double)isa->rows->max(x, (size_t)a->len);
             sum[i] = m > sum[i] || m != m ? m : sum[i];
         } else {
-            sum[i] += (double)isa->sum(x, (size_t)a->len);
+            sum[i] += (double)isa->rows->sum(x, (size_t)a->len);
         }
 }
 

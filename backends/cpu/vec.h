@@ -52,11 +52,33 @@ V_INLINE void v_storeh(void *p, vh x)
     *(vh_any *)p = x;
 }
 
+#if CPU_VW < 16
+/* from word CPU_VW - n on: a mask of the first n lanes */
+static const int32_t v_mask[2 * CPU_VW] __attribute__((unused)) = {
+#if CPU_VW == 8
+    -1, -1, -1, -1,
+#endif
+    -1, -1, -1, -1,
+};
+#endif
+
+/* The first n (< CPU_VW) lanes of x; the others 0. */
+V_INLINE vf v_keep(vf x, size_t n)
+{
+#if CPU_VW == 16
+    return (vf)_mm512_maskz_mov_ps((__mmask16)((1u << n) - 1), (__m512)x);
+#else
+    return (vf)((vi)x & (vi)v_load(v_mask + CPU_VW - n));
+#endif
+}
+
 /* The first n (< CPU_VW) lanes; the others are 0. */
 V_INLINE vf v_load_n(const void *p, size_t n)
 {
 #if CPU_VW == 16
     return (vf)_mm512_maskz_loadu_ps((__mmask16)((1u << n) - 1), p);
+#elif CPU_VW == 8
+    return (vf)_mm256_maskload_ps(p, _mm256_loadu_si256((const __m256i_u *)(v_mask + CPU_VW - n)));
 #else
     vf x = {0};
     memcpy(&x, p, n * 4);
@@ -68,15 +90,48 @@ V_INLINE void v_store_n(void *p, vf x, size_t n)
 {
 #if CPU_VW == 16
     _mm512_mask_storeu_ps(p, (__mmask16)((1u << n) - 1), (__m512)x);
+#elif CPU_VW == 8 /* masked stores take tens of cycles on some processors, calls to copy a few bytes on all */
+    __m128 t = _mm256_castps256_ps128((__m256)x);
+    float *d = p;
+    if (n & 4) {
+        _mm_storeu_ps(d, t);
+        t = _mm256_extractf128_ps((__m256)x, 1);
+        d += 4;
+    }
+    if (n & 2) {
+        _mm_storel_pi((__m64_u *)(void *)d, t);
+        t = _mm_movehl_ps(t, t);
+        d += 2;
+    }
+    if (n & 1)
+        _mm_store_ss(d, t);
 #else
     memcpy(p, &x, n * 4);
 #endif
 }
 
+#if CPU_VW == 8
+/* 0 < n < 8 numbers of 16 bits, in two overlapping parts where there are four */
+V_INLINE __m128i v_few(const uint16_t *p, size_t n)
+{
+    uint64_t a, b = 0;
+    if (n >= 4) {
+        memcpy(&a, p, 8);
+        memcpy(&b, p + n - 4, 8);
+        b = b >> 8 * (8 - n) >> 8 * (8 - n); /* by 64 bits at most, which one shift cannot */
+    } else {
+        a = p[0] | (uint64_t)p[n / 2] << n / 2 * 16 | (uint64_t)p[n - 1] << (n - 1) * 16;
+    }
+    return _mm_set_epi64x((long long)b, (long long)a);
+}
+#endif
+
 V_INLINE vh v_loadh_n(const void *p, size_t n)
 {
 #if CPU_VW == 16
     return (vh)_mm256_maskz_loadu_epi16((__mmask16)((1u << n) - 1), p);
+#elif CPU_VW == 8
+    return (vh)v_few(p, n);
 #else
     vh x = {0};
     memcpy(&x, p, n * 2);
@@ -88,6 +143,21 @@ V_INLINE void v_storeh_n(void *p, vh x, size_t n)
 {
 #if CPU_VW == 16
     _mm256_mask_storeu_epi16(p, (__mmask16)((1u << n) - 1), (__m256i)x);
+#elif CPU_VW == 8
+    uint64_t a = (uint64_t)_mm_cvtsi128_si64((__m128i)x);
+    uint16_t *d = p;
+    if (n & 4) {
+        memcpy(d, &a, 8);
+        a = (uint64_t)_mm_extract_epi64((__m128i)x, 1);
+        d += 4;
+    }
+    if (n & 2) {
+        memcpy(d, &a, 4);
+        a >>= 32;
+        d += 2;
+    }
+    if (n & 1)
+        memcpy(d, &a, 2);
 #else
     memcpy(p, &x, n * 2);
 #endif

@@ -1,0 +1,377 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Kernels on one row of bf16 in one pass: widened, computed and rounded in registers, two vectors at a time. Where f32
+ * operands lie beside the row, vectors follow each other; else one has the even, one the odd numbers, which costs half the
+ * instructions. Exponentials are those of kern_half.h: relative error 3e-6. Included after kern_half.h and kern_rows.h.
+ */
+
+#if CPU_VW == 16
+#define HALF_WORDS(name) _mm512_##name##_epi16
+typedef __m512i half_words;
+#elif CPU_VW == 8
+#define HALF_WORDS(name) _mm256_##name##_epi16
+typedef __m256i half_words;
+#endif
+
+/* l numbers, a vector of them if there are as many */
+V_INLINE vf half_get(const uint16_t *p, size_t l)
+{
+    return v_from_bf16(l < CPU_VW ? v_loadh_n(p, l) : v_loadh(p));
+}
+
+V_INLINE void half_put(uint16_t *p, vf x, size_t l)
+{
+    if (l < CPU_VW)
+        v_storeh_n(p, v_to_bf16(x), l);
+    else
+        v_storeh(p, v_to_bf16(x));
+}
+
+V_INLINE vf half_f32(const float *p, size_t l)
+{
+    return l < CPU_VW ? v_load_n(p, l) : v_load(p);
+}
+
+/* PAIR sees `i`, two vectors from there on; REST sees `l`, at most one. */
+#define HALF_ROW(n, PAIR, REST)                                                                                        \
+    size_t i = 0;                                                                                                      \
+    for (; i + 2 * CPU_VW <= (n); i += 2 * CPU_VW) {                                                                   \
+        PAIR                                                                                                           \
+    }                                                                                                                  \
+    for (; i < (n); i += CPU_VW) {                                                                                     \
+        size_t l = (n) - i < CPU_VW ? (n) - i : CPU_VW;                                                                \
+        REST                                                                                                           \
+    }
+
+static float half_sum(const void *xv, size_t n)
+{
+    const uint16_t *x = xv;
+    vf s0 = {0}, s1 = {0}, s2 = {0}, s3 = {0}, a, b;
+    size_t at = 0;
+    for (; at + 4 * CPU_VW <= n; at += 4 * CPU_VW) {
+        half_load(x + at, &a, &b);
+        s0 += a;
+        s1 += b;
+        half_load(x + at + 2 * CPU_VW, &a, &b);
+        s2 += a;
+        s3 += b;
+    }
+    x += at, n -= at;
+    HALF_ROW(n, half_load(x + i, &a, &b); s0 += a; s1 += b;, s2 += half_get(x + i, l);)
+    return v_sum((s0 + s1) + (s2 + s3));
+}
+
+static float half_dot(const void *av, const void *bv, size_t n)
+{
+    const uint16_t *a = av, *b = bv;
+    vf s = {0}, t = {0}, a0, a1, b0, b1;
+    HALF_ROW(n, half_load(a + i, &a0, &a1); half_load(b + i, &b0, &b1); s = v_fma(a0, b0, s); t = v_fma(a1, b1, t);
+             , s = v_fma(half_get(a + i, l), half_get(b + i, l), s);)
+    return v_sum(s + t);
+}
+
+static void half_add(float *d, const void *xv, size_t n)
+{
+    const uint16_t *x = xv;
+    HALF_ROW(n, v_store(d + i, v_load(d + i) + v_from_bf16(v_loadh(x + i)));
+             v_store(d + i + CPU_VW, v_load(d + i + CPU_VW) + v_from_bf16(v_loadh(x + i + CPU_VW)));
+             , vf t = half_f32(d + i, l) + half_get(x + i, l); if (l < CPU_VW) v_store_n(d + i, t, l); else v_store(d + i, t);)
+}
+
+V_INLINE float half_float(int16_t bits)
+{
+    uint32_t u = (uint32_t)(uint16_t)bits << 16;
+    float f;
+    memcpy(&f, &u, 4);
+    return f;
+}
+
+#if CPU_VW >= 8
+/* Integers in the order of the numbers: NaN lies beyond the infinities, by its sign. Its own inverse. */
+V_INLINE half_words half_key(half_words x)
+{
+    half_words low = HALF_WORDS(set1)(0x7fff);
+#if CPU_VW == 16
+    return _mm512_ternarylogic_epi64(x, HALF_WORDS(srai)(x, 15), low, 0x78); /* x ^ (sign & low) */
+#else
+    return _mm256_xor_si256(x, _mm256_and_si256(HALF_WORDS(srai)(x, 15), low));
+#endif
+}
+
+/* the largest and the least of eight lanes */
+V_INLINE void half_ends(__m128i most, __m128i least, int *max, int *min)
+{
+    most = _mm_minpos_epu16(_mm_xor_si128(most, _mm_set1_epi16(0x7fff)));
+    least = _mm_minpos_epu16(_mm_xor_si128(least, _mm_set1_epi16(-0x8000)));
+    *max = (int16_t)(_mm_cvtsi128_si32(most) ^ 0x7fff);
+    *min = (int16_t)(_mm_cvtsi128_si32(least) ^ 0x8000);
+}
+
+/* A row shorter than two vectors of words: eight at a time, the last ones again where they are fewer. */
+V_INLINE void half_range_short(const uint16_t *x, size_t n, int *max, int *min)
+{
+    const __m128i low = _mm_set1_epi16(0x7fff);
+    __m128i most, least;
+    if (n >= 8) {
+        most = least = _mm_set1_epi16(0);
+        for (size_t i = 0;; i = i + 16 <= n ? i + 8 : n - 8) {
+            __m128i v = _mm_loadu_si128((const __m128i_u *)(const void *)(x + i));
+            v = _mm_xor_si128(v, _mm_and_si128(_mm_srai_epi16(v, 15), low));
+            most = i ? _mm_max_epi16(most, v) : v;
+            least = i ? _mm_min_epi16(least, v) : v;
+            if (i + 8 == n)
+                break;
+        }
+    } else {
+        int16_t t[8];
+        for (size_t i = 0; i < 8; i++)
+            t[i] = (int16_t)x[i < n ? i : 0];
+        most = _mm_loadu_si128((const __m128i_u *)(const void *)t);
+        most = least = _mm_xor_si128(most, _mm_and_si128(_mm_srai_epi16(most, 15), low));
+    }
+    half_ends(most, least, max, min);
+}
+
+V_INLINE void half_range(const uint16_t *x, size_t n, int *max, int *min)
+{
+    if (n < 2 * CPU_VW) {
+        half_range_short(x, n, max, min);
+        return;
+    }
+    half_words most = half_key((half_words)v_load(x)), least = most, most1 = most, least1 = most;
+    size_t i = 0;
+    for (; i + 4 * CPU_VW <= n; i += 4 * CPU_VW) {
+        half_words a = half_key((half_words)v_load(x + i)), b = half_key((half_words)v_load(x + i + 2 * CPU_VW));
+        most = HALF_WORDS(max)(most, a), most1 = HALF_WORDS(max)(most1, b);
+        least = HALF_WORDS(min)(least, a), least1 = HALF_WORDS(min)(least1, b);
+    }
+    for (; i < n; i += 2 * CPU_VW) {
+        half_words a = half_key((half_words)v_load(x + (i + 2 * CPU_VW <= n ? i : n - 2 * CPU_VW)));
+        most = HALF_WORDS(max)(most, a);
+        least = HALF_WORDS(min)(least, a);
+    }
+    most = HALF_WORDS(max)(most, most1), least = HALF_WORDS(min)(least, least1);
+#if CPU_VW == 16
+    __m256i m = _mm256_max_epi16(_mm512_castsi512_si256(most), _mm512_extracti64x4_epi64(most, 1));
+    __m256i k = _mm256_min_epi16(_mm512_castsi512_si256(least), _mm512_extracti64x4_epi64(least, 1));
+#else
+    __m256i m = most, k = least;
+#endif
+    half_ends(_mm_max_epi16(_mm256_castsi256_si128(m), _mm256_extracti128_si256(m, 1)),
+              _mm_min_epi16(_mm256_castsi256_si128(k), _mm256_extracti128_si256(k, 1)), max, min);
+}
+#else
+V_INLINE void half_range(const uint16_t *x, size_t n, int *max, int *min)
+{
+    *max = INT16_MIN, *min = INT16_MAX;
+    for (size_t i = 0; i < n; i++) {
+        int v = (int16_t)x[i];
+        v = v < 0 ? (int16_t)(v ^ 0x7fff) : v;
+        *max = v > *max ? v : *max;
+        *min = v < *min ? v : *min;
+    }
+}
+#endif
+
+/* By integers, exact; a NaN if there is one. */
+static float half_max(const void *x, size_t n)
+{
+    int max, min;
+    half_range(x, n, &max, &min);
+    return min < ~0x7f80 ? NAN : half_float((int16_t)(max < 0 ? max ^ 0x7fff : max));
+}
+
+/* e^x, x <= 0 or NaN */
+V_INLINE vf half_exp_low(vf x)
+{
+    x = x * v_set1(1.44269504f);
+#if CPU_VW == 16
+    x = (vf)_mm512_max_ps((__m512)v_set1(-160.0f), (__m512)x);
+#elif CPU_VW == 8
+    x = (vf)_mm256_max_ps((__m256)v_set1(-126.5f), (__m256)x);
+#else
+    x = v_max(v_set1(-126.5f), x);
+#endif
+    vf n = x + v_set1(HALF_MAGIC), m = n - v_set1(HALF_MAGIC), p = half_poly2(x - m);
+#if CPU_VW == 16
+    return (vf)_mm512_scalef_ps((__m512)p, (__m512)m);
+#else /* what is below the normal numbers becomes 0 */
+    return (vf)(((vu)p + ((vu)n << 23)) & (vu)~(vi)(x < v_set1(-126.0f)));
+#endif
+}
+
+/* y, unless it is NULL, gets the exponentials, each two vectors' even numbers before the odd ones */
+V_INLINE float half_exps(float *y, const uint16_t *x, float m, size_t n)
+{
+    vf s = {0}, t = {0}, vm = v_set1(m), a, b;
+    HALF_ROW(
+        n, half_load(x + i, &a, &b); a = half_exp_low(a - vm); b = half_exp_low(b - vm); s += a; t += b;
+        if (y) v_store(y + i, a); if (y) v_store(y + i + CPU_VW, b);
+        , a = half_exp_low(half_get(x + i, l) - vm); if (y && l < CPU_VW) v_store_n(y + i, a, l); else if (y) v_store(y + i, a);
+        s += l < CPU_VW ? v_keep(a, l) : a;)
+    return v_sum(s + t);
+}
+
+static float half_exp_sum(const void *x, float m, size_t n)
+{
+    return half_exps(NULL, x, m, n);
+}
+
+static void half_moments(const void *xv, float shift, size_t n, float *s1, float *s2)
+{
+    const uint16_t *x = xv;
+    vf s = {0}, t = {0}, q = {0}, r = {0}, vs = v_set1(shift), a, b;
+    HALF_ROW(
+        n, half_load(x + i, &a, &b); a -= vs; b -= vs; s += a; t += b; q = v_fma(a, a, q); r = v_fma(b, b, r);
+        , a = half_get(x + i, l) - vs; a = l < CPU_VW ? v_keep(a, l) : a; s += a; q = v_fma(a, a, q);)
+    *s1 = v_sum(s + t);
+    *s2 = v_sum(q + r);
+}
+
+/* two vectors that follow each other */
+V_INLINE void half_store_next(uint16_t *p, vf x0, vf x1)
+{
+#ifdef CPU_CVT_BF16
+    v_store(p, (vf)_mm512_cvtne2ps_pbh((__m512)x1, (__m512)x0));
+#else
+    v_storeh(p, v_to_bf16(x0));
+    v_storeh(p + CPU_VW, v_to_bf16(x1));
+#endif
+}
+
+V_INLINE vf half_scaled(vf x, vf mean, vf rstd, const float *g, const float *b, size_t l)
+{
+    return v_fma((x - mean) * rstd, g ? half_f32(g, l) : v_set1(1.0f), b ? half_f32(b, l) : (vf){0});
+}
+
+#define HALF_AT(p, i) ((p) ? (p) + (i) : NULL)
+
+static void half_norm(void *yv, const void *xv, float mean, float rstd, const float *g, const float *b, size_t n)
+{
+    uint16_t *y = yv;
+    const uint16_t *x = xv;
+    vf m = v_set1(mean), r = v_set1(rstd);
+    HALF_ROW(n,
+             half_store_next(y + i, half_scaled(half_get(x + i, CPU_VW), m, r, HALF_AT(g, i), HALF_AT(b, i), CPU_VW),
+                             half_scaled(half_get(x + i + CPU_VW, CPU_VW), m, r, HALF_AT(g, i + CPU_VW),
+                                         HALF_AT(b, i + CPU_VW), CPU_VW));
+             , half_put(y + i, half_scaled(half_get(x + i, l), m, r, HALF_AT(g, i), HALF_AT(b, i), l), l);)
+}
+
+static void half_norm_sums(const void *gyv, const void *xv, const float *g, float mean, float rstd, size_t n, float *s1,
+                           float *s2)
+{
+    const uint16_t *gy = gyv, *x = xv;
+    vf a = {0}, b = {0}, c = {0}, e = {0}, m = v_set1(mean), r = v_set1(rstd);
+    HALF_ROW(
+        n, vf d = half_get(gy + i, CPU_VW); vf f = half_get(gy + i + CPU_VW, CPU_VW);
+        if (g) d *= v_load(g + i); if (g) f *= v_load(g + i + CPU_VW); a += d; c += f;
+        b = v_fma(d, (half_get(x + i, CPU_VW) - m) * r, b); e = v_fma(f, (half_get(x + i + CPU_VW, CPU_VW) - m) * r, e);
+        , vf d = half_get(gy + i, l); if (g) d *= half_f32(g + i, l); a += d;
+        b = v_fma(d, (half_get(x + i, l) - m) * r, b);)
+    *s1 = v_sum(a + c);
+    *s2 = v_sum(b + e);
+}
+
+typedef struct half_norms {
+    vf mean, rstd, m1, m2;
+    const float *g;
+    float *gg, *gb;
+} half_norms;
+
+V_INLINE vf half_norm_grad(const half_norms *a, vf y, vf x, size_t i, size_t l)
+{
+    vf h = (x - a->mean) * a->rstd, d = a->g ? (vf)(y * half_f32(a->g + i, l)) : y;
+    if (a->gg) {
+        vf gg = v_fma(y, h, half_f32(a->gg + i, l)), gb = half_f32(a->gb + i, l) + y;
+        if (l < CPU_VW) {
+            v_store_n(a->gg + i, gg, l);
+            v_store_n(a->gb + i, gb, l);
+        } else {
+            v_store(a->gg + i, gg);
+            v_store(a->gb + i, gb);
+        }
+    }
+    return a->rstd * (d - a->m1 - h * a->m2);
+}
+
+static void half_norm_bwd(void *gxv, const void *gyv, const void *xv, const float *g, float mean, float rstd, float m1,
+                          float m2, float *gg, float *gb, size_t n)
+{
+    uint16_t *gx = gxv;
+    const uint16_t *gy = gyv, *x = xv;
+    const half_norms a = {v_set1(mean), v_set1(rstd), v_set1(m1), v_set1(m2), g, gg, gb};
+    HALF_ROW(n, vf o = half_norm_grad(&a, half_get(gy + i, CPU_VW), half_get(x + i, CPU_VW), i, CPU_VW);
+             half_store_next(gx + i, o,
+                             half_norm_grad(&a, half_get(gy + i + CPU_VW, CPU_VW), half_get(x + i + CPU_VW, CPU_VW),
+                                            i + CPU_VW, CPU_VW));
+             , half_put(gx + i, half_norm_grad(&a, half_get(gy + i, l), half_get(x + i, l), i, l), l);)
+}
+
+static void half_softmax(void *yv, const void *xv, float *e, int log, size_t n)
+{
+    uint16_t *y = yv;
+    const uint16_t *x = xv;
+    float m = half_max(x, n), s = half_exps(log ? NULL : e, x, m, n);
+    vf a, b, vm = v_set1(m), f = v_set1(log ? logf(s) : 1.0f / s);
+    if (log) {
+        HALF_ROW(n, half_load(x + i, &a, &b); half_store(y + i, a - vm - f, b - vm - f);
+                 , half_put(y + i, half_get(x + i, l) - vm - f, l);)
+        return;
+    }
+    HALF_ROW(n, half_store(y + i, v_load(e + i) * f, v_load(e + i + CPU_VW) * f);
+             , half_put(y + i, half_f32(e + i, l) * f, l);)
+}
+
+V_INLINE vf half_softmax_grad(vf gy, vf y, vf s, int log)
+{
+    return log ? gy - half_exp(y) * s : y * (gy - s);
+}
+
+static void half_softmax_bwd(void *gxv, const void *gyv, const void *yv, float s, int log, size_t n)
+{
+    uint16_t *gx = gxv;
+    const uint16_t *gy = gyv, *y = yv;
+    vf vs = v_set1(s), a, b, c, d;
+    HALF_ROW(n, half_load(gy + i, &a, &b); half_load(y + i, &c, &d);
+             half_store(gx + i, half_softmax_grad(a, c, vs, log), half_softmax_grad(b, d, vs, log));
+             , half_put(gx + i, half_softmax_grad(half_get(gy + i, l), half_get(y + i, l), vs, log), l);)
+}
+
+V_INLINE vf half_loss(const cpu_loss_row *a, vf x, size_t i, size_t l)
+{
+    vf e = half_exp(x - v_set1(a->shift)) * v_set1(a->factor);
+    return a->w ? v_fma(v_set1(-a->even), half_f32(a->w + i, l), e) : (vf)(e - v_set1(a->even));
+}
+
+static void half_loss_grad(void *yv, const void *xv, const cpu_loss_row *args, size_t n)
+{
+    const float factor = args->factor == args->factor ? args->factor : NAN, even = args->even == args->even ? args->even : NAN;
+    const cpu_loss_row own = {args->shift, factor, even, args->hot, args->w, args->at}, *a = &own; /* NaN that half_store keeps */
+    uint16_t *y = yv;
+    const uint16_t *x = xv;
+    uint16_t hot = 0;
+    if (a->at < n) { /* y may be x */
+        cpu_loss_row one = {a->shift, a->factor, a->w ? a->even * a->w[a->at] : a->even, 0, NULL, n};
+        hot = v_to_bf16(half_loss(&one, v_set1(half_float((int16_t)x[a->at])), 0, 1) - v_set1(a->hot))[0];
+    }
+    if (a->w) {
+        HALF_ROW(n, vf e = half_loss(a, half_get(x + i, CPU_VW), i, CPU_VW);
+                 half_store_next(y + i, e, half_loss(a, half_get(x + i + CPU_VW, CPU_VW), i + CPU_VW, CPU_VW));
+                 , half_put(y + i, half_loss(a, half_get(x + i, l), i, l), l);)
+    } else {
+        vf c, d;
+        HALF_ROW(n, half_load(x + i, &c, &d); half_store(y + i, half_loss(a, c, i, CPU_VW), half_loss(a, d, i, CPU_VW));
+                 , half_put(y + i, half_loss(a, half_get(x + i, l), i, l), l);)
+    }
+    if (a->at < n)
+        y[a->at] = hot;
+}
+
+/* [0]: of f32, [1]: of bf16 */
+static const cpu_rows row_kernels[2] = {
+    {row_sum, row_max, row_dot, row_add, row_exp_sum, row_moments, row_norm, row_norm_sums, row_norm_bwd, row_softmax,
+     row_softmax_bwd, row_loss_grad},
+    {half_sum, half_max, half_dot, half_add, half_exp_sum, half_moments, half_norm, half_norm_sums, half_norm_bwd,
+     half_softmax, half_softmax_bwd, half_loss_grad},
+};
