@@ -160,6 +160,49 @@ static void dot(const char *what, int64_t m, int64_t n, int64_t kk, int ta, int 
     report(k, name, 2.0 * (double)m * (double)n * (double)kk, 0);
 }
 
+/* Products with what the transformers do to their result: bias and gelu; bias, dropout and residual; gelu's backward,
+ * which makes gelu again. */
+static void epilogue(int which, int64_t m, int64_t n, int64_t kk, int dtype)
+{
+    static const char *const what[] = {"bias gelu", "dropout residual", "gelu backward"};
+    const int64_t dim[] = {m, n, -1}, drop[] = {yk_attr_of_f64(0.1), 1};
+    char name[80];
+    kit *k = kit_new();
+    uint32_t a = KIT(k, dtype, m, kk), b = KIT(k, dtype, kk, n), c = KIT(k, dtype, m, n), x = KIT(k, dtype, m, n);
+    uint32_t y = KIT(k, dtype, m, n), z = KIT(k, dtype, m, n), bias = kit_broadcast(k, YK_F32, dim, 1), f[5], key = KIT(k, YK_I32, 3);
+    uint32_t row = KIT(k, YK_I32, m);
+    for (int i = 0; i < 5; i++)
+        f[i] = kit_value(k, YK_F32, dim);
+    kit_random(k, a, -0.1, 0.1);
+    kit_random(k, b, -1, 1);
+    kit_random(k, x, -3, 3);
+    kit_random(k, bias, -1, 1);
+    kit_random(k, f[4], -1, 1);
+    memset(k->data[key], 1, 12);
+    memset(k->data[row], 0, (size_t)m * 4);
+    kit_node(k, YK_OP_DOT, KIT_IDS(a, b), KIT_IDS(c), none, 0);
+    if (which == 2) {
+        kit_node(k, YK_OP_GELU_TANH_BWD, KIT_IDS(x, c), KIT_IDS(y), none, 0);
+        kit_node(k, YK_OP_GELU_TANH, KIT_IDS(x), KIT_IDS(z), none, 0);
+        kit_wrap(k, YK_OP_DOT_MAP, 3, KIT_IDS(a, b, x), KIT_IDS(y, z));
+    } else {
+        kit_node(k, YK_OP_CAST, KIT_IDS(c), KIT_IDS(f[0]), none, 0);
+        kit_node(k, YK_OP_ADD, KIT_IDS(f[0], bias), KIT_IDS(f[1]), none, 0);
+    }
+    if (which == 0) {
+        kit_node(k, YK_OP_CAST, KIT_IDS(f[1]), KIT_IDS(x), none, 0);
+        kit_node(k, YK_OP_GELU_TANH, KIT_IDS(x), KIT_IDS(y), none, 0);
+        kit_wrap(k, YK_OP_DOT_MAP, 5, KIT_IDS(a, b, bias), KIT_IDS(x, y));
+    } else if (which == 1) {
+        kit_node(k, YK_OP_DROPOUT, KIT_IDS(f[1], key, row), KIT_IDS(f[2]), drop, 2);
+        kit_node(k, YK_OP_ADD, KIT_IDS(f[2], f[4]), KIT_IDS(f[3]), none, 0);
+        kit_wrap(k, YK_OP_DOT_MAP, 5, KIT_IDS(a, b, bias, key, row, f[4]), KIT_IDS(f[3]));
+    }
+    snprintf(name, sizeof name, "dot %s %lldx%lldx%lld %s", what[which], (long long)m, (long long)n, (long long)kk,
+             dtype == YK_F32 ? "f32" : "bf16");
+    report(k, name, 2.0 * (double)m * (double)n * (double)kk, 0);
+}
+
 static void conv(const char *what, int64_t n, int64_t c, int64_t h, int64_t o, int64_t kk, int64_t s, int dtype)
 {
     int64_t oh = (h + kk / 2 * 2 - kk) / s + 1;
@@ -458,6 +501,7 @@ static void dots(int dtype)
     dot("fwd", 1024, 768, 768, 0, 1, dtype);
     dot("fwd", 1024, 3072, 768, 0, 1, dtype);
     dot("fwd", 1024, 768, 3072, 0, 1, dtype);
+    dot("out", 1024, 3072, 768, 0, 0, dtype);
     dot("dgrad", 1024, 768, 3072, 0, 0, dtype);
     dot("wgrad", 3072, 768, 1024, 1, 0, dtype);
     dot("small", 16, 64, 64, 0, 1, dtype);
@@ -479,6 +523,10 @@ static void rows(void)
 static void all(void)
 {
     BOTH(dots(t));
+    BOTH(epilogue(0, 1024, 3072, 768, t));
+    BOTH(epilogue(1, 1024, 768, 3072, t));
+    BOTH(epilogue(1, 1024, 768, 768, t));
+    BOTH(epilogue(2, 1024, 3072, 768, t));
     BOTH(dot("head", 1024, 50304, 768, 0, 1, t));
     BOTH(dot("head wgrad", 50304, 768, 1024, 1, 0, t));
     convs();

@@ -16,9 +16,10 @@ extern const yk_host *cpu_host; /* set by init, before anything else runs */
 
 /* ---- Instruction sets ---- */
 
-/* C[mr, nb] (+)= A[mr, kc] B[kc, nb]; kc counts 32-bit words along k; bs is B's row stride in words */
+/* C[mr, nb] (+)= A[mr, kc] B[kc, nb]; kc counts 32-bit words along k; bs is B's row stride in words. n_soon (at most kc)
+ * lines of the cache are fetched on the way, one for each word of k: more at once would wait for each other. */
 typedef void (*cpu_gemm_kernel)(size_t kc, const void *a, const void *b, size_t bs, float *c, size_t ldc, size_t nb,
-                                int add);
+                                int add, const char *const *soon, size_t n_soon);
 
 /* the same, row k of B at b + off[k] words, a whole panel of columns */
 typedef void (*cpu_taps_kernel)(size_t kc, const void *a, const void *b, const int32_t *off, float *c, size_t ldc,

@@ -80,7 +80,7 @@ static double try_kernel(cpu_gemm_kernel k)
         struct timespec from, to;
         clock_gettime(CLOCK_MONOTONIC, &from);
         for (int r = 0; r < 4; r++)
-            k(TRY_WORDS, a, b, 32, c, 32, 32, 0);
+            k(TRY_WORDS, a, b, 32, c, 32, 32, 0, NULL, 0);
         clock_gettime(CLOCK_MONOTONIC, &to);
         double t = (double)(to.tv_sec - from.tv_sec) * 1e9 + (double)(to.tv_nsec - from.tv_nsec);
         least = t < least ? t : least;

@@ -68,17 +68,21 @@ static void block_store(void *arg, int64_t i, int64_t ni, int64_t j, int64_t nj,
     }
 }
 
-static void block_soon(void *arg, int64_t i, int64_t ni, int64_t j, int64_t nj)
+static void block_soon(void *arg, int64_t i, int64_t ni, int64_t j, int64_t nj, cpu_lines *lines)
 {
     dot_run *r = arg;
     const dot_args *d = r->d;
-    int64_t item = d->dtype == YK_F32 ? 4 : 2, pos = (r->batch * d->g.m + i) * d->g.n + j;
-    for (int64_t q = 0; q < ni; q++, pos += d->g.n)
-        if (d->map)
-            cpu_map_fetch(&r->map, pos, (size_t)nj);
-        else
-            for (int64_t e = 0; e < nj * item; e += 64)
-                __builtin_prefetch((char *)cpu_at(r->c, d->rc) + pos * item + e, 1);
+    size_t item = d->dtype == YK_F32 ? 4 : 2, at = (size_t)((r->batch * d->g.m + i) * d->g.n + j);
+    const char *from[CPU_MAP_STREAMS];
+    size_t items[CPU_MAP_STREAMS], n = 1;
+    if (d->map) {
+        n = cpu_map_streams(&r->map, from, items);
+    } else {
+        from[0] = cpu_at(r->c, d->rc);
+        items[0] = item;
+    }
+    for (size_t k = 0; k < n; k++)
+        cpu_lines_add(lines, from[k] + at * items[k], (size_t)nj * items[k], (size_t)d->g.n * items[k], (size_t)ni);
 }
 
 typedef struct rect {

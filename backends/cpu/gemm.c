@@ -258,16 +258,29 @@ typedef struct run {
     const cpu_lines_kernel (*lines)[3]; /* not NULL: A is read where it lies, for the same reason */
 } run;
 
+/* What lies further away than the first-level cache and is read or written when the sums of a panel are made. */
+static void lines_of(const run *r, int64_t mb, int64_t j, int64_t n, const float *c, int64_t ldc, cpu_lines *l)
+{
+    l->n = 0;
+    if (!r->g->scratch || r->g->chunks > 1)
+        cpu_lines_add(l, c, (size_t)n * 4, (size_t)ldc * 4, (size_t)mb);
+    if (r->soon >= 0)
+        r->s->soon(r->s->arg, r->soon, mb, j, n, l);
+}
+
 static void block_kernel(const run *r, const uint32_t *a, int64_t mb, const uint32_t *b, size_t bs, int64_t nb, float *c,
-                         int64_t ldc, int add)
+                         int64_t ldc, int add, const cpu_lines *l)
 {
     const cpu_gemm *g = r->g;
+    const size_t way = g->mode == CPU_GEMM_TILE ? 0 : l->n < (size_t)r->words ? l->n : (size_t)r->words;
+    for (size_t i = way; i < l->n; i++)
+        __builtin_prefetch(l->at[i], 1);
     if (g->mode == CPU_GEMM_TILE) {
         r->isa->tile((size_t)r->words / 16, a, b, c, (size_t)ldc, (size_t)mb, (size_t)nb, add);
         return;
     }
     const cpu_gemm_kernel(*k)[3] = g->mode == CPU_GEMM_PAIR ? r->isa->pair : r->isa->f32;
-    k[mb][g->nr / r->isa->vw]((size_t)r->words, a, b, bs, c, (size_t)ldc, (size_t)nb, add);
+    k[mb][g->nr / r->isa->vw]((size_t)r->words, a, b, bs, c, (size_t)ldc, (size_t)nb, add, l->at, way);
 }
 
 /* C[mb, nb] of one packed strip and the panels of a block of B, which stay in L2 for the strips to come */
@@ -275,17 +288,17 @@ static void strip_kernel(const run *r, const uint32_t *pa, int64_t mb, int64_t j
                          const uint32_t *pb, float *c, int64_t ldc, int add)
 {
     const cpu_gemm *g = r->g;
+    cpu_lines l;
     for (int64_t j = 0; j < nb; j += g->nr) {
         int64_t n = min64(g->nr, nb - j);
         const uint32_t *b = pb + j * r->step;
         size_t bs = (size_t)g->nr;
-        if (r->soon >= 0)
-            r->s->soon(r->s->arg, r->soon, mb, j0 + j, n);
         if (r->direct && n == g->nr) {
             b = (const uint32_t *)r->b->p + k0 * r->b->ld + j0 + j;
             bs = (size_t)r->b->ld;
         }
-        block_kernel(r, pa, mb, b, bs, n, c + j, ldc, add);
+        lines_of(r, mb, j0 + j, n, c + j, ldc, &l);
+        block_kernel(r, pa, mb, b, bs, n, c + j, ldc, add, &l);
     }
 }
 

@@ -36,15 +36,32 @@ typedef struct cpu_gemm {
     size_t bytes;
 } cpu_gemm;
 
+#define CPU_LINES 128
+
 /* Where a rectangle goes. f32: straight into C (unless `scratch`). done (may be NULL without scratch) gets each
- * finished block: acc is its first element, at row i, column j of C. soon (may be NULL) is told of a panel of a block
- * before its last sums are made, so that what `done` reads and writes is on its way. */
+ * finished block: acc is its first element, at row i, column j of C. soon (may be NULL) adds the lines of the cache that
+ * `done` will read and write for a panel of a block, so that they are on their way while its last sums are made. */
+typedef struct cpu_lines {
+    size_t n;
+    const char *at[CPU_LINES];
+} cpu_lines;
+
+/* `rows` times `bytes` from p on, `step` bytes apart; what there is no room for is left out. */
+static inline void cpu_lines_add(cpu_lines *l, const void *p, size_t bytes, size_t step, size_t rows)
+{
+    for (size_t e = 0; e < bytes && l->n + rows <= CPU_LINES; e += 64, l->n += rows) {
+        const char *from = (const char *)p + e;
+        for (size_t q = 0; q < rows; q++, from += step)
+            l->at[l->n + q] = from;
+    }
+}
+
 typedef struct cpu_sink {
     float *f32;
     int64_t ld;
     bool add;
     void (*done)(void *arg, int64_t i, int64_t ni, int64_t j, int64_t nj, float *acc, int64_t ld);
-    void (*soon)(void *arg, int64_t i, int64_t ni, int64_t j, int64_t nj);
+    void (*soon)(void *arg, int64_t i, int64_t ni, int64_t j, int64_t nj, cpu_lines *lines);
     void *arg;
 } cpu_sink;
 

@@ -32,11 +32,6 @@
         c##i##0 = G_MAC(t, b0, c##i##0);                                                                               \
         c##i##1 = G_MAC(t, b1, c##i##1);                                                                               \
     }
-/* the lines of C are on their way while the sums are made */
-#define G_FETCH1(i) __builtin_prefetch(c + (i)*ldc, 1);
-#define G_FETCH2(i)                                                                                                    \
-    __builtin_prefetch(c + (i)*ldc, 1);                                                                                \
-    __builtin_prefetch(c + (i)*ldc + CPU_VW, 1);
 #define G_PUT1(i) v_store(t##0 + (i)*CPU_VW, c##i##0);
 #define G_PUT2(i)                                                                                                      \
     v_store(t##0 + (i)*2 * CPU_VW, c##i##0);                                                                           \
@@ -59,17 +54,24 @@ static __attribute__((noinline)) void G_NAME(edge)(const float *t, int mr, size_
             c[i * ldc + j] = add ? c[i * ldc + j] + t[i * w + j] : t[i * w + j];
 }
 
+#define G_WORD(mr, nv)                                                                                                 \
+    vf b0 = v_load(b);                                                                                                 \
+    vf b1 = nv == 2 ? v_load(b + (nv - 1) * CPU_VW) : b0;                                                              \
+    (void)b1;                                                                                                          \
+    R##mr(G_STEP##nv)                                                                                                  \
+    a += mr, b += bs;
 #define G_KERNEL(mr, nv)                                                                                               \
     static void G_NAME(k##mr##_##nv)(size_t kc, const void *av, const void *bv, size_t bs, float *c, size_t ldc,       \
-                                     size_t nb, int add)                                                               \
+                                     size_t nb, int add, const char *const *soon, size_t n_soon)                       \
     {                                                                                                                  \
         const G_PAIR *a = av, *b = bv;                                                                                 \
-        R##mr(G_FETCH##nv) R##mr(G_DECL##nv) for (size_t k = 0; k < kc; k++, a += mr, b += bs)                                            \
+        R##mr(G_DECL##nv) for (size_t k = 0; k < n_soon; k++)                                                          \
         {                                                                                                              \
-            vf b0 = v_load(b);                                                                                         \
-            vf b1 = nv == 2 ? v_load(b + (nv - 1) * CPU_VW) : b0;                                                      \
-            (void)b1;                                                                                                  \
-            R##mr(G_STEP##nv)                                                                                          \
+            __builtin_prefetch(soon[k], 1);                                                                            \
+            G_WORD(mr, nv)                                                                                             \
+        }                                                                                                              \
+        for (size_t k = n_soon; k < kc; k++) {                                                                         \
+            G_WORD(mr, nv)                                                                                             \
         }                                                                                                              \
         if (nb < nv * CPU_VW) {                                                                                        \
             float t0[mr * nv * CPU_VW];                                                                                \

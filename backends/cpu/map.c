@@ -313,18 +313,21 @@ void cpu_map_sums(cpu_map_run *r, int64_t pos, size_t n, float *sum[2])
     run_chain(r, pos, n, sum);
 }
 
-void cpu_map_fetch(const cpu_map_run *r, int64_t pos, size_t n)
+size_t cpu_map_streams(const cpu_map_run *r, const char *from[CPU_MAP_STREAMS], size_t item[CPU_MAP_STREAMS])
 {
     const cpu_map *m = r->map;
+    size_t n = 0;
     for (uint32_t i = 0; i < m->n_in; i++)
-        for (size_t e = 0; m->in[i].kind == CPU_IN_DENSE && e < n * (size_t)cpu_map_item(m->in[i].dtype); e += 64)
-            __builtin_prefetch(dense_at(r, i, pos) + e);
-    for (uint32_t k = 0; k < m->n_out; k++) {
-        const cpu_map_out *o = &m->out[k];
-        size_t item = o->store || o->direct >= 0 ? (size_t)cpu_map_item(o->dtype) : 0;
-        for (size_t e = 0; e < n * item; e += 64)
-            __builtin_prefetch((char *)cpu_at(r->ctx, o->ref) + (size_t)pos * item + e, 1);
-    }
+        if (m->in[i].kind == CPU_IN_DENSE) {
+            from[n] = cpu_at(r->ctx, m->in[i].ref);
+            item[n++] = cpu_map_item(m->in[i].dtype);
+        }
+    for (uint32_t k = 0; k < m->n_out; k++)
+        if (m->out[k].store || m->out[k].direct >= 0) {
+            from[n] = cpu_at(r->ctx, m->out[k].ref);
+            item[n++] = cpu_map_item(m->out[k].dtype);
+        }
+    return n;
 }
 
 void cpu_map_eval(cpu_map_run *r, int64_t pos, size_t n, const float *special)

@@ -10,6 +10,7 @@
 #include "cpu.h"
 
 #define CPU_MAP_MAX_BLOCK 2048
+#define CPU_MAP_STREAMS 36
 
 typedef struct cpu_map cpu_map;
 
@@ -32,8 +33,8 @@ size_t cpu_map_scratch(const cpu_map *m); /* bytes a run needs */
 int64_t cpu_map_block(const cpu_map *m);  /* most elements of one cpu_map_eval */
 double cpu_map_cost(const cpu_map *m);    /* about how many ns an element takes */
 void cpu_map_begin(cpu_map_run *r, const cpu_map *m, const cpu_ctx *c, void *scratch);
-/* The memory that cpu_map_eval of these elements will read and write, into the cache. */
-void cpu_map_fetch(const cpu_map_run *r, int64_t pos, size_t n);
+/* The memory that is read and written at an element's own place: where element 0 lies, bytes of one; how many there are. */
+size_t cpu_map_streams(const cpu_map_run *r, const char *from[CPU_MAP_STREAMS], size_t item[CPU_MAP_STREAMS]);
 /* Elements [pos, pos + n), n at most a block. */
 void cpu_map_eval(cpu_map_run *r, int64_t pos, size_t n, const float *special);
 /* Whether the map's two results can be summed without being stored: then cpu_map_sums adds the sums over elements
