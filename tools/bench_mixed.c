@@ -62,20 +62,27 @@ static int run(char **argv, char *out, size_t size)
     return 0;
 }
 
-/* Samples per second of one run on these devices; negative when it fails. */
-static double throughput(const yk__cli *cli, char *program, char *devices)
+/* Of one run: samples per second at its least and at its median step. */
+typedef struct speed {
+    double best, median;
+} speed;
+
+static bool throughput(const yk__cli *cli, char *program, char *devices, speed *v)
 {
     char *argv[MOST_ARGS], out[8192];
+    double least, median, wall, rate;
     json_t *o;
-    double v = -1;
     step_arguments(cli, program, devices, argv);
     if (run(argv, out, sizeof out))
-        return -1;
+        return false;
     o = json_loads(out, 0, NULL);
-    if (o && json_is_number(json_object_get(o, "samples_per_s")))
-        v = json_number_value(json_object_get(o, "samples_per_s"));
+    least = json_number_value(json_object_get(o, "min_ms"));
+    median = json_number_value(json_object_get(o, "median_ms"));
+    wall = json_number_value(json_object_get(o, "wall_ms"));
+    rate = json_number_value(json_object_get(o, "samples_per_s"));
     json_decref(o);
-    return v;
+    *v = (speed){rate * wall / least, rate * wall / median};
+    return least > 0.0 && median > 0.0 && wall > 0.0 && rate > 0.0;
 }
 
 static int by_size(const void *a, const void *b)
@@ -84,42 +91,54 @@ static int by_size(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-static void print(const yk__cli *cli, char word[2][128], double v[3][MOST_ROUNDS], int rounds)
+/* Of rounds: the best of the best, the median of the medians. */
+static speed over_rounds(const speed *v, int rounds)
 {
-    double median[3], eta[MOST_ROUNDS];
-    for (int r = 0; r < rounds; r++)
-        eta[r] = v[2][r] / (v[0][r] + v[1][r]);
-    for (int k = 0; k < 3; k++) {
-        qsort(v[k], (size_t)rounds, sizeof v[k][0], by_size);
-        median[k] = v[k][rounds / 2];
+    double median[MOST_ROUNDS];
+    speed all = {0};
+    for (int r = 0; r < rounds; r++) {
+        all.best = v[r].best > all.best ? v[r].best : all.best;
+        median[r] = v[r].median;
     }
-    qsort(eta, (size_t)rounds, sizeof eta[0], by_size);
-    if (yk__cli_on(cli, "json"))
-        printf("{\"alone\": [%.6g, %.6g], \"together\": %.6g, \"eta\": %.4f, \"eta_of_medians\": %.4f}\n", median[0], median[1],
-               median[2], eta[rounds / 2], median[2] / (median[0] + median[1]));
-    else
-        printf("%-16s %10.1f samples/s\n%-16s %10.1f samples/s\n%-16s %10.1f samples/s\nefficiency       %10.3f\n", word[0], median[0],
-               word[1], median[1], "together", median[2], eta[rounds / 2]);
+    qsort(median, (size_t)rounds, sizeof median[0], by_size);
+    all.median = median[rounds / 2];
+    return all;
+}
+
+static void print(const yk__cli *cli, char word[3][257], const speed v[3])
+{
+    const double best = v[2].best / (v[0].best + v[1].best), median = v[2].median / (v[0].median + v[1].median);
+    if (yk__cli_on(cli, "json")) {
+        printf("{\"alone\": [%.6g, %.6g], \"together\": %.6g, \"eta\": %.4f, ", v[0].best, v[1].best, v[2].best, best);
+        printf("\"median\": {\"alone\": [%.6g, %.6g], \"together\": %.6g, \"eta\": %.4f}}\n", v[0].median, v[1].median,
+               v[2].median, median);
+        return;
+    }
+    printf("%-16s %12s %12s\n", "samples/s of", "least step", "median step");
+    for (int k = 0; k < 3; k++)
+        printf("%-16s %12.1f %12.1f\n", k < 2 ? word[k] : "together", v[k].best, v[k].median);
+    printf("%-16s %12.3f %12.3f\n", "efficiency", best, median);
 }
 
 int bench_mixed(const yk__cli *cli, char *const *args)
 {
-    static double v[3][MOST_ROUNDS];
+    static speed v[3][MOST_ROUNDS];
     const char *words = yk__cli_text(cli, "devices");
     bool bad = false;
     const int rounds = (int)yk__cli_int(cli, "rounds", 1, MOST_ROUNDS, &bad);
-    char word[2][128], both[257];
+    char word[3][257];
+    speed all[3];
     if (bad)
         return YK_EXIT_USAGE;
     if (!words || sscanf(words, "%127s %127s", word[0], word[1]) != 2)
         return yk__cli_usage(cli->command, "mixed wants two devices, as in --devices \"cpu:0 opencl:0@1\"");
-    snprintf(both, sizeof both, "%s %s", word[0], word[1]);
+    snprintf(word[2], sizeof word[2], "%.127s %.127s", word[0], word[1]);
     for (int r = 0; r < rounds; r++)
-        for (int k = 0; k < 3; k++) {
-            v[k][r] = throughput(cli, args[0], k < 2 ? word[k] : both);
-            if (v[k][r] <= 0)
-                return fprintf(stderr, "yoke bench: the run on %s failed\n", k < 2 ? word[k] : both), YK_EXIT_FAILED;
-        }
-    print(cli, word, v, rounds);
+        for (int k = 0; k < 3; k++)
+            if (!throughput(cli, args[0], word[k], &v[k][r]))
+                return fprintf(stderr, "yoke bench: the run on %s failed\n", word[k]), YK_EXIT_FAILED;
+    for (int k = 0; k < 3; k++)
+        all[k] = over_rounds(v[k], rounds);
+    print(cli, word, all);
     return YK_EXIT_OK;
 }

@@ -30,7 +30,8 @@ static const yk__cli_command command = {
             "peaks: multiply-adds in fp32, bf16 and int8 by each instruction set the machine has, and reading, copying and\n"
             "filling caches and memory, on one thread and on all; the floor of a step is its operations over such a peak.\n\n"
             "mixed: each of two devices alone and both together, in turn; prints the throughput together over the sum of the\n"
-            "two alone.\n\n"
+            "two alone, by the least step of all rounds and by the median one. Where other programs disturb the cores, the\n"
+            "median tells more about them: ranks wait for each other, so that each pays for both.\n\n"
             "step-overhead: what a step whose program is known costs the host's own thread.",
     .options = options,
     .n_options = sizeof options / sizeof options[0],

@@ -11,7 +11,7 @@
 #include "core/base/mem.h"
 
 #define KEEP 0.85        /* weight of a record after the next one */
-#define DEAD_BAND 0.05   /* gain that is worth new shares */
+#define DEAD_BAND 0.02   /* gain that is worth new shares */
 #define SPREAD 0.05      /* spread of n (relative) that tells something about a */
 #define SLOPE_ERROR 0.25 /* standard error of b n (relative to t) above which a is not believed */
 #define OUTLIER 4.0      /* a time above this multiple of what was foreseen counts as this multiple */
