@@ -25,7 +25,7 @@ static void grad_row(att_head *h, int64_t i, float *p, float *dp, float lse, flo
         att_uniform(h, i, seen);
         isa->drop(dp, dp, h->u, a->p, a->q1, n);
     }
-    isa->rows->softmax_bwd(dp, dp, p, delta, 0, n); /* p (dp - delta) */
+    isa->softmax_grad(dp, dp, p, delta, n); /* p (dp - delta) */
     if (a->drop)
         isa->drop(p, p, h->u, a->p, a->q1, n);
 }

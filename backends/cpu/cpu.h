@@ -110,7 +110,8 @@ typedef struct cpu_rows {
     float (*sum)(const void *x, size_t n);
     float (*max)(const void *x, size_t n);
     float (*dot)(const void *a, const void *b, size_t n);
-    void (*add)(float *d, const void *x, size_t n);             /* d += x */
+    void (*add)(float *d, const void *x, size_t n);  /* d += x */
+    void (*vmax)(float *d, const void *x, size_t n); /* d = max(d, x) */
     float (*exp_sum)(const void *x, float m, size_t n);         /* sum of exp(x - m) */
     void (*moments)(const void *x, float shift, size_t n, float *s1, float *s2); /* sums of x-shift and its square */
     void (*norm)(void *y, const void *x, float mean, float rstd, const float *g, const float *b, size_t n);
@@ -119,7 +120,7 @@ typedef struct cpu_rows {
     void (*norm_bwd)(void *gx, const void *gy, const void *x, const float *g, float mean, float rstd, float m1, float m2,
                      float *gg, float *gb, size_t n);
     void (*softmax)(void *y, const void *x, float *e, int log, size_t n); /* e: room for a row of f32 */
-    void (*softmax_bwd)(void *gx, const void *gy, const void *y, float s, int log, size_t n);
+    void (*softmax_bwd)(void *gx, const void *gy, const void *y, int log, size_t n);
     void (*loss_grad)(void *y, const void *x, const cpu_loss_row *a, size_t n);
 } cpu_rows;
 
@@ -162,10 +163,10 @@ typedef struct cpu_isa {
     void (*keep)(int32_t *d, const uint32_t key[3], uint32_t stream, uint64_t first, int32_t least, size_t n);
     const cpu_rows *rows; /* [1]: of bf16, else of f32 */
     void (*add)(float *d, const void *x, size_t n);      /* d += x, both f32 */
-    void (*vmax)(float *d, const void *x, size_t n);     /* d = max(d, x) */
     void (*scale)(float *d, const float *x, float a, size_t n);
     /* y = exp(a x - m) and their sum; y may be x */
     float (*exp_scaled)(float *y, const float *x, float a, float m, size_t n);
+    void (*softmax_grad)(float *gx, const float *gy, const float *y, float s, size_t n); /* y (gy - s) */
     void (*adam)(const struct cpu_adam *h, const float *g, float *p, float *m, float *v, float *vmax, size_t n);
     void (*sgd)(const struct cpu_adam *h, const float *g, float *p, float *b, size_t n);
     void (*stats)(const float *g, float scale, size_t n, double *sum, double *bad);

@@ -215,7 +215,7 @@ static void gather_step(const void *args, const cpu_ctx *c)
     }
 }
 
-/* out (f32) += rows of src in the order of the indices, for the part [r0, r1) x [j0, j1) of the table */
+/* out += rows of src in the order of the indices, for the part [r0, r1) x [j0, j1) of the table */
 static void scatter_part(const index_args *a, const cpu_ctx *c, float *out, int64_t r0, int64_t r1, int64_t j0,
                          int64_t j1)
 {
@@ -243,7 +243,7 @@ static void scatter_part(const index_args *a, const cpu_ctx *c, float *out, int6
 static void scatter_step(const void *args, const cpu_ctx *c)
 {
     const index_args *a = args;
-    float *out = a->dy == YK_F32 ? cpu_at(c, a->y) : (float *)(void *)c->shared;
+    float *out = cpu_at(c, a->y);
     int64_t lo, hi;
     cpu_part(a->columns ? a->inner : a->v, c->tid, c->nt, &lo, &hi);
     if (a->columns)
@@ -252,13 +252,72 @@ static void scatter_step(const void *args, const cpu_ctx *c)
         scatter_part(a, c, out, lo, hi, 0, a->inner);
 }
 
-static void convert_step(const void *args, const cpu_ctx *c)
+/*
+ * A table of 16 bits: a row is summed in f32 and rounded once, so it is made as a whole. `from` has the indices that name row
+ * r, in their order, at first[r] .. first[r + 1] - 1.
+ */
+static int32_t *lists(const index_args *a, const cpu_ctx *c, int32_t **from)
+{
+    int32_t *first = (int32_t *)(void *)c->shared;
+    *from = first + a->v + 2;
+    return first;
+}
+
+static void list_step(const void *args, const cpu_ctx *c)
 {
     const index_args *a = args;
-    int64_t lo, hi;
-    cpu_part(a->v * a->inner, c->tid, c->nt, &lo, &hi);
-    c->isa->from_f32((char *)cpu_at(c, a->y) + lo * 2, (const float *)(const void *)c->shared + lo, a->dy,
-                     (size_t)(hi - lo));
+    const int32_t *index = cpu_at(c, a->index);
+    int32_t *from, *first = lists(a, c, &from);
+    if (c->tid)
+        return;
+    memset(first, 0, (size_t)(a->v + 2) * 4);
+    for (int64_t i = 0; i < a->n; i++)
+        if (index[i] >= 0 && index[i] < a->v)
+            first[index[i] + 2]++;
+    for (int64_t r = 2; r <= a->v; r++)
+        first[r] += first[r - 1];
+    for (int64_t i = 0; i < a->n; i++) /* first[r + 1] moves from the start of row r to its end */
+        if (index[i] >= 0 && index[i] < a->v)
+            from[first[index[i] + 1]++] = (int32_t)i;
+}
+
+/* Numbers [j, j + n) of one row: of those of x named by count indices. */
+static void sum_row(const index_args *a, const cpu_ctx *c, const int32_t *from, int32_t count, int64_t j, size_t n, char *out)
+{
+    const cpu_rows *k = cpu_rows_of(c->isa, a->dx);
+    const int64_t item = yk_dtype_bytes(a->dx);
+    const char *x = (const char *)cpu_at(c, a->x) + j * item;
+    float sum[BLOCK], row[BLOCK];
+    if (a->add)
+        c->isa->to_f32(sum, out, a->dy, n);
+    else if (count)
+        c->isa->to_f32(sum, x + from[0] * a->inner * item, a->dx, n);
+    for (int32_t i = a->add ? 0 : 1; i < count; i++) {
+        const void *p = x + from[i] * a->inner * item;
+        if (a->dx == YK_F16)
+            c->isa->to_f32(row, p, YK_F16, n);
+        k->add(sum, a->dx == YK_F16 ? row : p, n);
+    }
+    c->isa->from_f32(out, sum, a->dy, n);
+}
+
+static void sum_rows_step(const void *args, const cpu_ctx *c)
+{
+    const index_args *a = args;
+    int32_t *from, *first = lists(a, c, &from);
+    int64_t lo, hi, item = yk_dtype_bytes(a->dy);
+    cpu_part(a->v, c->tid, c->nt, &lo, &hi);
+    for (int64_t r = lo; r < hi; r++) {
+        char *y = (char *)cpu_at(c, a->y) + r * a->inner * item;
+        const int32_t *at = from + first[r], count = first[r + 1] - first[r];
+        if (!count && !a->add)
+            memset(y, 0, (size_t)(a->inner * item));
+        else if (count == 1 && !a->add && a->dx == a->dy)
+            memcpy(y, (const char *)cpu_at(c, a->x) + at[0] * a->inner * item, (size_t)(a->inner * item));
+        else
+            for (int64_t j = 0; j < a->inner; j += BLOCK)
+                sum_row(a, c, at, count, j, (size_t)(a->inner - j < BLOCK ? a->inner - j : BLOCK), y + j * item);
+    }
 }
 
 static void plan_index(cpu_build *b, const yk_node *n)
@@ -280,16 +339,18 @@ static void plan_index(cpu_build *b, const yk_node *n)
         cpu_emit(b, gather_step, a, work);
         return;
     }
-    if (!cpu_is_float(y->dtype)) {
-        cpu_refuse(b, n, "a sum that is not of floats");
+    if (!cpu_is_float(y->dtype) || a->n > INT32_MAX) {
+        cpu_refuse(b, n, "a sum that is not of floats, or of more than 2^31 rows");
+        return;
+    }
+    if (a->dy != YK_F32) {
+        cpu_need_shared(b, (size_t)(a->v + 2 + a->n) * 4);
+        cpu_emit(b, list_step, a, 0.0);
+        cpu_emit(b, sum_rows_step, a, work + (double)(a->v * a->inner) * 0.1);
         return;
     }
     a->columns = a->inner >= 64 * b->nt;
     cpu_emit(b, scatter_step, a, work + (a->add ? 0.0 : (double)(a->v * a->inner) * 0.1));
-    if (a->dy != YK_F32) {
-        cpu_need_shared(b, (size_t)(a->v * a->inner) * 4);
-        cpu_emit(b, convert_step, a, (double)(a->v * a->inner) * 0.2);
-    }
 }
 
 void cpu_plan_data(cpu_build *b, const yk_node *n)

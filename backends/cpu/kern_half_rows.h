@@ -13,10 +13,19 @@ typedef __m512i half_words;
 typedef __m256i half_words;
 #endif
 
-/* l numbers, a vector of them if there are as many */
-V_INLINE vf half_get(const uint16_t *p, size_t l)
+/* Numbers [i, i + l) of a row, l at most a vector: i is a multiple of it, so that what ends a longer row can be had by
+ * reading back from the end. */
+V_INLINE vf half_get(const uint16_t *x, size_t i, size_t l)
 {
-    return v_from_bf16(l < CPU_VW ? v_loadh_n(p, l) : v_loadh(p));
+#if CPU_VW == 8
+    static const uint64_t turn[4] = {0x0706050403020100, 0x0f0e0d0c0b0a0908, 0x8080808080808080, 0x8080808080808080};
+    if (l < CPU_VW && i) {
+        __m128i t = _mm_loadu_si128((const __m128i_u *)(const void *)(x + i + l - CPU_VW));
+        const char *by = (const char *)turn + 2 * (CPU_VW - l);
+        return v_from_bf16((vh)_mm_shuffle_epi8(t, _mm_loadu_si128((const __m128i_u *)(const void *)by)));
+    }
+#endif
+    return v_from_bf16(l < CPU_VW ? v_loadh_n(x + i, l) : v_loadh(x + i));
 }
 
 V_INLINE void half_put(uint16_t *p, vf x, size_t l)
@@ -57,7 +66,7 @@ static float half_sum(const void *xv, size_t n)
         s3 += b;
     }
     x += at, n -= at;
-    HALF_ROW(n, half_load(x + i, &a, &b); s0 += a; s1 += b;, s2 += half_get(x + i, l);)
+    HALF_ROW(n, half_load(x + i, &a, &b); s0 += a; s1 += b;, s2 += half_get(x, i, l);)
     return v_sum((s0 + s1) + (s2 + s3));
 }
 
@@ -66,17 +75,23 @@ static float half_dot(const void *av, const void *bv, size_t n)
     const uint16_t *a = av, *b = bv;
     vf s = {0}, t = {0}, a0, a1, b0, b1;
     HALF_ROW(n, half_load(a + i, &a0, &a1); half_load(b + i, &b0, &b1); s = v_fma(a0, b0, s); t = v_fma(a1, b1, t);
-             , s = v_fma(half_get(a + i, l), half_get(b + i, l), s);)
+             , s = v_fma(half_get(a, i, l), half_get(b, i, l), s);)
     return v_sum(s + t);
 }
 
-static void half_add(float *d, const void *xv, size_t n)
-{
-    const uint16_t *x = xv;
-    HALF_ROW(n, v_store(d + i, v_load(d + i) + v_from_bf16(v_loadh(x + i)));
-             v_store(d + i + CPU_VW, v_load(d + i + CPU_VW) + v_from_bf16(v_loadh(x + i + CPU_VW)));
-             , vf t = half_f32(d + i, l) + half_get(x + i, l); if (l < CPU_VW) v_store_n(d + i, t, l); else v_store(d + i, t);)
-}
+#define HALF_FOLD(name, F)                                                                                             \
+    static void name(float *d, const void *xv, size_t n)                                                              \
+    {                                                                                                                  \
+        const uint16_t *x = xv;                                                                                        \
+        size_t i = 0;                                                                                                  \
+        for (; i + CPU_VW <= n; i += CPU_VW)                                                                           \
+            v_store(d + i, F(v_load(d + i), v_from_bf16(v_loadh(x + i))));                                             \
+        if (i < n)                                                                                                     \
+            v_store_n(d + i, F(v_load_n(d + i, n - i), half_get(x, i, n - i)), n - i);                                 \
+    }
+#define HALF_SUM(a, b) ((a) + (b))
+HALF_FOLD(half_add, HALF_SUM)
+HALF_FOLD(half_vmax, v_max)
 
 V_INLINE float half_float(int16_t bits)
 {
@@ -181,21 +196,16 @@ static float half_max(const void *x, size_t n)
     return min < ~0x7f80 ? NAN : half_float((int16_t)(max < 0 ? max ^ 0x7fff : max));
 }
 
-/* e^x, x <= 0 or NaN */
-V_INLINE vf half_exp_low(vf x)
+/* e^x; what is below the normal numbers becomes 0 */
+V_INLINE vf half_row_exp(vf x)
 {
-    x = x * v_set1(1.44269504f);
 #if CPU_VW == 16
-    x = (vf)_mm512_max_ps((__m512)v_set1(-160.0f), (__m512)x);
-#elif CPU_VW == 8
-    x = (vf)_mm256_max_ps((__m256)v_set1(-126.5f), (__m256)x);
-#else
-    x = v_max(v_set1(-126.5f), x);
-#endif
-    vf n = x + v_set1(HALF_MAGIC), m = n - v_set1(HALF_MAGIC), p = half_poly2(x - m);
-#if CPU_VW == 16
-    return (vf)_mm512_scalef_ps((__m512)p, (__m512)m);
-#else /* what is below the normal numbers becomes 0 */
+    x = (vf)_mm512_max_ps((__m512)v_set1(-160.0f), (__m512)(x * v_set1(1.44269504f)));
+    vf n = x + v_set1(HALF_MAGIC), m = n - v_set1(HALF_MAGIC);
+    return (vf)_mm512_scalef_ps((__m512)half_poly2(x - m), (__m512)m);
+#else /* 2^128 has the bits of infinity */
+    x = half_clamp(x * v_set1(1.44269504f), -126.5f, 128.0f);
+    vf n = x + v_set1(HALF_MAGIC), p = half_poly2(x - (n - v_set1(HALF_MAGIC)));
     return (vf)(((vu)p + ((vu)n << 23)) & (vu)~(vi)(x < v_set1(-126.0f)));
 #endif
 }
@@ -205,9 +215,9 @@ V_INLINE float half_exps(float *y, const uint16_t *x, float m, size_t n)
 {
     vf s = {0}, t = {0}, vm = v_set1(m), a, b;
     HALF_ROW(
-        n, half_load(x + i, &a, &b); a = half_exp_low(a - vm); b = half_exp_low(b - vm); s += a; t += b;
+        n, half_load(x + i, &a, &b); a = half_row_exp(a - vm); b = half_row_exp(b - vm); s += a; t += b;
         if (y) v_store(y + i, a); if (y) v_store(y + i + CPU_VW, b);
-        , a = half_exp_low(half_get(x + i, l) - vm); if (y && l < CPU_VW) v_store_n(y + i, a, l); else if (y) v_store(y + i, a);
+        , a = half_row_exp(half_get(x, i, l) - vm); if (y && l < CPU_VW) v_store_n(y + i, a, l); else if (y) v_store(y + i, a);
         s += l < CPU_VW ? v_keep(a, l) : a;)
     return v_sum(s + t);
 }
@@ -223,9 +233,20 @@ static void half_moments(const void *xv, float shift, size_t n, float *s1, float
     vf s = {0}, t = {0}, q = {0}, r = {0}, vs = v_set1(shift), a, b;
     HALF_ROW(
         n, half_load(x + i, &a, &b); a -= vs; b -= vs; s += a; t += b; q = v_fma(a, a, q); r = v_fma(b, b, r);
-        , a = half_get(x + i, l) - vs; a = l < CPU_VW ? v_keep(a, l) : a; s += a; q = v_fma(a, a, q);)
+        , a = half_get(x, i, l) - vs; a = l < CPU_VW ? v_keep(a, l) : a; s += a; q = v_fma(a, a, q);)
     *s1 = v_sum(s + t);
     *s2 = v_sum(q + r);
+}
+
+/* rounded in the upper halves; a NaN becomes one of all ones */
+V_INLINE vu half_high(vf x)
+{
+#if CPU_VW == 16
+    __mmask16 nan = _mm512_cmp_ps_mask((__m512)x, (__m512)x, _CMP_UNORD_Q);
+    return (vu)_mm512_mask_set1_epi32((__m512i)half_round(x), nan, -1);
+#else
+    return half_round(x) | (vu)(x != x);
+#endif
 }
 
 /* two vectors that follow each other */
@@ -233,6 +254,13 @@ V_INLINE void half_store_next(uint16_t *p, vf x0, vf x1)
 {
 #ifdef CPU_CVT_BF16
     v_store(p, (vf)_mm512_cvtne2ps_pbh((__m512)x1, (__m512)x0));
+#elif CPU_VW == 16
+    const __m512i high = _mm512_set_epi16(63, 61, 59, 57, 55, 53, 51, 49, 47, 45, 43, 41, 39, 37, 35, 33, 31, 29, 27, 25, 23, 21,
+                                          19, 17, 15, 13, 11, 9, 7, 5, 3, 1);
+    v_store(p, (vf)_mm512_permutex2var_epi16((__m512i)half_high(x0), high, (__m512i)half_high(x1)));
+#elif CPU_VW == 8
+    __m256i t = _mm256_packus_epi32((__m256i)(half_high(x0) >> 16), (__m256i)(half_high(x1) >> 16));
+    v_store(p, (vf)_mm256_permute4x64_epi64(t, 0xd8));
 #else
     v_storeh(p, v_to_bf16(x0));
     v_storeh(p + CPU_VW, v_to_bf16(x1));
@@ -252,10 +280,10 @@ static void half_norm(void *yv, const void *xv, float mean, float rstd, const fl
     const uint16_t *x = xv;
     vf m = v_set1(mean), r = v_set1(rstd);
     HALF_ROW(n,
-             half_store_next(y + i, half_scaled(half_get(x + i, CPU_VW), m, r, HALF_AT(g, i), HALF_AT(b, i), CPU_VW),
-                             half_scaled(half_get(x + i + CPU_VW, CPU_VW), m, r, HALF_AT(g, i + CPU_VW),
+             half_store_next(y + i, half_scaled(half_get(x, i, CPU_VW), m, r, HALF_AT(g, i), HALF_AT(b, i), CPU_VW),
+                             half_scaled(half_get(x, i + CPU_VW, CPU_VW), m, r, HALF_AT(g, i + CPU_VW),
                                          HALF_AT(b, i + CPU_VW), CPU_VW));
-             , half_put(y + i, half_scaled(half_get(x + i, l), m, r, HALF_AT(g, i), HALF_AT(b, i), l), l);)
+             , half_put(y + i, half_scaled(half_get(x, i, l), m, r, HALF_AT(g, i), HALF_AT(b, i), l), l);)
 }
 
 static void half_norm_sums(const void *gyv, const void *xv, const float *g, float mean, float rstd, size_t n, float *s1,
@@ -264,11 +292,11 @@ static void half_norm_sums(const void *gyv, const void *xv, const float *g, floa
     const uint16_t *gy = gyv, *x = xv;
     vf a = {0}, b = {0}, c = {0}, e = {0}, m = v_set1(mean), r = v_set1(rstd);
     HALF_ROW(
-        n, vf d = half_get(gy + i, CPU_VW); vf f = half_get(gy + i + CPU_VW, CPU_VW);
+        n, vf d = half_get(gy, i, CPU_VW); vf f = half_get(gy, i + CPU_VW, CPU_VW);
         if (g) d *= v_load(g + i); if (g) f *= v_load(g + i + CPU_VW); a += d; c += f;
-        b = v_fma(d, (half_get(x + i, CPU_VW) - m) * r, b); e = v_fma(f, (half_get(x + i + CPU_VW, CPU_VW) - m) * r, e);
-        , vf d = half_get(gy + i, l); if (g) d *= half_f32(g + i, l); a += d;
-        b = v_fma(d, (half_get(x + i, l) - m) * r, b);)
+        b = v_fma(d, (half_get(x, i, CPU_VW) - m) * r, b); e = v_fma(f, (half_get(x, i + CPU_VW, CPU_VW) - m) * r, e);
+        , vf d = half_get(gy, i, l); if (g) d *= half_f32(g + i, l); a += d;
+        b = v_fma(d, (half_get(x, i, l) - m) * r, b);)
     *s1 = v_sum(a + c);
     *s2 = v_sum(b + e);
 }
@@ -301,11 +329,11 @@ static void half_norm_bwd(void *gxv, const void *gyv, const void *xv, const floa
     uint16_t *gx = gxv;
     const uint16_t *gy = gyv, *x = xv;
     const half_norms a = {v_set1(mean), v_set1(rstd), v_set1(m1), v_set1(m2), g, gg, gb};
-    HALF_ROW(n, vf o = half_norm_grad(&a, half_get(gy + i, CPU_VW), half_get(x + i, CPU_VW), i, CPU_VW);
+    HALF_ROW(n, vf o = half_norm_grad(&a, half_get(gy, i, CPU_VW), half_get(x, i, CPU_VW), i, CPU_VW);
              half_store_next(gx + i, o,
-                             half_norm_grad(&a, half_get(gy + i + CPU_VW, CPU_VW), half_get(x + i + CPU_VW, CPU_VW),
+                             half_norm_grad(&a, half_get(gy, i + CPU_VW, CPU_VW), half_get(x, i + CPU_VW, CPU_VW),
                                             i + CPU_VW, CPU_VW));
-             , half_put(gx + i, half_norm_grad(&a, half_get(gy + i, l), half_get(x + i, l), i, l), l);)
+             , half_put(gx + i, half_norm_grad(&a, half_get(gy, i, l), half_get(x, i, l), i, l), l);)
 }
 
 static void half_softmax(void *yv, const void *xv, float *e, int log, size_t n)
@@ -316,7 +344,7 @@ static void half_softmax(void *yv, const void *xv, float *e, int log, size_t n)
     vf a, b, vm = v_set1(m), f = v_set1(log ? logf(s) : 1.0f / s);
     if (log) {
         HALF_ROW(n, half_load(x + i, &a, &b); half_store(y + i, a - vm - f, b - vm - f);
-                 , half_put(y + i, half_get(x + i, l) - vm - f, l);)
+                 , half_put(y + i, half_get(x, i, l) - vm - f, l);)
         return;
     }
     HALF_ROW(n, half_store(y + i, v_load(e + i) * f, v_load(e + i + CPU_VW) * f);
@@ -325,29 +353,89 @@ static void half_softmax(void *yv, const void *xv, float *e, int log, size_t n)
 
 V_INLINE vf half_softmax_grad(vf gy, vf y, vf s, int log)
 {
-    return log ? gy - half_exp(y) * s : y * (gy - s);
+    return log ? gy - half_row_exp(y) * s : y * (gy - s);
 }
 
-static void half_softmax_bwd(void *gxv, const void *gyv, const void *yv, float s, int log, size_t n)
+/* A row of at most two vectors stays in registers. */
+V_INLINE void half_softmax_bwd_short(uint16_t *gx, const uint16_t *gy, const uint16_t *y, int log, size_t n)
+{
+    size_t l = n < CPU_VW ? n : CPU_VW, rest = n - l;
+    vf a = half_get(gy, 0, l), c = half_get(y, 0, l), b = {0}, d = {0};
+    if (rest) {
+        b = half_get(gy, CPU_VW, rest);
+        d = half_get(y, CPU_VW, rest);
+    }
+    vf s = v_set1(v_sum(log ? (vf)(a + b) : v_fma(b, d, a * c)));
+    half_put(gx, half_softmax_grad(a, c, s, log), l);
+    if (rest)
+        half_put(gx + CPU_VW, half_softmax_grad(b, d, s, log), rest);
+}
+
+static void half_softmax_bwd(void *gxv, const void *gyv, const void *yv, int log, size_t n)
 {
     uint16_t *gx = gxv;
     const uint16_t *gy = gyv, *y = yv;
-    vf vs = v_set1(s), a, b, c, d;
+    if (n <= 2 * CPU_VW) {
+        half_softmax_bwd_short(gx, gy, y, log, n);
+        return;
+    }
+    vf vs = v_set1(log ? half_sum(gy, n) : half_dot(gy, y, n)), a, b, c, d;
     HALF_ROW(n, half_load(gy + i, &a, &b); half_load(y + i, &c, &d);
              half_store(gx + i, half_softmax_grad(a, c, vs, log), half_softmax_grad(b, d, vs, log));
-             , half_put(gx + i, half_softmax_grad(half_get(gy + i, l), half_get(y + i, l), vs, log), l);)
+             , half_put(gx + i, half_softmax_grad(half_get(gy, i, l), half_get(y, i, l), vs, log), l);)
 }
 
 V_INLINE vf half_loss(const cpu_loss_row *a, vf x, size_t i, size_t l)
 {
-    vf e = half_exp(x - v_set1(a->shift)) * v_set1(a->factor);
+    vf e = half_row_exp(x - v_set1(a->shift)) * v_set1(a->factor);
     return a->w ? v_fma(v_set1(-a->even), half_f32(a->w + i, l), e) : (vf)(e - v_set1(a->even));
 }
 
-static void half_loss_grad(void *yv, const void *xv, const cpu_loss_row *args, size_t n)
+/* one vector of a short row: the label's element is looked for in it, which is less than computing it once more */
+V_INLINE vf half_loss_lanes(const cpu_loss_row *a, const uint16_t *x, size_t i, size_t l)
 {
-    const float factor = args->factor == args->factor ? args->factor : NAN, even = args->even == args->even ? args->even : NAN;
-    const cpu_loss_row own = {args->shift, factor, even, args->hot, args->w, args->at}, *a = &own; /* NaN that half_store keeps */
+    vi lane;
+    for (int k = 0; k < CPU_VW; k++)
+        lane[k] = k;
+    vf even = v_set1(a->even), hot = (vf)((vi)v_set1(a->hot) & (lane == v_seti((int32_t)(a->at - i))));
+    if (a->w)
+        even *= half_f32(a->w + i, l);
+    return v_fma(half_row_exp(half_get(x, i, l) - v_set1(a->shift)), v_set1(a->factor), -(even + hot));
+}
+
+/* a row of at most two vectors */
+V_INLINE void half_loss_short(uint16_t *y, const uint16_t *x, const cpu_loss_row *a, size_t n)
+{
+    const size_t l = n < CPU_VW ? n : CPU_VW, rest = n - l;
+    const vf e = half_loss_lanes(a, x, 0, l), f = rest ? half_loss_lanes(a, x, CPU_VW, rest) : e;
+    if (!rest) {
+        half_put(y, e, l);
+        return;
+    }
+#if CPU_VW == 8
+    __m256i t = _mm256_packus_epi32((__m256i)(half_high(e) >> 16), (__m256i)(half_high(f) >> 16));
+    t = _mm256_permute4x64_epi64(t, 0xd8);
+    const vh h = (vh)_mm256_castsi256_si128(t), g = (vh)_mm256_extracti128_si256(t, 1);
+#else
+    const vh h = v_to_bf16(e), g = v_to_bf16(f);
+#endif
+    v_storeh(y, h);
+    if (rest < CPU_VW)
+        v_storeh_n(y + CPU_VW, g, rest);
+    else
+        v_storeh(y + CPU_VW, g);
+}
+
+/* a NaN whose lower bits are none, which sums of bits as half_row_exp's and half_store's keep */
+V_INLINE float half_plain(float x)
+{
+    return x == x ? x : NAN;
+}
+
+V_INLINE void half_loss_long(void *yv, const void *xv, const cpu_loss_row *args, size_t n)
+{
+    const cpu_loss_row own = {half_plain(args->shift), half_plain(args->factor), half_plain(args->even), args->hot, args->w, args->at};
+    const cpu_loss_row *a = &own;
     uint16_t *y = yv;
     const uint16_t *x = xv;
     uint16_t hot = 0;
@@ -356,22 +444,30 @@ static void half_loss_grad(void *yv, const void *xv, const cpu_loss_row *args, s
         hot = v_to_bf16(half_loss(&one, v_set1(half_float((int16_t)x[a->at])), 0, 1) - v_set1(a->hot))[0];
     }
     if (a->w) {
-        HALF_ROW(n, vf e = half_loss(a, half_get(x + i, CPU_VW), i, CPU_VW);
-                 half_store_next(y + i, e, half_loss(a, half_get(x + i + CPU_VW, CPU_VW), i + CPU_VW, CPU_VW));
-                 , half_put(y + i, half_loss(a, half_get(x + i, l), i, l), l);)
+        HALF_ROW(n, vf e = half_loss(a, half_get(x, i, CPU_VW), i, CPU_VW);
+                 half_store_next(y + i, e, half_loss(a, half_get(x, i + CPU_VW, CPU_VW), i + CPU_VW, CPU_VW));
+                 , half_put(y + i, half_loss(a, half_get(x, i, l), i, l), l);)
     } else {
         vf c, d;
         HALF_ROW(n, half_load(x + i, &c, &d); half_store(y + i, half_loss(a, c, i, CPU_VW), half_loss(a, d, i, CPU_VW));
-                 , half_put(y + i, half_loss(a, half_get(x + i, l), i, l), l);)
+                 , half_put(y + i, half_loss(a, half_get(x, i, l), i, l), l);)
     }
     if (a->at < n)
         y[a->at] = hot;
 }
 
+static void half_loss_grad(void *y, const void *x, const cpu_loss_row *a, size_t n)
+{
+    if (n <= 2 * CPU_VW && a->shift == a->shift)
+        half_loss_short(y, x, a, n);
+    else
+        half_loss_long(y, x, a, n);
+}
+
 /* [0]: of f32, [1]: of bf16 */
 static const cpu_rows row_kernels[2] = {
-    {row_sum, row_max, row_dot, row_add, row_exp_sum, row_moments, row_norm, row_norm_sums, row_norm_bwd, row_softmax,
+    {row_sum, row_max, row_dot, row_add, row_vmax, row_exp_sum, row_moments, row_norm, row_norm_sums, row_norm_bwd, row_softmax,
      row_softmax_bwd, row_loss_grad},
-    {half_sum, half_max, half_dot, half_add, half_exp_sum, half_moments, half_norm, half_norm_sums, half_norm_bwd,
+    {half_sum, half_max, half_dot, half_add, half_vmax, half_exp_sum, half_moments, half_norm, half_norm_sums, half_norm_bwd,
      half_softmax, half_softmax_bwd, half_loss_grad},
 };

@@ -207,11 +207,9 @@ static void row_norm_bwd(void *gxv, const void *gyv, const void *xv, const float
     }
 }
 
-/* softmax: gx = y (gy - s), s = sum gy*y; log softmax: gx = gy - e^y s, s = sum gy */
-static void row_softmax_bwd(void *gxv, const void *gyv, const void *yv, float s, int log, size_t n)
+/* gx = y (gy - s), or gy - e^y s */
+V_INLINE void row_softmax_any(float *gx, const float *gy, const float *y, float s, int log, size_t n)
 {
-    float *gx = gxv;
-    const float *gy = gyv, *y = yv;
     vf vs = v_set1(s);
     for (size_t i = 0; i < n; i += CPU_VW) {
         size_t l = n - i;
@@ -222,6 +220,17 @@ static void row_softmax_bwd(void *gxv, const void *gyv, const void *yv, float s,
         else
             v_store(gx + i, o);
     }
+}
+
+static void row_softmax_grad(float *gx, const float *gy, const float *y, float s, size_t n)
+{
+    row_softmax_any(gx, gy, y, s, 0, n);
+}
+
+/* softmax: s = sum gy*y; log softmax: s = sum gy */
+static void row_softmax_bwd(void *gx, const void *gy, const void *y, int log, size_t n)
+{
+    row_softmax_any(gx, gy, y, log ? row_sum(gy, n) : row_dot(gy, y, n), log, n);
 }
 
 V_INLINE vf row_grad(const struct cpu_adam *h, vf g)

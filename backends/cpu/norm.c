@@ -142,7 +142,7 @@ static void softmax_bwd_step(const void *args, const cpu_ctx *c)
     for (int64_t r = lo; r < hi; r++) {
         const void *gy = row_in(a, c, a->in[0], r, 0), *y = row_in(a, c, a->in[1], r, 1);
         void *gx = row_target(a, c, r, 2);
-        k->softmax_bwd(gx, gy, y, a->log ? k->sum(gy, n) : k->dot(gy, y, n), a->log, n);
+        k->softmax_bwd(gx, gy, y, a->log, n);
         row_done(a, c, r, gx);
     }
 }

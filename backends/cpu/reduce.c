@@ -24,6 +24,7 @@ typedef struct axis_group {
 
 typedef struct reduce_args {
     const cpu_map *map;
+    cpu_ref half;    /* a dense operand of bf16 that is reduced where it lies; or nothing, and the map's results are */
     bool max, inner; /* inner: the innermost group is reduced */
     int nk, nr;      /* kept and reduced groups without the innermost, outermost first */
     axis_group kept[YK_MAX_DIMS], red[YK_MAX_DIMS];
@@ -71,10 +72,25 @@ static void put(const cpu_ctx *c, const reduce_args *a, int64_t cut, uint32_t k,
         memcpy(partial(c, a, cut, k) + at, x, n * 4);
 }
 
+static const cpu_rows *rows_of(const cpu_isa *isa, const reduce_args *a)
+{
+    return cpu_rows_of(isa, a->half.slot == YK_NONE ? YK_F32 : YK_BF16);
+}
+
+/* The terms [pos, pos + n) of the first output, as rows_of's kernels read them; those of the others are the map's. */
+static const void *terms_of(cpu_map_run *r, const reduce_args *a, int64_t pos, size_t n)
+{
+    if (a->half.slot != YK_NONE)
+        return (const char *)cpu_at(r->ctx, a->half) + pos * 2;
+    cpu_map_eval(r, pos, n, NULL);
+    return cpu_map_result(r, 0);
+}
+
 /* One output element, one cut: the innermost axis is summed by vectors, block sums in double. */
 static void reduce_row(cpu_map_run *r, const reduce_args *a, int64_t o, int64_t cut)
 {
     const cpu_ctx *c = r->ctx;
+    const cpu_rows *rows = rows_of(c->isa, a);
     int64_t base = position(a->kept, a->nk, o), block = cpu_map_block(a->map), lo, hi;
     double sum[4] = {0};
     float max[4] = {-INFINITY, -INFINITY, -INFINITY, -INFINITY};
@@ -84,14 +100,14 @@ static void reduce_row(cpu_map_run *r, const reduce_args *a, int64_t o, int64_t 
         int64_t row = base + position(a->red, a->nr, u / a->pieces);
         for (int64_t e = from; e < end; e += block) {
             size_t n = (size_t)(end - e < block ? end - e : block);
-            cpu_map_eval(r, row + e, n, NULL);
+            const void *x = terms_of(r, a, row + e, n);
             for (uint32_t k = 0; k < a->n_out; k++) {
-                const float *x = cpu_map_result(r, k);
-                float m = a->max ? c->isa->rows->max(x, n) : 0.0f;
+                x = k ? cpu_map_result(r, k) : x;
+                float m = a->max ? rows->max(x, n) : 0.0f;
                 if (a->max)
                     max[k] = m > max[k] || m != m || max[k] != max[k] ? (max[k] != max[k] ? max[k] : m) : max[k];
                 else
-                    sum[k] += (double)c->isa->rows->sum(x, n);
+                    sum[k] += (double)rows->sum(x, n);
             }
         }
     }
@@ -102,21 +118,25 @@ static void reduce_row(cpu_map_run *r, const reduce_args *a, int64_t o, int64_t 
 }
 
 /* Adds up each of `rows` rows of x, or takes their maxima. */
-static void fold_rows(const cpu_isa *isa, const reduce_args *a, const float *x, int64_t rows, double *sum)
+static void fold_rows(const cpu_rows *k, const reduce_args *a, const void *x, size_t item, int64_t rows, double *sum)
 {
-    for (int64_t i = 0; i < rows; i++, x += a->len)
+    for (int64_t i = 0; i < rows; i++) {
+        const void *row = (const char *)x + (size_t)(i * a->len) * item;
         if (a->max) {
-            double m = (double)isa->rows->max(x, (size_t)a->len);
+            double m = (double)k->max(row, (size_t)a->len);
             sum[i] = m > sum[i] || m != m ? m : sum[i];
         } else {
-            sum[i] += (double)isa->rows->sum(x, (size_t)a->len);
+            sum[i] += (double)k->sum(row, (size_t)a->len);
         }
+    }
 }
 
 /* Outputs [o, o + rows) of short rows, one cut: whole blocks are added to one another first. */
 static void reduce_short_rows(cpu_map_run *r, const reduce_args *a, int64_t o, int64_t rows, int64_t cut)
 {
     const cpu_isa *isa = r->ctx->isa;
+    const cpu_rows *kern = rows_of(isa, a);
+    const bool half = a->half.slot != YK_NONE;
     size_t n = (size_t)(rows * a->len);
     float *acc = (float *)(void *)(r->ctx->mine + cpu_map_scratch(a->map)), out[CPU_MAP_MAX_BLOCK];
     double *sum = (double *)(void *)(acc + a->n_out * cpu_round((size_t)(a->rows * a->len), 16));
@@ -132,21 +152,23 @@ static void reduce_short_rows(cpu_map_run *r, const reduce_args *a, int64_t o, i
                 memset(to[k], 0, n * 4);
             cpu_map_sums(r, o * a->len + position(a->red, a->nr, u), n, to);
             for (int k = 0; k < 2 && flush; k++)
-                fold_rows(isa, a, to[k], rows, sum + k * a->rows);
+                fold_rows(isa->rows, a, to[k], 4, rows, sum + k * a->rows);
             continue;
         }
-        cpu_map_eval(r, o * a->len + position(a->red, a->nr, u), n, NULL);
+        const void *x = terms_of(r, a, o * a->len + position(a->red, a->nr, u), n);
         for (uint32_t k = 0; k < a->n_out; k++) {
-            const float *x = cpu_map_result(r, k);
+            x = k ? cpu_map_result(r, k) : x;
             float *to = acc + k * cpu_round((size_t)(a->rows * a->len), 16);
             if (first && flush)
                 to = NULL;
             else if (first)
-                memcpy(to, x, n * 4);
+                isa->to_f32(to, x, half ? YK_BF16 : YK_F32, n);
             else
-                (a->max ? isa->vmax : isa->add)(to, x, n);
-            if (flush)
-                fold_rows(isa, a, to ? to : x, rows, sum + k * a->rows);
+                (a->max ? kern->vmax : kern->add)(to, x, n);
+            if (flush && to)
+                fold_rows(isa->rows, a, to, 4, rows, sum + k * a->rows);
+            else if (flush)
+                fold_rows(kern, a, x, half ? 2 : 4, rows, sum + k * a->rows);
         }
     }
     for (uint32_t k = 0; k < a->n_out; k++) {
@@ -177,13 +199,16 @@ static void reduce_planes(cpu_map_run *r, const reduce_args *a, int64_t o, int64
     }
 }
 
-/* Adds `rows` rows of n elements of the map's results to those of the tile, which are a->tile apart. */
-static void fold_tile(const cpu_map_run *r, const reduce_args *a, float *acc, int64_t rows, size_t n)
+/* Adds `rows` rows of n elements, x for the first output, to those of the tile, which are a->tile apart. */
+static void fold_tile(const cpu_map_run *r, const reduce_args *a, float *acc, const void *x, int64_t rows, size_t n)
 {
-    const cpu_isa *isa = r->ctx->isa;
-    for (uint32_t k = 0; k < a->n_out; k++)
+    const cpu_rows *kern = rows_of(r->ctx->isa, a);
+    const size_t item = a->half.slot == YK_NONE ? 4 : 2;
+    for (uint32_t k = 0; k < a->n_out; k++) {
+        x = k ? cpu_map_result(r, k) : x;
         for (int64_t q = 0; q < rows; q++)
-            (a->max ? isa->vmax : isa->add)(acc + k * a->tile, cpu_map_result(r, k) + q * (int64_t)n, n);
+            (a->max ? kern->vmax : kern->add)(acc + k * a->tile, (const char *)x + (size_t)q * n * item, n);
+    }
 }
 
 /* A tile of columns of one kept index, one cut: row after row. */
@@ -202,8 +227,7 @@ static void reduce_tile(cpu_map_run *r, const reduce_args *a, int64_t o, int64_t
         int64_t row = base + position(a->red, a->nr, u), rows = hi - u < group ? hi - u : group;
         for (int64_t j = 0; j < n; j += width) {
             size_t m = (size_t)(n - j < width ? n - j : width);
-            cpu_map_eval(r, row + j, (size_t)rows * m, NULL);
-            fold_tile(r, a, acc + j, rows, m);
+            fold_tile(r, a, acc + j, terms_of(r, a, row + j, (size_t)rows * m), rows, m);
         }
     }
     for (uint32_t k = 0; k < a->n_out; k++)
@@ -247,7 +271,7 @@ static void combine_step(const void *args, const cpu_ctx *c)
             size_t n = (size_t)(hi - j < COLUMNS ? hi - j : COLUMNS);
             memcpy(acc, partial(c, a, 0, k) + j, n * 4);
             for (int64_t cut = 1; cut < a->cuts; cut++)
-                (a->max ? c->isa->vmax : c->isa->add)(acc, partial(c, a, cut, k) + j, n);
+                (a->max ? c->isa->rows->vmax : c->isa->rows->add)(acc, partial(c, a, cut, k) + j, n);
             store(c, a, k, j, acc, n);
         }
 }
@@ -354,6 +378,7 @@ void cpu_plan_map_sum(cpu_build *b, const yk_node *n)
     uint64_t mask = 0;
     if (!a)
         return;
+    a->half = (cpu_ref){YK_NONE, 0};
     const yk_node *body = &b->g->node[n->body];
     for (k = 0; k < n->n_out && k < 4; k++) {
         uint32_t want = b->g->index[n->out + k];
@@ -505,6 +530,7 @@ void cpu_plan_reduce(cpu_build *b, const yk_node *n)
     a->max = n->op == YK_OP_RMAX;
     a->n_out = 1;
     a->out[0] = cpu_ref_of(y);
+    a->half = x->dtype == YK_BF16 && cpu_is_dense(x) ? cpu_ref_of(x) : (cpu_ref){YK_NONE, 0};
     a->dtype[0] = y->dtype;
     a->map = cpu_map_compile(b, 0, 0, x, YK_NONE, &b->g->index[n->in], 1, false);
     if (a->map)
