@@ -8,18 +8,6 @@
 
 #define HALF_MAGIC 12582912.0f /* 1.5 2^23: sums with it are whole numbers */
 
-/* NaN stays */
-V_INLINE vf half_clamp(vf x, float lo, float hi)
-{
-#if CPU_VW == 16
-    return (vf)_mm512_max_ps((__m512)v_set1(lo), _mm512_min_ps((__m512)v_set1(hi), (__m512)x));
-#elif CPU_VW == 8
-    return (vf)_mm256_max_ps((__m256)v_set1(lo), _mm256_min_ps((__m256)v_set1(hi), (__m256)x));
-#else
-    return v_max(v_set1(lo), v_min(v_set1(hi), x));
-#endif
-}
-
 /* 2^r, |r| <= 1/2: 3e-6 */
 V_INLINE vf half_poly2(vf r)
 {
@@ -32,7 +20,7 @@ V_INLINE vf half_poly2(vf r)
 /* 2^x for |x| <= 126, beyond which it stays what it is there */
 V_INLINE vf half_pow2(vf x)
 {
-    x = half_clamp(x, -126.0f, 126.0f);
+    x = v_clamp(x, -126.0f, 126.0f);
     vf n = x + v_set1(HALF_MAGIC);
     return (vf)((vu)half_poly2(x - (n - v_set1(HALF_MAGIC))) + ((vu)n << 23)); /* the low bits of n are the integer */
 }
@@ -113,7 +101,7 @@ V_INLINE vf half_tanh(vf x)
 /* e^x over the whole range of results */
 V_INLINE vf half_exp(vf x)
 {
-    x = half_clamp(x * v_set1(1.44269504f), -160.0f, 130.0f);
+    x = v_clamp(x * v_set1(1.44269504f), -160.0f, 130.0f);
     vf n = x + v_set1(HALF_MAGIC), m = n - v_set1(HALF_MAGIC), p = half_poly2(x - m);
 #if CPU_VW == 16
     return (vf)_mm512_scalef_ps((__m512)p, (__m512)m);

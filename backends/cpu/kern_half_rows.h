@@ -204,7 +204,7 @@ V_INLINE vf half_row_exp(vf x)
     vf n = x + v_set1(HALF_MAGIC), m = n - v_set1(HALF_MAGIC);
     return (vf)_mm512_scalef_ps((__m512)half_poly2(x - m), (__m512)m);
 #else /* 2^128 has the bits of infinity */
-    x = half_clamp(x * v_set1(1.44269504f), -126.5f, 128.0f);
+    x = v_clamp(x * v_set1(1.44269504f), -126.5f, 128.0f);
     vf n = x + v_set1(HALF_MAGIC), p = half_poly2(x - (n - v_set1(HALF_MAGIC)));
     return (vf)(((vu)p + ((vu)n << 23)) & (vu)~(vi)(x < v_set1(-126.0f)));
 #endif

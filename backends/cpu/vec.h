@@ -211,6 +211,19 @@ V_INLINE vf v_min(vf a, vf b)
     return v_sel(a != a, a, m);
 }
 
+/* NaN stays: the instructions give their second operand then */
+V_INLINE vf v_clamp(vf x, float lo, float hi)
+{
+#if CPU_VW == 16
+    return (vf)_mm512_max_ps((__m512)v_set1(lo), _mm512_min_ps((__m512)v_set1(hi), (__m512)x));
+#elif CPU_VW == 8
+    return (vf)_mm256_max_ps((__m256)v_set1(lo), _mm256_min_ps((__m256)v_set1(hi), (__m256)x));
+#else
+    x = v_sel(x > v_set1(hi), v_set1(hi), x);
+    return v_sel(x < v_set1(lo), v_set1(lo), x);
+#endif
+}
+
 /* max(x, 0), NaN for NaN: the instruction gives its second operand where the first is not greater */
 V_INLINE vf v_relu(vf x)
 {

@@ -12,8 +12,7 @@ V_INLINE vf v_pow2(vi n)
 /* exp(x) = 2^n exp(r), |r| <= ln2/2; 2^n in two factors so that results near the ends of the range are right */
 V_INLINE vf v_exp(vf x)
 {
-    x = v_sel(x > v_set1(89.0f), v_set1(89.0f), x);
-    x = v_sel(x < v_set1(-104.0f), v_set1(-104.0f), x);
+    x = v_clamp(x, -104.0f, 89.0f);
     const vf magic = v_set1(12582912.0f);
     vf n = v_fma(x, v_set1(1.44269504088896341f), magic) - magic;
     vf r = v_fma(n, v_set1(-0.693145751953125f), x);
