@@ -93,6 +93,9 @@ typedef struct cpu_chain {
 
 typedef void (*cpu_chain_kernel)(const cpu_chain *a, size_t n);
 
+/* gelu at the end of a product v, see kern_gelu.h; a result that is not wanted is NULL: forward's first, backward's second */
+typedef void (*cpu_gelu_kernel)(void *const y[2], const float *v, const void *x, size_t n);
+
 struct cpu_adam {
     float lr, b1, b2, eps, decay, scale, clip, c1, sqrt_c2, first;
     int flags;
@@ -143,11 +146,10 @@ typedef struct cpu_isa {
     const cpu_map_kernel *map;
     const cpu_map_kernel *half; /* bf16 in place of f32, or NULL: kern_half.h */
     const cpu_chain_kernel (*chain)[2][2][4]; /* [kind][bf16][a number for each element][form] */
+    const cpu_gelu_kernel (*gelu)[2][2]; /* [backward][tanh][bf16] */
     /* dst[c*ldd + r] = word c of row r, rows of src being `apart` bytes apart; rows of dst are written in order and
      * may run over by vw - 1 words */
     void (*transpose)(uint32_t *dst, size_t ldd, const void *src, size_t apart, size_t rows, size_t cols);
-    /* the same of bf16, widened to f32 */
-    void (*transpose_half)(uint32_t *dst, size_t ldd, const void *src, size_t apart, size_t rows, size_t cols);
     /* a row of n words to strips of w words, `step` words apart, the same slack */
     void (*strips)(uint32_t *dst, size_t w, size_t step, const uint32_t *row, size_t n);
     /* two rows of n 16-bit numbers, interleaved, to strips; r1 NULL: zeros */

@@ -34,7 +34,24 @@ typedef struct dot_run {
     const cpu_ctx *c;
     int64_t batch;
     cpu_map_run map;
+    size_t n_stream; /* what is read and written beside A and B: from where, bytes of an element */
+    const char *from[CPU_MAP_STREAMS];
+    size_t item[CPU_MAP_STREAMS];
 } dot_run;
+
+static void begin_run(dot_run *r, const dot_args *d, const cpu_ctx *c)
+{
+    r->d = d;
+    r->c = c;
+    if (d->map) {
+        cpu_map_begin(&r->map, d->map, c, c->mine + d->map_at);
+        r->n_stream = cpu_map_streams(&r->map, r->from, r->item);
+        return;
+    }
+    r->n_stream = 1;
+    r->from[0] = cpu_at(c, d->rc);
+    r->item[0] = d->dtype == YK_F32 ? 4 : 2;
+}
 
 /* a finished block goes through the map */
 static void block_map(void *arg, int64_t i, int64_t ni, int64_t j, int64_t nj, float *acc, int64_t ld)
@@ -72,17 +89,11 @@ static void block_soon(void *arg, int64_t i, int64_t ni, int64_t j, int64_t nj, 
 {
     dot_run *r = arg;
     const dot_args *d = r->d;
-    size_t item = d->dtype == YK_F32 ? 4 : 2, at = (size_t)((r->batch * d->g.m + i) * d->g.n + j);
-    const char *from[CPU_MAP_STREAMS];
-    size_t items[CPU_MAP_STREAMS], n = 1;
-    if (d->map) {
-        n = cpu_map_streams(&r->map, from, items);
-    } else {
-        from[0] = cpu_at(r->c, d->rc);
-        items[0] = item;
+    const size_t at = (size_t)((r->batch * d->g.m + i) * d->g.n + j);
+    for (size_t k = 0; k < r->n_stream; k++) {
+        const size_t item = r->item[k];
+        cpu_lines_add(lines, r->from[k] + at * item, (size_t)nj * item, (size_t)d->g.n * item, (size_t)ni);
     }
-    for (size_t k = 0; k < n; k++)
-        cpu_lines_add(lines, from[k] + at * items[k], (size_t)nj * items[k], (size_t)d->g.n * items[k], (size_t)ni);
 }
 
 typedef struct rect {
@@ -105,10 +116,9 @@ static void dot_rect(dot_run *r, cpu_src *a, cpu_src *b, const rect *t)
 static void dot_step(const void *args, const cpu_ctx *c)
 {
     const dot_args *d = args;
-    dot_run r = {.d = d, .c = c};
+    dot_run r;
     int64_t lo, hi, rects = d->gm * d->gn;
-    if (d->map)
-        cpu_map_begin(&r.map, d->map, c, c->mine + d->map_at);
+    begin_run(&r, d, c);
     cpu_part(d->batch * rects, c->tid, c->nt, &lo, &hi);
     for (int64_t t = lo; t < hi; t++) {
         rect at;
@@ -141,14 +151,14 @@ static void shared_pack_step(const void *args, const cpu_ctx *c)
 static void shared_step(const void *args, const cpu_ctx *c)
 {
     const dot_args *d = args;
-    dot_run r = {.d = d, .c = c};
+    dot_run r;
     int64_t piece;
+    r.batch = 0;
     cpu_src a = d->a, b = d->b;
     cpu_src *packed = d->shared == DOT_SHARED_A ? &a : &b;
     packed->packed = c->shared + d->packed_at;
     packed->ld = d->g.k;
-    if (d->map)
-        cpu_map_begin(&r.map, d->map, c, c->mine + d->map_at);
+    begin_run(&r, d, c);
     while (cpu_take_next((cpu_take *)(void *)c->shared, d->nt, c->tid, &piece)) {
         rect at = {0, d->g.m, 0, d->g.n};
         int64_t lo, hi, unit = d->shared == DOT_SHARED_A ? d->g.nr : d->g.mr;

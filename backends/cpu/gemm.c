@@ -185,11 +185,6 @@ static void pack_cols(const packer *p, int64_t x0, int64_t nx, uint32_t *dst)
     for (int64_t x = 0; x < nx; x += p->w, dst += strip_step(p)) {
         int64_t n = min64(p->w, nx - x);
         size_t apart;
-        if (!p->raw && !p->s->fetch && p->s->dtype == YK_BF16) {
-            const uint16_t *line = (const uint16_t *)p->s->p + (x0 + x) * p->s->ld + p->k0;
-            p->isa->transpose_half(dst, (size_t)p->w, line, (size_t)p->s->ld * 2, (size_t)n, (size_t)p->kc);
-            continue;
-        }
         const char *src = stage_lines(p, x0 + x, n, &apart);
         p->isa->transpose(dst, (size_t)p->w, src, apart, (size_t)n, (size_t)p->words);
     }

@@ -9,6 +9,7 @@
 #include "kern_map.h"
 #include "kern_half.h"
 #include "kern_chain.h"
+#include "kern_gelu.h"
 #include "kern_rows.h"
 #include "kern_half_rows.h"
 #include "kern_wino.h"

@@ -50,36 +50,6 @@ static void pack_transpose(uint32_t *dst, size_t ldd, const void *srcv, size_t a
     }
 }
 
-/* The same of bf16, widened: words of two numbers are turned, which is half the work, and taken apart. */
-static void pack_transpose_half(uint32_t *dst, size_t ldd, const void *srcv, size_t apart, size_t rows, size_t cols)
-{
-    const char *src = srcv;
-    for (size_t r = 0; r < rows; r += CPU_VW) {
-        size_t nr = rows - r < CPU_VW ? rows - r : CPU_VW;
-        for (size_t c = 0; c < cols; c += 2 * CPU_VW) {
-            size_t nc = cols - c < 2 * CPU_VW ? cols - c : 2 * CPU_VW;
-            vu t[CPU_VW];
-#pragma GCC unroll 16
-            for (size_t i = 0; i < CPU_VW; i++) {
-                const char *from = src + (r + i) * apart + c * 2;
-                uint16_t few[2 * CPU_VW] = {0};
-                if (i < nr && nc < 2 * CPU_VW)
-                    memcpy(few, from, nc * 2);
-                t[i] = i >= nr ? (vu){0} : (vu)v_load(nc < 2 * CPU_VW ? (const char *)few : from);
-            }
-            pack_square(t);
-            for (size_t i = 0; i < nc; i++) {
-                uint32_t *to = dst + (c + i) * ldd + r;
-                vf x = i % 2 ? (vf)(t[i / 2] & 0xffff0000u) : (vf)(t[i / 2] << 16);
-                if (r && nr < CPU_VW)
-                    v_store_n(to, x, nr);
-                else
-                    v_store(to, x);
-            }
-        }
-    }
-}
-
 static void pack_strips(uint32_t *dst, size_t w, size_t step, const uint32_t *row, size_t n)
 {
     for (; n >= w; n -= w, row += w, dst += step) {

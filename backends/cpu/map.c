@@ -330,9 +330,36 @@ size_t cpu_map_streams(const cpu_map_run *r, const char *from[CPU_MAP_STREAMS], 
     return n;
 }
 
+/* A row of the bias may end within the block, in memory; one that was spread out goes on. */
+static void run_gelu(const cpu_map_run *r, int64_t pos, size_t n, const float *v)
+{
+    const cpu_map *m = r->map;
+    const cpu_map_gelu *g = &m->gelu;
+    const cpu_map_in *in = &m->in[g->x];
+    for (size_t off = 0, len = n; off < n; off += len, len = n - off) {
+        const int64_t p = pos + (int64_t)off;
+        const char *x = (const char *)cpu_at(r->ctx, in->ref);
+        void *y[2] = {NULL, NULL};
+        for (int k = 0; k < 2; k++)
+            if (g->out[k] >= 0)
+                y[k] = (char *)cpu_at(r->ctx, m->out[g->out[k]].ref) + p * (g->half ? 2 : 4);
+        if (g->back)
+            x += p * (g->half ? 2 : 4);
+        else if (in->kind == CPU_IN_PERIOD)
+            x = r->regs + in->store + p % in->period * 4;
+        else
+            x += p % in->len[0] * 4, len = len < (size_t)(in->len[0] - p % in->len[0]) ? len : (size_t)(in->len[0] - p % in->len[0]);
+        r->ctx->isa->gelu[g->back][g->tanh][g->half](y, v + off, x, len);
+    }
+}
+
 void cpu_map_eval(cpu_map_run *r, int64_t pos, size_t n, const float *special)
 {
     const cpu_map *m = r->map;
+    if (m->gelu.found) {
+        run_gelu(r, pos, n, special);
+        return;
+    }
     if (m->chain.found && m->chain.kind != CPU_CHAIN_SUMS) {
         run_chain(r, pos, n, NULL);
         return;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Finds batch norm's chains in a compiled map; kern_chain.h has them as kernels without intermediate blocks. A chain is
- * matched as a tree from its result; every instruction must belong to it.
+ * matched as a tree from its result; every instruction must belong to it. So it is with gelu at the end of a product
+ * (kern_gelu.h).
  */
 #include "map_inner.h"
 
@@ -179,4 +180,86 @@ void cpu_map_find_chain(cpu_map *m)
         try_kind(m, CPU_CHAIN_BACKWARD);
     if (m->n_out == 2 && !store)
         try_kind(m, CPU_CHAIN_SUMS);
+}
+
+/* ---- gelu at the end of a product ---- */
+
+static bool is_gelu(int op)
+{
+    return op == CPU_M_GELU || op == CPU_M_GELU_TANH;
+}
+
+/* The operand beside the product, if it is of the wanted kind. */
+static bool beside(const cpu_map *m, uint32_t reg, cpu_map_gelu *g)
+{
+    for (uint32_t i = 0; i < m->n_in; i++) {
+        const cpu_map_in *in = &m->in[i];
+        if (in->reg != reg)
+            continue;
+        const bool row = in->kind == CPU_IN_PERIOD || (in->kind == CPU_IN_STRIDED && in->dims == 2 && in->stride[0] == 1 && !in->stride[1]);
+        g->x = (uint8_t)i;
+        return g->back ? in->kind == CPU_IN_DENSE && in->dtype == m->out[0].dtype : row && in->dtype == YK_F32;
+    }
+    return false;
+}
+
+static bool is_product(const cpu_map *m, uint32_t reg)
+{
+    for (uint32_t i = 0; i < m->n_in; i++)
+        if (m->in[i].reg == reg)
+            return m->in[i].kind == CPU_IN_SPECIAL;
+    return false;
+}
+
+/* Which result a register is; -1: none. */
+static int8_t result(const cpu_map *m, uint32_t reg)
+{
+    for (uint32_t k = 0; k < m->n_out; k++)
+        if (m->out[k].reg == reg)
+            return (int8_t)k;
+    return -1;
+}
+
+/* v + bias, then gelu of it */
+static bool gelu_forward(const cpu_map *m, cpu_map_gelu *g)
+{
+    const cpu_map_ins *add = m->ins, *gelu = add + 1;
+    if (m->n_ins != 2 || add->op != CPU_M_ADD || !is_gelu(gelu->op) || gelu->a != add->d)
+        return false;
+    g->tanh = gelu->op == CPU_M_GELU_TANH;
+    g->out[0] = result(m, add->d);
+    g->out[1] = result(m, gelu->d);
+    const bool first = is_product(m, add->a);
+    return (first || is_product(m, add->b)) && beside(m, first ? add->b : add->a, g) && g->out[1] >= 0;
+}
+
+/* gelu's backward with v, and gelu again, in either order */
+static bool gelu_backward(const cpu_map *m, cpu_map_gelu *g)
+{
+    const cpu_map_ins *back = NULL, *again = NULL;
+    for (uint32_t i = 0; i < m->n_ins; i++)
+        *(is_gelu(m->ins[i].op) ? &again : &back) = &m->ins[i];
+    if (!back || !is_gelu(back->op - 1) || m->n_ins != 1u + (again != NULL) ||
+        (again && (again->op != back->op - 1 || again->a != back->a)))
+        return false;
+    g->back = true;
+    g->tanh = back->op == CPU_M_GELU_TANH_BWD;
+    g->out[0] = result(m, back->d);
+    g->out[1] = again ? result(m, again->d) : -1;
+    return is_product(m, back->b) && beside(m, back->a, g) && g->out[0] >= 0;
+}
+
+void cpu_map_find_gelu(cpu_map *m)
+{
+    cpu_map_gelu f = {.out = {-1, -1}}, b = f;
+    const int dtype = m->n_out ? m->out[0].dtype : YK_I32;
+    for (uint32_t k = 0; k < m->n_out; k++)
+        if (!m->out[k].store || m->out[k].dtype != dtype)
+            return;
+    cpu_map_gelu *g = gelu_forward(m, &f) ? &f : gelu_backward(m, &b) ? &b : NULL;
+    if (!g || (dtype != YK_F32 && dtype != YK_BF16) || m->n_out != (g->out[0] >= 0) + (uint32_t)(g->out[1] >= 0))
+        return;
+    g->half = dtype == YK_BF16;
+    g->found = true;
+    m->gelu = *g;
 }

@@ -59,6 +59,13 @@ typedef struct cpu_map_chain {
     uint8_t number[4];
 } cpu_map_chain;
 
+/* The whole map is gelu of a product and a bias, or gelu's backward with or without gelu again. */
+typedef struct cpu_map_gelu {
+    bool found, back, tanh, half;
+    uint8_t x;     /* the operand beside the product: the bias, or what gelu was taken of */
+    int8_t out[2]; /* which results they are; -1: not wanted */
+} cpu_map_gelu;
+
 struct cpu_map {
     uint32_t n_in, n_ins, n_out, n_reg, n_plane;
     int64_t block, run; /* run: elements that share the numbers of the PLANE operands; 0: there are none */
@@ -66,6 +73,7 @@ struct cpu_map {
     cpu_map_in in[CPU_MAP_IN];
     cpu_map_out out[CPU_MAP_OUT];
     cpu_map_chain chain;
+    cpu_map_gelu gelu;
     cpu_map_kernel half;         /* the whole map is one operation from bf16 to bf16 ... */
     uint32_t half_a, half_b;     /* ... of these operands */
     size_t *store; /* by register: where in the scratch */
@@ -75,5 +83,7 @@ struct cpu_map {
 uint32_t cpu_map_item(int dtype); /* bytes */
 /* Before the forms of instructions are chosen. */
 void cpu_map_find_chain(cpu_map *m);
+/* Before gelu and its backward are taken apart. */
+void cpu_map_find_gelu(cpu_map *m);
 
 #endif

@@ -723,6 +723,7 @@ cpu_map *cpu_map_compile(cpu_build *b, uint32_t first, uint32_t count, const yk_
     if (b->status == YK_OK) {
         sweep(&c);
         join_products(&c);
+        cpu_map_find_gelu(m);
         share_gelu(&c);
         cpu_map_find_chain(m);
         choose_forms(&c);

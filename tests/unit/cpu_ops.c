@@ -431,6 +431,59 @@ START_TEST(gelu_with_its_backward)
 }
 END_TEST
 
+/* The dtype's value of x. */
+static uint32_t cast_to(kit *k, uint32_t x, int dtype, const int64_t *dim)
+{
+    if (k->value[x].dtype == dtype)
+        return x;
+    uint32_t y = kit_value(k, dtype, dim);
+    kit_node(k, YK_OP_CAST, KIT_IDS(x), KIT_IDS(y), none, 0);
+    return y;
+}
+
+/* gelu (or its backward, with gelu again) at the end of a product has the bits of one node after the other. */
+static void one_gelu(const cpu_isa *isa, int op, int dtype, int64_t n, bool back)
+{
+    kit *k = kit_new();
+    const int64_t m = 150, kk = 5, dim[] = {m, n, -1};
+    uint32_t a = KIT(k, dtype, m, kk), b = KIT(k, dtype, kk, n), x = back ? kit_value(k, dtype, dim) : kit_broadcast(k, YK_F32, dim, 1);
+    uint32_t f[5], want[2], got[2] = {kit_value(k, dtype, dim), kit_value(k, dtype, dim)};
+    for (int i = 0; i < 5; i++)
+        f[i] = kit_value(k, YK_F32, dim);
+    kit_random(k, a, -2, 2);
+    kit_random(k, b, -1, 1);
+    kit_random(k, x, -4, 4);
+    kit_node(k, YK_OP_DOT, KIT_IDS(a, b), KIT_IDS(f[0]), none, 0);
+    uint32_t of = back ? cast_to(k, x, YK_F32, dim) : f[1];
+    kit_node(k, back ? op + 1 : YK_OP_ADD, back ? KIT_IDS(of, f[0]) : KIT_IDS(f[0], x), KIT_IDS(f[1]), none, 0);
+    kit_node(k, op, KIT_IDS(of), KIT_IDS(f[2]), none, 0);
+    for (int i = 0; i < 2; i++)
+        want[i] = cast_to(k, f[1 + i], dtype, dim);
+    kit_node(k, YK_OP_DOT, KIT_IDS(a, b), KIT_IDS(f[3]), none, 0);
+    if (back) {
+        kit_node(k, op + 1, KIT_IDS(x, f[3]), KIT_IDS(got[0]), none, 0);
+    } else {
+        kit_node(k, YK_OP_ADD, KIT_IDS(f[3], x), KIT_IDS(f[4]), none, 0);
+        kit_node(k, YK_OP_CAST, KIT_IDS(f[4]), KIT_IDS(got[0]), none, 0);
+    }
+    kit_node(k, op, back ? KIT_IDS(x) : KIT_IDS(got[0]), KIT_IDS(got[1]), none, 0);
+    kit_wrap(k, YK_OP_DOT_MAP, back ? 3 : 4, KIT_IDS(a, b, x), KIT_IDS(got[0], got[1]));
+    ck_assert_int_eq(kit_run(k, isa, 2), YK_OK);
+    for (int64_t i = 0; i < 2 * m * n; i++)
+        ck_assert_msg(kit_get(k, got[i & 1], i / 2) == kit_get(k, want[i & 1], i / 2),
+                      "%s op %d dtype %d n %d back %d, result %d: %.9g, alone %.9g", isa->name, op, dtype, (int)n, back,
+                      (int)(i & 1), kit_get(k, got[i & 1], i / 2), kit_get(k, want[i & 1], i / 2));
+    kit_free(k);
+}
+
+START_TEST(gelu_of_a_product)
+{
+    for (int q = 0; kit_isa(q); q++)
+        for (int c = 0; c < 16; c++) /* rows that are spread out, and rows read where they lie */
+            one_gelu(kit_isa(q), c & 1 ? YK_OP_GELU : YK_OP_GELU_TANH, c & 2 ? YK_F32 : YK_BF16, c & 4 ? 70 : 601, c & 8);
+}
+END_TEST
+
 /* fold is the adjoint of unfold: <unfold x, y> = <x, fold y> */
 START_TEST(unfold_and_fold)
 {
@@ -503,6 +556,7 @@ int main(void)
     tcase_add_test(t, dot_with_epilogue);
     tcase_add_test(t, map_then_sum);
     tcase_add_test(t, gelu_with_its_backward);
+    tcase_add_test(t, gelu_of_a_product);
     tcase_add_test(t, unfold_and_fold);
     suite_add_tcase(s, t);
     SRunner *sr = srunner_create(s);
