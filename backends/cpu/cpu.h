@@ -150,6 +150,8 @@ typedef struct cpu_isa {
     /* dst[c*ldd + r] = word c of row r, rows of src being `apart` bytes apart; rows of dst are written in order and
      * may run over by vw - 1 words */
     void (*transpose)(uint32_t *dst, size_t ldd, const void *src, size_t apart, size_t rows, size_t cols);
+    /* the same of bf16, widened to f32 */
+    void (*transpose_half)(uint32_t *dst, size_t ldd, const void *src, size_t apart, size_t rows, size_t cols);
     /* a row of n words to strips of w words, `step` words apart, the same slack */
     void (*strips)(uint32_t *dst, size_t w, size_t step, const uint32_t *row, size_t n);
     /* two rows of n 16-bit numbers, interleaved, to strips; r1 NULL: zeros */

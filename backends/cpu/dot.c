@@ -74,6 +74,10 @@ static void block_store(void *arg, int64_t i, int64_t ni, int64_t j, int64_t nj,
     const dot_args *d = r->d;
     int64_t item = d->dtype == YK_F32 ? 4 : 2;
     char *c = cpu_at(r->c, d->rc);
+    if (!d->accumulate && nj == d->g.n && nj == ld) { /* rows follow each other in both */
+        nj *= ni;
+        ni = 1;
+    }
     for (int64_t q = 0; q < ni; q++) {
         char *to = c + ((r->batch * d->g.m + i + q) * d->g.n + j) * item;
         float old[256];

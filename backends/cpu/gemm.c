@@ -185,6 +185,11 @@ static void pack_cols(const packer *p, int64_t x0, int64_t nx, uint32_t *dst)
     for (int64_t x = 0; x < nx; x += p->w, dst += strip_step(p)) {
         int64_t n = min64(p->w, nx - x);
         size_t apart;
+        if (!p->raw && !p->s->fetch && p->s->dtype == YK_BF16) {
+            const uint16_t *line = (const uint16_t *)p->s->p + (x0 + x) * p->s->ld + p->k0;
+            p->isa->transpose_half(dst, (size_t)p->w, line, (size_t)p->s->ld * 2, (size_t)n, (size_t)p->kc);
+            continue;
+        }
         const char *src = stage_lines(p, x0 + x, n, &apart);
         p->isa->transpose(dst, (size_t)p->w, src, apart, (size_t)n, (size_t)p->words);
     }
@@ -312,19 +317,26 @@ typedef struct part {
     const uint32_t *pb; /* packed B of the span */
 } part;
 
+/* where sums of row i, column j of the span go, the rows *ldc apart */
+static float *target_of(const run *r, const span *t, int64_t i, int64_t j, int64_t *ldc)
+{
+    const cpu_gemm *g = r->g;
+    float *acc = (float *)(void *)(r->mine + g->acc);
+    *ldc = !g->scratch ? r->s->ld : g->chunks == 1 ? g->nb : g->nc;
+    return !g->scratch ? r->s->f32 + (t->i0 + i) * *ldc + t->j0 + j : g->chunks == 1 ? acc : acc + i * *ldc + j;
+}
+
 /* rows i .. i+ni-1 of the span, packed in strips `step` words apart, times all of its columns */
 static void packed_rows(run *r, const span *t, const part *p, const uint32_t *pa, int64_t step, int64_t i, int64_t ni)
 {
     const cpu_gemm *g = r->g;
     const cpu_sink *s = r->s;
-    float *acc = (float *)(void *)(r->mine + g->acc);
     int add = !p->first || (s->add && !g->scratch);
     for (int64_t j = 0; j < t->nj; j += g->nb) {
         int64_t nb = min64(g->nb, t->nj - j);
         for (int64_t q = 0; q < ni; q += g->mr) {
-            int64_t mb = min64(g->mr, ni - q), ldc = g->scratch ? g->chunks == 1 ? g->nb : g->nc : s->ld;
-            float *c = !g->scratch ? s->f32 + (t->i0 + i + q) * ldc + t->j0 + j
-                                   : g->chunks == 1 ? acc : acc + (i + q) * ldc + j;
+            int64_t mb = min64(g->mr, ni - q), ldc;
+            float *c = target_of(r, t, i + q, j, &ldc);
             r->soon = p->last && s->soon ? t->i0 + i + q : -1;
             strip_kernel(r, pa + q / g->mr * step, mb, t->j0 + j, nb, p->k0, p->pb + j * r->step, c, ldc, add);
             if (p->last && s->done)
@@ -333,23 +345,43 @@ static void packed_rows(run *r, const span *t, const part *p, const uint32_t *pa
     }
 }
 
+/* Rows i .. i+n-1 of A as the kernels that read them in place want them: bf16 for products of f32 is widened. */
+static void lines_at(const run *r, int64_t k0, int64_t i, int64_t n, const char **line)
+{
+    const cpu_gemm *g = r->g;
+    const int64_t item = r->a->dtype == YK_F32 ? 4 : 2;
+    const int64_t some = r->a->ld == r->words ? n : 1; /* rows that follow each other are widened at once */
+    float *wide = (float *)(void *)(r->mine + g->tmp + 2 * STAGE);
+    for (int64_t q = 0; q < n; q++) {
+        line[q] = (const char *)r->a->p + ((i + q) * r->a->ld + k0) * item;
+        if (g->mode != CPU_GEMM_F32 || item == 4)
+            continue;
+        if (q % some == 0)
+            r->isa->to_f32(wide + q * r->words, line[q], YK_BF16, (size_t)(some * r->words));
+        line[q] = (const char *)(wide + q * r->words);
+    }
+}
+
 /* the same, A's rows where they lie; sums are those of the packed kernels, bit for bit */
 static void plain_rows(run *r, const span *t, const part *p)
 {
     const cpu_gemm *g = r->g;
     const cpu_sink *s = r->s;
-    int64_t item = g->mode == CPU_GEMM_F32 ? 4 : 2, most = r->isa->vw == 16 ? LINES : 6;
-    for (int64_t i = t->i0; i < t->i0 + t->ni; i += most) {
+    int64_t most = min64(r->isa->vw == 16 ? LINES : 6, g->scratch || r->a->dtype == YK_BF16 ? g->mr : LINES);
+    for (int64_t i = 0; i < t->ni; i += most) {
         const char *line[LINES];
-        int64_t mb = min64(most, t->i0 + t->ni - i);
-        float *c = s->f32 + i * s->ld + t->j0;
-        for (int64_t q = 0; q < mb; q++) {
-            line[q] = (const char *)r->a->p + ((i + q) * r->a->ld + p->k0) * item;
-            if (p->first && !s->add)
-                memset(c + q * s->ld, 0, (size_t)t->nj * 4);
+        int64_t mb = min64(most, t->ni - i), width = g->scratch ? g->nb : t->nj;
+        lines_at(r, p->k0, t->i0 + i, mb, line);
+        for (int64_t j = 0; j < t->nj; j += width) {
+            int64_t nb = min64(width, t->nj - j), ldc;
+            float *c = target_of(r, t, i, j, &ldc);
+            for (int64_t q = 0; q < mb && p->first && (g->scratch || !s->add); q++)
+                memset(c + q * ldc, 0, (size_t)nb * 4);
+            for (int64_t n = 0; n < nb; n += g->nr)
+                r->lines[mb][g->nr / r->isa->vw]((size_t)r->words, line, p->pb + (j + n) * r->step, c + n, (size_t)ldc);
+            if (p->last && s->done)
+                s->done(s->arg, t->i0 + i, mb, t->j0 + j, nb, c, ldc);
         }
-        for (int64_t j = 0; j < t->nj; j += g->nr)
-            r->lines[mb][g->nr / r->isa->vw]((size_t)r->words, line, p->pb + j * r->step, c + j, (size_t)s->ld);
     }
 }
 
@@ -433,9 +465,9 @@ void cpu_gemm_pack_rows(const cpu_isa *isa, const cpu_src *a, int mr, int64_t m,
 static const cpu_lines_kernel (*lines_for(const cpu_gemm *g, const cpu_isa *isa, const cpu_src *a, const cpu_sink *s,
                                           int64_t rows, int64_t cols))[3]
 {
-    bool low = g->mode == CPU_GEMM_PAIR;
-    if (g->mode == CPU_GEMM_TILE || a->packed || g->scratch || s->done || !a->kcontig || a->fetch ||
-        a->dtype != (low ? YK_BF16 : YK_F32) || rows > 128 || cols % g->nr || cols > 1024 ||
+    bool low = g->mode == CPU_GEMM_PAIR, wide = g->mode == CPU_GEMM_F32 && a->dtype == YK_BF16;
+    if (g->mode == CPU_GEMM_TILE || a->packed || (!wide && (g->scratch || s->done)) || !a->kcontig || a->fetch ||
+        (!wide && a->dtype != (low ? YK_BF16 : YK_F32)) || rows > 128 || cols % g->nr || cols > 1024 ||
         (low && (g->k & 1)))
         return NULL;
     return low ? isa->pair_lines : isa->f32_lines;

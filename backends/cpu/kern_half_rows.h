@@ -301,39 +301,17 @@ static void half_norm_sums(const void *gyv, const void *xv, const float *g, floa
     *s2 = v_sum(b + e);
 }
 
-typedef struct half_norms {
-    vf mean, rstd, m1, m2;
-    const float *g;
-    float *gg, *gb;
-} half_norms;
-
-V_INLINE vf half_norm_grad(const half_norms *a, vf y, vf x, size_t i, size_t l)
-{
-    vf h = (x - a->mean) * a->rstd, d = a->g ? (vf)(y * half_f32(a->g + i, l)) : y;
-    if (a->gg) {
-        vf gg = v_fma(y, h, half_f32(a->gg + i, l)), gb = half_f32(a->gb + i, l) + y;
-        if (l < CPU_VW) {
-            v_store_n(a->gg + i, gg, l);
-            v_store_n(a->gb + i, gb, l);
-        } else {
-            v_store(a->gg + i, gg);
-            v_store(a->gb + i, gb);
-        }
-    }
-    return a->rstd * (d - a->m1 - h * a->m2);
-}
-
 static void half_norm_bwd(void *gxv, const void *gyv, const void *xv, const float *g, float mean, float rstd, float m1,
                           float m2, float *gg, float *gb, size_t n)
 {
     uint16_t *gx = gxv;
     const uint16_t *gy = gyv, *x = xv;
-    const half_norms a = {v_set1(mean), v_set1(rstd), v_set1(m1), v_set1(m2), g, gg, gb};
-    HALF_ROW(n, vf o = half_norm_grad(&a, half_get(gy, i, CPU_VW), half_get(x, i, CPU_VW), i, CPU_VW);
+    const row_norms a = {v_set1(mean), v_set1(rstd), v_set1(m1), v_set1(m2), g, gg, gb};
+    HALF_ROW(n, vf o = row_norm_grad(&a, half_get(gy, i, CPU_VW), half_get(x, i, CPU_VW), i, CPU_VW);
              half_store_next(gx + i, o,
-                             half_norm_grad(&a, half_get(gy, i + CPU_VW, CPU_VW), half_get(x, i + CPU_VW, CPU_VW),
+                             row_norm_grad(&a, half_get(gy, i + CPU_VW, CPU_VW), half_get(x, i + CPU_VW, CPU_VW),
                                             i + CPU_VW, CPU_VW));
-             , half_put(gx + i, half_norm_grad(&a, half_get(gy, i, l), half_get(x, i, l), i, l), l);)
+             , half_put(gx + i, row_norm_grad(&a, half_get(gy, i, l), half_get(x, i, l), i, l), l);)
 }
 
 static void half_softmax(void *yv, const void *xv, float *e, int log, size_t n)

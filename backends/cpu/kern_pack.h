@@ -50,6 +50,52 @@ static void pack_transpose(uint32_t *dst, size_t ldd, const void *srcv, size_t a
     }
 }
 
+/* a vector of words from `rows` rows of 2 CPU_VW numbers, of which n are there */
+V_INLINE void pack_words_of(vu t[CPU_VW], const char *src, size_t apart, size_t rows, size_t n)
+{
+    uint16_t few[2 * CPU_VW] = {0};
+    for (size_t i = 0; i < CPU_VW; i++) {
+        if (i < rows && n < 2 * CPU_VW)
+            memcpy(few, src + i * apart, n * 2);
+        t[i] = i < rows ? (vu)v_load(n < 2 * CPU_VW ? (const char *)few : src + i * apart) : (vu){0};
+    }
+}
+
+/* The same of bf16, widened: words of two numbers are turned, which is half the work, and taken apart. */
+static void pack_transpose_half(uint32_t *dst, size_t ldd, const void *srcv, size_t apart, size_t rows, size_t cols)
+{
+    for (size_t r = 0; r < rows; r += CPU_VW) {
+        const char *src = (const char *)srcv + r * apart;
+        size_t nr = rows - r < CPU_VW ? rows - r : CPU_VW;
+        for (size_t c = 0; c < cols; c += 2 * CPU_VW) {
+            size_t nc = cols - c < 2 * CPU_VW ? cols - c : 2 * CPU_VW;
+            uint32_t *to = dst + c * ldd + r;
+            vu t[CPU_VW];
+            if (nr < CPU_VW || nc < 2 * CPU_VW) {
+                pack_words_of(t, src + c * 2, apart, nr, nc);
+                pack_square(t);
+                for (size_t i = 0; i < nc; i++) {
+                    vu x = i % 2 ? (vu)(t[i / 2] & 0xffff0000u) : (vu)(t[i / 2] << 16);
+                    if (r && nr < CPU_VW) /* the start of the next row is written already */
+                        v_store_n(to + i * ldd, (vf)x, nr);
+                    else
+                        v_store(to + i * ldd, (vf)x);
+                }
+                continue;
+            }
+#pragma GCC unroll 16
+            for (size_t i = 0; i < CPU_VW; i++)
+                t[i] = (vu)v_load(src + i * apart + c * 2);
+            pack_square(t);
+#pragma GCC unroll 16
+            for (size_t i = 0; i < CPU_VW; i++) {
+                v_store(to + 2 * i * ldd, (vf)(t[i] << 16));
+                v_store(to + (2 * i + 1) * ldd, (vf)(t[i] & 0xffff0000u));
+            }
+        }
+    }
+}
+
 static void pack_strips(uint32_t *dst, size_t w, size_t step, const uint32_t *row, size_t n)
 {
     for (; n >= w; n -= w, row += w, dst += step) {

@@ -176,35 +176,38 @@ static void row_norm_sums(const void *gyv, const void *xv, const float *g, float
     *s2 = v_sum(b);
 }
 
-/* gx = rstd (d - m1 - xhat m2), m1, m2 the means of d and d*xhat; gg += gy*xhat, gb += gy (may be NULL) */
+typedef struct row_norms {
+    vf mean, rstd, m1, m2;
+    const float *g;
+    float *gg, *gb;
+} row_norms;
+
+/* gx = rstd (d - m1 - xhat m2) of l numbers from i on; gg += gy*xhat, gb += gy (may be NULL) */
+V_INLINE vf row_norm_grad(const row_norms *a, vf y, vf x, size_t i, size_t l)
+{
+    const bool full = l == CPU_VW;
+    vf h = (x - a->mean) * a->rstd, d = y;
+    if (a->g)
+        d *= full ? v_load(a->g + i) : v_load_n(a->g + i, l);
+    if (a->gg && full) {
+        v_store(a->gg + i, v_fma(y, h, v_load(a->gg + i)));
+        v_store(a->gb + i, v_load(a->gb + i) + y);
+    } else if (a->gg) {
+        v_store_n(a->gg + i, v_fma(y, h, v_load_n(a->gg + i, l)), l);
+        v_store_n(a->gb + i, v_load_n(a->gb + i, l) + y, l);
+    }
+    return a->rstd * (d - a->m1 - h * a->m2);
+}
+
+/* m1, m2: the means of d and d*xhat */
 static void row_norm_bwd(void *gxv, const void *gyv, const void *xv, const float *g, float mean, float rstd, float m1,
                          float m2, float *gg, float *gb, size_t n)
 {
     float *gx = gxv;
     const float *gy = gyv, *x = xv;
-    vf m = v_set1(mean), r = v_set1(rstd), a = v_set1(m1), b = v_set1(m2);
-    for (size_t i = 0; i < n; i += CPU_VW) {
-        size_t l = n - i < CPU_VW ? n - i : CPU_VW;
-        bool full = l == CPU_VW;
-        vf y = full ? v_load(gy + i) : v_load_n(gy + i, l), d = y;
-        vf h = ((full ? v_load(x + i) : v_load_n(x + i, l)) - m) * r;
-        if (g)
-            d *= full ? v_load(g + i) : v_load_n(g + i, l);
-        vf o = r * (d - a - h * b);
-        if (full) {
-            v_store(gx + i, o);
-            if (gg) {
-                v_store(gg + i, v_fma(y, h, v_load(gg + i)));
-                v_store(gb + i, v_load(gb + i) + y);
-            }
-            continue;
-        }
-        v_store_n(gx + i, o, l);
-        if (gg) {
-            v_store_n(gg + i, v_fma(y, h, v_load_n(gg + i, l)), l);
-            v_store_n(gb + i, v_load_n(gb + i, l) + y, l);
-        }
-    }
+    const row_norms a = {v_set1(mean), v_set1(rstd), v_set1(m1), v_set1(m2), g, gg, gb};
+    ROW_LOOP(n, v_store(gx + i, row_norm_grad(&a, v_load(gy + i), v_load(x + i), i, CPU_VW));
+             , v_store_n(gx + i, row_norm_grad(&a, v_load_n(gy + i, l), v_load_n(x + i, l), i, l), l);)
 }
 
 /* gx = y (gy - s), or gy - e^y s */
