@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Elementary functions on vf, about 1 ulp (tests/unit/cpu_math.c holds the bounds). Included after vec.h.
+ * Elementary functions on vf, about 1 ulp (tests/unit/cpu_ops.c holds the bounds). Included after vec.h.
  * exp, log, tanh: the Cephes single precision forms (S. Moshier); erf: two minimax polynomials, after N. Juffa.
  */
 
