@@ -398,18 +398,27 @@ static void build_norm(net *n)
     ck_assert_msg(!g->error.status, "%s", g->error.text);
 }
 
+/* Its plan, compared with the graph itself. */
+static yk__plan *plan_norm(net *n, bool alone)
+{
+    yk__plan_request r;
+    yk__plan *p;
+    build_norm(n);
+    request(n, &r, &(yk__assign){0, n->counted});
+    r.alone = alone;
+    p = plan(&r);
+    compare(n, p, false, 2e-6);
+    return p;
+}
+
 /* The three sums of backward are one pass that takes relu's mask in; the gradient of x is another, from stored values alone. */
 START_TEST(norm_backward_in_two_passes)
 {
-    yk__plan_request r;
     yk__plan *p;
     net n;
     uint32_t sums = 0, passes = 0;
     ref.claim = _i;
-    build_norm(&n);
-    request(&n, &r, &(yk__assign){0, n.counted});
-    p = plan(&r);
-    compare(&n, p, false, 2e-6);
+    p = plan_norm(&n, true);
     for (size_t k = 0; k < p->graph.n_node; k++) {
         const yk_node *d = &p->graph.node[k];
         const yk_value *x = d->n_in ? &p->graph.value[p->graph.index[d->in]] : NULL;
@@ -430,16 +439,11 @@ END_TEST
  * that of the mean's gradient. Nothing else changes. */
 START_TEST(weight_gradients_beside_sums)
 {
-    yk__plan_request r;
     yk__plan *p;
     net n;
     uint32_t sums = 0, beside = 0;
     ref.claim = _i;
-    build_norm(&n);
-    request(&n, &r, &(yk__assign){0, n.counted});
-    r.alone = false;
-    p = plan(&r);
-    compare(&n, p, false, 2e-6);
+    p = plan_norm(&n, false);
     for (uint32_t i = 0; i < p->n_segment; i++) {
         sums += p->segment[i].boundary == YK_BOUND_ALL_REDUCE;
         for (uint32_t k = 0; k < p->segment[i].graph.n_node && p->segment[i].beside; k++)
