@@ -22,6 +22,7 @@ static const yk__cli_command command = {
             "exactly those, since the very same code plans both. Nothing is allocated on the device, compiled or computed, so\n"
             "that it also tells of models that do not fit here.\n"
             "\n"
+            "Parameters include the 16-bit copies that products read in mixed precision (none under a memory limit).\n"
             "Activations are what the forward pass leaves for the backward pass; working memory is the most that lies beside\n"
             "them in the same block, at another time or at the same, with what the plugin packs operands into (where it\n"
             "tells). Shared: the host memory in which several ranks exchange gradients and parameters, once for all of them.\n"

@@ -229,6 +229,7 @@ struct cpu_build {
     yk_status status;
     const yk_node *node; /* being planned */
     uint32_t part;       /* steps it has so far */
+    uint32_t joined;     /* nodes behind it that its steps do as well */
 };
 
 /* Memory that lives as long as the program, zeroed; NULL (and b->status) when there is none. */

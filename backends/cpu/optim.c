@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Optimizer steps and gradient statistics on flat f32 arrays: one pass, each byte read and written once. */
+/* Optimizer steps and gradient statistics on flat f32 arrays: one pass, each byte read and written once. A cast that follows
+ * and keeps the new values in 16 bits is made in the same pass. */
 #include <string.h>
 
 #include "cpu.h"
@@ -9,9 +10,10 @@
 
 typedef struct optim_args {
     cpu_ref g, hyper, in[4], out[4]; /* p, m, v, vmax; or p, b */
-    int n_state, flags;
+    cpu_ref low;                     /* the first n_low values of p in 16 bits */
+    int n_state, flags, low_type;
     bool adam;
-    int64_t n;
+    int64_t n, n_low;
 } optim_args;
 
 static struct cpu_adam read_hyper(const float *h, int flags)
@@ -19,6 +21,12 @@ static struct cpu_adam read_hyper(const float *h, int flags)
     return (struct cpu_adam){h[YK_HYPER_LR], h[YK_HYPER_B1], h[YK_HYPER_B2], h[YK_HYPER_EPS], h[YK_HYPER_DECAY],
                              h[YK_HYPER_GRAD_SCALE], h[YK_HYPER_CLIP], h[YK_HYPER_C1], h[YK_HYPER_SQRT_C2],
                              h[YK_HYPER_FIRST], flags};
+}
+
+static void keep_low(const optim_args *a, const cpu_ctx *c, const float *p, int64_t i, int64_t n)
+{
+    if (i < a->n_low)
+        c->isa->from_f32((char *)cpu_at(c, a->low) + 2 * i, p, a->low_type, (size_t)(a->n_low - i < n ? a->n_low - i : n));
 }
 
 static void optim_step(const void *args, const cpu_ctx *c)
@@ -41,6 +49,7 @@ static void optim_step(const void *args, const cpu_ctx *c)
             c->isa->adam(&h, g + i, s[0], s[1], s[2], s[3], n);
         else
             c->isa->sgd(&h, g + i, s[0], s[1], n);
+        keep_low(a, c, s[0], i, (int64_t)n);
     }
 }
 
@@ -79,6 +88,27 @@ static void grad_combine_step(const void *args, const cpu_ctx *c)
     y[1] = (float)bad;
 }
 
+static bool same_place(const yk_value *a, const yk_value *b)
+{
+    return a->slot == b->slot && a->offset == b->offset && a->dtype == b->dtype;
+}
+
+/* The node behind this one casts the new values, or the first of them, to 16 bits. */
+static void take_cast(cpu_build *b, const yk_node *n, optim_args *a)
+{
+    const yk_node *next = n + 1;
+    if (next == b->g->node + b->g->n_node || next->op != YK_OP_CAST)
+        return;
+    const yk_value *x = cpu_in(b, next, 0), *y = cpu_out(b, next, 0);
+    if (!same_place(x, cpu_out(b, n, 0)) || (y->dtype != YK_BF16 && y->dtype != YK_F16) || !cpu_is_dense(x) ||
+        !cpu_is_dense(y) || cpu_count(x) > a->n)
+        return;
+    a->low = cpu_ref_of(y);
+    a->low_type = y->dtype;
+    a->n_low = cpu_count(x);
+    b->joined = 1;
+}
+
 void cpu_plan_optim(cpu_build *b, const yk_node *n)
 {
     const yk_value *g = cpu_in(b, n, 0);
@@ -107,5 +137,6 @@ void cpu_plan_optim(cpu_build *b, const yk_node *n)
         a->in[k] = cpu_ref_of(cpu_in(b, n, k == 3 ? 5 : k + 1));
         a->out[k] = cpu_ref_of(cpu_out(b, n, k));
     }
+    take_cast(b, n, a);
     cpu_emit(b, optim_step, a, (double)a->n * 0.45);
 }

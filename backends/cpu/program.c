@@ -236,8 +236,10 @@ static yk_status plan_all(cpu_build *b)
             return cpu_refuse(b, n, "a type this plugin does not have (f32, f16, bf16, i32, u8, bool)");
         note_slots(b->p, g, n);
         b->node = n;
-        b->part = 0;
+        b->part = b->joined = 0;
         planners[n->op](b, n);
+        for (; b->joined; b->joined--)
+            note_slots(b->p, g, &g->node[++i]);
     }
     return b->status;
 }
@@ -249,7 +251,7 @@ yk_status cpu_prog_new(const yk_graph *g, const cpu_isa *isa, int nt, cpu_prog *
         return YK_E_MEM;
     *p = (cpu_prog){.serial = true, .n_slot = g->n_slot};
     p->uses = cpu_host->alloc(g->n_slot + 1, 64);
-    cpu_build b = {g, isa, nt, p, p->uses ? YK_OK : YK_E_MEM, NULL, 0};
+    cpu_build b = {g, isa, nt, p, p->uses ? YK_OK : YK_E_MEM, NULL, 0, 0};
     if (p->uses) {
         memset(p->uses, 0, g->n_slot + 1);
         plan_all(&b);

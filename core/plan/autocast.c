@@ -55,6 +55,20 @@ static yk__vid new_cast(casting *c, yk__vid x, yk_dtype dtype, bool leaf)
     return y;
 }
 
+/* A parameter in 16 bits, or another leaf cast. */
+static yk__vid leaf_as(casting *c, yk__vid x, yk_dtype dtype)
+{
+    const yk_value *v = &c->g.value[x];
+    const yk_slot *s = v->slot == YK_NONE ? NULL : &c->g.slot[v->slot];
+    int64_t dim[YK_MAX_DIMS];
+    uint32_t slot;
+    if (!c->w->r->hold || dtype != c->low || !s || s->kind != YK_SLOT_PARAM)
+        return new_cast(c, x, dtype, true);
+    memcpy(dim, v->dim, sizeof dim);
+    slot = yk__slot_new(&c->g, YK_SLOT_PARAM, (uint64_t)yk__count(v) * yk_dtype_bytes(dtype), s->key | YK__HELD_LOW);
+    return yk__leaf(&c->g, slot, 0, dtype, c->g.value[x].dims, dim);
+}
+
 /* The value in a format; views are views of the cast root. */
 static yk__vid value_as(casting *c, yk__vid v, yk_dtype dtype)
 {
@@ -66,7 +80,7 @@ static yk__vid value_as(casting *c, yk__vid v, yk_dtype dtype)
     if (memo[v] != YK_NONE)
         return memo[v];
     if (r == v) {
-        memo[v] = new_cast(c, x, dtype, s->value[v].flags & YK_VALUE_INPUT);
+        memo[v] = s->value[v].flags & YK_VALUE_INPUT ? leaf_as(c, x, dtype) : new_cast(c, x, dtype, false);
     } else {
         const yk__vid base = value_as(c, r, dtype);
         const uint64_t at = (s->value[v].offset - s->value[r].offset) / yk_dtype_bytes(s->value[v].dtype);

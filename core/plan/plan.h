@@ -29,6 +29,9 @@ typedef struct yk__recompute {
     uint32_t begin, end;
 } yk__recompute;
 
+/* Set in the key of a PARAM slot that holds the parameter's 16-bit copy, which lives between steps. */
+#define YK__HELD_LOW 0x40000000u
+
 typedef struct yk__plan_request {
     const yk__graph *trace;
     yk__vid loss, seed;                  /* loss YK_NONE: forward only */
@@ -36,6 +39,8 @@ typedef struct yk__plan_request {
     bool zero;                           /* no loss: write zeros to the buckets */
     bool alone;                          /* a group of one: all_reduce is the identity */
     yk_dtype precision;
+    bool hold;                           /* 16-bit operands that are whole parameters are read from copies that somebody
+                                            keeps (YK__HELD_LOW), not cast by the program */
     const yk_device_caps *caps;
     uint32_t (*claims)(void *arg, const yk_graph *g, uint32_t node); /* the plugin's, or a test's */
     void *claims_arg;

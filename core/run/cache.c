@@ -119,6 +119,7 @@ static yk_status make(yk__engine *e, const yk__micro *m, bool zero, yk__prog **o
     r.accumulate = !m->first && !zero;
     r.zero = zero;
     r.precision = e->config.precision;
+    r.hold = !e->config.memory_limit; /* where memory is short, casts are made again instead */
     r.n_param = (uint32_t)e->n_param, r.param = param;
     r.n_bucket = e->n_bucket, r.bucket_bytes = bytes;
     r.n_result = m->n_result, r.result = m->result;

@@ -36,7 +36,8 @@ static bool has_sums(const yk__graph *t)
 static yk_status run(yk__engine *e, const yk__micro *m, yk_error *err)
 {
     yk__prog *p;
-    if (yk__cache_find(e, m, &p, err) || yk__prog_run(e, p, m->n_input, m->input, m->input_bytes, err))
+    if (yk__cache_find(e, m, &p, err) || (p->reads_low && yk__low_refresh(e, err)) ||
+        yk__prog_run(e, p, m->n_input, m->input, m->input_bytes, err))
         return err->status;
     return fetch(e, p, m, err);
 }

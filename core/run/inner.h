@@ -28,6 +28,7 @@ typedef struct yk__eparam {
     uint32_t pack;
     bool trained;
     float *pending; /* host values until there is a layout */
+    yk_buffer *low; /* the copy in 16 bits, when a program reads one */
 } yk__eparam;
 
 typedef struct yk__estate {
@@ -59,6 +60,7 @@ typedef struct yk__prog {
     uint64_t input_bytes;
     uint64_t key, used;   /* of the cache */
     uint64_t bytes;       /* host memory of the plan */
+    bool reads_low;       /* 16-bit copies of parameters */
 } yk__prog;
 
 /* Host memory that inputs wait in, and of which a device that can compute on host memory reads them (buffer). */
@@ -67,6 +69,9 @@ typedef struct yk__stage {
     yk_buffer *buffer;
     uint64_t bytes, point; /* point: until then it is read */
 } yk__stage;
+
+/* Which 16-bit copies are not what the parameters are. */
+typedef enum yk__stale { YK__FRESH, YK__STALE_TRAINED, YK__STALE_ALL } yk__stale;
 
 struct yk__engine {
     yk__device *dev;
@@ -95,6 +100,8 @@ struct yk__engine {
     size_t n_prog, cap_prog;
     uint64_t prog_bytes;       /* of their plans */
     yk__prog *zero;            /* writes zeros to the buckets */
+    yk__prog *low_prog[2];     /* cast trained parameters, all parameters */
+    yk__stale low_stale;
     uint64_t ticket, ticket_point[YK__TICKETS], last_point;
     uint64_t waited;           /* a point that is known to be done */
     double started, idle;      /* of the last run: when it was submitted, seconds it waited for other ranks */
@@ -155,6 +162,13 @@ void yk__stage_free(yk__engine *e, yk__stage *s); /* nothing reads it any more *
 /* cache.c */
 yk_status yk__cache_find(yk__engine *e, const yk__micro *m, yk__prog **p, yk_error *err);
 void yk__cache_clear(yk__engine *e);
+
+/* low.c: 16-bit copies of parameters */
+yk_status yk__low_make(yk__engine *e, yk__prog *p, yk_error *err); /* those that the program reads */
+yk_status yk__low_refresh(yk__engine *e, yk_error *err);           /* before it runs */
+/* Appends the cast of a parameter's values, f32, n elements in one dimension, to its copy. */
+void yk__low_cast(const yk__engine *e, yk__graph *g, uint32_t number, yk__vid value);
+void yk__low_free(yk__engine *e);
 
 /* optim.c: the programs of an update */
 yk_status yk__optim_programs(yk__engine *e, yk_error *err);

@@ -11,6 +11,7 @@
 
 typedef struct stretch {
     uint32_t pack, group;
+    uint32_t low;        /* the parameter it is, whose 16-bit copy is written as well; YK_NONE: some, without */
     uint64_t begin, end; /* elements of the pack */
 } stretch;
 
@@ -25,20 +26,22 @@ static uint32_t group_of(const yk__engine *e, size_t param)
 }
 
 /* Appends one parameter's part of its pack, up to the next parameter's begin. */
-static yk_status add(yk__engine *e, stretches *s, const yk__eparam *p, uint64_t end, uint32_t group, yk_error *err)
+static yk_status add(yk__engine *e, stretches *s, uint32_t number, uint64_t end, yk_error *err)
 {
+    const yk__eparam *p = &e->param[number];
+    const uint32_t group = group_of(e, number), low = p->low && e->world == 1 ? number : YK_NONE;
     const yk__pack *k = &e->pack[p->pack];
     stretch *last = s->n ? &s->list[s->n - 1] : NULL;
     const uint64_t from = p->at > k->begin ? p->at : k->begin, to = end < k->end ? end : k->end;
     if (from >= to)
         return YK_OK;
-    if (last && last->pack == p->pack && last->group == group && last->end == from) {
+    if (last && last->pack == p->pack && last->group == group && last->low == low && low == YK_NONE && last->end == from) {
         last->end = to;
         return YK_OK;
     }
     if (yk__grow(&s->list, &s->cap, s->n + 1, sizeof *s->list))
         return yk__fail_mem(err, sizeof *s->list, "an optimizer");
-    s->list[s->n++] = (stretch){p->pack, group, from, to};
+    s->list[s->n++] = (stretch){p->pack, group, low, from, to};
     return YK_OK;
 }
 
@@ -57,7 +60,7 @@ static yk_status find_stretches(yk__engine *e, stretches *s, yk_error *err)
                 end = e->param[j].pack == p->pack ? e->param[j].at : end;
                 break;
             }
-        if (add(e, s, p, end, group_of(e, i), err))
+        if (add(e, s, (uint32_t)i, end, err))
             return err->status;
     }
     return YK_OK;
@@ -105,8 +108,10 @@ static void step_node(yk__engine *e, yk__graph *g, const pack_slots *slots, uint
     for (uint32_t i = 0; i < n; i++)
         if (in[i] == YK_NONE)
             return;
-    yk__apply(g, e->opt.kind == YK_OPT_ADAM ? YK_OP_ADAM_STEP : YK_OP_SGD_STEP, n, in, 1, &flags, YK_DTYPE_COUNT, 0,
-              NULL, out, 4);
+    if (yk__apply(g, e->opt.kind == YK_OPT_ADAM ? YK_OP_ADAM_STEP : YK_OP_SGD_STEP, n, in, 1, &flags, YK_DTYPE_COUNT, 0,
+                  NULL, out, 4) &&
+        s->low != YK_NONE)
+        yk__low_cast(e, g, s->low, yk__slice(g, out[0], 0, 0, (int64_t)e->param[s->low].n, 1));
 }
 
 static yk_status plan_graph(yk__engine *e, yk__graph *g, uint32_t n_result, const yk__vid *result, yk__prog **p,
@@ -151,7 +156,7 @@ static void stat_nodes(yk__engine *e, yk__graph *g, yk__vid scale, yk__vid *resu
     e->n_stat = 0;
     for (uint32_t i = 0; i < e->n_bucket; i++) {
         const yk__pack *p = &e->pack[i];
-        const stretch all = {i, 0, p->begin, p->end};
+        const stretch all = {i, 0, YK_NONE, p->begin, p->end};
         const uint32_t slot = yk__slot_new(g, YK_SLOT_GRAD, p->n * sizeof(float), i);
         yk__vid in[2], out;
         if (p->begin == p->end)

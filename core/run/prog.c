@@ -103,7 +103,7 @@ yk_status yk__prog_new(yk__engine *e, const yk__plan_request *r, yk__prog **out,
         yk__fail_mem(err, n * 24, "a program");
         goto free_prog;
     }
-    if (lay_inputs(e, p, err) || count_scratch(e, p->plan, err) || compile(e, p, err))
+    if (lay_inputs(e, p, err) || yk__low_make(e, p, err) || count_scratch(e, p->plan, err) || compile(e, p, err))
         goto free_prog;
     *out = p;
     return YK_OK;
@@ -135,6 +135,9 @@ static void bind_param(const yk__engine *e, yk__prog *p, uint32_t i, uint32_t ke
 {
     if (key & YK__PACKED) {
         p->slot[i] = e->pack[key & ~YK__PACKED].value;
+        p->slot_offset[i] = 0;
+    } else if (key & YK__HELD_LOW) {
+        p->slot[i] = e->param[key & ~YK__HELD_LOW].low;
         p->slot_offset[i] = 0;
     } else {
         p->slot[i] = e->pack[e->param[key].pack].value;

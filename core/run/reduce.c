@@ -50,6 +50,7 @@ static yk_status put_others(yk__engine *e, const yk__pack *p, yk_error *err)
 yk_status yk__gather_params(yk__engine *e, yk_error *err)
 {
     e->version++;
+    e->low_stale = e->world > 1 && e->low_stale == YK__FRESH ? YK__STALE_TRAINED : e->low_stale;
     if (e->world == 1 || e->config.dry)
         return e->world == 1 ? YK_OK : yk__engine_idle(e, err);
     for (uint32_t i = 0; i < e->n_bucket; i++) {

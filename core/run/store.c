@@ -203,6 +203,7 @@ static yk_status flush(yk__engine *e, yk_error *err)
         p->pending = NULL;
     }
     e->version++;
+    e->low_stale = YK__STALE_ALL;
     return YK_OK;
 }
 
@@ -236,6 +237,7 @@ yk_status yk__store_lay_out(yk__engine *e, yk_error *err)
 
 void yk__store_free(yk__engine *e)
 {
+    yk__low_free(e);
     for (uint32_t i = 0; i < e->n_pack; i++) {
         yk__pack *p = &e->pack[i];
         const uint64_t own = (p->end - p->begin) * sizeof(float);

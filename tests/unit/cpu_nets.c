@@ -655,6 +655,47 @@ static void one_sgd(const cpu_isa *isa, int flags, bool momentum, bool first)
     kit_free(k);
 }
 
+/* A cast of the first new values that follows the step: the same bits as one in a program of its own. */
+static void one_kept(const cpu_isa *isa, int op, int dtype, int64_t n, int64_t kept)
+{
+    kit *k = kit_new(), *alone = kit_new();
+    uint32_t g = KIT(k, YK_F32, n), p = KIT(k, YK_F32, n), m = KIT(k, YK_F32, n), v = KIT(k, YK_F32, n);
+    uint32_t hyper = KIT(k, YK_F32, 16), low = KIT(k, dtype, n), x = KIT(alone, YK_F32, kept), y = KIT(alone, dtype, kept);
+    const int64_t flags = 0, one = 1;
+    const uint32_t head = kit_view(k, p, 1, &kept, &one, 0), to = kit_view(k, low, 1, &kept, &one, 0);
+    kit_random(k, g, -1, 1);
+    kit_random(k, p, -1, 1);
+    kit_random(k, m, -1, 1);
+    kit_random(k, v, 0, 1);
+    kit_random(k, low, 0, 1);
+    kit_set(k, hyper, (double[16]){1e-2, 0.9, 0.5, 1e-8, 0.1, 0.5, INFINITY, 0.3, 0.2});
+    const double last = kit_get(k, low, n - 1);
+    if (op == YK_OP_ADAM_STEP)
+        kit_node(k, op, KIT_IDS(g, p, m, v, hyper), KIT_IDS(p, m, v), &flags, 1);
+    else
+        kit_node(k, op, KIT_IDS(g, p, m, hyper), KIT_IDS(p, m), &flags, 1);
+    kit_node(k, YK_OP_CAST, KIT_IDS(head), KIT_IDS(to), NULL, 0);
+    ck_assert_int_eq(kit_run(k, isa, 2), YK_OK);
+    memcpy(alone->data[x], k->data[p], (size_t)kept * 4);
+    kit_node(alone, YK_OP_CAST, KIT_IDS(x), KIT_IDS(y), NULL, 0);
+    ck_assert_int_eq(kit_run(alone, isa, 1), YK_OK);
+    ck_assert_mem_eq(k->data[low], alone->data[y], (size_t)kept * 2);
+    ck_assert(kept == n || kit_get(k, low, n - 1) == last);
+    kit_free(alone);
+    kit_free(k);
+}
+
+START_TEST(steps_keep_16_bits)
+{
+    for (int q = 0; kit_isa(q); q++) {
+        one_kept(kit_isa(q), YK_OP_ADAM_STEP, YK_BF16, 10007, 10007);
+        one_kept(kit_isa(q), YK_OP_ADAM_STEP, YK_F16, 9000, 4097);
+        one_kept(kit_isa(q), YK_OP_ADAM_STEP, YK_BF16, 500000, 499990);
+        one_kept(kit_isa(q), YK_OP_SGD_STEP, YK_BF16, 5000, 3);
+    }
+}
+END_TEST
+
 START_TEST(optimizers)
 {
     for (int q = 0; kit_isa(q); q++) {
@@ -698,6 +739,7 @@ int main(void)
     tcase_add_test(t, cross_entropy_of_huge_logits);
     tcase_add_test(t, batch_statistics);
     tcase_add_test(t, attentions);
+    tcase_add_test(t, steps_keep_16_bits);
     tcase_add_test(t, optimizers);
     suite_add_tcase(s, t);
     SRunner *sr = srunner_create(s);

@@ -267,6 +267,61 @@ START_TEST(mixed_precision)
 }
 END_TEST
 
+enum { COPIED = 9 }; /* losses of a training in 16 bits in which all that changes parameters happens */
+
+/* Without a limit programs read 16-bit copies that live between steps, with one they cast for themselves. */
+static void train_with_copies(uint64_t limit, yk__opt_kind kind, float loss[COPIED])
+{
+    const yk__engine_config c = {.precision = YK_BF16, .memory_limit = limit, .bucket_bytes = 256};
+    uint32_t s = 7, n = 0;
+    float x[ROWS * IN], h[2][YK_HYPER_COUNT], w[IN * MID];
+    int32_t y[ROWS];
+    yk__updated u;
+    truth t;
+    rig r;
+    start(&t, &s);
+    rig_open(&r, &t, YK_F32);
+    yk__engine_free(r.e);
+    ok(&r, yk__engine_new(r.dev, r.group, &c, &r.e, &r.err));
+    for (int i = 0; i < N_PARAM; i++)
+        ok(&r, yk__engine_param(r.e, "p", size[i], i != 2, &r.number[i], &r.err)); /* the second matrix is frozen */
+    for (int round = 0; round < 3; round++) { /* written by the host, between updates too */
+        for (int i = 0; i < IN * MID; i++)
+            w[i] = (float)number(&s);
+        ok(&r, yk__engine_param_write(r.e, r.number[0], w, &r.err));
+        ok(&r, yk__engine_param_write(r.e, r.number[2], w, &r.err));
+        data(&s, x, y);
+        loss[n++] = micro(&r, x, y, true);
+        if (!round)
+            ok(&r, yk__engine_optimizer(r.e, &(yk__opt_layout){.kind = kind, .momentum = true, .n_group = 1}, &r.err));
+        set_hyper(h, round + 1);
+        h[0][YK_HYPER_LR] = 0.2f;
+        h[0][YK_HYPER_B2] = kind == YK_OPT_SGD ? 0.0f : 0.999f; /* sgd: dampening */
+        for (int k = 0; k < 2; k++) {
+            ok(&r, yk__engine_update(r.e, &(yk__update){.hyper = (const float(*)[YK_HYPER_COUNT])h, .divisor = 1.0}, &u, &r.err));
+            smoothing = 0.1 * round; /* another program over the same copies */
+            loss[n++] = micro(&r, x, y, true);
+            smoothing = 0.0;
+        }
+    }
+    rig_close(&r);
+    ck_assert_uint_eq(ref.buffers, 0);
+    ck_assert_uint_eq(ref.programs, 0);
+}
+
+START_TEST(copies_in_16_bits_are_what_casts_would_be)
+{
+    static const yk__opt_kind kind[] = {YK_OPT_ADAM, YK_OPT_SGD};
+    float a[COPIED], b[COPIED];
+    ref.claim = REF_CLAIM_ALL;
+    train_with_copies(0, kind[_i], a);
+    train_with_copies(1 << 20, kind[_i], b);
+    for (int i = 0; i < COPIED; i++)
+        ck_assert_msg(a[i] == b[i], "loss %d is %.9g with copies, %.9g with casts", i, a[i], b[i]);
+    ck_assert(a[0] != a[1] && a[1] != a[2]);
+}
+END_TEST
+
 /* With about the memory that a first engine needed a second one trains alike; with hardly any it says so. */
 static yk_status limited(uint64_t limit, bool dry, uint64_t *peak, float *loss, yk_error *err)
 {
@@ -384,6 +439,7 @@ int main(void)
     suite_add_tcase(s, c);
     tcase_add_loop_test(c, adam_of_two_groups_with_accumulation_and_clipping, REF_CLAIM_NONE, REF_CLAIM_ADD + 1);
     tcase_add_loop_test(c, mixed_precision, REF_CLAIM_NONE, REF_CLAIM_ADD + 1);
+    tcase_add_loop_test(c, copies_in_16_bits_are_what_casts_would_be, 0, 2);
     tcase_add_test(c, memory_limit);
     tcase_add_test(c, cache_keeps_to_its_memory);
     tcase_add_test(c, dry_counts_the_same);
