@@ -32,14 +32,15 @@ static float number(uint32_t *s)
     return (float)(*s >> 8) / (1 << 24) - 0.5f;
 }
 
-static yk_status setup(rig *r, yk__device *dev, yk__group *group, yk__opt_kind kind, yk_error *err)
+static const yk__engine_config plain = {.precision = YK_F32, .bucket_bytes = 4096};
+
+static yk_status setup(rig *r, yk__device *dev, yk__group *group, const yk__engine_config *c, yk__opt_kind kind, yk_error *err)
 {
     static const uint32_t group_of[N_PARAM] = {0, 1, 0};
-    const yk__engine_config c = {.precision = YK_F32, .bucket_bytes = 4096};
     uint32_t s = 11;
     r->dev = dev;
     r->group = group;
-    if (yk__engine_new(dev, group, &c, &r->e, err))
+    if (yk__engine_new(dev, group, c, &r->e, err))
         return err->status;
     for (int i = 0; i < N_PARAM; i++) {
         static float v[IN * MID];
@@ -205,8 +206,8 @@ static yk_status run_case(yk__group *group, bool empty, yk__opt_kind kind, yk_er
     yk__device *dev = NULL;
     many.begin = first_row(me, ranks, empty);
     many.end = first_row(me + 1, ranks, empty);
-    if (!ref_open(&dev, err) && !yk__group_solo(&one, err) && !setup(&solo, dev, one, kind, err) &&
-        !setup(&many, dev, group, kind, err) && !train(&solo, kind, want, err) && !train(&many, kind, got, err) &&
+    if (!ref_open(&dev, err) && !yk__group_solo(&one, err) && !setup(&solo, dev, one, &plain, kind, err) &&
+        !setup(&many, dev, group, &plain, kind, err) && !train(&solo, kind, want, err) && !train(&many, kind, got, err) &&
         !check(&solo, &many, 2e-6, err))
         for (int i = 0; i < STEPS; i++)
             if (!(fabs(want[i] - got[i]) <= 1e-5 * want[i]))
@@ -219,6 +220,34 @@ static yk_status run_case(yk__group *group, bool empty, yk__opt_kind kind, yk_er
     return err->status;
 }
 
+/* Trains in bf16; what the parameters are then. */
+static yk_status train_low(rig *r, yk__device *dev, yk__group *group, uint64_t limit, float p[N_PARAM][IN * MID], yk_error *err)
+{
+    const yk__engine_config c = {.precision = YK_BF16, .memory_limit = limit, .bucket_bytes = 4096};
+    double norm[STEPS];
+    if (!setup(r, dev, group, &c, YK_OPT_ADAM, err) && !train(r, YK_OPT_ADAM, norm, err))
+        for (int i = 0; i < N_PARAM && !err->status; i++)
+            yk__engine_param_read(r->e, r->number[i], p[i], err);
+    yk__engine_free(r->e);
+    r->e = NULL;
+    return err->status;
+}
+
+/* 16-bit copies that live between steps, and casts in every step (there is a memory limit), give the same bits. */
+static yk_status run_low(yk__group *group, yk_error *err)
+{
+    static float held[N_PARAM][IN * MID], cast[N_PARAM][IN * MID];
+    const uint32_t me = yk__group_rank(group), ranks = yk__group_size(group);
+    rig r = {.begin = first_row(me, ranks, false), .end = first_row(me + 1, ranks, false)};
+    yk__device *dev = NULL;
+    if (!ref_open(&dev, err) && !train_low(&r, dev, group, 0, held, err) && !train_low(&r, dev, group, 1 << 20, cast, err))
+        for (int i = 0; i < N_PARAM; i++)
+            if (memcmp(held[i], cast[i], size[i] * sizeof(float)))
+                yk__fail(err, YK_E_INTERNAL, "parameter %d is %g and %g", i, (double)held[i][0], (double)cast[i][0]);
+    yk__device_close(dev);
+    return err->status;
+}
+
 static int as_rank(const char *what)
 {
     yk_error err = YK_ERROR_INIT;
@@ -226,7 +255,10 @@ static int as_rank(const char *what)
     if (!yk__group_join("a rank", &g, &err)) {
         ref.wrap = yk__group_rank(g) % 2 == 0;
         ref.claim = yk__group_rank(g) % 2 ? REF_CLAIM_NONE : REF_CLAIM_ADD;
-        run_case(g, strstr(what, "empty") != NULL, strstr(what, "sgd") ? YK_OPT_SGD : YK_OPT_ADAM, &err);
+        if (strstr(what, "bf16"))
+            run_low(g, &err);
+        else
+            run_case(g, strstr(what, "empty") != NULL, strstr(what, "sgd") ? YK_OPT_SGD : YK_OPT_ADAM, &err);
         if (err.status)
             yk__group_abort(g, &err);
         yk__group_leave(g);
@@ -256,6 +288,12 @@ START_TEST(three_ranks_sgd)
 }
 END_TEST
 
+START_TEST(two_ranks_bf16)
+{
+    launch(2, "bf16");
+}
+END_TEST
+
 START_TEST(a_rank_without_rows)
 {
     launch(2, "adam-empty");
@@ -275,6 +313,7 @@ int main(int argc, char **argv)
     suite_add_tcase(s, c);
     tcase_add_test(c, two_ranks_adam);
     tcase_add_test(c, three_ranks_sgd);
+    tcase_add_test(c, two_ranks_bf16);
     tcase_add_test(c, a_rank_without_rows);
     srunner_set_tap(sr, "-");
     srunner_run_all(sr, CK_SILENT);
