@@ -390,22 +390,24 @@ static void softmax(int64_t r, int64_t c, int dtype)
     }
 }
 
-static void cross_entropy(int64_t r, int64_t c, int dtype)
+static void cross_entropy(bool weights, int64_t r, int64_t c, int dtype)
 {
-    const int64_t attr[] = {-100, yk_attr_of_f64(0)};
+    const int64_t attr[] = {-100, yk_attr_of_f64(weights ? 0.1 : 0)}; /* with weights smoothed, too */
     for (int bwd = 0; bwd < 2; bwd++) {
         char name[80];
         kit *k = kit_new();
         uint32_t x = KIT(k, dtype, r, c), z = KIT(k, dtype, r, c), lab = KIT(k, YK_I32, r), loss = KIT(k, YK_F32, r);
-        uint32_t lse = KIT(k, YK_F32, r);
+        uint32_t lse = KIT(k, YK_F32, r), w = weights ? KIT(k, YK_F32, c) : YK_NONE;
         kit_random(k, x, -1, 1);
         memset(k->data[lab], 0, (size_t)r * 4);
         kit_random(k, loss, 0, 1);
         kit_random(k, lse, 10, 11);
-        kit_node(k, bwd ? YK_OP_CROSS_ENTROPY_BWD : YK_OP_CROSS_ENTROPY, bwd ? KIT_IDS(loss, x, lab, lse) : KIT_IDS(x, lab),
+        if (weights)
+            kit_random(k, w, 0, 1);
+        kit_node(k, bwd ? YK_OP_CROSS_ENTROPY_BWD : YK_OP_CROSS_ENTROPY, bwd ? KIT_IDS(loss, x, lab, lse, w) : KIT_IDS(x, lab, w),
                  bwd ? KIT_IDS(z) : KIT_IDS(loss, lse), attr, 2);
-        snprintf(name, sizeof name, "cross_entropy%s %lldx%lld %s", bwd ? "_bwd" : "", (long long)r, (long long)c,
-                 dtype == YK_F32 ? "f32" : "bf16");
+        snprintf(name, sizeof name, "cross_entropy%s%s %lldx%lld %s", bwd ? "_bwd" : "", weights ? " weighted" : "",
+                 (long long)r, (long long)c, dtype == YK_F32 ? "f32" : "bf16");
         report(k, name, 0, (double)(r * c) * (dtype == YK_F32 ? 4 : 2) * (bwd ? 2 : 1));
     }
 }
@@ -514,8 +516,10 @@ static void rows(void)
     BOTH(layer_norms(t));
     BOTH(softmax(32768, 256, t));
     BOTH(softmax(128, 10, t));
-    BOTH(cross_entropy(1024, 50257, t));
-    BOTH(cross_entropy(128, 10, t));
+    BOTH(cross_entropy(false, 1024, 50257, t));
+    BOTH(cross_entropy(true, 1024, 50257, t));
+    BOTH(cross_entropy(false, 128, 10, t));
+    BOTH(cross_entropy(true, 128, 10, t));
     BOTH(move(t));
     BOTH(reductions(t));
 }

@@ -125,6 +125,7 @@ typedef struct cpu_rows {
     void (*softmax)(void *y, const void *x, float *e, int log, size_t n); /* e: room for a row of f32 */
     void (*softmax_bwd)(void *gx, const void *gy, const void *y, int log, size_t n);
     void (*loss_grad)(void *y, const void *x, const cpu_loss_row *a, size_t n);
+    float (*weigh)(const void *x, const float *w, size_t n); /* sum of w x */
 } cpu_rows;
 
 typedef struct cpu_isa {

@@ -79,6 +79,16 @@ static float half_dot(const void *av, const void *bv, size_t n)
     return v_sum(s + t);
 }
 
+static float half_weigh(const void *xv, const float *w, size_t n)
+{
+    const uint16_t *x = xv;
+    vf s = {0}, t = {0};
+    HALF_ROW(n, s = v_fma(v_from_bf16(v_loadh(x + i)), v_load(w + i), s);
+             t = v_fma(v_from_bf16(v_loadh(x + i + CPU_VW)), v_load(w + i + CPU_VW), t);
+             , s = v_fma(half_get(x, i, l), half_f32(w + i, l), s);)
+    return v_sum(s + t);
+}
+
 #define HALF_FOLD(name, F)                                                                                             \
     static void name(float *d, const void *xv, size_t n)                                                              \
     {                                                                                                                  \
@@ -445,7 +455,7 @@ static void half_loss_grad(void *y, const void *x, const cpu_loss_row *a, size_t
 /* [0]: of f32, [1]: of bf16 */
 static const cpu_rows row_kernels[2] = {
     {row_sum, row_max, row_dot, row_add, row_vmax, row_exp_sum, row_moments, row_norm, row_norm_sums, row_norm_bwd, row_softmax,
-     row_softmax_bwd, row_loss_grad},
+     row_softmax_bwd, row_loss_grad, row_weigh},
     {half_sum, half_max, half_dot, half_add, half_vmax, half_exp_sum, half_moments, half_norm, half_norm_sums, half_norm_bwd,
-     half_softmax, half_softmax_bwd, half_loss_grad},
+     half_softmax, half_softmax_bwd, half_loss_grad, half_weigh},
 };

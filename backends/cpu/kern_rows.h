@@ -88,6 +88,11 @@ static float row_dot(const void *av, const void *bv, size_t n)
     return v_sum(s + t);
 }
 
+static float row_weigh(const void *x, const float *w, size_t n)
+{
+    return row_dot(x, w, n);
+}
+
 /* sum of exp(x - m); y (may be x, or NULL) gets the exponentials */
 static float row_exps(float *y, const float *x, float m, size_t n)
 {

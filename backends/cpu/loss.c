@@ -23,19 +23,20 @@ static const void *logits_at(const loss_args *a, const cpu_ctx *c, int64_t r, in
     return (const char *)cpu_at(c, a->logits) + (r * a->n + j) * yk_dtype_bytes(a->dtype);
 }
 
-/* as f32 */
-static const float *wide_block(const loss_args *a, const cpu_ctx *c, int64_t r, int64_t j, size_t n, float *buf)
-{
-    if (a->dtype == YK_F32)
-        return logits_at(a, c, r, j);
-    c->isa->to_f32(buf, logits_at(a, c, r, j), a->dtype, n);
-    return buf;
-}
-
 /* as the row kernels read it: f16 widened */
 static const void *block_of(const loss_args *a, const cpu_ctx *c, int64_t r, int64_t j, size_t n, float *buf)
 {
-    return a->dtype == YK_F16 ? wide_block(a, c, r, j, n, buf) : logits_at(a, c, r, j);
+    if (a->dtype != YK_F16)
+        return logits_at(a, c, r, j);
+    c->isa->to_f32(buf, logits_at(a, c, r, j), YK_F16, n);
+    return buf;
+}
+
+static float logit(const loss_args *a, const cpu_ctx *c, int64_t r, int64_t j)
+{
+    float z;
+    c->isa->to_f32(&z, logits_at(a, c, r, j), a->dtype, 1);
+    return z;
 }
 
 static float weight_sum(const loss_args *a, const cpu_ctx *c)
@@ -66,7 +67,7 @@ static row_sums scan_row(const loss_args *a, const cpu_ctx *c, int64_t r)
         if (s.max > -INFINITY || s.max != s.max)
             s.sum += k->exp_sum(x, s.max, n);
         if (a->smooth > 0.0f)
-            s.wz += (double)(w ? c->isa->rows->dot(wide_block(a, c, r, j, n, buf), w + j, n) : k->sum(x, n));
+            s.wz += (double)(w ? k->weigh(x, w + j, n) : k->sum(x, n));
     }
     return s;
 }
@@ -81,15 +82,14 @@ static void loss_step(const void *args, const cpu_ctx *c)
     cpu_part(a->rows, c->tid, c->nt, &lo, &hi);
     for (int64_t r = lo; r < hi; r++) {
         row_sums s = scan_row(a, c, r);
-        float z, log_sum = logf(s.sum);
+        float log_sum = logf(s.sum);
         lse[r] = s.max + log_sum;
         if (label[r] == a->ignore) {
             loss[r] = 0.0f;
         } else if (label[r] < 0 || label[r] >= a->n) {
             loss[r] = NAN;
         } else {
-            z = *wide_block(a, c, r, label[r], 1, &z);
-            loss[r] = (w ? w[label[r]] : 1.0f) * (1.0f - a->smooth) * (s.max - z + log_sum);
+            loss[r] = (w ? w[label[r]] : 1.0f) * (1.0f - a->smooth) * (s.max - logit(a, c, r, label[r]) + log_sum);
             if (a->smooth > 0.0f)
                 loss[r] += (float)((double)a->smooth / (double)a->n * ((double)total * ((double)s.max + (double)log_sum) - s.wz));
         }
