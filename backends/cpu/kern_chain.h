@@ -1,13 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Batch norm's chains in registers, 16-bit numbers read and written in place. HALF: x, r, g, h, y are bf16. ROWS: the
- * numbers m, s, b, d differ from element to element, else they are one each. Included after kern_map.h.
+ * numbers m, s, b, d differ from element to element, else they are one each, and 16-bit numbers are taken two vectors at a
+ * time, the even ones and the odd ones. Included after kern_half.h.
  */
+
+/* l, instead of how many numbers there are: the first, third ... of two vectors from i on, or the others */
+enum { CHAIN_EVEN = CPU_VW + 1, CHAIN_ODD };
 
 V_INLINE vf chain_get(const void *p, size_t i, size_t l, bool half)
 {
     if (half) {
         const uint16_t *h = (const uint16_t *)p + i;
+        if (l == CHAIN_EVEN)
+            return (vf)((vu)v_load(h) << 16);
+        if (l == CHAIN_ODD)
+            return (vf)((vu)v_load(h) & 0xffff0000u);
         return v_from_bf16(l < CPU_VW ? v_loadh_n(h, l) : v_loadh(h));
     }
     return l < CPU_VW ? v_load_n((const float *)p + i, l) : v_load((const float *)p + i);
@@ -25,21 +33,29 @@ V_INLINE void chain_put(void *p, size_t i, size_t l, bool half, vf x)
         v_store((float *)p + i, x);
 }
 
+/* what chain_get had as even and odd numbers */
+V_INLINE void chain_put_both(uint16_t *p, vf x0, vf x1)
+{
+#ifdef CPU_CVT_BF16
+    v_store(p, (vf)pack_both(x0, x1));
+#else
+    v_store(p, (vf)((half_high(x0) >> 16) | (half_high(x1) & 0xffff0000u)));
+#endif
+}
+
 V_INLINE vf chain_number(const cpu_chain *a, int k, size_t i, size_t l, bool rows)
 {
     return rows ? chain_get(a->number[k], i, l, false) : v_set1(a->number[k][0]);
 }
 
 /* y = (x - m) s + b [+ r], [not below 0] */
-V_INLINE void chain_forward(const cpu_chain *a, size_t i, size_t l, bool half, bool rows, int form)
+V_INLINE vf chain_forward(const cpu_chain *a, size_t i, size_t l, bool half, bool rows, int form)
 {
     vf t = chain_get(a->x, i, l, half) - chain_number(a, 0, i, l, rows);
     t = v_fma(t, chain_number(a, 1, i, l, rows), chain_number(a, 2, i, l, rows));
     if (form & CPU_CHAIN_ADD)
         t += chain_get(a->r, i, l, half);
-    if (form & CPU_CHAIN_RELU)
-        t = v_relu(t);
-    chain_put(a->y, i, l, half, t);
+    return form & CPU_CHAIN_RELU ? v_relu(t) : t;
 }
 
 /* g where relu let it through, h being relu's result */
@@ -50,23 +66,23 @@ V_INLINE vf chain_masked(const cpu_chain *a, size_t i, size_t l, bool half, int 
 }
 
 /* y = g s + ((x - m) b + d) */
-V_INLINE void chain_backward(const cpu_chain *a, size_t i, size_t l, bool half, bool rows, int form)
+V_INLINE vf chain_backward(const cpu_chain *a, size_t i, size_t l, bool half, bool rows, int form)
 {
     vf t = chain_get(a->x, i, l, half) - chain_number(a, 0, i, l, rows);
     t = v_fma(t, chain_number(a, 2, i, l, rows), chain_number(a, 3, i, l, rows));
-    t = v_fma(chain_masked(a, i, l, half, form), chain_number(a, 1, i, l, rows), t);
-    chain_put(a->y, i, l, half, t);
+    return v_fma(chain_masked(a, i, l, half, form), chain_number(a, 1, i, l, rows), t);
 }
 
-#define CHAIN_LOOP(name, CALL)                                                                                         \
+#define CHAIN_LOOP(name, F, HALF, ROWS, FORM)                                                                          \
     static void name(const cpu_chain *a, size_t n)                                                                     \
     {                                                                                                                  \
-        size_t i = 0, l = CPU_VW;                                                                                      \
+        size_t i = 0;                                                                                                  \
+        for (; HALF && !ROWS && i + 2 * CPU_VW <= n; i += 2 * CPU_VW)                                                  \
+            chain_put_both((uint16_t *)a->y + i, F(a, i, CHAIN_EVEN, HALF, ROWS, FORM), F(a, i, CHAIN_ODD, HALF, ROWS, FORM)); \
         for (; i + CPU_VW <= n; i += CPU_VW)                                                                           \
-            CALL;                                                                                                      \
-        l = n - i;                                                                                                     \
-        if (l)                                                                                                         \
-            CALL;                                                                                                      \
+            chain_put(a->y, i, CPU_VW, HALF, F(a, i, CPU_VW, HALF, ROWS, FORM));                                       \
+        if (i < n)                                                                                                     \
+            chain_put(a->y, i, n - i, HALF, F(a, i, n - i, HALF, ROWS, FORM));                                         \
     }
 
 /* ROWS: adds g and g (x - m) to two rows of numbers; else to the two numbers of `sum`, as trees of vectors. */
@@ -97,12 +113,12 @@ V_INLINE void chain_sums(const cpu_chain *a, size_t n, bool half, bool rows, int
         chain_sums(a, n, HALF, ROWS, FORM);                                                                            \
     }
 #define CHAIN_FORMS(H, R)                                                                                              \
-    CHAIN_LOOP(chain_forward_##H##R##0, chain_forward(a, i, l, H, R, 0))                                               \
-    CHAIN_LOOP(chain_forward_##H##R##1, chain_forward(a, i, l, H, R, 1))                                               \
-    CHAIN_LOOP(chain_forward_##H##R##2, chain_forward(a, i, l, H, R, 2))                                               \
-    CHAIN_LOOP(chain_forward_##H##R##3, chain_forward(a, i, l, H, R, 3))                                               \
-    CHAIN_LOOP(chain_backward_##H##R##0, chain_backward(a, i, l, H, R, 0))                                             \
-    CHAIN_LOOP(chain_backward_##H##R##1, chain_backward(a, i, l, H, R, CPU_CHAIN_RELU))                                \
+    CHAIN_LOOP(chain_forward_##H##R##0, chain_forward, H, R, 0)                                                        \
+    CHAIN_LOOP(chain_forward_##H##R##1, chain_forward, H, R, 1)                                                        \
+    CHAIN_LOOP(chain_forward_##H##R##2, chain_forward, H, R, 2)                                                        \
+    CHAIN_LOOP(chain_forward_##H##R##3, chain_forward, H, R, 3)                                                        \
+    CHAIN_LOOP(chain_backward_##H##R##0, chain_backward, H, R, 0)                                                      \
+    CHAIN_LOOP(chain_backward_##H##R##1, chain_backward, H, R, CPU_CHAIN_RELU)                                         \
     CHAIN_SUMS(chain_sums_##H##R##0, H, R, 0)                                                                          \
     CHAIN_SUMS(chain_sums_##H##R##1, H, R, CPU_CHAIN_RELU)
 CHAIN_FORMS(0, 0)

@@ -76,17 +76,27 @@ V_INLINE vf half_erf(vf x)
     return v_sel(t < v_set1(0.5f), small, big);
 }
 
-/* the normal distribution function */
-V_INLINE vf half_cdf(vf x)
+/* e^(-x^2/2) */
+V_INLINE vf half_bell(vf x)
 {
-    vf e = v_set1(0.5f) * half_erfc(v_abs(x) * v_set1(0.70710678f));
-    return v_sel(x < v_set1(0.0f), e, v_set1(1.0f) - e);
+    return half_pow2(x * x * v_set1(-0.72134752f));
+}
+
+/* The normal distribution function, given e = half_bell(x): beyond a = |x| there is e u Q(u), u = 1/(a + 3.95), 4e-5. */
+V_INLINE vf half_cdf(vf x, vf e)
+{
+    vf u = half_recip(v_clamp(v_abs(x), 0.0f, 16.0f) + v_set1(3.95f));
+    vf q = v_fma(v_set1(210.12323f), u, v_set1(-16.6550045f));
+    q = v_fma(q, u, v_set1(9.89176369f));
+    q = v_fma(q, u, v_set1(1.36280286f));
+    q = v_fma(q, u, v_set1(0.403167784f)) * (u * e);
+    return v_sel(x < v_set1(0.0f), q, v_set1(1.0f) - q);
 }
 
 V_INLINE vf half_gelu_grad(vf x)
 {
-    vf pdf = v_set1(0.39894228f) * half_pow2(x * x * v_set1(-0.72134752f));
-    return v_fma(x, pdf, half_cdf(x));
+    vf e = half_bell(x);
+    return v_fma(x, v_set1(0.39894228f) * e, half_cdf(x, e));
 }
 
 V_INLINE vf half_tanh(vf x)
@@ -101,11 +111,14 @@ V_INLINE vf half_tanh(vf x)
 /* e^x over the whole range of results */
 V_INLINE vf half_exp(vf x)
 {
-    x = v_clamp(x * v_set1(1.44269504f), -160.0f, 130.0f);
-    vf n = x + v_set1(HALF_MAGIC), m = n - v_set1(HALF_MAGIC), p = half_poly2(x - m);
-#if CPU_VW == 16
-    return (vf)_mm512_scalef_ps((__m512)p, (__m512)m);
+    x *= v_set1(1.44269504f);
+#if CPU_VW == 16 /* what is left of an infinity by reduce is 0 */
+    __m512 r = _mm512_reduce_ps((__m512)x, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
+    __m512 m = _mm512_roundscale_ps((__m512)x, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
+    return (vf)_mm512_scalef_ps((__m512)half_poly2((vf)r), m);
 #else
+    x = v_clamp(x, -160.0f, 130.0f);
+    vf n = x + v_set1(HALF_MAGIC), m = n - v_set1(HALF_MAGIC), p = half_poly2(x - m);
     vi k = (vi)n - (vi)v_set1(HALF_MAGIC), h = k >> 1;
     return p * v_pow2(h) * v_pow2(k - h);
 #endif
@@ -140,6 +153,17 @@ V_INLINE vu half_round(vf x)
 {
     vu u = (vu)x;
     return u + 0x7fff + ((u >> 16) & 1);
+}
+
+/* rounded in the upper halves; a NaN becomes one of all ones */
+V_INLINE vu half_high(vf x)
+{
+#if CPU_VW == 16
+    __mmask16 nan = _mm512_cmp_ps_mask((__m512)x, (__m512)x, _CMP_UNORD_Q);
+    return (vu)_mm512_mask_set1_epi32((__m512i)half_round(x), nan, -1);
+#else
+    return half_round(x) | (vu)(x != x);
+#endif
 }
 
 V_INLINE void half_store(uint16_t *p, vf x0, vf x1)
@@ -194,7 +218,7 @@ HALF_OP(max, v_max(x, y))
 HALF_OP(min, v_min(x, y))
 HALF_OP(relu, v_relu(x))
 HALF_OP(relu_bwd, v_positive(x, y))
-HALF_OP(gelu, x *half_cdf(x))
+HALF_OP(gelu, x *half_cdf(x, half_bell(x)))
 HALF_OP(gelu_bwd, half_gelu_grad(x) * y)
 HALF_OP(gelu_tanh, x *half_sigmoid(half_gelu_arg(x)))
 HALF_OP(gelu_tanh_bwd, half_gelu_tanh_grad(x) * y)

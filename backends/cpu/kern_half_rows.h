@@ -210,9 +210,7 @@ static float half_max(const void *x, size_t n)
 V_INLINE vf half_row_exp(vf x)
 {
 #if CPU_VW == 16
-    x = (vf)_mm512_max_ps((__m512)v_set1(-160.0f), (__m512)(x * v_set1(1.44269504f)));
-    vf n = x + v_set1(HALF_MAGIC), m = n - v_set1(HALF_MAGIC);
-    return (vf)_mm512_scalef_ps((__m512)half_poly2(x - m), (__m512)m);
+    return half_exp(x);
 #else /* 2^128 has the bits of infinity */
     x = v_clamp(x * v_set1(1.44269504f), -126.5f, 128.0f);
     vf n = x + v_set1(HALF_MAGIC), p = half_poly2(x - (n - v_set1(HALF_MAGIC)));
@@ -246,17 +244,6 @@ static void half_moments(const void *xv, float shift, size_t n, float *s1, float
         , a = half_get(x, i, l) - vs; a = l < CPU_VW ? v_keep(a, l) : a; s += a; q = v_fma(a, a, q);)
     *s1 = v_sum(s + t);
     *s2 = v_sum(q + r);
-}
-
-/* rounded in the upper halves; a NaN becomes one of all ones */
-V_INLINE vu half_high(vf x)
-{
-#if CPU_VW == 16
-    __mmask16 nan = _mm512_cmp_ps_mask((__m512)x, (__m512)x, _CMP_UNORD_Q);
-    return (vu)_mm512_mask_set1_epi32((__m512i)half_round(x), nan, -1);
-#else
-    return half_round(x) | (vu)(x != x);
-#endif
 }
 
 /* two vectors that follow each other */
