@@ -2,8 +2,7 @@
 /*
  * The gradient of the weights by Winograd's F(3x3, 4x4): E[e] = sum over tiles of X[e, tile, c] G[e, tile, o], X and G the
  * transformed tiles of the input and of the result's gradient; then each E[., c, o] back to nine taps.
- * Few channels: the images are cut into fixed parts; a worker makes a part's E and takes it to taps, and the parts' taps, a
- * quarter of E, are added in order.
+ * Few channels: the images are cut into fixed parts, a worker keeps a part's E; the parts are added in order.
  * Many channels: all tiles are transformed first, then workers take squares of E, all elements, and finish them.
  */
 #include <string.h>
@@ -13,8 +12,7 @@
 #define GROUP_BYTES (768 << 10) /* X and G of a group of tiles */
 #define LEAST_TILES 48          /* E is read and written once for each group */
 #define MOST_CUTS 16
-#define CUT_TILES 64            /* tiles of a part, at least: E is made and taken to taps for each */
-#define SUMS_BYTES (20 << 20)   /* taps of all parts */
+#define SUMS_BYTES (20 << 20)   /* E of all parts */
 #define FEW (128 * 128)         /* channels times results that are few */
 #define ALL_BYTES (96 << 20)    /* X and G of all tiles */
 #define SQUARE_C 2              /* blocks of a square of E */
@@ -28,9 +26,9 @@ typedef struct dw_wino {
     cpu_ref gw;
     int64_t c, o, cb, ob;
     int64_t cuts, rows;    /* parts of the images; rows of tiles in a group */
-    size_t e_step;         /* words from one element of E to the next */
+    size_t e_step, e_cut;  /* words from one element, one part to the next */
     size_t at_g;           /* behind X, in the worker's or the shared scratch */
-    size_t at_e, at_taps;  /* in the worker's scratch */
+    size_t at_taps;        /* in the worker's scratch */
     uint8_t dtype;
     bool accumulate;
 } dw_wino;
@@ -40,12 +38,17 @@ static int64_t min64(int64_t a, int64_t b)
     return a < b ? a : b;
 }
 
-/* Taps [channel][9][result] of a block of channels from c0 on and a block of results to where they belong. */
-static void put_taps(const dw_wino *d, const cpu_ctx *c, const float *taps, int64_t c0, int64_t block)
+/* ---- E back to taps ---- */
+
+/* channels c0 .. c0 + nc - 1 (a block at most) of result block `block`; e: their first vector, rows ld apart */
+static void finish(const dw_wino *d, const cpu_ctx *c, const float *e, size_t step, int64_t ld, int64_t c0, int64_t nc,
+                   int64_t block)
 {
     int64_t vw = c->isa->vw;
-    cpu_taps_out(c, taps, 9, min64(vw, d->c - c0), min64(vw, d->o - block * vw),
-                 (float *)(void *)(c->mine + d->at_taps) + 9 * vw * vw,
+    float *taps = (float *)(void *)(c->mine + d->at_taps);
+    for (int64_t i = 0; i < nc; i++)
+        c->isa->wino->sums(taps + i * 9 * vw, e + i * ld, step);
+    cpu_taps_out(c, taps, 9, nc, min64(vw, d->o - block * vw), taps + 9 * vw * vw,
                  (char *)cpu_at(c, d->gw) + (block * vw * d->c + c0) * 9 * yk_dtype_bytes(d->dtype), d->c * 9, d->dtype,
                  d->accumulate);
 }
@@ -64,55 +67,48 @@ static void add_products(const dw_wino *d, const cpu_ctx *c, const float *x, con
                                                        (size_t)(d->ob * vw), add);
 }
 
-static void part_sums(const dw_wino *d, const cpu_ctx *c, int64_t p, float *e)
-{
-    int64_t r0, r1;
-    float *x = (float *)(void *)c->mine, *gy = (float *)(void *)(c->mine + d->at_g);
-    cpu_part(d->g.images * d->g.th, (int)p, (int)d->cuts, &r0, &r1);
-    for (int64_t r = r0; r < r1; r += d->rows) {
-        int64_t to = min64(r1, r + d->rows), tiles = (to - r) * d->g.tw;
-        wino_place px = {x, cpu_wino_step(c->isa, d->cb, tiles), tiles};
-        wino_place pg = {gy, cpu_wino_step(c->isa, d->ob, tiles), tiles};
-        cpu_wino_in(&d->x, &d->g, &d->t, c, r, to, &px);
-        cpu_wino_in(&d->gy, &d->g, &d->t, c, r, to, &pg);
-        add_products(d, c, x, gy, tiles, e, r > r0);
-    }
-}
-
-/* words of the taps of a block of channels and one of results */
-static int64_t block_taps(const cpu_ctx *c)
-{
-    return (int64_t)9 * c->isa->vw * c->isa->vw;
-}
-
 static void part_step(const void *args, const cpu_ctx *c)
 {
     const dw_wino *d = args;
-    int64_t lo, hi, vw = c->isa->vw, blocks = d->cb * d->ob;
-    float *e = (float *)(void *)(c->mine + d->at_e);
+    int64_t lo, hi, r0, r1;
+    float *x = (float *)(void *)c->mine, *gy = (float *)(void *)(c->mine + d->at_g);
     cpu_part(d->cuts, c->tid, c->nt, &lo, &hi);
     for (int64_t p = lo; p < hi; p++) {
-        float *taps = (float *)(void *)c->shared + p * blocks * block_taps(c);
-        part_sums(d, c, p, e);
-        for (int64_t t = 0; t < blocks; t++)
-            for (int64_t i = 0; i < vw; i++, taps += 9 * vw)
-                c->isa->wino->sums(taps, e + ((t / d->ob * vw + i) * d->ob + t % d->ob) * vw, d->e_step);
+        cpu_part(d->g.images * d->g.th, (int)p, (int)d->cuts, &r0, &r1);
+        for (int64_t r = r0; r < r1; r += d->rows) {
+            int64_t to = min64(r1, r + d->rows), tiles = (to - r) * d->g.tw;
+            wino_place px = {x, cpu_wino_step(c->isa, d->cb, tiles), tiles};
+            wino_place pg = {gy, cpu_wino_step(c->isa, d->ob, tiles), tiles};
+            cpu_wino_in(&d->x, &d->g, &d->t, c, r, to, &px);
+            cpu_wino_in(&d->gy, &d->g, &d->t, c, r, to, &pg);
+            add_products(d, c, x, gy, tiles, (float *)(void *)c->shared + (size_t)p * d->e_cut, r > r0);
+        }
     }
 }
 
-/* the parts' taps in order, a block of channels and one of results at a time */
+/* the parts' sums in order, a row of blocks of one element at a time */
 static void sum_step(const void *args, const cpu_ctx *c)
 {
     const dw_wino *d = args;
-    int64_t lo, hi, n = block_taps(c), blocks = d->cb * d->ob;
-    float *sum = (float *)(void *)(c->mine + d->at_taps);
-    cpu_part(blocks, c->tid, c->nt, &lo, &hi);
+    int64_t lo, hi, vw = c->isa->vw;
+    size_t n = (size_t)(vw * vw * d->ob);
+    cpu_part(WINO_ELEMENTS * d->cb, c->tid, c->nt, &lo, &hi);
     for (int64_t t = lo; t < hi; t++) {
-        const float *taps = (const float *)(const void *)c->shared + t * n;
-        memcpy(sum, taps, (size_t)n * 4);
+        float *e = (float *)(void *)c->shared + (size_t)(t / d->cb) * d->e_step + (size_t)(t % d->cb) * n;
         for (int64_t p = 1; p < d->cuts; p++)
-            c->isa->add(sum, taps + p * blocks * n, (size_t)n);
-        put_taps(d, c, sum, t / d->ob * c->isa->vw, t % d->ob);
+            c->isa->add(e, e + (size_t)p * d->e_cut, n);
+    }
+}
+
+static void finish_step(const void *args, const cpu_ctx *c)
+{
+    const dw_wino *d = args;
+    int64_t lo, hi, vw = c->isa->vw;
+    cpu_part(d->cb * d->ob, c->tid, c->nt, &lo, &hi);
+    for (int64_t t = lo; t < hi; t++) {
+        int64_t b = t / d->ob, o = t % d->ob;
+        const float *e = (const float *)(const void *)c->shared + (b * vw * d->ob + o) * vw;
+        finish(d, c, e, d->e_step, d->ob * vw, b * vw, min64(vw, d->c - b * vw), o);
     }
 }
 
@@ -150,13 +146,10 @@ static void square(const dw_wino *d, const cpu_ctx *c, int64_t c0, int64_t nc, i
                                                         gy + (o * tiles + k) * vw, 0, (size_t)(tiles * vw),
                                                         e + (b * vw * no + o) * vw, (size_t)(no * vw), k > 0);
     e = (float *)(void *)c->mine;
-    for (int64_t t = 0; t < nc * no; t++) {
-        int64_t b = t / no, o = t % no;
-        float *taps = (float *)(void *)(c->mine + d->at_taps);
-        for (int64_t i = 0; i < vw; i++)
-            c->isa->wino->sums(taps + i * 9 * vw, e + ((b * vw + i) * no + o) * vw, d->e_step);
-        put_taps(d, c, taps, (c0 + b) * vw, o0 + o);
-    }
+    for (int64_t b = 0; b < nc; b++)
+        for (int64_t o = 0; o < no; o++)
+            finish(d, c, e + (b * vw * no + o) * vw, d->e_step, no * vw, (c0 + b) * vw, min64(vw, d->c - (c0 + b) * vw),
+                   o0 + o);
 }
 
 static void square_step(const void *args, const cpu_ctx *c)
@@ -175,21 +168,23 @@ static void square_step(const void *args, const cpu_ctx *c)
 static void plan_few(cpu_build *b, dw_wino *d, double work)
 {
     int64_t vw = b->isa->vw, all = d->g.images * d->g.th;
-    int64_t taps = 9 * d->cb * d->ob * vw * vw * 4;
-    d->e_step = (size_t)(d->cb * d->ob * vw * vw + vw);
-    d->cuts = min64(min64(MOST_CUTS, all * d->g.tw / CUT_TILES), SUMS_BYTES / taps);
+    d->e_step = (size_t)(d->cb * d->ob * vw * vw);
+    d->e_cut = WINO_ELEMENTS * d->e_step;
+    d->cuts = min64(min64(MOST_CUTS, all), SUMS_BYTES / (int64_t)(d->e_cut * 4));
     d->cuts = d->cuts < 1 ? 1 : d->cuts;
     wino_grid part = {1, (all + d->cuts - 1) / d->cuts, d->g.tw};
     d->rows = cpu_wino_rows(&part, WINO_ELEMENTS * 4 * (d->cb + d->ob) * vw, GROUP_BYTES, LEAST_TILES, 1);
     int64_t tiles = d->rows * d->g.tw;
     d->at_g = cpu_round(WINO_ELEMENTS * cpu_wino_step(b->isa, d->cb, tiles) * 4, 4096) + 128;
-    d->at_e = d->at_g + cpu_round(WINO_ELEMENTS * cpu_wino_step(b->isa, d->ob, tiles) * 4, 4096);
-    d->t = cpu_wino_scratch(b->isa, d->at_e + WINO_ELEMENTS * d->e_step * 4, &d->g, d->rows, d->x.p.width + 4);
+    d->t = cpu_wino_scratch(b->isa, d->at_g + WINO_ELEMENTS * cpu_wino_step(b->isa, d->ob, tiles) * 4, &d->g, d->rows,
+                            d->x.p.width + 4);
     d->at_taps = d->t.plane;
     cpu_need_mine(b, d->t.end + (size_t)(20 * vw * vw) * 4);
-    cpu_need_shared(b, (size_t)(d->cuts * taps));
+    cpu_need_shared(b, (size_t)d->cuts * d->e_cut * 4);
     cpu_emit(b, part_step, d, work);
-    cpu_emit(b, sum_step, d, (double)(d->cuts * taps) * 0.05);
+    if (d->cuts > 1)
+        cpu_emit(b, sum_step, d, (double)((size_t)d->cuts * d->e_cut) * 0.2);
+    cpu_emit(b, finish_step, d, (double)d->e_cut);
 }
 
 static void plan_many(cpu_build *b, dw_wino *d, double work)
