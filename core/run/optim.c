@@ -195,7 +195,8 @@ yk_status yk__optim_programs(yk__engine *e, yk_error *err)
         return err->status;
     if (e->opt_prog || e->opt.kind == YK_OPT_NONE)
         return YK_OK;
-    e->hyper = yk__calloc(e->opt.n_group ? e->opt.n_group : 1, HYPER_BYTES);
+    if (!e->hyper) /* it stays when the program is made again */
+        e->hyper = yk__calloc(e->opt.n_group ? e->opt.n_group : 1, HYPER_BYTES);
     if (!e->hyper)
         return yk__fail_mem(err, HYPER_BYTES, "an optimizer");
     if (!find_stretches(e, &s, err))
