@@ -101,18 +101,26 @@ static void ok(const rig *r, yk_status s)
     ck_assert_msg(!s, "%s", r->err.text);
 }
 
-static void rig_open(rig *r, const truth *t, yk_dtype precision)
+#define NONE_FROZEN N_PARAM
+
+/* An engine whose parameters, trained but for one, are not written yet. */
+static void rig_bare(rig *r, const yk__engine_config *c, int frozen)
 {
-    const yk__engine_config c = {.precision = precision, .bucket_bytes = 256};
     memset(r, 0, sizeof *r);
     ok(r, ref_open(&r->dev, &r->err));
     ok(r, yk__group_solo(&r->group, &r->err));
-    ok(r, yk__engine_new(r->dev, r->group, &c, &r->e, &r->err));
+    ok(r, yk__engine_new(r->dev, r->group, c, &r->e, &r->err));
+    for (int i = 0; i < N_PARAM; i++)
+        ok(r, yk__engine_param(r->e, "p", size[i], i != frozen, &r->number[i], &r->err));
+}
+
+static void rig_open(rig *r, const truth *t, yk_dtype precision)
+{
+    rig_bare(r, &(yk__engine_config){.precision = precision, .bucket_bytes = 256}, NONE_FROZEN);
     for (int i = 0; i < N_PARAM; i++) {
         float v[64];
         for (uint64_t k = 0; k < size[i]; k++)
             v[k] = (float)t->p[i][k];
-        ok(r, yk__engine_param(r->e, "p", size[i], true, &r->number[i], &r->err));
         ok(r, yk__engine_param_write(r->e, r->number[i], v, &r->err));
     }
 }
@@ -277,14 +285,8 @@ static void train_with_copies(uint64_t limit, yk__opt_kind kind, float loss[COPI
     float x[ROWS * IN], h[2][YK_HYPER_COUNT], w[IN * MID];
     int32_t y[ROWS];
     yk__updated u;
-    truth t;
     rig r;
-    start(&t, &s);
-    rig_open(&r, &t, YK_F32);
-    yk__engine_free(r.e);
-    ok(&r, yk__engine_new(r.dev, r.group, &c, &r.e, &r.err));
-    for (int i = 0; i < N_PARAM; i++)
-        ok(&r, yk__engine_param(r.e, "p", size[i], i != 2, &r.number[i], &r.err)); /* the second matrix is frozen */
+    rig_bare(&r, &c, 2); /* the second matrix */
     for (int round = 0; round < 3; round++) { /* written by the host, between updates too */
         for (int i = 0; i < IN * MID; i++)
             w[i] = (float)number(&s);
@@ -331,14 +333,8 @@ static yk_status limited(uint64_t limit, bool dry, uint64_t *peak, float *loss, 
     int32_t y[ROWS];
     yk__engine_stats st;
     yk__updated u;
-    truth t;
     rig r;
-    start(&t, &s);
-    rig_open(&r, &t, YK_F32);
-    yk__engine_free(r.e);
-    ok(&r, yk__engine_new(r.dev, r.group, &c, &r.e, &r.err));
-    for (int i = 0; i < N_PARAM; i++)
-        ok(&r, yk__engine_param(r.e, "p", size[i], true, &r.number[i], &r.err));
+    rig_bare(&r, &c, NONE_FROZEN);
     data(&s, x, y);
     set_hyper(h, 1);
     if (!yk__store_lay_out(r.e, &r.err)) {
@@ -378,15 +374,9 @@ static uint64_t many_programs(uint64_t bytes, uint64_t *hits)
     int32_t y[ROWS];
     uint64_t alive;
     yk__engine_stats st;
-    truth t;
     rig r;
-    start(&t, &s);
     data(&s, x, y);
-    rig_open(&r, &t, YK_F32);
-    yk__engine_free(r.e);
-    ok(&r, yk__engine_new(r.dev, r.group, &c, &r.e, &r.err));
-    for (int i = 0; i < N_PARAM; i++)
-        ok(&r, yk__engine_param(r.e, "p", size[i], true, &r.number[i], &r.err));
+    rig_bare(&r, &c, NONE_FROZEN);
     for (int i = 0; i < 24; i++) {
         smoothing = 0.01 * (i < 20 ? i : i - 4); /* the last four come twice */
         micro(&r, x, y, true);
