@@ -76,12 +76,19 @@ static void free_scratch(yk__engine *e)
     yk__free(e->sum);
 }
 
-void yk__engine_free(yk__engine *e)
+/* Of a job that was aborted too: what was queued still reads and writes the buffers that are about to go. */
+static void drain(const yk__engine *e)
 {
     yk_error ignored = YK_ERROR_INIT;
+    if (!e->config.dry && e->last_point > e->waited)
+        yk__device_wait(e->dev, e->last_point, NULL, &ignored);
+}
+
+void yk__engine_free(yk__engine *e)
+{
     if (!e)
         return;
-    yk__engine_idle(e, &ignored);
+    drain(e);
     yk__optim_drop(e);
     yk__cache_clear(e);
     yk__store_free(e);

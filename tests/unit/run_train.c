@@ -169,13 +169,13 @@ static void data(uint32_t *s, float *x, int32_t *y)
         y[i] = (int32_t)((number(s) + 0.5) * OUT);
 }
 
-static float micro(rig *r, const float *x, const int32_t *y, bool first)
+/* Queues a micro batch; *loss is there when its ticket is. */
+static uint64_t submit(rig *r, const float *x, const int32_t *y, bool first, float *loss)
 {
     const float one = 1.0f;
     const void *input[3] = {x, y, &one};
     const uint64_t bytes[3] = {ROWS * IN * 4, ROWS * 4, 4};
-    float loss = NAN;
-    void *host[1] = {&loss};
+    void *host[1] = {loss};
     uint64_t ticket;
     net n;
     net_build(&n, r);
@@ -184,8 +184,14 @@ static float micro(rig *r, const float *x, const int32_t *y, bool first)
                                       .n_input = 3, .input = input, .input_bytes = bytes, .n_result = 1,
                                       .result = &n.loss, .result_host = host},
                          &ticket, &r->err));
-    ok(r, yk__engine_wait(r->e, ticket, &r->err));
     yk__graph_free(&n.g);
+    return ticket;
+}
+
+static float micro(rig *r, const float *x, const int32_t *y, bool first)
+{
+    float loss = NAN;
+    ok(r, yk__engine_wait(r->e, submit(r, x, y, first, &loss), &r->err));
     return loss;
 }
 
@@ -421,6 +427,51 @@ START_TEST(dry_counts_the_same)
 }
 END_TEST
 
+/* A device that takes its time: the reference plugin's table with other words for "done". */
+static struct {
+    yk_plugin table;
+    const yk_plugin *real;
+    int slices, early; /* waits until it is done; buffers freed before that */
+} slow;
+
+static yk_status slow_wait(yk_queue *q, uint64_t point, uint64_t timeout_ns)
+{
+    return slow.slices && slow.slices-- ? YK_E_TIMEOUT : slow.real->queue_wait(q, point, timeout_ns);
+}
+
+static void slow_free(yk_buffer *b)
+{
+    slow.early += slow.slices > 0;
+    slow.real->buffer_free(b);
+}
+
+/* When another rank ends the job, what this one has queued still runs: its buffers stay until it has ended. */
+START_TEST(closing_an_aborted_job_waits_for_the_device)
+{
+    truth t = {0};
+    float x[ROWS * IN], loss;
+    int32_t y[ROWS];
+    uint32_t seed = 7;
+    rig r;
+    yk_error why = YK_ERROR_INIT;
+    rig_open(&r, &t, YK_F32);
+    data(&seed, x, y);
+    micro(&r, x, y, true);
+    slow.real = r.dev->table;
+    slow.table = *slow.real;
+    slow.table.queue_wait = slow_wait;
+    slow.table.buffer_free = slow_free;
+    r.dev->table = &slow.table;
+    submit(&r, x, y, true, &loss);
+    slow.slices = 3;
+    yk__fail(&why, YK_E_CANCELLED, "another rank has ended");
+    yk__group_abort(r.group, &why);
+    rig_close(&r);
+    ck_assert_int_eq(slow.early, 0);
+    ck_assert_int_eq(slow.slices, 0);
+}
+END_TEST
+
 int main(void)
 {
     Suite *s = suite_create("run_train");
@@ -433,6 +484,7 @@ int main(void)
     tcase_add_test(c, memory_limit);
     tcase_add_test(c, cache_keeps_to_its_memory);
     tcase_add_test(c, dry_counts_the_same);
+    tcase_add_test(c, closing_an_aborted_job_waits_for_the_device);
     srunner_set_tap(sr, "-");
     srunner_run_all(sr, CK_SILENT);
     srunner_free(sr);
