@@ -63,8 +63,9 @@ static void conv_geometry(const yk_graph *g, const yk_node *n, conv *c)
 /* Layout of the local copy, rows of an item; false if not even one row fits. */
 static bool conv_blocks(conv *c, bool dw)
 {
-    int64_t *m = c->m, width = up(m[G_OW], 16) * 16;
+    int64_t *m = c->m, width;
     c->seg = m[G_OW] > 8 ? 16 : m[G_OW] > 4 ? 8 : 4;
+    width = up(m[G_OW], c->seg) * c->seg;
     c->nv = m[G_M] > 16 ? 2 : 1;
     m[G_PHASE] = width + ((m[G_KW] - 1) * m[G_DW]) / m[G_SW] + 1;
     m[G_LEN] = m[G_PHASE] * m[G_SW];
