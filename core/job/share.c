@@ -196,10 +196,11 @@ static void record(yk__share *s, uint32_t world)
     }
 }
 
-/* Shares in steps of 1/64 of the batch: each number of rows is a program of its own. The largest takes the rest. */
+/* Shares in steps of 1/128 of the batch, half of what the dead band leaves open: each number of rows is a program of its own.
+ * The largest takes the rest. */
 static void round_shares(const yk__share *s, uint64_t *share, uint32_t world, uint64_t n)
 {
-    uint64_t step = n / 64 ? n / 64 : 1, sum = 0, rounded[256];
+    uint64_t step = n / 128 ? n / 128 : 1, sum = 0, rounded[256];
     uint32_t largest = 0;
     bool fits = true;
     for (uint32_t r = 1; r < world; r++)
