@@ -27,7 +27,7 @@ class Case:
     config: str = ""
     threads: int = 0  # 0: as many as --threads says
     precisions: tuple = ("fp32", "bf16")
-    sides: tuple = PEERS  # the first is ours; "cpu:1" and the like are ours on that device: the first over the second
+    sides: tuple = PEERS  # the first is ours; "cpu:1" and the like are ours on that device, several words on all of them
     loader: bool = False
     run_sides: tuple = ()  # those of this run
 
@@ -48,6 +48,9 @@ CASES = [
     Case("BERT small 8x64, OpenCL", "bert", 8, 5, "seq_len=64,num_hidden_layers=2,hidden_size=128,num_attention_heads=2,"
          "intermediate_size=512", 1, ("fp32",), ("opencl:0@1", "cpu:1")),
 ]
+TOGETHER = ("cpu:0 opencl:0@1", "cpu:0", "opencl:0@1")  # both in one job, each alone
+CASES += [dataclasses.replace(c, name=f"{name}, mixed", sides=TOGETHER, batch=batch, threads=2, iterations=n)
+          for c, name, batch, n in ((CASES[-2], "ResNet-20 128", 128, 10), (CASES[-1], "BERT small 64x64", 64, 20))]
 CASES += [dataclasses.replace(c, name=f"{c.name}, scaling", sides=("cpu:0-1", "cpu:0"), iterations=min(c.iterations, 4)) for c in CASES[:4]]
 
 SMALL = {  # one of each family for the check that both sides train the same thing
@@ -134,7 +137,7 @@ def peer(a, case, precision, side, extra=()):
 
 
 def threads_of(a, case, side):
-    """How many threads a side computes with."""
+    """How many threads a side's first process computes with."""
     if ":" not in side:
         return case.threads or a.threads
     first, _, last = side.split("@")[-1].split(":")[-1].partition("-")

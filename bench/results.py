@@ -60,8 +60,16 @@ def summary(lines, steps):
     return {**row, **compared(lines, row, sides)}
 
 
+def efficiency(sides):
+    """Of the first side, which holds the devices of the others in one job: its throughput over the sum of theirs, round by round."""
+    together, *alone = ([line["median_ms"] for line in v] for v in sides.values())
+    return statistics.median(1 / t / sum(1 / x for x in each) for t, *each in zip(together, *alone))
+
+
 def compared(lines, row, sides):
     least = {k: v["min_ms"] for k, v in row["sides"].items()}
+    if any(" " in k for k in least):
+        return {"eta": efficiency(sides)} if len(least) == 3 else {}
     if any(":" in k for k in least):  # two devices of ours: throughput of the first over that of the second
         times = list(least.values())
         return {"ratio": times[1] / times[0]} if len(times) == 2 else {}
@@ -87,5 +95,6 @@ def text(row):
     s = f"{row['case']:26} {row['precision']}  " + "  ".join(f"{k} {v['min_ms']:.4g}/{v['median_ms']:.4g}" for k, v in row["sides"].items())
     s += f" ms  ratio {row['ratio']:.2f}" if "ratio" in row else " ms"
     s += f" tuned {row['ratio_tuned']:.2f}" if "ratio_tuned" in row else ""
+    s += f"  efficiency {row['eta']:.3f}" if "eta" in row else ""
     s += f"  {100 * row['of_floor']:.0f} % of the floor's speed" if "of_floor" in row else ""
     return s + f"  ({row['rounds']} rounds" + (f", {row['disturbed']} runs disturbed)" if row["disturbed"] else ")")

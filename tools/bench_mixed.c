@@ -91,6 +91,14 @@ static int by_size(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
+static double median_of(const double *v, int n)
+{
+    double sorted[MOST_ROUNDS];
+    memcpy(sorted, v, (size_t)n * sizeof *v);
+    qsort(sorted, (size_t)n, sizeof *v, by_size);
+    return n % 2 ? sorted[n / 2] : (sorted[n / 2 - 1] + sorted[n / 2]) / 2;
+}
+
 /* Of rounds: the best of the best, the median of the medians. */
 static speed over_rounds(const speed *v, int rounds)
 {
@@ -100,45 +108,72 @@ static speed over_rounds(const speed *v, int rounds)
         all.best = v[r].best > all.best ? v[r].best : all.best;
         median[r] = v[r].median;
     }
-    qsort(median, (size_t)rounds, sizeof median[0], by_size);
-    all.median = median[rounds / 2];
+    all.median = median_of(median, rounds);
     return all;
 }
 
-static void print(const yk__cli *cli, char word[3][257], const speed v[3])
+/* The two devices alone and both together: over all rounds, and the efficiency of each round by itself. */
+typedef struct figures {
+    char word[3][257];
+    speed run[3][MOST_ROUNDS], all[3];
+    double eta[MOST_ROUNDS];
+    int rounds;
+} figures;
+
+static void sum_up(figures *f)
 {
+    for (int k = 0; k < 3; k++)
+        f->all[k] = over_rounds(f->run[k], f->rounds);
+    for (int r = 0; r < f->rounds; r++)
+        f->eta[r] = f->run[2][r].median / (f->run[0][r].median + f->run[1][r].median);
+}
+
+static void print_json(const figures *f, double best, double median)
+{
+    const speed *v = f->all;
+    printf("{\"alone\": [%.6g, %.6g], \"together\": %.6g, \"eta\": %.4f, ", v[0].best, v[1].best, v[2].best, best);
+    printf("\"median\": {\"alone\": [%.6g, %.6g], \"together\": %.6g, \"eta\": %.4f}, ", v[0].median, v[1].median, v[2].median,
+           median);
+    printf("\"rounds\": {\"eta\": %.4f, \"each\": [", median_of(f->eta, f->rounds));
+    for (int r = 0; r < f->rounds; r++)
+        printf("%s%.4f", r ? ", " : "", f->eta[r]);
+    printf("]}}\n");
+}
+
+static void print(const yk__cli *cli, const figures *f)
+{
+    const speed *v = f->all;
     const double best = v[2].best / (v[0].best + v[1].best), median = v[2].median / (v[0].median + v[1].median);
     if (yk__cli_on(cli, "json")) {
-        printf("{\"alone\": [%.6g, %.6g], \"together\": %.6g, \"eta\": %.4f, ", v[0].best, v[1].best, v[2].best, best);
-        printf("\"median\": {\"alone\": [%.6g, %.6g], \"together\": %.6g, \"eta\": %.4f}}\n", v[0].median, v[1].median,
-               v[2].median, median);
+        print_json(f, best, median);
         return;
     }
     printf("%-16s %12s %12s\n", "samples/s of", "least step", "median step");
     for (int k = 0; k < 3; k++)
-        printf("%-16s %12.1f %12.1f\n", k < 2 ? word[k] : "together", v[k].best, v[k].median);
+        printf("%-16s %12.1f %12.1f\n", k < 2 ? f->word[k] : "together", v[k].best, v[k].median);
     printf("%-16s %12.3f %12.3f\n", "efficiency", best, median);
+    printf("%-16s %12s %12.3f  (", "of a round", "", median_of(f->eta, f->rounds));
+    for (int r = 0; r < f->rounds; r++)
+        printf("%s%.3f", r ? " " : "", f->eta[r]);
+    printf(")\n");
 }
 
 int bench_mixed(const yk__cli *cli, char *const *args)
 {
-    static speed v[3][MOST_ROUNDS];
+    static figures f;
     const char *words = yk__cli_text(cli, "devices");
     bool bad = false;
-    const int rounds = (int)yk__cli_int(cli, "rounds", 1, MOST_ROUNDS, &bad);
-    char word[3][257];
-    speed all[3];
+    f.rounds = (int)yk__cli_int(cli, "rounds", 1, MOST_ROUNDS, &bad);
     if (bad)
         return YK_EXIT_USAGE;
-    if (!words || sscanf(words, "%127s %127s", word[0], word[1]) != 2)
+    if (!words || sscanf(words, "%127s %127s", f.word[0], f.word[1]) != 2)
         return yk__cli_usage(cli->command, "mixed wants two devices, as in --devices \"cpu:0 opencl:0@1\"");
-    snprintf(word[2], sizeof word[2], "%.127s %.127s", word[0], word[1]);
-    for (int r = 0; r < rounds; r++)
+    snprintf(f.word[2], sizeof f.word[2], "%.127s %.127s", f.word[0], f.word[1]);
+    for (int r = 0; r < f.rounds; r++)
         for (int k = 0; k < 3; k++)
-            if (!throughput(cli, args[0], word[k], &v[k][r]))
-                return fprintf(stderr, "yoke bench: the run on %s failed\n", word[k]), YK_EXIT_FAILED;
-    for (int k = 0; k < 3; k++)
-        all[k] = over_rounds(v[k], rounds);
-    print(cli, word, all);
+            if (!throughput(cli, args[0], f.word[k], &f.run[k][r]))
+                return fprintf(stderr, "yoke bench: the run on %s failed\n", f.word[k]), YK_EXIT_FAILED;
+    sum_up(&f);
+    print(cli, &f);
     return YK_EXIT_OK;
 }

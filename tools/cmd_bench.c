@@ -17,7 +17,7 @@ static const yk__cli_option options[] = {
     {"devices", "WORDS", "cpu", "one rank each; for mixed: the two to put together", "YOKE_DEVICES"},
     {"iterations", "N", "10", "timed steps", NULL},
     {"save-init", "DIR", NULL, "step: no warm-up; the weights before the first step are saved, and each step's loss is printed", NULL},
-    {"rounds", "N", "3", "mixed: rounds of alone, alone, together", NULL},
+    {"rounds", "N", "5", "mixed: rounds of alone, alone, together", NULL},
     {"json", NULL, NULL, "one JSON object", NULL},
 };
 
@@ -30,8 +30,8 @@ static const yk__cli_command command = {
             "peaks: multiply-adds in fp32, bf16 and int8 by each instruction set the machine has, and reading, copying and\n"
             "filling caches and memory, on one thread and on all; the floor of a step is its operations over such a peak.\n\n"
             "mixed: each of two devices alone and both together, in turn; prints the throughput together over the sum of the\n"
-            "two alone, by the least step of all rounds and by the median one. Where other programs disturb the cores, the\n"
-            "median tells more about them: ranks wait for each other, so that each pays for both.\n\n"
+            "two alone, by the least step of all rounds, by the median one, and round by round: the least steps of runs that\n"
+            "stand minutes apart compare moments, not devices, where the clock changes or other programs disturb the cores.\n\n"
             "step-overhead: what a step whose program is known costs the host's own thread.",
     .options = options,
     .n_options = sizeof options / sizeof options[0],

@@ -1,0 +1,28 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+# The efficiency of a mix as yoke bench mixed prints it: figures that follow from each other.
+. "$YOKE_SOURCE/tests/golden/lib.sh"
+mixed() { # mixed FILE ARGUMENTS...
+    file=$1
+    shift
+    "$yoke" bench mixed --model mlp --model-config input_size=64,hidden=64 --global-batch 64 --iterations 3 --rounds 2 \
+        --devices "cpu:0 cpu:0" "$@" >"$out/$file"
+}
+refused() {
+    "$yoke" bench mixed --model mlp --devices cpu:0 2>&1 | grep -q "two devices"
+}
+ok "runs" mixed json --json
+ok "figures fit" python3 - "$out/json" <<'P'
+import json, sys
+m = json.load(open(sys.argv[1]))
+near = lambda a, b: abs(a - b) <= 1e-3 * b
+for f in (m, m["median"]):
+    assert len(f["alone"]) == 2 and near(f["eta"], f["together"] / sum(f["alone"])), f
+assert m["median"]["together"] <= m["together"], m
+each = m["rounds"]["each"]
+assert len(each) == 2 and all(0 < e < 4 for e in each) and near(m["rounds"]["eta"], sum(each) / 2), m
+P
+ok "runs as text" mixed text
+ok "text" grep -q "^of a round  *[0-9.]*  ([0-9.]* [0-9.]*)$" "$out/text"
+ok "one device" refused
+plan
