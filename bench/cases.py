@@ -49,7 +49,7 @@ CASES = [
          "intermediate_size=512", 1, ("fp32",), ("opencl:0@1", "cpu:1")),
 ]
 TOGETHER = ("cpu:0 opencl:0@1", "cpu:0", "opencl:0@1")  # both in one job, each alone
-CASES += [dataclasses.replace(c, name=f"{name}, mixed", sides=TOGETHER, batch=batch, threads=2, iterations=n)
+CASES += [dataclasses.replace(c, name=f"{name}, mixed", sides=TOGETHER, batch=batch, iterations=n)
           for c, name, batch, n in ((CASES[-2], "ResNet-20 128", 128, 10), (CASES[-1], "BERT small 64x64", 64, 20))]
 CASES += [dataclasses.replace(c, name=f"{c.name}, scaling", sides=("cpu:0-1", "cpu:0"), iterations=min(c.iterations, 4)) for c in CASES[:4]]
 
