@@ -10,6 +10,7 @@
 #include "program.h"
 
 #define CPU_MAX_CORES 1024
+#define CPU_PAGE 4096 /* buffers begin on one; the host makes large ones of huge pages */
 
 struct yk_device {
     const cpu_isa *isa;
@@ -30,9 +31,6 @@ struct yk_program {
     yk_device *dev;
     cpu_prog *prog;
 };
-
-void *cpu_memory_new(size_t bytes);
-void cpu_memory_free(void *p, size_t bytes);
 
 yk_status cpu_queue_new(yk_device *dev, yk_queue **q);
 void cpu_queue_free(yk_queue *q);

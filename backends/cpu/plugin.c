@@ -5,7 +5,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <unistd.h>
 
 #include "device.h"
@@ -19,7 +18,6 @@
 #endif
 
 #define ALONE_NS 30000.0 /* a program of less runs on one worker */
-#define HUGE_PAGE ((size_t)2 << 20)
 #define EXPORT __attribute__((visibility("default")))
 
 const yk_host *cpu_host;
@@ -194,7 +192,7 @@ static void device_close(yk_device *d)
     if (!d)
         return;
     cpu_pool_free(d->pool);
-    cpu_memory_free(d->scratch, d->scratch_bytes);
+    cpu_host->free(d->scratch);
     pthread_mutex_destroy(&d->lock);
     cpu_host->free(d);
 }
@@ -205,22 +203,7 @@ static uint32_t claims(yk_device *dev, const yk_graph *g, uint32_t node)
     return cpu_op_claims(g, node);
 }
 
-/* ---- Memory: big blocks in huge pages, for fewer faults and TLB misses ---- */
-
-void *cpu_memory_new(size_t bytes)
-{
-    size_t align = bytes >= HUGE_PAGE ? HUGE_PAGE : 4096;
-    void *p = cpu_host->alloc(cpu_round(bytes ? bytes : 1, 64), align);
-    if (p && bytes >= HUGE_PAGE)
-        madvise(p, bytes / HUGE_PAGE * HUGE_PAGE, MADV_HUGEPAGE);
-    return p;
-}
-
-void cpu_memory_free(void *p, size_t bytes)
-{
-    (void)bytes;
-    cpu_host->free(p);
-}
+/* ---- Memory ---- */
 
 static yk_status buffer_make(void *data, uint64_t bytes, bool owned, yk_buffer **out)
 {
@@ -235,14 +218,14 @@ static yk_status buffer_make(void *data, uint64_t bytes, bool owned, yk_buffer *
 static yk_status buffer_new(yk_device *dev, uint64_t bytes, yk_buffer **out)
 {
     (void)dev;
-    void *p = bytes > SIZE_MAX / 2 ? NULL : cpu_memory_new((size_t)bytes);
+    void *p = bytes > SIZE_MAX / 2 ? NULL : cpu_host->alloc(cpu_round(bytes ? (size_t)bytes : 1, 64), CPU_PAGE);
     if (!p) {
         cpu_host->fail("cpu", "no memory for a buffer of %llu bytes", (unsigned long long)bytes);
         return YK_E_MEM;
     }
     yk_status s = buffer_make(p, bytes, true, out);
     if (s != YK_OK)
-        cpu_memory_free(p, (size_t)bytes);
+        cpu_host->free(p);
     return s;
 }
 
@@ -257,7 +240,7 @@ static void buffer_free(yk_buffer *b)
     if (!b)
         return;
     if (b->owned)
-        cpu_memory_free(b->data, (size_t)b->bytes);
+        cpu_host->free(b->data);
     cpu_host->free(b);
 }
 

@@ -78,8 +78,8 @@ static bool grow_scratch(yk_device *d, size_t need)
 {
     if (need <= d->scratch_bytes)
         return true;
-    cpu_memory_free(d->scratch, d->scratch_bytes);
-    d->scratch = cpu_memory_new(need);
+    cpu_host->free(d->scratch);
+    d->scratch = cpu_host->alloc(cpu_round(need, 64), CPU_PAGE);
     d->scratch_bytes = d->scratch ? need : 0;
     return d->scratch;
 }

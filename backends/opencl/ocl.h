@@ -123,7 +123,7 @@ struct yk_program {
 };
 
 typedef struct ocl_scratch { /* of a queue */
-    cl_mem mem;
+    yk_buffer *buffer;
     uint64_t bytes, serial;
 } ocl_scratch;
 void ocl_scratch_free(ocl_scratch *s);

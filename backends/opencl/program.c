@@ -172,29 +172,25 @@ static yk_status bind_own(yk_program *p)
 /* A queue's programs run one after the other and share its scratch memory, which grows to what the greediest needs. */
 static yk_status bind_scratch(yk_program *p, ocl_scratch *s, cl_command_queue q)
 {
-    cl_int rc = CL_SUCCESS;
     if (p->scratch_bytes > s->bytes) {
         clFinish(q);
         ocl_scratch_free(s);
-        s->mem = clCreateBuffer(p->dev->ctx, CL_MEM_READ_WRITE, p->scratch_bytes, NULL, &rc);
-        if (rc != CL_SUCCESS) {
-            s->mem = NULL;
-            return ocl_error(rc, "scratch memory of a program");
-        }
+        yk_status made = ocl_buffer_new(p->dev, p->scratch_bytes, &s->buffer);
+        if (made != YK_OK)
+            return made;
         s->bytes = p->scratch_bytes;
         s->serial = atomic_fetch_add(&scratch_serial, 1) + 1;
     }
     if (!p->scratch_bytes || p->scratch_serial == s->serial)
         return YK_OK;
-    yk_status st = bind_all(p, OCL_SLOT_SCRATCH, s->mem);
+    yk_status st = bind_all(p, OCL_SLOT_SCRATCH, s->buffer->mem);
     p->scratch_serial = st == YK_OK ? s->serial : 0;
     return st;
 }
 
 void ocl_scratch_free(ocl_scratch *s)
 {
-    if (s->mem)
-        clReleaseMemObject(s->mem);
+    ocl_buffer_free(s->buffer);
     *s = (ocl_scratch){0};
 }
 

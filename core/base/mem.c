@@ -3,10 +3,15 @@
 
 #include <stdarg.h>
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+
+#define PAGE 4096u
+#define HUGE_PAGE ((size_t)2 << 20)
 
 static long fail_after = -1; /* tests only */
 static _Atomic unsigned long asked;
@@ -51,9 +56,16 @@ void *yk__realloc(void *p, size_t count, size_t size)
 
 void *yk__aligned(size_t bytes, size_t align)
 {
+    const bool huge = align >= PAGE && bytes >= HUGE_PAGE;
     void *p = NULL;
+    if (huge && align < HUGE_PAGE)
+        align = HUGE_PAGE;
     if (refused() || posix_memalign(&p, align < sizeof(void *) ? sizeof(void *) : align, bytes ? bytes : 1))
         return NULL;
+#ifdef MADV_HUGEPAGE
+    if (huge)
+        madvise(p, bytes / HUGE_PAGE * HUGE_PAGE, MADV_HUGEPAGE); /* a wish */
+#endif
     return p;
 }
 
