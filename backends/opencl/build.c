@@ -21,6 +21,7 @@
 #include "plugins/kit/kernels/nn.kch"
 #include "plugins/kit/kernels/pool.kch"
 #include "plugins/kit/kernels/step.kch"
+#include "plugins/kit/kernels/wino.kch"
 
 #define CACHE_MAGIC 0x314c434f454b4f59ull /* "YOKEOCL1" */
 #define CACHE_MOST (256u << 20)
@@ -230,6 +231,7 @@ yk_status ocl_unit_get(yk_device *dev, const char *unit, const char *defines, cl
         {"pool", "", kit_src_pool, kit_src_pool},
         {"step", "", kit_src_step, kit_src_step},
         {"conv", "", kit_src_conv, kit_src_conv},
+        {"wino", "", kit_src_wino, kit_src_wino},
         {"data", "", kit_src_data, kit_src_data},
         {"gemm", "", kit_src_gemm, kit_src_gemm},
     };

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Convolutions for the CPU shape (kernels/conv.kc): geometry, blocks of rows that fit local memory, launches. */
+/* Convolutions for the CPU shape (kernels/conv.kc, wino.kc): geometry, blocks of rows that fit local memory, launches. */
 #include "backends/opencl/ocl.h"
 
 #include <stdio.h>
@@ -8,6 +8,7 @@
 #define CONV_SLACK 4096
 #define CONV_G 49152
 #define CONV_TAPS 8192
+#define WINO_PIXELS 64 /* of a block of kernels/wino.kc */
 #define CHUNKS 16 /* partial sums of a filter's gradient: fixed, so that results do not depend on the device */
 
 enum { /* positions in the kernels' meta */
@@ -137,6 +138,41 @@ static void lower_direct(yk_program *p, const yk_node *n, const conv *c, const c
     ocl_arg_meta(p, m, G_COUNT);
 }
 
+/* What kernels/wino.kc takes; fewer channels do not pay for the transforms, more do not fit local memory. */
+static bool wino_suits(const yk_graph *g, const yk_node *n, const conv *c)
+{
+    const int64_t *a = &g->attr[n->attr], *m = c->m;
+    bool taps = m[G_KH] == 3 && m[G_KW] == 3 && a[0] == 1 && a[1] == 1 && a[4] == 1 && a[5] == 1;
+    bool same = a[2] == 1 && a[3] == 1 && m[G_GROUPS] == 1;
+    bool plane = (m[G_OW] == 8 || m[G_OW] == 16 || m[G_OW] == 32) && m[G_OH] * m[G_OW] % WINO_PIXELS == 0;
+    return n->op != YK_OP_CONV2D_DW && taps && same && plane && m[G_C] >= 16 && m[G_C] <= 128 && m[G_C] % 2 == 0 &&
+           m[G_M] >= 16;
+}
+
+static void lower_wino(yk_program *p, const yk_node *n, const conv *c)
+{
+    const int64_t *m = c->m;
+    int64_t tiles = up(m[G_M], 8), of_image = m[G_OH] * m[G_OW] / WINO_PIXELS, blocks = m[G_N] * of_image;
+    uint64_t bytes = (uint64_t)(16 * tiles * m[G_C] * 8) * 4;
+    char defines[64];
+    snprintf(defines, sizeof defines, "-DT=%s -DTC=%s -DTX=%d", kit_type(p->g->value[p->g->index[n->in]].dtype),
+             kit_type(p->g->value[p->g->index[n->out]].dtype), (int)m[G_OW] / 2);
+    ocl_launch_begin(p, "wino", defines, "wino_filter", tiles, 1, 1, 1);
+    ocl_arg_value(p, p->g->index[n->in + 1]);
+    ocl_arg_scratch(p, 0, bytes, 4);
+    ocl_arg_long(p, m[G_C]);
+    ocl_arg_long(p, m[G_M]);
+    ocl_arg_int(p, n->op == YK_OP_CONV2D_DX);
+    ocl_launch_begin(p, "wino", defines, "wino_conv", up(blocks, 2), 1, 1, 1);
+    ocl_arg_value(p, p->g->index[n->in]);
+    ocl_arg_scratch(p, 0, bytes, 4);
+    ocl_arg_value(p, p->g->index[n->out]);
+    ocl_arg_long(p, m[G_C]);
+    ocl_arg_long(p, m[G_M]);
+    ocl_arg_long(p, blocks);
+    ocl_arg_long(p, of_image);
+}
+
 static void lower_dw(yk_program *p, const yk_node *n, conv *c, const char *defines)
 {
     int64_t *m = c->m, K = m[G_C] * m[G_KH] * m[G_KW];
@@ -170,6 +206,8 @@ void ocl_lower_conv(yk_program *p, const yk_node *n)
     conv_defines(p->g, n, &c, defines, sizeof defines);
     if (n->op == YK_OP_CONV2D_DW)
         lower_dw(p, n, &c, defines);
+    else if (wino_suits(p->g, n, &c))
+        lower_wino(p, n, &c);
     else
         lower_direct(p, n, &c, defines);
 }

@@ -114,11 +114,16 @@ START_TEST(test_conv)
         {2, 6, 9, 12, 4, 3, 2, 1, 2, 0, 1, 2, 1, 2},    {2, 8, 14, 14, 8, 3, 3, 1, 1, 1, 1, 1, 1, 8},
         {1, 64, 56, 56, 16, 3, 3, 1, 1, 1, 1, 1, 1, 1}, {18, 16, 6, 6, 33, 1, 1, 1, 1, 0, 0, 1, 1, 1},
         {1, 2, 5, 5, 3, 3, 3, 1, 1, 3, 4, 1, 1, 1},     {1, 2, 1, 1, 3, 1, 1, 1, 1, 0, 0, 1, 1, 1},
+        /* Winograd: an odd number of blocks, several blocks in an image, outputs in two parts, all three widths */
+        {3, 64, 8, 8, 72, 3, 3, 1, 1, 1, 1, 1, 1, 1},   {1, 34, 24, 8, 35, 3, 3, 1, 1, 1, 1, 1, 1, 1},
+        {3, 32, 12, 16, 32, 3, 3, 1, 1, 1, 1, 1, 1, 1}, {1, 128, 6, 32, 40, 3, 3, 1, 1, 1, 1, 1, 1, 1},
     };
     for (size_t i = 0; i < sizeof list / sizeof *list; i++)
         conv(&list[i], YK_F32);
     conv(&list[0], YK_BF16);
     conv(&list[1], YK_F16);
+    conv(&list[14], YK_BF16);
+    conv(&list[16], YK_F16);
 }
 END_TEST
 
