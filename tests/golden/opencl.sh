@@ -1,9 +1,10 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# The training curves on an OpenCL device, and on a CPU rank and an OpenCL rank together.
+# Layers and training curves on an OpenCL device, curves on a CPU rank and an OpenCL rank together.
 . "$YOKE_SOURCE/tests/golden/lib.sh"
 need_data golden
 need_opencl
+ok "layers on opencl:0" "$yoke" test --golden "$data/golden" --only layers/ --devices opencl:0
 ok "curves on opencl:0" "$yoke" test --golden "$data/golden" --only curves/ --devices opencl:0
 need_cores 2
 ok "curves on cpu:0 and opencl:0@1" "$yoke" test --golden "$data/golden" --only curves/ --devices "cpu:0 opencl:0@1"
