@@ -9,11 +9,14 @@
 #define CONV_G 49152
 #define CONV_TAPS 8192
 #define WINO_PIXELS 64 /* of a block of kernels/wino.kc */
-#define CHUNKS 16 /* partial sums of a filter's gradient: fixed, so that results do not depend on the device */
+#define WINO_CHANNELS 128
+/* partial sums of a filter's gradient: fixed, so that results do not depend on the device */
+#define CHUNKS 16
+#define WINO_CHUNKS 8 /* they are 16 / 9 as large */
 
 enum { /* positions in the kernels' meta */
     G_C, G_H, G_W, G_IH, G_IW, G_PY, G_PX, G_KH, G_KW, G_DH, G_DW, G_SH, G_SW, G_OH, G_OW, G_R, G_LEN, G_PHASE, G_ROWS,
-    G_M, G_GROUPS, G_N, G_CHUNK, G_PAD, G_COUNT
+    G_M, G_GROUPS, G_N, G_CHUNK, G_PAD, G_WM, G_WC, G_WG, G_W0, G_WY, G_WX, G_Y0, G_YS, G_XS, G_PLANE, G_COUNT
 };
 
 typedef struct conv {
@@ -59,6 +62,46 @@ static void conv_geometry(const yk_graph *g, const yk_node *n, conv *c)
     m[G_PX] = dx ? (kw - 1) * a[5] - a[3] : a[3];
     m[G_GROUPS] = groups;
     m[G_N] = c->x->dim[0];
+    m[G_WM] = dx ? kh * kw : C * kh * kw;
+    m[G_WC] = dx ? C * kh * kw : kh * kw;
+    m[G_WG] = O * C * kh * kw;
+    m[G_W0] = dx ? kh * kw - 1 : 0;
+    m[G_WY] = dx ? -kw : kw;
+    m[G_WX] = dx ? -1 : 1;
+    m[G_YS] = m[G_OW];
+    m[G_XS] = 1;
+    m[G_PLANE] = m[G_OH] * m[G_OW];
+}
+
+/* One direction of a gradient by a step: the taps that meet the results `at`, at + step, ... */
+typedef struct taps {
+    int64_t n, last, before, results; /* taps, the last of them, zeros before the source, results */
+} taps;
+
+static taps taps_of(int64_t at, int64_t step, int64_t pad, int64_t taps_all, int64_t size)
+{
+    int64_t past = (taps_all - 1 - at - pad) % step, last = taps_all - 1 - (past < 0 ? past + step : past);
+    return (taps){last < 0 ? 0 : last / step + 1, last, (last - at - pad) / step, up(size - at, step)};
+}
+
+/* The gradient of the input for the pixels (row, column) modulo the strides: a plain convolution of gy. */
+static void conv_phase(conv *c, const int64_t *a, int64_t row, int64_t column)
+{
+    int64_t *m = c->m, line = m[G_OW];
+    taps y = taps_of(row, a[0], a[2], m[G_KH], m[G_OH]), x = taps_of(column, a[1], a[3], m[G_KW], m[G_OW]);
+    m[G_W0] = y.last * m[G_KW] + x.last;
+    m[G_WY] = -a[0] * m[G_KW];
+    m[G_WX] = -a[1];
+    m[G_IH] = m[G_IW] = 1;
+    m[G_KH] = y.n;
+    m[G_KW] = x.n;
+    m[G_PY] = y.before;
+    m[G_PX] = x.before;
+    m[G_OH] = y.results;
+    m[G_OW] = x.results;
+    m[G_Y0] = row * line + column;
+    m[G_YS] = a[0] * line;
+    m[G_XS] = a[1];
 }
 
 /* Layout of the local copy, rows of an item; false if not even one row fits. */
@@ -114,23 +157,22 @@ uint32_t ocl_claims_conv(yk_device *dev, const yk_graph *g, const yk_node *n)
 static void conv_defines(const yk_graph *g, const yk_node *n, const conv *c, char *text, size_t size)
 {
     bool dw = n->op == YK_OP_CONV2D_DW;
-    snprintf(text, size, "-D%s -DT=%s -DTC=%s -DSEG=%u -DNV=%u", dw ? "CONV_DW" : "CONV_DIRECT",
+    snprintf(text, size, "-D%s -DT=%s -DTC=%s -DSEG=%u -DNV=%u%s", dw ? "CONV_DW" : "CONV_DIRECT",
              kit_type(g->value[g->index[n->in]].dtype), kit_type(g->value[g->index[n->out]].dtype), dw ? 16 : c->seg,
-             dw ? c->nv : 1);
+             dw ? c->nv : 1, c->m[G_YS] != c->m[G_OW] ? " -DAPART" : "");
 }
 
-static void lower_direct(yk_program *p, const yk_node *n, const conv *c, const char *defines)
+static void lower_direct(yk_program *p, const yk_node *n, const conv *c)
 {
+    char defines[96];
     const int64_t *m = c->m;
+    conv_defines(p->g, n, c, defines, sizeof defines);
     int64_t K = m[G_C] * m[G_KH] * m[G_KW], tiles = up(m[G_M], 8);
     uint64_t bytes = (uint64_t)(m[G_GROUPS] * tiles * K * 8) * 4;
     ocl_launch_begin(p, "conv", defines, "conv_filter", tiles, m[G_GROUPS], 1, 1);
     ocl_arg_value(p, p->g->index[n->in + 1]);
     ocl_arg_scratch(p, 0, bytes, 4);
-    ocl_arg_long(p, m[G_M]);
-    ocl_arg_long(p, K);
-    ocl_arg_long(p, m[G_KH] * m[G_KW]);
-    ocl_arg_int(p, n->op == YK_OP_CONV2D_DX);
+    ocl_arg_meta(p, m, G_COUNT);
     ocl_launch_begin(p, "conv", defines, "conv_direct", up(m[G_OH], m[G_R]), m[G_N], m[G_GROUPS], 1);
     ocl_arg_value(p, p->g->index[n->in]);
     ocl_arg_scratch(p, 0, bytes, 4);
@@ -138,15 +180,24 @@ static void lower_direct(yk_program *p, const yk_node *n, const conv *c, const c
     ocl_arg_meta(p, m, G_COUNT);
 }
 
-/* What kernels/wino.kc takes; fewer channels do not pay for the transforms, more do not fit local memory. */
+/* What kernels/wino.kc takes; fewer channels do not pay for the transforms (those of a filter's gradient cost more), more do not
+ * fit local memory. */
 static bool wino_suits(const yk_graph *g, const yk_node *n, const conv *c)
 {
     const int64_t *a = &g->attr[n->attr], *m = c->m;
-    bool taps = m[G_KH] == 3 && m[G_KW] == 3 && a[0] == 1 && a[1] == 1 && a[4] == 1 && a[5] == 1;
+    bool three = m[G_KH] == 3 && m[G_KW] == 3 && a[0] == 1 && a[1] == 1 && a[4] == 1 && a[5] == 1;
     bool same = a[2] == 1 && a[3] == 1 && m[G_GROUPS] == 1;
     bool plane = (m[G_OW] == 8 || m[G_OW] == 16 || m[G_OW] == 32) && m[G_OH] * m[G_OW] % WINO_PIXELS == 0;
-    return n->op != YK_OP_CONV2D_DW && taps && same && plane && m[G_C] >= 16 && m[G_C] <= 128 && m[G_C] % 2 == 0 &&
-           m[G_M] >= 16;
+    bool dw = n->op == YK_OP_CONV2D_DW;
+    int64_t least = dw ? 32 : 16;
+    return three && same && plane && m[G_C] >= least && m[G_C] <= WINO_CHANNELS && m[G_C] % (dw ? 8 : 2) == 0 &&
+           m[G_M] >= least && (!dw || m[G_M] <= WINO_CHANNELS);
+}
+
+static void wino_defines(const yk_graph *g, const yk_node *n, const conv *c, char *text, size_t size)
+{
+    snprintf(text, size, "-D%s -DT=%s -DTC=%s -DTX=%d", n->op == YK_OP_CONV2D_DW ? "WINO_DW" : "WINO_CONV",
+             kit_type(g->value[g->index[n->in]].dtype), kit_type(g->value[g->index[n->out]].dtype), (int)c->m[G_OW] / 2);
 }
 
 static void lower_wino(yk_program *p, const yk_node *n, const conv *c)
@@ -155,8 +206,7 @@ static void lower_wino(yk_program *p, const yk_node *n, const conv *c)
     int64_t tiles = up(m[G_M], 8), of_image = m[G_OH] * m[G_OW] / WINO_PIXELS, blocks = m[G_N] * of_image;
     uint64_t bytes = (uint64_t)(16 * tiles * m[G_C] * 8) * 4;
     char defines[64];
-    snprintf(defines, sizeof defines, "-DT=%s -DTC=%s -DTX=%d", kit_type(p->g->value[p->g->index[n->in]].dtype),
-             kit_type(p->g->value[p->g->index[n->out]].dtype), (int)m[G_OW] / 2);
+    wino_defines(p->g, n, c, defines, sizeof defines);
     ocl_launch_begin(p, "wino", defines, "wino_filter", tiles, 1, 1, 1);
     ocl_arg_value(p, p->g->index[n->in + 1]);
     ocl_arg_scratch(p, 0, bytes, 4);
@@ -173,8 +223,51 @@ static void lower_wino(yk_program *p, const yk_node *n, const conv *c)
     ocl_arg_long(p, of_image);
 }
 
-static void lower_dw(yk_program *p, const yk_node *n, conv *c, const char *defines)
+static void lower_wino_dw(yk_program *p, const yk_node *n, const conv *c)
 {
+    const int64_t *m = c->m;
+    int64_t of_image = m[G_OH] * m[G_OW] / WINO_PIXELS, blocks = m[G_N] * of_image;
+    int64_t chunk = up(blocks, 2 * WINO_CHUNKS) * 2, chunks = up(blocks, chunk);
+    uint64_t bytes = (uint64_t)(chunks * 16 * m[G_C] * up(m[G_M], 32) * 32) * 4;
+    char defines[64];
+    wino_defines(p->g, n, c, defines, sizeof defines);
+    ocl_launch_begin(p, "wino", defines, "wino_dw", chunks, 1, 1, 1);
+    ocl_arg_value(p, p->g->index[n->in + 1]);
+    ocl_arg_value(p, p->g->index[n->in]);
+    ocl_arg_scratch(p, 0, bytes, 4);
+    ocl_arg_long(p, m[G_C]);
+    ocl_arg_long(p, m[G_M]);
+    ocl_arg_long(p, blocks);
+    ocl_arg_long(p, of_image);
+    ocl_arg_long(p, chunk);
+    ocl_launch_begin(p, "wino", defines, "wino_dw_sum", m[G_C], 1, 1, 1);
+    ocl_arg_scratch(p, 0, bytes, 4);
+    ocl_arg_value(p, p->g->index[n->out]);
+    ocl_arg_long(p, m[G_C]);
+    ocl_arg_long(p, m[G_M]);
+    ocl_arg_long(p, chunks);
+    ocl_arg_int(p, n->flags & YK_NODE_ACCUMULATE ? 1 : 0);
+}
+
+/* A gradient by steps, taken apart. */
+static void lower_phases(yk_program *p, const yk_node *n, const conv *c)
+{
+    const int64_t *a = &p->g->attr[n->attr];
+    for (int64_t row = 0; row < a[0] && row < c->m[G_OH]; row++)
+        for (int64_t column = 0; column < a[1] && column < c->m[G_OW]; column++) {
+            conv part = *c;
+            conv_phase(&part, a, row, column);
+            if (conv_blocks(&part, false)) /* smaller than the whole, which fits */
+                lower_direct(p, n, &part);
+            else
+                ocl_fail(p, YK_E_INTERNAL);
+        }
+}
+
+static void lower_dw(yk_program *p, const yk_node *n, conv *c)
+{
+    char defines[96];
+    conv_defines(p->g, n, c, defines, sizeof defines);
     int64_t *m = c->m, K = m[G_C] * m[G_KH] * m[G_KW];
     m[G_CHUNK] = up(m[G_N], CHUNKS);
     int64_t chunks = up(m[G_N], m[G_CHUNK]);
@@ -198,16 +291,20 @@ static void lower_dw(yk_program *p, const yk_node *n, conv *c, const char *defin
 void ocl_lower_conv(yk_program *p, const yk_node *n)
 {
     conv c;
-    char defines[96];
     if (!conv_of(p->dev, p->g, n, &c)) {
         ocl_fail(p, YK_E_UNSUPPORTED);
         return;
     }
-    conv_defines(p->g, n, &c, defines, sizeof defines);
-    if (n->op == YK_OP_CONV2D_DW)
-        lower_dw(p, n, &c, defines);
-    else if (wino_suits(p->g, n, &c))
+    const int64_t *a = &p->g->attr[n->attr];
+    bool wino = wino_suits(p->g, n, &c);
+    if (n->op == YK_OP_CONV2D_DW && wino)
+        lower_wino_dw(p, n, &c);
+    else if (n->op == YK_OP_CONV2D_DW)
+        lower_dw(p, n, &c);
+    else if (n->op == YK_OP_CONV2D_DX && a[0] * a[1] > 1 && a[4] == 1 && a[5] == 1)
+        lower_phases(p, n, &c);
+    else if (wino)
         lower_wino(p, n, &c);
     else
-        lower_direct(p, n, &c, defines);
+        lower_direct(p, n, &c);
 }

@@ -98,7 +98,7 @@ static void conv(const shape *s, int dtype)
                                                      : KIT_IDS(y, x);
         const uint32_t *out = op == YK_OP_CONV2D ? KIT_IDS(y) : op == YK_OP_CONV2D_DX ? KIT_IDS(x) : KIT_IDS(w);
         yk_node *n = kit_node(k, op, in, out, KIT_ATTR(s->sh, s->sw, s->ph, s->pw, s->dh, s->dw, s->groups));
-        if (op == YK_OP_CONV2D_DW && s->C == 16)
+        if (op == YK_OP_CONV2D_DW && s->C % 16 == 0)
             n->flags = YK_NODE_ACCUMULATE;
         compare(k, 1e-5, what);
     }
@@ -114,16 +114,18 @@ START_TEST(test_conv)
         {2, 6, 9, 12, 4, 3, 2, 1, 2, 0, 1, 2, 1, 2},    {2, 8, 14, 14, 8, 3, 3, 1, 1, 1, 1, 1, 1, 8},
         {1, 64, 56, 56, 16, 3, 3, 1, 1, 1, 1, 1, 1, 1}, {18, 16, 6, 6, 33, 1, 1, 1, 1, 0, 0, 1, 1, 1},
         {1, 2, 5, 5, 3, 3, 3, 1, 1, 3, 4, 1, 1, 1},     {1, 2, 1, 1, 3, 1, 1, 1, 1, 0, 0, 1, 1, 1},
+        {2, 6, 17, 20, 4, 5, 3, 2, 3, 2, 0, 1, 1, 2},   {1, 3, 6, 5, 6, 3, 3, 2, 1, 1, 0, 1, 1, 3},
         /* Winograd: an odd number of blocks, several blocks in an image, outputs in two parts, all three widths */
         {3, 64, 8, 8, 72, 3, 3, 1, 1, 1, 1, 1, 1, 1},   {1, 34, 24, 8, 35, 3, 3, 1, 1, 1, 1, 1, 1, 1},
         {3, 32, 12, 16, 32, 3, 3, 1, 1, 1, 1, 1, 1, 1}, {1, 128, 6, 32, 40, 3, 3, 1, 1, 1, 1, 1, 1, 1},
+        {19, 40, 8, 8, 64, 3, 3, 1, 1, 1, 1, 1, 1, 1},
     };
     for (size_t i = 0; i < sizeof list / sizeof *list; i++)
         conv(&list[i], YK_F32);
     conv(&list[0], YK_BF16);
     conv(&list[1], YK_F16);
-    conv(&list[14], YK_BF16);
-    conv(&list[16], YK_F16);
+    conv(&list[16], YK_BF16);
+    conv(&list[18], YK_F16);
 }
 END_TEST
 
