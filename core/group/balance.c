@@ -11,7 +11,8 @@
 #include "core/base/mem.h"
 
 #define KEEP 0.85        /* weight of a record after the next one */
-#define DEAD_BAND 0.02   /* gain that is worth new shares */
+#define DEAD_BAND 0.01   /* gain that is worth new shares */
+#define SURPRISE 0.03    /* difference from what was foreseen that is believed only when the next record has it too */
 #define SPREAD 0.05      /* spread of n (relative) that tells something about a */
 #define SLOPE_ERROR 0.25 /* standard error of b n (relative to t) above which a is not believed */
 #define OUTLIER 4.0      /* a time above this multiple of what was foreseen counts as this multiple */
@@ -23,6 +24,7 @@ typedef struct fit {
     uint32_t records;
     double w, n, nn, t, tt, nt; /* weighted sums of 1, n, n^2, t, t^2, n t */
     double a, b;
+    enum { AS_FORESEEN, SLOWER, FASTER } surprise; /* the last record, by more than SURPRISE */
 } fit;
 
 typedef struct memory {
@@ -117,6 +119,20 @@ static void rescale(fit *f, double factor)
     f->a *= factor, f->b *= factor;
 }
 
+/* Cores of a shared machine are slow for a second now and then: shares that followed would be wrong twice, then and after.
+ * The first record of such a time counts for no more than SURPRISE. */
+static double believed(fit *f, double seen, double t)
+{
+    const int before = f->surprise;
+    const double bound = seen * (t > seen ? 1 + SURPRISE : 1 - SURPRISE);
+    if (f->records < SEASONED)
+        return t;
+    f->surprise = t > seen && t > bound ? SLOWER : t < seen && t < bound ? FASTER : AS_FORESEEN;
+    if (f->surprise != AS_FORESEEN && (int)f->surprise != before)
+        return bound;
+    return t > OUTLIER * seen ? OUTLIER * seen : t;
+}
+
 void yk__balance_record(yk__balance *b, uint32_t r, uint64_t rows, double seconds)
 {
     fit *f;
@@ -130,8 +146,7 @@ void yk__balance_record(yk__balance *b, uint32_t r, uint64_t rows, double second
         seen = t;
     }
     b->absence[r].again = false;
-    if (f->records >= SEASONED && t > OUTLIER * seen)
-        t = OUTLIER * seen;
+    t = believed(f, seen, t);
     f->records++;
     f->w = f->w * KEEP + 1;
     f->n = f->n * KEEP + n;
@@ -322,7 +337,7 @@ static void note_absence(yk__balance *b, const uint64_t *share, const bool *left
 
 /* ---- As numbers, for checkpoints --------------------------------------------------------------------------------- */
 
-enum { OF_RANK = 13 };
+enum { OF_RANK = 14 };
 
 uint32_t yk__balance_count(const yk__balance *b)
 {
@@ -335,7 +350,7 @@ void yk__balance_get(const yk__balance *b, double *v)
         const fit *f = &b->fit[r];
         const absence *a = &b->absence[r];
         const double all[OF_RANK] = {f->records, f->w,   f->n,     f->nn,           f->t,           f->tt, f->nt, f->a, f->b,
-                                     a->out,     a->again, (double)a->idle, (double)a->wait};
+                                     a->out,     a->again, (double)a->idle, (double)a->wait, f->surprise};
         memcpy(v, all, sizeof all);
     }
     for (uint32_t i = 0; i < REMEMBERED; i++) {
@@ -348,7 +363,8 @@ void yk__balance_get(const yk__balance *b, double *v)
 void yk__balance_set(yk__balance *b, const double *v)
 {
     for (uint32_t r = 0; r < b->ranks; r++, v += OF_RANK) {
-        b->fit[r] = (fit){(uint32_t)v[0], v[1], v[2], v[3], v[4], v[5], v[6], v[7], v[8]};
+        b->fit[r] = (fit){(uint32_t)v[0], v[1], v[2], v[3], v[4], v[5], v[6], v[7], v[8],
+                          v[13] == 1 ? SLOWER : v[13] == 2 ? FASTER : AS_FORESEEN};
         b->absence[r] = (absence){v[9] != 0, v[10] != 0, (uint64_t)v[11], (uint64_t)v[12]};
     }
     for (uint32_t i = 0; i < REMEMBERED; i++) {

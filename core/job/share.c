@@ -196,7 +196,7 @@ static void record(yk__share *s, uint32_t world)
     }
 }
 
-/* Shares in steps of 1/128 of the batch, half of what the dead band leaves open: each number of rows is a program of its own.
+/* Shares in steps of 1/128 of the batch, about what the dead band leaves open: each number of rows is a program of its own.
  * The largest takes the rest. */
 static void round_shares(const yk__share *s, uint64_t *share, uint32_t world, uint64_t n)
 {

@@ -236,17 +236,41 @@ START_TEST(forgotten_shares_are_found_anew)
     yk__balance *b = balance(2, NULL, NULL);
     uint64_t share[2];
     bool out[2];
-    yk__balance_record(b, 0, 50, 0.050);
-    yk__balance_record(b, 1, 50, 0.050);
-    split(b, 100, share, out, 2);
-    ck_assert_uint_eq(share[0], 50);
-    for (int i = 0; i < 40; i++) /* 1 is faster by 3 %: moving a row gains 1 %, too little for new shares */
-        yk__balance_record(b, 1, 50, 0.0485);
-    split(b, 100, share, out, 2);
-    ck_assert_uint_eq(share[0], 50);
+    yk__balance_record(b, 0, 200, 0.200);
+    yk__balance_record(b, 1, 200, 0.200);
+    split(b, 400, share, out, 2);
+    ck_assert_uint_eq(share[0], 200);
+    for (int i = 0; i < 40; i++) /* 1 is faster by 1.5 %: moving two rows gains half a percent, too little for new shares */
+        yk__balance_record(b, 1, 200, 0.197);
+    split(b, 400, share, out, 2);
+    ck_assert_uint_eq(share[0], 200);
     yk__balance_forget(b);
-    split(b, 100, share, out, 2);
-    ck_assert_uint_eq(share[0], 49);
+    split(b, 400, share, out, 2);
+    ck_assert_uint_eq(share[0], 198);
+    yk__balance_free(b);
+}
+END_TEST
+
+START_TEST(a_slow_moment_is_not_followed)
+{
+    yk__balance *b = balance(2, NULL, NULL);
+    uint64_t share[2];
+    bool out[2];
+    for (int i = 0; i < 10; i++)
+        for (uint32_t r = 0; r < 2; r++)
+            yk__balance_record(b, r, 200, 0.2);
+    split(b, 400, share, out, 2);
+    yk__balance_record(b, 1, 200, 0.3);
+    split(b, 400, share, out, 2);
+    ck_assert_uint_eq(share[0], 200);
+    yk__balance_record(b, 1, 200, 0.2);
+    yk__balance_record(b, 1, 200, 0.15); /* nor a fast one after a slow one */
+    split(b, 400, share, out, 2);
+    ck_assert_uint_eq(share[0], 200);
+    for (int i = 0; i < 2; i++) /* what lasts is */
+        yk__balance_record(b, 1, 200, 0.3);
+    split(b, 400, share, out, 2);
+    ck_assert_uint_ge(share[0], 204);
     yk__balance_free(b);
 }
 END_TEST
@@ -493,6 +517,7 @@ int main(void)
     tcase_add_test(t, converges_with_noise);
     tcase_add_test(t, shares_are_calm);
     tcase_add_test(t, forgotten_shares_are_found_anew);
+    tcase_add_test(t, a_slow_moment_is_not_followed);
     tcase_add_test(t, caps_hold);
     tcase_add_loop_test(t, slow_rank_is_left_out, 0, 2);
     tcase_add_test(t, equal_records_equal_shares);
