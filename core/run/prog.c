@@ -307,28 +307,41 @@ static yk_status run_beside(yk__engine *e, yk__prog *p, uint32_t *i, yk_error *e
     return yk__engine_idle(e, err);
 }
 
+/* Where the host sees this vector of the device's memory, or NULL. It may look while the device is idle. */
+static float *in_place(const yk__engine *e, const yk__prog *p, const yk__segment *s)
+{
+    char *map = NULL;
+    if (e->dev->caps.flags & YK_CAP_HOST_VISIBLE)
+        map = e->dev->table->buffer_map(p->slot[s->slot]);
+    return map ? (float *)(void *)(map + p->slot_offset[s->slot] + s->offset) : NULL;
+}
+
 /* Sums a vector of the program's memory over the ranks: the one thing that is waited for inside a step. Segments that do not
- * need it (from *i) run while it is on its way. It goes back without a wait: the queue is in order, so that the host's copy
- * is read before the next sum is fetched into it. */
+ * need it (from *i) run while it is on its way. Where the host does not see it, it is fetched, and goes back without a wait:
+ * the queue is in order, so that the host's copy is read before the next sum is fetched into it. */
 static yk_status all_reduce(yk__engine *e, yk__prog *p, const yk__segment *s, uint32_t *i, yk_error *err)
 {
     const uint64_t bytes = s->count * sizeof(float), most = 16384;
     const uint64_t at = p->slot_offset[s->slot] + s->offset;
+    float *seen, *v;
     double begin;
     if (e->config.dry)
         return run_beside(e, p, i, err);
-    if (sum_room(e, bytes, err) || yk__store_io(e, p->slot[s->slot], at, e->sum, bytes, false, err))
+    seen = in_place(e, p, s);
+    if (seen ? yk__engine_idle(e, err)
+             : sum_room(e, bytes, err) || yk__store_io(e, p->slot[s->slot], at, e->sum, bytes, false, err))
         return err->status;
+    v = seen ? seen : e->sum;
     for (uint64_t from = 0; from < s->count; from += most) {
         const uint32_t n = (uint32_t)(s->count - from < most ? s->count - from : most);
-        if (yk__group_sum_f32_begin(e->group, e->sum + from, n, err) || run_beside(e, p, i, err))
+        if (yk__group_sum_f32_begin(e->group, v + from, n, err) || run_beside(e, p, i, err))
             return err->status;
         begin = yk__seconds();
-        if (yk__group_sum_f32_end(e->group, e->sum + from, n, err))
+        if (yk__group_sum_f32_end(e->group, v + from, n, err))
             return err->status;
         e->idle += yk__seconds() - begin;
     }
-    return yk__engine_put(e, p->slot[s->slot], at, e->sum, bytes, err);
+    return seen ? YK_OK : yk__engine_put(e, p->slot[s->slot], at, v, bytes, err);
 }
 
 static yk_status make_room(yk__engine *e, const yk__prog *p, yk_error *err)
