@@ -31,6 +31,10 @@
 #define EPI(v, z, m, n, cnt) ST_f32(c + (z)*cbs + (m)*N + (n), v, accumulate ? 0 : cnt)
 #include "plugins/kit/kernels/gemm.kc"
 #include "plugins/kit/kernels/gemm_dot.kc"
+#define WINO_CONV
+#define WINO_DW
+#define TX 8
+#include "plugins/kit/kernels/wino.kc"
 #endif
 
 #include "core/base/philox.h"
@@ -224,6 +228,52 @@ START_TEST(test_gemm)
     free(a), free(b), free(c), free(pa), free(pb);
 }
 END_TEST
+
+/* Three blocks of one image: the plane's first and last, and one without a partner. */
+enum { WC = 16, WM = 20, WH = 12, WW = 16, WPLANE = WH * WW, WBLOCKS = WPLANE / 64 };
+static float wx[WC * WPLANE], wy[WM * WPLANE], ww[WM * WC * 9], wu[16 * 24 * WC], wpart[2 * 16 * WC * 32];
+
+static double pixel(const float *plane, int y, int x)
+{
+    return y < 0 || y >= WH || x < 0 || x >= WW ? 0 : (double)plane[y * WW + x];
+}
+
+static double result_at(int o, int y, int x)
+{
+    double sum = 0;
+    for (int c = 0; c < WC; c++)
+        for (int k = 0; k < 9; k++)
+            sum += (double)ww[(o * WC + c) * 9 + k] * pixel(wx + c * WPLANE, y + k / 3 - 1, x + k % 3 - 1);
+    return sum;
+}
+
+static double filter_at(int o, int c, int k)
+{
+    double sum = 0;
+    for (int i = 0; i < WPLANE; i++)
+        sum += (double)wy[o * WPLANE + i] * pixel(wx + c * WPLANE, i / WW + k / 3 - 1, i % WW + k % 3 - 1);
+    return sum;
+}
+
+START_TEST(test_winograd)
+{
+    fill(wx, WC * WPLANE);
+    fill(ww, WM * WC * 9);
+    for (k_host_gid[0] = 0; k_host_gid[0] < 3; k_host_gid[0]++)
+        wino_filter(ww, 0, wu, 0, WC, WM, 0);
+    for (k_host_gid[0] = 0; k_host_gid[0] < 2; k_host_gid[0]++)
+        wino_conv(wx, 0, wu, 0, wy, 0, WC, WM, WBLOCKS, WBLOCKS);
+    for (int i = 0; i < WM * WPLANE; i++)
+        ck_assert_double_eq_tol((double)wy[i], result_at(i / WPLANE, i % WPLANE / WW, i % WW), 2e-5);
+    for (k_host_gid[0] = 0; k_host_gid[0] < 2; k_host_gid[0]++)
+        wino_dw(wx, 0, wy, 0, wpart, 0, WC, WM, WBLOCKS, WBLOCKS, 2);
+    for (k_host_gid[0] = 0; k_host_gid[0] < WC; k_host_gid[0]++)
+        wino_dw_sum(wpart, 0, ww, 0, WC, WM, 2, 0);
+    k_host_gid[0] = 0;
+    for (int i = 0; i < WM * WC * 9; i++)
+        ck_assert_double_eq_tol((double)ww[i], filter_at(i / 9 / WC, i / 9 % WC, i % 9), 1e-3);
+}
+END_TEST
 #endif
 
 int main(void)
@@ -241,6 +291,7 @@ int main(void)
 #ifdef K_WIDE
     tcase_add_test(t, test_philox_many);
     tcase_add_test(t, test_gemm);
+    tcase_add_test(t, test_winograd);
 #endif
     suite_add_tcase(s, t);
     SRunner *r = srunner_create(s);
