@@ -122,6 +122,11 @@ yk_status yk__group_sum_f32_begin(yk__group *g, const float *v, uint32_t n, yk_e
     return gather_begin(g, v, n * 4ull, err);
 }
 
+bool yk__group_sum_f32_ready(const yk__group *g)
+{
+    return !g->tr || yk__group_all_reached(g, YK_GROUP_FLAG_MAIL, g->mails);
+}
+
 yk_status yk__group_sum_f32_end(yk__group *g, float *v, uint32_t n, yk_error *err)
 {
     yk_status s = gather_end(g, err);

@@ -49,6 +49,7 @@ yk_status yk__group_all_gather(yk__group *g, const void *in, size_t bytes, void 
  * between them the caller does what does not need it, and enters no other collective. */
 yk_status yk__group_sum_f64(yk__group *g, double *v, uint32_t n, yk_error *err);
 yk_status yk__group_sum_f32_begin(yk__group *g, const float *v, uint32_t n, yk_error *err);
+bool yk__group_sum_f32_ready(const yk__group *g); /* all have begun: end would not wait */
 yk_status yk__group_sum_f32_end(yk__group *g, float *v, uint32_t n, yk_error *err);
 yk_status yk__group_broadcast(yk__group *g, uint32_t root, void *data, uint64_t bytes, yk_error *err); /* any size */
 
