@@ -198,6 +198,7 @@ static void bn_combine_step(const void *args, const cpu_ctx *c)
 {
     const stats_args *a = args;
     const double *part = (const double *)(const void *)c->shared;
+    const float *shift = cpu_at(c, a->shift);
     float *y = cpu_at(c, a->y);
     for (int64_t ch = 0; ch < a->c && c->tid == 0; ch++) {
         double s1 = 0.0, s2 = 0.0;
@@ -205,9 +206,10 @@ static void bn_combine_step(const void *args, const cpu_ctx *c)
             s1 += part[2 * k];
             s2 += part[2 * k + 1];
         }
-        y[ch] = (float)s1;
-        y[a->c + ch] = (float)s2;
-        y[2 * a->c + ch] = (float)(a->n * a->inner);
+        const double n = (double)(a->n * a->inner), square = s2 - s1 * s1 / n;
+        y[ch] = (float)((double)shift[ch] + s1 / n);
+        y[a->c + ch] = square > 0.0 || square != square ? (float)square : 0.0f;
+        y[2 * a->c + ch] = (float)n;
     }
 }
 

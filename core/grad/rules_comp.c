@@ -64,19 +64,22 @@ void yk__rule_avg_pool_bwd(yk__rule *r) /* linear: the adjoint of the adjoint */
     yk__grad_give(r, 0, one(r, YK_OP_AVG_POOL, GY, YK_NONE, r->in[0]));
 }
 
-/* s0 = sum(x - t), s1 = sum((x - t)^2): gx = g0 + 2 (x - t) g1, written in elementwise nodes so that it joins what
- * stands around it. The shift t only keeps the sums small: batch norm does not depend on it, so it gets no gradient. */
+/* m = mean(x), M = sum((x - m)^2) of n numbers: gx = gm / n + 2 (x - m) gM, written in elementwise nodes so that it joins
+ * what stands around it. all_stats: m, M and n are of all ranks' rows, gm and gM are summed over the ranks. The shift gets
+ * no gradient, since nothing depends on it. */
 void yk__rule_bn_stats(yk__rule *r)
 {
     yk__graph *g = r->g;
-    yk_value x = g->value[r->in[0]];
-    int64_t row[3] = {1, x.dim[1], 1};
-    yk_dtype wide = (yk_dtype)g->value[GY].dtype;
-    yk__vid g0 = yk__reshape(g, yk__slice(g, GY, 0, 0, 1, 1), 3, row);
-    yk__vid g1 = yk__reshape(g, yk__slice(g, GY, 0, 1, 2, 1), 3, row);
-    yk__vid t = yk__reshape(g, r->in[1], 3, row);
-    yk__vid d = yk__bin(g, YK_OP_SUB, yk__cast(g, r->in[0], wide), t);
-    yk__vid gx = yk__bin(g, YK_OP_ADD, yk__bin(g, YK_OP_MUL, d, yk__scale(g, g1, 2)), g0);
+    const yk_value x = g->value[r->in[0]];
+    const yk_dtype wide = (yk_dtype)g->value[GY].dtype;
+    const yk__vid gy = r->op == YK_OP_ALL_STATS ? yk__all_reduce(g, GY) : GY;
+    yk__vid row[3][2]; /* of the gradient, of the result */
+    for (int64_t i = 0; i < 3; i++)
+        for (int k = 0; k < 2; k++)
+            row[i][k] = yk__reshape(g, yk__slice(g, k ? r->out[0] : gy, 0, i, i + 1, 1), 3, (const int64_t[]){1, x.dim[1], 1});
+    yk__vid gx = yk__bin(g, YK_OP_SUB, yk__cast(g, r->in[0], wide), row[0][1]);
+    gx = yk__bin(g, YK_OP_MUL, gx, yk__scale(g, row[1][0], 2));
+    gx = yk__bin(g, YK_OP_ADD, gx, yk__bin(g, YK_OP_DIV, row[0][0], row[2][1]));
     if (r->need[0])
         yk__grad_give(r, 0, yk__cast(g, gx, (yk_dtype)x.dtype));
 }

@@ -223,10 +223,14 @@ static void rule_sigmoid(yk__rule *r) /* y = 1/(1 + e^-a): ga = gy y (1 - y) */
     yk__grad_give(r, 0, yk__bin(r->g, YK_OP_SIGMOID_BWD, Y, GY));
 }
 
-static void
-rule_all_reduce(yk__rule *r) /* every rank's sum depends on every rank's operand: ga = sum over ranks of gy */
+/* Every rank's sum depends on every rank's operand: ga = sum over ranks of gy. Moments have all_stats before them while there
+ * are gradients to take. */
+static void rule_all_reduce(yk__rule *r)
 {
-    yk__grad_give(r, 0, yk__un(r->g, YK_OP_ALL_REDUCE, yk__dense(r->g, GY)));
+    if (r->attr[0] == YK_REDUCE_SUM)
+        yk__grad_give(r, 0, yk__all_reduce(r->g, GY));
+    else
+        yk__fail(&r->g->error, YK_E_INTERNAL, "the gradient of moments over ranks: take that of all_stats");
 }
 
 static void rule_body(yk__rule *r)
@@ -297,6 +301,7 @@ static yk__rule_fn *const rules[YK_OP_COUNT] = {
     [YK_OP_SIGMOID_BWD] = rule_body,
     [YK_OP_TANH_BWD] = rule_body,
     [YK_OP_GRAD_STATS] = rule_body,
+    [YK_OP_ALL_STATS] = yk__rule_bn_stats,
     [YK_OP_ALL_REDUCE] = rule_all_reduce,
 };
 

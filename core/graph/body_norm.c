@@ -43,9 +43,11 @@ void yk__body_bn_stats(yk__inline *b)
     const int64_t c = b->x[0]->dim[1], n = b->x[0]->dim[0] * b->x[0]->dim[2], one[2] = {1, c};
     const yk__vid shift = yk__reshape(b->g, yk__body_wide(b, 1), 3, (const int64_t[]){1, c, 1});
     const yk__vid d = sub(b, yk__body_wide(b, 0), shift);
+    const yk__vid s = yk__sum(b->g, d, 1u | 1u << 2), m = yk__scale(b->g, s, n ? 1.0 / (double)n : 0.0);
+    const yk__vid square = sub(b, yk__sum(b->g, mul(b, d, d), 1u | 1u << 2), mul(b, s, m));
     yk__vid rows[3];
-    rows[0] = yk__reshape(b->g, yk__sum(b->g, d, 1u | 1u << 2), 2, one);
-    rows[1] = yk__reshape(b->g, yk__sum(b->g, mul(b, d, d), 1u | 1u << 2), 2, one);
+    rows[0] = yk__reshape(b->g, add(b, shift, m), 2, one);
+    rows[1] = yk__reshape(b->g, yk__bin(b->g, YK_OP_MAX, square, yk__body_number(b, 0.0)), 2, one);
     rows[2] = yk__fill(b->g, (double)n, yk__body_dtype(b), 2, one);
     yk__body_put(b, 0, yk__concat(b->g, 3, rows, 0));
 }

@@ -7,14 +7,15 @@
 yk_status yk__eval_bn_stats(yk__eval *e)
 {
     const int64_t n = e->xv[0]->dim[0], c = e->xv[0]->dim[1], inner = e->xv[0]->dim[2];
+    double *mean = e->y[0], *square = mean + c, *count = square + c;
+    for (int64_t i = 0; i < n * c * inner; i++)
+        mean[i / inner % c] += e->x[0][i] / (double)(n * inner);
     for (int64_t i = 0; i < n * c * inner; i++) {
-        int64_t k = i / inner % c;
-        double d = e->x[0][i] - e->x[1][k];
-        e->y[0][k] += d;
-        e->y[0][c + k] += d * d;
+        const double d = e->x[0][i] - mean[i / inner % c];
+        square[i / inner % c] += d * d;
     }
     for (int64_t k = 0; k < c; k++)
-        e->y[0][2 * c + k] = (double)(n * inner);
+        count[k] = (double)(n * inner);
     return YK_OK;
 }
 

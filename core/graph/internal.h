@@ -91,6 +91,7 @@ yk__infer_fn yk__infer_fill, yk__infer_iota, yk__infer_rng, yk__infer_reduce, yk
 yk__infer_fn yk__infer_gather, yk__infer_scatter_add, yk__infer_unfold, yk__infer_fold, yk__infer_dot, yk__infer_same;
 yk__infer_fn yk__infer_map, yk__infer_conv2d, yk__infer_conv2d_dx, yk__infer_conv2d_dw, yk__infer_max_pool;
 yk__infer_fn yk__infer_max_pool_bwd, yk__infer_avg_pool, yk__infer_avg_pool_bwd, yk__infer_bn_stats;
+yk__infer_fn yk__infer_all_reduce;
 yk__infer_fn yk__infer_layer_norm, yk__infer_layer_norm_bwd, yk__infer_softmax, yk__infer_softmax_bwd;
 yk__infer_fn yk__infer_attention, yk__infer_attention_bwd, yk__infer_cross_entropy, yk__infer_cross_entropy_bwd;
 yk__infer_fn yk__infer_dropout, yk__infer_adam_step, yk__infer_sgd_step, yk__infer_grad_stats;

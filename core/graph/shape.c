@@ -155,7 +155,8 @@ int64_t yk__window_out(int64_t in, int64_t k, int64_t stride, int64_t pad, int64
     X(ADAM_STEP, adam_step, adam_step, adam_step, DENSE)                                 \
     X(SGD_STEP, sgd_step, sgd_step, sgd_step, DENSE)                                     \
     X(GRAD_STATS, grad_stats, grad_stats, grad_stats, DENSE)                             \
-    X(ALL_REDUCE, same, none, copy, DENSE)
+    X(ALL_STATS, bn_stats, none, bn_stats, DENSE)                                        \
+    X(ALL_REDUCE, all_reduce, none, copy, DENSE)
 
 /* `none` is NULL: a primitive has no body, and a map runs its own. */
 #define yk__body_none NULL

@@ -151,6 +151,15 @@ bool yk__infer_bn_stats(yk__shape *s)
     return true;
 }
 
+bool yk__infer_all_reduce(yk__shape *s)
+{
+    const yk_value *x = s->x[0];
+    if (s->attr[0] != YK_REDUCE_SUM && (s->attr[0] != YK_REDUCE_MOMENTS || x->dims != 2 || x->dim[0] != 3))
+        return yk__shape_bad(s, "needs how: 0 the sum, or 1 the moments of [3, C]");
+    yk__shape_out(s, 0, x->dtype, x->dims, x->dim);
+    return true;
+}
+
 static bool rows(yk__shape *s)
 {
     if (s->x[0]->dims != 2 || s->x[0]->dim[1] < 1)

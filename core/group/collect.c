@@ -39,8 +39,8 @@ static yk_status same_call(yk__group *g, yk_error *err)
     return YK_OK;
 }
 
-/* Enters the next small collective with `carry` bytes of mine. */
-static void enter(yk__group *g, uint32_t kind, uint32_t root, uint64_t bytes, const void *data, size_t carry)
+/* Begins the next small collective: what the caller writes to the message's data is sent by publish. */
+static yk__group_mail *enter(yk__group *g, uint32_t kind, uint32_t root, uint64_t bytes)
 {
     yk__group_mail *m;
     g->mails++;
@@ -49,8 +49,11 @@ static void enter(yk__group *g, uint32_t kind, uint32_t root, uint64_t bytes, co
     m->kind = kind;
     m->root = root;
     m->bytes = bytes;
-    if (carry)
-        memcpy(m->data, data, carry);
+    return m;
+}
+
+static void publish(yk__group *g)
+{
     g->table->flag_set(g->tr, YK_GROUP_FLAG_MAIL, g->mails);
 }
 
@@ -64,7 +67,10 @@ static yk_status meet(yk__group *g, uint32_t kind, yk_error *err)
 static yk_status exchange(yk__group *g, uint32_t kind, uint32_t root, uint64_t bytes, const void *data, size_t carry,
                           yk_error *err)
 {
-    enter(g, kind, root, bytes, data, carry);
+    yk__group_mail *m = enter(g, kind, root, bytes);
+    if (carry)
+        memcpy(m->data, data, carry);
+    publish(g);
     return meet(g, kind, err);
 }
 
@@ -73,13 +79,19 @@ yk_status yk__group_barrier(yk__group *g, yk_error *err)
     return g->tr ? exchange(g, MAIL_BARRIER, 0, 0, NULL, 0, err) : yk__group_check(g, err);
 }
 
-static yk_status gather_begin(yk__group *g, const void *in, uint64_t bytes, yk_error *err)
+/* `rows` rows of `bytes` bytes, `pitch` bytes apart, one behind the other in the message. */
+static yk_status gather_begin(yk__group *g, const void *in, uint32_t rows, uint64_t bytes, uint64_t pitch, yk_error *err)
 {
-    if (bytes > YK_GROUP_MAIL)
-        return yk__fail(err, YK_E_ARG, "a small collective of %llu bytes a rank: at most %u", (unsigned long long)bytes,
-                        YK_GROUP_MAIL);
-    if (g->tr)
-        enter(g, MAIL_GATHER, 0, bytes, in, bytes);
+    yk__group_mail *m;
+    if (bytes > YK_GROUP_MAIL || rows * bytes > YK_GROUP_MAIL)
+        return yk__fail(err, YK_E_ARG, "a small collective of %u times %llu bytes a rank: at most %u", rows,
+                        (unsigned long long)bytes, YK_GROUP_MAIL);
+    if (!g->tr)
+        return YK_OK;
+    m = enter(g, MAIL_GATHER, 0, rows * bytes);
+    for (uint32_t r = 0; r < rows; r++)
+        memcpy((char *)m->data + r * bytes, (const char *)in + r * pitch, bytes);
+    publish(g);
     return YK_OK;
 }
 
@@ -90,7 +102,7 @@ static yk_status gather_end(yk__group *g, yk_error *err)
 
 static yk_status gather(yk__group *g, const void *in, uint64_t bytes, yk_error *err)
 {
-    yk_status s = gather_begin(g, in, bytes, err);
+    yk_status s = gather_begin(g, in, 1, bytes, 0, err);
     return s ? s : gather_end(g, err);
 }
 
@@ -117,25 +129,52 @@ yk_status yk__group_sum_f64(yk__group *g, double *v, uint32_t n, yk_error *err)
     return s;
 }
 
-yk_status yk__group_sum_f32_begin(yk__group *g, const float *v, uint32_t n, yk_error *err)
+yk_status yk__group_reduce_begin(yk__group *g, const yk__columns *c, yk_error *err)
 {
-    return gather_begin(g, v, n * 4ull, err);
+    return gather_begin(g, c->v, c->rows, c->n * sizeof(float), c->pitch * sizeof(float), err);
 }
 
-bool yk__group_sum_f32_ready(const yk__group *g)
+bool yk__group_reduce_ready(const yk__group *g)
 {
     return !g->tr || yk__group_all_reached(g, YK_GROUP_FLAG_MAIL, g->mails);
 }
 
-yk_status yk__group_sum_f32_end(yk__group *g, float *v, uint32_t n, yk_error *err)
+static void sum_columns(yk__group *g, const yk__columns *c)
+{
+    for (uint32_t r = 0; r < g->size; r++) {
+        const float *x = (const void *)mail_of(g, r)->data;
+        for (uint32_t i = 0; i < c->n; i++)
+            c->v[i] = r ? c->v[i] + x[i] : x[i];
+    }
+}
+
+static void join_moments(yk__group *g, const yk__columns *c, uint32_t i)
+{
+    double mean = 0.0, square = 0.0, count = 0.0;
+    for (uint32_t r = 0; r < g->size; r++) {
+        const float *x = (const float *)(const void *)mail_of(g, r)->data + i;
+        const double n = (double)x[2 * c->n], d = (double)x[0] - mean;
+        if (n == 0.0)
+            continue;
+        square += (double)x[c->n] + d * d * (count * n / (count + n));
+        mean += d * (n / (count + n));
+        count += n;
+    }
+    c->v[i] = (float)mean;
+    c->v[c->pitch + i] = (float)square;
+    c->v[2 * c->pitch + i] = (float)count;
+}
+
+yk_status yk__group_reduce_end(yk__group *g, const yk__columns *c, yk_error *err)
 {
     yk_status s = gather_end(g, err);
-    for (uint32_t r = 0; !s && g->tr && r < g->size; r++) {
-        const float *x = (const void *)mail_of(g, r)->data;
-        for (uint32_t i = 0; i < n; i++)
-            v[i] = r ? v[i] + x[i] : x[i];
-    }
-    return s;
+    if (s || !g->tr)
+        return s;
+    if (c->rows == 1)
+        sum_columns(g, c);
+    for (uint32_t i = 0; i < c->n && c->rows == 3; i++)
+        join_moments(g, c, i);
+    return YK_OK;
 }
 
 yk_status yk__group_broadcast(yk__group *g, uint32_t root, void *data, uint64_t bytes, yk_error *err)

@@ -45,12 +45,22 @@ yk_status yk__group_shared(yk__group *g, const char *what, uint64_t bytes, void 
 yk_status yk__group_barrier(yk__group *g, yk_error *err);
 /* out[r * bytes ..] = rank r's `in`, on every rank. Small messages (up to 64 KiB a rank). */
 yk_status yk__group_all_gather(yk__group *g, const void *in, size_t bytes, void *out, yk_error *err);
-/* Small (up to 64 KiB); f64 and f32 sums in rank order. The second in two parts: begin takes v along, end writes the sum;
- * between them the caller does what does not need it, and enters no other collective. */
+/* A small sum in rank order (up to 64 KiB). */
 yk_status yk__group_sum_f64(yk__group *g, double *v, uint32_t n, yk_error *err);
-yk_status yk__group_sum_f32_begin(yk__group *g, const float *v, uint32_t n, yk_error *err);
-bool yk__group_sum_f32_ready(const yk__group *g); /* all have begun: end would not wait */
-yk_status yk__group_sum_f32_end(yk__group *g, float *v, uint32_t n, yk_error *err);
+/* Small reductions of f32, in rank order and in two parts: begin takes v along, end writes the result over it; between them
+ * the caller does what does not need it, and enters no other collective. One row: the sum. Three rows: each column is the
+ * moments of a part of some numbers, mean, sum((x - mean)^2) and count, and becomes those of all of them (Chan, Golub and
+ * LeVeque, "Updating formulae and a pairwise algorithm for computing sample variances", 1979); parts without numbers are
+ * no parts. */
+#define YK__GROUP_FLOATS 16384u /* rows * n at most */
+typedef struct yk__columns {
+    float *v;
+    uint32_t rows, n; /* 1 or 3 rows of n */
+    uint64_t pitch;   /* floats from row to row */
+} yk__columns;
+yk_status yk__group_reduce_begin(yk__group *g, const yk__columns *c, yk_error *err);
+bool yk__group_reduce_ready(const yk__group *g); /* all have begun: end would not wait */
+yk_status yk__group_reduce_end(yk__group *g, const yk__columns *c, yk_error *err);
 yk_status yk__group_broadcast(yk__group *g, uint32_t root, void *data, uint64_t bytes, yk_error *err); /* any size */
 
 /* Large vectors through shared memory, for gradients and parameters. Slices: rank r owns [begin(r), begin(r+1)) of n

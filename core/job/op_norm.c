@@ -39,52 +39,46 @@ static yk__vid stats_row(yk_job *job, yk__vid stats, int64_t r, int64_t channels
     return yk__reshape(&job->g, yk__slice(&job->g, stats, 0, r, r + 1, 1), 1, &channels);
 }
 
-/* sum(x - shift), sum((x - shift)^2) and count per channel over all ranks. */
-static yk__vid stats_of(yk_job *job, yk__vid x, yk__vid shift)
+/* mean, sum((x - mean)^2) and count per channel: of this rank's rows (bn_stats), of all ranks' (all_stats). */
+static yk__vid stats_of(yk_job *job, yk_op op, yk__vid x, yk__vid shift)
 {
     yk__vid out = YK_NONE;
     const yk__vid in[2] = {yk__dense(&job->g, x), shift};
-    if (in[0] == YK_NONE || shift == YK_NONE)
-        return YK_NONE;
-    yk__apply(&job->g, YK_OP_BN_STATS, 2, in, 0, NULL, YK_DTYPE_COUNT, 0, NULL, &out, 1);
-    if (out == YK_NONE)
-        return YK_NONE;
-    yk__vid local = out;
-    yk__apply(&job->g, YK_OP_ALL_REDUCE, 1, &local, 0, NULL, YK_DTYPE_COUNT, 0, NULL, &out, 1);
+    if (in[0] != YK_NONE && shift != YK_NONE)
+        yk__apply(&job->g, op, 2, in, 0, NULL, YK_DTYPE_COUNT, 0, NULL, &out, 1);
     return out;
 }
 
+/* Through an integer and back: no gradient passes. */
+static yk__vid whole_numbers(yk__graph *g, yk__vid v)
+{
+    return yk__cast(g, yk__cast(g, v, YK_I32), YK_F32);
+}
+
 /*
- * A number near the mean of each channel, so that sum((x - shift)^2) does not cancel: the mean of the first row of each
- * rank, rounded through an integer to multiples of 2^-12. The rounding also ends the gradient there: mean and variance
- * do not depend on the shift. One row costs next to nothing, and unlike the running mean it is near from the first step.
+ * A number near the mean of each channel, so that sums of squares about it do not cancel: the mean of this rank's first row,
+ * rounded to multiples of 2^-12. One row costs next to nothing, and unlike the running mean it is near from the first step.
  */
 static yk__vid near_mean(yk_job *job, yk__vid x, yk__vid running, int64_t channels)
 {
     yk__graph *g = &job->g;
     yk__vid first = g->value[x].dim[0] > 1 ? yk__slice(g, x, 0, 0, 1, 1) : x;
-    yk__vid s = stats_of(job, first, running);
-    yk__vid m = yk__bin(g, YK_OP_ADD, running,
-                        yk__bin(g, YK_OP_DIV, stats_row(job, s, 0, channels), stats_row(job, s, 2, channels)));
+    yk__vid m = stats_row(job, stats_of(job, YK_OP_BN_STATS, first, running), 0, channels);
     yk__vid big = yk__const(g, 0x1p30, YK_F32), small = yk__const(g, -0x1p30, YK_F32);
     m = yk__bin(g, YK_OP_MAX, yk__bin(g, YK_OP_MIN, yk__scale(g, m, 0x1p12), big), small);
-    return yk__scale(g, yk__cast(g, yk__cast(g, m, YK_I32), YK_F32), 0x1p-12);
+    return yk__scale(g, whole_numbers(g, m), 0x1p-12);
 }
 
 typedef struct batch_stats {
     yk__vid mean, var, n; /* [C]; var biased */
 } batch_stats;
 
-/* With s1, s2 about the shift: mean = shift + s1/n, var = s2/n - (s1/n)^2, not below 0. */
 static batch_stats batch_statistics(yk_job *job, yk__vid x, yk__vid running, int64_t channels)
 {
     yk__graph *g = &job->g;
-    yk__vid shift = near_mean(job, x, running, channels), s = stats_of(job, x, shift);
-    batch_stats b = {.n = stats_row(job, s, 2, channels)};
-    yk__vid d = yk__bin(g, YK_OP_DIV, stats_row(job, s, 0, channels), b.n);
-    yk__vid q = yk__bin(g, YK_OP_DIV, stats_row(job, s, 1, channels), b.n);
-    b.mean = yk__bin(g, YK_OP_ADD, shift, d);
-    b.var = yk__bin(g, YK_OP_MAX, yk__bin(g, YK_OP_SUB, q, yk__bin(g, YK_OP_MUL, d, d)), yk__const(g, 0.0, YK_F32));
+    yk__vid s = stats_of(job, YK_OP_ALL_STATS, x, near_mean(job, x, running, channels));
+    batch_stats b = {.mean = stats_row(job, s, 0, channels), .n = whole_numbers(g, stats_row(job, s, 2, channels))};
+    b.var = yk__bin(g, YK_OP_DIV, stats_row(job, s, 1, channels), b.n);
     return b;
 }
 

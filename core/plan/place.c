@@ -209,7 +209,7 @@ static void do_place(placing *p, const place *a)
 static bool own_memory(const placing *p, yk__vid x, uint32_t node)
 {
     const yk__vid r = yk__root(p->m.src, x);
-    return p->u.writers[r] == 1 && p->u.last[r] == node && !p->u.kept[r] && p->m.src->value[r].slot == YK_NONE &&
+    return p->u.writers[r] && p->u.last[r] == node && !p->u.kept[r] && p->m.src->value[r].slot == YK_NONE &&
            yk__whole(p->m.src, x);
 }
 

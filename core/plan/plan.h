@@ -65,8 +65,9 @@ typedef struct yk__segment {
     uint32_t later;                /* 0: it runs in its turn; else it may wait for a time when a sum over ranks is on its way,
                                       until segment `later` is to run (n_segment: the end) */
     uint32_t first_done, n_done;   /* YK_BOUND_BUCKET: plan->done[first_done ..] are complete */
-    uint32_t slot;                 /* YK_BOUND_ALL_REDUCE: f32 vector to sum over ranks, in place */
+    uint32_t slot;                 /* YK_BOUND_ALL_REDUCE: f32 vector to reduce over ranks, in place */
     uint64_t offset, count;
+    bool moments;                  /* not the sum: the moments of [3, count / 3] */
 } yk__segment;
 
 typedef struct yk__plan {

@@ -118,6 +118,7 @@ static void bound_all_reduce(const cutting *c, yk__segment *seg, const yk_node *
     seg->slot = x->slot;
     seg->offset = x->offset;
     seg->count = (uint64_t)yk__count(x);
+    seg->moments = g->attr[n->attr] == YK_REDUCE_MOMENTS;
 }
 
 static uint32_t later_of(const cutting *c, uint32_t k)

@@ -6,16 +6,20 @@
 #include "core/base/mem.h"
 #include "core/plan/inner.h"
 
-/* In a group of one an all_reduce is its operand. */
-static bool pass_through(const yk__work *w, yk__remap *m, const yk_node *n)
+/* In a group of one an all_reduce is its operand, and all ranks' rows are this rank's. */
+static uint32_t alone(yk__remap *m, uint32_t k)
 {
     const yk__graph *s = m->src;
-    yk__vid x;
-    if (n->op != YK_OP_ALL_REDUCE || !w->r->alone)
-        return false;
-    x = yk__dense(m->dst, yk__remap_value(m, yk__ins(s, n)[0]));
-    m->map[yk__outs(s, n)[0]] = x;
-    return true;
+    const yk_node *n = &s->node[k];
+    uint32_t at;
+    if (n->op == YK_OP_ALL_REDUCE) {
+        m->map[yk__outs(s, n)[0]] = yk__dense(m->dst, yk__remap_value(m, yk__ins(s, n)[0]));
+        return YK_NONE;
+    }
+    at = yk__remap_node(m, k);
+    if (at != YK_NONE && n->op == YK_OP_ALL_STATS)
+        m->dst->node[at].op = YK_OP_BN_STATS;
+    return at;
 }
 
 yk_status yk__plan_trace(yk__work *w, yk_error *err)
@@ -26,13 +30,44 @@ yk_status yk__plan_trace(yk__work *w, yk_error *err)
     if (yk__remap_begin(&m, t, &g, err))
         return err->status;
     for (uint32_t k = 0; k < t->n_node; k++) {
-        uint32_t at;
-        if (pass_through(w, &m, &t->node[k]))
-            continue;
-        at = yk__remap_node(&m, k);
+        const uint32_t at = w->r->alone ? alone(&m, k) : yk__remap_node(&m, k);
         if (at != YK_NONE)
             g.node[at].reserved = (k + 1) & YK__TAG;
     }
+    return yk__remap_end(&m, w, err);
+}
+
+/* all_stats: this rank's statistics, then those of all ranks from them. */
+static void gather_stats(yk__remap *m, uint32_t k)
+{
+    const yk__vid out = yk__outs(m->src, &m->src->node[k])[0];
+    const int64_t how = YK_REDUCE_MOMENTS;
+    const uint32_t at = yk__remap_node(m, k);
+    yk__vid own, all = YK_NONE;
+    if (at == YK_NONE)
+        return;
+    m->dst->node[at].op = YK_OP_BN_STATS;
+    own = m->map[out];
+    yk__apply(m->dst, YK_OP_ALL_REDUCE, 1, &own, 1, &how, YK_DTYPE_COUNT, 0, NULL, &all, 1);
+    if (all == YK_NONE)
+        return;
+    m->dst->node[m->dst->n_node - 1].reserved = m->dst->node[at].reserved;
+    m->map[out] = all;
+}
+
+yk_status yk__plan_stats(yk__work *w, yk_error *err)
+{
+    yk__graph g;
+    yk__remap m;
+    if (w->r->alone)
+        return YK_OK;
+    if (yk__remap_begin(&m, &w->g, &g, err))
+        return err->status;
+    for (uint32_t k = 0; k < w->g.n_node; k++)
+        if (w->g.node[k].op == YK_OP_ALL_STATS)
+            gather_stats(&m, k);
+        else
+            yk__remap_node(&m, k);
     return yk__remap_end(&m, w, err);
 }
 

@@ -319,7 +319,7 @@ static yk_status catch_up(yk__engine *e, yk__prog *p, uint32_t i, yk_error *err)
 static yk_status run_meanwhile(yk__engine *e, yk__prog *p, yk_error *err)
 {
     uint32_t done = 0;
-    for (; done < p->n_put_off && !yk__group_sum_f32_ready(e->group); done++)
+    for (; done < p->n_put_off && !yk__group_reduce_ready(e->group); done++)
         if (run_segment(e, p, p->put_off[done], err) || yk__engine_idle(e, err))
             return err->status;
     p->n_put_off -= done;
@@ -336,15 +336,32 @@ static float *in_place(const yk__engine *e, const yk__prog *p, const yk__segment
     return map ? (float *)(void *)(map + p->slot_offset[s->slot] + s->offset) : NULL;
 }
 
-/* Sums a vector of the program's memory over the ranks: the one thing that is waited for inside a step. Segments that were
- * put off run while it is on its way. Where the host does not see it, it is fetched, and goes back without a wait:
- * the queue is in order, so that the host's copy is read before the next sum is fetched into it. */
+/* Messages of what is reduced: the columns of one row, or of the three of moments. */
+static yk_status reduce_columns(yk__engine *e, yk__prog *p, const yk__segment *s, float *v, yk_error *err)
+{
+    const uint32_t rows = s->moments ? 3 : 1, most = YK__GROUP_FLOATS / rows;
+    const uint64_t columns = s->count / rows;
+    double begin;
+    for (uint64_t from = 0; from < columns; from += most) {
+        const yk__columns c = {v + from, rows, (uint32_t)(columns - from < most ? columns - from : most), columns};
+        if (yk__group_reduce_begin(e->group, &c, err) || run_meanwhile(e, p, err))
+            return err->status;
+        begin = yk__seconds();
+        if (yk__group_reduce_end(e->group, &c, err))
+            return err->status;
+        e->idle += yk__seconds() - begin;
+    }
+    return YK_OK;
+}
+
+/* Reduces a vector of the program's memory over the ranks: the one thing that is waited for inside a step. Segments that
+ * were put off run while it is on its way. Where the host does not see it, it is fetched, and goes back without a wait:
+ * the queue is in order, so that the host's copy is read before the next one is fetched into it. */
 static yk_status all_reduce(yk__engine *e, yk__prog *p, const yk__segment *s, yk_error *err)
 {
-    const uint64_t bytes = s->count * sizeof(float), most = 16384;
+    const uint64_t bytes = s->count * sizeof(float);
     const uint64_t at = p->slot_offset[s->slot] + s->offset;
     float *seen, *v;
-    double begin;
     if (e->config.dry)
         return YK_OK;
     seen = in_place(e, p, s);
@@ -352,15 +369,8 @@ static yk_status all_reduce(yk__engine *e, yk__prog *p, const yk__segment *s, yk
              : sum_room(e, bytes, err) || yk__store_io(e, p->slot[s->slot], at, e->sum, bytes, false, err))
         return err->status;
     v = seen ? seen : e->sum;
-    for (uint64_t from = 0; from < s->count; from += most) {
-        const uint32_t n = (uint32_t)(s->count - from < most ? s->count - from : most);
-        if (yk__group_sum_f32_begin(e->group, v + from, n, err) || run_meanwhile(e, p, err))
-            return err->status;
-        begin = yk__seconds();
-        if (yk__group_sum_f32_end(e->group, v + from, n, err))
-            return err->status;
-        e->idle += yk__seconds() - begin;
-    }
+    if (reduce_columns(e, p, s, v, err))
+        return err->status;
     return seen ? YK_OK : yk__engine_put(e, p->slot[s->slot], at, v, bytes, err);
 }
 

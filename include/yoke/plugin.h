@@ -87,7 +87,9 @@ extern "C" {
  * max_pool      attr kh kw sh sw ph pw dh dw; x -> y. Padding never wins. A NaN wins.
  * max_pool_bwd  the same; x, gy -> gx: each gy goes to the first maximum of its window in row-major order.
  * avg_pool      attr kh kw sh sw ph pw include_pad; x -> y. avg_pool_bwd: gy -> gx (shape of x from the output).
- * bn_stats      x [N,C,inner], shift f32 [C] -> f32 [3,C]: sum(x-shift), sum((x-shift)^2), count.
+ * bn_stats      x [N,C,inner], shift f32 [C] -> f32 [3,C]: mean, sum((x-mean)^2), count. The result does not depend on the
+ *               shift, a number near the mean: with s = sum(x-shift) the mean is shift + s/count, and the second row is
+ *               sum((x-shift)^2) - s^2/count, which then cancels little.
  * layer_norm    attr eps(f64) ; x [R,C], gamma f32 [C], beta f32 [C] -> y [R,C], mean f32 [R], rstd f32 [R]
  *               (biased variance; rstd = 1/sqrt(var + eps)). Without gamma and beta (1 input): plain normalisation.
  *               With gamma alone (2 inputs): no beta.
@@ -193,7 +195,8 @@ extern "C" {
     X(YK_OP_ADAM_STEP, "adam_step", COMP, NONE, TRANS, 5, 6, 0, 1)                                                     \
     X(YK_OP_SGD_STEP, "sgd_step", COMP, NONE, TRANS, 3, 4, 0, 1)                                                       \
     X(YK_OP_GRAD_STATS, "grad_stats", COMP, NONE, ACCUM, 2, 2, 1, 0)                                                   \
-    X(YK_OP_ALL_REDUCE, "all_reduce", CORE, NONE, ACCUM, 1, 1, 1, 0)
+    X(YK_OP_ALL_STATS, "all_stats", CORE, KEEP, ACCUM, 2, 2, 1, 0)                                                     \
+    X(YK_OP_ALL_REDUCE, "all_reduce", CORE, NONE, ACCUM, 1, 1, 1, 1)
 
 typedef enum yk_op {
 #define YK_OP_ENUM(e, name, kind, prec, tol, least, most, outs, attrs) e,
@@ -202,6 +205,7 @@ typedef enum yk_op {
         YK_OP_COUNT
 } yk_op;
 
+enum { YK_REDUCE_SUM, YK_REDUCE_MOMENTS }; /* all_reduce: how; moments of [3,C] as bn_stats makes them */
 enum { YK_ATT_KEEP = 1, YK_ATT_BIAS = 2, YK_ATT_DROP = 4, YK_ATT_GBIAS = 8 };          /* attention: flags */
 enum { YK_OPT_DECOUPLED = 1, YK_OPT_AMSGRAD = 2, YK_OPT_NESTEROV = 4, YK_OPT_MAXIMIZE = 8 }; /* adam_step, sgd_step */
 enum { /* positions in hyper */

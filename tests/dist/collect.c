@@ -5,6 +5,7 @@
 #include "tests/dist/harness.h"
 
 #include <check.h>
+#include <math.h>
 #include <unistd.h>
 
 #include "core/base/philox.h"
@@ -36,10 +37,10 @@ static int sums(yk__group *g, uint32_t call, uint32_t n, yk_error *err)
         d[i] = input(me, call, i);
         f[i] = (float)d[i];
     }
-    if (yk__group_sum_f64(g, d, n, err) || yk__group_sum_f32_begin(g, f, n, err))
+    if (yk__group_sum_f64(g, d, n, err) || yk__group_reduce_begin(g, &(yk__columns){f, 1, n, n}, err))
         return 1;
     memset(f, 0xff, n * sizeof *f); /* it was taken along */
-    if (yk__group_sum_f32_end(g, f, n, err))
+    if (yk__group_reduce_end(g, &(yk__columns){f, 1, n, n}, err))
         return 1;
     for (uint32_t i = 0; i < n; i++) {
         double sd = input(0, call, i);
@@ -50,6 +51,55 @@ static int sums(yk__group *g, uint32_t call, uint32_t n, yk_error *err)
         }
         if (memcmp(&sd, &d[i], sizeof sd) || memcmp(&sf, &f[i], sizeof sf))
             return 1;
+    }
+    return 0;
+}
+
+/* Of channel i rank r has this many numbers; none on some. */
+static uint32_t numbers(uint32_t r, uint32_t i)
+{
+    return (r + i) % 3 ? 1 + (r * 7 + i) % 5 : 0;
+}
+
+/* Far from zero, so that sums of squares without the mean taken off would lose all digits. */
+static double number(uint32_t r, uint32_t call, uint32_t i, uint32_t k)
+{
+    return 3000.0 + (double)((r * 37 + call * 11 + i * 5 + k * 13) % 64) / 64.0;
+}
+
+static void moments_of(uint32_t first, uint32_t last, uint32_t call, uint32_t i, double *v)
+{
+    v[0] = v[1] = v[2] = 0.0;
+    for (uint32_t r = first; r < last; r++)
+        v[2] += numbers(r, i);
+    for (uint32_t r = first; r < last; r++)
+        for (uint32_t k = 0; k < numbers(r, i); k++)
+            v[0] += number(r, call, i, k) / v[2];
+    for (uint32_t r = first; r < last; r++)
+        for (uint32_t k = 0; k < numbers(r, i); k++)
+            v[1] += (number(r, call, i, k) - v[0]) * (number(r, call, i, k) - v[0]);
+}
+
+/* n columns of `pitch`; the others stay as they are. */
+static int moments(yk__group *g, uint32_t call, uint32_t n, uint32_t pitch, yk_error *err)
+{
+    const uint32_t me = yk__group_rank(g);
+    static float f[3 * 5461];
+    const yk__columns c = {f, 3, n, pitch};
+    double v[3];
+    memset(f, 0, sizeof f);
+    for (uint32_t i = 0; i < n; i++) {
+        moments_of(me, me + 1, call, i, v);
+        for (uint32_t r = 0; r < 3; r++)
+            f[r * pitch + i] = (float)v[r];
+    }
+    if (yk__group_reduce_begin(g, &c, err) || yk__group_reduce_end(g, &c, err))
+        return 1;
+    for (uint32_t i = 0; i < pitch; i++) {
+        moments_of(0, i < n ? yk__group_size(g) : 0, call, i, v);
+        for (uint32_t r = 0; r < 3; r++)
+            if (!(fabs((double)f[r * pitch + i] - v[r]) <= (r == 1 ? 1e-2 * (v[1] + 0.1) : r ? 0.0 : 1e-3)))
+                return 1;
     }
     return 0;
 }
@@ -93,6 +143,8 @@ static int case_small(yk__group *g, yk_error *err)
                 return wrong(err, "sum", i);
             if (gathers(g, turn * 10 + i, i == 5 ? 65536 : sizes[i] * 5, err))
                 return wrong(err, "all-gather", i);
+            if (i < 5 ? moments(g, turn, sizes[i], sizes[i] + i, err) : moments(g, turn, 5461, 5461, err))
+                return wrong(err, "moments", i);
         }
         for (uint32_t i = 0; i < 5; i++)
             if (broadcasts(g, turn + i, large[i], err))

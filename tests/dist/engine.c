@@ -77,8 +77,7 @@ static yk_status build(net *n, const rig *r, yk_error *err)
     n->seed = yk__leaf(g, yk__slot_new(g, YK_SLOT_INPUT, 4, 2), 0, YK_F32, 0, NULL);
     h = yk__dot(g, x, p[0], false, false);
     sum = yk__sum(g, h, 1);
-    if (sum != YK_NONE && yk__apply(g, YK_OP_ALL_REDUCE, 1, &sum, 0, NULL, YK_DTYPE_COUNT, 0, NULL, &sum, 1))
-        sum = yk__scale(g, sum, 1.0 / ROWS);
+    sum = yk__scale(g, yk__all_reduce(g, sum), 1.0 / ROWS);
     n->mean = yk__reshape(g, sum, 1, &dm);
     h = yk__un(g, YK_OP_RELU, yk__bin(g, YK_OP_SUB, h, sum));
     h = yk__bin(g, YK_OP_ADD, yk__dot(g, h, p[1], false, false), p[2]);

@@ -433,7 +433,7 @@ END_TEST
 
 START_TEST(summed_over_ranks)
 {
-    yk__vid x = lab_float(&l, -1, 1, DIM(4)), y = yk__un(&l.g, YK_OP_ALL_REDUCE, yk__un(&l.g, YK_OP_EXP, x));
+    yk__vid x = lab_float(&l, -1, 1, DIM(4)), y = yk__all_reduce(&l.g, yk__un(&l.g, YK_OP_EXP, x));
     size_t n = l.g.n_node, found = 0;
     check(1, &y);
     for (; n < l.g.n_node; n++)

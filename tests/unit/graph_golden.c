@@ -143,23 +143,21 @@ static yk__vid copy_of(const char *tensor)
     return yk__cast(g(), file_leaf(&f, yk__safetensors_find(f.st, tensor), YK_F64), YK_F32);
 }
 
-/* mean = shift + s0/n, var = s1/n - (s0/n)^2. The shift is one pixel of each channel, near enough to the mean for the
+/* The shift is one pixel of each channel, near enough to the mean for the
  * difference to lose nothing; it has no influence otherwise, and gets no gradient. */
 static yk__vid batch_norm(void)
 {
     yk__vid x = in("x"), mean = in("running_mean"), var = in("running_var"), y;
     yk_value v = shape(x);
     if (attr_int(&f, "training", 1)) {
-        yk__vid two[2] = {yk__reshape(g(), x, 3, (int64_t[]){v.dim[0], v.dim[1], -1})}, s, n, d;
+        yk__vid two[2] = {yk__reshape(g(), x, 3, (int64_t[]){v.dim[0], v.dim[1], -1})}, s;
         mean = yk__reshape(g(), copy_of("in.x"), 3, (int64_t[]){v.dim[0], v.dim[1], -1});
         mean = yk__slice(g(), yk__slice(g(), mean, 0, 0, 1, 1), 2, 0, 1, 1);
-        mean = two[1] = yk__dense(g(), yk__reshape(g(), mean, 1, &v.dim[1]));
+        two[1] = yk__dense(g(), yk__reshape(g(), mean, 1, &v.dim[1]));
         s = one(YK_OP_BN_STATS, 2, two, 0, NULL, 0, NULL);
-        n = yk__slice(g(), s, 0, 2, 3, 1);
-        d = yk__bin(g(), YK_OP_DIV, yk__slice(g(), s, 0, 0, 1, 1), n);
-        var = yk__bin(g(), YK_OP_SUB, yk__bin(g(), YK_OP_DIV, yk__slice(g(), s, 0, 1, 2, 1), n), mul(d, d));
+        mean = yk__reshape(g(), yk__slice(g(), s, 0, 0, 1, 1), 1, &v.dim[1]);
+        var = yk__bin(g(), YK_OP_DIV, yk__slice(g(), s, 0, 1, 2, 1), yk__slice(g(), s, 0, 2, 3, 1));
         var = yk__reshape(g(), var, 1, &v.dim[1]);
-        mean = add(yk__reshape(g(), d, 1, &v.dim[1]), mean);
     }
     y = yk__bin(g(), YK_OP_SUB, x, channels(mean, v.dims));
     y = mul(y, channels(yk__un(g(), YK_OP_RSQRT, add(var, number(attr_real(&f, "eps", 1e-5)))), v.dims));

@@ -163,14 +163,11 @@ static void batch_norm(vec *v)
     yk_value x = vec_shape(v, IN[0]);
     yk__vid mean = IN[3], var = IN[4], y;
     if (attr_int(&v->f, "training_mode", 0)) {
-        yk__vid two[2] = {yk__reshape(v->g, IN[0], 3, (int64_t[]){x.dim[0], x.dim[1], -1}), mean}, s, d, n;
+        yk__vid two[2] = {yk__reshape(v->g, IN[0], 3, (int64_t[]){x.dim[0], x.dim[1], -1}), mean}, s;
         s = vec_one(v, YK_OP_BN_STATS, 2, two, 0, NULL);
-        n = yk__slice(v->g, s, 0, 2, 3, 1);
-        d = vec_bin(v, YK_OP_DIV, yk__slice(v->g, s, 0, 0, 1, 1), n);
-        var = vec_bin(v, YK_OP_SUB, vec_bin(v, YK_OP_DIV, yk__slice(v->g, s, 0, 1, 2, 1), n),
-                      vec_bin(v, YK_OP_MUL, d, d));
+        var = vec_bin(v, YK_OP_DIV, yk__slice(v->g, s, 0, 1, 2, 1), yk__slice(v->g, s, 0, 2, 3, 1));
         var = yk__reshape(v->g, var, 1, &x.dim[1]);
-        mean = vec_bin(v, YK_OP_ADD, yk__reshape(v->g, d, 1, &x.dim[1]), mean);
+        mean = yk__reshape(v->g, yk__slice(v->g, s, 0, 0, 1, 1), 1, &x.dim[1]);
         v->out[1] = running(v, IN[3], mean), v->out[2] = running(v, IN[4], var);
     }
     y = vec_bin(v, YK_OP_ADD, var, vec_number(v, attr_real(&v->f, "epsilon", 1e-5)));

@@ -423,7 +423,7 @@ static void build_norm(net *n)
     n->seed = yk__leaf(g, yk__slot_new(g, YK_SLOT_INPUT, 4, 2), 0, YK_F32, 0, NULL);
     n->state = yk__slot_new(g, YK_SLOT_STATE, 4, 0);
     x = convolve(n, param(n, 4, image), 3, C);
-    mean = yk__scale(g, yk__un(g, YK_OP_ALL_REDUCE, yk__sum(g, x, 13)), 1.0 / (B * 36));
+    mean = yk__scale(g, yk__all_reduce(g, yk__sum(g, x, 13)), 1.0 / (B * 36));
     y = yk__bin(g, YK_OP_MUL, yk__bin(g, YK_OP_SUB, x, mean), param(n, 4, channel));
     y = yk__un(g, YK_OP_RELU, yk__bin(g, YK_OP_ADD, y, param(n, 4, channel)));
     y = convolve(n, y, C, 3);
