@@ -134,11 +134,6 @@ yk_status yk__group_reduce_begin(yk__group *g, const yk__columns *c, yk_error *e
     return gather_begin(g, c->v, c->rows, c->n * sizeof(float), c->pitch * sizeof(float), err);
 }
 
-bool yk__group_reduce_ready(const yk__group *g)
-{
-    return !g->tr || yk__group_all_reached(g, YK_GROUP_FLAG_MAIL, g->mails);
-}
-
 static void sum_columns(yk__group *g, const yk__columns *c)
 {
     for (uint32_t r = 0; r < g->size; r++) {

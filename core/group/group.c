@@ -200,14 +200,6 @@ yk_status yk__group_shared(yk__group *g, const char *what, uint64_t bytes, void 
     return s ? yk__fail(err, s, "%s", why.text) : YK_OK;
 }
 
-bool yk__group_all_reached(const yk__group *g, uint32_t flag, uint32_t value)
-{
-    for (uint32_t r = 0; r < g->size; r++)
-        if (r != g->rank && !g->table->flag_reached(g->tr, r, flag, value))
-            return false;
-    return true;
-}
-
 yk_status yk__group_wait_all(yk__group *g, uint32_t flag, uint32_t value, const char *what, yk_error *err)
 {
     yk_tr_words why;

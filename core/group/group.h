@@ -59,7 +59,6 @@ typedef struct yk__columns {
     uint64_t pitch;   /* floats from row to row */
 } yk__columns;
 yk_status yk__group_reduce_begin(yk__group *g, const yk__columns *c, yk_error *err);
-bool yk__group_reduce_ready(const yk__group *g); /* all have begun: end would not wait */
 yk_status yk__group_reduce_end(yk__group *g, const yk__columns *c, yk_error *err);
 yk_status yk__group_broadcast(yk__group *g, uint32_t root, void *data, uint64_t bytes, yk_error *err); /* any size */
 

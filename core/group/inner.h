@@ -38,7 +38,6 @@ struct yk__group {
 };
 
 yk_status yk__group_wait_all(yk__group *g, uint32_t flag, uint32_t value, const char *what, yk_error *err);
-bool yk__group_all_reached(const yk__group *g, uint32_t flag, uint32_t value);
 yk_status yk__group_check(yk__group *g, yk_error *err); /* the error of a group of one that was aborted */
 
 #endif

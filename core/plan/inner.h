@@ -37,8 +37,6 @@ typedef struct yk__work {
     uint32_t n_block;
     bool lean;      /* casts of weights are recomputed too */
     bool sums_stay; /* an all_reduce is kept though this rank does not need it: others wait for it */
-    uint32_t *later; /* by node: 0, or it stands beside a sum over ranks and must have run before that node (n_node: the end);
-                        NULL: there are no sums */
     uint64_t arena_bytes, kept_bytes;
 } yk__work;
 
@@ -113,10 +111,6 @@ yk_status yk__plan_fuse(yk__work *w, yk_error *err);      /* fuse.c */
 yk_status yk__plan_overlap(yk__work *w, yk_error *err);   /* overlap.c: order of nodes around sums over ranks */
 yk_status yk__plan_place(yk__work *w, yk_error *err);     /* place.c: gradients, results, states get their memory */
 yk_status yk__plan_memory(yk__work *w, yk_error *err);    /* memory.c: the arena */
-/* later.c: w->later, with work for the waits at `reach` sums; 1: for that at its own. */
-yk_status yk__plan_later(yk__work *w, uint32_t reach, yk_error *err);
-/* segment.c: by bucket, the last node that writes it; YK_NONE: none. */
-void yk__bucket_ends(const yk__work *w, uint32_t *complete);
 yk_status yk__plan_cut(yk__work *w, yk__plan *p, yk_error *err); /* segment.c */
 
 #endif

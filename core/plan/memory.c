@@ -65,29 +65,6 @@ static void share(layout *l, const yk_node *n, uint32_t k, yk__vid y)
     }
 }
 
-static void stretch_node(layout *l, const yk_node *n, uint32_t later)
-{
-    const yk__graph *g = &l->w->g;
-    for (uint32_t i = 0; i < n->n_in + n->n_out; i++) {
-        const yk__vid v = i < n->n_in ? yk__ins(g, n)[i] : yk__outs(g, n)[i - n->n_in];
-        uint32_t *last = &l->u.last[yk__root(g, v)];
-        *last = *last < later || *last == YK_NONE ? later : *last;
-    }
-}
-
-/* What may run later needs its operands, and its results' places, until then. */
-static void stretch(layout *l)
-{
-    const yk__graph *g = &l->w->g;
-    for (uint32_t k = 0, next; k < g->n_node; k = next) {
-        const uint32_t later = l->w->later[k];
-        for (next = k + 1; next < g->n_node && l->w->later[next] == later;)
-            next++;
-        for (uint32_t i = k; i < next && later > next; i++)
-            stretch_node(l, &g->node[i], later);
-    }
-}
-
 /* last[] of an owner is that of its whole chain: a chain grows only at its end, so this is the last of its values. */
 static void find_chains(layout *l)
 {
@@ -186,8 +163,7 @@ static uint64_t kept(const layout *l)
     return sum;
 }
 
-/* Lays the arena out; write: and gives the values their places in it. */
-static yk_status lay_out(yk__work *w, bool write, yk_error *err)
+yk_status yk__plan_memory(yk__work *w, yk_error *err)
 {
     const size_t n = w->g.n_value + 1;
     layout l = {.w = w};
@@ -200,15 +176,13 @@ static yk_status lay_out(yk__work *w, bool write, yk_error *err)
         yk__fail_mem(err, n * sizeof *l.block, "a plan");
     if (!err->status && !yk__uses_new(w, &l.u, err)) {
         memset(l.first, 0xff, n * sizeof *l.first);
-        if (w->later)
-            stretch(&l);
         find_chains(&l);
         list_blocks(&l);
         for (uint32_t b = 0; b < l.n_block; b++)
             place_block(&l, b);
-        if (write)
-            write_offsets(&l);
+        write_offsets(&l);
         w->kept_bytes = kept(&l);
+        w->g.slot[0].bytes = w->arena_bytes;
     }
     yk__uses_free(&l.u);
     yk__free(l.order);
@@ -216,39 +190,4 @@ static yk_status lay_out(yk__work *w, bool write, yk_error *err)
     yk__free(l.owner);
     yk__free(l.first);
     return err->status;
-}
-
-static bool has_sums(const yk__graph *g)
-{
-    for (uint32_t k = 0; k < g->n_node; k++)
-        if (g->node[k].op == YK_OP_ALL_REDUCE)
-            return true;
-    return false;
-}
-
-/* How long nodes may wait: as long as that takes a thirtieth more memory at most, and none above the limit. */
-static yk_status choose_reach(yk__work *w, yk_error *err)
-{
-    static const uint32_t reach[] = {8, 4, 2};
-    uint64_t most;
-    if (yk__plan_later(w, 1, err) || lay_out(w, false, err))
-        return err->status;
-    most = w->arena_bytes + w->arena_bytes / 30;
-    if (w->r->arena_limit && most > w->r->arena_limit)
-        most = w->r->arena_limit;
-    for (size_t i = 0; i < sizeof reach / sizeof reach[0]; i++) {
-        if (yk__plan_later(w, reach[i], err) || lay_out(w, false, err))
-            return err->status;
-        if (w->arena_bytes <= most)
-            return YK_OK;
-    }
-    return yk__plan_later(w, 1, err);
-}
-
-yk_status yk__plan_memory(yk__work *w, yk_error *err)
-{
-    if ((has_sums(&w->g) && choose_reach(w, err)) || lay_out(w, true, err))
-        return err->status;
-    w->g.slot[0].bytes = w->arena_bytes;
-    return YK_OK;
 }

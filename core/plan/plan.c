@@ -46,7 +46,6 @@ static yk_status begin(yk__work *w, const yk__plan_request *r, yk_error *err)
 static void end(yk__work *w)
 {
     yk__graph_free(&w->g);
-    yk__free(w->later);
     yk__free(w->result_offset);
     yk__free(w->assign_slot);
     yk__free(w->grad_param);

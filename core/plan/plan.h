@@ -62,8 +62,7 @@ typedef struct yk__segment {
     yk_graph graph;                /* ready for program_new; no nodes: nothing to run */
     yk__graph own;                 /* its arrays */
     yk__boundary boundary;
-    uint32_t later;                /* 0: it runs in its turn; else it may wait for a time when a sum over ranks is on its way,
-                                      until segment `later` is to run (n_segment: the end) */
+    bool beside;                   /* runs while the sum of the all_reduce before it is on its way */
     uint32_t first_done, n_done;   /* YK_BOUND_BUCKET: plan->done[first_done ..] are complete */
     uint32_t slot;                 /* YK_BOUND_ALL_REDUCE: f32 vector to reduce over ranks, in place */
     uint64_t offset, count;

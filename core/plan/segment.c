@@ -11,29 +11,22 @@ typedef struct cutting {
     yk__plan *p;
     yk__uses u;
     uint32_t *first;    /* by root: node that first writes it */
-    uint32_t *complete; /* by bucket */
-    uint32_t *segment;  /* by node: its segment */
+    uint32_t *complete; /* by bucket: last node that writes it; YK_NONE: none */
     uint32_t cap;
 } cutting;
 
-void yk__bucket_ends(const yk__work *w, uint32_t *complete)
-{
-    const yk__graph *g = &w->g;
-    memset(complete, 0xff, w->r->n_bucket * sizeof *complete);
-    for (uint32_t k = 0; k < g->n_node; k++)
-        for (uint32_t i = 0; i < g->node[k].n_out; i++) {
-            const uint32_t slot = g->value[yk__root(g, yk__outs(g, &g->node[k])[i])].slot, b = slot - w->bucket_slot;
-            if (slot != YK_NONE && b < w->r->n_bucket)
-                complete[b] = k;
-        }
-}
-
-static void find_first(cutting *c)
+static void find_ends(cutting *c)
 {
     const yk__graph *g = &c->w->g;
-    for (uint32_t k = (uint32_t)g->n_node; k-- > 0;)
-        for (uint32_t i = 0; i < g->node[k].n_out; i++)
-            c->first[yk__root(g, yk__outs(g, &g->node[k])[i])] = k;
+    for (uint32_t k = 0; k < g->n_node; k++)
+        for (uint32_t i = 0; i < g->node[k].n_out; i++) {
+            const yk__vid r = yk__root(g, yk__outs(g, &g->node[k])[i]);
+            const uint32_t b = g->value[r].slot - c->w->bucket_slot;
+            if (c->first[r] == YK_NONE)
+                c->first[r] = k;
+            if (g->value[r].slot != YK_NONE && b < c->w->r->n_bucket)
+                c->complete[b] = k;
+        }
 }
 
 /* What a value is to the segment [begin, end): made before it, read after it. */
@@ -121,26 +114,28 @@ static void bound_all_reduce(const cutting *c, yk__segment *seg, const yk_node *
     seg->moments = g->attr[n->attr] == YK_REDUCE_MOMENTS;
 }
 
-static uint32_t later_of(const cutting *c, uint32_t k)
+/* Where the nodes end that follow the all_reduce k and do not touch its sum. The sum must be read later, or else its memory
+ * may be theirs. */
+static uint32_t beside_end(const cutting *c, uint32_t k)
 {
-    return c->w->later && k < c->w->g.n_node ? c->w->later[k] : 0;
-}
-
-/* From nodes to segments. */
-static void set_later(cutting *c)
-{
-    for (uint32_t i = 0; i < c->p->n_segment; i++) {
-        yk__segment *s = &c->p->segment[i];
-        if (s->later)
-            s->later = s->later < c->w->g.n_node ? c->segment[s->later] : c->p->n_segment;
+    const yk__graph *g = &c->w->g;
+    const yk__vid sum = yk__root(g, yk__outs(g, &g->node[k])[0]);
+    for (uint32_t at = k + 1; at < g->n_node && c->u.last[sum] != k; at++) {
+        const yk_node *n = &g->node[at];
+        if (n->op == YK_OP_ALL_REDUCE)
+            return at;
+        for (uint32_t i = 0; i < n->n_in; i++)
+            if (yk__root(g, yk__ins(g, n)[i]) == sum)
+                return at;
     }
+    return k + 1;
 }
 
 static yk_status cut(cutting *c, yk_error *err)
 {
     const yk__graph *g = &c->w->g;
     const uint32_t n_node = (uint32_t)g->n_node;
-    uint32_t begin = 0, n_done = 0;
+    uint32_t begin = 0, n_done = 0, beside = 0;
     const char *word = getenv("YOKE_CUT");
     const bool each = word && !strcmp(word, "node"); /* for debugging: every node by itself */
     yk__segment *seg = NULL;
@@ -148,41 +143,39 @@ static yk_status cut(cutting *c, yk_error *err)
         const bool sum = g->node[k].op == YK_OP_ALL_REDUCE;
         const uint32_t at = n_done;
         const uint32_t n = writes_bucket(c, &g->node[k]) ? completed(c, k, &n_done) : 0;
-        c->segment[k] = c->p->n_segment;
-        if (!sum && (!n || c->w->r->alone) && !each && k + 1 < n_node && later_of(c, k) == later_of(c, k + 1))
+        if (!sum && (!n || c->w->r->alone) && !each && k + 1 < n_node && k + 1 != beside)
             continue;
         if (add_segment(c, begin, k + 1, &seg, err))
             return err->status;
         begin = k + 1;
-        seg->later = later_of(c, k);
+        seg->beside = k < beside;
         seg->first_done = at, seg->n_done = n;
         seg->boundary = n ? YK_BOUND_BUCKET : YK_BOUND_NONE;
-        if (sum)
+        if (sum) {
             bound_all_reduce(c, seg, &g->node[k]);
+            beside = beside_end(c, k);
+        }
     }
     completed(c, YK_NONE, &n_done); /* those that no node writes */
-    set_later(c);
     return YK_OK;
 }
 
 yk_status yk__plan_cut(yk__work *w, yk__plan *p, yk_error *err)
 {
-    const size_t nv = w->g.n_value + 1, nb = w->r->n_bucket + 1ull, nn = w->g.n_node + 1;
+    const size_t nv = w->g.n_value + 1, nb = w->r->n_bucket + 1ull;
     cutting c = {.w = w, .p = p};
     c.first = yk__malloc(nv * sizeof *c.first);
     c.complete = yk__malloc(nb * sizeof *c.complete);
-    c.segment = yk__malloc(nn * sizeof *c.segment);
     p->done = yk__calloc(nb, sizeof *p->done);
-    if (!c.first || !c.complete || !c.segment || !p->done)
+    if (!c.first || !c.complete || !p->done)
         yk__fail_mem(err, nv * 4, "a plan");
     if (!err->status && !yk__uses_new(w, &c.u, err)) {
         memset(c.first, 0xff, nv * sizeof *c.first);
-        find_first(&c);
-        yk__bucket_ends(w, c.complete);
+        memset(c.complete, 0xff, nb * sizeof *c.complete);
+        find_ends(&c);
         cut(&c, err);
     }
     yk__uses_free(&c.u);
-    yk__free(c.segment);
     yk__free(c.complete);
     yk__free(c.first);
     return err->status;

@@ -54,8 +54,6 @@ typedef struct yk__pack {
 typedef struct yk__prog {
     yk__plan *plan;
     yk_program **program; /* per segment; NULL where there is nothing to run */
-    uint32_t *put_off;    /* segments of this run that wait for a time when others are waited for, in order */
-    uint32_t n_put_off;
     uint32_t n_slot, n_input;
     yk_buffer **slot;
     uint64_t *slot_offset, *slot_version, *input_offset, *input_size;

@@ -99,8 +99,7 @@ yk_status yk__prog_new(yk__engine *e, const yk__plan_request *r, yk__prog **out,
     p->slot = yk__calloc(n, sizeof *p->slot);
     p->slot_offset = yk__calloc(n, sizeof *p->slot_offset);
     p->slot_version = yk__calloc(n, sizeof *p->slot_version);
-    p->put_off = yk__calloc(p->plan->n_segment + 1ull, sizeof *p->put_off);
-    if (!p->program || !p->put_off || !p->slot || !p->slot_offset || !p->slot_version) {
+    if (!p->program || !p->slot || !p->slot_offset || !p->slot_version) {
         yk__fail_mem(err, n * 24, "a program");
         goto free_prog;
     }
@@ -122,7 +121,6 @@ void yk__prog_free(yk__engine *e, yk__prog *p)
             e->dev->table->program_free(p->program[i]);
     yk__plan_free(p->plan);
     yk__free(p->program);
-    yk__free(p->put_off);
     yk__free(p->slot);
     yk__free(p->slot_offset);
     yk__free(p->slot_version);
@@ -300,31 +298,13 @@ static yk_status run_segment(yk__engine *e, yk__prog *p, uint32_t i, yk_error *e
     return YK_OK;
 }
 
-/* Runs, of the segments that were put off, those that must have run before segment i. */
-static yk_status catch_up(yk__engine *e, yk__prog *p, uint32_t i, yk_error *err)
+/* Runs the segments from *i that need not wait for a sum; the device is idle afterwards. */
+static yk_status run_beside(yk__engine *e, yk__prog *p, uint32_t *i, yk_error *err)
 {
-    uint32_t left = 0;
-    for (uint32_t k = 0; k < p->n_put_off; k++) {
-        const uint32_t which = p->put_off[k];
-        if (p->plan->segment[which].later > i)
-            p->put_off[left++] = which;
-        else if (run_segment(e, p, which, err))
+    for (; *i < p->plan->n_segment && p->plan->segment[*i].beside; ++*i)
+        if (run_segment(e, p, *i, err))
             return err->status;
-    }
-    p->n_put_off = left;
-    return YK_OK;
-}
-
-/* Runs segments that were put off while others have not begun the sum; the device is idle afterwards. */
-static yk_status run_meanwhile(yk__engine *e, yk__prog *p, yk_error *err)
-{
-    uint32_t done = 0;
-    for (; done < p->n_put_off && !yk__group_reduce_ready(e->group); done++)
-        if (run_segment(e, p, p->put_off[done], err) || yk__engine_idle(e, err))
-            return err->status;
-    p->n_put_off -= done;
-    memmove(p->put_off, p->put_off + done, p->n_put_off * sizeof *p->put_off);
-    return YK_OK;
+    return yk__engine_idle(e, err);
 }
 
 /* Where the host sees this vector of the device's memory, or NULL. It may look while the device is idle. */
@@ -337,14 +317,14 @@ static float *in_place(const yk__engine *e, const yk__prog *p, const yk__segment
 }
 
 /* Messages of what is reduced: the columns of one row, or of the three of moments. */
-static yk_status reduce_columns(yk__engine *e, yk__prog *p, const yk__segment *s, float *v, yk_error *err)
+static yk_status reduce_columns(yk__engine *e, yk__prog *p, const yk__segment *s, float *v, uint32_t *i, yk_error *err)
 {
     const uint32_t rows = s->moments ? 3 : 1, most = YK__GROUP_FLOATS / rows;
     const uint64_t columns = s->count / rows;
     double begin;
     for (uint64_t from = 0; from < columns; from += most) {
         const yk__columns c = {v + from, rows, (uint32_t)(columns - from < most ? columns - from : most), columns};
-        if (yk__group_reduce_begin(e->group, &c, err) || run_meanwhile(e, p, err))
+        if (yk__group_reduce_begin(e->group, &c, err) || run_beside(e, p, i, err))
             return err->status;
         begin = yk__seconds();
         if (yk__group_reduce_end(e->group, &c, err))
@@ -355,21 +335,21 @@ static yk_status reduce_columns(yk__engine *e, yk__prog *p, const yk__segment *s
 }
 
 /* Reduces a vector of the program's memory over the ranks: the one thing that is waited for inside a step. Segments that
- * were put off run while it is on its way. Where the host does not see it, it is fetched, and goes back without a wait:
+ * do not need it (from *i) run while it is on its way. Where the host does not see it, it is fetched, and goes back without a wait:
  * the queue is in order, so that the host's copy is read before the next one is fetched into it. */
-static yk_status all_reduce(yk__engine *e, yk__prog *p, const yk__segment *s, yk_error *err)
+static yk_status all_reduce(yk__engine *e, yk__prog *p, const yk__segment *s, uint32_t *i, yk_error *err)
 {
     const uint64_t bytes = s->count * sizeof(float);
     const uint64_t at = p->slot_offset[s->slot] + s->offset;
     float *seen, *v;
     if (e->config.dry)
-        return YK_OK;
+        return run_beside(e, p, i, err);
     seen = in_place(e, p, s);
     if (seen ? yk__engine_idle(e, err)
              : sum_room(e, bytes, err) || yk__store_io(e, p->slot[s->slot], at, e->sum, bytes, false, err))
         return err->status;
     v = seen ? seen : e->sum;
-    if (reduce_columns(e, p, s, v, err))
+    if (reduce_columns(e, p, s, v, i, err))
         return err->status;
     return seen ? YK_OK : yk__engine_put(e, p->slot[s->slot], at, v, bytes, err);
 }
@@ -392,18 +372,11 @@ yk_status yk__prog_run(yk__engine *e, yk__prog *p, uint32_t n_input, const void 
         return err->status;
     e->runs++;
     bind(e, p, stage ? stage->buffer : e->input);
-    p->n_put_off = 0;
     for (uint32_t i = 0; i < p->plan->n_segment;) {
         const yk__segment *s = &p->plan->segment[i];
-        if (catch_up(e, p, i, err) || run_segment(e, p, i++, err))
-            return err->status;
-        while (i < p->plan->n_segment && p->plan->segment[i].later)
-            p->put_off[p->n_put_off++] = i++;
-        if (s->boundary == YK_BOUND_ALL_REDUCE && all_reduce(e, p, s, err))
+        if (run_segment(e, p, i++, err) || (s->boundary == YK_BOUND_ALL_REDUCE && all_reduce(e, p, s, &i, err)))
             return err->status;
     }
-    if (catch_up(e, p, p->plan->n_segment, err))
-        return err->status;
     if (stage)
         stage->point = e->last_point;
     return YK_OK;

@@ -75,8 +75,6 @@ typedef struct yk_transport {
     yk_status (*flag_set)(yk_tr *t, uint32_t flag, uint32_t value);
     /* Returns when `peer` has published at least `value`. what: for the words ("barrier"). [any] */
     yk_status (*flag_wait)(yk_tr *t, uint32_t peer, uint32_t flag, uint32_t value, const char *what, yk_tr_words *why);
-    /* Whether that wait would return at once, all being well. [any] */
-    int (*flag_reached)(const yk_tr *t, uint32_t peer, uint32_t flag, uint32_t value);
 
     /* Tagged messages; those of one pair and one tag arrive in the order they were sent. The data must live until the
      * operation is done. A message longer than the receive's room is an error. peer may not be this rank. [one] */

@@ -188,61 +188,27 @@ static void run_segment(const yk__segment *s, const memory *m)
         ck_assert_msg(!yk__eval_node(&s->graph, k, m->slot, &err), "%s", err.text);
 }
 
-/* What may run later, in order. */
-typedef struct put_off {
-    const yk__plan *p;
-    const memory *m;
-    uint32_t which[64], n;
-    bool wait; /* nobody is waited for: all of it runs as late as it may */
-} put_off;
-
-static void catch_up(put_off *o, uint32_t i)
-{
-    uint32_t left = 0;
-    for (uint32_t k = 0; k < o->n; k++)
-        if (o->p->segment[o->which[k]].later > i)
-            o->which[left++] = o->which[k];
-        else
-            run_segment(&o->p->segment[o->which[k]], o->m);
-    o->n = left;
-}
-
 /* The sum over one rank; while it is on its way, its place holds nothing of use. */
-static void sum_over_ranks(put_off *o, const yk__segment *s)
+static void sum_over_ranks(const yk__plan *p, uint32_t *i, const memory *m)
 {
-    char *at = (char *)o->m->slot[s->slot] + s->offset, *sum = malloc(s->count * 4);
+    const yk__segment *s = &p->segment[*i - 1];
+    char *at = (char *)m->slot[s->slot] + s->offset, *sum = malloc(s->count * 4);
     memcpy(sum, at, s->count * 4);
     memset(at, 0xff, s->count * 4);
-    if (!o->wait)
-        catch_up(o, UINT32_MAX);
+    for (; *i < p->n_segment && p->segment[*i].beside; ++*i)
+        run_segment(&p->segment[*i], m);
     memcpy(at, sum, s->count * 4);
     free(sum);
 }
 
-static void run_in(const yk__plan *p, memory *m, bool wait)
-{
-    put_off o = {.p = p, .m = m, .wait = wait};
-    memory_new(m, &p->graph);
-    for (uint32_t i = 0; i < p->n_segment; i++) {
-        const yk__segment *s = &p->segment[i];
-        if (s->later) {
-            ck_assert(s->later > i && s->later <= p->n_segment && o.n < 64);
-            o.which[o.n++] = i;
-            continue;
-        }
-        catch_up(&o, i);
-        run_segment(s, m);
-        for (uint32_t k = i + 1; s->boundary == YK_BOUND_ALL_REDUCE && k < p->n_segment && p->segment[k].later; k++, i++)
-            o.which[o.n++] = k;
-        if (s->boundary == YK_BOUND_ALL_REDUCE)
-            sum_over_ranks(&o, s);
-    }
-    catch_up(&o, p->n_segment);
-}
-
 static void run(const yk__plan *p, memory *m)
 {
-    run_in(p, m, false);
+    memory_new(m, &p->graph);
+    for (uint32_t i = 0; i < p->n_segment;) {
+        run_segment(&p->segment[i++], m);
+        if (p->segment[i - 1].boundary == YK_BOUND_ALL_REDUCE)
+            sum_over_ranks(p, &i, m);
+    }
 }
 
 /* Follows who wrote each stretch of the arena last: an operand must still be there. */
@@ -480,7 +446,7 @@ START_TEST(weight_gradients_beside_sums)
     p = plan_norm(&n, false);
     for (uint32_t i = 0; i < p->n_segment; i++) {
         sums += p->segment[i].boundary == YK_BOUND_ALL_REDUCE;
-        for (uint32_t k = 0; k < p->segment[i].graph.n_node && p->segment[i].later; k++)
+        for (uint32_t k = 0; k < p->segment[i].graph.n_node && p->segment[i].beside; k++)
             beside += sums == 2 && p->segment[i].graph.node[k].op == YK_OP_CONV2D_DW;
     }
     ck_assert_uint_eq(sums, 2);

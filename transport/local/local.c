@@ -72,7 +72,7 @@ void yk__local_sleep(yk_tr *t, uint32_t peer, uint32_t flag, uint32_t seen, int6
     atomic_fetch_sub(&s->sleepers, 1);
 }
 
-static bool reached(const yk_tr *t, uint32_t peer, uint32_t flag, uint32_t value, uint32_t *seen)
+static bool reached(yk_tr *t, uint32_t peer, uint32_t flag, uint32_t value, uint32_t *seen)
 {
     *seen = atomic_load_explicit(&t->head->slot[peer].flag[flag], memory_order_acquire);
     return (int32_t)(*seen - value) >= 0;
@@ -132,12 +132,6 @@ static yk_status flag_wait(yk_tr *t, uint32_t peer, uint32_t flag, uint32_t valu
         return yk__local_words(why, YK_E_ARG, "waiting for flag %u of rank %u: there are %u flags and %u ranks", flag,
                                peer, YK_TR_FLAGS, t->ranks);
     return yk__local_flag_wait(t, peer, flag, value, what, why);
-}
-
-static int flag_reached(const yk_tr *t, uint32_t peer, uint32_t flag, uint32_t value)
-{
-    uint32_t seen;
-    return flag < YK_TR_FLAGS && peer < t->ranks && reached(t, peer, flag, value, &seen);
 }
 
 /* ---- Shared blocks ----------------------------------------------------------------------------------------------- */
@@ -385,7 +379,6 @@ const yk_transport *yk__local_transport(void)
         .shared = shared,
         .flag_set = flag_set,
         .flag_wait = flag_wait,
-        .flag_reached = flag_reached,
         .send = yk__local_send,
         .recv = yk__local_recv,
         .progress = yk__local_progress,
