@@ -127,7 +127,7 @@ static void whole_step(bench *b)
 }
 
 /* Steps until programs and kernels are there and the ranks' shares have not changed for eleven steps: they are looked at
- * again every ten. */
+ * again every five, later every ten. */
 static void warm_up(bench *b)
 {
     const int least = yk_world(b->s.job) > 1 ? 11 : 2;

@@ -11,6 +11,8 @@
 #include "core/base/mem.h"
 
 #define KEEP 0.85        /* weight of a record after the next one */
+#define KEEP_EARLY 0.5   /* of a rank's first records: caches and drivers were cold */
+#define EARLY 4
 #define DEAD_BAND 0.01   /* gain that is worth new shares */
 #define SURPRISE 0.03    /* difference from what was foreseen that is believed only when the next record has it too */
 #define SPREAD 0.05      /* spread of n (relative) that tells something about a */
@@ -133,6 +135,18 @@ static double believed(fit *f, double seen, double t)
     return t > OUTLIER * seen ? OUTLIER * seen : t;
 }
 
+static void add(fit *f, double n, double t)
+{
+    const double keep = f->records <= EARLY ? KEEP_EARLY : KEEP;
+    f->records++;
+    f->w = f->w * keep + 1;
+    f->n = f->n * keep + n;
+    f->nn = f->nn * keep + n * n;
+    f->t = f->t * keep + t;
+    f->tt = f->tt * keep + t * t;
+    f->nt = f->nt * keep + n * t;
+}
+
 void yk__balance_record(yk__balance *b, uint32_t r, uint64_t rows, double seconds)
 {
     fit *f;
@@ -146,14 +160,7 @@ void yk__balance_record(yk__balance *b, uint32_t r, uint64_t rows, double second
         seen = t;
     }
     b->absence[r].again = false;
-    t = believed(f, seen, t);
-    f->records++;
-    f->w = f->w * KEEP + 1;
-    f->n = f->n * KEEP + n;
-    f->nn = f->nn * KEEP + n * n;
-    f->t = f->t * KEEP + t;
-    f->tt = f->tt * KEEP + t * t;
-    f->nt = f->nt * KEEP + n * t;
+    add(f, n, believed(f, seen, t));
     solve(f);
 }
 

@@ -13,6 +13,7 @@
 
 #define PADDING (64u << 10)
 
+#define FINDING 40  /* steps after which shares are looked at less often */
 #define SETTLING 10 /* steps after which small gains are not worth new shares */
 
 /* What a rank took for its part as the shares are now. */
@@ -80,16 +81,17 @@ void yk__share_note(yk_job *job, bool train)
     job->share->fresh = true;
 }
 
-/* Shares are looked at again after 2, 4, 8 steps, then every 10. */
+/* Shares are looked at again after 2, 4, 8 steps, then every 5, after a while every 10. */
 static bool due(const yk__share *s, uint64_t steps)
 {
-    return steps == s->soon || steps == 2 || steps == 4 || steps == 8 || (steps > 8 && steps % 10 == 0);
+    const uint64_t every = steps <= FINDING ? 5 : 10;
+    return steps == s->soon || steps == 2 || steps == 4 || steps == 8 || (steps > 8 && steps % every == 0);
 }
 
 /* The steps before that are timed; each rank waits for its device at their ends before it turns to the others. */
 static bool timed(const yk__share *s, uint64_t steps)
 {
-    return steps <= 8 || steps <= s->soon || (steps - 1) % 10 >= 10 - TIMES;
+    return steps <= FINDING || steps <= s->soon || (steps - 1) % 10 >= 10 - TIMES;
 }
 
 /* The first shares: even, the remainder to the first ranks. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * How the rows of a global micro batch are shared out: even at first, then by the measured time of each rank, looked at
- * again after 2, 4, 8 and then every 10 optimizer steps. All ranks compute equal shares from equal numbers.
+ * again after 2, 4, 8, then every 5, after 40 every 10 optimizer steps. All ranks compute equal shares from equal numbers.
  */
 #ifndef YOKE_CORE_JOB_SHARE_H
 #define YOKE_CORE_JOB_SHARE_H
