@@ -10,7 +10,7 @@
  * on_ready (may be NULL) is called as soon as all contributions to wrt[i] are summed, before later nodes are appended:
  * a planner uses it to learn where a bucket is complete.
  *
- * An all_reduce has the all_reduce of its gradient as its rule. Values that are not float, and inputs such as labels,
+ * An all_reduce (a sum) has the all_reduce of its gradient as its rule. Values that are not float, and inputs such as labels,
  * have no gradient. Precision is not the business of this layer: it works on graphs before autocast.
  */
 #ifndef YOKE_CORE_GRAD_GRAD_H
