@@ -9,10 +9,10 @@ small_images "$out/images"
 limit=$("$yoke" estimate-memory --model mlp --model-config hidden=512 --global-batch 128 --devices "cpu:0! cpu:0!" --optim adamw \
     --json 2>/dev/null | python3 -c 'import json, sys; print(json.load(sys.stdin)["ranks"][1]["peak_bytes"] + 100000)')
 
-two() { # two OUT LIMIT OPTION...: 19 steps, saved after 11: shares are looked at after 10 and 20
+two() { # two OUT LIMIT OPTION...: 14 steps, saved after 11: shares are looked at after 10 and 15
     to=$1 limits=$2
     shift 2
-    YOKE_MEMORY_LIMIT=$limits mlp "$to" --devices "cpu:0! cpu:0!" --max-steps 19 --save-steps 11 --per-device-eval-batch-size 4 \
+    YOKE_MEMORY_LIMIT=$limits mlp "$to" --devices "cpu:0! cpu:0!" --max-steps 14 --save-steps 11 --per-device-eval-batch-size 4 \
         --model-config hidden=512 --global-batch 256 "$@"
 }
 
