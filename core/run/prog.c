@@ -334,9 +334,9 @@ static yk_status reduce_columns(yk__engine *e, yk__prog *p, const yk__segment *s
     return YK_OK;
 }
 
-/* Reduces a vector of the program's memory over the ranks: the one thing that is waited for inside a step. Segments that
- * do not need it (from *i) run while it is on its way. Where the host does not see it, it is fetched, and goes back without a wait:
- * the queue is in order, so that the host's copy is read before the next one is fetched into it. */
+/* Reduces a vector of the program's memory over the ranks: the one thing that is waited for inside a step. Segments that do
+ * not need it (from *i) run while it is on its way. Where the host does not see it, it is fetched, and goes back without a
+ * wait: the queue is in order, so that the host's copy is read before the next one is fetched into it. */
 static yk_status all_reduce(yk__engine *e, yk__prog *p, const yk__segment *s, uint32_t *i, yk_error *err)
 {
     const uint64_t bytes = s->count * sizeof(float);
