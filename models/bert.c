@@ -139,14 +139,16 @@ static yk_t heads_of(const bert *p, yk_t x)
     return yk_permute(x, (uint32_t[]){0, 2, 1, 3});
 }
 
-static yk_t layer_on(const bert *p, const bert_layer *l, yk_t x, yk_t keep)
+/* What the layer gives for the first n tokens of each row, which look at all of them. */
+static yk_t layer_on(const bert *p, const bert_layer *l, yk_t x, int64_t n, yk_t keep)
 {
-    const int64_t b = yk_dim(x, 0), t = yk_dim(x, 1);
-    yk_t y = yk_attention(heads_of(p, model_linear_on(l->q, x)), heads_of(p, model_linear_on(l->k, x)),
+    const int64_t b = yk_dim(x, 0);
+    yk_t first = n < yk_dim(x, 1) ? yk_slice(x, 1, 0, n, 1) : x;
+    yk_t y = yk_attention(heads_of(p, model_linear_on(l->q, first)), heads_of(p, model_linear_on(l->k, x)),
                           heads_of(p, model_linear_on(l->v, x)),
                           &(yk_attention_config){.dropout = p->attn_drop, .key_keep = keep});
-    y = yk_reshape(yk_permute(y, (uint32_t[]){0, 2, 1, 3}), 3, (int64_t[]){b, t, p->width});
-    x = model_norm_on(l->attn_norm, yk_add(x, yk_dropout(model_linear_on(l->attn_out, y), p->drop)));
+    y = yk_reshape(yk_permute(y, (uint32_t[]){0, 2, 1, 3}), 3, (int64_t[]){b, n, p->width});
+    x = model_norm_on(l->attn_norm, yk_add(first, yk_dropout(model_linear_on(l->attn_out, y), p->drop)));
     y = model_linear_on(l->out, p->act(model_linear_on(l->inter, x)));
     return model_norm_on(l->out_norm, yk_add(x, yk_dropout(y, p->drop)));
 }
@@ -159,7 +161,8 @@ static yk_t embed(const bert *p, const yk_batch *batch)
     return yk_dropout(model_norm_on(p->norm, yk_add(x, types)), p->drop);
 }
 
-static yk_t hidden(const yk_model *m, const bert *p, const yk_batch *batch)
+/* The last hidden state of the first n tokens of each row: what nobody reads, the last layer does not compute. */
+static yk_t hidden(const yk_model *m, const bert *p, const yk_batch *batch, int64_t n)
 {
     const int64_t t = yk_dim(batch->input_ids, 1);
     yk_t x;
@@ -172,14 +175,14 @@ static yk_t hidden(const yk_model *m, const bert *p, const yk_batch *batch)
     }
     x = embed(p, batch);
     for (int64_t i = 0; i < p->layers; i++)
-        x = layer_on(p, &p->layer[i], x, batch->attention_mask);
+        x = layer_on(p, &p->layer[i], x, i + 1 < p->layers ? t : n, batch->attention_mask);
     return x;
 }
 
 /* tanh of a linear layer on the first token. */
 static yk_t pooled(const yk_model *m, const bert *p, const yk_batch *batch)
 {
-    yk_t first = yk_slice(hidden(m, p, batch), 1, 0, 1, 1);
+    yk_t first = hidden(m, p, batch, 1);
     return yk_tanh(model_linear_on(p->pooler, yk_reshape(first, 2, (int64_t[]){-1, p->width})));
 }
 
@@ -189,7 +192,7 @@ static yk_t classifier_part(yk_model *m, void *net, const yk_batch *batch, const
     if (!strcmp(name, "embeddings"))
         return embed(p, batch);
     if (!strcmp(name, "last_hidden_state"))
-        return hidden(m, p, batch);
+        return hidden(m, p, batch, yk_dim(batch->input_ids, 1));
     if (!strcmp(name, "pooler_output"))
         return pooled(m, p, batch);
     if (strcmp(name, "logits"))
@@ -203,7 +206,7 @@ static yk_t mlm_part(yk_model *m, void *net, const yk_batch *batch, const char *
     yk_t x;
     if (!strcmp(name, "embeddings"))
         return embed(p, batch);
-    x = hidden(m, p, batch);
+    x = hidden(m, p, batch, yk_dim(batch->input_ids, 1));
     if (!strcmp(name, "last_hidden_state"))
         return x;
     if (strcmp(name, "logits"))
@@ -218,22 +221,25 @@ static yk_t loss(yk_model *m, void *net, const yk_batch *batch, yk_t logits)
     return yk_cross_entropy(logits, batch->labels);
 }
 
-static double encoder_flops(const bert *p, int64_t t)
+/* Operations forward for a row of t tokens; the last layer gives n of them. */
+static double encoder_flops(const bert *p, int64_t t, int64_t n)
 {
-    double w = (double)p->width, n = (double)t;
-    return (double)p->layers * (2 * n * (4 * w * w + 2 * w * (double)p->inner) + 4 * n * n * w);
+    const double w = (double)p->width, all = (double)t, last = (double)n, layers = (double)p->layers;
+    const double reading = 2 * 2 * w * w;
+    const double rest = reading + 2 * 2 * w * (double)p->inner + 4 * all * w;
+    return layers * all * reading + ((layers - 1) * all + last) * rest;
 }
 
 static double classifier_flops(const void *net, int64_t t)
 {
     const bert *p = net;
-    return encoder_flops(p, t) + 2.0 * (double)p->width * (double)(p->width + p->classes);
+    return encoder_flops(p, t, 1) + 2.0 * (double)p->width * (double)(p->width + p->classes);
 }
 
 static double mlm_flops(const void *net, int64_t t)
 {
     const bert *p = net;
-    return encoder_flops(p, t) + 2.0 * (double)t * (double)p->width * (double)(p->width + p->vocab);
+    return encoder_flops(p, t, t) + 2.0 * (double)t * (double)p->width * (double)(p->width + p->vocab);
 }
 
 const model_kind model_bert = {"bert",           "BERT, sequence classifier", "bert", "bert.", sizeof(bert), build_classifier,

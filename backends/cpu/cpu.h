@@ -146,6 +146,7 @@ typedef struct cpu_isa {
     void (*tile_end)(void);
     const cpu_map_kernel *map;
     const cpu_map_kernel *half; /* bf16 in place of f32, or NULL: kern_half.h */
+    cpu_map_kernel half_drop;   /* dropout: a number, the mask of 32-bit numbers, one divisor */
     const cpu_chain_kernel (*chain)[2][2][4]; /* [kind][bf16][a number for each element][form] */
     const cpu_gelu_kernel (*gelu)[2][2]; /* [backward][tanh][bf16] */
     /* dst[c*ldd + r] = word c of row r, rows of src being `apart` bytes apart; rows of dst are written in order and

@@ -228,6 +228,20 @@ HALF_OP(sigmoid, half_sigmoid(x))
 HALF_OP(sigmoid_bwd, y *x *(v_set1(1.0f) - x))
 HALF_OP(tanh_bwd, y *(v_set1(1.0f) - x * x))
 
+/* dropout: y = x / q under the mask b of 32-bit numbers; q is at c */
+static void half_drop(void *dv, const void *av, const void *bv, const void *cv, size_t n)
+{
+    uint16_t *d = dv;
+    const uint16_t *a = av;
+    const float *b = bv, *q = cv;
+    const vf vq = v_set1(*q);
+    size_t i = 0;
+    for (; i + CPU_VW <= n; i += CPU_VW)
+        v_storeh(d + i, v_to_bf16((vf)((vi)(v_from_bf16(v_loadh(a + i)) / vq) & (vi)v_load(b + i))));
+    if (i < n)
+        v_storeh_n(d + i, v_to_bf16((vf)((vi)(v_from_bf16(v_loadh_n(a + i, n - i)) / vq) & (vi)v_load_n(b + i, n - i))), n - i);
+}
+
 static const cpu_map_kernel half_kernels[CPU_M_COUNT] = {
     [CPU_M_EXP] = half_map_exp, [CPU_M_LOG] = half_map_log, [CPU_M_SQRT] = half_map_sqrt, [CPU_M_RSQRT] = half_map_rsqrt,
     [CPU_M_RECIP] = half_map_recip, [CPU_M_TANH] = half_map_tanh, [CPU_M_ERF] = half_map_erf, [CPU_M_ADD] = half_map_add,

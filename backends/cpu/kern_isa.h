@@ -3,7 +3,7 @@
 #define CPU_ISA_COMMON                                                                                                 \
     .vw = CPU_VW, .mr = CPU_VW == 16 ? 14 : 6, .f32 = f32_kernels, .f32_taps = f32_taps, .f32_lines = f32_lines,       \
     .f32_rows = f32_rows, .f32_outer = f32_outer, .wino = &wino_kernels, .pool = &pool_kernels,                        \
-    .map = map_kernels, .half = half_kernels,                                                                          \
+    .map = map_kernels, .half = half_kernels, .half_drop = half_drop,                                                  \
     .chain = chain_kernels, .gelu = gelu_kernels, .transpose = pack_transpose,                                         \
     .transpose_half = pack_transpose_half,                                                                             \
     .strips = pack_strips, .strip_pairs = pack_strip_pairs, .to_f32 = pack_to_f32, .from_f32 = pack_from_f32,          \

@@ -353,6 +353,21 @@ static void run_gelu(const cpu_map_run *r, int64_t pos, size_t n, const float *v
     }
 }
 
+/* One operation on bf16; or dropout, whose second operand is drawn and whose divisor is in a register. */
+static void run_half(const cpu_map_run *r, int64_t pos, size_t n)
+{
+    const cpu_map *m = r->map;
+    const cpu_map_in *b = &m->in[m->half_b];
+    char *y = (char *)cpu_at(r->ctx, m->out[0].ref) + pos * 2;
+    const char *x = dense_at(r, m->half_a, pos);
+    if (b->kind == CPU_IN_RANDOM) {
+        load_random(r, b, pos, n);
+        m->half(y, x, reg_at(r, b->reg), r->at[m->ins[0].b], n);
+    } else {
+        m->half(y, x, dense_at(r, m->half_b, pos), NULL, n);
+    }
+}
+
 void cpu_map_eval(cpu_map_run *r, int64_t pos, size_t n, const float *special)
 {
     const cpu_map *m = r->map;
@@ -365,8 +380,7 @@ void cpu_map_eval(cpu_map_run *r, int64_t pos, size_t n, const float *special)
         return;
     }
     if (m->half) {
-        char *y = (char *)cpu_at(r->ctx, m->out[0].ref) + pos * 2;
-        m->half(y, dense_at(r, m->half_a, pos), dense_at(r, m->half_b, pos), NULL, n);
+        run_half(r, pos, n);
         return;
     }
     load_all(r, pos, n, special);

@@ -546,13 +546,40 @@ static uint32_t half_operand(const cpu_map *m, uint32_t reg)
     return i;
 }
 
-/* A map of one operation on bf16 needs no registers in memory. */
+/* the operand whose random mask is in register `reg`; n_in: there is none */
+static uint32_t mask_operand(const cpu_map *m, uint32_t reg)
+{
+    uint32_t i = 0;
+    while (i < m->n_in && (m->in[i].reg != reg || m->in[i].kind != CPU_IN_RANDOM))
+        i++;
+    return i;
+}
+
+/* Dropout alone: a division and a mask. */
+static void find_half_drop(compiler *c)
+{
+    cpu_map *m = c->m;
+    const cpu_map_ins *scale = m->ins, *mask = m->ins + 1;
+    if (scale->op != CPU_M_DIV_S || mask->op != CPU_M_AND || mask->a != scale->d)
+        return;
+    m->half_a = half_operand(m, scale->a);
+    m->half_b = mask_operand(m, mask->b);
+    if (m->half_a < m->n_in && m->half_b < m->n_in)
+        m->half = c->b->isa->half_drop;
+}
+
+/* A map of one operation on bf16 needs no registers in memory, but for dropout's mask. */
 static void find_half(compiler *c)
 {
     cpu_map *m = c->m;
-    if (m->chain.found || m->n_ins != 1 || m->n_out != 1 || !m->out[0].store || m->out[0].dtype != YK_BF16 ||
-        m->out[0].reg != m->ins[0].d)
+    const uint32_t n = m->n_ins;
+    if (m->chain.found || n < 1 || n > 2 || m->n_out != 1 || !m->out[0].store || m->out[0].dtype != YK_BF16 ||
+        m->out[0].reg != m->ins[n - 1].d)
         return;
+    if (n == 2) {
+        find_half_drop(c);
+        return;
+    }
     m->half_a = half_operand(m, m->ins[0].a);
     m->half_b = half_operand(m, m->ins[0].b);
     if (m->half_a < m->n_in && m->half_b < m->n_in)

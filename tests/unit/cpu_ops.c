@@ -278,12 +278,14 @@ START_TEST(random_numbers)
         const cpu_isa *isa = kit_isa(q);
         kit *k = kit_new();
         uint32_t key = KIT(k, YK_I32, 4), rows = KIT(k, YK_I32, 7), u = KIT(k, YK_F32, 7, 331);
-        uint32_t x = KIT(k, YK_F32, 7, 331), y = KIT(k, YK_F32, 7, 331);
+        uint32_t x = KIT(k, YK_F32, 7, 331), y = KIT(k, YK_F32, 7, 331), xh = KIT(k, YK_BF16, 7, 331), yh = KIT(k, YK_BF16, 7, 331);
         kit_set(k, key, (double[]){12345, -99, 17, 0});
         kit_set(k, rows, (double[]){3, 0, 1000000000, 8, 2, 2147483647, 5});
         kit_random(k, x, 1, 2);
+        kit_random(k, xh, 1, 2);
         kit_node(k, YK_OP_RNG, KIT_IDS(key, rows), KIT_IDS(u), (int64_t[]){42}, 1);
         kit_node(k, YK_OP_DROPOUT, KIT_IDS(x, key, rows), KIT_IDS(y), (int64_t[]){yk_attr_of_f64(0.3), 42}, 2);
+        kit_node(k, YK_OP_DROPOUT, KIT_IDS(xh, key, rows), KIT_IDS(yh), (int64_t[]){yk_attr_of_f64(0.3), 42}, 2);
         ck_assert_int_eq(kit_run(k, isa, 2), YK_OK);
         for (int64_t i = 0; i < 7 * 331; i++) {
             uint32_t kk[3] = {12345, (uint32_t)-99, 17};
@@ -291,6 +293,7 @@ START_TEST(random_numbers)
             double want = (double)(philox_word(kk, 42, c) >> 8) * 0x1p-24;
             NEAR(kit_get(k, u, i), want, 0);
             NEAR(kit_get(k, y, i), want >= (double)0.3f ? kit_get(k, x, i) / 0.7 : 0, 4e-7);
+            NEAR(kit_get(k, yh, i), want >= (double)0.3f ? kit_get(k, xh, i) / 0.7 : 0, 0x1.02p-7); /* half a unit in the last place */
         }
         kit_free(k);
     }
