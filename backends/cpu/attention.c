@@ -265,12 +265,15 @@ void cpu_plan_attention(cpu_build *b, const yk_node *n)
             a->gbias = cpu_ref_of(cpu_out(b, n, 3));
         a->low = a->low && a->gout.dtype == YK_BF16;
         fine = fine && last_is_dense(cpu_in(b, n, 0)) && last_is_dense(cpu_in(b, n, 1));
+        for (uint32_t i = 0; i < 3; i++)
+            fine = fine && last_is_dense(cpu_out(b, n, i));
     } else {
         a->out = mat_of(cpu_out(b, n, 0));
         a->lse = cpu_ref_of(cpu_out(b, n, 1));
+        fine = fine && last_is_dense(cpu_out(b, n, 0));
     }
     if (!fine) {
-        cpu_refuse(b, n, "an operand whose last dimension is not dense");
+        cpu_refuse(b, n, "an operand or result whose last dimension is not dense");
         return;
     }
     set_scratch(b, a, bwd);

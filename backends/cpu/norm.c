@@ -14,7 +14,7 @@
 
 typedef struct row_args {
     cpu_ref in[5], out[3];
-    uint8_t dtype; /* of all that has the shape of x */
+    uint8_t dtype, to; /* of all that has the shape of x; of the result */
     int64_t rows, n, cuts;
     float eps;
     bool log, gamma;
@@ -39,16 +39,23 @@ static const void *row_in(const row_args *a, const cpu_ctx *c, cpu_ref r, int64_
     return scratch_row(c, a->n, k);
 }
 
+/* Whether a row of the result is computed in f32 and converted to its place. */
+static bool is_staged(const row_args *a)
+{
+    return a->dtype == YK_F16 || a->to != a->dtype;
+}
+
 /* Where to compute a row of the result; row_done moves it to its place if that is another. */
 static void *row_target(const row_args *a, const cpu_ctx *c, int64_t row, int k)
 {
-    return a->dtype != YK_F16 ? row_of(a, c, a->out[0], row) : scratch_row(c, a->n, k);
+    return is_staged(a) ? scratch_row(c, a->n, k) : row_of(a, c, a->out[0], row);
 }
 
 static void row_done(const row_args *a, const cpu_ctx *c, int64_t row, const void *y)
 {
-    if (a->dtype == YK_F16)
-        c->isa->from_f32(row_of(a, c, a->out[0], row), y, YK_F16, (size_t)a->n);
+    char *to = (char *)cpu_at(c, a->out[0]) + row * a->n * yk_dtype_bytes(a->to);
+    if (is_staged(a))
+        c->isa->from_f32(to, y, a->to, (size_t)a->n);
 }
 
 /* ---- layer norm ---- */
@@ -247,6 +254,7 @@ void cpu_plan_norm(cpu_build *b, const yk_node *n)
     for (uint32_t i = 0; i < 3; i++)
         a->out[i] = i < n->n_out ? cpu_ref_of(cpu_out(b, n, i)) : (cpu_ref){YK_NONE, 0};
     a->dtype = x->dtype;
+    a->to = cpu_out(b, n, 0)->dtype;
     a->n = x->dims ? x->dim[x->dims - 1] : 1;
     a->rows = cpu_count(x) / a->n;
     a->cuts = a->rows < 16 * MOST_CUTS ? (a->rows + 15) / 16 : MOST_CUTS;

@@ -200,6 +200,8 @@ uint32_t cpu_op_claims(const yk_graph *g, uint32_t node)
         return all_dense(g, n, 0) && g->value[g->index[n->out]].dtype == YK_F32 ? 3 : 0;
     case YK_OP_CONV2D_DW:
         return all_dense(g, n, 0) ? 3 : 0;
+    case YK_OP_LAYER_NORM:
+        return all_dense(g, n, 0) ? 1 | 4 : 0;
     case YK_OP_ATTENTION:
         return last_dense(g, n, 0, 3);
     case YK_OP_ATTENTION_BWD:

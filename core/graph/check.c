@@ -133,6 +133,37 @@ static bool output_is(const yk__shape *s, uint32_t k, const yk_value *v)
     return v->dtype == s->out[k].dtype && yk__same_shape(v, &s->out[k]);
 }
 
+/* How many results of a node may be views (YK_CAP_STRIDED_RESULTS). */
+static uint32_t many_strided(const yk_node *n)
+{
+    return n->op == YK_OP_ATTENTION ? 1 : n->op == YK_OP_ATTENTION_BWD ? 3 : 0;
+}
+
+/* Result k is a view, and with the node's other views of the same root all of that. */
+static bool is_part(const yk_graph *g, const yk_node *n, uint32_t k)
+{
+    const uint32_t *out = g->index + n->out, many = many_strided(n);
+    const yk_value *view[3];
+    uint32_t parts = 0;
+    if (k >= many || n->n_out < many)
+        return false;
+    for (uint32_t i = 0; i < many; i++)
+        if (g->value[out[i]].base == g->value[out[k]].base)
+            view[parts++] = &g->value[out[i]];
+    return yk__fits_layout(&g->value[out[k]], YK_LAYOUT_ATTENTION) &&
+           yk__tiles(view, parts, &g->value[g->value[out[k]].base]);
+}
+
+/* The first of the node's results that lie in the root of result k. */
+static bool is_first_part(const yk_graph *g, const yk_node *n, uint32_t k)
+{
+    const uint32_t *out = g->index + n->out;
+    for (uint32_t i = 0; i < k; i++)
+        if (g->value[out[i]].base == g->value[out[k]].base)
+            return false;
+    return true;
+}
+
 /* The outputs are what the operands make them, by the builder's own inference. */
 static bool shapes_good(check *c, uint32_t i)
 {
@@ -156,7 +187,7 @@ static bool shapes_good(check *c, uint32_t i)
             return yk__fail(c->err, YK_E_FORMAT, "graph: node %u, %s: output %u has the wrong type or shape", i, name,
                             k),
                    false;
-        if (s.alias[k] == YK_NONE ? base != id : base != g->value[g->index[n->in + s.alias[k]]].base)
+        if (s.alias[k] == YK_NONE ? base != id && !is_part(g, n, k) : base != g->value[g->index[n->in + s.alias[k]]].base)
             return yk__fail(c->err, YK_E_FORMAT, "graph: node %u, %s: output %u may not be a view there", i, name, k),
                    false;
     }
@@ -181,10 +212,11 @@ static bool mark_outputs(check *c, uint32_t i, uint8_t how)
     const yk_node *n = &c->g->node[i];
     for (uint32_t k = 0; k < n->n_out; k++) {
         uint32_t id = c->g->index[n->out + k], root = c->g->value[id].base;
-        if (id == root && c->written[root] != NOT_YET && !(n->flags & YK_NODE_ACCUMULATE))
+        const bool all = id == root || (is_part(c->g, n, k) && is_first_part(c->g, n, k));
+        if (all && c->written[root] != NOT_YET && !(n->flags & YK_NODE_ACCUMULATE))
             return yk__fail(c->err, YK_E_FORMAT, "graph: node %u writes value %u, which was written before", i, id),
                    false;
-        if (id == root)
+        if (all)
             c->written[root] = how;
     }
     return true;

@@ -175,7 +175,7 @@ bool yk__infer_layer_norm(yk__shape *s)
     for (uint32_t i = 1; i < s->n_in; i++)
         if (!yk__shape_stat(s, i, x->dtype, x->dim[1]))
             return false;
-    yk__shape_out(s, 0, x->dtype, 2, x->dim);
+    yk__shape_out(s, 0, x->dtype == YK_F32 && (s->want == YK_BF16 || s->want == YK_F16) ? s->want : x->dtype, 2, x->dim);
     yk__shape_out(s, 1, stat_type(x), 1, x->dim);
     yk__shape_out(s, 2, stat_type(x), 1, x->dim);
     return true;

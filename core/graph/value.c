@@ -313,6 +313,33 @@ bool yk__view_inside(const yk_value *v, const yk_value *base)
     return begin < (uint64_t)yk__count(base) && (uint64_t)last < (uint64_t)yk__count(base) - begin;
 }
 
+bool yk__tiles(const yk_value *const *v, uint32_t n, const yk_value *x)
+{
+    const uint64_t size = yk_dtype_bytes(x->dtype), step = n > 1 ? (v[1]->offset - v[0]->offset) / size : 0;
+    int64_t dim[YK_MAX_DIMS + 1], stride[YK_MAX_DIMS + 1], next = 1;
+    uint32_t dims = 0, found = 0;
+    for (uint32_t k = 0; k < n; k++)
+        if (v[k]->offset != x->offset + k * step * size || !yk__same_shape(v[k], v[0]) || v[k]->dtype != x->dtype)
+            return false;
+    for (uint32_t i = 0; i < v[0]->dims; i++) {
+        for (uint32_t k = 1; k < n; k++)
+            if (v[0]->dim[i] > 1 && v[k]->stride[i] != v[0]->stride[i])
+                return false;
+        if (v[0]->dim[i] != 1)
+            dim[dims] = v[0]->dim[i], stride[dims++] = v[0]->stride[i];
+    }
+    if (n > 1)
+        dim[dims] = n, stride[dims++] = (int64_t)step;
+    for (uint32_t i = 0; i < dims; i++) /* from the innermost outwards; each length is used once, since `next` grows */
+        for (uint32_t j = 0; j < dims; j++)
+            if (stride[j] == next && dim[j] > 1) {
+                next *= dim[j];
+                found++;
+                break;
+            }
+    return found == dims && next == yk__count(x);
+}
+
 bool yk__same_shape(const yk_value *a, const yk_value *b)
 {
     return a->dims == b->dims && !memcmp(a->dim, b->dim, a->dims * sizeof *a->dim);

@@ -17,7 +17,8 @@
 
 #include "core/plan/plan.h"
 
-#define YK__TAG 0x0fffffffu     /* of yk_node.reserved: number of the trace's node + 1 */
+#define YK__TAG 0x07ffffffu     /* of yk_node.reserved: number of the trace's node + 1 */
+#define YK__CAN_NARROW 0x08000000u /* the device said so of a layer norm's result */
 #define YK__CLAIMED 0x10000000u /* the device said yes */
 #define YK__CAN_ADD 0x20000000u /* ... and also with YK_NODE_ACCUMULATE */
 #define YK__ASKED 0x40000000u
@@ -79,7 +80,7 @@ static inline const yk__vid *yk__outs(const yk__graph *g, const yk_node *n)
 yk_graph yk__graph_face(const yk__graph *g);
 /* The value is its whole root, densely. */
 bool yk__whole(const yk__graph *g, yk__vid v);
-/* Whether the device runs this composite node of g (with its body); YK__CLAIMED and YK__CAN_ADD. */
+/* Whether the device runs this composite node of g (with its body); YK__CLAIMED, YK__CAN_ADD and YK__CAN_NARROW. */
 uint32_t yk__ask(const yk__plan_request *r, const yk__graph *g, const yk_node *node, const yk_node *body);
 
 /* How often and by whom values are read and written, by root. */
@@ -106,7 +107,10 @@ yk_status yk__plan_recompute(yk__work *w, yk_error *err); /* recompute.c */
 yk_status yk__plan_blocks(const yk__graph *t, uint32_t parts, yk__recompute *block, uint32_t *n_block, yk_error *err);
 yk_status yk__plan_relu(yk__work *w, yk_error *err);      /* grad.c: relu's backward from its result */
 yk_status yk__plan_factor(yk__work *w, yk_error *err);    /* factor.c: sums of scaled values share a sum */
+yk_status yk__plan_operands(yk__work *w, yk_error *err);  /* attention.c: dense operands where the device wants them */
 yk_status yk__plan_claim(yk__work *w, yk_error *err);     /* claim.c */
+yk_status yk__plan_results(yk__work *w, yk_error *err);   /* attention.c: results in the order in which they are read */
+yk_status yk__plan_narrow(yk__work *w, yk_error *err);    /* narrow.c: layer norms that write 16 bits */
 yk_status yk__plan_fuse(yk__work *w, yk_error *err);      /* fuse.c */
 yk_status yk__plan_overlap(yk__work *w, yk_error *err);   /* overlap.c: order of nodes around sums over ranks */
 yk_status yk__plan_place(yk__work *w, yk_error *err);     /* place.c: gradients, results, states get their memory */

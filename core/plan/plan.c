@@ -96,7 +96,8 @@ static yk_status passes(yk__work *w, yk__plan *p, yk_error *err)
     w->sums_stay = true; /* until here all ranks came to the same sums; with other shapes and claims they must stay so */
     if (yk__plan_empty(w, err) || yk__plan_prune(w, err) || yk__plan_autocast(w, err) || yk__plan_prune(w, err) ||
         yk__plan_remat(w, err) || yk__plan_prune(w, err) || yk__plan_recompute(w, err) || yk__plan_prune(w, err) ||
-        yk__plan_claim(w, err) || yk__plan_prune(w, err))
+        yk__plan_operands(w, err) || yk__plan_claim(w, err) || yk__plan_results(w, err) || yk__plan_narrow(w, err) ||
+        yk__plan_prune(w, err))
         return err->status;
     p->nodes_before = (uint32_t)w->g.n_node;
     if (yk__plan_fuse(w, err) || yk__plan_prune(w, err) || (!w->r->alone && yk__plan_overlap(w, err)))

@@ -41,7 +41,7 @@ uint32_t yk__ask(const yk__plan_request *r, const yk__graph *g, const yk_node *n
     face.n_node = 1;
     face.n_all_node = 1 + node->n_body;
     yes = r->claims(r->claims_arg, &face, 0);
-    return (yes & 1 ? YK__CLAIMED : 0) | ((yes & 3) == 3 ? YK__CAN_ADD : 0);
+    return (yes & 1 ? YK__CLAIMED : 0) | ((yes & 3) == 3 ? YK__CAN_ADD : 0) | ((yes & 5) == 5 ? YK__CAN_NARROW : 0);
 }
 
 bool yk__whole(const yk__graph *g, yk__vid v)

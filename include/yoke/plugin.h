@@ -92,7 +92,7 @@ extern "C" {
  *               sum((x-shift)^2) - s^2/count, which then cancels little.
  * layer_norm    attr eps(f64) ; x [R,C], gamma f32 [C], beta f32 [C] -> y [R,C], mean f32 [R], rstd f32 [R]
  *               (biased variance; rstd = 1/sqrt(var + eps)). Without gamma and beta (1 input): plain normalisation.
- *               With gamma alone (2 inputs): no beta.
+ *               With gamma alone (2 inputs): no beta. y has x's type, or 16 bits beside f32 (see claims).
  * layer_norm_bwd  gy, x, mean, rstd [, gamma] -> gx [, ggamma [C]] [, gbeta [C]]: 1 output without gamma, 3 with;
  *               attr 0 has no meaning to it.
  * softmax       attr log(0|1); over the last axis of [R,C]. softmax_bwd: attr log; gy, y -> gx.
@@ -319,8 +319,11 @@ enum {
     YK_CAP_DETERMINISTIC = 1 << 2, /* equal inputs give equal bits */
     YK_CAP_CPU = 1 << 3,           /* computes on the host's cores, which it should not share with another rank */
     YK_CAP_STRIDED_ATTENTION = 1 << 4, /* attention operands may have any strides but a dense last dimension */
-    YK_CAP_CORES = 1 << 5 /* the plugin's one device is the host's cores, any subset of them by option CORES: in device
+    YK_CAP_CORES = 1 << 5, /* the plugin's one device is the host's cores, any subset of them by option CORES: in device
                              words "PLUGIN:0-3" then names cores, and "PLUGIN/2" splits them between two ranks */
+    YK_CAP_STRIDED_RESULTS = 1 << 6 /* attention's out, and gq, gk, gv of its gradient, may be views with any strides but a
+                                       dense last dimension, of values that the node alone writes and that are all of the
+                                       view, or of two or three of the gradients side by side */
 };
 
 typedef struct yk_device_caps {
@@ -361,6 +364,7 @@ typedef struct yk_plugin {
     yk_status (*device_open)(uint32_t i, yk_device **dev);
     void (*device_close)(yk_device *dev);
     /* Whether the device runs this composite node (1), runs it also with YK_NODE_ACCUMULATE (3), or not (0).
+     * 4 beside it: layer_norm of f32 may also have y in a 16-bit format.
      * Asked before the memory plan: values have shapes, dtypes and strides, no offsets. [any] */
     uint32_t (*claims)(yk_device *dev, const yk_graph *g, uint32_t node);
     yk_status (*buffer_new)(yk_device *dev, uint64_t bytes, yk_buffer **b); /* contents undefined [any] */

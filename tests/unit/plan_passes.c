@@ -601,6 +601,80 @@ START_TEST(dropout_is_fused_where_the_device_takes_it)
 }
 END_TEST
 
+/* ---- Where attention's operands and results lie ---- */
+
+/* Takes attention with dense operands only. */
+static uint32_t claims_dense(void *arg, const yk_graph *g, uint32_t node)
+{
+    const yk_node *n = &g->node[node];
+    for (uint32_t i = 0; i < n->n_in && (n->op == YK_OP_ATTENTION || n->op == YK_OP_ATTENTION_BWD); i++)
+        if (!yk__is_dense(&g->value[g->index[n->in + i]]))
+            return 0;
+    return ref_claims(arg, g, node);
+}
+
+static uint32_t count_ops(const yk__plan *p, yk_op op)
+{
+    uint32_t n = 0;
+    for (size_t k = 0; k < p->graph.n_node; k++)
+        n += p->graph.node[k].op == op;
+    return n;
+}
+
+START_TEST(attention_gets_dense_operands)
+{
+    yk__plan_request r;
+    yk__plan *p;
+    net n;
+    ref.claim = REF_CLAIM_ALL;
+    build(&n, 2, C);
+    request(&n, &r, &(yk__assign){0, n.counted});
+    r.claims = claims_dense;
+    p = plan(&r);
+    ck_assert_uint_eq(count_ops(p, YK_OP_ATTENTION), 2);
+    ck_assert_uint_eq(count_ops(p, YK_OP_ATTENTION_BWD), 2);
+    compare(&n, p, false, 2e-6);
+    yk__plan_free(p);
+    r.claims = claims_dense; /* in blocks that are computed again, too */
+    r.n_recompute = n.n_block, r.recompute = n.block;
+    p = plan(&r);
+    ck_assert_uint_eq(count_ops(p, YK_OP_ATTENTION_BWD), 2);
+    compare(&n, p, false, 2e-6);
+    yk__plan_free(p);
+    yk__graph_free(&n.g);
+}
+END_TEST
+
+/* The copy of each result to rows of tokens, the one that backward would make again, and those of the three gradients into
+ * that of the joint projection fall away. */
+START_TEST(attention_writes_rows)
+{
+    yk_device_caps caps = ref_caps;
+    yk__plan_request r;
+    net n;
+    ref.claim = REF_CLAIM_ALL;
+    build(&n, 2, C);
+    request(&n, &r, &(yk__assign){0, n.counted});
+    for (int again = 0; again < 2; again++) {
+        uint32_t copies, fills;
+        yk__plan *p;
+        r.large = (uint64_t)again;
+        r.caps = &ref_caps;
+        p = plan(&r);
+        copies = count_ops(p, YK_OP_COPY), fills = count_ops(p, YK_OP_FILL);
+        yk__plan_free(p);
+        caps.flags |= YK_CAP_STRIDED_RESULTS;
+        r.caps = &caps;
+        p = plan(&r);
+        ck_assert_uint_eq(count_ops(p, YK_OP_COPY), copies - 2 * (again ? 5 : 4));
+        ck_assert_uint_eq(count_ops(p, YK_OP_FILL), fills - 2);
+        compare(&n, p, false, 2e-6);
+        yk__plan_free(p);
+    }
+    yk__graph_free(&n.g);
+}
+END_TEST
+
 /* ---- Activations made again ---- */
 
 /* What is made again of an activation for a weight's gradient comes out of the product that takes its backward in. */
@@ -702,12 +776,16 @@ START_TEST(every_allocation_may_fail)
 {
     yk__plan_request r;
     yk_error err = {.status = YK_E_MEM};
+    yk_device_caps caps = ref_caps;
     yk__plan *p = NULL;
     long n;
     net t;
     ref.claim = _i;
     build(&t, 1, C);
     request(&t, &r, &(yk__assign){0, t.counted});
+    caps.flags |= YK_CAP_STRIDED_RESULTS;
+    r.caps = &caps;
+    r.claims = claims_dense;
     r.precision = YK_BF16;
     r.n_recompute = 1, r.recompute = t.block;
     for (n = 0; err.status; n++) {
@@ -765,6 +843,8 @@ int main(void)
     tcase_add_test(c, kept_to_the_byte);
     tcase_add_test(c, loss_in_place);
     tcase_add_test(c, dropout_is_fused_where_the_device_takes_it);
+    tcase_add_test(c, attention_gets_dense_operands);
+    tcase_add_test(c, attention_writes_rows);
     tcase_add_test(c, activation_again_with_its_backward);
     tcase_add_test(c, formats_of_mixed_precision);
     tcase_add_test(c, frozen_and_unused_parameters);

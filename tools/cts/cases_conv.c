@@ -167,17 +167,34 @@ static uint32_t extras(cts_check *k, const att *a, yk__vid *in)
     return n;
 }
 
+/* The first `many` results of the node made last, written as rows of tokens: [B,H,T,D] in the order [B,T,H,D]. The rows are
+ * what is wanted then. */
+static void as_rows(yk__graph *g, uint32_t many, yk__vid *y)
+{
+    for (uint32_t i = 0; i < many && !g->error.status; i++) {
+        yk_value v = g->value[y[i]];
+        const int64_t dim[] = {v.dim[0], v.dim[2], v.dim[1], v.dim[3]};
+        const yk__vid rows = yk__value_new(g, (yk_dtype)v.dtype, 4, dim);
+        if (rows == YK_NONE)
+            return;
+        v.stride[0] = dim[1] * dim[2] * dim[3], v.stride[1] = dim[3], v.stride[2] = dim[2] * dim[3], v.stride[3] = 1;
+        g->index[g->node[g->n_node - 1].out + i] = yk__alias_new(g, rows, &v);
+        y[i] = rows;
+    }
+}
+
 bool cts_case_attention(cts_check *k, uint32_t number, yk_dtype dtype, char *name, size_t n)
 {
     const att *a = &atts[number % N_ATT];
-    bool backward = number >= N_ATT;
+    const bool backward = number / N_ATT & 1, rows = number / N_ATT >= 2;
     const int64_t q[] = {a->b, a->h, a->tq, a->d}, kv[] = {a->b, a->hk, a->tk, a->d};
     int64_t attr[] = {a->causal, yk_attr_of_f64(0.35), yk_attr_of_f64(a->flags & YK_ATT_DROP ? 0.25 : 0), 11, a->flags};
     yk__vid in[10], y[2], b[12], out[4];
     uint32_t n_in, n_out;
-    if (number >= 2 * N_ATT)
+    if (number >= 4 * N_ATT)
         return false;
-    snprintf(name, n, "attention%s.%s", backward ? "_bwd" : "", a->name);
+    snprintf(name, n, "attention%s.%s%s", backward ? "_bwd" : "", a->name, rows ? ".rows" : "");
+    k->caps = rows ? YK_CAP_STRIDED_RESULTS : 0;
     sums_of(k, dtype, (double)(a->tk + a->tq + a->d), 6);
     k->least = 0.05; /* with few keys gradients vanish */
     in[0] = cts_leaf(&k->g, dtype, CTS_UNIT, 0, 4, q);
@@ -191,6 +208,8 @@ bool cts_case_attention(cts_check *k, uint32_t number, yk_dtype dtype, char *nam
         memcpy(b + 3, in, n_in * sizeof *in);
         n_out = yk__apply(&k->g, YK_OP_ATTENTION_BWD, n_in + 3, b, 5, attr, YK_DTYPE_COUNT, YK_NONE, NULL, out, 4);
     }
+    if (rows && n_out)
+        as_rows(&k->g, backward ? 3 : 1, backward ? out : y);
     for (uint32_t i = 0; i < n_out; i++)
         cts_want(k, backward ? out[i] : y[i]);
     return true;

@@ -106,6 +106,8 @@ typedef struct cts_check {
     double least;     /* CTS_LARGEST: the largest element counts as this at least: differences of larger numbers */
     double low;       /* CTS_LARGEST: further error in units of the inputs' precision, for 16-bit intermediates */
     uint32_t in_type; /* the inputs' type */
+    uint32_t caps;    /* YK_CAP_*: not for devices without these */
+    uint32_t claims;  /* bits that claims() has to give beside 1 */
     uint64_t seed;
     bool inlined;     /* run the bodies, whatever is claimed */
     bool share;       /* values share memory where the rules allow it */
