@@ -92,9 +92,10 @@ uint32_t yk__body_new(yk__graph *g, yk_op op, uint32_t n_in, const yk__vid *in, 
  * attributes against the op table; the rules are those of plugin.h. For ops whose shape does not follow from the
  * inputs (fill, iota, rng, scatter_add, fold, *_dx, *_dw, *_bwd of pools) `dims`, `dim` give the output's shape;
  * otherwise dim may be NULL. out_dtype: YK_DTYPE_COUNT = the op's own rule; YK_F32 beside 16-bit operands is taken by
- * dot, sum, scatter_add, fold, conv2d*, attention*; a 16-bit format beside f32 by layer_norm. Operands whose strides the op does not take are copied first; the
- * 4-D operands of attention keep any strides with a dense last dimension (YK_CAP_STRIDED_ATTENTION). Outputs of
- * adam_step and sgd_step are views of the operands they replace. Returns the number of outputs, 0 on failure. */
+ * dot, sum, scatter_add, fold, conv2d*, attention*; a 16-bit format beside f32 by layer_norm. Operands whose strides the
+ * op does not take are copied first; the 4-D operands of attention keep any strides with a dense last dimension
+ * (YK_CAP_STRIDED_ATTENTION). Outputs of adam_step and sgd_step are views of the operands they replace. Returns the
+ * number of outputs, 0 on failure. */
 uint32_t yk__apply(yk__graph *g, yk_op op, uint32_t n_in, const yk__vid *in, uint32_t n_attr, const int64_t *attr,
                    yk_dtype out_dtype, uint32_t dims, const int64_t *dim, yk__vid *out, uint32_t max_out);
 
