@@ -291,6 +291,12 @@ static uint32_t claims_dense(void *arg, const yk_graph *g, uint32_t node)
     return ref_claims(arg, g, node);
 }
 
+/* The same, but never forward. */
+static uint32_t claims_backward(void *arg, const yk_graph *g, uint32_t node)
+{
+    return g->node[node].op == YK_OP_ATTENTION ? 0 : claims_dense(arg, g, node);
+}
+
 static uint32_t count_ops(const yk__plan *p, yk_op op)
 {
     uint32_t n = 0;
@@ -310,6 +316,12 @@ START_TEST(attention_gets_dense_operands)
     r.claims = claims_dense;
     p = plan(&r);
     ck_assert_uint_eq(count_ops(p, YK_OP_ATTENTION), 2);
+    ck_assert_uint_eq(count_ops(p, YK_OP_ATTENTION_BWD), 2);
+    compare(&n, p, false, 2e-6);
+    yk__plan_free(p);
+    r.claims = claims_backward;
+    p = plan(&r);
+    ck_assert_uint_eq(count_ops(p, YK_OP_ATTENTION), 0);
     ck_assert_uint_eq(count_ops(p, YK_OP_ATTENTION_BWD), 2);
     compare(&n, p, false, 2e-6);
     yk__plan_free(p);
