@@ -217,6 +217,50 @@ START_TEST(mutations)
 }
 END_TEST
 
+/* The gradients of attention on q, k, v of [2,3,4,8] as parts of rows [2,4,3,3,8], which are read then; the node's number. */
+static uint32_t joint_gradients(yk_value part[3])
+{
+    const int64_t heads[] = {2, 3, 4, 8}, rows[] = {2, 4, 3, 3, 8}, attr[] = {0, yk_attr_of_f64(0.3), yk_attr_of_f64(0), 0, 0};
+    yk__vid in[6], out[3], y[2], joint;
+    uint32_t node;
+    for (int i = 0; i < 4; i++)
+        in[i ? i + 2 : 0] = yk__leaf(&g, yk__slot_new(&g, YK_SLOT_INPUT, 768, (uint32_t)i), 0, YK_F32, 4, heads);
+    ck_assert_uint_eq(yk__apply(&g, YK_OP_ATTENTION, 3, in + 3, 5, attr, YK_DTYPE_COUNT, YK_NONE, NULL, y, 2), 2);
+    in[1] = y[0], in[2] = y[1];
+    node = (uint32_t)g.n_node;
+    ck_assert_uint_eq(yk__apply(&g, YK_OP_ATTENTION_BWD, 6, in, 5, attr, YK_DTYPE_COUNT, YK_NONE, NULL, out, 3), 3);
+    joint = yk__value_new(&g, YK_F32, 5, rows);
+    for (uint32_t i = 0; i < 3; i++) {
+        part[i] = g.value[out[0]];
+        part[i].offset = i * 24 * 4;
+        part[i].stride[0] = 288, part[i].stride[1] = 8, part[i].stride[2] = 72;
+        g.index[g.node[node].out + i] = yk__alias_new(&g, joint, &part[i]);
+    }
+    yk__un(&g, YK_OP_NEG, joint);
+    return node;
+}
+
+START_TEST(results_that_are_views)
+{
+    yk_error err;
+    yk_value part[3], *v;
+    const uint32_t node = joint_gradients(part);
+    check(&err);
+    ck_assert_msg(err.status == YK_OK, "%s", err.text);
+    v = &g.value[g.index[g.node[node].out + 2]];
+    v->offset = 24 * 4; /* gk and gv over each other, and a third of it unwritten */
+    ck_assert_int_eq(check(&err), YK_E_FORMAT);
+    ck_assert_ptr_nonnull(strstr(err.text, "may not be a view"));
+    v->offset = 48 * 4;
+    v->stride[1] = 0; /* all heads in one place */
+    ck_assert_int_eq(check(&err), YK_E_FORMAT);
+    v->stride[1] = 8;
+    ck_assert_int_eq(check(&err), YK_OK);
+    g.node[node - 1].out = g.node[node].out; /* attention writes a part alone */
+    ck_assert_int_eq(check(&err), YK_E_FORMAT);
+}
+END_TEST
+
 START_TEST(memory_gone)
 {
     yk_graph s;
@@ -250,6 +294,7 @@ int main(void)
     tcase_add_test(t, readable);
     tcase_add_loop_test(t, faults_are_named, 0, 27);
     tcase_add_test(t, mutations);
+    tcase_add_test(t, results_that_are_views);
     tcase_add_test(t, memory_gone);
     suite_add_tcase(s, t);
     srunner_set_tap(sr, "-");
