@@ -133,16 +133,10 @@ static bool output_is(const yk__shape *s, uint32_t k, const yk_value *v)
     return v->dtype == s->out[k].dtype && yk__same_shape(v, &s->out[k]);
 }
 
-/* How many results of a node may be views (YK_CAP_STRIDED_RESULTS). */
-static uint32_t many_strided(const yk_node *n)
-{
-    return n->op == YK_OP_ATTENTION ? 1 : n->op == YK_OP_ATTENTION_BWD ? 3 : 0;
-}
-
 /* Result k is a view, and with the node's other views of the same root all of that. */
 static bool is_part(const yk_graph *g, const yk_node *n, uint32_t k)
 {
-    const uint32_t *out = g->index + n->out, many = many_strided(n);
+    const uint32_t *out = g->index + n->out, many = yk__strided_results(n->op);
     const yk_value *view[3];
     uint32_t parts = 0;
     if (k >= many || n->n_out < many)

@@ -140,6 +140,7 @@ yk__vid yk__sum_to(yk__graph *g, yk__vid x, uint32_t dims, const int64_t *dim);
 int64_t yk__count(const yk_value *v);                            /* elements */
 uint64_t yk__bytes(const yk_value *v);                           /* of the dense value */
 bool yk__is_dense(const yk_value *v);
+uint32_t yk__strided_results(uint32_t op); /* how many, the first, may be views where YK_CAP_STRIDED_RESULTS is */
 /* The views v[0..n), of one shape and side by side, are all of the dense value x, each element once. */
 bool yk__tiles(const yk_value *const *v, uint32_t n, const yk_value *x);
 bool yk__is_broadcast(const yk_value *v);                        /* dense or stride-0 as elementwise operands may be */

@@ -313,6 +313,11 @@ bool yk__view_inside(const yk_value *v, const yk_value *base)
     return begin < (uint64_t)yk__count(base) && (uint64_t)last < (uint64_t)yk__count(base) - begin;
 }
 
+uint32_t yk__strided_results(uint32_t op)
+{
+    return op == YK_OP_ATTENTION ? 1 : op == YK_OP_ATTENTION_BWD ? 3 : 0;
+}
+
 bool yk__tiles(const yk_value *const *v, uint32_t n, const yk_value *x)
 {
     const uint64_t size = yk_dtype_bytes(x->dtype), step = n > 1 ? (v[1]->offset - v[0]->offset) / size : 0;

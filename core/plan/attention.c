@@ -321,7 +321,7 @@ static void emit_result(results *p, uint32_t k)
 {
     const yk__graph *s = p->m.src;
     const yk_node *n = &s->node[k];
-    uint32_t many = n->op == YK_OP_ATTENTION ? 1 : n->op == YK_OP_ATTENTION_BWD ? 3 : 0;
+    uint32_t many = yk__strided_results(n->op);
     readers r;
     if (p->gone[k])
         return;

@@ -209,7 +209,7 @@ bool cts_case_attention(cts_check *k, uint32_t number, yk_dtype dtype, char *nam
         n_out = yk__apply(&k->g, YK_OP_ATTENTION_BWD, n_in + 3, b, 5, attr, YK_DTYPE_COUNT, YK_NONE, NULL, out, 4);
     }
     if (rows && n_out)
-        as_rows(&k->g, backward ? 3 : 1, backward ? out : y);
+        as_rows(&k->g, yk__strided_results(backward ? YK_OP_ATTENTION_BWD : YK_OP_ATTENTION), backward ? out : y);
     for (uint32_t i = 0; i < n_out; i++)
         cts_want(k, backward ? out[i] : y[i]);
     return true;
