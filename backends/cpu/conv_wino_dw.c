@@ -12,6 +12,7 @@
 #define GROUP_BYTES (768 << 10) /* X and G of a group of tiles */
 #define LEAST_TILES 48          /* E is read and written once for each group */
 #define MOST_CUTS 16
+#define CUT_TILES 64 /* at least: E of a part is written and added as a whole */
 #define SUMS_BYTES (20 << 20)   /* E of all parts */
 #define FEW (128 * 128)         /* channels times results that are few */
 #define ALL_BYTES (96 << 20)    /* X and G of all tiles */
@@ -170,8 +171,9 @@ static void plan_few(cpu_build *b, dw_wino *d, double work)
     int64_t vw = b->isa->vw, all = d->g.images * d->g.th;
     d->e_step = (size_t)(d->cb * d->ob * vw * vw);
     d->e_cut = WINO_ELEMENTS * d->e_step;
-    d->cuts = min64(min64(MOST_CUTS, all), SUMS_BYTES / (int64_t)(d->e_cut * 4));
-    d->cuts = d->cuts < 1 ? 1 : d->cuts;
+    d->cuts = MOST_CUTS; /* halved, so that two workers, or four, have equal parts */
+    while (d->cuts > 1 && (d->cuts > all || all * d->g.tw < d->cuts * CUT_TILES || d->cuts * (int64_t)(d->e_cut * 4) > SUMS_BYTES))
+        d->cuts /= 2;
     wino_grid part = {1, (all + d->cuts - 1) / d->cuts, d->g.tw};
     d->rows = cpu_wino_rows(&part, WINO_ELEMENTS * 4 * (d->cb + d->ob) * vw, GROUP_BYTES, LEAST_TILES, 1);
     int64_t tiles = d->rows * d->g.tw;

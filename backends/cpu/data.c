@@ -122,37 +122,72 @@ typedef struct copy_args {
     int64_t outer, piece, pieces; /* the innermost axis is cut into pieces */
 } copy_args;
 
-#define COPY_RUN(T)                                                                                                    \
+#define COPY_RUN(T, SY, SX)                                                                                            \
     for (int64_t i = 0; i < n; i++)                                                                                    \
-    memcpy(y + i * sy * (int64_t)sizeof(T), x + i * sx * (int64_t)sizeof(T), sizeof(T))
+    memcpy(y + i * (SY) * (int64_t)sizeof(T), x + i * (SX) * (int64_t)sizeof(T), sizeof(T))
 
 static void copy_run(char *y, const char *x, int64_t n, int64_t sy, int64_t sx, int64_t item)
 {
     if (sx == 1 && sy == 1)
         memcpy(y, x, (size_t)(n * item));
+    else if (item == 4 && sx == 2 && sy == 1) /* every second pixel */
+        COPY_RUN(uint32_t, 1, 2);
+    else if (item == 4 && sx == 1 && sy == 2)
+        COPY_RUN(uint32_t, 2, 1);
     else if (item == 4)
-        COPY_RUN(uint32_t);
+        COPY_RUN(uint32_t, sy, sx);
     else if (item == 2)
-        COPY_RUN(uint16_t);
+        COPY_RUN(uint16_t, sy, sx);
     else
-        COPY_RUN(uint8_t);
+        COPY_RUN(uint8_t, sy, sx);
+}
+
+/* A run of a copy: its piece of the innermost axis, its places on the others, and where it lies in both operands. */
+typedef struct copy_place {
+    int64_t piece, at[YK_MAX_DIMS], x, y;
+} copy_place;
+
+static copy_place copy_first(const copy_args *a, int64_t t)
+{
+    copy_place p = {.piece = t % a->pieces};
+    t /= a->pieces;
+    for (int i = 1; i < a->dims; i++) {
+        p.at[i] = t % a->len[i];
+        p.x += p.at[i] * a->sx[i];
+        p.y += p.at[i] * a->sy[i];
+        t /= a->len[i];
+    }
+    return p;
+}
+
+static void copy_next(const copy_args *a, copy_place *p)
+{
+    if (++p->piece < a->pieces)
+        return;
+    p->piece = 0;
+    for (int i = 1; i < a->dims; i++) {
+        p->x += a->sx[i];
+        p->y += a->sy[i];
+        if (++p->at[i] < a->len[i])
+            return;
+        p->x -= a->sx[i] * a->len[i];
+        p->y -= a->sy[i] * a->len[i];
+        p->at[i] = 0;
+    }
 }
 
 static void copy_step(const void *args, const cpu_ctx *c)
 {
     const copy_args *a = args;
+    const char *x = cpu_at(c, a->x);
+    char *y = cpu_at(c, a->y);
     int64_t lo, hi;
     cpu_part(a->outer * a->pieces, c->tid, c->nt, &lo, &hi);
+    copy_place p = copy_first(a, lo);
     for (int64_t t = lo; t < hi; t++) {
-        int64_t at = t % a->pieces * a->piece, rest = t / a->pieces, fx = at * a->sx[0], fy = at * a->sy[0];
-        int64_t n = a->len[0] - at < a->piece ? a->len[0] - at : a->piece;
-        for (int i = 1; i < a->dims; i++) {
-            fx += rest % a->len[i] * a->sx[i];
-            fy += rest % a->len[i] * a->sy[i];
-            rest /= a->len[i];
-        }
-        copy_run((char *)cpu_at(c, a->y) + fy * a->item, (const char *)cpu_at(c, a->x) + fx * a->item, n, a->sy[0],
-                 a->sx[0], a->item);
+        const int64_t at = p.piece * a->piece, n = a->len[0] - at < a->piece ? a->len[0] - at : a->piece;
+        copy_run(y + (p.y + at * a->sy[0]) * a->item, x + (p.x + at * a->sx[0]) * a->item, n, a->sy[0], a->sx[0], a->item);
+        copy_next(a, &p);
     }
 }
 

@@ -180,8 +180,13 @@ static void lower_direct(yk_program *p, const yk_node *n, const conv *c)
     ocl_arg_meta(p, m, G_COUNT);
 }
 
-/* What kernels/wino.kc takes; fewer channels do not pay for the transforms (those of a filter's gradient cost more), more do not
- * fit local memory. */
+/* Vectors of outputs in a gradient's sums */
+static int wino_vectors(const conv *c)
+{
+    return c->m[G_M] > 16 ? 2 : 1;
+}
+
+/* What kernels/wino.kc takes; fewer channels do not pay for the transforms, more do not fit local memory. */
 static bool wino_suits(const yk_graph *g, const yk_node *n, const conv *c)
 {
     const int64_t *a = &g->attr[n->attr], *m = c->m;
@@ -189,15 +194,16 @@ static bool wino_suits(const yk_graph *g, const yk_node *n, const conv *c)
     bool same = a[2] == 1 && a[3] == 1 && m[G_GROUPS] == 1;
     bool plane = (m[G_OW] == 8 || m[G_OW] == 16 || m[G_OW] == 32) && m[G_OH] * m[G_OW] % WINO_PIXELS == 0;
     bool dw = n->op == YK_OP_CONV2D_DW;
-    int64_t least = dw ? 32 : 16;
-    return three && same && plane && m[G_C] >= least && m[G_C] <= WINO_CHANNELS && m[G_C] % (dw ? 8 : 2) == 0 &&
-           m[G_M] >= least && (!dw || m[G_M] <= WINO_CHANNELS);
+    return three && same && plane && m[G_C] >= 16 && m[G_C] <= WINO_CHANNELS && m[G_C] % (dw ? 16 / wino_vectors(c) : 2) == 0 &&
+           m[G_M] >= 16 && (!dw || m[G_M] <= WINO_CHANNELS);
 }
 
 static void wino_defines(const yk_graph *g, const yk_node *n, const conv *c, char *text, size_t size)
 {
-    snprintf(text, size, "-D%s -DT=%s -DTC=%s -DTX=%d", n->op == YK_OP_CONV2D_DW ? "WINO_DW" : "WINO_CONV",
-             kit_type(g->value[g->index[n->in]].dtype), kit_type(g->value[g->index[n->out]].dtype), (int)c->m[G_OW] / 2);
+    const bool dw = n->op == YK_OP_CONV2D_DW;
+    snprintf(text, size, "-D%s -DT=%s -DTC=%s -DTX=%d -DWINO_NV=%d", dw ? "WINO_DW" : "WINO_CONV",
+             kit_type(g->value[g->index[n->in]].dtype), kit_type(g->value[g->index[n->out]].dtype), (int)c->m[G_OW] / 2,
+             dw ? wino_vectors(c) : 2);
 }
 
 static void lower_wino(yk_program *p, const yk_node *n, const conv *c)
@@ -205,7 +211,7 @@ static void lower_wino(yk_program *p, const yk_node *n, const conv *c)
     const int64_t *m = c->m;
     int64_t tiles = up(m[G_M], 8), of_image = m[G_OH] * m[G_OW] / WINO_PIXELS, blocks = m[G_N] * of_image;
     uint64_t bytes = (uint64_t)(16 * tiles * m[G_C] * 8) * 4;
-    char defines[64];
+    char defines[80];
     wino_defines(p->g, n, c, defines, sizeof defines);
     ocl_launch_begin(p, "wino", defines, "wino_filter", tiles, 1, 1, 1);
     ocl_arg_value(p, p->g->index[n->in + 1]);
@@ -228,8 +234,9 @@ static void lower_wino_dw(yk_program *p, const yk_node *n, const conv *c)
     const int64_t *m = c->m;
     int64_t of_image = m[G_OH] * m[G_OW] / WINO_PIXELS, blocks = m[G_N] * of_image;
     int64_t chunk = up(blocks, 2 * WINO_CHUNKS) * 2, chunks = up(blocks, chunk);
-    uint64_t bytes = (uint64_t)(chunks * 16 * m[G_C] * up(m[G_M], 32) * 32) * 4;
-    char defines[64];
+    int64_t pad = 16 * wino_vectors(c);
+    uint64_t bytes = (uint64_t)(chunks * 16 * m[G_C] * up(m[G_M], pad) * pad) * 4;
+    char defines[80];
     wino_defines(p->g, n, c, defines, sizeof defines);
     ocl_launch_begin(p, "wino", defines, "wino_dw", chunks, 1, 1, 1);
     ocl_arg_value(p, p->g->index[n->in + 1]);
