@@ -221,7 +221,7 @@ static yk_t loss(yk_model *m, void *net, const yk_batch *batch, yk_t logits)
     return yk_cross_entropy(logits, batch->labels);
 }
 
-/* Operations forward for a row of t tokens; the last layer gives n of them. */
+/* Forward operations for a row of t tokens; the last layer gives n of them. */
 static double encoder_flops(const bert *p, int64_t t, int64_t n)
 {
     const double w = (double)p->width, all = (double)t, last = (double)n, layers = (double)p->layers;
@@ -233,13 +233,13 @@ static double encoder_flops(const bert *p, int64_t t, int64_t n)
 static double classifier_flops(const void *net, int64_t t)
 {
     const bert *p = net;
-    return encoder_flops(p, t, 1) + 2.0 * (double)p->width * (double)(p->width + p->classes);
+    return 3 * (encoder_flops(p, t, 1) + 2.0 * (double)p->width * (double)(p->width + p->classes));
 }
 
 static double mlm_flops(const void *net, int64_t t)
 {
     const bert *p = net;
-    return encoder_flops(p, t, t) + 2.0 * (double)t * (double)p->width * (double)(p->width + p->vocab);
+    return 3 * (encoder_flops(p, t, t) + 2.0 * (double)t * (double)p->width * (double)(p->width + p->vocab));
 }
 
 const model_kind model_bert = {"bert",           "BERT, sequence classifier", "bert", "bert.", sizeof(bert), build_classifier,

@@ -181,7 +181,7 @@ static double flops(const void *net, int64_t t)
     const gpt2 *p = net;
     double w = (double)p->width, n = (double)t;
     double layer = 2 * n * (4 * w * w + 2 * w * (double)p->inner) + 2 * n * n * w; /* half of the scores are masked */
-    return layer * (double)p->layers + 2 * n * w * (double)p->vocab;
+    return 3 * (layer * (double)p->layers + 2 * n * w * (double)p->vocab);
 }
 
 const model_kind model_gpt2 = {"gpt2", "GPT-2, any size", "gpt2", "transformer.", sizeof(gpt2), build, part, loss, flops};

@@ -73,7 +73,7 @@ static double flops(const void *net, int64_t width)
     double n = 0;
     (void)width;
     for (uint32_t i = 0; i < p->layers; i++)
-        n += 2.0 * (double)p->size[i] * (double)p->size[i + 1];
+        n += (i ? 6.0 : 4.0) * (double)p->size[i] * (double)p->size[i + 1];
     return n;
 }
 

@@ -278,7 +278,7 @@ uint64_t yk_model_size(const yk_model *m)
 
 double yk_model_flops(const yk_model *m, int64_t width)
 {
-    return m ? 3 * m->kind->flops(m->net, width) : 0; /* backward is two products for each forward one */
+    return m ? m->kind->flops(m->net, width) : 0;
 }
 
 /* The usual rule: matrices and kernels decay, biases and the two vectors of a norm do not. */

@@ -20,7 +20,9 @@ typedef struct model_kind {
     void (*build)(yk_model *m, void *net, const yk_data *data);
     yk_t (*part)(yk_model *m, void *net, const yk_batch *batch, const char *part); /* poisoned: no such part */
     yk_t (*loss)(yk_model *m, void *net, const yk_batch *batch, yk_t logits);
-    double (*flops)(const void *net, int64_t width); /* forward operations of a row */
+    /* Operations of a row, forward and backward: the latter has two products for each forward one, except where the data would
+     * get a gradient. */
+    double (*flops)(const void *net, int64_t width);
 } model_kind;
 
 struct yk_model {

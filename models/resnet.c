@@ -190,14 +190,14 @@ static yk_t loss(yk_model *m, void *net, const yk_batch *batch, yk_t logits)
 static double flops(const void *net, int64_t width)
 {
     const resnet *p = net;
-    double area = (double)p->height * (double)p->wide, n = 18.0 * (double)p->channels * (double)p->width[0] * area;
+    double area = (double)p->height * (double)p->wide, stem = 18.0 * (double)p->channels * (double)p->width[0] * area, n = 0;
     (void)width;
     for (uint32_t i = 0; i < p->stages * p->per_stage; i++) {
         const block *b = &p->block[i];
         area /= b->stride * b->stride;
         n += area * (18.0 * (double)b->out * (double)(b->in + b->out) + (b->projected ? 2.0 * (double)(b->in * b->out) : 0));
     }
-    return n + 2.0 * (double)p->classes * (double)p->width[p->stages - 1];
+    return 2 * stem + 3 * (n + 2.0 * (double)p->classes * (double)p->width[p->stages - 1]);
 }
 
 const model_kind model_resnet20 = {"resnet20", "ResNet-20 for small images", "resnet", NULL, sizeof(resnet), build20, part, loss, flops};

@@ -112,6 +112,16 @@ START_TEST(cached_loader)
 }
 END_TEST
 
+/* Two products backward for each forward one, but no gradient of the data. */
+START_TEST(operations_of_a_row)
+{
+    net n;
+    net_open(&n, 1, "cpu:0");
+    ck_assert_double_eq(yk_model_flops(n.model, 0), 2.0 * 64 * 64 * 2 + 2.0 * (64 * 64 + 64 * 10) * 3);
+    ck_assert_int_eq(yk_close(n.job), 0);
+}
+END_TEST
+
 int main(void)
 {
     Suite *s = suite_create("job_host");
@@ -119,6 +129,7 @@ int main(void)
     tcase_add_loop_test(t, cached_step, 0, 2);
     tcase_add_test(t, cached_window);
     tcase_add_test(t, cached_loader);
+    tcase_add_test(t, operations_of_a_row);
     suite_add_tcase(s, t);
     SRunner *r = srunner_create(s);
     srunner_run_all(r, CK_ENV);
