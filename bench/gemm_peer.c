@@ -57,6 +57,13 @@ static kit *graph_of(const product *p, int dtype)
     return k;
 }
 
+/* bench/kernels reads these lines; N, T: how each operand is stored */
+static void print_product(const product *p, int dtype)
+{
+    printf("%-16s %5lldx%5lldx%5lld %c%c %s  ", p->name, (long long)p->m, (long long)p->n, (long long)p->k, p->ta ? 'T' : 'N',
+           p->tb ? 'T' : 'N', dtype == YK_F32 ? "f32 " : "bf16");
+}
+
 #ifdef HAVE_ONEDNN
 #include <oneapi/dnnl/dnnl.h>
 
@@ -147,19 +154,16 @@ static void compare(const product *p, int dtype, const cpu_isa *isa, int threads
             best[i] = t[i] < best[i] ? t[i] : best[i];
     }
     double peers = best[1] < best[2] ? best[1] : best[2];
-    printf("%-16s %5lldx%5lldx%5lld %s  ours %6.1f  plain %6.1f  packed %6.1f  ratio %.3f\n", p->name, (long long)p->m,
-           (long long)p->n, (long long)p->k, dtype == YK_F32 ? "f32 " : "bf16", flop / best[0], flop / best[1],
-           flop / best[2], peers / best[0]);
+    print_product(p, dtype);
+    printf("ours %6.1f  plain %6.1f  packed %6.1f  ratio %.3f\n", flop / best[0], flop / best[1], flop / best[2],
+           peers / best[0]);
     peer_free(&plain);
     peer_free(&packed);
     kit_free(k);
 }
 
-static void begin(int threads)
+static void begin(void)
 {
-    char n[16];
-    snprintf(n, sizeof n, "%d", threads);
-    setenv("OMP_NUM_THREADS", n, 1);
     must(dnnl_engine_create(&engine, dnnl_cpu, 0), "engine");
 }
 #else
@@ -168,14 +172,13 @@ static void compare(const product *p, int dtype, const cpu_isa *isa, int threads
     kit *k = graph_of(p, dtype);
     double from = now(), best = kit_time(k, isa, threads, 3 * rounds);
     double flop = 2e-9 * (double)p->m * (double)p->n * (double)p->k;
-    printf("%-16s %5lldx%5lldx%5lld %s  ours %6.1f  (%.1f s)\n", p->name, (long long)p->m, (long long)p->n, (long long)p->k,
-           dtype == YK_F32 ? "f32 " : "bf16", flop / best, now() - from);
+    print_product(p, dtype);
+    printf("ours %6.1f  (%.1f s)\n", flop / best, now() - from);
     kit_free(k);
 }
 
-static void begin(int threads)
+static void begin(void)
 {
-    (void)threads;
 }
 #endif
 
@@ -203,7 +206,7 @@ int main(int argc, char **argv)
         return 2;
     }
     equal_threads(argv, threads);
-    begin(threads);
+    begin();
     printf("isa %s, %d threads, GFLOP/s\n", isa->name, threads);
     for (int dtype = 0; dtype < 2; dtype++)
         for (size_t i = 0; i < sizeof products / sizeof *products; i++) {
