@@ -162,26 +162,6 @@ static void compare(const product *p, int dtype, const cpu_isa *isa, int threads
     kit_free(k);
 }
 
-static void begin(void)
-{
-    must(dnnl_engine_create(&engine, dnnl_cpu, 0), "engine");
-}
-#else
-static void compare(const product *p, int dtype, const cpu_isa *isa, int threads, int rounds)
-{
-    kit *k = graph_of(p, dtype);
-    double from = now(), best = kit_time(k, isa, threads, 3 * rounds);
-    double flop = 2e-9 * (double)p->m * (double)p->n * (double)p->k;
-    print_product(p, dtype);
-    printf("ours %6.1f  (%.1f s)\n", flop / best, now() - from);
-    kit_free(k);
-}
-
-static void begin(void)
-{
-}
-#endif
-
 /* oneDNN's threads are OpenMP's, which reads their number when it is loaded: the program begins anew with ours. */
 static void equal_threads(char **argv, int threads)
 {
@@ -196,6 +176,28 @@ static void equal_threads(char **argv, int threads)
     exit(1);
 }
 
+static void begin(char **argv, int threads)
+{
+    equal_threads(argv, threads);
+    must(dnnl_engine_create(&engine, dnnl_cpu, 0), "engine");
+}
+#else
+static void compare(const product *p, int dtype, const cpu_isa *isa, int threads, int rounds)
+{
+    kit *k = graph_of(p, dtype);
+    double from = now(), best = kit_time(k, isa, threads, 3 * rounds);
+    double flop = 2e-9 * (double)p->m * (double)p->n * (double)p->k;
+    print_product(p, dtype);
+    printf("ours %6.1f  (%.1f s)\n", flop / best, now() - from);
+    kit_free(k);
+}
+
+static void begin(char **argv, int threads)
+{
+    (void)argv, (void)threads;
+}
+#endif
+
 int main(int argc, char **argv)
 {
     const char *why = NULL, *only = argc > 3 ? argv[3] : "";
@@ -205,8 +207,7 @@ int main(int argc, char **argv)
         fprintf(stderr, "%s\n", why ? why : "threads: 1 to 64; rounds: at least 1");
         return 2;
     }
-    equal_threads(argv, threads);
-    begin();
+    begin(argv, threads);
     printf("isa %s, %d threads, GFLOP/s\n", isa->name, threads);
     for (int dtype = 0; dtype < 2; dtype++)
         for (size_t i = 0; i < sizeof products / sizeof *products; i++) {
