@@ -45,6 +45,7 @@ typedef struct yk__pack {
     yk_buffer *value, *grad, *moment[YK__MOMENTS];
     float *shared;        /* this rank's gradients in shared memory; NULL in a group of one */
     bool wrapped;         /* grad is that memory */
+    bool one_value;       /* value is shared memory: the ranks' one copy, written by each slice's owner */
     yk__slices slice;
     uint64_t begin, end;  /* this rank's slice */
     uint64_t point;       /* when the gradients of the last micro batch are there */

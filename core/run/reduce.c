@@ -37,6 +37,7 @@ yk_status yk__reduce(yk__engine *e, yk_error *err)
     return YK_OK;
 }
 
+/* A copy of its own takes the other ranks' slices. */
 static yk_status put_others(yk__engine *e, const yk__pack *p, yk_error *err)
 {
     const float *all = e->param_base + p->flat;
@@ -47,24 +48,29 @@ static yk_status put_others(yk__engine *e, const yk__pack *p, yk_error *err)
     return err->status;
 }
 
+static yk_status get_own(yk__engine *e, const yk__pack *p, yk_error *err)
+{
+    if (p->begin == p->end)
+        return YK_OK;
+    return yk__engine_get(e, p->value, p->begin * sizeof(float), e->param_base + p->flat + p->begin,
+                          (p->end - p->begin) * sizeof(float), err);
+}
+
+/* The shared copy is written again in the next update, after all ranks have added their norms: each waits for its device
+ * before it does, and so for the transfers that begin here. */
 yk_status yk__gather_params(yk__engine *e, yk_error *err)
 {
     e->version++;
     e->low_stale = e->world > 1 && e->low_stale == YK__FRESH ? YK__STALE_TRAINED : e->low_stale;
     if (e->world == 1 || e->config.dry)
         return e->world == 1 ? YK_OK : yk__engine_idle(e, err);
-    for (uint32_t i = 0; i < e->n_bucket; i++) {
-        const yk__pack *p = &e->pack[i];
-        if (p->end > p->begin &&
-            yk__engine_get(e, p->value, p->begin * sizeof(float), e->param_base + p->flat + p->begin,
-                           (p->end - p->begin) * sizeof(float), err))
+    for (uint32_t i = 0; i < e->n_bucket; i++)
+        if (!e->pack[i].one_value && get_own(e, &e->pack[i], err))
             return err->status;
-    }
     if (yk__engine_idle(e, err) || yk__group_slices_ready(e->group, err))
         return err->status;
     for (uint32_t i = 0; i < e->n_bucket; i++)
-        if (put_others(e, &e->pack[i], err))
+        if (!e->pack[i].one_value && put_others(e, &e->pack[i], err))
             return err->status;
-    /* nobody may write the shared copy again before all have read it */
-    return yk__engine_idle(e, err) ? err->status : yk__group_slices_ready(e->group, err);
+    return YK_OK;
 }

@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "core/base/hash.h"
 #include "core/base/mem.h"
 #include "core/run/inner.h"
 
@@ -134,7 +135,7 @@ static void zero_slot(yk__graph *g, yk_slot_kind kind, uint32_t key, uint64_t n)
 static void zero_pack(const yk__engine *e, yk__graph *g, uint32_t i, bool moments)
 {
     const yk__pack *p = &e->pack[i];
-    if (!moments)
+    if (!moments && !p->one_value) /* fresh shared memory is zero, and others may have written to it */
         zero_slot(g, YK_SLOT_PARAM, YK__PACKED | i, p->n);
     if (!moments && p->trained)
         zero_slot(g, YK_SLOT_GRAD, i, p->n);
@@ -162,29 +163,40 @@ yk_status yk__store_zero(yk__engine *e, bool moments, yk_error *err)
     return err->status;
 }
 
-/* The device adds the gradients up in shared memory itself. */
-static bool wraps(yk__engine *e, yk__pack *p, uint64_t bytes)
+/* A buffer over shared memory, where the device can. */
+static bool wraps(yk__engine *e, float *shared, uint64_t bytes, yk_buffer **b)
 {
     if (!(e->dev->caps.flags & YK_CAP_WRAP))
         return false;
-    return e->config.dry || !e->dev->table->buffer_wrap(e->dev->handle, p->shared, bytes, &p->grad);
+    *b = e->config.dry ? (yk_buffer *)(void *)e : NULL; /* never looked at */
+    return e->config.dry || !e->dev->table->buffer_wrap(e->dev->handle, shared, bytes, b);
 }
 
+/* The device adds the gradients up in shared memory itself. */
 static yk_status make_grad(yk__engine *e, yk__pack *p, yk_error *err)
 {
     const uint64_t bytes = p->n * sizeof(float);
     if (e->world > 1) {
         p->shared = e->config.dry ? NULL : e->grad_base + (uint64_t)e->rank * e->flat + p->flat;
-        p->wrapped = wraps(e, p, bytes);
+        p->wrapped = wraps(e, p->shared, bytes, &p->grad);
         if (p->wrapped)
             return YK_OK;
     }
     return yk__engine_buffer(e, bytes, &p->grad, &e->stats.grad_bytes, err);
 }
 
+/* A processor reads the values where their owners write them: no copy of its own, and nothing to fetch after an update. */
+static yk_status make_value(yk__engine *e, yk__pack *p, yk_error *err)
+{
+    const uint64_t bytes = p->n * sizeof(float);
+    p->one_value = p->trained && e->world > 1 && yk__engine_wraps(e) &&
+                   wraps(e, e->config.dry ? NULL : e->param_base + p->flat, bytes, &p->value);
+    return p->one_value ? YK_OK : yk__engine_buffer(e, bytes, &p->value, &e->stats.param_bytes, err);
+}
+
 static yk_status make_pack(yk__engine *e, yk__pack *p, yk_error *err)
 {
-    if (yk__engine_buffer(e, p->n * sizeof(float), &p->value, &e->stats.param_bytes, err) || !p->trained)
+    if (make_value(e, p, err) || !p->trained)
         return err->status;
     yk__slices_even(&p->slice, p->n, e->world);
     p->begin = p->slice.begin[e->rank];
@@ -192,8 +204,32 @@ static yk_status make_pack(yk__engine *e, yk__pack *p, yk_error *err)
     return make_grad(e, p, err);
 }
 
+/*
+ * Before the host's values of trained parameters go to shared memory all ranks are done with what they submitted, and
+ * have the same values: afterwards there would be one value, and no telling whose.
+ */
+static yk_status agree(yk__engine *e, yk_error *err)
+{
+    uint64_t mine = YK_HASH_SEED, all[256];
+    if (e->world == 1 || e->config.dry)
+        return YK_OK;
+    for (size_t i = 0; i < e->n_param; i++)
+        if (e->param[i].pending && e->param[i].trained)
+            mine = yk__hash_bytes(yk__hash_u64(mine, i), e->param[i].pending, e->param[i].n * sizeof(float));
+    if (yk__engine_idle(e, err) || yk__group_all_gather(e->group, &mine, sizeof mine, all, err))
+        return err->status;
+    for (uint32_t r = 1; r < e->world; r++)
+        if (all[r] != all[0])
+            return yk__fail(err, YK_E_INTERNAL,
+                            "the parameters of rank %u (%s) differ from those of rank 0: all ranks must write the same", r,
+                            yk__group_name(e->group, r));
+    return YK_OK;
+}
+
 static yk_status flush(yk__engine *e, yk_error *err)
 {
+    if (agree(e, err))
+        return err->status;
     for (size_t i = 0; i < e->n_param; i++) {
         yk__eparam *p = &e->param[i];
         if (p->pending && yk__store_io(e, e->pack[p->pack].value, p->at * sizeof(float), p->pending,
@@ -235,17 +271,23 @@ yk_status yk__store_lay_out(yk__engine *e, yk_error *err)
     return flush(e, err);
 }
 
+static void free_part(yk__engine *e, yk_buffer **b, bool shared, uint64_t bytes, uint64_t *account)
+{
+    if (!shared)
+        yk__engine_unbuffer(e, b, bytes, account);
+    else if (*b && !e->config.dry)
+        e->dev->table->buffer_free(*b);
+    *b = NULL;
+}
+
 void yk__store_free(yk__engine *e)
 {
     yk__low_free(e);
     for (uint32_t i = 0; i < e->n_pack; i++) {
         yk__pack *p = &e->pack[i];
         const uint64_t own = (p->end - p->begin) * sizeof(float);
-        yk__engine_unbuffer(e, &p->value, p->n * sizeof(float), &e->stats.param_bytes);
-        if (p->wrapped && p->grad)
-            e->dev->table->buffer_free(p->grad);
-        else
-            yk__engine_unbuffer(e, &p->grad, p->n * sizeof(float), &e->stats.grad_bytes);
+        free_part(e, &p->value, p->one_value, p->n * sizeof(float), &e->stats.param_bytes);
+        free_part(e, &p->grad, p->wrapped, p->n * sizeof(float), &e->stats.grad_bytes);
         for (uint32_t k = 0; k < YK__MOMENTS; k++)
             yk__engine_unbuffer(e, &p->moment[k], own, &e->stats.state_bytes);
     }

@@ -44,7 +44,7 @@ ok "resumed with its shares: the same bits" resumed
 nothing_fits() {
     two "$out/c" 100K
     code=$?
-    grep -q "memory limit: .* bytes are needed" "$out/log" && [ $code = 1 ]
+    grep -q "a step needs .* bytes .* the memory limit leaves" "$out/log" && [ $code = 1 ]
 }
 ok "where nothing fits it is said" nothing_fits
 

@@ -122,11 +122,13 @@ static void put(const char *folder, const char *mode, uint32_t rank, const float
 static int rank_main(const char *mode, const char *folder)
 {
     float v[NUMBERS];
-    if (!strcmp(mode, "differ")) {
+    if (!strcmp(mode, "written") || !strcmp(mode, "held")) { /* found while they are written, or by the hash */
         const int64_t n = 3;
         yk_job *job = yk_open(&(yk_config){.quiet = true});
         const float w[3] = {1, 2, yk_rank(job) == 1 ? 3.5f : 3};
-        yk_param_write(yk_param(job, "w", 1, &n, (yk_init){0}), w, 3);
+        const yk_t param = yk_param(job, "w", 1, &n, (yk_init){0});
+        yk_freeze(param, !strcmp(mode, "held"));
+        yk_param_write(param, w, 3);
         yk_param_hash(job);
         return yk_close(job);
     }
@@ -203,10 +205,14 @@ END_TEST
 
 START_TEST(a_rank_that_differs_is_named)
 {
+    static const char *const mode[2] = {"written", "held"};
     char said[4096];
     ck_assert_ptr_nonnull(mkdtemp(dir));
-    ck_assert_int_eq(launch("differ", said, sizeof said), 1);
-    ck_assert_msg(strstr(said, "the parameters of rank 1") != NULL, "%s", said);
+    for (int i = 0; i < 2; i++) {
+        ck_assert_int_eq(launch(mode[i], said, sizeof said), 1);
+        ck_assert_msg(strstr(said, "the parameters of rank 1") != NULL, "%s", said);
+        ck_assert_msg((strstr(said, "all ranks must write the same") != NULL) == (i == 0), "%s", said);
+    }
     clean();
 }
 END_TEST

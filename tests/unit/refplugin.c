@@ -61,7 +61,7 @@ static yk_status device_caps(uint32_t i, yk_device_caps *caps)
     (void)i;
     *caps = ref_caps;
     caps->align = ref.align;
-    caps->flags |= ref.wrap ? (uint32_t)YK_CAP_WRAP : 0;
+    caps->flags |= ref.wrap ? (uint32_t)(YK_CAP_WRAP | YK_CAP_HOST_VISIBLE | YK_CAP_CPU) : 0;
     return YK_OK;
 }
 

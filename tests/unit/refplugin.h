@@ -9,7 +9,7 @@ enum { REF_CLAIM_NONE, REF_CLAIM_ALL, REF_CLAIM_ADD }; /* ... also with YK_NODE_
 
 typedef struct ref_state {
     int claim;
-    int wrap;               /* offers YK_CAP_WRAP */
+    int wrap;               /* computes on host memory: YK_CAP_WRAP, and what processors have */
     uint32_t align;
     uint64_t bytes, buffers; /* held by buffer_new */
     uint64_t programs, runs;
