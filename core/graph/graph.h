@@ -75,6 +75,11 @@ uint32_t yk__slot_new(yk__graph *g, yk_slot_kind kind, uint64_t bytes, uint32_t 
 /* A leaf value that fills (part of) a slot from byte `offset`; dense. */
 yk__vid yk__leaf(yk__graph *g, uint32_t slot, uint64_t offset, yk_dtype dtype, uint32_t dims, const int64_t *dim);
 
+/* Two i32 vectors that are leaves of inputs: where a[i] is j >= 0, b[j] is i, and the other way round; -1 elsewhere. The
+ * planner then makes sums of rows by one of them look-ups by the other. Until then yk_value.reserved of each is the key of
+ * the other's slot + 1. */
+void yk__graph_inverse(yk__graph *g, yk__vid a, yk__vid b);
+
 /* A new value without a producer yet (dense, no slot): for bodies and passes that build nodes by hand. */
 yk__vid yk__value_new(yk__graph *g, yk_dtype dtype, uint32_t dims, const int64_t *dim);
 

@@ -174,6 +174,15 @@ yk__vid yk__leaf(yk__graph *g, uint32_t slot, uint64_t offset, yk_dtype dtype, u
     return push(g, &v);
 }
 
+void yk__graph_inverse(yk__graph *g, yk__vid a, yk__vid b)
+{
+    if (a == YK_NONE || b == YK_NONE)
+        return;
+    g->value[a].reserved = g->slot[g->value[b].slot].key + 1;
+    g->value[b].reserved = g->slot[g->value[a].slot].key + 1;
+    g->hash = yk__hash_u64(g->hash, (uint64_t)a << 32 | b);
+}
+
 yk__vid yk__value_new(yk__graph *g, yk_dtype dtype, uint32_t dims, const int64_t *dim)
 {
     yk_value v;

@@ -50,8 +50,9 @@ static int64_t place(const yk_value *v, int64_t i)
 
 static bool unknown(yk_job *job, const char *what)
 {
-    yk__job_failf(job, YK_E_ARG, "labels and class weights must follow from inputs by reshaping, slicing, casting, comparing "
-                                 "and choosing, so that they can be counted before the step runs; this one comes from %s",
+    yk__job_failf(job, YK_E_ARG, "labels, class weights and which tokens count must follow from inputs by reshaping, slicing, "
+                                 "casting, comparing and choosing, so that the host knows them before the step runs; these come "
+                                 "from %s",
                   what);
     return false;
 }

@@ -77,6 +77,7 @@ void yk__inputs_clear(yk_job *job)
     job->n_scalar = 0;
     job->key_input = job->rows_input = YK_NONE;
     job->dropouts = 0;
+    job->n_packing = 0;
     job->rows_set = job->rows_default = job->empty = job->from_loader = false;
     job->local = job->global = 0;
 }
@@ -131,7 +132,7 @@ yk_t yk_constant(yk_job *job, float value)
 /* row NULL: they are first, first + 1, .. */
 static void set_rows(yk_job *job, int64_t local, const int32_t *row, int64_t first, int64_t global)
 {
-    if (job->rows_input != YK_NONE) {
+    if (job->rows_input != YK_NONE || job->n_packing) {
         yk__job_failf(job, YK_E_ARG, "yk_rows: dropout has used the row numbers of this step already; call it before");
         return;
     }
@@ -175,7 +176,7 @@ static int64_t random_rows(yk_job *job, int64_t lead)
     return n > 0 && lead % n == 0 ? n : lead;
 }
 
-bool yk__random(yk_job *job, int64_t lead, yk__vid *key, yk__vid *rows)
+bool yk__random_key(yk_job *job, yk__vid *key)
 {
     const int64_t four = 4;
     if (job->key_input == YK_NONE) {
@@ -188,6 +189,14 @@ bool yk__random(yk_job *job, int64_t lead, yk__vid *key, yk__vid *rows)
         job->key_input = k;
         job->key = job->input[k].leaf;
     }
+    *key = job->key;
+    return true;
+}
+
+bool yk__random(yk_job *job, int64_t lead, yk__vid *key, yk__vid *rows)
+{
+    if (!yk__random_key(job, key))
+        return false;
     if (job->rows_input == YK_NONE) {
         int64_t n = random_rows(job, lead);
         uint32_t r = yk__input_new(job, YK_I32, 1, &n, (uint64_t)n * sizeof(int32_t));
@@ -199,7 +208,6 @@ bool yk__random(yk_job *job, int64_t lead, yk__vid *key, yk__vid *rows)
         job->rows_input = r;
         job->rows = job->input[r].leaf;
     }
-    *key = job->key;
     *rows = job->rows;
     return true;
 }

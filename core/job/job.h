@@ -96,7 +96,7 @@ typedef struct yk__room {
     const void **input;   /* what the engine gets */
     uint64_t *input_bytes;
     uint8_t *need;        /* per value: the loss depends on it */
-    double *label;
+    double *label;        /* host values of labels, and of which tokens count */
     size_t cap_value, cap_host, cap_input, cap_input_bytes, cap_need, cap_label;
 } yk__room;
 
@@ -145,6 +145,15 @@ struct yk_sched {
     double base_lr;
 };
 
+/* Tokens of a step without padding (op_pack.c). */
+typedef struct yk__packing {
+    yk__vid keep;           /* by what */
+    int64_t rows, width, n; /* of keep; packed rows */
+    yk__vid token, row;     /* i32: of each packed row its token, of each token its packed row; -1: none */
+    yk__vid number;         /* i32 [n], for dropout; YK_NONE: not made yet */
+    uint32_t token_input;
+} yk__packing;
+
 struct yk_job {
     uint16_t serial, gen;
     yk_error error;         /* the first failure, with the user's place in front */
@@ -175,6 +184,8 @@ struct yk_job {
     uint32_t key_input, rows_input; /* YK_NONE: not used in this step */
     yk__vid key, rows;
     uint32_t dropouts;
+    yk__packing *packing;
+    size_t n_packing, cap_packing;
     int32_t *row;           /* global row numbers of this rank's rows */
     size_t cap_row;
     bool rows_set, rows_default, from_loader, empty, window_end;
@@ -262,6 +273,7 @@ uint32_t yk__input_new(yk_job *job, yk_dtype dtype, uint32_t dims, const int64_t
 uint32_t yk__scalar_new(yk_job *job, double value, yk__vid *leaf);
 void yk__scalar_set(yk_job *job, uint32_t scalar, double value);
 bool yk__random(yk_job *job, int64_t lead, yk__vid *key, yk__vid *rows); /* inputs of dropout for an x with `lead` rows */
+bool yk__random_key(yk_job *job, yk__vid *key);
 void yk__inputs_clear(yk_job *job);
 int64_t yk__local_rows(const yk_job *job);
 void yk__rows_from(yk_job *job, int64_t local, int64_t first, int64_t global); /* yk_rows of first, first + 1, .. */
@@ -286,6 +298,10 @@ double yk__kept_number(yk_job *job, yk__kept *k);
 void yk__step_end(yk_job *job);               /* the trace and its handles die */
 bool yk__step_open(const yk_job *job);        /* something was traced */
 void yk__kept_clear(yk_job *job, bool all);
+
+/* ---- op_layer.c ---------------------------------------------------------------------------------------------------- */
+bool yk__dropout_wanted(yk_job *job, const char *name, float p); /* false in evaluation, and after a failure */
+yk__vid yk__dropout(yk_job *job, yk__vid x, float p, yk__vid rows);
 
 /* ---- elsewhere ----------------------------------------------------------------------------------------------------- */
 void yk__opt_free(yk_opt *opt);

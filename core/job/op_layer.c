@@ -251,23 +251,33 @@ yk_t yk_embedding(yk_t ids, yk_t table, int32_t padding_index)
     return yk__handle(job, padded_lookup(job, t, i, padding_index));
 }
 
+bool yk__dropout_wanted(yk_job *job, const char *name, float p)
+{
+    if (!(p >= 0.0f && p < 1.0f))
+        yk__job_failf(job, YK_E_ARG, "%s: probability %g, expected 0 <= p < 1", name, (double)p);
+    return yk_ok(job) && p > 0.0f && job->training;
+}
+
+yk__vid yk__dropout(yk_job *job, yk__vid x, float p, yk__vid rows)
+{
+    yk__vid in[3] = {yk__dense(&job->g, x), YK_NONE, rows};
+    if (rows == YK_NONE || !yk__random_key(job, &in[1]))
+        return YK_NONE;
+    const int64_t attr[2] = {yk_attr_of_f64((double)p), job->dropouts++};
+    return apply(job, YK_OP_DROPOUT, 3, in, 2, attr);
+}
+
 yk_t yk_dropout(yk_t x, float p)
 {
     yk_job *job = yk__enter("yk_dropout", 1, &x);
     yk__vid v = job ? yk__float(job, yk__use(job, "yk_dropout", x)) : YK_NONE, key, rows;
     if (v == YK_NONE)
         return YK__POISON;
-    if (!(p >= 0.0f && p < 1.0f)) {
-        yk__job_failf(job, YK_E_ARG, "yk_dropout: probability %g, expected 0 <= p < 1", (double)p);
-        return YK__POISON;
-    }
-    if (p == 0.0f || !job->training)
+    if (!yk__dropout_wanted(job, "yk_dropout", p))
         return yk__handle(job, v);
     if (job->g.value[v].dims < 1 || !yk__random(job, job->g.value[v].dim[0], &key, &rows))
         return YK__POISON;
-    const int64_t attr[2] = {yk_attr_of_f64((double)p), job->dropouts++};
-    const yk__vid in[3] = {yk__dense(&job->g, v), key, rows};
-    return yk__handle(job, apply(job, YK_OP_DROPOUT, 3, in, 2, attr));
+    return yk__handle(job, yk__dropout(job, v, p, rows));
 }
 
 static yk_t softmax(const char *name, yk_t x, bool logarithm)

@@ -244,6 +244,7 @@ static void free_tables(yk_job *job)
     yk__free(job->tag);
     yk__free(job->assign);
     yk__free(job->recompute);
+    yk__free(job->packing);
     yk__free(job->kept);
     yk__free(job->limbo);
     yk__free(job->data);

@@ -99,6 +99,7 @@ yk_status yk__plan_trace(yk__work *w, yk_error *err);     /* trace.c: copy; all_
 yk_status yk__plan_prune(yk__work *w, yk_error *err);     /* trace.c: drop what nobody needs */
 yk_status yk__plan_empty(yk__work *w, yk_error *err);     /* trace.c: no values without elements */
 yk_status yk__plan_grad(yk__work *w, yk_error *err);      /* grad.c: differentiate; contributions to each gradient */
+yk_status yk__plan_inverse(yk__work *w, yk_error *err);   /* inverse.c: sums of rows that are look-ups */
 yk_status yk__plan_stats(yk__work *w, yk_error *err);     /* trace.c: all_stats becomes bn_stats and an all_reduce */
 yk_status yk__plan_autocast(yk__work *w, yk_error *err);  /* autocast.c */
 yk_status yk__plan_remat(yk__work *w, yk_error *err);     /* remat.c: cheap values are made where they are read */

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 libyokecore_la_SOURCES += core/plan/plan.h core/plan/inner.h core/plan/plan.c core/plan/remap.c core/plan/trace.c \
-	core/plan/grad.c core/plan/claim.c core/plan/attention.c core/plan/narrow.c \
+	core/plan/grad.c core/plan/inverse.c core/plan/claim.c core/plan/attention.c core/plan/narrow.c \
 	core/plan/autocast.c core/plan/recompute.c core/plan/remat.c core/plan/factor.c \
 	core/plan/fuse.h core/plan/fuse.c core/plan/fuse_emit.c core/plan/overlap.c core/plan/place.c core/plan/memory.c core/plan/segment.c
 

@@ -90,7 +90,7 @@ static void add_slots(yk__work *w)
 
 static yk_status passes(yk__work *w, yk__plan *p, yk_error *err)
 {
-    if (yk__plan_trace(w, err) || yk__plan_prune(w, err) || yk__plan_grad(w, err) || yk__plan_stats(w, err) ||
+    if (yk__plan_trace(w, err) || yk__plan_prune(w, err) || yk__plan_grad(w, err) || yk__plan_inverse(w, err) || yk__plan_stats(w, err) ||
         yk__plan_relu(w, err) || yk__plan_factor(w, err) || yk__plan_prune(w, err))
         return err->status;
     w->sums_stay = true; /* until here all ranks came to the same sums; with other shapes and claims they must stay so */

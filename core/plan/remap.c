@@ -111,6 +111,7 @@ static yk__vid copy_root(yk__remap *m, const yk_value *x)
     if (id == YK_NONE)
         return YK_NONE;
     m->dst->value[id].flags = x->flags;
+    m->dst->value[id].reserved = x->reserved;
     m->dst->value[id].slot = x->slot;
     m->dst->value[id].offset = x->offset;
     memcpy(m->dst->value[id].stride, x->stride, sizeof x->stride);

@@ -230,6 +230,14 @@ typedef struct yk_batch_norm_state { yk_t mean, var, count; } yk_batch_norm_stat
 YK_API yk_t yk_batch_norm(yk_t x, yk_t gamma, yk_t beta, yk_batch_norm_state running, float momentum, float eps);
 YK_API yk_t yk_embedding(yk_t ids, yk_t table, int32_t padding_index); /* -1: none; that row gets no gradient */
 YK_API yk_t yk_dropout(yk_t x, float p);                             /* nothing in evaluation */
+/* Rows without padding. keep: [B, T], an input or what follows from inputs; a token counts where it is not 0. yk_pack takes
+ * the tokens that count out of [B, T, ..], one behind the other; their number is rounded up to a multiple of B T / 32 with
+ * rows of zeros, which get no gradient. yk_unpack puts them back, zeros elsewhere. yk_dropout_packed drops of a packed x what
+ * yk_dropout drops of the [B, T, ..] it came from. */
+YK_API int64_t yk_packed(yk_t keep);                                 /* rows of what yk_pack gives */
+YK_API yk_t yk_pack(yk_t x, yk_t keep);
+YK_API yk_t yk_unpack(yk_t x, yk_t keep);
+YK_API yk_t yk_dropout_packed(yk_t x, float p, yk_t keep);
 YK_API yk_t yk_softmax(yk_t x);                                      /* last axis */
 YK_API yk_t yk_log_softmax(yk_t x);
 typedef struct yk_attention_config {

@@ -1,0 +1,191 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Rows of tokens without padding. Which tokens count is known to the host before the step runs, so that packing is a
+ * look-up by two vectors of row numbers that are made here: of each packed row its token, and of each token its row. They
+ * are each other's inverse, which the planner is told: the gradient of one look-up is the other.
+ */
+#include <string.h>
+
+#include "core/job/job.h"
+
+#define PARTS 32 /* packed rows come in multiples of 1/32 of all tokens: each number of rows is a program of its own */
+
+static int64_t packed_rows(const double *keep, int64_t tokens)
+{
+    const int64_t unit = tokens / PARTS > 1 ? tokens / PARTS : 1;
+    int64_t n = 0;
+    for (int64_t i = 0; i < tokens; i++)
+        n += keep[i] != 0.0;
+    n = n ? (n + unit - 1) / unit * unit : unit; /* a graph has no values without elements */
+    return n < tokens ? n : tokens;
+}
+
+/* An i32 vector of the step. */
+static int32_t *vector(yk_job *job, int64_t n, uint32_t *number)
+{
+    *number = yk__input_new(job, YK_I32, 1, &n, (uint64_t)n * sizeof(int32_t));
+    return *number == YK_NONE ? NULL : job->input[*number].data;
+}
+
+static void fill(const double *keep, int64_t tokens, int64_t n, int32_t *token, int32_t *row)
+{
+    int32_t at = 0;
+    for (int64_t i = 0; i < tokens; i++) {
+        row[i] = keep[i] != 0.0 ? at : -1;
+        if (keep[i] != 0.0)
+            token[at++] = (int32_t)i;
+    }
+    for (int64_t i = at; i < n; i++)
+        token[i] = -1;
+}
+
+static bool make_lists(yk_job *job, yk__packing *p, const double *keep)
+{
+    const int64_t tokens = p->rows * p->width;
+    uint32_t a, b;
+    p->n = packed_rows(keep, tokens);
+    if (!vector(job, p->n, &a) || !vector(job, tokens, &b)) /* the second may move the list of inputs, not their data */
+        return false;
+    fill(keep, tokens, p->n, job->input[a].data, job->input[b].data);
+    p->token_input = a;
+    p->token = job->input[a].leaf;
+    p->row = job->input[b].leaf;
+    yk__graph_inverse(&job->g, p->token, p->row);
+    return true;
+}
+
+static bool check_keep(yk_job *job, const char *name, const yk_value *v)
+{
+    char text[96];
+    if (v->dims != 2)
+        yk__job_failf(job, YK_E_ARG, "%s: which tokens count is [rows, tokens], got %s", name, yk__shape_text(v, text, sizeof text));
+    else if (yk__count(v) > INT32_MAX)
+        yk__job_failf(job, YK_E_ARG, "%s: %lld tokens are too many", name, (long long)yk__count(v));
+    return yk_ok(job);
+}
+
+/* The step's packing by `keep`; NULL after a failure. */
+static const yk__packing *packing_of(yk_job *job, const char *name, yk_t keep)
+{
+    const yk__vid v = yk__use(job, name, keep);
+    yk__packing *p;
+    if (v == YK_NONE || !check_keep(job, name, &job->g.value[v]))
+        return NULL;
+    for (size_t i = 0; i < job->n_packing; i++)
+        if (job->packing[i].keep == v)
+            return &job->packing[i];
+    const int64_t tokens = yk__count(&job->g.value[v]);
+    if (yk__grow(&job->packing, &job->cap_packing, job->n_packing + 1, sizeof *job->packing) ||
+        yk__grow(&job->room.label, &job->room.cap_label, (size_t)tokens + 1, sizeof *job->room.label)) {
+        yk__job_failf(job, YK_E_MEM, "out of memory in %s", name);
+        return NULL;
+    }
+    p = &job->packing[job->n_packing];
+    *p = (yk__packing){.keep = v, .rows = job->g.value[v].dim[0], .width = job->g.value[v].dim[1], .number = YK_NONE};
+    if (!yk__host_values(job, v, job->room.label, tokens) || !make_lists(job, p, job->room.label))
+        return NULL;
+    return &job->packing[job->n_packing++];
+}
+
+/* x as one row for each entry of `lead`, and the rest of its dimensions. */
+static yk__vid rows_of(yk_job *job, yk__vid x, uint32_t lead)
+{
+    const yk_value v = job->g.value[x];
+    int64_t dim[YK_MAX_DIMS] = {1};
+    for (uint32_t i = 0; i < v.dims; i++)
+        dim[i < lead ? 0 : i - lead + 1] = i < lead ? dim[0] * v.dim[i] : v.dim[i];
+    return yk__reshape(&job->g, x, v.dims - lead + 1, dim);
+}
+
+static void wrong_shape(yk_job *job, const char *name, const yk_value *x, const yk__packing *p, bool packed)
+{
+    char text[96];
+    yk__shape_text(x, text, sizeof text);
+    if (packed)
+        yk__job_failf(job, YK_E_ARG, "%s: expected the %lld rows of yk_pack first, got %s", name, (long long)p->n, text);
+    else
+        yk__job_failf(job, YK_E_ARG, "%s: expected [%lld, %lld, ..] as which tokens count, got %s", name, (long long)p->rows,
+                      (long long)p->width, text);
+}
+
+int64_t yk_packed(yk_t keep)
+{
+    yk_job *job = yk__enter("yk_packed", 1, &keep);
+    const yk__packing *p = job ? packing_of(job, "yk_packed", keep) : NULL;
+    return p ? p->n : 0;
+}
+
+yk_t yk_pack(yk_t x, yk_t keep)
+{
+    const yk_t all[2] = {x, keep};
+    yk_job *job = yk__enter("yk_pack", 2, all);
+    const yk__packing *p = job ? packing_of(job, "yk_pack", keep) : NULL;
+    const yk__vid v = p ? yk__use(job, "yk_pack", x) : YK_NONE;
+    if (v == YK_NONE)
+        return YK__POISON;
+    const yk_value *u = &job->g.value[v];
+    if (u->dims < 2 || u->dim[0] != p->rows || u->dim[1] != p->width) {
+        wrong_shape(job, "yk_pack", u, p, false);
+        return YK__POISON;
+    }
+    return yk__handle(job, yk__gather(&job->g, rows_of(job, v, 2), p->token));
+}
+
+yk_t yk_unpack(yk_t x, yk_t keep)
+{
+    const yk_t all[2] = {x, keep};
+    yk_job *job = yk__enter("yk_unpack", 2, all);
+    const yk__packing *p = job ? packing_of(job, "yk_unpack", keep) : NULL;
+    const yk__vid v = p ? yk__use(job, "yk_unpack", x) : YK_NONE;
+    if (v == YK_NONE)
+        return YK__POISON;
+    const yk_value u = job->g.value[v];
+    if (u.dims < 1 || u.dims == YK_MAX_DIMS || u.dim[0] != p->n) {
+        wrong_shape(job, "yk_unpack", &u, p, true);
+        return YK__POISON;
+    }
+    int64_t dim[YK_MAX_DIMS] = {p->rows, p->width};
+    memcpy(dim + 2, u.dim + 1, (u.dims - 1) * sizeof *dim);
+    return yk__handle(job, yk__reshape(&job->g, yk__gather(&job->g, yk__dense(&job->g, v), p->row), u.dims + 1, dim));
+}
+
+/* Numbers for dropout: token t of global row r is r * width + t, so that element e of its vector is what it would be in
+ * [rows, width, vector]. */
+static yk__vid numbers_of(yk_job *job, uint32_t which)
+{
+    yk__packing *p = &job->packing[which];
+    uint32_t number;
+    if (p->number != YK_NONE)
+        return p->number;
+    int32_t *to = vector(job, p->n, &number);
+    const int32_t *token = to ? job->input[p->token_input].data : NULL;
+    for (int64_t i = 0; to && i < p->n; i++) {
+        const int64_t row = token[i] < 0 ? 0 : token[i] / p->width;
+        const int64_t global = job->rows_set && p->rows == job->local ? job->row[row] : row;
+        const int64_t at = token[i] < 0 ? 0 : global * p->width + token[i] % p->width;
+        if (at > INT32_MAX) {
+            yk__job_failf(job, YK_E_ARG, "yk_dropout_packed: token %lld of row %lld is beyond 2^31", (long long)(at % p->width),
+                          (long long)global);
+            return YK_NONE;
+        }
+        to[i] = (int32_t)at;
+    }
+    return to ? p->number = job->input[number].leaf : YK_NONE;
+}
+
+yk_t yk_dropout_packed(yk_t x, float p, yk_t keep)
+{
+    const yk_t all[2] = {x, keep};
+    yk_job *job = yk__enter("yk_dropout_packed", 2, all);
+    const yk__packing *k = job ? packing_of(job, "yk_dropout_packed", keep) : NULL;
+    const yk__vid v = k ? yk__float(job, yk__use(job, "yk_dropout_packed", x)) : YK_NONE;
+    if (v == YK_NONE)
+        return YK__POISON;
+    if (!job->g.value[v].dims || job->g.value[v].dim[0] != k->n) {
+        wrong_shape(job, "yk_dropout_packed", &job->g.value[v], k, true);
+        return YK__POISON;
+    }
+    if (!yk__dropout_wanted(job, "yk_dropout_packed", p))
+        return yk_ok(job) ? yk__handle(job, v) : YK__POISON;
+    return yk__handle(job, yk__dropout(job, v, p, numbers_of(job, (uint32_t)(k - job->packing))));
+}
