@@ -91,7 +91,7 @@ static unsigned long long peak_rss(void)
 
 static void print_step(bench *b, double loss)
 {
-    const double flops = yk_model_flops(b->s.model, b->s.width) * (double)b->s.batch;
+    const double flops = sample_flops(&b->s);
     double least, median;
     qsort(b->ms, b->n, sizeof *b->ms, by_size);
     least = b->ms[0];

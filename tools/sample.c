@@ -37,6 +37,20 @@ static void sizes(sample *s)
     s->rows = s->batch;
 }
 
+/* Tokens of a row that count: half to all. */
+static int64_t length_of(const sample *s, int64_t row)
+{
+    return is(s, "bert") ? s->width / 2 + row * 37 % (s->width / 2 + 1) : s->width;
+}
+
+double sample_flops(const sample *s)
+{
+    double sum = 0;
+    for (int64_t i = 0; i < s->batch && !s->data && !strcmp(s->name, "bert"); i++)
+        sum += yk_model_flops(s->model, length_of(s, i));
+    return sum > 0 ? sum : yk_model_flops(s->model, s->width) * (double)s->batch;
+}
+
 /* Random data for the whole batch; every rank makes the same and takes its part. */
 static void make_data(sample *s)
 {
@@ -57,9 +71,8 @@ static void make_data(sample *s)
     for (int64_t i = 0; i < s->batch * pixels && s->width == 1; i++)
         s->x[i] = (float)random_u32(&state) / 8388608.0f - 1;
     for (int64_t i = 0; i < tokens; i++) {
-        const int64_t length = s->width / 2 + (int64_t)((i / s->width * 37) % (s->width / 2 + 1)); /* half to full */
         s->ids[i] = (int32_t)(random_u32(&state) % (uint32_t)vocab);
-        s->mask[i] = is(s, "gpt2") || i % s->width < length;
+        s->mask[i] = i % s->width < length_of(s, i / s->width);
     }
     for (int64_t i = 0; i < (per_token ? tokens : s->batch); i++)
         s->labels[i] = (int32_t)(random_u32(&state) % (uint32_t)s->classes);

@@ -40,6 +40,8 @@ bool sample_open(sample *s, const yk__cli *cli, const yk_config *config);
 void sample_make(sample *s);
 /* Forward, backward and yk_step, without waiting. */
 void sample_micro(sample *s);
+/* Operations of a step (2 per multiply-add), of the tokens alone that count where the model leaves padding out. */
+double sample_flops(const sample *s);
 /* All but the job. */
 void sample_free(sample *s);
 

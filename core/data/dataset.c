@@ -162,6 +162,11 @@ int64_t yk__dataset_width(const yk__dataset *d, const int64_t *rows, int64_t n)
     return d->kind->width(d, rows, n);
 }
 
+bool yk__dataset_ragged(const yk__dataset *d)
+{
+    return d->kind->ragged;
+}
+
 size_t yk__dataset_row_bytes(const yk__dataset *d, int k, int64_t width)
 {
     const yk__field *f = &d->field[k];

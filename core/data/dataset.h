@@ -77,6 +77,7 @@ const yk__tokenizer *yk__dataset_tokenizer(const yk__dataset *d); /* NULL: none 
 
 /* Width of a batch of these rows (1 for images). */
 int64_t yk__dataset_width(const yk__dataset *d, const int64_t *rows, int64_t n);
+bool yk__dataset_ragged(const yk__dataset *d); /* rows differ in width */
 /* Bytes of one row of field k at that width. */
 size_t yk__dataset_row_bytes(const yk__dataset *d, int k, int64_t width);
 /* Writes the n rows: buffers[k] takes n * row_bytes(k, width) bytes. */

@@ -257,5 +257,5 @@ static yk_status open_cifar(yk__dataset *d, const yk__spec *s, const yk__dataset
 
 static const char *const idx_keys[] = {"mean", "std", "classes", "holdout"};
 static const char *const cifar_keys[] = {"mean", "std", "holdout"};
-const struct data_kind yk__data_idx = {"idx", idx_keys, 4, open_idx, width_one, fill_images};
-const struct data_kind yk__data_cifar10 = {"cifar10", cifar_keys, 3, open_cifar, width_one, fill_images};
+const struct data_kind yk__data_idx = {"idx", idx_keys, 4, open_idx, width_one, fill_images, false};
+const struct data_kind yk__data_cifar10 = {"cifar10", cifar_keys, 3, open_cifar, width_one, fill_images, false};

@@ -17,6 +17,7 @@ struct data_kind {
     yk_status (*open)(yk__dataset *d, const yk__spec *s, const yk__dataset_options *o, yk_error *err);
     int64_t (*width)(const yk__dataset *d, const int64_t *rows, int64_t n);
     void (*fill)(const yk__dataset *d, const int64_t *rows, int64_t n, int64_t width, void *const *buffers);
+    bool ragged; /* its rows differ in width */
 };
 
 struct yk__dataset {

@@ -338,7 +338,7 @@ static const char *const row_keys[] = {"text",       "label",     "max-length", 
                                        "categories", "delimiter", "quotes",     "lowercase"};
 static const char *const text_keys[] = {"tokenizer", "seq-len", "stride", "split", "lowercase"};
 static const char *const token_keys[] = {"dtype", "vocab", "seq-len", "stride", "split"};
-const struct data_kind yk__data_csv = {"csv", row_keys, 9, open_rows, width_rows, fill_rows};
-const struct data_kind yk__data_jsonl = {"jsonl", row_keys, 9, open_rows, width_rows, fill_rows};
-const struct data_kind yk__data_text = {"text", text_keys, 5, open_text, width_run, fill_run};
-const struct data_kind yk__data_tokens = {"tokens", token_keys, 5, open_tokens, width_run, fill_run};
+const struct data_kind yk__data_csv = {"csv", row_keys, 9, open_rows, width_rows, fill_rows, true};
+const struct data_kind yk__data_jsonl = {"jsonl", row_keys, 9, open_rows, width_rows, fill_rows, true};
+const struct data_kind yk__data_text = {"text", text_keys, 5, open_text, width_run, fill_run, false};
+const struct data_kind yk__data_tokens = {"tokens", token_keys, 5, open_tokens, width_run, fill_run, false};

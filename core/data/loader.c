@@ -16,7 +16,8 @@
 struct slot {
     yk__loader_batch batch;
     int64_t *row;
-    size_t row_cap, field_cap[YK__FIELDS];
+    yk__length *length; /* room for them while a batch is made */
+    size_t row_cap, length_cap, field_cap[YK__FIELDS];
     yk_error err; /* status YK_OK: the batch is good */
 };
 
@@ -86,11 +87,25 @@ static yk_status choose_rows(const yk__loader *l, struct slot *s, int64_t index,
     return YK_OK;
 }
 
+/* Texts differ in length; ranks take runs of a batch's rows. */
+static yk_status even_out(const yk__loader *l, struct slot *s, yk_error *err)
+{
+    const int64_t n = s->batch.global_rows;
+    if (!l->o.shuffle || !yk__dataset_ragged(l->d))
+        return YK_OK;
+    if (yk__grow(&s->length, &s->length_cap, (size_t)n, sizeof *s->length))
+        return yk__fail_mem(err, (size_t)n * sizeof *s->length, "the lengths of rows");
+    for (int64_t i = 0; i < n; i++)
+        s->length[i] = (yk__length){yk__dataset_width(l->d, s->row + i, 1), s->row[i], 0};
+    yk__even_out(s->length, n, s->row);
+    return YK_OK;
+}
+
 static void fill(const yk__loader *l, struct slot *s, uint64_t epoch, int64_t index, const struct part *p)
 {
     yk_error err = YK_ERROR_INIT;
     s->batch.epoch = epoch;
-    if (!choose_rows(l, s, index, p, &err)) {
+    if (!choose_rows(l, s, index, p, &err) && !even_out(l, s, &err)) {
         s->batch.width = yk__dataset_width(l->d, s->row, s->batch.global_rows);
         if (!make_room(l, s, &err) && s->batch.rows)
             yk__dataset_fill(l->d, s->row + s->batch.first, s->batch.rows, s->batch.width, s->batch.field);
@@ -231,6 +246,7 @@ void yk__loader_close(yk__loader *l)
         for (int k = 0; k < YK__FIELDS; k++)
             yk__free(l->slot[i].batch.field[k]);
         yk__free(l->slot[i].row);
+        yk__free(l->slot[i].length);
     }
     yk__free(l->slot);
     pthread_cond_destroy(&l->ready);

@@ -3,7 +3,8 @@
  * Prefetching: a thread fills the next batches of an epoch into a ring of host buffers while the step runs. Batches that
  * take only microseconds to fill are filled when they are asked for, by the caller.
  *
- * Batch b of an epoch is places [b * global_batch, ...) of the epoch's order (core/data/order.h, or 0..n-1). Every rank
+ * Batch b of an epoch is places [b * global_batch, ...) of the epoch's order (core/data/order.h, or 0..n-1); where rows differ
+ * in width, a shuffled batch's are put so that each rank gets short and long ones (yk__even_out). Every rank
  * computes the same global batch, its width included, and fills only its part, which `share` tells. share is called on
  * the caller's thread, by open, rewind and flush, and holds for all batches after: so the ranks agree as long as they
  * call these after the same batch. When the shares change, every rank calls yk__loader_flush.

@@ -1,9 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "core/data/order.h"
 
+#include <stdbool.h>
+#include <stdlib.h>
+
 #include "core/base/philox.h"
 
 #define ROUNDS 10 /* with 6 the permutations of five and six things are visibly not equally likely */
+
+#define HALF 0x8000000000000000u
+#define GOLDEN 0x9e3779b97f4a7c15u /* 2^64 / the golden ratio */
 
 #define LANES YK__PHILOX_LANES /* numbers on their way at once */
 
@@ -66,4 +72,41 @@ void yk__orders(uint64_t seed, uint64_t epoch, int64_t first, int64_t count, int
         }
         live = kept;
     }
+}
+
+static int by_length(const void *a, const void *b)
+{
+    const yk__length *x = a, *y = b;
+    if (x->length != y->length)
+        return x->length < y->length ? -1 : 1;
+    return (x->row > y->row) - (x->row < y->row);
+}
+
+static int by_turn(const void *a, const void *b)
+{
+    const yk__length *x = a, *y = b;
+    return (x->turn > y->turn) - (x->turn < y->turn);
+}
+
+void yk__even_out(yk__length *v, int64_t n, int64_t *row)
+{
+    bool differ = false;
+    for (int64_t i = 0; i < n; i++) {
+        row[i] = v[i].row;
+        differ |= v[i].length != v[0].length;
+    }
+    if (!differ)
+        return;
+    qsort(v, (size_t)n, sizeof *v, by_length);
+    for (int64_t i = 0; i < n; i++)
+        row[i] = v[i].row;
+    for (int64_t i = 0; i < n; i++) {
+        v[i].turn = HALF + (uint64_t)i * GOLDEN;
+        v[i].row = i;
+    }
+    qsort(v, (size_t)n, sizeof *v, by_turn);
+    for (int64_t k = 0; k < n; k++) /* v[k].row is a place now; the k-th row goes there */
+        v[k].length = row[k];
+    for (int64_t k = 0; k < n; k++)
+        row[v[k].row] = v[k].length;
 }

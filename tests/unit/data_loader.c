@@ -85,6 +85,55 @@ START_TEST(order_is_a_permutation)
 }
 END_TEST
 
+/* A permutation of the batch that depends on its lengths alone, in which any run of a quarter of the rows or more has the
+ * mean length of all to a twelfth; equal lengths stay. */
+static void check_even(int64_t n)
+{
+    yk__length v[300];
+    int64_t row[300], length[300];
+    double all = 0;
+    for (int64_t i = 0; i < n; i++) {
+        length[i] = 64 + i * i * 37 % 65;
+        v[i] = (yk__length){length[i], 1000 + i, 0};
+        all += (double)length[i] / (double)n;
+    }
+    yk__even_out(v, n, row);
+    for (int64_t i = 0; i < n; i++) {
+        int64_t twice = 0;
+        for (int64_t k = 0; k < n; k++)
+            twice += row[k] == 1000 + i;
+        ck_assert_int_eq(twice, 1);
+    }
+    for (int64_t from = 0; from < n; from++) {
+        double sum = 0;
+        for (int64_t to = from; to < n; to++) {
+            sum += (double)length[row[to] - 1000];
+            if (to - from + 1 >= n / 4 && n >= 16)
+                ck_assert_msg(fabs(sum / (double)(to - from + 1) - all) <= all / 12, "%ld rows, %ld to %ld", (long)n, (long)from,
+                              (long)to);
+        }
+    }
+}
+
+START_TEST(lengths_are_spread)
+{
+    yk__length v[5];
+    int64_t row[5];
+    check_even(1);
+    check_even(2);
+    check_even(7);
+    check_even(32);
+    check_even(100);
+    check_even(128);
+    check_even(300);
+    for (int i = 0; i < 5; i++)
+        v[i] = (yk__length){9, 4 - i, 0};
+    yk__even_out(v, 5, row);
+    for (int i = 0; i < 5; i++)
+        ck_assert_int_eq(row[i], 4 - i);
+}
+END_TEST
+
 /* Small ones: each of the 120 permutations of five things comes about equally often. */
 START_TEST(order_is_uniform)
 {
@@ -327,6 +376,51 @@ START_TEST(loading)
 }
 END_TEST
 
+/* Tokens a row that this rank gets of each batch of the epoch. */
+static int tokens_of(const yk__dataset *d, int who, bool shuffle, double *mean)
+{
+    yk__loader_options o = {.global_batch = 16, .seed = 2, .shuffle = shuffle, .share = half, .user = &who};
+    const yk__loader_batch *b;
+    yk__loader *l;
+    int batches = 0;
+    ck_assert_int_eq(yk__loader_open(d, &o, &l, &err), YK_OK);
+    while (yk__loader_next(l, &b, &err) == YK_OK && b) {
+        int64_t n = 0;
+        for (int64_t i = 0; i < b->rows * b->width; i++)
+            n += ((int32_t *)b->field[1])[i];
+        mean[batches++] = (double)n / (double)b->rows;
+    }
+    yk__loader_close(l);
+    return batches;
+}
+
+/* Texts of 1 to 60 letters: whatever a batch has, two ranks get about as many tokens a row. In evaluation rows stay. */
+START_TEST(ranks_get_like_lengths)
+{
+    const char *path = write_tokens();
+    double mean[2][10], worst[2] = {0, 0};
+    char spec[256];
+    yk__dataset *d;
+    FILE *f = fopen(path, "w");
+    fputs("label,text\n", f);
+    for (int i = 0; i < 160; i++)
+        fprintf(f, "%d,%.*s\n", i % 2, 1 + i * i * 37 % 60, "abcdefghijabcdefghijabcdefghijabcdefghijabcdefghijabcdefghij");
+    fclose(f);
+    snprintf(spec, sizeof spec, "csv:%s,tokenizer=char", path);
+    d = open_data(spec, (yk__dataset_options){0});
+    for (int shuffle = 0; shuffle < 2; shuffle++) {
+        for (int who = 0; who < 2; who++)
+            ck_assert_int_eq(tokens_of(d, who, shuffle, mean[who]), 10);
+        for (int i = 0; i < 10; i++)
+            worst[shuffle] = fmax(worst[shuffle], fabs(mean[0][i] / mean[1][i] - 1));
+    }
+    printf("# ranks' tokens a row differ by %.2f at most, as the rows lie by %.2f\n", worst[1], worst[0]);
+    ck_assert_msg(worst[1] < 0.15 && worst[0] > 0.3, "%g, as the rows lie %g", worst[1], worst[0]);
+    yk__dataset_close(d);
+    unlink(path);
+}
+END_TEST
+
 START_TEST(refusals)
 {
     static const char *const bad[] = {
@@ -379,12 +473,14 @@ int main(void)
     tcase_add_test(t, order_by_lanes);
     tcase_add_test(t, order_is_a_permutation);
     tcase_add_test(t, order_is_uniform);
+    tcase_add_test(t, lengths_are_spread);
     tcase_add_test(t, order_mixes);
     tcase_add_test(t, specs);
     tcase_add_test(t, images);
     tcase_add_test(t, reviews);
     tcase_add_test(t, running_text);
     tcase_add_test(t, loading);
+    tcase_add_test(t, ranks_get_like_lengths);
     tcase_add_test(t, refusals);
     tcase_add_test(t, failing_allocations);
     return suite_run("loader", t);
