@@ -162,11 +162,19 @@ static void lower_scatter_int(yk_program *p, const yk_node *n, int64_t rows, int
     scatter_sizes(p, out_value(p, n, 0), rows, width);
 }
 
+/* Columns of a group: on a processor as many as keep each core busy, whole lines if there is one. */
+static int64_t scatter_columns(const yk_device *dev, int64_t width)
+{
+    const int64_t each = up(up(width, dev->units), 16) * 16;
+    return dev->wide && each > 64 ? each : 64;
+}
+
 /* Sums in f32; a 16-bit result is rounded from scratch memory at the end. */
 static void lower_scatter(yk_program *p, const yk_node *n)
 {
     const yk_value *x = in_value(p, n, 0), *y = out_value(p, n, 0);
-    int64_t rows = count(in_value(p, n, 1)), width = count(x) / rows, cols = 64, total = count(y);
+    int64_t rows = count(in_value(p, n, 1)), width = count(x) / rows, total = count(y);
+    int64_t cols = scatter_columns(p->dev, width);
     char defines[64];
     if (y->dtype == YK_I32 && x->dtype == YK_I32) {
         lower_scatter_int(p, n, rows, width);

@@ -283,6 +283,8 @@ static void data_of_type(cts *c, yk_dtype dtype)
     gather(c, dtype, 9, 0, 20);
     scatter(c, dtype, 10, 7, 33);
     scatter(c, dtype, 3, 64, 200);
+    if (dtype == YK_F32)
+        scatter(c, dtype, 4100, 128, 50); /* more than caches hold */
     for (uint32_t i = 0; i < sizeof windows / sizeof *windows; i++) {
         unfold(c, dtype, i, i % 2 ? -1 : 0);
         fold(c, dtype, i);
