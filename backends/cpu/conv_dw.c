@@ -9,17 +9,18 @@
 #include "conv.h"
 
 #define MOST_CUTS 16
-#define KC 256 /* words of k at a time: the panel of gy stays in the first cache */
+#define KC 256 /* words of k at a time, in whole lines: the panel of gy stays in the first cache */
 
 typedef struct lines_args {
     dw_args a;
     padding pad;
     bool pairs;
     int64_t images, cuts, rows, cg; /* rows: (c,t) of a group */
-    int64_t item, words, outs;      /* bytes of an image's number; words of k; o rounded up to whole vectors */
+    int64_t item, outs;             /* bytes of an image's number; o rounded up to whole vectors */
+    int64_t line, gap, lines;       /* words of k of a padded line, those of its padding; lines at a time */
     int mr;
     const int32_t *off;             /* of each row, numbers */
-    size_t at_gy, at_tmp;           /* in the scratch: the image, gy', staged lines */
+    size_t at_gy, at_tmp;           /* in the scratch: the image, gy', a line of it */
 } lines_args;
 
 static void pad_planes(const lines_args *d, const view_at *at, char *to)
@@ -34,50 +35,57 @@ static void pad_planes(const lines_args *d, const view_at *at, char *to)
     memset(to, 0, 256);
 }
 
-/* one line of gy with zeros where the image has padding */
-static void stage_line(const lines_args *d, const view_at *at, int64_t o, char *to)
+/* Line y of columns o0 .. o0 + n - 1 of gy', k-major, w words apart, with zeros where the image has padding. */
+static void pack_line(const lines_args *d, const view_at *at, const cpu_ctx *c, int64_t o0, int64_t n, int64_t w, int64_t y,
+                      uint32_t *to)
 {
     const view *v = &d->a.gv;
-    const char *plane = at->p + o * v->height * v->width * yk_dtype_bytes(v->dtype);
-    char *end = to + d->words * 4;
-    for (int64_t y = 0; y < v->gh; y++) {
-        cpu_view_row(at, plane, y, 0, v->gw, 0, to, d->pairs);
-        to += v->gw * d->item;
-        int64_t gap = y + 1 < v->gh ? (d->pad.wp - v->gw) * d->item : end - to;
-        memset(to, 0, (size_t)gap);
-        to += gap;
+    int64_t item = yk_dtype_bytes(v->dtype), size = v->height * v->width * item, words = d->pairs ? v->gw / 2 : v->gw;
+    const char *from = at->p + o0 * size + y * v->gw * item;
+    char *tmp = c->mine + d->at_tmp;
+    for (int64_t i = 0; i < n; i++) /* planes lie pages apart: no processor fetches their lines by itself */
+        for (int64_t k = 0; k < v->gw * item; k += 64)
+            __builtin_prefetch(from + i * size + d->lines * v->gw * item + k, 0, 2);
+    if (v->dtype == YK_F32 || d->pairs) {
+        c->isa->transpose(to, (size_t)w, from, (size_t)size, (size_t)n, (size_t)words);
+    } else if (v->dtype == YK_BF16) {
+        c->isa->transpose_half(to, (size_t)w, from, (size_t)size, (size_t)n, (size_t)words);
+    } else {
+        for (int64_t i = 0; i < n; i++)
+            c->isa->to_f32((float *)(void *)tmp + i * words, from + i * size, v->dtype, (size_t)words);
+        c->isa->transpose(to, (size_t)w, tmp, (size_t)words * 4, (size_t)n, (size_t)words);
     }
+    memset(to + words * w, 0, (size_t)((d->line - words) * w) * 4);
+    for (int64_t i = 0; d->pairs && v->gw % 2 && i < n; i++)
+        to[words * w + i] = ((const uint16_t *)(const void *)(from + i * size))[v->gw - 1];
 }
 
-/* columns o0 .. o0 + w - 1 of gy', k-major */
-static void pack_gy(const lines_args *d, const view_at *at, const cpu_ctx *c, int64_t o0, int64_t w, uint32_t *to)
+/* lines y0 .. y1 - 1 of columns o .. o + w - 1 */
+static void add_lines(const lines_args *d, const cpu_ctx *c, const view_at *gy, int64_t o, int64_t w, int64_t y0, int64_t y1,
+                      float *sums)
 {
-    int64_t n = d->a.g.m - o0 < w ? d->a.g.m - o0 : w;
-    char *tmp = c->mine + d->at_tmp;
-    for (int64_t i = 0; i < n; i++)
-        stage_line(d, at, o0 + i, tmp + i * d->words * 4);
-    c->isa->transpose(to, (size_t)w, tmp, (size_t)d->words * 4, (size_t)n, (size_t)d->words);
+    const cpu_lines_kernel(*kernel)[3] = d->pairs ? c->isa->pair_lines : c->isa->f32_lines;
+    uint32_t *pb = (uint32_t *)(void *)(c->mine + d->at_gy);
+    int64_t n = d->a.g.m - o < w ? d->a.g.m - o : w, gap = y1 == d->a.gv.gh ? d->gap : 0;
+    for (int64_t y = y0; y < y1; y++)
+        pack_line(d, gy, c, o, n, w, y, pb + (y - y0) * d->line * w);
+    for (int64_t r = 0; r < d->rows; r += d->mr) {
+        int64_t rows = d->rows - r < d->mr ? d->rows - r : d->mr;
+        const char *line[9];
+        for (int64_t i = 0; i < rows; i++)
+            line[i] = c->mine + d->off[r + i] * d->item + y0 * d->line * 4;
+        kernel[rows][w / c->isa->vw]((size_t)((y1 - y0) * d->line - gap), line, pb, sums + r * d->outs + o, (size_t)d->outs);
+    }
 }
 
 static void one_image(const lines_args *d, const cpu_ctx *c, const view_at *x, const view_at *gy, float *sums)
 {
-    const cpu_isa *isa = c->isa;
-    const cpu_lines_kernel(*kernel)[3] = d->pairs ? isa->pair_lines : isa->f32_lines;
-    uint32_t *pb = (uint32_t *)(void *)(c->mine + d->at_gy);
+    int64_t vw = c->isa->vw, gh = d->a.gv.gh;
     pad_planes(d, x, c->mine);
     for (int64_t o = 0, w; o < d->outs; o += w) {
-        w = d->outs - o < 2 * isa->vw ? isa->vw : 2 * isa->vw;
-        pack_gy(d, gy, c, o, w, pb);
-        for (int64_t k = 0; k < d->words; k += KC) {
-            size_t kc = (size_t)(d->words - k < KC ? d->words - k : KC);
-            for (int64_t r = 0; r < d->rows; r += d->mr) {
-                int64_t n = d->rows - r < d->mr ? d->rows - r : d->mr;
-                const char *line[9];
-                for (int64_t i = 0; i < n; i++)
-                    line[i] = c->mine + d->off[r + i] * d->item + k * 4;
-                kernel[n][w / isa->vw](kc, line, pb + k * w, sums + r * d->outs + o, (size_t)d->outs);
-            }
-        }
+        w = d->outs - o < 2 * vw ? vw : 2 * vw;
+        for (int64_t y = 0; y < gh; y += d->lines)
+            add_lines(d, c, gy, o, w, y, gh - y < d->lines ? gh : y + d->lines, sums);
     }
 }
 
@@ -138,13 +146,16 @@ bool cpu_conv_dw_direct(cpu_build *b, const dw_args *a, int64_t images, double w
     d->cuts = images < MOST_CUTS ? images : MOST_CUTS;
     d->cg = a->g.n / v->taps;
     d->rows = a->g.n;
-    d->words = d->pairs ? (d->pad.cols + 1) / 2 : d->pad.cols;
+    d->pad.wp += d->pairs && d->pad.wp % 2; /* every line begins with a word */
+    d->line = d->pad.wp * d->item / 4;
+    d->gap = d->line - (a->gv.gw * d->item + 3) / 4;
+    d->lines = d->line < KC ? KC / d->line : 1;
     d->outs = (int64_t)cpu_round((size_t)a->g.m, (size_t)b->isa->vw);
     int64_t most = b->isa->vw == 16 ? 9 : 6, strips = (d->rows + most - 1) / most;
     d->mr = (int)((d->rows + strips - 1) / strips);
     int64_t pixels = d->cg * v->sy * v->sx * d->pad.hp * d->pad.wp;
     if (images < 4 || a->g.mode == CPU_GEMM_TILE || d->rows * d->outs * a->groups > 160 << 10 || pixels > 512 << 10 ||
-        d->pad.cols * 10 > v->gh * v->gw * 17 || d->words > 64 << 10)
+        d->pad.cols * 10 > v->gh * v->gw * 17)
         return false;
     int32_t *off = cpu_args(b, (size_t)d->rows * sizeof *off);
     if (!off)
@@ -153,8 +164,8 @@ bool cpu_conv_dw_direct(cpu_build *b, const dw_args *a, int64_t images, double w
         off[r] = (int32_t)cpu_padding_offset(v, &d->pad, r / v->taps, r % v->taps);
     d->off = off;
     d->at_gy = cpu_round((size_t)(pixels * d->item) + 512, 4096) + 128;
-    d->at_tmp = d->at_gy + cpu_round((size_t)(d->words * 2 * b->isa->vw) * 4 + 256, 4096) + 128;
-    cpu_need_mine(b, d->at_tmp + (size_t)(d->words * 2 * b->isa->vw) * 4 + 256);
+    d->at_tmp = d->at_gy + cpu_round((size_t)(d->lines * d->line * 2 * b->isa->vw) * 4 + 256, 4096) + 128;
+    cpu_need_mine(b, d->at_tmp + (size_t)(v->gw * 2 * b->isa->vw) * 4 + 256);
     cpu_need_shared(b, (size_t)(d->cuts * a->groups * d->rows * d->outs) * 4);
     cpu_emit(b, lines_step, d, work);
     cpu_emit(b, lines_combine_step, d, (double)(d->cuts * a->groups * d->rows * d->outs) * 1.5);
