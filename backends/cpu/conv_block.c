@@ -14,12 +14,30 @@
 #define PART_BYTES (18 << 10)  /* of the weights at a time: they stay in the first cache */
 #define MOST_BYTES (3 << 20)   /* of a group laid out */
 #define LEAST_ROWS 12          /* grid points of a line of a group */
+#define SHORT_LINE 8           /* grid points: ends of a line are strips of their own, rows of four images */
+#define EDGE_ROWS 4
+#define EDGE_BYTES (768 << 10) /* of such a group */
+
+/* Taps lo .. hi - 1 of a row or a column of the kernel. */
+typedef struct block_taps {
+    int32_t lo, hi;
+} block_taps;
+
+/* grid points of a line, all images, that are multiplied at once; the taps across that see pixels from some of them */
+typedef struct block_strip {
+    int64_t at, rows;
+    block_taps across;
+} block_strip;
 
 /* result pixels of one remainder */
 typedef struct block_phase {
     int64_t gh, gw, at_y, at_x;
-    int64_t taps;
-    const int32_t *tap, *off; /* which taps; words from a grid point to what (block, tap) sees */
+    int64_t taps, across;     /* all, and those of one line */
+    const int32_t *tap, *off; /* which taps; words from a grid point to what (tap, block) sees */
+    const int32_t *dy, *dx;   /* shifts of each */
+    block_taps *down;         /* of each line: what sees lines of the image */
+    block_strip *strip;
+    int64_t strips;
     size_t at_u, at_c;        /* words: weights in the shared, sums in the worker's scratch */
 } block_phase;
 
@@ -28,7 +46,7 @@ typedef struct block_args {
     cpu_ref w, y;
     int64_t images, results, oh, ow, ob, step_y, step_x;
     int64_t all, wo, wc;      /* taps of the kernel; words of w between results, source channels */
-    int64_t source;           /* source channels */
+    int64_t source, words;    /* source channels; words of a block that hold some */
     uint8_t dw, dy;
     int phases;
     block_phase *phase;
@@ -71,11 +89,11 @@ static void taps_of(const block_args *a, const cpu_ctx *c, int64_t block, int64_
         g[i] = g[i] >> 16 | (second[i] & 0xffff0000u);
 }
 
-/* U[phase][panel of two vectors of results][block, tap][word][results] */
+/* U[phase][panel of two vectors of results][tap, block][word][results] */
 static void weights_step(const void *args, const cpu_ctx *c)
 {
     const block_args *a = args;
-    int64_t lo, hi, vw = c->isa->vw, words = a->x.p.blocks * vw;
+    int64_t lo, hi, vw = c->isa->vw, blocks = a->x.p.blocks, words = blocks * a->words;
     uint32_t g[(MOST_TAPS + 1) * 16];
     cpu_part(a->ob * words, c->tid, c->nt, &lo, &hi);
     for (int64_t t = lo; t < hi; t++) {
@@ -84,40 +102,93 @@ static void weights_step(const void *args, const cpu_ctx *c)
         for (int i = 0; i < a->phases; i++) {
             const block_phase *p = &a->phase[i];
             uint32_t *u = (uint32_t *)(void *)(c->shared + a->at_u) + p->at_u + panel * 2 * vw * words * p->taps;
-            u += (k / vw * p->taps * vw + k % vw) * w2 + block % 2 * vw;
+            u += k * w2 + block % 2 * vw;
             for (int64_t j = 0; j < p->taps; j++)
-                memcpy(u + j * vw * w2, g + p->tap[j] * vw, (size_t)vw * 4);
+                memcpy(u + j * words * w2, g + p->tap[j] * vw, (size_t)vw * 4);
         }
     }
 }
 
 /* ---- Running ---- */
 
-/* all strips of a phase, some parts of the sums of a panel */
-static void strips(const block_args *a, const cpu_ctx *c, const block_phase *p, int64_t panel, int64_t part, int64_t parts)
+/* Memory that will be wanted, fetched bit by bit while products are made. */
+typedef struct block_soon {
+    const char *from, *from_end; /* images of the next group */
+    const char *to, *to_end;     /* results of this one */
+    int64_t step;
+} block_soon;
+
+static void fetch_some(block_soon *s)
 {
-    const cpu_rows_kernel(*kernel)[3] = a->x.p.pairs ? c->isa->pair_rows : c->isa->f32_rows;
-    int64_t vw = c->isa->vw, row = p->gw * a->x.g, n = (row + c->isa->mr - 1) / c->isa->mr, area = p->gh * row;
+    for (int64_t i = 0; i < s->step && s->from < s->from_end; i++, s->from += 64)
+        __builtin_prefetch(s->from, 0, 2);
+    for (int64_t i = 0; i < s->step && s->to < s->to_end; i++, s->to += 64)
+        __builtin_prefetch(s->to, 1, 2);
+}
+
+/* Parts k0 .. k1 - 1 of a panel's sums of one strip: runs of those that see pixels. */
+static void add_strip(const block_args *a, const cpu_ctx *c, const block_phase *p, int nv, const block_taps *down,
+                      const block_strip *strip, const float *x, const float *u, float *sums, int64_t k0, int64_t k1)
+{
+    int64_t vw = c->isa->vw, blocks = a->x.p.blocks, row = p->across * blocks, from = 0, to = 0;
+    int64_t first = down->lo * row + strip->across.lo * blocks, area = p->gh * p->gw * a->x.g;
+    cpu_rows_kernel kernel = (a->x.p.pairs ? c->isa->pair_rows : c->isa->f32_rows)[strip->rows][nv];
+    for (int64_t y = down->lo; y <= down->hi; y++) {
+        int64_t k = y * row + strip->across.lo * blocks, end = min64(y * row + strip->across.hi * blocks, k1);
+        k = k > k0 ? k : k0;
+        if (y < down->hi && k == to && k < end) {
+            to = end;
+            continue;
+        }
+        if (from < to)
+            kernel((size_t)(to - from), (size_t)a->words, x, p->off + from, u + from * a->words * nv * vw, sums,
+                   (size_t)(area * vw), from > first);
+        from = k, to = end;
+    }
+}
+
+/* all strips of a phase, some parts of the sums of a panel */
+static void strips(const block_args *a, const cpu_ctx *c, const block_phase *p, int64_t panel, int64_t k0, int64_t k1,
+                   block_soon *soon)
+{
+    int64_t vw = c->isa->vw, row = p->gw * a->x.g;
     int nv = a->ob - 2 * panel < 2 ? 1 : 2;
     const float *x = (const float *)(const void *)c->mine;
     const float *u = (const float *)(const void *)(c->shared + a->at_u) + p->at_u;
-    float *sums = (float *)(void *)(c->mine + a->at_c) + p->at_c + 2 * panel * area * vw;
-    u += 2 * panel * vw * vw * p->taps * a->x.p.blocks + part * nv * vw * vw;
-    for (int64_t y = 0; y < p->gh; y++, x += a->x.pad.wp * a->x.g * vw, sums += row * vw)
-        for (int64_t s = 0; s < n; s++) {
-            int64_t i = row * s / n, rows = row * (s + 1) / n - i;
-            kernel[rows][nv]((size_t)parts, x + i * vw, p->off + part, u, sums + i * vw, (size_t)(area * vw), part > 0);
-        }
+    float *sums = (float *)(void *)(c->mine + a->at_c) + p->at_c + 2 * panel * p->gh * row * vw;
+    u += 2 * panel * vw * p->taps * a->x.p.blocks * a->words;
+    for (int64_t y = 0; y < p->gh; y++, x += a->x.pad.wp * a->x.g * vw, sums += row * vw) {
+        fetch_some(soon);
+        for (int64_t s = 0; s < p->strips; s++)
+            add_strip(a, c, p, nv, &p->down[y], &p->strip[s], x + p->strip[s].at * vw, u, sums + p->strip[s].at * vw, k0, k1);
+    }
 }
 
-static void group_products(const block_args *a, const cpu_ctx *c)
+/* The sums of a phase in parts of the weights: some taps, all blocks; where there are many of these, some of one tap. */
+static int64_t phase_cuts(const block_args *a, const block_phase *p, int64_t most)
 {
-    int64_t vw = c->isa->vw, most = PART_BYTES / (2 * vw * vw * 4);
+    int64_t blocks = a->x.p.blocks;
+    return blocks > most ? p->taps * ((blocks + most - 1) / most) : (p->taps + most / blocks - 1) / (most / blocks);
+}
+
+static int64_t cut_begin(const block_args *a, const block_phase *p, int64_t most, int64_t k)
+{
+    int64_t blocks = a->x.p.blocks, pieces = (blocks + most - 1) / most;
+    return blocks > most ? k / pieces * blocks + k % pieces * blocks / pieces : p->taps * k / phase_cuts(a, p, most) * blocks;
+}
+
+static void group_products(const block_args *a, const cpu_ctx *c, block_soon *soon)
+{
+    int64_t most = PART_BYTES / (2 * c->isa->vw * a->words * 4), calls = 0;
+    for (int i = 0; i < a->phases; i++)
+        calls += phase_cuts(a, &a->phase[i], most) * a->phase[i].gh * ((a->ob + 1) / 2);
+    int64_t bytes = soon->from_end - soon->from > soon->to_end - soon->to ? soon->from_end - soon->from : soon->to_end - soon->to;
+    soon->step = (bytes / 64 + calls) / (calls ? calls : 1);
     for (int i = 0; i < a->phases; i++) {
-        int64_t parts = a->phase[i].taps * a->x.p.blocks, cuts = (parts + most - 1) / most;
+        const block_phase *p = &a->phase[i];
         for (int64_t panel = 0; panel < (a->ob + 1) / 2; panel++)
-            for (int64_t k = 0; k < cuts; k++)
-                strips(a, c, &a->phase[i], panel, parts * k / cuts, parts * (k + 1) / cuts - parts * k / cuts);
+            for (int64_t k = 0, n = phase_cuts(a, p, most); k < n; k++)
+                strips(a, c, p, panel, cut_begin(a, p, most, k), cut_begin(a, p, most, k + 1), soon);
     }
 }
 
@@ -148,7 +219,11 @@ static void block_step(const void *args, const cpu_ctx *c)
         int64_t n = min64(g, a->images - t * g);
         cpu_grouped_in(c, &a->x, t * g, n, 0, a->x.p.blocks, (float *)(void *)(c->mine + a->at_plane), c->mine + a->at_tmp,
                        (float *)(void *)c->mine);
-        group_products(a, c);
+        int64_t from = a->source * a->x.p.height * a->x.p.width * yk_dtype_bytes(a->x.p.dtype);
+        int64_t to = a->results * a->oh * a->ow * yk_dtype_bytes(a->dy), next = t + 1 < hi ? min64((t + 2) * g, a->images) : 0;
+        const char *x = cpu_at(c, a->x.p.at), *y = cpu_at(c, a->y);
+        block_soon soon = {x + (t + 1) * g * from, x + next * from, y + t * g * to, y + (t * g + n) * to, 0};
+        group_products(a, c, &soon);
         for (int64_t b = 0; b < a->ob; b++)
             for (int64_t j = 0; j < n; j++)
                 image_out(a, c, t * g + j, j, b);
@@ -166,7 +241,7 @@ static int64_t wrap(int64_t a, int64_t m)
 static void set_phase(const conv_shape *s, bool dx, int64_t py, int64_t px, block_phase *p, int32_t *tap, int32_t *d)
 {
     int64_t all = s->kh * s->kw;
-    *p = (block_phase){s->oh, s->ow, py, px, 0, tap, NULL, 0, 0};
+    *p = (block_phase){.gh = s->oh, .gw = s->ow, .at_y = py, .at_x = px, .tap = tap, .dy = d, .dx = d + all};
     if (dx)
         p->gh = (s->h - py + s->sh - 1) / s->sh, p->gw = (s->w - px + s->sw - 1) / s->sw;
     for (int64_t t = 0; t < all; t++) {
@@ -176,7 +251,52 @@ static void set_phase(const conv_shape *s, bool dx, int64_t py, int64_t px, bloc
             continue;
         d[p->taps] = (int32_t)(dx ? ey / s->sh : ey);
         d[all + p->taps] = (int32_t)(dx ? ex / s->sw : ex);
+        p->across += d[p->taps] == d[0];
         tap[p->taps++] = (int32_t)t;
+    }
+}
+
+/* Which of n taps, d shifts `apart` entries from each other, see one of `size` pixels from grid point q; all: none does. */
+static block_taps seen_from(const int32_t *d, int64_t n, int64_t apart, int64_t at, int64_t size)
+{
+    block_taps t = {0, (int32_t)n};
+    while (t.lo < n && (at + d[t.lo * apart] < 0 || at + d[t.lo * apart] >= size))
+        t.lo++;
+    while (t.hi > t.lo && (at + d[(t.hi - 1) * apart] < 0 || at + d[(t.hi - 1) * apart] >= size))
+        t.hi--;
+    return t.lo < t.hi ? t : (block_taps){0, (int32_t)n};
+}
+
+/* Columns x0 .. x1 - 1 of a line in strips. */
+static void add_strips(cpu_build *b, const block_args *a, block_phase *p, int64_t x0, int64_t x1)
+{
+    int64_t rows = (x1 - x0) * a->x.g, n = (rows + b->isa->mr - 1) / b->isa->mr;
+    block_taps all = {(int32_t)p->across, 0};
+    for (int64_t x = x0; x < x1; x++) {
+        block_taps t = seen_from(p->dx, p->across, 1, x * a->x.sx, a->x.p.width);
+        all.lo = t.lo < all.lo ? t.lo : all.lo;
+        all.hi = t.hi > all.hi ? t.hi : all.hi;
+    }
+    for (int64_t s = 0; s < n; s++)
+        p->strip[p->strips++] = (block_strip){x0 * a->x.g + rows * s / n, rows * (s + 1) / n - rows * s / n, all};
+}
+
+/* What each line and each strip of a line sees; columns at the ends of short lines that see less are strips of their own. */
+static void set_strips(cpu_build *b, const block_args *a, block_phase *p)
+{
+    int64_t across = p->across ? p->across : 1;
+    p->down = cpu_args(b, (size_t)p->gh * sizeof *p->down);
+    p->strip = cpu_args(b, (size_t)(p->gw * a->x.g) * sizeof *p->strip);
+    for (int64_t y = 0; b->status == YK_OK && y < p->gh; y++)
+        p->down[y] = seen_from(p->dy, p->taps / across, across, y * a->x.sy, a->x.p.height);
+    for (int64_t x = 0, end; b->status == YK_OK && x < p->gw; x = end) {
+        block_taps first = seen_from(p->dx, p->across, 1, x * a->x.sx, a->x.p.width);
+        for (end = x + 1; end < p->gw; end++) {
+            block_taps t = seen_from(p->dx, p->across, 1, end * a->x.sx, a->x.p.width);
+            if (a->x.g >= EDGE_ROWS && p->gw <= SHORT_LINE && (t.lo != first.lo || t.hi != first.hi))
+                break;
+        }
+        add_strips(b, a, p, x, end);
     }
 }
 
@@ -201,7 +321,12 @@ static bool set_phases(cpu_build *b, block_args *a, const conv_shape *s, bool dx
     }
     a->x.pad = cpu_padding_of(&v);
     a->x.g = (LEAST_ROWS + v.gw - 1) / v.gw;
-    return true;
+    int64_t image = a->x.sy * a->x.sx * a->x.pad.hp * a->x.pad.wp * a->x.p.blocks * b->isa->vw * 4;
+    if (v.gw <= SHORT_LINE && a->x.g < EDGE_ROWS && image * EDGE_ROWS <= EDGE_BYTES)
+        a->x.g = EDGE_ROWS;
+    for (int i = 0; i < a->phases; i++)
+        set_strips(b, a, &a->phase[i]);
+    return b->status == YK_OK;
 }
 
 /* where each part of each phase lies */
@@ -214,12 +339,12 @@ static void set_offsets(cpu_build *b, block_args *a, int64_t all, const int32_t 
         int32_t *off = cpu_args(b, (size_t)(p->taps * blocks + 1) * sizeof *off);
         view v = {.sy = a->x.sy, .sx = a->x.sx, .dy = d, .dx = d + all};
         for (int64_t k = 0; off && k < p->taps * blocks; k++)
-            off[k] = (int32_t)(k / p->taps * cpu_grouped_block(&a->x, b->isa->vw) +
-                               cpu_padding_offset(&v, &a->x.pad, 0, k % p->taps) * a->x.g * vw);
+            off[k] = (int32_t)(k % blocks * cpu_grouped_block(&a->x, b->isa->vw) +
+                               cpu_padding_offset(&v, &a->x.pad, 0, k / blocks) * a->x.g * vw);
         p->off = off;
         p->at_u = u;
         p->at_c = sums;
-        u += (size_t)(p->taps * blocks * a->ob * vw * vw);
+        u += (size_t)(p->taps * blocks * a->ob * a->words * vw);
         sums += (size_t)(p->gh * p->gw * a->x.g * a->ob * vw);
     }
     int64_t pixels = a->oh * a->ow > a->x.p.height * a->x.p.width ? a->oh * a->ow : a->x.p.height * a->x.p.width;
@@ -258,6 +383,7 @@ bool cpu_conv_block(cpu_build *b, const yk_node *n, const conv_shape *s)
                       .ow = y->dim[3], .ob = (y->dim[1] + vw - 1) / vw, .step_y = dx ? s->sh : 1, .step_x = dx ? s->sw : 1,
                       .all = all, .wo = dx ? all : all * s->c, .wc = dx ? all * s->c : all, .source = x->dim[1],
                       .dw = w->dtype, .dy = y->dtype};
+    a->words = a->x.p.blocks > 1 ? vw : pairs ? (a->source + 1) / 2 : a->source;
     if (!set_phases(b, a, s, dx, d))
         return true;
     if (cpu_grouped_block(&a->x, b->isa->vw) * a->x.p.blocks * 4 > MOST_BYTES)

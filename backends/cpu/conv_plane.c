@@ -7,51 +7,30 @@
 
 #include "conv.h"
 
-/* rows of words, a channel or a pair of channels each, where the planes are not such rows themselves */
-static void stage_rows(const cpu_ctx *c, const cpu_planes *s, const char *plane, int64_t channels, int64_t pixels, uint32_t *tmp)
-{
-    int64_t size = s->height * s->width * 2;
-    for (int64_t i = 0; i < channels; i += s->pairs ? 2 : 1, tmp += pixels, plane += s->pairs ? 2 * size : size) {
-        if (s->pairs)
-            c->isa->strip_pairs(tmp, (size_t)pixels, 0, (const uint16_t *)(const void *)plane,
-                                i + 1 < channels ? (const uint16_t *)(const void *)(plane + size) : NULL, (size_t)pixels);
-        else
-            c->isa->to_f32((float *)(void *)tmp, plane, s->dtype, (size_t)pixels);
-    }
-}
-
-/* the same of two images; second: the other one's first plane, NULL: there is none */
-static void stage_twins(const cpu_ctx *c, const cpu_planes *s, const char *plane, const char *second, int64_t channels,
-                        int64_t pixels, uint32_t *tmp)
-{
-    int64_t size = s->height * s->width * 2;
-    for (int64_t i = 0; i < channels; i++)
-        c->isa->strip_pairs(tmp + i * pixels, (size_t)pixels, 0, (const uint16_t *)(const void *)(plane + i * size),
-                            second ? (const uint16_t *)(const void *)(second + i * size) : NULL, (size_t)pixels);
-}
-
 void cpu_plane_in(const cpu_ctx *c, const cpu_planes *s, int64_t image, int64_t block, int64_t first, int64_t lines, void *tmp,
                   float *to)
 {
     int64_t size = s->height * s->width, pixels = lines * s->width, wide = c->isa->vw << s->pairs;
-    int64_t left = s->channels - block * wide, channels = left < wide ? left : wide;
-    const char *plane = cpu_at(c, s->at), *from = plane;
-    int64_t first_image = s->twins ? 2 * image : image, apart = s->channels * size * yk_dtype_bytes(s->dtype);
-    plane += ((first_image * s->channels + block * wide) * size + first * s->width) * yk_dtype_bytes(s->dtype);
-    from = plane;
-    if (s->dtype == YK_BF16 && !s->pairs && !s->twins) {
-        c->isa->planes_in(to, (const uint16_t *)(const void *)plane, (size_t)size, (size_t)channels, (size_t)pixels);
-        return;
+    int64_t left = s->channels - block * wide, n = left < wide ? left : wide, at = s->twins ? 2 * image : image;
+    size_t vw = (size_t)c->isa->vw;
+    const char *plane = cpu_at(c, s->at);
+    plane += ((at * s->channels + block * wide) * size + first * s->width) * yk_dtype_bytes(s->dtype);
+    const uint16_t *half = (const uint16_t *)(const void *)plane;
+    if (s->pairs) {
+        c->isa->transpose_pairs((uint32_t *)(void *)to, vw, half, half + size, (size_t)(2 * size), (size_t)((n + 1) / 2),
+                                (size_t)(n / 2), (size_t)pixels);
+    } else if (s->twins) {
+        c->isa->transpose_pairs((uint32_t *)(void *)to, vw, half, half + s->channels * size, (size_t)size, (size_t)n,
+                                (size_t)(at + 1 < s->twins ? n : 0), (size_t)pixels);
+    } else if (s->dtype == YK_BF16) {
+        c->isa->planes_in(to, half, (size_t)size, (size_t)n, (size_t)pixels);
+    } else if (s->dtype == YK_F32) {
+        c->isa->transpose((uint32_t *)(void *)to, vw, plane, (size_t)size * 4, (size_t)n, (size_t)pixels);
+    } else {
+        for (int64_t i = 0; i < n; i++)
+            c->isa->to_f32((float *)tmp + i * pixels, plane + i * size * 2, s->dtype, (size_t)pixels);
+        c->isa->transpose((uint32_t *)(void *)to, vw, tmp, (size_t)pixels * 4, (size_t)n, (size_t)pixels);
     }
-    if (s->twins) {
-        stage_twins(c, s, plane, first_image + 1 < s->twins ? plane + apart : NULL, channels, pixels, tmp);
-        from = tmp;
-    } else if (s->dtype != YK_F32) {
-        stage_rows(c, s, plane, channels, pixels, tmp);
-        from = tmp;
-    }
-    c->isa->transpose((uint32_t *)(void *)to, (size_t)c->isa->vw, from, (size_t)(s->dtype == YK_F32 ? size : pixels) * 4,
-                      (size_t)(s->pairs ? (channels + 1) / 2 : channels), (size_t)pixels);
 }
 
 void cpu_plane_out(const cpu_ctx *c, const float *from, int64_t pixels, int64_t channels, char *to, int dtype, int64_t size,

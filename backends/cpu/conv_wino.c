@@ -115,7 +115,8 @@ static void products(const wino_args *a, const cpu_ctx *c, int64_t tiles, const 
             int nv = a->ob - o < 2 ? 1 : 2;
             for (int64_t s = 0; s < strips; s++) {
                 int64_t i = tiles * s / strips, n = tiles * (s + 1) / strips - i;
-                c->isa->f32_rows[n][nv]((size_t)a->x.p.blocks, v + i * vw, off, u, m + (o * tiles + i) * vw, (size_t)(tiles * vw), 0);
+                c->isa->f32_rows[n][nv]((size_t)a->x.p.blocks, (size_t)vw, v + i * vw, off, u, m + (o * tiles + i) * vw,
+                                        (size_t)(tiles * vw), 0);
             }
             u += nv * vw * a->x.p.blocks * vw;
         }

@@ -28,9 +28,9 @@ typedef void (*cpu_taps_kernel)(size_t kc, const void *a, const void *b, const i
 /* C += A B with row i of A at line[i], a word for each k; B packed */
 typedef void (*cpu_lines_kernel)(size_t kc, const char *const *line, const void *b, float *c, size_t ldc);
 
-/* C (+)= sum over parts s of a block of words: A's rows at a + off[s], the rest as in kern_block.h */
-typedef void (*cpu_rows_kernel)(size_t parts, const void *a, const int32_t *off, const void *b, float *c, size_t apart,
-                                int add);
+/* C (+)= sum over parts s of a block, its first `words` words: A's rows at a + off[s], the rest as in kern_block.h */
+typedef void (*cpu_rows_kernel)(size_t parts, size_t words, const void *a, const int32_t *off, const void *b, float *c,
+                                size_t apart, int add);
 
 /* C[vw, vectors] (+)= sum over lines of n positions of a block of A times vectors of B, bs apart; al, bl: between lines */
 typedef void (*cpu_outer_kernel)(size_t lines, size_t n, const float *a, size_t al, const float *b, size_t bl, size_t bs,
@@ -154,6 +154,10 @@ typedef struct cpu_isa {
     void (*transpose)(uint32_t *dst, size_t ldd, const void *src, size_t apart, size_t rows, size_t cols);
     /* the same of bf16, widened to f32 */
     void (*transpose_half)(uint32_t *dst, size_t ldd, const void *src, size_t apart, size_t rows, size_t cols);
+    /* at most vw rows of words that are pairs of a number of either; the second one's first `seconds` rows, then zeros; rows are
+     * `apart` numbers apart, those of dst whole vectors */
+    void (*transpose_pairs)(uint32_t *dst, size_t ldd, const uint16_t *first, const uint16_t *second, size_t apart, size_t rows,
+                            size_t seconds, size_t cols);
     /* a row of n words to strips of w words, `step` words apart, the same slack */
     void (*strips)(uint32_t *dst, size_t w, size_t step, const uint32_t *row, size_t n);
     /* two rows of n 16-bit numbers, interleaved, to strips; r1 NULL: zeros */

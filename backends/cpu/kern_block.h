@@ -2,8 +2,8 @@
 /*
  * Register kernels on blocked operands, [block of CPU_VW words of k][position][CPU_VW words]: positions are rows whose
  * words lie at fixed distances, so no strip is packed and one pointer addresses them all.
- *   rows   C[mr positions, nv vectors] (+)= sum over parts s: A[off[s] + position, word] B[s, word, nv vectors];
- *          the vectors of C are `apart` words from each other, its positions CPU_VW.
+ *   rows   C[mr positions, nv vectors] (+)= sum over parts s: A[off[s] + position, word] B[s, word, nv vectors],
+ *          where a block has so many words; the vectors of C are `apart` words from each other, its positions CPU_VW.
  *   outer  C[rows of A's words, nv vectors] (+)= sum over positions: A[position, word] B[vector, position]
  * Included from kern_gemm.h, on its macros.
  */
@@ -24,15 +24,15 @@
     v_store(c + (i)*CPU_VW, c##i##0);                                                                                  \
     v_store(c + apart + (i)*CPU_VW, c##i##1);
 #define B_ROWS(mr, nv)                                                                                                 \
-    static void G_NAME(b##mr##_##nv)(size_t parts, const void *av, const int32_t *off, const void *bv, float *c,       \
-                                     size_t apart, int add)                                                            \
+    static void G_NAME(b##mr##_##nv)(size_t parts, size_t words, const void *av, const int32_t *off, const void *bv,   \
+                                     float *c, size_t apart, int add)                                                  \
     {                                                                                                                  \
         const G_PAIR *b = bv;                                                                                          \
         (void)apart;                                                                                                   \
         R##mr(G_DECL##nv) for (size_t s = 0; s < parts; s++)                                                           \
         {                                                                                                              \
             const G_PAIR *a = (const G_PAIR *)av + off[s];                                                             \
-            for (size_t k = 0; k < CPU_VW; k++, b += nv * CPU_VW) {                                                    \
+            for (size_t k = 0; k < words; k++, b += nv * CPU_VW) {                                                     \
                 vf b0 = v_load(b), b1 = nv == 2 ? v_load(b + (nv - 1) * CPU_VW) : b0;                                  \
                 (void)b1;                                                                                              \
                 R##mr(B_STEP##nv)                                                                                      \

@@ -29,23 +29,28 @@ static void pack_transpose(uint32_t *dst, size_t ldd, const void *srcv, size_t a
         size_t nr = rows - r < CPU_VW ? rows - r : CPU_VW;
         for (size_t c = 0; c < cols; c += CPU_VW) {
             size_t nc = cols - c < CPU_VW ? cols - c : CPU_VW;
+            uint32_t *to = dst + c * ldd + r;
+            const char *from = src + r * apart + c * 4;
             vu t[CPU_VW];
             if (nr == CPU_VW && nc == CPU_VW) {
 #pragma GCC unroll 16
                 for (size_t i = 0; i < CPU_VW; i++)
-                    t[i] = (vu)v_load(src + (r + i) * apart + c * 4);
-            } else {
+                    t[i] = (vu)v_load(from + i * apart);
+                pack_square(t);
+#pragma GCC unroll 16
                 for (size_t i = 0; i < CPU_VW; i++)
-                    t[i] = i >= nr ? (vu){0}
-                                   : nc == CPU_VW ? (vu)v_load(src + (r + i) * apart + c * 4)
-                                                  : (vu)v_load_n(src + (r + i) * apart + c * 4, nc);
+                    v_store(to + i * ldd, (vf)t[i]);
+                continue;
             }
+#pragma GCC unroll 16
+            for (size_t i = 0; i < CPU_VW; i++)
+                t[i] = i < nr ? (vu)v_load_n(from + i * apart, nc) : (vu){0};
             pack_square(t);
             for (size_t i = 0; i < nc; i++)
                 if (r && nr < CPU_VW) /* the start of the next row is written already */
-                    v_store_n(dst + (c + i) * ldd + r, (vf)t[i], nr);
+                    v_store_n(to + i * ldd, (vf)t[i], nr);
                 else
-                    v_store(dst + (c + i) * ldd + r, (vf)t[i]);
+                    v_store(to + i * ldd, (vf)t[i]);
         }
     }
 }
@@ -129,6 +134,28 @@ static void pack_strip_pairs(uint32_t *dst, size_t w, size_t step, const uint16_
         if (i < m)
             v_store_n(dst + i, pack_pair(r0 + i, r1 ? r1 + i : NULL, n - i), m - i);
         n -= m, r0 += m, r1 = r1 ? r1 + m : NULL, dst += step;
+    }
+}
+
+/* dst[c*ldd + r] = the pair of number c of row r of both; the second one has `seconds` rows, then zeros */
+static void pack_transpose_pairs(uint32_t *dst, size_t ldd, const uint16_t *first, const uint16_t *second, size_t apart, size_t rows,
+                                 size_t seconds, size_t cols)
+{
+    for (size_t c = 0; c < cols; c += CPU_VW, dst += CPU_VW * ldd) {
+        size_t nc = cols - c < CPU_VW ? cols - c : CPU_VW;
+        vu t[CPU_VW];
+        if (nc == CPU_VW && seconds == CPU_VW) {
+#pragma GCC unroll 16
+            for (size_t i = 0; i < CPU_VW; i++)
+                t[i] = (vu)pack_pair(first + i * apart + c, second + i * apart + c, CPU_VW);
+        } else {
+#pragma GCC unroll 16
+            for (size_t i = 0; i < CPU_VW; i++)
+                t[i] = i < rows ? (vu)pack_pair(first + i * apart + c, i < seconds ? second + i * apart + c : NULL, nc) : (vu){0};
+        }
+        pack_square(t);
+        for (size_t i = 0; i < nc; i++)
+            v_store(dst + i * ldd, (vf)t[i]);
     }
 }
 
