@@ -5,6 +5,9 @@
  * kept in blocks of one vector of channels (kern_block.h), so that the transforms work on whole vectors whatever the
  * size of the images. A worker takes a group of neighbouring rows of tiles, all channels: transforms them, multiplies
  * with the weights (transformed once for all), transforms back. V and M of a group live in its second cache.
+ * Where there are more channels than tiles, the transformed weights, 36 words for nine, would pass through memory for each
+ * group. There all tiles are transformed first; then a worker takes a panel of two blocks of results, all tiles: it
+ * transforms its weights, multiplies and transforms back.
  */
 #include <string.h>
 
@@ -12,6 +15,8 @@
 
 #define GROUP_BYTES (1 << 20) /* V and M of a group of tiles */
 #define LEAST_TILES 48        /* the transformed weights are read once for each group */
+#define SOON 4                /* channels ahead of which weights are fetched */
+#define WIDE_BYTES (2 << 20)  /* of transformed weights that pass a panel at a time */
 
 typedef struct wino_args {
     wino_source x;           /* as the product sees it: dx swaps the roles */
@@ -27,6 +32,9 @@ typedef struct wino_args {
     size_t at_m;             /* in a worker's scratch; V at 0 */
     wino_scratch t;
     const int32_t *off;      /* of each block of V in whole groups, then in the last one */
+    bool wide;               /* V of all tiles in the shared scratch, at at_u; U of a panel in a worker's */
+    size_t u_step;
+    int64_t ranges;          /* of tiles: more than one keeps more workers busy */
 } wino_args;
 
 static int64_t min64(int64_t a, int64_t b)
@@ -45,24 +53,32 @@ static void widen_step(const void *args, const cpu_ctx *c)
                    (size_t)(hi - lo) * 9);
 }
 
+/* the 36 vectors of a block of results and a channel, `step` words apart */
+static void taps_in(const wino_args *a, const cpu_ctx *c, int64_t block, int64_t ch, float *u, size_t step)
+{
+    float g[9 * 16 + 16];
+    const float *w = a->dw == YK_F32 ? cpu_at(c, a->w) : (const float *)(void *)(c->shared + a->at_w);
+    int64_t vw = c->isa->vw, n = min64(vw, a->results - block * vw);
+    w += block * vw * a->wo + ch * a->wc;
+    for (int64_t i = 0; i < n; i++)
+        __builtin_prefetch(w + i * a->wo + SOON * a->wc);
+    if (ch < a->x.p.channels)
+        c->isa->transpose((uint32_t *)(void *)g, (size_t)vw, w, (size_t)a->wo * 4, (size_t)n, 9);
+    else
+        memset(g, 0, sizeof g);
+    c->isa->wino->taps(u, step, g, a->back);
+}
+
 /* U[e][panel of two vectors of results][channel][results] */
 static void weights_step(const void *args, const cpu_ctx *c)
 {
     const wino_args *a = args;
     int64_t lo, hi, vw = c->isa->vw, padded = a->x.p.blocks * vw;
-    float *u = (float *)(void *)(c->shared + a->at_u), g[9 * 16 + 16];
-    const float *w = a->dw == YK_F32 ? cpu_at(c, a->w) : (const float *)(void *)(c->shared + a->at_w);
-    size_t step = (size_t)(a->ob * vw * padded);
+    float *u = (float *)(void *)(c->shared + a->at_u);
     cpu_part(a->ob * padded, c->tid, c->nt, &lo, &hi);
     for (int64_t t = lo; t < hi; t++) {
         int64_t block = t / padded, ch = t % padded, panel = block / 2, w2 = min64(2, a->ob - 2 * panel) * vw;
-        int64_t n = min64(vw, a->results - block * vw);
-        if (ch < a->x.p.channels)
-            c->isa->transpose((uint32_t *)(void *)g, (size_t)vw, w + block * vw * a->wo + ch * a->wc, (size_t)a->wo * 4,
-                              (size_t)n, 9);
-        else
-            memset(g, 0, sizeof g);
-        c->isa->wino->taps(u + panel * 2 * vw * padded + ch * w2 + block % 2 * vw, step, g, a->back);
+        taps_in(a, c, block, ch, u + panel * 2 * vw * padded + ch * w2 + block % 2 * vw, a->u_step);
     }
 }
 
@@ -105,21 +121,25 @@ void cpu_wino_in(const wino_source *s, const wino_grid *g, const wino_scratch *t
 
 /* ---- Products ---- */
 
-static void products(const wino_args *a, const cpu_ctx *c, int64_t tiles, const int32_t *off)
+/* One element and panel: M[block][tile] from V, whose blocks begin at off, and U[channel][results]. */
+static void product(const wino_args *a, const cpu_ctx *c, const float *v, const int32_t *off, const float *u, float *m, int64_t tiles,
+                    int nv)
 {
     int64_t vw = c->isa->vw, strips = (tiles + c->isa->mr - 1) / c->isa->mr;
+    for (int64_t s = 0; s < strips; s++) {
+        int64_t i = tiles * s / strips, n = tiles * (s + 1) / strips - i;
+        c->isa->f32_rows[n][nv]((size_t)a->x.p.blocks, (size_t)vw, v + i * vw, off, u, m + i * vw, (size_t)(tiles * vw), 0);
+    }
+}
+
+static void products(const wino_args *a, const cpu_ctx *c, int64_t tiles, const int32_t *off)
+{
+    int64_t vw = c->isa->vw, words = a->x.p.blocks * vw;
     const float *u = (const float *)(void *)(c->shared + a->at_u), *v = (const float *)(void *)c->mine;
     float *m = (float *)(void *)(c->mine + a->at_m);
-    for (int64_t e = 0; e < WINO_ELEMENTS; e++, v += a->v_step, m += a->m_step)
-        for (int64_t o = 0; o < a->ob; o += 2) {
-            int nv = a->ob - o < 2 ? 1 : 2;
-            for (int64_t s = 0; s < strips; s++) {
-                int64_t i = tiles * s / strips, n = tiles * (s + 1) / strips - i;
-                c->isa->f32_rows[n][nv]((size_t)a->x.p.blocks, (size_t)vw, v + i * vw, off, u, m + (o * tiles + i) * vw,
-                                        (size_t)(tiles * vw), 0);
-            }
-            u += nv * vw * a->x.p.blocks * vw;
-        }
+    for (int64_t e = 0; e < WINO_ELEMENTS; e++, v += a->v_step, u += a->u_step, m += a->m_step)
+        for (int64_t o = 0; o < a->ob; o += 2)
+            product(a, c, v, off, u + o * vw * words, m + o * tiles * vw, tiles, a->ob - o < 2 ? 1 : 2);
 }
 
 /* ---- Result ---- */
@@ -131,12 +151,13 @@ static void crop(float *y, int64_t lines, int64_t from, int64_t to)
         memmove(y + i * to, y + i * from, (size_t)to * 4);
 }
 
-static void piece_out(const wino_args *a, const cpu_ctx *c, const wino_piece *p, int64_t tiles, int64_t block)
+/* m: the block's products */
+static void piece_out(const wino_args *a, const cpu_ctx *c, const wino_piece *p, const float *m, int64_t block)
 {
     int64_t vw = c->isa->vw, size = a->oh * a->ow, line = a->g.tw * 4 * vw, y0 = 4 * p->from;
     int64_t lines = min64(4 * p->to, a->oh) - y0;
     float *plane = (float *)(void *)(c->mine + a->t.plane);
-    const float *m = (const float *)(void *)(c->mine + a->at_m) + (block * tiles + p->tile) * vw;
+    m += p->tile * vw;
     for (int64_t t = p->from; t < p->to; t++, m += a->g.tw * vw)
         c->isa->wino->out(plane + (t - p->from) * 4 * line, (size_t)line, m, a->m_step, (size_t)a->g.tw);
     if (a->g.tw * 4 != a->ow)
@@ -145,6 +166,18 @@ static void piece_out(const wino_args *a, const cpu_ctx *c, const wino_piece *p,
     y += ((p->image * a->results + block * vw) * size + y0 * a->ow) * yk_dtype_bytes(a->dy);
     cpu_plane_out(c, plane, lines * a->ow, min64(vw, a->results - block * vw), y, a->dy, size,
                   (float *)(void *)(c->mine + a->t.stage));
+}
+
+/* blocks b0 .. b1 - 1 of results, rows r0 .. r1 - 1 of tiles */
+static void blocks_out(const wino_args *a, const cpu_ctx *c, int64_t b0, int64_t b1, int64_t r0, int64_t r1)
+{
+    const float *m = (const float *)(void *)(c->mine + a->at_m);
+    for (int64_t b = b0; b < b1; b++, m += (r1 - r0) * a->g.tw * c->isa->vw)
+        for (int64_t r = r0; r < r1;) {
+            wino_piece p = cpu_wino_piece(&a->g, r0, r, r1);
+            piece_out(a, c, &p, m, b);
+            r += p.to - p.from;
+        }
 }
 
 static void wino_step(const void *args, const cpu_ctx *c)
@@ -157,12 +190,46 @@ static void wino_step(const void *args, const cpu_ctx *c)
         wino_place v = {(float *)(void *)c->mine, a->v_step, tiles};
         cpu_wino_in(&a->x, &a->g, &a->t, c, r0, r1, &v);
         products(a, c, tiles, a->off + (r1 - r0 < a->rows ? a->x.p.blocks : 0));
-        for (int64_t b = 0; b < a->ob; b++)
-            for (int64_t r = r0; r < r1;) {
-                wino_piece p = cpu_wino_piece(&a->g, r0, r, r1);
-                piece_out(a, c, &p, tiles, b);
-                r += p.to - p.from;
-            }
+        blocks_out(a, c, 0, a->ob, r0, r1);
+    }
+}
+
+/* ---- More channels than tiles ---- */
+
+static void wide_in_step(const void *args, const cpu_ctx *c)
+{
+    const wino_args *a = args;
+    int64_t lo, hi, all = a->g.images * a->g.th;
+    cpu_part(all, c->tid, c->nt, &lo, &hi);
+    wino_place v = {(float *)(void *)(c->shared + a->at_u) + lo * a->g.tw * c->isa->vw, a->v_step, all * a->g.tw};
+    cpu_wino_in(&a->x, &a->g, &a->t, c, lo, hi, &v);
+}
+
+/* U of a panel: [e][channel][results] */
+static void wide_weights(const wino_args *a, const cpu_ctx *c, int64_t panel, int nv)
+{
+    int64_t vw = c->isa->vw;
+    for (int i = 0; i < nv; i++)
+        for (int64_t ch = 0; ch < a->x.p.blocks * vw; ch++)
+            taps_in(a, c, 2 * panel + i, ch, (float *)(void *)c->mine + (ch * nv + i) * vw, a->u_step);
+}
+
+static void wide_step(const void *args, const cpu_ctx *c)
+{
+    const wino_args *a = args;
+    int64_t lo, hi, made = -1, vw = c->isa->vw;
+    cpu_part((a->ob + 1) / 2 * a->ranges, c->tid, c->nt, &lo, &hi);
+    for (int64_t t = lo; t < hi; t++) {
+        int64_t r0, r1, panel = t / a->ranges;
+        int nv = a->ob - 2 * panel < 2 ? 1 : 2;
+        cpu_part(a->g.images * a->g.th, (int)(t % a->ranges), (int)a->ranges, &r0, &r1);
+        if (panel != made)
+            wide_weights(a, c, made = panel, nv);
+        const float *v = (const float *)(void *)(c->shared + a->at_u) + r0 * a->g.tw * vw, *u = (const float *)(void *)c->mine;
+        float *m = (float *)(void *)(c->mine + a->at_m);
+        for (int64_t e = 0; e < WINO_ELEMENTS; e++, v += a->v_step, u += a->u_step, m += a->m_step)
+            product(a, c, v, a->off, u, m, (r1 - r0) * a->g.tw, nv);
+        blocks_out(a, c, 2 * panel, 2 * panel + nv, r0, r1);
     }
 }
 
@@ -214,6 +281,7 @@ static void set_groups(cpu_build *b, wino_args *a)
         off[i] = (int32_t)(i % a->x.p.blocks * (i < a->x.p.blocks ? a->rows : last) * a->g.tw * vw);
     }
     a->off = off;
+    a->u_step = (size_t)(a->x.p.blocks * a->ob * vw * vw);
     a->v_step = cpu_wino_step(b->isa, a->x.p.blocks, a->rows * a->g.tw);
     a->m_step = cpu_wino_step(b->isa, a->ob, a->rows * a->g.tw);
     a->at_m = cpu_round(WINO_ELEMENTS * a->v_step * 4, 4096) + 128;
@@ -221,6 +289,30 @@ static void set_groups(cpu_build *b, wino_args *a)
     cpu_need_mine(b, a->t.end);
     a->at_u = a->dw == YK_F32 ? 0 : cpu_round((size_t)(a->x.p.channels * a->results) * 36, 64);
     cpu_need_shared(b, a->at_u + (size_t)(WINO_ELEMENTS * a->x.p.blocks * a->ob * vw * vw) * 4);
+}
+
+/* Depends on the shape; only the number of ranges on the workers. */
+static bool set_wide(cpu_build *b, wino_args *a)
+{
+    int64_t vw = b->isa->vw, all = a->g.images * a->g.th, tiles = all * a->g.tw, panels = (a->ob + 1) / 2;
+    if (tiles > a->results || WINO_ELEMENTS * 4 * a->x.p.blocks * a->ob * vw * vw <= WIDE_BYTES)
+        return false;
+    int32_t *off = cpu_args(b, (size_t)a->x.p.blocks * sizeof *off);
+    for (int64_t i = 0; off && i < a->x.p.blocks; i++)
+        off[i] = (int32_t)(i * tiles * vw);
+    a->off = off;
+    a->wide = true;
+    a->ranges = min64((b->nt + panels - 1) / panels, all);
+    a->rows = (all + a->ranges - 1) / a->ranges;
+    a->u_step = (size_t)((2 * vw * a->x.p.blocks + 1) * vw); /* an odd number of lines, like cpu_wino_step */
+    a->v_step = cpu_wino_step(b->isa, a->x.p.blocks, tiles);
+    a->m_step = cpu_wino_step(b->isa, 2, a->rows * a->g.tw);
+    a->at_m = cpu_round(WINO_ELEMENTS * a->u_step * 4, 4096) + 128;
+    a->t = cpu_wino_scratch(b->isa, a->at_m + WINO_ELEMENTS * a->m_step * 4, &a->g, all, a->x.p.width);
+    cpu_need_mine(b, a->t.end);
+    a->at_u = a->dw == YK_F32 ? 0 : cpu_round((size_t)(a->x.p.channels * a->results) * 36, 64);
+    cpu_need_shared(b, a->at_u + WINO_ELEMENTS * a->v_step * 4);
+    return true;
 }
 
 bool cpu_conv_wino(cpu_build *b, const yk_node *n, const conv_shape *s)
@@ -239,11 +331,12 @@ bool cpu_conv_wino(cpu_build *b, const yk_node *n, const conv_shape *s)
         .g = {s->n, (y->dim[2] + 3) / 4, (y->dim[3] + 3) / 4}, .w = cpu_ref_of(w), .y = cpu_ref_of(y), .results = y->dim[1],
         .oh = y->dim[2], .ow = y->dim[3], .ob = (y->dim[1] + vw - 1) / vw, .wo = dx ? 9 : 9 * s->c,
         .wc = dx ? 9 * s->c : 9, .back = dx, .dw = w->dtype, .dy = y->dtype};
-    set_groups(b, a);
+    if (!set_wide(b, a))
+        set_groups(b, a);
     double weights = (double)(s->c * s->o);
     if (a->dw != YK_F32)
         cpu_emit(b, widen_step, a, weights * 1.5);
-    cpu_emit(b, weights_step, a, weights * 10);
-    cpu_emit(b, wino_step, a, (double)(s->n * a->oh * a->ow) * weights * 18 / 180);
+    cpu_emit(b, a->wide ? wide_in_step : weights_step, a, weights * 10);
+    cpu_emit(b, a->wide ? wide_step : wino_step, a, (double)(s->n * a->oh * a->ow) * weights * 18 / 180);
     return true;
 }
