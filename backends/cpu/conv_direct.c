@@ -12,9 +12,16 @@
 #define PANELS 4 /* columns of a block of sums: PANELS * nr */
 #define KC 512   /* words of k at a time */
 
+/* a word of k in bf16: numbers of a row of the weights, -1: none */
+typedef struct direct_pair {
+    int32_t first, second;
+} direct_pair;
+
 typedef struct direct_args {
     conv_args a;
-    bool pairs;               /* bf16 pairs: channels two by two */
+    bool pairs;               /* bf16 pairs: channels two by two; of an odd last one, a pixel and that `beside` it */
+    int64_t beside;           /* from a tap to its neighbour in the line, source pixels; 0: there is none */
+    const direct_pair *pair;
     int mr, nr;
     padding pad;
     int64_t planes, words;    /* planes of an image (channels or pairs, times remainders); words of k */
@@ -29,16 +36,16 @@ static int64_t floor_div(int64_t a, int64_t b)
 
 /* ---- Running ---- */
 
-/* w[m][c][t] as strips of words (c/2, t) */
+/* w[m][c][t] as strips of words */
 static void pack_pairs(const direct_args *d, const uint16_t *w, uint32_t *to)
 {
-    int64_t taps = d->a.v.taps, cg = d->a.g.k / taps, m = d->a.g.m;
+    int64_t m = d->a.g.m;
     for (int64_t s = 0; s < m; s += d->mr) {
         int64_t rows = m - s < d->mr ? m - s : d->mr;
         for (int64_t k = 0; k < d->words; k++)
             for (int64_t i = 0; i < rows; i++) {
-                int64_t c = k / taps * 2, at = ((s + i) * cg + c) * taps + k % taps;
-                *to++ = w[at] | (c + 1 < cg ? (uint32_t)w[at + taps] << 16 : 0);
+                const uint16_t *row = w + (s + i) * d->a.g.k;
+                *to++ = row[d->pair[k].first] | (d->pair[k].second < 0 ? 0 : (uint32_t)row[d->pair[k].second] << 16);
             }
     }
 }
@@ -68,11 +75,11 @@ static void pad_plane(const direct_args *d, const view_at *at, int64_t c, int64_
             cpu_view_row(at, plane, sy, 0, d->pad.wp, shift, to, false);
             continue;
         }
-        bool two = c + 1 < cg;
+        bool next = c + 1 < cg, two = next || d->beside;
         char *second = tmp + cpu_round((size_t)d->pad.wp * 2, 64);
         cpu_view_row(at, plane, sy, 0, d->pad.wp, shift, tmp, true);
         if (two)
-            cpu_view_row(at, plane + size, sy, 0, d->pad.wp, shift, second, true);
+            cpu_view_row(at, next ? plane + size : plane, sy, 0, d->pad.wp, next ? shift : shift + d->beside, second, true);
         at->isa->strip_pairs((uint32_t *)(void *)to, (size_t)d->pad.wp, 0, (const uint16_t *)(const void *)tmp,
                              two ? (const uint16_t *)(const void *)second : NULL, (size_t)d->pad.wp);
     }
@@ -94,12 +101,18 @@ static void put_block(const direct_args *d, const conv_run *r, int64_t image, in
     const conv_args *a = &d->a;
     int64_t item = yk_dtype_bytes(a->dy), plane = a->oh * a->ow * item, ld = PANELS * d->nr;
     char *base = (char *)cpu_at(r->c, a->y) + (image * a->out_channels + r->group * a->g.m) * plane;
+    void (*from_f32)(void *, const float *, int, size_t) = r->c->isa->from_f32;
     for (int64_t p = p0; p < p0 + n;) {
         int64_t y = p / d->pad.wp, x = p % d->pad.wp, left = d->pad.wp - x < p0 + n - p ? d->pad.wp - x : p0 + n - p;
         int64_t run = a->v.gw - x < left ? a->v.gw - x : left;
         char *row = base + (y * a->step_y + a->at_y) * a->ow * item;
-        for (int64_t m = 0; run > 0 && m < a->g.m; m++)
-            cpu_conv_put(r, row + m * plane, x, acc + m * ld + p - p0, run);
+        for (int64_t m = 0; run > 0 && m < a->g.m; m++) {
+            const float *from = acc + m * ld + p - p0;
+            if (a->step_x == 1)
+                from_f32(row + m * plane + (x + a->at_x) * item, from, a->dy, (size_t)run);
+            else
+                cpu_conv_put(r, row + m * plane, x, from, run);
+        }
         p += left;
     }
 }
@@ -171,13 +184,36 @@ int64_t cpu_padding_offset(const view *v, const padding *p, int64_t c, int64_t t
     return ((c * v->sy * v->sx + rest) * p->hp + fy - p->miny) * p->wp + fx - p->minx;
 }
 
+/* The words of k in bf16, their number; off, pair: NULL to count. Taps of an odd last channel go by twos where neighbours
+ * in a line are all equally far apart. */
+static int64_t set_pairs(direct_args *d, int32_t *off, direct_pair *pair)
+{
+    const view *v = &d->a.v;
+    int64_t cg = d->a.g.k / v->taps, n = 0;
+    d->beside = 0;
+    for (int64_t c = 0; c < cg; c += 2)
+        for (int32_t t = 0, used; t < v->taps; t += used, n++) {
+            int64_t apart = t + 1 < v->taps && v->dy[t] == v->dy[t + 1] ? v->dx[t + 1] - v->dx[t] : 0;
+            bool two = c + 1 == cg && apart && (!d->beside || d->beside == apart);
+            if (two)
+                d->beside = apart;
+            used = two ? 2 : 1;
+            if (!off)
+                continue;
+            off[n] = (int32_t)cpu_padding_offset(v, &d->pad, c / 2, t);
+            pair[n].first = (int32_t)(c * v->taps + t);
+            pair[n].second = c + 1 < cg ? pair[n].first + v->taps : two ? pair[n].first + 1 : -1;
+        }
+    return n;
+}
+
 static void set_geometry(direct_args *d)
 {
     const view *v = &d->a.v;
     int64_t cg = d->a.g.k / v->taps, channels = d->pairs ? (cg + 1) / 2 : cg;
     d->pad = cpu_padding_of(v);
     d->planes = channels * v->sy * v->sx;
-    d->words = channels * v->taps;
+    d->words = d->pairs ? set_pairs(d, NULL, NULL) : channels * v->taps;
 }
 
 /* Whether it pays; depends on the shape and the instruction set alone. */
@@ -202,9 +238,13 @@ bool cpu_conv_direct(cpu_build *b, const conv_args *a, double work)
     if (!suits(d))
         return false;
     int32_t *off = cpu_args(b, (size_t)d->words * sizeof *off);
-    if (!off)
+    direct_pair *pair = cpu_args(b, (size_t)d->words * sizeof *pair);
+    if (!off || !pair)
         return true;
-    for (int64_t k = 0; k < d->words; k++)
+    d->pair = pair;
+    if (d->pairs)
+        set_pairs(d, off, pair);
+    for (int64_t k = 0; !d->pairs && k < d->words; k++)
         off[k] = (int32_t)cpu_padding_offset(&d->a.v, &d->pad, k / d->a.v.taps, k % d->a.v.taps);
     d->off = off;
     size_t line = cpu_round((size_t)d->pad.wp * 4, 64) * 2, strip = (size_t)(d->mr * d->words) * 4 + 16384;
