@@ -16,7 +16,7 @@
 #define GROUP_BYTES (1 << 20) /* V and M of a group of tiles */
 #define LEAST_TILES 48        /* the transformed weights are read once for each group */
 #define SOON 4                /* channels ahead of which weights are fetched */
-#define WIDE_BYTES (2 << 20)  /* of transformed weights that pass a panel at a time */
+#define WIDE_BYTES (1 << 20)  /* of transformed weights that pass a panel at a time */
 
 typedef struct wino_args {
     wino_source x;           /* as the product sees it: dx swaps the roles */

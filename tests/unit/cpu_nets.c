@@ -181,7 +181,7 @@ static void precise(const cpu_isa *isa, int64_t channels)
 
 START_TEST(convolution_large)
 {
-    static const conv_case s = {64, 64, 4, 4, 260, 3, 3, 1, 1, 1, 1, 1, 1, 1}; /* dx: two panels for three workers */
+    static const conv_case s = {64, 130, 4, 4, 131, 3, 3, 1, 1, 1, 1, 1, 1, 1};
     int best = 0;
     while (kit_isa(best + 1))
         best++;
@@ -194,6 +194,51 @@ START_TEST(convolution_error)
     for (int q = 0; kit_isa(q); q++)
         for (int64_t channels = 16; channels <= 256; channels *= 4)
             precise(kit_isa(q), channels);
+}
+END_TEST
+
+/* result i of a 3x3 convolution of 4x4 images, or of its dx */
+static double result_of(const kit *k, uint32_t x, uint32_t w, int64_t source, int64_t results, bool dx, int64_t i)
+{
+    double sum = 0;
+    int64_t r = i / 16 % results;
+    for (int64_t t = 0; t < source * 9; t++) {
+        int64_t c = t / 9, ky = t / 3 % 3 - 1, kx = t % 3 - 1, y = i / 4 % 4 + (dx ? -ky : ky), at = i % 4 + (dx ? -kx : kx);
+        if (y >= 0 && y < 4 && at >= 0 && at < 4)
+            sum += kit_get(k, x, ((i / (16 * results) * source + c) * 4 + y) * 4 + at) *
+                   kit_get(k, w, dx ? (c * results + r) * 9 + t % 9 : (r * source + c) * 9 + t % 9);
+    }
+    return sum;
+}
+
+/* Channels outnumber tiles: panels of results, two of them for three workers in dx with 16 lanes; some results of each. */
+static void few_tiles(const cpu_isa *isa, int dtype)
+{
+    const int64_t c = 64, o = 132, attr[] = {1, 1, 1, 1, 1, 1, 1};
+    kit *k = kit_new();
+    uint32_t x = KIT(k, dtype, 64, c, 4, 4), w = KIT(k, dtype, o, c, 3, 3), gy = KIT(k, dtype, 64, o, 4, 4);
+    uint32_t y = KIT(k, dtype, 64, o, 4, 4), gx = KIT(k, dtype, 64, c, 4, 4);
+    kit_random(k, x, -1, 1);
+    kit_random(k, w, -0.3, 0.3);
+    kit_random(k, gy, -0.3, 0.3);
+    kit_node(k, YK_OP_CONV2D, KIT_IDS(x, w), KIT_IDS(y), attr, 7);
+    kit_node(k, YK_OP_CONV2D_DX, KIT_IDS(gy, w), KIT_IDS(gx), attr, 7);
+    run_all(k, isa, KIT_IDS(y, gx));
+    for (int dx = 0; dx < 2; dx++)
+        for (int64_t i = 0; i < 64 * 16 * (dx ? c : o); i += 97) {
+            double want = dx ? result_of(k, gy, w, o, c, true, i) : result_of(k, x, w, c, o, false, i), got = kit_get(k, dx ? gx : y, i);
+            ck_assert_msg(fabs(got - want) <= (dtype == YK_F32 ? 4e-5 : 1e-2) * (1 + fabs(want)), "%s, %s %lld: got %.9g, expected %.9g",
+                          isa->name, dx ? "gx" : "y", (long long)i, got, want);
+        }
+    kit_free(k);
+}
+
+START_TEST(convolution_of_few_tiles)
+{
+    for (int q = 0; kit_isa(q); q++) {
+        few_tiles(kit_isa(q), YK_F32);
+        few_tiles(kit_isa(q), YK_BF16);
+    }
 }
 END_TEST
 
@@ -732,6 +777,7 @@ int main(void)
     TCase *t = tcase_create("all");
     tcase_add_test(t, convolutions);
     tcase_add_test(t, convolution_large);
+    tcase_add_test(t, convolution_of_few_tiles);
     tcase_add_test(t, convolution_error);
     tcase_add_test(t, pools);
     tcase_add_test(t, layer_norms);
