@@ -42,10 +42,11 @@ static void pack_line(const lines_args *d, const view_at *at, const cpu_ctx *c, 
     const view *v = &d->a.gv;
     int64_t item = yk_dtype_bytes(v->dtype), size = v->height * v->width * item, words = d->pairs ? v->gw / 2 : v->gw;
     const char *from = at->p + o0 * size + y * v->gw * item;
+    int64_t ahead = d->lines * v->gw * item + (y + d->lines < v->gh ? 0 : (v->channels - 1) * size); /* of the next image, then */
     char *tmp = c->mine + d->at_tmp;
     for (int64_t i = 0; i < n; i++) /* planes lie pages apart: no processor fetches their lines by itself */
         for (int64_t k = 0; k < v->gw * item; k += 64)
-            __builtin_prefetch(from + i * size + d->lines * v->gw * item + k, 0, 2);
+            __builtin_prefetch(from + i * size + ahead + k, 0, 2);
     if (v->dtype == YK_F32 || d->pairs) {
         c->isa->transpose(to, (size_t)w, from, (size_t)size, (size_t)n, (size_t)words);
     } else if (v->dtype == YK_BF16) {
