@@ -208,13 +208,17 @@ static int64_t pieces_of(int64_t n, int64_t least, int nt)
     return n >= per * nt * least ? per * nt : 0;
 }
 
-/* The smaller operand, if it is small enough and the other one long enough to be cut. */
+/* The smaller operand, if it is small enough and the other one long enough to be cut; none, if every worker reads A in place. */
 static void choose_shared(cpu_build *b, dot_args *d)
 {
     const cpu_gemm *g = &d->g;
+    int64_t at[4];
     size_t pa = cpu_gemm_packed_a(g), pb = cpu_gemm_packed(g);
     d->nt = b->nt;
     if (b->nt == 1 || d->batch > 1 || g->m < 64 || g->n < 64 || g->m * g->n < SHARED_LEAST / g->k)
+        return;
+    cpu_gemm_part(g, d->gm, d->gn, 0, &at[0], &at[1], &at[2], &at[3]);
+    if (d->gm == 1 && cpu_gemm_in_place(g, &d->a, at[1], at[3], g->scratch))
         return;
     d->shared = pa < pb ? DOT_SHARED_A : DOT_SHARED_B;
     d->pieces = pa < pb ? pieces_of(g->n, 64, b->nt) : pieces_of(g->m, 64, b->nt);

@@ -4,7 +4,10 @@
 #include <string.h>
 
 #define STAGE 4096   /* bytes of a staged row: 1024 f32 */
-#define LINES 8      /* rows of A read where they lie */
+#define LINES 8      /* rows of A read where they lie at a time, of ... */
+#define LINES_ROWS 128 /* so many at most, ... */
+#define LINES_COLUMNS 1024 /* against so many columns, ... */
+#define LINES_PANELS (640 << 10) /* and where sums leave by `done`, so many bytes of B, which stay in L2 meanwhile */
 #define TILE_ROWS 32 /* of an AMX block: 2 tiles of 16; its columns are 32 too */
 
 static int64_t min64(int64_t a, int64_t b)
@@ -461,16 +464,24 @@ void cpu_gemm_pack_rows(const cpu_isa *isa, const cpu_src *a, int mr, int64_t m,
     pack_any(&p, false, true, 0, m, to);
 }
 
-/* A few rows against few columns would be packed for little use. */
+bool cpu_gemm_in_place(const cpu_gemm *g, const cpu_src *a, int64_t rows, int64_t cols, bool done)
+{
+    const bool low = g->mode == CPU_GEMM_PAIR, wide = g->mode == CPU_GEMM_F32 && a->dtype == YK_BF16;
+    if (g->mode == CPU_GEMM_TILE || a->packed || a->fetch || !a->kcontig || (low && (g->k & 1)))
+        return false;
+    if (!wide && a->dtype != (low ? YK_BF16 : YK_F32))
+        return false;
+    if (rows > LINES_ROWS || cols > LINES_COLUMNS || (cols % g->nr && !g->scratch))
+        return false;
+    return wide || !(g->scratch || done) || cols * words_of(g, g->kc) * 4 <= LINES_PANELS;
+}
+
 static const cpu_lines_kernel (*lines_for(const cpu_gemm *g, const cpu_isa *isa, const cpu_src *a, const cpu_sink *s,
                                           int64_t rows, int64_t cols))[3]
 {
-    bool low = g->mode == CPU_GEMM_PAIR, wide = g->mode == CPU_GEMM_F32 && a->dtype == YK_BF16;
-    if (g->mode == CPU_GEMM_TILE || a->packed || (!wide && (g->scratch || s->done)) || !a->kcontig || a->fetch ||
-        (!wide && a->dtype != (low ? YK_BF16 : YK_F32)) || rows > 128 || cols % g->nr || cols > 1024 ||
-        (low && (g->k & 1)))
+    if (!cpu_gemm_in_place(g, a, rows, cols, s->done))
         return NULL;
-    return low ? isa->pair_lines : isa->f32_lines;
+    return g->mode == CPU_GEMM_PAIR ? isa->pair_lines : isa->f32_lines;
 }
 
 void cpu_gemm_run(const cpu_gemm *g, const cpu_isa *isa, void *mine, const cpu_src *a, const cpu_src *b, int64_t i0,

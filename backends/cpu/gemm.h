@@ -68,6 +68,8 @@ typedef struct cpu_sink {
 void cpu_gemm_init(cpu_gemm *g, const cpu_isa *isa, int64_t m, int64_t n, int64_t k, int da, int db, bool scratch);
 void cpu_gemm_run(const cpu_gemm *g, const cpu_isa *isa, void *mine, const cpu_src *a, const cpu_src *b,
                   int64_t i0, int64_t i1, int64_t j0, int64_t j1, const cpu_sink *s);
+/* Whether a run reads A where it lies: a few rows against few columns would be packed for little use. `done`: the sink has one. */
+bool cpu_gemm_in_place(const cpu_gemm *g, const cpu_src *a, int64_t rows, int64_t cols, bool done);
 int64_t cpu_gemm_strips(const cpu_gemm *g); /* of rows of A */
 int64_t cpu_gemm_panels(const cpu_gemm *g); /* of columns of B */
 /* All of B packed once, for several products with it (of any part of its rows: a smaller g->k). `mine` as for run. Panels
