@@ -38,6 +38,8 @@ static float row_max(const void *xv, size_t n)
     const float *x = xv;
     vf m = v_set1(x[0]), m1 = m, m2 = m, m3 = m;
     size_t i = 0;
+    if (n < CPU_VW) /* the lanes too many get the first number */
+        return v_hmax((vf)((vi)v_load_n(x, n) | ((vi)m ^ (vi)v_keep(m, n))));
     for (; i + 4 * CPU_VW <= n; i += 4 * CPU_VW) {
         m = v_max(m, v_load(x + i));
         m1 = v_max(m1, v_load(x + i + CPU_VW));
@@ -46,10 +48,8 @@ static float row_max(const void *xv, size_t n)
     }
     for (; i + CPU_VW <= n; i += CPU_VW)
         m = v_max(m, v_load(x + i));
-    float r = v_hmax(v_max(v_max(m, m1), v_max(m2, m3)));
-    for (; i < n; i++)
-        r = x[i] > r || x[i] != x[i] ? x[i] : r;
-    return r;
+    m1 = v_max(m1, v_load(x + n - CPU_VW)); /* what is left, and some once more */
+    return v_hmax(v_max(v_max(m, m1), v_max(m2, m3)));
 }
 
 static void row_add(float *d, const void *xv, size_t n)
@@ -113,7 +113,7 @@ static float row_exp_scaled(float *y, const float *x, float a, float m, size_t n
 {
     vf s = {0}, va = v_set1(a), vm = v_set1(-m);
     ROW_LOOP(n, vf e = v_exp(v_fma(va, v_load(x + i), vm)); s += e; v_store(y + i, e);
-             , vf e = v_exp(v_fma(va, v_load_n(x + i, l), vm)); v_store_n(y + i, e, l); s += v_load_n(y + i, l);)
+             , vf e = v_exp(v_fma(va, v_load_n(x + i, l), vm)); v_store_n(y + i, e, l); s += v_keep(e, l);)
     return v_sum(s);
 }
 
