@@ -371,6 +371,18 @@ static void emit_reduce(cpu_build *b, reduce_args *a, const yk_value *shape, uin
     }
 }
 
+/* What a body sums if it only widens a dense operand of bf16 first; its rows are then read where they lie. */
+static cpu_ref widened(const cpu_build *b, const yk_node *n, uint32_t summed)
+{
+    const yk_node *body = &b->g->node[n->body];
+    for (const yk_node *s = body; n->n_body == 2 && s < body + 2; s++) {
+        const yk_value *x = s->op == YK_OP_CAST && b->g->index[s->out] == summed ? cpu_in(b, s, 0) : NULL;
+        if (x && x->dtype == YK_BF16 && cpu_is_dense(x))
+            return cpu_ref_of(x);
+    }
+    return (cpu_ref){YK_NONE, 0};
+}
+
 void cpu_plan_map_sum(cpu_build *b, const yk_node *n)
 {
     reduce_args *a = cpu_args(b, sizeof *a);
@@ -378,7 +390,6 @@ void cpu_plan_map_sum(cpu_build *b, const yk_node *n)
     uint64_t mask = 0;
     if (!a)
         return;
-    a->half = (cpu_ref){YK_NONE, 0};
     const yk_node *body = &b->g->node[n->body];
     for (k = 0; k < n->n_out && k < 4; k++) {
         uint32_t want = b->g->index[n->out + k];
@@ -396,6 +407,7 @@ void cpu_plan_map_sum(cpu_build *b, const yk_node *n)
         return;
     }
     const yk_value *shape = &b->g->value[from[0]];
+    a->half = widened(b, n, from[0]);
     a->map = cpu_map_compile(b, n->body, n->n_body, shape, YK_NONE, from, n->n_out, false);
     if (a->map)
         emit_reduce(b, a, shape, mask);

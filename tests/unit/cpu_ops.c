@@ -406,6 +406,32 @@ START_TEST(map_then_sum)
 }
 END_TEST
 
+/* Sums of what a body widens, negates, or widens of a broadcast operand: only the first are of rows that lie so. */
+START_TEST(bf16_then_sum)
+{
+    for (int q = 0; kit_isa(q); q++)
+        for (int which = 0; which < 3; which++) {
+            const cpu_isa *isa = kit_isa(q);
+            kit *k = kit_new();
+            int64_t dim[] = {9, 70, -1}, out[] = {1, 70, -1};
+            uint32_t x = which == 2 ? kit_broadcast(k, YK_BF16, dim, 1) : kit_value(k, YK_BF16, dim);
+            uint32_t m = kit_value(k, which == 1 ? YK_BF16 : YK_F32, dim), s = kit_value(k, YK_F32, out);
+            kit_random(k, x, -1, 1);
+            kit_node(k, which == 1 ? YK_OP_NEG : YK_OP_CAST, KIT_IDS(x), KIT_IDS(m), none, 0);
+            kit_node(k, YK_OP_SUM, KIT_IDS(m), KIT_IDS(s), (int64_t[]){1}, 1);
+            kit_wrap(k, YK_OP_MAP_SUM, 2, KIT_IDS(x), KIT_IDS(s));
+            ck_assert_int_eq(kit_run(k, isa, 2), YK_OK);
+            for (int64_t i = 0; i < 70; i++) {
+                double want = 0;
+                for (int64_t e = 0; e < 9; e++)
+                    want += (which == 1 ? -1 : 1) * kit_at(k, x, which == 2 ? i : e * 70 + i);
+                NEAR(kit_get(k, s, i), want, 1e-5);
+            }
+            kit_free(k);
+        }
+}
+END_TEST
+
 /* gelu and its backward in one map share most of their work; the bits are those of each alone. */
 START_TEST(gelu_with_its_backward)
 {
@@ -558,6 +584,7 @@ int main(void)
     tcase_add_test(t, dots);
     tcase_add_test(t, dot_with_epilogue);
     tcase_add_test(t, map_then_sum);
+    tcase_add_test(t, bf16_then_sum);
     tcase_add_test(t, gelu_with_its_backward);
     tcase_add_test(t, gelu_of_a_product);
     tcase_add_test(t, unfold_and_fold);
