@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * YOKE_CPU_PROFILE=1: where the time of programs goes. Worker 0's clock is read around every step (the wait for the others
- * at its end included); steps of the same op and shapes are one line. Printed to stderr when the plugin ends.
+ * at its end included); steps of the same op and shapes are one line. Printed to stderr when the plugin ends. `own` instead
+ * of 1: the seconds worker 0's thread ran, whatever else the machine did (waiting that sleeps is not in them).
  */
 #ifndef CPU_PROFILE_H
 #define CPU_PROFILE_H
