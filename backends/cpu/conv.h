@@ -102,6 +102,30 @@ void cpu_grouped_in(const cpu_ctx *c, const cpu_grouped *s, int64_t image, int64
 void cpu_taps_out(const cpu_ctx *c, const float *taps, int64_t n_taps, int64_t nc, int64_t no, float *tmp, char *to,
                   int64_t apart, int dtype, bool accumulate);
 
+/* Memory that will be wanted, fetched bit by bit while products are made. */
+typedef struct cpu_soon {
+    const char *at, *end;
+    int64_t step; /* lines of the cache at a time */
+} cpu_soon;
+
+/* all of it in so many times */
+static inline void cpu_soon_in(cpu_soon *s, int64_t times)
+{
+    s->step = times > 0 ? ((s->end - s->at) / 64 + times) / times : 0;
+}
+
+static inline void cpu_fetch_to_read(cpu_soon *s)
+{
+    for (int64_t i = 0; i < s->step && s->at < s->end; i++, s->at += 64)
+        __builtin_prefetch(s->at, 0, 2);
+}
+
+static inline void cpu_fetch_to_write(cpu_soon *s)
+{
+    for (int64_t i = 0; i < s->step && s->at < s->end; i++, s->at += 64)
+        __builtin_prefetch(s->at, 1, 2);
+}
+
 padding cpu_padding_of(const view *v);
 /* words from the first grid point of channel 0 to what tap t of channel c sees at it */
 int64_t cpu_padding_offset(const view *v, const padding *p, int64_t c, int64_t t);

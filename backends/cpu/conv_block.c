@@ -111,20 +111,9 @@ static void weights_step(const void *args, const cpu_ctx *c)
 
 /* ---- Running ---- */
 
-/* Memory that will be wanted, fetched bit by bit while products are made. */
 typedef struct block_soon {
-    const char *from, *from_end; /* images of the next group */
-    const char *to, *to_end;     /* results of this one */
-    int64_t step;
+    cpu_soon from, to; /* images of the next group, results of this one */
 } block_soon;
-
-static void fetch_some(block_soon *s)
-{
-    for (int64_t i = 0; i < s->step && s->from < s->from_end; i++, s->from += 64)
-        __builtin_prefetch(s->from, 0, 2);
-    for (int64_t i = 0; i < s->step && s->to < s->to_end; i++, s->to += 64)
-        __builtin_prefetch(s->to, 1, 2);
-}
 
 /* Parts k0 .. k1 - 1 of a panel's sums of one strip: runs of those that see pixels. */
 static void add_strip(const block_args *a, const cpu_ctx *c, const block_phase *p, int nv, const block_taps *down,
@@ -158,7 +147,8 @@ static void strips(const block_args *a, const cpu_ctx *c, const block_phase *p, 
     float *sums = (float *)(void *)(c->mine + a->at_c) + p->at_c + 2 * panel * p->gh * row * vw;
     u += 2 * panel * vw * p->taps * a->x.p.blocks * a->words;
     for (int64_t y = 0; y < p->gh; y++, x += a->x.pad.wp * a->x.g * vw, sums += row * vw) {
-        fetch_some(soon);
+        cpu_fetch_to_read(&soon->from);
+        cpu_fetch_to_write(&soon->to);
         for (int64_t s = 0; s < p->strips; s++)
             add_strip(a, c, p, nv, &p->down[y], &p->strip[s], x + p->strip[s].at * vw, u, sums + p->strip[s].at * vw, k0, k1);
     }
@@ -182,8 +172,8 @@ static void group_products(const block_args *a, const cpu_ctx *c, block_soon *so
     int64_t most = PART_BYTES / (2 * c->isa->vw * a->words * 4), calls = 0;
     for (int i = 0; i < a->phases; i++)
         calls += phase_cuts(a, &a->phase[i], most) * a->phase[i].gh * ((a->ob + 1) / 2);
-    int64_t bytes = soon->from_end - soon->from > soon->to_end - soon->to ? soon->from_end - soon->from : soon->to_end - soon->to;
-    soon->step = (bytes / 64 + calls) / (calls ? calls : 1);
+    cpu_soon_in(&soon->from, calls);
+    cpu_soon_in(&soon->to, calls);
     for (int i = 0; i < a->phases; i++) {
         const block_phase *p = &a->phase[i];
         for (int64_t panel = 0; panel < (a->ob + 1) / 2; panel++)
@@ -220,9 +210,10 @@ static void block_step(const void *args, const cpu_ctx *c)
         cpu_grouped_in(c, &a->x, t * g, n, 0, a->x.p.blocks, (float *)(void *)(c->mine + a->at_plane), c->mine + a->at_tmp,
                        (float *)(void *)c->mine);
         int64_t from = a->source * a->x.p.height * a->x.p.width * yk_dtype_bytes(a->x.p.dtype);
-        int64_t to = a->results * a->oh * a->ow * yk_dtype_bytes(a->dy), next = t + 1 < hi ? min64((t + 2) * g, a->images) : 0;
+        int64_t to = a->results * a->oh * a->ow * yk_dtype_bytes(a->dy), next = t * g + n;
+        int64_t end = t + 1 < hi ? min64(next + g, a->images) : next;
         const char *x = cpu_at(c, a->x.p.at), *y = cpu_at(c, a->y);
-        block_soon soon = {x + (t + 1) * g * from, x + next * from, y + t * g * to, y + (t * g + n) * to, 0};
+        block_soon soon = {{x + next * from, x + end * from, 0}, {y + t * g * to, y + next * to, 0}};
         group_products(a, c, &soon);
         for (int64_t b = 0; b < a->ob; b++)
             for (int64_t j = 0; j < n; j++)
