@@ -1,26 +1,30 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The weight gradient from padded images (see conv_direct.c): gw'[(c,t), o] = sum_q x[c, q + off(t)] gy[q, o]. The rows
- * of the first operand are read in the image itself; gy is transposed once an image, with zeros between its rows. Sums
- * of a fixed share of the images are kept apart and added in order.
+ * of the first operand are read in the image itself. Where lines of gy fill vectors and results are few, so is gy, with
+ * positions in the lanes (kern_span.h); else it is transposed, with zeros between its rows. Sums of a fixed share of the
+ * images are kept apart and added in order.
  */
 #include <string.h>
 
 #include "conv.h"
 
 #define MOST_CUTS 16
+#define SPAN_ROWS 6            /* (c,t) at a time at most, positions in the lanes */
+#define SPAN_OUTS 4            /* results at a time */
+#define SPAN_BYTES (128 << 10) /* of all sums, a vector each */
 #define KC 256 /* words of k at a time, in whole lines: the panel of gy stays in the first cache */
 
 typedef struct lines_args {
     dw_args a;
     padding pad;
-    bool pairs;
+    bool pairs, spans; /* spans: positions in the lanes */
     int64_t images, cuts, rows, cg; /* rows: (c,t) of a group */
     int64_t item, outs;             /* bytes of an image's number; o rounded up to whole vectors */
     int64_t line, gap, lines;       /* words of k of a padded line, those of its padding; lines at a time */
     int mr;
     const int32_t *off;             /* of each row, numbers */
-    size_t at_gy, at_tmp;           /* in the scratch: the image, gy', a line of it */
+    size_t at_gy, at_tmp;           /* in the scratch: the image, gy' or spans' sums, a line of gy' */
 } lines_args;
 
 static void pad_planes(const lines_args *d, const view_at *at, char *to)
@@ -79,6 +83,46 @@ static void add_lines(const lines_args *d, const cpu_ctx *c, const view_at *gy, 
     }
 }
 
+/* An image with positions in the lanes; sums[(c,t)][o] are vectors. */
+static void add_spans(const lines_args *d, const cpu_ctx *c, const char *gy, cpu_soon *soon, float *sums)
+{
+    const view *v = &d->a.gv;
+    const cpu_spans_kernel(*kernel)[2] = d->pairs ? c->isa->pair_spans : c->isa->f32_spans;
+    int64_t m = d->a.g.m, vw = c->isa->vw, strips = (d->rows + c->isa->span_rows - 1) / c->isa->span_rows;
+    size_t line = (size_t)(v->gw * d->item), apart = line * (size_t)v->gh;
+    cpu_spans s = {(size_t)v->gh, line / 4, (size_t)(d->pad.wp * d->item), line, apart};
+    cpu_soon_in(soon, strips * (m / SPAN_OUTS + m % SPAN_OUTS));
+    for (int64_t o = 0, n; o < m; o += n) {
+        n = m - o < SPAN_OUTS ? 1 : SPAN_OUTS;
+        for (int64_t i = 0; i < strips; i++) {
+            int64_t r = d->rows * i / strips, rows = d->rows * (i + 1) / strips - r;
+            const char *x[SPAN_ROWS];
+            for (int64_t j = 0; j < rows; j++)
+                x[j] = c->mine + d->off[r + j] * d->item;
+            cpu_fetch_to_read(soon);
+            kernel[rows][n > 1](&s, x, gy + (size_t)o * apart, sums + (r * m + o) * vw, (size_t)(m * vw));
+        }
+    }
+}
+
+/* images n0 .. n1 - 1 of a group, lanes added up in the end */
+static void span_images(const lines_args *d, const cpu_ctx *c, view_at x, const char *gy, int64_t n0, int64_t n1, float *to)
+{
+    const dw_args *a = &d->a;
+    int64_t xp = a->v.channels * a->v.height * a->v.width * yk_dtype_bytes(a->v.dtype), vw = c->isa->vw, m = a->g.m;
+    int64_t plane = a->gv.height * a->gv.width * d->item, gp = a->gv.channels * plane;
+    float *sums = (float *)(void *)(c->mine + d->at_gy);
+    memset(sums, 0, (size_t)(d->rows * m * vw) * 4);
+    for (int64_t n = n0; n < n1; n++, x.p += xp, gy += gp) {
+        cpu_soon soon = {gy + gp, n + 1 < n1 ? gy + gp + m * plane : gy + gp, 0};
+        pad_planes(d, &x, c->mine);
+        add_spans(d, c, gy, &soon, sums);
+    }
+    for (int64_t r = 0; r < d->rows; r++)
+        for (int64_t o = 0; o < m; o++, sums += vw)
+            to[r * d->outs + o] = cpu_rows_of(c->isa, YK_F32)->sum(sums, (size_t)vw);
+}
+
 static void one_image(const lines_args *d, const cpu_ctx *c, const view_at *x, const view_at *gy, float *sums)
 {
     int64_t vw = c->isa->vw, gh = d->a.gv.gh;
@@ -102,11 +146,12 @@ static void lines_step(const void *args, const cpu_ctx *c)
         float *sums = (float *)(void *)c->shared + t * size;
         memset(sums, 0, (size_t)size * 4);
         cpu_part(d->images, (int)(t % d->cuts), (int)d->cuts, &n0, &n1);
-        for (int64_t n = n0; n < n1; n++) {
-            view_at x = {&a->v, c->isa, (const char *)cpu_at(c, a->x) + (n * a->v.channels + group * d->cg) * xp, 0};
-            view_at gy = {&a->gv, c->isa, (const char *)cpu_at(c, a->gy) + (n * a->gv.channels + group * a->g.m) * gp, 0};
+        view_at x = {&a->v, c->isa, (const char *)cpu_at(c, a->x) + (n0 * a->v.channels + group * d->cg) * xp, 0};
+        view_at gy = {&a->gv, c->isa, (const char *)cpu_at(c, a->gy) + (n0 * a->gv.channels + group * a->g.m) * gp, 0};
+        if (d->spans)
+            span_images(d, c, x, gy.p, n0, n1, sums);
+        for (int64_t n = n0; !d->spans && n < n1; n++, x.p += a->v.channels * xp, gy.p += a->gv.channels * gp)
             one_image(d, c, &x, &gy, sums);
-        }
     }
 }
 
@@ -131,6 +176,14 @@ static void lines_combine_step(const void *args, const cpu_ctx *c)
             }
             c->isa->from_f32(to, &sum, a->dtype, 1);
         }
+}
+
+/* Whether gy can be read in place, in vectors that are nearly full. */
+static bool suits_spans(const cpu_isa *isa, const lines_args *d)
+{
+    int64_t bytes = d->a.gv.gw * d->item, vector = isa->vw * 4, whole = (bytes + vector - 1) / vector * vector;
+    return (d->pairs || d->a.gv.dtype == YK_F32) && bytes % 4 == 0 && whole * 10 <= bytes * 12 &&
+           d->rows * d->a.g.m * vector <= SPAN_BYTES;
 }
 
 bool cpu_conv_dw_direct(cpu_build *b, const dw_args *a, int64_t images, double work)
@@ -165,7 +218,9 @@ bool cpu_conv_dw_direct(cpu_build *b, const dw_args *a, int64_t images, double w
         off[r] = (int32_t)cpu_padding_offset(v, &d->pad, r / v->taps, r % v->taps);
     d->off = off;
     d->at_gy = cpu_round((size_t)(pixels * d->item) + 512, 4096) + 128;
-    d->at_tmp = d->at_gy + cpu_round((size_t)(d->lines * d->line * 2 * b->isa->vw) * 4 + 256, 4096) + 128;
+    d->spans = suits_spans(b->isa, d);
+    int64_t vectors = d->spans ? d->rows * a->g.m : d->lines * d->line * 2;
+    d->at_tmp = d->at_gy + cpu_round((size_t)(vectors * b->isa->vw) * 4 + 256, 4096) + 128;
     cpu_need_mine(b, d->at_tmp + (size_t)(v->gw * 2 * b->isa->vw) * 4 + 256);
     cpu_need_shared(b, (size_t)(d->cuts * a->groups * d->rows * d->outs) * 4);
     cpu_emit(b, lines_step, d, work);

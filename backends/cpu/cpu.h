@@ -36,6 +36,14 @@ typedef void (*cpu_rows_kernel)(size_t parts, size_t words, const void *a, const
 typedef void (*cpu_outer_kernel)(size_t lines, size_t n, const float *a, size_t al, const float *b, size_t bl, size_t bs,
                                  float *c, size_t ldc, int add);
 
+/* Lines of positions, bytes from one to the next; words of each; bytes from one of G's results to the next. */
+typedef struct cpu_spans {
+    size_t lines, words, x_line, g_line, g_apart;
+} cpu_spans;
+
+/* C[row, result] += a vector of sums: X's rows at x[i], those of C ldc numbers apart; see kern_span.h */
+typedef void (*cpu_spans_kernel)(const cpu_spans *a, const char *const *x, const char *g, float *c, size_t ldc);
+
 /* Winograd's transforms: kern_wino.h. */
 typedef struct cpu_wino {
     void (*in)(float *v, size_t step, const float *const *row, int64_t x, int64_t width, size_t tiles);
@@ -139,6 +147,8 @@ typedef struct cpu_isa {
     const cpu_lines_kernel (*f32_lines)[3], (*pair_lines)[3]; /* [rows, at most 9][vectors] */
     const cpu_rows_kernel (*f32_rows)[3], (*pair_rows)[3]; /* [rows][vectors] */
     const cpu_outer_kernel *f32_outer, *pair_outer; /* [vectors] */
+    const cpu_spans_kernel (*f32_spans)[2], (*pair_spans)[2]; /* [rows, at most span_rows][0: one result, 1: four] */
+    int span_rows;
     const cpu_wino *wino;
     const cpu_windows *pool;
     void (*tile)(size_t kblocks, const void *a, const void *b, float *c, size_t ldc, size_t mb, size_t nb, int add);

@@ -27,12 +27,13 @@
 #define G_LINES_TABLE static const cpu_lines_kernel pair_lines
 #define G_ROWS_TABLE static const cpu_rows_kernel pair_rows
 #define G_OUTER_TABLE static const cpu_outer_kernel pair_outer
+#define G_SPANS_TABLE static const cpu_spans_kernel pair_spans
 #include "kern_gemm.h"
 #include "kern_isa.h"
 
 const cpu_isa cpu_isa_avx512bf16 = {.name = "avx512bf16", CPU_ISA_COMMON, .bf16 = 1, .pair = pair_kernels,
                                     .pair_taps = pair_taps, .pair_lines = pair_lines, .pair_rows = pair_rows,
-                                    .pair_outer = pair_outer};
+                                    .pair_outer = pair_outer, .pair_spans = pair_spans};
 const cpu_isa cpu_isa_amx = {.name = "amx", CPU_ISA_COMMON, .bf16 = 2, .tile = cpu_amx_tile,
                              .tile_begin = cpu_amx_begin, .tile_end = cpu_amx_end};
 #endif

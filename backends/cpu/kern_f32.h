@@ -9,4 +9,5 @@
 #define G_LINES_TABLE static const cpu_lines_kernel f32_lines
 #define G_ROWS_TABLE static const cpu_rows_kernel f32_rows
 #define G_OUTER_TABLE static const cpu_outer_kernel f32_outer
+#define G_SPANS_TABLE static const cpu_spans_kernel f32_spans
 #include "kern_gemm.h"

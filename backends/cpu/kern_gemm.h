@@ -162,10 +162,14 @@ G_LINES_TABLE[10][3] = {
 };
 
 #include "kern_block.h"
+#ifdef G_SPANS_TABLE
+#include "kern_span.h"
+#endif
 
 #undef G_NAME
 #undef G_ROWS_TABLE
 #undef G_OUTER_TABLE
+#undef G_SPANS_TABLE
 #undef G_LINES_TABLE
 #undef G_TAPS_TABLE
 #undef G_TABLE

@@ -2,7 +2,8 @@
 /* The table of one instruction set. Included last, with CPU_ISA_TABLE and CPU_ISA_NAME defined. */
 #define CPU_ISA_COMMON                                                                                                 \
     .vw = CPU_VW, .mr = CPU_VW == 16 ? 14 : 6, .f32 = f32_kernels, .f32_taps = f32_taps, .f32_lines = f32_lines,       \
-    .f32_rows = f32_rows, .f32_outer = f32_outer, .wino = &wino_kernels, .pool = &pool_kernels,                        \
+    .f32_rows = f32_rows, .f32_outer = f32_outer, .f32_spans = f32_spans,                               \
+    .span_rows = CPU_VW == 16 ? 6 : 3, .wino = &wino_kernels, .pool = &pool_kernels,                                   \
     .map = map_kernels, .half = half_kernels, .half_drop = half_drop,                                                  \
     .chain = chain_kernels, .gelu = gelu_kernels, .transpose = pack_transpose,                                         \
     .transpose_half = pack_transpose_half, .transpose_pairs = pack_transpose_pairs,                                    \

@@ -7,7 +7,7 @@ libyokecpu_la_SOURCES = backends/cpu/cpu.h backends/cpu/cpuid.c backends/cpu/poo
 	backends/cpu/vec.h backends/cpu/vmath.h backends/cpu/kern_pack.h backends/cpu/kern_map.h backends/cpu/kern_chain.h \
 	backends/cpu/kern_gelu.h backends/cpu/kern_half.h backends/cpu/kern_half_rows.h backends/cpu/kern_pool.h \
 	backends/cpu/kern_rows.h backends/cpu/kern_gemm.h backends/cpu/kern_f32.h backends/cpu/kern_amx.h backends/cpu/kern_isa.h \
-	backends/cpu/kern_block.h backends/cpu/kern_wino.h \
+	backends/cpu/kern_block.h backends/cpu/kern_span.h backends/cpu/kern_wino.h \
 	backends/cpu/isa_bf16.h backends/cpu/isa_portable.c backends/cpu/isa_avx2.c backends/cpu/isa_avx512.c \
 	backends/cpu/isa_avx512bf16.c backends/cpu/isa_amx.c backends/cpu/gemm.c backends/cpu/gemm.h \
 	backends/cpu/take.c backends/cpu/take.h \
