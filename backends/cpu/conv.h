@@ -131,6 +131,8 @@ padding cpu_padding_of(const view *v);
 int64_t cpu_padding_offset(const view *v, const padding *p, int64_t c, int64_t t);
 /* Plans the padded form if it suits the shape; false: it does not. */
 bool cpu_conv_direct(cpu_build *b, const conv_args *a, double work);
+/* Forward, bf16 pairs: few channels, whose words fill no vector of a block, and lines that do. */
+bool cpu_conv_prefers_direct(const cpu_isa *isa, const conv_shape *s);
 bool cpu_conv_dw_direct(cpu_build *b, const dw_args *a, int64_t images, double work);
 /* The same on blocks of channels, for steps above 1: conv_block.c. */
 bool cpu_conv_block(cpu_build *b, const yk_node *n, const conv_shape *s);

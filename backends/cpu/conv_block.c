@@ -360,13 +360,13 @@ bool cpu_conv_block(cpu_build *b, const yk_node *n, const conv_shape *s)
     bool dx = n->op == YK_OP_CONV2D_DX;
     const yk_value *x = cpu_in(b, n, 0), *w = cpu_in(b, n, 1), *y = cpu_out(b, n, 0);
     int64_t vw = b->isa->vw, all = s->kh * s->kw;
-    if (!suits(b->isa, s, x->dtype))
+    bool pairs = b->isa->bf16 == 1 && x->dtype == YK_BF16 && w->dtype == YK_BF16;
+    if (!suits(b->isa, s, x->dtype) || (pairs && !dx && cpu_conv_prefers_direct(b->isa, s)))
         return false;
     block_args *a = cpu_args(b, sizeof *a);
     int32_t *d = cpu_args(b, (size_t)(2 * all * s->sh * s->sw) * sizeof *d);
     if (!a || !d)
         return true;
-    bool pairs = b->isa->bf16 == 1 && x->dtype == YK_BF16 && w->dtype == YK_BF16;
     *a = (block_args){.x = {.p = {cpu_ref_of(x), x->dim[1], x->dim[2], x->dim[3],
                                   (x->dim[1] + (vw << pairs) - 1) / (vw << pairs), x->dtype, pairs},
                             .sy = dx ? 1 : s->sh, .sx = dx ? 1 : s->sw},

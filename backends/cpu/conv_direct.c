@@ -3,7 +3,7 @@
  * Convolution without packed panels, for many images whose rows are not too short. An image is copied once with zeros
  * around it, its pixels sorted by their remainder modulo the stride. Then the grid points of the whole image, counted
  * along padded rows, see any tap at one constant distance, so a panel's row k is 2 vectors at base + off[k]. Columns
- * that fall between two rows are computed and dropped.
+ * that fall between two rows are computed and dropped; there are none where a row of the grid is whole vectors (dense).
  */
 #include <string.h>
 
@@ -23,6 +23,8 @@ typedef struct direct_args {
     int64_t beside;           /* from a tap to its neighbour in the line, source pixels; 0: there is none */
     const direct_pair *pair;
     int mr, nr;
+    bool dense;               /* panels are whole lines of the grid, or whole parts of a line */
+    int64_t second;           /* words from a panel's first vector to the second one */
     padding pad;
     int64_t planes, words;    /* planes of an image (channels or pairs, times remainders); words of k */
     const int32_t *off;
@@ -85,12 +87,36 @@ static void pad_plane(const direct_args *d, const view_at *at, int64_t c, int64_
     }
 }
 
+/* Lines of all remainders of a pair of channels at a step of 2: each is read once, even pixels and odd ones parted. */
+static void split_planes(const direct_args *d, const view_at *at, int64_t c, uint32_t *to)
+{
+    const view *v = &d->a.v;
+    int64_t size = v->height * v->width, wp = d->pad.wp, area = d->pad.hp * wp, left = -d->pad.minx;
+    int64_t n = v->width < 2 * (wp - left) ? v->width : 2 * (wp - left);
+    const uint16_t *plane = (const uint16_t *)(const void *)at->p + c * size;
+    bool two = c + 1 < d->a.g.k / v->taps;
+    for (int64_t r = 0; r < 2; r++)
+        for (int64_t y = 0; y < d->pad.hp; y++) {
+            int64_t sy = (y + d->pad.miny) * 2 + r;
+            uint32_t *even = to + 2 * r * area + y * wp, *odd = even + area;
+            memset(even, 0, (size_t)wp * 4);
+            memset(odd, 0, (size_t)wp * 4);
+            if (sy < 0 || sy >= v->height)
+                continue;
+            const uint16_t *row = plane + sy * v->width;
+            at->isa->split_pairs(even + left, odd + left, row, two ? row + size : NULL, (size_t)n);
+        }
+}
+
 static void pad_image(const direct_args *d, const view_at *at, const cpu_ctx *c)
 {
     const view *v = &d->a.v;
     char *to = c->mine;
     int64_t step = d->pairs ? 2 : 1, cg = d->a.g.k / v->taps;
-    for (int64_t ch = 0; ch < cg; ch += step)
+    bool split = d->pairs && !d->beside && v->sy == 2 && v->sx == 2;
+    for (int64_t ch = 0; split && ch < cg; ch += 2, to += 4 * d->pad.hp * d->pad.wp * 4)
+        split_planes(d, at, ch, (uint32_t *)(void *)to);
+    for (int64_t ch = 0; !split && ch < cg; ch += step)
         for (int64_t r = 0; r < v->sy * v->sx; r++, to += d->pad.hp * d->pad.wp * 4)
             pad_plane(d, at, ch, r / v->sx, r % v->sx, c->mine + d->at_tmp, to);
 }
@@ -102,6 +128,10 @@ static void put_block(const direct_args *d, const conv_run *r, int64_t image, in
     int64_t item = yk_dtype_bytes(a->dy), plane = a->oh * a->ow * item, ld = PANELS * d->nr;
     char *base = (char *)cpu_at(r->c, a->y) + (image * a->out_channels + r->group * a->g.m) * plane;
     void (*from_f32)(void *, const float *, int, size_t) = r->c->isa->from_f32;
+    for (int64_t m = 0; d->dense && m < a->g.m; m++)
+        from_f32(base + m * plane + p0 * item, acc + m * ld, a->dy, (size_t)n);
+    if (d->dense)
+        return;
     for (int64_t p = p0; p < p0 + n;) {
         int64_t y = p / d->pad.wp, x = p % d->pad.wp, left = d->pad.wp - x < p0 + n - p ? d->pad.wp - x : p0 + n - p;
         int64_t run = a->v.gw - x < left ? a->v.gw - x : left;
@@ -117,6 +147,12 @@ static void put_block(const direct_args *d, const conv_run *r, int64_t image, in
     }
 }
 
+/* words from the image's start to the panel of columns p and on */
+static int64_t panel_at(const direct_args *d, int64_t p)
+{
+    return d->dense ? p / d->a.v.gw * d->pad.wp + p % d->a.v.gw : p;
+}
+
 static void direct_image(const direct_args *d, const conv_run *r, int64_t image)
 {
     const cpu_ctx *c = r->c;
@@ -124,16 +160,17 @@ static void direct_image(const direct_args *d, const conv_run *r, int64_t image)
     const uint32_t *pa = (const uint32_t *)(const void *)(c->mine + d->at_a);
     const uint32_t *img = (const uint32_t *)(const void *)c->mine;
     float *acc = (float *)(void *)(c->mine + d->at_acc);
-    int64_t width = PANELS * d->nr, m = d->a.g.m;
-    for (int64_t p = 0; p < d->pad.cols; p += width) {
-        int64_t n = d->pad.cols - p < width ? d->pad.cols - p : width;
+    int64_t width = PANELS * d->nr, m = d->a.g.m, all = d->dense ? d->a.v.gh * d->a.v.gw : d->pad.cols;
+    for (int64_t p = 0; p < all; p += width) {
+        int64_t n = all - p < width ? all - p : width;
         for (int64_t k = 0; k < d->words; k += KC) {
             size_t kc = (size_t)(d->words - k < KC ? d->words - k : KC);
             for (int64_t i = 0; i < m; i += d->mr) {
                 int64_t rows = m - i < d->mr ? m - i : d->mr;
                 const uint32_t *a = pa + i * d->words + k * rows;
                 for (int64_t j = 0; j < n; j += d->nr)
-                    kernel[rows](kc, a, img + p + j, d->off + k, acc + i * width + j, (size_t)width, k > 0);
+                    kernel[rows](kc, a, img + panel_at(d, p + j), (size_t)d->second, d->off + k, acc + i * width + j,
+                                 (size_t)width, k > 0);
             }
         }
         put_block(d, r, image, p, n, acc);
@@ -216,11 +253,25 @@ static void set_geometry(direct_args *d)
     d->words = d->pairs ? set_pairs(d, NULL, NULL) : channels * v->taps;
 }
 
+/* Whether panels of two vectors are lines of the grid or parts of one, and these the result's. */
+static bool is_dense(const cpu_isa *isa, int64_t gh, int64_t gw)
+{
+    int64_t vw = isa->vw;
+    return gw % (2 * vw) == 0 || (gw == vw && gh % 2 == 0);
+}
+
+bool cpu_conv_prefers_direct(const cpu_isa *isa, const conv_shape *s)
+{
+    int64_t pairs = (s->c + 1) / 2;
+    return 2 * pairs <= isa->vw && s->sh == 2 && s->sw == 2 && s->o * pairs * s->kh * s->kw <= 64 << 10 &&
+           is_dense(isa, s->oh, s->ow) && pairs * (s->h + 2 * s->ph + 4) * (s->w + 2 * s->pw + 4) <= 64 << 10;
+}
+
 /* Whether it pays; depends on the shape and the instruction set alone. */
 static bool suits(const direct_args *d)
 {
     const conv_args *a = &d->a;
-    int64_t computed = (d->pad.cols + d->nr - 1) / d->nr * d->nr, wanted = a->v.gh * a->v.gw;
+    int64_t wanted = a->v.gh * a->v.gw, computed = d->dense ? wanted : (d->pad.cols + d->nr - 1) / d->nr * d->nr;
     return a->images >= 4 && computed * 10 <= wanted * 17 && d->planes * d->pad.hp * d->pad.wp <= 512 << 10 &&
            a->g.m * d->words <= 256 << 10 && a->g.mode != CPU_GEMM_TILE;
 }
@@ -235,6 +286,8 @@ bool cpu_conv_direct(cpu_build *b, const conv_args *a, double work)
     d->mr = a->g.mr;
     d->nr = 2 * b->isa->vw;
     set_geometry(d);
+    d->dense = a->step_y == 1 && a->step_x == 1 && a->oh == a->v.gh && a->ow == a->v.gw && is_dense(b->isa, a->oh, a->ow);
+    d->second = d->dense && a->ow == b->isa->vw ? d->pad.wp : b->isa->vw;
     if (!suits(d))
         return false;
     int32_t *off = cpu_args(b, (size_t)d->words * sizeof *off);

@@ -21,8 +21,8 @@ extern const yk_host *cpu_host; /* set by init, before anything else runs */
 typedef void (*cpu_gemm_kernel)(size_t kc, const void *a, const void *b, size_t bs, float *c, size_t ldc, size_t nb,
                                 int add, const char *const *soon, size_t n_soon);
 
-/* the same, row k of B at b + off[k] words, a whole panel of columns */
-typedef void (*cpu_taps_kernel)(size_t kc, const void *a, const void *b, const int32_t *off, float *c, size_t ldc,
+/* the same, row k of B at b + off[k] words, a whole panel of columns: two vectors, bs words apart */
+typedef void (*cpu_taps_kernel)(size_t kc, const void *a, const void *b, size_t bs, const int32_t *off, float *c, size_t ldc,
                                 int add);
 
 /* C += A B with row i of A at line[i], a word for each k; B packed */
@@ -172,6 +172,8 @@ typedef struct cpu_isa {
     void (*strips)(uint32_t *dst, size_t w, size_t step, const uint32_t *row, size_t n);
     /* two rows of n 16-bit numbers, interleaved, to strips; r1 NULL: zeros */
     void (*strip_pairs)(uint32_t *dst, size_t w, size_t step, const uint16_t *r0, const uint16_t *r1, size_t n);
+    /* pairs of two rows of n 16-bit numbers (r1 NULL: zeros), those of even numbers apart from the odd ones' */
+    void (*split_pairs)(uint32_t *even, uint32_t *odd, const uint16_t *r0, const uint16_t *r1, size_t n);
     void (*to_f32)(float *d, const void *s, int dtype, size_t n);   /* f32, f16, bf16 */
     void (*from_f32)(void *d, const float *s, int dtype, size_t n);
     void (*spread)(float *to, size_t step, const float *from, size_t from_step, size_t n); /* n vectors, copied */

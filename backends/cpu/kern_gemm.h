@@ -82,16 +82,17 @@ static __attribute__((noinline)) void G_NAME(edge)(const float *t, int mr, size_
             R##mr(G_SET##nv)                                                                                           \
         }                                                                                                              \
     }
-/* the same with rows of B wherever off[k] says: an image read through the taps of a convolution; whole panels only */
+/* the same with rows of B wherever off[k] says: an image read through the taps of a convolution; whole panels only, their
+ * vectors bs words apart */
 #define G_TAPS(mr)                                                                                                     \
-    static void G_NAME(t##mr)(size_t kc, const void *av, const void *bv, const int32_t *off, float *c, size_t ldc,     \
-                              int add)                                                                                 \
+    static void G_NAME(t##mr)(size_t kc, const void *av, const void *bv, size_t bs, const int32_t *off, float *c,      \
+                              size_t ldc, int add)                                                                     \
     {                                                                                                                  \
         const G_PAIR *a = av, *base = bv;                                                                              \
         R##mr(G_DECL2) for (size_t k = 0; k < kc; k++, a += mr)                                                        \
         {                                                                                                              \
             const G_PAIR *b = base + off[k];                                                                           \
-            vf b0 = v_load(b), b1 = v_load(b + CPU_VW);                                                                \
+            vf b0 = v_load(b), b1 = v_load(b + bs);                                                                    \
             R##mr(G_STEP2)                                                                                             \
         }                                                                                                              \
         if (add) {                                                                                                     \

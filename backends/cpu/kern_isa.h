@@ -7,7 +7,8 @@
     .map = map_kernels, .half = half_kernels, .half_drop = half_drop,                                                  \
     .chain = chain_kernels, .gelu = gelu_kernels, .transpose = pack_transpose,                                         \
     .transpose_half = pack_transpose_half, .transpose_pairs = pack_transpose_pairs,                                    \
-    .strips = pack_strips, .strip_pairs = pack_strip_pairs, .to_f32 = pack_to_f32, .from_f32 = pack_from_f32,          \
+    .strips = pack_strips, .strip_pairs = pack_strip_pairs, .split_pairs = pack_split_pairs,                           \
+    .to_f32 = pack_to_f32, .from_f32 = pack_from_f32,                                                                  \
     .spread = pack_spread, .planes_in = pack_planes_in, .planes_out = pack_planes_out,                                 \
     .fill32 = pack_fill32, .uniform = row_uniform, .rows = row_kernels, .softmax_grad = row_softmax_grad,              \
     .add = row_add, .scale = row_scale, .exp_scaled = row_exp_scaled,                                                  \

@@ -221,6 +221,22 @@ V_INLINE void pack_words_out(uint16_t *p, vu x, size_t n)
 #endif
 }
 
+static void pack_split_pairs(uint32_t *even, uint32_t *odd, const uint16_t *r0, const uint16_t *r1, size_t n)
+{
+    for (size_t i = 0; i < n; i += 2 * CPU_VW, even += CPU_VW, odd += CPU_VW) {
+        size_t left = n - i;
+        vu a = pack_words_in(r0 + i, left), b = r1 ? pack_words_in(r1 + i, left) : (vu){0};
+        vf x = (vf)((a & 0xffff) | (b << 16)), y = (vf)((a >> 16) | (b & 0xffff0000u));
+        if (left >= 2 * CPU_VW) {
+            v_store(even, x);
+            v_store(odd, y);
+            continue;
+        }
+        memcpy(even, &x, (left + 1) / 2 * 4);
+        memcpy(odd, &y, left / 2 * 4);
+    }
+}
+
 /* rounded to bf16: x0 in the low, x1 in the high half of a word */
 V_INLINE vu pack_both(vf x0, vf x1)
 {
