@@ -226,7 +226,7 @@ static void conv(const char *what, int64_t n, int64_t c, int64_t h, int64_t o, i
 
 /*
  * The shapes of ResNet-20 and of ResNet-18 with the CIFAR stem, batch 128. Floors: operations over the peak for what is
- * summed directly (steps of 2: 86 % of it reached forward and dx, 70-78 % for the weights); a quarter of that for 3x3 at
+ * summed directly (steps of 2: 86 % of it reached forward and dx, 70-94 % for the weights); a quarter of that for 3x3 at
  * step 1, whose products are Winograd's: 69 % of that reached at 64 channels, 38 % at 16, where the transforms weigh as
  * much. docs/cpu-speed-conv.md has the figures.
  */
