@@ -13,7 +13,10 @@ EXTRA_DIST += docs/architecture.md docs/cpu-speed.md docs/cpu-speed-conv.md docs
 	docs/decisions/0002-batch-norm-over-all-ranks.md docs/decisions/0003-counts-are-known-before-the-step.md \
 	docs/decisions/0004-parameters-without-a-gradient-rest.md \
 	docs/decisions/0005-gradients-that-are-not-finite-end-the-job.md \
-	docs/decisions/0006-how-equal-ranks-and-one-process-are.md
+	docs/decisions/0006-how-equal-ranks-and-one-process-are.md \
+	docs/decisions/0007-processors-share-one-copy-of-the-parameters.md \
+	docs/decisions/0008-padding-is-taken-out-by-look-ups.md \
+	docs/decisions/0009-bias-gradients-are-sums-of-their-own.md
 
 man_MANS += docs/yoke-cts.1
 dist_man_MANS += docs/yoke-plugin.7
