@@ -4,6 +4,7 @@
 #define CPU_DEVICE_H
 
 #include <pthread.h>
+#include <sched.h>
 
 #include "cpu.h"
 #include "pool.h"
@@ -16,6 +17,7 @@ struct yk_device {
     const cpu_isa *isa;
     cpu_pool *pool;
     int n, core0;
+    cpu_set_t cores;      /* the workers' */
     pthread_mutex_t lock; /* one program at a time uses the pool and the scratch */
     char *scratch;        /* grows to what the largest program needs */
     size_t scratch_bytes;

@@ -8,6 +8,7 @@
 
 #define PACKED_MOST (16 << 20) /* bytes of an operand packed for all workers */
 #define PIECE 256              /* rows or columns of a piece, at most */
+#define TURNED 128             /* columns of a piece of a turned product, at least, if that gives each worker two */
 #define SHARED_LEAST (1 << 24) /* multiplications that pay for another meeting of the workers */
 
 /* The operand that is packed once for all workers; each packs its pieces of the other one. */
@@ -15,6 +16,7 @@ typedef enum dot_shared { DOT_SHARED_NONE, DOT_SHARED_A, DOT_SHARED_B } dot_shar
 
 typedef struct dot_args {
     cpu_gemm g;
+    int64_t m, n; /* of C: g's, or the other way round if that is turned */
     cpu_src a, b; /* without their addresses */
     cpu_ref ra, rb, rc;
     int64_t batch, step_a, step_b; /* elements from one product to the next */
@@ -58,11 +60,11 @@ static void block_map(void *arg, int64_t i, int64_t ni, int64_t j, int64_t nj, f
 {
     dot_run *r = arg;
     const dot_args *d = r->d;
-    int64_t most = cpu_map_block(d->map), rows = nj == d->g.n && ld == nj ? most / nj : 1;
+    int64_t most = cpu_map_block(d->map), rows = nj == d->n && ld == nj ? most / nj : 1;
     rows = rows < 1 ? 1 : rows;
     for (int64_t q = 0; q < ni; q += rows) {
         int64_t n = (ni - q < rows ? ni - q : rows) * nj;
-        int64_t pos = (r->batch * d->g.m + i + q) * d->g.n + j;
+        int64_t pos = (r->batch * d->m + i + q) * d->n + j;
         for (int64_t e = 0; e < n; e += most)
             cpu_map_eval(&r->map, pos + e, (size_t)(n - e < most ? n - e : most), acc + q * ld + e);
     }
@@ -74,12 +76,12 @@ static void block_store(void *arg, int64_t i, int64_t ni, int64_t j, int64_t nj,
     const dot_args *d = r->d;
     int64_t item = d->dtype == YK_F32 ? 4 : 2;
     char *c = cpu_at(r->c, d->rc);
-    if (!d->accumulate && nj == d->g.n && nj == ld) { /* rows follow each other in both */
+    if (!d->accumulate && nj == d->n && nj == ld) { /* rows follow each other in both */
         nj *= ni;
         ni = 1;
     }
     for (int64_t q = 0; q < ni; q++) {
-        char *to = c + ((r->batch * d->g.m + i + q) * d->g.n + j) * item;
+        char *to = c + ((r->batch * d->m + i + q) * d->n + j) * item;
         float old[256];
         if (d->accumulate) { /* blocks are at most 256 wide */
             r->c->isa->to_f32(old, to, d->dtype, (size_t)nj);
@@ -93,10 +95,10 @@ static void block_soon(void *arg, int64_t i, int64_t ni, int64_t j, int64_t nj, 
 {
     dot_run *r = arg;
     const dot_args *d = r->d;
-    const size_t at = (size_t)((r->batch * d->g.m + i) * d->g.n + j);
+    const size_t at = (size_t)((r->batch * d->m + i) * d->n + j);
     for (size_t k = 0; k < r->n_stream; k++) {
         const size_t item = r->item[k];
-        cpu_lines_add(lines, r->from[k] + at * item, (size_t)nj * item, (size_t)d->g.n * item, (size_t)ni);
+        cpu_lines_add(lines, r->from[k] + at * item, (size_t)nj * item, (size_t)d->n * item, (size_t)ni);
     }
 }
 
@@ -218,15 +220,29 @@ static void choose_shared(cpu_build *b, dot_args *d)
     if (b->nt == 1 || d->batch > 1 || g->m < 64 || g->n < 64 || g->m * g->n < SHARED_LEAST / g->k)
         return;
     cpu_gemm_part(g, d->gm, d->gn, 0, &at[0], &at[1], &at[2], &at[3]);
-    if (d->gm == 1 && cpu_gemm_in_place(g, &d->a, at[1], at[3], g->scratch))
+    if (d->gm == 1 && !g->turned && cpu_gemm_in_place(g, &d->a, at[1], at[3], g->scratch))
         return;
-    d->shared = pa < pb ? DOT_SHARED_A : DOT_SHARED_B;
-    d->pieces = pa < pb ? pieces_of(g->n, 64, b->nt) : pieces_of(g->m, 64, b->nt);
-    if (!d->pieces || (pa < pb ? pa : pb) > PACKED_MOST)
+    bool first = pa < pb && !g->turned;
+    d->shared = first ? DOT_SHARED_A : DOT_SHARED_B;
+    d->pieces = g->turned ? b->nt * (g->m >= 2 * TURNED * b->nt ? 2 : 1) : pieces_of(first ? g->n : g->m, 64, b->nt);
+    if (!d->pieces || (first ? pa : pb) > PACKED_MOST)
         d->shared = DOT_SHARED_NONE;
     d->packed_at = (size_t)b->nt * sizeof(cpu_take);
     if (d->shared)
-        cpu_need_shared(b, d->packed_at + (pa < pb ? pa : pb));
+        cpu_need_shared(b, d->packed_at + (first ? pa : pb));
+}
+
+static void init_gemm(cpu_build *b, dot_args *d, int64_t k)
+{
+    if (d->batch > 1 || !cpu_gemm_turns(b->isa, d->m, d->n, k, &d->a, &d->b)) {
+        cpu_gemm_init(&d->g, b->isa, d->m, d->n, k, d->a.dtype, d->b.dtype, d->map || d->dtype != YK_F32);
+        return;
+    }
+    cpu_src a = d->a;
+    cpu_ref ra = d->ra;
+    d->a = d->b, d->ra = d->rb;
+    d->b = a, d->rb = ra;
+    cpu_gemm_init_turned(&d->g, b->isa, d->n, d->m, k, d->a.dtype, d->b.dtype);
 }
 
 static void emit_dot(cpu_build *b, const yk_node *n, dot_args *d, const yk_value *va, const yk_value *vb,
@@ -252,7 +268,9 @@ static void emit_dot(cpu_build *b, const yk_node *n, dot_args *d, const yk_value
     d->rc = cpu_ref_of(vc);
     d->dtype = vc->dtype;
     d->accumulate = n->flags & YK_NODE_ACCUMULATE;
-    cpu_gemm_init(&d->g, b->isa, m, nn, k, va->dtype, vb->dtype, d->map || vc->dtype != YK_F32);
+    d->m = m;
+    d->n = nn;
+    init_gemm(b, d, k);
     cpu_gemm_grid(&d->g, d->batch, b->nt, &d->gm, &d->gn);
     d->map_at = cpu_round(d->g.bytes, 64);
     cpu_need_mine(b, d->map_at + (d->map ? cpu_map_scratch(d->map) : 0));
@@ -260,7 +278,7 @@ static void emit_dot(cpu_build *b, const yk_node *n, dot_args *d, const yk_value
     double work = 2.0 * (double)d->batch * (double)m * (double)nn * (double)k / rate;
     choose_shared(b, d);
     if (d->shared)
-        cpu_emit(b, shared_pack_step, d, (double)(d->shared == DOT_SHARED_A ? m : nn) * (double)k * 0.3);
+        cpu_emit(b, shared_pack_step, d, (double)(d->shared == DOT_SHARED_A ? d->g.m : d->g.n) * (double)k * 0.3);
     cpu_emit(b, d->shared ? shared_step : dot_step, d, work + (d->map ? (double)(m * nn) * cpu_map_cost(d->map) : 0.0));
 }
 

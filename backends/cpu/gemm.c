@@ -4,10 +4,13 @@
 #include <string.h>
 
 #define STAGE 4096   /* bytes of a staged row: 1024 f32 */
-#define LINES 8      /* rows of A read where they lie at a time, of ... */
+#define LINES 8      /* rows of A read where they lie at a time (with 16 registers ... */
+#define LINES_FEW 6  /* so many), of ... */
 #define LINES_ROWS 128 /* so many at most, ... */
 #define LINES_COLUMNS 1024 /* against so many columns, ... */
 #define LINES_PANELS (640 << 10) /* and where sums leave by `done`, so many bytes of B, which stay in L2 meanwhile */
+#define TURN_ROWS 16 /* of C turned back at a time, ... */
+#define TURN_COLUMNS 256 /* and columns: 16 KiB */
 #define TILE_ROWS 32 /* of an AMX block: 2 tiles of 16; its columns are 32 too */
 
 static int64_t min64(int64_t a, int64_t b)
@@ -32,6 +35,18 @@ static int64_t even_part(int64_t n, int64_t most, int64_t unit)
     return round_up(div_up(n, parts), unit);
 }
 
+/* rows of A that a kernel reads where they lie */
+static int lines_most(const cpu_isa *isa)
+{
+    return isa->vw == 16 ? LINES : LINES_FEW;
+}
+
+/* Whether scratch has room for the sums of all rows of a span, not of a strip alone. */
+static bool keeps_all(const cpu_gemm *g)
+{
+    return g->scratch && (g->chunks > 1 || g->turned);
+}
+
 static void choose_tile(cpu_gemm *g, const cpu_isa *isa)
 {
     if (g->mode == CPU_GEMM_TILE) {
@@ -39,7 +54,7 @@ static void choose_tile(cpu_gemm *g, const cpu_isa *isa)
         g->nr = 32;
         return;
     }
-    g->mr = (int)div_up(g->m, div_up(g->m, isa->mr));
+    g->mr = g->turned ? lines_most(isa) : (int)div_up(g->m, div_up(g->m, isa->mr));
     g->nr = g->n <= isa->vw ? isa->vw : 2 * isa->vw;
 }
 
@@ -58,28 +73,40 @@ static void choose_blocks(cpu_gemm *g)
     g->mo = g->m;
     g->acc = g->pack_b = 0;
     int64_t acc = 0;
-    if (g->scratch && g->chunks == 1)
+    if (g->scratch && !keeps_all(g))
         acc = g->mr * g->nb;
-    if (g->scratch && g->chunks > 1) {
+    if (keeps_all(g)) {
         g->nc = even_part(g->n, min64(g->nc, 1024), g->nr);
         g->nb = min64(g->nc, 256);
         g->mo = even_part(g->m, round_up(min64(g->m, (1 << 20) / g->nc + 1), g->mc), g->mc);
         acc = g->mo * g->nc;
     }
-    g->pack_b = cpu_round((size_t)(g->mc * words * 4) + 256, 4096) + 128;
+    int64_t first = g->turned ? TURN_ROWS * TURN_COLUMNS : g->mc * words;
+    g->pack_b = cpu_round((size_t)first * 4 + 256, 4096) + 128;
     g->acc = g->pack_b + cpu_round((size_t)(g->nc * words * 4) + 256, 4096) + 128;
     g->tmp = g->acc + cpu_round((size_t)acc * 4 + 256, 4096) + 128;
     size_t line = (size_t)(g->nr > g->mr ? g->nr : g->mr) * (size_t)words * 4;
     g->bytes = g->tmp + cpu_round(2 * STAGE + line + 512, 64);
 }
 
-void cpu_gemm_init(cpu_gemm *g, const cpu_isa *isa, int64_t m, int64_t n, int64_t k, int da, int db, bool scratch)
+static void init_any(cpu_gemm *g, const cpu_isa *isa, int da, int db)
 {
-    *g = (cpu_gemm){.m = m, .n = n, .k = k, .scratch = scratch};
     if (da == YK_BF16 && db == YK_BF16 && isa->bf16)
         g->mode = isa->bf16 == 2 ? CPU_GEMM_TILE : CPU_GEMM_PAIR;
     choose_tile(g, isa);
     choose_blocks(g);
+}
+
+void cpu_gemm_init(cpu_gemm *g, const cpu_isa *isa, int64_t m, int64_t n, int64_t k, int da, int db, bool scratch)
+{
+    *g = (cpu_gemm){.m = m, .n = n, .k = k, .scratch = scratch};
+    init_any(g, isa, da, db);
+}
+
+void cpu_gemm_init_turned(cpu_gemm *g, const cpu_isa *isa, int64_t m, int64_t n, int64_t k, int da, int db)
+{
+    *g = (cpu_gemm){.m = m, .n = n, .k = k, .scratch = true, .turned = true};
+    init_any(g, isa, da, db);
 }
 
 /* 32-bit words that kc elements of k take when packed */
@@ -325,8 +352,8 @@ static float *target_of(const run *r, const span *t, int64_t i, int64_t j, int64
 {
     const cpu_gemm *g = r->g;
     float *acc = (float *)(void *)(r->mine + g->acc);
-    *ldc = !g->scratch ? r->s->ld : g->chunks == 1 ? g->nb : g->nc;
-    return !g->scratch ? r->s->f32 + (t->i0 + i) * *ldc + t->j0 + j : g->chunks == 1 ? acc : acc + i * *ldc + j;
+    *ldc = !g->scratch ? r->s->ld : keeps_all(g) ? g->nc : g->nb;
+    return !g->scratch ? r->s->f32 + (t->i0 + i) * *ldc + t->j0 + j : keeps_all(g) ? acc + i * *ldc + j : acc;
 }
 
 /* rows i .. i+ni-1 of the span, packed in strips `step` words apart, times all of its columns */
@@ -370,7 +397,7 @@ static void plain_rows(run *r, const span *t, const part *p)
 {
     const cpu_gemm *g = r->g;
     const cpu_sink *s = r->s;
-    int64_t most = min64(r->isa->vw == 16 ? LINES : 6, g->scratch || r->a->dtype == YK_BF16 ? g->mr : LINES);
+    int64_t most = min64(lines_most(r->isa), g->scratch || r->a->dtype == YK_BF16 ? g->mr : LINES);
     for (int64_t i = 0; i < t->ni; i += most) {
         const char *line[LINES];
         int64_t mb = min64(most, t->ni - i), width = g->scratch ? g->nb : t->nj;
@@ -382,10 +409,23 @@ static void plain_rows(run *r, const span *t, const part *p)
                 memset(c + q * ldc, 0, (size_t)nb * 4);
             for (int64_t n = 0; n < nb; n += g->nr)
                 r->lines[mb][g->nr / r->isa->vw]((size_t)r->words, line, p->pb + (j + n) * r->step, c + n, (size_t)ldc);
-            if (p->last && s->done)
+            if (p->last && s->done && !g->turned)
                 s->done(s->arg, t->i0 + i, mb, t->j0 + j, nb, c, ldc);
         }
     }
+}
+
+/* A span's finished sums, turned back into rows of C. */
+static void turned_rows(run *r, const span *t)
+{
+    uint32_t *rows = (uint32_t *)(void *)r->mine;
+    for (int64_t j = 0; j < t->nj; j += TURN_ROWS)
+        for (int64_t i = 0; i < t->ni; i += TURN_COLUMNS) {
+            int64_t n = min64(TURN_ROWS, t->nj - j), width = min64(TURN_COLUMNS, t->ni - i), ld;
+            const float *sums = target_of(r, t, i, j, &ld);
+            r->isa->transpose(rows, (size_t)width, sums, (size_t)ld * 4, (size_t)width, (size_t)n);
+            r->s->done(r->s->arg, t->j0 + j, n, t->i0 + i, width, (float *)(void *)rows, width);
+        }
 }
 
 static void rows_of_block(run *r, const span *t, int64_t k0, int64_t kc, bool first, bool last)
@@ -397,6 +437,8 @@ static void rows_of_block(run *r, const span *t, int64_t k0, int64_t kc, bool fi
         p.pb = (const uint32_t *)r->b->packed + words_of(g, k0) * round_up(g->n, g->nr) + t->j0 * r->step;
     if (r->lines) {
         plain_rows(r, t, &p);
+        if (last && g->turned)
+            turned_rows(r, t);
         return;
     }
     if (r->a->packed) {
@@ -471,9 +513,20 @@ bool cpu_gemm_in_place(const cpu_gemm *g, const cpu_src *a, int64_t rows, int64_
         return false;
     if (!wide && a->dtype != (low ? YK_BF16 : YK_F32))
         return false;
+    if (g->turned)
+        return true;
     if (rows > LINES_ROWS || cols > LINES_COLUMNS || (cols % g->nr && !g->scratch))
         return false;
     return wide || !(g->scratch || done) || cols * words_of(g, g->kc) * 4 <= LINES_PANELS;
+}
+
+bool cpu_gemm_turns(const cpu_isa *isa, int64_t m, int64_t n, int64_t k, const cpu_src *a, const cpu_src *b)
+{
+    cpu_gemm g;
+    cpu_gemm_init_turned(&g, isa, n, m, k, b->dtype, a->dtype);
+    int64_t lanes = round_up(m, g.nr) - m; /* computed in vain */
+    return a->dtype == YK_F32 && a->kcontig && m <= LINES_ROWS && 8 * lanes <= m && n >= 2 * m && k >= 128 &&
+           cpu_gemm_in_place(&g, b, n, m, true);
 }
 
 static const cpu_lines_kernel (*lines_for(const cpu_gemm *g, const cpu_isa *isa, const cpu_src *a, const cpu_sink *s,

@@ -32,6 +32,7 @@ typedef struct cpu_gemm {
     int64_t kc, chunks;  /* elements of k at a time, and how many times */
     int64_t mc, nc, mo, nb;
     bool scratch;        /* sums are kept in scratch, not in C */
+    bool turned;         /* m and n, a and b have changed places: `done` gets blocks of the other way round, at most 256 wide */
     size_t pack_a, pack_b, acc, tmp; /* offsets in the worker's scratch: a at 0, then b, acc, tmp */
     size_t bytes;
 } cpu_gemm;
@@ -68,6 +69,11 @@ typedef struct cpu_sink {
 void cpu_gemm_init(cpu_gemm *g, const cpu_isa *isa, int64_t m, int64_t n, int64_t k, int da, int db, bool scratch);
 void cpu_gemm_run(const cpu_gemm *g, const cpu_isa *isa, void *mine, const cpu_src *a, const cpu_src *b,
                   int64_t i0, int64_t i1, int64_t j0, int64_t j1, const cpu_sink *s);
+/* Whether a product C[m,n] of so few rows is better made as C^T = B^T A^T: B's lines, the many, are read where they lie, and A's
+ * are turned in their place. The caller lets a and b, m and n change places, cuts rectangles of C^T, and gets blocks of C; A,
+ * which was B, is one that can be read in place. */
+bool cpu_gemm_turns(const cpu_isa *isa, int64_t m, int64_t n, int64_t k, const cpu_src *a, const cpu_src *b);
+void cpu_gemm_init_turned(cpu_gemm *g, const cpu_isa *isa, int64_t m, int64_t n, int64_t k, int da, int db);
 /* Whether a run reads A where it lies: a few rows against few columns would be packed for little use. `done`: the sink has one. */
 bool cpu_gemm_in_place(const cpu_gemm *g, const cpu_src *a, int64_t rows, int64_t cols, bool done);
 int64_t cpu_gemm_strips(const cpu_gemm *g); /* of rows of A */

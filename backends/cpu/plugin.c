@@ -176,6 +176,9 @@ static yk_status device_open(uint32_t i, yk_device **dev)
     d->isa = isa;
     d->n = n;
     d->core0 = cores[0];
+    for (int k = 0; k < n; k++)
+        if (cores[k] >= 0 && cores[k] < CPU_SETSIZE)
+            CPU_SET(cores[k], &d->cores);
     d->pool = cpu_pool_new(cores, n);
     if (!d->pool) {
         cpu_host->fail("cpu", "no thread or no memory for %d workers", n);

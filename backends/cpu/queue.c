@@ -34,6 +34,7 @@ struct yk_queue {
     _Atomic bool stop, shared; /* shared: the caller was last seen on the thread's own core */
     _Atomic uint64_t submitted, done; /* points, work done by the caller included */
     _Atomic uint64_t handed;          /* jobs put into the ring */
+    _Atomic uint64_t awaited;         /* the first point that somebody may sleep for */
     _Atomic int status;
     cpu_event work, finished;
     char why[256];
@@ -102,6 +103,17 @@ static void run_program(yk_queue *q, const job *j)
     cpu_float_end(before);
 }
 
+/* Wakes nobody before the point he waits for: a wake costs microseconds, and then there is one thread more than cores. */
+static void one_more_done(yk_queue *q)
+{
+    uint64_t done = atomic_fetch_add(&q->done, 1) + 1;
+    atomic_fetch_add(&q->finished.value, 1);
+    if (done < atomic_load(&q->awaited))
+        return;
+    atomic_store(&q->awaited, UINT64_MAX);
+    cpu_event_post(&q->finished); /* counts once more: whoever said what he awaits before the line above does not sleep */
+}
+
 static void run_job(yk_queue *q, job *j)
 {
     for (uint32_t i = 0; i < j->n_wait; i++)
@@ -113,8 +125,7 @@ static void run_job(yk_queue *q, job *j)
         else
             memcpy(j->dst, j->src, (size_t)j->bytes);
     }
-    atomic_fetch_add(&q->done, 1);
-    cpu_event_post(&q->finished);
+    one_more_done(q);
 }
 
 static void *queue_main(void *arg)
@@ -134,11 +145,27 @@ static void *queue_main(void *arg)
     }
 }
 
-/* Where caller and thread have one core between them (a rank of one core), spinning would only keep the other from it. */
-static bool on_one_core(yk_queue *q)
+/* Whether the caller is on a worker's core: spinning would only keep the worker from it. */
+static bool on_core_of_worker(yk_queue *q)
 {
-    q->shared = sched_getcpu() == q->dev->core0;
-    return q->shared;
+    int core = sched_getcpu();
+    q->shared = core == q->dev->core0;
+    return core >= 0 && core < CPU_SETSIZE && CPU_ISSET(core, &q->dev->cores);
+}
+
+/* Until a point is done (true) or the time is over. */
+static bool wait_until(yk_queue *q, uint64_t point, uint64_t end)
+{
+    for (;;) {
+        uint32_t seen = atomic_load(&q->finished.value);
+        if (atomic_load(&q->done) >= point)
+            return true;
+        for (uint64_t was = atomic_load(&q->awaited); was > point;)
+            if (atomic_compare_exchange_weak(&q->awaited, &was, point))
+                break;
+        if (!(on_core_of_worker(q) ? cpu_event_sleep_until : cpu_event_wait_until)(&q->finished, seen, end))
+            return atomic_load(&q->done) >= point;
+    }
 }
 
 /* ---- The table's functions ---- */
@@ -150,6 +177,7 @@ yk_status cpu_queue_new(yk_device *dev, yk_queue **out)
         return YK_E_MEM;
     memset(q, 0, sizeof *q);
     q->dev = dev;
+    atomic_init(&q->awaited, UINT64_MAX);
     if (pthread_create(&q->thread, NULL, queue_main, q)) {
         cpu_host->fail("cpu", "no thread for a queue");
         cpu_host->free(q);
@@ -187,10 +215,8 @@ static bool queue_is_idle(yk_queue *q)
 static job *ring_place(yk_queue *q)
 {
     uint64_t n = atomic_load(&q->submitted);
-    for (uint32_t seen = atomic_load(&q->finished.value); n - atomic_load(&q->done) >= RING;
-         seen = atomic_load(&q->finished.value))
-        if (n - atomic_load(&q->done) >= RING)
-            cpu_event_wait(&q->finished, seen);
+    if (n >= RING)
+        wait_until(q, n - RING + 1, UINT64_MAX);
     return &q->ring[atomic_load(&q->handed) % RING];
 }
 
@@ -210,8 +236,7 @@ static void run_inline(yk_queue *q, const job *j, uint64_t *point)
     else
         memcpy(j->dst, j->src, (size_t)j->bytes);
     *point = atomic_fetch_add(&q->submitted, 1) + 1;
-    atomic_fetch_add(&q->done, 1);
-    cpu_event_post(&q->finished);
+    one_more_done(q);
 }
 
 static bool job_room(job *j, uint32_t slots, uint32_t waits)
@@ -318,12 +343,5 @@ yk_status cpu_queue_poll(yk_queue *q, uint64_t *done)
 
 yk_status cpu_queue_wait(yk_queue *q, uint64_t point, uint64_t timeout_ns)
 {
-    uint64_t end = cpu_event_deadline(timeout_ns);
-    for (;;) {
-        uint32_t seen = atomic_load(&q->finished.value);
-        if (atomic_load(&q->done) >= point)
-            return queue_status(q);
-        if (!(on_one_core(q) ? cpu_event_sleep_until : cpu_event_wait_until)(&q->finished, seen, end))
-            return atomic_load(&q->done) >= point ? queue_status(q) : YK_E_TIMEOUT;
-    }
+    return wait_until(q, point, cpu_event_deadline(timeout_ns)) ? queue_status(q) : YK_E_TIMEOUT;
 }

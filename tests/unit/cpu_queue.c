@@ -1,9 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The CPU plugin through its table: device, buffers, the in-order queue, errors; and the pool's barriers. */
+#define _GNU_SOURCE
 #include <check.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "backends/cpu/device.h"
 #include "cpu_kit.h"
@@ -214,6 +217,69 @@ START_TEST(unbound_slot)
 }
 END_TEST
 
+/* Several threads sleep for different points of one queue. A lost wake would cost one of them a second. */
+enum { SLEEPERS = 3, NIGHTS = 100, JOBS = 24, JOB_BYTES = 128 << 10 };
+
+typedef struct sleeper {
+    const yk_plugin *p;
+    yk_queue *q;
+    uint64_t point;
+    bool late, early;
+} sleeper;
+
+static double seconds(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+static void *sleep_for_point(void *arg)
+{
+    sleeper *s = arg;
+    const double at = seconds();
+    uint64_t done = 0;
+    s->early = s->p->queue_wait(s->q, s->point, UINT64_MAX) != YK_OK || s->p->queue_poll(s->q, &done) != YK_OK ||
+               done < s->point;
+    s->late = seconds() - at > 0.9;
+    return NULL;
+}
+
+START_TEST(sleepers_are_woken)
+{
+    const yk_plugin *p = open_plugin();
+    yk_device *dev;
+    yk_queue *q;
+    yk_buffer *b;
+    uint64_t point = 0;
+    int late = 0;
+    char *from = calloc(JOB_BYTES, 1);
+    cores_wanted = isa_wanted = NULL;
+    ck_assert(p->device_open(0, &dev) == YK_OK && p->queue_new(dev, &q) == YK_OK && p->buffer_new(dev, JOB_BYTES, &b) == YK_OK);
+    for (int night = 0; night < NIGHTS; night++) {
+        sleeper s[SLEEPERS];
+        pthread_t thread[SLEEPERS];
+        for (int i = 0; i < SLEEPERS; i++) { /* the one who waits longest begins, or ends */
+            const int place = night % 2 ? i : SLEEPERS - 1 - i;
+            s[i] = (sleeper){p, q, point + JOBS / SLEEPERS * (1 + (uint64_t)place), false, false};
+            ck_assert(!pthread_create(&thread[i], NULL, sleep_for_point, &s[i]));
+        }
+        for (int i = 0; i < JOBS; i++)
+            ck_assert_int_eq(p->queue_put(q, b, 0, from, JOB_BYTES, &point), YK_OK);
+        for (int i = 0; i < SLEEPERS; i++) {
+            pthread_join(thread[i], NULL);
+            ck_assert(!s[i].early);
+            late += s[i].late;
+        }
+    }
+    ck_assert_int_le(late, NIGHTS / 50); /* a busy machine may keep a thread from its core that long */
+    p->queue_free(q);
+    p->buffer_free(b);
+    p->device_close(dev);
+    free(from);
+}
+END_TEST
+
 enum { ROUNDS = 400 };
 
 typedef struct meet {
@@ -257,6 +323,7 @@ int main(void)
     tcase_add_test(t, scratch_is_told);
     tcase_add_test(t, errors_are_named);
     tcase_add_test(t, unbound_slot);
+    tcase_add_test(t, sleepers_are_woken);
     tcase_add_test(t, barriers);
     suite_add_tcase(s, t);
     SRunner *sr = srunner_create(s);
