@@ -245,6 +245,17 @@ static void init_gemm(cpu_build *b, dot_args *d, int64_t k)
     cpu_gemm_init_turned(&d->g, b->isa, d->n, d->m, k, d->a.dtype, d->b.dtype);
 }
 
+/* A turned product takes no less than the same one not turned, so that what a step needs does not fall as its rows grow:
+ * ranks whose memory is limited count on that. */
+static size_t scratch_of(const cpu_build *b, const dot_args *d, int64_t k)
+{
+    cpu_gemm plain;
+    if (!d->g.turned)
+        return d->g.bytes;
+    cpu_gemm_init(&plain, b->isa, d->m, d->n, k, d->b.dtype, d->a.dtype, d->map || d->dtype != YK_F32);
+    return plain.bytes > d->g.bytes ? plain.bytes : d->g.bytes;
+}
+
 static void emit_dot(cpu_build *b, const yk_node *n, dot_args *d, const yk_value *va, const yk_value *vb,
                      const yk_value *vc)
 {
@@ -272,11 +283,11 @@ static void emit_dot(cpu_build *b, const yk_node *n, dot_args *d, const yk_value
     d->n = nn;
     init_gemm(b, d, k);
     cpu_gemm_grid(&d->g, d->batch, b->nt, &d->gm, &d->gn);
-    d->map_at = cpu_round(d->g.bytes, 64);
+    choose_shared(b, d);
+    d->map_at = cpu_round(scratch_of(b, d, k), 64);
     cpu_need_mine(b, d->map_at + (d->map ? cpu_map_scratch(d->map) : 0));
     double rate = d->g.mode == CPU_GEMM_F32 ? 100.0 : 200.0;
     double work = 2.0 * (double)d->batch * (double)m * (double)nn * (double)k / rate;
-    choose_shared(b, d);
     if (d->shared)
         cpu_emit(b, shared_pack_step, d, (double)(d->shared == DOT_SHARED_A ? d->g.m : d->g.n) * (double)k * 0.3);
     cpu_emit(b, d->shared ? shared_step : dot_step, d, work + (d->map ? (double)(m * nn) * cpu_map_cost(d->map) : 0.0));
