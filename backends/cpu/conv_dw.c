@@ -2,8 +2,8 @@
 /*
  * The weight gradient from padded images (see conv_direct.c): gw'[(c,t), o] = sum_q x[c, q + off(t)] gy[q, o]. The rows
  * of the first operand are read in the image itself. Where lines of gy fill vectors and results are few, so is gy, with
- * positions in the lanes (kern_span.h); else it is transposed, with zeros between its rows. Sums of a fixed share of the
- * images are kept apart and added in order.
+ * positions in the lanes (kern_span.h; widened a few planes at a time where its type is not the kernel's); else it is
+ * transposed, with zeros between its rows. Sums of a fixed share of the images are kept apart and added in order.
  */
 #include <string.h>
 
@@ -83,6 +83,18 @@ static void add_lines(const lines_args *d, const cpu_ctx *c, const view_at *gy, 
     }
 }
 
+/* n planes of gy from `o` on, as the kernel takes them: those that it cannot read where they lie are widened */
+static const char *span_planes(const lines_args *d, const cpu_ctx *c, const char *gy, int64_t o, int64_t n)
+{
+    const view *v = &d->a.gv;
+    int64_t size = v->height * v->width;
+    gy += o * size * yk_dtype_bytes(v->dtype);
+    if (d->pairs || v->dtype == YK_F32)
+        return gy;
+    c->isa->to_f32((float *)(void *)(c->mine + d->at_tmp), gy, v->dtype, (size_t)(n * size));
+    return c->mine + d->at_tmp;
+}
+
 /* An image with positions in the lanes; sums[(c,t)][o] are vectors. */
 static void add_spans(const lines_args *d, const cpu_ctx *c, const char *gy, cpu_soon *soon, float *sums)
 {
@@ -94,13 +106,14 @@ static void add_spans(const lines_args *d, const cpu_ctx *c, const char *gy, cpu
     cpu_soon_in(soon, strips * (m / SPAN_OUTS + m % SPAN_OUTS));
     for (int64_t o = 0, n; o < m; o += n) {
         n = m - o < SPAN_OUTS ? 1 : SPAN_OUTS;
+        const char *planes = span_planes(d, c, gy, o, n);
         for (int64_t i = 0; i < strips; i++) {
             int64_t r = d->rows * i / strips, rows = d->rows * (i + 1) / strips - r;
             const char *x[SPAN_ROWS];
             for (int64_t j = 0; j < rows; j++)
                 x[j] = c->mine + d->off[r + j] * d->item;
             cpu_fetch_to_read(soon);
-            kernel[rows][n > 1](&s, x, gy + (size_t)o * apart, sums + (r * m + o) * vw, (size_t)(m * vw));
+            kernel[rows][n > 1](&s, x, planes, sums + (r * m + o) * vw, (size_t)(m * vw));
         }
     }
 }
@@ -110,7 +123,7 @@ static void span_images(const lines_args *d, const cpu_ctx *c, view_at x, const 
 {
     const dw_args *a = &d->a;
     int64_t xp = a->v.channels * a->v.height * a->v.width * yk_dtype_bytes(a->v.dtype), vw = c->isa->vw, m = a->g.m;
-    int64_t plane = a->gv.height * a->gv.width * d->item, gp = a->gv.channels * plane;
+    int64_t plane = a->gv.height * a->gv.width * yk_dtype_bytes(a->gv.dtype), gp = a->gv.channels * plane;
     float *sums = (float *)(void *)(c->mine + d->at_gy);
     memset(sums, 0, (size_t)(d->rows * m * vw) * 4);
     for (int64_t n = n0; n < n1; n++, x.p += xp, gy += gp) {
@@ -178,11 +191,11 @@ static void lines_combine_step(const void *args, const cpu_ctx *c)
         }
 }
 
-/* Whether gy can be read in place, in vectors that are nearly full. */
+/* Whether lines of gy fill vectors nearly, and all sums the scratch. */
 static bool suits_spans(const cpu_isa *isa, const lines_args *d)
 {
     int64_t bytes = d->a.gv.gw * d->item, vector = isa->vw * 4, whole = (bytes + vector - 1) / vector * vector;
-    return (d->pairs || d->a.gv.dtype == YK_F32) && bytes % 4 == 0 && whole * 10 <= bytes * 12 &&
+    return bytes % 4 == 0 && whole * 10 <= bytes * 12 &&
            d->rows * d->a.g.m * vector <= SPAN_BYTES;
 }
 
@@ -221,7 +234,8 @@ bool cpu_conv_dw_direct(cpu_build *b, const dw_args *a, int64_t images, double w
     d->spans = suits_spans(b->isa, d);
     int64_t vectors = d->spans ? d->rows * a->g.m : d->lines * d->line * 2;
     d->at_tmp = d->at_gy + cpu_round((size_t)(vectors * b->isa->vw) * 4 + 256, 4096) + 128;
-    cpu_need_mine(b, d->at_tmp + (size_t)(v->gw * 2 * b->isa->vw) * 4 + 256);
+    int64_t wide = d->spans ? a->gv.height * a->gv.width * SPAN_OUTS : v->gw * 2 * b->isa->vw;
+    cpu_need_mine(b, d->at_tmp + (size_t)wide * 4 + 256);
     cpu_need_shared(b, (size_t)(d->cuts * a->groups * d->rows * d->outs) * 4);
     cpu_emit(b, lines_step, d, work);
     cpu_emit(b, lines_combine_step, d, (double)(d->cuts * a->groups * d->rows * d->outs) * 1.5);
