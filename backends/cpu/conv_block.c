@@ -11,7 +11,7 @@
 #include "conv.h"
 
 #define MOST_TAPS 49
-#define PART_BYTES (18 << 10)  /* of the weights at a time: they stay in the first cache */
+#define PART_BYTES (54 << 10)  /* of the weights at a time: they stay in the second cache */
 #define MOST_BYTES (3 << 20)   /* of a group laid out */
 #define LEAST_ROWS 12          /* grid points of a line of a group */
 #define SHORT_LINE 8           /* grid points: ends of a line are strips of their own, rows of four images */
@@ -48,6 +48,7 @@ typedef struct block_args {
     int64_t all, wo, wc;      /* taps of the kernel; words of w between results, source channels */
     int64_t source, words;    /* source channels; words of a block that hold some */
     uint8_t dw, dy;
+    bool widened;             /* the weights, to fp32 beforehand */
     int phases;
     block_phase *phase;
     size_t at_w, at_u;        /* in the shared scratch */
@@ -74,19 +75,18 @@ static void widen_step(const void *args, const cpu_ctx *c)
 static void taps_of(const block_args *a, const cpu_ctx *c, int64_t block, int64_t k, uint32_t *g)
 {
     int64_t vw = c->isa->vw, n = min64(vw, a->results - block * vw), ch = a->x.p.pairs ? 2 * k : k;
-    const float *w = a->dw == YK_F32 ? cpu_at(c, a->w) : (const float *)(void *)(c->shared + a->at_w);
-    uint32_t second[(MOST_TAPS + 1) * 16];
+    int64_t at = block * vw * a->wo + ch * a->wc;
     memset(g, 0, (size_t)(a->all * vw) * 4);
-    w += block * vw * a->wo + ch * a->wc;
-    if (ch < a->source)
-        c->isa->transpose(g, (size_t)vw, w, (size_t)a->wo * 4, (size_t)n, (size_t)a->all);
-    if (!a->x.p.pairs)
+    if (ch >= a->source)
         return;
-    memset(second, 0, (size_t)(a->all * vw) * 4);
-    if (ch + 1 < a->source)
-        c->isa->transpose(second, (size_t)vw, w + a->wc, (size_t)a->wo * 4, (size_t)n, (size_t)a->all);
-    for (int64_t i = 0; i < a->all * vw; i++)
-        g[i] = g[i] >> 16 | (second[i] & 0xffff0000u);
+    if (a->x.p.pairs) {
+        const uint16_t *w = (const uint16_t *)cpu_at(c, a->w) + at;
+        bool two = ch + 1 < a->source;
+        c->isa->transpose_pairs(g, (size_t)vw, w, two ? w + a->wc : w, (size_t)a->wo, (size_t)n, two ? (size_t)n : 0, (size_t)a->all);
+        return;
+    }
+    const float *w = a->widened ? (const float *)(void *)(c->shared + a->at_w) : cpu_at(c, a->w);
+    c->isa->transpose(g, (size_t)vw, w + at, (size_t)a->wo * 4, (size_t)n, (size_t)a->all);
 }
 
 /* U[phase][panel of two vectors of results][tap, block][word][results] */
@@ -340,7 +340,7 @@ static void set_offsets(cpu_build *b, block_args *a, int64_t all, const int32_t 
     }
     int64_t pixels = a->oh * a->ow > a->x.p.height * a->x.p.width ? a->oh * a->ow : a->x.p.height * a->x.p.width;
     size_t plane = (size_t)((pixels + vw) * vw) * 4;
-    a->at_u = a->dw == YK_F32 ? 0 : cpu_round((size_t)(a->source * a->results * all) * 4, 64);
+    a->at_u = !a->widened ? 0 : cpu_round((size_t)(a->source * a->results * all) * 4, 64);
     cpu_need_shared(b, a->at_u + u * 4);
     a->at_c = cpu_round((size_t)(cpu_grouped_block(&a->x, b->isa->vw) * blocks) * 4, 4096) + 128;
     a->at_plane = a->at_c + cpu_round(sums * 4, 4096) + 128;
@@ -373,7 +373,7 @@ bool cpu_conv_block(cpu_build *b, const yk_node *n, const conv_shape *s)
                       .w = cpu_ref_of(w), .y = cpu_ref_of(y), .images = s->n, .results = y->dim[1], .oh = y->dim[2],
                       .ow = y->dim[3], .ob = (y->dim[1] + vw - 1) / vw, .step_y = dx ? s->sh : 1, .step_x = dx ? s->sw : 1,
                       .all = all, .wo = dx ? all : all * s->c, .wc = dx ? all * s->c : all, .source = x->dim[1],
-                      .dw = w->dtype, .dy = y->dtype};
+                      .dw = w->dtype, .dy = y->dtype, .widened = !pairs && w->dtype != YK_F32};
     a->words = a->x.p.blocks > 1 ? vw : pairs ? (a->source + 1) / 2 : a->source;
     if (!set_phases(b, a, s, dx, d))
         return true;
@@ -381,7 +381,7 @@ bool cpu_conv_block(cpu_build *b, const yk_node *n, const conv_shape *s)
         return false;
     set_offsets(b, a, all, d);
     double weights = (double)(s->c * s->o * all);
-    if (a->dw != YK_F32)
+    if (a->widened)
         cpu_emit(b, widen_step, a, weights * 0.2);
     cpu_emit(b, weights_step, a, weights);
     cpu_emit(b, block_step, a, (double)(s->n * s->oh * s->ow) * weights * 2 / 80);
