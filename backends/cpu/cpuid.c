@@ -69,33 +69,37 @@ int cpu_isa_list(const cpu_isa *out[5])
 /* ---- Which is fastest ---- */
 
 #define TRY_WORDS 128 /* of k: strip and panel stay in L1 */
+#define LEAST_TRIES 24
+#define MOST_TRIES 480 /* 5 ms */
 
-/* ns of a full block, the least of many tries */
+/* ns of a full block */
 static double try_kernel(cpu_gemm_kernel k)
 {
     static _Alignas(64) uint32_t a[14 * TRY_WORDS], b[32 * TRY_WORDS];
     float c[14 * 32];
-    double least = 1e30;
-    for (int i = 0; i < 24; i++) {
-        struct timespec from, to;
-        clock_gettime(CLOCK_MONOTONIC, &from);
-        for (int r = 0; r < 4; r++)
-            k(TRY_WORDS, a, b, 32, c, 32, 32, 0, NULL, 0);
-        clock_gettime(CLOCK_MONOTONIC, &to);
-        double t = (double)(to.tv_sec - from.tv_sec) * 1e9 + (double)(to.tv_nsec - from.tv_nsec);
-        least = t < least ? t : least;
-    }
-    return least;
+    struct timespec from, to;
+    clock_gettime(CLOCK_MONOTONIC, &from);
+    for (int r = 0; r < 4; r++)
+        k(TRY_WORDS, a, b, 32, c, 32, 32, 0, NULL, 0);
+    clock_gettime(CLOCK_MONOTONIC, &to);
+    return (double)(to.tv_sec - from.tv_sec) * 1e9 + (double)(to.tv_nsec - from.tv_nsec);
 }
 
 /*
  * A pair product does twice the work of an f32 one. AMD starts both once a cycle; Intel starts pairs at a quarter of that,
  * so that there bf16 without tiles is faster through f32. Nothing in CPUID tells the two apart: a tenth of a millisecond
- * of either does, and the border (equal speed) is a factor of two away from both.
+ * of either does, and the border (equal speed) is a factor of two away from both. They are tried in turn, least times of
+ * both, so that a core that is slow for a while is so for both; while the result is near the border they are tried on.
  */
 static bool pairs_pay(const cpu_isa *pairs)
 {
-    return try_kernel(pairs->pair[14][2]) < 2.0 * try_kernel(pairs->f32[14][2]);
+    double pair = 1e30, f32 = 1e30;
+    for (int i = 0; i < LEAST_TRIES || (i < MOST_TRIES && pair > 1.4 * f32 && pair < 2.8 * f32); i++) {
+        double p = try_kernel(pairs->pair[14][2]), f = try_kernel(pairs->f32[14][2]);
+        pair = p < pair ? p : pair;
+        f32 = f < f32 ? f : f32;
+    }
+    return pair < 2.0 * f32;
 }
 
 static const cpu_isa *fastest(const cpu_isa *const *have, int n)
