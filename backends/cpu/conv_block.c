@@ -340,7 +340,7 @@ static void set_offsets(cpu_build *b, block_args *a, int64_t all, const int32_t 
     }
     int64_t pixels = a->oh * a->ow > a->x.p.height * a->x.p.width ? a->oh * a->ow : a->x.p.height * a->x.p.width;
     size_t plane = (size_t)((pixels + vw) * vw) * 4;
-    a->at_u = !a->widened ? 0 : cpu_round((size_t)(a->source * a->results * all) * 4, 64);
+    a->at_u = a->widened ? cpu_round((size_t)(a->source * a->results * all) * 4, 64) : 0;
     cpu_need_shared(b, a->at_u + u * 4);
     a->at_c = cpu_round((size_t)(cpu_grouped_block(&a->x, b->isa->vw) * blocks) * 4, 4096) + 128;
     a->at_plane = a->at_c + cpu_round(sums * 4, 4096) + 128;

@@ -108,15 +108,38 @@ static void split_planes(const direct_args *d, const view_at *at, int64_t c, uin
         }
 }
 
+/* Lines of a pair of channels at a step of 1, with zeros around them. */
+static void join_planes(const direct_args *d, const view_at *at, int64_t c, uint32_t *to)
+{
+    const view *v = &d->a.v;
+    int64_t size = v->height * v->width, wp = d->pad.wp, left = -d->pad.minx;
+    int64_t n = v->width < wp - left ? v->width : wp - left;
+    const uint16_t *plane = (const uint16_t *)(const void *)at->p + c * size;
+    for (int64_t y = 0; y < d->pad.hp; y++, to += wp) {
+        int64_t sy = y + d->pad.miny;
+        if (sy < 0 || sy >= v->height) {
+            memset(to, 0, (size_t)wp * 4);
+            continue;
+        }
+        const uint16_t *row = plane + sy * v->width;
+        memset(to, 0, (size_t)left * 4);
+        memset(to + left + n, 0, (size_t)(wp - left - n) * 4);
+        at->isa->strip_pairs(to + left, (size_t)n, 0, row, c + 1 < d->a.g.k / v->taps ? row + size : NULL, (size_t)n);
+    }
+}
+
 static void pad_image(const direct_args *d, const view_at *at, const cpu_ctx *c)
 {
     const view *v = &d->a.v;
     char *to = c->mine;
-    int64_t step = d->pairs ? 2 : 1, cg = d->a.g.k / v->taps;
-    bool split = d->pairs && !d->beside && v->sy == 2 && v->sx == 2;
-    for (int64_t ch = 0; split && ch < cg; ch += 2, to += 4 * d->pad.hp * d->pad.wp * 4)
-        split_planes(d, at, ch, (uint32_t *)(void *)to);
-    for (int64_t ch = 0; !split && ch < cg; ch += step)
+    int64_t step = d->pairs ? 2 : 1, cg = d->a.g.k / v->taps, planes = 0;
+    if (d->pairs && !d->beside && v->sy == 2 && v->sx == 2)
+        planes = 4;
+    else if (d->pairs && !d->beside && v->sy == 1 && v->sx == 1 && d->pad.minx <= 0 && d->pad.wp + d->pad.minx > 0)
+        planes = 1;
+    for (int64_t ch = 0; planes && ch < cg; ch += 2, to += planes * d->pad.hp * d->pad.wp * 4)
+        (planes == 4 ? split_planes : join_planes)(d, at, ch, (uint32_t *)(void *)to);
+    for (int64_t ch = 0; !planes && ch < cg; ch += step)
         for (int64_t r = 0; r < v->sy * v->sx; r++, to += d->pad.hp * d->pad.wp * 4)
             pad_plane(d, at, ch, r / v->sx, r % v->sx, c->mine + d->at_tmp, to);
 }

@@ -27,6 +27,12 @@ typedef struct lines_args {
     size_t at_gy, at_tmp;           /* in the scratch: the image, gy' or spans' sums, a line of gy' */
 } lines_args;
 
+/* whether the kernels take gy's numbers as they are; else they are widened */
+static bool reads_gy(const lines_args *d)
+{
+    return d->pairs || d->a.gv.dtype == YK_F32;
+}
+
 static void pad_planes(const lines_args *d, const view_at *at, char *to)
 {
     const view *v = &d->a.v;
@@ -51,7 +57,7 @@ static void pack_line(const lines_args *d, const view_at *at, const cpu_ctx *c, 
     for (int64_t i = 0; i < n; i++) /* planes lie pages apart: no processor fetches their lines by itself */
         for (int64_t k = 0; k < v->gw * item; k += 64)
             __builtin_prefetch(from + i * size + ahead + k, 0, 2);
-    if (v->dtype == YK_F32 || d->pairs) {
+    if (reads_gy(d)) {
         c->isa->transpose(to, (size_t)w, from, (size_t)size, (size_t)n, (size_t)words);
     } else if (v->dtype == YK_BF16) {
         c->isa->transpose_half(to, (size_t)w, from, (size_t)size, (size_t)n, (size_t)words);
@@ -89,7 +95,7 @@ static const char *span_planes(const lines_args *d, const cpu_ctx *c, const char
     const view *v = &d->a.gv;
     int64_t size = v->height * v->width;
     gy += o * size * yk_dtype_bytes(v->dtype);
-    if (d->pairs || v->dtype == YK_F32)
+    if (reads_gy(d))
         return gy;
     c->isa->to_f32((float *)(void *)(c->mine + d->at_tmp), gy, v->dtype, (size_t)(n * size));
     return c->mine + d->at_tmp;
@@ -195,8 +201,7 @@ static void lines_combine_step(const void *args, const cpu_ctx *c)
 static bool suits_spans(const cpu_isa *isa, const lines_args *d)
 {
     int64_t bytes = d->a.gv.gw * d->item, vector = isa->vw * 4, whole = (bytes + vector - 1) / vector * vector;
-    return bytes % 4 == 0 && whole * 10 <= bytes * 12 &&
-           d->rows * d->a.g.m * vector <= SPAN_BYTES;
+    return bytes % 4 == 0 && whole * 10 <= bytes * 12 && d->rows * d->a.g.m * vector <= SPAN_BYTES;
 }
 
 bool cpu_conv_dw_direct(cpu_build *b, const dw_args *a, int64_t images, double work)
@@ -234,7 +239,7 @@ bool cpu_conv_dw_direct(cpu_build *b, const dw_args *a, int64_t images, double w
     d->spans = suits_spans(b->isa, d);
     int64_t vectors = d->spans ? d->rows * a->g.m : d->lines * d->line * 2;
     d->at_tmp = d->at_gy + cpu_round((size_t)(vectors * b->isa->vw) * 4 + 256, 4096) + 128;
-    int64_t wide = d->spans ? a->gv.height * a->gv.width * SPAN_OUTS : v->gw * 2 * b->isa->vw;
+    int64_t wide = reads_gy(d) ? 0 : d->spans ? a->gv.height * a->gv.width * SPAN_OUTS : v->gw * 2 * b->isa->vw;
     cpu_need_mine(b, d->at_tmp + (size_t)wide * 4 + 256);
     cpu_need_shared(b, (size_t)(d->cuts * a->groups * d->rows * d->outs) * 4);
     cpu_emit(b, lines_step, d, work);

@@ -15,7 +15,8 @@
 
 #define GROUP_BYTES (1 << 20) /* V and M of a group of tiles */
 #define LEAST_TILES 48        /* the transformed weights are read once for each group */
-#define SOON 4                /* channels ahead of which weights are fetched */
+#define SOON 4                /* lots of channels ahead of which weights are fetched */
+#define LOT 3                 /* channels whose weights are turned at once, at most */
 #define WIDE_BYTES (1 << 20)  /* of transformed weights that pass a panel at a time */
 
 typedef struct wino_args {
@@ -27,12 +28,11 @@ typedef struct wino_args {
     bool back;               /* taps in reverse order */
     uint8_t dw, dy;
     int64_t rows;            /* of tiles in a group */
-    size_t at_w, at_u;       /* in the shared scratch: widened weights, U */
     size_t v_step, m_step;   /* words from one element to the next */
     size_t at_m;             /* in a worker's scratch; V at 0 */
     wino_scratch t;
     const int32_t *off;      /* of each block of V in whole groups, then in the last one */
-    bool wide;               /* V of all tiles in the shared scratch, at at_u; U of a panel in a worker's */
+    bool wide;               /* V of all tiles in the shared scratch, U of a panel in a worker's; else U in the shared one */
     size_t u_step;
     int64_t ranges;          /* of tiles: more than one keeps more workers busy */
 } wino_args;
@@ -44,29 +44,46 @@ static int64_t min64(int64_t a, int64_t b)
 
 /* ---- Weights ---- */
 
-static void widen_step(const void *args, const cpu_ctx *c)
+/* Channels whose taps are turned at once: in bf16, where they lie one after the other, a vector of words holds three. */
+static int64_t lot_of(const wino_args *a)
 {
-    const wino_args *a = args;
-    int64_t lo, hi;
-    cpu_part(a->x.p.channels * a->results, c->tid, c->nt, &lo, &hi);
-    c->isa->to_f32((float *)(void *)(c->shared + a->at_w) + lo * 9, (const char *)cpu_at(c, a->w) + lo * 18, a->dw,
-                   (size_t)(hi - lo) * 9);
+    return a->dw == YK_BF16 && a->wc == 9 ? LOT : 1;
 }
 
-/* the 36 vectors of a block of results and a channel, `step` words apart */
-static void taps_in(const wino_args *a, const cpu_ctx *c, int64_t block, int64_t ch, float *u, size_t step)
+/* `taps` numbers from w on, the n results of a block in the lanes */
+static void turn_taps(const wino_args *a, const cpu_ctx *c, const char *w, int64_t n, size_t taps, float *g)
 {
-    float g[9 * 16 + 16];
-    const float *w = a->dw == YK_F32 ? cpu_at(c, a->w) : (const float *)(void *)(c->shared + a->at_w);
-    int64_t vw = c->isa->vw, n = min64(vw, a->results - block * vw);
-    w += block * vw * a->wo + ch * a->wc;
+    float wide[9 * 16];
+    uint32_t *to = (uint32_t *)(void *)g;
+    const size_t vw = (size_t)c->isa->vw, apart = (size_t)(a->wo * yk_dtype_bytes(a->dw));
+    if (a->dw == YK_BF16) {
+        c->isa->transpose_half(to, vw, w, apart, (size_t)n, taps);
+        return;
+    }
+    if (a->dw == YK_F32) {
+        c->isa->transpose(to, vw, w, apart, (size_t)n, taps);
+        return;
+    }
     for (int64_t i = 0; i < n; i++)
-        __builtin_prefetch(w + i * a->wo + SOON * a->wc);
-    if (ch < a->x.p.channels)
-        c->isa->transpose((uint32_t *)(void *)g, (size_t)vw, w, (size_t)a->wo * 4, (size_t)n, 9);
-    else
-        memset(g, 0, sizeof g);
-    c->isa->wino->taps(u, step, g, a->back);
+        c->isa->to_f32(wide + i * 9, w + i * (int64_t)apart, a->dw, 9);
+    c->isa->transpose(to, vw, wide, 9 * 4, (size_t)n, 9);
+}
+
+/* the 36 vectors of a block of results and of each of `lot` channels, `step` words apart, the channels' `apart` */
+static void taps_in(const wino_args *a, const cpu_ctx *c, int64_t block, int64_t ch, int64_t lot, float *u, size_t step,
+                    int64_t apart)
+{
+    float g[LOT * 9 * 16 + 16];
+    int64_t vw = c->isa->vw, n = min64(vw, a->results - block * vw), item = yk_dtype_bytes(a->dw);
+    int64_t there = ch < a->x.p.channels ? min64(lot, a->x.p.channels - ch) : 0;
+    const char *w = (const char *)cpu_at(c, a->w) + (block * vw * a->wo + ch * a->wc) * item;
+    for (int64_t i = 0; i < n; i++)
+        __builtin_prefetch(w + (i * a->wo + lot * SOON * a->wc) * item);
+    if (there)
+        turn_taps(a, c, w, n, (size_t)there * 9, g);
+    memset(g + there * 9 * vw, 0, (size_t)((lot - there) * 9 * vw) * 4);
+    for (int64_t i = 0; i < lot; i++)
+        c->isa->wino->taps(u + i * apart, step, g + i * 9 * vw, a->back);
 }
 
 /* U[e][panel of two vectors of results][channel][results] */
@@ -74,11 +91,12 @@ static void weights_step(const void *args, const cpu_ctx *c)
 {
     const wino_args *a = args;
     int64_t lo, hi, vw = c->isa->vw, padded = a->x.p.blocks * vw;
-    float *u = (float *)(void *)(c->shared + a->at_u);
+    float *u = (float *)(void *)c->shared;
     cpu_part(a->ob * padded, c->tid, c->nt, &lo, &hi);
-    for (int64_t t = lo; t < hi; t++) {
+    for (int64_t t = lo, lot; t < hi; t += lot) {
         int64_t block = t / padded, ch = t % padded, panel = block / 2, w2 = min64(2, a->ob - 2 * panel) * vw;
-        taps_in(a, c, block, ch, u + panel * 2 * vw * padded + ch * w2 + block % 2 * vw, a->u_step);
+        lot = min64(min64(lot_of(a), hi - t), padded - ch);
+        taps_in(a, c, block, ch, lot, u + panel * 2 * vw * padded + ch * w2 + block % 2 * vw, a->u_step, w2);
     }
 }
 
@@ -135,7 +153,7 @@ static void product(const wino_args *a, const cpu_ctx *c, const float *v, const 
 static void products(const wino_args *a, const cpu_ctx *c, int64_t tiles, const int32_t *off)
 {
     int64_t vw = c->isa->vw, words = a->x.p.blocks * vw;
-    const float *u = (const float *)(void *)(c->shared + a->at_u), *v = (const float *)(void *)c->mine;
+    const float *u = (const float *)(void *)c->shared, *v = (const float *)(void *)c->mine;
     float *m = (float *)(void *)(c->mine + a->at_m);
     for (int64_t e = 0; e < WINO_ELEMENTS; e++, v += a->v_step, u += a->u_step, m += a->m_step)
         for (int64_t o = 0; o < a->ob; o += 2)
@@ -201,17 +219,19 @@ static void wide_in_step(const void *args, const cpu_ctx *c)
     const wino_args *a = args;
     int64_t lo, hi, all = a->g.images * a->g.th;
     cpu_part(all, c->tid, c->nt, &lo, &hi);
-    wino_place v = {(float *)(void *)(c->shared + a->at_u) + lo * a->g.tw * c->isa->vw, a->v_step, all * a->g.tw};
+    wino_place v = {(float *)(void *)c->shared + lo * a->g.tw * c->isa->vw, a->v_step, all * a->g.tw};
     cpu_wino_in(&a->x, &a->g, &a->t, c, lo, hi, &v);
 }
 
 /* U of a panel: [e][channel][results] */
 static void wide_weights(const wino_args *a, const cpu_ctx *c, int64_t panel, int nv)
 {
-    int64_t vw = c->isa->vw;
+    int64_t vw = c->isa->vw, padded = a->x.p.blocks * vw;
     for (int i = 0; i < nv; i++)
-        for (int64_t ch = 0; ch < a->x.p.blocks * vw; ch++)
-            taps_in(a, c, 2 * panel + i, ch, (float *)(void *)c->mine + (ch * nv + i) * vw, a->u_step);
+        for (int64_t ch = 0, lot; ch < padded; ch += lot) {
+            lot = min64(lot_of(a), padded - ch);
+            taps_in(a, c, 2 * panel + i, ch, lot, (float *)(void *)c->mine + (ch * nv + i) * vw, a->u_step, nv * vw);
+        }
 }
 
 static void wide_step(const void *args, const cpu_ctx *c)
@@ -225,7 +245,7 @@ static void wide_step(const void *args, const cpu_ctx *c)
         cpu_part(a->g.images * a->g.th, (int)(t % a->ranges), (int)a->ranges, &r0, &r1);
         if (panel != made)
             wide_weights(a, c, made = panel, nv);
-        const float *v = (const float *)(void *)(c->shared + a->at_u) + r0 * a->g.tw * vw, *u = (const float *)(void *)c->mine;
+        const float *v = (const float *)(void *)c->shared + r0 * a->g.tw * vw, *u = (const float *)(void *)c->mine;
         float *m = (float *)(void *)(c->mine + a->at_m);
         for (int64_t e = 0; e < WINO_ELEMENTS; e++, v += a->v_step, u += a->u_step, m += a->m_step)
             product(a, c, v, a->off, u, m, (r1 - r0) * a->g.tw, nv);
@@ -287,8 +307,7 @@ static void set_groups(cpu_build *b, wino_args *a)
     a->at_m = cpu_round(WINO_ELEMENTS * a->v_step * 4, 4096) + 128;
     a->t = cpu_wino_scratch(b->isa, a->at_m + WINO_ELEMENTS * a->m_step * 4, &a->g, a->rows, a->x.p.width);
     cpu_need_mine(b, a->t.end);
-    a->at_u = a->dw == YK_F32 ? 0 : cpu_round((size_t)(a->x.p.channels * a->results) * 36, 64);
-    cpu_need_shared(b, a->at_u + (size_t)(WINO_ELEMENTS * a->x.p.blocks * a->ob * vw * vw) * 4);
+    cpu_need_shared(b, (size_t)(WINO_ELEMENTS * a->x.p.blocks * a->ob * vw * vw) * 4);
 }
 
 /* Depends on the shape; only the number of ranges on the workers. */
@@ -310,8 +329,7 @@ static bool set_wide(cpu_build *b, wino_args *a)
     a->at_m = cpu_round(WINO_ELEMENTS * a->u_step * 4, 4096) + 128;
     a->t = cpu_wino_scratch(b->isa, a->at_m + WINO_ELEMENTS * a->m_step * 4, &a->g, all, a->x.p.width);
     cpu_need_mine(b, a->t.end);
-    a->at_u = a->dw == YK_F32 ? 0 : cpu_round((size_t)(a->x.p.channels * a->results) * 36, 64);
-    cpu_need_shared(b, a->at_u + WINO_ELEMENTS * a->v_step * 4);
+    cpu_need_shared(b, WINO_ELEMENTS * a->v_step * 4);
     return true;
 }
 
@@ -334,8 +352,6 @@ bool cpu_conv_wino(cpu_build *b, const yk_node *n, const conv_shape *s)
     if (!set_wide(b, a))
         set_groups(b, a);
     double weights = (double)(s->c * s->o);
-    if (a->dw != YK_F32)
-        cpu_emit(b, widen_step, a, weights * 1.5);
     cpu_emit(b, a->wide ? wide_in_step : weights_step, a, weights * 10);
     cpu_emit(b, a->wide ? wide_step : wino_step, a, (double)(s->n * a->oh * a->ow) * weights * 18 / 180);
     return true;

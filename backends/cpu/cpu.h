@@ -205,6 +205,8 @@ static inline const cpu_rows *cpu_rows_of(const cpu_isa *isa, int dtype)
 
 /* The set named by `want`, or the best there is if NULL; on failure NULL and *why names what there is. */
 const cpu_isa *cpu_isa_choose(const char *want, const char **why);
+/* Whether products of pairs beat those of f32 for bf16 operands; ns: what one try of either takes. */
+bool cpu_pairs_pay(const cpu_isa *isa, double (*ns)(const cpu_isa *, bool pairs));
 /* All sets this machine can run, best last. */
 int cpu_isa_list(const cpu_isa *out[5]);
 

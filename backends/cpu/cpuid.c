@@ -72,9 +72,10 @@ int cpu_isa_list(const cpu_isa *out[5])
 #define LEAST_TRIES 24
 #define MOST_TRIES 480 /* 5 ms */
 
-/* ns of a full block */
-static double try_kernel(cpu_gemm_kernel k)
+/* ns of a full block, of pairs or of f32 */
+static double try_kernel(const cpu_isa *isa, bool pairs)
 {
+    const cpu_gemm_kernel k = pairs ? isa->pair[14][2] : isa->f32[14][2];
     static _Alignas(64) uint32_t a[14 * TRY_WORDS], b[32 * TRY_WORDS];
     float c[14 * 32];
     struct timespec from, to;
@@ -91,11 +92,11 @@ static double try_kernel(cpu_gemm_kernel k)
  * of either does, and the border (equal speed) is a factor of two away from both. They are tried in turn, least times of
  * both, so that a core that is slow for a while is so for both; while the result is near the border they are tried on.
  */
-static bool pairs_pay(const cpu_isa *pairs)
+bool cpu_pairs_pay(const cpu_isa *isa, double (*ns)(const cpu_isa *, bool pairs))
 {
     double pair = 1e30, f32 = 1e30;
     for (int i = 0; i < LEAST_TRIES || (i < MOST_TRIES && pair > 1.4 * f32 && pair < 2.8 * f32); i++) {
-        double p = try_kernel(pairs->pair[14][2]), f = try_kernel(pairs->f32[14][2]);
+        double p = ns(isa, true), f = ns(isa, false);
         pair = p < pair ? p : pair;
         f32 = f < f32 ? f : f32;
     }
@@ -104,7 +105,7 @@ static bool pairs_pay(const cpu_isa *pairs)
 
 static const cpu_isa *fastest(const cpu_isa *const *have, int n)
 {
-    if (n > 1 && have[n - 1]->bf16 == 1 && !pairs_pay(have[n - 1]))
+    if (n > 1 && have[n - 1]->bf16 == 1 && !cpu_pairs_pay(have[n - 1], try_kernel))
         return have[n - 2];
     return have[n - 1];
 }

@@ -55,15 +55,28 @@ static void pack_transpose(uint32_t *dst, size_t ldd, const void *srcv, size_t a
     }
 }
 
+/* n <= 2 vw 16-bit numbers as words of two; those past the last are 0 */
+V_INLINE vu pack_words_in(const uint16_t *p, size_t n)
+{
+    if (n >= 2 * CPU_VW)
+        return (vu)v_load(p);
+#if CPU_VW == 16
+    return (vu)_mm512_maskz_loadu_epi16((1u << n) - 1, p);
+#elif CPU_VW == 8
+    const vh lo = n < 8 ? v_loadh_n(p, n) : v_loadh(p), hi = n > 8 ? v_loadh_n(p + 8, n - 8) : (vh){0};
+    return (vu)_mm256_set_m128i((__m128i)hi, (__m128i)lo);
+#else
+    vu x = {0};
+    memcpy(&x, p, n * 2);
+    return x;
+#endif
+}
+
 /* a vector of words from `rows` rows of 2 CPU_VW numbers, of which n are there */
 V_INLINE void pack_words_of(vu t[CPU_VW], const char *src, size_t apart, size_t rows, size_t n)
 {
-    uint16_t few[2 * CPU_VW] = {0};
-    for (size_t i = 0; i < CPU_VW; i++) {
-        if (i < rows && n < 2 * CPU_VW)
-            memcpy(few, src + i * apart, n * 2);
-        t[i] = i < rows ? (vu)v_load(n < 2 * CPU_VW ? (const char *)few : src + i * apart) : (vu){0};
-    }
+    for (size_t i = 0; i < CPU_VW; i++)
+        t[i] = i < rows ? pack_words_in((const uint16_t *)(const void *)(src + i * apart), n) : (vu){0};
 }
 
 /* The same of bf16, widened: words of two numbers are turned, which is half the work, and taken apart. */
@@ -192,20 +205,6 @@ static void pack_from_f32(void *d, const float *s, int dtype, size_t n)
         pack_to_f16(d, s, n);
     else if (d != s)
         memmove(d, s, n * 4);
-}
-
-/* n <= 2 vw 16-bit numbers as words of two; those past the last are 0 */
-V_INLINE vu pack_words_in(const uint16_t *p, size_t n)
-{
-    if (n >= 2 * CPU_VW)
-        return (vu)v_load(p);
-#if CPU_VW == 16
-    return (vu)_mm512_maskz_loadu_epi16((1u << n) - 1, p);
-#else
-    vu x = {0};
-    memcpy(&x, p, n * 2);
-    return x;
-#endif
 }
 
 V_INLINE void pack_words_out(uint16_t *p, vu x, size_t n)

@@ -239,6 +239,46 @@ START_TEST(every_piece_once)
 }
 END_TEST
 
+/* ---- Which products bf16 takes ---- */
+
+/* A core of which `slow_from` to `slow_to` of the tries take three times as long, and a pair `cost` f32 products. */
+static struct {
+    double cost;
+    int tries, slow_from, slow_to;
+} core;
+
+static double on_core(const cpu_isa *isa, bool pairs)
+{
+    const int n = core.tries++;
+    (void)isa;
+    return (pairs ? core.cost : 1.0) * (n >= core.slow_from && n < core.slow_to ? 3.0 : 1.0);
+}
+
+static bool pay(double cost, int slow_from, int slow_to)
+{
+    core.cost = cost;
+    core.tries = 0;
+    core.slow_from = slow_from;
+    core.slow_to = slow_to;
+    return cpu_pairs_pay(kit_isa(0), on_core);
+}
+
+/* Pairs do twice the work. Whatever part of the tries noise slows, the answer is that of a quiet core. */
+START_TEST(pairs_pay_on_a_noisy_core)
+{
+    kit_host();
+    for (int from = 0; from < 48; from++)
+        for (int to = from; to < 48 - 4; to++) {
+            ck_assert(pay(1.0, from, to));
+            ck_assert(!pay(4.0, from, to));
+        }
+    ck_assert(pay(1.0, 0, 1000) && !pay(4.0, 0, 1000)); /* slow all the time, but both */
+    ck_assert_int_eq(core.tries, 48);
+    ck_assert(pay(1.9, 0, 0) && core.tries > 48); /* near the border: more of them */
+    ck_assert(!pay(2.1, 0, 0) && core.tries > 48);
+}
+END_TEST
+
 int main(void)
 {
     Suite *s = suite_create("cpu_gemm");
@@ -247,6 +287,7 @@ int main(void)
     tcase_add_test(t, emulated_tiles);
     tcase_add_test(t, same_bits_of_all_threads);
     tcase_add_test(t, every_piece_once);
+    tcase_add_test(t, pairs_pay_on_a_noisy_core);
     suite_add_tcase(s, t);
     SRunner *sr = srunner_create(s);
     srunner_set_tap(sr, "-");
