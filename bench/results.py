@@ -51,7 +51,8 @@ def summary(lines, steps):
         sides[line["side"]].append(line)
     first = steps[0]
     row = {"case": first["case"], "precision": first["precision"], "build": first["build"], "threads": first["threads"],
-           "rounds": min(len(v) for v in sides.values()), "disturbed": sum(line["disturbed"] for line in steps), "sides": {}}
+           "rounds": min(len(v) for v in sides.values()), "runs": {side: len(v) for side, v in sides.items()},
+           "disturbed": sum(line["disturbed"] for line in steps), "sides": {}}
     for side, v in sides.items():
         row["sides"][side] = {
             "min_ms": min(line["min_ms"] for line in v), "median_ms": statistics.median(line["median_ms"] for line in v),
@@ -91,10 +92,19 @@ def compared(lines, row, sides):
     return got
 
 
+def runs(row):
+    """How many rounds, and of which sides there were fewer."""
+    most = max(row["runs"].values())
+    few = ", ".join(f"{side} {n}" for side, n in row["runs"].items() if n < most)
+    notes = [few] if few else []
+    notes += [f"{row['disturbed']} runs disturbed"] if row["disturbed"] else []
+    return f"{most}" + (f" ({'; '.join(notes)})" if notes else "")
+
+
 def text(row):
     s = f"{row['case']:26} {row['precision']}  " + "  ".join(f"{k} {v['min_ms']:.4g}/{v['median_ms']:.4g}" for k, v in row["sides"].items())
     s += f" ms  ratio {row['ratio']:.2f}" if "ratio" in row else " ms"
     s += f" tuned {row['ratio_tuned']:.2f}" if "ratio_tuned" in row else ""
     s += f"  efficiency {row['eta']:.3f}" if "eta" in row else ""
     s += f"  {100 * row['of_floor']:.0f} % of the floor's speed" if "of_floor" in row else ""
-    return s + f"  ({row['rounds']} rounds" + (f", {row['disturbed']} runs disturbed)" if row["disturbed"] else ")")
+    return s + f"  rounds {runs(row)}"

@@ -9,6 +9,7 @@ $(COMMAND_MANS): yoke$(EXEEXT)
 	$(AM_V_GEN)name=`basename $@ .1`; command=`echo $$name | sed 's/^yoke-*//'`; \
 		./yoke$(EXEEXT) $$command --man > $@.tmp && mv $@.tmp $@
 EXTRA_DIST += docs/architecture.md docs/cpu-speed.md docs/cpu-speed-conv.md docs/data.md docs/performance.md docs/performance-avx512.md \
+	docs/performance-zen4.md \
 	docs/decisions/0001-bodies-are-made-on-demand.md \
 	docs/decisions/0002-batch-norm-over-all-ranks.md docs/decisions/0003-counts-are-known-before-the-step.md \
 	docs/decisions/0004-parameters-without-a-gradient-rest.md \
