@@ -5,9 +5,20 @@
  * 16 columns. A: [kblock][32 rows][32 k]; B: [k/2][32 columns][2].
  */
 
+typedef float amx_line __attribute__((vector_size(64), aligned(4), may_alias));
+
 /* the sums of a tile to C through one hot buffer: stores to C itself may alias the loads of A and B at 4 KiB */
 static void amx_put(const float *t, float *c, size_t ldc, size_t rows, size_t cols, int add)
 {
+    if (cols == 16) {
+        for (size_t i = 0; i < rows; i++, t += 16, c += ldc) {
+            amx_line sum = *(const amx_line *)t;
+            if (add)
+                sum += *(const amx_line *)c;
+            *(amx_line *)c = sum;
+        }
+        return;
+    }
     for (size_t i = 0; i < rows; i++)
         for (size_t j = 0; j < cols; j++)
             c[i * ldc + j] = add ? c[i * ldc + j] + t[i * 16 + j] : t[i * 16 + j];

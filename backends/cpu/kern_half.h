@@ -38,32 +38,47 @@ V_INLINE vf half_recip(vf x)
 #endif
 }
 
+#if CPU_VW >= 8
+/* 1/sqrt(x) to 12 bits or better */
+V_INLINE vf half_rsqrt_first(vf x)
+{
 #if CPU_VW == 16
+    return (vf)_mm512_rsqrt14_ps((__m512)x);
+#else
+    return (vf)_mm256_rsqrt_ps((__m256)x);
+#endif
+}
+
 /* One step of Newton's: `to` estimates sqrt(x) or 1/sqrt(x), r the latter. Zeros and infinity, where it would be NaN, give
  * `own`. */
 V_INLINE vf half_root(vf x, vf r, vf to, vf own)
 {
     const vf error = v_fma(-(x * r), r, v_set1(1.0f));
     const vf y = v_fma(to * v_set1(0.5f), error, to);
+#if CPU_VW == 16
     return (vf)_mm512_mask_mov_ps((__m512)y, _mm512_fpclass_ps_mask((__m512)x, 0x0e), (__m512)own);
+#else
+    return v_sel((x == v_set1(0.0f)) | (x == v_set1(INFINITY)), own, y);
+#endif
 }
 #endif
 
-/* 1e-7 (AVX-512, in half the time of an exact one), or exact */
+/* 3e-7, in half the time of an exact one, or exact */
 V_INLINE vf half_rsqrt(vf x)
 {
-#if CPU_VW == 16
-    const vf r = (vf)_mm512_rsqrt14_ps((__m512)x);
+#if CPU_VW >= 8
+    const vf r = half_rsqrt_first(x);
     return half_root(x, r, r, r);
 #else
     return v_set1(1.0f) / v_sqrt(x);
 #endif
 }
 
+/* AVX2's own takes no longer than the step would */
 V_INLINE vf half_sqrt(vf x)
 {
 #if CPU_VW == 16
-    const vf r = (vf)_mm512_rsqrt14_ps((__m512)x);
+    const vf r = half_rsqrt_first(x);
     return half_root(x, r, x * r, x);
 #else
     return v_sqrt(x);
@@ -207,7 +222,13 @@ V_INLINE void half_store(uint16_t *p, vf x0, vf x1)
 #endif
 }
 
-#define HALF_OP(name, EXPR)                                                                                            \
+/* numbers that are bf16 already: nothing to round */
+V_INLINE void half_keep(uint16_t *p, vf x0, vf x1)
+{
+    v_store(p, (vf)(((vu)x0 >> 16) | ((vu)x1 & 0xffff0000u)));
+}
+
+#define HALF_MAP(name, store, EXPR)                                                                                    \
     V_INLINE vf half_of_##name(vf x, vf y)                                                                             \
     {                                                                                                                  \
         (void)y;                                                                                                       \
@@ -223,7 +244,7 @@ V_INLINE void half_store(uint16_t *p, vf x0, vf x1)
             vf x0, x1, y0, y1;                                                                                         \
             half_load(a + i, &x0, &x1);                                                                                \
             half_load(b + i, &y0, &y1);                                                                                \
-            half_store(d + i, half_of_##name(x0, y0), half_of_##name(x1, y1));                                         \
+            store(d + i, half_of_##name(x0, y0), half_of_##name(x1, y1));                                              \
         }                                                                                                              \
         for (; i < n; i += CPU_VW) {                                                                                   \
             size_t l = n - i < CPU_VW ? n - i : CPU_VW;                                                                \
@@ -235,6 +256,8 @@ V_INLINE void half_store(uint16_t *p, vf x0, vf x1)
                 v_storeh(d + i, r);                                                                                    \
         }                                                                                                              \
     }
+#define HALF_OP(name, EXPR) HALF_MAP(name, half_store, EXPR)
+#define HALF_CHOICE(name, EXPR) HALF_MAP(name, half_keep, EXPR)
 HALF_OP(exp, half_exp(x))
 HALF_OP(log, half_log(x))
 HALF_OP(sqrt, half_sqrt(x))
@@ -246,10 +269,10 @@ HALF_OP(add, x + y)
 HALF_OP(sub, x - y)
 HALF_OP(mul, x *y)
 HALF_OP(div, x / y)
-HALF_OP(max, v_max(x, y))
-HALF_OP(min, v_min(x, y))
-HALF_OP(relu, v_relu(x))
-HALF_OP(relu_bwd, v_positive(x, y))
+HALF_CHOICE(max, v_max(x, y))
+HALF_CHOICE(min, v_min(x, y))
+HALF_CHOICE(relu, v_relu(x))
+HALF_CHOICE(relu_bwd, v_positive(x, y))
 HALF_OP(gelu, x *half_cdf(x, half_bell(x)))
 HALF_OP(gelu_bwd, half_gelu_grad(x) * y)
 HALF_OP(gelu_tanh, x *half_sigmoid(half_gelu_arg(x)))

@@ -42,6 +42,8 @@ static void pack_transpose(uint32_t *dst, size_t ldd, const void *srcv, size_t a
                     v_store(to + i * ldd, (vf)t[i]);
                 continue;
             }
+            for (size_t i = 0; i < nr; i++) /* strips of A are narrower than a vector: the rows of the next one */
+                __builtin_prefetch(from + (rows + i) * apart, 0, 2);
 #pragma GCC unroll 16
             for (size_t i = 0; i < CPU_VW; i++)
                 t[i] = i < nr ? (vu)v_load_n(from + i * apart, nc) : (vu){0};
