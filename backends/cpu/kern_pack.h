@@ -92,6 +92,8 @@ static void pack_transpose_half(uint32_t *dst, size_t ldd, const void *srcv, siz
             uint32_t *to = dst + c * ldd + r;
             vu t[CPU_VW];
             if (nr < CPU_VW || nc < 2 * CPU_VW) {
+                for (size_t i = 0; i < nr; i++) /* as above */
+                    __builtin_prefetch(src + (rows + i) * apart + c * 2, 0, 2);
                 pack_words_of(t, src + c * 2, apart, nr, nc);
                 pack_square(t);
                 for (size_t i = 0; i < nc; i++) {
