@@ -33,16 +33,6 @@ V_INLINE void chain_put(void *p, size_t i, size_t l, bool half, vf x)
         v_store((float *)p + i, x);
 }
 
-/* what chain_get had as even and odd numbers */
-V_INLINE void chain_put_both(uint16_t *p, vf x0, vf x1)
-{
-#ifdef CPU_CVT_BF16
-    v_store(p, (vf)pack_both(x0, x1));
-#else
-    v_store(p, (vf)((half_high(x0) >> 16) | (half_high(x1) & 0xffff0000u)));
-#endif
-}
-
 V_INLINE vf chain_number(const cpu_chain *a, int k, size_t i, size_t l, bool rows)
 {
     return rows ? chain_get(a->number[k], i, l, false) : v_set1(a->number[k][0]);
@@ -78,7 +68,8 @@ V_INLINE vf chain_backward(const cpu_chain *a, size_t i, size_t l, bool half, bo
     {                                                                                                                  \
         size_t i = 0;                                                                                                  \
         for (; HALF && !ROWS && i + 2 * CPU_VW <= n; i += 2 * CPU_VW)                                                  \
-            chain_put_both((uint16_t *)a->y + i, F(a, i, CHAIN_EVEN, HALF, ROWS, FORM), F(a, i, CHAIN_ODD, HALF, ROWS, FORM)); \
+            v_store((uint16_t *)a->y + i,                                                                              \
+                    (vf)pack_both(F(a, i, CHAIN_EVEN, HALF, ROWS, FORM), F(a, i, CHAIN_ODD, HALF, ROWS, FORM)));       \
         for (; i + CPU_VW <= n; i += CPU_VW)                                                                           \
             chain_put(a->y, i, CPU_VW, HALF, F(a, i, CPU_VW, HALF, ROWS, FORM));                                       \
         if (i < n)                                                                                                     \

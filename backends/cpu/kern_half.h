@@ -74,7 +74,6 @@ V_INLINE vf half_rsqrt(vf x)
 #endif
 }
 
-/* AVX2's own takes no longer than the step would */
 V_INLINE vf half_sqrt(vf x)
 {
 #if CPU_VW == 16
@@ -82,6 +81,18 @@ V_INLINE vf half_sqrt(vf x)
     return half_root(x, r, x * r, x);
 #else
     return v_sqrt(x);
+#endif
+}
+
+/* AVX2's own root and a step of Newton's take equally long and go side by side: one for every second vector. Neither is
+ * near enough to a tie of bf16's for the two to differ: (m + 1/2)^2 is no number of 8 bits. */
+V_INLINE vf half_sqrt_beside(vf x)
+{
+#if CPU_VW == 8
+    const vf r = half_rsqrt_first(x);
+    return half_root(x, r, x * r, x);
+#else
+    return half_sqrt(x);
 #endif
 }
 
@@ -195,44 +206,33 @@ V_INLINE void half_load(const uint16_t *p, vf *x0, vf *x1)
     *x1 = (vf)(w & 0xffff0000u);
 }
 
-/* Rounded to nearest even. What comes from bf16 has no NaN that rounding could make anything else. */
-V_INLINE vu half_round(vf x)
-{
-    vu u = (vu)x;
-    return u + 0x7fff + ((u >> 16) & 1);
-}
-
-/* rounded in the upper halves; a NaN becomes one of all ones */
-V_INLINE vu half_high(vf x)
-{
-#if CPU_VW == 16
-    __mmask16 nan = _mm512_cmp_ps_mask((__m512)x, (__m512)x, _CMP_UNORD_Q);
-    return (vu)_mm512_mask_set1_epi32((__m512i)half_round(x), nan, -1);
-#else
-    return half_round(x) | (vu)(x != x);
-#endif
-}
-
+/* What comes from bf16 has no NaN that rounding could make anything else. */
 V_INLINE void half_store(uint16_t *p, vf x0, vf x1)
 {
 #ifdef CPU_CVT_BF16
     v_store(p, (vf)pack_both(x0, x1));
 #else
-    v_store(p, (vf)((half_round(x0) >> 16) | (half_round(x1) & 0xffff0000u)));
+    v_store(p, (vf)v_uppers(v_round_bf16(x0), v_round_bf16(x1)));
 #endif
 }
 
 /* numbers that are bf16 already: nothing to round */
 V_INLINE void half_keep(uint16_t *p, vf x0, vf x1)
 {
-    v_store(p, (vf)(((vu)x0 >> 16) | ((vu)x1 & 0xffff0000u)));
+    v_store(p, (vf)v_uppers((vu)x0, (vu)x1));
 }
 
-#define HALF_MAP(name, store, EXPR)                                                                                    \
+/* EXPR for the even numbers and for what is left, ODD for the odd ones */
+#define HALF_MAP(name, store, EXPR, ODD)                                                                               \
     V_INLINE vf half_of_##name(vf x, vf y)                                                                             \
     {                                                                                                                  \
         (void)y;                                                                                                       \
         return EXPR;                                                                                                   \
+    }                                                                                                                  \
+    V_INLINE vf half_odd_##name(vf x, vf y)                                                                            \
+    {                                                                                                                  \
+        (void)y;                                                                                                       \
+        return ODD;                                                                                                    \
     }                                                                                                                  \
     static void half_map_##name(void *dv, const void *av, const void *bv, const void *cv, size_t n)                    \
     {                                                                                                                  \
@@ -244,7 +244,7 @@ V_INLINE void half_keep(uint16_t *p, vf x0, vf x1)
             vf x0, x1, y0, y1;                                                                                         \
             half_load(a + i, &x0, &x1);                                                                                \
             half_load(b + i, &y0, &y1);                                                                                \
-            store(d + i, half_of_##name(x0, y0), half_of_##name(x1, y1));                                              \
+            store(d + i, half_of_##name(x0, y0), half_odd_##name(x1, y1));                                             \
         }                                                                                                              \
         for (; i < n; i += CPU_VW) {                                                                                   \
             size_t l = n - i < CPU_VW ? n - i : CPU_VW;                                                                \
@@ -256,11 +256,11 @@ V_INLINE void half_keep(uint16_t *p, vf x0, vf x1)
                 v_storeh(d + i, r);                                                                                    \
         }                                                                                                              \
     }
-#define HALF_OP(name, EXPR) HALF_MAP(name, half_store, EXPR)
-#define HALF_CHOICE(name, EXPR) HALF_MAP(name, half_keep, EXPR)
+#define HALF_OP(name, EXPR) HALF_MAP(name, half_store, EXPR, EXPR)
+#define HALF_CHOICE(name, EXPR) HALF_MAP(name, half_keep, EXPR, EXPR)
 HALF_OP(exp, half_exp(x))
 HALF_OP(log, half_log(x))
-HALF_OP(sqrt, half_sqrt(x))
+HALF_MAP(sqrt, half_store, half_sqrt(x), half_sqrt_beside(x))
 HALF_OP(rsqrt, half_rsqrt(x))
 HALF_OP(recip, v_set1(1.0f) / x)
 HALF_OP(tanh, half_tanh(x))

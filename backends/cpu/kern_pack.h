@@ -165,11 +165,15 @@ static void pack_transpose_pairs(uint32_t *dst, size_t ldd, const uint16_t *firs
 #pragma GCC unroll 16
             for (size_t i = 0; i < CPU_VW; i++)
                 t[i] = (vu)pack_pair(first + i * apart + c, second + i * apart + c, CPU_VW);
-        } else {
+            pack_square(t);
 #pragma GCC unroll 16
             for (size_t i = 0; i < CPU_VW; i++)
-                t[i] = i < rows ? (vu)pack_pair(first + i * apart + c, i < seconds ? second + i * apart + c : NULL, nc) : (vu){0};
+                v_store(dst + i * ldd, (vf)t[i]);
+            continue;
         }
+#pragma GCC unroll 16
+        for (size_t i = 0; i < CPU_VW; i++)
+            t[i] = i < rows ? (vu)pack_pair(first + i * apart + c, i < seconds ? second + i * apart + c : NULL, nc) : (vu){0};
         pack_square(t);
         for (size_t i = 0; i < nc; i++)
             v_store(dst + i * ldd, (vf)t[i]);
@@ -240,6 +244,18 @@ static void pack_split_pairs(uint32_t *even, uint32_t *odd, const uint16_t *r0, 
     }
 }
 
+/* Rounded to bf16 in the upper halves; a NaN stays one. */
+V_INLINE void pack_round(vf x0, vf x1, vu *r0, vu *r1)
+{
+    *r0 = v_round_bf16(x0), *r1 = v_round_bf16(x1);
+#if CPU_VW == 8 /* a jump that is hardly ever taken costs less than two blends */
+    if (!__builtin_expect(_mm256_movemask_ps(_mm256_cmp_ps((__m256)x0, (__m256)x1, _CMP_UNORD_Q)), 0))
+        return;
+#endif
+    *r0 = (vu)v_seli(x0 != x0, (vi)((vu)x0 | 0x400000), (vi)*r0);
+    *r1 = (vu)v_seli(x1 != x1, (vi)((vu)x1 | 0x400000), (vi)*r1);
+}
+
 /* rounded to bf16: x0 in the low, x1 in the high half of a word */
 V_INLINE vu pack_both(vf x0, vf x1)
 {
@@ -248,11 +264,9 @@ V_INLINE vu pack_both(vf x0, vf x1)
                                           4, 19, 3, 18, 2, 17, 1, 16, 0);
     return (vu)_mm512_permutexvar_epi16(turn, (__m512i)_mm512_cvtne2ps_pbh((__m512)x1, (__m512)x0));
 #else
-    vu u0 = (vu)x0, u1 = (vu)x1;
-    vu r0 = u0 + 0x7fff + ((u0 >> 16) & 1), r1 = u1 + 0x7fff + ((u1 >> 16) & 1);
-    r0 = (vu)v_seli(x0 != x0, (vi)(u0 | 0x400000), (vi)r0);
-    r1 = (vu)v_seli(x1 != x1, (vi)(u1 | 0x400000), (vi)r1);
-    return (r0 >> 16) | (r1 & 0xffff0000u);
+    vu r0, r1;
+    pack_round(x0, x1, &r0, &r1);
+    return v_uppers(r0, r1);
 #endif
 }
 
@@ -267,10 +281,16 @@ static void pack_planes_in(float *to, const uint16_t *from, size_t apart, size_t
 #pragma GCC unroll 16
             for (size_t i = 0; i < CPU_VW; i++)
                 t[i] = (vu)v_load(from + i * apart + c);
-        } else {
-            for (size_t i = 0; i < CPU_VW; i++)
-                t[i] = i < planes ? pack_words_in(from + i * apart + c, n) : (vu){0};
+            pack_square(t);
+#pragma GCC unroll 16
+            for (size_t i = 0; i < CPU_VW; i++) {
+                v_store(to + (c + 2 * i) * CPU_VW, (vf)(t[i] << 16));
+                v_store(to + (c + 2 * i + 1) * CPU_VW, (vf)(t[i] & 0xffff0000u));
+            }
+            continue;
         }
+        for (size_t i = 0; i < CPU_VW; i++)
+            t[i] = i < planes ? pack_words_in(from + i * apart + c, n) : (vu){0};
         pack_square(t);
         for (size_t i = 0; 2 * i < n; i++) {
             v_store(to + (c + 2 * i) * CPU_VW, (vf)(t[i] << 16));
@@ -286,16 +306,20 @@ static void pack_planes_out(uint16_t *to, size_t apart, const float *from, size_
     for (size_t c = 0; c < pixels; c += 2 * CPU_VW, from += 2 * CPU_VW * CPU_VW) {
         size_t n = pixels - c < 2 * CPU_VW ? pixels - c : 2 * CPU_VW;
         vu t[CPU_VW];
-        if (n == 2 * CPU_VW) {
+        if (planes == CPU_VW && n == 2 * CPU_VW) {
 #pragma GCC unroll 16
             for (size_t i = 0; i < CPU_VW; i++)
                 t[i] = pack_both(v_load(from + 2 * i * CPU_VW), v_load(from + (2 * i + 1) * CPU_VW));
-        } else {
+            pack_square(t);
+#pragma GCC unroll 16
             for (size_t i = 0; i < CPU_VW; i++)
-                t[i] = 2 * i >= n ? (vu){0}
-                                  : pack_both(v_load(from + 2 * i * CPU_VW),
-                                              2 * i + 1 < n ? v_load(from + (2 * i + 1) * CPU_VW) : (vf){0});
+                v_store(to + i * apart + c, (vf)t[i]);
+            continue;
         }
+        for (size_t i = 0; i < CPU_VW; i++)
+            t[i] = 2 * i >= n ? (vu){0}
+                              : pack_both(v_load(from + 2 * i * CPU_VW),
+                                          2 * i + 1 < n ? v_load(from + (2 * i + 1) * CPU_VW) : (vf){0});
         pack_square(t);
         for (size_t i = 0; i < planes; i++)
             pack_words_out(to + i * apart + c, t[i], n);

@@ -333,14 +333,30 @@ V_INLINE vf v_from_bf16(vh h)
 
 /* Round to nearest even; NaN stays NaN: the same bits on every set, but for numbers below 2^-126, which the instruction
  * takes for 0 as all arithmetic of the plugin does, and integers keep. */
+/* rounded to nearest even, in the upper half of each word; a NaN may become any number */
+V_INLINE vu v_round_bf16(vf x)
+{
+    vu u = (vu)x;
+    return u + 0x7fff + ((u >> 16) & 1);
+}
+
+/* the upper halves of a's words in the lower halves, of b's words in the upper ones */
+V_INLINE vu v_uppers(vu a, vu b)
+{
+#if CPU_VW == 8
+    return (vu)_mm256_blend_epi16((__m256i)(a >> 16), (__m256i)b, 0xaa);
+#else
+    return (a >> 16) | (b & 0xffff0000u);
+#endif
+}
+
 V_INLINE vh v_to_bf16(vf x)
 {
 #ifdef CPU_CVT_BF16
     return (vh)_mm512_cvtneps_pbh((__m512)x);
 #else
-    vu u = (vu)x;
-    vu r = (u + 0x7fff + ((u >> 16) & 1)) >> 16;
-    vu q = (u >> 16) | 0x40;
+    vu r = v_round_bf16(x) >> 16;
+    vu q = ((vu)x >> 16) | 0x40;
 #if CPU_VW == 16
     __mmask16 nan = _mm512_cmp_ps_mask((__m512)x, (__m512)x, _CMP_UNORD_Q);
     return (vh)_mm512_cvtepi32_epi16(_mm512_mask_mov_epi32((__m512i)r, nan, (__m512i)q));
