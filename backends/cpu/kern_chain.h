@@ -67,6 +67,9 @@ V_INLINE vf chain_backward(const cpu_chain *a, size_t i, size_t l, bool half, bo
     static void name(const cpu_chain *a, size_t n)                                                                     \
     {                                                                                                                  \
         size_t i = 0;                                                                                                  \
+        for (; HALF && ROWS && i + 2 * CPU_VW <= n; i += 2 * CPU_VW)                                                   \
+            half_store_next((uint16_t *)a->y + i, F(a, i, CPU_VW, HALF, ROWS, FORM),                                   \
+                            F(a, i + CPU_VW, CPU_VW, HALF, ROWS, FORM));                                               \
         for (; HALF && !ROWS && i + 2 * CPU_VW <= n; i += 2 * CPU_VW)                                                  \
             v_store((uint16_t *)a->y + i,                                                                              \
                     (vf)pack_both(F(a, i, CHAIN_EVEN, HALF, ROWS, FORM), F(a, i, CHAIN_ODD, HALF, ROWS, FORM)));       \

@@ -246,37 +246,6 @@ static void half_moments(const void *xv, float shift, size_t n, float *s1, float
     *s2 = v_sum(q + r);
 }
 
-#if CPU_VW >= 8
-/* two vectors that follow each other, rounded */
-V_INLINE vf half_next(vf x0, vf x1)
-{
-#ifdef CPU_CVT_BF16
-    return (vf)_mm512_cvtne2ps_pbh((__m512)x1, (__m512)x0);
-#else
-    vu r0, r1;
-    pack_round(x0, x1, &r0, &r1);
-#if CPU_VW == 16
-    const __m512i high = _mm512_set_epi16(63, 61, 59, 57, 55, 53, 51, 49, 47, 45, 43, 41, 39, 37, 35, 33, 31, 29, 27, 25, 23, 21,
-                                          19, 17, 15, 13, 11, 9, 7, 5, 3, 1);
-    return (vf)_mm512_permutex2var_epi16((__m512i)r0, high, (__m512i)r1);
-#else
-    __m256i t = _mm256_packus_epi32((__m256i)(r0 >> 16), (__m256i)(r1 >> 16));
-    return (vf)_mm256_permute4x64_epi64(t, 0xd8);
-#endif
-#endif
-}
-#endif
-
-V_INLINE void half_store_next(uint16_t *p, vf x0, vf x1)
-{
-#if CPU_VW >= 8
-    v_store(p, half_next(x0, x1));
-#else
-    v_storeh(p, v_to_bf16(x0));
-    v_storeh(p + CPU_VW, v_to_bf16(x1));
-#endif
-}
-
 V_INLINE vf half_scaled(vf x, vf mean, vf rstd, const float *g, const float *b, size_t l)
 {
     return v_fma((x - mean) * rstd, g ? half_f32(g, l) : v_set1(1.0f), b ? half_f32(b, l) : (vf){0});
@@ -391,26 +360,23 @@ V_INLINE vf half_loss_lanes(const cpu_loss_row *a, const uint16_t *x, size_t i, 
     return v_fma(half_row_exp(half_get(x, i, l) - v_set1(a->shift)), v_set1(a->factor), -(even + hot));
 }
 
-/* a row of at most two vectors */
+/* a row of at most two vectors: the second one ends where the row does, and what it shares with the first comes out alike */
 V_INLINE void half_loss_short(uint16_t *y, const uint16_t *x, const cpu_loss_row *a, size_t n)
 {
-    const size_t l = n < CPU_VW ? n : CPU_VW, rest = n - l;
-    const vf e = half_loss_lanes(a, x, 0, l), f = rest ? half_loss_lanes(a, x, CPU_VW, rest) : e;
-    if (!rest) {
-        half_put(y, e, l);
+    if (n <= CPU_VW) {
+        half_put(y, half_loss_lanes(a, x, 0, n), n);
         return;
     }
+    const size_t second = n - CPU_VW;
+    const vf e = half_loss_lanes(a, x, 0, CPU_VW), f = half_loss_lanes(a, x, second, CPU_VW);
 #if CPU_VW == 8
     const __m256i t = (__m256i)half_next(e, f);
-    const vh h = (vh)_mm256_castsi256_si128(t), g = (vh)_mm256_extracti128_si256(t, 1);
+    v_storeh(y, (vh)_mm256_castsi256_si128(t));
+    v_storeh(y + second, (vh)_mm256_extracti128_si256(t, 1));
 #else
-    const vh h = v_to_bf16(e), g = v_to_bf16(f);
+    v_storeh(y, v_to_bf16(e));
+    v_storeh(y + second, v_to_bf16(f));
 #endif
-    v_storeh(y, h);
-    if (rest < CPU_VW)
-        v_storeh_n(y + CPU_VW, g, rest);
-    else
-        v_storeh(y + CPU_VW, g);
 }
 
 /* a NaN whose lower bits are none, which sums of bits as half_row_exp's and half_store's keep */
