@@ -68,7 +68,7 @@ V_INLINE vf chain_backward(const cpu_chain *a, size_t i, size_t l, bool half, bo
     {                                                                                                                  \
         size_t i = 0;                                                                                                  \
         for (; HALF && ROWS && i + 2 * CPU_VW <= n; i += 2 * CPU_VW)                                                   \
-            half_store_next((uint16_t *)a->y + i, F(a, i, CPU_VW, HALF, ROWS, FORM),                                   \
+            pack_store_next((uint16_t *)a->y + i, F(a, i, CPU_VW, HALF, ROWS, FORM),                                   \
                             F(a, i + CPU_VW, CPU_VW, HALF, ROWS, FORM));                                               \
         for (; HALF && !ROWS && i + 2 * CPU_VW <= n; i += 2 * CPU_VW)                                                  \
             v_store((uint16_t *)a->y + i,                                                                              \

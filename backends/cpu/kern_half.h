@@ -174,11 +174,12 @@ V_INLINE vf half_exp(vf x)
     __m512 r = _mm512_reduce_ps((__m512)x, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
     __m512 m = _mm512_roundscale_ps((__m512)x, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
     return (vf)_mm512_scalef_ps((__m512)half_poly2((vf)r), m);
-#else
+#else /* the low bits of n are the integer k + 254; 2^k as the product of two powers, for it may be beyond f32 */
+    const vf magic = v_set1(HALF_MAGIC + 254.0f);
     x = v_clamp(x, -160.0f, 130.0f);
-    vf n = x + v_set1(HALF_MAGIC), m = n - v_set1(HALF_MAGIC), p = half_poly2(x - m);
-    vi k = (vi)n - (vi)v_set1(HALF_MAGIC), h = k >> 1;
-    return p * v_pow2(h) * v_pow2(k - h);
+    vf n = x + magic;
+    vu h = (vu)n >> 1;
+    return half_poly2(x - (n - magic)) * (vf)(h << 23) * (vf)(((vu)n - h) << 23);
 #endif
 }
 
@@ -213,38 +214,6 @@ V_INLINE void half_store(uint16_t *p, vf x0, vf x1)
     v_store(p, (vf)pack_both(x0, x1));
 #else
     v_store(p, (vf)v_uppers(v_round_bf16(x0), v_round_bf16(x1)));
-#endif
-}
-
-#if CPU_VW >= 8
-/* two vectors that follow each other, rounded */
-V_INLINE vf half_next(vf x0, vf x1)
-{
-#ifdef CPU_CVT_BF16
-    return (vf)_mm512_cvtne2ps_pbh((__m512)x1, (__m512)x0);
-#else
-    vu r0, r1;
-    pack_round(x0, x1, &r0, &r1);
-#if CPU_VW == 16
-    const __m512i high = _mm512_set_epi16(63, 61, 59, 57, 55, 53, 51, 49, 47, 45, 43, 41, 39, 37, 35, 33, 31, 29, 27, 25, 23, 21,
-                                          19, 17, 15, 13, 11, 9, 7, 5, 3, 1);
-    return (vf)_mm512_permutex2var_epi16((__m512i)r0, high, (__m512i)r1);
-#else
-    __m256i t = _mm256_packus_epi32((__m256i)(r0 >> 16), (__m256i)(r1 >> 16));
-    return (vf)_mm256_permute4x64_epi64(t, 0xd8);
-#endif
-#endif
-}
-#endif
-
-/* x1 after x0; a NaN stays one */
-V_INLINE void half_store_next(uint16_t *p, vf x0, vf x1)
-{
-#if CPU_VW >= 8
-    v_store(p, half_next(x0, x1));
-#else
-    v_storeh(p, v_to_bf16(x0));
-    v_storeh(p + CPU_VW, v_to_bf16(x1));
 #endif
 }
 

@@ -259,7 +259,7 @@ static void half_norm(void *yv, const void *xv, float mean, float rstd, const fl
     const uint16_t *x = xv;
     vf m = v_set1(mean), r = v_set1(rstd);
     HALF_ROW(n,
-             half_store_next(y + i, half_scaled(half_get(x, i, CPU_VW), m, r, HALF_AT(g, i), HALF_AT(b, i), CPU_VW),
+             pack_store_next(y + i, half_scaled(half_get(x, i, CPU_VW), m, r, HALF_AT(g, i), HALF_AT(b, i), CPU_VW),
                              half_scaled(half_get(x, i + CPU_VW, CPU_VW), m, r, HALF_AT(g, i + CPU_VW),
                                          HALF_AT(b, i + CPU_VW), CPU_VW));
              , half_put(y + i, half_scaled(half_get(x, i, l), m, r, HALF_AT(g, i), HALF_AT(b, i), l), l);)
@@ -287,7 +287,7 @@ static void half_norm_bwd(void *gxv, const void *gyv, const void *xv, const floa
     const uint16_t *gy = gyv, *x = xv;
     const row_norms a = {v_set1(mean), v_set1(rstd), v_set1(m1), v_set1(m2), g, gg, gb};
     HALF_ROW(n, vf o = row_norm_grad(&a, half_get(gy, i, CPU_VW), half_get(x, i, CPU_VW), i, CPU_VW);
-             half_store_next(gx + i, o,
+             pack_store_next(gx + i, o,
                              row_norm_grad(&a, half_get(gy, i + CPU_VW, CPU_VW), half_get(x, i + CPU_VW, CPU_VW),
                                             i + CPU_VW, CPU_VW));
              , half_put(gx + i, row_norm_grad(&a, half_get(gy, i, l), half_get(x, i, l), i, l), l);)
@@ -313,19 +313,31 @@ V_INLINE vf half_softmax_grad(vf gy, vf y, vf s, int log)
     return log ? gy - half_row_exp(y) * s : y * (gy - s);
 }
 
-/* A row of at most two vectors stays in registers. */
+/* Two vectors of a row, the second one from `second` on; what both have is the same in both. */
+V_INLINE void half_put_two(uint16_t *y, vf x0, vf x1, size_t second)
+{
+#if CPU_VW == 8
+    const __m256i t = (__m256i)pack_next(x0, x1);
+    v_storeh(y, (vh)_mm256_castsi256_si128(t));
+    v_storeh(y + second, (vh)_mm256_extracti128_si256(t, 1));
+#else
+    v_storeh(y, v_to_bf16(x0));
+    v_storeh(y + second, v_to_bf16(x1));
+#endif
+}
+
+/* A row of at most two vectors stays in registers; the second one ends where the row does. */
 V_INLINE void half_softmax_bwd_short(uint16_t *gx, const uint16_t *gy, const uint16_t *y, int log, size_t n)
 {
-    size_t l = n < CPU_VW ? n : CPU_VW, rest = n - l;
-    vf a = half_get(gy, 0, l), c = half_get(y, 0, l), b = {0}, d = {0};
-    if (rest) {
-        b = half_get(gy, CPU_VW, rest);
-        d = half_get(y, CPU_VW, rest);
+    size_t l = n < CPU_VW ? n : CPU_VW, second = n - l;
+    vf a = half_get(gy, 0, l), c = half_get(y, 0, l);
+    if (!second) {
+        half_put(gx, half_softmax_grad(a, c, v_set1(v_sum(log ? a : (vf)(a * c))), log), l);
+        return;
     }
-    vf s = v_set1(v_sum(log ? (vf)(a + b) : v_fma(b, d, a * c)));
-    half_put(gx, half_softmax_grad(a, c, s, log), l);
-    if (rest)
-        half_put(gx + CPU_VW, half_softmax_grad(b, d, s, log), rest);
+    vf b = half_get(gy, second, CPU_VW), d = half_get(y, second, CPU_VW), rest = v_drop(log ? b : (vf)(b * d), 2 * CPU_VW - n);
+    vf s = v_set1(v_sum((log ? a : (vf)(a * c)) + rest));
+    half_put_two(gx, half_softmax_grad(a, c, s, log), half_softmax_grad(b, d, s, log), second);
 }
 
 static void half_softmax_bwd(void *gxv, const void *gyv, const void *yv, int log, size_t n)
@@ -369,14 +381,7 @@ V_INLINE void half_loss_short(uint16_t *y, const uint16_t *x, const cpu_loss_row
     }
     const size_t second = n - CPU_VW;
     const vf e = half_loss_lanes(a, x, 0, CPU_VW), f = half_loss_lanes(a, x, second, CPU_VW);
-#if CPU_VW == 8
-    const __m256i t = (__m256i)half_next(e, f);
-    v_storeh(y, (vh)_mm256_castsi256_si128(t));
-    v_storeh(y + second, (vh)_mm256_extracti128_si256(t, 1));
-#else
-    v_storeh(y, v_to_bf16(e));
-    v_storeh(y + second, v_to_bf16(f));
-#endif
+    half_put_two(y, e, f, second);
 }
 
 /* a NaN whose lower bits are none, which sums of bits as half_row_exp's and half_store's keep */
@@ -398,7 +403,7 @@ V_INLINE void half_loss_long(void *yv, const void *xv, const cpu_loss_row *args,
     }
     if (a->w) {
         HALF_ROW(n, vf e = half_loss(a, half_get(x, i, CPU_VW), i, CPU_VW);
-                 half_store_next(y + i, e, half_loss(a, half_get(x, i + CPU_VW, CPU_VW), i + CPU_VW, CPU_VW));
+                 pack_store_next(y + i, e, half_loss(a, half_get(x, i + CPU_VW, CPU_VW), i + CPU_VW, CPU_VW));
                  , half_put(y + i, half_loss(a, half_get(x, i, l), i, l), l);)
     } else {
         vf c, d;

@@ -180,6 +180,64 @@ static void pack_transpose_pairs(uint32_t *dst, size_t ldd, const uint16_t *firs
     }
 }
 
+/* Rounded to bf16 in the upper halves; a NaN stays one. */
+V_INLINE void pack_round(vf x0, vf x1, vu *r0, vu *r1)
+{
+    *r0 = v_round_bf16(x0), *r1 = v_round_bf16(x1);
+#if CPU_VW == 8 /* a jump that is hardly ever taken costs less than two blends */
+    if (!__builtin_expect(_mm256_movemask_ps(_mm256_cmp_ps((__m256)x0, (__m256)x1, _CMP_UNORD_Q)), 0))
+        return;
+#endif
+    *r0 = (vu)v_seli(x0 != x0, (vi)((vu)x0 | 0x400000), (vi)*r0);
+    *r1 = (vu)v_seli(x1 != x1, (vi)((vu)x1 | 0x400000), (vi)*r1);
+}
+
+/* rounded to bf16: x0 in the low, x1 in the high half of a word */
+V_INLINE vu pack_both(vf x0, vf x1)
+{
+#ifdef CPU_CVT_BF16
+    const __m512i turn = _mm512_set_epi16(31, 15, 30, 14, 29, 13, 28, 12, 27, 11, 26, 10, 25, 9, 24, 8, 23, 7, 22, 6, 21, 5, 20,
+                                          4, 19, 3, 18, 2, 17, 1, 16, 0);
+    return (vu)_mm512_permutexvar_epi16(turn, (__m512i)_mm512_cvtne2ps_pbh((__m512)x1, (__m512)x0));
+#else
+    vu r0, r1;
+    pack_round(x0, x1, &r0, &r1);
+    return v_uppers(r0, r1);
+#endif
+}
+
+#if CPU_VW >= 8
+/* two vectors that follow each other, rounded */
+V_INLINE vf pack_next(vf x0, vf x1)
+{
+#ifdef CPU_CVT_BF16
+    return (vf)_mm512_cvtne2ps_pbh((__m512)x1, (__m512)x0);
+#else
+    vu r0, r1;
+    pack_round(x0, x1, &r0, &r1);
+#if CPU_VW == 16
+    const __m512i high = _mm512_set_epi16(63, 61, 59, 57, 55, 53, 51, 49, 47, 45, 43, 41, 39, 37, 35, 33, 31, 29, 27, 25, 23, 21,
+                                          19, 17, 15, 13, 11, 9, 7, 5, 3, 1);
+    return (vf)_mm512_permutex2var_epi16((__m512i)r0, high, (__m512i)r1);
+#else
+    __m256i t = _mm256_packus_epi32((__m256i)(r0 >> 16), (__m256i)(r1 >> 16));
+    return (vf)_mm256_permute4x64_epi64(t, 0xd8);
+#endif
+#endif
+}
+#endif
+
+/* x1 after x0; a NaN stays one */
+V_INLINE void pack_store_next(uint16_t *p, vf x0, vf x1)
+{
+#if CPU_VW >= 8
+    v_store(p, pack_next(x0, x1));
+#else
+    v_storeh(p, v_to_bf16(x0));
+    v_storeh(p + CPU_VW, v_to_bf16(x1));
+#endif
+}
+
 #define PACK_CONVERT(name, T, load, load_n, store, store_n, f)                                                         \
     static void name(T *d, const void *sv, size_t n)                                                                   \
     {                                                                                                                  \
@@ -192,8 +250,19 @@ static void pack_transpose_pairs(uint32_t *dst, size_t ldd, const uint16_t *firs
     }
 PACK_CONVERT(pack_from_bf16, float, v_loadh, v_loadh_n, v_store, v_store_n, v_from_bf16)
 PACK_CONVERT(pack_from_f16, float, v_loadh, v_loadh_n, v_store, v_store_n, v_from_f16)
-PACK_CONVERT(pack_to_bf16, uint16_t, v_load, v_load_n, v_storeh, v_storeh_n, v_to_bf16)
 PACK_CONVERT(pack_to_f16, uint16_t, v_load, v_load_n, v_storeh, v_storeh_n, v_to_f16)
+
+static void pack_to_bf16(uint16_t *d, const float *s, size_t n)
+{
+    size_t i = 0;
+    for (; i + 2 * CPU_VW <= n; i += 2 * CPU_VW)
+        pack_store_next(d + i, v_load(s + i), v_load(s + i + CPU_VW));
+    for (; i < n; i += CPU_VW)
+        if (n - i < CPU_VW)
+            v_storeh_n(d + i, v_to_bf16(v_load_n(s + i, n - i)), n - i);
+        else
+            v_storeh(d + i, v_to_bf16(v_load(s + i)));
+}
 
 static void pack_to_f32(float *d, const void *s, int dtype, size_t n)
 {
@@ -242,32 +311,6 @@ static void pack_split_pairs(uint32_t *even, uint32_t *odd, const uint16_t *r0, 
         memcpy(even, &x, (left + 1) / 2 * 4);
         memcpy(odd, &y, left / 2 * 4);
     }
-}
-
-/* Rounded to bf16 in the upper halves; a NaN stays one. */
-V_INLINE void pack_round(vf x0, vf x1, vu *r0, vu *r1)
-{
-    *r0 = v_round_bf16(x0), *r1 = v_round_bf16(x1);
-#if CPU_VW == 8 /* a jump that is hardly ever taken costs less than two blends */
-    if (!__builtin_expect(_mm256_movemask_ps(_mm256_cmp_ps((__m256)x0, (__m256)x1, _CMP_UNORD_Q)), 0))
-        return;
-#endif
-    *r0 = (vu)v_seli(x0 != x0, (vi)((vu)x0 | 0x400000), (vi)*r0);
-    *r1 = (vu)v_seli(x1 != x1, (vi)((vu)x1 | 0x400000), (vi)*r1);
-}
-
-/* rounded to bf16: x0 in the low, x1 in the high half of a word */
-V_INLINE vu pack_both(vf x0, vf x1)
-{
-#ifdef CPU_CVT_BF16
-    const __m512i turn = _mm512_set_epi16(31, 15, 30, 14, 29, 13, 28, 12, 27, 11, 26, 10, 25, 9, 24, 8, 23, 7, 22, 6, 21, 5, 20,
-                                          4, 19, 3, 18, 2, 17, 1, 16, 0);
-    return (vu)_mm512_permutexvar_epi16(turn, (__m512i)_mm512_cvtne2ps_pbh((__m512)x1, (__m512)x0));
-#else
-    vu r0, r1;
-    pack_round(x0, x1, &r0, &r1);
-    return v_uppers(r0, r1);
-#endif
 }
 
 /* Planes of bf16, `apart` numbers from each other, to pixels of a vector of f32, a plane (at most vw) in each lane: words of

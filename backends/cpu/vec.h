@@ -72,6 +72,16 @@ V_INLINE vf v_keep(vf x, size_t n)
 #endif
 }
 
+/* x without its first n (< CPU_VW) lanes, which become 0. */
+V_INLINE vf v_drop(vf x, size_t n)
+{
+#if CPU_VW == 16
+    return (vf)_mm512_maskz_mov_ps((__mmask16)~((1u << n) - 1), (__m512)x);
+#else
+    return (vf)((vi)x & ~(vi)v_load(v_mask + CPU_VW - n));
+#endif
+}
+
 /* The first n (< CPU_VW) lanes; the others are 0. */
 V_INLINE vf v_load_n(const void *p, size_t n)
 {
