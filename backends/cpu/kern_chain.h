@@ -16,7 +16,7 @@ V_INLINE vf chain_get(const void *p, size_t i, size_t l, bool half)
             return (vf)((vu)v_load(h) << 16);
         if (l == CHAIN_ODD)
             return (vf)((vu)v_load(h) & 0xffff0000u);
-        return v_from_bf16(l < CPU_VW ? v_loadh_n(h, l) : v_loadh(h));
+        return l < CPU_VW ? v_from_bf16(v_loadh_n(h, l)) : v_load_bf16(h);
     }
     return l < CPU_VW ? v_load_n((const float *)p + i, l) : v_load((const float *)p + i);
 }

@@ -25,7 +25,7 @@ V_INLINE vf half_get(const uint16_t *x, size_t i, size_t l)
         return v_from_bf16((vh)_mm_shuffle_epi8(t, _mm_loadu_si128((const __m128i_u *)(const void *)by)));
     }
 #endif
-    return v_from_bf16(l < CPU_VW ? v_loadh_n(x + i, l) : v_loadh(x + i));
+    return l < CPU_VW ? v_from_bf16(v_loadh_n(x + i, l)) : v_load_bf16(x + i);
 }
 
 V_INLINE void half_put(uint16_t *p, vf x, size_t l)
@@ -83,8 +83,8 @@ static float half_weigh(const void *xv, const float *w, size_t n)
 {
     const uint16_t *x = xv;
     vf s = {0}, t = {0};
-    HALF_ROW(n, s = v_fma(v_from_bf16(v_loadh(x + i)), v_load(w + i), s);
-             t = v_fma(v_from_bf16(v_loadh(x + i + CPU_VW)), v_load(w + i + CPU_VW), t);
+    HALF_ROW(n, s = v_fma(v_load_bf16(x + i), v_load(w + i), s);
+             t = v_fma(v_load_bf16(x + i + CPU_VW), v_load(w + i + CPU_VW), t);
              , s = v_fma(half_get(x, i, l), half_f32(w + i, l), s);)
     return v_sum(s + t);
 }
@@ -95,7 +95,7 @@ static float half_weigh(const void *xv, const float *w, size_t n)
         const uint16_t *x = xv;                                                                                        \
         size_t i = 0;                                                                                                  \
         for (; i + CPU_VW <= n; i += CPU_VW)                                                                           \
-            v_store(d + i, F(v_load(d + i), v_from_bf16(v_loadh(x + i))));                                             \
+            v_store(d + i, F(v_load(d + i), v_load_bf16(x + i)));                                             \
         if (i < n)                                                                                                     \
             v_store_n(d + i, F(v_load_n(d + i, n - i), half_get(x, i, n - i)), n - i);                                 \
     }
@@ -257,27 +257,41 @@ static void half_norm(void *yv, const void *xv, float mean, float rstd, const fl
 {
     uint16_t *y = yv;
     const uint16_t *x = xv;
-    vf m = v_set1(mean), r = v_set1(rstd);
-    HALF_ROW(n,
-             pack_store_next(y + i, half_scaled(half_get(x, i, CPU_VW), m, r, HALF_AT(g, i), HALF_AT(b, i), CPU_VW),
-                             half_scaled(half_get(x, i + CPU_VW, CPU_VW), m, r, HALF_AT(g, i + CPU_VW),
-                                         HALF_AT(b, i + CPU_VW), CPU_VW));
+    vf m = v_set1(mean), r = v_set1(rstd), x0, x1;
+    HALF_ROW(n, x0 = v_load_bf16(x + i); x1 = v_load_bf16(x + i + CPU_VW);
+             pack_store_next(y + i, half_scaled(x0, m, r, HALF_AT(g, i), HALF_AT(b, i), CPU_VW),
+                             half_scaled(x1, m, r, HALF_AT(g, i + CPU_VW), HALF_AT(b, i + CPU_VW), CPU_VW));
              , half_put(y + i, half_scaled(half_get(x, i, l), m, r, HALF_AT(g, i), HALF_AT(b, i), l), l);)
+}
+
+/* two vectors' worth of half_norm_sums' sums */
+V_INLINE void half_norm_add(vf s[4], const uint16_t *gy, const uint16_t *x, const float *g, vf mean)
+{
+    vf d = v_load_bf16(gy), f = v_load_bf16(gy + CPU_VW);
+    if (g) {
+        d *= v_load(g);
+        f *= v_load(g + CPU_VW);
+    }
+    s[0] += d;
+    s[1] += f;
+    s[2] = v_fma(d, v_load_bf16(x) - mean, s[2]);
+    s[3] = v_fma(f, v_load_bf16(x + CPU_VW) - mean, s[3]);
 }
 
 static void half_norm_sums(const void *gyv, const void *xv, const float *g, float mean, float rstd, size_t n, float *s1,
                            float *s2)
 {
     const uint16_t *gy = gyv, *x = xv;
-    vf a = {0}, b = {0}, c = {0}, e = {0}, m = v_set1(mean), r = v_set1(rstd);
-    HALF_ROW(
-        n, vf d = half_get(gy, i, CPU_VW); vf f = half_get(gy, i + CPU_VW, CPU_VW);
-        if (g) d *= v_load(g + i); if (g) f *= v_load(g + i + CPU_VW); a += d; c += f;
-        b = v_fma(d, (half_get(x, i, CPU_VW) - m) * r, b); e = v_fma(f, (half_get(x, i + CPU_VW, CPU_VW) - m) * r, e);
-        , vf d = half_get(gy, i, l); if (g) d *= half_f32(g + i, l); a += d;
-        b = v_fma(d, (half_get(x, i, l) - m) * r, b);)
-    *s1 = v_sum(a + c);
-    *s2 = v_sum(b + e);
+    const size_t next = 2 * CPU_VW;
+    vf s[4] = {{0}}, t[4] = {{0}}, m = v_set1(mean), d;
+    for (; n >= 2 * next; n -= 2 * next, gy += 2 * next, x += 2 * next, g = HALF_AT(g, 2 * next)) {
+        half_norm_add(s, gy, x, g, m);
+        half_norm_add(t, gy + next, x + next, HALF_AT(g, next), m);
+    }
+    HALF_ROW(n, half_norm_add(s, gy + i, x + i, HALF_AT(g, i), m);
+             , d = half_get(gy, i, l); if (g) d *= half_f32(g + i, l); t[0] += d; t[2] = v_fma(d, half_get(x, i, l) - m, t[2]);)
+    *s1 = v_sum((s[0] + s[1]) + (t[0] + t[1]));
+    *s2 = v_sum((s[2] + s[3]) + (t[2] + t[3])) * rstd;
 }
 
 static void half_norm_bwd(void *gxv, const void *gyv, const void *xv, const float *g, float mean, float rstd, float m1,
@@ -285,11 +299,11 @@ static void half_norm_bwd(void *gxv, const void *gyv, const void *xv, const floa
 {
     uint16_t *gx = gxv;
     const uint16_t *gy = gyv, *x = xv;
-    const row_norms a = {v_set1(mean), v_set1(rstd), v_set1(m1), v_set1(m2), g, gg, gb};
-    HALF_ROW(n, vf o = row_norm_grad(&a, half_get(gy, i, CPU_VW), half_get(x, i, CPU_VW), i, CPU_VW);
-             pack_store_next(gx + i, o,
-                             row_norm_grad(&a, half_get(gy, i + CPU_VW, CPU_VW), half_get(x, i + CPU_VW, CPU_VW),
-                                            i + CPU_VW, CPU_VW));
+    const row_norms a = row_norms_of(mean, rstd, m1, m2, g, gg, gb);
+    vf y0, y1, x0, x1;
+    HALF_ROW(n, y0 = v_load_bf16(gy + i); y1 = v_load_bf16(gy + i + CPU_VW); x0 = v_load_bf16(x + i);
+             x1 = v_load_bf16(x + i + CPU_VW); y0 = row_norm_grad(&a, y0, x0, i, CPU_VW);
+             pack_store_next(gx + i, y0, row_norm_grad(&a, y1, x1, i + CPU_VW, CPU_VW));
              , half_put(gx + i, row_norm_grad(&a, half_get(gy, i, l), half_get(x, i, l), i, l), l);)
 }
 

@@ -172,36 +172,51 @@ static void row_norm_sums(const void *gyv, const void *xv, const float *g, float
                           float *s2)
 {
     const float *gy = gyv, *x = xv;
-    vf a = {0}, b = {0}, m = v_set1(mean), r = v_set1(rstd);
-    ROW_LOOP(
-        n, vf d = v_load(gy + i); if (g) d *= v_load(g + i); a += d; b = v_fma(d, (v_load(x + i) - m) * r, b);
-        , vf d = v_load_n(gy + i, l); if (g) d *= v_load_n(g + i, l); a += d;
-        b = v_fma(d, (v_load_n(x + i, l) - m) * r, b);)
-    *s1 = v_sum(a);
-    *s2 = v_sum(b);
+    vf a = {0}, b = {0}, c = {0}, e = {0}, m = v_set1(mean);
+    for (; n >= 2 * CPU_VW; n -= 2 * CPU_VW, gy += 2 * CPU_VW, x += 2 * CPU_VW, g = g ? g + 2 * CPU_VW : NULL) {
+        vf d = v_load(gy), f = v_load(gy + CPU_VW);
+        if (g) {
+            d *= v_load(g);
+            f *= v_load(g + CPU_VW);
+        }
+        a += d;
+        b = v_fma(d, v_load(x) - m, b);
+        c += f;
+        e = v_fma(f, v_load(x + CPU_VW) - m, e);
+    }
+    ROW_LOOP(n, vf d = v_load(gy + i); if (g) d *= v_load(g + i); a += d; b = v_fma(d, v_load(x + i) - m, b);
+             , vf d = v_load_n(gy + i, l); if (g) d *= v_load_n(g + i, l); a += d; b = v_fma(d, v_load_n(x + i, l) - m, b);)
+    *s1 = v_sum(a + c);
+    *s2 = v_sum(b + e) * rstd;
 }
 
 typedef struct row_norms {
-    vf mean, rstd, m1, m2;
+    vf mean, rstd, even, slope; /* the parts of gx that each number has, and in proportion to x - mean */
     const float *g;
     float *gg, *gb;
 } row_norms;
+
+V_INLINE row_norms row_norms_of(float mean, float rstd, float m1, float m2, const float *g, float *gg, float *gb)
+{
+    return (row_norms){v_set1(mean), v_set1(rstd), v_set1(-rstd * m1), v_set1(-rstd * rstd * m2), g, gg, gb};
+}
 
 /* gx = rstd (d - m1 - xhat m2) of l numbers from i on; gg += gy*xhat, gb += gy (may be NULL) */
 V_INLINE vf row_norm_grad(const row_norms *a, vf y, vf x, size_t i, size_t l)
 {
     const bool full = l == CPU_VW;
-    vf h = (x - a->mean) * a->rstd, d = y;
-    if (a->g)
-        d *= full ? v_load(a->g + i) : v_load_n(a->g + i, l);
+    const vf t = x - a->mean, scaled = y * a->rstd;
     if (a->gg && full) {
-        v_store(a->gg + i, v_fma(y, h, v_load(a->gg + i)));
+        v_store(a->gg + i, v_fma(scaled, t, v_load(a->gg + i)));
         v_store(a->gb + i, v_load(a->gb + i) + y);
     } else if (a->gg) {
-        v_store_n(a->gg + i, v_fma(y, h, v_load_n(a->gg + i, l)), l);
+        v_store_n(a->gg + i, v_fma(scaled, t, v_load_n(a->gg + i, l)), l);
         v_store_n(a->gb + i, v_load_n(a->gb + i, l) + y, l);
     }
-    return a->rstd * (d - a->m1 - h * a->m2);
+    const vf rest = v_fma(t, a->slope, a->even);
+    if (!a->g)
+        return scaled + rest;
+    return v_fma(scaled, full ? v_load(a->g + i) : v_load_n(a->g + i, l), rest);
 }
 
 /* m1, m2: the means of d and d*xhat */
@@ -210,7 +225,7 @@ static void row_norm_bwd(void *gxv, const void *gyv, const void *xv, const float
 {
     float *gx = gxv;
     const float *gy = gyv, *x = xv;
-    const row_norms a = {v_set1(mean), v_set1(rstd), v_set1(m1), v_set1(m2), g, gg, gb};
+    const row_norms a = row_norms_of(mean, rstd, m1, m2, g, gg, gb);
     ROW_LOOP(n, v_store(gx + i, row_norm_grad(&a, v_load(gy + i), v_load(x + i), i, CPU_VW));
              , v_store_n(gx + i, row_norm_grad(&a, v_load_n(gy + i, l), v_load_n(x + i, l), i, l), l);)
 }

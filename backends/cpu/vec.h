@@ -343,6 +343,18 @@ V_INLINE vf v_from_bf16(vh h)
 
 /* Round to nearest even; NaN stays NaN: the same bits on every set, but for numbers below 2^-126, which the instruction
  * takes for 0 as all arithmetic of the plugin does, and integers keep. */
+/* a vector of bf16, widened */
+V_INLINE vf v_load_bf16(const uint16_t *p)
+{
+#if CPU_VW == 8 /* the load fills both halves, so that one shuffle in each does it all */
+    const __m256i turn = _mm256_setr_epi8(-1, -1, 0, 1, -1, -1, 2, 3, -1, -1, 4, 5, -1, -1, 6, 7, -1, -1, 8, 9, -1, -1, 10, 11,
+                                          -1, -1, 12, 13, -1, -1, 14, 15);
+    return (vf)_mm256_shuffle_epi8(_mm256_broadcastsi128_si256((__m128i)v_loadh(p)), turn);
+#else
+    return v_from_bf16(v_loadh(p));
+#endif
+}
+
 /* rounded to nearest even, in the upper half of each word; a NaN may become any number */
 V_INLINE vu v_round_bf16(vf x)
 {
