@@ -12,6 +12,8 @@
 #define TURN_ROWS 16 /* of C turned back at a time, ... */
 #define TURN_COLUMNS 256 /* and columns: 16 KiB */
 #define TILE_ROWS 32 /* of an AMX block: 2 tiles of 16; its columns are 32 too */
+#define PAD 16 /* words between packed strips: rows go to all strips at once, and those whole pages apart would take turns in
+                * few places of the first-level cache; what runs over the end of a strip is not its neighbour's either */
 
 static int64_t min64(int64_t a, int64_t b)
 {
@@ -58,6 +60,17 @@ static void choose_tile(cpu_gemm *g, const cpu_isa *isa)
     g->nr = g->n <= isa->vw ? isa->vw : 2 * isa->vw;
 }
 
+/* Words from one packed strip of A to the next, and between panels of B; `words` of k. AMX's strips of A are blocks of tiles. */
+static int64_t step_of_a(const cpu_gemm *g, int64_t words)
+{
+    return words * g->mr + (g->mode == CPU_GEMM_TILE ? 0 : PAD);
+}
+
+static int64_t step_of_b(const cpu_gemm *g, int64_t words)
+{
+    return words * g->nr + PAD;
+}
+
 /* Blocks: a packed block of A takes half a MiB, of B 4 MiB, the sums of a macro block 4 MiB at most. */
 static void choose_blocks(cpu_gemm *g)
 {
@@ -81,9 +94,9 @@ static void choose_blocks(cpu_gemm *g)
         g->mo = even_part(g->m, round_up(min64(g->m, (1 << 20) / g->nc + 1), g->mc), g->mc);
         acc = g->mo * g->nc;
     }
-    int64_t first = g->turned ? TURN_ROWS * TURN_COLUMNS : g->mc * words;
+    int64_t first = g->turned ? TURN_ROWS * TURN_COLUMNS : div_up(g->mc, g->mr) * step_of_a(g, words);
     g->pack_b = cpu_round((size_t)first * 4 + 256, 4096) + 128;
-    g->acc = g->pack_b + cpu_round((size_t)(g->nc * words * 4) + 256, 4096) + 128;
+    g->acc = g->pack_b + cpu_round((size_t)(div_up(g->nc, g->nr) * step_of_b(g, words) * 4) + 256, 4096) + 128;
     g->tmp = g->acc + cpu_round((size_t)acc * 4 + 256, 4096) + 128;
     size_t line = (size_t)(g->nr > g->mr ? g->nr : g->mr) * (size_t)words * 4;
     g->bytes = g->tmp + cpu_round(2 * STAGE + line + 512, 64);
@@ -266,17 +279,18 @@ static void pack_any(packer *p, bool tiles, bool narrow, int64_t x0, int64_t nx,
 
 /* ---- A packed as a whole ---- */
 
-/* Strips are packed by several workers; the words a strip runs over by must not be its neighbour's. */
-static int64_t pad_of(const cpu_gemm *g)
-{
-    return g->mode == CPU_GEMM_TILE ? 0 : 16;
-}
-
 /* strip s of the part of k that begins at k0: parts in order, in each all strips */
 static uint32_t *strip_of(const cpu_gemm *g, const void *packed, int64_t k0, int64_t kc, int64_t s)
 {
-    int64_t part = (words_of(g, k0) * g->mr + k0 / g->kc * pad_of(g)) * cpu_gemm_strips(g);
-    return (uint32_t *)packed + part + s * (words_of(g, kc) * g->mr + pad_of(g));
+    const int64_t parts = k0 / g->kc, before = parts * step_of_a(g, words_of(g, g->kc)) * cpu_gemm_strips(g);
+    return (uint32_t *)packed + before + s * step_of_a(g, words_of(g, kc));
+}
+
+/* the same of B's panels */
+static uint32_t *panel_of(const cpu_gemm *g, const void *packed, int64_t k0, int64_t kc, int64_t p)
+{
+    const int64_t parts = k0 / g->kc, before = parts * step_of_b(g, words_of(g, g->kc)) * cpu_gemm_panels(g);
+    return (uint32_t *)packed + before + p * step_of_b(g, words_of(g, kc));
 }
 
 /* ---- The loops ---- */
@@ -287,7 +301,7 @@ typedef struct run {
     const cpu_src *a, *b;
     const cpu_sink *s;
     char *mine;
-    int64_t words, step; /* of this part of k; from one column of packed B to the next */
+    int64_t words, step; /* of this part of k; from one panel of packed B to the next */
     int64_t soon; /* the row of C whose strip's last sums are made, or -1 */
     bool direct; /* B is read where it lies: few rows, no packing worth its while */
     const cpu_lines_kernel (*lines)[3]; /* not NULL: A is read where it lies, for the same reason */
@@ -324,9 +338,9 @@ static void strip_kernel(const run *r, const uint32_t *pa, int64_t mb, int64_t j
 {
     const cpu_gemm *g = r->g;
     cpu_lines l;
-    for (int64_t j = 0; j < nb; j += g->nr) {
+    for (int64_t j = 0; j < nb; j += g->nr, pb += r->step) {
         int64_t n = min64(g->nr, nb - j);
-        const uint32_t *b = pb + j * r->step;
+        const uint32_t *b = pb;
         size_t bs = (size_t)g->nr;
         if (r->direct && n == g->nr) {
             b = (const uint32_t *)r->b->p + k0 * r->b->ld + j0 + j;
@@ -368,7 +382,7 @@ static void packed_rows(run *r, const span *t, const part *p, const uint32_t *pa
             int64_t mb = min64(g->mr, ni - q), ldc;
             float *c = target_of(r, t, i + q, j, &ldc);
             r->soon = p->last && s->soon ? t->i0 + i + q : -1;
-            strip_kernel(r, pa + q / g->mr * step, mb, t->j0 + j, nb, p->k0, p->pb + j * r->step, c, ldc, add);
+            strip_kernel(r, pa + q / g->mr * step, mb, t->j0 + j, nb, p->k0, p->pb + j / g->nr * r->step, c, ldc, add);
             if (p->last && s->done)
                 s->done(s->arg, t->i0 + i + q, mb, t->j0 + j, nb, c, ldc);
         }
@@ -407,8 +421,9 @@ static void plain_rows(run *r, const span *t, const part *p)
             float *c = target_of(r, t, i, j, &ldc);
             for (int64_t q = 0; q < mb && p->first && (g->scratch || !s->add); q++)
                 memset(c + q * ldc, 0, (size_t)nb * 4);
-            for (int64_t n = 0; n < nb; n += g->nr)
-                r->lines[mb][g->nr / r->isa->vw]((size_t)r->words, line, p->pb + (j + n) * r->step, c + n, (size_t)ldc);
+            const uint32_t *b = p->pb + j / g->nr * r->step;
+            for (int64_t n = 0; n < nb; n += g->nr, b += r->step)
+                r->lines[mb][g->nr / r->isa->vw]((size_t)r->words, line, b, c + n, (size_t)ldc);
             if (p->last && s->done && !g->turned)
                 s->done(s->arg, t->i0 + i, mb, t->j0 + j, nb, c, ldc);
         }
@@ -431,10 +446,11 @@ static void turned_rows(run *r, const span *t)
 static void rows_of_block(run *r, const span *t, int64_t k0, int64_t kc, bool first, bool last)
 {
     const cpu_gemm *g = r->g;
-    packer a = {r->isa, r->a, g->mr, k0, kc, g->mode != CPU_GEMM_F32, r->words, r->mine + g->tmp, 0};
+    const int64_t step = step_of_a(g, r->words);
+    packer a = {r->isa, r->a, g->mr, k0, kc, g->mode != CPU_GEMM_F32, r->words, r->mine + g->tmp, PAD};
     part p = {k0, first, last, (const uint32_t *)(const void *)(r->mine + g->pack_b)};
     if (r->b->packed)
-        p.pb = (const uint32_t *)r->b->packed + words_of(g, k0) * round_up(g->n, g->nr) + t->j0 * r->step;
+        p.pb = panel_of(g, r->b->packed, k0, min64(g->kc, r->b->ld - k0), t->j0 / g->nr);
     if (r->lines) {
         plain_rows(r, t, &p);
         if (last && g->turned)
@@ -442,14 +458,13 @@ static void rows_of_block(run *r, const span *t, int64_t k0, int64_t kc, bool fi
         return;
     }
     if (r->a->packed) {
-        int64_t step = r->words * g->mr + pad_of(g);
         packed_rows(r, t, &p, strip_of(g, r->a->packed, k0, kc, t->i0 / g->mr), step, 0, t->ni);
         return;
     }
     for (int64_t i = 0; i < t->ni; i += g->mc) {
         int64_t mb = min64(g->mc, t->ni - i);
         pack_any(&a, g->mode == CPU_GEMM_TILE, true, t->i0 + i, mb, (uint32_t *)(void *)r->mine);
-        packed_rows(r, t, &p, (const uint32_t *)(const void *)r->mine, r->words * g->mr, i, mb);
+        packed_rows(r, t, &p, (const uint32_t *)(const void *)r->mine, step, i, mb);
     }
 }
 
@@ -457,20 +472,20 @@ static void pack_panel(run *r, const span *t, int64_t k0, int64_t kc)
 {
     const cpu_gemm *g = r->g;
     uint32_t *pb = (uint32_t *)(void *)(r->mine + g->pack_b);
-    packer p = {r->isa, r->b, g->nr, k0, kc, g->mode != CPU_GEMM_F32, r->words, r->mine + g->tmp, 0};
+    packer p = {r->isa, r->b, g->nr, k0, kc, g->mode != CPU_GEMM_F32, r->words, r->mine + g->tmp, PAD};
     int64_t skip = r->direct ? t->nj / g->nr * g->nr : 0;
     if (skip < t->nj)
-        pack_any(&p, false, false, t->j0 + skip, t->nj - skip, pb + skip * r->words);
+        pack_any(&p, false, false, t->j0 + skip, t->nj - skip, pb + skip / g->nr * r->step);
 }
 
 size_t cpu_gemm_packed(const cpu_gemm *g)
 {
-    return (size_t)(words_of(g, g->k) * round_up(g->n, g->nr)) * 4 + 256;
+    return (size_t)(g->chunks * step_of_b(g, words_of(g, g->kc)) * cpu_gemm_panels(g)) * 4 + 256;
 }
 
 size_t cpu_gemm_packed_a(const cpu_gemm *g)
 {
-    return (size_t)((words_of(g, g->k) * g->mr + g->chunks * pad_of(g)) * cpu_gemm_strips(g)) * 4 + 256;
+    return (size_t)(g->chunks * step_of_a(g, words_of(g, g->kc)) * cpu_gemm_strips(g)) * 4 + 256;
 }
 
 void cpu_gemm_pack_panels(const cpu_gemm *g, const cpu_isa *isa, void *mine, const cpu_src *b, int64_t from, int64_t end,
@@ -478,9 +493,9 @@ void cpu_gemm_pack_panels(const cpu_gemm *g, const cpu_isa *isa, void *mine, con
 {
     int64_t j = from * g->nr, nj = min64(end * g->nr, g->n) - j;
     for (int64_t k = 0; k < g->k && nj > 0; k += g->kc) {
-        int64_t kc = min64(g->kc, g->k - k), words = words_of(g, kc);
-        packer p = {isa, b, g->nr, k, kc, g->mode != CPU_GEMM_F32, words, (char *)mine + g->tmp, 0};
-        pack_any(&p, false, false, j, nj, (uint32_t *)to + words_of(g, k) * round_up(g->n, g->nr) + j * words);
+        int64_t kc = min64(g->kc, g->k - k);
+        packer p = {isa, b, g->nr, k, kc, g->mode != CPU_GEMM_F32, words_of(g, kc), (char *)mine + g->tmp, PAD};
+        pack_any(&p, false, false, j, nj, panel_of(g, to, k, kc, from));
     }
 }
 
@@ -495,7 +510,7 @@ void cpu_gemm_pack_strips(const cpu_gemm *g, const cpu_isa *isa, void *mine, con
     int64_t i = from * g->mr, ni = min64(end * g->mr, g->m) - i;
     for (int64_t k = 0; k < g->k && ni > 0; k += g->kc) {
         int64_t kc = min64(g->kc, g->k - k);
-        packer p = {isa, a, g->mr, k, kc, g->mode != CPU_GEMM_F32, words_of(g, kc), (char *)mine + g->tmp, pad_of(g)};
+        packer p = {isa, a, g->mr, k, kc, g->mode != CPU_GEMM_F32, words_of(g, kc), (char *)mine + g->tmp, PAD};
         pack_any(&p, g->mode == CPU_GEMM_TILE, true, i, ni, strip_of(g, to, k, kc, from));
     }
 }
@@ -550,10 +565,9 @@ void cpu_gemm_run(const cpu_gemm *g, const cpu_isa *isa, void *mine, const cpu_s
             span t = {i, min64(g->mo, i1 - i), j, min64(g->nc, j1 - j)};
             for (int64_t k = 0; k < g->k; k += g->kc) {
                 int64_t kc = min64(g->kc, g->k - k);
-                r.words = r.step = words_of(g, kc);
-                if (b->packed)
-                    r.step = words_of(g, min64(g->kc, b->ld - k));
-                else
+                r.words = words_of(g, kc);
+                r.step = step_of_b(g, words_of(g, b->packed ? min64(g->kc, b->ld - k) : kc));
+                if (!b->packed)
                     pack_panel(&r, &t, k, kc);
                 rows_of_block(&r, &t, k, kc, k == 0, k + kc >= g->k);
             }

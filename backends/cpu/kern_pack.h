@@ -135,11 +135,8 @@ static void pack_strips(uint32_t *dst, size_t w, size_t step, const uint32_t *ro
 V_INLINE vf pack_pair(const uint16_t *a, const uint16_t *b, size_t left)
 {
     bool full = left >= CPU_VW;
-    vh x = full ? v_loadh(a) : v_loadh_n(a, left);
-    if (!b)
-        return (vf)__builtin_convertvector(x, vu);
-    vh y = full ? v_loadh(b) : v_loadh_n(b, left);
-    return (vf)(__builtin_convertvector(x, vu) | (__builtin_convertvector(y, vu) << 16));
+    vh x = full ? v_loadh(a) : v_loadh_n(a, left), y = !b ? (vh){0} : full ? v_loadh(b) : v_loadh_n(b, left);
+    return (vf)v_pairs(x, y);
 }
 
 static void pack_strip_pairs(uint32_t *dst, size_t w, size_t step, const uint16_t *r0, const uint16_t *r1, size_t n)

@@ -341,8 +341,6 @@ V_INLINE vf v_from_bf16(vh h)
 #endif
 }
 
-/* Round to nearest even; NaN stays NaN: the same bits on every set, but for numbers below 2^-126, which the instruction
- * takes for 0 as all arithmetic of the plugin does, and integers keep. */
 /* a vector of bf16, widened */
 V_INLINE vf v_load_bf16(const uint16_t *p)
 {
@@ -362,6 +360,20 @@ V_INLINE vu v_round_bf16(vf x)
     return u + 0x7fff + ((u >> 16) & 1);
 }
 
+/* words of two: x in the lower halves, y in the upper ones */
+V_INLINE vu v_pairs(vh x, vh y)
+{
+#if CPU_VW == 16
+    const __m512i turn = _mm512_set_epi16(31, 15, 30, 14, 29, 13, 28, 12, 27, 11, 26, 10, 25, 9, 24, 8, 23, 7, 22, 6, 21, 5, 20,
+                                          4, 19, 3, 18, 2, 17, 1, 16, 0);
+    return (vu)_mm512_permutexvar_epi16(turn, _mm512_inserti64x4(_mm512_castsi256_si512((__m256i)x), (__m256i)y, 1));
+#elif CPU_VW == 8
+    return (vu)_mm256_set_m128i(_mm_unpackhi_epi16((__m128i)x, (__m128i)y), _mm_unpacklo_epi16((__m128i)x, (__m128i)y));
+#else
+    return __builtin_convertvector(x, vu) | __builtin_convertvector(y, vu) << 16;
+#endif
+}
+
 /* the upper halves of a's words in the lower halves, of b's words in the upper ones */
 V_INLINE vu v_uppers(vu a, vu b)
 {
@@ -372,6 +384,8 @@ V_INLINE vu v_uppers(vu a, vu b)
 #endif
 }
 
+/* Round to nearest even; NaN stays NaN: the same bits on every set, but for numbers below 2^-126, which the instruction
+ * takes for 0 as all arithmetic of the plugin does, and integers keep. */
 V_INLINE vh v_to_bf16(vf x)
 {
 #ifdef CPU_CVT_BF16
