@@ -569,6 +569,35 @@ START_TEST(every_half)
 }
 END_TEST
 
+/* A NaN stays one when it is rounded, whatever its payload and wherever it lies; its neighbours do not notice. */
+START_TEST(every_nan)
+{
+    enum { N = 64 };
+    static const uint32_t nans[] = {0x7fffffff, 0xffffffff, 0x7f800001, 0xff808000, 0x7fc00000};
+    const cpu_isa *list[5];
+    const int n = cpu_isa_list(list);
+    for (int t = 0; t < n * 5 * N; t++) {
+        const cpu_isa *isa = list[t / N / 5];
+        const size_t at = (size_t)t % N, vw = (size_t)isa->vw;
+        float x[N];
+        uint16_t row[N], plane[N];
+        for (size_t i = 0; i < N; i++)
+            x[i] = (float)i;
+        memcpy(&x[at], &nans[t / N % 5], 4);
+        isa->from_f32(row, x, YK_BF16, N);
+        isa->planes_out(plane, N / vw, x, N / vw, vw);
+        for (size_t i = 0; i < N; i++) {
+            const uint16_t turned = plane[i % vw * (N / vw) + i / vw];
+            ck_assert_msg(row[i] == turned || i == at, "%s: %zu: %04x in a row, %04x in a plane", isa->name, i, row[i], turned);
+            ck_assert_msg(((row[i] & 0x7fff) > 0x7f80) == (i == at), "%s: NaN %08x at %zu: %04x at %zu", isa->name,
+                          nans[t / N % 5], at, row[i], i);
+            ck_assert_msg(((turned & 0x7fff) > 0x7f80) == (i == at), "%s: planes, NaN %08x at %zu: %04x at %zu", isa->name,
+                          nans[t / N % 5], at, turned, i);
+        }
+    }
+}
+END_TEST
+
 /* Roots of every bf16 that has one, zero and infinity included: rounded right, but for what f32 cannot tell from a tie, and
  * alike wherever in a vector. */
 START_TEST(every_root)
@@ -606,6 +635,7 @@ int main(void)
     TCase *t = tcase_create("all");
     tcase_add_test(t, elementwise);
     tcase_add_test(t, every_half);
+    tcase_add_test(t, every_nan);
     tcase_add_test(t, every_root);
     tcase_add_test(t, map_chain);
     tcase_add_test(t, reductions);
