@@ -36,13 +36,16 @@ bench_cpu_kernels_LDADD = libyokecpu.la
 
 if WITH_CHECK
 check_PROGRAMS += tests/unit/cpu_ops.test tests/unit/cpu_chain.test tests/unit/cpu_gemm.test tests/unit/cpu_nets.test \
-	tests/unit/cpu_queue.test
+	tests/unit/cpu_rows.test tests/unit/cpu_queue.test
 TESTS += tests/unit/cpu_ops.test tests/unit/cpu_chain.test tests/unit/cpu_gemm.test tests/unit/cpu_nets.test \
-	tests/unit/cpu_queue.test
+	tests/unit/cpu_rows.test tests/unit/cpu_queue.test
 tests_unit_cpu_queue_test_SOURCES = tests/unit/cpu_queue.c $(CPU_KIT)
 tests_unit_cpu_queue_test_LDADD = libyokecpu.la $(CHECK_LIBS)
 tests_unit_cpu_queue_test_CFLAGS = $(AM_CFLAGS) $(CHECK_CFLAGS)
-tests_unit_cpu_nets_test_SOURCES = tests/unit/cpu_nets.c $(CPU_KIT)
+tests_unit_cpu_rows_test_SOURCES = tests/unit/cpu_rows.c tests/unit/cpu_near.h $(CPU_KIT)
+tests_unit_cpu_rows_test_LDADD = libyokecpu.la $(CHECK_LIBS)
+tests_unit_cpu_rows_test_CFLAGS = $(AM_CFLAGS) $(CHECK_CFLAGS)
+tests_unit_cpu_nets_test_SOURCES = tests/unit/cpu_nets.c tests/unit/cpu_near.h $(CPU_KIT)
 tests_unit_cpu_nets_test_LDADD = libyokecpu.la $(CHECK_LIBS)
 tests_unit_cpu_nets_test_CFLAGS = $(AM_CFLAGS) $(CHECK_CFLAGS)
 tests_unit_cpu_chain_test_SOURCES = tests/unit/cpu_chain.c $(CPU_KIT)
