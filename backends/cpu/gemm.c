@@ -92,7 +92,7 @@ static void choose_blocks(cpu_gemm *g)
         g->nc = even_part(g->n, min64(g->nc, 1024), g->nr);
         g->nb = min64(g->nc, 256);
         g->mo = even_part(g->m, round_up(min64(g->m, (1 << 20) / g->nc + 1), g->mc), g->mc);
-        acc = g->mo * g->nc;
+        acc = g->mo * (g->nc + PAD);
     }
     int64_t first = g->turned ? TURN_ROWS * TURN_COLUMNS : div_up(g->mc, g->mr) * step_of_a(g, words);
     g->pack_b = cpu_round((size_t)first * 4 + 256, 4096) + 128;
@@ -366,7 +366,7 @@ static float *target_of(const run *r, const span *t, int64_t i, int64_t j, int64
 {
     const cpu_gemm *g = r->g;
     float *acc = (float *)(void *)(r->mine + g->acc);
-    *ldc = !g->scratch ? r->s->ld : keeps_all(g) ? g->nc : g->nb;
+    *ldc = !g->scratch ? r->s->ld : keeps_all(g) ? g->nc + PAD : g->nb;
     return !g->scratch ? r->s->f32 + (t->i0 + i) * *ldc + t->j0 + j : keeps_all(g) ? acc + i * *ldc + j : acc;
 }
 
