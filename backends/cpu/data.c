@@ -384,7 +384,8 @@ static void plan_index(cpu_build *b, const yk_node *n)
         cpu_emit(b, sum_rows_step, a, work + (double)(a->v * a->inner) * 0.1);
         return;
     }
-    a->columns = a->inner >= 64 * b->nt;
+    /* Columns share sums evenly whatever the indices; a large table that is zero but for a few rows is written in order. */
+    a->columns = a->inner >= 64 * b->nt && (a->add || 4 * a->n >= a->v);
     cpu_emit(b, scatter_step, a, work + (a->add ? 0.0 : (double)(a->v * a->inner) * 0.1));
 }
 

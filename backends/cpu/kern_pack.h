@@ -193,9 +193,7 @@ V_INLINE void pack_round(vf x0, vf x1, vu *r0, vu *r1)
 V_INLINE vu pack_both(vf x0, vf x1)
 {
 #ifdef CPU_CVT_BF16
-    const __m512i turn = _mm512_set_epi16(31, 15, 30, 14, 29, 13, 28, 12, 27, 11, 26, 10, 25, 9, 24, 8, 23, 7, 22, 6, 21, 5, 20,
-                                          4, 19, 3, 18, 2, 17, 1, 16, 0);
-    return (vu)_mm512_permutexvar_epi16(turn, (__m512i)_mm512_cvtne2ps_pbh((__m512)x1, (__m512)x0));
+    return v_interleave((__m512i)_mm512_cvtne2ps_pbh((__m512)x1, (__m512)x0));
 #else
     vu r0, r1;
     pack_round(x0, x1, &r0, &r1);

@@ -360,13 +360,21 @@ V_INLINE vu v_round_bf16(vf x)
     return u + 0x7fff + ((u >> 16) & 1);
 }
 
+#if CPU_VW == 16
+/* words of two: z's lower half in the lower halves, its upper half in the upper ones */
+V_INLINE vu v_interleave(__m512i z)
+{
+    const __m512i turn = _mm512_set_epi16(31, 15, 30, 14, 29, 13, 28, 12, 27, 11, 26, 10, 25, 9, 24, 8, 23, 7, 22, 6, 21, 5, 20,
+                                          4, 19, 3, 18, 2, 17, 1, 16, 0);
+    return (vu)_mm512_permutexvar_epi16(turn, z);
+}
+#endif
+
 /* words of two: x in the lower halves, y in the upper ones */
 V_INLINE vu v_pairs(vh x, vh y)
 {
 #if CPU_VW == 16
-    const __m512i turn = _mm512_set_epi16(31, 15, 30, 14, 29, 13, 28, 12, 27, 11, 26, 10, 25, 9, 24, 8, 23, 7, 22, 6, 21, 5, 20,
-                                          4, 19, 3, 18, 2, 17, 1, 16, 0);
-    return (vu)_mm512_permutexvar_epi16(turn, _mm512_inserti64x4(_mm512_castsi256_si512((__m256i)x), (__m256i)y, 1));
+    return v_interleave(_mm512_inserti64x4(_mm512_castsi256_si512((__m256i)x), (__m256i)y, 1));
 #elif CPU_VW == 8
     return (vu)_mm256_set_m128i(_mm_unpackhi_epi16((__m128i)x, (__m128i)y), _mm_unpacklo_epi16((__m128i)x, (__m128i)y));
 #else
