@@ -1,14 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* yoke train: trains a model on data, on one or several devices. */
-#include <dirent.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
-#include "tools/progress.h"
-#include "tools/train.h"
+#include "tools/checkpoints.h"
+#include "tools/train_loop.h"
 
 static const yk__cli_option options[] = {
     TRAIN_MODEL_OPTIONS,
@@ -50,28 +48,10 @@ static const yk__cli_command command = {
     .n_options = sizeof options / sizeof options[0],
 };
 
-/* All that a run of training carries along. */
-typedef struct run {
-    const yk__cli *cli;
-    yk_job *job;
-    yk_data *data, *eval;
-    yk_model *model;
-    yk_opt *opt;
-    yk_sched *sched;
-    FILE *log;
-    const char *out;
-    uint64_t steps, total, epochs, per_epoch, accumulate, log_every, eval_every, save_every, save_limit;
-    double decay, lr, clip, started;
-    double log_time, log_spent, spent; /* the window's start, its part before an evaluation, and all windows: seconds */
-    uint64_t log_rows, log_tokens, rows;
-    train_result result;
-    progress bar;
-} run;
-
 static const char *const optimizers[] = {"sgd", "adam", "adamw"};
 
 /* Numbers of the command line, before devices are opened; false after a message. */
-static bool read_numbers(run *r, yk_config *config)
+static bool read_numbers(train_run *r, yk_config *config)
 {
     static const char *const rules[] = {"micro", "items", "rows"};
     const yk__cli *cli = r->cli;
@@ -105,7 +85,7 @@ static bool read_numbers(run *r, yk_config *config)
     return !bad;
 }
 
-static yk_opt *make_optimizer(run *r)
+static yk_opt *make_optimizer(train_run *r)
 {
     const yk__cli *cli = r->cli;
     bool bad = false;
@@ -122,7 +102,7 @@ static yk_opt *make_optimizer(run *r)
 }
 
 /* Biases and norms go into a group without decay. */
-static void spare_from_decay(run *r)
+static void spare_from_decay(train_run *r)
 {
     uint32_t group;
     if (r->decay == 0 || yk__cli_on(r->cli, "decay-all") || !yk_ok(r->job))
@@ -133,7 +113,7 @@ static void spare_from_decay(run *r)
             yk_opt_move(r->opt, group, yk_param_at(r->job, i));
 }
 
-static void make_trainer(run *r)
+static void make_trainer(train_run *r)
 {
     bool bad = false;
     yk_sched_config sched = {.name = yk__cli_text(r->cli, "lr-scheduler-type"), .params = yk__cli_text(r->cli, "lr-scheduler-kwargs")};
@@ -157,7 +137,7 @@ static bool has_eval(const yk__cli *cli)
     return !table || yk__cli_text(cli, "eval-data") || yk__cli_text(cli, "eval-rows");
 }
 
-static void set_up(run *r)
+static void set_up(train_run *r)
 {
     const yk__cli *cli = r->cli;
     bool bad = false;
@@ -183,205 +163,29 @@ static void set_up(run *r)
     }
 }
 
-/* A number as JSON has it: what is not finite is null. */
-typedef struct json_text {
-    char text[32];
-} json_text;
-
-static json_text json(double v)
-{
-    json_text t = {"null"};
-    if (isfinite(v))
-        snprintf(t.text, sizeof t.text, "%.9g", v);
-    return t;
-}
-
-static void log_line(run *r, uint64_t epoch)
-{
-    const double loss = yk_window_loss(r->opt); /* waits for the device: only where it is shown */
-    const double now = train_seconds(), span = r->log_spent + now - r->log_time;
-    const double rows = (double)r->log_rows / span, tokens = (double)r->log_tokens / span;
-    progress_show(&r->bar, r->steps, r->total, loss, yk_lr(r->opt), rows);
-    if (r->log)
-        fprintf(r->log,
-                "{\"step\": %llu, \"epoch\": %llu, \"loss\": %s, \"lr\": %s, \"grad_norm\": %s, \"samples_per_s\": %.6g, "
-                "\"tokens_per_s\": %.6g, \"seconds\": %.6g}\n",
-                (unsigned long long)r->steps, (unsigned long long)epoch, json(loss).text, json(yk_lr(r->opt)).text,
-                json(yk_grad_norm(r->opt)).text, rows, tokens, now - r->started);
-    if (r->log)
-        fflush(r->log);
-    r->spent += span;
-    r->rows += r->log_rows;
-    r->log_time = train_seconds();
-    r->log_spent = 0;
-    r->log_rows = r->log_tokens = 0;
-}
-
-static void evaluate(run *r, uint64_t epoch)
-{
-    if (!r->eval || !yk_data_rows(r->eval))
-        return;
-    r->log_spent += train_seconds() - r->log_time; /* evaluation is no part of the training's speed */
-    r->result = train_evaluate(r->job, r->model, r->eval);
-    r->log_time = train_seconds();
-    if (!yk_ok(r->job) || !yk_is_main(r->job))
-        return;
-    progress_say(&r->bar, "epoch %llu step %llu: eval loss %.4f accuracy %.4f", (unsigned long long)epoch,
-                 (unsigned long long)r->steps, r->result.loss, r->result.accuracy);
-    if (r->log)
-        fprintf(r->log, "{\"step\": %llu, \"epoch\": %llu, \"eval_loss\": %s, \"eval_accuracy\": %s, \"seconds\": %.6g}\n",
-                (unsigned long long)r->steps, (unsigned long long)epoch, json(r->result.loss).text,
-                json(r->result.accuracy).text, train_seconds() - r->started);
-}
-
-/* The step number in "checkpoint-N"; -1 for other names. */
-static int64_t checkpoint_number(const char *name)
-{
-    long long n;
-    char tail;
-    return sscanf(name, "checkpoint-%lld%c", &n, &tail) == 1 && n >= 0 ? n : -1;
-}
-
-/* The newest (or, with `oldest`, the oldest) checkpoint's step; *count: how many there are. */
-static int64_t find_checkpoint(const char *dir, bool oldest, uint64_t *count)
-{
-    DIR *d = opendir(dir);
-    struct dirent *e;
-    int64_t best = -1;
-    *count = 0;
-    while (d && (e = readdir(d))) {
-        int64_t n = checkpoint_number(e->d_name);
-        if (n < 0)
-            continue;
-        (*count)++;
-        best = best < 0 || (oldest ? n < best : n > best) ? n : best;
-    }
-    if (d)
-        closedir(d);
-    return best;
-}
-
-static void remove_checkpoint(const char *dir)
-{
-    char path[4352];
-    DIR *d = opendir(dir);
-    struct dirent *e;
-    while (d && (e = readdir(d))) {
-        if (!strcmp(e->d_name, ".") || !strcmp(e->d_name, ".."))
-            continue;
-        snprintf(path, sizeof path, "%s/%s", dir, e->d_name);
-        unlink(path);
-    }
-    if (d)
-        closedir(d);
-    rmdir(dir);
-}
-
-static void save_checkpoint(run *r)
-{
-    char path[4096];
-    uint64_t count = 0;
-    int64_t old;
-    snprintf(path, sizeof path, "%s/checkpoint-%llu", r->out, (unsigned long long)r->steps);
-    yk_save(r->job, path);
-    if (!yk_ok(r->job) || !yk_is_main(r->job) || !r->save_limit)
-        return;
-    while ((old = find_checkpoint(r->out, true, &count)) >= 0 && count > r->save_limit) { /* the new one is safe by now */
-        snprintf(path, sizeof path, "%s/checkpoint-%lld", r->out, (long long)old);
-        remove_checkpoint(path);
-    }
-}
-
-static void resume(run *r)
-{
-    const char *from = yk__cli_text(r->cli, "resume-from-checkpoint");
-    char path[4096];
-    uint64_t count;
-    int64_t last;
-    if (!from || !yk_ok(r->job))
-        return;
-    if (!strcmp(from, "last")) {
-        last = find_checkpoint(r->out, false, &count);
-        if (last < 0) {
-            yk_fail(r->job, YK_E_ARG, "--resume-from-checkpoint last: there is no checkpoint in the output folder");
-            return;
-        }
-        snprintf(path, sizeof path, "%s/checkpoint-%lld", r->out, (long long)last);
-        from = path;
-    }
-    yk_load(r->job, from);
-    r->steps = yk_steps(r->opt);
-}
-
-/* What a finished optimizer step brings with it. */
-static void after_step(run *r, uint64_t epoch)
-{
-    r->steps = yk_steps(r->opt);
-    yk_sched_step(r->sched);
-    if (r->steps % r->log_every == 0 || r->steps == r->total)
-        log_line(r, epoch);
-    if (r->save_every && r->steps % r->save_every == 0)
-        save_checkpoint(r);
-    if (r->eval_every && r->steps % r->eval_every == 0)
-        evaluate(r, epoch);
-}
-
-static void train_batch(run *r, const yk_batch *batch)
-{
-    yk_t loss = yk_model_loss(r->model, batch, yk_forward(r->model, batch));
-    yk_backward(loss);
-    if (r->clip > 0)
-        yk_clip_norm(r->job, (float)r->clip);
-    yk_step(r->opt);
-    r->log_rows += (uint64_t)batch->global_rows;
-    r->log_tokens += (uint64_t)(batch->global_rows * (batch->width > 0 ? batch->width : 0));
-    if (yk_stepped(r->opt) && yk_ok(r->job))
-        after_step(r, batch->epoch);
-}
-
-static void train(run *r)
-{
-    uint64_t epoch = r->per_epoch ? r->steps / r->per_epoch : 0;
-    r->started = r->log_time = train_seconds();
-    if (r->steps >= r->total)
-        return;
-    for (; r->steps < r->total && yk_ok(r->job); epoch++) {
-        yk_each (batch, r->job, r->data) {
-            train_batch(r, &batch);
-            if (r->steps >= r->total)
-                break;
-        }
-        if (!r->eval_every || r->steps >= r->total)
-            evaluate(r, epoch);
-        if (r->steps < r->total)
-            yk_data_rewind(r->data, epoch + 1, 0);
-    }
-    progress_end(&r->bar);
-}
-
-static void print_shares(const run *r, FILE *f, const char *separator)
+static void print_shares(const train_run *r, FILE *f, const char *separator)
 {
     for (uint32_t i = 0; i < yk_world(r->job); i++)
         fprintf(f, "%s{\"rank\": %u, \"device\": \"%s\", \"share\": %.4f}", i ? separator : "", i, yk_device_name(r->job, i),
                 yk_share(r->job, i));
 }
 
-static double speed(const run *r)
+static double speed(const train_run *r)
 {
     return r->spent > 0 ? (double)r->rows / r->spent : 0;
 }
 
-static void print_final(const run *r, FILE *f, uint64_t hash, double seconds)
+static void print_final(const train_run *r, FILE *f, uint64_t hash, double seconds)
 {
     fprintf(f, "{\"final\": true, \"step\": %llu, \"eval_loss\": %s, \"eval_accuracy\": %s, \"peak_bytes\": %llu, "
                "\"param_hash\": \"%016llx\", \"seconds\": %.6g, \"samples_per_s\": %.6g, \"shares\": [",
-            (unsigned long long)r->steps, json(r->result.loss).text, json(r->result.accuracy).text,
+            (unsigned long long)r->steps, train_number(r->result.loss).text, train_number(r->result.accuracy).text,
             (unsigned long long)yk_peak_bytes(r->job), (unsigned long long)hash, seconds, speed(r));
     print_shares(r, f, ", ");
     fprintf(f, "]}\n");
 }
 
-static void print_report(const run *r, uint64_t hash, double seconds)
+static void print_report(const train_run *r, uint64_t hash, double seconds)
 {
     if (isfinite(r->result.loss))
         printf("accuracy %.4f, loss %.4f after ", r->result.accuracy, r->result.loss);
@@ -392,7 +196,7 @@ static void print_report(const run *r, uint64_t hash, double seconds)
            yk_world(r->job) > 1 ? ", bit-identical on all ranks" : "", r->out);
 }
 
-static void report(run *r)
+static void report(train_run *r)
 {
     const double seconds = train_seconds() - r->started;
     const uint64_t hash = yk_param_hash(r->job); /* fails the job if the ranks' parameters differ */
@@ -409,7 +213,7 @@ static void report(run *r)
 static int run_training(const yk__cli *cli)
 {
     yk_config config = {.quiet = yk__cli_on(cli, "json")};
-    run r = {.cli = cli, .result = {NAN, NAN, 0, 0}};
+    train_run r = {.cli = cli, .result = {NAN, NAN, 0, 0}};
     int code;
     if (!read_numbers(&r, &config))
         return YK_EXIT_USAGE;
@@ -419,9 +223,11 @@ static int run_training(const yk__cli *cli)
     progress_begin(&r.bar, yk_is_main(r.job) && !yk__cli_on(cli, "json"));
     if (yk_ok(r.job))
         set_up(&r);
-    resume(&r);
+    checkpoint_resume(r.job, r.out, yk__cli_text(cli, "resume-from-checkpoint"));
     if (yk_ok(r.job))
-        train(&r);
+        r.steps = yk_steps(r.opt);
+    if (yk_ok(r.job))
+        train_loop(&r);
     if (yk_ok(r.job))
         yk_model_save(r.model, r.out);
     if (yk_ok(r.job))

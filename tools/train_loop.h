@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The loop of `yoke train`: the order of steps, epochs, evaluations and checkpoints, and the log's lines. The command
+ * fills a train_run, all ranks call train_loop alike.
+ */
+#ifndef YOKE_TOOLS_TRAIN_LOOP_H
+#define YOKE_TOOLS_TRAIN_LOOP_H
+
+#include <stdio.h>
+
+#include "tools/progress.h"
+#include "tools/train.h"
+
+/* All that a run of training carries along. */
+typedef struct train_run {
+    const yk__cli *cli;
+    yk_job *job;
+    yk_data *data, *eval;
+    yk_model *model;
+    yk_opt *opt;
+    yk_sched *sched;
+    FILE *log;
+    const char *out;
+    uint64_t steps, total, epochs, per_epoch, accumulate, log_every, eval_every, save_every, save_limit;
+    double decay, lr, clip, started;
+    double log_time, log_spent, spent; /* the window's start, its part before an evaluation, and all windows: seconds */
+    uint64_t log_rows, log_tokens, rows;
+    train_result result;
+    progress bar;
+} train_run;
+
+/* A number as JSON has it: what is not finite is null. */
+typedef struct train_json {
+    char text[32];
+} train_json;
+train_json train_number(double v);
+
+/* Trains from step r->steps to r->total; what goes wrong is the job's error. */
+void train_loop(train_run *r);
+
+#endif
