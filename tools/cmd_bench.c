@@ -14,7 +14,7 @@
 
 static const yk__cli_option options[] = {
     SAMPLE_OPTIONS,
-    {"devices", "WORDS", "cpu", "one rank each; for mixed: the two to put together", "YOKE_DEVICES"},
+    {"devices", "SPECS", "cpu", "one rank each; ! behind one: never excluded; for mixed: the two to put together", "YOKE_DEVICES"},
     {"iterations", "N", "10", "timed steps", NULL},
     {"save-init", "DIR", NULL, "step: no warm-up; the weights before the first step are saved, and each step's loss is printed", NULL},
     {"rounds", "N", "5", "mixed: rounds of alone, alone, together", NULL},

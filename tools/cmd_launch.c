@@ -9,18 +9,19 @@
 #include "core/group/group.h"
 
 static const yk__cli_option options[] = {
-    {"devices", "WORDS", NULL, "which devices: one rank each", "YOKE_DEVICES"},
+    {"devices", "SPECS", NULL, "which devices: one rank each", "YOKE_DEVICES"},
     {"json", NULL, NULL, "print, when all has ended, one JSON line about the job on standard output", NULL},
 };
 
 static const yk__cli_command command = {
     .name = "launch",
-    .usage = "[--devices WORDS] [--json] [--] PROGRAM [ARGUMENTS]",
+    .usage = "[--devices SPECS] [--json] [--] PROGRAM [ARGUMENTS]",
     .summary = "run a program once per device, as the ranks of one job",
     .text =
-        "WORDS select the devices, separated by spaces or commas: cpu (one rank on all cores), cpu:0-3 (one rank on "
+        "SPECS select the devices, separated by spaces or commas: cpu (one rank on all cores), cpu:0-3 (one rank on "
         "these cores), cpu/2 (two ranks that share the cores), opencl:0, opencl:0@1 (its host threads on core 1), "
-        "opencl:*, auto. Each rank's process finds its device in YOKE_DEVICES, its number in YOKE_RANK and "
+        "opencl:*, auto. A device that would slow the job down is excluded from it; a '!' behind its spec (opencl:0!) "
+        "keeps it in. Each rank's process finds its device in YOKE_DEVICES, its number in YOKE_RANK and "
         "YOKE_LOCAL_RANK, and how many there are in YOKE_WORLD_SIZE; a program that uses Yoke reads them by itself.\n"
         "\n"
         "The ranks meet in shared memory that has no name and ends with them. The job's secret goes to them over the "

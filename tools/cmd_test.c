@@ -14,7 +14,7 @@ static const yk__cli_option options[] = {
     {"golden", "DIR", NULL, "run every case of a folder of golden tables", NULL},
     {"vectors", "DIR", NULL, "run every case of a folder of operator vectors", NULL},
     {"only", "TEXT", NULL, "only the cases whose name holds this", NULL},
-    {"devices", "WORDS", "cpu", "the devices to test, one rank each", "YOKE_DEVICES"},
+    {"devices", "SPECS", "cpu", "the devices to test, one rank each; ! behind one: never excluded", "YOKE_DEVICES"},
     {"json", NULL, NULL, "one JSON object per case and a last one with the counts", NULL},
 };
 

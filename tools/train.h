@@ -24,7 +24,8 @@
         {"tokenizer", "char|bytes|DIR", NULL, "how text becomes ids; default: the --from folder's", NULL},             \
         {"max-length", "N", "128", "most tokens of a row of text", NULL},                                              \
         {"seq-len", "N", NULL, "tokens of a window of running text (default: the model's context, at most 128)", NULL},\
-        {"devices", "WORDS", NULL, "cpu cpu:0-3 cpu/2 opencl:0@1 opencl:* auto, one rank each", "YOKE_DEVICES"},       \
+        {"devices", "SPECS", NULL, "cpu cpu:0-3 cpu/2 opencl:0@1 opencl:* auto, one rank each; ! behind one: never excluded",   \
+         "YOKE_DEVICES"},                                                                                               \
         {"precision", "P", "fp32", "fp32, bf16 or fp16", NULL},                                                        \
         {"allow-substitute", NULL, NULL, "a device without that format computes in fp32, logged", NULL},               \
         {"per-device-eval-batch-size", "N", "64", "rows of an evaluation batch for each rank", NULL},                  \

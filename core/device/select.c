@@ -19,6 +19,8 @@ typedef struct word {
     bool forced;
 } word;
 
+#define PLACEMENT_TEXT (sizeof(((yk__placement *)0)->plugin) + sizeof(((yk__placement *)0)->cores) + 16)
+
 typedef struct selection {
     const yk__topology *topology;
     char (*bus)[64];     /* where devices that auto took are ("pci:0000:c1:00.0") */
@@ -102,7 +104,7 @@ static yk_status read_words(const char *s, word **out, uint32_t *n, yk_error *er
         word *w;
         len = word_length(s);
         if (yk__grow(&list, &cap, *n + 1u, sizeof *list)) {
-            yk__fail_mem(err, sizeof *list, "the device words");
+            yk__fail_mem(err, sizeof *list, "the device specs");
             break;
         }
         w = &list[(*n)++];
@@ -110,8 +112,8 @@ static yk_status read_words(const char *s, word **out, uint32_t *n, yk_error *er
         if (len < sizeof w->text)
             memcpy(w->text, s, len);
         if (len >= sizeof w->text || !read_word(w->text, w)) {
-            yk__fail(err, YK_E_ARG, "device word \"%.*s\" cannot be read; expected PLUGIN, PLUGIN:N, PLUGIN:*, PLUGIN:N@CORES, "
-                     "cpu:0-3, cpu/2 or auto", (int)(len < 100 ? len : 100), s);
+            yk__fail(err, YK_E_ARG, "device spec \"%.*s\" cannot be read; expected PLUGIN, PLUGIN:N, PLUGIN:*, PLUGIN:N@CORES, "
+                     "cpu:0-3, cpu/2 or auto, each with or without a trailing '!'", (int)(len < 100 ? len : 100), s);
             break;
         }
     }
@@ -153,7 +155,7 @@ static yk_status check_cores(const selection *s, const word *w, const char *list
         for (j = 0; j < m && have[j] != want[i]; j++)
             ;
         if (j == m)
-            yk__fail(err, YK_E_ARG, "device word \"%s\": core %d is not one this process may use; there are: %s", w->text,
+            yk__fail(err, YK_E_ARG, "device spec \"%s\": core %d is not one this process may use; there are: %s", w->text,
                      want[i], all ? all : "?");
     }
     yk__free(all);
@@ -176,22 +178,22 @@ static yk_status add_cores(selection *s, const word *w, yk_error *err)
     const char *list = *w->cores ? w->cores : w->list;
     uint32_t parts = w->parts ? w->parts : 1;
     if (*w->cores && *w->list)
-        return yk__fail(err, YK_E_ARG, "device word \"%s\" names cores twice; write %s:%s", w->text, w->plugin, w->cores);
+        return yk__fail(err, YK_E_ARG, "device spec \"%s\" names cores twice; write %s:%s", w->text, w->plugin, w->cores);
     if (*list && w->parts)
-        return yk__fail(err, YK_E_ARG, "device word \"%s\": either a list of cores or a number of parts", w->text);
+        return yk__fail(err, YK_E_ARG, "device spec \"%s\": either a list of cores or a number of parts", w->text);
     if (*list && strcmp(list, "*"))
-        return check_cores(s, w, list, err) ? err->status : add(s, w->plugin, 0, list, true, true, true, err);
+        return check_cores(s, w, list, err) ? err->status : add(s, w->plugin, 0, list, true, true, w->forced, err);
     for (uint32_t i = 0; i < parts && !err->status; i++) {
         char *part = yk__topology_part(s->topology, i, parts, err);
         if (!part)
-            return yk__fail_in(err, "device word \"%s\"", w->text);
-        add(s, w->plugin, 0, part, true, true, true, err);
+            return yk__fail_in(err, "device spec \"%s\"", w->text);
+        add(s, w->plugin, 0, part, true, true, w->forced, err);
         yk__free(part);
     }
     return err->status;
 }
 
-static yk_status add_device(selection *s, const word *w, const yk__plugin *p, uint32_t i, bool forced, yk_error *err)
+static yk_status add_device(selection *s, const word *w, const yk__plugin *p, uint32_t i, yk_error *err)
 {
     yk_device_caps c;
     char *near = NULL, *all = NULL;
@@ -204,7 +206,7 @@ static yk_status add_device(selection *s, const word *w, const yk__plugin *p, ui
         all = yk__topology_core_list(s->topology);
         cores = near && all && strcmp(near, all) && strlen(near) < sizeof w->cores ? near : "";
     }
-    add(s, w->plugin, i, cores, false, c.flags & YK_CAP_CPU, forced, err);
+    add(s, w->plugin, i, cores, false, c.flags & YK_CAP_CPU, w->forced, err);
     yk__free(near);
     yk__free(all);
     return err->status;
@@ -216,14 +218,14 @@ static yk_status no_device(const word *w, const yk__plugin *p, uint32_t wanted, 
     size_t used = 0;
     const char *said = yk__plugin_words();
     if (!n)
-        return yk__fail(err, YK_E_ARG, "device word \"%s\": %s finds no device%s%s", w->text, p->name, *said ? ": " : "", said);
+        return yk__fail(err, YK_E_ARG, "device spec \"%s\": %s finds no device%s%s", w->text, p->name, *said ? ": " : "", said);
     for (uint32_t i = 0; i < n && used < sizeof text; i++) {
         yk_device_caps c;
         yk_error quiet = YK_ERROR_INIT;
         if (!caps_of(p, i, &c, &quiet))
             used += (size_t)snprintf(text + used, sizeof text - used, "%s%s:%u (%.60s)", used ? ", " : "", p->name, i, c.name);
     }
-    return yk__fail(err, YK_E_ARG, "device word \"%s\": %s has no device %u; there are: %s", w->text, p->name, wanted, text);
+    return yk__fail(err, YK_E_ARG, "device spec \"%s\": %s has no device %u; there are: %s", w->text, p->name, wanted, text);
 }
 
 static yk_status add_devices(selection *s, const word *w, const yk__plugin *p, uint32_t n, yk_error *err)
@@ -232,18 +234,18 @@ static yk_status add_devices(selection *s, const word *w, const yk__plugin *p, u
     bool all = !*w->list || !strcmp(w->list, "*");
     uint32_t m = all ? 0 : yk__cores_parse(w->list, number, 256);
     if (w->parts)
-        return yk__fail(err, YK_E_ARG, "device word \"%s\": %s has devices, not cores to split; write %s:0", w->text, p->name,
+        return yk__fail(err, YK_E_ARG, "device spec \"%s\": %s has devices, not cores to split; write %s:0", w->text, p->name,
                         w->plugin);
     if (*w->cores && check_cores(s, w, w->cores, err))
         return err->status;
     if (!n)
         return no_device(w, p, 0, n, err);
     for (uint32_t i = 0; all && i < n && !err->status; i++)
-        add_device(s, w, p, i, w->forced || n == 1, err);
+        add_device(s, w, p, i, err);
     for (uint32_t i = 0; i < m && !err->status; i++) {
         if ((uint32_t)number[i] >= n)
             return no_device(w, p, (uint32_t)number[i], n, err);
-        add_device(s, w, p, (uint32_t)number[i], true, err);
+        add_device(s, w, p, (uint32_t)number[i], err);
     }
     return err->status;
 }
@@ -279,12 +281,12 @@ static yk_status auto_plugin(selection *s, const char *name, bool cores, bool fo
         if (caps_of(p, i, &c, err) || !!(c.flags & YK_CAP_CORES) != cores)
             continue;
         if ((c.flags & YK_CAP_CPU) && *cores_taken) {
-            yk__log(YK_LOG_INFO, "devices", "%s:%u (%.60s) is left out: another rank has the host's cores", name, i, c.name);
+            yk__log(YK_LOG_INFO, "devices", "%s:%u (%.60s) is excluded: another rank has the host's cores", name, i, c.name);
             continue;
         }
         c.locality[sizeof c.locality - 1] = 0;
         if (taken_before(s, c.locality, err)) {
-            yk__log(YK_LOG_INFO, "devices", "%s:%u (%.60s) is left out: another plugin has that device", name, i, c.name);
+            yk__log(YK_LOG_INFO, "devices", "%s:%u (%.60s) is excluded: another plugin has that device", name, i, c.name);
             continue;
         }
         if (c.flags & YK_CAP_CPU)
@@ -294,9 +296,7 @@ static yk_status auto_plugin(selection *s, const char *name, bool cores, bool fo
         if (cores)
             add_cores(s, &w, err);
         else
-            add_device(s, &w, p, i, forced, err);
-        if (!err->status)
-            s->place[s->n - 1].forced = forced;
+            add_device(s, &w, p, i, err);
     }
     return err->status;
 }
@@ -340,7 +340,7 @@ static yk_status resolve(selection *s, const word *w, const word *all, uint32_t 
     if (!strcmp(w->plugin, "auto") && !*w->list && !*w->cores && !w->parts)
         return select_auto(s, w->forced, err);
     if (yk__plugin_open(w->plugin, &p, err))
-        return yk__fail_in(err, "device word \"%s\"", w->text);
+        return yk__fail_in(err, "device spec \"%s\"", w->text);
     if (hint_cores(w, all, n_all, p, err) || yk__plugin_start(p, err))
         return err->status;
     yk__host_words_clear();
@@ -365,16 +365,63 @@ static bool overlap(const char *a, const char *b)
     return false;
 }
 
+/* Pairs of a kind: whose plugins are these two. */
+typedef struct shared_cores {
+    const char *plugin[2];
+    size_t first[2], pairs;
+} shared_cores;
+
+static bool pair_is_of(const selection *s, size_t i, size_t j, const shared_cores *kind)
+{
+    const char *a = s->place[i].plugin, *b = s->place[j].plugin;
+    return (!strcmp(a, kind->plugin[0]) && !strcmp(b, kind->plugin[1])) ||
+           (!strcmp(a, kind->plugin[1]) && !strcmp(b, kind->plugin[0]));
+}
+
+static void shared_count(const selection *s, shared_cores *kind)
+{
+    for (size_t i = 0; i < s->n; i++)
+        for (size_t j = i + 1; j < s->n; j++) {
+            if (!s->cpu[i] || !s->cpu[j] || !pair_is_of(s, i, j, kind) || !overlap(s->place[i].cores, s->place[j].cores))
+                continue;
+            if (!kind->pairs++) {
+                kind->first[0] = i;
+                kind->first[1] = j;
+            }
+        }
+}
+
+static void shared_warn(const selection *s, const shared_cores *kind)
+{
+    char a[PLACEMENT_TEXT], b[PLACEMENT_TEXT], more[48] = "";
+    yk__placement_text(&s->place[kind->first[0]], a, sizeof a);
+    yk__placement_text(&s->place[kind->first[1]], b, sizeof b);
+    if (kind->pairs > 1)
+        snprintf(more, sizeof more, " (and %zu more such pairs)", kind->pairs - 1);
+    yk__log(YK_LOG_WARN, "devices", "%s and %s compute on the same cores%s", a, b, more);
+}
+
+/* The first rank of its plugin. */
+static bool is_first(const selection *s, size_t i)
+{
+    for (size_t j = 0; j < i; j++)
+        if (!strcmp(s->place[i].plugin, s->place[j].plugin))
+            return false;
+    return true;
+}
+
+/* One line for each pair of plugins: three hundred equal specs would be forty thousand. */
 static void warn_shared(const selection *s)
 {
-    char a[340], b[340];
     for (size_t i = 0; i < s->n; i++)
-        for (size_t j = i + 1; j < s->n; j++)
-            if (s->cpu[i] && s->cpu[j] && overlap(s->place[i].cores, s->place[j].cores)) {
-                yk__placement_text(&s->place[i], a, sizeof a);
-                yk__placement_text(&s->place[j], b, sizeof b);
-                yk__log(YK_LOG_WARN, "devices", "%s and %s compute on the same cores", a, b);
-            }
+        for (size_t j = i; j < s->n; j++) {
+            shared_cores kind = {.plugin = {s->place[i].plugin, s->place[j].plugin}};
+            if (!s->cpu[i] || !s->cpu[j] || !is_first(s, i) || !is_first(s, j))
+                continue;
+            shared_count(s, &kind);
+            if (kind.pairs)
+                shared_warn(s, &kind);
+        }
 }
 
 yk_status yk__device_select(const char *words, const yk__topology *t, yk__placement **place, uint32_t *n, yk_error *err)
@@ -404,8 +451,9 @@ yk_status yk__device_select(const char *words, const yk__topology *t, yk__placem
 
 void yk__placement_text(const yk__placement *p, char *buf, size_t n)
 {
+    const char *mark = p->forced ? "!" : "";
     if (p->by_cores)
-        snprintf(buf, n, "%s%s%s", p->plugin, *p->cores ? ":" : "", p->cores);
+        snprintf(buf, n, "%s%s%s%s", p->plugin, *p->cores ? ":" : "", p->cores, mark);
     else
-        snprintf(buf, n, "%s:%u%s%s", p->plugin, p->device, *p->cores ? "@" : "", p->cores);
+        snprintf(buf, n, "%s:%u%s%s%s", p->plugin, p->device, *p->cores ? "@" : "", p->cores, mark);
 }

@@ -90,10 +90,11 @@ typedef struct rank_card {
 
 static void print_table(const yk_job *job, const rank_card *c)
 {
-    fprintf(stderr, "%-5s %-18s %-34s %-14s %6s %9s %s\n", "rank", "word", "device", "isa", "units", "memory", "precision");
+    fprintf(stderr, "%-5s %-18s %-6s %-34s %-14s %6s %9s %s\n", "rank", "device spec", "forced", "device", "isa", "units",
+            "memory", "precision");
     for (uint32_t r = 0; r < job->world; r++)
-        fprintf(stderr, "%-5u %-18.18s %-34.34s %-14.14s %6u %6.1f GB %s\n", r, c[r].name, c[r].device, c[r].isa, c[r].units,
-                (double)c[r].memory / 1e9, yk__dtype_name(c[r].precision));
+        fprintf(stderr, "%-5u %-18.18s %-6s %-34.34s %-14.14s %6u %6.1f GB %s\n", r, c[r].name, c[r].forced ? "yes" : "no",
+                c[r].device, c[r].isa, c[r].units, (double)c[r].memory / 1e9, yk__dtype_name(c[r].precision));
 }
 
 /* Ranks that compute on the host's cores share its memory. */

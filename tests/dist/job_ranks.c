@@ -147,7 +147,7 @@ static int launch(const char *mode, char *said, size_t n)
         char *argv[] = {self, (char *)(uintptr_t)mode, dir, NULL};
         int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC, 0600);
         dup2(fd, 2);
-        _exit(yk_launch("cpu:0 cpu:0 cpu:0", argv));
+        _exit(yk_launch("cpu:0! cpu:0! cpu:0!", argv));
     }
     int status = -1;
     waitpid(p, &status, 0);

@@ -4,7 +4,7 @@
 yoke=$YOKE_BUILD/yoke
 tmp=$(mktemp -d) || exit 1
 trap 'rm -rf "$tmp"' EXIT
-echo "1..8"
+echo "1..9"
 n=0
 check() { # NAME: the last command's status decides
     if [ $? -eq 0 ]; then r=ok; else r="not ok"; sed 's/^/# /' "$tmp/out" "$tmp/err"; fi
@@ -16,7 +16,7 @@ run() {
     code=$?
 }
 if [ ! -x "$yoke" ]; then
-    while [ $n -lt 8 ]; do n=$((n + 1)); echo "ok $n # SKIP yoke is not built"; done
+    while [ $n -lt 9 ]; do n=$((n + 1)); echo "ok $n # SKIP yoke is not built"; done
     exit 0
 fi
 two="cpu:0 cpu:0"
@@ -25,6 +25,11 @@ run --devices "$two" -- sh -c 'echo "$YOKE_RANK $YOKE_LOCAL_RANK $YOKE_WORLD_SIZ
 [ $code -eq 0 ] && [ "$(sort "$tmp/out")" = "0 0 2 cpu fd
 1 1 2 cpu fd" ]
 check "each rank finds its number"
+
+run --devices "cpu:0! cpu:0" -- sh -c 'echo "$YOKE_DEVICES"'
+[ $code -eq 0 ] && [ "$(LC_ALL=C sort "$tmp/out")" = "cpu:0
+cpu:0!" ]
+check "a rank that is forced finds it in its device spec"
 
 run --devices "$two" sh -c 'test $YOKE_RANK = 0 && exec sleep 20; exit 3'
 [ $code -eq 1 ] && grep -q "^yoke launch: rank 1 (cpu:0.*) ended with exit code 3$" "$tmp/err"

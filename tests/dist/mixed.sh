@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 # A CPU rank and an OpenCL rank together train as one CPU does with the same global batch: the loss of each of 50 steps in
-# fp32, with dropout and batch norm; bit-identical parameters (the trainer fails otherwise); no rank left out.
+# fp32, with dropout and batch norm; bit-identical parameters (the trainer fails otherwise); no rank excluded.
 . "$YOKE_SOURCE/tests/golden/lib.sh"
 need_data fashion-mnist cifar10-part banking77
 need_opencl
@@ -18,7 +18,7 @@ train() { # train NAME DEVICES OPTION...: log in $out/NAME.jsonl
 same() { # same MOST EARLY LATE OPTION...: as tests/cli/alike.py says
     most=$1 early=$2 late=$3
     shift 3
-    train alone cpu:0 "$@" && train mixed "cpu:0 opencl:0@1" "$@" || return 1
+    train alone cpu:0 "$@" && train mixed "cpu:0! opencl:0@1!" "$@" || return 1
     python3 "$YOKE_SOURCE/tests/cli/alike.py" "$out/alone.jsonl" "$out/mixed.jsonl" "$most" "$early" "$late"
     code=$?
     tail -n 1 "$out/log" | sed 's/^/# /' >&3

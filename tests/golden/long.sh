@@ -73,7 +73,7 @@ for job in mlp resnet gpt bert minilm; do
 done
 if want mixed; then
     for job in mlp resnet gpt bert; do
-        ok "$job on cpu:0 and opencl:0@1" $job fp32 "cpu:0 opencl:0@1"
+        ok "$job on cpu:0 and opencl:0@1" $job fp32 "cpu:0! opencl:0@1!"
         tail -n 1 "$out/log.jsonl" | cut -c1-400 | sed 's/^/# /'
     done
 fi

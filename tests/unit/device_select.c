@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "core/base/mem.h"
 #include "core/device/device.h"
@@ -130,7 +131,7 @@ static void setup(void)
     ck_assert_int_eq(yk__topology_new(&topology, &err), YK_OK);
 }
 
-/* The texts of what the words select, separated by spaces; a '!' behind those that are forced. */
+/* The texts of what the specs select, separated by spaces. */
 static const char *selected(const char *words)
 {
     static char text[600];
@@ -143,7 +144,7 @@ static const char *selected(const char *words)
     for (uint32_t i = 0; i < n; i++) {
         char one_text[340];
         yk__placement_text(&p[i], one_text, sizeof one_text);
-        used += (size_t)snprintf(text + used, sizeof text - used, "%s%s%s", i ? " " : "", one_text, p[i].forced ? "!" : "");
+        used += (size_t)snprintf(text + used, sizeof text - used, "%s%s", i ? " " : "", one_text);
     }
     yk__free(p);
     return text;
@@ -169,10 +170,10 @@ static const char *with_cores(const char *fmt)
 
 START_TEST(devices_by_number)
 {
-    ck_assert_str_eq(selected("gpux:0"), "gpux:0!");
-    ck_assert_str_eq(selected("gpux:0 gpux:2"), "gpux:0! gpux:2!");
-    ck_assert_str_eq(selected("gpux:0-1"), "gpux:0! gpux:1!");
-    ck_assert_str_eq(selected("gpux:0,2,jitx:0"), "gpux:0! gpux:2! jitx:0!");
+    ck_assert_str_eq(selected("gpux:0"), "gpux:0");
+    ck_assert_str_eq(selected("gpux:0! gpux:2"), "gpux:0! gpux:2");
+    ck_assert_str_eq(selected("gpux:0-1!"), "gpux:0! gpux:1!");
+    ck_assert_str_eq(selected("gpux:0,2,jitx:0"), "gpux:0 gpux:2 jitx:0");
     ck_assert_str_eq(selected("gpux:*"), "gpux:0 gpux:1 gpux:2");
     ck_assert_str_eq(selected(" gpux:*! "), "gpux:0! gpux:1! gpux:2!");
     refused("gpux:3", "gpux has no device 3; there are: gpux:0 (gpu)");
@@ -184,9 +185,9 @@ START_TEST(devices_by_cores)
 {
     char *first = yk__topology_part(topology, 0, yk__topology_cores(topology), &(yk_error)YK_ERROR_INIT);
     char words[300], want[300];
-    ck_assert_str_eq(selected("corex"), with_cores("corex:%s!"));
-    snprintf(words, sizeof words, "corex:%s gpux:1@%s", first, first);
-    snprintf(want, sizeof want, "corex:%s! gpux:1@%s!", first, first);
+    ck_assert_str_eq(selected("corex"), with_cores("corex:%s"));
+    snprintf(words, sizeof words, "corex:%s! gpux:1@%s", first, first);
+    snprintf(want, sizeof want, "corex:%s! gpux:1@%s", first, first);
     ck_assert_str_eq(selected(words), want);
     ck_assert_str_eq(selected(want), want); /* a placement's text selects it again */
     refused("corex:60000", "core 60000 is not one this process may use");
@@ -212,7 +213,7 @@ START_TEST(automatic)
     ck_assert_ptr_null(strchr(s, '!'));
     ck_assert_str_eq(selected(NULL), selected("auto"));
     ck_assert_str_eq(selected("  "), selected(""));
-    ck_assert_str_eq(selected("gpux:0 otherx:0"), "gpux:0! otherx:0!"); /* who asks for both gets them */
+    ck_assert_str_eq(selected("gpux:0 otherx:0"), "gpux:0 otherx:0"); /* who asks for both gets them */
 }
 END_TEST
 
@@ -227,6 +228,65 @@ START_TEST(words_that_match_nothing)
     refused("corex/0", "cannot be read");
     refused("gpux:0x", "cannot be read");
     refused("./no/such.so:0", "No such file");
+}
+END_TEST
+
+/* What a rank finds in YOKE_DEVICES is its placement again, the '!' with it; and nothing else forces a device. */
+START_TEST(a_text_selects_its_placement_again)
+{
+    static const char *const specs[] = {"gpux:0", "gpux:0!", "gpux:*!", "gpux:*", "jitx", "jitx!", "corex", "corex!", "auto", "auto!"};
+    for (size_t i = 0; i < sizeof specs / sizeof *specs; i++) {
+        yk_error err = YK_ERROR_INIT;
+        yk__placement *p = NULL, *again = NULL;
+        uint32_t n = 0, one = 0;
+        ck_assert_int_eq(yk__device_select(specs[i], topology, &p, &n, &err), YK_OK);
+        for (uint32_t r = 0; r < n; r++) {
+            char text[600];
+            yk__placement_text(&p[r], text, sizeof text);
+            ck_assert_msg(p[r].forced == (strchr(specs[i], '!') != NULL), "%s of %s: forced %d", text, specs[i], p[r].forced);
+            ck_assert_msg(!yk__device_select(text, topology, &again, &one, &err), "%s: %s", text, err.text);
+            ck_assert_uint_eq(one, 1);
+            ck_assert_mem_eq(again, &p[r], sizeof *p);
+            yk__free(again);
+        }
+        yk__free(p);
+    }
+}
+END_TEST
+
+/* Lines that selecting writes to standard error; text: room for them. */
+static int lines_told(const char *specs, uint32_t want, char *text, size_t room)
+{
+    yk_error err = YK_ERROR_INIT;
+    yk__placement *p = NULL;
+    FILE *to = tmpfile();
+    const int was = dup(STDERR_FILENO);
+    uint32_t n = 0;
+    int lines = 0;
+    ck_assert_ptr_nonnull(to);
+    dup2(fileno(to), STDERR_FILENO);
+    yk__device_select(specs, topology, &p, &n, &err);
+    dup2(was, STDERR_FILENO);
+    close(was);
+    ck_assert_msg(n == want, "%s", err.text);
+    yk__free(p);
+    rewind(to);
+    text[fread(text, 1, room - 1, to)] = 0;
+    fclose(to);
+    for (const char *c = text; *c; c++)
+        lines += *c == '\n';
+    return lines;
+}
+
+START_TEST(shared_cores_are_told_once)
+{
+    char specs[3000] = "", text[2000];
+    for (int i = 0; i < 300; i++)
+        strcat(specs, "corex ");
+    ck_assert_int_eq(lines_told(specs, 300, text, sizeof text), 1);
+    ck_assert_msg(strstr(text, "44849 more such pairs") != NULL, "%s", text);
+    ck_assert_int_eq(lines_told("corex corex jitx jitx:0", 4, text, sizeof text), 3); /* of each pair of plugins */
+    ck_assert_int_eq(lines_told("corex gpux:0", 2, text, sizeof text), 0);
 }
 END_TEST
 
@@ -264,6 +324,8 @@ int main(void)
     tcase_add_test(t, devices_by_cores);
     tcase_add_test(t, automatic);
     tcase_add_test(t, words_that_match_nothing);
+    tcase_add_test(t, a_text_selects_its_placement_again);
+    tcase_add_test(t, shared_cores_are_told_once);
     tcase_add_test(t, memory_runs_out);
     srunner_set_tap(sr, "-");
     srunner_run_all(sr, CK_SILENT);
