@@ -225,8 +225,6 @@ static int run_training(const yk__cli *cli)
         set_up(&r);
     checkpoint_resume(r.job, r.out, yk__cli_text(cli, "resume-from-checkpoint"));
     if (yk_ok(r.job))
-        r.steps = yk_steps(r.opt);
-    if (yk_ok(r.job))
         train_loop(&r);
     if (yk_ok(r.job))
         yk_model_save(r.model, r.out);

@@ -53,17 +53,29 @@ static void evaluate(train_run *r, uint64_t epoch)
                 train_number(r->result.accuracy).text, train_seconds() - r->started);
 }
 
-/* What a finished optimizer step brings with it. */
-static void after_step(train_run *r, uint64_t epoch)
+/* Optimizer steps done at this place in the data. Those whose update loss scaling skipped are among them, as in Hugging
+ * Face's count, so that a run ends after its batches whatever became of their gradients. */
+static uint64_t steps_at(const train_run *r, uint64_t epoch, uint64_t batch)
 {
-    r->steps = yk_steps(r->opt);
+    return epoch * r->per_epoch + (batch + r->accumulate - 1) / r->accumulate;
+}
+
+static bool evaluation_due(const train_run *r, const yk_batch *batch)
+{
+    return r->steps >= r->total || (r->eval_every ? r->steps % r->eval_every == 0 : batch->last);
+}
+
+/* What the end of an accumulation window brings with it. A checkpoint comes last: who resumes from it has nothing to make up for. */
+static void after_window(train_run *r, const yk_batch *batch)
+{
+    r->steps = steps_at(r, batch->epoch, batch->index + 1);
     yk_sched_step(r->sched);
     if (r->steps % r->log_every == 0 || r->steps == r->total)
-        log_line(r, epoch);
+        log_line(r, batch->epoch);
+    if (evaluation_due(r, batch))
+        evaluate(r, batch->epoch);
     if (r->save_every && r->steps % r->save_every == 0)
         checkpoint_save(r->job, r->out, r->steps, r->save_limit);
-    if (r->eval_every && r->steps % r->eval_every == 0)
-        evaluate(r, epoch);
 }
 
 static void train_batch(train_run *r, const yk_batch *batch)
@@ -75,26 +87,21 @@ static void train_batch(train_run *r, const yk_batch *batch)
     yk_step(r->opt);
     r->log_rows += (uint64_t)batch->global_rows;
     r->log_tokens += (uint64_t)(batch->global_rows * (batch->width > 0 ? batch->width : 0));
-    if (yk_stepped(r->opt) && yk_ok(r->job))
-        after_step(r, batch->epoch);
+    if (yk_ok(r->job) && (batch->last || (batch->index + 1) % r->accumulate == 0))
+        after_window(r, batch);
 }
 
 void train_loop(train_run *r)
 {
-    uint64_t epoch = r->per_epoch ? r->steps / r->per_epoch : 0;
+    uint64_t epoch, next;
+    yk_data_place(r->data, &epoch, &next);
+    r->steps = steps_at(r, epoch, next);
     r->started = r->log_time = train_seconds();
-    if (r->steps >= r->total)
-        return;
-    for (; r->steps < r->total && yk_ok(r->job); epoch++) {
-        yk_each (batch, r->job, r->data) {
+    while (r->steps < r->total && yk_ok(r->job))
+        yk_each (batch, r->job, r->data) { /* an epoch, or what a checkpoint left of it; the data go on with the next by themselves */
             train_batch(r, &batch);
             if (r->steps >= r->total)
                 break;
         }
-        if (!r->eval_every || r->steps >= r->total)
-            evaluate(r, epoch);
-        if (r->steps < r->total)
-            yk_data_rewind(r->data, epoch + 1, 0);
-    }
     progress_end(&r->bar);
 }

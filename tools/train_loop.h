@@ -35,7 +35,7 @@ typedef struct train_json {
 } train_json;
 train_json train_number(double v);
 
-/* Trains from step r->steps to r->total; what goes wrong is the job's error. */
+/* Trains from the data's place (a checkpoint's, or the start) to step r->total; what goes wrong is the job's error. */
 void train_loop(train_run *r);
 
 #endif

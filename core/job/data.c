@@ -247,10 +247,10 @@ void yk_data_rewind(yk_data *d, uint64_t epoch, uint64_t batch)
     d->next = batch;
 }
 
-void yk__data_place(const yk_data *d, uint64_t *epoch, uint64_t *batch)
+void yk_data_place(const yk_data *d, uint64_t *epoch, uint64_t *batch)
 {
-    *epoch = d->epoch;
-    *batch = d->next;
+    *epoch = d ? d->epoch : 0;
+    *batch = d ? d->next : 0;
 }
 
 bool yk__data_trains(const yk_data *d)

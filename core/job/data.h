@@ -5,8 +5,6 @@
 
 #include "core/job/job.h"
 
-/* Epoch and number of the batch that comes next. */
-void yk__data_place(const yk_data *d, uint64_t *epoch, uint64_t *batch);
 bool yk__data_trains(const yk_data *d);
 
 #endif

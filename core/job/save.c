@@ -186,7 +186,7 @@ static json_t *data_state(const yk_job *job)
         uint64_t epoch, batch;
         if (!yk__data_trains(job->data[i]))
             continue;
-        yk__data_place(job->data[i], &epoch, &batch);
+        yk_data_place(job->data[i], &epoch, &batch);
         json_t *o = json_object();
         json_object_set_new(o, "epoch", big(epoch));
         json_object_set_new(o, "batch", big(batch));

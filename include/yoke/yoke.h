@@ -365,6 +365,8 @@ YK_API const char *yk_data_tokenizer(const yk_data *d);      /* folder of its to
 YK_API void yk_data_save_tokenizer(const yk_data *d, const char *dir);
 YK_API bool yk_data_next(yk_data *d, yk_batch *batch); /* false at the end of the epoch or after an error */
 YK_API void yk_data_rewind(yk_data *d, uint64_t epoch, uint64_t batch);
+/* What comes next; after an epoch's last batch that is batch yk_data_batches() of the same epoch until yk_data_next is asked. */
+YK_API void yk_data_place(const yk_data *d, uint64_t *epoch, uint64_t *batch);
 
 /* for each batch of an epoch of data: opens the step; ends it if the body did not call yk_step. */
 #define yk_each(batch, job, data)                                                                                      \

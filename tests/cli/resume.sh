@@ -49,6 +49,34 @@ damaged() {
 }
 ok "a damaged checkpoint is refused" damaged
 
+# Each checkpoint of a run leads to the run's end, those at the end of an epoch too.
+each_checkpoint() { # each_checkpoint EVERY ARGUMENTS...
+    every=$1
+    shift
+    rm -rf "$out/a"
+    mlp "$out/a" "$@" --save-steps "$every" --log "$out/a.log" || return 1
+    for at in "$every" $((2 * every)) $((3 * every)); do
+        [ -d "$out/a/checkpoint-$at" ] || continue
+        rm -rf "$out/b"
+        mlp "$out/b" "$@" --resume-from-checkpoint "$out/a/checkpoint-$at" --log "$out/b.log" || return 1
+        python3 - "$out/a.log" "$out/b.log" "$at" <<'P' || { echo "from checkpoint-$at"; return 1; }
+import json, sys
+a, b = ([json.loads(line) for line in open(f)] for f in sys.argv[1:3])
+part = lambda rows, key: {r["step"]: (r["epoch"], r[key]) for r in rows if key in r and "epoch" in r and r["step"] > int(sys.argv[3])}
+for key in "loss", "eval_loss":
+    x, y = part(a, key), part(b, key)
+    assert x.keys() == y.keys(), (key, sorted(x.keys() ^ y.keys()))
+    for k in x:
+        assert x[k][0] == y[k][0] and abs(x[k][1] - y[k][1]) <= 1e-4 * x[k][1], (key, k, x[k], y[k])
+assert a[-1]["param_hash"] == b[-1]["param_hash"] or len(a[-1]["shares"]) > 1 and a[-1]["shares"] != b[-1]["shares"], (a[-1], b[-1])
+P
+    done
+}
+ok "every checkpoint of a run, at the end of an epoch and within" each_checkpoint 10 --devices cpu:0
+ok "the same where windows and batches do not divide the data" each_checkpoint 5 --devices cpu:0 --global-batch 48 \
+    --gradient-accumulation-steps 3 --max-steps 18
+ok "the same on two ranks" each_checkpoint 10 --devices "cpu:0! cpu:0!"
+
 # A checkpoint after every step, and SIGKILL at some moments: the newest that is there must load.
 killed() {
     for moment in 0.50 0.61 0.72 0.83 0.94 1.05 1.16 1.27; do
