@@ -5,6 +5,7 @@
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdio_ext.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -289,6 +290,30 @@ int yk__cli_word(const yk__cli *cli, const char *name, const char *const *words,
                   near ? near : "", near ? "?)" : "");
     *bad = true;
     return -1;
+}
+
+const char *yk__cli_close_file(FILE *f)
+{
+    int reason;
+    bool failed;
+    if (!f)
+        return NULL;
+    failed = ferror(f); /* of an earlier write, whose errno is gone */
+    errno = 0;
+    reason = fflush(f) ? errno : 0;
+    if (fclose(f) && !reason)
+        reason = errno;
+    return reason ? strerror(reason) : failed ? "a write failed (is the disk full?)" : NULL;
+}
+
+int yk__cli_close_output(const char *program, int code)
+{
+    const bool unused = __fpending(stdout) == 0 && !ferror(stdout); /* a program may start without one and not miss it */
+    const char *reason = yk__cli_close_file(stdout);
+    if (!reason || (unused && errno == EBADF))
+        return code;
+    fprintf(stderr, "%s: standard output: not all of it could be written: %s\n", program, reason);
+    return code ? code : YK_EXIT_FAILED;
 }
 
 void yk__json_text(const char *s)

@@ -12,6 +12,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 
 #include "core/base/nearest.h"
 
@@ -61,6 +62,12 @@ int yk__cli_word(const yk__cli *cli, const char *name, const char *const *words,
 
 /* "yoke train: TEXT" on standard error; returns YK_EXIT_USAGE. */
 int yk__cli_usage(const yk__cli_command *command, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+
+/* At the very end of a program: flushes and closes standard output. `code`; or 1, after a line in the name of `program`, where
+ * not all of it could be written and the code was 0. */
+int yk__cli_close_output(const char *program, int code);
+/* Closes a file that was written; NULL, or why not all of it is in the file. Takes NULL. */
+const char *yk__cli_close_file(FILE *f);
 
 /* JSON strings on standard output, escaped, with the quotes. */
 void yk__json_text(const char *s);

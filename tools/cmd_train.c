@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* yoke train: trains a model on data, on one or several devices. */
+#include <errno.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -137,6 +138,13 @@ static bool has_eval(const yk__cli *cli)
     return !table || yk__cli_text(cli, "eval-data") || yk__cli_text(cli, "eval-rows");
 }
 
+static void fail_log(const train_run *r, const char *reason)
+{
+    char text[4352];
+    snprintf(text, sizeof text, "--log %s: %s", yk__cli_text(r->cli, "log"), reason);
+    yk_fail(r->job, YK_E_IO, text);
+}
+
 static void set_up(train_run *r)
 {
     const yk__cli *cli = r->cli;
@@ -159,7 +167,7 @@ static void set_up(train_run *r)
     if (log && yk_ok(r->job) && yk_is_main(r->job)) {
         r->log = fopen(log, "w");
         if (!r->log)
-            yk_fail(r->job, YK_E_IO, "--log: the file cannot be written");
+            fail_log(r, strerror(errno));
     }
 }
 
@@ -210,6 +218,14 @@ static void report(train_run *r)
         print_report(r, hash, seconds);
 }
 
+/* A log that is cut short fails the job; the model is saved by then. */
+static void close_log(train_run *r)
+{
+    const char *reason = yk__cli_close_file(r->log);
+    if (reason)
+        fail_log(r, reason);
+}
+
 static int run_training(const yk__cli *cli)
 {
     yk_config config = {.quiet = yk__cli_on(cli, "json")};
@@ -230,8 +246,7 @@ static int run_training(const yk__cli *cli)
         yk_model_save(r.model, r.out);
     if (yk_ok(r.job))
         report(&r);
-    if (r.log)
-        fclose(r.log);
+    close_log(&r);
     code = yk_close(r.job);
     return code;
 }

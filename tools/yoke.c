@@ -48,7 +48,7 @@ static int unknown(const char *name)
     return YK_EXIT_USAGE;
 }
 
-int main(int argc, char **argv)
+static int run_command(int argc, char **argv)
 {
     if (argc < 2) {
         help();
@@ -66,4 +66,12 @@ int main(int argc, char **argv)
         if (!strcmp(argv[1], commands[i].name))
             return commands[i].run(argc - 1, argv + 1);
     return unknown(argv[1]);
+}
+
+int main(int argc, char **argv)
+{
+    char program[64] = "yoke";
+    if (argc > 1 && argv[1][0] != '-')
+        snprintf(program, sizeof program, "yoke %s", argv[1]);
+    return yk__cli_close_output(program, run_command(argc, argv));
 }

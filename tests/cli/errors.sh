@@ -11,7 +11,7 @@ refuses() { # refuses CODE WORDS ARGUMENTS...: the one line beside the table of 
     shift 2
     "$yoke" "$@" >"$out/stdout" 2>"$out/err"
     code=$?
-    grep -v -e '^rank  device spec' -e '^[0-9]* *cpu:0' -e 'compute on the same cores' "$out/err" >"$out/lines"
+    grep -v -e '^rank  word' -e '^[0-9]* *cpu:0' -e 'compute on the same cores' "$out/err" >"$out/lines"
     cat "$out/err"
     [ $code = "$want" ] && [ "$(wc -l <"$out/lines")" = 1 ] && grep -qF -e "$words" "$out/lines"
 }
@@ -56,4 +56,36 @@ cp "$out"/images/* "$out/short"
 head -c 5000 "$out/images/t10k-images-idx3-ubyte" >"$out/short/t10k-images-idx3-ubyte"
 ok "an IDX file cut short" refuses 2 "short/t10k-images-idx3-ubyte: byte" eval --from "$out/model" --data "idx:$out/short"
 ok "a model that is not there" refuses 1 "no/config.json: cannot be opened" eval --from "$out/no" --data "idx:$out/images"
+
+# A disk that is full when the last of the output is written: the exit code says so, and one line.
+full() { # full WORDS ARGUMENTS...
+    words=$1
+    shift
+    "$yoke" "$@" >/dev/full 2>"$out/err"
+    code=$?
+    grep -v -e '^rank  word' -e '^[0-9]* *cpu:0' -e '^step ' -e 'eval loss' "$out/err" >"$out/lines"
+    cat "$out/err"
+    [ $code = 1 ] && [ "$(wc -l <"$out/lines")" = 1 ] && grep -qF -e "$words" "$out/lines" && grep -q "No space left\|a write failed" "$out/lines"
+}
+printf 'one line\n' >"$out/text"
+seq 1 20000 >"$out/long"
+short="--model mlp --data idx:$out/images --output-dir $out/full --max-steps 1"
+ok "a full disk behind tokenize" full "yoke tokenize: standard output" tokenize --tokenizer bytes "$out/text"
+ok "a full disk behind much of tokenize" full "yoke tokenize: standard output" tokenize --tokenizer bytes "$out/long"
+ok "a full disk behind inspect" full "yoke inspect: standard output" inspect "$out/model/model.safetensors"
+ok "a full disk behind inspect --json" full "yoke inspect: standard output" inspect --json "$out/model/model.safetensors"
+ok "a full disk behind --help" full "yoke train: standard output" train --help
+ok "a full disk behind the list of commands" full "yoke: standard output" --help
+# shellcheck disable=SC2086
+ok "a full disk behind train --json" full "yoke train: standard output" train $short --json
+full_log() {
+    # shellcheck disable=SC2086
+    refuses 1 "--log /dev/full: " train $short --json --log /dev/full && [ -s "$out/full/model.safetensors" ]
+}
+ok "a full disk behind --log: the model is saved all the same" full_log
+no_output() { # it writes nothing there and does not miss it
+    "$yoke" tokenize --tokenizer bytes "$out/empty" >&- 2>"$out/err"
+}
+: >"$out/empty"
+ok "no standard output, and nothing to write" no_output
 plan

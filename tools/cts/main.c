@@ -219,7 +219,7 @@ static int read_lists(const yk__cli *cli, cts_lists *l)
     return 0;
 }
 
-int main(int argc, char **argv)
+static int run_suite(int argc, char **argv)
 {
     yk__cli cli;
     cts_lists lists = {NULL, NULL, false};
@@ -249,4 +249,9 @@ int main(int argc, char **argv)
     cts_list_free(lists.unsupported);
     cts_list_free(lists.expected);
     return code;
+}
+
+int main(int argc, char **argv)
+{
+    return yk__cli_close_output("yoke-cts", run_suite(argc, argv));
 }
