@@ -11,7 +11,7 @@ refuses() { # refuses CODE WORDS ARGUMENTS...: the one line beside the table of 
     shift 2
     "$yoke" "$@" >"$out/stdout" 2>"$out/err"
     code=$?
-    grep -v -e '^rank  word' -e '^[0-9]* *cpu:0' -e 'compute on the same cores' "$out/err" >"$out/lines"
+    grep -v -e '^rank  device spec' -e '^[0-9]* *cpu:0' -e 'compute on the same cores' "$out/err" >"$out/lines"
     cat "$out/err"
     [ $code = "$want" ] && [ "$(wc -l <"$out/lines")" = 1 ] && grep -qF -e "$words" "$out/lines"
 }
@@ -63,9 +63,10 @@ full() { # full WORDS ARGUMENTS...
     shift
     "$yoke" "$@" >/dev/full 2>"$out/err"
     code=$?
-    grep -v -e '^rank  word' -e '^[0-9]* *cpu:0' -e '^step ' -e 'eval loss' "$out/err" >"$out/lines"
+    grep -v -e '^rank  device spec' -e '^[0-9]* *cpu:0' -e '^step ' -e 'eval loss' "$out/err" >"$out/lines"
     cat "$out/err"
-    [ $code = 1 ] && [ "$(wc -l <"$out/lines")" = 1 ] && grep -qF -e "$words" "$out/lines" && grep -q "No space left\|a write failed" "$out/lines"
+    [ $code = 1 ] && [ "$(wc -l <"$out/lines")" = 1 ] && grep -qF -e "$words" "$out/lines" &&
+        grep -q "No space left\|a write failed" "$out/lines"
 }
 printf 'one line\n' >"$out/text"
 seq 1 20000 >"$out/long"
