@@ -40,5 +40,14 @@ tests_unit_opencl_bad_icd_la_LDFLAGS = $(AM_LDFLAGS) -module -avoid-version -sha
 check_LTLIBRARIES += tests/unit/opencl_hang_icd.la
 tests_unit_opencl_hang_icd_la_SOURCES = tests/unit/opencl_hang_icd.c
 tests_unit_opencl_hang_icd_la_LDFLAGS = $(AM_LDFLAGS) -module -avoid-version -shared -rpath /nowhere
+check_LTLIBRARIES += tests/unit/opencl_fake_icd.la
+tests_unit_opencl_fake_icd_la_SOURCES = tests/unit/opencl_fake_icd.c
+tests_unit_opencl_fake_icd_la_CFLAGS = $(AM_CFLAGS) $(OPENCL_CFLAGS)
+tests_unit_opencl_fake_icd_la_LDFLAGS = $(AM_LDFLAGS) -module -avoid-version -shared -rpath /nowhere
+check_PROGRAMS += tests/unit/opencl_fake.test
+TESTS += tests/unit/opencl_fake.test
+tests_unit_opencl_fake_test_SOURCES = tests/unit/opencl_fake.c
+tests_unit_opencl_fake_test_LDADD = $(CHECK_LIBS) $(OPENCL_LIBS)
+tests_unit_opencl_fake_test_CFLAGS = $(AM_CFLAGS) $(CHECK_CFLAGS) $(OPENCL_CFLAGS)
 endif
 endif

@@ -1,0 +1,212 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * An OpenCL driver that stands before another (PoCL) and makes another machine of it. A loader entry (*.icd) names this
+ * file; the environment says what it does (all names begin as survey.c's do, so that answers are kept for each):
+ *   OCL_FAKE_DRIVER=FILE         the driver behind it; without it the one /etc/OpenCL/vendors/pocl.icd names
+ *   OCL_FAKE_LOCAL_KB=N          its local memory, where it has more: told, and kernels that need more fail as at a driver's
+ *   OCL_FAKE_UNITS=N             its compute units, as told
+ *   OCL_FAKE_SLOW=F              every kernel takes F times its time; the device sleeps meanwhile, as one with its own cores
+ *   OCL_FAKE_SLOW_FROM=N, _UNTIL=N   only from the N-th kernel on, and before the N-th, counted in this process
+ *   OCL_FAKE_SLOW_GROUP=N        only kernels whose groups have N work-items
+ *   OCL_FAKE_BUILD_MS=N          clBuildProgram takes this much longer
+ * The driver's table of functions is changed in place: all its objects point to it, and its first entries are the same in
+ * every version of OpenCL.
+ */
+#define _GNU_SOURCE
+#define CL_TARGET_OPENCL_VERSION 120
+#define CL_USE_DEPRECATED_OPENCL_1_2_APIS
+#define CL_USE_DEPRECATED_OPENCL_1_1_APIS
+#include <CL/cl_icd.h>
+#include <dlfcn.h>
+#include <errno.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <time.h>
+#include <unistd.h>
+
+#define EXPORT __attribute__((visibility("default")))
+
+EXPORT void *clGetExtensionFunctionAddress(const char *name);
+EXPORT cl_int clGetPlatformInfo(cl_platform_id platform, cl_platform_info what, size_t size, void *value, size_t *need);
+
+struct _cl_platform_id {
+    cl_icd_dispatch *table;
+};
+
+static cl_icd_dispatch real; /* the driver's own functions */
+static void *(*real_address)(const char *name);
+static clIcdGetPlatformIDsKHR_fn real_platforms;
+static _Atomic unsigned long kernels; /* enqueued so far */
+
+static double setting(const char *name, double otherwise)
+{
+    const char *text = getenv(name);
+    return text && *text ? atof(text) : otherwise;
+}
+
+static uint64_t now_ns(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
+
+static void sleep_ns(uint64_t ns)
+{
+    struct timespec t = {(time_t)(ns / 1000000000u), (long)(ns % 1000000000u)};
+    while (nanosleep(&t, &t) && errno == EINTR)
+        continue;
+}
+
+/* ---- What is told ---- */
+
+static size_t local_limit(void)
+{
+    return (size_t)(setting("OCL_FAKE_LOCAL_KB", 0) * 1024);
+}
+
+static cl_int CL_API_CALL fake_device_info(cl_device_id id, cl_device_info what, size_t size, void *value, size_t *need)
+{
+    cl_int rc = real.clGetDeviceInfo(id, what, size, value, need);
+    if (rc != CL_SUCCESS || !value)
+        return rc;
+    if (what == CL_DEVICE_LOCAL_MEM_SIZE && local_limit() && local_limit() < *(cl_ulong *)value)
+        *(cl_ulong *)value = local_limit();
+    if (what == CL_DEVICE_MAX_COMPUTE_UNITS && setting("OCL_FAKE_UNITS", 0) > 0)
+        *(cl_uint *)value = (cl_uint)setting("OCL_FAKE_UNITS", 0);
+    return rc;
+}
+
+/* ---- What is kept to ---- */
+
+static bool kernel_fits(cl_kernel kernel, cl_device_id id)
+{
+    cl_ulong bytes = 0;
+    if (!local_limit() || real.clGetKernelWorkGroupInfo(kernel, id, CL_KERNEL_LOCAL_MEM_SIZE, sizeof bytes, &bytes, NULL) != CL_SUCCESS)
+        return true;
+    if (bytes <= local_limit())
+        return true;
+    char name[80] = "";
+    real.clGetKernelInfo(kernel, CL_KERNEL_FUNCTION_NAME, sizeof name, name, NULL);
+    fprintf(stderr, "fake OpenCL driver: %s needs %llu bytes of local memory, there are %zu\n", name, (unsigned long long)bytes,
+            local_limit());
+    return false;
+}
+
+static cl_int CL_API_CALL fake_build(cl_program program, cl_uint n, const cl_device_id *id, const char *options,
+                                     void(CL_CALLBACK *told)(cl_program, void *), void *arg)
+{
+    sleep_ns((uint64_t)(setting("OCL_FAKE_BUILD_MS", 0) * 1e6));
+    return real.clBuildProgram(program, n, id, options, told, arg);
+}
+
+/* ---- How long it takes: each kernel stands between two calls of the host, made by the device's own thread ---- */
+
+typedef struct delay {
+    uint64_t begin;
+    double factor;
+} delay;
+
+static void CL_CALLBACK delay_begin(void *arg)
+{
+    (*(delay **)arg)->begin = now_ns();
+}
+
+static void CL_CALLBACK delay_end(void *arg)
+{
+    delay *d = *(delay **)arg;
+    sleep_ns((uint64_t)((double)(now_ns() - d->begin) * (d->factor - 1)));
+    free(d);
+}
+
+static double slow_factor(cl_uint dims, const size_t *local)
+{
+    const double number = (double)atomic_fetch_add(&kernels, 1), group = setting("OCL_FAKE_SLOW_GROUP", 0);
+    size_t items = 1;
+    for (cl_uint i = 0; local && i < dims; i++)
+        items *= local[i];
+    if (number < setting("OCL_FAKE_SLOW_FROM", 0) || number >= setting("OCL_FAKE_SLOW_UNTIL", 1e18))
+        return 1;
+    return group > 0 && (size_t)group != items ? 1 : setting("OCL_FAKE_SLOW", 1);
+}
+
+static cl_int CL_API_CALL fake_enqueue(cl_command_queue q, cl_kernel kernel, cl_uint dims, const size_t *offset, const size_t *global,
+                                       const size_t *local, cl_uint n_wait, const cl_event *wait, cl_event *done)
+{
+    cl_device_id id;
+    const double factor = slow_factor(dims, local);
+    cl_int rc = real.clGetCommandQueueInfo(q, CL_QUEUE_DEVICE, sizeof id, &id, NULL);
+    if (rc == CL_SUCCESS && !kernel_fits(kernel, id))
+        return CL_OUT_OF_RESOURCES;
+    delay *d = rc == CL_SUCCESS && factor > 1 ? malloc(sizeof *d) : NULL;
+    if (!d)
+        return real.clEnqueueNDRangeKernel(q, kernel, dims, offset, global, local, n_wait, wait, done);
+    d->factor = factor;
+    rc = real.clEnqueueNativeKernel(q, delay_begin, &d, sizeof d, 0, NULL, NULL, n_wait, wait, NULL);
+    if (rc == CL_SUCCESS)
+        rc = real.clEnqueueNDRangeKernel(q, kernel, dims, offset, global, local, 0, NULL, NULL);
+    if (rc == CL_SUCCESS)
+        rc = real.clEnqueueNativeKernel(q, delay_end, &d, sizeof d, 0, NULL, NULL, 0, NULL, done);
+    return rc;
+}
+
+/* ---- Standing in ---- */
+
+static void table_change(cl_icd_dispatch *table)
+{
+    const uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE), from = (uintptr_t)table / page * page;
+    if (table->clBuildProgram == fake_build)
+        return;
+    memcpy(&real, table, offsetof(cl_icd_dispatch, clCreateSubDevices));
+    if (mprotect((void *)from, (uintptr_t)table + sizeof *table - from, PROT_READ | PROT_WRITE)) {
+        perror("fake OpenCL driver: mprotect");
+        abort();
+    }
+    table->clGetDeviceInfo = fake_device_info;
+    table->clBuildProgram = fake_build;
+    table->clEnqueueNDRangeKernel = fake_enqueue;
+}
+
+static cl_int CL_API_CALL fake_platforms(cl_uint n, cl_platform_id *platform, cl_uint *have)
+{
+    cl_int rc = real_platforms(n, platform, have);
+    for (cl_uint i = 0; rc == CL_SUCCESS && platform && i < n; i++)
+        table_change(platform[i]->table);
+    return rc;
+}
+
+static bool driver_load(void)
+{
+    char path[400] = "";
+    const char *name = getenv("OCL_FAKE_DRIVER");
+    FILE *f = name ? NULL : fopen("/etc/OpenCL/vendors/pocl.icd", "r");
+    if (f && fgets(path, sizeof path, f))
+        path[strcspn(path, "\n")] = 0;
+    if (f)
+        fclose(f);
+    void *so = dlopen(name ? name : path, RTLD_NOW | RTLD_LOCAL);
+    if (so)
+        real_address = (void *(*)(const char *))dlsym(so, "clGetExtensionFunctionAddress");
+    if (real_address)
+        real_platforms = (clIcdGetPlatformIDsKHR_fn)real_address("clIcdGetPlatformIDsKHR");
+    if (!real_platforms)
+        fprintf(stderr, "fake OpenCL driver: no driver behind it in %s\n", name ? name : path);
+    return real_platforms != NULL;
+}
+
+void *clGetExtensionFunctionAddress(const char *name)
+{
+    if (!real_platforms && !driver_load())
+        return NULL;
+    return !strcmp(name, "clIcdGetPlatformIDsKHR") ? (void *)fake_platforms : real_address(name);
+}
+
+cl_int clGetPlatformInfo(cl_platform_id platform, cl_platform_info what, size_t size, void *value, size_t *need)
+{
+    return platform->table->clGetPlatformInfo(platform, what, size, value, need);
+}
