@@ -35,6 +35,11 @@ static const yk__cli_command command = {
         "off, as for a debugger that stops one rank); YOKE_JOIN_MS is how long the ranks wait for each other at the "
         "start (default 300000).\n"
         "\n"
+        "A rank that lost the descriptor (behind a wrapper that closes what it inherits) and a process that another "
+        "launcher started as one of several (torchrun, mpirun, mpiexec, srun, a Kubernetes indexed job), which Yoke does "
+        "not work under yet, end with an error instead of training alone. YOKE_LAUNCHER=none says that such a process is a "
+        "job of its own.\n"
+        "\n"
         "The exit code is 2 when the rank at fault ended with 2, and 128 plus the signal's number after an "
         "interruption.",
     .options = options,
@@ -70,6 +75,8 @@ int yk__cmd_launch(int argc, char **argv)
     int code = yk__cli_parse(&command, argc, argv, &cli);
     if (code >= 0)
         return code;
+    if (yk__launch_check(&err))
+        return yk__launch_speaks() ? yk__cli_usage(&command, "%s", err.text) : YK_EXIT_USAGE;
     if (yk__launch_select(yk__cli_text(&cli, "devices"), &place, &n, &err))
         return yk__cli_usage(&command, "%s", err.text);
     cli.positional[cli.n_positional] = NULL; /* the list lies in argv, behind the command's name */

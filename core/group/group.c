@@ -31,22 +31,10 @@ static uint32_t number_from(const char *name, uint32_t otherwise)
     return (uint32_t)v;
 }
 
-/* The descriptor of YOKE_JOB_FD, or -1. */
-static int job_fd(void)
-{
-    uint32_t fd = number_from("YOKE_JOB_FD", UINT32_MAX);
-    return fd <= INT32_MAX && fcntl((int)fd, F_GETFD) >= 0 ? (int)fd : -1;
-}
-
-bool yk__launched(void)
-{
-    return job_fd() >= 0;
-}
-
 bool yk__launch_report(const yk_error *why)
 {
     if (!joined)
-        return yk__local_report(job_fd(), why);
+        return yk__local_report(yk__launch_fd(), why);
     yk__group_abort(joined, why); /* at once for all: nobody may see this rank leave before they see why */
     return true;
 }
@@ -93,10 +81,12 @@ static yk_status open_transport(yk__group *g, int fd, const char *name, yk_error
 
 yk_status yk__group_join(const char *name, yk__group **out, yk_error *err)
 {
-    int fd = job_fd();
+    int fd = yk__launch_fd();
     void *mail = NULL;
     yk__group *g = NULL;
     yk_status s;
+    if (yk__launch_check(err))
+        return err->status;
     if (fd < 0)
         return yk__fail(err, YK_E_ARG, "no group to join: YOKE_JOB_FD is not set; start this program by 'yoke launch'");
     fcntl(fd, F_SETFD, FD_CLOEXEC); /* it is not for programs that this one starts */

@@ -123,6 +123,13 @@ yk_status yk__launch_select(const char *words, struct yk__placement **place, uin
 yk_status yk__launch(const struct yk__placement *place, uint32_t n, char *const *argv, int *code, yk_error *err);
 /* True in a process that yk__launch started. */
 bool yk__launched(void);
+int yk__launch_fd(void); /* its descriptor; -1: none that works */
+/* Refuses what would train alone though it is one of several processes: a rank of yk__launch that lost its descriptor, or a
+ * process of another launcher (torchrun, mpirun, srun, an indexed job). YOKE_LAUNCHER=none overrules both: then the process is
+ * a job of its own and yk__launched is false. */
+yk_status yk__launch_check(yk_error *err);
+/* Whether this process prints that error, so that it is seen once: the other launcher's rank 0 does. */
+bool yk__launch_speaks(void);
 /* In such a process, for an error of its own, before or after it joined: ends the job with it (as yk__group_abort); the
  * launcher prints it once, with the rank's name, and the process exits without printing. False when there is no
  * launcher to tell. An error that a wait returned because of another rank may be reported too: the first one counts. */

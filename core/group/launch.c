@@ -66,7 +66,7 @@ static int64_t now_ms(void)
 static bool is_ours(const char *variable)
 {
     static const char *const names[] = {
-        "YOKE_RANK=", "YOKE_WORLD_SIZE=", "YOKE_LOCAL_RANK=", "YOKE_DEVICES=", "YOKE_JOB_FD="};
+        "YOKE_RANK=", "YOKE_WORLD_SIZE=", "YOKE_LOCAL_RANK=", "YOKE_DEVICES=", "YOKE_JOB_FD=", "YOKE_LAUNCHER="};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         if (!strncmp(variable, names[i], strlen(names[i])))
             return true;

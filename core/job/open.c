@@ -186,7 +186,8 @@ static yk_status assemble(yk_job *job, yk_error *err)
 {
     yk__placement mine;
     char word[320];
-    yk_status s = check_config(job, err);
+    yk_status s = yk__launch_check(err);
+    s = s ? s : check_config(job, err);
     s = s ? s : choose(job, &mine, err);
     if (s)
         return s;
@@ -288,7 +289,7 @@ int yk_close(yk_job *job)
         yk__log_flush(job, true);
     yk__log_close(job);
     yk_status s = job->error.status;
-    if (s && !yk__launch_report(&job->error)) /* a launched rank's error is told once, by the launcher */
+    if (s && !yk__launch_report(&job->error) && yk__launch_speaks()) /* a launched rank's error is told once, by the launcher */
         yk__log(YK_LOG_ERROR, "error", "%s", job->error.text);
     yk__job_unregister(job);
     release_all(job);
@@ -309,13 +310,15 @@ int yk_launch(const char *devices, char *const *argv)
     if (yk__launched())
         return -1;
     /* in a child process: a driver must not run here before the ranks are forked */
-    yk_status s = yk__launch_select(devices ? devices : getenv("YOKE_DEVICES"), &place, &n, &err);
+    yk_status s = yk__launch_check(&err);
+    s = s ? s : yk__launch_select(devices ? devices : getenv("YOKE_DEVICES"), &place, &n, &err);
     if (!s && n > 1)
         s = yk__launch(place, n, argv, &code, &err);
     yk__free(place);
     if (!s)
         return code;
-    yk__log(YK_LOG_ERROR, "launch", "%s", err.text);
+    if (yk__launch_speaks())
+        yk__log(YK_LOG_ERROR, "launch", "%s", err.text);
     return code > 0 ? code : s == YK_E_ARG || s == YK_E_FORMAT ? 2 : 1;
 }
 

@@ -76,7 +76,8 @@ typedef struct yk_config {
 } yk_config;
 
 /* Opens a job on the device(s). In a process started by `yoke launch` it joins the other ranks. Never NULL but when
- * memory is gone; whether it worked says yk_ok. */
+ * memory is gone; whether it worked says yk_ok. It fails in a process that is one of several and would train alone: behind
+ * a wrapper that closed the launcher's descriptor, under torchrun, mpirun, srun; YOKE_LAUNCHER=none overrules that. */
 YK_API yk_job *yk_open(const yk_config *config);
 /* Reports the first error on standard error, once; frees everything. 0, or the exit code for the process: 2 bad input or
  * settings (YK_E_ARG, YK_E_FORMAT), 1 anything else. */

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 EXTRA_DIST += tests/dist/harness.h
-dist_check_SCRIPTS += tests/dist/launch.sh tests/dist/mixed.sh
-TESTS += tests/dist/launch.sh tests/dist/mixed.sh
+dist_check_SCRIPTS += tests/dist/launch.sh tests/dist/mixed.sh tests/dist/started.sh
+TESTS += tests/dist/launch.sh tests/dist/mixed.sh tests/dist/started.sh
 if WITH_CHECK
 TSAN_TESTS += tests/dist/collect.test tests/dist/message.test tests/unit/local_garbage.test
 check_PROGRAMS += tests/dist/collect.test tests/dist/message.test
