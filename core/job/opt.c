@@ -273,16 +273,17 @@ static void read_parts(yk_opt *opt)
     opt->n_part = 0;
 }
 
-static void fail_at_floor(yk_job *job, uint32_t bad)
+static void fail_overflow(yk_job *job, uint32_t bad)
 {
     const char *name = NULL;
     for (size_t i = 0; i < job->n_param && bad != UINT32_MAX; i++)
         if (!job->param[i].state && job->param[i].number == bad)
             name = job->param[i].name;
-    yk__job_failf(job, YK_E_ARG,
-                  "the loss scale is at its floor, %g, and gradients are still not finite; the first such tensor is %s. "
-                  "Lower the learning rate, or train in bf16 or fp32 (stay_at_floor goes on all the same)",
-                  job->scaler.scale, name ? name : "on another rank");
+    yk__job_failf(job, YK_E_NUMERIC,
+                  "the loss scale has come down to %g%s, and gradients are still not finite, %u times in a row; the first such "
+                  "tensor is %s. Lower the learning rate, or train in bf16 or fp32 (stay_at_floor goes on all the same)",
+                  job->scaler.scale, job->scaler.scale == job->scaler.floor ? ", its floor" : "", job->scaler.skips,
+                  name ? name : "on another rank");
 }
 
 static bool update(yk_opt *opt)
@@ -303,8 +304,8 @@ static bool update(yk_opt *opt)
     }
     job->clip_norm = job->clip_value = 0.0;
     opt->grad_norm = done.grad_norm;
-    if (job->scaling && !yk__scaler_update(&job->scaler, done.skipped)) {
-        fail_at_floor(job, done.bad_param);
+    if (job->scaling && (!yk__scaler_update(&job->scaler, done.skipped) || yk__scaler_lost(&job->scaler))) {
+        fail_overflow(job, done.bad_param);
         return false;
     }
     if (!done.skipped)

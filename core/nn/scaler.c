@@ -87,6 +87,7 @@ static bool megatron_update(yk__scaler *s, bool overflow)
 
 bool yk__scaler_update(yk__scaler *s, bool overflow)
 {
+    s->skips = overflow ? s->skips + 1 : 0;
     switch (s->rule) {
     case YK_SCALER_TORCH:
         return torch_update(s, overflow);
@@ -97,4 +98,9 @@ bool yk__scaler_update(yk__scaler *s, bool overflow)
     default:
         return true;
     }
+}
+
+bool yk__scaler_lost(const yk__scaler *s)
+{
+    return !s->stay_at_floor && (s->scale < YK__SCALER_LEAST || s->skips >= YK__SCALER_MOST_SKIPS);
 }

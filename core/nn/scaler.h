@@ -16,6 +16,9 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#define YK__SCALER_LEAST 0x1p-24  /* f16's least number: a gradient that overflows there overflows at every scale */
+#define YK__SCALER_MOST_SKIPS 100 /* torch gets from 2^16 to below that in 41 */
+
 typedef enum yk__scaler_rule { YK_SCALER_TORCH, YK_SCALER_DEEPSPEED, YK_SCALER_MEGATRON, YK_SCALER_FIXED } yk__scaler_rule;
 
 typedef struct yk__scaler {
@@ -28,6 +31,7 @@ typedef struct yk__scaler {
     int64_t count;          /* torch, megatron: good steps since the last change */
     int64_t left;           /* hysteresis left */
     int64_t iter, last_bad; /* deepspeed */
+    uint32_t skips;         /* overflows in a row */
 } yk__scaler;
 
 /* Zero settings take the rule's defaults. */
@@ -35,5 +39,8 @@ void yk__scaler_init(yk__scaler *s, yk__scaler_rule rule, double init, double gr
                      uint32_t interval, uint32_t hysteresis);
 /* False: the scale is at its floor and overflowed again; the job is to end. */
 bool yk__scaler_update(yk__scaler *s, bool overflow);
+/* No lower scale will help, whatever the rule says: it is below YK__SCALER_LEAST, or YK__SCALER_MOST_SKIPS windows in a row
+ * overflowed. Not where stay_at_floor asks to go on. */
+bool yk__scaler_lost(const yk__scaler *s);
 
 #endif

@@ -49,13 +49,14 @@ typedef enum yk_average {
 typedef enum yk_scale_rule { YK_SCALE_TORCH, YK_SCALE_DEEPSPEED, YK_SCALE_MEGATRON } yk_scale_rule;
 
 /* Dynamic loss scaling for fp16; zero members take the rule's own defaults (PyTorch: 65536, 2, 0.5, 2000; DeepSpeed:
- * 2^16, window 1000, hysteresis 2, floor 1). */
+ * 2^16, window 1000, hysteresis 2, floor 1). Whatever the rule, the job ends with an error when the scale falls below 2^-24
+ * or 100 windows in a row are skipped. */
 typedef struct yk_scale_config {
     yk_scale_rule rule;
     double init, growth, backoff, floor;
     uint32_t interval, hysteresis;
     bool consecutive_hysteresis; /* DeepSpeed */
-    bool stay_at_floor;          /* DeepSpeed: go on at the floor, where the rule is to end with an error */
+    bool stay_at_floor;          /* go on where the rule, or the line above, ends the job */
     double fixed;                /* not 0: a constant scale */
 } yk_scale_config;
 

@@ -47,6 +47,14 @@ ok "a log that cannot be written" train 1 "--log" --log /proc/no/log
 ok "no checkpoint to go on from" train 2 "there is no checkpoint" --resume-from-checkpoint last
 ok "data that is not there, on two ranks" train 1 "/nonexistent/" --data idx:/nonexistent --devices "cpu:0! cpu:0!"
 
+# A rate that throws a run out of fp16's range: every later update is skipped, and no scale brings it back.
+diverges() {
+    timeout 120 "$yoke" train --model mlp --data "idx:$out/images" --output-dir "$out/diverged" --global-batch 32 --precision fp16 \
+        --optim sgd --learning-rate 1e4 --max-grad-norm 0 --max-steps 500 --eval-steps 1000
+    [ $? = 1 ] && [ ! -e "$out/diverged/model.safetensors" ]
+}
+ok "fp16 that diverges ends" diverges
+
 mlp "$out/model" --max-steps 1 >/dev/null 2>&1
 mkdir "$out/cut" "$out/short"
 cp "$out/model/config.json" "$out/cut"

@@ -507,6 +507,27 @@ START_TEST(the_floor_of_the_loss_scale)
 }
 END_TEST
 
+/* Whatever the rule, gradients that no scale makes finite end the job: torch has no floor, a fixed scale does not fall. */
+START_TEST(gradients_that_stay_infinite)
+{
+    static const yk_scale_config rule[] = {{.rule = YK_SCALE_TORCH}, {.rule = YK_SCALE_MEGATRON}, {.fixed = 8}};
+    for (int k = 0; k < 3; k++) {
+        yk_job *job = open_job((yk_config){.seed = 1, .precision = YK_F16, .scale = rule[k]});
+        net m = make_net(job);
+        yk_opt *opt = yk_sgd(job, &(yk_sgd_config){.lr = 0.1});
+        int steps = 0;
+        for (; steps < 200 && yk_ok(job); steps++) {
+            yk_backward(yk_scale(net_loss(job, m, 0, 8), (float)NAN));
+            yk_step(opt);
+        }
+        ck_assert_int_eq(steps, k ? 100 : 41);
+        ck_assert_int_eq(yk_error_status(job), YK_E_NUMERIC);
+        ck_assert_msg(strstr(yk_error_text(job), "in a row") && strstr(yk_error_text(job), "fc"), "%s", yk_error_text(job));
+        ck_assert_int_eq(yk_close(job), 1);
+    }
+}
+END_TEST
+
 int main(void)
 {
     Suite *s = suite_create("job_api");
@@ -529,6 +550,7 @@ int main(void)
     tcase_add_test(t, no_label_counts_nothing);
     tcase_add_test(t, recomputed_blocks_give_the_same_bits);
     tcase_add_test(t, the_floor_of_the_loss_scale);
+    tcase_add_test(t, gradients_that_stay_infinite);
     suite_add_tcase(s, t);
     SRunner *r = srunner_create(s);
     srunner_set_tap(r, "-");
