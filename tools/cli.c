@@ -8,9 +8,10 @@
 #include <stdio_ext.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 /* "yoke train", but "yoke-cts". */
-static char join(const yk__cli_command *command)
+static char name_separator(const yk__cli_command *command)
 {
     return command->apart ? '-' : ' ';
 }
@@ -18,7 +19,7 @@ static char join(const yk__cli_command *command)
 int yk__cli_usage(const yk__cli_command *command, const char *fmt, ...)
 {
     va_list ap;
-    fprintf(stderr, "yoke%c%s: ", join(command), command->name);
+    fprintf(stderr, "yoke%c%s: ", name_separator(command), command->name);
     va_start(ap, fmt);
     vfprintf(stderr, fmt, ap);
     va_end(ap);
@@ -26,16 +27,44 @@ int yk__cli_usage(const yk__cli_command *command, const char *fmt, ...)
     return YK_EXIT_USAGE;
 }
 
+const char yk__cli_refused[] = "refused";
+
+static bool is_refused(const yk__cli_option *o)
+{
+    return o->arg == yk__cli_refused;
+}
+
+/* Length of the name that help shows: the first. */
+static int name_length(const yk__cli_option *o)
+{
+    return (int)strcspn(o->name, "|");
+}
+
 static void print_option(const yk__cli_option *o)
 {
+    const bool valued = o->arg && !is_refused(o);
     char left[96];
-    snprintf(left, sizeof left, "--%s%s%s", o->name, o->arg ? " " : "", o->arg ? o->arg : "");
+    snprintf(left, sizeof left, "--%.*s%s%s", name_length(o), o->name, valued ? " " : "", valued ? o->arg : "");
     printf("  %-36s %s", left, o->help);
     if (o->preset)
         printf(" (default: %s)", o->preset);
     if (o->env)
         printf(" [%s]", o->env);
     putchar('\n');
+}
+
+/* The options that are taken, or those that are refused. */
+static void print_options(const yk__cli_command *c, bool refused, void (*print)(const yk__cli_option *o))
+{
+    int n = 0;
+    for (size_t i = 0; i < c->n_options; i++)
+        if (is_refused(&c->options[i]) == refused) {
+            if (refused && !n)
+                printf(print == print_option ? "\nRefused, with why (options of other programs):\n"
+                                             : ".SH REFUSED OPTIONS\nKnown from other programs:\n");
+            print(&c->options[i]);
+            n++;
+        }
 }
 
 enum { WIDTH = 100, FOLDED = 80 };
@@ -64,15 +93,15 @@ static void print_wrapped(const char *s)
 
 static int print_help(const yk__cli_command *c)
 {
-    printf("usage: yoke%c%s %s\n\n%s\n", join(c), c->name, c->usage, c->summary);
+    printf("usage: yoke%c%s %s\n\n%s\n", name_separator(c), c->name, c->usage, c->summary);
     if (c->text) {
         putchar('\n');
         print_wrapped(c->text);
     }
     printf("\nOptions:\n");
-    for (size_t i = 0; i < c->n_options; i++)
-        print_option(&c->options[i]);
+    print_options(c, false, print_option);
     printf("  %-36s %s\n", "--help", "this text");
+    print_options(c, true, print_option);
     printf("\nExit code: 0 done, 1 failed, 2 bad input or usage.\n");
     return YK_EXIT_OK;
 }
@@ -96,82 +125,155 @@ static void print_roff(const char *s)
     }
 }
 
+static void print_man_option(const yk__cli_option *o)
+{
+    printf(".TP\n.B ");
+    for (const char *name = o->name; *name;) {
+        const size_t n = strcspn(name, "|");
+        char dashed[96];
+        snprintf(dashed, sizeof dashed, "--%.*s", (int)n, name);
+        print_roff(dashed);
+        name += n + (name[n] == '|');
+        printf(*name ? ", " : "");
+    }
+    if (o->arg && !is_refused(o))
+        printf(" \\fI%s\\fR", o->arg);
+    putchar('\n');
+    print_roff(o->help);
+    if (o->preset)
+        printf("\nDefault: %s.", o->preset);
+    if (o->env)
+        printf("\nAlso from the environment: %s.", o->env);
+    putchar('\n');
+}
+
 static int print_man(const yk__cli_command *c)
 {
     printf(".TH YOKE-%s 1\n.SH NAME\nyoke-%s \\- %s\n.SH SYNOPSIS\n.B yoke%c%s\n", c->name, c->name, c->summary,
-           join(c), c->name);
+           name_separator(c), c->name);
     print_roff(c->usage);
     printf("\n.SH DESCRIPTION\n");
     print_roff(c->text ? c->text : c->summary);
     printf("\n.SH OPTIONS\n");
-    for (size_t i = 0; i < c->n_options; i++) {
-        const yk__cli_option *o = &c->options[i];
-        printf(".TP\n.B \\-\\-");
-        print_roff(o->name);
-        if (o->arg)
-            printf(" \\fI%s\\fR", o->arg);
-        putchar('\n');
-        print_roff(o->help);
-        if (o->preset)
-            printf("\nDefault: %s.", o->preset);
-        if (o->env)
-            printf("\nAlso from the environment: %s.", o->env);
-        putchar('\n');
-    }
+    print_options(c, false, print_man_option);
+    print_options(c, true, print_man_option);
     printf(".SH EXIT STATUS\n0 done, 1 failed, 2 bad input or usage.\n.SH SEE ALSO\n.BR yoke (1)\n");
     return YK_EXIT_OK;
 }
 
-static int find(const yk__cli_command *c, const char *name, size_t n)
+/* Whether `name`, of n characters, is one of the names of a list; '_' stands for '-'. */
+static bool is_named(const char *list, const char *name, size_t n)
+{
+    for (; *list; list += list[0] == '|') {
+        const size_t length = strcspn(list, "|");
+        size_t same = 0;
+        while (same < length && same < n && (name[same] == '_' ? '-' : name[same]) == list[same])
+            same++;
+        if (same == length && length == n)
+            return true;
+        list += length;
+    }
+    return false;
+}
+
+static int find_option(const yk__cli_command *c, const char *name, size_t n)
 {
     for (size_t i = 0; i < c->n_options; i++)
-        if (!strncmp(c->options[i].name, name, n) && !c->options[i].name[n])
+        if (is_named(c->options[i].name, name, n))
             return (int)i;
     return -1;
 }
 
-static int unknown(const yk__cli_command *c, const char *arg, size_t n)
+static int refuse_unknown(const yk__cli_command *c, const char *arg, size_t n)
 {
-    const char *words[65], *near;
+    static char word[YK_CLI_OPTIONS][64];
+    const char *words[YK_CLI_OPTIONS + 1], *near;
     char name[64];
+    size_t count = 0;
     snprintf(name, sizeof name, "%.*s", (int)n, arg);
-    for (size_t i = 0; i < c->n_options; i++)
-        words[i] = c->options[i].name;
-    words[c->n_options] = "help";
-    near = yk__nearest(name, words, c->n_options + 1);
+    for (char *p = name; *p; p++)
+        *p = *p == '_' ? '-' : *p;
+    for (size_t i = 0; i < c->n_options; i++) {
+        if (is_refused(&c->options[i]))
+            continue;
+        snprintf(word[count], sizeof word[0], "%.*s", name_length(&c->options[i]), c->options[i].name);
+        words[count] = word[count];
+        count++;
+    }
+    words[count++] = "help";
+    near = yk__nearest(name, words, count);
     if (near)
         return yk__cli_usage(c, "unknown option --%s: did you mean --%s? (yoke%c%s --help lists all)", name, near,
-                             join(c), c->name);
-    return yk__cli_usage(c, "unknown option --%s (yoke%c%s --help lists all)", name, join(c), c->name);
+                             name_separator(c), c->name);
+    return yk__cli_usage(c, "unknown option --%s (yoke%c%s --help lists all)", name, name_separator(c), c->name);
+}
+
+/* 1 or 0 for the words that Python programs take for true and false; else -1. */
+static int read_truth(const char *s)
+{
+    static const char *const words[] = {"false", "no", "f", "n", "0", "off", "true", "yes", "t", "y", "1", "on"};
+    for (int i = 0; s && i < 12; i++)
+        if (!strcasecmp(s, words[i]))
+            return i >= 6;
+    return -1;
+}
+
+/* A switch: its value behind "=", or the next argument if that is a truth value and no other argument is expected. */
+static int parse_switch(const yk__cli_command *c, int k, const char *value, const char *next, int *i, yk__cli *cli)
+{
+    const int truth = value ? read_truth(value) : c->most == 0 ? read_truth(next) : -1;
+    if (value && truth < 0)
+        return yk__cli_usage(c, "--%.*s takes no value but true or false, but \"%s\" was given", name_length(&c->options[k]),
+                             c->options[k].name, value);
+    *i += !value && truth >= 0;
+    cli->value[k] = truth == 0 ? NULL : "";
+    return -1;
+}
+
+/* An option of other programs. Turned off, it asks for nothing. */
+static int parse_refused(const yk__cli_command *c, int k, const char *name, const char *next, int *i)
+{
+    const char *eq = strchr(name, '='), *given = eq ? eq + 1 : next;
+    if (given && (read_truth(given) == 0 || !strcasecmp(given, "none"))) {
+        *i += !eq;
+        return -1;
+    }
+    return yk__cli_usage(c, "--%.*s: %s", (int)strcspn(name, "="), name, c->options[k].help);
+}
+
+/* "--no-NAME" of a switch. */
+static int find_negated(const yk__cli_command *c, const char *name, size_t n)
+{
+    const bool negated = n > 3 && (!strncmp(name, "no-", 3) || !strncmp(name, "no_", 3));
+    const int k = negated ? find_option(c, name + 3, n - 3) : -1;
+    return k >= 0 && (!c->options[k].arg || is_refused(&c->options[k])) ? k : -1;
 }
 
 /* One "--name[=value]"; *i moves on over a value in the next argument. -1: fine. */
 static int parse_option(const yk__cli_command *c, int argc, char **argv, int *i, yk__cli *cli)
 {
-    const char *name = argv[*i] + 2, *eq = strchr(name, '=');
-    size_t n = eq ? (size_t)(eq - name) : strlen(name);
-    int k = find(c, name, n);
-    if (k < 0 && n > 3 && !strncmp(name, "no-", 3) && !eq) {
-        k = find(c, name + 3, n - 3);
-        if (k >= 0 && !c->options[k].arg) {
-            cli->value[k] = NULL;
-            cli->given[k] = true;
-            return -1;
-        }
-        k = -1;
+    const char *name = argv[*i] + 2, *eq = strchr(name, '='), *next = *i + 1 < argc ? argv[*i + 1] : NULL;
+    const size_t n = eq ? (size_t)(eq - name) : strlen(name);
+    const int off = eq ? -1 : find_negated(c, name, n);
+    const int k = find_option(c, name, n);
+    if (k < 0 && off < 0)
+        return refuse_unknown(c, name, n);
+    cli->given[k < 0 ? off : k] = cli->typed[k < 0 ? off : k] = true;
+    if (k < 0) {
+        cli->value[off] = NULL;
+        return -1;
     }
-    if (k < 0)
-        return unknown(c, name, n);
-    if (!c->options[k].arg && eq)
-        return yk__cli_usage(c, "--%s takes no value, but \"%s\" was given", c->options[k].name, eq + 1);
-    if (c->options[k].arg && !eq && *i + 1 >= argc)
-        return yk__cli_usage(c, "--%s wants a value: %s", c->options[k].name, c->options[k].arg);
-    cli->given[k] = true;
-    cli->value[k] = !c->options[k].arg ? "" : eq ? eq + 1 : argv[++*i];
+    if (is_refused(&c->options[k]))
+        return parse_refused(c, k, name, next, i);
+    if (!c->options[k].arg)
+        return parse_switch(c, k, eq ? eq + 1 : NULL, next, i, cli);
+    if (!eq && !next)
+        return yk__cli_usage(c, "--%.*s wants a value: %s", name_length(&c->options[k]), c->options[k].name, c->options[k].arg);
+    cli->value[k] = eq ? eq + 1 : argv[++*i];
     return -1;
 }
 
-static void presets(const yk__cli_command *c, yk__cli *cli)
+static void take_presets(const yk__cli_command *c, yk__cli *cli)
 {
     memset(cli, 0, sizeof *cli);
     cli->command = c;
@@ -185,7 +287,7 @@ static void presets(const yk__cli_command *c, yk__cli *cli)
 int yk__cli_parse(const yk__cli_command *c, int argc, char **argv, yk__cli *cli)
 {
     bool only_positional = false;
-    presets(c, cli);
+    take_presets(c, cli);
     cli->positional = argv; /* positional arguments are moved to the front, over what was read */
     for (int i = 1; i < argc; i++) {
         const char *a = argv[i];
@@ -200,7 +302,7 @@ int yk__cli_parse(const yk__cli_command *c, int argc, char **argv, yk__cli *cli)
         else if (!strcmp(a, "--"))
             only_positional = true;
         else if (a[1] != '-')
-            return yk__cli_usage(c, "unknown option %s (options begin with --; yoke%c%s --help lists all)", a, join(c),
+            return yk__cli_usage(c, "unknown option %s (options begin with --; yoke%c%s --help lists all)", a, name_separator(c),
                                  c->name);
         else
             code = parse_option(c, argc, argv, &i, cli);
@@ -208,21 +310,21 @@ int yk__cli_parse(const yk__cli_command *c, int argc, char **argv, yk__cli *cli)
             return code;
     }
     if (cli->n_positional < c->least)
-        return yk__cli_usage(c, "an argument is missing; usage: yoke%c%s %s", join(c), c->name, c->usage);
+        return yk__cli_usage(c, "an argument is missing; usage: yoke%c%s %s", name_separator(c), c->name, c->usage);
     if (c->most >= 0 && cli->n_positional > c->most)
-        return yk__cli_usage(c, "unexpected argument \"%s\"; usage: yoke%c%s %s", cli->positional[c->most], join(c),
+        return yk__cli_usage(c, "unexpected argument \"%s\"; usage: yoke%c%s %s", cli->positional[c->most], name_separator(c),
                              c->name, c->usage);
     return -1;
 }
 
-static int number(const yk__cli *cli, const char *name)
+static int option_number(const yk__cli *cli, const char *name)
 {
-    return find(cli->command, name, strlen(name));
+    return find_option(cli->command, name, strlen(name));
 }
 
 const char *yk__cli_text(const yk__cli *cli, const char *name)
 {
-    int k = number(cli, name);
+    int k = option_number(cli, name);
     return k < 0 ? NULL : cli->value[k];
 }
 
@@ -233,8 +335,14 @@ bool yk__cli_on(const yk__cli *cli, const char *name)
 
 bool yk__cli_given(const yk__cli *cli, const char *name)
 {
-    int k = number(cli, name);
+    int k = option_number(cli, name);
     return k >= 0 && cli->given[k];
+}
+
+bool yk__cli_typed(const yk__cli *cli, const char *name)
+{
+    int k = option_number(cli, name);
+    return k >= 0 && cli->typed[k];
 }
 
 int64_t yk__cli_int(const yk__cli *cli, const char *name, int64_t least, int64_t most, bool *bad)

@@ -18,11 +18,13 @@
 
 enum { YK_EXIT_OK = 0, YK_EXIT_FAILED = 1, YK_EXIT_USAGE = 2 };
 
+enum { YK_CLI_OPTIONS = 224 }; /* most of a command */
+
 typedef struct yk__cli_option {
-    const char *name;     /* without the dashes: "output-dir" */
-    const char *arg;      /* what the value is called in the help ("DIR"); NULL: a switch */
+    const char *name;     /* without the dashes, then other names of it: "eval-strategy|evaluation-strategy" */
+    const char *arg;      /* what the value is called in the help ("DIR"); NULL: a switch; YK_REFUSED: there is no such option here */
     const char *preset;   /* value when not given; NULL: none */
-    const char *help;     /* one sentence, no full stop needed */
+    const char *help;     /* one sentence, no full stop needed; of a refused option: why, and what to use instead */
     const char *env;      /* environment variable that gives the value when the option is not given; NULL: none */
 } yk__cli_option;
 
@@ -32,7 +34,7 @@ typedef struct yk__cli_command {
     const char *summary;  /* one line */
     const char *text;     /* paragraphs for --help and the man page, may be NULL */
     const yk__cli_option *options;
-    size_t n_options;     /* at most 64 */
+    size_t n_options;     /* at most YK_CLI_OPTIONS */
     int least, most;      /* number of positional arguments; most -1: any */
     bool apart;           /* a program of its own, "yoke-NAME" */
     bool rest;            /* the first positional argument ends the options (launch) */
@@ -40,20 +42,26 @@ typedef struct yk__cli_command {
 
 typedef struct yk__cli {
     const yk__cli_command *command;
-    const char *value[64]; /* by option number; NULL: not given and no preset. Switches: "" when given */
-    bool given[64];        /* on the command line or by the environment */
+    const char *value[YK_CLI_OPTIONS]; /* by option number; NULL: not given and no preset. Switches: "" when on */
+    bool given[YK_CLI_OPTIONS];        /* on the command line or by the environment */
+    bool typed[YK_CLI_OPTIONS];        /* on the command line */
     char **positional;     /* points into argv */
     int n_positional;
 } yk__cli;
 
+extern const char yk__cli_refused[];
+#define YK_REFUSED yk__cli_refused /* known from other programs: the error says why it is not here. Turned off it is let pass */
+
 /* -1: go on. Otherwise the exit code to return at once: 0 after --help or --man, 2 after a message on standard error.
- * Options: --name value, --name=value, -h; "--" ends them. A switch may be given as --no-NAME to turn it off again. */
+ * Options: --name value, --name=value, -h; "--" ends them; names with - or _. A switch may be given as --no-NAME to turn it
+ * off again, as --NAME=true|false, and, where a command takes no other arguments, as --NAME True|False. */
 int yk__cli_parse(const yk__cli_command *command, int argc, char **argv, yk__cli *cli);
 
 /* Values by name (a name that is not in the table is a fault of the program: returns NULL / 0). */
 const char *yk__cli_text(const yk__cli *cli, const char *name);
 bool yk__cli_on(const yk__cli *cli, const char *name);
 bool yk__cli_given(const yk__cli *cli, const char *name);
+bool yk__cli_typed(const yk__cli *cli, const char *name);
 /* Whole-string numbers in a range; on a bad one prints "yoke train: --max-steps: ..." and sets *bad (never clears it). */
 int64_t yk__cli_int(const yk__cli *cli, const char *name, int64_t least, int64_t most, bool *bad);
 double yk__cli_real(const yk__cli *cli, const char *name, double least, double most, bool *bad);

@@ -8,6 +8,7 @@
 
 #include "tools/checkpoints.h"
 #include "tools/train_loop.h"
+#include "tools/train_refused.h"
 
 static const yk__cli_option options[] = {
     TRAIN_MODEL_OPTIONS,
@@ -36,6 +37,7 @@ static const yk__cli_option options[] = {
     {"save-total-limit", "N", "0", "keep only the newest checkpoints; 0: all", NULL},
     {"resume-from-checkpoint", "DIR|last", NULL, "go on from a checkpoint, bit for bit", NULL},
     {"log", "FILE", NULL, "JSON lines; the last has \"final\": true", NULL},
+    TRAIN_REFUSED_OPTIONS,
 };
 
 static const yk__cli_command command = {

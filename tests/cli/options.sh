@@ -1,0 +1,60 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+# Options as users of Hugging Face's Trainer write them: both spellings, its truth values, and a reason for each that is refused.
+. "$YOKE_SOURCE/tests/cli/lib.sh"
+need_data fashion-mnist
+export YOKE_DEVICES=cpu:0
+small_images "$out/images"
+base="--model mlp --data idx:$out/images --output-dir $out/m"
+
+hash_of() { # hash_of ARGUMENTS...: of the parameters after a short training
+    # shellcheck disable=SC2086
+    "$yoke" train $base --json "$@" 2>"$out/err" | python3 -c 'import json, sys; print(json.load(sys.stdin)["param_hash"])'
+}
+
+spellings() {
+    a=$(hash_of --max-steps 3 --learning-rate 1e-2 --per-device-train-batch-size 16) || return 1
+    b=$(hash_of --max_steps=3 --learning_rate=1e-2 --per_device-train_batch_size 16) || return 1
+    c=$(hash_of --max_steps 3) || return 1
+    echo "$a $b $c"
+    [ "$a" = "$b" ] && [ "$a" != "$c" ]
+}
+ok "names with dashes and with underscores, values behind = and apart" spellings
+
+refuses() { # refuses WORDS ARGUMENTS...: exit code 2 and one line
+    words=$1
+    shift
+    "$yoke" "$@" >"$out/stdout" 2>"$out/err"
+    code=$?
+    cat "$out/err"
+    [ $code = 2 ] && [ "$(wc -l <"$out/err")" = 1 ] && grep -qF -e "$words" "$out/err"
+}
+
+truth() { # each way to say it: on is one JSON line, off is the report
+    for on in "--json" "--json True" "--json=true" "--no-json --json yes"; do
+        # shellcheck disable=SC2086
+        "$yoke" train $base --max-steps 1 $on 2>/dev/null | grep -q '^{"final": true' || { echo "not on: $on"; return 1; }
+    done
+    for off in "--json False" "--json=no" "--json --no-json" "--json --no_json" "--json --json 0"; do
+        # shellcheck disable=SC2086
+        "$yoke" train $base --max-steps 1 $off 2>/dev/null | grep -q '^{"final": true' && { echo "not off: $off"; return 1; }
+    done
+    return 0
+}
+ok "truth values of switches" truth
+ok "a switch with another value" refuses '--json takes no value but true or false, but "maybe" was given' train --json=maybe
+ok "an argument that looks like a truth value stays one" "$yoke" launch --devices cpu:0 --json true
+ok "an unknown name with underscores" refuses "did you mean --learning-rate?" train --learning_rat 1
+
+reasons() { # each refused name says why, the way help does; turned off it is let pass
+    "$yoke" train --man | sed -n '/^.SH REFUSED/,/^.SH EXIT/p' | sed -n 's/^\.B //p' | tr -d '\\,' | tr ' ' '\n' >"$out/refused"
+    [ "$(wc -l <"$out/refused")" -gt 40 ] || return 1
+    while read -r option; do
+        refuses "yoke train: $option: " train "$option" 7 || { echo "$option"; return 1; }
+    done <"$out/refused"
+    # shellcheck disable=SC2086
+    "$yoke" train $base --max-steps 1 --fsdp "none" --deepspeed=None --push_to_hub False --no-torch-compile
+}
+ok "an option that is refused says why" reasons
+ok "with its reason" refuses "--deepspeed: the optimizer's state lies in slices" train --deepspeed zero.json
+plan
