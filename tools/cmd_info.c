@@ -1,8 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* yoke info and yoke plugin: what is on this machine, and what was chosen and why. */
+#include "config.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <jansson.h>
 #define PCRE2_CODE_UNIT_WIDTH 8
@@ -10,27 +13,28 @@
 #include <utf8proc.h>
 #include <zlib.h>
 
-#include "config.h"
 #ifdef HAVE_HWLOC
 #include <hwloc.h>
 #endif
 
 #include "core/base/mem.h"
+#include "core/base/option.h"
 #include "core/device/device.h"
 #include "tools/cli.h"
 
 static const yk__cli_option options[] = {
     {"kinds", NULL, NULL, "only the names of the plugins that have devices here", NULL},
     {"gpus", NULL, NULL, "only the number of devices that are not the host's cores", NULL},
+    {"env", NULL, NULL, "the environment variables that are read: value, whence, default, meaning", NULL},
     {"json", NULL, NULL, "one JSON object", NULL},
 };
 
 static const yk__cli_command command = {
     .name = "info",
-    .usage = "[--json]",
+    .usage = "[--env] [--json]",
     .summary = "devices, plugins and libraries on this machine, and what was chosen and why",
     .text = "YOKE_PLUGIN_DIR names the folder of plugins, YOKE_PLUGINS picks some of them by name or path, YOKE_CPU_ISA forces\n"
-            "an instruction set of the CPU plugin, YOKE_DEVICES selects what a job runs on.",
+            "an instruction set of the CPU plugin, YOKE_DEVICES selects what a job runs on; --env lists all such names.",
     .options = options,
     .n_options = sizeof options / sizeof options[0],
 };
@@ -186,7 +190,7 @@ static int run(const yk__cli *cli, void (*print)(const survey *s))
     survey s = {0};
     yk_error err = YK_ERROR_INIT;
     int code = YK_EXIT_OK;
-    if (look(&s, &err)) {
+    if (yk__options_check(&err) || look(&s, &err)) {
         yk__cli_usage(cli->command, "%s", err.text);
         code = err.status == YK_E_ARG || err.status == YK_E_ABI ? YK_EXIT_USAGE : YK_EXIT_FAILED;
     } else {
@@ -198,12 +202,81 @@ static int run(const yk__cli *cli, void (*print)(const survey *s))
     return code;
 }
 
+/* ---- yoke info --env ------------------------------------------------------------------------------------------------ */
+
+static void print_variable(const char *name, const char *value, const char *from, const char *preset, const char *help)
+{
+    printf("%-20s %-12s (%s%s%s)\n%20s %s\n", name, value && *value ? value : "-", from, preset ? "; default: " : "",
+           !preset ? "" : *preset ? preset : "none", "", help);
+}
+
+static void print_unknown(const char *name, const char *nearest)
+{
+    char help[96];
+    snprintf(help, sizeof help, "read by nobody%s%s%s", nearest ? "; did you mean " : "", nearest ? nearest : "", nearest ? "?" : "");
+    print_variable(name, getenv(name), "not known", NULL, help);
+}
+
+/* Variables of plugins that are set: which there are, only the plugins know. */
+static void print_foreign(const char *plugins)
+{
+    for (char **variable = environ; *variable; variable++) {
+        char name[128];
+        snprintf(name, sizeof name, "%.*s", (int)strcspn(*variable, "="), *variable);
+        if (!strncmp(name, "YOKE_", 5) && yk__option_foreign(name, plugins))
+            print_variable(name, getenv(name), "environment", NULL, "read by a plugin, or by Yoke's own tests and scripts");
+    }
+}
+
+static void print_env_text(const char *plugins)
+{
+    for (yk__option i = 0; i < YK__OPTION_N; i++) {
+        const yk__option_row *row = yk__option_row_of(i);
+        const char *set = yk__option_text(i);
+        char help[256];
+        snprintf(help, sizeof help, "%s%s%s%s (core/%s)", row->help, row->words ? ": " : "", row->words ? row->words : "",
+                 row->kind == YK__OPTION_SIZE || row->kind == YK__OPTION_SIZES ? ", as 500K, 16M or 1.5G" : "", row->layer);
+        print_variable(row->name, set ? set : row->preset, set ? "environment" : "default", set ? row->preset : NULL, help);
+    }
+    print_foreign(plugins);
+    yk__options_unknown(plugins, print_unknown);
+}
+
+static void print_env_json(void)
+{
+    printf("{\"environment\": [");
+    for (yk__option i = 0; i < YK__OPTION_N; i++) {
+        const yk__option_row *row = yk__option_row_of(i);
+        const char *set = yk__option_text(i);
+        printf("%s{\"name\": \"%s\", \"value\": ", i ? ", " : "", row->name);
+        yk__json_text(set ? set : row->preset);
+        printf(", \"from\": \"%s\", \"default\": \"%s\", \"help\": ", set ? "environment" : "default", row->preset);
+        yk__json_text(row->help);
+        putchar('}');
+    }
+    printf("]}\n");
+}
+
+static int run_env(bool json)
+{
+    yk_error err = YK_ERROR_INIT;
+    char *plugins = yk__plugin_owners();
+    if (json)
+        print_env_json();
+    else
+        print_env_text(plugins);
+    yk__free(plugins);
+    return yk__options_check(&err) ? yk__cli_usage(&command, "%s", err.text) : YK_EXIT_OK;
+}
+
 int yk__cmd_info(int argc, char **argv)
 {
     yk__cli cli;
     int code = yk__cli_parse(&command, argc, argv, &cli);
     if (code >= 0)
         return code;
+    if (yk__cli_on(&cli, "env"))
+        return run_env(yk__cli_on(&cli, "json"));
     return run(&cli, yk__cli_on(&cli, "kinds") ? print_kinds : yk__cli_on(&cli, "gpus") ? print_gpus
                : yk__cli_on(&cli, "json")      ? print_json
                                                : print_text);

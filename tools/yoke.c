@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "config.h"
+#include "core/base/option.h"
 #include "tools/cli.h"
 
 typedef struct command {
@@ -27,12 +28,24 @@ static int help(void)
     return YK_EXIT_OK;
 }
 
+static void man_environment(void)
+{
+    printf(".SH ENVIRONMENT\nAn empty value is none. A setuid program takes no paths and no options of plugins from here.\n"
+           ".B yoke info --env\nprints what is in force.\n");
+    for (yk__option i = 0; i < YK__OPTION_N; i++) {
+        const yk__option_row *row = yk__option_row_of(i);
+        printf(".TP\n.B %s\n%s%s%s.%s%s%s\n", row->name, row->help, row->words ? ": " : "", row->words ? row->words : "",
+               *row->preset ? " Default: " : "", row->preset, *row->preset ? "." : "");
+    }
+}
+
 static int man(void)
 {
     printf(".TH YOKE 1\n.SH NAME\nyoke \\- train one model across whatever hardware there is\n.SH SYNOPSIS\n.B yoke\n"
            "\\fICOMMAND\\fR [\\fIoptions\\fR]\n.SH DESCRIPTION\nThe commands have manual pages of their own:\n");
     for (size_t i = 0; i < N_COMMANDS; i++)
         printf(".TP\n.BR yoke\\-%s (1)\n%s\n", commands[i].name, commands[i].summary);
+    man_environment();
     printf(".SH EXIT STATUS\n0 done, 1 failed, 2 bad input or usage.\n");
     return YK_EXIT_OK;
 }
@@ -46,6 +59,16 @@ static int unknown(const char *name)
     fprintf(stderr, "yoke: unknown command \"%s\"%s%s%s (yoke --help lists all)\n", name, near ? ": did you mean " : "",
             near ? near : "", near ? "?" : "");
     return YK_EXIT_USAGE;
+}
+
+/* A variable that cannot be read ends every command but info, whose --env shows it. */
+static bool environment_refused(void)
+{
+    yk_error err = YK_ERROR_INIT;
+    if (!yk__options_check(&err))
+        return false;
+    fprintf(stderr, "yoke: %s\n", err.text);
+    return true;
 }
 
 static int run_command(int argc, char **argv)
@@ -64,7 +87,7 @@ static int run_command(int argc, char **argv)
     }
     for (size_t i = 0; i < N_COMMANDS; i++)
         if (!strcmp(argv[1], commands[i].name))
-            return commands[i].run(argc - 1, argv + 1);
+            return commands[i].run == yk__cmd_info || !environment_refused() ? commands[i].run(argc - 1, argv + 1) : YK_EXIT_USAGE;
     return unknown(argv[1]);
 }
 

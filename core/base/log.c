@@ -4,28 +4,19 @@
 #include <stdarg.h>
 #include <stdatomic.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-static const char *const level_names[] = {"error", "warn", "info", "debug", "trace"};
+#include "core/base/option.h"
+
 static atomic_int level = -1;
 static atomic_int rank = -1;
-
-static int level_from_environment(void)
-{
-    const char *s = getenv("YOKE_LOG");
-    for (int i = 0; s && i <= YK_LOG_TRACE; i++)
-        if (!strcmp(s, level_names[i]))
-            return i;
-    return YK_LOG_WARN;
-}
 
 int yk__log_level(void)
 {
     int l = atomic_load(&level);
     if (l < 0) {
-        l = level_from_environment();
+        l = (int)yk__option_words(YK__OPTION_LOG); /* its words stand in the order of the levels */
         atomic_store(&level, l);
     }
     return l;

@@ -52,6 +52,8 @@ yk_status yk__plugin_load(const char *name_or_path, yk__plugin **p, yk_error *er
  * and stand in the list with their reason). */
 yk_status yk__plugin_list(yk__plugin_info **list, uint32_t *n, yk_error *err);
 void yk__plugin_list_free(yk__plugin_info *list, uint32_t n);
+/* Whose variables the environment may hold, "cpu, opencl": plugins of the folder, loaded ones, those YOKE_PLUGINS names; allocated. */
+char *yk__plugin_owners(void);
 /* Runs fini of all loaded plugins; the files stay mapped (vendor libraries keep threads). At the end of a job. */
 void yk__plugins_fini(void);
 /* An option that the plugin will see as YOKE_<PLUGIN>_<KEY>, stronger than the environment; before the plugin's init. */

@@ -16,6 +16,7 @@
 
 #include "core/base/log.h"
 #include "core/base/mem.h"
+#include "core/base/option.h"
 #include "core/device/intern.h"
 #include "core/graph/graph.h"
 
@@ -76,7 +77,7 @@ static const char *host_option(const char *plugin, const char *key)
     pthread_mutex_lock(&lock);
     o = find(name);
     pthread_mutex_unlock(&lock);
-    return o && o->value ? o->value : getenv(name);
+    return o && o->value ? o->value : secure_getenv(name); /* some name programs: a setuid program takes none */
 }
 
 static void host_log(int level, const char *who, const char *fmt, ...)
@@ -143,9 +144,10 @@ static int make_folder(char *path)
 
 static char *cache_choose(void)
 {
-    const char *own = getenv("YOKE_CACHE_DIR"), *xdg = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
+    const char *own = yk__option_text(YK__OPTION_CACHE_DIR);
+    const char *xdg = yk__environment_path("XDG_CACHE_HOME"), *home = yk__environment_path("HOME");
     char *path = NULL;
-    if (own && *own)
+    if (own)
         path = yk__strdup(own);
     else if (xdg && *xdg == '/')
         path = yk__format("%s/yoke", xdg);

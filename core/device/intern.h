@@ -32,7 +32,7 @@ yk_status yk__plugin_open(const char *name_or_path, yk__plugin **p, yk_error *er
 yk_status yk__plugin_start(yk__plugin *p, yk_error *err);
 /* Names of the plugins in the folder and of those linked in, separated by ", "; allocated. */
 char *yk__plugin_names(void);
-char *yk__plugin_linked_names(void); /* of the latter alone */
+char *yk__plugin_loaded_names(bool linked_only); /* of those that are loaded, or of those linked in alone */
 /* The folder plugins are looked for in. */
 const char *yk__plugin_folder(void);
 /* YK_E_ABI with the loader's words where the table breaks a rule of the ABI; fills gaps of *out otherwise. */

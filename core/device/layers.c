@@ -9,15 +9,11 @@
 
 #include "core/base/log.h"
 #include "core/base/mem.h"
+#include "core/base/option.h"
 #include "core/device/hook.h"
 
 static hook hooks[HOOKS]; /* filled one after another, under the loader's lock */
 static uint32_t n_hook;
-
-static const struct {
-    const char *word;
-    uint32_t layer;
-} layer_words[] = {{"validate", HOOK_VALIDATE}, {"trace", HOOK_TRACE}, {"count", HOOK_COUNT}};
 
 static const char *const fn_names[] = {
 #define HOOK_NAME(name) #name,
@@ -171,33 +167,11 @@ static const yk_plugin trampolines[HOOKS] = {ROW(0), ROW(1), ROW(2), ROW(3), ROW
 
 /* ---- Wrapping -------------------------------------------------------------------------------------------------------------- */
 
-static yk_status read_words(const char *s, uint32_t *layers, yk_error *err)
-{
-    *layers = 0;
-    while (*(s += strspn(s, ", "))) {
-        size_t n = strcspn(s, ", "), i, m = sizeof layer_words / sizeof *layer_words;
-        char word[40], near[40];
-        for (i = 0; i < m; i++)
-            if (strlen(layer_words[i].word) == n && !strncmp(layer_words[i].word, s, n))
-                break;
-        if (i == m) {
-            snprintf(word, sizeof word, "%.*s", (int)(n < 39 ? n : 39), s);
-            yk__device_nearest(word, "validate, trace, count", near, sizeof near);
-            return yk__fail(err, YK_E_ARG, "YOKE_LAYERS: there is no layer \"%s\"%s%s%s; there are: validate, trace, count", word,
-                            *near ? " (did you mean " : "", near, *near ? "?)" : "");
-        }
-        *layers |= layer_words[i].layer;
-        s += n;
-    }
-    return YK_OK;
-}
-
 yk_status yk__layers_wrap(const yk_plugin *inner, const yk_plugin **out, yk_error *err)
 {
-    const char *words = getenv("YOKE_LAYERS");
-    uint32_t layers = 0;
+    const uint32_t layers = yk__option_words(YK__OPTION_LAYERS);
     hook *h;
-    if (words && read_words(words, &layers, err))
+    if (yk__option_check(YK__OPTION_LAYERS, err)) /* plugins can be loaded before anything else looked */
         return err->status;
     if (!layers) {
         *out = inner;

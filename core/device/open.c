@@ -8,6 +8,7 @@
 
 #include "core/base/log.h"
 #include "core/base/mem.h"
+#include "core/base/option.h"
 #include "core/device/intern.h"
 
 #define SLICE_NS 50000000ull /* how long a wait goes without a look at `cancel` */
@@ -65,14 +66,13 @@ static yk_status open_plugin(yk__device *dev, yk_error *err)
 yk_status yk__device_open(const yk__placement *place, yk__device **out, yk_error *err)
 {
     yk__device *dev = yk__calloc(1, sizeof *dev);
-    const char *probe = getenv("YOKE_PROBE");
     if (!dev)
         return yk__fail_mem(err, sizeof *dev, "a device");
     dev->place = *place;
     if (open_plugin(dev, err) || read_caps(dev, err) ||
         started(dev, dev->table->device_open(place->device, &dev->handle), "opening the device", err) ||
         started(dev, dev->table->queue_new(dev->handle, &dev->queue), "making a queue", err) ||
-        (!(probe && !strcmp(probe, "off")) && yk__probe(dev, err))) {
+        (yk__option_words(YK__OPTION_PROBE) == 0 && yk__probe(dev, err))) {
         yk__device_close(dev);
         return err->status;
     }

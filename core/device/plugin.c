@@ -16,6 +16,7 @@
 
 #include "core/base/log.h"
 #include "core/base/mem.h"
+#include "core/base/option.h"
 #include "core/device/intern.h"
 
 /* Of the list and of starting; recursive, as an error message lists the plugins. */
@@ -24,8 +25,8 @@ static yk__plugin *plugins;
 
 const char *yk__plugin_folder(void)
 {
-    const char *s = getenv("YOKE_PLUGIN_DIR");
-    return s && *s ? s : YK_PLUGIN_DIR;
+    const char *s = yk__option_text(YK__OPTION_PLUGIN_DIR);
+    return s ? s : YK_PLUGIN_DIR;
 }
 
 const yk_plugin *yk__plugin_table(const yk__plugin *p)
@@ -174,7 +175,7 @@ static yk_status unknown_name(const char *name, yk_error *err)
 /* A name may also be that of a plugin YOKE_PLUGINS gives by its path. */
 static yk__plugin *find_named_path(const char *name)
 {
-    const char *words = getenv("YOKE_PLUGINS");
+    const char *words = yk__option_text(YK__OPTION_PLUGINS);
     yk__plugin *p = NULL;
     while (words && !p && *(words += strspn(words, ", "))) {
         size_t len = strcspn(words, ", ");
@@ -270,12 +271,12 @@ void yk__plugins_fini(void)
     pthread_mutex_unlock(&lock);
 }
 
-char *yk__plugin_linked_names(void)
+char *yk__plugin_loaded_names(bool linked_only)
 {
     char *s = yk__strdup("");
     pthread_mutex_lock(&lock);
     for (yk__plugin *p = plugins; p && s; p = p->next) {
-        char *t = *p->path ? s : yk__format("%s%s%s", s, *s ? ", " : "", p->name);
+        char *t = linked_only && *p->path ? s : yk__format("%s%s%s", s, *s ? ", " : "", p->name);
         if (t != s)
             yk__free(s);
         s = t;

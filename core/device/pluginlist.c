@@ -9,6 +9,7 @@
 
 #include "core/base/log.h"
 #include "core/base/mem.h"
+#include "core/base/option.h"
 #include "core/device/intern.h"
 
 typedef struct list {
@@ -57,8 +58,24 @@ static char *folder_names(void)
 
 char *yk__plugin_names(void)
 {
-    char *linked = yk__plugin_linked_names(), *s = add_word(folder_names(), linked);
+    char *linked = yk__plugin_loaded_names(true), *s = add_word(folder_names(), linked);
     yk__free(linked);
+    return s;
+}
+
+char *yk__plugin_owners(void)
+{
+    const char *word = yk__option_text(YK__OPTION_PLUGINS);
+    char *loaded = yk__plugin_loaded_names(false), *s = add_word(folder_names(), loaded);
+    yk__free(loaded);
+    while (word && *(word += strspn(word, ", "))) {
+        char *path = yk__strndup(word, strcspn(word, ", ")), *slash = path ? strrchr(path, '/') : NULL;
+        char *name = path ? name_of_file(slash ? slash + 1 : path) : NULL;
+        s = add_word(s, name ? name : path);
+        word += strcspn(word, ", ");
+        yk__free(name);
+        yk__free(path);
+    }
     return s;
 }
 
@@ -126,10 +143,10 @@ static yk_status add_words(list *l, const char *words, const char *why, bool mus
 
 yk_status yk__plugin_list(yk__plugin_info **out, uint32_t *n, yk_error *err)
 {
-    const char *named = getenv("YOKE_PLUGINS");
-    char *linked = yk__plugin_linked_names(), *found = named && *named ? NULL : folder_names();
+    const char *named = yk__option_text(YK__OPTION_PLUGINS);
+    char *linked = yk__plugin_loaded_names(true), *found = named ? NULL : folder_names();
     list l = {NULL, 0, 0};
-    if (named && *named)
+    if (named)
         add_words(&l, named, "named by YOKE_PLUGINS", true, err);
     else if (found)
         add_words(&l, found, "found in the plugin folder", false, err);

@@ -16,6 +16,7 @@
 #endif
 
 #include "core/base/mem.h"
+#include "core/base/option.h"
 #include "core/device/intern.h"
 
 struct yk__topology {
@@ -25,8 +26,7 @@ struct yk__topology {
 
 static const char *recorded_file(void)
 {
-    const char *s = getenv("YOKE_TOPOLOGY_XML");
-    return s && *s ? s : NULL;
+    return yk__option_text(YK__OPTION_TOPOLOGY_XML);
 }
 
 bool yk__topology_recorded(void)

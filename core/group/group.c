@@ -1,35 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "core/group/inner.h"
 
-#include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "core/base/log.h"
 #include "core/base/mem.h"
+#include "core/base/option.h"
 #include "transport/local/local.h"
 
-#define LIVENESS_MS 1300 /* with 100 ms between beats and looks: everyone knows within 1.5 s */
-#define JOIN_MS 300000
-
 static yk__group *joined; /* a process joins one group at a time */
-
-static uint32_t number_from(const char *name, uint32_t otherwise)
-{
-    const char *s = getenv(name);
-    char *end;
-    unsigned long v;
-    if (!s || !*s)
-        return otherwise;
-    errno = 0;
-    v = strtoul(s, &end, 10);
-    if (errno || *end || v > UINT32_MAX) {
-        yk__log(YK_LOG_WARN, "group", "%s=%s is not a number; using %u", name, s, otherwise);
-        return otherwise;
-    }
-    return (uint32_t)v;
-}
 
 bool yk__launch_report(const yk_error *why)
 {
@@ -66,8 +47,8 @@ yk_status yk__group_solo(yk__group **out, yk_error *err)
 
 static yk_status open_transport(yk__group *g, int fd, const char *name, yk_error *err)
 {
-    yk_tr_config c = {sizeof c, fd, name, number_from("YOKE_LIVENESS_MS", LIVENESS_MS),
-                      number_from("YOKE_JOIN_MS", JOIN_MS)};
+    yk_tr_config c = {sizeof c, fd, name, (uint32_t)yk__option_number(YK__OPTION_LIVENESS_MS),
+                      (uint32_t)yk__option_number(YK__OPTION_JOIN_MS)};
     yk_tr_info info = {.size = sizeof info};
     yk_tr_words why;
     yk_status s = g->table->open(&c, &g->tr, &why);

@@ -16,6 +16,8 @@
 #include <sys/socket.h>
 #include <time.h>
 
+#include "core/base/option.h"
+
 /* A launcher, and what it sets for each of its processes. One that tells no size (NULL) is believed to have started several
  * unless another row has told that there is one process. */
 typedef struct launcher_row {
@@ -86,7 +88,7 @@ static found find_launcher(void)
 
 static bool is_alone(void)
 {
-    const char *s = variable_text("YOKE_LAUNCHER");
+    const char *s = yk__option_text(YK__OPTION_LAUNCHER);
     return s && !strcmp(s, "none");
 }
 
@@ -156,10 +158,9 @@ static yk_status launcher_fail(const found *f, yk_error *err)
 
 yk_status yk__launch_check(yk_error *err)
 {
-    const char *asked = variable_text("YOKE_LAUNCHER");
     found f;
-    if (asked && !is_alone())
-        return yk__fail(err, YK_E_ARG, "YOKE_LAUNCHER=%.40s: expected none, or no value", asked);
+    if (yk__option_check(YK__OPTION_LAUNCHER, err))
+        return err->status;
     if (is_alone() || yk__launched())
         return YK_OK;
     if (is_ours())

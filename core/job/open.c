@@ -9,6 +9,7 @@
 #include <sys/stat.h>
 
 #include "core/base/log.h"
+#include "core/base/option.h"
 #include "core/job/job.h"
 
 static atomic_int open_jobs;
@@ -30,11 +31,11 @@ static yk_status check_config(yk_job *job, yk_error *err)
 /* The one device of this process. */
 static yk_status choose(yk_job *job, yk__placement *mine, yk_error *err)
 {
-    const char *words = yk__launched() ? getenv("YOKE_DEVICES") : job->config.devices;
+    const char *words = yk__launched() ? yk__option_text(YK__OPTION_DEVICES) : job->config.devices;
     yk__placement *place = NULL;
     uint32_t n = 0;
     if (!words)
-        words = getenv("YOKE_DEVICES");
+        words = yk__option_text(YK__OPTION_DEVICES);
     bool automatic = !words || !*words || !strcmp(words, "auto");
     yk_status s = yk__topology_new(&job->topology, err);
     s = s ? s : yk__device_select(words, job->topology, &place, &n, err);
@@ -163,23 +164,12 @@ static yk_status find_group(const char *word, yk__group **group, yk_error *err)
     return YK_OK;
 }
 
-/* YOKE_MEMORY_LIMIT: bytes, with K, M, G or T behind them; for several ranks a list, of which the last goes on. */
-static yk_status memory_limit(yk_job *job, yk_error *err)
+/* Once the plugin is loaded, as its own variables bear its name. */
+static void warn_unknown_options(void)
 {
-    const char *s = getenv("YOKE_MEMORY_LIMIT"), *all = s, *unit;
-    static const char units[] = "KMGT";
-    if (job->config.memory_limit || !s || !*s)
-        return YK_OK;
-    for (uint32_t r = 0; r < job->rank && strchr(s, ','); r++)
-        s = strchr(s, ',') + 1;
-    char *end;
-    const double v = strtod(s, &end);
-    unit = *end && *end != ',' ? strchr(units, *end) : NULL;
-    end += unit != NULL;
-    if (!(v >= 0) || v > 1e15 || (*end && *end != ','))
-        return yk__fail(err, YK_E_ARG, "YOKE_MEMORY_LIMIT=%s: expected bytes as 6G or 500M, or one such number for each rank", all);
-    job->config.memory_limit = (uint64_t)(v * (unit ? (double)(1ull << 10 * (unit - units + 1)) : 1.0));
-    return YK_OK;
+    char *plugins = yk__plugin_owners();
+    yk__options_warn(plugins);
+    yk__free(plugins);
 }
 
 static yk_status assemble(yk_job *job, yk_error *err)
@@ -187,6 +177,7 @@ static yk_status assemble(yk_job *job, yk_error *err)
     yk__placement mine;
     char word[320];
     yk_status s = yk__launch_check(err);
+    s = s ? s : yk__options_check(err);
     s = s ? s : check_config(job, err);
     s = s ? s : choose(job, &mine, err);
     if (s)
@@ -199,9 +190,12 @@ static yk_status assemble(yk_job *job, yk_error *err)
     job->world = yk__group_size(job->group);
     s = yk__device_open(&mine, &job->device, err);
     s = s ? s : choose_precision(job, err);
-    s = s ? s : memory_limit(job, err);
     if (s)
         return s;
+    if (job->rank == 0)
+        warn_unknown_options();
+    if (!job->config.memory_limit)
+        job->config.memory_limit = yk__option_size_of(YK__OPTION_MEMORY_LIMIT, job->rank);
     make_scaler(job);
     const yk__engine_config c = {.precision = job->precision, .memory_limit = job->config.memory_limit,
                                 .dry = job->config.plan_only};
@@ -311,7 +305,8 @@ int yk_launch(const char *devices, char *const *argv)
         return -1;
     /* in a child process: a driver must not run here before the ranks are forked */
     yk_status s = yk__launch_check(&err);
-    s = s ? s : yk__launch_select(devices ? devices : getenv("YOKE_DEVICES"), &place, &n, &err);
+    s = s ? s : yk__options_check(&err);
+    s = s ? s : yk__launch_select(devices ? devices : yk__option_text(YK__OPTION_DEVICES), &place, &n, &err);
     if (!s && n > 1)
         s = yk__launch(place, n, argv, &code, &err);
     yk__free(place);

@@ -9,6 +9,7 @@
 
 #include "core/base/log.h"
 #include "core/base/mem.h"
+#include "core/base/option.h"
 #include "core/plan/inner.h"
 
 #define MOST_PARTS 64 /* blocks of recomputation tried for a memory limit */
@@ -127,11 +128,11 @@ static void write_text(const char *dir, unsigned n, const char *ending, char *te
 static void dump(yk__plan *p)
 {
     static atomic_uint count;
-    const char *dir = getenv("YOKE_DUMP");
+    const char *dir = yk__option_text(YK__OPTION_DUMP);
     yk_error err = YK_ERROR_INIT;
     yk_graph g;
     unsigned n;
-    if (!dir || !*dir || yk__graph_seal(&p->graph, &g, &err))
+    if (!dir || yk__graph_seal(&p->graph, &g, &err))
         return;
     n = atomic_fetch_add(&count, 1);
     write_text(dir, n, "txt", yk__graph_text(&g));

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "core/base/mem.h"
+#include "core/base/option.h"
 #include "core/plan/inner.h"
 
 typedef struct cutting {
@@ -136,8 +137,7 @@ static yk_status cut(cutting *c, yk_error *err)
     const yk__graph *g = &c->w->g;
     const uint32_t n_node = (uint32_t)g->n_node;
     uint32_t begin = 0, n_done = 0, beside = 0;
-    const char *word = getenv("YOKE_CUT");
-    const bool each = word && !strcmp(word, "node"); /* for debugging: every node by itself */
+    const bool each = yk__option_words(YK__OPTION_CUT) == 1; /* for debugging: every node by itself */
     yk__segment *seg = NULL;
     for (uint32_t k = 0; k < n_node; k++) {
         const bool sum = g->node[k].op == YK_OP_ALL_REDUCE;

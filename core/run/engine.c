@@ -5,9 +5,8 @@
 #include <time.h>
 
 #include "core/base/mem.h"
+#include "core/base/option.h"
 #include "core/run/inner.h"
-
-#define BUCKET_BYTES (16ull << 20)
 
 double yk__seconds(void)
 {
@@ -33,17 +32,6 @@ static yk_status check_precision(const yk__engine *e, yk_error *err)
                     yk__dtype_name(e->config.precision), have);
 }
 
-static uint64_t bucket_bytes(uint64_t asked)
-{
-    const char *s = getenv("YOKE_BUCKET_BYTES");
-    char *end;
-    unsigned long long n;
-    if (asked || !s || !*s)
-        return asked ? asked : BUCKET_BYTES;
-    n = strtoull(s, &end, 10);
-    return *end || !n ? BUCKET_BYTES : n;
-}
-
 yk_status yk__engine_new(yk__device *dev, yk__group *group, const yk__engine_config *c, yk__engine **out, yk_error *err)
 {
     yk__engine *e = yk__calloc(1, sizeof *e);
@@ -52,7 +40,7 @@ yk_status yk__engine_new(yk__device *dev, yk__group *group, const yk__engine_con
     e->dev = dev;
     e->group = group;
     e->config = *c;
-    e->config.bucket_bytes = bucket_bytes(c->bucket_bytes);
+    e->config.bucket_bytes = c->bucket_bytes ? c->bucket_bytes : yk__option_number(YK__OPTION_BUCKET_BYTES);
     e->rank = yk__group_rank(group);
     e->world = yk__group_size(group);
     e->version = e->runs = 1;

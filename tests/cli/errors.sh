@@ -44,6 +44,45 @@ ok "unknown device word" train 2 "did you mean cpu?" --devices cppu:0
 ok "unknown device word among good ones" train 2 'there is no plugin "nosuch"' --devices "cpu:0! nosuch:0"
 ok "an output folder that cannot be made" train 1 "/proc/no/out: cannot make the folder" --output-dir /proc/no/out
 ok "a log that cannot be written" train 1 "--log" --log /proc/no/log
+refused_env() { # refused_env NAME=VALUE WORDS: by every command
+    (export "${1?}" && train 2 "$2") && (export "${1?}" && refuses 2 "$1" eval --from no) && (export "${1?}" && refuses 2 "$1" info)
+}
+ok "YOKE_BUCKET_BYTES in unknown units" refused_env YOKE_BUCKET_BYTES=16MB "16MB: expected bytes, at least 4096"
+ok "YOKE_LOG with an unknown word" refused_env YOKE_LOG=debg "did you mean debug?"
+ok "YOKE_CUT with an unknown word" refused_env YOKE_CUT=nodes "did you mean node?"
+ok "YOKE_PROBE with an unknown word" refused_env YOKE_PROBE=no "there are: on, off"
+ok "YOKE_LIVENESS_MS that is no number" refused_env YOKE_LIVENESS_MS=soon "expected a whole number from 0 to 3600000"
+ok "YOKE_MEMORY_LIMIT without a number" refused_env YOKE_MEMORY_LIMIT=, "expected bytes"
+ok "YOKE_MEMORY_LIMIT out of range" refused_env YOKE_MEMORY_LIMIT=1e15T "expected bytes"
+listed_env() { # a bad value is shown, and still exit code 2
+    YOKE_CUT=nodes YOKE_CPU_ISA=avx2 YOKE_MEMORY_LIMITS=1G "$yoke" info --env >"$out/env" 2>"$out/err"
+    [ $? = 2 ] && grep -q "^YOKE_CUT *nodes *(environment; default: bucket)" "$out/env" && grep -q "did you mean node?" "$out/err" &&
+        grep -q "did you mean YOKE_MEMORY_LIMIT?" "$out/env" && grep -q "^YOKE_CPU_ISA *avx2 *(environment)" "$out/env" &&
+        "$yoke" info --env --json | python3 -c 'import json,sys; e = json.load(sys.stdin)["environment"]; assert len(e) > 15' &&
+        for name in $(sed -n "s/^\(YOKE_[A-Z_]*\) .*default.*/\1/p" "$out/env"); do "$yoke" --man | grep -q "^.B $name" || return 1; done
+}
+ok "yoke info --env lists all names, as the manual page does" listed_env
+warned_env() { # once, by one rank, and not for what a plugin reads
+    YOKE_MEMORY_LIMITS=1G YOKE_CPU_ANYTHING=1 mlp "$out/warned" --devices "cpu:0! cpu:0!" --max-steps 1 2>"$out/err" >/dev/null &&
+        [ "$(grep -c "YOKE_MEMORY_LIMITS is not known (did you mean YOKE_MEMORY_LIMIT?)" "$out/err")" = 1 ] &&
+        ! grep -q YOKE_CPU_ANYTHING "$out/err"
+}
+ok "an unknown name is warned of once" warned_env
+setuid_env() { # a program with more rights than its caller takes no paths from the environment; numbers it may
+    cp "$yoke" "$out/privileged" && chmod 4755 "$out/privileged" && chmod 755 "$out" || return 1
+    python3 - "$out/privileged" <<'P' >"$out/env"
+import os, sys
+os.setgroups([]); os.setgid(65534); os.setuid(65534)
+os.execve(sys.argv[1], ["yoke", "info", "--env"], {"YOKE_PLUGIN_DIR": "/mine", "YOKE_CACHE_DIR": "/mine", "YOKE_JOIN_MS": "77"})
+P
+    grep -q "^YOKE_JOIN_MS *77 *(environment" "$out/env" && ! grep -q /mine "$out/env"
+}
+if [ "$(id -u)" = 0 ] && ! findmnt -no OPTIONS -T "$out" 2>/dev/null | grep -q nosuid; then
+    ok "a setuid program takes no paths from the environment" setuid_env
+else
+    skip "a setuid program takes no paths from the environment" "that takes root and a file system with setuid"
+fi
+
 ok "no checkpoint to go on from" train 2 "there is no checkpoint" --resume-from-checkpoint last
 ok "data that is not there, on two ranks" train 1 "/nonexistent/" --data idx:/nonexistent --devices "cpu:0! cpu:0!"
 

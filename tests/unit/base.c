@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <check.h>
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -11,6 +12,7 @@
 #include "core/base/hash.h"
 #include "core/base/mem.h"
 #include "core/base/nearest.h"
+#include "core/base/option.h"
 #include "core/base/philox.h"
 
 START_TEST(error_keeps_one_clean_line)
@@ -142,6 +144,101 @@ START_TEST(nearest_names)
 }
 END_TEST
 
+/* The text of the error for a value; "" when it is taken. */
+static const char *option_refused(yk__option option, const char *value)
+{
+    static yk_error err;
+    memset(&err, 0, sizeof err);
+    setenv(yk__option_row_of(option)->name, value, 1);
+    const yk_status one = yk__option_check(option, &err);
+    const yk_status all = yk__options_check(&err);
+    ck_assert_int_eq(one, all);
+    ck_assert_int_eq(one, *err.text ? YK_E_ARG : YK_OK);
+    unsetenv(yk__option_row_of(option)->name);
+    return err.text;
+}
+
+/* Every kind of value: the error names variable, value and what is allowed. */
+START_TEST(options_refuse_what_they_cannot_read)
+{
+    static const struct {
+        yk__option option;
+        const char *value, *wanted;
+    } bad[] = {
+        {YK__OPTION_LOG, "loud", "YOKE_LOG=loud: there is no \"loud\""},
+        {YK__OPTION_LOG, "debg", "did you mean debug?"},
+        {YK__OPTION_LOG, "Debug", "there are: error, warn, info, debug, trace"},
+        {YK__OPTION_CUT, "nodes", "did you mean node?"},
+        {YK__OPTION_PROBE, "no", "there are: on, off"},
+        {YK__OPTION_LAYERS, "trace,validat", "did you mean validate?"},
+        {YK__OPTION_BUCKET_BYTES, "16MB", "YOKE_BUCKET_BYTES=16MB: expected bytes"},
+        {YK__OPTION_BUCKET_BYTES, "abc", "=abc: expected"},
+        {YK__OPTION_BUCKET_BYTES, "-1", "=-1: expected"},
+        {YK__OPTION_BUCKET_BYTES, "0", "at least 4096"},
+        {YK__OPTION_BUCKET_BYTES, "1M,2M", "=1M,2M: expected"},
+        {YK__OPTION_BUCKET_BYTES, "99999999999999999999", "expected"},
+        {YK__OPTION_MEMORY_LIMIT, ",", "YOKE_MEMORY_LIMIT=,: expected"},
+        {YK__OPTION_MEMORY_LIMIT, "1G,", "one such number for each rank"},
+        {YK__OPTION_MEMORY_LIMIT, "1e15T", "expected"},
+        {YK__OPTION_MEMORY_LIMIT, "999999999999T", "expected"},
+        {YK__OPTION_MEMORY_LIMIT, "nan", "expected"},
+        {YK__OPTION_LIVENESS_MS, "soon", "expected a whole number from 0 to 3600000"},
+        {YK__OPTION_LIVENESS_MS, "1.5", "expected a whole number"},
+        {YK__OPTION_JOIN_MS, "0", "from 1 to"},
+        {YK__OPTION_JOIN_MS, "99999999999999999999", "from 1 to 86400000"},
+        {YK__OPTION_LAUNCHER, "slurm", "there are: none"},
+    };
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        const char *text = option_refused(bad[i].option, bad[i].value);
+        ck_assert_msg(strstr(text, bad[i].wanted), "%s: %s", bad[i].value, text);
+    }
+}
+END_TEST
+
+START_TEST(options_read_what_they_take)
+{
+    setenv("YOKE_BUCKET_BYTES", "", 1); /* empty: none */
+    ck_assert(yk__option_number(YK__OPTION_BUCKET_BYTES) == 16u << 20);
+    setenv("YOKE_BUCKET_BYTES", "1.5M", 1);
+    ck_assert(yk__option_number(YK__OPTION_BUCKET_BYTES) == 3u << 19);
+    setenv("YOKE_BUCKET_BYTES", "64000", 1);
+    ck_assert(yk__option_number(YK__OPTION_BUCKET_BYTES) == 64000);
+    setenv("YOKE_MEMORY_LIMIT", "2G,0,1.5K", 1);
+    ck_assert(yk__option_size_of(YK__OPTION_MEMORY_LIMIT, 0) == 2ull << 30);
+    ck_assert(yk__option_size_of(YK__OPTION_MEMORY_LIMIT, 1) == 0);
+    ck_assert(yk__option_size_of(YK__OPTION_MEMORY_LIMIT, 7) == 1536); /* the last goes on */
+    setenv("YOKE_LAYERS", "count validate", 1);
+    ck_assert_uint_eq(yk__option_words(YK__OPTION_LAYERS), 5);
+    ck_assert_uint_eq(yk__option_words(YK__OPTION_PROBE), 0);
+    ck_assert_uint_eq(yk__option_words(YK__OPTION_LOG), 1);
+    yk_error err = YK_ERROR_INIT;
+    ck_assert_int_eq(yk__options_check(&err), YK_OK);
+}
+END_TEST
+
+static char unknown_names[256];
+
+static void unknown_note(const char *name, const char *nearest)
+{
+    const size_t n = strlen(unknown_names);
+    snprintf(unknown_names + n, sizeof unknown_names - n, "%s>%s;", name, nearest ? nearest : "");
+}
+
+START_TEST(options_nobody_knows)
+{
+    clearenv();
+    setenv("YOKE_MEMORY_LIMITS", "1G", 1);
+    setenv("YOKE_CPU_ISA", "avx2", 1);
+    setenv("YOKE_CPUISA", "avx2", 1);
+    setenv("YOKE_TEST_DATA", "x", 1);
+    setenv("YOKE_LOG", "warn", 1);
+    ck_assert_uint_eq(yk__options_unknown("opencl, cpu", unknown_note), 2);
+    ck_assert_ptr_nonnull(strstr(unknown_names, "YOKE_MEMORY_LIMITS>YOKE_MEMORY_LIMIT;"));
+    ck_assert_ptr_nonnull(strstr(unknown_names, "YOKE_CPUISA>"));
+    ck_assert_uint_eq(yk__options_unknown("opencl", unknown_note), 3);
+}
+END_TEST
+
 int main(void)
 {
     Suite *s = suite_create("base");
@@ -156,6 +253,9 @@ int main(void)
     tcase_add_test(t, sixteen_bits_round_to_nearest_even);
     tcase_add_test(t, arrays_become_f32);
     tcase_add_test(t, nearest_names);
+    tcase_add_test(t, options_refuse_what_they_cannot_read);
+    tcase_add_test(t, options_read_what_they_take);
+    tcase_add_test(t, options_nobody_knows);
     suite_add_tcase(s, t);
     r = srunner_create(s);
     srunner_set_tap(r, "-");

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "core/base/mem.h"
+#include "core/base/option.h"
 #include "tools/cli.h"
 #include "tools/cts/cts.h"
 
@@ -236,6 +237,9 @@ static int run_suite(int argc, char **argv)
     c.timeout_ns = (uint64_t)yk__cli_int(&cli, "timeout", 1, 3600, &bad) * 1000000000u;
     if (bad)
         return YK_EXIT_USAGE;
+    yk_error err = YK_ERROR_INIT;
+    if (yk__options_check(&err))
+        return yk__cli_usage(&command, "%s", err.text);
     if (!c.path)
         return yk__cli_usage(&command, "--plugin is missing: which plugin is to be tested?");
     if (strchr(c.path, '/') && access(c.path, R_OK))

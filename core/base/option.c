@@ -1,0 +1,278 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The table of environment variables: reading, checking and listing them. Numbers are read without the locale. */
+#include "config.h"
+
+#include "core/base/option.h"
+
+#include <ctype.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "core/base/log.h"
+#include "core/base/nearest.h"
+
+static const yk__option_row rows[] = {
+#define X(id, name, kind, preset, least, most, words, layer, help) \
+    {name, YK__OPTION_##kind, preset, least, most, words, layer, help},
+    YK_OPTION_TABLE(X)
+#undef X
+};
+
+/* Names of the project's own tests and scripts, which core does not read: as they are, or beginnings that end in _. */
+static const char *const outside[] = {"YOKE_TEST_", "YOKE_CTS_", "YOKE_FUZZ_", "YOKE_QUICKSTART_", "YOKE_SOURCE", "YOKE_BUILD"};
+
+const yk__option_row *yk__option_row_of(yk__option option)
+{
+    return &rows[option];
+}
+
+const char *yk__environment_path(const char *name)
+{
+    const char *value = secure_getenv(name);
+    return value && *value ? value : NULL;
+}
+
+const char *yk__option_text(yk__option option)
+{
+    const char *value;
+    if (rows[option].kind == YK__OPTION_PATH)
+        return yk__environment_path(rows[option].name);
+    value = getenv(rows[option].name);
+    return value && *value ? value : NULL;
+}
+
+/* ---- Numbers ---- */
+
+/* Decimal digits; the end, or NULL where there are none or too many. */
+static const char *digits_read(const char *s, uint64_t *value)
+{
+    const char *begin = s;
+    for (*value = 0; isdigit((unsigned char)*s); s++) {
+        if (*value > (UINT64_MAX - 9) / 10)
+            return NULL;
+        *value = *value * 10 + (uint64_t)(*s - '0');
+    }
+    return s > begin ? s : NULL;
+}
+
+/* "1.5G" up to a comma or the end; the end, or NULL. */
+static const char *size_read(const char *s, uint64_t *bytes)
+{
+    static const char units[] = "KMGT";
+    uint64_t whole;
+    double part = 0.0, unit = 1.0;
+    const char *letter;
+    s = digits_read(s, &whole);
+    if (s && *s == '.')
+        for (double place = 0.1; isdigit((unsigned char)*++s); place /= 10)
+            part += place * (*s - '0');
+    letter = s && *s ? strchr(units, *s) : NULL;
+    if (letter) {
+        unit = (double)(1ull << 10 * (letter - units + 1));
+        s++;
+    }
+    if (!s || (*s && *s != ',') || ((double)whole + part) * unit >= 9e18)
+        return NULL;
+    *bytes = letter ? whole * (uint64_t)unit + (uint64_t)(part * unit) : whole;
+    return s;
+}
+
+static bool number_read(const yk__option_row *row, const char *s, uint64_t *value)
+{
+    s = row->kind == YK__OPTION_COUNT ? digits_read(s, value) : size_read(s, value);
+    return s && !*s && *value >= row->least && *value <= row->most;
+}
+
+uint64_t yk__option_number(yk__option option)
+{
+    const char *s = yk__option_text(option);
+    uint64_t value = 0;
+    if (!s || !number_read(&rows[option], s, &value))
+        number_read(&rows[option], rows[option].preset, &value);
+    return value;
+}
+
+uint64_t yk__option_size_of(yk__option option, uint32_t rank)
+{
+    const char *s = yk__option_text(option);
+    uint64_t value = 0;
+    for (uint32_t r = 0; s && r <= rank; r++) {
+        s = size_read(s, &value);
+        if (!s || !*s)
+            break;
+        s++;
+    }
+    return value;
+}
+
+static bool sizes_right(const yk__option_row *row, const char *s)
+{
+    uint64_t value;
+    do {
+        s = size_read(s, &value);
+        if (!s || value < row->least || value > row->most)
+            return false;
+    } while (*s++ == ',');
+    return true;
+}
+
+/* ---- Words ---- */
+
+/* The number of the word of n bytes in "error, warn", or -1. */
+static int word_number(const char *words, const char *s, size_t n)
+{
+    for (int i = 0; *words; i++) {
+        const size_t len = strcspn(words, ",");
+        if (len == n && !strncmp(words, s, n))
+            return i;
+        words += len;
+        words += strspn(words, ", ");
+    }
+    return -1;
+}
+
+uint32_t yk__option_words(yk__option option)
+{
+    const yk__option_row *row = &rows[option];
+    const char *s = yk__option_text(option);
+    uint32_t mask = 0;
+    if (row->kind == YK__OPTION_WORD) {
+        const int i = s ? word_number(row->words, s, strlen(s)) : -1;
+        return (uint32_t)(i >= 0 ? i : word_number(row->words, row->preset, strlen(row->preset)));
+    }
+    while (s && *(s += strspn(s, ", "))) {
+        const size_t n = strcspn(s, ", ");
+        const int i = word_number(row->words, s, n);
+        mask |= i >= 0 ? 1u << i : 0;
+        s += n;
+    }
+    return mask;
+}
+
+static yk_status word_refuse(const yk__option_row *row, const char *all, const char *word, yk_error *err)
+{
+    const char *list[8], *near;
+    char copy[128];
+    uint32_t n = 0;
+    snprintf(copy, sizeof copy, "%s", row->words);
+    for (char *rest = copy, *one; n < 8 && (one = strtok_r(rest, ", ", &rest));)
+        list[n++] = one;
+    near = yk__nearest(word, list, n);
+    return yk__fail(err, YK_E_ARG, "%s=%s: there is no \"%s\"%s%s%s; there are: %s", row->name, all, word,
+                    near ? " (did you mean " : "", near ? near : "", near ? "?)" : "", row->words);
+}
+
+static yk_status words_check(const yk__option_row *row, const char *value, yk_error *err)
+{
+    char word[64];
+    const char *s = value;
+    if (row->kind == YK__OPTION_WORD)
+        return word_number(row->words, s, strlen(s)) < 0 ? word_refuse(row, value, value, err) : YK_OK;
+    while (*(s += strspn(s, ", "))) {
+        const size_t n = strcspn(s, ", ");
+        snprintf(word, sizeof word, "%.*s", (int)(n < 63 ? n : 63), s);
+        if (word_number(row->words, s, n) < 0)
+            return word_refuse(row, value, word, err);
+        s += n;
+    }
+    return YK_OK;
+}
+
+/* ---- Checking ---- */
+
+yk_status yk__option_check(yk__option option, yk_error *err)
+{
+    const yk__option_row *row = &rows[option];
+    const char *s = yk__option_text(option);
+    uint64_t value;
+    if (!s || row->kind == YK__OPTION_TEXT || row->kind == YK__OPTION_PATH)
+        return YK_OK;
+    if (row->words)
+        return words_check(row, s, err);
+    if (row->kind == YK__OPTION_SIZES ? sizes_right(row, s) : number_read(row, s, &value))
+        return YK_OK;
+    if (row->kind == YK__OPTION_COUNT)
+        return yk__fail(err, YK_E_ARG, "%s=%s: expected a whole number from %llu to %llu", row->name, s,
+                        (unsigned long long)row->least, (unsigned long long)row->most);
+    return yk__fail(err, YK_E_ARG, "%s=%s: expected bytes, at least %llu, as 500K, 16M or 1.5G%s", row->name, s,
+                    (unsigned long long)row->least,
+                    row->kind == YK__OPTION_SIZES ? ", or one such number for each rank with commas between" : "");
+}
+
+yk_status yk__options_check(yk_error *err)
+{
+    for (yk__option i = 0; i < YK__OPTION_N; i++)
+        if (yk__option_check(i, err))
+            return err->status;
+    return YK_OK;
+}
+
+/* ---- Names that are not in the table ---- */
+
+static bool name_of_plugin(const char *rest, const char *plugin, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        if (rest[i] != toupper((unsigned char)plugin[i]))
+            return false;
+    return rest[n] == '_';
+}
+
+bool yk__option_foreign(const char *name, const char *plugins)
+{
+    for (size_t i = 0; i < sizeof outside / sizeof *outside; i++) {
+        const size_t n = strlen(outside[i]);
+        if (!strncmp(name, outside[i], n) && (outside[i][n - 1] == '_' || !name[n]))
+            return true;
+    }
+    while (plugins && *(plugins += strspn(plugins, ", "))) {
+        const size_t n = strcspn(plugins, ", ");
+        if (name_of_plugin(name + strlen("YOKE_"), plugins, n))
+            return true;
+        plugins += n;
+    }
+    return false;
+}
+
+static bool name_known(const char *name)
+{
+    for (yk__option i = 0; i < YK__OPTION_N; i++)
+        if (!strcmp(rows[i].name, name))
+            return true;
+    return false;
+}
+
+uint32_t yk__options_unknown(const char *plugins, void (*one)(const char *name, const char *nearest))
+{
+    const char *known[YK__OPTION_N];
+    char name[128];
+    uint32_t n = 0;
+    for (yk__option i = 0; i < YK__OPTION_N; i++)
+        known[i] = rows[i].name + strlen("YOKE_");
+    for (char **variable = environ; variable && *variable; variable++) {
+        if (strncmp(*variable, "YOKE_", 5))
+            continue;
+        snprintf(name, sizeof name, "%.*s", (int)strcspn(*variable, "="), *variable);
+        if (name_known(name) || yk__option_foreign(name, plugins))
+            continue;
+        const char *near = yk__nearest(name + strlen("YOKE_"), known, YK__OPTION_N);
+        one(name, near ? near - strlen("YOKE_") : NULL);
+        n++;
+    }
+    return n;
+}
+
+static void unknown_warn(const char *name, const char *nearest)
+{
+    yk__log(YK_LOG_WARN, "environment", "%s is not known%s%s%s; 'yoke info --env' lists all names", name,
+            nearest ? " (did you mean " : "", nearest ? nearest : "", nearest ? "?)" : "");
+}
+
+void yk__options_warn(const char *plugins)
+{
+    static bool told;
+    if (!told)
+        yk__options_unknown(plugins, unknown_warn);
+    told = true;
+}

@@ -1,0 +1,97 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The environment variables that core reads, each a line of one table: the only place in core that asks the environment for a
+ * YOKE_* name. yk__options_check, which runs before anything else does (yk_open, yk_launch, the commands), refuses a value that
+ * cannot be read; after it the functions below cannot meet one, and give the default where it did not run. An empty value is
+ * none. A program with more rights than its caller (setuid) takes no paths and no plugin options from the environment.
+ *
+ * A value is read when it is asked for; what depends on it within a job asks once. Thread rule: as getenv.
+ */
+#ifndef YOKE_CORE_BASE_OPTION_H
+#define YOKE_CORE_BASE_OPTION_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "core/base/error.h"
+
+typedef enum yk__option_kind {
+    YK__OPTION_TEXT = 1, /* read by its own part of core */
+    YK__OPTION_PATH,     /* a file, a folder, or a list of them: not taken by a setuid program */
+    YK__OPTION_COUNT,    /* a whole number from least to most */
+    YK__OPTION_SIZES,    /* bytes as 500M or 1.5G, or such numbers by rank with commas between; the last goes on */
+    YK__OPTION_SIZE,     /* one number of bytes */
+    YK__OPTION_WORD,     /* one of the words */
+    YK__OPTION_WORDS,    /* any of the words, with commas or blanks between */
+} yk__option_kind;
+
+/* X(id, name, kind, default, least, most, words, layer, help); a default of "" is none. */
+#define YK_OPTION_TABLE(X)                                                                                                        \
+    X(LOG, "YOKE_LOG", WORD, "warn", 0, 0, "error, warn, info, debug, trace", "base", "what is told on standard error")          \
+    X(DEVICES, "YOKE_DEVICES", TEXT, "auto", 0, 0, NULL, "job", "device specs where none are given: cpu:0 cpu/2 opencl:*")       \
+    X(MEMORY_LIMIT, "YOKE_MEMORY_LIMIT", SIZES, "0", 0, 1ull << 60, NULL, "job",                                                  \
+      "bytes a rank may take on its device, or a list by rank; 0: what the device has")                                          \
+    X(PLUGIN_DIR, "YOKE_PLUGIN_DIR", PATH, "", 0, 0, NULL, "device", "the folder of plugins, instead of the installed one")      \
+    X(PLUGINS, "YOKE_PLUGINS", PATH, "", 0, 0, NULL, "device", "names or paths of the plugins to use, instead of all")           \
+    X(CACHE_DIR, "YOKE_CACHE_DIR", PATH, "", 0, 0, NULL, "device",                                                                \
+      "the folder of compiled kernels and of what was measured, instead of ~/.cache/yoke")                                       \
+    X(TOPOLOGY_XML, "YOKE_TOPOLOGY_XML", PATH, "", 0, 0, NULL, "device", "a machine recorded by lstopo, instead of this one")    \
+    X(LAYERS, "YOKE_LAYERS", WORDS, "", 0, 0, "validate, trace, count", "device", "checks and records every call of a plugin")   \
+    X(PROBE, "YOKE_PROBE", WORD, "on", 0, 0, "on, off", "device", "a small computation that each device does when it is opened") \
+    X(LIVENESS_MS, "YOKE_LIVENESS_MS", COUNT, "1300", 0, 3600000, NULL, "group",                                                           \
+      "after so long a silent rank is taken for dead; 0: never")                                                                   \
+    X(JOIN_MS, "YOKE_JOIN_MS", COUNT, "300000", 1, 86400000, NULL, "group", "how long ranks wait for all to join")               \
+    X(BUCKET_BYTES, "YOKE_BUCKET_BYTES", SIZE, "16M", 4096, 1ull << 40, NULL, "run", "gradients exchanged at a time")            \
+    X(CUT, "YOKE_CUT", WORD, "bucket", 0, 0, "bucket, node", "plan", "node: every node is a segment of its own, to find a fault") \
+    X(DUMP, "YOKE_DUMP", PATH, "", 0, 0, NULL, "plan", "a folder that gets every plan as text and as a drawing")                 \
+    X(LAUNCHER, "YOKE_LAUNCHER", WORD, "", 0, 0, "none", "group",                                                                 \
+      "none: a process that another launcher started is a job of its own")                                                       \
+    X(JOB_FD, "YOKE_JOB_FD", TEXT, "", 0, 0, NULL, "group", "set by yoke launch: the job's descriptor")                          \
+    X(RANK, "YOKE_RANK", TEXT, "", 0, 0, NULL, "group", "set by yoke launch: the number of this rank")                           \
+    X(WORLD_SIZE, "YOKE_WORLD_SIZE", TEXT, "", 0, 0, NULL, "group", "set by yoke launch: the number of ranks")                   \
+    X(LOCAL_RANK, "YOKE_LOCAL_RANK", TEXT, "", 0, 0, NULL, "group", "set by yoke launch: its number on this host")
+
+typedef enum yk__option {
+#define X(id, ...) YK__OPTION_##id,
+    YK_OPTION_TABLE(X)
+#undef X
+        YK__OPTION_N
+} yk__option;
+
+typedef struct yk__option_row {
+    const char *name;
+    yk__option_kind kind;
+    const char *preset;
+    uint64_t least, most;
+    const char *words; /* separated by ", "; NULL but for kinds of words */
+    const char *layer; /* the folder of core that reads it */
+    const char *help;
+} yk__option_row;
+
+const yk__option_row *yk__option_row_of(yk__option option);
+
+/* What the environment says, or NULL: unset, empty, or a path in a setuid program. */
+const char *yk__option_text(yk__option option);
+/* COUNT and SIZE: the value or the default. */
+uint64_t yk__option_number(yk__option option);
+/* SIZES: that of a rank. */
+uint64_t yk__option_size_of(yk__option option, uint32_t rank);
+/* WORD: the number of the word in the table's list. WORDS: a bit for each. */
+uint32_t yk__option_words(yk__option option);
+
+/* YK_E_ARG with the variable, its value and what is allowed; one of all of them. */
+yk_status yk__option_check(yk__option option, yk_error *err);
+yk_status yk__options_check(yk_error *err);
+
+/* For an unknown name of the environment ("YOKE_BUKET_BYTES=.."): whether it belongs to somebody else, that is, begins with the
+ * name of one of these plugins ("cpu, opencl"), or is one of Yoke's own tests and scripts. */
+bool yk__option_foreign(const char *name, const char *plugins);
+/* The number of YOKE_* variables that nobody knows; of each, one() gets the name and the nearest known one or NULL. */
+uint32_t yk__options_unknown(const char *plugins, void (*one)(const char *name, const char *nearest));
+/* One warning for each of them. */
+void yk__options_warn(const char *plugins);
+
+/* Any other variable, for paths and programs: NULL in a setuid program, when unset and when empty. */
+const char *yk__environment_path(const char *name);
+
+#endif
