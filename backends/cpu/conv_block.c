@@ -368,7 +368,7 @@ bool cpu_conv_block(cpu_build *b, const yk_node *n, const conv_shape *s)
     if (!a || !d)
         return true;
     *a = (block_args){.x = {.p = {cpu_ref_of(x), x->dim[1], x->dim[2], x->dim[3],
-                                  (x->dim[1] + (vw << pairs) - 1) / (vw << pairs), x->dtype, pairs},
+                                  (x->dim[1] + (vw << pairs) - 1) / (vw << pairs), x->dtype, pairs, 0},
                             .sy = dx ? 1 : s->sh, .sx = dx ? 1 : s->sw},
                       .w = cpu_ref_of(w), .y = cpu_ref_of(y), .images = s->n, .results = y->dim[1], .oh = y->dim[2],
                       .ow = y->dim[3], .ob = (y->dim[1] + vw - 1) / vw, .step_y = dx ? s->sh : 1, .step_x = dx ? s->sw : 1,

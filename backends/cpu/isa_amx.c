@@ -2,8 +2,8 @@
 #include "isa_bf16.h"
 
 #if defined __x86_64__
-#pragma GCC target("avx512f,avx512bw,avx512dq,avx512vl,amx-tile,amx-bf16")
-#include <immintrin.h>
+#include "target.h"
+CPU_TARGET_BEGIN("avx512f,avx512bw,avx512dq,avx512vl,amx-tile,amx-bf16")
 
 #define T_ZERO(t) _tile_zero(t)
 #define T_LOAD(t, p, stride) _tile_loadd(t, p, stride)
@@ -31,4 +31,5 @@ void cpu_amx_end(void)
 {
     _tile_release();
 }
+CPU_TARGET_END
 #endif

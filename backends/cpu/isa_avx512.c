@@ -3,7 +3,8 @@
 #include "cpu.h"
 
 #if defined __x86_64__
-#pragma GCC target("avx512f,avx512bw,avx512dq,avx512vl,avx2,fma,f16c")
+#include "target.h"
+CPU_TARGET_BEGIN("avx512f,avx512bw,avx512dq,avx512vl,avx2,fma,f16c")
 #define CPU_VW 16
 #include "vec.h"
 #include "vmath.h"
@@ -20,4 +21,5 @@
 #include "kern_isa.h"
 
 const cpu_isa cpu_isa_avx512 = {.name = "avx512", CPU_ISA_COMMON};
+CPU_TARGET_END
 #endif

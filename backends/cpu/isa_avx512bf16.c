@@ -3,7 +3,8 @@
 #include "isa_bf16.h"
 
 #if defined __x86_64__
-#pragma GCC target("avx512f,avx512bw,avx512dq,avx512vl,avx512bf16,avx2,fma,f16c")
+#include "target.h"
+CPU_TARGET_BEGIN("avx512f,avx512bw,avx512dq,avx512vl,avx512bf16,avx2,fma,f16c")
 #define CPU_VW 16
 #define CPU_CVT_BF16
 #include "vec.h"
@@ -36,4 +37,5 @@ const cpu_isa cpu_isa_avx512bf16 = {.name = "avx512bf16", CPU_ISA_COMMON, .bf16 
                                     .pair_outer = pair_outer, .pair_spans = pair_spans};
 const cpu_isa cpu_isa_amx = {.name = "amx", CPU_ISA_COMMON, .bf16 = 2, .tile = cpu_amx_tile,
                              .tile_begin = cpu_amx_begin, .tile_end = cpu_amx_end};
+CPU_TARGET_END
 #endif

@@ -16,8 +16,8 @@ V_INLINE void pack_square(vu r[CPU_VW])
         for (int i = 0; i < CPU_VW; i++)
             if (!(i & s)) {
                 vu a = r[i], b = r[i | s];
-                r[i] = __builtin_shuffle(a, b, lo);
-                r[i | s] = __builtin_shuffle(a, b, hi);
+                r[i] = v_pick(a, b, lo);
+                r[i | s] = v_pick(a, b, hi);
             }
     }
 }

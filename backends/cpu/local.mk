@@ -4,7 +4,7 @@ noinst_LTLIBRARIES += libyokecpu.la
 libyokecpu_la_SOURCES = backends/cpu/cpu.h backends/cpu/cpuid.c backends/cpu/pool.c backends/cpu/pool.h \
 	backends/cpu/profile.c backends/cpu/profile.h backends/cpu/program.c backends/cpu/program.h \
 	backends/cpu/plugin.c backends/cpu/queue.c backends/cpu/device.h \
-	backends/cpu/vec.h backends/cpu/vmath.h backends/cpu/kern_pack.h backends/cpu/kern_map.h backends/cpu/kern_chain.h \
+	backends/cpu/target.h backends/cpu/vec.h backends/cpu/vmath.h backends/cpu/kern_pack.h backends/cpu/kern_map.h backends/cpu/kern_chain.h \
 	backends/cpu/kern_gelu.h backends/cpu/kern_half.h backends/cpu/kern_half_rows.h backends/cpu/kern_pool.h \
 	backends/cpu/kern_rows.h backends/cpu/kern_gemm.h backends/cpu/kern_f32.h backends/cpu/kern_amx.h backends/cpu/kern_isa.h \
 	backends/cpu/kern_block.h backends/cpu/kern_span.h backends/cpu/kern_wino.h \

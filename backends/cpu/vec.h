@@ -109,7 +109,7 @@ V_INLINE void v_store_n(void *p, vf x, size_t n)
         d += 4;
     }
     if (n & 2) {
-        _mm_storel_pi((__m64_u *)(void *)d, t);
+        _mm_storel_epi64((__m128i_u *)(void *)d, _mm_castps_si128(t));
         t = _mm_movehl_ps(t, t);
         d += 2;
     }
@@ -317,6 +317,21 @@ V_INLINE float v_sum(vf x)
 #endif
 }
 
+/* Lane i of the result is lane from[i] of a and b, taken as one vector of 2 CPU_VW lanes. After unrolling `from` is known to
+ * the compiler, which makes one instruction of it; clang sees that in the lanes one by one, gcc only in its own function. */
+V_INLINE vu v_pick(vu a, vu b, vi from)
+{
+#if defined __clang__
+    vu picked = a;
+#pragma GCC unroll 16
+    for (int i = 0; i < CPU_VW; i++)
+        picked[i] = from[i] < CPU_VW ? a[from[i] % CPU_VW] : b[from[i] % CPU_VW];
+    return picked;
+#else
+    return __builtin_shuffle(a, b, from);
+#endif
+}
+
 V_INLINE float v_hmax(vf x)
 {
 #pragma GCC unroll 4
@@ -325,7 +340,7 @@ V_INLINE float v_hmax(vf x)
 #pragma GCC unroll 16
         for (int i = 0; i < CPU_VW; i++)
             swap[i] = i ^ s;
-        x = v_max(x, __builtin_shuffle(x, swap));
+        x = v_max(x, (vf)v_pick((vu)x, (vu)x, swap));
     }
     return x[0];
 }

@@ -22,10 +22,10 @@ if WITH_CHECK
 KIT_HOST_CFLAGS = $(AM_CFLAGS) $(CHECK_CFLAGS) -Wno-unused-function -Wno-psabi -Wno-shadow -Wno-undef
 check_PROGRAMS += tests/unit/kit_wide.test tests/unit/kit_narrow.test
 TESTS += tests/unit/kit_wide.test tests/unit/kit_narrow.test
-tests_unit_kit_wide_test_SOURCES = tests/unit/kit_host.c
+tests_unit_kit_wide_test_SOURCES = tests/unit/kit_host.c tests/unit/f16.h
 tests_unit_kit_wide_test_LDADD = $(TEST_LIBS)
 tests_unit_kit_wide_test_CFLAGS = $(KIT_HOST_CFLAGS)
-tests_unit_kit_narrow_test_SOURCES = tests/unit/kit_host.c
+tests_unit_kit_narrow_test_SOURCES = tests/unit/kit_host.c tests/unit/f16.h
 tests_unit_kit_narrow_test_LDADD = $(TEST_LIBS)
 tests_unit_kit_narrow_test_CFLAGS = $(KIT_HOST_CFLAGS) -DKIT_NARROW
 endif

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "kit.h"
+#include "f16.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -90,19 +91,12 @@ double kit_random_unit(void)
     return (double)(s >> 11) * 0x1p-53;
 }
 
-static float half_value(uint16_t h)
-{
-    _Float16 f;
-    memcpy(&f, &h, 2);
-    return (float)f;
-}
-
 static void put(char *p, int dtype, double x)
 {
     float f = (float)x;
     int32_t i = (int32_t)x;
     uint32_t u;
-    _Float16 h = (_Float16)f;
+    const uint16_t h = f16_bits(f);
     uint8_t b = (uint8_t)i;
     memcpy(&u, &f, 4);
     uint16_t s = (uint16_t)((u + 0x7fff + (u >> 16 & 1)) >> 16);
@@ -164,7 +158,7 @@ double kit_get(const kit *k, uint32_t v, int64_t i)
         return n;
     }
     if (dtype == YK_F16)
-        return (double)half_value(h);
+        return f16_value(h);
     if (dtype != YK_BF16)
         return *(const uint8_t *)p;
     memcpy(&f, &u, 4);

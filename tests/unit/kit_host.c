@@ -6,6 +6,8 @@
 #include <check.h>
 #include <stdlib.h>
 
+#include "tests/unit/f16.h"
+
 #ifndef KIT_NARROW
 #define K_WIDE
 #endif
@@ -80,20 +82,15 @@ END_TEST
 START_TEST(test_half)
 {
     for (int h = 0; h < 65536; h++) {
-        uint16_t bits = (uint16_t)h;
-        _Float16 f;
-        memcpy(&f, &bits, 2);
         V v = k_f16_value(VI_SPLAT(h));
-        float want = (float)f, one = k_half(h);
+        float want = (float)f16_value((uint16_t)h), one = k_half(h);
         ck_assert(want == V_GET(v, 0) || (want != want && V_GET(v, 0) != V_GET(v, 0)));
         ck_assert(want == one || (want != want && one != one));
     }
     for (uint32_t u = 0; u < 0xfff00000u; u += 4093) {
         for (int tie = 0; tie < 2; tie++) {
             float x = k_as_f((int32_t)(tie ? (u & ~0x1fffu) | 0x1000u : u));
-            _Float16 f = (_Float16)x;
-            uint16_t want;
-            memcpy(&want, &f, 2);
+            uint16_t want = f16_bits(x);
             VI b = k_f16_bits(V_SPLAT(x));
             if (x == x) {
                 ck_assert_msg(VI_GET(b, 0) == want, "%g: %x, expected %x", (double)x, (unsigned)VI_GET(b, 0), want);
