@@ -160,8 +160,8 @@ static yk_status word_refuse(const yk__option_row *row, const char *all, const c
     for (char *rest = copy, *one; n < 8 && (one = strtok_r(rest, ", ", &rest));)
         list[n++] = one;
     near = yk__nearest(word, list, n);
-    return yk__fail(err, YK_E_ARG, "%s=%s: there is no \"%s\"%s%s%s; there are: %s", row->name, all, word,
-                    near ? " (did you mean " : "", near ? near : "", near ? "?)" : "", row->words);
+    return yk__fail(err, YK_E_ARG, "%s=%s: expected %s%s, not \"%s\"%s%s%s", row->name, all, n > 1 ? "one of " : "", row->words, word,
+                    near ? " (did you mean " : "", near ? near : "", near ? "?)" : "");
 }
 
 static yk_status words_check(const yk__option_row *row, const char *value, yk_error *err)

@@ -165,11 +165,11 @@ START_TEST(options_refuse_what_they_cannot_read)
         yk__option option;
         const char *value, *wanted;
     } bad[] = {
-        {YK__OPTION_LOG, "loud", "YOKE_LOG=loud: there is no \"loud\""},
+        {YK__OPTION_LOG, "loud", "YOKE_LOG=loud: expected one of error, warn"},
         {YK__OPTION_LOG, "debg", "did you mean debug?"},
-        {YK__OPTION_LOG, "Debug", "there are: error, warn, info, debug, trace"},
+        {YK__OPTION_LOG, "Debug", "expected one of error, warn, info, debug, trace, not \"Debug\""},
         {YK__OPTION_CUT, "nodes", "did you mean node?"},
-        {YK__OPTION_PROBE, "no", "there are: on, off"},
+        {YK__OPTION_PROBE, "no", "expected one of on, off"},
         {YK__OPTION_LAYERS, "trace,validat", "did you mean validate?"},
         {YK__OPTION_BUCKET_BYTES, "16MB", "YOKE_BUCKET_BYTES=16MB: expected bytes"},
         {YK__OPTION_BUCKET_BYTES, "abc", "=abc: expected"},
@@ -186,7 +186,7 @@ START_TEST(options_refuse_what_they_cannot_read)
         {YK__OPTION_LIVENESS_MS, "1.5", "expected a whole number"},
         {YK__OPTION_JOIN_MS, "0", "from 1 to"},
         {YK__OPTION_JOIN_MS, "99999999999999999999", "from 1 to 86400000"},
-        {YK__OPTION_LAUNCHER, "slurm", "there are: none"},
+        {YK__OPTION_LAUNCHER, "slurm", "YOKE_LAUNCHER=slurm: expected none"},
     };
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         const char *text = option_refused(bad[i].option, bad[i].value);
