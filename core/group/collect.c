@@ -194,6 +194,19 @@ yk_status yk__group_broadcast(yk__group *g, uint32_t root, void *data, uint64_t 
 
 /* ---- Slices of large vectors ------------------------------------------------------------------------------------- */
 
+void yk__slices_by(yk__slices *s, uint64_t n, uint32_t ranks, const double *part)
+{
+    const uint64_t blocks = n / 64 + (n % 64 != 0);
+    double sum = 0.0, before = 0.0;
+    for (uint32_t r = 0; r < ranks; r++)
+        sum += part[r];
+    for (uint32_t r = 0; r <= ranks; r++) {
+        const uint64_t begin = before < sum ? (uint64_t)((double)blocks * before / sum) * 64 : n;
+        s->begin[r] = begin < n ? begin : n;
+        before += r < ranks ? part[r] : 0.0;
+    }
+}
+
 void yk__slices_even(yk__slices *s, uint64_t n, uint32_t ranks)
 {
     uint64_t blocks = n / 64 + (n % 64 != 0);
@@ -220,7 +233,8 @@ static void add_some(float *restrict acc, const float *restrict x, uint64_t n)
 
 /* out[i] = ((a_0[i] + a_1[i]) + a_2[i]) + ..., a_r at base + r * stride. Blocks that stay in the first cache hold the
  * running sum; out may be one of the a_r, as each block of it is written after all of it was read. */
-static void sum_slices(const float *base, uint64_t stride, uint32_t ranks, uint64_t begin, uint64_t n, float *out)
+static void sum_slices(const float *base, uint64_t stride, uint32_t ranks, uint64_t begin, uint64_t n, float *out,
+                       yk__exact *squares)
 {
     float acc[SUM_BLOCK];
     for (uint64_t at = 0; at < n; at += SUM_BLOCK) {
@@ -234,6 +248,8 @@ static void sum_slices(const float *base, uint64_t stride, uint32_t ranks, uint6
                 add_some(acc, x, k);
         }
         memcpy(out + at, acc, k * sizeof(float));
+        if (squares)
+            yk__exact_squares(squares, acc, k);
     }
 }
 
@@ -245,7 +261,7 @@ void yk__group_mark(yk__group *g)
 }
 
 yk_status yk__group_reduce_slice(yk__group *g, const float *base, uint64_t stride_bytes, const yk__slices *s,
-                                 float *out, yk_error *err)
+                                 float *out, yk__exact *squares, yk_error *err)
 {
     uint64_t begin = s->begin[g->rank], n = s->begin[g->rank + 1] - begin;
     yk_status status;
@@ -256,10 +272,7 @@ yk_status yk__group_reduce_slice(yk__group *g, const float *base, uint64_t strid
                    : yk__group_check(g, err);
     if (status)
         return status;
-    if (g->size > 1)
-        sum_slices(base, stride_bytes, g->size, begin, n, out);
-    else if (out != base + begin)
-        memmove(out, base + begin, n * sizeof(float));
+    sum_slices(base, stride_bytes, g->size, begin, n, out, squares);
     return YK_OK;
 }
 

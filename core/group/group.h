@@ -18,6 +18,9 @@
 #include <stdint.h>
 
 #include "core/base/error.h"
+#include "core/base/exact.h"
+
+#define YK__RANKS 256u /* of one job at most */
 
 typedef struct yk__group yk__group;
 struct yk__placement; /* core/device/device.h */
@@ -65,15 +68,18 @@ yk_status yk__group_broadcast(yk__group *g, uint32_t root, void *data, uint64_t 
 /* Large vectors through shared memory, for gradients and parameters. Slices: rank r owns [begin(r), begin(r+1)) of n
  * elements, boundaries at multiples of 64 elements. */
 typedef struct yk__slices {
-    uint64_t begin[257]; /* up to 256 ranks; begin[size] = n */
+    uint64_t begin[YK__RANKS + 1]; /* begin[size] = n */
 } yk__slices;
 void yk__slices_even(yk__slices *s, uint64_t n, uint32_t ranks);
+/* In proportion to part[r], 0 or more, some above 0; where it is 0 the slice is empty. */
+void yk__slices_by(yk__slices *s, uint64_t n, uint32_t ranks, const double *part);
 
 /* Reduce-scatter: `grad` points to this rank's block inside its shared area of n f32 (see yk__group_shared: one area
  * per rank laid out one after the other, stride_bytes apart, base = address of rank 0's). Marks mine as written, waits
- * for the others', and writes the sum over ranks (in rank order) of my slice to out (may be my own block's slice). */
+ * for the others', and writes the sum over ranks (in rank order) of my slice to out (may be my own block's slice).
+ * squares: the squares of what was written to out are added to it; NULL: they are not. */
 yk_status yk__group_reduce_slice(yk__group *g, const float *base, uint64_t stride_bytes, const yk__slices *s,
-                                 float *out, yk_error *err);
+                                 float *out, yk__exact *squares, yk_error *err);
 /* The same in two halves, to go on computing in between: mark says "my block of the next bucket is written"; a later
  * reduce_slice for that bucket then only waits for the others. Buckets are marked and reduced in one order on all
  * ranks; without a mark reduce_slice marks itself. A block may be written again after the slices_ready that follows

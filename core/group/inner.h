@@ -7,6 +7,8 @@
 
 #include "core/group/group.h"
 
+_Static_assert(YK__RANKS == YK_TR_RANKS, "as many ranks as the transport has");
+
 #define YK_GROUP_MAIL 65536u /* bytes of a small message of one rank */
 
 /* Counters of the transport that the collectives use. */

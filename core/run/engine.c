@@ -46,6 +46,7 @@ yk_status yk__engine_new(yk__device *dev, yk__group *group, const yk__engine_con
     e->version = e->runs = 1;
     e->divisor = 1.0;
     e->reduced = true;
+    yk__roles_begin(e);
     if (check_precision(e, err)) {
         yk__free(e);
         return err->status;
@@ -220,4 +221,5 @@ yk_status yk__engine_wait(yk__engine *e, uint64_t ticket, yk_error *err)
 void yk__engine_stats_get(const yk__engine *e, yk__engine_stats *s)
 {
     *s = e->stats;
+    s->trained_elements = e->flat;
 }

@@ -6,7 +6,7 @@
  * of about bucket_bytes; pack and gradient bucket are the same thing. Values, gradients and moments of a pack are laid
  * out alike: element i of one belongs to element i of the others; each parameter begins at a multiple of 64 elements, and
  * the gaps hold zeros. Frozen parameters stand in packs behind, without gradients. Of every trained pack each rank owns
- * an even slice: it holds the moments of that slice alone, and updates it.
+ * a slice by its role (roles.c): it holds the moments of that slice alone, and updates it.
  *
  * The layout is made when it is first needed; values written before that wait on the host. A parameter that comes later
  * makes it new.
@@ -47,6 +47,7 @@ typedef struct yk__pack {
     bool wrapped;         /* grad is that memory */
     bool one_value;       /* value is shared memory: the ranks' one copy, written by each slice's owner */
     yk__slices slice;
+    yk__slices summed;    /* whose slices hold the sums of gradients, where the roles changed since they were made */
     uint64_t begin, end;  /* this rank's slice */
     uint64_t point;       /* when the gradients of the last micro batch are there */
 } yk__pack;
@@ -109,6 +110,9 @@ struct yk__engine {
     uint64_t busy_point;       /* the end of a run that is timed; 0: none */
     bool measure;              /* time the runs that follow */
     bool reduced;              /* the buckets hold sums over ranks in this rank's slices */
+    bool moved;                /* since then slices have changed: pack.summed says whose hold the sums */
+    yk__exact squares;         /* of these sums, in a group of more than one */
+    yk__roles roles;
 
     bool has_opt;
     yk__opt_layout opt;
@@ -118,6 +122,7 @@ struct yk__engine {
     uint32_t n_stat;
     float *hyper, *stats_host;
     double divisor;            /* of the last update */
+    double update_started;     /* its optimizer's program; the device was idle */
 
     yk__engine_stats stats;
     uint64_t held;             /* device bytes now */
@@ -174,6 +179,13 @@ void yk__low_free(yk__engine *e);
 /* optim.c: the programs of an update */
 yk_status yk__optim_programs(yk__engine *e, yk_error *err);
 void yk__optim_drop(yk__engine *e);
+
+/* roles.c */
+void yk__roles_begin(yk__engine *e);                    /* all are members and own even parts */
+void yk__roles_cut(const yk__engine *e, yk__pack *p);   /* the slices of a pack */
+
+/* state.c: each rank's part of a parameter, by slices of its pack, goes to all others */
+yk_status yk__state_spread(yk__engine *e, const yk__slices *s, uint64_t at, uint64_t n, float *data, yk_error *err);
 
 /* reduce.c */
 yk_status yk__reduce(yk__engine *e, yk_error *err);        /* the buckets over the ranks, once per window */

@@ -191,7 +191,7 @@ static yk_status make_stats(yk__engine *e, yk_error *err)
 yk_status yk__optim_programs(yk__engine *e, yk_error *err)
 {
     stretches s;
-    if (!e->stat_prog && make_stats(e, err))
+    if (e->world == 1 && !e->stat_prog && make_stats(e, err))
         return err->status;
     if (e->opt_prog || e->opt.kind == YK_OPT_NONE)
         return YK_OK;

@@ -25,15 +25,17 @@ yk_status yk__reduce(yk__engine *e, yk_error *err)
 {
     if (e->reduced || e->config.dry)
         return e->reduced ? YK_OK : yk__engine_idle(e, err);
+    e->squares = (yk__exact){{0}, 0};
     for (uint32_t i = 0; i < e->n_bucket; i++) {
         yk__pack *p = &e->pack[i];
         if (to_shared(e, p, err) ||
             yk__group_reduce_slice(e->group, e->grad_base + p->flat, e->flat * sizeof(float), &p->slice,
-                                   p->shared + p->begin, err) ||
+                                   p->shared + p->begin, &e->squares, err) ||
             to_device(e, p, err))
             return err->status;
     }
     e->reduced = true;
+    e->moved = false;
     return YK_OK;
 }
 
@@ -56,6 +58,44 @@ static yk_status get_own(yk__engine *e, const yk__pack *p, yk_error *err)
                           (p->end - p->begin) * sizeof(float), err);
 }
 
+/* What this rank updated is in shared memory. */
+static yk_status publish_own(yk__engine *e, yk_error *err)
+{
+    uint64_t n = 0;
+    for (uint32_t i = 0; i < e->n_bucket; i++) {
+        n += e->pack[i].end - e->pack[i].begin;
+        if (!e->pack[i].one_value && get_own(e, &e->pack[i], err))
+            return err->status;
+    }
+    if (yk__engine_idle(e, err))
+        return err->status;
+    e->stats.update_seconds = yk__seconds() - e->update_started;
+    e->stats.update_elements = n;
+    return YK_OK;
+}
+
+/* The transfers go on behind; they are waited for where they are timed. */
+static yk_status take_others(yk__engine *e, yk_error *err)
+{
+    const double begin = yk__seconds();
+    uint64_t n = 0;
+    for (uint32_t i = 0; i < e->n_bucket; i++) {
+        const yk__pack *p = &e->pack[i];
+        if (p->one_value)
+            continue;
+        n += p->n - (p->end - p->begin);
+        if (put_others(e, p, err))
+            return err->status;
+    }
+    if (!n || !e->measure)
+        return YK_OK;
+    if (yk__engine_idle(e, err))
+        return err->status;
+    e->stats.copy_seconds = yk__seconds() - begin;
+    e->stats.copy_elements = n;
+    return YK_OK;
+}
+
 /* The shared copy is written again in the next update, after all ranks have added their norms: each waits for its device
  * before it does, and so for the transfers that begin here. */
 yk_status yk__gather_params(yk__engine *e, yk_error *err)
@@ -64,13 +104,7 @@ yk_status yk__gather_params(yk__engine *e, yk_error *err)
     e->low_stale = e->world > 1 && e->low_stale == YK__FRESH ? YK__STALE_TRAINED : e->low_stale;
     if (e->world == 1 || e->config.dry)
         return e->world == 1 ? YK_OK : yk__engine_idle(e, err);
-    for (uint32_t i = 0; i < e->n_bucket; i++)
-        if (!e->pack[i].one_value && get_own(e, &e->pack[i], err))
-            return err->status;
-    if (yk__engine_idle(e, err) || yk__group_slices_ready(e->group, err))
+    if (publish_own(e, err) || yk__group_slices_ready(e->group, err))
         return err->status;
-    for (uint32_t i = 0; i < e->n_bucket; i++)
-        if (!e->pack[i].one_value && put_others(e, &e->pack[i], err))
-            return err->status;
-    return YK_OK;
+    return take_others(e, err);
 }

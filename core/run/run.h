@@ -116,6 +116,26 @@ uint32_t yk__engine_moments(const yk__engine *e);
 yk_status yk__engine_moment_read(yk__engine *e, uint32_t kind, uint32_t number, float *data, yk_error *err);
 yk_status yk__engine_moment_write(yk__engine *e, uint32_t kind, uint32_t number, const float *data, yk_error *err);
 
+/* ---- Roles: who takes part in a step, and who updates how much of the parameters ------------------------------------------- */
+
+/*
+ * A member takes part in the collectives of every step, with rows or without. An owner updates part of the trained
+ * parameters and holds the moments of that part: rank r owns owns[r] / (sum of owns) of each bucket, in whole multiples of
+ * 64 elements; 0: nothing. Only a member can own. At first all ranks are members and own even parts.
+ */
+typedef struct yk__roles {
+    bool member[YK__RANKS];
+    double owns[YK__RANKS];
+} yk__roles;
+
+/*
+ * Collective over all ranks, excluded ones too, with equal roles on all (else an error on all): between accumulation
+ * windows, that is before the first micro batch of one. Before yk__engine_optimizer it only lays out; later moments move to
+ * their new owners, once (as slow as a checkpoint's). Results are the same bits whatever the roles.
+ */
+yk_status yk__engine_set_roles(yk__engine *e, const yk__roles *roles, yk_error *err);
+const yk__roles *yk__engine_roles(const yk__engine *e);
+
 /* ---- Reports -------------------------------------------------------------------------------------------------------------------- */
 
 typedef struct yk__engine_stats {
@@ -127,6 +147,13 @@ typedef struct yk__engine_stats {
     double busy_seconds;      /* a yk__engine_run's own computing time, without waiting for other ranks: of the last one
                                  in a group of one; of the last timed one with a loss otherwise */
     uint64_t compiles, hits;  /* of the program cache */
+    /* For the roles, in a group of more than one: of the last update, what this rank took for the elements it owns (the
+     * optimizer, and on a device with memory of its own the way to shared memory), and on such a device for taking the
+     * elements that others updated. The second is timed, as runs are, when yk__engine_measure asks for it; it stays 0 on a
+     * device that reads them in shared memory. */
+    double update_seconds, copy_seconds;
+    uint64_t update_elements, copy_elements; /* those that were timed; 0: nothing was yet */
+    uint64_t trained_elements; /* of all ranks' parts together */
     double plan_seconds;      /* of the last compile */
 } yk__engine_stats;
 void yk__engine_stats_get(const yk__engine *e, yk__engine_stats *s);

@@ -8,26 +8,24 @@
 
 #define CHUNK (1u << 20) /* elements hashed at once */
 
-/* What this rank owns of a parameter; the rest zero; summed over the ranks: the whole vector on all of them. */
-static yk_status own_part(yk__engine *e, yk_buffer *b, uint64_t base, const yk__eparam *q, float *data, yk_error *err)
+/* What this rank owns of a parameter, by the slices; the rest zero. */
+static yk_status own_part(yk__engine *e, yk_buffer *b, const yk__slices *s, uint64_t base, const yk__eparam *q, float *data,
+                          yk_error *err)
 {
-    const yk__pack *p = &e->pack[q->pack];
-    const uint64_t from = q->at > p->begin ? q->at : p->begin;
-    const uint64_t to = q->at + q->n < p->end ? q->at + q->n : p->end;
+    const uint64_t from = q->at > s->begin[e->rank] ? q->at : s->begin[e->rank];
+    const uint64_t to = q->at + q->n < s->begin[e->rank + 1] ? q->at + q->n : s->begin[e->rank + 1];
     memset(data, 0, q->n * sizeof *data);
     if (from >= to)
         return YK_OK;
     return yk__store_io(e, b, (from - base) * sizeof *data, data + (from - q->at), (to - from) * sizeof *data, false, err);
 }
 
-/* Each rank's part of the parameter goes to all others. */
-static yk_status spread(yk__engine *e, const yk__eparam *q, float *data, yk_error *err)
+yk_status yk__state_spread(yk__engine *e, const yk__slices *s, uint64_t at, uint64_t n, float *data, yk_error *err)
 {
-    const yk__pack *p = &e->pack[q->pack];
     for (uint32_t r = 0; r < e->world && e->world > 1; r++) {
-        const uint64_t from = q->at > p->slice.begin[r] ? q->at : p->slice.begin[r];
-        const uint64_t to = q->at + q->n < p->slice.begin[r + 1] ? q->at + q->n : p->slice.begin[r + 1];
-        if (from < to && yk__group_broadcast(e->group, r, data + (from - q->at), (to - from) * sizeof *data, err))
+        const uint64_t from = at > s->begin[r] ? at : s->begin[r];
+        const uint64_t to = at + n < s->begin[r + 1] ? at + n : s->begin[r + 1];
+        if (from < to && yk__group_broadcast(e->group, r, data + (from - at), (to - from) * sizeof *data, err))
             return err->status;
     }
     return YK_OK;
@@ -43,11 +41,13 @@ static yk_status check(yk__engine *e, uint32_t number, yk_error *err)
 
 yk_status yk__engine_grad_read(yk__engine *e, uint32_t number, float *data, yk_error *err)
 {
+    const yk__slices *s;
     const yk__eparam *q;
     if (check(e, number, err) || yk__reduce(e, err))
         return err->status;
     q = &e->param[number];
-    if (own_part(e, e->pack[q->pack].grad, 0, q, data, err) || spread(e, q, data, err))
+    s = e->moved ? &e->pack[q->pack].summed : &e->pack[q->pack].slice;
+    if (own_part(e, e->pack[q->pack].grad, s, 0, q, data, err) || yk__state_spread(e, s, q->at, q->n, data, err))
         return err->status;
     for (uint64_t i = 0; i < q->n && e->divisor != 1.0; i++)
         data[i] = (float)((double)data[i] / e->divisor);
@@ -74,7 +74,9 @@ yk_status yk__engine_moment_read(yk__engine *e, uint32_t kind, uint32_t number, 
         return err->status;
     q = &e->param[number];
     p = &e->pack[q->pack];
-    return own_part(e, p->moment[kind], p->begin, q, data, err) ? err->status : spread(e, q, data, err);
+    if (own_part(e, p->moment[kind], &p->slice, p->begin, q, data, err))
+        return err->status;
+    return yk__state_spread(e, &p->slice, q->at, q->n, data, err);
 }
 
 yk_status yk__engine_moment_write(yk__engine *e, uint32_t kind, uint32_t number, const float *data, yk_error *err)

@@ -198,9 +198,7 @@ static yk_status make_pack(yk__engine *e, yk__pack *p, yk_error *err)
 {
     if (make_value(e, p, err) || !p->trained)
         return err->status;
-    yk__slices_even(&p->slice, p->n, e->world);
-    p->begin = p->slice.begin[e->rank];
-    p->end = p->slice.begin[e->rank + 1];
+    yk__roles_cut(e, p);
     return make_grad(e, p, err);
 }
 

@@ -74,13 +74,26 @@ static yk_status scaled_stats(yk__engine *e, double scale, double sum[2], yk_err
         sum[0] += (double)e->stats_host[2 * i];
         sum[1] += (double)e->stats_host[2 * i + 1];
     }
-    return e->world > 1 ? yk__group_sum_f64(e->group, sum, 2, err) : YK_OK;
+    return YK_OK;
 }
 
-/* The same over `divisor`. Squares of finite gradients that pass f32's range are taken again on a smaller scale; every rank
- * sees the same sums and so does the same. */
+/* The same of the sums over ranks, which went through the host: whoever owns which part, the bits are the same. */
+static yk_status summed_stats(yk__engine *e, double divisor, double sum[2], yk_error *err)
+{
+    double v[YK__EXACT_NUMBERS];
+    yk__exact_get(&e->squares, v);
+    if (yk__engine_idle(e, err) || yk__group_sum_f64(e->group, v, YK__EXACT_NUMBERS, err))
+        return err->status;
+    sum[0] = yk__exact_value(v) / divisor / divisor;
+    sum[1] = v[YK__EXACT_WORDS];
+    return YK_OK;
+}
+
+/* The same over `divisor`. Squares of finite gradients that pass f32's range are taken again on a smaller scale. */
 static yk_status grad_stats(yk__engine *e, double divisor, double sum[2], yk_error *err)
 {
+    if (e->world > 1)
+        return summed_stats(e, divisor, sum, err);
     if (scaled_stats(e, 1.0 / divisor, sum, err) || isfinite(sum[0]) || sum[1] > 0.0)
         return err->status;
     if (scaled_stats(e, 0x1p-80 / divisor, sum, err))
@@ -145,6 +158,7 @@ static yk_status step(yk__engine *e, const yk__update *u, double factor, yk_erro
         h[YK_HYPER_GRAD_SCALE] = (float)(factor / u->divisor);
         h[YK_HYPER_CLIP] = u->clip_value > 0.0 ? (float)u->clip_value : INFINITY;
     }
+    e->update_started = yk__seconds();
     if (yk__prog_run(e, e->opt_prog, 1, &input, &bytes, err))
         return err->status;
     return yk__gather_params(e, err);

@@ -211,7 +211,7 @@ static int step(yk__group *g, bucket *b, uint32_t buckets, uint32_t call, yk_err
     for (uint32_t k = 0; k < buckets; k++) {
         uint64_t begin = b[k].s.begin[me];
         float *out = call % 3 ? b[k].param + begin : block_of(&b[k], me) + begin;
-        if (yk__group_reduce_slice(g, b[k].area, b[k].stride, &b[k].s, out, err))
+        if (yk__group_reduce_slice(g, b[k].area, b[k].stride, &b[k].s, out, NULL, err))
             return 1;
         if (call % 3 == 0)
             memcpy(b[k].param + begin, out, (b[k].s.begin[me + 1] - begin) * sizeof(float));

@@ -11,128 +11,22 @@
 #include <math.h>
 #include <unistd.h>
 
-#include "core/run/run.h"
+#include "tests/dist/net.h"
 #include "tests/unit/refplugin.h"
 
-enum { ROWS = 7, IN = 40, MID = 90, OUT = 3, N_PARAM = 3, STEPS = 3 };
-
-static const uint64_t size[N_PARAM] = {IN * MID, MID *OUT, OUT};
-
-typedef struct rig {
-    yk__device *dev;
-    yk__group *group;
-    yk__engine *e;
-    uint32_t number[N_PARAM], state;
-    int64_t begin, end; /* rows of the global batch */
-} rig;
-
-static float number(uint32_t *s)
-{
-    *s = *s * 1664525u + 1013904223u;
-    return (float)(*s >> 8) / (1 << 24) - 0.5f;
-}
+enum { STEPS = 3 };
 
 static const yk__engine_config plain = {.precision = YK_F32, .bucket_bytes = 4096};
 
-static yk_status setup(rig *r, yk__device *dev, yk__group *group, const yk__engine_config *c, yk__opt_kind kind, yk_error *err)
-{
-    static const uint32_t group_of[N_PARAM] = {0, 1, 0};
-    uint32_t s = 11;
-    r->dev = dev;
-    r->group = group;
-    if (yk__engine_new(dev, group, c, &r->e, err))
-        return err->status;
-    for (int i = 0; i < N_PARAM; i++) {
-        static float v[IN * MID];
-        for (uint64_t k = 0; k < size[i]; k++)
-            v[k] = number(&s) * 0.3f;
-        if (yk__engine_param(r->e, "p", size[i], true, &r->number[i], err) ||
-            yk__engine_param_write(r->e, r->number[i], v, err))
-            return err->status;
-    }
-    if (yk__engine_state(r->e, "mean", YK_F32, MID, &r->state, err))
-        return err->status;
-    return yk__engine_optimizer(r->e,
-                                &(yk__opt_layout){.kind = kind, .momentum = true, .n_group = 2, .group_of = group_of},
-                                err);
-}
-
-typedef struct net {
-    yk__graph g;
-    yk__vid loss, seed, mean;
-} net;
-
-/* h = x w1; h -= mean of h over all rows of all ranks; loss = sum of cross entropies of relu(h) w2 + b */
-static yk_status build(net *n, const rig *r, yk_error *err)
-{
-    const int64_t rows = r->end - r->begin, dx[2] = {rows, IN}, dp[N_PARAM][2] = {{IN, MID}, {MID, OUT}, {OUT, 0}};
-    const int64_t ce[2] = {-100, yk_attr_of_f64(0.0)}, dm = MID;
-    yk__graph *g = &n->g;
-    yk__vid p[N_PARAM], x, y, h, sum, in[2], out[2];
-    yk__graph_init(g);
-    for (int i = 0; i < N_PARAM; i++)
-        p[i] = yk__leaf(g, yk__slot_new(g, YK_SLOT_PARAM, size[i] * 4, r->number[i]), 0, YK_F32, i == 2 ? 1 : 2, dp[i]);
-    x = yk__leaf(g, yk__slot_new(g, YK_SLOT_INPUT, (uint64_t)rows * IN * 4, 0), 0, YK_F32, 2, dx);
-    y = yk__leaf(g, yk__slot_new(g, YK_SLOT_INPUT, (uint64_t)rows * 4, 1), 0, YK_I32, 1, &rows);
-    n->seed = yk__leaf(g, yk__slot_new(g, YK_SLOT_INPUT, 4, 2), 0, YK_F32, 0, NULL);
-    h = yk__dot(g, x, p[0], false, false);
-    sum = yk__sum(g, h, 1);
-    sum = yk__scale(g, yk__all_reduce(g, sum), 1.0 / ROWS);
-    n->mean = yk__reshape(g, sum, 1, &dm);
-    h = yk__un(g, YK_OP_RELU, yk__bin(g, YK_OP_SUB, h, sum));
-    h = yk__bin(g, YK_OP_ADD, yk__dot(g, h, p[1], false, false), p[2]);
-    in[0] = h, in[1] = y;
-    if (h != YK_NONE && yk__apply(g, YK_OP_CROSS_ENTROPY, 2, in, 2, ce, YK_DTYPE_COUNT, 0, NULL, out, 2))
-        n->loss = yk__reshape(g, yk__sum(g, out[0], 1), 0, NULL);
-    if (g->error.status)
-        *err = g->error;
-    return err->status;
-}
-
-static yk_status micro(rig *r, uint32_t seed, bool first, yk_error *err)
-{
-    static float x[ROWS * IN];
-    static int32_t y[ROWS];
-    const float one = 1.0f;
-    const void *input[3] = {x + r->begin * IN, y + r->begin, &one};
-    const uint64_t rows = (uint64_t)(r->end - r->begin), bytes[3] = {rows * IN * 4, rows * 4, 4};
-    yk__assign a = {.state = r->state};
-    uint64_t ticket;
-    net n;
-    for (int i = 0; i < ROWS * IN; i++)
-        x[i] = number(&seed);
-    for (int i = 0; i < ROWS; i++)
-        y[i] = (int32_t)((number(&seed) + 0.5f) * OUT);
-    if (!build(&n, r, err)) {
-        a.value = n.mean;
-        yk__engine_run(r->e,
-                       &(yk__micro){.trace = &n.g, .loss = n.loss, .seed = n.seed, .first = first, .last = !first,
-                                    .empty = rows == 0, .n_input = 3, .input = input, .input_bytes = bytes,
-                                    .n_assign = 1, .assign = &a},
-                       &ticket, err);
-    }
-    yk__graph_free(&n.g);
-    return err->status;
-}
-
 static yk_status train(rig *r, yk__opt_kind kind, double *norm, yk_error *err)
 {
-    float h[2][YK_HYPER_COUNT] = {{0}};
+    float h[2][YK_HYPER_COUNT];
     yk__updated u;
     for (int step = 1; step <= STEPS; step++) {
         for (int m = 0; m < 2; m++)
-            if (micro(r, (uint32_t)(step * 2 + m), m == 0, err))
+            if (net_micro(r, (uint32_t)(step * 2 + m), m == 0, err))
                 return err->status;
-        for (int i = 0; i < 2; i++) {
-            h[i][YK_HYPER_LR] = kind == YK_OPT_ADAM ? 0.01f : 0.1f;
-            h[i][YK_HYPER_B1] = 0.9f;
-            h[i][YK_HYPER_B2] = kind == YK_OPT_ADAM ? 0.999f : 0.0f;
-            h[i][YK_HYPER_EPS] = 1e-6f;
-            h[i][YK_HYPER_DECAY] = i ? 0.0f : 0.1f;
-            h[i][YK_HYPER_C1] = (float)(1 - pow(0.9, step));
-            h[i][YK_HYPER_SQRT_C2] = (float)sqrt(1 - pow(0.999, step));
-            h[i][YK_HYPER_FIRST] = step == 1;
-        }
+        net_hyper(kind, step, h);
         if (yk__engine_update(r->e,
                               &(yk__update){.hyper = (const float(*)[YK_HYPER_COUNT])h, .divisor = 2.0 * ROWS,
                                             .clip_norm = 0.3},
@@ -205,8 +99,8 @@ static yk_status run_case(yk__group *group, bool empty, yk__opt_kind kind, yk_er
     yk__device *dev = NULL;
     many.begin = first_row(me, ranks, empty);
     many.end = first_row(me + 1, ranks, empty);
-    if (!ref_open(&dev, err) && !yk__group_solo(&one, err) && !setup(&solo, dev, one, &plain, kind, err) &&
-        !setup(&many, dev, group, &plain, kind, err) && !train(&solo, kind, want, err) && !train(&many, kind, got, err) &&
+    if (!ref_open(&dev, err) && !yk__group_solo(&one, err) && !net_setup(&solo, dev, one, &plain, kind, err) &&
+        !net_setup(&many, dev, group, &plain, kind, err) && !train(&solo, kind, want, err) && !train(&many, kind, got, err) &&
         !check(&solo, &many, 2e-6, err))
         for (int i = 0; i < STEPS; i++)
             if (!(fabs(want[i] - got[i]) <= 1e-5 * want[i]))
@@ -224,7 +118,7 @@ static yk_status train_low(rig *r, yk__device *dev, yk__group *group, uint64_t l
 {
     const yk__engine_config c = {.precision = YK_BF16, .memory_limit = limit, .bucket_bytes = 4096};
     double norm[STEPS];
-    if (!setup(r, dev, group, &c, YK_OPT_ADAM, err) && !train(r, YK_OPT_ADAM, norm, err))
+    if (!net_setup(r, dev, group, &c, YK_OPT_ADAM, err) && !train(r, YK_OPT_ADAM, norm, err))
         for (int i = 0; i < N_PARAM && !err->status; i++)
             yk__engine_param_read(r->e, r->number[i], p[i], err);
     yk__engine_free(r->e);

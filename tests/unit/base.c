@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <check.h>
+#include <float.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -9,6 +10,7 @@
 
 #include "core/base/convert.h"
 #include "core/base/error.h"
+#include "core/base/exact.h"
 #include "core/base/hash.h"
 #include "core/base/mem.h"
 #include "core/base/nearest.h"
@@ -239,6 +241,47 @@ START_TEST(options_nobody_knows)
 }
 END_TEST
 
+static void squares_of(const float *x, uint64_t n, uint64_t cut, double v[YK__EXACT_NUMBERS])
+{
+    double other[YK__EXACT_NUMBERS];
+    yk__exact a = {{0}, 0}, b = {{0}, 0};
+    yk__exact_squares(&b, x + cut, n - cut); /* the last part first */
+    yk__exact_squares(&a, x, cut);
+    yk__exact_get(&a, v);
+    yk__exact_get(&b, other);
+    for (int i = 0; i < YK__EXACT_NUMBERS; i++)
+        v[i] += other[i];
+}
+
+START_TEST(squares_in_any_order)
+{
+    static float x[64 * 41 + 5];
+    const uint64_t n = sizeof x / sizeof *x;
+    double v[YK__EXACT_NUMBERS], first = 0.0;
+    long double sum = 0.0L;
+    for (uint64_t i = 0; i < n; i++) {
+        x[i] = ldexpf((float)(i * 2654435761u % 16777216) - 8388608.0f, (int)(i / 64 * 53 % 250) - 150);
+        sum += (long double)x[i] * (long double)x[i];
+    }
+    for (uint64_t cut = 0; cut <= n; cut += 64) {
+        squares_of(x, n, cut, v);
+        first = cut ? first : yk__exact_value(v);
+        ck_assert(yk__exact_value(v) == first);
+        ck_assert(v[YK__EXACT_WORDS] == 0.0);
+    }
+    ck_assert_ldouble_le(fabsl((long double)first - sum), 1e-14L * sum);
+    x[70] = INFINITY, x[71] = NAN, x[n - 1] = NAN;
+    squares_of(x, n, 64, v);
+    ck_assert(v[YK__EXACT_WORDS] == 2.0);
+    for (uint64_t i = 0; i < n; i++)
+        x[i] = i % 2 ? FLT_MAX : FLT_TRUE_MIN;
+    squares_of(x, n, 0, v);
+    ck_assert(yk__exact_value(v) >= (double)(n / 2) * (double)FLT_MAX * (double)FLT_MAX);
+    squares_of((const float[1]){FLT_TRUE_MIN}, 1, 0, v);
+    ck_assert(yk__exact_value(v) == 0x1p-298);
+}
+END_TEST
+
 int main(void)
 {
     Suite *s = suite_create("base");
@@ -256,6 +299,7 @@ int main(void)
     tcase_add_test(t, options_refuse_what_they_cannot_read);
     tcase_add_test(t, options_read_what_they_take);
     tcase_add_test(t, options_nobody_knows);
+    tcase_add_test(t, squares_in_any_order);
     suite_add_tcase(s, t);
     r = srunner_create(s);
     srunner_set_tap(r, "-");

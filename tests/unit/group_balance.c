@@ -462,6 +462,27 @@ START_TEST(even_slices)
 }
 END_TEST
 
+START_TEST(weighted_slices)
+{
+    const double part[4][4] = {{1, 1, 1, 1}, {0, 3, 0, 1}, {1, 0, 0, 0}, {0, 0, 0, 0.001}};
+    for (int i = 0; i < 4; i++) {
+        yk__slices s, even;
+        yk__slices_by(&s, 100000, 4, part[i]);
+        yk__slices_even(&even, 100000, 4);
+        ck_assert_uint_eq(s.begin[0], 0);
+        ck_assert_uint_eq(s.begin[4], 100000);
+        for (int r = 0; r < 4; r++) {
+            const uint64_t n = s.begin[r + 1] - s.begin[r];
+            ck_assert_uint_le(s.begin[r], s.begin[r + 1]);
+            ck_assert(part[i][r] > 0.0 || n == 0);
+            ck_assert(s.begin[r] % 64 == 0 || s.begin[r] == 100000);
+            ck_assert(i || s.begin[r] == even.begin[r]);
+            ck_assert(i != 1 || fabs((double)n - part[i][r] * 25000.0) <= 64.0);
+        }
+    }
+}
+END_TEST
+
 START_TEST(group_of_one)
 {
     yk_error err = YK_ERROR_INIT, why = YK_ERROR_INIT;
@@ -487,7 +508,7 @@ START_TEST(group_of_one)
     memcpy(mem, v, sizeof v);
     yk__slices_even(&s, 3, 1);
     memset(out, 0, sizeof out);
-    ck_assert_int_eq(yk__group_reduce_slice(g, mem, 4096, &s, out, &err), YK_OK);
+    ck_assert_int_eq(yk__group_reduce_slice(g, mem, 4096, &s, out, NULL, &err), YK_OK);
     ck_assert_mem_eq(v, out, sizeof v);
     ck_assert_int_eq(yk__group_slices_ready(g, &err), YK_OK);
     ck_assert_int_eq(*yk__group_cancel(g), 0);
@@ -545,6 +566,7 @@ int main(void)
     tcase_add_test(t, a_cap_that_comes_later);
     tcase_add_test(t, no_memory);
     tcase_add_test(one, even_slices);
+    tcase_add_test(one, weighted_slices);
     tcase_add_test(one, group_of_one);
     tcase_add_test(one, nothing_to_join);
     suite_add_tcase(s, t);

@@ -1,0 +1,118 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Who takes part in a step, and who updates how much: cutting packs into slices, and moving moments when that changes. */
+#include <math.h>
+#include <string.h>
+
+#include "core/base/hash.h"
+#include "core/base/mem.h"
+#include "core/run/inner.h"
+
+void yk__roles_begin(yk__engine *e)
+{
+    for (uint32_t r = 0; r < e->world; r++) {
+        e->roles.member[r] = true;
+        e->roles.owns[r] = 1.0;
+    }
+}
+
+void yk__roles_cut(const yk__engine *e, yk__pack *p)
+{
+    yk__slices_by(&p->slice, p->n, e->world, e->roles.owns);
+    p->begin = p->slice.begin[e->rank];
+    p->end = p->slice.begin[e->rank + 1];
+}
+
+const yk__roles *yk__engine_roles(const yk__engine *e)
+{
+    return &e->roles;
+}
+
+static yk_status check_roles(const yk__engine *e, const yk__roles *roles, yk_error *err)
+{
+    double sum = 0.0;
+    if (!e->reduced && !e->config.dry)
+        return yk__fail(err, YK_E_INTERNAL, "roles were set in the middle of an accumulation window");
+    for (uint32_t r = 0; r < e->world; r++) {
+        const double owns = roles->owns[r];
+        if (!(owns >= 0.0) || isinf(owns) || (owns > 0.0 && !roles->member[r]))
+            return yk__fail(err, YK_E_INTERNAL, "rank %u is to own %g parts: expected a finite number, and 0 of one that is no member",
+                            r, owns);
+        sum += owns;
+    }
+    return sum > 0.0 && isfinite(sum) ? YK_OK : yk__fail(err, YK_E_INTERNAL, "no rank owns the parameters: some must");
+}
+
+static uint64_t hash_roles(const yk__engine *e, const yk__roles *roles)
+{
+    uint64_t h = yk__hash_bytes(YK_HASH_SEED, roles->member, e->world * sizeof roles->member[0]);
+    return yk__hash_bytes(h, roles->owns, e->world * sizeof roles->owns[0]);
+}
+
+/* All ranks set the same; what they submitted before is done. */
+static yk_status agree_on(yk__engine *e, const yk__roles *roles, yk_error *err)
+{
+    uint64_t mine = hash_roles(e, roles), *all = yk__calloc(e->world, sizeof *all);
+    if (!all)
+        return yk__fail_mem(err, e->world * sizeof *all, "the ranks' roles");
+    if (!yk__engine_idle(e, err) && !yk__group_all_gather(e->group, &mine, sizeof mine, all, err))
+        for (uint32_t r = 1; r < e->world && !err->status; r++)
+            if (all[r] != all[0])
+                yk__fail(err, YK_E_INTERNAL, "%s sets other roles than %s", yk__group_name(e->group, r),
+                         yk__group_name(e->group, 0));
+    yk__free(all);
+    return err->status;
+}
+
+/* One moment of a pack from its old owners to its new ones; all: room for the pack. */
+static yk_status move_moment(yk__engine *e, yk__pack *p, const yk__pack *was, uint32_t k, float *all, yk_error *err)
+{
+    const uint64_t had = (was->end - was->begin) * sizeof *all, has = (p->end - p->begin) * sizeof *all;
+    if (!e->config.dry && (yk__store_io(e, p->moment[k], 0, all + was->begin, had, false, err) ||
+                           yk__state_spread(e, &was->slice, 0, p->n, all, err)))
+        return err->status;
+    yk__engine_unbuffer(e, &p->moment[k], had, &e->stats.state_bytes);
+    if (has && yk__engine_buffer(e, has, &p->moment[k], &e->stats.state_bytes, err))
+        return err->status;
+    return yk__store_io(e, p->moment[k], 0, all + p->begin, has, true, err);
+}
+
+static yk_status move_pack(yk__engine *e, yk__pack *p, yk_error *err)
+{
+    const yk__pack was = *p;
+    float *all;
+    yk__roles_cut(e, p);
+    if (!e->has_opt || !e->n_moment || !memcmp(&was.slice, &p->slice, (e->world + 1ull) * sizeof p->slice.begin[0]))
+        return YK_OK;
+    all = yk__malloc(p->n * sizeof *all);
+    if (!all)
+        return yk__fail_mem(err, p->n * sizeof *all, "moments that change their owner");
+    for (uint32_t k = 0; k < e->n_moment && !err->status; k++)
+        move_moment(e, p, &was, k, all, err);
+    yk__free(all);
+    return err->status;
+}
+
+/* The sums of gradients stay where they were made; they can still be asked for. */
+static void keep_summed(yk__engine *e)
+{
+    for (uint32_t i = 0; i < e->n_bucket && !e->moved; i++)
+        e->pack[i].summed = e->pack[i].slice;
+    e->moved = true;
+}
+
+yk_status yk__engine_set_roles(yk__engine *e, const yk__roles *roles, yk_error *err)
+{
+    if (check_roles(e, roles, err) || e->world == 1)
+        return err->status;
+    if (!e->config.dry && agree_on(e, roles, err))
+        return err->status;
+    e->roles = *roles;
+    if (!e->laid_out)
+        return YK_OK;
+    keep_summed(e);
+    yk__optim_drop(e);
+    for (uint32_t i = 0; i < e->n_bucket; i++)
+        if (move_pack(e, &e->pack[i], err))
+            return err->status;
+    return YK_OK;
+}

@@ -1,0 +1,227 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Roles: whoever owns which part of the parameters, and whether a rank without rows is a member or excluded, training gives
+ * the same bits, on devices that share the parameters and on devices with memory of their own, in every precision.
+ */
+#include "config.h"
+
+#include "tests/dist/harness.h"
+
+#include <check.h>
+#include <math.h>
+#include <unistd.h>
+
+#include "tests/dist/net.h"
+#include "tests/unit/refplugin.h"
+
+enum { WINDOWS = 12, MOMENTS = 2 };
+
+/* What the roles are from a window on; the last rank is the one that may be excluded. */
+typedef struct change {
+    int window;
+    bool last_member;
+    double owns[3];
+} change;
+
+typedef struct plan {
+    const char *name;
+    int n;
+    change change[6];
+} plan;
+
+/* The first is what the others are compared to. The last rank has no rows in windows 3 to 5 and 8 to 10. */
+static const plan plans[] = {
+    {"even", 0, {{0}}},
+    {"1:1", 1, {{0, true, {1, 1, 1}}}},
+    {"1:0", 1, {{0, true, {1, 0, 0}}}},
+    {"0:1", 1, {{0, true, {0, 1, 3}}}},
+    {"3:1", 1, {{0, true, {3, 1, 1}}}},
+    {"changing", 4, {{0, true, {3, 1, 1}}, {2, true, {0, 1, 1}}, {5, true, {1, 0, 0}}, {7, true, {1, 2, 5}}}},
+};
+
+typedef struct result {
+    float param[N_PARAM][IN * MID], grad[N_PARAM][IN * MID], moment[MOMENTS][N_PARAM][IN * MID], state[MID];
+    double norm[WINDOWS];
+    bool skipped[WINDOWS];
+    uint64_t hash;
+} result;
+
+static bool last_rests(int window)
+{
+    return (window >= 3 && window <= 5) || (window >= 8 && window <= 10);
+}
+
+static void share_rows(rig *r, int window)
+{
+    const uint32_t me = yk__group_rank(r->group), ranks = yk__group_size(r->group);
+    const uint32_t with = ranks - last_rests(window);
+    r->begin = me < with ? (int64_t)(ROWS * me / with) : ROWS;
+    r->end = me < with ? (int64_t)(ROWS * (me + 1) / with) : ROWS;
+}
+
+static yk_status apply_change(rig *r, const change *c, yk_error *err)
+{
+    const uint32_t ranks = yk__group_size(r->group);
+    yk__roles roles = *yk__engine_roles(r->e);
+    for (uint32_t i = 0; i < ranks; i++) {
+        roles.member[i] = i + 1 < ranks || c->last_member;
+        roles.owns[i] = i + 1 < ranks ? c->owns[i] : ranks < 3 ? c->owns[1] : c->owns[2];
+        roles.owns[i] = roles.member[i] ? roles.owns[i] : 0.0;
+    }
+    return yk__engine_set_roles(r->e, &roles, err);
+}
+
+static yk_status run_window(rig *r, int w, bool half, result *out, yk_error *err)
+{
+    float h[2][YK_HYPER_COUNT];
+    yk__updated u;
+    share_rows(r, w);
+    for (int m = 0; m < 2; m++) {
+        r->scale = half && w % 4 == 2 && m ? 1e30f : half ? 64.0f : 1.0f; /* some windows pass what fp16 holds */
+        if (net_micro(r, (uint32_t)(w * 2 + m), m == 0, err))
+            return err->status;
+    }
+    net_hyper(YK_OPT_ADAM, w + 1, h);
+    if (yk__engine_update(r->e,
+                          &(yk__update){.hyper = (const float(*)[YK_HYPER_COUNT])h, .divisor = (half ? 64.0 : 1.0) * 2.0 * ROWS,
+                                        .clip_norm = 0.3, .check_finite = half},
+                          &u, err))
+        return err->status;
+    out->norm[w] = u.skipped ? 0.0 : u.grad_norm;
+    out->skipped[w] = u.skipped;
+    return YK_OK;
+}
+
+static yk_status read_result(rig *r, result *out, yk_error *err)
+{
+    for (int i = 0; i < N_PARAM; i++) {
+        if (yk__engine_param_read(r->e, r->number[i], out->param[i], err) ||
+            yk__engine_grad_read(r->e, r->number[i], out->grad[i], err))
+            return err->status;
+        for (uint32_t k = 0; k < MOMENTS; k++)
+            if (yk__engine_moment_read(r->e, k, r->number[i], out->moment[k][i], err))
+                return err->status;
+    }
+    return yk__engine_state_read(r->e, r->state, out->state, err) ? err->status : yk__engine_hash(r->e, &out->hash, err);
+}
+
+static yk_status train(yk__device *dev, yk__group *g, yk_dtype precision, const plan *p, result *out, yk_error *err)
+{
+    const yk__engine_config c = {.precision = precision, .bucket_bytes = 4096};
+    rig r = {0};
+    int next = 0;
+    memset(out, 0, sizeof *out);
+    net_setup(&r, dev, g, &c, YK_OPT_ADAM, err);
+    for (int w = 0; w < WINDOWS && !err->status; w++) {
+        if (next < p->n && p->change[next].window == w && apply_change(&r, &p->change[next++], err))
+            break;
+        run_window(&r, w, precision == YK_F16, out, err);
+    }
+    if (!err->status) /* sums of gradients can still be read when their owners changed */
+        apply_change(&r, &(change){0, true, {1, 1, 1}}, err);
+    if (!err->status)
+        read_result(&r, out, err);
+    yk__engine_free(r.e);
+    return err->status;
+}
+
+/* The numbers are equal (a sum without a block of zeros may be -0 where it was 0). */
+static bool same_numbers(const float *a, const float *b, uint64_t n)
+{
+    for (uint64_t i = 0; i < n; i++)
+        if (!(a[i] == b[i]) && !(isnan(a[i]) && isnan(b[i])))
+            return false;
+    return true;
+}
+
+static yk_status compare(const result *a, const result *b, const char *name, yk_error *err)
+{
+    for (int i = 0; i < N_PARAM; i++) {
+        if (memcmp(a->param[i], b->param[i], size[i] * sizeof(float)))
+            return yk__fail(err, YK_E_INTERNAL, "%s: parameter %d differs", name, i);
+        if (!same_numbers(a->grad[i], b->grad[i], size[i]))
+            return yk__fail(err, YK_E_INTERNAL, "%s: gradient %d differs", name, i);
+        for (int k = 0; k < MOMENTS; k++)
+            if (!same_numbers(a->moment[k][i], b->moment[k][i], size[i]))
+                return yk__fail(err, YK_E_INTERNAL, "%s: moment %d of parameter %d differs", name, k, i);
+    }
+    for (int w = 0; w < WINDOWS; w++)
+        if (memcmp(&a->norm[w], &b->norm[w], sizeof a->norm[w]) || a->skipped[w] != b->skipped[w])
+            return yk__fail(err, YK_E_INTERNAL, "%s: window %d: norm %.17g and %.17g, skipped %d and %d", name, w, a->norm[w],
+                            b->norm[w], a->skipped[w], b->skipped[w]);
+    if (!same_numbers(a->state, b->state, MID))
+        return yk__fail(err, YK_E_INTERNAL, "%s: the state differs", name);
+    return a->hash == b->hash ? YK_OK : yk__fail(err, YK_E_INTERNAL, "%s: the hash differs", name);
+}
+
+static yk_status check_skips(const result *r, bool half, yk_error *err)
+{
+    for (int w = 0; w < WINDOWS; w++)
+        if (r->skipped[w] != (half && w % 4 == 2))
+            return yk__fail(err, YK_E_INTERNAL, "window %d was %s", w, r->skipped[w] ? "skipped" : "not skipped");
+    return YK_OK;
+}
+
+static yk_status run_plans(yk__group *g, const char *what, yk_error *err)
+{
+    static result first, other;
+    const yk_dtype precision = strstr(what, "f16") ? strstr(what, "bf16") ? YK_BF16 : YK_F16 : YK_F32;
+    yk__device *dev = NULL;
+    if (ref_open(&dev, err) || train(dev, g, precision, &plans[0], &first, err) ||
+        check_skips(&first, precision == YK_F16, err))
+        return err->status;
+    for (size_t i = 1; i < sizeof plans / sizeof *plans && !err->status; i++)
+        if (!train(dev, g, precision, &plans[i], &other, err))
+            compare(&first, &other, plans[i].name, err);
+    yk__device_close(dev);
+    return err->status;
+}
+
+static int as_rank(const char *what)
+{
+    yk_error err = YK_ERROR_INIT;
+    yk__group *g;
+    if (!yk__group_join("a rank", &g, &err)) {
+        ref.wrap = strstr(what, "shared") || (strstr(what, "mixed") && yk__group_rank(g) % 2 == 0);
+        run_plans(g, what, &err);
+        if (err.status)
+            yk__group_abort(g, &err);
+        yk__group_leave(g);
+    }
+    if (err.status)
+        yk__launch_report(&err);
+    return err.status != YK_OK;
+}
+
+static const char *const kinds[] = {"f32-shared", "f32-own",   "f32-mixed", "bf16-shared", "bf16-own",
+                                    "bf16-mixed", "f16-shared", "f16-own",  "f16-mixed"};
+
+START_TEST(same_bits)
+{
+    for (uint32_t ranks = 2; ranks <= 3; ranks++) {
+        yk_error err = YK_ERROR_INIT;
+        int code = -1;
+        harness_launch(ranks, kinds[_i], NULL, &code, &err);
+        ck_assert_msg(!err.status && code == 0, "%u ranks, %s: %s", ranks, kinds[_i], err.text);
+    }
+}
+END_TEST
+
+int main(int argc, char **argv)
+{
+    Suite *s;
+    TCase *c;
+    SRunner *sr;
+    if (argc > 1 && yk__launched())
+        return as_rank(argv[1]);
+    s = suite_create("roles");
+    c = tcase_create("roles");
+    sr = srunner_create(s);
+    suite_add_tcase(s, c);
+    tcase_add_loop_test(c, same_bits, 0, sizeof kinds / sizeof *kinds);
+    tcase_set_timeout(c, 120);
+    srunner_set_tap(sr, "-");
+    srunner_run_all(sr, CK_SILENT);
+    srunner_free(sr);
+    return 0;
+}
