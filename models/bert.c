@@ -311,7 +311,7 @@ static double mlm_flops(const void *net, int64_t t)
     return 3 * (encoder_flops(p, t, t) + 2.0 * (double)t * (double)p->width * (double)(p->width + p->vocab));
 }
 
-const model_kind model_bert = {"bert",           "BERT, sequence classifier", "bert", "bert.", sizeof(bert), build_classifier,
-                               classifier_part, loss,                        classifier_flops};
-const model_kind model_bert_mlm = {"bert-mlm", "BERT, masked language model", "bert", "bert.", sizeof(bert), build_mlm, mlm_part,
-                                   loss,       mlm_flops};
+const model_kind model_bert = {"bert",           "BERT, sequence classifier", "bert", "bert.", MODEL_LABELLED_TEXT,
+                               sizeof(bert),     build_classifier,           classifier_part, loss, classifier_flops};
+const model_kind model_bert_mlm = {"bert-mlm", "BERT, masked language model", "bert", "bert.", MODEL_MASKED_TEXT,
+                                   sizeof(bert), build_mlm,                  mlm_part, loss,   mlm_flops};

@@ -184,4 +184,5 @@ static double flops(const void *net, int64_t t)
     return 3 * (layer * (double)p->layers + 2 * n * w * (double)p->vocab);
 }
 
-const model_kind model_gpt2 = {"gpt2", "GPT-2, any size", "gpt2", "transformer.", sizeof(gpt2), build, part, loss, flops};
+const model_kind model_gpt2 = {"gpt2", "GPT-2, any size", "gpt2", "transformer.", MODEL_RUNNING_TEXT, sizeof(gpt2), build, part, loss,
+                                flops};

@@ -77,4 +77,4 @@ static double flops(const void *net, int64_t width)
     return n;
 }
 
-const model_kind model_mlp = {"mlp", "multi-layer perceptron", "mlp", NULL, sizeof(mlp), build, part, loss, flops};
+const model_kind model_mlp = {"mlp", "multi-layer perceptron", "mlp", NULL, MODEL_IMAGES, sizeof(mlp), build, part, loss, flops};

@@ -75,13 +75,19 @@ static yk_model *make(yk_job *job, const model_kind *kind, yk_settings *settings
 
 static yk_model *build(yk_job *job, const model_kind *kind, yk_settings *settings, const yk_data *data)
 {
-    yk_model *m = make(job, kind, settings, data);
+    yk_model *m;
+    if (!model_fits_kind(job, kind, data)) {
+        yk_settings_free(settings);
+        return NULL;
+    }
+    m = make(job, kind, settings, data);
     if (!m)
         return NULL;
     m->first = yk_param_count(job);
     kind->build(m, m->net, data);
     m->count = yk_param_count(job) - m->first;
     yk_settings_check(settings);
+    yk_model_takes(m, data);
     yk_settings_put(settings, "model_type", kind->model_type);
     yk_settings_put(settings, "yoke_model", kind->name);
     yk_owns(job, m, (void (*)(void *))release);
@@ -136,7 +142,7 @@ yk_model *yk_model_from(yk_job *job, const char *dir, const char *config, const 
     m = build(job, kind, s, data);
     if (!m)
         return NULL;
-    if (!m->tokenizer)
+    if (!m->tokenizer && (!data || !strcmp(yk_data_kind(data), "tokens"))) /* other data have their own, or need none */
         m->tokenizer = strdup(dir);
     yk_model_load(m, dir);
     return m;

@@ -11,10 +11,14 @@
 #endif
 #include <yoke/yoke.h>
 
+/* What a model's batches hold. */
+typedef enum model_input { MODEL_IMAGES, MODEL_LABELLED_TEXT, MODEL_RUNNING_TEXT, MODEL_MASKED_TEXT } model_input;
+
 typedef struct model_kind {
     const char *name, *text;      /* as yk_model_new takes it; one line for lists */
     const char *model_type;       /* in config.json */
     const char *prefix;           /* names in files may lack it ("bert.") */
+    model_input input;
     size_t net_size;              /* of the builder's own struct, zeroed before build */
     /* Reads the settings and makes the parameters; data may be NULL. Puts what it decided back into the settings. */
     void (*build)(yk_model *m, void *net, const yk_data *data);
@@ -34,6 +38,9 @@ struct yk_model {
     uint32_t first, count;      /* its parameters in the job */
     void *net;
 };
+
+/* Whether data (may be NULL) are of the kind that such a model takes; else the job fails in a line that names both. */
+bool model_fits_kind(yk_job *job, const model_kind *kind, const yk_data *data);
 
 extern const model_kind model_mlp, model_resnet20, model_resnet32, model_resnet18, model_gpt2, model_bert, model_bert_mlm;
 

@@ -200,6 +200,9 @@ static double flops(const void *net, int64_t width)
     return 2 * stem + 3 * (n + 2.0 * (double)p->classes * (double)p->width[p->stages - 1]);
 }
 
-const model_kind model_resnet20 = {"resnet20", "ResNet-20 for small images", "resnet", NULL, sizeof(resnet), build20, part, loss, flops};
-const model_kind model_resnet32 = {"resnet32", "ResNet-32 for small images", "resnet", NULL, sizeof(resnet), build32, part, loss, flops};
-const model_kind model_resnet18 = {"resnet18", "ResNet-18 with a 3x3 stem", "resnet", NULL, sizeof(resnet), build18, part, loss, flops};
+const model_kind model_resnet20 = {"resnet20", "ResNet-20 for small images", "resnet", NULL, MODEL_IMAGES, sizeof(resnet), build20,
+                                    part,       loss,                         flops};
+const model_kind model_resnet32 = {"resnet32", "ResNet-32 for small images", "resnet", NULL, MODEL_IMAGES, sizeof(resnet), build32,
+                                    part,       loss,                         flops};
+const model_kind model_resnet18 = {"resnet18", "ResNet-18 with a 3x3 stem", "resnet", NULL, MODEL_IMAGES, sizeof(resnet), build18,
+                                    part,       loss,                        flops};

@@ -163,7 +163,7 @@ static void set_up(train_run *r)
         fprintf(stderr, "yoke train: no evaluation: all rows of the file train (--eval-data or --eval-rows names others)\n");
     if (yk_ok(r->job))
         r->model = train_model(cli, r->job, r->data);
-    if (yk_ok(r->job))
+    if (yk_ok(r->job) && (!r->eval || yk_model_takes(r->model, r->eval)))
         make_trainer(r);
     yk_make_dir(r->job, r->out);
     if (log && yk_ok(r->job) && yk_is_main(r->job)) {
@@ -244,8 +244,6 @@ static int run_training(const yk__cli *cli)
     checkpoint_resume(r.job, r.out, yk__cli_text(cli, "resume-from-checkpoint"));
     if (yk_ok(r.job))
         train_loop(&r);
-    if (yk_ok(r.job))
-        yk_model_save(r.model, r.out);
     if (yk_ok(r.job))
         report(&r);
     close_log(&r);

@@ -89,9 +89,29 @@ static bool whole(const yk__cli *cli)
     return own && !(data && !strncmp(own, data, n) && (data[n] == ',' || !data[n]));
 }
 
+/* Tokens that the model has places for, at most 128; as yet it is known by its settings alone. */
+static uint32_t default_length(const yk__cli *cli, yk_job *job)
+{
+    yk_settings *s = yk_settings_new(job, yk__cli_text(cli, "model-config"));
+    char path[4096];
+    int64_t context;
+    if (model_folder(cli)) {
+        snprintf(path, sizeof path, "%s/config.json", model_folder(cli));
+        yk_settings_json(s, path);
+    }
+    context = yk_settings_int(s, "n_positions", yk_settings_int(s, "max_position_embeddings", 128));
+    yk_settings_free(s);
+    return context > 0 && context < 128 ? (uint32_t)context : 128;
+}
+
+static uint32_t text_length(const yk__cli *cli, yk_job *job, const char *option)
+{
+    bool bad = false; /* told before the job was opened */
+    return yk__cli_given(cli, option) ? (uint32_t)yk__cli_int(cli, option, 1, 1 << 20, &bad) : default_length(cli, job);
+}
+
 yk_data *train_data(const yk__cli *cli, yk_job *job, bool eval, uint32_t global_batch)
 {
-    bool bad = false;
     const char *own = yk__cli_text(cli, "eval-data"), *spec = eval && own ? own : yk__cli_text(cli, "data");
     yk_data_config c = {.global_batch = global_batch,
                         .eval = eval,
@@ -99,11 +119,11 @@ yk_data *train_data(const yk__cli *cli, yk_job *job, bool eval, uint32_t global_
                         .model = model_folder(cli),
                         .whole = whole(cli),
                         .eval_rows = eval && own ? NULL : yk__cli_text(cli, "eval-rows"),
-                        .max_length = (uint32_t)yk__cli_int(cli, "max-length", 1, 1 << 20, &bad),
-                        .seq_len = (uint32_t)yk__cli_int(cli, "seq-len", 1, 1 << 20, &bad)};
+                        .max_length = text_length(cli, job, "max-length"),
+                        .seq_len = text_length(cli, job, "seq-len")};
     if (!spec)
         yk_fail(job, YK_E_ARG, "--data is missing: what to work on, as KIND:PATH");
-    return spec && !bad ? yk_data_open(job, spec, &c) : NULL;
+    return spec ? yk_data_open(job, spec, &c) : NULL;
 }
 
 yk_model *train_model(const yk__cli *cli, yk_job *job, const yk_data *data)

@@ -22,7 +22,7 @@
         {"eval-data", "KIND:PATH[,..]", NULL, "data to evaluate on; else the evaluation part of --data", NULL},        \
         {"eval-rows", "FILE", NULL, "line numbers of --data that evaluate instead of train", NULL},                    \
         {"tokenizer", "char|bytes|DIR", NULL, "how text becomes ids; default: the --from folder's", NULL},             \
-        {"max-length", "N", "128", "most tokens of a row of text", NULL},                                              \
+        {"max-length", "N", NULL, "most tokens of a row of text (default: the model's context, at most 128)", NULL},       \
         {"seq-len", "N", NULL, "tokens of a window of running text (default: the model's context, at most 128)", NULL},\
         {"devices", "SPECS", NULL, "cpu cpu:0-3 cpu/2 opencl:0@1 opencl:* auto, one rank each; ! behind one: never excluded",   \
          "YOKE_DEVICES"},                                                                                               \

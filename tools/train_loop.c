@@ -62,7 +62,7 @@ static uint64_t steps_at(const train_run *r, uint64_t epoch, uint64_t batch)
 
 static bool evaluation_due(const train_run *r, const yk_batch *batch)
 {
-    return r->steps >= r->total || (r->eval_every ? r->steps % r->eval_every == 0 : batch->last);
+    return r->steps < r->total && (r->eval_every ? r->steps % r->eval_every == 0 : batch->last); /* the last comes once all is saved */
 }
 
 /* What the end of an accumulation window brings with it. A checkpoint comes last: who resumes from it has nothing to make up for. */
@@ -91,6 +91,12 @@ static void train_batch(train_run *r, const yk_batch *batch)
         after_window(r, batch);
 }
 
+/* The epoch of the last step. */
+static uint64_t epoch_at(const train_run *r)
+{
+    return r->steps && r->per_epoch ? (r->steps - 1) / r->per_epoch : 0;
+}
+
 void train_loop(train_run *r)
 {
     uint64_t epoch, next;
@@ -103,5 +109,9 @@ void train_loop(train_run *r)
             if (r->steps >= r->total)
                 break;
         }
+    if (yk_ok(r->job))
+        yk_model_save(r->model, r->out);
+    if (yk_ok(r->job))
+        evaluate(r, epoch_at(r));
     progress_end(&r->bar);
 }

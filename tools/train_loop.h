@@ -35,7 +35,8 @@ typedef struct train_json {
 } train_json;
 train_json train_number(double v);
 
-/* Trains from the data's place (a checkpoint's, or the start) to step r->total; what goes wrong is the job's error. */
+/* Trains from the data's place (a checkpoint's, or the start) to step r->total, saves the model, then evaluates it: a failed
+ * evaluation loses nothing. What goes wrong is the job's error. */
 void train_loop(train_run *r);
 
 #endif

@@ -104,6 +104,11 @@ void yk__data_free(yk_data *d)
     yk__free(d);
 }
 
+const char *yk_data_kind(const yk_data *d)
+{
+    return d ? yk__dataset_kind(d->set) : "";
+}
+
 uint64_t yk_data_rows(const yk_data *d)
 {
     return d ? (uint64_t)yk__dataset_rows(d->set) : 0;

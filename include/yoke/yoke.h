@@ -356,6 +356,7 @@ typedef struct yk_batch {
 
 /* "idx:DIR", "cifar10:DIR", "csv:FILE,text=..,label=..", "jsonl:FILE,..", "text:FILE", "tokens:FILE". */
 YK_API yk_data *yk_data_open(yk_job *job, const char *spec, const yk_data_config *c);
+YK_API const char *yk_data_kind(const yk_data *d);    /* "idx", "csv", .. */
 YK_API uint64_t yk_data_rows(const yk_data *d);
 YK_API uint64_t yk_data_batches(const yk_data *d);    /* per epoch */
 YK_API uint32_t yk_data_classes(const yk_data *d);    /* labels; 0 where there are none */
@@ -386,6 +387,10 @@ YK_API yk_model *yk_model_new(yk_job *job, const char *name, const char *config,
 YK_API yk_model *yk_model_from(yk_job *job, const char *dir, const char *config, const yk_data *data);
 YK_API void yk_model_load(yk_model *m, const char *safetensors); /* weights into a model; names may carry "module." */
 YK_API void yk_model_save(yk_model *m, const char *dir);         /* written beside, synced, renamed */
+/* Fails the job, in a line that names both, unless the model can work on the data: their kinds go together, and shape, token
+ * ids and classes fit. yk_model_new and yk_model_from look at theirs; other data (evaluation) are looked at before the first
+ * step. Whether they fit. */
+YK_API bool yk_model_takes(yk_model *m, const yk_data *data);
 YK_API yk_t yk_forward(yk_model *m, const yk_batch *batch);      /* logits */
 YK_API yk_t yk_model_loss(yk_model *m, const yk_batch *batch, yk_t logits);
 /* A named part of the forward pass: "logits", "last_hidden_state", "pooler_output"; which there are depends on the model. */

@@ -1,0 +1,86 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Whether a model and data go together: kinds before the model is built, sizes once it is. */
+#include "models/model.h"
+
+#include <stdio.h>
+
+static const char *const needs[] = {"labelled images (idx:DIR or cifar10:DIR)", "rows of text with a label each (csv:FILE or jsonl:FILE)",
+                                    "running text (text:FILE or tokens:FILE)",
+                                    "tokens that are masked, which no kind of data does: its batches come from the program"};
+static const char *const partners[] = {"mlp, resnet20, resnet32 and resnet18", "bert", "gpt2"};
+
+static model_input input_of(const yk_data *data)
+{
+    int64_t chw[3] = {0, 0, 0};
+    yk_data_shape(data, chw);
+    return chw[0] ? MODEL_IMAGES : yk_data_classes(data) ? MODEL_LABELLED_TEXT : MODEL_RUNNING_TEXT;
+}
+
+bool model_fits_kind(yk_job *job, const model_kind *kind, const yk_data *data)
+{
+    const model_input got = data ? input_of(data) : kind->input;
+    char text[512];
+    if (got == kind->input)
+        return true;
+    snprintf(text, sizeof text, "model %s and %s data do not go together: %s takes %s; %s data go with %s", kind->name,
+             yk_data_kind(data), kind->name, needs[kind->input], yk_data_kind(data), partners[got]);
+    yk_fail(job, YK_E_ARG, text);
+    return false;
+}
+
+static bool fits_vocabulary(yk_model *m, const yk_data *data)
+{
+    const long long ids = yk_data_vocab(data), most = yk_settings_int(m->settings, "vocab_size", ids);
+    char text[512];
+    if (ids <= most)
+        return true;
+    snprintf(text, sizeof text, "the tokens of the %s data have ids up to %lld, but model %s has a vocabulary of %lld (vocab_size): "
+             "the tokenizer is another than the model's (--tokenizer), or vocab_size must be %lld", yk_data_kind(data), ids - 1,
+             m->kind->name, most, ids);
+    yk_fail(m->job, YK_E_ARG, text);
+    return false;
+}
+
+static bool fits_classes(yk_model *m, const yk_data *data)
+{
+    const long long classes = yk_data_classes(data), most = yk_settings_int(m->settings, "num_labels", classes);
+    char text[512];
+    if (classes <= most)
+        return true;
+    snprintf(text, sizeof text, "the %s data have %lld classes, but model %s has %lld (num_labels)", yk_data_kind(data), classes,
+             m->kind->name, most);
+    yk_fail(m->job, YK_E_ARG, text);
+    return false;
+}
+
+static bool fits_image(yk_model *m, const yk_data *data)
+{
+    int64_t chw[3];
+    long long pixels, inputs, channels;
+    char text[512];
+    yk_data_shape(data, chw);
+    pixels = chw[0] * chw[1] * chw[2];
+    inputs = yk_settings_int(m->settings, "input_size", pixels);
+    channels = yk_settings_int(m->settings, "num_channels", chw[0]);
+    if (inputs == pixels && channels == chw[0])
+        return true;
+    if (inputs != pixels)
+        snprintf(text, sizeof text, "the images of the %s data are %lldx%lldx%lld, %lld numbers, but model %s takes %lld (input_size)",
+                 yk_data_kind(data), (long long)chw[0], (long long)chw[1], (long long)chw[2], pixels, m->kind->name, inputs);
+    else
+        snprintf(text, sizeof text, "the images of the %s data have %lld channels, but model %s takes %lld (num_channels)",
+                 yk_data_kind(data), (long long)chw[0], m->kind->name, channels);
+    yk_fail(m->job, YK_E_ARG, text);
+    return false;
+}
+
+bool yk_model_takes(yk_model *m, const yk_data *data)
+{
+    if (!m || !data || !yk_ok(m->job))
+        return m && yk_ok(m->job);
+    if (!model_fits_kind(m->job, m->kind, data))
+        return false;
+    if (m->kind->input == MODEL_IMAGES)
+        return fits_image(m, data) && fits_classes(m, data);
+    return fits_vocabulary(m, data) && (m->kind->input != MODEL_LABELLED_TEXT || fits_classes(m, data));
+}
