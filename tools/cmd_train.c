@@ -130,6 +130,9 @@ static void make_trainer(train_run *r)
     sched.warmup_steps = (double)yk__cli_int(r->cli, "warmup-steps", 0, INT32_MAX, &bad);
     sched.total_steps = (double)r->total;
     r->sched = yk_schedule(r->opt, &sched);
+    if (yk_sched_by_metric(r->sched) && !r->eval)
+        yk_fail(r->job, YK_E_ARG, "--lr-scheduler-type reduce_lr_on_plateau follows the loss of evaluations, and there are none: give "
+                                  "--eval-data, or another schedule");
 }
 
 /* A table has no evaluation part of its own: evaluating on the rows that train would only look like one. */

@@ -42,6 +42,7 @@ static void evaluate(train_run *r, uint64_t epoch)
         return;
     r->log_spent += train_seconds() - r->log_time; /* evaluation is no part of the training's speed */
     r->result = train_evaluate(r->job, r->model, r->eval);
+    yk_sched_metric(r->sched, r->result.loss);
     r->log_time = train_seconds();
     if (!yk_ok(r->job) || !yk_is_main(r->job))
         return;

@@ -389,8 +389,19 @@ void yk_sched_step(yk_sched *s)
 {
     if (!s || !yk_ok(s->opt->job) || !s->opt->stepped)
         return;
-    if (yk__sched_wants_metric(s->rule))
-        yk__sched_metric(s->rule, yk_window_loss(s->opt));
     s->step++;
     apply_rate(s);
+}
+
+void yk_sched_metric(yk_sched *s, double metric)
+{
+    if (!s || !yk_ok(s->opt->job) || !yk__sched_wants_metric(s->rule))
+        return;
+    yk__sched_metric(s->rule, metric);
+    apply_rate(s);
+}
+
+bool yk_sched_by_metric(const yk_sched *s)
+{
+    return s && yk__sched_wants_metric(s->rule);
 }

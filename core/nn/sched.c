@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "core/base/mem.h"
+#include "core/nn/sched_settings.h"
 
 #define PAIRS 32
 #define PI 3.14159265358979323846
@@ -150,7 +151,7 @@ static void polynomial(const yk__sched *s, double k, double *lr, double *momentu
     double end = num(s, "lr_end", 1e-7);
     if (warming(s, k, lr))
         return;
-    if (k > s->total)
+    if (k >= s->total) /* also where the warm-up is all there is */
         *lr = end;
     else
         *lr = (s->base - end) * pow(1.0 - (k - s->w) / (s->total - s->w), num(s, "power", 1.0)) + end;
@@ -162,7 +163,7 @@ static void inverse_sqrt(const yk__sched *s, double k, double *lr, double *momen
     if (warming(s, k, lr))
         return;
     double scale = num(s, "timescale", s->w > 0.0 ? s->w : 10000.0);
-    *lr = s->base / sqrt((k + scale - s->w) / scale);
+    *lr = s->base / sqrt((k - s->w + scale) / scale);
 }
 
 static void stable_decay(const yk__sched *s, double k, double *lr, double *momentum)
@@ -227,17 +228,23 @@ static void cosine_annealing(const yk__sched *s, double k, double *lr, double *m
     *lr = low + (s->base - low) * (1.0 + cos(PI * k / num(s, "T_max", most(1.0, s->total)))) / 2.0;
 }
 
+static double restart_begin(double len, double mult, double n)
+{
+    return len * (pow(mult, n) - 1.0) / (mult - 1.0);
+}
+
 static void warm_restarts(const yk__sched *s, double k, double *lr, double *momentum)
 {
     (void)momentum;
     double low = num(s, "eta_min", 0.0), len = num(s, "T_0", 1.0), mult = num(s, "T_mult", 1.0);
     if (mult == 1.0) {
         k = fmod(k, len);
-    } else {
-        while (k >= len) {
-            k -= len;
-            len *= mult;
-        }
+    } else { /* before restart n lie len (1 + mult + .. + mult^(n - 1)) steps; the logarithm may be off by a little */
+        double n = floor(log1p(k / len * (mult - 1.0)) / log(mult));
+        n -= restart_begin(len, mult, n) > k ? 1.0 : 0.0;
+        n += restart_begin(len, mult, n + 1.0) <= k ? 1.0 : 0.0;
+        k -= restart_begin(len, mult, n);
+        len *= pow(mult, n);
     }
     *lr = low + (s->base - low) * (1.0 + cos(PI * k / len)) / 2.0;
 }
@@ -270,9 +277,10 @@ static void one_cycle_lr(const yk__sched *s, double k, double *lr, double *momen
     double end[3] = {cut - 1.0, three ? 2.0 * cut - 2.0 : n - 1.0, n - 1.0};
     double rate[4] = {start, high, three ? start : low, low}, mom[4] = {m1, m0, m1, m1};
     int last = three ? 2 : 1, i = 0;
+    k = k < n - 1.0 ? k : n - 1.0; /* torch refuses steps behind the last: the rate stays */
     while (i < last && k > end[i])
         i++;
-    double from = i ? end[i - 1] : 0.0, p = (k - from) / (end[i] - from);
+    double from = i ? end[i - 1] : 0.0, p = end[i] > from ? (k - from) / (end[i] - from) : 1.0;
     *lr = anneal(s, rate[i], rate[i + 1], p);
     *momentum = anneal(s, mom[i], mom[i + 1], p);
 }
@@ -402,20 +410,19 @@ static bool knows(const kind *k, const char *key)
     return false;
 }
 
-static const char *const words[] = {"warmup_type", "decay_type", "anneal_strategy", "mode", "threshold_mode",
-                                    "three_phase", "lr_range_test_staircase", "milestones", NULL};
-
-static yk_status check_value(const kind *k, const char *key, const char *value, yk_error *err)
+/* What no single setting tells. */
+static yk_status check_together(const yk__sched *s, yk_error *err)
 {
-    char *end;
-    for (const char *const *w = words; *w; w++)
-        if (!strcmp(*w, key))
-            return YK_OK;
-    if (!strcmp(value, "null") || !strcmp(value, "None"))
-        return YK_OK;
-    double v = strtod(value, &end);
-    if (end == value || *end || !isfinite(v))
-        return yk__fail(err, YK_E_ARG, "schedule %s: %s=%s is not a number", k->name, key, value);
+    const char *name = s->kind->name;
+    const double lr_end = num(s, "lr_end", 1e-7);
+    if (!(s->w >= 0.0) || !(s->total >= 0.0) || !isfinite(s->w) || !isfinite(s->total))
+        return yk__fail(err, YK_E_ARG, "schedule %s: %g warm-up steps of %g: expected numbers from 0", name, s->w, s->total);
+    if (s->kind->rate == polynomial && lr_end > 0.0 && lr_end >= s->base)
+        return yk__fail(err, YK_E_ARG, "schedule %s: lr_end=%g must be below the learning rate, %g", name, lr_end, s->base);
+    if (find(s, "min_lr") && find(s, "min_lr_rate"))
+        return yk__fail(err, YK_E_ARG, "schedule %s: min_lr and min_lr_rate say the same twice: give one of them", name);
+    if (s->kind->rate == one_cycle_lr && num(s, "total_steps", s->total) < 1.0)
+        return yk__fail(err, YK_E_ARG, "schedule %s: total_steps is missing: how many steps has the cycle?", name);
     return YK_OK;
 }
 
@@ -435,14 +442,14 @@ static yk_status parse(yk__sched *s, yk_error *err)
             return yk__fail(err, YK_E_ARG, "schedule %s: more than %d settings", s->kind->name, PAIRS);
         s->key[s->n] = p;
         s->value[s->n++] = eq + 1;
-        yk_status st = check_value(s->kind, p, eq + 1, err);
+        yk_status st = yk__sched_setting_check(s->kind->name, p, eq + 1, s->base, err);
         if (st)
             return st;
         p = next;
     }
     s->w = num(s, "num_warmup_steps", s->w);
     s->total = num(s, "num_training_steps", s->total);
-    return YK_OK;
+    return check_together(s, err);
 }
 
 static const kind *kind_of(const char *name)

@@ -18,13 +18,13 @@
 typedef struct yk__sched yk__sched;
 
 /* params: "key=value,key=value", lists as "5+11+30", "null" = not given; may be NULL. num_warmup_steps and
- * num_training_steps may stand there too. An unknown name or key is an error that names it. */
+ * num_training_steps may stand there too. An unknown name or key, or a value out of its range, is an error that names it. */
 yk_status yk__sched_new(const char *name, double warmup, double total, const char *params, double base_lr, yk__sched **s,
                         yk_error *err);
 void yk__sched_free(yk__sched *s);
 /* *momentum: NAN where the schedule leaves it alone (may be NULL). */
 void yk__sched_at(const yk__sched *s, uint64_t step, double *lr, double *momentum);
-/* ReduceLROnPlateau only: the metric after the step under way; moves its rate. */
+/* ReduceLROnPlateau only: the metric of an evaluation; moves its rate. */
 bool yk__sched_wants_metric(const yk__sched *s);
 void yk__sched_metric(yk__sched *s, double metric);
 /* State of ReduceLROnPlateau for checkpoints: rate, best, bad steps, cooldown left. */

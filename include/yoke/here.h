@@ -104,6 +104,7 @@
 #define yk_window_end(...) YK_HERE((yk_window_end)(__VA_ARGS__))
 #define yk_schedule(...) YK_HERE((yk_schedule)(__VA_ARGS__))
 #define yk_sched_step(...) YK_HERE((yk_sched_step)(__VA_ARGS__))
+#define yk_sched_metric(...) YK_HERE((yk_sched_metric)(__VA_ARGS__))
 #define yk_data_open(...) YK_HERE((yk_data_open)(__VA_ARGS__))
 #define yk_data_rows(...) YK_HERE((yk_data_rows)(__VA_ARGS__))
 #define yk_data_batches(...) YK_HERE((yk_data_batches)(__VA_ARGS__))

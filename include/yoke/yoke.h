@@ -328,6 +328,10 @@ typedef struct yk_sched_config {
 } yk_sched_config;
 YK_API yk_sched *yk_schedule(yk_opt *opt, const yk_sched_config *c);
 YK_API void yk_sched_step(yk_sched *s);             /* moves on only when the optimizer really stepped */
+/* reduce_lr_on_plateau goes by evaluations, not by steps: after each, every rank gives its metric (the loss, or with mode=max
+ * an accuracy). Other schedules take no notice of it; yk_sched_by_metric tells them apart. */
+YK_API void yk_sched_metric(yk_sched *s, double metric);
+YK_API bool yk_sched_by_metric(const yk_sched *s);
 
 /* ---- Data ------------------------------------------------------------------------------------------------------------- */
 

@@ -32,6 +32,16 @@ ok "unknown optimizer" train 2 "(did you mean adam?)" --optim adamx
 ok "a beta out of range" train 2 "--adam-beta1 2: expected" --adam-beta1 2
 ok "unknown precision" train 2 "expected one of fp32, bf16, fp16" --precision fp8
 ok "unknown schedule" train 2 'there is no schedule "cosin"' --lr-scheduler-type cosin
+ok "a schedule that never ends" train 2 "T_mult=0: expected a whole number from 1" --lr-scheduler-type CosineAnnealingWarmRestarts \
+    --lr-scheduler-kwargs T_0=1,T_mult=0
+plateau_table() {
+    printf 'text,label\na,0\nb,1\nc,0\nd,1\n' >"$out/t.csv"
+    "$yoke" train --model bert --tokenizer bytes --data "csv:$out/t.csv" \
+        --model-config hidden_size=8,num_hidden_layers=1,num_attention_heads=1,intermediate_size=8 --global-batch 2 --max-length 8 \
+        --output-dir "$out/no" --max-steps 1 --lr-scheduler-type reduce_lr_on_plateau 2>"$out/err"
+    [ $? = 2 ] && grep "error: .*reduce_lr_on_plateau follows the loss of evaluations" "$out/err"
+}
+ok "reduce_lr_on_plateau without evaluations" plateau_table
 ok "no output folder" refuses 2 "--output-dir is missing" train --model mlp --data "idx:$out/images"
 ok "no data" refuses 2 "--data is missing" train --model mlp --output-dir "$out/no"
 ok "no model" refuses 2 "neither --model NAME nor --from DIR" train --data "idx:$out/images" --output-dir "$out/no"

@@ -28,6 +28,16 @@ P
 }
 ok "the last line has all keys; the loss falls" last_line
 
+plateau() { # the rate of each step as its evaluations had it: in mode max a falling loss gets worse
+    mlp "$out/p" --log "$out/p.log" --lr-scheduler-type reduce_lr_on_plateau --lr-scheduler-kwargs mode=max,patience=0,factor=0.5 \
+        --eval-steps 10 --warmup-steps 0 && python3 - "$out/p.log" <<'P'
+import json, sys
+rates = [r["lr"] for r in map(json.loads, open(sys.argv[1])) if "loss" in r]
+assert rates == [1e-3] * 20 + [5e-4] * 10, rates
+P
+}
+ok "reduce_lr_on_plateau goes by evaluations" plateau
+
 kept() {
     [ "$(echo "$out"/a/checkpoint-*)" = "$out/a/checkpoint-20 $out/a/checkpoint-30" ] || { ls "$out/a"; return 1; }
 }

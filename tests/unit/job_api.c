@@ -292,6 +292,29 @@ static void window(yk_average average, int n, const int *rows, float *w, double 
     CLOSE(job);
 }
 
+/* reduce_lr_on_plateau: steps leave the rate alone, each bad evaluation behind the patience lowers it. */
+START_TEST(plateau_goes_by_evaluations)
+{
+    yk_job *job = open_job((yk_config){0});
+    net m = make_net(job);
+    yk_opt *opt = yk_sgd(job, &(yk_sgd_config){.lr = 0.5});
+    yk_sched *s = yk_schedule(opt, &(yk_sched_config){.name = "reduce_lr_on_plateau", .params = "patience=1,factor=0.1"});
+    ck_assert(yk_sched_by_metric(s));
+    for (int k = 0; k < 8; k++) { /* a loss that does not get better */
+        yk_backward(yk_scale(net_loss(job, m, 0, 8), 0.0f));
+        yk_step(opt);
+        yk_sched_step(s);
+        ck_assert(yk_lr(opt) == 0.5);
+    }
+    yk_sched_metric(s, 1.0);
+    yk_sched_metric(s, 1.0);
+    ck_assert(yk_lr(opt) == 0.5);
+    yk_sched_metric(s, 1.0);
+    ck_assert_double_eq_tol(yk_lr(opt), 0.05, 1e-12);
+    CLOSE(job);
+}
+END_TEST
+
 START_TEST(windows)
 {
     static const int whole[1] = {24}, parts[3] = {16, 6, 2};
@@ -533,6 +556,7 @@ int main(void)
     Suite *s = suite_create("job_api");
     TCase *t = tcase_create("job");
     tcase_add_test(t, dead_handle);
+    tcase_add_test(t, plateau_goes_by_evaluations);
     tcase_add_test(t, foreign_and_missing_operands);
     tcase_add_test(t, parameters);
     tcase_add_test(t, shape_errors_name_shapes);

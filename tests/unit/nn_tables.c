@@ -86,7 +86,40 @@ START_TEST(schedule_refusals)
     static const char *const bad[][3] = {{"cosin", "", "cosin"},
                                          {"cosine", "num_cycle=1", "num_cycle"},
                                          {"cosine", "num_cycles=x", "num_cycles=x"},
-                                         {"cosine", "num_cycles", "key=value"}};
+                                         {"cosine", "num_cycles", "key=value"},
+                                         {"cosine", "num_cycles=1e300", "num_cycles=1e300: expected a number from 0"},
+                                         {"cosine", "num_cycles=-1", "num_cycles=-1: expected"},
+                                         {"linear", "num_warmup_steps=-3", "num_warmup_steps=-3: expected"},
+                                         {"cosine_with_min_lr", "min_lr=0.2", "min_lr=0.2: expected a number from 0 and at most 0.1"},
+                                         {"cosine_with_min_lr", "min_lr=0.01,min_lr_rate=0.1", "give one of them"},
+                                         {"polynomial", "lr_end=0.2", "lr_end=0.2: expected a number from 0 and at most 0.1"},
+                                         {"polynomial", "lr_end=0.1", "must be below the learning rate, 0.1"},
+                                         {"polynomial", "power=0", "power=0: expected a number above 0"},
+                                         {"inverse_sqrt", "timescale=0", "timescale=0: expected a number above 0"},
+                                         {"warmup_stable_decay", "num_decay_steps=-1", "num_decay_steps=-1: expected"},
+                                         {"warmup_stable_decay", "warmup_type=log", "warmup_type=log: expected one of linear"},
+                                         {"warmup_stable_decay", "decay_type=", "decay_type=: expected one of"},
+                                         {"StepLR", "step_size=0", "step_size=0: expected a whole number from 1"},
+                                         {"StepLR", "step_size=2.5", "expected a whole number"},
+                                         {"MultiStepLR", "milestones=3+x", "milestones=3+x: expected numbers of steps"},
+                                         {"MultiStepLR", "milestones=3+", "expected numbers of steps"},
+                                         {"CosineAnnealingLR", "T_max=0", "T_max=0: expected a number from 1"},
+                                         {"CosineAnnealingWarmRestarts", "T_0=1,T_mult=0", "T_mult=0: expected a whole number from 1"},
+                                         {"CosineAnnealingWarmRestarts", "T_0=1,T_mult=0.5", "T_mult=0.5: expected"},
+                                         {"CosineAnnealingWarmRestarts", "T_0=-1,T_mult=2", "T_0=-1: expected"},
+                                         {"CosineAnnealingWarmRestarts", "T_0=0", "T_0=0: expected"},
+                                         {"LinearLR", "total_iters=0", "total_iters=0: expected"},
+                                         {"LinearLR", "start_factor=0", "start_factor=0: expected"},
+                                         {"PolynomialLR", "total_iters=0", "total_iters=0: expected"},
+                                         {"OneCycleLR", "pct_start=1.5", "pct_start=1.5: expected"},
+                                         {"OneCycleLR", "anneal_strategy=log", "expected one of cos linear"},
+                                         {"OneCycleLR", "three_phase=maybe", "expected true or false"},
+                                         {"ReduceLROnPlateau", "factor=1", "factor=1: expected"},
+                                         {"reduce_lr_on_plateau", "mode=least", "expected one of min max"},
+                                         {"WarmupLR", "warmup_type=foo", "warmup_type=foo: expected one of log linear"},
+                                         {"WarmupLR", "warmup_num_steps=-7", "warmup_num_steps=-7: expected"},
+                                         {"LRRangeTest", "lr_range_test_step_size=0", "expected a whole number from 1"},
+                                         {"OneCycle", "cycle_first_step_size=0", "expected a whole number from 1"}};
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
         yk_error err = YK_ERROR_INIT;
         yk__sched *s = NULL;
@@ -94,6 +127,61 @@ START_TEST(schedule_refusals)
         ck_assert_ptr_nonnull(strstr(err.text, bad[i][2]));
         ck_assert_ptr_null(s);
     }
+}
+END_TEST
+
+/* At the ends of what each setting may be, early and late, a rate is finite and not negative; and it is told at once. */
+START_TEST(schedules_at_the_ends_of_their_ranges)
+{
+    static const char *const right[][2] = {
+        {"linear", "num_warmup_steps=10"}, {"linear", "num_training_steps=0"}, {"cosine", "num_cycles=1000000"},
+        {"cosine", "num_warmup_steps=20"}, {"cosine_with_restarts", "num_cycles=0"}, {"cosine_with_min_lr", "min_lr=0.1"},
+        {"cosine_warmup_with_min_lr", "min_lr_rate=1,warmup_lr_rate=1"}, {"polynomial", "num_warmup_steps=10,lr_end=0"},
+        {"polynomial", "power=1000"}, {"inverse_sqrt", "timescale=1e-300"}, {"inverse_sqrt", "num_warmup_steps=0"},
+        {"warmup_stable_decay", "num_decay_steps=100"}, {"warmup_stable_decay", "num_warmup_steps=0,warmup_type=1-sqrt"},
+        {"StepLR", "step_size=1"}, {"StepLR", "step_size=9007199254740992,gamma=0"}, {"MultiStepLR", "milestones=0+0+9"},
+        {"CosineAnnealingLR", "T_max=1"}, {"CosineAnnealingWarmRestarts", "T_0=1,T_mult=1000000"},
+        {"CosineAnnealingWarmRestarts", "T_0=1,T_mult=2"}, {"CosineAnnealingWarmRestarts", "T_0=3,T_mult=3"},
+        {"CosineAnnealingWarmRestarts", ""}, {"LinearLR", "total_iters=1,end_factor=0"}, {"PolynomialLR", "total_iters=1"},
+        {"OneCycleLR", "pct_start=0"}, {"OneCycleLR", "pct_start=1"}, {"OneCycleLR", "pct_start=0.1,three_phase=true"},
+        {"OneCycleLR", "total_steps=1"}, {"OneCycleLR", "total_steps=2,pct_start=0.5"}, {"WarmupLR", "warmup_num_steps=0"},
+        {"WarmupDecayLR", "warmup_num_steps=0"}, {"WarmupCosineLR", "warmup_num_steps=100"},
+        {"LRRangeTest", "lr_range_test_step_size=1"}, {"OneCycle", "cycle_first_step_size=1,decay_step_size=0"},
+    };
+    for (size_t i = 0; i < sizeof right / sizeof *right; i++) {
+        yk_error err = YK_ERROR_INIT;
+        yk__sched *s = NULL;
+        ck_assert_msg(!yk__sched_new(right[i][0], 1, 10, right[i][1], 0.1, &s, &err), "%s", err.text);
+        for (uint64_t k = 0; k < 1ull << 53; k = k < 40 ? k + 1 : k * 3) {
+            double lr = -1.0;
+            yk__sched_at(s, k, &lr, NULL);
+            ck_assert_msg(isfinite(lr) && lr >= 0.0, "%s %s: %g at step %llu", right[i][0], right[i][1], lr, (unsigned long long)k);
+        }
+        yk__sched_free(s);
+    }
+}
+END_TEST
+
+/* The closed form against torch's definition, restart by restart. */
+START_TEST(warm_restarts_begin_where_torch_has_them)
+{
+    for (int mult = 2; mult < 6; mult++)
+        for (int first = 1; first < 9; first++) {
+            yk_error err = YK_ERROR_INIT;
+            yk__sched *s = NULL;
+            char text[64];
+            snprintf(text, sizeof text, "T_0=%d,T_mult=%d", first, mult);
+            ck_assert_int_eq(yk__sched_new("CosineAnnealingWarmRestarts", 0, 0, text, 1.0, &s, &err), YK_OK);
+            uint64_t at = 0, len = (uint64_t)first;
+            for (uint64_t k = 0; k < 20000; k++, at++) {
+                double lr;
+                if (at == len)
+                    at = 0, len *= (uint64_t)mult;
+                yk__sched_at(s, k, &lr, NULL);
+                ck_assert_double_eq_tol(lr, (1.0 + cos(3.14159265358979323846 * (double)at / (double)len)) / 2.0, 1e-12);
+            }
+            yk__sched_free(s);
+        }
 }
 END_TEST
 
@@ -192,6 +280,8 @@ int main(void)
     TCase *t = tcase_create("nn");
     tcase_add_test(t, schedules);
     tcase_add_test(t, schedule_refusals);
+    tcase_add_test(t, schedules_at_the_ends_of_their_ranges);
+    tcase_add_test(t, warm_restarts_begin_where_torch_has_them);
     tcase_add_test(t, loss_scaling);
     tcase_add_test(t, hyper);
     tcase_add_test(t, optimizer_refusals);
