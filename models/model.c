@@ -73,6 +73,8 @@ static yk_model *make(yk_job *job, const model_kind *kind, yk_settings *settings
     return m;
 }
 
+static void write_to_checkpoint(void *object, const char *dir);
+
 static yk_model *build(yk_job *job, const model_kind *kind, yk_settings *settings, const yk_data *data)
 {
     yk_model *m;
@@ -91,6 +93,9 @@ static yk_model *build(yk_job *job, const model_kind *kind, yk_settings *setting
     yk_settings_put(settings, "model_type", kind->model_type);
     yk_settings_put(settings, "yoke_model", kind->name);
     yk_owns(job, m, (void (*)(void *))release);
+    if (!yk_ok(job)) /* the job keeps the model, or has released it */
+        return NULL;
+    yk_save_with(job, m, write_to_checkpoint);
     return m;
 }
 
@@ -199,48 +204,68 @@ static void copy_file(yk_model *m, const char *dir, const char *name)
     bool bad = false;
     snprintf(from, sizeof from, "%s/%s", m->tokenizer, name);
     snprintf(to, sizeof to, "%s/%s", dir, name);
-    in = strcmp(from, to) ? fopen(from, "rb") : NULL;
+    in = fopen(from, "rb");
     if (!in)
         return;
-    out = fopen(to, "wb");
-    while (out && (n = fread(block, 1, sizeof block, in)) > 0)
-        bad |= fwrite(block, 1, n, out) != n;
+    out = fopen(to, "wbx"); /* never over a file that is there, it may be the one that is read */
+    while (out && !bad && (n = fread(block, 1, sizeof block, in)) > 0)
+        bad = fwrite(block, 1, n, out) != n;
+    bad |= ferror(in) != 0;
     fclose(in);
     if (!out || fclose(out) || bad)
-        fail(m->job, YK_E_IO, "%s: cannot write it", to);
+        fail(m->job, YK_E_IO, "%s: cannot write it as a copy of %s", to, from);
 }
 
 static const char *const tokenizer_files[] = {"tokenizer.json", "tokenizer_config.json", "special_tokens_map.json",
                                               "vocab.txt",      "vocab.json",            "merges.txt"};
 
-void yk_model_save(yk_model *m, const char *dir)
+/* What a folder of the model has beside its weights. dir is empty of such files. */
+static void write_companions(yk_model *m, const char *dir)
 {
-    const char **name;
-    yk_t *param;
     char path[4096];
-    if (!m || !yk_ok(m->job))
-        return;
-    name = calloc(m->count + 1, sizeof *name);
-    param = calloc(m->count + 1, sizeof *param);
+    snprintf(path, sizeof path, "%s/config.json", dir);
+    yk_settings_save(m->settings, path);
+    for (size_t i = 0; m->tokenizer && i < sizeof tokenizer_files / sizeof tokenizer_files[0] && yk_ok(m->job); i++)
+        copy_file(m, dir, tokenizer_files[i]);
+    yk_data_save_tokenizer(m->data, dir);
+}
+
+/* A checkpoint holds all parameters of its job; it opens as a model where they are this one's. */
+static void write_to_checkpoint(void *object, const char *dir)
+{
+    yk_model *m = object;
+    if (m->first == 0 && m->count == yk_param_count(m->job))
+        write_companions(m, dir);
+}
+
+/* All parameters under their names into dir. */
+static void write_weights(yk_model *m, const char *dir)
+{
+    const char **name = calloc(m->count + 1, sizeof *name);
+    yk_t *param = calloc(m->count + 1, sizeof *param);
+    char path[4096];
     for (uint32_t i = 0; name && param && i < m->count; i++) {
         name[i] = yk_param_name(m->job, m->first + i);
         param[i] = yk_param_at(m->job, m->first + i);
     }
-    if (!name || !param)
-        fail(m->job, YK_E_MEM, "out of memory for saving %s", dir);
-    yk_make_dir(m->job, dir);
     snprintf(path, sizeof path, "%s/model.safetensors", dir);
-    if (yk_ok(m->job))
+    if (name && param)
         yk_weights_save(m->job, path, m->count, name, param);
-    snprintf(path, sizeof path, "%s/config.json", dir);
-    if (yk_ok(m->job) && yk_is_main(m->job)) {
-        yk_settings_save(m->settings, path);
-        for (size_t i = 0; m->tokenizer && i < sizeof tokenizer_files / sizeof tokenizer_files[0]; i++)
-            copy_file(m, dir, tokenizer_files[i]);
-        yk_data_save_tokenizer(m->data, dir);
-    }
+    else
+        fail(m->job, YK_E_MEM, "out of memory for saving %s", dir);
     free(name);
     free(param);
+}
+
+void yk_model_save(yk_model *m, const char *dir)
+{
+    const char *stage = m ? yk_stage(m->job, dir) : NULL;
+    if (!stage)
+        return;
+    write_weights(m, stage);
+    if (yk_ok(m->job) && yk_is_main(m->job))
+        write_companions(m, stage);
+    yk_stage_commit(m->job, dir);
 }
 
 yk_t yk_model_part(yk_model *m, const yk_batch *batch, const char *part)

@@ -11,7 +11,9 @@
 #include <unistd.h>
 
 #include "core/base/hash.h"
+#include "core/base/log.h"
 #include "core/base/mem.h"
+#include "core/io/folder.h"
 #include "core/io/json.h"
 
 #define STATE "trainer_state.json"
@@ -53,37 +55,86 @@ static yk_status sum_file(const char *path, uint64_t *bytes, uint64_t *sum, yk_e
     return err->status;
 }
 
-static yk_status sync_path(const char *path, int flags, yk_error *err)
+/* The files a checkpoint may have beside those its state names: what is left of one that was not finished is told by them. */
+static const char *const known_files[] = {"model.safetensors",     "optimizer.safetensors", STATE,
+                                          "config.json",           "tokenizer.json",        "tokenizer_config.json",
+                                          "special_tokens_map.json", "vocab.txt",           "vocab.json",
+                                          "merges.txt"};
+
+/* user: the state, or NULL. */
+static bool checkpoint_owns(void *user, const char *name)
 {
-    int fd = open(path, O_RDONLY | O_CLOEXEC | flags);
-    if (fd < 0 || fsync(fd))
-        yk__fail(err, YK_E_IO, "%s: cannot be synced: %s", path, strerror(errno));
-    if (fd >= 0)
-        close(fd);
+    const json_t *more = json_object_get(user, "model_files");
+    for (size_t i = 0; i < sizeof known_files / sizeof known_files[0]; i++)
+        if (!strcmp(name, known_files[i]))
+            return true;
+    for (size_t i = 0; i < json_array_size(more); i++) {
+        const char *one = json_string_value(json_array_get(more, i));
+        if (one && !strcmp(name, one))
+            return true;
+    }
+    return json_object_get(json_object_get(user, "files"), name) != NULL;
+}
+
+static json_t *state_or_null(const char *dir)
+{
+    yk_error ignored = YK_ERROR_INIT;
+    json_t *state = NULL;
+    yk__checkpoint_state(dir, &state, &ignored);
+    return state;
+}
+
+/* Removes the checkpoint at dir. If there is a `heir`, what it holds besides its own files goes there. */
+static yk_status remove_to(const char *dir, const char *heir, yk_error *err)
+{
+    if (!yk__folder_is(dir) && !heir)
+        return yk__folder_remove(dir, checkpoint_owns, NULL, err);
+    json_t *state = state_or_null(dir);
+    if (!heir || !yk__folder_is(dir) || !yk__folder_move(dir, heir, checkpoint_owns, state, err))
+        yk__folder_remove(dir, checkpoint_owns, state, err);
+    json_decref(state);
     return err->status;
 }
 
-/* A checkpoint folder holds files only. */
-static void remove_folder(const char *dir)
+yk_status yk__checkpoint_remove(const char *dir, yk_error *err)
 {
-    DIR *d = opendir(dir);
-    for (struct dirent *e = d ? readdir(d) : NULL; e; e = readdir(d))
-        if (strcmp(e->d_name, ".") != 0 && strcmp(e->d_name, "..") != 0)
-            unlinkat(dirfd(d), e->d_name, 0);
-    if (d)
-        closedir(d);
-    rmdir(dir);
+    return remove_to(dir, NULL, err);
 }
 
 /* ---- Writing ---- */
 
-static void release(yk__checkpoint *c)
+static void checkpoint_free(yk__checkpoint *c)
 {
     yk__free(c->dir);
     yk__free(c->tmp);
     yk__free(c->old);
     json_decref(c->files);
     yk__free(c);
+}
+
+static bool is_checkpoint(const char *dir)
+{
+    char *path = yk__format("%s/" STATE, dir);
+    struct stat st;
+    bool is = path && !lstat(path, &st);
+    yk__free(path);
+    return is;
+}
+
+/* What an interrupted save left: the old checkpoint back in its place, half a new one gone. */
+static yk_status clear_place(const yk__checkpoint *c, yk_error *err)
+{
+    if (yk__folder_is(c->dir) && !is_checkpoint(c->dir) && rmdir(c->dir)) /* an empty one may go */
+        return yk__fail(err, YK_E_IO, "%s: is there and is no checkpoint: choose another name", c->dir);
+    struct stat st;
+    if (lstat(c->dir, &st) && yk__folder_is(c->old) && rename(c->old, c->dir))
+        return yk__fail(err, YK_E_IO, "%s: cannot rename %s to it: %s", c->dir, c->old, strerror(errno));
+    const bool there = !lstat(c->dir, &st);
+    if (there && !S_ISDIR(st.st_mode))
+        return yk__fail(err, YK_E_IO, "%s: is no folder: a checkpoint cannot take its place", c->dir);
+    if (remove_to(c->old, there ? c->dir : NULL, err) || remove_to(c->tmp, there ? c->dir : NULL, err))
+        return err->status;
+    return mkdir(c->tmp, 0777) ? yk__fail(err, YK_E_IO, "%s: cannot make the folder: %s", c->tmp, strerror(errno)) : YK_OK;
 }
 
 yk_status yk__checkpoint_begin(const char *dir, yk__checkpoint **out, yk_error *err)
@@ -98,18 +149,19 @@ yk_status yk__checkpoint_begin(const char *dir, yk__checkpoint **out, yk_error *
     c->tmp = c->dir ? yk__format("%s.tmp", c->dir) : NULL;
     c->old = c->dir ? yk__format("%s.old", c->dir) : NULL;
     c->files = json_object();
-    if (!c->dir || !c->tmp || !c->old || !c->files) {
-        release(c);
-        return yk__fail_mem(err, n, "a checkpoint");
-    }
-    remove_folder(c->tmp);
-    if (mkdir(c->tmp, 0777)) {
-        yk__fail(err, YK_E_IO, "%s: cannot make the folder: %s", c->tmp, strerror(errno));
-        release(c);
+    if (!c->dir || !c->tmp || !c->old || !c->files)
+        yk__fail_mem(err, n, "a checkpoint");
+    if (err->status || clear_place(c, err)) {
+        checkpoint_free(c);
         return err->status;
     }
     *out = c;
     return YK_OK;
+}
+
+const char *yk__checkpoint_folder(const yk__checkpoint *c)
+{
+    return c->tmp;
 }
 
 yk_status yk__checkpoint_tensors(yk__checkpoint *c, const char *file, const yk__safetensors_out *t, int64_t n,
@@ -137,52 +189,46 @@ yk_status yk__checkpoint_tensors(yk__checkpoint *c, const char *file, const yk__
     return err->status;
 }
 
+/* The names of the files that others put beside ours. */
+static json_t *list_companions(const yk__checkpoint *c)
+{
+    json_t *names = json_array();
+    DIR *d = opendir(c->tmp);
+    for (struct dirent *e = d ? readdir(d) : NULL; e; e = readdir(d))
+        if (strcmp(e->d_name, ".") != 0 && strcmp(e->d_name, "..") != 0 && !json_object_get(c->files, e->d_name))
+            json_array_append_new(names, json_string(e->d_name));
+    if (d)
+        closedir(d);
+    return names;
+}
+
 static yk_status write_state(const yk__checkpoint *c, json_t *state, yk_error *err)
 {
     char *path = yk__format("%s/" STATE, c->tmp);
-    if (!path || json_object_set(state, "files", c->files)) {
+    if (!path || json_object_set(state, "files", c->files) || json_object_set_new(state, "model_files", list_companions(c))) {
         yk__free(path);
         return yk__fail_mem(err, 64, "a checkpoint");
     }
     if (json_dump_file(state, path, JSON_INDENT(1) | JSON_REAL_PRECISION(17)))
         yk__fail(err, YK_E_IO, "%s: cannot be written", path);
-    else
-        sync_path(path, 0, err);
     yk__free(path);
     return err->status;
 }
 
-/* The folder that holds dir. */
-static yk_status sync_parent(const char *dir, yk_error *err)
-{
-    char *p = yk__strdup(dir), *slash = p ? strrchr(p, '/') : NULL;
-    if (!p)
-        return yk__fail_mem(err, strlen(dir), "a path");
-    if (slash && slash != p)
-        *slash = 0;
-    yk_status s = sync_path(slash == p ? "/" : slash ? p : ".", O_DIRECTORY, err);
-    yk__free(p);
-    return s;
-}
-
 yk_status yk__checkpoint_commit(yk__checkpoint *c, json_t *state, yk_error *err)
 {
+    yk_error left = YK_ERROR_INIT;
     yk_status s = write_state(c, state, err);
-    s = s ? s : sync_path(c->tmp, O_DIRECTORY, err);
+    s = s ? s : yk__folder_sync(c->tmp, err);
     if (s) {
         yk__checkpoint_abandon(c);
         return s;
     }
-    remove_folder(c->old);
-    bool had = rename(c->dir, c->old) == 0;
-    if (rename(c->tmp, c->dir))
-        s = yk__fail(err, YK_E_IO, "%s: cannot rename %s to it: %s", c->dir, c->tmp, strerror(errno));
-    s = s ? s : sync_parent(c->dir, err);
-    if (s && had)
-        (void)(access(c->dir, F_OK) && rename(c->old, c->dir));
-    if (!s)
-        remove_folder(c->old);
-    release(c);
+    s = yk__folder_exchange(c->tmp, c->dir, c->old, err);
+    s = s ? s : yk__folder_sync_parent(c->dir, err);
+    if (!s && remove_to(c->tmp, c->dir, &left)) /* the replaced one; the new one is safe: no reason to end a job */
+        yk__log(YK_LOG_WARN, "checkpoint", "%s", left.text);
+    checkpoint_free(c);
     return s;
 }
 
@@ -190,8 +236,9 @@ void yk__checkpoint_abandon(yk__checkpoint *c)
 {
     if (!c)
         return;
-    remove_folder(c->tmp);
-    release(c);
+    yk_error ignored = YK_ERROR_INIT;
+    yk__checkpoint_remove(c->tmp, &ignored);
+    checkpoint_free(c);
 }
 
 /* ---- Reading ---- */
@@ -219,11 +266,10 @@ static yk_status check_file(const char *dir, const char *name, const json_t *ent
     return err->status;
 }
 
-yk_status yk__checkpoint_read(const char *dir, json_t **state, yk_error *err)
+yk_status yk__checkpoint_state(const char *dir, json_t **state, yk_error *err)
 {
     char *path = yk__format("%s/" STATE, dir);
-    json_t *j = NULL, *files, *entry;
-    const char *name;
+    json_t *j = NULL, *files;
     if (!path)
         return yk__fail_mem(err, strlen(dir), "a path");
     yk_status s = yk__json_load(path, YK__JSON_UNIQUE_KEYS, &j, err);
@@ -231,8 +277,20 @@ yk_status yk__checkpoint_read(const char *dir, json_t **state, yk_error *err)
     if (!s && !json_is_object(files))
         s = yk__fail(err, YK_E_FORMAT, "%s: \"files\" is %s, expected an object", path, yk__json_type(files));
     yk__free(path);
+    if (s)
+        json_decref(j);
+    else
+        *state = j;
+    return s;
+}
+
+yk_status yk__checkpoint_read(const char *dir, json_t **state, yk_error *err)
+{
+    json_t *j = NULL, *entry;
+    const char *name;
+    yk_status s = yk__checkpoint_state(dir, &j, err);
     if (!s)
-        json_object_foreach(files, name, entry) s = s ? s : check_file(dir, name, entry, err);
+        json_object_foreach(json_object_get(j, "files"), name, entry) s = s ? s : check_file(dir, name, entry, err);
     if (s)
         json_decref(j);
     else

@@ -2,7 +2,7 @@
 libyokecore_la_SOURCES += core/io/file.c core/io/file.h core/io/json.c core/io/json.h core/io/labels.c core/io/labels.h \
 	core/io/safetensors.c \
 	core/io/safetensors.h core/io/safetensors_write.c core/io/checkpoint.c core/io/checkpoint.h \
-	core/io/tracker.c core/io/tracker.h
+	core/io/folder.c core/io/folder.h core/io/tracker.c core/io/tracker.h
 
 if WITH_CHECK
 check_PROGRAMS += tests/unit/data_gzip.test tests/unit/data_json.test tests/unit/data_safetensors.test

@@ -118,6 +118,12 @@ typedef struct yk__owned {
     void (*release)(void *object);
 } yk__owned;
 
+/* Writes further files of a checkpoint. */
+typedef struct yk__companion {
+    void *object;
+    void (*write)(void *object, const char *dir);
+} yk__companion;
+
 struct yk_opt {
     yk_job *job;
     yk__optim rule;       /* kind and settings */
@@ -234,6 +240,8 @@ struct yk_job {
     size_t n_log, cap_log;
     yk__owned *owned;
     size_t n_owned, cap_owned;
+    yk__companion *companion;
+    size_t n_companion, cap_companion;
     char *scratch; /* text handed to the user */
 };
 

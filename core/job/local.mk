@@ -6,9 +6,11 @@ libyokecore_la_SOURCES += core/job/settings.c core/job/weights.c \
 
 if WITH_CHECK
 check_PROGRAMS += tests/dist/job_ranks.test tests/unit/job_api.test tests/unit/job_host.test \
-	tests/unit/job_memory.test tests/unit/job_pack.test tests/unit/job_resume.test
+	tests/unit/job_kill.test tests/unit/job_memory.test \
+	tests/unit/job_pack.test tests/unit/job_resume.test
 TESTS += tests/dist/job_ranks.test tests/unit/job_api.test tests/unit/job_host.test \
-	tests/unit/job_memory.test tests/unit/job_pack.test tests/unit/job_resume.test
+	tests/unit/job_kill.test tests/unit/job_memory.test \
+	tests/unit/job_pack.test tests/unit/job_resume.test
 tests_unit_job_api_test_SOURCES = tests/unit/job_api.c
 tests_unit_job_api_test_LDADD = $(TEST_LIBS)
 tests_unit_job_api_test_CFLAGS = $(AM_CFLAGS) $(CHECK_CFLAGS)
@@ -18,6 +20,9 @@ tests_unit_job_host_test_CFLAGS = $(AM_CFLAGS) $(CHECK_CFLAGS)
 tests_dist_job_ranks_test_SOURCES = tests/dist/job_ranks.c
 tests_dist_job_ranks_test_LDADD = $(TEST_LIBS)
 tests_dist_job_ranks_test_CFLAGS = $(AM_CFLAGS) $(CHECK_CFLAGS)
+tests_unit_job_kill_test_SOURCES = tests/unit/job_kill.c
+tests_unit_job_kill_test_LDADD = $(TEST_LIBS)
+tests_unit_job_kill_test_CFLAGS = $(AM_CFLAGS) $(CHECK_CFLAGS)
 tests_unit_job_memory_test_SOURCES = tests/unit/job_memory.c
 tests_unit_job_memory_test_LDADD = $(TEST_LIBS)
 tests_unit_job_memory_test_CFLAGS = $(AM_CFLAGS) $(CHECK_CFLAGS)

@@ -246,6 +246,7 @@ static void free_tables(yk_job *job)
     yk__free(job->data);
     yk__free(job->log);
     yk__free(job->owned);
+    yk__free(job->companion);
     yk__free(job->rank_name);
     yk__free(job->scratch);
     yk__free(job->room.value);

@@ -237,6 +237,24 @@ static yk_status save_file(yk__checkpoint *c, yk_job *job, const char *file, boo
     return s;
 }
 
+static yk_status write_companions(yk_job *job, const char *dir, yk_error *err)
+{
+    for (size_t i = 0; i < job->n_companion && yk_ok(job); i++)
+        job->companion[i].write(job->companion[i].object, dir);
+    return yk_ok(job) ? YK_OK : yk__fail(err, job->error.status, "%s", job->error.text);
+}
+
+void yk_save_with(yk_job *job, void *object, void (*write)(void *object, const char *dir))
+{
+    if (!yk_ok(job))
+        return;
+    if (yk__grow(&job->companion, &job->cap_companion, job->n_companion + 1, sizeof *job->companion)) {
+        yk__job_failf(job, YK_E_MEM, "out of memory in yk_save_with");
+        return;
+    }
+    job->companion[job->n_companion++] = (yk__companion){object, write};
+}
+
 void yk_save(yk_job *job, const char *dir)
 {
     yk_error err = YK_ERROR_INIT;
@@ -255,6 +273,8 @@ void yk_save(yk_job *job, const char *dir)
     s = s ? s : save_file(c, job, MODEL, false, &err);
     if (!s && job->opt)
         s = save_file(c, job, MOMENTS, true, &err);
+    if (!s && c)
+        s = write_companions(job, yk__checkpoint_folder(c), &err);
     if (!s && c) {
         json_t *state = state_of(job);
         s = yk__checkpoint_commit(c, state, &err);

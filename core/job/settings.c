@@ -12,6 +12,7 @@
 
 #include "core/base/mem.h"
 #include "core/base/nearest.h"
+#include "core/io/folder.h"
 #include "core/io/labels.h"
 
 typedef struct pair {
@@ -344,14 +345,19 @@ static bool put_labels(const yk_settings *s, json_t *o)
 
 void yk_settings_save(yk_settings *s, const char *file)
 {
+    yk_error err = YK_ERROR_INIT;
     json_t *o = json_object();
     bool bad = !o;
     for (size_t i = 0; o && i < s->n; i++)
         bad |= json_object_set_new(o, s->pair[i].key, to_json(s->pair[i].key, s->pair[i].value)) != 0;
     bad |= o && put_labels(s, o);
-    if (bad || json_dump_file(o, file, JSON_INDENT(2) | JSON_SORT_KEYS))
-        fail(s, YK_E_IO, "%s: cannot write it", file);
+    char *text = bad ? NULL : json_dumps(o, JSON_INDENT(2) | JSON_SORT_KEYS);
     json_decref(o);
+    if (!text)
+        fail(s, YK_E_MEM, "%s: out of memory for its text", file);
+    else if (yk__folder_put(file, text, strlen(text), &err))
+        yk_fail(s->job, err.status, err.text);
+    free(text);
 }
 
 void yk_settings_free(yk_settings *s)

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "core/base/convert.h"
+#include "core/io/folder.h"
 #include "core/io/safetensors.h"
 #include "core/job/job.h"
 
@@ -27,7 +28,8 @@ yk_weights *yk_weights_open(yk_job *job, const char *path)
         yk__fail_mem(&err, sizeof *w, path);
     else {
         w->job = job;
-        yk__safetensors_open(path, &w->file, &err);
+        if (!yk__stage_check(path, &err))
+            yk__safetensors_open(path, &w->file, &err);
     }
     if (err.status) {
         yk__free(w);
@@ -141,24 +143,6 @@ static yk_status fetch(void *user, int64_t i, uint64_t from, void *buf, size_t b
     return YK_OK;
 }
 
-static yk_status sync_folder(const char *file, yk_error *err)
-{
-    char dir[4096];
-    char *slash;
-    int fd;
-    snprintf(dir, sizeof dir, "%s", file);
-    slash = strrchr(dir, '/');
-    if (slash)
-        *slash = 0;
-    fd = open(slash ? dir : ".", O_RDONLY | O_DIRECTORY);
-    if (fd < 0 || fsync(fd)) {
-        yk__fail(err, YK_E_IO, "%s: cannot sync its folder: %s", file, strerror(errno));
-    }
-    if (fd >= 0)
-        close(fd);
-    return err->status;
-}
-
 /* Beside, synced, renamed: `file` is the old one or the new one, never a half. */
 static yk_status write_file(const char *file, const yk__safetensors_out *t, int64_t n, writer *w, yk_error *err)
 {
@@ -179,7 +163,7 @@ static yk_status write_file(const char *file, const yk__safetensors_out *t, int6
         unlink(beside);
         return err->status;
     }
-    return sync_folder(file, err);
+    return yk__folder_sync_parent(file, err);
 }
 
 void yk_weights_save(yk_job *job, const char *file, uint32_t n, const char *const *name, const yk_t *param)
@@ -203,5 +187,35 @@ void yk_weights_save(yk_job *job, const char *file, uint32_t n, const char *cons
         yk_fail(job, err.status, err.text);
     yk__free(w.whole);
     yk__free(t);
+    yk_barrier(job);
+}
+
+/* ---- Several files together ---------------------------------------------------------------------------------------- */
+
+const char *yk_stage(yk_job *job, const char *dir)
+{
+    yk_error err = YK_ERROR_INIT;
+    yk_make_dir(job, dir);
+    if (!yk_ok(job))
+        return NULL;
+    yk__free(job->scratch);
+    job->scratch = NULL;
+    if (yk_is_main(job))
+        yk__stage_begin(dir, &job->scratch, &err);
+    else if (!(job->scratch = yk__strdup(dir))) /* a path to hand on; nothing is written there */
+        yk__fail_mem(&err, strlen(dir), "a path");
+    if (err.status)
+        yk__job_fail(job, &err);
+    yk_barrier(job);
+    return yk_ok(job) ? job->scratch : NULL;
+}
+
+void yk_stage_commit(yk_job *job, const char *dir)
+{
+    yk_error err = YK_ERROR_INIT;
+    if (yk_is_main(job) && !yk_ok(job))
+        yk__stage_abandon(dir);
+    else if (yk_is_main(job) && yk__stage_commit(dir, &err))
+        yk__job_fail(job, &err);
     yk_barrier(job);
 }

@@ -390,7 +390,9 @@ YK_API yk_model *yk_model_new(yk_job *job, const char *name, const char *config,
  * (a classifier on an encoder) is new, and said so. */
 YK_API yk_model *yk_model_from(yk_job *job, const char *dir, const char *config, const yk_data *data);
 YK_API void yk_model_load(yk_model *m, const char *safetensors); /* weights into a model; names may carry "module." */
-YK_API void yk_model_save(yk_model *m, const char *dir);         /* written beside, synced, renamed */
+/* Weights, config.json and the tokenizer's files, replaced together (yk_stage). A checkpoint of a job with one model has the
+ * same files: yk_model_from opens it. */
+YK_API void yk_model_save(yk_model *m, const char *dir);
 /* Fails the job, in a line that names both, unless the model can work on the data: their kinds go together, and shape, token
  * ids and classes fit. yk_model_new and yk_model_from look at theirs; other data (evaluation) are looked at before the first
  * step. Whether they fit. */
@@ -436,6 +438,13 @@ YK_API bool yk_weights_has(yk_weights *w, const char *name);
 YK_API bool yk_weights_read(yk_weights *w, const char *name, yk_t param);
 YK_API void yk_weights_close(yk_weights *w);
 YK_API void yk_make_dir(yk_job *job, const char *dir); /* and its parents; rank 0; all wait for it */
+/* Files of dir replaced together: write them into the folder whose path comes back (all ranks get it, rank 0 writes; NULL
+ * after a failure), then commit (all ranks). They are synced, then moved into dir. A kill before leaves dir as it was, one
+ * meanwhile leaves the new files whole in dir/.yoke-save, which yk_model_from names. One at a time in a job. */
+YK_API const char *yk_stage(yk_job *job, const char *dir);
+YK_API void yk_stage_commit(yk_job *job, const char *dir);
+/* Has write(object, dir) called on rank 0 while yk_save makes a checkpoint in dir: what it writes there belongs to it. */
+YK_API void yk_save_with(yk_job *job, void *object, void (*write)(void *object, const char *dir));
 /* Calls release(object) when the job is closed (after all else was freed that uses parameters). */
 YK_API void yk_owns(yk_job *job, void *object, void (*release)(void *object));
 /* Writes parameters and states under the given names (rank 0; beside, synced, renamed). */

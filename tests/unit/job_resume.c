@@ -197,6 +197,28 @@ START_TEST(saving_again_replaces)
 }
 END_TEST
 
+/* A folder that is no checkpoint is not one to replace. */
+START_TEST(other_folders_are_left_alone)
+{
+    char path[160];
+    make_files();
+    run r = start(false);
+    yk_save(r.job, folder);
+    ck_assert_msg(strstr(yk_error_text(r.job), "is no checkpoint"), "%s", yk_error_text(r.job));
+    ck_assert_int_eq(access(text_file, F_OK), 0);
+    ck_assert_int_eq(yk_close(r.job), 1);
+    snprintf(path, sizeof path, "%s-link", folder);
+    ck_assert_int_eq(symlink(folder, path), 0);
+    r = start(false);
+    yk_save(r.job, path);
+    ck_assert_msg(strstr(yk_error_text(r.job), "is no folder"), "%s", yk_error_text(r.job));
+    ck_assert_int_eq(access(text_file, F_OK), 0);
+    ck_assert_int_eq(yk_close(r.job), 1);
+    unlink(path);
+    remove_files();
+}
+END_TEST
+
 /* Counts of batches are whole numbers beyond 2^24, where f32 ends, in weight files and in checkpoints. */
 static void check_file(const char *path, int64_t want)
 {
@@ -247,6 +269,7 @@ int main(void)
     tcase_add_test(t, resume_sgd);
     tcase_add_test(t, damage_is_found);
     tcase_add_test(t, saving_again_replaces);
+    tcase_add_test(t, other_folders_are_left_alone);
     tcase_add_test(t, counts_stay_whole);
     suite_add_tcase(s, t);
     SRunner *r = srunner_create(s);

@@ -1,0 +1,257 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Folders: removing no more than is ours, syncing, exchanging, and several files replaced together. */
+#define _GNU_SOURCE /* renameat2 */
+#include "core/io/folder.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "core/base/mem.h"
+
+#define STAGE ".yoke-save"
+
+static yk_status path_fail(const char *path, const char *what, yk_error *err)
+{
+    return yk__fail(err, YK_E_IO, "%s: %s: %s", path, what, strerror(errno));
+}
+
+static bool name_is_dots(const char *name)
+{
+    return !strcmp(name, ".") || !strcmp(name, "..");
+}
+
+bool yk__folder_is(const char *dir)
+{
+    struct stat st;
+    return !lstat(dir, &st) && S_ISDIR(st.st_mode);
+}
+
+int yk__folder_open(const char *dir, yk_error *err)
+{
+    int fd = open(dir, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    if (fd < 0)
+        path_fail(dir, "cannot be opened as a folder", err);
+    return fd;
+}
+
+/* The entries of an open folder, which the listing takes over. */
+static DIR *entries_of(int fd, const char *dir, yk_error *err)
+{
+    DIR *d = fd < 0 ? NULL : fdopendir(fd);
+    if (fd >= 0 && !d) {
+        path_fail(dir, "cannot be listed", err);
+        close(fd);
+    }
+    return d;
+}
+
+yk_status yk__folder_remove(const char *dir, yk__folder_own own, void *user, yk_error *err)
+{
+    char stays[256] = "";
+    struct stat st;
+    if (lstat(dir, &st) && errno == ENOENT)
+        return YK_OK;
+    DIR *d = entries_of(yk__folder_open(dir, err), dir, err);
+    if (!d)
+        return err->status;
+    for (struct dirent *e = readdir(d); e; e = readdir(d))
+        if (!name_is_dots(e->d_name) && (!own(user, e->d_name) || unlinkat(dirfd(d), e->d_name, 0)))
+            snprintf(stays, sizeof stays, "%s", e->d_name);
+    closedir(d);
+    if (stays[0])
+        return yk__fail(err, YK_E_IO, "%s: %s in it cannot be removed or is not ours: the folder stays", dir, stays);
+    return rmdir(dir) ? path_fail(dir, "cannot be removed", err) : YK_OK;
+}
+
+static yk_status sync_at(int folder, const char *name, const char *path, yk_error *err)
+{
+    int fd = openat(folder, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+    if (fd < 0 || fsync(fd))
+        path_fail(path, "cannot be synced", err);
+    if (fd >= 0)
+        close(fd);
+    return err->status;
+}
+
+yk_status yk__folder_sync(const char *dir, yk_error *err)
+{
+    DIR *d = entries_of(yk__folder_open(dir, err), dir, err);
+    if (!d)
+        return err->status;
+    for (struct dirent *e = readdir(d); e && !err->status; e = readdir(d))
+        if (strcmp(e->d_name, "..") != 0)
+            sync_at(dirfd(d), e->d_name, dir, err);
+    closedir(d);
+    return err->status;
+}
+
+/* The folder at path itself, links followed. */
+static yk_status sync_folder(const char *path, yk_error *err)
+{
+    int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (fd < 0 || fsync(fd))
+        path_fail(path, "cannot be synced", err);
+    if (fd >= 0)
+        close(fd);
+    return err->status;
+}
+
+yk_status yk__folder_sync_parent(const char *path, yk_error *err)
+{
+    char *p = yk__strdup(path), *slash = p ? strrchr(p, '/') : NULL;
+    if (!p)
+        return yk__fail_mem(err, strlen(path), "a path");
+    if (slash && slash != p)
+        *slash = 0;
+    sync_folder(slash == p ? "/" : slash ? p : ".", err);
+    yk__free(p);
+    return err->status;
+}
+
+yk_status yk__folder_move(const char *from, const char *to, yk__folder_own own, void *user, yk_error *err)
+{
+    struct stat st;
+    int dest = open(to, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (dest < 0)
+        return path_fail(to, "cannot be opened as a folder", err);
+    DIR *d = entries_of(yk__folder_open(from, err), from, err);
+    for (struct dirent *e = d ? readdir(d) : NULL; e && !err->status; e = readdir(d)) {
+        if (name_is_dots(e->d_name) || (own && (own(user, e->d_name) || !fstatat(dest, e->d_name, &st, AT_SYMLINK_NOFOLLOW))))
+            continue;
+        if (renameat(dirfd(d), e->d_name, dest, e->d_name))
+            path_fail(to, e->d_name, err);
+    }
+    if (d)
+        closedir(d);
+    close(dest);
+    return err->status;
+}
+
+yk_status yk__folder_exchange(const char *from, const char *to, const char *aside, yk_error *err)
+{
+    struct stat st;
+    if (lstat(to, &st)) {
+        if (!rename(from, to))
+            return YK_OK;
+    } else {
+#ifdef RENAME_EXCHANGE
+        if (!renameat2(AT_FDCWD, from, AT_FDCWD, to, RENAME_EXCHANGE))
+            return YK_OK;
+#endif
+        if (!rename(to, aside) && !rename(from, to) && !rename(aside, from))
+            return YK_OK;
+    }
+    return path_fail(to, "the new folder cannot be renamed to it", err);
+}
+
+/* ---- Files ---- */
+
+static yk_status write_whole(int fd, const char *path, const char *text, size_t bytes, yk_error *err)
+{
+    while (bytes) {
+        ssize_t n = write(fd, text, bytes);
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n < 0)
+            return path_fail(path, "writing failed", err);
+        text += n;
+        bytes -= (size_t)n;
+    }
+    return fsync(fd) ? path_fail(path, "cannot be synced", err) : YK_OK;
+}
+
+yk_status yk__folder_put(const char *path, const char *text, size_t bytes, yk_error *err)
+{
+    char *beside = yk__format("%s.tmp", path);
+    int fd = beside ? open(beside, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0666) : -1;
+    if (!beside)
+        return yk__fail_mem(err, strlen(path), "a path");
+    if (fd < 0)
+        path_fail(beside, "cannot be created", err);
+    else
+        write_whole(fd, beside, text, bytes, err);
+    if (fd >= 0 && close(fd) && !err->status)
+        path_fail(beside, "cannot be closed", err);
+    if (!err->status && rename(beside, path))
+        path_fail(path, "the new file cannot be renamed to it", err);
+    if (err->status && fd >= 0)
+        unlink(beside);
+    yk__free(beside);
+    return err->status ? err->status : yk__folder_sync_parent(path, err);
+}
+
+/* ---- Several files together ---- */
+
+static bool stage_owns(void *user, const char *name)
+{
+    (void)user, (void)name; /* nobody else knows of a folder of that name */
+    return true;
+}
+
+/* Moves what lies whole in the stage to where it belongs. */
+static yk_status stage_finish(const char *whole, const char *dir, yk_error *err)
+{
+    if (yk__folder_move(whole, dir, NULL, NULL, err) || sync_folder(dir, err))
+        return err->status;
+    return rmdir(whole) ? path_fail(whole, "cannot be removed", err) : sync_folder(dir, err);
+}
+
+yk_status yk__stage_begin(const char *dir, char **stage, yk_error *err)
+{
+    char *whole = yk__format("%s/" STAGE, dir), *path = yk__format("%s/" STAGE ".tmp", dir);
+    if (!whole || !path)
+        yk__fail_mem(err, strlen(dir), "a path");
+    else if (!yk__folder_remove(path, stage_owns, NULL, err) && (!yk__folder_is(whole) || !stage_finish(whole, dir, err)) &&
+             mkdir(path, 0777))
+        path_fail(path, "cannot make the folder", err);
+    yk__free(whole);
+    if (err->status)
+        yk__free(path);
+    else
+        *stage = path;
+    return err->status;
+}
+
+yk_status yk__stage_commit(const char *dir, yk_error *err)
+{
+    char *whole = yk__format("%s/" STAGE, dir), *path = yk__format("%s/" STAGE ".tmp", dir);
+    if (!whole || !path)
+        yk__fail_mem(err, strlen(dir), "a path");
+    else if (!yk__folder_sync(path, err)) {
+        if (rename(path, whole))
+            path_fail(whole, "the new files' folder cannot be renamed to it", err);
+        else if (!sync_folder(dir, err))
+            stage_finish(whole, dir, err);
+    }
+    yk__free(whole);
+    yk__free(path);
+    return err->status;
+}
+
+void yk__stage_abandon(const char *dir)
+{
+    yk_error ignored = YK_ERROR_INIT;
+    char *path = yk__format("%s/" STAGE ".tmp", dir);
+    if (path)
+        yk__folder_remove(path, stage_owns, NULL, &ignored);
+    yk__free(path);
+}
+
+yk_status yk__stage_check(const char *dir, yk_error *err)
+{
+    char *whole = yk__format("%s/" STAGE, dir);
+    if (!whole)
+        return yk__fail_mem(err, strlen(dir), "a path");
+    if (yk__folder_is(whole))
+        yk__fail(err, YK_E_FORMAT,
+                 "%s: a save was interrupted while new files took the place of old ones; they lie whole in " STAGE
+                 " in it: move those that are left there to %s and remove that folder",
+                 dir, dir);
+    yk__free(whole);
+    return err->status;
+}

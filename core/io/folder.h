@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Folders that are written beside and put in place whole, and what removing one may touch.
+ *
+ * Nothing here follows a symbolic link at the end of a path, and nothing is removed but files that are known by name.
+ * Errors: YK_E_IO, YK_E_MEM; messages begin with the path. Thread rule: any thread; one at a time per folder.
+ */
+#ifndef YOKE_CORE_IO_FOLDER_H
+#define YOKE_CORE_IO_FOLDER_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "core/base/error.h"
+
+/* Whether a file of that name belongs to whoever asks. */
+typedef bool (*yk__folder_own)(void *user, const char *name);
+
+/* A descriptor of a real folder, for the *at calls; -1 with the error filled. */
+int yk__folder_open(const char *dir, yk_error *err);
+bool yk__folder_is(const char *dir); /* a real folder, not a link to one */
+/* Removes the files that are own, then the folder. What it holds besides stays, and with it the folder: an error names it.
+ * A folder that is not there is none. */
+yk_status yk__folder_remove(const char *dir, yk__folder_own own, void *user, yk_error *err);
+/* fsync of every file in it, and of the folder. */
+yk_status yk__folder_sync(const char *dir, yk_error *err);
+yk_status yk__folder_sync_parent(const char *path, yk_error *err);
+/* Moves every entry of `from` to `to`, over files of the same name; with `own`, those that are not own and that `to` lacks. */
+yk_status yk__folder_move(const char *from, const char *to, yk__folder_own own, void *user, yk_error *err);
+/* Puts `from` at the place of `to`; if there was a folder, `from` is that one afterwards. Where the file system cannot
+ * exchange two names, the old folder is called `aside` for a moment. */
+yk_status yk__folder_exchange(const char *from, const char *to, const char *aside, yk_error *err);
+
+/* A whole file: written beside, synced, renamed. */
+yk_status yk__folder_put(const char *path, const char *text, size_t bytes, yk_error *err);
+
+/* ---- Several files of a folder replaced together ----
+ * They are written into DIR/.yoke-save.tmp; when all are synced that becomes DIR/.yoke-save, from where they are moved into
+ * DIR. A kill before leaves the old files, one in between a DIR/.yoke-save, which check() names. */
+yk_status yk__stage_begin(const char *dir, char **stage, yk_error *err); /* *stage: its path, the caller's to free */
+yk_status yk__stage_commit(const char *dir, yk_error *err);
+void yk__stage_abandon(const char *dir);
+yk_status yk__stage_check(const char *dir, yk_error *err); /* YK_E_FORMAT where a replacement was interrupted */
+
+#endif
