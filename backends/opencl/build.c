@@ -213,7 +213,7 @@ static yk_status build_locked(yk_device *dev, const char *options, const char *c
 static yk_status build(yk_device *dev, const char *defines, const char *const *part, uint32_t n, cl_program *out)
 {
     char options[256];
-    int k = snprintf(options, sizeof options, "%s %s", dev->wide ? "-DK_WIDE" : "", defines);
+    int k = snprintf(options, sizeof options, "%s %s", dev->cpu_shape ? "-DK_CPU_SHAPE" : "", defines);
     if (k < 0 || (size_t)k >= sizeof options) {
         ocl_host->fail(OCL_WHO, "build options are too long: %s", defines);
         return YK_E_INTERNAL;
@@ -224,21 +224,21 @@ static yk_status build(yk_device *dev, const char *defines, const char *const *p
 yk_status ocl_unit_get(yk_device *dev, const char *unit, const char *defines, cl_program *out)
 {
     static const struct {
-        const char *name, *before, *wide, *gpu; /* before: what a unit builds upon, or "" */
+        const char *name, *before, *source; /* before: what a unit builds upon, or "" */
     } units[] = {
-        {"attn", kit_src_gemm, kit_src_attn, kit_src_attn},
-        {"nn", "", kit_src_nn, kit_src_nn},
-        {"pool", "", kit_src_pool, kit_src_pool},
-        {"step", "", kit_src_step, kit_src_step},
-        {"conv", "", kit_src_conv, kit_src_conv},
-        {"wino", "", kit_src_wino, kit_src_wino},
-        {"data", "", kit_src_data, kit_src_data},
-        {"gemm", "", kit_src_gemm, kit_src_gemm},
+        {"attn", kit_src_gemm, kit_src_attn},
+        {"nn", "", kit_src_nn},
+        {"pool", "", kit_src_pool},
+        {"step", "", kit_src_step},
+        {"conv", "", kit_src_conv},
+        {"wino", "", kit_src_wino},
+        {"data", "", kit_src_data},
+        {"gemm", "", kit_src_gemm},
     };
     for (size_t i = 0; i < sizeof units / sizeof *units; i++) {
         if (strcmp(units[i].name, unit))
             continue;
-        const char *part[] = {kit_src_dialect, kit_src_math, units[i].before, dev->wide ? units[i].wide : units[i].gpu};
+        const char *part[] = {kit_src_dialect, kit_src_math, units[i].before, units[i].source};
         pthread_mutex_lock(&dev->lock);
         yk_status s = build(dev, defines, part, 4, out);
         pthread_mutex_unlock(&dev->lock);
@@ -250,7 +250,7 @@ yk_status ocl_unit_get(yk_device *dev, const char *unit, const char *defines, cl
 
 yk_status ocl_unit_generated(yk_device *dev, const kit_text *text, cl_program *out)
 {
-    const char *part[] = {kit_src_dialect, kit_src_math, dev->wide ? kit_src_gemm : "", text->s};
+    const char *part[] = {kit_src_dialect, kit_src_math, dev->cpu_shape ? kit_src_gemm : "", text->s};
     if (text->bad || !text->s) {
         ocl_host->fail(OCL_WHO, "generating kernels failed");
         return YK_E_INTERNAL;
@@ -260,5 +260,5 @@ yk_status ocl_unit_generated(yk_device *dev, const kit_text *text, cl_program *o
 
 const char *ocl_dot_source(const yk_device *dev)
 {
-    return dev->wide ? kit_src_gemm_dot : kit_src_gemm_gpu;
+    return dev->cpu_shape ? kit_src_gemm_dot : kit_src_gemm_gpu;
 }

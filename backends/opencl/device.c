@@ -4,6 +4,7 @@
  * What devices there are is answered from what an earlier process found, if that still holds (survey.c); the drivers are
  * loaded when a device is opened, or when there is no such answer.
  */
+#include "backends/opencl/shape.h"
 #include "backends/opencl/survey.h"
 
 #include <stdio.h>
@@ -11,24 +12,24 @@
 
 #define MAX_PLATFORMS 16
 #define MAX_DEVICES 64
-/* What the CPU shape keeps in local memory (gemm.kc); GPUs and emulations of them have far less. */
-#define WIDE_LOCAL (600u << 10)
+#define LOCAL_SPARE 256 /* bytes of local memory a driver may want for itself */
 
 typedef struct listed {
     cl_device_id id;
-    cl_platform_id platform;
+    ocl_shape shape;
 } listed;
 
 static struct {
     pthread_mutex_t lock;
     bool known, loaded; /* how many and what they can do; and the drivers' own handles */
-    uint64_t key;
+    bool refused;       /* the last device cannot do what an option asks */
+    uint64_t key, drivers; /* of what is kept about the devices; about the drivers alone, whatever the cores */
     uint32_t n;
     listed dev[MAX_DEVICES];
     yk_device_caps caps[MAX_DEVICES];
 } list = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
-static cl_ulong device_number(cl_device_id id, cl_device_info what)
+cl_ulong ocl_device_number(cl_device_id id, cl_device_info what)
 {
     cl_ulong v = 0;
     cl_uint small;
@@ -39,7 +40,7 @@ static cl_ulong device_number(cl_device_id id, cl_device_info what)
     return n == sizeof small ? small : v;
 }
 
-static void device_text(cl_device_id id, cl_device_info what, char *text, size_t n)
+void ocl_device_text(cl_device_id id, cl_device_info what, char *text, size_t n)
 {
     size_t need = 0;
     char big[1024];
@@ -52,8 +53,8 @@ static void device_text(cl_device_id id, cl_device_info what, char *text, size_t
 
 static bool device_usable(cl_device_id id)
 {
-    return device_number(id, CL_DEVICE_AVAILABLE) && device_number(id, CL_DEVICE_COMPILER_AVAILABLE) &&
-           device_number(id, CL_DEVICE_ENDIAN_LITTLE);
+    return ocl_device_number(id, CL_DEVICE_AVAILABLE) && ocl_device_number(id, CL_DEVICE_COMPILER_AVAILABLE) &&
+           ocl_device_number(id, CL_DEVICE_ENDIAN_LITTLE);
 }
 
 static void list_platform(cl_platform_id platform)
@@ -64,23 +65,12 @@ static void list_platform(cl_platform_id platform)
         return;
     for (cl_uint i = 0; i < n && i < MAX_DEVICES && list.n < MAX_DEVICES; i++)
         if (device_usable(id[i]))
-            list.dev[list.n++] = (listed){id[i], platform};
-}
-
-/* Which family of kernels: the CPU shape wants a CPU with local memory that is really cache. FAMILY forces one. */
-static bool device_wide(cl_device_id id)
-{
-    const char *family = ocl_host->option(OCL_WHO, "FAMILY");
-    if (family && !strcmp(family, "gpu"))
-        return false;
-    if (device_number(id, CL_DEVICE_LOCAL_MEM_SIZE) < WIDE_LOCAL)
-        return false;
-    return (device_number(id, CL_DEVICE_TYPE) & CL_DEVICE_TYPE_CPU) || (family && !strcmp(family, "cpu"));
+            list.dev[list.n++] = (listed){.id = id[i]};
 }
 
 static uint32_t device_align(cl_device_id id)
 {
-    uint32_t bytes = (uint32_t)device_number(id, CL_DEVICE_MEM_BASE_ADDR_ALIGN) / 8, align = 64;
+    uint32_t bytes = (uint32_t)ocl_device_number(id, CL_DEVICE_MEM_BASE_ADDR_ALIGN) / 8, align = 64;
     while (align < bytes && align < 4096)
         align *= 2;
     return align;
@@ -88,16 +78,18 @@ static uint32_t device_align(cl_device_id id)
 
 static void caps_fill(const listed *l, yk_device_caps *c)
 {
-    char version[128];
-    bool cpu = device_number(l->id, CL_DEVICE_TYPE) & CL_DEVICE_TYPE_CPU;
-    device_text(l->id, CL_DEVICE_NAME, c->name, sizeof c->name);
-    device_text(l->id, CL_DEVICE_VERSION, version, sizeof version);
-    snprintf(c->isa, sizeof c->isa, "%.40s, %s kernels", version, device_wide(l->id) ? "cpu" : "gpu");
+    char version[128]; /* "OpenCL 3.0 and the driver's own words" */
+    bool cpu = ocl_device_number(l->id, CL_DEVICE_TYPE) & CL_DEVICE_TYPE_CPU;
+    ocl_device_text(l->id, CL_DEVICE_NAME, c->name, sizeof c->name);
+    ocl_device_text(l->id, CL_DEVICE_VERSION, version, sizeof version);
+    const size_t first = strcspn(version, " "), both = first + strcspn(version + first + (version[first] != 0), " ");
+    version[both + (version[first] != 0)] = 0;
+    snprintf(c->isa, sizeof c->isa, "%.10s, %s kernels (%s)", version, l->shape.cpu ? "cpu" : "gpu", l->shape.why);
     c->flags = YK_CAP_DETERMINISTIC | (cpu ? YK_CAP_CPU : 0u);
-    c->mem_total = c->mem_free = device_number(l->id, CL_DEVICE_GLOBAL_MEM_SIZE);
-    c->max_alloc = device_number(l->id, CL_DEVICE_MAX_MEM_ALLOC_SIZE);
+    c->mem_total = c->mem_free = ocl_device_number(l->id, CL_DEVICE_GLOBAL_MEM_SIZE);
+    c->max_alloc = ocl_device_number(l->id, CL_DEVICE_MAX_MEM_ALLOC_SIZE);
     c->align = device_align(l->id);
-    c->units = (uint32_t)device_number(l->id, CL_DEVICE_MAX_COMPUTE_UNITS);
+    c->units = (uint32_t)ocl_device_number(l->id, CL_DEVICE_MAX_COMPUTE_UNITS);
     c->store = 1u << YK_F32 | 1u << YK_F16 | 1u << YK_BF16 | 1u << YK_I32 | 1u << YK_U8 | 1u << YK_BOOL;
     c->compute = 1u << YK_F32 | 1u << YK_F16 | 1u << YK_BF16 | 1u << YK_I32;
 }
@@ -108,13 +100,37 @@ static bool device_in_place(const listed *l)
     cl_int rc;
     cl_context ctx = NULL;
     bool in_place = false;
-    if (device_number(l->id, CL_DEVICE_HOST_UNIFIED_MEMORY))
+    if (ocl_device_number(l->id, CL_DEVICE_HOST_UNIFIED_MEMORY))
         ctx = clCreateContext(NULL, 1, &l->id, NULL, NULL, &rc);
     if (ctx) {
         in_place = ocl_memory_in_place(ctx, l->id);
         clReleaseContext(ctx);
     }
     return in_place;
+}
+
+static uint64_t device_identity(cl_device_id device)
+{
+    static const cl_device_info what[] = {CL_DEVICE_NAME, CL_DEVICE_VENDOR, CL_DEVICE_VERSION, CL_DRIVER_VERSION};
+    char text[256];
+    uint64_t h = KIT_HASH_SEED;
+    for (unsigned i = 0; i < sizeof what / sizeof *what; i++) {
+        ocl_device_text(device, what[i], text, sizeof text);
+        h = kit_hash(h, text, strlen(text) + 1);
+    }
+    return h;
+}
+
+/* What a measured shape depends on beside the drivers. */
+static uint64_t shape_key(cl_device_id id)
+{
+    const cl_ulong local = ocl_device_number(id, CL_DEVICE_LOCAL_MEM_SIZE);
+    return list.drivers ? kit_hash(list.drivers ^ device_identity(id), &local, sizeof local) : 0;
+}
+
+static yk_status device_shape(listed *l)
+{
+    return ocl_shape_choose(l->id, shape_key(l->id), &l->shape);
 }
 
 static void list_drivers(void)
@@ -128,7 +144,12 @@ static void list_drivers(void)
     for (cl_uint i = 0; i < n && i < MAX_PLATFORMS; i++)
         list_platform(platform[i]);
     memset(list.caps, 0, sizeof list.caps);
-    for (uint32_t i = 0; i < list.n; i++) {
+    list.refused = false;
+    for (uint32_t i = 0; i < list.n && !list.refused; i++) {
+        if (device_shape(&list.dev[i]) != YK_OK) {
+            list.refused = true;
+            list.n = i + 1;
+        }
         caps_fill(&list.dev[i], &list.caps[i]);
         if (device_in_place(&list.dev[i]))
             list.caps[i].flags |= YK_CAP_HOST_VISIBLE | YK_CAP_WRAP;
@@ -143,7 +164,7 @@ static void list_load(void)
     ocl_probe_drivers();
     list_drivers();
     ocl_probe_done();
-    if (list.key)
+    if (list.key && !list.refused)
         ocl_survey_write("devices", list.key, list.caps, list.n * (uint32_t)sizeof *list.caps);
     list.known = list.loaded = true;
 }
@@ -152,10 +173,10 @@ static bool list_recall(void)
 {
     uint64_t age;
     uint32_t bytes = 0;
-    list.key = ocl_probe_key();
-    if (!list.key)
+    list.drivers = list.key = ocl_probe_key();
+    if (!list.drivers)
         return false;
-    list.key = ocl_survey_key_devices(list.key);
+    list.key = ocl_survey_key_devices(list.drivers);
     if (!ocl_probe_believed() || !ocl_survey_read("devices", list.key, list.caps, sizeof list.caps, &bytes, &age))
         return false;
     list.n = bytes / (uint32_t)sizeof *list.caps;
@@ -173,8 +194,15 @@ static void list_need(bool loaded)
     pthread_mutex_unlock(&list.lock);
 }
 
+/* Asked again, so that the host is told why again; nothing is measured then. */
+static yk_status list_refusal(void)
+{
+    return list.refused ? device_shape(&list.dev[list.n - 1]) : YK_OK;
+}
+
 void ocl_devices_forget(void)
 {
+    list.refused = false;
     list.known = list.loaded = false;
     list.n = 0;
 }
@@ -183,12 +211,14 @@ yk_status ocl_device_count(uint32_t *n)
 {
     list_need(false);
     *n = list.n;
-    return YK_OK;
+    return list_refusal();
 }
 
 static yk_status device_known(uint32_t i, bool loaded)
 {
     list_need(loaded);
+    if (list.refused)
+        return list_refusal();
     if (i < list.n)
         return YK_OK;
     ocl_host->fail(OCL_WHO, "device %u: there are %u", i, list.n);
@@ -198,24 +228,13 @@ static yk_status device_known(uint32_t i, bool loaded)
 yk_status ocl_device_caps(uint32_t i, yk_device_caps *caps)
 {
     yk_device_caps c;
-    if (device_known(i, false) != YK_OK)
-        return YK_E_ARG;
+    yk_status s = device_known(i, false);
+    if (s != YK_OK)
+        return s;
     c = list.caps[i];
     c.size = caps->size < sizeof c ? caps->size : (uint32_t)sizeof c;
     memcpy(caps, &c, c.size);
     return YK_OK;
-}
-
-static uint64_t device_identity(const listed *l)
-{
-    static const cl_device_info what[] = {CL_DEVICE_NAME, CL_DEVICE_VENDOR, CL_DEVICE_VERSION, CL_DRIVER_VERSION};
-    char text[256];
-    uint64_t h = KIT_HASH_SEED;
-    for (unsigned i = 0; i < sizeof what / sizeof *what; i++) {
-        device_text(l->id, what[i], text, sizeof text);
-        h = kit_hash(h, text, strlen(text) + 1);
-    }
-    return h;
 }
 
 /*
@@ -225,39 +244,37 @@ static uint64_t device_identity(const listed *l)
 static bool device_binaries(cl_device_id id)
 {
     char version[128];
-    const char *option = ocl_host->option(OCL_WHO, "BINARIES");
-    if (option && *option)
+    const char *option = ocl_option("BINARIES");
+    if (option)
         return strcmp(option, "0") != 0;
-    device_text(id, CL_DEVICE_VERSION, version, sizeof version);
+    ocl_device_text(id, CL_DEVICE_VERSION, version, sizeof version);
     return !strstr(version, "PoCL");
 }
 
-static yk_status device_start(const listed *l, yk_device *d)
+static yk_status device_start(cl_device_id id, yk_device *d)
 {
     cl_int rc;
-    d->id = l->id;
-    d->wide = device_wide(l->id);
-    d->units = (uint32_t)device_number(l->id, CL_DEVICE_MAX_COMPUTE_UNITS);
-    d->max_alloc = device_number(l->id, CL_DEVICE_MAX_MEM_ALLOC_SIZE);
-    d->identity = device_identity(l);
-    d->binaries = device_binaries(l->id);
-    d->visible = list.caps[l - list.dev].flags & YK_CAP_WRAP;
-    d->ctx = clCreateContext(NULL, 1, &l->id, NULL, NULL, &rc);
+    const cl_ulong local = ocl_device_number(id, CL_DEVICE_LOCAL_MEM_SIZE);
+    d->id = id;
+    d->local_floats = local > 1u << 30 ? 1u << 28 : (uint32_t)(local > LOCAL_SPARE ? local - LOCAL_SPARE : 0) / 4;
+    d->units = (uint32_t)ocl_device_number(id, CL_DEVICE_MAX_COMPUTE_UNITS);
+    d->max_alloc = ocl_device_number(id, CL_DEVICE_MAX_MEM_ALLOC_SIZE);
+    d->identity = device_identity(id);
+    d->binaries = device_binaries(id);
+    ocl_device_text(id, CL_DEVICE_NAME, d->name, sizeof d->name);
+    d->ctx = clCreateContext(NULL, 1, &id, NULL, NULL, &rc);
     return rc == CL_SUCCESS ? YK_OK : ocl_error(rc, "opening the device");
 }
 
-yk_status ocl_device_open(uint32_t i, yk_device **dev)
+yk_status ocl_device_make(cl_device_id id, bool cpu_shape, bool in_place, yk_device **dev)
 {
-    if (device_known(i, true) != YK_OK)
-        return YK_E_ARG;
-    const listed *l = &list.dev[i];
     yk_device *d = ocl_alloc(sizeof *d);
     if (!d)
         return YK_E_MEM;
     pthread_mutex_init(&d->lock, NULL);
-    ocl_signals *signals = ocl_signals_save();
-    yk_status s = device_start(l, d);
-    ocl_signals_restore(signals);
+    d->cpu_shape = cpu_shape;
+    d->visible = in_place;
+    yk_status s = device_start(id, d);
     if (s != YK_OK) {
         pthread_mutex_destroy(&d->lock);
         ocl_free(d);
@@ -265,6 +282,17 @@ yk_status ocl_device_open(uint32_t i, yk_device **dev)
     }
     *dev = d;
     return YK_OK;
+}
+
+yk_status ocl_device_open(uint32_t i, yk_device **dev)
+{
+    yk_status s = device_known(i, true);
+    if (s != YK_OK)
+        return s;
+    ocl_signals *signals = ocl_signals_save();
+    s = ocl_device_make(list.dev[i].id, list.dev[i].shape.cpu, list.caps[i].flags & YK_CAP_WRAP, dev);
+    ocl_signals_restore(signals);
+    return s;
 }
 
 void ocl_device_close(yk_device *d)

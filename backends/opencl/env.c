@@ -69,19 +69,21 @@ static int env_cores(const char *list, cpu_set_t *set)
     return CPU_COUNT(set);
 }
 
+bool ocl_cores_good(const char *list)
+{
+    cpu_set_t set;
+    return env_cores(list, &set) > 0;
+}
+
 /* The driver's threads inherit the mask of the thread that loads it; their number follows the mask too. */
 static void env_bind(void)
 {
-    const char *list = ocl_host->option(OCL_WHO, "CORES");
+    const char *list = ocl_option("CORES");
     cpu_set_t set;
     char n[16];
-    if (!list || !*list)
+    int count = list ? env_cores(list, &set) : 0;
+    if (!count)
         return;
-    int count = env_cores(list, &set);
-    if (!count) {
-        ocl_host->log(1, OCL_WHO, "CORES=%s: expected a list such as 0-3,6; threads are not bound", list);
-        return;
-    }
     if (sched_setaffinity(0, sizeof set, &set))
         ocl_host->log(1, OCL_WHO, "CORES=%s: cannot bind to these cores", list);
     snprintf(n, sizeof n, "%d", count);

@@ -2,6 +2,7 @@
 if WITH_OPENCL
 plugin_LTLIBRARIES += yoke_opencl.la
 yoke_opencl_la_SOURCES = backends/opencl/ocl.h backends/opencl/plugin.c backends/opencl/env.c backends/opencl/probe.c \
+	backends/opencl/options.c backends/opencl/shape.c backends/opencl/shape.h \
 	backends/opencl/survey.c backends/opencl/survey.h \
 	backends/opencl/device.c backends/opencl/memory.c backends/opencl/queue.c backends/opencl/build.c \
 	backends/opencl/program.c backends/opencl/lower.c backends/opencl/lower_data.c backends/opencl/lower_dot.c \

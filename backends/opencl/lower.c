@@ -5,9 +5,9 @@
 #include <stdio.h>
 
 /* Elements of an elementwise group, outputs and columns of a reduction's group: enough work to hide a start. */
-#define BLOCK_WIDE 8192
+#define BLOCK_CPU_SHAPE 8192
 #define BLOCK_GPU 1024
-#define COLUMNS_WIDE 64
+#define COLUMNS_CPU 64
 #define TEAM_GPU 64
 
 static bool lower_is_chain(uint32_t op)
@@ -67,13 +67,8 @@ bool ocl_generated_kernel(const yk_graph *g, uint32_t node, const yk_device *dev
 
 static void lower_unsupported(yk_program *p, uint32_t op)
 {
-    static const char *const names[] = {
-#define OP_NAME(e, name, kind, prec, tol, least, most, outs, attrs) name,
-        YK_OP_TABLE(OP_NAME)
-#undef OP_NAME
-    };
     ocl_host->fail(OCL_WHO, "node %u (%s): operands of a type or layout this plugin does not run", p->node,
-                   op < YK_OP_COUNT ? names[op] : "?");
+                   kit_op_name(op));
     ocl_fail(p, YK_E_UNSUPPORTED);
 }
 
@@ -81,12 +76,12 @@ static int64_t chain_block(const yk_device *dev, const kit_chain *c, const kit_s
 {
     int64_t inner = s->dim[s->dims - 1], each = inner, block;
     if (!c->reduce)
-        return dev->wide ? BLOCK_WIDE : BLOCK_GPU;
+        return dev->cpu_shape ? BLOCK_CPU_SHAPE : BLOCK_GPU;
     if (!s->reduced[s->dims - 1])
-        return dev->wide ? COLUMNS_WIDE : TEAM_GPU;
+        return dev->cpu_shape ? COLUMNS_CPU : TEAM_GPU;
     for (uint32_t d = 0; d + 1 < s->dims; d++)
         each *= s->reduced[d] ? s->dim[d] : 1;
-    block = dev->wide ? BLOCK_WIDE / each : 1;
+    block = dev->cpu_shape ? BLOCK_CPU_SHAPE / each : 1;
     return block < 1 ? 1 : block;
 }
 

@@ -4,19 +4,21 @@
 
 #include <stdio.h>
 
-#define CONV_X 65536
-#define CONV_SLACK 4096
-#define CONV_G 49152
-#define CONV_TAPS 8192
+#define CONV_LOCAL 126976 /* floats of local memory a kernel of kernels/conv.kc is given, where there is so much; */
+#define CONV_X 65536      /* more than these of the source, */
+#define CONV_G 49152      /* of the results' gradients */
+#define CONV_TAPS 8192    /* and taps do not pay */
+#define CONV_TILE 256     /* 16 * VW: results on their way */
 #define WINO_PIXELS 64 /* of a block of kernels/wino.kc */
-#define WINO_CHANNELS 128
+#define WINO_MOST 128 /* channels */
 /* partial sums of a filter's gradient: fixed, so that results do not depend on the device */
 #define CHUNKS 16
 #define WINO_CHUNKS 8 /* they are 16 / 9 as large */
 
 enum { /* positions in the kernels' meta */
     G_C, G_H, G_W, G_IH, G_IW, G_PY, G_PX, G_KH, G_KW, G_DH, G_DW, G_SH, G_SW, G_OH, G_OW, G_R, G_LEN, G_PHASE, G_ROWS,
-    G_M, G_GROUPS, G_N, G_CHUNK, G_PAD, G_WM, G_WC, G_WG, G_W0, G_WY, G_WX, G_Y0, G_YS, G_XS, G_PLANE, G_COUNT
+    G_M, G_GROUPS, G_N, G_CHUNK, G_PAD, G_WM, G_WC, G_WG, G_W0, G_WY, G_WX, G_Y0, G_YS, G_XS, G_PLANE, G_X, G_REST,
+    G_COUNT
 };
 
 typedef struct conv {
@@ -24,11 +26,6 @@ typedef struct conv {
     const yk_value *x, *y, *w; /* input, output, filter of the convolution (or their gradients) */
     uint32_t seg, nv;
 } conv;
-
-static int64_t up(int64_t a, int64_t b)
-{
-    return (a + b - 1) / b;
-}
 
 /* Source, zeros and strides of this node as a plain convolution. */
 static void conv_geometry(const yk_graph *g, const yk_node *n, conv *c)
@@ -81,7 +78,7 @@ typedef struct taps {
 static taps taps_of(int64_t at, int64_t step, int64_t pad, int64_t taps_all, int64_t size)
 {
     int64_t past = (taps_all - 1 - at - pad) % step, last = taps_all - 1 - (past < 0 ? past + step : past);
-    return (taps){last < 0 ? 0 : last / step + 1, last, (last - at - pad) / step, up(size - at, step)};
+    return (taps){last < 0 ? 0 : last / step + 1, last, (last - at - pad) / step, kit_div_up(size - at, step)};
 }
 
 /* The gradient of the input for the pixels (row, column) modulo the strides: a plain convolution of gy. */
@@ -104,34 +101,45 @@ static void conv_phase(conv *c, const int64_t *a, int64_t row, int64_t column)
     m[G_XS] = a[1];
 }
 
+static int64_t conv_local(const yk_device *dev)
+{
+    return dev->local_floats < CONV_LOCAL ? dev->local_floats : CONV_LOCAL;
+}
+
+/* Places of the parts in local memory with r rows of results in an item; false if they do not fit. */
+static bool conv_rows_fit(const yk_device *dev, conv *c, bool dw, int64_t r)
+{
+    int64_t *m = c->m, beyond = 4 * m[G_SH] * m[G_LEN] + 32; /* read behind the last row, and not used */
+    int64_t gradients = r * m[G_OW] * m[G_PAD];
+    m[G_R] = r;
+    m[G_ROWS] = (r - 1) * m[G_SH] + (m[G_KH] - 1) * m[G_DH] + 1;
+    m[G_X] = kit_round_up(m[G_C] * m[G_KH] * m[G_KW], 16);
+    int64_t source = m[G_C] * m[G_ROWS] * m[G_LEN];
+    m[G_REST] = kit_round_up(m[G_X] + source + beyond, 16);
+    return source <= CONV_X && gradients <= CONV_G && m[G_REST] + (dw ? gradients : CONV_TILE) <= conv_local(dev);
+}
+
 /* Layout of the local copy, rows of an item; false if not even one row fits. */
-static bool conv_blocks(conv *c, bool dw)
+static bool conv_blocks(const yk_device *dev, conv *c, bool dw)
 {
     int64_t *m = c->m, width;
     c->seg = m[G_OW] > 8 ? 16 : m[G_OW] > 4 ? 8 : 4;
-    width = up(m[G_OW], c->seg) * c->seg;
+    width = kit_round_up(m[G_OW], c->seg);
     c->nv = m[G_M] > 16 ? 2 : 1;
     m[G_PHASE] = width + ((m[G_KW] - 1) * m[G_DW]) / m[G_SW] + 1;
     m[G_LEN] = m[G_PHASE] * m[G_SW];
-    m[G_PAD] = up(m[G_M], 16 * c->nv) * 16 * c->nv;
-    if (m[G_C] * m[G_KH] * m[G_KW] > CONV_TAPS || 4 * m[G_SH] * m[G_LEN] + 32 > CONV_SLACK)
+    m[G_PAD] = kit_round_up(m[G_M], 16 * c->nv);
+    if (m[G_C] * m[G_KH] * m[G_KW] > CONV_TAPS)
         return false;
-    for (int64_t r = m[G_OH]; r > 0; r = r > 4 ? (r + 1) / 2 : r - 1) {
-        m[G_R] = r;
-        m[G_ROWS] = (r - 1) * m[G_SH] + (m[G_KH] - 1) * m[G_DH] + 1;
-        if (m[G_C] * m[G_ROWS] * m[G_LEN] <= CONV_X && (!dw || r * m[G_OW] * m[G_PAD] <= CONV_G))
+    for (int64_t r = m[G_OH]; r > 0; r = r > 4 ? (r + 1) / 2 : r - 1)
+        if (conv_rows_fit(dev, c, dw, r))
             return true;
-    }
     return false;
 }
 
 static bool conv_plain(const yk_value *v)
 {
-    int64_t stride = 1;
-    for (uint32_t d = v->dims; d-- > 0; stride *= v->dim[d])
-        if (v->dim[d] != 1 && v->stride[d] != stride)
-            return false;
-    return v->dims == 4 && kit_is_float(v->dtype);
+    return v->dims == 4 && kit_is_float(v->dtype) && kit_value_dense(v);
 }
 
 static bool conv_of(const yk_device *dev, const yk_graph *g, const yk_node *n, conv *c)
@@ -139,11 +147,11 @@ static bool conv_of(const yk_device *dev, const yk_graph *g, const yk_node *n, c
     conv_geometry(g, n, c);
     const yk_value *out = &g->value[g->index[n->out]];
     const yk_value *in = &g->value[g->index[n->in]], *in1 = &g->value[g->index[n->in + 1]];
-    if (!dev->wide || !conv_plain(c->x) || !conv_plain(c->y) || !conv_plain(c->w) || in->dtype != in1->dtype)
+    if (!dev->cpu_shape || !conv_plain(c->x) || !conv_plain(c->y) || !conv_plain(c->w) || in->dtype != in1->dtype)
         return false;
     if (out->dtype != in->dtype && out->dtype != YK_F32)
         return false;
-    return conv_blocks(c, n->op == YK_OP_CONV2D_DW);
+    return conv_blocks(dev, c, n->op == YK_OP_CONV2D_DW);
 }
 
 uint32_t ocl_claims_conv(yk_device *dev, const yk_graph *g, const yk_node *n)
@@ -154,26 +162,26 @@ uint32_t ocl_claims_conv(yk_device *dev, const yk_graph *g, const yk_node *n)
     return n->op == YK_OP_CONV2D_DW ? 3 : 1;
 }
 
-static void conv_defines(const yk_graph *g, const yk_node *n, const conv *c, char *text, size_t size)
+static void conv_defines(const yk_device *dev, const yk_graph *g, const yk_node *n, const conv *c, char *text, size_t size)
 {
     bool dw = n->op == YK_OP_CONV2D_DW;
-    snprintf(text, size, "-D%s -DT=%s -DTC=%s -DSEG=%u -DNV=%u%s", dw ? "CONV_DW" : "CONV_DIRECT",
+    snprintf(text, size, "-D%s -DCONV_LOCAL=%d -DT=%s -DTC=%s -DSEG=%u -DNV=%u%s", dw ? "CONV_DW" : "CONV_DIRECT", (int)conv_local(dev),
              kit_type(g->value[g->index[n->in]].dtype), kit_type(g->value[g->index[n->out]].dtype), dw ? 16 : c->seg,
              dw ? c->nv : 1, c->m[G_YS] != c->m[G_OW] ? " -DAPART" : "");
 }
 
 static void lower_direct(yk_program *p, const yk_node *n, const conv *c)
 {
-    char defines[96];
+    char defines[128];
     const int64_t *m = c->m;
-    conv_defines(p->g, n, c, defines, sizeof defines);
-    int64_t K = m[G_C] * m[G_KH] * m[G_KW], tiles = up(m[G_M], 8);
+    conv_defines(p->dev, p->g, n, c, defines, sizeof defines);
+    int64_t K = m[G_C] * m[G_KH] * m[G_KW], tiles = kit_div_up(m[G_M], 8);
     uint64_t bytes = (uint64_t)(m[G_GROUPS] * tiles * K * 8) * 4;
     ocl_launch_begin(p, "conv", defines, "conv_filter", tiles, m[G_GROUPS], 1, 1);
     ocl_arg_value(p, p->g->index[n->in + 1]);
     ocl_arg_scratch(p, 0, bytes, 4);
     ocl_arg_meta(p, m, G_COUNT);
-    ocl_launch_begin(p, "conv", defines, "conv_direct", up(m[G_OH], m[G_R]), m[G_N], m[G_GROUPS], 1);
+    ocl_launch_begin(p, "conv", defines, "conv_direct", kit_div_up(m[G_OH], m[G_R]), m[G_N], m[G_GROUPS], 1);
     ocl_arg_value(p, p->g->index[n->in]);
     ocl_arg_scratch(p, 0, bytes, 4);
     ocl_arg_value(p, p->g->index[n->out]);
@@ -186,22 +194,43 @@ static int wino_vectors(const conv *c)
     return c->m[G_M] > 16 ? 2 : 1;
 }
 
-/* What kernels/wino.kc takes; fewer channels do not pay for the transforms, more do not fit local memory. */
-static bool wino_suits(const yk_graph *g, const yk_node *n, const conv *c)
+/*
+ * How many channels and outputs are transformed at a time: what lies in local memory are 1 KiB for each of twice as many and
+ * one more, and 8 KiB of a gradient's stage. NULL: not even the least, which would pay for transforming them again and again.
+ */
+typedef struct wino_part {
+    int kib, channels, outputs;
+} wino_part;
+
+static const wino_part *wino_fit(const yk_device *dev, bool dw)
+{
+    static const wino_part whole[] = {{386, 128, 64}, {194, 32, 64}, {98, 16, 32}};
+    static const wino_part gradient[] = {{522, 128, 128}, {394, 128, 64}, {202, 64, 32}, {106, 16, 32}};
+    const wino_part *part = dw ? gradient : whole;
+    for (size_t i = 0; i < (dw ? sizeof gradient : sizeof whole) / sizeof *part; i++)
+        if ((int64_t)part[i].kib * 256 <= dev->local_floats)
+            return &part[i];
+    return NULL;
+}
+
+/* What kernels/wino.kc takes; fewer channels do not pay for the transforms. */
+static bool wino_suits(const yk_device *dev, const yk_graph *g, const yk_node *n, const conv *c)
 {
     const int64_t *a = &g->attr[n->attr], *m = c->m;
     bool three = m[G_KH] == 3 && m[G_KW] == 3 && a[0] == 1 && a[1] == 1 && a[4] == 1 && a[5] == 1;
     bool same = a[2] == 1 && a[3] == 1 && m[G_GROUPS] == 1;
     bool plane = (m[G_OW] == 8 || m[G_OW] == 16 || m[G_OW] == 32) && m[G_OH] * m[G_OW] % WINO_PIXELS == 0;
     bool dw = n->op == YK_OP_CONV2D_DW;
-    return three && same && plane && m[G_C] >= 16 && m[G_C] <= WINO_CHANNELS && m[G_C] % (dw ? 16 / wino_vectors(c) : 2) == 0 &&
-           m[G_M] >= 16 && (!dw || m[G_M] <= WINO_CHANNELS);
+    bool channels = m[G_C] >= 16 && m[G_C] <= WINO_MOST && m[G_C] % (dw ? 16 / wino_vectors(c) : 2) == 0;
+    return three && same && plane && channels && m[G_M] >= 16 && (!dw || m[G_M] <= WINO_MOST) && wino_fit(dev, dw);
 }
 
-static void wino_defines(const yk_graph *g, const yk_node *n, const conv *c, char *text, size_t size)
+static void wino_defines(const yk_device *dev, const yk_graph *g, const yk_node *n, const conv *c, char *text, size_t size)
 {
     const bool dw = n->op == YK_OP_CONV2D_DW;
-    snprintf(text, size, "-D%s -DT=%s -DTC=%s -DTX=%d -DWINO_NV=%d", dw ? "WINO_DW" : "WINO_CONV",
+    const wino_part *part = wino_fit(dev, dw);
+    snprintf(text, size, "-D%s -DWINO_CHANNELS=%d -DWINO_OUT=%d -DT=%s -DTC=%s -DTX=%d -DWINO_NV=%d", dw ? "WINO_DW" : "WINO_CONV",
+             part->channels, part->outputs,
              kit_type(g->value[g->index[n->in]].dtype), kit_type(g->value[g->index[n->out]].dtype), (int)c->m[G_OW] / 2,
              dw ? wino_vectors(c) : 2);
 }
@@ -209,17 +238,17 @@ static void wino_defines(const yk_graph *g, const yk_node *n, const conv *c, cha
 static void lower_wino(yk_program *p, const yk_node *n, const conv *c)
 {
     const int64_t *m = c->m;
-    int64_t tiles = up(m[G_M], 8), of_image = m[G_OH] * m[G_OW] / WINO_PIXELS, blocks = m[G_N] * of_image;
+    int64_t tiles = kit_div_up(m[G_M], 8), of_image = m[G_OH] * m[G_OW] / WINO_PIXELS, blocks = m[G_N] * of_image;
     uint64_t bytes = (uint64_t)(16 * tiles * m[G_C] * 8) * 4;
-    char defines[80];
-    wino_defines(p->g, n, c, defines, sizeof defines);
+    char defines[128];
+    wino_defines(p->dev, p->g, n, c, defines, sizeof defines);
     ocl_launch_begin(p, "wino", defines, "wino_filter", tiles, 1, 1, 1);
     ocl_arg_value(p, p->g->index[n->in + 1]);
     ocl_arg_scratch(p, 0, bytes, 4);
     ocl_arg_long(p, m[G_C]);
     ocl_arg_long(p, m[G_M]);
     ocl_arg_int(p, n->op == YK_OP_CONV2D_DX);
-    ocl_launch_begin(p, "wino", defines, "wino_conv", up(blocks, 2), 1, 1, 1);
+    ocl_launch_begin(p, "wino", defines, "wino_conv", kit_div_up(blocks, 2), 1, 1, 1);
     ocl_arg_value(p, p->g->index[n->in]);
     ocl_arg_scratch(p, 0, bytes, 4);
     ocl_arg_value(p, p->g->index[n->out]);
@@ -233,11 +262,11 @@ static void lower_wino_dw(yk_program *p, const yk_node *n, const conv *c)
 {
     const int64_t *m = c->m;
     int64_t of_image = m[G_OH] * m[G_OW] / WINO_PIXELS, blocks = m[G_N] * of_image;
-    int64_t chunk = up(blocks, 2 * WINO_CHUNKS) * 2, chunks = up(blocks, chunk);
+    int64_t chunk = 2 * kit_div_up(blocks, 2 * WINO_CHUNKS), chunks = kit_div_up(blocks, chunk);
     int64_t pad = 16 * wino_vectors(c);
-    uint64_t bytes = (uint64_t)(chunks * 16 * m[G_C] * up(m[G_M], pad) * pad) * 4;
-    char defines[80];
-    wino_defines(p->g, n, c, defines, sizeof defines);
+    uint64_t bytes = (uint64_t)(chunks * 16 * m[G_C] * kit_round_up(m[G_M], pad)) * 4;
+    char defines[128];
+    wino_defines(p->dev, p->g, n, c, defines, sizeof defines);
     ocl_launch_begin(p, "wino", defines, "wino_dw", chunks, 1, 1, 1);
     ocl_arg_value(p, p->g->index[n->in + 1]);
     ocl_arg_value(p, p->g->index[n->in]);
@@ -264,7 +293,7 @@ static void lower_phases(yk_program *p, const yk_node *n, const conv *c)
         for (int64_t column = 0; column < a[1] && column < c->m[G_OW]; column++) {
             conv part = *c;
             conv_phase(&part, a, row, column);
-            if (conv_blocks(&part, false)) /* smaller than the whole, which fits */
+            if (conv_blocks(p->dev, &part, false)) /* smaller than the whole, which fits */
                 lower_direct(p, n, &part);
             else
                 ocl_fail(p, YK_E_INTERNAL);
@@ -273,11 +302,11 @@ static void lower_phases(yk_program *p, const yk_node *n, const conv *c)
 
 static void lower_dw(yk_program *p, const yk_node *n, conv *c)
 {
-    char defines[96];
-    conv_defines(p->g, n, c, defines, sizeof defines);
+    char defines[128];
+    conv_defines(p->dev, p->g, n, c, defines, sizeof defines);
     int64_t *m = c->m, K = m[G_C] * m[G_KH] * m[G_KW];
-    m[G_CHUNK] = up(m[G_N], CHUNKS);
-    int64_t chunks = up(m[G_N], m[G_CHUNK]);
+    m[G_CHUNK] = kit_div_up(m[G_N], CHUNKS);
+    int64_t chunks = kit_div_up(m[G_N], m[G_CHUNK]);
     uint64_t bytes = (uint64_t)(chunks * m[G_GROUPS] * K * m[G_PAD]) * 4;
     ocl_launch_begin(p, "conv", defines, "conv_dw", chunks, m[G_GROUPS], 1, 1);
     ocl_arg_value(p, p->g->index[n->in + 1]);
@@ -303,7 +332,7 @@ void ocl_lower_conv(yk_program *p, const yk_node *n)
         return;
     }
     const int64_t *a = &p->g->attr[n->attr];
-    bool wino = wino_suits(p->g, n, &c);
+    bool wino = wino_suits(p->dev, p->g, n, &c);
     if (n->op == YK_OP_CONV2D_DW && wino)
         lower_wino_dw(p, n, &c);
     else if (n->op == YK_OP_CONV2D_DW)

@@ -32,19 +32,6 @@ static int64_t attr(const yk_program *p, const yk_node *n, uint32_t i)
     return p->g->attr[n->attr + i];
 }
 
-static int64_t count(const yk_value *v)
-{
-    int64_t n = 1;
-    for (uint32_t d = 0; d < v->dims; d++)
-        n *= v->dim[d];
-    return n;
-}
-
-static int64_t up(int64_t a, int64_t b)
-{
-    return (a + b - 1) / b;
-}
-
 static const char *move_defines(uint32_t dtype)
 {
     switch (yk_dtype_bytes(dtype)) {
@@ -122,7 +109,7 @@ static void lower_copy(yk_program *p, const yk_node *n)
         meta[k++] = s.sx[d];
         meta[k++] = s.sy[d];
     }
-    ocl_launch_begin(p, "data", move_defines(y->dtype), "copy_any", up(total, BLOCK), 1, 1, TEAM);
+    ocl_launch_begin(p, "data", move_defines(y->dtype), "copy_any", kit_div_up(total, BLOCK), 1, 1, TEAM);
     arg_in(p, n, 0);
     arg_out(p, n, 0);
     ocl_arg_meta(p, meta, k);
@@ -133,10 +120,10 @@ static void lower_copy(yk_program *p, const yk_node *n)
 static void lower_gather(yk_program *p, const yk_node *n)
 {
     const yk_value *table = in_value(p, n, 0), *y = out_value(p, n, 0);
-    int64_t rows = count(in_value(p, n, 1)), width = count(y) / rows, block = up(BLOCK, width);
-    if (table->dim[0] * width != count(table))
+    int64_t rows = kit_value_count(in_value(p, n, 1)), width = kit_value_count(y) / rows, block = kit_div_up(BLOCK, width);
+    if (table->dim[0] * width != kit_value_count(table))
         ocl_fail(p, YK_E_UNSUPPORTED);
-    ocl_launch_begin(p, "data", move_defines(y->dtype), "gather_rows", up(rows, block), 1, 1, TEAM);
+    ocl_launch_begin(p, "data", move_defines(y->dtype), "gather_rows", kit_div_up(rows, block), 1, 1, TEAM);
     arg_in(p, n, 0);
     arg_in(p, n, 1);
     arg_out(p, n, 0);
@@ -155,7 +142,7 @@ static void scatter_sizes(yk_program *p, const yk_value *y, int64_t rows, int64_
 
 static void lower_scatter_int(yk_program *p, const yk_node *n, int64_t rows, int64_t width)
 {
-    ocl_launch_begin(p, "data", "-DUNIT_MAKE", "scatter_i32", up(width, p->dev->wide ? 1 : TEAM), 1, 1, TEAM);
+    ocl_launch_begin(p, "data", "-DUNIT_MAKE", "scatter_i32", kit_div_up(width, p->dev->cpu_shape ? 1 : TEAM), 1, 1, TEAM);
     arg_in(p, n, 0);
     arg_in(p, n, 1);
     arg_out(p, n, 0);
@@ -165,15 +152,15 @@ static void lower_scatter_int(yk_program *p, const yk_node *n, int64_t rows, int
 /* Columns of a group: on a processor as many as keep each core busy, whole lines if there is one. */
 static int64_t scatter_columns(const yk_device *dev, int64_t width)
 {
-    const int64_t each = up(up(width, dev->units), 16) * 16;
-    return dev->wide && each > 64 ? each : 64;
+    const int64_t each = kit_div_up(kit_div_up(width, dev->units), 16) * 16;
+    return dev->cpu_shape && each > 64 ? each : 64;
 }
 
 /* Sums in f32; a 16-bit result is rounded from scratch memory at the end. */
 static void lower_scatter(yk_program *p, const yk_node *n)
 {
     const yk_value *x = in_value(p, n, 0), *y = out_value(p, n, 0);
-    int64_t rows = count(in_value(p, n, 1)), width = count(x) / rows, total = count(y);
+    int64_t rows = kit_value_count(in_value(p, n, 1)), width = kit_value_count(x) / rows, total = kit_value_count(y);
     int64_t cols = scatter_columns(p->dev, width);
     char defines[64];
     if (y->dtype == YK_I32 && x->dtype == YK_I32) {
@@ -182,7 +169,7 @@ static void lower_scatter(yk_program *p, const yk_node *n)
     }
     if (!float_defines(p, x->dtype, defines, sizeof defines))
         return;
-    ocl_launch_begin(p, "data", defines, "scatter_rows", up(width, cols), 1, 1, TEAM);
+    ocl_launch_begin(p, "data", defines, "scatter_rows", kit_div_up(width, cols), 1, 1, TEAM);
     arg_in(p, n, 0);
     arg_in(p, n, 1);
     if (y->dtype == YK_F32)
@@ -193,7 +180,7 @@ static void lower_scatter(yk_program *p, const yk_node *n)
     ocl_arg_long(p, cols);
     if (y->dtype == YK_F32 || !float_defines(p, y->dtype, defines, sizeof defines))
         return;
-    ocl_launch_begin(p, "data", defines, "narrow", up(total, BLOCK), 1, 1, TEAM);
+    ocl_launch_begin(p, "data", defines, "narrow", kit_div_up(total, BLOCK), 1, 1, TEAM);
     ocl_arg_scratch(p, 0, (uint64_t)total * 4, 4);
     arg_out(p, n, 0);
     ocl_arg_long(p, total);
@@ -236,12 +223,12 @@ static void lower_unfold(yk_program *p, const yk_node *n)
 static void lower_iota(yk_program *p, const yk_node *n)
 {
     const yk_value *y = out_value(p, n, 0);
-    int64_t axis = attr(p, n, 0), stride = 1, total = count(y);
+    int64_t axis = attr(p, n, 0), stride = 1, total = kit_value_count(y);
     if (y->dtype != YK_I32 && y->dtype != YK_F32)
         ocl_fail(p, YK_E_UNSUPPORTED);
     for (uint32_t d = (uint32_t)axis + 1; d < y->dims; d++)
         stride *= y->dim[d];
-    ocl_launch_begin(p, "data", "-DUNIT_MAKE", y->dtype == YK_I32 ? "iota_i32" : "iota_f32", up(total, BLOCK), 1, 1, TEAM);
+    ocl_launch_begin(p, "data", "-DUNIT_MAKE", y->dtype == YK_I32 ? "iota_i32" : "iota_f32", kit_div_up(total, BLOCK), 1, 1, TEAM);
     arg_out(p, n, 0);
     ocl_arg_long(p, total);
     ocl_arg_long(p, stride);
@@ -252,8 +239,8 @@ static void lower_iota(yk_program *p, const yk_node *n)
 static void lower_rng(yk_program *p, const yk_node *n)
 {
     const yk_value *y = out_value(p, n, 0);
-    int64_t total = count(y), rows = count(in_value(p, n, 1));
-    ocl_launch_begin(p, "data", "-DUNIT_MAKE", "rng_rows", up(total, BLOCK), 1, 1, TEAM);
+    int64_t total = kit_value_count(y), rows = kit_value_count(in_value(p, n, 1));
+    ocl_launch_begin(p, "data", "-DUNIT_MAKE", "rng_rows", kit_div_up(total, BLOCK), 1, 1, TEAM);
     arg_in(p, n, 0);
     arg_in(p, n, 1);
     arg_out(p, n, 0);
@@ -266,15 +253,15 @@ static void lower_rng(yk_program *p, const yk_node *n)
 static void lower_argmax(yk_program *p, const yk_node *n)
 {
     const yk_value *x = in_value(p, n, 0);
-    int64_t axis = attr(p, n, 0), stride = 1, length = x->dims ? x->dim[axis] : 1, lines = count(x) / length;
-    int64_t block = up(BLOCK, length);
+    int64_t axis = attr(p, n, 0), stride = 1, length = x->dims ? x->dim[axis] : 1, lines = kit_value_count(x) / length;
+    int64_t block = kit_div_up(BLOCK, length);
     char defines[64] = "-DUNIT_ARGMAX_I";
     for (uint32_t d = (uint32_t)axis + 1; d < x->dims; d++)
         stride *= x->dim[d];
     bool whole = x->dtype == YK_I32;
     if (!whole && !float_defines(p, x->dtype, defines, sizeof defines))
         return;
-    ocl_launch_begin(p, "data", defines, whole ? "argmax_i32" : "argmax_line", up(lines, block), 1, 1, TEAM);
+    ocl_launch_begin(p, "data", defines, whole ? "argmax_i32" : "argmax_line", kit_div_up(lines, block), 1, 1, TEAM);
     arg_in(p, n, 0);
     arg_out(p, n, 0);
     ocl_arg_long(p, lines);

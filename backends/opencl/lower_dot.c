@@ -151,7 +151,7 @@ static void dot_emit(kit_text *t, const yk_device *dev, const dot *d, const char
     const char *source = ocl_dot_source(dev);
     kit_text_add(t, "#undef EPI_ARGS\n#undef EPI_BIND\n#undef EPI\n#undef GEMM_NAME\n#undef TC\n#undef TA\n");
     kit_text_add(t, "#define GEMM_NAME %s\n#define TC %s\n#define TA %s\n", name, kit_type(d->c->dtype),
-                 dev->wide ? "f32" : kit_type(d->a->dtype));
+                 dev->cpu_shape ? "f32" : kit_type(d->a->dtype));
     if (d->epilogue.n_node)
         epilogue_emit(t, &d->epilogue);
     else
@@ -195,11 +195,6 @@ uint32_t ocl_claims_dot_map(const yk_graph *g, const yk_node *n)
 
 /* ---- Launches ---- */
 
-static int64_t up(int64_t a, int64_t b)
-{
-    return (a + b - 1) / b;
-}
-
 /* A part of the product: rows, columns and matrices from.. to.. */
 typedef struct slab {
     int64_t m0, m1, n0, n1, z0, z1;
@@ -213,7 +208,7 @@ static void dot_blocks(const yk_device *dev, const slab *s, int64_t K, int64_t *
     *nc = GEMM_NC;
     while (*mc > 16 && *mc * K > BLOCK_A)
         *mc /= 2;
-    while (dev->units > 1 && *mc > 16 && batch * up(M, *mc) * up(N, *nc) < want)
+    while (dev->units > 1 && *mc > 16 && batch * kit_div_up(M, *mc) * kit_div_up(N, *nc) < want)
         if (*nc > 64)
             *nc /= 2;
         else
@@ -227,10 +222,10 @@ static void dot_pack(yk_program *p, uint32_t value, const matrix *x, int64_t K, 
     char defines[64];
     int64_t n = x->bs ? z1 - z0 : 1;
     snprintf(defines, sizeof defines, "-DGEMM_PANELS -DTA=%s", kit_type(p->g->value[value].dtype));
-    ocl_launch_begin(p, "gemm", defines, "gemm_panels", up(to - from, side), n, 1, 1);
+    ocl_launch_begin(p, "gemm", defines, "gemm_panels", kit_div_up(to - from, side), n, 1, 1);
     ocl_arg_value_at(p, value, z0 * x->bs);
     ocl_arg_scratch(p, at, bytes, 4);
-    const int64_t size[] = {from, to, K, x->rs, x->cs, x->bs, up(to - from, side) * side * K};
+    const int64_t size[] = {from, to, K, x->rs, x->cs, x->bs, kit_div_up(to - from, side) * side * K};
     for (size_t i = 0; i < sizeof size / sizeof *size; i++)
         ocl_arg_long(p, size[i]);
     ocl_arg_int(p, side);
@@ -264,7 +259,7 @@ static cl_program dot_program(yk_program *p, const dot *d, char name[32])
 static void dot_whole(yk_program *p, const yk_node *n, const dot *d, cl_program program, const char *name)
 {
     matrix a = matrix_of(d->a), b = matrix_of(d->b), c = matrix_of(d->c);
-    ocl_launch_from(p, program, name, up(c.cols, GEMM_GPU), up(c.rows, GEMM_GPU), c.batch, 256);
+    ocl_launch_from(p, program, name, kit_div_up(c.cols, GEMM_GPU), kit_div_up(c.rows, GEMM_GPU), c.batch, 256);
     ocl_arg_value(p, p->g->index[n->in]);
     ocl_arg_value(p, p->g->index[n->in + 1]);
     ocl_arg_value(p, p->g->index[n->out]);
@@ -284,13 +279,13 @@ static void dot_slab(yk_program *p, const yk_node *n, const dot *d, const slab *
     matrix a = matrix_of(d->a), b = matrix_of(d->b), c = matrix_of(d->c);
     int64_t mc, nc, K = a.cols;
     dot_blocks(p->dev, s, K, &mc, &nc);
-    ocl_launch_from(p, program, name, up(s->n1 - s->n0, nc), up(s->m1 - s->m0, mc), s->z1 - s->z0, 1);
+    ocl_launch_from(p, program, name, kit_div_up(s->n1 - s->n0, nc), kit_div_up(s->m1 - s->m0, mc), s->z1 - s->z0, 1);
     ocl_arg_scratch(p, 0, at, 4);
     ocl_arg_scratch(p, at, bytes, 4);
     ocl_arg_value(p, p->g->index[n->out]);
     const int64_t size[] = {c.cols, K, s->m0, s->m1, s->n0, s->n1, s->z0,
-                            a.bs ? up(s->m1 - s->m0, GEMM_MR) * GEMM_MR * K : 0,
-                            b.bs ? up(s->n1 - s->n0, GEMM_NR) * GEMM_NR * K : 0, c.rows * c.cols};
+                            a.bs ? kit_round_up(s->m1 - s->m0, GEMM_MR) * K : 0,
+                            b.bs ? kit_round_up(s->n1 - s->n0, GEMM_NR) * K : 0, c.rows * c.cols};
     for (size_t i = 0; i < sizeof size / sizeof *size; i++)
         ocl_arg_long(p, size[i]);
     ocl_arg_int(p, mc);
@@ -310,12 +305,12 @@ static void dot_slabs(yk_program *p, const yk_node *n, const dot *d, cl_program 
 {
     matrix a = matrix_of(d->a), b = matrix_of(d->b), c = matrix_of(d->c), bt = b;
     int64_t K = a.cols, mp = dot_part(c.rows, K, GEMM_MR), np = dot_part(c.cols, K, GEMM_NR), zp = c.batch;
-    int64_t each = up(mp, GEMM_MR) * GEMM_MR > up(np, GEMM_NR) * GEMM_NR ? up(mp, GEMM_MR) * GEMM_MR : up(np, GEMM_NR) * GEMM_NR;
+    int64_t each = kit_round_up(mp, GEMM_MR) > kit_round_up(np, GEMM_NR) ? kit_round_up(mp, GEMM_MR) : kit_round_up(np, GEMM_NR);
     if (zp * each * K > PANELS_MOST)
         zp = dot_part(c.batch, each * K, 1);
-    uint64_t at = (uint64_t)(up(mp, GEMM_MR) * GEMM_MR * K * (a.bs ? zp : 1)) * 4, end;
-    at = (at + 63) / 64 * 64;
-    end = (uint64_t)(up(np, GEMM_NR) * GEMM_NR * K * (b.bs ? zp : 1)) * 4;
+    uint64_t at = (uint64_t)(kit_round_up(mp, GEMM_MR) * K * (a.bs ? zp : 1)) * 4, end;
+    at = (uint64_t)kit_round_up((int64_t)at, 64);
+    end = (uint64_t)(kit_round_up(np, GEMM_NR) * K * (b.bs ? zp : 1)) * 4;
     bt.rs = b.cs; /* columns of B are the rows of its panels */
     bt.cs = b.rs;
     for (int64_t z = 0; z < c.batch; z += zp)
@@ -342,7 +337,7 @@ void ocl_lower_dot(yk_program *p, const yk_node *n)
     cl_program program = dot_program(p, &d, name);
     if (!program && !p->counting)
         ocl_fail(p, YK_E_INTERNAL);
-    else if (p->dev->wide)
+    else if (p->dev->cpu_shape)
         dot_slabs(p, n, &d, program, name);
     else
         dot_whole(p, n, &d, program, name);

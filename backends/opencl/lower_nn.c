@@ -11,7 +11,6 @@
 #define BLOCK 8192
 #define GRAD_PARTS 65536 /* elements of a partial sum of grad_stats: fixed, so that results do not depend on the device */
 #define ATT_MOST 128     /* elements of a head (kernels/attn.kc) */
-#define ATT_QUERIES 64
 
 static const yk_value *in_of(const yk_graph *g, const yk_node *n, uint32_t i)
 {
@@ -36,28 +35,6 @@ static void arg_out(yk_program *p, const yk_node *n, uint32_t i)
 static int64_t attr(const yk_program *p, const yk_node *n, uint32_t i)
 {
     return p->g->attr[n->attr + i];
-}
-
-static int64_t up(int64_t a, int64_t b)
-{
-    return (a + b - 1) / b;
-}
-
-static int64_t count(const yk_value *v)
-{
-    int64_t n = 1;
-    for (uint32_t d = 0; d < v->dims; d++)
-        n *= v->dim[d];
-    return n;
-}
-
-static bool dense(const yk_value *v)
-{
-    int64_t stride = 1;
-    for (uint32_t d = v->dims; d-- > 0; stride *= v->dim[d])
-        if (v->dim[d] != 1 && v->stride[d] != stride)
-            return false;
-    return true;
 }
 
 /* ---- What each kernel takes: a letter per operand: T the type of the unit, f f32, i i32; the rest repeats the last ---- */
@@ -93,7 +70,7 @@ static bool fits(const yk_graph *g, const uint32_t *value, uint32_t n, const cha
         uint32_t want = letters[i] == 'f' ? YK_F32 : letters[i] == 'i' ? YK_I32 : *type;
         if (letters[i] == 'T' && *type == YK_DTYPE_COUNT)
             *type = want = v->dtype;
-        if (v->dtype != want || !dense(v))
+        if (v->dtype != want || !kit_value_dense(v))
             return false;
     }
     return true;
@@ -111,6 +88,27 @@ static bool nn_type(const yk_graph *g, const yk_node *n, uint32_t *type)
     return false;
 }
 
+/* Blocks of queries and keys, and room for the elements of a head, as kernels/attn.kc has them in local memory. */
+typedef struct att_blocks {
+    int queries, keys, head;
+} att_blocks;
+
+static int64_t attention_floats(const att_blocks *b, bool back)
+{
+    const int64_t q = b->queries, k = b->keys, d = b->head;
+    return back ? 2 * q * d + k * d + 2 * k * q + 8 * q + 256 + 2 * q : 2 * q * d + k * d + k * q + 3 * q;
+}
+
+/* The largest that the device's local memory holds; false if it does not hold the least. */
+static bool attention_blocks(const yk_device *dev, int64_t head, bool back, att_blocks *out)
+{
+    static const int side[][2] = {{64, 128}, {64, 64}, {32, 64}, {32, 32}, {32, 16}, {32, 8}};
+    *out = (att_blocks){side[0][0], side[0][1], ATT_MOST};
+    for (size_t i = 0; i < sizeof side / sizeof *side && attention_floats(out, back) > dev->local_floats; i++)
+        *out = (att_blocks){side[i][0], side[i][1], (int)kit_round_up(head, 32)};
+    return head <= ATT_MOST && attention_floats(out, back) <= dev->local_floats;
+}
+
 static bool attention_fits(const yk_device *dev, const yk_graph *g, const yk_node *n)
 {
     bool back = n->op == YK_OP_ATTENTION_BWD;
@@ -118,19 +116,20 @@ static bool attention_fits(const yk_device *dev, const yk_graph *g, const yk_nod
     uint32_t first = back ? 3 : 0, k = first + 3;
     const yk_value *q = in_of(g, n, first);
     for (uint32_t i = 0; i < k; i++)
-        if (!dense(in_of(g, n, i)) || in_of(g, n, i)->dtype != (back && i == 2 ? YK_F32 : q->dtype))
+        if (!kit_value_dense(in_of(g, n, i)) || in_of(g, n, i)->dtype != (back && i == 2 ? YK_F32 : q->dtype))
             return false;
     for (uint32_t i = 0; i < n->n_out; i++)
-        if (!dense(out_of(g, n, i)))
+        if (!kit_value_dense(out_of(g, n, i)))
             return false;
-    if (flags & YK_ATT_KEEP && !dense(in_of(g, n, k++)))
+    if (flags & YK_ATT_KEEP && !kit_value_dense(in_of(g, n, k++)))
         return false;
     if (flags & YK_ATT_BIAS && in_of(g, n, k)->dtype != YK_F32)
         return false;
     for (uint32_t i = 0; i < (back ? 3u : 1u); i++)
         if (out_of(g, n, i)->dtype != q->dtype)
             return false;
-    return dev->wide && kit_is_float(q->dtype) && q->dim[3] <= ATT_MOST &&
+    att_blocks blocks;
+    return dev->cpu_shape && kit_is_float(q->dtype) && attention_blocks(dev, q->dim[3], back, &blocks) &&
            (!back || in_of(g, n, first + 1)->dim[1] == q->dim[1]);
 }
 
@@ -139,7 +138,7 @@ uint32_t ocl_claims_nn(yk_device *dev, const yk_graph *g, const yk_node *n)
     uint32_t type;
     if (n->op == YK_OP_ATTENTION || n->op == YK_OP_ATTENTION_BWD)
         return attention_fits(dev, g, n);
-    if (n->op == YK_OP_BN_STATS && count(in_of(g, n, 0)) / in_of(g, n, 0)->dim[0] / in_of(g, n, 0)->dim[1] < 8)
+    if (n->op == YK_OP_BN_STATS && kit_value_count(in_of(g, n, 0)) / in_of(g, n, 0)->dim[0] / in_of(g, n, 0)->dim[1] < 8)
         return 0; /* the body runs over channels side by side */
     return nn_type(g, n, &type);
 }
@@ -160,9 +159,9 @@ typedef struct lines {
 static lines lines_of(const yk_program *p, const yk_value *x)
 {
     lines l = {.C = x->dims ? x->dim[x->dims - 1] : 1};
-    l.R = count(x) / l.C;
-    l.rows = p->dev->wide ? up(BLOCK, l.C) : 1;
-    l.groups = up(l.R, l.rows);
+    l.R = kit_value_count(x) / l.C;
+    l.rows = p->dev->cpu_shape ? kit_div_up(BLOCK, l.C) : 1;
+    l.groups = kit_div_up(l.R, l.rows);
     return l;
 }
 
@@ -197,7 +196,7 @@ static void lower_layer_norm_bwd(yk_program *p, const yk_node *n, uint32_t type)
     ocl_arg_int(p, n->n_in > 4);
     if (n->n_out < 3)
         return;
-    nn_launch(p, "nn", type, "layer_norm_params", up(l.C, 64), 64);
+    nn_launch(p, "nn", type, "layer_norm_params", kit_div_up(l.C, 64), 64);
     for (uint32_t i = 0; i < 4; i++)
         arg_in(p, n, i);
     arg_out(p, n, 1);
@@ -245,21 +244,21 @@ static void lower_bn_stats(yk_program *p, const yk_node *n, uint32_t type)
     arg_out(p, n, 0);
     ocl_arg_long(p, x->dim[0]);
     ocl_arg_long(p, x->dim[1]);
-    ocl_arg_long(p, count(x) / x->dim[0] / x->dim[1]);
+    ocl_arg_long(p, kit_value_count(x) / x->dim[0] / x->dim[1]);
 }
 
 static void lower_dropout(yk_program *p, const yk_node *n, uint32_t type)
 {
     char defines[64];
-    int64_t total = count(out_of(p->g, n, 0));
+    int64_t total = kit_value_count(out_of(p->g, n, 0));
     double drop = yk_attr_f64(attr(p, n, 0));
     snprintf(defines, sizeof defines, "-DUNIT_FLOAT -DT=%s", kit_type(type));
-    ocl_launch_begin(p, "data", defines, "dropout_rows", up(total, BLOCK), 1, 1, TEAM);
+    ocl_launch_begin(p, "data", defines, "dropout_rows", kit_div_up(total, BLOCK), 1, 1, TEAM);
     for (uint32_t i = 0; i < 3; i++)
         arg_in(p, n, i);
     arg_out(p, n, 0);
     ocl_arg_long(p, total);
-    ocl_arg_long(p, total / count(in_of(p->g, n, 2)));
+    ocl_arg_long(p, total / kit_value_count(in_of(p->g, n, 2)));
     ocl_arg_long(p, attr(p, n, 1));
     ocl_arg_long(p, BLOCK);
     ocl_arg_float(p, drop);
@@ -295,8 +294,8 @@ static void lower_pool(yk_program *p, const yk_node *n, uint32_t type)
 
 static void lower_adam(yk_program *p, const yk_node *n)
 {
-    int64_t total = count(in_of(p->g, n, 0));
-    nn_launch(p, "step", YK_F32, "adam_step", up(total, BLOCK), TEAM);
+    int64_t total = kit_value_count(in_of(p->g, n, 0));
+    nn_launch(p, "step", YK_F32, "adam_step", kit_div_up(total, BLOCK), TEAM);
     for (uint32_t i = 0; i < 6; i++)
         arg_in(p, n, i);
     for (uint32_t i = 0; i < 4; i++)
@@ -308,9 +307,9 @@ static void lower_adam(yk_program *p, const yk_node *n)
 
 static void lower_sgd(yk_program *p, const yk_node *n)
 {
-    int64_t total = count(in_of(p->g, n, 0));
+    int64_t total = kit_value_count(in_of(p->g, n, 0));
     bool momentum = n->n_in == 4;
-    nn_launch(p, "step", YK_F32, "sgd_step", up(total, BLOCK), TEAM);
+    nn_launch(p, "step", YK_F32, "sgd_step", kit_div_up(total, BLOCK), TEAM);
     arg_in(p, n, 0);
     arg_in(p, n, 1);
     arg_in(p, n, momentum ? 2 : 0);
@@ -325,7 +324,7 @@ static void lower_sgd(yk_program *p, const yk_node *n)
 
 static void lower_grad_stats(yk_program *p, const yk_node *n)
 {
-    int64_t total = count(in_of(p->g, n, 0)), parts = up(total, GRAD_PARTS);
+    int64_t total = kit_value_count(in_of(p->g, n, 0)), parts = kit_div_up(total, GRAD_PARTS);
     uint64_t bytes = (uint64_t)parts * 8;
     nn_launch(p, "step", YK_F32, "grad_part", parts, TEAM);
     arg_in(p, n, 0);
@@ -363,14 +362,24 @@ static void arg_extras(yk_program *p, const yk_node *n, uint32_t at)
     arg_in(p, n, flags & YK_ATT_DROP ? at++ : 0);
 }
 
+/* Returns how many queries a block has. */
+static int attention_defines(const yk_device *dev, const yk_value *q, bool back, char *text, size_t size)
+{
+    att_blocks b;
+    attention_blocks(dev, q->dim[3], back, &b);
+    snprintf(text, size, "-D%s -DGEMM_LOCAL -DBQ=%d -DBK=%d -DAD=%d -DT=%s -DTA=%s", back ? "ATT_BACKWARD" : "ATT_FORWARD",
+             b.queries, b.keys, b.head, kit_type(q->dtype), kit_type(q->dtype));
+    return b.queries;
+}
+
 static void lower_attention(yk_program *p, const yk_node *n)
 {
-    char defines[96];
+    char defines[128];
     int64_t meta[12];
     const yk_value *q = in_of(p->g, n, 0);
     attention_sizes(p, n, 0, meta);
-    snprintf(defines, sizeof defines, "-DATT_FORWARD -DGEMM_LOCAL -DT=%s -DTA=%s", kit_type(q->dtype), kit_type(q->dtype));
-    ocl_launch_begin(p, "attn", defines, "attention", up(meta[2], ATT_QUERIES), meta[0], q->dim[0], 1);
+    const int queries = attention_defines(p->dev, q, false, defines, sizeof defines);
+    ocl_launch_begin(p, "attn", defines, "attention", kit_div_up(meta[2], queries), meta[0], q->dim[0], 1);
     for (uint32_t i = 0; i < 3; i++)
         arg_in(p, n, i);
     arg_extras(p, n, 3);
@@ -384,21 +393,21 @@ static void lower_attention(yk_program *p, const yk_node *n)
 /* The gradients are summed in f32: in the outputs themselves, or in scratch memory and rounded at the end. */
 static void lower_attention_bwd(yk_program *p, const yk_node *n)
 {
-    char defines[96];
+    char defines[128];
     int64_t meta[12];
     uint64_t at[3], end = 0;
     const yk_value *q = in_of(p->g, n, 3);
     bool direct = q->dtype == YK_F32;
     attention_sizes(p, n, 3, meta);
-    snprintf(defines, sizeof defines, "-DATT_BACKWARD -DGEMM_LOCAL -DT=%s -DTA=%s", kit_type(q->dtype), kit_type(q->dtype));
+    attention_defines(p->dev, q, true, defines, sizeof defines);
     ocl_launch_begin(p, "attn", defines, "attention_bwd", meta[0], q->dim[0], 1, 1);
     for (uint32_t i = 0; i < 6; i++)
         arg_in(p, n, i);
     arg_extras(p, n, 6);
     for (uint32_t i = 0; i < 3; i++) {
-        uint64_t bytes = (uint64_t)count(out_of(p->g, n, i)) * 4;
+        uint64_t bytes = (uint64_t)kit_value_count(out_of(p->g, n, i)) * 4;
         at[i] = end;
-        end += (bytes + 63) / 64 * 64;
+        end += (uint64_t)kit_round_up((int64_t)bytes, 64);
         if (direct)
             arg_out(p, n, i);
         else
@@ -410,8 +419,8 @@ static void lower_attention_bwd(yk_program *p, const yk_node *n)
     ocl_arg_float(p, yk_attr_f64(attr(p, n, 2)));
     snprintf(defines, sizeof defines, "-DUNIT_FLOAT -DT=%s", kit_type(q->dtype));
     for (uint32_t i = 0; i < 3 && !direct; i++) {
-        int64_t total = count(out_of(p->g, n, i));
-        ocl_launch_begin(p, "data", defines, "narrow", up(total, BLOCK), 1, 1, TEAM);
+        int64_t total = kit_value_count(out_of(p->g, n, i));
+        ocl_launch_begin(p, "data", defines, "narrow", kit_div_up(total, BLOCK), 1, 1, TEAM);
         ocl_arg_scratch(p, at[i], (uint64_t)total * 4, 4);
         arg_out(p, n, i);
         ocl_arg_long(p, total);

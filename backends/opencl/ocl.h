@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The OpenCL plugin's own types. One file per part: plugin.c (table), env.c (environment, signals, cores), probe.c
- * (drivers tried in a child process), survey.c (answers kept between processes), device.c, memory.c, queue.c, build.c
+ * The OpenCL plugin's own types. One file per part: plugin.c (table), options.c, env.c (environment, signals, cores),
+ * probe.c (drivers tried in a child process), survey.c (answers kept between processes), device.c, shape.c (which kernels
+ * a device gets), memory.c, queue.c, build.c
  * (compiling and the cache of binaries), program.c (graphs to launches), lower*.c (one function per kind of node).
  */
 #ifndef YOKE_OCL_H
@@ -30,7 +31,12 @@ void ocl_free(void *p);
 yk_status ocl_error(cl_int code, const char *what);
 const char *ocl_error_name(cl_int code);
 
+/* ---- options.c ---- */
+const char *ocl_option(const char *key); /* NULL: not set, or empty */
+yk_status ocl_options_check(void);       /* YK_E_ARG, explained, for a name or value that means nothing */
+
 /* ---- env.c, probe.c ---- */
+bool ocl_cores_good(const char *list); /* "0-3,6" */
 typedef struct ocl_signals ocl_signals;
 ocl_signals *ocl_signals_save(void); /* NULL is harmless */
 void ocl_signals_restore(ocl_signals *s);
@@ -49,8 +55,10 @@ typedef struct ocl_unit { /* a compiled program, by name: a unit of the kit, or 
 struct yk_device {
     cl_device_id id;
     cl_context ctx;
+    char name[64];
     uint32_t units;
-    bool wide;         /* CPU shape */
+    bool cpu_shape;    /* which family of kernels it gets */
+    uint32_t local_floats; /* of local memory, for a work-group of the CPU shape */
     bool visible;      /* host memory is used in place */
     bool binaries;     /* compiled programs are kept in the cache folder; no: the driver keeps its own */
     cl_ulong max_alloc;
@@ -60,6 +68,10 @@ struct yk_device {
     uint64_t identity; /* hash of device, driver, platform: part of the key of cached binaries */
 };
 
+cl_ulong ocl_device_number(cl_device_id id, cl_device_info what); /* 0: unknown */
+void ocl_device_text(cl_device_id id, cl_device_info what, char *text, size_t n);
+/* in_place: host memory is used without copies. Close it with ocl_device_close. */
+yk_status ocl_device_make(cl_device_id id, bool cpu_shape, bool in_place, yk_device **dev);
 yk_status ocl_device_count(uint32_t *n);
 yk_status ocl_device_caps(uint32_t i, yk_device_caps *caps);
 yk_status ocl_device_open(uint32_t i, yk_device **dev);

@@ -85,7 +85,7 @@ yk_status ocl_error(cl_int code, const char *what)
 static yk_status plugin_init(const yk_host *host)
 {
     ocl_host = host;
-    return YK_OK;
+    return ocl_options_check();
 }
 
 /* The driver stays loaded: its threads and exit handlers do not survive being unloaded. */

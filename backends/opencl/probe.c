@@ -85,9 +85,9 @@ static bool helper_at(char *path, size_t n, const char *dir, int dir_n, const ch
 
 static bool helper_find(char *path, size_t n)
 {
-    const char *option = ocl_host->option(OCL_WHO, "PROBE");
+    const char *option = ocl_option("PROBE");
     Dl_info info;
-    if (option && *option) {
+    if (option) {
         snprintf(path, n, "%s", option);
         return strcmp(option, "none") != 0;
     }
@@ -171,9 +171,8 @@ static uint32_t helper_collect(entries *list)
 
 static int limit_ms(void)
 {
-    const char *option = ocl_host->option(OCL_WHO, "PROBE_MS");
-    int ms = option ? atoi(option) : 0;
-    return ms > 0 ? ms : LIMIT_MS;
+    const char *option = ocl_option("PROBE_MS");
+    return option ? atoi(option) : LIMIT_MS;
 }
 
 static void helper_wait(entries *list)

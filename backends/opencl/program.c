@@ -39,7 +39,7 @@ void ocl_launch_from(yk_program *p, cl_program program, const char *kernel, int6
     cl_int rc;
     if (p->failed != YK_OK || !room(p, (void **)&p->launch, p->n_launch, &p->cap_launch, sizeof *p->launch))
         return;
-    if (p->dev->wide)
+    if (p->dev->cpu_shape)
         local = 1;
     ocl_launch *l = &p->launch[p->n_launch];
     *l = (ocl_launch){.dims = z > 1 ? 3u : y > 1 ? 2u : 1u, .node = p->node, .local = {local, 1, 1}};

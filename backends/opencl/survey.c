@@ -2,14 +2,16 @@
 /*
  * What was found out about the drivers is kept in the cache folder, because loading them takes seconds: which of them
  * could be tried without harm, and what devices they have. An answer holds while nothing it may depend on has changed:
- * the loader's entries, every library that was mapped (path, size, time), the environment of drivers, device nodes, this
- * boot of the machine, and for devices the cores. It is checked by stat alone, in less than a millisecond. A file that is
- * damaged or out of date is as good as none. A bad verdict is believed for an hour: what made a driver fail may be gone.
+ * this plugin's own file, the loader's entries, every library that was mapped (path, size, time), the environment of
+ * drivers, device nodes, this boot of the machine, and for devices the cores. It is checked by stat alone, in less than a
+ * millisecond. A file that is damaged or out of date is as good as none. A bad verdict is believed for an hour: what made
+ * a driver fail may be gone.
  */
 #define _GNU_SOURCE
 #include "backends/opencl/survey.h"
 
 #include <dirent.h>
+#include <dlfcn.h>
 #include <link.h>
 #include <sched.h>
 #include <stdio.h>
@@ -110,9 +112,20 @@ static uint64_t hash_machine(uint64_t h)
     return hash_nodes(h, "/dev/dri", dri, sizeof dri / sizeof *dri);
 }
 
+/* This build of the plugin: another one may judge otherwise. */
+static uint64_t hash_build(uint64_t h)
+{
+    Dl_info info;
+    stamp s;
+    if (!dladdr((void *)&ocl_host, &info) || !info.dli_fname)
+        return h;
+    stamp_take(&s, info.dli_fname);
+    return kit_hash(h, &s, sizeof s);
+}
+
 uint64_t ocl_survey_key(const char *const *entry, uint32_t n_entry)
 {
-    uint64_t h = hash_machine(hash_environment(hash_text(KIT_HASH_SEED, OCL_VERSION)));
+    uint64_t h = hash_machine(hash_environment(hash_build(hash_text(KIT_HASH_SEED, OCL_VERSION))));
     stamp s;
     for (uint32_t i = 0; i < n_entry; i++) {
         stamp_take(&s, entry[i]);
@@ -129,7 +142,7 @@ uint64_t ocl_survey_key_devices(uint64_t key)
     sched_getaffinity(0, sizeof set, &set);
     key = kit_hash(key, &set, sizeof set);
     for (size_t i = 0; i < 2; i++) {
-        const char *v = ocl_host->option(OCL_WHO, options[i]);
+        const char *v = ocl_option(options[i]);
         key = hash_text(key, v ? v : "-");
     }
     return key;

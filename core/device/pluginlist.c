@@ -79,7 +79,8 @@ char *yk__plugin_owners(void)
     return s;
 }
 
-static void describe(yk__plugin_info *info, const char *word, const char *why)
+/* Returns why it cannot be used; YK_E_ARG and YK_E_UNSUPPORTED are about what the user set, not about the machine. */
+static yk_status describe(yk__plugin_info *info, const char *word, const char *why)
 {
     yk_error err = YK_ERROR_INIT;
     yk__plugin *p = NULL;
@@ -90,7 +91,7 @@ static void describe(yk__plugin_info *info, const char *word, const char *why)
         info->path = yk__strdup("");
         info->version = yk__strdup("");
         info->reason = yk__strdup(err.text);
-        return;
+        return err.status;
     }
     yk__host_words_clear();
     s = p->call->device_count(&devices);
@@ -106,6 +107,7 @@ static void describe(yk__plugin_info *info, const char *word, const char *why)
         const char *said = yk__plugin_words();
         info->reason = devices || !*said ? yk__strdup(devices ? why : "loaded, but it finds no device") : yk__strdup(said);
     }
+    return s;
 }
 
 /* `must`: one that was named; its failure is the caller's. */
@@ -116,10 +118,12 @@ static yk_status add(list *l, const char *word, const char *why, bool must, yk_e
         return yk__fail_mem(err, sizeof *l->info, "the list of plugins");
     info = &l->info[l->n];
     memset(info, 0, sizeof *info);
-    describe(info, word, why);
+    yk_status s = describe(info, word, why);
     l->n++;
     if (!info->name || !info->path || !info->version || !info->reason)
         return yk__fail_mem(err, strlen(word), "the list of plugins");
+    if (s == YK_E_ARG || s == YK_E_UNSUPPORTED)
+        return yk__fail(err, YK_E_ARG, "%s", info->reason);
     if (!info->loaded && must)
         return yk__fail(err, YK_E_ABI, "%s", info->reason);
     if (!info->loaded)

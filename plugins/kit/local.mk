@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # The kit: a convenience library for plugins, and the kernel sources as C strings.
 noinst_LTLIBRARIES += libkit.la
-libkit_la_SOURCES = plugins/kit/text.c plugins/kit/text.h plugins/kit/emit.c plugins/kit/emit.h plugins/kit/emit_kernel.c
+libkit_la_SOURCES = plugins/kit/text.c plugins/kit/text.h plugins/kit/emit.c plugins/kit/emit.h plugins/kit/emit_kernel.c \
+	plugins/kit/value.h
 libkit_la_CFLAGS = $(AM_CFLAGS) $(CONVERSION)
 
 KIT_KERNELS = plugins/kit/kernels/dialect.kc plugins/kit/kernels/math.kc plugins/kit/kernels/data.kc \
@@ -20,12 +21,12 @@ SUFFIXES = .kc .kch
 if WITH_CHECK
 # the kernel sources as plain C: unused kernels and scalar conversions are as they are in the dialect
 KIT_HOST_CFLAGS = $(AM_CFLAGS) $(CHECK_CFLAGS) -Wno-unused-function -Wno-psabi -Wno-shadow -Wno-undef
-check_PROGRAMS += tests/unit/kit_wide.test tests/unit/kit_narrow.test
-TESTS += tests/unit/kit_wide.test tests/unit/kit_narrow.test
-tests_unit_kit_wide_test_SOURCES = tests/unit/kit_host.c tests/unit/f16.h
-tests_unit_kit_wide_test_LDADD = $(TEST_LIBS)
-tests_unit_kit_wide_test_CFLAGS = $(KIT_HOST_CFLAGS)
-tests_unit_kit_narrow_test_SOURCES = tests/unit/kit_host.c tests/unit/f16.h
-tests_unit_kit_narrow_test_LDADD = $(TEST_LIBS)
-tests_unit_kit_narrow_test_CFLAGS = $(KIT_HOST_CFLAGS) -DKIT_NARROW
+check_PROGRAMS += tests/unit/kit_cpu_shape.test tests/unit/kit_gpu_shape.test
+TESTS += tests/unit/kit_cpu_shape.test tests/unit/kit_gpu_shape.test
+tests_unit_kit_cpu_shape_test_SOURCES = tests/unit/kit_host.c tests/unit/f16.h
+tests_unit_kit_cpu_shape_test_LDADD = $(TEST_LIBS)
+tests_unit_kit_cpu_shape_test_CFLAGS = $(KIT_HOST_CFLAGS)
+tests_unit_kit_gpu_shape_test_SOURCES = tests/unit/kit_host.c tests/unit/f16.h
+tests_unit_kit_gpu_shape_test_LDADD = $(TEST_LIBS)
+tests_unit_kit_gpu_shape_test_CFLAGS = $(KIT_HOST_CFLAGS) -DKIT_GPU_SHAPE
 endif

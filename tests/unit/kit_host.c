@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The kernel sources of plugins/kit compiled as plain C, in the CPU shape and (KIT_NARROW) in the GPU shape with teams of
+ * The kernel sources of plugins/kit compiled as plain C, in the CPU shape and (KIT_GPU_SHAPE) in the GPU shape with teams of
  * one: elementary functions and 16-bit conversions against libm and the compiler, kernels against plain loops.
  */
 #include <check.h>
@@ -8,8 +8,8 @@
 
 #include "tests/unit/f16.h"
 
-#ifndef KIT_NARROW
-#define K_WIDE
+#ifndef KIT_GPU_SHAPE
+#define K_CPU_SHAPE
 #endif
 #define T f32
 #define TA f32
@@ -24,7 +24,7 @@
 #include "plugins/kit/kernels/nn.kc"
 #include "plugins/kit/kernels/pool.kc"
 #include "plugins/kit/kernels/step.kc"
-#ifdef K_WIDE
+#ifdef K_CPU_SHAPE
 #define GEMM_LOCAL
 #define GEMM_PANELS
 #define GEMM_NAME gemm
@@ -131,7 +131,7 @@ START_TEST(test_philox)
 }
 END_TEST
 
-#ifdef K_WIDE
+#ifdef K_CPU_SHAPE
 START_TEST(test_philox_many)
 {
     static const long from[] = {0, 4, 4092, (1L << 34) - 64, (1L << 34) - 128, (1L << 34) - 132, 1L << 40};
@@ -196,7 +196,7 @@ START_TEST(test_pooling)
 }
 END_TEST
 
-#ifdef K_WIDE
+#ifdef K_CPU_SHAPE
 START_TEST(test_gemm)
 {
     enum { M = 45, N = 70, K = 700, MP = 48, NP = 96 };
@@ -285,7 +285,7 @@ int main(void)
     tcase_add_test(t, test_softmax);
     tcase_add_test(t, test_rows_of_a_table);
     tcase_add_test(t, test_pooling);
-#ifdef K_WIDE
+#ifdef K_CPU_SHAPE
     tcase_add_test(t, test_philox_many);
     tcase_add_test(t, test_gemm);
     tcase_add_test(t, test_winograd);

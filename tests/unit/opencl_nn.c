@@ -438,21 +438,57 @@ START_TEST(test_scratch_is_told)
 }
 END_TEST
 
+/* ---- What lies in local memory, under a driver that has little (YOKE_TEST_LOCAL=1; tests/cts/opencl_machines.sh) ---- */
+
+START_TEST(test_local_conv)
+{
+    static const shape list[] = {
+        {2, 32, 16, 16, 40, 3, 3, 1, 1, 1, 1, 1, 1, 1},  /* Winograd's where there is room, channels and outputs in parts */
+        {2, 128, 8, 8, 128, 3, 3, 1, 1, 1, 1, 1, 1, 1},
+        {1, 16, 20, 20, 24, 5, 5, 2, 2, 2, 2, 1, 1, 1},
+    };
+    for (size_t i = 0; i < sizeof list / sizeof *list; i++)
+        conv(&list[i], YK_F32);
+}
+END_TEST
+
+START_TEST(test_local_attention)
+{
+    static const att_case list[] = {
+        {1, 2, 2, 70, 70, 64, 1, YK_ATT_DROP, YK_F32},
+        {1, 1, 1, 40, 150, 64, 0, YK_ATT_KEEP, YK_F32},
+    };
+    for (size_t i = 0; i < sizeof list / sizeof *list; i++) {
+        attention(&list[i], false);
+        attention(&list[i], true);
+    }
+}
+END_TEST
+
 static void start(void)
 {
     const char *family = getenv("YOKE_TEST_FAMILY");
     if (family) {
         ok_option_key[0] = "FAMILY";
         ok_option_value[0] = family;
-        claimed_least = 0;
+        claimed_least = getenv("YOKE_TEST_LOCAL") ? 1 : 0;
     }
     ok_cache_dir = getenv("YOKE_CACHE_DIR");
     ck_assert_int_ge(ok_start(0), 1);
 }
 
-int main(void)
+static void add_local(Suite *s)
 {
-    Suite *s = suite_create("opencl_nn");
+    TCase *t = tcase_create("local");
+    tcase_add_unchecked_fixture(t, start, ok_stop);
+    tcase_set_timeout(t, 300);
+    tcase_add_test(t, test_local_conv);
+    tcase_add_test(t, test_local_attention);
+    suite_add_tcase(s, t);
+}
+
+static void add_all(Suite *s)
+{
     TCase *t = tcase_create("composites");
     tcase_add_unchecked_fixture(t, start, ok_stop);
     tcase_set_timeout(t, 300);
@@ -466,6 +502,15 @@ int main(void)
     tcase_add_test(t, test_dot_map);
     tcase_add_test(t, test_scratch_is_told);
     suite_add_tcase(s, t);
+}
+
+int main(void)
+{
+    Suite *s = suite_create("opencl_nn");
+    if (getenv("YOKE_TEST_LOCAL"))
+        add_local(s);
+    else
+        add_all(s);
     SRunner *r = srunner_create(s);
     srunner_set_fork_status(r, CK_NOFORK);
     srunner_set_tap(r, "-");

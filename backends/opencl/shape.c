@@ -1,0 +1,205 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Which of the two families of kernels a device gets. The CPU shape (a work-item is a group of its own and computes in
+ * vectors, blocks lie in local memory that is really cache) and the GPU shape (groups of many work-items) differ tenfold
+ * on the wrong device, and nothing a driver says about itself tells which is right: so a small product is timed in both,
+ * once for a device and driver, and the rates are kept (survey.c). A GPU is not asked: its lanes are work-items. The
+ * option FAMILY rules over all this.
+ */
+#include "backends/opencl/shape.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <time.h>
+
+#include "backends/opencl/survey.h"
+
+#define LEAST_LOCAL (32u << 10) /* bytes of local memory below which the CPU shape's blocks are too small to be worth it */
+#define TEAM_LEAST 256          /* work-items of a group of the GPU shape */
+#define M 128
+#define N 256
+#define K 256
+#define RUNS 5
+#define MARGIN 1.2 /* the CPU shape's kernels take longer to compile */
+#define ENOUGH_NS 100000000u /* of timing; a slow device is timed once */
+
+typedef struct rates {
+    double cpu, gpu; /* GFLOP/s; 0: its kernels do not work here */
+} rates;
+
+static uint64_t now_ns(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
+
+/* ---- A product of ones ---- */
+
+static const yk_slot slots[] = {{.bytes = M * K * 4}, {.bytes = K * N * 4}, {.bytes = M * N * 4}};
+static const yk_value values[] = {
+    {.dtype = YK_F32, .dims = 2, .base = 0, .slot = 0, .dim = {M, K}, .stride = {K, 1}},
+    {.dtype = YK_F32, .dims = 2, .base = 1, .slot = 1, .dim = {K, N}, .stride = {N, 1}},
+    {.dtype = YK_F32, .dims = 2, .base = 2, .slot = 2, .dim = {M, N}, .stride = {N, 1}},
+};
+static const yk_node nodes[] = {{.op = YK_OP_DOT, .n_in = 2, .n_out = 1, .in = 0, .out = 2}};
+static const uint32_t operands[] = {0, 1, 2};
+static const yk_graph product = {.size = sizeof product, .n_value = 3, .n_node = 1, .n_all_node = 1, .n_index = 3, .n_slot = 3,
+                                 .value = values, .node = nodes, .index = operands, .slot = slots};
+
+typedef struct trial {
+    yk_device *dev;
+    yk_program *program;
+    yk_queue *q;
+    yk_buffer *slot[3];
+    float *host; /* as large as the largest slot */
+} trial;
+
+static yk_status trial_fill(trial *t)
+{
+    uint64_t point;
+    yk_status s = YK_OK;
+    for (int i = 0; i < M * K || i < K * N || i < M * N; i++)
+        t->host[i] = 1;
+    for (uint32_t i = 0; i < 3 && s == YK_OK; i++)
+        s = ocl_queue_put(t->q, t->slot[i], 0, t->host, slots[i].bytes, &point);
+    return s;
+}
+
+static yk_status trial_open(trial *t, cl_device_id id, bool cpu_shape)
+{
+    yk_status s = ocl_device_make(id, cpu_shape, false, &t->dev);
+    if (s == YK_OK)
+        s = ocl_program_new(t->dev, &product, &t->program);
+    if (s == YK_OK)
+        s = ocl_queue_new(t->dev, &t->q);
+    for (uint32_t i = 0; i < 3 && s == YK_OK; i++)
+        s = ocl_buffer_new(t->dev, slots[i].bytes, &t->slot[i]);
+    t->host = ocl_alloc((size_t)K * N * 4);
+    return s == YK_OK ? t->host ? trial_fill(t) : YK_E_MEM : s;
+}
+
+static void trial_close(trial *t)
+{
+    ocl_free(t->host);
+    for (uint32_t i = 0; i < 3; i++)
+        ocl_buffer_free(t->slot[i]);
+    ocl_queue_free(t->q);
+    ocl_program_free(t->program);
+    ocl_device_close(t->dev);
+}
+
+/* Seconds of one product; negative after a failure. */
+static double trial_run(trial *t)
+{
+    const uint64_t zero[3] = {0}, begin = now_ns();
+    uint64_t point;
+    const yk_submit s = {.size = sizeof s, .n_slot = 3, .program = t->program, .slot = t->slot, .slot_offset = zero, .slot_version = zero};
+    if (ocl_queue_run(t->q, &s, &point) != YK_OK || ocl_queue_wait(t->q, point, UINT64_MAX) != YK_OK)
+        return -1;
+    return (double)(now_ns() - begin) * 1e-9;
+}
+
+static bool trial_right(trial *t)
+{
+    uint64_t point;
+    if (ocl_queue_get(t->q, t->slot[2], 0, t->host, slots[2].bytes, &point) != YK_OK ||
+        ocl_queue_wait(t->q, point, UINT64_MAX) != YK_OK)
+        return false;
+    for (int i = 0; i < M * N; i++)
+        if (t->host[i] != K)
+            return false;
+    return true;
+}
+
+static int compare_seconds(const void *a, const void *b)
+{
+    const double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+/* The median of a few; the first run, in which the driver may compile, does not count. 0: it fails, or gives wrong numbers. */
+static double shape_rate(cl_device_id id, bool cpu_shape)
+{
+    trial t = {0};
+    double seconds[RUNS], rate = 0;
+    int n = 0;
+    if (trial_open(&t, id, cpu_shape) == YK_OK && trial_run(&t) >= 0 && trial_right(&t)) {
+        const uint64_t begin = now_ns();
+        do
+            seconds[n] = trial_run(&t);
+        while (seconds[n] >= 0 && ++n < RUNS && now_ns() - begin < ENOUGH_NS);
+    }
+    if (n) {
+        qsort(seconds, (size_t)n, sizeof *seconds, compare_seconds);
+        rate = 2e-9 * M * N * K / seconds[n / 2];
+    }
+    trial_close(&t);
+    return rate;
+}
+
+/* ---- The choice ---- */
+
+static rates shape_rates(cl_device_id id, uint64_t key)
+{
+    rates r;
+    uint32_t bytes = 0;
+    uint64_t age;
+    if (key && ocl_survey_read("shape", key, &r, sizeof r, &bytes, &age) && bytes == sizeof r)
+        return r;
+    r.gpu = shape_rate(id, false);
+    r.cpu = shape_rate(id, true);
+    if (key)
+        ocl_survey_write("shape", key, &r, sizeof r);
+    return r;
+}
+
+static ocl_shape shape_measured(cl_device_id id, uint64_t key)
+{
+    const rates r = shape_rates(id, key);
+    ocl_shape s = {.cpu = r.cpu > MARGIN * r.gpu};
+    if (r.cpu > 0 && r.gpu > 0)
+        snprintf(s.why, sizeof s.why, "measured: %.1f against %.1f GFLOP/s", s.cpu ? r.cpu : r.gpu, s.cpu ? r.gpu : r.cpu);
+    else
+        snprintf(s.why, sizeof s.why, "%s kernels do not work here", r.cpu > 0 ? "gpu" : r.gpu > 0 ? "cpu" : "either");
+    return s;
+}
+
+/* What cannot be: the CPU shape without local memory, the GPU shape without groups. "" if both can. */
+static void shape_limits(cl_device_id id, ocl_shape *cannot)
+{
+    const cl_ulong local = ocl_device_number(id, CL_DEVICE_LOCAL_MEM_SIZE), team = ocl_device_number(id, CL_DEVICE_MAX_WORK_GROUP_SIZE);
+    if (local < LEAST_LOCAL) {
+        cannot->cpu = true;
+        snprintf(cannot->why, sizeof cannot->why, "%llu KiB of local memory", (unsigned long long)local >> 10);
+    } else if (team < TEAM_LEAST) {
+        cannot->cpu = false;
+        snprintf(cannot->why, sizeof cannot->why, "groups of %llu at most", (unsigned long long)team);
+    }
+}
+
+yk_status ocl_shape_choose(cl_device_id id, uint64_t key, ocl_shape *out)
+{
+    const char *family = ocl_option("FAMILY");
+    const bool asked = family && strcmp(family, "auto");
+    ocl_shape cannot = {0};
+    shape_limits(id, &cannot);
+    if (asked && cannot.why[0] && cannot.cpu == !strcmp(family, "cpu")) {
+        char name[128];
+        ocl_device_text(id, CL_DEVICE_NAME, name, sizeof name);
+        ocl_host->fail(OCL_WHO, "YOKE_OPENCL_FAMILY=%s: %s cannot run these kernels: it has %s, and they need %s", family, name, cannot.why,
+                       cannot.cpu ? "32 KiB" : "256");
+        return YK_E_UNSUPPORTED;
+    }
+    if (asked) {
+        *out = (ocl_shape){.cpu = !strcmp(family, "cpu"), .why = "YOKE_OPENCL_FAMILY"};
+    } else if (cannot.why[0]) {
+        *out = cannot;
+        out->cpu = !cannot.cpu;
+    } else if (ocl_device_number(id, CL_DEVICE_TYPE) & CL_DEVICE_TYPE_GPU) {
+        *out = (ocl_shape){.cpu = false, .why = "it is a GPU"};
+    } else {
+        *out = shape_measured(id, key);
+    }
+    return YK_OK;
+}

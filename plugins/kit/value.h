@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Small questions about sizes and values of a graph that every plugin asks. No state: any thread. */
+#ifndef YOKE_KIT_VALUE_H
+#define YOKE_KIT_VALUE_H
+
+#include <stdbool.h>
+
+#include <yoke/plugin.h>
+
+/* a / b, rounded up; both are positive. */
+static inline int64_t kit_div_up(int64_t a, int64_t b)
+{
+    return (a + b - 1) / b;
+}
+
+/* The least multiple of b that is not less than a. */
+static inline int64_t kit_round_up(int64_t a, int64_t b)
+{
+    return kit_div_up(a, b) * b;
+}
+
+static inline int64_t kit_value_count(const yk_value *v)
+{
+    int64_t n = 1;
+    for (uint32_t d = 0; d < v->dims; d++)
+        n *= v->dim[d];
+    return n;
+}
+
+/* Whether its elements lie one after the other, the last dimension fastest. */
+static inline bool kit_value_dense(const yk_value *v)
+{
+    int64_t stride = 1;
+    for (uint32_t d = v->dims; d-- > 0; stride *= v->dim[d])
+        if (v->dim[d] != 1 && v->stride[d] != stride)
+            return false;
+    return true;
+}
+
+#endif
