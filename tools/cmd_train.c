@@ -6,13 +6,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "tools/checkpoints.h"
+#include "tools/output.h"
 #include "tools/train_loop.h"
 #include "tools/train_refused.h"
 
 static const yk__cli_option options[] = {
     TRAIN_MODEL_OPTIONS,
     {"output-dir", "DIR", NULL, "where the model and the checkpoints go", NULL},
+    {"overwrite-output-dir", NULL, NULL, "--output-dir may hold a model or checkpoints already (--from the same folder too)", NULL},
     {"num-train-epochs", "N", "3", "epochs", NULL},
     {"max-steps", "N", "0", "optimizer steps in all; 0: as the epochs say", NULL},
     {"per-device-train-batch-size", "N", "8", "rows of a micro batch for each rank; shared out by speed", NULL},
@@ -68,7 +69,7 @@ static bool read_numbers(train_run *r, yk_config *config)
     r->log_every = (uint64_t)yk__cli_int(cli, "logging-steps", 1, 1 << 30, &bad);
     r->eval_every = (uint64_t)yk__cli_int(cli, "eval-steps", 0, 1 << 30, &bad);
     r->save_every = (uint64_t)yk__cli_int(cli, "save-steps", 0, 1 << 30, &bad);
-    r->save_limit = (uint64_t)yk__cli_int(cli, "save-total-limit", 0, 1 << 30, &bad);
+    r->kept.limit = (uint64_t)yk__cli_int(cli, "save-total-limit", 0, 1 << 30, &bad);
     yk__cli_word(cli, "optim", optimizers, 3, &bad); /* used later; what is wrong is told before devices are opened */
     yk__cli_real(cli, "momentum", 0, 1, &bad);
     yk__cli_real(cli, "adam-beta1", 0, 1, &bad);
@@ -80,7 +81,7 @@ static bool read_numbers(train_run *r, yk_config *config)
     yk__cli_int(cli, "warmup-steps", 0, INT32_MAX, &bad);
     yk__cli_int(cli, "per-device-train-batch-size", 1, 1 << 20, &bad);
     yk__cli_int(cli, "global-batch", 1, 1 << 24, &bad);
-    r->out = yk__cli_text(cli, "output-dir");
+    r->out = r->kept.dir = yk__cli_text(cli, "output-dir");
     if (!r->out) {
         yk__cli_usage(cli->command, "--output-dir is missing: where the model goes");
         bad = true;
@@ -150,6 +151,11 @@ static void fail_log(const train_run *r, const char *reason)
     yk_fail(r->job, YK_E_IO, text);
 }
 
+static bool may_overwrite(const yk__cli *cli)
+{
+    return yk__cli_on(cli, "overwrite-output-dir") || yk__cli_text(cli, "resume-from-checkpoint");
+}
+
 static void set_up(train_run *r)
 {
     const yk__cli *cli = r->cli;
@@ -159,6 +165,7 @@ static void set_up(train_run *r)
                                                        : world * yk__cli_int(cli, "per-device-train-batch-size", 1, 1 << 20, &bad);
     int64_t eval_batch = world * yk__cli_int(cli, "per-device-eval-batch-size", 1, 1 << 20, &bad);
     const char *log = yk__cli_text(cli, "log");
+    output_check(r->job, r->out, may_overwrite(cli));
     r->data = train_data(cli, r->job, false, (uint32_t)batch);
     if (yk_ok(r->job) && has_eval(cli))
         r->eval = train_data(cli, r->job, true, (uint32_t)eval_batch);
@@ -168,7 +175,8 @@ static void set_up(train_run *r)
         r->model = train_model(cli, r->job, r->data);
     if (yk_ok(r->job) && (!r->eval || yk_model_takes(r->model, r->eval)))
         make_trainer(r);
-    yk_make_dir(r->job, r->out);
+    if (yk_ok(r->job))
+        r->lock = output_claim(r->job, r->out, may_overwrite(cli));
     if (log && yk_ok(r->job) && yk_is_main(r->job)) {
         r->log = fopen(log, "w");
         if (!r->log)
@@ -234,7 +242,7 @@ static void close_log(train_run *r)
 static int run_training(const yk__cli *cli)
 {
     yk_config config = {.quiet = yk__cli_on(cli, "json")};
-    train_run r = {.cli = cli, .result = {NAN, NAN, 0, 0}};
+    train_run r = {.cli = cli, .lock = -1, .result = {NAN, NAN, 0, 0}};
     int code;
     if (!read_numbers(&r, &config))
         return YK_EXIT_USAGE;
@@ -244,13 +252,15 @@ static int run_training(const yk__cli *cli)
     progress_begin(&r.bar, yk_is_main(r.job) && !yk__cli_on(cli, "json"));
     if (yk_ok(r.job))
         set_up(&r);
-    checkpoint_resume(r.job, r.out, yk__cli_text(cli, "resume-from-checkpoint"));
+    checkpoint_resume(&r.kept, r.job, yk__cli_text(cli, "resume-from-checkpoint"));
     if (yk_ok(r.job))
         train_loop(&r);
     if (yk_ok(r.job))
         report(&r);
     close_log(&r);
     code = yk_close(r.job);
+    checkpoints_free(&r.kept);
+    output_release(r.out, r.lock);
     return code;
 }
 

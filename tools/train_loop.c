@@ -5,8 +5,6 @@
 #include <math.h>
 #include <stdio.h>
 
-#include "tools/checkpoints.h"
-
 train_json train_number(double v)
 {
     train_json t = {"null"};
@@ -76,7 +74,7 @@ static void after_window(train_run *r, const yk_batch *batch)
     if (evaluation_due(r, batch))
         evaluate(r, batch->epoch);
     if (r->save_every && r->steps % r->save_every == 0)
-        checkpoint_save(r->job, r->out, r->steps, r->save_limit);
+        checkpoint_save(&r->kept, r->job, r->steps);
 }
 
 static void train_batch(train_run *r, const yk_batch *batch)

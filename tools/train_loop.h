@@ -8,6 +8,7 @@
 
 #include <stdio.h>
 
+#include "tools/checkpoints.h"
 #include "tools/progress.h"
 #include "tools/train.h"
 
@@ -21,7 +22,9 @@ typedef struct train_run {
     yk_sched *sched;
     FILE *log;
     const char *out;
-    uint64_t steps, total, epochs, per_epoch, accumulate, log_every, eval_every, save_every, save_limit;
+    uint64_t steps, total, epochs, per_epoch, accumulate, log_every, eval_every, save_every;
+    checkpoints kept;
+    int lock; /* of the output folder; -1: not held */
     double decay, lr, clip, started;
     double log_time, log_spent, spent; /* the window's start, its part before an evaluation, and all windows: seconds */
     uint64_t log_rows, log_tokens, rows;

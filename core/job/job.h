@@ -211,6 +211,7 @@ struct yk_job {
     yk__recompute *recompute;
     size_t n_recompute, cap_recompute;
     bool recomputing;
+    double saved_at;        /* when the last checkpoint was written or, of the one gone on from, had been; seconds since 1970 */
     uint64_t micro_step;    /* of the whole run: part of the random key */
 
     yk__kept *kept;

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "core/io/checkpoint.h"
 #include "core/job/data.h"
@@ -195,12 +196,22 @@ static json_t *data_state(const yk_job *job)
     return a;
 }
 
-static json_t *state_of(const yk_job *job)
+/* Seconds since 1970; not before the checkpoint that the job went on from, whatever became of the clock. */
+static double save_time(yk_job *job)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_REALTIME, &now);
+    const double t = (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
+    return job->saved_at = t > job->saved_at ? t : job->saved_at + 1e-3;
+}
+
+static json_t *state_of(yk_job *job)
 {
     json_t *o = json_object();
     json_object_set_new(o, "format", json_string("yoke-checkpoint"));
     json_object_set_new(o, "version", json_integer(1));
     json_object_set_new(o, "global_step", json_integer((json_int_t)yk_steps(job->opt)));
+    json_object_set_new(o, "saved_at", number(save_time(job)));
     json_object_set_new(o, "micro_step", big(job->micro_step));
     json_object_set_new(o, "seed", big(job->config.seed));
     json_object_set_new(o, "precision", json_string(yk__dtype_name(job->config.precision)));
@@ -407,6 +418,7 @@ void yk_load(yk_job *job, const char *dir)
         yk__job_fail(job, &err);
     } else {
         job->micro_step = big_of(json_object_get(state, "micro_step"));
+        job->saved_at = number_of(json_object_get(state, "saved_at"), 0);
         if (job->opt)
             restore_optimizer(job->opt, json_object_get(state, "optimizer"));
         restore_scaler(&job->scaler, json_object_get(state, "scaler"));

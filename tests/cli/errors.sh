@@ -19,7 +19,7 @@ refuses() { # refuses CODE WORDS ARGUMENTS...: the one line beside the table of 
 train() { # train CODE WORDS ARGUMENTS...: with a sound model, data and folder, which the arguments overrule
     want=$1 words=$2
     shift 2
-    refuses "$want" "$words" train --model mlp --data "idx:$out/images" --output-dir "$out/no" --max-steps 1 "$@"
+    refuses "$want" "$words" train --model mlp --data "idx:$out/images" --overwrite-output-dir --output-dir "$out/no" --max-steps 1 "$@"
 }
 
 ok "unknown command" refuses 2 "did you mean train?" tarin
@@ -38,7 +38,7 @@ plateau_table() {
     printf 'text,label\na,0\nb,1\nc,0\nd,1\n' >"$out/t.csv"
     "$yoke" train --model bert --tokenizer bytes --data "csv:$out/t.csv" \
         --model-config hidden_size=8,num_hidden_layers=1,num_attention_heads=1,intermediate_size=8 --global-batch 2 --max-length 8 \
-        --output-dir "$out/no" --max-steps 1 --lr-scheduler-type reduce_lr_on_plateau 2>"$out/err"
+        --overwrite-output-dir --output-dir "$out/no" --max-steps 1 --lr-scheduler-type reduce_lr_on_plateau 2>"$out/err"
     [ $? = 2 ] && grep "error: .*reduce_lr_on_plateau follows the loss of evaluations" "$out/err"
 }
 ok "reduce_lr_on_plateau without evaluations" plateau_table
@@ -127,7 +127,7 @@ full() { # full WORDS ARGUMENTS...
 }
 printf 'one line\n' >"$out/text"
 seq 1 20000 >"$out/long"
-short="--model mlp --data idx:$out/images --output-dir $out/full --max-steps 1"
+short="--model mlp --data idx:$out/images --overwrite-output-dir --output-dir $out/full --max-steps 1"
 ok "a full disk behind tokenize" full "yoke tokenize: standard output" tokenize --tokenizer bytes "$out/text"
 ok "a full disk behind much of tokenize" full "yoke tokenize: standard output" tokenize --tokenizer bytes "$out/long"
 ok "a full disk behind inspect" full "yoke inspect: standard output" inspect "$out/model/model.safetensors"

@@ -19,7 +19,7 @@ train() { # train MODEL DATA ARGUMENTS...: one step
     gpt2) set -- --model-config n_layer=1,n_head=2,n_embd=16,n_positions=32 "$@" ;;
     esac
     case $rows in csv* | jsonl* | text*) set -- --tokenizer bytes "$@" ;; esac
-    "$yoke" train --model "$model" --data "$rows" --global-batch 4 --max-steps 1 --output-dir "$out/m" "$@"
+    "$yoke" train --model "$model" --data "$rows" --global-batch 4 --max-steps 1 --overwrite-output-dir --output-dir "$out/m" "$@"
 }
 
 refused() { # refused WORDS COMMAND...: exit code 2, one line with the words beside the table of devices, and no step
@@ -56,7 +56,7 @@ other_vocabulary() { # a model of few ids, as a folder
     mkdir -p "$out/few" && "$yoke" train --model bert --model-config "$small" --tokenizer bytes --data "csv:$out/rows.csv" \
         --global-batch 4 --max-steps 1 --output-dir "$out/few" >/dev/null 2>&1 || return 1
     refused "ids up to 30521, but model bert has a vocabulary of 256 (vocab_size)" "$yoke" train --from "$out/few" \
-        --tokenizer "$data/models/bert-tiniest" --data "csv:$out/rows.csv" --output-dir "$out/m" &&
+        --tokenizer "$data/models/bert-tiniest" --data "csv:$out/rows.csv" --overwrite-output-dir --output-dir "$out/m" &&
         refused "ids up to 30521, but model bert has a vocabulary of 256 (vocab_size)" "$yoke" eval --from "$out/few" \
             --tokenizer "$data/models/bert-tiniest" --data "csv:$out/rows.csv"
 }

@@ -14,7 +14,7 @@ classify() { # classify FROM OUT ARGUMENTS...
     from=$1 to=$2
     shift 2
     "$yoke" train --from "$from" --data "csv:$out/rows.csv,text=text,label=category" --global-batch 4 --max-steps 2 \
-        --output-dir "$to" "$@"
+        --overwrite-output-dir --output-dir "$to" "$@"
 }
 
 same_tokenizer() { # same_tokenizer DIR: byte for byte that of the original
@@ -42,7 +42,6 @@ ok "files that are hard links of those read stay what they are" hard_links
 as_model() { # a checkpoint has the files of the final model, and evaluates as it does
     rm -rf "$out/n"
     classify "$data/models/bert-tiniest" "$out/n" --save-steps 2 || return 1
-    rm -f "$out/n/.yoke-lock"
     for file in "$out"/n/*.*; do
         cmp "$file" "$out/n/checkpoint-2/${file##*/}" || return 1
     done
@@ -55,4 +54,90 @@ as_model() { # a checkpoint has the files of the final model, and evaluates as i
     [ "$(sort -u "$out/evals" | wc -l)" = 1 ] && classify "$out/n/checkpoint-2" "$out/further"
 }
 ok "a checkpoint opens as a model" as_model
+
+# ---- How many checkpoints stay ----
+
+short() { # short ARGUMENTS...: 20 steps, a checkpoint every 4, two of which stay
+    timeout 60 "$yoke" train --model mlp --model-config hidden=8 --data "idx:$out/images" --global-batch 32 --max-steps 20 \
+        --save-steps 4 --save-total-limit 2 --output-dir "$out/o" "$@"
+}
+
+left() { # left NAME...: what of that naming is in the folder
+    have=$(cd "$out/o" && find . -maxdepth 1 -name 'checkpoint-*' | sort -V | tr '\n' ' ')
+    echo "$have"
+    [ "$have" = "$(printf './%s ' "$@")" ]
+}
+
+others() { # what is none of ours is neither followed nor counted nor touched
+    rm -rf "$out/o" "$out/p" && mkdir -p "$out/o/checkpoint-2" "$out/o/checkpoint-0001" "$out/o/checkpoint-3/sub" "$out/p" || return 1
+    echo x >"$out/p/thesis"
+    echo x >"$out/o/checkpoint-2/notes"
+    echo x >"$out/o/checkpoint-7"
+    ln -s ../p "$out/o/checkpoint-1"
+    ln -s ../p "$out/o/checkpoint-8.tmp"
+    ln -s ../p "$out/o/checkpoint-12.old"
+    short 2>"$out/err"
+    code=$?
+    cat "$out/err"
+    ls "$out/p" && [ -e "$out/p/thesis" ] && [ -e "$out/o/checkpoint-2/notes" ] && [ -L "$out/o/checkpoint-1" ] && [ $code -ne 124 ]
+}
+ok "links, files and other folders are left alone" others
+ok "a link where a checkpoint is to be written is an error that names it" \
+    grep -q "checkpoint-8.tmp: cannot be opened as a folder" "$out/err"
+
+foreign() { # a foreign file stays, in a folder that is named once
+    rm -rf "$out/o"
+    short --max-steps 4 || return 1
+    echo x >"$out/o/checkpoint-4/notes"
+    mkdir "$out/o/checkpoint-4/sub" && echo x >"$out/o/checkpoint-4/sub/model.safetensors"
+    short --resume-from-checkpoint last 2>"$out/err" || return 1
+    cat "$out/err"
+    left checkpoint-4 checkpoint-16 checkpoint-20 &&
+        [ "$(cd "$out/o/checkpoint-4" && find . -type f | sort | tr '\n' ' ')" = "./notes ./sub/model.safetensors " ] &&
+        [ "$(grep -c 'checkpoint-4: .* in it cannot be removed' "$out/err")" = 1 ]
+}
+ok "a foreign file in a checkpoint stays, and its folder is named once" foreign
+
+earlier() { # a run that goes on from an earlier step is the newer one
+    rm -rf "$out/o"
+    short --save-total-limit 0 && short --resume-from-checkpoint "$out/o/checkpoint-4" --save-steps 3 --max-steps 10 || return 1
+    left checkpoint-6 checkpoint-9 && short --resume-from-checkpoint last --max-steps 12 || return 1
+    rm -r "$out/o/checkpoint-9" && mv "$out/o/checkpoint-12" "$out/o/checkpoint-12.old" &&
+        short --resume-from-checkpoint last --max-steps 13 --logging-steps 1 --log "$out/o.log" && head -n 1 "$out/o.log" |
+        grep '"step": 13,'
+}
+ok "after going on from an earlier step the newer checkpoints stay, and 'last' is the newest" earlier
+
+# ---- A folder that is used ----
+
+used() { # used CODE WORDS ARGUMENTS...
+    want=$1 words=$2
+    shift 2
+    short "$@" 2>"$out/err"
+    code=$?
+    cat "$out/err"
+    [ $code = "$want" ] && grep -qF -e "$words" "$out/err"
+}
+ok "a used folder is refused" used 2 "--output-dir $out/o: there is a training's output already (config.json): --overwrite-output-dir"
+rm -f "$out/o"/*.*
+ok "a folder of checkpoints is refused" used 2 "already (checkpoints)"
+ok "so is the folder that is opened" used 2 "--overwrite-output-dir" --from "$out/m" --output-dir "$out/m"
+ok "--overwrite-output-dir writes there" short --overwrite-output-dir
+ok "on two ranks it is refused too" used 2 "already (config.json)" --devices "cpu:0! cpu:0!"
+
+locked() { # two jobs at a time: the second is told who the first is; the lock of a killed one does not hold
+    rm -rf "$out/o"
+    "$yoke" train --model mlp --data "idx:$out/images" --global-batch 8 --max-steps 100000000 --output-dir "$out/o" >/dev/null 2>&1 &
+    pid=$!
+    for i in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20; do
+        [ -s "$out/o/.yoke-lock" ] && break
+        sleep 0.5
+    done
+    used 1 "another job writes there: process $pid on $(uname -n) holds its .yoke-lock" --overwrite-output-dir
+    told=$?
+    kill -9 $pid
+    wait $pid 2>/dev/null
+    [ $told = 0 ] && [ -e "$out/o/.yoke-lock" ] && short && [ ! -e "$out/o/.yoke-lock" ]
+}
+ok "two jobs in one folder are told apart by a lock that ends with its process" locked
 plan

@@ -34,7 +34,8 @@ round_trip() { # round_trip MODEL DATA ARGUMENTS...: no learning, saved, opened 
     from=$data/models/$1 rows=$2
     shift 2
     rm -rf "$out/m"
-    "$yoke" train --from "$from" --data "$rows" --learning-rate 0 --max-steps 1 --global-batch 4 --output-dir "$out/m" "$@" || return 1
+    "$yoke" train --from "$from" --data "$rows" --learning-rate 0 --max-steps 1 --global-batch 4 \
+        --overwrite-output-dir --output-dir "$out/m" "$@" || return 1
     "$yoke" eval --from "$out/m" --data "$rows" --json "$@" >"$out/one" &&
         "$yoke" eval --from "$out/m" --data "$rows" --json "$@" >"$out/two" &&
         cmp "$out/one" "$out/two" && valid_json "$out/one" && same_tensors "$from" "$out/m"

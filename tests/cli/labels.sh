@@ -74,10 +74,12 @@ P
 
 # Further training keeps the numbers of names it knows, and takes others over.
 further() {
-    bert train "$out/two.csv" --from "$out/m" --max-steps 1 --learning-rate 0 --global-batch 8 --output-dir "$out/further" >"$out/json" &&
+    bert train "$out/two.csv" --from "$out/m" --max-steps 1 --learning-rate 0 --global-batch 8 \
+        --overwrite-output-dir --output-dir "$out/further" >"$out/json" &&
         cmp "$out/m/config.json" "$out/further/config.json" || return 1
     sed 's/exchange_rate/rate/' "$out/all.csv" >"$out/renamed.csv"
-    bert train "$out/renamed.csv" --from "$out/m" --max-steps 1 --learning-rate 0 --global-batch 8 --output-dir "$out/further" \
+    bert train "$out/renamed.csv" --from "$out/m" --max-steps 1 --learning-rate 0 --global-batch 8 \
+        --overwrite-output-dir --output-dir "$out/further" \
         >"$out/json" && grep -q '"3": "top_up_failed"' "$out/further/config.json" && grep -q '"2": "rate"' "$out/further/config.json"
 }
 
@@ -91,7 +93,8 @@ whole_text() {
     gpt="--model gpt2 --model-config n_layer=1,n_head=2,n_embd=32,n_positions=32 --tokenizer char --seq-len 32 --global-batch 4"
     for i in "a.txt" "a.txt --eval-data text:$out/b.txt"; do
         # shellcheck disable=SC2086
-        "$yoke" train $gpt --data text:$out/$i --num-train-epochs 1 --output-dir "$out/text" --json >>"$out/steps" || return 1
+        "$yoke" train $gpt --data text:$out/$i --num-train-epochs 1 \
+            --overwrite-output-dir --output-dir "$out/text" --json >>"$out/steps" || return 1
     done
     test "$(total --data "text:$out/a.txt")" -eq 399 && test "$(total --eval-data "text:$out/b.txt")" -eq 1499 &&
         test "$(total --data "text:$out/b.txt,split=0")" -eq 1499 || return 1

@@ -20,7 +20,7 @@ mlp() { # mlp OUT ARGUMENTS...: 30 steps, 1.5 epochs of 20. With instead=exec it
     to=$1
     shift
     ${instead-} "$yoke" train --model mlp --model-config hidden=32 --data "idx:$out/images" --global-batch 32 --max-steps 30 \
-        --learning-rate 1e-3 --warmup-steps 5 --logging-steps 1 --output-dir "$to" "$@"
+        --learning-rate 1e-3 --warmup-steps 5 --logging-steps 1 --overwrite-output-dir --output-dir "$to" "$@"
 }
 
 valid_json() { # valid_json FILE: each line is an object, and no number is other than JSON allows

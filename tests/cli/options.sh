@@ -5,7 +5,7 @@
 need_data fashion-mnist
 export YOKE_DEVICES=cpu:0
 small_images "$out/images"
-base="--model mlp --data idx:$out/images --output-dir $out/m"
+base="--model mlp --data idx:$out/images --overwrite-output-dir --output-dir $out/m"
 
 hash_of() { # hash_of ARGUMENTS...: of the parameters after a short training
     # shellcheck disable=SC2086

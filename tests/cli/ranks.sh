@@ -10,7 +10,7 @@ train() { # train DEVICES LOG OPTION...
     devices=$1 log=$2
     shift 2
     "$yoke" train "$@" --data "idx:$out/images" --devices "$devices" --global-batch 32 --max-steps 50 --optim sgd \
-        --max-grad-norm 0 --logging-steps 1 --log "$log" --output-dir "$out/m"
+        --max-grad-norm 0 --logging-steps 1 --log "$log" --overwrite-output-dir --output-dir "$out/m"
 }
 
 alike() { # alike MOST EARLY LATE OPTION...: the loss to EARLY in the first MOST steps and to LATE in all

@@ -11,7 +11,8 @@ train() { # train NAME DEVICES OPTION...: log in $out/NAME.jsonl
     log=$out/$1.jsonl
     devices=$2
     shift 2
-    "$yoke" train "$@" --devices "$devices" --max-steps 50 --logging-steps 1 --json --log "$log" --output-dir "$out/model" \
+    "$yoke" train "$@" --devices "$devices" --max-steps 50 --logging-steps 1 --json --log "$log" \
+        --overwrite-output-dir --output-dir "$out/model" \
         >"$out/json" || return 1
 }
 

@@ -34,7 +34,7 @@ cp "$tmp/wrapper.py" "$tmp/keeps.py"
 train() { # BEFORE...: yoke train behind these words
     rm -rf "$tmp/model"
     timeout 60 "$@" "$yoke" train --model mlp --model-config hidden=16 --data "idx:$tmp/images" --global-batch 8 \
-        --max-steps 2 --output-dir "$tmp/model" >"$tmp/out" 2>"$tmp/err"
+        --max-steps 2 --overwrite-output-dir --output-dir "$tmp/model" >"$tmp/out" 2>"$tmp/err"
     code=$?
 }
 refused() { # WORDS: with exit code 2, in one line, and nothing was written

@@ -34,7 +34,7 @@ rank_pid() {
 start() {
     rm -rf "$tmp/out" "$tmp/log"
     "$yoke" train --model mlp --data "idx:$data" --devices "cpu:0 cpu:0" --global-batch 64 --num-train-epochs 100000 \
-        --logging-steps 1 --log "$tmp/log" --output-dir "$tmp/out" >"$tmp/stdout" 2>"$tmp/stderr" &
+        --logging-steps 1 --log "$tmp/log" --overwrite-output-dir --output-dir "$tmp/out" >"$tmp/stdout" 2>"$tmp/stderr" &
     job=$!
     i=0
     while [ "$(wc -l 2>/dev/null <"$tmp/log" || echo 0)" -lt 5 ]; do

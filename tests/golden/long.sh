@@ -14,7 +14,7 @@ want() {
 train() { # train PRECISION ARGUMENTS...: log in $out/log.jsonl
     precision=$1
     shift
-    "$yoke" train --precision "$precision" --output-dir "$out/model" --log "$out/log.jsonl" "$@"
+    "$yoke" train --precision "$precision" --overwrite-output-dir --output-dir "$out/model" --log "$out/log.jsonl" "$@"
 }
 
 best() { # best KEY FILE: the largest value over the log (evaluations)
