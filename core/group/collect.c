@@ -2,9 +2,9 @@
 /*
  * Collectives over counters and shared memory.
  *
- * Small ones: each rank writes a message, publishes that it did, waits for all, reads all. Two messages per rank are
- * used in turn; that is enough, since a rank that enters collective k+2 has seen all others enter k+1, which they do
- * after they have read k.
+ * Small ones: each rank writes a message, publishes that it did, waits for all who take part, reads all. Two messages per rank
+ * are used in turn; that is enough, since a rank that enters collective k+2 has seen all others enter k+1, which they do
+ * after they have read k. Those of members and those of all ranks are counted apart, so that an excluded rank misses none.
  *
  * Large ones work in the shared blocks where the caller's data already lies; only counters travel.
  */
@@ -12,134 +12,199 @@
 
 #include <string.h>
 
-enum { MAIL_BARRIER = 1, MAIL_GATHER, MAIL_BROADCAST };
-static const char *const mail_names[] = {"nothing", "barrier", "all-gather", "broadcast"};
+/* ---- Small ones --------------------------------------------------------------------------------------------------- */
 
-static yk__group_mail *mail_of(yk__group *g, uint32_t rank)
+static yk__group_mail *mail_of(yk__group *g, yk__scope scope, uint32_t rank)
 {
-    return &g->mail[rank * 2 + (g->mails & 1)];
+    const bool all = scope == YK__BY_ALL;
+    return &g->area[rank].mail[all][g->mails[all] & 1];
 }
 
-static const char *kind_name(uint32_t kind)
+static bool takes_part(const yk__group *g, yk__scope scope, uint32_t rank)
 {
-    return kind <= MAIL_BROADCAST ? mail_names[kind] : "an unknown collective";
+    return scope == YK__BY_ALL || g->member[rank];
 }
 
-/* A difference means that the ranks' programs have diverged; without this check they would read nonsense. */
-static yk_status same_call(yk__group *g, yk_error *err)
+/* This rank is excluded and gets the result from the feed. */
+static bool is_fed(const yk__group *g, yk__scope scope)
 {
-    const yk__group_mail *mine = mail_of(g, g->rank);
-    for (uint32_t r = 0; r < g->size; r++) {
-        const yk__group_mail *m = mail_of(g, r);
-        if (m->sequence != mine->sequence || m->kind != mine->kind || m->bytes != mine->bytes || m->root != mine->root)
-            return yk__fail(err, YK_E_INTERNAL, "%s is in %s of %llu bytes while %s is in %s of %llu bytes",
-                            yk__group_name(g, r), kind_name(m->kind), (unsigned long long)m->bytes,
-                            yk__group_name(g, g->rank), kind_name(mine->kind), (unsigned long long)mine->bytes);
+    return g->tr && scope == YK__FOR_ALL && !g->member[g->rank];
+}
+
+/* Begins the next small collective: what the caller writes to the message's data is sent by publish_mail. */
+static yk__group_mail *enter_call(yk__group *g, yk__scope scope, uint32_t kind, uint32_t detail, uint64_t bytes)
+{
+    yk__group_mail *m;
+    yk__call_begin(g, scope, kind, detail, bytes);
+    g->mails[scope == YK__BY_ALL]++;
+    m = mail_of(g, scope, g->rank);
+    m->call = g->call;
+    return m;
+}
+
+static void publish_mail(yk__group *g, yk__scope scope)
+{
+    const bool all = scope == YK__BY_ALL;
+    g->table->flag_set(g->tr, all ? YK_GROUP_FLAG_MAIL_ALL : YK_GROUP_FLAG_MAIL, g->mails[all]);
+}
+
+static yk_status wait_ranks(yk__group *g, yk__scope scope, uint32_t flag, uint32_t value, yk_error *err)
+{
+    for (uint32_t i = 1; i < g->size; i++) {
+        const uint32_t peer = (g->rank + i) % g->size;
+        if (takes_part(g, scope, peer) && yk__group_wait(g, peer, flag, value, yk__call_name(g->call.kind), err))
+            return err->status;
     }
     return YK_OK;
 }
 
-/* Begins the next small collective: what the caller writes to the message's data is sent by publish. */
-static yk__group_mail *enter(yk__group *g, uint32_t kind, uint32_t root, uint64_t bytes)
+/* A difference means that the ranks' programs have diverged; without this check they would read nonsense. */
+static yk_status same_call(yk__group *g, yk__scope scope, yk_error *err)
 {
-    yk__group_mail *m;
-    g->mails++;
-    m = mail_of(g, g->rank);
-    m->sequence = g->mails;
-    m->kind = kind;
-    m->root = root;
-    m->bytes = bytes;
-    return m;
+    for (uint32_t r = 0; r < g->size; r++) {
+        const yk__group_call *c = &mail_of(g, scope, r)->call;
+        if (takes_part(g, scope, r) && (c->common != g->call.common || !yk__call_same(c, &g->call)))
+            return yk__call_fail(g, r, c, err);
+    }
+    return YK_OK;
 }
 
-static void publish(yk__group *g)
+/* Waits until all who take part have entered it. After that mail_of() of all of them can be read. */
+static yk_status meet_ranks(yk__group *g, yk__scope scope, yk_error *err)
 {
-    g->table->flag_set(g->tr, YK_GROUP_FLAG_MAIL, g->mails);
+    const bool all = scope == YK__BY_ALL;
+    if (wait_ranks(g, scope, all ? YK_GROUP_FLAG_MAIL_ALL : YK_GROUP_FLAG_MAIL, g->mails[all], err))
+        return err->status;
+    return same_call(g, scope, err);
 }
 
-/* Waits until all ranks have entered it. After that mail_of() of all of them can be read. */
-static yk_status meet(yk__group *g, uint32_t kind, yk_error *err)
+static yk_status exchange_mail(yk__group *g, yk__scope scope, uint32_t kind, uint32_t root, uint64_t bytes, const void *data,
+                               size_t carry, yk_error *err)
 {
-    yk_status s = yk__group_wait_all(g, YK_GROUP_FLAG_MAIL, g->mails, kind_name(kind), err);
-    return s ? s : same_call(g, err);
-}
-
-static yk_status exchange(yk__group *g, uint32_t kind, uint32_t root, uint64_t bytes, const void *data, size_t carry,
-                          yk_error *err)
-{
-    yk__group_mail *m = enter(g, kind, root, bytes);
+    yk__group_mail *m = enter_call(g, scope, kind, root, bytes);
     if (carry)
         memcpy(m->data, data, carry);
-    publish(g);
-    return meet(g, kind, err);
+    publish_mail(g, scope);
+    return meet_ranks(g, scope, err);
+}
+
+static yk_status check_small(uint32_t rows, uint64_t bytes, yk_error *err)
+{
+    if (bytes <= YK_GROUP_MAIL && rows * bytes <= YK_GROUP_MAIL)
+        return YK_OK;
+    return yk__fail(err, YK_E_ARG, "a small collective of %u times %llu bytes a rank: at most %u", rows,
+                    (unsigned long long)bytes, YK_GROUP_MAIL);
 }
 
 yk_status yk__group_barrier(yk__group *g, yk_error *err)
 {
-    return g->tr ? exchange(g, MAIL_BARRIER, 0, 0, NULL, 0, err) : yk__group_check(g, err);
+    return g->tr ? exchange_mail(g, YK__BY_ALL, YK__CALL_BARRIER, 0, 0, NULL, 0, err) : yk__group_check(g, err);
 }
 
-/* `rows` rows of `bytes` bytes, `pitch` bytes apart, one behind the other in the message. */
-static yk_status gather_begin(yk__group *g, const void *in, uint32_t rows, uint64_t bytes, uint64_t pitch, yk_error *err)
+static yk_status gather_mail(yk__group *g, yk__scope scope, uint32_t kind, const void *in, uint64_t bytes, void *out,
+                             yk_error *err)
 {
-    yk__group_mail *m;
-    if (bytes > YK_GROUP_MAIL || rows * bytes > YK_GROUP_MAIL)
-        return yk__fail(err, YK_E_ARG, "a small collective of %u times %llu bytes a rank: at most %u", rows,
-                        (unsigned long long)bytes, YK_GROUP_MAIL);
-    if (!g->tr)
-        return YK_OK;
-    m = enter(g, MAIL_GATHER, 0, rows * bytes);
-    for (uint32_t r = 0; r < rows; r++)
-        memcpy((char *)m->data + r * bytes, (const char *)in + r * pitch, bytes);
-    publish(g);
+    if (exchange_mail(g, scope, kind, 0, bytes, in, bytes, err))
+        return err->status;
+    for (uint32_t r = 0; r < g->size; r++)
+        if (takes_part(g, scope, r))
+            memcpy((char *)out + r * bytes, mail_of(g, scope, r)->data, bytes);
+        else
+            memset((char *)out + r * bytes, 0, bytes);
     return YK_OK;
 }
 
-static yk_status gather_end(yk__group *g, yk_error *err)
+yk_status yk__gather_all(yk__group *g, uint32_t kind, const void *in, uint64_t bytes, void *out, yk_error *err)
 {
-    return g->tr ? meet(g, MAIL_GATHER, err) : yk__group_check(g, err);
+    return gather_mail(g, YK__BY_ALL, kind, in, bytes, out, err);
 }
 
-static yk_status gather(yk__group *g, const void *in, uint64_t bytes, yk_error *err)
+static yk_status all_gather(yk__group *g, yk__scope scope, const void *in, size_t bytes, void *out, yk_error *err)
 {
-    yk_status s = gather_begin(g, in, 1, bytes, 0, err);
-    return s ? s : gather_end(g, err);
+    if (check_small(1, bytes, err))
+        return err->status;
+    if (!g->tr) {
+        memmove(out, in, bytes);
+        return yk__group_check(g, err);
+    }
+    if (is_fed(g, scope)) {
+        yk__call_begin(g, scope, YK__CALL_GATHER, 0, bytes);
+        return yk__feed_take(g, out, g->size * bytes, err);
+    }
+    if (gather_mail(g, scope, YK__CALL_GATHER, in, bytes, out, err))
+        return err->status;
+    return scope == YK__FOR_ALL ? yk__feed_put(g, out, g->size * bytes, err) : YK_OK;
 }
 
 yk_status yk__group_all_gather(yk__group *g, const void *in, size_t bytes, void *out, yk_error *err)
 {
-    yk_status s = gather(g, in, bytes, err);
-    if (s)
-        return s;
-    if (!g->tr)
-        memmove(out, in, bytes);
-    for (uint32_t r = 0; g->tr && r < g->size; r++)
-        memcpy((char *)out + r * bytes, mail_of(g, r)->data, bytes);
-    return YK_OK;
+    return all_gather(g, YK__BY_ALL, in, bytes, out, err);
+}
+
+yk_status yk__group_gather_members(yk__group *g, const void *in, size_t bytes, void *out, yk_error *err)
+{
+    return all_gather(g, YK__FOR_ALL, in, bytes, out, err);
+}
+
+static yk_status sum_f64(yk__group *g, yk__scope scope, double *v, uint32_t n, yk_error *err)
+{
+    const uint64_t bytes = n * sizeof *v;
+    bool first = true;
+    if (check_small(1, bytes, err) || !g->tr)
+        return err->status ? err->status : yk__group_check(g, err);
+    if (is_fed(g, scope)) {
+        yk__call_begin(g, scope, YK__CALL_SUM, 0, bytes);
+        return yk__feed_take(g, v, bytes, err);
+    }
+    if (exchange_mail(g, scope, YK__CALL_SUM, 0, bytes, v, bytes, err))
+        return err->status;
+    for (uint32_t r = 0; r < g->size; r++) {
+        const double *x = (const void *)mail_of(g, scope, r)->data;
+        if (!takes_part(g, scope, r))
+            continue;
+        for (uint32_t i = 0; i < n; i++)
+            v[i] = first ? x[i] : v[i] + x[i];
+        first = false;
+    }
+    return scope == YK__FOR_ALL ? yk__feed_put(g, v, bytes, err) : YK_OK;
 }
 
 yk_status yk__group_sum_f64(yk__group *g, double *v, uint32_t n, yk_error *err)
 {
-    yk_status s = gather(g, v, n * 8ull, err);
-    for (uint32_t r = 0; !s && g->tr && r < g->size; r++) {
-        const double *x = (const void *)mail_of(g, r)->data;
-        for (uint32_t i = 0; i < n; i++)
-            v[i] = r ? v[i] + x[i] : x[i];
-    }
-    return s;
+    return sum_f64(g, YK__BY_ALL, v, n, err);
+}
+
+yk_status yk__group_sum_members(yk__group *g, double *v, uint32_t n, yk_error *err)
+{
+    return sum_f64(g, YK__FOR_ALL, v, n, err);
 }
 
 yk_status yk__group_reduce_begin(yk__group *g, const yk__columns *c, yk_error *err)
 {
-    return gather_begin(g, c->v, c->rows, c->n * sizeof(float), c->pitch * sizeof(float), err);
+    const uint64_t bytes = c->n * sizeof(float);
+    yk__group_mail *m;
+    if (check_small(c->rows, bytes, err) || !g->tr)
+        return err->status;
+    if (!g->member[g->rank])
+        return yk__fail(err, YK_E_INTERNAL, "an excluded rank is in a reduction of the members");
+    m = enter_call(g, YK__BY_MEMBERS, YK__CALL_COLUMNS, c->rows, c->rows * bytes);
+    for (uint32_t r = 0; r < c->rows; r++)
+        memcpy((char *)m->data + r * bytes, c->v + r * c->pitch, bytes);
+    publish_mail(g, YK__BY_MEMBERS);
+    return YK_OK;
+}
+
+static const float *columns_of(yk__group *g, uint32_t rank)
+{
+    return (const void *)mail_of(g, YK__BY_MEMBERS, rank)->data;
 }
 
 static void sum_columns(yk__group *g, const yk__columns *c)
 {
-    for (uint32_t r = 0; r < g->size; r++) {
-        const float *x = (const void *)mail_of(g, r)->data;
-        for (uint32_t i = 0; i < c->n; i++)
-            c->v[i] = r ? c->v[i] + x[i] : x[i];
+    for (uint32_t r = g->lowest; r < g->size; r++) {
+        const float *x = columns_of(g, r);
+        for (uint32_t i = 0; i < c->n && g->member[r]; i++)
+            c->v[i] = r != g->lowest ? c->v[i] + x[i] : x[i];
     }
 }
 
@@ -147,8 +212,8 @@ static void join_moments(yk__group *g, const yk__columns *c, uint32_t i)
 {
     double mean = 0.0, square = 0.0, count = 0.0;
     for (uint32_t r = 0; r < g->size; r++) {
-        const float *x = (const float *)(const void *)mail_of(g, r)->data + i;
-        const double n = (double)x[2 * c->n], d = (double)x[0] - mean;
+        const float *x = columns_of(g, r) + i;
+        const double n = g->member[r] ? (double)x[2 * c->n] : 0.0, d = (double)x[0] - mean;
         if (n == 0.0)
             continue;
         square += (double)x[c->n] + d * d * (count * n / (count + n));
@@ -162,7 +227,7 @@ static void join_moments(yk__group *g, const yk__columns *c, uint32_t i)
 
 yk_status yk__group_reduce_end(yk__group *g, const yk__columns *c, yk_error *err)
 {
-    yk_status s = gather_end(g, err);
+    yk_status s = g->tr ? meet_ranks(g, YK__BY_MEMBERS, err) : yk__group_check(g, err);
     if (s || !g->tr)
         return s;
     if (c->rows == 1)
@@ -172,7 +237,7 @@ yk_status yk__group_reduce_end(yk__group *g, const yk__columns *c, yk_error *err
     return YK_OK;
 }
 
-yk_status yk__group_broadcast(yk__group *g, uint32_t root, void *data, uint64_t bytes, yk_error *err)
+static yk_status broadcast_parts(yk__group *g, yk__scope scope, uint32_t root, void *data, uint64_t bytes, yk_error *err)
 {
     uint64_t at = 0;
     if (root >= g->size)
@@ -182,14 +247,24 @@ yk_status yk__group_broadcast(yk__group *g, uint32_t root, void *data, uint64_t 
     do {
         size_t part = bytes - at < YK_GROUP_MAIL ? (size_t)(bytes - at) : YK_GROUP_MAIL;
         char *p = (char *)data + at;
-        yk_status s = exchange(g, MAIL_BROADCAST, root, bytes, p, g->rank == root ? part : 0, err);
+        yk_status s = exchange_mail(g, scope, YK__CALL_BROADCAST, root, bytes, p, g->rank == root ? part : 0, err);
         if (s)
             return s;
         if (g->rank != root && part)
-            memcpy(p, mail_of(g, root)->data, part);
+            memcpy(p, mail_of(g, scope, root)->data, part);
         at += part;
     } while (at < bytes);
     return YK_OK;
+}
+
+yk_status yk__group_broadcast(yk__group *g, uint32_t root, void *data, uint64_t bytes, yk_error *err)
+{
+    return broadcast_parts(g, YK__BY_ALL, root, data, bytes, err);
+}
+
+yk_status yk__group_broadcast_members(yk__group *g, uint32_t root, void *data, uint64_t bytes, yk_error *err)
+{
+    return g->tr && !g->member[g->rank] ? YK_OK : broadcast_parts(g, YK__BY_MEMBERS, root, data, bytes, err);
 }
 
 /* ---- Slices of large vectors ------------------------------------------------------------------------------------- */
@@ -231,18 +306,21 @@ static void add_some(float *restrict acc, const float *restrict x, uint64_t n)
         acc[i] += x[i];
 }
 
-/* out[i] = ((a_0[i] + a_1[i]) + a_2[i]) + ..., a_r at base + r * stride. Blocks that stay in the first cache hold the
- * running sum; out may be one of the a_r, as each block of it is written after all of it was read. */
-static void sum_slices(const float *base, uint64_t stride, uint32_t ranks, uint64_t begin, uint64_t n, float *out,
+/* out[i] = ((a_0[i] + a_1[i]) + a_2[i]) + .. over members, a_r at base + r * stride. Blocks that stay in the first cache hold
+ * the running sum; out may be one of the a_r, as each block of it is written after all of it was read. */
+static void sum_slices(const yk__group *g, const float *base, uint64_t stride, uint64_t begin, uint64_t n, float *out,
                        yk__exact *squares)
 {
     float acc[SUM_BLOCK];
     for (uint64_t at = 0; at < n; at += SUM_BLOCK) {
-        uint64_t k = n - at < SUM_BLOCK ? n - at : SUM_BLOCK;
-        memcpy(acc, base + begin + at, k * sizeof(float));
-        for (uint32_t r = 1; r < ranks; r++) {
+        const uint64_t k = n - at < SUM_BLOCK ? n - at : SUM_BLOCK;
+        for (uint32_t r = g->lowest; r < g->size; r++) {
             const float *x = (const float *)(const void *)((const char *)base + r * stride) + begin + at;
-            if (k == SUM_BLOCK)
+            if (!g->member[r])
+                continue;
+            if (r == g->lowest)
+                memcpy(acc, x, k * sizeof(float));
+            else if (k == SUM_BLOCK)
                 add_block(acc, x);
             else
                 add_some(acc, x, k);
@@ -263,16 +341,17 @@ void yk__group_mark(yk__group *g)
 yk_status yk__group_reduce_slice(yk__group *g, const float *base, uint64_t stride_bytes, const yk__slices *s,
                                  float *out, yk__exact *squares, yk_error *err)
 {
-    uint64_t begin = s->begin[g->rank], n = s->begin[g->rank + 1] - begin;
-    yk_status status;
+    const uint64_t begin = s->begin[g->rank], n = s->begin[g->rank + 1] - begin;
+    if (g->tr && !g->member[g->rank])
+        return yk__fail(err, YK_E_INTERNAL, "an excluded rank is in the sum of a gradient bucket");
     g->reduced++;
+    if (g->tr)
+        yk__call_begin(g, YK__BY_MEMBERS, YK__CALL_BUCKET, 0, s->begin[g->size] * sizeof(float));
     if (g->marked - g->reduced > INT32_MAX)
         yk__group_mark(g);
-    status = g->tr ? yk__group_wait_all(g, YK_GROUP_FLAG_BUCKET, g->reduced, "a gradient bucket", err)
-                   : yk__group_check(g, err);
-    if (status)
-        return status;
-    sum_slices(base, stride_bytes, g->size, begin, n, out, squares);
+    if (g->tr ? wait_ranks(g, YK__BY_MEMBERS, YK_GROUP_FLAG_BUCKET, g->reduced, err) : yk__group_check(g, err))
+        return err->status;
+    sum_slices(g, base, stride_bytes, begin, n, out, squares);
     return YK_OK;
 }
 
@@ -280,7 +359,10 @@ yk_status yk__group_slices_ready(yk__group *g, yk_error *err)
 {
     if (!g->tr)
         return yk__group_check(g, err);
+    if (!g->member[g->rank])
+        return yk__fail(err, YK_E_INTERNAL, "an excluded rank is in the exchange of parameter slices");
+    yk__call_begin(g, YK__BY_MEMBERS, YK__CALL_SLICES, 0, 0);
     g->slices++;
     g->table->flag_set(g->tr, YK_GROUP_FLAG_SLICES, g->slices);
-    return yk__group_wait_all(g, YK_GROUP_FLAG_SLICES, g->slices, "the parameter slices", err);
+    return wait_ranks(g, YK__BY_MEMBERS, YK_GROUP_FLAG_SLICES, g->slices, err);
 }

@@ -30,6 +30,18 @@ static yk_status group_new(yk__group **out, yk_error *err)
     return YK_OK;
 }
 
+/* All are members. */
+static yk_status members_new(yk__group *g, yk_error *err)
+{
+    g->member = yk__calloc(g->size, sizeof *g->member);
+    if (!g->member)
+        return yk__fail_mem(err, g->size, "the members of a group");
+    for (uint32_t r = 0; r < g->size; r++)
+        g->member[r] = true;
+    yk__group_count_members(g);
+    return YK_OK;
+}
+
 yk_status yk__group_solo(yk__group **out, yk_error *err)
 {
     yk__group *g = NULL;
@@ -37,9 +49,10 @@ yk_status yk__group_solo(yk__group **out, yk_error *err)
     if (s)
         return s;
     g->name = yk__strdup("rank 0");
-    if (!g->name) {
+    if (!g->name || members_new(g, err)) {
+        yk__free(g->name);
         yk__free(g);
-        return yk__fail_mem(err, 7, "a name");
+        return yk__fail_mem(err, 7, "a group");
     }
     *out = g;
     return YK_OK;
@@ -48,7 +61,7 @@ yk_status yk__group_solo(yk__group **out, yk_error *err)
 static yk_status open_transport(yk__group *g, int fd, const char *name, yk_error *err)
 {
     yk_tr_config c = {sizeof c, fd, name, (uint32_t)yk__option_number(YK__OPTION_LIVENESS_MS),
-                      (uint32_t)yk__option_number(YK__OPTION_JOIN_MS)};
+                      (uint32_t)yk__option_number(YK__OPTION_JOIN_MS), yk__call_watch, g};
     yk_tr_info info = {.size = sizeof info};
     yk_tr_words why;
     yk_status s = g->table->open(&c, &g->tr, &why);
@@ -76,12 +89,14 @@ yk_status yk__group_join(const char *name, yk__group **out, yk_error *err)
         return s;
     g->table = yk__local_transport();
     s = open_transport(g, fd, name, err);
-    s = s ? s : yk__group_shared(g, "small messages", g->size * 2ull * sizeof(yk__group_mail), &mail, err);
+    s = s ? s : members_new(g, err);
+    s = s ? s : yk__group_shared(g, "small messages", g->size * sizeof *g->area + yk__feed_bytes(), &mail, err);
     if (s) {
         yk__group_leave(g);
         return s;
     }
-    g->mail = mail;
+    g->area = mail;
+    g->feed = (void *)(g->area + g->size);
     joined = g;
     yk__log_set_rank((int)g->rank);
     *out = g;
@@ -99,6 +114,7 @@ void yk__group_leave(yk__group *g)
     for (size_t i = 0; i < g->blocks; i++)
         yk__free(g->block[i]);
     yk__free(g->block);
+    yk__free(g->member);
     yk__free(g->name);
     yk__free(g);
 }
@@ -124,6 +140,21 @@ uint32_t yk__group_rank(const yk__group *g)
 uint32_t yk__group_size(const yk__group *g)
 {
     return g->size;
+}
+
+bool yk__group_member(const yk__group *g, uint32_t rank)
+{
+    return rank < g->size && g->member[rank];
+}
+
+bool yk__group_excludes(const yk__group *g)
+{
+    return g->excluded > 0;
+}
+
+void yk__group_place(yk__group *g, void (*place)(const char **file, int *line))
+{
+    g->place = place;
 }
 
 const char *yk__group_name(const yk__group *g, uint32_t rank)
@@ -167,18 +198,15 @@ yk_status yk__group_shared(yk__group *g, const char *what, uint64_t bytes, void 
     yk_status s;
     if (!g->tr)
         return solo_block(g, what, bytes, mem, err);
+    if (g->area)
+        yk__call_begin(g, YK__BY_ALL, YK__CALL_SHARED, 0, 0);
     s = g->table->shared(g->tr, what, bytes, mem, &why);
     return s ? yk__fail(err, s, "%s", why.text) : YK_OK;
 }
 
-yk_status yk__group_wait_all(yk__group *g, uint32_t flag, uint32_t value, const char *what, yk_error *err)
+yk_status yk__group_wait(yk__group *g, uint32_t peer, uint32_t flag, uint32_t value, const char *what, yk_error *err)
 {
     yk_tr_words why;
-    for (uint32_t i = 1; i < g->size; i++) {
-        uint32_t peer = (g->rank + i) % g->size;
-        yk_status s = g->table->flag_wait(g->tr, peer, flag, value, what, &why);
-        if (s)
-            return yk__fail(err, s, "%s", why.text);
-    }
-    return YK_OK;
+    const yk_status s = g->table->flag_wait(g->tr, peer, flag, value, what, &why);
+    return s ? yk__fail(err, s, "%s", why.text) : YK_OK;
 }

@@ -5,7 +5,18 @@
  * The ranks of one host meet in a shared-memory object (transport/local) whose name and key come from the launcher
  * over an inherited descriptor (YOKE_JOB_FD), never on a command line. All collectives are called by every rank in the
  * same order, one at a time; every wait ends with YK_E_CANCELLED or YK_E_DEVICE_LOST and the name of the rank at fault
- * within two seconds of a death (heartbeats; a stopped process counts as dead after that time).
+ * within two seconds of a death (heartbeats; a stopped process counts as dead after that time). Ranks whose calls differ end
+ * with YK_E_INTERNAL, which names both ranks, both operations and both places in the user's program.
+ *
+ * Members and excluded ranks. At first all ranks are members. Whoever is not (yk__group_set_members) is excluded: no member
+ * waits for it, and what members do costs it nothing. There are three kinds of operations:
+ *   by all      yk__group_barrier, all_gather, sum_f64, broadcast, shared, set_members: what users and checkpoints do. An
+ *               excluded rank takes part; it is woken for it.
+ *   for all     yk__group_sum_members, gather_members: what a step decides by. Members alone take part; an excluded rank that
+ *               makes the same call sleeps until the result is there (at most some 0.5 s late), and gets the same result.
+ *   by members  reduce_*, mark, reduce_slice, slices_ready: an excluded rank does not call them. broadcast_members does
+ *               nothing on it.
+ * So the same program runs on every rank, and calls the first two kinds in the same order everywhere.
  *
  * Sums are taken in the order of rank numbers, so a result does not depend on timing.
  * Thread rule: one thread per group (the step thread).
@@ -41,6 +52,13 @@ const char *yk__group_name(const yk__group *g, uint32_t rank);
  * __atomic_load_n(p, __ATOMIC_ACQUIRE). */
 const volatile int *yk__group_cancel(const yk__group *g);
 
+bool yk__group_member(const yk__group *g, uint32_t rank);
+bool yk__group_excludes(const yk__group *g); /* some rank is excluded */
+/* By all, with equal members on all: who is a member from here on; some rank is. */
+yk_status yk__group_set_members(yk__group *g, const bool *member, yk_error *err);
+/* Where in the user's program an operation is called; for errors. file: NULL or a string that stays. */
+void yk__group_place(yk__group *g, void (*place)(const char **file, int *line));
+
 /* A block of memory shared by all ranks of the group (same `bytes` on all); the address differs between ranks. Page
  * aligned, zero at first. Released with the group. For a group of one: ordinary memory. */
 yk_status yk__group_shared(yk__group *g, const char *what, uint64_t bytes, void **mem, yk_error *err);
@@ -50,6 +68,10 @@ yk_status yk__group_barrier(yk__group *g, yk_error *err);
 yk_status yk__group_all_gather(yk__group *g, const void *in, size_t bytes, void *out, yk_error *err);
 /* A small sum in rank order (up to 64 KiB). */
 yk_status yk__group_sum_f64(yk__group *g, double *v, uint32_t n, yk_error *err);
+/* The same of members, for all; what an excluded rank gives counts nothing, and of it others get zeros. The results of one
+ * call are at most 256 KiB while a rank is excluded. */
+yk_status yk__group_gather_members(yk__group *g, const void *in, size_t bytes, void *out, yk_error *err);
+yk_status yk__group_sum_members(yk__group *g, double *v, uint32_t n, yk_error *err);
 /* Small reductions of f32, in rank order and in two parts: begin takes v along, end writes the result over it; between them
  * the caller does what does not need it, and enters no other collective. One row: the sum. Three rows: each column is the
  * moments of a part of some numbers, mean, sum((x - mean)^2) and count, and becomes those of all of them (Chan, Golub and
@@ -64,6 +86,7 @@ typedef struct yk__columns {
 yk_status yk__group_reduce_begin(yk__group *g, const yk__columns *c, yk_error *err);
 yk_status yk__group_reduce_end(yk__group *g, const yk__columns *c, yk_error *err);
 yk_status yk__group_broadcast(yk__group *g, uint32_t root, void *data, uint64_t bytes, yk_error *err); /* any size */
+yk_status yk__group_broadcast_members(yk__group *g, uint32_t root, void *data, uint64_t bytes, yk_error *err);
 
 /* Large vectors through shared memory, for gradients and parameters. Slices: rank r owns [begin(r), begin(r+1)) of n
  * elements, boundaries at multiples of 64 elements. */
@@ -85,8 +108,13 @@ yk_status yk__group_reduce_slice(yk__group *g, const float *base, uint64_t strid
  * ranks; without a mark reduce_slice marks itself. A block may be written again after the slices_ready that follows
  * its reduce_slice: then all ranks have read it. */
 void yk__group_mark(yk__group *g);
-/* All-gather: every rank has written its slice at shared[begin..]; returns when all have. */
+/* All-gather: every member has written its slice at shared[begin..]; returns when all have. */
 yk_status yk__group_slices_ready(yk__group *g, yk_error *err);
+/* Members tell when they begin to write slices (each before an exchange that precedes it) and when all have; an excluded rank
+ * that reads them meanwhile does so between begin and end, and again until end says that nothing was written. */
+void yk__group_updating(yk__group *g, bool on);
+uint32_t yk__group_read_begin(yk__group *g);
+bool yk__group_read_end(yk__group *g, uint32_t begun);
 
 /* ---- Balance: how the rows of a global batch are shared out ------------------------------------------------------ */
 

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-libyokecore_la_SOURCES += core/group/group.h core/group/inner.h core/group/group.c core/group/collect.c \
-	core/group/balance.c core/group/choose.c core/group/launch.c core/group/origin.c
+libyokecore_la_SOURCES += core/group/group.h core/group/inner.h core/group/group.c core/group/collect.c core/group/call.c \
+	core/group/feed.c core/group/balance.c core/group/choose.c core/group/launch.c core/group/origin.c
 if WITH_CHECK
 check_PROGRAMS += tests/unit/group_balance.test tests/unit/group_origin.test
 TESTS += tests/unit/group_balance.test tests/unit/group_origin.test

@@ -317,7 +317,7 @@ bool yk__count_ranks(yk_job *job)
         v[i] = job->counted[i].local;
     v[job->n_counted] = (double)job->local;
     v[job->n_counted + 1] = job->empty;
-    if (job->world > 1 && yk__group_sum_f64(job->group, v, job->n_counted + 2, &err)) {
+    if (job->world > 1 && yk__group_sum_members(job->group, v, job->n_counted + 2, &err)) {
         yk__job_fail(job, &err);
         return false;
     }

@@ -23,6 +23,12 @@ void yk_here(const char *file, int line)
     here_line = line;
 }
 
+void yk__here_place(const char **file, int *line)
+{
+    *file = here_file;
+    *line = here_line;
+}
+
 const char *yk__here_text(char *buf, size_t n)
 {
     snprintf(buf, n, "%s:%d", here_file ? here_file : "?", here_line);

@@ -253,6 +253,7 @@ yk_job *yk__job_of(yk_t x); /* NULL: no such job */
 /* Keeps the first failure, with the place of the user's call; err is reset. */
 void yk__job_fail(yk_job *job, yk_error *err);
 void yk__job_failf(yk_job *job, yk_status status, const char *fmt, ...) YK_PRINTF(3, 4);
+void yk__here_place(const char **file, int *line); /* of the user's last call; file: NULL where it is not known */
 const char *yk__here_text(char *buf, size_t n); /* "FILE:LINE" of the user's last call */
 bool yk__job_alive(yk_job *job); /* yk_ok, after taking over a failure of the graph */
 /* The job of the operands if all of it may go on; the required operands come first. NULL: return a poisoned handle. */
@@ -326,7 +327,9 @@ typedef struct yk__rank_room {
 yk_status yk__share_new(yk_job *job, const yk__rank_room *room, yk_error *err);
 void yk__share_free(struct yk__share *s);
 bool yk__opt_made(yk_opt *opt);                 /* the engine knows the optimizer */
-bool yk__job_hash(yk_job *job, uint64_t *hash); /* compares over ranks */
+/* Compares over ranks: all, or those that take part in steps. */
+bool yk__job_hash(yk_job *job, bool all, uint64_t *hash);
+bool yk__job_catch_up(yk_job *job); /* collective: excluded ranks get parameters and states as they are */
 yk__vid yk__float(yk_job *job, yk__vid v);      /* cast to f32 where it is not float */
 
 #endif

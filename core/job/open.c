@@ -159,6 +159,7 @@ static yk_status find_group(const char *word, yk__group **group, yk_error *err)
         if (s)
             return s;
         atexit(leave_joined);
+        yk__group_place(joined, yk__here_place);
     }
     *group = joined;
     return YK_OK;
@@ -372,44 +373,60 @@ bool yk_training(const yk_job *job)
     return job && job->training;
 }
 
-/* Names the ranks whose hash is not rank 0's. */
-static void fail_hash(yk_job *job, const uint64_t *all)
-{
-    char text[256];
-    size_t n = 0;
-    for (uint32_t r = 1; r < job->world && n + 64 < sizeof text; r++)
-        if (all[r] != all[0])
-            n += (size_t)snprintf(text + n, sizeof text - n, "%srank %u (%.32s)", n ? ", " : "", r, job->rank_name[r]);
-    yk__job_failf(job, YK_E_INTERNAL, "the parameters of %s differ from those of rank 0 (%.32s) after step %llu", text,
-                  job->rank_name[0], (unsigned long long)yk_steps(job->opt));
-}
-
-bool yk__job_hash(yk_job *job, uint64_t *hash)
+bool yk__job_catch_up(yk_job *job)
 {
     yk_error err = YK_ERROR_INIT;
-    uint64_t mine = 0, *all = yk__calloc(job->world, sizeof *all);
-    bool same = true;
+    if (yk_ok(job) && yk__params_ready(job) && yk__engine_catch_up(job->engine, &err))
+        yk__job_fail(job, &err);
+    return yk_ok(job);
+}
+
+/* The hash that counts is rank 0's, or the first member's. */
+static bool compare_hashes(yk_job *job, const yk__hashes *all, bool by_all)
+{
+    uint32_t first = 0;
+    char text[256];
+    size_t n = 0;
+    while (!by_all && !yk__group_member(job->group, first))
+        first++;
+    for (uint32_t r = 0; r < job->world && n + 64 < sizeof text; r++)
+        if ((by_all || yk__group_member(job->group, r)) && !yk__hashes_agree(&all[r], &all[first]))
+            n += (size_t)snprintf(text + n, sizeof text - n, "%srank %u (%.32s)", n ? ", " : "", r, job->rank_name[r]);
+    if (n)
+        yk__job_failf(job, YK_E_INTERNAL, "the parameters of %s differ from those of rank %u (%.32s) after step %llu", text, first,
+                      job->rank_name[first], (unsigned long long)yk_steps(job->opt));
+    return n == 0;
+}
+
+bool yk__job_hash(yk_job *job, bool by_all, uint64_t *hash)
+{
+    yk_error err = YK_ERROR_INIT;
+    yk__hashes mine = {0}, *all = yk__calloc(job->world, sizeof *all);
+    const bool reads = by_all || yk__group_member(job->group, job->rank);
+    bool same = false;
     if (!all)
         yk__fail_mem(&err, job->world * sizeof *all, "the parameters' hash");
-    if (err.status || yk__engine_hash(job->engine, &mine, &err) ||
-        yk__group_all_gather(job->group, &mine, sizeof mine, all, &err)) {
-        yk__free(all);
+    else if (by_all)
+        yk__engine_catch_up(job->engine, &err);
+    if (!err.status && reads)
+        yk__engine_hashes(job->engine, &mine, &err);
+    if (!err.status && by_all)
+        yk__group_all_gather(job->group, &mine, sizeof mine, all, &err);
+    else if (!err.status)
+        yk__group_gather_members(job->group, &mine, sizeof mine, all, &err);
+    if (err.status)
         yk__job_fail(job, &err);
-        return false;
-    }
-    for (uint32_t r = 1; r < job->world; r++)
-        same = same && all[r] == all[0];
-    if (!same)
-        fail_hash(job, all);
+    else
+        same = compare_hashes(job, all, by_all);
     yk__free(all);
-    *hash = mine;
+    *hash = mine.values;
     return same;
 }
 
 uint64_t yk_param_hash(yk_job *job)
 {
     uint64_t hash = 0;
-    return yk_ok(job) && yk__params_ready(job) && yk__job_hash(job, &hash) ? hash : 0;
+    return yk_ok(job) && yk__params_ready(job) && yk__job_hash(job, true, &hash) ? hash : 0;
 }
 
 void yk_sum_ranks(yk_job *job, double *v, uint32_t n)

@@ -138,7 +138,7 @@ double yk_window_loss(const yk_opt *opt)
     yk_opt *o = (yk_opt *)(uintptr_t)opt;
     if (!o || !yk_ok(o->job))
         return (double)NAN;
-    if (!o->window_known && o->job->world > 1 && yk__group_sum_f64(o->job->group, &o->window_loss, 1, &err)) {
+    if (!o->window_known && o->job->world > 1 && yk__group_sum_members(o->job->group, &o->window_loss, 1, &err)) {
         yk__job_fail(o->job, &err);
         return (double)NAN;
     }
@@ -325,7 +325,7 @@ static void window_over(yk_opt *opt)
     opt->micro = 0;
     opt->weight = opt->unit = 0.0;
     if (job->world > 1 && opt->stepped && opt->steps % job->config.hash_every == 0)
-        yk__job_hash(job, &hash);
+        yk__job_hash(job, false, &hash);
 }
 
 void yk_step(yk_opt *opt)

@@ -278,7 +278,7 @@ void yk_save(yk_job *job, const char *dir)
                       job->opt->micro);
         return;
     }
-    if (!yk__params_ready(job) || (job->opt && !yk__opt_made(job->opt)))
+    if (!yk__params_ready(job) || (job->opt && !yk__opt_made(job->opt)) || !yk__job_catch_up(job))
         return;
     yk_status s = job->rank == 0 ? yk__checkpoint_begin(dir, &c, &err) : YK_OK;
     s = s ? s : save_file(c, job, MODEL, false, &err);

@@ -175,7 +175,7 @@ static bool exchange(yk_job *job)
     yk__engine_stats st;
     yk__engine_stats_get(job->engine, &st);
     double mine[3] = {st.busy_seconds, s->clean ? (double)s->rows : 0.0, (double)rows_that_fit(job, &st)}, all[256][3];
-    if (yk__group_all_gather(job->group, mine, sizeof mine, all, &err)) {
+    if (yk__group_gather_members(job->group, mine, sizeof mine, all, &err)) {
         yk__job_fail(job, &err);
         return false;
     }

@@ -239,13 +239,13 @@ static bool run(yk_job *job, uint32_t n_wanted, bool train)
 static bool spread_states(yk_job *job, size_t from)
 {
     yk_error err = YK_ERROR_INIT;
-    double with[257] = {0};
+    double with[YK__RANKS] = {0};
     uint32_t root = 0;
     with[job->rank] = job->empty ? 0.0 : 1.0;
-    yk_status s = yk__group_sum_f64(job->group, with, job->world, &err);
+    yk_status s = yk__group_sum_members(job->group, with, job->world, &err);
     while (root + 1 < job->world && with[root] == 0.0)
         root++;
-    for (size_t i = from; i < job->n_assign && !s; i++)
+    for (size_t i = from; i < job->n_assign && !s && yk__group_member(job->group, job->rank); i++)
         for (size_t k = 0; k < job->n_param && !s; k++) {
             yk__jparam *p = &job->param[k];
             if (!p->state || p->number != job->assign[i].state)
@@ -253,7 +253,7 @@ static bool spread_states(yk_job *job, size_t from)
             uint64_t bytes = p->n * yk_dtype_bytes(p->dtype);
             void *v = yk__malloc(bytes);
             s = v ? yk__engine_state_read(job->engine, p->number, v, &err) : yk__fail_mem(&err, bytes, p->name);
-            s = s ? s : yk__group_broadcast(job->group, root, v, bytes, &err);
+            s = s ? s : yk__group_broadcast_members(job->group, root, v, bytes, &err);
             s = s || !job->empty ? s : yk__engine_state_write(job->engine, p->number, v, &err);
             yk__free(v);
         }
@@ -322,7 +322,7 @@ double yk__kept_number(yk_job *job, yk__kept *k)
         return first_number(k);
     if (!k->summed) {
         k->sum = k->factor == 0.0 ? 0.0 : first_number(k) * k->factor;
-        if (job->world > 1 && yk__group_sum_f64(job->group, &k->sum, 1, &err))
+        if (job->world > 1 && yk__group_sum_members(job->group, &k->sum, 1, &err))
             yk__job_fail(job, &err);
         k->summed = true;
     }

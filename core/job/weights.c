@@ -171,6 +171,7 @@ void yk_weights_save(yk_job *job, const char *file, uint32_t n, const char *cons
     yk__safetensors_out *t = yk__calloc(n + 1, sizeof *t);
     writer w = {.job = job, .param = param, .held = -1};
     yk_error err = YK_ERROR_INIT;
+    yk__job_catch_up(job);
     for (uint32_t i = 0; t && i < n && yk_ok(job); i++) {
         const yk__jparam *p = yk__param_of(job, "yk_weights_save", param[i]);
         if (!p)

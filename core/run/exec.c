@@ -42,6 +42,17 @@ static yk_status run(yk__engine *e, const yk__micro *m, yk_error *err)
     return fetch(e, p, m, err);
 }
 
+/* An excluded rank runs nothing. */
+static yk_status check_excluded(const yk__engine *e, const yk__micro *m, yk_error *err)
+{
+    if (m->empty)
+        return YK_OK;
+    return yk__fail(err, YK_E_ARG,
+                    "%s is excluded from the steps at present, and was given rows: rows are shared out by the data's loader or by "
+                    "yk_split",
+                    yk__group_name(e->group, e->rank));
+}
+
 /* Without rows there is nothing to add; only where others wait for this rank in a sum must it take part. */
 static yk_status run_empty(yk__engine *e, const yk__micro *m, yk_error *err)
 {
@@ -69,14 +80,14 @@ static bool is_timed(const yk__engine *e, const yk__micro *m)
 
 yk_status yk__engine_run(yk__engine *e, const yk__micro *m, uint64_t *ticket, yk_error *err)
 {
-    const bool timed = is_timed(e, m);
+    const bool timed = is_timed(e, m) && !e->excluded;
     if (yk__store_lay_out(e, err) || (timed && yk__engine_idle(e, err)))
         return err->status;
     e->started = yk__seconds();
     e->idle = 0.0;
     if (m->loss != YK_NONE)
         e->reduced = e->world == 1;
-    if (m->empty ? run_empty(e, m, err) : run(e, m, err))
+    if (e->excluded ? check_excluded(e, m, err) : m->empty ? run_empty(e, m, err) : run(e, m, err))
         return err->status;
     note(e, ticket);
     e->busy_point = timed || e->world == 1 ? e->last_point : 0;

@@ -113,6 +113,8 @@ struct yk__engine {
     bool moved;                /* since then slices have changed: pack.summed says whose hold the sums */
     yk__exact squares;         /* of these sums, in a group of more than one */
     yk__roles roles;
+    bool excluded;             /* this rank is no member */
+    bool behind;               /* others updated parameters since this device's own copies of them were taken */
 
     bool has_opt;
     yk__opt_layout opt;
@@ -190,5 +192,8 @@ yk_status yk__state_spread(yk__engine *e, const yk__slices *s, uint64_t at, uint
 /* reduce.c */
 yk_status yk__reduce(yk__engine *e, yk_error *err);        /* the buckets over the ranks, once per window */
 yk_status yk__gather_params(yk__engine *e, yk_error *err); /* after the owners updated their slices */
+/* A device's own copies of trained parameters take what other ranks wrote while this one was excluded. No rank may be in an
+ * update meanwhile. */
+yk_status yk__refresh_params(yk__engine *e, yk_error *err);
 
 #endif

@@ -26,7 +26,7 @@ yk_status yk__reduce(yk__engine *e, yk_error *err)
     if (e->reduced || e->config.dry)
         return e->reduced ? YK_OK : yk__engine_idle(e, err);
     e->squares = (yk__exact){{0}, 0};
-    for (uint32_t i = 0; i < e->n_bucket; i++) {
+    for (uint32_t i = 0; i < e->n_bucket && !e->excluded; i++) {
         yk__pack *p = &e->pack[i];
         if (to_shared(e, p, err) ||
             yk__group_reduce_slice(e->group, e->grad_base + p->flat, e->flat * sizeof(float), &p->slice,
@@ -74,6 +74,17 @@ static yk_status publish_own(yk__engine *e, yk_error *err)
     return YK_OK;
 }
 
+yk_status yk__refresh_params(yk__engine *e, yk_error *err)
+{
+    for (uint32_t i = 0; i < e->n_bucket && e->behind && !e->config.dry; i++) {
+        const yk__pack *p = &e->pack[i];
+        if (!p->one_value && yk__engine_put(e, p->value, 0, e->param_base + p->flat, p->n * sizeof(float), err))
+            return err->status;
+    }
+    e->behind = false;
+    return yk__engine_idle(e, err);
+}
+
 /* The transfers go on behind; they are waited for where they are timed. */
 static yk_status take_others(yk__engine *e, yk_error *err)
 {
@@ -102,8 +113,9 @@ yk_status yk__gather_params(yk__engine *e, yk_error *err)
 {
     e->version++;
     e->low_stale = e->world > 1 && e->low_stale == YK__FRESH ? YK__STALE_TRAINED : e->low_stale;
-    if (e->world == 1 || e->config.dry)
-        return e->world == 1 ? YK_OK : yk__engine_idle(e, err);
+    e->behind = e->excluded;
+    if (e->world == 1 || e->config.dry || e->excluded)
+        return e->config.dry ? yk__engine_idle(e, err) : YK_OK;
     if (publish_own(e, err) || yk__group_slices_ready(e->group, err))
         return err->status;
     return take_others(e, err);

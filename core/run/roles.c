@@ -100,12 +100,58 @@ static void keep_summed(yk__engine *e)
     e->moved = true;
 }
 
-yk_status yk__engine_set_roles(yk__engine *e, const yk__roles *roles, yk_error *err)
+static uint32_t first_member(const yk__engine *e)
 {
-    if (check_roles(e, roles, err) || e->world == 1)
+    uint32_t r = 0;
+    while (!e->roles.member[r])
+        r++;
+    return r;
+}
+
+/* A state as a member has it, to ranks that were excluded. */
+static yk_status spread_state(yk__engine *e, const yk__estate *s, uint32_t root, bool take, yk_error *err)
+{
+    const uint64_t bytes = s->n * yk_dtype_bytes(s->dtype);
+    void *v = yk__malloc(bytes);
+    if (!v)
+        return yk__fail_mem(err, bytes, s->name);
+    if ((e->rank != root || !yk__store_io(e, s->buffer, 0, v, bytes, false, err)) &&
+        !yk__group_broadcast(e->group, root, v, bytes, err) && take)
+        yk__store_io(e, s->buffer, 0, v, bytes, true, err);
+    yk__free(v);
+    return err->status;
+}
+
+/* Parameters and states of a rank that took no part in steps. All ranks call it. */
+static yk_status catch_up(yk__engine *e, uint32_t root, bool take, yk_error *err)
+{
+    if (take && yk__refresh_params(e, err))
         return err->status;
-    if (!e->config.dry && agree_on(e, roles, err))
+    for (size_t i = 0; i < e->n_state; i++)
+        if (spread_state(e, &e->state[i], root, take, err))
+            return err->status;
+    return YK_OK;
+}
+
+static yk_status change_members(yk__engine *e, const yk__roles *roles, yk_error *err)
+{
+    const uint32_t root = first_member(e);
+    bool back = false;
+    if (!memcmp(roles->member, e->roles.member, e->world * sizeof roles->member[0]))
+        return YK_OK;
+    for (uint32_t r = 0; r < e->world; r++)
+        back = back || (roles->member[r] && !e->roles.member[r]);
+    if (!e->config.dry &&
+        (yk__group_set_members(e->group, roles->member, err) ||
+         (back && catch_up(e, root, e->excluded && roles->member[e->rank], err))))
         return err->status;
+    memcpy(e->roles.member, roles->member, sizeof e->roles.member);
+    e->excluded = !roles->member[e->rank];
+    return YK_OK;
+}
+
+static yk_status change_owners(yk__engine *e, const yk__roles *roles, yk_error *err)
+{
     e->roles = *roles;
     if (!e->laid_out)
         return YK_OK;
@@ -115,4 +161,22 @@ yk_status yk__engine_set_roles(yk__engine *e, const yk__roles *roles, yk_error *
         if (move_pack(e, &e->pack[i], err))
             return err->status;
     return YK_OK;
+}
+
+yk_status yk__engine_set_roles(yk__engine *e, const yk__roles *roles, yk_error *err)
+{
+    if (check_roles(e, roles, err) || e->world == 1)
+        return err->status;
+    if (!e->config.dry && agree_on(e, roles, err))
+        return err->status;
+    return change_members(e, roles, err) ? err->status : change_owners(e, roles, err);
+}
+
+yk_status yk__engine_catch_up(yk__engine *e, yk_error *err)
+{
+    if (e->world == 1 || e->config.dry || !yk__group_excludes(e->group))
+        return YK_OK;
+    if (yk__group_barrier(e->group, err) || catch_up(e, first_member(e), e->excluded, err))
+        return err->status;
+    return yk__group_barrier(e->group, err); /* members go on when the copies are made */
 }

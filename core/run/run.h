@@ -49,8 +49,15 @@ yk_status yk__engine_grad_read(yk__engine *e, uint32_t number, float *data, yk_e
                                                                                                collective */
 yk_status yk__engine_state_write(yk__engine *e, uint32_t number, const void *data, yk_error *err);
 yk_status yk__engine_state_read(yk__engine *e, uint32_t number, void *data, yk_error *err);
-/* Hash over all parameters in order of number, from the device's own copy. */
+/* Hash over all parameters in order of number, from where this rank's device reads them. */
 yk_status yk__engine_hash(yk__engine *e, uint64_t *hash, yk_error *err);
+/* The same, and what a rank has beside it: the 16-bit copies that its products read; which they are, and what is in them. */
+typedef struct yk__hashes {
+    uint64_t values, copied, copies;
+} yk__hashes;
+yk_status yk__engine_hashes(yk__engine *e, yk__hashes *h, yk_error *err);
+/* Copies are compared where both have copies of the same parameters. */
+bool yk__hashes_agree(const yk__hashes *a, const yk__hashes *b);
 
 /* ---- One micro batch ------------------------------------------------------------------------------------------------------ */
 
@@ -104,7 +111,7 @@ typedef struct yk__update {
 typedef struct yk__updated {
     double grad_norm;      /* L2 after division, before clipping */
     bool skipped;          /* not finite; nothing was changed */
-    uint32_t bad_param;    /* then: first parameter with such a gradient (in the owner's slice), or UINT32_MAX */
+    uint32_t bad_param;    /* then: first parameter with such a gradient, or UINT32_MAX */
 } yk__updated;
 
 /* Collective. */
@@ -135,6 +142,12 @@ typedef struct yk__roles {
  */
 yk_status yk__engine_set_roles(yk__engine *e, const yk__roles *roles, yk_error *err);
 const yk__roles *yk__engine_roles(const yk__engine *e);
+/*
+ * A rank that is no member is excluded: its runs must be empty and run nothing, its updates return what the members' do, as of
+ * their own time (core/group/group.h says how). Before all ranks read or save parameters or states, this brings excluded ones up
+ * to date. Collective over all ranks.
+ */
+yk_status yk__engine_catch_up(yk__engine *e, yk_error *err);
 
 /* ---- Reports -------------------------------------------------------------------------------------------------------------------- */
 

@@ -1,12 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Whole vectors that the ranks hold in slices, and the hash of the parameters. */
+/* Whole vectors that the ranks hold in slices. */
 #include <string.h>
 
-#include "core/base/hash.h"
 #include "core/base/mem.h"
 #include "core/run/inner.h"
-
-#define CHUNK (1u << 20) /* elements hashed at once */
 
 /* What this rank owns of a parameter, by the slices; the rest zero. */
 static yk_status own_part(yk__engine *e, yk_buffer *b, const yk__slices *s, uint64_t base, const yk__eparam *q, float *data,
@@ -99,28 +96,5 @@ yk_status yk__engine_moment_write(yk__engine *e, uint32_t kind, uint32_t number,
     memcpy(copy, data + (from - q->at), (to - from) * sizeof *copy);
     yk__store_io(e, p->moment[kind], (from - p->begin) * sizeof *copy, copy, (to - from) * sizeof *copy, true, err);
     yk__free(copy);
-    return err->status;
-}
-
-yk_status yk__engine_hash(yk__engine *e, uint64_t *hash, yk_error *err)
-{
-    uint64_t h = YK_HASH_SEED;
-    float *x;
-    if (yk__store_lay_out(e, err))
-        return err->status;
-    x = yk__malloc(CHUNK * sizeof *x);
-    if (!x)
-        return yk__fail_mem(err, CHUNK * sizeof *x, "the hash of the parameters");
-    for (size_t i = 0; i < e->n_param && !err->status; i++) {
-        const yk__eparam *q = &e->param[i];
-        for (uint64_t at = 0; at < q->n && !err->status; at += CHUNK) {
-            const uint64_t n = q->n - at < CHUNK ? q->n - at : CHUNK;
-            if (!yk__store_io(e, e->pack[q->pack].value, (q->at + at) * sizeof *x, x, n * sizeof *x, false, err))
-                h = yk__hash_bytes(h, x, n * sizeof *x);
-        }
-    }
-    yk__free(x);
-    if (!err->status)
-        *hash = h;
     return err->status;
 }

@@ -2,6 +2,7 @@
 /* Parameters: where they lie, their buffers, and reading and writing them from the host. */
 #include <stdio.h>
 #include <string.h>
+#include <time.h>
 
 #include "core/base/hash.h"
 #include "core/base/mem.h"
@@ -328,9 +329,26 @@ yk_status yk__store_io(yk__engine *e, yk_buffer *b, uint64_t offset, void *data,
     return yk__engine_idle(e, err);
 }
 
+/* On an excluded rank: the newest values, of one update, though members may go on to the next while they are copied. */
+static yk_status read_shared(yk__engine *e, const yk__eparam *p, float *data, yk_error *err)
+{
+    const struct timespec moment = {0, 100000};
+    uint32_t begun;
+    do {
+        if (__atomic_load_n(yk__group_cancel(e->group), __ATOMIC_ACQUIRE))
+            return yk__fail(err, YK_E_CANCELLED, "the job ends");
+        while ((begun = yk__group_read_begin(e->group)) % 2 && !__atomic_load_n(yk__group_cancel(e->group), __ATOMIC_ACQUIRE))
+            nanosleep(&moment, NULL);
+        memcpy(data, e->param_base + e->pack[p->pack].flat + p->at, p->n * sizeof *data);
+    } while (!yk__group_read_end(e->group, begun));
+    return YK_OK;
+}
+
 yk_status yk__store_param(yk__engine *e, uint32_t number, float *data, yk_error *err)
 {
     const yk__eparam *p = &e->param[number];
+    if (e->excluded && p->trained && !e->config.dry)
+        return read_shared(e, p, data, err);
     return yk__store_io(e, e->pack[p->pack].value, p->at * sizeof(float), data, p->n * sizeof(float), false, err);
 }
 

@@ -82,7 +82,7 @@ static yk_status summed_stats(yk__engine *e, double divisor, double sum[2], yk_e
 {
     double v[YK__EXACT_NUMBERS];
     yk__exact_get(&e->squares, v);
-    if (yk__engine_idle(e, err) || yk__group_sum_f64(e->group, v, YK__EXACT_NUMBERS, err))
+    if (yk__engine_idle(e, err) || yk__group_sum_members(e->group, v, YK__EXACT_NUMBERS, err))
         return err->status;
     sum[0] = yk__exact_value(v) / divisor / divisor;
     sum[1] = v[YK__EXACT_WORDS];
@@ -111,7 +111,7 @@ static bool has_bad(const float *x, uint64_t n)
 }
 
 /* The first parameter with a gradient in this rank's slices that is not finite. */
-static yk_status find_bad(yk__engine *e, uint32_t *bad, yk_error *err)
+static yk_status find_own_bad(yk__engine *e, uint32_t *bad, yk_error *err)
 {
     *bad = UINT32_MAX;
     for (size_t i = 0; i < e->n_param && *bad == UINT32_MAX; i++) {
@@ -134,6 +134,20 @@ static yk_status find_bad(yk__engine *e, uint32_t *bad, yk_error *err)
     return YK_OK;
 }
 
+/* The first of all ranks' slices, on all ranks. */
+static yk_status find_bad(yk__engine *e, uint32_t *bad, yk_error *err)
+{
+    uint32_t mine, *all = yk__calloc(e->world, sizeof *all);
+    if (!all)
+        return yk__fail_mem(err, e->world * sizeof *all, "a gradient that is not finite");
+    *bad = UINT32_MAX;
+    if (!find_own_bad(e, &mine, err) && !yk__group_gather_members(e->group, &mine, sizeof mine, all, err))
+        for (uint32_t r = 0; r < e->world; r++)
+            *bad = e->roles.member[r] && all[r] < *bad ? all[r] : *bad;
+    yk__free(all);
+    return err->status;
+}
+
 /* Without loss scaling a gradient that is not finite would only spread: the job ends, and names it. */
 static yk_status not_finite(yk__engine *e, yk_error *err)
 {
@@ -141,7 +155,7 @@ static yk_status not_finite(yk__engine *e, yk_error *err)
     if (find_bad(e, &bad, err))
         return err->status;
     if (bad == UINT32_MAX)
-        return yk__fail(err, YK_E_NUMERIC, "a gradient in another rank's slice is not finite");
+        return yk__fail(err, YK_E_NUMERIC, "a gradient between parameters is not finite");
     return yk__fail(err, YK_E_NUMERIC, "the gradient of \"%s\" is not finite: lower the learning rate, clip, or look at the data",
                     e->param[bad].name);
 }
@@ -152,6 +166,8 @@ static yk_status step(yk__engine *e, const yk__update *u, double factor, yk_erro
     const void *input = e->hyper;
     if (e->opt.kind == YK_OPT_NONE)
         return YK_OK;
+    if (e->excluded)
+        return yk__gather_params(e, err);
     for (uint32_t i = 0; i < e->opt.n_group; i++) {
         float *h = e->hyper + i * 64ull;
         memcpy(h, u->hyper[i], sizeof u->hyper[i]);
@@ -170,7 +186,8 @@ yk_status yk__engine_update(yk__engine *e, const yk__update *u, yk__updated *out
     double sum[2], factor = 1.0;
     if (!e->has_opt)
         return yk__fail(err, YK_E_INTERNAL, "an update before yk__engine_optimizer");
-    if (yk__reduce(e, err) || yk__optim_programs(e, err) || grad_stats(e, u->divisor, sum, err))
+    yk__group_updating(e->group, true);
+    if (yk__reduce(e, err) || (!e->excluded && yk__optim_programs(e, err)) || grad_stats(e, u->divisor, sum, err))
         return err->status;
     e->divisor = u->divisor;
     done.grad_norm = sqrt(sum[0]);
@@ -178,6 +195,7 @@ yk_status yk__engine_update(yk__engine *e, const yk__update *u, yk__updated *out
         done.skipped = true;
         if (find_bad(e, &done.bad_param, err))
             return err->status;
+        yk__group_updating(e->group, false);
         *out = done;
         return YK_OK;
     }
@@ -187,6 +205,7 @@ yk_status yk__engine_update(yk__engine *e, const yk__update *u, yk__updated *out
         factor = u->clip_norm / (done.grad_norm + 1e-6);
     if (step(e, u, factor, err))
         return err->status;
+    yk__group_updating(e->group, false);
     *out = done;
     return YK_OK;
 }

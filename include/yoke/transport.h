@@ -43,6 +43,9 @@ typedef struct yk_tr_config {
     const char *name;     /* what others call this rank in messages; NULL: as the launcher named it */
     uint32_t liveness_ms; /* a rank without a sign of life for so long is lost; 0: never */
     uint32_t join_ms;     /* how long open waits for all ranks; 0: for ever */
+    /* Called now and then while a wait for a peer lasts; not YK_OK: the wait ends with that status and these words. NULL: none */
+    yk_status (*watch)(void *arg, uint32_t peer, yk_tr_words *why);
+    void *watch_arg;
 } yk_tr_config;
 
 typedef struct yk_tr_info {
@@ -89,6 +92,13 @@ typedef struct yk_transport {
     yk_status (*wait)(yk_tr *t, yk_tr_op *op, int timeout_ms, uint64_t *bytes, yk_tr_words *why);
     /* Gives an operation up and releases it. A message that was begun is thrown away at the other end. [one] */
     void (*cancel)(yk_tr *t, yk_tr_op *op);
+
+    /* For waits that last for many steps: sleeps until *word, in a shared block, is not `seen`, or for ms at most, or until it
+     * is woken; fails when the job ends or `peer`, whose turn it is to change the word, has left. Takes no turns of the
+     * processor in between, and watch is not called. [one] */
+    yk_status (*word_sleep)(yk_tr *t, uint32_t peer, const uint32_t *word, uint32_t seen, uint32_t ms, const char *what,
+                            yk_tr_words *why);
+    void (*word_wake)(yk_tr *t, const uint32_t *word); /* all who sleep on it; it was changed before, atomically. [any] */
 } yk_transport;
 
 #ifdef __cplusplus

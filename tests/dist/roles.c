@@ -16,10 +16,11 @@
 
 enum { WINDOWS = 12, MOMENTS = 2 };
 
-/* What the roles are from a window on; the last rank is the one that may be excluded. */
+/* What the roles are from a window on. One rank, the first or the last, rests at times: it has no rows then. It owns the last of
+ * the parts, the others those before it. */
 typedef struct change {
     int window;
-    bool last_member;
+    bool all;       /* the resting rank is a member too */
     double owns[3];
 } change;
 
@@ -29,14 +30,18 @@ typedef struct plan {
     change change[6];
 } plan;
 
-/* The first is what the others are compared to. The last rank has no rows in windows 3 to 5 and 8 to 10. */
+/* The first is what the others are compared to. The resting rank has no rows in windows 3 to 5 and 8 to 10. */
 static const plan plans[] = {
     {"even", 0, {{0}}},
     {"1:1", 1, {{0, true, {1, 1, 1}}}},
     {"1:0", 1, {{0, true, {1, 0, 0}}}},
-    {"0:1", 1, {{0, true, {0, 1, 3}}}},
+    {"0:1", 1, {{0, true, {0, 0, 1}}}},
     {"3:1", 1, {{0, true, {3, 1, 1}}}},
     {"changing", 4, {{0, true, {3, 1, 1}}, {2, true, {0, 1, 1}}, {5, true, {1, 0, 0}}, {7, true, {1, 2, 5}}}},
+    {"excluded", 4, {{3, false, {1, 1, 0}}, {6, true, {1, 1, 1}}, {8, false, {1, 1, 0}}, {11, true, {1, 1, 1}}}},
+    {"excluded, 1:0", 4, {{3, false, {1, 0, 0}}, {6, true, {1, 0, 0}}, {8, false, {1, 0, 0}}, {11, true, {1, 0, 0}}}},
+    {"shortly", 6, {{3, false, {1, 1, 0}}, {4, true, {1, 1, 1}}, {5, false, {3, 1, 0}}, {6, true, {1, 0, 0}}, {10, false, {1, 1, 0}},
+                    {11, true, {0, 1, 1}}}},
 };
 
 typedef struct result {
@@ -46,17 +51,26 @@ typedef struct result {
     uint64_t hash;
 } result;
 
-static bool last_rests(int window)
+static bool first_rests; /* or the last */
+
+/* A rank's number as the plans count: the resting one is the last. */
+static uint32_t place_of(uint32_t rank, uint32_t ranks)
+{
+    return first_rests ? ranks - 1 - rank : rank;
+}
+
+static bool rests(int window)
 {
     return (window >= 3 && window <= 5) || (window >= 8 && window <= 10);
 }
 
 static void share_rows(rig *r, int window)
 {
-    const uint32_t me = yk__group_rank(r->group), ranks = yk__group_size(r->group);
-    const uint32_t with = ranks - last_rests(window);
-    r->begin = me < with ? (int64_t)(ROWS * me / with) : ROWS;
-    r->end = me < with ? (int64_t)(ROWS * (me + 1) / with) : ROWS;
+    const uint32_t ranks = yk__group_size(r->group), me = yk__group_rank(r->group), with = ranks - rests(window);
+    const uint32_t at = me - (first_rests && rests(window) && me > 0);
+    const bool has = !rests(window) || place_of(me, ranks) + 1 < ranks;
+    r->begin = has ? (int64_t)(ROWS * at / with) : 0;
+    r->end = has ? (int64_t)(ROWS * (at + 1) / with) : 0;
 }
 
 static yk_status apply_change(rig *r, const change *c, yk_error *err)
@@ -64,9 +78,10 @@ static yk_status apply_change(rig *r, const change *c, yk_error *err)
     const uint32_t ranks = yk__group_size(r->group);
     yk__roles roles = *yk__engine_roles(r->e);
     for (uint32_t i = 0; i < ranks; i++) {
-        roles.member[i] = i + 1 < ranks || c->last_member;
-        roles.owns[i] = i + 1 < ranks ? c->owns[i] : ranks < 3 ? c->owns[1] : c->owns[2];
-        roles.owns[i] = roles.member[i] ? roles.owns[i] : 0.0;
+        const uint32_t place = place_of(i, ranks);
+        const bool last = place + 1 == ranks;
+        roles.member[i] = c->all || !last;
+        roles.owns[i] = roles.member[i] ? c->owns[last ? 2 : place] : 0.0;
     }
     return yk__engine_set_roles(r->e, &roles, err);
 }
@@ -182,6 +197,7 @@ static int as_rank(const char *what)
     yk_error err = YK_ERROR_INIT;
     yk__group *g;
     if (!yk__group_join("a rank", &g, &err)) {
+        first_rests = strstr(what, "first") != NULL;
         ref.wrap = strstr(what, "shared") || (strstr(what, "mixed") && yk__group_rank(g) % 2 == 0);
         run_plans(g, what, &err);
         if (err.status)
@@ -193,8 +209,8 @@ static int as_rank(const char *what)
     return err.status != YK_OK;
 }
 
-static const char *const kinds[] = {"f32-shared", "f32-own",   "f32-mixed", "bf16-shared", "bf16-own",
-                                    "bf16-mixed", "f16-shared", "f16-own",  "f16-mixed"};
+static const char *const kinds[] = {"f32-shared", "f32-own",   "f32-mixed", "bf16-own",
+                                    "bf16-mixed", "f16-own",  "f16-mixed", "f32-own-first", "bf16-mixed-first"};
 
 START_TEST(same_bits)
 {

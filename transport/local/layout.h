@@ -98,6 +98,8 @@ struct yk_tr {
     uint32_t rank, ranks, ring_bytes; /* ring_bytes: of data in one ring; a power of two */
     int memfd, job_fd, wake_fd;
     uint32_t liveness_ms;
+    yk_status (*watch)(void *arg, uint32_t peer, yk_tr_words *why);
+    void *watch_arg;
     pthread_t beat;
     bool beating;
     yk__local_block *block;
@@ -134,6 +136,11 @@ yk_status yk__local_flag_wait(yk_tr *t, uint32_t peer, uint32_t flag, uint32_t v
 /* Sleeps while the peer's flag is `seen`, at most ns. */
 void yk__local_sleep(yk_tr *t, uint32_t peer, uint32_t flag, uint32_t seen, int64_t ns);
 int64_t yk__local_now(void); /* monotonic, ns */
+
+/* word.c */
+yk_status yk__local_word_sleep(yk_tr *t, uint32_t peer, const uint32_t *word, uint32_t seen, uint32_t ms, const char *what,
+                               yk_tr_words *why);
+void yk__local_word_wake(yk_tr *t, const uint32_t *word);
 
 /* message.c */
 yk_status yk__local_send(yk_tr *t, uint32_t peer, uint64_t tag, const void *data, uint64_t bytes, yk_tr_op **op,

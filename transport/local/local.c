@@ -111,6 +111,8 @@ yk_status yk__local_flag_wait(yk_tr *t, uint32_t peer, uint32_t flag, uint32_t v
             continue;
         if (waited <= YIELD_NS)
             sched_yield();
+        else if (t->watch && !reached(t, peer, flag, value, &seen) && (s = t->watch(t->watch_arg, peer, why)) != YK_OK)
+            return s;
         else
             yk__local_sleep(t, peer, flag, seen, SLICE_NS);
         turn |= 63; /* after others' turns each look may be the last: test and go at once again */
@@ -331,6 +333,8 @@ static yk_status local_open(const yk_tr_config *c, yk_tr **out, yk_tr_words *why
     t->memfd = t->wake_fd = -1;
     t->job_fd = c->job_fd;
     t->liveness_ms = c->liveness_ms;
+    t->watch = c->size >= sizeof *c ? c->watch : NULL;
+    t->watch_arg = c->watch_arg;
     s = take_hello(t, &hello, why);
     s = s ? s : map_head(t, &hello, why);
     s = s ? s : join(t, c, why);
@@ -384,6 +388,8 @@ const yk_transport *yk__local_transport(void)
         .progress = yk__local_progress,
         .wait = yk__local_wait,
         .cancel = yk__local_cancel,
+        .word_sleep = yk__local_word_sleep,
+        .word_wake = yk__local_word_wake,
     };
     return &table;
 }
