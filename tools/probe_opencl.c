@@ -2,10 +2,14 @@
 /*
  * yoke-probe-opencl: loads the OpenCL drivers the environment names and compiles and runs a small kernel on each device.
  * Exit 0: nothing bad happened (no device is nothing bad). A driver that cannot work ends this process, not a job.
+ * Its one argument is the id of the process that asks: with that one it ends, also when the driver hangs.
  */
 #define CL_TARGET_OPENCL_VERSION 120
 #define CL_USE_DEPRECATED_OPENCL_1_2_APIS
 #include <CL/cl.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/prctl.h>
 #include <unistd.h>
 
 #define MANY 16
@@ -44,12 +48,21 @@ static cl_int try_device(cl_device_id id)
     return rc == CL_SUCCESS ? run_kernel(ctx, q, program) : rc;
 }
 
-int main(void)
+/* The parent may have ended before this could be asked for. */
+static void end_with_parent(const char *parent)
+{
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (parent && (long)getppid() != atol(parent))
+        _exit(1); /* child process */
+}
+
+int main(int argc, char **argv)
 {
     cl_platform_id platform[MANY];
     cl_device_id device[MANY];
     cl_uint n_platform = 0, n_device;
     int bad = 0;
+    end_with_parent(argc > 1 ? argv[1] : NULL);
     if (clGetPlatformIDs(MANY, platform, &n_platform) != CL_SUCCESS)
         return 0;
     for (cl_uint i = 0; i < n_platform && i < MANY; i++) {

@@ -192,14 +192,17 @@ static yk_status build_locked(yk_device *dev, const char *options, const char *c
         *out = program;
         return YK_OK;
     }
+    ocl_watch watch;
     ocl_signals *signals = ocl_signals_save();
     yk_status s = YK_OK;
+    ocl_watch_begin(&watch, dev);
     program = dev->binaries ? cache_load(dev, key) : NULL;
     if (!program) {
         s = build_source(dev, options, part, n, &program);
         if (s == YK_OK && dev->binaries)
             cache_store(dev, key, program);
     }
+    ocl_watch_end(&watch);
     ocl_signals_restore(signals);
     if (s != YK_OK)
         return s;

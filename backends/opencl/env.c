@@ -103,6 +103,13 @@ static bool env_usable(const char *dir)
     return (uint64_t)fs.f_bavail * fs.f_frsize >= CACHE_LEAST;
 }
 
+/* What is compiled there will be run. */
+static bool env_others_write(const struct stat *st)
+{
+    return st->st_uid != geteuid() || (st->st_mode & S_IWOTH) ||
+           ((st->st_mode & S_IWGRP) && st->st_gid != getegid() && st->st_gid != 0);
+}
+
 static bool env_try(const char *base, const char *sub)
 {
     char path[512];
@@ -114,16 +121,16 @@ static bool env_try(const char *base, const char *sub)
     if (mkdir(path, 0700) && !env_usable(path))
         return false;
     struct stat st;
-    if (stat(path, &st) || !S_ISDIR(st.st_mode) || st.st_uid != geteuid() || !env_usable(path))
+    if (lstat(path, &st) || !S_ISDIR(st.st_mode) || env_others_write(&st) || !env_usable(path))
         return false;
-    setenv("POCL_CACHE_DIR", path, 0);
+    setenv("POCL_CACHE_DIR", path, 1); /* a setuid program's was not looked at */
     return true;
 }
 
 static void env_cache(void)
 {
     char own[48];
-    const char *set = getenv("POCL_CACHE_DIR"), *tmp = getenv("TMPDIR");
+    const char *set = secure_getenv("POCL_CACHE_DIR"), *tmp = secure_getenv("TMPDIR");
     if (set) {
         if (access(set, F_OK) == 0 && !env_usable(set))
             ocl_host->log(1, OCL_WHO, "POCL_CACHE_DIR=%s: not writable, mounted noexec, or full", set);

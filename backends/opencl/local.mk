@@ -5,6 +5,7 @@ yoke_opencl_la_SOURCES = backends/opencl/ocl.h backends/opencl/plugin.c backends
 	backends/opencl/options.c backends/opencl/shape.c backends/opencl/shape.h \
 	backends/opencl/survey.c backends/opencl/survey.h \
 	backends/opencl/device.c backends/opencl/memory.c backends/opencl/queue.c backends/opencl/build.c \
+	backends/opencl/watch.c \
 	backends/opencl/program.c backends/opencl/lower.c backends/opencl/lower_data.c backends/opencl/lower_dot.c \
 	backends/opencl/lower_conv.c backends/opencl/lower_nn.c
 yoke_opencl_la_CFLAGS = $(AM_CFLAGS) $(CONVERSION) $(OPENCL_CFLAGS)

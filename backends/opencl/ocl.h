@@ -12,6 +12,7 @@
 #define CL_USE_DEPRECATED_OPENCL_1_2_APIS
 #include <CL/cl.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 
 #include <yoke/plugin.h>
@@ -66,6 +67,8 @@ struct yk_device {
     ocl_unit *unit;
     size_t n_unit, cap_unit;
     uint64_t identity; /* hash of device, driver, platform: part of the key of cached binaries */
+    _Atomic uint64_t compiling_ns; /* so far, and whether the user was told (watch.c) */
+    atomic_bool compiling_told;
 };
 
 cl_ulong ocl_device_number(cl_device_id id, cl_device_info what); /* 0: unknown */
@@ -91,6 +94,18 @@ yk_status ocl_buffer_wrap(yk_device *dev, void *host, uint64_t bytes, yk_buffer 
 void ocl_buffer_free(yk_buffer *b);
 void *ocl_buffer_map(yk_buffer *b);
 bool ocl_memory_in_place(cl_context ctx, cl_device_id id); /* whether host memory is used without copies */
+
+/* ---- watch.c ---- */
+typedef struct ocl_watch { /* around a call in which the driver may compile; lives on the caller's stack */
+    yk_device *dev;
+    uint64_t begin;
+    pthread_t thread;
+    pthread_mutex_t lock; /* guards over */
+    pthread_cond_t ended;
+    bool waits, over;
+} ocl_watch;
+void ocl_watch_begin(ocl_watch *w, yk_device *dev);
+void ocl_watch_end(ocl_watch *w);
 
 /* ---- build.c ---- */
 /* Compiled or found; the device keeps the program. unit: a source of the kit; text: generated, the lock is held. */

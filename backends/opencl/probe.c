@@ -120,10 +120,11 @@ static char **helper_env(char *setting)
 
 static void helper_start(entry *e, const char *helper)
 {
-    char setting[340];
-    char *argv[] = {(char *)helper, NULL};
+    char setting[340], parent[24]; /* with which the helper ends */
+    char *argv[] = {(char *)helper, parent, NULL};
     posix_spawn_file_actions_t actions;
     snprintf(setting, sizeof setting, "OCL_ICD_VENDORS=%s", e->path);
+    snprintf(parent, sizeof parent, "%ld", (long)getpid());
     char **env = helper_env(setting);
     if (!env || posix_spawn_file_actions_init(&actions)) {
         ocl_free(env);

@@ -246,9 +246,12 @@ yk_status ocl_program_run(yk_program *p, const yk_submit *s, cl_command_queue q,
                           const cl_event *wait, cl_event *last)
 {
     ocl_signals *signals = NULL;
+    ocl_watch watch;
     pthread_mutex_lock(&p->lock);
-    if (!p->ran)
+    if (!p->ran) {
         signals = ocl_signals_save();
+        ocl_watch_begin(&watch, p->dev);
+    }
     yk_status st = bind_slots(p, s);
     if (st == YK_OK)
         st = bind_scratch(p, scratch, q);
@@ -256,8 +259,9 @@ yk_status ocl_program_run(yk_program *p, const yk_submit *s, cl_command_queue q,
         st = run_launches(p, q, n_wait, wait, last);
     if (st != YK_OK)
         bind_forget(p);
-    if (signals) {
+    if (!p->ran) {
         clFinish(q); /* the driver may compile when a kernel first runs */
+        ocl_watch_end(&watch);
         ocl_signals_restore(signals);
     }
     p->ran = true;

@@ -137,7 +137,7 @@ static int make_folder(char *path)
     }
     if (mkdir(path, 0700) && errno != EEXIST)
         return -1;
-    if (stat(path, &st) || !S_ISDIR(st.st_mode) || st.st_uid != geteuid() || (st.st_mode & S_IWOTH))
+    if (stat(path, &st) || !S_ISDIR(st.st_mode) || st.st_uid != geteuid() || yk__others_can_write(&st))
         return -1; /* what is compiled there will be run: nobody else may have put it in */
     return access(path, W_OK | X_OK);
 }
@@ -154,7 +154,9 @@ static char *cache_choose(void)
     else if (home && *home == '/')
         path = yk__format("%s/.cache/yoke", home);
     if (path && make_folder(path)) {
-        yk__log(YK_LOG_INFO, "host", "cache folder %s cannot be used: compiled kernels are not kept", path);
+        yk__log(own ? YK_LOG_WARN : YK_LOG_INFO, "host",
+                "cache folder %s is not used (expected one of this user's that can be written, and not by others): compiled "
+                "kernels are not kept", path);
         yk__free(path);
         path = NULL;
     }

@@ -5,6 +5,8 @@
 #ifndef YOKE_CORE_DEVICE_INTERN_H
 #define YOKE_CORE_DEVICE_INTERN_H
 
+#include <sys/stat.h>
+
 #include "core/device/device.h"
 
 struct yk__plugin {
@@ -33,6 +35,8 @@ yk_status yk__plugin_start(yk__plugin *p, yk_error *err);
 /* Names of the plugins in the folder and of those linked in, separated by ", "; allocated. */
 char *yk__plugin_names(void);
 char *yk__plugin_loaded_names(bool linked_only); /* of those that are loaded, or of those linked in alone */
+/* Somebody else than the user and root may change this file or folder: what lies there must not run in this process. */
+bool yk__others_can_write(const struct stat *st);
 /* The folder plugins are looked for in. */
 const char *yk__plugin_folder(void);
 /* YK_E_ABI with the loader's words where the table breaks a rule of the ABI; fills gaps of *out otherwise. */

@@ -45,7 +45,7 @@ yk_status yk__plugin_fail(yk_error *err, const yk__plugin *p, yk_status status, 
     return yk__fail(err, status, "%s: %s: %s", p->name, what, *said ? said : yk__status_text(status));
 }
 
-static bool others_can_write(const struct stat *st)
+bool yk__others_can_write(const struct stat *st)
 {
     if (st->st_uid != geteuid() && st->st_uid != 0)
         return true;
@@ -65,12 +65,12 @@ static yk_status check_file(const char *path, struct stat *st, yk_error *err)
         yk__fail(err, YK_E_IO, "plugin %s: %s", path, strerror(errno));
     else if (!S_ISREG(st->st_mode))
         yk__fail(err, YK_E_ARG, "plugin %s: it is not a file", path);
-    else if (others_can_write(st))
+    else if (yk__others_can_write(st))
         yk__fail(err, YK_E_ABI, "plugin %s: others can write this file (mode %03o, owner %u), so it is not loaded; "
                  "chmod go-w it", path, st->st_mode & 0777u, st->st_uid);
     else if (stat(slash ? dir : ".", &folder))
         yk__fail(err, YK_E_IO, "plugin %s: its folder: %s", path, strerror(errno));
-    else if (others_can_write(&folder))
+    else if (yk__others_can_write(&folder))
         yk__fail(err, YK_E_ABI, "plugin %s: others can write its folder %s (mode %03o, owner %u), so it is not loaded; "
                  "chmod go-w it", path, dir, folder.st_mode & 0777u, folder.st_uid);
     yk__free(dir);

@@ -49,6 +49,20 @@ rebuilt() { # another build of the plugin does not go by the first one's verdict
     [ "$(verdicts)" = 2 ]
 }
 
+compile_line() { # compile_line N MS: in how many lines a compile that takes so much longer is spoken of
+    OCL_FAKE_BUILD_MS=$2 YOKE_OPENCL_FAMILY=gpu YOKE_LOG=info "$yoke" bench step --devices opencl:0 --iterations 1 --global-batch 8 \
+        --model-config hidden=16 >"$out/bench" 2>&1 || { cat "$out/bench"; return 1; }
+    grep 'compiling kernels for .*once per driver' "$out/bench" >"$out/lines"
+    cat "$out/bench"
+    [ "$(wc -l <"$out/lines")" = "$1" ]
+}
+
+cache_refused() { # a folder into which another group may put kernels
+    mkdir -m 770 "$out/shared" && chgrp 65534 "$out/shared" && YOKE_CACHE_DIR="$out/shared" "$yoke" info --kinds >/dev/null 2>"$out/err"
+    cat "$out/err"
+    grep -q "cache folder $out/shared is not used" "$out/err" && [ -z "$(ls "$out/shared")" ]
+}
+
 measured="(measured: [0-9.]* against [0-9.]* GFLOP/s)"
 for kb in 32 48 64 256 512 1024; do
     ok "convolutions and attention in $kb KiB" local_ops $kb
@@ -66,4 +80,10 @@ ok "a time limit that is none" refused "YOKE_OPENCL_PROBE_MS=-1: expected millis
 ok "a helper that is none" refused "YOKE_OPENCL_PROBE=/none/such: expected none, or a program" YOKE_OPENCL_PROBE=/none/such
 ok "a list of cores that is none" refused "YOKE_OPENCL_CORES=x: expected a list of cores such as" YOKE_OPENCL_CORES=x
 ok "an unknown option" refused "YOKE_OPENCL_FAMLY=cpu: there is no such option; there are .*YOKE_OPENCL_FAMILY" YOKE_OPENCL_FAMLY=cpu
+ok "one of more than 2 s is, once" compile_line 1 1500
+if [ "$(id -u)" = 0 ]; then
+    ok "a cache folder others can write is not used" cache_refused
+else
+    skip "a cache folder others can write is not used" "needs root, to give it to another group"
+fi
 plan

@@ -117,6 +117,14 @@ static int child_hang(void)
     return 0;
 }
 
+/* Ends like a killed launcher while the driver is tried; what was started goes with it. */
+static int child_orphan(void)
+{
+    ok_cache_dir = "/nonexistent";
+    ok_start(0);
+    return 100;
+}
+
 static bool driver_mapped(void)
 {
     char line[600];
@@ -192,6 +200,22 @@ static int run_child(const char *mode, char *const *settings)
     int status = 0;
     waitpid(pid, &status, 0);
     return WIFEXITED(status) ? WEXITSTATUS(status) : 200 + WTERMSIG(status);
+}
+
+/* Processes whose environment names a folder of this test. */
+static bool process_with(const char *setting)
+{
+    char text[300];
+    snprintf(text, sizeof text, "grep -qs -- '%s' /proc/[0-9]*/environ", setting);
+    return system(text) == 0;
+}
+
+static bool process_comes(const char *setting, bool there, double seconds)
+{
+    for (int i = 0; i < seconds * 50; i++, nanosleep(&(struct timespec){.tv_nsec = 20000000}, NULL))
+        if (process_with(setting) == there)
+            return true;
+    return false;
 }
 
 #define RUN(mode, ...) run_child(mode, (char *[]){__VA_ARGS__, NULL})
@@ -271,6 +295,24 @@ START_TEST(test_hanging_driver)
 }
 END_TEST
 
+START_TEST(test_helper_ends_with_its_parent)
+{
+    char probed[160];
+    snprintf(probed, sizeof probed, "%s/hang.icd", hang_setting);
+    ck_assert(!process_with(probed));
+    pid_t pid = fork();
+    if (pid == 0) {
+        putenv(hang_setting);
+        execl(self, self, "orphan", (char *)NULL);
+        _exit(127); /* child that could not start */
+    }
+    ck_assert_msg(process_comes(probed, true, 20), "the driver is not tried");
+    kill(pid, SIGKILL);
+    waitpid(pid, NULL, 0);
+    ck_assert_msg(process_comes(probed, false, 2), "the helper outlives its parent");
+}
+END_TEST
+
 START_TEST(test_kept_answers)
 {
     ck_assert_int_eq(RUN("kept0", one_setting, cache_setting), 1);
@@ -314,6 +356,8 @@ static int child(const char *mode)
         return child_cores();
     if (!strcmp(mode, "hang"))
         return child_hang();
+    if (!strcmp(mode, "orphan"))
+        return child_orphan();
     if (!strncmp(mode, "kept", 4))
         return child_kept(atoi(mode + 4));
     ok_option_key[0] = "PROBE";
@@ -341,6 +385,7 @@ int main(int argc, char **argv)
     tcase_add_test(t, test_aborting_driver);
     tcase_add_test(t, test_aborting_driver_untried);
     tcase_add_test(t, test_hanging_driver);
+    tcase_add_test(t, test_helper_ends_with_its_parent);
     tcase_add_test(t, test_kept_answers);
     tcase_add_test(t, test_damaged_cache);
     tcase_add_test(t, test_cores);
