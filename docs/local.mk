@@ -17,7 +17,8 @@ EXTRA_DIST += docs/architecture.md docs/cpu-speed.md docs/cpu-speed-conv.md docs
 	docs/decisions/0006-how-equal-ranks-and-one-process-are.md \
 	docs/decisions/0007-processors-share-one-copy-of-the-parameters.md \
 	docs/decisions/0008-padding-is-taken-out-by-look-ups.md \
-	docs/decisions/0009-bias-gradients-are-sums-of-their-own.md
+	docs/decisions/0009-bias-gradients-are-sums-of-their-own.md \
+	docs/decisions/0014-what-a-training-owns-in-its-folder.md
 
 man_MANS += docs/yoke-cts.1
 dist_man_MANS += docs/yoke-plugin.7

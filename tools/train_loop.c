@@ -102,6 +102,9 @@ void train_loop(train_run *r)
     yk_data_place(r->data, &epoch, &next);
     r->steps = steps_at(r, epoch, next);
     r->started = r->log_time = train_seconds();
+    if (r->steps >= r->total && yk_ok(r->job) && yk_is_main(r->job))
+        fprintf(stderr, "yoke train: the checkpoint is at step %llu and the run ends at %llu: nothing is left to train\n",
+                (unsigned long long)r->steps, (unsigned long long)r->total);
     while (r->steps < r->total && yk_ok(r->job))
         yk_each (batch, r->job, r->data) { /* an epoch, or what a checkpoint left of it; the data go on with the next by themselves */
             train_batch(r, &batch);

@@ -26,14 +26,30 @@ struct yk__checkpoint {
 
 /* ---- Files ---- */
 
+/* A name in a checkpoint may be a pipe, a device or a link that another person put there: none is opened for reading. */
+static int open_regular(const char *path, yk_error *err)
+{
+    struct stat st;
+    int fd = open(path, O_RDONLY | O_NONBLOCK | O_NOFOLLOW | O_CLOEXEC);
+    if (fd >= 0 && !fstat(fd, &st) && S_ISREG(st.st_mode))
+        return fd;
+    if (fd < 0)
+        yk__fail(err, YK_E_IO, "%s: cannot be opened%s: %s", path, errno == ELOOP ? ", links are not followed" : "", strerror(errno));
+    else
+        yk__fail(err, YK_E_FORMAT, "%s: is no regular file", path);
+    if (fd >= 0)
+        close(fd);
+    return -1;
+}
+
 static yk_status sum_file(const char *path, uint64_t *bytes, uint64_t *sum, yk_error *err)
 {
     uint64_t h = YK_HASH_SEED, n = 0;
     ssize_t got;
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    int fd = open_regular(path, err);
     char *buf = fd < 0 ? NULL : yk__malloc(CHUNK);
     if (fd < 0)
-        return yk__fail(err, YK_E_IO, "%s: cannot be opened: %s", path, strerror(errno));
+        return err->status;
     if (!buf) {
         close(fd);
         return yk__fail_mem(err, CHUNK, path);
@@ -272,7 +288,10 @@ yk_status yk__checkpoint_state(const char *dir, json_t **state, yk_error *err)
     json_t *j = NULL, *files;
     if (!path)
         return yk__fail_mem(err, strlen(dir), "a path");
-    yk_status s = yk__json_load(path, YK__JSON_UNIQUE_KEYS, &j, err);
+    int fd = open_regular(path, err);
+    if (fd >= 0)
+        close(fd);
+    yk_status s = fd < 0 ? err->status : yk__json_load(path, YK__JSON_UNIQUE_KEYS, &j, err);
     s = s ? s : yk__json_object(j, path, "files", &files, err);
     if (!s && !json_is_object(files))
         s = yk__fail(err, YK_E_FORMAT, "%s: \"files\" is %s, expected an object", path, yk__json_type(files));

@@ -2,15 +2,16 @@
 libyokecore_la_SOURCES += core/job/settings.c core/job/weights.c \
 	core/job/count.c core/job/data.c core/job/data.h core/job/handle.c core/job/input.c core/job/job.h core/job/log.c \
 	core/job/op_layer.c core/job/op_loss.c core/job/op_math.c core/job/op_norm.c core/job/op_pack.c core/job/op_shape.c core/job/open.c \
-	core/job/opt.c core/job/param.c core/job/save.c core/job/share.c core/job/share.h core/job/step.c
+	core/job/opt.c core/job/param.c core/job/save.c core/job/share.c core/job/share.h \
+	core/job/state.c core/job/state.h core/job/step.c
 
 if WITH_CHECK
 check_PROGRAMS += tests/dist/job_ranks.test tests/unit/job_api.test tests/unit/job_host.test \
 	tests/unit/job_kill.test tests/unit/job_memory.test \
-	tests/unit/job_pack.test tests/unit/job_resume.test
+	tests/unit/job_pack.test tests/unit/job_resume.test tests/fuzz/state.test
 TESTS += tests/dist/job_ranks.test tests/unit/job_api.test tests/unit/job_host.test \
 	tests/unit/job_kill.test tests/unit/job_memory.test \
-	tests/unit/job_pack.test tests/unit/job_resume.test
+	tests/unit/job_pack.test tests/unit/job_resume.test tests/fuzz/state.test
 tests_unit_job_api_test_SOURCES = tests/unit/job_api.c
 tests_unit_job_api_test_LDADD = $(TEST_LIBS)
 tests_unit_job_api_test_CFLAGS = $(AM_CFLAGS) $(CHECK_CFLAGS)
@@ -20,6 +21,9 @@ tests_unit_job_host_test_CFLAGS = $(AM_CFLAGS) $(CHECK_CFLAGS)
 tests_dist_job_ranks_test_SOURCES = tests/dist/job_ranks.c
 tests_dist_job_ranks_test_LDADD = $(TEST_LIBS)
 tests_dist_job_ranks_test_CFLAGS = $(AM_CFLAGS) $(CHECK_CFLAGS)
+tests_fuzz_state_test_SOURCES = tests/fuzz/state.c
+tests_fuzz_state_test_LDADD = libyokecore.la
+tests_fuzz_state_test_CFLAGS = $(AM_CFLAGS)
 tests_unit_job_kill_test_SOURCES = tests/unit/job_kill.c
 tests_unit_job_kill_test_LDADD = $(TEST_LIBS)
 tests_unit_job_kill_test_CFLAGS = $(AM_CFLAGS) $(CHECK_CFLAGS)

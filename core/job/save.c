@@ -11,6 +11,7 @@
 #include "core/job/data.h"
 #include "core/job/job.h"
 #include "core/job/share.h"
+#include "core/job/state.h"
 
 #define MODEL "model.safetensors"
 #define MOMENTS "optimizer.safetensors"
@@ -118,7 +119,8 @@ static json_t *number(double v)
 
 static double number_of(const json_t *v, double preset)
 {
-    return json_is_number(v) ? json_number_value(v) : json_is_string(v) ? strtod(json_string_value(v), NULL) : preset;
+    double out;
+    return yk__state_real(v, &out) ? out : preset;
 }
 
 static json_t *big(uint64_t v)
@@ -130,7 +132,8 @@ static json_t *big(uint64_t v)
 
 static uint64_t big_of(const json_t *v)
 {
-    return json_is_string(v) ? strtoull(json_string_value(v), NULL, 10) : (uint64_t)json_integer_value(v);
+    uint64_t out;
+    return yk__state_count(v, &out) ? out : 0;
 }
 
 /* Updates of the parameters that had fewer than the optimizer made. */
@@ -300,6 +303,18 @@ void yk_save(yk_job *job, const char *dir)
 
 /* ---- Loading ---- */
 
+/* A run that had lost its numbers does not find them again. */
+static yk_status finite_ok(const tensors *t, const yk__jparam *p, const yk__safetensor *x, const char *path, yk_error *err)
+{
+    if (p->state || x->dtype != YK_F32)
+        return YK_OK;
+    for (uint64_t i = 0; i < p->n; i++)
+        if (!isfinite(t->whole[i]))
+            return yk__fail(err, YK_E_FORMAT, "%s: tensor %s: element %" PRIu64 " is %g: the run had diverged when this was saved", path,
+                            x->name, i, (double)t->whole[i]);
+    return YK_OK;
+}
+
 static yk_status put(tensors *t, int64_t i, yk__safetensors *st, yk_error *err)
 {
     yk__jparam *p = &t->job->param[t->param[i]];
@@ -311,6 +326,7 @@ static yk_status put(tensors *t, int64_t i, yk__safetensors *st, yk_error *err)
         return yk__fail(err, YK_E_FORMAT, "%s: tensor %s %s", yk__safetensors_path(st), t->out[i].name,
                         x ? "has another shape or type than the job's" : "is missing");
     yk_status s = yk__safetensors_load(st, x, 0, x->bytes, t->whole, err);
+    s = s ? s : finite_ok(t, p, x, yk__safetensors_path(st), err);
     if (s)
         return s;
     if (t->moments)
@@ -357,7 +373,7 @@ static yk_status check_state(const yk_job *job, const char *dir, const json_t *s
               json_integer_value(json_object_get(o, "flags")) != (json_int_t)job->opt->rule.flags))
         return yk__fail(err, YK_E_ARG, "%s was made with another optimizer (%s, or other variants of it) than the job's", dir,
                         kind ? kind : "?");
-    return YK_OK;
+    return yk__state_check(job, dir, state, err);
 }
 
 static void restore_optimizer(yk_opt *opt, const json_t *o)

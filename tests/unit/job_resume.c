@@ -2,6 +2,7 @@
 /* Checkpoints: a resumed run gives the bits of the run that was not interrupted; damage is found before use. */
 #include <check.h>
 #include <fcntl.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -172,6 +173,74 @@ START_TEST(damage_is_found)
 }
 END_TEST
 
+/* sed on the state: what another person may have written there. */
+static void edit(const char *script)
+{
+    char cmd[900];
+    snprintf(cmd, sizeof cmd, "cp %s/trainer_state.json %s/good && sed -i '%s' %s/trainer_state.json && ! cmp -s %s/good "
+                              "%s/trainer_state.json", checkpoint, folder, script, checkpoint, folder, checkpoint);
+    ck_assert_msg(system(cmd) == 0, "%s", cmd);
+}
+
+static void edited_refuses(const char *script, const char *words)
+{
+    char cmd[256];
+    edit(script);
+    refuses(words);
+    snprintf(cmd, sizeof cmd, "cp %s/good %s/trainer_state.json", folder, checkpoint);
+    ck_assert_int_eq(system(cmd), 0);
+}
+
+/* A checkpoint from another person: pipes do not block, sums cannot be turned off, numbers are in their ranges. */
+START_TEST(foreign_checkpoints)
+{
+    char path[160], cmd[400];
+    make_files();
+    run r = start(false);
+    go(&r, 2, 2);
+    ck_assert_int_eq(yk_close(r.job), 0);
+    edited_refuses("s/\"files\": {/\"files\": {}, \"others\": {/", "model.safetensors and optimizer.safetensors");
+    edited_refuses("s/\"lr\": .*,/\"lr\": -1.0,/", "optimizer: lr is -1.0, expected a number from 0");
+    edited_refuses("s/\"lr\": .*,/\"lr\": \"nan\",/", "optimizer: lr is \"nan\"");
+    edited_refuses("s/\"beta1\": .*,/\"beta1\": 5,/", "optimizer: beta1 is 5");
+    edited_refuses("s/\"steps\": \"2\"/\"steps\": \"18446744073709551615\"/", "optimizer: steps");
+    edited_refuses("s/\"param_steps\": {}/\"param_steps\": {\"fc\": \"1\"}/", "names of the job");
+    edited_refuses("s/\"micro_step\"/\"shares\": {\"rows\": 32, \"share\": [0.5, 31.5]}, \"micro_step\"/", "whole numbers of rows");
+    edited_refuses("s/\"micro_step\"/\"shares\": {\"rows\": 32, \"share\": [1, 30]}, \"micro_step\"/", "add up");
+    snprintf(cmd, sizeof cmd, "cd %s && mv optimizer.safetensors o && mkfifo optimizer.safetensors", checkpoint);
+    ck_assert_int_eq(system(cmd), 0);
+    refuses("optimizer.safetensors: is no regular file");
+    snprintf(cmd, sizeof cmd, "cd %s && mv o optimizer.safetensors && mv trainer_state.json o && mkfifo trainer_state.json", checkpoint);
+    ck_assert_int_eq(system(cmd), 0);
+    refuses("trainer_state.json: is no regular file");
+    snprintf(path, sizeof path, "%s/trainer_state.json", checkpoint);
+    unlink(path);
+    ck_assert_int_eq(symlink("/dev/zero", path), 0);
+    r = start(false);
+    yk_load(r.job, checkpoint);
+    ck_assert_msg(strstr(yk_error_text(r.job), "links are not followed"), "%s", yk_error_text(r.job));
+    yk_close(r.job);
+    remove_files();
+}
+END_TEST
+
+/* Moments that are not finite: the run is lost, whatever its rate is then. */
+START_TEST(a_run_that_diverged)
+{
+    make_files();
+    run r = start(false);
+    go(&r, 2, 0);
+    float w[VOCAB * WIDTH];
+    yk_param_read(r.weight, w, VOCAB * WIDTH);
+    w[3] = INFINITY;
+    yk_param_write(r.weight, w, VOCAB * WIDTH);
+    yk_save(r.job, checkpoint);
+    ck_assert_int_eq(yk_close(r.job), 0);
+    refuses("tensor weight: element 3 is inf: the run had diverged");
+    remove_files();
+}
+END_TEST
+
 START_TEST(saving_again_replaces)
 {
     char path[160];
@@ -268,6 +337,8 @@ int main(void)
     tcase_add_test(t, resume_adamw);
     tcase_add_test(t, resume_sgd);
     tcase_add_test(t, damage_is_found);
+    tcase_add_test(t, foreign_checkpoints);
+    tcase_add_test(t, a_run_that_diverged);
     tcase_add_test(t, saving_again_replaces);
     tcase_add_test(t, other_folders_are_left_alone);
     tcase_add_test(t, counts_stay_whole);
