@@ -244,7 +244,7 @@ static yk_t hidden(const yk_model *m, const bert *p, const yk_batch *batch, int6
     if (t.pack.id)
         x = yk_pack(x, t.pack);
     for (int64_t i = 0; i + (n < width) < p->layers; i++)
-        x = layer_on(p, &p->layer[i], x, &t);
+        model_block_begin(m), x = layer_on(p, &p->layer[i], x, &t), model_block_end(m);
     return n < width ? layer_on_first(p, &p->layer[p->layers - 1], x, n, &t) : x;
 }
 
@@ -284,12 +284,6 @@ static yk_t mlm_part(yk_model *m, void *net, const yk_batch *batch, const char *
     return yk_linear(x, p->words, p->mlm_bias);
 }
 
-static yk_t loss(yk_model *m, void *net, const yk_batch *batch, yk_t logits)
-{
-    (void)m, (void)net;
-    return yk_cross_entropy(logits, batch->labels);
-}
-
 /* Forward operations for a row of t tokens; the last layer gives n of them. */
 static double encoder_flops(const bert *p, int64_t t, int64_t n)
 {
@@ -312,6 +306,6 @@ static double mlm_flops(const void *net, int64_t t)
 }
 
 const model_kind model_bert = {"bert",           "BERT, sequence classifier", "bert", "bert.", MODEL_LABELLED_TEXT,
-                               sizeof(bert),     build_classifier,           classifier_part, loss, classifier_flops};
+                               sizeof(bert),     build_classifier,           classifier_part, classifier_flops};
 const model_kind model_bert_mlm = {"bert-mlm", "BERT, masked language model", "bert", "bert.", MODEL_MASKED_TEXT,
-                                   sizeof(bert), build_mlm,                  mlm_part, loss,   mlm_flops};
+                                   sizeof(bert), build_mlm,                  mlm_part, mlm_flops};

@@ -155,7 +155,7 @@ static yk_t hidden(const yk_model *m, const gpt2 *p, const yk_batch *batch)
     x = yk_add(yk_embedding(batch->input_ids, p->wte, -1), yk_slice(p->wpe, 0, 0, t, 1));
     x = yk_dropout(x, p->embd_drop);
     for (int64_t i = 0; i < p->layers; i++)
-        x = block_on(p, &p->block[i], x, batch->attention_mask);
+        model_block_begin(m), x = block_on(p, &p->block[i], x, batch->attention_mask), model_block_end(m);
     return model_norm_on(p->ln_f, x);
 }
 
@@ -169,13 +169,6 @@ static yk_t part(yk_model *m, void *net, const yk_batch *batch, const char *name
     return yk_linear(hidden(m, p, batch), p->wte, YK_NO);
 }
 
-/* labels[b, t] is the token that follows input_ids[b, t]; -100 does not count. */
-static yk_t loss(yk_model *m, void *net, const yk_batch *batch, yk_t logits)
-{
-    (void)m, (void)net;
-    return yk_cross_entropy(logits, batch->labels);
-}
-
 static double flops(const void *net, int64_t t)
 {
     const gpt2 *p = net;
@@ -184,5 +177,4 @@ static double flops(const void *net, int64_t t)
     return 3 * (layer * (double)p->layers + 2 * n * w * (double)p->vocab);
 }
 
-const model_kind model_gpt2 = {"gpt2", "GPT-2, any size", "gpt2", "transformer.", MODEL_RUNNING_TEXT, sizeof(gpt2), build, part, loss,
-                                flops};
+const model_kind model_gpt2 = {"gpt2", "GPT-2, any size", "gpt2", "transformer.", MODEL_RUNNING_TEXT, sizeof(gpt2), build, part, flops};

@@ -61,12 +61,6 @@ static yk_t part(yk_model *m, void *net, const yk_batch *batch, const char *name
     return x;
 }
 
-static yk_t loss(yk_model *m, void *net, const yk_batch *batch, yk_t logits)
-{
-    (void)m, (void)net;
-    return yk_cross_entropy(logits, batch->labels);
-}
-
 static double flops(const void *net, int64_t width)
 {
     const mlp *p = net;
@@ -77,4 +71,4 @@ static double flops(const void *net, int64_t width)
     return n;
 }
 
-const model_kind model_mlp = {"mlp", "multi-layer perceptron", "mlp", NULL, MODEL_IMAGES, sizeof(mlp), build, part, loss, flops};
+const model_kind model_mlp = {"mlp", "multi-layer perceptron", "mlp", NULL, MODEL_IMAGES, sizeof(mlp), build, part, flops};

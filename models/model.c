@@ -286,7 +286,25 @@ yk_t yk_forward(yk_model *m, const yk_batch *batch)
 
 yk_t yk_model_loss(yk_model *m, const yk_batch *batch, yk_t logits)
 {
-    return m && yk_ok(m->job) ? m->kind->loss(m, m->net, batch, logits) : YK_NO;
+    if (!m || !yk_ok(m->job))
+        return YK_NO;
+    return yk_cross_entropy_with(logits, batch->labels,
+                                 &(yk_cross_entropy_config){.smoothing = yk_training(m->job) ? m->smoothing : 0});
+}
+
+void yk_model_smooth(yk_model *m, float smoothing)
+{
+    if (!m || !yk_ok(m->job))
+        return;
+    if (!(smoothing >= 0 && smoothing < 1))
+        fail(m->job, YK_E_ARG, "yk_model_smooth: label smoothing of %g: expected 0 to below 1", (double)smoothing);
+    m->smoothing = smoothing;
+}
+
+void yk_model_recompute(yk_model *m, bool on)
+{
+    if (m)
+        m->recompute = on;
 }
 
 const char *yk_model_name(const yk_model *m)
@@ -359,6 +377,18 @@ int64_t model_classes(yk_model *m, const yk_data *data, int64_t preset)
     classes = yk_settings_int(m->settings, "num_labels", n ? n : preset);
     model_put_int(m, "num_labels", classes);
     return classes;
+}
+
+void model_block_begin(const yk_model *m)
+{
+    if (m->recompute && yk_training(m->job))
+        yk_checkpoint_begin(m->job);
+}
+
+void model_block_end(const yk_model *m)
+{
+    if (m->recompute && yk_training(m->job))
+        yk_checkpoint_end(m->job);
 }
 
 yk_init model_normal(double std)

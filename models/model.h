@@ -23,7 +23,6 @@ typedef struct model_kind {
     /* Reads the settings and makes the parameters; data may be NULL. Puts what it decided back into the settings. */
     void (*build)(yk_model *m, void *net, const yk_data *data);
     yk_t (*part)(yk_model *m, void *net, const yk_batch *batch, const char *part); /* poisoned: no such part */
-    yk_t (*loss)(yk_model *m, void *net, const yk_batch *batch, yk_t logits);
     /* Operations of a row, forward and backward: the latter has two products for each forward one, except where the data would
      * get a gradient. */
     double (*flops)(const void *net, int64_t width);
@@ -36,6 +35,8 @@ struct yk_model {
     char *tokenizer;            /* folder whose tokenizer files are copied along when saving, or NULL */
     const yk_data *data;        /* that it was made for, or NULL: its vocabulary of characters is saved too */
     uint32_t first, count;      /* its parameters in the job */
+    float smoothing;            /* of labels, in training */
+    bool recompute;             /* blocks are not kept for backward */
     void *net;
 };
 
@@ -67,6 +68,10 @@ typedef yk_t model_activation(yk_t x);
 model_activation *model_activation_of(yk_model *m, const char *name);
 
 yk_init model_normal(double std);
+
+/* Around each block of a forward pass: not kept for backward where the model recomputes. */
+void model_block_begin(const yk_model *m);
+void model_block_end(const yk_model *m);
 
 void model_put_int(yk_model *m, const char *key, int64_t v); /* into the settings */
 /* Classes of a classifier: num_labels, else as many as the data has, else the preset. The names of the data's labels go

@@ -171,20 +171,13 @@ static yk_t part(yk_model *m, void *net, const yk_batch *batch, const char *name
 {
     const resnet *p = net;
     yk_t x;
-    (void)m;
     if (strcmp(name, "logits"))
         return YK_NO;
     x = p->act(norm_on(p, &p->bn1, conv_on(batch->x, p->conv1, 1, 1)));
     for (uint32_t i = 0; i < p->stages * p->per_stage; i++)
-        x = block_on(p, &p->block[i], x);
+        model_block_begin(m), x = block_on(p, &p->block[i], x), model_block_end(m);
     x = yk_mean(x, 1u << 2 | 1u << 3, false);
     return model_linear_on(p->head, x);
-}
-
-static yk_t loss(yk_model *m, void *net, const yk_batch *batch, yk_t logits)
-{
-    (void)m, (void)net;
-    return yk_cross_entropy(logits, batch->labels);
 }
 
 static double flops(const void *net, int64_t width)
@@ -201,8 +194,8 @@ static double flops(const void *net, int64_t width)
 }
 
 const model_kind model_resnet20 = {"resnet20", "ResNet-20 for small images", "resnet", NULL, MODEL_IMAGES, sizeof(resnet), build20,
-                                    part,       loss,                         flops};
+                                    part, flops};
 const model_kind model_resnet32 = {"resnet32", "ResNet-32 for small images", "resnet", NULL, MODEL_IMAGES, sizeof(resnet), build32,
-                                    part,       loss,                         flops};
+                                    part, flops};
 const model_kind model_resnet18 = {"resnet18", "ResNet-18 with a 3x3 stem", "resnet", NULL, MODEL_IMAGES, sizeof(resnet), build18,
-                                    part,       loss,                        flops};
+                                    part, flops};

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* yoke train: trains a model on data, on one or several devices. */
-#include <errno.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -8,6 +7,7 @@
 
 #include "tools/output.h"
 #include "tools/train_loop.h"
+#include "tools/train_reports.h"
 #include "tools/train_refused.h"
 
 static const yk__cli_option options[] = {
@@ -24,20 +24,47 @@ static const yk__cli_option options[] = {
     {"lr-scheduler-type", "NAME", "linear", "a name of transformers' get_scheduler", NULL},
     {"lr-scheduler-kwargs", "KEY=VALUE,..", NULL, "further settings of the schedule (min_lr=1e-4)", NULL},
     {"warmup-steps", "N", "0", "steps of linear warm-up", NULL},
+    {"warmup-ratio", "R", NULL, "part of all steps that warms up, instead", NULL},
+    {"label-smoothing-factor", "R", "0", "label smoothing of the training's loss", NULL},
     {"weight-decay", "R", "0", "on matrices and kernels; not on biases and norms", NULL},
     {"decay-all", NULL, NULL, "weight decay on every parameter", NULL},
     {"max-grad-norm", "R", "1.0", "clip the gradient to this norm; 0: no clipping", NULL},
-    {"optim", "NAME", "adamw", "sgd, adam or adamw", NULL},
+    {"optim", "NAME", "adamw", "sgd, adam or adamw (also adamw_torch, adamw_torch_fused, adamw_hf: the same)", NULL},
     {"momentum", "R", "0.9", "of sgd", NULL},
     {"adam-beta1", "R", "0.9", "of adam and adamw", NULL},
     {"adam-beta2", "R", "0.999", "of adam and adamw", NULL},
     {"adam-epsilon", "R", "1e-8", "of adam and adamw", NULL},
-    {"logging-steps", "N", "50", "a line in the log every so many steps", NULL},
-    {"eval-steps", "N", "0", "evaluate every so many steps; 0: after each epoch", NULL},
-    {"save-steps", "N", "0", "a checkpoint every so many steps; 0: none but the final model", NULL},
+    {"gradient-checkpointing", NULL, NULL, "compute blocks of layers again in backward instead of keeping them", NULL},
+    {"group-by-length", NULL, NULL, "batches of rows of like length, for rows of text", NULL},
+    {"dataloader-drop-last", NULL, "on", "drop the last, shorter batch of an epoch; --no-dataloader-drop-last trains on it", NULL},
+    {"data-seed", "N", NULL, "of the sample order (default: --seed)", NULL},
+    {"max-train-samples", "N", NULL, "train on the first N rows", NULL},
+    {"max-eval-samples", "N", NULL, "evaluate on the first N rows", NULL},
+    {"logging-strategy", "no|steps|epoch", NULL, "when the log gets a line (default: steps)", NULL},
+    {"logging-steps", "N", "50", "a line in the log every so many steps; below 1: part of all steps", NULL},
+    {"logging-first-step", NULL, NULL, "the first step has a line too", NULL},
+    {"eval-strategy|evaluation-strategy", "no|steps|epoch", NULL,
+     "when to evaluate, besides at the end (default: epoch, or steps with --eval-steps); no: never", NULL},
+    {"eval-steps", "N", "0", "evaluate every so many steps; below 1: part of all steps", NULL},
+    {"eval-delay", "N", "0", "no evaluation before so many epochs, or steps with --eval-strategy steps", NULL},
+    {"eval-on-start", NULL, NULL, "evaluate before the first step too", NULL},
+    {"do-train", NULL, "on", "what this command does; yoke eval and yoke predict do without", NULL},
+    {"do-eval", NULL, NULL, "evaluate at the end, also with --eval-strategy no; --no-do-eval never evaluates", NULL},
+    METRIC_OPTION,
+    {"save-strategy", "no|steps|epoch|best", NULL,
+     "when to write a checkpoint (default: no, or steps with --save-steps); best: checkpoint-best alone", NULL},
+    {"save-steps", "N", "0", "a checkpoint every so many steps; below 1: part of all steps", NULL},
     {"save-total-limit", "N", "0", "keep only the newest checkpoints; 0: all", NULL},
+    {"load-best-model-at-end", NULL, NULL, "leave the model of the best evaluation, kept as checkpoint-best meanwhile", NULL},
+    {"metric-for-best-model", "NAME", NULL, "what is best: a metric of --metrics (default: loss)", NULL},
+    {"greater-is-better", NULL, NULL, "whether more of it is better (default: as the metric is)", NULL},
+    {"early-stopping-patience", "N", "0", "stop after so many evaluations without a better one; 0: never", NULL},
+    {"early-stopping-threshold", "R", "0", "what an evaluation must gain to count as better", NULL},
     {"resume-from-checkpoint", "DIR|last", NULL, "go on from a checkpoint, bit for bit", NULL},
     {"log", "FILE", NULL, "JSON lines; the last has \"final\": true", NULL},
+    {"report-to", "NAME,..", "none", "none, jsonl, tensorboard, csv or all: files in --logging-dir", NULL},
+    {"logging-dir", "DIR", NULL, "where --report-to writes (default: runs in --output-dir)", NULL},
+    {"run-name", "NAME", NULL, "a folder in it for this run", NULL},
     TRAIN_REFUSED_OPTIONS,
 };
 
@@ -52,7 +79,83 @@ static const yk__cli_command command = {
     .n_options = sizeof options / sizeof options[0],
 };
 
-static const char *const optimizers[] = {"sgd", "adam", "adamw"};
+static const char *const optimizers[] = {"sgd", "adam", "adamw", "adamw_torch", "adamw_torch_fused", "adamw_hf"};
+enum { OPTIM_SGD, OPTIM_ADAM, OPTIM_ADAMW, OPTIM_NAMES = 6 };
+
+/* Options that nobody would read. */
+static void refuse_idle(const yk__cli *cli, const char *name, const char *why, bool *bad)
+{
+    if (!yk__cli_typed(cli, name))
+        return;
+    yk__cli_usage(cli->command, "--%s has no effect %s", name, why);
+    *bad = true;
+}
+
+static void read_optimizer(train_run *r, bool *bad)
+{
+    const yk__cli *cli = r->cli;
+    const int k = yk__cli_word(cli, "optim", optimizers, OPTIM_NAMES, bad); /* used later; told before devices are opened */
+    yk__cli_real(cli, "momentum", 0, 1, bad);
+    yk__cli_real(cli, "adam-beta1", 0, 1, bad);
+    yk__cli_real(cli, "adam-beta2", 0, 1, bad);
+    yk__cli_real(cli, "adam-epsilon", 0, 1, bad);
+    r->clip = yk__cli_real(cli, "max-grad-norm", 0, 1e30, bad);
+    r->lr = yk__cli_real(cli, "learning-rate", 0, 1e10, bad);
+    r->decay = yk__cli_real(cli, "weight-decay", 0, 1e10, bad);
+    yk__cli_int(cli, "warmup-steps", 0, INT32_MAX, bad);
+    yk__cli_real(cli, "warmup-ratio", 0, 1, bad);
+    yk__cli_real(cli, "label-smoothing-factor", 0, 0.999999, bad);
+    if (k > OPTIM_SGD)
+        refuse_idle(cli, "momentum", "without --optim sgd", bad);
+    if (k == OPTIM_SGD) {
+        refuse_idle(cli, "adam-beta1", "with --optim sgd", bad);
+        refuse_idle(cli, "adam-beta2", "with --optim sgd", bad);
+        refuse_idle(cli, "adam-epsilon", "with --optim sgd", bad);
+    }
+    if (yk__cli_typed(cli, "warmup-ratio"))
+        refuse_idle(cli, "warmup-steps", "beside --warmup-ratio", bad);
+    if (r->decay == 0)
+        refuse_idle(cli, "decay-all", "without --weight-decay", bad);
+}
+
+/* When to log, evaluate and save, and what. */
+static void read_strategies(train_run *r, bool *bad)
+{
+    const yk__cli *cli = r->cli;
+    const bool never = yk__cli_given(cli, "do-eval") && !yk__cli_on(cli, "do-eval");
+    r->log_when = train_when_read(cli, "logging", TRAIN_STEPS, 50, bad);
+    r->eval_when = train_when_read(cli, "eval", TRAIN_EPOCHS, r->log_when.interval, bad);
+    r->save_when = train_when_read(cli, "save", TRAIN_NEVER, 500, bad);
+    r->log_first = yk__cli_on(cli, "logging-first-step");
+    r->eval_first = yk__cli_on(cli, "eval-on-start");
+    r->eval_delay = yk__cli_real(cli, "eval-delay", 0, 1e15, bad);
+    r->kept.limit = (uint64_t)yk__cli_int(cli, "save-total-limit", 0, 1 << 30, bad);
+    r->metrics = metric_read(cli, bad);
+    r->best = train_best_read(cli, r->save_when.strategy == TRAIN_BEST, r->metrics, bad);
+    if (never)
+        r->eval_when.strategy = TRAIN_NEVER;
+    r->eval_last = r->eval_when.strategy != TRAIN_NEVER || yk__cli_on(cli, "do-eval");
+    if (r->eval_when.strategy == TRAIN_NEVER && (r->best.save || r->best.patience)) {
+        yk__cli_usage(cli->command, "--%s needs evaluations, and there are none: --eval-strategy steps or epoch",
+                      r->best.load ? "load-best-model-at-end" : r->best.save ? "save-strategy best" : "early-stopping-patience");
+        *bad = true;
+    }
+    if (!yk__cli_on(cli, "do-train")) {
+        yk__cli_usage(cli->command, "--do-train false leaves nothing to do: yoke eval evaluates, yoke predict predicts");
+        *bad = true;
+    }
+}
+
+static void read_data_options(const yk__cli *cli, bool *bad)
+{
+    yk__cli_int(cli, "per-device-train-batch-size", 1, 1 << 20, bad);
+    yk__cli_int(cli, "global-batch", 1, 1 << 24, bad);
+    yk__cli_int(cli, "data-seed", 0, INT64_MAX, bad);
+    yk__cli_int(cli, "max-train-samples", 1, INT64_MAX, bad);
+    yk__cli_int(cli, "max-eval-samples", 1, INT64_MAX, bad);
+    if (yk__cli_typed(cli, "global-batch"))
+        refuse_idle(cli, "per-device-train-batch-size", "beside --global-batch", bad);
+}
 
 /* Numbers of the command line, before devices are opened; false after a message. */
 static bool read_numbers(train_run *r, yk_config *config)
@@ -66,34 +169,22 @@ static bool read_numbers(train_run *r, yk_config *config)
     config->accumulate = (uint32_t)r->accumulate;
     r->epochs = (uint64_t)yk__cli_int(cli, "num-train-epochs", 1, 1 << 30, &bad);
     r->total = (uint64_t)yk__cli_int(cli, "max-steps", 0, INT64_MAX / 2, &bad);
-    r->log_every = (uint64_t)yk__cli_int(cli, "logging-steps", 1, 1 << 30, &bad);
-    r->eval_every = (uint64_t)yk__cli_int(cli, "eval-steps", 0, 1 << 30, &bad);
-    r->save_every = (uint64_t)yk__cli_int(cli, "save-steps", 0, 1 << 30, &bad);
-    r->kept.limit = (uint64_t)yk__cli_int(cli, "save-total-limit", 0, 1 << 30, &bad);
-    yk__cli_word(cli, "optim", optimizers, 3, &bad); /* used later; what is wrong is told before devices are opened */
-    yk__cli_real(cli, "momentum", 0, 1, &bad);
-    yk__cli_real(cli, "adam-beta1", 0, 1, &bad);
-    yk__cli_real(cli, "adam-beta2", 0, 1, &bad);
-    yk__cli_real(cli, "adam-epsilon", 0, 1, &bad);
-    r->clip = yk__cli_real(cli, "max-grad-norm", 0, 1e30, &bad);
-    r->lr = yk__cli_real(cli, "learning-rate", 0, 1e10, &bad);
-    r->decay = yk__cli_real(cli, "weight-decay", 0, 1e10, &bad);
-    yk__cli_int(cli, "warmup-steps", 0, INT32_MAX, &bad);
-    yk__cli_int(cli, "per-device-train-batch-size", 1, 1 << 20, &bad);
-    yk__cli_int(cli, "global-batch", 1, 1 << 24, &bad);
+    read_optimizer(r, &bad);
+    read_strategies(r, &bad);
+    read_data_options(cli, &bad);
     r->out = r->kept.dir = yk__cli_text(cli, "output-dir");
-    if (!r->out) {
-        yk__cli_usage(cli->command, "--output-dir is missing: where the model goes");
+    if (!r->out || !*r->out) {
+        yk__cli_usage(cli->command, "--output-dir is %s: where the model goes", r->out ? "empty" : "missing");
         bad = true;
     }
-    return !bad;
+    return !bad && train_reports_read(cli);
 }
 
 static yk_opt *make_optimizer(train_run *r)
 {
     const yk__cli *cli = r->cli;
     bool bad = false;
-    int k = yk__cli_word(cli, "optim", optimizers, 3, &bad);
+    int k = yk__cli_word(cli, "optim", optimizers, OPTIM_NAMES, &bad);
     const yk_sgd_config sgd = {.lr = r->lr,
                                .momentum = yk__cli_real(cli, "momentum", 0, 1, &bad),
                                .weight_decay = r->decay};
@@ -102,7 +193,7 @@ static yk_opt *make_optimizer(train_run *r)
                                  .beta2 = yk__cli_real(cli, "adam-beta2", 0, 1, &bad),
                                  .eps = yk__cli_real(cli, "adam-epsilon", 0, 1, &bad),
                                  .weight_decay = r->decay};
-    return k == 0 ? yk_sgd(r->job, &sgd) : k == 1 ? yk_adam(r->job, &adam) : yk_adamw(r->job, &adam);
+    return k == OPTIM_SGD ? yk_sgd(r->job, &sgd) : k == OPTIM_ADAM ? yk_adam(r->job, &adam) : yk_adamw(r->job, &adam);
 }
 
 /* Biases and norms go into a group without decay. */
@@ -128,8 +219,15 @@ static void make_trainer(train_run *r)
         yk_fail(r->job, YK_E_ARG, "the data has fewer rows than one batch: lower --global-batch");
     if (!r->total)
         r->total = r->per_epoch * r->epochs;
-    sched.warmup_steps = (double)yk__cli_int(r->cli, "warmup-steps", 0, INT32_MAX, &bad);
     sched.total_steps = (double)r->total;
+    sched.warmup_steps = yk__cli_typed(r->cli, "warmup-ratio") ? ceil(sched.total_steps * yk__cli_real(r->cli, "warmup-ratio", 0, 1, &bad))
+                                                               : (double)yk__cli_int(r->cli, "warmup-steps", 0, INT32_MAX, &bad);
+    train_when_total(&r->log_when, r->total);
+    train_when_total(&r->eval_when, r->total);
+    train_when_total(&r->save_when, r->total);
+    train_best_attach(r->job, &r->best);
+    yk_model_smooth(r->model, (float)yk__cli_real(r->cli, "label-smoothing-factor", 0, 0.999999, &bad));
+    yk_model_recompute(r->model, yk__cli_on(r->cli, "gradient-checkpointing"));
     r->sched = yk_schedule(r->opt, &sched);
     if (yk_sched_by_metric(r->sched) && !r->eval)
         yk_fail(r->job, YK_E_ARG, "--lr-scheduler-type reduce_lr_on_plateau follows the loss of evaluations, and there are none: give "
@@ -144,11 +242,10 @@ static bool has_eval(const yk__cli *cli)
     return !table || yk__cli_text(cli, "eval-data") || yk__cli_text(cli, "eval-rows");
 }
 
-static void fail_log(const train_run *r, const char *reason)
+/* Whether there is anything to evaluate for. */
+static bool wants_eval(const train_run *r)
 {
-    char text[4352];
-    snprintf(text, sizeof text, "--log %s: %s", yk__cli_text(r->cli, "log"), reason);
-    yk_fail(r->job, YK_E_IO, text);
+    return r->eval_last || r->eval_first;
 }
 
 static bool may_overwrite(const yk__cli *cli)
@@ -156,32 +253,38 @@ static bool may_overwrite(const yk__cli *cli)
     return yk__cli_on(cli, "overwrite-output-dir") || yk__cli_text(cli, "resume-from-checkpoint");
 }
 
-static void set_up(train_run *r)
+static void open_data(train_run *r)
 {
     const yk__cli *cli = r->cli;
     bool bad = false;
     const int64_t world = yk_world(r->job);
-    int64_t batch = yk__cli_given(cli, "global-batch") ? yk__cli_int(cli, "global-batch", 1, 1 << 24, &bad)
-                                                       : world * yk__cli_int(cli, "per-device-train-batch-size", 1, 1 << 20, &bad);
-    int64_t eval_batch = world * yk__cli_int(cli, "per-device-eval-batch-size", 1, 1 << 20, &bad);
-    const char *log = yk__cli_text(cli, "log");
+    const int64_t batch = yk__cli_given(cli, "global-batch")
+                              ? yk__cli_int(cli, "global-batch", 1, 1 << 24, &bad)
+                              : world * yk__cli_int(cli, "per-device-train-batch-size", 1, 1 << 20, &bad);
+    const int64_t eval_batch = world * yk__cli_int(cli, "per-device-eval-batch-size", 1, 1 << 20, &bad);
     output_check(r->job, r->out, may_overwrite(cli));
     r->data = train_data(cli, r->job, false, (uint32_t)batch);
-    if (yk_ok(r->job) && has_eval(cli))
+    if (yk_ok(r->job) && wants_eval(r) && has_eval(cli))
         r->eval = train_data(cli, r->job, true, (uint32_t)eval_batch);
-    else if (yk_ok(r->job) && yk_is_main(r->job))
+    else if (yk_ok(r->job) && wants_eval(r) && yk_is_main(r->job))
         fprintf(stderr, "yoke train: no evaluation: all rows of the file train (--eval-data or --eval-rows names others)\n");
+    if (yk_ok(r->job) && !r->eval && (r->best.save || r->best.patience))
+        yk_fail(r->job, YK_E_ARG, "the best model is chosen by evaluations, and there is no evaluation data: --eval-data or --eval-rows");
+}
+
+static void set_up(train_run *r)
+{
+    open_data(r);
     if (yk_ok(r->job))
-        r->model = train_model(cli, r->job, r->data);
-    if (yk_ok(r->job) && (!r->eval || yk_model_takes(r->model, r->eval)))
+        r->model = train_model(r->cli, r->job, r->data);
+    if (yk_ok(r->job) && r->eval && yk_model_takes(r->model, r->eval))
+        metric_check(r->job, yk_data_classes(r->data), r->metrics);
+    if (yk_ok(r->job))
         make_trainer(r);
     if (yk_ok(r->job))
-        r->lock = output_claim(r->job, r->out, may_overwrite(cli));
-    if (log && yk_ok(r->job) && yk_is_main(r->job)) {
-        r->log = fopen(log, "w");
-        if (!r->log)
-            fail_log(r, strerror(errno));
-    }
+        r->lock = output_claim(r->job, r->out, may_overwrite(r->cli));
+    if (yk_ok(r->job))
+        train_reports_open(r);
 }
 
 static void print_shares(const train_run *r, FILE *f, const char *separator)
@@ -198,18 +301,28 @@ static double speed(const train_run *r)
 
 static void print_final(const train_run *r, FILE *f, uint64_t hash, double seconds)
 {
-    fprintf(f, "{\"final\": true, \"step\": %llu, \"eval_loss\": %s, \"eval_accuracy\": %s, \"peak_bytes\": %llu, "
-               "\"param_hash\": \"%016llx\", \"seconds\": %.6g, \"samples_per_s\": %.6g, \"shares\": [",
-            (unsigned long long)r->steps, train_number(r->result.loss).text, train_number(r->result.accuracy).text,
+    fprintf(f, "{\"final\": true, \"step\": %llu, ", (unsigned long long)r->steps);
+    metric_print_json(f, &r->result, r->metrics);
+    fprintf(f, ", \"peak_bytes\": %llu, \"param_hash\": \"%016llx\", \"seconds\": %.6g, \"samples_per_s\": %.6g, \"shares\": [",
             (unsigned long long)yk_peak_bytes(r->job), (unsigned long long)hash, seconds, speed(r));
     print_shares(r, f, ", ");
     fprintf(f, "]}\n");
 }
 
+static void print_metrics(const train_run *r)
+{
+    const char *gap = "";
+    for (int i = METRIC_COUNT - 1; i >= 0; i--) /* the loss last */
+        if (r->metrics & 1u << i && isfinite(r->result.value[i])) {
+            printf("%s%s %.4f", gap, metric_names[i], r->result.value[i]);
+            gap = ", ";
+        }
+    printf("%s", *gap ? " after " : "");
+}
+
 static void print_report(const train_run *r, uint64_t hash, double seconds)
 {
-    if (isfinite(r->result.loss))
-        printf("accuracy %.4f, loss %.4f after ", r->result.accuracy, r->result.loss);
+    print_metrics(r);
     printf("%llu steps in %.1f s; training ran at %.0f samples/s\n", (unsigned long long)r->steps, seconds, speed(r));
     for (uint32_t i = 0; i < yk_world(r->job); i++)
         printf("  rank %u  %-28s share %5.1f %%\n", i, yk_device_name(r->job, i), 100 * yk_share(r->job, i));
@@ -231,18 +344,10 @@ static void report(train_run *r)
         print_report(r, hash, seconds);
 }
 
-/* A log that is cut short fails the job; the model is saved by then. */
-static void close_log(train_run *r)
-{
-    const char *reason = yk__cli_close_file(r->log);
-    if (reason)
-        fail_log(r, reason);
-}
-
 static int run_training(const yk__cli *cli)
 {
     yk_config config = {.quiet = yk__cli_on(cli, "json")};
-    train_run r = {.cli = cli, .lock = -1, .result = {NAN, NAN, 0, 0}};
+    train_run r = {.cli = cli, .lock = -1, .result = metric_none()};
     int code;
     if (!read_numbers(&r, &config))
         return YK_EXIT_USAGE;
@@ -257,7 +362,7 @@ static int run_training(const yk__cli *cli)
         train_loop(&r);
     if (yk_ok(r.job))
         report(&r);
-    close_log(&r);
+    train_reports_close(&r);
     code = yk_close(r.job);
     checkpoints_free(&r.kept);
     output_release(r.out, r.lock);

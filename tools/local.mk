@@ -2,7 +2,8 @@
 # The yoke program: one file per subcommand; options are defined once, in each command's table.
 bin_PROGRAMS += yoke
 yoke_SOURCES = tools/yoke.c tools/cli.c tools/cli.h tools/train.c tools/train.h tools/train_refused.h \
-	tools/train_loop.c tools/train_loop.h \
+	tools/train_loop.c tools/train_loop.h tools/train_when.c tools/train_when.h tools/train_best.c tools/train_best.h \
+	tools/train_reports.c tools/train_reports.h tools/trackers.c tools/trackers.h tools/metrics.c tools/metrics.h \
 	tools/checkpoints.c tools/checkpoints.h tools/output.c tools/output.h tools/progress.c tools/progress.h \
 	tools/sanity.c tools/sanity.h tools/vectors.h tools/bench_mixed.c tools/bench_mixed.h tools/bench_peaks.c tools/bench_peaks.h \
 	bench/peaks.h bench/peaks_math.c bench/peaks_memory.c tools/cmd_bench.c tools/cmd_eval.c \

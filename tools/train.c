@@ -51,12 +51,40 @@ int train_main(const yk__cli_command *command, int argc, char **argv, int (*run)
     return code;
 }
 
+static const char *const formats[] = {"fp32", "bf16", "fp16"};
+
+/* --precision or --bf16, --fp16, as an index of formats. Evaluation computes in the same. */
+static int read_precision(const yk__cli *cli, bool *bad)
+{
+    const bool trains = !strcmp(cli->command->name, "train");
+    int k = yk__cli_word(cli, "precision", formats, 3, bad);
+    bool chosen = yk__cli_given(cli, "precision");
+    for (int i = 1; i <= 4 && !*bad; i++) {
+        const int format = (i - 1) % 2 + 1;
+        const bool full_eval = i > 2;
+        char name[32];
+        snprintf(name, sizeof name, "%s%s", formats[format], full_eval ? "-full-eval" : "");
+        if (!yk__cli_on(cli, name))
+            continue;
+        if (full_eval && trains && k != format) {
+            yk__cli_usage(cli->command, "--%s: an evaluation computes in the training's precision, which is %s: --%s trains and evaluates "
+                          "in it", name, formats[k], formats[format]);
+            *bad = true;
+        } else if (chosen && k != format) {
+            yk__cli_usage(cli->command, "--%s contradicts %s: expected one precision", name, formats[k]);
+            *bad = true;
+        }
+        k = format;
+        chosen = true;
+    }
+    return k;
+}
+
 bool train_config(const yk__cli *cli, yk_config *config)
 {
-    static const char *const words[] = {"fp32", "bf16", "fp16"};
     static const yk_dtype types[] = {YK_F32, YK_BF16, YK_F16};
     bool bad = false;
-    int k = yk__cli_word(cli, "precision", words, 3, &bad);
+    int k = read_precision(cli, &bad);
     config->devices = yk__cli_text(cli, "devices");
     config->precision = k < 0 ? YK_F32 : types[k];
     config->allow_substitute = yk__cli_on(cli, "allow-substitute");
@@ -110,6 +138,17 @@ static uint32_t text_length(const yk__cli *cli, yk_job *job, const char *option)
     return yk__cli_given(cli, option) ? (uint32_t)yk__cli_int(cli, option, 1, 1 << 20, &bad) : default_length(cli, job);
 }
 
+/* Of training, where the command has such options; of evaluation, how many rows. */
+static void take_sample_options(const yk__cli *cli, bool eval, yk_data_config *c)
+{
+    bool bad = false; /* told before the job was opened */
+    c->max_rows = (uint64_t)yk__cli_int(cli, eval ? "max-eval-samples" : "max-train-samples", 1, INT64_MAX, &bad);
+    c->keep_last = yk__cli_given(cli, "dataloader-drop-last") && !yk__cli_on(cli, "dataloader-drop-last");
+    c->by_length = yk__cli_on(cli, "group-by-length");
+    c->seed_set = yk__cli_given(cli, "data-seed");
+    c->seed = (uint64_t)yk__cli_int(cli, "data-seed", 0, INT64_MAX, &bad);
+}
+
 yk_data *train_data(const yk__cli *cli, yk_job *job, bool eval, uint32_t global_batch)
 {
     const char *own = yk__cli_text(cli, "eval-data"), *spec = eval && own ? own : yk__cli_text(cli, "data");
@@ -121,6 +160,7 @@ yk_data *train_data(const yk__cli *cli, yk_job *job, bool eval, uint32_t global_
                         .eval_rows = eval && own ? NULL : yk__cli_text(cli, "eval-rows"),
                         .max_length = text_length(cli, job, "max-length"),
                         .seq_len = text_length(cli, job, "seq-len")};
+    take_sample_options(cli, eval, &c);
     if (!spec)
         yk_fail(job, YK_E_ARG, "--data is missing: what to work on, as KIND:PATH");
     return spec ? yk_data_open(job, spec, &c) : NULL;
@@ -140,47 +180,4 @@ yk_model *train_model(const yk__cli *cli, yk_job *job, const yk_data *data)
     if (from)
         yk_model_load(m, from);
     return m;
-}
-
-/* Adds one batch: how many labels count, how many are right, and the sum of their losses. */
-static void count_batch(yk_t best, const yk_batch *batch, double loss, double sum[3])
-{
-    size_t n = 1;
-    int32_t *got, *want;
-    for (uint32_t i = 0; i < yk_dims(batch->labels); i++)
-        n *= (size_t)yk_dim(batch->labels, (int32_t)i);
-    got = calloc(2 * n + 1, sizeof *got);
-    want = got + n;
-    if (!got) {
-        yk_fail(yk_job_of(best), YK_E_MEM, "out of memory in evaluation");
-        return;
-    }
-    yk_read(best, got, n * sizeof *got);
-    yk_read(batch->labels, want, n * sizeof *want);
-    for (size_t i = 0; i < n; i++) {
-        sum[0] += want[i] != -100;
-        sum[1] += want[i] != -100 && got[i] == want[i];
-        sum[2] += want[i] != -100 ? loss : 0; /* the batch's mean, once for each label that counts */
-    }
-    free(got);
-}
-
-train_result train_evaluate(yk_job *job, yk_model *m, yk_data *data)
-{
-    double sum[3] = {0, 0, 0};
-    train_result r = {NAN, NAN, 0, 0};
-    yk_train(job, false);
-    yk_data_rewind(data, 0, 0);
-    yk_each (batch, job, data) {
-        yk_t logits = yk_forward(m, &batch), loss = yk_keep(yk_model_loss(m, &batch, logits));
-        yk_t best = yk_keep(yk_argmax(logits, -1));
-        yk_keep(batch.labels);
-        if (batch.rows > 0)
-            count_batch(best, &batch, yk_item(loss), sum);
-    }
-    yk_sum_ranks(job, sum, 3);
-    yk_train(job, true);
-    if (sum[0] > 0)
-        r = (train_result){sum[2] / sum[0], sum[1] / sum[0], (uint64_t)sum[1], (uint64_t)sum[0]};
-    return r;
 }

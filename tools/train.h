@@ -27,15 +27,14 @@
         {"devices", "SPECS", NULL, "cpu cpu:0-3 cpu/2 opencl:0@1 opencl:* auto, one rank each; ! behind one: never excluded",   \
          "YOKE_DEVICES"},                                                                                               \
         {"precision", "P", "fp32", "fp32, bf16 or fp16", NULL},                                                        \
+        {"bf16", NULL, NULL, "the same as --precision bf16", NULL},                                                    \
+        {"fp16", NULL, NULL, "the same as --precision fp16", NULL},                                                    \
+        {"bf16-full-eval", NULL, NULL, "evaluate in bf16; a training in bf16 does", NULL},                             \
+        {"fp16-full-eval", NULL, NULL, "evaluate in fp16; a training in fp16 does", NULL},                             \
         {"allow-substitute", NULL, NULL, "a device without that format computes in fp32, logged", NULL},               \
         {"per-device-eval-batch-size", "N", "64", "rows of an evaluation batch for each rank", NULL},                  \
         {"seed", "N", "42", "of weights, dropout and sample order", NULL},                                             \
         {"json", NULL, NULL, "one JSON object on standard output", NULL}
-
-typedef struct train_result {
-    double loss, accuracy;
-    uint64_t correct, total;
-} train_result;
 
 /* If the devices select several ranks, starts them and returns the exit code; -1: go on here. argv: the command's. */
 int train_launch(const yk__cli *cli, char *const *args);
@@ -50,8 +49,6 @@ bool train_config(const yk__cli *cli, yk_config *config);
 yk_data *train_data(const yk__cli *cli, yk_job *job, bool eval, uint32_t global_batch);
 /* Builds or loads the model; fails the job if the options name none. */
 yk_model *train_model(const yk__cli *cli, yk_job *job, const yk_data *data);
-/* Mean loss and accuracy over the whole evaluation data, over all ranks. Leaves the job in training mode. */
-train_result train_evaluate(yk_job *job, yk_model *m, yk_data *data);
 double train_seconds(void); /* monotonic clock */
 
 #endif

@@ -4,6 +4,7 @@
 
 #include <math.h>
 #include <stdio.h>
+#include <string.h>
 
 train_json train_number(double v)
 {
@@ -11,6 +12,11 @@ train_json train_number(double v)
     if (isfinite(v))
         snprintf(t.text, sizeof t.text, "%.9g", v);
     return t;
+}
+
+static double epochs_done(const train_run *r)
+{
+    return r->per_epoch ? (double)r->steps / (double)r->per_epoch : 0;
 }
 
 static void log_line(train_run *r, uint64_t epoch)
@@ -27,6 +33,11 @@ static void log_line(train_run *r, uint64_t epoch)
                 train_number(yk_grad_norm(r->opt)).text, rows, tokens, now - r->started);
     if (r->log)
         fflush(r->log);
+    trackers_add(r->trackers, r->steps, epochs_done(r), "train/loss", loss);
+    trackers_add(r->trackers, r->steps, epochs_done(r), "train/learning_rate", yk_lr(r->opt));
+    trackers_add(r->trackers, r->steps, epochs_done(r), "train/grad_norm", yk_grad_norm(r->opt));
+    trackers_add(r->trackers, r->steps, epochs_done(r), "train/samples_per_s", rows);
+    trackers_flush(r->trackers);
     r->spent += span;
     r->rows += r->log_rows;
     r->log_time = train_seconds();
@@ -34,22 +45,43 @@ static void log_line(train_run *r, uint64_t epoch)
     r->log_rows = r->log_tokens = 0;
 }
 
+static void tell_result(train_run *r, uint64_t epoch)
+{
+    char text[256] = "";
+    FILE *f = fmemopen(text, sizeof text - 1, "w");
+    for (int i = 0; i < METRIC_COUNT; i++)
+        if (r->metrics & 1u << i) {
+            char tag[64];
+            snprintf(tag, sizeof tag, "eval/%s", metric_names[i]);
+            trackers_add(r->trackers, r->steps, epochs_done(r), tag, r->result.value[i]);
+        }
+    trackers_flush(r->trackers);
+    if (f) {
+        metric_print(f, &r->result, r->metrics);
+        fclose(f);
+    }
+    progress_say(&r->bar, "epoch %llu step %llu: eval %s", (unsigned long long)epoch, (unsigned long long)r->steps, text);
+    if (r->log) {
+        fprintf(r->log, "{\"step\": %llu, \"epoch\": %llu, ", (unsigned long long)r->steps, (unsigned long long)epoch);
+        metric_print_json(r->log, &r->result, r->metrics);
+        fprintf(r->log, ", \"seconds\": %.6g}\n", train_seconds() - r->started);
+        fflush(r->log);
+    }
+}
+
 static void evaluate(train_run *r, uint64_t epoch)
 {
     if (!r->eval || !yk_data_rows(r->eval))
         return;
     r->log_spent += train_seconds() - r->log_time; /* evaluation is no part of the training's speed */
-    r->result = train_evaluate(r->job, r->model, r->eval);
-    yk_sched_metric(r->sched, r->result.loss);
+    r->result = train_evaluate(r->job, r->model, r->eval, r->metrics);
+    r->evaluated = r->steps;
+    yk_sched_metric(r->sched, r->result.value[r->best.by]);
+    if (yk_ok(r->job) && yk_is_main(r->job))
+        tell_result(r, epoch);
+    if (r->steps) /* a model that was not trained yet is no candidate */
+        r->stop = train_best_judge(r->job, &r->best, &r->result, r->steps, r->out);
     r->log_time = train_seconds();
-    if (!yk_ok(r->job) || !yk_is_main(r->job))
-        return;
-    progress_say(&r->bar, "epoch %llu step %llu: eval loss %.4f accuracy %.4f", (unsigned long long)epoch,
-                 (unsigned long long)r->steps, r->result.loss, r->result.accuracy);
-    if (r->log)
-        fprintf(r->log, "{\"step\": %llu, \"epoch\": %llu, \"eval_loss\": %s, \"eval_accuracy\": %s, \"seconds\": %.6g}\n",
-                (unsigned long long)r->steps, (unsigned long long)epoch, train_number(r->result.loss).text,
-                train_number(r->result.accuracy).text, train_seconds() - r->started);
 }
 
 /* Optimizer steps done at this place in the data. Those whose update loss scaling skipped are among them, as in Hugging
@@ -59,9 +91,17 @@ static uint64_t steps_at(const train_run *r, uint64_t epoch, uint64_t batch)
     return epoch * r->per_epoch + (batch + r->accumulate - 1) / r->accumulate;
 }
 
+/* The last evaluation comes once all is saved. */
 static bool evaluation_due(const train_run *r, const yk_batch *batch)
 {
-    return r->steps < r->total && (r->eval_every ? r->steps % r->eval_every == 0 : batch->last); /* the last comes once all is saved */
+    const double done = r->eval_when.strategy == TRAIN_STEPS ? (double)r->steps : epochs_done(r);
+    return r->steps < r->total && done >= r->eval_delay && train_when_due(&r->eval_when, r->steps, batch->last);
+}
+
+static bool log_due(const train_run *r, const yk_batch *batch)
+{
+    return (r->log_first && r->steps == 1) || train_when_due(&r->log_when, r->steps, batch->last) ||
+           (r->log_when.strategy != TRAIN_NEVER && r->steps == r->total);
 }
 
 /* What the end of an accumulation window brings with it. A checkpoint comes last: who resumes from it has nothing to make up for. */
@@ -69,11 +109,11 @@ static void after_window(train_run *r, const yk_batch *batch)
 {
     r->steps = steps_at(r, batch->epoch, batch->index + 1);
     yk_sched_step(r->sched);
-    if (r->steps % r->log_every == 0 || r->steps == r->total)
+    if (log_due(r, batch))
         log_line(r, batch->epoch);
     if (evaluation_due(r, batch))
         evaluate(r, batch->epoch);
-    if (r->save_every && r->steps % r->save_every == 0)
+    if (train_when_due(&r->save_when, r->steps, batch->last))
         checkpoint_save(&r->kept, r->job, r->steps);
 }
 
@@ -96,6 +136,32 @@ static uint64_t epoch_at(const train_run *r)
     return r->steps && r->per_epoch ? (r->steps - 1) / r->per_epoch : 0;
 }
 
+static void resume_best(train_run *r)
+{
+    const char *from = yk__cli_text(r->cli, "resume-from-checkpoint");
+    char last[4352];
+    snprintf(last, sizeof last, "%s/checkpoint-%llu", r->out, (unsigned long long)r->steps);
+    if (from)
+        train_best_resume(r->job, &r->best, strcmp(from, "last") ? from : last);
+}
+
+/* The model is saved before the last evaluation, which may fail, and once more where an earlier one was better. */
+static void finish_training(train_run *r)
+{
+    if (yk_ok(r->job))
+        yk_model_save(r->model, r->out);
+    if (yk_ok(r->job) && r->eval_last && r->evaluated != r->steps)
+        evaluate(r, epoch_at(r));
+    if (r->stop)
+        progress_say(&r->bar, "stopped early: %s has not got better for %llu evaluations", metric_names[r->best.by],
+                     (unsigned long long)r->best.waited);
+    if (!train_best_load(r->job, &r->best, r->steps, r->out))
+        return;
+    r->result = r->best.result;
+    progress_say(&r->bar, "the best model is that of step %llu: it is the one that is left", (unsigned long long)r->best.step);
+    yk_model_save(r->model, r->out);
+}
+
 void train_loop(train_run *r)
 {
     uint64_t epoch, next;
@@ -105,15 +171,16 @@ void train_loop(train_run *r)
     if (r->steps >= r->total && yk_ok(r->job) && yk_is_main(r->job))
         fprintf(stderr, "yoke train: the checkpoint is at step %llu and the run ends at %llu: nothing is left to train\n",
                 (unsigned long long)r->steps, (unsigned long long)r->total);
-    while (r->steps < r->total && yk_ok(r->job))
+    r->evaluated = UINT64_MAX;
+    resume_best(r);
+    if (r->eval_first && r->steps < r->total)
+        evaluate(r, epoch);
+    while (r->steps < r->total && !r->stop && yk_ok(r->job))
         yk_each (batch, r->job, r->data) { /* an epoch, or what a checkpoint left of it; the data go on with the next by themselves */
             train_batch(r, &batch);
-            if (r->steps >= r->total)
+            if (r->steps >= r->total || r->stop)
                 break;
         }
-    if (yk_ok(r->job))
-        yk_model_save(r->model, r->out);
-    if (yk_ok(r->job))
-        evaluate(r, epoch_at(r));
+    finish_training(r);
     progress_end(&r->bar);
 }

@@ -10,7 +10,10 @@
 
 #include "tools/checkpoints.h"
 #include "tools/progress.h"
+#include "tools/trackers.h"
 #include "tools/train.h"
+#include "tools/train_best.h"
+#include "tools/train_when.h"
 
 /* All that a run of training carries along. */
 typedef struct train_run {
@@ -22,13 +25,22 @@ typedef struct train_run {
     yk_sched *sched;
     FILE *log;
     const char *out;
-    uint64_t steps, total, epochs, per_epoch, accumulate, log_every, eval_every, save_every;
+    uint64_t steps, total, epochs, per_epoch, accumulate;
     checkpoints kept;
     int lock; /* of the output folder; -1: not held */
+    train_when eval_when, save_when, log_when;
+    bool log_first, eval_first; /* at the first step, before it */
+    bool eval_last;             /* once more at the end, where the last step was not evaluated */
+    double eval_delay;          /* epochs, or steps where evaluation goes by steps, without one */
+    uint32_t metrics;           /* a set of bits */
+    train_best best;
+    trackers *trackers;
     double decay, lr, clip, started;
     double log_time, log_spent, spent; /* the window's start, its part before an evaluation, and all windows: seconds */
     uint64_t log_rows, log_tokens, rows;
     train_result result;
+    uint64_t evaluated; /* step of the result; UINT64_MAX: none */
+    bool stop;          /* nothing has got better for too long */
     progress bar;
 } train_run;
 

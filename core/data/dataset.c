@@ -91,6 +91,8 @@ yk_status yk__dataset_open(const char *spec, const yk__dataset_options *o, yk__d
         d->path = yk__strdup(s.path);
         st = d->path ? kind->open(d, &s, o, err) : yk__fail_mem(err, strlen(s.path), "a path");
     }
+    if (!st && o->max_rows && (uint64_t)d->rows > o->max_rows)
+        d->rows = (int64_t)o->max_rows;
     yk__spec_free(&s);
     if (st)
         yk__dataset_close(d);

@@ -59,6 +59,7 @@ typedef struct yk__dataset_options {
     const char *eval_rows;   /* csv, jsonl: file of line numbers (as yk__rows.line) that evaluate instead of train */
     const char *model;       /* csv, jsonl: a model's config.json, whose id2label numbers the label names */
     bool whole;              /* text, tokens: no split, all of the file */
+    uint64_t max_rows;       /* only the first so many; 0: all */
     const yk__dataset *like; /* number label names and characters as there (the training data) */
 } yk__dataset_options;
 

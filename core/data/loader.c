@@ -11,6 +11,7 @@
 
 #define DEPTH 4
 #define MAX_DEPTH 64
+#define GROUP 50 /* batches whose rows are sorted by width together, as transformers' LengthGroupedSampler does */
 #define CHEAP_NS 20000 /* a batch filled in less is filled by the caller: waking the thread would cost as much */
 
 struct slot {
@@ -19,6 +20,15 @@ struct slot {
     yk__length *length; /* room for them while a batch is made */
     size_t row_cap, length_cap, field_cap[YK__FIELDS];
     yk_error err; /* status YK_OK: the batch is good */
+};
+
+/* Rows [first, first + count) of an epoch's order, the widest first. */
+struct group {
+    uint64_t epoch;
+    int64_t first, count;
+    int64_t *row;
+    yk__length *length;
+    size_t row_cap, length_cap;
 };
 
 /* This rank's rows of a batch. */
@@ -36,6 +46,7 @@ struct yk__loader {
     pthread_mutex_t lock;
     pthread_cond_t work, ready; /* for the thread; for the caller */
     struct slot *slot;
+    struct group group; /* whoever fills a batch, one at a time */
     /* under the lock */
     int stop, hold, busy;
     uint64_t epoch;
@@ -68,7 +79,29 @@ static yk_status make_room(const yk__loader *l, struct slot *s, yk_error *err)
     return YK_OK;
 }
 
-static yk_status choose_rows(const yk__loader *l, struct slot *s, int64_t index, const struct part *p, yk_error *err)
+/* The group that place `from` of an epoch lies in. */
+static yk_status find_group(yk__loader *l, uint64_t epoch, int64_t from, yk_error *err)
+{
+    struct group *g = &l->group;
+    const int64_t n = yk__dataset_rows(l->d), size = GROUP * l->o.global_batch, first = from / size * size;
+    const int64_t count = n - first < size ? n - first : size;
+    if (g->count && g->epoch == epoch && g->first == first)
+        return YK_OK;
+    g->count = 0;
+    if (yk__grow(&g->row, &g->row_cap, (size_t)count, sizeof *g->row) ||
+        yk__grow(&g->length, &g->length_cap, (size_t)count, sizeof *g->length))
+        return yk__fail_mem(err, (size_t)count * sizeof *g->length, "the lengths of rows");
+    yk__orders(l->o.seed, epoch, first, count, n, g->row);
+    for (int64_t i = 0; i < count; i++)
+        g->length[i] = (yk__length){yk__dataset_width(l->d, g->row + i, 1), g->row[i], 0};
+    yk__sort_lengths(g->length, count);
+    g->epoch = epoch;
+    g->first = first;
+    g->count = count;
+    return YK_OK;
+}
+
+static yk_status choose_rows(yk__loader *l, struct slot *s, int64_t index, const struct part *p, yk_error *err)
 {
     yk__loader_batch *b = &s->batch;
     int64_t n = yk__dataset_rows(l->d), from = index * l->o.global_batch;
@@ -77,7 +110,13 @@ static yk_status choose_rows(const yk__loader *l, struct slot *s, int64_t index,
     b->last = index + 1 == yk__loader_batches(l);
     if (yk__grow(&s->row, &s->row_cap, (size_t)b->global_rows, sizeof *s->row))
         return yk__fail_mem(err, (size_t)b->global_rows * sizeof *s->row, "row numbers");
-    if (l->o.shuffle)
+    if (l->o.shuffle && l->o.by_length) {
+        yk_status st = find_group(l, b->epoch, from, err);
+        for (int64_t i = 0; !st && i < b->global_rows; i++)
+            s->row[i] = l->group.length[from - l->group.first + i].row;
+        if (st)
+            return st;
+    } else if (l->o.shuffle)
         yk__orders(l->o.seed, b->epoch, from, b->global_rows, n, s->row);
     for (int64_t i = 0; i < b->global_rows && !l->o.shuffle; i++)
         s->row[i] = from + i;
@@ -101,7 +140,7 @@ static yk_status even_out(const yk__loader *l, struct slot *s, yk_error *err)
     return YK_OK;
 }
 
-static void fill(const yk__loader *l, struct slot *s, uint64_t epoch, int64_t index, const struct part *p)
+static void fill(yk__loader *l, struct slot *s, uint64_t epoch, int64_t index, const struct part *p)
 {
     yk_error err = YK_ERROR_INIT;
     s->batch.epoch = epoch;
@@ -249,6 +288,8 @@ void yk__loader_close(yk__loader *l)
         yk__free(l->slot[i].length);
     }
     yk__free(l->slot);
+    yk__free(l->group.row);
+    yk__free(l->group.length);
     pthread_cond_destroy(&l->ready);
     pthread_cond_destroy(&l->work);
     pthread_mutex_destroy(&l->lock);

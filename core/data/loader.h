@@ -4,7 +4,8 @@
  * take only microseconds to fill are filled when they are asked for, by the caller.
  *
  * Batch b of an epoch is places [b * global_batch, ...) of the epoch's order (core/data/order.h, or 0..n-1); where rows differ
- * in width, a shuffled batch's are put so that each rank gets short and long ones (yk__even_out). Every rank
+ * in width, a shuffled batch's are put so that each rank gets short and long ones (yk__even_out). With by_length the order's
+ * rows are sorted by width in groups of 50 batches, the widest first, so that a batch has little padding. Every rank
  * computes the same global batch, its width included, and fills only its part, which `share` tells. share is called on
  * the caller's thread, by open, rewind and flush, and holds for all batches after: so the ranks agree as long as they
  * call these after the same batch. When the shares change, every rank calls yk__loader_flush.
@@ -26,6 +27,7 @@ typedef struct yk__loader_options {
     uint64_t seed, epoch;
     int64_t start; /* first batch of the epoch */
     bool shuffle, drop_last;
+    bool by_length; /* with shuffle: batches of rows of like width */
     int depth;              /* buffers; 0: 4 */
     yk__loader_share share; /* NULL: all rows */
     void *user;

@@ -82,6 +82,19 @@ static int by_length(const void *a, const void *b)
     return (x->row > y->row) - (x->row < y->row);
 }
 
+static int by_length_down(const void *a, const void *b)
+{
+    const yk__length *x = a, *y = b;
+    if (x->length != y->length)
+        return x->length > y->length ? -1 : 1;
+    return (x->row > y->row) - (x->row < y->row);
+}
+
+void yk__sort_lengths(yk__length *v, int64_t n)
+{
+    qsort(v, (size_t)n, sizeof *v, by_length_down);
+}
+
 static int by_turn(const void *a, const void *b)
 {
     const yk__length *x = a, *y = b;

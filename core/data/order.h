@@ -27,4 +27,7 @@ typedef struct yk__length {
 
 void yk__even_out(yk__length *v, int64_t n, int64_t *row);
 
+/* The longest first; equal ones by row number. */
+void yk__sort_lengths(yk__length *v, int64_t n);
+
 #endif

@@ -49,6 +49,7 @@ static yk_status open_set(yk_data *d, const char *spec, const yk_data_config *c,
                                    .eval_rows = c->eval_rows,
                                    .model = config,
                                    .whole = c->whole,
+                                   .max_rows = c->max_rows,
                                    .like = c->eval ? trained_on(d->job) : NULL};
     if (!s)
         s = yk__dataset_open(spec, &o, &d->set, err);
@@ -64,7 +65,8 @@ static yk_status open_parts(yk_data *d, const char *spec, const yk_data_config *
     d->n_field = yk__dataset_fields(d->set, &d->field);
     d->batch = c->global_batch ? c->global_batch : 32;
     const yk__loader_options l = {.global_batch = d->batch,
-                                  .seed = d->job->config.seed,
+                                  .seed = c->seed_set ? c->seed : d->job->config.seed,
+                                  .by_length = c->by_length,
                                   .shuffle = !c->eval && !c->in_order,
                                   .drop_last = !c->eval && !c->keep_last,
                                   .share = part_of,

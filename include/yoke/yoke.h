@@ -347,6 +347,10 @@ typedef struct yk_data_config {
     const char *eval_rows;   /* file of line numbers that evaluate instead of train */
     const char *model;       /* folder of a model whose config.json (id2label) numbers the names of labels */
     bool whole;              /* running text: all of the file, not its part before or after the split */
+    uint64_t max_rows;       /* only the first so many rows of the part; default all */
+    bool by_length;          /* training on rows of text: a batch's rows are of like length, so that it has little padding */
+    uint64_t seed;           /* of the order of rows, where seed_set; default the job's */
+    bool seed_set;
 } yk_data_config;
 
 typedef struct yk_batch {
@@ -399,6 +403,10 @@ YK_API void yk_model_save(yk_model *m, const char *dir);
 YK_API bool yk_model_takes(yk_model *m, const yk_data *data);
 YK_API yk_t yk_forward(yk_model *m, const yk_batch *batch);      /* logits */
 YK_API yk_t yk_model_loss(yk_model *m, const yk_batch *batch, yk_t logits);
+/* Training only: label smoothing of yk_model_loss, 0 to below 1 (PyTorch's rule); and whether each block of layers (of GPT-2,
+ * BERT, ResNets) is computed again in backward instead of being kept, for less memory. */
+YK_API void yk_model_smooth(yk_model *m, float smoothing);
+YK_API void yk_model_recompute(yk_model *m, bool on);
 /* A named part of the forward pass: "logits", "last_hidden_state", "pooler_output"; which there are depends on the model. */
 YK_API yk_t yk_model_part(yk_model *m, const yk_batch *batch, const char *part);
 YK_API const char *yk_model_name(const yk_model *m);

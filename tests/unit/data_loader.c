@@ -421,6 +421,57 @@ START_TEST(ranks_get_like_lengths)
 }
 END_TEST
 
+/* Padding of an epoch: ids of the batches that are none. Every row comes once; the widest batch of a group is its first. */
+static int64_t padding_of(const yk__dataset *d, bool by_length, uint64_t epoch)
+{
+    yk__loader_options o = {.global_batch = 4, .seed = 2, .shuffle = true, .by_length = by_length, .epoch = epoch};
+    const yk__loader_batch *b;
+    yk__loader *l;
+    bool seen[420] = {false};
+    int64_t padding = 0, width = 0;
+    ck_assert_int_eq(yk__loader_open(d, &o, &l, &err), YK_OK);
+    while (yk__loader_next(l, &b, &err) == YK_OK && b) {
+        ck_assert_msg(!by_length || b->index % 50 == 0 || b->width <= width, "batch %ld is wider", (long)b->index);
+        width = b->width;
+        padding += b->rows * b->width;
+        for (int64_t i = 0; i < b->rows * b->width; i++)
+            padding -= ((int32_t *)b->field[1])[i];
+        for (int64_t i = 0; i < b->global_rows; i++) {
+            ck_assert(!seen[b->row[i]]);
+            seen[b->row[i]] = true;
+        }
+    }
+    for (int64_t i = 0; i < yk__dataset_rows(d); i++)
+        ck_assert(seen[i]);
+    yk__loader_close(l);
+    return padding;
+}
+
+START_TEST(rows_of_like_length_together)
+{
+    const char *path = write_tokens();
+    char spec[256];
+    yk__dataset *d, *few;
+    FILE *f = fopen(path, "w");
+    fputs("label,text\n", f);
+    for (int i = 0; i < 420; i++)
+        fprintf(f, "%d,%.*s\n", i % 2, 1 + i * i * 37 % 60, "abcdefghijabcdefghijabcdefghijabcdefghijabcdefghijabcdefghij");
+    fclose(f);
+    snprintf(spec, sizeof spec, "csv:%s,tokenizer=char", path);
+    d = open_data(spec, (yk__dataset_options){0});
+    for (uint64_t epoch = 0; epoch < 2; epoch++) {
+        int64_t without = padding_of(d, false, epoch), with = padding_of(d, true, epoch);
+        printf("# ids that pad: %ld, %ld with rows of like length\n", (long)without, (long)with);
+        ck_assert_int_lt(5 * with, without);
+    }
+    few = open_data(spec, (yk__dataset_options){.max_rows = 7});
+    ck_assert_int_eq(yk__dataset_rows(few), 7);
+    yk__dataset_close(few);
+    yk__dataset_close(d);
+    unlink(path);
+}
+END_TEST
+
 START_TEST(refusals)
 {
     static const char *const bad[] = {
@@ -481,6 +532,7 @@ int main(void)
     tcase_add_test(t, running_text);
     tcase_add_test(t, loading);
     tcase_add_test(t, ranks_get_like_lengths);
+    tcase_add_test(t, rows_of_like_length_together);
     tcase_add_test(t, refusals);
     tcase_add_test(t, failing_allocations);
     return suite_run("loader", t);

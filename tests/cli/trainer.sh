@@ -1,0 +1,212 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+# What Hugging Face's Trainer calls strategies and the like: when a training evaluates, saves, logs and stops, what is best, and
+# options that change the training itself, each against a calculation of its own.
+. "$YOKE_SOURCE/tests/cli/lib.sh"
+need_data fashion-mnist models
+export YOKE_DEVICES=cpu:0
+small_images "$out/images"
+run=0
+
+train() { # train ARGUMENTS...: 30 steps, 1.5 epochs of 20; log in $log
+    run=$((run + 1))
+    log=$out/log.$run
+    mlp "$out/run.$run" --log "$log" "$@" >"$out/stdout" 2>"$out/err" || { cat "$out/err"; return 1; }
+}
+
+steps() { # steps KEY LIST: the steps whose lines of the log have the key
+    got=$(python3 -c 'import json, sys
+rows = [json.loads(line) for line in open(sys.argv[1])]
+print(*[r["step"] for r in rows if sys.argv[2] in r and "final" not in r])' "$log" "$1")
+    [ "$got" = "$2" ] || { echo "$1: $got, expected $2"; return 1; }
+}
+
+evaluations() { # evaluations LIST ARGUMENTS...
+    want=$1
+    shift
+    train "$@" && steps eval_loss "$want"
+}
+ok "no evaluation" evaluations "" --eval-strategy no
+ok "no evaluation, said the other way" evaluations "" --do_eval False
+ok "by epochs, and at the end" evaluations "20 30" --evaluation_strategy epoch
+ok "by epochs if nothing is said" evaluations "20 30"
+ok "by steps, the last of which is the end: once" evaluations "10 20 30" --eval-steps 10
+ok "by steps, and at the end" evaluations "12 24 30" --eval-strategy steps --eval-steps 12
+ok "by part of all steps" evaluations "15 30" --eval-steps 0.5
+ok "at the end alone" evaluations "30" --eval-strategy no --do-eval
+ok "before the first step" evaluations "0 20 30" --eval-on-start
+ok "not before a number of steps" evaluations "20 30" --eval-steps 5 --eval-delay 20 --eval_steps 10
+ok "not before a number of epochs" evaluations "30" --eval-delay 1.2
+fewer() {
+    train --max-eval-samples 50 --eval-strategy no --do-eval --json && "$yoke" eval --from "$out/run.$run" --data "idx:$out/images" \
+        --max-eval-samples 50 --json >"$out/few" 2>/dev/null && [ "$(field total "$out/few")" = 50 ] &&
+        [ "$(field eval_loss "$out/few")" = "$(field eval_loss "$out/stdout")" ]
+}
+ok "on the first rows alone" fewer
+
+lines() { # lines LIST ARGUMENTS...
+    want=$1
+    shift
+    train "$@" && steps loss "$want"
+}
+ok "logging by steps" lines "10 20 30" --logging-steps 10
+ok "the first step has a line too" lines "1 20 30" --logging-strategy epoch --logging-steps 0 --logging-first-step
+ok "no logging" lines "" --logging-strategy no --logging-steps 0
+
+kept() { # kept LIST ARGUMENTS...: checkpoints that are left
+    want=$1
+    shift
+    train "$@" || return 1
+    got=$(cd "$out/run.$run" && echo checkpoint-*)
+    [ "$got" = "$want" ] || { echo "$got"; return 1; }
+}
+ok "a checkpoint by epochs" kept checkpoint-20 --save-strategy epoch
+ok "a checkpoint by part of all steps" kept "checkpoint-15 checkpoint-30" --save-steps 0.5
+ok "no checkpoint" kept "checkpoint-*" --save-strategy no
+ok "the best alone" kept checkpoint-best --save-strategy best --eval-steps 10
+
+# The loss falls: where more of it is better, the first evaluation is the best.
+best() {
+    train --eval-steps 5 --load_best_model_at_end True --metric_for_best_model eval_loss --greater-is-better --json || return 1
+    "$yoke" eval --from "$out/run.$run" --data "idx:$out/images" --json >"$out/eval" 2>/dev/null || return 1
+    python3 - "$log" "$out/eval" "$out/stdout" <<'P'
+import json, sys
+rows = [json.loads(line) for line in open(sys.argv[1])]
+evals = {r["step"]: r["eval_loss"] for r in rows if "eval_loss" in r and "final" not in r}
+saved, final = (json.load(open(f))["eval_loss"] for f in sys.argv[2:])
+assert max(evals.values()) == evals[5] and saved == evals[5] and final == evals[5], (evals, saved, final)
+P
+}
+ok "the model of the best evaluation is the one that is left" best
+ok "stopped early after two without a better one" evaluations "5 10 15" --eval-steps 5 --early-stopping-patience 2 --greater-is-better
+ok "it takes no threshold as long as it falls" evaluations "10 20 30" --eval-steps 10 --early-stopping-patience 1
+ok "what is gained is below the threshold" evaluations "10 20" --eval-steps 10 --early-stopping-patience 1 --early-stopping-threshold 5
+resumed() { # what a checkpoint knew of the best counts on
+    train --eval-steps 5 --early-stopping-patience 3 --greater-is-better --save-steps 10 && steps eval_loss "5 10 15 20" || return 1
+    from=$out/run.$run/checkpoint-10
+    train --eval-steps 5 --early-stopping-patience 3 --greater-is-better --resume-from-checkpoint "$from" && steps eval_loss "15 20"
+}
+ok "a resumed training waits as long in all" resumed
+
+smoothing() { # the loss of the weights that were saved (rate 0), over all 32 rows, in Python's numbers
+    mlp "$out/smooth" --max-train-samples 32 --max-steps 1 --learning-rate 0 --label-smoothing-factor 0.3 --log "$out/smooth.log" \
+        --eval-strategy no >/dev/null 2>&1 || return 1
+    python3 - "$out/images" "$out/smooth/model.safetensors" "$out/smooth.log" <<'P'
+import json, math, struct, sys
+b = open(sys.argv[2], "rb").read()
+n, = struct.unpack("<Q", b[:8])
+head = json.loads(b[8:8 + n])
+def tensor(name):
+    lo, hi = head[name]["data_offsets"]
+    return struct.unpack("<%df" % ((hi - lo) // 4), b[8 + n + lo:8 + n + hi]), head[name]["shape"]
+def linear(x, name):
+    (w, (rows, cols)), (bias, _) = tensor(name + ".weight"), tensor(name + ".bias")
+    return [sum(w[i * cols + j] * x[j] for j in range(cols)) + bias[i] for i in range(rows)]
+images, labels = (open(sys.argv[1] + "/train-" + f, "rb").read() for f in ("images-idx3-ubyte", "labels-idx1-ubyte"))
+total = 0
+for r in range(32):
+    x = [(p / 255 - 0.2860) / 0.3530 for p in images[16 + 784 * r:16 + 784 * (r + 1)]]
+    z = linear([max(0, v) for v in linear(x, "fc1")], "fc2")
+    log_sum = max(z) + math.log(sum(math.exp(v - max(z)) for v in z))
+    total += 0.7 * (log_sum - z[labels[8 + r]]) + 0.3 * (log_sum - sum(z) / len(z))
+got = [json.loads(line) for line in open(sys.argv[3])][0]["loss"]
+print(got, total / 32)
+assert abs(got - total / 32) < 2e-5 * got
+P
+}
+ok "label smoothing" smoothing
+
+rates() { # 30 steps, of which 0.1 warm up; the rate that is logged is the next step's
+    "$yoke" train --model mlp --data "idx:$out/images" --global-batch 32 --max-steps 30 --logging-steps 1 --warmup-ratio 0.1 \
+        --learning-rate 0.01 --lr-scheduler-type constant_with_warmup --eval-strategy no --output-dir "$out/warm" \
+        --log "$out/warm.log" >/dev/null 2>&1 || return 1
+    python3 - "$out/warm.log" <<'P'
+import json, sys
+lr = [r["lr"] for r in map(json.loads, open(sys.argv[1])) if "loss" in r]
+want = [0.01 * min(1, k / 3) for k in range(1, 31)]
+assert len(lr) == 30 and all(abs(a - b) < 1e-9 for a, b in zip(lr, want)), lr
+P
+}
+ok "a part of all steps warms up" rates
+
+steps_of() { # steps_of N ARGUMENTS...: one epoch takes so many
+    want=$1
+    shift
+    "$yoke" train --model mlp --data "idx:$out/images" --global-batch 32 --num-train-epochs 1 --eval-strategy no --json \
+        --output-dir "$out/part" --overwrite-output-dir "$@" >"$out/json" 2>/dev/null && [ "$(field step "$out/json")" = "$want" ]
+}
+ok "the last, shorter batch is dropped" steps_of 1 --max-train-samples 50
+ok "or trained on" steps_of 2 --max-train-samples 50 --no-dataloader-drop-last
+ok "or trained on, as in Python" steps_of 2 --max_train_samples 50 --dataloader_drop_last False
+
+orders() { # the same weights, other rows first
+    for seed in "1" "2" "1 --data-seed 1" "1 --data-seed 2"; do
+        # shellcheck disable=SC2086
+        mlp "$out/seed" --learning-rate 0 --max-steps 1 --eval-strategy no --seed $seed --json 2>/dev/null >"$out/json" || return 1
+        # shellcheck disable=SC2086
+        mlp "$out/seed" --max-steps 2 --eval-strategy no --seed $seed --log "$out/log.seed" >/dev/null 2>&1 || return 1
+        echo "$(field param_hash "$out/json") $(head -n 1 "$out/log.seed" | cut -d, -f3)"
+    done >"$out/seeds"
+    cat "$out/seeds"
+    python3 - "$out/seeds" <<'P'
+import sys
+one, two, same, other = (line.split(None, 1) for line in open(sys.argv[1]))
+assert one == same and one[0] == other[0] and one[1] != other[1] and one[0] != two[0]
+P
+}
+ok "a seed of the order alone" orders
+
+recompute() { # the same bits, in less memory
+    python3 -c 'print("text,label\n" + "\n".join("word " * 40 + ",%d" % (i % 2) for i in range(64)))' >"$out/rows.csv"
+    for more in "" --gradient-checkpointing; do
+        # shellcheck disable=SC2086
+        "$yoke" train --model bert --model-config num_hidden_layers=6,hidden_size=64,num_attention_heads=2,intermediate_size=256 \
+            --data "csv:$out/rows.csv" --tokenizer bytes --global-batch 32 --max-steps 2 --output-dir "$out/re$more" --json $more \
+            2>/dev/null >"$out/json$more" || return 1
+    done
+    python3 - "$out/json" "$out/json--gradient-checkpointing" <<'P'
+import json, sys
+a, b = (json.load(open(f)) for f in sys.argv[1:])
+print(a["peak_bytes"], b["peak_bytes"])
+assert a["param_hash"] == b["param_hash"] and b["peak_bytes"] < 0.6 * a["peak_bytes"]
+P
+}
+ok "gradient checkpointing" recompute
+ok "gradient checkpointing of a ResNet" "$yoke" train --model resnet20 --data "idx:$out/images" --max-steps 2 --gradient-checkpointing \
+    --max-eval-samples 8 --output-dir "$out/resnet" --overwrite-output-dir
+formats() { # each way to say it gives the same training, and another than fp32
+    a=$(hash_of --precision bf16) && b=$(hash_of --bf16) && c=$(hash_of --bf16 True --bf16_full_eval) && d=$(hash_of) || return 1
+    echo "$a $b $c $d"
+    [ "$a" = "$b" ] && [ "$a" = "$c" ] && [ "$a" != "$d" ]
+}
+hash_of() {
+    mlp "$out/format" --max-steps 3 --allow-substitute --json "$@" 2>/dev/null >"$out/json" && field param_hash "$out/json"
+}
+ok "precision by flags" formats
+ok "names of optimizers" train --optim adamw_torch --max-steps 1
+
+refuses() { # refuses WORDS ARGUMENTS...: exit code 2 and one line, before a device is opened
+    words=$1
+    shift
+    mlp "$out/no" "$@" >"$out/stdout" 2>"$out/err"
+    code=$?
+    cat "$out/err"
+    [ $code = 2 ] && [ "$(wc -l <"$out/err")" = 1 ] && grep -qF -e "$words" "$out/err"
+}
+ok "steps that no strategy reads" refuses "--eval-steps has no effect with --eval-strategy epoch" --eval-strategy epoch --eval-steps 5
+ok "best without evaluations" refuses "--load-best-model-at-end needs evaluations" --load-best-model-at-end --eval-strategy no
+ok "a metric that is not computed" refuses "--metric-for-best-model f1: expected a metric that --metrics names" \
+    --metric-for-best-model f1 --load-best-model-at-end
+ok "a metric for nothing" refuses "--metric-for-best-model has no effect without" --metric-for-best-model loss
+ok "an unknown metric" refuses "(did you mean accuracy?)" --metrics acuracy
+ok "two precisions" refuses "--fp16 contradicts bf16" --bf16 --fp16
+ok "another precision for evaluation" refuses "an evaluation computes in the training's precision, which is fp32" --bf16-full-eval
+ok "momentum without sgd" refuses "--momentum has no effect without --optim sgd" --momentum 0.5
+ok "betas with sgd" refuses "--adam-beta2 has no effect with --optim sgd" --optim sgd --adam_beta2 0.5
+ok "two batch sizes" refuses "--per-device-train-batch-size has no effect beside --global-batch" --per-device-train-batch-size 8
+ok "decay of everything by nothing" refuses "--decay-all has no effect without --weight-decay" --decay-all
+ok "two warm-ups" refuses "--warmup-steps has no effect beside --warmup-ratio" --warmup-ratio 0.1
+ok "no training" refuses "yoke eval evaluates" --do-train False
+ok "an unknown tracker" refuses "--report-to wandb: expected names out of" --report-to wandb
+ok "a folder for no tracker" refuses "--logging-dir has no effect without --report-to" --logging-dir "$out/x"
+plan

@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* When something is due in a training: never, at each end of an epoch, or every so many steps (--eval-strategy and its kin). */
+#ifndef YOKE_TOOLS_TRAIN_WHEN_H
+#define YOKE_TOOLS_TRAIN_WHEN_H
+
+#include "tools/cli.h"
+
+typedef enum train_strategy { TRAIN_NEVER, TRAIN_EPOCHS, TRAIN_STEPS, TRAIN_BEST } train_strategy;
+
+typedef struct train_when {
+    train_strategy strategy;
+    double interval; /* steps; below 1: part of all steps */
+    uint64_t every;  /* steps, once all are known */
+} train_when;
+
+/* Reads --WHAT-strategy and --WHAT-steps. Without the former it is `preset`, but TRAIN_STEPS where --WHAT-steps is given and not
+ * 0; `usual` is the interval where only the strategy is given. A contradiction prints a message and sets *bad. */
+train_when train_when_read(const yk__cli *cli, const char *what, train_strategy preset, double usual, bool *bad);
+/* Turns a part of all steps into steps. */
+void train_when_total(train_when *w, uint64_t total);
+/* After this step, which may end an epoch. */
+bool train_when_due(const train_when *w, uint64_t step, bool epoch_ends);
+
+#endif
