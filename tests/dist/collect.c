@@ -246,6 +246,70 @@ static int case_differ(yk__group *g, yk_error *err)
     return wrong(err, "unlike collectives", 0);
 }
 
+/* Where the test says that it calls from; long, so that its end counts. */
+static void place(const char **file, int *line)
+{
+    *file = strcmp(getenv("YOKE_RANK"), "0")
+                ? "other.c"
+                : "/a/very/long/folder/whose/name/takes/more/than/there/is/room/for/in/a/card/of/a/rank/main.c";
+    *line = 10 + atoi(getenv("YOKE_RANK"));
+}
+
+static yk_status endless_sums(yk__group *g, yk_error *err)
+{
+    double v = 1;
+    while (!yk__group_sum_members(g, &v, 1, err))
+        ;
+    return err->status;
+}
+
+static yk_status reduce_bucket(yk__group *g, bucket *b, yk_error *err)
+{
+    return yk__group_reduce_slice(g, b->area, b->stride, &b->s, b->param, NULL, err);
+}
+
+/* The pairs of calls at which rank 0 and another rank differ. */
+static yk_status call_unlike(yk__group *g, const char *what, bucket *b, yk_error *err)
+{
+    const bool zero = yk__group_rank(g) == 0, last = yk__group_rank(g) + 1 == yk__group_size(g);
+    double v[2] = {0, 0};
+    float f[2] = {0, 0};
+    void *p;
+    if (!strcmp(what, "bucket"))
+        return zero ? reduce_bucket(g, b, err) : yk__group_sum_f64(g, v, 1, err);
+    if (!strcmp(what, "slices"))
+        return zero ? yk__group_slices_ready(g, err) : yk__group_sum_members(g, v, 2, err);
+    if (!strcmp(what, "next")) /* one has a sum more */
+        return zero && yk__group_sum_members(g, v, 1, err) ? err->status : reduce_bucket(g, b, err);
+    if (!strcmp(what, "shared"))
+        return zero ? yk__group_shared(g, "a block", 4096, &p, err) : yk__group_barrier(g, err);
+    if (!strcmp(what, "columns"))
+        return zero ? yk__group_reduce_begin(g, &(yk__columns){.v = f, .rows = 1, .n = 2, .pitch = 2}, err) ||
+                          yk__group_reduce_end(g, &(yk__columns){.v = f, .rows = 1, .n = 2, .pitch = 2}, err)
+                    : yk__group_slices_ready(g, err);
+    if (!strcmp(what, "excluded-barrier"))
+        return last ? yk__group_barrier(g, err) : endless_sums(g, err);
+    return last ? yk__group_sum_members(g, v, 1, err) : yk__group_barrier(g, err); /* "excluded-sum" */
+}
+
+static int case_diverge(yk__group *g, const char *what, yk_error *err)
+{
+    bool member[MAX_RANKS] = {true, true, true};
+    double begin;
+    bucket b;
+    if (bucket_new(g, &b, 1000, err))
+        return wrong(err, "shared memory", 0);
+    yk__group_place(g, place);
+    member[yk__group_size(g) - 1] = strncmp(what, "excluded", 8) != 0;
+    if (yk__group_set_members(g, member, err))
+        return wrong(err, "members", 0);
+    begin = harness_now();
+    call_unlike(g, what, &b, err);
+    if (harness_now() - begin > 3.0)
+        yk__fail(err, YK_E_TIMEOUT, "%s: it took %.1f s", what, harness_now() - begin);
+    return wrong(err, what, 0);
+}
+
 static int case_sizes(yk__group *g, yk_error *err)
 {
     void *p;
@@ -282,6 +346,8 @@ static int as_rank(const char *what)
     int bad = 1;
     if (yk__group_join(!strcmp(getenv("YOKE_RANK"), "1") ? "one" : NULL, &g, &err))
         return wrong(&err, "join", 0);
+    if (!strncmp(what, "diverge-", 8))
+        bad = case_diverge(g, what + 8, &err);
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
         if (!strcmp(cases[i].name, what))
             bad = cases[i].run(g, &err);
@@ -319,6 +385,27 @@ START_TEST(unlike_calls)
 }
 END_TEST
 
+static const char *const unlike[] = {"diverge-bucket", "diverge-slices",  "diverge-next",
+                                     "diverge-shared", "diverge-columns", "diverge-excluded-barrier",
+                                     "diverge-excluded-sum"};
+
+/* Without the comparison of calls each of these waits for ever. */
+START_TEST(diverging_ranks_end)
+{
+    for (uint32_t ranks = 2; ranks <= 3; ranks++) {
+        yk_error err = YK_ERROR_INIT;
+        const double begin = harness_now();
+        int code = -1;
+        harness_launch(ranks, unlike[_i], NULL, &code, &err);
+        ck_assert_msg(err.status == YK_E_INTERNAL && strstr(err.text, "diverged") && strstr(err.text, "other.c:1"), "%s: %s",
+                      unlike[_i], err.text);
+        ck_assert_msg(strstr(err.text, "main.c:10") || (strstr(err.text, "rank 1") && strstr(err.text, "rank 2")), "%s: %s",
+                      unlike[_i], err.text);
+        ck_assert_msg(harness_now() - begin < 5, "%s: %.1f s", unlike[_i], harness_now() - begin);
+    }
+}
+END_TEST
+
 START_TEST(environment)
 {
     expect_success(3, "environment");
@@ -339,6 +426,7 @@ static int run_suite(void)
     tcase_add_loop_test(t, small, 0, 4);
     tcase_add_loop_test(t, slices, 0, 4);
     tcase_add_test(t, unlike_calls);
+    tcase_add_loop_test(t, diverging_ranks_end, 0, sizeof unlike / sizeof *unlike);
     tcase_add_test(t, environment);
     tcase_add_test(t, many_ranks);
     tcase_set_timeout(t, 120);

@@ -11,16 +11,27 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <yoke/yoke.h>
+
+#include "core/job/job.h"
 
 #define ROWS 12
 #define IN 8
 #define MID 6
 #define OUT 4
-#define NUMBERS (MID * IN + 4 * MID + OUT * MID + 12) /* w1 mean var gamma beta w2, losses */
+#define NUMBERS (MID * IN + 4 * MID + OUT * MID + 24) /* w1 mean var gamma beta w2, norms and losses of windows, losses */
+
+#define RESTED 500 /* steps */
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#define SLOWER 10 /* than without checks */
+#else
+#define SLOWER 1
+#endif
 
 static char self[1024], dir[] = "/tmp/yoke-ranks-XXXXXX";
 
@@ -40,6 +51,34 @@ static net make_net(yk_job *job)
                  yk_param(job, "w2", 2, b, (yk_init){YK_INIT_NORMAL, 0, 0.4f})};
 }
 
+/* A rank that has no rows in windows 1 and 4; -1: none. Where it is excluded then, nothing else may change. */
+static int resting = -1;
+static bool excludes;
+
+static bool rests(int s)
+{
+    return resting >= 0 && s / 2 % 3 == 1;
+}
+
+static void share_among_others(yk_job *job, int *first, int *n)
+{
+    const int others = (int)yk_world(job) - 1, me = (int)yk_rank(job), at = me - (me > resting);
+    *first = me == resting ? 0 : ROWS * at / others;
+    *n = me == resting ? 0 : ROWS * (at + 1) / others - *first;
+}
+
+static void set_roles(yk_job *job, int s)
+{
+    yk_error err = YK_ERROR_INIT;
+    yk__roles roles = *yk__engine_roles(job->engine);
+    if (resting < 0)
+        return;
+    roles.member[resting] = !rests(s);
+    roles.owns[resting] = rests(s) ? 0.0 : 2.0;
+    if (yk__engine_set_roles(job->engine, &roles, &err))
+        yk_fail(job, err.status, err.text);
+}
+
 /* This rank's rows of micro batch s. */
 static void part(yk_job *job, int s, int *first, int *n)
 {
@@ -48,6 +87,10 @@ static void part(yk_job *job, int s, int *first, int *n)
     *n = ROWS;
     if (yk_world(job) == 1)
         return;
+    if (rests(s)) {
+        share_among_others(job, first, n);
+        return;
+    }
     for (uint32_t r = 0; r < yk_rank(job); r++)
         *first += split[s % 4][r];
     *n = split[s % 4][yk_rank(job)];
@@ -83,11 +126,60 @@ static void read_all(net m, float *v)
     yk_param_read(m.w2, v += MID, OUT * MID);
 }
 
+static double cpu_seconds(void)
+{
+    struct rusage u;
+    getrusage(RUSAGE_SELF, &u);
+    return (double)(u.ru_utime.tv_sec + u.ru_stime.tv_sec) + 1e-6 * (double)(u.ru_utime.tv_usec + u.ru_stime.tv_usec);
+}
+
+static double wall_seconds(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+/* Rank 1 is excluded while the others train; on it the same program runs. Says what part of a core that took. */
+static yk_job *train_beside(void)
+{
+    yk_job *job = yk_open(&(yk_config){.quiet = true, .seed = 9});
+    net m = make_net(job);
+    yk_opt *opt = yk_adamw(job, &(yk_adam_config){.lr = 0.02});
+    double cpu = 0, wall = 0;
+    resting = 1;
+    for (int s = 0; s < 2 + RESTED && yk_ok(job); s++) {
+        if (s == 2) { /* a step of rest: its programs are made, its shares are known */
+            set_roles(job, s);
+            cpu = cpu_seconds();
+            wall = wall_seconds();
+        }
+        yk_t loss = micro_loss(job, m, s < 2 ? 0 : 2);
+        yk_backward(loss);
+        yk_step(opt);
+        if (s % 10 == 0)
+            yk_item(loss);
+        if (yk_rank(job) != 1)
+            usleep(6000);
+    }
+    cpu = cpu_seconds() - cpu;
+    wall = wall_seconds() - wall;
+    if (yk_ok(job) && yk_rank(job) == 1) {
+        char text[128];
+        snprintf(text, sizeof text, "excluded for %.2f s it took %.4f s of a core", wall, cpu);
+        fprintf(stderr, "%s\n", text);
+        if (cpu > (SLOWER * 0.01) * wall || wall < RESTED * 0.006)
+            yk_fail(job, YK_E_INTERNAL, text);
+    }
+    return job;
+}
+
 /* 6 windows of two micro batches; saves after `save`, or begins with what was saved. */
-static yk_job *train(const char *devices, const char *folder, int save, bool load, float *out)
+static yk_job *train(const char *devices, const char *folder, int save, bool load, yk_dtype precision, float *out)
 {
     char path[128];
-    yk_job *job = yk_open(&(yk_config){.devices = devices, .quiet = true, .seed = 9, .accumulate = 2, .hash_every = 1});
+    yk_job *job = yk_open(&(yk_config){
+        .devices = devices, .quiet = true, .seed = 9, .accumulate = 2, .hash_every = 1, .precision = precision});
     net m = make_net(job);
     yk_opt *opt = yk_adamw(job, &(yk_adam_config){.lr = 0.02, .weight_decay = 0.1});
     snprintf(path, sizeof path, "%s/checkpoint", folder);
@@ -96,11 +188,17 @@ static yk_job *train(const char *devices, const char *folder, int save, bool loa
     memset(out, 0, NUMBERS * sizeof *out);
     float *losses = out + NUMBERS - 12;
     for (int s = load ? 6 : 0; s < 12 && yk_ok(job); s++) {
+        if (excludes && s % 2 == 0)
+            set_roles(job, s);
         yk_t loss = micro_loss(job, m, s);
         yk_backward(loss);
         yk_clip_norm(job, 1);
         yk_step(opt);
         losses[s] = (float)yk_item(loss);
+        if (s % 2 && resting >= 0) {
+            losses[s / 2 - 12] = (float)yk_grad_norm(opt);
+            losses[s / 2 - 6] = (float)yk_window_loss(opt);
+        }
         if (s + 1 == save)
             yk_save(job, path);
     }
@@ -132,7 +230,13 @@ static int rank_main(const char *mode, const char *folder)
         yk_param_hash(job);
         return yk_close(job);
     }
-    yk_job *job = train(NULL, folder, !strcmp(mode, "whole") ? 6 : 0, !strcmp(mode, "resumed"), v);
+    if (!strcmp(mode, "beside"))
+        return yk_close(train_beside());
+    const char *at = strpbrk(mode, "012");
+    excludes = strstr(mode, "excluded") != NULL;
+    resting = at ? *at - '0' : -1;
+    const yk_dtype precision = strstr(mode, "-bf") ? YK_BF16 : strstr(mode, "-half") ? YK_F16 : YK_F32;
+    yk_job *job = train(NULL, folder, !strcmp(mode, "whole") ? 6 : excludes ? 4 : 0, !strcmp(mode, "resumed"), precision, v);
     put(folder, mode, yk_rank(job), v);
     return yk_close(job);
 }
@@ -192,13 +296,44 @@ START_TEST(three_ranks_are_one_process)
         ck_assert_mem_eq(part_of, whole[0], (NUMBERS - 12) * sizeof(float));
         ck_assert_mem_eq(part_of + NUMBERS - 6, whole[0] + NUMBERS - 6, 6 * sizeof(float));
     }
-    yk_job *job = train("cpu:0", dir, 0, false, one);
+    yk_job *job = train("cpu:0", dir, 0, false, YK_F32, one);
     ck_assert_msg(yk_ok(job), "%s", yk_error_text(job));
     yk_close(job);
     for (int i = 0; i < NUMBERS; i++)
         ck_assert_msg(fabsf(one[i] - whole[0][i]) < 2e-5f, "number %d: %g, in one process %g", i, (double)whole[0][i],
                       (double)one[i]);
     ck_assert(one[NUMBERS - 1] < 0.9f * one[NUMBERS - 12]);
+    clean();
+}
+END_TEST
+
+/* A rank without rows is a member, or excluded: the same numbers, on itself too. */
+START_TEST(an_excluded_rank_changes_nothing)
+{
+    static const char *const mode[3][2] = {{"rests-0", "excluded-0"}, {"rests-2-bf", "excluded-2-bf"}, {"rests-1-half", "excluded-1-half"}};
+    float member[NUMBERS], excluded[NUMBERS];
+    char said[4096];
+    ck_assert_ptr_nonnull(mkdtemp(dir));
+    for (int i = 0; i < 2; i++)
+        ck_assert_msg(launch(mode[_i][i], said, sizeof said) == 0, "%s: %s", mode[_i][i], said);
+    for (int r = 0; r < 3; r++) {
+        get(mode[_i][0], r, member);
+        get(mode[_i][1], r, excluded);
+        for (int k = 0; k < NUMBERS; k++)
+            ck_assert_msg(member[k] == excluded[k], "%s, rank %d, number %d: %g as a member, %g excluded", mode[_i][1], r, k,
+                          (double)member[k], (double)excluded[k]);
+    }
+    ck_assert(member[NUMBERS - 13] > 0.0f && member[NUMBERS - 19] > 0.0f);
+    clean();
+}
+END_TEST
+
+START_TEST(an_excluded_rank_sleeps)
+{
+    char said[4096];
+    ck_assert_ptr_nonnull(mkdtemp(dir));
+    ck_assert_msg(launch("beside", said, sizeof said) == 0, "%s", said);
+    printf("# %s\n", said);
     clean();
 }
 END_TEST
@@ -226,6 +361,8 @@ int main(int argc, char **argv)
     Suite *s = suite_create("job_ranks");
     TCase *t = tcase_create("ranks");
     tcase_add_test(t, three_ranks_are_one_process);
+    tcase_add_loop_test(t, an_excluded_rank_changes_nothing, 0, 3);
+    tcase_add_test(t, an_excluded_rank_sleeps);
     tcase_add_test(t, a_rank_that_differs_is_named);
     suite_add_tcase(s, t);
     SRunner *r = srunner_create(s);

@@ -23,10 +23,11 @@ yk_status net_setup(rig *r, yk__device *dev, yk__group *group, const yk__engine_
     if (yk__engine_new(dev, group, c, &r->e, err))
         return err->status;
     for (int i = 0; i < N_PARAM; i++) {
+        const char name[3] = {'p', (char)('0' + i), 0};
         static float v[IN * MID];
         for (uint64_t k = 0; k < size[i]; k++)
             v[k] = number(&s) * 0.3f;
-        if (yk__engine_param(r->e, "p", size[i], true, &r->number[i], err) ||
+        if (yk__engine_param(r->e, name, size[i], true, &r->number[i], err) ||
             yk__engine_param_write(r->e, r->number[i], v, err))
             return err->status;
     }

@@ -11,6 +11,7 @@
 #include <math.h>
 #include <unistd.h>
 
+#include "core/run/inner.h"
 #include "tests/dist/net.h"
 #include "tests/unit/refplugin.h"
 
@@ -52,6 +53,7 @@ typedef struct result {
 } result;
 
 static bool first_rests; /* or the last */
+static bool spoils;      /* the gradients are not finite */
 
 /* A rank's number as the plans count: the resting one is the last. */
 static uint32_t place_of(uint32_t rank, uint32_t ranks)
@@ -92,7 +94,7 @@ static yk_status run_window(rig *r, int w, bool half, result *out, yk_error *err
     yk__updated u;
     share_rows(r, w);
     for (int m = 0; m < 2; m++) {
-        r->scale = half && w % 4 == 2 && m ? 1e30f : half ? 64.0f : 1.0f; /* some windows pass what fp16 holds */
+        r->scale = half && w % 4 == 2 && m ? 1e30f : half ? 64.0f : spoils ? INFINITY : 1.0f; /* some windows pass what fp16 holds */
         if (net_micro(r, (uint32_t)(w * 2 + m), m == 0, err))
             return err->status;
     }
@@ -192,6 +194,52 @@ static yk_status run_plans(yk__group *g, const char *what, yk_error *err)
     return err->status;
 }
 
+/* Only one rank's slice holds the gradient that is not finite; all name it, every time. */
+static yk_status run_bad(yk__group *g, yk_error *err)
+{
+    const yk__engine_config c = {.precision = YK_F32, .bucket_bytes = 4096};
+    yk__device *dev = NULL;
+    ref_open(&dev, err);
+    for (int turn = 0; turn < 12 && !err->status; turn++) {
+        rig r = {0};
+        result out;
+        yk_error said = YK_ERROR_INIT;
+        if (net_setup(&r, dev, g, &c, YK_OPT_ADAM, err))
+            break;
+        spoils = true;
+        if (run_window(&r, turn, false, &out, &said) != YK_E_NUMERIC || !strstr(said.text, "the gradient of \"p0\" is not finite"))
+            yk__fail(err, YK_E_INTERNAL, "turn %d: %s", turn, said.text);
+        yk__engine_free(r.e);
+    }
+    yk__device_close(dev);
+    return err->status;
+}
+
+/* 16-bit copies are compared too: of a rank whose copies differ. */
+static yk_status run_copies(yk__group *g, yk_error *err)
+{
+    const yk__engine_config c = {.precision = YK_BF16, .bucket_bytes = 4096};
+    const uint32_t me = yk__group_rank(g);
+    yk__hashes mine, all[2];
+    uint16_t other = 0x4321;
+    yk__device *dev = NULL;
+    rig r = {0};
+    result out;
+    if (ref_open(&dev, err) || net_setup(&r, dev, g, &c, YK_OPT_ADAM, err) || run_window(&r, 0, false, &out, err))
+        goto close;
+    for (int turn = 0; turn < 2 && !err->status; turn++) {
+        if (turn && me == 1)
+            yk__store_io(r.e, r.e->param[0].low, 0, &other, sizeof other, true, err);
+        if (!err->status && !yk__engine_hashes(r.e, &mine, err) && !yk__group_all_gather(g, &mine, sizeof mine, all, err) &&
+            yk__hashes_agree(&all[0], &all[1]) == (turn == 1))
+            yk__fail(err, YK_E_INTERNAL, "copies that are %s", turn ? "unlike agree" : "alike differ");
+    }
+close:
+    yk__engine_free(r.e);
+    yk__device_close(dev);
+    return err->status;
+}
+
 static int as_rank(const char *what)
 {
     yk_error err = YK_ERROR_INIT;
@@ -199,7 +247,12 @@ static int as_rank(const char *what)
     if (!yk__group_join("a rank", &g, &err)) {
         first_rests = strstr(what, "first") != NULL;
         ref.wrap = strstr(what, "shared") || (strstr(what, "mixed") && yk__group_rank(g) % 2 == 0);
-        run_plans(g, what, &err);
+        if (!strcmp(what, "bad"))
+            run_bad(g, &err);
+        else if (!strcmp(what, "copies"))
+            run_copies(g, &err);
+        else
+            run_plans(g, what, &err);
         if (err.status)
             yk__group_abort(g, &err);
         yk__group_leave(g);
@@ -212,14 +265,31 @@ static int as_rank(const char *what)
 static const char *const kinds[] = {"f32-shared", "f32-own",   "f32-mixed", "bf16-own",
                                     "bf16-mixed", "f16-own",  "f16-mixed", "f32-own-first", "bf16-mixed-first"};
 
+static void launch(uint32_t ranks, const char *what)
+{
+    yk_error err = YK_ERROR_INIT;
+    int code = -1;
+    harness_launch(ranks, what, NULL, &code, &err);
+    ck_assert_msg(!err.status && code == 0, "%u ranks, %s: %s", ranks, what, err.text);
+}
+
+START_TEST(a_bad_gradient_is_named_by_all)
+{
+    launch(2, "bad");
+    launch(3, "bad");
+}
+END_TEST
+
+START_TEST(copies_are_compared)
+{
+    launch(2, "copies");
+}
+END_TEST
+
 START_TEST(same_bits)
 {
-    for (uint32_t ranks = 2; ranks <= 3; ranks++) {
-        yk_error err = YK_ERROR_INIT;
-        int code = -1;
-        harness_launch(ranks, kinds[_i], NULL, &code, &err);
-        ck_assert_msg(!err.status && code == 0, "%u ranks, %s: %s", ranks, kinds[_i], err.text);
-    }
+    launch(2, kinds[_i]);
+    launch(3, kinds[_i]);
 }
 END_TEST
 
@@ -234,6 +304,8 @@ int main(int argc, char **argv)
     c = tcase_create("roles");
     sr = srunner_create(s);
     suite_add_tcase(s, c);
+    tcase_add_test(c, a_bad_gradient_is_named_by_all);
+    tcase_add_test(c, copies_are_compared);
     tcase_add_loop_test(c, same_bits, 0, sizeof kinds / sizeof *kinds);
     tcase_set_timeout(c, 120);
     srunner_set_tap(sr, "-");

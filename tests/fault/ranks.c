@@ -79,11 +79,28 @@ static int misbehave(const char *what, yk__group *g)
     return !strcmp(what, "leave") ? 0 : !strcmp(what, "input") ? 2 : 1;
 }
 
-static int survive(yk__group *g, yk_error *err)
+/* "excluded-..": rank 1, which misbehaves, is excluded. "member-..": rank 2 is, and sleeps. */
+static uint32_t excluded_by(const char *what)
+{
+    return !strncmp(what, "excluded-", 9) ? 1 : !strncmp(what, "member-", 7) ? 2 : UINT32_MAX;
+}
+
+static yk_status exclude(const char *what, yk__group *g, yk_error *err)
+{
+    bool member[3] = {true, true, true};
+    if (excluded_by(what) == UINT32_MAX)
+        return YK_OK;
+    member[excluded_by(what)] = false;
+    return yk__group_set_members(g, member, err);
+}
+
+static int survive(yk__group *g, bool by_members, yk_error *err)
 {
     char text[YK_ERROR_TEXT + 64];
-    while (!yk__group_barrier(g, err))
-        ;
+    double v = 0;
+    while (by_members ? !yk__group_sum_members(g, &v, 1, err) : !yk__group_barrier(g, err))
+        if (by_members)
+            usleep(1000);
     snprintf(text, sizeof text, "%s %d %.6f %s", yk__status_name(err->status),
              __atomic_load_n(yk__group_cancel(g), __ATOMIC_ACQUIRE) != 0, harness_now(), err->text);
     leave_note("survivor", getenv("YOKE_RANK"), text);
@@ -139,11 +156,19 @@ static int as_rank(const char *what)
         yk__group_leave(g);
         return 0;
     }
+    if (exclude(what, g, &err))
+        return 1;
+    if (one && excluded_by(what) != UINT32_MAX) {
+        double v = 0;
+        for (int i = 0; i < 100 && !yk__group_sum_members(g, &v, 1, &err); i++)
+            ;
+        return misbehave(strchr(what, '-') + 1, g);
+    }
     if (one && strcmp(what, "loop"))
         return misbehave(!strcmp(what, "grandchild") ? "kill" : what, g);
     if (!strcmp(what, "deaf-kill"))
         deaf();
-    return survive(g, &err);
+    return survive(g, excluded_by(what) != UINT32_MAX, &err);
 }
 
 /* ---- The launcher's side ----------------------------------------------------------------------------------------- */
@@ -272,6 +297,12 @@ static const fault faults[] = {
     {"abort", "rank 1 (opencl:0@1): file 'x.csv', line 3: expected a number", 1, true},
     {"report", "rank 1 (opencl:0@1): file 'x.csv', line 3: expected a number", 1, true},
     {"input", "rank 1 (opencl:0@1): file 'x.csv', line 3: expected a number", 2, true},
+    {"excluded-kill", "rank 1 (opencl:0@1) was killed by signal 9", 1, true},
+    {"excluded-stop", "rank 1 (opencl:0@1) was stopped", 1, true},
+    {"excluded-exit0", "rank 1 (opencl:0@1) ended without leaving the group", 1, true},
+    {"member-kill", "rank 1 (opencl:0@1) was killed by signal 9", 1, true},
+    {"member-stop", "rank 1 (opencl:0@1) was stopped", 1, true},
+    {"member-leave", "rank 1 (opencl:0@1) left the group", 1, true},
     {"early-kill", "rank 1 (opencl:0@1) was killed by signal 9", 1, false},
     {"early-stop", "rank 1 (opencl:0@1) was stopped", 1, false},
     {"early-exit", "rank 1 (opencl:0@1) ended with exit code 1", 1, false},
