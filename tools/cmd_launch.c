@@ -51,7 +51,7 @@ static const yk__cli_command command = {
 
 static void print_json(const yk__placement *place, uint32_t n, int code, const yk_error *err)
 {
-    char word[320];
+    char word[sizeof place->plugin + sizeof place->cores + 16];
     printf("{\"ranks\": [");
     for (uint32_t r = 0; r < n; r++) {
         yk__placement_text(&place[r], word, sizeof word);

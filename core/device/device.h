@@ -67,12 +67,15 @@ yk_status yk__plugin_fail(yk_error *err, const yk__plugin *p, yk_status status, 
 
 /* ---- Selection: YOKE_DEVICES / --devices ------------------------------------------------------------------------------ */
 
+/* Room for a list of cores as text: 1024 of them, none beside another. */
+#define YK__CORES_TEXT 5120
+
 /* One rank's device. */
 typedef struct yk__placement {
     char plugin[256]; /* name or path of the plugin */
     uint32_t device;  /* its number there */
     bool by_cores;    /* the device is the host's cores (YK_CAP_CORES), and `cores` says which of them */
-    char cores[256];  /* cores of its host threads (and of the device's own threads where it is a CPU); "" = all */
+    char cores[YK__CORES_TEXT]; /* cores of its host threads (and of the device's own threads where it is a CPU); "" = all */
     bool forced;      /* by a trailing '!': never excluded for being slow */
 } yk__placement;
 

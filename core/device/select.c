@@ -11,10 +11,10 @@
 #include "core/device/intern.h"
 
 typedef struct word {
-    char text[400];
+    char text[YK__CORES_TEXT + 300];
     char plugin[256];
-    char list[256]; /* what follows ':'; "*" is possible */
-    char cores[256];
+    char list[YK__CORES_TEXT]; /* what follows ':'; "*" is possible */
+    char cores[YK__CORES_TEXT];
     uint32_t parts; /* what follows '/'; 0: nothing */
     bool forced;
 } word;

@@ -36,6 +36,20 @@ bool yk__topology_recorded(void)
 
 #ifdef HAVE_HWLOC
 
+/* hwloc's own variables by which it describes another machine, whose processors may not exist here. */
+static yk_status check_made_up(yk_error *err)
+{
+    static const char *const names[] = {"HWLOC_SYNTHETIC", "HWLOC_XMLFILE", "HWLOC_FSROOT"};
+    const char *this_system = getenv("HWLOC_THISSYSTEM");
+    for (size_t i = 0; i < sizeof names / sizeof *names && !recorded_file() && !(this_system && atoi(this_system)); i++) {
+        const char *value = getenv(names[i]);
+        if (value && *value)
+            return yk__fail(err, YK_E_ARG, "topology: %s=%.200s describes another machine, to whose processors nothing can be bound: "
+                            "unset it (YOKE_TOPOLOGY_XML=FILE plans for a recorded machine)", names[i], value);
+    }
+    return YK_OK;
+}
+
 static int open_hwloc(hwloc_topology_t *t, bool io)
 {
     const char *xml = recorded_file();
@@ -56,8 +70,7 @@ static int open_hwloc(hwloc_topology_t *t, bool io)
 static hwloc_cpuset_t usable_set(hwloc_topology_t t)
 {
     hwloc_cpuset_t set = hwloc_bitmap_dup(hwloc_topology_get_allowed_cpuset(t)), bound = hwloc_bitmap_alloc();
-    if (set && bound && hwloc_topology_is_thissystem(t) && !hwloc_get_cpubind(t, bound, HWLOC_CPUBIND_PROCESS) &&
-        hwloc_bitmap_intersects(set, bound))
+    if (set && bound && hwloc_topology_is_thissystem(t) && !hwloc_get_cpubind(t, bound, HWLOC_CPUBIND_PROCESS))
         hwloc_bitmap_and(set, set, bound);
     hwloc_bitmap_free(bound);
     return set;
@@ -86,6 +99,8 @@ static yk_status discover(yk__topology *t, yk_error *err)
 {
     hwloc_topology_t h;
     int pus;
+    if (check_made_up(err))
+        return err->status;
     if (open_hwloc(&h, false))
         return yk__fail(err, YK_E_IO, "topology: hwloc could not read %s", recorded_file() ? recorded_file() : "this machine");
     pus = hwloc_get_nbobjs_by_type(h, HWLOC_OBJ_PU);

@@ -11,6 +11,10 @@
 #include <string.h>
 #include <unistd.h>
 
+#ifdef HAVE_HWLOC
+#include "machines.h"
+#endif
+
 #include "core/base/mem.h"
 #include "core/device/device.h"
 
@@ -134,7 +138,7 @@ static void setup(void)
 /* The texts of what the specs select, separated by spaces. */
 static const char *selected(const char *words)
 {
-    static char text[600];
+    static char text[16000];
     yk_error err = YK_ERROR_INIT;
     yk__placement *p = NULL;
     uint32_t n = 0;
@@ -142,7 +146,7 @@ static const char *selected(const char *words)
     text[0] = 0;
     ck_assert_msg(yk__device_select(words, topology, &p, &n, &err) == YK_OK, "%s", err.text);
     for (uint32_t i = 0; i < n; i++) {
-        char one_text[340];
+        char one_text[sizeof p->plugin + sizeof p->cores + 16];
         yk__placement_text(&p[i], one_text, sizeof one_text);
         used += (size_t)snprintf(text + used, sizeof text - used, "%s%s", i ? " " : "", one_text);
     }
@@ -161,7 +165,7 @@ static void refused(const char *words, const char *say)
 
 static const char *with_cores(const char *fmt)
 {
-    static char text[400];
+    static char text[8000];
     char *all = yk__topology_core_list(topology);
     snprintf(text, sizeof text, fmt, all, all);
     yk__free(all);
@@ -291,6 +295,41 @@ START_TEST(shared_cores_are_told_once)
 END_TEST
 
 /* Whatever allocation fails, the answer is an error and nothing is left half done. */
+#ifdef HAVE_HWLOC
+START_TEST(on_many_machines)
+{
+    const machine_case *c = &machine_cases[_i];
+    yk_error err = YK_ERROR_INIT;
+    yk__topology *mine = topology;
+    char file[64], halves[200], *all;
+    snprintf(file, sizeof file, "select-%d.xml", (int)getpid());
+    machine_record(c, file);
+    ck_assert_msg(yk__topology_new(&topology, &err) == YK_OK, "%s: %s", c->name, err.text);
+    remove(file);
+    ck_assert_str_eq(selected("corex"), with_cores("corex:%s"));
+    const char *whole = selected("auto"); /* one rank for the cores, and each device that is not one */
+    all = yk__topology_core_list(topology);
+    ck_assert_msg(!strncmp(whole, "corex:", 6) && !strncmp(whole + 6, all, strlen(all)), "%s: %s", c->name, whole);
+    ck_assert_msg(!strstr(whole, "jitx") && strstr(whole, "gpux:2"), "%s: %s", c->name, whole);
+    yk__free(all);
+    if (c->cores == 1)
+        refused("corex/2", "usable cores");
+    else
+        ck_assert_ptr_nonnull(strchr(selected("corex/2"), ' '));
+    if (c->second) {
+        snprintf(halves, sizeof halves, " corex:%s", c->second);
+        ck_assert_ptr_nonnull(strstr(selected("corex/2"), halves));
+    }
+    if (c->allowed)
+        refused("corex:0", "core 0 is not one this process may use");
+    ck_assert_str_eq(selected(with_cores("gpux:0@%s!")), with_cores("gpux:0@%s!"));
+    yk__topology_free(topology);
+    topology = mine;
+    unsetenv("YOKE_TOPOLOGY_XML");
+}
+END_TEST
+#endif
+
 START_TEST(memory_runs_out)
 {
     for (long n = 0;; n++) {
@@ -326,6 +365,9 @@ int main(void)
     tcase_add_test(t, words_that_match_nothing);
     tcase_add_test(t, a_text_selects_its_placement_again);
     tcase_add_test(t, shared_cores_are_told_once);
+#ifdef HAVE_HWLOC
+    tcase_add_loop_test(t, on_many_machines, 0, MACHINE_CASES);
+#endif
     tcase_add_test(t, memory_runs_out);
     srunner_set_tap(sr, "-");
     srunner_run_all(sr, CK_SILENT);

@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 #ifdef HAVE_HWLOC
-#include <hwloc.h>
+#include "machines.h"
 #endif
 
 #include "core/base/mem.h"
@@ -149,6 +149,73 @@ START_TEST(recorded_machine)
 }
 END_TEST
 
+START_TEST(cores_of_many_machines)
+{
+    const machine_case *c = &machine_cases[_i];
+    char file[64];
+    snprintf(file, sizeof file, "machine-%d.xml", (int)getpid());
+    machine_record(c, file);
+    yk__topology *t = machine();
+    remove(file);
+    ck_assert_msg(yk__topology_cores(t) == c->cores, "%s: %u cores, expected %u", c->name, yk__topology_cores(t), c->cores);
+    char *list = yk__topology_core_list(t);
+    ck_assert_msg(!c->list || !strcmp(list, c->list), "%s: cores %s, expected %s", c->name, list, c->list);
+    yk__free(list);
+    if (c->second)
+        part_is(t, 1, 2, c->second);
+    for (uint32_t i = 0; i < c->cores; i++) {
+        yk_error err = YK_ERROR_INIT;
+        int core[2];
+        list = yk__topology_part(t, i, c->cores, &err);
+        ck_assert_uint_eq(yk__cores_parse(list, core, 2), 1);
+        yk__free(list);
+    }
+    ck_assert_ptr_null(yk__topology_part(t, 0, c->cores + 1, &(yk_error)YK_ERROR_INIT));
+    yk__topology_free(t);
+}
+END_TEST
+
+/* hwloc's own variables may describe a machine this is not; nothing may be bound to processors that do not exist. */
+START_TEST(made_up_by_hwloc)
+{
+    static const char *const said[][2] = {
+        {"HWLOC_SYNTHETIC", "pack:4 core:8 pu:2"}, {"HWLOC_XMLFILE", "made.xml"}, {"HWLOC_XMLFILE", "/no/such.xml"}};
+    yk_error err = YK_ERROR_INIT;
+    yk__topology *t = NULL;
+    unsetenv("YOKE_TOPOLOGY_XML");
+    machine_record(&machine_cases[3], "made.xml");
+    unsetenv("YOKE_TOPOLOGY_XML");
+    setenv(said[_i][0], said[_i][1], 1);
+    ck_assert_int_eq(yk__topology_new(&t, &err), YK_E_ARG);
+    ck_assert_msg(strstr(err.text, said[_i][0]) && strstr(err.text, said[_i][1]) && strstr(err.text, "YOKE_TOPOLOGY_XML"), "%s",
+                  err.text);
+    unsetenv(said[_i][0]);
+    remove("made.xml");
+}
+END_TEST
+
+/* HWLOC_THISSYSTEM says it is this machine all the same: then only what is there counts. */
+START_TEST(made_up_and_called_this_machine)
+{
+    cpu_set_t set;
+    int core[1024];
+    unsetenv("YOKE_TOPOLOGY_XML");
+    setenv("HWLOC_SYNTHETIC", "pack:4 core:128 pu:1", 1);
+    setenv("HWLOC_THISSYSTEM", "1", 1);
+    yk__topology *t = machine();
+    char *list = yk__topology_core_list(t);
+    ck_assert_int_eq(sched_getaffinity(0, sizeof set, &set), 0);
+    const uint32_t n = yk__cores_parse(list, core, 1024);
+    ck_assert_uint_ge(n, 1);
+    for (uint32_t i = 0; i < n; i++)
+        ck_assert_msg(CPU_ISSET(core[i], &set), "core %d of %s does not exist", core[i], list);
+    unsetenv("HWLOC_SYNTHETIC");
+    unsetenv("HWLOC_THISSYSTEM");
+    yk__free(list);
+    yk__topology_free(t);
+}
+END_TEST
+
 START_TEST(recorded_file_is_bad)
 {
     yk_error err = YK_ERROR_INIT;
@@ -170,6 +237,9 @@ int main(void)
     tcase_add_test(t, binding_to_nonsense);
 #ifdef HAVE_HWLOC
     tcase_add_test(t, recorded_machine);
+    tcase_add_loop_test(t, cores_of_many_machines, 0, MACHINE_CASES);
+    tcase_add_loop_test(t, made_up_by_hwloc, 0, 3);
+    tcase_add_test(t, made_up_and_called_this_machine);
     tcase_add_test(t, recorded_file_is_bad);
 #endif
     tcase_add_test(t, this_machine); /* binds, so it is the last where nothing forks */
