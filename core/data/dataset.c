@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "core/base/hash.h"
 #include "core/base/mem.h"
 #include "core/base/nearest.h"
 #include "core/data/dataset_impl.h"
@@ -157,6 +158,53 @@ const char *yk__dataset_tokenizer_dir(const yk__dataset *d)
 const yk__tokenizer *yk__dataset_tokenizer(const yk__dataset *d)
 {
     return d->tokenizer;
+}
+
+/* ---- A hash of the rows ---- */
+
+static uint64_t hash_spread(uint64_t h, const void *data, size_t bytes)
+{
+    enum { PARTS = 4096 };
+    const size_t part = YK__DATASET_HASHED / PARTS;
+    h = yk__hash_u64(h, bytes);
+    if (bytes <= YK__DATASET_HASHED)
+        return yk__hash_bytes(h, data, bytes);
+    for (size_t i = 0; i < PARTS; i++)
+        h = yk__hash_bytes(h, (const char *)data + (bytes - part) / (PARTS - 1) * i, part);
+    return h;
+}
+
+static uint64_t hash_images(const yk__dataset *d, uint64_t h)
+{
+    h = hash_spread(h, d->pixels + (size_t)d->first * d->record, (size_t)d->rows * d->record);
+    h = yk__hash_bytes(h, d->value, sizeof d->value); /* mean and deviation */
+    for (int64_t i = 0; i < d->rows; i++)
+        h = yk__hash_u64(h, d->labels[(size_t)(d->first + i) * d->label_step]);
+    return h;
+}
+
+static uint64_t hash_texts(const yk__dataset *d, uint64_t h)
+{
+    for (int64_t i = 0; i < d->rows; i++) {
+        const int64_t r = d->pick ? d->pick[i] : i;
+        h = yk__hash_u64(h, (uint64_t)d->text->label[r]);
+        h = yk__hash_bytes(h, d->ids + d->at[r], (d->at[r + 1] - d->at[r]) * sizeof *d->ids);
+    }
+    return h;
+}
+
+static uint64_t hash_running(const yk__dataset *d, uint64_t h)
+{
+    h = yk__hash_u64(yk__hash_u64(h, (uint64_t)d->stride), (uint64_t)d->seq_len);
+    return hash_spread(h, (const char *)d->run.ids + d->from * d->run.width, (size_t)(d->len * d->run.width));
+}
+
+uint64_t yk__dataset_hash(const yk__dataset *d)
+{
+    uint64_t h = yk__hash_bytes(YK_HASH_SEED, d->kind->name, strlen(d->kind->name));
+    h = yk__hash_u64(h, (uint64_t)d->rows);
+    h = yk__hash_u64(h, (uint64_t)d->classes << 32 | (uint32_t)d->vocab);
+    return d->pixels ? hash_images(d, h) : d->text ? hash_texts(d, h) : hash_running(d, h);
 }
 
 int64_t yk__dataset_width(const yk__dataset *d, const int64_t *rows, int64_t n)

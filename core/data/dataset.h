@@ -76,6 +76,10 @@ int yk__dataset_fields(const yk__dataset *d, const yk__field **fields);
 const char *yk__dataset_tokenizer_dir(const yk__dataset *d);      /* NULL: none */
 const yk__tokenizer *yk__dataset_tokenizer(const yk__dataset *d); /* NULL: none */
 
+/* Of what its rows are: equal on ranks that read the same. All of up to YK__DATASET_HASHED bytes, evenly spread parts of more. */
+#define YK__DATASET_HASHED (256u << 20)
+uint64_t yk__dataset_hash(const yk__dataset *d);
+
 /* Width of a batch of these rows (1 for images). */
 int64_t yk__dataset_width(const yk__dataset *d, const int64_t *rows, int64_t n);
 bool yk__dataset_ragged(const yk__dataset *d); /* rows differ in width */

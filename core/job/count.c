@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/job/agree.h"
 #include "core/job/job.h"
 
 /* ---- Host values of trace values that follow from inputs ---- */
@@ -312,15 +313,20 @@ static bool weigh(yk_job *job)
 bool yk__count_ranks(yk_job *job)
 {
     yk_error err = YK_ERROR_INIT;
-    double v[YK__COUNTS + 2];
+    double v[YK__COUNTS + 2 + YK__AGREE_WORDS];
+    const uint32_t n = job->n_counted + 2;
     for (uint32_t i = 0; i < job->n_counted; i++)
         v[i] = job->counted[i].local;
     v[job->n_counted] = (double)job->local;
     v[job->n_counted + 1] = job->empty;
-    if (job->world > 1 && yk__group_sum_members(job->group, v, job->n_counted + 2, &err)) {
+    if (job->world > 1 && !yk__agree_words(job, v + n))
+        return false;
+    if (job->world > 1 && yk__group_sum_members(job->group, v, n + YK__AGREE_WORDS, &err)) {
         yk__job_fail(job, &err);
         return false;
     }
+    if (job->world > 1 && !yk__agree_check(job, v + n))
+        return false;
     for (uint32_t i = 0; i < job->n_counted; i++) {
         job->counted[i].global = v[i];
         yk__scalar_set(job, job->counted[i].scalar, v[i] > 0.0 ? 1.0 / v[i] : 0.0);

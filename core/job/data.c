@@ -1,8 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Data sets and their prefetching loaders as batches of inputs. */
 #include <string.h>
+#include <sys/stat.h>
 
 #include "core/data/loader.h"
+#include "core/data/spec.h"
+#include "core/job/agree.h"
 #include "core/job/data.h"
 #include "core/job/share.h"
 
@@ -74,6 +77,22 @@ static yk_status open_parts(yk_data *d, const char *spec, const yk_data_config *
     return yk__loader_open(d->set, &l, &d->loader, err);
 }
 
+/* What one rank reads from a pipe is gone for the others. */
+static yk_status refuse_pipe(const yk_job *job, const char *spec, yk_error *err)
+{
+    struct stat st;
+    yk__spec s;
+    if (job->world == 1)
+        return YK_OK;
+    if (yk__spec_parse(spec, &s, err))
+        return err->status;
+    if (!stat(s.path, &st) && (S_ISFIFO(st.st_mode) || S_ISCHR(st.st_mode) || S_ISSOCK(st.st_mode)))
+        yk__fail(err, YK_E_ARG, "%s:%s is a pipe: each of the %u ranks would read another part of it; write it to a file", s.kind,
+                 s.path, job->world);
+    yk__spec_free(&s);
+    return err->status;
+}
+
 yk_data *yk_data_open(yk_job *job, const char *spec, const yk_data_config *c)
 {
     static const yk_data_config none = {0};
@@ -88,9 +107,12 @@ yk_data *yk_data_open(yk_job *job, const char *spec, const yk_data_config *c)
     }
     d->job = job;
     d->eval = c && c->eval;
-    if (open_parts(d, spec, c ? c : &none, &err)) {
-        yk__data_free(d);
+    if (refuse_pipe(job, spec, &err) || open_parts(d, spec, c ? c : &none, &err))
         yk__job_fail(job, &err);
+    else if (job->world > 1)
+        yk__agree_data(job, spec, yk_data_rows(d), yk__dataset_hash(d->set));
+    if (!yk_ok(job)) {
+        yk__data_free(d);
         return NULL;
     }
     job->data[job->n_data++] = d;

@@ -97,7 +97,8 @@ typedef struct yk__room {
     uint64_t *input_bytes;
     uint8_t *need;        /* per value: the loss depends on it */
     double *label;        /* host values of labels, and of which tokens count */
-    size_t cap_value, cap_host, cap_input, cap_input_bytes, cap_need, cap_label;
+    uint64_t *leaf;       /* per value: hash of the parameter it is */
+    size_t cap_value, cap_host, cap_input, cap_input_bytes, cap_need, cap_label, cap_leaf;
 } yk__room;
 
 /* What a micro batch adds to the loss of its window. */
@@ -223,6 +224,7 @@ struct yk_job {
 
     yk_opt *opt;
     double clip_norm, clip_value;
+    double clipped_norm, clipped_value; /* those of the window before */
     yk__scaler scaler;
     bool scaling;
 

@@ -1,15 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-libyokecore_la_SOURCES += core/job/settings.c core/job/weights.c \
+libyokecore_la_SOURCES += core/job/agree.c core/job/agree.h core/job/settings.c core/job/weights.c \
 	core/job/count.c core/job/data.c core/job/data.h core/job/handle.c core/job/input.c core/job/job.h core/job/log.c \
 	core/job/op_layer.c core/job/op_loss.c core/job/op_math.c core/job/op_norm.c core/job/op_pack.c core/job/op_shape.c core/job/open.c \
 	core/job/opt.c core/job/param.c core/job/save.c core/job/share.c core/job/share.h \
 	core/job/state.c core/job/state.h core/job/step.c
 
 if WITH_CHECK
-check_PROGRAMS += tests/dist/job_ranks.test tests/unit/job_api.test tests/unit/job_host.test \
+check_PROGRAMS += tests/dist/agree.test tests/dist/job_ranks.test tests/unit/job_api.test tests/unit/job_host.test \
 	tests/unit/job_kill.test tests/unit/job_memory.test \
 	tests/unit/job_pack.test tests/unit/job_resume.test tests/fuzz/state.test
-TESTS += tests/dist/job_ranks.test tests/unit/job_api.test tests/unit/job_host.test \
+TESTS += tests/dist/agree.test tests/dist/job_ranks.test tests/unit/job_api.test tests/unit/job_host.test \
 	tests/unit/job_kill.test tests/unit/job_memory.test \
 	tests/unit/job_pack.test tests/unit/job_resume.test tests/fuzz/state.test
 tests_unit_job_api_test_SOURCES = tests/unit/job_api.c
@@ -18,6 +18,9 @@ tests_unit_job_api_test_CFLAGS = $(AM_CFLAGS) $(CHECK_CFLAGS)
 tests_unit_job_host_test_SOURCES = tests/unit/job_host.c
 tests_unit_job_host_test_LDADD = $(TEST_LIBS)
 tests_unit_job_host_test_CFLAGS = $(AM_CFLAGS) $(CHECK_CFLAGS)
+tests_dist_agree_test_SOURCES = tests/dist/agree.c
+tests_dist_agree_test_LDADD = $(TEST_LIBS)
+tests_dist_agree_test_CFLAGS = $(AM_CFLAGS) $(CHECK_CFLAGS)
 tests_dist_job_ranks_test_SOURCES = tests/dist/job_ranks.c
 tests_dist_job_ranks_test_LDADD = $(TEST_LIBS)
 tests_dist_job_ranks_test_CFLAGS = $(AM_CFLAGS) $(CHECK_CFLAGS)

@@ -256,6 +256,7 @@ static void free_tables(yk_job *job)
     yk__free(job->room.input_bytes);
     yk__free(job->room.need);
     yk__free(job->room.label);
+    yk__free(job->room.leaf);
 }
 
 static void release_all(yk_job *job)

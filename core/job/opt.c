@@ -302,6 +302,7 @@ static bool update(yk_opt *opt)
         yk__job_fail(job, &err);
         return false;
     }
+    job->clipped_norm = job->clip_norm, job->clipped_value = job->clip_value;
     job->clip_norm = job->clip_value = 0.0;
     opt->grad_norm = done.grad_norm;
     if (job->scaling && (!yk__scaler_update(&job->scaler, done.skipped) || yk__scaler_lost(&job->scaler))) {

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/base/hash.h"
 #include "core/base/mem.h"
 #include "core/nn/sched_settings.h"
 
@@ -538,6 +539,18 @@ void yk__sched_metric(yk__sched *s, double metric)
         s->cooldown = num(s, "cooldown", 0.0);
         s->bad = 0.0;
     }
+}
+
+uint64_t yk__sched_hash(const yk__sched *s, uint64_t h)
+{
+    const double numbers[3] = {s->w, s->total, s->base};
+    h = yk__hash_bytes(h, s->kind->name, strlen(s->kind->name));
+    h = yk__hash_bytes(h, numbers, sizeof numbers);
+    for (uint32_t i = 0; i < s->n; i++) {
+        h = yk__hash_bytes(h, s->key[i], strlen(s->key[i]));
+        h = yk__hash_bytes(h, s->value[i], strlen(s->value[i]));
+    }
+    return h;
 }
 
 void yk__sched_state_get(const yk__sched *s, double state[4])

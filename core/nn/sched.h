@@ -27,6 +27,8 @@ void yk__sched_at(const yk__sched *s, uint64_t step, double *lr, double *momentu
 /* ReduceLROnPlateau only: the metric of an evaluation; moves its rate. */
 bool yk__sched_wants_metric(const yk__sched *s);
 void yk__sched_metric(yk__sched *s, double metric);
+/* Of its name and settings, mixed into h. */
+uint64_t yk__sched_hash(const yk__sched *s, uint64_t h);
 /* State of ReduceLROnPlateau for checkpoints: rate, best, bad steps, cooldown left. */
 void yk__sched_state_get(const yk__sched *s, double state[4]);
 void yk__sched_state_set(yk__sched *s, const double state[4]);

@@ -1,0 +1,291 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Hashes of what a rank is about to do, and the error where ranks are about to do different things. */
+#include "core/job/agree.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "core/base/hash.h"
+#include "core/job/data.h"
+
+#define HASH_BITS 22 /* 2 * 22 bits and the most ranks there are stay below 2^53 */
+#define NUMBERS 8
+
+typedef struct agree_number {
+    const char *name;
+    double value;
+} agree_number;
+
+typedef struct agree_part {
+    uint64_t hash;
+    uint32_t n;
+    agree_number number[NUMBERS]; /* what an error can show */
+} agree_part;
+
+static uint64_t hash_f64(uint64_t h, double v)
+{
+    uint64_t bits;
+    memcpy(&bits, &v, sizeof bits);
+    return yk__hash_u64(h, bits);
+}
+
+static void part_add(agree_part *part, const char *name, double value)
+{
+    part->hash = hash_f64(part->hash, value);
+    part->number[part->n++] = (agree_number){name, value};
+}
+
+/* ---- The graph ---- */
+
+static yk__vid root_of(const yk__graph *g, yk__vid v)
+{
+    while (g->value[v].base != v && g->value[v].base < g->n_value)
+        v = g->value[v].base;
+    return v;
+}
+
+/* Of each parameter's leaf: its name and shape; 0 elsewhere. */
+static void hash_leaves(const yk_job *job, uint64_t *leaf)
+{
+    for (size_t i = 0; i < job->n_param; i++) {
+        const yk__jparam *p = &job->param[i];
+        if (p->leaf_gen != job->gen)
+            continue;
+        const uint64_t h = yk__hash_bytes(YK_HASH_SEED, p->name, strlen(p->name));
+        leaf[p->leaf] = yk__hash_bytes(h, p->dim, p->dims * sizeof *p->dim) | 2;
+    }
+}
+
+/* Whether every rank has the node whatever its rows: not what moves, adds up, scales or chooses rows, as padding is taken out on
+ * one rank and not on another, and a sum over one row or a product with 1 is left out. */
+static bool is_common(uint32_t op)
+{
+    switch (op) {
+    case YK_OP_ABS: case YK_OP_EXP: case YK_OP_LOG: case YK_OP_SQRT: case YK_OP_RSQRT: case YK_OP_TANH: case YK_OP_ERF:
+    case YK_OP_SOFTMAX: case YK_OP_CONV2D: case YK_OP_MAX_POOL: case YK_OP_AVG_POOL: case YK_OP_LAYER_NORM: case YK_OP_CROSS_ENTROPY:
+    case YK_OP_RELU: case YK_OP_GELU: case YK_OP_GELU_TANH: case YK_OP_SILU: case YK_OP_SIGMOID: case YK_OP_ATTENTION:
+        return true;
+    default:
+        return false;
+    }
+}
+
+/* 0: a node that ranks may differ in. */
+static uint64_t hash_node(const yk__graph *g, const uint64_t *leaf, const yk_node *node)
+{
+    uint64_t h = YK_HASH_SEED ^ node->op, params = 0;
+    for (uint32_t i = 0; i < node->n_in; i++)
+        params += leaf[root_of(g, g->index[node->in + i])] & ~1ull;
+    if (node->op == YK_OP_COPY || (!params && !is_common(node->op)))
+        return 0;
+    for (uint32_t i = 0; i < node->n_attr && node->op != YK_OP_ATTENTION && node->op != YK_OP_SUM; i++)
+        h = yk__hash_u64(h, (uint64_t)g->attr[node->attr + i]); /* none holds a number of rows */
+    return yk__hash_u64(h, params);
+}
+
+/* Of what the loss depends on, in no order: parameters by what is done with them, and functions without. Bit 0 of leaf[] marks it. */
+static bool hash_graph(yk_job *job, agree_part *part)
+{
+    const yk__graph *g = &job->g;
+    uint64_t *leaf;
+    if (yk__grow(&job->room.leaf, &job->room.cap_leaf, g->n_value, sizeof *leaf)) {
+        yk__job_failf(job, YK_E_MEM, "out of memory while comparing the ranks' graphs");
+        return false;
+    }
+    leaf = memset(job->room.leaf, 0, g->n_value * sizeof *leaf);
+    hash_leaves(job, leaf);
+    if (job->loss != YK_NONE)
+        leaf[root_of(g, job->loss)] |= 1;
+    for (size_t k = g->n_node; k-- > 0;) {
+        const yk_node *node = &g->node[k];
+        bool used = false;
+        for (uint32_t i = 0; i < node->n_out; i++)
+            used = used || leaf[root_of(g, g->index[node->out + i])] & 1;
+        for (uint32_t i = 0; i < node->n_in && used; i++)
+            leaf[root_of(g, g->index[node->in + i])] |= 1;
+        part->hash += used ? hash_node(g, leaf, node) : 0;
+    }
+    return true;
+}
+
+/* ---- Settings ---- */
+
+static void describe_optimizer(const yk_job *job, agree_part *part)
+{
+    const yk_opt *opt = job->opt;
+    part->hash = yk__hash_u64(YK_HASH_SEED, job->n_param);
+    for (size_t i = 0; i < job->n_param; i++)
+        part->hash = yk__hash_u64(part->hash, (uint64_t)job->param[i].group << 1 | job->param[i].frozen);
+    if (!opt)
+        return;
+    const bool adam = opt->rule.kind != YK_OPT_SGD;
+    for (uint32_t i = 1; i < opt->n_group; i++)
+        part->hash = hash_f64(hash_f64(part->hash, opt->group[i].lr_factor), opt->group[i].weight_decay);
+    part_add(part, "kind", opt->rule.kind);
+    part_add(part, "flags", opt->rule.flags);
+    part_add(part, adam ? "beta1" : "momentum", opt->rule.beta1);
+    part_add(part, adam ? "beta2" : "dampening", opt->rule.beta2);
+    part_add(part, "epsilon", opt->rule.eps);
+    part_add(part, "weight decay", opt->group[0].weight_decay);
+    part_add(part, "groups of parameters", opt->n_group);
+}
+
+static void describe_rate(const yk_job *job, agree_part *part)
+{
+    const yk_opt *opt = job->opt;
+    if (!opt)
+        return;
+    part_add(part, "rate", opt->lr);
+    part_add(part, "schedule's step", opt->sched ? (double)opt->sched->step : -1.0);
+    if (opt->sched)
+        part->hash = yk__sched_hash(opt->sched->rule, part->hash);
+}
+
+/* Clipping is asked for after yk_backward: what is compared is that of the window before. */
+static void describe_clipping(const yk_job *job, agree_part *part)
+{
+    part_add(part, "largest norm", job->clipped_norm);
+    part_add(part, "largest value", job->clipped_value);
+    part_add(part, "loss scale", job->scaling ? job->scaler.scale : 1.0);
+    part_add(part, "precision", job->config.precision);
+    part_add(part, "micro batches in a window", job->config.accumulate);
+    part_add(part, "average", job->config.average);
+}
+
+static void describe_data(const yk_job *job, agree_part *part)
+{
+    for (size_t i = 0; i < job->n_data && part->n + 3 <= NUMBERS; i++)
+        if (yk__data_trains(job->data[i])) {
+            uint64_t epoch, batch;
+            yk_data_place(job->data[i], &epoch, &batch);
+            part_add(part, "epoch", (double)epoch);
+            part_add(part, "batch", (double)batch);
+            part_add(part, "batches", (double)yk_data_batches(job->data[i]));
+        }
+}
+
+enum { PART_GRAPH, PART_OPTIMIZER, PART_RATE, PART_CLIPPING, PART_SEED, PART_DATA };
+static const char *const part_names[YK__AGREE_PARTS] = {
+    "another graph (its operations, or the names and shapes of its parameters)", "other settings of the optimizer",
+    "another learning rate or schedule", "another clipping, loss scale or precision", "another seed", "another place in the data"};
+
+static bool describe(yk_job *job, agree_part part[YK__AGREE_PARTS])
+{
+    memset(part, 0, YK__AGREE_PARTS * sizeof *part);
+    describe_optimizer(job, &part[PART_OPTIMIZER]);
+    describe_rate(job, &part[PART_RATE]);
+    describe_clipping(job, &part[PART_CLIPPING]);
+    part_add(&part[PART_SEED], "seed", (double)job->config.seed);
+    part[PART_SEED].hash = yk__hash_u64(YK_HASH_SEED, job->config.seed);
+    describe_data(job, &part[PART_DATA]);
+    return hash_graph(job, &part[PART_GRAPH]);
+}
+
+/* ---- Comparing ---- */
+
+static double small_hash(uint64_t hash)
+{
+    return (double)(yk__hash_u64(YK_HASH_SEED, hash) >> (64 - HASH_BITS));
+}
+
+bool yk__agree_words(yk_job *job, double word[YK__AGREE_WORDS])
+{
+    agree_part part[YK__AGREE_PARTS];
+    if (!describe(job, part))
+        return false;
+    word[0] = 1.0;
+    for (uint32_t i = 0; i < YK__AGREE_PARTS; i++) {
+        word[1 + 2 * i] = small_hash(part[i].hash);
+        word[2 + 2 * i] = word[1 + 2 * i] * word[1 + 2 * i];
+    }
+    return true;
+}
+
+static bool all_equal(double n, double sum, double squares)
+{
+    return (unsigned __int128)n * (unsigned __int128)squares == (unsigned __int128)sum * (unsigned __int128)sum;
+}
+
+/* The first rank whose first number differs from that of most; *like: one of those. A row's number 0 is 1 where it took part. */
+static uint32_t find_odd(const double *row, uint32_t world, uint32_t width, uint32_t *like)
+{
+    uint32_t most = 0;
+    for (uint32_t r = 0; r < world; r++) {
+        uint32_t n = 0;
+        for (uint32_t k = 0; k < world; k++)
+            n += row[r * width] != 0.0 && row[k * width] != 0.0 && row[k * width + 1] == row[r * width + 1];
+        if (n > most)
+            most = n, *like = r;
+    }
+    for (uint32_t r = 0; r < world; r++)
+        if (row[r * width] != 0.0 && row[r * width + 1] != row[*like * width + 1])
+            return r;
+    return *like;
+}
+
+static void fail_differing(yk_job *job, const char *what, const agree_part *mine, const double *row, uint32_t width)
+{
+    uint32_t like = 0;
+    const uint32_t odd = find_odd(row, job->world, width, &like);
+    char values[160] = "";
+    for (uint32_t i = 0; i < mine->n && !*values; i++)
+        if (row[odd * width + 2 + i] != row[like * width + 2 + i])
+            snprintf(values, sizeof values, ": %s %.9g, not %.9g", mine->number[i].name, row[odd * width + 2 + i],
+                     row[like * width + 2 + i]);
+    yk__job_failf(job, YK_E_ARG, "rank %u (%s) has %s than rank %u (%s)%s: every rank must run the same program with the same settings",
+                  odd, yk__group_name(job->group, odd), what, like, yk__group_name(job->group, like), values);
+}
+
+/* All ranks tell their numbers of the part, and all come to the same end. */
+static void tell_difference(yk_job *job, const char *what, const agree_part *mine)
+{
+    enum { WIDTH = 2 + NUMBERS };
+    yk_error err = YK_ERROR_INIT;
+    double *row = yk__calloc(job->world, WIDTH * sizeof *row);
+    if (!row) {
+        yk__job_failf(job, YK_E_MEM, "out of memory; ranks differ: one has %s", what);
+        return;
+    }
+    double *own = row + job->rank * WIDTH;
+    own[0] = 1.0;
+    own[1] = small_hash(mine->hash);
+    for (uint32_t i = 0; i < mine->n; i++)
+        own[2 + i] = mine->number[i].value;
+    if (yk__group_sum_f64(job->group, row, job->world * WIDTH, &err))
+        yk__job_fail(job, &err);
+    else
+        fail_differing(job, what, mine, row, WIDTH);
+    yk__free(row);
+}
+
+bool yk__agree_check(yk_job *job, const double sum[YK__AGREE_WORDS])
+{
+    agree_part part[YK__AGREE_PARTS];
+    for (uint32_t i = 0; i < YK__AGREE_PARTS; i++)
+        if (!all_equal(sum[0], sum[1 + 2 * i], sum[2 + 2 * i])) {
+            if (describe(job, part))
+                tell_difference(job, part_names[i], &part[i]);
+            return false;
+        }
+    return true;
+}
+
+bool yk__agree_data(yk_job *job, const char *spec, uint64_t rows, uint64_t hash)
+{
+    yk_error err = YK_ERROR_INIT;
+    agree_part part = {.hash = hash};
+    char what[256];
+    part_add(&part, "rows", (double)rows);
+    double word[3] = {1.0, small_hash(part.hash), small_hash(part.hash) * small_hash(part.hash)};
+    if (job->world == 1)
+        return true;
+    if (yk__group_sum_f64(job->group, word, 3, &err)) {
+        yk__job_fail(job, &err);
+        return false;
+    }
+    if (all_equal(word[0], word[1], word[2]))
+        return true;
+    snprintf(what, sizeof what, "read other data from %.200s", spec);
+    tell_difference(job, what, &part);
+    return false;
+}

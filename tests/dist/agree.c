@@ -1,0 +1,199 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Ranks of one job that are about to do different things end within a step, with an error that names the rank and what it does
+ * differently; what may differ (rows, operations beside the loss) does not end them.
+ *
+ * Without a launcher this is the test; as a rank it runs the mode that its arguments name: MODE FOLDER. Rank 2 differs.
+ */
+#include <check.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <yoke/yoke.h>
+
+static char self[1024], dir[] = "/tmp/yoke-agree-XXXXXX";
+
+static bool differs(yk_job *job, const char *mode, const char *what)
+{
+    return yk_rank(job) == 2 && !strcmp(mode, what);
+}
+
+static yk_opt *make_opt(yk_job *job, const char *mode)
+{
+    yk_opt *opt = differs(job, mode, "kind")
+                      ? yk_sgd(job, &(yk_sgd_config){.lr = 0.01})
+                      : yk_adamw(job, &(yk_adam_config){.lr = differs(job, mode, "rate") ? 0.02 : 0.01,
+                                                        .beta1 = differs(job, mode, "beta") ? 0.8 : 0.9,
+                                                        .weight_decay = differs(job, mode, "decay") ? 0.1 : 0});
+    if (!strcmp(mode, "schedule"))
+        yk_schedule(opt, &(yk_sched_config){.name = yk_rank(job) == 2 ? "cosine" : "linear", .total_steps = 100});
+    return opt;
+}
+
+/* Rank 0 has two rows, the others one; the third of them none. */
+static void step(yk_job *job, const char *mode, yk_opt *opt, const yk_t w[2])
+{
+    const float x[8] = {1, 2, 3, 4, 4, 3, 2, 1};
+    const int32_t y[2] = {0, 1}, row[2] = {(int32_t)yk_rank(job), 3};
+    const int64_t n = yk_rank(job) == 0 ? 2 : yk_rank(job) == 1 ? 0 : 1, xd[2] = {n, 4};
+    yk_rows(job, n, row, 3);
+    yk_t h = yk_linear(yk_input(job, YK_F32, 2, xd, x), w[0], YK_NO);
+    h = differs(job, mode, "graph") ? yk_tanh(h) : yk_relu(h);
+    if (!strcmp(mode, "beside") && yk_rank(job) == 2)
+        yk_keep(yk_neg(yk_sum(h, 3, false))); /* the loss does not depend on it */
+    yk_backward(yk_cross_entropy(yk_linear(h, w[1], YK_NO), yk_input(job, YK_I32, 1, &n, y)));
+    if (!strcmp(mode, "clip"))
+        yk_clip_norm(job, yk_rank(job) == 2 ? 2 : 1);
+    yk_step(opt);
+}
+
+static int train(const char *mode)
+{
+    yk_config c = {.quiet = true, .seed = 7};
+    const char *rank = getenv("YOKE_RANK");
+    const bool odd = rank && !strcmp(rank, "2");
+    c.seed = odd && !strcmp(mode, "seed") ? 8 : 7;
+    c.accumulate = odd && !strcmp(mode, "accumulate") ? 2 : 1;
+    yk_job *job = yk_open(&c);
+    const int64_t a[2] = {3, 4}, b[2] = {2, 3};
+    const yk_t w[2] = {yk_param(job, "w1", 2, a, (yk_init){YK_INIT_ONES, 0, 0}),
+                       yk_param(job, differs(job, mode, "name") ? "w3" : "w2", 2, b, (yk_init){YK_INIT_ONES, 0, 0})};
+    yk_opt *opt = make_opt(job, mode);
+    for (int i = 0; i < 3 && yk_ok(job); i++)
+        step(job, mode, opt, w);
+    return yk_close(job);
+}
+
+/* A file of its own for rank 2, or one that nobody can read twice. */
+static int read_data(const char *mode, const char *folder)
+{
+    yk_job *job = yk_open(&(yk_config){.quiet = true});
+    char spec[256];
+    snprintf(spec, sizeof spec, "text:%s/%s", folder, !strcmp(mode, "pipe") ? "pipe" : differs(job, mode, "data") ? "b.txt" : "a.txt");
+    yk_data_open(job, spec, &(yk_data_config){.tokenizer = "bytes", .seq_len = 8, .global_batch = 3});
+    return yk_close(job);
+}
+
+static int rank_main(const char *mode, const char *folder)
+{
+    return !strcmp(mode, "data") || !strcmp(mode, "same data") || !strcmp(mode, "pipe") ? read_data(mode, folder) : train(mode);
+}
+
+/* Runs a mode in three ranks; the exit code, what they said in `said`. */
+static int launch(const char *mode, char *said, size_t n)
+{
+    char path[160];
+    snprintf(path, sizeof path, "%s/said", dir);
+    pid_t p = fork();
+    if (p == 0) {
+        char *argv[] = {self, (char *)(uintptr_t)mode, dir, NULL};
+        int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC, 0600);
+        dup2(fd, 2);
+        _exit(yk_launch("cpu:0! cpu:0! cpu:0!", argv));
+    }
+    int status = -1;
+    waitpid(p, &status, 0);
+    FILE *f = fopen(path, "r");
+    size_t got = f ? fread(said, 1, n - 1, f) : 0;
+    said[got] = 0;
+    if (f)
+        fclose(f);
+    return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+}
+
+static void write_text(const char *name, const char *text)
+{
+    char path[160];
+    snprintf(path, sizeof path, "%s/%s", dir, name);
+    FILE *f = fopen(path, "w");
+    ck_assert_ptr_nonnull(f);
+    for (int i = 0; i < 40; i++)
+        fprintf(f, "%s %d\n", text, i);
+    fclose(f);
+}
+
+static void set_up(void)
+{
+    char path[160];
+    ck_assert_ptr_nonnull(mkdtemp(dir));
+    write_text("a.txt", "the same");
+    write_text("b.txt", "the sama"); /* as many rows, one letter */
+    snprintf(path, sizeof path, "%s/pipe", dir);
+    ck_assert_int_eq(mkfifo(path, 0600), 0);
+}
+
+static void tear_down(void)
+{
+    char cmd[128];
+    snprintf(cmd, sizeof cmd, "rm -rf %s", dir);
+    ck_assert_int_eq(system(cmd), 0);
+}
+
+static const struct {
+    const char *mode, *words;
+} odd_ranks[] = {
+    {"graph", "another graph"},
+    {"name", "another graph"},
+    {"kind", "other settings of the optimizer"},
+    {"beta", "other settings of the optimizer than rank 0 (cpu:0!): beta1 0.8, not 0.9"},
+    {"decay", "other settings of the optimizer than rank 0 (cpu:0!): weight decay 0.1, not 0"},
+    {"rate", "another learning rate or schedule than rank 0 (cpu:0!): rate 0.02, not 0.01"},
+    {"schedule", "another learning rate or schedule"},
+    {"clip", "another clipping, loss scale or precision than rank 0 (cpu:0!): largest norm 2, not 1"},
+    {"accumulate", "micro batches in a window 2, not 1"},
+    {"seed", "another seed than rank 0 (cpu:0!): seed 8, not 7"},
+    {"data", "read other data from text:"},
+};
+
+START_TEST(a_rank_that_does_other_things_is_named)
+{
+    char said[4096];
+    const int code = launch(odd_ranks[_i].mode, said, sizeof said);
+    ck_assert_msg(code == 2, "%s: exit code %d: %s", odd_ranks[_i].mode, code, said);
+    ck_assert_msg(strstr(said, "rank 2 (cpu:0!) has ") && strstr(said, odd_ranks[_i].words), "%s: %s", odd_ranks[_i].mode, said);
+    ck_assert_msg(strstr(said, "every rank must run the same program"), "%s", said);
+}
+END_TEST
+
+START_TEST(what_may_differ_does)
+{
+    static const char *const mode[] = {"plain", "beside", "same data"};
+    char said[4096];
+    for (size_t i = 0; i < sizeof mode / sizeof *mode; i++)
+        ck_assert_msg(launch(mode[i], said, sizeof said) == 0, "%s: %s", mode[i], said);
+}
+END_TEST
+
+START_TEST(a_pipe_is_for_one_rank)
+{
+    char said[4096];
+    ck_assert_int_eq(launch("pipe", said, sizeof said), 2);
+    ck_assert_msg(strstr(said, "/pipe is a pipe: each of the 3 ranks would read another part of it"), "%s", said);
+}
+END_TEST
+
+int main(int argc, char **argv)
+{
+    if (argc == 3)
+        return rank_main(argv[1], argv[2]);
+    ssize_t n = readlink("/proc/self/exe", self, sizeof self - 1);
+    self[n > 0 ? n : 0] = 0;
+    Suite *s = suite_create("agree");
+    TCase *t = tcase_create("ranks");
+    tcase_add_checked_fixture(t, set_up, tear_down);
+    tcase_set_timeout(t, 60);
+    tcase_add_loop_test(t, a_rank_that_does_other_things_is_named, 0, sizeof odd_ranks / sizeof *odd_ranks);
+    tcase_add_test(t, what_may_differ_does);
+    tcase_add_test(t, a_pipe_is_for_one_rank);
+    suite_add_tcase(s, t);
+    SRunner *r = srunner_create(s);
+    srunner_set_tap(r, "-");
+    srunner_run_all(r, CK_SILENT);
+    srunner_free(r);
+    return 0;
+}
