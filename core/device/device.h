@@ -106,6 +106,9 @@ typedef struct yk__device {
  * probe (a canned program: dot, norm, softmax, rng against the reference): a device that computes wrongly is refused. */
 yk_status yk__device_open(const yk__placement *place, yk__device **dev, yk_error *err);
 void yk__device_close(yk__device *dev);
+/* Seconds of a product of 128 x 512 and 512 x 512, least of a few runs (30 ms, or one run): how fast devices are beside each
+ * other before anything else is known of them. 0: it could not be run. */
+double yk__device_pace(yk__device *dev);
 
 /* Buffers and transfers in short form; errors carry the plugin's words. */
 yk_status yk__device_buffer(yk__device *dev, uint64_t bytes, yk_buffer **b, yk_error *err);

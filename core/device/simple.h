@@ -42,6 +42,9 @@ void yk__simple_slots_free(const yk__simple *s, void **slot);
 yk_status yk__simple_eval(const yk__simple *s, void *const *slot, yk_error *err);
 /* Runs it on a device: buffers made, slots written, program run, slots read back into `slot`, all released. */
 yk_status yk__simple_run(const yk__simple *s, yk__device *dev, void *const *slot, yk_error *err);
+/* Runs it up to `runs` times, until that took `most` seconds: the least seconds of a run. */
+yk_status yk__simple_time(const yk__simple *s, yk__device *dev, void *const *slot, uint32_t runs, double most, double *least,
+                          yk_error *err);
 /* The first byte in a gap of the arena or the results that is not YK__GUARD_BYTE; -1: none. *where: the slot. */
 int64_t yk__simple_gaps(const yk__simple *s, void *const *slot, uint32_t *where);
 

@@ -4,6 +4,7 @@
  */
 #include <math.h>
 #include <string.h>
+#include <time.h>
 
 #include "core/base/mem.h"
 #include "core/device/intern.h"
@@ -40,17 +41,22 @@ static yk_status prepare(run *r, void *const *slot, yk_error *err)
     return YK_OK;
 }
 
+static yk_status enqueue(run *r, yk_error *err)
+{
+    const yk_submit sub = {.size = sizeof sub,
+                           .n_slot = r->s->abi.n_slot,
+                           .program = r->program,
+                           .slot = r->buffer,
+                           .slot_offset = r->zero,
+                           .slot_version = r->zero};
+    yk__host_words_clear();
+    return fail(r, r->dev->table->queue_run(r->dev->queue, &sub, &r->point), "running", err);
+}
+
 static yk_status submit(run *r, void *const *slot, yk_error *err)
 {
     const yk_graph *g = &r->s->abi;
-    yk_submit sub = {.size = sizeof sub,
-                     .n_slot = g->n_slot,
-                     .program = r->program,
-                     .slot = r->buffer,
-                     .slot_offset = r->zero,
-                     .slot_version = r->zero};
-    yk__host_words_clear();
-    if (fail(r, r->dev->table->queue_run(r->dev->queue, &sub, &r->point), "running", err))
+    if (enqueue(r, err))
         return err->status;
     for (uint32_t i = 0; i < g->n_slot; i++)
         if (yk__device_get(r->dev, r->buffer[i], 0, slot[i], g->slot[i].bytes, &r->point, err))
@@ -65,19 +71,51 @@ static void drain(run *r, const yk_error *err)
         r->dev->table->queue_wait(r->dev->queue, r->point, UINT64_MAX);
 }
 
+static void release(run *r, const yk_error *err)
+{
+    drain(r, err);
+    if (r->program)
+        r->dev->table->program_free(r->program);
+    for (uint32_t i = 0; r->buffer && i < r->s->abi.n_slot; i++)
+        if (r->buffer[i])
+            r->dev->table->buffer_free(r->buffer[i]);
+    yk__free(r->buffer);
+    yk__free(r->zero);
+}
+
 yk_status yk__simple_run(const yk__simple *s, yk__device *dev, void *const *slot, yk_error *err)
 {
     run r = {.s = s, .dev = dev};
     if (prepare(&r, slot, err) == YK_OK)
         submit(&r, slot, err);
-    drain(&r, err);
-    if (r.program)
-        dev->table->program_free(r.program);
-    for (uint32_t i = 0; r.buffer && i < s->abi.n_slot; i++)
-        if (r.buffer[i])
-            dev->table->buffer_free(r.buffer[i]);
-    yk__free(r.buffer);
-    yk__free(r.zero);
+    release(&r, err);
+    return err->status;
+}
+
+static double seconds_now(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+yk_status yk__simple_time(const yk__simple *s, yk__device *dev, void *const *slot, uint32_t runs, double most, double *least,
+                          yk_error *err)
+{
+    run r = {.s = s, .dev = dev};
+    double began, took = 0, spent = 0;
+    if (prepare(&r, slot, err) == YK_OK)
+        yk__device_wait(dev, r.point, NULL, err);
+    *least = 0;
+    for (uint32_t i = 0; i < runs && spent < most && !err->status; i++) {
+        began = seconds_now();
+        if (!enqueue(&r, err))
+            yk__device_wait(dev, r.point, NULL, err);
+        took = seconds_now() - began;
+        spent += took;
+        *least = i && *least < took ? *least : took;
+    }
+    release(&r, err);
     return err->status;
 }
 

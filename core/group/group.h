@@ -116,31 +116,6 @@ void yk__group_updating(yk__group *g, bool on);
 uint32_t yk__group_read_begin(yk__group *g);
 bool yk__group_read_end(yk__group *g, uint32_t begun);
 
-/* ---- Balance: how the rows of a global batch are shared out ------------------------------------------------------ */
-
-typedef struct yk__balance yk__balance;
-/* max_rows[r]: memory cap in rows of a micro batch (0 = none known); forced[r]: never left out. */
-yk_status yk__balance_new(uint32_t ranks, const uint64_t *max_rows, const bool *forced, yk__balance **b, yk_error *err);
-void yk__balance_free(yk__balance *b);
-/* Records that rank r took `seconds` for n rows. The fit t = a + b n is an online least-squares average. */
-void yk__balance_record(yk__balance *b, uint32_t r, uint64_t rows, double seconds);
-/* Shares for a global batch of n rows: minimises the longest time under the caps; keeps the previous shares unless the
- * predicted gain passes the dead band (5 %). share[r] may be 0. Equal inputs on all ranks give equal shares. A rank
- * whose part makes the whole slower than without it gets 0 unless forced; left_out[r] then says so. */
-yk_status yk__balance_split(yk__balance *b, uint64_t n, uint64_t *share, bool *left_out, yk_error *err);
-/* The next split starts from nothing: no dead band. For the first splits, made before enough was measured. */
-void yk__balance_forget(yk__balance *b);
-/* Another memory cap; 0: none known. */
-void yk__balance_cap(yk__balance *b, uint32_t r, uint64_t max_rows);
-/* So many windows are over. A rank that was left out for 200 of them (then 400, 800, ..) gets a row in the next split, to be
- * measured anew: true if there is one, until its time is recorded. */
-bool yk__balance_pass(yk__balance *b, uint64_t windows);
-/* All but the caps as yk__balance_count numbers; what set takes must have come from get, for as many ranks. */
-uint32_t yk__balance_count(const yk__balance *b);
-void yk__balance_get(const yk__balance *b, double *v);
-void yk__balance_set(yk__balance *b, const double *v);
-double yk__balance_predict(const yk__balance *b, uint32_t r, uint64_t rows); /* seconds; 0 when nothing is known */
-
 /* ---- Launching the ranks of one host ----------------------------------------------------------------------------- */
 
 struct yk__placement; /* core/device/device.h */

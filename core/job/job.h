@@ -149,7 +149,7 @@ struct yk_sched {
     yk_opt *opt;
     yk__sched *rule;
     uint64_t step;
-    double base_lr;
+    double base_lr, total; /* total: steps it is made for; 0: not known */
 };
 
 /* Tokens of a step without padding (op_pack.c). */
@@ -324,7 +324,8 @@ void yk__data_free(yk_data *d);
 /* What the shares need to know of a rank. */
 typedef struct yk__rank_room {
     uint64_t bytes;       /* of memory it may use; 0: not known */
-    bool limited, forced; /* by the user; never left out */
+    bool limited, forced; /* by the user; never excluded */
+    double pace;          /* of the start-up probe; 0: not known */
 } yk__rank_room;
 yk_status yk__share_new(yk_job *job, const yk__rank_room *room, yk_error *err);
 void yk__share_free(struct yk__share *s);

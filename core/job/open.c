@@ -87,6 +87,7 @@ typedef struct rank_card {
     char name[96], device[96], isa[64];
     uint64_t memory, limit, free; /* limit: 0, or the user's; free: 0, or what the device has */
     uint32_t units, precision, forced, cpu;
+    double pace;
 } rank_card;
 
 static void print_table(const yk_job *job, const rank_card *c)
@@ -111,7 +112,8 @@ static yk_status make_shares(yk_job *job, const rank_card *c, yk_error *err)
     for (uint32_t r = 0; r < job->world; r++)
         room[r] = (yk__rank_room){.bytes = c[r].limit ? c[r].limit : c[r].free / (c[r].cpu ? on_host : 1),
                                   .limited = c[r].limit != 0,
-                                  .forced = c[r].forced != 0};
+                                  .forced = c[r].forced != 0,
+                                  .pace = c[r].pace};
     s = yk__share_new(job, room, err);
     yk__free(room);
     return s;
@@ -125,6 +127,7 @@ static yk_status exchange_cards(yk_job *job, yk_error *err)
     mine.limit = job->config.memory_limit;
     mine.free = caps->mem_free;
     mine.cpu = caps->flags & YK_CAP_CPU;
+    mine.pace = job->world > 1 && !job->config.plan_only ? yk__device_pace(job->device) : 0.0;
     yk__placement_text(&job->device->place, mine.name, sizeof mine.name);
     snprintf(mine.device, sizeof mine.device, "%s", caps->name);
     snprintf(mine.isa, sizeof mine.isa, "%s", caps->isa);

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "core/job/job.h"
+#include "core/job/share.h"
 
 static yk_opt *opt_new(yk_job *job, yk__optim rule, double lr, double decay)
 {
@@ -322,6 +323,7 @@ static void window_over(yk_opt *opt)
     uint64_t hash;
     if (!make(opt) || !update(opt))
         return;
+    yk__share_window(job);
     read_parts(opt);
     opt->micro = 0;
     opt->weight = opt->unit = 0.0;
@@ -376,6 +378,7 @@ yk_sched *yk_schedule(yk_opt *opt, const yk_sched_config *c)
     }
     s->opt = opt;
     s->base_lr = opt->lr;
+    s->total = (double)c->total_steps;
     if (yk__sched_new(c->name, c->warmup_steps, c->total_steps, c->params, opt->lr, &s->rule, &err)) {
         yk__free(s);
         yk__job_fail(opt->job, &err);

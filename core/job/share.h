@@ -1,15 +1,35 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * How the rows of a global micro batch are shared out: even at first, then by the measured time of each rank, looked at
- * again after 2, 4, 8, then every 5, after 40 every 10 optimizer steps. All ranks compute equal shares from equal numbers.
+ * How the rows of a global micro batch are shared out over the ranks, by what they measure (core/group/policy.c): at first
+ * few rows for ranks that the start-up probe found much slower, then by the time each takes. All ranks decide alike from
+ * numbers that they exchange. share.c times and decides, share_rows.c gives a batch's parts, share_state.c is for checkpoints.
  */
 #ifndef YOKE_CORE_JOB_SHARE_H
 #define YOKE_CORE_JOB_SHARE_H
 
+#include <pthread.h>
+
+#include "core/group/balance.h"
 #include "core/job/job.h"
 
 struct json_t;
-typedef struct yk__share yk__share;
+
+typedef struct yk__share {
+    pthread_mutex_t lock;          /* share[] is read by the loader's thread */
+    yk__policy *policy;            /* NULL: no batch was asked for yet */
+    yk__seat seat[YK__RANKS];
+    uint64_t room;                 /* bytes that this rank may use; 0: not known */
+    uint64_t n;                    /* rows the shares are for; 0: none yet */
+    uint64_t share[YK__RANKS], total[YK__RANKS];
+    bool excluded[YK__RANKS];
+    yk__told told;                 /* of this rank, since it last told */
+    uint64_t most;                 /* rows that ran here at most */
+    uint64_t compiles;             /* of the engine, at the last run */
+    bool timed, compiled;          /* the window under way: its runs are timed; it made a program */
+    bool fresh;                    /* a window is over that the policy does not know of */
+    double began;                  /* of the window under way, seconds */
+    uint32_t generation;           /* of the roles that are set */
+} yk__share;
 
 /* The shares and what they were made from, for a checkpoint; NULL: there are none. */
 struct json_t *yk__share_save(const yk_job *job);
@@ -18,9 +38,15 @@ void yk__share_load(yk_job *job, const struct json_t *o);
 
 /* Collective, before each training batch of n rows. *changed: the parts are others than before. */
 bool yk__share_update(yk_job *job, int64_t n, bool *changed);
+/* An accumulation window is over: the time since yk__share_update was its. */
+void yk__share_window(yk_job *job);
 /* This rank's part of a global batch of n rows (in proportion, where n is not the usual number). */
 void yk__share_part(const yk_job *job, int64_t n, int64_t *first, int64_t *count);
 /* Adds a batch of n rows to what yk_share reports. */
 void yk__share_count(yk_job *job, int64_t n);
+
+/* For share_state.c. */
+yk_status yk__share_policy(yk_job *job, uint64_t n, yk_error *err); /* a new one, for batches of n rows */
+void yk__share_take(yk_job *job);                                   /* what the policy says now */
 
 #endif

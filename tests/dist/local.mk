@@ -1,5 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 EXTRA_DIST += tests/dist/harness.h
+check_LTLIBRARIES += tests/dist/yoke_slow.la
+tests_dist_yoke_slow_la_SOURCES = tests/dist/slow.c
+tests_dist_yoke_slow_la_LIBADD = -ldl
+tests_dist_yoke_slow_la_LDFLAGS = $(AM_LDFLAGS) -module -avoid-version -shared -rpath /nowhere
 dist_check_SCRIPTS += tests/dist/launch.sh tests/dist/mixed.sh tests/dist/started.sh
 TESTS += tests/dist/launch.sh tests/dist/mixed.sh tests/dist/started.sh
 if WITH_CHECK

@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* How fast a device is, roughly, before a job's own runs tell: one product, timed. */
+#include "core/base/mem.h"
+#include "core/device/intern.h"
+#include "core/device/simple.h"
+
+#define ROWS 128
+#define DEPTH 512
+#define RUNS 8
+#define SECONDS 0.03
+
+static yk__vid input_of(yk__graph *g, int64_t rows, int64_t columns)
+{
+    const int64_t dim[2] = {rows, columns};
+    const uint32_t slot = yk__slot_new(g, YK_SLOT_INPUT, (uint64_t)(rows * columns) * sizeof(float), 0);
+    return slot == YK_NONE ? YK_NONE : yk__leaf(g, slot, 0, YK_F32, 2, dim);
+}
+
+double yk__device_pace(yk__device *dev)
+{
+    const yk__simple_how how = {.claims = yk__simple_claims, .arg = dev, .align = dev->caps.align};
+    yk_error quiet = YK_ERROR_INIT;
+    yk__simple planned;
+    double seconds = 0;
+    void **slot;
+    yk__graph g;
+    yk__vid product;
+    yk__graph_init(&g);
+    product = yk__dot(&g, input_of(&g, ROWS, DEPTH), input_of(&g, DEPTH, DEPTH), false, false);
+    if (yk__simple_new(&g, &how, 1, &product, &planned, &quiet) == YK_OK) {
+        slot = yk__simple_slots(&planned);
+        if (slot && yk__simple_time(&planned, dev, slot, RUNS, SECONDS, &seconds, &quiet))
+            seconds = 0;
+        yk__simple_slots_free(&planned, slot);
+        yk__simple_free(&planned);
+    }
+    yk__graph_free(&g);
+    return seconds;
+}

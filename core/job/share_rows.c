@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A batch's parts, and what each rank has had of all batches. */
+#include "core/job/share.h"
+
+void yk__share_part(const yk_job *job, int64_t n, int64_t *first, int64_t *count)
+{
+    yk__share *s = job->share;
+    int64_t begin = 0, end = n;
+    pthread_mutex_lock(&s->lock);
+    if (job->world > 1 && s->n) {
+        uint64_t before = 0;
+        for (uint32_t r = 0; r < job->rank; r++)
+            before += s->share[r];
+        begin = (int64_t)((uint64_t)n * before / s->n);
+        end = (int64_t)((uint64_t)n * (before + s->share[job->rank]) / s->n);
+    } else if (job->world > 1) {
+        begin = n * job->rank / job->world;
+        end = n * (job->rank + 1) / job->world;
+    }
+    pthread_mutex_unlock(&s->lock);
+    *first = begin;
+    *count = end - begin;
+}
+
+void yk__share_count(yk_job *job, int64_t n)
+{
+    yk__share *s = job->share;
+    uint64_t before = 0;
+    if (job->world == 1 || !s->n)
+        return;
+    for (uint32_t r = 0; r < job->world; r++) {
+        uint64_t begin = (uint64_t)n * before / s->n;
+        before += s->share[r];
+        s->total[r] += (uint64_t)n * before / s->n - begin;
+    }
+}
+
+void yk_split(yk_job *job, uint64_t n, uint64_t *first, uint64_t *count)
+{
+    bool changed;
+    int64_t begin = 0, part = 0;
+    *first = *count = 0;
+    if (!yk_ok(job) || n > INT32_MAX || !yk__share_update(job, (int64_t)n, &changed))
+        return;
+    yk__share_part(job, (int64_t)n, &begin, &part);
+    yk__share_count(job, (int64_t)n);
+    *first = (uint64_t)begin;
+    *count = (uint64_t)part;
+}
+
+double yk_share(const yk_job *job, uint32_t rank)
+{
+    uint64_t all = 0;
+    if (!job || rank >= job->world)
+        return 0.0;
+    if (job->world == 1 || !job->share)
+        return 1.0;
+    for (uint32_t r = 0; r < job->world; r++)
+        all += job->share->total[r];
+    return all ? (double)job->share->total[rank] / (double)all : 1.0 / (double)job->world;
+}

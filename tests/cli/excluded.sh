@@ -1,0 +1,54 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+# A device that would slow the job down is excluded from it, and said to be, once; '!' keeps it, and what it costs is said.
+# The slow device is the plugin tests/dist/slow.c. Whether shares follow speeds is tests/unit/group_policy.c's, without a clock.
+. "$YOKE_SOURCE/tests/cli/lib.sh"
+need_data fashion-mnist
+small_images "$out/images"
+export YOKE_PLUGINS="cpu,$YOKE_BUILD/tests/dist/.libs/yoke_slow.so"
+
+steps() { # steps OUT FACTORS DEVICES STEPS
+    YOKE_SLOW_FACTORS=$2 "$yoke" train --model mlp --model-config hidden=256 --data "idx:$out/images" --global-batch 64 \
+        --max-steps "$4" --learning-rate 1e-3 --logging-steps 10 --devices "$3" --output-dir "$1" --eval-steps 100000 \
+        --log "$1.log" >"$1.out" 2>&1
+    code=$?
+    cat "$1.out"
+    return $code
+}
+
+share() { # share RANK FILE: of all rows
+    python3 -c 'import json,sys; print([json.loads(l) for l in open(sys.argv[2])][-1]["shares"][int(sys.argv[1])]["share"])' "$1" "$2"
+}
+
+excluded() {
+    steps "$out/a" "50" "cpu:0 slow:0@0" 200 || return 1
+    [ "$(grep -c "balance: .*excluded" "$out/a.out")" = 1 ] || return 1
+    grep -q "balance: rank 1 (slow:0@0) excluded: [0-9]* samples/s without it, [0-9]* with " "$out/a.out" || return 1
+    at_least 0.03 "$(share 1 "$out/a.log")"
+}
+ok "fifty times slower: excluded, in one line with both rates" excluded
+
+first() { # the rank that prints and saves may be the one
+    steps "$out/b" "50" "slow:0@0 cpu:0" 200 || return 1
+    [ -s "$out/b/model.safetensors" ] && at_least 0.03 "$(share 0 "$out/b.log")" &&
+        grep -q "balance: rank 0 (slow:0@0) excluded" "$out/b.out"
+}
+ok "rank 0 excluded: it goes on printing and saving" first
+
+forced() {
+    steps "$out/c" "50" "cpu:0 slow:0@0!" 200 || return 1
+    grep -q "excluded" "$out/c.out" && return 1
+    grep -q "balance: rank 1 (slow:0@0!) slows the job down: [0-9]* samples/s with it, [0-9]* without" "$out/c.out" || return 1
+    at_least "$(share 1 "$out/c.log")" 0.001
+}
+ok "forced: it stays, and what it costs is said" forced
+
+own_memory() {
+    export YOKE_SLOW_OWN=1
+    steps "$out/d" "1;30" "slow:0@0 slow:1@0" 200
+    code=$?
+    unset YOKE_SLOW_OWN
+    [ $code = 0 ] && grep -q "balance: rank 1 (slow:1@0) excluded" "$out/d.out"
+}
+ok "devices with memory of their own" own_memory
+plan

@@ -1,0 +1,203 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The plugin "slow", for tests and benchmarks of unlike devices: the CPU plugin, with each run made to take k times as long.
+ *   YOKE_SLOW_FACTORS     k of slow:0, slow:1, .., separated by ';'. "1,300,600,2": 2 from training run 300 to 600, else 1
+ *   YOKE_SLOW_BUSY=1      the time is spent computing, not asleep
+ *   YOKE_SLOW_OWN=1       no sharing of host memory: what goes in and out is copied
+ *   YOKE_SLOW_COMPILE_MS  what making a program takes
+ * The CPU plugin is yoke_cpu.so in YOKE_PLUGIN_DIR. A training run is that of a program with products and gradients.
+ */
+#include <dlfcn.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include <yoke/plugin.h>
+
+#define EXPORT __attribute__((visibility("default")))
+
+enum { MOST_DEVICES = 8, MOST_PROGRAMS = 4096 };
+
+typedef struct slow_factor {
+    double usual, from, to, then;
+} slow_factor;
+
+static const yk_plugin *cpu;
+static const yk_host *lent;
+static yk_host host;
+static yk_plugin table;
+static slow_factor factors[MOST_DEVICES];
+static uint32_t n_device, opened;
+static yk_program *training[MOST_PROGRAMS]; /* those that train; a freed one's place is used again */
+static uint64_t train_runs;
+static double compile_seconds;
+
+static double seconds_now(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+static void pass_seconds(double s, bool busy)
+{
+    const double until = seconds_now() + s;
+    struct timespec t = {(time_t)s, (long)(1e9 * (s - (double)(time_t)s))};
+    if (busy)
+        while (seconds_now() < until)
+            ;
+    else
+        while (s > 0 && nanosleep(&t, &t))
+            ;
+}
+
+static bool factors_read(const char *text)
+{
+    for (n_device = 0; n_device < MOST_DEVICES && text; n_device++) {
+        slow_factor *f = &factors[n_device];
+        const int n = sscanf(text, "%lf,%lf,%lf,%lf", &f->usual, &f->from, &f->to, &f->then);
+        if ((n != 1 && n != 4) || !(f->usual >= 1) || (n == 4 && !(f->then >= 1)))
+            return false;
+        text = strchr(text, ';');
+        text += text != NULL;
+    }
+    return n_device > 0;
+}
+
+/* The CPU plugin takes this one's cores, and its own other options. */
+static const char *slow_option(const char *plugin, const char *key)
+{
+    const char *own = strcmp(key, "CORES") ? NULL : lent->option("slow", key);
+    return own ? own : lent->option(plugin, key);
+}
+
+static yk_status slow_init(const yk_host *h)
+{
+    const char *text = getenv("YOKE_SLOW_FACTORS"), *ms = getenv("YOKE_SLOW_COMPILE_MS");
+    lent = h;
+    host = *h;
+    host.option = slow_option;
+    compile_seconds = ms ? atof(ms) / 1000 : 0;
+    if (!factors_read(text ? text : "1")) {
+        h->fail("slow", "YOKE_SLOW_FACTORS=%s: expected numbers of 1 or more, as in \"1;50;1,300,600,2\"", text);
+        return YK_E_ARG;
+    }
+    return cpu->init(&host);
+}
+
+static yk_status slow_count(uint32_t *n)
+{
+    *n = n_device;
+    return YK_OK;
+}
+
+static yk_status slow_caps(uint32_t i, yk_device_caps *caps)
+{
+    const yk_status s = cpu->device_caps(0, caps);
+    if (s)
+        return s;
+    snprintf(caps->name, sizeof caps->name, "slow %u, factor %g", i, factors[i].usual);
+    caps->flags &= ~(uint32_t)YK_CAP_CORES;
+    if (getenv("YOKE_SLOW_OWN"))
+        caps->flags &= ~(uint32_t)(YK_CAP_WRAP | YK_CAP_HOST_VISIBLE);
+    return YK_OK;
+}
+
+static yk_status slow_open(uint32_t i, yk_device **dev)
+{
+    opened = i;
+    return cpu->device_open(0, dev);
+}
+
+static bool graph_trains(const yk_graph *g)
+{
+    bool product = false, gradient = false;
+    for (uint32_t i = 0; i < g->n_all_node; i++)
+        product = product || g->node[i].op == YK_OP_DOT || g->node[i].op == YK_OP_DOT_MAP;
+    for (uint32_t i = 0; i < g->n_slot; i++)
+        gradient = gradient || g->slot[i].kind == YK_SLOT_GRAD;
+    return product && gradient;
+}
+
+static yk_program **training_place(const yk_program *p)
+{
+    for (uint32_t i = 0; i < MOST_PROGRAMS; i++)
+        if (training[i] == p)
+            return &training[i];
+    return NULL;
+}
+
+static yk_status slow_program(yk_device *dev, const yk_graph *g, yk_program **p)
+{
+    yk_program **place;
+    const yk_status s = cpu->program_new(dev, g, p);
+    if (s)
+        return s;
+    pass_seconds(compile_seconds, getenv("YOKE_SLOW_BUSY") != NULL);
+    place = graph_trains(g) ? training_place(NULL) : NULL;
+    if (place)
+        *place = *p;
+    return YK_OK;
+}
+
+static void slow_program_free(yk_program *p)
+{
+    yk_program **place = p ? training_place(p) : NULL;
+    if (place)
+        *place = NULL;
+    cpu->program_free(p);
+}
+
+static yk_status slow_run(yk_queue *q, const yk_submit *s, uint64_t *point)
+{
+    const slow_factor *f = &factors[opened];
+    const double begin = seconds_now();
+    double factor = f->usual;
+    yk_status st = cpu->queue_run(q, s, point);
+    if (training_place(s->program))
+        train_runs++;
+    if (f->then > 0 && (double)train_runs > f->from && (double)train_runs <= f->to)
+        factor = f->then;
+    if (st || factor <= 1)
+        return st;
+    st = cpu->queue_wait(q, *point, UINT64_MAX);
+    pass_seconds((factor - 1) * (seconds_now() - begin), getenv("YOKE_SLOW_BUSY") != NULL);
+    return st;
+}
+
+static const yk_plugin *cpu_query(uint32_t abi)
+{
+    const char *dir = getenv("YOKE_PLUGIN_DIR");
+    char path[4096];
+    void *dl, *symbol;
+    yk_plugin_query_fn query;
+    snprintf(path, sizeof path, "%s/yoke_cpu.so", dir ? dir : ".");
+    dl = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+    symbol = dl ? dlsym(dl, YK_PLUGIN_SYMBOL) : NULL;
+    if (!symbol) {
+        fprintf(stderr, "slow: %s\n", dlerror());
+        return NULL;
+    }
+    memcpy(&query, &symbol, sizeof query);
+    return query(abi);
+}
+
+EXPORT const yk_plugin *yk_plugin_query(uint32_t abi);
+const yk_plugin *yk_plugin_query(uint32_t abi)
+{
+    cpu = cpu_query(abi);
+    if (!cpu)
+        return NULL;
+    table = *cpu;
+    table.name = "slow";
+    table.init = slow_init;
+    table.device_count = slow_count;
+    table.device_caps = slow_caps;
+    table.device_open = slow_open;
+    table.program_new = slow_program;
+    table.program_free = slow_program_free;
+    table.queue_run = slow_run;
+    return &table;
+}
