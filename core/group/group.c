@@ -204,6 +204,19 @@ yk_status yk__group_shared(yk__group *g, const char *what, uint64_t bytes, void 
     return s ? yk__fail(err, s, "%s", why.text) : YK_OK;
 }
 
+void yk__group_release(yk__group *g, void *mem)
+{
+    size_t i = 0;
+    if (g->tr && mem)
+        g->table->release(g->tr, mem);
+    while (i < g->blocks && g->block[i] != mem)
+        i++;
+    if (i == g->blocks)
+        return;
+    yk__free(mem);
+    g->block[i] = g->block[--g->blocks];
+}
+
 yk_status yk__group_wait(yk__group *g, uint32_t peer, uint32_t flag, uint32_t value, const char *what, yk_error *err)
 {
     yk_tr_words why;

@@ -60,8 +60,10 @@ yk_status yk__group_set_members(yk__group *g, const bool *member, yk_error *err)
 void yk__group_place(yk__group *g, void (*place)(const char **file, int *line));
 
 /* A block of memory shared by all ranks of the group (same `bytes` on all); the address differs between ranks. Page
- * aligned, zero at first. Released with the group. For a group of one: ordinary memory. */
+ * aligned, zero at first. Released with the group at the latest. For a group of one: ordinary memory. */
 yk_status yk__group_shared(yk__group *g, const char *what, uint64_t bytes, void **mem, yk_error *err);
+/* Gives it back; NULL: nothing. All ranks in the same order beside what they make; others may go on to use theirs. */
+void yk__group_release(yk__group *g, void *mem);
 
 yk_status yk__group_barrier(yk__group *g, yk_error *err);
 /* out[r * bytes ..] = rank r's `in`, on every rank. Small messages (up to 64 KiB a rank). */

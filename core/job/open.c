@@ -176,6 +176,22 @@ static void warn_unknown_options(void)
     yk__free(plugins);
 }
 
+/* The group of an earlier job of this process may have excluded ranks. */
+static yk_status all_members(yk_job *job, yk_error *err)
+{
+    bool *member;
+    if (!yk__group_excludes(job->group))
+        return YK_OK;
+    member = yk__calloc(job->world, sizeof *member);
+    if (!member)
+        return yk__fail_mem(err, job->world * sizeof *member, "the ranks of a job");
+    for (uint32_t r = 0; r < job->world; r++)
+        member[r] = true;
+    yk_status s = yk__group_set_members(job->group, member, err);
+    yk__free(member);
+    return s;
+}
+
 static yk_status assemble(yk_job *job, yk_error *err)
 {
     yk__placement mine;
@@ -201,6 +217,9 @@ static yk_status assemble(yk_job *job, yk_error *err)
     if (!job->config.memory_limit)
         job->config.memory_limit = yk__option_size_of(YK__OPTION_MEMORY_LIMIT, job->rank);
     make_scaler(job);
+    s = all_members(job, err);
+    if (s)
+        return s;
     const yk__engine_config c = {.precision = job->precision, .memory_limit = job->config.memory_limit,
                                 .dry = job->config.plan_only};
     s = yk__engine_new(job->device, job->group, &c, &job->engine, err);

@@ -290,6 +290,9 @@ void yk__store_free(yk__engine *e)
         for (uint32_t k = 0; k < YK__MOMENTS; k++)
             yk__engine_unbuffer(e, &p->moment[k], own, &e->stats.state_bytes);
     }
+    yk__group_release(e->group, e->grad_base);
+    yk__group_release(e->group, e->param_base);
+    e->grad_base = e->param_base = NULL;
     yk__free(e->pack);
     e->pack = NULL;
     e->n_pack = e->n_bucket = 0;

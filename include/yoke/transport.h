@@ -70,7 +70,7 @@ typedef struct yk_transport {
     void (*abort)(yk_tr *t, yk_status status, const char *words);
 
     /* A block shared by all ranks, zero at first, page aligned, of equal size on all; all ranks call in the same order.
-     * Released by close. [one] */
+     * Released by release or close. [one] */
     yk_status (*shared)(yk_tr *t, const char *what, uint64_t bytes, void **mem, yk_tr_words *why);
 
     /* Counters count upwards modulo 2^32. Publishing makes everything this rank wrote to shared blocks before visible
@@ -99,6 +99,10 @@ typedef struct yk_transport {
     yk_status (*word_sleep)(yk_tr *t, uint32_t peer, const uint32_t *word, uint32_t seen, uint32_t ms, const char *what,
                             yk_tr_words *why);
     void (*word_wake)(yk_tr *t, const uint32_t *word); /* all who sleep on it; it was changed before, atomically. [any] */
+
+    /* Gives a shared block back: this rank's address is no longer valid, others' are until they release it, too. All ranks
+     * make and release blocks in the same order; nobody is waited for. [one] */
+    void (*release)(yk_tr *t, void *mem);
 } yk_transport;
 
 #ifdef __cplusplus

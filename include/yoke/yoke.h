@@ -145,7 +145,10 @@ YK_API yk_t yk_input(yk_job *job, yk_dtype dtype, uint32_t dims, const int64_t *
 /* Which rows of the global micro batch this rank's inputs hold: global row numbers (NULL: 0..local-1) and how many rows
  * the micro batch has over all ranks. Dropout follows the global row. Loaders call it themselves. local may be 0. */
 YK_API void yk_rows(yk_job *job, int64_t local, const int32_t *row, int64_t global);
-/* This rank's part of the next global micro batch of n rows, by measured speed; loaders call it themselves. Collective. */
+/* This rank's part of the next global micro batch of n rows, by measured speed; loaders call it themselves. Collective.
+ * A rank that would slow the job down is excluded for a while: it gets no rows here or from a loader, the same program runs on
+ * it, some time behind the others, and sees the same losses, norms and steps. Parameters it reads by itself are the newest
+ * ones; after yk_barrier they are everybody's. Rows given to it all the same are an error. */
 YK_API void yk_split(yk_job *job, uint64_t n, uint64_t *first, uint64_t *count);
 YK_API yk_t yk_constant(yk_job *job, float value);             /* a run-time scalar: changing it costs nothing */
 
@@ -312,7 +315,9 @@ YK_API void yk_set_lr(yk_opt *opt, double lr);
 YK_API void yk_step(yk_opt *opt);
 YK_API bool yk_stepped(const yk_opt *opt);          /* the last yk_step ended a window and really updated */
 YK_API double yk_grad_norm(const yk_opt *opt);      /* L2 over all gradients of the last window before clipping */
-YK_API double yk_window_loss(const yk_opt *opt);    /* loss of the last window as optimised, over all ranks */
+YK_API double yk_window_loss(const yk_opt *opt);    /* loss of the last window as optimised, over all ranks;
+                                                       the first call after a window adds the ranks' parts up: every rank must
+                                                       make it */
 YK_API uint64_t yk_steps(const yk_opt *opt);        /* optimizer steps so far */
 YK_API double yk_loss_scale(const yk_opt *opt);     /* fp16: the scale now; 1 otherwise */
 YK_API void yk_window_end(yk_job *job);             /* the micro batch under way is the last of its window */

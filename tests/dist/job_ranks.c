@@ -26,6 +26,7 @@
 #define OUT 4
 #define NUMBERS (MID * IN + 4 * MID + OUT * MID + 24) /* w1 mean var gamma beta w2, norms and losses of windows, losses */
 
+#define JOBS 60
 #define RESTED 500 /* steps */
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 #define SLOWER 10 /* than without checks */
@@ -174,6 +175,73 @@ static yk_job *train_beside(void)
     return job;
 }
 
+/* A line of /proc/self/status in KiB; of /proc/self/maps how many. */
+static long self_number(const char *file, const char *line)
+{
+    char text[512];
+    long n = 0, value;
+    FILE *f = fopen(file, "r");
+    while (f && fgets(text, sizeof text, f)) {
+        if (line && !strncmp(text, line, strlen(line)) && sscanf(text + strlen(line), " %ld", &value) == 1)
+            n = value;
+        n += !line;
+    }
+    if (f)
+        fclose(f);
+    return n;
+}
+
+/* Jobs of one process one after the other give back what they shared. Each in turn excludes a rank, and ends so. */
+static int many_jobs(void)
+{
+    long maps = 0, shared = 0;
+    int code = 0;
+    resting = 1;
+    for (int i = 0; i < JOBS && !code; i++) {
+        yk_job *job = yk_open(&(yk_config){.quiet = true, .seed = 9});
+        net m = make_net(job);
+        yk_opt *opt = yk_adamw(job, &(yk_adam_config){.lr = 0.02});
+        for (int s = 0; s < 2 && yk_ok(job); s++) {
+            if (s && i % 2)
+                set_roles(job, 2);
+            yk_backward(micro_loss(job, m, s && i % 2 ? 2 : 0));
+            yk_step(opt);
+        }
+        if (i == 20) {
+            maps = self_number("/proc/self/maps", NULL);
+            shared = self_number("/proc/self/status", "RssShmem:");
+        }
+        if (i + 1 == JOBS && (self_number("/proc/self/maps", NULL) > maps + 20 ||
+                              self_number("/proc/self/status", "RssShmem:") > shared + 512)) {
+            char text[160];
+            snprintf(text, sizeof text, "after %d jobs %ld mappings, %ld KiB shared; after 20 %ld and %ld", JOBS,
+                     self_number("/proc/self/maps", NULL), self_number("/proc/self/status", "RssShmem:"), maps, shared);
+            yk_fail(job, YK_E_INTERNAL, text);
+        }
+        code = yk_close(job);
+    }
+    return code;
+}
+
+/* What a program does that has not been thought through: one rank asks for what all must ask for together. */
+static yk_job *diverge(bool item)
+{
+    yk_job *job = yk_open(&(yk_config){.quiet = true, .seed = 9});
+    net m = make_net(job);
+    yk_opt *opt = yk_adamw(job, &(yk_adam_config){.lr = 0.02});
+    double v = 0;
+    for (int s = 0; s < 4 && yk_ok(job); s++) {
+        yk_t loss = micro_loss(job, m, 0);
+        yk_backward(loss);
+        if (!item && s == 2 && !yk_is_main(job))
+            yk_sum_ranks(job, &v, 1);
+        yk_step(opt);
+        if (item && yk_is_main(job))
+            yk_item(loss);
+    }
+    return job;
+}
+
 /* 6 windows of two micro batches; saves after `save`, or begins with what was saved. */
 static yk_job *train(const char *devices, const char *folder, int save, bool load, yk_dtype precision, float *out)
 {
@@ -232,6 +300,10 @@ static int rank_main(const char *mode, const char *folder)
     }
     if (!strcmp(mode, "beside"))
         return yk_close(train_beside());
+    if (!strcmp(mode, "jobs"))
+        return many_jobs();
+    if (!strncmp(mode, "diverge", 7))
+        return yk_close(diverge(strstr(mode, "item") != NULL));
     const char *at = strpbrk(mode, "012");
     excludes = strstr(mode, "excluded") != NULL;
     resting = at ? *at - '0' : -1;
@@ -328,6 +400,30 @@ START_TEST(an_excluded_rank_changes_nothing)
 }
 END_TEST
 
+START_TEST(jobs_give_back_what_they_share)
+{
+    char said[4096];
+    ck_assert_ptr_nonnull(mkdtemp(dir));
+    ck_assert_msg(launch("jobs", said, sizeof said) == 0, "%s", said);
+    clean();
+}
+END_TEST
+
+START_TEST(programs_that_differ_end)
+{
+    static const char *const mode[2] = {"diverge-item", "diverge-sum"};
+    char said[4096];
+    const double begin = wall_seconds();
+    ck_assert_ptr_nonnull(mkdtemp(dir));
+    ck_assert_int_eq(launch(mode[_i], said, sizeof said), 1);
+    ck_assert_msg(strstr(said, "diverged") != NULL, "%s", said);
+    const char *here = strstr(said, "called at"), *there = here ? strstr(here + 1, "called at") : NULL;
+    ck_assert_msg(there && strstr(here, "job_ranks.c:") && strstr(there, "job_ranks.c:"), "%s", said);
+    ck_assert_msg(wall_seconds() - begin < 5, "%.1f s", wall_seconds() - begin);
+    clean();
+}
+END_TEST
+
 START_TEST(an_excluded_rank_sleeps)
 {
     char said[4096];
@@ -362,7 +458,9 @@ int main(int argc, char **argv)
     TCase *t = tcase_create("ranks");
     tcase_add_test(t, three_ranks_are_one_process);
     tcase_add_loop_test(t, an_excluded_rank_changes_nothing, 0, 3);
+    tcase_add_loop_test(t, programs_that_differ_end, 0, 2);
     tcase_add_test(t, an_excluded_rank_sleeps);
+    tcase_add_test(t, jobs_give_back_what_they_share);
     tcase_add_test(t, a_rank_that_differs_is_named);
     suite_add_tcase(s, t);
     SRunner *r = srunner_create(s);

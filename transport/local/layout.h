@@ -25,6 +25,7 @@
 enum {
     YK_LOCAL_FLAG_BLOCK = YK_TR_FLAGS, /* shared blocks asked for */
     YK_LOCAL_FLAG_MAPPED,              /* shared blocks mapped */
+    YK_LOCAL_FLAG_RELEASED,            /* shared blocks released */
     YK_LOCAL_FLAG_RING,                /* changes this rank made to a ring: what its peers sleep on */
     YK_LOCAL_FLAGS
 };
@@ -76,8 +77,13 @@ typedef struct yk__local_note {
 
 typedef struct yk__local_block {
     void *mem;
-    uint64_t bytes;
+    uint64_t bytes, offset; /* offset: in the object */
 } yk__local_block;
+
+/* A place in the object that was released. */
+typedef struct yk__local_gap {
+    uint64_t offset, bytes;
+} yk__local_gap;
 
 struct yk_tr_op {
     yk_tr_op *next;
@@ -104,6 +110,9 @@ struct yk_tr {
     bool beating;
     yk__local_block *block;
     size_t blocks, block_cap;
+    uint32_t made, released; /* shared blocks so far */
+    yk__local_gap *gap;
+    size_t gaps, gap_cap;
     uint64_t end; /* of the shared object, as far as agreed on */
     char (*name)[YK_LOCAL_NAME];
     yk__local_peer *peer; /* messages under way; NULL until the first */
@@ -136,6 +145,10 @@ yk_status yk__local_flag_wait(yk_tr *t, uint32_t peer, uint32_t flag, uint32_t v
 /* Sleeps while the peer's flag is `seen`, at most ns. */
 void yk__local_sleep(yk_tr *t, uint32_t peer, uint32_t flag, uint32_t seen, int64_t ns);
 int64_t yk__local_now(void); /* monotonic, ns */
+
+/* block.c */
+uint64_t yk__local_block_place(yk_tr *t, uint64_t bytes);
+void yk__local_release(yk_tr *t, void *mem);
 
 /* word.c */
 yk_status yk__local_word_sleep(yk_tr *t, uint32_t peer, const uint32_t *word, uint32_t seen, uint32_t ms, const char *what,

@@ -146,7 +146,7 @@ static uint64_t page_up(uint64_t bytes)
 /* Rank 0 makes the object longer, then all tell what they asked for and compare. */
 static yk_status agree(yk_tr *t, const char *what, uint64_t bytes, uint64_t end, yk_tr_words *why)
 {
-    uint32_t number = (uint32_t)t->blocks + 1;
+    uint32_t number = t->made + 1;
     if (t->rank == 0 && ftruncate(t->memfd, (off_t)end)) {
         yk_status s = yk__local_words(why, YK_E_MEM, "%llu bytes of shared memory for %s: %s",
                                       (unsigned long long)bytes, what, strerror(errno));
@@ -169,19 +169,19 @@ static yk_status agree(yk_tr *t, const char *what, uint64_t bytes, uint64_t end,
     return YK_OK;
 }
 
-static yk_status map_block(yk_tr *t, const char *what, uint64_t bytes, void **mem, yk_tr_words *why)
+static yk_status map_block(yk_tr *t, const char *what, uint64_t at, uint64_t bytes, void **mem, yk_tr_words *why)
 {
     struct stat st;
     void *p = NULL;
-    if (fstat(t->memfd, &st) || (uint64_t)st.st_size < t->end + bytes)
+    if (fstat(t->memfd, &st) || (uint64_t)st.st_size < at + bytes)
         return yk__local_words(why, YK_E_INTERNAL, "shared memory for %s: the object is too short", what);
-    p = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, t->memfd, (off_t)t->end);
+    p = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, t->memfd, (off_t)at);
     if (p == MAP_FAILED)
         return yk__local_words(why, YK_E_MEM, "mapping %llu bytes of shared memory for %s: %s",
                                (unsigned long long)bytes, what, strerror(errno));
     if (bytes >= 2u << 20)
         madvise(p, bytes, MADV_HUGEPAGE); /* a wish */
-    t->block[t->blocks++] = (yk__local_block){p, bytes};
+    t->block[t->blocks++] = (yk__local_block){p, bytes, at};
     *mem = p;
     return YK_OK;
 }
@@ -190,21 +190,23 @@ static yk_status shared(yk_tr *t, const char *what, uint64_t bytes, void **mem, 
 {
     uint64_t whole = page_up(bytes ? bytes : 1);
     void *p = NULL;
+    uint64_t at;
     yk_status s;
     if (bytes > INT64_MAX / 2 || whole > INT64_MAX / 2 - t->end)
         return yk__local_words(why, YK_E_ARG, "shared memory for %s: %llu bytes are too many", what,
                                (unsigned long long)bytes);
     if (yk__grow(&t->block, &t->block_cap, t->blocks + 1, sizeof *t->block))
         return yk__local_words(why, YK_E_MEM, "out of memory (the list of shared blocks)");
-    s = agree(t, what, bytes, t->end + whole, why);
-    s = s ? s : map_block(t, what, whole, &p, why);
+    at = yk__local_block_place(t, whole);
+    s = agree(t, what, bytes, t->end, why);
+    s = s ? s : map_block(t, what, at, whole, &p, why);
     if (s)
         return s;
-    t->end += whole;
+    t->made++;
     /* block_bytes may change only after all have read it */
-    yk__local_flag_set(t, YK_LOCAL_FLAG_MAPPED, (uint32_t)t->blocks);
+    yk__local_flag_set(t, YK_LOCAL_FLAG_MAPPED, t->made);
     for (uint32_t r = 0; r < t->ranks && !s; r++)
-        s = yk__local_flag_wait(t, r, YK_LOCAL_FLAG_MAPPED, (uint32_t)t->blocks, what, why);
+        s = yk__local_flag_wait(t, r, YK_LOCAL_FLAG_MAPPED, t->made, what, why);
     if (!s)
         *mem = p;
     return s;
@@ -319,6 +321,7 @@ static void local_close(yk_tr *t)
     if (t->memfd >= 0)
         close(t->memfd);
     yk__free(t->block);
+    yk__free(t->gap);
     yk__free(t->name);
     yk__free(t);
 }
@@ -390,6 +393,7 @@ const yk_transport *yk__local_transport(void)
         .cancel = yk__local_cancel,
         .word_sleep = yk__local_word_sleep,
         .word_wake = yk__local_word_wake,
+        .release = yk__local_release,
     };
     return &table;
 }
