@@ -223,13 +223,13 @@ static void rule_sigmoid(yk__rule *r) /* y = 1/(1 + e^-a): ga = gy y (1 - y) */
     yk__grad_give(r, 0, yk__bin(r->g, YK_OP_SIGMOID_BWD, Y, GY));
 }
 
-/* Every rank's sum depends on every rank's operand: ga = sum over ranks of gy. Moments have all_stats before them while there
- * are gradients to take. */
+/* Every rank's sum depends on every rank's operand: ga = sum over ranks of gy. Nothing passes a largest: who takes one gives
+ * its ties their gradient by nodes of his own. Moments have all_stats before them while there are gradients to take. */
 static void rule_all_reduce(yk__rule *r)
 {
     if (r->attr[0] == YK_REDUCE_SUM)
         yk__grad_give(r, 0, yk__all_reduce(r->g, GY));
-    else
+    else if (r->attr[0] == YK_REDUCE_MOMENTS)
         yk__fail(&r->g->error, YK_E_INTERNAL, "the gradient of moments over ranks: take that of all_stats");
 }
 

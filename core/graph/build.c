@@ -152,6 +152,13 @@ yk__vid yk__all_reduce(yk__graph *g, yk__vid x)
     return apply1(g, YK_OP_ALL_REDUCE, 1, &x, 1, &how, YK_DTYPE_COUNT);
 }
 
+yk__vid yk__all_max(yk__graph *g, yk__vid x)
+{
+    const int64_t how = YK_REDUCE_MAX;
+    x = yk__dense(g, x);
+    return apply1(g, YK_OP_ALL_REDUCE, 1, &x, 1, &how, YK_DTYPE_COUNT);
+}
+
 /* NumPy's broadcasting of n operands, by views. A value that is neither dense nor broadcast is copied before it is
  * expanded, while it is small. */
 static bool broadcast(yk__graph *g, uint32_t n, yk__vid *x)

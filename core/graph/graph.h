@@ -108,6 +108,7 @@ uint32_t yk__apply(yk__graph *g, yk_op op, uint32_t n_in, const yk__vid *in, uin
 yk__vid yk__un(yk__graph *g, yk_op op, yk__vid x);
 yk__vid yk__bin(yk__graph *g, yk_op op, yk__vid a, yk__vid b);
 yk__vid yk__all_reduce(yk__graph *g, yk__vid x); /* the sum */
+yk__vid yk__all_max(yk__graph *g, yk__vid x);    /* the largest; no gradient passes */
 yk__vid yk__cast(yk__graph *g, yk__vid x, yk_dtype dtype);                   /* x itself if it has that type */
 yk__vid yk__select(yk__graph *g, yk__vid c, yk__vid a, yk__vid b);
 yk__vid yk__const(yk__graph *g, double value, yk_dtype dtype);               /* fill of one element, dims 0 */

@@ -154,8 +154,8 @@ bool yk__infer_bn_stats(yk__shape *s)
 bool yk__infer_all_reduce(yk__shape *s)
 {
     const yk_value *x = s->x[0];
-    if (s->attr[0] != YK_REDUCE_SUM && (s->attr[0] != YK_REDUCE_MOMENTS || x->dims != 2 || x->dim[0] != 3))
-        return yk__shape_bad(s, "needs how: 0 the sum, or 1 the moments of [3, C]");
+    if (s->attr[0] != YK_REDUCE_SUM && s->attr[0] != YK_REDUCE_MAX && (s->attr[0] != YK_REDUCE_MOMENTS || x->dims != 2 || x->dim[0] != 3))
+        return yk__shape_bad(s, "needs how: 0 the sum, 1 the moments of [3, C], or 2 the largest");
     yk__shape_out(s, 0, x->dtype, x->dims, x->dim);
     return true;
 }

@@ -10,6 +10,7 @@
  */
 #include "core/group/inner.h"
 
+#include <math.h>
 #include <string.h>
 
 /* ---- Small ones --------------------------------------------------------------------------------------------------- */
@@ -208,6 +209,17 @@ static void sum_columns(yk__group *g, const yk__columns *c)
     }
 }
 
+/* A NaN of any rank stays one, as in a maximum over the rows of one. */
+static void max_columns(yk__group *g, const yk__columns *c)
+{
+    for (uint32_t r = 0; r < g->size; r++) {
+        const float *x = (const void *)mail_of(g, r)->data;
+        for (uint32_t i = 0; i < c->n; i++)
+            if (!r || x[i] > c->v[i] || isnan(x[i]))
+                c->v[i] = x[i];
+    }
+}
+
 static void join_moments(yk__group *g, const yk__columns *c, uint32_t i)
 {
     double mean = 0.0, square = 0.0, count = 0.0;
@@ -230,7 +242,9 @@ yk_status yk__group_reduce_end(yk__group *g, const yk__columns *c, yk_error *err
     yk_status s = g->tr ? meet_ranks(g, YK__BY_MEMBERS, err) : yk__group_check(g, err);
     if (s || !g->tr)
         return s;
-    if (c->rows == 1)
+    if (c->max)
+        max_columns(g, c);
+    else if (c->rows == 1)
         sum_columns(g, c);
     for (uint32_t i = 0; i < c->n && c->rows == 3; i++)
         join_moments(g, c, i);

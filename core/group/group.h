@@ -84,6 +84,7 @@ typedef struct yk__columns {
     float *v;
     uint32_t rows, n; /* 1 or 3 rows of n */
     uint64_t pitch;   /* floats from row to row */
+    bool max;         /* of one row: the largest, not the sum */
 } yk__columns;
 yk_status yk__group_reduce_begin(yk__group *g, const yk__columns *c, yk_error *err);
 yk_status yk__group_reduce_end(yk__group *g, const yk__columns *c, yk_error *err);

@@ -91,6 +91,7 @@ static void add_slots(yk__work *w)
 
 static yk_status passes(yk__work *w, yk__plan *p, yk_error *err)
 {
+    w->sums_stay = w->r->loss != YK_NONE; /* those of the trace: all ranks traced them, but may keep other values of it */
     if (yk__plan_trace(w, err) || yk__plan_prune(w, err) || yk__plan_grad(w, err) || yk__plan_inverse(w, err) || yk__plan_stats(w, err) ||
         yk__plan_relu(w, err) || yk__plan_factor(w, err) || yk__plan_prune(w, err))
         return err->status;

@@ -66,7 +66,7 @@ typedef struct yk__segment {
     uint32_t first_done, n_done;   /* YK_BOUND_BUCKET: plan->done[first_done ..] are complete */
     uint32_t slot;                 /* YK_BOUND_ALL_REDUCE: f32 vector to reduce over ranks, in place */
     uint64_t offset, count;
-    bool moments;                  /* not the sum: the moments of [3, count / 3] */
+    bool moments, max;             /* not the sum: the moments of [3, count / 3]; the largest */
 } yk__segment;
 
 typedef struct yk__plan {

@@ -113,6 +113,7 @@ static void bound_all_reduce(const cutting *c, yk__segment *seg, const yk_node *
     seg->offset = x->offset;
     seg->count = (uint64_t)yk__count(x);
     seg->moments = g->attr[n->attr] == YK_REDUCE_MOMENTS;
+    seg->max = g->attr[n->attr] == YK_REDUCE_MAX;
 }
 
 /* Where the nodes end that follow the all_reduce k and do not touch its sum. The sum must be read later, or else its memory

@@ -323,7 +323,7 @@ static yk_status reduce_columns(yk__engine *e, yk__prog *p, const yk__segment *s
     const uint64_t columns = s->count / rows;
     double begin;
     for (uint64_t from = 0; from < columns; from += most) {
-        const yk__columns c = {v + from, rows, (uint32_t)(columns - from < most ? columns - from : most), columns};
+        const yk__columns c = {v + from, rows, (uint32_t)(columns - from < most ? columns - from : most), columns, s->max};
         if (yk__group_reduce_begin(e->group, &c, err) || run_beside(e, p, i, err))
             return err->status;
         begin = yk__seconds();

@@ -205,7 +205,7 @@ typedef enum yk_op {
         YK_OP_COUNT
 } yk_op;
 
-enum { YK_REDUCE_SUM, YK_REDUCE_MOMENTS }; /* all_reduce: how; moments of [3,C] as bn_stats makes them */
+enum { YK_REDUCE_SUM, YK_REDUCE_MOMENTS, YK_REDUCE_MAX }; /* all_reduce: how; moments of [3,C] as bn_stats makes them */
 enum { YK_ATT_KEEP = 1, YK_ATT_BIAS = 2, YK_ATT_DROP = 4, YK_ATT_GBIAS = 8 };          /* attention: flags */
 enum { YK_OPT_DECOUPLED = 1, YK_OPT_AMSGRAD = 2, YK_OPT_NESTEROV = 4, YK_OPT_MAXIMIZE = 8 }; /* adam_step, sgd_step */
 enum { /* positions in hyper */

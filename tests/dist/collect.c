@@ -37,10 +37,10 @@ static int sums(yk__group *g, uint32_t call, uint32_t n, yk_error *err)
         d[i] = input(me, call, i);
         f[i] = (float)d[i];
     }
-    if (yk__group_sum_f64(g, d, n, err) || yk__group_reduce_begin(g, &(yk__columns){f, 1, n, n}, err))
+    if (yk__group_sum_f64(g, d, n, err) || yk__group_reduce_begin(g, &(yk__columns){f, 1, n, n, false}, err))
         return 1;
     memset(f, 0xff, n * sizeof *f); /* it was taken along */
-    if (yk__group_reduce_end(g, &(yk__columns){f, 1, n, n}, err))
+    if (yk__group_reduce_end(g, &(yk__columns){f, 1, n, n, false}, err))
         return 1;
     for (uint32_t i = 0; i < n; i++) {
         double sd = input(0, call, i);
@@ -50,6 +50,26 @@ static int sums(yk__group *g, uint32_t call, uint32_t n, yk_error *err)
             sf += (float)input(r, call, i);
         }
         if (memcmp(&sd, &d[i], sizeof sd) || memcmp(&sf, &f[i], sizeof sf))
+            return 1;
+    }
+    return 0;
+}
+
+/* The largest over ranks; of element 0 a NaN, which the last rank has. */
+static int maxima(yk__group *g, uint32_t call, uint32_t n, yk_error *err)
+{
+    const uint32_t ranks = yk__group_size(g), me = yk__group_rank(g);
+    static float f[16384];
+    const yk__columns c = {f, 1, n, n, true};
+    for (uint32_t i = 0; i < n; i++)
+        f[i] = i || me + 1 < ranks ? (float)input(me, call, i) : NAN;
+    if (yk__group_reduce_begin(g, &c, err) || yk__group_reduce_end(g, &c, err))
+        return 1;
+    for (uint32_t i = 0; i < n; i++) {
+        float top = (float)input(0, call, i);
+        for (uint32_t r = 1; r < ranks; r++)
+            top = fmaxf(top, (float)input(r, call, i));
+        if (i ? f[i] != top : !isnan(f[i]))
             return 1;
     }
     return 0;
@@ -85,7 +105,7 @@ static int moments(yk__group *g, uint32_t call, uint32_t n, uint32_t pitch, yk_e
 {
     const uint32_t me = yk__group_rank(g);
     static float f[3 * 5461];
-    const yk__columns c = {f, 3, n, pitch};
+    const yk__columns c = {f, 3, n, pitch, false};
     double v[3];
     memset(f, 0, sizeof f);
     for (uint32_t i = 0; i < n; i++) {
@@ -141,6 +161,8 @@ static int case_small(yk__group *g, yk_error *err)
         for (uint32_t i = 0; i < 6; i++) {
             if (sums(g, turn * 10 + i, sizes[i], err))
                 return wrong(err, "sum", i);
+            if (maxima(g, turn * 10 + i, sizes[i], err))
+                return wrong(err, "maximum", i);
             if (gathers(g, turn * 10 + i, i == 5 ? 65536 : sizes[i] * 5, err))
                 return wrong(err, "all-gather", i);
             if (i < 5 ? moments(g, turn, sizes[i], sizes[i] + i, err) : moments(g, turn, 5461, 5461, err))
