@@ -226,8 +226,6 @@ yk__vid yk__pad(yk__graph *g, yk__vid x, uint32_t dims, const int64_t *dim, cons
         v.offset += (uint64_t)(begin[i] * all.stride[i]) * yk_dtype_bytes(v.dtype);
         v.stride[i] = by * all.stride[i];
     }
-    if (yk__count(&v) == 0)
-        return base;
     return yk__copy_into(g, x, base, &v) == YK_NONE ? YK_NONE : base;
 }
 
@@ -274,7 +272,7 @@ yk__vid yk__concat(yk__graph *g, uint32_t n, const yk__vid *x, uint32_t axis)
         v.dim[axis] = g->value[x[i]].dim[axis];
         v.offset = (uint64_t)(at * v.stride[axis]) * yk_dtype_bytes(v.dtype);
         at += v.dim[axis];
-        if (yk__count(&v) && yk__copy_into(g, x[i], base, &v) == YK_NONE)
+        if (yk__copy_into(g, x[i], base, &v) == YK_NONE) /* of nothing too: gradients pass it on a rank without rows */
             return YK_NONE;
     }
     return base;
