@@ -212,10 +212,10 @@ static void sum_columns(yk__group *g, const yk__columns *c)
 /* A NaN of any rank stays one, as in a maximum over the rows of one. */
 static void max_columns(yk__group *g, const yk__columns *c)
 {
-    for (uint32_t r = 0; r < g->size; r++) {
-        const float *x = (const void *)mail_of(g, r)->data;
-        for (uint32_t i = 0; i < c->n; i++)
-            if (!r || x[i] > c->v[i] || isnan(x[i]))
+    for (uint32_t r = g->lowest; r < g->size; r++) {
+        const float *x = columns_of(g, r);
+        for (uint32_t i = 0; i < c->n && g->member[r]; i++)
+            if (r == g->lowest || x[i] > c->v[i] || isnan(x[i]))
                 c->v[i] = x[i];
     }
 }

@@ -221,31 +221,6 @@ uint32_t yk__counted_new(yk_job *job, double local, yk__vid *inverse)
     return *inverse == YK_NONE ? YK_NONE : job->n_counted++;
 }
 
-void yk__tag_set(yk_job *job, yk__vid v)
-{
-    size_t had = job->cap_tag;
-    if (v == YK_NONE)
-        return;
-    if (yk__grow(&job->tag, &job->cap_tag, (size_t)v + 1, 1)) {
-        yk__job_failf(job, YK_E_MEM, "out of memory while tracing");
-        return;
-    }
-    memset(job->tag + had, 0, job->cap_tag - had);
-    job->tag[v] = 1;
-}
-
-bool yk__tag_of(const yk_job *job, yk__vid v)
-{
-    return v < job->cap_tag && job->tag[v];
-}
-
-yk__vid yk__share_leaf(yk_job *job)
-{
-    yk__vid leaf;
-    job->share_scalar = yk__scalar_new(job, 1.0, &leaf);
-    return leaf;
-}
-
 /* Marks the values that the loss depends on; NULL after a failure. */
 static const uint8_t *reached(yk_job *job, yk__vid loss)
 {
@@ -286,7 +261,7 @@ static uint32_t terms_of(const yk_job *job, const uint8_t *need)
 }
 
 /* The weight of this micro batch in its window, and which parameters it trains. */
-static bool weigh(yk_job *job)
+bool yk__weigh(yk_job *job)
 {
     const uint8_t *need = reached(job, job->loss);
     if (!need)
@@ -310,29 +285,34 @@ static bool weigh(yk_job *job)
     return true;
 }
 
+/* One exchange: the counts of losses, the rows, who has none, and what the sharding checks. */
 bool yk__count_ranks(yk_job *job)
 {
     yk_error err = YK_ERROR_INIT;
-    double v[YK__COUNTS + 2 + YK__AGREE_WORDS];
-    const uint32_t n = job->n_counted + 2;
-    for (uint32_t i = 0; i < job->n_counted; i++)
+    double v[YK__COUNTS + 2 + YK__AGREE_WORDS + YK__SHARD_WORDS], word[YK__SHARD_WORDS];
+    const uint32_t n = job->n_counted, agree = n + 2, shard = agree + YK__AGREE_WORDS;
+    for (uint32_t i = 0; i < n; i++)
         v[i] = job->counted[i].local;
-    v[job->n_counted] = (double)job->local;
-    v[job->n_counted + 1] = job->empty;
-    if (job->world > 1 && !yk__agree_words(job, v + n))
+    v[n] = (double)job->local;
+    v[n + 1] = job->empty;
+    yk__sharding_words(job, word);
+    memcpy(v + shard, word, sizeof word);
+    if (job->world > 1 && !yk__agree_words(job, v + agree))
         return false;
-    if (job->world > 1 && yk__group_sum_members(job->group, v, n + YK__AGREE_WORDS, &err)) {
+    if (job->world > 1 && yk__group_sum_members(job->group, v, shard + YK__SHARD_WORDS, &err)) {
         yk__job_fail(job, &err);
         return false;
     }
-    if (job->world > 1 && !yk__agree_check(job, v + n))
+    if (job->world > 1 && (!yk__agree_check(job, v + agree) || !yk__sharding_check(job, word, v + shard)))
         return false;
-    for (uint32_t i = 0; i < job->n_counted; i++) {
+    for (uint32_t i = 0; i < n; i++) {
         job->counted[i].global = v[i];
         yk__scalar_set(job, job->counted[i].scalar, v[i] > 0.0 ? 1.0 / v[i] : 0.0);
     }
     if (!job->rows_set)
-        job->global = (int64_t)v[job->n_counted];
-    job->any_empty = v[job->n_counted + 1] > 0.0;
-    return weigh(job);
+        job->global = (int64_t)v[n];
+    job->any_empty = v[n + 1] > 0.0;
+    yk__sharding_counts(job, v[shard + YK__SHARD_WORDS - 1]);
+    job->counted_ranks = true;
+    return true;
 }

@@ -148,6 +148,7 @@ yk_job *yk__enter(const char *name, uint32_t n, const yk_t *x)
             return NULL;
         }
     job->g.stream = ++job->calls;
+    job->call = name;
     return job;
 }
 

@@ -26,6 +26,7 @@ uint32_t yk__input_new(yk_job *job, yk_dtype dtype, uint32_t dims, const int64_t
     uint32_t slot = yk__slot_new(&job->g, YK_SLOT_INPUT, bytes, number);
     in->bytes = bytes;
     in->scalars = dims == UINT32_MAX;
+    in->fed = false;
     in->leaf = dims == UINT32_MAX ? slot : yk__leaf(&job->g, slot, 0, dtype, dims, dim);
     job->n_input++;
     return number;
@@ -117,6 +118,8 @@ yk_t yk_input(yk_job *job, yk_dtype dtype, uint32_t dims, const int64_t *dim, co
         job->rows_default = true;
         job->local = job->global = dim[0];
     }
+    if (job->input[number].leaf != YK_NONE)
+        yk__sharding_input(job, number);
     return yk__handle(job, job->input[number].leaf);
 }
 
@@ -126,6 +129,7 @@ yk_t yk_constant(yk_job *job, float value)
     if (!yk_ok(job))
         return YK__POISON;
     yk__scalar_new(job, (double)value, &leaf);
+    yk__sharding_constant(job, leaf, value);
     return yk__handle(job, leaf);
 }
 
@@ -146,6 +150,9 @@ static void set_rows(yk_job *job, int64_t local, const int32_t *row, int64_t fir
     job->empty = job->empty || local == 0;
     job->local = local;
     job->global = global;
+    for (uint32_t i = 0; i < job->n_input; i++)
+        if (job->input[i].fed && job->input[i].leaf != YK_NONE)
+            yk__sharding_input(job, i);
 }
 
 void yk_rows(yk_job *job, int64_t local, const int32_t *row, int64_t global)
@@ -193,12 +200,27 @@ bool yk__random_key(yk_job *job, yk__vid *key)
     return true;
 }
 
-bool yk__random(yk_job *job, int64_t lead, yk__vid *key, yk__vid *rows)
+/* 0, 1, ..: the rows of a value that all ranks have alike, so that they drop the same of it. */
+static bool plain_rows(yk_job *job, int64_t lead, yk__vid *rows)
 {
+    const uint32_t number = yk__input_new(job, YK_I32, 1, &lead, (uint64_t)lead * sizeof(int32_t));
+    for (int64_t i = 0; number != YK_NONE && i < lead; i++)
+        ((int32_t *)job->input[number].data)[i] = (int32_t)i;
+    *rows = number == YK_NONE ? YK_NONE : job->input[number].leaf;
+    return number != YK_NONE;
+}
+
+bool yk__random(yk_job *job, yk__vid x, yk__vid *key, yk__vid *rows)
+{
+    const int64_t lead = job->g.value[x].dim[0];
     if (!yk__random_key(job, key))
         return false;
+    const int64_t said = random_rows(job, lead);
+    const bool alike = job->world > 1 && yk__sharding_of(job, x).spread == YK__REPLICATED;
+    if (alike || (job->rows_input != YK_NONE && job->g.value[job->rows].dim[0] != said))
+        return plain_rows(job, lead, rows);
     if (job->rows_input == YK_NONE) {
-        int64_t n = random_rows(job, lead);
+        const int64_t n = said;
         uint32_t r = yk__input_new(job, YK_I32, 1, &n, (uint64_t)n * sizeof(int32_t));
         if (r == YK_NONE)
             return false;

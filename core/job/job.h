@@ -48,6 +48,26 @@ typedef struct yk__jparam {
     uint64_t steps;     /* updates it had */
 } yk__jparam;
 
+/* How a value of the step lies over the ranks (DTensor's words); see sharding.c. */
+typedef enum yk__spread { YK__UNSET, YK__REPLICATED, YK__SHARDED, YK__PARTIAL, YK__LOCAL } yk__spread;
+
+typedef struct yk__sharding {
+    uint8_t spread, axis; /* axis: along which its rows lie (SHARDED) */
+    bool guess;           /* SHARDED by its first length alone: an input, or a view of one */
+    bool met;             /* follows from what the ranks exchange in this step */
+    uint16_t why;         /* LOCAL: number of its reason */
+    uint32_t sign;        /* of how it was made, equal on all ranks */
+    uint32_t whole;       /* PARTIAL: its sum over the ranks + 1, once there is one */
+    int64_t inner;        /* SHARDED: neighbouring entries along the axis that are of one row; 0: rows of yk_pack */
+} yk__sharding;
+
+/* The reciprocal of the number of entries that a mean over rows counts: 1 / (each * rows of all ranks). */
+typedef struct yk__row_mean {
+    double each;
+    uint32_t scalar;
+    yk__vid leaf;
+} yk__row_mean;
+
 /* Host data of one input slot of the step; the memory is used again by the next step. */
 typedef struct yk__jinput {
     void *data;
@@ -55,6 +75,7 @@ typedef struct yk__jinput {
     size_t cap;
     yk__vid leaf;
     bool scalars; /* a vector of scalars: leaf is its slot */
+    bool fed;     /* by yk_input: its sharding is found out or said */
 } yk__jinput;
 
 /* A value that the host wants or has. */
@@ -67,7 +88,7 @@ typedef struct yk__kept {
     bool summed;
     bool pinned, dead; /* its number is still wanted by the window; its handle is over */
     yk__vid vid, source; /* source: the dense value that is read */
-    double factor;     /* of a loss that is not counted: local / global rows */
+    double factor;     /* of a loss that all ranks have alike: local / global rows */
     uint64_t ticket, bytes;
     yk_value value;    /* type and shape */
     void *host;
@@ -199,9 +220,18 @@ struct yk_job {
     int64_t local, global;
     yk__counted counted[YK__COUNTS];
     uint32_t n_counted;
-    uint8_t *tag;           /* by value: 1 = a loss that is counted over ranks */
-    size_t cap_tag;
-    uint32_t share_scalar;  /* scalar that holds local / global rows; YK_NONE */
+    yk__sharding *sharding; /* by value; kept where there are several ranks */
+    size_t cap_sharding;
+    char (*reason)[320];    /* why values are LOCAL */
+    size_t n_reason, cap_reason;
+    const char *call;       /* name of the operation under way */
+    yk__row_mean *row_mean;
+    size_t n_row_mean, cap_row_mean;
+    yk__vid share_leaf;     /* local / global rows; YK_NONE: not used in this step */
+    uint32_t share_scalar;
+    double row_share;       /* the same, once counted */
+    bool counted_ranks;     /* counts, shares and means are those of all ranks */
+    bool assigns_met;       /* a state gets what the ranks exchanged */
     yk__vid loss, seed;
     uint32_t seed_scalar;
     bool loss_sent, any_empty;
@@ -284,7 +314,7 @@ bool yk__param_get_file(yk_job *job, yk__jparam *p, void *data);
 uint32_t yk__input_new(yk_job *job, yk_dtype dtype, uint32_t dims, const int64_t *dim, uint64_t bytes);
 uint32_t yk__scalar_new(yk_job *job, double value, yk__vid *leaf);
 void yk__scalar_set(yk_job *job, uint32_t scalar, double value);
-bool yk__random(yk_job *job, int64_t lead, yk__vid *key, yk__vid *rows); /* inputs of dropout for an x with `lead` rows */
+bool yk__random(yk_job *job, yk__vid x, yk__vid *key, yk__vid *rows); /* inputs of dropout of x along its first axis */
 bool yk__random_key(yk_job *job, yk__vid *key);
 void yk__inputs_clear(yk_job *job);
 int64_t yk__local_rows(const yk_job *job);
@@ -297,9 +327,47 @@ bool yk__host_values(yk_job *job, yk__vid v, double *out, int64_t n);
 bool yk__host_labels(yk_job *job, yk__vid v, int64_t other_than, double *n);
 uint32_t yk__counted_new(yk_job *job, double local, yk__vid *inverse);
 bool yk__count_ranks(yk_job *job); /* collective: fills global, rows, scalars */
-void yk__tag_set(yk_job *job, yk__vid v);
-bool yk__tag_of(const yk_job *job, yk__vid v);
-yk__vid yk__share_leaf(yk_job *job); /* local rows / global rows */
+bool yk__weigh(yk_job *job);       /* of the loss: its micro batch's weight, which parameters it trains */
+
+/* ---- sharding.c (of several ranks; in a group of one all is REPLICATED and nothing is kept) ------------------------------- */
+yk__sharding yk__sharding_of(const yk_job *job, yk__vid v);
+yk_t yk__give(yk_job *job, yk__vid v, yk__sharding s); /* the handle of a result; a folded view becomes a value of its own */
+yk__vid yk__like(yk_job *job, yk__vid from, yk__vid v); /* v lies as `from` does (a cast) */
+/* PARTIAL: its sum over the ranks, while training; else v. */
+yk__vid yk__all_ranks(yk_job *job, yk__vid v);
+yk__vid yk__operand(yk_job *job, const char *name, yk_t x); /* yk__all_ranks of yk__use */
+yk__vid yk__partial(yk_job *job, yk__vid v); /* REPLICATED: times the rank's share of the rows */
+/* LOCAL, with the user's place as the reason's. v names the shape. */
+yk__sharding yk__shard_local(yk_job *job, yk__vid v, const char *why);
+/* Of results: of an elementwise op (YK_NONE operands are skipped); of one whose last axes each row computes by itself. */
+yk__sharding yk__shard_map(yk_job *job, uint32_t n, const yk__vid *in);
+yk__sharding yk__shard_rowwise(yk_job *job, yk__vid x, uint32_t mixed, uint32_t n_rest, const yk__vid *rest);
+yk__sharding yk__shard_sum(yk_job *job, yk__vid v, uint32_t axes, bool keep);
+yk__sharding yk__shard_drop(yk_job *job, yk__vid v, uint32_t axes, bool keep); /* axes that the rows do not lie along */
+yk__sharding yk__shard_reshape(yk_job *job, yk__vid v, uint32_t dims, const int64_t *dim);
+yk__sharding yk__shard_matmul(yk_job *job, yk__vid a, yk__vid b);
+yk__sharding yk__shard_max(yk_job *job, yk__vid v, uint32_t axes, bool keep);
+yk__sharding yk__shard_expand(yk_job *job, yk__vid v, uint32_t dims, const int64_t *dim);
+yk__sharding yk__shard_concat(yk_job *job, uint32_t n, const yk__vid *in, uint32_t axis);
+yk__sharding yk__shard_gather(yk_job *job, yk__vid table, yk__vid index);
+yk__sharding yk__shard_labels(yk_job *job, yk__vid logits, yk__vid labels); /* of the items of a cross entropy */
+yk__sharding yk__shard_total(yk__sharding items, bool mean);                /* of the sum or the mean of a loss's items */
+bool yk__over_rows(const yk_job *job, yk__vid v, uint32_t axes); /* SHARDED, and the axes hold its rows */
+yk__vid yk__row_mean_of(yk_job *job, yk__vid v, uint32_t axes);  /* the reciprocal, a scalar */
+yk__vid yk__row_max(yk_job *job, yk__vid v, uint32_t axes);      /* over all ranks, axes kept */
+yk__vid yk__row_softmax(yk_job *job, yk__vid v, bool logarithm); /* over the last axis and all ranks */
+yk__vid yk__share_leaf(yk_job *job);
+void yk__sharding_input(yk_job *job, uint32_t number);
+void yk__sharding_constant(yk_job *job, yk__vid leaf, float value);
+void yk__sharding_clear(yk_job *job);
+void yk__sharding_free(yk_job *job);
+/* What the counts' exchange carries of it: room for YK__SHARD_WORDS numbers; check: after they were added up. */
+#define YK__SHARD_INPUTS 8
+#define YK__SHARD_WORDS (2 + 2 * YK__SHARD_INPUTS)
+void yk__sharding_words(const yk_job *job, double *word);
+bool yk__sharding_check(yk_job *job, const double *word, const double *sum);
+void yk__sharding_counts(yk_job *job, double ranks); /* shares and means, now that the rows of all ranks are known */
+bool yk__sharding_loss(yk_job *job, yk__vid loss); /* false: it cannot be split; the job has the error */
 
 /* ---- step.c -------------------------------------------------------------------------------------------------------- */
 yk__kept *yk__kept_find(yk_job *job, yk_t x);

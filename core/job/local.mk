@@ -5,6 +5,7 @@ libyokecore_la_SOURCES += core/job/agree.c core/job/agree.h core/job/settings.c 
 	core/job/opt.c core/job/param.c core/job/save.c core/job/share.c core/job/share.h \
 	core/job/share_rows.c core/job/share_state.c \
 	core/job/state.c core/job/state.h core/job/step.c
+libyokecore_la_SOURCES += core/job/sharding.c core/job/sharding_rules.c
 
 if WITH_CHECK
 check_PROGRAMS += tests/dist/agree.test tests/dist/job_ranks.test tests/unit/job_api.test tests/unit/job_host.test \

@@ -41,19 +41,20 @@ yk_t yk_conv2d(yk_t x, yk_t weight, yk_t bias, const yk_conv2d_config *c)
     if (!job)
         return YK__POISON;
     c = c ? c : &none;
-    yk__vid in[2] = {yk__float(job, yk__use(job, "yk_conv2d", x)), yk__use(job, "yk_conv2d", weight)};
+    yk__vid in[2] = {yk__float(job, yk__operand(job, "yk_conv2d", x)), yk__operand(job, "yk_conv2d", weight)};
     if (!four(job, "yk_conv2d", in[0]) || in[1] == YK_NONE)
         return YK__POISON;
     const int64_t attr[7] = {or_one(c->stride[0]),   or_one(c->stride[1]),   c->padding[0],    c->padding[1],
                              or_one(c->dilation[0]), or_one(c->dilation[1]), or_one(c->groups)};
+    const yk__vid b = yk__is_no(bias) ? YK_NONE : yk__operand(job, "yk_conv2d", bias), rest[2] = {in[1], b};
+    const yk__sharding to = yk__shard_rowwise(job, in[0], 0xe, b == YK_NONE ? 1 : 2, rest);
     in[0] = yk__dense(&job->g, in[0]);
     yk__vid y = apply(job, YK_OP_CONV2D, 2, in, 7, attr);
     if (y != YK_NONE && !yk__is_no(bias)) {
-        yk__vid b = yk__use(job, "yk_conv2d", bias);
         const int64_t dim[4] = {1, b == YK_NONE ? 1 : yk__count(&job->g.value[b]), 1, 1};
         y = yk__bin(&job->g, YK_OP_ADD, y, yk__reshape(&job->g, b, 4, dim));
     }
-    return yk__handle(job, y);
+    return yk__give(job, y, to);
 }
 
 static bool check_pool(yk_job *job, const char *name, bool max, yk__vid x, const yk_pool2d_config *c)
@@ -150,7 +151,11 @@ static yk__vid pooled(yk_job *job, yk_op op, const char *name, yk__vid x, const 
 static yk_t pool(yk_op op, const char *name, yk_t x, const yk_pool2d_config *c)
 {
     yk_job *job = yk__enter(name, 1, &x);
-    return job ? yk__handle(job, pooled(job, op, name, yk__float(job, yk__use(job, name, x)), c)) : YK__POISON;
+    const yk__vid v = job ? yk__float(job, yk__operand(job, name, x)) : YK_NONE;
+    if (v == YK_NONE)
+        return YK__POISON;
+    const yk__sharding to = yk__shard_rowwise(job, v, 0xc, 0, NULL);
+    return yk__give(job, pooled(job, op, name, v, c), to);
 }
 
 yk_t yk_max_pool2d(yk_t x, const yk_pool2d_config *c)
@@ -196,7 +201,7 @@ yk_t yk_adaptive_avg_pool2d(yk_t x, int64_t height, int64_t width)
 {
     const char *name = "yk_adaptive_avg_pool2d";
     yk_job *job = yk__enter(name, 1, &x);
-    yk__vid v = job ? yk__float(job, yk__use(job, name, x)) : YK_NONE;
+    yk__vid v = job ? yk__float(job, yk__operand(job, name, x)) : YK_NONE;
     if (!job || !four(job, name, v))
         return YK__POISON;
     const yk_value u = job->g.value[v];
@@ -204,13 +209,14 @@ yk_t yk_adaptive_avg_pool2d(yk_t x, int64_t height, int64_t width)
         yk__job_failf(job, YK_E_ARG, "%s: output %lld x %lld", name, (long long)height, (long long)width);
         return YK__POISON;
     }
+    const yk__sharding to = yk__shard_rowwise(job, v, 0xc, 0, NULL);
     if (height == 1 && width == 1)
-        return yk__handle(job, yk__scale(&job->g, yk__sum(&job->g, v, 12), 1.0 / (double)(u.dim[2] * u.dim[3])));
+        return yk__give(job, yk__scale(&job->g, yk__sum(&job->g, v, 12), 1.0 / (double)(u.dim[2] * u.dim[3])), to);
     if (u.dim[2] % height == 0 && u.dim[3] % width == 0) {
         const yk_pool2d_config c = {.kernel = {(int32_t)(u.dim[2] / height), (int32_t)(u.dim[3] / width)}};
-        return yk__handle(job, pooled(job, YK_OP_AVG_POOL, name, v, &c));
+        return yk__give(job, pooled(job, YK_OP_AVG_POOL, name, v, &c), to);
     }
-    return yk__handle(job, averaged(job, averaged(job, v, height), width));
+    return yk__give(job, averaged(job, averaged(job, v, height), width), to);
 }
 
 /* The table again as a leaf of its own, which the differentiation does not know as the parameter. */
@@ -238,17 +244,18 @@ yk_t yk_embedding(yk_t ids, yk_t table, int32_t padding_index)
     yk_job *job = yk__enter("yk_embedding", 2, all);
     if (!job)
         return YK__POISON;
-    yk__vid i = yk__use(job, "yk_embedding", ids), t = yk__use(job, "yk_embedding", table);
+    yk__vid i = yk__operand(job, "yk_embedding", ids), t = yk__operand(job, "yk_embedding", table);
     if (i == YK_NONE || t == YK_NONE)
         return YK__POISON;
+    const yk__sharding to = yk__shard_gather(job, t, i);
     i = yk__dense(&job->g, yk__cast(&job->g, i, YK_I32));
     if (padding_index < 0)
-        return yk__handle(job, yk__gather(&job->g, t, i));
+        return yk__give(job, yk__gather(&job->g, t, i), to);
     if (job->g.value[t].slot == YK_NONE || job->g.value[t].base != t) {
         yk__job_failf(job, YK_E_ARG, "yk_embedding: a padding index needs the table to be a parameter or an input");
         return YK__POISON;
     }
-    return yk__handle(job, padded_lookup(job, t, i, padding_index));
+    return yk__give(job, padded_lookup(job, t, i, padding_index), to);
 }
 
 bool yk__dropout_wanted(yk_job *job, const char *name, float p)
@@ -270,20 +277,21 @@ yk__vid yk__dropout(yk_job *job, yk__vid x, float p, yk__vid rows)
 yk_t yk_dropout(yk_t x, float p)
 {
     yk_job *job = yk__enter("yk_dropout", 1, &x);
-    yk__vid v = job ? yk__float(job, yk__use(job, "yk_dropout", x)) : YK_NONE, key, rows;
+    yk__vid v = job ? yk__float(job, yk__operand(job, "yk_dropout", x)) : YK_NONE, key, rows;
     if (v == YK_NONE)
         return YK__POISON;
     if (!yk__dropout_wanted(job, "yk_dropout", p))
-        return yk__handle(job, v);
-    if (job->g.value[v].dims < 1 || !yk__random(job, job->g.value[v].dim[0], &key, &rows))
+        return yk__give(job, v, yk__sharding_of(job, v));
+    if (job->g.value[v].dims < 1 || !yk__random(job, v, &key, &rows))
         return YK__POISON;
-    return yk__handle(job, yk__dropout(job, v, p, rows));
+    const yk__sharding to = yk__shard_rowwise(job, v, ~1u, 0, NULL);
+    return yk__give(job, yk__dropout(job, v, p, rows), to);
 }
 
 static yk_t softmax(const char *name, yk_t x, bool logarithm)
 {
     yk_job *job = yk__enter(name, 1, &x);
-    yk__vid v = job ? yk__float(job, yk__use(job, name, x)) : YK_NONE;
+    yk__vid v = job ? yk__float(job, yk__operand(job, name, x)) : YK_NONE;
     if (v == YK_NONE)
         return YK__POISON;
     const yk_value u = job->g.value[v];
@@ -291,8 +299,14 @@ static yk_t softmax(const char *name, yk_t x, bool logarithm)
     int64_t flat[2] = {1, u.dims ? u.dim[u.dims - 1] : 1};
     for (uint32_t i = 0; i + 1 < u.dims; i++)
         flat[0] *= u.dim[i];
+    const bool over_rows = u.dims && job->training && yk__over_rows(job, v, 1u << (u.dims - 1));
+    yk__sharding to = over_rows ? yk__sharding_of(job, v) : yk__shard_rowwise(job, v, u.dims ? 1u << (u.dims - 1) : 0, 0, NULL);
+    if (over_rows && to.inner) {
+        to.met = true;
+        return yk__give(job, yk__row_softmax(job, v, logarithm), to);
+    }
     v = yk__reshape(&job->g, v, 2, flat);
-    return yk__handle(job, yk__reshape(&job->g, apply(job, YK_OP_SOFTMAX, 1, &v, 1, &attr), u.dims, u.dim));
+    return yk__give(job, yk__reshape(&job->g, apply(job, YK_OP_SOFTMAX, 1, &v, 1, &attr), u.dims, u.dim), to);
 }
 
 yk_t yk_softmax(yk_t x)
@@ -305,28 +319,52 @@ yk_t yk_log_softmax(yk_t x)
     return softmax("yk_log_softmax", x, true);
 }
 
+/* Which keys count and the bias lie as q, k and v do, along the batch, or are the same on all ranks. */
+static void join_attention(yk_job *job, yk__vid v, yk__sharding *to)
+{
+    const yk__sharding s = yk__sharding_of(job, v);
+    const uint32_t dims = job->g.value[v].dims;
+    if (s.spread == YK__LOCAL || s.spread == YK__PARTIAL)
+        *to = s.spread == YK__LOCAL ? s : yk__shard_local(job, v, "it is a term of a sum over the ranks");
+    else if (s.spread == YK__SHARDED && !(s.axis == 0 && (dims == 2 || dims == 4) && to->spread == YK__SHARDED && to->axis == 0))
+        *to = to->spread == YK__LOCAL ? *to : yk__shard_local(job, v, "its rows are not those of the queries");
+    to->met = to->met || s.met;
+}
+
+/* The rows of q, k and v are along the batch or the heads; the tokens of one may not be rows. */
+static yk__sharding shard_attention(yk_job *job, const yk__vid *qkv)
+{
+    const yk__sharding s = yk__shard_map(job, 3, qkv);
+    if (s.spread == YK__SHARDED && s.axis > 1)
+        return yk__shard_local(job, qkv[0], "each query meets the keys of all ranks");
+    return s;
+}
+
 /* The optional operands after q, k, v; their flags, or -1 after a failure. */
-static int64_t attention_rest(yk_job *job, const yk_attention_config *c, const yk__vid *qkv, yk__vid *in, uint32_t *n)
+static int64_t attention_rest(yk_job *job, const yk_attention_config *c, const yk__vid *qkv, yk__vid *in, uint32_t *n,
+                              yk__sharding *to)
 {
     const yk_value q = job->g.value[qkv[0]], k = job->g.value[qkv[1]];
     int64_t flags = 0;
     if (!yk__is_no(c->key_keep)) {
-        yk__vid keep = yk__use(job, "yk_attention", c->key_keep);
+        yk__vid keep = yk__operand(job, "yk_attention", c->key_keep);
         if (keep == YK_NONE)
             return -1;
         in[(*n)++] = yk__dense(&job->g, yk__cast(&job->g, keep, YK_F32));
+        join_attention(job, keep, to);
         flags |= YK_ATT_KEEP;
     }
     if (!yk__is_no(c->bias)) {
         const int64_t full[4] = {q.dim[0], q.dim[1], q.dim[2], k.dim[2]};
-        yk__vid bias = yk__use(job, "yk_attention", c->bias);
+        yk__vid bias = yk__operand(job, "yk_attention", c->bias);
         if (bias == YK_NONE)
             return -1;
+        join_attention(job, bias, to);
         in[(*n)++] = yk__expand(&job->g, yk__cast(&job->g, bias, YK_F32), 4, full);
         flags |= YK_ATT_BIAS;
     }
     if (c->dropout > 0.0f && job->training) {
-        if (!yk__random(job, q.dim[0], &in[*n], &in[*n + 1]))
+        if (!yk__random(job, qkv[0], &in[*n], &in[*n + 1]))
             return -1;
         *n += 2;
         flags |= YK_ATT_DROP;
@@ -345,7 +383,7 @@ yk_t yk_attention(yk_t q, yk_t k, yk_t v, const yk_attention_config *c)
     yk__vid in[7];
     uint32_t n = 3;
     for (int i = 0; i < 3; i++) {
-        in[i] = yk__float(job, yk__use(job, "yk_attention", all[i]));
+        in[i] = yk__float(job, yk__operand(job, "yk_attention", all[i]));
         if (in[i] == YK_NONE)
             return YK__POISON;
         if (job->g.value[in[i]].dims != 4) {
@@ -358,12 +396,13 @@ yk_t yk_attention(yk_t q, yk_t k, yk_t v, const yk_attention_config *c)
         yk__job_failf(job, YK_E_ARG, "yk_attention: dropout %g, expected 0 <= p < 1", (double)c->dropout);
         return YK__POISON;
     }
-    int64_t flags = attention_rest(job, c, in, in, &n), width = job->g.value[in[0]].dim[3];
+    yk__sharding to = shard_attention(job, in);
+    int64_t flags = attention_rest(job, c, in, in, &n, &to), width = job->g.value[in[0]].dim[3];
     if (flags < 0)
         return YK__POISON;
     double scale = c->scale != 0.0f ? (double)c->scale : 1.0 / sqrt((double)width);
     bool drop = flags & YK_ATT_DROP;
     const int64_t attr[5] = {c->causal, yk_attr_of_f64(scale), yk_attr_of_f64(drop ? (double)c->dropout : 0.0),
                              drop ? job->dropouts++ : 0, flags};
-    return yk__handle(job, apply(job, YK_OP_ATTENTION, n, in, 5, attr));
+    return yk__give(job, apply(job, YK_OP_ATTENTION, n, in, 5, attr), to);
 }

@@ -5,13 +5,13 @@
  */
 #include "core/job/job.h"
 
-/* sum(v), or sum(v) / count, as a scalar and tagged as a counted loss; or v itself. */
-static yk_t reduced(yk_job *job, yk__vid v, double count, yk_reduction how)
+/* sum(v), or sum(v) / count, as a scalar; or v itself. */
+static yk_t reduced(yk_job *job, yk__vid v, yk__sharding items, double count, yk_reduction how)
 {
     yk__graph *g = &job->g;
     yk__vid inverse;
     if (v == YK_NONE || how == YK_EACH)
-        return yk__handle(job, v);
+        return yk__give(job, v, items);
     uint32_t dims = g->value[v].dims;
     yk__vid out = yk__reshape(g, yk__sum(g, v, (1u << dims) - 1u), 0, NULL);
     if (how != YK_SUM) {
@@ -19,8 +19,7 @@ static yk_t reduced(yk_job *job, yk__vid v, double count, yk_reduction how)
             return YK__POISON;
         out = yk__bin(g, YK_OP_MUL, out, inverse);
     }
-    yk__tag_set(job, out);
-    return yk__handle(job, out);
+    return yk__give(job, out, yk__shard_total(items, how == YK_MEAN));
 }
 
 /* Number of labels that count, or the sum of their classes' weights; negative after a failure. */
@@ -52,7 +51,7 @@ yk_t yk_cross_entropy_with(yk_t logits, yk_t labels, const yk_cross_entropy_conf
     yk_job *job = yk__enter(name, 3, all);
     if (!job)
         return YK__POISON;
-    yk__vid z = yk__float(job, yk__use(job, name, logits)), y = yk__use(job, name, labels), out[2] = {YK_NONE};
+    yk__vid z = yk__float(job, yk__operand(job, name, logits)), y = yk__use(job, name, labels), out[2] = {YK_NONE};
     yk__vid w = yk__is_no(c->weight) ? YK_NONE : yk__use(job, name, c->weight);
     if (z == YK_NONE || y == YK_NONE || !yk_ok(job))
         return YK__POISON;
@@ -70,6 +69,7 @@ yk_t yk_cross_entropy_with(yk_t logits, yk_t labels, const yk_cross_entropy_conf
     if (!yk_ok(job))
         return YK__POISON;
     const yk_value labels_of = job->g.value[y];
+    const yk__sharding items = yk__shard_labels(job, z, y);
     y = yk__dense(&job->g, yk__reshape(&job->g, yk__cast(&job->g, y, YK_I32), 1, &rows));
     const yk__vid in[3] = {yk__reshape(&job->g, z, 2, flat), y, w};
     if (in[0] == YK_NONE || y == YK_NONE)
@@ -77,7 +77,7 @@ yk_t yk_cross_entropy_with(yk_t logits, yk_t labels, const yk_cross_entropy_conf
     yk__apply(&job->g, YK_OP_CROSS_ENTROPY, w == YK_NONE ? 2 : 3, in, 2, attr, YK_DTYPE_COUNT, 0, NULL, out, 2);
     if (c->reduction == YK_EACH)
         out[0] = yk__reshape(&job->g, out[0], labels_of.dims, labels_of.dim);
-    return reduced(job, out[0], count, c->reduction);
+    return reduced(job, out[0], items, count, c->reduction);
 }
 
 yk_t yk_cross_entropy(yk_t logits, yk_t labels)
@@ -117,8 +117,8 @@ static bool alike(const char *name, yk_t x, yk_t target, const yk_loss_config *c
     *job = yk__enter(name, 4, all);
     if (!*job)
         return false;
-    *a = yk__float(*job, yk__use(*job, name, x));
-    *b = yk__float(*job, yk__use(*job, name, target));
+    *a = yk__float(*job, yk__operand(*job, name, x));
+    *b = yk__float(*job, yk__operand(*job, name, target));
     if (*a == YK_NONE || *b == YK_NONE)
         return false;
     const yk__graph *g = &(*job)->g;
@@ -140,12 +140,14 @@ yk_t yk_bce_with_logits(yk_t logits, yk_t target, const yk_loss_config *c)
     c = c ? c : &plain;
     if (!alike(name, logits, target, c, &job, &x, &y))
         return YK__POISON;
-    yk__vid w = yk__is_no(c->weight) ? YK_NONE : yk__float(job, yk__use(job, name, c->weight));
-    yk__vid q = yk__is_no(c->pos_weight) ? YK_NONE : yk__float(job, yk__use(job, name, c->pos_weight));
+    yk__vid w = yk__is_no(c->weight) ? YK_NONE : yk__float(job, yk__operand(job, name, c->weight));
+    yk__vid q = yk__is_no(c->pos_weight) ? YK_NONE : yk__float(job, yk__operand(job, name, c->pos_weight));
     if (!yk_ok(job))
         return YK__POISON;
     double n = (double)yk__count(&job->g.value[x]);
-    return reduced(job, bce_items(job, yk__cast(&job->g, x, YK_F32), y, w, q), n, c->reduction);
+    const yk__vid in[4] = {x, y, w, q};
+    const yk__sharding items = yk__shard_map(job, 4, in);
+    return reduced(job, bce_items(job, yk__cast(&job->g, x, YK_F32), y, w, q), items, n, c->reduction);
 }
 
 yk_t yk_mse(yk_t x, yk_t target, const yk_loss_config *c)
@@ -160,6 +162,8 @@ yk_t yk_mse(yk_t x, yk_t target, const yk_loss_config *c)
         return YK__POISON;
     }
     double n = (double)yk__count(&job->g.value[a]);
+    const yk__vid in[2] = {a, b};
+    const yk__sharding items = yk__shard_map(job, 2, in);
     yk__vid d = yk__bin(&job->g, YK_OP_SUB, a, b);
-    return reduced(job, yk__bin(&job->g, YK_OP_MUL, d, d), n, c->reduction);
+    return reduced(job, yk__bin(&job->g, YK_OP_MUL, d, d), items, n, c->reduction);
 }

@@ -6,7 +6,7 @@ yk__vid yk__float(yk_job *job, yk__vid v)
 {
     if (v == YK_NONE || yk__dtype_is_float(job->g.value[v].dtype))
         return v;
-    return yk__cast(&job->g, v, YK_F32);
+    return yk__like(job, v, yk__cast(&job->g, v, YK_F32));
 }
 
 /* Brings two operands to one type: the float one if there is one, else i32. */
@@ -15,15 +15,15 @@ static void unite(yk_job *job, yk__vid *a, yk__vid *b)
     if (*a == YK_NONE || *b == YK_NONE || job->g.value[*a].dtype == job->g.value[*b].dtype)
         return;
     bool f = yk__dtype_is_float(job->g.value[*a].dtype) || yk__dtype_is_float(job->g.value[*b].dtype);
-    *a = yk__cast(&job->g, *a, f ? YK_F32 : YK_I32);
-    *b = yk__cast(&job->g, *b, f ? YK_F32 : YK_I32);
+    *a = yk__like(job, *a, yk__cast(&job->g, *a, f ? YK_F32 : YK_I32));
+    *b = yk__like(job, *b, yk__cast(&job->g, *b, f ? YK_F32 : YK_I32));
 }
 
 /* Arithmetic knows f32 and i32. */
 static void widen(yk_job *job, yk__vid *v)
 {
     if (*v != YK_NONE && (job->g.value[*v].dtype == YK_U8 || job->g.value[*v].dtype == YK_BOOL))
-        *v = yk__cast(&job->g, *v, YK_I32);
+        *v = yk__like(job, *v, yk__cast(&job->g, *v, YK_I32));
 }
 
 static bool operands(const char *name, yk_t a, yk_t b, yk_job **job, yk__vid *va, yk__vid *vb)
@@ -40,37 +40,56 @@ static bool operands(const char *name, yk_t a, yk_t b, yk_job **job, yk__vid *va
     return *va != YK_NONE && *vb != YK_NONE;
 }
 
+static yk__spread spread_of(const yk_job *job, yk__vid v)
+{
+    return (yk__spread)yk__sharding_of(job, v).spread;
+}
+
+static yk_t mapped(yk_job *job, yk_op op, yk__vid a, yk__vid b)
+{
+    const yk__vid in[2] = {a, b};
+    const yk__sharding s = yk__shard_map(job, 2, in);
+    return yk__give(job, yk__bin(&job->g, op, a, b), s);
+}
+
 static yk_t binary(yk_op op, const char *name, yk_t a, yk_t b)
 {
     yk_job *job;
     yk__vid va, vb;
-    return operands(name, a, b, &job, &va, &vb) ? yk__handle(job, yk__bin(&job->g, op, va, vb)) : YK__POISON;
+    if (!operands(name, a, b, &job, &va, &vb))
+        return YK__POISON;
+    return mapped(job, op, yk__all_ranks(job, va), yk__all_ranks(job, vb));
 }
 
-static bool quotient_tag(const yk_job *job, yk__vid a, yk__vid b)
+/* What an operation that is linear in x gives of a PARTIAL x; all else that it takes is the same on all ranks. */
+static yk_t linear_in(yk_job *job, yk__vid x, yk__vid other, yk__vid out)
 {
-    return yk__tag_of(job, a) && !yk__tag_of(job, b);
+    yk__sharding s = yk__sharding_of(job, x);
+    const yk__vid in[2] = {other, other};
+    const yk__sharding rest = yk__shard_map(job, other == YK_NONE ? 0 : 2, in);
+    s.sign ^= rest.sign * 31u;
+    s.met = s.met || rest.met;
+    return yk__give(job, out, s);
 }
 
-/* A sum of a loss that is counted over all ranks and one that is not: the latter is this rank's own, so its part of the
- * global rows weighs it, and the sum over ranks counts it once. */
+/* Terms of a sum over the ranks add up as they are; beside one, what all ranks have alike is added by its shares. */
 static yk_t sum_of(yk_op op, const char *name, yk_t a, yk_t b)
 {
     yk_job *job;
     yk__vid va, vb;
     if (!operands(name, a, b, &job, &va, &vb))
         return YK__POISON;
-    bool ta = yk__tag_of(job, va), tb = yk__tag_of(job, vb);
-    if (job->world > 1 && ta != tb) {
-        if (ta)
-            vb = yk__bin(&job->g, YK_OP_MUL, vb, yk__share_leaf(job));
-        else
-            va = yk__bin(&job->g, YK_OP_MUL, va, yk__share_leaf(job));
-    }
-    yk__vid v = yk__bin(&job->g, op, va, vb);
-    if (ta || tb)
-        yk__tag_set(job, v);
-    return yk__handle(job, v);
+    const yk__spread sa = spread_of(job, va), sb = spread_of(job, vb);
+    const bool terms = (sa == YK__PARTIAL && (sb == YK__PARTIAL || sb == YK__REPLICATED)) ||
+                       (sb == YK__PARTIAL && sa == YK__REPLICATED);
+    if (!terms)
+        return mapped(job, op, yk__all_ranks(job, va), yk__all_ranks(job, vb));
+    va = yk__partial(job, va);
+    vb = yk__partial(job, vb);
+    yk__sharding s = yk__sharding_of(job, va);
+    s.sign ^= yk__sharding_of(job, vb).sign * 31u;
+    s.met = s.met || yk__sharding_of(job, vb).met;
+    return yk__give(job, yk__bin(&job->g, op, va, vb), s);
 }
 
 yk_t yk_add(yk_t a, yk_t b)
@@ -83,16 +102,25 @@ yk_t yk_sub(yk_t a, yk_t b)
     return sum_of(YK_OP_SUB, "yk_sub", a, b);
 }
 
+/* A product or quotient that stays a term of a sum over the ranks in its operand x; false: it is none. */
+static bool is_term(const yk_job *job, yk__vid x, yk__vid other)
+{
+    return spread_of(job, x) == YK__PARTIAL && spread_of(job, other) == YK__REPLICATED;
+}
+
 yk_t yk_mul(yk_t a, yk_t b)
 {
     yk_job *job;
     yk__vid va, vb;
     if (!operands("yk_mul", a, b, &job, &va, &vb))
         return YK__POISON;
-    yk__vid v = yk__bin(&job->g, YK_OP_MUL, va, vb);
-    if (quotient_tag(job, va, vb) || quotient_tag(job, vb, va))
-        yk__tag_set(job, v);
-    return yk__handle(job, v);
+    if (spread_of(job, va) == YK__PARTIAL && spread_of(job, vb) == YK__PARTIAL)
+        vb = yk__all_ranks(job, vb);
+    if (is_term(job, va, vb))
+        return linear_in(job, va, vb, yk__bin(&job->g, YK_OP_MUL, va, vb));
+    if (is_term(job, vb, va))
+        return linear_in(job, vb, va, yk__bin(&job->g, YK_OP_MUL, va, vb));
+    return mapped(job, YK_OP_MUL, yk__all_ranks(job, va), yk__all_ranks(job, vb));
 }
 
 yk_t yk_div(yk_t a, yk_t b)
@@ -102,11 +130,10 @@ yk_t yk_div(yk_t a, yk_t b)
     if (!operands("yk_div", a, b, &job, &va, &vb))
         return YK__POISON;
     va = yk__float(job, va);
-    vb = yk__float(job, vb);
-    yk__vid v = yk__bin(&job->g, YK_OP_DIV, va, vb);
-    if (quotient_tag(job, va, vb))
-        yk__tag_set(job, v);
-    return yk__handle(job, v);
+    vb = yk__all_ranks(job, yk__float(job, vb));
+    if (is_term(job, va, vb))
+        return linear_in(job, va, vb, yk__bin(&job->g, YK_OP_DIV, va, vb));
+    return mapped(job, YK_OP_DIV, yk__all_ranks(job, va), vb);
 }
 
 yk_t yk_maximum(yk_t a, yk_t b)
@@ -135,11 +162,14 @@ yk_t yk_where(yk_t c, yk_t a, yk_t b)
     yk_job *job = yk__enter("yk_where", 3, x);
     if (!job)
         return YK__POISON;
-    yk__vid vc = yk__use(job, "yk_where", c), va = yk__use(job, "yk_where", a), vb = yk__use(job, "yk_where", b);
-    unite(job, &va, &vb);
-    if (vc == YK_NONE || va == YK_NONE || vb == YK_NONE)
+    yk__vid v[3];
+    for (int i = 0; i < 3; i++)
+        v[i] = yk__operand(job, "yk_where", x[i]);
+    unite(job, &v[1], &v[2]);
+    if (v[0] == YK_NONE || v[1] == YK_NONE || v[2] == YK_NONE)
         return YK__POISON;
-    return yk__handle(job, yk__select(&job->g, yk__cast(&job->g, vc, YK_BOOL), va, vb));
+    const yk__sharding s = yk__shard_map(job, 3, v);
+    return yk__give(job, yk__select(&job->g, yk__cast(&job->g, v[0], YK_BOOL), v[1], v[2]), s);
 }
 
 /* One operand. */
@@ -155,10 +185,12 @@ static yk_t unary(yk_op op, const char *name, yk_t x)
     yk__vid v = entered(name, x, &job);
     if (v == YK_NONE)
         return YK__POISON;
-    yk__vid out = yk__un(&job->g, op, yk__float(job, v));
-    if (op == YK_OP_NEG && yk__tag_of(job, v))
-        yk__tag_set(job, out);
-    return yk__handle(job, out);
+    v = yk__float(job, v);
+    if (op == YK_OP_NEG && spread_of(job, v) == YK__PARTIAL)
+        return linear_in(job, v, YK_NONE, yk__un(&job->g, op, v));
+    v = yk__all_ranks(job, v);
+    const yk__sharding s = yk__shard_map(job, 1, &v);
+    return yk__give(job, yk__un(&job->g, op, v), s);
 }
 
 #define YK__UNARY(name, op)                                                                                            \
@@ -188,12 +220,11 @@ static yk_t with_scalar(yk_op op, const char *name, yk_t x, float number)
     if (v == YK_NONE)
         return YK__POISON;
     yk__scalar_new(job, (double)number, &s);
-    if (op == YK_OP_ADD && job->world > 1 && yk__tag_of(job, v))
-        s = yk__bin(&job->g, YK_OP_MUL, s, yk__share_leaf(job));
-    yk__vid out = yk__bin(&job->g, op, v, s);
-    if (yk__tag_of(job, v))
-        yk__tag_set(job, out);
-    return yk__handle(job, out);
+    yk__sharding_constant(job, s, number);
+    if (spread_of(job, v) != YK__PARTIAL)
+        return mapped(job, op, v, s);
+    const yk__vid term = op == YK_OP_ADD ? yk__partial(job, s) : s;
+    return linear_in(job, v, s, yk__bin(&job->g, op, v, term));
 }
 
 yk_t yk_scale(yk_t x, float factor)
@@ -218,7 +249,9 @@ yk_t yk_cast(yk_t x, yk_dtype dtype)
                       yk__dtype_name(dtype));
         return YK__POISON;
     }
-    return yk__handle(job, yk__cast(&job->g, v, dtype));
+    v = dtype == YK_F32 ? v : yk__all_ranks(job, v);
+    const yk__sharding s = yk__sharding_of(job, v);
+    return yk__give(job, yk__cast(&job->g, v, dtype), s);
 }
 
 /* ---- Reductions ---- */
@@ -256,8 +289,9 @@ yk_t yk_sum(yk_t x, uint32_t axes, bool keep)
     yk__vid v = reducible("yk_sum", x, axes, &job);
     if (v == YK_NONE)
         return YK__POISON;
+    const yk__sharding to = yk__shard_sum(job, v, axes, keep);
     yk__vid s = yk__sum(&job->g, v, axes);
-    return yk__handle(job, keep ? s : dropped(job, s, axes));
+    return yk__give(job, keep ? s : dropped(job, s, axes), to);
 }
 
 yk_t yk_mean(yk_t x, uint32_t axes, bool keep)
@@ -269,8 +303,13 @@ yk_t yk_mean(yk_t x, uint32_t axes, bool keep)
     double n = 1.0;
     for (uint32_t i = 0; i < job->g.value[v].dims; i++)
         n *= axes >> i & 1 ? (double)job->g.value[v].dim[i] : 1.0;
-    yk__vid s = yk__scale(&job->g, yk__sum(&job->g, v, axes), n > 0.0 ? 1.0 / n : 0.0);
-    return yk__handle(job, keep ? s : dropped(job, s, axes));
+    const yk__sharding to = yk__shard_sum(job, v, axes, keep);
+    yk__vid s = yk__sum(&job->g, v, axes);
+    if (yk__over_rows(job, v, axes))
+        s = yk__bin(&job->g, YK_OP_MUL, s, yk__row_mean_of(job, v, axes));
+    else
+        s = yk__scale(&job->g, s, n > 0.0 ? 1.0 / n : 0.0);
+    return yk__give(job, keep ? s : dropped(job, s, axes), to);
 }
 
 yk_t yk_max(yk_t x, uint32_t axes, bool keep)
@@ -279,8 +318,11 @@ yk_t yk_max(yk_t x, uint32_t axes, bool keep)
     yk__vid v = reducible("yk_max", x, axes, &job);
     if (v == YK_NONE)
         return YK__POISON;
-    yk__vid s = yk__rmax(&job->g, v, axes);
-    return yk__handle(job, keep ? s : dropped(job, s, axes));
+    v = yk__all_ranks(job, v);
+    const yk__sharding to = yk__shard_max(job, v, axes, keep);
+    const bool all = yk__over_rows(job, v, axes) && to.spread == YK__REPLICATED;
+    yk__vid s = all ? yk__row_max(job, v, axes) : yk__rmax(&job->g, v, axes);
+    return yk__give(job, keep ? s : dropped(job, s, axes), to);
 }
 
 yk_t yk_argmax(yk_t x, int32_t axis)
@@ -294,7 +336,11 @@ yk_t yk_argmax(yk_t x, int32_t axis)
         yk__job_failf(job, YK_E_ARG, "yk_argmax: axis %d of a value with %d dimensions", axis, dims);
         return YK__POISON;
     }
-    return yk__handle(job, dropped(job, yk__argmax(&job->g, v, (uint32_t)at), 1u << at));
+    v = yk__all_ranks(job, v);
+    yk__sharding to = yk__shard_drop(job, v, 1u << at, false);
+    if (yk__over_rows(job, v, 1u << at))
+        to = yk__shard_local(job, v, "the number of a row is not known over all ranks");
+    return yk__give(job, dropped(job, yk__argmax(&job->g, v, (uint32_t)at), 1u << at), to);
 }
 
 /* ---- Products ---- */
@@ -348,6 +394,15 @@ static bool leading(const yk_value *a, const yk_value *b, uint32_t *n, int64_t *
     return true;
 }
 
+/* A product is linear in one operand: that may stay a term of a sum over the ranks if the other is the same on all. */
+static void whole_factors(yk_job *job, yk__vid *a, yk__vid *b)
+{
+    if (spread_of(job, *b) == YK__PARTIAL && spread_of(job, *a) != YK__REPLICATED)
+        *b = yk__all_ranks(job, *b);
+    if (spread_of(job, *a) == YK__PARTIAL && spread_of(job, *b) != YK__REPLICATED)
+        *a = yk__all_ranks(job, *a);
+}
+
 yk_t yk_matmul(yk_t a, yk_t b)
 {
     yk_job *job;
@@ -364,6 +419,8 @@ yk_t yk_matmul(yk_t a, yk_t b)
                       yk__shape_text(&xb, s[1], sizeof s[1]));
         return YK__POISON;
     }
+    whole_factors(job, &va, &vb);
+    const yk__sharding to = yk__shard_matmul(job, va, vb);
     yk__vid out;
     if (xb.dims == 2 && xa.dims > 2) {
         int64_t rows = 1;
@@ -380,7 +437,7 @@ yk_t yk_matmul(yk_t a, yk_t b)
     }
     dim[n] = xa.dim[xa.dims - 2];
     dim[n + 1] = xb.dim[xb.dims - 1];
-    return yk__handle(job, yk__reshape(&job->g, out, n + 2, dim));
+    return yk__give(job, yk__reshape(&job->g, out, n + 2, dim), to);
 }
 
 static yk_t linear(const char *name, yk_t x, yk_t weight, yk_t bias, bool out_first)
@@ -389,8 +446,8 @@ static yk_t linear(const char *name, yk_t x, yk_t weight, yk_t bias, bool out_fi
     yk_job *job = yk__enter(name, 3, all);
     if (!job)
         return YK__POISON;
-    yk__vid v = yk__float(job, yk__use(job, name, x)), w = yk__use(job, name, weight);
-    yk__vid b = yk__is_no(bias) ? YK_NONE : yk__use(job, name, bias);
+    yk__vid v = yk__float(job, yk__operand(job, name, x)), w = yk__operand(job, name, weight);
+    yk__vid b = yk__is_no(bias) ? YK_NONE : yk__operand(job, name, bias);
     if (v == YK_NONE || w == YK_NONE || (b == YK_NONE && !yk__is_no(bias)))
         return YK__POISON;
     const yk_value xv = job->g.value[v], wv = job->g.value[w];
@@ -407,10 +464,12 @@ static yk_t linear(const char *name, yk_t x, yk_t weight, yk_t bias, bool out_fi
         rows *= dim[i] = xv.dim[i];
     dim[xv.dims - 1] = out;
     const int64_t flat[2] = {rows, in};
+    const yk__vid rest[2] = {w, b};
+    const yk__sharding to = yk__shard_rowwise(job, v, 1u << (xv.dims - 1), b == YK_NONE ? 1 : 2, rest);
     yk__vid y = yk__dot(&job->g, yk__reshape(&job->g, v, 2, flat), w, false, out_first);
     if (b != YK_NONE)
         y = yk__bin(&job->g, YK_OP_ADD, y, b);
-    return yk__handle(job, yk__reshape(&job->g, y, xv.dims, dim));
+    return yk__give(job, yk__reshape(&job->g, y, xv.dims, dim), to);
 }
 
 yk_t yk_linear(yk_t x, yk_t weight, yk_t bias)

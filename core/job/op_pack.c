@@ -108,6 +108,13 @@ static void wrong_shape(yk_job *job, const char *name, const yk_value *x, const 
                       (long long)p->width, text);
 }
 
+/* Rows that are packed, or were: they lie along the first axis. */
+static yk__sharding along_rows(yk_job *job, yk__vid v, yk__sharding s)
+{
+    const bool fits = s.spread == YK__LOCAL || (s.spread == YK__SHARDED && s.axis == 0);
+    return job->world == 1 || fits ? s : yk__shard_local(job, v, "the tokens that count are rows, and lie along another axis");
+}
+
 int64_t yk_packed(yk_t keep)
 {
     yk_job *job = yk__enter("yk_packed", 1, &keep);
@@ -120,7 +127,7 @@ yk_t yk_pack(yk_t x, yk_t keep)
     const yk_t all[2] = {x, keep};
     yk_job *job = yk__enter("yk_pack", 2, all);
     const yk__packing *p = job ? packing_of(job, "yk_pack", keep) : NULL;
-    const yk__vid v = p ? yk__use(job, "yk_pack", x) : YK_NONE;
+    const yk__vid v = p ? yk__operand(job, "yk_pack", x) : YK_NONE;
     if (v == YK_NONE)
         return YK__POISON;
     const yk_value *u = &job->g.value[v];
@@ -128,7 +135,9 @@ yk_t yk_pack(yk_t x, yk_t keep)
         wrong_shape(job, "yk_pack", u, p, false);
         return YK__POISON;
     }
-    return yk__handle(job, yk__gather(&job->g, rows_of(job, v, 2), p->token));
+    yk__sharding to = yk__shard_reshape(job, v, u->dims, u->dim);
+    to.inner = 0;
+    return yk__give(job, yk__gather(&job->g, rows_of(job, v, 2), p->token), along_rows(job, v, to));
 }
 
 yk_t yk_unpack(yk_t x, yk_t keep)
@@ -136,7 +145,7 @@ yk_t yk_unpack(yk_t x, yk_t keep)
     const yk_t all[2] = {x, keep};
     yk_job *job = yk__enter("yk_unpack", 2, all);
     const yk__packing *p = job ? packing_of(job, "yk_unpack", keep) : NULL;
-    const yk__vid v = p ? yk__use(job, "yk_unpack", x) : YK_NONE;
+    const yk__vid v = p ? yk__operand(job, "yk_unpack", x) : YK_NONE;
     if (v == YK_NONE)
         return YK__POISON;
     const yk_value u = job->g.value[v];
@@ -146,7 +155,10 @@ yk_t yk_unpack(yk_t x, yk_t keep)
     }
     int64_t dim[YK_MAX_DIMS] = {p->rows, p->width};
     memcpy(dim + 2, u.dim + 1, (u.dims - 1) * sizeof *dim);
-    return yk__handle(job, yk__reshape(&job->g, yk__gather(&job->g, yk__dense(&job->g, v), p->row), u.dims + 1, dim));
+    yk__sharding to = along_rows(job, v, yk__sharding_of(job, v));
+    to.inner = 1;
+    to.whole = 0;
+    return yk__give(job, yk__reshape(&job->g, yk__gather(&job->g, yk__dense(&job->g, v), p->row), u.dims + 1, dim), to);
 }
 
 /* Numbers for dropout: token t of global row r is r * width + t, so that element e of its vector is what it would be in
@@ -178,7 +190,7 @@ yk_t yk_dropout_packed(yk_t x, float p, yk_t keep)
     const yk_t all[2] = {x, keep};
     yk_job *job = yk__enter("yk_dropout_packed", 2, all);
     const yk__packing *k = job ? packing_of(job, "yk_dropout_packed", keep) : NULL;
-    const yk__vid v = k ? yk__float(job, yk__use(job, "yk_dropout_packed", x)) : YK_NONE;
+    const yk__vid v = k ? yk__float(job, yk__operand(job, "yk_dropout_packed", x)) : YK_NONE;
     if (v == YK_NONE)
         return YK__POISON;
     if (!job->g.value[v].dims || job->g.value[v].dim[0] != k->n) {
@@ -186,6 +198,7 @@ yk_t yk_dropout_packed(yk_t x, float p, yk_t keep)
         return YK__POISON;
     }
     if (!yk__dropout_wanted(job, "yk_dropout_packed", p))
-        return yk_ok(job) ? yk__handle(job, v) : YK__POISON;
-    return yk__handle(job, yk__dropout(job, v, p, numbers_of(job, (uint32_t)(k - job->packing))));
+        return yk_ok(job) ? yk__give(job, v, yk__sharding_of(job, v)) : YK__POISON;
+    const yk__sharding to = yk__sharding_of(job, v);
+    return yk__give(job, yk__dropout(job, v, p, numbers_of(job, (uint32_t)(k - job->packing))), to);
 }

@@ -10,14 +10,6 @@ static yk__vid entered(const char *name, yk_t x, yk_job **job)
     return *job ? yk__use(*job, name, x) : YK_NONE;
 }
 
-/* A reshaped loss stays a counted loss. */
-static yk_t give_like(yk_job *job, yk__vid from, yk__vid v)
-{
-    if (v != YK_NONE && yk__tag_of(job, from))
-        yk__tag_set(job, v);
-    return yk__handle(job, v);
-}
-
 /* The axis as a number from 0, or -1 after a failure. */
 static int32_t axis_of(yk_job *job, const char *name, yk__vid v, int32_t axis)
 {
@@ -28,11 +20,17 @@ static int32_t axis_of(yk_job *job, const char *name, yk__vid v, int32_t axis)
     return -1;
 }
 
+static yk_t reshaped(yk_job *job, yk__vid v, yk__vid out)
+{
+    const yk_value to = out == YK_NONE ? (yk_value){0} : job->g.value[out];
+    return out == YK_NONE ? yk__handle(job, out) : yk__give(job, out, yk__shard_reshape(job, v, to.dims, to.dim));
+}
+
 yk_t yk_reshape(yk_t x, uint32_t dims, const int64_t *dim)
 {
     yk_job *job;
     yk__vid v = entered("yk_reshape", x, &job);
-    return v == YK_NONE ? YK__POISON : give_like(job, v, yk__reshape(&job->g, v, dims, dim));
+    return v == YK_NONE ? YK__POISON : reshaped(job, v, yk__reshape(&job->g, v, dims, dim));
 }
 
 yk_t yk_flatten(yk_t x, int32_t from)
@@ -49,21 +47,34 @@ yk_t yk_flatten(yk_t x, int32_t from)
     for (int32_t i = at; i < u->dims; i++)
         flat *= u->dim[i];
     dim[at] = flat;
-    return yk__handle(job, yk__reshape(&job->g, v, (uint32_t)at + 1, dim));
+    return reshaped(job, v, yk__reshape(&job->g, v, (uint32_t)at + 1, dim));
 }
 
 yk_t yk_permute(yk_t x, const uint32_t *axis)
 {
     yk_job *job;
     yk__vid v = entered("yk_permute", x, &job);
-    return v == YK_NONE ? YK__POISON : yk__handle(job, yk__permute(&job->g, v, axis));
+    if (v == YK_NONE)
+        return YK__POISON;
+    yk__sharding s = yk__sharding_of(job, v);
+    const yk__vid out = yk__permute(&job->g, v, axis);
+    for (uint8_t i = 0; out != YK_NONE && i < job->g.value[v].dims; i++)
+        if (axis[i] == yk__sharding_of(job, v).axis)
+            s.axis = i;
+    return yk__give(job, out, s);
 }
 
 yk_t yk_expand(yk_t x, uint32_t dims, const int64_t *dim)
 {
     yk_job *job;
     yk__vid v = entered("yk_expand", x, &job);
-    return v == YK_NONE ? YK__POISON : yk__handle(job, yk__expand(&job->g, v, dims, dim));
+    if (v == YK_NONE)
+        return YK__POISON;
+    const yk_value *u = &job->g.value[v];
+    if (dims && dim[0] == job->local && (u->dims < dims || u->dim[0] == 1)) /* it is rows from now on */
+        v = yk__all_ranks(job, v);
+    const yk__sharding s = yk__shard_expand(job, v, dims, dim);
+    return yk__give(job, yk__expand(&job->g, v, dims, dim), s);
 }
 
 yk_t yk_slice(yk_t x, int32_t axis, int64_t begin, int64_t end, int64_t step)
@@ -74,6 +85,7 @@ yk_t yk_slice(yk_t x, int32_t axis, int64_t begin, int64_t end, int64_t step)
     if (at < 0)
         return YK__POISON;
     int64_t n = job->g.value[v].dim[at];
+    const bool all = begin == 0 && end == -1 && step == 1;
     if (end == -1)
         end = n;
     if (begin < 0 || end < begin || end > n || step < 1) {
@@ -81,7 +93,10 @@ yk_t yk_slice(yk_t x, int32_t axis, int64_t begin, int64_t end, int64_t step)
                       (long long)end, (long long)step, (long long)n);
         return YK__POISON;
     }
-    return yk__handle(job, yk__slice(&job->g, v, (uint32_t)at, begin, end, step));
+    yk__sharding s = yk__sharding_of(job, v);
+    if (yk__over_rows(job, v, 1u << at) && !all && !(n > 1 && end - begin == n && step == 1))
+        s = yk__shard_local(job, v, "it takes some of this rank's rows, which are others of all");
+    return yk__give(job, yk__slice(&job->g, v, (uint32_t)at, begin, end, step), s);
 }
 
 yk_t yk_concat(const yk_t *x, uint32_t n, int32_t axis)
@@ -98,7 +113,19 @@ yk_t yk_concat(const yk_t *x, uint32_t n, int32_t axis)
         if ((v[i] = yk__use(job, "yk_concat", x[i])) == YK_NONE)
             return YK__POISON;
     int32_t at = axis_of(job, "yk_concat", v[0], axis);
-    return at < 0 ? YK__POISON : yk__handle(job, yk__concat(&job->g, n, v, (uint32_t)at));
+    if (at < 0)
+        return YK__POISON;
+    yk__sharding s = yk__sharding_of(job, v[0]);
+    bool terms = true;
+    for (uint32_t i = 0; i < n; i++)
+        terms = terms && yk__sharding_of(job, v[i]).spread == YK__PARTIAL;
+    for (uint32_t i = 0; i < n && terms; i++)
+        s.met = s.met || yk__sharding_of(job, v[i]).met;
+    for (uint32_t i = 0; i < n && !terms; i++)
+        v[i] = yk__all_ranks(job, v[i]);
+    if (!terms)
+        s = yk__shard_concat(job, n, v, (uint32_t)at);
+    return yk__give(job, yk__concat(&job->g, n, v, (uint32_t)at), s);
 }
 
 yk_t yk_pad(yk_t x, int32_t axis, int64_t before, int64_t after, float value)
@@ -113,11 +140,15 @@ yk_t yk_pad(yk_t x, int32_t axis, int64_t before, int64_t after, float value)
         return YK__POISON;
     }
     int64_t dim[YK_MAX_DIMS], begin[YK_MAX_DIMS] = {0};
+    v = value == 0.0f ? v : yk__all_ranks(job, v);
+    yk__sharding s = yk__sharding_of(job, v);
+    if (yk__over_rows(job, v, 1u << at) && before + after > 0)
+        s = yk__shard_local(job, v, "it puts others between this rank's rows and those of the next");
     const yk_value *u = &job->g.value[v];
     memcpy(dim, u->dim, sizeof dim);
     dim[at] += before + after;
     begin[at] = before;
-    return yk__handle(job, yk__pad(&job->g, v, u->dims, dim, begin, NULL, (double)value));
+    return yk__give(job, yk__pad(&job->g, v, u->dims, dim, begin, NULL, (double)value), s);
 }
 
 void yk_checkpoint_begin(yk_job *job)

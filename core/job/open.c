@@ -238,7 +238,7 @@ yk_job *(yk_open)(const yk_config *config)
     job->world = 1;
     job->training = true;
     job->loss = job->seed = YK_NONE;
-    job->share_scalar = UINT32_MAX;
+    job->share_leaf = YK_NONE;
     job->key_input = job->rows_input = YK_NONE;
     atomic_fetch_add(&open_jobs, 1);
     yk__graph_init(&job->g);
@@ -260,7 +260,7 @@ static void free_tables(yk_job *job)
     yk__free(job->scalar_input);
     yk__free(job->scalar_slot);
     yk__free(job->row);
-    yk__free(job->tag);
+    yk__sharding_free(job);
     yk__free(job->assign);
     yk__free(job->recompute);
     yk__free(job->packing);

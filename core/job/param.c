@@ -195,9 +195,15 @@ void yk_assign(yk_t state, yk_t value)
     const yk_t x[2] = {state, value};
     yk_job *job = yk__enter("yk_assign", 2, x);
     yk__jparam *p = job ? yk__param_of(job, "yk_assign", state) : NULL;
-    yk__vid v = p ? yk__use(job, "yk_assign", value) : YK_NONE;
+    yk__vid v = p ? yk__operand(job, "yk_assign", value) : YK_NONE;
     if (v == YK_NONE)
         return;
+    const yk__sharding s = yk__sharding_of(job, v);
+    if (job->training && s.spread != YK__REPLICATED) {
+        yk__job_failf(job, YK_E_ARG, "yk_assign to %s: each rank would assign what it finds in its own rows; take a sum, a mean or "
+                                     "a maximum over the rows", p->name);
+        return;
+    }
     const yk_value *u = &job->g.value[v];
     if (!p->state || u->dtype != p->dtype || yk__count(u) != (int64_t)p->n) {
         char text[96];
@@ -215,6 +221,7 @@ void yk_assign(yk_t state, yk_t value)
         return;
     }
     p->assigned = job->gen;
+    job->assigns_met = job->assigns_met || s.met;
     job->assign[job->n_assign++] = (yk__assign){p->number, yk__dense(&job->g, v)};
 }
 

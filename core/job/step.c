@@ -166,7 +166,7 @@ static void mark_sent(yk_job *job, uint64_t ticket)
             continue;
         k->sent = true;
         k->ticket = ticket;
-        k->ready = job->empty;
+        k->ready = job->empty && !yk__sharding_of(job, k->vid).met;
     }
     job->loss_sent = job->loss != YK_NONE;
     job->assign_sent = job->n_assign;
@@ -262,6 +262,15 @@ static bool spread_states(yk_job *job, size_t from)
     return !s;
 }
 
+/* Whether what is to be read or assigned follows from an exchange: then all ranks are here, and it needs their counts. */
+static bool needs_counts(const yk_job *job)
+{
+    bool met = job->assigns_met;
+    for (size_t i = 0; i < job->n_kept && !met; i++)
+        met = job->kept[i].gen == job->gen && !job->kept[i].sent && yk__sharding_of(job, job->kept[i].vid).met;
+    return job->world > 1 && !job->counted_ranks && met;
+}
+
 bool yk__flush(yk_job *job)
 {
     uint32_t wanted;
@@ -277,6 +286,8 @@ bool yk__flush(yk_job *job)
         return false;
     if (!train && !wanted && job->n_assign == job->assign_sent)
         return true;
+    if (needs_counts(job) && !yk__count_ranks(job))
+        return false;
     if (!yk__params_ready(job) || !run(job, wanted, train))
         return false;
     bool without = job->world > 1 && job->any_empty && job->world <= 256 && assigned < job->n_assign;
@@ -440,21 +451,20 @@ void yk_backward(yk_t loss)
         return;
     }
     job->loss = v;
-    if (!yk__count_ranks(job))
+    if (!yk__sharding_loss(job, v) || !yk__count_ranks(job) || !yk__weigh(job))
         return;
-    double share = job->global > 0 ? (double)job->local / (double)job->global : 0.0;
-    bool counted = yk__tag_of(job, v) || job->world == 1;
-    yk__scalar_set(job, job->share_scalar, share);
+    /* where all ranks have the loss itself, each gives its share of it */
+    const double term = job->world > 1 && yk__sharding_of(job, v).spread == YK__REPLICATED ? job->row_share : 1.0;
     if (job->opt && job->opt->unit == 0.0 && job->loss_weight > 0.0)
         job->opt->unit = job->loss_weight;
     double unit = job->opt && job->opt->unit > 0.0 ? job->opt->unit : 1.0;
-    double seed = (job->scaling ? job->scaler.scale : 1.0) * job->loss_weight / unit * (counted ? 1.0 : share);
+    double seed = (job->scaling ? job->scaler.scale : 1.0) * job->loss_weight / unit * term;
     job->seed_scalar = yk__scalar_new(job, seed, &job->seed);
     yk__kept *k = yk__kept_add(job, v);
     if (!k)
         return;
     k->loss = k->hold = true;
-    k->factor = counted ? 1.0 : share;
+    k->factor = term;
     if (k->sent && yk__kept_fetch(job, k)) /* read before: its counts were this rank's own */
         k->sent = k->ready = k->summed = false;
 }
@@ -471,14 +481,12 @@ void yk__step_end(yk_job *job)
         for (size_t i = 0; i < job->n_param; i++)
             job->param[i].leaf_gen = job->param[i].assigned = 0;
     }
-    if (job->tag)
-        memset(job->tag, 0, job->cap_tag);
+    yk__sharding_clear(job);
     yk__graph_clear(&job->g);
     yk__inputs_clear(job);
     yk__kept_clear(job, false);
     job->calls = 0;
     job->loss = job->seed = YK_NONE;
-    job->share_scalar = UINT32_MAX;
     job->loss_sent = job->any_empty = job->window_end = job->recomputing = false;
     job->n_counted = 0;
     job->n_assign = job->assign_sent = job->n_recompute = 0;

@@ -23,6 +23,7 @@
 #define yk_param_read(...) YK_HERE((yk_param_read)(__VA_ARGS__))
 #define yk_grad_read(...) YK_HERE((yk_grad_read)(__VA_ARGS__))
 #define yk_input(...) YK_HERE((yk_input)(__VA_ARGS__))
+#define yk_replicated(...) YK_HERE((yk_replicated)(__VA_ARGS__))
 #define yk_rows(...) YK_HERE((yk_rows)(__VA_ARGS__))
 #define yk_constant(...) YK_HERE((yk_constant)(__VA_ARGS__))
 #define yk_train(...) YK_HERE((yk_train)(__VA_ARGS__))

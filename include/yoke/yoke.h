@@ -140,8 +140,12 @@ YK_API void yk_param_write(yk_t param, const float *data, size_t n); /* all rank
 YK_API void yk_param_read(yk_t param, float *data, size_t n);
 YK_API void yk_grad_read(yk_t param, float *data, size_t n);   /* gradient of the last window, before clipping */
 
-/* Host data of this step, copied. dtype f32, i32, u8 or bool. */
+/* Host data of this step, copied. dtype f32, i32, u8 or bool. An input is rows where its first length is a multiple of this
+ * rank's rows (yk_rows, else the first length of the step's first input), else the same on all ranks, which is checked. */
 YK_API yk_t yk_input(yk_job *job, yk_dtype dtype, uint32_t dims, const int64_t *dim, const void *data);
+/* Says that an input is the same on all ranks though its first length is a multiple of this rank's rows (class weights, a
+ * table); called before it is used. Returns it. */
+YK_API yk_t yk_replicated(yk_t input);
 /* Which rows of the global micro batch this rank's inputs hold: global row numbers (NULL: 0..local-1) and how many rows
  * the micro batch has over all ranks. Dropout follows the global row. Loaders call it themselves. local may be 0. */
 YK_API void yk_rows(yk_job *job, int64_t local, const int32_t *row, int64_t global);
@@ -162,7 +166,9 @@ YK_API bool yk_training(const yk_job *job);
 
 YK_API yk_t yk_keep(yk_t x);                                   /* readable until the end of the next step */
 /* The one blocking pair. A loss that went through yk_backward gives the global mean over all ranks, so that every rank
- * must read it; other values give this rank's own. NaN / nothing written after an error. */
+ * must read it. Rows, and sums and means over rows, give this rank's own (a mean, after yk_backward: its part of that over
+ * all); what is not linear in those gives, in training, what it is of all ranks' rows, so that every rank must read it. NaN /
+ * nothing written after an error. */
 YK_API double yk_item(yk_t x);
 YK_API void yk_read(yk_t x, void *data, size_t bytes);         /* f32, i32 or bool elements as the value has */
 YK_API void yk_log(yk_job *job, const char *name, yk_t x);     /* into the job's log when ready; see yk_log_open */
@@ -170,6 +176,13 @@ YK_API void yk_log_open(yk_job *job, const char *path);        /* JSON lines, ra
 YK_API void yk_end(yk_job *job);                               /* ends a step that has no yk_step (evaluation) */
 
 /* ---- Operations: all return a value of the same job ---------------------------------------------------------------- */
+
+/* Over several ranks a loss is what it is of all ranks' rows in one process, whatever it is made of. Sums over rows add up,
+ * means divide by the rows of all ranks, yk_max takes the largest of all, and what is not linear in such a value takes that
+ * of all ranks: yk_sqrt(yk_mean(..)), x minus its mean, a softmax over rows. So a mean is yk_mean, or a sum divided by the
+ * global rows, not by this rank's. What rows of different ranks would have to meet for (x times its transpose, yk_argmax over
+ * rows, some of the rows, rows put together by yk_reshape) has no such form: yk_backward of a loss that depends on it is
+ * an error that names the line. In evaluation (yk_train) nothing is exchanged: all values are of this rank's rows. */
 
 /* Elementwise; operands broadcast as in NumPy. */
 YK_API yk_t yk_add(yk_t a, yk_t b);

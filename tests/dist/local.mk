@@ -16,4 +16,9 @@ tests_dist_collect_test_CFLAGS = $(AM_CFLAGS) $(CHECK_CFLAGS)
 tests_dist_message_test_SOURCES = tests/dist/message.c
 tests_dist_message_test_LDADD = $(TEST_LIBS)
 tests_dist_message_test_CFLAGS = $(AM_CFLAGS) $(CHECK_CFLAGS)
+check_PROGRAMS += tests/dist/job_losses.test
+TESTS += tests/dist/job_losses.test
+tests_dist_job_losses_test_SOURCES = tests/dist/job_losses.c tests/dist/losses.c tests/dist/losses.h
+tests_dist_job_losses_test_LDADD = $(TEST_LIBS)
+tests_dist_job_losses_test_CFLAGS = $(AM_CFLAGS) $(CHECK_CFLAGS)
 endif

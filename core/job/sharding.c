@@ -1,0 +1,367 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * How the values of a step lie over the ranks, so that each rank's trace is its part of what one process would compute.
+ *
+ * Every value is, by the words of PyTorch's DTensor,
+ *   REPLICATED  the same on all ranks: parameters, constants, inputs that are no rows, what follows from those alone;
+ *   SHARDED     this rank's rows of it, along one axis: what is computed row by row;
+ *   PARTIAL     this rank's term of a sum over the ranks: a sum over rows, and what is linear in one;
+ *   LOCAL       a function of this rank's rows that is no part of the global one: no loss may depend on it.
+ * An operation that is not linear in a PARTIAL operand takes its sum over the ranks (yk__all_ranks), which is REPLICATED; where
+ * REPLICATED is added to PARTIAL each rank adds its share of it.
+ *
+ * Gradients. Let L be the loss of all ranks, and g the gradient that the sweep of one rank finds at a value. What holds for
+ * all values, and is kept by every rule:
+ *   SHARDED     g is dL/d(these rows).
+ *   PARTIAL     g is dL/d(the sum), the same on all ranks.
+ *   REPLICATED  the g of all ranks add up to dL/d(value). Parameters are REPLICATED, and their g are added up at the end.
+ * The seeds begin so: 1 at a PARTIAL loss; this rank's share at a REPLICATED one, and the shares add up to 1. Operations on
+ * rows give operands that are REPLICATED their own rows' terms. A sum over rows hands its g to each row. An all_reduce gets
+ * the terms of dL/d(sum), and its rule adds them up: the PARTIAL before it gets the whole. A share of a REPLICATED value
+ * hands on that share of dL/d(sum), and the shares add up.
+ *
+ * In evaluation nothing is exchanged, so that one rank may read a value by itself: what would need it is LOCAL.
+ */
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "core/base/hash.h"
+#include "core/job/job.h"
+
+#define REASONS 64
+
+/* ---- The table ---- */
+
+static uint32_t sign_with(uint32_t sign, uint32_t more)
+{
+    return (uint32_t)yk__hash_u64(sign, more);
+}
+
+static bool is_leaf(const yk_job *job, yk__vid v)
+{
+    return job->g.value[v].slot != YK_NONE && job->g.value[v].base == v;
+}
+
+yk__sharding yk__sharding_of(const yk_job *job, yk__vid v)
+{
+    const yk__sharding replicated = {.spread = YK__REPLICATED, .sign = 1}, unknown = {.spread = YK__LOCAL, .why = REASONS};
+    if (job->world == 1 || v == YK_NONE)
+        return replicated;
+    if (v < job->cap_sharding && job->sharding[v].spread)
+        return job->sharding[v];
+    return is_leaf(job, v) ? replicated : unknown; /* a parameter, a state, a number */
+}
+
+static bool put(yk_job *job, yk__vid v, yk__sharding s)
+{
+    const size_t had = job->cap_sharding;
+    if (yk__grow(&job->sharding, &job->cap_sharding, (size_t)v + 1, sizeof *job->sharding)) {
+        yk__job_failf(job, YK_E_MEM, "out of memory while tracing");
+        return false;
+    }
+    memset(job->sharding + had, 0, (job->cap_sharding - had) * sizeof *job->sharding);
+    job->sharding[v] = s;
+    return true;
+}
+
+static bool is_same(const yk__sharding *a, const yk__sharding *b)
+{
+    return a->spread == b->spread && (a->spread != YK__SHARDED || (a->axis == b->axis && a->inner == b->inner));
+}
+
+static yk__vid place(yk_job *job, yk__vid v, yk__sharding s)
+{
+    const yk__sharding had = yk__sharding_of(job, v);
+    const bool is_set = is_leaf(job, v) || (v < job->cap_sharding && job->sharding[v].spread);
+    s.whole = 0;
+    if (is_set && is_same(&had, &s))
+        return v;
+    if (is_set) { /* a view that is its operand, because there is one row */
+        yk__vid in = v;
+        yk__apply(&job->g, YK_OP_COPY, 1, &in, 0, NULL, YK_DTYPE_COUNT, 0, NULL, &v, 1);
+    }
+    return v != YK_NONE && put(job, v, s) ? v : YK_NONE;
+}
+
+yk_t yk__give(yk_job *job, yk__vid v, yk__sharding s)
+{
+    if (v != YK_NONE && job->world > 1 && !job->g.error.status)
+        v = place(job, v, s);
+    return yk__handle(job, v);
+}
+
+yk__vid yk__like(yk_job *job, yk__vid from, yk__vid v)
+{
+    if (v == YK_NONE || v == from || job->world == 1)
+        return v;
+    return place(job, v, yk__sharding_of(job, from));
+}
+
+void yk__sharding_clear(yk_job *job)
+{
+    const size_t n = job->cap_sharding < job->g.n_value ? job->cap_sharding : job->g.n_value;
+    if (n)
+        memset(job->sharding, 0, n * sizeof *job->sharding);
+    job->n_reason = job->n_row_mean = 0;
+    job->share_leaf = YK_NONE;
+    job->counted_ranks = job->assigns_met = false;
+}
+
+void yk__sharding_free(yk_job *job)
+{
+    yk__free(job->sharding);
+    yk__free(job->reason);
+    yk__free(job->row_mean);
+}
+
+/* ---- Inputs ---- */
+
+/* Rows, where the first length is a multiple of this rank's: neighbouring entries are of one row then. */
+void yk__sharding_input(yk_job *job, uint32_t number)
+{
+    const yk_value *x = &job->g.value[job->input[number].leaf];
+    yk__sharding s = {.spread = YK__REPLICATED, .sign = 1, .inner = 1};
+    const int64_t n = x->dims ? x->dim[0] : -1;
+    job->input[number].fed = true;
+    if (job->world == 1)
+        return;
+    if (n == 0 && job->local == 0)
+        s.spread = YK__SHARDED;
+    else if (n > 0 && job->local > 0 && n % job->local == 0) {
+        s.spread = YK__SHARDED;
+        s.guess = true;
+        s.inner = n / job->local;
+    }
+    put(job, job->input[number].leaf, s);
+}
+
+void yk__sharding_constant(yk_job *job, yk__vid leaf, float value)
+{
+    uint32_t bits;
+    memcpy(&bits, &value, sizeof bits);
+    if (job->world > 1 && leaf != YK_NONE)
+        put(job, leaf, (yk__sharding){.spread = YK__REPLICATED, .sign = sign_with(4, bits)});
+}
+
+yk_t yk_replicated(yk_t input)
+{
+    yk_job *job = yk__enter("yk_replicated", 1, &input);
+    const yk__vid v = job ? yk__use(job, "yk_replicated", input) : YK_NONE;
+    if (v == YK_NONE)
+        return YK__POISON;
+    for (size_t i = 0; i < job->n_input; i++)
+        if (job->input[i].fed && job->input[i].leaf == v) {
+            if (job->world > 1)
+                put(job, v, (yk__sharding){.spread = YK__REPLICATED, .sign = 1});
+            return input;
+        }
+    yk__job_failf(job, YK_E_ARG, "yk_replicated: expected what yk_input gave in this step");
+    return YK__POISON;
+}
+
+/* ---- Sums over the ranks ---- */
+
+yk__vid yk__all_ranks(yk_job *job, yk__vid v)
+{
+    const yk__sharding s = yk__sharding_of(job, v);
+    if (s.spread != YK__PARTIAL || !job->training || v == YK_NONE)
+        return v;
+    if (s.whole)
+        return s.whole - 1;
+    const yk__vid sum = yk__all_reduce(&job->g, v);
+    if (sum == YK_NONE || !put(job, sum, (yk__sharding){.spread = YK__REPLICATED, .met = true, .sign = sign_with(s.sign, 2)}))
+        return YK_NONE;
+    job->sharding[v].whole = sum + 1;
+    return sum;
+}
+
+yk__vid yk__operand(yk_job *job, const char *name, yk_t x)
+{
+    return yk__all_ranks(job, yk__use(job, name, x));
+}
+
+yk__vid yk__share_leaf(yk_job *job)
+{
+    if (job->share_leaf == YK_NONE)
+        job->share_scalar = yk__scalar_new(job, 1.0, &job->share_leaf);
+    return job->share_leaf;
+}
+
+yk__vid yk__partial(yk_job *job, yk__vid v)
+{
+    yk__sharding s = yk__sharding_of(job, v);
+    const yk__vid share = s.spread == YK__REPLICATED ? yk__share_leaf(job) : YK_NONE;
+    if (share == YK_NONE)
+        return v;
+    s.spread = YK__PARTIAL;
+    s.sign = sign_with(s.sign, 3);
+    v = yk__bin(&job->g, YK_OP_MUL, v, share);
+    return v == YK_NONE ? v : place(job, v, s);
+}
+
+bool yk__over_rows(const yk_job *job, yk__vid v, uint32_t axes)
+{
+    const yk__sharding s = yk__sharding_of(job, v);
+    return s.spread == YK__SHARDED && (axes >> s.axis & 1);
+}
+
+/* How many entries a mean counts of each row. */
+static double entries_of_row(const yk_job *job, yk__vid v, uint32_t axes)
+{
+    const yk_value *x = &job->g.value[v];
+    const uint32_t axis = yk__sharding_of(job, v).axis;
+    double each = job->local > 0 ? (double)x->dim[axis] / (double)job->local : 1.0;
+    for (uint32_t i = 0; i < x->dims; i++)
+        each *= (axes >> i & 1) && i != axis ? (double)x->dim[i] : 1.0;
+    return each;
+}
+
+static double reciprocal(double n)
+{
+    return n > 0.0 ? 1.0 / n : 0.0;
+}
+
+yk__vid yk__row_mean_of(yk_job *job, yk__vid v, uint32_t axes)
+{
+    const double each = entries_of_row(job, v, axes);
+    for (size_t i = 0; i < job->n_row_mean; i++)
+        if (job->row_mean[i].each == each)
+            return job->row_mean[i].leaf;
+    if (yk__grow(&job->row_mean, &job->cap_row_mean, job->n_row_mean + 1, sizeof *job->row_mean)) {
+        yk__job_failf(job, YK_E_MEM, "out of memory while tracing");
+        return YK_NONE;
+    }
+    yk__row_mean *m = &job->row_mean[job->n_row_mean];
+    m->each = each;
+    m->scalar = yk__scalar_new(job, reciprocal(each * (double)job->local), &m->leaf);
+    job->n_row_mean += m->leaf != YK_NONE;
+    return m->leaf;
+}
+
+void yk__sharding_counts(yk_job *job, double ranks)
+{
+    const double rows = (double)job->global;
+    job->row_share = rows > 0.0 ? (double)job->local / rows : 1.0 / ranks;
+    if (job->share_leaf != YK_NONE)
+        yk__scalar_set(job, job->share_scalar, job->row_share);
+    for (size_t i = 0; i < job->n_row_mean; i++)
+        yk__scalar_set(job, job->row_mean[i].scalar, reciprocal(job->row_mean[i].each * rows));
+}
+
+/* Over all ranks, with the axes kept; no gradient passes. A rank without rows has none that is larger. */
+static yk__vid largest_of(yk_job *job, yk__vid v, uint32_t axes)
+{
+    int64_t dim[YK_MAX_DIMS];
+    const yk_value *x = &job->g.value[v];
+    if (yk__count(x))
+        return yk__all_max(&job->g, yk__rmax(&job->g, v, axes));
+    for (uint32_t i = 0; i < x->dims; i++)
+        dim[i] = axes >> i & 1 ? 1 : x->dim[i];
+    return yk__all_max(&job->g, yk__fill(&job->g, (double)-INFINITY, YK_F32, x->dims, dim));
+}
+
+/*
+ * The largest over all ranks. Its gradient goes to all entries that are the largest, on whatever rank, evenly (torch.amax):
+ * nothing passes all_max, but beside it stands a sum of 0, (v - largest) / ties over the ties, which has that gradient.
+ */
+yk__vid yk__row_max(yk_job *job, yk__vid v, uint32_t axes)
+{
+    yk__graph *g = &job->g;
+    const yk__vid lowest = yk__const(g, -3.4028234663852886e38, YK_F32), zero = yk__const(g, 0.0, YK_F32);
+    const yk__vid largest = largest_of(job, v, axes);
+    const yk__vid hit = yk__bin(g, YK_OP_EQ, v, largest);
+    const yk__vid ties = yk__all_reduce(g, yk__sum(g, yk__cast(g, hit, YK_F32), axes));
+    const yk__vid over = yk__bin(g, YK_OP_SUB, yk__bin(g, YK_OP_MAX, v, lowest), yk__bin(g, YK_OP_MAX, largest, lowest));
+    const yk__vid none = yk__all_reduce(g, yk__sum(g, yk__select(g, hit, over, zero), axes));
+    return yk__bin(g, YK_OP_ADD, largest, yk__bin(g, YK_OP_DIV, none, yk__bin(g, YK_OP_MAX, ties, yk__const(g, 1.0, YK_F32))));
+}
+
+/* e^(v - largest) over its sum; the largest is only for the range, so it needs no gradient. */
+yk__vid yk__row_softmax(yk_job *job, yk__vid v, bool logarithm)
+{
+    yk__graph *g = &job->g;
+    const uint32_t axes = 1u << (g->value[v].dims - 1u);
+    const yk__vid low = yk__bin(g, YK_OP_SUB, v, largest_of(job, v, axes));
+    const yk__vid power = yk__un(g, YK_OP_EXP, low);
+    const yk__vid sum = yk__all_reduce(g, yk__sum(g, power, axes));
+    return logarithm ? yk__bin(g, YK_OP_SUB, low, yk__un(g, YK_OP_LOG, sum)) : yk__bin(g, YK_OP_DIV, power, sum);
+}
+
+/* ---- What cannot be split ---- */
+
+yk__sharding yk__shard_local(yk_job *job, yk__vid v, const char *why)
+{
+    char shape[96], where[200];
+    yk__sharding s = {.spread = YK__LOCAL};
+    if (job->n_reason < REASONS) {
+        if (yk__grow(&job->reason, &job->cap_reason, job->n_reason + 1, sizeof *job->reason)) {
+            yk__job_failf(job, YK_E_MEM, "out of memory while tracing");
+            return s;
+        }
+        yk__shape_text(&job->g.value[v], shape, sizeof shape);
+        snprintf(job->reason[job->n_reason++], sizeof *job->reason, "%s of %s at %s cannot be split over ranks: %s", job->call,
+                 shape, yk__here_text(where, sizeof where), why);
+    }
+    s.why = (uint16_t)(job->n_reason - 1);
+    return s;
+}
+
+bool yk__sharding_loss(yk_job *job, yk__vid loss)
+{
+    const yk__sharding s = yk__sharding_of(job, loss);
+    if (s.spread == YK__LOCAL)
+        yk__job_failf(job, YK_E_ARG, "the loss depends on it: %s",
+                      s.why < job->n_reason ? job->reason[s.why] : "an operation without a rule");
+    else if (s.spread == YK__SHARDED)
+        yk__job_failf(job, YK_E_ARG, "yk_backward: the loss is that of one row; take the sum or the mean over the rows");
+    return yk_ok(job);
+}
+
+void yk__sharding_words(const yk_job *job, double *word)
+{
+    uint32_t k = 0;
+    memset(word, 0, YK__SHARD_WORDS * sizeof *word);
+    word[YK__SHARD_WORDS - 1] = 1.0; /* their sum: the ranks that take part */
+    if (job->loss != YK_NONE)
+        word[0] = (double)sign_with(yk__sharding_of(job, job->loss).sign, yk__sharding_of(job, job->loss).spread);
+    for (size_t i = 0; i < job->n_input && k < YK__SHARD_INPUTS; i++) {
+        const yk__jinput *in = &job->input[i];
+        if (!in->fed)
+            continue;
+        if (yk__sharding_of(job, in->leaf).spread == YK__REPLICATED) {
+            word[1 + 2 * k] = 1.0;
+            word[2 + 2 * k] = (double)(uint32_t)yk__hash_bytes(YK_HASH_SEED, in->data, (size_t)in->bytes);
+        }
+        k++;
+    }
+}
+
+/* An input that all ranks take for one that they share. */
+static void check_input(yk_job *job, uint32_t k)
+{
+    char text[96];
+    for (size_t i = 0; i < job->n_input; i++) {
+        if (!job->input[i].fed || k--)
+            continue;
+        yk__job_failf(job, YK_E_ARG,
+                      "input %zu of the step, %s, has no row for each of this rank's %lld, so it is taken to be the same "
+                      "on all ranks, and it is not: begin the shape of rows with their number",
+                      i, yk__shape_text(&job->g.value[job->input[i].leaf], text, sizeof text), (long long)job->local);
+        return;
+    }
+}
+
+bool yk__sharding_check(yk_job *job, const double *word, const double *sum)
+{
+    const double ranks = sum[YK__SHARD_WORDS - 1];
+    for (uint32_t k = 0; k < YK__SHARD_INPUTS && yk_ok(job); k++)
+        if (word[1 + 2 * k] == 1.0 && sum[1 + 2 * k] == ranks && word[2 + 2 * k] * ranks != sum[2 + 2 * k])
+            check_input(job, k);
+    if (yk_ok(job) && word[0] * ranks != sum[0])
+        yk__job_failf(job, YK_E_ARG,
+                      "yk_backward: the ranks make their losses differently: other operations, other constants (a mean over "
+                      "this rank's rows alone? yk_mean, or divide by the rows of all), or an input whose first length is the "
+                      "number of rows on some ranks only by chance (yk_replicated says that it is the same on all)");
+    return yk_ok(job);
+}

@@ -1,0 +1,350 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The same six rows on one, two and three ranks, shared out unevenly: every loss has the value and the gradients that it has
+ * in one process, whatever it is made of. For some the gradients are those of finite differences in double as well.
+ *
+ * Without a launcher this is the test; as a rank it runs the mode that its arguments name: MODE FOLDER.
+ */
+#include <check.h>
+#include <fcntl.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "losses.h"
+
+#define CASES 64 /* at most */
+#define NUMBERS (WEIGHTS + 1)               /* the gradients, the loss */
+
+static char self[1024], dir[] = "/tmp/yoke-losses-XXXXXX";
+
+#define SPLITS 4
+
+static const int splits[4][SPLITS][3] = {
+    [1] = {{6}, {6}, {6}, {6}},
+    [2] = {{4, 2}, {1, 5}, {6, 0}, {0, 6}},
+    [3] = {{3, 2, 1}, {2, 0, 4}, {1, 1, 4}, {0, 0, 6}},
+};
+
+/* ---- One rank ---- */
+
+typedef struct net {
+    yk_t w, b, q;
+} net;
+
+static net make_net(yk_job *job)
+{
+    float v[WEIGHTS];
+    const int64_t w[2] = {MID, IN}, b = MID, q[2] = {MID, MID};
+    net m = {yk_param(job, "w", 2, w, (yk_init){0}), yk_param(job, "b", 1, &b, (yk_init){0}), yk_param(job, "q", 2, q, (yk_init){0})};
+    for (int i = 0; i < WEIGHTS; i++)
+        v[i] = start_of(i);
+    yk_param_write(m.w, v, MID * IN);
+    yk_param_write(m.b, v + MID * IN, MID);
+    yk_param_write(m.q, v + MID * IN + MID, MID * MID);
+    return m;
+}
+
+static step begin(yk_job *job, const net *m, const int *split)
+{
+    float x[ROWS * IN] = {0}, weight[ROWS] = {0};
+    int32_t y[ROWS] = {0}, row[ROWS] = {0};
+    int first = 0, n = split[yk_rank(job)];
+    for (uint32_t r = 0; r < yk_rank(job); r++)
+        first += split[r];
+    for (int i = 0; i < n; i++) {
+        row[i] = first + i;
+        y[i] = label_of(row[i]);
+        weight[i] = weight_of(row[i]);
+        for (int k = 0; k < IN; k++)
+            x[i * IN + k] = x_of(row[i], k);
+    }
+    yk_rows(job, n, row, ROWS);
+    step s = {.job = job, .n = n, .w = m->w, .b = m->b, .q = m->q};
+    s.x = yk_input(job, YK_F32, 2, (const int64_t[]){n, IN}, x);
+    s.y = yk_input(job, YK_I32, 1, (const int64_t[]){n}, y);
+    s.weight = yk_input(job, YK_F32, 1, (const int64_t[]){n}, weight);
+    s.h = yk_tanh(yk_linear(s.x, s.w, s.b));
+    return s;
+}
+
+/* How a mode trains: windows of two micro batches, whose rows are shared out differently, or a lower precision. */
+typedef struct mode {
+    const char *name;
+    yk_config config;
+    bool counted; /* only losses with one term that counts items */
+    double near;
+} mode;
+
+static const mode modes[] = {
+    {"plain", {.quiet = true, .seed = 9}, false, 3e-6},
+    {"micro", {.quiet = true, .seed = 9, .accumulate = 2}, false, 3e-6},
+    {"rows", {.quiet = true, .seed = 9, .accumulate = 2, .average = YK_AVERAGE_ROWS}, false, 3e-6},
+    {"items", {.quiet = true, .seed = 9, .accumulate = 2, .average = YK_AVERAGE_ITEMS}, true, 3e-6},
+    {"bf16", {.quiet = true, .seed = 9, .precision = YK_BF16}, false, 2e-2},
+    {"f16", {.quiet = true, .seed = 9, .precision = YK_F16, .scale = {.fixed = 1024}}, false, 4e-3},
+};
+
+static bool is_run(const mode *how, size_t c)
+{
+    return !how->counted || cases[c].counted;
+}
+
+/* The loss and the gradients of every case with every split, in out[split][case]. */
+static int run_all(yk_job *job, const mode *how, float (*out)[CASES][NUMBERS])
+{
+    const net m = make_net(job);
+    yk_opt *opt = yk_sgd(job, &(yk_sgd_config){.lr = 1e-30});
+    for (int k = 0; k < SPLITS; k++)
+        for (size_t c = 0; c < n_cases && yk_ok(job); c++) {
+            float *v = out[k][c];
+            memset(v, 0, NUMBERS * sizeof *v);
+            for (uint32_t i = 0; is_run(how, c) && i < (how->config.accumulate ? how->config.accumulate : 1); i++) {
+                const step s = begin(job, &m, splits[yk_world(job)][(k + i) % SPLITS]);
+                yk_t loss = cases[c].loss(&s);
+                yk_backward(loss);
+                yk_step(opt);
+                v[WEIGHTS] += (float)yk_item(loss);
+            }
+            if (!is_run(how, c))
+                continue;
+            yk_grad_read(m.w, v, MID * IN);
+            yk_grad_read(m.b, v + MID * IN, MID);
+            yk_grad_read(m.q, v + MID * IN + MID, MID * MID);
+            if (!yk_ok(job))
+                fprintf(stderr, "%s, split %d: %s\n", cases[c].name, k, yk_error_text(job));
+        }
+    return yk_close(job);
+}
+
+static const mode *mode_of(const char *name)
+{
+    const mode *m = NULL;
+    for (size_t i = 0; i < sizeof modes / sizeof modes[0]; i++)
+        if (!strcmp(modes[i].name, name))
+            m = &modes[i];
+    return m;
+}
+
+static int refused(const char *name)
+{
+    yk_job *job = yk_open(&(yk_config){.quiet = true, .devices = "cpu:0"});
+    const net m = make_net(job);
+    yk_opt *opt = yk_sgd(job, &(yk_sgd_config){.lr = 1e-30});
+    if (!yk_ok(job))
+        return yk_close(job);
+    const step s = begin(job, &m, splits[yk_world(job)][0]);
+    for (size_t i = 0; i < n_refusals; i++)
+        if (!strcmp(refusals[i].name, name))
+            yk_backward(refusals[i].loss(&s));
+    yk_step(opt);
+    return yk_close(job);
+}
+
+/* ---- One rank's part of the test ---- */
+
+static int rank_main(const char *name, const char *folder)
+{
+    static float out[SPLITS][CASES][NUMBERS];
+    const mode *how = mode_of(name);
+    char path[160];
+    if (!how)
+        return refused(name);
+    yk_job *job = yk_open(&how->config);
+    snprintf(path, sizeof path, "%s/%u.%u", folder, yk_world(job), yk_rank(job));
+    const int rc = run_all(job, how, out);
+    FILE *f = fopen(path, "wb");
+    if (f) {
+        fwrite(out, sizeof out, 1, f);
+        fclose(f);
+    }
+    return rc;
+}
+
+/* ---- The test ---- */
+
+/* The exit code; what the ranks said in `said`. */
+static int launch(const char *devices, const char *name, char *said, size_t n)
+{
+    char path[160];
+    snprintf(path, sizeof path, "%s/said", dir);
+    pid_t p = fork();
+    if (p == 0) {
+        char *argv[] = {self, (char *)(uintptr_t)name, dir, NULL};
+        int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC, 0600);
+        dup2(fd, 2);
+        const int rc = yk_launch(devices, argv);
+        _exit(rc < 0 ? rank_main(name, dir) : rc); /* one rank is this process */
+    }
+    int status = -1;
+    waitpid(p, &status, 0);
+    FILE *f = fopen(path, "r");
+    size_t got = f ? fread(said, 1, n - 1, f) : 0;
+    said[got] = 0;
+    if (f)
+        fclose(f);
+    return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+}
+
+/* The largest difference over the largest number. */
+static double apart(const float *a, const float *b)
+{
+    double most = 0, size = 0;
+    for (int i = 0; i < WEIGHTS; i++) {
+        most = fmax(most, fabs((double)a[i] - (double)b[i]));
+        size = fmax(size, fabs((double)b[i]));
+    }
+    const double loss = fabs((double)a[WEIGHTS] - (double)b[WEIGHTS]) / fmax(fabs((double)b[WEIGHTS]), 1e-3);
+    return fmax(most / fmax(size, 1e-3), loss);
+}
+
+static void compare(uint32_t world, uint32_t rank, const mode *how, float (*one)[CASES][NUMBERS])
+{
+    static float got[SPLITS][CASES][NUMBERS];
+    char path[160];
+    int wrong = 0;
+    snprintf(path, sizeof path, "%s/%u.%u", dir, world, rank);
+    FILE *f = fopen(path, "rb");
+    ck_assert_ptr_nonnull(f);
+    ck_assert_uint_eq(fread(got, sizeof got, 1, f), 1);
+    fclose(f);
+    for (int k = 0; k < SPLITS; k++)
+        for (size_t c = 0; c < n_cases; c++) {
+            const double d = apart(got[k][c], one[k][c]);
+            if (d < how->near)
+                continue;
+            wrong++;
+            fprintf(stderr, "# %s, %s, rank %u of %u, split %d: %.2g apart; loss %.7g, in one process %.7g\n", how->name,
+                    cases[c].name, rank, world, k, d, (double)got[k][c][WEIGHTS], (double)one[k][c][WEIGHTS]);
+        }
+    ck_assert_msg(wrong == 0, "%d losses differ from those of one process", wrong);
+}
+
+static void run_alone(const mode *how, float (*one)[CASES][NUMBERS])
+{
+    yk_config config = how->config;
+    config.devices = "cpu:0";
+    ck_assert_int_eq(run_all(yk_open(&config), how, one), 0);
+}
+
+static void make_folder(void)
+{
+    strcpy(strrchr(dir, '-') + 1, "XXXXXX");
+    ck_assert_ptr_nonnull(mkdtemp(dir));
+}
+
+static void remove_folder(void)
+{
+    char cmd[128];
+    snprintf(cmd, sizeof cmd, "rm -rf %s", dir);
+    ck_assert_int_eq(system(cmd), 0);
+}
+
+static void check_ranks(const char *devices, uint32_t world, const char *name)
+{
+    static float one[SPLITS][CASES][NUMBERS];
+    const mode *how = mode_of(name);
+    char said[4096];
+    make_folder();
+    const int rc = launch(devices, name, said, sizeof said);
+    ck_assert_msg(rc == 0, "%s", said);
+    run_alone(how, one);
+    for (uint32_t r = 0; r < world; r++)
+        compare(world, r, how, one);
+    remove_folder();
+}
+
+START_TEST(two_ranks_have_the_losses_of_one)
+{
+    check_ranks("cpu:0 cpu:0", 2, "plain");
+}
+END_TEST
+
+START_TEST(three_ranks_have_the_losses_of_one)
+{
+    check_ranks("cpu:0 cpu:0 cpu:0", 3, "plain");
+}
+END_TEST
+
+START_TEST(windows_have_the_losses_of_one)
+{
+    check_ranks("cpu:0 cpu:0", 2, "micro");
+    check_ranks("cpu:0 cpu:0 cpu:0", 3, "rows");
+    check_ranks("cpu:0 cpu:0 cpu:0", 3, "items");
+}
+END_TEST
+
+START_TEST(narrow_formats_have_the_losses_of_one)
+{
+    check_ranks("cpu:0 cpu:0", 2, "bf16");
+    check_ranks("cpu:0 cpu:0", 2, "f16");
+}
+END_TEST
+
+START_TEST(what_cannot_be_split_is_named)
+{
+    for (size_t i = 0; i < n_refusals; i++) {
+        char said[4096];
+        make_folder();
+        const int two = launch("cpu:0 cpu:0", refusals[i].name, said, sizeof said);
+        ck_assert_msg(two == 2, "%s: %d: %s", refusals[i].name, two, said);
+        for (int k = 0; k < 2; k++)
+            ck_assert_msg(strstr(said, refusals[i].said[k]) != NULL, "%s: %s", refusals[i].name, said);
+        const char *at = strstr(said, " at ");
+        ck_assert_msg(!refusals[i].placed || (at && strstr(at, "losses.c:")), "%s: %s", refusals[i].name, said);
+        const int one = launch("cpu:0", refusals[i].name, said, sizeof said);
+        ck_assert_msg(one == 0, "%s in one process: %d: %s", refusals[i].name, one, said);
+        remove_folder();
+    }
+}
+END_TEST
+
+START_TEST(gradients_are_those_of_finite_differences)
+{
+    static float one[SPLITS][CASES][NUMBERS];
+    run_alone(mode_of("plain"), one);
+    for (size_t c = 0; c < n_cases; c++) {
+        double v[WEIGHTS];
+        for (int i = 0; i < WEIGHTS; i++)
+            v[i] = (double)start_of(i);
+        for (int i = 0; cases[c].exact && i < WEIGHTS; i++) {
+            const double at = v[i], d = 1e-6, got = (double)one[0][c][i];
+            v[i] = at + d;
+            const double up = cases[c].exact(v);
+            v[i] = at - d;
+            const double slope = (up - cases[c].exact(v)) / (2 * d);
+            v[i] = at;
+            ck_assert_msg(fabs(got - slope) < 2e-6 + 2e-5 * fabs(slope), "%s, weight %d: %.8g, by differences %.8g", cases[c].name,
+                          i, got, slope);
+        }
+        if (cases[c].exact)
+            ck_assert_double_eq_tol((double)one[0][c][WEIGHTS], cases[c].exact(v), 1e-5);
+    }
+}
+END_TEST
+
+int main(int argc, char **argv)
+{
+    if (argc == 3)
+        return rank_main(argv[1], argv[2]);
+    ssize_t n = readlink("/proc/self/exe", self, sizeof self - 1);
+    self[n > 0 ? n : 0] = 0;
+    Suite *s = suite_create("job_losses");
+    TCase *t = tcase_create("losses");
+    tcase_set_timeout(t, 120);
+    tcase_add_test(t, gradients_are_those_of_finite_differences);
+    tcase_add_test(t, two_ranks_have_the_losses_of_one);
+    tcase_add_test(t, three_ranks_have_the_losses_of_one);
+    tcase_add_test(t, windows_have_the_losses_of_one);
+    tcase_add_test(t, narrow_formats_have_the_losses_of_one);
+    tcase_add_test(t, what_cannot_be_split_is_named);
+    suite_add_tcase(s, t);
+    SRunner *r = srunner_create(s);
+    srunner_set_tap(r, "-");
+    srunner_run_all(r, CK_SILENT);
+    srunner_free(r);
+    return 0;
+}

@@ -1,0 +1,533 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The losses of losses.h. */
+#include "losses.h"
+
+#include <math.h>
+
+/* ---- The rows and the first weights ---- */
+
+
+float x_of(int row, int k)
+{
+    return (float)sin(row * 1.3 + k * 2.1 + 0.4);
+}
+
+float weight_of(int row)
+{
+    return 0.5f + 0.25f * (float)row;
+}
+
+int label_of(int row)
+{
+    return (row * 3 + 1) % MID;
+}
+
+float start_of(int i)
+{
+    return 0.6f * (float)cos(i * 0.9 + 0.3);
+}
+
+static const int64_t flat_all[1] = {-1};
+
+static yk_t total(yk_t v)
+{
+    return yk_sum(yk_reshape(v, 1, flat_all), 1, false);
+}
+
+static yk_t square(yk_t v)
+{
+    return yk_mul(v, v);
+}
+
+static yk_t each(const step *s)
+{
+    return yk_cross_entropy_with(s->h, s->y, &(yk_cross_entropy_config){.reduction = YK_EACH});
+}
+
+static yk_t penalty(const step *s)
+{
+    return yk_scale(total(square(s->w)), 0.05f);
+}
+
+static yk_t turned(yk_t v)
+{
+    return yk_permute(v, (const uint32_t[]){1, 0});
+}
+
+static yk_t by_matrix(const step *s)
+{
+    return yk_linear(s->h, s->q, YK_NO);
+}
+
+/* ---- Losses: f32 here, a few in double below ---- */
+
+static yk_t sum_of_each(const step *s)
+{
+    return yk_sum(each(s), 1, false);
+}
+
+static yk_t mean_of_each(const step *s)
+{
+    return yk_mean(each(s), 1, false);
+}
+
+static yk_t mean_of_all(const step *s)
+{
+    return yk_mean(square(s->h), 3, false);
+}
+
+static yk_t sum_of_means(const step *s) /* over the columns, then the rows */
+{
+    return total(yk_mean(square(s->h), 2, false));
+}
+
+static yk_t means_of_columns(const step *s)
+{
+    return total(square(yk_mean(s->h, 1, false)));
+}
+
+static yk_t root_of_mean(const step *s)
+{
+    return yk_sqrt(yk_mean(square(s->h), 3, false));
+}
+
+static yk_t log_of_sum(const step *s)
+{
+    return yk_log_of(yk_shift(total(square(s->h)), 1));
+}
+
+static yk_t largest(const step *s)
+{
+    return yk_max(s->h, 3, false);
+}
+
+static yk_t largest_of_columns(const step *s)
+{
+    return total(square(yk_max(s->h, 1, true)));
+}
+
+static yk_t smallest_of_columns(const step *s)
+{
+    return total(yk_neg(yk_max(yk_neg(s->h), 1, false)));
+}
+
+/* Of each column all rows are the largest: b, or 2 b minus what b is. */
+static yk_t largest_with_ties(const step *s)
+{
+    float at[MID];
+    for (int k = 0; k < MID; k++)
+        at[k] = start_of(MID * IN + k);
+    yk_t start = yk_input(s->job, YK_F32, 1, (const int64_t[]){MID}, at);
+    yk_t times = yk_where(yk_less(s->weight, yk_constant(s->job, 1)), yk_constant(s->job, 1), yk_constant(s->job, 2));
+    times = yk_reshape(times, 2, (const int64_t[]){s->n, 1});
+    yk_t v = yk_add(yk_mul(times, s->b), yk_mul(yk_sub(yk_constant(s->job, 1), times), start));
+    return total(square(yk_max(v, 1, false)));
+}
+
+static yk_t variance(const step *s)
+{
+    return yk_mean(square(yk_sub(s->h, yk_mean(s->h, 1, true))), 3, false);
+}
+
+static yk_t norms_of_columns(const step *s)
+{
+    return total(yk_sqrt(yk_sum(square(s->h), 1, false)));
+}
+
+static yk_t normalised_rows(const step *s)
+{
+    yk_t d = yk_sub(s->h, yk_mean(s->h, 1, true));
+    yk_t var = yk_mean(square(d), 1, true);
+    return yk_cross_entropy(yk_linear(yk_mul(d, yk_rsqrt(yk_shift(var, 1e-3f))), s->q, YK_NO), s->y);
+}
+
+static yk_t softmax_over_rows(const step *s)
+{
+    return total(yk_mul(yk_softmax(turned(s->h)), turned(by_matrix(s))));
+}
+
+static yk_t log_softmax_over_rows(const step *s)
+{
+    return yk_mean(yk_mul(yk_log_softmax(yk_sum(s->h, 2, false)), s->weight), 1, false);
+}
+
+static yk_t log_sum_exp(const step *s)
+{
+    yk_t top = yk_max(s->h, 1, true);
+    return total(yk_add(yk_log_of(yk_sum(yk_exp(yk_sub(s->h, top)), 1, true)), top));
+}
+
+static yk_t gram(const step *s)
+{
+    return total(square(yk_matmul(turned(s->h), s->h)));
+}
+
+static yk_t correlation(const step *s) /* linear in the product over rows, times a parameter */
+{
+    return total(yk_mul(yk_matmul(turned(s->h), s->h), s->q));
+}
+
+static yk_t product_of_terms(const step *s) /* a term of a sum over ranks times a matrix */
+{
+    return total(square(yk_matmul(yk_matmul(turned(s->h), s->h), s->q)));
+}
+
+static yk_t mean_of_products(const step *s)
+{
+    return yk_mean(yk_mul(yk_sum(s->h, 2, false), s->weight), 1, false);
+}
+
+static yk_t ratio_of_sums(const step *s)
+{
+    return yk_div(total(yk_mul(s->h, by_matrix(s))), yk_shift(total(square(s->h)), 0.5f));
+}
+
+static yk_t weighted_mean(const step *s)
+{
+    return yk_div(total(yk_mul(each(s), s->weight)), total(s->weight));
+}
+
+static yk_t with_penalty(const step *s)
+{
+    return yk_add(yk_mean(each(s), 1, false), penalty(s));
+}
+
+static yk_t counted_with_penalties(const step *s) /* two addends that all ranks have alike */
+{
+    return yk_sub(yk_add(yk_cross_entropy(s->h, s->y), penalty(s)), yk_scale(total(square(s->b)), 0.1f));
+}
+
+static yk_t penalty_alone(const step *s)
+{
+    return yk_shift(penalty(s), 2);
+}
+
+static yk_t product_of_losses(const step *s)
+{
+    return yk_mul(yk_cross_entropy(s->h, s->y), yk_mean(square(s->h), 3, false));
+}
+
+static yk_t square_of_loss(const step *s)
+{
+    return square(yk_cross_entropy(s->h, s->y));
+}
+
+static yk_t perplexity(const step *s)
+{
+    return yk_exp(yk_cross_entropy(s->h, s->y));
+}
+
+static yk_t counted_and_composed(const step *s)
+{
+    return yk_add(yk_cross_entropy(s->h, s->y), yk_scale(root_of_mean(s), 0.3f));
+}
+
+static yk_t mse_against_mean(const step *s)
+{
+    return yk_mse(s->h, yk_expand(yk_mean(s->h, 1, true), 2, (const int64_t[]){s->n, MID}), NULL);
+}
+
+static yk_t mse_of_means(const step *s) /* both are the same on all ranks */
+{
+    return yk_mse(yk_mean(s->h, 1, false), s->b, NULL);
+}
+
+static yk_t bce_of_shifted(const step *s)
+{
+    yk_t target = yk_cast(yk_less(yk_constant(s->job, 0), s->x), YK_F32);
+    yk_t logits = yk_sub(yk_slice(s->h, 1, 0, 3, 1), yk_mean(s->h, 3, false));
+    return yk_bce_with_logits(logits, target, &(yk_loss_config){.reduction = YK_SUM});
+}
+
+static yk_t chosen(const step *s)
+{
+    yk_t mean = yk_mean(s->h, 1, false);
+    return total(yk_where(yk_less(mean, yk_constant(s->job, 0.1f)), square(mean), yk_scale(mean, 0.5f)));
+}
+
+static yk_t clamped_mean(const step *s)
+{
+    return total(yk_maximum(yk_mean(s->h, 1, false), yk_constant(s->job, 0.05f)));
+}
+
+static yk_t merged_rows(const step *s) /* [n, 4] -> [2 n, 2] -> [4 n] */
+{
+    yk_t v = yk_reshape(s->h, 2, (const int64_t[]){-1, 2});
+    return yk_sqrt(yk_mean(square(yk_reshape(v, 1, flat_all)), 1, false));
+}
+
+static yk_t split_rows(const step *s) /* [n, 4] -> [n, 2, 2] -> [2, 2, n] */
+{
+    yk_t v = yk_permute(yk_reshape(s->h, 3, (const int64_t[]){-1, 2, 2}), (const uint32_t[]){1, 2, 0});
+    return total(square(yk_sum(v, 4, false)));
+}
+
+static yk_t twice_the_rows(const step *s)
+{
+    const yk_t both[2] = {s->h, by_matrix(s)};
+    return yk_sqrt(yk_mean(square(yk_concat(both, 2, 0)), 3, false));
+}
+
+static yk_t joined_terms(const step *s)
+{
+    const yk_t two[2] = {yk_sum(s->h, 1, false), yk_mean(by_matrix(s), 1, false)}, mixed[2] = {yk_sum(s->h, 1, false), s->b};
+    return yk_add(total(square(yk_concat(two, 2, 0))), total(square(yk_pad(yk_concat(mixed, 2, 0), 0, 1, 2, 0.5f))));
+}
+
+static yk_t spread_parameter(const step *s) /* to every row, before it meets one */
+{
+    yk_t rows = yk_expand(s->b, 2, (const int64_t[]){s->n, MID});
+    return yk_add(yk_sqrt(yk_shift(total(square(rows)), 1)), yk_mean(yk_mul(rows, s->h), 3, false));
+}
+
+static yk_t mean_through_layer(const step *s)
+{
+    yk_t m = yk_mean(s->h, 1, true);
+    return total(square(yk_tanh(yk_linear(m, s->q, s->b))));
+}
+
+static yk_t around_the_mean(const step *s) /* a mean of the batch in the midst of a net */
+{
+    yk_t d = yk_sub(s->h, yk_mean(s->h, 1, true));
+    return yk_cross_entropy(yk_linear(d, s->q, s->b), s->y);
+}
+
+static yk_t recomputed(const step *s)
+{
+    yk_checkpoint_begin(s->job);
+    yk_t d = yk_tanh(yk_mul(yk_sub(by_matrix(s), yk_mean(by_matrix(s), 1, true)), yk_max(s->h, 1, true)));
+    yk_checkpoint_end(s->job);
+    return yk_cross_entropy(d, s->y);
+}
+
+static yk_t weights_of_classes(const step *s) /* four, as one rank has rows */
+{
+    static const float weight[MID] = {0.5f, 1, 1.5f, 2};
+    yk_t w = yk_input(s->job, YK_F32, 1, (const int64_t[]){MID}, weight);
+    return yk_sqrt(yk_mean(yk_mul(square(s->h), w), 3, false));
+}
+
+static yk_t table_of_all(const step *s) /* said to be the same on all ranks */
+{
+    static const float table[MID * MID] = {1, 0.5f, 0, 0, 0, 1, 0.5f, 0, 0, 0, 1, 0.5f, 0.5f, 0, 0, 1};
+    yk_t t = yk_replicated(yk_input(s->job, YK_F32, 2, (const int64_t[]){MID, MID}, table));
+    return yk_sqrt(yk_mean(square(yk_matmul(s->h, t)), 3, false));
+}
+
+static yk_t looked_up(const step *s)
+{
+    return yk_sqrt(yk_sum(square(yk_mul(yk_embedding(s->y, s->q, -1), s->h)), 3, false));
+}
+
+static yk_t dropped(const step *s) /* rows by their global number, a parameter alike on all ranks */
+{
+    yk_t h = yk_dropout(s->h, 0.4f);
+    return yk_add(yk_sqrt(yk_mean(square(h), 3, false)), total(square(yk_dropout(s->q, 0.4f))));
+}
+
+static yk_t of_layer_norm(const step *s)
+{
+    return yk_log_of(yk_mean(yk_exp(yk_layer_norm(by_matrix(s), s->b, YK_NO, 1e-5f)), 3, false));
+}
+
+/* ---- The same in double, for finite differences ---- */
+
+static double h_of(const double *v, int row, int k)
+{
+    double a = v[MID * IN + k];
+    for (int i = 0; i < IN; i++)
+        a += v[k * IN + i] * (double)x_of(row, i);
+    return tanh(a);
+}
+
+static double double_root(const double *v)
+{
+    double sum = 0;
+    for (int i = 0; i < ROWS * MID; i++)
+        sum += h_of(v, i / MID, i % MID) * h_of(v, i / MID, i % MID);
+    return sqrt(sum / (ROWS * MID));
+}
+
+static double double_largest(const double *v)
+{
+    double all = 0;
+    for (int k = 0; k < MID; k++) {
+        double top = -1;
+        for (int r = 0; r < ROWS; r++)
+            top = fmax(top, h_of(v, r, k));
+        all += top * top;
+    }
+    return all;
+}
+
+static double double_variance(const double *v)
+{
+    double all = 0;
+    for (int k = 0; k < MID; k++) {
+        double mean = 0;
+        for (int r = 0; r < ROWS; r++)
+            mean += h_of(v, r, k) / ROWS;
+        for (int r = 0; r < ROWS; r++)
+            all += (h_of(v, r, k) - mean) * (h_of(v, r, k) - mean);
+    }
+    return all / (ROWS * MID);
+}
+
+static double double_log_sum_exp(const double *v)
+{
+    double all = 0;
+    for (int k = 0; k < MID; k++) {
+        double sum = 0;
+        for (int r = 0; r < ROWS; r++)
+            sum += exp(h_of(v, r, k));
+        all += log(sum);
+    }
+    return all;
+}
+
+static double double_gram(const double *v)
+{
+    double all = 0;
+    for (int i = 0; i < MID * MID; i++) {
+        double sum = 0;
+        for (int r = 0; r < ROWS; r++)
+            sum += h_of(v, r, i / MID) * h_of(v, r, i % MID);
+        all += sum * sum;
+    }
+    return all;
+}
+
+static double double_weighted_mean(const double *v)
+{
+    double loss = 0, weights = 0;
+    for (int r = 0; r < ROWS; r++) {
+        double sum = 0;
+        for (int k = 0; k < MID; k++)
+            sum += exp(h_of(v, r, k));
+        loss += (log(sum) - h_of(v, r, label_of(r))) * (double)weight_of(r);
+        weights += (double)weight_of(r);
+    }
+    return loss / weights;
+}
+
+/* ---- The table ---- */
+
+#define LOSS(f) {#f, f, NULL, false}
+#define COUNTED(f) {#f, f, NULL, true}
+
+const loss_case cases[] = {
+    LOSS(sum_of_each),
+    LOSS(mean_of_each),
+    LOSS(mean_of_all),
+    LOSS(sum_of_means),
+    LOSS(means_of_columns),
+    {"root_of_mean", root_of_mean, double_root, false},
+    LOSS(log_of_sum),
+    LOSS(largest),
+    {"largest_of_columns", largest_of_columns, double_largest, false},
+    LOSS(smallest_of_columns),
+    LOSS(largest_with_ties),
+    {"variance", variance, double_variance, false},
+    LOSS(norms_of_columns),
+    COUNTED(normalised_rows),
+    LOSS(softmax_over_rows),
+    LOSS(log_softmax_over_rows),
+    {"log_sum_exp", log_sum_exp, double_log_sum_exp, false},
+    {"gram", gram, double_gram, false},
+    LOSS(correlation),
+    LOSS(product_of_terms),
+    LOSS(mean_of_products),
+    LOSS(ratio_of_sums),
+    {"weighted_mean", weighted_mean, double_weighted_mean, false},
+    LOSS(with_penalty),
+    COUNTED(counted_with_penalties),
+    LOSS(penalty_alone),
+    LOSS(product_of_losses),
+    LOSS(square_of_loss),
+    LOSS(perplexity),
+    LOSS(counted_and_composed),
+    LOSS(mse_against_mean),
+    LOSS(mse_of_means),
+    LOSS(bce_of_shifted),
+    LOSS(chosen),
+    LOSS(clamped_mean),
+    LOSS(merged_rows),
+    LOSS(split_rows),
+    LOSS(twice_the_rows),
+    LOSS(joined_terms),
+    LOSS(spread_parameter),
+    LOSS(mean_through_layer),
+    COUNTED(around_the_mean),
+    COUNTED(recomputed),
+    LOSS(weights_of_classes),
+    LOSS(table_of_all),
+    LOSS(looked_up),
+    LOSS(dropped),
+    LOSS(of_layer_norm),
+};
+
+const size_t n_cases = sizeof cases / sizeof cases[0];
+
+/* ---- What cannot be split ---- */
+
+static yk_t against_each_other(const step *s)
+{
+    return total(yk_matmul(s->h, turned(s->h)));
+}
+
+static yk_t distances(const step *s)
+{
+    yk_t one = yk_reshape(s->h, 3, (const int64_t[]){s->n, 1, MID}), other = yk_reshape(s->h, 3, (const int64_t[]){1, s->n, MID});
+    return total(square(yk_sub(one, other)));
+}
+
+static yk_t first_row(const step *s)
+{
+    return total(square(yk_slice(s->h, 0, 0, 1, 1)));
+}
+
+static yk_t best_row(const step *s)
+{
+    return total(yk_mul(yk_cast(yk_argmax(s->h, 0), YK_F32), s->b));
+}
+
+static yk_t rows_together(const step *s)
+{
+    return total(yk_max(yk_reshape(s->h, 2, (const int64_t[]){-1, 2 * MID}), 2, false));
+}
+
+static yk_t padded_rows(const step *s)
+{
+    return total(yk_exp(yk_pad(s->h, 0, 0, 1, 0)));
+}
+
+static yk_t own_mean(const step *s) /* divided by this rank's rows */
+{
+    return yk_scale(yk_sum(each(s), 1, false), 1 / (float)s->n);
+}
+
+static yk_t own_table(const step *s) /* no rows, but not the same on all ranks */
+{
+    const float v[5] = {1, 2, 3, 4, (float)s->n};
+    return yk_mul(total(square(s->h)), total(yk_input(s->job, YK_F32, 1, (const int64_t[]){5}, v)));
+}
+
+static yk_t in_evaluation(const step *s)
+{
+    yk_train(s->job, false);
+    return root_of_mean(s);
+}
+
+const refusal refusals[] = {
+    {"against_each_other", against_each_other, {"yk_matmul of f32[4, ", "each row of one operand meets those of the other"}, true},
+    {"distances", distances, {"yk_sub of f32[", "rows of different ranks meet"}, true},
+    {"first_row", first_row, {"yk_slice of f32[", "it takes some of this rank's rows"}, true},
+    {"best_row", best_row, {"yk_argmax of f32[", "the number of a row is not known over all ranks"}, true},
+    {"rows_together", rows_together, {"yk_reshape of f32[", "puts some of them together"}, true},
+    {"padded_rows", padded_rows, {"yk_pad of f32[", "between this rank's rows and those of the next"}, true},
+    {"own_mean", own_mean, {"the ranks make their losses differently", "divide by the rows of all"}, false},
+    {"own_table", own_table, {"input 3 of the step, f32[5], has no row for each", "begin the shape of rows with their number"}, false},
+    {"in_evaluation", in_evaluation, {"yk_sqrt of f32[] at ", "in evaluation (yk_train off) the ranks exchange nothing"}, true},
+};
+
+const size_t n_refusals = sizeof refusals / sizeof refusals[0];
