@@ -139,7 +139,7 @@ yk_model *yk_model_from(yk_job *job, const char *dir, const char *config, const 
     yk_settings_json(s, path);
     kind = yk_ok(job) ? kind_of(s, data) : NULL;
     if (!kind) {
-        fail(job, YK_E_UNSUPPORTED, "%s: model_type \"%s\" is not one of mlp, resnet, gpt2, bert", path,
+        fail(job, YK_E_ARG, "%s: model_type \"%s\" is not one of mlp, resnet, gpt2, bert", path,
              yk_settings_text(s, "model_type", "(none)"));
         yk_settings_free(s);
         return NULL;

@@ -400,6 +400,14 @@ int yk__cli_word(const yk__cli *cli, const char *name, const char *const *words,
     return -1;
 }
 
+void yk__cli_refuse_idle(const yk__cli *cli, const char *name, const char *why, bool *bad)
+{
+    if (!yk__cli_typed(cli, name))
+        return;
+    yk__cli_usage(cli->command, "--%s has no effect %s", name, why);
+    *bad = true;
+}
+
 const char *yk__cli_close_file(FILE *f)
 {
     int reason;

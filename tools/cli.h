@@ -68,6 +68,9 @@ double yk__cli_real(const yk__cli *cli, const char *name, double least, double m
 /* One of a list of words ("fp32", "bf16"); the index; -1 and *bad with the nearest word in the message. */
 int yk__cli_word(const yk__cli *cli, const char *name, const char *const *words, size_t n, bool *bad);
 
+/* Where the option stands on the command line: "--NAME has no effect WHY" on standard error, and sets *bad. */
+void yk__cli_refuse_idle(const yk__cli *cli, const char *name, const char *why, bool *bad);
+
 /* "yoke train: TEXT" on standard error; returns YK_EXIT_USAGE. */
 int yk__cli_usage(const yk__cli_command *command, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 

@@ -115,5 +115,5 @@ int yk__cmd_tokenize(int argc, char **argv)
     if (!run(&cli, (size_t)max_length, &err))
         return YK_EXIT_OK;
     fprintf(stderr, "yoke tokenize: %s\n", err.text);
-    return err.status == YK_E_MEM || err.status == YK_E_INTERNAL ? YK_EXIT_FAILED : YK_EXIT_USAGE;
+    return err.status == YK_E_MEM || err.status == YK_E_IO || err.status == YK_E_INTERNAL ? YK_EXIT_FAILED : YK_EXIT_USAGE;
 }

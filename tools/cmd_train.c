@@ -82,15 +82,6 @@ static const yk__cli_command command = {
 static const char *const optimizers[] = {"sgd", "adam", "adamw", "adamw_torch", "adamw_torch_fused", "adamw_hf"};
 enum { OPTIM_SGD, OPTIM_ADAM, OPTIM_ADAMW, OPTIM_NAMES = 6 };
 
-/* Options that nobody would read. */
-static void refuse_idle(const yk__cli *cli, const char *name, const char *why, bool *bad)
-{
-    if (!yk__cli_typed(cli, name))
-        return;
-    yk__cli_usage(cli->command, "--%s has no effect %s", name, why);
-    *bad = true;
-}
-
 static void read_optimizer(train_run *r, bool *bad)
 {
     const yk__cli *cli = r->cli;
@@ -106,16 +97,16 @@ static void read_optimizer(train_run *r, bool *bad)
     yk__cli_real(cli, "warmup-ratio", 0, 1, bad);
     yk__cli_real(cli, "label-smoothing-factor", 0, 0.999999, bad);
     if (k > OPTIM_SGD)
-        refuse_idle(cli, "momentum", "without --optim sgd", bad);
+        yk__cli_refuse_idle(cli, "momentum", "without --optim sgd", bad);
     if (k == OPTIM_SGD) {
-        refuse_idle(cli, "adam-beta1", "with --optim sgd", bad);
-        refuse_idle(cli, "adam-beta2", "with --optim sgd", bad);
-        refuse_idle(cli, "adam-epsilon", "with --optim sgd", bad);
+        yk__cli_refuse_idle(cli, "adam-beta1", "with --optim sgd", bad);
+        yk__cli_refuse_idle(cli, "adam-beta2", "with --optim sgd", bad);
+        yk__cli_refuse_idle(cli, "adam-epsilon", "with --optim sgd", bad);
     }
     if (yk__cli_typed(cli, "warmup-ratio"))
-        refuse_idle(cli, "warmup-steps", "beside --warmup-ratio", bad);
+        yk__cli_refuse_idle(cli, "warmup-steps", "beside --warmup-ratio", bad);
     if (r->decay == 0)
-        refuse_idle(cli, "decay-all", "without --weight-decay", bad);
+        yk__cli_refuse_idle(cli, "decay-all", "without --weight-decay", bad);
 }
 
 /* When to log, evaluate and save, and what. */
@@ -154,7 +145,7 @@ static void read_data_options(const yk__cli *cli, bool *bad)
     yk__cli_int(cli, "max-train-samples", 1, INT64_MAX, bad);
     yk__cli_int(cli, "max-eval-samples", 1, INT64_MAX, bad);
     if (yk__cli_typed(cli, "global-batch"))
-        refuse_idle(cli, "per-device-train-batch-size", "beside --global-batch", bad);
+        yk__cli_refuse_idle(cli, "per-device-train-batch-size", "beside --global-batch", bad);
 }
 
 /* Numbers of the command line, before devices are opened; false after a message. */

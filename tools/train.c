@@ -31,10 +31,28 @@ char **train_arguments(int argc, char **argv)
     return args;
 }
 
-int train_launch(const yk__cli *cli, char *const *args)
+/* The ranks find theirs in YOKE_DEVICES. */
+static void drop_devices(char **args)
 {
+    char **to = args;
+    for (char **from = args; *from; from++)
+        if (!strcmp(*from, "--devices") && from[1])
+            from++;
+        else if (strncmp(*from, "--devices=", 10))
+            *to++ = *from;
+    *to = NULL;
+}
+
+int train_launch(const yk__cli *cli, char **args)
+{
+    bool bad = false;
     if (!args)
         return yk__cli_usage(cli->command, "out of memory, or this program's own path cannot be read");
+    if (getenv("YOKE_JOB_FD"))
+        yk__cli_refuse_idle(cli, "devices", "in a rank of a job: yoke launch --devices selects them", &bad);
+    if (bad)
+        return YK_EXIT_USAGE;
+    drop_devices(args);
     return yk_launch(yk__cli_text(cli, "devices"), args);
 }
 
@@ -80,6 +98,36 @@ static int read_precision(const yk__cli *cli, bool *bad)
     return k;
 }
 
+/* Whether all data that are named are of one of these kinds, and some are. */
+static bool is_kind(const yk__cli *cli, const char *const *kinds)
+{
+    const char *const spec[] = {yk__cli_text(cli, "data"), yk__cli_text(cli, "eval-data")};
+    for (int i = 0; i < 2; i++) {
+        const char *const *kind = kinds;
+        while (spec[i] && *kind && (strncmp(spec[i], *kind, strlen(*kind)) || spec[i][strlen(*kind)] != ':'))
+            kind++;
+        if (!*kind)
+            return false;
+    }
+    return spec[0] || spec[1];
+}
+
+/* Options that say how text is read, where none is read so. */
+static void refuse_idle_data_options(const yk__cli *cli, bool *bad)
+{
+    static const char *const images[] = {"idx", "cifar10", NULL}, *const rows[] = {"csv", "jsonl", NULL};
+    static const char *const running[] = {"text", "tokens", NULL}, *const tokens[] = {"tokens", NULL};
+    const bool pictures = is_kind(cli, images), table = is_kind(cli, rows), text = is_kind(cli, running);
+    if (pictures || is_kind(cli, tokens))
+        yk__cli_refuse_idle(cli, "tokenizer", pictures ? "with images" : "with token ids", bad);
+    if (pictures || text)
+        yk__cli_refuse_idle(cli, "max-length", pictures ? "with images" : "with running text, which has --seq-len", bad);
+    if (pictures || table)
+        yk__cli_refuse_idle(cli, "seq-len", pictures ? "with images" : "with rows of text, which have --max-length", bad);
+    if (pictures || text)
+        yk__cli_refuse_idle(cli, "group-by-length", "but with rows of text (csv, jsonl)", bad);
+}
+
 bool train_config(const yk__cli *cli, yk_config *config)
 {
     static const yk_dtype types[] = {YK_F32, YK_BF16, YK_F16};
@@ -93,6 +141,7 @@ bool train_config(const yk__cli *cli, yk_config *config)
     yk__cli_int(cli, "max-length", 1, 1 << 20, &bad); /* used later; a bad number is told before devices are opened */
     yk__cli_int(cli, "seq-len", 1, 1 << 20, &bad);
     yk__cli_int(cli, "per-device-eval-batch-size", 1, 1 << 20, &bad);
+    refuse_idle_data_options(cli, &bad);
     return !bad;
 }
 

@@ -36,8 +36,9 @@
         {"seed", "N", "42", "of weights, dropout and sample order", NULL},                                             \
         {"json", NULL, NULL, "one JSON object on standard output", NULL}
 
-/* If the devices select several ranks, starts them and returns the exit code; -1: go on here. argv: the command's. */
-int train_launch(const yk__cli *cli, char *const *args);
+/* If the devices select several ranks, starts them and returns the exit code; -1: go on here. args: as train_arguments
+ * made them; loses --devices. */
+int train_launch(const yk__cli *cli, char **args);
 /* argv as the ranks are to be started with ("PROGRAM train ..."), made before yk__cli_parse moves things; free() it. */
 char **train_arguments(int argc, char **argv);
 /* The command: parses, starts a process per device if there are several, else runs here. Returns the exit code. */

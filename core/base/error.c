@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "core/base/error.h"
 
+#include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -45,6 +46,16 @@ yk_status yk__fail_in(yk_error *err, const char *fmt, ...)
 yk_status yk__fail_mem(yk_error *err, unsigned long long bytes, const char *what)
 {
     return yk__fail(err, YK_E_MEM, "out of memory (%llu bytes for %s)", bytes, what);
+}
+
+yk_status yk__fail_open(yk_error *err, const char *path, int why)
+{
+    static const int names[] = {ENOENT, ENOTDIR, EISDIR, EACCES, EPERM, ELOOP, ENAMETOOLONG, EINVAL, ENXIO};
+    yk_status s = YK_E_IO;
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
+        if (why == names[i])
+            s = YK_E_ARG;
+    return yk__fail(err, s, "%s: cannot be opened: %s", path, strerror(why));
 }
 
 const char *yk__status_name(yk_status status)

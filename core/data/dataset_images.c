@@ -210,7 +210,7 @@ static yk_status list(const char *dir, bool eval, struct names *n, yk_error *err
             st = add_name(n, yk__format("%s/%s", dir, e->d_name), err);
     closedir(d);
     if (!st && !n->count)
-        st = yk__fail(err, YK_E_IO, "%s: expected CIFAR-10 files, %s", dir,
+        st = yk__fail(err, YK_E_ARG, "%s: expected CIFAR-10 files, %s", dir,
                       eval ? "*test*.bin[.gz]" : "data_batch_*.bin[.gz] or *train*.bin[.gz]");
     if (!st)
         qsort(n->path, n->count, sizeof *n->path, by_name);

@@ -348,8 +348,8 @@ static yk_status restart(yk__loader *l, uint64_t epoch, int64_t batch, yk_error 
 yk_status yk__loader_rewind(yk__loader *l, uint64_t epoch, int64_t batch, yk_error *err)
 {
     if (batch < 0 || batch > yk__loader_batches(l))
-        return yk__fail(err, YK_E_ARG, "batch %lld of an epoch of %lld", (long long)batch,
-                        (long long)yk__loader_batches(l));
+        return yk__fail(err, YK_E_ARG, "there is no batch %lld: an epoch has %lld, from 0 (is the batch size another than before?)",
+                        (long long)batch, (long long)yk__loader_batches(l));
     return restart(l, epoch, batch, err);
 }
 

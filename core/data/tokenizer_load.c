@@ -528,7 +528,7 @@ static yk_status load(struct source *s, yk_error *err)
         if (there)
             return forms[i].read(s, err);
     }
-    return yk__fail(err, YK_E_IO, "%s: expected a folder with tokenizer.json, vocab.txt, or vocab.json and merges.txt",
+    return yk__fail(err, YK_E_ARG, "%s: expected a folder with tokenizer.json, vocab.txt, or vocab.json and merges.txt",
                     s->dir);
 }
 

@@ -34,7 +34,7 @@ static int open_regular(const char *path, yk_error *err)
     if (fd >= 0 && !fstat(fd, &st) && S_ISREG(st.st_mode))
         return fd;
     if (fd < 0)
-        yk__fail(err, YK_E_IO, "%s: cannot be opened%s: %s", path, errno == ELOOP ? ", links are not followed" : "", strerror(errno));
+        errno == ELOOP ? yk__fail(err, YK_E_FORMAT, "%s: is a link, and links are not followed", path) : yk__fail_open(err, path, errno);
     else
         yk__fail(err, YK_E_FORMAT, "%s: is no regular file", path);
     if (fd >= 0)

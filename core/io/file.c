@@ -240,13 +240,13 @@ yk_status yk__file_open(const char *path, enum yk__file_mode mode, yk__file **ou
         return s;
     f->fd = std ? dup(0) : open(path, O_RDONLY | O_CLOEXEC);
     if (f->fd < 0 || fstat(f->fd, &st)) {
-        s = yk__fail(err, YK_E_IO, "%s: cannot be opened: %s", f->path, strerror(errno));
+        s = yk__fail_open(err, f->path, errno);
         yk__file_close(f);
         return s;
     }
     if (S_ISDIR(st.st_mode)) {
         yk__file_close(f);
-        return yk__fail(err, YK_E_IO, "%s: is a directory, expected a file", path);
+        return yk__fail(err, YK_E_ARG, "%s: is a directory, expected a file", path);
     }
     if (S_ISREG(st.st_mode) && !std)
         f->size = st.st_size;

@@ -94,9 +94,9 @@ static yk_status part_open(struct part *p, const char *path, yk_error *err)
         return yk__fail_mem(err, strlen(path), "a path");
     p->fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (p->fd < 0 || fstat(p->fd, &st))
-        return yk__fail(err, YK_E_IO, "%s: cannot be opened: %s", path, strerror(errno));
+        return yk__fail_open(err, path, errno);
     if (!S_ISREG(st.st_mode))
-        return yk__fail(err, YK_E_IO, "%s: expected a regular file", path);
+        return yk__fail(err, YK_E_ARG, "%s: expected a regular file", path);
     p->size = (uint64_t)st.st_size;
     return YK_OK;
 }

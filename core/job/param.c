@@ -157,7 +157,8 @@ bool yk__params_ready(yk_job *job)
         }
         float *v = yk__malloc(p->n * sizeof *v);
         if (!v) {
-            yk__job_failf(job, YK_E_MEM, "out of memory for the first values of %s", p->name);
+            yk__job_failf(job, YK_E_MEM, "out of memory for the first values of %s (%llu bytes)", p->name,
+                          (unsigned long long)(p->n * sizeof *v));
             return false;
         }
         first_values(p, job->config.seed, v);

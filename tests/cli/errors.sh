@@ -48,7 +48,7 @@ ok "no model" refuses 2 "neither --model NAME nor --from DIR" train --data "idx:
 ok "unknown model" train 2 'there is no model "mpl"' --model mpl
 ok "unknown model setting" train 2 'did you mean "hidden"' --model-config hiden=3
 ok "unknown kind of data" train 2 "did you mean 'idx'" --data "ixd:$out/images"
-ok "data that is not there" train 1 "/nonexistent/train-images-idx3-ubyte: cannot be opened" --data idx:/nonexistent
+ok "data that is not there" train 2 "/nonexistent/train-images-idx3-ubyte: cannot be opened" --data idx:/nonexistent
 ok "a batch larger than the data" train 2 "lower --global-batch" --global-batch 1000
 ok "unknown device word" train 2 "did you mean cpu?" --devices cppu:0
 ok "unknown device word among good ones" train 2 'there is no plugin "nosuch"' --devices "cpu:0! nosuch:0"
@@ -94,7 +94,21 @@ else
 fi
 
 ok "no checkpoint to go on from" train 2 "there is no checkpoint" --resume-from-checkpoint last
-ok "data that is not there, on two ranks" train 1 "/nonexistent/" --data idx:/nonexistent --devices "cpu:0! cpu:0!"
+ok "an output folder without a name" train 2 "--output-dir is empty" --output-dir ""
+ok "a checkpoint that is not there" train 2 "no/such/trainer_state.json: cannot be opened" --resume-from-checkpoint no/such
+ok "a log in a folder that is not there" train 1 "--log /proc/no/log: No such file or directory" --log /proc/no/log
+ok "a tokenizer with images" train 2 "--tokenizer has no effect with images" --tokenizer bytes
+ok "a length of rows with images" train 2 "--max-length has no effect with images" --max-length 5
+ok "a length of windows with images" train 2 "--seq-len has no effect with images" --seq-len 5
+ok "rows of like length with images" train 2 "--group-by-length has no effect but with rows of text" --group-by-length
+in_rank() { # beside the launcher's line about the rank
+    "$yoke" launch -- "$yoke" train --model mlp --data "idx:$out/images" --output-dir "$out/no" --devices cpu:0 2>"$out/err"
+    [ $? = 2 ] && grep -q -e "--devices has no effect in a rank of a job" "$out/err" && [ "$(wc -l <"$out/err")" = 2 ]
+}
+ok "devices in a rank" in_rank
+ok "an evaluation batch of nothing, told once" refuses 2 "--per-device-eval-batch-size 0: expected" eval --from "$out/no" \
+    --data "idx:$out/images" --per-device-eval-batch-size 0
+ok "data that is not there, on two ranks" train 2 "/nonexistent/" --data idx:/nonexistent --devices "cpu:0! cpu:0!"
 
 # A rate that throws a run out of fp16's range: every later update is skipped, and no scale brings it back.
 diverges() {
@@ -112,7 +126,7 @@ ok "a safetensors file cut short" refuses 2 "cut/model.safetensors: byte" eval -
 cp "$out"/images/* "$out/short"
 head -c 5000 "$out/images/t10k-images-idx3-ubyte" >"$out/short/t10k-images-idx3-ubyte"
 ok "an IDX file cut short" refuses 2 "short/t10k-images-idx3-ubyte: byte" eval --from "$out/model" --data "idx:$out/short"
-ok "a model that is not there" refuses 1 "no/config.json: cannot be opened" eval --from "$out/no" --data "idx:$out/images"
+ok "a model that is not there" refuses 2 "no/config.json: cannot be opened" eval --from "$out/no" --data "idx:$out/images"
 
 # A disk that is full when the last of the output is written: the exit code says so, and one line.
 full() { # full WORDS ARGUMENTS...
@@ -146,4 +160,18 @@ no_output() { # it writes nothing there and does not miss it
 }
 : >"$out/empty"
 ok "no standard output, and nothing to write" no_output
+
+# An input that is missing or not to be read is 2 in every command.
+missing() {
+    mkdir -p "$out/bare" && printf '{"model_type": "whale"}' >"$out/bare/config.json" || return 1
+    for arguments in "tokenize --tokenizer bytes $out/nosuch" "tokenize --tokenizer $out/nosuch $out/text" "inspect $out/nosuch" \
+        "eval --from $out/nosuch --data idx:$out/images" "eval --from $out/model --data idx:$out/nosuch" \
+        "eval --from $out/model --data csv:$out/nosuch --tokenizer bytes" "eval --from $out/bare --data idx:$out/images" \
+        "eval --from $out/model --data csv:$out/text --tokenizer $out/nosuch" "eval --from $out/model --data idx:$out/text" \
+        "train --from $out/nosuch --data idx:$out/images --output-dir $out/x" "eval --from $out/model --data cifar10:$out/bare"; do
+        # shellcheck disable=SC2086
+        refuses 2 "$out/" $arguments || { echo "$arguments: exit code $code"; return 1; }
+    done
+}
+ok "an input that is not there" missing
 plan

@@ -72,8 +72,8 @@ START_TEST(missing_files_and_directories)
 {
     yk_error err = YK_ERROR_INIT;
     yk__file *f;
-    ck_assert_int_eq(yk__file_open("/nonexistent/file", YK__FILE_AUTO, &f, &err), YK_E_IO);
-    ck_assert_int_eq(yk__file_open("/", YK__FILE_AUTO, &f, &err), YK_E_IO);
+    ck_assert_int_eq(yk__file_open("/nonexistent/file", YK__FILE_AUTO, &f, &err), YK_E_ARG);
+    ck_assert_int_eq(yk__file_open("/", YK__FILE_AUTO, &f, &err), YK_E_ARG);
 }
 END_TEST
 

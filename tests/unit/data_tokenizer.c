@@ -373,7 +373,7 @@ START_TEST(faulty_files)
     }
     close(fd);
     unlink(path);
-    ck_assert_int_eq(yk__tokenizer_open("/nonexistent", -1, &t, &err), YK_E_IO);
+    ck_assert_int_eq(yk__tokenizer_open("/nonexistent", -1, &t, &err), YK_E_ARG);
 }
 END_TEST
 
