@@ -4,8 +4,8 @@ check_LTLIBRARIES += tests/dist/yoke_slow.la
 tests_dist_yoke_slow_la_SOURCES = tests/dist/slow.c
 tests_dist_yoke_slow_la_LIBADD = -ldl
 tests_dist_yoke_slow_la_LDFLAGS = $(AM_LDFLAGS) -module -avoid-version -shared -rpath /nowhere
-dist_check_SCRIPTS += tests/dist/launch.sh tests/dist/mixed.sh tests/dist/started.sh
-TESTS += tests/dist/launch.sh tests/dist/mixed.sh tests/dist/started.sh
+dist_check_SCRIPTS += tests/dist/launch.sh tests/dist/machines.sh tests/dist/mixed.sh tests/dist/started.sh
+TESTS += tests/dist/launch.sh tests/dist/machines.sh tests/dist/mixed.sh tests/dist/started.sh
 if WITH_CHECK
 TSAN_TESTS += tests/dist/collect.test tests/dist/message.test tests/unit/local_garbage.test
 check_PROGRAMS += tests/dist/collect.test tests/dist/message.test

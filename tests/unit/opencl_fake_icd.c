@@ -8,7 +8,8 @@
  *   OCL_FAKE_SLOW=F              every kernel takes F times its time; the device sleeps meanwhile, as one with its own cores
  *   OCL_FAKE_SLOW_FROM=N, _UNTIL=N   only from the N-th kernel on, and before the N-th, counted in this process
  *   OCL_FAKE_SLOW_GROUP=N        only kernels whose groups have N work-items
- *   OCL_FAKE_BUILD_MS=N          clBuildProgram takes this much longer
+ *   OCL_FAKE_BUILD_MS=N          clBuildProgram takes this much longer;
+ *   OCL_FAKE_BUILD_UNTIL=N       only the first N times in this process
  * The driver's table of functions is changed in place: all its objects point to it, and its first entries are the same in
  * every version of OpenCL.
  */
@@ -41,7 +42,7 @@ struct _cl_platform_id {
 static cl_icd_dispatch real; /* the driver's own functions */
 static void *(*real_address)(const char *name);
 static clIcdGetPlatformIDsKHR_fn real_platforms;
-static _Atomic unsigned long kernels; /* enqueued so far */
+static _Atomic unsigned long kernels, builds; /* enqueued and compiled so far */
 
 static double setting(const char *name, double otherwise)
 {
@@ -101,7 +102,8 @@ static bool kernel_fits(cl_kernel kernel, cl_device_id id)
 static cl_int CL_API_CALL fake_build(cl_program program, cl_uint n, const cl_device_id *id, const char *options,
                                      void(CL_CALLBACK *told)(cl_program, void *), void *arg)
 {
-    sleep_ns((uint64_t)(setting("OCL_FAKE_BUILD_MS", 0) * 1e6));
+    if ((double)atomic_fetch_add(&builds, 1) < setting("OCL_FAKE_BUILD_UNTIL", 1e18))
+        sleep_ns((uint64_t)(setting("OCL_FAKE_BUILD_MS", 0) * 1e6));
     return real.clBuildProgram(program, n, id, options, told, arg);
 }
 
