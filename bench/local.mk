@@ -2,7 +2,7 @@
 EXTRA_DIST += bench/steps bench/report bench/cases.py bench/results.py bench/peer_models.py bench/peer_step.py bench/gate.tsv \
 	bench/startup \
 	bench/tokenize bench/peer_tokenize.py bench/kernels bench/peer_kernels.py \
-	bench/README.md
+	bench/README.md bench/mixed
 
 check_PROGRAMS += bench/gate_kernels
 bench_gate_kernels_SOURCES = bench/gate_kernels.c $(CPU_KIT)

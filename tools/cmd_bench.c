@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "core/job/job.h"
+#include "core/job/share.h"
 #include "tools/bench_mixed.h"
 #include "tools/bench_peaks.h"
 #include "tools/sample.h"
@@ -43,7 +44,8 @@ typedef struct bench {
     sample s;
     double *ms, *loss; /* loss: of each step, or NULL */
     uint64_t n;
-    double first_ms;
+    double first_ms, settled_ms;
+    uint32_t settled; /* steps until the ranks' shares were */
     double wall, user, sys; /* of all timed steps together, in ms; CPU time of the whole process */
 } bench;
 
@@ -92,7 +94,10 @@ static unsigned long long peak_rss(void)
 static void print_step(bench *b, double loss)
 {
     const double flops = sample_flops(&b->s);
-    double least, median;
+    double least, median, late;
+    const uint64_t last = (b->n + 2) / 3; /* a job that changes while it runs is what it was at the end */
+    qsort(b->ms + (b->n - last), last, sizeof *b->ms, by_size);
+    late = b->ms[b->n - last + last / 2];
     qsort(b->ms, b->n, sizeof *b->ms, by_size);
     least = b->ms[0];
     median = b->ms[b->n / 2];
@@ -104,6 +109,8 @@ static void print_step(bench *b, double loss)
                (unsigned long long)yk_peak_bytes(b->s.job), peak_rss(), flops / median / 1e6, b->first_ms, loss);
         printf(", \"wall_ms\": %.6g, \"user_ms\": %.6g, \"sys_ms\": %.6g", b->wall / (double)b->n, b->user / (double)b->n,
                b->sys / (double)b->n);
+        printf(", \"settled_steps\": %u, \"settled_ms\": %.6g, \"late_samples_per_s\": %.6g", b->settled, b->settled_ms,
+               1e3 * (double)b->s.batch / late);
         print_losses(b);
         printf("}\n");
     } else {
@@ -126,23 +133,17 @@ static void whole_step(bench *b)
     yk_grad_norm(b->s.opt); /* waits for the step */
 }
 
-/* Steps until programs and kernels are there and the ranks' shares have not changed for eleven steps: they are looked at
- * again every five, later every ten. */
+/* Steps until programs and kernels are there, and it is decided which ranks take part, with which shares. */
 static void warm_up(bench *b)
 {
-    const int least = yk_world(b->s.job) > 1 ? 11 : 2;
-    int64_t rows = -1;
-    for (int i = 0, same = 0; i < 80 && same < least && yk_ok(b->s.job); i++) {
-        double moved;
+    const double began = train_seconds();
+    for (b->settled = 0; b->settled < 400 && yk_ok(b->s.job) && (b->settled < 2 || !yk__share_settled(b->s.job)); b->settled++) {
         const double at = train_seconds();
         whole_step(b);
-        if (i == 0)
+        if (b->settled == 0)
             b->first_ms = 1e3 * (train_seconds() - at);
-        moved = b->s.rows != rows;
-        yk_sum_ranks(b->s.job, &moved, 1);
-        same = moved > 0 ? 1 : same + 1;
-        rows = b->s.rows;
     }
+    b->settled_ms = 1e3 * (train_seconds() - began);
 }
 
 /* Instead of warming up: the model as it is before the first step, and room for each step's loss. */

@@ -40,6 +40,8 @@ void yk__share_load(yk_job *job, const struct json_t *o);
 bool yk__share_update(yk_job *job, int64_t n, bool *changed);
 /* An accumulation window is over: the time since yk__share_update was its. */
 void yk__share_window(yk_job *job);
+/* Who takes part is decided, and shares stay; equal on all ranks after equal windows. */
+bool yk__share_settled(const yk_job *job);
 /* This rank's part of a global batch of n rows (in proportion, where n is not the usual number). */
 void yk__share_part(const yk_job *job, int64_t n, int64_t *first, int64_t *count);
 /* Adds a batch of n rows to what yk_share reports. */

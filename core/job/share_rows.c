@@ -35,6 +35,11 @@ void yk__share_count(yk_job *job, int64_t n)
     }
 }
 
+bool yk__share_settled(const yk_job *job)
+{
+    return job->world == 1 || (job->share->policy && yk__policy_settled(job->share->policy));
+}
+
 void yk_split(yk_job *job, uint64_t n, uint64_t *first, uint64_t *count)
 {
     bool changed;

@@ -25,4 +25,5 @@ P
 ok "runs as text" mixed text
 ok "text" grep -q "^of a round  *[0-9.]*  ([0-9.]* [0-9.]*)$" "$out/text"
 ok "one device" refused
+ok "a device fifty times slower is no loss" python3 "$YOKE_SOURCE/bench/mixed" --short --bound 0.9 --iterations 200 --build "$YOKE_BUILD"
 plan
