@@ -4,7 +4,7 @@
 PACKAGES_BUILD="gcc make autoconf automake libtool autoconf-archive pkg-config libc6-dev libhwloc-dev libjansson-dev \
 libutf8proc-dev libpcre2-dev zlib1g-dev ocl-icd-opencl-dev"
 PACKAGES_OPENCL="pocl-opencl-icd"
-PACKAGES_TEST="check python3 binutils valgrind g++ clang mesa-opencl-icd"
+PACKAGES_TEST="check python3 binutils valgrind g++ clang mesa-opencl-icd locales"
 
 missing_packages() {
     for p in "$@"; do

@@ -10,6 +10,8 @@
 #include <string.h>
 #include <strings.h>
 
+#include "core/base/number.h"
+
 /* "yoke train", but "yoke-cts". */
 static char name_separator(const yk__cli_command *command)
 {
@@ -370,7 +372,7 @@ double yk__cli_real(const yk__cli *cli, const char *name, double least, double m
     double v;
     if (!s)
         return 0;
-    v = strtod(s, &end);
+    v = yk__number_read(s, &end);
     if (!*s || *end || !(v >= least && v <= most)) {
         yk__cli_usage(cli->command, "--%s %s: expected a number from %g to %g", name, s, least, most);
         *bad = true;

@@ -9,6 +9,7 @@
 
 #include "core/base/mem.h"
 #include "core/base/nearest.h"
+#include "core/base/number.h"
 
 static yk_status split(yk__spec *s, yk_error *err)
 {
@@ -112,7 +113,7 @@ yk_status yk__spec_reals(const yk__spec *s, const char *key, const double *prese
     if (v) {
         do {
             char *end;
-            out[n++] = strtod(p, &end);
+            out[n++] = yk__number_read(p, &end);
             if (end == p || (*end && *end != '+') || (*end && n == count) || !(out[n - 1] - out[n - 1] == 0))
                 return yk__fail(err, YK_E_ARG, "data '%s:%.100s': %s=%.40s: expected %d numbers joined by '+'", s->kind,
                                 s->path, key, v, count);

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "core/base/mem.h"
+#include "core/base/number.h"
 
 typedef struct text {
     char *p;
@@ -93,7 +94,7 @@ static void put_attrs(text *t, const yk_graph *g, const yk_node *n)
         int64_t a = g->attr[n->attr + i];
         put(t, "%s", i ? " " : " {");
         if (is_float_attr(n->op, i))
-            put(t, "%.17g", yk_attr_f64(a));
+            put(t, "%s", yk__number_text(yk_attr_f64(a), 17).text);
         else
             put(t, "%lld", (long long)a);
     }

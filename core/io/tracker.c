@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "core/base/mem.h"
+#include "core/base/number.h"
 
 struct yk__tracker {
     FILE *file;
@@ -52,7 +53,7 @@ void yk__tracker_line(yk__tracker *t, uint64_t step, uint32_t n, const char *con
         fputs(", ", t->file);
         put_name(t->file, name[i]);
         if (isfinite(value[i]))
-            fprintf(t->file, ": %.9g", value[i]);
+            fprintf(t->file, ": %s", yk__number_text(value[i], 9).text);
         else
             fputs(": null", t->file);
     }

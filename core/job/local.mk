@@ -9,10 +9,10 @@ libyokecore_la_SOURCES += core/job/sharding.c core/job/sharding_rules.c
 
 if WITH_CHECK
 check_PROGRAMS += tests/dist/agree.test tests/dist/job_ranks.test tests/unit/job_api.test tests/unit/job_host.test \
-	tests/unit/job_kill.test tests/unit/job_memory.test \
+	tests/unit/job_kill.test tests/unit/job_locale.test tests/unit/job_memory.test \
 	tests/unit/job_pack.test tests/unit/job_resume.test tests/fuzz/state.test
 TESTS += tests/dist/agree.test tests/dist/job_ranks.test tests/unit/job_api.test tests/unit/job_host.test \
-	tests/unit/job_kill.test tests/unit/job_memory.test \
+	tests/unit/job_kill.test tests/unit/job_locale.test tests/unit/job_memory.test \
 	tests/unit/job_pack.test tests/unit/job_resume.test tests/fuzz/state.test
 tests_unit_job_api_test_SOURCES = tests/unit/job_api.c
 tests_unit_job_api_test_LDADD = $(TEST_LIBS)
@@ -32,6 +32,9 @@ tests_fuzz_state_test_CFLAGS = $(AM_CFLAGS)
 tests_unit_job_kill_test_SOURCES = tests/unit/job_kill.c
 tests_unit_job_kill_test_LDADD = $(TEST_LIBS)
 tests_unit_job_kill_test_CFLAGS = $(AM_CFLAGS) $(CHECK_CFLAGS)
+tests_unit_job_locale_test_SOURCES = tests/unit/job_locale.c
+tests_unit_job_locale_test_LDADD = $(TEST_LIBS)
+tests_unit_job_locale_test_CFLAGS = $(AM_CFLAGS) $(CHECK_CFLAGS)
 tests_unit_job_memory_test_SOURCES = tests/unit/job_memory.c
 tests_unit_job_memory_test_LDADD = $(TEST_LIBS)
 tests_unit_job_memory_test_CFLAGS = $(AM_CFLAGS) $(CHECK_CFLAGS)

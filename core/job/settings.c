@@ -12,6 +12,7 @@
 
 #include "core/base/mem.h"
 #include "core/base/nearest.h"
+#include "core/base/number.h"
 #include "core/io/folder.h"
 #include "core/io/labels.h"
 
@@ -113,7 +114,7 @@ static bool json_text(const json_t *v, char *buf, size_t n)
     if (json_is_integer(v))
         return snprintf(buf, n, "%lld", (long long)json_integer_value(v)) < (int)n;
     if (json_is_real(v))
-        return snprintf(buf, n, "%.17g", json_real_value(v)) < (int)n;
+        return snprintf(buf, n, "%s", yk__number_text(json_real_value(v), 17).text) < (int)n;
     if (json_is_boolean(v))
         return snprintf(buf, n, "%s", json_is_true(v) ? "true" : "false") < (int)n;
     if (!json_is_array(v))
@@ -254,7 +255,7 @@ double yk_settings_real(yk_settings *s, const char *key, double preset)
     double n;
     if (!v)
         return preset;
-    n = strtod(v, &end);
+    n = yk__number_read(v, &end);
     if (end == v || *end || !(n == n)) {
         wrong(s, key, v, "a number");
         return preset;
@@ -327,7 +328,7 @@ static json_t *to_json(const char *key, const char *v)
         long long n = strtoll(v, &end, 10);
         if (!*end)
             return json_integer(n);
-        real = strtod(v, &end);
+        real = yk__number_read(v, &end);
         if (!*end)
             return json_real(real);
     }

@@ -7,6 +7,7 @@
 
 #include "core/base/hash.h"
 #include "core/base/mem.h"
+#include "core/base/number.h"
 #include "core/nn/sched_settings.h"
 
 #define PAIRS 32
@@ -39,7 +40,7 @@ static const char *find(const yk__sched *s, const char *key)
 static double num(const yk__sched *s, const char *key, double preset)
 {
     const char *v = find(s, key);
-    return v ? strtod(v, NULL) : preset;
+    return v ? yk__number_read(v, NULL) : preset;
 }
 
 static bool yes(const yk__sched *s, const char *key)
@@ -207,7 +208,7 @@ static void multi_step(const yk__sched *s, double k, double *lr, double *momentu
     const char *v = find(s, "milestones");
     while (v && *v) {
         char *end;
-        double at = strtod(v, &end);
+        double at = yk__number_read(v, &end);
         if (end == v)
             break;
         passed += at <= k ? 1.0 : 0.0;

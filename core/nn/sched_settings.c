@@ -8,6 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/base/number.h"
+
 #define STEPS 9007199254740992.0 /* 2^53: the next number is not told apart from it */
 #define ANY 1e9                  /* rates and factors */
 #define RATE (-1.0)              /* as the highest value: the optimizer's rate */
@@ -107,7 +109,7 @@ static bool word_allowed(const char *words, const char *value)
 static bool number_allowed(const setting_row *row, const char *value, char end_mark, double high, const char **end)
 {
     char *stop;
-    const double v = strtod(value, &stop);
+    const double v = yk__number_read(value, &stop);
     if (stop == value || (*stop && *stop != end_mark) || !isfinite(v))
         return false;
     if (end)

@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Numbers as text in the C locale, which only the calling thread has for the moment. */
+#include "core/base/number.h"
+
+#include <locale.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+static locale_t plain; /* never freed: there is one */
+
+static void make_plain(void)
+{
+    plain = newlocale(LC_ALL_MASK, "C", (locale_t)0);
+}
+
+/* The thread's own locale, which it gets back by uselocale(). */
+static locale_t enter_plain(void)
+{
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    pthread_once(&once, make_plain);
+    return uselocale(plain);
+}
+
+double yk__number_read(const char *s, char **end)
+{
+    const locale_t own = enter_plain();
+    const double v = strtod(s, end);
+    uselocale(own);
+    return v;
+}
+
+yk__number yk__number_text(double v, int digits)
+{
+    yk__number n;
+    const locale_t own = enter_plain();
+    snprintf(n.text, sizeof n.text, "%.*g", digits < 17 ? digits : 17, v);
+    uselocale(own);
+    return n;
+}

@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Numbers as text, whatever the locale: with a program's setlocale(LC_ALL, "") in half of Europe, strtod ends at the point
+ * of "0.25" and printf writes "0,25", which is no JSON. Thread rule: any thread; another thread's locale is not touched.
+ */
+#ifndef YOKE_CORE_BASE_NUMBER_H
+#define YOKE_CORE_BASE_NUMBER_H
+
+#include <stddef.h>
+
+double yk__number_read(const char *s, char **end); /* as strtod in the C locale; end may be NULL */
+
+/* "%.*g" with that many digits, in the C locale. */
+typedef struct yk__number {
+    char text[32];
+} yk__number;
+yk__number yk__number_text(double v, int digits);
+
+#endif
