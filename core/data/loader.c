@@ -262,9 +262,14 @@ yk_status yk__loader_open(const yk__dataset *d, const yk__loader_options *o, yk_
     pthread_cond_init(&l->ready, NULL);
     l->slot = yk__calloc((size_t)l->o.depth, sizeof *l->slot);
     s = ask_shares(l, &l->full, &l->tail, err);
-    if (s || !l->slot || start(l)) {
+    if (!s && !l->slot)
+        s = yk__fail_mem(err, sizeof *l->slot, "a loader's batches");
+    const int bad = s ? 0 : start(l);
+    if (bad)
+        s = yk__fail(err, YK_E_IO, "a loader's thread cannot be started: %s", strerror(bad));
+    if (s) {
         yk__loader_close(l);
-        return s ? s : yk__fail(err, YK_E_MEM, "out of memory for a loader's thread");
+        return s;
     }
     *out = l;
     return YK_OK;

@@ -57,8 +57,10 @@ yk_status yk__plugin_option_set(const char *plugin, const char *key, const char 
         o->value = value ? yk__strdup(value) : NULL;
     }
     if (!o || !o->name || (value && !o->value)) {
-        if (o)
+        if (o) {
             yk__free(o->name);
+            yk__free(o->value);
+        }
         yk__free(o);
         return yk__fail_mem(err, strlen(name), "an option");
     }

@@ -150,13 +150,15 @@ static yk_status check_cores(const selection *s, const word *w, const char *list
 {
     int want[1024], have[4096];
     char *all = yk__topology_core_list(s->topology);
-    uint32_t n = yk__cores_parse(list, want, 1024), m = all ? yk__cores_parse(all, have, 4096) : 0, j;
+    if (!all)
+        return yk__fail_mem(err, sizeof have, "the list of cores");
+    uint32_t n = yk__cores_parse(list, want, 1024), m = yk__cores_parse(all, have, 4096), j;
     for (uint32_t i = 0; i < n && !err->status; i++) {
         for (j = 0; j < m && have[j] != want[i]; j++)
             ;
         if (j == m)
             yk__fail(err, YK_E_ARG, "device spec \"%s\": core %d is not one this process may use; there are: %s", w->text,
-                     want[i], all ? all : "?");
+                     want[i], all);
     }
     yk__free(all);
     return err->status;

@@ -128,20 +128,26 @@ static void checkpoint_free(yk__checkpoint *c)
     yk__free(c);
 }
 
-static bool is_checkpoint(const char *dir)
+/* Refuses a folder that is there and is none of ours; an empty one goes. */
+static yk_status check_place(const char *dir, yk_error *err)
 {
-    char *path = yk__format("%s/" STATE, dir);
     struct stat st;
-    bool is = path && !lstat(path, &st);
+    if (!yk__folder_is(dir))
+        return YK_OK;
+    char *path = yk__format("%s/" STATE, dir);
+    if (!path)
+        return yk__fail_mem(err, strlen(dir), "a path");
+    if (lstat(path, &st) && rmdir(dir))
+        yk__fail(err, YK_E_IO, "%s: is there and is no checkpoint: choose another name", dir);
     yk__free(path);
-    return is;
+    return err->status;
 }
 
 /* What an interrupted save left: the old checkpoint back in its place, half a new one gone. */
 static yk_status clear_place(const yk__checkpoint *c, yk_error *err)
 {
-    if (yk__folder_is(c->dir) && !is_checkpoint(c->dir) && rmdir(c->dir)) /* an empty one may go */
-        return yk__fail(err, YK_E_IO, "%s: is there and is no checkpoint: choose another name", c->dir);
+    if (check_place(c->dir, err))
+        return err->status;
     struct stat st;
     if (lstat(c->dir, &st) && yk__folder_is(c->old) && rename(c->old, c->dir))
         return yk__fail(err, YK_E_IO, "%s: cannot rename %s to it: %s", c->dir, c->old, strerror(errno));

@@ -221,7 +221,7 @@ static bool run(yk_job *job, uint32_t n_wanted, bool train)
                          .result = job->room.value,
                          .result_host = job->room.host,
                          .n_assign = (uint32_t)(job->n_assign - job->assign_sent),
-                         .assign = job->assign + job->assign_sent,
+                         .assign = job->n_assign ? job->assign + job->assign_sent : NULL,
                          .n_recompute = (uint32_t)job->n_recompute,
                          .recompute = job->recompute};
     if (yk__engine_run(job->engine, &m, &ticket, &err)) {

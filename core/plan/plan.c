@@ -67,7 +67,7 @@ static uint32_t find_state(const yk__graph *g, uint32_t state)
 }
 
 /* Slots for what leaves the program: buckets, results, states that are only written. */
-static void add_slots(yk__work *w)
+static yk_status add_slots(yk__work *w, yk_error *err)
 {
     const yk__plan_request *r = w->r;
     const uint64_t align = r->caps->align > 256 ? r->caps->align : 256;
@@ -87,6 +87,9 @@ static void add_slots(yk__work *w)
         if (w->assign_slot[i] == YK_NONE)
             w->assign_slot[i] = yk__slot_new(&w->g, YK_SLOT_STATE, yk__bytes(v), r->assign[i].state);
     }
+    if (w->g.error.status) /* any of them may have had no memory */
+        *err = w->g.error;
+    return err->status;
 }
 
 static yk_status passes(yk__work *w, yk__plan *p, yk_error *err)
@@ -105,8 +108,7 @@ static yk_status passes(yk__work *w, yk__plan *p, yk_error *err)
     if (yk__plan_fuse(w, err) || yk__plan_prune(w, err) || (!w->r->alone && yk__plan_overlap(w, err)))
         return err->status;
     p->nodes_after = (uint32_t)w->g.n_node;
-    add_slots(w);
-    if (yk__plan_place(w, err) || yk__plan_memory(w, err))
+    if (add_slots(w, err) || yk__plan_place(w, err) || yk__plan_memory(w, err))
         return err->status;
     return yk__plan_cut(w, p, err);
 }

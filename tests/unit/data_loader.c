@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* core/data/order, spec, dataset, loader: permutations, windows, padding, splits, shares, rewinding. */
+#define _GNU_SOURCE /* pthread_setattr_default_np */
 #include <check.h>
+#include <errno.h>
 #include <math.h>
+#include <pthread.h>
 #include <sys/stat.h>
 
 #include "core/base/mem.h"
@@ -517,6 +520,29 @@ START_TEST(failing_allocations)
 }
 END_TEST
 
+/* A thread that cannot be had is no lack of memory: the reason is the system's. */
+START_TEST(no_thread)
+{
+    const char *path = write_tokens();
+    char spec[256];
+    yk__dataset *d;
+    yk__loader *l = NULL;
+    pthread_attr_t own, large;
+    snprintf(spec, sizeof spec, "tokens:%s,seq-len=10", path);
+    ck_assert_msg(!yk__dataset_open(spec, &(yk__dataset_options){0}, &d, &err), "%s", err.text);
+    ck_assert_int_eq(pthread_getattr_default_np(&own), 0);
+    ck_assert_int_eq(pthread_attr_init(&large), 0);
+    ck_assert_int_eq(pthread_attr_setstacksize(&large, (size_t)1 << 47), 0);
+    ck_assert_int_eq(pthread_setattr_default_np(&large), 0);
+    yk_status s = yk__loader_open(d, &(yk__loader_options){.global_batch = 2}, &l, &err);
+    ck_assert_int_eq(pthread_setattr_default_np(&own), 0);
+    ck_assert_int_eq(s, YK_E_IO);
+    ck_assert_msg(strstr(err.text, "thread cannot be started") && strstr(err.text, strerror(EAGAIN)), "%s", err.text);
+    yk__dataset_close(d);
+    unlink(path);
+}
+END_TEST
+
 int main(void)
 {
     TCase *t = tcase_create("loader");
@@ -535,5 +561,6 @@ int main(void)
     tcase_add_test(t, rows_of_like_length_together);
     tcase_add_test(t, refusals);
     tcase_add_test(t, failing_allocations);
+    tcase_add_test(t, no_thread);
     return suite_run("loader", t);
 }

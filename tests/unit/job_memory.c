@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A training step and a checkpoint in which the n-th allocation fails, for every n: an error, never a crash. */
+/* A training step and a checkpoint, and whole trainings, in which the n-th allocation fails: an error, never a crash. */
 #include <check.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -57,11 +57,145 @@ START_TEST(every_allocation)
 }
 END_TEST
 
+/* ---- A whole training ---- */
+
+#if defined(__SANITIZE_ADDRESS__)
+#define CHECKED 1
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer)
+#define CHECKED 1
+#endif
+#endif
+#ifndef CHECKED
+#define CHECKED 0
+#endif
+
+typedef struct training {
+    const char *name, *config, *spec, *tokenizer;
+    int stride[2]; /* of allocations that are made to fail: without a sanitizer, and with one, which finds more */
+    char data[128], model[128], checkpoint[128];
+} training;
+
+static void put_number(FILE *f, uint32_t n)
+{
+    for (int i = 24; i >= 0; i -= 8)
+        fputc((int)(n >> i & 255), f);
+}
+
+/* 12 images of 4 x 4, their labels, a table of two classes and a text. */
+static void make_data(void)
+{
+    static const char *const names[] = {"train-images-idx3-ubyte", "train-labels-idx1-ubyte", "t10k-images-idx3-ubyte",
+                                        "t10k-labels-idx1-ubyte", "rows.csv", "text"};
+    char path[160];
+    for (int k = 0; k < 6; k++) {
+        snprintf(path, sizeof path, "%s/%s", dir, names[k]);
+        FILE *f = fopen(path, "w");
+        ck_assert_ptr_nonnull(f);
+        if (k < 4) {
+            put_number(f, k % 2 ? 0x801 : 0x803);
+            put_number(f, 12);
+            if (k % 2 == 0) {
+                put_number(f, 4);
+                put_number(f, 4);
+            }
+            for (int i = 0; i < (k % 2 ? 12 : 192); i++)
+                fputc(k % 2 ? i % 3 : i, f);
+        } else if (k == 4) {
+            fprintf(f, "text,label\n");
+            for (int i = 0; i < 12; i++)
+                fprintf(f, "%s %d,%d\n", i % 2 ? "yes it is" : "no", i, i % 2);
+        } else {
+            for (int i = 0; i < 300; i++)
+                fputc("the yoke pulls unlike beasts\n"[(i * i / 7 + i) % 29], f);
+        }
+        fclose(f);
+    }
+}
+
+/* From open to close; the exit code. fail: allocations until the first that fails, -1: none. */
+static int train_all(const training *t, bool first, long fail, unsigned long *asked)
+{
+    const unsigned long before = yk__mem_count();
+    int code = 1;
+    yk__mem_fail_after(fail);
+    yk_job *job = yk_open(&(yk_config){.devices = "cpu:0", .quiet = true});
+    const yk_data_config c = {.global_batch = 4, .tokenizer = t->tokenizer, .seq_len = 8, .max_length = 8};
+    yk_data *data = yk_data_open(job, t->data, &c);
+    yk_model *m = first ? yk_model_new(job, t->name, t->config, data) : yk_model_from(job, t->model, NULL, data);
+    yk_opt *opt = yk_adamw(job, &(yk_adam_config){.lr = 0.1});
+    if (yk_ok(job))
+        yk_each (batch, job, data) {
+            yk_backward(yk_model_loss(m, &batch, yk_forward(m, &batch)));
+            yk_clip_norm(job, 1);
+            yk_step(opt);
+            if (yk_steps(opt) == 3)
+                break;
+        }
+    yk_save(job, t->checkpoint);
+    yk_load(job, t->checkpoint);
+    if (first)
+        yk_model_save(m, t->model);
+    yk__mem_fail_after(-1);
+    *asked = yk__mem_count() - before;
+    if (fail >= 0 && job && !yk_ok(job))
+        ck_assert_msg(yk_error_status(job) == YK_E_MEM, "%s, allocation %ld: %s", t->name, fail, yk_error_text(job));
+    if (job)
+        code = yk_close(job);
+    return code;
+}
+
+static void training_without_memory(training t)
+{
+    unsigned long asked;
+    strcpy(dir, "/tmp/yoke-memory-XXXXXX");
+    ck_assert_ptr_nonnull(mkdtemp(dir));
+    snprintf(t.data, sizeof t.data, t.spec, dir);
+    snprintf(t.model, sizeof t.model, "%s/model", dir);
+    snprintf(t.checkpoint, sizeof t.checkpoint, "%s/checkpoint", dir);
+    make_data();
+    ck_assert_int_eq(train_all(&t, true, -1, &asked), 0);
+    ck_assert_int_eq(train_all(&t, false, -1, &asked), 0);
+    ck_assert_int_gt((int)asked, 1000);
+    fclose(stderr);
+    for (unsigned long n = 0, unused; n < asked; n += (unsigned long)t.stride[CHECKED])
+        train_all(&t, false, (long)n, &unused);
+    char cmd[96];
+    snprintf(cmd, sizeof cmd, "rm -rf %s", dir);
+    ck_assert_int_eq(system(cmd), 0);
+}
+
+START_TEST(mlp)
+{
+    training_without_memory((training){.name = "mlp", .config = "hidden=5", .spec = "idx:%s", .stride = {13, 1}});
+}
+END_TEST
+
+START_TEST(bert)
+{
+    training_without_memory((training){.name = "bert", .tokenizer = "bytes", .spec = "csv:%s/rows.csv,text=text,label=label",
+                                       .config = "hidden_size=8,num_hidden_layers=1,num_attention_heads=2,intermediate_size=8,"
+                                                 "max_position_embeddings=16",
+                                       .stride = {61, 7}});
+}
+END_TEST
+
+START_TEST(gpt2)
+{
+    training_without_memory((training){.name = "gpt2", .tokenizer = "char", .spec = "text:%s/text",
+                                       .config = "n_embd=8,n_layer=1,n_head=2,n_positions=16", .stride = {61, 7}});
+}
+END_TEST
+
 int main(void)
 {
     Suite *s = suite_create("job_memory");
     TCase *t = tcase_create("memory");
+    tcase_set_timeout(t, 600);
     tcase_add_test(t, every_allocation);
+    tcase_add_test(t, mlp);
+    tcase_add_test(t, bert);
+    tcase_add_test(t, gpt2);
     suite_add_tcase(s, t);
     SRunner *r = srunner_create(s);
     srunner_set_tap(r, "-");
