@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "core/data/dataset.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include "core/base/hash.h"
@@ -158,6 +159,17 @@ const char *yk__dataset_tokenizer_dir(const yk__dataset *d)
 const yk__tokenizer *yk__dataset_tokenizer(const yk__dataset *d)
 {
     return d->tokenizer;
+}
+
+void yk__dataset_where(const yk__dataset *d, int64_t row, char *buf, size_t n)
+{
+    const int64_t from = d->from + row * d->stride;
+    if (d->pixels)
+        snprintf(buf, n, "%.200s: image %lld (from 0)", d->path, (long long)(d->first + row));
+    else if (d->text)
+        snprintf(buf, n, "%.200s: line %lld", d->path, (long long)d->text->line[d->pick ? d->pick[row] : row]);
+    else
+        snprintf(buf, n, "%.200s: ids %lld to %lld", d->path, (long long)from, (long long)(from + d->seq_len));
 }
 
 /* ---- A hash of the rows ---- */

@@ -32,6 +32,7 @@
 #define YOKE_CORE_DATA_DATASET_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #include <yoke/plugin.h>
@@ -76,6 +77,8 @@ int yk__dataset_fields(const yk__dataset *d, const yk__field **fields);
 const char *yk__dataset_tokenizer_dir(const yk__dataset *d);      /* NULL: none */
 const yk__tokenizer *yk__dataset_tokenizer(const yk__dataset *d); /* NULL: none */
 
+/* Where a row stands: "t.csv: line 7", "DIR: image 12 (from 0)", "FILE: ids 640 to 767". */
+void yk__dataset_where(const yk__dataset *d, int64_t row, char *buf, size_t n);
 /* Of what its rows are: equal on ranks that read the same. All of up to YK__DATASET_HASHED bytes, evenly spread parts of more. */
 #define YK__DATASET_HASHED (256u << 20)
 uint64_t yk__dataset_hash(const yk__dataset *d);

@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "core/data/rows.h"
 
+#include <ctype.h>
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <unistd.h>
 
 #include "core/base/mem.h"
@@ -39,6 +41,14 @@ static int is_integer(const char *s)
     return *s && s[strspn(s, "0123456789")] == 0;
 }
 
+/* "0.1", "1e-3", "nan": a measured number, which would become the name of a class. */
+static int is_fraction(const char *s)
+{
+    const size_t n = strspn(s + (*s == '-' || *s == '+'), "0123456789.eE+-") + (*s == '-' || *s == '+');
+    return !strcasecmp(s, "nan") || !strcasecmp(s, "inf") || !strcasecmp(s, "-inf") ||
+           (!s[n] && strpbrk(s, "0123456789") && !isalpha((unsigned char)*s));
+}
+
 static yk_status integer_label(const struct load *l, const char *label, int64_t line, int32_t *id, yk_error *err)
 {
     long long v;
@@ -63,6 +73,9 @@ static yk_status name_label(struct load *l, const char *label, int64_t line, int
         return fail_label(l, line, label, "an integer or a name", err);
     if (is_integer(label))
         return fail_label(l, line, label, "a name as in the rows before", err);
+    if (is_fraction(label) && !l->o->categories)
+        return fail_label(l, line, label, "an integer or a name: a number with a fraction is no class (categories=FILE lists such names)",
+                          err);
     *id = yk__strmap_get(l->names, label, strlen(label));
     if (*id >= 0)
         return YK_OK;
@@ -327,6 +340,44 @@ static yk_status number_names(struct load *l, yk_error *err)
     return s ? s : renumber(l, err);
 }
 
+static int by_number(const void *a, const void *b)
+{
+    const int32_t x = *(const int32_t *)a, y = *(const int32_t *)b;
+    return (x > y) - (x < y);
+}
+
+static yk_status count_different(const yk__rows *r, int64_t *different, yk_error *err)
+{
+    int32_t *sorted = yk__malloc((size_t)r->count * sizeof *sorted);
+    if (!sorted)
+        return yk__fail_mem(err, (size_t)r->count * sizeof *sorted, "labels");
+    memcpy(sorted, r->label, (size_t)r->count * sizeof *sorted);
+    qsort(sorted, (size_t)r->count, sizeof *sorted, by_number);
+    *different = 1;
+    for (int64_t i = 1; i < r->count; i++)
+        *different += sorted[i] != sorted[i - 1];
+    yk__free(sorted);
+    return YK_OK;
+}
+
+/* The largest integer makes the classes: where most of very many would have no row, the column is hardly one of labels. */
+static yk_status check_classes(const struct load *l, yk_error *err)
+{
+    const yk__rows *r = l->r;
+    int64_t different = 0, i = 0;
+    char expected[160], label[16];
+    if (r->classes <= 1000)
+        return YK_OK;
+    if (count_different(r, &different, err) || r->classes <= 10 * different)
+        return err->status;
+    while (i + 1 < r->count && r->label[i] + 1 != r->classes) /* it may have had no text: then the last */
+        i++;
+    snprintf(expected, sizeof expected, "the number of a class: it would make %d classes, %" PRId64 " of which have rows "
+             "(classes=%d says that this is meant)", r->classes, different, r->classes);
+    snprintf(label, sizeof label, "%d", r->classes - 1);
+    return fail_label(l, r->line[i], label, expected, err);
+}
+
 static yk_status finish(struct load *l, yk_error *err)
 {
     yk__rows *r = l->r;
@@ -341,8 +392,9 @@ static yk_status finish(struct load *l, yk_error *err)
                          l->o->classes);
         return s;
     }
-    if (l->o->classes || l->o->names_of)
-        r->classes = l->o->names_of ? l->o->names_of->classes : l->o->classes;
+    if (!l->o->classes && !l->o->names_of)
+        return check_classes(l, err);
+    r->classes = l->o->names_of ? l->o->names_of->classes : l->o->classes;
     return YK_OK;
 }
 

@@ -193,16 +193,20 @@ bool yk__host_values(yk_job *job, yk__vid v, double *out, int64_t n)
     return evaluate(job, v, out, n, 0);
 }
 
-bool yk__host_labels(yk_job *job, yk__vid v, int64_t other_than, double *n)
+bool yk__host_labels(yk_job *job, yk__vid v, int64_t other_than, int64_t classes, double *n, int64_t *bad)
 {
     const yk_value *x = &job->g.value[v];
     const yk_slot *s = x->slot == YK_NONE ? NULL : &job->g.slot[x->slot];
-    int64_t count = 0, all = yk__count(x);
+    int64_t count = 0, outside = 0, all = yk__count(x);
     if (!s || s->kind != YK_SLOT_INPUT || s->key >= job->n_input || x->dtype != YK_I32 || !yk__is_dense(x))
         return false;
     const int32_t *y = (const int32_t *)job->input[s->key].data + x->offset / sizeof *y;
     for (int64_t i = 0; i < all; i++)
-        count += y[i] != other_than;
+        count += y[i] != other_than, outside += y[i] != other_than && (y[i] < 0 || y[i] >= classes);
+    *bad = -1;
+    for (int64_t i = 0; i < all && outside && *bad < 0; i++)
+        if (y[i] != other_than && (y[i] < 0 || y[i] >= classes))
+            *bad = i;
     *n = (double)count;
     return true;
 }

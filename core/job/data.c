@@ -18,6 +18,7 @@ struct yk_data {
     uint64_t epoch, next;
     const yk__field *field;
     int n_field;
+    const yk__loader_batch *now; /* of the step under way */
 };
 
 static void part_of(void *user, int64_t n, int64_t *first, int64_t *count)
@@ -227,6 +228,8 @@ static bool begin_step(yk_data *d, const yk__loader_batch *b, yk_batch *out)
                       .last = b->last};
     fill(d, b, out);
     job->from_loader = true;
+    job->fed_by = d;
+    d->now = b;
     job->window_end = b->last && !d->eval;
     if (!d->eval)
         yk__share_count(job, b->global_rows);
@@ -280,6 +283,15 @@ void yk_data_place(const yk_data *d, uint64_t *epoch, uint64_t *batch)
 {
     *epoch = d ? d->epoch : 0;
     *batch = d ? d->next : 0;
+}
+
+bool yk__data_where(const yk_job *job, int64_t row, char *buf, size_t n)
+{
+    const yk_data *d = job->from_loader ? job->fed_by : NULL;
+    if (!d || row < 0 || row >= d->now->rows)
+        return false;
+    yk__dataset_where(d->set, d->now->row[d->now->first + row], buf, n);
+    return true;
 }
 
 bool yk__data_trains(const yk_data *d)

@@ -259,6 +259,7 @@ struct yk_job {
     bool scaling;
 
     yk_data **data;
+    yk_data *fed_by;         /* whose batch the step is made of, while from_loader */
     size_t n_data, cap_data;
     struct yk__share *share;
 
@@ -323,8 +324,9 @@ void yk__rows_from(yk_job *job, int64_t local, int64_t first, int64_t global); /
 /* ---- count.c ------------------------------------------------------------------------------------------------------- */
 /* Host value of element i of a trace value that follows from inputs; false with the graph's or job's error filled. */
 bool yk__host_values(yk_job *job, yk__vid v, double *out, int64_t n);
-/* The short way for labels that are an input as it came: how many are not `other_than`; false: not such a value. */
-bool yk__host_labels(yk_job *job, yk__vid v, int64_t other_than, double *n);
+/* The short way for labels that are an input as it came: how many are not `other_than`; *bad: the first of these that is none of
+ * `classes`, or -1; false: not such a value. */
+bool yk__host_labels(yk_job *job, yk__vid v, int64_t other_than, int64_t classes, double *n, int64_t *bad);
 uint32_t yk__counted_new(yk_job *job, double local, yk__vid *inverse);
 bool yk__count_ranks(yk_job *job); /* collective: fills global, rows, scalars */
 bool yk__weigh(yk_job *job);       /* of the loss: its micro batch's weight, which parameters it trains */

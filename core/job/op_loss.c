@@ -3,6 +3,7 @@
  * Losses: the sum over this rank's items times 1 / the number of items over all ranks, a run-time scalar. So the sum of
  * the ranks' values is the mean over the global micro batch, however the rows are shared out.
  */
+#include "core/job/data.h"
 #include "core/job/job.h"
 
 /* sum(v), or sum(v) / count, as a scalar; or v itself. */
@@ -22,13 +23,37 @@ static yk_t reduced(yk_job *job, yk__vid v, yk__sharding items, double count, yk
     return yk__give(job, out, yk__shard_total(items, how == YK_MEAN));
 }
 
-/* Number of labels that count, or the sum of their classes' weights; negative after a failure. */
-static double label_count(yk_job *job, yk__vid labels, yk__vid weight, int64_t ignore)
+/* A class that the logits do not have. */
+static void refuse_label(yk_job *job, yk__vid labels, int64_t at, int64_t label, int64_t classes, int64_t ignore)
+{
+    const yk_value *x = &job->g.value[labels];
+    char row[320];
+    yk__row_text(job, x->dims ? at / (yk__count(x) / x->dim[0]) : 0, row, sizeof row);
+    yk__job_failf(job, YK_E_ARG, "yk_cross_entropy: label %lld of %s is none of the logits' %lld classes, 0 to %lld (%lld is ignored)",
+                  (long long)label, row, (long long)classes, (long long)classes - 1, (long long)ignore);
+}
+
+/* Labels as they came are looked at whatever becomes of the loss; they cost nothing to look at. */
+static bool labels_fit(yk_job *job, yk__vid labels, int64_t classes, int64_t ignore, double *count)
+{
+    int64_t bad;
+    *count = -1.0;
+    if (!yk__host_labels(job, labels, ignore, classes, count, &bad) || bad < 0 || job->empty)
+        return true;
+    const yk_value *x = &job->g.value[labels];
+    const int32_t *y = (const int32_t *)job->input[job->g.slot[x->slot].key].data + x->offset / sizeof *y;
+    refuse_label(job, labels, bad, y[bad], classes, ignore);
+    return false;
+}
+
+/* Number of labels that count, or the sum of their classes' weights; negative after a failure. `count`: of labels that came as
+ * an input, or negative. */
+static double label_count(yk_job *job, yk__vid labels, yk__vid weight, int64_t ignore, double count)
 {
     int64_t n = yk__count(&job->g.value[labels]), classes = weight == YK_NONE ? 0 : yk__count(&job->g.value[weight]);
-    double count = 0.0;
-    if (!classes && yk__host_labels(job, labels, ignore, &count))
+    if (!classes && count >= 0.0)
         return count;
+    count = 0.0;
     if (yk__grow(&job->room.label, &job->room.cap_label, (size_t)(n + classes), sizeof *job->room.label)) {
         yk__job_failf(job, YK_E_MEM, "out of memory in yk_cross_entropy");
         return -1.0;
@@ -65,7 +90,10 @@ yk_t yk_cross_entropy_with(yk_t logits, yk_t labels, const yk_cross_entropy_conf
     }
     const int64_t ignore = c->ignore_index || c->ignore_index_set ? c->ignore_index : -100;
     const int64_t attr[2] = {ignore, yk_attr_of_f64((double)c->smoothing)};
-    double count = c->reduction == YK_MEAN ? label_count(job, y, w, ignore) : 0.0;
+    double given, count;
+    if (!labels_fit(job, y, flat[1], ignore, &given))
+        return YK__POISON;
+    count = c->reduction == YK_MEAN ? label_count(job, y, w, ignore, given) : 0.0;
     if (!yk_ok(job))
         return YK__POISON;
     const yk_value labels_of = job->g.value[y];

@@ -3,6 +3,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "core/job/data.h"
 #include "core/job/job.h"
 #include "core/job/share.h"
 
@@ -280,11 +281,12 @@ static void fail_overflow(yk_job *job, uint32_t bad)
     for (size_t i = 0; i < job->n_param && bad != UINT32_MAX; i++)
         if (!job->param[i].state && job->param[i].number == bad)
             name = job->param[i].name;
+    char why[400];
     yk__job_failf(job, YK_E_NUMERIC,
                   "the loss scale has come down to %g%s, and gradients are still not finite, %u times in a row; the first such "
-                  "tensor is %s. Lower the learning rate, or train in bf16 or fp32 (stay_at_floor goes on all the same)",
+                  "tensor is %s. Lower the learning rate, or train in bf16 or fp32 (stay_at_floor goes on all the same)%s",
                   job->scaler.scale, job->scaler.scale == job->scaler.floor ? ", its floor" : "", job->scaler.skips,
-                  name ? name : "on another rank");
+                  name ? name : "on another rank", yk__blame(job, why, sizeof why));
 }
 
 static bool update(yk_opt *opt)
@@ -300,6 +302,11 @@ static bool update(yk_opt *opt)
                           .clip_value = job->clip_value,
                           .check_finite = job->scaling};
     if (yk__engine_update(job->engine, &u, &done, &err)) {
+        if (err.status == YK_E_NUMERIC) {
+            char why[400], text[sizeof err.text];
+            memcpy(text, err.text, sizeof text);
+            yk__fail(&err, YK_E_NUMERIC, "%.360s%s", text, yk__blame(job, why, sizeof why));
+        }
         yk__job_fail(job, &err);
         return false;
     }

@@ -179,6 +179,37 @@ START_TEST(json_lines)
 }
 END_TEST
 
+/* A measured number is no class, and a huge one would make a huge model: both name the line. */
+START_TEST(labels_that_are_no_classes)
+{
+    static const struct {
+        const char *text, *wanted;
+        int classes;
+    } bad[] = {
+        {"text,label\na,0.1\nb,0.10\n", "line 2: label '0.1', expected an integer or a name: a number with a fraction is no class", 0},
+        {"text,label\na,yes\nb,2.5\n", "line 3: label '2.5'", 0},
+        {"text,label\na,-1e-3\nb,1e3\n", "line 2: label '-1e-3'", 0},
+        {"text,label\na,nan\nb,x\n", "line 2: label 'nan'", 0},
+        {"text,label\na,0\nb,100000\nc,1\n", "line 3: label '100000', expected the number of a class: it would make 100001 classes, 3", 0},
+        {"text,label\na,0\nb,100000\nc,1\n", "expected an integer from 0 to 9", 10},
+    };
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        yk_error err = YK_ERROR_INIT;
+        yk__rows *r = NULL;
+        const yk__rows_options o = {.classes = bad[i].classes};
+        ck_assert_int_eq(rows_of(bad[i].text, &o, &r, &err), YK_E_FORMAT);
+        ck_assert_msg(strstr(err.text, bad[i].wanted), "%s", err.text);
+    }
+    yk_error err = YK_ERROR_INIT;
+    yk__rows *r = NULL;
+    ck_assert_msg(!rows_of("text,label\na,0\nb,100000\n", &(yk__rows_options){.classes = 100001}, &r, &err), "%s", err.text);
+    ck_assert_int_eq(r->classes, 100001);
+    yk__rows_close(r);
+    ck_assert_msg(!rows_of("text,label\na,e\nb,3d\nc,v1.2\n", &(yk__rows_options){0}, &r, &err), "%s", err.text);
+    yk__rows_close(r);
+}
+END_TEST
+
 START_TEST(real_files)
 {
     yk_error err = YK_ERROR_INIT;
@@ -226,6 +257,7 @@ int main(void)
     TCase *t = tcase_create("csv");
     suite_there("csv-suite");
     tcase_set_timeout(t, 60);
+    tcase_add_test(t, labels_that_are_no_classes);
     tcase_add_test(t, suite);
     tcase_add_test(t, spectrum);
     tcase_add_test(t, lines_and_names);

@@ -315,6 +315,35 @@ START_TEST(plateau_goes_by_evaluations)
 }
 END_TEST
 
+/* A label that is no class, and an input that is no number, are named with their row. */
+START_TEST(labels_and_inputs_are_named_by_row)
+{
+    const int64_t xd[2] = {4, 8}, yd = 4;
+    float x[32] = {0};
+    yk_job *job = open_job((yk_config){0});
+    net m = make_net(job);
+    yk_opt *opt = yk_sgd(job, &(yk_sgd_config){.lr = 0.5});
+    x[2 * 8 + 5] = NAN;
+    yk_t h = yk_linear(yk_relu(yk_linear(input(job, 2, xd, x), m.w1, m.b1)), m.w2, m.b2);
+    yk_backward(yk_cross_entropy(h, yk_input(job, YK_I32, 1, &yd, (int32_t[]){0, 1, 0, 1})));
+    yk_step(opt);
+    ck_assert_int_eq(yk_error_status(job), YK_E_NUMERIC);
+    ck_assert_msg(strstr(yk_error_text(job), "holds nan in row 2"), "%s", yk_error_text(job));
+    yk_close(job);
+    for (int reduction = 0; reduction < 3; reduction++) {
+        job = open_job((yk_config){0});
+        m = make_net(job);
+        x[2 * 8 + 5] = 0;
+        h = yk_linear(yk_relu(yk_linear(input(job, 2, xd, x), m.w1, m.b1)), m.w2, m.b2);
+        const yk_t y = yk_input(job, YK_I32, 1, &yd, (int32_t[]){0, -100, 1, 77});
+        yk_cross_entropy_with(h, y, &(yk_cross_entropy_config){.reduction = (yk_reduction)reduction});
+        ck_assert_int_eq(yk_error_status(job), YK_E_ARG);
+        ck_assert_msg(strstr(yk_error_text(job), "label 77 of row 3 is none of the logits'"), "%s", yk_error_text(job));
+        yk_close(job);
+    }
+}
+END_TEST
+
 START_TEST(windows)
 {
     static const int whole[1] = {24}, parts[3] = {16, 6, 2};
@@ -557,6 +586,7 @@ int main(void)
     TCase *t = tcase_create("job");
     tcase_add_test(t, dead_handle);
     tcase_add_test(t, plateau_goes_by_evaluations);
+    tcase_add_test(t, labels_and_inputs_are_named_by_row);
     tcase_add_test(t, foreign_and_missing_operands);
     tcase_add_test(t, parameters);
     tcase_add_test(t, shape_errors_name_shapes);
