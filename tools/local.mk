@@ -10,6 +10,6 @@ yoke_SOURCES = tools/yoke.c tools/cli.c tools/cli.h tools/train.c tools/train.h 
 	tools/sample.c tools/sample.h tools/cmd_estimate.c \
 	tools/cmd_info.c tools/cmd_inspect.c tools/cmd_launch.c tools/cmd_test.c tools/cmd_tokenize.c tools/cmd_train.c \
 	tools/vectors.c tools/vectors_ops.c tools/vectors_ops.h tools/golden/golden.h \
-	tools/golden/golden.c tools/golden/curves.c tools/golden/curves_model.c \
+	tools/golden/golden.c tools/golden/job.c tools/golden/curves.c tools/golden/curves_model.c \
 	tools/golden/layers.c tools/golden/layers_ops.c tools/golden/optim.c tools/golden/tables.c
 yoke_LDADD = libyokecore.la $(HWLOC_LIBS) $(JANSSON_LIBS) $(UTF8PROC_LIBS) $(PCRE2_LIBS) $(ZLIB_LIBS)

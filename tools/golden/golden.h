@@ -66,6 +66,14 @@ typedef struct golden_layer {
 } golden_layer;
 yk_t golden_layer_build(golden_layer *l);
 
+/* job.c: whether all keys of a job file, or of the settings of one object of it ("optimizer" of type "sgd"), and their values
+ * are those the runner reads; else `why` names the first that is not. */
+bool golden_job_known(json_t *spec, char *why, size_t n);
+bool golden_known(const char *section, const char *type, json_t *object, char *why, size_t n);
+/* The schedule of a job file as yk_schedule takes it. */
+const char *golden_schedule_name(json_t *schedule);
+void golden_schedule_text(json_t *schedule, char *params, size_t n);
+
 /* curves_model.c */
 typedef struct golden_net golden_net;
 typedef struct golden_rows { /* one rank's rows of a micro batch, gathered */

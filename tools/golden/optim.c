@@ -130,8 +130,8 @@ static void run(golden *g, json_t *table, json_t *c, yk__safetensors *init, yk__
     snprintf(label, sizeof label, "optim/%s", name ? name : "?");
     if (!name || !type || !golden_wanted(g, label))
         return;
-    if (strcmp(type, "sgd") && strcmp(type, "adam") && strcmp(type, "adamw")) {
-        golden_report(g, GOLDEN_UNSUPPORTED, label, NAN, 0, type);
+    if (!golden_known("optimizer", type, json_object_get(c, "hyper"), text, sizeof text)) {
+        golden_report(g, GOLDEN_UNSUPPORTED, label, NAN, 0, text);
         return;
     }
     t.job = golden_job(g, (yk_config){0});
