@@ -11,8 +11,6 @@
 
 #include "core/group/group.h"
 
-#define YK__RANKS 256u /* of one job at most */
-
 /* ---- Lines and shares -------------------------------------------------------------------------------------------- */
 
 typedef struct yk__balance yk__balance;

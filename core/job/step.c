@@ -290,7 +290,7 @@ bool yk__flush(yk_job *job)
         return false;
     if (!yk__params_ready(job) || !run(job, wanted, train))
         return false;
-    bool without = job->world > 1 && job->any_empty && job->world <= 256 && assigned < job->n_assign;
+    bool without = job->world > 1 && job->any_empty && assigned < job->n_assign;
     return !without || spread_states(job, assigned);
 }
 

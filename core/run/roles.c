@@ -63,12 +63,27 @@ static yk_status agree_on(yk__engine *e, const yk__roles *roles, yk_error *err)
     return err->status;
 }
 
+/* What changes its owner, from the old ones; each keeps what it had and has. */
+static yk_status spread_moved(yk__engine *e, const yk__slices *was, const yk__slices *now, float *all, yk_error *err)
+{
+    for (uint32_t r = 0; r < e->world; r++) {
+        const uint64_t from = was->begin[r], to = was->begin[r + 1];
+        uint64_t keep = now->begin[r] > from ? now->begin[r] : from, kept = now->begin[r + 1] < to ? now->begin[r + 1] : to;
+        if (keep >= kept)
+            keep = kept = to;
+        if ((keep > from && yk__group_broadcast(e->group, r, all + from, (keep - from) * sizeof *all, err)) ||
+            (to > kept && yk__group_broadcast(e->group, r, all + kept, (to - kept) * sizeof *all, err)))
+            return err->status;
+    }
+    return YK_OK;
+}
+
 /* One moment of a pack from its old owners to its new ones; all: room for the pack. */
 static yk_status move_moment(yk__engine *e, yk__pack *p, const yk__pack *was, uint32_t k, float *all, yk_error *err)
 {
     const uint64_t had = (was->end - was->begin) * sizeof *all, has = (p->end - p->begin) * sizeof *all;
     if (!e->config.dry && (yk__store_io(e, p->moment[k], 0, all + was->begin, had, false, err) ||
-                           yk__state_spread(e, &was->slice, 0, p->n, all, err)))
+                           spread_moved(e, &was->slice, &p->slice, all, err)))
         return err->status;
     yk__engine_unbuffer(e, &p->moment[k], had, &e->stats.state_bytes);
     if (has && yk__engine_buffer(e, has, &p->moment[k], &e->stats.state_bytes, err))
@@ -152,8 +167,9 @@ static yk_status change_members(yk__engine *e, const yk__roles *roles, yk_error 
 
 static yk_status change_owners(yk__engine *e, const yk__roles *roles, yk_error *err)
 {
-    e->roles = *roles;
-    if (!e->laid_out)
+    const bool same = !memcmp(e->roles.owns, roles->owns, e->world * sizeof roles->owns[0]);
+    memcpy(e->roles.owns, roles->owns, sizeof e->roles.owns);
+    if (!e->laid_out || same)
         return YK_OK;
     keep_summed(e);
     yk__optim_drop(e);

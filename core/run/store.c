@@ -209,7 +209,7 @@ static yk_status make_pack(yk__engine *e, yk__pack *p, yk_error *err)
  */
 static yk_status agree(yk__engine *e, yk_error *err)
 {
-    uint64_t mine = YK_HASH_SEED, all[256];
+    uint64_t mine = YK_HASH_SEED, all[YK__RANKS];
     if (e->world == 1 || e->config.dry)
         return YK_OK;
     for (size_t i = 0; i < e->n_param; i++)
@@ -231,7 +231,9 @@ static yk_status flush(yk__engine *e, yk_error *err)
         return err->status;
     for (size_t i = 0; i < e->n_param; i++) {
         yk__eparam *p = &e->param[i];
-        if (p->pending && yk__store_io(e, e->pack[p->pack].value, p->at * sizeof(float), p->pending,
+        const bool others = e->excluded && p->trained; /* write it: members, who may be in their next update by now */
+        e->behind = e->behind || others;
+        if (p->pending && !others && yk__store_io(e, e->pack[p->pack].value, p->at * sizeof(float), p->pending,
                                        p->n * sizeof(float), true, err))
             return err->status;
         yk__free(p->pending);
