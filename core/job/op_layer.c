@@ -284,7 +284,8 @@ yk_t yk_dropout(yk_t x, float p)
         return yk__give(job, v, yk__sharding_of(job, v));
     if (job->g.value[v].dims < 1 || !yk__random(job, v, &key, &rows))
         return YK__POISON;
-    const yk__sharding to = yk__shard_rowwise(job, v, ~1u, 0, NULL);
+    yk__sharding to = yk__shard_rowwise(job, v, ~1u, 0, NULL);
+    to.sign = yk__sharding_of(job, v).sign; /* as that of yk_dropout_packed: a rank packs where that saves it enough */
     return yk__give(job, yk__dropout(job, v, p, rows), to);
 }
 
