@@ -39,7 +39,9 @@ typedef enum yk__option_kind {
     X(LAYERS, "YOKE_LAYERS", WORDS, "", 0, 0, "validate, trace, count", "device", "checks and records every call of a plugin")   \
     X(PROBE, "YOKE_PROBE", WORD, "on", 0, 0, "on, off", "device", "a small computation that each device does when it is opened") \
     X(LIVENESS_MS, "YOKE_LIVENESS_MS", COUNT, "1300", 0, 3600000, NULL, "group",                                                           \
-      "after so long a silent rank is taken for dead; 0: never")                                                                   \
+      "after so long a silent rank is taken for dead; 0: never, nor for stuck unless YOKE_STUCK_MS is set")                       \
+    X(STUCK_MS, "YOKE_STUCK_MS", COUNT, "600000", 0, 86400000, NULL, "group",                                                       \
+      "after so long a rank that does nothing, while others wait for it, is taken for stuck, a device too; 0: never")             \
     X(JOIN_MS, "YOKE_JOIN_MS", COUNT, "300000", 1, 86400000, NULL, "group", "how long ranks wait for all to join")               \
     X(BUCKET_BYTES, "YOKE_BUCKET_BYTES", SIZE, "16M", 4096, 1ull << 40, NULL, "run", "gradients exchanged at a time")            \
     X(CUT, "YOKE_CUT", WORD, "bucket", 0, 0, "bucket, node", "plan", "node: every node is a segment of its own, to find a fault") \

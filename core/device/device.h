@@ -100,6 +100,7 @@ typedef struct yk__device {
     yk_queue *queue;
     yk_device_caps caps;
     yk__placement place;
+    bool lost; /* a wait gave it up: nothing of it may be released, as it may still read and write what it was given */
 } yk__device;
 
 /* Binds the calling thread to the placement's cores, loads the plugin, opens device and queue, and runs the start-up
@@ -116,7 +117,9 @@ yk_status yk__device_put(yk__device *dev, yk_buffer *b, uint64_t off, const void
                          yk_error *err);
 yk_status yk__device_get(yk__device *dev, yk_buffer *b, uint64_t off, void *dst, uint64_t bytes, uint64_t *point,
                          yk_error *err);
-/* Waits in slices, so that `cancel` (may be NULL; set by the liveness thread) ends it with YK_E_CANCELLED. */
+/* Waits in slices, so that `cancel` (may be NULL; set by the liveness thread) ends it with YK_E_CANCELLED. A device that
+ * finishes nothing for YOKE_STUCK_MS is lost (YK_E_DEVICE_LOST); while this process computes, as a device of its own cores
+ * does, that takes ten times as long. */
 yk_status yk__device_wait(yk__device *dev, uint64_t point, const volatile int *cancel, yk_error *err);
 
 #endif

@@ -5,7 +5,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
+#include "core/base/advance.h"
 #include "core/base/log.h"
 #include "core/base/mem.h"
 #include "core/base/option.h"
@@ -84,7 +86,7 @@ yk_status yk__device_open(const yk__placement *place, yk__device **out, yk_error
 
 void yk__device_close(yk__device *dev)
 {
-    if (!dev)
+    if (!dev || dev->lost)
         return;
     if (dev->queue)
         dev->table->queue_free(dev->queue);
@@ -117,14 +119,63 @@ yk_status yk__device_get(yk__device *dev, yk_buffer *b, uint64_t off, void *dst,
     return started(dev, dev->table->queue_get(dev->queue, b, off, dst, bytes, point), "copying from the device", err);
 }
 
+/* ---- Waiting ---- */
+
+/* What a wait sees of a device that is not done: the last finished point, for how long nothing has moved, processor time. */
+typedef struct idle_device {
+    uint64_t done, ns, last, cpu; /* last, cpu: of the last look */
+} idle_device;
+
+static uint64_t clock_ns(clockid_t which)
+{
+    struct timespec t;
+    clock_gettime(which, &t);
+    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
+
+/* After each slice. A point that moves is progress; so is this process's computing, but that could be a driver's busy wait. */
+static void count_idle(const yk__device *dev, idle_device *idle)
+{
+    const uint64_t now = clock_ns(CLOCK_MONOTONIC), cpu = clock_ns(CLOCK_PROCESS_CPUTIME_ID);
+    const uint64_t step = now - idle->last < 3 * SLICE_NS ? now - idle->last : 3 * SLICE_NS; /* more was this process's pause */
+    const bool computes = cpu - idle->cpu > step / 4;
+    uint64_t done = idle->done;
+    idle->last = now;
+    idle->cpu = cpu;
+    if (dev->table->queue_poll(dev->queue, &done) == YK_OK && done != idle->done) {
+        idle->done = done;
+        idle->ns = 0;
+        yk__advance();
+        return;
+    }
+    idle->ns += computes ? step / 10 : step;
+    if (computes)
+        yk__advance();
+}
+
+static yk_status lose_device(yk__device *dev, const idle_device *idle, yk_error *err)
+{
+    dev->lost = true;
+    return yk__fail(err, YK_E_DEVICE_LOST, "%s:%u (%s) has finished nothing for %.1f s (YOKE_STUCK_MS); its driver may hang",
+                    dev->plugin->name, dev->place.device, dev->caps.name, (double)idle->ns * 1e-9);
+}
+
 yk_status yk__device_wait(yk__device *dev, uint64_t point, const volatile int *cancel, yk_error *err)
 {
+    const uint64_t limit = yk__stuck_ms() * 1000000ull;
+    idle_device idle = {.last = limit ? clock_ns(CLOCK_MONOTONIC) : 0, .cpu = limit ? clock_ns(CLOCK_PROCESS_CPUTIME_ID) : 0};
     yk_status s;
     yk__host_words_clear();
+    if (dev->lost)
+        return yk__fail(err, YK_E_DEVICE_LOST, "%s:%u has hung", dev->plugin->name, dev->place.device);
     do {
         if (cancel && *cancel)
             return yk__fail(err, YK_E_CANCELLED, "%s: the wait for the device was cancelled", dev->plugin->name);
         s = dev->table->queue_wait(dev->queue, point, SLICE_NS);
+        if (limit && s == YK_E_TIMEOUT)
+            count_idle(dev, &idle);
+        if (limit && idle.ns >= limit)
+            return lose_device(dev, &idle, err);
     } while (s == YK_E_TIMEOUT);
     return started(dev, s, "running on the device", err);
 }

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/base/advance.h"
 #include "core/base/log.h"
 #include "core/base/mem.h"
 #include "core/base/option.h"
@@ -61,7 +62,7 @@ yk_status yk__group_solo(yk__group **out, yk_error *err)
 static yk_status open_transport(yk__group *g, int fd, const char *name, yk_error *err)
 {
     yk_tr_config c = {sizeof c, fd, name, (uint32_t)yk__option_number(YK__OPTION_LIVENESS_MS),
-                      (uint32_t)yk__option_number(YK__OPTION_JOIN_MS), yk__call_watch, g};
+                      (uint32_t)yk__option_number(YK__OPTION_JOIN_MS), yk__stuck_ms(), yk__advance_count(), yk__call_watch, g};
     yk_tr_info info = {.size = sizeof info};
     yk_tr_words why;
     yk_status s = g->table->open(&c, &g->tr, &why);

@@ -9,6 +9,7 @@
 #include <unistd.h>
 #include <zlib.h>
 
+#include "core/base/advance.h"
 #include "core/base/mem.h"
 
 #define CHUNK 65536u
@@ -47,6 +48,7 @@ static yk_status raw_read(yk__file *f, void *buf, size_t n, size_t *got, yk_erro
     while (r < 0 && errno == EINTR);
     if (r < 0)
         return yk__fail(err, YK_E_IO, "%s: reading failed at byte %" PRIu64 ": %s", f->path, f->raw, strerror(errno));
+    yk__advance();
     *got = (size_t)r;
     return YK_OK;
 }

@@ -9,6 +9,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "core/base/advance.h"
 #include "core/base/mem.h"
 #include "core/io/json.h"
 
@@ -79,6 +80,7 @@ static yk_status part_read(const struct part *p, uint64_t at, void *out, uint64_
         if (r <= 0)
             return yk__fail(err, YK_E_IO, "%s: reading failed at byte %" PRIu64 ": %s", p->path, at,
                             r ? strerror(errno) : "the file has become shorter");
+        yk__advance();
         to += r;
         at += (uint64_t)r;
         n -= (uint64_t)r;

@@ -5,6 +5,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "core/base/advance.h"
 #include "core/base/mem.h"
 #include "core/io/safetensors.h"
 
@@ -143,6 +144,7 @@ static yk_status write_all(int fd, const char *path, const void *data, uint64_t 
             continue;
         if (r < 0)
             return yk__fail(err, YK_E_IO, "%s: writing failed: %s", path, strerror(errno));
+        yk__advance();
         p += r;
         n -= (uint64_t)r;
     }

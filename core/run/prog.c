@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "core/base/mem.h"
+#include "core/base/advance.h"
 #include "core/run/inner.h"
 
 #define ALIGN 256u
@@ -79,6 +80,7 @@ static yk_status compile(yk__engine *e, yk__prog *p, yk_error *err)
             continue;
         yk__plugin_words();
         st = e->dev->table->program_new(e->dev->handle, &s->graph, &p->program[i]);
+        yk__advance();
         if (st)
             return yk__plugin_fail(err, e->dev->plugin, st, "compiling a program");
     }

@@ -26,6 +26,7 @@ extern "C" {
 #define YK_TR_RANKS 256u         /* ranks of one job at most */
 #define YK_TR_FLAGS 16u          /* counters that each rank publishes */
 #define YK_TR_TAG_ANY UINT64_MAX /* not a tag: reserved */
+#define YK_TR_EARLY (16ull << 20) /* bytes of the longest message that others may follow before it is received */
 
 #define YK_TR_CAP_SHARED 1u /* `shared` works */
 
@@ -43,6 +44,9 @@ typedef struct yk_tr_config {
     const char *name;     /* what others call this rank in messages; NULL: as the launcher named it */
     uint32_t liveness_ms; /* a rank without a sign of life for so long is lost; 0: never */
     uint32_t join_ms;     /* how long open waits for all ranks; 0: for ever */
+    uint32_t stuck_ms;    /* a rank that others wait for and that does nothing for so long is lost; 0: never */
+    const volatile uint32_t *advance; /* a count that moves while this rank does something; NULL: only the calls count.
+                                         Read it by __atomic_load_n */
     /* Called now and then while a wait for a peer lasts; not YK_OK: the wait ends with that status and these words. NULL: none */
     yk_status (*watch)(void *arg, uint32_t peer, yk_tr_words *why);
     void *watch_arg;
@@ -80,7 +84,10 @@ typedef struct yk_transport {
     yk_status (*flag_wait)(yk_tr *t, uint32_t peer, uint32_t flag, uint32_t value, const char *what, yk_tr_words *why);
 
     /* Tagged messages; those of one pair and one tag arrive in the order they were sent. The data must live until the
-     * operation is done. A message longer than the receive's room is an error. peer may not be this rank. [one] */
+     * operation is done. A message longer than the receive's room is an error. peer may not be this rank.
+     * Messages of up to YK_TR_EARLY bytes may be received in any order of tags. A longer one stays with the sender until it
+     * is asked for, and nothing can pass it: until it is done, a further send to that peer is YK_E_ARG, and the peer asks
+     * for it before it waits for anything sent later. [one] */
     yk_status (*send)(yk_tr *t, uint32_t peer, uint64_t tag, const void *data, uint64_t bytes, yk_tr_op **op,
                       yk_tr_words *why);
     yk_status (*recv)(yk_tr *t, uint32_t peer, uint64_t tag, void *data, uint64_t room, yk_tr_op **op,

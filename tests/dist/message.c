@@ -15,6 +15,7 @@ enum { MESSAGES = 24, TAGS = 5 };
 static const yk_transport *table;
 static yk_tr *tr;
 static yk_tr_info me = {.size = sizeof me};
+static uint32_t work; /* what this rank says of its progress */
 
 static int wrong(const char *what, yk_status s, const yk_tr_words *why)
 {
@@ -224,24 +225,107 @@ static int case_left(void)
                                                                                  : wrong("a peer that left", s, &why);
 }
 
+/* Behind a message that is too long to be taken in early none is let: the send says so, instead of two programs that hang. */
+static int case_behind(void)
+{
+    const uint64_t n = 32u << 20;
+    unsigned char *data = calloc(1, n), two = 2;
+    yk_tr_op *op = NULL, *next = NULL;
+    yk_tr_words why = {""};
+    yk_status s;
+    if (me.rank == 0) {
+        s = table->send(tr, 1, 1, data, n, &op, &why);
+        if (s || table->send(tr, 1, 2, &two, 1, &next, &why) != YK_E_ARG || !strstr(why.text, "lets no other pass"))
+            return wrong("a message behind a long one", s, &why);
+        s = table->wait(tr, op, -1, NULL, &why);
+        s = s ? s : table->send(tr, 1, 2, &two, 1, &next, &why);
+    } else {
+        s = table->recv(tr, 0, 1, data, n, &op, &why);
+        s = s ? s : table->wait(tr, op, -1, NULL, &why);
+        s = s ? s : table->recv(tr, 0, 2, &two, 1, &next, &why);
+    }
+    s = s ? s : table->wait(tr, next, -1, NULL, &why);
+    free(data);
+    return s ? wrong("a message after a long one", s, &why) : 0;
+}
+
+/* The longest that others may follow, received last. */
+static int case_early(void)
+{
+    const uint64_t n = YK_TR_EARLY;
+    unsigned char *data = calloc(1, n), two = 2;
+    yk_tr_op *op = NULL, *next = NULL;
+    yk_tr_words why = {""};
+    const bool sends = me.rank == 0;
+    yk_status s = sends ? table->send(tr, 1, 1, data, n, &op, &why) : table->recv(tr, 0, 2, &two, 1, &next, &why);
+    if (sends)
+        s = s ? s : table->send(tr, 1, 2, &two, 1, &next, &why);
+    s = s ? s : table->wait(tr, next, -1, NULL, &why);
+    if (!sends)
+        s = s ? s : table->recv(tr, 0, 1, data, n, &op, &why);
+    s = s ? s : table->wait(tr, op, -1, NULL, &why);
+    free(data);
+    return s ? wrong("an early message", s, &why) : 0;
+}
+
+/* Ranks that wait for each other: no rank does anything. */
+static int case_circle(void)
+{
+    yk_tr_words why;
+    return table->flag_wait(tr, 1 - me.rank, me.rank, 1, me.rank ? "the parameter slices" : "a gradient bucket", &why) != YK_OK;
+}
+
+/* 0 waits for 1, which waits for 2, which sleeps: it is 2 that is named. */
+static int case_chain(void)
+{
+    yk_tr_words why;
+    if (me.rank < 2)
+        return table->flag_wait(tr, me.rank + 1, 0, 1, "barrier", &why) != YK_OK;
+    sleep(20);
+    return 0;
+}
+
+/* A rank that the others wait for is at work in a way that the transport cannot see. */
+static int case_busy(void)
+{
+    yk_tr_words why;
+    for (int i = 0; me.rank == 1 && i < 12; i++) {
+        __atomic_store_n(&work, (uint32_t)i + 1, __ATOMIC_RELAXED);
+        usleep(100000);
+    }
+    return sync_ranks(1) || table->flag_wait(tr, 1 - me.rank, 0, 1, "test", &why);
+}
+
 static const struct {
     const char *name;
     uint32_t ranks;
     int (*run)(void);
-} cases[] = {{"all-to-all", 2, case_all_to_all},
-             {"all-to-all", 5, case_all_to_all},
-             {"long", 2, case_long},
-             {"cancel", 2, case_cancel},
-             {"room", 2, case_room},
-             {"left", 2, case_left}};
+    const char *words; /* in the error that ends the job; NULL: it ends well */
+    uint32_t stuck_ms;
+} cases[] = {
+    {"all-to-all", 2, case_all_to_all, NULL, 0},
+    {"all-to-all", 5, case_all_to_all, NULL, 0},
+    {"long", 2, case_long, NULL, 0},
+    {"behind", 2, case_behind, NULL, 0},
+    {"early", 2, case_early, NULL, 0},
+    {"cancel", 2, case_cancel, NULL, 0},
+    {"room", 2, case_room, NULL, 0},
+    {"left", 2, case_left, NULL, 0},
+    {"circle", 2, case_circle, "the ranks' calls differ", 500},
+    {"chain", 3, case_chain, "rank 2 (opencl:0@2) has made no progress for 0.5 s (YOKE_STUCK_MS) while rank ", 500},
+    {"busy", 2, case_busy, NULL, 600},
+};
 
 static int as_rank(const char *what)
 {
-    yk_tr_config c = {sizeof c, atoi(getenv("YOKE_JOB_FD")), NULL, 1300, 10000};
+    yk_tr_config c = {sizeof c, atoi(getenv("YOKE_JOB_FD")), NULL, 1300, 10000, 0, &work};
     yk_tr_words why;
     yk_status s;
     int bad = 1;
     table = yk__local_transport();
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+        if (!strcmp(cases[i].name, what))
+            c.stuck_ms = cases[i].stuck_ms;
     s = table->open(&c, &tr, &why);
     if (s)
         return wrong("open", s, &why);
@@ -260,7 +344,10 @@ START_TEST(messages)
     yk_error err = YK_ERROR_INIT;
     int code = -1;
     yk_status s = harness_launch(cases[_i].ranks, cases[_i].name, NULL, &code, &err);
-    ck_assert_msg(!s && !code, "%s, %u ranks: %s", cases[_i].name, cases[_i].ranks, err.text);
+    if (cases[_i].words)
+        ck_assert_msg(s && code == 1 && strstr(err.text, cases[_i].words), "%s: '%s'", cases[_i].name, err.text);
+    else
+        ck_assert_msg(!s && !code, "%s, %u ranks: %s", cases[_i].name, cases[_i].ranks, err.text);
 }
 END_TEST
 

@@ -85,7 +85,7 @@ static void fake_free(fake *f)
 
 static yk_status open_fake(fake *f, yk_tr **t, yk_tr_words *why)
 {
-    yk_tr_config c = {sizeof c, f->fd[1], "rank 0 (test)", 0, 200};
+    yk_tr_config c = {.size = sizeof c, .job_fd = f->fd[1], .name = "rank 0 (test)", .join_ms = 200};
     fake_send(f);
     return yk__local_transport()->open(&c, t, why);
 }
@@ -189,7 +189,7 @@ static const struct {
 } harms[] = {
     {no_harm, YK_OK, ""},
     {hello_magic, YK_E_FORMAT, "not a job"},
-    {hello_version, YK_E_FORMAT, "version 2"},
+    {hello_version, YK_E_FORMAT, "version 3"},
     {hello_rank, YK_E_FORMAT, "rank 2 of 2"},
     {hello_ranks, YK_E_FORMAT, "of 4294967295"},
     {hello_no_ranks, YK_E_FORMAT, "of 0"},

@@ -158,6 +158,22 @@ bool yk__local_job_joined(const yk__local_job *j, uint32_t rank)
     return atomic_load(&j->head->slot[rank].state) == YK_LOCAL_JOINED;
 }
 
+bool yk__local_job_left(const yk__local_job *j, uint32_t rank)
+{
+    return atomic_load(&j->head->slot[rank].state) == YK_LOCAL_LEFT;
+}
+
+pid_t yk__local_job_pid(const yk__local_job *j, uint32_t rank)
+{
+    return atomic_load(&j->head->slot[rank].pid);
+}
+
+bool yk__local_job_gone(yk__local_job *j, uint32_t rank)
+{
+    uint32_t absent = YK_LOCAL_ABSENT;
+    return atomic_compare_exchange_strong(&j->head->slot[rank].state, &absent, YK_LOCAL_GONE);
+}
+
 bool yk__local_job_abort(yk__local_job *j, uint32_t rank, yk_status status, const char *words)
 {
     return yk__local_end(j->head, rank, false, status, words);
@@ -191,6 +207,12 @@ bool yk__local_report(int job_fd, const yk_error *why)
     yk__local_note note = {.kind = YK_LOCAL_NOTE_ERROR, .status = (uint32_t)why->status};
     memcpy(note.text, why->text, sizeof note.text);
     return tell(job_fd, &note);
+}
+
+void yk__local_tell_left(const yk_tr *t)
+{
+    const yk__local_note note = {.kind = YK_LOCAL_NOTE_LEFT};
+    tell(t->job_fd, &note); /* wakes the launcher; it reads the state itself */
 }
 
 void yk__local_end_for(yk_tr *t, uint32_t rank, bool silent, yk_status status, const char *words)

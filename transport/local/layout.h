@@ -15,7 +15,7 @@
 #include "transport/local/local.h"
 
 #define YK_LOCAL_MAGIC 0x31626f6a656b6f79ull /* "yokejob1" */
-#define YK_LOCAL_VERSION 1u
+#define YK_LOCAL_VERSION 2u
 #define YK_LOCAL_SECRET 32
 #define YK_LOCAL_NAME 96
 #define YK_LOCAL_PAGE 4096u
@@ -30,14 +30,19 @@ enum {
     YK_LOCAL_FLAGS
 };
 
-enum { YK_LOCAL_ABSENT = 0, YK_LOCAL_JOINED, YK_LOCAL_LEFT };
+enum { YK_LOCAL_ABSENT = 0, YK_LOCAL_JOINED, YK_LOCAL_LEFT, YK_LOCAL_GONE }; /* GONE: ended before it joined */
 enum { YK_LOCAL_RUNNING = 0, YK_LOCAL_ENDING, YK_LOCAL_ENDED }; /* the abort word; ENDING: the text is being written */
 
 typedef struct yk__local_slot {
-    _Alignas(64) _Atomic uint32_t state;
+    _Alignas(64) _Atomic uint32_t state; /* by the rank; GONE by the launcher */
     _Atomic uint32_t beat;     /* grows every YK_LOCAL_BEAT_MS while the process lives */
     _Atomic uint32_t sleepers; /* ranks asleep on one of this slot's flags; written by all */
     _Atomic uint64_t block_bytes;
+    _Atomic int32_t pid; /* of the process that joined */
+    _Alignas(64) _Atomic uint32_t calls; /* grows with this rank's calls of the transport */
+    _Atomic uint32_t advance;            /* yk_tr_config.advance, as of the last beat */
+    _Atomic uint32_t waits_for;          /* 1 + the rank it has waited for for some time; 0: none */
+    char waits_in[44];                   /* in which call; written before waits_for */
     _Alignas(64) _Atomic uint32_t flag[YK_LOCAL_FLAGS];
     _Alignas(64) char name[YK_LOCAL_NAME]; /* by the launcher, then by the rank before it joins */
 } yk__local_slot;
@@ -69,7 +74,7 @@ typedef struct yk__local_hello {
 } yk__local_hello;
 
 /* What a rank may send to the launcher. */
-enum { YK_LOCAL_NOTE_ABORT = 1, YK_LOCAL_NOTE_ERROR };
+enum { YK_LOCAL_NOTE_ABORT = 1, YK_LOCAL_NOTE_ERROR, YK_LOCAL_NOTE_LEFT };
 typedef struct yk__local_note {
     uint32_t kind, status;
     char text[YK_ERROR_TEXT];
@@ -103,7 +108,9 @@ struct yk_tr {
     uint64_t head_bytes;
     uint32_t rank, ranks, ring_bytes; /* ring_bytes: of data in one ring; a power of two */
     int memfd, job_fd, wake_fd;
-    uint32_t liveness_ms;
+    uint32_t liveness_ms, stuck_ms;
+    const volatile uint32_t *advance;
+    pid_t pid; /* of the process that joined: a child of it leaves the group alone */
     yk_status (*watch)(void *arg, uint32_t peer, yk_tr_words *why);
     void *watch_arg;
     pthread_t beat;
@@ -126,9 +133,22 @@ yk__local_ring *yk__local_ring_at(yk__local_head *head, uint32_t ranks, uint32_t
 bool yk__local_same_secret(const uint8_t *a, const uint8_t *b);
 void yk__local_name_copy(char *to, const char *from); /* bounded, ended, printable */
 
+/* What a rank sees, while it waits, of the one that holds it up; zero at first. */
+typedef struct yk__local_idle {
+    uint32_t rank, calls, advance; /* rank: 1 + its number */
+    int64_t last, ns;              /* of the last look; for so long has it done nothing */
+} yk__local_idle;
+
 /* job.c */
 /* From a rank: ends the job for the fault of `rank` and wakes the launcher. */
 void yk__local_end_for(yk_tr *t, uint32_t rank, bool silent, yk_status status, const char *words);
+void yk__local_tell_left(const yk_tr *t);
+
+/* stuck.c */
+/* A look during a wait for `peer` that lasts: whether the rank that holds it up does anything. Fails, and ends the job, when
+ * it has done nothing for t->stuck_ms. */
+yk_status yk__local_look_idle(yk_tr *t, yk__local_idle *idle, uint32_t peer, const char *what, yk_tr_words *why);
+void yk__local_waited(yk_tr *t, const yk__local_idle *idle); /* the wait is over */
 
 /* live.c */
 yk_status yk__local_beat_start(yk_tr *t, yk_tr_words *why);

@@ -127,6 +127,8 @@ static void *beat_main(void *arg)
         if (p[0].revents)
             return NULL;
         atomic_fetch_add(&t->head->slot[t->rank].beat, 1);
+        if (t->advance)
+            atomic_store(&t->head->slot[t->rank].advance, __atomic_load_n(t->advance, __ATOMIC_RELAXED));
         if (p[1].revents && launcher_gone(t->job_fd)) {
             yk__local_end(t->head, t->rank, false, YK_E_CANCELLED, "the launcher of the job has died");
             p[1].fd = -1;

@@ -57,6 +57,7 @@ static inline void relax(void)
 void yk__local_flag_set(yk_tr *t, uint32_t flag, uint32_t value)
 {
     yk__local_slot *s = &t->head->slot[t->rank];
+    atomic_fetch_add_explicit(&s->calls, 1, memory_order_relaxed);
     atomic_store(&s->flag[flag], value);
     if (atomic_load(&s->sleepers))
         syscall(SYS_futex, &s->flag[flag], FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
@@ -92,8 +93,8 @@ static yk_status why_not(yk_tr *t, uint32_t peer, uint32_t flag, uint32_t value,
     return s;
 }
 
-yk_status yk__local_flag_wait(yk_tr *t, uint32_t peer, uint32_t flag, uint32_t value, const char *what,
-                              yk_tr_words *why)
+static yk_status wait_flag(yk_tr *t, uint32_t peer, uint32_t flag, uint32_t value, const char *what,
+                           yk__local_idle *idle, yk_tr_words *why)
 {
     int64_t begin = 0, waited;
     uint32_t seen;
@@ -109,15 +110,28 @@ yk_status yk__local_flag_wait(yk_tr *t, uint32_t peer, uint32_t flag, uint32_t v
         waited = yk__local_now() - begin;
         if (waited <= SPIN_NS)
             continue;
-        if (waited <= YIELD_NS)
-            sched_yield();
-        else if (t->watch && !reached(t, peer, flag, value, &seen) && (s = t->watch(t->watch_arg, peer, why)) != YK_OK)
-            return s;
-        else
-            yk__local_sleep(t, peer, flag, seen, SLICE_NS);
         turn |= 63; /* after others' turns each look may be the last: test and go at once again */
+        if (waited <= YIELD_NS) {
+            sched_yield();
+            continue;
+        }
+        if (t->watch && !reached(t, peer, flag, value, &seen) && (s = t->watch(t->watch_arg, peer, why)) != YK_OK)
+            return s;
+        s = yk__local_look_idle(t, idle, peer, what, why);
+        if (s)
+            return s;
+        yk__local_sleep(t, peer, flag, seen, SLICE_NS);
     }
     return YK_OK;
+}
+
+yk_status yk__local_flag_wait(yk_tr *t, uint32_t peer, uint32_t flag, uint32_t value, const char *what,
+                              yk_tr_words *why)
+{
+    yk__local_idle idle = {0};
+    const yk_status s = wait_flag(t, peer, flag, value, what, &idle, why);
+    yk__local_waited(t, &idle);
+    return s;
 }
 
 static yk_status flag_set(yk_tr *t, uint32_t flag, uint32_t value)
@@ -143,16 +157,31 @@ static uint64_t page_up(uint64_t bytes)
     return (bytes + YK_LOCAL_PAGE - 1) / YK_LOCAL_PAGE * YK_LOCAL_PAGE;
 }
 
+static yk_status fail_memory(yk_tr *t, const char *what, uint64_t bytes, int e, yk_tr_words *why)
+{
+    const yk_status s = yk__local_words(why, YK_E_MEM, "%llu bytes of shared memory for %s: %s", (unsigned long long)bytes, what,
+                                        strerror(e));
+    yk__local_end_for(t, t->rank, false, s, why->text);
+    return s;
+}
+
+/* Without this a lack of memory would show as a SIGBUS in the middle of a step. Rank 0 does it when all have come: by then they
+ * have given back what lay there before. */
+static yk_status reserve_block(yk_tr *t, const char *what, uint64_t at, uint64_t bytes, yk_tr_words *why)
+{
+    int failed;
+    do
+        failed = fallocate(t->memfd, 0, (off_t)at, (off_t)bytes);
+    while (failed && errno == EINTR);
+    return failed && errno != EOPNOTSUPP ? fail_memory(t, what, bytes, errno, why) : YK_OK;
+}
+
 /* Rank 0 makes the object longer, then all tell what they asked for and compare. */
 static yk_status agree(yk_tr *t, const char *what, uint64_t bytes, uint64_t end, yk_tr_words *why)
 {
     uint32_t number = t->made + 1;
-    if (t->rank == 0 && ftruncate(t->memfd, (off_t)end)) {
-        yk_status s = yk__local_words(why, YK_E_MEM, "%llu bytes of shared memory for %s: %s",
-                                      (unsigned long long)bytes, what, strerror(errno));
-        yk__local_end_for(t, t->rank, false, s, why->text);
-        return s;
-    }
+    if (t->rank == 0 && ftruncate(t->memfd, (off_t)end))
+        return fail_memory(t, what, bytes, errno, why);
     atomic_store(&t->head->slot[t->rank].block_bytes, bytes);
     yk__local_flag_set(t, YK_LOCAL_FLAG_BLOCK, number);
     for (uint32_t r = 0; r < t->ranks; r++) {
@@ -199,6 +228,8 @@ static yk_status shared(yk_tr *t, const char *what, uint64_t bytes, void **mem, 
         return yk__local_words(why, YK_E_MEM, "out of memory (the list of shared blocks)");
     at = yk__local_block_place(t, whole);
     s = agree(t, what, bytes, t->end, why);
+    if (!s && t->rank == 0)
+        s = reserve_block(t, what, at, whole, why);
     s = s ? s : map_block(t, what, at, whole, &p, why);
     if (s)
         return s;
@@ -266,19 +297,29 @@ static yk_status map_head(yk_tr *t, const yk__local_hello *hello, yk_tr_words *w
     return YK_OK;
 }
 
+static yk_status fail_join(yk_tr *t, uint32_t peer, yk_status status, yk_tr_words *why, const char *what)
+{
+    char name[YK_LOCAL_NAME];
+    yk__local_name_copy(name, t->head->slot[peer].name);
+    yk__local_words(why, status, "%s %s", name, what);
+    yk__local_end_for(t, peer, false, status, why->text);
+    return status;
+}
+
 static yk_status wait_joined(yk_tr *t, uint32_t peer, int64_t begin, uint32_t join_ms, yk_tr_words *why)
 {
     struct timespec ms = {0, 1000000};
-    while (atomic_load(&t->head->slot[peer].state) == YK_LOCAL_ABSENT) {
+    char what[64];
+    uint32_t state;
+    while ((state = atomic_load(&t->head->slot[peer].state)) == YK_LOCAL_ABSENT || state == YK_LOCAL_GONE) {
         yk_status s = yk__local_end_words(t, why);
         if (s)
             return s;
+        if (state == YK_LOCAL_GONE)
+            return fail_join(t, peer, YK_E_DEVICE_LOST, why, "ended (exit code 0) before it joined the others");
         if (join_ms && yk__local_now() - begin > join_ms * 1000000ll) {
-            char name[YK_LOCAL_NAME];
-            yk__local_name_copy(name, t->head->slot[peer].name);
-            s = yk__local_words(why, YK_E_TIMEOUT, "%s has not joined within %u s", name, join_ms / 1000);
-            yk__local_end_for(t, peer, false, s, why->text);
-            return s;
+            snprintf(what, sizeof what, "has not joined within %u s", join_ms / 1000);
+            return fail_join(t, peer, YK_E_TIMEOUT, why, what);
         }
         nanosleep(&ms, NULL);
     }
@@ -288,7 +329,8 @@ static yk_status wait_joined(yk_tr *t, uint32_t peer, int64_t begin, uint32_t jo
 
 static yk_status join(yk_tr *t, const yk_tr_config *c, yk_tr_words *why)
 {
-    int64_t begin = yk__local_now();
+    const int64_t begin = yk__local_now();
+    uint32_t absent = YK_LOCAL_ABSENT;
     yk_status s;
     t->name = yk__calloc(t->ranks, sizeof *t->name);
     if (!t->name)
@@ -300,7 +342,10 @@ static yk_status join(yk_tr *t, const yk_tr_config *c, yk_tr_words *why)
     s = yk__local_beat_start(t, why);
     if (s)
         return s;
-    atomic_store(&t->head->slot[t->rank].state, YK_LOCAL_JOINED);
+    t->pid = getpid();
+    atomic_store(&t->head->slot[t->rank].pid, t->pid);
+    if (!atomic_compare_exchange_strong(&t->head->slot[t->rank].state, &absent, YK_LOCAL_JOINED))
+        return fail_join(t, t->rank, YK_E_DEVICE_LOST, why, "joined after the launcher saw it end: its program must stay in front");
     for (uint32_t r = 0; r < t->ranks && !s; r++)
         s = wait_joined(t, r, begin, c->join_ms, why);
     return s;
@@ -310,9 +355,12 @@ static void local_close(yk_tr *t)
 {
     if (!t)
         return;
-    if (t->beating)
+    if (t->beating && t->pid == getpid()) { /* a fork has neither the thread nor a say */
         atomic_store(&t->head->slot[t->rank].state, YK_LOCAL_LEFT);
-    yk__local_beat_stop(t);
+        yk__local_tell_left(t);
+    }
+    if (t->pid == getpid())
+        yk__local_beat_stop(t);
     yk__local_messages_free(t);
     for (size_t i = 0; i < t->blocks; i++)
         munmap(t->block[i].mem, t->block[i].bytes);
@@ -336,8 +384,12 @@ static yk_status local_open(const yk_tr_config *c, yk_tr **out, yk_tr_words *why
     t->memfd = t->wake_fd = -1;
     t->job_fd = c->job_fd;
     t->liveness_ms = c->liveness_ms;
-    t->watch = c->size >= sizeof *c ? c->watch : NULL;
-    t->watch_arg = c->watch_arg;
+    if (c->size >= sizeof *c) { /* a caller of an earlier version has none of these */
+        t->stuck_ms = c->stuck_ms;
+        t->advance = c->advance;
+        t->watch = c->watch;
+        t->watch_arg = c->watch_arg;
+    }
     s = take_hello(t, &hello, why);
     s = s ? s : map_head(t, &hello, why);
     s = s ? s : join(t, c, why);

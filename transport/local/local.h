@@ -9,6 +9,7 @@
 #define YOKE_TRANSPORT_LOCAL_H
 
 #include <stdbool.h>
+#include <sys/types.h>
 
 #include <yoke/transport.h>
 
@@ -32,11 +33,16 @@ int yk__local_job_fd(const yk__local_job *job, uint32_t rank);
 void yk__local_job_started(yk__local_job *job, uint32_t rank);
 /* True when the rank joined and has not said goodbye. */
 bool yk__local_job_joined(const yk__local_job *job, uint32_t rank);
+/* True when it has said goodbye. */
+bool yk__local_job_left(const yk__local_job *job, uint32_t rank);
+pid_t yk__local_job_pid(const yk__local_job *job, uint32_t rank); /* of the process that joined, by its own word; or 0 */
+/* The rank's process ended before it joined: those who wait for it to join fail with its name. False when it has joined. */
+bool yk__local_job_gone(yk__local_job *job, uint32_t rank);
 /* Ends the job for all ranks, as yk_transport.abort does; false when another error came first. */
 bool yk__local_job_abort(yk__local_job *job, uint32_t rank, yk_status status, const char *words);
 /* The error that ended the job and the rank at fault; false when there is none. silent: found by its silence. */
 bool yk__local_job_error(const yk__local_job *job, uint32_t *rank, bool *silent, yk_error *err);
-/* Takes one notice that came on the rank's socket: an error to report, or news of an abort (then false). Also false
+/* Takes one notice that came on the rank's socket: an error to report, or news of an abort or a goodbye (then false). Also false
  * when there is none or it is malformed. */
 bool yk__local_job_notice(yk__local_job *job, uint32_t rank, yk_error *err);
 

@@ -16,7 +16,6 @@
 
 #define FRAME_MAGIC 0x4d415246u /* "FRAM" */
 #define FRAME_CANCELLED 1u
-#define EARLY_MAX (16ull << 20) /* longest message that is taken in before it was asked for */
 #define SPIN_NS 40000
 #define SLICE_NS (20 * 1000000ll)
 
@@ -181,7 +180,7 @@ static bool open_message(yk__local_peer *p, const frame *f)
     if (p->op) {
         begin_op(p->op, f->total);
     } else {
-        if (f->total > EARLY_MAX)
+        if (f->total > YK_TR_EARLY)
             return false;
         p->parcel = parcel_new(p, f->tag, f->total);
         if (!p->parcel)
@@ -313,12 +312,28 @@ static yk_status op_new(yk_tr *t, uint32_t peer, uint64_t tag, uint8_t *data, ui
     return YK_OK;
 }
 
+/* Nothing passes a message that is too long to be taken in early: two programs that wait for each other behind one would hang. */
+static yk_status sends_free(const yk_tr *t, uint32_t peer, uint64_t tag, yk_tr_words *why)
+{
+    const yk_tr_op *op = t->peer && peer < t->ranks ? t->peer[peer].sends : NULL;
+    while (op && op->bytes <= YK_TR_EARLY)
+        op = op->next;
+    if (!op)
+        return YK_OK;
+    return yk__local_words(why, YK_E_ARG,
+                           "a message from %s to %s with tag %llu: one of %llu bytes with tag %llu is on its way, and what is "
+                           "longer than %llu bytes lets no other pass; wait for it first",
+                           t->name[t->rank], t->name[peer], (unsigned long long)tag, (unsigned long long)op->bytes,
+                           (unsigned long long)op->tag, (unsigned long long)YK_TR_EARLY);
+}
+
 yk_status yk__local_send(yk_tr *t, uint32_t peer, uint64_t tag, const void *data, uint64_t bytes, yk_tr_op **out,
                          yk_tr_words *why)
 {
     static uint8_t nothing;
     yk_tr_op *op = NULL;
-    yk_status s = op_new(t, peer, tag, bytes ? (uint8_t *)(uintptr_t)data : &nothing, bytes, &op, why);
+    yk_status s = sends_free(t, peer, tag, why);
+    s = s ? s : op_new(t, peer, tag, bytes ? (uint8_t *)(uintptr_t)data : &nothing, bytes, &op, why);
     if (s)
         return s;
     op->is_send = true;
@@ -412,26 +427,41 @@ static yk_status look(yk_tr *t, const yk_tr_op *op, yk_tr_words *why)
     return s ? s : peer_left(t, op, why);
 }
 
-yk_status yk__local_wait(yk_tr *t, yk_tr_op *op, int timeout_ms, uint64_t *bytes, yk_tr_words *why)
+/* As wait, but the operation is still there afterwards. goes_on: the time is over, nothing else happened. */
+static yk_status wait_op(yk_tr *t, yk_tr_op *op, int timeout_ms, yk__local_idle *idle, bool *goes_on, yk_tr_words *why)
 {
     int64_t begin = yk__local_now();
     for (;;) {
         uint32_t seen = atomic_load(&t->head->slot[op->peer].flag[YK_LOCAL_FLAG_RING]);
         yk_status s = op->done ? YK_OK : look(t, op, why);
         int64_t waited;
-        if (s) {
-            yk__local_cancel(t, op);
+        if (s || op->done)
             return s;
-        }
-        if (op->done)
-            return finish(t, op, bytes, why);
         waited = yk__local_now() - begin;
-        if (timeout_ms >= 0 && waited >= timeout_ms * 1000000ll)
+        *goes_on = timeout_ms >= 0 && waited >= timeout_ms * 1000000ll;
+        if (*goes_on)
             return yk__local_words(why, YK_E_TIMEOUT, "a message to or from %s is not done after %d ms",
                                    t->name[op->peer], timeout_ms);
-        if (waited > SPIN_NS)
-            yk__local_sleep(t, op->peer, YK_LOCAL_FLAG_RING, seen, SLICE_NS);
+        if (waited <= SPIN_NS)
+            continue;
+        s = yk__local_look_idle(t, idle, op->peer, op->is_send ? "a send" : "a receive", why);
+        if (s)
+            return s;
+        yk__local_sleep(t, op->peer, YK_LOCAL_FLAG_RING, seen, SLICE_NS);
     }
+}
+
+yk_status yk__local_wait(yk_tr *t, yk_tr_op *op, int timeout_ms, uint64_t *bytes, yk_tr_words *why)
+{
+    yk__local_idle idle = {0};
+    bool goes_on = false;
+    yk_status s = wait_op(t, op, timeout_ms, &idle, &goes_on, why);
+    yk__local_waited(t, &idle);
+    if (!s)
+        return finish(t, op, bytes, why);
+    if (!goes_on)
+        yk__local_cancel(t, op);
+    return s;
 }
 
 void yk__local_cancel(yk_tr *t, yk_tr_op *op)

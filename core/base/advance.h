@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A count of what this process has done: calls of the library, reads and writes, compiled programs, results of a device. A
+ * rank whose count stands still while others wait for it is stuck, though it lives.
+ * Thread rule: any thread; a count that two threads raise at once may miss one.
+ */
+#ifndef YOKE_CORE_BASE_ADVANCE_H
+#define YOKE_CORE_BASE_ADVANCE_H
+
+#include <stdint.h>
+
+void yk__advance(void);
+const volatile uint32_t *yk__advance_count(void);
+/* YOKE_STUCK_MS: how long a rank or a device that others wait for may do nothing; 0: for ever. Where YOKE_LIVENESS_MS=0 says that
+ * somebody stops ranks on purpose, only if it is set. */
+uint32_t yk__stuck_ms(void);
+
+#endif
