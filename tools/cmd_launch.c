@@ -27,12 +27,16 @@ static const yk__cli_command command = {
         "The ranks meet in shared memory that has no name and ends with them. The job's secret goes to them over the "
         "inherited descriptor YOKE_JOB_FD, never over a command line or the environment.\n"
         "\n"
-        "When a rank is killed, stops, hangs or ends with an error, the others are ended within two seconds and one "
-        "line names the rank. SIGINT, SIGTERM and SIGHUP are passed on to the ranks; a second one kills them. "
+        "When a rank is killed, stops, dies or ends with an error, the others are ended within two seconds and one "
+        "line names the rank; one that lives but does nothing while others wait for it (a deadlock, a device that never "
+        "finishes) is found after YOKE_STUCK_MS. SIGINT, SIGTERM and SIGHUP are passed on to the ranks; a second one kills them. "
         "Ctrl-Z stops the whole job. If the launcher itself is killed, the ranks end too.\n"
         "\n"
         "Environment: YOKE_LIVENESS_MS is how long a rank may give no sign of life (default 1300; 0 switches this "
-        "off, as for a debugger that stops one rank); YOKE_JOIN_MS is how long the ranks wait for each other at the "
+        "off, as for a debugger that stops one rank); YOKE_STUCK_MS is how long a rank that others wait for may do nothing "
+        "(default 600000; 0 switches this off, and so does YOKE_LIVENESS_MS=0 unless it is set): calls of the library, "
+        "compiled programs, reads and writes, and what its device finishes count as something done, work of the program's "
+        "own does not; YOKE_JOIN_MS is how long the ranks wait for each other at the "
         "start (default 300000).\n"
         "\n"
         "A rank that lost the descriptor (behind a wrapper that closes what it inherits) and a process that another "
@@ -66,6 +70,11 @@ static void print_json(const yk__placement *place, uint32_t n, int code, const y
     printf("}\n");
 }
 
+static void say_launch(const char *text)
+{
+    fprintf(stderr, "yoke launch: %s\n", text);
+}
+
 int yk__cmd_launch(int argc, char **argv)
 {
     yk_error err = YK_ERROR_INIT;
@@ -80,8 +89,7 @@ int yk__cmd_launch(int argc, char **argv)
     if (yk__launch_select(yk__cli_text(&cli, "devices"), &place, &n, &err))
         return yk__cli_usage(&command, "%s", err.text);
     cli.positional[cli.n_positional] = NULL; /* the list lies in argv, behind the command's name */
-    if (yk__launch(place, n, cli.positional, &code, &err))
-        fprintf(stderr, "yoke launch: %s\n", err.text);
+    yk__launch(place, n, cli.positional, say_launch, &code, &err);
     if (yk__cli_on(&cli, "json"))
         print_json(place, n, code, &err);
     yk__free(place);

@@ -9,8 +9,10 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -92,12 +94,16 @@ yk_status yk__launch_select(const char *words, struct yk__placement **place, uin
 {
     int fd[2], status = 0;
     bool whole = false;
-    pid_t pid;
+    pid_t pid, launcher;
     yk_status s;
     if (pipe2(fd, O_CLOEXEC))
         return yk__fail(err, YK_E_IO, "selecting devices: pipe: %s", strerror(errno));
+    launcher = getpid();
     pid = fork();
     if (pid == 0) {
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
+        if (getppid() != launcher)
+            _exit(1); /* child: the launcher died before the prctl */
         close(fd[0]);
         select_and_exit(words, fd[1]);
     }

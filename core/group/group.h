@@ -129,10 +129,15 @@ yk_status yk__launch_select(const char *words, struct yk__placement **place, uin
  * job's secret and shared memory over an inherited descriptor; waits for all. When one ends badly or dies the others
  * are ended within 2 s, nothing is left (processes, shared memory), and err names the rank: "rank 1 (opencl:0@1) was
  * killed by signal 9". SIGINT, SIGTERM and SIGHUP are passed on, a second one kills; SIGTSTP stops the ranks too.
+ * say gets the error once, as soon as it is found, before the others have ended; and a line for each process that SIGKILL does
+ * not end within 2 s (frozen, or waiting for a device or a file system), which is left behind. When this process is killed, a
+ * guard ends the ranks' groups.
  * *code, set in every case: 0 all well, 2 when the program cannot be started or the rank at fault exited with 2, 128 +
  * the signal after an interruption, else 1. Thread rule: a program with one thread; the ranks die with the calling
  * thread. */
-yk_status yk__launch(const struct yk__placement *place, uint32_t n, char *const *argv, int *code, yk_error *err);
+typedef void (*yk__launch_say)(const char *text);
+yk_status yk__launch(const struct yk__placement *place, uint32_t n, char *const *argv, yk__launch_say say, int *code,
+                     yk_error *err);
 /* True in a process that yk__launch started. */
 bool yk__launched(void);
 int yk__launch_fd(void); /* its descriptor; -1: none that works */

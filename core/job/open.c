@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "core/base/log.h"
 #include "core/base/option.h"
@@ -146,21 +147,25 @@ static yk_status exchange_cards(yk_job *job, yk_error *err)
 
 /* A launched process joins its ranks once; jobs that follow one another share the group, which is left at exit. */
 static yk__group *joined;
+static pid_t joined_by;
 
 static void leave_joined(void)
 {
+    if (getpid() != joined_by) /* a fork that ends: the group is its parent's */
+        return;
     yk__group_leave(joined);
     joined = NULL;
 }
 
-static yk_status find_group(const char *word, yk__group **group, yk_error *err)
+static yk_status find_group(yk__group **group, yk_error *err)
 {
     if (!yk__launched() && !joined)
         return yk__group_solo(group, err);
     if (!joined) {
-        yk_status s = yk__group_join(word, &joined, err);
+        yk_status s = yk__group_join(NULL, &joined, err); /* as the launcher named it: "rank 1 (cpu:1)" */
         if (s)
             return s;
+        joined_by = getpid();
         atexit(leave_joined);
         yk__group_place(joined, yk__here_place);
     }
@@ -195,15 +200,13 @@ static yk_status all_members(yk_job *job, yk_error *err)
 static yk_status assemble(yk_job *job, yk_error *err)
 {
     yk__placement mine;
-    char word[320];
     yk_status s = yk__launch_check(err);
     s = s ? s : yk__options_check(err);
     s = s ? s : check_config(job, err);
     s = s ? s : choose(job, &mine, err);
     if (s)
         return s;
-    yk__placement_text(&mine, word, sizeof word);
-    s = find_group(word, &job->group, err);
+    s = find_group(&job->group, err);
     if (s)
         return s;
     job->rank = yk__group_rank(job->group);
@@ -300,6 +303,8 @@ static void release_all(yk_job *job)
     free_tables(job);
 }
 
+static yk_job *hung; /* the last job whose device hangs */
+
 int yk_close(yk_job *job)
 {
     if (!job)
@@ -311,35 +316,50 @@ int yk_close(yk_job *job)
     if (s && !yk__launch_report(&job->error) && yk__launch_speaks()) /* a launched rank's error is told once, by the launcher */
         yk__log(YK_LOG_ERROR, "error", "%s", job->error.text);
     yk__job_unregister(job);
-    release_all(job);
-    yk__free(job);
-    if (atomic_fetch_sub(&open_jobs, 1) == 1)
-        yk__plugins_fini();
+    if (job->device && job->device->lost) {
+        hung = job; /* what its device was given stays, for good */
+    } else {
+        release_all(job);
+        yk__free(job);
+        if (atomic_fetch_sub(&open_jobs, 1) == 1)
+            yk__plugins_fini();
+    }
     return s == YK_OK ? 0 : s == YK_E_ARG || s == YK_E_FORMAT ? 2 : 1;
 }
 
 /* ---- Ranks ---- */
+
+static void say_launch(const char *text)
+{
+    yk__log(YK_LOG_ERROR, "launch", "%s", text);
+}
+
+static int run_ranks(yk__placement *place, uint32_t n, char *const *argv)
+{
+    yk_error err = YK_ERROR_INIT;
+    int code = -1;
+    if (n > 1)
+        yk__launch(place, n, argv, say_launch, &code, &err);
+    yk__free(place);
+    return code;
+}
 
 int yk_launch(const char *devices, char *const *argv)
 {
     yk_error err = YK_ERROR_INIT;
     yk__placement *place = NULL;
     uint32_t n = 0;
-    int code = -1;
     if (yk__launched())
         return -1;
     /* in a child process: a driver must not run here before the ranks are forked */
     yk_status s = yk__launch_check(&err);
     s = s ? s : yk__options_check(&err);
     s = s ? s : yk__launch_select(devices ? devices : yk__option_text(YK__OPTION_DEVICES), &place, &n, &err);
-    if (!s && n > 1)
-        s = yk__launch(place, n, argv, &code, &err);
-    yk__free(place);
     if (!s)
-        return code;
+        return run_ranks(place, n, argv);
     if (yk__launch_speaks())
-        yk__log(YK_LOG_ERROR, "launch", "%s", err.text);
-    return code > 0 ? code : s == YK_E_ARG || s == YK_E_FORMAT ? 2 : 1;
+        say_launch(err.text);
+    return s == YK_E_ARG || s == YK_E_FORMAT ? 2 : 1;
 }
 
 uint32_t yk_rank(const yk_job *job)

@@ -36,7 +36,7 @@ static inline yk_status harness_launch(uint32_t n, const char *what, const char 
     snprintf(name, sizeof name, "%s", what);
     snprintf(more, sizeof more, "%s", extra ? extra : "");
     harness_places(place, n);
-    return yk__launch(place, n, argv, code, err);
+    return yk__launch(place, n, argv, NULL, code, err);
 }
 
 #endif

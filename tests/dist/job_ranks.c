@@ -298,6 +298,17 @@ static int rank_main(const char *mode, const char *folder)
         yk_param_hash(job);
         return yk_close(job);
     }
+    if (!strcmp(mode, "forks")) { /* a child that ends as programs do */
+        yk_job *job = yk_open(&(yk_config){.quiet = true});
+        const pid_t child = yk_rank(job) == 1 ? fork() : -1;
+        if (child == 0)
+            exit(0);
+        if (child > 0)
+            waitpid(child, NULL, 0);
+        for (int i = 0; i < 20; i++)
+            yk_barrier(job);
+        return yk_close(job);
+    }
     if (!strcmp(mode, "beside"))
         return yk_close(train_beside());
     if (!strcmp(mode, "jobs"))
@@ -448,6 +459,15 @@ START_TEST(a_rank_that_differs_is_named)
 }
 END_TEST
 
+START_TEST(a_rank_may_fork)
+{
+    char said[4096];
+    ck_assert_ptr_nonnull(mkdtemp(dir));
+    ck_assert_msg(launch("forks", said, sizeof said) == 0, "%s", said);
+    clean();
+}
+END_TEST
+
 int main(int argc, char **argv)
 {
     if (argc == 3)
@@ -462,6 +482,7 @@ int main(int argc, char **argv)
     tcase_add_test(t, an_excluded_rank_sleeps);
     tcase_add_test(t, jobs_give_back_what_they_share);
     tcase_add_test(t, a_rank_that_differs_is_named);
+    tcase_add_test(t, a_rank_may_fork);
     suite_add_tcase(s, t);
     SRunner *r = srunner_create(s);
     srunner_set_tap(r, "-");

@@ -318,7 +318,7 @@ static const struct {
 
 static int as_rank(const char *what)
 {
-    yk_tr_config c = {sizeof c, atoi(getenv("YOKE_JOB_FD")), NULL, 1300, 10000, 0, &work};
+    yk_tr_config c = {.size = sizeof c, .job_fd = atoi(getenv("YOKE_JOB_FD")), .liveness_ms = 1300, .join_ms = 10000, .advance = &work};
     yk_tr_words why;
     yk_status s;
     int bad = 1;

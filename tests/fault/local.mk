@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-dist_check_SCRIPTS += tests/fault/kill.sh
-TESTS += tests/fault/kill.sh
+dist_check_SCRIPTS += tests/fault/kill.sh tests/fault/select.sh
+TESTS += tests/fault/kill.sh tests/fault/select.sh
 if WITH_CHECK
 TSAN_TESTS += tests/fault/ranks.test
 check_PROGRAMS += tests/fault/ranks.test

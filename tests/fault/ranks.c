@@ -11,9 +11,13 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
 #include <signal.h>
+#include <stddef.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -52,6 +56,14 @@ static void leave_time(void)
     leave_note("time", "x", text);
 }
 
+/* A rank that takes no notice of anything. */
+static _Noreturn void deaf(void)
+{
+    signal(SIGTERM, SIG_IGN);
+    for (;;)
+        pause();
+}
+
 /* What rank 1 does after some rounds. */
 static int misbehave(const char *what, yk__group *g)
 {
@@ -65,6 +77,11 @@ static int misbehave(const char *what, yk__group *g)
     }
     if (!strcmp(what, "stop"))
         raise(SIGSTOP);
+    if (!strcmp(what, "idle"))
+        deaf();
+    if (!strcmp(what, "spin"))
+        for (volatile int i = 0;; i++)
+            ;
     if (!strcmp(what, "exit0"))
         _exit(0);
     if (!strcmp(what, "exit3"))
@@ -108,14 +125,6 @@ static int survive(yk__group *g, bool by_members, yk_error *err)
     return 1;
 }
 
-/* A rank that takes no notice of anything. */
-static _Noreturn void deaf(void)
-{
-    signal(SIGTERM, SIG_IGN);
-    for (;;)
-        pause();
-}
-
 static int before_join(const char *what)
 {
     leave_time();
@@ -123,7 +132,38 @@ static int before_join(const char *what)
         raise(SIGKILL);
     if (!strcmp(what, "early-stop"))
         raise(SIGSTOP);
-    return 1;
+    if (!strcmp(what, "early-late"))
+        usleep(400000); /* the others wait for it by then */
+    return strcmp(what, "early-end") && strcmp(what, "early-late");
+}
+
+/* Rank 1 forks a process that ends as a program does; the others notice nothing. */
+static int fork_and_go_on(yk__group *g, bool one, yk_error *err)
+{
+    const pid_t pid = one ? fork() : -1;
+    if (pid == 0) {
+        yk__group_leave(g);
+        _exit(0);
+    }
+    if (pid > 0)
+        waitpid(pid, NULL, 0);
+    for (int i = 0; i < 20; i++) {
+        if (yk__group_barrier(g, err))
+            return 1;
+        usleep(20000);
+    }
+    yk__group_leave(g);
+    return 0;
+}
+
+/* All leave in good order; then rank 1 does not end. */
+static int linger(yk__group *g, bool one)
+{
+    yk__group_leave(g);
+    if (!one)
+        return 0;
+    leave_time();
+    deaf();
 }
 
 static int as_rank(const char *what)
@@ -144,6 +184,12 @@ static int as_rank(const char *what)
         if (yk__group_barrier(g, &err))
             return 1;
     leave_pid("joined");
+    if (!strcmp(what, "fork"))
+        return fork_and_go_on(g, one, &err);
+    if (!strcmp(what, "linger"))
+        return linger(g, one);
+    if (!strcmp(what, "family") && fork() == 0)
+        leave_pid(one ? "grandone" : "grand"), deaf();
     if (!strcmp(what, "pause")) {
         double end = harness_now() + 6;
         uint32_t v = 0;
@@ -164,7 +210,7 @@ static int as_rank(const char *what)
             ;
         return misbehave(strchr(what, '-') + 1, g);
     }
-    if (one && strcmp(what, "loop"))
+    if (one && strcmp(what, "loop") && strcmp(what, "family"))
         return misbehave(!strcmp(what, "grandchild") ? "kill" : what, g);
     if (!strcmp(what, "deaf-kill"))
         deaf();
@@ -285,29 +331,36 @@ typedef struct fault {
     const char *name, *words;
     int code;
     bool survivors;
+    const char *stuck_ms; /* YOKE_STUCK_MS; NULL: as it is */
 } fault;
 
 static const fault faults[] = {
-    {"kill", "rank 1 (opencl:0@1) was killed by signal 9", 1, true},
-    {"segv", "rank 1 (opencl:0@1) was killed by signal 11", 1, true},
-    {"stop", "rank 1 (opencl:0@1) was stopped", 1, true},
-    {"exit0", "rank 1 (opencl:0@1) ended without leaving the group", 1, true},
-    {"exit3", "rank 1 (opencl:0@1) ended with exit code 3", 1, true},
-    {"leave", "rank 1 (opencl:0@1) left the group", 1, true},
-    {"abort", "rank 1 (opencl:0@1): file 'x.csv', line 3: expected a number", 1, true},
-    {"report", "rank 1 (opencl:0@1): file 'x.csv', line 3: expected a number", 1, true},
-    {"input", "rank 1 (opencl:0@1): file 'x.csv', line 3: expected a number", 2, true},
-    {"excluded-kill", "rank 1 (opencl:0@1) was killed by signal 9", 1, true},
-    {"excluded-stop", "rank 1 (opencl:0@1) was stopped", 1, true},
-    {"excluded-exit0", "rank 1 (opencl:0@1) ended without leaving the group", 1, true},
-    {"member-kill", "rank 1 (opencl:0@1) was killed by signal 9", 1, true},
-    {"member-stop", "rank 1 (opencl:0@1) was stopped", 1, true},
-    {"member-leave", "rank 1 (opencl:0@1) left the group", 1, true},
-    {"early-kill", "rank 1 (opencl:0@1) was killed by signal 9", 1, false},
-    {"early-stop", "rank 1 (opencl:0@1) was stopped", 1, false},
-    {"early-exit", "rank 1 (opencl:0@1) ended with exit code 1", 1, false},
-    {"deaf-kill", "rank 1 (opencl:0@1) was killed by signal 9", 1, false},
-    {"grandchild", "rank 1 (opencl:0@1) was killed by signal 9", 1, true},
+    {"kill", "rank 1 (opencl:0@1) was killed by signal 9", 1, true, NULL},
+    {"segv", "rank 1 (opencl:0@1) was killed by signal 11", 1, true, NULL},
+    {"stop", "rank 1 (opencl:0@1) was stopped", 1, true, NULL},
+    {"exit0", "rank 1 (opencl:0@1) ended without leaving the group", 1, true, NULL},
+    {"exit3", "rank 1 (opencl:0@1) ended with exit code 3", 1, true, NULL},
+    {"leave", "rank 1 (opencl:0@1) left the group", 1, true, NULL},
+    {"abort", "rank 1 (opencl:0@1): file 'x.csv', line 3: expected a number", 1, true, NULL},
+    {"report", "rank 1 (opencl:0@1): file 'x.csv', line 3: expected a number", 1, true, NULL},
+    {"input", "rank 1 (opencl:0@1): file 'x.csv', line 3: expected a number", 2, true, NULL},
+    {"excluded-kill", "rank 1 (opencl:0@1) was killed by signal 9", 1, true, NULL},
+    {"excluded-stop", "rank 1 (opencl:0@1) was stopped", 1, true, NULL},
+    {"excluded-exit0", "rank 1 (opencl:0@1) ended without leaving the group", 1, true, NULL},
+    {"member-kill", "rank 1 (opencl:0@1) was killed by signal 9", 1, true, NULL},
+    {"member-stop", "rank 1 (opencl:0@1) was stopped", 1, true, NULL},
+    {"member-leave", "rank 1 (opencl:0@1) left the group", 1, true, NULL},
+    {"early-kill", "rank 1 (opencl:0@1) was killed by signal 9", 1, false, NULL},
+    {"early-stop", "rank 1 (opencl:0@1) was stopped", 1, false, NULL},
+    {"early-exit", "rank 1 (opencl:0@1) ended with exit code 1", 1, false, NULL},
+    {"deaf-kill", "rank 1 (opencl:0@1) was killed by signal 9", 1, false, NULL},
+    {"grandchild", "rank 1 (opencl:0@1) was killed by signal 9", 1, true, NULL},
+    {"idle", "rank 1 (opencl:0@1) has made no progress for 0.", 1, true, "700"},
+    {"member-idle", "rank 1 (opencl:0@1) has made no progress for 0.", 1, true, "700"},
+    {"spin", "while rank ", 1, true, "700"},
+    {"early-end", "rank 1 (opencl:0@1) ended (exit code 0) before it joined the others", 1, false, NULL},
+    {"early-late", "rank 1 (opencl:0@1) ended (exit code 0) before it joined the others", 1, false, NULL},
+    {"linger", "rank 1 (opencl:0@1) left the group but has not ended within 0.5 s", 1, false, "500"},
 };
 #define FAULTS ((int)(sizeof faults / sizeof *faults))
 
@@ -316,6 +369,8 @@ START_TEST(fault_ends_job)
     const fault *f = &faults[_i];
     yk_error err = YK_ERROR_INIT;
     int code = -1;
+    if (f->stuck_ms)
+        setenv("YOKE_STUCK_MS", f->stuck_ms, 1);
     yk_status s = harness_launch(3, f->name, NULL, &code, &err);
     double took = harness_now() - fault_time();
     printf("# %s: %.3f s: %s\n", f->name, took, err.text);
@@ -380,6 +435,115 @@ START_TEST(launcher_killed)
     waitpid(pid, NULL, 0);
     printf("# launcher killed: ranks gone after %.3f s\n", took);
     ck_assert_msg(took < LIMIT, "took %.3f s", took);
+    expect_no_process();
+}
+END_TEST
+
+/* What a rank started has no parent that is killed with the launcher. */
+START_TEST(launcher_killed_with_family)
+{
+    pid_t pid = launch_apart(2, "family");
+    char text[64];
+    wait_joined(2);
+    wait_note("grand.0", text, sizeof text);
+    wait_note("grandone.1", text, sizeof text);
+    kill(pid, SIGKILL);
+    waitpid(pid, NULL, 0);
+    time_until_gone(2);
+    expect_no_process();
+}
+END_TEST
+
+START_TEST(fork_in_a_rank)
+{
+    yk_error err = YK_ERROR_INIT;
+    int code = -1;
+    ck_assert_msg(harness_launch(3, "fork", NULL, &code, &err) == YK_OK, "%s", err.text);
+    ck_assert_int_eq(code, 0);
+}
+END_TEST
+
+/* A debugger stops one rank: nobody takes it for dead. */
+START_TEST(one_rank_pauses)
+{
+    char text[512] = "";
+    pid_t pid, rank;
+    int status;
+    setenv("YOKE_LIVENESS_MS", "0", 1);
+    pid = launch_apart(2, "pause");
+    wait_joined(2);
+    ck_assert(note("pid.1", text, sizeof text));
+    rank = (pid_t)atol(text);
+    kill(rank, SIGSTOP);
+    usleep(2500000);
+    kill(rank, SIGCONT);
+    ck_assert_int_eq(waitpid(pid, &status, 0), pid);
+    ck_assert(note("launcher.x", text, sizeof text));
+    ck_assert_msg(WIFEXITED(status) && WEXITSTATUS(status) == 0, "%s", text);
+}
+END_TEST
+
+/* ---- A process that SIGKILL does not end ------------------------------------------------------------------------- */
+
+/* From here on kill() of this process does nothing, and says that it worked. False: this kernel has no seccomp. */
+static bool blunt_kill(void)
+{
+    struct sock_filter code[] = {
+        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_kill, 0, 1),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | 0),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+    };
+    struct sock_fprog program = {sizeof code / sizeof *code, code};
+    return !prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) && !prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program);
+}
+
+static void say_note(const char *text)
+{
+    static int lines;
+    char name[16], stamped[600];
+    snprintf(name, sizeof name, "said%d", ++lines);
+    snprintf(stamped, sizeof stamped, "%.6f %s", harness_now(), text);
+    leave_note(name, "x", stamped);
+}
+
+static _Noreturn void launch_blunt(void)
+{
+    yk__placement place[2];
+    char self[] = "/proc/self/exe", what[] = "stop";
+    char *argv[] = {self, what, NULL};
+    yk_error err = YK_ERROR_INIT;
+    int code = 99;
+    harness_places(place, 2);
+    if (blunt_kill())
+        yk__launch(place, 2, argv, say_note, &code, &err);
+    _exit(code);
+}
+
+/* The line comes when the error is found, then which process does not die; the launcher leaves. */
+START_TEST(a_rank_that_does_not_die)
+{
+    char first[700], second[700], want[64], pid_text[32];
+    const double began = harness_now();
+    const pid_t pid = fork();
+    int status;
+    if (pid == 0)
+        launch_blunt();
+    ck_assert_int_eq(waitpid(pid, &status, 0), pid);
+    ck_assert(WIFEXITED(status));
+    if (WEXITSTATUS(status) == 99) {
+        printf("# without seccomp this cannot be tried\n");
+        return;
+    }
+    ck_assert_int_eq(WEXITSTATUS(status), 1);
+    ck_assert(harness_now() - began < 12);
+    wait_note("said1.x", first, sizeof first);
+    wait_note("said2.x", second, sizeof second);
+    ck_assert_msg(strstr(first, "rank 1 (opencl:0@1) was stopped") != NULL, "%s", first);
+    ck_assert_msg(atof(second) - atof(first) > 1.9, "%s%s", first, second);
+    ck_assert(note("pid.1", pid_text, sizeof pid_text));
+    snprintf(want, sizeof want, "rank 1 (opencl:0@1): process %ld has not died", atol(pid_text));
+    ck_assert_msg(strstr(second, want) != NULL, "%s", second);
     expect_no_process();
 }
 END_TEST
@@ -485,7 +649,7 @@ START_TEST(no_such_program)
     yk_error err = YK_ERROR_INIT;
     int code = 0;
     harness_places(place, 2);
-    ck_assert_int_eq(yk__launch(place, 2, argv, &code, &err), YK_E_ARG);
+    ck_assert_int_eq(yk__launch(place, 2, argv, NULL, &code, &err), YK_E_ARG);
     ck_assert_int_eq(code, 2);
     ck_assert_msg(strstr(err.text, "/nonexistent/program") && strstr(err.text, "No such file"), "%s", err.text);
     ck_assert_int_eq(waitpid(-1, NULL, WNOHANG), -1);
@@ -530,6 +694,10 @@ static int run_suite(void)
     tcase_add_checked_fixture(t, setup, teardown);
     tcase_add_loop_test(t, fault_ends_job, 0, FAULTS);
     tcase_add_test(t, launcher_killed);
+    tcase_add_test(t, launcher_killed_with_family);
+    tcase_add_test(t, fork_in_a_rank);
+    tcase_add_test(t, one_rank_pauses);
+    tcase_add_test(t, a_rank_that_does_not_die);
     tcase_add_test(t, silent_rank);
     tcase_add_loop_test(t, interrupted, 0, 3);
     tcase_add_test(t, whole_job_pauses);

@@ -90,6 +90,12 @@ typedef struct yk__local_gap {
     uint64_t offset, bytes;
 } yk__local_gap;
 
+/* What a rank sees, while it waits, of the one that holds it up; zero at first. */
+typedef struct yk__local_idle {
+    uint32_t rank, calls, advance; /* rank: 1 + its number */
+    int64_t last, ns;              /* of the last look; for so long has it done nothing */
+} yk__local_idle;
+
 struct yk_tr_op {
     yk_tr_op *next;
     uint64_t tag, bytes, moved; /* bytes: of the message, or of the room */
@@ -113,6 +119,8 @@ struct yk_tr {
     pid_t pid; /* of the process that joined: a child of it leaves the group alone */
     yk_status (*watch)(void *arg, uint32_t peer, yk_tr_words *why);
     void *watch_arg;
+    yk__local_idle word_idle; /* of the sleep on a word, from one call to the next */
+    uint32_t word_seen;
     pthread_t beat;
     bool beating;
     yk__local_block *block;
@@ -132,12 +140,6 @@ uint64_t yk__local_bytes(uint32_t ranks);      /* with the rings */
 yk__local_ring *yk__local_ring_at(yk__local_head *head, uint32_t ranks, uint32_t from, uint32_t to);
 bool yk__local_same_secret(const uint8_t *a, const uint8_t *b);
 void yk__local_name_copy(char *to, const char *from); /* bounded, ended, printable */
-
-/* What a rank sees, while it waits, of the one that holds it up; zero at first. */
-typedef struct yk__local_idle {
-    uint32_t rank, calls, advance; /* rank: 1 + its number */
-    int64_t last, ns;              /* of the last look; for so long has it done nothing */
-} yk__local_idle;
 
 /* job.c */
 /* From a rank: ends the job for the fault of `rank` and wakes the launcher. */

@@ -71,7 +71,7 @@ yk_status yk__local_look_idle(yk_tr *t, yk__local_idle *idle, uint32_t peer, con
     const int64_t now = yk__local_now(), step = now - idle->last;
     bool circle = false;
     uint32_t rank, calls, advance;
-    if (!idle->last)
+    if (!idle->last || !atomic_load(&t->head->slot[t->rank].waits_for))
         tell_waiting(t, peer, what);
     idle->last = now;
     rank = find_culprit(t, peer, &circle);

@@ -15,8 +15,10 @@
 static yk_status look_around(yk_tr *t, uint32_t peer, const char *what, yk_tr_words *why)
 {
     const yk_status s = yk__local_end_words(t, why);
-    if (s || atomic_load(&t->head->slot[peer].state) != YK_LOCAL_LEFT)
+    if (s)
         return s;
+    if (atomic_load(&t->head->slot[peer].state) != YK_LOCAL_LEFT)
+        return yk__local_look_idle(t, &t->word_idle, peer, what, why);
     return yk__local_words(why, YK_E_DEVICE_LOST, "%s left the group while %s waited for it in %s", t->name[peer],
                            t->name[t->rank], what);
 }
@@ -28,12 +30,16 @@ yk_status yk__local_word_sleep(yk_tr *t, uint32_t peer, const uint32_t *word, ui
     const struct timespec slice = {SLICE_NS / 1000000000, SLICE_NS % 1000000000};
     if (peer >= t->ranks)
         return yk__local_words(why, YK_E_ARG, "waiting for rank %u: there are %u ranks", peer, t->ranks);
+    if (t->word_seen != seen)
+        t->word_idle = (yk__local_idle){0};
+    t->word_seen = seen;
     while (__atomic_load_n(word, __ATOMIC_SEQ_CST) == seen && yk__local_now() < end) {
         const yk_status s = look_around(t, peer, what, why);
         if (s)
             return s;
         syscall(SYS_futex, word, FUTEX_WAIT, seen, &slice, NULL, 0);
     }
+    yk__local_waited(t, &t->word_idle);
     return YK_OK;
 }
 
