@@ -18,6 +18,7 @@
 #define TRUST 2.0        /* factor by which a share changes at most in a look; at the start its square */
 #define BLOCK 8u         /* windows of a side before the other's turn, where they are quick */
 #define BLOCK_SECONDS 1.0
+#define MOST_BLOCKS 12u  /* of a trial on a noisy machine */
 #define WORTH 1.02       /* how much faster the job must be with a rank */
 #define CLEAR 1.3        /* difference that ends a trial after its first blocks */
 #define COSTLY 1.2       /* what a forced rank may cost before it is said */

@@ -115,28 +115,66 @@ static void trial_end(yk__policy *p, bool given_up)
         yk__steady_begin(p);
 }
 
+/* Squared standard error of the mean of a side's windows. */
+static double side_error(const yk__walls *w)
+{
+    const uint32_t n = w->n < WALLS ? w->n : WALLS;
+    double mean = 0, sum = 0;
+    for (uint32_t i = 0; i < n; i++)
+        mean += w->seconds[i] / n;
+    for (uint32_t i = 0; i < n; i++)
+        sum += (w->seconds[i] - mean) * (w->seconds[i] - mean);
+    return n > 1 ? sum / (n - 1) / n : INFINITY;
+}
+
+static double side_least(const yk__walls *w, double sign)
+{
+    double least = INFINITY;
+    for (uint32_t i = 0; i < w->n && i < WALLS; i++)
+        least = fmin(least, sign * w->seconds[i]);
+    return sign * least;
+}
+
+/* Every window of one side is longer than all of the other, by far; by twice as far where there is but one. */
+static bool sides_apart(const yk__trial *t)
+{
+    for (int k = 0; k < 2; k++) {
+        const yk__walls *longer = &t->side[k], *shorter = &t->side[!k];
+        if (longer->n >= 1 && shorter->n >= 2 &&
+            side_least(longer, 1) > (longer->n >= 2 ? 2 : 4) * side_least(shorter, -1))
+            return true;
+    }
+    return false;
+}
+
+/* Enough was seen: at once where the sides are far apart, after a block of each where the difference is clear, after two where
+ * it is beyond the noise, at last after MOST_BLOCKS. */
+static bool trial_decided(const yk__trial *t, bool block_over)
+{
+    const double with = yk__walls_mean(&t->side[0]), without = yk__walls_mean(&t->side[1]);
+    const double noise = sqrt(side_error(&t->side[0]) + side_error(&t->side[1]));
+    if (!block_over)
+        return sides_apart(t);
+    if (t->blocks >= 2 && (with > CLEAR * without || without > CLEAR * with) && fabs(with - without) > 3 * noise)
+        return true;
+    return t->blocks >= MOST_BLOCKS || (t->blocks >= 4 && fabs(with * WORTH - without) > 2 * noise);
+}
+
 void yk__trial_look(yk__policy *p, bool clean, double wall)
 {
     yk__trial *t = &p->trial;
-    double with, without;
+    bool over;
     if (!clean) {
         if (++t->unclean > UNCLEAN)
             trial_end(p, true);
         return;
     }
     yk__walls_add(&t->side[t->without], wall);
-    t->in_block++;
-    with = yk__walls_mean(&t->side[0]), without = yk__walls_mean(&t->side[1]);
-    if (t->side[0].n >= 2 && t->side[1].n >= 2 && (with > 2 * without || without > 2 * with)) {
+    over = ++t->in_block >= t->length;
+    t->blocks += over;
+    if (trial_decided(t, over))
         trial_end(p, false);
-        return;
-    }
-    if (t->in_block < t->length)
-        return;
-    t->blocks++;
-    if (t->blocks >= 4 || (t->blocks >= 2 && (with > CLEAR * without || without > CLEAR * with)))
-        trial_end(p, false);
-    else
+    else if (over)
         trial_side(p, !t->without);
 }
 
