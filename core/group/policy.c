@@ -96,12 +96,17 @@ void yk__policy_free(yk__policy *p)
 
 /* ---- What the ranks told ----------------------------------------------------------------------------------------- */
 
+static double told_mean(double was, double is)
+{
+    return is <= 0 ? was : was <= 0 ? is : (was + is) / 2;
+}
+
 static void told_limits(yk__policy *p, const yk__told *told)
 {
     for (uint32_t r = 0; r < p->ranks; r++) {
         p->cap[r] = p->member[r] ? (uint64_t)told[r].cap : p->cap[r];
-        p->update[r] = told[r].update > 0 ? told[r].update : p->update[r];
-        p->copy[r] = told[r].copy > 0 ? told[r].copy : p->copy[r];
+        p->update[r] = told_mean(p->update[r], told[r].update);
+        p->copy[r] = told_mean(p->copy[r], told[r].copy);
         p->left = p->member[r] ? told[r].left : p->left;
     }
 }

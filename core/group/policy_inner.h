@@ -91,6 +91,7 @@ uint64_t yk__cap_of(const yk__policy *p, uint32_t r);
 bool yk__shares_split(const yk__policy *p, const bool *member, double trust, uint64_t *share);
 bool yk__shares_worth(const yk__policy *p, const uint64_t *next);
 void yk__roles_set(yk__policy *p, const bool *member);
+bool yk__roles_improve(yk__policy *p); /* new parts of the optimizer, where they are worth moving its moments */
 bool yk__without_rank(const yk__policy *p, uint32_t rank, bool *member);
 double yk__time_without(const yk__policy *p, uint32_t rank);
 

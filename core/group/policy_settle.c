@@ -53,6 +53,8 @@ void yk__settle_look(yk__policy *p)
     p->in_phase = 0;
     off = yk__records_add(p);
     p->looks++;
+    if (p->looks < LOOKS && yk__roles_improve(p))
+        return;
     if (loss_foreseen(p) && yk__trial_begin(p))
         return;
     if (yk__shares_split(p, p->member, p->early ? TRUST * TRUST : TRUST, next) && yk__shares_worth(p, next) && yk__shares_set(p, next))

@@ -169,15 +169,59 @@ bool yk__shares_worth(const yk__policy *p, const uint64_t *next)
 
 /* ---- Roles ------------------------------------------------------------------------------------------------------- */
 
-void yk__roles_set(yk__policy *p, const bool *member)
+/* Seconds that updating all would take each rank: as measured, else by its pace beside those that were. */
+static void updates_of(const yk__policy *p, double *update)
 {
-    double owns[YK__RANKS], most[YK__RANKS];
+    for (uint32_t r = 0; r < p->ranks; r++) {
+        update[r] = p->update[r];
+        for (uint32_t k = 0; k < p->ranks && p->update[r] <= 0 && p->seat[r].pace > 0; k++)
+            if (p->update[k] > 0 && p->seat[k].pace > 0)
+                update[r] = fmax(update[r], p->update[k] * p->seat[r].pace / p->seat[k].pace);
+    }
+}
+
+/* The parts of these members; a rank that is only tried again owns nothing. */
+static void parts_of(const yk__policy *p, const bool *member, double *owns)
+{
+    double most[YK__RANKS], update[YK__RANKS];
     bool owner[YK__RANKS];
+    updates_of(p, update);
     for (uint32_t r = 0; r < p->ranks; r++) {
         owner[r] = member[r] && !(p->phase == RETRY && r == p->retried);
         most[r] = p->seat[r].limited ? 1.0 / p->ranks : 1; /* moments are memory too */
     }
-    yk__owner_parts(p->ranks, owner, p->update, p->copy, most, owns);
+    yk__owner_parts(p->ranks, owner, update, p->copy, most, owns);
+}
+
+/* Seconds until all have updated and copied. */
+static double parts_time(const yk__policy *p, const double *owns)
+{
+    double longest = 0, sum = 0;
+    for (uint32_t r = 0; r < p->ranks; r++)
+        sum += owns[r];
+    for (uint32_t r = 0; r < p->ranks; r++)
+        if (p->member[r])
+            longest = fmax(longest, (p->update[r] * owns[r] + p->copy[r] * (sum - owns[r])) / sum);
+    return longest;
+}
+
+bool yk__roles_improve(yk__policy *p)
+{
+    double owns[YK__RANKS];
+    parts_of(p, p->member, owns);
+    if (parts_time(p, p->owns) - parts_time(p, owns) < (WORTH - 1) * yk__balance_longest(p->balance, p->share))
+        return false;
+    memcpy(p->owns, owns, p->ranks * sizeof *owns);
+    p->generation++;
+    p->skip = 1;
+    yk__looks_clear(p);
+    return true;
+}
+
+void yk__roles_set(yk__policy *p, const bool *member)
+{
+    double owns[YK__RANKS];
+    parts_of(p, member, owns);
     if (!memcmp(member, p->member, p->ranks * sizeof *member) && p->phase == TRIAL)
         return;
     memcpy(p->member, member, p->ranks * sizeof *member);

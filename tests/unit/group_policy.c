@@ -182,7 +182,7 @@ static void window(world *w)
         t->wall += making ? 0 : w->last;
         t->windows += !making;
         t->compiling += compiling[r];
-        t->update = w->d[r].update;
+        t->update = yk__policy_owns(w->p)[r] > 0 ? w->d[r].update : 0; /* who owns nothing measures nothing */
     }
     w->window++;
     memcpy(before, share, sizeof before);
@@ -395,6 +395,21 @@ START_TEST(steady_shares_are_calm)
 }
 END_TEST
 
+/* The optimizer's parts follow measured update times, which the start-up probe did not tell. */
+START_TEST(parts_of_the_optimizer_follow)
+{
+    world w = {.ranks = 2, .n = 128, .d = {{.a = 2e-4, .b = 4e-5, .update = 4e-3}, {.a = 2e-4, .b = 1.2e-4, .update = 3.6e-2}},
+               .seat = {{.pace = 1}, {.pace = 3}}};
+    const double *owns;
+    begin(&w);
+    windows(&w, 200);
+    owns = yk__policy_owns(w.p);
+    ck_assert_msg(owns[1] > 0 && fabs(owns[1] / (owns[0] + owns[1]) - 0.1) < 0.02, "%g %g", owns[0], owns[1]);
+    ck_assert_uint_le(yk__policy_generation(w.p), 16);
+    finish(&w);
+}
+END_TEST
+
 static uint64_t timed_of(world *w, uint64_t n)
 {
     uint64_t timed = 0;
@@ -568,6 +583,7 @@ int main(void)
     tcase_add_test(t, a_disturbed_rank_has_fewer_rows);
     tcase_add_test(t, changes_earn_their_compiles);
     tcase_add_test(t, steady_shares_are_calm);
+    tcase_add_test(t, parts_of_the_optimizer_follow);
     tcase_add_test(t, steady_windows_are_seldom_timed);
     tcase_add_test(t, tries_cost_little);
     tcase_add_test(t, a_rank_that_recovers_comes_back);
