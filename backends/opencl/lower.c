@@ -10,6 +10,31 @@
 #define COLUMNS_CPU 64
 #define TEAM_GPU 64
 
+const yk_value *ocl_in(const yk_graph *g, const yk_node *n, uint32_t i)
+{
+    return &g->value[g->index[n->in + i]];
+}
+
+const yk_value *ocl_out(const yk_graph *g, const yk_node *n, uint32_t i)
+{
+    return &g->value[g->index[n->out + i]];
+}
+
+void ocl_arg_in(yk_program *p, const yk_node *n, uint32_t i)
+{
+    ocl_arg_value(p, p->g->index[n->in + (i < n->n_in ? i : 0)]);
+}
+
+void ocl_arg_out(yk_program *p, const yk_node *n, uint32_t i)
+{
+    ocl_arg_value(p, p->g->index[n->out + (i < n->n_out ? i : 0)]);
+}
+
+int64_t ocl_attr(const yk_program *p, const yk_node *n, uint32_t i)
+{
+    return p->g->attr[n->attr + i];
+}
+
 static bool lower_is_chain(uint32_t op)
 {
     return op == YK_OP_MAP || op == YK_OP_MAP_SUM || op == YK_OP_SUM || op == YK_OP_RMAX || kit_emits(op);

@@ -7,31 +7,6 @@
 #define TEAM 64
 #define BLOCK 8192
 
-static const yk_value *in_value(const yk_program *p, const yk_node *n, uint32_t i)
-{
-    return &p->g->value[p->g->index[n->in + i]];
-}
-
-static const yk_value *out_value(const yk_program *p, const yk_node *n, uint32_t i)
-{
-    return &p->g->value[p->g->index[n->out + i]];
-}
-
-static void arg_in(yk_program *p, const yk_node *n, uint32_t i)
-{
-    ocl_arg_value(p, p->g->index[n->in + i]);
-}
-
-static void arg_out(yk_program *p, const yk_node *n, uint32_t i)
-{
-    ocl_arg_value(p, p->g->index[n->out + i]);
-}
-
-static int64_t attr(const yk_program *p, const yk_node *n, uint32_t i)
-{
-    return p->g->attr[n->attr + i];
-}
-
 static const char *move_defines(uint32_t dtype)
 {
     switch (yk_dtype_bytes(dtype)) {
@@ -89,7 +64,7 @@ static void copy_merge(const yk_value *x, const yk_value *y, copy_space *s)
 
 static void lower_copy(yk_program *p, const yk_node *n)
 {
-    const yk_value *x = in_value(p, n, 0), *y = out_value(p, n, 0);
+    const yk_value *x = ocl_in(p->g, n, 0), *y = ocl_out(p->g, n, 0);
     copy_space s;
     int64_t meta[6 + 3 * YK_MAX_DIMS];
     uint32_t k = 6;
@@ -110,8 +85,8 @@ static void lower_copy(yk_program *p, const yk_node *n)
         meta[k++] = s.sy[d];
     }
     ocl_launch_begin(p, "data", move_defines(y->dtype), "copy_any", kit_div_up(total, BLOCK), 1, 1, TEAM);
-    arg_in(p, n, 0);
-    arg_out(p, n, 0);
+    ocl_arg_in(p, n, 0);
+    ocl_arg_out(p, n, 0);
     ocl_arg_meta(p, meta, k);
 }
 
@@ -119,14 +94,14 @@ static void lower_copy(yk_program *p, const yk_node *n)
 
 static void lower_gather(yk_program *p, const yk_node *n)
 {
-    const yk_value *table = in_value(p, n, 0), *y = out_value(p, n, 0);
-    int64_t rows = kit_value_count(in_value(p, n, 1)), width = kit_value_count(y) / rows, block = kit_div_up(BLOCK, width);
+    const yk_value *table = ocl_in(p->g, n, 0), *y = ocl_out(p->g, n, 0);
+    int64_t rows = kit_value_count(ocl_in(p->g, n, 1)), width = kit_value_count(y) / rows, block = kit_div_up(BLOCK, width);
     if (table->dim[0] * width != kit_value_count(table))
         ocl_fail(p, YK_E_UNSUPPORTED);
     ocl_launch_begin(p, "data", move_defines(y->dtype), "gather_rows", kit_div_up(rows, block), 1, 1, TEAM);
-    arg_in(p, n, 0);
-    arg_in(p, n, 1);
-    arg_out(p, n, 0);
+    ocl_arg_in(p, n, 0);
+    ocl_arg_in(p, n, 1);
+    ocl_arg_out(p, n, 0);
     ocl_arg_long(p, table->dim[0]);
     ocl_arg_long(p, rows);
     ocl_arg_long(p, width);
@@ -143,10 +118,10 @@ static void scatter_sizes(yk_program *p, const yk_value *y, int64_t rows, int64_
 static void lower_scatter_int(yk_program *p, const yk_node *n, int64_t rows, int64_t width)
 {
     ocl_launch_begin(p, "data", "-DUNIT_MAKE", "scatter_i32", kit_div_up(width, p->dev->cpu_shape ? 1 : TEAM), 1, 1, TEAM);
-    arg_in(p, n, 0);
-    arg_in(p, n, 1);
-    arg_out(p, n, 0);
-    scatter_sizes(p, out_value(p, n, 0), rows, width);
+    ocl_arg_in(p, n, 0);
+    ocl_arg_in(p, n, 1);
+    ocl_arg_out(p, n, 0);
+    scatter_sizes(p, ocl_out(p->g, n, 0), rows, width);
 }
 
 /* Columns of a group: on a processor as many as keep each core busy, whole lines if there is one. */
@@ -159,8 +134,8 @@ static int64_t scatter_columns(const yk_device *dev, int64_t width)
 /* Sums in f32; a 16-bit result is rounded from scratch memory at the end. */
 static void lower_scatter(yk_program *p, const yk_node *n)
 {
-    const yk_value *x = in_value(p, n, 0), *y = out_value(p, n, 0);
-    int64_t rows = kit_value_count(in_value(p, n, 1)), width = kit_value_count(x) / rows, total = kit_value_count(y);
+    const yk_value *x = ocl_in(p->g, n, 0), *y = ocl_out(p->g, n, 0);
+    int64_t rows = kit_value_count(ocl_in(p->g, n, 1)), width = kit_value_count(x) / rows, total = kit_value_count(y);
     int64_t cols = scatter_columns(p->dev, width);
     char defines[64];
     if (y->dtype == YK_I32 && x->dtype == YK_I32) {
@@ -170,10 +145,10 @@ static void lower_scatter(yk_program *p, const yk_node *n)
     if (!float_defines(p, x->dtype, defines, sizeof defines))
         return;
     ocl_launch_begin(p, "data", defines, "scatter_rows", kit_div_up(width, cols), 1, 1, TEAM);
-    arg_in(p, n, 0);
-    arg_in(p, n, 1);
+    ocl_arg_in(p, n, 0);
+    ocl_arg_in(p, n, 1);
     if (y->dtype == YK_F32)
-        arg_out(p, n, 0);
+        ocl_arg_out(p, n, 0);
     else
         ocl_arg_scratch(p, 0, (uint64_t)total * 4, 4);
     scatter_sizes(p, y, rows, width);
@@ -182,7 +157,7 @@ static void lower_scatter(yk_program *p, const yk_node *n)
         return;
     ocl_launch_begin(p, "data", defines, "narrow", kit_div_up(total, BLOCK), 1, 1, TEAM);
     ocl_arg_scratch(p, 0, (uint64_t)total * 4, 4);
-    arg_out(p, n, 0);
+    ocl_arg_out(p, n, 0);
     ocl_arg_long(p, total);
     ocl_arg_long(p, BLOCK);
 }
@@ -192,12 +167,12 @@ static void lower_scatter(yk_program *p, const yk_node *n)
 static void lower_unfold(yk_program *p, const yk_node *n)
 {
     bool fold = n->op == YK_OP_FOLD;
-    const yk_value *col = fold ? in_value(p, n, 0) : out_value(p, n, 0);
-    const yk_value *image = fold ? out_value(p, n, 0) : in_value(p, n, 0);
+    const yk_value *col = fold ? ocl_in(p->g, n, 0) : ocl_out(p->g, n, 0);
+    const yk_value *image = fold ? ocl_out(p->g, n, 0) : ocl_in(p->g, n, 0);
     char defines[64];
     int64_t a[8];
     for (uint32_t i = 0; i < 8; i++)
-        a[i] = attr(p, n, i);
+        a[i] = ocl_attr(p, n, i);
     int64_t H = image->dim[2], W = image->dim[3], kh = a[0], kw = a[1];
     int64_t OH = (H + 2 * a[4] - a[6] * (kh - 1) - 1) / a[2] + 1, OW = (W + 2 * a[5] - a[7] * (kw - 1) - 1) / a[3] + 1;
     if (!float_defines(p, image->dtype, defines, sizeof defines) || col->dtype != image->dtype) {
@@ -206,8 +181,8 @@ static void lower_unfold(yk_program *p, const yk_node *n)
     }
     ocl_launch_begin(p, "data", defines, fold ? "fold" : "unfold",
                      image->dim[0] * image->dim[1] * (fold ? 1 : kh * kw), 1, 1, TEAM);
-    arg_in(p, n, 0);
-    arg_out(p, n, 0);
+    ocl_arg_in(p, n, 0);
+    ocl_arg_out(p, n, 0);
     ocl_arg_long(p, H);
     ocl_arg_long(p, W);
     ocl_arg_long(p, OH);
@@ -215,21 +190,21 @@ static void lower_unfold(yk_program *p, const yk_node *n)
     for (uint32_t i = 0; i < 8; i++)
         ocl_arg_int(p, a[i]);
     if (!fold)
-        ocl_arg_float(p, yk_attr_f64(attr(p, n, 8)));
+        ocl_arg_float(p, yk_attr_f64(ocl_attr(p, n, 8)));
 }
 
 /* ---- iota, rng, argmax ---- */
 
 static void lower_iota(yk_program *p, const yk_node *n)
 {
-    const yk_value *y = out_value(p, n, 0);
-    int64_t axis = attr(p, n, 0), stride = 1, total = kit_value_count(y);
+    const yk_value *y = ocl_out(p->g, n, 0);
+    int64_t axis = ocl_attr(p, n, 0), stride = 1, total = kit_value_count(y);
     if (y->dtype != YK_I32 && y->dtype != YK_F32)
         ocl_fail(p, YK_E_UNSUPPORTED);
     for (uint32_t d = (uint32_t)axis + 1; d < y->dims; d++)
         stride *= y->dim[d];
     ocl_launch_begin(p, "data", "-DUNIT_MAKE", y->dtype == YK_I32 ? "iota_i32" : "iota_f32", kit_div_up(total, BLOCK), 1, 1, TEAM);
-    arg_out(p, n, 0);
+    ocl_arg_out(p, n, 0);
     ocl_arg_long(p, total);
     ocl_arg_long(p, stride);
     ocl_arg_long(p, y->dims ? y->dim[axis] : 1);
@@ -238,22 +213,22 @@ static void lower_iota(yk_program *p, const yk_node *n)
 
 static void lower_rng(yk_program *p, const yk_node *n)
 {
-    const yk_value *y = out_value(p, n, 0);
-    int64_t total = kit_value_count(y), rows = kit_value_count(in_value(p, n, 1));
+    const yk_value *y = ocl_out(p->g, n, 0);
+    int64_t total = kit_value_count(y), rows = kit_value_count(ocl_in(p->g, n, 1));
     ocl_launch_begin(p, "data", "-DUNIT_MAKE", "rng_rows", kit_div_up(total, BLOCK), 1, 1, TEAM);
-    arg_in(p, n, 0);
-    arg_in(p, n, 1);
-    arg_out(p, n, 0);
+    ocl_arg_in(p, n, 0);
+    ocl_arg_in(p, n, 1);
+    ocl_arg_out(p, n, 0);
     ocl_arg_long(p, total);
     ocl_arg_long(p, total / rows);
-    ocl_arg_long(p, attr(p, n, 0));
+    ocl_arg_long(p, ocl_attr(p, n, 0));
     ocl_arg_long(p, BLOCK);
 }
 
 static void lower_argmax(yk_program *p, const yk_node *n)
 {
-    const yk_value *x = in_value(p, n, 0);
-    int64_t axis = attr(p, n, 0), stride = 1, length = x->dims ? x->dim[axis] : 1, lines = kit_value_count(x) / length;
+    const yk_value *x = ocl_in(p->g, n, 0);
+    int64_t axis = ocl_attr(p, n, 0), stride = 1, length = x->dims ? x->dim[axis] : 1, lines = kit_value_count(x) / length;
     int64_t block = kit_div_up(BLOCK, length);
     char defines[64] = "-DUNIT_ARGMAX_I";
     for (uint32_t d = (uint32_t)axis + 1; d < x->dims; d++)
@@ -262,8 +237,8 @@ static void lower_argmax(yk_program *p, const yk_node *n)
     if (!whole && !float_defines(p, x->dtype, defines, sizeof defines))
         return;
     ocl_launch_begin(p, "data", defines, whole ? "argmax_i32" : "argmax_line", kit_div_up(lines, block), 1, 1, TEAM);
-    arg_in(p, n, 0);
-    arg_out(p, n, 0);
+    ocl_arg_in(p, n, 0);
+    ocl_arg_out(p, n, 0);
     ocl_arg_long(p, lines);
     ocl_arg_long(p, length);
     ocl_arg_long(p, stride);

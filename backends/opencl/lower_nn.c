@@ -12,31 +12,6 @@
 #define GRAD_PARTS 65536 /* elements of a partial sum of grad_stats: fixed, so that results do not depend on the device */
 #define ATT_MOST 128     /* elements of a head (kernels/attn.kc) */
 
-static const yk_value *in_of(const yk_graph *g, const yk_node *n, uint32_t i)
-{
-    return &g->value[g->index[n->in + i]];
-}
-
-static const yk_value *out_of(const yk_graph *g, const yk_node *n, uint32_t i)
-{
-    return &g->value[g->index[n->out + i]];
-}
-
-static void arg_in(yk_program *p, const yk_node *n, uint32_t i)
-{
-    ocl_arg_value(p, p->g->index[n->in + (i < n->n_in ? i : 0)]); /* an absent operand is not read */
-}
-
-static void arg_out(yk_program *p, const yk_node *n, uint32_t i)
-{
-    ocl_arg_value(p, p->g->index[n->out + (i < n->n_out ? i : 0)]);
-}
-
-static int64_t attr(const yk_program *p, const yk_node *n, uint32_t i)
-{
-    return p->g->attr[n->attr + i];
-}
-
 /* ---- What each kernel takes: a letter per operand: T the type of the unit, f f32, i i32; the rest repeats the last ---- */
 
 static const struct {
@@ -114,23 +89,23 @@ static bool attention_fits(const yk_device *dev, const yk_graph *g, const yk_nod
     bool back = n->op == YK_OP_ATTENTION_BWD;
     int64_t flags = g->attr[n->attr + 4];
     uint32_t first = back ? 3 : 0, k = first + 3;
-    const yk_value *q = in_of(g, n, first);
+    const yk_value *q = ocl_in(g, n, first);
     for (uint32_t i = 0; i < k; i++)
-        if (!kit_value_dense(in_of(g, n, i)) || in_of(g, n, i)->dtype != (back && i == 2 ? YK_F32 : q->dtype))
+        if (!kit_value_dense(ocl_in(g, n, i)) || ocl_in(g, n, i)->dtype != (back && i == 2 ? YK_F32 : q->dtype))
             return false;
     for (uint32_t i = 0; i < n->n_out; i++)
-        if (!kit_value_dense(out_of(g, n, i)))
+        if (!kit_value_dense(ocl_out(g, n, i)))
             return false;
-    if (flags & YK_ATT_KEEP && !kit_value_dense(in_of(g, n, k++)))
+    if (flags & YK_ATT_KEEP && !kit_value_dense(ocl_in(g, n, k++)))
         return false;
-    if (flags & YK_ATT_BIAS && in_of(g, n, k)->dtype != YK_F32)
+    if (flags & YK_ATT_BIAS && ocl_in(g, n, k)->dtype != YK_F32)
         return false;
     for (uint32_t i = 0; i < (back ? 3u : 1u); i++)
-        if (out_of(g, n, i)->dtype != q->dtype)
+        if (ocl_out(g, n, i)->dtype != q->dtype)
             return false;
     att_blocks blocks;
     return dev->cpu_shape && kit_is_float(q->dtype) && attention_blocks(dev, q->dim[3], back, &blocks) &&
-           (!back || in_of(g, n, first + 1)->dim[1] == q->dim[1]);
+           (!back || ocl_in(g, n, first + 1)->dim[1] == q->dim[1]);
 }
 
 uint32_t ocl_claims_nn(yk_device *dev, const yk_graph *g, const yk_node *n)
@@ -138,7 +113,7 @@ uint32_t ocl_claims_nn(yk_device *dev, const yk_graph *g, const yk_node *n)
     uint32_t type;
     if (n->op == YK_OP_ATTENTION || n->op == YK_OP_ATTENTION_BWD)
         return attention_fits(dev, g, n);
-    if (n->op == YK_OP_BN_STATS && kit_value_count(in_of(g, n, 0)) / in_of(g, n, 0)->dim[0] / in_of(g, n, 0)->dim[1] < 8)
+    if (n->op == YK_OP_BN_STATS && kit_value_count(ocl_in(g, n, 0)) / ocl_in(g, n, 0)->dim[0] / ocl_in(g, n, 0)->dim[1] < 8)
         return 0; /* the body runs over channels side by side */
     return nn_type(g, n, &type);
 }
@@ -174,33 +149,33 @@ static void arg_lines(yk_program *p, const lines *l)
 
 static void lower_layer_norm(yk_program *p, const yk_node *n, uint32_t type)
 {
-    lines l = lines_of(p, in_of(p->g, n, 0));
+    lines l = lines_of(p, ocl_in(p->g, n, 0));
     nn_launch(p, "nn", type, "layer_norm", l.groups, TEAM);
     for (uint32_t i = 0; i < 3; i++)
-        arg_in(p, n, i);
+        ocl_arg_in(p, n, i);
     for (uint32_t i = 0; i < 3; i++)
-        arg_out(p, n, i);
+        ocl_arg_out(p, n, i);
     arg_lines(p, &l);
     ocl_arg_int(p, (int64_t)n->n_in - 1);
-    ocl_arg_float(p, yk_attr_f64(attr(p, n, 0)));
+    ocl_arg_float(p, yk_attr_f64(ocl_attr(p, n, 0)));
 }
 
 static void lower_layer_norm_bwd(yk_program *p, const yk_node *n, uint32_t type)
 {
-    lines l = lines_of(p, in_of(p->g, n, 1));
+    lines l = lines_of(p, ocl_in(p->g, n, 1));
     nn_launch(p, "nn", type, "layer_norm_bwd", l.groups, TEAM);
     for (uint32_t i = 0; i < 5; i++)
-        arg_in(p, n, i);
-    arg_out(p, n, 0);
+        ocl_arg_in(p, n, i);
+    ocl_arg_out(p, n, 0);
     arg_lines(p, &l);
     ocl_arg_int(p, n->n_in > 4);
     if (n->n_out < 3)
         return;
     nn_launch(p, "nn", type, "layer_norm_params", kit_div_up(l.C, 64), 64);
     for (uint32_t i = 0; i < 4; i++)
-        arg_in(p, n, i);
-    arg_out(p, n, 1);
-    arg_out(p, n, 2);
+        ocl_arg_in(p, n, i);
+    ocl_arg_out(p, n, 1);
+    ocl_arg_out(p, n, 2);
     ocl_arg_long(p, l.R);
     ocl_arg_long(p, l.C);
     ocl_arg_long(p, 64);
@@ -209,39 +184,39 @@ static void lower_layer_norm_bwd(yk_program *p, const yk_node *n, uint32_t type)
 static void lower_softmax(yk_program *p, const yk_node *n, uint32_t type)
 {
     bool back = n->op == YK_OP_SOFTMAX_BWD;
-    lines l = lines_of(p, in_of(p->g, n, 0));
+    lines l = lines_of(p, ocl_in(p->g, n, 0));
     nn_launch(p, "nn", type, back ? "softmax_bwd" : "softmax", l.groups, TEAM);
-    arg_in(p, n, 0);
+    ocl_arg_in(p, n, 0);
     if (back)
-        arg_in(p, n, 1);
-    arg_out(p, n, 0);
+        ocl_arg_in(p, n, 1);
+    ocl_arg_out(p, n, 0);
     arg_lines(p, &l);
-    ocl_arg_int(p, attr(p, n, 0));
+    ocl_arg_int(p, ocl_attr(p, n, 0));
 }
 
 static void lower_cross_entropy(yk_program *p, const yk_node *n, uint32_t type)
 {
     bool back = n->op == YK_OP_CROSS_ENTROPY_BWD;
-    lines l = lines_of(p, in_of(p->g, n, back ? 1 : 0));
+    lines l = lines_of(p, ocl_in(p->g, n, back ? 1 : 0));
     nn_launch(p, "nn", type, back ? "cross_entropy_bwd" : "cross_entropy", l.groups, TEAM);
     for (uint32_t i = 0; i < (back ? 5u : 3u); i++)
-        arg_in(p, n, i);
-    arg_out(p, n, 0);
+        ocl_arg_in(p, n, i);
+    ocl_arg_out(p, n, 0);
     if (!back)
-        arg_out(p, n, 1);
+        ocl_arg_out(p, n, 1);
     arg_lines(p, &l);
     ocl_arg_int(p, n->n_in > (back ? 4 : 2));
-    ocl_arg_long(p, attr(p, n, 0));
-    ocl_arg_float(p, yk_attr_f64(attr(p, n, 1)));
+    ocl_arg_long(p, ocl_attr(p, n, 0));
+    ocl_arg_float(p, yk_attr_f64(ocl_attr(p, n, 1)));
 }
 
 static void lower_bn_stats(yk_program *p, const yk_node *n, uint32_t type)
 {
-    const yk_value *x = in_of(p->g, n, 0);
+    const yk_value *x = ocl_in(p->g, n, 0);
     nn_launch(p, "nn", type, "bn_stats", x->dim[1], TEAM);
-    arg_in(p, n, 0);
-    arg_in(p, n, 1);
-    arg_out(p, n, 0);
+    ocl_arg_in(p, n, 0);
+    ocl_arg_in(p, n, 1);
+    ocl_arg_out(p, n, 0);
     ocl_arg_long(p, x->dim[0]);
     ocl_arg_long(p, x->dim[1]);
     ocl_arg_long(p, kit_value_count(x) / x->dim[0] / x->dim[1]);
@@ -250,16 +225,16 @@ static void lower_bn_stats(yk_program *p, const yk_node *n, uint32_t type)
 static void lower_dropout(yk_program *p, const yk_node *n, uint32_t type)
 {
     char defines[64];
-    int64_t total = kit_value_count(out_of(p->g, n, 0));
-    double drop = yk_attr_f64(attr(p, n, 0));
+    int64_t total = kit_value_count(ocl_out(p->g, n, 0));
+    double drop = yk_attr_f64(ocl_attr(p, n, 0));
     snprintf(defines, sizeof defines, "-DUNIT_FLOAT -DT=%s", kit_type(type));
     ocl_launch_begin(p, "data", defines, "dropout_rows", kit_div_up(total, BLOCK), 1, 1, TEAM);
     for (uint32_t i = 0; i < 3; i++)
-        arg_in(p, n, i);
-    arg_out(p, n, 0);
+        ocl_arg_in(p, n, i);
+    ocl_arg_out(p, n, 0);
     ocl_arg_long(p, total);
-    ocl_arg_long(p, total / kit_value_count(in_of(p->g, n, 2)));
-    ocl_arg_long(p, attr(p, n, 1));
+    ocl_arg_long(p, total / kit_value_count(ocl_in(p->g, n, 2)));
+    ocl_arg_long(p, ocl_attr(p, n, 1));
     ocl_arg_long(p, BLOCK);
     ocl_arg_float(p, drop);
     ocl_arg_float(p, drop < 1 ? 1 / (1 - drop) : 0);
@@ -272,69 +247,69 @@ static void lower_pool(yk_program *p, const yk_node *n, uint32_t type)
     static const char *const kernel[] = {"max_pool", "max_pool_bwd", "avg_pool", "avg_pool_bwd"};
     bool back = n->op == YK_OP_MAX_POOL_BWD || n->op == YK_OP_AVG_POOL_BWD;
     bool average = n->op == YK_OP_AVG_POOL || n->op == YK_OP_AVG_POOL_BWD;
-    const yk_value *x = back ? out_of(p->g, n, 0) : in_of(p->g, n, 0);
-    const yk_value *y = back ? in_of(p->g, n, n->n_in - 1u) : out_of(p->g, n, 0);
+    const yk_value *x = back ? ocl_out(p->g, n, 0) : ocl_in(p->g, n, 0);
+    const yk_value *y = back ? ocl_in(p->g, n, n->n_in - 1u) : ocl_out(p->g, n, 0);
     nn_launch(p, "pool", type, kernel[n->op - YK_OP_MAX_POOL], x->dim[0] * x->dim[1],
               n->op == YK_OP_MAX_POOL_BWD ? 1 : TEAM);
     for (uint32_t i = 0; i < n->n_in; i++)
-        arg_in(p, n, i);
-    arg_out(p, n, 0);
+        ocl_arg_in(p, n, i);
+    ocl_arg_out(p, n, 0);
     ocl_arg_long(p, x->dim[2]);
     ocl_arg_long(p, x->dim[3]);
     ocl_arg_long(p, y->dim[2]);
     ocl_arg_long(p, y->dim[3]);
     for (uint32_t i = 0; i < 6; i++)
-        ocl_arg_int(p, attr(p, n, i));
-    ocl_arg_int(p, average ? 1 : attr(p, n, 6));
-    ocl_arg_int(p, average ? 1 : attr(p, n, 7));
-    ocl_arg_int(p, average ? attr(p, n, 6) : 0);
+        ocl_arg_int(p, ocl_attr(p, n, i));
+    ocl_arg_int(p, average ? 1 : ocl_attr(p, n, 6));
+    ocl_arg_int(p, average ? 1 : ocl_attr(p, n, 7));
+    ocl_arg_int(p, average ? ocl_attr(p, n, 6) : 0);
 }
 
 /* ---- Optimizers ---- */
 
 static void lower_adam(yk_program *p, const yk_node *n)
 {
-    int64_t total = kit_value_count(in_of(p->g, n, 0));
+    int64_t total = kit_value_count(ocl_in(p->g, n, 0));
     nn_launch(p, "step", YK_F32, "adam_step", kit_div_up(total, BLOCK), TEAM);
     for (uint32_t i = 0; i < 6; i++)
-        arg_in(p, n, i);
+        ocl_arg_in(p, n, i);
     for (uint32_t i = 0; i < 4; i++)
-        arg_out(p, n, i);
+        ocl_arg_out(p, n, i);
     ocl_arg_long(p, total);
     ocl_arg_long(p, BLOCK);
-    ocl_arg_int(p, attr(p, n, 0));
+    ocl_arg_int(p, ocl_attr(p, n, 0));
 }
 
 static void lower_sgd(yk_program *p, const yk_node *n)
 {
-    int64_t total = kit_value_count(in_of(p->g, n, 0));
+    int64_t total = kit_value_count(ocl_in(p->g, n, 0));
     bool momentum = n->n_in == 4;
     nn_launch(p, "step", YK_F32, "sgd_step", kit_div_up(total, BLOCK), TEAM);
-    arg_in(p, n, 0);
-    arg_in(p, n, 1);
-    arg_in(p, n, momentum ? 2 : 0);
-    arg_in(p, n, momentum ? 3 : 2);
-    arg_out(p, n, 0);
-    arg_out(p, n, 1);
+    ocl_arg_in(p, n, 0);
+    ocl_arg_in(p, n, 1);
+    ocl_arg_in(p, n, momentum ? 2 : 0);
+    ocl_arg_in(p, n, momentum ? 3 : 2);
+    ocl_arg_out(p, n, 0);
+    ocl_arg_out(p, n, 1);
     ocl_arg_long(p, total);
     ocl_arg_long(p, BLOCK);
-    ocl_arg_int(p, attr(p, n, 0));
+    ocl_arg_int(p, ocl_attr(p, n, 0));
     ocl_arg_int(p, momentum);
 }
 
 static void lower_grad_stats(yk_program *p, const yk_node *n)
 {
-    int64_t total = kit_value_count(in_of(p->g, n, 0)), parts = kit_div_up(total, GRAD_PARTS);
+    int64_t total = kit_value_count(ocl_in(p->g, n, 0)), parts = kit_div_up(total, GRAD_PARTS);
     uint64_t bytes = (uint64_t)parts * 8;
     nn_launch(p, "step", YK_F32, "grad_part", parts, TEAM);
-    arg_in(p, n, 0);
-    arg_in(p, n, 1);
+    ocl_arg_in(p, n, 0);
+    ocl_arg_in(p, n, 1);
     ocl_arg_scratch(p, 0, bytes, 4);
     ocl_arg_long(p, total);
     ocl_arg_long(p, GRAD_PARTS);
     nn_launch(p, "step", YK_F32, "grad_sum", 1, 1);
     ocl_arg_scratch(p, 0, bytes, 4);
-    arg_out(p, n, 0);
+    ocl_arg_out(p, n, 0);
     ocl_arg_long(p, parts);
 }
 
@@ -342,12 +317,12 @@ static void lower_grad_stats(yk_program *p, const yk_node *n)
 
 static void attention_sizes(yk_program *p, const yk_node *n, uint32_t first, int64_t *meta)
 {
-    const yk_value *q = in_of(p->g, n, first), *k = in_of(p->g, n, first + 1);
-    int64_t flags = attr(p, n, 4);
-    const int64_t m[] = {q->dim[1], k->dim[1], q->dim[2], k->dim[2], q->dim[3], attr(p, n, 0), flags, attr(p, n, 3)};
+    const yk_value *q = ocl_in(p->g, n, first), *k = ocl_in(p->g, n, first + 1);
+    int64_t flags = ocl_attr(p, n, 4);
+    const int64_t m[] = {q->dim[1], k->dim[1], q->dim[2], k->dim[2], q->dim[3], ocl_attr(p, n, 0), flags, ocl_attr(p, n, 3)};
     memcpy(meta, m, sizeof m);
     for (uint32_t d = 0; d < 4; d++) {
-        const yk_value *bias = flags & YK_ATT_BIAS ? in_of(p->g, n, first + 3 + (flags & YK_ATT_KEEP ? 1 : 0)) : NULL;
+        const yk_value *bias = flags & YK_ATT_BIAS ? ocl_in(p->g, n, first + 3 + (flags & YK_ATT_KEEP ? 1 : 0)) : NULL;
         meta[8 + d] = bias && bias->dim[d] > 1 ? bias->stride[d] : 0;
     }
 }
@@ -355,11 +330,11 @@ static void attention_sizes(yk_program *p, const yk_node *n, uint32_t first, int
 /* keep, bias, key, rows: those that are there, else the first operand stands in */
 static void arg_extras(yk_program *p, const yk_node *n, uint32_t at)
 {
-    int64_t flags = attr(p, n, 4);
-    arg_in(p, n, flags & YK_ATT_KEEP ? at++ : 0);
-    arg_in(p, n, flags & YK_ATT_BIAS ? at++ : 0);
-    arg_in(p, n, flags & YK_ATT_DROP ? at++ : 0);
-    arg_in(p, n, flags & YK_ATT_DROP ? at++ : 0);
+    int64_t flags = ocl_attr(p, n, 4);
+    ocl_arg_in(p, n, flags & YK_ATT_KEEP ? at++ : 0);
+    ocl_arg_in(p, n, flags & YK_ATT_BIAS ? at++ : 0);
+    ocl_arg_in(p, n, flags & YK_ATT_DROP ? at++ : 0);
+    ocl_arg_in(p, n, flags & YK_ATT_DROP ? at++ : 0);
 }
 
 /* Returns how many queries a block has. */
@@ -376,18 +351,18 @@ static void lower_attention(yk_program *p, const yk_node *n)
 {
     char defines[128];
     int64_t meta[12];
-    const yk_value *q = in_of(p->g, n, 0);
+    const yk_value *q = ocl_in(p->g, n, 0);
     attention_sizes(p, n, 0, meta);
     const int queries = attention_defines(p->dev, q, false, defines, sizeof defines);
     ocl_launch_begin(p, "attn", defines, "attention", kit_div_up(meta[2], queries), meta[0], q->dim[0], 1);
     for (uint32_t i = 0; i < 3; i++)
-        arg_in(p, n, i);
+        ocl_arg_in(p, n, i);
     arg_extras(p, n, 3);
-    arg_out(p, n, 0);
-    arg_out(p, n, 1);
+    ocl_arg_out(p, n, 0);
+    ocl_arg_out(p, n, 1);
     ocl_arg_meta(p, meta, 12);
-    ocl_arg_float(p, yk_attr_f64(attr(p, n, 1)));
-    ocl_arg_float(p, yk_attr_f64(attr(p, n, 2)));
+    ocl_arg_float(p, yk_attr_f64(ocl_attr(p, n, 1)));
+    ocl_arg_float(p, yk_attr_f64(ocl_attr(p, n, 2)));
 }
 
 /* The gradients are summed in f32: in the outputs themselves, or in scratch memory and rounded at the end. */
@@ -396,33 +371,33 @@ static void lower_attention_bwd(yk_program *p, const yk_node *n)
     char defines[128];
     int64_t meta[12];
     uint64_t at[3], end = 0;
-    const yk_value *q = in_of(p->g, n, 3);
+    const yk_value *q = ocl_in(p->g, n, 3);
     bool direct = q->dtype == YK_F32;
     attention_sizes(p, n, 3, meta);
     attention_defines(p->dev, q, true, defines, sizeof defines);
     ocl_launch_begin(p, "attn", defines, "attention_bwd", meta[0], q->dim[0], 1, 1);
     for (uint32_t i = 0; i < 6; i++)
-        arg_in(p, n, i);
+        ocl_arg_in(p, n, i);
     arg_extras(p, n, 6);
     for (uint32_t i = 0; i < 3; i++) {
-        uint64_t bytes = (uint64_t)kit_value_count(out_of(p->g, n, i)) * 4;
+        uint64_t bytes = (uint64_t)kit_value_count(ocl_out(p->g, n, i)) * 4;
         at[i] = end;
         end += (uint64_t)kit_round_up((int64_t)bytes, 64);
         if (direct)
-            arg_out(p, n, i);
+            ocl_arg_out(p, n, i);
         else
             ocl_arg_scratch(p, at[i], bytes, 4);
     }
-    arg_out(p, n, 3);
+    ocl_arg_out(p, n, 3);
     ocl_arg_meta(p, meta, 12);
-    ocl_arg_float(p, yk_attr_f64(attr(p, n, 1)));
-    ocl_arg_float(p, yk_attr_f64(attr(p, n, 2)));
+    ocl_arg_float(p, yk_attr_f64(ocl_attr(p, n, 1)));
+    ocl_arg_float(p, yk_attr_f64(ocl_attr(p, n, 2)));
     snprintf(defines, sizeof defines, "-DUNIT_FLOAT -DT=%s", kit_type(q->dtype));
     for (uint32_t i = 0; i < 3 && !direct; i++) {
-        int64_t total = kit_value_count(out_of(p->g, n, i));
+        int64_t total = kit_value_count(ocl_out(p->g, n, i));
         ocl_launch_begin(p, "data", defines, "narrow", kit_div_up(total, BLOCK), 1, 1, TEAM);
         ocl_arg_scratch(p, at[i], (uint64_t)total * 4, 4);
-        arg_out(p, n, i);
+        ocl_arg_out(p, n, i);
         ocl_arg_long(p, total);
         ocl_arg_long(p, BLOCK);
     }

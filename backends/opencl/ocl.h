@@ -28,6 +28,7 @@ extern const yk_host *ocl_host;
 void *ocl_alloc(size_t bytes); /* zeroed; NULL after telling the host */
 void *ocl_grow(void *old, size_t bytes, size_t more); /* a larger zero-extended copy, the old one freed */
 void ocl_free(void *p);
+uint64_t ocl_now_ns(void); /* of a clock that only goes forward */
 /* A status for a failed OpenCL call, explained to the host as "what: CL_NAME (code)". */
 yk_status ocl_error(cl_int code, const char *what);
 const char *ocl_error_name(cl_int code);
@@ -177,6 +178,11 @@ void ocl_arg_float(yk_program *p, double v);
 void ocl_fail(yk_program *p, yk_status s);
 
 /* ---- lower*.c ---- */
+const yk_value *ocl_in(const yk_graph *g, const yk_node *n, uint32_t i);
+const yk_value *ocl_out(const yk_graph *g, const yk_node *n, uint32_t i);
+void ocl_arg_in(yk_program *p, const yk_node *n, uint32_t i); /* an absent operand is not read: the first stands in */
+void ocl_arg_out(yk_program *p, const yk_node *n, uint32_t i);
+int64_t ocl_attr(const yk_program *p, const yk_node *n, uint32_t i);
 uint32_t ocl_claims(yk_device *dev, const yk_graph *g, uint32_t node);
 void ocl_lower_node(yk_program *p, uint32_t node);
 /* Appends the kernel this node needs, if it is one that is generated. */

@@ -3,6 +3,7 @@
 #include "backends/opencl/ocl.h"
 
 #include <stdio.h>
+#include <time.h>
 
 #ifndef YK_SANITIZER
 #if defined(__SANITIZE_ADDRESS__)
@@ -40,6 +41,13 @@ void ocl_free(void *p)
 {
     if (p)
         ocl_host->free(p);
+}
+
+uint64_t ocl_now_ns(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
 }
 
 #define OCL_ERRORS(X)                                                                                                  \

@@ -258,13 +258,6 @@ yk_status ocl_queue_poll(yk_queue *q, uint64_t *done)
     return q->failed;
 }
 
-static uint64_t now_ns(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
-}
-
 /* From a thread of the driver, when the point it was asked for is done. */
 static void CL_CALLBACK wait_told(cl_event event, cl_int state, void *arg)
 {
@@ -286,7 +279,7 @@ static bool wait_spin(yk_queue *q, uint64_t point, uint64_t start)
     do
         if (ocl_queue_poll(q, &done) != YK_OK || done >= point)
             return true;
-    while (now_ns() - start < SPIN_NS);
+    while (ocl_now_ns() - start < SPIN_NS);
     return false;
 }
 
@@ -313,7 +306,7 @@ static uint64_t calls_seen(yk_queue *q, int more)
 
 static yk_status wait_limited(yk_queue *q, uint64_t point, uint64_t timeout_ns)
 {
-    const uint64_t start = now_ns(), end = start + timeout_ns < start ? UINT64_MAX : start + timeout_ns;
+    const uint64_t start = ocl_now_ns(), end = start + timeout_ns < start ? UINT64_MAX : start + timeout_ns;
     uint64_t done = 0;
     cl_event e = wait_spin(q, point, start) ? NULL : queue_event(q, point);
     yk_status s = e && !timeout_ns ? YK_E_TIMEOUT : YK_OK;

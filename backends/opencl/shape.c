@@ -10,7 +10,6 @@
 
 #include <stdio.h>
 #include <stdlib.h>
-#include <time.h>
 
 #include "backends/opencl/survey.h"
 
@@ -26,13 +25,6 @@
 typedef struct rates {
     double cpu, gpu; /* GFLOP/s; 0: its kernels do not work here */
 } rates;
-
-static uint64_t now_ns(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
-}
 
 /* ---- A product of ones ---- */
 
@@ -92,12 +84,12 @@ static void trial_close(trial *t)
 /* Seconds of one product; negative after a failure. */
 static double trial_run(trial *t)
 {
-    const uint64_t zero[3] = {0}, begin = now_ns();
+    const uint64_t zero[3] = {0}, begin = ocl_now_ns();
     uint64_t point;
     const yk_submit s = {.size = sizeof s, .n_slot = 3, .program = t->program, .slot = t->slot, .slot_offset = zero, .slot_version = zero};
     if (ocl_queue_run(t->q, &s, &point) != YK_OK || ocl_queue_wait(t->q, point, UINT64_MAX) != YK_OK)
         return -1;
-    return (double)(now_ns() - begin) * 1e-9;
+    return (double)(ocl_now_ns() - begin) * 1e-9;
 }
 
 static bool trial_right(trial *t)
@@ -125,10 +117,10 @@ static double shape_rate(cl_device_id id, bool cpu_shape)
     double seconds[RUNS], rate = 0;
     int n = 0;
     if (trial_open(&t, id, cpu_shape) == YK_OK && trial_run(&t) >= 0 && trial_right(&t)) {
-        const uint64_t begin = now_ns();
+        const uint64_t begin = ocl_now_ns();
         do
             seconds[n] = trial_run(&t);
-        while (seconds[n] >= 0 && ++n < RUNS && now_ns() - begin < ENOUGH_NS);
+        while (seconds[n] >= 0 && ++n < RUNS && ocl_now_ns() - begin < ENOUGH_NS);
     }
     if (n) {
         qsort(seconds, (size_t)n, sizeof *seconds, compare_seconds);

@@ -234,13 +234,6 @@ void ocl_survey_write(const char *kind, uint64_t key, const void *answer, uint32
     ocl_free(m);
 }
 
-void ocl_survey_forget(const char *kind, uint64_t key)
-{
-    char path[700];
-    if (survey_path(path, sizeof path, kind, key))
-        unlink(path);
-}
-
 bool ocl_survey_old(uint64_t age)
 {
     return age > BAD_SECONDS;

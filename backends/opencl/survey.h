@@ -13,7 +13,6 @@ uint64_t ocl_survey_key_devices(uint64_t key);
 bool ocl_survey_read(const char *kind, uint64_t key, void *answer, uint32_t bytes, uint32_t *got, uint64_t *age);
 /* Call it with the drivers loaded: the libraries mapped now are what the answer depends on. Failure is no matter. */
 void ocl_survey_write(const char *kind, uint64_t key, const void *answer, uint32_t bytes);
-void ocl_survey_forget(const char *kind, uint64_t key);
 bool ocl_survey_old(uint64_t age); /* too old to go on leaving a driver out */
 
 #endif

@@ -7,13 +7,6 @@
 
 #define SILENT_NS 2000000000u /* compiling altogether, before a device's line is printed */
 
-static uint64_t now_ns(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
-}
-
 static void *watch_wait(void *arg)
 {
     ocl_watch *w = arg;
@@ -34,7 +27,7 @@ void ocl_watch_begin(ocl_watch *w, yk_device *dev)
 {
     pthread_condattr_t attr;
     sigset_t all, old;
-    *w = (ocl_watch){.dev = dev, .begin = now_ns()};
+    *w = (ocl_watch){.dev = dev, .begin = ocl_now_ns()};
     if (atomic_load(&dev->compiling_told))
         return;
     pthread_mutex_init(&w->lock, NULL);
@@ -59,5 +52,5 @@ void ocl_watch_end(ocl_watch *w)
         pthread_cond_destroy(&w->ended);
         pthread_mutex_destroy(&w->lock);
     }
-    atomic_fetch_add(&w->dev->compiling_ns, now_ns() - w->begin);
+    atomic_fetch_add(&w->dev->compiling_ns, ocl_now_ns() - w->begin);
 }
