@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # Manual pages of the commands are printed by the commands themselves, from their option tables.
-COMMAND_MANS = docs/yoke.1 docs/yoke-info.1 docs/yoke-train.1 docs/yoke-eval.1 docs/yoke-launch.1 docs/yoke-bench.1 \
+COMMAND_MANS = docs/yoke.1 docs/yoke-info.1 docs/yoke-train.1 docs/yoke-eval.1 docs/yoke-predict.1 \
+	docs/yoke-launch.1 docs/yoke-bench.1 \
 	docs/yoke-estimate-memory.1 docs/yoke-test.1 docs/yoke-plugin.1 docs/yoke-inspect.1 docs/yoke-tokenize.1
 man_MANS = $(COMMAND_MANS)
 CLEANFILES += $(COMMAND_MANS)
@@ -8,7 +9,8 @@ $(COMMAND_MANS): yoke$(EXEEXT)
 	@$(MKDIR_P) docs
 	$(AM_V_GEN)name=`basename $@ .1`; command=`echo $$name | sed 's/^yoke-*//'`; \
 		./yoke$(EXEEXT) $$command --man > $@.tmp && mv $@.tmp $@
-EXTRA_DIST += docs/architecture.md docs/cpu-speed.md docs/cpu-speed-conv.md docs/data.md docs/performance.md docs/performance-avx512.md \
+EXTRA_DIST += docs/architecture.md docs/cpu-speed.md docs/cpu-speed-conv.md docs/data.md docs/from-huggingface.md \
+	docs/performance.md docs/performance-avx512.md \
 	docs/performance-zen4.md \
 	docs/decisions/0001-bodies-are-made-on-demand.md \
 	docs/decisions/0002-batch-norm-over-all-ranks.md docs/decisions/0003-counts-are-known-before-the-step.md \

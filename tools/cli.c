@@ -434,16 +434,21 @@ int yk__cli_close_output(const char *program, int code)
     return code ? code : YK_EXIT_FAILED;
 }
 
-void yk__json_text(const char *s)
+void yk__json_write(FILE *f, const char *s)
 {
-    putchar('"');
+    fputc('"', f);
     for (; *s; s++) {
         if (*s == '"' || *s == '\\')
-            printf("\\%c", *s);
+            fprintf(f, "\\%c", *s);
         else if ((unsigned char)*s < 0x20)
-            printf("\\u%04x", (unsigned)*s);
+            fprintf(f, "\\u%04x", (unsigned)*s);
         else
-            putchar(*s);
+            fputc(*s, f);
     }
-    putchar('"');
+    fputc('"', f);
+}
+
+void yk__json_text(const char *s)
+{
+    yk__json_write(stdout, s);
 }

@@ -82,12 +82,14 @@ const char *yk__cli_close_file(FILE *f);
 
 /* JSON strings on standard output, escaped, with the quotes. */
 void yk__json_text(const char *s);
+void yk__json_write(FILE *f, const char *s); /* the same into a file */
 
 /* The commands. */
 #define YK_COMMAND_TABLE(X)                                                                                            \
     X(info, "info", "devices, plugins and libraries on this machine, and what was chosen and why")                     \
     X(train, "train", "train a model")                                                                                 \
     X(eval, "eval", "evaluate a model")                                                                                \
+    X(predict, "predict", "name the class of each row of a file")                                                      \
     X(launch, "launch", "run a program once per device, as the ranks of one job")                                      \
     X(estimate, "estimate-memory", "say beforehand what memory a training step takes")                                 \
     X(bench, "bench", "measure steps, peaks, mixed efficiency and overheads")                                          \

@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* yoke train: trains a model on data, on one or several devices. */
+#include <errno.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "tools/output.h"
+#include "tools/predict.h"
 #include "tools/train_loop.h"
 #include "tools/train_reports.h"
 #include "tools/train_refused.h"
@@ -50,6 +52,7 @@ static const yk__cli_option options[] = {
     {"eval-on-start", NULL, NULL, "evaluate before the first step too", NULL},
     {"do-train", NULL, "on", "what this command does; yoke eval and yoke predict do without", NULL},
     {"do-eval", NULL, NULL, "evaluate at the end, also with --eval-strategy no; --no-do-eval never evaluates", NULL},
+    {"do-predict", NULL, NULL, "write predictions for the evaluation data to DIR/predictions.jsonl at the end", NULL},
     METRIC_OPTION,
     {"save-strategy", "no|steps|epoch|best", NULL,
      "when to write a checkpoint (default: no, or steps with --save-steps); best: checkpoint-best alone", NULL},
@@ -236,7 +239,7 @@ static bool has_eval(const yk__cli *cli)
 /* Whether there is anything to evaluate for. */
 static bool wants_eval(const train_run *r)
 {
-    return r->eval_last || r->eval_first;
+    return r->eval_last || r->eval_first || yk__cli_on(r->cli, "do-predict");
 }
 
 static bool may_overwrite(const yk__cli *cli)
@@ -335,6 +338,28 @@ static void report(train_run *r)
         print_report(r, hash, seconds);
 }
 
+static void write_predictions(train_run *r)
+{
+    const bool writes = yk_is_main(r->job);
+    const char *reason = NULL;
+    char path[4200], text[4352];
+    FILE *f;
+    if (!r->eval) {
+        yk_fail(r->job, YK_E_ARG, "--do-predict: there is no evaluation data to predict for: --eval-data or --eval-rows");
+        return;
+    }
+    snprintf(path, sizeof path, "%s/predictions.jsonl", r->out);
+    f = writes ? fopen(path, "w") : stdout;
+    if (f)
+        predict_rows(r->job, r->model, r->eval, f, true);
+    if (!f || writes)
+        reason = f ? yk__cli_close_file(f) : strerror(errno);
+    if (!reason)
+        return;
+    snprintf(text, sizeof text, "%.4000s: %s", path, reason);
+    yk_fail(r->job, YK_E_IO, text);
+}
+
 static int run_training(const yk__cli *cli)
 {
     yk_config config = {.quiet = yk__cli_on(cli, "json")};
@@ -351,6 +376,8 @@ static int run_training(const yk__cli *cli)
     checkpoint_resume(&r.kept, r.job, yk__cli_text(cli, "resume-from-checkpoint"));
     if (yk_ok(r.job))
         train_loop(&r);
+    if (yk_ok(r.job) && yk__cli_on(cli, "do-predict"))
+        write_predictions(&r);
     if (yk_ok(r.job))
         report(&r);
     train_reports_close(&r);

@@ -8,7 +8,8 @@ yoke_SOURCES = tools/yoke.c tools/cli.c tools/cli.h tools/train.c tools/train.h 
 	tools/sanity.c tools/sanity.h tools/vectors.h tools/bench_mixed.c tools/bench_mixed.h tools/bench_peaks.c tools/bench_peaks.h \
 	bench/peaks.h bench/peaks_math.c bench/peaks_memory.c tools/cmd_bench.c tools/cmd_eval.c \
 	tools/sample.c tools/sample.h tools/cmd_estimate.c \
-	tools/cmd_info.c tools/cmd_inspect.c tools/cmd_launch.c tools/cmd_test.c tools/cmd_tokenize.c tools/cmd_train.c \
+	tools/cmd_info.c tools/cmd_inspect.c tools/cmd_launch.c tools/cmd_predict.c tools/predict.c tools/predict.h \
+	tools/cmd_test.c tools/cmd_tokenize.c tools/cmd_train.c \
 	tools/vectors.c tools/vectors_ops.c tools/vectors_ops.h tools/golden/golden.h \
 	tools/golden/golden.c tools/golden/job.c tools/golden/curves.c tools/golden/curves_model.c \
 	tools/golden/layers.c tools/golden/layers_ops.c tools/golden/optim.c tools/golden/tables.c

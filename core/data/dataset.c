@@ -125,6 +125,11 @@ int64_t yk__dataset_rows(const yk__dataset *d)
     return d->rows;
 }
 
+int64_t yk__dataset_line(const yk__dataset *d, int64_t row)
+{
+    return d->text ? d->text->line[d->pick ? d->pick[row] : row] : row + 1;
+}
+
 int yk__dataset_classes(const yk__dataset *d)
 {
     return d->classes;

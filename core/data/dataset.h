@@ -69,6 +69,7 @@ yk_status yk__dataset_open(const char *spec, const yk__dataset_options *o, yk__d
 void yk__dataset_close(yk__dataset *d); /* takes NULL */
 
 int64_t yk__dataset_rows(const yk__dataset *d);
+int64_t yk__dataset_line(const yk__dataset *d, int64_t row); /* as eval_rows has it; rows of other kinds count from 1 */
 int yk__dataset_classes(const yk__dataset *d);                   /* 0: none (language models) */
 const char *yk__dataset_class_name(const yk__dataset *d, int i); /* NULL: the labels are numbers */
 int yk__dataset_vocab(const yk__dataset *d);                     /* 0: images */

@@ -9,8 +9,6 @@
 
 _Static_assert(YK__RANKS == YK_TR_RANKS, "as many ranks as the transport has");
 
-#define YK_GROUP_MAIL 65536u /* bytes of a small message of one rank */
-
 /* Counters of the transport that the operations use. */
 enum {
     YK_GROUP_FLAG_MAIL,     /* small operations of members entered */

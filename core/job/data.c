@@ -139,6 +139,11 @@ uint64_t yk_data_rows(const yk_data *d)
     return d ? (uint64_t)yk__dataset_rows(d->set) : 0;
 }
 
+uint64_t yk_data_line(const yk_data *d, uint64_t i)
+{
+    return i < yk_data_rows(d) ? (uint64_t)yk__dataset_line(d->set, (int64_t)i) : 0;
+}
+
 uint64_t yk_data_batches(const yk_data *d)
 {
     return d ? (uint64_t)yk__loader_batches(d->loader) : 0;
@@ -223,6 +228,7 @@ static bool begin_step(yk_data *d, const yk__loader_batch *b, yk_batch *out)
     *out = (yk_batch){.rows = b->rows,
                       .global_rows = b->global_rows,
                       .width = b->width,
+                      .first = b->first,
                       .epoch = b->epoch,
                       .index = (uint64_t)b->index,
                       .last = b->last};

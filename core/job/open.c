@@ -474,9 +474,11 @@ uint64_t yk_param_hash(yk_job *job)
 
 void yk_sum_ranks(yk_job *job, double *v, uint32_t n)
 {
+    const uint32_t most = YK_GROUP_MAIL / sizeof *v; /* in one message */
     yk_error err = YK_ERROR_INIT;
-    if (yk_ok(job) && job->world > 1 && yk__group_sum_f64(job->group, v, n, &err))
-        yk__job_fail(job, &err);
+    for (uint32_t done = 0; yk_ok(job) && job->world > 1 && done < n; done += most)
+        if (yk__group_sum_f64(job->group, v + done, n - done < most ? n - done : most, &err))
+            yk__job_fail(job, &err);
 }
 
 void yk_barrier(yk_job *job)

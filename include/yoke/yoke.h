@@ -376,6 +376,7 @@ typedef struct yk_batch {
     yk_t input_ids, attention_mask, token_type_ids; /* i32 [n, T] */
     yk_t labels;             /* i32 [n], or [n, T] for language models */
     int64_t rows, global_rows, width; /* this rank's rows, all ranks' rows, T */
+    int64_t first;           /* of this rank's rows among all ranks' */
     uint64_t epoch, index;   /* number of the batch in its epoch */
     bool last;               /* of the epoch */
 } yk_batch;
@@ -385,6 +386,8 @@ YK_API yk_data *yk_data_open(yk_job *job, const char *spec, const yk_data_config
 YK_API const char *yk_data_kind(const yk_data *d);    /* "idx", "csv", .. */
 YK_API uint64_t yk_data_rows(const yk_data *d);
 YK_API uint64_t yk_data_batches(const yk_data *d);    /* per epoch */
+/* Where row i (from 0) stands in its file: the line that eval_rows calls it by, for csv and jsonl; else i + 1. */
+YK_API uint64_t yk_data_line(const yk_data *d, uint64_t i);
 YK_API uint32_t yk_data_classes(const yk_data *d);    /* labels; 0 where there are none */
 YK_API const char *yk_data_class_name(const yk_data *d, uint32_t i); /* NULL where labels are numbers */
 YK_API uint32_t yk_data_vocab(const yk_data *d);      /* token ids; 0 for images */

@@ -20,10 +20,28 @@ manual() { # manual PROGRAM [COMMAND]: it has the sections of a page, and every 
     return 0
 }
 
-for command in train eval info launch estimate-memory bench test plugin inspect tokenize; do
+for command in train eval predict info launch estimate-memory bench test plugin inspect tokenize; do
     ok "yoke $command --help" helps "$yoke" $command
     ok "yoke $command --man" manual "$yoke" $command
 done
+page() { # docs/from-huggingface.md: what it calls taken is taken, what it calls refused is refused, and all of that
+    python3 - "$YOKE_SOURCE/docs/from-huggingface.md" "$yoke" <<'P'
+import re, subprocess, sys
+man = subprocess.run([sys.argv[2], "train", "--man"], capture_output=True, text=True, check=True).stdout.replace("\\-", "-")
+options, refused = man.split(".SH REFUSED")
+names = lambda text: {n for line in re.findall(r"^\.B (--.*)", text, re.M) for n in re.findall(r"--[a-z0-9-]+", line)}
+taken, refused = names(options), names(refused)
+page = open(sys.argv[1]).read()
+table, _, rest = page.partition("## Taken")[2].partition("## Refused")
+said = {n for row in re.findall(r"^\| (`--.*?) \|", table, re.M) for n in re.findall(r"--[a-z0-9-]+", row)}
+no = set(re.findall(r"--[a-z0-9-]+", rest))
+assert len(said) > 50 and said <= taken, said - taken
+assert no == refused and len(no) > 80, no ^ refused
+for name in set(re.findall(r"--[a-z][a-z0-9_-]*", page.split("```")[1])) - {"--json"}:
+    assert name.replace("_", "-") in taken, name
+P
+}
+ok "the page for users of Hugging Face names what there is" page
 ok "yoke --help" "$yoke" --help
 ok "yoke-cts --help" helps "$YOKE_BUILD/yoke-cts"
 ok "yoke-cts --man" manual "$YOKE_BUILD/yoke-cts"

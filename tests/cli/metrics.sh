@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # Metrics over one and two ranks, against the formulas of scikit-learn and scipy on the scores of the saved weights, in Python.
 . "$YOKE_SOURCE/tests/cli/lib.sh"
-need_data fashion-mnist
+need_data fashion-mnist models
 small_images "$out/images"
 export YOKE_DEVICES=cpu:0
 two() { # images of classes 0 and 1 alone, as a set of two classes
@@ -74,6 +74,17 @@ for devices in cpu:0 "cpu:0! cpu:0!"; do
     ok "ten classes on $devices" check ten "idx:$out/images" images all "$devices"
     ok "two classes on $devices" check pair "idx:$out/two,classes=2" two all,f1 "$devices"
 done
+many() { # as many classes as a vocabulary has words, on two ranks and on one
+    seq 1 30 >"$out/text"
+    for devices in cpu:0 "cpu:0! cpu:0!"; do
+        "$yoke" eval --from "$data/models/fake-gpt2" --eval-data "text:$out/text" --seq-len 16 --metrics all --devices "$devices" --json \
+            2>/dev/null || return 1
+    done >"$out/many"
+    python3 -c 'import json, sys
+a, b = map(json.loads, open(sys.argv[1]))
+assert a["total"] == b["total"] > 40 and all(abs((a[k] or 0) - (b[k] or 0)) <= 1e-5 * abs(a[k] or 0) for k in a), (a, b)' "$out/many"
+}
+ok "50,257 classes" many
 refused() {
     "$yoke" eval --from "$out/ten" --data "idx:$out/images" --metrics f1 >"$out/stdout" 2>"$out/err"
     [ $? = 2 ] && grep -q -e "--metrics f1 is of two classes, and there are 10" "$out/err"

@@ -1,0 +1,85 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+# yoke predict: a line for each row of the input, in its order, the same on one and on two ranks; labels and scores against the
+# saved weights, in Python.
+. "$YOKE_SOURCE/tests/cli/lib.sh"
+need_data fashion-mnist
+export YOKE_DEVICES=cpu:0
+small_images "$out/images"
+
+trained() {
+    mlp "$out/m" --eval-strategy no --do-predict --max-eval-samples 150 2>/dev/null
+}
+ok "a model, and predictions at the end of its training" trained
+
+predict() { # predict FILE ARGUMENTS...
+    file=$1
+    shift
+    "$yoke" predict --from "$out/m" --data "idx:$out/images" --per-device-eval-batch-size 13 "$@" >"$out/$file"
+}
+ok "on one rank" predict one --json
+ok "on two ranks" predict two --json --devices "cpu:0! cpu:0!"
+ok "on two ranks, all rows at once" predict wide --json --devices "cpu:0! cpu:0!" --per-device-eval-batch-size 500
+ok "as text" predict text
+ok "into a file" predict nothing --json --output "$out/file"
+
+right() {
+    python3 - "$out" <<'P'
+import json, math, struct, sys
+d = sys.argv[1]
+b = open(d + "/m/model.safetensors", "rb").read()
+n, = struct.unpack("<Q", b[:8])
+head = json.loads(b[8:8 + n])
+def tensor(name):
+    lo, hi = head[name]["data_offsets"]
+    return struct.unpack("<%df" % ((hi - lo) // 4), b[8 + n + lo:8 + n + hi])
+layers = [(tensor(f"fc{i}.weight"), tensor(f"fc{i}.bias")) for i in (1, 2)]
+def linear(x, layer):
+    w, bias = layer
+    return [sum(map(lambda a, c: a * c, w[i * len(x):(i + 1) * len(x)], x)) + bias[i] for i in range(len(bias))]
+x = open(d + "/images/t10k-images-idx3-ubyte", "rb").read()[16:]
+names = ("/one", "/two", "/wide", "/file", "/m/predictions.jsonl")
+one, two, wide, file, trained = ([json.loads(line) for line in open(d + f)] for f in names)
+text = [line.rstrip("\n").split("\t") for line in open(d + "/text")]
+assert len(one) == len(two) == len(wide) == len(text) == 200 and file == one and len(trained) == 150 and open(d + "/nothing").read() == ""
+for r in range(200):
+    z = linear([(v / 255 - 0.2860) / 0.3530 for v in x[784 * r:784 * (r + 1)]], layers[0])
+    z = linear([max(0, v) for v in z], layers[1])
+    e = [math.exp(v - max(z)) for v in z]
+    p = [v / sum(e) for v in e]
+    for got in [one[r], two[r], wide[r]] + trained[r:r + 1]:
+        assert got["row"] == r + 1 and got["label"] == p.index(max(p)), (r, got, p)
+        assert all(abs(a - c) < 1e-5 for a, c in zip(got["scores"], p)) and got["score"] == max(got["scores"]), (got, p)
+    assert text[r] == [str(r + 1), str(one[r]["label"]), "%.6f" % one[r]["score"]], text[r]
+P
+}
+ok "rows, labels and scores" right
+
+names() { # names of classes, with quotes, and the lines of a file in which one row has no text
+    printf 'text,label\ngood day,"a ""b"""\n"two\nlines",c\n,c\nbad day,c\ngood night,"a ""b"""\n' >"$out/rows.csv"
+    "$yoke" train --model bert --model-config hidden_size=16,num_hidden_layers=1,num_attention_heads=2,intermediate_size=32 \
+        --data "csv:$out/rows.csv" --tokenizer char --global-batch 4 --max-steps 1 --output-dir "$out/b" 2>/dev/null >"$out/stdout" &&
+        "$yoke" predict --from "$out/b" --data "csv:$out/rows.csv" --json --devices "cpu:0! cpu:0!" >"$out/named" || return 1
+    python3 - "$out/named" <<'P'
+import json, sys
+rows = [json.loads(line) for line in open(sys.argv[1])]
+assert [r["row"] for r in rows] == [2, 3, 6, 7], rows
+assert {r["label"] for r in rows} <= {'a "b"', "c"} and all(len(r["scores"]) == 2 for r in rows), rows
+P
+}
+ok "names of classes, lines of a file" names
+
+running_text() {
+    seq 1 400 >"$out/text.txt"
+    "$yoke" train --model gpt2 --model-config n_layer=1,n_head=2,n_embd=16,n_positions=16 --data "text:$out/text.txt" --tokenizer char \
+        --max-steps 1 --output-dir "$out/g" >"$out/stdout" 2>&1 || return 1
+    "$yoke" predict --from "$out/g" --data "text:$out/text.txt" 2>"$out/err"
+    [ $? = 2 ] && grep -q "these data have no classes" "$out/err"
+}
+ok "a language model names no classes" running_text
+full() {
+    predict full --json --output /dev/full 2>"$out/err"
+    [ $? = 1 ] && grep -q -e "--output /dev/full: " "$out/err"
+}
+ok "a full disk" full
+plan
