@@ -15,6 +15,8 @@
 
 static const yk__cli_option options[] = {
     SAMPLE_OPTIONS,
+    {"global-batch", "N", "128", "rows of a step over all ranks", NULL},
+    {"optim", "NAME", NULL, "sgd, sgdm (momentum 0.9) or adamw; default: adamw for language models, sgdm for ResNets, sgd", NULL},
     {"devices", "SPECS", "cpu", "one rank each; ! behind one: never excluded; for mixed: the two to put together", "YOKE_DEVICES"},
     {"iterations", "N", "10", "timed steps", NULL},
     {"save-init", "DIR", NULL, "step: no warm-up; the weights before the first step are saved, and each step's loss is printed", NULL},

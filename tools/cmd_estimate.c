@@ -7,6 +7,12 @@
 
 static const yk__cli_option options[] = {
     SAMPLE_OPTIONS,
+    {"per-device-train-batch-size", "N", "8", "rows of a micro batch for each rank", NULL},
+    {"global-batch", "N", NULL, "rows of a micro batch over all ranks, instead", NULL},
+    {"optim", "NAME", "adamw", "sgd, adam or adamw", NULL},
+    {"momentum", "R", "0.9", "of sgd", NULL},
+    {"weight-decay", "R", "0", "on every parameter here: it takes no memory", NULL},
+    {"max-grad-norm", "R", "1.0", "clip the gradient to this norm; 0: no clipping", NULL},
     {"devices", "WORDS", "cpu", "one rank each", "YOKE_DEVICES"},
     {"gradient-accumulation-steps", "N", "1", "micro batches per optimizer step", NULL},
     {"memory-limit", "BYTES", NULL, "of each rank, as 6G or 500M; by rank: 6G,2G. Activations are recomputed to stay below",
@@ -16,7 +22,7 @@ static const yk__cli_option options[] = {
 
 static const yk__cli_command command = {
     .name = "estimate-memory",
-    .usage = "--model NAME [--model-config KEY=VALUE,..] --global-batch N [--precision P] [options]",
+    .usage = "--model NAME [--model-config KEY=VALUE,..] [--global-batch N] [--precision P] [options]",
     .summary = "say beforehand what memory a training step takes",
     .text = "Plans a training step as the run itself would, for each rank, and prints the bytes its device will be asked for:\n"
             "exactly those, since the very same code plans both. Nothing is allocated on the device, compiled or computed, so\n"
@@ -26,7 +32,8 @@ static const yk__cli_command command = {
             "Activations are what the forward pass leaves for the backward pass; working memory is the most that lies beside\n"
             "them in the same block, at another time or at the same, with what the plugin packs operands into (where it\n"
             "tells). Shared: the host memory in which several ranks exchange gradients and parameters, once for all of them.\n"
-            "What a device's driver or the program itself need is not in it.",
+            "What a device's driver or the program itself need is not in it, nor what evaluation adds (yoke train's\n"
+            "--per-device-eval-batch-size). The presets are yoke train's.",
     .options = options,
     .n_options = sizeof options / sizeof options[0],
 };

@@ -130,7 +130,22 @@ void sample_micro(sample *s)
         share(s);
     batch = s->data ? loaded(s) : inputs(s);
     yk_backward(yk_model_loss(s->model, &batch, yk_forward(s->model, &batch)));
+    if (s->clip > 0)
+        yk_clip_norm(s->job, (float)s->clip);
     yk_step(s->opt);
+}
+
+static yk_opt *optimizer_as_train(const sample *s)
+{
+    static const char *const words[] = {"sgd", "adam", "adamw"};
+    bool bad = false;
+    const int k = yk__cli_word(s->cli, "optim", words, 3, &bad);
+    const double decay = yk__cli_real(s->cli, "weight-decay", 0, 1e10, &bad);
+    const yk_adam_config adam = {.lr = 1e-4, .weight_decay = decay};
+    if (k == 0)
+        return yk_sgd(s->job, &(yk_sgd_config){
+                                  .lr = 0.01, .momentum = yk__cli_real(s->cli, "momentum", 0, 1, &bad), .weight_decay = decay});
+    return k == 1 ? yk_adam(s->job, &adam) : yk_adamw(s->job, &adam);
 }
 
 static yk_opt *optimizer(const sample *s)
@@ -147,6 +162,17 @@ static yk_opt *optimizer(const sample *s)
     return yk_sgd(s->job, &(yk_sgd_config){.lr = 0.01, .momentum = k ? 0.9 : 0});
 }
 
+/* Options that only a planned training has, before devices are opened. */
+static void check_as_train(sample *s, bool *bad)
+{
+    static const char *const words[] = {"sgd", "adam", "adamw"};
+    s->clip = yk__cli_real(s->cli, "max-grad-norm", 0, 1e30, bad);
+    yk__cli_word(s->cli, "optim", words, 3, bad);
+    yk__cli_real(s->cli, "momentum", 0, 1, bad);
+    yk__cli_real(s->cli, "weight-decay", 0, 1e10, bad);
+    yk__cli_int(s->cli, "per-device-train-batch-size", 1, 1 << 20, bad);
+}
+
 bool sample_open(sample *s, const yk__cli *cli, const yk_config *config)
 {
     static const char *const words[] = {"fp32", "bf16", "fp16"};
@@ -156,7 +182,10 @@ bool sample_open(sample *s, const yk__cli *cli, const yk_config *config)
     const int64_t threads = yk__cli_int(cli, "threads", 1, 4096, &bad);
     yk_config c = *config;
     *s = (sample){.cli = cli, .name = yk__cli_text(cli, "model")};
+    s->as_train = config->plan_only;
     s->batch = yk__cli_int(cli, "global-batch", 1, 1 << 20, &bad);
+    if (s->as_train)
+        check_as_train(s, &bad);
     c.seed = (uint64_t)yk__cli_int(cli, "seed", 0, INT64_MAX, &bad);
     if (bad)
         return false;
@@ -169,6 +198,8 @@ bool sample_open(sample *s, const yk__cli *cli, const yk_config *config)
         c.devices = s->cores;
     }
     s->job = yk_open(&c);
+    if (s->job && !s->batch)
+        s->batch = (int64_t)yk_world(s->job) * yk__cli_int(cli, "per-device-train-batch-size", 1, 1 << 20, &bad);
     return s->job != NULL;
 }
 
@@ -184,7 +215,7 @@ void sample_make(sample *s)
     if (yk_ok(s->job))
         s->model = yk_model_new(s->job, s->name, yk__cli_text(s->cli, "model-config"), NULL);
     if (yk_ok(s->job))
-        s->opt = optimizer(s);
+        s->opt = s->as_train ? optimizer_as_train(s) : optimizer(s);
 }
 
 void sample_free(sample *s)

@@ -60,7 +60,7 @@ static void free_scratch(yk__engine *e)
     yk__engine_unbuffer(e, &e->arena, e->arena_bytes, &e->stats.arena_bytes);
     yk__engine_unbuffer(e, &e->input, e->input_bytes, &e->stats.input_bytes);
     yk__engine_unbuffer(e, &e->result, e->result_bytes, &e->stats.input_bytes);
-    for (uint32_t i = 0; i < YK__STAGES; i++)
+    for (uint32_t i = 0; i <= YK__STAGES; i++)
         yk__stage_free(e, &e->stage[i]);
     yk__free(e->sum);
 }

@@ -19,7 +19,7 @@
 
 #define YK__MOMENTS 3
 #define YK__PACKED 0x80000000u /* of a slot's key: PARAM, a whole pack; STATE, moment (bits 24..) of a pack */
-#define YK__STAGES 4           /* input areas under way at once */
+#define YK__STAGES 4           /* input areas of micro batches under way at once */
 #define YK__TICKETS 64
 
 typedef struct yk__eparam {
@@ -94,7 +94,7 @@ struct yk__engine {
 
     yk_buffer *arena, *input, *result;
     uint64_t arena_bytes, input_bytes, result_bytes;
-    yk__stage stage[YK__STAGES];
+    yk__stage stage[YK__STAGES + 1]; /* the last is the update's: its few numbers hold up no micro batch's area */
     float *sum;                /* host copy of an all_reduce's operand */
     uint64_t sum_bytes;
 

@@ -218,10 +218,11 @@ static yk__stage *choose_stage(yk__engine *e, uint64_t bytes)
 }
 
 /* A host area that no transfer or program reads any more. */
-static yk_status take_stage(yk__engine *e, uint64_t bytes, yk__stage **out, yk_error *err)
+static yk_status take_stage(yk__engine *e, const yk__prog *p, yk__stage **out, yk_error *err)
 {
-    yk__stage *s = choose_stage(e, bytes);
-    if (yk__engine_wait_point(e, s->point, err) || stage_new(e, s, bytes, err))
+    const bool updates = p == e->opt_prog || p == e->stat_prog;
+    yk__stage *s = updates ? &e->stage[YK__STAGES] : choose_stage(e, p->input_bytes);
+    if (yk__engine_wait_point(e, s->point, err) || stage_new(e, s, p->input_bytes, err))
         return err->status;
     *out = s;
     return YK_OK;
@@ -235,7 +236,7 @@ static yk_status upload(yk__engine *e, const yk__prog *p, uint32_t n, const void
     *stage = NULL;
     if (!p->input_bytes)
         return YK_OK;
-    if (take_stage(e, p->input_bytes, &s, err))
+    if (take_stage(e, p, &s, err))
         return err->status;
     for (uint32_t i = 0; i < p->n_input; i++) {
         if (!p->input_size[i])

@@ -4,8 +4,12 @@
 . "$YOKE_SOURCE/tests/cli/lib.sh"
 export YOKE_DEVICES=cpu:0
 
-same() { # same ARGUMENTS...: the estimate's peak is the run's
-    "$yoke" estimate-memory "$@" --json >"$out/plan" && "$yoke" bench step "$@" --iterations 1 --json >"$out/run" || return 1
+same() { # same OPTIMIZER ARGUMENTS...: the estimate's peak is the run's
+    optim=$1 timed=$1
+    shift
+    [ "$optim" != sgd ] || timed=sgdm # as yoke bench calls sgd with momentum
+    "$yoke" estimate-memory --optim "$optim" "$@" --json >"$out/plan" &&
+        "$yoke" bench step --optim "$timed" "$@" --iterations 1 --json >"$out/run" || return 1
     python3 - "$out/plan" "$out/run" <<'P'
 import json, sys
 plan, run = (json.load(open(f)) for f in sys.argv[1:])
@@ -16,18 +20,41 @@ assert run["peak_rss_bytes"] > run["peak_bytes"] # here device memory is the hos
 assert sum(v for k, v in rank.items() if k.endswith("_bytes") and k != "peak_bytes") == rank["peak_bytes"]
 P
 }
+# A training without evaluation takes what was estimated from the same options, and from none: the defaults are the same.
+as_train() { # as_train OPTION...
+    shape="--model mlp --model-config hidden=64,input_size=784"
+    # shellcheck disable=SC2086
+    "$yoke" estimate-memory $shape "$@" --json >"$out/plan" && "$yoke" train $shape --data "idx:$out/images" --max-steps 4 --json \
+        --eval-strategy no --no-do-eval --overwrite-output-dir --output-dir "$out/trained" "$@" >"$out/run" || return 1
+    cat "$out/plan" "$out/run"
+    python3 -c 'import json, sys
+plan, run = (json.loads(open(f).read().splitlines()[-1]) for f in sys.argv[1:])
+assert plan["ranks"][0]["peak_bytes"] == run["peak_bytes"] > 0' "$out/plan" "$out/run"
+}
+if [ -e "$data/fashion-mnist" ]; then
+    small_images "$out/images"
+    ok "yoke train's defaults" as_train
+    for options in "--max-grad-norm 0" "--optim sgd" "--optim sgd --momentum 0" "--optim adam --weight-decay 0.1" "--global-batch 32" \
+        "--gradient-accumulation-steps 3" "--precision bf16" "--precision fp16 --global-batch 16"; do
+        # shellcheck disable=SC2086
+        ok "yoke train $options" as_train $options
+    done
+else
+    skip "yoke train's defaults and options" "no fashion-mnist in YOKE_TEST_DATA"
+fi
+
 for precision in fp32 bf16; do
-    ok "mlp, $precision" same --model mlp --model-config hidden=64 --global-batch 32 --precision $precision
-    ok "mlp with adamw, $precision" same --model mlp --model-config hidden=64 --global-batch 32 --precision $precision --optim adamw
-    ok "resnet20, $precision" same --model resnet20 --global-batch 4 --precision $precision
-    ok "gpt2, $precision" same --model gpt2 --model-config n_layer=2,n_embd=64,n_head=2,vocab_size=500,seq_len=32 --global-batch 3 \
+    ok "mlp, $precision" same sgd --model mlp --model-config hidden=64 --global-batch 32 --precision $precision
+    ok "mlp with adamw, $precision" same adamw --model mlp --model-config hidden=64 --global-batch 32 --precision $precision
+    ok "resnet20, $precision" same sgd --model resnet20 --global-batch 4 --precision $precision
+    ok "gpt2, $precision" same adamw --model gpt2 --model-config n_layer=2,n_embd=64,n_head=2,vocab_size=500,seq_len=32 --global-batch 3 \
         --precision $precision
-    ok "bert, $precision" same --model bert --global-batch 3 --precision $precision --model-config \
+    ok "bert, $precision" same adamw --model bert --global-batch 3 --precision $precision --model-config \
         num_hidden_layers=2,hidden_size=64,num_attention_heads=2,intermediate_size=128,vocab_size=500,seq_len=16
 done
 
 on_opencl() {
-    YOKE_DEVICES=opencl:0@0 same --model gpt2 --model-config n_layer=2,n_embd=64,n_head=2,vocab_size=500,seq_len=32 --global-batch 3
+    YOKE_DEVICES=opencl:0@0 same adamw --model gpt2 --model-config n_layer=2,n_embd=64,n_head=2,vocab_size=500,seq_len=32 --global-batch 3
 }
 if "$yoke" info --kinds 2>/dev/null | grep -q '^opencl$'; then
     ok "gpt2 on OpenCL" on_opencl
