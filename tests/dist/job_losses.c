@@ -48,7 +48,7 @@ static net make_net(yk_job *job)
     return m;
 }
 
-static step begin(yk_job *job, const net *m, const int *split)
+static step begin(yk_job *job, const net *m, const int *split, bool tell_rows)
 {
     float x[ROWS * IN] = {0}, weight[ROWS] = {0};
     int32_t y[ROWS] = {0}, row[ROWS] = {0};
@@ -62,7 +62,8 @@ static step begin(yk_job *job, const net *m, const int *split)
         for (int k = 0; k < IN; k++)
             x[i * IN + k] = x_of(row[i], k);
     }
-    yk_rows(job, n, row, ROWS);
+    if (tell_rows)
+        yk_rows(job, n, row, ROWS);
     step s = {.job = job, .n = n, .w = m->w, .b = m->b, .q = m->q};
     s.x = yk_input(job, YK_F32, 2, (const int64_t[]){n, IN}, x);
     s.y = yk_input(job, YK_I32, 1, (const int64_t[]){n}, y);
@@ -103,7 +104,7 @@ static int run_all(yk_job *job, const mode *how, float (*out)[CASES][NUMBERS])
             float *v = out[k][c];
             memset(v, 0, NUMBERS * sizeof *v);
             for (uint32_t i = 0; is_run(how, c) && i < (how->config.accumulate ? how->config.accumulate : 1); i++) {
-                const step s = begin(job, &m, splits[yk_world(job)][(k + i) % SPLITS]);
+                const step s = begin(job, &m, splits[yk_world(job)][(k + i) % SPLITS], true);
                 yk_t loss = cases[c].loss(&s);
                 yk_backward(loss);
                 yk_step(opt);
@@ -136,7 +137,7 @@ static int refused(const char *name)
     yk_opt *opt = yk_sgd(job, &(yk_sgd_config){.lr = 1e-30});
     if (!yk_ok(job))
         return yk_close(job);
-    const step s = begin(job, &m, splits[yk_world(job)][0]);
+    const step s = begin(job, &m, splits[yk_world(job)][0], true);
     for (size_t i = 0; i < n_refusals; i++)
         if (!strcmp(refusals[i].name, name))
             yk_backward(refusals[i].loss(&s));
@@ -146,11 +147,61 @@ static int refused(const char *name)
 
 /* ---- One rank's part of the test ---- */
 
+/* ---- Values that are read ---- */
+
+#define READ 4
+
+/* A value read before yk_backward, one that rank 0 alone keeps, a rank's terms of a mean, and a loss where nobody says which
+ * rows the ranks have. */
+static int read_values(const char *devices, uint32_t *rank, double *v)
+{
+    yk_job *job = yk_open(&(yk_config){.quiet = true, .devices = devices});
+    *rank = yk_rank(job);
+    const net m = make_net(job);
+    yk_opt *opt = yk_sgd(job, &(yk_sgd_config){.lr = 1e-30});
+    memset(v, 0, READ * sizeof *v);
+    step s = begin(job, &m, splits[yk_world(job)][0], true);
+    v[0] = yk_item(yk_sqrt(yk_mean(yk_mul(s.h, s.h), 3, false)));
+    yk_t loss = yk_cross_entropy(s.h, s.y), kept = yk_exp(loss), mean = yk_mean(s.h, 3, false);
+    yk_backward(loss);
+    if (yk_is_main(job))
+        yk_keep(kept);
+    yk_keep(mean);
+    yk_step(opt);
+    if (yk_is_main(job))
+        v[1] = yk_item(kept);
+    v[2] = yk_item(mean);
+    yk_sum_ranks(job, v + 1, 2);
+    s = begin(job, &m, splits[yk_world(job)][0], false);
+    loss = yk_sqrt(yk_mean(yk_mul(s.h, s.h), 3, false));
+    yk_backward(loss);
+    yk_step(opt);
+    v[3] = yk_item(loss);
+    return yk_close(job);
+}
+
+static int read_mode(const char *folder)
+{
+    char path[160];
+    double v[READ];
+    uint32_t rank;
+    const int rc = read_values(NULL, &rank, v);
+    snprintf(path, sizeof path, "%s/read.%u", folder, rank);
+    FILE *f = fopen(path, "wb");
+    if (f) {
+        fwrite(v, sizeof v, 1, f);
+        fclose(f);
+    }
+    return rc;
+}
+
 static int rank_main(const char *name, const char *folder)
 {
     static float out[SPLITS][CASES][NUMBERS];
     const mode *how = mode_of(name);
     char path[160];
+    if (!strcmp(name, "read"))
+        return read_mode(folder);
     if (!how)
         return refused(name);
     yk_job *job = yk_open(&how->config);
@@ -302,6 +353,29 @@ START_TEST(what_cannot_be_split_is_named)
 }
 END_TEST
 
+START_TEST(values_read_are_those_of_one)
+{
+    double one[READ], got[READ];
+    char said[4096], path[160];
+    uint32_t rank;
+    make_folder();
+    ck_assert_int_eq(read_values("cpu:0", &rank, one), 0);
+    const int rc = launch("cpu:0 cpu:0 cpu:0", "read", said, sizeof said);
+    ck_assert_msg(rc == 0, "%s", said);
+    for (rank = 0; rank < 3; rank++) {
+        snprintf(path, sizeof path, "%s/read.%u", dir, rank);
+        FILE *f = fopen(path, "rb");
+        ck_assert_ptr_nonnull(f);
+        ck_assert_uint_eq(fread(got, sizeof got, 1, f), 1);
+        fclose(f);
+        for (int i = 0; i < READ; i++)
+            ck_assert_msg(fabs(got[i] - one[i]) < 3e-6 * fabs(one[i]), "rank %u, value %d: %.8g, in one process %.8g", rank, i,
+                          got[i], one[i]);
+    }
+    remove_folder();
+}
+END_TEST
+
 START_TEST(gradients_are_those_of_finite_differences)
 {
     static float one[SPLITS][CASES][NUMBERS];
@@ -340,6 +414,7 @@ int main(int argc, char **argv)
     tcase_add_test(t, three_ranks_have_the_losses_of_one);
     tcase_add_test(t, windows_have_the_losses_of_one);
     tcase_add_test(t, narrow_formats_have_the_losses_of_one);
+    tcase_add_test(t, values_read_are_those_of_one);
     tcase_add_test(t, what_cannot_be_split_is_named);
     suite_add_tcase(s, t);
     SRunner *r = srunner_create(s);
