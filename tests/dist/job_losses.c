@@ -152,7 +152,7 @@ static int refused(const char *name)
 #define READ 4
 
 /* A value read before yk_backward, one that rank 0 alone keeps, a rank's terms of a mean, and a loss where nobody says which
- * rows the ranks have. */
+ * rows the ranks have; one has none. */
 static int read_values(const char *devices, uint32_t *rank, double *v)
 {
     yk_job *job = yk_open(&(yk_config){.quiet = true, .devices = devices});
@@ -160,7 +160,7 @@ static int read_values(const char *devices, uint32_t *rank, double *v)
     const net m = make_net(job);
     yk_opt *opt = yk_sgd(job, &(yk_sgd_config){.lr = 1e-30});
     memset(v, 0, READ * sizeof *v);
-    step s = begin(job, &m, splits[yk_world(job)][0], true);
+    step s = begin(job, &m, splits[yk_world(job)][1], true);
     v[0] = yk_item(yk_sqrt(yk_mean(yk_mul(s.h, s.h), 3, false)));
     yk_t loss = yk_cross_entropy(s.h, s.y), kept = yk_exp(loss), mean = yk_mean(s.h, 3, false);
     yk_backward(loss);
@@ -172,7 +172,7 @@ static int read_values(const char *devices, uint32_t *rank, double *v)
         v[1] = yk_item(kept);
     v[2] = yk_item(mean);
     yk_sum_ranks(job, v + 1, 2);
-    s = begin(job, &m, splits[yk_world(job)][0], false);
+    s = begin(job, &m, splits[yk_world(job)][1], false);
     loss = yk_sqrt(yk_mean(yk_mul(s.h, s.h), 3, false));
     yk_backward(loss);
     yk_step(opt);
