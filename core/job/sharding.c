@@ -144,20 +144,18 @@ void yk__sharding_constant(yk_job *job, yk__vid leaf, float value)
         put(job, leaf, (yk__sharding){.spread = YK__REPLICATED, .sign = sign_with(4, bits)});
 }
 
-yk_t yk_replicated(yk_t input)
+yk_t yk_replicated(yk_t x)
 {
-    yk_job *job = yk__enter("yk_replicated", 1, &input);
-    const yk__vid v = job ? yk__use(job, "yk_replicated", input) : YK_NONE;
+    yk_job *job = yk__enter("yk_replicated", 1, &x);
+    const yk__vid v = job ? yk__use(job, "yk_replicated", x) : YK_NONE;
     if (v == YK_NONE)
         return YK__POISON;
-    for (size_t i = 0; i < job->n_input; i++)
-        if (job->input[i].fed && job->input[i].leaf == v) {
-            if (job->world > 1)
-                put(job, v, (yk__sharding){.spread = YK__REPLICATED, .sign = 1});
-            return input;
-        }
-    yk__job_failf(job, YK_E_ARG, "yk_replicated: expected what yk_input gave in this step");
-    return YK__POISON;
+    const yk__sharding s = yk__sharding_of(job, v);
+    if (s.spread == YK__SHARDED && s.guess)
+        put(job, v, (yk__sharding){.spread = YK__REPLICATED, .sign = 1});
+    else if (s.spread != YK__REPLICATED)
+        yk__job_failf(job, YK_E_ARG, "yk_replicated: expected an input, or what yk_expand made; this follows from rows");
+    return yk_ok(job) ? x : YK__POISON;
 }
 
 /* ---- Sums over the ranks ---- */

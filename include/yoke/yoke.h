@@ -143,9 +143,9 @@ YK_API void yk_grad_read(yk_t param, float *data, size_t n);   /* gradient of th
 /* Host data of this step, copied. dtype f32, i32, u8 or bool. An input is rows where its first length is a multiple of this
  * rank's rows (yk_rows, else the first length of the step's first input), else the same on all ranks, which is checked. */
 YK_API yk_t yk_input(yk_job *job, yk_dtype dtype, uint32_t dims, const int64_t *dim, const void *data);
-/* Says that an input is the same on all ranks though its first length is a multiple of this rank's rows (class weights, a
- * table); called before it is used. Returns it. */
-YK_API yk_t yk_replicated(yk_t input);
+/* Says that x is the same on all ranks though its first length fits this rank's rows: an input (class weights, a table), or what
+ * yk_expand made of a value that is. Called before x is used; returns it. */
+YK_API yk_t yk_replicated(yk_t x);
 /* Which rows of the global micro batch this rank's inputs hold: global row numbers (NULL: 0..local-1) and how many rows
  * the micro batch has over all ranks. Dropout follows the global row. Loaders call it themselves. local may be 0. */
 YK_API void yk_rows(yk_job *job, int64_t local, const int32_t *row, int64_t global);

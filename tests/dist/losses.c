@@ -314,6 +314,19 @@ static yk_t table_of_all(const step *s) /* said to be the same on all ranks */
     return yk_sqrt(yk_mean(square(yk_matmul(s->h, t)), 3, false));
 }
 
+static yk_t four_times(const step *s) /* four, as one rank has rows, and not one for each */
+{
+    yk_t four = yk_mul(yk_replicated(yk_expand(s->b, 2, (const int64_t[]){MID, MID})), s->q);
+    return yk_sqrt(yk_mean(square(yk_matmul(s->h, turned(four))), 3, false));
+}
+
+static yk_t classes_weighed(const step *s)
+{
+    static const float weight[MID] = {0.5f, 1, 1.5f, 2};
+    yk_t w = yk_input(s->job, YK_F32, 1, (const int64_t[]){MID}, weight);
+    return square(yk_cross_entropy_with(s->h, s->y, &(yk_cross_entropy_config){.weight = w, .smoothing = 0.1f}));
+}
+
 static yk_t looked_up(const step *s)
 {
     return yk_sqrt(yk_sum(square(yk_mul(yk_embedding(s->y, s->q, -1), s->h)), 3, false));
@@ -477,6 +490,8 @@ const loss_case cases[] = {
     COUNTED(recomputed),
     LOSS(weights_of_classes),
     LOSS(table_of_all),
+    LOSS(four_times),
+    LOSS(classes_weighed),
     LOSS(looked_up),
     LOSS(dropped),
     LOSS(packed_by_some),
