@@ -78,13 +78,14 @@ static uint32_t device_align(cl_device_id id)
 
 static void caps_fill(const listed *l, yk_device_caps *c)
 {
+    const ocl_shape shape = l->shape;
     char version[128]; /* "OpenCL 3.0 and the driver's own words" */
     bool cpu = ocl_device_number(l->id, CL_DEVICE_TYPE) & CL_DEVICE_TYPE_CPU;
     ocl_device_text(l->id, CL_DEVICE_NAME, c->name, sizeof c->name);
     ocl_device_text(l->id, CL_DEVICE_VERSION, version, sizeof version);
     const size_t first = strcspn(version, " "), both = first + strcspn(version + first + (version[first] != 0), " ");
     version[both + (version[first] != 0)] = 0;
-    snprintf(c->isa, sizeof c->isa, "%.10s, %s kernels (%s)", version, l->shape.cpu ? "cpu" : "gpu", l->shape.why);
+    snprintf(c->isa, sizeof c->isa, "%.10s, %s kernels (%s)", version, shape.cpu ? "cpu" : "gpu", shape.why);
     c->flags = YK_CAP_DETERMINISTIC | (cpu ? YK_CAP_CPU : 0u);
     c->mem_total = c->mem_free = ocl_device_number(l->id, CL_DEVICE_GLOBAL_MEM_SIZE);
     c->max_alloc = ocl_device_number(l->id, CL_DEVICE_MAX_MEM_ALLOC_SIZE);

@@ -105,22 +105,22 @@ START_TEST(test_limits)
 }
 END_TEST
 
-/* Sleeping does not depend on how loaded the machine is: times are bounded from below alone. */
+/* Far apart, as other programs may take the cores away at any moment. */
 START_TEST(test_times)
 {
     cl_int rc;
     double plain = kernel_run(&rc);
     ck_assert_int_eq(rc, CL_SUCCESS);
-    setenv("OCL_FAKE_SLOW", "10", 1);
+    setenv("OCL_FAKE_SLOW", "60", 1);
     double slow = kernel_run(&rc);
     ck_assert_int_eq(rc, CL_SUCCESS);
-    ck_assert_msg(slow > 3 * plain, "%g s, slowed 10 times %g s", plain, slow);
+    ck_assert_msg(slow > 5 * plain, "%g s, slowed 60 times %g s", plain, slow);
     setenv("OCL_FAKE_SLOW_UNTIL", "2", 1); /* that many have long been */
     double past = kernel_run(&rc);
-    ck_assert_msg(past < slow / 2, "slowed 10 times %g s, after the last slow kernel %g s", slow, past);
+    ck_assert_msg(past < slow / 5, "slowed 60 times %g s, after the last slow kernel %g s", slow, past);
     unsetenv("OCL_FAKE_SLOW_UNTIL");
     setenv("OCL_FAKE_SLOW_GROUP", "256", 1);
-    ck_assert(kernel_run(&rc) < slow / 2);
+    ck_assert(kernel_run(&rc) < slow / 5);
     unsetenv("OCL_FAKE_SLOW_GROUP");
     unsetenv("OCL_FAKE_SLOW");
     cl_mem mem;
