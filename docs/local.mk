@@ -25,6 +25,7 @@ EXTRA_DIST += docs/architecture.md docs/cpu-speed.md docs/cpu-speed-conv.md docs
 	docs/decisions/0014-what-a-training-owns-in-its-folder.md
 
 EXTRA_DIST += docs/decisions/0015-losses-over-several-ranks.md
+EXTRA_DIST += docs/decisions/0013-a-rank-that-does-nothing-is-lost.md
 man_MANS += docs/yoke-cts.1
 dist_man_MANS += docs/yoke-plugin.7
 CLEANFILES += docs/yoke-cts.1

@@ -59,7 +59,10 @@ static bool device_caps(const yk__plugin_info *p, uint32_t i, yk_device_caps *ca
     yk__plugin *plugin;
     memset(caps, 0, sizeof *caps);
     caps->size = sizeof *caps;
-    return !yk__plugin_load(p->path, &plugin, &err) && !yk__plugin_table(plugin)->device_caps(i, caps);
+    if (yk__plugin_load(p->path, &plugin, &err) || yk__plugin_table(plugin)->device_caps(i, caps))
+        return false;
+    yk__device_cap_memory(caps);
+    return true;
 }
 
 static void print_dtypes(uint32_t mask, const char *separator, const char *quote)

@@ -21,11 +21,12 @@ char **train_arguments(int argc, char **argv)
     static char self[PATH_MAX];
     char **args = calloc((size_t)argc + 2, sizeof *args);
     ssize_t n = readlink("/proc/self/exe", self, sizeof self - 1);
-    if (!args || n < 0) {
-        free(args);
+    if (!args)
         return NULL;
-    }
-    self[n] = 0;
+    if (n >= 0)
+        self[n] = 0;
+    else /* without /proc; several ranks cannot be started then, and the error names this path */
+        strcpy(self, "/proc/self/exe");
     args[0] = self;
     memcpy(args + 1, argv, (size_t)argc * sizeof *args);
     return args;
@@ -47,7 +48,7 @@ int train_launch(const yk__cli *cli, char **args)
 {
     bool bad = false;
     if (!args)
-        return yk__cli_usage(cli->command, "out of memory, or this program's own path cannot be read");
+        return yk__cli_usage(cli->command, "out of memory");
     if (getenv("YOKE_JOB_FD"))
         yk__cli_refuse_idle(cli, "devices", "in a rank of a job: yoke launch --devices selects them", &bad);
     if (bad)

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "config.h"
+#include "core/base/limit.h"
 #include "core/base/option.h"
 #include "tools/cli.h"
 
@@ -94,6 +95,7 @@ static int run_command(int argc, char **argv)
 int main(int argc, char **argv)
 {
     char program[64] = "yoke";
+    yk__limit_is_error();
     if (argc > 1 && argv[1][0] != '-')
         snprintf(program, sizeof program, "yoke %s", argv[1]);
     return yk__cli_close_output(program, run_command(argc, argv));

@@ -105,6 +105,8 @@ typedef struct yk__device {
 
 /* Binds the calling thread to the placement's cores, loads the plugin, opens device and queue, and runs the start-up
  * probe (a canned program: dot, norm, softmax, rng against the reference): a device that computes wrongly is refused. */
+/* A processor's memory is the host's, cut down to what this process's control groups allow. */
+void yk__device_cap_memory(yk_device_caps *caps);
 yk_status yk__device_open(const yk__placement *place, yk__device **dev, yk_error *err);
 void yk__device_close(yk__device *dev);
 /* Seconds of a product of 128 x 512 and 512 x 512, least of a few runs (30 ms, or one run): how fast devices are beside each

@@ -8,6 +8,7 @@
 #include <time.h>
 
 #include "core/base/advance.h"
+#include "core/base/cgroup.h"
 #include "core/base/log.h"
 #include "core/base/mem.h"
 #include "core/base/option.h"
@@ -33,6 +34,15 @@ static yk_status check_caps(const yk__device *dev, yk_error *err)
     return YK_OK;
 }
 
+void yk__device_cap_memory(yk_device_caps *caps)
+{
+    uint64_t limit, left;
+    if (!(caps->flags & YK_CAP_CPU) || !yk__cgroup_memory(&limit, &left))
+        return;
+    caps->mem_total = limit < caps->mem_total ? limit : caps->mem_total;
+    caps->mem_free = left < caps->mem_free ? left : caps->mem_free;
+}
+
 static yk_status read_caps(yk__device *dev, yk_error *err)
 {
     uint32_t n = 0;
@@ -47,6 +57,7 @@ static yk_status read_caps(yk__device *dev, yk_error *err)
     dev->caps.name[sizeof dev->caps.name - 1] = 0;
     dev->caps.locality[sizeof dev->caps.locality - 1] = 0;
     dev->caps.isa[sizeof dev->caps.isa - 1] = 0;
+    yk__device_cap_memory(&dev->caps);
     return check_caps(dev, err);
 }
 

@@ -52,6 +52,24 @@ bool yk__others_can_write(const struct stat *st)
     return (st->st_mode & S_IWOTH) || ((st->st_mode & S_IWGRP) && st->st_gid != getegid() && st->st_gid != 0);
 }
 
+/* Whoever can write a folder above can put another one in the place of the plugin's; not where only owners rename (/tmp). */
+static yk_status check_above(const char *path, char *dir, yk_error *err)
+{
+    struct stat st;
+    for (char *slash = strrchr(dir, '/'); slash; slash = strrchr(dir, '/')) {
+        const bool top = slash == dir;
+        slash[top] = 0;
+        if (stat(dir, &st))
+            return yk__fail(err, YK_E_IO, "plugin %s: %s: %s", path, dir, strerror(errno));
+        if ((st.st_mode & S_ISVTX) ? st.st_uid != geteuid() && st.st_uid != 0 : yk__others_can_write(&st))
+            return yk__fail(err, YK_E_ABI, "plugin %s: others can write %s, a folder above it (mode %03o, owner %u, group %u), so "
+                            "it is not loaded; chmod go-w it", path, dir, st.st_mode & 07777u, st.st_uid, st.st_gid);
+        if (top)
+            break;
+    }
+    return YK_OK;
+}
+
 /* What runs inside this process must not be what somebody else can put there. */
 static yk_status check_file(const char *path, struct stat *st, yk_error *err)
 {
@@ -73,6 +91,8 @@ static yk_status check_file(const char *path, struct stat *st, yk_error *err)
     else if (yk__others_can_write(&folder))
         yk__fail(err, YK_E_ABI, "plugin %s: others can write its folder %s (mode %03o, owner %u), so it is not loaded; "
                  "chmod go-w it", path, dir, folder.st_mode & 0777u, folder.st_uid);
+    else if (slash)
+        check_above(path, dir, err);
     yk__free(dir);
     return err->status;
 }

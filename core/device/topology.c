@@ -95,6 +95,16 @@ static uint32_t list_cores(hwloc_topology_t t, hwloc_const_cpuset_t within, int 
     return n;
 }
 
+static yk_status fail_reading(yk_error *err)
+{
+    const char *xml = getenv("HWLOC_XMLFILE");
+    if (recorded_file())
+        return yk__fail(err, YK_E_IO, "topology: hwloc could not read %s", recorded_file());
+    if (xml && *xml)
+        return yk__fail(err, YK_E_IO, "topology: hwloc could not read HWLOC_XMLFILE=%.200s", xml);
+    return yk__fail(err, YK_E_IO, "topology: hwloc could not read this machine");
+}
+
 static yk_status discover(yk__topology *t, yk_error *err)
 {
     hwloc_topology_t h;
@@ -102,7 +112,7 @@ static yk_status discover(yk__topology *t, yk_error *err)
     if (check_made_up(err))
         return err->status;
     if (open_hwloc(&h, false))
-        return yk__fail(err, YK_E_IO, "topology: hwloc could not read %s", recorded_file() ? recorded_file() : "this machine");
+        return fail_reading(err);
     pus = hwloc_get_nbobjs_by_type(h, HWLOC_OBJ_PU);
     t->core = yk__calloc(pus > 0 ? (size_t)pus : 1, sizeof *t->core);
     if (t->core)

@@ -21,6 +21,8 @@
 #include <unistd.h>
 
 #include "core/base/advance.h"
+#include "core/base/cgroup.h"
+#include "core/base/limit.h"
 #include "core/base/mem.h"
 #include "core/base/option.h"
 
@@ -142,7 +144,10 @@ static void note_end(yk__launcher *l, uint32_t rank, int status)
     l->alive--;
     c->code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
     if (WIFSIGNALED(status))
-        snprintf(what, sizeof what, " was killed by signal %d (%s)", WTERMSIG(status), strsignal(WTERMSIG(status)));
+        snprintf(what, sizeof what, " was killed by signal %d (%s)%s", WTERMSIG(status), strsignal(WTERMSIG(status)),
+                 WTERMSIG(status) == SIGKILL && yk__cgroup_kills() > l->kills
+                     ? "; the kernel killed a process of this control group for want of memory"
+                     : "");
     else if (c->code)
         snprintf(what, sizeof what, " ended with exit code %d", c->code);
     else if (left_open)
@@ -393,6 +398,8 @@ static yk_status prepare_launch(yk__launcher *l, yk_error *err)
     if (!l->n || !l->argv || !l->argv[0])
         return yk__fail(err, YK_E_ARG, "nothing to launch: %u devices, program '%s'", l->n,
                         l->argv && l->argv[0] ? l->argv[0] : "");
+    yk__limit_is_error();
+    l->kills = yk__cgroup_kills();
     l->liveness = yk__option_number(YK__OPTION_LIVENESS_MS) != 0;
     l->left_ms = stuck < LEFT_MS ? stuck : LEFT_MS;
     if (yk__local_job_new(l->n, &l->job, err))

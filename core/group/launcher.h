@@ -38,6 +38,7 @@ typedef struct yk__launcher {
     int64_t killed_at;        /* ms; of the first SIGKILL to all */
     int64_t stopped_since;    /* ms; 0: none, or all, are stopped */
     int64_t left_ms;          /* how long a rank may live on after it left; 0: for ever */
+    uint64_t kills; /* yk__cgroup_kills at the start */
     bool liveness;            /* off: a stopped rank may be in a debugger */
 } yk__launcher;
 

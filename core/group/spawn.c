@@ -11,6 +11,7 @@
 #include <sys/prctl.h>
 #include <unistd.h>
 
+#include "core/base/limit.h"
 #include "core/base/mem.h"
 
 #define RANK_VARIABLES 5
@@ -81,6 +82,7 @@ static void become_rank(const yk__launcher *l, uint32_t rank, char **env, pid_t 
     }
     fcntl(yk__local_job_rank_fd(l->job, rank), F_SETFD, 0);
     sigprocmask(SIG_SETMASK, &l->mask, NULL);
+    yk__limit_restore();
     environ = env;
     execvp(l->argv[0], l->argv);
     e = errno;

@@ -9,6 +9,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "core/base/limit.h"
 #include "core/base/log.h"
 #include "core/base/option.h"
 #include "core/job/job.h"
@@ -233,6 +234,7 @@ yk_job *(yk_open)(const yk_config *config)
 {
     yk_error err = YK_ERROR_INIT;
     yk_job *job = yk__calloc(1, sizeof *job);
+    yk__limit_is_error(); /* or a checkpoint could end the program */
     if (!job)
         return NULL;
     if (config)

@@ -4,8 +4,11 @@ libyokecore_la_SOURCES += core/run/run.h core/run/inner.h core/run/engine.c core
 	core/run/roles.c core/run/hash.c
 
 if WITH_CHECK
-check_PROGRAMS += tests/unit/run_train.test tests/unit/device_wait.test tests/dist/engine.test tests/dist/roles.test
-TESTS += tests/unit/run_train.test tests/unit/device_wait.test tests/dist/engine.test tests/dist/roles.test
+check_PROGRAMS += tests/unit/run_train.test tests/unit/device_wait.test tests/unit/cgroup.test tests/dist/engine.test tests/dist/roles.test
+TESTS += tests/unit/run_train.test tests/unit/device_wait.test tests/unit/cgroup.test tests/dist/engine.test tests/dist/roles.test
+tests_unit_cgroup_test_SOURCES = tests/unit/cgroup.c tests/unit/refplugin.c tests/unit/refplugin.h
+tests_unit_cgroup_test_LDADD = $(TEST_LIBS)
+tests_unit_cgroup_test_CFLAGS = $(AM_CFLAGS) $(CHECK_CFLAGS)
 tests_unit_device_wait_test_SOURCES = tests/unit/device_wait.c tests/unit/refplugin.c tests/unit/refplugin.h
 tests_unit_device_wait_test_LDADD = $(TEST_LIBS)
 tests_unit_device_wait_test_CFLAGS = $(AM_CFLAGS) $(CHECK_CFLAGS)

@@ -1,0 +1,124 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Control groups. /proc/self/cgroup names this process's group, as the host sees it or as the container does: what does not
+ * exist below the mount is passed over on the way up to it, so that both work.
+ */
+#include "config.h"
+
+#include "core/base/cgroup.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#define PATH_MOST 1024
+
+/* The two versions' files. */
+typedef struct version {
+    const char *mount, *limit, *usage, *cache; /* cache: the line of memory.stat that says what could be given up */
+    const char *events;
+} version;
+
+static const version versions[] = {
+    {"/sys/fs/cgroup/memory", "memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file", "memory.oom_control"},
+    {"/sys/fs/cgroup", "memory.max", "memory.current", "inactive_file", "memory.events"},
+};
+
+static const char *root = "";
+
+void yk__cgroup_root(const char *folder)
+{
+    root = folder;
+}
+
+/* Whether a list as "cpu,memory" holds the memory controller. */
+static bool has_memory(const char *list)
+{
+    for (; *list; list += strcspn(list, ","), list += *list == ',')
+        if (strcspn(list, ",") == 6 && !strncmp(list, "memory", 6))
+            return true;
+    return false;
+}
+
+/* Lines are NUMBER:CONTROLLERS:PATH; version 2 has the number 0 and no controllers. A memory controller of version 1 rules. */
+static const version *find_group(char *path, size_t n)
+{
+    char name[PATH_MOST], line[PATH_MOST];
+    const version *v = NULL;
+    FILE *f;
+    snprintf(name, sizeof name, "%s/proc/self/cgroup", root);
+    f = fopen(name, "re");
+    while (f && fgets(line, sizeof line, f)) {
+        char *list = strchr(line, ':'), *group = list ? strchr(list + 1, ':') : NULL;
+        if (!group)
+            continue;
+        *group++ = 0;
+        group[strcspn(group, "\n")] = 0;
+        if (!has_memory(list + 1) && (v || strncmp(line, "0:", 2)))
+            continue;
+        v = &versions[!has_memory(list + 1)];
+        snprintf(path, n, "%s", group);
+    }
+    if (f)
+        fclose(f);
+    return v;
+}
+
+/* A file that holds one number, or a line "KEY NUMBER" of one that holds several. False for "max" too. */
+static bool read_number(const version *v, const char *group, const char *file, const char *key, uint64_t *value)
+{
+    char name[3 * PATH_MOST], line[128];
+    const size_t n = strlen(key);
+    bool found = false;
+    FILE *f;
+    snprintf(name, sizeof name, "%s%s%s/%s", root, v->mount, group, file);
+    f = fopen(name, "re");
+    while (f && !found && fgets(line, sizeof line, f))
+        found = !strncmp(line, key, n) && (!n || line[n] == ' ') && sscanf(line + n, "%" SCNu64, value) == 1;
+    if (f)
+        fclose(f);
+    return found;
+}
+
+/* The group above; false at the mount. */
+static bool step_up(char *group)
+{
+    char *slash = strrchr(group, '/');
+    if (!slash)
+        return false;
+    *slash = 0;
+    return true;
+}
+
+bool yk__cgroup_memory(uint64_t *limit, uint64_t *left)
+{
+    char group[PATH_MOST];
+    const version *v = find_group(group, sizeof group);
+    *limit = *left = UINT64_MAX;
+    if (!v)
+        return false;
+    do {
+        uint64_t most, used = 0, cache = 0;
+        if (!read_number(v, group, v->limit, "", &most) || most >= 1ull << 62) /* version 1 has no word for none */
+            continue;
+        read_number(v, group, v->usage, "", &used);
+        read_number(v, group, "memory.stat", v->cache, &cache);
+        used -= cache < used ? cache : used;
+        *limit = most < *limit ? most : *limit;
+        most -= used < most ? used : most;
+        *left = most < *left ? most : *left;
+    } while (step_up(group));
+    return *limit != UINT64_MAX;
+}
+
+uint64_t yk__cgroup_kills(void)
+{
+    char group[PATH_MOST];
+    uint64_t kills = 0;
+    const version *v = find_group(group, sizeof group);
+    if (!v)
+        return 0;
+    while (!read_number(v, group, v->events, "oom_kill", &kills) && step_up(group))
+        ;
+    return kills;
+}
