@@ -179,7 +179,7 @@ bool yk__launch_speaks(void)
     if (is_ours()) {
         /* The launcher ends the job before a second rank says the same; it does not where rank 0 is well. */
         if (variable_number("YOKE_RANK", &rank) && rank)
-            nanosleep(&(struct timespec){1, 0}, NULL);
+            nanosleep(&(struct timespec){3, 0}, NULL);
         return true;
     }
     f = find_launcher();

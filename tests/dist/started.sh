@@ -42,7 +42,7 @@ refused() { # WORDS: with exit code 2, in one line, and nothing was written
 }
 
 train "$yoke" launch --devices "cpu:0 cpu:0" -- python3 "$tmp/wrapper.py"
-refused "cannot reach it: YOKE_JOB_FD=.* is closed"
+refused "rank 0 of 2 of a .yoke launch., but cannot reach it: YOKE_JOB_FD=.* is closed"
 check "behind a wrapper that closes descriptors"
 
 train "$yoke" launch --devices "cpu:0 cpu:0" -- sh -c 'if [ $YOKE_RANK = 1 ]; then exec python3 "$0" "$@"; fi; exec "$@"' \
