@@ -76,10 +76,11 @@ static void evaluate(train_run *r, uint64_t epoch)
     r->log_spent += train_seconds() - r->log_time; /* evaluation is no part of the training's speed */
     r->result = train_evaluate(r->job, r->model, r->eval, r->metrics);
     r->evaluated = r->steps;
-    yk_sched_metric(r->sched, r->result.value[r->best.by]);
+    if (r->steps) /* a model that was not trained yet lowers no rate */
+        yk_sched_metric(r->sched, r->result.value[r->best.by]);
     if (yk_ok(r->job) && yk_is_main(r->job))
         tell_result(r, epoch);
-    if (r->steps) /* a model that was not trained yet is no candidate */
+    if (r->steps) /* nor is it a candidate */
         r->stop = train_best_judge(r->job, &r->best, &r->result, r->steps, r->out);
     r->log_time = train_seconds();
 }

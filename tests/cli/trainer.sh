@@ -82,9 +82,12 @@ ok "stopped early after two without a better one" evaluations "5 10 15" --eval-s
 ok "it takes no threshold as long as it falls" evaluations "10 20 30" --eval-steps 10 --early-stopping-patience 1
 ok "what is gained is below the threshold" evaluations "10 20" --eval-steps 10 --early-stopping-patience 1 --early-stopping-threshold 5
 resumed() { # what a checkpoint knew of the best counts on
-    train --eval-steps 5 --early-stopping-patience 3 --greater-is-better --save-steps 10 && steps eval_loss "5 10 15 20" || return 1
+    set -- --eval-steps 5 --early-stopping-patience 3 --greater-is-better
+    train "$@" --save-steps 10 && steps eval_loss "5 10 15 20" || return 1
     from=$out/run.$run/checkpoint-10
-    train --eval-steps 5 --early-stopping-patience 3 --greater-is-better --resume-from-checkpoint "$from" && steps eval_loss "15 20"
+    train "$@" --resume-from-checkpoint "$from" && steps eval_loss "15 20" || return 1
+    mkdir "$out/run.$((run + 1))" && cp -r "$from" "$out/run.$((run + 1))" &&
+        train "$@" --resume-from-checkpoint last && steps eval_loss "15 20"
 }
 ok "a resumed training waits as long in all" resumed
 
@@ -183,6 +186,15 @@ hash_of() {
     mlp "$out/format" --max-steps 3 --allow-substitute --json "$@" 2>/dev/null >"$out/json" && field param_hash "$out/json"
 }
 ok "precision by flags" formats
+evaluated_in_bf16() {
+    for more in "" "--precision bf16" --bf16-full-eval; do
+        # shellcheck disable=SC2086
+        "$yoke" eval --from "$out/format" --data "idx:$out/images" --allow-substitute --json $more 2>/dev/null || return 1
+    done >"$out/evals"
+    cat "$out/evals"
+    [ "$(sed -n 2p "$out/evals")" = "$(sed -n 3p "$out/evals")" ] && [ "$(sed -n 1p "$out/evals")" != "$(sed -n 2p "$out/evals")" ]
+}
+ok "evaluation in bf16" evaluated_in_bf16
 ok "names of optimizers" train --optim adamw_torch --max-steps 1
 
 refuses() { # refuses WORDS ARGUMENTS...: exit code 2 and one line, before a device is opened
