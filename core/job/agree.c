@@ -232,8 +232,8 @@ static void fail_differing(yk_job *job, const char *what, const agree_part *mine
         if (row[odd * width + 2 + i] != row[like * width + 2 + i])
             snprintf(values, sizeof values, ": %s %.9g, not %.9g", mine->number[i].name, row[odd * width + 2 + i],
                      row[like * width + 2 + i]);
-    yk__job_failf(job, YK_E_ARG, "rank %u (%s) has %s than rank %u (%s)%s: every rank must run the same program with the same settings",
-                  odd, yk__group_name(job->group, odd), what, like, yk__group_name(job->group, like), values);
+    yk__job_failf(job, YK_E_ARG, "%s has %s than %s%s: every rank must run the same program with the same settings",
+                  yk__group_name(job->group, odd), what, yk__group_name(job->group, like), values);
 }
 
 /* All ranks tell their numbers of the part, and all come to the same end. */
