@@ -211,6 +211,7 @@ static bool first_shares(yk_job *job, int64_t n, bool *changed)
         yk__job_fail(job, &err);
         return false;
     }
+    job->share->resumed = false;
     yk__share_take(job);
     *changed = true; /* a loader that is there already split evenly */
     window_begin(job);
@@ -225,8 +226,9 @@ bool yk__share_update(yk_job *job, int64_t n, bool *changed)
     *changed = false;
     if (job->world == 1 || n <= 0)
         return true;
-    if (!s->policy)
+    if (!s->policy || (s->resumed && s->n != (uint64_t)n))
         return first_shares(job, n, changed);
+    s->resumed = false;
     if (job->opt && job->opt->micro) /* in the middle of a window */
         return true;
     memcpy(before, s->share, job->world * sizeof *before);

@@ -27,13 +27,14 @@ typedef struct yk__share {
     uint64_t compiles;             /* of the engine, at the last run */
     bool timed, compiled;          /* the window under way: its runs are timed; it made a program */
     bool fresh;                    /* a window is over that the policy does not know of */
+    bool resumed;                  /* the policy is a checkpoint's, and no batch was asked for yet */
     double began;                  /* of the window under way, seconds */
     uint32_t generation;           /* of the roles that are set */
 } yk__share;
 
 /* The shares and what they were made from, for a checkpoint; NULL: there are none. */
 struct json_t *yk__share_save(const yk_job *job);
-/* A job of as many ranks goes on with them; others begin anew. */
+/* A job of the same device specs and batch goes on with them; others begin anew. */
 void yk__share_load(yk_job *job, const struct json_t *o);
 
 /* Collective, before each training batch of n rows. *changed: the parts are others than before. */

@@ -14,6 +14,14 @@ static json_t *list_of(const uint64_t *v, uint32_t n)
     return a;
 }
 
+static json_t *devices_of(const yk_job *job)
+{
+    json_t *a = json_array();
+    for (uint32_t r = 0; r < job->world; r++)
+        json_array_append_new(a, json_string(job->rank_name[r]));
+    return a;
+}
+
 json_t *yk__share_save(const yk_job *job)
 {
     const yk__share *s = job->share;
@@ -29,12 +37,21 @@ json_t *yk__share_save(const yk_job *job)
     yk__policy_get(s->policy, v);
     for (uint32_t i = 0; i < n; i++)
         json_array_append_new(a, json_real(v[i]));
+    json_object_set_new(o, "devices", devices_of(job));
     json_object_set_new(o, "rows", json_integer((json_int_t)s->n));
     json_object_set_new(o, "share", list_of(yk__policy_shares(s->policy), job->world));
     json_object_set_new(o, "total", list_of(s->total, job->world));
     json_object_set_new(o, "policy", a);
     yk__free(v);
     return o;
+}
+
+static bool same_devices(const yk_job *job, const json_t *a)
+{
+    json_t *mine = devices_of(job);
+    const bool same = a && json_equal(mine, a);
+    json_decref(mine);
+    return same;
 }
 
 static bool numbers_of(const json_t *a, uint32_t n, double *v)
@@ -55,6 +72,8 @@ static bool shares_read(yk_job *job, const json_t *o)
     double total[YK__RANKS], *v;
     uint32_t n;
     bool good;
+    if (!same_devices(job, json_object_get(o, "devices")))
+        return false;
     if (!(rows >= 1.0) || rows > INT32_MAX || !numbers_of(json_object_get(o, "total"), job->world, total) ||
         yk__share_policy(job, (uint64_t)rows, &quiet))
         return false;
@@ -73,6 +92,7 @@ void yk__share_load(yk_job *job, const json_t *o)
     if (job->world == 1 || !o)
         return;
     if (shares_read(job, o)) {
+        s->resumed = true;
         yk__share_take(job);
         return;
     }

@@ -59,6 +59,23 @@ P
 }
 ok "shares of another version or hand are measured anew" older
 
+other() { # other DEVICES BATCH: goes on with the first run's checkpoint; the shares of its own last one
+    rm -rf "$out/o" && mkdir "$out/o" && cp -r "$out/a/checkpoint-11" "$out/o" || return 1
+    mlp "$out/o" --devices "$1" --max-steps 40 --save-steps 40 --per-device-eval-batch-size 4 --model-config hidden=512 \
+        --global-batch "$2" --resume-from-checkpoint last || return 1
+    python3 - "$out/o/checkpoint-40/trainer_state.json" "$1" "$2" <<'P'
+import json, sys
+shares = json.load(open(sys.argv[1]))["shares"]
+print(shares)
+assert " ".join(shares["devices"]) == sys.argv[2]
+assert shares["rows"] == int(sys.argv[3]) == sum(shares["share"]), shares
+# the rows of the first 11 steps belong to the devices that had them
+assert shares["rows"] != 256 or sum(shares["total"]) == 256 * 29, shares
+P
+}
+ok "shares of other devices are measured anew" other "cpu:0! cpu:0" 256
+ok "shares of another batch are measured anew" other "cpu:0! cpu:0!" 128
+
 nothing_fits() {
     two "$out/c" 100K
     code=$?
