@@ -323,7 +323,7 @@ void yk__sharding_words(const yk_job *job, double *word)
     word[YK__SHARD_WORDS - 1] = 1.0; /* their sum: the ranks that take part */
     if (job->loss != YK_NONE)
         word[0] = (double)sign_with(yk__sharding_of(job, job->loss).sign, yk__sharding_of(job, job->loss).spread);
-    for (size_t i = 0; i < job->n_input && k < YK__SHARD_INPUTS; i++) {
+    for (size_t i = 0; job->world > 1 && i < job->n_input && k < YK__SHARD_INPUTS; i++) {
         const yk__jinput *in = &job->input[i];
         if (!in->fed)
             continue;

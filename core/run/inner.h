@@ -185,6 +185,7 @@ void yk__optim_drop(yk__engine *e);
 /* roles.c */
 void yk__roles_begin(yk__engine *e);                    /* all are members and own even parts */
 void yk__roles_cut(const yk__engine *e, yk__pack *p);   /* the slices of a pack */
+uint32_t yk__roles_first(const yk__engine *e);          /* the first member */
 
 /* state.c: each rank's part of a parameter, by slices of its pack, goes to all others */
 yk_status yk__state_spread(yk__engine *e, const yk__slices *s, uint64_t at, uint64_t n, float *data, yk_error *err);

@@ -15,6 +15,14 @@ void yk__roles_begin(yk__engine *e)
     }
 }
 
+uint32_t yk__roles_first(const yk__engine *e)
+{
+    uint32_t r = 0;
+    while (!e->roles.member[r])
+        r++;
+    return r;
+}
+
 void yk__roles_cut(const yk__engine *e, yk__pack *p)
 {
     yk__slices_by(&p->slice, p->n, e->world, e->roles.owns);
@@ -115,14 +123,6 @@ static void keep_summed(yk__engine *e)
     e->moved = true;
 }
 
-static uint32_t first_member(const yk__engine *e)
-{
-    uint32_t r = 0;
-    while (!e->roles.member[r])
-        r++;
-    return r;
-}
-
 /* A state as a member has it, to ranks that were excluded. */
 static yk_status spread_state(yk__engine *e, const yk__estate *s, uint32_t root, bool take, yk_error *err)
 {
@@ -150,7 +150,7 @@ static yk_status catch_up(yk__engine *e, uint32_t root, bool take, yk_error *err
 
 static yk_status change_members(yk__engine *e, const yk__roles *roles, yk_error *err)
 {
-    const uint32_t root = first_member(e);
+    const uint32_t root = yk__roles_first(e);
     bool back = false;
     if (!memcmp(roles->member, e->roles.member, e->world * sizeof roles->member[0]))
         return YK_OK;
@@ -192,7 +192,7 @@ yk_status yk__engine_catch_up(yk__engine *e, yk_error *err)
 {
     if (e->world == 1 || e->config.dry || !yk__group_excludes(e->group))
         return YK_OK;
-    if (yk__group_barrier(e->group, err) || catch_up(e, first_member(e), e->excluded, err))
+    if (yk__group_barrier(e->group, err) || catch_up(e, yk__roles_first(e), e->excluded, err))
         return err->status;
     return yk__group_barrier(e->group, err); /* members go on when the copies are made */
 }

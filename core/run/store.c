@@ -225,10 +225,23 @@ static yk_status agree(yk__engine *e, yk_error *err)
     return YK_OK;
 }
 
+/* To where excluded ranks take parameters from, and those with memory of their own in an update. */
+static void flush_shared(const yk__engine *e)
+{
+    if (e->world == 1 || e->config.dry || e->rank != yk__roles_first(e))
+        return;
+    for (size_t i = 0; i < e->n_param; i++) {
+        const yk__eparam *p = &e->param[i];
+        if (p->pending && p->trained)
+            memcpy(e->param_base + e->pack[p->pack].flat + p->at, p->pending, p->n * sizeof(float));
+    }
+}
+
 static yk_status flush(yk__engine *e, yk_error *err)
 {
     if (agree(e, err))
         return err->status;
+    flush_shared(e);
     for (size_t i = 0; i < e->n_param; i++) {
         yk__eparam *p = &e->param[i];
         const bool others = e->excluded && p->trained; /* write it: members, who may be in their next update by now */
@@ -241,7 +254,7 @@ static yk_status flush(yk__engine *e, yk_error *err)
     }
     e->version++;
     e->low_stale = YK__STALE_ALL;
-    return YK_OK;
+    return !e->config.dry && yk__group_excludes(e->group) ? yk__group_barrier(e->group, err) : YK_OK;
 }
 
 yk_status yk__store_lay_out(yk__engine *e, yk_error *err)

@@ -11,6 +11,7 @@
 #include <math.h>
 #include <unistd.h>
 
+#include "core/base/hash.h"
 #include "core/run/inner.h"
 #include "tests/dist/net.h"
 #include "tests/unit/refplugin.h"
@@ -240,6 +241,56 @@ close:
     return err->status;
 }
 
+/* What an excluded rank reads by itself while members go on is of one update: its hash is among those that a member noted. */
+static yk_status run_reads(yk__group *g, yk_error *err)
+{
+    enum { TURNS = 60, READS = 400 };
+    static float w1[IN * MID];
+    static uint64_t seen[READS];
+    const yk__engine_config c = {.precision = YK_F32, .bucket_bytes = 4096};
+    const uint32_t last = yk__group_size(g) - 1;
+    const bool excluded = yk__group_rank(g) == last;
+    uint64_t *noted = NULL;
+    yk__device *dev = NULL;
+    yk__roles roles;
+    void *mem = NULL;
+    rig r = {0};
+    result out;
+    int n = 0, reads = 0;
+    if (ref_open(&dev, err) || net_setup(&r, dev, g, &c, YK_OPT_ADAM, err) ||
+        yk__group_shared(g, "hashes", (TURNS + 1) * sizeof *noted, &mem, err))
+        goto close;
+    noted = mem;
+    roles = *yk__engine_roles(r.e);
+    roles.member[last] = false;
+    roles.owns[last] = 0.0;
+    if (yk__engine_set_roles(r.e, &roles, err))
+        goto close;
+    for (int turn = 0; turn <= TURNS && !err->status; turn++) {
+        if (turn && run_window(&r, 3, false, &out, err)) /* the excluded rank has no rows in it */
+            break;
+        for (int i = 0; i < (excluded ? READS / (TURNS + 1) : 1) && !err->status; i++)
+            if (!yk__engine_param_read(r.e, r.number[0], w1, err) && excluded)
+                seen[reads++] = yk__hash_bytes(YK_HASH_SEED, w1, sizeof w1);
+        if (yk__group_rank(g) == 0)
+            noted[n++] = yk__hash_bytes(YK_HASH_SEED, w1, sizeof w1);
+    }
+    if (!err->status)
+        yk__group_barrier(g, err);
+    for (int i = 0; i < reads && !err->status; i++) {
+        int k = 0;
+        while (k <= TURNS && noted[k] != seen[i])
+            k++;
+        if (k > TURNS)
+            yk__fail(err, YK_E_INTERNAL, "read %d of %d is of no update", i, reads);
+    }
+close:
+    yk__engine_free(r.e);
+    yk__group_release(g, mem);
+    yk__device_close(dev);
+    return err->status;
+}
+
 static int as_rank(const char *what)
 {
     yk_error err = YK_ERROR_INIT;
@@ -251,6 +302,8 @@ static int as_rank(const char *what)
             run_bad(g, &err);
         else if (!strcmp(what, "copies"))
             run_copies(g, &err);
+        else if (!strcmp(what, "reads"))
+            run_reads(g, &err);
         else
             run_plans(g, what, &err);
         if (err.status)
@@ -286,6 +339,12 @@ START_TEST(copies_are_compared)
 }
 END_TEST
 
+START_TEST(an_excluded_rank_reads_whole_updates)
+{
+    launch(2, "reads");
+}
+END_TEST
+
 START_TEST(same_bits)
 {
     launch(2, kinds[_i]);
@@ -306,6 +365,7 @@ int main(int argc, char **argv)
     suite_add_tcase(s, c);
     tcase_add_test(c, a_bad_gradient_is_named_by_all);
     tcase_add_test(c, copies_are_compared);
+    tcase_add_test(c, an_excluded_rank_reads_whole_updates);
     tcase_add_loop_test(c, same_bits, 0, sizeof kinds / sizeof *kinds);
     tcase_set_timeout(c, 120);
     srunner_set_tap(sr, "-");
