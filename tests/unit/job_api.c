@@ -344,6 +344,50 @@ START_TEST(labels_and_inputs_are_named_by_row)
 }
 END_TEST
 
+/* One axis of a pool with ceil_mode by PyTorch's definition: window i begins at i * stride - pad, the last one inside the image or
+ * its left padding; an average counts pixels of the padding, but none behind it. */
+static int64_t ceil_pool(bool max, const float *x, int64_t n, const yk_pool2d_config *c, double *y)
+{
+    const int64_t k = c->kernel[1], step = c->stride[1], pad = c->padding[1];
+    int64_t out = (n + 2 * pad - k + step - 1) / step + 1;
+    out -= (out - 1) * step >= n + pad;
+    for (int64_t i = 0; i < out; i++) {
+        const int64_t from = i * step - pad, to = from + k, end = to < n + pad ? to : n + pad;
+        double sum = 0, most = -INFINITY, count = 0;
+        for (int64_t p = from > 0 ? from : 0; p < to && p < n; p++)
+            sum += x[p], most = fmax(most, x[p]), count++;
+        y[i] = max ? most : sum / (c->exclude_padding ? count : (double)(end - from));
+    }
+    return out;
+}
+
+START_TEST(ceil_mode_drops_a_window_that_begins_in_the_right_padding)
+{
+    float x[12], got[12];
+    double want[12];
+    int dropped = 0;
+    for (int i = 0; i < 12; i++)
+        x[i] = (float)sin(i * 2.3 + 1);
+    for (int code = 0; code < 8 * 3 * 4 * 2 * 3; code++) {
+        const int64_t n = 4 + code % 8;
+        const int32_t kernel = 2 + code / 8 % 3, stride = 1 + code / 24 % 4, pad = code / 96 % 2, mode = code / 192;
+        const yk_pool2d_config c = {.kernel = {1, kernel}, .stride = {1, stride}, .padding = {0, pad}, .ceil_mode = true, .exclude_padding = mode == 2};
+        yk_job *job = open_job((yk_config){0});
+        const yk_t in = input(job, 4, (int64_t[]){1, 1, 1, n}, x);
+        const yk_t y = yk_keep(mode ? yk_avg_pool2d(in, &c) : yk_max_pool2d(in, &c));
+        const int64_t out = ceil_pool(!mode, x, n, &c, want);
+        dropped += out != (n + 2 * pad - kernel + stride - 1) / stride + 1;
+        ck_assert_int_eq(yk_dim(y, 3), out);
+        yk_read(y, got, (size_t)out * sizeof *got);
+        for (int64_t i = 0; i < out; i++)
+            ck_assert_msg(fabs((double)got[i] - want[i]) < 1e-6, "n %lld kernel %d stride %d padding %d mode %d: window %lld is %g, not %g",
+                          (long long)n, kernel, stride, pad, mode, (long long)i, (double)got[i], want[i]);
+        CLOSE(job);
+    }
+    ck_assert_int_gt(dropped, 20);
+}
+END_TEST
+
 START_TEST(windows)
 {
     static const int whole[1] = {24}, parts[3] = {16, 6, 2};
@@ -586,6 +630,7 @@ int main(void)
     TCase *t = tcase_create("job");
     tcase_add_test(t, dead_handle);
     tcase_add_test(t, plateau_goes_by_evaluations);
+    tcase_add_test(t, ceil_mode_drops_a_window_that_begins_in_the_right_padding);
     tcase_add_test(t, labels_and_inputs_are_named_by_row);
     tcase_add_test(t, foreign_and_missing_operands);
     tcase_add_test(t, parameters);
