@@ -440,8 +440,10 @@ void yk__json_write(FILE *f, const char *s)
     for (; *s; s++) {
         if (*s == '"' || *s == '\\')
             fprintf(f, "\\%c", *s);
-        else if ((unsigned char)*s < 0x20)
+        else if ((unsigned char)*s < 0x20 || *s == 0x7f)
             fprintf(f, "\\u%04x", (unsigned)*s);
+        else if ((unsigned char)*s == 0xc2 && (unsigned char)s[1] >= 0x80 && (unsigned char)s[1] < 0xa0)
+            fprintf(f, "\\u%04x", (unsigned)(unsigned char)*++s); /* U+0080 to U+009F */
         else
             fputc(*s, f);
     }

@@ -483,12 +483,21 @@ static yk_status guess(const char *path, const char **kind, yk_error *err)
 
 /* ---- printing ---- */
 
+/* Names and texts are the file's: they must not command the terminal. */
+static void print_text(const char *text)
+{
+    char *copy = yk__strdup(text ? text : "");
+    if (copy)
+        printf("%s", yk__printable(copy));
+    yk__free(copy);
+}
+
 static void print_value(const json_t *v)
 {
     size_t i;
     json_t *x;
     if (json_is_string(v)) {
-        printf("%s", json_string_value(v));
+        print_text(json_string_value(v));
     } else if (json_is_array(v)) {
         json_array_foreach(v, i, x)
         {
@@ -508,7 +517,9 @@ static void print_object(json_t *v, const char *prefix)
     json_t *x;
     json_object_foreach(v, key, x)
     {
-        printf("%s%s: ", prefix, key);
+        printf("%s", prefix);
+        print_text(key);
+        printf(": ");
         print_value(x);
         printf("\n");
     }
@@ -516,7 +527,9 @@ static void print_object(json_t *v, const char *prefix)
 
 static void print_tensor(const json_t *t)
 {
-    printf("  %s %s [", json_string_value(json_object_get(t, "name")), json_string_value(json_object_get(t, "dtype")));
+    printf("  ");
+    print_text(json_string_value(json_object_get(t, "name")));
+    printf(" %s [", json_string_value(json_object_get(t, "dtype")));
     print_value(json_object_get(t, "shape"));
     printf("]\n");
 }
@@ -607,7 +620,7 @@ int yk__cmd_inspect(int argc, char **argv)
     if (s) {
         fprintf(stderr, "yoke inspect: %s\n", err.text);
     } else if (yk__cli_on(&cli, "json")) {
-        json_dumpf(facts, stdout, JSON_COMPACT);
+        json_dumpf(facts, stdout, JSON_COMPACT | JSON_ENSURE_ASCII);
         printf("\n");
     } else {
         print_facts(facts);

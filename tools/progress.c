@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tools/progress.h"
 
+#include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <unistd.h>
@@ -33,6 +34,7 @@ void progress_show(progress *p, uint64_t step, uint64_t total, double loss, doub
         draw(p, step, total);
     else
         fprintf(stderr, "step %llu/%llu", (unsigned long long)step, (unsigned long long)total);
+    loss = isnan(loss) ? fabs(loss) : loss; /* not "-nan" */
     fprintf(stderr, "  loss %.4f  lr %.3g  %.0f samples/s%s", loss, lr, rows_per_s, p->terminal ? "" : "\n");
     fflush(stderr);
 }

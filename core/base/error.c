@@ -6,11 +6,15 @@
 #include <stdio.h>
 #include <string.h>
 
-static void clean(char *s)
+char *yk__printable(char *text)
 {
-    for (; *s; s++)
+    for (char *s = text; *s; s++) {
         if ((unsigned char)*s < 0x20 || *s == 0x7f)
             *s = '?';
+        else if ((unsigned char)*s == 0xc2 && (unsigned char)s[1] >= 0x80 && (unsigned char)s[1] < 0xa0)
+            *s = s[1] = '?'; /* C1: to some terminals U+009B begins a command as ESC [ does */
+    }
+    return text;
 }
 
 yk_status yk__fail(yk_error *err, yk_status status, const char *fmt, ...)
@@ -20,7 +24,7 @@ yk_status yk__fail(yk_error *err, yk_status status, const char *fmt, ...)
     va_start(ap, fmt);
     vsnprintf(err->text, sizeof err->text, fmt, ap);
     va_end(ap);
-    clean(err->text);
+    yk__printable(err->text);
     return err->status;
 }
 
@@ -32,7 +36,7 @@ yk_status yk__fail_in(yk_error *err, const char *fmt, ...)
     va_start(ap, fmt);
     vsnprintf(prefix, sizeof prefix - 2, fmt, ap);
     va_end(ap);
-    clean(prefix);
+    yk__printable(prefix);
     strcat(prefix, ": ");
     n = strlen(prefix);
     if (rest > sizeof err->text - 1 - n)

@@ -32,6 +32,9 @@ typedef struct yk_error {
  * mistake of the caller and is stored as YK_E_INTERNAL. Control characters in the text are replaced by '?'. */
 yk_status yk__fail(yk_error *err, yk_status status, const char *fmt, ...) YK_PRINTF(3, 4);
 
+/* Text from a file, made fit for a terminal in place: control characters, of U+0080 to U+009F too, become '?'. Returns text. */
+char *yk__printable(char *text);
+
 /* Puts "prefix: " in front of the text that is there, keeping the status; returns the status. */
 yk_status yk__fail_in(yk_error *err, const char *fmt, ...) YK_PRINTF(2, 3);
 

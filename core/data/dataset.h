@@ -8,9 +8,11 @@
  *                mean=0.485+0.456+0.406 std=0.229+0.224+0.225 holdout=0
  *   csv:FILE, jsonl:FILE  one text and one label per row
  *                text=text label=label max-length=128 tokenizer=DIR classes= categories=FILE
- * delimiter=comma|tab|semicolon quotes=double|none lowercase=yes|no text:FILE    running text for a language model
- * tokenizer=char|bytes|DIR seq-len=128 stride=seq-len split=0.9 tokens:FILE  running ids for a language model
- * dtype=u16|u32 vocab= seq-len=128 stride=seq-len split=0.9
+ *                delimiter=comma|tab|semicolon quotes=double|none lowercase=yes|no
+ *   text:FILE    running text for a language model
+ *                tokenizer=char|bytes|DIR seq-len=128 stride=seq-len split=0.9
+ *   tokens:FILE  running ids for a language model
+ *                dtype=u16|u32 vocab= seq-len=128 stride=seq-len split=0.9
  *
  * as KIND:PATH[,key=value...]. Everything is in memory: images as bytes, texts as ids.
  *

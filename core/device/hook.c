@@ -76,8 +76,10 @@ static uint32_t claims(yk_device *dev, const yk_graph *g, uint32_t node)
         return 0;
     c = yk__hook_begin(o->hook, HOOK_claims);
     answer = o->hook->inner->claims(o->inner, g, node);
-    if (validates(o->hook) && answer != 0 && answer != 1 && answer != 3)
-        yk__hook_wrong("%s: claims answers %u for node %u; expected 0, 1 or 3", o->hook->inner->name, answer, node);
+    if (validates(o->hook) && answer &&
+        (!(answer & YK_CLAIM_RUN) || answer & ~(uint32_t)(YK_CLAIM_RUN | YK_CLAIM_ACCUMULATE | YK_CLAIM_NARROW_OUT)))
+        yk__hook_wrong("%s: claims answers %u for node %u; expected 0, or YK_CLAIM_RUN with what else holds", o->hook->inner->name,
+                       answer, node);
     yk__hook_end(&c, YK_OK, 0);
     return answer;
 }

@@ -212,7 +212,6 @@ static bool run(yk_job *job, uint32_t n_wanted, bool train)
                          .loss = train ? job->loss : YK_NONE,
                          .seed = train ? job->seed : YK_NONE,
                          .first = done == 0,
-                         .last = done + 1 >= job->config.accumulate || job->window_end,
                          .empty = job->empty,
                          .n_input = (uint32_t)job->n_input,
                          .input = job->room.input,

@@ -121,6 +121,10 @@ extern "C" {
  * grad_stats    g f32 [n] -> f32 [2]: sum of (g*hyper)^2 and the number of elements that are not finite; in: g,
  *               scale f32 [1].
  *
+ * Numbers below the normal ones (in f32 and bf16 1.2e-38) may count as zero, in what is read and in what is written: the CPU
+ * plugin does so, as some processors take a hundred times longer for them; OpenCL does as its driver does. So a loss of 1e-39
+ * may be 0 on one device and not on another, and neither is wrong.
+ *
  * hyper: see YK_HYPER_*. First g' = g * GRAD_SCALE, then clamped to [-CLIP, CLIP] (CLIP = inf: not), then negated if
  * YK_OPT_MAXIMIZE.
  *   adam: if DECOUPLED p *= 1 - LR*DECAY else g' += DECAY*p; m = B1 m + (1-B1) g'; v = B2 v + (1-B2) g'^2;
@@ -352,6 +356,13 @@ typedef struct yk_submit {
     const uint64_t *slot_version; /* grows when the contents were changed by anything but this program's own nodes */
 } yk_submit;
 
+/* What claims answers. */
+enum {
+    YK_CLAIM_RUN = 1,        /* the device runs the node */
+    YK_CLAIM_ACCUMULATE = 2, /* also with YK_NODE_ACCUMULATE */
+    YK_CLAIM_NARROW_OUT = 4, /* layer_norm of f32: also with y in a 16-bit format */
+};
+
 typedef struct yk_plugin {
     uint32_t size, abi;     /* sizeof(yk_plugin) as the plugin was compiled; YK_ABI */
     const char *name;       /* a-z0-9_, as in YOKE_DEVICES */
@@ -363,8 +374,7 @@ typedef struct yk_plugin {
     yk_status (*device_caps)(uint32_t i, yk_device_caps *caps); /* fills at most caps->size bytes */
     yk_status (*device_open)(uint32_t i, yk_device **dev);
     void (*device_close)(yk_device *dev);
-    /* Whether the device runs this composite node (1), runs it also with YK_NODE_ACCUMULATE (3), or not (0).
-     * 4 beside it: layer_norm of f32 may also have y in a 16-bit format.
+    /* Whether the device runs this composite node: 0, or YK_CLAIM_RUN with what else holds (YK_CLAIM_*).
      * Asked before the memory plan: values have shapes, dtypes and strides, no offsets. [any] */
     uint32_t (*claims)(yk_device *dev, const yk_graph *g, uint32_t node);
     yk_status (*buffer_new)(yk_device *dev, uint64_t bytes, yk_buffer **b); /* contents undefined [any] */

@@ -42,11 +42,17 @@ plateau_table() {
     [ $? = 2 ] && grep "error: .*reduce_lr_on_plateau follows the loss of evaluations" "$out/err"
 }
 ok "reduce_lr_on_plateau without evaluations" plateau_table
-diverges() { # the rows that a gradient was made of are named
+validated() { # the validating layer has nothing against our own plugin
+    YOKE_LAYERS=validate "$yoke" train --model gpt2 --tokenizer bytes --data "text:$YOKE_SOURCE/README.md" --seq-len 8 --max-steps 2 \
+        --model-config n_embd=8,n_layer=1,n_head=2,n_positions=8 --global-batch 2 --output-dir "$out/valid" >"$out/all" 2>&1 &&
+        ! grep "claims answers" "$out/all"
+}
+ok "the validating layer knows every answer of claims" validated
+diverged_rows() { # the rows that a gradient was made of are named
     mlp "$out/diverged" --optim sgd --learning-rate 1e10 --max-grad-norm 0 --global-batch 4 2>"$out/err"
     [ $? = 1 ] && grep "is not finite: .*; its last rows on this rank are $out/images: image [0-9]* (from 0), image [0-9]*" "$out/err"
 }
-ok "a gradient that is not finite tells the rows" diverges
+ok "a gradient that is not finite tells the rows" diverged_rows
 ok "no output folder" refuses 2 "--output-dir is missing" train --model mlp --data "idx:$out/images"
 ok "no data" refuses 2 "--data is missing" train --model mlp --output-dir "$out/no"
 ok "no model" refuses 2 "neither --model NAME nor --from DIR" train --data "idx:$out/images" --output-dir "$out/no"

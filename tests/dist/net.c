@@ -87,7 +87,7 @@ yk_status net_micro(rig *r, uint32_t seed, bool first, yk_error *err)
     if (!net_build(&n, r, err)) {
         a.value = n.mean;
         yk__engine_run(r->e,
-                       &(yk__micro){.trace = &n.g, .loss = n.loss, .seed = n.seed, .first = first, .last = !first,
+                       &(yk__micro){.trace = &n.g, .loss = n.loss, .seed = n.seed, .first = first,
                                     .empty = rows == 0, .n_input = 3, .input = input, .input_bytes = bytes,
                                     .n_assign = 1, .assign = &a},
                        &ticket, err);

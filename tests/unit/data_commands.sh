@@ -75,5 +75,17 @@ result usage "$(
     "$yoke" tokenize "$work/questions" >/dev/null 2>&1; [ $? = 2 ] || echo "no tokenizer: not 2"
     "$yoke" tokenize --tokenizer /nonexistent "$work/questions" >/dev/null 2>&1; [ $? = 2 ] || echo "bad folder: not 2"
     "$yoke" inspect /nonexistent >/dev/null 2>&1; [ $? = 2 ] || echo "no file: not 2"
+    python3 - "$work/evil.safetensors" <<'P'
+import json, struct, sys
+tensor = {"dtype": "F32", "shape": [1], "data_offsets": [0, 4]}
+head = {"__metadata__": {"a\x1b[2J": "b\x1b]0;x\x07"}, "w\x1b]0;owned\x07\u009b31m": tensor}
+head = json.dumps(head, ensure_ascii=False).encode()
+open(sys.argv[1], "wb").write(struct.pack("<Q", len(head)) + head + b"\0\0\0\0")
+P
+    "$yoke" inspect "$work/evil.safetensors" >"$work/listing" || echo "a file with odd names is refused"
+    grep -q 'w?]0;owned???31m F32' "$work/listing" || echo "names are not listed"
+    "$yoke" inspect "$work/evil.safetensors" --json >>"$work/listing" || echo "no JSON of odd names"
+    LC_ALL=C grep -q "$(printf '[\033\007]')" "$work/listing" && echo "control characters reach the terminal"
+    LC_ALL=C grep -q "$(printf '\302\233')" "$work/listing" && echo "C1 characters reach the terminal"
     "$yoke" inspect "$work/questions" --as txet 2>&1 | grep -q "did you mean 'text'" || echo "no nearest kind"
     "$yoke" inspect --jsno 2>&1 | grep -q -- --json || echo "no nearest option")"

@@ -371,7 +371,8 @@ START_TEST(ceil_mode_drops_a_window_that_begins_in_the_right_padding)
     for (int code = 0; code < 8 * 3 * 4 * 2 * 3; code++) {
         const int64_t n = 4 + code % 8;
         const int32_t kernel = 2 + code / 8 % 3, stride = 1 + code / 24 % 4, pad = code / 96 % 2, mode = code / 192;
-        const yk_pool2d_config c = {.kernel = {1, kernel}, .stride = {1, stride}, .padding = {0, pad}, .ceil_mode = true, .exclude_padding = mode == 2};
+        const yk_pool2d_config c = {.kernel = {1, kernel}, .stride = {1, stride}, .padding = {0, pad}, .ceil_mode = true,
+                                    .exclude_padding = mode == 2};
         yk_job *job = open_job((yk_config){0});
         const yk_t in = input(job, 4, (int64_t[]){1, 1, 1, n}, x);
         const yk_t y = yk_keep(mode ? yk_avg_pool2d(in, &c) : yk_max_pool2d(in, &c));

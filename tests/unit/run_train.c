@@ -180,7 +180,7 @@ static uint64_t submit(rig *r, const float *x, const int32_t *y, bool first, flo
     net n;
     net_build(&n, r);
     ok(r, yk__engine_run(r->e,
-                         &(yk__micro){.trace = &n.g, .loss = n.loss, .seed = n.seed, .first = first, .last = !first,
+                         &(yk__micro){.trace = &n.g, .loss = n.loss, .seed = n.seed, .first = first,
                                       .n_input = 3, .input = input, .input_bytes = bytes, .n_result = 1,
                                       .result = &n.loss, .result_host = host},
                          &ticket, &r->err));
