@@ -186,6 +186,8 @@ static yk_opt *make_optimizer(train_run *r)
                                  .beta1 = yk__cli_real(cli, "adam-beta1", 0, 1, &bad),
                                  .beta2 = yk__cli_real(cli, "adam-beta2", 0, 1, &bad),
                                  .eps = yk__cli_real(cli, "adam-epsilon", 0, 1, &bad),
+                                 .beta_zero = true, /* 0 is 0 here, not the default */
+                                 .eps_zero = true,
                                  .weight_decay = r->decay};
     return k == OPTIM_SGD ? yk_sgd(r->job, &sgd) : k == OPTIM_ADAM ? yk_adam(r->job, &adam) : yk_adamw(r->job, &adam);
 }

@@ -186,6 +186,15 @@ hash_of() {
     mlp "$out/format" --max-steps 3 --allow-substitute --json "$@" 2>/dev/null >"$out/json" && field param_hash "$out/json"
 }
 ok "precision by flags" formats
+zeros() { # 0 is 0, not the default: other parameters than with it, and those of a number next to 0
+    default=$(hash_of)
+    for option in --adam-beta1 --adam-beta2 --adam-epsilon; do
+        zero=$(hash_of $option 0) && near=$(hash_of $option 1e-30) || return 1
+        echo "$option: $default $zero $near"
+        [ "$zero" != "$default" ] && [ "$zero" = "$near" ] || return 1
+    done
+}
+ok "a beta or an epsilon of 0" zeros
 evaluated_in_bf16() {
     for more in "" "--precision bf16" --bf16-full-eval; do
         # shellcheck disable=SC2086
