@@ -2,6 +2,7 @@
 /* The plugin's table, and what all parts share: memory of the host, error texts. */
 #include "backends/opencl/ocl.h"
 
+#include <stddef.h>
 #include <stdio.h>
 #include <time.h>
 
@@ -92,6 +93,8 @@ yk_status ocl_error(cl_int code, const char *what)
 
 static yk_status plugin_init(const yk_host *host)
 {
+    if (host->size < offsetof(yk_host, cache_dir) + sizeof host->cache_dir)
+        return YK_E_ABI; /* it lends less than what is called here */
     ocl_host = host;
     return ocl_options_check();
 }
