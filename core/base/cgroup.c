@@ -111,6 +111,27 @@ bool yk__cgroup_memory(uint64_t *limit, uint64_t *left)
     return *limit != UINT64_MAX;
 }
 
+uint64_t yk__memory_left(void)
+{
+    char name[PATH_MOST], line[128];
+    uint64_t limit, left, kib, sum = 0;
+    bool known = false;
+    FILE *f;
+    snprintf(name, sizeof name, "%s/proc/meminfo", root);
+    f = fopen(name, "re");
+    while (f && fgets(line, sizeof line, f)) {
+        if (sscanf(line, "MemAvailable: %" SCNu64, &kib) == 1)
+            known = true;
+        else if (sscanf(line, "SwapFree: %" SCNu64, &kib) != 1)
+            continue;
+        sum += kib * 1024;
+    }
+    if (f)
+        fclose(f);
+    yk__cgroup_memory(&limit, &left);
+    return known && sum < left ? sum : left;
+}
+
 uint64_t yk__cgroup_kills(void)
 {
     char group[PATH_MOST];

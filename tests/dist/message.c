@@ -268,6 +268,14 @@ static int case_early(void)
     return s ? wrong("an early message", s, &why) : 0;
 }
 
+/* More than any machine has: an error with its bytes, before anybody writes there. */
+static int case_memory(void)
+{
+    yk_tr_words why;
+    void *mem = NULL;
+    return table->shared(tr, "gradients", 1ull << 45, &mem, &why) != YK_OK;
+}
+
 /* Ranks that wait for each other: no rank does anything. */
 static int case_circle(void)
 {
@@ -311,6 +319,7 @@ static const struct {
     {"cancel", 2, case_cancel, NULL, 0},
     {"room", 2, case_room, NULL, 0},
     {"left", 2, case_left, NULL, 0},
+    {"memory", 2, case_memory, "35184372088832 bytes of shared memory for gradients: ", 0},
     {"circle", 2, case_circle, "the ranks' calls differ", 500},
     {"chain", 3, case_chain, "rank 2 (opencl:0@2) has made no progress for 0.5 s (YOKE_STUCK_MS) while rank ", 500},
     {"busy", 2, case_busy, NULL, 600},

@@ -90,6 +90,17 @@ START_TEST(version_1)
 }
 END_TEST
 
+START_TEST(what_is_left)
+{
+    ck_assert_uint_eq(yk__memory_left(), UINT64_MAX);
+    put("proc/meminfo", "MemTotal: 900 kB\nMemFree: 1 kB\nMemAvailable:  500 kB\nSwapTotal: 70 kB\nSwapFree: 50 kB\n");
+    ck_assert_uint_eq(yk__memory_left(), 550 * 1024);
+    put("proc/self/cgroup", "0::/\n");
+    put("sys/fs/cgroup/memory.max", "1000\n");
+    ck_assert_uint_eq(yk__memory_left(), 1000);
+}
+END_TEST
+
 START_TEST(a_device_says_what_is_allowed)
 {
     yk_error err = YK_ERROR_INIT;
@@ -122,6 +133,7 @@ int main(void)
     tcase_add_checked_fixture(t, setup, teardown);
     tcase_add_test(t, version_2);
     tcase_add_test(t, version_1);
+    tcase_add_test(t, what_is_left);
     tcase_add_test(t, a_device_says_what_is_allowed);
     suite_add_tcase(s, t);
     srunner_set_tap(sr, "-");

@@ -19,6 +19,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "core/base/cgroup.h"
 #include "core/base/mem.h"
 
 #define SPIN_NS 40000             /* then look between others' turns: the cores may be shared */
@@ -169,7 +170,14 @@ static yk_status fail_memory(yk_tr *t, const char *what, uint64_t bytes, int e, 
  * have given back what lay there before. */
 static yk_status reserve_block(yk_tr *t, const char *what, uint64_t at, uint64_t bytes, yk_tr_words *why)
 {
+    const uint64_t left = yk__memory_left();
     int failed;
+    if (bytes > left) { /* the kernel would take what there is, and then kill somebody */
+        const yk_status s = yk__local_words(why, YK_E_MEM, "%llu bytes of shared memory for %s: %llu are left",
+                                            (unsigned long long)bytes, what, (unsigned long long)left);
+        yk__local_end_for(t, t->rank, false, s, why->text);
+        return s;
+    }
     do
         failed = fallocate(t->memfd, 0, (off_t)at, (off_t)bytes);
     while (failed && errno == EINTR);
