@@ -102,6 +102,8 @@ static bool build_encoder(yk_model *m, bert *p, const yk_data *data)
         return false;
     }
     yk_owns(m->job, p->layer, free_layers);
+    if (!yk_ok(m->job))
+        return false;
     p->words = model_param(m, p->init, 2, (int64_t[]){p->vocab, p->width}, "bert.embeddings.word_embeddings.weight");
     p->positions = model_param(m, p->init, 2, (int64_t[]){p->context, p->width}, "bert.embeddings.position_embeddings.weight");
     p->types = model_param(m, p->init, 2, (int64_t[]){types, p->width}, "bert.embeddings.token_type_embeddings.weight");

@@ -102,6 +102,8 @@ static void build(yk_model *m, void *net, const yk_data *data)
         return;
     }
     yk_owns(m->job, p->block, free_blocks);
+    if (!yk_ok(m->job))
+        return;
     p->wte = model_param(m, model_normal(std), 2, (int64_t[]){p->vocab, p->width}, "transformer.wte.weight");
     p->wpe = model_param(m, model_normal(std), 2, (int64_t[]){p->positions, p->width}, "transformer.wpe.weight");
     for (int64_t i = 0; i < p->layers; i++)
