@@ -7,7 +7,7 @@ ICD=/etc/OpenCL/vendors/rusticl.icd
 [ -e "$PLUGIN" ] || skip_all "the OpenCL plugin is not built"
 [ -e "$ICD" ] || skip_all "rusticl (package mesa-opencl-icd) is not installed"
 case $SANITIZER in thread) skip_all "rusticl's locks are unknown to TSan" ;; esac
-export RUSTICL_ENABLE=llvmpipe OCL_ICD_VENDORS=$ICD YOKE_PLUGIN_DIR="$YOKE_BUILD/.libs"
+export RUSTICL_ENABLE=llvmpipe YOKE_OPENCL_FAMILY=gpu OCL_ICD_VENDORS=$ICD YOKE_PLUGIN_DIR="$YOKE_BUILD/.libs"
 "$CTS" --plugin "$PLUGIN" --only abi/devices >"$WORK/out" 2>&1
 grep -q 'it has 0' "$WORK/out" && skip_all "rusticl has no device here"
 
