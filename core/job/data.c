@@ -300,6 +300,11 @@ bool yk__data_where(const yk_job *job, int64_t row, char *buf, size_t n)
     return true;
 }
 
+int64_t yk__data_batch(const yk_data *d)
+{
+    return d->batch;
+}
+
 bool yk__data_trains(const yk_data *d)
 {
     return !d->eval;

@@ -6,6 +6,7 @@
 #include "core/job/job.h"
 
 bool yk__data_trains(const yk_data *d);
+int64_t yk__data_batch(const yk_data *d); /* rows of a batch over all ranks */
 /* Where this rank's row of the step under way stands in its file; false: the step was not made of a data set's batch. */
 bool yk__data_where(const yk_job *job, int64_t row, char *buf, size_t n);
 

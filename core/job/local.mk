@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-libyokecore_la_SOURCES += core/job/agree.c core/job/agree.h core/job/blame.c core/job/settings.c core/job/weights.c \
+libyokecore_la_SOURCES += core/job/agree.c core/job/agree.h core/job/blame.c core/job/resume.c core/job/resume.h \
+	core/job/settings.c core/job/weights.c \
 	core/job/count.c core/job/data.c core/job/data.h core/job/handle.c core/job/input.c core/job/job.h core/job/log.c \
 	core/job/op_layer.c core/job/op_loss.c core/job/op_math.c core/job/op_norm.c core/job/op_pack.c core/job/op_shape.c core/job/open.c \
 	core/job/opt.c core/job/param.c core/job/save.c core/job/share.c core/job/share.h \

@@ -9,6 +9,7 @@
 
 #include "core/io/checkpoint.h"
 #include "core/job/data.h"
+#include "core/job/resume.h"
 #include "core/job/job.h"
 #include "core/job/share.h"
 #include "core/job/state.h"
@@ -160,9 +161,12 @@ static json_t *optimizer_state(const yk_opt *opt)
     json_object_set_new(o, "beta1", number(opt->rule.beta1));
     json_object_set_new(o, "beta2", number(opt->rule.beta2));
     json_object_set_new(o, "eps", number(opt->rule.eps));
+    json_object_set_new(o, "weight_decay", number(opt->group[0].weight_decay));
     if (opt->sched) {
         yk__sched_state_get(opt->sched->rule, plateau);
+        char hash[20];
         s = json_object();
+        json_object_set_new(s, "hash", json_string(yk__resume_schedule(opt, hash, sizeof hash)));
         json_object_set_new(s, "step", big(opt->sched->step));
         json_object_set_new(s, "plateau", json_array());
         for (int i = 0; i < 4; i++)
@@ -194,6 +198,7 @@ static json_t *data_state(const yk_job *job)
         json_t *o = json_object();
         json_object_set_new(o, "epoch", big(epoch));
         json_object_set_new(o, "batch", big(batch));
+        json_object_set_new(o, "global_batch", json_integer(yk__data_batch(job->data[i])));
         json_array_append_new(a, o);
     }
     return a;
@@ -386,7 +391,8 @@ static void restore_optimizer(yk_opt *opt, const json_t *o)
         opt->job->param[i].steps = own ? big_of(own) : opt->steps;
     }
     opt->lr = number_of(json_object_get(o, "lr"), opt->lr);
-    opt->rule.beta1 = number_of(json_object_get(o, "beta1"), opt->rule.beta1);
+    if (yk__resume_momentum(opt))
+        opt->rule.beta1 = number_of(json_object_get(o, "beta1"), opt->rule.beta1);
     if (!s || !opt->sched)
         return;
     opt->sched->step = big_of(json_object_get(s, "step"));
@@ -407,7 +413,7 @@ static void restore_scaler(yk__scaler *s, const json_t *o)
     s->last_bad = json_integer_value(json_object_get(o, "last_bad"));
 }
 
-static void restore_data(yk_job *job, const json_t *places)
+static void restore_data(yk_job *job, const char *dir, const json_t *places)
 {
     size_t at = 0;
     for (size_t i = 0; i < job->n_data; i++) {
@@ -415,7 +421,9 @@ static void restore_data(yk_job *job, const json_t *places)
         if (!o)
             continue;
         at++;
-        yk_data_rewind(job->data[i], big_of(json_object_get(o, "epoch")), big_of(json_object_get(o, "batch")));
+        uint64_t batch = big_of(json_object_get(o, "batch"));
+        if (yk__resume_batch(job, dir, o, yk__data_batch(job->data[i]), &batch))
+            yk_data_rewind(job->data[i], big_of(json_object_get(o, "epoch")), batch);
     }
 }
 
@@ -433,13 +441,14 @@ void yk_load(yk_job *job, const char *dir)
     if (s) {
         yk__job_fail(job, &err);
     } else {
+        yk__resume_notes(job, dir, state);
         job->micro_step = big_of(json_object_get(state, "micro_step"));
         job->saved_at = number_of(json_object_get(state, "saved_at"), 0);
         if (job->opt)
             restore_optimizer(job->opt, json_object_get(state, "optimizer"));
         restore_scaler(&job->scaler, json_object_get(state, "scaler"));
         yk__share_load(job, json_object_get(state, "shares"));
-        restore_data(job, json_object_get(state, "data"));
+        restore_data(job, dir, json_object_get(state, "data"));
     }
     json_decref(state);
     yk_barrier(job);

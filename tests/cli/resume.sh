@@ -77,6 +77,30 @@ ok "the same where windows and batches do not divide the data" each_checkpoint 5
     --gradient-accumulation-steps 3 --max-steps 18
 ok "the same on two ranks" each_checkpoint 10 --devices "cpu:0! cpu:0!"
 
+# Nothing that differs from what the checkpoint was made with passes without a word.
+changed() { # changed CODE PATTERN ARGUMENTS...: resumes the checkpoint of step 13, batches of 32 rows
+    want=$1 pattern=$2
+    shift 2
+    rm -rf "$out/c"
+    mkdir "$out/c" && cp -r "$out/s/checkpoint-13" "$out/c" || return 1
+    mlp "$out/c" --devices cpu:0 --max-steps 14 --resume-from-checkpoint last "$@" 2>"$out/err"
+    code=$?
+    cat "$out/err"
+    [ $code = "$want" ] && grep -q -e "$pattern" "$out/err"
+}
+ok "a checkpoint to change settings on" mlp "$out/s" --devices cpu:0 --save-steps 13 --max-steps 14
+unchanged() {
+    changed 0 . && ! grep -q "resume:" "$out/err"
+}
+ok "the same settings: no word" unchanged
+ok "another beta is told, and rules" changed 0 "those of now rule: beta1 0.5, not 0.9" --adam-beta1 0.5
+ok "another epsilon and decay" changed 0 "epsilon 0.001, not 1e-08; weight decay 0.3, not" --adam-epsilon 1e-3 --weight-decay 0.3
+ok "another precision" changed 0 "precision bf16, not f32" --precision bf16
+ok "another schedule" changed 0 "another schedule or learning rate" --lr-scheduler-type cosine
+ok "batches that add up to the same place" \
+    changed 0 "made with batches of 32 rows; this job's have 16, and go on at batch 26" --global-batch 16
+ok "batches that do not" changed 2 "do not add up to the 416 rows that were used" --global-batch 48
+
 # A checkpoint after every step, and SIGKILL at some moments: the newest that is there must load.
 killed() {
     for moment in 0.50 0.61 0.72 0.83 0.94 1.05 1.16 1.27; do

@@ -28,6 +28,20 @@ P
 }
 ok "the last line has all keys; the loss falls" last_line
 
+zeros() { # a 0 of the command line is a 0, not the default
+    hash=
+    for option in "--adam-beta1 0.9" "--adam-beta1 0" "--adam-beta2 0" "--adam-epsilon 0"; do
+        rm -rf "$out/z"
+        # shellcheck disable=SC2086
+        mlp "$out/z" --max-steps 3 --log "$out/z.log" $option >/dev/null || return 1
+        hash="$hash$(field param_hash "$out/z.log")
+"
+    done
+    echo "$hash"
+    [ "$(echo "$hash" | grep . | sort -u | wc -l)" = 4 ]
+}
+ok "a beta and an epsilon of 0" zeros
+
 plateau() { # the rate of each step as its evaluations had it: in mode max a falling loss gets worse
     mlp "$out/p" --log "$out/p.log" --lr-scheduler-type reduce_lr_on_plateau --lr-scheduler-kwargs mode=max,patience=0,factor=0.5 \
         --eval-steps 10 --warmup-steps 0 && python3 - "$out/p.log" <<'P'

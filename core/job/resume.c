@@ -1,0 +1,98 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What a checkpoint was made with beside what the job has: the job's settings rule from there on, and a line says which differ.
+ * A place in the data counts batches, so that another batch size needs another number, or has none. */
+#include <inttypes.h>
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "core/base/log.h"
+#include "core/job/data.h"
+#include "core/job/resume.h"
+
+typedef struct differences {
+    char text[600];
+    size_t used;
+} differences;
+
+static void note(differences *d, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+static void note(differences *d, const char *fmt, ...)
+{
+    va_list ap;
+    const size_t room = sizeof d->text - d->used;
+    int n = snprintf(d->text + d->used, room, "%s", d->used ? "; " : "");
+    va_start(ap, fmt);
+    n += vsnprintf(d->text + d->used + n, room - (size_t)n, fmt, ap);
+    va_end(ap);
+    d->used = d->used + (size_t)n < sizeof d->text - 3 ? d->used + (size_t)n : sizeof d->text - 3;
+}
+
+static void note_number(differences *d, const char *name, const json_t *was, double is)
+{
+    if (json_is_number(was) && json_number_value(was) != is)
+        note(d, "%s %g, not %g", name, is, json_number_value(was));
+}
+
+static void note_optimizer(differences *d, const yk_opt *opt, const json_t *o)
+{
+    const bool adam = opt->rule.kind == YK_OPT_ADAM;
+    const char *schedule = json_string_value(json_object_get(json_object_get(o, "schedule"), "hash"));
+    char hash[20];
+    if (!yk__resume_momentum(opt))
+        note_number(d, adam ? "beta1" : "momentum", json_object_get(o, "beta1"), opt->rule.beta1);
+    note_number(d, adam ? "beta2" : "dampening", json_object_get(o, "beta2"), opt->rule.beta2);
+    note_number(d, "epsilon", json_object_get(o, "eps"), opt->rule.eps);
+    note_number(d, "weight decay", json_object_get(o, "weight_decay"), opt->group[0].weight_decay);
+    if (opt->sched && schedule && strcmp(schedule, yk__resume_schedule(opt, hash, sizeof hash)) != 0)
+        note(d, "another schedule or learning rate (its name, rate, warm-up, total steps or settings)");
+}
+
+bool yk__resume_momentum(const yk_opt *opt)
+{
+    double lr, momentum = (double)NAN;
+    if (opt->sched)
+        yk__sched_at(opt->sched->rule, opt->sched->step, &lr, &momentum);
+    return !isnan(momentum);
+}
+
+const char *yk__resume_schedule(const yk_opt *opt, char *buf, size_t n)
+{
+    snprintf(buf, n, "%016" PRIx64, yk__sched_hash(opt->sched->rule, 0));
+    return buf;
+}
+
+void yk__resume_notes(const yk_job *job, const char *dir, const json_t *state)
+{
+    const char *precision = json_string_value(json_object_get(state, "precision")), *now = yk__dtype_name(job->config.precision);
+    differences d = {"", 0};
+    if (job->rank)
+        return;
+    if (precision && strcmp(precision, now) != 0)
+        note(&d, "precision %s, not %s", now, precision);
+    note_number(&d, "micro batches in a window", json_object_get(state, "accumulate"), job->config.accumulate);
+    if (job->opt)
+        note_optimizer(&d, job->opt, json_object_get(state, "optimizer"));
+    if (d.used)
+        yk__log(YK_LOG_WARN, "resume", "%s was made with other settings; those of now rule: %s", dir, d.text);
+}
+
+bool yk__resume_batch(yk_job *job, const char *dir, const json_t *place, int64_t now, uint64_t *batch)
+{
+    const json_int_t was = json_integer_value(json_object_get(place, "global_batch"));
+    if (!was || was == now || !*batch)
+        return true;
+    if (*batch * (uint64_t)was % (uint64_t)now) {
+        yk__job_failf(job, YK_E_ARG,
+                      "%s was made with batches of %lld rows, this job's have %lld, which do not add up to the %llu "
+                      "rows that were used: take batches of %lld rows, or go on from the end of an epoch",
+                      dir, (long long)was, (long long)now,
+                      (unsigned long long)*batch * (unsigned long long)was, (long long)was);
+        return false;
+    }
+    *batch = *batch * (uint64_t)was / (uint64_t)now;
+    if (!job->rank)
+        yk__log(YK_LOG_WARN, "resume", "%s was made with batches of %lld rows; this job's have %lld, and go on at batch %llu of the epoch",
+                dir, (long long)was, (long long)now, (unsigned long long)*batch);
+    return true;
+}

@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Whether a checkpoint was made with the settings that the job has now. Nothing passes without a word. */
+#ifndef YOKE_CORE_JOB_RESUME_H
+#define YOKE_CORE_JOB_RESUME_H
+
+#include <jansson.h>
+
+#include "core/job/job.h"
+
+/* One warning on rank 0 that names all settings that differ: precision, accumulation, optimizer, schedule. Before the state is
+ * restored. */
+void yk__resume_notes(const yk_job *job, const char *dir, const json_t *state);
+/* The place of a data set in batches of `now` rows, where it was saved in others; false, with the job's error: there is none. */
+bool yk__resume_batch(yk_job *job, const char *dir, const json_t *place, int64_t now, uint64_t *batch);
+/* Whether the schedule moves the momentum, so that it is state and no setting. */
+bool yk__resume_momentum(const yk_opt *opt);
+/* What a checkpoint keeps of the schedule's settings. */
+const char *yk__resume_schedule(const yk_opt *opt, char *buf, size_t n);
+
+#endif
