@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The CPU plugin's common types. One device is the cores this rank was given; a program is a list of steps, each a
- * function that every worker calls with its number; work is divided by shape alone so that results do not depend on how
- * many workers there are.
+ * function that is called for each of its pieces, by whichever worker is free; work is divided by shape alone so that
+ * results do not depend on how many pieces and workers there are.
  */
 #ifndef CPU_CPU_H
 #define CPU_CPU_H
@@ -221,8 +221,8 @@ typedef struct cpu_ctx {
     char *const *slot;     /* where each slot lies for this run */
     const cpu_isa *isa;
     char *shared;          /* scratch of the program, seen by all workers; contents live until the node's last step */
-    char *mine;            /* scratch of this worker */
-    int tid, nt;
+    char *mine;            /* scratch of this worker; nothing in it outlives the piece */
+    int tid, nt;           /* the piece, and of how many */
 } cpu_ctx;
 
 typedef void (*cpu_fn)(const void *args, const cpu_ctx *c);
@@ -232,7 +232,7 @@ static inline void *cpu_at(const cpu_ctx *c, cpu_ref r)
     return r.slot == YK_NONE ? NULL : c->slot[r.slot] + r.offset;
 }
 
-/* The part [*lo, *hi) of n items of worker tid of nt. */
+/* The part [*lo, *hi) of n items of piece tid of nt. */
 static inline void cpu_part(int64_t n, int tid, int nt, int64_t *lo, int64_t *hi)
 {
     *lo = n * tid / nt;
@@ -254,8 +254,10 @@ struct cpu_build {
 
 /* Memory that lives as long as the program, zeroed; NULL (and b->status) when there is none. */
 void *cpu_args(cpu_build *b, size_t bytes);
-/* Adds a step. work: a guess of its nanoseconds on one core; small steps run on one worker. */
+/* Adds a step of a piece for each worker. work: a guess of its nanoseconds on one core; small steps are one piece. */
 void cpu_emit(cpu_build *b, cpu_fn fn, const void *args, double work);
+/* The same of so many pieces. */
+void cpu_emit_pieces(cpu_build *b, cpu_fn fn, const void *args, double work, int64_t pieces);
 /* Scratch of this node, shared or per worker: at least this many bytes, 64-byte aligned. */
 void cpu_need_shared(cpu_build *b, size_t bytes);
 void cpu_need_mine(cpu_build *b, size_t bytes);

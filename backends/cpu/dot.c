@@ -2,7 +2,6 @@
 /* dot, and dot_map: the elementwise program runs on each finished block of C while it is in cache. */
 #include "gemm.h"
 #include "map.h"
-#include "take.h"
 
 #include <stdatomic.h>
 
@@ -26,9 +25,7 @@ typedef struct dot_args {
     const cpu_map *map;
     size_t map_at; /* where the map's scratch lies in the worker's */
     dot_shared shared;
-    int nt;
     int64_t pieces;
-    size_t packed_at; /* in the shared scratch, behind what the workers take pieces by */
 } dot_args;
 
 typedef struct dot_run {
@@ -139,18 +136,16 @@ static void shared_pack_step(const void *args, const cpu_ctx *c)
 {
     const dot_args *d = args;
     int64_t lo, hi;
-    if (c->tid == 0)
-        cpu_take_begin((cpu_take *)(void *)c->shared, d->nt, d->pieces);
     if (d->shared == DOT_SHARED_A) {
         cpu_src a = d->a;
         a.p = cpu_at(c, d->ra);
         cpu_part(cpu_gemm_strips(&d->g), c->tid, c->nt, &lo, &hi);
-        cpu_gemm_pack_strips(&d->g, c->isa, c->mine, &a, lo, hi, c->shared + d->packed_at);
+        cpu_gemm_pack_strips(&d->g, c->isa, c->mine, &a, lo, hi, c->shared);
     } else {
         cpu_src b = d->b;
         b.p = cpu_at(c, d->rb);
         cpu_part(cpu_gemm_panels(&d->g), c->tid, c->nt, &lo, &hi);
-        cpu_gemm_pack_panels(&d->g, c->isa, c->mine, &b, lo, hi, c->shared + d->packed_at);
+        cpu_gemm_pack_panels(&d->g, c->isa, c->mine, &b, lo, hi, c->shared);
     }
 }
 
@@ -158,14 +153,15 @@ static void shared_step(const void *args, const cpu_ctx *c)
 {
     const dot_args *d = args;
     dot_run r;
-    int64_t piece;
+    int64_t first, end;
     r.batch = 0;
     cpu_src a = d->a, b = d->b;
     cpu_src *packed = d->shared == DOT_SHARED_A ? &a : &b;
-    packed->packed = c->shared + d->packed_at;
+    packed->packed = c->shared;
     packed->ld = d->g.k;
     begin_run(&r, d, c);
-    while (cpu_take_next((cpu_take *)(void *)c->shared, d->nt, c->tid, &piece)) {
+    cpu_part(d->pieces, c->tid, c->nt, &first, &end);
+    for (int64_t piece = first; piece < end; piece++) {
         rect at = {0, d->g.m, 0, d->g.n};
         int64_t lo, hi, unit = d->shared == DOT_SHARED_A ? d->g.nr : d->g.mr;
         cpu_part(d->shared == DOT_SHARED_A ? cpu_gemm_panels(&d->g) : cpu_gemm_strips(&d->g), (int)piece, (int)d->pieces,
@@ -216,7 +212,6 @@ static void choose_shared(cpu_build *b, dot_args *d)
     const cpu_gemm *g = &d->g;
     int64_t at[4];
     size_t pa = cpu_gemm_packed_a(g), pb = cpu_gemm_packed(g);
-    d->nt = b->nt;
     if (b->nt == 1 || d->batch > 1 || g->m < 64 || g->n < 64 || g->m * g->n < SHARED_LEAST / g->k)
         return;
     cpu_gemm_part(g, d->gm, d->gn, 0, &at[0], &at[1], &at[2], &at[3]);
@@ -227,9 +222,8 @@ static void choose_shared(cpu_build *b, dot_args *d)
     d->pieces = g->turned ? b->nt * (g->m >= 2 * TURNED * b->nt ? 2 : 1) : pieces_of(first ? g->n : g->m, 64, b->nt);
     if (!d->pieces || (first ? pa : pb) > PACKED_MOST)
         d->shared = DOT_SHARED_NONE;
-    d->packed_at = (size_t)b->nt * sizeof(cpu_take);
     if (d->shared)
-        cpu_need_shared(b, d->packed_at + (first ? pa : pb));
+        cpu_need_shared(b, first ? pa : pb);
 }
 
 static void init_gemm(cpu_build *b, dot_args *d, int64_t k)
@@ -290,7 +284,11 @@ static void emit_dot(cpu_build *b, const yk_node *n, dot_args *d, const yk_value
     double work = 2.0 * (double)d->batch * (double)m * (double)nn * (double)k / rate;
     if (d->shared)
         cpu_emit(b, shared_pack_step, d, (double)(d->shared == DOT_SHARED_A ? d->g.m : d->g.n) * (double)k * 0.3);
-    cpu_emit(b, d->shared ? shared_step : dot_step, d, work + (d->map ? (double)(m * nn) * cpu_map_cost(d->map) : 0.0));
+    work += d->map ? (double)(m * nn) * cpu_map_cost(d->map) : 0.0;
+    if (d->shared)
+        cpu_emit_pieces(b, shared_step, d, work, d->pieces);
+    else
+        cpu_emit(b, dot_step, d, work);
 }
 
 void cpu_plan_dot(cpu_build *b, const yk_node *n)

@@ -10,7 +10,7 @@ libyokecpu_la_SOURCES = backends/cpu/cpu.h backends/cpu/cpuid.c backends/cpu/poo
 	backends/cpu/kern_block.h backends/cpu/kern_span.h backends/cpu/kern_wino.h \
 	backends/cpu/isa_bf16.h backends/cpu/isa_portable.c backends/cpu/isa_avx2.c backends/cpu/isa_avx512.c \
 	backends/cpu/isa_avx512bf16.c backends/cpu/isa_amx.c backends/cpu/gemm.c backends/cpu/gemm.h \
-	backends/cpu/take.c backends/cpu/take.h \
+	backends/cpu/pace.c backends/cpu/pace.h backends/cpu/steal.c backends/cpu/steal.h \
 	backends/cpu/dot.c backends/cpu/map.c backends/cpu/map_plan.c backends/cpu/map_chain.c backends/cpu/map_inner.h \
 	backends/cpu/map.h backends/cpu/reduce.c backends/cpu/data.c \
 	backends/cpu/attention.c backends/cpu/attention.h backends/cpu/attention_bwd.c backends/cpu/conv.c backends/cpu/conv.h \

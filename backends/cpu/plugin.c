@@ -185,6 +185,8 @@ static yk_status device_open(uint32_t i, yk_device **dev)
         cpu_host->free(d);
         return YK_E_MEM;
     }
+    cpu_pool_measure(d->pool);
+    cpu_profile_workers(n);
     pthread_mutex_init(&d->lock, NULL);
     *dev = d;
     return YK_OK;

@@ -27,6 +27,12 @@ void cpu_profile_begin(void)
     which = on && strcmp(word, "own") == 0 ? CLOCK_THREAD_CPUTIME_ID : CLOCK_MONOTONIC;
 }
 
+void cpu_profile_workers(int n)
+{
+    if (n > 1 && which == CLOCK_THREAD_CPUTIME_ID)
+        which = CLOCK_PROCESS_CPUTIME_ID;
+}
+
 /* The longest line goes to the front of what is left: the list is short and this runs once. */
 static void print_longest(uint64_t total)
 {

@@ -3,7 +3,9 @@
 
 #include <string.h>
 
+#include "pace.h"
 #include "profile.h"
+#include "steal.h"
 
 #define SERIAL_NS 6000.0 /* below this a step is not worth sharing */
 #define CHUNK (64 << 10)
@@ -12,7 +14,8 @@ typedef struct step {
     cpu_fn fn;
     const void *args;
     cpu_line *line; /* where its time is counted, or NULL */
-    bool serial;
+    double work;    /* as in cpu_emit */
+    int pieces;     /* 1: not shared */
 } step;
 
 typedef struct chunk {
@@ -29,6 +32,7 @@ struct cpu_prog {
     double work;
     uint32_t n_slot;
     uint8_t *uses;
+    cpu_pace pace;
 };
 
 void *cpu_args(cpu_build *b, size_t bytes)
@@ -52,29 +56,43 @@ void *cpu_args(cpu_build *b, size_t bytes)
     return memset(at, 0, bytes);
 }
 
-void cpu_emit(cpu_build *b, cpu_fn fn, const void *args, double work)
+static bool steps_grow(cpu_build *b)
 {
     cpu_prog *p = b->p;
-    if (b->status != YK_OK)
-        return;
-    if (p->n == p->room) {
-        uint32_t room = p->room ? 2 * p->room : 64;
-        step *s = cpu_host->alloc(room * sizeof *s, 64);
-        if (!s) {
-            b->status = YK_E_MEM;
-            cpu_host->fail("cpu", "no memory for a program of %u steps", (unsigned)room);
-            return;
-        }
-        if (p->n)
-            memcpy(s, p->steps, p->n * sizeof *s);
-        cpu_host->free(p->steps);
-        p->steps = s;
-        p->room = room;
+    uint32_t room = p->room ? 2 * p->room : 64;
+    step *s;
+    if (p->n < p->room)
+        return true;
+    s = cpu_host->alloc(room * sizeof *s, 64);
+    if (!s) {
+        b->status = YK_E_MEM;
+        cpu_host->fail("cpu", "no memory for a program of %u steps", (unsigned)room);
+        return false;
     }
-    bool serial = b->nt == 1 || work < SERIAL_NS;
-    p->steps[p->n++] = (step){fn, args, b->node ? cpu_profile_line(b, b->node, ++b->part) : NULL, serial};
-    p->serial = p->serial && serial;
+    if (p->n)
+        memcpy(s, p->steps, p->n * sizeof *s);
+    cpu_host->free(p->steps);
+    p->steps = s;
+    p->room = room;
+    return true;
+}
+
+void cpu_emit_pieces(cpu_build *b, cpu_fn fn, const void *args, double work, int64_t pieces)
+{
+    cpu_prog *p = b->p;
+    if (b->status != YK_OK || !steps_grow(b))
+        return;
+    if (b->nt == 1 || work < SERIAL_NS)
+        pieces = 1;
+    pieces = pieces > CPU_PIECES_MOST ? CPU_PIECES_MOST : pieces;
+    p->steps[p->n++] = (step){fn, args, b->node ? cpu_profile_line(b, b->node, ++b->part) : NULL, work, (int)pieces};
+    p->serial = p->serial && pieces == 1;
     p->work += work;
+}
+
+void cpu_emit(cpu_build *b, cpu_fn fn, const void *args, double work)
+{
+    cpu_emit_pieces(b, fn, args, work, b->nt);
 }
 
 void cpu_need_shared(cpu_build *b, size_t bytes)
@@ -315,23 +333,51 @@ uint32_t cpu_prog_slots(const cpu_prog *p)
     return p->n_slot;
 }
 
-void cpu_prog_run(const cpu_prog *p, const cpu_ctx *c, cpu_pool *pool)
+/* ---- A run ---- */
+
+typedef struct run {
+    const cpu_prog *prog;
+    const cpu_bound *bound;
+    uint32_t steps;  /* that are begun */
+    uint64_t begun;  /* when the last of them was */
+} run;
+
+static void run_piece(void *arg, int worker, int piece, int pieces)
 {
-    cpu_ctx alone = *c;
-    alone.nt = 1;
-    uint64_t at = c->tid == 0 ? cpu_profile_now() : 0;
-    for (uint32_t i = 0; i < p->n; i++) {
-        const step *s = &p->steps[i];
-        bool phase_ends = i && !(s->serial && p->steps[i - 1].serial);
-        if (phase_ends && !p->serial)
-            cpu_pool_barrier(pool);
-        if (i && c->tid == 0)
-            at = cpu_profile_add(p->steps[i - 1].line, at);
-        if (!s->serial)
-            s->fn(s->args, c);
-        else if (c->tid == 0)
-            s->fn(s->args, &alone);
+    const run *r = arg;
+    const cpu_prog *p = r->prog;
+    const step *s = &p->steps[r->steps - 1];
+    const cpu_ctx c = {r->bound->slot, r->bound->isa, r->bound->scratch,
+                       r->bound->scratch + cpu_prog_shared(p) + (size_t)worker * cpu_prog_mine(p), piece, pieces};
+    s->fn(s->args, &c);
+}
+
+/* Does what is not shared, up to the next step that is. */
+static cpu_phase run_next(void *arg, int worker)
+{
+    run *r = arg;
+    const cpu_prog *p = r->prog;
+    if (r->steps)
+        r->begun = cpu_profile_add(p->steps[r->steps - 1].line, r->begun);
+    while (r->steps < p->n) {
+        const step *s = &p->steps[r->steps++];
+        if (s->pieces > 1)
+            return (cpu_phase){s->pieces, s->work};
+        run_piece(r, worker, 0, 1);
+        r->begun = cpu_profile_add(s->line, r->begun);
     }
-    if (p->n && c->tid == 0)
-        cpu_profile_add(p->steps[p->n - 1].line, at);
+    return (cpu_phase){0, 0.0};
+}
+
+void cpu_prog_run(cpu_prog *p, const cpu_bound *bound, cpu_pool *pool)
+{
+    run r = {p, bound, 0, cpu_profile_now()};
+    const int n = cpu_pool_size(pool);
+    if (p->serial) {
+        run_next(&r, 0);
+        return;
+    }
+    const uint64_t begun = cpu_now_ns();
+    cpu_pool_run(pool, &(cpu_work){run_piece, run_next, &r}, cpu_pace_workers(&p->pace, n));
+    cpu_pace_record(&p->pace, n, (double)(cpu_now_ns() - begun));
 }

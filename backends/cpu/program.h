@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A compiled graph: steps with their arguments. Neighbouring steps that are too small to share are one phase of worker
- * 0; workers meet between phases only.
+ * A compiled graph: steps with their arguments. A step that is worth sharing is a phase of several pieces; what lies between
+ * two of them is done by whoever ended the first.
  */
 #ifndef CPU_PROGRAM_H
 #define CPU_PROGRAM_H
@@ -20,8 +20,15 @@ bool cpu_prog_is_serial(const cpu_prog *p); /* only worker 0 has work */
 double cpu_prog_work(const cpu_prog *p);   /* a guess, ns on one core */
 bool cpu_prog_uses(const cpu_prog *p, uint32_t slot);
 uint32_t cpu_prog_slots(const cpu_prog *p);
-/* Worker tid's part of a run. */
-void cpu_prog_run(const cpu_prog *p, const cpu_ctx *c, cpu_pool *pool);
+/* What a run is bound to. */
+typedef struct cpu_bound {
+    char *const *slot; /* where each slot lies */
+    const cpu_isa *isa;
+    char *scratch; /* cpu_prog_scratch bytes */
+} cpu_bound;
+/* Runs it on the pool's workers, of which it was made for as many, or on some of them where that is faster (pace.h), or on the
+ * calling thread if it is serial. One run at a time. */
+void cpu_prog_run(cpu_prog *p, const cpu_bound *bound, cpu_pool *pool);
 const char *cpu_op_name(uint32_t op);
 uint32_t cpu_op_claims(const yk_graph *g, uint32_t node);
 

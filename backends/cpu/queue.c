@@ -60,21 +60,6 @@ static yk_status queue_status(yk_queue *q)
 
 /* ---- Running ---- */
 
-typedef struct running {
-    yk_device *dev;
-    const cpu_prog *prog;
-    char *const *slot;
-    size_t mine, shared;
-} running;
-
-static void run_worker(void *arg, int worker)
-{
-    running *r = arg;
-    cpu_ctx c = {r->slot, r->dev->isa, r->dev->scratch, r->dev->scratch + r->shared + (size_t)worker * r->mine, worker,
-                 r->dev->n};
-    cpu_prog_run(r->prog, &c, r->dev->pool);
-}
-
 static bool grow_scratch(yk_device *d, size_t need)
 {
     if (need <= d->scratch_bytes)
@@ -88,17 +73,13 @@ static bool grow_scratch(yk_device *d, size_t need)
 static void run_program(yk_queue *q, const job *j)
 {
     yk_device *d = q->dev;
-    const cpu_prog *p = j->program->prog;
-    running r = {d, p, j->slot, cpu_prog_mine(p), cpu_prog_shared(p)};
-    bool serial = cpu_prog_is_serial(p);
-    uint64_t before = cpu_float_begin();
+    cpu_prog *p = j->program->prog;
+    const uint64_t before = cpu_float_begin();
     pthread_mutex_lock(&d->lock);
     if (!grow_scratch(d, cpu_prog_scratch(p, d->n)))
         queue_fail(q, YK_E_MEM, "no memory for the scratch of a program");
-    else if (serial)
-        run_worker(&r, 0);
     else
-        cpu_pool_run(d->pool, run_worker, &r);
+        cpu_prog_run(p, &(cpu_bound){j->slot, d->isa, d->scratch}, d->pool);
     pthread_mutex_unlock(&d->lock);
     cpu_float_end(before);
 }

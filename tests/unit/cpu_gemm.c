@@ -9,7 +9,6 @@
 
 #include "backends/cpu/gemm.h"
 #include "backends/cpu/isa_bf16.h"
-#include "backends/cpu/take.h"
 #include "cpu_kit.h"
 
 typedef struct problem {
@@ -204,41 +203,6 @@ START_TEST(same_bits_of_all_threads)
 }
 END_TEST
 
-enum { TAKERS = 3, PIECES = 10007 };
-
-typedef struct taker {
-    cpu_take *t;
-    int tid;
-    _Atomic int *times;
-} taker;
-
-static void *take_all(void *arg)
-{
-    taker *w = arg;
-    int64_t piece;
-    while (cpu_take_next(w->t, TAKERS, w->tid, &piece))
-        atomic_fetch_add(&w->times[piece], 1);
-    return NULL;
-}
-
-START_TEST(every_piece_once)
-{
-    static cpu_take t[TAKERS];
-    static _Atomic int times[PIECES];
-    pthread_t thread[TAKERS];
-    taker w[TAKERS];
-    cpu_take_begin(t, TAKERS, PIECES);
-    for (int i = 1; i < TAKERS; i++) { /* worker 0's pieces are done by the others */
-        w[i] = (taker){t, i, times};
-        ck_assert(!pthread_create(&thread[i], NULL, take_all, &w[i]));
-    }
-    for (int i = 1; i < TAKERS; i++)
-        pthread_join(thread[i], NULL);
-    for (int i = 0; i < PIECES; i++)
-        ck_assert_int_eq(times[i], 1);
-}
-END_TEST
-
 /* ---- Which products bf16 takes ---- */
 
 /* A core of which `slow_from` to `slow_to` of the tries take three times as long, and a pair `cost` f32 products. */
@@ -286,7 +250,6 @@ int main(void)
     tcase_add_test(t, every_set);
     tcase_add_test(t, emulated_tiles);
     tcase_add_test(t, same_bits_of_all_threads);
-    tcase_add_test(t, every_piece_once);
     tcase_add_test(t, pairs_pay_on_a_noisy_core);
     suite_add_tcase(s, t);
     SRunner *sr = srunner_create(s);

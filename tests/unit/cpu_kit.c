@@ -35,20 +35,10 @@ void kit_host(void)
     cpu_host = &host;
 }
 
-typedef struct kit_job {
-    const cpu_prog *p;
-    cpu_ctx c;
-    cpu_pool *pool;
-} kit_job;
-
 /* bench/gate counts what runs below this function */
-__attribute__((noinline)) static void kit_worker(void *arg, int worker)
+__attribute__((noinline)) static void kit_worker(cpu_prog *p, const cpu_bound *bound, cpu_pool *pool)
 {
-    kit_job *j = arg;
-    cpu_ctx c = j->c;
-    c.mine += (size_t)worker * cpu_round(cpu_prog_mine(j->p) + 64, 4096);
-    c.tid = worker;
-    cpu_prog_run(j->p, &c, j->pool);
+    cpu_prog_run(p, bound, pool);
 }
 
 static double now(void)
@@ -68,21 +58,15 @@ double kit_time(kit *k, const cpu_isa *isa, int nt, int times)
     for (int i = 0; i < nt; i++)
         cores[i] = -1;
     cpu_pool *pool = cpu_pool_new(cores, nt);
-    char *shared = kit_alloc(cpu_prog_shared(p) + 64, 4096);
-    char *mine = kit_alloc((size_t)nt * cpu_round(cpu_prog_mine(p) + 64, 4096), 4096);
-    kit_job j = {p, {k->data, isa, shared, mine, 0, nt}, pool};
+    const cpu_bound bound = {k->data, isa, kit_alloc(cpu_prog_scratch(p, nt) + 64, 4096)};
     double best = 1e30;
     for (int i = 0; i < times; i++) {
         double from = now();
-        if (cpu_prog_is_serial(p))
-            kit_worker(&j, 0);
-        else
-            cpu_pool_run(pool, kit_worker, &j);
+        kit_worker(p, &bound, pool);
         best = fmin(best, now() - from);
     }
     cpu_pool_free(pool);
-    free(mine);
-    free(shared);
+    free(bound.scratch);
     cpu_prog_free(p);
     if (!kit_guarded(k))
         abort();

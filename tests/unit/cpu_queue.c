@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The CPU plugin through its table: device, buffers, the in-order queue, errors; and the pool's barriers. */
+/* The CPU plugin through its table: device, buffers, the in-order queue, errors; and the pool's phases. */
 #define _GNU_SOURCE
 #include <check.h>
 #include <pthread.h>
@@ -9,6 +9,8 @@
 #include <time.h>
 
 #include "backends/cpu/device.h"
+#include "backends/cpu/pace.h"
+#include "backends/cpu/steal.h"
 #include "cpu_kit.h"
 
 const yk_plugin *yk_plugin_query(uint32_t abi);
@@ -86,8 +88,10 @@ static void run_sums(const yk_plugin *p, yk_device *dev, int64_t n, int times, f
         ck_assert_int_eq(p->queue_wait(q, point, UINT64_MAX), YK_OK);
         ck_assert_int_eq(p->queue_poll(q, &done), YK_OK);
         ck_assert_uint_eq(done, last);
+        int64_t wrong = 0; /* an assertion for each element would take longer than all else */
         for (int64_t i = 0; i < n; i++)
-            ck_assert(z[i] == (unit == 1 ? 2 * x[i] + y[i] : 0));
+            wrong += z[i] != (unit == 1 ? 2 * x[i] + y[i] : 0);
+        ck_assert_int_eq(wrong, 0);
     }
     ck_assert_int_eq(p->queue_wait(q, last + 1, 2000000), YK_E_TIMEOUT);
     ck_assert_int_eq(p->queue_put(q, b[0], bytes, x, 4, &point), YK_E_ARG);
@@ -280,37 +284,160 @@ START_TEST(sleepers_are_woken)
 }
 END_TEST
 
-enum { ROUNDS = 400 };
+/* Phases of 1 to 40 pieces: each piece is done once, and all of them before the next phase. */
+enum { PHASES = 3000, MOST = 40, WORKERS = 4 };
 
-typedef struct meet {
-    cpu_pool *pool;
-    int n, count[4];
-} meet;
+typedef struct phases {
+    int at, pieces; /* of the phase that is going on */
+    double work;
+    _Atomic int times[MOST];
+    _Atomic int by[WORKERS]; /* pieces of each worker */
+    bool wrong;
+} phases;
 
-static void meet_all(void *arg, int worker)
+static void phases_piece(void *arg, int worker, int piece, int pieces)
 {
-    meet *m = arg;
-    for (int i = 0; i < ROUNDS; i++) {
-        m->count[worker]++;
-        cpu_pool_barrier(m->pool);
-        for (int w = 0; w < m->n; w++)
-            if (m->count[w] != i + 1)
-                abort();
-        cpu_pool_barrier(m->pool);
-    }
+    phases *f = arg;
+    if (pieces != f->pieces || piece >= pieces)
+        f->wrong = true;
+    else
+        atomic_fetch_add(&f->times[piece], 1);
+    atomic_fetch_add(&f->by[worker], 1);
 }
 
-START_TEST(barriers)
+static cpu_phase phases_next(void *arg, int worker)
+{
+    phases *f = arg;
+    (void)worker;
+    for (int i = 0; i < MOST; i++)
+        f->wrong = f->wrong || atomic_exchange(&f->times[i], 0) != (i < f->pieces);
+    f->pieces = ++f->at > PHASES ? 0 : 1 + f->at * 7 % MOST;
+    return (cpu_phase){f->pieces, f->work};
+}
+
+static void phases_run(cpu_pool *pool, phases *f, double work, int workers)
+{
+    memset(f, 0, sizeof *f);
+    f->work = work;
+    cpu_pool_run(pool, &(cpu_work){phases_piece, phases_next, f}, workers);
+    ck_assert(!f->wrong);
+    ck_assert_int_eq(f->at, PHASES + 1);
+    ck_assert_int_eq(f->pieces, 0);
+}
+
+START_TEST(phases_in_order)
 {
     kit_host();
-    for (int n = 1; n <= 4; n++) {
-        int cores[4] = {-1, -1, -1, -1};
-        meet m = {cpu_pool_new(cores, n), n, {0}};
-        cpu_pool_run(m.pool, meet_all, &m);
-        memset(m.count, 0, sizeof m.count);
-        cpu_pool_run(m.pool, meet_all, &m);
-        cpu_pool_free(m.pool);
+    for (int n = 1; n <= WORKERS; n++) {
+        static const int cores[WORKERS] = {-1, -1, -1, -1};
+        cpu_pool *pool = cpu_pool_new(cores, n);
+        phases f;
+        cpu_pool_measure(pool);
+        for (int i = 0; i < 3; i++)
+            phases_run(pool, &f, 1e9, i == 1 ? (n + 1) / 2 : n);
+        cpu_pool_free(pool);
     }
+}
+END_TEST
+
+/* Workers that sleep and are not worth waking are not waited for: worker 0 does all. */
+START_TEST(sleepers_are_not_waited_for)
+{
+    static const int cores[WORKERS] = {-1, -1, -1, -1};
+    const struct timespec pause = {0, 50000000};
+    kit_host();
+    cpu_pool *pool = cpu_pool_new(cores, WORKERS);
+    phases f;
+    nanosleep(&pause, NULL);
+    phases_run(pool, &f, 0.0, WORKERS);
+    for (int i = 1; i < WORKERS; i++)
+        ck_assert_int_eq(f.by[i], 0);
+    cpu_pool_free(pool);
+}
+END_TEST
+
+/* ---- How many workers ---- */
+
+/* Runs on a machine where n workers take cost[k] ns at level k; what was lost beside the best level, in runs of that. */
+static double pace_lost(cpu_pace *p, int n, const double *cost, int runs, double best)
+{
+    double sum = 0.0;
+    for (int i = 0; i < runs; i++) {
+        const int workers = cpu_pace_workers(p, n);
+        int level = 0;
+        while (n >> level != workers)
+            level++;
+        sum += cost[level];
+        cpu_pace_record(p, n, cost[level]);
+    }
+    return sum / best - runs;
+}
+
+START_TEST(pace_finds_the_best)
+{
+    static const double calm[] = {50, 100, 200}, busy[] = {300, 150, 200}, alone[] = {400, 300, 200};
+    cpu_pace p = {0};
+    ck_assert_int_eq(cpu_pace_workers(&p, 1), 1);
+    ck_assert_double_lt(pace_lost(&p, 4, calm, 10000, 50), 40); /* two runs of a trial, ever more seldom */
+    ck_assert_int_eq(p.level, 0);
+    ck_assert_double_lt(pace_lost(&p, 4, busy, 400, 150), 60); /* cores are taken away: found within some runs */
+    ck_assert_int_eq(p.level, 1);
+    pace_lost(&p, 4, alone, 1500, 200);
+    ck_assert_int_eq(p.level, 2);
+    pace_lost(&p, 4, calm, 4000, 50); /* and back, when it is time for a trial */
+    ck_assert_int_eq(p.level, 0);
+    ck_assert_double_lt(pace_lost(&p, 4, calm, 10000, 50), 40);
+}
+END_TEST
+
+/* Pieces of phase after phase taken by all at once, as fast as can be: a worker that slept through phases takes none twice. */
+enum { STEAL_PHASES = 20000, STEAL_PIECES = 7 };
+
+typedef struct stealing {
+    cpu_range range[WORKERS];
+    _Atomic int left, times[STEAL_PHASES + 1];
+} stealing;
+
+typedef struct thief {
+    stealing *s;
+    int number;
+} thief;
+
+static void *steal_all(void *arg)
+{
+    const thief *t = arg;
+    stealing *s = t->s;
+    while (atomic_load(&s->left) >= 0) {
+        int piece;
+        if (!cpu_steal_next(s->range, WORKERS, t->number, &piece))
+            continue;
+        const uint64_t phase = atomic_load(&s->range[0].word) >> 24; /* does not end before this piece */
+        atomic_fetch_add(&s->times[phase], 1 << 4 * piece);
+        if (atomic_fetch_sub(&s->left, 1) != 1)
+            continue;
+        atomic_store(&s->left, phase == STEAL_PHASES ? -1 : STEAL_PIECES);
+        if (phase < STEAL_PHASES)
+            cpu_steal_begin(s->range, WORKERS, phase + 1, STEAL_PIECES);
+    }
+    return NULL;
+}
+
+START_TEST(every_piece_once)
+{
+    static stealing s;
+    pthread_t thread[WORKERS];
+    thief t[WORKERS];
+    kit_host();
+    s.left = STEAL_PIECES;
+    cpu_steal_begin(s.range, WORKERS, 1, STEAL_PIECES);
+    for (int i = 0; i < WORKERS; i++) {
+        t[i] = (thief){&s, i};
+        ck_assert(!pthread_create(&thread[i], NULL, steal_all, &t[i]));
+    }
+    for (int i = 0; i < WORKERS; i++)
+        pthread_join(thread[i], NULL);
+    for (int i = 1; i <= STEAL_PHASES; i++)
+        ck_assert_int_eq(s.times[i], 0x1111111);
 }
 END_TEST
 
@@ -324,7 +451,10 @@ int main(void)
     tcase_add_test(t, errors_are_named);
     tcase_add_test(t, unbound_slot);
     tcase_add_test(t, sleepers_are_woken);
-    tcase_add_test(t, barriers);
+    tcase_add_test(t, phases_in_order);
+    tcase_add_test(t, sleepers_are_not_waited_for);
+    tcase_add_test(t, every_piece_once);
+    tcase_add_test(t, pace_finds_the_best);
     suite_add_tcase(s, t);
     SRunner *sr = srunner_create(s);
     srunner_set_tap(sr, "-");

@@ -267,8 +267,8 @@ START_TEST(group_of_one)
     ck_assert_uint_eq(yk__group_rank(g), 0);
     ck_assert_str_eq(yk__group_name(g, 0), "rank 0");
     ck_assert_int_eq(yk__group_barrier(g, &err), YK_OK);
-    ck_assert_int_eq(yk__group_reduce_begin(g, &(yk__columns){v, 1, 3, 3}, &err), YK_OK);
-    ck_assert_int_eq(yk__group_reduce_end(g, &(yk__columns){v, 1, 3, 3}, &err), YK_OK);
+    ck_assert_int_eq(yk__group_reduce_begin(g, &(yk__columns){.v = v, .rows = 1, .n = 3, .pitch = 3}, &err), YK_OK);
+    ck_assert_int_eq(yk__group_reduce_end(g, &(yk__columns){.v = v, .rows = 1, .n = 3, .pitch = 3}, &err), YK_OK);
     ck_assert_int_eq(yk__group_all_gather(g, v, sizeof v, out, &err), YK_OK);
     ck_assert_mem_eq(v, out, sizeof v);
     ck_assert_int_eq(yk__group_broadcast(g, 0, v, sizeof v, &err), YK_OK);
