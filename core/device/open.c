@@ -164,6 +164,17 @@ static void count_idle(const yk__device *dev, idle_device *idle)
         yk__advance();
 }
 
+/* True: nothing has moved for too long. Most waits end within their first slice and look at nothing. */
+static bool device_is_stuck(const yk__device *dev, idle_device *idle)
+{
+    const uint64_t limit = yk__stuck_ms() * 1000000ull;
+    if (idle->last)
+        count_idle(dev, idle);
+    else
+        *idle = (idle_device){.last = clock_ns(CLOCK_MONOTONIC), .cpu = clock_ns(CLOCK_PROCESS_CPUTIME_ID)};
+    return limit && idle->ns >= limit;
+}
+
 static yk_status lose_device(yk__device *dev, const idle_device *idle, yk_error *err)
 {
     dev->lost = true;
@@ -173,8 +184,7 @@ static yk_status lose_device(yk__device *dev, const idle_device *idle, yk_error 
 
 yk_status yk__device_wait(yk__device *dev, uint64_t point, const volatile int *cancel, yk_error *err)
 {
-    const uint64_t limit = yk__stuck_ms() * 1000000ull;
-    idle_device idle = {.last = limit ? clock_ns(CLOCK_MONOTONIC) : 0, .cpu = limit ? clock_ns(CLOCK_PROCESS_CPUTIME_ID) : 0};
+    idle_device idle = {0};
     yk_status s;
     yk__host_words_clear();
     if (dev->lost)
@@ -183,9 +193,7 @@ yk_status yk__device_wait(yk__device *dev, uint64_t point, const volatile int *c
         if (cancel && *cancel)
             return yk__fail(err, YK_E_CANCELLED, "%s: the wait for the device was cancelled", dev->plugin->name);
         s = dev->table->queue_wait(dev->queue, point, SLICE_NS);
-        if (limit && s == YK_E_TIMEOUT)
-            count_idle(dev, &idle);
-        if (limit && idle.ns >= limit)
+        if (s == YK_E_TIMEOUT && device_is_stuck(dev, &idle))
             return lose_device(dev, &idle, err);
     } while (s == YK_E_TIMEOUT);
     return started(dev, s, "running on the device", err);

@@ -162,6 +162,8 @@ yk_t yk_replicated(yk_t x)
 
 yk__vid yk__all_ranks(yk_job *job, yk__vid v)
 {
+    if (job->world == 1)
+        return v;
     const yk__sharding s = yk__sharding_of(job, v);
     if (s.spread != YK__PARTIAL || !job->training || v == YK_NONE)
         return v;

@@ -265,9 +265,11 @@ static bool spread_states(yk_job *job, size_t from)
 static bool needs_counts(const yk_job *job)
 {
     bool met = job->assigns_met;
+    if (job->world == 1 || job->counted_ranks)
+        return false;
     for (size_t i = 0; i < job->n_kept && !met; i++)
         met = job->kept[i].gen == job->gen && !job->kept[i].sent && yk__sharding_of(job, job->kept[i].vid).met;
-    return job->world > 1 && !job->counted_ranks && met;
+    return met;
 }
 
 bool yk__flush(yk_job *job)
