@@ -101,6 +101,7 @@ typedef struct yk__device {
     yk_device_caps caps;
     yk__placement place;
     bool lost; /* a wait gave it up: nothing of it may be released, as it may still read and write what it was given */
+    struct yk__device *lost_before; /* once closed: the one that was lost before it, for who looks for leaks */
 } yk__device;
 
 /* Binds the calling thread to the placement's cores, loads the plugin, opens device and queue, and runs the start-up

@@ -95,8 +95,14 @@ yk_status yk__device_open(const yk__placement *place, yk__device **out, yk_error
     return YK_OK;
 }
 
+static yk__device *volatile lost_devices; /* kept for good */
+
 void yk__device_close(yk__device *dev)
 {
+    if (dev && dev->lost) {
+        dev->lost_before = lost_devices;
+        lost_devices = dev;
+    }
     if (!dev || dev->lost)
         return;
     if (dev->queue)

@@ -305,7 +305,7 @@ static void release_all(yk_job *job)
     free_tables(job);
 }
 
-static yk_job *hung; /* the last job whose device hangs */
+static yk_job *volatile hung; /* the last job whose device hangs: kept, and for who looks for leaks reachable */
 
 int yk_close(yk_job *job)
 {
