@@ -108,6 +108,8 @@ START_TEST(a_job_ends)
     ck_assert_msg(strstr(yk_error_text(job), "ref:0 (reference) has finished nothing") != NULL, "%s", yk_error_text(job));
     ck_assert_int_eq(yk_close(job), 1);
     ck_assert(seconds() - began < 10);
+    ref.hangs = 0;
+    yk__device_close(dev);
 }
 END_TEST
 
