@@ -96,7 +96,8 @@ def main():
     print(json.dumps({"min_ms": min(times), "median_ms": statistics.median(times), "loss": losses[-1],
                       "user_ms": 1e3 * (end.ru_utime - used.ru_utime) / a.iterations,
                       "sys_ms": 1e3 * (end.ru_stime - used.ru_stime) / a.iterations, "wall_ms": 1e3 * wall / a.iterations,
-                      "torch": torch.__version__, "threads": torch.get_num_threads(), "world": 1,
+                      "torch": torch.__version__, "capability": torch.backends.cpu.get_cpu_capability(),
+                      "threads": torch.get_num_threads(), "world": 1,
                       "matmul": torch.get_float32_matmul_precision(), **({"losses": losses} if a.init else {})}))
 
 

@@ -23,24 +23,36 @@ def append(path, lines):
         f.writelines(json.dumps(line) + "\n" for line in lines)
 
 
-def peak(lines, name, threads):
+PEAK_OF = {"avx2": {"avx2 fma"}, "avx512": {"avx2 fma", "avx512 fma"}}  # of an instruction set that is forced
+
+
+def peak(lines, name, threads, isa=""):
     """The best measured rate of a format, in operations a second, and the instructions that reached it. A processor without
     instructions for bf16 computes it in fp32."""
     best = (0.0, "")
     for line in lines:
         for row in line["peaks"] if line["kind"] == "peaks" else ():
+            if isa and row["isa"] not in PEAK_OF[isa]:
+                continue
             if row["what"] == "math" and row["name"] in ({"fp32"} if name == "fp32" else {"fp32", name}):
                 rate = row["giga"].get(str(threads), {"best": 0})["best"] * 1e9
                 best = max(best, (rate, row["isa"]))
     return best
 
 
+def row_of(line):
+    """Which row of the tables a run belongs to: (case, precision, threads, forced instruction set, core taken). A row of devices
+    has sides of several numbers of threads, which are in their names."""
+    threads = 0 if ":" in line["side"] else line["threads"]
+    return line["case"], line["precision"], threads, line.get("isa", ""), line.get("load", False)
+
+
 def rounds(lines, build=None):
-    """(case, precision) -> build -> the lines of its rounds."""
+    """row_of -> build -> the lines of its rounds."""
     seen = collections.defaultdict(lambda: collections.defaultdict(list))
     for line in lines:
         if line["kind"] == "step" and build in (None, line["build"]):
-            seen[line["case"], line["precision"]][line["build"]].append(line)
+            seen[row_of(line)][line["build"]].append(line)
     return seen
 
 
@@ -51,6 +63,7 @@ def summary(lines, steps):
         sides[line["side"]].append(line)
     first = steps[0]
     row = {"case": first["case"], "precision": first["precision"], "build": first["build"], "threads": first["threads"],
+           "isa": first.get("isa", ""), "load": first.get("load", False),
            "rounds": min(len(v) for v in sides.values()), "runs": {side: len(v) for side, v in sides.items()},
            "disturbed": sum(line["disturbed"] for line in steps), "sides": {}}
     for side, v in sides.items():
@@ -69,6 +82,7 @@ def efficiency(sides):
 
 def compared(lines, row, sides):
     least = {k: v["min_ms"] for k, v in row["sides"].items()}
+    median = {k: v["median_ms"] for k, v in row["sides"].items()}
     if any(" " in k for k in least):
         return {"eta": efficiency(sides)} if len(least) == 3 else {}
     if any(":" in k for k in least):  # two devices of ours: throughput of the first over that of the second
@@ -78,14 +92,14 @@ def compared(lines, row, sides):
         return {}
     got = {}
     ours, mine = least["yoke"], sides["yoke"][0]
-    default = [least[k] for k in ("eager", "compile") if k in least]
+    default = [k for k in ("eager", "compile") if k in least]
     if default:
-        got["ratio"] = min(default) / ours
+        got["ratio"], got["ratio_median"] = (min(t[k] for k in default) / t["yoke"] for t in (least, median))
         got["least_peer_rss"] = min(v["rss_bytes"] for k, v in row["sides"].items() if k != "yoke")
     if "tuned" in least or "tuned-compile" in least:  # the best of all: what tuning makes slower is not used
-        got["ratio_tuned"] = min(v for k, v in least.items() if k != "yoke") / ours
+        got["ratio_tuned"], got["ratio_tuned_median"] = (min(v for k, v in t.items() if k != "yoke") / t["yoke"] for t in (least, median))
     got["gflop"] = mine["gflops"] * mine["median_ms"] / 1e3
-    rate, isa = peak(lines, row["precision"], row["threads"])
+    rate, isa = peak(lines, row["precision"], row["threads"], row["isa"])
     if rate:
         got["floor_ms"], got["floor_isa"] = 1e12 * got["gflop"] / rate, isa
         got["of_floor"] = got["floor_ms"] / ours
@@ -101,10 +115,16 @@ def runs(row):
     return f"{most}" + (f" ({'; '.join(notes)})" if notes else "")
 
 
+def name(row):
+    return row["case"] + (f", {row['isa']}" if row["isa"] else "") + (", core taken" if row["load"] else "")
+
+
 def text(row):
-    s = f"{row['case']:26} {row['precision']}  " + "  ".join(f"{k} {v['min_ms']:.4g}/{v['median_ms']:.4g}" for k, v in row["sides"].items())
+    s = f"{name(row):26} {row['precision']} x{row['threads']}  "
+    s += "  ".join(f"{k} {v['min_ms']:.4g}/{v['median_ms']:.4g}" for k, v in row["sides"].items())
     s += f" ms  ratio {row['ratio']:.2f}" if "ratio" in row else " ms"
-    s += f" tuned {row['ratio_tuned']:.2f}" if "ratio_tuned" in row else ""
+    s += f"/{row['ratio_median']:.2f}" if "ratio_median" in row else ""
+    s += f" tuned {row['ratio_tuned']:.2f}/{row['ratio_tuned_median']:.2f}" if "ratio_tuned" in row else ""
     s += f"  efficiency {row['eta']:.3f}" if "eta" in row else ""
     s += f"  {100 * row['of_floor']:.0f} % of the floor's speed" if "of_floor" in row else ""
     return s + f"  rounds {runs(row)}"
