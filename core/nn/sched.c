@@ -428,6 +428,25 @@ static yk_status check_together(const yk__sched *s, yk_error *err)
     return YK_OK;
 }
 
+/* Before the settings' own number replaces it. transformers' get_scheduler lets a warm-up pass that a schedule has none of. */
+static yk_status check_warmup(const yk__sched *s, yk_error *err)
+{
+    static const char *const settings[] = {"num_warmup_steps", "warmup_num_steps"};
+    rate_fn *f = s->kind->rate;
+    const bool deepspeed = f == ds_warmup || f == ds_warmup_decay || f == ds_warmup_cosine;
+    if (!(s->w > 0.0))
+        return YK_OK;
+    if (f == constant || !(deepspeed || knows(s->kind, "num_warmup_steps")))
+        return yk__fail(err, YK_E_ARG, "schedule %s has no warm-up, and %g steps of it are asked for: leave them out, or take a schedule "
+                        "that warms up (constant_with_warmup, linear, cosine, cosine_with_restarts, cosine_with_min_lr, polynomial, "
+                        "inverse_sqrt, warmup_stable_decay, DeepSpeed's WarmupLR ...)", s->kind->name, s->w);
+    for (size_t i = 0; i < 2; i++)
+        if (find(s, settings[i]) && num(s, settings[i], 0.0) != s->w)
+            return yk__fail(err, YK_E_ARG, "schedule %s: %s=%s beside %g warm-up steps: give one of them", s->kind->name, settings[i],
+                            find(s, settings[i]), s->w);
+    return YK_OK;
+}
+
 static yk_status parse(yk__sched *s, yk_error *err)
 {
     for (char *p = s->text; p && *p;) {
@@ -449,6 +468,8 @@ static yk_status parse(yk__sched *s, yk_error *err)
             return st;
         p = next;
     }
+    if (check_warmup(s, err))
+        return err->status;
     s->w = num(s, "num_warmup_steps", s->w);
     s->total = num(s, "num_training_steps", s->total);
     return check_together(s, err);

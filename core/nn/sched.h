@@ -18,7 +18,8 @@
 typedef struct yk__sched yk__sched;
 
 /* params: "key=value,key=value", lists as "5+11+30", "null" = not given; may be NULL. num_warmup_steps and
- * num_training_steps may stand there too. An unknown name or key, or a value out of its range, is an error that names it. */
+ * num_training_steps may stand there too. An unknown name or key, a value out of its range, or a warm-up above 0 that the schedule
+ * does not have, is an error that names it. */
 yk_status yk__sched_new(const char *name, double warmup, double total, const char *params, double base_lr, yk__sched **s,
                         yk_error *err);
 void yk__sched_free(yk__sched *s);

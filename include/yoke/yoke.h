@@ -341,7 +341,7 @@ typedef struct yk_sched yk_sched;
  * DeepSpeed's schedules as golden/schedules.json lists them. */
 typedef struct yk_sched_config {
     const char *name;
-    double warmup_steps, total_steps;
+    double warmup_steps, total_steps; /* a warm-up of a schedule that has none (constant, PyTorch's) is an error */
     const char *params; /* further settings, "key=value,key=value", by the names of their source */
 } yk_sched_config;
 YK_API yk_sched *yk_schedule(yk_opt *opt, const yk_sched_config *c);

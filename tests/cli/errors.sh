@@ -34,6 +34,10 @@ ok "unknown precision" train 2 "expected one of fp32, bf16, fp16" --precision fp
 ok "unknown schedule" train 2 'there is no schedule "cosin"' --lr-scheduler-type cosin
 ok "a schedule that never ends" train 2 "T_mult=0: expected a whole number from 1" --lr-scheduler-type CosineAnnealingWarmRestarts \
     --lr-scheduler-kwargs T_0=1,T_mult=0
+ok "a warm-up that the schedule does not have" train 2 "schedule StepLR has no warm-up, and 5 steps of it are asked for" \
+    --lr-scheduler-type StepLR --lr-scheduler-kwargs step_size=3 --warmup-steps 5
+ok "a part of the steps to warm up, and none" train 2 "schedule constant has no warm-up, and 1 steps of it" \
+    --lr-scheduler-type constant --warmup-ratio 0.1
 plateau_table() {
     printf 'text,label\na,0\nb,1\nc,0\nd,1\n' >"$out/t.csv"
     "$yoke" train --model bert --tokenizer bytes --data "csv:$out/t.csv" \
