@@ -149,7 +149,7 @@ typedef struct yk__companion {
 struct yk_opt {
     yk_job *job;
     yk__optim rule;       /* kind and settings */
-    double lr;            /* base rate now */
+    double lr, base_lr;   /* rate now; the one it was made with */
     uint32_t n_group;
     yk__optim_group group[16];
     bool made;            /* the engine has its layout */
@@ -170,7 +170,7 @@ struct yk_sched {
     yk_opt *opt;
     yk__sched *rule;
     uint64_t step;
-    double base_lr, total; /* total: steps it is made for; 0: not known */
+    double total; /* steps it is made for; 0: not known */
 };
 
 /* Tokens of a step without padding (op_pack.c). */
@@ -387,6 +387,7 @@ yk__vid yk__dropout(yk_job *job, yk__vid x, float p, yk__vid rows);
 
 /* ---- elsewhere ----------------------------------------------------------------------------------------------------- */
 void yk__opt_free(yk_opt *opt);
+void yk__opt_follow(yk_sched *s); /* the optimizer takes the rate (and momentum) of the schedule's step */
 void yk__share_note(yk_job *job, bool train);   /* the engine ran: time and rows for the balance */
 void yk__log_flush(yk_job *job, bool all);
 void yk__log_close(yk_job *job);

@@ -25,7 +25,7 @@ static yk_opt *opt_new(yk_job *job, yk__optim rule, double lr, double decay)
         yk__job_failf(job, YK_E_MEM, "out of memory for an optimizer");
         return NULL;
     }
-    *opt = (yk_opt){.job = job, .rule = rule, .lr = lr, .n_group = 1, .grad_norm = NAN, .window_loss = NAN};
+    *opt = (yk_opt){.job = job, .rule = rule, .lr = lr, .base_lr = lr, .n_group = 1, .grad_norm = NAN, .window_loss = NAN};
     opt->group[0] = (yk__optim_group){1.0, decay};
     job->opt = opt;
     return opt;
@@ -362,7 +362,7 @@ void yk_step(yk_opt *opt)
 
 /* ---- Schedules ---- */
 
-static void apply_rate(yk_sched *s)
+void yk__opt_follow(yk_sched *s)
 {
     double momentum;
     yk__sched_at(s->rule, s->step, &s->opt->lr, &momentum);
@@ -384,7 +384,6 @@ yk_sched *yk_schedule(yk_opt *opt, const yk_sched_config *c)
         return NULL;
     }
     s->opt = opt;
-    s->base_lr = opt->lr;
     s->total = (double)c->total_steps;
     if (yk__sched_new(c->name, c->warmup_steps, c->total_steps, c->params, opt->lr, &s->rule, &err)) {
         yk__free(s);
@@ -392,7 +391,7 @@ yk_sched *yk_schedule(yk_opt *opt, const yk_sched_config *c)
         return NULL;
     }
     opt->sched = s;
-    apply_rate(s);
+    yk__opt_follow(s);
     return s;
 }
 
@@ -401,7 +400,7 @@ void yk_sched_step(yk_sched *s)
     if (!s || !yk_ok(s->opt->job) || !s->opt->stepped)
         return;
     s->step++;
-    apply_rate(s);
+    yk__opt_follow(s);
 }
 
 void yk_sched_metric(yk_sched *s, double metric)
@@ -409,7 +408,7 @@ void yk_sched_metric(yk_sched *s, double metric)
     if (!s || !yk_ok(s->opt->job) || !yk__sched_wants_metric(s->rule))
         return;
     yk__sched_metric(s->rule, metric);
-    apply_rate(s);
+    yk__opt_follow(s);
 }
 
 bool yk_sched_by_metric(const yk_sched *s)

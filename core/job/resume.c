@@ -34,18 +34,43 @@ static void note_number(differences *d, const char *name, const json_t *was, dou
         note(d, "%s %g, not %g", name, is, json_number_value(was));
 }
 
+/* NULL: not known, of a schedule by a version that did not keep it. */
+static const json_t *base_rate(const json_t *o)
+{
+    const json_t *base = json_object_get(o, "base_lr");
+    return base || json_object_get(o, "schedule") ? base : json_object_get(o, "lr");
+}
+
+bool yk__resume_same_rate(const yk_opt *opt, const json_t *optimizer)
+{
+    const json_t *base = base_rate(optimizer);
+    return !json_is_number(base) || json_number_value(base) == opt->base_lr;
+}
+
+bool yk__resume_same_schedule(const yk_opt *opt, const json_t *optimizer)
+{
+    const json_t *s = json_object_get(optimizer, "schedule");
+    const char *was = json_string_value(json_object_get(s, "hash"));
+    char hash[20];
+    if (!s || !opt->sched)
+        return !s == !opt->sched;
+    return !was || !strcmp(was, yk__resume_schedule(opt, hash, sizeof hash));
+}
+
 static void note_optimizer(differences *d, const yk_opt *opt, const json_t *o)
 {
     const bool adam = opt->rule.kind == YK_OPT_ADAM;
-    const char *schedule = json_string_value(json_object_get(json_object_get(o, "schedule"), "hash"));
-    char hash[20];
+    note_number(d, "learning rate", base_rate(o), opt->base_lr);
     if (!yk__resume_momentum(opt))
         note_number(d, adam ? "beta1" : "momentum", json_object_get(o, "beta1"), opt->rule.beta1);
     note_number(d, adam ? "beta2" : "dampening", json_object_get(o, "beta2"), opt->rule.beta2);
     note_number(d, "epsilon", json_object_get(o, "eps"), opt->rule.eps);
     note_number(d, "weight decay", json_object_get(o, "weight_decay"), opt->group[0].weight_decay);
-    if (opt->sched && schedule && strcmp(schedule, yk__resume_schedule(opt, hash, sizeof hash)) != 0)
-        note(d, "another schedule or learning rate (its name, rate, warm-up, total steps or settings)");
+    if (!yk__resume_same_schedule(opt, o))
+        note(d, "%s", !opt->sched                       ? "no schedule, which it had"
+                      : !json_object_get(o, "schedule") ? "a schedule, which it had not"
+                                                        : "another schedule or learning rate (its name, rate, warm-up, total steps "
+                                                          "or settings)");
 }
 
 bool yk__resume_momentum(const yk_opt *opt)

@@ -158,6 +158,7 @@ static json_t *optimizer_state(const yk_opt *opt)
     json_object_set_new(o, "steps", big(opt->steps));
     json_object_set_new(o, "param_steps", own_steps(opt));
     json_object_set_new(o, "lr", number(opt->lr));
+    json_object_set_new(o, "base_lr", number(opt->base_lr));
     json_object_set_new(o, "beta1", number(opt->rule.beta1));
     json_object_set_new(o, "beta2", number(opt->rule.beta2));
     json_object_set_new(o, "eps", number(opt->rule.eps));
@@ -384,22 +385,26 @@ static yk_status check_state(const yk_job *job, const char *dir, const json_t *s
 static void restore_optimizer(yk_opt *opt, const json_t *o)
 {
     const json_t *s = json_object_get(o, "schedule"), *p = json_object_get(s, "plateau");
+    const bool same_rate = yk__resume_same_rate(opt, o);
     double plateau[4];
     opt->steps = big_of(json_object_get(o, "steps"));
     for (size_t i = 0; i < opt->job->n_param; i++) {
         const json_t *own = json_object_get(json_object_get(o, "param_steps"), opt->job->param[i].name);
         opt->job->param[i].steps = own ? big_of(own) : opt->steps;
     }
-    opt->lr = number_of(json_object_get(o, "lr"), opt->lr);
+    if (same_rate && !s == !opt->sched)
+        opt->lr = number_of(json_object_get(o, "lr"), opt->lr);
     if (yk__resume_momentum(opt))
         opt->rule.beta1 = number_of(json_object_get(o, "beta1"), opt->rule.beta1);
     if (!s || !opt->sched)
         return;
     opt->sched->step = big_of(json_object_get(s, "step"));
     yk__sched_state_get(opt->sched->rule, plateau);
-    for (size_t i = 0; i < 4; i++)
+    for (size_t i = same_rate ? 0 : 1; i < 4; i++)
         plateau[i] = number_of(json_array_get(p, i), plateau[i]);
     yk__sched_state_set(opt->sched->rule, plateau);
+    if (!yk__resume_same_schedule(opt, o))
+        yk__opt_follow(opt->sched);
 }
 
 static void restore_scaler(yk__scaler *s, const json_t *o)

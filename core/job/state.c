@@ -142,7 +142,9 @@ static bool optimizer_ok(const state_look *l, const json_t *o, uint64_t micro)
                                  ? 1.0 - DBL_EPSILON / 2
                                  : DBL_MAX; /* sgd's momentum has no upper end */
     return count_ok(l, o, "steps", "optimizer: steps", micro, &steps) && own_steps_ok(l, json_object_get(o, "param_steps"), steps) &&
-           real_ok(l, o, "lr", "optimizer: lr", 0, FLT_MAX) && real_ok(l, o, "beta1", "optimizer: beta1", 0, most_beta) &&
+           real_ok(l, o, "lr", "optimizer: lr", 0, FLT_MAX) &&
+           (!json_object_get(o, "base_lr") || real_ok(l, o, "base_lr", "optimizer: base_lr", 0, FLT_MAX)) &&
+           real_ok(l, o, "beta1", "optimizer: beta1", 0, most_beta) &&
            real_ok(l, o, "beta2", "optimizer: beta2", 0, most_beta) && real_ok(l, o, "eps", "optimizer: eps", 0, DBL_MAX) &&
            schedule_ok(l, json_object_get(o, "schedule"), steps);
 }

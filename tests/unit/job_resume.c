@@ -241,6 +241,83 @@ START_TEST(a_run_that_diverged)
 }
 END_TEST
 
+/* A run without a schedule, whose rate the program may move. What the log says of a resume is in `said`. */
+static yk_opt *plain(yk_job **job, double lr, yk_t *w)
+{
+    const int64_t two = 2;
+    *job = yk_open(&(yk_config){.devices = "cpu", .quiet = true});
+    *w = yk_param(*job, "w", 1, &two, (yk_init){YK_INIT_ONES, 0, 0});
+    return yk_sgd(*job, &(yk_sgd_config){.lr = lr});
+}
+
+static void resumed_rate(double lr, double want, const char *words)
+{
+    char said[1000];
+    yk_job *job;
+    yk_t w;
+    yk_opt *opt = plain(&job, lr, &w);
+    FILE *log = tmpfile();
+    const int standard = dup(2);
+    fflush(stderr);
+    dup2(fileno(log), 2);
+    yk_load(job, checkpoint);
+    dup2(standard, 2);
+    close(standard);
+    rewind(log);
+    said[fread(said, 1, sizeof said - 1, log)] = 0;
+    fclose(log);
+    ck_assert_msg(yk_ok(job), "%s", yk_error_text(job));
+    ck_assert_double_eq(yk_lr(opt), want);
+    ck_assert_msg(words ? strstr(said, words) != NULL : !strstr(said, "resume"), "\"%s\"", said);
+    ck_assert_int_eq(yk_close(job), 0);
+}
+
+/* The rate of now rules where another was set; one that the program moved in mid-run is state. */
+START_TEST(rates_without_a_schedule)
+{
+    yk_job *job;
+    yk_t w;
+    make_files();
+    yk_opt *opt = plain(&job, 0.5, &w);
+    yk_backward(yk_sum(w, 1, false));
+    yk_step(opt);
+    yk_save(job, checkpoint);
+    ck_assert_int_eq(yk_close(job), 0);
+    resumed_rate(0.5, 0.5, NULL);
+    resumed_rate(0.125, 0.125, "those of now rule: learning rate 0.125, not 0.5");
+    opt = plain(&job, 0.5, &w);
+    yk_load(job, checkpoint);
+    yk_set_lr(opt, 0.0625);
+    yk_save(job, checkpoint);
+    ck_assert_int_eq(yk_close(job), 0);
+    resumed_rate(0.5, 0.0625, NULL);
+    resumed_rate(0.125, 0.125, "those of now rule: learning rate 0.125, not 0.5");
+    edit("s/\"base_lr\": .*,//"); /* as an earlier version wrote it */
+    resumed_rate(0.0625, 0.0625, NULL);
+    resumed_rate(0.5, 0.5, "those of now rule: learning rate 0.5, not 0.0625");
+    remove_files();
+}
+END_TEST
+
+/* The first step after a resume has the rate of the schedule of now. */
+START_TEST(a_changed_schedule_rules_at_once)
+{
+    make_files();
+    run r = start(false);
+    go(&r, 10, 10);
+    ck_assert_int_eq(yk_close(r.job), 0);
+    r = start(false);
+    yk__sched_free(r.opt->sched->rule);
+    yk_error err = YK_ERROR_INIT;
+    ck_assert(!yk__sched_new("linear", 0, 20, "", 0.02, &r.opt->sched->rule, &err));
+    yk_load(r.job, checkpoint);
+    ck_assert_msg(yk_ok(r.job), "%s", yk_error_text(r.job));
+    ck_assert_double_eq_tol(yk_lr(r.opt), 0.01, 1e-12);
+    ck_assert_int_eq(yk_close(r.job), 0);
+    remove_files();
+}
+END_TEST
+
 START_TEST(saving_again_replaces)
 {
     char path[160];
@@ -339,6 +416,8 @@ int main(void)
     tcase_add_test(t, damage_is_found);
     tcase_add_test(t, foreign_checkpoints);
     tcase_add_test(t, a_run_that_diverged);
+    tcase_add_test(t, rates_without_a_schedule);
+    tcase_add_test(t, a_changed_schedule_rules_at_once);
     tcase_add_test(t, saving_again_replaces);
     tcase_add_test(t, other_folders_are_left_alone);
     tcase_add_test(t, counts_stay_whole);
