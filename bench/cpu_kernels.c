@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "tests/unit/cpu_kit.h"
+#include "tests/support/cpu_kit.h"
 
 static int threads = 1;
 static const cpu_isa *isa;

@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "tests/unit/cpu_kit.h"
+#include "tests/support/cpu_kit.h"
 
 static const int64_t none[1];
 

@@ -14,7 +14,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "tests/unit/cpu_kit.h"
+#include "tests/support/cpu_kit.h"
 
 typedef struct product {
     const char *name;

@@ -10,8 +10,8 @@
 #include <time.h>
 
 #include "core/base/mem.h"
-#include "core/data/text.h"
-#include "core/data/tokenizer.h"
+#include "core/text/text.h"
+#include "core/text/tokenizer.h"
 
 static double now(void)
 {

@@ -1,16 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
 # The yoke program: one file per subcommand; options are defined once, in each command's table.
 bin_PROGRAMS += yoke
-yoke_SOURCES = tools/yoke.c tools/cli.c tools/cli.h tools/train.c tools/train.h tools/train_refused.h \
-	tools/train_loop.c tools/train_loop.h tools/train_when.c tools/train_when.h tools/train_best.c tools/train_best.h \
-	tools/train_reports.c tools/train_reports.h tools/trackers.c tools/trackers.h tools/metrics.c tools/metrics.h \
-	tools/checkpoints.c tools/checkpoints.h tools/output.c tools/output.h tools/progress.c tools/progress.h \
-	tools/sanity.c tools/sanity.h tools/vectors.h tools/bench_mixed.c tools/bench_mixed.h tools/bench_peaks.c tools/bench_peaks.h \
-	bench/peaks.h bench/peaks_math.c bench/peaks_memory.c tools/cmd_bench.c tools/cmd_eval.c \
-	tools/sample.c tools/sample.h tools/cmd_estimate.c \
-	tools/cmd_info.c tools/cmd_inspect.c tools/cmd_launch.c tools/cmd_predict.c tools/predict.c tools/predict.h \
-	tools/cmd_test.c tools/cmd_tokenize.c tools/cmd_train.c \
-	tools/vectors.c tools/vectors_ops.c tools/vectors_ops.h tools/golden/golden.h \
-	tools/golden/golden.c tools/golden/job.c tools/golden/curves.c tools/golden/curves_model.c \
-	tools/golden/layers.c tools/golden/layers_ops.c tools/golden/optim.c tools/golden/tables.c
+yoke_SOURCES = tools/bench/mixed.c tools/bench/mixed.h tools/bench/peak_loops.h tools/bench/peak_math.c \
+	tools/bench/peak_memory.c tools/bench/peaks.c tools/bench/peaks.h tools/bench/sample.c tools/bench/sample.h \
+	tools/check/golden/curves.c tools/check/golden/curves_model.c tools/check/golden/golden.c \
+	tools/check/golden/golden.h tools/check/golden/job.c tools/check/golden/layers.c \
+	tools/check/golden/layers_ops.c tools/check/golden/optim.c tools/check/golden/tables.c tools/check/sanity.c \
+	tools/check/sanity.h tools/check/vectors.c tools/check/vectors.h tools/check/vectors_ops.c \
+	tools/check/vectors_ops.h tools/cli.c tools/cli.h tools/cmd/bench.c tools/cmd/estimate.c tools/cmd/eval.c \
+	tools/cmd/info.c tools/cmd/inspect.c tools/cmd/launch.c tools/cmd/predict.c tools/cmd/test.c \
+	tools/cmd/tokenize.c tools/cmd/train.c tools/eval/metrics.c tools/eval/metrics.h tools/eval/predict.c \
+	tools/eval/predict.h tools/progress.c tools/progress.h tools/train/best.c tools/train/best.h \
+	tools/train/checkpoints.c tools/train/checkpoints.h tools/train/loop.c tools/train/loop.h tools/train/output.c \
+	tools/train/output.h tools/train/refused.h tools/train/reports.c tools/train/reports.h tools/train/trackers.c \
+	tools/train/trackers.h tools/train/train.c tools/train/train.h tools/train/when.c tools/train/when.h \
+	tools/yoke.c
 yoke_LDADD = libyokecore.la $(HWLOC_LIBS) $(JANSSON_LIBS) $(UTF8PROC_LIBS) $(PCRE2_LIBS) $(ZLIB_LIBS)

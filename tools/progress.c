@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <unistd.h>
 
-#include "tools/train.h"
+#include "tools/train/train.h"
 
 enum { WIDTH = 24 };
 

@@ -4,8 +4,8 @@
  * function that is called for each of its pieces, by whichever worker is free; work is divided by shape alone so that
  * results do not depend on how many pieces and workers there are.
  */
-#ifndef CPU_CPU_H
-#define CPU_CPU_H
+#ifndef YOKE_BACKENDS_CPU_CPU_H
+#define YOKE_BACKENDS_CPU_CPU_H
 
 #include <stdbool.h>
 #include <stddef.h>

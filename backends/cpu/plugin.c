@@ -7,8 +7,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "device.h"
-#include "profile.h"
+#include "backends/cpu/exec/device.h"
+#include "backends/cpu/exec/profile.h"
 
 #if defined HAVE_CONFIG_H
 #include "config.h"

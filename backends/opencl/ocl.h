@@ -5,8 +5,8 @@
  * a device gets), memory.c, queue.c, build.c
  * (compiling and the cache of binaries), program.c (graphs to launches), lower*.c (one function per kind of node).
  */
-#ifndef YOKE_OCL_H
-#define YOKE_OCL_H
+#ifndef YOKE_BACKENDS_OPENCL_OCL_H
+#define YOKE_BACKENDS_OPENCL_OCL_H
 
 #define CL_TARGET_OPENCL_VERSION 120
 #define CL_USE_DEPRECATED_OPENCL_1_2_APIS

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Which family of kernels a device gets, and why; see shape.c. */
-#ifndef YOKE_OCL_SHAPE_H
-#define YOKE_OCL_SHAPE_H
+#ifndef YOKE_BACKENDS_OPENCL_SHAPE_H
+#define YOKE_BACKENDS_OPENCL_SHAPE_H
 
 #include "backends/opencl/ocl.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Answers about drivers that are kept between processes; see survey.c for how long they hold. */
-#ifndef YOKE_OCL_SURVEY_H
-#define YOKE_OCL_SURVEY_H
+#ifndef YOKE_BACKENDS_OPENCL_SURVEY_H
+#define YOKE_BACKENDS_OPENCL_SURVEY_H
 
 #include "backends/opencl/ocl.h"
 

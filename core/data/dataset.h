@@ -40,7 +40,7 @@
 #include <yoke/plugin.h>
 
 #include "core/base/error.h"
-#include "core/data/tokenizer.h"
+#include "core/text/tokenizer.h"
 
 typedef struct yk__dataset yk__dataset;
 

@@ -9,9 +9,9 @@
 #include <unistd.h>
 
 #include "core/base/mem.h"
-#include "core/data/cifar.h"
+#include "core/read/cifar.h"
 #include "core/data/dataset_impl.h"
-#include "core/data/idx.h"
+#include "core/read/idx.h"
 
 static int64_t width_one(const yk__dataset *d, const int64_t *rows, int64_t n)
 {

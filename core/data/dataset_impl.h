@@ -4,9 +4,9 @@
 #define YOKE_CORE_DATA_DATASET_IMPL_H
 
 #include "core/data/dataset.h"
-#include "core/data/rows.h"
+#include "core/read/rows.h"
 #include "core/data/spec.h"
-#include "core/data/tokens.h"
+#include "core/read/tokens.h"
 
 #define IMAGE_CHANNELS 16
 

@@ -7,8 +7,8 @@
 
 #include "core/base/mem.h"
 #include "core/data/dataset_impl.h"
-#include "core/data/text.h"
-#include "core/data/utf8.h"
+#include "core/text/text.h"
+#include "core/text/utf8.h"
 
 #define IGNORE (-100)
 

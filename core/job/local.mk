@@ -1,48 +1,24 @@
 # SPDX-License-Identifier: Apache-2.0
-libyokecore_la_SOURCES += core/job/agree.c core/job/agree.h core/job/blame.c core/job/resume.c core/job/resume.h \
-	core/job/settings.c core/job/weights.c \
-	core/job/count.c core/job/data.c core/job/data.h core/job/handle.c core/job/input.c core/job/job.h core/job/log.c \
-	core/job/op_layer.c core/job/op_loss.c core/job/op_math.c core/job/op_norm.c core/job/op_pack.c core/job/op_shape.c core/job/open.c \
-	core/job/opt.c core/job/param.c core/job/save.c core/job/share.c core/job/share.h \
-	core/job/share_rows.c core/job/share_state.c \
-	core/job/state.c core/job/state.h core/job/step.c
-libyokecore_la_SOURCES += core/job/sharding.c core/job/sharding_rules.c
+libyokecore_la_SOURCES += core/job/agree.c core/job/agree.h core/job/blame.c core/job/count.c core/job/data.c \
+	core/job/data.h core/job/handle.c core/job/input.c core/job/job.h core/job/log.c core/job/op_layer.c \
+	core/job/op_loss.c core/job/op_math.c core/job/op_norm.c core/job/op_pack.c core/job/op_shape.c core/job/open.c \
+	core/job/opt.c core/job/param.c core/job/resume.c core/job/resume.h core/job/save.c core/job/settings.c \
+	core/job/sharding.c core/job/sharding_rules.c core/job/share.c core/job/share.h core/job/share_rows.c \
+	core/job/share_state.c core/job/state.c core/job/state.h core/job/step.c core/job/weights.c
 
 if WITH_CHECK
-check_PROGRAMS += tests/dist/agree.test tests/dist/job_ranks.test tests/unit/job_api.test tests/unit/job_host.test \
-	tests/unit/job_kill.test tests/unit/job_locale.test tests/unit/job_memory.test \
-	tests/unit/job_pack.test tests/unit/job_resume.test tests/fuzz/state.test
-TESTS += tests/dist/agree.test tests/dist/job_ranks.test tests/unit/job_api.test tests/unit/job_host.test \
-	tests/unit/job_kill.test tests/unit/job_locale.test tests/unit/job_memory.test \
-	tests/unit/job_pack.test tests/unit/job_resume.test tests/fuzz/state.test
-tests_unit_job_api_test_SOURCES = tests/unit/job_api.c
-tests_unit_job_api_test_LDADD = $(TEST_LIBS)
-tests_unit_job_api_test_CFLAGS = $(AM_CFLAGS) $(CHECK_CFLAGS)
-tests_unit_job_host_test_SOURCES = tests/unit/job_host.c
-tests_unit_job_host_test_LDADD = $(TEST_LIBS)
-tests_unit_job_host_test_CFLAGS = $(AM_CFLAGS) $(CHECK_CFLAGS)
+UNIT_TESTS += tests/dist/agree.test tests/dist/job_ranks.test tests/fuzz/state.test tests/unit/job/api.test \
+	tests/unit/job/host.test tests/unit/job/kill.test tests/unit/job/locale.test tests/unit/job/memory.test \
+	tests/unit/job/pack.test tests/unit/job/resume.test
+tests_unit_job_api_test_SOURCES = tests/unit/job/api.c
+tests_unit_job_host_test_SOURCES = tests/unit/job/host.c
 tests_dist_agree_test_SOURCES = tests/dist/agree.c
-tests_dist_agree_test_LDADD = $(TEST_LIBS)
-tests_dist_agree_test_CFLAGS = $(AM_CFLAGS) $(CHECK_CFLAGS)
 tests_dist_job_ranks_test_SOURCES = tests/dist/job_ranks.c
-tests_dist_job_ranks_test_LDADD = $(TEST_LIBS)
-tests_dist_job_ranks_test_CFLAGS = $(AM_CFLAGS) $(CHECK_CFLAGS)
 tests_fuzz_state_test_SOURCES = tests/fuzz/state.c
 tests_fuzz_state_test_LDADD = libyokecore.la
-tests_fuzz_state_test_CFLAGS = $(AM_CFLAGS)
-tests_unit_job_kill_test_SOURCES = tests/unit/job_kill.c
-tests_unit_job_kill_test_LDADD = $(TEST_LIBS)
-tests_unit_job_kill_test_CFLAGS = $(AM_CFLAGS) $(CHECK_CFLAGS)
-tests_unit_job_locale_test_SOURCES = tests/unit/job_locale.c
-tests_unit_job_locale_test_LDADD = $(TEST_LIBS)
-tests_unit_job_locale_test_CFLAGS = $(AM_CFLAGS) $(CHECK_CFLAGS)
-tests_unit_job_memory_test_SOURCES = tests/unit/job_memory.c
-tests_unit_job_memory_test_LDADD = $(TEST_LIBS)
-tests_unit_job_memory_test_CFLAGS = $(AM_CFLAGS) $(CHECK_CFLAGS)
-tests_unit_job_pack_test_SOURCES = tests/unit/job_pack.c
-tests_unit_job_pack_test_LDADD = $(TEST_LIBS)
-tests_unit_job_pack_test_CFLAGS = $(AM_CFLAGS) $(CHECK_CFLAGS)
-tests_unit_job_resume_test_SOURCES = tests/unit/job_resume.c
-tests_unit_job_resume_test_LDADD = $(TEST_LIBS)
-tests_unit_job_resume_test_CFLAGS = $(AM_CFLAGS) $(CHECK_CFLAGS)
+tests_unit_job_kill_test_SOURCES = tests/unit/job/kill.c
+tests_unit_job_locale_test_SOURCES = tests/unit/job/locale.c
+tests_unit_job_memory_test_SOURCES = tests/unit/job/memory.c
+tests_unit_job_pack_test_SOURCES = tests/unit/job/pack.c
+tests_unit_job_resume_test_SOURCES = tests/unit/job/resume.c
 endif

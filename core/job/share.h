@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * How the rows of a global micro batch are shared out over the ranks, by what they measure (core/group/policy.c): at first
+ * How the rows of a global micro batch are shared out over the ranks, by what they measure (core/balance/policy.c): at first
  * few rows for ranks that the start-up probe found much slower, then by the time each takes. All ranks decide alike from
  * numbers that they exchange. share.c times and decides, share_rows.c gives a batch's parts, share_state.c is for checkpoints.
  */
@@ -9,7 +9,7 @@
 
 #include <pthread.h>
 
-#include "core/group/balance.h"
+#include "core/balance/balance.h"
 #include "core/job/job.h"
 
 struct json_t;

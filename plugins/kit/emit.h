@@ -5,8 +5,8 @@
  * Sizes and strides are run-time data (a `long` array called meta), so that chains that differ only in shape give the
  * same text and are compiled once. Thread rule: one thread per object; no state elsewhere.
  */
-#ifndef YOKE_KIT_EMIT_H
-#define YOKE_KIT_EMIT_H
+#ifndef YOKE_PLUGINS_KIT_EMIT_H
+#define YOKE_PLUGINS_KIT_EMIT_H
 
 #include "plugins/kit/text.h"
 #include "plugins/kit/value.h"

@@ -21,12 +21,9 @@ SUFFIXES = .kc .kch
 if WITH_CHECK
 # the kernel sources as plain C: unused kernels and scalar conversions are as they are in the dialect
 KIT_HOST_CFLAGS = $(AM_CFLAGS) $(CHECK_CFLAGS) -Wno-unused-function -Wno-psabi -Wno-shadow -Wno-undef
-check_PROGRAMS += tests/unit/kit_cpu_shape.test tests/unit/kit_gpu_shape.test
-TESTS += tests/unit/kit_cpu_shape.test tests/unit/kit_gpu_shape.test
-tests_unit_kit_cpu_shape_test_SOURCES = tests/unit/kit_host.c tests/unit/f16.h
-tests_unit_kit_cpu_shape_test_LDADD = $(TEST_LIBS)
+UNIT_TESTS += tests/unit/kit/cpu_shape.test tests/unit/kit/gpu_shape.test
+tests_unit_kit_cpu_shape_test_SOURCES = tests/unit/kit/host.c tests/support/f16.h
 tests_unit_kit_cpu_shape_test_CFLAGS = $(KIT_HOST_CFLAGS)
-tests_unit_kit_gpu_shape_test_SOURCES = tests/unit/kit_host.c tests/unit/f16.h
-tests_unit_kit_gpu_shape_test_LDADD = $(TEST_LIBS)
+tests_unit_kit_gpu_shape_test_SOURCES = tests/unit/kit/host.c tests/support/f16.h
 tests_unit_kit_gpu_shape_test_CFLAGS = $(KIT_HOST_CFLAGS) -DKIT_GPU_SHAPE
 endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A growing string for source text. A failed allocation makes it bad for good; ask once at the end. One thread. */
-#ifndef YOKE_KIT_TEXT_H
-#define YOKE_KIT_TEXT_H
+#ifndef YOKE_PLUGINS_KIT_TEXT_H
+#define YOKE_PLUGINS_KIT_TEXT_H
 
 #include <stdbool.h>
 

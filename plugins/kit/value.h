@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Small questions about sizes and values of a graph that every plugin asks. No state: any thread. */
-#ifndef YOKE_KIT_VALUE_H
-#define YOKE_KIT_VALUE_H
+#ifndef YOKE_PLUGINS_KIT_VALUE_H
+#define YOKE_PLUGINS_KIT_VALUE_H
 
 #include <stdbool.h>
 

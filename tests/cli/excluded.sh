@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 # A device that would slow the job down is excluded from it, and said to be, once; '!' keeps it, and what it costs is said.
-# The slow device is the plugin tests/dist/slow.c. Whether shares follow speeds is tests/unit/group_policy.c's, without a clock.
+# The slow device is the plugin tests/dist/slow.c. Whether shares follow speeds is tests/unit/balance/policy.c's, without a clock.
 . "$YOKE_SOURCE/tests/cli/lib.sh"
 need_data fashion-mnist
 small_images "$out/images"

@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# The OpenCL plugin on other machines than this one, which a fake driver before PoCL makes (tests/unit/opencl_fake_icd.c):
+# The OpenCL plugin on other machines than this one, which a fake driver before PoCL makes (tests/unit/opencl/fake_icd.c):
 # local memory of 32 KiB to 1 MiB, which family of kernels a device gets and why, options that mean nothing.
 . "$YOKE_SOURCE/tests/golden/lib.sh"
 if ! [ -r /etc/OpenCL/vendors/pocl.icd ] || ! [ -e "$YOKE_BUILD/.libs/yoke_opencl.so" ]; then
@@ -11,7 +11,7 @@ echo "$YOKE_BUILD/tests/unit/.libs/opencl_fake_icd.so" >"$out/fake.icd"
 export OCL_ICD_VENDORS="$out/fake.icd" YOKE_PLUGIN_DIR="$YOKE_BUILD/.libs"
 
 local_ops() { # local_ops KIB: convolutions and attention in the CPU shape, with blocks that fit
-    OCL_FAKE_LOCAL_KB=$1 YOKE_TEST_LOCAL=1 YOKE_TEST_FAMILY=cpu "$YOKE_BUILD/tests/unit/opencl_nn.test" >"$out/tap" 2>&1
+    OCL_FAKE_LOCAL_KB=$1 YOKE_TEST_LOCAL=1 YOKE_TEST_FAMILY=cpu "$YOKE_BUILD/tests/unit/opencl/nn.test" >"$out/tap" 2>&1
     cat "$out/tap"
     [ "$(grep -c '^ok' "$out/tap")" = 2 ] && ! grep -q '^not ok' "$out/tap"
 }

@@ -12,7 +12,7 @@
 #include <unistd.h>
 
 #include "tests/dist/net.h"
-#include "tests/unit/refplugin.h"
+#include "tests/support/refplugin.h"
 
 enum { STEPS = 3 };
 

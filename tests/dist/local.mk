@@ -7,18 +7,9 @@ tests_dist_yoke_slow_la_LDFLAGS = $(AM_LDFLAGS) -module -avoid-version -shared -
 dist_check_SCRIPTS += tests/dist/launch.sh tests/dist/machines.sh tests/dist/mixed.sh tests/dist/started.sh
 TESTS += tests/dist/launch.sh tests/dist/machines.sh tests/dist/mixed.sh tests/dist/started.sh
 if WITH_CHECK
-TSAN_TESTS += tests/dist/collect.test tests/dist/message.test tests/unit/local_garbage.test
-check_PROGRAMS += tests/dist/collect.test tests/dist/message.test
-TESTS += tests/dist/collect.test tests/dist/message.test
+TSAN_TESTS += tests/dist/collect.test tests/dist/message.test tests/unit/local/garbage.test
+UNIT_TESTS += tests/dist/collect.test tests/dist/job_losses.test tests/dist/message.test
 tests_dist_collect_test_SOURCES = tests/dist/collect.c
-tests_dist_collect_test_LDADD = $(TEST_LIBS)
-tests_dist_collect_test_CFLAGS = $(AM_CFLAGS) $(CHECK_CFLAGS)
 tests_dist_message_test_SOURCES = tests/dist/message.c
-tests_dist_message_test_LDADD = $(TEST_LIBS)
-tests_dist_message_test_CFLAGS = $(AM_CFLAGS) $(CHECK_CFLAGS)
-check_PROGRAMS += tests/dist/job_losses.test
-TESTS += tests/dist/job_losses.test
 tests_dist_job_losses_test_SOURCES = tests/dist/job_losses.c tests/dist/losses.c tests/dist/losses.h
-tests_dist_job_losses_test_LDADD = $(TEST_LIBS)
-tests_dist_job_losses_test_CFLAGS = $(AM_CFLAGS) $(CHECK_CFLAGS)
 endif

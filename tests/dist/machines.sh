@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # Short trainings of an MLP, a convolutional net and a transformer on machines this is not: every instruction set forced in
 # turn, OpenCL devices with 32 KiB to 1 MiB of local memory and 1 or 8 units, devices that are slow, become slow, recover, or
-# compile for seconds (tests/unit/opencl_fake_icd.c). Each gives the losses the CPU gives.
+# compile for seconds (tests/unit/opencl/fake_icd.c). Each gives the losses the CPU gives.
 . "$YOKE_SOURCE/tests/cli/lib.sh"
 export YOKE_PLUGIN_DIR="$YOKE_BUILD/.libs"
 

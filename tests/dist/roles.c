@@ -14,7 +14,7 @@
 #include "core/base/hash.h"
 #include "core/run/inner.h"
 #include "tests/dist/net.h"
-#include "tests/unit/refplugin.h"
+#include "tests/support/refplugin.h"
 
 enum { WINDOWS = 12, MOMENTS = 2 };
 

@@ -3,9 +3,6 @@ dist_check_SCRIPTS += tests/fault/kill.sh tests/fault/select.sh
 TESTS += tests/fault/kill.sh tests/fault/select.sh
 if WITH_CHECK
 TSAN_TESTS += tests/fault/ranks.test
-check_PROGRAMS += tests/fault/ranks.test
-TESTS += tests/fault/ranks.test
+UNIT_TESTS += tests/fault/ranks.test
 tests_fault_ranks_test_SOURCES = tests/fault/ranks.c
-tests_fault_ranks_test_LDADD = $(TEST_LIBS)
-tests_fault_ranks_test_CFLAGS = $(AM_CFLAGS) $(CHECK_CFLAGS)
 endif

@@ -9,7 +9,7 @@
 #define YK_NO_HERE
 #include <yoke/yoke.h>
 
-#include "tools/golden/golden.h"
+#include "tools/check/golden/golden.h"
 
 static yk_t ids(yk_job *job, yk__safetensors *f, const char *name)
 {

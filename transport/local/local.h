@@ -5,8 +5,8 @@
  *
  * This header is the launcher's side and the table; the layout of the shared object is in layout.h.
  */
-#ifndef YOKE_TRANSPORT_LOCAL_H
-#define YOKE_TRANSPORT_LOCAL_H
+#ifndef YOKE_TRANSPORT_LOCAL_LOCAL_H
+#define YOKE_TRANSPORT_LOCAL_LOCAL_H
 
 #include <stdbool.h>
 #include <sys/types.h>

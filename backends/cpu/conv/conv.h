@@ -1,0 +1,144 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the two ways of convolution share: packed panels (conv.c) and padded images read in place (conv_direct.c). */
+#ifndef YOKE_BACKENDS_CPU_CONV_CONV_H
+#define YOKE_BACKENDS_CPU_CONV_CONV_H
+
+#include "backends/cpu/gemm/gemm.h"
+
+/* A batch of planes seen through taps: line (channel, tap), positions (image, grid point). */
+typedef struct view {
+    int64_t channels, height, width; /* of one image of the whole tensor */
+    int64_t gh, gw;                  /* grid */
+    int64_t sy, sx;                  /* step of the grid in source pixels */
+    int32_t taps;
+    const int32_t *dy, *dx;          /* shift of each tap */
+    uint8_t dtype;
+} view;
+
+typedef struct view_at {
+    const view *v;
+    const cpu_isa *isa;
+    const char *p;  /* the group's first plane of image 0 */
+    int64_t base;   /* position that stands for 0 */
+} view_at;
+
+typedef struct conv_args {
+    view v;
+    cpu_gemm g;
+    cpu_ref w, x, y;
+    int64_t groups, images;
+    int64_t w_step, x_planes;   /* elements of w, planes of x from one group to the next */
+    int64_t out_channels, oh, ow; /* of the result tensor */
+    int64_t step_y, step_x, at_y, at_x; /* grid point q is pixel q * step + at of the result */
+    uint8_t dw, dy;             /* types of w and of the result */
+    int gm, gn;
+    bool empty;                 /* no tap reaches these pixels */
+    int64_t shared_w;           /* dx: where this phase's w' lies in the shared scratch, bytes; -1: w itself */
+} conv_args;
+
+typedef struct conv_run {
+    const conv_args *a;
+    const cpu_ctx *c;
+    int64_t group;
+} conv_run;
+
+typedef struct dw_args {
+    view v;      /* of x */
+    view gv;     /* of gy: one tap */
+    cpu_gemm g;
+    cpu_ref gy, x, gw;
+    int64_t groups, length, cut; /* positions in all, and of one cut */
+    int64_t cuts;
+    int gm, gn;
+    uint8_t dtype;
+    bool accumulate, direct; /* direct: straight into gw */
+} dw_args;
+
+typedef struct conv_shape {
+    int64_t n, c, h, w, o, oh, ow, kh, kw, sh, sw, ph, pw, dh, dw, groups;
+} conv_shape;
+
+/* n grid points of one row, stored as f32 or, for raw, as the 16-bit numbers; those outside are 0 */
+void cpu_view_row(const view_at *a, const char *plane, int64_t y, int64_t x0, int64_t n, int64_t shift, char *out, bool raw);
+/* n numbers to one row of the result, from grid column x on */
+void cpu_conv_put(const conv_run *r, char *row, int64_t x, const float *p, int64_t n);
+/* Padded planes: pixels sorted by remainder modulo the step, zeros around, so that grid points counted along padded rows
+ * see a tap at one distance. */
+typedef struct padding {
+    int64_t miny, minx, hp, wp; /* first row and column; size of a plane */
+    int64_t cols;               /* grid points along padded rows */
+} padding;
+
+/* Images seen as blocks of channels: conv_plane.c. */
+typedef struct cpu_planes {
+    cpu_ref at;
+    int64_t channels, height, width;
+    int64_t blocks; /* a vector of words each */
+    uint8_t dtype;
+    bool pairs;     /* bf16: a word is two channels */
+    int64_t twins;  /* bf16: a word is a channel of two images, of so many; "image" counts them by twos */
+} cpu_planes;
+
+/* A group of images laid out as [block][remainder modulo the step][padded line][padded column][image][vector]. */
+typedef struct cpu_grouped {
+    cpu_planes p;
+    int64_t sy, sx;
+    padding pad;
+    int64_t g; /* images */
+} cpu_grouped;
+
+/* `lines` lines of a block from line `first` on, a vector a pixel; channels past the last are 0; tmp: room for as much */
+void cpu_plane_in(const cpu_ctx *c, const cpu_planes *s, int64_t image, int64_t block, int64_t first, int64_t lines, void *tmp,
+                  float *to);
+/* The way back: pixels of `channels` channels to planes of `size` pixels; tmp: room for as much and a vector. */
+void cpu_plane_out(const cpu_ctx *c, const float *from, int64_t pixels, int64_t channels, char *to, int dtype, int64_t size,
+                   float *tmp);
+int64_t cpu_grouped_block(const cpu_grouped *s, int vw); /* words of a block */
+/* Blocks b0 .. b1 - 1 of n images from `image` on; the group's others are zeros; plane, tmp: room for a block of an image. */
+void cpu_grouped_in(const cpu_ctx *c, const cpu_grouped *s, int64_t image, int64_t n, int64_t b0, int64_t b1, float *plane,
+                    void *tmp, float *to);
+/* Gradients of weights, [channel][tap][vector of results], to rows of one result each, `apart` numbers from each other;
+ * tmp: room for as much and a vector. */
+void cpu_taps_out(const cpu_ctx *c, const float *taps, int64_t n_taps, int64_t nc, int64_t no, float *tmp, char *to,
+                  int64_t apart, int dtype, bool accumulate);
+
+/* Memory that will be wanted, fetched bit by bit while products are made. */
+typedef struct cpu_soon {
+    const char *at, *end;
+    int64_t step; /* lines of the cache at a time */
+} cpu_soon;
+
+/* all of it in so many times */
+static inline void cpu_soon_in(cpu_soon *s, int64_t times)
+{
+    s->step = times > 0 ? ((s->end - s->at) / 64 + times) / times : 0;
+}
+
+static inline void cpu_fetch_to_read(cpu_soon *s)
+{
+    for (int64_t i = 0; i < s->step && s->at < s->end; i++, s->at += 64)
+        __builtin_prefetch(s->at, 0, 2);
+}
+
+static inline void cpu_fetch_to_write(cpu_soon *s)
+{
+    for (int64_t i = 0; i < s->step && s->at < s->end; i++, s->at += 64)
+        __builtin_prefetch(s->at, 1, 2);
+}
+
+padding cpu_padding_of(const view *v);
+/* words from the first grid point of channel 0 to what tap t of channel c sees at it */
+int64_t cpu_padding_offset(const view *v, const padding *p, int64_t c, int64_t t);
+/* Plans the padded form if it suits the shape; false: it does not. */
+bool cpu_conv_direct(cpu_build *b, const conv_args *a, double work);
+/* Forward, bf16 pairs: few channels, whose words fill no vector of a block, and lines that do. */
+bool cpu_conv_prefers_direct(const cpu_isa *isa, const conv_shape *s);
+bool cpu_conv_dw_direct(cpu_build *b, const dw_args *a, int64_t images, double work);
+/* The same on blocks of channels, for steps above 1: conv_block.c. */
+bool cpu_conv_block(cpu_build *b, const yk_node *n, const conv_shape *s);
+bool cpu_conv_dw_block(cpu_build *b, const yk_node *n, const conv_shape *s, const view *v);
+/* The same by Winograd's algorithm: conv_wino.c. */
+bool cpu_conv_wino(cpu_build *b, const yk_node *n, const conv_shape *s);
+bool cpu_conv_dw_wino(cpu_build *b, const yk_node *n, const conv_shape *s);
+
+#endif

@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A compiled graph: steps with their arguments. A step that is worth sharing is a phase of several pieces; what lies between
+ * two of them is done by whoever ended the first.
+ */
+#ifndef YOKE_BACKENDS_CPU_EXEC_PROGRAM_H
+#define YOKE_BACKENDS_CPU_EXEC_PROGRAM_H
+
+#include "backends/cpu/cpu.h"
+#include "backends/cpu/exec/pool.h"
+
+typedef struct cpu_prog cpu_prog;
+
+yk_status cpu_prog_new(const yk_graph *g, const cpu_isa *isa, int nt, cpu_prog **out);
+void cpu_prog_free(cpu_prog *p);
+size_t cpu_prog_mine(const cpu_prog *p);   /* scratch a worker needs */
+size_t cpu_prog_shared(const cpu_prog *p); /* scratch of all */
+size_t cpu_prog_scratch(const cpu_prog *p, int nt); /* both, on nt workers */
+bool cpu_prog_is_serial(const cpu_prog *p); /* only worker 0 has work */
+double cpu_prog_work(const cpu_prog *p);   /* a guess, ns on one core */
+bool cpu_prog_uses(const cpu_prog *p, uint32_t slot);
+uint32_t cpu_prog_slots(const cpu_prog *p);
+/* What a run is bound to. */
+typedef struct cpu_bound {
+    char *const *slot; /* where each slot lies */
+    const cpu_isa *isa;
+    char *scratch; /* cpu_prog_scratch bytes */
+} cpu_bound;
+/* Runs it on the pool's workers, of which it was made for as many, or on some of them where that is faster (pace.h), or on the
+ * calling thread if it is serial. One run at a time. */
+void cpu_prog_run(cpu_prog *p, const cpu_bound *bound, cpu_pool *pool);
+const char *cpu_op_name(uint32_t op);
+uint32_t cpu_op_claims(const yk_graph *g, uint32_t node);
+
+#endif

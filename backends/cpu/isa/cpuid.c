@@ -1,0 +1,128 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Which instruction sets this machine has: feature bits and the operating system's consent, never family or model. */
+#include "backends/cpu/cpu.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+#if defined __x86_64__
+#include <cpuid.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#define XCR0_AVX 0x6u
+#define XCR0_AVX512 0xe6u
+#define XCR0_TILES 0x60000u
+#define ARCH_REQ_XCOMP_PERM 0x1023
+#define XFEATURE_XTILEDATA 18
+
+static uint64_t xcr0(void)
+{
+    uint32_t lo, hi;
+    __asm__ volatile("xgetbv" : "=a"(lo), "=d"(hi) : "c"(0));
+    return (uint64_t)hi << 32 | lo;
+}
+
+static bool has_all(uint32_t reg, uint32_t bits)
+{
+    return (reg & bits) == bits;
+}
+
+/* Linux hands out the tile registers on request only; for the whole process, threads to come included. */
+static bool may_use_tiles(void)
+{
+    return syscall(SYS_arch_prctl, ARCH_REQ_XCOMP_PERM, XFEATURE_XTILEDATA) == 0;
+}
+
+int cpu_isa_list(const cpu_isa *out[5])
+{
+    uint32_t a, b, c, d, a1, b1, c1, d1;
+    int n = 0;
+    out[n++] = &cpu_isa_portable;
+    if (!__get_cpuid(1, &a, &b, &c, &d) || !(c & bit_OSXSAVE) || !has_all((uint32_t)xcr0(), XCR0_AVX))
+        return n;
+    uint32_t leaf1 = c;
+    if (!__get_cpuid_count(7, 0, &a, &b, &c, &d))
+        return n;
+    if (!(b & bit_AVX2) || !has_all(leaf1, bit_FMA | bit_F16C))
+        return n;
+    out[n++] = &cpu_isa_avx2;
+    if (!has_all(b, bit_AVX512F | bit_AVX512BW | bit_AVX512DQ | bit_AVX512VL) || !has_all((uint32_t)xcr0(), XCR0_AVX512))
+        return n;
+    out[n++] = &cpu_isa_avx512;
+    if (__get_cpuid_count(7, 1, &a1, &b1, &c1, &d1) && (a1 & 1u << 5))
+        out[n++] = &cpu_isa_avx512bf16;
+    else
+        return n; /* every processor with tiles has it */
+    if (has_all(d, 1u << 22 | 1u << 24) && has_all((uint32_t)xcr0(), XCR0_TILES) && may_use_tiles())
+        out[n++] = &cpu_isa_amx;
+    return n;
+}
+#else
+int cpu_isa_list(const cpu_isa *out[5])
+{
+    out[0] = &cpu_isa_portable;
+    return 1;
+}
+#endif
+
+/* ---- Which is fastest ---- */
+
+#define TRY_WORDS 128 /* of k: strip and panel stay in L1 */
+#define LEAST_TRIES 24
+#define MOST_TRIES 480 /* 5 ms */
+
+/* ns of a full block, of pairs or of f32 */
+static double try_kernel(const cpu_isa *isa, bool pairs)
+{
+    const cpu_gemm_kernel k = pairs ? isa->pair[14][2] : isa->f32[14][2];
+    static _Alignas(64) uint32_t a[14 * TRY_WORDS], b[32 * TRY_WORDS];
+    float c[14 * 32];
+    struct timespec from, to;
+    clock_gettime(CLOCK_MONOTONIC, &from);
+    for (int r = 0; r < 4; r++)
+        k(TRY_WORDS, a, b, 32, c, 32, 32, 0, NULL, 0);
+    clock_gettime(CLOCK_MONOTONIC, &to);
+    return (double)(to.tv_sec - from.tv_sec) * 1e9 + (double)(to.tv_nsec - from.tv_nsec);
+}
+
+/*
+ * A pair product does twice the work of an f32 one. AMD starts both once a cycle; Intel starts pairs at a quarter of that,
+ * so that there bf16 without tiles is faster through f32. Nothing in CPUID tells the two apart: a tenth of a millisecond
+ * of either does, and the border (equal speed) is a factor of two away from both. They are tried in turn, least times of
+ * both, so that a core that is slow for a while is so for both; while the result is near the border they are tried on.
+ */
+bool cpu_pairs_pay(const cpu_isa *isa, double (*ns)(const cpu_isa *, bool pairs))
+{
+    double pair = 1e30, f32 = 1e30;
+    for (int i = 0; i < LEAST_TRIES || (i < MOST_TRIES && pair > 1.4 * f32 && pair < 2.8 * f32); i++) {
+        double p = ns(isa, true), f = ns(isa, false);
+        pair = p < pair ? p : pair;
+        f32 = f < f32 ? f : f32;
+    }
+    return pair < 2.0 * f32;
+}
+
+static const cpu_isa *fastest(const cpu_isa *const *have, int n)
+{
+    if (n > 1 && have[n - 1]->bf16 == 1 && !cpu_pairs_pay(have[n - 1], try_kernel))
+        return have[n - 2];
+    return have[n - 1];
+}
+
+const cpu_isa *cpu_isa_choose(const char *want, const char **why)
+{
+    static char text[160];
+    const cpu_isa *have[5];
+    int n = cpu_isa_list(have);
+    if (!want || !*want)
+        return fastest(have, n);
+    for (int i = 0; i < n; i++)
+        if (!strcmp(have[i]->name, want))
+            return have[i];
+    int at = snprintf(text, sizeof text, "YOKE_CPU_ISA=%.32s: this machine has", want);
+    for (int i = 0; i < n; i++)
+        at += snprintf(text + at, sizeof text - (size_t)at, " %s", have[i]->name);
+    *why = text;
+    return NULL;
+}

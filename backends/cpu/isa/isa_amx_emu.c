@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Eight tiles of 1 KiB in memory and what tdpbf16ps does to them: for the tests of the AMX kernel's index logic. */
+#include "backends/cpu/isa/isa_bf16.inc"
+
+#include <string.h>
+
+static _Thread_local float emu[8][16][16];
+
+static void emu_load(int t, const char *p, size_t stride)
+{
+    for (int r = 0; r < 16; r++)
+        memcpy(emu[t][r], p + (size_t)r * stride, 64);
+}
+
+static void emu_store(int t, void *p, size_t stride)
+{
+    for (int r = 0; r < 16; r++)
+        memcpy((char *)p + (size_t)r * stride, emu[t][r], 64);
+}
+
+static float emu_half(float word, int which)
+{
+    uint32_t u;
+    memcpy(&u, &word, 4);
+    u = which ? u & 0xffff0000u : u << 16;
+    memcpy(&word, &u, 4);
+    return word;
+}
+
+static void emu_dot(int c, int a, int b)
+{
+    for (int m = 0; m < 16; m++)
+        for (int k = 0; k < 16; k++)
+            for (int n = 0; n < 16; n++)
+                for (int h = 0; h < 2; h++)
+                    emu[c][m][n] += emu_half(emu[a][m][k], h) * emu_half(emu[b][k][n], h);
+}
+
+#define T_ZERO(t) memset(emu[t], 0, sizeof emu[t])
+#define T_LOAD(t, p, stride) emu_load(t, p, stride)
+#define T_DOT(c, a, b) emu_dot(c, a, b)
+#define T_STORE(t, p, stride) emu_store(t, p, stride)
+#define AMX_NAME cpu_amx_emu_tile
+#include "backends/cpu/isa/kern_amx.inc"

@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Elementwise programs: the body of a map becomes a list of vector operations on registers of one block (a few KiB),
+ * run over the linear range of the output's elements. Operands are loaded (converted, broadcast) a block at a time, or
+ * read where they lie.
+ */
+#ifndef YOKE_BACKENDS_CPU_MAP_MAP_H
+#define YOKE_BACKENDS_CPU_MAP_MAP_H
+
+#include "backends/cpu/cpu.h"
+
+#define CPU_MAP_MAX_BLOCK 2048
+#define CPU_MAP_STREAMS 36
+
+typedef struct cpu_map cpu_map;
+
+/* Where one worker evaluates; lives in its scratch. */
+typedef struct cpu_map_run {
+    const cpu_map *map;
+    const cpu_ctx *ctx;
+    char *regs;
+    const void **at; /* where each register's contents lie now */
+} cpu_map_run;
+
+/*
+ * Compiles nodes [first, first + count) of the graph over `n` elements of shape `shape` (a value). `special` is the
+ * value that cpu_map_eval is handed (YK_NONE: none). The `n_out` values in `out` are the results; with store, they are
+ * written to memory, else they stay in registers (cpu_map_result). NULL with b->status set on failure.
+ */
+cpu_map *cpu_map_compile(cpu_build *b, uint32_t first, uint32_t count, const yk_value *shape, uint32_t special,
+                         const uint32_t *out, uint32_t n_out, bool store);
+size_t cpu_map_scratch(const cpu_map *m); /* bytes a run needs */
+int64_t cpu_map_block(const cpu_map *m);  /* most elements of one cpu_map_eval */
+double cpu_map_cost(const cpu_map *m);    /* about how many ns an element takes */
+void cpu_map_begin(cpu_map_run *r, const cpu_map *m, const cpu_ctx *c, void *scratch);
+/* The memory that is read and written at an element's own place: where element 0 lies, bytes of one; how many there are. */
+size_t cpu_map_streams(const cpu_map_run *r, const char *from[CPU_MAP_STREAMS], size_t item[CPU_MAP_STREAMS]);
+/* Elements [pos, pos + n), n at most a block. */
+void cpu_map_eval(cpu_map_run *r, int64_t pos, size_t n, const float *special);
+/* Whether the map's two results can be summed without being stored: then cpu_map_sums adds the sums over elements
+ * [pos, pos + n) to sum[0], sum[1]. rows: every element to its own of two rows of n; else every plane (elements that share
+ * the broadcast operand's number; n may be longer than a block) to its own of two rows of as many as there are. */
+bool cpu_map_has_sums(const cpu_map *m, bool rows);
+void cpu_map_sums(cpu_map_run *r, int64_t pos, size_t n, float *sum[2]);
+const float *cpu_map_result(const cpu_map_run *r, uint32_t k);
+
+#endif

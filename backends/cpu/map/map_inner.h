@@ -1,0 +1,89 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A compiled elementwise program: made by map_plan.c, run by map.c. */
+#ifndef YOKE_BACKENDS_CPU_MAP_MAP_INNER_H
+#define YOKE_BACKENDS_CPU_MAP_MAP_INNER_H
+
+#include "backends/cpu/map/map.h"
+
+#define CPU_MAP_IN 32
+#define CPU_MAP_OUT 4
+#define CPU_MAP_REGS 512
+
+typedef enum cpu_in_kind {
+    CPU_IN_SPECIAL, /* handed to every evaluation */
+    CPU_IN_DENSE,
+    CPU_IN_CONST,   /* one number of the program */
+    CPU_IN_SCALAR,  /* one element of memory */
+    CPU_IN_PLANE,   /* one element for every `run` elements: a channel's number */
+    CPU_IN_PERIOD,  /* repeats after a few thousand elements: spread out once a run */
+    CPU_IN_STRIDED,
+    CPU_IN_RANDOM   /* dropout's mask: all bits of the elements that are kept */
+} cpu_in_kind;
+
+typedef struct cpu_map_in {
+    cpu_in_kind kind;
+    uint8_t dtype;
+    uint16_t reg, wide; /* CONST, SCALAR: one element in reg, a block of it in wide (0: not wanted) */
+    cpu_ref ref;
+    uint32_t bits; /* CONST */
+    int dims;      /* collapsed, innermost first */
+    int64_t len[YK_MAX_DIMS], stride[YK_MAX_DIMS];
+    int64_t period;
+    size_t store; /* PERIOD: where in the scratch */
+    cpu_ref rows; /* RANDOM: ref is the key */
+    int64_t row;  /* elements of a row */
+    uint32_t stream;
+    int32_t least; /* kept from here on, of 2^24 */
+} cpu_map_in;
+
+typedef struct cpu_map_ins {
+    cpu_map_kernel fn;
+    uint16_t d, a, b, c;
+    uint8_t op;
+    bool one;            /* computes one element, for the whole chunk */
+    int8_t md, ma, mb, mc; /* -1: a block, 0: one element */
+} cpu_map_ins;
+
+typedef struct cpu_map_out {
+    cpu_ref ref;
+    uint8_t dtype;
+    uint16_t reg;
+    bool store;     /* copied out after the block */
+    int32_t direct; /* the instruction that writes straight to memory, or -1 */
+} cpu_map_out;
+
+/* The whole map is one of batch norm's chains: which operands are which. */
+typedef struct cpu_map_chain {
+    bool found, half, rows, swapped; /* rows: numbers of PERIOD operands; swapped: the sum of g comes second */
+    uint8_t kind, form, x, r, h, n_number;
+    uint8_t number[4];
+} cpu_map_chain;
+
+/* The whole map is gelu of a product and a bias, or gelu's backward with or without gelu again. */
+typedef struct cpu_map_gelu {
+    bool found, back, tanh, half;
+    uint8_t x;     /* the operand beside the product: the bias, or what gelu was taken of */
+    int8_t out[2]; /* which results they are; -1: not wanted */
+} cpu_map_gelu;
+
+struct cpu_map {
+    uint32_t n_in, n_ins, n_out, n_reg, n_plane;
+    int64_t block, run; /* run: elements that share the numbers of the PLANE operands; 0: there are none */
+    size_t bytes;       /* scratch */
+    cpu_map_in in[CPU_MAP_IN];
+    cpu_map_out out[CPU_MAP_OUT];
+    cpu_map_chain chain;
+    cpu_map_gelu gelu;
+    cpu_map_kernel half;         /* the whole map is one operation from bf16 to bf16 ... */
+    uint32_t half_a, half_b;     /* ... of these operands */
+    size_t *store; /* by register: where in the scratch */
+    cpu_map_ins *ins;
+};
+
+uint32_t cpu_map_item(int dtype); /* bytes */
+/* Before the forms of instructions are chosen. */
+void cpu_map_find_chain(cpu_map *m);
+/* Before gelu and its backward are taken apart. */
+void cpu_map_find_gelu(cpu_map *m);
+
+#endif

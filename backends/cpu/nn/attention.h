@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Attention a block of queries at a time: scores of 64 queries with the keys they may see are the most that is held.
+ * Keys and values of a head are packed once. 16-bit formats multiply in their own format where the set has products for
+ * it; scores, exponentials and sums are f32.
+ */
+#ifndef YOKE_BACKENDS_CPU_NN_ATTENTION_H
+#define YOKE_BACKENDS_CPU_NN_ATTENTION_H
+
+#include "backends/cpu/gemm/gemm.h"
+
+#define ATT_BLOCK 64
+
+typedef struct att_mat { /* [B,H,T,D], any strides but the last */
+    cpu_ref ref;
+    int64_t sb, sh, st;
+    uint8_t dtype;
+} att_mat;
+
+typedef struct att_args {
+    att_mat q, k, v, out, gout, gq, gk, gv;
+    cpu_ref lse, keep, key, rows, gbias, bias;
+    int64_t bias_stride[4];
+    int64_t b, h, hk, tq, tk, d, split; /* split: tasks of one head (forward) */
+    bool causal, drop, low;             /* low: products of bf16 */
+    float scale, p, q1;                 /* q1 = 1 - p */
+    uint32_t stream;
+    cpu_gemm scores, mix, back_q, back_k; /* [block,D]x[D,Tk]; [block,Tk]x[Tk,D]; the same; [Tk,block]x[block,D] */
+    size_t at_s, at_dp, at_p16, at_ds16, at_mask, at_u, at_o, at_kt, at_vt, at_kn, at_gk, at_gv; /* in the scratch */
+} att_args;
+
+/* One worker's view of one head. */
+typedef struct att_head {
+    const att_args *a;
+    const cpu_ctx *c;
+    int64_t b, h, keys; /* keys: none behind is kept */
+    float exp_scale;    /* what the scores in s are to be multiplied by */
+    float *s, *dp, *mask, *u, *o;
+    uint16_t *p16, *ds16;
+} att_head;
+
+void cpu_attention_bwd_step(const void *args, const cpu_ctx *c);
+att_head att_open(const att_args *a, const cpu_ctx *c, int64_t b, int64_t h);
+char *att_row(const cpu_ctx *c, const att_mat *m, int64_t b, int64_t h, int64_t t);
+cpu_src att_plain(const cpu_ctx *c, const att_mat *m, int64_t b, int64_t h, int64_t t, bool kcontig);
+/* Keys that query i sees: 0 .. n-1. */
+int64_t att_seen(const att_head *h, int64_t i);
+/* Biased and masked scores of queries i0 .. i0+n-1 in h->s (rows of tk); returns how many keys the last sees, rounded up
+ * to whole panels. */
+int64_t att_scores(att_head *h, int64_t i0, int64_t n, const void *packed_k);
+/* u of row i for the first n keys */
+void att_uniform(att_head *h, int64_t i, int64_t n);
+/* The rows of s as an operand: in f32, or as bf16 (written to `low` by the caller). */
+cpu_src att_probs(const att_head *h, const float *s, const uint16_t *low, bool kcontig);
+
+#endif

@@ -1,0 +1,93 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * How the rows of a global micro batch are shared out. Two parts, both without a clock and without communication, so that
+ * equal numbers give equal decisions on all ranks:
+ *   balance.c  a line seconds = a + b rows for each rank, and the shares that make the slowest rank as fast as can be
+ *   policy.c   who takes part, with which rows and which part of the optimizer, from what the ranks tell of their windows
+ * Thread rule: the caller's.
+ */
+#ifndef YOKE_CORE_BALANCE_BALANCE_H
+#define YOKE_CORE_BALANCE_BALANCE_H
+
+#include "core/group/group.h"
+
+/* ---- Lines and shares -------------------------------------------------------------------------------------------- */
+
+typedef struct yk__balance yk__balance;
+yk_status yk__balance_new(uint32_t ranks, yk__balance **b, yk_error *err);
+void yk__balance_free(yk__balance *b);
+/* Records that rank r took `seconds` (a mean over some runs) for that many rows. A record that is off by 20 % changes
+ * nothing; a second one in a row, off in the same direction, scales the whole line and forgets what was before. True: it did. */
+bool yk__balance_record(yk__balance *b, uint32_t r, uint64_t rows, double seconds);
+/* The same without doubt, for a rank that has been away: the line is scaled to go through this point. */
+void yk__balance_renew(yk__balance *b, uint32_t r, uint64_t rows, double seconds);
+/* -1, 0, 1: the last record was off by 20 % and lower, none of both, off and higher. */
+int yk__balance_off(const yk__balance *b, uint32_t r);
+double yk__balance_predict(const yk__balance *b, uint32_t r, uint64_t rows); /* seconds; 0 when nothing is known, or no rows */
+
+typedef struct yk__bounds {
+    uint64_t least, most; /* rows of a rank; 0, 0: it takes no part */
+} yk__bounds;
+/* Shares of n rows within the bounds that minimise the longest predicted time; false where the bounds hold no such shares.
+ * A rank of which nothing is known is taken to be as fast as the mean of the others. */
+bool yk__balance_split(const yk__balance *b, uint64_t n, const yk__bounds *bounds, uint64_t *share);
+double yk__balance_longest(const yk__balance *b, const uint64_t *share); /* predicted */
+/* All as yk__balance_count numbers; what set takes must have come from get, for as many ranks. */
+uint32_t yk__balance_count(const yk__balance *b);
+void yk__balance_get(const yk__balance *b, double *v);
+void yk__balance_set(yk__balance *b, const double *v);
+
+/* Parts of the parameters to update: s[r] >= 0 with sum 1 that minimise the longest of update[r] s[r] + copy[r] (1 - s[r]),
+ * for the seconds that updating all and taking all from others would cost each rank; s[r] = 0 where owner[r] is not set, and
+ * s[r] <= most[r] (NULL: no caps). Ranks of unknown update time (0) are taken to be as the mean of the others. */
+void yk__owner_parts(uint32_t ranks, const bool *owner, const double *update, const double *copy, const double *most, double *s);
+
+/* ---- The policy -------------------------------------------------------------------------------------------------- */
+
+/* What a rank tells the others, of the windows since it last did. */
+typedef struct yk__told {
+    double rows;            /* of its last micro batch */
+    double busy;            /* seconds of that one; 0: not timed, or it says nothing about speed */
+    double wall, windows;   /* seconds of the whole windows of the usual size among them, and their number */
+    double compiling;       /* seconds of making programs */
+    double cap;             /* rows that fit its memory; 0: not known */
+    double update, copy;    /* seconds of updating all parameters, of taking all from others; 0: not known */
+    double left;            /* windows that the job still has; 0: not known */
+} yk__told;
+
+typedef struct yk__seat {
+    bool forced;            /* never excluded */
+    bool limited;           /* its memory is: few rows until it is known how many fit */
+    double pace;            /* seconds of the start-up probe; 0: not known */
+} yk__seat;
+
+typedef struct yk__policy_event {
+    enum { YK_POLICY_EXCLUDED, YK_POLICY_BACK, YK_POLICY_COSTS } kind; /* COSTS: a forced rank, more than 20 % */
+    uint32_t rank;
+    double with, without; /* seconds of a window */
+} yk__policy_event;
+
+typedef struct yk__policy yk__policy;
+/* Shares for micro batches of n rows. */
+yk_status yk__policy_new(uint32_t ranks, const yk__seat *seat, uint64_t n, yk__policy **p, yk_error *err);
+void yk__policy_free(yk__policy *p);
+/* The runs of the next window are to be timed (the device is waited for before and after). */
+bool yk__policy_timed(const yk__policy *p);
+/* A window is over. True: the ranks tell each other, and call yk__policy_look. */
+bool yk__policy_pass(yk__policy *p);
+/* told: of all members, equal on all ranks; others' is not looked at. Fails where the rows fit no more. */
+yk_status yk__policy_look(yk__policy *p, const yk__told *told, yk_error *err);
+/* What holds for the next window. Roles change seldom, and cost a collective; generation counts their changes. */
+const uint64_t *yk__policy_shares(const yk__policy *p);
+const bool *yk__policy_members(const yk__policy *p);
+const double *yk__policy_owns(const yk__policy *p);
+uint32_t yk__policy_generation(const yk__policy *p);
+bool yk__policy_settled(const yk__policy *p); /* nothing is being found out */
+/* What there is to say, one at a time. */
+bool yk__policy_event_next(yk__policy *p, yk__policy_event *e);
+/* For checkpoints, as yk__balance_get. set: false where the numbers are not such of this policy. */
+uint32_t yk__policy_count(const yk__policy *p);
+void yk__policy_get(const yk__policy *p, double *v);
+bool yk__policy_set(yk__policy *p, const double *v);
+
+#endif

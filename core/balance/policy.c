@@ -1,0 +1,306 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Who takes part in a job, with how many rows and which part of the optimizer.
+ *
+ *   probe    the first shares: even among ranks of like pace, a few rows for the others; timed twice
+ *   grow     four times the rows for those that had few, so that what a run costs and what a row costs come apart
+ *   settle   shares follow the fitted lines until they stay
+ *   trial    windows with and without the weakest rank in turn: it stays only where the job is faster with it
+ *   steady   one window of ten is timed; what is off by 15 % (windows) or 20 % (a rank) leads back to settle
+ *   retry    an excluded rank gets a row for a few windows, as often as that costs no more than 0.5 % of the time
+ *
+ * Whether a rank helps is measured, never taken from the lines: ranks disturb each other in ways no line knows of.
+ */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/base/mem.h"
+#include "core/balance/policy_inner.h"
+
+/* ---- The first windows ------------------------------------------------------------------------------------------- */
+
+static double pace_least(const yk__policy *p)
+{
+    double least = 0;
+    for (uint32_t r = 0; r < p->ranks; r++)
+        if (p->seat[r].pace > 0 && !p->seat[r].limited && (least <= 0 || p->seat[r].pace < least))
+            least = p->seat[r].pace;
+    return least;
+}
+
+/* Begins with few rows: of limited memory, or much slower than another whose memory is not. */
+bool yk__begins_low(const yk__policy *p, uint32_t r)
+{
+    return p->seat[r].limited || (p->seat[r].pace > 0 && p->seat[r].pace > ALIKE * pace_least(p));
+}
+
+static void shares_first(yk__policy *p)
+{
+    const uint64_t part = p->n / (4ull * p->ranks);
+    uint64_t rest = p->n;
+    uint32_t low = 0, seen = 0;
+    for (uint32_t r = 0; r < p->ranks; r++)
+        low += yk__begins_low(p, r);
+    low = low == p->ranks || !part ? 0 : low;
+    for (uint32_t r = 0; r < p->ranks && low; r++)
+        if (yk__begins_low(p, r)) {
+            p->share[r] = p->seat[r].limited ? part : p->seat[r].pace > FAR * pace_least(p) ? 1 : part < FEW ? part : FEW;
+            rest -= p->share[r];
+        }
+    for (uint32_t r = 0; r < p->ranks; r++)
+        if (!low || !yk__begins_low(p, r)) {
+            p->share[r] = rest / (p->ranks - low) + (seen < rest % (p->ranks - low));
+            seen++;
+        }
+    for (uint32_t r = 0; r < p->ranks; r++)
+        p->owns[r] = low && yk__begins_low(p, r) && !p->seat[r].limited ? 0 : 1;
+}
+
+yk_status yk__policy_new(uint32_t ranks, const yk__seat *seat, uint64_t n, yk__policy **out, yk_error *err)
+{
+    yk__policy *p;
+    if (ranks > YK__RANKS || !n)
+        return yk__fail(err, YK_E_ARG, "shares of %llu rows for %u ranks: at most %u ranks", (unsigned long long)n, ranks, YK__RANKS);
+    p = yk__calloc(1, sizeof *p);
+    if (p)
+        p->seat = yk__calloc(ranks, sizeof *p->seat);
+    if (!p || !p->seat) {
+        yk__policy_free(p);
+        return yk__fail_mem(err, sizeof *p, "batch shares");
+    }
+    if (yk__balance_new(ranks, &p->balance, err)) {
+        yk__policy_free(p);
+        return err->status;
+    }
+    memcpy(p->seat, seat, ranks * sizeof *seat);
+    p->ranks = ranks;
+    p->n = n;
+    for (uint32_t r = 0; r < ranks; r++)
+        p->member[r] = true;
+    p->early = p->try_all = true;
+    p->skip = 1;
+    shares_first(p);
+    *out = p;
+    return YK_OK;
+}
+
+void yk__policy_free(yk__policy *p)
+{
+    if (!p)
+        return;
+    yk__balance_free(p->balance);
+    yk__free(p->seat);
+    yk__free(p);
+}
+
+/* ---- What the ranks told ----------------------------------------------------------------------------------------- */
+
+static double told_mean(double was, double is)
+{
+    return is <= 0 ? was : was <= 0 ? is : (was + is) / 2;
+}
+
+static void told_limits(yk__policy *p, const yk__told *told)
+{
+    for (uint32_t r = 0; r < p->ranks; r++) {
+        p->cap[r] = p->member[r] ? (uint64_t)told[r].cap : p->cap[r];
+        p->update[r] = told_mean(p->update[r], told[r].update);
+        p->copy[r] = told_mean(p->copy[r], told[r].copy);
+        p->left = p->member[r] ? told[r].left : p->left;
+    }
+}
+
+/* Takes the numbers; true where they are of whole windows with these shares and no compile. *mean: seconds of such a window. */
+static bool told_take(yk__policy *p, const yk__told *told, double *mean)
+{
+    double longest = 0, compiling = 0;
+    bool clean = !p->skip;
+    *mean = 0;
+    told_limits(p, told);
+    for (uint32_t r = 0; r < p->ranks; r++) {
+        longest = fmax(longest, told[r].wall);
+        compiling = fmax(compiling, told[r].compiling);
+        *mean = fmax(*mean, told[r].windows > 0 ? told[r].wall / told[r].windows : 0);
+        clean = clean && (!p->member[r] || (told[r].windows > 0 && told[r].rows == (double)p->share[r]));
+    }
+    p->elapsed += longest;
+    if (compiling > 0)
+        p->compiling = p->compiling > 0 ? (p->compiling + compiling) / 2 : compiling;
+    for (uint32_t r = 0; r < p->ranks && !p->skip; r++)
+        if (told[r].busy > 0 && told[r].rows == (double)p->share[r] && p->busy[r].n < 8)
+            p->busy[r].seconds[p->busy[r].n++] = told[r].busy;
+    p->skip -= p->skip > 0;
+    return clean && compiling <= 0;
+}
+
+/* All members with rows were timed so often. */
+bool yk__timed_often(const yk__policy *p, uint32_t times)
+{
+    for (uint32_t r = 0; r < p->ranks; r++)
+        if (p->member[r] && p->share[r] && p->busy[r].n < times)
+            return false;
+    return true;
+}
+
+/* ---- The window's end -------------------------------------------------------------------------------------------- */
+
+bool yk__policy_timed(const yk__policy *p)
+{
+    return p->phase == STEADY ? (p->in_phase + 1) % EVERY == 0 : p->phase != TRIAL;
+}
+
+bool yk__policy_pass(yk__policy *p)
+{
+    p->windows++;
+    p->in_phase++;
+    p->untold++;
+    if (p->phase == STEADY && p->untold < TELL)
+        return false;
+    p->untold = 0;
+    return true;
+}
+
+static yk_status caps_check(const yk__policy *p, yk_error *err)
+{
+    uint64_t room = 0;
+    for (uint32_t r = 0; r < p->ranks && room < p->n; r++)
+        room += yk__cap_of(p, r) < p->n - room ? yk__cap_of(p, r) : p->n - room;
+    if (room < p->n)
+        return yk__fail(err, YK_E_MEM,
+                        "a batch of %llu rows does not fit: the devices' memory holds %llu; use a smaller batch or more "
+                        "accumulation steps",
+                        (unsigned long long)p->n, (unsigned long long)room);
+    return YK_OK;
+}
+
+/* More rows than fit: at once, whatever else is being found out. */
+static void caps_hold(yk__policy *p)
+{
+    uint64_t share[YK__RANKS];
+    bool over = false;
+    for (uint32_t r = 0; r < p->ranks; r++)
+        over = over || p->share[r] > yk__cap_of(p, r);
+    if (over && yk__shares_split(p, p->member, 0, share) && yk__shares_set(p, share) && p->phase != PROBE)
+        yk__settle_begin(p);
+}
+
+yk_status yk__policy_look(yk__policy *p, const yk__told *told, yk_error *err)
+{
+    double wall;
+    const bool clean = told_take(p, told, &wall);
+    if (caps_check(p, err))
+        return err->status;
+    if (clean && p->phase != TRIAL)
+        yk__walls_add(&p->wall, wall);
+    caps_hold(p);
+    switch (p->phase) {
+    case PROBE:
+    case GROW: yk__probe_look(p); break;
+    case SETTLE: yk__settle_look(p); break;
+    case TRIAL: yk__trial_look(p, clean, wall); break;
+    case STEADY: yk__steady_look(p, clean, wall); break;
+    default: yk__retry_look(p, told); break;
+    }
+    return YK_OK;
+}
+
+const uint64_t *yk__policy_shares(const yk__policy *p)
+{
+    return p->share;
+}
+
+const bool *yk__policy_members(const yk__policy *p)
+{
+    return p->member;
+}
+
+const double *yk__policy_owns(const yk__policy *p)
+{
+    return p->owns;
+}
+
+uint32_t yk__policy_generation(const yk__policy *p)
+{
+    return p->generation;
+}
+
+bool yk__policy_settled(const yk__policy *p)
+{
+    return p->phase == STEADY;
+}
+
+bool yk__policy_event_next(yk__policy *p, yk__policy_event *e)
+{
+    if (!p->n_event)
+        return false;
+    *e = p->event[0];
+    memmove(p->event, p->event + 1, --p->n_event * sizeof *e);
+    return true;
+}
+
+/* ---- As numbers, for checkpoints --------------------------------------------------------------------------------- */
+
+enum { OF_JOB = 8, OF_RANK = 6 };
+
+uint32_t yk__policy_count(const yk__policy *p)
+{
+    return OF_JOB + p->ranks * OF_RANK + yk__balance_count(p->balance);
+}
+
+void yk__policy_get(const yk__policy *p, double *v)
+{
+    const double job[OF_JOB] = {(double)p->n, (double)p->windows, p->elapsed, p->compiling, p->spent, p->trial_cost,
+                                p->phase == STEADY, p->try_all || p->phase == TRIAL};
+    memcpy(v, job, sizeof job);
+    v += OF_JOB;
+    for (uint32_t r = 0; r < p->ranks; r++, v += OF_RANK) {
+        const bool in_trial = p->phase == TRIAL && r == p->trial.rank;
+        const double rank[OF_RANK] = {(double)(p->phase == TRIAL ? p->trial.share[0][r] : p->share[r]), p->member[r] || in_trial,
+                                      p->owns[r], p->excluded[r], p->update[r], p->copy[r]};
+        memcpy(v, rank, sizeof rank);
+    }
+    yk__balance_get(p->balance, v);
+}
+
+static bool numbers_fit(const yk__policy *p, const double *v)
+{
+    double sum = 0, owns = 0;
+    uint32_t members = 0;
+    for (uint32_t i = 0; i < yk__policy_count(p); i++)
+        if (!isfinite(v[i]) || v[i] < 0 || v[i] > 1e15)
+            return false;
+    for (uint32_t r = 0; r < p->ranks; r++) {
+        const double *rank = v + OF_JOB + (size_t)r * OF_RANK;
+        sum += rank[0];
+        owns += rank[2];
+        members += rank[1] != 0;
+        if (rank[0] != floor(rank[0]) || (rank[1] == 0 && (rank[0] > 0 || rank[2] > 0)))
+            return false;
+    }
+    return v[0] == (double)p->n && sum == v[0] && members && owns > 0;
+}
+
+bool yk__policy_set(yk__policy *p, const double *v)
+{
+    if (!numbers_fit(p, v))
+        return false;
+    p->windows = (uint64_t)v[1];
+    p->elapsed = v[2], p->compiling = v[3], p->spent = v[4], p->trial_cost = v[5];
+    p->try_all = v[7] != 0;
+    p->early = false;
+    yk__phase_begin(p, v[6] != 0 ? STEADY : SETTLE);
+    p->usual_n = p->looks = p->calm = 0;
+    p->skip = 1;
+    v += OF_JOB;
+    for (uint32_t r = 0; r < p->ranks; r++, v += OF_RANK) {
+        p->share[r] = (uint64_t)v[0];
+        p->member[r] = v[1] != 0;
+        p->owns[r] = v[2];
+        p->excluded[r] = v[3] != 0;
+        p->update[r] = v[4], p->copy[r] = v[5];
+    }
+    yk__balance_set(p->balance, v);
+    p->generation++;
+    return true;
+}

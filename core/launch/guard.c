@@ -1,0 +1,120 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A killed launcher ends nobody any more. The kernel then kills its direct children, the ranks, but what a rank's wrapper
+ * started lives on. The guard is a small process of its own session, holding one end of a socket: when the other end closes
+ * without a goodbye, the launcher has died, and the guard kills the groups it was told of.
+ */
+#include "config.h"
+
+#include "core/launch/launcher.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdint.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+/* Descriptors that the guard would keep open for others: the pipe behind the launcher's output, the job's sockets. */
+static void keep_only(int fd)
+{
+    const int null = open("/dev/null", O_RDWR);
+    const long limit = sysconf(_SC_OPEN_MAX);
+    for (int i = 0; null >= 0 && i <= 2; i++)
+        dup2(null, i);
+#ifdef SYS_close_range
+    if ((fd == 3 || !syscall(SYS_close_range, 3, fd - 1, 0)) && !syscall(SYS_close_range, fd + 1, ~0u, 0))
+        return;
+#endif
+    for (int i = 3; i < (limit < 0 || limit > 65536 ? 65536 : limit); i++)
+        if (i != fd)
+            close(i);
+}
+
+static void drop_group(pid_t *group, size_t *n, pid_t which)
+{
+    for (size_t i = 0; i < *n; i++)
+        if (group[i] == which)
+            group[i--] = group[--*n];
+}
+
+static _Noreturn void watch_launcher(int fd)
+{
+    pid_t group[YK_TR_RANKS];
+    size_t n = 0;
+    sigset_t all;
+    sigfillset(&all);
+    sigprocmask(SIG_SETMASK, &all, NULL); /* what ends the launcher's group or terminal is not for the guard */
+    setsid();
+    prctl(PR_SET_NAME, "yoke-guard");
+    if (fd <= 2) /* the launcher was started without its standard descriptors */
+        fd = fcntl(fd, F_DUPFD, 3);
+    keep_only(fd);
+    for (;;) {
+        int32_t told;
+        const ssize_t got = recv(fd, &told, sizeof told, 0);
+        if (got < 0 && errno == EINTR)
+            continue;
+        if (got != (ssize_t)sizeof told)
+            break;
+        if (!told)
+            _exit(0); /* child: a goodbye */
+        if (told > 0 && n < YK_TR_RANKS)
+            group[n++] = told;
+        if (told < 0)
+            drop_group(group, &n, -told);
+    }
+    for (size_t i = 0; i < n; i++)
+        kill(-group[i], SIGKILL);
+    _exit(0); /* child */
+}
+
+void yk__guard_start(yk__guard *g)
+{
+    int fd[2];
+    *g = (yk__guard){0, -1};
+    if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, fd))
+        return;
+    g->pid = fork();
+    if (g->pid == 0) {
+        close(fd[0]);
+        watch_launcher(fd[1]);
+    }
+    close(fd[1]);
+    if (g->pid > 0) {
+        g->fd = fd[0];
+        return;
+    }
+    g->pid = 0;
+    close(fd[0]);
+}
+
+static void tell_guard(const yk__guard *g, int32_t what)
+{
+    if (g->fd >= 0 && send(g->fd, &what, sizeof what, MSG_NOSIGNAL) < 0)
+        return; /* somebody ended the guard: the job goes on without */
+}
+
+void yk__guard_add(const yk__guard *g, pid_t group)
+{
+    tell_guard(g, group);
+}
+
+void yk__guard_remove(const yk__guard *g, pid_t group)
+{
+    tell_guard(g, -group);
+}
+
+void yk__guard_stop(yk__guard *g)
+{
+    if (!g->pid)
+        return;
+    tell_guard(g, 0); /* and by force, should somebody have stopped it */
+    kill(g->pid, SIGKILL);
+    while (waitpid(g->pid, NULL, 0) < 0 && errno == EINTR)
+        ;
+    close(g->fd);
+    *g = (yk__guard){0, -1};
+}

@@ -1,0 +1,203 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "core/read/idx.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+#include "core/base/mem.h"
+
+struct yk__idx {
+    enum yk__idx_type type;
+    int rank;
+    int64_t shape[YK__IDX_DIMS];
+    void *data;
+};
+
+static const struct {
+    uint8_t code, bytes;
+    const char *name;
+} types[] = {{YK__IDX_U8, 1, "u8"},   {YK__IDX_I8, 1, "i8"},   {YK__IDX_I16, 2, "i16"},
+             {YK__IDX_I32, 4, "i32"}, {YK__IDX_F32, 4, "f32"}, {YK__IDX_F64, 8, "f64"}};
+
+static int find_type(int code)
+{
+    for (int i = 0; i < (int)(sizeof types / sizeof types[0]); i++)
+        if (types[i].code == code)
+            return i;
+    return -1;
+}
+
+static yk_status header_bytes(yk__file *f, uint8_t *to, size_t n, const char *what, yk_error *err)
+{
+    uint64_t at = yk__file_offset(f);
+    size_t got;
+    yk_status s = yk__file_read(f, to, n, &got, err);
+    if (s)
+        return s;
+    if (got < n)
+        return yk__fail(err, YK_E_FORMAT, "%s: byte %" PRIu64 ": expected %s (%zu bytes), found %zu", yk__file_path(f),
+                        at, what, n, got);
+    return YK_OK;
+}
+
+static yk_status read_magic(yk__file *f, yk__idx *x, yk_error *err)
+{
+    uint8_t m[4];
+    yk_status s = header_bytes(f, m, 4, "the IDX magic", err);
+    if (s)
+        return s;
+    if (m[0] || m[1])
+        return yk__fail(err, YK_E_FORMAT,
+                        "%s: byte 0: expected the IDX magic 00 00 TYPE RANK, found %02x %02x %02x %02x",
+                        yk__file_path(f), m[0], m[1], m[2], m[3]);
+    if (find_type(m[2]) < 0)
+        return yk__fail(err, YK_E_FORMAT, "%s: byte 2: expected an IDX type (08 09 0b 0c 0d 0e), found %02x",
+                        yk__file_path(f), m[2]);
+    if (m[3] < 1 || m[3] > YK__IDX_DIMS)
+        return yk__fail(err, YK_E_FORMAT, "%s: byte 3: expected 1 to %d dimensions, found %d", yk__file_path(f),
+                        YK__IDX_DIMS, m[3]);
+    x->type = m[2];
+    x->rank = m[3];
+    return YK_OK;
+}
+
+/* The dimensions, and in *bytes the size of the data. */
+static yk_status read_shape(yk__file *f, yk__idx *x, uint64_t *bytes, yk_error *err)
+{
+    uint64_t n = types[find_type((int)x->type)].bytes;
+    uint8_t d[4];
+    for (int i = 0; i < x->rank; i++) {
+        uint64_t v;
+        yk_status s = header_bytes(f, d, 4, "a dimension", err);
+        if (s)
+            return s;
+        v = (uint64_t)d[0] << 24 | (uint64_t)d[1] << 16 | (uint64_t)d[2] << 8 | d[3];
+        if (v && n > (uint64_t)(INT64_MAX) / v)
+            return yk__fail(err, YK_E_FORMAT, "%s: byte %d: dimension %d is %" PRIu64 ", the size overflows 64 bits",
+                            yk__file_path(f), 4 + 4 * i, i, v);
+        n *= v;
+        x->shape[i] = (int64_t)v;
+    }
+    *bytes = n;
+    return YK_OK;
+}
+
+static void to_host(yk__idx *x, uint64_t bytes)
+{
+#if __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
+    size_t w = types[find_type((int)x->type)].bytes;
+    uint8_t *p = x->data;
+    for (uint64_t i = 0; w > 1 && i + w <= bytes; i += w)
+        for (size_t k = 0; k < w / 2; k++) {
+            uint8_t t = p[i + k];
+            p[i + k] = p[i + w - 1 - k];
+            p[i + w - 1 - k] = t;
+        }
+#else
+    (void)x, (void)bytes;
+#endif
+}
+
+static yk_status read_all(yk__file *f, yk__idx *x, yk_error *err)
+{
+    uint64_t bytes = 0;
+    yk_status s = read_magic(f, x, err);
+    if (!s)
+        s = read_shape(f, x, &bytes, err);
+    if (!s)
+        s = yk__file_take(f, bytes, "elements", &x->data, err);
+    if (!s)
+        s = yk__file_end(f, "the elements", err);
+    if (!s)
+        to_host(x, bytes);
+    return s;
+}
+
+yk_status yk__idx_read(yk__file *f, yk__idx **out, yk_error *err)
+{
+    yk__idx *x = yk__calloc(1, sizeof *x);
+    yk_status s;
+    if (!x)
+        return yk__fail_mem(err, sizeof *x, "an IDX file");
+    s = read_all(f, x, err);
+    if (s)
+        yk__idx_close(x);
+    else
+        *out = x;
+    return s;
+}
+
+yk_status yk__idx_open(const char *path, yk__idx **out, yk_error *err)
+{
+    yk__file *f;
+    yk_status s = yk__file_open(path, YK__FILE_AUTO, &f, err);
+    if (s)
+        return s;
+    s = yk__idx_read(f, out, err);
+    yk__file_close(f);
+    return s;
+}
+
+void yk__idx_close(yk__idx *x)
+{
+    if (x)
+        yk__free(x->data);
+    yk__free(x);
+}
+
+enum yk__idx_type yk__idx_type(const yk__idx *x)
+{
+    return x->type;
+}
+
+const char *yk__idx_type_name(const yk__idx *x)
+{
+    return types[find_type((int)x->type)].name;
+}
+
+int yk__idx_rank(const yk__idx *x)
+{
+    return x->rank;
+}
+
+const int64_t *yk__idx_shape(const yk__idx *x)
+{
+    return x->shape;
+}
+
+const void *yk__idx_data(const yk__idx *x)
+{
+    return x->data;
+}
+
+void *yk__idx_release(yk__idx *x)
+{
+    void *p = x->data;
+    x->data = NULL;
+    return p;
+}
+
+static yk_status check_labels(const yk__idx *labels, const char *path, int classes, yk_error *err)
+{
+    const uint8_t *v = labels->data;
+    for (int64_t i = 0; i < labels->shape[0]; i++)
+        if (v[i] >= classes)
+            return yk__fail(err, YK_E_FORMAT, "%s: label %" PRId64 " is %d, expected 0 to %d", path, i, v[i],
+                            classes - 1);
+    return YK_OK;
+}
+
+yk_status yk__idx_check_pair(const yk__idx *images, const char *images_path, const yk__idx *labels,
+                             const char *labels_path, int classes, yk_error *err)
+{
+    if (images->type != YK__IDX_U8 || images->rank < 3 || images->rank > 4)
+        return yk__fail(err, YK_E_FORMAT, "%s: expected images (u8 of 3 or 4 dimensions), found %s of %d", images_path,
+                        yk__idx_type_name(images), images->rank);
+    if (labels->type != YK__IDX_U8 || labels->rank != 1)
+        return yk__fail(err, YK_E_FORMAT, "%s: expected labels (u8 of 1 dimension), found %s of %d", labels_path,
+                        yk__idx_type_name(labels), labels->rank);
+    if (images->shape[0] != labels->shape[0])
+        return yk__fail(err, YK_E_FORMAT, "%s: %" PRId64 " labels for the %" PRId64 " images of %s", labels_path,
+                        labels->shape[0], images->shape[0], images_path);
+    return check_labels(labels, labels_path, classes, err);
+}

@@ -1,0 +1,129 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "core/read/tokens.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+#include "core/base/mem.h"
+
+#define HEADER 32u
+#define LIMIT ((uint64_t)1 << 40)
+
+static uint32_t get32(const uint8_t *p)
+{
+    return (uint32_t)p[0] | (uint32_t)p[1] << 8 | (uint32_t)p[2] << 16 | (uint32_t)p[3] << 24;
+}
+
+static yk_status bad(const yk__file *f, int at, const char *what, uint64_t found, yk_error *err)
+{
+    return yk__fail(err, YK_E_FORMAT, "%s: byte %d: expected %s, found %" PRIu64, yk__file_path(f), at, what, found);
+}
+
+/* Reads the header where there is one; *from is where the ids begin. */
+static yk_status read_header(const yk__file *f, const uint8_t *p, size_t n, int width, yk__tokens *t, size_t *from,
+                             yk_error *err)
+{
+    uint64_t count;
+    *from = 0;
+    t->width = width ? width : 2;
+    if (n < 8 || memcmp(p, "YKTOKENS", 8))
+        return YK_OK;
+    if (n < HEADER)
+        return bad(f, 0, "a token header of 32 bytes", n, err);
+    if (get32(p + 8) != 1)
+        return bad(f, 8, "version 1", get32(p + 8), err);
+    t->width = (int)get32(p + 12);
+    if ((t->width != 2 && t->width != 4) || (width && width != t->width))
+        return bad(f, 12,
+                   width == 4 ? "ids of 4 bytes"
+                   : width    ? "ids of 2 bytes"
+                              : "ids of 2 or 4 bytes",
+                   get32(p + 12), err);
+    count = (uint64_t)get32(p + 16) | (uint64_t)get32(p + 20) << 32;
+    if (count != (n - HEADER) / (size_t)t->width)
+        return bad(f, 16, "the number of ids that follow", count, err);
+    t->vocab = get32(p + 24);
+    t->header = 1;
+    *from = HEADER;
+    return YK_OK;
+}
+
+static void to_host(uint8_t *p, int64_t count, int width)
+{
+#if __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__
+    for (int64_t i = 0; i < count; i++, p += width)
+        for (int k = 0; k < width / 2; k++) {
+            uint8_t x = p[k];
+            p[k] = p[width - 1 - k];
+            p[width - 1 - k] = x;
+        }
+#else
+    (void)p, (void)count, (void)width;
+#endif
+}
+
+static yk_status check_ids(const yk__file *f, yk__tokens *t, size_t from, yk_error *err)
+{
+    int64_t most = -1;
+    for (int64_t i = 0; i < t->count; i++) {
+        int64_t v = (uint32_t)yk__tokens_at(t, i);
+        if (v > INT32_MAX || (t->vocab && v >= t->vocab))
+            return yk__fail(err, YK_E_FORMAT, "%s: byte %" PRId64 ": id %" PRId64 ", expected less than %" PRId64,
+                            yk__file_path(f), (int64_t)from + i * t->width, v,
+                            t->vocab ? t->vocab : (int64_t)INT32_MAX + 1);
+        if (v > most)
+            most = v;
+    }
+    if (!t->vocab)
+        t->vocab = most + 1;
+    return YK_OK;
+}
+
+static yk_status take(const yk__file *f, uint8_t *p, size_t n, int width, yk__tokens *t, yk_error *err)
+{
+    size_t from = 0;
+    yk_status s = read_header(f, p, n, width, t, &from, err);
+    if (s)
+        return s;
+    if (n == from || (n - from) % (size_t)t->width)
+        return yk__fail(err, YK_E_FORMAT, "%s: %zu bytes of ids, expected a multiple of %d", yk__file_path(f), n - from,
+                        t->width);
+    t->memory = p;
+    t->ids = p + from;
+    t->count = (int64_t)((n - from) / (size_t)t->width);
+    to_host(p + from, t->count, t->width);
+    return check_ids(f, t, from, err);
+}
+
+yk_status yk__tokens_read(yk__file *f, int width, yk__tokens *out, yk_error *err)
+{
+    yk__tokens t = {0};
+    char *p;
+    size_t n;
+    yk_status s = yk__file_rest(f, LIMIT, &p, &n, err);
+    if (s)
+        return s;
+    s = take(f, (uint8_t *)p, n, width, &t, err);
+    if (s)
+        yk__free(p);
+    else
+        *out = t;
+    return s;
+}
+
+yk_status yk__tokens_open(const char *path, int width, yk__tokens *out, yk_error *err)
+{
+    yk__file *f;
+    yk_status s = yk__file_open(path, YK__FILE_AUTO, &f, err);
+    if (s)
+        return s;
+    s = yk__tokens_read(f, width, out, err);
+    yk__file_close(f);
+    return s;
+}
+
+void yk__tokens_close(yk__tokens *t)
+{
+    yk__free(t->memory);
+    memset(t, 0, sizeof *t);
+}

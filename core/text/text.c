@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "core/text/text.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+#include "core/base/mem.h"
+#include "core/text/utf8.h"
+
+#define LIMIT ((uint64_t)1 << 36)
+
+static yk_status check(const yk__file *f, const char *p, size_t n, yk_error *err)
+{
+    size_t at = yk__utf8_check(p, n);
+    int64_t line = 1;
+    if (at == n)
+        return YK_OK;
+    for (size_t i = 0; i < at; i++)
+        line += p[i] == '\n';
+    return yk__fail(err, YK_E_FORMAT, "%s: line %" PRId64 ", byte %zu: 0x%02x is not UTF-8 (convert the file to UTF-8)",
+                    yk__file_path(f), line, at, (unsigned char)p[at]);
+}
+
+yk_status yk__text_read(yk__file *f, int any_bytes, char **text, size_t *bytes, yk_error *err)
+{
+    size_t n;
+    char *p;
+    yk_status s = yk__file_rest(f, LIMIT, &p, &n, err);
+    if (s)
+        return s;
+    if (!any_bytes)
+        s = check(f, p, n, err);
+    if (s) {
+        yk__free(p);
+        return s;
+    }
+    if (!any_bytes && n >= 3 && !memcmp(p, "\xef\xbb\xbf", 3)) {
+        n -= 3;
+        memmove(p, p + 3, n + 1);
+    }
+    *text = p;
+    *bytes = n;
+    return YK_OK;
+}
+
+yk_status yk__text_open(const char *path, int any_bytes, char **text, size_t *bytes, yk_error *err)
+{
+    yk__file *f;
+    yk_status s = yk__file_open(path, YK__FILE_AUTO, &f, err);
+    if (s)
+        return s;
+    s = yk__text_read(f, any_bytes, text, bytes, err);
+    yk__file_close(f);
+    return s;
+}

@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Tokenizers: text to ids.
+ *
+ * From a folder in Hugging Face's form: tokenizer.json (models WordPiece, BPE on bytes, WordLevel on characters), or
+ * vocab.txt (WordPiece; tokenizer_config.json may say do_lower_case, tokenize_chinese_chars, strip_accents), or
+ * vocab.json + merges.txt (byte-level BPE). A setting of those files that changes ids and is not built here is refused
+ * by name. Also the characters of a text in sorted order, and bytes.
+ *
+ * A tokenizer is immutable and may be shared by threads; an encoder holds the scratch memory and the cache of one
+ * thread.
+ */
+#ifndef YOKE_CORE_TEXT_TOKENIZER_H
+#define YOKE_CORE_TEXT_TOKENIZER_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "core/base/error.h"
+
+typedef struct yk__tokenizer yk__tokenizer;
+typedef struct yk__encoder yk__encoder;
+
+typedef struct yk__ids {
+    int32_t *id, *type; /* type: 0, or 1 in the second text of a pair */
+    size_t count, id_cap, type_cap;
+} yk__ids;
+void yk__ids_free(yk__ids *ids);
+
+/* lowercase: 1 or 0 override what the files say; -1 does not. A vocab.txt alone says 1, as transformers' BertTokenizer
+ * does, except in a folder with the name of one of the published cased models (bert-base-chinese, bert-base-cased ...).
+ */
+yk_status yk__tokenizer_open(const char *dir, int lowercase, yk__tokenizer **out, yk_error *err);
+/* One id per distinct character of the text, in code point order. */
+yk_status yk__tokenizer_chars(const char *name, const char *text, size_t bytes, yk__tokenizer **out, yk_error *err);
+yk_status yk__tokenizer_bytes(yk__tokenizer **out, yk_error *err);
+yk__tokenizer *yk__tokenizer_share(yk__tokenizer *t); /* the same once more; each is closed by itself */
+void yk__tokenizer_close(yk__tokenizer *t);
+
+int yk__tokenizer_vocab(const yk__tokenizer *t);                 /* largest id + 1 */
+const char *yk__tokenizer_kind(const yk__tokenizer *t);          /* "wordpiece", "bpe", "char", "bytes" */
+int yk__tokenizer_pad(const yk__tokenizer *t);                   /* id of padding; 0 where there is none */
+int yk__tokenizer_id(const yk__tokenizer *t, const char *token); /* -1: not in the vocabulary */
+/* Writes tokenizer.json for a tokenizer of characters; other kinds come from files that can be copied: YK_E_ARG. */
+yk_status yk__tokenizer_save_chars(const yk__tokenizer *t, const char *path, yk_error *err);
+
+yk_status yk__encoder_new(const yk__tokenizer *t, yk__encoder **out, yk_error *err);
+void yk__encoder_free(yk__encoder *e);
+
+/* Replaces what is in *ids. pair: the second text, or NULL. special: the template's tokens ([CLS] ... [SEP]) are added.
+ * max_length: 0, or the most ids, reached by cutting the texts (the longer one first) before the template's tokens are
+ * added. Text that is not UTF-8 is refused. */
+yk_status yk__encode(yk__encoder *e, const char *text, size_t bytes, const char *pair, size_t pair_bytes, int special,
+                     size_t max_length, yk__ids *ids, yk_error *err);
+
+#endif

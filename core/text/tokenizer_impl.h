@@ -1,0 +1,124 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the files of the tokenizers share; nobody else includes this. */
+#ifndef YOKE_CORE_TEXT_TOKENIZER_IMPL_H
+#define YOKE_CORE_TEXT_TOKENIZER_IMPL_H
+
+#define PCRE2_CODE_UNIT_WIDTH 8
+#include <pcre2.h>
+#include <stdatomic.h>
+
+#include "core/text/strmap.h"
+#include "core/text/tokenizer.h"
+
+enum tok_kind { TOK_WORDPIECE, TOK_BPE, TOK_CHAR, TOK_BYTES };
+
+struct tok_added {
+    char *text;
+    size_t bytes;
+    int32_t id;
+    int lstrip, rstrip, single_word,
+        fold; /* fold: compare without ASCII case (a normalized token of an uncased model) */
+};
+
+enum { TOK_A = -1, TOK_B = -2 };
+struct tok_piece {
+    int32_t id; /* TOK_A, TOK_B or a special token */
+    int32_t type;
+};
+#define TOK_PIECES 16
+struct tok_template {
+    int count;
+    struct tok_piece piece[TOK_PIECES];
+};
+
+struct tok_merge {
+    uint64_t pair; /* left << 32 | right, UINT64_MAX: empty */
+    uint32_t rank;
+    int32_t id;
+};
+
+struct yk__tokenizer {
+    enum tok_kind kind;
+    atomic_int shared; /* further owners */
+    yk__strmap *vocab; /* all tokens as the files write them */
+    int32_t size;      /* largest id + 1 */
+    int32_t pad, unk;  /* unk -1: none */
+    struct tok_added *added;
+    int nadded;
+    uint8_t added_first[256]; /* a token begins with this byte */
+    struct tok_template single, pair;
+    /* WordPiece */
+    int lowercase, strip_accents, chinese, clean;
+    int max_chars;
+    size_t max_piece;         /* bytes of the longest piece */
+    yk__strmap *first, *more; /* pieces that begin a word; pieces that go on, without their prefix */
+    uint8_t *class;           /* of the characters below 0x10000 */
+    /* byte-level BPE */
+    pcre2_code *pattern; /* NULL: the text is one word */
+    int prefix_space, ignore_merges;
+    int32_t byte_id[256];    /* -1: no such token */
+    struct tok_merge *merge; /* open addressing */
+    size_t merge_slots;
+    /* characters */
+    int32_t *chars; /* sorted code points; the place is the id */
+    int32_t nchars;
+};
+
+struct tok_word { /* cached result of one word */
+    uint64_t hash;
+    uint32_t text, bytes; /* in text */
+    uint32_t ids, count;  /* in ids */
+};
+
+struct tok_node { /* a symbol of the word being merged */
+    int32_t id, prev, next;
+};
+struct tok_cand { /* a possible merge */
+    uint32_t rank;
+    int32_t left, id;
+    uint64_t pair;
+};
+
+struct yk__encoder {
+    const yk__tokenizer *t;
+    pcre2_match_data *match;
+    /* word being built, or bytes of the segment */
+    char *word;
+    size_t word_len, word_cap;
+    int word_chars;
+    struct tok_node *node;
+    size_t node_cap;
+    struct tok_cand *heap;
+    size_t heap_len, heap_cap;
+    /* cache */
+    struct tok_word *slot;
+    size_t slots, used;
+    char *text;
+    size_t text_len, text_cap;
+    int32_t *ids;
+    size_t ids_len, ids_cap;
+    yk__ids a, b; /* texts before the template */
+};
+
+/* Appends; -1 when memory is gone. */
+int yk__tok_push(yk__ids *ids, int32_t id);
+
+/* One piece of text without added tokens. */
+yk_status yk__tok_wordpiece(yk__encoder *e, const char *s, size_t n, yk__ids *out, yk_error *err);
+yk_status yk__tok_bpe(yk__encoder *e, const char *s, size_t n, yk__ids *out, yk_error *err);
+
+/* Prepare what is derived from the vocabulary. */
+yk_status yk__tok_wordpiece_ready(yk__tokenizer *t, const char *prefix, yk_error *err);
+yk_status yk__tok_bpe_ready(yk__tokenizer *t, yk_error *err);
+yk_status yk__tok_bpe_pattern(yk__tokenizer *t, const char *path, const char *pattern, yk_error *err);
+yk_status yk__tok_bpe_merges(yk__tokenizer *t, size_t count, yk_error *err);
+/* Adds the merge of two tokens; -1: one of them or their product is not in the vocabulary. */
+int yk__tok_bpe_merge(yk__tokenizer *t, const char *left, size_t nl, const char *right, size_t nr, uint32_t rank);
+
+#define TOK_GPT2_PATTERN "'s|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+| ?[^\\s\\p{L}\\p{N}]+|\\s+(?!\\S)|\\s+"
+
+/* Reading the files of a folder into an empty tokenizer. */
+yk_status yk__tok_load(yk__tokenizer *t, const char *dir, int lowercase, yk_error *err);
+int yk__tok_is_space(int32_t c);
+
+#endif

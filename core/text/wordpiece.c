@@ -1,0 +1,240 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * BERT's tokenizer: clean, set Chinese characters apart, decompose (NFD), drop accents, lower case, split at spaces and
+ * punctuation, then the longest piece first (Wu et al. 2016; rules as in Hugging Face's BertNormalizer and
+ * BertPreTokenizer).
+ */
+#include <string.h>
+#include <utf8proc.h>
+
+#include "core/base/mem.h"
+#include "core/text/tokenizer_impl.h"
+#include "core/text/utf8.h"
+
+enum { PLAIN = 0, CONTROL = 1, SPACE = 2, PUNCT = 4, CJK = 8, MARK = 16, CHANGES = 32 };
+
+int yk__tok_is_space(int32_t c)
+{
+    return (c >= 9 && c <= 13) || c == ' ' || c == 0x85 || c == 0xa0 || c == 0x1680 || (c >= 0x2000 && c <= 0x200a) ||
+           c == 0x2028 || c == 0x2029 || c == 0x202f || c == 0x205f || c == 0x3000;
+}
+
+static int is_cjk(int32_t c)
+{
+    return (c >= 0x4e00 && c <= 0x9fff) || (c >= 0x3400 && c <= 0x4dbf) || (c >= 0x20000 && c <= 0x2a6df) ||
+           (c >= 0x2a700 && c <= 0x2b73f) || (c >= 0x2b740 && c <= 0x2b81f) || (c >= 0x2b820 && c <= 0x2ceaf) ||
+           (c >= 0xf900 && c <= 0xfaff) || (c >= 0x2f800 && c <= 0x2fa1f);
+}
+
+/* Non-spacing marks that Unicode 15 added: the tables of the published tokenizers do not have them. */
+static int is_new_mark(int32_t c)
+{
+    return c == 0xece || (c >= 0x10efd && c <= 0x10eff) || c == 0x11241 || (c >= 0x11f00 && c <= 0x11f42) ||
+           (c >= 0x13440 && c <= 0x13455) || c == 0x1e08f || (c >= 0x1e4ec && c <= 0x1e4ef);
+}
+
+static int compute_class(int32_t c)
+{
+    int k = 0;
+    switch (utf8proc_category(c)) {
+    case UTF8PROC_CATEGORY_CC:
+    case UTF8PROC_CATEGORY_CF:
+    case UTF8PROC_CATEGORY_CO:
+        k |= c == '\t' || c == '\n' || c == '\r' ? 0 : CONTROL;
+        break;
+    case UTF8PROC_CATEGORY_MN:
+        k |= is_new_mark(c) ? 0 : MARK;
+        break;
+    case UTF8PROC_CATEGORY_PC:
+    case UTF8PROC_CATEGORY_PD:
+    case UTF8PROC_CATEGORY_PS:
+    case UTF8PROC_CATEGORY_PE:
+    case UTF8PROC_CATEGORY_PI:
+    case UTF8PROC_CATEGORY_PF:
+    case UTF8PROC_CATEGORY_PO:
+        k |= PUNCT;
+        break;
+    default:
+        break;
+    }
+    if ((c >= 33 && c <= 47) || (c >= 58 && c <= 64) || (c >= 91 && c <= 96) || (c >= 123 && c <= 126))
+        k |= PUNCT;
+    if (c == 0 || c == 0xfffd)
+        k |= CONTROL;
+    if (yk__tok_is_space(c))
+        k |= SPACE;
+    if (is_cjk(c))
+        k |= CJK;
+    return k;
+}
+
+/* What the character becomes: at most 4 characters. Returns how many, without the marks that are dropped. */
+static int map_char(const yk__tokenizer *t, int32_t c, int32_t out[8])
+{
+    utf8proc_int32_t d[8] = {c};
+    utf8proc_ssize_t n = 1;
+    int bound = 0, k = 0;
+    if (t->strip_accents) {
+        n = utf8proc_decompose_char(c, d, 8, UTF8PROC_DECOMPOSE, &bound);
+        if (n < 1 || n > 4) {
+            d[0] = c;
+            n = 1;
+        }
+    }
+    for (utf8proc_ssize_t i = 0; i < n; i++) {
+        if (t->strip_accents && (compute_class(d[i]) & MARK))
+            continue;
+        out[k++] = t->lowercase ? utf8proc_tolower(d[i]) : d[i];
+        if (t->lowercase && d[i] == 0x130) { /* the one character whose lower case is two */
+            out[k - 1] = 'i';
+            out[k++] = 0x307;
+        }
+    }
+    return k;
+}
+
+static int full_class(const yk__tokenizer *t, int32_t c)
+{
+    int32_t m[8];
+    int k = compute_class(c);
+    if (map_char(t, c, m) != 1 || m[0] != c)
+        k |= CHANGES;
+    if (!t->clean)
+        k &= ~CONTROL;
+    if (!t->chinese)
+        k &= ~CJK;
+    return k;
+}
+
+static int class_of(const yk__tokenizer *t, int32_t c)
+{
+    return c < 0x10000 ? t->class[c] : full_class(t, c);
+}
+
+yk_status yk__tok_wordpiece_ready(yk__tokenizer *t, const char *prefix, yk_error *err)
+{
+    size_t np = strlen(prefix);
+    t->class = yk__malloc(0x10000);
+    t->first = yk__strmap_new();
+    t->more = yk__strmap_new();
+    if (!t->class || !t->first || !t->more)
+        return yk__fail_mem(err, 0x10000, "a tokenizer");
+    for (int32_t c = 0; c < 0x10000; c++)
+        t->class[c] = (uint8_t)full_class(t, c);
+    for (int i = 0; i < yk__strmap_count(t->vocab); i++) {
+        const char *key = yk__strmap_key(t->vocab, i);
+        size_t n;
+        int32_t id = yk__strmap_value(t->vocab, i, &n);
+        int more = n > np && !memcmp(key, prefix, np);
+        if (n > t->max_piece)
+            t->max_piece = n;
+        if (yk__strmap_put(t->first, key, n, id) || (more && yk__strmap_put(t->more, key + np, n - np, id)))
+            return yk__fail_mem(err, n, "a vocabulary");
+    }
+    return YK_OK;
+}
+
+/* ---- words ---- */
+
+/* The longest piece at s[0..n): its id, and its bytes in *len. -1: none. */
+static int32_t longest(const yk__tokenizer *t, const yk__strmap *m, const char *s, size_t n, size_t *len)
+{
+    uint64_t h[256];
+    uint64_t x = YK__STRMAP_HASH;
+    size_t most = n < t->max_piece ? n : t->max_piece;
+    if (most > 255)
+        most = 255;
+    for (size_t i = 0; i < most; i++)
+        h[i] = x = yk__strmap_step(x, s[i]);
+    for (size_t k = most; k > 0; k--) {
+        int32_t id;
+        if (k < n && (s[k] & 0xc0) == 0x80)
+            continue;
+        id = yk__strmap_get_hashed(m, s, k, h[k - 1]);
+        if (id >= 0) {
+            *len = k;
+            return id;
+        }
+    }
+    return -1;
+}
+
+/* The pieces of the word so far, or one [UNK]. */
+static int flush(yk__encoder *e, yk__ids *out)
+{
+    const yk__tokenizer *t = e->t;
+    size_t at = 0, n = e->word_len, from = out->count;
+    int chars = e->word_chars;
+    e->word_len = 0;
+    e->word_chars = 0;
+    if (chars == 0)
+        return 0;
+    while (chars <= t->max_chars && at < n) {
+        size_t len = 0;
+        int32_t id = longest(t, at ? t->more : t->first, e->word + at, n - at, &len);
+        if (id < 0)
+            break;
+        if (yk__tok_push(out, id))
+            return -1;
+        at += len;
+    }
+    if (at == n && chars <= t->max_chars)
+        return 0;
+    out->count = from;
+    return yk__tok_push(out, t->unk);
+}
+
+static int append(yk__encoder *e, int32_t c)
+{
+    if (e->word_chars++ > e->t->max_chars)
+        return 0; /* it will be [UNK] whatever follows */
+    if (yk__grow(&e->word, &e->word_cap, e->word_len + 4, 1))
+        return -1;
+    e->word_len += (size_t)yk__utf8_put(c, e->word + e->word_len);
+    return 0;
+}
+
+/* A character after normalisation. */
+static int take(yk__encoder *e, int32_t c, int class, yk__ids *out)
+{
+    if (class & SPACE)
+        return flush(e, out);
+    if (class & PUNCT)
+        return flush(e, out) || append(e, c) || flush(e, out) ? -1 : 0;
+    return append(e, c);
+}
+
+static int take_changed(yk__encoder *e, int32_t c, yk__ids *out)
+{
+    int32_t m[8];
+    int n = map_char(e->t, c, m);
+    for (int i = 0; i < n; i++)
+        if (take(e, m[i], class_of(e->t, m[i]), out))
+            return -1;
+    return 0;
+}
+
+static int character(yk__encoder *e, int32_t c, yk__ids *out)
+{
+    int class = class_of(e->t, c), bad;
+    if (class & CONTROL)
+        return 0;
+    if ((class & CJK) && flush(e, out))
+        return -1;
+    bad = class & CHANGES ? take_changed(e, c, out) : take(e, c, class, out);
+    return bad || ((class & CJK) && flush(e, out)) ? -1 : 0;
+}
+
+yk_status yk__tok_wordpiece(yk__encoder *e, const char *s, size_t n, yk__ids *out, yk_error *err)
+{
+    e->word_len = 0;
+    e->word_chars = 0;
+    for (size_t i = 0; i < n;) {
+        int len;
+        int32_t c = yk__utf8_get(s + i, n - i, &len);
+        if (character(e, c, out))
+            return yk__fail_mem(err, n, "token ids");
+        i += (size_t)len;
+    }
+    return flush(e, out) ? yk__fail_mem(err, n, "token ids") : YK_OK;
+}

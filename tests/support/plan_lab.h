@@ -1,0 +1,338 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What tests of plans have in common: a small transformer, memory for its slots, a run of a plan's segments on the reference
+ * evaluator, and the same from the unplanned graph.
+ */
+#ifndef YOKE_TESTS_SUPPORT_PLAN_LAB_H
+#define YOKE_TESTS_SUPPORT_PLAN_LAB_H
+
+#include <check.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/base/mem.h"
+#include "core/grad/grad.h"
+#include "core/plan/plan.h"
+#include "tests/support/refplugin.h"
+
+/* ---- A small transformer: every kind of node the planner treats specially ---- */
+
+enum { B = 2, T = 4, C = 8, H = 2, V = 11, MOST_PARAM = 16 * 16 + 8 };
+
+typedef struct net {
+    yk__graph g;
+    yk__vid loss, seed, logits, counted;
+    uint32_t n_param, state;
+    yk__plan_param param[MOST_PARAM];
+    uint64_t bucket_bytes[1];
+    yk__recompute block[16];
+    uint32_t n_block;
+    uint32_t stream;
+    yk__vid key, rows;
+} net;
+
+static yk__vid param(net *n, uint32_t dims, const int64_t *dim)
+{
+    int64_t count = 1;
+    yk__vid v;
+    for (uint32_t i = 0; i < dims; i++)
+        count *= dim[i];
+    v = yk__leaf(&n->g, yk__slot_new(&n->g, YK_SLOT_PARAM, (uint64_t)count * 4, n->n_param), 0, YK_F32, dims, dim);
+    n->param[n->n_param++] = (yk__plan_param){v, count, 0, n->bucket_bytes[0]};
+    n->bucket_bytes[0] += ((uint64_t)count * 4 + 255) / 256 * 256;
+    return v;
+}
+
+static yk__vid vec(net *n, int64_t a)
+{
+    return param(n, 1, &a);
+}
+
+static yk__vid mat(net *n, int64_t a, int64_t b)
+{
+    return param(n, 2, (const int64_t[]){a, b});
+}
+
+static yk__vid norm(net *n, yk__vid x, int64_t c)
+{
+    const int64_t eps = yk_attr_of_f64(1e-5);
+    yk__vid in[3] = {yk__reshape(&n->g, x, 2, (const int64_t[]){-1, c}), vec(n, c), vec(n, c)}, out[3];
+    ck_assert_uint_eq(yk__apply(&n->g, YK_OP_LAYER_NORM, 3, in, 1, &eps, YK_DTYPE_COUNT, 0, NULL, out, 3), 3);
+    return out[0];
+}
+
+static yk__vid dropout(net *n, yk__vid x)
+{
+    const int64_t attr[2] = {yk_attr_of_f64(0.25), n->stream++};
+    yk__vid in[3] = {x, n->key, n->rows}, y;
+    ck_assert_uint_eq(yk__apply(&n->g, YK_OP_DROPOUT, 3, in, 2, attr, YK_DTYPE_COUNT, 0, NULL, &y, 1), 1);
+    return y;
+}
+
+static yk__vid linear(net *n, yk__vid x, int64_t from, int64_t to)
+{
+    return yk__bin(&n->g, YK_OP_ADD, yk__dot(&n->g, x, mat(n, from, to), false, false), vec(n, to));
+}
+
+static yk__vid head(net *n, yk__vid qkv, int64_t i, int64_t c)
+{
+    yk__graph *g = &n->g;
+    yk__vid x = yk__slice(g, qkv, 2, i * c, (i + 1) * c, 1);
+    return yk__permute(g, yk__reshape(g, x, 4, (const int64_t[]){B, T, H, c / H}), (const uint32_t[]){0, 2, 1, 3});
+}
+
+static yk__vid attend(net *n, yk__vid x, int64_t c)
+{
+    yk__graph *g = &n->g;
+    const int64_t attr[5] = {1, yk_attr_of_f64(0.5), yk_attr_of_f64(0.0), 0, 0};
+    yk__vid qkv = yk__reshape(g, linear(n, norm(n, x, c), c, 3 * c), 3, (const int64_t[]){B, T, 3 * c});
+    yk__vid in[3], out[2], y;
+    for (int i = 0; i < 3; i++)
+        in[i] = head(n, qkv, i, c);
+    ck_assert_uint_eq(yk__apply(g, YK_OP_ATTENTION, 3, in, 5, attr, YK_DTYPE_COUNT, 0, NULL, out, 2), 2);
+    y = yk__permute(g, out[0], (const uint32_t[]){0, 2, 1, 3});
+    y = linear(n, yk__reshape(g, y, 2, (const int64_t[]){B * T, c}), c, c);
+    return yk__bin(g, YK_OP_ADD, x, dropout(n, yk__reshape(g, y, 3, (const int64_t[]){B, T, c})));
+}
+
+static yk__vid feed(net *n, yk__vid x, int64_t c)
+{
+    yk__graph *g = &n->g;
+    yk__vid y = linear(n, norm(n, x, c), c, 2 * c);
+    y = linear(n, yk__un(g, YK_OP_GELU_TANH, y), 2 * c, c);
+    return yk__bin(g, YK_OP_ADD, x, dropout(n, yk__reshape(g, y, 3, (const int64_t[]){B, T, c})));
+}
+
+static void build(net *n, int layers, int64_t c)
+{
+    const int64_t ids[2] = {B, T}, four = 4, b = B, flat = B * T, ce[2] = {-100, yk_attr_of_f64(0.1)};
+    yk__graph *g = &n->g;
+    yk__vid table, x, in[2], out[2], id, label;
+    memset(n, 0, sizeof *n);
+    yk__graph_init(g);
+    id = yk__leaf(g, yk__slot_new(g, YK_SLOT_INPUT, B * T * 4, 0), 0, YK_I32, 2, ids);
+    label = yk__leaf(g, yk__slot_new(g, YK_SLOT_INPUT, B * T * 4, 1), 0, YK_I32, 1, &flat);
+    n->seed = yk__leaf(g, yk__slot_new(g, YK_SLOT_INPUT, 4, 2), 0, YK_F32, 0, NULL);
+    n->key = yk__leaf(g, yk__slot_new(g, YK_SLOT_INPUT, 16, 3), 0, YK_I32, 1, &four);
+    n->rows = yk__leaf(g, yk__slot_new(g, YK_SLOT_INPUT, B * 4, 4), 0, YK_I32, 1, &b);
+    n->state = yk__slot_new(g, YK_SLOT_STATE, 4, 0);
+    table = mat(n, V, c);
+    x = yk__bin(g, YK_OP_ADD, yk__gather(g, table, id), mat(n, T, c));
+    for (int i = 0; i < layers; i++) {
+        const uint32_t begin = (uint32_t)g->n_node;
+        x = feed(n, attend(n, x, c), c);
+        if (n->n_block < 16)
+            n->block[n->n_block++] = (yk__recompute){begin, (uint32_t)g->n_node};
+    }
+    n->logits = yk__dot(g, norm(n, x, c), table, false, true); /* tied */
+    in[0] = n->logits, in[1] = label;
+    if (n->logits != YK_NONE && yk__apply(g, YK_OP_CROSS_ENTROPY, 2, in, 2, ce, YK_DTYPE_COUNT, 0, NULL, out, 2))
+        n->loss = yk__reshape(g, yk__scale(g, yk__sum(g, out[0], 1), 1.0 / (B * T)), 0, NULL);
+    n->counted = yk__bin(g, YK_OP_ADD, yk__leaf(g, n->state, 0, YK_F32, 0, NULL), n->loss);
+    ck_assert_msg(!g->error.status, "%s", g->error.text);
+}
+
+/* ---- Running a plan ---- */
+
+typedef struct memory {
+    void *slot[512];
+    uint64_t bytes[512];
+    uint32_t n;
+} memory;
+
+static float number(uint32_t *s)
+{
+    *s = *s * 1664525u + 1013904223u;
+    return (float)(*s >> 8) / (1 << 24) - 0.5f;
+}
+
+static void fill_slot(const yk_slot *s, void *p)
+{
+    uint32_t seed = 17 + s->key * 101 + s->kind;
+    memset(p, 0xff, s->bytes);
+    if (s->kind == YK_SLOT_PARAM || s->kind == YK_SLOT_STATE || s->kind == YK_SLOT_GRAD) {
+        for (uint64_t i = 0; i < s->bytes / 4; i++)
+            ((float *)p)[i] = number(&seed);
+    } else if (s->kind == YK_SLOT_INPUT && s->key == 2) {
+        *(float *)p = 1.0f;
+    } else if (s->kind == YK_SLOT_INPUT) {
+        for (uint64_t i = 0; i < s->bytes / 4; i++)
+            ((int32_t *)p)[i] = s->key == 4 ? (int32_t)i : (int32_t)((number(&seed) + 0.5f) * V);
+    }
+}
+
+static void memory_new(memory *m, const yk__graph *g)
+{
+    m->n = (uint32_t)g->n_slot;
+    ck_assert_uint_le(m->n, 512);
+    for (uint32_t i = 0; i < m->n; i++) {
+        m->bytes[i] = g->slot[i].bytes;
+        m->slot[i] = malloc(m->bytes[i] + 1);
+        fill_slot(&g->slot[i], m->slot[i]);
+    }
+}
+
+static void memory_free(memory *m)
+{
+    for (uint32_t i = 0; i < m->n; i++)
+        free(m->slot[i]);
+}
+
+static void run_segment(const yk__segment *s, const memory *m)
+{
+    yk_error err = YK_ERROR_INIT;
+    ck_assert_msg(!yk__graph_check(&s->graph, &err), "%s", err.text);
+    for (uint32_t k = 0; k < s->graph.n_node; k++)
+        ck_assert_msg(!yk__eval_node(&s->graph, k, m->slot, &err), "%s", err.text);
+}
+
+/* The sum over one rank; while it is on its way, its place holds nothing of use. */
+static void sum_over_ranks(const yk__plan *p, uint32_t *i, const memory *m)
+{
+    const yk__segment *s = &p->segment[*i - 1];
+    char *at = (char *)m->slot[s->slot] + s->offset, *sum = malloc(s->count * 4);
+    memcpy(sum, at, s->count * 4);
+    memset(at, 0xff, s->count * 4);
+    for (; *i < p->n_segment && p->segment[*i].beside; ++*i)
+        run_segment(&p->segment[*i], m);
+    memcpy(at, sum, s->count * 4);
+    free(sum);
+}
+
+static void run(const yk__plan *p, memory *m)
+{
+    memory_new(m, &p->graph);
+    for (uint32_t i = 0; i < p->n_segment;) {
+        run_segment(&p->segment[i++], m);
+        if (p->segment[i - 1].boundary == YK_BOUND_ALL_REDUCE)
+            sum_over_ranks(p, &i, m);
+    }
+}
+
+/* Follows who wrote each stretch of the arena last: an operand must still be there. */
+typedef struct stretch {
+    uint64_t begin, end;
+    yk__vid root;
+} stretch;
+
+static uint64_t root_end(const yk__graph *g, yk__vid r)
+{
+    return g->value[r].offset + yk__bytes(&g->value[r]);
+}
+
+static void write_root(const yk__graph *g, yk__vid r, stretch *s, uint32_t *n)
+{
+    uint32_t kept = 0;
+    if (g->value[r].slot != 0)
+        return;
+    for (uint32_t i = 0; i < *n; i++)
+        if (s[i].end <= g->value[r].offset || s[i].begin >= root_end(g, r))
+            s[kept++] = s[i];
+    s[kept++] = (stretch){g->value[r].offset, root_end(g, r), r};
+    *n = kept;
+}
+
+static bool is_there(yk__vid r, const stretch *s, uint32_t n)
+{
+    for (uint32_t i = 0; i < n; i++)
+        if (s[i].root == r)
+            return true;
+    return false;
+}
+
+static void check_lifetimes(const yk__plan *p)
+{
+    const yk__graph *g = &p->graph;
+    stretch *s = malloc((g->n_value + 1) * sizeof *s);
+    uint32_t n = 0;
+    for (size_t k = 0; k < g->n_node; k++) {
+        const yk_node *d = &g->node[k];
+        for (uint32_t i = 0; i < d->n_in; i++) {
+            const yk__vid r = g->value[g->index[d->in + i]].base;
+            ck_assert_uint_ne(g->value[r].slot, YK_NONE);
+            ck_assert_msg(g->value[r].slot != 0 || is_there(r, s, n), "node %zu reads value %u, which is gone", k, r);
+        }
+        for (uint32_t i = 0; i < d->n_out; i++) {
+            const yk__vid r = g->value[g->index[d->out + i]].base;
+            ck_assert(g->value[r].slot != 0 || root_end(g, r) <= p->arena_bytes);
+            write_root(g, r, s, &n);
+        }
+    }
+    free(s);
+}
+
+static void request(const net *n, yk__plan_request *r, const yk__assign *assign)
+{
+    *r = (yk__plan_request){.trace = &n->g, .loss = n->loss, .seed = n->seed, .alone = true, .precision = YK_F32,
+                            .caps = &ref_caps, .claims = ref_claims, .n_param = n->n_param, .n_bucket = 1,
+                            .n_result = 1, .n_assign = 1, .param = n->param, .bucket_bytes = n->bucket_bytes,
+                            .result = &n->loss, .assign = assign};
+}
+
+static yk__plan *plan(const yk__plan_request *r)
+{
+    yk_error err = YK_ERROR_INIT;
+    yk__plan *p = NULL;
+    ck_assert_msg(!yk__plan_new(r, &p, &err), "%s", err.text);
+    check_lifetimes(p);
+    return p;
+}
+
+/* ---- Equal to the graph itself ---- */
+
+/* Loss, gradients and the new state in double precision, from the unplanned graph. */
+static void truth(const net *n, const memory *m, double *loss, double *state, double *grad)
+{
+    yk_error err = YK_ERROR_INIT;
+    yk__vid want[MOST_PARAM + 2], leaf[MOST_PARAM], d[MOST_PARAM];
+    double *out[MOST_PARAM + 2], *copy[512] = {0};
+    void *slot[512];
+    yk__graph g;
+    ck_assert(!yk__graph_copy(&n->g, &g, &err));
+    for (uint32_t i = 0; i < n->n_param; i++)
+        leaf[i] = n->param[i].leaf;
+    ck_assert_msg(!yk__grad(&g, n->loss, n->seed, n->n_param, leaf, d, NULL, NULL, &err), "%s", err.text);
+    for (uint32_t i = 0; i < n->n_param; i++) {
+        want[i] = d[i];
+        out[i] = grad + n->param[i].grad_offset / 4;
+    }
+    want[n->n_param] = n->loss, out[n->n_param] = loss;
+    want[n->n_param + 1] = n->counted, out[n->n_param + 1] = state;
+    for (uint32_t i = 1; i < g.n_slot; i++) {
+        const bool f = g.slot[i].kind != YK_SLOT_INPUT || g.slot[i].key == 2;
+        slot[i] = m->slot[i];
+        copy[i] = malloc(g.slot[i].bytes * 2);
+        for (uint64_t k = 0; f && k < g.slot[i].bytes / 4; k++)
+            copy[i][k] = ((float *)m->slot[i])[k];
+        slot[i] = f ? (void *)copy[i] : m->slot[i];
+    }
+    ck_assert_msg(!yk__eval_graph(&g, slot, n->n_param + 2, want, out, &err), "%s", err.text);
+    for (uint32_t i = 0; i < 512; i++)
+        free(copy[i]);
+    yk__graph_free(&g);
+}
+
+static void compare(const net *n, const yk__plan *p, bool accumulate, double tol)
+{
+    memory m, before;
+    double loss, state, *grad = calloc(n->bucket_bytes[0] / 4 + 1, sizeof *grad);
+    memory_new(&before, &p->graph);
+    run(p, &m);
+    truth(n, &before, &loss, &state, grad);
+    ck_assert_double_eq_tol(*(float *)((char *)m.slot[p->result_slot] + p->result_offset[0]), loss, tol);
+    ck_assert_double_eq_tol(*(float *)m.slot[n->state], state, tol);
+    for (uint32_t i = 0; i < n->n_param; i++)
+        for (int64_t k = 0; k < n->param[i].n; k++) {
+            const uint64_t at = n->param[i].grad_offset / 4 + (uint64_t)k;
+            const double old = accumulate ? (double)((float *)before.slot[p->bucket_slot])[at] : 0.0;
+            ck_assert_msg(fabs((double)((float *)m.slot[p->bucket_slot])[at] - old - grad[at]) <= tol,
+                          "gradient %u[%d]: %g, expected %g", i, (int)k, (double)((float *)m.slot[p->bucket_slot])[at],
+                          grad[at] + old);
+        }
+    free(grad);
+    memory_free(&before);
+    memory_free(&m);
+}
+
+#endif

@@ -1,0 +1,224 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "config.h"
+
+#include "tests/support/refplugin.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+ref_state ref = {.claim = REF_CLAIM_ALL, .align = 64};
+
+const yk_device_caps ref_caps = {
+    .size = sizeof ref_caps,
+    .name = "reference",
+    .flags = YK_CAP_DETERMINISTIC | YK_CAP_STRIDED_ATTENTION,
+    .align = 64,
+    .units = 1,
+    .store = 1u << YK_F32 | 1u << YK_BF16 | 1u << YK_F16 | 1u << YK_I32 | 1u << YK_BOOL | 1u << YK_U8,
+    .compute = 1u << YK_F32 | 1u << YK_BF16 | 1u << YK_F16,
+    .isa = "f64",
+};
+
+struct yk_device {
+    int unused;
+};
+struct yk_buffer {
+    char *data;
+    uint64_t bytes;
+    int own;
+};
+struct yk_queue {
+    uint64_t point;
+};
+struct yk_program {
+    const yk_graph *g;
+};
+
+static const yk_host *host;
+static yk_device the_device;
+
+uint32_t ref_claims(void *arg, const yk_graph *g, uint32_t node)
+{
+    (void)arg, (void)g, (void)node;
+    return ref.claim == REF_CLAIM_ADD ? 3 : ref.claim == REF_CLAIM_ALL;
+}
+
+static yk_status init(const yk_host *h)
+{
+    host = h;
+    return YK_OK;
+}
+
+static yk_status device_count(uint32_t *n)
+{
+    *n = 1;
+    return YK_OK;
+}
+
+static yk_status device_caps(uint32_t i, yk_device_caps *caps)
+{
+    (void)i;
+    *caps = ref_caps;
+    caps->align = ref.align;
+    caps->flags |= ref.wrap ? (uint32_t)(YK_CAP_WRAP | YK_CAP_HOST_VISIBLE | YK_CAP_CPU) : 0;
+    return YK_OK;
+}
+
+static yk_status device_open(uint32_t i, yk_device **dev)
+{
+    (void)i;
+    *dev = &the_device;
+    return YK_OK;
+}
+
+static uint32_t claims(yk_device *dev, const yk_graph *g, uint32_t node)
+{
+    return ref_claims(dev, g, node);
+}
+
+static yk_status buffer_new(yk_device *dev, uint64_t bytes, yk_buffer **b)
+{
+    (void)dev;
+    *b = calloc(1, sizeof **b);
+    (*b)->data = malloc(bytes);
+    memset((*b)->data, 0xff, bytes); /* NaN: nobody may count on the contents */
+    (*b)->bytes = bytes;
+    (*b)->own = 1;
+    ref.bytes += bytes;
+    ref.buffers++;
+    return YK_OK;
+}
+
+static yk_status buffer_wrap(yk_device *dev, void *mem, uint64_t bytes, yk_buffer **b)
+{
+    (void)dev;
+    *b = calloc(1, sizeof **b);
+    (*b)->data = mem;
+    (*b)->bytes = bytes;
+    return YK_OK;
+}
+
+static void buffer_free(yk_buffer *b)
+{
+    if (b->own) {
+        ref.bytes -= b->bytes;
+        ref.buffers--;
+        free(b->data);
+    }
+    free(b);
+}
+
+static yk_status program_new(yk_device *dev, const yk_graph *g, yk_program **p)
+{
+    (void)dev;
+    *p = malloc(sizeof **p);
+    (*p)->g = g;
+    ref.programs++;
+    return YK_OK;
+}
+
+static void program_free(yk_program *p)
+{
+    ref.programs--;
+    free(p);
+}
+
+static yk_status queue_new(yk_device *dev, yk_queue **q)
+{
+    (void)dev;
+    *q = calloc(1, sizeof **q);
+    return YK_OK;
+}
+
+static void queue_free(yk_queue *q)
+{
+    free(q);
+}
+
+static yk_status queue_run(yk_queue *q, const yk_submit *s, uint64_t *point)
+{
+    const yk_graph *g = s->program->g;
+    void *slot[4096];
+    for (uint32_t i = 0; i < s->n_slot; i++) {
+        if (s->slot[i] && s->slot_offset[i] + g->slot[i].bytes > s->slot[i]->bytes) {
+            host->fail("ref", "slot %u ends outside of its buffer", i);
+            return YK_E_ARG;
+        }
+        slot[i] = s->slot[i] ? s->slot[i]->data + s->slot_offset[i] : NULL;
+    }
+    for (uint32_t i = 0; i < g->n_node; i++) {
+        yk_status st = host->eval_node(g, i, slot);
+        if (st)
+            return st;
+    }
+    ref.runs++;
+    *point = ++q->point;
+    return YK_OK;
+}
+
+static yk_status queue_put(yk_queue *q, yk_buffer *b, uint64_t offset, const void *src, uint64_t bytes, uint64_t *point)
+{
+    if (offset + bytes > b->bytes)
+        return YK_E_ARG;
+    memcpy(b->data + offset, src, bytes);
+    *point = ++q->point;
+    return YK_OK;
+}
+
+static yk_status queue_get(yk_queue *q, yk_buffer *b, uint64_t offset, void *dst, uint64_t bytes, uint64_t *point)
+{
+    if (offset + bytes > b->bytes)
+        return YK_E_ARG;
+    memcpy(dst, b->data + offset, bytes);
+    *point = ++q->point;
+    return YK_OK;
+}
+
+static yk_status queue_poll(yk_queue *q, uint64_t *done)
+{
+    *done = !ref.hangs ? q->point : ref.hangs > 2 ? 1000 - (uint64_t)ref.hangs : 0;
+    return YK_OK;
+}
+
+static yk_status queue_wait(yk_queue *q, uint64_t point, uint64_t timeout)
+{
+    const struct timespec t = {0, (long)(timeout < 999999999 ? timeout : 999999999)};
+    const clock_t end = clock() + CLOCKS_PER_SEC / 20;
+    (void)q, (void)point;
+    if (!ref.hangs)
+        return YK_OK;
+    if (ref.hangs > 3)
+        ref.hangs--;
+    if (ref.hangs == 3)
+        return YK_OK;
+    if (ref.hangs == 2)
+        while (clock() < end)
+            ;
+    else
+        nanosleep(&t, NULL);
+    return YK_E_TIMEOUT;
+}
+
+static const yk_plugin *query(uint32_t abi)
+{
+    static const yk_plugin table = {
+        .size = sizeof table, .abi = YK_ABI, .name = "ref", .version = "1", .sanitizer = YK_SANITIZER,
+        .init = init, .device_count = device_count, .device_caps = device_caps, .device_open = device_open,
+        .claims = claims, .buffer_new = buffer_new, .buffer_wrap = buffer_wrap, .buffer_free = buffer_free,
+        .program_new = program_new, .program_free = program_free, .queue_new = queue_new, .queue_free = queue_free,
+        .queue_run = queue_run, .queue_put = queue_put, .queue_get = queue_get, .queue_poll = queue_poll,
+        .queue_wait = queue_wait,
+    };
+    return abi == YK_ABI ? &table : NULL;
+}
+
+yk_status ref_open(yk__device **dev, yk_error *err)
+{
+    static yk__plugin *plugin;
+    const yk__placement place = {.plugin = "ref", .forced = true};
+    if (!plugin && yk__plugin_register(query, "ref", &plugin, err))
+        return err->status;
+    return yk__device_open(&place, dev, err);
+}

@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A plugin linked into tests: every node runs through the reference evaluator, on ordinary memory, at once. */
+#ifndef YOKE_TESTS_SUPPORT_REFPLUGIN_H
+#define YOKE_TESTS_SUPPORT_REFPLUGIN_H
+
+#include "core/device/device.h"
+
+enum { REF_CLAIM_NONE, REF_CLAIM_ALL, REF_CLAIM_ADD }; /* ... also with YK_NODE_ACCUMULATE */
+
+typedef struct ref_state {
+    int claim;
+    int wrap;               /* computes on host memory: YK_CAP_WRAP, and what processors have */
+    uint32_t align;
+    uint64_t bytes, buffers; /* held by buffer_new */
+    uint64_t programs, runs;
+    int hangs; /* 1: nothing is ever finished, 2: and a thread computes; 3 and more: so many waits last, points are finished */
+} ref_state;
+extern ref_state ref;
+
+uint32_t ref_claims(void *arg, const yk_graph *g, uint32_t node); /* what it answers, for plan requests */
+extern const yk_device_caps ref_caps;
+/* Registers the plugin (once) and opens its device. */
+yk_status ref_open(yk__device **dev, yk_error *err);
+
+#endif

@@ -1,0 +1,340 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Batch shares: the fit, the split against all splits, bounds, parts of the optimizer; and the group of one. */
+#include <check.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/base/mem.h"
+#include "core/base/philox.h"
+#include "core/balance/balance.h"
+
+static yk__balance *balance(uint32_t ranks)
+{
+    yk_error err = YK_ERROR_INIT;
+    yk__balance *b = NULL;
+    ck_assert_int_eq(yk__balance_new(ranks, &b, &err), YK_OK);
+    return b;
+}
+
+typedef struct device {
+    double a, b;
+} device;
+
+static uint32_t drawn;
+
+static double uniform(void)
+{
+    uint32_t c[4] = {drawn++, 0, 0, 0}, k[2] = {3, 5}, out[4];
+    yk__philox(c, k, out);
+    return (out[0] >> 8) * (1.0 / 16777216);
+}
+
+/* The least longest time over all splits, by counting rows one at a time to whoever is done first: exact for lines. */
+static double best_time(const device *d, uint32_t ranks, uint64_t n, const yk__bounds *bounds)
+{
+    uint64_t k[6] = {0};
+    double worst = 0;
+    for (uint64_t i = 0; i < n; i++) {
+        uint32_t who = ranks;
+        double t = INFINITY;
+        for (uint32_t r = 0; r < ranks; r++)
+            if (k[r] < bounds[r].most && d[r].a + d[r].b * (double)(k[r] + 1) < t) {
+                t = d[r].a + d[r].b * (double)(k[r] + 1);
+                who = r;
+            }
+        k[who]++;
+        worst = t > worst ? t : worst;
+    }
+    return worst;
+}
+
+START_TEST(fit_is_exact)
+{
+    yk__balance *b = balance(2);
+    for (uint64_t n = 10; n <= 100; n += 10)
+        yk__balance_record(b, 0, n, 0.02 + 0.003 * (double)n);
+    ck_assert_double_eq_tol(yk__balance_predict(b, 0, 500), 0.02 + 1.5, 1e-9);
+    ck_assert_double_eq(yk__balance_predict(b, 1, 500), 0);
+    ck_assert_double_eq(yk__balance_predict(b, 0, 0), 0);
+    /* one n alone: through the origin */
+    for (int i = 0; i < 5; i++)
+        yk__balance_record(b, 1, 64, 0.32);
+    ck_assert_double_eq_tol(yk__balance_predict(b, 1, 128), 0.64, 1e-12);
+    yk__balance_free(b);
+}
+END_TEST
+
+START_TEST(bad_records_are_ignored)
+{
+    yk__balance *b = balance(1);
+    yk__balance_record(b, 0, 0, 1);
+    yk__balance_record(b, 0, 5, -1);
+    yk__balance_record(b, 0, 5, 0);
+    yk__balance_record(b, 0, 5, NAN);
+    yk__balance_record(b, 0, 5, INFINITY);
+    yk__balance_record(b, 9, 5, 1);
+    ck_assert_double_eq(yk__balance_predict(b, 0, 5), 0);
+    yk__balance_free(b);
+}
+END_TEST
+
+/* At one number of rows a change is the whole line's: most of a run's time may be what it costs whatever its rows. */
+START_TEST(at_one_n_the_line_keeps_its_form)
+{
+    yk__balance *b = balance(1);
+    for (uint64_t n = 1; n <= 128; n *= 2)
+        yk__balance_record(b, 0, n, 0.039 + 0.001 * (double)n);
+    for (int i = 0; i < 15; i++)
+        yk__balance_record(b, 0, 1, 0.080);
+    ck_assert_double_eq_tol(yk__balance_predict(b, 0, 1), 0.080, 0.008);
+    ck_assert_double_eq_tol(yk__balance_predict(b, 0, 128), 0.334, 0.05); /* it was 1 to 2.6 s */
+    yk__balance_free(b);
+}
+END_TEST
+
+/* Twice off by 20 % in one direction: from then on the line is the new one. Once, or to and fro, is nothing. */
+START_TEST(a_change_is_believed_the_second_time)
+{
+    yk__balance *b = balance(1);
+    for (int i = 0; i < 10; i++)
+        yk__balance_record(b, 0, 50 + (uint64_t)i % 3 * 20, 0.01 + 0.001 * (double)(50 + i % 3 * 20));
+    ck_assert(!yk__balance_record(b, 0, 50, 60)); /* a hiccup of a minute */
+    ck_assert_int_eq(yk__balance_off(b, 0), 1);
+    ck_assert_double_eq_tol(yk__balance_predict(b, 0, 100), 0.11, 1e-6);
+    ck_assert(!yk__balance_record(b, 0, 50, 0.03)); /* the other direction */
+    ck_assert_int_eq(yk__balance_off(b, 0), -1);
+    ck_assert(!yk__balance_record(b, 0, 50, 0.06));
+    ck_assert_int_eq(yk__balance_off(b, 0), 0);
+    ck_assert(!yk__balance_record(b, 0, 50, 0.12));
+    ck_assert(yk__balance_record(b, 0, 70, 0.16));
+    ck_assert_double_eq_tol(yk__balance_predict(b, 0, 100), 0.22, 1e-3);
+    yk__balance_free(b);
+}
+END_TEST
+
+START_TEST(split_is_the_best)
+{
+    for (int turn = 0; turn < 200; turn++) {
+        const uint32_t ranks = 1 + (uint32_t)(uniform() * 6);
+        const uint64_t n = (uint64_t)(uniform() * 400) + 1;
+        yk__bounds bounds[6];
+        uint64_t share[6], sum = 0;
+        device d[6];
+        yk__balance *b = balance(ranks);
+        double best;
+        for (uint32_t r = 0; r < ranks; r++) {
+            d[r] = (device){uniform() < 0.3 ? 0 : uniform() * 0.1, 0.0001 + uniform() * 0.01};
+            bounds[r] = (yk__bounds){0, uniform() < 0.5 ? 1000 : n / ranks + 1 + (uint64_t)(uniform() * 50)};
+            for (uint64_t k = 100; k <= 400; k += 100)
+                yk__balance_record(b, r, k, d[r].a + d[r].b * (double)k);
+        }
+        ck_assert(yk__balance_split(b, n, bounds, share));
+        for (uint32_t r = 0; r < ranks; r++) {
+            ck_assert_uint_le(share[r], bounds[r].most);
+            sum += share[r];
+        }
+        ck_assert_uint_eq(sum, n);
+        best = best_time(d, ranks, n, bounds);
+        ck_assert_msg(yk__balance_longest(b, share) <= best * (1 + 1e-9), "turn %d: %g, best %g", turn,
+                      yk__balance_longest(b, share), best);
+        yk__balance_free(b);
+    }
+}
+END_TEST
+
+START_TEST(bounds_hold)
+{
+    yk__balance *b = balance(3);
+    uint64_t share[3];
+    for (uint32_t r = 0; r < 3; r++)
+        yk__balance_record(b, r, 10, r == 0 ? 0.01 : 0.1);
+    ck_assert(yk__balance_split(b, 100, (yk__bounds[]){{0, 40}, {0, 100}, {0, 0}}, share));
+    ck_assert(share[0] == 40 && share[1] == 60 && share[2] == 0);
+    ck_assert(yk__balance_split(b, 100, (yk__bounds[]){{0, 100}, {30, 100}, {1, 100}}, share));
+    ck_assert(share[1] == 30 && share[2] >= 1);
+    ck_assert(!yk__balance_split(b, 91, (yk__bounds[]){{0, 40}, {0, 50}, {0, 0}}, share));
+    ck_assert(!yk__balance_split(b, 91, (yk__bounds[]){{50, 91}, {50, 91}, {0, 0}}, share));
+    yk__balance_free(b);
+}
+END_TEST
+
+static double longest_update(uint32_t ranks, const double *update, const double *copy, const double *s)
+{
+    double longest = 0;
+    for (uint32_t r = 0; r < ranks; r++)
+        longest = fmax(longest, update[r] * s[r] + copy[r] * (1 - s[r]));
+    return longest;
+}
+
+/* Parts of the optimizer: against a fine search over the parts of two; excluded ones own nothing; caps. */
+START_TEST(owner_parts_are_the_best)
+{
+    static const bool both[2] = {true, true};
+    double s[3];
+    for (int turn = 0; turn < 200; turn++) {
+        const double update[2] = {0.001 + uniform(), 0.001 + uniform() * uniform()};
+        const double copy[2] = {uniform() < 0.5 ? 0 : uniform(), uniform() < 0.5 ? 0 : uniform()};
+        double best = INFINITY;
+        for (int i = 0; i <= 1000; i++)
+            best = fmin(best, longest_update(2, update, copy, (const double[]){i * 1e-3, 1 - i * 1e-3}));
+        yk__owner_parts(2, both, update, copy, NULL, s);
+        ck_assert_double_eq_tol(s[0] + s[1], 1, 1e-9);
+        ck_assert(s[0] >= 0 && s[1] >= 0);
+        ck_assert_msg(longest_update(2, update, copy, s) <= best * 1.01 + 1e-9, "turn %d: %g, best %g (%g %g)", turn,
+                      longest_update(2, update, copy, s), best, s[0], s[1]);
+    }
+    yk__owner_parts(3, (const bool[]){true, false, true}, (const double[]){1, 1, 3}, (const double[]){0, 0, 0}, NULL, s);
+    ck_assert_double_eq_tol(s[0], 0.75, 1e-6);
+    ck_assert(s[1] == 0);
+    yk__owner_parts(3, (const bool[]){true, true, true}, (const double[]){1, 0, 0}, (const double[]){0, 0, 0}, NULL, s);
+    ck_assert_double_eq_tol(s[2], 1. / 3, 1e-6); /* unknown: as the others */
+    yk__owner_parts(2, both, (const double[]){1, 1}, (const double[]){0, 0}, (const double[]){0.2, 1}, s);
+    ck_assert_double_eq_tol(s[0], 0.2, 1e-6);
+}
+END_TEST
+
+START_TEST(no_memory)
+{
+    yk_error err = YK_ERROR_INIT;
+    yk__balance *b = NULL;
+    yk__policy *p = NULL;
+    const yk__seat seat[2] = {{.pace = 0}};
+    for (long n = 0; n < 2; n++) {
+        yk__mem_fail_after(n);
+        ck_assert_int_eq(yk__balance_new(2, &b, &err), YK_E_MEM);
+        ck_assert_ptr_null(b);
+    }
+    for (long n = 0; n < 4; n++) {
+        yk__mem_fail_after(n);
+        ck_assert_int_eq(yk__policy_new(2, seat, 10, &p, &err), YK_E_MEM);
+        ck_assert_ptr_null(p);
+    }
+    yk__mem_fail_after(-1);
+    ck_assert_int_eq(yk__balance_new(0, &b, &err), YK_E_ARG);
+}
+END_TEST
+
+START_TEST(even_slices)
+{
+    static const uint64_t sizes[] = {0, 1, 63, 64, 65, 1000, 123456789, UINT64_MAX / 8};
+    for (uint32_t ranks = 1; ranks <= 256; ranks += ranks < 8 ? 1 : 31)
+        for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+            yk__slices s;
+            yk__slices_even(&s, sizes[i], ranks);
+            ck_assert_uint_eq(s.begin[0], 0);
+            ck_assert_uint_eq(s.begin[ranks], sizes[i]);
+            for (uint32_t r = 0; r < ranks; r++) {
+                uint64_t n = s.begin[r + 1] - s.begin[r];
+                ck_assert_uint_le(s.begin[r], s.begin[r + 1]);
+                ck_assert(s.begin[r] % 64 == 0 || s.begin[r] == sizes[i]);
+                ck_assert_uint_le(n, sizes[i] / ranks + 128);
+            }
+        }
+}
+END_TEST
+
+START_TEST(weighted_slices)
+{
+    const double part[4][4] = {{1, 1, 1, 1}, {0, 3, 0, 1}, {1, 0, 0, 0}, {0, 0, 0, 0.001}};
+    for (int i = 0; i < 4; i++) {
+        yk__slices s, even;
+        yk__slices_by(&s, 100000, 4, part[i]);
+        yk__slices_even(&even, 100000, 4);
+        ck_assert_uint_eq(s.begin[0], 0);
+        ck_assert_uint_eq(s.begin[4], 100000);
+        for (int r = 0; r < 4; r++) {
+            const uint64_t n = s.begin[r + 1] - s.begin[r];
+            ck_assert_uint_le(s.begin[r], s.begin[r + 1]);
+            ck_assert(part[i][r] > 0.0 || n == 0);
+            ck_assert(s.begin[r] % 64 == 0 || s.begin[r] == 100000);
+            ck_assert(i || s.begin[r] == even.begin[r]);
+            ck_assert(i != 1 || fabs((double)n - part[i][r] * 25000.0) <= 64.0);
+        }
+    }
+}
+END_TEST
+
+START_TEST(group_of_one)
+{
+    yk_error err = YK_ERROR_INIT, why = YK_ERROR_INIT;
+    yk__group *g = NULL;
+    float v[3] = {1, 2, 3}, out[3] = {0}, *mem = NULL;
+    yk__slices s;
+    void *p;
+    ck_assert_int_eq(yk__group_solo(&g, &err), YK_OK);
+    ck_assert_uint_eq(yk__group_size(g), 1);
+    ck_assert_uint_eq(yk__group_rank(g), 0);
+    ck_assert_str_eq(yk__group_name(g, 0), "rank 0");
+    ck_assert_int_eq(yk__group_barrier(g, &err), YK_OK);
+    ck_assert_int_eq(yk__group_reduce_begin(g, &(yk__columns){.v = v, .rows = 1, .n = 3, .pitch = 3}, &err), YK_OK);
+    ck_assert_int_eq(yk__group_reduce_end(g, &(yk__columns){.v = v, .rows = 1, .n = 3, .pitch = 3}, &err), YK_OK);
+    ck_assert_int_eq(yk__group_all_gather(g, v, sizeof v, out, &err), YK_OK);
+    ck_assert_mem_eq(v, out, sizeof v);
+    ck_assert_int_eq(yk__group_broadcast(g, 0, v, sizeof v, &err), YK_OK);
+    ck_assert_int_eq(yk__group_broadcast(g, 1, v, sizeof v, &err), YK_E_ARG);
+    ck_assert_int_eq(yk__group_shared(g, "gradients", sizeof v, &p, &err), YK_OK);
+    mem = p;
+    ck_assert_uint_eq((uintptr_t)p % 4096, 0);
+    ck_assert(mem[0] == 0 && mem[2] == 0);
+    memcpy(mem, v, sizeof v);
+    yk__slices_even(&s, 3, 1);
+    memset(out, 0, sizeof out);
+    ck_assert_int_eq(yk__group_reduce_slice(g, mem, 4096, &s, out, NULL, &err), YK_OK);
+    ck_assert_mem_eq(v, out, sizeof v);
+    ck_assert_int_eq(yk__group_slices_ready(g, &err), YK_OK);
+    ck_assert_int_eq(*yk__group_cancel(g), 0);
+    yk__fail(&why, YK_E_IO, "the disk is full");
+    yk__group_abort(g, &why);
+    ck_assert_int_ne(*yk__group_cancel(g), 0);
+    ck_assert_int_eq(yk__group_barrier(g, &err), YK_E_IO);
+    ck_assert_str_eq(err.text, "the disk is full");
+    yk__group_leave(g);
+    yk__group_leave(NULL);
+}
+END_TEST
+
+START_TEST(nothing_to_join)
+{
+    yk_error err = YK_ERROR_INIT;
+    yk__group *g = NULL;
+    static const char *const bad[] = {NULL, "", "x", "-1", "99999", "4294967296"};
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        if (bad[i])
+            setenv("YOKE_JOB_FD", bad[i], 1);
+        else
+            unsetenv("YOKE_JOB_FD");
+        ck_assert(!yk__launched());
+        ck_assert(!yk__launch_report(&err));
+        ck_assert_int_eq(yk__group_join("me", &g, &err), YK_E_ARG);
+        ck_assert_ptr_null(g);
+        ck_assert_msg(strstr(err.text, "YOKE_JOB_FD") != NULL, "%s", err.text);
+    }
+}
+END_TEST
+
+int main(void)
+{
+    Suite *s = suite_create("group");
+    TCase *t = tcase_create("balance"), *one = tcase_create("one");
+    SRunner *sr = srunner_create(s);
+    setenv("YOKE_LOG", "error", 1);
+    tcase_add_test(t, fit_is_exact);
+    tcase_add_test(t, bad_records_are_ignored);
+    tcase_add_test(t, at_one_n_the_line_keeps_its_form);
+    tcase_add_test(t, a_change_is_believed_the_second_time);
+    tcase_add_test(t, split_is_the_best);
+    tcase_add_test(t, bounds_hold);
+    tcase_add_test(t, owner_parts_are_the_best);
+    tcase_add_test(t, no_memory);
+    tcase_add_test(one, even_slices);
+    tcase_add_test(one, weighted_slices);
+    tcase_add_test(one, group_of_one);
+    tcase_add_test(one, nothing_to_join);
+    suite_add_tcase(s, t);
+    suite_add_tcase(s, one);
+    srunner_set_tap(sr, "-");
+    srunner_run_all(sr, CK_SILENT);
+    srunner_free(sr);
+    return 0;
+}

@@ -1,0 +1,163 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Batch norm's chains on every instruction set against float64, with planes of every kind, and the same bits for any workers. */
+#include "config.h"
+
+#include <check.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tests/support/cpu_kit.h"
+
+enum { FORWARD, FORWARD_RELU, FORWARD_ADD, FORWARD_ADD_RELU, BACKWARD, BACKWARD_RELU, SUMS, SUMS_RELU, KINDS };
+
+static const int64_t none[1];
+
+typedef struct chain {
+    kit *k;
+    uint32_t x, r, h, y, number[4], sum[2];
+    int64_t dim[5];
+    int kind;
+} chain;
+
+static uint32_t add(chain *c, int op, const uint32_t *in)
+{
+    uint32_t v = kit_value(c->k, YK_F32, c->dim);
+    kit_node(c->k, op, in, KIT_IDS(v), none, 0);
+    return v;
+}
+
+static bool has_relu(const chain *c)
+{
+    return c->kind % 2 == 1;
+}
+
+static void forward(chain *c, uint32_t d)
+{
+    bool plus = c->kind == FORWARD_ADD || c->kind == FORWARD_ADD_RELU;
+    uint32_t t = add(c, YK_OP_ADD, KIT_IDS(add(c, YK_OP_MUL, KIT_IDS(c->number[1], d)), c->number[2]));
+    if (plus)
+        t = add(c, YK_OP_ADD, KIT_IDS(c->r, t));
+    kit_node(c->k, has_relu(c) ? YK_OP_RELU : YK_OP_CAST, KIT_IDS(t), KIT_IDS(c->y), none, 0);
+    kit_wrap(c->k, YK_OP_MAP, plus ? 5 : 4, plus ? KIT_IDS(c->x, c->number[0], c->number[1], c->number[2], c->r)
+                                                 : KIT_IDS(c->x, c->number[0], c->number[1], c->number[2]), KIT_IDS(c->y));
+}
+
+static void backward(chain *c, uint32_t d)
+{
+    uint32_t g = has_relu(c) ? add(c, YK_OP_RELU_BWD, KIT_IDS(c->h, c->r)) : c->r;
+    uint32_t s = add(c, YK_OP_MUL, KIT_IDS(g, c->number[1]));
+    uint32_t t = add(c, YK_OP_ADD, KIT_IDS(add(c, YK_OP_MUL, KIT_IDS(d, c->number[2])), c->number[3]));
+    kit_node(c->k, YK_OP_ADD, KIT_IDS(s, t), KIT_IDS(c->y), none, 0);
+    kit_wrap(c->k, YK_OP_MAP, has_relu(c) ? 6 : 5,
+             KIT_IDS(c->x, c->r, c->h, c->number[0], c->number[1], c->number[2], c->number[3]), KIT_IDS(c->y));
+}
+
+static void sums(chain *c, uint32_t d)
+{
+    uint32_t g = has_relu(c) ? add(c, YK_OP_RELU_BWD, KIT_IDS(c->h, c->r)) : c->r;
+    uint32_t p = add(c, YK_OP_MUL, KIT_IDS(g, d));
+    kit_node(c->k, YK_OP_SUM, KIT_IDS(g), KIT_IDS(c->sum[0]), (int64_t[]){5}, 1);
+    kit_node(c->k, YK_OP_SUM, KIT_IDS(p), KIT_IDS(c->sum[1]), (int64_t[]){5}, 1);
+    kit_wrap(c->k, YK_OP_MAP_SUM, has_relu(c) ? 5 : 4, KIT_IDS(c->x, c->r, c->h, c->number[0]), KIT_IDS(c->sum[0], c->sum[1]));
+}
+
+static chain make(int kind, int dtype, int64_t n, int64_t channels, int64_t inner)
+{
+    chain c = {.k = kit_new(), .dim = {n, channels, inner, -1}, .kind = kind};
+    c.x = kit_value(c.k, dtype, c.dim);
+    c.r = kit_value(c.k, dtype, c.dim);
+    c.h = kit_value(c.k, dtype, c.dim);
+    c.y = kit_value(c.k, dtype, c.dim);
+    for (int i = 0; i < 4; i++) {
+        c.number[i] = kit_broadcast(c.k, YK_F32, c.dim, 5);
+        kit_random(c.k, c.number[i], -1, 1);
+    }
+    for (int i = 0; i < 2; i++)
+        c.sum[i] = KIT(c.k, YK_F32, 1, channels, 1);
+    kit_random(c.k, c.x, -2, 2);
+    kit_random(c.k, c.r, -2, 2);
+    kit_random(c.k, c.h, -1, 1);
+    uint32_t d = add(&c, YK_OP_SUB, KIT_IDS(c.x, c.number[0]));
+    (kind < BACKWARD ? forward : kind < SUMS ? backward : sums)(&c, d);
+    return c;
+}
+
+static double truth(const chain *c, int64_t i)
+{
+    double v[4], d, g = kit_at(c->k, c->r, i);
+    for (int k = 0; k < 4; k++)
+        v[k] = kit_at(c->k, c->number[k], i);
+    d = kit_at(c->k, c->x, i) - v[0];
+    if (c->kind < BACKWARD) {
+        double y = d * v[1] + v[2] + (c->kind >= FORWARD_ADD ? g : 0);
+        return has_relu(c) && y < 0 ? 0 : y;
+    }
+    g = has_relu(c) && kit_at(c->k, c->h, i) <= 0 ? 0 : g;
+    return g * v[1] + d * v[2] + v[3];
+}
+
+static void check_sums(const chain *c)
+{
+    int64_t channels = c->dim[1], inner = c->dim[2], n = c->dim[0];
+    for (int64_t ch = 0; ch < channels; ch++) {
+        double s1 = 0, s2 = 0, size = 0;
+        for (int64_t e = 0; e < n * inner; e++) {
+            int64_t i = (e / inner * channels + ch) * inner + e % inner;
+            double g = has_relu(c) && kit_at(c->k, c->h, i) <= 0 ? 0 : kit_at(c->k, c->r, i);
+            double p = g * (kit_at(c->k, c->x, i) - kit_at(c->k, c->number[0], i));
+            s1 += g, s2 += p, size += fabs(g) + fabs(p);
+        }
+        ck_assert_double_eq_tol(kit_get(c->k, c->sum[0], ch), s1, 1e-6 * size + 1e-6);
+        ck_assert_double_eq_tol(kit_get(c->k, c->sum[1], ch), s2, 1e-6 * size + 1e-6);
+    }
+}
+
+static void check(const chain *c, int dtype)
+{
+    if (c->kind >= SUMS) {
+        check_sums(c);
+        return;
+    }
+    for (int64_t i = 0; i < c->dim[0] * c->dim[1] * c->dim[2]; i++) {
+        double want = truth(c, i);
+        ck_assert_double_eq_tol(kit_get(c->k, c->y, i), want, (dtype == YK_F32 ? 1e-6 : 5e-3) * (fabs(want) + 1));
+    }
+}
+
+START_TEST(chains)
+{
+    /* one number for a plane; planes that are repeated; a plane below any vector; one row; many planes of 256 */
+    static const int64_t shape[][3] = {{3, 5, 700}, {40, 24, 36}, {33, 3, 5}, {1, 7, 129}, {9, 70, 256}};
+    for (int q = 0; kit_isa(q); q++)
+        for (size_t s = 0; s < sizeof shape / sizeof *shape; s++)
+            for (int t = 0; t < 2; t++) {
+                const int dtype = t ? YK_BF16 : YK_F32;
+                chain c = make(_i, dtype, shape[s][0], shape[s][1], shape[s][2]);
+                const uint32_t out = _i < SUMS ? c.y : c.sum[1];
+                const size_t bytes = (size_t)c.k->slot[out].bytes;
+                ck_assert_int_eq(kit_run(c.k, kit_isa(q), 3), YK_OK);
+                check(&c, dtype);
+                char *first = malloc(bytes);
+                memcpy(first, c.k->data[out], bytes);
+                ck_assert_int_eq(kit_run(c.k, kit_isa(q), 1), YK_OK);
+                ck_assert(!memcmp(first, c.k->data[out], bytes));
+                free(first);
+                kit_free(c.k);
+            }
+}
+END_TEST
+
+int main(void)
+{
+    Suite *s = suite_create("cpu_chain");
+    TCase *t = tcase_create("all");
+    kit_host();
+    tcase_add_loop_test(t, chains, 0, KINDS);
+    suite_add_tcase(s, t);
+    SRunner *r = srunner_create(s);
+    srunner_set_tap(r, "-");
+    srunner_run_all(r, CK_SILENT);
+    srunner_free(r);
+    return 0;
+}

@@ -1,0 +1,260 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Blocked products: every instruction set of this machine and the AMX kernel on emulated tiles, odd shapes, both
+ * operands plain and transposed, f32 and bf16, sums in place and in scratch; against double. */
+#include <check.h>
+#include <math.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "backends/cpu/gemm/gemm.h"
+#include "backends/cpu/isa/isa_bf16.inc"
+#include "tests/support/cpu_kit.h"
+
+typedef struct problem {
+    int64_t m, n, k;
+    int dtype, trans;
+    float *a, *b; /* as doubles would see them */
+    void *sa, *sb;
+    float *c;
+} problem;
+
+static void *make(float *plain, int64_t n, int dtype)
+{
+    void *p = malloc((size_t)n * 4);
+    for (int64_t i = 0; i < n; i++)
+        plain[i] = (float)(2 * kit_random_unit() - 1);
+    cpu_isa_portable.from_f32(p, plain, dtype, (size_t)n);
+    cpu_isa_portable.to_f32(plain, p, dtype, (size_t)n);
+    return p;
+}
+
+static void keep(void *arg, int64_t i, int64_t ni, int64_t j, int64_t nj, float *acc, int64_t ld)
+{
+    problem *p = arg;
+    for (int64_t r = 0; r < ni; r++)
+        memcpy(p->c + (i + r) * p->n + j, acc + r * ld, (size_t)nj * 4);
+}
+
+static void multiply(problem *p, const cpu_isa *isa, bool scratch, int gm, int gn)
+{
+    cpu_gemm g;
+    cpu_gemm_init(&g, isa, p->m, p->n, p->k, p->dtype, p->dtype, scratch);
+    char *mine = cpu_host->alloc(g.bytes, 64);
+    memset(mine, 0xff, g.bytes); /* NaN everywhere: nothing may leak in */
+    cpu_src a = {p->sa, p->trans & 1 ? p->m : p->k, (uint8_t)p->dtype, !(p->trans & 1), NULL, NULL, NULL};
+    cpu_src b = {p->sb, p->trans & 2 ? p->k : p->n, (uint8_t)p->dtype, !!(p->trans & 2), NULL, NULL, NULL};
+    cpu_sink s = {scratch ? NULL : p->c, p->n, false, scratch ? keep : NULL, NULL, p};
+    for (int r = 0; r < gm * gn; r++) {
+        int64_t i0, i1, j0, j1;
+        cpu_gemm_part(&g, gm, gn, r, &i0, &i1, &j0, &j1);
+        if (i0 < i1 && j0 < j1)
+            cpu_gemm_run(&g, isa, mine, &a, &b, i0, i1, j0, j1, &s);
+    }
+    cpu_host->free(mine);
+}
+
+/* the same as C^T = B^T A^T, where B's lines can be read in place; whether they can */
+static bool multiply_turned(problem *p, const cpu_isa *isa, int gm, int gn)
+{
+    cpu_gemm g;
+    cpu_gemm_init_turned(&g, isa, p->n, p->m, p->k, p->dtype, p->dtype);
+    cpu_src a = {p->sb, p->trans & 2 ? p->k : p->n, (uint8_t)p->dtype, !!(p->trans & 2), NULL, NULL, NULL};
+    cpu_src b = {p->sa, p->trans & 1 ? p->m : p->k, (uint8_t)p->dtype, !(p->trans & 1), NULL, NULL, NULL};
+    if (!cpu_gemm_in_place(&g, &a, p->n, p->m, true))
+        return false;
+    char *mine = cpu_host->alloc(g.bytes, 64);
+    memset(mine, 0xff, g.bytes);
+    memset(p->c, 0xff, (size_t)(p->m * p->n) * 4);
+    cpu_sink s = {NULL, 0, false, keep, NULL, p};
+    for (int r = 0; r < gm * gn; r++) {
+        int64_t i0, i1, j0, j1;
+        cpu_gemm_part(&g, gm, gn, r, &i0, &i1, &j0, &j1);
+        if (i0 < i1 && j0 < j1)
+            cpu_gemm_run(&g, isa, mine, &a, &b, i0, i1, j0, j1, &s);
+    }
+    cpu_host->free(mine);
+    return true;
+}
+
+static void compare(const problem *p, const cpu_isa *isa)
+{
+    for (int64_t i = 0; i < p->m; i++)
+        for (int64_t j = 0; j < p->n; j++) {
+            double want = 0, size = 0;
+            for (int64_t k = 0; k < p->k; k++) {
+                double t = (double)p->a[p->trans & 1 ? k * p->m + i : i * p->k + k] *
+                           (double)p->b[p->trans & 2 ? j * p->k + k : k * p->n + j];
+                want += t;
+                size += fabs(t);
+            }
+            double e = fabs((double)p->c[i * p->n + j] - want);
+            ck_assert_msg(e <= 4 * sqrt((double)p->k) * 6e-8 * size + 1e-30, "%s %lldx%lldx%lld type %d trans %d: %g",
+                          isa->name, (long long)p->m, (long long)p->n, (long long)p->k, p->dtype, p->trans, e);
+        }
+}
+
+/* Instrumented, the large shapes take minutes; the smaller ones still cut every dimension in blocks. */
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#define LARGE {40, 70, 801}, {70, 130, 330}
+#else
+#define LARGE {50, 300, 801}, {130, 257, 1537}
+#endif
+
+static void check_isa(const cpu_isa *isa)
+{
+    static const int64_t shapes[][3] = {{1, 1, 1},    {3, 5, 7},     {14, 32, 64},  {16, 144, 300}, {33, 65, 129},
+                                        {2, 70, 50},  LARGE,         {64, 1, 64},   {7, 70, 2100}};
+    static const int types[] = {YK_F32, YK_BF16, YK_F16};
+    for (size_t s = 0; s < sizeof shapes / sizeof *shapes; s++)
+        for (int v = 0; v < 12; v++) {
+            problem p = {shapes[s][0], shapes[s][1], shapes[s][2], types[v / 4], v % 4, NULL, NULL, NULL, NULL, NULL};
+            p.a = malloc((size_t)(p.m * p.k) * 4);
+            p.b = malloc((size_t)(p.n * p.k) * 4);
+            p.sa = make(p.a, p.m * p.k, p.dtype);
+            p.sb = make(p.b, p.n * p.k, p.dtype);
+            p.c = calloc((size_t)(p.m * p.n), 4);
+            float *first = calloc((size_t)(p.m * p.n), 4);
+            multiply(&p, isa, false, 1, 1);
+            compare(&p, isa);
+            memcpy(first, p.c, (size_t)(p.m * p.n) * 4);
+            multiply(&p, isa, true, 2, 3); /* other cuts, sums in scratch: the same bits */
+            ck_assert(!memcmp(first, p.c, (size_t)(p.m * p.n) * 4) || p.k > 300);
+            compare(&p, isa);
+            multiply(&p, isa, false, 3, 2);
+            ck_assert(!memcmp(first, p.c, (size_t)(p.m * p.n) * 4));
+            if (multiply_turned(&p, isa, 2, 2)) {
+                compare(&p, isa);
+                memcpy(first, p.c, (size_t)(p.m * p.n) * 4);
+                ck_assert(multiply_turned(&p, isa, 3, 1) && !memcmp(first, p.c, (size_t)(p.m * p.n) * 4));
+            }
+            free(p.a), free(p.b), free(p.c), free(p.sa), free(p.sb), free(first);
+        }
+}
+
+START_TEST(every_set)
+{
+    kit_host();
+    for (int q = 0; kit_isa(q); q++)
+        check_isa(kit_isa(q));
+}
+END_TEST
+
+static void nothing(void)
+{
+}
+
+static cpu_isa emulated(void)
+{
+    cpu_isa emu = *kit_isa(0);
+    emu.name = "amx, emulated";
+    emu.bf16 = 2;
+    emu.tile = cpu_amx_emu_tile;
+    emu.tile_begin = emu.tile_end = nothing;
+    return emu;
+}
+
+START_TEST(emulated_tiles)
+{
+    kit_host();
+    cpu_isa emu = emulated();
+    check_isa(&emu);
+}
+END_TEST
+
+/* Large products of several workers have an operand packed for all of them and take the pieces in turn. */
+static void check_threads(const cpu_isa *isa)
+{
+    static const int64_t shapes[][3] = {{70, 1030, 401}, {1030, 70, 401}, {90, 1100, 802}, {96, 700, 401}}; /* the last is turned */
+    for (int v = 0; v < 32; v++) {
+        const int64_t *s = shapes[v / 8];
+        int type = v & 4 ? YK_BF16 : YK_F32;
+        kit *k = kit_new();
+        uint32_t a = KIT(k, type, s[0], s[2]), b = KIT(k, type, s[2], s[1]);
+        uint32_t c = KIT(k, v & 4 && v / 8 ? YK_BF16 : YK_F32, s[0], s[1]);
+        if (v & 1)
+            k->value[a].stride[0] = 1, k->value[a].stride[1] = s[0];
+        if (v & 2)
+            k->value[b].stride[0] = 1, k->value[b].stride[1] = s[2];
+        kit_random(k, a, -1, 1);
+        kit_random(k, b, -1, 1);
+        kit_node(k, YK_OP_DOT, KIT_IDS(a, b), KIT_IDS(c), NULL, 0);
+        ck_assert_int_eq(kit_run(k, isa, 1), YK_OK);
+        size_t bytes = (size_t)k->slot[c].bytes;
+        char *first = malloc(bytes);
+        memcpy(first, k->data[c], bytes);
+        for (int nt = 2; nt <= 4; nt++) {
+            memset(k->data[c], 0xff, bytes);
+            ck_assert_int_eq(kit_run(k, isa, nt), YK_OK);
+            ck_assert_msg(!memcmp(first, k->data[c], bytes), "%s, case %d, %d threads", isa->name, v, nt);
+        }
+        free(first);
+        kit_free(k);
+    }
+}
+
+START_TEST(same_bits_of_all_threads)
+{
+    kit_host();
+    cpu_isa emu = emulated();
+    for (int q = 0; kit_isa(q); q++)
+        check_threads(kit_isa(q));
+    check_threads(&emu);
+}
+END_TEST
+
+/* ---- Which products bf16 takes ---- */
+
+/* A core of which `slow_from` to `slow_to` of the tries take three times as long, and a pair `cost` f32 products. */
+static struct {
+    double cost;
+    int tries, slow_from, slow_to;
+} core;
+
+static double on_core(const cpu_isa *isa, bool pairs)
+{
+    const int n = core.tries++;
+    (void)isa;
+    return (pairs ? core.cost : 1.0) * (n >= core.slow_from && n < core.slow_to ? 3.0 : 1.0);
+}
+
+static bool pay(double cost, int slow_from, int slow_to)
+{
+    core.cost = cost;
+    core.tries = 0;
+    core.slow_from = slow_from;
+    core.slow_to = slow_to;
+    return cpu_pairs_pay(kit_isa(0), on_core);
+}
+
+/* Pairs do twice the work. Whatever part of the tries noise slows, the answer is that of a quiet core. */
+START_TEST(pairs_pay_on_a_noisy_core)
+{
+    kit_host();
+    for (int from = 0; from < 48; from++)
+        for (int to = from; to < 48 - 4; to++) {
+            ck_assert(pay(1.0, from, to));
+            ck_assert(!pay(4.0, from, to));
+        }
+    ck_assert(pay(1.0, 0, 1000) && !pay(4.0, 0, 1000)); /* slow all the time, but both */
+    ck_assert_int_eq(core.tries, 48);
+    ck_assert(pay(1.9, 0, 0) && core.tries > 48); /* near the border: more of them */
+    ck_assert(!pay(2.1, 0, 0) && core.tries > 48);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *s = suite_create("cpu_gemm");
+    TCase *t = tcase_create("all");
+    tcase_add_test(t, every_set);
+    tcase_add_test(t, emulated_tiles);
+    tcase_add_test(t, same_bits_of_all_threads);
+    tcase_add_test(t, pairs_pay_on_a_noisy_core);
+    suite_add_tcase(s, t);
+    SRunner *sr = srunner_create(s);
+    srunner_set_tap(sr, "-");
+    srunner_run_all(sr, CK_SILENT);
+    srunner_free(sr);
+    return 0;
+}

@@ -1,0 +1,464 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The CPU plugin through its table: device, buffers, the in-order queue, errors; and the pool's phases. */
+#define _GNU_SOURCE
+#include <check.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "backends/cpu/exec/device.h"
+#include "backends/cpu/exec/pace.h"
+#include "backends/cpu/exec/steal.h"
+#include "tests/support/cpu_kit.h"
+
+const yk_plugin *yk_plugin_query(uint32_t abi);
+
+static char said[512];
+static const char *isa_wanted, *cores_wanted;
+
+static void hear(const char *who, const char *fmt, ...)
+{
+    (void)who;
+    snprintf(said, sizeof said, "%s", fmt);
+}
+
+static const char *option(const char *plugin, const char *key)
+{
+    (void)plugin;
+    return !strcmp(key, "ISA") ? isa_wanted : !strcmp(key, "CORES") ? cores_wanted : NULL;
+}
+
+static const yk_plugin *open_plugin(void)
+{
+    static yk_host host;
+    kit_host();
+    host = *cpu_host;
+    host.fail = hear;
+    host.option = option;
+    const yk_plugin *p = yk_plugin_query(YK_ABI);
+    ck_assert_ptr_nonnull(p);
+    ck_assert_int_eq(p->init(&host), YK_OK);
+    return p;
+}
+
+/* z = x + y + x, n elements, as two nodes */
+static kit *sum_graph(int64_t n, uint32_t v[4])
+{
+    kit *k = kit_new();
+    static const int64_t none[1];
+    for (int i = 0; i < 4; i++)
+        v[i] = KIT(k, YK_F32, n);
+    kit_node(k, YK_OP_ADD, KIT_IDS(v[0], v[1]), KIT_IDS(v[2]), none, 0);
+    kit_node(k, YK_OP_ADD, KIT_IDS(v[2], v[0]), KIT_IDS(v[3]), none, 0);
+    return k;
+}
+
+/* With a unit so small that all numbers are below the normal ones they count as zero. */
+static void run_sums(const yk_plugin *p, yk_device *dev, int64_t n, int times, float unit)
+{
+    uint32_t v[4];
+    kit *k = sum_graph(n, v);
+    open_plugin();
+    yk_buffer *b[4];
+    yk_queue *q;
+    yk_program *prog;
+    uint64_t bytes = (uint64_t)n * 4, point = 0, last = 0, done = 0, offset[4] = {0}, version[4] = {0};
+    for (int i = 0; i < 4; i++)
+        ck_assert_int_eq(p->buffer_new(dev, bytes, &b[i]), YK_OK);
+    ck_assert_int_eq(p->queue_new(dev, &q), YK_OK);
+    ck_assert_int_eq(p->program_new(dev, &k->g, &prog), YK_OK);
+    float *x = malloc(bytes), *y = malloc(bytes), *z = malloc(bytes);
+    yk_submit s = {.size = sizeof s, .n_slot = 4, .program = prog, .slot = b, .slot_offset = offset,
+                   .slot_version = version};
+    for (int t = 0; t < times; t++) {
+        for (int64_t i = 0; i < n; i++) {
+            x[i] = (float)(i % 100 + t) * unit;
+            y[i] = (float)(i % 7) * unit;
+        }
+        ck_assert_int_eq(p->queue_put(q, b[0], 0, x, bytes, &point), YK_OK);
+        ck_assert_uint_eq(point, ++last);
+        ck_assert_int_eq(p->queue_put(q, b[1], 0, y, bytes, &point), YK_OK);
+        ck_assert_uint_eq(point, ++last);
+        ck_assert_int_eq(p->queue_run(q, &s, &point), YK_OK);
+        ck_assert_uint_eq(point, ++last);
+        ck_assert_int_eq(p->queue_get(q, b[3], 0, z, bytes, &point), YK_OK);
+        ck_assert_uint_eq(point, ++last);
+        ck_assert_int_eq(p->queue_wait(q, point, UINT64_MAX), YK_OK);
+        ck_assert_int_eq(p->queue_poll(q, &done), YK_OK);
+        ck_assert_uint_eq(done, last);
+        int64_t wrong = 0; /* an assertion for each element would take longer than all else */
+        for (int64_t i = 0; i < n; i++)
+            wrong += z[i] != (unit == 1 ? 2 * x[i] + y[i] : 0);
+        ck_assert_int_eq(wrong, 0);
+    }
+    ck_assert_int_eq(p->queue_wait(q, last + 1, 2000000), YK_E_TIMEOUT);
+    ck_assert_int_eq(p->queue_put(q, b[0], bytes, x, 4, &point), YK_E_ARG);
+    p->queue_free(q);
+    p->program_free(prog);
+    for (int i = 0; i < 4; i++)
+        p->buffer_free(b[i]);
+    free(x), free(y), free(z);
+    kit_free(k);
+}
+
+START_TEST(in_order)
+{
+    const yk_plugin *p = open_plugin();
+    yk_device *dev;
+    cores_wanted = isa_wanted = NULL;
+    ck_assert_int_eq(p->device_open(0, &dev), YK_OK);
+    run_sums(p, dev, 17, 300, 1);    /* in the caller */
+    run_sums(p, dev, 300000, 40, 1); /* in the queue's thread, shared */
+    p->device_close(dev);
+}
+END_TEST
+
+START_TEST(denormals_are_zero)
+{
+    const yk_plugin *p = open_plugin();
+    volatile float small = 0x1p-126f;
+    yk_device *dev;
+    cores_wanted = isa_wanted = NULL;
+    ck_assert_int_eq(p->device_open(0, &dev), YK_OK);
+    run_sums(p, dev, 17, 3, 0x1p-140f);
+    run_sums(p, dev, 300000, 3, 0x1p-140f);
+    p->device_close(dev);
+    ck_assert(small * 0.5f > 0); /* the caller's own arithmetic is as it was */
+}
+END_TEST
+
+static size_t allocated; /* in whole pages */
+
+static void *count_alloc(size_t bytes, size_t align)
+{
+    allocated += align < 4096 ? 0 : bytes;
+    return aligned_alloc(align, cpu_round(bytes, align));
+}
+
+/* What graph_scratch tells is what the first run allocates. */
+START_TEST(scratch_is_told)
+{
+    const yk_plugin *p = open_plugin();
+    yk_host host = *cpu_host;
+    yk_device *dev;
+    yk_program *prog;
+    yk_queue *q;
+    uint64_t told = 0, point, offset[3] = {0}, version[3] = {0};
+    static const int64_t none[1];
+    kit *k = kit_new();
+    uint32_t a = KIT(k, YK_F32, 200, 400), b = KIT(k, YK_F32, 400, 300), c = KIT(k, YK_F32, 200, 300);
+    yk_buffer *buffer[3];
+    kit_node(k, YK_OP_DOT, KIT_IDS(a, b), KIT_IDS(c), none, 0);
+    host.alloc = count_alloc;
+    host.option = option;
+    cores_wanted = isa_wanted = NULL;
+    ck_assert_int_eq(p->init(&host), YK_OK);
+    ck_assert_int_eq(p->device_open(0, &dev), YK_OK);
+    for (uint32_t i = 0; i < 3; i++)
+        ck_assert_int_eq(p->buffer_new(dev, k->slot[i].bytes, &buffer[i]), YK_OK);
+    ck_assert_int_eq(p->queue_new(dev, &q), YK_OK);
+    ck_assert_int_eq(p->program_new(dev, &k->g, &prog), YK_OK);
+    ck_assert_int_eq(p->graph_scratch(dev, &k->g, &told), YK_OK);
+    const yk_submit s = {.size = sizeof s, .n_slot = 3, .program = prog, .slot = buffer, .slot_offset = offset, .slot_version = version};
+    allocated = 0;
+    for (int i = 0; i < 2; i++)
+        ck_assert(p->queue_run(q, &s, &point) == YK_OK && p->queue_wait(q, point, UINT64_MAX) == YK_OK);
+    ck_assert_uint_eq(allocated, told);
+    ck_assert_uint_ge(told, 4 * 400 * 32); /* a panel at least */
+    p->queue_free(q);
+    p->program_free(prog);
+    for (int i = 0; i < 3; i++)
+        p->buffer_free(buffer[i]);
+    p->device_close(dev);
+    kit_free(k);
+}
+END_TEST
+
+START_TEST(errors_are_named)
+{
+    const yk_plugin *p = open_plugin();
+    yk_device *dev;
+    yk_device_caps caps = {.size = sizeof caps};
+    isa_wanted = "pentium";
+    ck_assert_int_eq(p->device_open(0, &dev), YK_E_ARG);
+    isa_wanted = "portable";
+    cores_wanted = "0-x";
+    ck_assert_int_eq(p->device_open(0, &dev), YK_E_ARG);
+    ck_assert_ptr_nonnull(strstr(said, "CORES"));
+    cores_wanted = "0";
+    ck_assert_int_eq(p->device_caps(0, &caps), YK_OK);
+    ck_assert_str_eq(caps.isa, "portable");
+    ck_assert_str_eq(caps.locality, "cores:0");
+    ck_assert_uint_eq(caps.units, 1);
+    ck_assert_int_eq(p->device_caps(1, &caps), YK_E_ARG);
+    ck_assert_ptr_null(yk_plugin_query(YK_ABI + 1));
+    isa_wanted = cores_wanted = NULL;
+}
+END_TEST
+
+START_TEST(unbound_slot)
+{
+    const yk_plugin *p = open_plugin();
+    yk_device *dev;
+    yk_queue *q;
+    yk_program *prog;
+    uint32_t v[4];
+    kit *k = sum_graph(5, v);
+    open_plugin();
+    uint64_t point;
+    yk_buffer *b[4] = {NULL, NULL, NULL, NULL};
+    ck_assert_int_eq(p->device_open(0, &dev), YK_OK);
+    ck_assert_int_eq(p->queue_new(dev, &q), YK_OK);
+    ck_assert_int_eq(p->program_new(dev, &k->g, &prog), YK_OK);
+    yk_submit s = {.size = sizeof s, .n_slot = 4, .program = prog, .slot = b};
+    ck_assert_int_eq(p->queue_run(q, &s, &point), YK_E_ARG);
+    p->program_free(prog);
+    p->queue_free(q);
+    p->device_close(dev);
+    kit_free(k);
+}
+END_TEST
+
+/* Several threads sleep for different points of one queue. A lost wake would cost one of them a second. */
+enum { SLEEPERS = 3, NIGHTS = 100, JOBS = 24, JOB_BYTES = 128 << 10 };
+
+typedef struct sleeper {
+    const yk_plugin *p;
+    yk_queue *q;
+    uint64_t point;
+    bool late, early;
+} sleeper;
+
+static double seconds(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+static void *sleep_for_point(void *arg)
+{
+    sleeper *s = arg;
+    const double at = seconds();
+    uint64_t done = 0;
+    s->early = s->p->queue_wait(s->q, s->point, UINT64_MAX) != YK_OK || s->p->queue_poll(s->q, &done) != YK_OK ||
+               done < s->point;
+    s->late = seconds() - at > 0.9;
+    return NULL;
+}
+
+START_TEST(sleepers_are_woken)
+{
+    const yk_plugin *p = open_plugin();
+    yk_device *dev;
+    yk_queue *q;
+    yk_buffer *b;
+    uint64_t point = 0;
+    int late = 0;
+    char *from = calloc(JOB_BYTES, 1);
+    cores_wanted = isa_wanted = NULL;
+    ck_assert(p->device_open(0, &dev) == YK_OK && p->queue_new(dev, &q) == YK_OK && p->buffer_new(dev, JOB_BYTES, &b) == YK_OK);
+    for (int night = 0; night < NIGHTS; night++) {
+        sleeper s[SLEEPERS];
+        pthread_t thread[SLEEPERS];
+        for (int i = 0; i < SLEEPERS; i++) { /* the one who waits longest begins, or ends */
+            const int place = night % 2 ? i : SLEEPERS - 1 - i;
+            s[i] = (sleeper){p, q, point + JOBS / SLEEPERS * (1 + (uint64_t)place), false, false};
+            ck_assert(!pthread_create(&thread[i], NULL, sleep_for_point, &s[i]));
+        }
+        for (int i = 0; i < JOBS; i++)
+            ck_assert_int_eq(p->queue_put(q, b, 0, from, JOB_BYTES, &point), YK_OK);
+        for (int i = 0; i < SLEEPERS; i++) {
+            pthread_join(thread[i], NULL);
+            ck_assert(!s[i].early);
+            late += s[i].late;
+        }
+    }
+    ck_assert_int_le(late, NIGHTS / 50); /* a busy machine may keep a thread from its core that long */
+    p->queue_free(q);
+    p->buffer_free(b);
+    p->device_close(dev);
+    free(from);
+}
+END_TEST
+
+/* Phases of 1 to 40 pieces: each piece is done once, and all of them before the next phase. */
+enum { PHASES = 3000, MOST = 40, WORKERS = 4 };
+
+typedef struct phases {
+    int at, pieces; /* of the phase that is going on */
+    double work;
+    _Atomic int times[MOST];
+    _Atomic int by[WORKERS]; /* pieces of each worker */
+    bool wrong;
+} phases;
+
+static void phases_piece(void *arg, int worker, int piece, int pieces)
+{
+    phases *f = arg;
+    if (pieces != f->pieces || piece >= pieces)
+        f->wrong = true;
+    else
+        atomic_fetch_add(&f->times[piece], 1);
+    atomic_fetch_add(&f->by[worker], 1);
+}
+
+static cpu_phase phases_next(void *arg, int worker)
+{
+    phases *f = arg;
+    (void)worker;
+    for (int i = 0; i < MOST; i++)
+        f->wrong = f->wrong || atomic_exchange(&f->times[i], 0) != (i < f->pieces);
+    f->pieces = ++f->at > PHASES ? 0 : 1 + f->at * 7 % MOST;
+    return (cpu_phase){f->pieces, f->work};
+}
+
+static void phases_run(cpu_pool *pool, phases *f, double work, int workers)
+{
+    memset(f, 0, sizeof *f);
+    f->work = work;
+    cpu_pool_run(pool, &(cpu_work){phases_piece, phases_next, f}, workers);
+    ck_assert(!f->wrong);
+    ck_assert_int_eq(f->at, PHASES + 1);
+    ck_assert_int_eq(f->pieces, 0);
+}
+
+START_TEST(phases_in_order)
+{
+    kit_host();
+    for (int n = 1; n <= WORKERS; n++) {
+        static const int cores[WORKERS] = {-1, -1, -1, -1};
+        cpu_pool *pool = cpu_pool_new(cores, n);
+        phases f;
+        cpu_pool_measure(pool);
+        for (int i = 0; i < 3; i++)
+            phases_run(pool, &f, 1e9, i == 1 ? (n + 1) / 2 : n);
+        cpu_pool_free(pool);
+    }
+}
+END_TEST
+
+/* Workers that sleep and are not worth waking are not waited for: worker 0 does all. */
+START_TEST(sleepers_are_not_waited_for)
+{
+    static const int cores[WORKERS] = {-1, -1, -1, -1};
+    const struct timespec pause = {0, 50000000};
+    kit_host();
+    cpu_pool *pool = cpu_pool_new(cores, WORKERS);
+    phases f;
+    nanosleep(&pause, NULL);
+    phases_run(pool, &f, 0.0, WORKERS);
+    for (int i = 1; i < WORKERS; i++)
+        ck_assert_int_eq(f.by[i], 0);
+    cpu_pool_free(pool);
+}
+END_TEST
+
+/* ---- How many workers ---- */
+
+/* Runs on a machine where n workers take cost[k] ns at level k; what was lost beside the best level, in runs of that. */
+static double pace_lost(cpu_pace *p, int n, const double *cost, int runs, double best)
+{
+    double sum = 0.0;
+    for (int i = 0; i < runs; i++) {
+        const int workers = cpu_pace_workers(p, n);
+        int level = 0;
+        while (n >> level != workers)
+            level++;
+        sum += cost[level];
+        cpu_pace_record(p, n, cost[level]);
+    }
+    return sum / best - runs;
+}
+
+START_TEST(pace_finds_the_best)
+{
+    static const double calm[] = {50, 100, 200}, busy[] = {300, 150, 200}, alone[] = {400, 300, 200};
+    cpu_pace p = {0};
+    ck_assert_int_eq(cpu_pace_workers(&p, 1), 1);
+    ck_assert_double_lt(pace_lost(&p, 4, calm, 10000, 50), 40); /* two runs of a trial, ever more seldom */
+    ck_assert_int_eq(p.level, 0);
+    ck_assert_double_lt(pace_lost(&p, 4, busy, 400, 150), 60); /* cores are taken away: found within some runs */
+    ck_assert_int_eq(p.level, 1);
+    pace_lost(&p, 4, alone, 1500, 200);
+    ck_assert_int_eq(p.level, 2);
+    pace_lost(&p, 4, calm, 4000, 50); /* and back, when it is time for a trial */
+    ck_assert_int_eq(p.level, 0);
+    ck_assert_double_lt(pace_lost(&p, 4, calm, 10000, 50), 40);
+}
+END_TEST
+
+/* Pieces of phase after phase taken by all at once, as fast as can be: a worker that slept through phases takes none twice. */
+enum { STEAL_PHASES = 20000, STEAL_PIECES = 7 };
+
+typedef struct stealing {
+    cpu_range range[WORKERS];
+    _Atomic int left, times[STEAL_PHASES + 1];
+} stealing;
+
+typedef struct thief {
+    stealing *s;
+    int number;
+} thief;
+
+static void *steal_all(void *arg)
+{
+    const thief *t = arg;
+    stealing *s = t->s;
+    while (atomic_load(&s->left) >= 0) {
+        int piece;
+        if (!cpu_steal_next(s->range, WORKERS, t->number, &piece))
+            continue;
+        const uint64_t phase = atomic_load(&s->range[0].word) >> 24; /* does not end before this piece */
+        atomic_fetch_add(&s->times[phase], 1 << 4 * piece);
+        if (atomic_fetch_sub(&s->left, 1) != 1)
+            continue;
+        atomic_store(&s->left, phase == STEAL_PHASES ? -1 : STEAL_PIECES);
+        if (phase < STEAL_PHASES)
+            cpu_steal_begin(s->range, WORKERS, phase + 1, STEAL_PIECES);
+    }
+    return NULL;
+}
+
+START_TEST(every_piece_once)
+{
+    static stealing s;
+    pthread_t thread[WORKERS];
+    thief t[WORKERS];
+    kit_host();
+    s.left = STEAL_PIECES;
+    cpu_steal_begin(s.range, WORKERS, 1, STEAL_PIECES);
+    for (int i = 0; i < WORKERS; i++) {
+        t[i] = (thief){&s, i};
+        ck_assert(!pthread_create(&thread[i], NULL, steal_all, &t[i]));
+    }
+    for (int i = 0; i < WORKERS; i++)
+        pthread_join(thread[i], NULL);
+    for (int i = 1; i <= STEAL_PHASES; i++)
+        ck_assert_int_eq(s.times[i], 0x1111111);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *s = suite_create("cpu_queue");
+    TCase *t = tcase_create("all");
+    tcase_add_test(t, in_order);
+    tcase_add_test(t, denormals_are_zero);
+    tcase_add_test(t, scratch_is_told);
+    tcase_add_test(t, errors_are_named);
+    tcase_add_test(t, unbound_slot);
+    tcase_add_test(t, sleepers_are_woken);
+    tcase_add_test(t, phases_in_order);
+    tcase_add_test(t, sleepers_are_not_waited_for);
+    tcase_add_test(t, every_piece_once);
+    tcase_add_test(t, pace_finds_the_best);
+    suite_add_tcase(s, t);
+    SRunner *sr = srunner_create(s);
+    srunner_set_tap(sr, "-");
+    srunner_run_all(sr, CK_SILENT);
+    srunner_free(sr);
+    return 0;
+}

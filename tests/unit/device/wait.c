@@ -1,0 +1,130 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Waiting for a device that never finishes, one that computes for long, and one that finishes something now and then. */
+#include "config.h"
+
+#include <check.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include <yoke/yoke.h>
+
+#include "core/base/advance.h"
+#include "tests/support/refplugin.h"
+
+static double seconds(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+static uint32_t advanced(void)
+{
+    return __atomic_load_n(yk__advance_count(), __ATOMIC_RELAXED);
+}
+
+typedef struct wait_case {
+    const char *limit;
+    int hangs;
+    yk_status status;
+    double least, most; /* seconds */
+    bool advances;
+} wait_case;
+
+static const wait_case cases[] = {
+    {"300", 0, YK_OK, 0, 5, false},
+    {"300", 1, YK_E_DEVICE_LOST, 0.3, 5, false},
+    {"100", 2, YK_E_DEVICE_LOST, 0.9, 20, true},
+    {"250", 13, YK_OK, 0.4, 20, true},
+};
+
+START_TEST(waiting)
+{
+    const wait_case *c = &cases[_i];
+    yk_error err = YK_ERROR_INIT;
+    yk__device *dev = NULL;
+    double took;
+    uint32_t before;
+    yk_status s;
+    setenv("YOKE_STUCK_MS", c->limit, 1);
+    ck_assert_int_eq(ref_open(&dev, &err), YK_OK);
+    before = advanced();
+    ref.hangs = c->hangs;
+    took = seconds();
+    s = yk__device_wait(dev, 1, NULL, &err);
+    took = seconds() - took;
+    ck_assert_msg(s == c->status, "case %d: %d '%s'", _i, (int)s, err.text);
+    ck_assert_msg(took >= c->least && took < c->most, "case %d: %g s", _i, took);
+    ck_assert_msg((advanced() != before) == c->advances, "case %d", _i);
+    if (s)
+        ck_assert_msg(strstr(err.text, "has finished nothing for 0.") && strstr(err.text, "ref:0"), "%s", err.text);
+    yk__device_close(dev);
+}
+END_TEST
+
+/* No limit: only another rank's error ends the wait. */
+START_TEST(without_a_limit)
+{
+    const volatile int cancel = 1;
+    yk_error err = YK_ERROR_INIT;
+    yk__device *dev = NULL;
+    setenv("YOKE_LIVENESS_MS", "0", 1);
+    ck_assert_uint_eq(yk__stuck_ms(), 0);
+    setenv("YOKE_STUCK_MS", "50", 1);
+    ck_assert_uint_eq(yk__stuck_ms(), 50);
+    ck_assert_int_eq(ref_open(&dev, &err), YK_OK);
+    ref.hangs = 1;
+    ck_assert_int_eq(yk__device_wait(dev, 1, &cancel, &err), YK_E_CANCELLED);
+    ref.hangs = 0;
+    yk__device_close(dev);
+}
+END_TEST
+
+/* A whole job: the error names the device, and closing waits for it no more. */
+START_TEST(a_job_ends)
+{
+    const int64_t n = 3;
+    yk_error err = YK_ERROR_INIT;
+    yk__device *dev = NULL;
+    yk_job *job;
+    double began;
+    setenv("YOKE_STUCK_MS", "300", 1);
+    ck_assert_int_eq(ref_open(&dev, &err), YK_OK); /* registers the plugin */
+    job = yk_open(&(yk_config){.devices = "ref:0", .quiet = true});
+    ck_assert_msg(yk_ok(job), "%s", yk_error_text(job));
+    const yk_t w = yk_param(job, "w", 1, &n, (yk_init){YK_INIT_ONES, 0, 0});
+    yk_opt *opt = yk_sgd(job, &(yk_sgd_config){.lr = 0.1});
+    yk_t loss = yk_sum(yk_mul(w, w), 1, false);
+    yk_backward(loss);
+    yk_step(opt);
+    ck_assert_msg(yk_item(loss) > 2.9, "%s", yk_error_text(job));
+    ref.hangs = 1;
+    loss = yk_sum(yk_mul(w, w), 1, false);
+    yk_backward(loss);
+    yk_step(opt);
+    began = seconds();
+    yk_item(loss);
+    ck_assert_msg(strstr(yk_error_text(job), "ref:0 (reference) has finished nothing") != NULL, "%s", yk_error_text(job));
+    ck_assert_int_eq(yk_close(job), 1);
+    ck_assert(seconds() - began < 10);
+    ref.hangs = 0;
+    yk__device_close(dev);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *s = suite_create("device_wait");
+    TCase *t = tcase_create("wait");
+    SRunner *sr = srunner_create(s);
+    tcase_add_loop_test(t, waiting, 0, (int)(sizeof cases / sizeof *cases));
+    tcase_add_test(t, without_a_limit);
+    tcase_add_test(t, a_job_ends);
+    tcase_set_timeout(t, 60);
+    suite_add_tcase(s, t);
+    srunner_set_tap(sr, "-");
+    srunner_run_all(sr, CK_SILENT);
+    srunner_free(sr);
+    return 0;
+}

@@ -1,0 +1,87 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* core/io/json: JSONTestSuite; y_ accepted, n_ refused, i_ and the transform files either, none crashes. */
+#include <check.h>
+#include <dirent.h>
+
+#include "core/base/mem.h"
+#include "core/io/json.h"
+#include "tests/support/suite.h"
+
+static int run(const char *dir, int *accepted)
+{
+    DIR *d = opendir(suite_path("json-suite", dir));
+    struct dirent *e;
+    int n = 0;
+    while (d && (e = readdir(d))) {
+        yk_error err = YK_ERROR_INIT;
+        char name[600];
+        json_t *v = NULL;
+        yk_status s;
+        if (e->d_name[0] == '.')
+            continue;
+        snprintf(name, sizeof name, "%s/%s", dir, e->d_name);
+        s = yk__json_load(suite_path("json-suite", name), YK__JSON_ANY, &v, &err);
+        ck_assert_msg(e->d_name[0] != 'y' || e->d_name[1] != '_' || s == YK_OK, "%s", err.text);
+        ck_assert_msg(e->d_name[0] != 'n' || e->d_name[1] != '_' || s == YK_E_FORMAT, "%s: accepted", name);
+        ck_assert_msg(!s || (strstr(err.text, e->d_name) && !strchr(err.text, '\n')), "%s", err.text);
+        *accepted += s == YK_OK;
+        n++;
+        json_decref(v);
+    }
+    if (d)
+        closedir(d);
+    return n;
+}
+
+START_TEST(suite)
+{
+    int accepted = 0;
+    if (!suite_there("json-suite"))
+        return;
+    ck_assert_int_eq(run("test_parsing", &accepted), 318);
+    ck_assert_int_ge(accepted, 95);
+    ck_assert_int_eq(run("test_transform", &accepted), 22);
+}
+END_TEST
+
+START_TEST(duplicates)
+{
+    static const char text[] = "{\"a\": 1, \"a\": 2}";
+    yk_error err = YK_ERROR_INIT;
+    json_t *v;
+    ck_assert_int_eq(yk__json_parse("t", text, sizeof text - 1, 0, &v, &err), YK_OK);
+    ck_assert_int_eq(json_integer_value(json_object_get(v, "a")), 2);
+    json_decref(v);
+    ck_assert_int_eq(yk__json_parse("t", text, sizeof text - 1, YK__JSON_UNIQUE_KEYS, &v, &err), YK_E_FORMAT);
+}
+END_TEST
+
+START_TEST(failing_allocations)
+{
+    static const char text[] =
+        "{\"a\": [1, 2.5, \"x\\u00e9\", {\"b\": null}], \"long\": \"0123456789012345678901234567\"}";
+    yk_status s = YK_E_MEM;
+    json_set_alloc_funcs(yk__malloc, yk__free);
+    for (long n = 0; s; n++) {
+        yk_error err = YK_ERROR_INIT;
+        json_t *v = NULL;
+        yk__mem_fail_after(n);
+        s = yk__json_parse("t", text, sizeof text - 1, YK__JSON_UNIQUE_KEYS, &v, &err);
+        yk__mem_fail_after(-1);
+        ck_assert(s == YK_OK || s == YK_E_MEM || s == YK_E_FORMAT);
+        json_decref(v);
+    }
+    json_set_alloc_funcs(malloc, free);
+}
+END_TEST
+
+int main(void)
+{
+    TCase *t = tcase_create("json");
+    suite_there("json-suite");
+    tcase_set_timeout(t, 60);
+    tcase_add_test(t, suite);
+    tcase_add_test(t, duplicates);
+    tcase_add_test(t, failing_allocations);
+    return suite_run("json", t);
+}

@@ -1,0 +1,547 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Plans on the reference evaluator: what a planned program leaves in buckets, results and states equals the unplanned
+ * graph, with fusion and without; recomputation changes no bit; nothing is read after its memory was given away.
+ */
+#include "config.h"
+
+#include <check.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "core/base/mem.h"
+#include "tests/support/plan_lab.h"
+
+enum { STORED, CHEAP, BLOCKS }; /* what is computed again */
+
+static void against_truth(yk_dtype precision, bool accumulate, int again, double tol)
+{
+    yk__plan_request r;
+    yk__plan *p;
+    net n;
+    build(&n, 2, C);
+    request(&n, &r, &(yk__assign){0, n.counted});
+    r.precision = precision;
+    r.accumulate = accumulate;
+    r.n_recompute = again == BLOCKS ? n.n_block : 0, r.recompute = n.block;
+    r.large = again == CHEAP;
+    p = plan(&r);
+    if (ref.claim == REF_CLAIM_ALL && precision == YK_F32)
+        ck_assert_uint_lt(p->nodes_after, p->nodes_before);
+    compare(&n, p, accumulate, tol);
+    yk__plan_free(p);
+    yk__graph_free(&n.g);
+}
+
+START_TEST(planned_equals_unplanned)
+{
+    ref.claim = _i;
+    against_truth(YK_F32, false, STORED, 2e-6);
+    against_truth(YK_F32, true, CHEAP, 2e-6);
+    against_truth(YK_F32, true, BLOCKS, 2e-6);
+    against_truth(YK_BF16, false, CHEAP, 0.03);
+    against_truth(YK_F16, false, BLOCKS, 0.004);
+}
+END_TEST
+
+/* ---- Batch norm ---- */
+
+static yk__vid convolve(net *n, yk__vid x, int64_t from, int64_t to)
+{
+    const int64_t attr[7] = {1, 1, 1, 1, 1, 1, 1}, dim[4] = {to, from, 3, 3};
+    yk__vid in[2] = {x, param(n, 4, dim)}, y = YK_NONE;
+    yk__apply(&n->g, YK_OP_CONV2D, 2, in, 7, attr, YK_DTYPE_COUNT, 0, NULL, &y, 1);
+    return y;
+}
+
+/* conv, (x - mean) * scale + shift with the mean of x itself, relu, conv */
+static void build_norm(net *n)
+{
+    const int64_t image[4] = {B, 3, 6, 6}, channel[4] = {1, C, 1, 1};
+    yk__graph *g = &n->g;
+    yk__vid x, mean, y;
+    memset(n, 0, sizeof *n);
+    yk__graph_init(g);
+    n->seed = yk__leaf(g, yk__slot_new(g, YK_SLOT_INPUT, 4, 2), 0, YK_F32, 0, NULL);
+    n->state = yk__slot_new(g, YK_SLOT_STATE, 4, 0);
+    x = convolve(n, param(n, 4, image), 3, C);
+    mean = yk__scale(g, yk__all_reduce(g, yk__sum(g, x, 13)), 1.0 / (B * 36));
+    y = yk__bin(g, YK_OP_MUL, yk__bin(g, YK_OP_SUB, x, mean), param(n, 4, channel));
+    y = yk__un(g, YK_OP_RELU, yk__bin(g, YK_OP_ADD, y, param(n, 4, channel)));
+    y = convolve(n, y, C, 3);
+    n->loss = yk__reshape(g, yk__scale(g, yk__sum(g, yk__bin(g, YK_OP_MUL, y, y), 15), 0.01), 0, NULL);
+    n->counted = yk__bin(g, YK_OP_ADD, yk__leaf(g, n->state, 0, YK_F32, 0, NULL), n->loss);
+    ck_assert_msg(!g->error.status, "%s", g->error.text);
+}
+
+/* Its plan, compared with the graph itself. */
+static yk__plan *plan_norm(net *n, bool alone)
+{
+    yk__plan_request r;
+    yk__plan *p;
+    build_norm(n);
+    request(n, &r, &(yk__assign){0, n->counted});
+    r.alone = alone;
+    p = plan(&r);
+    compare(n, p, false, 2e-6);
+    return p;
+}
+
+/* The three sums of backward are one pass that takes relu's mask in; the gradient of x is another, from stored values alone. */
+START_TEST(norm_backward_in_two_passes)
+{
+    yk__plan *p;
+    net n;
+    uint32_t sums = 0, passes = 0;
+    ref.claim = _i;
+    p = plan_norm(&n, true);
+    for (size_t k = 0; k < p->graph.n_node; k++) {
+        const yk_node *d = &p->graph.node[k];
+        const yk_value *x = d->n_in ? &p->graph.value[p->graph.index[d->in]] : NULL;
+        const yk_value *y = &p->graph.value[p->graph.index[d->out]];
+        sums += d->op == YK_OP_MAP_SUM && d->n_out == 2;
+        passes += x && yk__count(y) == B * C * 36 && (yk__op_is_map(d->op) || d->op == YK_OP_MAP);
+    }
+    if (_i == REF_CLAIM_ALL) {
+        ck_assert_uint_eq(sums, 1);
+        ck_assert_uint_eq(passes, 2); /* forward and the gradient of x */
+    }
+    yk__plan_free(p);
+    yk__graph_free(&n.g);
+}
+END_TEST
+
+/* The gradients of weights that stand before a sum over ranks run while it is on its way: of the second convolution beside
+ * that of the mean's gradient. Nothing else changes. */
+START_TEST(weight_gradients_beside_sums)
+{
+    yk__plan *p;
+    net n;
+    uint32_t sums = 0, beside = 0;
+    ref.claim = _i;
+    p = plan_norm(&n, false);
+    for (uint32_t i = 0; i < p->n_segment; i++) {
+        sums += p->segment[i].boundary == YK_BOUND_ALL_REDUCE;
+        for (uint32_t k = 0; k < p->segment[i].graph.n_node && p->segment[i].beside; k++)
+            beside += sums == 2 && p->segment[i].graph.node[k].op == YK_OP_CONV2D_DW;
+    }
+    ck_assert_uint_eq(sums, 2);
+    if (_i == REF_CLAIM_ALL)
+        ck_assert_uint_eq(beside, 1);
+    yk__plan_free(p);
+    yk__graph_free(&n.g);
+}
+END_TEST
+
+/* ---- Recomputation ---- */
+
+static void buckets_equal(const yk__plan *a, const yk__plan *b)
+{
+    memory x, y;
+    run(a, &x);
+    run(b, &y);
+    ck_assert_uint_eq(x.bytes[a->bucket_slot], y.bytes[b->bucket_slot]);
+    ck_assert(!memcmp(x.slot[a->bucket_slot], y.slot[b->bucket_slot], x.bytes[a->bucket_slot]));
+    memory_free(&x);
+    memory_free(&y);
+}
+
+START_TEST(recomputed_bits_are_equal)
+{
+    yk__plan_request r;
+    yk__plan *p, *q, *l;
+    yk_error err = YK_ERROR_INIT;
+    net n;
+    ref.claim = _i;
+    build(&n, 6, C);
+    request(&n, &r, &(yk__assign){0, n.counted});
+    p = plan(&r);
+    r.n_recompute = n.n_block, r.recompute = n.block;
+    q = plan(&r);
+    ck_assert_uint_lt(q->arena_bytes, p->arena_bytes);
+    ck_assert_uint_gt(q->graph.n_node, p->graph.n_node);
+    buckets_equal(p, q);
+    r.n_recompute = 0;
+    r.arena_limit = p->arena_bytes * 3 / 4;
+    l = plan(&r);
+    ck_assert_uint_le(l->arena_bytes, r.arena_limit);
+    buckets_equal(p, l);
+    yk__plan_free(l);
+    r.arena_limit = 1024;
+    ck_assert(yk__plan_new(&r, &l, &err) == YK_E_MEM);
+    ck_assert_ptr_nonnull(strstr(err.text, "1024"));
+    yk__plan_free(q);
+    yk__plan_free(p);
+    yk__graph_free(&n.g);
+}
+END_TEST
+
+/*
+ * What forward leaves for backward, to the byte. With r bytes for B T rows of WIDE floats: each norm's operand, and its mean
+ * and rstd (a small vector takes 256 bytes); in a layer q, k and v (3 r), attention's result (r) and lse, and what gelu is
+ * of (2 r); logits (two small ones, 352 bytes) and lse. Where nothing is made again also each norm's result (r), attention's
+ * in the order of rows (r) and gelu's (2 r).
+ */
+START_TEST(kept_to_the_byte)
+{
+    enum { WIDE = 64, LAYERS = 3, NORMS = 2 * LAYERS + 1 };
+    const uint64_t r = 4ull * B * T * WIDE;
+    yk__plan_request q;
+    yk__plan *stored, *cheap;
+    net n;
+    ref.claim = REF_CLAIM_ALL;
+    build(&n, LAYERS, WIDE);
+    request(&n, &q, &(yk__assign){0, n.counted});
+    q.large = UINT64_MAX;
+    stored = plan(&q);
+    q.large = r;
+    cheap = plan(&q);
+    ck_assert_uint_eq(cheap->kept_bytes, NORMS * (r + 2 * 256) + LAYERS * (6 * r + 256) + 3 * 256);
+    ck_assert_uint_eq(stored->kept_bytes, cheap->kept_bytes + NORMS * r + LAYERS * 3 * r);
+    yk__plan_free(cheap);
+    yk__plan_free(stored);
+    yk__graph_free(&n.g);
+}
+END_TEST
+
+/* The gradient lies where the logits were. */
+START_TEST(loss_in_place)
+{
+    yk__plan_request r;
+    yk__plan *p;
+    net n;
+    ref.claim = REF_CLAIM_ALL;
+    build(&n, 1, C);
+    request(&n, &r, &(yk__assign){0, n.counted});
+    p = plan(&r);
+    for (size_t k = 0; k < p->graph.n_node; k++) {
+        const yk_node *d = &p->graph.node[k];
+        const yk_value *v = p->graph.value;
+        if (d->op == YK_OP_CROSS_ENTROPY_BWD)
+            ck_assert_uint_eq(v[p->graph.index[d->in + 1]].offset, v[p->graph.index[d->out]].offset);
+    }
+    yk__plan_free(p);
+    yk__graph_free(&n.g);
+}
+END_TEST
+
+/* ---- Dropout in maps ---- */
+
+/* Takes everything but dropout in a body. */
+static uint32_t claims_no_drop(void *arg, const yk_graph *g, uint32_t node)
+{
+    const yk_node *n = &g->node[node];
+    for (uint32_t k = 0; k < n->n_body; k++)
+        if (g->node[n->body + k].op == YK_OP_DROPOUT)
+            return 0;
+    return ref_claims(arg, g, node);
+}
+
+static void count_drops(const yk__plan *p, uint32_t *alone, uint32_t *fused, uint32_t *maps)
+{
+    *alone = *fused = *maps = 0;
+    for (size_t k = 0; k < p->graph.n_node; k++) {
+        const yk_node *n = &p->graph.node[k];
+        *alone += n->op == YK_OP_DROPOUT;
+        *maps += n->op == YK_OP_MAP || n->op == YK_OP_DOT_MAP;
+        for (uint32_t j = 0; j < n->n_body; j++)
+            *fused += p->graph.body[n->body + j].op == YK_OP_DROPOUT;
+    }
+}
+
+/* Four dropouts and their backward become members of maps; where a device does not take them there, what stands around
+ * them is joined all the same. */
+START_TEST(dropout_is_fused_where_the_device_takes_it)
+{
+    yk__plan_request r;
+    yk__plan *p;
+    uint32_t alone, fused, maps;
+    net n;
+    ref.claim = REF_CLAIM_ALL;
+    build(&n, 2, C);
+    request(&n, &r, &(yk__assign){0, n.counted});
+    p = plan(&r);
+    count_drops(p, &alone, &fused, &maps);
+    ck_assert_uint_eq(fused, 8 - alone);
+    ck_assert_uint_le(alone, 1); /* one has nothing beside it that it could join */
+    yk__plan_free(p);
+    r.claims = claims_no_drop;
+    p = plan(&r);
+    count_drops(p, &alone, &fused, &maps);
+    ck_assert_uint_eq(fused, 0);
+    ck_assert_uint_eq(alone, 8);
+    ck_assert_uint_ge(maps, 8);
+    compare(&n, p, false, 2e-6);
+    yk__plan_free(p);
+    yk__graph_free(&n.g);
+}
+END_TEST
+
+/* ---- Where attention's operands and results lie ---- */
+
+/* Takes attention with dense operands only. */
+static uint32_t claims_dense(void *arg, const yk_graph *g, uint32_t node)
+{
+    const yk_node *n = &g->node[node];
+    for (uint32_t i = 0; i < n->n_in && (n->op == YK_OP_ATTENTION || n->op == YK_OP_ATTENTION_BWD); i++)
+        if (!yk__is_dense(&g->value[g->index[n->in + i]]))
+            return 0;
+    return ref_claims(arg, g, node);
+}
+
+/* The same, but never forward. */
+static uint32_t claims_backward(void *arg, const yk_graph *g, uint32_t node)
+{
+    return g->node[node].op == YK_OP_ATTENTION ? 0 : claims_dense(arg, g, node);
+}
+
+static uint32_t count_ops(const yk__plan *p, yk_op op)
+{
+    uint32_t n = 0;
+    for (size_t k = 0; k < p->graph.n_node; k++)
+        n += p->graph.node[k].op == op;
+    return n;
+}
+
+START_TEST(attention_gets_dense_operands)
+{
+    yk__plan_request r;
+    yk__plan *p;
+    net n;
+    ref.claim = REF_CLAIM_ALL;
+    build(&n, 2, C);
+    request(&n, &r, &(yk__assign){0, n.counted});
+    r.claims = claims_dense;
+    p = plan(&r);
+    ck_assert_uint_eq(count_ops(p, YK_OP_ATTENTION), 2);
+    ck_assert_uint_eq(count_ops(p, YK_OP_ATTENTION_BWD), 2);
+    compare(&n, p, false, 2e-6);
+    yk__plan_free(p);
+    r.claims = claims_backward;
+    p = plan(&r);
+    ck_assert_uint_eq(count_ops(p, YK_OP_ATTENTION), 0);
+    ck_assert_uint_eq(count_ops(p, YK_OP_ATTENTION_BWD), 2);
+    compare(&n, p, false, 2e-6);
+    yk__plan_free(p);
+    r.claims = claims_dense; /* in blocks that are computed again, too */
+    r.n_recompute = n.n_block, r.recompute = n.block;
+    p = plan(&r);
+    ck_assert_uint_eq(count_ops(p, YK_OP_ATTENTION_BWD), 2);
+    compare(&n, p, false, 2e-6);
+    yk__plan_free(p);
+    yk__graph_free(&n.g);
+}
+END_TEST
+
+/* The copy of each result to rows of tokens, the one that backward would make again, and those of the three gradients into
+ * that of the joint projection fall away. */
+START_TEST(attention_writes_rows)
+{
+    yk_device_caps caps = ref_caps;
+    yk__plan_request r;
+    net n;
+    ref.claim = REF_CLAIM_ALL;
+    build(&n, 2, C);
+    request(&n, &r, &(yk__assign){0, n.counted});
+    for (int again = 0; again < 2; again++) {
+        uint32_t copies, fills;
+        yk__plan *p;
+        r.large = (uint64_t)again;
+        r.caps = &ref_caps;
+        p = plan(&r);
+        copies = count_ops(p, YK_OP_COPY), fills = count_ops(p, YK_OP_FILL);
+        yk__plan_free(p);
+        caps.flags |= YK_CAP_STRIDED_RESULTS;
+        r.caps = &caps;
+        p = plan(&r);
+        ck_assert_uint_eq(count_ops(p, YK_OP_COPY), copies - 2 * (again ? 5 : 4));
+        ck_assert_uint_eq(count_ops(p, YK_OP_FILL), fills - 2);
+        compare(&n, p, false, 2e-6);
+        yk__plan_free(p);
+    }
+    yk__graph_free(&n.g);
+}
+END_TEST
+
+/* ---- Activations made again ---- */
+
+/* What is made again of an activation for a weight's gradient comes out of the product that takes its backward in. */
+START_TEST(activation_again_with_its_backward)
+{
+    yk__plan_request r;
+    yk__plan *p;
+    uint32_t both = 0, alone = 0;
+    net n;
+    ref.claim = REF_CLAIM_ALL;
+    build(&n, 2, C);
+    request(&n, &r, &(yk__assign){0, n.counted});
+    r.large = 1;
+    p = plan(&r);
+    for (size_t k = 0; k < p->graph.n_node; k++) {
+        const yk_node *d = &p->graph.node[k];
+        uint32_t has = 0;
+        for (uint32_t j = 0; j < d->n_body; j++) {
+            const uint16_t op = p->graph.body[d->body + j].op;
+            has |= op == YK_OP_GELU_TANH ? 1 : op == YK_OP_GELU_TANH_BWD ? 2 : 0;
+        }
+        both += d->op == YK_OP_DOT_MAP && has == 3;
+        alone += d->op == YK_OP_GELU_TANH;
+    }
+    ck_assert_uint_eq(both, 2);
+    ck_assert_uint_eq(alone, 0);
+    compare(&n, p, false, 2e-6);
+    yk__plan_free(p);
+    yk__graph_free(&n.g);
+}
+END_TEST
+
+/* ---- Formats ---- */
+
+START_TEST(formats_of_mixed_precision)
+{
+    yk__plan_request r;
+    yk__plan *p;
+    uint32_t dots = 0, wide = 0;
+    net n;
+    ref.claim = REF_CLAIM_NONE; /* every node is seen by itself */
+    build(&n, 1, C);
+    request(&n, &r, &(yk__assign){0, n.counted});
+    r.precision = YK_BF16;
+    p = plan(&r);
+    for (size_t k = 0; k < p->graph.n_node; k++) {
+        const yk__graph *g = &p->graph;
+        const yk_node *d = &g->node[k];
+        const yk_value *y = &g->value[g->index[d->out]], *x = &g->value[g->index[d->in]];
+        if (d->op == YK_OP_DOT && y->dims == 2) {
+            ck_assert_int_eq(x->dtype, YK_BF16);
+            dots++;
+            wide += y->dtype == YK_F32;
+            ck_assert(y->slot != p->bucket_slot || y->dtype == YK_F32);
+        }
+        if (d->op == YK_OP_EXP || d->op == YK_OP_LOG || d->op == YK_OP_SUM)
+            ck_assert_int_eq(x->dtype, YK_F32);
+    }
+    ck_assert_uint_ge(dots, 12);
+    ck_assert_uint_ge(wide, 4); /* at least the weights' gradients */
+    yk__plan_free(p);
+    yk__graph_free(&n.g);
+}
+END_TEST
+
+/* ---- Frozen and unused parameters ---- */
+
+START_TEST(frozen_and_unused_parameters)
+{
+    yk__plan_request r;
+    yk__plan *p;
+    memory m;
+    net n;
+    ref.claim = REF_CLAIM_ALL;
+    build(&n, 1, C);
+    n.param[2].bucket = YK_NONE;
+    n.param[n.n_param] = (yk__plan_param){YK_NONE, 5, 0, n.bucket_bytes[0]};
+    n.n_param++;
+    n.bucket_bytes[0] += 256;
+    request(&n, &r, &(yk__assign){0, n.counted});
+    p = plan(&r);
+    run(p, &m);
+    for (int k = 0; k < 5; k++)
+        ck_assert(((float *)m.slot[p->bucket_slot])[n.param[n.n_param - 1].grad_offset / 4 + (uint64_t)k] == 0.0f);
+    for (size_t k = 0; k < p->graph.n_node; k++)
+        for (uint32_t i = 0; i < p->graph.node[k].n_out; i++) {
+            const yk_value *y = &p->graph.value[p->graph.index[p->graph.node[k].out + i]];
+            ck_assert(y->slot != p->bucket_slot || y->offset != n.param[2].grad_offset);
+        }
+    memory_free(&m);
+    yk__plan_free(p);
+    yk__graph_free(&n.g);
+}
+END_TEST
+
+/* ---- Memory runs out ---- */
+
+START_TEST(every_allocation_may_fail)
+{
+    yk__plan_request r;
+    yk_error err = {.status = YK_E_MEM};
+    yk_device_caps caps = ref_caps;
+    yk__plan *p = NULL;
+    long n;
+    net t;
+    ref.claim = _i;
+    build(&t, 1, C);
+    request(&t, &r, &(yk__assign){0, t.counted});
+    caps.flags |= YK_CAP_STRIDED_RESULTS;
+    r.caps = &caps;
+    r.claims = claims_dense;
+    r.precision = YK_BF16;
+    r.n_recompute = 1, r.recompute = t.block;
+    for (n = 0; err.status; n++) {
+        err = (yk_error)YK_ERROR_INIT;
+        yk__mem_fail_after(n);
+        yk__plan_new(&r, &p, &err);
+        yk__mem_fail_after(-1);
+        ck_assert_msg(!err.status || err.status == YK_E_MEM, "allocation %ld: %s", n, err.text);
+        ck_assert(!err.status || *err.text);
+    }
+    ck_assert_int_gt(n, 100);
+    yk__plan_free(p);
+    yk__graph_free(&t.g);
+}
+END_TEST
+
+/* ---- Speed ---- */
+
+START_TEST(twelve_layers_are_planned_quickly)
+{
+    yk__plan_request r;
+    yk__plan *p;
+    struct timespec a, b;
+    double ms, best = 1e9;
+    net n;
+    ref.claim = REF_CLAIM_ALL;
+    build(&n, 12, 64);
+    request(&n, &r, &(yk__assign){0, n.counted});
+    r.precision = YK_BF16;
+    for (int i = 0; i < 5; i++) {
+        yk_error err = YK_ERROR_INIT;
+        clock_gettime(CLOCK_MONOTONIC, &a);
+        ck_assert(!yk__plan_new(&r, &p, &err));
+        clock_gettime(CLOCK_MONOTONIC, &b);
+        ms = 1e3 * (double)(b.tv_sec - a.tv_sec) + 1e-6 * (double)(b.tv_nsec - a.tv_nsec);
+        best = ms < best ? ms : best;
+        yk__plan_free(p);
+    }
+    printf("# 12 layers: %zu nodes of the trace planned in %.1f ms\n", n.g.n_node, best);
+    ck_assert_msg(best < 150.0, "%.1f ms", best);
+    yk__graph_free(&n.g);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *s = suite_create("plan");
+    TCase *c = tcase_create("passes");
+    SRunner *sr = srunner_create(s);
+    suite_add_tcase(s, c);
+    tcase_add_loop_test(c, planned_equals_unplanned, REF_CLAIM_NONE, REF_CLAIM_ADD + 1);
+    tcase_add_loop_test(c, norm_backward_in_two_passes, REF_CLAIM_NONE, REF_CLAIM_ADD + 1);
+    tcase_add_loop_test(c, weight_gradients_beside_sums, REF_CLAIM_NONE, REF_CLAIM_ADD + 1);
+    tcase_add_loop_test(c, recomputed_bits_are_equal, REF_CLAIM_NONE, REF_CLAIM_ADD + 1);
+    tcase_add_test(c, kept_to_the_byte);
+    tcase_add_test(c, loss_in_place);
+    tcase_add_test(c, dropout_is_fused_where_the_device_takes_it);
+    tcase_add_test(c, attention_gets_dense_operands);
+    tcase_add_test(c, attention_writes_rows);
+    tcase_add_test(c, activation_again_with_its_backward);
+    tcase_add_test(c, formats_of_mixed_precision);
+    tcase_add_test(c, frozen_and_unused_parameters);
+    tcase_add_loop_test(c, every_allocation_may_fail, REF_CLAIM_NONE, REF_CLAIM_ADD + 1);
+    tcase_add_test(c, twelve_layers_are_planned_quickly);
+    srunner_set_tap(sr, "-");
+    srunner_run_all(sr, CK_SILENT);
+    srunner_free(sr);
+    return 0;
+}

@@ -1,0 +1,179 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "tools/bench/mixed.h"
+
+#include <jansson.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+enum { MOST_ROUNDS = 99, MOST_ARGS = 64 };
+
+static const char *const passed_on[] = {"model", "model-config", "global-batch", "precision", "optim", "iterations", "seed"};
+
+/* argv for one `yoke bench step` run. */
+static void step_arguments(const yk__cli *cli, char *program, char *devices, char **argv)
+{
+    int n = 0;
+    argv[n++] = program;
+    argv[n++] = (char *)(uintptr_t) "bench";
+    argv[n++] = (char *)(uintptr_t) "step";
+    argv[n++] = (char *)(uintptr_t) "--json";
+    argv[n++] = (char *)(uintptr_t) "--devices";
+    argv[n++] = devices;
+    if (yk__cli_on(cli, "allow-substitute"))
+        argv[n++] = (char *)(uintptr_t) "--allow-substitute";
+    for (size_t i = 0; i < sizeof passed_on / sizeof passed_on[0]; i++) {
+        static char names[sizeof passed_on / sizeof passed_on[0]][40];
+        if (!yk__cli_text(cli, passed_on[i]))
+            continue;
+        snprintf(names[i], sizeof names[i], "--%s", passed_on[i]);
+        argv[n++] = names[i];
+        argv[n++] = (char *)(uintptr_t)yk__cli_text(cli, passed_on[i]);
+    }
+    argv[n] = NULL;
+}
+
+/* Runs argv and reads what it prints; -1 when it fails. */
+static int run(char **argv, char *out, size_t size)
+{
+    int pipes[2], status;
+    size_t used = 0;
+    ssize_t n;
+    pid_t pid;
+    if (pipe(pipes))
+        return -1;
+    pid = fork();
+    if (pid == 0) {
+        dup2(pipes[1], STDOUT_FILENO);
+        close(pipes[0]);
+        close(pipes[1]);
+        execv(argv[0], argv);
+        _exit(127);
+    }
+    close(pipes[1]);
+    while (pid > 0 && used < size - 1 && (n = read(pipes[0], out + used, size - 1 - used)) > 0)
+        used += (size_t)n;
+    close(pipes[0]);
+    out[used] = 0;
+    if (pid < 0 || waitpid(pid, &status, 0) < 0 || !WIFEXITED(status) || WEXITSTATUS(status))
+        return -1;
+    return 0;
+}
+
+/* Of one run: samples per second at its least and at its median step. */
+typedef struct speed {
+    double best, median;
+} speed;
+
+static bool throughput(const yk__cli *cli, char *program, char *devices, speed *v)
+{
+    char *argv[MOST_ARGS], out[8192];
+    double least, median, wall, rate;
+    json_t *o;
+    step_arguments(cli, program, devices, argv);
+    if (run(argv, out, sizeof out))
+        return false;
+    o = json_loads(out, 0, NULL);
+    least = json_number_value(json_object_get(o, "min_ms"));
+    median = json_number_value(json_object_get(o, "median_ms"));
+    wall = json_number_value(json_object_get(o, "wall_ms"));
+    rate = json_number_value(json_object_get(o, "samples_per_s"));
+    json_decref(o);
+    *v = (speed){rate * wall / least, rate * wall / median};
+    return least > 0.0 && median > 0.0 && wall > 0.0 && rate > 0.0;
+}
+
+static int by_size(const void *a, const void *b)
+{
+    const double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+static double median_of(const double *v, int n)
+{
+    double sorted[MOST_ROUNDS];
+    memcpy(sorted, v, (size_t)n * sizeof *v);
+    qsort(sorted, (size_t)n, sizeof *v, by_size);
+    return n % 2 ? sorted[n / 2] : (sorted[n / 2 - 1] + sorted[n / 2]) / 2;
+}
+
+/* Of rounds: the best of the best, the median of the medians. */
+static speed over_rounds(const speed *v, int rounds)
+{
+    double median[MOST_ROUNDS];
+    speed all = {0};
+    for (int r = 0; r < rounds; r++) {
+        all.best = v[r].best > all.best ? v[r].best : all.best;
+        median[r] = v[r].median;
+    }
+    all.median = median_of(median, rounds);
+    return all;
+}
+
+/* The two devices alone and both together: over all rounds, and the efficiency of each round by itself. */
+typedef struct figures {
+    char word[3][257];
+    speed run[3][MOST_ROUNDS], all[3];
+    double eta[MOST_ROUNDS];
+    int rounds;
+} figures;
+
+static void sum_up(figures *f)
+{
+    for (int k = 0; k < 3; k++)
+        f->all[k] = over_rounds(f->run[k], f->rounds);
+    for (int r = 0; r < f->rounds; r++)
+        f->eta[r] = f->run[2][r].median / (f->run[0][r].median + f->run[1][r].median);
+}
+
+static void print_json(const figures *f, double best, double median)
+{
+    const speed *v = f->all;
+    printf("{\"alone\": [%.6g, %.6g], \"together\": %.6g, \"eta\": %.4f, ", v[0].best, v[1].best, v[2].best, best);
+    printf("\"median\": {\"alone\": [%.6g, %.6g], \"together\": %.6g, \"eta\": %.4f}, ", v[0].median, v[1].median, v[2].median,
+           median);
+    printf("\"rounds\": {\"eta\": %.4f, \"each\": [", median_of(f->eta, f->rounds));
+    for (int r = 0; r < f->rounds; r++)
+        printf("%s%.4f", r ? ", " : "", f->eta[r]);
+    printf("]}}\n");
+}
+
+static void print(const yk__cli *cli, const figures *f)
+{
+    const speed *v = f->all;
+    const double best = v[2].best / (v[0].best + v[1].best), median = v[2].median / (v[0].median + v[1].median);
+    if (yk__cli_on(cli, "json")) {
+        print_json(f, best, median);
+        return;
+    }
+    printf("%-16s %12s %12s\n", "samples/s of", "least step", "median step");
+    for (int k = 0; k < 3; k++)
+        printf("%-16s %12.1f %12.1f\n", k < 2 ? f->word[k] : "together", v[k].best, v[k].median);
+    printf("%-16s %12.3f %12.3f\n", "efficiency", best, median);
+    printf("%-16s %12s %12.3f  (", "of a round", "", median_of(f->eta, f->rounds));
+    for (int r = 0; r < f->rounds; r++)
+        printf("%s%.3f", r ? " " : "", f->eta[r]);
+    printf(")\n");
+}
+
+int bench_mixed(const yk__cli *cli, char *const *args)
+{
+    static figures f;
+    const char *words = yk__cli_text(cli, "devices");
+    bool bad = false;
+    f.rounds = (int)yk__cli_int(cli, "rounds", 1, MOST_ROUNDS, &bad);
+    if (bad)
+        return YK_EXIT_USAGE;
+    if (!words || sscanf(words, "%127s %127s", f.word[0], f.word[1]) != 2)
+        return yk__cli_usage(cli->command, "mixed wants two devices, as in --devices \"cpu:0 opencl:0@1\"");
+    snprintf(f.word[2], sizeof f.word[2], "%.127s %.127s", f.word[0], f.word[1]);
+    for (int r = 0; r < f.rounds; r++)
+        for (int k = 0; k < 3; k++)
+            if (!throughput(cli, args[0], f.word[k], &f.run[k][r]))
+                return fprintf(stderr, "yoke bench: the run on %s failed\n", f.word[k]), YK_EXIT_FAILED;
+    sum_up(&f);
+    print(cli, &f);
+    return YK_EXIT_OK;
+}

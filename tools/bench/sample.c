@@ -1,0 +1,226 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "tools/bench/sample.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static uint32_t random_u32(uint32_t *state)
+{
+    *state = *state * 1664525u + 1013904223u;
+    return *state >> 8;
+}
+
+/* A key of --model-config, which the model reads itself as well. */
+static int64_t config_int(const sample *s, const char *key, int64_t preset)
+{
+    yk_settings *list = yk_settings_new(s->job, yk__cli_text(s->cli, "model-config"));
+    const int64_t v = yk_settings_int(list, key, preset);
+    yk_settings_free(list);
+    return v;
+}
+
+static bool is(const sample *s, const char *family)
+{
+    return !strncmp(s->name, family, strlen(family));
+}
+
+static void sizes(sample *s)
+{
+    const bool text = is(s, "gpt2") || is(s, "bert");
+    s->width = text ? config_int(s, "seq_len", is(s, "gpt2") ? 256 : 128) : 1;
+    s->channels = is(s, "resnet") ? config_int(s, "num_channels", 3) : config_int(s, "input_size", 784);
+    s->side = is(s, "resnet") ? config_int(s, "image_size", 32) : 1;
+    s->classes = is(s, "gpt2")       ? config_int(s, "vocab_size", 50257)
+                 : is(s, "bert-mlm") ? config_int(s, "vocab_size", 30522)
+                                     : config_int(s, "num_labels", is(s, "bert") ? 2 : 10);
+    s->rows = s->batch;
+}
+
+/* Tokens of a row that count: half to all. */
+static int64_t length_of(const sample *s, int64_t row)
+{
+    return is(s, "bert") ? s->width / 2 + row * 37 % (s->width / 2 + 1) : s->width;
+}
+
+double sample_flops(const sample *s)
+{
+    double sum = 0;
+    for (int64_t i = 0; i < s->batch && !s->data && !strcmp(s->name, "bert"); i++)
+        sum += yk_model_flops(s->model, length_of(s, i));
+    return sum > 0 ? sum : yk_model_flops(s->model, s->width) * (double)s->batch;
+}
+
+/* Random data for the whole batch; every rank makes the same and takes its part. */
+static void make_data(sample *s)
+{
+    const int64_t pixels = s->channels * s->side * s->side, tokens = s->batch * s->width;
+    const int64_t vocab = is(s, "gpt2") ? s->classes : config_int(s, "vocab_size", 30522);
+    const bool per_token = is(s, "gpt2") || is(s, "bert-mlm");
+    uint32_t state = 1;
+    s->x = calloc((size_t)(s->batch * pixels) + 1, sizeof *s->x);
+    s->ids = calloc(4 * (size_t)tokens + 1, sizeof *s->ids);
+    s->row = calloc((size_t)s->batch + 1, sizeof *s->row);
+    if (!s->x || !s->ids || !s->row) {
+        yk_fail(s->job, YK_E_MEM, "out of memory for the data");
+        return;
+    }
+    s->mask = s->ids + tokens;
+    s->types = s->mask + tokens;
+    s->labels = s->types + tokens;
+    for (int64_t i = 0; i < s->batch * pixels && s->width == 1; i++)
+        s->x[i] = (float)random_u32(&state) / 8388608.0f - 1;
+    for (int64_t i = 0; i < tokens; i++) {
+        s->ids[i] = (int32_t)(random_u32(&state) % (uint32_t)vocab);
+        s->mask[i] = i % s->width < length_of(s, i / s->width);
+    }
+    for (int64_t i = 0; i < (per_token ? tokens : s->batch); i++)
+        s->labels[i] = (int32_t)(random_u32(&state) % (uint32_t)s->classes);
+}
+
+/* This rank's part by measured speed is the loader's business; here the split is even unless the job says otherwise. */
+static void share(sample *s)
+{
+    uint64_t n = 0, first = 0;
+    yk_split(s->job, (uint64_t)s->batch, &first, &n);
+    s->first = (int64_t)first;
+    s->rows = (int64_t)n;
+    for (int64_t i = 0; i < s->rows; i++)
+        s->row[i] = (int32_t)(s->first + i);
+    yk_rows(s->job, s->rows, s->row, s->batch);
+}
+
+static yk_t ids(const sample *s, const int32_t *v)
+{
+    return yk_input(s->job, YK_I32, 2, (int64_t[]){s->rows, s->width}, v + s->first * s->width);
+}
+
+static yk_batch inputs(const sample *s)
+{
+    const bool per_token = is(s, "gpt2") || is(s, "bert-mlm");
+    const int64_t pixels = s->channels * s->side * s->side;
+    yk_batch batch = {.rows = s->rows, .global_rows = s->batch, .width = s->width};
+    if (is(s, "gpt2") || is(s, "bert")) {
+        batch.input_ids = ids(s, s->ids);
+        batch.attention_mask = is(s, "bert") ? ids(s, s->mask) : YK_NO;
+        batch.token_type_ids = is(s, "bert") ? ids(s, s->types) : YK_NO;
+    } else {
+        batch.x = yk_input(s->job, YK_F32, is(s, "resnet") ? 4 : 2, (int64_t[]){s->rows, s->channels, s->side, s->side},
+                           s->x + s->first * pixels);
+    }
+    batch.labels = per_token ? ids(s, s->labels)
+                             : yk_input(s->job, YK_I32, 1, (int64_t[]){s->rows}, s->labels + s->first);
+    return batch;
+}
+
+/* The loader's next batch, over the end of an epoch. */
+static yk_batch loaded(sample *s)
+{
+    yk_batch batch = {0};
+    while (yk_ok(s->job) && !yk_data_next(s->data, &batch))
+        ;
+    s->rows = batch.rows;
+    return batch;
+}
+
+void sample_micro(sample *s)
+{
+    yk_batch batch;
+    if (!s->data)
+        share(s);
+    batch = s->data ? loaded(s) : inputs(s);
+    yk_backward(yk_model_loss(s->model, &batch, yk_forward(s->model, &batch)));
+    if (s->clip > 0)
+        yk_clip_norm(s->job, (float)s->clip);
+    yk_step(s->opt);
+}
+
+static yk_opt *optimizer_as_train(const sample *s)
+{
+    static const char *const words[] = {"sgd", "adam", "adamw"};
+    bool bad = false;
+    const int k = yk__cli_word(s->cli, "optim", words, 3, &bad);
+    const double decay = yk__cli_real(s->cli, "weight-decay", 0, 1e10, &bad);
+    const yk_adam_config adam = {.lr = 1e-4, .weight_decay = decay};
+    if (k == 0)
+        return yk_sgd(s->job, &(yk_sgd_config){
+                                  .lr = 0.01, .momentum = yk__cli_real(s->cli, "momentum", 0, 1, &bad), .weight_decay = decay});
+    return k == 1 ? yk_adam(s->job, &adam) : yk_adamw(s->job, &adam);
+}
+
+static yk_opt *optimizer(const sample *s)
+{
+    static const char *const words[] = {"sgd", "sgdm", "adamw"};
+    bool bad = false;
+    int k = yk__cli_word(s->cli, "optim", words, 3, &bad);
+    if (bad)
+        yk_fail(s->job, YK_E_ARG, "unknown optimizer (see above)");
+    if (k < 0)
+        k = is(s, "gpt2") || is(s, "bert") ? 2 : is(s, "resnet") ? 1 : 0;
+    if (k == 2)
+        return yk_adamw(s->job, &(yk_adam_config){.lr = 1e-4, .weight_decay = 0.01});
+    return yk_sgd(s->job, &(yk_sgd_config){.lr = 0.01, .momentum = k ? 0.9 : 0});
+}
+
+/* Options that only a planned training has, before devices are opened. */
+static void check_as_train(sample *s, bool *bad)
+{
+    static const char *const words[] = {"sgd", "adam", "adamw"};
+    s->clip = yk__cli_real(s->cli, "max-grad-norm", 0, 1e30, bad);
+    yk__cli_word(s->cli, "optim", words, 3, bad);
+    yk__cli_real(s->cli, "momentum", 0, 1, bad);
+    yk__cli_real(s->cli, "weight-decay", 0, 1e10, bad);
+    yk__cli_int(s->cli, "per-device-train-batch-size", 1, 1 << 20, bad);
+}
+
+bool sample_open(sample *s, const yk__cli *cli, const yk_config *config)
+{
+    static const char *const words[] = {"fp32", "bf16", "fp16"};
+    static const yk_dtype types[] = {YK_F32, YK_BF16, YK_F16};
+    bool bad = false;
+    const int k = yk__cli_word(cli, "precision", words, 3, &bad);
+    const int64_t threads = yk__cli_int(cli, "threads", 1, 4096, &bad);
+    yk_config c = *config;
+    *s = (sample){.cli = cli, .name = yk__cli_text(cli, "model")};
+    s->as_train = config->plan_only;
+    s->batch = yk__cli_int(cli, "global-batch", 1, 1 << 20, &bad);
+    if (s->as_train)
+        check_as_train(s, &bad);
+    c.seed = (uint64_t)yk__cli_int(cli, "seed", 0, INT64_MAX, &bad);
+    if (bad)
+        return false;
+    c.precision = types[k];
+    c.devices = yk__cli_text(cli, "devices");
+    c.quiet = true;
+    c.allow_substitute = yk__cli_on(cli, "allow-substitute");
+    if (threads) {
+        snprintf(s->cores, sizeof s->cores, threads == 1 ? "cpu:0" : "cpu:0-%lld", (long long)threads - 1);
+        c.devices = s->cores;
+    }
+    s->job = yk_open(&c);
+    if (s->job && !s->batch)
+        s->batch = (int64_t)yk_world(s->job) * yk__cli_int(cli, "per-device-train-batch-size", 1, 1 << 20, &bad);
+    return s->job != NULL;
+}
+
+void sample_make(sample *s)
+{
+    if (yk_ok(s->job))
+        sizes(s);
+    if (yk_ok(s->job))
+        make_data(s);
+    if (yk_ok(s->job) && yk__cli_text(s->cli, "data"))
+        s->data = yk_data_open(s->job, yk__cli_text(s->cli, "data"),
+                               &(yk_data_config){.global_batch = (uint32_t)s->batch, .seq_len = (uint32_t)s->width});
+    if (yk_ok(s->job))
+        s->model = yk_model_new(s->job, s->name, yk__cli_text(s->cli, "model-config"), NULL);
+    if (yk_ok(s->job))
+        s->opt = s->as_train ? optimizer_as_train(s) : optimizer(s);
+}
+
+void sample_free(sample *s)
+{
+    free(s->x);
+    free(s->ids);
+    free(s->row);
+}

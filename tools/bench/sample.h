@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * One training step of a named model on random data: what `yoke bench` times and `yoke estimate-memory` plans.
+ */
+#ifndef YOKE_TOOLS_BENCH_SAMPLE_H
+#define YOKE_TOOLS_BENCH_SAMPLE_H
+
+#include "tools/train/train.h"
+
+/* Options of the commands that make a sample, for their tables. */
+#define SAMPLE_OPTIONS                                                                                                     \
+    {"model", "NAME", "mlp", "mlp, resnet20, resnet32, resnet18, gpt2, bert, bert-mlm", NULL},                              \
+        {"model-config", "KEY=VALUE,..", NULL,                                                                              \
+         "as in yoke train; seq_len= for language models, hidden=512+256 for the MLP", NULL},                               \
+        {"precision", "P", "fp32", "fp32, bf16 or fp16", NULL},                                                             \
+        {"data", "SPEC", NULL, "batches from this data's loader (idx:DIR, csv:FILE ..), not one batch held in memory", NULL}, \
+        {"threads", "N", NULL, "the CPU's first N cores, instead of --devices", NULL},                                      \
+        {"allow-substitute", NULL, NULL, "a device without that format computes in fp32", NULL},                            \
+        {"seed", "N", "42", "of weights and data", NULL}
+
+typedef struct sample {
+    const yk__cli *cli;
+    yk_job *job;
+    yk_model *model;
+    yk_opt *opt;
+    yk_data *data; /* NULL: one random batch */
+    const char *name;
+    bool as_train; /* optimizer, clipping and batch are what `yoke train` has where no option says otherwise */
+    int64_t batch, rows, first, width, classes, channels, side; /* rows: this rank's part of the batch, from `first` */
+    double clip; /* of the gradient's norm; 0: none */
+    float *x;
+    int32_t *ids, *mask, *types, *labels, *row;
+    char cores[64];
+} sample;
+
+/* Opens the job as the options say, over what `config` has already; false after a message about the options. A job that
+ * only plans is as a training's. */
+bool sample_open(sample *s, const yk__cli *cli, const yk_config *config);
+/* Model, optimizer and data; failures stay in the job. */
+void sample_make(sample *s);
+/* Forward, backward and yk_step, without waiting. */
+void sample_micro(sample *s);
+/* Operations of a step (2 per multiply-add), of the tokens alone that count where the model leaves padding out. */
+double sample_flops(const sample *s);
+/* All but the job. */
+void sample_free(sample *s);
+
+#endif

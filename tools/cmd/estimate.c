@@ -1,0 +1,144 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* yoke estimate-memory: plans a training step as the run itself would, without making, compiling or running anything. */
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "tools/bench/sample.h"
+
+static const yk__cli_option options[] = {
+    SAMPLE_OPTIONS,
+    {"per-device-train-batch-size", "N", "8", "rows of a micro batch for each rank", NULL},
+    {"global-batch", "N", NULL, "rows of a micro batch over all ranks, instead", NULL},
+    {"optim", "NAME", "adamw", "sgd, adam or adamw", NULL},
+    {"momentum", "R", "0.9", "of sgd", NULL},
+    {"weight-decay", "R", "0", "on every parameter here: it takes no memory", NULL},
+    {"max-grad-norm", "R", "1.0", "clip the gradient to this norm; 0: no clipping", NULL},
+    {"devices", "WORDS", "cpu", "one rank each", "YOKE_DEVICES"},
+    {"gradient-accumulation-steps", "N", "1", "micro batches per optimizer step", NULL},
+    {"memory-limit", "BYTES", NULL, "of each rank, as 6G or 500M; by rank: 6G,2G. Activations are recomputed to stay below",
+     "YOKE_MEMORY_LIMIT"},
+    {"json", NULL, NULL, "one JSON object, exact bytes", NULL},
+};
+
+static const yk__cli_command command = {
+    .name = "estimate-memory",
+    .usage = "--model NAME [--model-config KEY=VALUE,..] [--global-batch N] [--precision P] [options]",
+    .summary = "say beforehand what memory a training step takes",
+    .text = "Plans a training step as the run itself would, for each rank, and prints the bytes its device will be asked for:\n"
+            "exactly those, since the very same code plans both. Nothing is allocated on the device, compiled or computed, so\n"
+            "that it also tells of models that do not fit here.\n"
+            "\n"
+            "Parameters include the 16-bit copies that products read in mixed precision (none under a memory limit).\n"
+            "Activations are what the forward pass leaves for the backward pass; working memory is the most that lies beside\n"
+            "them in the same block, at another time or at the same, with what the plugin packs operands into (where it\n"
+            "tells). Shared: the host memory in which several ranks exchange gradients and parameters, once for all of them.\n"
+            "What a device's driver or the program itself need is not in it, nor what evaluation adds (yoke train's\n"
+            "--per-device-eval-batch-size). The presets are yoke train's.",
+    .options = options,
+    .n_options = sizeof options / sizeof options[0],
+};
+
+enum { FIELDS = 8 };
+
+static void take(const yk_memory *m, double v[FIELDS])
+{
+    const uint64_t all[FIELDS] = {m->params, m->grads,  m->state, m->activations,
+                                  m->scratch, m->inputs, m->peak,  m->shared};
+    for (int i = 0; i < FIELDS; i++)
+        v[i] = (double)all[i];
+}
+
+static void print_json(yk_job *job, const double *v)
+{
+    static const char *const names[] = {"parameter_bytes", "gradient_bytes", "state_bytes", "activation_bytes",
+                                        "scratch_bytes",   "input_bytes",    "peak_bytes"};
+    printf("{\"ranks\": [");
+    for (uint32_t r = 0; r < yk_world(job); r++) {
+        printf("%s{\"device\": ", r ? ", " : "");
+        yk__json_text(yk_device_name(job, r));
+        for (int i = 0; i < FIELDS - 1; i++)
+            printf(", \"%s\": %.0f", names[i], v[r * FIELDS + (uint32_t)i]);
+        printf("}");
+    }
+    printf("], \"shared_bytes\": %.0f}\n", v[FIELDS - 1]);
+}
+
+static const char *human(double bytes, char *buf, size_t n)
+{
+    static const char *const units[] = {"B", "KiB", "MiB", "GiB", "TiB"};
+    size_t u = 0;
+    for (; bytes >= 1024 && u < 4; u++)
+        bytes /= 1024;
+    snprintf(buf, n, u ? "%.1f %s" : "%.0f %s", bytes, units[u]);
+    return buf;
+}
+
+static void print_table(yk_job *job, const double *v)
+{
+    static const char *const names[] = {"parameters", "gradients", "optimizer, state", "activations",
+                                        "working memory", "inputs, results", "peak"};
+    char text[32];
+    printf("%-18s", "");
+    for (uint32_t r = 0; r < yk_world(job); r++)
+        printf(" %14.14s", yk_device_name(job, r));
+    for (int i = 0; i < FIELDS - 1; i++) {
+        printf("\n%-18s", names[i]);
+        for (uint32_t r = 0; r < yk_world(job); r++)
+            printf(" %14s", human(v[r * FIELDS + (uint32_t)i], text, sizeof text));
+    }
+    printf("\n");
+    if (yk_world(job) > 1)
+        printf("%-18s %14s\n", "shared by all", human(v[FIELDS - 1], text, sizeof text));
+}
+
+static void report(sample *s)
+{
+    const uint32_t world = yk_world(s->job);
+    double *v = calloc((size_t)world * FIELDS, sizeof *v);
+    yk_memory m;
+    if (!v) {
+        yk_fail(s->job, YK_E_MEM, "out of memory for the report");
+        return;
+    }
+    yk_memory_get(s->job, &m);
+    take(&m, v + (size_t)yk_rank(s->job) * FIELDS);
+    yk_sum_ranks(s->job, v, world * FIELDS);
+    if (yk_ok(s->job) && yk_is_main(s->job) && yk__cli_on(s->cli, "json"))
+        print_json(s->job, v);
+    else if (yk_ok(s->job) && yk_is_main(s->job))
+        print_table(s->job, v);
+    free(v);
+}
+
+static int estimate(const yk__cli *cli)
+{
+    bool bad = false;
+    const int64_t asked = yk__cli_int(cli, "gradient-accumulation-steps", 1, 1 << 20, &bad);
+    const uint32_t micros = asked < 6 ? (uint32_t)asked : 6; /* later ones take no more */
+    const yk_config c = {.accumulate = micros, .plan_only = true};
+    sample s;
+    if (yk__cli_given(cli, "memory-limit"))
+        setenv("YOKE_MEMORY_LIMIT", yk__cli_text(cli, "memory-limit"), 1);
+    if (bad || !sample_open(&s, cli, &c))
+        return YK_EXIT_USAGE;
+    sample_make(&s);
+    for (uint32_t i = 0; i < 3 * micros && yk_ok(s.job); i++) /* the optimizer's state comes at the end of the first step */
+        sample_micro(&s);
+    if (yk_ok(s.job))
+        report(&s);
+    sample_free(&s);
+    return yk_close(s.job);
+}
+
+int yk__cmd_estimate(int argc, char **argv)
+{
+    char **args = train_arguments(argc, argv);
+    yk__cli cli;
+    int code = yk__cli_parse(&command, argc, argv, &cli);
+    if (code < 0)
+        code = yk__cli_given(&cli, "threads") ? -1 : train_launch(&cli, args);
+    if (code < 0)
+        code = estimate(&cli);
+    free(args);
+    return code;
+}

@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* yoke predict: the class of each row of a file. */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "tools/eval/predict.h"
+#include "tools/train/train.h"
+
+static const yk__cli_option options[] = {
+    TRAIN_MODEL_OPTIONS,
+    {"output", "FILE", NULL, "where the lines go (default: standard output)", NULL},
+    {"max-eval-samples", "N", NULL, "the first N rows", NULL},
+};
+
+static const yk__cli_command command = {
+    .name = "predict",
+    .usage = "--from DIR --data|--eval-data KIND:PATH [options]",
+    .summary = "name the class of each row of a file",
+    .text = "Prints a line for each row of the data that yoke eval would evaluate on, in their order, on any number of devices: the\n"
+            "row (its line in a csv or jsonl file, else its number from 1), the label and its score (a softmax), between tabs. With\n"
+            "--json each line is an object, which has the scores of all classes. For classifiers: of images, and of rows of text.",
+    .options = options,
+    .n_options = sizeof options / sizeof options[0],
+};
+
+static void write_rows(const yk__cli *cli, yk_job *job, yk_model *m, yk_data *data)
+{
+    const char *path = yk__cli_text(cli, "output"), *reason = NULL;
+    const bool writes = path && yk_is_main(job);
+    FILE *f = writes ? fopen(path, "w") : stdout;
+    char text[4352];
+    if (f)
+        predict_rows(job, m, data, f, yk__cli_on(cli, "json"));
+    else
+        reason = strerror(errno);
+    if (f && writes)
+        reason = yk__cli_close_file(f);
+    if (!reason)
+        return;
+    snprintf(text, sizeof text, "--output %.4000s: %s", path, reason);
+    yk_fail(job, YK_E_IO, text);
+}
+
+static int run(const yk__cli *cli)
+{
+    bool bad = false;
+    yk_config config = {.quiet = true};
+    yk_job *job;
+    yk_data *data;
+    yk_model *m;
+    yk__cli_int(cli, "max-eval-samples", 1, INT64_MAX, &bad);
+    if (!train_config(cli, &config) || bad)
+        return YK_EXIT_USAGE;
+    job = yk_open(&config);
+    if (!job)
+        return YK_EXIT_FAILED;
+    data = train_data(cli, job, true, (uint32_t)yk__cli_int(cli, "per-device-eval-batch-size", 1, 1 << 20, &bad) * yk_world(job));
+    m = train_model(cli, job, data);
+    if (yk_ok(job))
+        write_rows(cli, job, m, data);
+    return yk_close(job);
+}
+
+int yk__cmd_predict(int argc, char **argv)
+{
+    return train_main(&command, argc, argv, run);
+}

@@ -1,0 +1,113 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* yoke test: sanity checks of this machine; golden tables; operator vectors. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "tools/check/golden/golden.h"
+#include "tools/check/sanity.h"
+#include "tools/train/train.h"
+#include "tools/check/vectors.h"
+
+static const yk__cli_option options[] = {
+    {"golden", "DIR", NULL, "run every case of a folder of golden tables", NULL},
+    {"vectors", "DIR", NULL, "run every case of a folder of operator vectors", NULL},
+    {"only", "TEXT", NULL, "only the cases whose name holds this", NULL},
+    {"devices", "SPECS", "cpu", "the devices to test, one rank each; ! behind one: never excluded", "YOKE_DEVICES"},
+    {"json", NULL, NULL, "one JSON object per case and a last one with the counts", NULL},
+};
+
+static const yk__cli_command command = {
+    .name = "test",
+    .usage = "[--golden DIR | --vectors DIR] [options]",
+    .summary = "check that this machine computes right",
+    .text = "Without a folder: trains a line on the given devices in every way (split, accumulated, idle ranks, 16-bit formats)\n"
+            "and compares with float64. With --golden: training curves, optimizers, layers, schedules and loss scaling against\n"
+            "tables. With --vectors: single operators. A case that needs what is not built is named and counted apart.",
+    .options = options,
+    .n_options = sizeof options / sizeof options[0],
+};
+
+static int finish(const yk__cli *cli, bool speak, unsigned passed, unsigned failed, unsigned unsupported)
+{
+    if (speak && yk__cli_on(cli, "json"))
+        printf("{\"passed\": %u, \"failed\": %u, \"unsupported\": %u}\n", passed, failed, unsupported);
+    else if (speak)
+        printf("%u passed, %u failed, %u unsupported\n", passed, failed, unsupported);
+    return failed ? YK_EXIT_FAILED : YK_EXIT_OK;
+}
+
+static bool has(const char *dir, const char *name)
+{
+    char path[4096];
+    struct stat st;
+    snprintf(path, sizeof path, "%s/%s", dir, name);
+    return !stat(path, &st);
+}
+
+/* Folders of the format whose subject is not built. */
+static void name_unbuilt(golden *g)
+{
+    static const char *const folders[] = {"loader", "generate"};
+    for (size_t i = 0; i < 2; i++)
+        if (has(g->dir, folders[i]) && golden_wanted(g, folders[i]))
+            golden_report(g, GOLDEN_UNSUPPORTED, folders[i], 0, 0, i ? "decoding is not built" : "the loader laws are not built");
+}
+
+static int run_golden(const yk__cli *cli)
+{
+    golden g = {.dir = yk__cli_text(cli, "golden"),
+                .devices = yk__cli_text(cli, "devices"),
+                .only = yk__cli_text(cli, "only"),
+                .json = yk__cli_on(cli, "json")};
+    yk_job *job;
+    if (!has(g.dir, "curves") && !has(g.dir, "layers") && !has(g.dir, "optim") && !has(g.dir, "schedules.json") &&
+        !has(g.dir, "loss_scale.json"))
+        return yk__cli_usage(&command, "--golden %s: none of curves/, optim/, layers/, schedules.json, loss_scale.json is there", g.dir);
+    job = golden_job(&g, (yk_config){0});
+    if (!job || !yk_ok(job))
+        return job ? yk_close(job) : YK_EXIT_FAILED;
+    g.world = yk_world(job);
+    g.speak = yk_is_main(job);
+    yk_close(job);
+    if (has(g.dir, "curves"))
+        golden_curves(&g);
+    if (g.world > 1) /* the rest is about one rank */
+        return finish(cli, g.speak, g.passed, g.failed, g.unsupported);
+    if (has(g.dir, "schedules.json") || has(g.dir, "loss_scale.json"))
+        golden_tables(&g);
+    if (has(g.dir, "optim"))
+        golden_optim(&g);
+    if (has(g.dir, "layers"))
+        golden_layers(&g);
+    name_unbuilt(&g);
+    return finish(cli, g.speak, g.passed, g.failed, g.unsupported);
+}
+
+static int run_vectors(const yk__cli *cli)
+{
+    vectors v = {.dir = yk__cli_text(cli, "vectors"),
+                 .devices = yk__cli_text(cli, "devices"),
+                 .only = yk__cli_text(cli, "only"),
+                 .json = yk__cli_on(cli, "json")};
+    int code = vectors_run(&v);
+    return code ? code : finish(cli, true, v.passed, v.failed, v.unsupported);
+}
+
+static int run_sanity(const yk__cli *cli)
+{
+    sanity s = {.devices = yk__cli_text(cli, "devices")};
+    sanity_run(&s);
+    return finish(cli, s.speak, s.passed, s.failed, 0);
+}
+
+static int run(const yk__cli *cli)
+{
+    return yk__cli_text(cli, "golden") ? run_golden(cli) : yk__cli_text(cli, "vectors") ? run_vectors(cli) : run_sanity(cli);
+}
+
+int yk__cmd_test(int argc, char **argv)
+{
+    return train_main(&command, argc, argv, run);
+}

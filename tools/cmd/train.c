@@ -1,0 +1,395 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* yoke train: trains a model on data, on one or several devices. */
+#include <errno.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tools/train/output.h"
+#include "tools/eval/predict.h"
+#include "tools/train/loop.h"
+#include "tools/train/reports.h"
+#include "tools/train/refused.h"
+
+static const yk__cli_option options[] = {
+    TRAIN_MODEL_OPTIONS,
+    {"output-dir", "DIR", NULL, "where the model and the checkpoints go", NULL},
+    {"overwrite-output-dir", NULL, NULL, "--output-dir may hold a model or checkpoints already (--from the same folder too)", NULL},
+    {"num-train-epochs", "N", "3", "epochs", NULL},
+    {"max-steps", "N", "0", "optimizer steps in all; 0: as the epochs say", NULL},
+    {"per-device-train-batch-size", "N", "8", "rows of a micro batch for each rank; shared out by speed", NULL},
+    {"global-batch", "N", NULL, "rows of a micro batch over all ranks, instead", NULL},
+    {"gradient-accumulation-steps", "N", "1", "micro batches per optimizer step", NULL},
+    {"average", "RULE", "micro", "micro: mean of the micro batches' means; items: of all labels; rows: of all rows", NULL},
+    {"learning-rate", "R", "5e-5", "peak learning rate", NULL},
+    {"lr-scheduler-type", "NAME", "linear", "a name of transformers' get_scheduler", NULL},
+    {"lr-scheduler-kwargs", "KEY=VALUE,..", NULL, "further settings of the schedule (min_lr=1e-4)", NULL},
+    {"warmup-steps", "N", "0", "steps of linear warm-up", NULL},
+    {"warmup-ratio", "R", NULL, "part of all steps that warms up, instead", NULL},
+    {"label-smoothing-factor", "R", "0", "label smoothing of the training's loss", NULL},
+    {"weight-decay", "R", "0", "on matrices and kernels; not on biases and norms", NULL},
+    {"decay-all", NULL, NULL, "weight decay on every parameter", NULL},
+    {"max-grad-norm", "R", "1.0", "clip the gradient to this norm; 0: no clipping", NULL},
+    {"optim", "NAME", "adamw", "sgd, adam or adamw (also adamw_torch, adamw_torch_fused, adamw_hf: the same)", NULL},
+    {"momentum", "R", "0.9", "of sgd", NULL},
+    {"adam-beta1", "R", "0.9", "of adam and adamw", NULL},
+    {"adam-beta2", "R", "0.999", "of adam and adamw", NULL},
+    {"adam-epsilon", "R", "1e-8", "of adam and adamw", NULL},
+    {"gradient-checkpointing", NULL, NULL, "compute blocks of layers again in backward instead of keeping them", NULL},
+    {"group-by-length", NULL, NULL, "batches of rows of like length, for rows of text", NULL},
+    {"dataloader-drop-last", NULL, "on", "drop the last, shorter batch of an epoch; --no-dataloader-drop-last trains on it", NULL},
+    {"data-seed", "N", NULL, "of the sample order (default: --seed)", NULL},
+    {"max-train-samples", "N", NULL, "train on the first N rows", NULL},
+    {"max-eval-samples", "N", NULL, "evaluate on the first N rows", NULL},
+    {"logging-strategy", "no|steps|epoch", NULL, "when the log gets a line (default: steps)", NULL},
+    {"logging-steps", "N", "50", "a line in the log every so many steps; below 1: part of all steps", NULL},
+    {"logging-first-step", NULL, NULL, "the first step has a line too", NULL},
+    {"eval-strategy|evaluation-strategy", "no|steps|epoch", NULL,
+     "when to evaluate, besides at the end (default: epoch, or steps with --eval-steps); no: never", NULL},
+    {"eval-steps", "N", "0", "evaluate every so many steps; below 1: part of all steps", NULL},
+    {"eval-delay", "N", "0", "no evaluation before so many epochs, or steps with --eval-strategy steps", NULL},
+    {"eval-on-start", NULL, NULL, "evaluate before the first step too", NULL},
+    {"do-train", NULL, "on", "what this command does; yoke eval and yoke predict do without", NULL},
+    {"do-eval", NULL, NULL, "evaluate at the end, also with --eval-strategy no; --no-do-eval never evaluates", NULL},
+    {"do-predict", NULL, NULL, "write predictions for the evaluation data to DIR/predictions.jsonl at the end", NULL},
+    METRIC_OPTION,
+    {"save-strategy", "no|steps|epoch|best", NULL,
+     "when to write a checkpoint (default: no, or steps with --save-steps); best: checkpoint-best alone", NULL},
+    {"save-steps", "N", "0", "a checkpoint every so many steps; below 1: part of all steps", NULL},
+    {"save-total-limit", "N", "0", "keep only the newest checkpoints; 0: all", NULL},
+    {"load-best-model-at-end", NULL, NULL, "leave the model of the best evaluation, kept as checkpoint-best meanwhile", NULL},
+    {"metric-for-best-model", "NAME", NULL, "what is best: a metric of --metrics (default: loss)", NULL},
+    {"greater-is-better", NULL, NULL, "whether more of it is better (default: as the metric is)", NULL},
+    {"early-stopping-patience", "N", "0", "stop after so many evaluations without a better one; 0: never", NULL},
+    {"early-stopping-threshold", "R", "0", "what an evaluation must gain to count as better", NULL},
+    {"resume-from-checkpoint", "DIR|last", NULL, "go on from a checkpoint, bit for bit", NULL},
+    {"log", "FILE", NULL, "JSON lines; the last has \"final\": true", NULL},
+    {"report-to", "NAME,..", "none", "none, jsonl, tensorboard, csv or all: files in --logging-dir", NULL},
+    {"logging-dir", "DIR", NULL, "where --report-to writes (default: runs in --output-dir)", NULL},
+    {"run-name", "NAME", NULL, "a folder in it for this run", NULL},
+    TRAIN_REFUSED_OPTIONS,
+};
+
+static const yk__cli_command command = {
+    .name = "train",
+    .usage = "--model NAME --data KIND:PATH --output-dir DIR [options]",
+    .summary = "train a model",
+    .text = "Trains on the devices that --devices selects: one process each, one model. Options carry the names of Hugging\n"
+            "Face's TrainingArguments. A batch is shared out over the devices by their measured speed.\n\n"
+            "Example: yoke train --model mlp --data idx:/usr/share/datasets/fashion-mnist --output-dir out",
+    .options = options,
+    .n_options = sizeof options / sizeof options[0],
+};
+
+static const char *const optimizers[] = {"sgd", "adam", "adamw", "adamw_torch", "adamw_torch_fused", "adamw_hf"};
+enum { OPTIM_SGD, OPTIM_ADAM, OPTIM_ADAMW, OPTIM_NAMES = 6 };
+
+static void read_optimizer(train_run *r, bool *bad)
+{
+    const yk__cli *cli = r->cli;
+    const int k = yk__cli_word(cli, "optim", optimizers, OPTIM_NAMES, bad); /* used later; told before devices are opened */
+    yk__cli_real(cli, "momentum", 0, 1, bad);
+    yk__cli_real(cli, "adam-beta1", 0, 1, bad);
+    yk__cli_real(cli, "adam-beta2", 0, 1, bad);
+    yk__cli_real(cli, "adam-epsilon", 0, 1, bad);
+    r->clip = yk__cli_real(cli, "max-grad-norm", 0, 1e30, bad);
+    r->lr = yk__cli_real(cli, "learning-rate", 0, 1e10, bad);
+    r->decay = yk__cli_real(cli, "weight-decay", 0, 1e10, bad);
+    yk__cli_int(cli, "warmup-steps", 0, INT32_MAX, bad);
+    yk__cli_real(cli, "warmup-ratio", 0, 1, bad);
+    yk__cli_real(cli, "label-smoothing-factor", 0, 0.999999, bad);
+    if (k > OPTIM_SGD)
+        yk__cli_refuse_idle(cli, "momentum", "without --optim sgd", bad);
+    if (k == OPTIM_SGD) {
+        yk__cli_refuse_idle(cli, "adam-beta1", "with --optim sgd", bad);
+        yk__cli_refuse_idle(cli, "adam-beta2", "with --optim sgd", bad);
+        yk__cli_refuse_idle(cli, "adam-epsilon", "with --optim sgd", bad);
+    }
+    if (yk__cli_typed(cli, "warmup-ratio"))
+        yk__cli_refuse_idle(cli, "warmup-steps", "beside --warmup-ratio", bad);
+    if (r->decay == 0)
+        yk__cli_refuse_idle(cli, "decay-all", "without --weight-decay", bad);
+}
+
+/* When to log, evaluate and save, and what. */
+static void read_strategies(train_run *r, bool *bad)
+{
+    const yk__cli *cli = r->cli;
+    const bool never = yk__cli_given(cli, "do-eval") && !yk__cli_on(cli, "do-eval");
+    r->log_when = train_when_read(cli, "logging", TRAIN_STEPS, 50, bad);
+    r->eval_when = train_when_read(cli, "eval", TRAIN_EPOCHS, r->log_when.interval, bad);
+    r->save_when = train_when_read(cli, "save", TRAIN_NEVER, 500, bad);
+    r->log_first = yk__cli_on(cli, "logging-first-step");
+    r->eval_first = yk__cli_on(cli, "eval-on-start");
+    r->eval_delay = yk__cli_real(cli, "eval-delay", 0, 1e15, bad);
+    r->kept.limit = (uint64_t)yk__cli_int(cli, "save-total-limit", 0, 1 << 30, bad);
+    r->metrics = metric_read(cli, bad);
+    r->best = train_best_read(cli, r->save_when.strategy == TRAIN_BEST, r->metrics, bad);
+    if (never)
+        r->eval_when.strategy = TRAIN_NEVER;
+    r->eval_last = r->eval_when.strategy != TRAIN_NEVER || yk__cli_on(cli, "do-eval");
+    if (r->eval_when.strategy == TRAIN_NEVER && (r->best.save || r->best.patience)) {
+        yk__cli_usage(cli->command, "--%s needs evaluations, and there are none: --eval-strategy steps or epoch",
+                      r->best.load ? "load-best-model-at-end" : r->best.save ? "save-strategy best" : "early-stopping-patience");
+        *bad = true;
+    }
+    if (!yk__cli_on(cli, "do-train")) {
+        yk__cli_usage(cli->command, "--do-train false leaves nothing to do: yoke eval evaluates, yoke predict predicts");
+        *bad = true;
+    }
+}
+
+static void read_data_options(const yk__cli *cli, bool *bad)
+{
+    yk__cli_int(cli, "per-device-train-batch-size", 1, 1 << 20, bad);
+    yk__cli_int(cli, "global-batch", 1, 1 << 24, bad);
+    yk__cli_int(cli, "data-seed", 0, INT64_MAX, bad);
+    yk__cli_int(cli, "max-train-samples", 1, INT64_MAX, bad);
+    yk__cli_int(cli, "max-eval-samples", 1, INT64_MAX, bad);
+    if (yk__cli_typed(cli, "global-batch"))
+        yk__cli_refuse_idle(cli, "per-device-train-batch-size", "beside --global-batch", bad);
+}
+
+/* Numbers of the command line, before devices are opened; false after a message. */
+static bool read_numbers(train_run *r, yk_config *config)
+{
+    static const char *const rules[] = {"micro", "items", "rows"};
+    const yk__cli *cli = r->cli;
+    bool bad = !train_config(cli, config);
+    int rule = yk__cli_word(cli, "average", rules, 3, &bad);
+    config->average = rule < 0 ? YK_AVERAGE_MICRO : (yk_average)rule;
+    r->accumulate = (uint64_t)yk__cli_int(cli, "gradient-accumulation-steps", 1, 1 << 20, &bad);
+    config->accumulate = (uint32_t)r->accumulate;
+    r->epochs = (uint64_t)yk__cli_int(cli, "num-train-epochs", 1, 1 << 30, &bad);
+    r->total = (uint64_t)yk__cli_int(cli, "max-steps", 0, INT64_MAX / 2, &bad);
+    read_optimizer(r, &bad);
+    read_strategies(r, &bad);
+    read_data_options(cli, &bad);
+    r->out = r->kept.dir = yk__cli_text(cli, "output-dir");
+    if (!r->out || !*r->out) {
+        yk__cli_usage(cli->command, "--output-dir is %s: where the model goes", r->out ? "empty" : "missing");
+        bad = true;
+    }
+    return !bad && train_reports_read(cli);
+}
+
+static yk_opt *make_optimizer(train_run *r)
+{
+    const yk__cli *cli = r->cli;
+    bool bad = false;
+    int k = yk__cli_word(cli, "optim", optimizers, OPTIM_NAMES, &bad);
+    const yk_sgd_config sgd = {.lr = r->lr,
+                               .momentum = yk__cli_real(cli, "momentum", 0, 1, &bad),
+                               .weight_decay = r->decay};
+    const yk_adam_config adam = {.lr = r->lr,
+                                 .beta1 = yk__cli_real(cli, "adam-beta1", 0, 1, &bad),
+                                 .beta2 = yk__cli_real(cli, "adam-beta2", 0, 1, &bad),
+                                 .eps = yk__cli_real(cli, "adam-epsilon", 0, 1, &bad),
+                                 .beta_zero = true, /* 0 is 0 here, not the default */
+                                 .eps_zero = true,
+                                 .weight_decay = r->decay};
+    return k == OPTIM_SGD ? yk_sgd(r->job, &sgd) : k == OPTIM_ADAM ? yk_adam(r->job, &adam) : yk_adamw(r->job, &adam);
+}
+
+/* Biases and norms go into a group without decay. */
+static void spare_from_decay(train_run *r)
+{
+    uint32_t group;
+    if (r->decay == 0 || yk__cli_on(r->cli, "decay-all") || !yk_ok(r->job))
+        return;
+    group = yk_opt_group(r->opt, 1, 0);
+    for (uint32_t i = 0; i < yk_param_count(r->job); i++)
+        if (!yk_param_is_state(r->job, i) && !yk_model_decays(r->model, yk_param_name(r->job, i)))
+            yk_opt_move(r->opt, group, yk_param_at(r->job, i));
+}
+
+static void make_trainer(train_run *r)
+{
+    bool bad = false;
+    yk_sched_config sched = {.name = yk__cli_text(r->cli, "lr-scheduler-type"), .params = yk__cli_text(r->cli, "lr-scheduler-kwargs")};
+    r->opt = make_optimizer(r);
+    spare_from_decay(r);
+    r->per_epoch = (yk_data_batches(r->data) + r->accumulate - 1) / r->accumulate;
+    if (yk_ok(r->job) && !r->per_epoch)
+        yk_fail(r->job, YK_E_ARG, "the data has fewer rows than one batch: lower --global-batch");
+    if (!r->total)
+        r->total = r->per_epoch * r->epochs;
+    sched.total_steps = (double)r->total;
+    sched.warmup_steps = yk__cli_typed(r->cli, "warmup-ratio") ? ceil(sched.total_steps * yk__cli_real(r->cli, "warmup-ratio", 0, 1, &bad))
+                                                               : (double)yk__cli_int(r->cli, "warmup-steps", 0, INT32_MAX, &bad);
+    train_when_total(&r->log_when, r->total);
+    train_when_total(&r->eval_when, r->total);
+    train_when_total(&r->save_when, r->total);
+    train_best_attach(r->job, &r->best);
+    yk_model_smooth(r->model, (float)yk__cli_real(r->cli, "label-smoothing-factor", 0, 0.999999, &bad));
+    yk_model_recompute(r->model, yk__cli_on(r->cli, "gradient-checkpointing"));
+    r->sched = yk_schedule(r->opt, &sched);
+    if (yk_sched_by_metric(r->sched) && !r->eval)
+        yk_fail(r->job, YK_E_ARG, "--lr-scheduler-type reduce_lr_on_plateau follows the loss of evaluations, and there are none: give "
+                                  "--eval-data, or another schedule");
+}
+
+/* A table has no evaluation part of its own: evaluating on the rows that train would only look like one. */
+static bool has_eval(const yk__cli *cli)
+{
+    const char *data = yk__cli_text(cli, "data");
+    const bool table = data && (!strncmp(data, "csv:", 4) || !strncmp(data, "jsonl:", 6));
+    return !table || yk__cli_text(cli, "eval-data") || yk__cli_text(cli, "eval-rows");
+}
+
+/* Whether there is anything to evaluate for. */
+static bool wants_eval(const train_run *r)
+{
+    return r->eval_last || r->eval_first || yk__cli_on(r->cli, "do-predict");
+}
+
+static bool may_overwrite(const yk__cli *cli)
+{
+    return yk__cli_on(cli, "overwrite-output-dir") || yk__cli_text(cli, "resume-from-checkpoint");
+}
+
+static void open_data(train_run *r)
+{
+    const yk__cli *cli = r->cli;
+    bool bad = false;
+    const int64_t world = yk_world(r->job);
+    const int64_t batch = yk__cli_given(cli, "global-batch")
+                              ? yk__cli_int(cli, "global-batch", 1, 1 << 24, &bad)
+                              : world * yk__cli_int(cli, "per-device-train-batch-size", 1, 1 << 20, &bad);
+    const int64_t eval_batch = world * yk__cli_int(cli, "per-device-eval-batch-size", 1, 1 << 20, &bad);
+    output_check(r->job, r->out, may_overwrite(cli));
+    r->data = train_data(cli, r->job, false, (uint32_t)batch);
+    if (yk_ok(r->job) && wants_eval(r) && has_eval(cli))
+        r->eval = train_data(cli, r->job, true, (uint32_t)eval_batch);
+    else if (yk_ok(r->job) && wants_eval(r) && yk_is_main(r->job))
+        fprintf(stderr, "yoke train: no evaluation: all rows of the file train (--eval-data or --eval-rows names others)\n");
+    if (yk_ok(r->job) && !r->eval && (r->best.save || r->best.patience))
+        yk_fail(r->job, YK_E_ARG, "the best model is chosen by evaluations, and there is no evaluation data: --eval-data or --eval-rows");
+}
+
+static void set_up(train_run *r)
+{
+    open_data(r);
+    if (yk_ok(r->job))
+        r->model = train_model(r->cli, r->job, r->data);
+    if (yk_ok(r->job) && r->eval && yk_model_takes(r->model, r->eval))
+        metric_check(r->job, yk_data_classes(r->data), r->metrics);
+    if (yk_ok(r->job))
+        make_trainer(r);
+    if (yk_ok(r->job))
+        r->lock = output_claim(r->job, r->out, may_overwrite(r->cli));
+    if (yk_ok(r->job))
+        train_reports_open(r);
+}
+
+static void print_shares(const train_run *r, FILE *f, const char *separator)
+{
+    for (uint32_t i = 0; i < yk_world(r->job); i++)
+        fprintf(f, "%s{\"rank\": %u, \"device\": \"%s\", \"share\": %.4f}", i ? separator : "", i, yk_device_name(r->job, i),
+                yk_share(r->job, i));
+}
+
+static double speed(const train_run *r)
+{
+    return r->spent > 0 ? (double)r->rows / r->spent : 0;
+}
+
+static void print_final(const train_run *r, FILE *f, uint64_t hash, double seconds)
+{
+    fprintf(f, "{\"final\": true, \"step\": %llu, ", (unsigned long long)r->steps);
+    metric_print_json(f, &r->result, r->metrics);
+    fprintf(f, ", \"peak_bytes\": %llu, \"param_hash\": \"%016llx\", \"seconds\": %.6g, \"samples_per_s\": %.6g, \"shares\": [",
+            (unsigned long long)yk_peak_bytes(r->job), (unsigned long long)hash, seconds, speed(r));
+    print_shares(r, f, ", ");
+    fprintf(f, "]}\n");
+}
+
+static void print_metrics(const train_run *r)
+{
+    const char *gap = "";
+    for (int i = METRIC_COUNT - 1; i >= 0; i--) /* the loss last */
+        if (r->metrics & 1u << i && isfinite(r->result.value[i])) {
+            printf("%s%s %.4f", gap, metric_names[i], r->result.value[i]);
+            gap = ", ";
+        }
+    printf("%s", *gap ? " after " : "");
+}
+
+static void print_report(const train_run *r, uint64_t hash, double seconds)
+{
+    print_metrics(r);
+    printf("%llu steps in %.1f s; training ran at %.0f samples/s\n", (unsigned long long)r->steps, seconds, speed(r));
+    for (uint32_t i = 0; i < yk_world(r->job); i++)
+        printf("  rank %u  %-28s share %5.1f %%\n", i, yk_device_name(r->job, i), 100 * yk_share(r->job, i));
+    printf("parameters %016llx%s\nsaved in %s\n", (unsigned long long)hash,
+           yk_world(r->job) > 1 ? ", bit-identical on all ranks" : "", r->out);
+}
+
+static void report(train_run *r)
+{
+    const double seconds = train_seconds() - r->started;
+    const uint64_t hash = yk_param_hash(r->job); /* fails the job if the ranks' parameters differ */
+    if (!yk_ok(r->job) || !yk_is_main(r->job))
+        return;
+    if (r->log)
+        print_final(r, r->log, hash, seconds);
+    if (yk__cli_on(r->cli, "json"))
+        print_final(r, stdout, hash, seconds);
+    else
+        print_report(r, hash, seconds);
+}
+
+static void write_predictions(train_run *r)
+{
+    const bool writes = yk_is_main(r->job);
+    const char *reason = NULL;
+    char path[4200], text[4352];
+    FILE *f;
+    if (!r->eval) {
+        yk_fail(r->job, YK_E_ARG, "--do-predict: there is no evaluation data to predict for: --eval-data or --eval-rows");
+        return;
+    }
+    snprintf(path, sizeof path, "%s/predictions.jsonl", r->out);
+    f = writes ? fopen(path, "w") : stdout;
+    if (f)
+        predict_rows(r->job, r->model, r->eval, f, true);
+    if (!f || writes)
+        reason = f ? yk__cli_close_file(f) : strerror(errno);
+    if (!reason)
+        return;
+    snprintf(text, sizeof text, "%.4000s: %s", path, reason);
+    yk_fail(r->job, YK_E_IO, text);
+}
+
+static int run_training(const yk__cli *cli)
+{
+    yk_config config = {.quiet = yk__cli_on(cli, "json")};
+    train_run r = {.cli = cli, .lock = -1, .result = metric_none()};
+    int code;
+    if (!read_numbers(&r, &config))
+        return YK_EXIT_USAGE;
+    r.job = yk_open(&config);
+    if (!r.job)
+        return YK_EXIT_FAILED;
+    progress_begin(&r.bar, yk_is_main(r.job) && !yk__cli_on(cli, "json"));
+    if (yk_ok(r.job))
+        set_up(&r);
+    checkpoint_resume(&r.kept, r.job, yk__cli_text(cli, "resume-from-checkpoint"));
+    if (yk_ok(r.job))
+        train_loop(&r);
+    if (yk_ok(r.job) && yk__cli_on(cli, "do-predict"))
+        write_predictions(&r);
+    if (yk_ok(r.job))
+        report(&r);
+    train_reports_close(&r);
+    code = yk_close(r.job);
+    checkpoints_free(&r.kept);
+    output_release(r.out, r.lock);
+    return code;
+}
+
+int yk__cmd_train(int argc, char **argv)
+{
+    return train_main(&command, argc, argv, run_training);
+}

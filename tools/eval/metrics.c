@@ -1,0 +1,222 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Evaluation: batches to sums, sums over ranks, sums to metrics. */
+#include "tools/eval/metrics.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define METRIC_NAME(id, name, rises, preset) name,
+const char *const metric_names[METRIC_COUNT] = {METRIC_TABLE(METRIC_NAME)};
+#undef METRIC_NAME
+
+/* Of an evaluation: labels that count, right ones, their losses, and what the class numbers y (labels) and p (predictions) add
+ * up to; behind them, where f1 is asked for, right ones, predictions and labels of each class. */
+enum { LABELS, RIGHT, LOSSES, SUM_Y, SUM_P, SUM_YY, SUM_PP, SUM_YP, SUMS };
+
+typedef struct tally {
+    double *sum;     /* SUMS + 3 * classes */
+    int64_t classes; /* 0: not counted by class */
+} tally;
+
+bool metric_rises(metric m)
+{
+#define METRIC_RISES(id, name, rises, preset) rises,
+    static const bool rises[] = {METRIC_TABLE(METRIC_RISES)};
+#undef METRIC_RISES
+    return rises[m];
+}
+
+train_result metric_none(void)
+{
+    train_result r = {.total = 0};
+    for (int i = 0; i < METRIC_COUNT; i++)
+        r.value[i] = NAN;
+    return r;
+}
+
+int metric_find(const char *name)
+{
+    name += strncmp(name, "eval_", 5) ? 0 : 5;
+    for (int i = 0; i < METRIC_COUNT; i++)
+        if (!strcmp(metric_names[i], name))
+            return i;
+    return -1;
+}
+
+uint32_t metric_read(const yk__cli *cli, bool *bad)
+{
+    const char *s = yk__cli_text(cli, "metrics");
+    uint32_t set = 1u << METRIC_LOSS;
+    while (s && *s) {
+        const size_t n = strcspn(s, ",");
+        char name[64];
+        int m;
+        snprintf(name, sizeof name, "%.*s", (int)n, s);
+        m = metric_find(name);
+        if (m < 0 && strcmp(name, "all")) {
+            const char *near = yk__nearest(name, metric_names, METRIC_COUNT);
+            yk__cli_usage(cli->command, "--metrics %s: expected names out of loss, accuracy, f1, f1_macro, perplexity, mse, pearson, or "
+                          "all%s%s%s", name, near ? " (did you mean " : "", near ? near : "", near ? "?)" : "");
+            *bad = true;
+            return set;
+        }
+        set |= m < 0 ? ((1u << METRIC_COUNT) - 1) & ~(1u << METRIC_F1) : 1u << m; /* f1 is of two classes only */
+        s += n + (s[n] == ',');
+    }
+    return set;
+}
+
+static void count_label(tally *t, int32_t want, int32_t got)
+{
+    const double y = want, p = got;
+    double *sum = t->sum;
+    sum[LABELS]++;
+    sum[RIGHT] += want == got;
+    sum[SUM_Y] += y;
+    sum[SUM_P] += p;
+    sum[SUM_YY] += y * y;
+    sum[SUM_PP] += p * p;
+    sum[SUM_YP] += y * p;
+    if (want < 0 || want >= t->classes || got < 0 || got >= t->classes)
+        return;
+    sum[SUMS + want] += want == got;
+    sum[SUMS + t->classes + got]++;
+    sum[SUMS + 2 * t->classes + want]++;
+}
+
+/* Adds one batch; loss is its mean over the labels that count. */
+static void count_batch(yk_t best, const yk_batch *batch, double loss, tally *t)
+{
+    const double before = t->sum[LABELS];
+    size_t n = 1;
+    int32_t *got, *want;
+    for (uint32_t i = 0; i < yk_dims(batch->labels); i++)
+        n *= (size_t)yk_dim(batch->labels, (int32_t)i);
+    got = calloc(2 * n + 1, sizeof *got);
+    want = got + n;
+    if (!got) {
+        yk_fail(yk_job_of(best), YK_E_MEM, "out of memory in evaluation");
+        return;
+    }
+    yk_read(best, got, n * sizeof *got);
+    yk_read(batch->labels, want, n * sizeof *want);
+    for (size_t i = 0; i < n; i++)
+        if (want[i] != -100)
+            count_label(t, want[i], got[i]);
+    if (t->sum[LABELS] > before)
+        t->sum[LOSSES] += loss * (t->sum[LABELS] - before);
+    free(got);
+}
+
+bool metric_check(yk_job *job, int64_t classes, uint32_t wanted)
+{
+    char text[160];
+    if (!(wanted & 1u << METRIC_F1) || classes == 2)
+        return true;
+    snprintf(text, sizeof text, "--metrics f1 is of two classes, and there are %lld: f1_macro is of any number", (long long)classes);
+    yk_fail(job, YK_E_ARG, text);
+    return false;
+}
+
+/* Room for the sums, once the number of classes is known; false when memory is gone. */
+static bool make_tally(yk_job *job, tally *t, int64_t classes, uint32_t wanted)
+{
+    if (t->sum || !yk_ok(job))
+        return yk_ok(job);
+    if (!metric_check(job, classes, wanted))
+        return false;
+    t->classes = wanted & (1u << METRIC_F1 | 1u << METRIC_F1_MACRO) ? classes : 0;
+    t->sum = calloc((size_t)(SUMS + 3 * t->classes), sizeof *t->sum);
+    if (!t->sum)
+        yk_fail(job, YK_E_MEM, "out of memory in evaluation");
+    return t->sum != NULL;
+}
+
+/* F1 of a class; -1 where it is neither a label nor a prediction. */
+static double class_f1(const tally *t, int64_t k)
+{
+    const double both = t->sum[SUMS + t->classes + k] + t->sum[SUMS + 2 * t->classes + k];
+    return both > 0 ? 2 * t->sum[SUMS + k] / both : -1;
+}
+
+static double macro_f1(const tally *t)
+{
+    double sum = 0, n = 0;
+    for (int64_t k = 0; k < t->classes; k++)
+        if (class_f1(t, k) >= 0) {
+            sum += class_f1(t, k);
+            n++;
+        }
+    return n > 0 ? sum / n : NAN;
+}
+
+static double correlation(const double *s)
+{
+    const double n = s[LABELS], cross = n * s[SUM_YP] - s[SUM_Y] * s[SUM_P];
+    const double y = n * s[SUM_YY] - s[SUM_Y] * s[SUM_Y], p = n * s[SUM_PP] - s[SUM_P] * s[SUM_P];
+    return y > 0 && p > 0 ? cross / sqrt(y) / sqrt(p) : NAN;
+}
+
+static train_result result_of(const tally *t, uint32_t wanted)
+{
+    train_result r = metric_none();
+    const double *s = t->sum, n = s[LABELS];
+    const double loss = s[LOSSES] / n;
+    if (!(n > 0))
+        return r;
+    r.correct = (uint64_t)s[RIGHT];
+    r.total = (uint64_t)n;
+    r.value[METRIC_LOSS] = loss;
+    r.value[METRIC_ACCURACY] = s[RIGHT] / n;
+    r.value[METRIC_PERPLEXITY] = exp(loss);
+    r.value[METRIC_MSE] = (s[SUM_YY] - 2 * s[SUM_YP] + s[SUM_PP]) / n;
+    r.value[METRIC_PEARSON] = correlation(s);
+    if (wanted & 1u << METRIC_F1)
+        r.value[METRIC_F1] = class_f1(t, 1) < 0 ? 0 : class_f1(t, 1);
+    if (wanted & 1u << METRIC_F1_MACRO)
+        r.value[METRIC_F1_MACRO] = macro_f1(t);
+    return r;
+}
+
+train_result train_evaluate(yk_job *job, yk_model *m, yk_data *data, uint32_t wanted)
+{
+    tally t = {NULL, 0};
+    train_result r = metric_none();
+    yk_train(job, false);
+    yk_data_rewind(data, 0, 0);
+    yk_each (batch, job, data) {
+        yk_t logits = yk_forward(m, &batch), loss = yk_keep(yk_model_loss(m, &batch, logits));
+        yk_t best = yk_keep(yk_argmax(logits, -1));
+        yk_keep(batch.labels);
+        if (make_tally(job, &t, yk_dim(logits, -1), wanted) && batch.rows > 0)
+            count_batch(best, &batch, yk_item(loss), &t);
+    }
+    if (t.sum)
+        yk_sum_ranks(job, t.sum, (uint32_t)(SUMS + 3 * t.classes));
+    yk_train(job, true);
+    if (t.sum && yk_ok(job))
+        r = result_of(&t, wanted);
+    free(t.sum);
+    return r;
+}
+
+void metric_print(FILE *f, const train_result *r, uint32_t wanted)
+{
+    const char *gap = "";
+    for (int i = 0; i < METRIC_COUNT; i++)
+        if (wanted & 1u << i) {
+            fprintf(f, isfinite(r->value[i]) ? "%s%s %.4f" : "%s%s undefined", gap, metric_names[i], r->value[i]);
+            gap = "  ";
+        }
+}
+
+void metric_print_json(FILE *f, const train_result *r, uint32_t wanted)
+{
+    const char *gap = "";
+    for (int i = 0; i < METRIC_COUNT; i++)
+        if (wanted & 1u << i) {
+            fprintf(f, isfinite(r->value[i]) ? "%s\"eval_%s\": %.9g" : "%s\"eval_%s\": null", gap, metric_names[i], r->value[i]);
+            gap = ", ";
+        }
+}

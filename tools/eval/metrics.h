@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What an evaluation says about a model: sums over the rows of all ranks, and the figures that follow from them.
+ *
+ *   loss        mean over the labels that count      accuracy   labels that the largest score names / labels
+ *   perplexity  exp(loss)
+ *   f1          2 tp / (2 tp + fp + fn) of class 1; models of two classes only
+ *   f1_macro    mean of the classes' f1, over classes that are labels or predictions of at least one row
+ *   mse         mean of (class predicted - class)^2: for classes that are grades
+ *   pearson     correlation of class predicted and class; not defined (NaN) where one of them is constant
+ */
+#ifndef YOKE_TOOLS_EVAL_METRICS_H
+#define YOKE_TOOLS_EVAL_METRICS_H
+
+#ifndef YK_NO_HERE
+#define YK_NO_HERE
+#endif
+#include <yoke/yoke.h>
+
+#include "tools/cli.h"
+
+/* Name, whether more is better, whether it is computed when --metrics names nothing. */
+#define METRIC_TABLE(X)                                                                                                \
+    X(LOSS, "loss", false, true)                                                                                       \
+    X(ACCURACY, "accuracy", true, true)                                                                                \
+    X(F1, "f1", true, false)                                                                                           \
+    X(F1_MACRO, "f1_macro", true, false)                                                                               \
+    X(PERPLEXITY, "perplexity", false, false)                                                                          \
+    X(MSE, "mse", false, false)                                                                                        \
+    X(PEARSON, "pearson", true, false)
+
+#define METRIC_ID(id, name, rises, preset) METRIC_##id,
+typedef enum metric { METRIC_TABLE(METRIC_ID) METRIC_COUNT } metric;
+#undef METRIC_ID
+
+/* For a command's table. */
+#define METRIC_OPTION                                                                                                         \
+    {"metrics", "NAME,..", "loss,accuracy", "loss, accuracy, f1 (two classes), f1_macro, perplexity, mse, pearson; all: all but f1", NULL}
+
+typedef struct train_result {
+    double value[METRIC_COUNT]; /* NaN: not asked for, or not defined */
+    uint64_t correct, total;
+} train_result;
+
+extern const char *const metric_names[METRIC_COUNT];
+bool metric_rises(metric m);
+train_result metric_none(void);
+
+/* The metrics that --metrics names, as a set of bits; loss is always among them. A bad name prints a message and sets *bad. */
+uint32_t metric_read(const yk__cli *cli, bool *bad);
+/* Whether they are defined for so many classes (those of the data, 0: of a language model); else the job fails. */
+bool metric_check(yk_job *job, int64_t classes, uint32_t wanted);
+/* "f1", "eval_f1": the metric; -1 for another name. */
+int metric_find(const char *name);
+
+/* Over the whole evaluation data and all ranks. Leaves the job in training mode. */
+train_result train_evaluate(yk_job *job, yk_model *m, yk_data *data, uint32_t wanted);
+
+/* "eval loss 0.1234 accuracy 0.9": the metrics that are there, by these words before and between. */
+void metric_print(FILE *f, const train_result *r, uint32_t wanted);
+/* "\"eval_loss\": 0.1234, \"eval_accuracy\": 0.9" */
+void metric_print_json(FILE *f, const train_result *r, uint32_t wanted);
+
+#endif

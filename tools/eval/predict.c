@@ -1,0 +1,77 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Scores of each row, gathered from the ranks and written in order. */
+#include "tools/eval/predict.h"
+
+#include <stdlib.h>
+
+#include "tools/cli.h"
+
+static void write_label(FILE *f, const yk_data *data, uint32_t k, bool json)
+{
+    const char *name = yk_data_class_name(data, k);
+    if (!name)
+        fprintf(f, "%u", k);
+    else if (json)
+        yk__json_write(f, name);
+    else
+        fputs(name, f);
+}
+
+static void write_row(FILE *f, const yk_data *data, uint64_t row, const double *score, uint32_t classes, bool json)
+{
+    uint32_t best = 0;
+    for (uint32_t k = 1; k < classes; k++)
+        best = score[k] > score[best] ? k : best;
+    fprintf(f, json ? "{\"row\": %llu, \"label\": " : "%llu\t", (unsigned long long)yk_data_line(data, row));
+    write_label(f, data, best, json);
+    fprintf(f, json ? ", \"score\": %.9g, \"scores\": [" : "\t%.6f\n", score[best]);
+    for (uint32_t k = 0; json && k < classes; k++)
+        fprintf(f, "%s%.9g", k ? ", " : "", score[k]);
+    if (json)
+        fprintf(f, "]}\n");
+}
+
+/* This rank's scores of a batch among zeros, so that a sum over ranks has all of them. */
+static bool gather_scores(yk_job *job, const yk_batch *batch, yk_t scores, uint32_t classes, double *all)
+{
+    const size_t n = (size_t)batch->rows * classes;
+    float *own = malloc((n + 1) * sizeof *own);
+    if (!own) {
+        yk_fail(job, YK_E_MEM, "out of memory for predictions");
+        return false;
+    }
+    if (n)
+        yk_read(scores, own, n * sizeof *own);
+    for (size_t i = 0; i < n; i++)
+        all[(size_t)batch->first * classes + i] = own[i];
+    free(own);
+    yk_sum_ranks(job, all, (uint32_t)((size_t)batch->global_rows * classes));
+    return yk_ok(job);
+}
+
+static void predict_batch(yk_job *job, const yk_batch *batch, yk_t scores, const yk_data *data, uint64_t first_row, FILE *f, bool json)
+{
+    const uint32_t classes = (uint32_t)yk_dim(scores, -1);
+    double *all = yk_ok(job) ? calloc((size_t)batch->global_rows * classes + 1, sizeof *all) : NULL;
+    if (!all)
+        yk_fail(job, YK_E_MEM, "out of memory for predictions");
+    if (all && gather_scores(job, batch, scores, classes, all) && yk_is_main(job))
+        for (int64_t i = 0; i < batch->global_rows; i++)
+            write_row(f, data, first_row + (uint64_t)i, all + i * classes, classes, json);
+    free(all);
+}
+
+void predict_rows(yk_job *job, yk_model *m, yk_data *data, FILE *f, bool json)
+{
+    uint64_t row = 0;
+    if (yk_ok(job) && !yk_data_classes(data))
+        yk_fail(job, YK_E_ARG, "predictions name the class of each row, and these data have no classes: they are a language model's");
+    yk_train(job, false);
+    yk_data_rewind(data, 0, 0);
+    yk_each (batch, job, data) {
+        yk_t scores = yk_keep(yk_softmax(yk_cast(yk_forward(m, &batch), YK_F32)));
+        predict_batch(job, &batch, scores, data, row, f, json);
+        row += (uint64_t)batch.global_rows;
+    }
+    yk_train(job, true);
+}

@@ -1,0 +1,106 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The best evaluation, kept and found again. */
+#include "tools/train/best.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+train_best train_best_read(const yk__cli *cli, bool keeps, uint32_t metrics, bool *bad)
+{
+    const char *by = yk__cli_text(cli, "metric-for-best-model");
+    const int m = by ? metric_find(by) : METRIC_LOSS;
+    train_best b = {.load = yk__cli_on(cli, "load-best-model-at-end"), .by = m < 0 ? METRIC_LOSS : (metric)m};
+    b.save = keeps || b.load;
+    b.result = metric_none();
+    b.rises = yk__cli_given(cli, "greater-is-better") ? yk__cli_on(cli, "greater-is-better") : metric_rises(b.by);
+    b.patience = (uint64_t)yk__cli_int(cli, "early-stopping-patience", 0, 1 << 30, bad);
+    b.threshold = yk__cli_real(cli, "early-stopping-threshold", 0, 1e30, bad);
+    if (m < 0 || !(metrics & 1u << m)) {
+        yk__cli_usage(cli->command, "--metric-for-best-model %s: expected a metric that --metrics names", by);
+        *bad = true;
+    } else if (!b.save && !b.patience && (by || yk__cli_given(cli, "greater-is-better"))) {
+        yk__cli_usage(cli->command, "--%s has no effect without --load-best-model-at-end, --save-strategy best or "
+                      "--early-stopping-patience", by ? "metric-for-best-model" : "greater-is-better");
+        *bad = true;
+    } else if (!b.patience && yk__cli_given(cli, "early-stopping-threshold")) {
+        yk__cli_usage(cli->command, "--early-stopping-threshold has no effect without --early-stopping-patience");
+        *bad = true;
+    }
+    return b;
+}
+
+static void write_best(void *object, const char *dir)
+{
+    const train_best *b = object;
+    char path[4352];
+    FILE *f;
+    if (!b->found)
+        return;
+    snprintf(path, sizeof path, "%s/best.json", dir);
+    f = fopen(path, "w");
+    if (!f)
+        return; /* the checkpoint's own check names a folder that cannot be written */
+    fprintf(f, "{\"metric\": \"%s\", \"step\": %llu, \"waited\": %llu, ", metric_names[b->by], (unsigned long long)b->step,
+            (unsigned long long)b->waited);
+    metric_print_json(f, &b->result, (1u << METRIC_COUNT) - 1);
+    fprintf(f, "}\n");
+    fclose(f);
+}
+
+void train_best_attach(yk_job *job, train_best *best)
+{
+    if (best->save || best->patience)
+        yk_save_with(job, best, write_best);
+}
+
+void train_best_resume(yk_job *job, train_best *best, const char *checkpoint)
+{
+    char path[4352], key[64];
+    yk_settings *s;
+    snprintf(path, sizeof path, "%s/best.json", checkpoint);
+    if (!yk_ok(job) || (!best->save && !best->patience) || access(path, R_OK))
+        return;
+    s = yk_settings_new(job, NULL);
+    yk_settings_json(s, path);
+    if (!strcmp(yk_settings_text(s, "metric", ""), metric_names[best->by])) { /* another metric has another best */
+        best->step = (uint64_t)yk_settings_int(s, "step", 0);
+        best->waited = (uint64_t)yk_settings_int(s, "waited", 0);
+        for (int i = 0; i < METRIC_COUNT; i++) {
+            snprintf(key, sizeof key, "eval_%s", metric_names[i]);
+            best->result.value[i] = yk_settings_real(s, key, NAN);
+        }
+        best->found = isfinite(best->result.value[best->by]);
+    }
+    yk_settings_free(s);
+}
+
+bool train_best_judge(yk_job *job, train_best *best, const train_result *result, uint64_t step, const char *dir)
+{
+    const double now = result->value[best->by], before = best->result.value[best->by];
+    const double gain = best->rises ? now - before : before - now;
+    char path[4352];
+    if (!isfinite(now) || !yk_ok(job))
+        return false;
+    best->waited = !best->found || gain > best->threshold ? 0 : best->waited + 1;
+    if (!best->found || gain > 0) {
+        best->found = true;
+        best->step = step;
+        best->result = *result;
+        snprintf(path, sizeof path, "%s/checkpoint-best", dir);
+        if (best->save)
+            yk_save(job, path);
+    }
+    return best->patience && best->waited >= best->patience;
+}
+
+bool train_best_load(yk_job *job, const train_best *best, uint64_t step, const char *dir)
+{
+    char path[4352];
+    if (!best->load || !best->found || best->step == step || !yk_ok(job))
+        return false;
+    snprintf(path, sizeof path, "%s/checkpoint-best", dir);
+    yk_load(job, path);
+    return yk_ok(job);
+}

@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The best evaluation of a training: its checkpoint (DIR/checkpoint-best), the model that is left at the end, and when to stop
+ * because nothing gets better (--load-best-model-at-end, --metric-for-best-model, --early-stopping-patience).
+ * What is known of the best belongs to every checkpoint (best.json), so that a resumed training goes on with it.
+ */
+#ifndef YOKE_TOOLS_TRAIN_BEST_H
+#define YOKE_TOOLS_TRAIN_BEST_H
+
+#include "tools/eval/metrics.h"
+
+typedef struct train_best {
+    bool save, load;           /* keep the best as a checkpoint; leave it as the model */
+    metric by;
+    bool rises;                /* more is better */
+    double threshold;          /* what counts as better, for patience */
+    uint64_t patience, waited; /* evaluations without anything better until the end, 0: no end; how many there were */
+    bool found;                /* there is a best one */
+    uint64_t step;             /* of the best */
+    train_result result;
+} train_best;
+
+/* Reads the options; keeps: --save-strategy best. A contradiction prints a message and sets *bad. */
+train_best train_best_read(const yk__cli *cli, bool keeps, uint32_t metrics, bool *bad);
+/* Has what is known saved with every checkpoint; `best` must live as long as the job. */
+void train_best_attach(yk_job *job, train_best *best);
+/* What a checkpoint knew. One without best.json leaves all as it is. */
+void train_best_resume(yk_job *job, train_best *best, const char *checkpoint);
+/* After an evaluation; saves dir/checkpoint-best where it is the best. True: nothing got better for too long. */
+bool train_best_judge(yk_job *job, train_best *best, const train_result *result, uint64_t step, const char *dir);
+/* At the end: loads the best where it is wanted and is not the last; true where it did. */
+bool train_best_load(yk_job *job, const train_best *best, uint64_t step, const char *dir);
+
+#endif

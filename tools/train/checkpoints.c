@@ -1,0 +1,200 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The checkpoints of one output folder: which there are, the newest, and removing the oldest. */
+#include "tools/train/checkpoints.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "core/base/mem.h"
+#include "core/io/checkpoint.h"
+
+typedef struct entry {
+    int64_t step;
+    double saved_at;
+    bool old; /* called checkpoint-STEP.old */
+} entry;
+
+typedef struct listing {
+    entry *item; /* oldest first */
+    size_t n, cap;
+} listing;
+
+static void entry_path(const char *dir, const entry *e, char *path, size_t bytes)
+{
+    snprintf(path, bytes, "%s/checkpoint-%" PRId64 "%s", dir, e->step, e->old ? ".old" : "");
+}
+
+/* The step in "checkpoint-STEP", or in "checkpoint-STEP.old"; false for every other name. */
+static bool entry_parse(const char *name, entry *e)
+{
+    char again[64];
+    *e = (entry){0};
+    if (sscanf(name, "checkpoint-%" SCNd64, &e->step) != 1 || e->step < 0)
+        return false;
+    snprintf(again, sizeof again, "checkpoint-%" PRId64, e->step);
+    if (!strcmp(name, again))
+        return true;
+    strcat(again, ".old");
+    e->old = true;
+    return !strcmp(name, again);
+}
+
+/* Whether that folder holds a checkpoint of ours, and when it was written. */
+static bool entry_read(const char *dir, entry *e)
+{
+    yk_error ignored = YK_ERROR_INIT;
+    char path[4352];
+    struct stat st;
+    json_t *state = NULL;
+    entry_path(dir, e, path, sizeof path);
+    if (lstat(path, &st) || !S_ISDIR(st.st_mode) || yk__checkpoint_state(path, &state, &ignored))
+        return false;
+    const char *format = json_string_value(json_object_get(state, "format"));
+    const bool ours = format && !strcmp(format, "yoke-checkpoint");
+    const json_t *saved_at = json_object_get(state, "saved_at");
+    e->saved_at = json_is_number(saved_at) ? json_number_value(saved_at) : 0;
+    json_decref(state);
+    return ours;
+}
+
+static int entry_order(const void *a, const void *b)
+{
+    const entry *x = a, *y = b;
+    if (x->saved_at != y->saved_at)
+        return x->saved_at < y->saved_at ? -1 : 1;
+    return (x->step > y->step) - (x->step < y->step);
+}
+
+static bool listing_has(const listing *l, int64_t step, bool old)
+{
+    for (size_t i = 0; i < l->n; i++)
+        if (l->item[i].step == step && l->item[i].old == old)
+            return true;
+    return false;
+}
+
+/* A .old is one only where an interrupted save left no other. */
+static void listing_drop_old(listing *l)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < l->n; i++)
+        if (!l->item[i].old || !listing_has(l, l->item[i].step, false))
+            l->item[n++] = l->item[i];
+    l->n = n;
+}
+
+/* What there is in dir; false: out of memory. */
+static bool listing_read(const char *dir, listing *l)
+{
+    DIR *d = opendir(dir);
+    bool ok = true;
+    entry e;
+    *l = (listing){0};
+    for (struct dirent *f = d ? readdir(d) : NULL; f && ok; f = readdir(d)) {
+        if (!entry_parse(f->d_name, &e) || !entry_read(dir, &e))
+            continue;
+        ok = !yk__grow(&l->item, &l->cap, l->n + 1, sizeof *l->item);
+        if (ok)
+            l->item[l->n++] = e;
+    }
+    if (d)
+        closedir(d);
+    if (l->n) {
+        listing_drop_old(l);
+        qsort(l->item, l->n, sizeof *l->item, entry_order);
+    }
+    return ok;
+}
+
+static bool is_stuck(const checkpoints *c, int64_t step)
+{
+    for (size_t i = 0; i < c->n_stuck; i++)
+        if (c->stuck[i] == step)
+            return true;
+    return false;
+}
+
+static void remove_entry(checkpoints *c, const entry *e)
+{
+    yk_error err = YK_ERROR_INIT;
+    char path[4352];
+    entry_path(c->dir, e, path, sizeof path);
+    if (!yk__checkpoint_remove(path, &err))
+        return;
+    fprintf(stderr, "yoke train: --save-total-limit: %s\n", err.text);
+    if (!yk__grow(&c->stuck, &c->cap_stuck, c->n_stuck + 1, sizeof *c->stuck))
+        c->stuck[c->n_stuck++] = e->step;
+}
+
+/* Removes the oldest, but never the one just written. */
+static void trim(checkpoints *c, int64_t written)
+{
+    listing l;
+    size_t count = 0;
+    if (!listing_read(c->dir, &l)) {
+        fprintf(stderr, "yoke train: --save-total-limit: out of memory: nothing is removed this time\n");
+        yk__free(l.item);
+        return;
+    }
+    for (size_t i = 0; i < l.n; i++)
+        count += !is_stuck(c, l.item[i].step);
+    for (size_t i = 0; i < l.n && count > c->limit; i++) {
+        if (l.item[i].step == written || is_stuck(c, l.item[i].step))
+            continue;
+        remove_entry(c, &l.item[i]);
+        count--;
+    }
+    yk__free(l.item);
+}
+
+void checkpoint_save(checkpoints *c, yk_job *job, uint64_t steps)
+{
+    const entry e = {.step = (int64_t)steps};
+    char path[4352];
+    entry_path(c->dir, &e, path, sizeof path);
+    yk_save(job, path);
+    if (yk_ok(job) && yk_is_main(job) && c->limit)
+        trim(c, e.step); /* the new one is safe by now */
+}
+
+void checkpoint_resume(const checkpoints *c, yk_job *job, const char *from)
+{
+    char path[4352], text[4608];
+    listing l;
+    if (!from || !yk_ok(job))
+        return;
+    if (strcmp(from, "last") != 0) {
+        yk_load(job, from);
+        return;
+    }
+    const bool ok = listing_read(c->dir, &l);
+    if (ok && l.n)
+        entry_path(c->dir, &l.item[l.n - 1], path, sizeof path);
+    snprintf(text, sizeof text, "--resume-from-checkpoint last: there is no checkpoint in the output folder %s", c->dir);
+    if (!ok)
+        yk_fail(job, YK_E_MEM, "out of memory for the list of checkpoints");
+    else if (!l.n)
+        yk_fail(job, YK_E_ARG, text);
+    else
+        yk_load(job, path);
+    yk__free(l.item);
+}
+
+bool checkpoint_any(const char *dir)
+{
+    listing l;
+    const bool any = listing_read(dir, &l) && l.n;
+    yk__free(l.item);
+    return any;
+}
+
+void checkpoints_free(checkpoints *c)
+{
+    yk__free(c->stuck);
+    *c = (checkpoints){0};
+}

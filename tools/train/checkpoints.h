@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The checkpoints of one output folder: DIR/checkpoint-STEP. Those of other programs, links, files and other spellings of
+ * a number (checkpoint-0007) are none of ours and are neither counted nor touched.
+ *
+ * Which is older is told by when it was written: a run that goes on from an earlier step writes lower numbers later.
+ * All ranks call these alike; rank 0 removes.
+ */
+#ifndef YOKE_TOOLS_TRAIN_CHECKPOINTS_H
+#define YOKE_TOOLS_TRAIN_CHECKPOINTS_H
+
+#include <stddef.h>
+
+#ifndef YK_NO_HERE
+#define YK_NO_HERE
+#endif
+#include <yoke/yoke.h>
+
+typedef struct checkpoints {
+    const char *dir;
+    uint64_t limit;            /* how many stay; 0: all */
+    int64_t *stuck;            /* steps of those that could not be removed: told once */
+    size_t n_stuck, cap_stuck;
+} checkpoints;
+
+/* Saves the job as dir/checkpoint-STEPS; once that is safe, the oldest are removed until `limit` remain. What cannot be
+ * removed is a line on standard error, once. */
+void checkpoint_save(checkpoints *c, yk_job *job, uint64_t steps);
+/* Loads checkpoint `from`; "last": the newest in dir, or what an interrupted save left of it under .old; NULL: nothing. */
+void checkpoint_resume(const checkpoints *c, yk_job *job, const char *from);
+/* Whether there is a checkpoint in dir. */
+bool checkpoint_any(const char *dir);
+void checkpoints_free(checkpoints *c);
+
+#endif

@@ -1,0 +1,187 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The training loop: batches to steps, steps to epochs, and what happens between them. */
+#include "tools/train/loop.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+train_json train_number(double v)
+{
+    train_json t = {"null"};
+    if (isfinite(v))
+        snprintf(t.text, sizeof t.text, "%.9g", v);
+    return t;
+}
+
+static double epochs_done(const train_run *r)
+{
+    return r->per_epoch ? (double)r->steps / (double)r->per_epoch : 0;
+}
+
+static void log_line(train_run *r, uint64_t epoch)
+{
+    const double loss = yk_window_loss(r->opt); /* waits for the device: only where it is shown */
+    const double now = train_seconds(), span = r->log_spent + now - r->log_time;
+    const double rows = (double)r->log_rows / span, tokens = (double)r->log_tokens / span;
+    progress_show(&r->bar, r->steps, r->total, loss, yk_lr(r->opt), rows);
+    if (r->log)
+        fprintf(r->log,
+                "{\"step\": %llu, \"epoch\": %llu, \"loss\": %s, \"lr\": %s, \"grad_norm\": %s, \"samples_per_s\": %.6g, "
+                "\"tokens_per_s\": %.6g, \"seconds\": %.6g}\n",
+                (unsigned long long)r->steps, (unsigned long long)epoch, train_number(loss).text, train_number(yk_lr(r->opt)).text,
+                train_number(yk_grad_norm(r->opt)).text, rows, tokens, now - r->started);
+    if (r->log)
+        fflush(r->log);
+    trackers_add(r->trackers, r->steps, epochs_done(r), "train/loss", loss);
+    trackers_add(r->trackers, r->steps, epochs_done(r), "train/learning_rate", yk_lr(r->opt));
+    trackers_add(r->trackers, r->steps, epochs_done(r), "train/grad_norm", yk_grad_norm(r->opt));
+    trackers_add(r->trackers, r->steps, epochs_done(r), "train/samples_per_s", rows);
+    trackers_flush(r->trackers);
+    r->spent += span;
+    r->rows += r->log_rows;
+    r->log_time = train_seconds();
+    r->log_spent = 0;
+    r->log_rows = r->log_tokens = 0;
+}
+
+static void tell_result(train_run *r, uint64_t epoch)
+{
+    char text[256] = "";
+    FILE *f = fmemopen(text, sizeof text - 1, "w");
+    for (int i = 0; i < METRIC_COUNT; i++)
+        if (r->metrics & 1u << i) {
+            char tag[64];
+            snprintf(tag, sizeof tag, "eval/%s", metric_names[i]);
+            trackers_add(r->trackers, r->steps, epochs_done(r), tag, r->result.value[i]);
+        }
+    trackers_flush(r->trackers);
+    if (f) {
+        metric_print(f, &r->result, r->metrics);
+        fclose(f);
+    }
+    progress_say(&r->bar, "epoch %llu step %llu: eval %s", (unsigned long long)epoch, (unsigned long long)r->steps, text);
+    if (r->log) {
+        fprintf(r->log, "{\"step\": %llu, \"epoch\": %llu, ", (unsigned long long)r->steps, (unsigned long long)epoch);
+        metric_print_json(r->log, &r->result, r->metrics);
+        fprintf(r->log, ", \"seconds\": %.6g}\n", train_seconds() - r->started);
+        fflush(r->log);
+    }
+}
+
+static void evaluate(train_run *r, uint64_t epoch)
+{
+    if (!r->eval || !yk_data_rows(r->eval))
+        return;
+    r->log_spent += train_seconds() - r->log_time; /* evaluation is no part of the training's speed */
+    r->result = train_evaluate(r->job, r->model, r->eval, r->metrics);
+    r->evaluated = r->steps;
+    if (r->steps) /* a model that was not trained yet lowers no rate */
+        yk_sched_metric(r->sched, r->result.value[r->best.by]);
+    if (yk_ok(r->job) && yk_is_main(r->job))
+        tell_result(r, epoch);
+    if (r->steps) /* nor is it a candidate */
+        r->stop = train_best_judge(r->job, &r->best, &r->result, r->steps, r->out);
+    r->log_time = train_seconds();
+}
+
+/* Optimizer steps done at this place in the data. Those whose update loss scaling skipped are among them, as in Hugging
+ * Face's count, so that a run ends after its batches whatever became of their gradients. */
+static uint64_t steps_at(const train_run *r, uint64_t epoch, uint64_t batch)
+{
+    return epoch * r->per_epoch + (batch + r->accumulate - 1) / r->accumulate;
+}
+
+/* The last evaluation comes once all is saved. */
+static bool evaluation_due(const train_run *r, const yk_batch *batch)
+{
+    const double done = r->eval_when.strategy == TRAIN_STEPS ? (double)r->steps : epochs_done(r);
+    return r->steps < r->total && done >= r->eval_delay && train_when_due(&r->eval_when, r->steps, batch->last);
+}
+
+static bool log_due(const train_run *r, const yk_batch *batch)
+{
+    return (r->log_first && r->steps == 1) || train_when_due(&r->log_when, r->steps, batch->last) ||
+           (r->log_when.strategy != TRAIN_NEVER && r->steps == r->total);
+}
+
+/* What the end of an accumulation window brings with it. A checkpoint comes last: who resumes from it has nothing to make up for. */
+static void after_window(train_run *r, const yk_batch *batch)
+{
+    r->steps = steps_at(r, batch->epoch, batch->index + 1);
+    yk_sched_step(r->sched);
+    if (log_due(r, batch))
+        log_line(r, batch->epoch);
+    if (evaluation_due(r, batch))
+        evaluate(r, batch->epoch);
+    if (train_when_due(&r->save_when, r->steps, batch->last))
+        checkpoint_save(&r->kept, r->job, r->steps);
+}
+
+static void train_batch(train_run *r, const yk_batch *batch)
+{
+    yk_t loss = yk_model_loss(r->model, batch, yk_forward(r->model, batch));
+    yk_backward(loss);
+    if (r->clip > 0)
+        yk_clip_norm(r->job, (float)r->clip);
+    yk_step(r->opt);
+    r->log_rows += (uint64_t)batch->global_rows;
+    r->log_tokens += (uint64_t)(batch->global_rows * (batch->width > 0 ? batch->width : 0));
+    if (yk_ok(r->job) && (batch->last || (batch->index + 1) % r->accumulate == 0))
+        after_window(r, batch);
+}
+
+/* The epoch of the last step. */
+static uint64_t epoch_at(const train_run *r)
+{
+    return r->steps && r->per_epoch ? (r->steps - 1) / r->per_epoch : 0;
+}
+
+static void resume_best(train_run *r)
+{
+    const char *from = yk__cli_text(r->cli, "resume-from-checkpoint");
+    char last[4352];
+    snprintf(last, sizeof last, "%s/checkpoint-%llu", r->out, (unsigned long long)r->steps);
+    if (from)
+        train_best_resume(r->job, &r->best, strcmp(from, "last") ? from : last);
+}
+
+/* The model is saved before the last evaluation, which may fail, and once more where an earlier one was better. */
+static void finish_training(train_run *r)
+{
+    if (yk_ok(r->job))
+        yk_model_save(r->model, r->out);
+    if (yk_ok(r->job) && r->eval_last && r->evaluated != r->steps)
+        evaluate(r, epoch_at(r));
+    if (r->stop)
+        progress_say(&r->bar, "stopped early: %s has not got better for %llu evaluations", metric_names[r->best.by],
+                     (unsigned long long)r->best.waited);
+    if (!train_best_load(r->job, &r->best, r->steps, r->out))
+        return;
+    r->result = r->best.result;
+    progress_say(&r->bar, "the best model is that of step %llu: it is the one that is left", (unsigned long long)r->best.step);
+    yk_model_save(r->model, r->out);
+}
+
+void train_loop(train_run *r)
+{
+    uint64_t epoch, next;
+    yk_data_place(r->data, &epoch, &next);
+    r->steps = steps_at(r, epoch, next);
+    r->started = r->log_time = train_seconds();
+    if (r->steps >= r->total && yk_ok(r->job) && yk_is_main(r->job))
+        fprintf(stderr, "yoke train: the checkpoint is at step %llu and the run ends at %llu: nothing is left to train\n",
+                (unsigned long long)r->steps, (unsigned long long)r->total);
+    r->evaluated = UINT64_MAX;
+    resume_best(r);
+    if (r->eval_first && r->steps < r->total)
+        evaluate(r, epoch);
+    while (r->steps < r->total && !r->stop && yk_ok(r->job))
+        yk_each (batch, r->job, r->data) { /* an epoch, or what a checkpoint left of it; the data go on with the next by themselves */
+            train_batch(r, &batch);
+            if (r->steps >= r->total || r->stop)
+                break;
+        }
+    finish_training(r);
+    progress_end(&r->bar);
+}

@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The loop of `yoke train`: the order of steps, epochs, evaluations and checkpoints, and the log's lines. The command
+ * fills a train_run, all ranks call train_loop alike.
+ */
+#ifndef YOKE_TOOLS_TRAIN_LOOP_H
+#define YOKE_TOOLS_TRAIN_LOOP_H
+
+#include <stdio.h>
+
+#include "tools/train/checkpoints.h"
+#include "tools/progress.h"
+#include "tools/train/trackers.h"
+#include "tools/train/train.h"
+#include "tools/train/best.h"
+#include "tools/train/when.h"
+
+/* All that a run of training carries along. */
+typedef struct train_run {
+    const yk__cli *cli;
+    yk_job *job;
+    yk_data *data, *eval;
+    yk_model *model;
+    yk_opt *opt;
+    yk_sched *sched;
+    FILE *log;
+    const char *out;
+    uint64_t steps, total, epochs, per_epoch, accumulate;
+    checkpoints kept;
+    int lock; /* of the output folder; -1: not held */
+    train_when eval_when, save_when, log_when;
+    bool log_first, eval_first; /* at the first step, before it */
+    bool eval_last;             /* once more at the end, where the last step was not evaluated */
+    double eval_delay;          /* epochs, or steps where evaluation goes by steps, without one */
+    uint32_t metrics;           /* a set of bits */
+    train_best best;
+    trackers *trackers;
+    double decay, lr, clip, started;
+    double log_time, log_spent, spent; /* the window's start, its part before an evaluation, and all windows: seconds */
+    uint64_t log_rows, log_tokens, rows;
+    train_result result;
+    uint64_t evaluated; /* step of the result; UINT64_MAX: none */
+    bool stop;          /* nothing has got better for too long */
+    progress bar;
+} train_run;
+
+/* A number as JSON has it: what is not finite is null. */
+typedef struct train_json {
+    char text[32];
+} train_json;
+train_json train_number(double v);
+
+/* Trains from the data's place (a checkpoint's, or the start) to step r->total, saves the model, then evaluates it: a failed
+ * evaluation loses nothing. What goes wrong is the job's error. */
+void train_loop(train_run *r);
+
+#endif

@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The output folder of a training: a used one is not written over by accident, and not by two jobs at a time.
+ *
+ * The lock is a flock on DIR/.yoke-lock, held by rank 0 and named in the message that another job gets; it ends with the
+ * process, however that ends.
+ */
+#ifndef YOKE_TOOLS_TRAIN_OUTPUT_H
+#define YOKE_TOOLS_TRAIN_OUTPUT_H
+
+#ifndef YK_NO_HERE
+#define YK_NO_HERE
+#endif
+#include <yoke/yoke.h>
+
+/* Fails the job if dir holds a model or checkpoints, unless `allowed`: by --overwrite-output-dir or --resume-from-checkpoint. */
+void output_check(yk_job *job, const char *dir, bool allowed);
+/* Makes the folder and locks it; then as output_check, for another job may have been there meanwhile. Collective. The lock's
+ * descriptor, -1 on other ranks and after a failure. */
+int output_claim(yk_job *job, const char *dir, bool allowed);
+void output_release(const char *dir, int lock); /* takes -1 */
+
+#endif

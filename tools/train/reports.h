@@ -1,0 +1,15 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Where a training reports to: its log (--log) and its trackers (--report-to, --logging-dir, --run-name). */
+#ifndef YOKE_TOOLS_TRAIN_REPORTS_H
+#define YOKE_TOOLS_TRAIN_REPORTS_H
+
+#include "tools/train/loop.h"
+
+/* Whether the options make sense, before devices are opened; false after a message. */
+bool train_reports_read(const yk__cli *cli);
+/* Opens what rank 0 writes; all ranks call it. */
+void train_reports_open(train_run *r);
+/* A file that is cut short fails the job; the model is saved by then. */
+void train_reports_close(train_run *r);
+
+#endif

@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Where a training's figures go besides its log (--report-to): a table, log.csv, of the columns step, epoch, tag and value; and
+ * events.out.tfevents.*, which TensorBoard reads. Rank 0's; other ranks have NULL, which every function takes.
+ */
+#ifndef YOKE_TOOLS_TRAIN_TRACKERS_H
+#define YOKE_TOOLS_TRAIN_TRACKERS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+typedef struct trackers trackers;
+
+/* Opens the files in a folder that is there. NULL after writing why into text. */
+trackers *trackers_open(const char *dir, bool csv, bool tensorboard, char *text, size_t size);
+/* One figure ("train/loss"). */
+void trackers_add(trackers *t, uint64_t step, double epoch, const char *tag, double value);
+/* Hands what was added to the system. */
+void trackers_flush(trackers *t);
+/* Closes; false after writing into text which file is not whole, and why. */
+bool trackers_close(trackers *t, char *text, size_t size);
+
+#endif

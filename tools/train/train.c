@@ -1,0 +1,233 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "tools/train/train.h"
+
+#include <limits.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+double train_seconds(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+char **train_arguments(int argc, char **argv)
+{
+    static char self[PATH_MAX];
+    char **args = calloc((size_t)argc + 2, sizeof *args);
+    ssize_t n = readlink("/proc/self/exe", self, sizeof self - 1);
+    if (!args)
+        return NULL;
+    if (n >= 0)
+        self[n] = 0;
+    else /* without /proc; several ranks cannot be started then, and the error names this path */
+        strcpy(self, "/proc/self/exe");
+    args[0] = self;
+    memcpy(args + 1, argv, (size_t)argc * sizeof *args);
+    return args;
+}
+
+/* The ranks find theirs in YOKE_DEVICES. */
+static void drop_devices(char **args)
+{
+    char **to = args;
+    for (char **from = args; *from; from++)
+        if (!strcmp(*from, "--devices") && from[1])
+            from++;
+        else if (strncmp(*from, "--devices=", 10))
+            *to++ = *from;
+    *to = NULL;
+}
+
+int train_launch(const yk__cli *cli, char **args)
+{
+    bool bad = false;
+    if (!args)
+        return yk__cli_usage(cli->command, "out of memory");
+    if (getenv("YOKE_JOB_FD"))
+        yk__cli_refuse_idle(cli, "devices", "in a rank of a job: yoke launch --devices selects them", &bad);
+    if (bad)
+        return YK_EXIT_USAGE;
+    drop_devices(args);
+    return yk_launch(yk__cli_text(cli, "devices"), args);
+}
+
+int train_main(const yk__cli_command *command, int argc, char **argv, int (*run)(const yk__cli *cli))
+{
+    char **args = train_arguments(argc, argv);
+    yk__cli cli;
+    int code = yk__cli_parse(command, argc, argv, &cli);
+    if (code < 0)
+        code = train_launch(&cli, args);
+    if (code < 0)
+        code = run(&cli);
+    free(args);
+    return code;
+}
+
+static const char *const formats[] = {"fp32", "bf16", "fp16"};
+
+/* --precision or --bf16, --fp16, as an index of formats. Evaluation computes in the same. */
+static int read_precision(const yk__cli *cli, bool *bad)
+{
+    const bool trains = !strcmp(cli->command->name, "train");
+    int k = yk__cli_word(cli, "precision", formats, 3, bad);
+    bool chosen = yk__cli_given(cli, "precision");
+    for (int i = 1; i <= 4 && !*bad; i++) {
+        const int format = (i - 1) % 2 + 1;
+        const bool full_eval = i > 2;
+        char name[32];
+        snprintf(name, sizeof name, "%s%s", formats[format], full_eval ? "-full-eval" : "");
+        if (!yk__cli_on(cli, name))
+            continue;
+        if (full_eval && trains && k != format) {
+            yk__cli_usage(cli->command, "--%s: an evaluation computes in the training's precision, which is %s: --%s trains and evaluates "
+                          "in it", name, formats[k], formats[format]);
+            *bad = true;
+        } else if (chosen && k != format) {
+            yk__cli_usage(cli->command, "--%s contradicts %s: expected one precision", name, formats[k]);
+            *bad = true;
+        }
+        k = format;
+        chosen = true;
+    }
+    return k;
+}
+
+/* Whether all data that are named are of one of these kinds, and some are. */
+static bool is_kind(const yk__cli *cli, const char *const *kinds)
+{
+    const char *const spec[] = {yk__cli_text(cli, "data"), yk__cli_text(cli, "eval-data")};
+    for (int i = 0; i < 2; i++) {
+        const char *const *kind = kinds;
+        while (spec[i] && *kind && (strncmp(spec[i], *kind, strlen(*kind)) || spec[i][strlen(*kind)] != ':'))
+            kind++;
+        if (!*kind)
+            return false;
+    }
+    return spec[0] || spec[1];
+}
+
+/* Options that say how text is read, where none is read so. */
+static void refuse_idle_data_options(const yk__cli *cli, bool *bad)
+{
+    static const char *const images[] = {"idx", "cifar10", NULL}, *const rows[] = {"csv", "jsonl", NULL};
+    static const char *const running[] = {"text", "tokens", NULL}, *const tokens[] = {"tokens", NULL};
+    const bool pictures = is_kind(cli, images), table = is_kind(cli, rows), text = is_kind(cli, running);
+    if (pictures || is_kind(cli, tokens))
+        yk__cli_refuse_idle(cli, "tokenizer", pictures ? "with images" : "with token ids", bad);
+    if (pictures || text)
+        yk__cli_refuse_idle(cli, "max-length", pictures ? "with images" : "with running text, which has --seq-len", bad);
+    if (pictures || table)
+        yk__cli_refuse_idle(cli, "seq-len", pictures ? "with images" : "with rows of text, which have --max-length", bad);
+    if (pictures || text)
+        yk__cli_refuse_idle(cli, "group-by-length", "but with rows of text (csv, jsonl)", bad);
+}
+
+bool train_config(const yk__cli *cli, yk_config *config)
+{
+    static const yk_dtype types[] = {YK_F32, YK_BF16, YK_F16};
+    bool bad = false;
+    int k = read_precision(cli, &bad);
+    config->devices = yk__cli_text(cli, "devices");
+    config->precision = k < 0 ? YK_F32 : types[k];
+    config->allow_substitute = yk__cli_on(cli, "allow-substitute");
+    config->substitute = YK_F32;
+    config->seed = (uint64_t)yk__cli_int(cli, "seed", 0, INT64_MAX, &bad);
+    yk__cli_int(cli, "max-length", 1, 1 << 20, &bad); /* used later; a bad number is told before devices are opened */
+    yk__cli_int(cli, "seq-len", 1, 1 << 20, &bad);
+    yk__cli_int(cli, "per-device-eval-batch-size", 1, 1 << 20, &bad);
+    refuse_idle_data_options(cli, &bad);
+    return !bad;
+}
+
+/* A folder's config.json names its classes; a file of weights does not. */
+static const char *model_folder(const yk__cli *cli)
+{
+    return yk__cli_text(cli, "model") ? NULL : yk__cli_text(cli, "from");
+}
+
+/* Where the tokenizer is: as told, else beside the model. */
+static const char *tokenizer(const yk__cli *cli)
+{
+    const char *t = yk__cli_text(cli, "tokenizer");
+    return t ? t : model_folder(cli);
+}
+
+/* Running text: where other data evaluates, all of this one is for what it is named for. */
+static bool whole(const yk__cli *cli)
+{
+    const char *data = yk__cli_text(cli, "data"), *own = yk__cli_text(cli, "eval-data");
+    size_t n = own ? strcspn(own, ",") : 0;
+    return own && !(data && !strncmp(own, data, n) && (data[n] == ',' || !data[n]));
+}
+
+/* Tokens that the model has places for, at most 128; as yet it is known by its settings alone. */
+static uint32_t default_length(const yk__cli *cli, yk_job *job)
+{
+    yk_settings *s = yk_settings_new(job, yk__cli_text(cli, "model-config"));
+    char path[4096];
+    int64_t context;
+    if (model_folder(cli)) {
+        snprintf(path, sizeof path, "%s/config.json", model_folder(cli));
+        yk_settings_json(s, path);
+    }
+    context = yk_settings_int(s, "n_positions", yk_settings_int(s, "max_position_embeddings", 128));
+    yk_settings_free(s);
+    return context > 0 && context < 128 ? (uint32_t)context : 128;
+}
+
+static uint32_t text_length(const yk__cli *cli, yk_job *job, const char *option)
+{
+    bool bad = false; /* told before the job was opened */
+    return yk__cli_given(cli, option) ? (uint32_t)yk__cli_int(cli, option, 1, 1 << 20, &bad) : default_length(cli, job);
+}
+
+/* Of training, where the command has such options; of evaluation, how many rows. */
+static void take_sample_options(const yk__cli *cli, bool eval, yk_data_config *c)
+{
+    bool bad = false; /* told before the job was opened */
+    c->max_rows = (uint64_t)yk__cli_int(cli, eval ? "max-eval-samples" : "max-train-samples", 1, INT64_MAX, &bad);
+    c->keep_last = yk__cli_given(cli, "dataloader-drop-last") && !yk__cli_on(cli, "dataloader-drop-last");
+    c->by_length = yk__cli_on(cli, "group-by-length");
+    c->seed_set = yk__cli_given(cli, "data-seed");
+    c->seed = (uint64_t)yk__cli_int(cli, "data-seed", 0, INT64_MAX, &bad);
+}
+
+yk_data *train_data(const yk__cli *cli, yk_job *job, bool eval, uint32_t global_batch)
+{
+    const char *own = yk__cli_text(cli, "eval-data"), *spec = eval && own ? own : yk__cli_text(cli, "data");
+    yk_data_config c = {.global_batch = global_batch,
+                        .eval = eval,
+                        .tokenizer = tokenizer(cli),
+                        .model = model_folder(cli),
+                        .whole = whole(cli),
+                        .eval_rows = eval && own ? NULL : yk__cli_text(cli, "eval-rows"),
+                        .max_length = text_length(cli, job, "max-length"),
+                        .seq_len = text_length(cli, job, "seq-len")};
+    take_sample_options(cli, eval, &c);
+    if (!spec)
+        yk_fail(job, YK_E_ARG, "--data is missing: what to work on, as KIND:PATH");
+    return spec ? yk_data_open(job, spec, &c) : NULL;
+}
+
+yk_model *train_model(const yk__cli *cli, yk_job *job, const yk_data *data)
+{
+    const char *name = yk__cli_text(cli, "model"), *from = yk__cli_text(cli, "from"), *config = yk__cli_text(cli, "model-config");
+    yk_model *m;
+    if (!name && from)
+        return yk_model_from(job, from, config, data);
+    if (!name) {
+        yk_fail(job, YK_E_ARG, "neither --model NAME nor --from DIR is given: there is nothing to work with");
+        return NULL;
+    }
+    m = yk_model_new(job, name, config, data);
+    if (from)
+        yk_model_load(m, from);
+    return m;
+}

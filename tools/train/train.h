@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What `yoke train` and `yoke eval` share: the options that name model and data, evaluation, and the progress line.
+ * All of it goes through yoke.h, so that a user's program can do the same.
+ */
+#ifndef YOKE_TOOLS_TRAIN_TRAIN_H
+#define YOKE_TOOLS_TRAIN_TRAIN_H
+
+#ifndef YK_NO_HERE
+#define YK_NO_HERE
+#endif
+#include <yoke/yoke.h>
+
+#include "tools/cli.h"
+
+/* Options of both commands, for their tables. */
+#define TRAIN_MODEL_OPTIONS                                                                                            \
+    {"model", "NAME", NULL, "mlp, resnet20, resnet32, resnet18, gpt2, bert, bert-mlm", NULL},                          \
+        {"model-config", "KEY=VALUE,..", NULL, "model settings by Hugging Face's names (n_layer=4,n_embd=128)", NULL}, \
+        {"from", "DIR|FILE", NULL, "Hugging Face folder to start from; with --model, a safetensors file", NULL},       \
+        {"data", "KIND:PATH[,..]", NULL, "idx:DIR cifar10:DIR csv:FILE jsonl:FILE text:FILE tokens:FILE", NULL},       \
+        {"eval-data", "KIND:PATH[,..]", NULL, "data to evaluate on; else the evaluation part of --data", NULL},        \
+        {"eval-rows", "FILE", NULL, "line numbers of --data that evaluate instead of train", NULL},                    \
+        {"tokenizer", "char|bytes|DIR", NULL, "how text becomes ids; default: the --from folder's", NULL},             \
+        {"max-length", "N", NULL, "most tokens of a row of text (default: the model's context, at most 128)", NULL},       \
+        {"seq-len", "N", NULL, "tokens of a window of running text (default: the model's context, at most 128)", NULL},\
+        {"devices", "SPECS", NULL, "cpu cpu:0-3 cpu/2 opencl:0@1 opencl:* auto, one rank each; ! behind one: never excluded",   \
+         "YOKE_DEVICES"},                                                                                               \
+        {"precision", "P", "fp32", "fp32, bf16 or fp16", NULL},                                                        \
+        {"bf16", NULL, NULL, "the same as --precision bf16", NULL},                                                    \
+        {"fp16", NULL, NULL, "the same as --precision fp16", NULL},                                                    \
+        {"bf16-full-eval", NULL, NULL, "evaluate in bf16; a training in bf16 does", NULL},                             \
+        {"fp16-full-eval", NULL, NULL, "evaluate in fp16; a training in fp16 does", NULL},                             \
+        {"allow-substitute", NULL, NULL, "a device without that format computes in fp32, logged", NULL},               \
+        {"per-device-eval-batch-size", "N", "64", "rows of an evaluation batch for each rank", NULL},                  \
+        {"seed", "N", "42", "of weights, dropout and sample order", NULL},                                             \
+        {"json", NULL, NULL, "one JSON object on standard output", NULL}
+
+/* If the devices select several ranks, starts them and returns the exit code; -1: go on here. args: as train_arguments
+ * made them; loses --devices. */
+int train_launch(const yk__cli *cli, char **args);
+/* argv as the ranks are to be started with ("PROGRAM train ..."), made before yk__cli_parse moves things; free() it. */
+char **train_arguments(int argc, char **argv);
+/* The command: parses, starts a process per device if there are several, else runs here. Returns the exit code. */
+int train_main(const yk__cli_command *command, int argc, char **argv, int (*run)(const yk__cli *cli));
+
+/* Fills precision, seed and substitution; false after a message. */
+bool train_config(const yk__cli *cli, yk_config *config);
+/* Opens training (eval false) or evaluation data as the options say. */
+yk_data *train_data(const yk__cli *cli, yk_job *job, bool eval, uint32_t global_batch);
+/* Builds or loads the model; fails the job if the options name none. */
+yk_model *train_model(const yk__cli *cli, yk_job *job, const yk_data *data);
+double train_seconds(void); /* monotonic clock */
+
+#endif

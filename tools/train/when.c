@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Strategies of evaluation, saving and logging. */
+#include "tools/train/when.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+train_when train_when_read(const yk__cli *cli, const char *what, train_strategy preset, double usual, bool *bad)
+{
+    static const char *const words[] = {"no", "epoch", "steps", "best"};
+    train_when w = {preset, usual, 0};
+    char strategy[32], steps[32];
+    double interval;
+    int k;
+    snprintf(strategy, sizeof strategy, "%s-strategy", what);
+    snprintf(steps, sizeof steps, "%s-steps", what);
+    interval = yk__cli_real(cli, steps, 0, 1 << 30, bad);
+    k = yk__cli_word(cli, strategy, words, strcmp(what, "save") ? 3 : 4, bad);
+    if (interval >= 1 && interval != floor(interval)) {
+        yk__cli_usage(cli->command, "--%s %g: expected a whole number of steps, or below 1 a part of all", steps, interval);
+        *bad = true;
+    }
+    if (k >= 0)
+        w.strategy = (train_strategy)k;
+    else if (interval > 0 && yk__cli_given(cli, steps))
+        w.strategy = TRAIN_STEPS;
+    if (interval > 0)
+        w.interval = interval;
+    if (k >= 0 && k != TRAIN_STEPS && interval > 0 && yk__cli_given(cli, steps)) {
+        yk__cli_usage(cli->command, "--%s has no effect with --%s %s: it goes with steps", steps, strategy, words[k]);
+        *bad = true;
+    }
+    return w;
+}
+
+void train_when_total(train_when *w, uint64_t total)
+{
+    const double steps = w->interval < 1 ? ceil(w->interval * (double)total) : w->interval;
+    w->every = steps > 1 ? (uint64_t)steps : 1;
+}
+
+bool train_when_due(const train_when *w, uint64_t step, bool epoch_ends)
+{
+    return w->strategy == TRAIN_STEPS ? step % w->every == 0 : w->strategy == TRAIN_EPOCHS && epoch_ends;
+}
