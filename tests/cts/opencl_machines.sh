@@ -7,7 +7,7 @@ if ! [ -r /etc/OpenCL/vendors/pocl.icd ] || ! [ -e "$YOKE_BUILD/.libs/yoke_openc
     echo "1..0 # SKIP needs the OpenCL plugin and PoCL"
     exit 0
 fi
-echo "$YOKE_BUILD/tests/unit/.libs/opencl_fake_icd.so" >"$out/fake.icd"
+echo "$YOKE_BUILD/tests/unit/opencl/.libs/fake_icd.so" >"$out/fake.icd"
 export OCL_ICD_VENDORS="$out/fake.icd" YOKE_PLUGIN_DIR="$YOKE_BUILD/.libs"
 
 local_ops() { # local_ops KIB: convolutions and attention in the CPU shape, with blocks that fit

@@ -54,7 +54,7 @@ if ! [ -r /etc/OpenCL/vendors/pocl.icd ] || ! [ -e "$YOKE_BUILD/.libs/yoke_openc
     plan
     exit 0
 fi
-echo "$YOKE_BUILD/tests/unit/.libs/opencl_fake_icd.so" >"$out/fake.icd"
+echo "$YOKE_BUILD/tests/unit/opencl/.libs/fake_icd.so" >"$out/fake.icd"
 export OCL_ICD_VENDORS="$out/fake.icd" YOKE_OPENCL_FAMILY=cpu
 
 on_device() { # on_device KIB UNITS MODEL LIMIT: as on the CPU

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # The launcher dies while a driver that hangs is being tried: neither the process that selects devices nor the probe stays.
 yoke=$YOKE_BUILD/yoke
-driver=$YOKE_BUILD/tests/unit/.libs/opencl_hang_icd.so
+driver=$YOKE_BUILD/tests/unit/opencl/.libs/hang_icd.so
 tmp=$(mktemp -d) || exit 1
 mark=yoke-select-$$
 trap 'for p in $(marked); do kill -9 $p; done; rm -rf "$tmp"' EXIT

@@ -35,7 +35,7 @@ static void start(void)
     snprintf(icd, sizeof icd, "/tmp/yoke-fake-%ld.icd", (long)getpid());
     FILE *f = fopen(icd, "w");
     ck_assert_ptr_nonnull(f);
-    fprintf(f, "%s/tests/unit/.libs/opencl_fake_icd.so\n", build ? build : ".");
+    fprintf(f, "%s/tests/unit/opencl/.libs/fake_icd.so\n", build ? build : ".");
     fclose(f);
     setenv("OCL_ICD_VENDORS", icd, 1);
     ck_assert_int_eq(clGetPlatformIDs(1, &platform, NULL), CL_SUCCESS);

@@ -237,8 +237,8 @@ static void folder_make(void)
     const char *build = getenv("YOKE_BUILD");
     snprintf(text, sizeof text,
              "cd %s && mkdir vendors hang one && cp /etc/OpenCL/vendors/pocl.icd vendors/ && cp vendors/pocl.icd one/ && "
-             "echo '%s/tests/unit/.libs/opencl_bad_icd.so' > vendors/bad.icd && "
-             "echo '%s/tests/unit/.libs/opencl_hang_icd.so' > hang/hang.icd",
+             "echo '%s/tests/unit/opencl/.libs/bad_icd.so' > vendors/bad.icd && "
+             "echo '%s/tests/unit/opencl/.libs/hang_icd.so' > hang/hang.icd",
              folder, build ? build : ".", build ? build : ".");
     ck_assert_int_eq(system(text), 0);
 }
