@@ -141,11 +141,11 @@ static void describe_rate(const yk_job *job, agree_part *part)
         part->hash = yk__sched_hash(opt->sched->rule, part->hash);
 }
 
-/* Clipping is asked for after yk_backward: what is compared is that of the window before. */
+/* Clipping that is asked for before yk_backward is that of this window; after it, what is compared is that of the window before. */
 static void describe_clipping(const yk_job *job, agree_part *part)
 {
-    part_add(part, "largest norm", job->clipped_norm);
-    part_add(part, "largest value", job->clipped_value);
+    part_add(part, "largest norm", job->clip_norm > 0.0 ? job->clip_norm : job->clipped_norm);
+    part_add(part, "largest value", job->clip_value > 0.0 ? job->clip_value : job->clipped_value);
     part_add(part, "loss scale", job->scaling ? job->scaler.scale : 1.0);
     part_add(part, "precision", job->config.precision);
     part_add(part, "micro batches in a window", job->config.accumulate);

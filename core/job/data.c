@@ -69,7 +69,7 @@ static yk_status open_parts(yk_data *d, const char *spec, const yk_data_config *
     d->n_field = yk__dataset_fields(d->set, &d->field);
     d->batch = c->global_batch ? c->global_batch : 32;
     const yk__loader_options l = {.global_batch = d->batch,
-                                  .seed = c->seed_set ? c->seed : d->job->config.seed,
+                                  .seed = c->seed == (uint64_t)YK_ZERO ? 0 : c->seed ? c->seed : d->job->config.seed,
                                   .by_length = c->by_length,
                                   .shuffle = !c->eval && !c->in_order,
                                   .drop_last = !c->eval && !c->keep_last,

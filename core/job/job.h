@@ -31,6 +31,12 @@
 #define YK__SCALARS 256 /* elements of one vector of scalars */
 #define YK__COUNTS 16   /* counted losses in one micro batch */
 
+/* A number of a configuration struct: 0 is the default, YK_ZERO is 0. */
+static inline double yk__setting(double given, double preset)
+{
+    return given == YK_ZERO ? 0.0 : given != 0.0 ? given : preset;
+}
+
 /* A parameter or state. */
 typedef struct yk__jparam {
     char *name;

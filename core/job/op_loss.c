@@ -88,7 +88,7 @@ yk_t yk_cross_entropy_with(yk_t logits, yk_t labels, const yk_cross_entropy_conf
                       yk__shape_text(&u, s[0], sizeof s[0]), yk__shape_text(&job->g.value[y], s[1], sizeof s[1]));
         return YK__POISON;
     }
-    const int64_t ignore = c->ignore_index || c->ignore_index_set ? c->ignore_index : -100;
+    const int64_t ignore = (int64_t)yk__setting(c->ignore_index, -100);
     const int64_t attr[2] = {ignore, yk_attr_of_f64((double)c->smoothing)};
     double given, count;
     if (!labels_fit(job, y, flat[1], ignore, &given))

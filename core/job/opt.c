@@ -44,8 +44,7 @@ static yk_opt *adam(yk_job *job, const yk_adam_config *c, uint32_t flags)
     static const yk_adam_config none = {.lr = 1e-3};
     c = c ? c : &none;
     flags |= (c->amsgrad ? YK_OPT_AMSGRAD : 0u) | (c->maximize ? YK_OPT_MAXIMIZE : 0u);
-    const yk__optim rule = {YK_OPT_ADAM, flags, c->beta1 != 0.0 || c->beta_zero ? c->beta1 : 0.9,
-                            c->beta2 != 0.0 || c->beta_zero ? c->beta2 : 0.999, c->eps != 0.0 || c->eps_zero ? c->eps : 1e-8};
+    const yk__optim rule = {YK_OPT_ADAM, flags, yk__setting(c->beta1, 0.9), yk__setting(c->beta2, 0.999), yk__setting(c->eps, 1e-8)};
     return opt_new(job, rule, c->lr, c->weight_decay);
 }
 
@@ -286,7 +285,7 @@ static void fail_overflow(yk_job *job, uint32_t bad)
                   "the loss scale has come down to %g%s, and gradients are still not finite, %u times in a row; the first such "
                   "tensor is %s. Lower the learning rate, or train in bf16 or fp32 (stay_at_floor goes on all the same)%s",
                   job->scaler.scale, job->scaler.scale == job->scaler.floor ? ", its floor" : "", job->scaler.skips,
-                  name ? name : "on another rank", yk__blame(job, why, sizeof why));
+                  name ? name : "none: it is between parameters", yk__blame(job, why, sizeof why));
 }
 
 static bool update(yk_opt *opt)

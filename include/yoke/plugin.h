@@ -305,7 +305,7 @@ typedef struct yk_host {
     void (*log)(int level, const char *who, const char *fmt, ...);    /* [any]; 0 error .. 4 trace */
     void (*fail)(const char *who, const char *fmt, ...);              /* [any]; explains the status returned next by
                                                                          this thread (for a queue: by queue_wait) */
-    /* The value of the option YOKE_<PLUGIN>_<KEY> (or the device word's own setting, which wins), or NULL. The string
+    /* The value of the option YOKE_<PLUGIN>_<KEY> (or the device spec's own setting, which wins), or NULL. The string
      * lives until fini. Keys every host sets: CORES, the cores for this rank's threads ("0-3,6"). [any] */
     const char *(*option)(const char *plugin, const char *key);
     /* Reference kernel: runs one node (composites too) on host memory in double precision, storing in the values'
@@ -324,7 +324,7 @@ enum {
     YK_CAP_CPU = 1 << 3,           /* computes on the host's cores, which it should not share with another rank */
     YK_CAP_STRIDED_ATTENTION = 1 << 4, /* attention operands may have any strides but a dense last dimension */
     YK_CAP_CORES = 1 << 5, /* the plugin's one device is the host's cores, any subset of them by option CORES: in device
-                             words "PLUGIN:0-3" then names cores, and "PLUGIN/2" splits them between two ranks */
+                             specs: "PLUGIN:0-3" then names cores, and "PLUGIN/2" splits them between two ranks */
     YK_CAP_STRIDED_RESULTS = 1 << 6 /* attention's out, and gq, gk, gv of its gradient, may be views with any strides but a
                                        dense last dimension, of values that the node alone writes and that are all of the
                                        view, or of two or three of the gradients side by side */

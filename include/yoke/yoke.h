@@ -12,7 +12,7 @@
  * Errors are sticky: the first failure is stored with the caller's file and line, later calls return a poisoned handle
  * and do nothing, yk_each loops end, and yk_close reports it. The library never ends the process.
  *
- * Configuration structs: a member left zero means the documented default.
+ * Configuration structs: a member left zero means the documented default. YK_ZERO stands for 0 where 0 itself is meant.
  * Threads: a job and all that hangs on it belong to one thread. Shapes are row-major, images NCHW.
  */
 #ifndef YOKE_H
@@ -29,6 +29,8 @@ extern "C" {
 #endif
 #if defined(__GNUC__)
 #define YK_API __attribute__((visibility("default")))
+/* 0 in a number of a configuration struct whose default is another: .beta1 = YK_ZERO. An unsigned member takes it cast. */
+#define YK_ZERO (-2147483647 - 1)
 #else
 #define YK_API
 #endif
@@ -279,9 +281,8 @@ YK_API yk_t yk_attention(yk_t q, yk_t k, yk_t v, const yk_attention_config *c); 
 typedef enum yk_reduction { YK_MEAN, YK_SUM, YK_EACH } yk_reduction; /* YK_EACH: one loss per label or element */
 typedef struct yk_cross_entropy_config {
     float smoothing;
-    int32_t ignore_index;  /* default -100 */
-    bool ignore_index_set; /* set when ignore_index is 0 on purpose */
-    yk_t weight;           /* [C] class weights */
+    int32_t ignore_index; /* default -100 */
+    yk_t weight;          /* [C] class weights */
     yk_reduction reduction;
 } yk_cross_entropy_config;
 YK_API yk_t yk_cross_entropy(yk_t logits, yk_t labels); /* logits [.., C], labels i32 [..], -100 is ignored */
@@ -300,7 +301,9 @@ YK_API void yk_checkpoint_end(yk_job *job);
 /* ---- Training -------------------------------------------------------------------------------------------------------- */
 
 YK_API void yk_backward(yk_t loss);                /* once per micro batch; a sum of losses may be scaled and added */
-YK_API void yk_clip_norm(yk_job *job, float max);  /* for the step to come: g *= min(1, max / (norm + 1e-6)) */
+/* For the step to come: g *= min(1, max / (norm + 1e-6)). Ranks that clip otherwise are told apart in yk_backward, so in the same
+ * step where it was asked for before. */
+YK_API void yk_clip_norm(yk_job *job, float max);
 YK_API void yk_clip_value(yk_job *job, float max); /* each element into [-max, max] */
 
 typedef struct yk_opt yk_opt;
@@ -310,7 +313,7 @@ typedef struct yk_sgd_config {
 } yk_sgd_config;
 typedef struct yk_adam_config { /* also adamw; betas default 0.9, 0.999, eps 1e-8 */
     double lr, beta1, beta2, eps, weight_decay;
-    bool amsgrad, maximize, eps_zero, beta_zero; /* eps_zero, beta_zero: eps, a beta of 0 really is 0 */
+    bool amsgrad, maximize;
 } yk_adam_config;
 /* One optimizer per job; all parameters that exist when it is made are its, in one group. adamw: weight_decay as given
  * (0 is 0). A parameter that no loss of a window depends on gets no update in it: value, moments and its own step count
@@ -367,8 +370,7 @@ typedef struct yk_data_config {
     bool whole;              /* running text: all of the file, not its part before or after the split */
     uint64_t max_rows;       /* only the first so many rows of the part; default all */
     bool by_length;          /* training on rows of text: a batch's rows are of like length, so that it has little padding */
-    uint64_t seed;           /* of the order of rows, where seed_set; default the job's */
-    bool seed_set;
+    uint64_t seed;           /* of the order of rows; default the job's */
 } yk_data_config;
 
 typedef struct yk_batch {
@@ -474,7 +476,8 @@ YK_API const char *yk_stage(yk_job *job, const char *dir);
 YK_API void yk_stage_commit(yk_job *job, const char *dir);
 /* Has write(object, dir) called on rank 0 while yk_save makes a checkpoint in dir: what it writes there belongs to it. */
 YK_API void yk_save_with(yk_job *job, void *object, void (*write)(void *object, const char *dir));
-/* Calls release(object) when the job is closed (after all else was freed that uses parameters). */
+/* The job is the object's owner from here on: release(object) is called when it is closed, after all else was freed that uses
+ * parameters, the last object first; or at once where it cannot be remembered (job NULL, or out of memory: the job has failed). */
 YK_API void yk_owns(yk_job *job, void *object, void (*release)(void *object));
 /* Writes parameters and states under the given names (rank 0; beside, synced, renamed). */
 YK_API void yk_weights_save(yk_job *job, const char *file, uint32_t n, const char *const *name, const yk_t *param);

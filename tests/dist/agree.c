@@ -46,7 +46,10 @@ static void step(yk_job *job, const char *mode, yk_opt *opt, const yk_t w[2])
     h = differs(job, mode, "graph") ? yk_tanh(h) : yk_relu(h);
     if (!strcmp(mode, "beside") && yk_rank(job) == 2)
         yk_keep(yk_neg(yk_sum(h, 3, false))); /* the loss does not depend on it */
-    yk_backward(yk_cross_entropy(yk_linear(h, w[1], YK_NO), yk_input(job, YK_I32, 1, &n, y)));
+    yk_t loss = yk_cross_entropy(yk_linear(h, w[1], YK_NO), yk_input(job, YK_I32, 1, &n, y));
+    if (!strcmp(mode, "clip at once"))
+        yk_clip_norm(job, yk_rank(job) == 2 ? 2 : 1);
+    yk_backward(loss);
     if (!strcmp(mode, "clip"))
         yk_clip_norm(job, yk_rank(job) == 2 ? 2 : 1);
     yk_step(opt);
@@ -64,7 +67,7 @@ static int train(const char *mode)
     const yk_t w[2] = {yk_param(job, "w1", 2, a, (yk_init){YK_INIT_ONES, 0, 0}),
                        yk_param(job, differs(job, mode, "name") ? "w3" : "w2", 2, b, (yk_init){YK_INIT_ONES, 0, 0})};
     yk_opt *opt = make_opt(job, mode);
-    for (int i = 0; i < 3 && yk_ok(job); i++)
+    for (int i = 0; i < (strcmp(mode, "clip at once") ? 3 : 1) && yk_ok(job); i++)
         step(job, mode, opt, w);
     return yk_close(job);
 }
@@ -145,6 +148,7 @@ static const struct {
     {"rate", "another learning rate or schedule than rank 0 (cpu:0!): rate 0.02, not 0.01"},
     {"schedule", "another learning rate or schedule"},
     {"clip", "another clipping, loss scale or precision than rank 0 (cpu:0!): largest norm 2, not 1"},
+    {"clip at once", "another clipping, loss scale or precision than rank 0 (cpu:0!): largest norm 2, not 1"},
     {"accumulate", "micro batches in a window 2, not 1"},
     {"seed", "another seed than rank 0 (cpu:0!): seed 8, not 7"},
     {"data", "read other data from text:"},

@@ -355,7 +355,8 @@ static bool softmax(vector_case *c)
 static bool cross_entropy(vector_case *c)
 {
     const char *r = attr_text(c, "reduction", "mean");
-    yk_cross_entropy_config k = {.ignore_index = (int32_t)attr(c, "ignore_index", -100), .ignore_index_set = true,
+    const int32_t ignore = (int32_t)attr(c, "ignore_index", -100);
+    yk_cross_entropy_config k = {.ignore_index = ignore ? ignore : YK_ZERO,
                                  .reduction = !strcmp(r, "sum") ? YK_SUM : !strcmp(r, "none") ? YK_EACH : YK_MEAN};
     yk_t x;
     uint32_t order[8], n;

@@ -174,6 +174,11 @@ static bool read_numbers(train_run *r, yk_config *config)
     return !bad && train_reports_read(cli);
 }
 
+static double zero_is_meant(double v)
+{
+    return v == 0 ? YK_ZERO : v;
+}
+
 static yk_opt *make_optimizer(train_run *r)
 {
     const yk__cli *cli = r->cli;
@@ -183,11 +188,9 @@ static yk_opt *make_optimizer(train_run *r)
                                .momentum = yk__cli_real(cli, "momentum", 0, 1, &bad),
                                .weight_decay = r->decay};
     const yk_adam_config adam = {.lr = r->lr,
-                                 .beta1 = yk__cli_real(cli, "adam-beta1", 0, 1, &bad),
-                                 .beta2 = yk__cli_real(cli, "adam-beta2", 0, 1, &bad),
-                                 .eps = yk__cli_real(cli, "adam-epsilon", 0, 1, &bad),
-                                 .beta_zero = true, /* 0 is 0 here, not the default */
-                                 .eps_zero = true,
+                                 .beta1 = zero_is_meant(yk__cli_real(cli, "adam-beta1", 0, 1, &bad)),
+                                 .beta2 = zero_is_meant(yk__cli_real(cli, "adam-beta2", 0, 1, &bad)),
+                                 .eps = zero_is_meant(yk__cli_real(cli, "adam-epsilon", 0, 1, &bad)),
                                  .weight_decay = r->decay};
     return k == OPTIM_SGD ? yk_sgd(r->job, &sgd) : k == OPTIM_ADAM ? yk_adam(r->job, &adam) : yk_adamw(r->job, &adam);
 }

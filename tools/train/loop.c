@@ -121,9 +121,9 @@ static void after_window(train_run *r, const yk_batch *batch)
 static void train_batch(train_run *r, const yk_batch *batch)
 {
     yk_t loss = yk_model_loss(r->model, batch, yk_forward(r->model, batch));
-    yk_backward(loss);
     if (r->clip > 0)
-        yk_clip_norm(r->job, (float)r->clip);
+        yk_clip_norm(r->job, (float)r->clip); /* before yk_backward: there the ranks compare it */
+    yk_backward(loss);
     yk_step(r->opt);
     r->log_rows += (uint64_t)batch->global_rows;
     r->log_tokens += (uint64_t)(batch->global_rows * (batch->width > 0 ? batch->width : 0));

@@ -195,8 +195,9 @@ static void take_sample_options(const yk__cli *cli, bool eval, yk_data_config *c
     c->max_rows = (uint64_t)yk__cli_int(cli, eval ? "max-eval-samples" : "max-train-samples", 1, INT64_MAX, &bad);
     c->keep_last = yk__cli_given(cli, "dataloader-drop-last") && !yk__cli_on(cli, "dataloader-drop-last");
     c->by_length = yk__cli_on(cli, "group-by-length");
-    c->seed_set = yk__cli_given(cli, "data-seed");
     c->seed = (uint64_t)yk__cli_int(cli, "data-seed", 0, INT64_MAX, &bad);
+    if (yk__cli_given(cli, "data-seed") && !c->seed)
+        c->seed = (uint64_t)YK_ZERO;
 }
 
 yk_data *train_data(const yk__cli *cli, yk_job *job, bool eval, uint32_t global_batch)

@@ -433,6 +433,56 @@ START_TEST(reading_before_the_step_changes_nothing)
 }
 END_TEST
 
+/* 0 is the default, YK_ZERO is 0, each member by itself. */
+START_TEST(zero_that_is_meant)
+{
+    yk_job *job = open_job((yk_config){.seed = 5});
+    yk_opt *opt = yk_adam(job, &(yk_adam_config){.lr = 1, .beta1 = YK_ZERO, .eps = YK_ZERO});
+    ck_assert_double_eq(opt->rule.beta1, 0);
+    ck_assert_double_eq(opt->rule.beta2, 0.999);
+    ck_assert_double_eq(opt->rule.eps, 0);
+    const float z[4] = {1, 2, 3, 5};
+    const int32_t y[2] = {0, 1};
+    const int64_t zd[2] = {2, 2}, n = 2;
+    yk_t logits = input(job, 2, zd, z), labels = yk_input(job, YK_I32, 1, &n, y);
+    const double both = yk_item(yk_cross_entropy_with(logits, labels, &(yk_cross_entropy_config){0}));
+    const double second = yk_item(yk_cross_entropy_with(logits, labels, &(yk_cross_entropy_config){.ignore_index = YK_ZERO}));
+    ck_assert_double_eq_tol(both, (log1p(exp(1)) + log1p(exp(-2))) / 2, 1e-6);
+    ck_assert_double_eq_tol(second, log1p(exp(-2)), 1e-6);
+    CLOSE(job);
+}
+END_TEST
+
+/* Rows that come first in an order by a seed. */
+static uint64_t order_of(uint64_t job_seed, uint64_t data_seed)
+{
+    char spec[] = "text:/tmp/yoke-order-XXXXXX";
+    const int fd = mkstemp(spec + 5);
+    ck_assert_int_eq(write(fd, "abcdefghijklmnopqrstuvwxyz0123456789", 36), 36);
+    close(fd);
+    yk_job *job = open_job((yk_config){.seed = job_seed});
+    yk_data *data = yk_data_open(job, spec, &(yk_data_config){.tokenizer = "bytes", .seq_len = 1, .global_batch = 8, .whole = true,
+                                                              .seed = data_seed});
+    yk_batch b;
+    int32_t id[8];
+    uint64_t order = 0;
+    ck_assert(yk_data_next(data, &b));
+    yk_read(b.input_ids, id, sizeof id);
+    for (int i = 0; i < 8; i++)
+        order = order << 8 | (uint64_t)id[i];
+    CLOSE(job);
+    unlink(spec + 5);
+    return order;
+}
+
+START_TEST(seeds_of_the_order)
+{
+    ck_assert(order_of(5, 0) == order_of(7, 5));
+    ck_assert(order_of(5, (uint64_t)YK_ZERO) == order_of(0, 0));
+    ck_assert(order_of(5, (uint64_t)YK_ZERO) != order_of(5, 0));
+}
+END_TEST
+
 START_TEST(frozen_and_groups)
 {
     yk_job *job = open_job((yk_config){.seed = 5});
@@ -643,6 +693,8 @@ int main(void)
     tcase_add_test(t, training_goes_down_and_compiles_once);
     tcase_add_test(t, windows);
     tcase_add_test(t, reading_before_the_step_changes_nothing);
+    tcase_add_test(t, zero_that_is_meant);
+    tcase_add_test(t, seeds_of_the_order);
     tcase_add_test(t, frozen_and_groups);
     tcase_add_test(t, dropout_follows_the_global_row);
     tcase_add_test(t, log_lines);

@@ -150,8 +150,7 @@ static yk_t cross_entropy(golden_layer *l)
 {
     const int32_t ignore = (int32_t)real(l, "ignore_index");
     const yk_cross_entropy_config c = {.smoothing = (float)real(l, "label_smoothing"),
-                                       .ignore_index = ignore,
-                                       .ignore_index_set = true,
+                                       .ignore_index = ignore ? ignore : YK_ZERO,
                                        .weight = in(l, "weight"),
                                        .reduction = reduction(l)};
     yk_t x = in(l, "x");

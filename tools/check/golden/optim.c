@@ -39,11 +39,9 @@ static yk_opt *make(yk_job *job, const char *type, json_t *c)
     const yk_sgd_config sgd = {hyper(c, "lr"), hyper(c, "momentum"), hyper(c, "dampening"), hyper(c, "weight_decay"),
                                flag(c, "nesterov"), flag(c, "maximize")};
     const yk_adam_config adam = {.lr = hyper(c, "lr"),
-                                 .beta1 = beta(c, 0),
-                                 .beta2 = beta(c, 1),
-                                 .beta_zero = beta(c, 0) == 0 || beta(c, 1) == 0,
-                                 .eps = hyper(c, "eps"),
-                                 .eps_zero = hyper(c, "eps") == 0,
+                                 .beta1 = beta(c, 0) == 0 ? YK_ZERO : beta(c, 0),
+                                 .beta2 = beta(c, 1) == 0 ? YK_ZERO : beta(c, 1),
+                                 .eps = hyper(c, "eps") == 0 ? YK_ZERO : hyper(c, "eps"),
                                  .weight_decay = hyper(c, "weight_decay"),
                                  .amsgrad = flag(c, "amsgrad"),
                                  .maximize = flag(c, "maximize")};
