@@ -10,19 +10,6 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "plugins/kit/kernels/attn.kch"
-#include "plugins/kit/kernels/conv.kch"
-#include "plugins/kit/kernels/data.kch"
-#include "plugins/kit/kernels/dialect.kch"
-#include "plugins/kit/kernels/gemm.kch"
-#include "plugins/kit/kernels/gemm_dot.kch"
-#include "plugins/kit/kernels/gemm_gpu.kch"
-#include "plugins/kit/kernels/math.kch"
-#include "plugins/kit/kernels/nn.kch"
-#include "plugins/kit/kernels/pool.kch"
-#include "plugins/kit/kernels/step.kch"
-#include "plugins/kit/kernels/wino.kch"
-
 #define CACHE_MAGIC 0x314c434f454b4f59ull /* "YOKEOCL1" */
 #define CACHE_MOST (256u << 20)
 
@@ -32,7 +19,7 @@ typedef struct cache_head {
 
 /* ---- Table of the device (under its lock) ---- */
 
-cl_program ocl_unit_find(yk_device *dev, uint64_t key)
+static cl_program unit_find(yk_device *dev, uint64_t key)
 {
     for (size_t i = 0; i < dev->n_unit; i++)
         if (dev->unit[i].key == key)
@@ -40,7 +27,7 @@ cl_program ocl_unit_find(yk_device *dev, uint64_t key)
     return NULL;
 }
 
-yk_status ocl_unit_keep(yk_device *dev, uint64_t key, cl_program program)
+static yk_status unit_keep(yk_device *dev, uint64_t key, cl_program program)
 {
     if (dev->n_unit == dev->cap_unit) {
         size_t more = dev->cap_unit + 32;
@@ -187,7 +174,7 @@ static uint64_t build_key(const yk_device *dev, const char *options, const char 
 static yk_status build_locked(yk_device *dev, const char *options, const char *const *part, uint32_t n, cl_program *out)
 {
     uint64_t key = build_key(dev, options, part, n);
-    cl_program program = ocl_unit_find(dev, key);
+    cl_program program = unit_find(dev, key);
     if (program) {
         *out = program;
         return YK_OK;
@@ -206,62 +193,57 @@ static yk_status build_locked(yk_device *dev, const char *options, const char *c
     ocl_signals_restore(signals);
     if (s != YK_OK)
         return s;
-    s = ocl_unit_keep(dev, key, program);
+    s = unit_keep(dev, key, program);
     clReleaseProgram(program);
     if (s == YK_OK)
         *out = program;
     return s;
 }
 
-static yk_status build(yk_device *dev, const char *defines, const char *const *part, uint32_t n, cl_program *out)
+/* Under the device's lock. file: of the kit, or NULL: the text of generated kernels. */
+static yk_status unit_build(yk_device *dev, const char *file, const char *macros, const char *text, cl_program *out)
 {
     char options[256];
-    int k = snprintf(options, sizeof options, "%s %s", dev->cpu_shape ? "-DK_CPU_SHAPE" : "", defines);
-    if (k < 0 || (size_t)k >= sizeof options) {
-        ocl_host->fail(OCL_WHO, "build options are too long: %s", defines);
+    const char *part[KIT_PARTS];
+    if (!kit_unit_parts(&dev->target, file, text, part) || !kit_unit_macros(&dev->target, macros, options, sizeof options))
         return YK_E_INTERNAL;
-    }
-    return build_locked(dev, options, part, n, out);
+    return build_locked(dev, options, part, KIT_PARTS, out);
 }
 
-yk_status ocl_unit_get(yk_device *dev, const char *unit, const char *defines, cl_program *out)
+/* The generated kernels that the device does not have yet, compiled as one program. */
+static yk_status generated_build(yk_device *dev, const kit_program *k)
 {
-    static const struct {
-        const char *name, *before, *source; /* before: what a unit builds upon, or "" */
-    } units[] = {
-        {"attn", kit_src_gemm, kit_src_attn},
-        {"nn", "", kit_src_nn},
-        {"pool", "", kit_src_pool},
-        {"step", "", kit_src_step},
-        {"conv", "", kit_src_conv},
-        {"wino", "", kit_src_wino},
-        {"data", "", kit_src_data},
-        {"gemm", "", kit_src_gemm},
-    };
-    for (size_t i = 0; i < sizeof units / sizeof *units; i++) {
-        if (strcmp(units[i].name, unit))
-            continue;
-        const char *part[] = {kit_src_dialect, kit_src_math, units[i].before, units[i].source};
-        pthread_mutex_lock(&dev->lock);
-        yk_status s = build(dev, defines, part, 4, out);
-        pthread_mutex_unlock(&dev->lock);
-        return s;
+    kit_text text;
+    cl_program program = NULL;
+    yk_status s = YK_OK;
+    kit_text_init(&text, ocl_host);
+    for (size_t i = 0; i < k->n_unit; i++) {
+        const kit_unit *u = &k->unit[i];
+        if (!u->file && !unit_find(dev, u->key))
+            kit_text_put(&text, k->text.s + u->begin, u->end - u->begin);
     }
-    ocl_host->fail(OCL_WHO, "no kernels named %s", unit);
-    return YK_E_INTERNAL;
+    if (text.bad)
+        s = YK_E_MEM;
+    else if (text.s)
+        s = unit_build(dev, NULL, "", text.s, &program);
+    for (size_t i = 0; i < k->n_unit && program && s == YK_OK; i++)
+        if (!k->unit[i].file && !unit_find(dev, k->unit[i].key))
+            s = unit_keep(dev, k->unit[i].key, program);
+    kit_text_free(&text);
+    return s;
 }
 
-yk_status ocl_unit_generated(yk_device *dev, const kit_text *text, cl_program *out)
+yk_status ocl_units_get(yk_device *dev, const kit_program *k, cl_program *of)
 {
-    const char *part[] = {kit_src_dialect, kit_src_math, dev->cpu_shape ? kit_src_gemm : "", text->s};
-    if (text->bad || !text->s) {
-        ocl_host->fail(OCL_WHO, "generating kernels failed");
-        return YK_E_INTERNAL;
+    pthread_mutex_lock(&dev->lock);
+    yk_status s = generated_build(dev, k);
+    for (size_t i = 0; i < k->n_unit && s == YK_OK; i++) {
+        const kit_unit *u = &k->unit[i];
+        if (u->file)
+            s = unit_build(dev, u->file, u->macros, NULL, &of[i]);
+        else
+            of[i] = unit_find(dev, u->key);
     }
-    return build(dev, "", part, 4, out);
-}
-
-const char *ocl_dot_source(const yk_device *dev)
-{
-    return dev->cpu_shape ? kit_src_gemm_dot : kit_src_gemm_gpu;
+    pthread_mutex_unlock(&dev->lock);
+    return s;
 }

@@ -4,9 +4,9 @@
  * where files can be written and executed (else PoCL finds no device, or aborts), its threads stay on their cores.
  */
 #define _GNU_SOURCE
+#include "backends/opencl/cores.h"
 #include "backends/opencl/ocl.h"
 
-#include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -43,45 +43,13 @@ void ocl_signals_restore(ocl_signals *s)
 
 /* ---- Cores ---- */
 
-/* "0-3,6" to a set; 0 if it is no such list. */
-static int env_cores(const char *list, cpu_set_t *set)
-{
-    CPU_ZERO(set);
-    for (const char *p = list; *p;) {
-        char *end;
-        long a = strtol(p, &end, 10), b = a;
-        if (end == p)
-            return 0;
-        if (*end == '-') {
-            p = end + 1;
-            b = strtol(p, &end, 10);
-            if (end == p)
-                return 0;
-        }
-        if (a < 0 || b < a || b >= CPU_SETSIZE)
-            return 0;
-        for (long i = a; i <= b; i++)
-            CPU_SET((size_t)i, set);
-        if (*end && *end != ',')
-            return 0;
-        p = *end ? end + 1 : end;
-    }
-    return CPU_COUNT(set);
-}
-
-bool ocl_cores_good(const char *list)
-{
-    cpu_set_t set;
-    return env_cores(list, &set) > 0;
-}
-
 /* The driver's threads inherit the mask of the thread that loads it; their number follows the mask too. */
 static void env_bind(void)
 {
     const char *list = ocl_option("CORES");
     cpu_set_t set;
     char n[16];
-    int count = list ? env_cores(list, &set) : 0;
+    int count = list ? ocl_cores_parse(list, &set) : 0;
     if (!count)
         return;
     if (sched_setaffinity(0, sizeof set, &set))

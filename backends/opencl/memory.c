@@ -29,9 +29,9 @@ static yk_status buffer_make(yk_device *dev, void *host, uint64_t bytes, yk_buff
 yk_status ocl_buffer_new(yk_device *dev, uint64_t bytes, yk_buffer **out)
 {
     void *host = NULL;
-    if (dev->max_alloc && bytes > dev->max_alloc) {
+    if (dev->target.max_alloc && bytes > dev->target.max_alloc) {
         ocl_host->fail(OCL_WHO, "a buffer of %llu bytes: this device allows %llu at most", (unsigned long long)bytes,
-                       (unsigned long long)dev->max_alloc);
+                       (unsigned long long)dev->target.max_alloc);
         return YK_E_MEM;
     }
     if (dev->visible) {

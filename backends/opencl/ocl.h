@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The OpenCL plugin's own types. One file per part: plugin.c (table), options.c, env.c (environment, signals, cores),
- * probe.c (drivers tried in a child process), survey.c (answers kept between processes), device.c, shape.c (which kernels
- * a device gets), memory.c, queue.c, build.c
- * (compiling and the cache of binaries), program.c (graphs to launches), lower*.c (one function per kind of node).
+ * The OpenCL plugin's own types. One file per part, each calling only those named after it: plugin.c (table); list.c (which
+ * devices there are); shape.c (which kernels a device gets); queue.c; program.c (launches of the kit as kernel objects);
+ * build.c (compiling and the cache of binaries); watch.c; memory.c; device.c (one that is open); probe.c (drivers tried in a
+ * child process); survey.c (answers kept between processes); env.c (environment, signals); options.c; cores.c; host.c.
+ * Which launches run a graph is decided by the kit (plugins/kit/program.h).
  */
 #ifndef YOKE_BACKENDS_OPENCL_OCL_H
 #define YOKE_BACKENDS_OPENCL_OCL_H
@@ -17,11 +18,12 @@
 
 #include <yoke/plugin.h>
 
-#include "plugins/kit/emit.h"
+#include "plugins/kit/program.h"
 
 #define OCL_WHO "opencl"
 #define OCL_VERSION "0.1.0"
 
+/* ---- host.c ---- */
 /* The host's table, NULL before init. */
 extern const yk_host *ocl_host;
 
@@ -38,7 +40,6 @@ const char *ocl_option(const char *key); /* NULL: not set, or empty */
 yk_status ocl_options_check(void);       /* YK_E_ARG, explained, for a name or value that means nothing */
 
 /* ---- env.c, probe.c ---- */
-bool ocl_cores_good(const char *list); /* "0-3,6" */
 typedef struct ocl_signals ocl_signals;
 ocl_signals *ocl_signals_save(void); /* NULL is harmless */
 void ocl_signals_restore(ocl_signals *s);
@@ -58,12 +59,9 @@ struct yk_device {
     cl_device_id id;
     cl_context ctx;
     char name[64];
-    uint32_t units;
-    bool cpu_shape;    /* which family of kernels it gets */
-    uint32_t local_floats; /* of local memory, for a work-group of the CPU shape */
+    kit_target target; /* what decides about its launches */
     bool visible;      /* host memory is used in place */
     bool binaries;     /* compiled programs are kept in the cache folder; no: the driver keeps its own */
-    cl_ulong max_alloc;
     pthread_mutex_t lock; /* guards the next three, and compiling */
     ocl_unit *unit;
     size_t n_unit, cap_unit;
@@ -76,10 +74,14 @@ cl_ulong ocl_device_number(cl_device_id id, cl_device_info what); /* 0: unknown 
 void ocl_device_text(cl_device_id id, cl_device_info what, char *text, size_t n);
 /* in_place: host memory is used without copies. Close it with ocl_device_close. */
 yk_status ocl_device_make(cl_device_id id, bool cpu_shape, bool in_place, yk_device **dev);
+void ocl_device_close(yk_device *dev);
+uint64_t ocl_device_identity(cl_device_id id); /* hash of device, driver, platform */
+uint32_t ocl_device_claims(yk_device *dev, const yk_graph *g, uint32_t node);
+
+/* ---- list.c ---- */
 yk_status ocl_device_count(uint32_t *n);
 yk_status ocl_device_caps(uint32_t i, yk_device_caps *caps);
 yk_status ocl_device_open(uint32_t i, yk_device **dev);
-void ocl_device_close(yk_device *dev);
 void ocl_devices_forget(void);
 
 /* ---- memory.c ---- */
@@ -109,16 +111,13 @@ void ocl_watch_begin(ocl_watch *w, yk_device *dev);
 void ocl_watch_end(ocl_watch *w);
 
 /* ---- build.c ---- */
-/* Compiled or found; the device keeps the program. unit: a source of the kit; text: generated, the lock is held. */
-yk_status ocl_unit_get(yk_device *dev, const char *unit, const char *defines, cl_program *program);
-yk_status ocl_unit_generated(yk_device *dev, const kit_text *text, cl_program *program);
-const char *ocl_dot_source(const yk_device *dev); /* the kernel of a dot, whose macros come before it */
-cl_program ocl_unit_find(yk_device *dev, uint64_t key);
-yk_status ocl_unit_keep(yk_device *dev, uint64_t key, cl_program program);
+/*
+ * The compiled programs of a program's units, of[i] for unit[i]: those the device has are found, generated kernels it has not are
+ * compiled together. The device keeps them.
+ */
+yk_status ocl_units_get(yk_device *dev, const kit_program *k, cl_program *of);
 
 /* ---- program.c ---- */
-enum { OCL_SLOT_SCRATCH = 0xfffffff0u, OCL_SLOT_META };
-
 typedef struct ocl_launch {
     cl_kernel kernel;
     cl_uint dims;
@@ -126,28 +125,23 @@ typedef struct ocl_launch {
     uint32_t node;
 } ocl_launch;
 
-typedef struct ocl_bind { /* kernel arguments arg, arg+1 = (memory of slot, element offset) */
-    uint32_t launch, arg, slot, element;
-    uint64_t offset; /* bytes inside the slot */
+typedef struct ocl_bind { /* kernel arguments `at`, at + 1 = (memory, element offset) */
+    uint32_t launch, at;
+    kit_arg arg;
 } ocl_bind;
 
 struct yk_program {
     yk_device *dev;
     const yk_graph *g;
     ocl_launch *launch;
-    ocl_bind *bind; /* by slot */
-    int64_t *meta;
-    size_t n_launch, cap_launch, n_bind, cap_bind, n_meta, cap_meta;
+    ocl_bind *bind; /* the arguments that are memory */
+    size_t n_launch, n_bind;
     uint64_t scratch_bytes, scratch_serial; /* serial: of what the kernels were last given */
-    cl_mem meta_mem;
+    cl_mem meta;
     cl_mem *bound;         /* per slot: what the kernels were last given */
     uint64_t *bound_offset;
     bool ran;
     pthread_mutex_t lock;
-    /* while lowering */
-    bool counting; /* nothing is compiled or bound */
-    uint32_t node, arg;
-    yk_status failed;
 };
 
 typedef struct ocl_scratch { /* of a queue */
@@ -162,39 +156,6 @@ void ocl_program_free(yk_program *p);
 /* Enqueues all launches; *last is the event of the last one (NULL: there was none). */
 yk_status ocl_program_run(yk_program *p, const yk_submit *s, cl_command_queue q, ocl_scratch *scratch, cl_uint n_wait,
                           const cl_event *wait, cl_event *last);
-
-/* Lowering: launch, then its arguments in order. After a failure calls do nothing and p->failed tells. */
-void ocl_launch_begin(yk_program *p, const char *unit, const char *defines, const char *kernel, int64_t x, int64_t y,
-                      int64_t z, uint32_t local);
-void ocl_launch_from(yk_program *p, cl_program program, const char *kernel, int64_t x, int64_t y, int64_t z,
-                     uint32_t local);
-void ocl_arg_value(yk_program *p, uint32_t value);
-void ocl_arg_value_at(yk_program *p, uint32_t value, int64_t element); /* from that element on */
-void ocl_arg_scratch(yk_program *p, uint64_t offset, uint64_t bytes, uint32_t element);
-void ocl_arg_meta(yk_program *p, const int64_t *meta, uint32_t n);
-void ocl_arg_long(yk_program *p, int64_t v);
-void ocl_arg_int(yk_program *p, int64_t v);
-void ocl_arg_float(yk_program *p, double v);
-void ocl_fail(yk_program *p, yk_status s);
-
-/* ---- lower*.c ---- */
-const yk_value *ocl_in(const yk_graph *g, const yk_node *n, uint32_t i);
-const yk_value *ocl_out(const yk_graph *g, const yk_node *n, uint32_t i);
-void ocl_arg_in(yk_program *p, const yk_node *n, uint32_t i); /* an absent operand is not read: the first stands in */
-void ocl_arg_out(yk_program *p, const yk_node *n, uint32_t i);
-int64_t ocl_attr(const yk_program *p, const yk_node *n, uint32_t i);
-uint32_t ocl_claims(yk_device *dev, const yk_graph *g, uint32_t node);
-void ocl_lower_node(yk_program *p, uint32_t node);
-/* Appends the kernel this node needs, if it is one that is generated. */
-bool ocl_generated_kernel(const yk_graph *g, uint32_t node, const yk_device *dev, kit_text *out, uint64_t *key);
-void ocl_lower_dot(yk_program *p, const yk_node *n);
-uint32_t ocl_claims_dot_map(const yk_graph *g, const yk_node *n);
-bool ocl_dot_kernel(const yk_graph *g, uint32_t node, const yk_device *dev, kit_text *out, uint64_t *key);
-void ocl_lower_data(yk_program *p, const yk_node *n);
-uint32_t ocl_claims_nn(yk_device *dev, const yk_graph *g, const yk_node *n);
-void ocl_lower_nn(yk_program *p, const yk_node *n);
-uint32_t ocl_claims_conv(yk_device *dev, const yk_graph *g, const yk_node *n);
-void ocl_lower_conv(yk_program *p, const yk_node *n);
 
 /* ---- queue.c ---- */
 yk_status ocl_queue_new(yk_device *dev, yk_queue **q);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The plugin's options (YOKE_OPENCL_*), checked when it starts: a name or value that means nothing is an error. */
 #define _GNU_SOURCE
+#include "backends/opencl/cores.h"
 #include "backends/opencl/ocl.h"
 
 #include <stdio.h>
@@ -28,6 +29,12 @@ static bool value_ms(const char *v)
     return end != v && !*end && ms >= 1 && ms <= 3600000;
 }
 
+static bool value_cores(const char *v)
+{
+    cpu_set_t set;
+    return ocl_cores_parse(v, &set) > 0;
+}
+
 static bool value_helper(const char *v)
 {
     return !strcmp(v, "none") || access(v, X_OK) == 0;
@@ -39,7 +46,7 @@ static const struct {
     const char *allowed;
 } options[] = {
     {"BINARIES", value_flag, "0 or 1"},
-    {"CORES", ocl_cores_good, "a list of cores such as 0-3,6"},
+    {"CORES", value_cores, "a list of cores such as 0-3,6"},
     {"FAMILY", value_family, "auto, cpu or gpu"},
     {"PROBE", value_helper, "none, or a program that can be run"},
     {"PROBE_MS", value_ms, "milliseconds, 1 to 3600000"},

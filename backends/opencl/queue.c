@@ -274,7 +274,7 @@ static void CL_CALLBACK wait_told(cl_event event, cl_int state, void *arg)
 static bool wait_spin(yk_queue *q, uint64_t point, uint64_t start)
 {
     uint64_t done = 0;
-    if (q->dev->cpu_shape)
+    if (q->dev->target.cpu_shape)
         return ocl_queue_poll(q, &done) != YK_OK || done >= point;
     do
         if (ocl_queue_poll(q, &done) != YK_OK || done >= point)

@@ -13,8 +13,6 @@
 
 #include "backends/opencl/survey.h"
 
-#define LEAST_LOCAL (32u << 10) /* bytes of local memory below which the CPU shape's blocks are too small to be worth it */
-#define TEAM_LEAST 256          /* work-items of a group of the GPU shape */
 #define M 128
 #define N 256
 #define K 256
@@ -161,10 +159,10 @@ static ocl_shape shape_measured(cl_device_id id, uint64_t key)
 static void shape_limits(cl_device_id id, ocl_shape *cannot)
 {
     const cl_ulong local = ocl_device_number(id, CL_DEVICE_LOCAL_MEM_SIZE), team = ocl_device_number(id, CL_DEVICE_MAX_WORK_GROUP_SIZE);
-    if (local < LEAST_LOCAL) {
+    if (local < KIT_LOCAL_LEAST) {
         cannot->cpu = true;
         snprintf(cannot->why, sizeof cannot->why, "%llu KiB of local memory", (unsigned long long)local >> 10);
-    } else if (team < TEAM_LEAST) {
+    } else if (team < KIT_GROUP_LEAST) {
         cannot->cpu = false;
         snprintf(cannot->why, sizeof cannot->why, "groups of %llu at most", (unsigned long long)team);
     }

@@ -1,7 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 # The kit: a convenience library for plugins, and the kernel sources as C strings.
 noinst_LTLIBRARIES += libkit.la
-libkit_la_SOURCES = plugins/kit/text.c plugins/kit/text.h plugins/kit/emit.c plugins/kit/emit.h plugins/kit/emit_kernel.c \
+libkit_la_SOURCES = plugins/kit/emit.c plugins/kit/emit.h plugins/kit/emit_kernel.c plugins/kit/lower/chain.c \
+	plugins/kit/lower/conv.c plugins/kit/lower/data.c plugins/kit/lower/dot.c plugins/kit/lower/launch.c \
+	plugins/kit/lower/lower.h plugins/kit/lower/nn.c plugins/kit/lower/node.c plugins/kit/program.c \
+	plugins/kit/program.h plugins/kit/source.c plugins/kit/source.h plugins/kit/text.c plugins/kit/text.h \
 	plugins/kit/value.h
 libkit_la_CFLAGS = $(AM_CFLAGS) $(CONVERSION)
 
@@ -10,6 +13,7 @@ KIT_KERNELS = plugins/kit/kernels/dialect.kc plugins/kit/kernels/math.kc plugins
 	plugins/kit/kernels/conv.kc plugins/kit/kernels/wino.kc plugins/kit/kernels/nn.kc plugins/kit/kernels/attn.kc \
 	plugins/kit/kernels/pool.kc plugins/kit/kernels/step.kc
 KIT_TEXTS = $(KIT_KERNELS:.kc=.kch)
+$(libkit_la_OBJECTS): $(KIT_TEXTS)
 EXTRA_DIST += $(KIT_KERNELS)
 CLEANFILES += $(KIT_TEXTS)
 SUFFIXES = .kc .kch
@@ -21,7 +25,9 @@ SUFFIXES = .kc .kch
 if WITH_CHECK
 # the kernel sources as plain C: unused kernels and scalar conversions are as they are in the dialect
 KIT_HOST_CFLAGS = $(AM_CFLAGS) $(CHECK_CFLAGS) -Wno-unused-function -Wno-psabi -Wno-shadow -Wno-undef
-UNIT_TESTS += tests/unit/kit/cpu_shape.test tests/unit/kit/gpu_shape.test
+UNIT_TESTS += tests/unit/kit/cpu_shape.test tests/unit/kit/gpu_shape.test tests/unit/kit/lower.test
+tests_unit_kit_lower_test_SOURCES = tests/unit/kit/lower.c $(KIT)
+tests_unit_kit_lower_test_LDADD = libkit.la $(CHECK_LIBS)
 tests_unit_kit_cpu_shape_test_SOURCES = tests/unit/kit/host.c tests/support/f16.h
 tests_unit_kit_cpu_shape_test_CFLAGS = $(KIT_HOST_CFLAGS)
 tests_unit_kit_gpu_shape_test_SOURCES = tests/unit/kit/host.c tests/support/f16.h

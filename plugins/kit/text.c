@@ -23,7 +23,7 @@ static bool text_grow(kit_text *t, size_t more)
     size_t cap = (t->n + more + 1) * 2;
     char *s = t->host->alloc(cap, 16);
     if (!s) {
-        t->bad = true;
+        t->bad = t->no_memory = true;
         return false;
     }
     if (t->s) {

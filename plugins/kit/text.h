@@ -11,7 +11,8 @@ typedef struct kit_text {
     const yk_host *host;
     char *s; /* NUL-terminated once something was added */
     size_t n, cap;
-    bool bad;
+    bool bad;       /* for good: */
+    bool no_memory; /* for want of memory; else the text makes no sense */
 } kit_text;
 
 void kit_text_init(kit_text *t, const yk_host *host);

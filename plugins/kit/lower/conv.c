@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Convolutions for the CPU shape (kernels/conv.kc, wino.kc): geometry, blocks of rows that fit local memory, launches. */
-#include "backends/opencl/ocl.h"
+#include "plugins/kit/lower/lower.h"
 
 #include <stdio.h>
 
@@ -101,13 +101,13 @@ static void conv_phase(conv *c, const int64_t *a, int64_t row, int64_t column)
     m[G_XS] = a[1];
 }
 
-static int64_t conv_local(const yk_device *dev)
+static int64_t conv_local(const kit_target *target)
 {
-    return dev->local_floats < CONV_LOCAL ? dev->local_floats : CONV_LOCAL;
+    return kit_local_floats(target) < CONV_LOCAL ? kit_local_floats(target) : CONV_LOCAL;
 }
 
 /* Places of the parts in local memory with r rows of results in an item; false if they do not fit. */
-static bool conv_rows_fit(const yk_device *dev, conv *c, bool dw, int64_t r)
+static bool conv_rows_fit(const kit_target *target, conv *c, bool dw, int64_t r)
 {
     int64_t *m = c->m, beyond = 4 * m[G_SH] * m[G_LEN] + 32; /* read behind the last row, and not used */
     int64_t gradients = r * m[G_OW] * m[G_PAD];
@@ -116,11 +116,11 @@ static bool conv_rows_fit(const yk_device *dev, conv *c, bool dw, int64_t r)
     m[G_X] = kit_round_up(m[G_C] * m[G_KH] * m[G_KW], 16);
     int64_t source = m[G_C] * m[G_ROWS] * m[G_LEN];
     m[G_REST] = kit_round_up(m[G_X] + source + beyond, 16);
-    return source <= CONV_X && gradients <= CONV_G && m[G_REST] + (dw ? gradients : CONV_TILE) <= conv_local(dev);
+    return source <= CONV_X && gradients <= CONV_G && m[G_REST] + (dw ? gradients : CONV_TILE) <= conv_local(target);
 }
 
 /* Layout of the local copy, rows of an item; false if not even one row fits. */
-static bool conv_blocks(const yk_device *dev, conv *c, bool dw)
+static bool conv_blocks(const kit_target *target, conv *c, bool dw)
 {
     int64_t *m = c->m, width;
     c->seg = m[G_OW] > 8 ? 16 : m[G_OW] > 4 ? 8 : 4;
@@ -132,7 +132,7 @@ static bool conv_blocks(const yk_device *dev, conv *c, bool dw)
     if (m[G_C] * m[G_KH] * m[G_KW] > CONV_TAPS)
         return false;
     for (int64_t r = m[G_OH]; r > 0; r = r > 4 ? (r + 1) / 2 : r - 1)
-        if (conv_rows_fit(dev, c, dw, r))
+        if (conv_rows_fit(target, c, dw, r))
             return true;
     return false;
 }
@@ -142,50 +142,50 @@ static bool conv_plain(const yk_value *v)
     return v->dims == 4 && kit_is_float(v->dtype) && kit_value_dense(v);
 }
 
-static bool conv_of(const yk_device *dev, const yk_graph *g, const yk_node *n, conv *c)
+static bool conv_of(const kit_target *target, const yk_graph *g, const yk_node *n, conv *c)
 {
     conv_geometry(g, n, c);
     const yk_value *out = &g->value[g->index[n->out]];
     const yk_value *in = &g->value[g->index[n->in]], *in1 = &g->value[g->index[n->in + 1]];
-    if (!dev->cpu_shape || !conv_plain(c->x) || !conv_plain(c->y) || !conv_plain(c->w) || in->dtype != in1->dtype)
+    if (!target->cpu_shape || !conv_plain(c->x) || !conv_plain(c->y) || !conv_plain(c->w) || in->dtype != in1->dtype)
         return false;
     if (out->dtype != in->dtype && out->dtype != YK_F32)
         return false;
-    return conv_blocks(dev, c, n->op == YK_OP_CONV2D_DW);
+    return conv_blocks(target, c, n->op == YK_OP_CONV2D_DW);
 }
 
-uint32_t ocl_claims_conv(yk_device *dev, const yk_graph *g, const yk_node *n)
+uint32_t kit_claims_conv(const kit_target *target, const yk_graph *g, const yk_node *n)
 {
     conv c;
-    if (!conv_of(dev, g, n, &c))
+    if (!conv_of(target, g, n, &c))
         return 0;
-    return n->op == YK_OP_CONV2D_DW ? 3 : 1;
+    return YK_CLAIM_RUN | (n->op == YK_OP_CONV2D_DW ? YK_CLAIM_ACCUMULATE : 0u);
 }
 
-static void conv_defines(const yk_device *dev, const yk_graph *g, const yk_node *n, const conv *c, char *text, size_t size)
+static void conv_defines(const kit_target *target, const yk_graph *g, const yk_node *n, const conv *c, char *text, size_t size)
 {
     bool dw = n->op == YK_OP_CONV2D_DW;
-    snprintf(text, size, "-D%s -DCONV_LOCAL=%d -DT=%s -DTC=%s -DSEG=%u -DNV=%u%s", dw ? "CONV_DW" : "CONV_DIRECT", (int)conv_local(dev),
+    snprintf(text, size, "-D%s -DCONV_LOCAL=%d -DT=%s -DTC=%s -DSEG=%u -DNV=%u%s", dw ? "CONV_DW" : "CONV_DIRECT", (int)conv_local(target),
              kit_type(g->value[g->index[n->in]].dtype), kit_type(g->value[g->index[n->out]].dtype), dw ? 16 : c->seg,
              dw ? c->nv : 1, c->m[G_YS] != c->m[G_OW] ? " -DAPART" : "");
 }
 
-static void lower_direct(yk_program *p, const yk_node *n, const conv *c)
+static void lower_direct(kit_lowering *ctx, const yk_node *n, const conv *c)
 {
     char defines[128];
     const int64_t *m = c->m;
-    conv_defines(p->dev, p->g, n, c, defines, sizeof defines);
+    conv_defines(ctx->target, ctx->g, n, c, defines, sizeof defines);
     int64_t K = m[G_C] * m[G_KH] * m[G_KW], tiles = kit_div_up(m[G_M], 8);
     uint64_t bytes = (uint64_t)(m[G_GROUPS] * tiles * K * 8) * 4;
-    ocl_launch_begin(p, "conv", defines, "conv_filter", tiles, m[G_GROUPS], 1, 1);
-    ocl_arg_value(p, p->g->index[n->in + 1]);
-    ocl_arg_scratch(p, 0, bytes, 4);
-    ocl_arg_meta(p, m, G_COUNT);
-    ocl_launch_begin(p, "conv", defines, "conv_direct", kit_div_up(m[G_OH], m[G_R]), m[G_N], m[G_GROUPS], 1);
-    ocl_arg_value(p, p->g->index[n->in]);
-    ocl_arg_scratch(p, 0, bytes, 4);
-    ocl_arg_value(p, p->g->index[n->out]);
-    ocl_arg_meta(p, m, G_COUNT);
+    kit_launch_add(ctx, "conv", defines, "conv_filter", tiles, m[G_GROUPS], 1, 1);
+    kit_arg_value(ctx, ctx->g->index[n->in + 1]);
+    kit_arg_scratch(ctx, 0, bytes, 4);
+    kit_arg_meta(ctx, m, G_COUNT);
+    kit_launch_add(ctx, "conv", defines, "conv_direct", kit_div_up(m[G_OH], m[G_R]), m[G_N], m[G_GROUPS], 1);
+    kit_arg_value(ctx, ctx->g->index[n->in]);
+    kit_arg_scratch(ctx, 0, bytes, 4);
+    kit_arg_value(ctx, ctx->g->index[n->out]);
+    kit_arg_meta(ctx, m, G_COUNT);
 }
 
 /* Vectors of outputs in a gradient's sums */
@@ -202,19 +202,19 @@ typedef struct wino_part {
     int kib, channels, outputs;
 } wino_part;
 
-static const wino_part *wino_fit(const yk_device *dev, bool dw)
+static const wino_part *wino_fit(const kit_target *target, bool dw)
 {
     static const wino_part whole[] = {{386, 128, 64}, {194, 32, 64}, {98, 16, 32}};
     static const wino_part gradient[] = {{522, 128, 128}, {394, 128, 64}, {202, 64, 32}, {106, 16, 32}};
     const wino_part *part = dw ? gradient : whole;
     for (size_t i = 0; i < (dw ? sizeof gradient : sizeof whole) / sizeof *part; i++)
-        if ((int64_t)part[i].kib * 256 <= dev->local_floats)
+        if ((int64_t)part[i].kib * 256 <= kit_local_floats(target))
             return &part[i];
     return NULL;
 }
 
 /* What kernels/wino.kc takes; fewer channels do not pay for the transforms. */
-static bool wino_suits(const yk_device *dev, const yk_graph *g, const yk_node *n, const conv *c)
+static bool wino_suits(const kit_target *target, const yk_graph *g, const yk_node *n, const conv *c)
 {
     const int64_t *a = &g->attr[n->attr], *m = c->m;
     bool three = m[G_KH] == 3 && m[G_KW] == 3 && a[0] == 1 && a[1] == 1 && a[4] == 1 && a[5] == 1;
@@ -222,43 +222,43 @@ static bool wino_suits(const yk_device *dev, const yk_graph *g, const yk_node *n
     bool plane = (m[G_OW] == 8 || m[G_OW] == 16 || m[G_OW] == 32) && m[G_OH] * m[G_OW] % WINO_PIXELS == 0;
     bool dw = n->op == YK_OP_CONV2D_DW;
     bool channels = m[G_C] >= 16 && m[G_C] <= WINO_MOST && m[G_C] % (dw ? 16 / wino_vectors(c) : 2) == 0;
-    return three && same && plane && channels && m[G_M] >= 16 && (!dw || m[G_M] <= WINO_MOST) && wino_fit(dev, dw);
+    return three && same && plane && channels && m[G_M] >= 16 && (!dw || m[G_M] <= WINO_MOST) && wino_fit(target, dw);
 }
 
-static void wino_defines(const yk_device *dev, const yk_graph *g, const yk_node *n, const conv *c, char *text, size_t size)
+static void wino_defines(const kit_target *target, const yk_graph *g, const yk_node *n, const conv *c, char *text, size_t size)
 {
     const bool dw = n->op == YK_OP_CONV2D_DW;
-    const wino_part *part = wino_fit(dev, dw);
+    const wino_part *part = wino_fit(target, dw);
     snprintf(text, size, "-D%s -DWINO_CHANNELS=%d -DWINO_OUT=%d -DT=%s -DTC=%s -DTX=%d -DWINO_NV=%d", dw ? "WINO_DW" : "WINO_CONV",
              part->channels, part->outputs,
              kit_type(g->value[g->index[n->in]].dtype), kit_type(g->value[g->index[n->out]].dtype), (int)c->m[G_OW] / 2,
              dw ? wino_vectors(c) : 2);
 }
 
-static void lower_wino(yk_program *p, const yk_node *n, const conv *c)
+static void lower_wino(kit_lowering *ctx, const yk_node *n, const conv *c)
 {
     const int64_t *m = c->m;
     int64_t tiles = kit_div_up(m[G_M], 8), of_image = m[G_OH] * m[G_OW] / WINO_PIXELS, blocks = m[G_N] * of_image;
     uint64_t bytes = (uint64_t)(16 * tiles * m[G_C] * 8) * 4;
     char defines[128];
-    wino_defines(p->dev, p->g, n, c, defines, sizeof defines);
-    ocl_launch_begin(p, "wino", defines, "wino_filter", tiles, 1, 1, 1);
-    ocl_arg_value(p, p->g->index[n->in + 1]);
-    ocl_arg_scratch(p, 0, bytes, 4);
-    ocl_arg_long(p, m[G_C]);
-    ocl_arg_long(p, m[G_M]);
-    ocl_arg_int(p, n->op == YK_OP_CONV2D_DX);
-    ocl_launch_begin(p, "wino", defines, "wino_conv", kit_div_up(blocks, 2), 1, 1, 1);
-    ocl_arg_value(p, p->g->index[n->in]);
-    ocl_arg_scratch(p, 0, bytes, 4);
-    ocl_arg_value(p, p->g->index[n->out]);
-    ocl_arg_long(p, m[G_C]);
-    ocl_arg_long(p, m[G_M]);
-    ocl_arg_long(p, blocks);
-    ocl_arg_long(p, of_image);
+    wino_defines(ctx->target, ctx->g, n, c, defines, sizeof defines);
+    kit_launch_add(ctx, "wino", defines, "wino_filter", tiles, 1, 1, 1);
+    kit_arg_value(ctx, ctx->g->index[n->in + 1]);
+    kit_arg_scratch(ctx, 0, bytes, 4);
+    kit_arg_i64(ctx, m[G_C]);
+    kit_arg_i64(ctx, m[G_M]);
+    kit_arg_i32(ctx, n->op == YK_OP_CONV2D_DX);
+    kit_launch_add(ctx, "wino", defines, "wino_conv", kit_div_up(blocks, 2), 1, 1, 1);
+    kit_arg_value(ctx, ctx->g->index[n->in]);
+    kit_arg_scratch(ctx, 0, bytes, 4);
+    kit_arg_value(ctx, ctx->g->index[n->out]);
+    kit_arg_i64(ctx, m[G_C]);
+    kit_arg_i64(ctx, m[G_M]);
+    kit_arg_i64(ctx, blocks);
+    kit_arg_i64(ctx, of_image);
 }
 
-static void lower_wino_dw(yk_program *p, const yk_node *n, const conv *c)
+static void lower_wino_dw(kit_lowering *ctx, const yk_node *n, const conv *c)
 {
     const int64_t *m = c->m;
     int64_t of_image = m[G_OH] * m[G_OW] / WINO_PIXELS, blocks = m[G_N] * of_image;
@@ -266,81 +266,81 @@ static void lower_wino_dw(yk_program *p, const yk_node *n, const conv *c)
     int64_t pad = 16 * wino_vectors(c);
     uint64_t bytes = (uint64_t)(chunks * 16 * m[G_C] * kit_round_up(m[G_M], pad)) * 4;
     char defines[128];
-    wino_defines(p->dev, p->g, n, c, defines, sizeof defines);
-    ocl_launch_begin(p, "wino", defines, "wino_dw", chunks, 1, 1, 1);
-    ocl_arg_value(p, p->g->index[n->in + 1]);
-    ocl_arg_value(p, p->g->index[n->in]);
-    ocl_arg_scratch(p, 0, bytes, 4);
-    ocl_arg_long(p, m[G_C]);
-    ocl_arg_long(p, m[G_M]);
-    ocl_arg_long(p, blocks);
-    ocl_arg_long(p, of_image);
-    ocl_arg_long(p, chunk);
-    ocl_launch_begin(p, "wino", defines, "wino_dw_sum", m[G_C], 1, 1, 1);
-    ocl_arg_scratch(p, 0, bytes, 4);
-    ocl_arg_value(p, p->g->index[n->out]);
-    ocl_arg_long(p, m[G_C]);
-    ocl_arg_long(p, m[G_M]);
-    ocl_arg_long(p, chunks);
-    ocl_arg_int(p, n->flags & YK_NODE_ACCUMULATE ? 1 : 0);
+    wino_defines(ctx->target, ctx->g, n, c, defines, sizeof defines);
+    kit_launch_add(ctx, "wino", defines, "wino_dw", chunks, 1, 1, 1);
+    kit_arg_value(ctx, ctx->g->index[n->in + 1]);
+    kit_arg_value(ctx, ctx->g->index[n->in]);
+    kit_arg_scratch(ctx, 0, bytes, 4);
+    kit_arg_i64(ctx, m[G_C]);
+    kit_arg_i64(ctx, m[G_M]);
+    kit_arg_i64(ctx, blocks);
+    kit_arg_i64(ctx, of_image);
+    kit_arg_i64(ctx, chunk);
+    kit_launch_add(ctx, "wino", defines, "wino_dw_sum", m[G_C], 1, 1, 1);
+    kit_arg_scratch(ctx, 0, bytes, 4);
+    kit_arg_value(ctx, ctx->g->index[n->out]);
+    kit_arg_i64(ctx, m[G_C]);
+    kit_arg_i64(ctx, m[G_M]);
+    kit_arg_i64(ctx, chunks);
+    kit_arg_i32(ctx, n->flags & YK_NODE_ACCUMULATE ? 1 : 0);
 }
 
 /* A gradient by steps, taken apart. */
-static void lower_phases(yk_program *p, const yk_node *n, const conv *c)
+static void lower_phases(kit_lowering *ctx, const yk_node *n, const conv *c)
 {
-    const int64_t *a = &p->g->attr[n->attr];
+    const int64_t *a = &ctx->g->attr[n->attr];
     for (int64_t row = 0; row < a[0] && row < c->m[G_OH]; row++)
         for (int64_t column = 0; column < a[1] && column < c->m[G_OW]; column++) {
             conv part = *c;
             conv_phase(&part, a, row, column);
-            if (conv_blocks(p->dev, &part, false)) /* smaller than the whole, which fits */
-                lower_direct(p, n, &part);
+            if (conv_blocks(ctx->target, &part, false)) /* smaller than the whole, which fits */
+                lower_direct(ctx, n, &part);
             else
-                ocl_fail(p, YK_E_INTERNAL);
+                kit_lower_fail(ctx, YK_E_INTERNAL);
         }
 }
 
-static void lower_dw(yk_program *p, const yk_node *n, conv *c)
+static void lower_dw(kit_lowering *ctx, const yk_node *n, conv *c)
 {
     char defines[128];
-    conv_defines(p->dev, p->g, n, c, defines, sizeof defines);
+    conv_defines(ctx->target, ctx->g, n, c, defines, sizeof defines);
     int64_t *m = c->m, K = m[G_C] * m[G_KH] * m[G_KW];
     m[G_CHUNK] = kit_div_up(m[G_N], CHUNKS);
     int64_t chunks = kit_div_up(m[G_N], m[G_CHUNK]);
     uint64_t bytes = (uint64_t)(chunks * m[G_GROUPS] * K * m[G_PAD]) * 4;
-    ocl_launch_begin(p, "conv", defines, "conv_dw", chunks, m[G_GROUPS], 1, 1);
-    ocl_arg_value(p, p->g->index[n->in + 1]);
-    ocl_arg_value(p, p->g->index[n->in]);
-    ocl_arg_scratch(p, 0, bytes, 4);
-    ocl_arg_meta(p, m, G_COUNT);
-    ocl_launch_begin(p, "conv", defines, "conv_dw_sum", K, m[G_GROUPS], 1, 1);
-    ocl_arg_scratch(p, 0, bytes, 4);
-    ocl_arg_value(p, p->g->index[n->out]);
-    ocl_arg_long(p, m[G_M]);
-    ocl_arg_long(p, K);
-    ocl_arg_long(p, m[G_PAD]);
-    ocl_arg_long(p, chunks);
-    ocl_arg_long(p, m[G_GROUPS]);
-    ocl_arg_int(p, n->flags & YK_NODE_ACCUMULATE ? 1 : 0);
+    kit_launch_add(ctx, "conv", defines, "conv_dw", chunks, m[G_GROUPS], 1, 1);
+    kit_arg_value(ctx, ctx->g->index[n->in + 1]);
+    kit_arg_value(ctx, ctx->g->index[n->in]);
+    kit_arg_scratch(ctx, 0, bytes, 4);
+    kit_arg_meta(ctx, m, G_COUNT);
+    kit_launch_add(ctx, "conv", defines, "conv_dw_sum", K, m[G_GROUPS], 1, 1);
+    kit_arg_scratch(ctx, 0, bytes, 4);
+    kit_arg_value(ctx, ctx->g->index[n->out]);
+    kit_arg_i64(ctx, m[G_M]);
+    kit_arg_i64(ctx, K);
+    kit_arg_i64(ctx, m[G_PAD]);
+    kit_arg_i64(ctx, chunks);
+    kit_arg_i64(ctx, m[G_GROUPS]);
+    kit_arg_i32(ctx, n->flags & YK_NODE_ACCUMULATE ? 1 : 0);
 }
 
-void ocl_lower_conv(yk_program *p, const yk_node *n)
+void kit_lower_conv(kit_lowering *ctx, const yk_node *n)
 {
     conv c;
-    if (!conv_of(p->dev, p->g, n, &c)) {
-        ocl_fail(p, YK_E_UNSUPPORTED);
+    if (!conv_of(ctx->target, ctx->g, n, &c)) {
+        kit_lower_fail(ctx, YK_E_UNSUPPORTED);
         return;
     }
-    const int64_t *a = &p->g->attr[n->attr];
-    bool wino = wino_suits(p->dev, p->g, n, &c);
+    const int64_t *a = &ctx->g->attr[n->attr];
+    bool wino = wino_suits(ctx->target, ctx->g, n, &c);
     if (n->op == YK_OP_CONV2D_DW && wino)
-        lower_wino_dw(p, n, &c);
+        lower_wino_dw(ctx, n, &c);
     else if (n->op == YK_OP_CONV2D_DW)
-        lower_dw(p, n, &c);
+        lower_dw(ctx, n, &c);
     else if (n->op == YK_OP_CONV2D_DX && a[0] * a[1] > 1 && a[4] == 1 && a[5] == 1)
-        lower_phases(p, n, &c);
+        lower_phases(ctx, n, &c);
     else if (wino)
-        lower_wino(p, n, &c);
+        lower_wino(ctx, n, &c);
     else
-        lower_direct(p, n, &c);
+        lower_direct(ctx, n, &c);
 }

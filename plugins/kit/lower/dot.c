@@ -4,7 +4,8 @@
  * the kernel with the epilogue over them; the GPU shape takes the operands as they are. Kernels with their epilogues are
  * part of the program's generated source, so that one compilation makes them all.
  */
-#include "backends/opencl/ocl.h"
+#include "plugins/kit/lower/lower.h"
+#include "plugins/kit/source.h"
 
 #include <stdio.h>
 
@@ -14,7 +15,7 @@
 #define GEMM_NC 256
 #define GEMM_GPU 64
 #define BLOCK_A (96 * 1024)      /* elements of A that a group's rows should have at most: they stay in its cache */
-#define PANELS_MOST (16 << 20)   /* elements of packed panels of one operand, where one row or column block has fewer */
+#define PANELS_MOST (16 << 20)   /* elements of packed panels of one operand, where one panel has fewer */
 
 /* A matrix operand: length and stride of its batch, rows and columns. */
 typedef struct matrix {
@@ -132,8 +133,10 @@ static void plain_emit(kit_text *t)
 /* ---- Kernels ---- */
 
 typedef struct dot {
+    const kit_target *target;
     const yk_value *a, *b, *c;
     kit_chain epilogue; /* n_node 0: the product itself is stored */
+    uint32_t unit;      /* its kernel */
 } dot;
 
 static bool dot_of(const yk_graph *g, const yk_node *n, dot *d)
@@ -146,12 +149,13 @@ static bool dot_of(const yk_graph *g, const yk_node *n, dot *d)
 }
 
 /* The CPU shape's kernel knows no type of its operands: they are packed. */
-static void dot_emit(kit_text *t, const yk_device *dev, const dot *d, const char *name)
+static void dot_emit(kit_text *t, const char *name, const void *what)
 {
-    const char *source = ocl_dot_source(dev);
+    const dot *d = what;
+    const char *source = kit_dot_source(d->target);
     kit_text_add(t, "#undef EPI_ARGS\n#undef EPI_BIND\n#undef EPI\n#undef GEMM_NAME\n#undef TC\n#undef TA\n");
     kit_text_add(t, "#define GEMM_NAME %s\n#define TC %s\n#define TA %s\n", name, kit_type(d->c->dtype),
-                 dev->cpu_shape ? "f32" : kit_type(d->a->dtype));
+                 d->target->cpu_shape ? "f32" : kit_type(d->a->dtype));
     if (d->epilogue.n_node)
         epilogue_emit(t, &d->epilogue);
     else
@@ -159,38 +163,10 @@ static void dot_emit(kit_text *t, const yk_device *dev, const dot *d, const char
     kit_text_put(t, source, strlen(source));
 }
 
-static bool dot_key(const yk_device *dev, const dot *d, uint64_t *key)
+uint32_t kit_claims_dot_map(const yk_graph *g, const yk_node *n)
 {
-    kit_text t;
-    kit_text_init(&t, ocl_host);
-    dot_emit(&t, dev, d, "k");
-    bool good = !t.bad && t.s;
-    if (good)
-        *key = kit_hash(KIT_HASH_SEED, t.s, t.n);
-    kit_text_free(&t);
-    return good;
-}
-
-static void dot_name(uint64_t key, char name[32])
-{
-    snprintf(name, 32, "gemm_%016llx", (unsigned long long)key);
-}
-
-bool ocl_dot_kernel(const yk_graph *g, uint32_t node, const yk_device *dev, kit_text *out, uint64_t *key)
-{
-    dot d;
-    char name[32];
-    if (!dot_of(g, &g->node[node], &d) || !dot_key(dev, &d, key))
-        return false;
-    dot_name(*key, name);
-    dot_emit(out, dev, &d, name);
-    return true;
-}
-
-uint32_t ocl_claims_dot_map(const yk_graph *g, const yk_node *n)
-{
-    dot d;
-    return dot_of(g, n, &d);
+    dot d = {0};
+    return dot_of(g, n, &d) ? YK_CLAIM_RUN : 0;
 }
 
 /* ---- Launches ---- */
@@ -201,14 +177,14 @@ typedef struct slab {
 } slab;
 
 /* Blocks small enough that there is work for every unit. The order of sums does not depend on them. */
-static void dot_blocks(const yk_device *dev, const slab *s, int64_t K, int64_t *mc, int64_t *nc)
+static void dot_blocks(const kit_target *target, const slab *s, int64_t K, int64_t *mc, int64_t *nc)
 {
-    int64_t M = s->m1 - s->m0, N = s->n1 - s->n0, batch = s->z1 - s->z0, want = 2 * (int64_t)dev->units;
+    int64_t M = s->m1 - s->m0, N = s->n1 - s->n0, batch = s->z1 - s->z0, want = 2 * (int64_t)target->units;
     *mc = GEMM_MC;
     *nc = GEMM_NC;
     while (*mc > 16 && *mc * K > BLOCK_A)
         *mc /= 2;
-    while (dev->units > 1 && *mc > 16 && batch * kit_div_up(M, *mc) * kit_div_up(N, *nc) < want)
+    while (target->units > 1 && *mc > 16 && batch * kit_div_up(M, *mc) * kit_div_up(N, *nc) < want)
         if (*nc > 64)
             *nc /= 2;
         else
@@ -216,98 +192,93 @@ static void dot_blocks(const yk_device *dev, const slab *s, int64_t K, int64_t *
 }
 
 /* Rows from..to of x[z0..z1] to scratch memory at `at`; panels of a broadcast matrix are made once. */
-static void dot_pack(yk_program *p, uint32_t value, const matrix *x, int64_t K, int64_t from, int64_t to, int64_t z0, int64_t z1,
+static void dot_pack(kit_lowering *ctx, uint32_t value, const matrix *x, int64_t K, int64_t from, int64_t to, int64_t z0, int64_t z1,
                      int64_t side, uint64_t at, uint64_t bytes)
 {
     char defines[64];
     int64_t n = x->bs ? z1 - z0 : 1;
-    snprintf(defines, sizeof defines, "-DGEMM_PANELS -DTA=%s", kit_type(p->g->value[value].dtype));
-    ocl_launch_begin(p, "gemm", defines, "gemm_panels", kit_div_up(to - from, side), n, 1, 1);
-    ocl_arg_value_at(p, value, z0 * x->bs);
-    ocl_arg_scratch(p, at, bytes, 4);
+    snprintf(defines, sizeof defines, "-DGEMM_PANELS -DTA=%s", kit_type(ctx->g->value[value].dtype));
+    kit_launch_add(ctx, "gemm", defines, "gemm_panels", kit_div_up(to - from, side), n, 1, 1);
+    kit_arg_value_at(ctx, value, z0 * x->bs);
+    kit_arg_scratch(ctx, at, bytes, 4);
     const int64_t size[] = {from, to, K, x->rs, x->cs, x->bs, kit_div_up(to - from, side) * side * K};
     for (size_t i = 0; i < sizeof size / sizeof *size; i++)
-        ocl_arg_long(p, size[i]);
-    ocl_arg_int(p, side);
+        kit_arg_i64(ctx, size[i]);
+    kit_arg_i32(ctx, side);
 }
 
-static void dot_epilogue_args(yk_program *p, const kit_chain *c)
+static void dot_epilogue_args(kit_lowering *ctx, const kit_chain *c)
 {
     for (uint32_t i = 1; i < c->n_leaf; i++) {
         int64_t s[3];
-        epilogue_strides(&p->g->value[c->leaf[i]], s);
-        ocl_arg_value(p, c->leaf[i]);
-        ocl_arg_long(p, s[0]);
-        ocl_arg_long(p, s[1]);
+        epilogue_strides(&ctx->g->value[c->leaf[i]], s);
+        kit_arg_value(ctx, c->leaf[i]);
+        kit_arg_i64(ctx, s[0]);
+        kit_arg_i64(ctx, s[1]);
     }
     for (uint32_t i = 0; i < c->n_out && c->n_node; i++)
-        ocl_arg_value(p, c->out[i]);
+        kit_arg_value(ctx, c->out[i]);
 }
 
-static cl_program dot_program(yk_program *p, const dot *d, char name[32])
-{
-    uint64_t key = 0;
-    if (!dot_key(p->dev, d, &key))
-        return NULL;
-    dot_name(key, name);
-    pthread_mutex_lock(&p->dev->lock);
-    cl_program program = ocl_unit_find(p->dev, key);
-    pthread_mutex_unlock(&p->dev->lock);
-    return program;
-}
-
-static void dot_whole(yk_program *p, const yk_node *n, const dot *d, cl_program program, const char *name)
+static void dot_whole(kit_lowering *ctx, const yk_node *n, const dot *d)
 {
     matrix a = matrix_of(d->a), b = matrix_of(d->b), c = matrix_of(d->c);
-    ocl_launch_from(p, program, name, kit_div_up(c.cols, GEMM_GPU), kit_div_up(c.rows, GEMM_GPU), c.batch, 256);
-    ocl_arg_value(p, p->g->index[n->in]);
-    ocl_arg_value(p, p->g->index[n->in + 1]);
-    ocl_arg_value(p, p->g->index[n->out]);
+    kit_launch_add_generated(ctx, d->unit, kit_div_up(c.cols, GEMM_GPU), kit_div_up(c.rows, GEMM_GPU), c.batch, 256);
+    kit_arg_value(ctx, ctx->g->index[n->in]);
+    kit_arg_value(ctx, ctx->g->index[n->in + 1]);
+    kit_arg_value(ctx, ctx->g->index[n->out]);
     const int64_t size[] = {c.rows, c.cols, a.cols, a.rs, a.cs, a.bs, b.rs, b.cs, b.bs, c.rows * c.cols};
     for (size_t i = 0; i < sizeof size / sizeof *size; i++)
-        ocl_arg_long(p, size[i]);
-    ocl_arg_int(p, GEMM_GPU);
-    ocl_arg_int(p, GEMM_GPU);
-    ocl_arg_int(p, n->flags & YK_NODE_ACCUMULATE ? 1 : 0);
-    dot_epilogue_args(p, &d->epilogue);
+        kit_arg_i64(ctx, size[i]);
+    kit_arg_i32(ctx, GEMM_GPU);
+    kit_arg_i32(ctx, GEMM_GPU);
+    kit_arg_i32(ctx, n->flags & YK_NODE_ACCUMULATE ? 1 : 0);
+    dot_epilogue_args(ctx, &d->epilogue);
 }
 
 /* The panels of the slab's A lie at 0, those of its B at `at`. */
-static void dot_slab(yk_program *p, const yk_node *n, const dot *d, const slab *s, uint64_t at, uint64_t bytes, cl_program program,
-                     const char *name)
+static void dot_slab(kit_lowering *ctx, const yk_node *n, const dot *d, const slab *s, uint64_t at, uint64_t bytes)
 {
     matrix a = matrix_of(d->a), b = matrix_of(d->b), c = matrix_of(d->c);
     int64_t mc, nc, K = a.cols;
-    dot_blocks(p->dev, s, K, &mc, &nc);
-    ocl_launch_from(p, program, name, kit_div_up(s->n1 - s->n0, nc), kit_div_up(s->m1 - s->m0, mc), s->z1 - s->z0, 1);
-    ocl_arg_scratch(p, 0, at, 4);
-    ocl_arg_scratch(p, at, bytes, 4);
-    ocl_arg_value(p, p->g->index[n->out]);
+    dot_blocks(ctx->target, s, K, &mc, &nc);
+    kit_launch_add_generated(ctx, d->unit, kit_div_up(s->n1 - s->n0, nc), kit_div_up(s->m1 - s->m0, mc), s->z1 - s->z0, 1);
+    kit_arg_scratch(ctx, 0, at, 4);
+    kit_arg_scratch(ctx, at, bytes, 4);
+    kit_arg_value(ctx, ctx->g->index[n->out]);
     const int64_t size[] = {c.cols, K, s->m0, s->m1, s->n0, s->n1, s->z0,
                             a.bs ? kit_round_up(s->m1 - s->m0, GEMM_MR) * K : 0,
                             b.bs ? kit_round_up(s->n1 - s->n0, GEMM_NR) * K : 0, c.rows * c.cols};
     for (size_t i = 0; i < sizeof size / sizeof *size; i++)
-        ocl_arg_long(p, size[i]);
-    ocl_arg_int(p, mc);
-    ocl_arg_int(p, nc);
-    ocl_arg_int(p, n->flags & YK_NODE_ACCUMULATE ? 1 : 0);
-    dot_epilogue_args(p, &d->epilogue);
+        kit_arg_i64(ctx, size[i]);
+    kit_arg_i32(ctx, mc);
+    kit_arg_i32(ctx, nc);
+    kit_arg_i32(ctx, n->flags & YK_NODE_ACCUMULATE ? 1 : 0);
+    dot_epilogue_args(ctx, &d->epilogue);
 }
 
-/* How many rows of `side` fit PANELS_MOST, at least one panel. */
-static int64_t dot_part(int64_t rows, int64_t K, int64_t side)
+/* Both operands' panels are one allocation; a tenth of it is left for what is rounded up. */
+static int64_t panels_most(const kit_target *target)
 {
-    int64_t fit = PANELS_MOST / (K > 0 ? K : 1) / side * side;
+    const int64_t fit = (int64_t)(target->max_alloc / 10 * 9 / 8);
+    return fit && fit < PANELS_MOST ? fit : PANELS_MOST;
+}
+
+/* How many rows of `side` give at most `most` elements of K each, at least one panel. */
+static int64_t dot_part(int64_t rows, int64_t K, int64_t side, int64_t most)
+{
+    int64_t fit = most / (K > 0 ? K : 1) / side * side;
     return rows <= fit ? rows : fit < side ? side : fit;
 }
 
-static void dot_slabs(yk_program *p, const yk_node *n, const dot *d, cl_program program, const char *name)
+static void dot_slabs(kit_lowering *ctx, const yk_node *n, const dot *d)
 {
     matrix a = matrix_of(d->a), b = matrix_of(d->b), c = matrix_of(d->c), bt = b;
-    int64_t K = a.cols, mp = dot_part(c.rows, K, GEMM_MR), np = dot_part(c.cols, K, GEMM_NR), zp = c.batch;
+    const int64_t most = panels_most(ctx->target), K = a.cols;
+    int64_t mp = dot_part(c.rows, K, GEMM_MR, most), np = dot_part(c.cols, K, GEMM_NR, most), zp = c.batch;
     int64_t each = kit_round_up(mp, GEMM_MR) > kit_round_up(np, GEMM_NR) ? kit_round_up(mp, GEMM_MR) : kit_round_up(np, GEMM_NR);
-    if (zp * each * K > PANELS_MOST)
-        zp = dot_part(c.batch, each * K, 1);
+    if (zp * each * K > most)
+        zp = dot_part(c.batch, each * K, 1, most);
     uint64_t at = (uint64_t)(kit_round_up(mp, GEMM_MR) * K * (a.bs ? zp : 1)) * 4, end;
     at = (uint64_t)kit_round_up((int64_t)at, 64);
     end = (uint64_t)(kit_round_up(np, GEMM_NR) * K * (b.bs ? zp : 1)) * 4;
@@ -316,29 +287,26 @@ static void dot_slabs(yk_program *p, const yk_node *n, const dot *d, cl_program 
     for (int64_t z = 0; z < c.batch; z += zp)
         for (int64_t i = 0; i < c.cols; i += np) {
             slab s = {.n0 = i, .n1 = i + np < c.cols ? i + np : c.cols, .z0 = z, .z1 = z + zp < c.batch ? z + zp : c.batch};
-            dot_pack(p, p->g->index[n->in + 1], &bt, K, s.n0, s.n1, s.z0, s.z1, GEMM_NR, at, end);
+            dot_pack(ctx, ctx->g->index[n->in + 1], &bt, K, s.n0, s.n1, s.z0, s.z1, GEMM_NR, at, end);
             for (s.m0 = 0; s.m0 < c.rows; s.m0 += mp) {
                 s.m1 = s.m0 + mp < c.rows ? s.m0 + mp : c.rows;
                 if (i == 0 || mp < c.rows)
-                    dot_pack(p, p->g->index[n->in], &a, K, s.m0, s.m1, s.z0, s.z1, GEMM_MR, 0, at);
-                dot_slab(p, n, d, &s, at, end, program, name);
+                    dot_pack(ctx, ctx->g->index[n->in], &a, K, s.m0, s.m1, s.z0, s.z1, GEMM_MR, 0, at);
+                dot_slab(ctx, n, d, &s, at, end);
             }
         }
 }
 
-void ocl_lower_dot(yk_program *p, const yk_node *n)
+void kit_lower_dot(kit_lowering *ctx, const yk_node *n)
 {
-    dot d;
-    char name[32];
-    if (!dot_of(p->g, n, &d)) {
-        ocl_fail(p, YK_E_UNSUPPORTED);
+    dot d = {.target = ctx->target};
+    if (!dot_of(ctx->g, n, &d)) {
+        kit_lower_fail(ctx, YK_E_UNSUPPORTED);
         return;
     }
-    cl_program program = dot_program(p, &d, name);
-    if (!program && !p->counting)
-        ocl_fail(p, YK_E_INTERNAL);
-    else if (p->dev->cpu_shape)
-        dot_slabs(p, n, &d, program, name);
+    d.unit = kit_unit_generated(ctx, "gemm_", dot_emit, &d);
+    if (ctx->target->cpu_shape)
+        dot_slabs(ctx, n, &d);
     else
-        dot_whole(p, n, &d, program, name);
+        dot_whole(ctx, n, &d);
 }

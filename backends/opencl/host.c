@@ -1,0 +1,81 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What all parts share and nothing below them: the host's table, its memory, time, and the texts of failed calls. */
+#include "backends/opencl/ocl.h"
+
+#include <stdio.h>
+#include <time.h>
+
+const yk_host *ocl_host;
+
+void *ocl_alloc(size_t bytes)
+{
+    void *p = ocl_host->alloc(bytes ? bytes : 1, 64);
+    if (p)
+        memset(p, 0, bytes);
+    else
+        ocl_host->fail(OCL_WHO, "out of memory: %zu bytes", bytes);
+    return p;
+}
+
+void *ocl_grow(void *old, size_t bytes, size_t more)
+{
+    char *p = ocl_alloc(bytes + more);
+    if (p && old) {
+        memcpy(p, old, bytes);
+        ocl_free(old);
+    }
+    return p;
+}
+
+void ocl_free(void *p)
+{
+    if (p)
+        ocl_host->free(p);
+}
+
+uint64_t ocl_now_ns(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
+
+#define OCL_ERRORS(X)                                                                                                  \
+    X(CL_DEVICE_NOT_FOUND) X(CL_DEVICE_NOT_AVAILABLE) X(CL_COMPILER_NOT_AVAILABLE)                                     \
+    X(CL_MEM_OBJECT_ALLOCATION_FAILURE) X(CL_OUT_OF_RESOURCES) X(CL_OUT_OF_HOST_MEMORY) X(CL_BUILD_PROGRAM_FAILURE)    \
+    X(CL_MAP_FAILURE) X(CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST) X(CL_INVALID_VALUE) X(CL_INVALID_DEVICE)         \
+    X(CL_INVALID_CONTEXT) X(CL_INVALID_COMMAND_QUEUE) X(CL_INVALID_HOST_PTR) X(CL_INVALID_MEM_OBJECT)                  \
+    X(CL_INVALID_BINARY) X(CL_INVALID_BUILD_OPTIONS) X(CL_INVALID_PROGRAM) X(CL_INVALID_PROGRAM_EXECUTABLE)            \
+    X(CL_INVALID_KERNEL_NAME) X(CL_INVALID_KERNEL) X(CL_INVALID_ARG_INDEX) X(CL_INVALID_ARG_VALUE)                     \
+    X(CL_INVALID_ARG_SIZE) X(CL_INVALID_KERNEL_ARGS) X(CL_INVALID_WORK_DIMENSION) X(CL_INVALID_WORK_GROUP_SIZE)        \
+    X(CL_INVALID_WORK_ITEM_SIZE) X(CL_INVALID_GLOBAL_OFFSET) X(CL_INVALID_EVENT_WAIT_LIST) X(CL_INVALID_EVENT)         \
+    X(CL_INVALID_OPERATION) X(CL_INVALID_BUFFER_SIZE) X(CL_INVALID_GLOBAL_WORK_SIZE)
+
+const char *ocl_error_name(cl_int code)
+{
+    switch (code) {
+#define OCL_ERROR_CASE(name)                                                                                           \
+    case name:                                                                                                         \
+        return #name;
+        OCL_ERRORS(OCL_ERROR_CASE)
+#undef OCL_ERROR_CASE
+    default:
+        return "an OpenCL error";
+    }
+}
+
+yk_status ocl_error(cl_int code, const char *what)
+{
+    ocl_host->fail(OCL_WHO, "%s: %s (%d)", what, ocl_error_name(code), (int)code);
+    switch (code) {
+    case CL_MEM_OBJECT_ALLOCATION_FAILURE:
+    case CL_OUT_OF_HOST_MEMORY:
+    case CL_OUT_OF_RESOURCES:
+    case CL_INVALID_BUFFER_SIZE:
+        return YK_E_MEM;
+    case CL_DEVICE_NOT_AVAILABLE:
+        return YK_E_DEVICE_LOST;
+    default:
+        return YK_E_INTERNAL;
+    }
+}

@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Maps, sums and single elementwise nodes: a generated kernel each (emit.h), over blocks of elements or of results. */
+#include "plugins/kit/lower/lower.h"
+
+/* Elements of an elementwise group, outputs and columns of a reduction's group: enough work to hide a start. */
+#define BLOCK_CPU_SHAPE 8192
+#define BLOCK_GPU 1024
+#define COLUMNS_CPU 64
+#define TEAM_GPU 64
+
+typedef struct chain {
+    kit_chain nodes;
+    kit_space space;
+} chain;
+
+bool kit_op_is_chain(uint32_t op)
+{
+    return op == YK_OP_MAP || op == YK_OP_MAP_SUM || op == YK_OP_SUM || op == YK_OP_RMAX || kit_emits(op);
+}
+
+static bool chain_of(const yk_graph *g, uint32_t node, chain *c)
+{
+    return kit_op_is_chain(g->node[node].op) && kit_chain_of(g, node, &c->nodes) && kit_space_of(&c->nodes, &c->space);
+}
+
+static void chain_emit(kit_text *t, const char *name, const void *what)
+{
+    const chain *c = what;
+    if (c->nodes.reduce)
+        kit_emit_reduce(t, name, &c->nodes, &c->space);
+    else
+        kit_emit_map(t, name, &c->nodes, &c->space);
+}
+
+static int64_t chain_block(const kit_target *target, const chain *c)
+{
+    const kit_space *s = &c->space;
+    int64_t inner = s->dim[s->dims - 1], each = inner, block;
+    if (!c->nodes.reduce)
+        return target->cpu_shape ? BLOCK_CPU_SHAPE : BLOCK_GPU;
+    if (!s->reduced[s->dims - 1])
+        return target->cpu_shape ? COLUMNS_CPU : TEAM_GPU;
+    for (uint32_t d = 0; d + 1 < s->dims; d++)
+        each *= s->reduced[d] ? s->dim[d] : 1;
+    block = target->cpu_shape ? BLOCK_CPU_SHAPE / each : 1;
+    return block < 1 ? 1 : block;
+}
+
+uint32_t kit_claims_chain(const yk_graph *g, uint32_t node)
+{
+    chain c;
+    return chain_of(g, node, &c) ? YK_CLAIM_RUN : 0;
+}
+
+void kit_lower_chain(kit_lowering *ctx, uint32_t node)
+{
+    chain c;
+    int64_t meta[KIT_META], groups;
+    if (!chain_of(ctx->g, node, &c)) {
+        kit_lower_fail(ctx, YK_E_UNSUPPORTED);
+        return;
+    }
+    const int64_t block = chain_block(ctx->target, &c);
+    const uint32_t n = c.nodes.reduce ? kit_meta_reduce(&c.nodes, &c.space, block, meta, &groups)
+                                      : kit_meta_map(&c.nodes, &c.space, block, meta, &groups);
+    kit_launch_add_generated(ctx, kit_unit_generated(ctx, "e", chain_emit, &c), groups, 1, 1, TEAM_GPU);
+    for (uint32_t i = 0; i < c.nodes.n_leaf; i++)
+        kit_arg_value(ctx, c.nodes.leaf[i]);
+    for (uint32_t i = 0; i < c.nodes.n_out; i++)
+        kit_arg_value(ctx, c.nodes.out[i]);
+    kit_arg_meta(ctx, meta, n);
+}

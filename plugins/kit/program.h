@@ -1,0 +1,131 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A graph as launches: which kernels of the kit run its nodes, over which grid, with which arguments and how much scratch
+ * memory. That is the same for every device that computes in groups of work-items, so it is decided here, and a backend
+ * supplies three things: it compiles a unit's text (C with a few macros: kernels/dialect.kc), allocates memory, and
+ * enqueues the launches one after the other; each may read what any before it wrote. The backend knows no operation, and
+ * the kit knows no driver.
+ *
+ * A backend keeps one kit_target per device and one kit_program per yk_program:
+ *
+ *     kit_program_make(&target, graph, &k);
+ *     for each k.unit:   compile kit_unit_parts with kit_unit_macros, unless the device has it already
+ *     once:              copy k.meta to the device; have k.scratch_bytes of memory that queues do not share
+ *     for each k.launch: groups x local work-items of kernel `launch.kernel` of its unit, over launch.n_arg arguments
+ *
+ * Thread rule: one thread per object; targets are only read. No state elsewhere.
+ */
+#ifndef YOKE_PLUGINS_KIT_PROGRAM_H
+#define YOKE_PLUGINS_KIT_PROGRAM_H
+
+#include <stdbool.h>
+
+#include "plugins/kit/text.h"
+
+/* What every device must have: shared memory of a group in the CPU shape, work-items of a group in the GPU shape. */
+#define KIT_LOCAL_LEAST (32u << 10)
+#define KIT_GROUP_LEAST 256u
+
+/*
+ * A device, as far as it decides about launches. A member comes with the first kernel that asks for it: subgroups and matrix
+ * units are not here because no kernel uses them.
+ */
+typedef struct kit_target {
+    const yk_host *host;   /* allocates, and tells the user why something failed */
+    const char *plugin;    /* who says so */
+    bool cpu_shape;        /* a work-item is a group of its own and computes in vectors; no: groups of many work-items */
+    uint32_t units;        /* groups that run at the same time, at least: compute units, multiprocessors, cores */
+    uint32_t max_local;    /* bytes of memory that a group's work-items share */
+    uint64_t max_alloc;    /* bytes of one allocation; 0: no limit known */
+} kit_target;
+
+typedef enum kit_arg_kind {
+    KIT_ARG_SLOT,    /* memory: a slot of the graph, as it was bound at submission */
+    KIT_ARG_SCRATCH, /* memory: what a node's launches tell each other; the next node overwrites it */
+    KIT_ARG_META,    /* memory: kit_program.meta, which launches only read */
+    KIT_ARG_I64,
+    KIT_ARG_I32,
+    KIT_ARG_F32
+} kit_arg_kind;
+
+/* One argument. Memory takes two parameters of the kernel: where it begins, and a 64-bit offset in elements. */
+typedef struct kit_arg {
+    uint8_t kind;    /* kit_arg_kind */
+    uint8_t element; /* memory: bytes of an element */
+    uint32_t slot;   /* KIT_ARG_SLOT: which */
+    union {
+        uint64_t offset; /* memory: bytes from its beginning (a slot's: from where the slot begins) */
+        int64_t i64;
+        int32_t i32;
+        float f32;
+    } value;
+} kit_arg;
+
+#define KIT_NAME 32   /* characters of a kernel's name, with the end */
+#define KIT_MACROS 160 /* characters of the macros of a unit */
+#define KIT_PARTS 4
+
+/* What is compiled together: a file of the kit under some macros, or one kernel that was generated. */
+typedef struct kit_unit {
+    const char *file;        /* NULL: generated */
+    char macros[KIT_MACROS]; /* of a file: "-DT=f32 -DNV=2" */
+    char kernel[KIT_NAME];   /* generated: its name, which is made of the key */
+    uint64_t key;            /* generated: of its text. Equal keys, equal kernels, over all programs of a target */
+    size_t begin, end;       /* generated: its text in kit_program.text */
+} kit_unit;
+
+typedef struct kit_launch {
+    uint32_t unit;         /* which unit has it */
+    uint32_t node;         /* for messages */
+    char kernel[KIT_NAME];
+    uint64_t groups[3];    /* how many, in x, y, z; none is 0 */
+    uint32_t local;        /* work-items of a group, all in x; 1 in the CPU shape */
+    uint32_t arg, n_arg;   /* kit_program.arg[arg .. arg + n_arg - 1], in the kernel's order */
+} kit_launch;
+
+typedef struct kit_program {
+    kit_unit *unit;
+    kit_launch *launch; /* in order; each depends on all before it */
+    kit_arg *arg;
+    int64_t *meta;
+    size_t n_unit, n_launch, n_arg, n_meta;
+    size_t cap_unit, cap_launch, cap_arg, cap_meta;
+    uint64_t scratch_bytes; /* of memory that a run needs beside slots and meta */
+    kit_text text;          /* of generated kernels */
+    const yk_host *host;
+} kit_program;
+
+/*
+ * YK_E_UNSUPPORTED for a node that claims would not have allowed, YK_E_ARG for a value without a slot, YK_E_MEM; each
+ * explained to the host, *p then is empty. The graph need not outlive the call; the target must outlive the program.
+ */
+yk_status kit_program_make(const kit_target *target, const yk_graph *g, kit_program *p);
+void kit_program_free(kit_program *p); /* an empty or zeroed one too */
+
+/* As yk_plugin.claims asks: 0, or YK_CLAIM_RUN with what else holds. */
+uint32_t kit_claims(const kit_target *target, const yk_graph *g, uint32_t node);
+
+/*
+ * The source of a unit: texts to be compiled as one, in order. file: kit_unit.file; NULL: of generated kernels, whose text
+ * (of one unit, or of several, one after the other) is `generated`. False: there is no such file.
+ */
+bool kit_unit_parts(const kit_target *target, const char *file, const char *generated, const char *part[KIT_PARTS]);
+/* The compiler's macros, "-DNAME=VALUE" each, separated by blanks; false if they do not fit. */
+bool kit_unit_macros(const kit_target *target, const char *macros, char *text, size_t size);
+
+/*
+ * The element at which a memory argument begins, if what it lies in begins at byte `at` of the memory a kernel is given.
+ * False: not at a multiple of its elements.
+ */
+static inline bool kit_arg_element(const kit_arg *arg, uint64_t at, uint64_t *element)
+{
+    *element = (at + arg->value.offset) / arg->element;
+    return (at + arg->value.offset) % arg->element == 0;
+}
+
+static inline bool kit_arg_is_memory(const kit_arg *arg)
+{
+    return arg->kind <= KIT_ARG_META;
+}
+
+#endif

@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The kernels' sources by the names of their files, as texts in this library: what a unit is compiled of. The dialect and
+ * the elementary functions stand before every one.
+ */
+#include <stdio.h>
+
+#include "plugins/kit/program.h"
+#include "plugins/kit/source.h"
+
+#include "plugins/kit/kernels/attn.kch"
+#include "plugins/kit/kernels/conv.kch"
+#include "plugins/kit/kernels/data.kch"
+#include "plugins/kit/kernels/dialect.kch"
+#include "plugins/kit/kernels/gemm.kch"
+#include "plugins/kit/kernels/gemm_dot.kch"
+#include "plugins/kit/kernels/gemm_gpu.kch"
+#include "plugins/kit/kernels/math.kch"
+#include "plugins/kit/kernels/nn.kch"
+#include "plugins/kit/kernels/pool.kch"
+#include "plugins/kit/kernels/step.kch"
+#include "plugins/kit/kernels/wino.kch"
+
+static const struct {
+    const char *name, *before, *text; /* before: what a file builds upon, or "" */
+} files[] = {
+    {"attn", kit_src_gemm, kit_src_attn},
+    {"conv", "", kit_src_conv},
+    {"data", "", kit_src_data},
+    {"gemm", "", kit_src_gemm},
+    {"nn", "", kit_src_nn},
+    {"pool", "", kit_src_pool},
+    {"step", "", kit_src_step},
+    {"wino", "", kit_src_wino},
+};
+
+static void parts_fill(const char *before, const char *text, const char *part[KIT_PARTS])
+{
+    part[0] = kit_src_dialect;
+    part[1] = kit_src_math;
+    part[2] = before;
+    part[3] = text;
+}
+
+bool kit_unit_parts(const kit_target *target, const char *file, const char *generated, const char *part[KIT_PARTS])
+{
+    if (!file) {
+        parts_fill(target->cpu_shape ? kit_src_gemm : "", generated, part);
+        return true;
+    }
+    for (size_t i = 0; i < sizeof files / sizeof *files; i++)
+        if (!strcmp(files[i].name, file)) {
+            parts_fill(files[i].before, files[i].text, part);
+            return true;
+        }
+    target->host->fail(target->plugin, "no kernels named %s", file);
+    return false;
+}
+
+bool kit_unit_macros(const kit_target *target, const char *macros, char *text, size_t size)
+{
+    const int n = snprintf(text, size, "%s %s", target->cpu_shape ? "-DK_CPU_SHAPE" : "", macros);
+    if (n >= 0 && (size_t)n < size)
+        return true;
+    target->host->fail(target->plugin, "the macros of a unit are too long: %s", macros);
+    return false;
+}
+
+const char *kit_dot_source(const kit_target *target)
+{
+    return target->cpu_shape ? kit_src_gemm_dot : kit_src_gemm_gpu;
+}

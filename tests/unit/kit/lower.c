@@ -1,0 +1,297 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Graphs lowered by plugins/kit with no device at all: units, launches, grids, arguments, scratch memory, refusals, and what
+ * is left when memory runs out.
+ */
+#include <check.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "plugins/kit/program.h"
+#include "tests/support/kit.h"
+
+static int allocs_left = -1, live; /* -1: no limit */
+static char said[4096];
+
+static void *host_alloc(size_t bytes, size_t align)
+{
+    if (allocs_left == 0)
+        return NULL;
+    allocs_left -= allocs_left > 0;
+    live++;
+    return kit_alloc(bytes, align);
+}
+
+static void host_free(void *p)
+{
+    live--;
+    free(p);
+}
+
+static void host_fail(const char *who, const char *fmt, ...)
+{
+    va_list args;
+    char line[1000];
+    va_start(args, fmt);
+    vsnprintf(line, sizeof line, fmt, args);
+    va_end(args);
+    snprintf(said + strlen(said), sizeof said - strlen(said), "%s: %s\n", who, line);
+}
+
+static const yk_host host = {.size = sizeof host, .abi = YK_ABI, .alloc = host_alloc, .free = host_free, .fail = host_fail};
+static const kit_target processor = {.host = &host, .plugin = "none", .cpu_shape = true, .units = 2, .max_local = 1 << 20};
+static const kit_target card = {.host = &host, .plugin = "none", .cpu_shape = false, .units = 80, .max_local = 48 << 10};
+
+static void program_make(const kit_target *target, kit *k, kit_program *p)
+{
+    said[0] = 0;
+    const yk_status s = kit_program_make(target, &k->g, p);
+    ck_assert_msg(s == YK_OK, "status %d: %s", s, said);
+}
+
+static void program_refused(const kit_target *target, kit *k, yk_status want, const char *words)
+{
+    kit_program p;
+    said[0] = 0;
+    ck_assert_int_eq(kit_program_make(target, &k->g, &p), want);
+    ck_assert_msg(strstr(said, words), "\"%s\" is not in \"%s\"", words, said);
+    ck_assert_int_eq(live, 0);
+    kit_program_free(&p); /* an empty one, no harm */
+}
+
+static kit *product_new(int64_t m, int64_t n, int64_t k)
+{
+    kit *g = kit_new();
+    const uint32_t a = KIT(g, YK_F32, m, k), b = KIT(g, YK_F32, k, n), c = KIT(g, YK_F32, m, n);
+    kit_node(g, YK_OP_DOT, KIT_IDS(a, b), KIT_IDS(c), NULL, 0);
+    return g;
+}
+
+static const kit_arg *arg_at(const kit_program *p, uint32_t launch, uint32_t i)
+{
+    ck_assert_uint_lt(i, p->launch[launch].n_arg);
+    return &p->arg[p->launch[launch].arg + i];
+}
+
+static void groups_are(const kit_launch *l, uint64_t x, uint64_t y, uint64_t z, uint32_t local)
+{
+    ck_assert_uint_eq(l->groups[0], x);
+    ck_assert_uint_eq(l->groups[1], y);
+    ck_assert_uint_eq(l->groups[2], z);
+    ck_assert_uint_eq(l->local, local);
+}
+
+/* ---- A product in both shapes ---- */
+
+START_TEST(test_product_of_a_card)
+{
+    kit *k = product_new(130, 65, 20);
+    kit_program p;
+    program_make(&card, k, &p);
+    ck_assert_uint_eq(p.n_launch, 1);
+    ck_assert_uint_eq(p.n_unit, 1);
+    ck_assert_uint_eq(p.scratch_bytes, 0);
+    groups_are(&p.launch[0], 2, 3, 1, 256);
+    ck_assert_uint_eq(p.launch[0].n_arg, 3 + 10 + 3);
+    for (uint32_t i = 0; i < 3; i++) {
+        ck_assert_int_eq(arg_at(&p, 0, i)->kind, KIT_ARG_SLOT);
+        ck_assert_uint_eq(arg_at(&p, 0, i)->slot, i);
+        ck_assert_uint_eq(arg_at(&p, 0, i)->element, 4);
+    }
+    ck_assert_int_eq(arg_at(&p, 0, 3)->kind, KIT_ARG_I64);
+    ck_assert_int_eq(arg_at(&p, 0, 3)->value.i64, 130);
+    ck_assert_int_eq(arg_at(&p, 0, 15)->kind, KIT_ARG_I32);
+    ck_assert_str_eq(p.launch[0].kernel, p.unit[0].kernel);
+    ck_assert_ptr_null(p.unit[0].file);
+    ck_assert_ptr_nonnull(strstr(p.text.s, p.launch[0].kernel));
+    kit_program_free(&p);
+    ck_assert_int_eq(live, 0);
+    kit_free(k);
+}
+END_TEST
+
+START_TEST(test_product_of_a_processor)
+{
+    kit *k = product_new(200, 100, 300);
+    kit_program p;
+    program_make(&processor, k, &p);
+    ck_assert_uint_eq(p.n_launch, 3);
+    ck_assert_uint_eq(p.n_unit, 2); /* both operands are packed by one */
+    ck_assert_str_eq(p.launch[0].kernel, "gemm_panels");
+    ck_assert_str_eq(p.launch[1].kernel, "gemm_panels");
+    ck_assert_str_eq(p.unit[p.launch[0].unit].file, "gemm");
+    groups_are(&p.launch[0], 4, 1, 1, 1);  /* 100 columns in panels of 32 */
+    groups_are(&p.launch[1], 25, 1, 1, 1); /* 200 rows in panels of 8 */
+    ck_assert_int_eq(arg_at(&p, 2, 0)->kind, KIT_ARG_SCRATCH);
+    ck_assert_uint_eq(p.scratch_bytes, (200 + 128) * 300 * 4);
+    kit_program_free(&p);
+    kit_free(k);
+}
+END_TEST
+
+START_TEST(test_panels_fit_an_allocation)
+{
+    kit *k = product_new(4000, 4000, 100);
+    kit_target small = processor;
+    kit_program whole, parts;
+    small.max_alloc = 1 << 20;
+    program_make(&processor, k, &whole);
+    program_make(&small, k, &parts);
+    ck_assert_uint_gt(whole.scratch_bytes, small.max_alloc);
+    ck_assert_uint_le(parts.scratch_bytes, small.max_alloc);
+    ck_assert_uint_gt(parts.n_launch, whole.n_launch);
+    kit_program_free(&whole);
+    kit_program_free(&parts);
+    kit_free(k);
+}
+END_TEST
+
+/* ---- Units ---- */
+
+START_TEST(test_equal_kernels_are_one_unit)
+{
+    kit *k = kit_new();
+    kit_program p;
+    const uint32_t a = KIT(k, YK_F32, 10, 7), b = KIT(k, YK_F32, 10, 7), c = KIT(k, YK_F32, 33), d = KIT(k, YK_F32, 33);
+    kit_node(k, YK_OP_NEG, KIT_IDS(a), KIT_IDS(b), NULL, 0);
+    kit_node(k, YK_OP_NEG, KIT_IDS(c), KIT_IDS(d), NULL, 0);
+    kit_node(k, YK_OP_ABS, KIT_IDS(c), KIT_IDS(d), NULL, 0);
+    program_make(&card, k, &p);
+    ck_assert_uint_eq(p.n_launch, 3);
+    ck_assert_uint_eq(p.n_unit, 2);
+    ck_assert_uint_eq(p.launch[0].unit, p.launch[1].unit);
+    ck_assert_uint_ne(p.unit[0].key, p.unit[1].key);
+    ck_assert_uint_eq(p.unit[0].end, p.unit[1].begin);
+    ck_assert_uint_eq(p.unit[1].end, p.text.n);
+    ck_assert_uint_eq(p.launch[2].node, 2);
+    ck_assert_int_eq(arg_at(&p, 1, 2)->kind, KIT_ARG_META);
+    ck_assert_uint_eq(arg_at(&p, 1, 2)->value.offset, arg_at(&p, 0, 2)->value.offset + 3 * 8);
+    ck_assert_int_eq(p.meta[0], 70);
+    kit_program_free(&p);
+    kit_free(k);
+}
+END_TEST
+
+START_TEST(test_sources)
+{
+    const char *part[KIT_PARTS];
+    char macros[64];
+    said[0] = 0;
+    ck_assert(kit_unit_parts(&processor, "attn", NULL, part));
+    ck_assert(kit_unit_parts(&card, NULL, "own text", part));
+    ck_assert_str_eq(part[3], "own text");
+    ck_assert(!kit_unit_parts(&card, "atn", NULL, part));
+    ck_assert_ptr_nonnull(strstr(said, "no kernels named atn"));
+    ck_assert(kit_unit_macros(&processor, "-DT=f32", macros, sizeof macros));
+    ck_assert_str_eq(macros, "-DK_CPU_SHAPE -DT=f32");
+    ck_assert(!kit_unit_macros(&processor, "-DT=f32", macros, 10));
+}
+END_TEST
+
+/* ---- Arguments ---- */
+
+START_TEST(test_elements)
+{
+    const kit_arg half = {.kind = KIT_ARG_SLOT, .element = 2, .value.offset = 6};
+    uint64_t element;
+    ck_assert(kit_arg_element(&half, 64, &element));
+    ck_assert_uint_eq(element, 35);
+    ck_assert(!kit_arg_element(&half, 63, &element));
+    ck_assert(kit_arg_is_memory(&half));
+    ck_assert(!kit_arg_is_memory(&(kit_arg){.kind = KIT_ARG_I64}));
+}
+END_TEST
+
+START_TEST(test_views_begin_in_their_slots)
+{
+    kit *k = kit_new();
+    kit_program p;
+    const uint32_t base = KIT(k, YK_BF16, 8, 4), y = KIT(k, YK_BF16, 4);
+    const uint32_t row = kit_view(k, base, 1, (const int64_t[]){4}, (const int64_t[]){1}, 12);
+    kit_node(k, YK_OP_COPY, KIT_IDS(row), KIT_IDS(y), NULL, 0);
+    program_make(&card, k, &p);
+    ck_assert_uint_eq(arg_at(&p, 0, 0)->value.offset, 24);
+    ck_assert_uint_eq(arg_at(&p, 0, 0)->element, 2);
+    kit_program_free(&p);
+    kit_free(k);
+}
+END_TEST
+
+/* ---- What is refused ---- */
+
+START_TEST(test_refusals)
+{
+    kit *k = kit_new();
+    const uint32_t x = KIT(k, YK_U8, 4, 4), y = KIT(k, YK_I32, 4, 1);
+    kit_node(k, YK_OP_ARGMAX, KIT_IDS(x), KIT_IDS(y), KIT_ATTR(1));
+    program_refused(&card, k, YK_E_UNSUPPORTED, "node 0 (argmax)");
+    kit_free(k);
+    k = product_new(4, 4, 4);
+    k->value[1].slot = YK_NONE;
+    program_refused(&card, k, YK_E_ARG, "value 1 of node 0 has no slot");
+    kit_free(k);
+}
+END_TEST
+
+START_TEST(test_claims)
+{
+    kit *k = kit_new();
+    const uint32_t x = KIT(k, YK_F32, 2, 4, 9, 9), w = KIT(k, YK_F32, 8, 4, 3, 3), gy = KIT(k, YK_F32, 2, 8, 9, 9);
+    kit_node(k, YK_OP_CONV2D_DW, KIT_IDS(gy, x), KIT_IDS(w), KIT_ATTR(1, 1, 1, 1, 1, 1, 1));
+    ck_assert_uint_eq(kit_claims(&processor, &k->g, 0), YK_CLAIM_RUN | YK_CLAIM_ACCUMULATE);
+    ck_assert_uint_eq(kit_claims(&card, &k->g, 0), 0);
+    kit_target little = processor;
+    little.max_local = 1 << 10;
+    ck_assert_uint_eq(kit_claims(&little, &k->g, 0), 0);
+    kit_free(k);
+}
+END_TEST
+
+START_TEST(test_without_memory)
+{
+    kit *k = product_new(64, 64, 64);
+    kit_program p;
+    const uint32_t c = 2, d = KIT(k, YK_F32, 64, 64);
+    kit_node(k, YK_OP_EXP, KIT_IDS(c), KIT_IDS(d), NULL, 0);
+    yk_status s = YK_E_MEM;
+    int n = 0;
+    for (; s == YK_E_MEM && n < 1000; n++) {
+        said[0] = 0;
+        allocs_left = n;
+        s = kit_program_make(&processor, &k->g, &p);
+        allocs_left = -1;
+        if (s == YK_E_MEM) {
+            ck_assert_ptr_nonnull(strstr(said, "out of memory"));
+            ck_assert_int_eq(live, 0);
+        }
+    }
+    ck_assert_int_eq(s, YK_OK);
+    ck_assert_int_gt(n, 5);
+    kit_program_free(&p);
+    ck_assert_int_eq(live, 0);
+    kit_free(k);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *s = suite_create("kit_lower");
+    TCase *t = tcase_create("lowering");
+    tcase_add_test(t, test_product_of_a_card);
+    tcase_add_test(t, test_product_of_a_processor);
+    tcase_add_test(t, test_panels_fit_an_allocation);
+    tcase_add_test(t, test_equal_kernels_are_one_unit);
+    tcase_add_test(t, test_sources);
+    tcase_add_test(t, test_elements);
+    tcase_add_test(t, test_views_begin_in_their_slots);
+    tcase_add_test(t, test_refusals);
+    tcase_add_test(t, test_claims);
+    tcase_add_test(t, test_without_memory);
+    suite_add_tcase(s, t);
+    SRunner *r = srunner_create(s);
+    srunner_set_tap(r, "-");
+    srunner_run_all(r, CK_SILENT);
+    srunner_free(r);
+    return 0;
+}
