@@ -7,7 +7,7 @@ tests_dist_yoke_slow_la_LDFLAGS = $(AM_LDFLAGS) -module -avoid-version -shared -
 dist_check_SCRIPTS += tests/dist/launch.sh tests/dist/machines.sh tests/dist/mixed.sh tests/dist/started.sh
 TESTS += tests/dist/launch.sh tests/dist/machines.sh tests/dist/mixed.sh tests/dist/started.sh
 if WITH_CHECK
-TSAN_TESTS += tests/dist/collect.test tests/dist/message.test tests/unit/local/garbage.test
+TSAN_TESTS += tests/dist/collect.test tests/dist/message.test tests/dist/roles.test tests/unit/local/garbage.test
 UNIT_TESTS += tests/dist/collect.test tests/dist/job_losses.test tests/dist/message.test
 tests_dist_collect_test_SOURCES = tests/dist/collect.c
 tests_dist_message_test_SOURCES = tests/dist/message.c
