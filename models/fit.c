@@ -3,17 +3,24 @@
 #include "models/model.h"
 
 #include <stdio.h>
+#include <string.h>
 
 static const char *const needs[] = {"labelled images (idx:DIR or cifar10:DIR)", "rows of text with a label each (csv:FILE or jsonl:FILE)",
                                     "running text (text:FILE or tokens:FILE)",
                                     "tokens that are masked, which no kind of data does: its batches come from the program"};
 static const char *const partners[] = {"mlp, resnet20, resnet32 and resnet18", "bert", "gpt2"};
 
+static bool rows_of_text(const yk_data *data)
+{
+    const char *kind = yk_data_kind(data);
+    return !strcmp(kind, "csv") || !strcmp(kind, "jsonl") || !strcmp(kind, "lines");
+}
+
 static model_input input_of(const yk_data *data)
 {
     int64_t chw[3] = {0, 0, 0};
     yk_data_shape(data, chw);
-    return chw[0] ? MODEL_IMAGES : yk_data_classes(data) ? MODEL_LABELLED_TEXT : MODEL_RUNNING_TEXT;
+    return chw[0] ? MODEL_IMAGES : rows_of_text(data) ? MODEL_LABELLED_TEXT : MODEL_RUNNING_TEXT;
 }
 
 bool model_fits_kind(yk_job *job, const model_kind *kind, const yk_data *data)

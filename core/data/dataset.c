@@ -10,7 +10,7 @@
 #include "core/data/dataset_impl.h"
 
 static const struct data_kind *const kinds[] = {&yk__data_idx,   &yk__data_cifar10, &yk__data_csv,
-                                                &yk__data_jsonl, &yk__data_text,    &yk__data_tokens};
+                                                &yk__data_jsonl, &yk__data_lines,   &yk__data_text, &yk__data_tokens};
 #define NKINDS (sizeof kinds / sizeof kinds[0])
 
 static yk_status find_kind(const yk__spec *s, const struct data_kind **out, yk_error *err)
@@ -25,7 +25,7 @@ static yk_status find_kind(const yk__spec *s, const struct data_kind **out, yk_e
     }
     near = yk__nearest(s->kind, names, NKINDS);
     return yk__fail(err, YK_E_ARG,
-                    "data '%.40s:%.100s': unknown kind%s%s%s (there are: idx, cifar10, csv, jsonl, text, tokens)",
+                    "data '%.40s:%.100s': unknown kind%s%s%s (there are: idx, cifar10, csv, jsonl, lines, text, tokens)",
                     s->kind, s->path, near ? ", did you mean '" : "", near ? near : "", near ? "'?" : "");
 }
 

@@ -9,6 +9,8 @@
  *   csv:FILE, jsonl:FILE  one text and one label per row
  *                text=text label=label max-length=128 tokenizer=DIR classes= categories=FILE
  *                delimiter=comma|tab|semicolon quotes=double|none lowercase=yes|no
+ *   lines:FILE   one text per line, no label: for predictions
+ *                max-length=128 tokenizer=DIR lowercase=yes|no
  *   text:FILE    running text for a language model
  *                tokenizer=char|bytes|DIR seq-len=128 stride=seq-len split=0.9
  *   tokens:FILE  running ids for a language model
@@ -19,9 +21,10 @@
  * Fields of a batch of n rows, in this order:
  *   images          x f32 [n, C, H, W] (pixel / 255 - mean) / std;  labels i32 [n]
  *   csv, jsonl      input_ids, attention_mask, token_type_ids i32 [n, T];  labels i32 [n]
+ *   lines, and csv and jsonl with `unlabelled`: the same without labels
  *   text, tokens    input_ids i32 [n, T];  labels i32 [n, T]: the next id at each place
  *
- * T is the batch's width: for csv and jsonl its longest row, else seq-len. A running text is cut at `split` into a part
+ * T is the batch's width: for csv, jsonl and lines its longest row, else seq-len. A running text is cut at `split` into a part
  * that trains and a part that evaluates. Row r of it starts at id r * stride; in training every row is whole; in
  * evaluation the last one may be short: its rest is id 0 with label -100, so that every id counts once.
  *
@@ -61,6 +64,7 @@ typedef struct yk__dataset_options {
     uint32_t seq_len;        /* of text and tokens; 0: 128 */
     const char *eval_rows;   /* csv, jsonl: file of line numbers (as yk__rows.line) that evaluate instead of train */
     const char *model;       /* csv, jsonl: a model's config.json, whose id2label numbers the label names */
+    bool unlabelled;         /* csv, jsonl: labels are neither needed nor looked at; lines have none */
     bool whole;              /* text, tokens: no split, all of the file */
     uint64_t max_rows;       /* only the first so many; 0: all */
     const yk__dataset *like; /* number label names and characters as there (the training data) */

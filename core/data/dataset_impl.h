@@ -47,8 +47,8 @@ struct yk__dataset {
     int64_t from, len, stride, seq_len; /* the part in run */
 };
 
-extern const struct data_kind yk__data_idx, yk__data_cifar10, yk__data_csv, yk__data_jsonl, yk__data_text,
-    yk__data_tokens;
+extern const struct data_kind yk__data_idx, yk__data_cifar10, yk__data_csv, yk__data_jsonl, yk__data_lines,
+    yk__data_text, yk__data_tokens;
 
 void yk__data_field(yk__dataset *d, const char *name, uint32_t dtype, int rank, const int64_t *shape);
 /* Sets tokenizer (and its folder) from the spec or the options; chars over text[0..bytes). */

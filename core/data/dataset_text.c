@@ -32,7 +32,7 @@ static int64_t width_rows(const yk__dataset *d, const int64_t *rows, int64_t n)
 
 static void fill_rows(const yk__dataset *d, const int64_t *rows, int64_t n, int64_t width, void *const *buffers)
 {
-    int32_t *ids = buffers[0], *mask = buffers[1], *types = buffers[2], *labels = buffers[3];
+    int32_t *ids = buffers[0], *mask = buffers[1], *types = buffers[2], *labels = d->nfields > 3 ? buffers[3] : NULL;
     int32_t pad = yk__tokenizer_pad(d->tokenizer);
     memset(types, 0, (size_t)(n * width) * sizeof *types);
     for (int64_t i = 0; i < n; i++, ids += width, mask += width) {
@@ -43,7 +43,8 @@ static void fill_rows(const yk__dataset *d, const int64_t *rows, int64_t n, int6
             if (k >= len)
                 ids[k] = pad;
         }
-        labels[i] = d->text->label[r];
+        if (labels)
+            labels[i] = d->text->label[r];
     }
 }
 
@@ -176,6 +177,8 @@ static yk_status rows_options(const yk__spec *s, const yk__dataset_options *o, y
     r->trains = !o->eval;
     r->delimiter = k < 0 ? 0 : ",\t;|"[k];
     r->json = !strcmp(s->kind, "jsonl");
+    r->lines = !strcmp(s->kind, "lines");
+    r->unlabelled = o->unlabelled;
     return yk__spec_word(s, "quotes", quotes, 2, 0, &r->no_quotes, err);
 }
 
@@ -185,6 +188,9 @@ static yk_status open_rows(yk__dataset *d, const yk__spec *s, const yk__dataset_
     const int64_t width[] = {-1};
     int64_t max_length = 0;
     yk_status st = rows_options(s, o, &r, err);
+    if (!st && r.lines && !r.unlabelled)
+        st = yk__fail(err, YK_E_ARG, "data 'lines:%.100s': its rows have no labels, so they are for predictions: csv and jsonl have "
+                      "labels, text is running text for a language model", s->path);
     if (!st)
         st = yk__spec_int(s, "max-length", o->max_length ? o->max_length : 128, 1, 1 << 24, &max_length, err);
     if (!st)
@@ -200,7 +206,8 @@ static yk_status open_rows(yk__dataset *d, const yk__spec *s, const yk__dataset_
     yk__data_field(d, "input_ids", YK_I32, 1, width);
     yk__data_field(d, "attention_mask", YK_I32, 1, width);
     yk__data_field(d, "token_type_ids", YK_I32, 1, width);
-    yk__data_field(d, "labels", YK_I32, 0, NULL);
+    if (!r.unlabelled)
+        yk__data_field(d, "labels", YK_I32, 0, NULL);
     return o->eval_rows ? pick_rows(d, o->eval_rows, s->path, err) : YK_OK;
 }
 
@@ -336,9 +343,11 @@ static yk_status open_tokens(yk__dataset *d, const yk__spec *s, const yk__datase
 
 static const char *const row_keys[] = {"text",       "label",     "max-length", "tokenizer", "classes",
                                        "categories", "delimiter", "quotes",     "lowercase"};
+static const char *const line_keys[] = {"max-length", "tokenizer", "lowercase"};
 static const char *const text_keys[] = {"tokenizer", "seq-len", "stride", "split", "lowercase"};
 static const char *const token_keys[] = {"dtype", "vocab", "seq-len", "stride", "split"};
 const struct data_kind yk__data_csv = {"csv", row_keys, 9, open_rows, width_rows, fill_rows, true};
 const struct data_kind yk__data_jsonl = {"jsonl", row_keys, 9, open_rows, width_rows, fill_rows, true};
+const struct data_kind yk__data_lines = {"lines", line_keys, 3, open_rows, width_rows, fill_rows, true};
 const struct data_kind yk__data_text = {"text", text_keys, 5, open_text, width_run, fill_run, false};
 const struct data_kind yk__data_tokens = {"tokens", token_keys, 5, open_tokens, width_run, fill_run, false};

@@ -52,6 +52,7 @@ static yk_status open_set(yk_data *d, const char *spec, const yk_data_config *c,
                                    .seq_len = c->seq_len,
                                    .eval_rows = c->eval_rows,
                                    .model = config,
+                                   .unlabelled = c->unlabelled,
                                    .whole = c->whole,
                                    .max_rows = c->max_rows,
                                    .like = c->eval ? trained_on(d->job) : NULL};

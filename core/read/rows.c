@@ -14,6 +14,7 @@
 #include "core/read/csv.h"
 #include "core/read/jsonl.h"
 #include "core/text/strmap.h"
+#include "core/text/text.h"
 #include "core/io/json.h"
 #include "core/io/labels.h"
 
@@ -99,8 +100,8 @@ static yk_status add_row(struct load *l, const char *label, const char *text, si
     yk__rows *r = l->r;
     size_t n = (size_t)r->count;
     int32_t id = 0;
-    yk_status s = l->first_line ? YK_OK : first_label(l, label, line, err);
-    if (!s)
+    yk_status s = l->first_line || l->o->unlabelled ? YK_OK : first_label(l, label, line, err);
+    if (!s && !l->o->unlabelled)
         s = l->names ? name_label(l, label, line, &id, err) : integer_label(l, label, line, &id, err);
     if (s)
         return s;
@@ -138,7 +139,7 @@ static yk_status bind(const struct load *l, const yk__csv *c, const char *name, 
 static yk_status csv_rows(struct load *l, yk__csv *c, yk_error *err)
 {
     int text = 0, label = 0, more = 1;
-    yk_status s = bind(l, c, l->o->label ? l->o->label : "label", &label, err);
+    yk_status s = l->o->unlabelled ? YK_OK : bind(l, c, l->o->label ? l->o->label : "label", &label, err);
     if (!s)
         s = bind(l, c, l->o->text ? l->o->text : "text", &text, err);
     while (!s) {
@@ -148,7 +149,7 @@ static yk_status csv_rows(struct load *l, yk__csv *c, yk_error *err)
         if (s || !more)
             break;
         t = yk__csv_field(c, text, &bytes);
-        s = add_row(l, yk__csv_field(c, label, NULL), t, bytes, yk__csv_line(c), err);
+        s = add_row(l, l->o->unlabelled ? NULL : yk__csv_field(c, label, NULL), t, bytes, yk__csv_line(c), err);
     }
     return s;
 }
@@ -178,7 +179,7 @@ static yk_status json_row(struct load *l, const yk__jsonl *j, yk_error *err)
         snprintf(number, sizeof number, "%" JSON_INTEGER_FORMAT, json_integer_value(v));
         label = number;
     }
-    if (!label)
+    if (!label && !l->o->unlabelled)
         return yk__fail(err, YK_E_FORMAT, "%s: line %" PRId64 ": key '%s': expected an integer or a string, found %s",
                         l->path, yk__jsonl_line(j), lkey, yk__json_type(v));
     return add_row(l, label, json_string_value(t), json_string_length(t), yk__jsonl_line(j), err);
@@ -198,6 +199,24 @@ static yk_status from_json(struct load *l, yk__file *f, yk_error *err)
         s = json_row(l, j, err);
     }
     yk__jsonl_close(j);
+    return s;
+}
+
+static yk_status from_lines(struct load *l, yk__file *f, yk_error *err)
+{
+    char *text;
+    size_t bytes, end = 0;
+    int64_t line = 1;
+    yk_status s = yk__text_read(f, 0, &text, &bytes, err);
+    if (s)
+        return s;
+    for (size_t at = 0; at < bytes && !s; at = end + 1, line++) {
+        const char *stop = memchr(text + at, '\n', bytes - at);
+        end = stop ? (size_t)(stop - text) : bytes;
+        const size_t n = end - at - (end > at && text[end - 1] == '\r');
+        s = add_row(l, NULL, text + at, n, line, err);
+    }
+    yk__free(text);
     return s;
 }
 
@@ -383,8 +402,12 @@ static yk_status finish(struct load *l, yk_error *err)
     yk__rows *r = l->r;
     yk_status s;
     if (r->count == 0)
-        return yk__fail(err, YK_E_FORMAT, "%s: expected rows after the header, found none%s", l->path,
+        return yk__fail(err, YK_E_FORMAT, "%s: expected rows%s, found none%s", l->path, l->o->lines ? "" : " after the header",
                         r->dropped ? " with a text" : "");
+    if (l->o->unlabelled) {
+        r->classes = l->model.count;
+        return l->model.count && !yk__labels_preset(&l->model) ? names_copied(l, l->model.name, l->model.count, err) : YK_OK;
+    }
     if (l->names) {
         s = number_names(l, err);
         if (!s && l->o->classes && r->classes > l->o->classes)
@@ -406,7 +429,7 @@ yk_status yk__rows_read(yk__file *f, const yk__rows_options *o, yk__rows **out, 
         return yk__fail_mem(err, sizeof *l.r, "rows");
     s = o->model ? yk__labels_load(o->model, &l.model, err) : YK_OK;
     if (!s)
-        s = o->json ? from_json(&l, f, err) : from_csv(&l, f, err);
+        s = o->lines ? from_lines(&l, f, err) : o->json ? from_json(&l, f, err) : from_csv(&l, f, err);
     if (!s)
         s = finish(&l, err);
     yk__strmap_free(l.names);

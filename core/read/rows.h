@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Labelled texts in memory, from CSV/TSV or JSON lines: a text, a class and the line it starts on per row.
+ * Labelled texts in memory, from CSV/TSV, JSON lines or plain lines: a text, a class and the line it starts on per row.
  *
  * Labels: when the first one is an integer all must be integers from 0 up (below `classes` where given) and are used as
  * they are. Else they are names, at least two different ones: numbered by `names_of`, else by the model's id2label (in
  * training only where the file has no other names), else by the list in `categories` (a JSON array of strings; a
  * categories.json beside the file is taken by itself), else in sorted order (by bytes).
+ * Unlabelled rows have the classes that the model names, or none; plain lines are never labelled.
  * A row whose text is empty is dropped and counted.
  *
  * Immutable after opening, so any thread may read it.
@@ -21,10 +22,10 @@ typedef struct yk__rows {
     int64_t count, dropped;
     char *text;     /* all texts, one after the other */
     size_t *at;     /* count + 1 offsets into text */
-    int32_t *label; /* count */
+    int32_t *label; /* count; all 0 where there are none */
     int64_t *line;  /* count; CSV: the header is line 1 */
     int classes;
-    char **names; /* classes names, or NULL: labels were integers */
+    char **names; /* classes names, or NULL: labels were integers, or there are none */
 } yk__rows;
 
 typedef struct yk__rows_options {
@@ -37,6 +38,8 @@ typedef struct yk__rows_options {
     char delimiter;           /* CSV: as yk__csv_options */
     int no_quotes;
     int json; /* JSON lines instead of CSV */
+    bool lines;      /* plain lines */
+    bool unlabelled; /* labels are neither needed nor looked at */
 } yk__rows_options;
 
 yk_status yk__rows_open(const char *path, const yk__rows_options *o, yk__rows **out, yk_error *err);

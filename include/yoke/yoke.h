@@ -367,6 +367,7 @@ typedef struct yk_data_config {
     uint32_t seq_len;        /* tokens of a window of running text; default 128 */
     const char *eval_rows;   /* file of line numbers that evaluate instead of train */
     const char *model;       /* folder of a model whose config.json (id2label) numbers the names of labels */
+    bool unlabelled;         /* rows of text: labels are neither needed nor looked at, batches have none (predictions) */
     bool whole;              /* running text: all of the file, not its part before or after the split */
     uint64_t max_rows;       /* only the first so many rows of the part; default all */
     bool by_length;          /* training on rows of text: a batch's rows are of like length, so that it has little padding */
@@ -383,7 +384,7 @@ typedef struct yk_batch {
     bool last;               /* of the epoch */
 } yk_batch;
 
-/* "idx:DIR", "cifar10:DIR", "csv:FILE,text=..,label=..", "jsonl:FILE,..", "text:FILE", "tokens:FILE". */
+/* "idx:DIR", "cifar10:DIR", "csv:FILE,text=..,label=..", "jsonl:FILE,..", "lines:FILE" (unlabelled), "text:FILE", "tokens:FILE". */
 YK_API yk_data *yk_data_open(yk_job *job, const char *spec, const yk_data_config *c);
 YK_API const char *yk_data_kind(const yk_data *d);    /* "idx", "csv", .. */
 YK_API uint64_t yk_data_rows(const yk_data *d);

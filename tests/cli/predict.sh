@@ -69,6 +69,37 @@ P
 }
 ok "names of classes, lines of a file" names
 
+without_labels() { # a csv, JSON lines and plain lines, with no labels and with labels that no model knows: the same predictions
+    printf 'id,text\n1,good day\n2,"two\nlines"\n3,\n4,good night\n' >"$out/bare.csv"
+    printf 'label,text\nx,good day\n0.5,"two\nlines"\n,\n,good night\n' >"$out/other.csv"
+    printf '{"text": "good day"}\n{"text": "two\\nlines", "label": null}\n{"text": ""}\n{"text": "good night"}\n' >"$out/bare.jsonl"
+    printf 'good day\r\n\ngood night' >"$out/bare.txt"
+    for file in csv:bare.csv csv:other.csv jsonl:bare.jsonl lines:bare.txt; do
+        "$yoke" predict --from "$out/b" --data "${file%%:*}:$out/${file#*:}" --json --devices "cpu:0! cpu:0!" \
+            >"$out/${file#*:}.out" || return 1
+    done
+    python3 - "$out" <<'P'
+import json, sys
+csv, other, jsonl, lines = ([json.loads(line) for line in open(f"{sys.argv[1]}/{f}.out")]
+                            for f in ("bare.csv", "other.csv", "bare.jsonl", "bare.txt"))
+print(csv, jsonl, lines)
+assert csv == other and [r["row"] for r in csv] == [2, 3, 6]
+assert [r["row"] for r in jsonl] == [1, 2, 4] and [r["row"] for r in lines] == [1, 3]
+assert {r["label"] for r in csv} <= {'a "b"', "c"}
+rest = lambda r: (r["label"], [round(s, 6) for s in r["scores"]])
+assert [rest(r) for r in csv] == [rest(r) for r in jsonl]
+assert [rest(r) for r in lines] == [rest(csv[0]), rest(csv[2])]
+P
+}
+ok "rows without labels" without_labels
+needs_labels() { # evaluation does
+    "$yoke" eval --from "$out/b" --data "lines:$out/bare.txt" 2>"$out/err"
+    [ $? = 2 ] && grep -q "its rows have no labels, so they are for predictions" "$out/err" || return 1
+    "$yoke" eval --from "$out/b" --data "csv:$out/bare.csv" 2>"$out/err"
+    [ $? = 2 ] && grep -q "no column 'label' in the header" "$out/err"
+}
+ok "evaluation needs labels" needs_labels
+
 running_text() {
     seq 1 400 >"$out/text.txt"
     "$yoke" train --model gpt2 --model-config n_layer=1,n_head=2,n_embd=16,n_positions=16 --data "text:$out/text.txt" --tokenizer char \

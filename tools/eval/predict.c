@@ -3,6 +3,7 @@
 #include "tools/eval/predict.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "tools/cli.h"
 
@@ -64,7 +65,7 @@ static void predict_batch(yk_job *job, const yk_batch *batch, yk_t scores, const
 void predict_rows(yk_job *job, yk_model *m, yk_data *data, FILE *f, bool json)
 {
     uint64_t row = 0;
-    if (yk_ok(job) && !yk_data_classes(data))
+    if (yk_ok(job) && (!strcmp(yk_data_kind(data), "text") || !strcmp(yk_data_kind(data), "tokens")))
         yk_fail(job, YK_E_ARG, "predictions name the class of each row, and these data have no classes: they are a language model's");
     yk_train(job, false);
     yk_data_rewind(data, 0, 0);

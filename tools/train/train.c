@@ -116,7 +116,7 @@ static bool is_kind(const yk__cli *cli, const char *const *kinds)
 /* Options that say how text is read, where none is read so. */
 static void refuse_idle_data_options(const yk__cli *cli, bool *bad)
 {
-    static const char *const images[] = {"idx", "cifar10", NULL}, *const rows[] = {"csv", "jsonl", NULL};
+    static const char *const images[] = {"idx", "cifar10", NULL}, *const rows[] = {"csv", "jsonl", "lines", NULL};
     static const char *const running[] = {"text", "tokens", NULL}, *const tokens[] = {"tokens", NULL};
     const bool pictures = is_kind(cli, images), table = is_kind(cli, rows), text = is_kind(cli, running);
     if (pictures || is_kind(cli, tokens))
@@ -205,6 +205,7 @@ yk_data *train_data(const yk__cli *cli, yk_job *job, bool eval, uint32_t global_
     const char *own = yk__cli_text(cli, "eval-data"), *spec = eval && own ? own : yk__cli_text(cli, "data");
     yk_data_config c = {.global_batch = global_batch,
                         .eval = eval,
+                        .unlabelled = !strcmp(cli->command->name, "predict"),
                         .tokenizer = tokenizer(cli),
                         .model = model_folder(cli),
                         .whole = whole(cli),

@@ -18,7 +18,7 @@
     {"model", "NAME", NULL, "mlp, resnet20, resnet32, resnet18, gpt2, bert, bert-mlm", NULL},                          \
         {"model-config", "KEY=VALUE,..", NULL, "model settings by Hugging Face's names (n_layer=4,n_embd=128)", NULL}, \
         {"from", "DIR|FILE", NULL, "Hugging Face folder to start from; with --model, a safetensors file", NULL},       \
-        {"data", "KIND:PATH[,..]", NULL, "idx:DIR cifar10:DIR csv:FILE jsonl:FILE text:FILE tokens:FILE", NULL},       \
+        {"data", "KIND:PATH[,..]", NULL, "idx:DIR cifar10:DIR csv:FILE jsonl:FILE lines:FILE text:FILE tokens:FILE", NULL},       \
         {"eval-data", "KIND:PATH[,..]", NULL, "data to evaluate on; else the evaluation part of --data", NULL},        \
         {"eval-rows", "FILE", NULL, "line numbers of --data that evaluate instead of train", NULL},                    \
         {"tokenizer", "char|bytes|DIR", NULL, "how text becomes ids; default: the --from folder's", NULL},             \
