@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-EXTRA_DIST += bench/steps bench/report bench/cases.py bench/results.py bench/peer_models.py bench/peer_step.py bench/gate.tsv \
+EXTRA_DIST += bench/hashes bench/steps bench/report bench/cases.py bench/results.py bench/peer_models.py bench/peer_step.py bench/gate.tsv \
 	bench/startup \
 	bench/tokenize bench/peer_tokenize.py bench/kernels bench/peer_kernels.py \
 	bench/README.md bench/mixed
