@@ -35,7 +35,7 @@ static const product products[] = {
     {"bert inner fwd", 4096, 3072, 768, 0, 1, 1}, {"bert wgrad", 3072, 768, 4096, 1, 0, 0},
 };
 
-static double now(void)
+static double clock_now(void)
 {
     struct timespec t;
     clock_gettime(getenv("KIT_CPU_TIME") ? CLOCK_PROCESS_CPUTIME_ID : CLOCK_MONOTONIC, &t);
@@ -76,7 +76,7 @@ typedef struct peer {
 
 static dnnl_engine_t engine;
 
-static void must(dnnl_status_t s, const char *what)
+static void dnnl_must(dnnl_status_t s, const char *what)
 {
     if (s == dnnl_success)
         return;
@@ -88,16 +88,16 @@ static void must(dnnl_status_t s, const char *what)
 static dnnl_memory_t memory_of(const dnnl_memory_desc_t *d, void *data)
 {
     dnnl_memory_t m;
-    must(dnnl_memory_create(&m, d, engine, data ? data : DNNL_MEMORY_ALLOCATE), "memory");
+    dnnl_must(dnnl_memory_create(&m, d, engine, data ? data : DNNL_MEMORY_ALLOCATE), "memory");
     return m;
 }
 
-static dnnl_memory_desc_t matrix(int64_t rows, int64_t cols, int type, int transposed, int any)
+static dnnl_memory_desc_t matrix_desc(int64_t rows, int64_t cols, int type, int transposed, int any)
 {
     dnnl_memory_desc_t d;
     const dnnl_dims_t dims = {rows, cols};
     dnnl_format_tag_t tag = any ? dnnl_format_tag_any : transposed ? dnnl_ba : dnnl_ab;
-    must(dnnl_memory_desc_init_by_tag(&d, 2, dims, type == YK_F32 ? dnnl_f32 : dnnl_bf16, tag), "matrix");
+    dnnl_must(dnnl_memory_desc_init_by_tag(&d, 2, dims, type == YK_F32 ? dnnl_f32 : dnnl_bf16, tag), "matrix");
     return d;
 }
 
@@ -106,8 +106,8 @@ static void add_packing(peer *r, const dnnl_memory_desc_t *plain, const dnnl_mem
 {
     dnnl_primitive_desc_t pd;
     r->from = memory_of(plain, data);
-    must(dnnl_reorder_primitive_desc_create(&pd, plain, engine, packed, engine, NULL), "reorder");
-    must(dnnl_primitive_create(&r->pack, pd), "reorder");
+    dnnl_must(dnnl_reorder_primitive_desc_create(&pd, plain, engine, packed, engine, NULL), "reorder");
+    dnnl_must(dnnl_primitive_create(&r->pack, pd), "reorder");
     dnnl_primitive_desc_destroy(pd);
 }
 
@@ -117,12 +117,12 @@ static peer peer_new(const product *p, const kit *k, int dtype, int packed)
     peer r = {0};
     dnnl_matmul_desc_t d;
     dnnl_primitive_desc_t pd;
-    dnnl_memory_desc_t a = matrix(p->m, p->k, dtype, p->ta, 0), b = matrix(p->k, p->n, dtype, p->tb, packed);
-    dnnl_memory_desc_t c = matrix(p->m, p->n, p->low ? dtype : YK_F32, 0, 0), from = matrix(p->k, p->n, dtype, p->tb, 0);
-    must(dnnl_stream_create(&r.stream, engine, dnnl_stream_default_flags), "stream");
-    must(dnnl_matmul_desc_init(&d, &a, &b, NULL, &c), "matmul");
-    must(dnnl_primitive_desc_create(&pd, &d, NULL, engine, NULL), "matmul");
-    must(dnnl_primitive_create(&r.run, pd), "matmul");
+    dnnl_memory_desc_t a = matrix_desc(p->m, p->k, dtype, p->ta, 0), b = matrix_desc(p->k, p->n, dtype, p->tb, packed);
+    dnnl_memory_desc_t c = matrix_desc(p->m, p->n, p->low ? dtype : YK_F32, 0, 0), from = matrix_desc(p->k, p->n, dtype, p->tb, 0);
+    dnnl_must(dnnl_stream_create(&r.stream, engine, dnnl_stream_default_flags), "stream");
+    dnnl_must(dnnl_matmul_desc_init(&d, &a, &b, NULL, &c), "matmul");
+    dnnl_must(dnnl_primitive_desc_create(&pd, &d, NULL, engine, NULL), "matmul");
+    dnnl_must(dnnl_primitive_create(&r.run, pd), "matmul");
     r.a = memory_of(&a, k->data[0]);
     const dnnl_memory_desc_t *weights = dnnl_primitive_desc_query_md(pd, dnnl_query_weights_md, 0);
     r.b = memory_of(weights, packed ? NULL : k->data[1]);
@@ -139,12 +139,12 @@ static double peer_time(const peer *p, int times, int packing)
     const dnnl_exec_arg_t arg[] = {{DNNL_ARG_SRC, p->a}, {DNNL_ARG_WEIGHTS, p->b}, {DNNL_ARG_DST, p->c}};
     double best = 1e30;
     for (int i = 0; i < times; i++) {
-        double from = now();
+        double from = clock_now();
         if (packing)
-            must(dnnl_primitive_execute(p->pack, p->stream, 2, from_to), "pack");
-        must(dnnl_primitive_execute(p->run, p->stream, 3, arg), "execute");
-        must(dnnl_stream_wait(p->stream), "wait");
-        double t = now() - from;
+            dnnl_must(dnnl_primitive_execute(p->pack, p->stream, 2, from_to), "pack");
+        dnnl_must(dnnl_primitive_execute(p->run, p->stream, 3, arg), "execute");
+        dnnl_must(dnnl_stream_wait(p->stream), "wait");
+        double t = clock_now() - from;
         best = t < best ? t : best;
     }
     return best;
@@ -163,7 +163,7 @@ static void peer_free(peer *p)
     dnnl_stream_destroy(p->stream);
 }
 
-static void compare(const product *p, int dtype, const cpu_isa *isa, int threads, int rounds)
+static void product_compare(const product *p, int dtype, const cpu_isa *isa, int threads, int rounds)
 {
     kit *k = graph_of(p, dtype);
     peer plain = peer_new(p, k, dtype, 0), packed = peer_new(p, k, dtype, 1);
@@ -198,23 +198,23 @@ static void equal_threads(char **argv, int threads)
     exit(1);
 }
 
-static void begin(char **argv, int threads)
+static void peer_begin(char **argv, int threads)
 {
     equal_threads(argv, threads);
-    must(dnnl_engine_create(&engine, dnnl_cpu, 0), "engine");
+    dnnl_must(dnnl_engine_create(&engine, dnnl_cpu, 0), "engine");
 }
 #else
-static void compare(const product *p, int dtype, const cpu_isa *isa, int threads, int rounds)
+static void product_compare(const product *p, int dtype, const cpu_isa *isa, int threads, int rounds)
 {
     kit *k = graph_of(p, dtype);
-    double from = now(), best = kit_time(k, isa, threads, 3 * rounds);
+    double from = clock_now(), best = kit_time(k, isa, threads, 3 * rounds);
     double flop = 2e-9 * (double)p->m * (double)p->n * (double)p->k;
     print_product(p, dtype);
-    printf("ours %6.1f  (%.1f s)\n", flop / best, now() - from);
+    printf("ours %6.1f  (%.1f s)\n", flop / best, clock_now() - from);
     kit_free(k);
 }
 
-static void begin(char **argv, int threads)
+static void peer_begin(char **argv, int threads)
 {
     (void)argv, (void)threads;
 }
@@ -229,14 +229,14 @@ int main(int argc, char **argv)
         fprintf(stderr, "%s\n", why ? why : "threads: 1 to 64; rounds: at least 1");
         return 2;
     }
-    begin(argv, threads);
+    peer_begin(argv, threads);
     printf("isa %s, %d threads, GFLOP/s\n", isa->name, threads);
     for (int dtype = 0; dtype < 2; dtype++)
         for (size_t i = 0; i < sizeof products / sizeof *products; i++) {
             char name[64];
             snprintf(name, sizeof name, "%s %s", products[i].name, dtype ? "bf16" : "f32");
             if (strstr(name, only))
-                compare(&products[i], dtype ? YK_BF16 : YK_F32, isa, threads, rounds);
+                product_compare(&products[i], dtype ? YK_BF16 : YK_F32, isa, threads, rounds);
         }
     return 0;
 }

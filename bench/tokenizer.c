@@ -13,7 +13,7 @@
 #include "core/text/text.h"
 #include "core/text/tokenizer.h"
 
-static double now(void)
+static double clock_now(void)
 {
     struct timespec t;
     clock_gettime(CLOCK_MONOTONIC, &t);
@@ -21,7 +21,7 @@ static double now(void)
 }
 
 /* All lines once; the number of ids. */
-static yk_status pass(yk__encoder *e, const char *text, size_t bytes, FILE *to, size_t *count, yk_error *err)
+static yk_status lines_encode(yk__encoder *e, const char *text, size_t bytes, FILE *to, size_t *count, yk_error *err)
 {
     const char *p = text, *end = text + bytes;
     yk__ids ids = {0};
@@ -40,7 +40,7 @@ static yk_status pass(yk__encoder *e, const char *text, size_t bytes, FILE *to, 
     return s;
 }
 
-static yk_status measure(const char *dir, const char *text, size_t bytes, int passes, FILE *to, yk_error *err)
+static yk_status speed_measure(const char *dir, const char *text, size_t bytes, int passes, FILE *to, yk_error *err)
 {
     yk__tokenizer *t = NULL;
     yk__encoder *e = NULL;
@@ -50,13 +50,13 @@ static yk_status measure(const char *dir, const char *text, size_t bytes, int pa
     if (!s)
         s = yk__encoder_new(t, &e, err);
     for (int i = 0; i < passes && !s; i++) {
-        const double at = now();
-        s = pass(e, text, bytes, NULL, &ids, err);
-        first = i ? first : now() - at;
-        least = now() - at < least ? now() - at : least;
+        const double at = clock_now();
+        s = lines_encode(e, text, bytes, NULL, &ids, err);
+        first = i ? first : clock_now() - at;
+        least = clock_now() - at < least ? clock_now() - at : least;
     }
     if (!s && to)
-        s = pass(e, text, bytes, to, &ids, err);
+        s = lines_encode(e, text, bytes, to, &ids, err);
     if (!s)
         printf("{\"ids\": %zu, \"first_s\": %.6g, \"least_s\": %.6g}\n", ids, first, least);
     yk__encoder_free(e);
@@ -77,7 +77,7 @@ int main(int argc, char **argv)
     }
     s = yk__text_open(argv[2], 0, &text, &bytes, &err);
     if (!s)
-        s = measure(argv[1], text, bytes, atoi(argv[3]), to, &err);
+        s = speed_measure(argv[1], text, bytes, atoi(argv[3]), to, &err);
     if (s)
         fprintf(stderr, "tokenizer: %s\n", err.text);
     yk__free(text);

@@ -15,7 +15,7 @@ void progress_begin(progress *p, bool on)
     *p = (progress){.on = on, .terminal = isatty(STDERR_FILENO), .begin = train_seconds()};
 }
 
-static void draw(progress *p, uint64_t step, uint64_t total)
+static void bar_draw(progress *p, uint64_t step, uint64_t total)
 {
     const uint64_t full = total ? step * WIDTH / total : 0;
     const double gone = train_seconds() - p->begin, left = step ? gone * (double)(total - step) / (double)step : 0;
@@ -31,7 +31,7 @@ void progress_show(progress *p, uint64_t step, uint64_t total, double loss, doub
     if (!p->on)
         return;
     if (p->terminal)
-        draw(p, step, total);
+        bar_draw(p, step, total);
     else
         fprintf(stderr, "step %llu/%llu", (unsigned long long)step, (unsigned long long)total);
     loss = isnan(loss) ? fabs(loss) : loss; /* not "-nan" */

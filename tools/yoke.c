@@ -20,7 +20,7 @@ static const command commands[] = {
 };
 enum { N_COMMANDS = sizeof commands / sizeof commands[0] };
 
-static int help(void)
+static int help_print(void)
 {
     printf("usage: yoke COMMAND [options]\n\nTrains one model across whatever hardware there is.\n\nCommands:\n");
     for (size_t i = 0; i < N_COMMANDS; i++)
@@ -40,7 +40,7 @@ static void man_environment(void)
     }
 }
 
-static int man(void)
+static int man_print(void)
 {
     printf(".TH YOKE 1\n.SH NAME\nyoke \\- train one model across whatever hardware there is\n.SH SYNOPSIS\n.B yoke\n"
            "\\fICOMMAND\\fR [\\fIoptions\\fR]\n.SH DESCRIPTION\nThe commands have manual pages of their own:\n");
@@ -51,7 +51,7 @@ static int man(void)
     return YK_EXIT_OK;
 }
 
-static int unknown(const char *name)
+static int command_unknown(const char *name)
 {
     const char *words[N_COMMANDS], *near;
     for (size_t i = 0; i < N_COMMANDS; i++)
@@ -75,13 +75,13 @@ static bool environment_refused(void)
 static int run_command(int argc, char **argv)
 {
     if (argc < 2) {
-        help();
+        help_print();
         return YK_EXIT_USAGE;
     }
     if (!strcmp(argv[1], "--help") || !strcmp(argv[1], "-h") || !strcmp(argv[1], "help"))
-        return help();
+        return help_print();
     if (!strcmp(argv[1], "--man"))
-        return man();
+        return man_print();
     if (!strcmp(argv[1], "--version")) {
         printf("yoke %s\n", PACKAGE_VERSION);
         return YK_EXIT_OK;
@@ -89,7 +89,7 @@ static int run_command(int argc, char **argv)
     for (size_t i = 0; i < N_COMMANDS; i++)
         if (!strcmp(argv[1], commands[i].name))
             return commands[i].run == yk__cmd_info || !environment_refused() ? commands[i].run(argc - 1, argv + 1) : YK_EXIT_USAGE;
-    return unknown(argv[1]);
+    return command_unknown(argv[1]);
 }
 
 int main(int argc, char **argv)

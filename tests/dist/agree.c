@@ -18,32 +18,32 @@
 
 static char self[1024], dir[] = "/tmp/yoke-agree-XXXXXX";
 
-static bool differs(yk_job *job, const char *mode, const char *what)
+static bool rank_differs(yk_job *job, const char *mode, const char *what)
 {
     return yk_rank(job) == 2 && !strcmp(mode, what);
 }
 
 static yk_opt *make_opt(yk_job *job, const char *mode)
 {
-    yk_opt *opt = differs(job, mode, "kind")
+    yk_opt *opt = rank_differs(job, mode, "kind")
                       ? yk_sgd(job, &(yk_sgd_config){.lr = 0.01})
-                      : yk_adamw(job, &(yk_adam_config){.lr = differs(job, mode, "rate") ? 0.02 : 0.01,
-                                                        .beta1 = differs(job, mode, "beta") ? 0.8 : 0.9,
-                                                        .weight_decay = differs(job, mode, "decay") ? 0.1 : 0});
+                      : yk_adamw(job, &(yk_adam_config){.lr = rank_differs(job, mode, "rate") ? 0.02 : 0.01,
+                                                        .beta1 = rank_differs(job, mode, "beta") ? 0.8 : 0.9,
+                                                        .weight_decay = rank_differs(job, mode, "decay") ? 0.1 : 0});
     if (!strcmp(mode, "schedule"))
         yk_schedule(opt, &(yk_sched_config){.name = yk_rank(job) == 2 ? "cosine" : "linear", .total_steps = 100});
     return opt;
 }
 
 /* Rank 0 has two rows, the others one; the third of them none. */
-static void step(yk_job *job, const char *mode, yk_opt *opt, const yk_t w[2])
+static void ranks_step(yk_job *job, const char *mode, yk_opt *opt, const yk_t w[2])
 {
     const float x[8] = {1, 2, 3, 4, 4, 3, 2, 1};
     const int32_t y[2] = {0, 1}, row[2] = {(int32_t)yk_rank(job), 3};
     const int64_t n = yk_rank(job) == 0 ? 2 : yk_rank(job) == 1 ? 0 : 1, xd[2] = {n, 4};
     yk_rows(job, n, row, 3);
     yk_t h = yk_linear(yk_input(job, YK_F32, 2, xd, x), w[0], YK_NO);
-    h = differs(job, mode, "graph") ? yk_tanh(h) : yk_relu(h);
+    h = rank_differs(job, mode, "graph") ? yk_tanh(h) : yk_relu(h);
     if (!strcmp(mode, "beside") && yk_rank(job) == 2)
         yk_keep(yk_neg(yk_sum(h, 3, false))); /* the loss does not depend on it */
     yk_t loss = yk_cross_entropy(yk_linear(h, w[1], YK_NO), yk_input(job, YK_I32, 1, &n, y));
@@ -55,7 +55,7 @@ static void step(yk_job *job, const char *mode, yk_opt *opt, const yk_t w[2])
     yk_step(opt);
 }
 
-static int train(const char *mode)
+static int rank_train(const char *mode)
 {
     yk_config c = {.quiet = true, .seed = 7};
     const char *rank = getenv("YOKE_RANK");
@@ -65,10 +65,10 @@ static int train(const char *mode)
     yk_job *job = yk_open(&c);
     const int64_t a[2] = {3, 4}, b[2] = {2, 3};
     const yk_t w[2] = {yk_param(job, "w1", 2, a, (yk_init){YK_INIT_ONES, 0, 0}),
-                       yk_param(job, differs(job, mode, "name") ? "w3" : "w2", 2, b, (yk_init){YK_INIT_ONES, 0, 0})};
+                       yk_param(job, rank_differs(job, mode, "name") ? "w3" : "w2", 2, b, (yk_init){YK_INIT_ONES, 0, 0})};
     yk_opt *opt = make_opt(job, mode);
     for (int i = 0; i < (strcmp(mode, "clip at once") ? 3 : 1) && yk_ok(job); i++)
-        step(job, mode, opt, w);
+        ranks_step(job, mode, opt, w);
     return yk_close(job);
 }
 
@@ -77,18 +77,18 @@ static int read_data(const char *mode, const char *folder)
 {
     yk_job *job = yk_open(&(yk_config){.quiet = true});
     char spec[256];
-    snprintf(spec, sizeof spec, "text:%s/%s", folder, !strcmp(mode, "pipe") ? "pipe" : differs(job, mode, "data") ? "b.txt" : "a.txt");
+    snprintf(spec, sizeof spec, "text:%s/%s", folder, !strcmp(mode, "pipe") ? "pipe" : rank_differs(job, mode, "data") ? "b.txt" : "a.txt");
     yk_data_open(job, spec, &(yk_data_config){.tokenizer = "bytes", .seq_len = 8, .global_batch = 3});
     return yk_close(job);
 }
 
 static int rank_main(const char *mode, const char *folder)
 {
-    return !strcmp(mode, "data") || !strcmp(mode, "same data") || !strcmp(mode, "pipe") ? read_data(mode, folder) : train(mode);
+    return !strcmp(mode, "data") || !strcmp(mode, "same data") || !strcmp(mode, "pipe") ? read_data(mode, folder) : rank_train(mode);
 }
 
 /* Runs a mode in three ranks; the exit code, what they said in `said`. */
-static int launch(const char *mode, char *said, size_t n)
+static int ranks_launch(const char *mode, char *said, size_t n)
 {
     char path[160];
     snprintf(path, sizeof path, "%s/said", dir);
@@ -157,7 +157,7 @@ static const struct {
 START_TEST(a_rank_that_does_other_things_is_named)
 {
     char said[4096];
-    const int code = launch(odd_ranks[_i].mode, said, sizeof said);
+    const int code = ranks_launch(odd_ranks[_i].mode, said, sizeof said);
     ck_assert_msg(code == 2, "%s: exit code %d: %s", odd_ranks[_i].mode, code, said);
     ck_assert_msg(strstr(said, "rank 2 (cpu:0!) has ") && strstr(said, odd_ranks[_i].words), "%s: %s", odd_ranks[_i].mode, said);
     ck_assert_msg(strstr(said, "every rank must run the same program"), "%s", said);
@@ -169,14 +169,14 @@ START_TEST(what_may_differ_does)
     static const char *const mode[] = {"plain", "beside", "same data"};
     char said[4096];
     for (size_t i = 0; i < sizeof mode / sizeof *mode; i++)
-        ck_assert_msg(launch(mode[i], said, sizeof said) == 0, "%s: %s", mode[i], said);
+        ck_assert_msg(ranks_launch(mode[i], said, sizeof said) == 0, "%s: %s", mode[i], said);
 }
 END_TEST
 
 START_TEST(a_pipe_is_for_one_rank)
 {
     char said[4096];
-    ck_assert_int_eq(launch("pipe", said, sizeof said), 2);
+    ck_assert_int_eq(ranks_launch("pipe", said, sizeof said), 2);
     ck_assert_msg(strstr(said, "/pipe is a pipe: each of the 3 ranks would read another part of it"), "%s", said);
 }
 END_TEST

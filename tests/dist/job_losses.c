@@ -48,7 +48,7 @@ static net make_net(yk_job *job)
     return m;
 }
 
-static step begin(yk_job *job, const net *m, const int *split, bool tell_rows)
+static step step_begin(yk_job *job, const net *m, const int *split, bool tell_rows)
 {
     float x[ROWS * IN] = {0}, weight[ROWS] = {0};
     int32_t y[ROWS] = {0}, row[ROWS] = {0};
@@ -104,7 +104,7 @@ static int run_all(yk_job *job, const mode *how, float (*out)[CASES][NUMBERS])
             float *v = out[k][c];
             memset(v, 0, NUMBERS * sizeof *v);
             for (uint32_t i = 0; is_run(how, c) && i < (how->config.accumulate ? how->config.accumulate : 1); i++) {
-                const step s = begin(job, &m, splits[yk_world(job)][(k + i) % SPLITS], true);
+                const step s = step_begin(job, &m, splits[yk_world(job)][(k + i) % SPLITS], true);
                 yk_t loss = cases[c].loss(&s);
                 yk_backward(loss);
                 yk_step(opt);
@@ -130,14 +130,14 @@ static const mode *mode_of(const char *name)
     return m;
 }
 
-static int refused(const char *name)
+static int refusal_run(const char *name)
 {
     yk_job *job = yk_open(&(yk_config){.quiet = true, .devices = "cpu:0"});
     const net m = make_net(job);
     yk_opt *opt = yk_sgd(job, &(yk_sgd_config){.lr = 1e-30});
     if (!yk_ok(job))
         return yk_close(job);
-    const step s = begin(job, &m, splits[yk_world(job)][0], true);
+    const step s = step_begin(job, &m, splits[yk_world(job)][0], true);
     for (size_t i = 0; i < n_refusals; i++)
         if (!strcmp(refusals[i].name, name))
             yk_backward(refusals[i].loss(&s));
@@ -160,7 +160,7 @@ static int read_values(const char *devices, uint32_t *rank, double *v)
     const net m = make_net(job);
     yk_opt *opt = yk_sgd(job, &(yk_sgd_config){.lr = 1e-30});
     memset(v, 0, READ * sizeof *v);
-    step s = begin(job, &m, splits[yk_world(job)][1], true);
+    step s = step_begin(job, &m, splits[yk_world(job)][1], true);
     v[0] = yk_item(yk_sqrt(yk_mean(yk_mul(s.h, s.h), 3, false)));
     yk_t loss = yk_cross_entropy(s.h, s.y), kept = yk_exp(loss), mean = yk_mean(s.h, 3, false);
     yk_backward(loss);
@@ -172,7 +172,7 @@ static int read_values(const char *devices, uint32_t *rank, double *v)
         v[1] = yk_item(kept);
     v[2] = yk_item(mean);
     yk_sum_ranks(job, v + 1, 2);
-    s = begin(job, &m, splits[yk_world(job)][1], false);
+    s = step_begin(job, &m, splits[yk_world(job)][1], false);
     loss = yk_sqrt(yk_mean(yk_mul(s.h, s.h), 3, false));
     yk_backward(loss);
     yk_step(opt);
@@ -203,7 +203,7 @@ static int rank_main(const char *name, const char *folder)
     if (!strcmp(name, "read"))
         return read_mode(folder);
     if (!how)
-        return refused(name);
+        return refusal_run(name);
     yk_job *job = yk_open(&how->config);
     snprintf(path, sizeof path, "%s/%u.%u", folder, yk_world(job), yk_rank(job));
     const int rc = run_all(job, how, out);
@@ -218,7 +218,7 @@ static int rank_main(const char *name, const char *folder)
 /* ---- The test ---- */
 
 /* The exit code; what the ranks said in `said`. */
-static int launch(const char *devices, const char *name, char *said, size_t n)
+static int ranks_launch(const char *devices, const char *name, char *said, size_t n)
 {
     char path[160];
     snprintf(path, sizeof path, "%s/said", dir);
@@ -241,7 +241,7 @@ static int launch(const char *devices, const char *name, char *said, size_t n)
 }
 
 /* The largest difference over the largest number. */
-static double apart(const float *a, const float *b)
+static double relative_difference(const float *a, const float *b)
 {
     double most = 0, size = 0;
     for (int i = 0; i < WEIGHTS; i++) {
@@ -252,7 +252,7 @@ static double apart(const float *a, const float *b)
     return fmax(most / fmax(size, 1e-3), loss);
 }
 
-static void compare(uint32_t world, uint32_t rank, const mode *how, float (*one)[CASES][NUMBERS])
+static void ranks_compare(uint32_t world, uint32_t rank, const mode *how, float (*one)[CASES][NUMBERS])
 {
     static float got[SPLITS][CASES][NUMBERS];
     char path[160];
@@ -264,7 +264,7 @@ static void compare(uint32_t world, uint32_t rank, const mode *how, float (*one)
     fclose(f);
     for (int k = 0; k < SPLITS; k++)
         for (size_t c = 0; c < n_cases; c++) {
-            const double d = apart(got[k][c], one[k][c]);
+            const double d = relative_difference(got[k][c], one[k][c]);
             if (d < how->near)
                 continue;
             wrong++;
@@ -300,11 +300,11 @@ static void check_ranks(const char *devices, uint32_t world, const char *name)
     const mode *how = mode_of(name);
     char said[4096];
     make_folder();
-    const int rc = launch(devices, name, said, sizeof said);
+    const int rc = ranks_launch(devices, name, said, sizeof said);
     ck_assert_msg(rc == 0, "%s", said);
     run_alone(how, one);
     for (uint32_t r = 0; r < world; r++)
-        compare(world, r, how, one);
+        ranks_compare(world, r, how, one);
     remove_folder();
 }
 
@@ -340,13 +340,13 @@ START_TEST(what_cannot_be_split_is_named)
     for (size_t i = 0; i < n_refusals; i++) {
         char said[4096];
         make_folder();
-        const int two = launch("cpu:0 cpu:0", refusals[i].name, said, sizeof said);
+        const int two = ranks_launch("cpu:0 cpu:0", refusals[i].name, said, sizeof said);
         ck_assert_msg(two == 2, "%s: %d: %s", refusals[i].name, two, said);
         for (int k = 0; k < 2; k++)
             ck_assert_msg(strstr(said, refusals[i].said[k]) != NULL, "%s: %s", refusals[i].name, said);
         const char *at = strstr(said, " at ");
         ck_assert_msg(!refusals[i].placed || (at && strstr(at, "losses.c:")), "%s: %s", refusals[i].name, said);
-        const int one = launch("cpu:0", refusals[i].name, said, sizeof said);
+        const int one = ranks_launch("cpu:0", refusals[i].name, said, sizeof said);
         ck_assert_msg(one == 0, "%s in one process: %d: %s", refusals[i].name, one, said);
         remove_folder();
     }
@@ -360,7 +360,7 @@ START_TEST(values_read_are_those_of_one)
     uint32_t rank;
     make_folder();
     ck_assert_int_eq(read_values("cpu:0", &rank, one), 0);
-    const int rc = launch("cpu:0 cpu:0 cpu:0", "read", said, sizeof said);
+    const int rc = ranks_launch("cpu:0 cpu:0 cpu:0", "read", said, sizeof said);
     ck_assert_msg(rc == 0, "%s", said);
     for (rank = 0; rank < 3; rank++) {
         snprintf(path, sizeof path, "%s/read.%u", dir, rank);

@@ -56,7 +56,7 @@ static net make_net(yk_job *job)
 static int resting = -1;
 static bool excludes;
 
-static bool rests(int s)
+static bool micro_rests(int s)
 {
     return resting >= 0 && s / 2 % 3 == 1;
 }
@@ -74,21 +74,21 @@ static void set_roles(yk_job *job, int s)
     yk__roles roles = *yk__engine_roles(job->engine);
     if (resting < 0)
         return;
-    roles.member[resting] = !rests(s);
-    roles.owns[resting] = rests(s) ? 0.0 : 2.0;
+    roles.member[resting] = !micro_rests(s);
+    roles.owns[resting] = micro_rests(s) ? 0.0 : 2.0;
     if (yk__engine_set_roles(job->engine, &roles, &err))
         yk_fail(job, err.status, err.text);
 }
 
 /* This rank's rows of micro batch s. */
-static void part(yk_job *job, int s, int *first, int *n)
+static void rank_rows(yk_job *job, int s, int *first, int *n)
 {
     static const int split[4][3] = {{5, 4, 3}, {12, 0, 0}, {0, 7, 5}, {1, 1, 10}};
     *first = 0;
     *n = ROWS;
     if (yk_world(job) == 1)
         return;
-    if (rests(s)) {
+    if (micro_rests(s)) {
         share_among_others(job, first, n);
         return;
     }
@@ -102,7 +102,7 @@ static yk_t micro_loss(yk_job *job, net m, int s)
     float x[ROWS * IN] = {0};
     int32_t y[ROWS] = {0}, row[ROWS] = {0};
     int first, n;
-    part(job, s, &first, &n);
+    rank_rows(job, s, &first, &n);
     for (int i = 0; i < n; i++) {
         row[i] = first + i;
         y[i] = (first + i + s) % 5 == 0 ? -100 : (first + i) % OUT;
@@ -224,7 +224,7 @@ static int many_jobs(void)
 }
 
 /* What a program does that has not been thought through: one rank asks for what all must ask for together. */
-static yk_job *diverge(bool item)
+static yk_job *rank_diverge(bool item)
 {
     yk_job *job = yk_open(&(yk_config){.quiet = true, .seed = 9});
     net m = make_net(job);
@@ -243,7 +243,7 @@ static yk_job *diverge(bool item)
 }
 
 /* 6 windows of two micro batches; saves after `save`, or begins with what was saved. */
-static yk_job *train(const char *devices, const char *folder, int save, bool load, yk_dtype precision, float *out)
+static yk_job *rank_train(const char *devices, const char *folder, int save, bool load, yk_dtype precision, float *out)
 {
     char path[128];
     yk_job *job = yk_open(&(yk_config){
@@ -274,7 +274,7 @@ static yk_job *train(const char *devices, const char *folder, int save, bool loa
     return job;
 }
 
-static void put(const char *folder, const char *mode, uint32_t rank, const float *v)
+static void numbers_put(const char *folder, const char *mode, uint32_t rank, const float *v)
 {
     char path[160];
     snprintf(path, sizeof path, "%s/%s.%u", folder, mode, rank);
@@ -314,18 +314,18 @@ static int rank_main(const char *mode, const char *folder)
     if (!strcmp(mode, "jobs"))
         return many_jobs();
     if (!strncmp(mode, "diverge", 7))
-        return yk_close(diverge(strstr(mode, "item") != NULL));
+        return yk_close(rank_diverge(strstr(mode, "item") != NULL));
     const char *at = strpbrk(mode, "012");
     excludes = strstr(mode, "excluded") != NULL;
     resting = at ? *at - '0' : -1;
     const yk_dtype precision = strstr(mode, "-bf") ? YK_BF16 : strstr(mode, "-half") ? YK_F16 : YK_F32;
-    yk_job *job = train(NULL, folder, !strcmp(mode, "whole") ? 6 : excludes ? 4 : 0, !strcmp(mode, "resumed"), precision, v);
-    put(folder, mode, yk_rank(job), v);
+    yk_job *job = rank_train(NULL, folder, !strcmp(mode, "whole") ? 6 : excludes ? 4 : 0, !strcmp(mode, "resumed"), precision, v);
+    numbers_put(folder, mode, yk_rank(job), v);
     return yk_close(job);
 }
 
 /* Runs a mode in three ranks; the exit code, what they said in `said`. */
-static int launch(const char *mode, char *said, size_t n)
+static int ranks_launch(const char *mode, char *said, size_t n)
 {
     char path[160];
     snprintf(path, sizeof path, "%s/said", dir);
@@ -346,7 +346,7 @@ static int launch(const char *mode, char *said, size_t n)
     return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
 }
 
-static void get(const char *mode, int rank, float *v)
+static void numbers_get(const char *mode, int rank, float *v)
 {
     char path[160];
     snprintf(path, sizeof path, "%s/%s.%d", dir, mode, rank);
@@ -356,7 +356,7 @@ static void get(const char *mode, int rank, float *v)
     fclose(f);
 }
 
-static void clean(void)
+static void folder_clean(void)
 {
     char cmd[128];
     snprintf(cmd, sizeof cmd, "rm -rf %s", dir);
@@ -368,25 +368,25 @@ START_TEST(three_ranks_are_one_process)
     float whole[3][NUMBERS], part_of[NUMBERS], one[NUMBERS];
     char said[4096];
     ck_assert_ptr_nonnull(mkdtemp(dir));
-    ck_assert_msg(launch("whole", said, sizeof said) == 0, "%s", said);
-    ck_assert_msg(launch("resumed", said, sizeof said) == 0, "%s", said);
+    ck_assert_msg(ranks_launch("whole", said, sizeof said) == 0, "%s", said);
+    ck_assert_msg(ranks_launch("resumed", said, sizeof said) == 0, "%s", said);
     for (int r = 0; r < 3; r++)
-        get("whole", r, whole[r]);
+        numbers_get("whole", r, whole[r]);
     ck_assert_mem_eq(whole[0], whole[1], sizeof whole[0]); /* running statistics and losses too */
     ck_assert_mem_eq(whole[0], whole[2], sizeof whole[0]);
     for (int r = 0; r < 3; r++) {
-        get("resumed", r, part_of);
+        numbers_get("resumed", r, part_of);
         ck_assert_mem_eq(part_of, whole[0], (NUMBERS - 12) * sizeof(float));
         ck_assert_mem_eq(part_of + NUMBERS - 6, whole[0] + NUMBERS - 6, 6 * sizeof(float));
     }
-    yk_job *job = train("cpu:0", dir, 0, false, YK_F32, one);
+    yk_job *job = rank_train("cpu:0", dir, 0, false, YK_F32, one);
     ck_assert_msg(yk_ok(job), "%s", yk_error_text(job));
     yk_close(job);
     for (int i = 0; i < NUMBERS; i++)
         ck_assert_msg(fabsf(one[i] - whole[0][i]) < 2e-5f, "number %d: %g, in one process %g", i, (double)whole[0][i],
                       (double)one[i]);
     ck_assert(one[NUMBERS - 1] < 0.9f * one[NUMBERS - 12]);
-    clean();
+    folder_clean();
 }
 END_TEST
 
@@ -398,16 +398,16 @@ START_TEST(an_excluded_rank_changes_nothing)
     char said[4096];
     ck_assert_ptr_nonnull(mkdtemp(dir));
     for (int i = 0; i < 2; i++)
-        ck_assert_msg(launch(mode[_i][i], said, sizeof said) == 0, "%s: %s", mode[_i][i], said);
+        ck_assert_msg(ranks_launch(mode[_i][i], said, sizeof said) == 0, "%s: %s", mode[_i][i], said);
     for (int r = 0; r < 3; r++) {
-        get(mode[_i][0], r, member);
-        get(mode[_i][1], r, excluded);
+        numbers_get(mode[_i][0], r, member);
+        numbers_get(mode[_i][1], r, excluded);
         for (int k = 0; k < NUMBERS; k++)
             ck_assert_msg(member[k] == excluded[k], "%s, rank %d, number %d: %g as a member, %g excluded", mode[_i][1], r, k,
                           (double)member[k], (double)excluded[k]);
     }
     ck_assert(member[NUMBERS - 13] > 0.0f && member[NUMBERS - 19] > 0.0f);
-    clean();
+    folder_clean();
 }
 END_TEST
 
@@ -415,8 +415,8 @@ START_TEST(jobs_give_back_what_they_share)
 {
     char said[4096];
     ck_assert_ptr_nonnull(mkdtemp(dir));
-    ck_assert_msg(launch("jobs", said, sizeof said) == 0, "%s", said);
-    clean();
+    ck_assert_msg(ranks_launch("jobs", said, sizeof said) == 0, "%s", said);
+    folder_clean();
 }
 END_TEST
 
@@ -426,12 +426,12 @@ START_TEST(programs_that_differ_end)
     char said[4096];
     const double begin = wall_seconds();
     ck_assert_ptr_nonnull(mkdtemp(dir));
-    ck_assert_int_eq(launch(mode[_i], said, sizeof said), 1);
+    ck_assert_int_eq(ranks_launch(mode[_i], said, sizeof said), 1);
     ck_assert_msg(strstr(said, "diverged") != NULL, "%s", said);
     const char *here = strstr(said, "called at"), *there = here ? strstr(here + 1, "called at") : NULL;
     ck_assert_msg(there && strstr(here, "job_ranks.c:") && strstr(there, "job_ranks.c:"), "%s", said);
     ck_assert_msg(wall_seconds() - begin < 5, "%.1f s", wall_seconds() - begin);
-    clean();
+    folder_clean();
 }
 END_TEST
 
@@ -439,9 +439,9 @@ START_TEST(an_excluded_rank_sleeps)
 {
     char said[4096];
     ck_assert_ptr_nonnull(mkdtemp(dir));
-    ck_assert_msg(launch("beside", said, sizeof said) == 0, "%s", said);
+    ck_assert_msg(ranks_launch("beside", said, sizeof said) == 0, "%s", said);
     printf("# %s\n", said);
-    clean();
+    folder_clean();
 }
 END_TEST
 
@@ -451,11 +451,11 @@ START_TEST(a_rank_that_differs_is_named)
     char said[4096];
     ck_assert_ptr_nonnull(mkdtemp(dir));
     for (int i = 0; i < 2; i++) {
-        ck_assert_int_eq(launch(mode[i], said, sizeof said), 1);
+        ck_assert_int_eq(ranks_launch(mode[i], said, sizeof said), 1);
         ck_assert_msg(strstr(said, "the parameters of rank 1") != NULL, "%s", said);
         ck_assert_msg((strstr(said, "all ranks must write the same") != NULL) == (i == 0), "%s", said);
     }
-    clean();
+    folder_clean();
 }
 END_TEST
 
@@ -463,8 +463,8 @@ START_TEST(a_rank_may_fork)
 {
     char said[4096];
     ck_assert_ptr_nonnull(mkdtemp(dir));
-    ck_assert_msg(launch("forks", said, sizeof said) == 0, "%s", said);
-    clean();
+    ck_assert_msg(ranks_launch("forks", said, sizeof said) == 0, "%s", said);
+    folder_clean();
 }
 END_TEST
 

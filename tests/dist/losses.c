@@ -29,27 +29,27 @@ float start_of(int i)
 
 static const int64_t flat_all[1] = {-1};
 
-static yk_t total(yk_t v)
+static yk_t sum_all(yk_t v)
 {
     return yk_sum(yk_reshape(v, 1, flat_all), 1, false);
 }
 
-static yk_t square(yk_t v)
+static yk_t square_of(yk_t v)
 {
     return yk_mul(v, v);
 }
 
-static yk_t each(const step *s)
+static yk_t loss_each(const step *s)
 {
     return yk_cross_entropy_with(s->h, s->y, &(yk_cross_entropy_config){.reduction = YK_EACH});
 }
 
-static yk_t penalty(const step *s)
+static yk_t weight_penalty(const step *s)
 {
-    return yk_scale(total(square(s->w)), 0.05f);
+    return yk_scale(sum_all(square_of(s->w)), 0.05f);
 }
 
-static yk_t turned(yk_t v)
+static yk_t transpose_of(yk_t v)
 {
     return yk_permute(v, (const uint32_t[]){1, 0});
 }
@@ -63,52 +63,52 @@ static yk_t by_matrix(const step *s)
 
 static yk_t sum_of_each(const step *s)
 {
-    return yk_sum(each(s), 1, false);
+    return yk_sum(loss_each(s), 1, false);
 }
 
 static yk_t mean_of_each(const step *s)
 {
-    return yk_mean(each(s), 1, false);
+    return yk_mean(loss_each(s), 1, false);
 }
 
 static yk_t mean_of_all(const step *s)
 {
-    return yk_mean(square(s->h), 3, false);
+    return yk_mean(square_of(s->h), 3, false);
 }
 
 static yk_t sum_of_means(const step *s) /* over the columns, then the rows */
 {
-    return total(yk_mean(square(s->h), 2, false));
+    return sum_all(yk_mean(square_of(s->h), 2, false));
 }
 
 static yk_t means_of_columns(const step *s)
 {
-    return total(square(yk_mean(s->h, 1, false)));
+    return sum_all(square_of(yk_mean(s->h, 1, false)));
 }
 
 static yk_t root_of_mean(const step *s)
 {
-    return yk_sqrt(yk_mean(square(s->h), 3, false));
+    return yk_sqrt(yk_mean(square_of(s->h), 3, false));
 }
 
 static yk_t log_of_sum(const step *s)
 {
-    return yk_log_of(yk_shift(total(square(s->h)), 1));
+    return yk_log_of(yk_shift(sum_all(square_of(s->h)), 1));
 }
 
-static yk_t largest(const step *s)
+static yk_t loss_largest(const step *s)
 {
     return yk_max(s->h, 3, false);
 }
 
 static yk_t largest_of_columns(const step *s)
 {
-    return total(square(yk_max(s->h, 1, true)));
+    return sum_all(square_of(yk_max(s->h, 1, true)));
 }
 
 static yk_t smallest_of_columns(const step *s)
 {
-    return total(yk_neg(yk_max(yk_neg(s->h), 1, false)));
+    return sum_all(yk_neg(yk_max(yk_neg(s->h), 1, false)));
 }
 
 /* Of each column all rows are the largest: b, or 2 b minus what b is. */
@@ -121,29 +121,29 @@ static yk_t largest_with_ties(const step *s)
     yk_t times = yk_where(yk_less(s->weight, yk_constant(s->job, 1)), yk_constant(s->job, 1), yk_constant(s->job, 2));
     times = yk_reshape(times, 2, (const int64_t[]){s->n, 1});
     yk_t v = yk_add(yk_mul(times, s->b), yk_mul(yk_sub(yk_constant(s->job, 1), times), start));
-    return total(square(yk_max(v, 1, false)));
+    return sum_all(square_of(yk_max(v, 1, false)));
 }
 
-static yk_t variance(const step *s)
+static yk_t loss_variance(const step *s)
 {
-    return yk_mean(square(yk_sub(s->h, yk_mean(s->h, 1, true))), 3, false);
+    return yk_mean(square_of(yk_sub(s->h, yk_mean(s->h, 1, true))), 3, false);
 }
 
 static yk_t norms_of_columns(const step *s)
 {
-    return total(yk_sqrt(yk_sum(square(s->h), 1, false)));
+    return sum_all(yk_sqrt(yk_sum(square_of(s->h), 1, false)));
 }
 
 static yk_t normalised_rows(const step *s)
 {
     yk_t d = yk_sub(s->h, yk_mean(s->h, 1, true));
-    yk_t var = yk_mean(square(d), 1, true);
+    yk_t var = yk_mean(square_of(d), 1, true);
     return yk_cross_entropy(yk_linear(yk_mul(d, yk_rsqrt(yk_shift(var, 1e-3f))), s->q, YK_NO), s->y);
 }
 
 static yk_t softmax_over_rows(const step *s)
 {
-    return total(yk_mul(yk_softmax(turned(s->h)), turned(by_matrix(s))));
+    return sum_all(yk_mul(yk_softmax(transpose_of(s->h)), transpose_of(by_matrix(s))));
 }
 
 static yk_t log_softmax_over_rows(const step *s)
@@ -154,22 +154,22 @@ static yk_t log_softmax_over_rows(const step *s)
 static yk_t log_sum_exp(const step *s)
 {
     yk_t top = yk_max(s->h, 1, true);
-    return total(yk_add(yk_log_of(yk_sum(yk_exp(yk_sub(s->h, top)), 1, true)), top));
+    return sum_all(yk_add(yk_log_of(yk_sum(yk_exp(yk_sub(s->h, top)), 1, true)), top));
 }
 
-static yk_t gram(const step *s)
+static yk_t loss_gram(const step *s)
 {
-    return total(square(yk_matmul(turned(s->h), s->h)));
+    return sum_all(square_of(yk_matmul(transpose_of(s->h), s->h)));
 }
 
-static yk_t correlation(const step *s) /* linear in the product over rows, times a parameter */
+static yk_t loss_correlation(const step *s) /* linear in the product over rows, times a parameter */
 {
-    return total(yk_mul(yk_matmul(turned(s->h), s->h), s->q));
+    return sum_all(yk_mul(yk_matmul(transpose_of(s->h), s->h), s->q));
 }
 
 static yk_t product_of_terms(const step *s) /* a term of a sum over ranks times a matrix */
 {
-    return total(square(yk_matmul(yk_matmul(turned(s->h), s->h), s->q)));
+    return sum_all(square_of(yk_matmul(yk_matmul(transpose_of(s->h), s->h), s->q)));
 }
 
 static yk_t mean_of_products(const step *s)
@@ -179,40 +179,40 @@ static yk_t mean_of_products(const step *s)
 
 static yk_t ratio_of_sums(const step *s)
 {
-    return yk_div(total(yk_mul(s->h, by_matrix(s))), yk_shift(total(square(s->h)), 0.5f));
+    return yk_div(sum_all(yk_mul(s->h, by_matrix(s))), yk_shift(sum_all(square_of(s->h)), 0.5f));
 }
 
 static yk_t weighted_mean(const step *s)
 {
-    return yk_div(total(yk_mul(each(s), s->weight)), total(s->weight));
+    return yk_div(sum_all(yk_mul(loss_each(s), s->weight)), sum_all(s->weight));
 }
 
 static yk_t with_penalty(const step *s)
 {
-    return yk_add(yk_mean(each(s), 1, false), penalty(s));
+    return yk_add(yk_mean(loss_each(s), 1, false), weight_penalty(s));
 }
 
 static yk_t counted_with_penalties(const step *s) /* two addends that all ranks have alike */
 {
-    return yk_sub(yk_add(yk_cross_entropy(s->h, s->y), penalty(s)), yk_scale(total(square(s->b)), 0.1f));
+    return yk_sub(yk_add(yk_cross_entropy(s->h, s->y), weight_penalty(s)), yk_scale(sum_all(square_of(s->b)), 0.1f));
 }
 
 static yk_t penalty_alone(const step *s)
 {
-    return yk_shift(penalty(s), 2);
+    return yk_shift(weight_penalty(s), 2);
 }
 
 static yk_t product_of_losses(const step *s)
 {
-    return yk_mul(yk_cross_entropy(s->h, s->y), yk_mean(square(s->h), 3, false));
+    return yk_mul(yk_cross_entropy(s->h, s->y), yk_mean(square_of(s->h), 3, false));
 }
 
 static yk_t square_of_loss(const step *s)
 {
-    return square(yk_cross_entropy(s->h, s->y));
+    return square_of(yk_cross_entropy(s->h, s->y));
 }
 
-static yk_t perplexity(const step *s)
+static yk_t loss_perplexity(const step *s)
 {
     return yk_exp(yk_cross_entropy(s->h, s->y));
 }
@@ -239,51 +239,51 @@ static yk_t bce_of_shifted(const step *s)
     return yk_bce_with_logits(logits, target, &(yk_loss_config){.reduction = YK_SUM});
 }
 
-static yk_t chosen(const step *s)
+static yk_t loss_chosen(const step *s)
 {
     yk_t mean = yk_mean(s->h, 1, false);
-    return total(yk_where(yk_less(mean, yk_constant(s->job, 0.1f)), square(mean), yk_scale(mean, 0.5f)));
+    return sum_all(yk_where(yk_less(mean, yk_constant(s->job, 0.1f)), square_of(mean), yk_scale(mean, 0.5f)));
 }
 
 static yk_t clamped_mean(const step *s)
 {
-    return total(yk_maximum(yk_mean(s->h, 1, false), yk_constant(s->job, 0.05f)));
+    return sum_all(yk_maximum(yk_mean(s->h, 1, false), yk_constant(s->job, 0.05f)));
 }
 
 static yk_t merged_rows(const step *s) /* [n, 4] -> [2 n, 2] -> [4 n] */
 {
     yk_t v = yk_reshape(s->h, 2, (const int64_t[]){-1, 2});
-    return yk_sqrt(yk_mean(square(yk_reshape(v, 1, flat_all)), 1, false));
+    return yk_sqrt(yk_mean(square_of(yk_reshape(v, 1, flat_all)), 1, false));
 }
 
 static yk_t split_rows(const step *s) /* [n, 4] -> [n, 2, 2] -> [2, 2, n] */
 {
     yk_t v = yk_permute(yk_reshape(s->h, 3, (const int64_t[]){-1, 2, 2}), (const uint32_t[]){1, 2, 0});
-    return total(square(yk_sum(v, 4, false)));
+    return sum_all(square_of(yk_sum(v, 4, false)));
 }
 
 static yk_t twice_the_rows(const step *s)
 {
     const yk_t both[2] = {s->h, by_matrix(s)};
-    return yk_sqrt(yk_mean(square(yk_concat(both, 2, 0)), 3, false));
+    return yk_sqrt(yk_mean(square_of(yk_concat(both, 2, 0)), 3, false));
 }
 
 static yk_t joined_terms(const step *s)
 {
     const yk_t two[2] = {yk_sum(s->h, 1, false), yk_mean(by_matrix(s), 1, false)}, mixed[2] = {yk_sum(s->h, 1, false), s->b};
-    return yk_add(total(square(yk_concat(two, 2, 0))), total(square(yk_pad(yk_concat(mixed, 2, 0), 0, 1, 2, 0.5f))));
+    return yk_add(sum_all(square_of(yk_concat(two, 2, 0))), sum_all(square_of(yk_pad(yk_concat(mixed, 2, 0), 0, 1, 2, 0.5f))));
 }
 
 static yk_t spread_parameter(const step *s) /* to every row, before it meets one */
 {
     yk_t rows = yk_expand(s->b, 2, (const int64_t[]){s->n, MID});
-    return yk_add(yk_sqrt(yk_shift(total(square(rows)), 1)), yk_mean(yk_mul(rows, s->h), 3, false));
+    return yk_add(yk_sqrt(yk_shift(sum_all(square_of(rows)), 1)), yk_mean(yk_mul(rows, s->h), 3, false));
 }
 
 static yk_t mean_through_layer(const step *s)
 {
     yk_t m = yk_mean(s->h, 1, true);
-    return total(square(yk_tanh(yk_linear(m, s->q, s->b))));
+    return sum_all(square_of(yk_tanh(yk_linear(m, s->q, s->b))));
 }
 
 static yk_t around_the_mean(const step *s) /* a mean of the batch in the midst of a net */
@@ -292,7 +292,7 @@ static yk_t around_the_mean(const step *s) /* a mean of the batch in the midst o
     return yk_cross_entropy(yk_linear(d, s->q, s->b), s->y);
 }
 
-static yk_t recomputed(const step *s)
+static yk_t loss_recomputed(const step *s)
 {
     yk_checkpoint_begin(s->job);
     yk_t d = yk_tanh(yk_mul(yk_sub(by_matrix(s), yk_mean(by_matrix(s), 1, true)), yk_max(s->h, 1, true)));
@@ -304,38 +304,38 @@ static yk_t weights_of_classes(const step *s) /* four, as one rank has rows */
 {
     static const float weight[MID] = {0.5f, 1, 1.5f, 2};
     yk_t w = yk_input(s->job, YK_F32, 1, (const int64_t[]){MID}, weight);
-    return yk_sqrt(yk_mean(yk_mul(square(s->h), w), 3, false));
+    return yk_sqrt(yk_mean(yk_mul(square_of(s->h), w), 3, false));
 }
 
 static yk_t table_of_all(const step *s) /* said to be the same on all ranks */
 {
     static const float table[MID * MID] = {1, 0.5f, 0, 0, 0, 1, 0.5f, 0, 0, 0, 1, 0.5f, 0.5f, 0, 0, 1};
     yk_t t = yk_replicated(yk_input(s->job, YK_F32, 2, (const int64_t[]){MID, MID}, table));
-    return yk_sqrt(yk_mean(square(yk_matmul(s->h, t)), 3, false));
+    return yk_sqrt(yk_mean(square_of(yk_matmul(s->h, t)), 3, false));
 }
 
 static yk_t four_times(const step *s) /* four, as one rank has rows, and not one for each */
 {
     yk_t four = yk_mul(yk_replicated(yk_expand(s->b, 2, (const int64_t[]){MID, MID})), s->q);
-    return yk_sqrt(yk_mean(square(yk_matmul(s->h, turned(four))), 3, false));
+    return yk_sqrt(yk_mean(square_of(yk_matmul(s->h, transpose_of(four))), 3, false));
 }
 
 static yk_t classes_weighed(const step *s)
 {
     static const float weight[MID] = {0.5f, 1, 1.5f, 2};
     yk_t w = yk_input(s->job, YK_F32, 1, (const int64_t[]){MID}, weight);
-    return square(yk_cross_entropy_with(s->h, s->y, &(yk_cross_entropy_config){.weight = w, .smoothing = 0.1f}));
+    return square_of(yk_cross_entropy_with(s->h, s->y, &(yk_cross_entropy_config){.weight = w, .smoothing = 0.1f}));
 }
 
 static yk_t looked_up(const step *s)
 {
-    return yk_sqrt(yk_sum(square(yk_mul(yk_embedding(s->y, s->q, -1), s->h)), 3, false));
+    return yk_sqrt(yk_sum(square_of(yk_mul(yk_embedding(s->y, s->q, -1), s->h)), 3, false));
 }
 
-static yk_t dropped(const step *s) /* rows by their global number, a parameter alike on all ranks */
+static yk_t loss_dropped(const step *s) /* rows by their global number, a parameter alike on all ranks */
 {
     yk_t h = yk_dropout(s->h, 0.4f);
-    return yk_add(yk_sqrt(yk_mean(square(h), 3, false)), total(square(yk_dropout(s->q, 0.4f))));
+    return yk_add(yk_sqrt(yk_mean(square_of(h), 3, false)), sum_all(square_of(yk_dropout(s->q, 0.4f))));
 }
 
 /* Some ranks take padding out and others do not, as a model decides by what it saves. */
@@ -351,7 +351,7 @@ static yk_t packed_by_some(const step *s)
     else
         v = yk_dropout(yk_tanh(yk_linear(v, s->q, YK_NO)), 0.3f);
     v = yk_mul(v, yk_reshape(yk_cast(counts, YK_F32), 3, (const int64_t[]){s->n, IN, 1}));
-    return yk_sqrt(yk_mean(square(v), 7, false));
+    return yk_sqrt(yk_mean(square_of(v), 7, false));
 }
 
 static yk_t of_layer_norm(const step *s)
@@ -452,18 +452,18 @@ const loss_case cases[] = {
     LOSS(means_of_columns),
     {"root_of_mean", root_of_mean, double_root, false},
     LOSS(log_of_sum),
-    LOSS(largest),
+    LOSS(loss_largest),
     {"largest_of_columns", largest_of_columns, double_largest, false},
     LOSS(smallest_of_columns),
     LOSS(largest_with_ties),
-    {"variance", variance, double_variance, false},
+    {"variance", loss_variance, double_variance, false},
     LOSS(norms_of_columns),
     COUNTED(normalised_rows),
     LOSS(softmax_over_rows),
     LOSS(log_softmax_over_rows),
     {"log_sum_exp", log_sum_exp, double_log_sum_exp, false},
-    {"gram", gram, double_gram, false},
-    LOSS(correlation),
+    {"gram", loss_gram, double_gram, false},
+    LOSS(loss_correlation),
     LOSS(product_of_terms),
     LOSS(mean_of_products),
     LOSS(ratio_of_sums),
@@ -473,12 +473,12 @@ const loss_case cases[] = {
     LOSS(penalty_alone),
     LOSS(product_of_losses),
     LOSS(square_of_loss),
-    LOSS(perplexity),
+    LOSS(loss_perplexity),
     LOSS(counted_and_composed),
     LOSS(mse_against_mean),
     LOSS(mse_of_means),
     LOSS(bce_of_shifted),
-    LOSS(chosen),
+    LOSS(loss_chosen),
     LOSS(clamped_mean),
     LOSS(merged_rows),
     LOSS(split_rows),
@@ -487,13 +487,13 @@ const loss_case cases[] = {
     LOSS(spread_parameter),
     LOSS(mean_through_layer),
     COUNTED(around_the_mean),
-    COUNTED(recomputed),
+    COUNTED(loss_recomputed),
     LOSS(weights_of_classes),
     LOSS(table_of_all),
     LOSS(four_times),
     LOSS(classes_weighed),
     LOSS(looked_up),
-    LOSS(dropped),
+    LOSS(loss_dropped),
     LOSS(packed_by_some),
     LOSS(of_layer_norm),
 };
@@ -504,44 +504,44 @@ const size_t n_cases = sizeof cases / sizeof cases[0];
 
 static yk_t against_each_other(const step *s)
 {
-    return total(yk_matmul(s->h, turned(s->h)));
+    return sum_all(yk_matmul(s->h, transpose_of(s->h)));
 }
 
-static yk_t distances(const step *s)
+static yk_t loss_distances(const step *s)
 {
     yk_t one = yk_reshape(s->h, 3, (const int64_t[]){s->n, 1, MID}), other = yk_reshape(s->h, 3, (const int64_t[]){1, s->n, MID});
-    return total(square(yk_sub(one, other)));
+    return sum_all(square_of(yk_sub(one, other)));
 }
 
 static yk_t first_row(const step *s)
 {
-    return total(square(yk_slice(s->h, 0, 0, 1, 1)));
+    return sum_all(square_of(yk_slice(s->h, 0, 0, 1, 1)));
 }
 
 static yk_t best_row(const step *s)
 {
-    return total(yk_mul(yk_cast(yk_argmax(s->h, 0), YK_F32), s->b));
+    return sum_all(yk_mul(yk_cast(yk_argmax(s->h, 0), YK_F32), s->b));
 }
 
 static yk_t rows_together(const step *s)
 {
-    return total(yk_max(yk_reshape(s->h, 2, (const int64_t[]){-1, 2 * MID}), 2, false));
+    return sum_all(yk_max(yk_reshape(s->h, 2, (const int64_t[]){-1, 2 * MID}), 2, false));
 }
 
 static yk_t padded_rows(const step *s)
 {
-    return total(yk_exp(yk_pad(s->h, 0, 0, 1, 0)));
+    return sum_all(yk_exp(yk_pad(s->h, 0, 0, 1, 0)));
 }
 
 static yk_t own_mean(const step *s) /* divided by this rank's rows */
 {
-    return yk_scale(yk_sum(each(s), 1, false), 1 / (float)s->n);
+    return yk_scale(yk_sum(loss_each(s), 1, false), 1 / (float)s->n);
 }
 
 static yk_t own_table(const step *s) /* no rows, but not the same on all ranks */
 {
     const float v[5] = {1, 2, 3, 4, (float)s->n};
-    return yk_mul(total(square(s->h)), total(yk_input(s->job, YK_F32, 1, (const int64_t[]){5}, v)));
+    return yk_mul(sum_all(square_of(s->h)), sum_all(yk_input(s->job, YK_F32, 1, (const int64_t[]){5}, v)));
 }
 
 static yk_t in_evaluation(const step *s)
@@ -552,7 +552,7 @@ static yk_t in_evaluation(const step *s)
 
 const refusal refusals[] = {
     {"against_each_other", against_each_other, {"yk_matmul of f32[4, ", "each row of one operand meets those of the other"}, true},
-    {"distances", distances, {"yk_sub of f32[", "rows of different ranks meet"}, true},
+    {"distances", loss_distances, {"yk_sub of f32[", "rows of different ranks meet"}, true},
     {"first_row", first_row, {"yk_slice of f32[", "it takes some of this rank's rows"}, true},
     {"best_row", best_row, {"yk_argmax of f32[", "the number of a row is not known over all ranks"}, true},
     {"rows_together", rows_together, {"yk_reshape of f32[", "puts some of them together"}, true},

@@ -8,7 +8,7 @@
 
 const uint64_t size[N_PARAM] = {IN * MID, MID * OUT, OUT};
 
-static float number(uint32_t *s)
+static float random_number(uint32_t *s)
 {
     *s = *s * 1664525u + 1013904223u;
     return (float)(*s >> 8) / (1 << 24) - 0.5f;
@@ -26,7 +26,7 @@ yk_status net_setup(rig *r, yk__device *dev, yk__group *group, const yk__engine_
         const char name[3] = {'p', (char)('0' + i), 0};
         static float v[IN * MID];
         for (uint64_t k = 0; k < size[i]; k++)
-            v[k] = number(&s) * 0.3f;
+            v[k] = random_number(&s) * 0.3f;
         if (yk__engine_param(r->e, name, size[i], true, &r->number[i], err) ||
             yk__engine_param_write(r->e, r->number[i], v, err))
             return err->status;
@@ -81,9 +81,9 @@ yk_status net_micro(rig *r, uint32_t seed, bool first, yk_error *err)
     uint64_t ticket;
     net n;
     for (int i = 0; i < ROWS * IN; i++)
-        x[i] = number(&seed);
+        x[i] = random_number(&seed);
     for (int i = 0; i < ROWS; i++)
-        y[i] = (int32_t)((number(&seed) + 0.5f) * OUT);
+        y[i] = (int32_t)((random_number(&seed) + 0.5f) * OUT);
     if (!net_build(&n, r, err)) {
         a.value = n.mean;
         yk__engine_run(r->e,

@@ -62,16 +62,16 @@ static uint32_t place_of(uint32_t rank, uint32_t ranks)
     return first_rests ? ranks - 1 - rank : rank;
 }
 
-static bool rests(int window)
+static bool rank_rests(int window)
 {
     return (window >= 3 && window <= 5) || (window >= 8 && window <= 10);
 }
 
 static void share_rows(rig *r, int window)
 {
-    const uint32_t ranks = yk__group_size(r->group), me = yk__group_rank(r->group), with = ranks - rests(window);
-    const uint32_t at = me - (first_rests && rests(window) && me > 0);
-    const bool has = !rests(window) || place_of(me, ranks) + 1 < ranks;
+    const uint32_t ranks = yk__group_size(r->group), me = yk__group_rank(r->group), with = ranks - rank_rests(window);
+    const uint32_t at = me - (first_rests && rank_rests(window) && me > 0);
+    const bool has = !rank_rests(window) || place_of(me, ranks) + 1 < ranks;
     r->begin = has ? (int64_t)(ROWS * at / with) : 0;
     r->end = has ? (int64_t)(ROWS * (at + 1) / with) : 0;
 }
@@ -123,7 +123,7 @@ static yk_status read_result(rig *r, result *out, yk_error *err)
     return yk__engine_state_read(r->e, r->state, out->state, err) ? err->status : yk__engine_hash(r->e, &out->hash, err);
 }
 
-static yk_status train(yk__device *dev, yk__group *g, yk_dtype precision, const plan *p, result *out, yk_error *err)
+static yk_status rank_train(yk__device *dev, yk__group *g, yk_dtype precision, const plan *p, result *out, yk_error *err)
 {
     const yk__engine_config c = {.precision = precision, .bucket_bytes = 4096};
     rig r = {0};
@@ -152,7 +152,7 @@ static bool same_numbers(const float *a, const float *b, uint64_t n)
     return true;
 }
 
-static yk_status compare(const result *a, const result *b, const char *name, yk_error *err)
+static yk_status results_compare(const result *a, const result *b, const char *name, yk_error *err)
 {
     for (int i = 0; i < N_PARAM; i++) {
         if (memcmp(a->param[i], b->param[i], size[i] * sizeof(float)))
@@ -185,12 +185,11 @@ static yk_status run_plans(yk__group *g, const char *what, yk_error *err)
     static result first, other;
     const yk_dtype precision = strstr(what, "f16") ? strstr(what, "bf16") ? YK_BF16 : YK_F16 : YK_F32;
     yk__device *dev = NULL;
-    if (ref_open(&dev, err) || train(dev, g, precision, &plans[0], &first, err) ||
-        check_skips(&first, precision == YK_F16, err))
+    if (ref_open(&dev, err) || rank_train(dev, g, precision, &plans[0], &first, err) || check_skips(&first, precision == YK_F16, err))
         return err->status;
     for (size_t i = 1; i < sizeof plans / sizeof *plans && !err->status; i++)
-        if (!train(dev, g, precision, &plans[i], &other, err))
-            compare(&first, &other, plans[i].name, err);
+        if (!rank_train(dev, g, precision, &plans[i], &other, err))
+            results_compare(&first, &other, plans[i].name, err);
     yk__device_close(dev);
     return err->status;
 }
@@ -318,7 +317,7 @@ static int as_rank(const char *what)
 static const char *const kinds[] = {"f32-shared", "f32-own",   "f32-mixed", "bf16-own",
                                     "bf16-mixed", "f16-own",  "f16-mixed", "f32-own-first", "bf16-mixed-first"};
 
-static void launch(uint32_t ranks, const char *what)
+static void ranks_launch(uint32_t ranks, const char *what)
 {
     yk_error err = YK_ERROR_INIT;
     int code = -1;
@@ -328,27 +327,27 @@ static void launch(uint32_t ranks, const char *what)
 
 START_TEST(a_bad_gradient_is_named_by_all)
 {
-    launch(2, "bad");
-    launch(3, "bad");
+    ranks_launch(2, "bad");
+    ranks_launch(3, "bad");
 }
 END_TEST
 
 START_TEST(copies_are_compared)
 {
-    launch(2, "copies");
+    ranks_launch(2, "copies");
 }
 END_TEST
 
 START_TEST(an_excluded_rank_reads_whole_updates)
 {
-    launch(2, "reads");
+    ranks_launch(2, "reads");
 }
 END_TEST
 
 START_TEST(same_bits)
 {
-    launch(2, kinds[_i]);
-    launch(3, kinds[_i]);
+    ranks_launch(2, kinds[_i]);
+    ranks_launch(3, kinds[_i]);
 }
 END_TEST
 

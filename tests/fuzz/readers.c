@@ -22,7 +22,7 @@
 static yk_error err;
 static long accepted; /* inputs that were good */
 
-static void drain(yk__file *f)
+static void file_drain(yk__file *f)
 {
     char buf[4096];
     size_t got = 1;
@@ -32,7 +32,7 @@ static void drain(yk__file *f)
     accepted += !got;
 }
 
-static void idx(yk__file *f)
+static void read_idx(yk__file *f)
 {
     yk__idx *x;
     if (!yk__idx_read(f, &x, &err)) {
@@ -41,7 +41,7 @@ static void idx(yk__file *f)
     }
 }
 
-static void cifar(yk__file *f)
+static void read_cifar(yk__file *f)
 {
     uint8_t *p;
     int64_t n;
@@ -51,7 +51,7 @@ static void cifar(yk__file *f)
     }
 }
 
-static void csv(yk__file *f)
+static void read_csv(yk__file *f)
 {
     yk__csv *c;
     int more = 1;
@@ -75,17 +75,17 @@ static void rows_of(yk__file *f, int json)
     }
 }
 
-static void rows(yk__file *f)
+static void read_csv_rows(yk__file *f)
 {
     rows_of(f, 0);
 }
 
-static void jsonl(yk__file *f)
+static void read_jsonl(yk__file *f)
 {
     rows_of(f, 1);
 }
 
-static void json(yk__file *f)
+static void read_json(yk__file *f)
 {
     json_t *v;
     if (!yk__json_read(f, YK__JSON_ANY, &v, &err)) {
@@ -94,7 +94,7 @@ static void json(yk__file *f)
     }
 }
 
-static void tokens(yk__file *f)
+static void read_tokens(yk__file *f)
 {
     yk__tokens t;
     if (!yk__tokens_read(f, 0, &t, &err)) {
@@ -104,7 +104,7 @@ static void tokens(yk__file *f)
 }
 
 /* Text through the tokenizer of its own characters, which must give one id for each. */
-static void text(yk__file *f)
+static void read_text(yk__file *f)
 {
     char *s;
     size_t n;
@@ -126,7 +126,7 @@ static void text(yk__file *f)
     yk__free(s);
 }
 
-static void safetensors(const uint8_t *data, size_t size)
+static void read_safetensors(const uint8_t *data, size_t size)
 {
     yk__safetensors *st;
     const void *p;
@@ -139,7 +139,7 @@ static void safetensors(const uint8_t *data, size_t size)
     accepted++;
 }
 
-static void spec(const uint8_t *data, size_t size)
+static void read_spec(const uint8_t *data, size_t size)
 {
     char *s = yk__strndup((const char *)data, size);
     yk__spec x;
@@ -151,7 +151,7 @@ static void spec(const uint8_t *data, size_t size)
 }
 
 /* A tokenizer.json, then a sentence through it. */
-static void tokenizer(const uint8_t *data, size_t size)
+static void read_tokenizer(const uint8_t *data, size_t size)
 {
     static const char words[] = "Hello w\xc3\xb6rld, [MASK] \xe4\xb8\xad\xe6\x96\x87 <|endoftext|> a  b";
     char path[64];
@@ -193,7 +193,7 @@ static bool file_of(const char *name, const uint8_t *data, size_t size, char dir
 }
 
 /* The index of a sharded model; its one shard is an empty model. */
-static void shards(const uint8_t *data, size_t size)
+static void read_shards(const uint8_t *data, size_t size)
 {
     static const uint8_t part[] = "\x38\0\0\0\0\0\0\0{\"a\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[0,1]}}   1";
     char dir[64], path[128], shard[128];
@@ -213,7 +213,7 @@ static void shards(const uint8_t *data, size_t size)
     rmdir(dir);
 }
 
-static void checkpoint(const uint8_t *data, size_t size)
+static void read_checkpoint(const uint8_t *data, size_t size)
 {
     char dir[64], path[128], file[128];
     json_t *state;
@@ -228,7 +228,7 @@ static void checkpoint(const uint8_t *data, size_t size)
     rmdir(dir);
 }
 
-static void labels(yk__file *f)
+static void read_labels(yk__file *f)
 {
     json_t *v, *map;
     yk__labels l;
@@ -244,10 +244,12 @@ static void labels(yk__file *f)
     json_decref(v);
 }
 
-static void (*const of_file[])(yk__file *f) = {drain, idx, cifar, csv, rows, jsonl, json, tokens, text, labels};
+static void (*const of_file[])(yk__file *f) = {file_drain, read_idx,  read_cifar,  read_csv,  read_csv_rows,
+                                               read_jsonl, read_json, read_tokens, read_text, read_labels};
 #define NFILE ((int)(sizeof of_file / sizeof of_file[0]))
 
-static void (*const of_bytes[])(const uint8_t *data, size_t size) = {safetensors, spec, tokenizer, shards, checkpoint};
+static void (*const of_bytes[])(const uint8_t *data, size_t size) = {read_safetensors, read_spec, read_tokenizer, read_shards,
+                                                                     read_checkpoint};
 #define NBYTES ((int)(sizeof of_bytes / sizeof of_bytes[0]))
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)

@@ -23,14 +23,14 @@ static char *text; /* of the good state */
 static size_t number_at[MOST], number_bytes[MOST];
 static int n_number, loaded;
 
-static int check(int number, bool ok, const char *what)
+static int check_report(int number, bool ok, const char *what)
 {
     printf("%sok %d - %s\n", ok ? "" : "not ", number, what);
     fflush(stdout);
     return ok;
 }
 
-static yk_opt *start(yk_job *job, yk_t *w, yk_sched **sched)
+static yk_opt *training_start(yk_job *job, yk_t *w, yk_sched **sched)
 {
     const int64_t dim = 4;
     *w = yk_param(job, "w", 1, &dim, (yk_init){YK_INIT_ONES, 0, 0});
@@ -59,7 +59,7 @@ static bool make_checkpoint(void)
     yk_job *job = open_job();
     yk_t w;
     yk_sched *sched;
-    yk_opt *opt = start(job, &w, &sched);
+    yk_opt *opt = training_start(job, &w, &sched);
     one_step(w, opt, sched);
     one_step(w, opt, sched);
     yk_save(job, folder);
@@ -108,7 +108,7 @@ static bool goes_on(void)
     yk_t w;
     yk_sched *sched;
     float v[4];
-    yk_opt *opt = start(job, &w, &sched);
+    yk_opt *opt = training_start(job, &w, &sched);
     yk_load(job, folder);
     if (!yk_ok(job)) {
         const yk_status s = yk_error_status(job);
@@ -153,13 +153,13 @@ int main(void)
     snprintf(file, sizeof file, "%s/trainer_state.json", folder);
     printf("1..3\n");
     freopen("/dev/null", "w", stderr); /* each refusal is a line */
-    if (!check(1, make_checkpoint(), "a checkpoint"))
+    if (!check_report(1, make_checkpoint(), "a checkpoint"))
         return 1;
     find_numbers();
     bool good = n_number > 20 && write_state(0, "8") && goes_on() && loaded == 1;
     printf("# %d numbers\n", n_number);
-    check(2, good, "the seed is good");
-    check(3, try_all(getenv("YOKE_FUZZ_SECONDS") ? 1 : 3), "odd numbers are refused, or train on");
+    check_report(2, good, "the seed is good");
+    check_report(3, try_all(getenv("YOKE_FUZZ_SECONDS") ? 1 : 3), "odd numbers are refused, or train on");
     printf("# %d accepted\n", loaded);
     free(text);
     snprintf(command, sizeof command, "rm -rf %s", folder);

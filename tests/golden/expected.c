@@ -11,7 +11,7 @@
 
 #include "tools/check/golden/golden.h"
 
-static yk_t ids(yk_job *job, yk__safetensors *f, const char *name)
+static yk_t ids_input(yk_job *job, yk__safetensors *f, const char *name)
 {
     const yk__safetensor *t = yk__safetensors_find(f, name);
     int32_t *v = golden_i32(f, name, NULL);
@@ -27,7 +27,7 @@ static yk_t ids(yk_job *job, yk__safetensors *f, const char *name)
 }
 
 /* Largest difference of `y` (its first `columns` of the last axis) from the tensor; -1 where the file has no such. */
-static double difference(yk__safetensors *f, const char *name, yk_t y)
+static double tensor_difference(yk__safetensors *f, const char *name, yk_t y)
 {
     const yk__safetensor *t = yk__safetensors_find(f, name);
     size_t n;
@@ -45,13 +45,13 @@ static double difference(yk__safetensors *f, const char *name, yk_t y)
     return worst;
 }
 
-static int compare(yk_model *m, const yk_batch *b, yk__safetensors *f, const char *tensor, const char *part)
+static int tensor_compare(yk_model *m, const yk_batch *b, yk__safetensors *f, const char *tensor, const char *part)
 {
     yk_job *job = yk_job_of(b->input_ids);
     double d;
     if (!yk__safetensors_find(f, tensor))
         return 0;
-    d = difference(f, tensor, yk_model_part(m, b, part));
+    d = tensor_difference(f, tensor, yk_model_part(m, b, part));
     printf("%s: off by %.2e\n", tensor, d);
     return !yk_ok(job) || !(d >= 0 && d <= 1e-4);
 }
@@ -74,14 +74,14 @@ int main(int argc, char **argv)
     }
     m = yk_model_from(job, argv[1], NULL, NULL);
     yk_train(job, false);
-    b.input_ids = ids(job, f, "input_ids");
-    b.attention_mask = ids(job, f, "attention_mask");
-    b.token_type_ids = ids(job, f, "token_type_ids");
-    bad |= compare(m, &b, f, "last_hidden_state", "last_hidden_state");
-    bad |= compare(m, &b, f, "pooler_output", "pooler_output");
-    bad |= compare(m, &b, f, "embeddings", "embeddings");
-    bad |= compare(m, &b, f, "mlm_logits_first_256", "logits");
-    bad |= compare(m, &b, f, "lm_logits_first_256", "logits");
+    b.input_ids = ids_input(job, f, "input_ids");
+    b.attention_mask = ids_input(job, f, "attention_mask");
+    b.token_type_ids = ids_input(job, f, "token_type_ids");
+    bad |= tensor_compare(m, &b, f, "last_hidden_state", "last_hidden_state");
+    bad |= tensor_compare(m, &b, f, "pooler_output", "pooler_output");
+    bad |= tensor_compare(m, &b, f, "embeddings", "embeddings");
+    bad |= tensor_compare(m, &b, f, "mlm_logits_first_256", "logits");
+    bad |= tensor_compare(m, &b, f, "lm_logits_first_256", "logits");
     yk__safetensors_close(f);
     return yk_close(job) || bad;
 }

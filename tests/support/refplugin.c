@@ -45,7 +45,7 @@ uint32_t ref_claims(void *arg, const yk_graph *g, uint32_t node)
     return ref.claim == REF_CLAIM_ADD ? 3 : ref.claim == REF_CLAIM_ALL;
 }
 
-static yk_status init(const yk_host *h)
+static yk_status ref_init(const yk_host *h)
 {
     host = h;
     return YK_OK;
@@ -73,7 +73,7 @@ static yk_status device_open(uint32_t i, yk_device **dev)
     return YK_OK;
 }
 
-static uint32_t claims(yk_device *dev, const yk_graph *g, uint32_t node)
+static uint32_t ref_device_claims(yk_device *dev, const yk_graph *g, uint32_t node)
 {
     return ref_claims(dev, g, node);
 }
@@ -201,12 +201,12 @@ static yk_status queue_wait(yk_queue *q, uint64_t point, uint64_t timeout)
     return YK_E_TIMEOUT;
 }
 
-static const yk_plugin *query(uint32_t abi)
+static const yk_plugin *ref_query(uint32_t abi)
 {
     static const yk_plugin table = {
         .size = sizeof table, .abi = YK_ABI, .name = "ref", .version = "1", .sanitizer = YK_SANITIZER,
-        .init = init, .device_count = device_count, .device_caps = device_caps, .device_open = device_open,
-        .claims = claims, .buffer_new = buffer_new, .buffer_wrap = buffer_wrap, .buffer_free = buffer_free,
+        .init = ref_init, .device_count = device_count, .device_caps = device_caps, .device_open = device_open,
+        .claims = ref_device_claims, .buffer_new = buffer_new, .buffer_wrap = buffer_wrap, .buffer_free = buffer_free,
         .program_new = program_new, .program_free = program_free, .queue_new = queue_new, .queue_free = queue_free,
         .queue_run = queue_run, .queue_put = queue_put, .queue_get = queue_get, .queue_poll = queue_poll,
         .queue_wait = queue_wait,
@@ -218,7 +218,7 @@ yk_status ref_open(yk__device **dev, yk_error *err)
 {
     static yk__plugin *plugin;
     const yk__placement place = {.plugin = "ref", .forced = true};
-    if (!plugin && yk__plugin_register(query, "ref", &plugin, err))
+    if (!plugin && yk__plugin_register(ref_query, "ref", &plugin, err))
         return err->status;
     return yk__device_open(&place, dev, err);
 }

@@ -36,7 +36,7 @@ static void step_arguments(const yk__cli *cli, char *program, char *devices, cha
 }
 
 /* Runs argv and reads what it prints; -1 when it fails. */
-static int run(char **argv, char *out, size_t size)
+static int program_run(char **argv, char *out, size_t size)
 {
     int pipes[2], status;
     size_t used = 0;
@@ -67,13 +67,13 @@ typedef struct speed {
     double best, median;
 } speed;
 
-static bool throughput(const yk__cli *cli, char *program, char *devices, speed *v)
+static bool throughput_measure(const yk__cli *cli, char *program, char *devices, speed *v)
 {
     char *argv[MOST_ARGS], out[8192];
     double least, median, wall, rate;
     json_t *o;
     step_arguments(cli, program, devices, argv);
-    if (run(argv, out, sizeof out))
+    if (program_run(argv, out, sizeof out))
         return false;
     o = json_loads(out, 0, NULL);
     least = json_number_value(json_object_get(o, "min_ms"));
@@ -140,7 +140,7 @@ static void print_json(const figures *f, double best, double median)
     printf("]}}\n");
 }
 
-static void print(const yk__cli *cli, const figures *f)
+static void figures_print(const yk__cli *cli, const figures *f)
 {
     const speed *v = f->all;
     const double best = v[2].best / (v[0].best + v[1].best), median = v[2].median / (v[0].median + v[1].median);
@@ -171,9 +171,9 @@ int bench_mixed(const yk__cli *cli, char *const *args)
     snprintf(f.word[2], sizeof f.word[2], "%.127s %.127s", f.word[0], f.word[1]);
     for (int r = 0; r < f.rounds; r++)
         for (int k = 0; k < 3; k++)
-            if (!throughput(cli, args[0], f.word[k], &f.run[k][r]))
+            if (!throughput_measure(cli, args[0], f.word[k], &f.run[k][r]))
                 return fprintf(stderr, "yoke bench: the run on %s failed\n", f.word[k]), YK_EXIT_FAILED;
     sum_up(&f);
-    print(cli, &f);
+    figures_print(cli, &f);
     return YK_EXIT_OK;
 }

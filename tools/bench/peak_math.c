@@ -109,7 +109,7 @@ typedef struct features {
     bool avx2, avx512, avx512bf16, avx512vnni, avxvnni, amx_bf16, amx_int8;
 } features;
 
-static bool all(uint32_t reg, uint32_t bits)
+static bool has_bits(uint32_t reg, uint32_t bits)
 {
     return (reg & bits) == bits;
 }
@@ -120,32 +120,32 @@ static bool tiles_allowed(void)
     return syscall(SYS_arch_prctl, 0x1023 /* ARCH_REQ_XCOMP_PERM */, 18 /* XTILEDATA */) == 0;
 }
 
-static features detect(void)
+static features features_detect(void)
 {
     features f = {0};
     uint32_t a, b, c, d, a1 = 0, b1, c1, d1, state, high;
     bool tiles;
-    if (!__get_cpuid(1, &a, &b, &c, &d) || !all(c, bit_OSXSAVE | bit_FMA))
+    if (!__get_cpuid(1, &a, &b, &c, &d) || !has_bits(c, bit_OSXSAVE | bit_FMA))
         return f;
     __asm__ volatile("xgetbv" : "=a"(state), "=d"(high) : "c"(0));
     if (!__get_cpuid_count(7, 0, &a, &b, &c, &d))
         return f;
     if (a > 0)
         __get_cpuid_count(7, 1, &a1, &b1, &c1, &d1);
-    f.avx2 = all(state, 0x6) && all(b, bit_AVX2);
-    f.avxvnni = f.avx2 && all(a1, 1u << 4);
-    f.avx512 = f.avx2 && all(state, 0xe6) && all(b, bit_AVX512F);
-    f.avx512vnni = f.avx512 && all(c, 1u << 11);
-    f.avx512bf16 = f.avx512 && all(a1, 1u << 5);
-    tiles = f.avx512 && all(state, 0x60000) && all(d, 1u << 24) && tiles_allowed();
-    f.amx_bf16 = tiles && all(d, 1u << 22);
-    f.amx_int8 = tiles && all(d, 1u << 25);
+    f.avx2 = has_bits(state, 0x6) && has_bits(b, bit_AVX2);
+    f.avxvnni = f.avx2 && has_bits(a1, 1u << 4);
+    f.avx512 = f.avx2 && has_bits(state, 0xe6) && has_bits(b, bit_AVX512F);
+    f.avx512vnni = f.avx512 && has_bits(c, 1u << 11);
+    f.avx512bf16 = f.avx512 && has_bits(a1, 1u << 5);
+    tiles = f.avx512 && has_bits(state, 0x60000) && has_bits(d, 1u << 24) && tiles_allowed();
+    f.amx_bf16 = tiles && has_bits(d, 1u << 22);
+    f.amx_int8 = tiles && has_bits(d, 1u << 25);
     return f;
 }
 
 int peaks_math_list(peaks_math out[PEAKS_MOST])
 {
-    const features f = detect();
+    const features f = features_detect();
     const struct {
         bool have;
         peaks_math m;

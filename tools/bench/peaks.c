@@ -33,7 +33,7 @@ typedef struct rate { /* in units a second */
     double best, median;
 } rate;
 
-static void work(const task *t)
+static void task_work(const task *t)
 {
     if (t->math)
         t->math->run(t->turns);
@@ -41,7 +41,7 @@ static void work(const task *t)
         t->memory->run(t->to, t->from, t->bytes);
 }
 
-static void *thread(void *p)
+static void *task_thread(void *p)
 {
     task *t = p;
     cpu_set_t set;
@@ -54,14 +54,14 @@ static void *thread(void *p)
     while (!atomic_load(t->go))
         sched_yield();
     t->begin = train_seconds();
-    work(t);
+    task_work(t);
     t->end = train_seconds();
     if (t->math && t->math->end)
         t->math->end();
     return NULL;
 }
 
-static double span(const task *t, int n)
+static double tasks_span(const task *t, int n)
 {
     double begin = t[0].begin, end = t[0].end;
     for (int i = 1; i < n; i++) {
@@ -80,7 +80,7 @@ static double run_all(task *t, int n)
     for (; made < n; made++) {
         t[made].ready = &ready;
         t[made].go = &go;
-        if (pthread_create(&id[made], NULL, thread, &t[made]))
+        if (pthread_create(&id[made], NULL, task_thread, &t[made]))
             break;
     }
     while (atomic_load(&ready) < made)
@@ -88,7 +88,7 @@ static double run_all(task *t, int n)
     atomic_store(&go, 1);
     for (int i = 0; i < made; i++)
         pthread_join(id[i], NULL);
-    return made == n ? span(t, n) : 0;
+    return made == n ? tasks_span(t, n) : 0;
 }
 
 static int by_size(const void *a, const void *b)
@@ -98,7 +98,7 @@ static int by_size(const void *a, const void *b)
 }
 
 /* units: of one turn of one task. */
-static rate measure(task *t, int n, int rounds, double units)
+static rate rate_measure(task *t, int n, int rounds, double units)
 {
     double seconds[64];
     for (int i = 0; i < rounds; i++)
@@ -111,7 +111,7 @@ static rate measure(task *t, int n, int rounds, double units)
 }
 
 /* Turns that take about RUN_SECONDS on one thread. */
-static uint64_t calibrate(task *t)
+static uint64_t task_calibrate(task *t)
 {
     for (t->turns = 1; t->turns < (uint64_t)1 << 40; t->turns *= 4) {
         const double s = run_all(t, 1);
@@ -129,13 +129,13 @@ typedef struct machine {
     char *buffer;        /* 2 * dram */
 } machine;
 
-static size_t cache(int name, size_t preset)
+static size_t cache_size(int name, size_t preset)
 {
     const long n = sysconf(name);
     return n > 0 ? (size_t)n : preset;
 }
 
-static bool look(machine *m)
+static bool machine_read(machine *m)
 {
     cpu_set_t set;
     CPU_ZERO(&set);
@@ -143,8 +143,8 @@ static bool look(machine *m)
     for (int i = 0; i < CPU_SETSIZE && m->cores < MOST_THREADS; i++)
         if (CPU_ISSET((size_t)i, &set))
             m->core[m->cores++] = i;
-    m->l2 = cache(_SC_LEVEL2_CACHE_SIZE, (size_t)1 << 20);
-    m->l3 = cache(_SC_LEVEL3_CACHE_SIZE, (size_t)16 << 20);
+    m->l2 = cache_size(_SC_LEVEL2_CACHE_SIZE, (size_t)1 << 20);
+    m->l3 = cache_size(_SC_LEVEL3_CACHE_SIZE, (size_t)16 << 20);
     m->dram = 2 * m->l3; /* two such buffers: four times the cache */
     m->dram = m->dram < (size_t)32 << 20 ? (size_t)32 << 20 : m->dram > (size_t)256 << 20 ? (size_t)256 << 20 : m->dram;
     m->buffer = mmap(NULL, 2 * m->dram, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -171,7 +171,7 @@ typedef struct report { /* what is printed: rows of one thread and of all */
     int threads[2], counts;
 } report;
 
-static void show(report *r, const char *group, const char *name, const char *isa, const rate *v)
+static void rate_show(report *r, const char *group, const char *name, const char *isa, const rate *v)
 {
     if (r->json)
         printf("%s{\"what\": \"%s\", \"name\": \"%s\", \"isa\": \"%s\", \"giga\": {", r->rows ? ", " : "", group, name, isa);
@@ -184,7 +184,7 @@ static void show(report *r, const char *group, const char *name, const char *isa
     r->rows++;
 }
 
-static void math(const machine *m, report *r)
+static void math_report(const machine *m, report *r)
 {
     peaks_math list[PEAKS_MOST];
     const int n = peaks_math_list(list);
@@ -194,17 +194,17 @@ static void math(const machine *m, report *r)
         memset(&t[0], 0, sizeof t[0]);
         t[0].math = &list[k];
         on_cores(m, t, 1);
-        t[0].turns = calibrate(t);
+        t[0].turns = task_calibrate(t);
         for (int i = 0; i < r->counts; i++) {
             on_cores(m, t, r->threads[i]);
-            v[i] = measure(t, r->threads[i], ROUNDS, list[k].ops);
+            v[i] = rate_measure(t, r->threads[i], ROUNDS, list[k].ops);
         }
-        show(r, "math", list[k].format, list[k].isa, v);
+        rate_show(r, "math", list[k].format, list[k].isa, v);
     }
 }
 
 /* Each thread has its own part of the two buffers; in the cache levels each part fills half of what a thread has. */
-static void place(const machine *m, task *t, int n, const char *level)
+static void memory_place(const machine *m, task *t, int n, const char *level)
 {
     const size_t share = !strcmp(level, "l2")   ? m->l2 / 4
                          : !strcmp(level, "l3") ? m->l3 / 4 / (size_t)m->cores
@@ -217,7 +217,7 @@ static void place(const machine *m, task *t, int n, const char *level)
     }
 }
 
-static void memory(const machine *m, report *r, const char *level)
+static void memory_report(const machine *m, report *r, const char *level)
 {
     peaks_memory list[PEAKS_MOST];
     const int n = peaks_memory_list(list);
@@ -230,12 +230,12 @@ static void memory(const machine *m, report *r, const char *level)
         memset(&t[0], 0, sizeof t[0]);
         t[0].memory = &list[k];
         for (int i = 0; i < r->counts; i++) {
-            place(m, t, 1, level);
-            t[0].turns = dram ? 1 : calibrate(t);
-            place(m, t, r->threads[i], level);
-            v[i] = measure(t, r->threads[i], dram ? 7 : ROUNDS, (double)list[k].bytes * (double)t[0].bytes);
+            memory_place(m, t, 1, level);
+            t[0].turns = dram ? 1 : task_calibrate(t);
+            memory_place(m, t, r->threads[i], level);
+            v[i] = rate_measure(t, r->threads[i], dram ? 7 : ROUNDS, (double)list[k].bytes * (double)t[0].bytes);
         }
-        show(r, level, list[k].what, "", v);
+        rate_show(r, level, list[k].what, "", v);
     }
 }
 
@@ -243,16 +243,16 @@ int bench_peaks(const yk__cli *cli)
 {
     machine m = {.cores = 0};
     report r = {.json = yk__cli_on(cli, "json")};
-    if (!look(&m))
+    if (!machine_read(&m))
         return YK_EXIT_FAILED;
     r.threads[r.counts++] = 1;
     if (m.cores > 1)
         r.threads[r.counts++] = m.cores;
     printf(r.json ? "{\"peaks\": [" : "billions of operations or bytes a second, best / median; threads: 1 and all\n");
-    math(&m, &r);
-    memory(&m, &r, "l2");
-    memory(&m, &r, "l3");
-    memory(&m, &r, "dram");
+    math_report(&m, &r);
+    memory_report(&m, &r, "l2");
+    memory_report(&m, &r, "l3");
+    memory_report(&m, &r, "dram");
     printf(r.json ? "]}\n" : "");
     munmap(m.buffer, 2 * m.dram);
     return YK_EXIT_OK;

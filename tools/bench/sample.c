@@ -20,27 +20,27 @@ static int64_t config_int(const sample *s, const char *key, int64_t preset)
     return v;
 }
 
-static bool is(const sample *s, const char *family)
+static bool family_is(const sample *s, const char *family)
 {
     return !strncmp(s->name, family, strlen(family));
 }
 
-static void sizes(sample *s)
+static void sample_sizes(sample *s)
 {
-    const bool text = is(s, "gpt2") || is(s, "bert");
-    s->width = text ? config_int(s, "seq_len", is(s, "gpt2") ? 256 : 128) : 1;
-    s->channels = is(s, "resnet") ? config_int(s, "num_channels", 3) : config_int(s, "input_size", 784);
-    s->side = is(s, "resnet") ? config_int(s, "image_size", 32) : 1;
-    s->classes = is(s, "gpt2")       ? config_int(s, "vocab_size", 50257)
-                 : is(s, "bert-mlm") ? config_int(s, "vocab_size", 30522)
-                                     : config_int(s, "num_labels", is(s, "bert") ? 2 : 10);
+    const bool text = family_is(s, "gpt2") || family_is(s, "bert");
+    s->width = text ? config_int(s, "seq_len", family_is(s, "gpt2") ? 256 : 128) : 1;
+    s->channels = family_is(s, "resnet") ? config_int(s, "num_channels", 3) : config_int(s, "input_size", 784);
+    s->side = family_is(s, "resnet") ? config_int(s, "image_size", 32) : 1;
+    s->classes = family_is(s, "gpt2")       ? config_int(s, "vocab_size", 50257)
+                 : family_is(s, "bert-mlm") ? config_int(s, "vocab_size", 30522)
+                                            : config_int(s, "num_labels", family_is(s, "bert") ? 2 : 10);
     s->rows = s->batch;
 }
 
 /* Tokens of a row that count: half to all. */
 static int64_t length_of(const sample *s, int64_t row)
 {
-    return is(s, "bert") ? s->width / 2 + row * 37 % (s->width / 2 + 1) : s->width;
+    return family_is(s, "bert") ? s->width / 2 + row * 37 % (s->width / 2 + 1) : s->width;
 }
 
 double sample_flops(const sample *s)
@@ -55,8 +55,8 @@ double sample_flops(const sample *s)
 static void make_data(sample *s)
 {
     const int64_t pixels = s->channels * s->side * s->side, tokens = s->batch * s->width;
-    const int64_t vocab = is(s, "gpt2") ? s->classes : config_int(s, "vocab_size", 30522);
-    const bool per_token = is(s, "gpt2") || is(s, "bert-mlm");
+    const int64_t vocab = family_is(s, "gpt2") ? s->classes : config_int(s, "vocab_size", 30522);
+    const bool per_token = family_is(s, "gpt2") || family_is(s, "bert-mlm");
     uint32_t state = 1;
     s->x = calloc((size_t)(s->batch * pixels) + 1, sizeof *s->x);
     s->ids = calloc(4 * (size_t)tokens + 1, sizeof *s->ids);
@@ -79,7 +79,7 @@ static void make_data(sample *s)
 }
 
 /* This rank's part by measured speed is the loader's business; here the split is even unless the job says otherwise. */
-static void share(sample *s)
+static void sample_split(sample *s)
 {
     uint64_t n = 0, first = 0;
     yk_split(s->job, (uint64_t)s->batch, &first, &n);
@@ -90,31 +90,30 @@ static void share(sample *s)
     yk_rows(s->job, s->rows, s->row, s->batch);
 }
 
-static yk_t ids(const sample *s, const int32_t *v)
+static yk_t ids_input(const sample *s, const int32_t *v)
 {
     return yk_input(s->job, YK_I32, 2, (int64_t[]){s->rows, s->width}, v + s->first * s->width);
 }
 
-static yk_batch inputs(const sample *s)
+static yk_batch batch_fill(const sample *s)
 {
-    const bool per_token = is(s, "gpt2") || is(s, "bert-mlm");
+    const bool per_token = family_is(s, "gpt2") || family_is(s, "bert-mlm");
     const int64_t pixels = s->channels * s->side * s->side;
     yk_batch batch = {.rows = s->rows, .global_rows = s->batch, .width = s->width};
-    if (is(s, "gpt2") || is(s, "bert")) {
-        batch.input_ids = ids(s, s->ids);
-        batch.attention_mask = is(s, "bert") ? ids(s, s->mask) : YK_NO;
-        batch.token_type_ids = is(s, "bert") ? ids(s, s->types) : YK_NO;
+    if (family_is(s, "gpt2") || family_is(s, "bert")) {
+        batch.input_ids = ids_input(s, s->ids);
+        batch.attention_mask = family_is(s, "bert") ? ids_input(s, s->mask) : YK_NO;
+        batch.token_type_ids = family_is(s, "bert") ? ids_input(s, s->types) : YK_NO;
     } else {
-        batch.x = yk_input(s->job, YK_F32, is(s, "resnet") ? 4 : 2, (int64_t[]){s->rows, s->channels, s->side, s->side},
+        batch.x = yk_input(s->job, YK_F32, family_is(s, "resnet") ? 4 : 2, (int64_t[]){s->rows, s->channels, s->side, s->side},
                            s->x + s->first * pixels);
     }
-    batch.labels = per_token ? ids(s, s->labels)
-                             : yk_input(s->job, YK_I32, 1, (int64_t[]){s->rows}, s->labels + s->first);
+    batch.labels = per_token ? ids_input(s, s->labels) : yk_input(s->job, YK_I32, 1, (int64_t[]){s->rows}, s->labels + s->first);
     return batch;
 }
 
 /* The loader's next batch, over the end of an epoch. */
-static yk_batch loaded(sample *s)
+static yk_batch batch_load(sample *s)
 {
     yk_batch batch = {0};
     while (yk_ok(s->job) && !yk_data_next(s->data, &batch))
@@ -127,8 +126,8 @@ void sample_micro(sample *s)
 {
     yk_batch batch;
     if (!s->data)
-        share(s);
-    batch = s->data ? loaded(s) : inputs(s);
+        sample_split(s);
+    batch = s->data ? batch_load(s) : batch_fill(s);
     yk_backward(yk_model_loss(s->model, &batch, yk_forward(s->model, &batch)));
     if (s->clip > 0)
         yk_clip_norm(s->job, (float)s->clip);
@@ -148,7 +147,7 @@ static yk_opt *optimizer_as_train(const sample *s)
     return k == 1 ? yk_adam(s->job, &adam) : yk_adamw(s->job, &adam);
 }
 
-static yk_opt *optimizer(const sample *s)
+static yk_opt *optimizer_new(const sample *s)
 {
     static const char *const words[] = {"sgd", "sgdm", "adamw"};
     bool bad = false;
@@ -156,7 +155,7 @@ static yk_opt *optimizer(const sample *s)
     if (bad)
         yk_fail(s->job, YK_E_ARG, "unknown optimizer (see above)");
     if (k < 0)
-        k = is(s, "gpt2") || is(s, "bert") ? 2 : is(s, "resnet") ? 1 : 0;
+        k = family_is(s, "gpt2") || family_is(s, "bert") ? 2 : family_is(s, "resnet") ? 1 : 0;
     if (k == 2)
         return yk_adamw(s->job, &(yk_adam_config){.lr = 1e-4, .weight_decay = 0.01});
     return yk_sgd(s->job, &(yk_sgd_config){.lr = 0.01, .momentum = k ? 0.9 : 0});
@@ -206,7 +205,7 @@ bool sample_open(sample *s, const yk__cli *cli, const yk_config *config)
 void sample_make(sample *s)
 {
     if (yk_ok(s->job))
-        sizes(s);
+        sample_sizes(s);
     if (yk_ok(s->job))
         make_data(s);
     if (yk_ok(s->job) && yk__cli_text(s->cli, "data"))
@@ -215,7 +214,7 @@ void sample_make(sample *s)
     if (yk_ok(s->job))
         s->model = yk_model_new(s->job, s->name, yk__cli_text(s->cli, "model-config"), NULL);
     if (yk_ok(s->job))
-        s->opt = s->as_train ? optimizer_as_train(s) : optimizer(s);
+        s->opt = s->as_train ? optimizer_as_train(s) : optimizer_new(s);
 }
 
 void sample_free(sample *s)

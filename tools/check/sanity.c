@@ -37,7 +37,7 @@ static void make_data(sample *s)
 }
 
 /* Gradient descent in float64; the loss is the mean of the squared errors of a batch. */
-static line reference(const sample *s)
+static line reference_train(const sample *s)
 {
     line l = {0, 0};
     for (int e = 0; e < EPOCHS; e++)
@@ -55,7 +55,7 @@ static line reference(const sample *s)
 }
 
 /* One micro batch: rows at..at+n of the data, of which this rank takes a part; part 0: even, 1: all on the last rank. */
-static void micro(yk_job *job, yk_opt *opt, const sample *s, int at, int n, int part, yk_t a, yk_t b)
+static void micro_run(yk_job *job, yk_opt *opt, const sample *s, int at, int n, int part, yk_t a, yk_t b)
 {
     const int rank = (int)yk_rank(job), world = (int)yk_world(job);
     const int first = part ? (rank == world - 1 ? 0 : n) : n * rank / world, end = part ? n : n * (rank + 1) / world;
@@ -71,7 +71,7 @@ static void micro(yk_job *job, yk_opt *opt, const sample *s, int at, int n, int 
     yk_step(opt);
 }
 
-static line train(yk_job *job, const sample *s, int accumulate, int part)
+static line job_train(yk_job *job, const sample *s, int accumulate, int part)
 {
     yk_t a = yk_param(job, "a", 0, NULL, (yk_init){YK_INIT_ZEROS, 0, 0});
     yk_t b = yk_param(job, "b", 0, NULL, (yk_init){YK_INIT_ZEROS, 0, 0});
@@ -79,7 +79,7 @@ static line train(yk_job *job, const sample *s, int accumulate, int part)
     float got[2] = {NAN, NAN};
     for (int e = 0; e < EPOCHS; e++)
         for (int at = 0; at < ROWS && yk_ok(job); at += BATCH / accumulate)
-            micro(job, opt, s, at, BATCH / accumulate, part, a, b);
+            micro_run(job, opt, s, at, BATCH / accumulate, part, a, b);
     yk_param_read(a, got, 1);
     yk_param_read(b, got + 1, 1);
     yk_param_hash(job); /* fails the job where ranks differ */
@@ -102,7 +102,7 @@ static const check checks[] = {
     {"fp16 with loss scaling changes nothing there", YK_F16, 1, 0},
 };
 
-static void tell(sanity *s, bool ok, const char *name, const char *text)
+static void check_report(sanity *s, bool ok, const char *name, const char *text)
 {
     s->passed += ok;
     s->failed += !ok;
@@ -118,7 +118,7 @@ static void run_check(sanity *s, const check *c, const sample *data, line want)
     line got = {NAN, NAN};
     double worst;
     if (job && yk_ok(job))
-        got = train(job, data, (int)c->accumulate, c->part);
+        got = job_train(job, data, (int)c->accumulate, c->part);
     if (!job || !yk_ok(job))
         snprintf(text, sizeof text, "%s", job ? yk_error_text(job) : "out of memory");
     worst = fmax(fabs(got.a - want.a), fabs(got.b - want.b));
@@ -126,7 +126,7 @@ static void run_check(sanity *s, const check *c, const sample *data, line want)
         snprintf(text, sizeof text, "off by %.1e", worst);
     s->world = job ? yk_world(job) : 1;
     s->speak = !job || yk_is_main(job);
-    tell(s, worst <= 4e-6, c->name, text);
+    check_report(s, worst <= 4e-6, c->name, text);
     if (job)
         yk_close(job);
 }
@@ -145,14 +145,14 @@ static void run_ranks(sanity *s)
         return;
     mine = (double)yk_rank(job) + 1;
     yk_sum_ranks(job, &mine, 1);
-    tell(s, mine == (double)yk_world(job) * (double)(yk_world(job) + 1) / 2, "sums over the ranks", yk_error_text(job));
+    check_report(s, mine == (double)yk_world(job) * (double)(yk_world(job) + 1) / 2, "sums over the ranks", yk_error_text(job));
     yk_rows(job, 64, NULL, 64);
     yk_read(yk_dropout(yk_input(job, YK_F32, 1, &n, ones), 0.5f), y, sizeof y);
     for (int i = 0; i < 64; i++)
         sum += (double)y[i] * (i + 1);
     mine = sum;
     yk_sum_ranks(job, &mine, 1);
-    tell(s, mine == sum * (double)yk_world(job) && sum > 0, "the same dropout mask on every rank", yk_error_text(job));
+    check_report(s, mine == sum * (double)yk_world(job) && sum > 0, "the same dropout mask on every rank", yk_error_text(job));
     yk_close(job);
 }
 
@@ -161,7 +161,7 @@ void sanity_run(sanity *s)
     sample data;
     line want;
     make_data(&data);
-    want = reference(&data);
+    want = reference_train(&data);
     for (size_t i = 0; i < sizeof checks / sizeof checks[0]; i++)
         run_check(s, &checks[i], &data, want);
     run_ranks(s);

@@ -41,7 +41,7 @@ static double worst_of(const float *got, const double *want, size_t n)
 }
 
 /* Expected numbers as doubles, whatever their type. */
-static double *wanted(vector_case *c, const yk__safetensor *t)
+static double *expected_read(vector_case *c, const yk__safetensor *t)
 {
     yk_error err = YK_ERROR_INIT;
     const void *data;
@@ -59,11 +59,11 @@ static double *wanted(vector_case *c, const yk__safetensor *t)
 }
 
 /* Reads output k of the job as floats and compares; infinite where shapes differ. */
-static double compare(vector_case *c, int k, const yk__safetensor *t)
+static double output_compare(vector_case *c, int k, const yk__safetensor *t)
 {
     const yk_t y = c->out[k];
     const size_t n = (size_t)t->elements;
-    double *want = wanted(c, t), worst = INFINITY;
+    double *want = expected_read(c, t), worst = INFINITY;
     float *got = calloc(n + 1, sizeof *got);
     bool same = (int)yk_dims(y) == t->rank;
     for (int i = 0; same && i < t->rank; i++)
@@ -87,13 +87,13 @@ static double run_case(vector_case *c)
         const yk__safetensor *t = yk__safetensors_at(c->file, i);
         int k = -1;
         if (sscanf(t->name, "out.%d.", &k) == 1 && k >= 0 && k < 3 && c->out[k].id)
-            worst = fmax(worst, compare(c, k, t));
+            worst = fmax(worst, output_compare(c, k, t));
     }
     yk_end(c->job);
     return worst;
 }
 
-static void report(vectors *v, const char *name, int verdict, double worst, const char *text)
+static void case_report(vectors *v, const char *name, int verdict, double worst, const char *text)
 {
     static const char *const words[] = {"ok", "FAILED", "unsupported"};
     v->passed += verdict == 0;
@@ -114,7 +114,7 @@ static void run_file(vectors *v, const char *label, const char *path)
     char text[512] = "";
     double worst = NAN;
     if (yk__safetensors_open(path, &c.file, &err)) {
-        report(v, label, 1, NAN, err.text);
+        case_report(v, label, 1, NAN, err.text);
         return;
     }
     c.op = yk__safetensors_meta(c.file, "op_type");
@@ -131,9 +131,9 @@ static void run_file(vectors *v, const char *label, const char *path)
     if (!c.job || !yk_ok(c.job))
         snprintf(text, sizeof text, "%s", c.job ? yk_error_text(c.job) : "out of memory");
     if (c.unsupported)
-        report(v, label, 2, NAN, c.op ? c.op : "no op_type");
+        case_report(v, label, 2, NAN, c.op ? c.op : "no op_type");
     else
-        report(v, label, text[0] || !(worst >= 0 && worst <= 1), worst, text);
+        case_report(v, label, text[0] || !(worst >= 0 && worst <= 1), worst, text);
     if (c.job)
         yk_close(c.job);
     json_decref(c.attrs);
@@ -146,7 +146,7 @@ static int by_name(const struct dirent **a, const struct dirent **b)
 }
 
 /* All .safetensors files of a folder and the folders in it. */
-static int walk(vectors *v, const char *dir, const char *prefix)
+static int folder_walk(vectors *v, const char *dir, const char *prefix)
 {
     struct dirent **list = NULL;
     int n = scandir(dir, &list, NULL, by_name);
@@ -159,7 +159,7 @@ static int walk(vectors *v, const char *dir, const char *prefix)
         if (list[i]->d_name[0] != '.' && !stat(path, &st)) {
             if (S_ISDIR(st.st_mode)) {
                 strncat(label, "/", sizeof label - strlen(label) - 1);
-                walk(v, path, label);
+                folder_walk(v, path, label);
             } else if (len > 12 && !strcmp(list[i]->d_name + len - 12, ".safetensors") && (!v->only || strstr(label, v->only))) {
                 run_file(v, label, path);
             }
@@ -172,7 +172,7 @@ static int walk(vectors *v, const char *dir, const char *prefix)
 
 int vectors_run(vectors *v)
 {
-    if (walk(v, v->dir, "") < 0 || v->passed + v->failed + v->unsupported == 0) {
+    if (folder_walk(v, v->dir, "") < 0 || v->passed + v->failed + v->unsupported == 0) {
         fprintf(stderr, "yoke test: --vectors %s: there is no .safetensors file in it\n", v->dir);
         return YK_EXIT_USAGE;
     }

@@ -120,7 +120,7 @@ static void print_step(bench *b, double loss)
     }
 }
 
-static void release(bench *b)
+static void bench_free(bench *b)
 {
     free(b->ms);
     free(b->loss);
@@ -210,7 +210,7 @@ static int run_step(const yk__cli *cli)
     loss = yk_ok(b.s.job) ? yk_window_loss(b.s.opt) : 0; /* all ranks sum it */
     if (yk_ok(b.s.job) && b.n && yk_is_main(b.s.job))
         print_step(&b, loss);
-    release(&b);
+    bench_free(&b);
     return yk_close(b.s.job);
 }
 
@@ -240,7 +240,7 @@ static int run_overhead(const yk__cli *cli)
     }
     if (yk_ok(b.s.job))
         print_overhead(&b, yk__cli_on(cli, "json"));
-    release(&b);
+    bench_free(&b);
     return yk_close(b.s.job);
 }
 

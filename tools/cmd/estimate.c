@@ -40,7 +40,7 @@ static const yk__cli_command command = {
 
 enum { FIELDS = 8 };
 
-static void take(const yk_memory *m, double v[FIELDS])
+static void memory_fields(const yk_memory *m, double v[FIELDS])
 {
     const uint64_t all[FIELDS] = {m->params, m->grads,  m->state, m->activations,
                                   m->scratch, m->inputs, m->peak,  m->shared};
@@ -63,7 +63,7 @@ static void print_json(yk_job *job, const double *v)
     printf("], \"shared_bytes\": %.0f}\n", v[FIELDS - 1]);
 }
 
-static const char *human(double bytes, char *buf, size_t n)
+static const char *bytes_text(double bytes, char *buf, size_t n)
 {
     static const char *const units[] = {"B", "KiB", "MiB", "GiB", "TiB"};
     size_t u = 0;
@@ -84,14 +84,14 @@ static void print_table(yk_job *job, const double *v)
     for (int i = 0; i < FIELDS - 1; i++) {
         printf("\n%-18s", names[i]);
         for (uint32_t r = 0; r < yk_world(job); r++)
-            printf(" %14s", human(v[r * FIELDS + (uint32_t)i], text, sizeof text));
+            printf(" %14s", bytes_text(v[r * FIELDS + (uint32_t)i], text, sizeof text));
     }
     printf("\n");
     if (yk_world(job) > 1)
-        printf("%-18s %14s\n", "shared by all", human(v[FIELDS - 1], text, sizeof text));
+        printf("%-18s %14s\n", "shared by all", bytes_text(v[FIELDS - 1], text, sizeof text));
 }
 
-static void report(sample *s)
+static void estimate_report(sample *s)
 {
     const uint32_t world = yk_world(s->job);
     double *v = calloc((size_t)world * FIELDS, sizeof *v);
@@ -101,7 +101,7 @@ static void report(sample *s)
         return;
     }
     yk_memory_get(s->job, &m);
-    take(&m, v + (size_t)yk_rank(s->job) * FIELDS);
+    memory_fields(&m, v + (size_t)yk_rank(s->job) * FIELDS);
     yk_sum_ranks(s->job, v, world * FIELDS);
     if (yk_ok(s->job) && yk_is_main(s->job) && yk__cli_on(s->cli, "json"))
         print_json(s->job, v);
@@ -110,7 +110,7 @@ static void report(sample *s)
     free(v);
 }
 
-static int estimate(const yk__cli *cli)
+static int estimate_run(const yk__cli *cli)
 {
     bool bad = false;
     const int64_t asked = yk__cli_int(cli, "gradient-accumulation-steps", 1, 1 << 20, &bad);
@@ -125,7 +125,7 @@ static int estimate(const yk__cli *cli)
     for (uint32_t i = 0; i < 3 * micros && yk_ok(s.job); i++) /* the optimizer's state comes at the end of the first step */
         sample_micro(&s);
     if (yk_ok(s.job))
-        report(&s);
+        estimate_report(&s);
     sample_free(&s);
     return yk_close(s.job);
 }
@@ -138,7 +138,7 @@ int yk__cmd_estimate(int argc, char **argv)
     if (code < 0)
         code = yk__cli_given(&cli, "threads") ? -1 : train_launch(&cli, args);
     if (code < 0)
-        code = estimate(&cli);
+        code = estimate_run(&cli);
     free(args);
     return code;
 }

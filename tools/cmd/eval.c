@@ -35,7 +35,7 @@ static void print_result(const yk__cli *cli, yk_job *job, const train_result *r,
            (unsigned long long)r->total);
 }
 
-static int run(const yk__cli *cli)
+static int eval_run(const yk__cli *cli)
 {
     bool bad = false;
     yk_config config = {.quiet = yk__cli_on(cli, "json")};
@@ -60,5 +60,5 @@ static int run(const yk__cli *cli)
 
 int yk__cmd_eval(int argc, char **argv)
 {
-    return train_main(&command, argc, argv, run);
+    return train_main(&command, argc, argv, eval_run);
 }

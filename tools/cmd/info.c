@@ -45,7 +45,7 @@ typedef struct survey {
     yk__topology *topology;
 } survey;
 
-static yk_status look(survey *s, yk_error *err)
+static yk_status survey_take(survey *s, yk_error *err)
 {
     if (yk__topology_new(&s->topology, err))
         return err->status;
@@ -80,7 +80,7 @@ static void print_dtypes(uint32_t mask, const char *separator, const char *quote
         }
 }
 
-static void libraries(void (*one)(const char *name, const char *version, int last))
+static void libraries_each(void (*one)(const char *name, const char *version, int last))
 {
     char zlib[32], pcre[64] = "";
     snprintf(zlib, sizeof zlib, "%s", zlibVersion());
@@ -131,7 +131,7 @@ static void print_text(const survey *s)
     for (uint32_t i = 0; i < s->n_plugin; i++)
         print_plugin(&s->plugin[i]);
     printf("libraries:\n");
-    libraries(library_line);
+    libraries_each(library_line);
     yk__free(cores);
 }
 
@@ -167,7 +167,7 @@ static void print_json(const survey *s)
         printf("]}");
     }
     printf("], \"libraries\": {");
-    libraries(library_json);
+    libraries_each(library_json);
     printf("}}\n");
 }
 
@@ -188,12 +188,12 @@ static void print_gpus(const survey *s)
     printf("%u\n", n);
 }
 
-static int run(const yk__cli *cli, void (*print)(const survey *s))
+static int survey_run(const yk__cli *cli, void (*print)(const survey *s))
 {
     survey s = {0};
     yk_error err = YK_ERROR_INIT;
     int code = YK_EXIT_OK;
-    if (yk__options_check(&err) || look(&s, &err)) {
+    if (yk__options_check(&err) || survey_take(&s, &err)) {
         yk__cli_usage(cli->command, "%s", err.text);
         code = err.status == YK_E_ARG || err.status == YK_E_ABI ? YK_EXIT_USAGE : YK_EXIT_FAILED;
     } else {
@@ -280,9 +280,10 @@ int yk__cmd_info(int argc, char **argv)
         return code;
     if (yk__cli_on(&cli, "env"))
         return run_env(yk__cli_on(&cli, "json"));
-    return run(&cli, yk__cli_on(&cli, "kinds") ? print_kinds : yk__cli_on(&cli, "gpus") ? print_gpus
-               : yk__cli_on(&cli, "json")      ? print_json
-                                               : print_text);
+    return survey_run(&cli, yk__cli_on(&cli, "kinds")  ? print_kinds
+                            : yk__cli_on(&cli, "gpus") ? print_gpus
+                            : yk__cli_on(&cli, "json") ? print_json
+                                                       : print_text);
 }
 
 /* ---- yoke plugin list --------------------------------------------------------------------------------------------- */
@@ -316,5 +317,5 @@ int yk__cmd_plugin(int argc, char **argv)
         return code;
     if (strcmp(cli.positional[0], "list"))
         return yk__cli_usage(&plugin_command, "unknown action \"%s\"; there is: list", cli.positional[0]);
-    return run(&cli, yk__cli_on(&cli, "json") ? print_json : print_plugins);
+    return survey_run(&cli, yk__cli_on(&cli, "json") ? print_json : print_plugins);
 }

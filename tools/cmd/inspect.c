@@ -50,14 +50,14 @@ struct look {
     json_t *facts;
 };
 
-static void fact(const struct look *l, const char *key, json_t *v)
+static void fact_json(const struct look *l, const char *key, json_t *v)
 {
     json_object_set_new(l->facts, key, v);
 }
 
 static void fact_count(const struct look *l, const char *key, int64_t n)
 {
-    fact(l, key, json_integer(n));
+    fact_json(l, key, json_integer(n));
 }
 
 static json_t *shape_of(const int64_t *shape, int rank)
@@ -98,8 +98,8 @@ static yk_status look_idx(const struct look *l, yk__file *f, yk_error *err)
         yk__idx_close(x);
         return s;
     }
-    fact(l, "type", json_string(yk__idx_type_name(x)));
-    fact(l, "shape", shape_of(yk__idx_shape(x), yk__idx_rank(x)));
+    fact_json(l, "type", json_string(yk__idx_type_name(x)));
+    fact_json(l, "shape", shape_of(yk__idx_shape(x), yk__idx_rank(x)));
     yk__idx_close(x);
     return YK_OK;
 }
@@ -114,7 +114,7 @@ static yk_status look_cifar(const struct look *l, yk__file *f, yk_error *err)
     for (int64_t i = 0; i < n; i++)
         count[p[i * YK__CIFAR_RECORD]]++;
     fact_count(l, "images", n);
-    fact(l, "rows of each class", shape_of(count, YK__CIFAR_CLASSES));
+    fact_json(l, "rows of each class", shape_of(count, YK__CIFAR_CLASSES));
     yk__free(p);
     return YK_OK;
 }
@@ -130,8 +130,8 @@ static yk_status look_tokens(const struct look *l, yk__file *f, yk_error *err)
     if (s)
         return s;
     fact_count(l, "tokens", t.count);
-    fact(l, "type", json_string(dtypes[t.width == 4]));
-    fact(l, "header", json_boolean(t.header));
+    fact_json(l, "type", json_string(dtypes[t.width == 4]));
+    fact_json(l, "header", json_boolean(t.header));
     fact_count(l, "vocabulary", t.vocab);
     yk__tokens_close(&t);
     return YK_OK;
@@ -183,7 +183,7 @@ static yk_status look_json(const struct look *l, yk__file *f, yk_error *err)
     yk_status s = yk__json_read(f, YK__JSON_ANY, &v, err);
     if (s)
         return s;
-    fact(l, "value", json_string(yk__json_type(v)));
+    fact_json(l, "value", json_string(yk__json_type(v)));
     if (json_is_object(v))
         fact_count(l, "members", (int64_t)json_object_size(v));
     if (json_is_array(v))
@@ -202,7 +202,7 @@ static void fact_rows(const struct look *l, const yk__rows *r)
         json_t *a = json_array();
         for (int i = 0; i < r->classes; i++)
             json_array_append_new(a, json_string(r->names[i]));
-        fact(l, "class names", a);
+        fact_json(l, "class names", a);
     }
 }
 
@@ -244,7 +244,7 @@ static yk_status csv_header(const struct look *l, const yk__csv *c, yk_error *er
     json_t *a = json_array();
     for (int i = 0; i < yk__csv_columns(c); i++)
         json_array_append_new(a, json_string(yk__csv_column(c, i)));
-    fact(l, "columns", a);
+    fact_json(l, "columns", a);
     for (int i = 0; i < yk__csv_columns(c); i++)
         if (is_number(yk__csv_column(c, i)))
             return yk__fail(err, YK_E_FORMAT, "%s: line 1: expected a header with column names, found the number %.40s",
@@ -340,7 +340,7 @@ static yk_status look_jsonl(const struct look *l, yk__file *f, yk_error *err)
             const char *key;
             json_t *v;
             json_object_foreach(yk__jsonl_value(j), key, v) json_array_append_new(keys, json_string(key));
-            fact(l, "keys of the first row", keys);
+            fact_json(l, "keys of the first row", keys);
         }
     }
     yk__jsonl_close(j);
@@ -366,10 +366,10 @@ static void fact_tensors(const struct look *l, yk__safetensors *st)
         yk__safetensors_meta_at(st, i, &k, &v);
         json_object_set_new(meta, k, json_string(v));
     }
-    fact(l, "metadata", meta);
+    fact_json(l, "metadata", meta);
     fact_count(l, "tensors", yk__safetensors_count(st));
     fact_count(l, "data bytes", bytes);
-    fact(l, "tensor", list);
+    fact_json(l, "tensor", list);
 }
 
 static yk_status look_safetensors(const struct look *l, yk__file *f, yk_error *err)
@@ -456,7 +456,7 @@ static const char *by_content(const uint8_t *p, size_t n, const char *path, yk__
     return i < n && (p[i] == '{' || p[i] == '[') ? "json" : "text";
 }
 
-static yk_status guess(const char *path, const char **kind, yk_error *err)
+static yk_status kind_guess(const char *path, const char **kind, yk_error *err)
 {
     uint8_t head[4096];
     size_t n;
@@ -574,9 +574,9 @@ static yk_status look_as(const struct look *l, const char *name, yk_error *err)
         s = yk__file_open(l->path, !strcmp(name, "gzip") ? YK__FILE_GZIP : YK__FILE_AUTO, &f, err);
     if (s)
         return s;
-    fact(l, "file", json_string(l->path));
-    fact(l, "kind", json_string(name));
-    fact(l, "gzip", json_boolean(f && yk__file_is_gzip(f)));
+    fact_json(l, "file", json_string(l->path));
+    fact_json(l, "kind", json_string(name));
+    fact_json(l, "gzip", json_boolean(f && yk__file_is_gzip(f)));
     s = kinds[k].look(l, f, err);
     yk__file_close(f);
     return s;
@@ -598,7 +598,7 @@ static yk_status look_at(const char *path, const char *as, json_t *facts, yk_err
     } else if (!stat(path, &st) && S_ISDIR(st.st_mode)) {
         kind = "safetensors";
     } else {
-        s = guess(path, &kind, err);
+        s = kind_guess(path, &kind, err);
     }
     if (!s)
         s = look_as(&l, kind, err);

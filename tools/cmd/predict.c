@@ -43,7 +43,7 @@ static void write_rows(const yk__cli *cli, yk_job *job, yk_model *m, yk_data *da
     yk_fail(job, YK_E_IO, text);
 }
 
-static int run(const yk__cli *cli)
+static int predict_run(const yk__cli *cli)
 {
     bool bad = false;
     yk_config config = {.quiet = true};
@@ -65,5 +65,5 @@ static int run(const yk__cli *cli)
 
 int yk__cmd_predict(int argc, char **argv)
 {
-    return train_main(&command, argc, argv, run);
+    return train_main(&command, argc, argv, predict_run);
 }

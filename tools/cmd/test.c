@@ -29,7 +29,7 @@ static const yk__cli_command command = {
     .n_options = sizeof options / sizeof options[0],
 };
 
-static int finish(const yk__cli *cli, bool speak, unsigned passed, unsigned failed, unsigned unsupported)
+static int test_finish(const yk__cli *cli, bool speak, unsigned passed, unsigned failed, unsigned unsupported)
 {
     if (speak && yk__cli_on(cli, "json"))
         printf("{\"passed\": %u, \"failed\": %u, \"unsupported\": %u}\n", passed, failed, unsupported);
@@ -38,7 +38,7 @@ static int finish(const yk__cli *cli, bool speak, unsigned passed, unsigned fail
     return failed ? YK_EXIT_FAILED : YK_EXIT_OK;
 }
 
-static bool has(const char *dir, const char *name)
+static bool folder_has(const char *dir, const char *name)
 {
     char path[4096];
     struct stat st;
@@ -51,7 +51,7 @@ static void name_unbuilt(golden *g)
 {
     static const char *const folders[] = {"loader", "generate"};
     for (size_t i = 0; i < 2; i++)
-        if (has(g->dir, folders[i]) && golden_wanted(g, folders[i]))
+        if (folder_has(g->dir, folders[i]) && golden_wanted(g, folders[i]))
             golden_report(g, GOLDEN_UNSUPPORTED, folders[i], 0, 0, i ? "decoding is not built" : "the loader laws are not built");
 }
 
@@ -62,8 +62,8 @@ static int run_golden(const yk__cli *cli)
                 .only = yk__cli_text(cli, "only"),
                 .json = yk__cli_on(cli, "json")};
     yk_job *job;
-    if (!has(g.dir, "curves") && !has(g.dir, "layers") && !has(g.dir, "optim") && !has(g.dir, "schedules.json") &&
-        !has(g.dir, "loss_scale.json"))
+    if (!folder_has(g.dir, "curves") && !folder_has(g.dir, "layers") && !folder_has(g.dir, "optim") &&
+        !folder_has(g.dir, "schedules.json") && !folder_has(g.dir, "loss_scale.json"))
         return yk__cli_usage(&command, "--golden %s: none of curves/, optim/, layers/, schedules.json, loss_scale.json is there", g.dir);
     job = golden_job(&g, (yk_config){0});
     if (!job || !yk_ok(job))
@@ -71,18 +71,18 @@ static int run_golden(const yk__cli *cli)
     g.world = yk_world(job);
     g.speak = yk_is_main(job);
     yk_close(job);
-    if (has(g.dir, "curves"))
+    if (folder_has(g.dir, "curves"))
         golden_curves(&g);
     if (g.world > 1) /* the rest is about one rank */
-        return finish(cli, g.speak, g.passed, g.failed, g.unsupported);
-    if (has(g.dir, "schedules.json") || has(g.dir, "loss_scale.json"))
+        return test_finish(cli, g.speak, g.passed, g.failed, g.unsupported);
+    if (folder_has(g.dir, "schedules.json") || folder_has(g.dir, "loss_scale.json"))
         golden_tables(&g);
-    if (has(g.dir, "optim"))
+    if (folder_has(g.dir, "optim"))
         golden_optim(&g);
-    if (has(g.dir, "layers"))
+    if (folder_has(g.dir, "layers"))
         golden_layers(&g);
     name_unbuilt(&g);
-    return finish(cli, g.speak, g.passed, g.failed, g.unsupported);
+    return test_finish(cli, g.speak, g.passed, g.failed, g.unsupported);
 }
 
 static int run_vectors(const yk__cli *cli)
@@ -92,22 +92,22 @@ static int run_vectors(const yk__cli *cli)
                  .only = yk__cli_text(cli, "only"),
                  .json = yk__cli_on(cli, "json")};
     int code = vectors_run(&v);
-    return code ? code : finish(cli, true, v.passed, v.failed, v.unsupported);
+    return code ? code : test_finish(cli, true, v.passed, v.failed, v.unsupported);
 }
 
 static int run_sanity(const yk__cli *cli)
 {
     sanity s = {.devices = yk__cli_text(cli, "devices")};
     sanity_run(&s);
-    return finish(cli, s.speak, s.passed, s.failed, 0);
+    return test_finish(cli, s.speak, s.passed, s.failed, 0);
 }
 
-static int run(const yk__cli *cli)
+static int test_run(const yk__cli *cli)
 {
     return yk__cli_text(cli, "golden") ? run_golden(cli) : yk__cli_text(cli, "vectors") ? run_vectors(cli) : run_sanity(cli);
 }
 
 int yk__cmd_test(int argc, char **argv)
 {
-    return train_main(&command, argc, argv, run);
+    return train_main(&command, argc, argv, test_run);
 }

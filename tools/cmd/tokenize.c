@@ -78,7 +78,7 @@ static yk_status print_lines(yk__encoder *e, const char *text, size_t bytes, con
     return s;
 }
 
-static yk_status run(const yk__cli *cli, size_t max_length, yk_error *err)
+static yk_status tokenize_run(const yk__cli *cli, size_t max_length, yk_error *err)
 {
     yk__tokenizer *t = NULL;
     yk__encoder *e = NULL;
@@ -112,7 +112,7 @@ int yk__cmd_tokenize(int argc, char **argv)
     max_length = yk__cli_given(&cli, "max-length") ? yk__cli_int(&cli, "max-length", 1, 1 << 24, &bad) : 0;
     if (bad)
         return YK_EXIT_USAGE;
-    if (!run(&cli, (size_t)max_length, &err))
+    if (!tokenize_run(&cli, (size_t)max_length, &err))
         return YK_EXIT_OK;
     fprintf(stderr, "yoke tokenize: %s\n", err.text);
     return err.status == YK_E_MEM || err.status == YK_E_IO || err.status == YK_E_INTERNAL ? YK_EXIT_FAILED : YK_EXIT_USAGE;

@@ -293,7 +293,7 @@ static void print_shares(const train_run *r, FILE *f, const char *separator)
                 yk_share(r->job, i));
 }
 
-static double speed(const train_run *r)
+static double run_speed(const train_run *r)
 {
     return r->spent > 0 ? (double)r->rows / r->spent : 0;
 }
@@ -303,7 +303,7 @@ static void print_final(const train_run *r, FILE *f, uint64_t hash, double secon
     fprintf(f, "{\"final\": true, \"step\": %llu, ", (unsigned long long)r->steps);
     metric_print_json(f, &r->result, r->metrics);
     fprintf(f, ", \"peak_bytes\": %llu, \"param_hash\": \"%016llx\", \"seconds\": %.6g, \"samples_per_s\": %.6g, \"shares\": [",
-            (unsigned long long)yk_peak_bytes(r->job), (unsigned long long)hash, seconds, speed(r));
+            (unsigned long long)yk_peak_bytes(r->job), (unsigned long long)hash, seconds, run_speed(r));
     print_shares(r, f, ", ");
     fprintf(f, "]}\n");
 }
@@ -322,14 +322,14 @@ static void print_metrics(const train_run *r)
 static void print_report(const train_run *r, uint64_t hash, double seconds)
 {
     print_metrics(r);
-    printf("%llu steps in %.1f s; training ran at %.0f samples/s\n", (unsigned long long)r->steps, seconds, speed(r));
+    printf("%llu steps in %.1f s; training ran at %.0f samples/s\n", (unsigned long long)r->steps, seconds, run_speed(r));
     for (uint32_t i = 0; i < yk_world(r->job); i++)
         printf("  rank %u  %-28s share %5.1f %%\n", i, yk_device_name(r->job, i), 100 * yk_share(r->job, i));
     printf("parameters %016llx%s\nsaved in %s\n", (unsigned long long)hash,
            yk_world(r->job) > 1 ? ", bit-identical on all ranks" : "", r->out);
 }
 
-static void report(train_run *r)
+static void run_report(train_run *r)
 {
     const double seconds = train_seconds() - r->started;
     const uint64_t hash = yk_param_hash(r->job); /* fails the job if the ranks' parameters differ */
@@ -384,7 +384,7 @@ static int run_training(const yk__cli *cli)
     if (yk_ok(r.job) && yk__cli_on(cli, "do-predict"))
         write_predictions(&r);
     if (yk_ok(r.job))
-        report(&r);
+        run_report(&r);
     train_reports_close(&r);
     code = yk_close(r.job);
     checkpoints_free(&r.kept);

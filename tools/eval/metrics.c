@@ -151,7 +151,7 @@ static double macro_f1(const tally *t)
     return n > 0 ? sum / n : NAN;
 }
 
-static double correlation(const double *s)
+static double pearson_of(const double *s)
 {
     const double n = s[LABELS], cross = n * s[SUM_YP] - s[SUM_Y] * s[SUM_P];
     const double y = n * s[SUM_YY] - s[SUM_Y] * s[SUM_Y], p = n * s[SUM_PP] - s[SUM_P] * s[SUM_P];
@@ -171,7 +171,7 @@ static train_result result_of(const tally *t, uint32_t wanted)
     r.value[METRIC_ACCURACY] = s[RIGHT] / n;
     r.value[METRIC_PERPLEXITY] = exp(loss);
     r.value[METRIC_MSE] = (s[SUM_YY] - 2 * s[SUM_YP] + s[SUM_PP]) / n;
-    r.value[METRIC_PEARSON] = correlation(s);
+    r.value[METRIC_PEARSON] = pearson_of(s);
     if (wanted & 1u << METRIC_F1)
         r.value[METRIC_F1] = class_f1(t, 1) < 0 ? 0 : class_f1(t, 1);
     if (wanted & 1u << METRIC_F1_MACRO)

@@ -132,7 +132,7 @@ static void remove_entry(checkpoints *c, const entry *e)
 }
 
 /* Removes the oldest, but never the one just written. */
-static void trim(checkpoints *c, int64_t written)
+static void checkpoints_trim(checkpoints *c, int64_t written)
 {
     listing l;
     size_t count = 0;
@@ -159,7 +159,7 @@ void checkpoint_save(checkpoints *c, yk_job *job, uint64_t steps)
     entry_path(c->dir, &e, path, sizeof path);
     yk_save(job, path);
     if (yk_ok(job) && yk_is_main(job) && c->limit)
-        trim(c, e.step); /* the new one is safe by now */
+        checkpoints_trim(c, e.step); /* the new one is safe by now */
 }
 
 void checkpoint_resume(const checkpoints *c, yk_job *job, const char *from)

@@ -69,7 +69,7 @@ static void tell_result(train_run *r, uint64_t epoch)
     }
 }
 
-static void evaluate(train_run *r, uint64_t epoch)
+static void run_evaluate(train_run *r, uint64_t epoch)
 {
     if (!r->eval || !yk_data_rows(r->eval))
         return;
@@ -113,7 +113,7 @@ static void after_window(train_run *r, const yk_batch *batch)
     if (log_due(r, batch))
         log_line(r, batch->epoch);
     if (evaluation_due(r, batch))
-        evaluate(r, batch->epoch);
+        run_evaluate(r, batch->epoch);
     if (train_when_due(&r->save_when, r->steps, batch->last))
         checkpoint_save(&r->kept, r->job, r->steps);
 }
@@ -152,7 +152,7 @@ static void finish_training(train_run *r)
     if (yk_ok(r->job))
         yk_model_save(r->model, r->out);
     if (yk_ok(r->job) && r->eval_last && r->evaluated != r->steps)
-        evaluate(r, epoch_at(r));
+        run_evaluate(r, epoch_at(r));
     if (r->stop)
         progress_say(&r->bar, "stopped early: %s has not got better for %llu evaluations", metric_names[r->best.by],
                      (unsigned long long)r->best.waited);
@@ -175,7 +175,7 @@ void train_loop(train_run *r)
     r->evaluated = UINT64_MAX;
     resume_best(r);
     if (r->eval_first && r->steps < r->total)
-        evaluate(r, epoch);
+        run_evaluate(r, epoch);
     while (r->steps < r->total && !r->stop && yk_ok(r->job))
         yk_each (batch, r->job, r->data) { /* an epoch, or what a checkpoint left of it; the data go on with the next by themselves */
             train_batch(r, &batch);

@@ -153,14 +153,14 @@ static const char *model_folder(const yk__cli *cli)
 }
 
 /* Where the tokenizer is: as told, else beside the model. */
-static const char *tokenizer(const yk__cli *cli)
+static const char *tokenizer_folder(const yk__cli *cli)
 {
     const char *t = yk__cli_text(cli, "tokenizer");
     return t ? t : model_folder(cli);
 }
 
 /* Running text: where other data evaluates, all of this one is for what it is named for. */
-static bool whole(const yk__cli *cli)
+static bool text_is_whole(const yk__cli *cli)
 {
     const char *data = yk__cli_text(cli, "data"), *own = yk__cli_text(cli, "eval-data");
     size_t n = own ? strcspn(own, ",") : 0;
@@ -206,9 +206,9 @@ yk_data *train_data(const yk__cli *cli, yk_job *job, bool eval, uint32_t global_
     yk_data_config c = {.global_batch = global_batch,
                         .eval = eval,
                         .unlabelled = !strcmp(cli->command->name, "predict"),
-                        .tokenizer = tokenizer(cli),
+                        .tokenizer = tokenizer_folder(cli),
                         .model = model_folder(cli),
-                        .whole = whole(cli),
+                        .whole = text_is_whole(cli),
                         .eval_rows = eval && own ? NULL : yk__cli_text(cli, "eval-rows"),
                         .max_length = text_length(cli, job, "max-length"),
                         .seq_len = text_length(cli, job, "seq-len")};

@@ -14,14 +14,14 @@
 
 static char dir[] = "/tmp/yoke-cgroup-XXXXXX";
 
-static void setup(void)
+static void tree_setup(void)
 {
     strcpy(dir, "/tmp/yoke-cgroup-XXXXXX");
     ck_assert_ptr_nonnull(mkdtemp(dir));
     yk__cgroup_root(dir);
 }
 
-static void teardown(void)
+static void tree_teardown(void)
 {
     char cmd[128];
     snprintf(cmd, sizeof cmd, "rm -rf %s", dir);
@@ -29,7 +29,7 @@ static void teardown(void)
 }
 
 /* Writes DIR/name and makes the folders above it. */
-static void put(const char *name, const char *text)
+static void file_put(const char *name, const char *text)
 {
     char path[512];
     FILE *f;
@@ -45,7 +45,7 @@ static void put(const char *name, const char *text)
     fclose(f);
 }
 
-static void expect(uint64_t limit, uint64_t left)
+static void expect_memory(uint64_t limit, uint64_t left)
 {
     uint64_t got_limit, got_left;
     ck_assert(yk__cgroup_memory(&got_limit, &got_left) == (limit != UINT64_MAX));
@@ -55,20 +55,20 @@ static void expect(uint64_t limit, uint64_t left)
 
 START_TEST(version_2)
 {
-    expect(UINT64_MAX, UINT64_MAX); /* nothing there */
-    put("proc/self/cgroup", "0::/user.slice/job\n");
-    expect(UINT64_MAX, UINT64_MAX);
-    put("sys/fs/cgroup/user.slice/job/memory.max", "max\n");
-    expect(UINT64_MAX, UINT64_MAX);
-    put("sys/fs/cgroup/user.slice/memory.max", "1000000\n");
-    put("sys/fs/cgroup/user.slice/memory.current", "700000\n");
-    put("sys/fs/cgroup/user.slice/memory.stat", "anon 5\ninactive_file 200000\nactive_file 7\n");
-    expect(1000000, 500000);
-    put("sys/fs/cgroup/user.slice/job/memory.max", "600000\n");
-    put("sys/fs/cgroup/user.slice/job/memory.current", "599999\n");
-    expect(600000, 1);
+    expect_memory(UINT64_MAX, UINT64_MAX); /* nothing there */
+    file_put("proc/self/cgroup", "0::/user.slice/job\n");
+    expect_memory(UINT64_MAX, UINT64_MAX);
+    file_put("sys/fs/cgroup/user.slice/job/memory.max", "max\n");
+    expect_memory(UINT64_MAX, UINT64_MAX);
+    file_put("sys/fs/cgroup/user.slice/memory.max", "1000000\n");
+    file_put("sys/fs/cgroup/user.slice/memory.current", "700000\n");
+    file_put("sys/fs/cgroup/user.slice/memory.stat", "anon 5\ninactive_file 200000\nactive_file 7\n");
+    expect_memory(1000000, 500000);
+    file_put("sys/fs/cgroup/user.slice/job/memory.max", "600000\n");
+    file_put("sys/fs/cgroup/user.slice/job/memory.current", "599999\n");
+    expect_memory(600000, 1);
     ck_assert_uint_eq(yk__cgroup_kills(), 0);
-    put("sys/fs/cgroup/user.slice/job/memory.events", "low 0\noom 4\noom_kill 3\noom_group_kill 1\n");
+    file_put("sys/fs/cgroup/user.slice/job/memory.events", "low 0\noom 4\noom_kill 3\noom_group_kill 1\n");
     ck_assert_uint_eq(yk__cgroup_kills(), 3);
 }
 END_TEST
@@ -77,15 +77,15 @@ END_TEST
  * controller is in the first version's. */
 START_TEST(version_1)
 {
-    put("proc/self/cgroup", "5:cpu,cpuacct:/x\n4:memory:/docker/abc\n0::/\n");
-    put("sys/fs/cgroup/memory/memory.limit_in_bytes", "9223372036854771712\n");
-    expect(UINT64_MAX, UINT64_MAX);
-    put("sys/fs/cgroup/memory/memory.limit_in_bytes", "4000000\n");
-    put("sys/fs/cgroup/memory/memory.usage_in_bytes", "5000000\n");
-    expect(4000000, 0);
-    put("sys/fs/cgroup/memory/memory.stat", "inactive_file 1\ntotal_inactive_file 2000000\n");
-    expect(4000000, 1000000);
-    put("sys/fs/cgroup/memory/memory.oom_control", "oom_kill_disable 0\nunder_oom 0\noom_kill 2\n");
+    file_put("proc/self/cgroup", "5:cpu,cpuacct:/x\n4:memory:/docker/abc\n0::/\n");
+    file_put("sys/fs/cgroup/memory/memory.limit_in_bytes", "9223372036854771712\n");
+    expect_memory(UINT64_MAX, UINT64_MAX);
+    file_put("sys/fs/cgroup/memory/memory.limit_in_bytes", "4000000\n");
+    file_put("sys/fs/cgroup/memory/memory.usage_in_bytes", "5000000\n");
+    expect_memory(4000000, 0);
+    file_put("sys/fs/cgroup/memory/memory.stat", "inactive_file 1\ntotal_inactive_file 2000000\n");
+    expect_memory(4000000, 1000000);
+    file_put("sys/fs/cgroup/memory/memory.oom_control", "oom_kill_disable 0\nunder_oom 0\noom_kill 2\n");
     ck_assert_uint_eq(yk__cgroup_kills(), 2);
 }
 END_TEST
@@ -93,10 +93,10 @@ END_TEST
 START_TEST(what_is_left)
 {
     ck_assert_uint_eq(yk__memory_left(), UINT64_MAX);
-    put("proc/meminfo", "MemTotal: 900 kB\nMemFree: 1 kB\nMemAvailable:  500 kB\nSwapTotal: 70 kB\nSwapFree: 50 kB\n");
+    file_put("proc/meminfo", "MemTotal: 900 kB\nMemFree: 1 kB\nMemAvailable:  500 kB\nSwapTotal: 70 kB\nSwapFree: 50 kB\n");
     ck_assert_uint_eq(yk__memory_left(), 550 * 1024);
-    put("proc/self/cgroup", "0::/\n");
-    put("sys/fs/cgroup/memory.max", "1000\n");
+    file_put("proc/self/cgroup", "0::/\n");
+    file_put("sys/fs/cgroup/memory.max", "1000\n");
     ck_assert_uint_eq(yk__memory_left(), 1000);
 }
 END_TEST
@@ -105,9 +105,9 @@ START_TEST(a_device_says_what_is_allowed)
 {
     yk_error err = YK_ERROR_INIT;
     yk_device_caps caps = {.flags = YK_CAP_CPU, .mem_total = 1u << 30, .mem_free = 1u << 29};
-    put("proc/self/cgroup", "0::/\n");
-    put("sys/fs/cgroup/memory.max", "1000000\n");
-    put("sys/fs/cgroup/memory.current", "400000\n");
+    file_put("proc/self/cgroup", "0::/\n");
+    file_put("sys/fs/cgroup/memory.max", "1000000\n");
+    file_put("sys/fs/cgroup/memory.current", "400000\n");
     yk__device_cap_memory(&caps);
     ck_assert_uint_eq(caps.mem_total, 1000000);
     ck_assert_uint_eq(caps.mem_free, 600000);
@@ -130,7 +130,7 @@ int main(void)
     Suite *s = suite_create("cgroup");
     TCase *t = tcase_create("cgroup");
     SRunner *sr = srunner_create(s);
-    tcase_add_checked_fixture(t, setup, teardown);
+    tcase_add_checked_fixture(t, tree_setup, tree_teardown);
     tcase_add_test(t, version_2);
     tcase_add_test(t, version_1);
     tcase_add_test(t, what_is_left);

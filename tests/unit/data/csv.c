@@ -40,7 +40,7 @@ static yk_status sum_rows(const char *path, char hex[65], int *rows, yk_error *e
 
 static const yk__rows_options reviews = {.text = "review", .label = "label", .classes = 2};
 
-START_TEST(suite)
+START_TEST(csv_suite_rows_are_as_listed)
 {
     suite_index *x = suite_open("csv-suite");
     for (int i = 0; i < x->count; i++) {
@@ -103,7 +103,7 @@ static void same_as_json(const char *csv, const char *json)
     yk__file_close(f);
 }
 
-START_TEST(spectrum)
+START_TEST(spectrum_files_read_as_its_json)
 {
     DIR *d = suite_there("csv-suite") ? opendir(suite_path("csv-suite", "csvs")) : NULL;
     struct dirent *e;
@@ -258,8 +258,8 @@ int main(void)
     suite_there("csv-suite");
     tcase_set_timeout(t, 60);
     tcase_add_test(t, labels_that_are_no_classes);
-    tcase_add_test(t, suite);
-    tcase_add_test(t, spectrum);
+    tcase_add_test(t, csv_suite_rows_are_as_listed);
+    tcase_add_test(t, spectrum_files_read_as_its_json);
     tcase_add_test(t, lines_and_names);
     tcase_add_test(t, json_lines);
     tcase_add_test(t, real_files);

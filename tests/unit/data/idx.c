@@ -10,7 +10,7 @@
 #include "tests/support/suite.h"
 
 /* The suite's reject entries include sound files that do not fit as a pair; this is the whole check of one file. */
-static yk_status check(const char *name, yk_error *err)
+static yk_status file_check(const char *name, yk_error *err)
 {
     const char *path = suite_path("idx-suite", name);
     const char *images_path = suite_path("idx-suite", "good/images-20.idx3-ubyte");
@@ -30,12 +30,12 @@ static yk_status check(const char *name, yk_error *err)
     return s;
 }
 
-START_TEST(suite)
+START_TEST(idx_suite_files_are_taken_or_refused)
 {
     suite_index *x = suite_open("idx-suite");
     for (int i = 0; i < x->count; i++) {
         yk_error err = YK_ERROR_INIT;
-        yk_status s = check(x->cell[i][0], &err);
+        yk_status s = file_check(x->cell[i][0], &err);
         if (!strcmp(x->cell[i][1], "accept"))
             ck_assert_msg(s == YK_OK, "%s", err.text);
         else
@@ -46,7 +46,7 @@ START_TEST(suite)
 }
 END_TEST
 
-START_TEST(values)
+START_TEST(values_of_every_type_are_read)
 {
     static const uint8_t f32[] = {0, 0, 0x0d, 1, 0, 0, 0, 2, 0x3f, 0x80, 0, 0, 0xc0, 0x40, 0, 0};
     yk_error err = YK_ERROR_INIT;
@@ -80,7 +80,7 @@ START_TEST(fashion_mnist)
 }
 END_TEST
 
-START_TEST(cifar10)
+START_TEST(cifar10_batches_are_read)
 {
     yk_error err = YK_ERROR_INIT;
     static const uint8_t first[] = {6, 9, 9, 4, 1, 1, 2, 7, 8, 3};
@@ -104,7 +104,7 @@ START_TEST(cifar10)
 }
 END_TEST
 
-static yk_status tokens(const void *data, size_t bytes, int width, yk__tokens *t, yk_error *err)
+static yk_status tokens_read(const void *data, size_t bytes, int width, yk__tokens *t, yk_error *err)
 {
     yk__file *f;
     yk_status s = yk__file_from_memory("t", data, bytes, YK__FILE_AUTO, &f, err);
@@ -120,19 +120,19 @@ START_TEST(token_files)
     static uint8_t h[40] = "YKTOKENS\1\0\0\0\4\0\0\0\2\0\0\0\0\0\0\0\x0a\0\0\0\0\0\0\0\7\0\0\0\x09";
     yk_error err = YK_ERROR_INIT;
     yk__tokens t;
-    ck_assert_int_eq(tokens("\1\0\xff\xff\2\0", 6, 0, &t, &err), YK_OK);
+    ck_assert_int_eq(tokens_read("\1\0\xff\xff\2\0", 6, 0, &t, &err), YK_OK);
     ck_assert(t.count == 3 && t.vocab == 65536 && yk__tokens_at(&t, 1) == 65535 && yk__tokens_at(&t, 2) == 2);
     yk__tokens_close(&t);
-    ck_assert_int_eq(tokens("\1\0\0", 3, 0, &t, &err), YK_E_FORMAT);
-    ck_assert_int_eq(tokens("", 0, 0, &t, &err), YK_E_FORMAT);
-    ck_assert_int_eq(tokens("\1\0\0\xff", 4, 4, &t, &err), YK_E_FORMAT); /* over int32 */
-    ck_assert_msg(tokens(h, 40, 0, &t, &err) == YK_OK, "%s", err.text);
+    ck_assert_int_eq(tokens_read("\1\0\0", 3, 0, &t, &err), YK_E_FORMAT);
+    ck_assert_int_eq(tokens_read("", 0, 0, &t, &err), YK_E_FORMAT);
+    ck_assert_int_eq(tokens_read("\1\0\0\xff", 4, 4, &t, &err), YK_E_FORMAT); /* over int32 */
+    ck_assert_msg(tokens_read(h, 40, 0, &t, &err) == YK_OK, "%s", err.text);
     ck_assert(t.header && t.width == 4 && t.count == 2 && t.vocab == 10 && yk__tokens_at(&t, 0) == 7);
     yk__tokens_close(&t);
-    ck_assert_int_eq(tokens(h, 40, 2, &t, &err), YK_E_FORMAT); /* another width */
-    ck_assert_int_eq(tokens(h, 36, 0, &t, &err), YK_E_FORMAT); /* cut */
+    ck_assert_int_eq(tokens_read(h, 40, 2, &t, &err), YK_E_FORMAT); /* another width */
+    ck_assert_int_eq(tokens_read(h, 36, 0, &t, &err), YK_E_FORMAT); /* cut */
     h[36] = 10;                                                /* not below the vocabulary */
-    ck_assert_int_eq(tokens(h, 40, 0, &t, &err), YK_E_FORMAT);
+    ck_assert_int_eq(tokens_read(h, 40, 0, &t, &err), YK_E_FORMAT);
 }
 END_TEST
 
@@ -158,10 +158,10 @@ int main(void)
     TCase *t = tcase_create("idx");
     suite_there("idx-suite");
     tcase_set_timeout(t, 60);
-    tcase_add_test(t, suite);
-    tcase_add_test(t, values);
+    tcase_add_test(t, idx_suite_files_are_taken_or_refused);
+    tcase_add_test(t, values_of_every_type_are_read);
     tcase_add_test(t, fashion_mnist);
-    tcase_add_test(t, cifar10);
+    tcase_add_test(t, cifar10_batches_are_read);
     tcase_add_test(t, token_files);
     tcase_add_test(t, failing_allocations);
     return suite_run("idx", t);

@@ -17,7 +17,7 @@
 
 static yk_error err;
 
-static int64_t order(uint64_t seed, uint64_t epoch, int64_t i, int64_t n)
+static int64_t row_at(uint64_t seed, uint64_t epoch, int64_t i, int64_t n)
 {
     int64_t row;
     yk__orders(seed, epoch, i, 1, n, &row);
@@ -65,7 +65,7 @@ static void check_permutation(int64_t n, uint64_t seed, uint64_t epoch)
 {
     uint8_t *seen = calloc((size_t)n, 1);
     for (int64_t i = 0; i < n; i++) {
-        int64_t r = order(seed, epoch, i, n);
+        int64_t r = row_at(seed, epoch, i, n);
         ck_assert_msg(r >= 0 && r < n && !seen[r], "n %ld, i %ld: %ld", (long)n, (long)i, (long)r);
         seen[r] = 1;
     }
@@ -82,7 +82,7 @@ START_TEST(order_is_a_permutation)
     check_permutation(65537, (uint64_t)1 << 40, (uint64_t)1 << 40);
     check_permutation(200003, 2, 1);
     for (int64_t i = 0; i < 1000; i++) { /* huge: in range and not the identity */
-        int64_t n = (int64_t)1 << 62, r = order(5, 6, i, n);
+        int64_t n = (int64_t)1 << 62, r = row_at(5, 6, i, n);
         ck_assert(r >= 0 && r < n && r != i);
     }
 }
@@ -145,7 +145,7 @@ START_TEST(order_is_uniform)
     for (uint64_t epoch = 0; epoch < 120 * 400; epoch++) {
         int64_t code = 0;
         for (int64_t i = 0; i < 5; i++)
-            code = code * 5 + order(42, epoch, i, 5);
+            code = code * 5 + row_at(42, epoch, i, 5);
         count[code]++;
     }
     for (int i = 0; i < 3125; i++) {
@@ -163,18 +163,18 @@ START_TEST(order_mixes)
     double sum = 0;
     int same_seed = 0, same_epoch = 0, neighbours = 0;
     for (int64_t i = 0; i < n; i++) {
-        int64_t r = order(42, 0, i, n);
+        int64_t r = row_at(42, 0, i, n);
         sum += ((double)i - 4999.5) * ((double)r - 4999.5);
-        same_seed += r == order(43, 0, i, n);
-        same_epoch += r == order(42, 1, i, n);
-        neighbours += i && llabs(r - order(42, 0, i - 1, n)) == 1;
+        same_seed += r == row_at(43, 0, i, n);
+        same_epoch += r == row_at(42, 1, i, n);
+        neighbours += i && llabs(r - row_at(42, 0, i - 1, n)) == 1;
     }
     ck_assert(fabs(sum / ((double)n * (double)n * (double)n / 12)) < 0.05); /* 5 standard deviations */
     ck_assert(same_seed < 10 && same_epoch < 10 && neighbours < 15);
 }
 END_TEST
 
-START_TEST(specs)
+START_TEST(specs_are_parsed_or_refused)
 {
     static const char *const keys[] = {"label", "text"}, *const words[] = {"u16", "u32"};
     static const char *const bad[] = {"idx", ":x", "idx:", "csv:a,b", "csv:a,=3", "csv:a,text=1,text=2", "csv:a,b,c=1"};
@@ -214,7 +214,7 @@ static char *spec_of(const char *kind, const char *dir, const char *name, const 
     return b;
 }
 
-START_TEST(images)
+START_TEST(image_rows_are_scaled)
 {
     yk__dataset *d;
     float x[2 * 784], c[3072];
@@ -241,7 +241,7 @@ START_TEST(images)
 }
 END_TEST
 
-START_TEST(reviews)
+START_TEST(reviews_are_rows_of_tokens)
 {
     yk__dataset *train, *eval;
     yk__dataset_options o = {.max_length = 16};
@@ -318,7 +318,7 @@ static const char *write_tokens(void)
     return path;
 }
 
-static void half(void *user, int64_t n, int64_t *first, int64_t *count)
+static void part_of_two(void *user, int64_t n, int64_t *first, int64_t *count)
 {
     int64_t cut = n / 3;
     *first = *(int *)user ? cut : 0;
@@ -337,7 +337,7 @@ static void check_epoch(yk__loader *l, const yk__dataset *d, int64_t from, int64
         ck_assert(b->global_rows == (n - index * batch < batch ? n - index * batch : batch));
         ck_assert_int_eq(b->last, index + 1 == yk__loader_batches(l));
         for (int64_t i = 0; i < b->global_rows; i++)
-            ck_assert_int_eq(b->row[i], order(9, epoch, index * batch + i, n));
+            ck_assert_int_eq(b->row[i], row_at(9, epoch, index * batch + i, n));
         for (int64_t i = 0; i < b->rows; i++) /* row r begins with id 10 r */
             ck_assert(((int32_t *)b->field[0])[10 * i] == 10 * b->row[b->first + i] &&
                       ((int32_t *)b->field[1])[10 * i + 9] == 10 * b->row[b->first + i] + 10);
@@ -345,7 +345,7 @@ static void check_epoch(yk__loader *l, const yk__dataset *d, int64_t from, int64
     ck_assert_int_eq(index, yk__loader_batches(l));
 }
 
-START_TEST(loading)
+START_TEST(batches_follow_the_order)
 {
     const char *path = write_tokens();
     char spec[256];
@@ -354,7 +354,7 @@ START_TEST(loading)
     d = open_data(spec, (yk__dataset_options){0});
     ck_assert_int_eq(yk__dataset_rows(d), 100);
     for (int who = 0; who < 2; who++) {
-        yk__loader_options o = {.global_batch = 7, .seed = 9, .shuffle = true, .share = half, .user = &who, .depth = 3};
+        yk__loader_options o = {.global_batch = 7, .seed = 9, .shuffle = true, .share = part_of_two, .user = &who, .depth = 3};
         const yk__loader_batch *b;
         yk__loader *l;
         ck_assert_int_eq(yk__loader_open(d, &o, &l, &err), YK_OK);
@@ -382,7 +382,7 @@ END_TEST
 /* Tokens a row that this rank gets of each batch of the epoch. */
 static int tokens_of(const yk__dataset *d, int who, bool shuffle, double *mean)
 {
-    yk__loader_options o = {.global_batch = 16, .seed = 2, .shuffle = shuffle, .share = half, .user = &who};
+    yk__loader_options o = {.global_batch = 16, .seed = 2, .shuffle = shuffle, .share = part_of_two, .user = &who};
     const yk__loader_batch *b;
     yk__loader *l;
     int batches = 0;
@@ -475,7 +475,7 @@ START_TEST(rows_of_like_length_together)
 }
 END_TEST
 
-START_TEST(refusals)
+START_TEST(bad_data_is_refused_by_name)
 {
     static const char *const bad[] = {
         "idxx:/tmp",         "idx:/nonexistent", "cifar10:/nonexistent",     "csv:/nonexistent",
@@ -552,14 +552,14 @@ int main(void)
     tcase_add_test(t, order_is_uniform);
     tcase_add_test(t, lengths_are_spread);
     tcase_add_test(t, order_mixes);
-    tcase_add_test(t, specs);
-    tcase_add_test(t, images);
-    tcase_add_test(t, reviews);
+    tcase_add_test(t, specs_are_parsed_or_refused);
+    tcase_add_test(t, image_rows_are_scaled);
+    tcase_add_test(t, reviews_are_rows_of_tokens);
     tcase_add_test(t, running_text);
-    tcase_add_test(t, loading);
+    tcase_add_test(t, batches_follow_the_order);
     tcase_add_test(t, ranks_get_like_lengths);
     tcase_add_test(t, rows_of_like_length_together);
-    tcase_add_test(t, refusals);
+    tcase_add_test(t, bad_data_is_refused_by_name);
     tcase_add_test(t, failing_allocations);
     tcase_add_test(t, no_thread);
     return suite_run("loader", t);

@@ -32,7 +32,7 @@ static void close_encoder(yk__encoder *e, yk__tokenizer *t)
     yk__ids_free(&ids);
 }
 
-static void encode(yk__encoder *e, const char *s, size_t n, int special)
+static void text_encode(yk__encoder *e, const char *s, size_t n, int special)
 {
     ck_assert_msg(yk__encode(e, s, n, NULL, 0, special, 0, &ids, &err) == YK_OK, "%s", err.text);
 }
@@ -61,8 +61,7 @@ static void corpus_of(const char *model, const char *dir, int lowercase)
     json_array_foreach(tests, i, test)
     {
         const json_t *in = json_object_get(test, "input"), *want = json_object_get(test, "golden_ids");
-        encode(e, json_string_value(in), json_string_length(in),
-               !json_is_false(json_object_get(test, "add_special_tokens")));
+        text_encode(e, json_string_value(in), json_string_length(in), !json_is_false(json_object_get(test, "add_special_tokens")));
         ck_assert_msg(ids.count == json_array_size(want), "%s: %s: %zu ids", model,
                       json_string_value(json_object_get(test, "name")), ids.count);
         for (k = 0; k < ids.count; k++)
@@ -73,7 +72,7 @@ static void corpus_of(const char *model, const char *dir, int lowercase)
     close_encoder(e, t);
 }
 
-START_TEST(corpus)
+START_TEST(corpus_has_the_recorded_ids)
 {
     if (!suite_there("tokenizers") || !suite_there("models"))
         return;
@@ -109,14 +108,14 @@ START_TEST(vocab_and_merges)
 }
 END_TEST
 
-static char *whole(const char *path, size_t *n)
+static char *file_text(const char *path, size_t *n)
 {
     char *text;
     ck_assert_msg(yk__text_open(path, 0, &text, n, &err) == YK_OK, "%s", err.text);
     return text;
 }
 
-START_TEST(squad)
+START_TEST(squad_has_the_recorded_ids)
 {
     yk__tokenizer *t;
     yk__encoder *e;
@@ -126,10 +125,10 @@ START_TEST(squad)
     if (!suite_there("tokenizers"))
         return;
     e = open_encoder(suite_path("tokenizers", "bert-base-uncased"), -1, &t);
-    text = whole(suite_path("tokenizers", "golden/squad-questions-a.tsv.gz"), &n);
+    text = file_text(suite_path("tokenizers", "golden/squad-questions-a.tsv.gz"), &n);
     for (p = text; p && *p; p = strchr(tab, '\n'), p += p != NULL, rows++) {
         tab = strchr(p, '\t');
-        encode(e, p, (size_t)(tab - p), 0);
+        text_encode(e, p, (size_t)(tab - p), 0);
         ck_assert_msg(same_line(tab + 1), "row %d: %.*s", rows, (int)(tab - p), p);
     }
     ck_assert_int_eq(rows, 5285);
@@ -144,7 +143,7 @@ static void rows_of(const char *csv, const char *column, const char *golden, con
     yk__tokenizer *t;
     yk__encoder *e = open_encoder(dir, -1, &t);
     size_t n;
-    char *text = whole(golden, &n), *p = text;
+    char *text = file_text(golden, &n), *p = text;
     yk__file *f;
     yk__csv *c;
     int more = 1, found = 0;
@@ -157,7 +156,7 @@ static void rows_of(const char *csv, const char *column, const char *golden, con
         if (strtol(p, NULL, 10) != (lines ? yk__csv_line(c) : row))
             continue;
         s = yk__csv_field(c, yk__csv_find(c, column), &n);
-        encode(e, s, n, 0);
+        text_encode(e, s, n, 0);
         p = strchr(p, '\t') + 1;
         if (lines)
             p = strchr(p, '\t') + 1;
@@ -182,7 +181,7 @@ START_TEST(chnsenticorp_every8th)
 }
 END_TEST
 
-START_TEST(banking77)
+START_TEST(banking77_has_the_recorded_ids)
 {
     if (!suite_there("tokenizers") || !suite_there("banking77"))
         return;
@@ -211,9 +210,9 @@ START_TEST(whole_files)
     size_t n;
     if (!suite_there("tokenizers") || !suite_there("tinyshakespeare") || !suite_there("chnsenticorp"))
         return;
-    text = whole(suite_path("tinyshakespeare", "input.txt"), &n);
+    text = file_text(suite_path("tinyshakespeare", "input.txt"), &n);
     e = open_encoder(suite_path("models", "fake-gpt2"), -1, &t);
-    encode(e, text, n, 1);
+    text_encode(e, text, n, 1);
     ck_assert_uint_eq(ids.count, 338025);
     sha256_begin(&sum);
     for (size_t i = 0; i < ids.count; i++)
@@ -237,14 +236,14 @@ START_TEST(whole_files)
 }
 END_TEST
 
-static void expect(const int32_t *id, const int32_t *type, size_t n)
+static void expect_pair(const int32_t *id, const int32_t *type, size_t n)
 {
     ck_assert_uint_eq(ids.count, n);
     for (size_t i = 0; i < n; i++)
         ck_assert(ids.id[i] == id[i] && ids.type[i] == type[i]);
 }
 
-START_TEST(pairs)
+START_TEST(pairs_are_joined_and_cut)
 {
     static const int32_t both[] = {101, 7592, 2088, 102, 2003, 102}, types[] = {0, 0, 0, 0, 1, 1};
     static const int32_t cut[] = {101, 7592, 102, 2003, 102}, cut_types[] = {0, 0, 0, 1, 1};
@@ -256,9 +255,9 @@ START_TEST(pairs)
     for (int i = 0; i < 2; i++) {
         e = open_encoder(suite_path(dirs[i], ""), -1, &t);
         ck_assert_int_eq(yk__encode(e, "Hello world", 11, "is", 2, 1, 0, &ids, &err), YK_OK);
-        expect(both, types, 6);
+        expect_pair(both, types, 6);
         ck_assert_int_eq(yk__encode(e, "Hello world", 11, "is", 2, 1, 5, &ids, &err), YK_OK);
-        expect(cut, cut_types, 5);
+        expect_pair(cut, cut_types, 5);
         ck_assert_int_eq(yk__encode(e, "Hello world", 11, "is", 2, 1, 2, &ids, &err), YK_E_ARG);
         ck_assert_int_eq(yk__encode(e, "a\xff", 2, NULL, 0, 1, 0, &ids, &err), YK_E_FORMAT);
         close_encoder(e, t);
@@ -274,12 +273,12 @@ START_TEST(minimal_bpe)
     if (!suite_there("tokenizers"))
         return;
     e = open_encoder(suite_path("tokenizers", "minimal/bpe_bytelevel_minimal.json"), -1, &t);
-    encode(e, "hello world<|endoftext|>", 24, 1);
-    expect(hello, types, 4);
+    text_encode(e, "hello world<|endoftext|>", 24, 1);
+    expect_pair(hello, types, 4);
     ck_assert_int_eq(yk__encode(e, "\n", 1, NULL, 0, 1, 0, &ids, &err), YK_E_FORMAT); /* no id for that byte */
     close_encoder(e, t);
     e = open_encoder(suite_path("tokenizers", "minimal/bpe_bytelevel_unicode.json"), -1, &t);
-    encode(e, " h\xc3\xa9", 4, 1);
+    text_encode(e, " h\xc3\xa9", 4, 1);
     ck_assert_uint_eq(ids.count, 4);
     ck_assert(ids.id[0] == 32 && ids.id[1] == 104 && ids.id[2] == 0xc3 && ids.id[3] == 0xa9);
     close_encoder(e, t);
@@ -296,13 +295,13 @@ START_TEST(long_words)
         return;
     e = open_encoder(suite_path("models", "fake-gpt2"), -1, &t);
     memset(a, 'a', 300000);
-    encode(e, a, 40, 1);
+    text_encode(e, a, 40, 1);
     ck_assert_uint_eq(ids.count, 10);
-    encode(e, a, 48, 1);
+    text_encode(e, a, 48, 1);
     ck_assert_uint_eq(ids.count, 12);
-    encode(e, a, 52, 1);
+    text_encode(e, a, 52, 1);
     ck_assert_uint_eq(ids.count, 13);
-    encode(e, a, 300000, 1); /* seconds, not hours */
+    text_encode(e, a, 300000, 1); /* seconds, not hours */
     ck_assert_uint_eq(ids.count, 75000);
     for (size_t i = 0; i < ids.count; i++)
         ck_assert_int_eq(ids.id[i], 24794);
@@ -322,7 +321,7 @@ START_TEST(chars_and_bytes)
     ck_assert_int_eq(yk__tokenizer_save_chars(t, path, &err), YK_OK);
     yk__tokenizer_close(t);
     e = open_encoder(path, -1, &u);
-    encode(e, "\n\"\\ab\xe4\xb8\xad\xf0\x9f\x9a\x80", 12, 1);
+    text_encode(e, "\n\"\\ab\xe4\xb8\xad\xf0\x9f\x9a\x80", 12, 1);
     ck_assert_uint_eq(ids.count, 7);
     for (int i = 0; i < 7; i++)
         ck_assert_int_eq(ids.id[i], i);
@@ -334,7 +333,7 @@ START_TEST(chars_and_bytes)
     ck_assert_int_eq(yk__tokenizer_chars("t", "a\xff", 2, &t, &err), YK_E_FORMAT);
     ck_assert_int_eq(yk__tokenizer_bytes(&t, &err), YK_OK);
     ck_assert_int_eq(yk__encoder_new(t, &e, &err), YK_OK);
-    encode(e, "\xff\0", 2, 1);
+    text_encode(e, "\xff\0", 2, 1);
     ck_assert(ids.count == 2 && ids.id[0] == 255 && ids.id[1] == 0);
     close_encoder(e, t);
 }
@@ -408,13 +407,13 @@ int main(void)
 {
     TCase *t = tcase_create("tokenizer");
     tcase_set_timeout(t, 120);
-    tcase_add_test(t, corpus);
+    tcase_add_test(t, corpus_has_the_recorded_ids);
     tcase_add_test(t, vocab_and_merges);
-    tcase_add_test(t, squad);
+    tcase_add_test(t, squad_has_the_recorded_ids);
     tcase_add_test(t, chnsenticorp_every8th);
-    tcase_add_test(t, banking77);
+    tcase_add_test(t, banking77_has_the_recorded_ids);
     tcase_add_test(t, whole_files);
-    tcase_add_test(t, pairs);
+    tcase_add_test(t, pairs_are_joined_and_cut);
     tcase_add_test(t, minimal_bpe);
     tcase_add_test(t, long_words);
     tcase_add_test(t, chars_and_bytes);

@@ -8,17 +8,17 @@
 
 static lab l;
 
-static void begin(void)
+static void lab_start(void)
 {
     lab_begin(&l, 7);
 }
 
-static void end(void)
+static void lab_stop(void)
 {
     lab_end(&l);
 }
 
-static double dot(const double *a, const double *b, int64_t n)
+static double vec_dot(const double *a, const double *b, int64_t n)
 {
     double s = 0;
     for (int64_t i = 0; i < n; i++)
@@ -27,7 +27,7 @@ static double dot(const double *a, const double *b, int64_t n)
 }
 
 /* (f(x + h d) - f(x - h d)) / 2h for leaf number k */
-static double slope(const yk__graph *g, yk__vid loss, uint32_t k, const double *dir)
+static double slope_along(const yk__graph *g, yk__vid loss, uint32_t k, const double *dir)
 {
     const double h = 1e-5;
     const int64_t n = yk__count(&g->value[l.leaf[k]]);
@@ -75,9 +75,9 @@ static void check_fixed(uint32_t n_out, const yk__vid *out, uint64_t fixed)
         ck_assert(yk__same_shape(&l.g.value[grad[i]], &l.g.value[wrt[i]]));
         for (int64_t k = 0; k < n; k++)
             dir[k] = lab_random(&l) * 2 - 1;
-        want = slope(&forward, loss, at[i], dir);
+        want = slope_along(&forward, loss, at[i], dir);
         got = lab_value(&l, &l.g, grad[i]);
-        have = dot(got, dir, n);
+        have = vec_dot(got, dir, n);
         ck_assert_msg(fabs(want - have) <= 1e-6 + 1e-6 * fabs(want), "leaf %u: differences %.12g, rule %.12g", at[i],
                       want, have);
         free(got);
@@ -86,12 +86,12 @@ static void check_fixed(uint32_t n_out, const yk__vid *out, uint64_t fixed)
     yk__graph_free(&forward);
 }
 
-static void check(uint32_t n_out, const yk__vid *out)
+static void grads_check(uint32_t n_out, const yk__vid *out)
 {
     check_fixed(n_out, out, 0);
 }
 
-static void again(void)
+static void lab_again(void)
 {
     uint64_t seed = l.seed;
     lab_end(&l);
@@ -107,7 +107,7 @@ START_TEST(every_op_has_a_rule)
 }
 END_TEST
 
-START_TEST(unary)
+START_TEST(grads_of_unary_ops)
 {
     static const yk_op ops[] = {YK_OP_NEG,   YK_OP_ABS,   YK_OP_EXP,       YK_OP_LOG,    YK_OP_SQRT,
                                 YK_OP_RSQRT, YK_OP_RECIP, YK_OP_TANH,      YK_OP_ERF,    YK_OP_RELU,
@@ -115,42 +115,42 @@ START_TEST(unary)
     for (size_t i = 0; i < sizeof ops / sizeof *ops; i++) {
         bool positive = ops[i] == YK_OP_LOG || ops[i] == YK_OP_SQRT || ops[i] == YK_OP_RSQRT || ops[i] == YK_OP_RECIP;
         yk__vid x = lab_float(&l, positive ? 0.2 : -2, 2, DIM(3, 5)), y = yk__un(&l.g, ops[i], x);
-        check(1, &y);
-        again();
+        grads_check(1, &y);
+        lab_again();
     }
 }
 END_TEST
 
-START_TEST(binary)
+START_TEST(grads_of_binary_ops)
 {
     static const yk_op ops[] = {YK_OP_ADD, YK_OP_SUB, YK_OP_MUL, YK_OP_DIV, YK_OP_MAX, YK_OP_MIN};
     for (size_t i = 0; i < sizeof ops / sizeof *ops; i++) {
         yk__vid a = lab_float(&l, 0.2, 2, DIM(4, 1, 5)), b = lab_float(&l, 0.2, 2, DIM(3, 1)), y;
         y = yk__bin(&l.g, ops[i], a, b);
-        check(1, &y);
-        again();
+        grads_check(1, &y);
+        lab_again();
         a = lab_float(&l, 0.2, 2, DIM(2, 3)); /* one value on both sides */
         y = yk__bin(&l.g, ops[i], a, a);
         if (ops[i] != YK_OP_MAX && ops[i] != YK_OP_MIN)
-            check(1, &y);
-        again();
+            grads_check(1, &y);
+        lab_again();
     }
 }
 END_TEST
 
-START_TEST(choices)
+START_TEST(grads_of_selects)
 {
     yk__vid c = lab_bool(&l, DIM(4, 3)), a = lab_float(&l, -1, 1, DIM(4, 3)), b = lab_float(&l, -1, 1, DIM(3)), y;
     y = yk__select(&l.g, c, a, b);
-    check(1, &y);
-    again();
+    grads_check(1, &y);
+    lab_again();
     a = lab_float(&l, -1, 1, DIM(4, 3, 5));
     y = yk__rmax(&l.g, a, 5);
-    check(1, &y);
-    again();
+    grads_check(1, &y);
+    lab_again();
     a = lab_float(&l, -1, 1, DIM(4, 3));
     y = yk__cast(&l.g, yk__cast(&l.g, a, YK_F64), YK_F32);
-    check(1, &y);
+    grads_check(1, &y);
 }
 END_TEST
 
@@ -161,13 +161,13 @@ START_TEST(sums_and_views)
     t = yk__permute(&l.g, x, (uint32_t[]){2, 0, 1});
     y[1] = yk__un(&l.g, YK_OP_TANH, yk__reshape(&l.g, t, 2, (int64_t[]){6, 12}));
     y[2] = yk__un(&l.g, YK_OP_EXP, yk__slice(&l.g, t, 0, 1, 6, 2));
-    check(3, y);
-    again();
+    grads_check(3, y);
+    lab_again();
     x = lab_float(&l, -1, 1, DIM(3, 1));
     y[0] = yk__un(&l.g, YK_OP_EXP, yk__expand(&l.g, x, DIM(2, 3, 4)));
     y[1] = yk__pad(&l.g, x, DIM(8, 3), (int64_t[]){1, 2}, (int64_t[]){3, 1}, 2);
     y[2] = yk__sum_to(&l.g, yk__expand(&l.g, x, DIM(3, 5)), DIM(1, 5));
-    check(3, y);
+    grads_check(3, y);
 }
 END_TEST
 
@@ -180,36 +180,36 @@ START_TEST(parts_join)
         y[i] =
             yk__un(&l.g, YK_OP_EXP, yk__permute(&l.g, yk__slice(&l.g, h, 1, 3 * i, 3 * i + 3, 1), (uint32_t[]){1, 0}));
     begin_node = l.g.n_node;
-    check(3, y);
+    grads_check(3, y);
     for (size_t i = begin_node; i < l.g.n_node; i++) {
         fills += l.g.node[i].op == YK_OP_FILL && l.g.value[l.g.index[l.g.node[i].out]].dims == 2;
         adds += l.g.node[i].op == YK_OP_ADD && l.g.value[l.g.index[l.g.node[i].out]].dims == 2;
     }
     ck_assert_uint_eq(adds, 0);
     ck_assert_uint_eq(fills, 1);
-    again();
+    lab_again();
     /* overlapping ones, and a whole use beside them */
     x = lab_float(&l, -1, 1, DIM(4, 9));
     h = yk__un(&l.g, YK_OP_TANH, x);
     y[0] = yk__un(&l.g, YK_OP_EXP, yk__slice(&l.g, h, 1, 0, 5, 1));
     y[1] = yk__un(&l.g, YK_OP_EXP, yk__slice(&l.g, h, 1, 4, 9, 1));
     y[2] = yk__bin(&l.g, YK_OP_MUL, h, h);
-    check(3, y);
+    grads_check(3, y);
 }
 END_TEST
 
-START_TEST(joined)
+START_TEST(grads_of_concat_and_slices)
 {
     yk__vid a = lab_float(&l, -1, 1, DIM(2, 3)), b = lab_float(&l, -1, 1, DIM(2, 4)), in[3], c, y[2];
     in[0] = yk__un(&l.g, YK_OP_EXP, a), in[1] = b, in[2] = a;
     c = yk__concat(&l.g, 3, in, 1);
     y[0] = yk__un(&l.g, YK_OP_TANH, c);
     y[1] = yk__un(&l.g, YK_OP_EXP, yk__slice(&l.g, c, 1, 2, 8, 1));
-    check(2, y);
+    grads_check(2, y);
 }
 END_TEST
 
-START_TEST(overwritten)
+START_TEST(grads_of_overwritten_parts)
 {
     /* part of a computed value is overwritten by another: the first gets no gradient there */
     yk__vid a = lab_float(&l, -1, 1, DIM(3, 4)), b = lab_float(&l, -1, 1, DIM(3, 2)), base, y[1];
@@ -221,11 +221,11 @@ START_TEST(overwritten)
     v.offset = 8;
     yk__copy_into(&l.g, yk__un(&l.g, YK_OP_TANH, b), base, &v); /* over half of the first copy */
     y[0] = yk__un(&l.g, YK_OP_TANH, base);
-    check(1, y);
+    grads_check(1, y);
 }
 END_TEST
 
-START_TEST(products)
+START_TEST(grads_of_products)
 {
     static const int turned[4][2] = {{0, 0}, {0, 1}, {1, 0}, {1, 1}};
     for (int i = 0; i < 4; i++) {
@@ -235,53 +235,53 @@ START_TEST(products)
         size_t before, copies = 0;
         y = yk__dot(&l.g, a, b, ta, tb);
         before = l.g.n_node;
-        check(1, &y);
+        grads_check(1, &y);
         for (size_t k = before; k < l.g.n_node; k++)
             copies += l.g.node[k].op == YK_OP_COPY;
         ck_assert_uint_eq(copies, 0);
-        again();
+        lab_again();
         a = lab_float(&l, -1, 1, 3, ta ? (int64_t[]){2, 4, 3} : (int64_t[]){2, 3, 4});
         b = lab_float(&l, -1, 1, 3, tb ? (int64_t[]){1, 5, 4} : (int64_t[]){1, 4, 5});
         y = yk__dot(&l.g, a, yk__expand(&l.g, b, 3, tb ? (int64_t[]){2, 5, 4} : (int64_t[]){2, 4, 5}), ta, tb);
-        check(1, &y);
-        again();
+        grads_check(1, &y);
+        lab_again();
     }
 }
 END_TEST
 
-START_TEST(tied)
+START_TEST(grads_of_a_tied_table)
 {
     /* one table read by rows and multiplied as a transposed matrix, as in GPT-2 */
     yk__vid w = lab_float(&l, -1, 1, DIM(7, 3)), ids = lab_int(&l, 0, 6, DIM(2, 4)), h, y;
     h = yk__reshape(&l.g, yk__gather(&l.g, w, ids), 2, (int64_t[]){8, 3});
     y = yk__dot(&l.g, yk__un(&l.g, YK_OP_TANH, h), w, false, true);
-    check(1, &y);
+    grads_check(1, &y);
 }
 END_TEST
 
-START_TEST(rows)
+START_TEST(grads_of_gather_and_scatter)
 {
     yk__vid x = lab_float(&l, -1, 1, DIM(6, 3)), ids = lab_int(&l, -1, 5, DIM(6)), y[2];
     y[0] = yk__gather(&l.g, x, ids);
     y[1] = yk__scatter_add(&l.g, x, ids, 5);
-    check(2, y);
+    grads_check(2, y);
 }
 END_TEST
 
-START_TEST(folds)
+START_TEST(grads_of_folds)
 {
     int64_t attr[9] = {2, 3, 2, 1, 1, 0, 1, 2, yk_attr_of_f64(5)};
     yk__vid x = lab_float(&l, -1, 1, DIM(2, 3, 5, 7)), y[4];
     lab_one(&l, YK_OP_UNFOLD, 1, &x, 9, attr, 0, NULL, y);
-    check(1, y);
-    again();
+    grads_check(1, y);
+    lab_again();
     x = lab_float(&l, -1, 1, DIM(2, 18, 9));
     lab_one(&l, YK_OP_FOLD, 1, &x, 8, attr, DIM(2, 3, 5, 7), y);
-    check(1, y);
+    grads_check(1, y);
 }
 END_TEST
 
-START_TEST(convolutions)
+START_TEST(grads_of_convolutions)
 {
     static const int64_t attrs[][7] = {{1, 1, 0, 0, 1, 1, 1}, {2, 1, 1, 2, 1, 2, 1}, {1, 2, 1, 0, 2, 1, 2}};
     for (size_t i = 0; i < 3; i++) {
@@ -289,42 +289,42 @@ START_TEST(convolutions)
         in[0] = lab_float(&l, -1, 1, DIM(2, 4, 6, 7));
         in[1] = lab_float(&l, -1, 1, DIM(4, 4 / attrs[i][6], 3, 2));
         lab_one(&l, YK_OP_CONV2D, 2, in, 7, attrs[i], 0, NULL, y);
-        check(1, y);
+        grads_check(1, y);
         gy = lab_float(&l, -1, 1, l.g.value[y[0]].dims, l.g.value[y[0]].dim);
         {
             yk_value x = l.g.value[in[0]], w = l.g.value[in[1]], v = l.g.value[gy];
-            again();
+            lab_again();
             in[0] = lab_float(&l, -1, 1, v.dims, v.dim), in[1] = lab_float(&l, -1, 1, w.dims, w.dim);
             lab_one(&l, YK_OP_CONV2D_DX, 2, in, 7, attrs[i], x.dims, x.dim, y);
-            check(1, y);
-            again();
+            grads_check(1, y);
+            lab_again();
             in[0] = lab_float(&l, -1, 1, v.dims, v.dim), in[1] = lab_float(&l, -1, 1, x.dims, x.dim);
             lab_one(&l, YK_OP_CONV2D_DW, 2, in, 7, attrs[i], w.dims, w.dim, y);
-            check(1, y);
-            again();
+            grads_check(1, y);
+            lab_again();
         }
     }
 }
 END_TEST
 
-START_TEST(pools)
+START_TEST(grads_of_pools)
 {
     int64_t max[8] = {3, 2, 2, 1, 1, 1, 1, 2}, avg[7] = {3, 2, 2, 1, 1, 1, 0};
     yk__vid x = lab_float(&l, -1, 1, DIM(2, 3, 6, 7)), y[4];
     lab_one(&l, YK_OP_MAX_POOL, 1, &x, 8, max, 0, NULL, y);
-    check(1, y);
+    grads_check(1, y);
     for (int i = 0; i < 2; i++) {
         yk_value v;
         avg[6] = i;
-        again();
+        lab_again();
         x = lab_float(&l, -1, 1, DIM(2, 3, 6, 7));
         lab_one(&l, YK_OP_AVG_POOL, 1, &x, 7, avg, 0, NULL, y);
         v = l.g.value[y[0]];
-        check(1, y);
-        again();
+        grads_check(1, y);
+        lab_again();
         x = lab_float(&l, -1, 1, v.dims, v.dim);
         lab_one(&l, YK_OP_AVG_POOL_BWD, 1, &x, 7, avg, DIM(2, 3, 6, 7), y);
-        check(1, y);
+        grads_check(1, y);
     }
 }
 END_TEST
@@ -339,7 +339,7 @@ START_TEST(batch_statistics)
 }
 END_TEST
 
-START_TEST(norms)
+START_TEST(grads_of_norms)
 {
     int64_t eps = yk_attr_of_f64(1e-3), log;
     for (uint32_t n = 1; n <= 3; n++) {
@@ -349,18 +349,18 @@ START_TEST(norms)
         in[2] = lab_float(&l, -1, 1, DIM(6));
         lab_one(&l, YK_OP_LAYER_NORM, n, in, 1, &eps, 0, NULL, y);
         check_fixed(1, y, n == 1 ? 12 : n == 2 ? 8 : 0);
-        again();
+        lab_again();
     }
     for (log = 0; log < 2; log++) {
         yk__vid x = lab_float(&l, -3, 3, DIM(4, 6)), y[4];
         lab_one(&l, YK_OP_SOFTMAX, 1, &x, 1, &log, 0, NULL, y);
-        check(1, y);
-        again();
+        grads_check(1, y);
+        lab_again();
     }
 }
 END_TEST
 
-static void attention(bool causal, int64_t flags, int64_t tq, int64_t tk, int64_t hk, uint32_t n_out)
+static void attention_check(bool causal, int64_t flags, int64_t tq, int64_t tk, int64_t hk, uint32_t n_out)
 {
     int64_t attr[5] = {causal, yk_attr_of_f64(0.6), yk_attr_of_f64(0.3), 11, flags};
     yk__vid in[7], y[4];
@@ -384,21 +384,21 @@ static void attention(bool causal, int64_t flags, int64_t tq, int64_t tk, int64_
     }
     lab_one(&l, YK_OP_ATTENTION, n, in, 5, attr, 0, NULL, y);
     check_fixed(n_out, y, fixed);
-    again();
+    lab_again();
 }
 
-START_TEST(attentions)
+START_TEST(grads_of_attention)
 {
-    attention(false, 0, 3, 5, 4, 1);
-    attention(true, 0, 5, 5, 2, 1);
-    attention(true, 0, 5, 3, 1, 1); /* the first queries see nothing */
-    attention(true, YK_ATT_BIAS, 3, 5, 4, 1);
-    attention(false, YK_ATT_KEEP | YK_ATT_DROP, 3, 5, 2, 1);
-    attention(true, YK_ATT_KEEP | YK_ATT_BIAS | YK_ATT_DROP, 4, 4, 2, 1);
+    attention_check(false, 0, 3, 5, 4, 1);
+    attention_check(true, 0, 5, 5, 2, 1);
+    attention_check(true, 0, 5, 3, 1, 1); /* the first queries see nothing */
+    attention_check(true, YK_ATT_BIAS, 3, 5, 4, 1);
+    attention_check(false, YK_ATT_KEEP | YK_ATT_DROP, 3, 5, 2, 1);
+    attention_check(true, YK_ATT_KEEP | YK_ATT_BIAS | YK_ATT_DROP, 4, 4, 2, 1);
 }
 END_TEST
 
-static void losses(double smoothing, bool weights)
+static void losses_check(double smoothing, bool weights)
 {
     int64_t attr[2] = {-100, yk_attr_of_f64(smoothing)};
     yk__vid in[3], y[4];
@@ -408,18 +408,18 @@ static void losses(double smoothing, bool weights)
     in[2] = weights ? lab_float(&l, 0.5, 2, DIM(5)) : YK_NONE;
     lab_one(&l, YK_OP_CROSS_ENTROPY, weights ? 3 : 2, in, 2, attr, 0, NULL, y);
     check_fixed(1, y, weights ? 8 : 0);
-    again();
+    lab_again();
 }
 
 START_TEST(cross_entropies)
 {
-    losses(0, false);
-    losses(0.2, false);
-    losses(0.1, true);
+    losses_check(0, false);
+    losses_check(0.2, false);
+    losses_check(0.1, true);
 }
 END_TEST
 
-START_TEST(dropped)
+START_TEST(grads_of_dropout)
 {
     int64_t attr[2] = {yk_attr_of_f64(0.4), 3};
     yk__vid in[3], y[4];
@@ -427,7 +427,7 @@ START_TEST(dropped)
     in[1] = lab_int(&l, 0, 9999, DIM(4));
     in[2] = lab_int(&l, 0, 100, DIM(4));
     lab_one(&l, YK_OP_DROPOUT, 3, in, 2, attr, 0, NULL, y);
-    check(1, y);
+    grads_check(1, y);
 }
 END_TEST
 
@@ -435,7 +435,7 @@ START_TEST(summed_over_ranks)
 {
     yk__vid x = lab_float(&l, -1, 1, DIM(4)), y = yk__all_reduce(&l.g, yk__un(&l.g, YK_OP_EXP, x));
     size_t n = l.g.n_node, found = 0;
-    check(1, &y);
+    grads_check(1, &y);
     for (; n < l.g.n_node; n++)
         found += l.g.node[n].op == YK_OP_ALL_REDUCE;
     ck_assert_uint_eq(found, 1);
@@ -454,14 +454,14 @@ START_TEST(through_bodies)
         if (op == YK_OP_RELU_BWD)
             check_fixed(1, &y, 1u << 1); /* does not depend on x but for its sign: no gradient arrives */
         else
-            check(1, &y);
-        again();
+            grads_check(1, &y);
+        lab_again();
     }
     for (int64_t log = 0; log < 2; log++) {
         yk__vid in[2] = {lab_float(&l, -1, 1, DIM(3, 4)), lab_float(&l, -1, 1, DIM(3, 4))}, y[4];
         lab_one(&l, YK_OP_SOFTMAX_BWD, 2, in, 1, &log, 0, NULL, y);
-        check(1, y);
-        again();
+        grads_check(1, y);
+        lab_again();
     }
 }
 END_TEST
@@ -473,21 +473,21 @@ START_TEST(saved_statistics)
     for (int i = 0; i < 3; i++)
         in[i] = lab_float(&l, -1, 1, i ? 1 : 2, i ? (int64_t[]){6} : (int64_t[]){4, 6});
     lab_one(&l, YK_OP_LAYER_NORM, 3, in, 1, &eps, 0, NULL, y);
-    check(3, y);
-    again();
+    grads_check(3, y);
+    lab_again();
     for (int i = 0; i < 3; i++)
         in[i] = lab_float(&l, -1, 1, DIM(2, 2, 4, 3));
     lab_one(&l, YK_OP_ATTENTION, 3, in, 5, att, 0, NULL, y);
-    check(2, y);
-    again();
+    grads_check(2, y);
+    lab_again();
     in[0] = lab_float(&l, -1, 1, DIM(4, 5)), in[1] = lab_int(&l, 0, 4, DIM(4)), in[2] = lab_float(&l, 0.5, 2, DIM(5));
     lab_one(&l, YK_OP_CROSS_ENTROPY, 3, in, 2, ce, 0, NULL, y);
-    check(2, y);
-    again();
+    grads_check(2, y);
+    lab_again();
     in[0] = lab_float(&l, -1, 1, DIM(4, 6)), in[1] = lab_float(&l, -1, 1, DIM(4, 6));
     in[2] = lab_float(&l, -1, 1, DIM(4)), in[3] = lab_float(&l, 1, 2, DIM(4)), in[4] = lab_float(&l, 0.5, 1, DIM(6));
     lab_one(&l, YK_OP_LAYER_NORM_BWD, 5, in, 1, &eps, 0, NULL, y);
-    check(3, y);
+    grads_check(3, y);
 }
 END_TEST
 
@@ -502,7 +502,7 @@ START_TEST(second_order)
     one = yk__const(&l.g, 1, YK_F32);
     ck_assert_int_eq(yk__grad(&l.g, yk__sum(&l.g, y[0], 15), one, 1, &x, &grad, NULL, NULL, &err), YK_OK);
     y[0] = yk__bin(&l.g, YK_OP_MUL, grad, grad);
-    check(1, y);
+    grads_check(1, y);
 }
 END_TEST
 
@@ -516,7 +516,7 @@ START_TEST(bodies_of_their_own)
     l.g.node[n].body = yk__body_new(&l.g, YK_OP_DOT, 2, in, 1, &y, 0, NULL);
     yk__body_new(&l.g, YK_OP_TANH, 1, &y, 1, &z, 0, NULL);
     l.g.node[n].n_body = 2;
-    check(2, out);
+    grads_check(2, out);
 }
 END_TEST
 
@@ -564,7 +564,7 @@ END_TEST
 static uint32_t order[8], n_order;
 static size_t nodes_at[8];
 
-static void note(void *arg, uint32_t i, yk__vid grad)
+static void order_note(void *arg, uint32_t i, yk__vid grad)
 {
     yk__graph *g = arg;
     ck_assert_uint_lt(grad, g->n_value);
@@ -583,7 +583,7 @@ START_TEST(late_layers_first)
     w[3] = lab_float(&l, -1, 1, DIM(2)); /* not used */
     one = yk__const(&l.g, 1, YK_F32);
     n_order = 0;
-    ck_assert_int_eq(yk__grad(&l.g, yk__sum(&l.g, x, 3), one, 4, w, grad, note, &l.g, &err), YK_OK);
+    ck_assert_int_eq(yk__grad(&l.g, yk__sum(&l.g, x, 3), one, 4, w, grad, order_note, &l.g, &err), YK_OK);
     ck_assert_uint_eq(n_order, 3);
     for (uint32_t i = 0; i < 3; i++)
         ck_assert_uint_eq(order[i], 2 - i);
@@ -598,24 +598,24 @@ int main(void)
     TCase *t = tcase_create("rules");
     SRunner *sr = srunner_create(s);
     const TTest *const tests[] = {every_op_has_a_rule,
-                                  unary,
-                                  binary,
-                                  choices,
+                                  grads_of_unary_ops,
+                                  grads_of_binary_ops,
+                                  grads_of_selects,
                                   sums_and_views,
                                   parts_join,
-                                  joined,
-                                  overwritten,
-                                  products,
-                                  tied,
-                                  rows,
-                                  folds,
-                                  convolutions,
-                                  pools,
+                                  grads_of_concat_and_slices,
+                                  grads_of_overwritten_parts,
+                                  grads_of_products,
+                                  grads_of_a_tied_table,
+                                  grads_of_gather_and_scatter,
+                                  grads_of_folds,
+                                  grads_of_convolutions,
+                                  grads_of_pools,
                                   batch_statistics,
-                                  norms,
-                                  attentions,
+                                  grads_of_norms,
+                                  grads_of_attention,
                                   cross_entropies,
-                                  dropped,
+                                  grads_of_dropout,
                                   summed_over_ranks,
                                   steps_have_none,
                                   through_bodies,
@@ -624,7 +624,7 @@ int main(void)
                                   bodies_of_their_own,
                                   no_rows,
                                   late_layers_first};
-    tcase_add_checked_fixture(t, begin, end);
+    tcase_add_checked_fixture(t, lab_start, lab_stop);
     for (size_t i = 0; i < sizeof tests / sizeof *tests; i++)
         tcase_add_test(t, tests[i]);
     suite_add_tcase(s, t);

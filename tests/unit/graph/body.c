@@ -8,17 +8,17 @@
 
 static lab l;
 
-static void begin(void)
+static void lab_start(void)
 {
     lab_begin(&l, 3);
 }
 
-static void end(void)
+static void lab_stop(void)
 {
     lab_end(&l);
 }
 
-static void again(void)
+static void lab_again(void)
 {
     uint64_t seed = l.seed;
     lab_end(&l);
@@ -41,7 +41,7 @@ static void same_in(const yk__graph *h, yk__vid a, yk__vid b, const char *what, 
     free(y);
 }
 
-static void same(yk__vid a, yk__vid b, const char *what, uint32_t output)
+static void same_value(yk__vid a, yk__vid b, const char *what, uint32_t output)
 {
     same_in(&l.g, a, b, what, output);
 }
@@ -61,16 +61,15 @@ static void check_node(uint32_t node)
     ck_assert_msg(err.status == YK_OK, "%s: %s", name, err.text);
     ck_assert_uint_gt(l.g.n_node, node + 1);
     for (uint32_t i = 0; i < n.n_out; i++)
-        same(own[i], out[i], name, i);
+        same_value(own[i], out[i], name, i);
 }
 
-static void check(yk_op op, uint32_t n, const yk__vid *in, uint32_t n_attr, const int64_t *attr, uint32_t dims,
-                  const int64_t *dim)
+static void op_check(yk_op op, uint32_t n, const yk__vid *in, uint32_t n_attr, const int64_t *attr, uint32_t dims, const int64_t *dim)
 {
     yk__vid out[4];
     lab_one(&l, op, n, in, n_attr, attr, dims, dim, out);
     check_node((uint32_t)l.g.n_node - 1);
-    again();
+    lab_again();
 }
 
 /* A node that overwrites its operands: the body goes to a graph without it. */
@@ -88,7 +87,7 @@ static void check_step(yk_op op, uint32_t n, const yk__vid *in, int64_t flags)
     for (uint32_t i = 0; i < s.node[s.n_node - 1].n_out; i++)
         same_in(&h, own[i], out[i], yk__op_info_of(op)->name, i);
     yk__graph_free(&h);
-    again();
+    lab_again();
 }
 
 START_TEST(table_is_full)
@@ -104,7 +103,7 @@ START_TEST(table_is_full)
 }
 END_TEST
 
-START_TEST(activations)
+START_TEST(bodies_of_activations)
 {
     for (uint32_t op = YK_OP_RELU; op <= YK_OP_TANH_BWD; op++) {
         const bool two = yk__op_info_of(op)->in_min == 2;
@@ -114,7 +113,7 @@ START_TEST(activations)
         x = l.data[l.n - 1];
         x[0] = 0, x[1] = 40, x[2] = -40, x[3] = 1e-9, x[4] = -0.0;
         in[1] = lab_float(&l, -1, 1, DIM(5, 7));
-        check((yk_op)op, two ? 2 : 1, in, 0, NULL, 0, NULL);
+        op_check((yk_op)op, two ? 2 : 1, in, 0, NULL, 0, NULL);
     }
 }
 END_TEST
@@ -126,7 +125,7 @@ static const int64_t convs[][15] = {
     {3, 2, 5, 5, 2, 2, 1, 1, 2, 2, 0, 0, 1, 1, 1}, {1, 1, 3, 3, 1, 1, 3, 3, 1, 1, 5, 4, 1, 1, 1},
 };
 
-START_TEST(convolutions)
+START_TEST(bodies_of_convolutions)
 {
     for (size_t i = 0; i < sizeof convs / sizeof *convs; i++) {
         const int64_t *x = convs[i], *w = x + 4, *a = x + 8;
@@ -136,16 +135,16 @@ START_TEST(convolutions)
         lab_one(&l, YK_OP_CONV2D, 2, in, 7, a, 0, NULL, out);
         y = l.g.value[out[0]];
         check_node((uint32_t)l.g.n_node - 1);
-        again();
+        lab_again();
         in[0] = lab_float(&l, -1, 1, 4, y.dim), in[1] = lab_float(&l, -1, 1, 4, w);
-        check(YK_OP_CONV2D_DX, 2, in, 7, a, 4, x);
+        op_check(YK_OP_CONV2D_DX, 2, in, 7, a, 4, x);
         in[0] = lab_float(&l, -1, 1, 4, y.dim), in[1] = lab_float(&l, -1, 1, 4, x);
-        check(YK_OP_CONV2D_DW, 2, in, 7, a, 4, w);
+        op_check(YK_OP_CONV2D_DW, 2, in, 7, a, 4, w);
     }
 }
 END_TEST
 
-START_TEST(pools)
+START_TEST(bodies_of_pools)
 {
     static const int64_t attrs[][8] = {{2, 2, 2, 2, 0, 0, 1, 1}, {3, 2, 1, 2, 1, 1, 1, 1}, {2, 3, 2, 1, 1, 0, 2, 2}};
     for (int i = 0; i < 3; i++) {
@@ -156,7 +155,7 @@ START_TEST(pools)
         lab_one(&l, YK_OP_MAX_POOL, 1, in, 8, attrs[i], 0, NULL, out);
         check_node((uint32_t)l.g.n_node - 1);
         in[1] = lab_float(&l, -1, 1, 4, l.g.value[out[0]].dim);
-        check(YK_OP_MAX_POOL_BWD, 2, in, 8, attrs[i], 0, NULL);
+        op_check(YK_OP_MAX_POOL_BWD, 2, in, 8, attrs[i], 0, NULL);
     }
     for (int i = 0; i < 4; i++) {
         int64_t a[7];
@@ -167,12 +166,12 @@ START_TEST(pools)
         lab_one(&l, YK_OP_AVG_POOL, 1, &in, 7, a, 0, NULL, out);
         check_node((uint32_t)l.g.n_node - 1);
         in = lab_float(&l, -1, 1, 4, l.g.value[out[0]].dim);
-        check(YK_OP_AVG_POOL_BWD, 1, &in, 7, a, DIM(2, 3, 7, 8));
+        op_check(YK_OP_AVG_POOL_BWD, 1, &in, 7, a, DIM(2, 3, 7, 8));
     }
 }
 END_TEST
 
-START_TEST(norms)
+START_TEST(bodies_of_norms)
 {
     int64_t eps = yk_attr_of_f64(1e-5);
     for (uint32_t n = 1; n <= 3; n++) {
@@ -181,34 +180,34 @@ START_TEST(norms)
         for (int i = 0; i < 8; i++)
             ((double *)l.data[1])[i] = 2; /* a row without variance */
         in[1] = lab_float(&l, 0, 2, DIM(8)), in[2] = lab_float(&l, -1, 1, DIM(8));
-        check(YK_OP_LAYER_NORM, n, in, 1, &eps, 0, NULL);
+        op_check(YK_OP_LAYER_NORM, n, in, 1, &eps, 0, NULL);
         in[0] = lab_float(&l, -1, 1, DIM(5, 8)), in[1] = lab_float(&l, -1, 1, DIM(5, 8));
         in[2] = lab_float(&l, -1, 1, DIM(5)), in[3] = lab_float(&l, 0.5, 2, DIM(5)),
         in[4] = lab_float(&l, 0, 2, DIM(8));
-        check(YK_OP_LAYER_NORM_BWD, n == 1 ? 4 : 5, in, 1, &eps, 0, NULL);
+        op_check(YK_OP_LAYER_NORM_BWD, n == 1 ? 4 : 5, in, 1, &eps, 0, NULL);
     }
     {
         yk__vid in[2] = {lab_float(&l, 99, 101, DIM(3, 4, 6)), lab_float(&l, 99, 101, DIM(4))};
-        check(YK_OP_BN_STATS, 2, in, 0, NULL, 0, NULL);
+        op_check(YK_OP_BN_STATS, 2, in, 0, NULL, 0, NULL);
     }
 }
 END_TEST
 
-START_TEST(softmaxes)
+START_TEST(bodies_of_softmaxes)
 {
     for (int64_t log = 0; log < 2; log++) {
         yk__vid in[2];
         in[0] = lab_float(&l, -3, 3, DIM(5, 8));
         ((double *)l.data[1])[3] = 800; /* overflows without the shift by the maximum */
         ((double *)l.data[1])[10] = -INFINITY;
-        check(YK_OP_SOFTMAX, 1, in, 1, &log, 0, NULL);
+        op_check(YK_OP_SOFTMAX, 1, in, 1, &log, 0, NULL);
         in[0] = lab_float(&l, -1, 1, DIM(5, 8)), in[1] = lab_float(&l, -2, 0, DIM(5, 8));
-        check(YK_OP_SOFTMAX_BWD, 2, in, 1, &log, 0, NULL);
+        op_check(YK_OP_SOFTMAX_BWD, 2, in, 1, &log, 0, NULL);
     }
 }
 END_TEST
 
-static void attention(bool causal, int64_t flags, int64_t tq, int64_t tk, int64_t hk)
+static void attention_check(bool causal, int64_t flags, int64_t tq, int64_t tk, int64_t hk)
 {
     int64_t attr[5] = {causal, yk_attr_of_f64(0.6), yk_attr_of_f64(0.3), 11, flags};
     yk__vid in[10], out[4];
@@ -233,19 +232,19 @@ static void attention(bool causal, int64_t flags, int64_t tq, int64_t tk, int64_
     in[0] = lab_float(&l, -1, 1, DIM(2, 4, tq, 3)), in[1] = out[0], in[2] = out[1];
     if (flags & YK_ATT_BIAS)
         attr[4] |= YK_ATT_GBIAS;
-    check(YK_OP_ATTENTION_BWD, n, in, 5, attr, 0, NULL);
+    op_check(YK_OP_ATTENTION_BWD, n, in, 5, attr, 0, NULL);
 }
 
-START_TEST(attentions)
+START_TEST(bodies_of_attention)
 {
-    attention(false, 0, 3, 5, 4);
-    attention(true, 0, 4, 4, 4);
-    attention(true, 0, 3, 5, 2);
-    attention(true, 0, 5, 3, 1); /* the first two queries see nothing */
-    attention(false, YK_ATT_KEEP, 3, 5, 2);
-    attention(true, YK_ATT_KEEP | YK_ATT_BIAS, 4, 5, 4);
-    attention(true, YK_ATT_KEEP | YK_ATT_BIAS | YK_ATT_DROP, 4, 4, 2);
-    attention(false, YK_ATT_DROP, 1, 6, 1);
+    attention_check(false, 0, 3, 5, 4);
+    attention_check(true, 0, 4, 4, 4);
+    attention_check(true, 0, 3, 5, 2);
+    attention_check(true, 0, 5, 3, 1); /* the first two queries see nothing */
+    attention_check(false, YK_ATT_KEEP, 3, 5, 2);
+    attention_check(true, YK_ATT_KEEP | YK_ATT_BIAS, 4, 5, 4);
+    attention_check(true, YK_ATT_KEEP | YK_ATT_BIAS | YK_ATT_DROP, 4, 4, 2);
+    attention_check(false, YK_ATT_DROP, 1, 6, 1);
 }
 END_TEST
 
@@ -261,28 +260,28 @@ START_TEST(cross_entropies)
         ((int32_t *)l.data[2])[3] = -1;
         ((double *)l.data[1])[0] = 700;
         in[3] = lab_float(&l, 0, 2, DIM(5));
-        check(YK_OP_CROSS_ENTROPY, 2 + weight, in + 1, 2, attr, 0, NULL);
+        op_check(YK_OP_CROSS_ENTROPY, 2 + weight, in + 1, 2, attr, 0, NULL);
         in[0] = lab_float(&l, -1, 1, DIM(7));
         in[1] = lab_float(&l, -3, 3, DIM(7, 5)), in[2] = lab_int(&l, -1, 5, DIM(7));
         in[3] = lab_float(&l, 3, 4, DIM(7)), in[4] = lab_float(&l, 0, 2, DIM(5));
-        check(YK_OP_CROSS_ENTROPY_BWD, 4 + weight, in, 2, attr, 0, NULL);
+        op_check(YK_OP_CROSS_ENTROPY_BWD, 4 + weight, in, 2, attr, 0, NULL);
     }
 }
 END_TEST
 
-START_TEST(dropouts)
+START_TEST(bodies_of_dropout)
 {
     for (int i = 0; i < 3; i++) {
         int64_t attr[2] = {yk_attr_of_f64(i * 0.5), 77};
         yk__vid in[3];
         in[0] = lab_float(&l, -1, 1, DIM(6, 10)), in[1] = lab_int(&l, -9999, 9999, DIM(4));
         in[2] = lab_int(&l, 0, 1000000000, DIM(3));
-        check(YK_OP_DROPOUT, 3, in, 2, attr, 0, NULL);
+        op_check(YK_OP_DROPOUT, 3, in, 2, attr, 0, NULL);
     }
 }
 END_TEST
 
-static yk__vid hyper(double first, double clip)
+static yk__vid hyper_leaf(double first, double clip)
 {
     yk__vid v = lab_float(&l, 0, 0, DIM(YK_HYPER_COUNT));
     double *h = l.data[l.n - 1];
@@ -292,31 +291,31 @@ static yk__vid hyper(double first, double clip)
     return v;
 }
 
-START_TEST(steps)
+START_TEST(bodies_of_optimizer_steps)
 {
     for (int64_t flags = 0; flags < 16; flags++) {
         const bool amsgrad = flags & YK_OPT_AMSGRAD;
         yk__vid in[6];
         for (int i = 0; i < 6; i++)
             in[i] = lab_float(&l, i < 2 ? -1 : 0, 1, DIM(9));
-        in[4] = hyper(0, flags & 1 ? 0.2 : INFINITY);
+        in[4] = hyper_leaf(0, flags & 1 ? 0.2 : INFINITY);
         check_step(YK_OP_ADAM_STEP, amsgrad ? 6 : 5, in, flags);
         for (int i = 0; i < 3; i++)
             in[i] = lab_float(&l, -1, 1, DIM(9));
-        in[2 + flags % 2] = hyper(flags & 2, flags & 4 ? 0.2 : INFINITY);
+        in[2 + flags % 2] = hyper_leaf(flags & 2, flags & 4 ? 0.2 : INFINITY);
         check_step(YK_OP_SGD_STEP, flags % 2 ? 4 : 3, in, flags);
     }
     {
         yk__vid in[2] = {lab_float(&l, -1, 1, DIM(9)), lab_float(&l, 3, 3, DIM(1))};
-        check(YK_OP_GRAD_STATS, 2, in, 0, NULL, 0, NULL);
+        op_check(YK_OP_GRAD_STATS, 2, in, 0, NULL, 0, NULL);
         in[0] = lab_float(&l, -1, 1, DIM(9)), in[1] = lab_float(&l, 3, 3, DIM(1));
         ((double *)l.data[1])[2] = NAN, ((double *)l.data[1])[5] = INFINITY;
-        check(YK_OP_GRAD_STATS, 2, in, 0, NULL, 0, NULL);
+        op_check(YK_OP_GRAD_STATS, 2, in, 0, NULL, 0, NULL);
     }
 }
 END_TEST
 
-START_TEST(maps)
+START_TEST(bodies_of_maps)
 {
     /* dot_map: y = a b, z = tanh(y + c); map_sum: sum over rows of z z */
     yk__vid a = lab_float(&l, -1, 1, DIM(3, 4)), b = lab_float(&l, -1, 1, DIM(4, 5)), c = lab_float(&l, -1, 1, DIM(5));
@@ -332,7 +331,7 @@ START_TEST(maps)
     yk__body_new(&l.g, YK_OP_ADD, 2, in, 1, &t, 0, NULL);
     yk__body_new(&l.g, YK_OP_TANH, 1, &t, 1, &z, 0, NULL);
     l.g.node[n].n_body = 3;
-    same(z, plain, "dot_map", 0);
+    same_value(z, plain, "dot_map", 0);
     check_node(n);
     q = yk__value_new(&l.g, YK_F32, DIM(3, 5)), s = yk__value_new(&l.g, YK_F32, DIM(1, 5));
     n = yk__node_new(&l.g, YK_OP_MAP_SUM, 0, 1, &z, 1, &s, 0, NULL);
@@ -340,7 +339,7 @@ START_TEST(maps)
     l.g.node[n].body = yk__body_new(&l.g, YK_OP_MUL, 2, in, 1, &q, 0, NULL);
     yk__body_new(&l.g, YK_OP_SUM, 1, &q, 1, &s, 1, (int64_t[]){1});
     l.g.node[n].n_body = 2;
-    same(s, yk__sum(&l.g, yk__bin(&l.g, YK_OP_MUL, plain, plain), 1), "map_sum", 0);
+    same_value(s, yk__sum(&l.g, yk__bin(&l.g, YK_OP_MUL, plain, plain), 1), "map_sum", 0);
     check_node(n);
 }
 END_TEST
@@ -362,9 +361,10 @@ int main(void)
     Suite *s = suite_create("graph_body");
     TCase *t = tcase_create("bodies");
     SRunner *sr = srunner_create(s);
-    const TTest *const tests[] = {table_is_full, activations,     convolutions, pools, norms, softmaxes,
-                                  attentions,    cross_entropies, dropouts,     steps, maps,  primitives_have_none};
-    tcase_add_checked_fixture(t, begin, end);
+    const TTest *const tests[] = {table_is_full,     bodies_of_activations,     bodies_of_convolutions, bodies_of_pools,
+                                  bodies_of_norms,   bodies_of_softmaxes,       bodies_of_attention,    cross_entropies,
+                                  bodies_of_dropout, bodies_of_optimizer_steps, bodies_of_maps,         primitives_have_none};
+    tcase_add_checked_fixture(t, lab_start, lab_stop);
     for (size_t i = 0; i < sizeof tests / sizeof *tests; i++)
         tcase_add_test(t, tests[i]);
     suite_add_tcase(s, t);

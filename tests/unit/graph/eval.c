@@ -7,19 +7,19 @@
 static yk__graph g;
 static void *slot[8];
 
-static void begin(void)
+static void graph_begin(void)
 {
     yk__graph_init(&g);
     memset(slot, 0, sizeof slot);
 }
 
-static void end(void)
+static void graph_end(void)
 {
     yk__graph_free(&g);
 }
 
 /* A leaf over the given memory. */
-static yk__vid over(void *p, yk_dtype dtype, uint32_t dims, const int64_t *dim)
+static yk__vid leaf_over(void *p, yk_dtype dtype, uint32_t dims, const int64_t *dim)
 {
     uint32_t s = yk__slot_new(&g, YK_SLOT_INPUT, 1 << 16, 1);
     slot[s] = p;
@@ -27,14 +27,14 @@ static yk__vid over(void *p, yk_dtype dtype, uint32_t dims, const int64_t *dim)
 }
 
 /* Lets a value be written to the given memory. */
-static void into(yk__vid v, void *p)
+static void value_into(yk__vid v, void *p)
 {
     uint32_t s = yk__slot_new(&g, YK_SLOT_RESULT, 1 << 16, 1);
     slot[s] = p;
     g.value[v].slot = s;
 }
 
-static void run(void)
+static void graph_run(void)
 {
     yk_graph s;
     yk_error err = YK_ERROR_INIT;
@@ -84,27 +84,27 @@ END_TEST
 START_TEST(strides_and_views)
 {
     float x[6] = {1, 2, 3, 4, 5, 6}, t[6] = {0}, base[12];
-    yk__vid v = over(x, YK_F32, DIM(2, 3)), b = over(base, YK_F32, DIM(3, 4)), y;
+    yk__vid v = leaf_over(x, YK_F32, DIM(2, 3)), b = leaf_over(base, YK_F32, DIM(3, 4)), y;
     yk_value place = g.value[b];
     for (int i = 0; i < 12; i++)
         base[i] = -1;
     y = yk__dense(&g, yk__permute(&g, v, (uint32_t[]){1, 0}));
-    into(y, t);
+    value_into(y, t);
     place.dim[0] = 2, place.dim[1] = 3, place.offset += 5 * sizeof(float);
     yk__copy_into(&g, v, b, &place);
-    run();
+    graph_run();
     ck_assert(t[0] == 1 && t[1] == 4 && t[2] == 2 && t[5] == 6);
     ck_assert(base[4] == -1 && base[5] == 1 && base[7] == 3 && base[8] == -1 && base[9] == 4 && base[11] == 6);
 }
 END_TEST
 
-START_TEST(accumulates)
+START_TEST(dot_accumulates_where_asked)
 {
     float a[4] = {1, 2, 3, 4}, y[4] = {10, 20, 30, 40};
-    yk__vid x = over(a, YK_F32, DIM(2, 2));
-    into(yk__dot(&g, x, x, false, true), y);
+    yk__vid x = leaf_over(a, YK_F32, DIM(2, 2));
+    value_into(yk__dot(&g, x, x, false, true), y);
     g.node[0].flags = YK_NODE_ACCUMULATE;
-    run();
+    graph_run();
     ck_assert(y[0] == 15 && y[1] == 31 && y[2] == 41 && y[3] == 65);
 }
 END_TEST
@@ -114,12 +114,12 @@ START_TEST(whole_numbers)
     int32_t a[4] = {INT32_MAX, -7, 7, 5}, b[4] = {1, 2, -2, 0}, sum[4], quotient[4], cut[4];
     float f[4] = {-1.9f, 3e9f, -3e9f, NAN};
     uint8_t truth[4];
-    yk__vid x = over(a, YK_I32, DIM(4)), y = over(b, YK_I32, DIM(4)), z = over(f, YK_F32, DIM(4));
-    into(yk__bin(&g, YK_OP_ADD, x, y), sum);
-    into(yk__bin(&g, YK_OP_DIV, x, y), quotient);
-    into(yk__cast(&g, z, YK_I32), cut);
-    into(yk__cast(&g, y, YK_BOOL), truth);
-    run();
+    yk__vid x = leaf_over(a, YK_I32, DIM(4)), y = leaf_over(b, YK_I32, DIM(4)), z = leaf_over(f, YK_F32, DIM(4));
+    value_into(yk__bin(&g, YK_OP_ADD, x, y), sum);
+    value_into(yk__bin(&g, YK_OP_DIV, x, y), quotient);
+    value_into(yk__cast(&g, z, YK_I32), cut);
+    value_into(yk__cast(&g, y, YK_BOOL), truth);
+    graph_run();
     ck_assert_int_eq(sum[0], INT32_MIN);
     ck_assert(quotient[1] == -3 && quotient[2] == -3 && quotient[3] == 0);
     ck_assert(cut[0] == -1 && cut[1] == INT32_MAX && cut[2] == INT32_MIN && cut[3] == 0);
@@ -132,10 +132,10 @@ START_TEST(random_numbers)
 {
     int32_t key[4] = {-5, 77, 12, 0}, rows[3] = {4, 0, 2000000000}, one[1] = {2000000000};
     float u[30], v[10];
-    yk__vid k = over(key, YK_I32, DIM(4)), r = over(rows, YK_I32, DIM(3)), s = over(one, YK_I32, DIM(1));
-    into(yk__rng(&g, k, r, 9, DIM(3, 10)), u);
-    into(yk__rng(&g, k, s, 9, DIM(1, 10)), v);
-    run();
+    yk__vid k = leaf_over(key, YK_I32, DIM(4)), r = leaf_over(rows, YK_I32, DIM(3)), s = leaf_over(one, YK_I32, DIM(1));
+    value_into(yk__rng(&g, k, r, 9, DIM(3, 10)), u);
+    value_into(yk__rng(&g, k, s, 9, DIM(1, 10)), v);
+    graph_run();
     for (int e = 0; e < 30; e++) {
         uint64_t c = (uint64_t)rows[e / 10] * 10 + (uint64_t)(e % 10);
         uint32_t counter[4] = {(uint32_t)(c / 4), (uint32_t)((c / 4) >> 32), 9, 12}, w[4];
@@ -152,7 +152,7 @@ START_TEST(missing_memory)
     float x[2] = {1, 2};
     yk_graph s;
     yk_error err = YK_ERROR_INIT;
-    yk__un(&g, YK_OP_EXP, over(x, YK_F32, DIM(2)));
+    yk__un(&g, YK_OP_EXP, leaf_over(x, YK_F32, DIM(2)));
     ck_assert_int_eq(yk__graph_seal(&g, &s, &err), YK_OK);
     ck_assert_int_eq(yk__eval_node(&s, 0, slot, &err), YK_E_ARG);
     ck_assert_int_eq(yk__eval_node(&s, 1, slot, &err), YK_E_ARG);
@@ -164,9 +164,9 @@ int main(void)
     Suite *s = suite_create("graph_eval");
     TCase *t = tcase_create("eval");
     SRunner *sr = srunner_create(s);
-    const TTest *const tests[] = {rounds_to_even, all_halves_round_trip, strides_and_views, accumulates,
+    const TTest *const tests[] = {rounds_to_even, all_halves_round_trip, strides_and_views, dot_accumulates_where_asked,
                                   whole_numbers,  random_numbers,        missing_memory};
-    tcase_add_checked_fixture(t, begin, end);
+    tcase_add_checked_fixture(t, graph_begin, graph_end);
     for (size_t i = 0; i < sizeof tests / sizeof *tests; i++)
         tcase_add_test(t, tests[i]);
     suite_add_tcase(s, t);

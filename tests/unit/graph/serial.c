@@ -5,19 +5,19 @@
 
 static yk__graph g;
 
-static void begin(void)
+static void graph_begin(void)
 {
     yk__graph_init(&g);
     graph_input_base(&g);
     ck_assert_msg(g.error.status == YK_OK, "%s", g.error.text);
 }
 
-static void end(void)
+static void graph_end(void)
 {
     yk__graph_free(&g);
 }
 
-static yk_status check(yk_error *err)
+static yk_status graph_check(yk_error *err)
 {
     yk_graph s;
     *err = (yk_error)YK_ERROR_INIT;
@@ -28,7 +28,7 @@ static yk_status check(yk_error *err)
 START_TEST(good_one)
 {
     yk_error err;
-    check(&err);
+    graph_check(&err);
     ck_assert_msg(err.status == YK_OK, "%s", err.text);
 }
 END_TEST
@@ -62,7 +62,7 @@ START_TEST(round_trip)
 }
 END_TEST
 
-START_TEST(readable)
+START_TEST(text_and_dot_are_readable)
 {
     yk_graph s;
     yk_error err = YK_ERROR_INIT;
@@ -79,7 +79,7 @@ START_TEST(readable)
 }
 END_TEST
 
-static uint32_t find(yk_op op)
+static uint32_t node_find(yk_op op)
 {
     for (uint32_t i = 0; i < g.n_node; i++)
         if (g.node[i].op == op)
@@ -89,10 +89,10 @@ static uint32_t find(yk_op op)
 }
 
 /* One deliberate fault at a time; the checker names it: a switch over the faults. */
-static void spoil(int fault)
+static void graph_spoil(int fault)
 {
-    yk_node *dot = &g.node[find(YK_OP_DOT)], *map = &g.node[find(YK_OP_MAP)], *conv = &g.node[find(YK_OP_CONV2D)];
-    yk_node *sum = &g.node[find(YK_OP_MAP_SUM)];
+    yk_node *dot = &g.node[node_find(YK_OP_DOT)], *map = &g.node[node_find(YK_OP_MAP)], *conv = &g.node[node_find(YK_OP_CONV2D)];
+    yk_node *sum = &g.node[node_find(YK_OP_MAP_SUM)];
     yk_value *y = &g.value[g.index[dot->out]];
     switch (fault) {
     case 0:
@@ -182,13 +182,13 @@ static void spoil(int fault)
 START_TEST(faults_are_named)
 {
     yk_error err;
-    spoil(_i);
-    ck_assert_msg(check(&err) == YK_E_FORMAT, "fault %d was taken", _i);
+    graph_spoil(_i);
+    ck_assert_msg(graph_check(&err) == YK_E_FORMAT, "fault %d was taken", _i);
     ck_assert_ptr_nonnull(strstr(err.text, "graph: "));
 }
 END_TEST
 
-START_TEST(mutations)
+START_TEST(mutated_bytes_are_refused_or_sound)
 {
     yk_graph s;
     yk_error err = YK_ERROR_INIT;
@@ -245,19 +245,19 @@ START_TEST(results_that_are_views)
     yk_error err;
     yk_value part[3], *v;
     const uint32_t node = joint_gradients(part);
-    check(&err);
+    graph_check(&err);
     ck_assert_msg(err.status == YK_OK, "%s", err.text);
     v = &g.value[g.index[g.node[node].out + 2]];
     v->offset = 24 * 4; /* gk and gv over each other, and a third of it unwritten */
-    ck_assert_int_eq(check(&err), YK_E_FORMAT);
+    ck_assert_int_eq(graph_check(&err), YK_E_FORMAT);
     ck_assert_ptr_nonnull(strstr(err.text, "may not be a view"));
     v->offset = 48 * 4;
     v->stride[1] = 0; /* all heads in one place */
-    ck_assert_int_eq(check(&err), YK_E_FORMAT);
+    ck_assert_int_eq(graph_check(&err), YK_E_FORMAT);
     v->stride[1] = 8;
-    ck_assert_int_eq(check(&err), YK_OK);
+    ck_assert_int_eq(graph_check(&err), YK_OK);
     g.node[node - 1].out = g.node[node].out; /* attention writes a part alone */
-    ck_assert_int_eq(check(&err), YK_E_FORMAT);
+    ck_assert_int_eq(graph_check(&err), YK_E_FORMAT);
 }
 END_TEST
 
@@ -288,12 +288,12 @@ int main(void)
     Suite *s = suite_create("graph_serial");
     TCase *t = tcase_create("serial");
     SRunner *sr = srunner_create(s);
-    tcase_add_checked_fixture(t, begin, end);
+    tcase_add_checked_fixture(t, graph_begin, graph_end);
     tcase_add_test(t, good_one);
     tcase_add_test(t, round_trip);
-    tcase_add_test(t, readable);
+    tcase_add_test(t, text_and_dot_are_readable);
     tcase_add_loop_test(t, faults_are_named, 0, 27);
-    tcase_add_test(t, mutations);
+    tcase_add_test(t, mutated_bytes_are_refused_or_sound);
     tcase_add_test(t, results_that_are_views);
     tcase_add_test(t, memory_gone);
     suite_add_tcase(s, t);

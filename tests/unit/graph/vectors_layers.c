@@ -42,13 +42,13 @@ static window window_of(vec *v, const int64_t *k)
     return w;
 }
 
-static yk__vid image(vec *v, yk__vid x, const window *w)
+static yk__vid image_of(vec *v, yk__vid x, const window *w)
 {
     yk_value s = vec_shape(v, x);
     return w->flat ? yk__reshape(v->g, x, 4, (int64_t[]){s.dim[0], s.dim[1], 1, s.dim[2]}) : x;
 }
 
-static yk__vid back(vec *v, yk__vid y, const window *w)
+static yk__vid image_back(vec *v, yk__vid y, const window *w)
 {
     yk_value s;
     if (y == YK_NONE)
@@ -58,7 +58,7 @@ static yk__vid back(vec *v, yk__vid y, const window *w)
 }
 
 /* Unequal padding: the difference is put around x. */
-static yk__vid evened(vec *v, yk__vid x, window *w, double value)
+static yk__vid padding_evened(vec *v, yk__vid x, window *w, double value)
 {
     yk_value s = vec_shape(v, x);
     int64_t begin[4] = {0};
@@ -73,18 +73,18 @@ static yk__vid evened(vec *v, yk__vid x, window *w, double value)
     return yk__pad(v->g, x, 4, s.dim, begin, NULL, value);
 }
 
-static void conv(vec *v)
+static void op_conv(vec *v)
 {
     window w = window_of(v, v->tensor[1]->shape + 2);
     int64_t a[7];
     yk__vid x[2];
     if (!w.good)
         return;
-    x[0] = evened(v, image(v, IN[0], &w), &w, 0), x[1] = image(v, IN[1], &w);
+    x[0] = padding_evened(v, image_of(v, IN[0], &w), &w, 0), x[1] = image_of(v, IN[1], &w);
     for (int i = 0; i < 2; i++)
         a[i] = w.stride[i], a[2 + i] = w.pad[i], a[4 + i] = w.dil[i];
     a[6] = attr_int(&v->f, "group", 1);
-    OUT = back(v, vec_one(v, YK_OP_CONV2D, 2, x, 7, a), &w);
+    OUT = image_back(v, vec_one(v, YK_OP_CONV2D, 2, x, 7, a), &w);
 }
 
 /* The input's gradient of a convolution; the shape is the file's. */
@@ -96,7 +96,7 @@ static void conv_transpose(vec *v)
     yk__vid x[2], y;
     if (!w.good || !t)
         return;
-    x[0] = image(v, IN[0], &w), x[1] = image(v, IN[1], &w);
+    x[0] = image_of(v, IN[0], &w), x[1] = image_of(v, IN[1], &w);
     dim[0] = t->shape[0], dim[1] = t->shape[1];
     for (int i = 0; i < 2; i++) {
         dim[2 + i] = w.flat ? (i ? t->shape[2] : 1) : t->shape[2 + i];
@@ -106,10 +106,10 @@ static void conv_transpose(vec *v)
     if (strcmp(attr_text(&v->f, "auto_pad", "NOTSET"), "NOTSET") || w.more[0] || w.more[1])
         return;
     if (yk__apply(v->g, YK_OP_CONV2D_DX, 2, x, 7, a, YK_DTYPE_COUNT, 4, dim, &y, 1))
-        OUT = back(v, y, &w);
+        OUT = image_back(v, y, &w);
 }
 
-static void pool(vec *v)
+static void op_pool(vec *v)
 {
     const bool max = !strcmp(v->op, "MaxPool"), counted = attr_int(&v->f, "count_include_pad", 0);
     window w = window_of(v, NULL);
@@ -119,12 +119,12 @@ static void pool(vec *v)
         return;
     if (!max && ((w.more[0] | w.more[1]) || w.dil[0] * w.dil[1] > 1))
         return; /* the divisor would not know which zeros are padding */
-    x = evened(v, image(v, IN[0], &w), &w, -INFINITY);
+    x = padding_evened(v, image_of(v, IN[0], &w), &w, -INFINITY);
     for (int i = 0; i < 2; i++)
         a[i] = w.k[i], a[2 + i] = w.stride[i], a[4 + i] = w.pad[i], a[6 + i] = w.dil[i];
     if (!max)
         a[6] = counted;
-    OUT = back(v, vec_one(v, max ? YK_OP_MAX_POOL : YK_OP_AVG_POOL, 1, &x, max ? 8 : 7, a), &w);
+    OUT = image_back(v, vec_one(v, max ? YK_OP_MAX_POOL : YK_OP_AVG_POOL, 1, &x, max ? 8 : 7, a), &w);
 }
 
 static void global_pool(vec *v)
@@ -140,19 +140,19 @@ static void global_pool(vec *v)
 
 /* ---- Normalisation ---- */
 
-static yk__vid channels(vec *v, yk__vid x, uint32_t dims)
+static yk__vid over_channels(vec *v, yk__vid x, uint32_t dims)
 {
     int64_t dim[YK_MAX_DIMS] = {1, vec_shape(v, x).dim[0], 1, 1, 1, 1, 1, 1};
     return yk__reshape(v->g, x, dims, dim);
 }
 
-static yk__vid affine(vec *v, yk__vid y, yk__vid scale, yk__vid bias)
+static yk__vid scale_and_shift(vec *v, yk__vid y, yk__vid scale, yk__vid bias)
 {
     const uint32_t dims = vec_shape(v, y).dims;
-    return vec_bin(v, YK_OP_ADD, vec_bin(v, YK_OP_MUL, y, channels(v, scale, dims)), channels(v, bias, dims));
+    return vec_bin(v, YK_OP_ADD, vec_bin(v, YK_OP_MUL, y, over_channels(v, scale, dims)), over_channels(v, bias, dims));
 }
 
-static yk__vid running(vec *v, yk__vid old, yk__vid now)
+static yk__vid running_mean(vec *v, yk__vid old, yk__vid now)
 {
     const double keep = attr_real(&v->f, "momentum", 0.9);
     return vec_bin(v, YK_OP_ADD, yk__scale(v->g, old, keep), yk__scale(v->g, now, 1 - keep));
@@ -168,12 +168,12 @@ static void batch_norm(vec *v)
         var = vec_bin(v, YK_OP_DIV, yk__slice(v->g, s, 0, 1, 2, 1), yk__slice(v->g, s, 0, 2, 3, 1));
         var = yk__reshape(v->g, var, 1, &x.dim[1]);
         mean = yk__reshape(v->g, yk__slice(v->g, s, 0, 0, 1, 1), 1, &x.dim[1]);
-        v->out[1] = running(v, IN[3], mean), v->out[2] = running(v, IN[4], var);
+        v->out[1] = running_mean(v, IN[3], mean), v->out[2] = running_mean(v, IN[4], var);
     }
     y = vec_bin(v, YK_OP_ADD, var, vec_number(v, attr_real(&v->f, "epsilon", 1e-5)));
-    y = vec_bin(v, YK_OP_MUL, vec_bin(v, YK_OP_SUB, IN[0], channels(v, mean, x.dims)),
-                channels(v, yk__un(v->g, YK_OP_RSQRT, y), x.dims));
-    OUT = affine(v, y, IN[1], IN[2]);
+    y = vec_bin(v, YK_OP_MUL, vec_bin(v, YK_OP_SUB, IN[0], over_channels(v, mean, x.dims)),
+                over_channels(v, yk__un(v->g, YK_OP_RSQRT, y), x.dims));
+    OUT = scale_and_shift(v, y, IN[1], IN[2]);
 }
 
 static void layer_norm(vec *v)
@@ -216,10 +216,10 @@ static void group_norm(vec *v)
     int64_t eps = yk_attr_of_f64(attr_real(&v->f, "epsilon", 1e-5));
     yk__vid y = yk__reshape(v->g, IN[0], 2, (int64_t[]){x.dim[0] * groups, -1});
     y = yk__reshape(v->g, vec_one(v, YK_OP_LAYER_NORM, 1, &y, 1, &eps), x.dims, x.dim);
-    OUT = affine(v, y, IN[1], IN[2]);
+    OUT = scale_and_shift(v, y, IN[1], IN[2]);
 }
 
-static void softmax(vec *v)
+static void op_softmax(vec *v)
 {
     const int64_t log = !strcmp(v->op, "LogSoftmax");
     const uint32_t axis = vec_axis(v, IN[0], attr_int(&v->f, "axis", -1));
@@ -233,7 +233,7 @@ static void softmax(vec *v)
 /* ---- Attention ---- */
 
 /* [B, T, H*D] as [B, H, T, D] */
-static yk__vid heads(vec *v, yk__vid x, const char *attr)
+static yk__vid heads_apart(vec *v, yk__vid x, const char *attr)
 {
     yk_value s = vec_shape(v, x);
     const int64_t h = attr_int(&v->f, attr, 1);
@@ -263,9 +263,9 @@ static yk__vid attention_bias(vec *v, const int64_t dim[4], int64_t past)
     return yk__expand(v->g, yk__dense(v->g, bias), 4, dim);
 }
 
-static void attention(vec *v)
+static void op_attention(vec *v)
 {
-    yk__vid x[4] = {heads(v, IN[0], "q_num_heads"), heads(v, IN[1], "kv_num_heads"), heads(v, IN[2], "kv_num_heads")};
+    yk__vid x[4] = {heads_apart(v, IN[0], "q_num_heads"), heads_apart(v, IN[1], "kv_num_heads"), heads_apart(v, IN[2], "kv_num_heads")};
     yk_value q = vec_shape(v, x[0]), k = vec_shape(v, x[1]), y;
     int64_t a[5] = {0, 0, 0, 0, 0}, past = 0, dim[4];
     if (attr_real(&v->f, "softcap", 0) > 0 || v->n_in > 6)
@@ -291,7 +291,7 @@ static void attention(vec *v)
 
 /* ---- Losses ---- */
 
-static yk__vid reduction(vec *v, yk__vid loss, yk__vid weights)
+static yk__vid loss_reduce(vec *v, yk__vid loss, yk__vid weights)
 {
     const char *how = attr_text(&v->f, "reduction", "mean");
     yk_value s = vec_shape(v, IN[1]);
@@ -305,7 +305,7 @@ static yk__vid reduction(vec *v, yk__vid loss, yk__vid weights)
 }
 
 /* Both losses are cross entropy without smoothing; log probabilities are unchanged by another log softmax. */
-static void losses(vec *v)
+static void op_losses(vec *v)
 {
     yk_value x = vec_shape(v, IN[0]);
     const int64_t ignore = attr_int(&v->f, "ignore_index", -987654), log = 1;
@@ -318,7 +318,7 @@ static void losses(vec *v)
     w = v->tensor[2] ? yk__gather(v->g, IN[2], labels) : yk__fill(v->g, 1, YK_F32, 1, vec_shape(v, labels).dim);
     w = yk__select(v->g, vec_bin(v, YK_OP_EQ, labels, yk__const(v->g, (double)ignore, YK_I32)), vec_number(v, 0), w);
     if (!strcmp(v->op, "SoftmaxCrossEntropyLoss")) {
-        OUT = reduction(v, vec_one(v, YK_OP_CROSS_ENTROPY, v->tensor[2] ? 3 : 2, in, 2, a), w);
+        OUT = loss_reduce(v, vec_one(v, YK_OP_CROSS_ENTROPY, v->tensor[2] ? 3 : 2, in, 2, a), w);
         y = yk__reshape(v->g, vec_one(v, YK_OP_SOFTMAX, 1, in, 1, &log), s.dims, s.dim);
         v->out[1] = vec_move(v, y, s.dims - 1u, 1);
         return;
@@ -328,13 +328,13 @@ static void losses(vec *v)
         yk__vid hit =
             vec_bin(v, YK_OP_EQ, yk__iota(v->g, 1, YK_I32, 2, dim), yk__reshape(v->g, labels, 2, (int64_t[]){-1, 1}));
         y = yk__sum(v->g, yk__select(v->g, hit, yk__un(v->g, YK_OP_NEG, in[0]), vec_number(v, 0)), 2);
-        OUT = reduction(v, vec_bin(v, YK_OP_MUL, yk__reshape(v->g, y, 1, dim), w), w);
+        OUT = loss_reduce(v, vec_bin(v, YK_OP_MUL, yk__reshape(v->g, y, 1, dim), w), w);
     }
 }
 
 /* ---- Dropout of evaluation, or of ratio 0 ---- */
 
-static void dropout(vec *v)
+static void op_dropout(vec *v)
 {
     if (v->n_in > 2 && vec_real(v, 2, 0) != 0 && vec_real(v, 1, 0.5) != 0)
         return;
@@ -365,7 +365,7 @@ static int type_of(int64_t onnx)
 }
 
 /* By eval_node: the result's bytes are the file's, and are put back as a leaf to be compared. */
-static void cast(vec *v)
+static void op_cast(vec *v)
 {
     const int to = type_of(attr_int(&v->f, "to", 0));
     const yk__safetensor *t = v->tensor[0];
@@ -398,7 +398,7 @@ done:
 
 /* ---- Optimizers: ONNX's rules are ours with other settings ---- */
 
-static yk__vid hyper(vec *v, const double *x)
+static yk__vid hyper_leaf(vec *v, const double *x)
 {
     yk__vid h = lab_leaf(&v->f.l, YK_F32, 1, (int64_t[]){YK_HYPER_COUNT});
     memcpy(v->f.l.data[v->f.l.n - 1], x, YK_HYPER_COUNT * sizeof *x);
@@ -406,7 +406,7 @@ static yk__vid hyper(vec *v, const double *x)
 }
 
 /* v = alpha v + (1 or beta) g with g += norm x; x -= R v: our momentum, with the dampening that beta asks for. */
-static void momentum(vec *v)
+static void op_momentum(vec *v)
 {
     const uint32_t n = (v->n_in - 2) / 3;
     const double t = vec_real(v, 1, 0), beta = t > 0 ? attr_real(&v->f, "beta", 1) : 1;
@@ -416,14 +416,14 @@ static void momentum(vec *v)
         [YK_HYPER_GRAD_SCALE] = 1,         [YK_HYPER_CLIP] = INFINITY};
     int64_t flags = strcmp(attr_text(&v->f, "mode", ""), "nesterov") ? 0 : YK_OPT_NESTEROV;
     for (uint32_t i = 0; i < n; i++) {
-        yk__vid in[4] = {IN[2 + n + i], IN[2 + i], IN[2 + 2 * n + i], hyper(v, h)}, out[4];
+        yk__vid in[4] = {IN[2 + n + i], IN[2 + i], IN[2 + 2 * n + i], hyper_leaf(v, h)}, out[4];
         if (yk__apply(v->g, YK_OP_SGD_STEP, 4, in, 1, &flags, YK_DTYPE_COUNT, 0, NULL, out, 4) == 2)
             v->out[i] = out[0], v->out[n + i] = out[1];
     }
 }
 
 /* R' = R sqrt(1 - b2^T)/(1 - b1^T), x -= R' v/(sqrt h + eps): our step with C1 and sqrt(C2) put into the rate. */
-static void adam(vec *v)
+static void op_adam(vec *v)
 {
     const uint32_t n = (v->n_in - 2) / 4;
     const double t = vec_real(v, 1, 0), b1 = attr_real(&v->f, "alpha", 0.9), b2 = attr_real(&v->f, "beta", 0.999);
@@ -439,17 +439,17 @@ static void adam(vec *v)
                                 [YK_HYPER_SQRT_C2] = 1};
     int64_t flags = 0;
     for (uint32_t i = 0; i < n; i++) {
-        yk__vid in[5] = {IN[2 + n + i], IN[2 + i], IN[2 + 2 * n + i], IN[2 + 3 * n + i], hyper(v, h)}, out[4];
+        yk__vid in[5] = {IN[2 + n + i], IN[2 + i], IN[2 + 2 * n + i], IN[2 + 3 * n + i], hyper_leaf(v, h)}, out[4];
         if (yk__apply(v->g, YK_OP_ADAM_STEP, 5, in, 1, &flags, YK_DTYPE_COUNT, 0, NULL, out, 4) == 3)
             v->out[i] = out[0], v->out[n + i] = out[1], v->out[2 * n + i] = out[2];
     }
 }
 
 const vec_op vec_layers[] = {
-    {"Conv", conv},
+    {"Conv", op_conv},
     {"ConvTranspose", conv_transpose},
-    {"MaxPool", pool},
-    {"AveragePool", pool},
+    {"MaxPool", op_pool},
+    {"AveragePool", op_pool},
     {"GlobalMaxPool", global_pool},
     {"GlobalAveragePool", global_pool},
     {"BatchNormalization", batch_norm},
@@ -457,14 +457,14 @@ const vec_op vec_layers[] = {
     {"RMSNormalization", rms_norm},
     {"GroupNormalization", group_norm},
     {"InstanceNormalization", group_norm},
-    {"Softmax", softmax},
-    {"LogSoftmax", softmax},
-    {"Attention", attention},
-    {"SoftmaxCrossEntropyLoss", losses},
-    {"NegativeLogLikelihoodLoss", losses},
-    {"Dropout", dropout},
-    {"Cast", cast},
-    {"Momentum", momentum},
-    {"Adam", adam},
+    {"Softmax", op_softmax},
+    {"LogSoftmax", op_softmax},
+    {"Attention", op_attention},
+    {"SoftmaxCrossEntropyLoss", op_losses},
+    {"NegativeLogLikelihoodLoss", op_losses},
+    {"Dropout", op_dropout},
+    {"Cast", op_cast},
+    {"Momentum", op_momentum},
+    {"Adam", op_adam},
     {NULL, NULL},
 };

@@ -29,7 +29,7 @@ static yk_status sum_file(const char *path, char hex[65], uint64_t *bytes, yk_er
     return s;
 }
 
-START_TEST(suite)
+START_TEST(gzip_suite_files_are_taken_or_refused)
 {
     suite_index *x = suite_open("gzip-suite");
     for (int i = 0; i < x->count; i++) {
@@ -107,7 +107,7 @@ int main(void)
     TCase *t = tcase_create("gzip");
     suite_there("gzip-suite");
     tcase_set_timeout(t, 120);
-    tcase_add_test(t, suite);
+    tcase_add_test(t, gzip_suite_files_are_taken_or_refused);
     tcase_add_test(t, memory_is_bounded_by_what_is_there);
     tcase_add_test(t, missing_files_and_directories);
     tcase_add_test(t, failing_allocations);

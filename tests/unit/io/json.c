@@ -7,7 +7,7 @@
 #include "core/io/json.h"
 #include "tests/support/suite.h"
 
-static int run(const char *dir, int *accepted)
+static int folder_run(const char *dir, int *accepted)
 {
     DIR *d = opendir(suite_path("json-suite", dir));
     struct dirent *e;
@@ -33,18 +33,18 @@ static int run(const char *dir, int *accepted)
     return n;
 }
 
-START_TEST(suite)
+START_TEST(json_suite_files_are_taken_or_refused)
 {
     int accepted = 0;
     if (!suite_there("json-suite"))
         return;
-    ck_assert_int_eq(run("test_parsing", &accepted), 318);
+    ck_assert_int_eq(folder_run("test_parsing", &accepted), 318);
     ck_assert_int_ge(accepted, 95);
-    ck_assert_int_eq(run("test_transform", &accepted), 22);
+    ck_assert_int_eq(folder_run("test_transform", &accepted), 22);
 }
 END_TEST
 
-START_TEST(duplicates)
+START_TEST(duplicate_keys_are_refused_where_asked)
 {
     static const char text[] = "{\"a\": 1, \"a\": 2}";
     yk_error err = YK_ERROR_INIT;
@@ -80,8 +80,8 @@ int main(void)
     TCase *t = tcase_create("json");
     suite_there("json-suite");
     tcase_set_timeout(t, 60);
-    tcase_add_test(t, suite);
-    tcase_add_test(t, duplicates);
+    tcase_add_test(t, json_suite_files_are_taken_or_refused);
+    tcase_add_test(t, duplicate_keys_are_refused_where_asked);
     tcase_add_test(t, failing_allocations);
     return suite_run("json", t);
 }

@@ -17,7 +17,7 @@ static const char *in_dir(const char *name)
     return p;
 }
 
-START_TEST(suite)
+START_TEST(safetensors_suite_files_are_taken_or_refused)
 {
     suite_index *x = suite_open("safetensors-suite");
     for (int i = 0; i < x->count; i++) {
@@ -55,7 +55,7 @@ START_TEST(real_model)
 }
 END_TEST
 
-static yk_status pieces(void *user, int64_t i, uint64_t from, void *buf, size_t bytes, yk_error *err)
+static yk_status bytes_piece(void *user, int64_t i, uint64_t from, void *buf, size_t bytes, yk_error *err)
 {
     (void)i, (void)err;
     memcpy(buf, (char *)user + from, bytes);
@@ -72,7 +72,7 @@ static void write_file(const char *path, const char *a, const char *b, char *big
     yk_error err = YK_ERROR_INIT;
     int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC, 0600);
     ck_assert_int_ge(fd, 0);
-    ck_assert_msg(yk__safetensors_write(fd, path, t, 2, meta, 2, pieces, big, &err) == YK_OK, "%s", err.text);
+    ck_assert_msg(yk__safetensors_write(fd, path, t, 2, meta, 2, bytes_piece, big, &err) == YK_OK, "%s", err.text);
     close(fd);
 }
 
@@ -169,7 +169,7 @@ int main(void)
     if (!mkdtemp(dir))
         return 1;
     tcase_set_timeout(t, 60);
-    tcase_add_test(t, suite);
+    tcase_add_test(t, safetensors_suite_files_are_taken_or_refused);
     tcase_add_test(t, real_model);
     tcase_add_test(t, write_and_read);
     tcase_add_test(t, several_files);

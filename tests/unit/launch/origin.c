@@ -90,7 +90,7 @@ static void set_variables(const char *list)
     }
 }
 
-START_TEST(environment)
+START_TEST(rank_is_read_from_the_environment)
 {
     const origin_case *c = &cases[_i];
     yk_error err = YK_ERROR_INIT;
@@ -106,7 +106,7 @@ START_TEST(environment)
 END_TEST
 
 /* A descriptor that works: other launchers' variables mean nothing then. */
-START_TEST(launched)
+START_TEST(own_descriptor_comes_before_other_launchers)
 {
     yk_error err = YK_ERROR_INIT;
     char text[64];
@@ -132,8 +132,8 @@ int main(void)
     Suite *s = suite_create("origin");
     TCase *t = tcase_create("origin");
     SRunner *sr = srunner_create(s);
-    tcase_add_loop_test(t, environment, 0, CASES);
-    tcase_add_test(t, launched);
+    tcase_add_loop_test(t, rank_is_read_from_the_environment, 0, CASES);
+    tcase_add_test(t, own_descriptor_comes_before_other_launchers);
     suite_add_tcase(s, t);
     srunner_set_tap(sr, "-");
     srunner_run_all(sr, CK_SILENT);

@@ -11,7 +11,7 @@
 #include "core/nn/sched.h"
 #include "tests/support/suite.h"
 
-static json_t *golden(const char *name)
+static json_t *golden_table(const char *name)
 {
     json_t *j = NULL;
     yk_error err = YK_ERROR_INIT;
@@ -41,14 +41,14 @@ static void params_text(json_t *params, char *text, size_t n)
     }
 }
 
-static double off(double got, double want)
+static double relative_error(double got, double want)
 {
     return want == 0.0 ? fabs(got) : fabs(got - want) / fabs(want);
 }
 
-START_TEST(schedules)
+START_TEST(schedules_equal_the_golden_table)
 {
-    json_t *j = golden("schedules.json"), *c;
+    json_t *j = golden_table("schedules.json"), *c;
     size_t i, n = 0;
     if (!j)
         return;
@@ -66,10 +66,10 @@ START_TEST(schedules)
             double got, m;
             yk__sched_at(s, k, &got, &m);
             double want = json_number_value(json_array_get(lr, k));
-            ck_assert_msg(off(got, want) <= 1e-12, "%s step %zu: %.17g, not %.17g", name, k, got, want);
+            ck_assert_msg(relative_error(got, want) <= 1e-12, "%s step %zu: %.17g, not %.17g", name, k, got, want);
             if (mom) {
                 want = json_number_value(json_array_get(mom, k));
-                ck_assert_msg(off(m, want) <= 1e-12, "%s step %zu: momentum %.17g, not %.17g", name, k, m, want);
+                ck_assert_msg(relative_error(m, want) <= 1e-12, "%s step %zu: momentum %.17g, not %.17g", name, k, m, want);
             }
             if (metrics && k < json_array_size(metrics))
                 yk__sched_metric(s, json_number_value(json_array_get(metrics, k)));
@@ -202,7 +202,7 @@ START_TEST(warm_restarts_begin_where_torch_has_them)
 }
 END_TEST
 
-static bool overflows(json_t *runs, int64_t step)
+static bool step_overflows(json_t *runs, int64_t step)
 {
     size_t i;
     json_t *r;
@@ -214,7 +214,7 @@ static bool overflows(json_t *runs, int64_t step)
     return false;
 }
 
-static double setting(json_t *s, const char *a, const char *b)
+static double setting_of(json_t *s, const char *a, const char *b)
 {
     json_t *v = json_object_get(s, a);
     return json_number_value(v ? v : json_object_get(s, b));
@@ -224,17 +224,20 @@ static void make_scaler(json_t *run, yk__scaler *s)
 {
     json_t *set = json_object_get(run, "settings");
     const char *rule = json_string_value(json_object_get(run, "rule"));
-    yk__scaler_init(s, !strcmp(rule, "torch") ? YK_SCALER_TORCH : !strcmp(rule, "deepspeed") ? YK_SCALER_DEEPSPEED : YK_SCALER_MEGATRON,
-                    setting(set, "init_scale", ""), setting(set, "growth_factor", ""), setting(set, "backoff_factor", ""),
-                    setting(set, "min_scale", ""), (uint32_t)setting(set, "growth_interval", "scale_window"),
-                    (uint32_t)setting(set, "hysteresis", ""));
+    yk__scaler_init(s,
+                    !strcmp(rule, "torch")       ? YK_SCALER_TORCH
+                    : !strcmp(rule, "deepspeed") ? YK_SCALER_DEEPSPEED
+                                                 : YK_SCALER_MEGATRON,
+                    setting_of(set, "init_scale", ""), setting_of(set, "growth_factor", ""), setting_of(set, "backoff_factor", ""),
+                    setting_of(set, "min_scale", ""), (uint32_t)setting_of(set, "growth_interval", "scale_window"),
+                    (uint32_t)setting_of(set, "hysteresis", ""));
     s->consecutive = json_is_true(json_object_get(set, "consecutive_hysteresis"));
     s->stay_at_floor = json_is_false(json_object_get(set, "raise_at_floor"));
 }
 
 START_TEST(loss_scaling)
 {
-    json_t *j = golden("loss_scale.json"), *run;
+    json_t *j = golden_table("loss_scale.json"), *run;
     size_t i, n = 0;
     if (!j)
         return;
@@ -247,7 +250,7 @@ START_TEST(loss_scaling)
         make_scaler(run, &s);
         for (int64_t k = 0; k < steps && raised < 0; k++) {
             double before = s.scale;
-            if (!yk__scaler_update(&s, overflows(runs, k))) {
+            if (!yk__scaler_update(&s, step_overflows(runs, k))) {
                 raised = k;
                 break;
             }
@@ -269,7 +272,7 @@ START_TEST(loss_scaling)
 }
 END_TEST
 
-START_TEST(hyper)
+START_TEST(hyper_numbers_are_of_the_step)
 {
     const yk__optim adam = {YK_OPT_ADAM, 0, 0.9, 0.999, 1e-8};
     float h[YK_HYPER_COUNT];
@@ -295,12 +298,12 @@ int main(void)
 {
     Suite *s = suite_create("nn_tables");
     TCase *t = tcase_create("nn");
-    tcase_add_test(t, schedules);
+    tcase_add_test(t, schedules_equal_the_golden_table);
     tcase_add_test(t, schedule_refusals);
     tcase_add_test(t, schedules_at_the_ends_of_their_ranges);
     tcase_add_test(t, warm_restarts_begin_where_torch_has_them);
     tcase_add_test(t, loss_scaling);
-    tcase_add_test(t, hyper);
+    tcase_add_test(t, hyper_numbers_are_of_the_step);
     tcase_add_test(t, optimizer_refusals);
     suite_add_tcase(s, t);
     SRunner *r = srunner_create(s);

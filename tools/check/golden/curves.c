@@ -25,19 +25,19 @@ typedef struct curve {
     int64_t rows, tokens, x_size, aux_width;
 } curve;
 
-static double tolerance(const curve *c, const char *key)
+static double curve_tolerance(const curve *c, const char *key)
 {
     return json_number_value(json_object_get(json_object_get(c->spec, "tolerance_float32"), key));
 }
 
-static json_t *part(const curve *c, const char *section, const char *key)
+static json_t *spec_part(const curve *c, const char *section, const char *key)
 {
     return json_object_get(json_object_get(c->spec, section), key);
 }
 
 static const char *type_of(const curve *c, const char *section)
 {
-    const char *s = json_string_value(part(c, section, "type"));
+    const char *s = json_string_value(spec_part(c, section, "type"));
     return s ? s : "";
 }
 
@@ -60,18 +60,19 @@ static void load_params(curve *c)
 static void make_optimizer(curve *c)
 {
     const char *type = type_of(c, "optimizer");
-    const double lr = json_number_value(part(c, "optimizer", "lr")), decay = json_number_value(part(c, "optimizer", "weight_decay"));
-    const yk_sgd_config sgd = {lr, json_number_value(part(c, "optimizer", "momentum")),
-                               json_number_value(part(c, "optimizer", "dampening")), decay,
-                               json_is_true(part(c, "optimizer", "nesterov")), json_is_true(part(c, "optimizer", "maximize"))};
+    const double lr = json_number_value(spec_part(c, "optimizer", "lr"));
+    const double decay = json_number_value(spec_part(c, "optimizer", "weight_decay"));
+    const yk_sgd_config sgd = {lr, json_number_value(spec_part(c, "optimizer", "momentum")),
+                               json_number_value(spec_part(c, "optimizer", "dampening")), decay,
+                               json_is_true(spec_part(c, "optimizer", "nesterov")), json_is_true(spec_part(c, "optimizer", "maximize"))};
     const yk_adam_config adam = {.lr = lr,
-                                 .beta1 = json_number_value(json_array_get(part(c, "optimizer", "betas"), 0)),
-                                 .beta2 = json_number_value(json_array_get(part(c, "optimizer", "betas"), 1)),
-                                 .eps = json_number_value(part(c, "optimizer", "eps")),
+                                 .beta1 = json_number_value(json_array_get(spec_part(c, "optimizer", "betas"), 0)),
+                                 .beta2 = json_number_value(json_array_get(spec_part(c, "optimizer", "betas"), 1)),
+                                 .eps = json_number_value(spec_part(c, "optimizer", "eps")),
                                  .weight_decay = decay,
-                                 .amsgrad = json_is_true(part(c, "optimizer", "amsgrad")),
-                                 .maximize = json_is_true(part(c, "optimizer", "maximize"))};
-    json_t *spared = part(c, "optimizer", "no_decay");
+                                 .amsgrad = json_is_true(spec_part(c, "optimizer", "amsgrad")),
+                                 .maximize = json_is_true(spec_part(c, "optimizer", "maximize"))};
+    json_t *spared = spec_part(c, "optimizer", "no_decay");
     c->opt = !strcmp(type, "sgd") ? yk_sgd(c->job, &sgd) : !strcmp(type, "adam") ? yk_adam(c->job, &adam) : yk_adamw(c->job, &adam);
     if (json_array_size(spared)) {
         uint32_t group = yk_opt_group(c->opt, 1, 0);
@@ -163,7 +164,7 @@ static int64_t rows_of_rank(const curve *c, size_t m, size_t window, int32_t *ro
     return n;
 }
 
-static void *gather(const void *from, size_t size, const int32_t *row, int64_t n, size_t first)
+static void *rows_gather(const void *from, size_t size, const int32_t *row, int64_t n, size_t first)
 {
     char *to = from ? malloc((size_t)n * size + 1) : NULL;
     for (int64_t i = 0; to && i < n; i++)
@@ -176,12 +177,12 @@ static golden_rows take_rows(const curve *c, size_t m, const int32_t *row, int64
     const size_t first = m * (size_t)c->rows, wide = (size_t)c->tokens * sizeof(int32_t);
     golden_rows r = {.rows = n, .global = c->rows, .tokens = c->tokens, .aux_width = c->aux_width};
     const yk__safetensor *t = yk__safetensors_find(c->batches, "labels");
-    r.x = gather(c->x, (size_t)c->x_size * sizeof(float), row, n, first);
-    r.ids = gather(c->ids, wide, row, n, first);
-    r.mask = gather(c->mask, wide, row, n, first);
-    r.types = gather(c->types, wide, row, n, first);
-    r.labels = gather(c->labels, t && t->rank == 3 ? wide : sizeof(int32_t), row, n, first);
-    r.aux_target = gather(c->aux, (size_t)(c->tokens * c->aux_width) * sizeof(float), row, n, first);
+    r.x = rows_gather(c->x, (size_t)c->x_size * sizeof(float), row, n, first);
+    r.ids = rows_gather(c->ids, wide, row, n, first);
+    r.mask = rows_gather(c->mask, wide, row, n, first);
+    r.types = rows_gather(c->types, wide, row, n, first);
+    r.labels = rows_gather(c->labels, t && t->rank == 3 ? wide : sizeof(int32_t), row, n, first);
+    r.aux_target = rows_gather(c->aux, (size_t)(c->tokens * c->aux_width) * sizeof(float), row, n, first);
     r.branch = c->branch && c->branch[m];
     return r;
 }
@@ -220,17 +221,17 @@ static void micro_step(curve *c, size_t m, size_t window, bool last, const doubl
     loss = golden_net_loss(c->net, &r, logits, aux);
     yk_backward(loss);
     if (!strcmp(type_of(c, "clip"), "norm"))
-        yk_clip_norm(c->job, (float)json_number_value(part(c, "clip", "max_norm")));
+        yk_clip_norm(c->job, (float)json_number_value(spec_part(c, "clip", "max_norm")));
     if (!strcmp(type_of(c, "clip"), "value"))
-        yk_clip_value(c->job, (float)json_number_value(part(c, "clip", "max_value")));
+        yk_clip_value(c->job, (float)json_number_value(spec_part(c, "clip", "max_value")));
     if (last)
         yk_window_end(c->job);
     yk_step(c->opt);
-    note_one(c, yk_item(loss), want, m, tolerance(c, "micro_loss_abs"), false, "micro_loss");
+    note_one(c, yk_item(loss), want, m, curve_tolerance(c, "micro_loss_abs"), false, "micro_loss");
     drop_rows(&r);
 }
 
-static bool excluded(const curve *c, const char *tensor, size_t i)
+static bool tensor_excluded(const curve *c, const char *tensor, size_t i)
 {
     json_t *list = json_object_get(c->spec, "excluded_in_float32");
     for (size_t k = 0; k < json_array_size(list); k++) {
@@ -243,16 +244,16 @@ static bool excluded(const curve *c, const char *tensor, size_t i)
 }
 
 /* Largest difference, or (relative) the L2 norm of the difference over that of the expected tensor. */
-static double difference(const curve *c, const char *name, const float *got, const double *want, size_t n, bool relative)
+static double tensor_difference(const curve *c, const char *name, const float *got, const double *want, size_t n, bool relative)
 {
     double worst = 0, sum = 0, norm = 0;
     for (size_t i = 0; i < n; i++) {
-        const double d = excluded(c, name, i) ? 0 : fabs((double)got[i] - want[i]);
+        const double d = tensor_excluded(c, name, i) ? 0 : fabs((double)got[i] - want[i]);
         if (isnan(d))
             return NAN;
         worst = d > worst ? d : worst;
         sum += d * d;
-        norm += excluded(c, name, i) ? 0 : want[i] * want[i];
+        norm += tensor_excluded(c, name, i) ? 0 : want[i] * want[i];
     }
     return !relative ? worst : norm > 0 ? sqrt(sum / norm) : sqrt(sum);
 }
@@ -274,8 +275,8 @@ static void compare_params(curve *c, const char *prefix, bool gradient)
                 yk_grad_read(yk_param_at(c->job, i), got, n);
             else
                 yk_param_read(yk_param_at(c->job, i), got, n);
-            golden_note(&c->worst, difference(c, name, got, want, n, gradient),
-                        tolerance(c, gradient ? "grad1_rel_l2" : "final_param_abs"), key);
+            golden_note(&c->worst, tensor_difference(c, name, got, want, n, gradient),
+                        curve_tolerance(c, gradient ? "grad1_rel_l2" : "final_param_abs"), key);
         }
         free(want);
         free(got);
@@ -303,8 +304,8 @@ static void run_steps(curve *c)
         note_one(c, yk_lr(c->opt), lr, s, 1e-6, true, "lr");
         for (size_t k = 0; k < count && yk_ok(c->job); k++, m++)
             micro_step(c, m, s, k + 1 == count, micro);
-        note_one(c, yk_window_loss(c->opt), loss, s, tolerance(c, "micro_loss_abs"), false, "step_loss");
-        note_one(c, yk_grad_norm(c->opt), norm, s, tolerance(c, "grad_norm_rel"), true, "grad_norm");
+        note_one(c, yk_window_loss(c->opt), loss, s, curve_tolerance(c, "micro_loss_abs"), false, "step_loss");
+        note_one(c, yk_grad_norm(c->opt), norm, s, curve_tolerance(c, "grad_norm_rel"), true, "grad_norm");
         yk_sched_step(c->sched);
         if (s == 0)
             compare_params(c, "grad1", true);
@@ -341,7 +342,7 @@ static void run_probe(curve *c)
         logits = yk_keep(golden_net_logits(c->net, &r, &aux));
         yk_read(logits, got, n * sizeof *got);
         yk_end(c->job);
-        golden_note(&c->worst, golden_abs(got, want, n), tolerance(c, "probe_logits_abs"), "probe.logits");
+        golden_note(&c->worst, golden_abs(got, want, n), curve_tolerance(c, "probe_logits_abs"), "probe.logits");
     }
     drop_rows(&r);
     free(branch);

@@ -52,7 +52,7 @@ golden_verdict golden_judge(const golden_worst *w)
     return w->limit > 0 && w->error <= w->limit ? GOLDEN_PASS : GOLDEN_FAIL;
 }
 
-static void *load(yk__safetensors *f, const char *name, size_t *n, size_t size, const yk__safetensor **t, const void **data)
+static void *tensor_load(yk__safetensors *f, const char *name, size_t *n, size_t size, const yk__safetensor **t, const void **data)
 {
     yk_error err = YK_ERROR_INIT;
     *t = f ? yk__safetensors_find(f, name) : NULL;
@@ -67,7 +67,7 @@ double *golden_f64(yk__safetensors *f, const char *name, size_t *n)
 {
     const yk__safetensor *t;
     const void *data;
-    double *v = load(f, name, n, sizeof *v, &t, &data);
+    double *v = tensor_load(f, name, n, sizeof *v, &t, &data);
     for (int64_t i = 0; v && i < t->elements; i++)
         switch (t->dtype) {
         case YK_F64: v[i] = ((const double *)data)[i]; break;
@@ -82,7 +82,7 @@ float *golden_f32(yk__safetensors *f, const char *name, size_t *n)
 {
     const yk__safetensor *t;
     const void *data;
-    float *v = load(f, name, n, sizeof *v, &t, &data);
+    float *v = tensor_load(f, name, n, sizeof *v, &t, &data);
     if (v && yk__to_f32(t->dtype, data, (size_t)t->elements, v)) {
         free(v);
         return NULL;
@@ -94,7 +94,7 @@ int32_t *golden_i32(yk__safetensors *f, const char *name, size_t *n)
 {
     const yk__safetensor *t;
     const void *data;
-    int32_t *v = load(f, name, n, sizeof *v, &t, &data);
+    int32_t *v = tensor_load(f, name, n, sizeof *v, &t, &data);
     for (int64_t i = 0; v && i < t->elements; i++)
         v[i] = t->dtype == YK_I64   ? (int32_t)((const int64_t *)data)[i]
                : t->dtype == YK_I32 ? ((const int32_t *)data)[i]

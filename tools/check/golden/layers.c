@@ -78,7 +78,7 @@ static yk_t find_input(void *arg, const char *name)
     return YK_NO;
 }
 
-static void compare(layer_case *c, const char *key, const float *got, size_t n)
+static void tensor_compare(layer_case *c, const char *key, const float *got, size_t n)
 {
     size_t want_n = 0;
     double *want = golden_f64(c->file, key, &want_n), most = 0;
@@ -98,7 +98,7 @@ static void compare(layer_case *c, const char *key, const float *got, size_t n)
     free(want);
 }
 
-static size_t elements(yk_t x)
+static size_t element_count(yk_t x)
 {
     size_t n = 1;
     for (uint32_t i = 0; i < yk_dims(x); i++)
@@ -111,7 +111,7 @@ static void compare_inputs(layer_case *c)
 {
     for (int i = 0; i < c->n && yk_ok(c->job); i++) {
         const bool running = !strncmp(c->in[i].name, "running_", 8);
-        const size_t n = elements(c->in[i].value);
+        const size_t n = element_count(c->in[i].value);
         char key[64];
         float *got = calloc(n + 1, sizeof *got);
         snprintf(key, sizeof key, "%s.%s", running ? "out" : "grad", c->in[i].name);
@@ -120,7 +120,7 @@ static void compare_inputs(layer_case *c)
                 yk_param_read(c->in[i].value, got, n);
             else
                 yk_grad_read(c->in[i].value, got, n);
-            compare(c, key, got, n);
+            tensor_compare(c, key, got, n);
         }
         free(got);
     }
@@ -130,7 +130,7 @@ static void run_step(layer_case *c, yk_t y)
 {
     const yk__safetensor *t = yk__safetensors_find(c->file, "gout.y");
     float *gout = golden_f32(c->file, "gout.y", NULL), *out;
-    const size_t n = elements(y);
+    const size_t n = element_count(y);
     yk_opt *opt;
     if (!t || !gout || !(out = calloc(n + 1, sizeof *out))) {
         free(gout);
@@ -145,13 +145,13 @@ static void run_step(layer_case *c, yk_t y)
     yk_step(opt);
     yk_read(y, out, n * sizeof *out);
     if (yk_ok(c->job))
-        compare(c, "out.y", out, n);
+        tensor_compare(c, "out.y", out, n);
     compare_inputs(c);
     free(gout);
     free(out);
 }
 
-static void tolerance(layer_case *c, json_t *index, json_t *entry)
+static void case_tolerance(layer_case *c, json_t *index, json_t *entry)
 {
     json_t *t = json_object_get(entry, "tolerance_float32");
     if (!t)
@@ -161,7 +161,7 @@ static void tolerance(layer_case *c, json_t *index, json_t *entry)
     c->of_max = json_number_value(json_object_get(t, "of_max"));
 }
 
-static void run(golden *g, json_t *index, json_t *entry)
+static void case_run(golden *g, json_t *index, json_t *entry)
 {
     const char *name = json_string_value(json_object_get(entry, "name")), *op = json_string_value(json_object_get(entry, "op"));
     layer_case c = {.worst = {-1, 0, ""}};
@@ -177,7 +177,7 @@ static void run(golden *g, json_t *index, json_t *entry)
         golden_report(g, GOLDEN_FAIL, label, NAN, 0, "its file cannot be read");
         return;
     }
-    tolerance(&c, index, entry);
+    case_tolerance(&c, index, entry);
     c.job = l.job = golden_job(g, (yk_config){0});
     make_inputs(&c);
     l.running_mean = find_input(&c, "running_mean");
@@ -199,6 +199,6 @@ void golden_layers(golden *g)
 {
     json_t *index = golden_json(g, "layers/index.json"), *cases = json_object_get(index, "cases");
     for (size_t i = 0; i < json_array_size(cases); i++)
-        run(g, index, json_array_get(cases, i));
+        case_run(g, index, json_array_get(cases, i));
     json_decref(index);
 }

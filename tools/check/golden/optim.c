@@ -19,32 +19,32 @@ typedef struct trajectory {
     size_t n[3];
 } trajectory;
 
-static double hyper(json_t *c, const char *key)
+static double hyper_number(json_t *c, const char *key)
 {
     return json_number_value(json_object_get(json_object_get(c, "hyper"), key));
 }
 
-static double beta(json_t *c, size_t i)
+static double hyper_beta(json_t *c, size_t i)
 {
     return json_number_value(json_array_get(json_object_get(json_object_get(c, "hyper"), "betas"), i));
 }
 
-static bool flag(json_t *c, const char *key)
+static bool hyper_flag(json_t *c, const char *key)
 {
     return json_is_true(json_object_get(json_object_get(c, "hyper"), key));
 }
 
-static yk_opt *make(yk_job *job, const char *type, json_t *c)
+static yk_opt *optimizer_new(yk_job *job, const char *type, json_t *c)
 {
-    const yk_sgd_config sgd = {hyper(c, "lr"), hyper(c, "momentum"), hyper(c, "dampening"), hyper(c, "weight_decay"),
-                               flag(c, "nesterov"), flag(c, "maximize")};
-    const yk_adam_config adam = {.lr = hyper(c, "lr"),
-                                 .beta1 = beta(c, 0) == 0 ? YK_ZERO : beta(c, 0),
-                                 .beta2 = beta(c, 1) == 0 ? YK_ZERO : beta(c, 1),
-                                 .eps = hyper(c, "eps") == 0 ? YK_ZERO : hyper(c, "eps"),
-                                 .weight_decay = hyper(c, "weight_decay"),
-                                 .amsgrad = flag(c, "amsgrad"),
-                                 .maximize = flag(c, "maximize")};
+    const yk_sgd_config sgd = {hyper_number(c, "lr"),           hyper_number(c, "momentum"), hyper_number(c, "dampening"),
+                               hyper_number(c, "weight_decay"), hyper_flag(c, "nesterov"),   hyper_flag(c, "maximize")};
+    const yk_adam_config adam = {.lr = hyper_number(c, "lr"),
+                                 .beta1 = hyper_beta(c, 0) == 0 ? YK_ZERO : hyper_beta(c, 0),
+                                 .beta2 = hyper_beta(c, 1) == 0 ? YK_ZERO : hyper_beta(c, 1),
+                                 .eps = hyper_number(c, "eps") == 0 ? YK_ZERO : hyper_number(c, "eps"),
+                                 .weight_decay = hyper_number(c, "weight_decay"),
+                                 .amsgrad = hyper_flag(c, "amsgrad"),
+                                 .maximize = hyper_flag(c, "maximize")};
     if (!strcmp(type, "sgd"))
         return yk_sgd(job, &sgd);
     return !strcmp(type, "adam") ? yk_adam(job, &adam) : yk_adamw(job, &adam);
@@ -74,7 +74,7 @@ static yk_t grad_input(trajectory *t, int i, size_t k)
     return yk_input(t->job, YK_F32, yk_dims(t->param[i]), dim, t->grad[i] + k * t->n[i]);
 }
 
-static void step(trajectory *t, size_t k, double lr)
+static void trajectory_step(trajectory *t, size_t k, double lr)
 {
     yk_t loss = YK_NO;
     for (int i = 0; i < 3; i++) {
@@ -87,7 +87,7 @@ static void step(trajectory *t, size_t k, double lr)
     yk_step(t->opt);
 }
 
-static void compare(trajectory *t, size_t k, double limit, golden_worst *w)
+static void trajectory_compare(trajectory *t, size_t k, double limit, golden_worst *w)
 {
     for (int i = 0; i < 3; i++) {
         float *got = calloc(t->n[i], sizeof *got);
@@ -116,7 +116,7 @@ static bool load_tables(golden *g, trajectory *t, json_t *c, yk__safetensors *gr
     return all;
 }
 
-static void run(golden *g, json_t *table, json_t *c, yk__safetensors *init, yk__safetensors *grads)
+static void case_run(golden *g, json_t *table, json_t *c, yk__safetensors *init, yk__safetensors *grads)
 {
     const char *name = json_string_value(json_object_get(c, "name")), *type = json_string_value(json_object_get(c, "type"));
     const double limit = json_number_value(json_object_get(c, "tolerance_float32_abs"));
@@ -136,10 +136,10 @@ static void run(golden *g, json_t *table, json_t *c, yk__safetensors *init, yk__
     if (!load_tables(g, &t, c, grads, name))
         yk_fail(t.job, YK_E_FORMAT, "the case's tensors are not all there");
     make_params(&t, init);
-    t.opt = yk_ok(t.job) ? make(t.job, type, c) : NULL;
+    t.opt = yk_ok(t.job) ? optimizer_new(t.job, type, c) : NULL;
     for (size_t k = 0; k < steps && yk_ok(t.job); k++) {
-        step(&t, k, json_is_array(lrs) ? json_number_value(json_array_get(lrs, k)) : hyper(c, "lr"));
-        compare(&t, k, limit, &w);
+        trajectory_step(&t, k, json_is_array(lrs) ? json_number_value(json_array_get(lrs, k)) : hyper_number(c, "lr"));
+        trajectory_compare(&t, k, limit, &w);
     }
     if (golden_close(t.job, text, sizeof text))
         golden_report(g, golden_judge(&w), label, w.error, w.limit, w.what);
@@ -161,7 +161,7 @@ static void clip_step(trajectory *t, json_t *c, golden_worst *w, double want_nor
         yk_clip_norm(t->job, (float)json_number_value(json_object_get(c, "max_norm")));
     else
         yk_clip_value(t->job, (float)json_number_value(json_object_get(c, "max_value")));
-    step(t, 0, 1);
+    trajectory_step(t, 0, 1);
     got = yk_grad_norm(t->opt);
     if (isfinite(want_norm) && want_norm > 0)
         golden_note(w, fabs(got - want_norm) / want_norm, 1e-5, "norm");
@@ -241,7 +241,7 @@ void golden_optim(golden *g)
     yk__safetensors *init = golden_open(g, "optim/init.safetensors"), *grads = golden_open(g, "optim/grads.safetensors");
     yk__safetensors *f = clip ? golden_open(g, "optim/clip.safetensors") : NULL;
     for (size_t i = 0; init && grads && i < json_array_size(cases); i++)
-        run(g, table, json_array_get(cases, i), init, grads);
+        case_run(g, table, json_array_get(cases, i), init, grads);
     for (size_t i = 0; f && i < json_array_size(clips); i++)
         clip_case(g, json_array_get(clips, i), f);
     yk__safetensors_close(init);

@@ -37,7 +37,7 @@ static void settings_text(json_t *params, char *buf, size_t n)
     }
 }
 
-static double relative(double got, json_t *want)
+static double relative_difference(double got, json_t *want)
 {
     const double w = json_number_value(want), d = fabs(got - w);
     return d == 0 ? 0 : d / fabs(w);
@@ -64,9 +64,9 @@ static void schedule_case(golden *g, json_t *c, double limit)
     for (size_t k = 0; k < json_array_size(lr); k++) {
         double got, got_mom;
         yk__sched_at(s, k, &got, &got_mom);
-        golden_note(&w, relative(got, json_array_get(lr, k)), limit, "lr");
+        golden_note(&w, relative_difference(got, json_array_get(lr, k)), limit, "lr");
         if (mom)
-            golden_note(&w, relative(got_mom, json_array_get(mom, k)), limit, "momentum");
+            golden_note(&w, relative_difference(got_mom, json_array_get(mom, k)), limit, "momentum");
         if (metrics)
             yk__sched_metric(s, json_number_value(json_array_get(metrics, k)));
     }
@@ -74,7 +74,7 @@ static void schedule_case(golden *g, json_t *c, double limit)
     golden_report(g, golden_judge(&w), label, w.error, w.limit, w.what);
 }
 
-static double setting(json_t *s, const char *key)
+static double setting_number(json_t *s, const char *key)
 {
     return json_number_value(json_object_get(s, key));
 }
@@ -84,15 +84,19 @@ static bool make_scaler(const char *rule, json_t *s, yk__scaler *out)
     const bool torch = !strcmp(rule, "torch"), deepspeed = !strcmp(rule, "deepspeed");
     if (!torch && !deepspeed && strcmp(rule, "megatron"))
         return false;
-    yk__scaler_init(out, torch ? YK_SCALER_TORCH : deepspeed ? YK_SCALER_DEEPSPEED : YK_SCALER_MEGATRON,
-                    setting(s, "init_scale"), setting(s, "growth_factor"), setting(s, "backoff_factor"), setting(s, "min_scale"),
-                    (uint32_t)setting(s, deepspeed ? "scale_window" : "growth_interval"), (uint32_t)setting(s, "hysteresis"));
+    yk__scaler_init(out,
+                    torch       ? YK_SCALER_TORCH
+                    : deepspeed ? YK_SCALER_DEEPSPEED
+                                : YK_SCALER_MEGATRON,
+                    setting_number(s, "init_scale"), setting_number(s, "growth_factor"), setting_number(s, "backoff_factor"),
+                    setting_number(s, "min_scale"), (uint32_t)setting_number(s, deepspeed ? "scale_window" : "growth_interval"),
+                    (uint32_t)setting_number(s, "hysteresis"));
     out->consecutive = json_is_true(json_object_get(s, "consecutive_hysteresis"));
     out->stay_at_floor = deepspeed && json_is_false(json_object_get(s, "raise_at_floor"));
     return true;
 }
 
-static bool overflows(json_t *sequence, int64_t step)
+static bool step_overflows(json_t *sequence, int64_t step)
 {
     for (size_t i = 0; i < json_array_size(sequence); i++) {
         json_t *run = json_array_get(sequence, i);
@@ -110,7 +114,7 @@ static double compare_run(json_t *r, json_t *sequence, int64_t steps, yk__scaler
     double want = s->scale, wrong = 0;
     size_t next = 0;
     for (int64_t k = 0; k < steps; k++) {
-        const bool go_on = yk__scaler_update(s, overflows(sequence, k));
+        const bool go_on = yk__scaler_update(s, step_overflows(sequence, k));
         if (!go_on || (json_is_integer(raises) && json_integer_value(raises) == k))
             return wrong + !(!go_on && json_is_integer(raises) && json_integer_value(raises) == k);
         json_t *c = json_array_get(changes, next);
