@@ -20,7 +20,7 @@ typedef struct product {
     const char *name;
     int64_t m, n, k;
     int ta, tb; /* stored as k x m, n x k */
-    int low;    /* the result is bf16 too, else f32 */
+    int narrow_out; /* the result is bf16 too, else f32 */
 } product;
 
 static const product products[] = {
@@ -47,7 +47,7 @@ static kit *graph_of(const product *p, int dtype)
     static const int64_t none[1];
     kit *k = kit_new();
     uint32_t a = KIT(k, dtype, p->m, p->k), b = KIT(k, dtype, p->k, p->n);
-    uint32_t c = KIT(k, p->low ? dtype : YK_F32, p->m, p->n);
+    uint32_t c = KIT(k, p->narrow_out ? dtype : YK_F32, p->m, p->n);
     if (p->ta)
         k->value[a].stride[0] = 1, k->value[a].stride[1] = p->m;
     if (p->tb)
@@ -118,7 +118,7 @@ static peer peer_new(const product *p, const kit *k, int dtype, int packed)
     dnnl_matmul_desc_t d;
     dnnl_primitive_desc_t pd;
     dnnl_memory_desc_t a = matrix_desc(p->m, p->k, dtype, p->ta, 0), b = matrix_desc(p->k, p->n, dtype, p->tb, packed);
-    dnnl_memory_desc_t c = matrix_desc(p->m, p->n, p->low ? dtype : YK_F32, 0, 0), from = matrix_desc(p->k, p->n, dtype, p->tb, 0);
+    dnnl_memory_desc_t c = matrix_desc(p->m, p->n, p->narrow_out ? dtype : YK_F32, 0, 0), from = matrix_desc(p->k, p->n, dtype, p->tb, 0);
     dnnl_must(dnnl_stream_create(&r.stream, engine, dnnl_stream_default_flags), "stream");
     dnnl_must(dnnl_matmul_desc_init(&d, &a, &b, NULL, &c), "matmul");
     dnnl_must(dnnl_primitive_desc_create(&pd, &d, NULL, engine, NULL), "matmul");

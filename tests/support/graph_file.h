@@ -11,8 +11,8 @@
 #include "tests/support/graph_lab.h"
 
 typedef struct file_lab {
-    lab l;
-    yk__safetensors *st;
+    lab lab;
+    yk__safetensors *tensors;
     json_t *attrs;
 } file_lab;
 
@@ -29,7 +29,7 @@ static inline double *file_numbers(const file_lab *f, const yk__safetensor *t)
     yk_error err = YK_ERROR_INIT;
     const void *p;
     double *x;
-    if (t->dtype < 0 || yk__safetensors_data(f->st, t, &p, &err))
+    if (t->dtype < 0 || yk__safetensors_data(f->tensors, t, &p, &err))
         return NULL;
     x = calloc((size_t)t->elements + 1, sizeof *x);
     for (int64_t i = 0; i < t->elements; i++)
@@ -48,9 +48,9 @@ static inline yk__vid file_leaf(file_lab *f, const yk__safetensor *t, yk_dtype r
     type = yk__dtype_is_float((uint32_t)t->dtype)     ? real
            : t->dtype == YK_U8 || t->dtype == YK_BOOL ? (yk_dtype)t->dtype
                                                       : YK_I32;
-    v = lab_leaf(&f->l, type, (uint32_t)t->rank, t->shape);
+    v = lab_leaf(&f->lab, type, (uint32_t)t->rank, t->shape);
     for (int64_t i = 0; i < t->elements; i++) {
-        void *data = f->l.data[f->l.n - 1];
+        void *data = f->lab.data[f->lab.n_slot - 1];
         if (type == YK_I32)
             ((int32_t *)data)[i] = x[i] < -2147483647 ? -2147483647 : x[i] > 2147483647 ? 2147483647 : (int32_t)x[i];
         else if (type == real)
@@ -66,11 +66,11 @@ static inline yk__vid file_leaf(file_lab *f, const yk__safetensor *t, yk_dtype r
 static inline double file_worst(file_lab *f, yk__vid v, const yk__safetensor *t, double abs, double rel)
 {
     double *want = file_numbers(f, t), *got, worst = 0;
-    if (!want || v == YK_NONE || yk__count(&f->l.g.value[v]) != t->elements) {
+    if (!want || v == YK_NONE || yk__count(&f->lab.graph.value[v]) != t->elements) {
         free(want);
         return INFINITY;
     }
-    got = lab_value(&f->l, &f->l.g, v);
+    got = lab_value(&f->lab, &f->lab.graph, v);
     for (int64_t i = 0; i < t->elements; i++) {
         double d = fabs(got[i] - want[i]) / (abs + rel * fabs(want[i]));
         if (got[i] == want[i] || (isnan(got[i]) && isnan(want[i])))
@@ -113,16 +113,16 @@ static inline bool file_open(file_lab *f, const char *path)
 {
     yk_error err = YK_ERROR_INIT;
     memset(f, 0, sizeof *f);
-    if (yk__safetensors_open(path, &f->st, &err))
+    if (yk__safetensors_open(path, &f->tensors, &err))
         return false;
-    lab_begin(&f->l, 1);
+    lab_begin(&f->lab, 1);
     return true;
 }
 
 static inline void file_close(file_lab *f)
 {
-    lab_end(&f->l);
-    yk__safetensors_close(f->st);
+    lab_end(&f->lab);
+    yk__safetensors_close(f->tensors);
 }
 
 #endif

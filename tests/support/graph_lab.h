@@ -13,25 +13,25 @@
 #define LAB_LEAVES 64
 
 typedef struct lab {
-    yk__graph g;
+    yk__graph graph;
     void *data[LAB_LEAVES]; /* by slot; double, int32_t or uint8_t */
     yk__vid leaf[LAB_LEAVES];
-    uint32_t n; /* slots */
+    uint32_t n_slot;
     uint64_t seed;
 } lab;
 
 static inline void lab_begin(lab *l, uint64_t seed)
 {
     memset(l, 0, sizeof *l);
-    yk__graph_init(&l->g);
-    l->n = 1;
+    yk__graph_init(&l->graph);
+    l->n_slot = 1;
     l->seed = seed;
 }
 
 static inline void lab_end(lab *l)
 {
-    yk__graph_free(&l->g);
-    for (uint32_t i = 0; i < l->n; i++)
+    yk__graph_free(&l->graph);
+    for (uint32_t i = 0; i < l->n_slot; i++)
         free(l->data[i]);
 }
 
@@ -45,20 +45,20 @@ static inline double lab_random(lab *l) /* 0..1, splitmix64 */
 
 static inline yk__vid lab_leaf(lab *l, yk_dtype dtype, uint32_t dims, const int64_t *dim)
 {
-    uint32_t slot = yk__slot_new(&l->g, YK_SLOT_INPUT, 0, l->n);
-    ck_assert_uint_eq(slot, l->n);
-    l->leaf[slot] = yk__leaf(&l->g, slot, 0, dtype, dims, dim);
-    ck_assert_msg(l->leaf[slot] != YK_NONE, "%s", l->g.error.text);
-    l->data[slot] = calloc((size_t)yk__count(&l->g.value[l->leaf[slot]]) + 1, sizeof(double));
-    l->n++;
+    uint32_t slot = yk__slot_new(&l->graph, YK_SLOT_INPUT, 0, l->n_slot);
+    ck_assert_uint_eq(slot, l->n_slot);
+    l->leaf[slot] = yk__leaf(&l->graph, slot, 0, dtype, dims, dim);
+    ck_assert_msg(l->leaf[slot] != YK_NONE, "%s", l->graph.error.text);
+    l->data[slot] = calloc((size_t)yk__count(&l->graph.value[l->leaf[slot]]) + 1, sizeof(double));
+    l->n_slot++;
     return l->leaf[slot];
 }
 
 static inline yk__vid lab_float(lab *l, double low, double high, uint32_t dims, const int64_t *dim)
 {
     yk__vid v = lab_leaf(l, YK_F32, dims, dim);
-    double *x = l->data[l->n - 1];
-    for (int64_t i = 0; i < yk__count(&l->g.value[v]); i++)
+    double *x = l->data[l->n_slot - 1];
+    for (int64_t i = 0; i < yk__count(&l->graph.value[v]); i++)
         x[i] = low + (high - low) * lab_random(l);
     return v;
 }
@@ -67,8 +67,8 @@ static inline yk__vid lab_float(lab *l, double low, double high, uint32_t dims, 
 static inline yk__vid lab_int(lab *l, int low, int high, uint32_t dims, const int64_t *dim)
 {
     yk__vid v = lab_leaf(l, YK_I32, dims, dim);
-    int32_t *x = l->data[l->n - 1];
-    for (int64_t i = 0; i < yk__count(&l->g.value[v]); i++)
+    int32_t *x = l->data[l->n_slot - 1];
+    for (int64_t i = 0; i < yk__count(&l->graph.value[v]); i++)
         x[i] = low + (int32_t)(lab_random(l) * (high - low + 1));
     return v;
 }
@@ -76,8 +76,8 @@ static inline yk__vid lab_int(lab *l, int low, int high, uint32_t dims, const in
 static inline yk__vid lab_bool(lab *l, uint32_t dims, const int64_t *dim)
 {
     yk__vid v = lab_leaf(l, YK_BOOL, dims, dim);
-    uint8_t *x = l->data[l->n - 1];
-    for (int64_t i = 0; i < yk__count(&l->g.value[v]); i++)
+    uint8_t *x = l->data[l->n_slot - 1];
+    for (int64_t i = 0; i < yk__count(&l->graph.value[v]); i++)
         x[i] = lab_random(l) < 0.5;
     return v;
 }
@@ -97,8 +97,8 @@ static inline double *lab_value(lab *l, const yk__graph *g, yk__vid v)
 static inline yk__vid lab_one(lab *l, yk_op op, uint32_t n, const yk__vid *in, uint32_t n_attr, const int64_t *attr,
                               uint32_t dims, const int64_t *dim, yk__vid *out)
 {
-    uint32_t k = yk__apply(&l->g, op, n, in, n_attr, attr, YK_DTYPE_COUNT, dims, dim, out, 4);
-    ck_assert_msg(k > 0, "%s", l->g.error.text);
+    uint32_t k = yk__apply(&l->graph, op, n, in, n_attr, attr, YK_DTYPE_COUNT, dims, dim, out, 4);
+    ck_assert_msg(k > 0, "%s", l->graph.error.text);
     for (; k < 4; k++)
         out[k] = YK_NONE;
     return out[0];

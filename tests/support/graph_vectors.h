@@ -9,8 +9,8 @@
 
 /* One case of ONNX's operator tests: its operands as leaves, its outputs as values; YK_NONE: not built. */
 typedef struct vec {
-    file_lab f;
-    yk__graph *g;
+    file_lab file;
+    yk__graph *graph;
     const char *op;
     const yk__safetensor *tensor[VEC_MOST]; /* inputs; NULL: absent */
     yk__vid in[VEC_MOST];
@@ -27,17 +27,17 @@ extern const vec_op vec_simple[], vec_layers[]; /* end with a NULL name */
 
 static inline yk_value vec_shape(const vec *v, yk__vid x)
 {
-    return v->g->value[x];
+    return v->graph->value[x];
 }
 
 static inline yk__vid vec_number(vec *v, double x)
 {
-    return yk__const(v->g, x, YK_F32);
+    return yk__const(v->graph, x, YK_F32);
 }
 
 static inline yk__vid vec_bin(vec *v, yk_op op, yk__vid a, yk__vid b)
 {
-    return yk__bin(v->g, op, a, b);
+    return yk__bin(v->graph, op, a, b);
 }
 
 /* Whole numbers that the host must know: axes, shapes. Their number; -1: the operand is absent. */
@@ -47,7 +47,7 @@ static inline int vec_ints(vec *v, uint32_t operand, int64_t *x, int most)
     int n;
     if (operand >= VEC_MOST || !v->tensor[operand])
         return -1;
-    d = file_numbers(&v->f, v->tensor[operand]);
+    d = file_numbers(&v->file, v->tensor[operand]);
     n = d ? (int)v->tensor[operand]->elements : -1;
     for (int i = 0; i < n && i < most; i++)
         x[i] = (int64_t)d[i];
@@ -57,7 +57,7 @@ static inline int vec_ints(vec *v, uint32_t operand, int64_t *x, int most)
 
 static inline double vec_real(vec *v, uint32_t operand, double preset)
 {
-    double *d = operand < VEC_MOST && v->tensor[operand] ? file_numbers(&v->f, v->tensor[operand]) : NULL;
+    double *d = operand < VEC_MOST && v->tensor[operand] ? file_numbers(&v->file, v->tensor[operand]) : NULL;
     double x = d && v->tensor[operand]->elements ? d[0] : preset;
     free(d);
     return x;
@@ -74,7 +74,7 @@ static inline yk__vid vec_one(vec *v, yk_op op, uint32_t n, const yk__vid *x, ui
     for (uint32_t i = 0; i < n; i++)
         if (x[i] == YK_NONE)
             return YK_NONE;
-    return yk__apply(v->g, op, n, x, n_attr, attr, YK_DTYPE_COUNT, 0, NULL, out, 4) ? out[0] : YK_NONE;
+    return yk__apply(v->graph, op, n, x, n_attr, attr, YK_DTYPE_COUNT, 0, NULL, out, 4) ? out[0] : YK_NONE;
 }
 
 /* x with axis `from` brought to place `to`. */
@@ -88,7 +88,7 @@ static inline yk__vid vec_move(vec *v, yk__vid x, uint32_t from, uint32_t to)
         if (i != from && n < dims)
             axis[n++] = i;
     }
-    return yk__permute(v->g, x, axis);
+    return yk__permute(v->graph, x, axis);
 }
 
 #endif

@@ -16,7 +16,7 @@ typedef struct peaks_math {
     const char *format; /* "fp32", "bf16", "int8": what is multiplied; sums are 32 bits wide */
     const char *isa;    /* the instruction, for the report: "avx512 fma" */
     double ops;         /* additions and multiplications of one turn */
-    void (*run)(uint64_t turns);
+    void (*run)(uint64_t iterations);
     void (*begin)(void); /* in each thread before run, and end after it; NULL: nothing */
     void (*end)(void);
 } peaks_math;

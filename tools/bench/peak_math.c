@@ -31,14 +31,14 @@
 
 /* A_TURN instructions a turn; both factors are the 32 bits of `bits`, repeated. */
 #define LOOP(name, ins, r, bits)                                                                                       \
-    static void name(uint64_t turns)                                                                                   \
+    static void name(uint64_t iterations)                                                                                   \
     {                                                                                                                  \
         const uint32_t value = bits;                                                                                   \
         __asm__ volatile("vbroadcastss %1, %%" r "15\n" FIFTEEN(CLEAR, r) "1:\n" FIFTEEN(ins, r) FIFTEEN(ins, r)        \
                          "dec %0\n"                                                                                    \
                          "jnz 1b\n"                                                                                    \
                          "vzeroupper\n"                                                                                \
-                         : "+r"(turns)                                                                                 \
+                         : "+r"(iterations)                                                                                 \
                          : "m"(value)                                                                                  \
                          : REGISTERS);                                                                                 \
     }
@@ -53,13 +53,13 @@ LOOP(bf16_avx512, DPBF16, "zmm", HALVES)
 LOOP(int8_avx512, DPBUSD, "zmm", ONES_INT8)
 LOOP(int8_avx, DPBUSD_VEX, "ymm", ONES_INT8)
 
-static void mul_add_sse(uint64_t turns)
+static void mul_add_sse(uint64_t iterations)
 {
     const uint32_t value[4] __attribute__((aligned(16))) = {HALF, HALF, HALF, HALF};
     __asm__ volatile("movaps %1, %%xmm15\n"
                      "1:\n" FIFTEEN(SSE, "") FIFTEEN(SSE, "") "dec %0\n"
                      "jnz 1b\n"
-                     : "+r"(turns)
+                     : "+r"(iterations)
                      : "m"(value)
                      : REGISTERS);
 }
@@ -93,14 +93,14 @@ static void tiles_end(void)
     ins " %%tmm6, %%tmm4, %%tmm0\n" ins " %%tmm7, %%tmm4, %%tmm1\n" ins " %%tmm6, %%tmm5, %%tmm2\n" ins                 \
         " %%tmm7, %%tmm5, %%tmm3\n"
 
-static void bf16_amx(uint64_t turns)
+static void bf16_amx(uint64_t iterations)
 {
-    __asm__ volatile("1:\n" TILES("tdpbf16ps") "dec %0\njnz 1b\n" : "+r"(turns) : : "cc");
+    __asm__ volatile("1:\n" TILES("tdpbf16ps") "dec %0\njnz 1b\n" : "+r"(iterations) : : "cc");
 }
 
-static void int8_amx(uint64_t turns)
+static void int8_amx(uint64_t iterations)
 {
-    __asm__ volatile("1:\n" TILES("tdpbssd") "dec %0\njnz 1b\n" : "+r"(turns) : : "cc");
+    __asm__ volatile("1:\n" TILES("tdpbssd") "dec %0\njnz 1b\n" : "+r"(iterations) : : "cc");
 }
 
 /* ---- what the machine has: feature bits and the operating system's consent ---- */
@@ -169,12 +169,12 @@ int peaks_math_list(peaks_math out[PEAKS_MOST])
 #else
 
 /* Four vectors of sums in the compiler's own registers. */
-static void mul_add(uint64_t turns)
+static void mul_add(uint64_t iterations)
 {
     typedef float v4 __attribute__((vector_size(16)));
     const v4 half = {0.5f, 0.5f, 0.5f, 0.5f};
     v4 s[12] = {{0}};
-    for (uint64_t i = 0; i < turns; i++) {
+    for (uint64_t i = 0; i < iterations; i++) {
         for (int k = 0; k < 12; k++)
             s[k] = s[k] * half + half;
         __asm__ volatile("" : "+m"(s));

@@ -21,7 +21,7 @@ enum { ROUNDS = 21, MOST_THREADS = 1024 };
 typedef struct task { /* of one thread: what to run, and when it ran */
     const peaks_math *math;
     const peaks_memory *memory;
-    uint64_t turns;
+    uint64_t iterations;
     char *to, *from;
     size_t bytes;
     double begin, end;
@@ -36,8 +36,8 @@ typedef struct rate { /* in units a second */
 static void task_work(const task *t)
 {
     if (t->math)
-        t->math->run(t->turns);
-    for (uint64_t i = 0; t->memory && i < t->turns; i++)
+        t->math->run(t->iterations);
+    for (uint64_t i = 0; t->memory && i < t->iterations; i++)
         t->memory->run(t->to, t->from, t->bytes);
 }
 
@@ -104,7 +104,7 @@ static rate rate_measure(task *t, int n, int rounds, double units)
     for (int i = 0; i < rounds; i++)
         seconds[i] = run_all(t, n);
     qsort(seconds, (size_t)rounds, sizeof seconds[0], by_size);
-    units *= (double)t[0].turns * n;
+    units *= (double)t[0].iterations * n;
     if (!(seconds[0] > 0))
         return (rate){0, 0};
     return (rate){units / seconds[0], units / seconds[rounds / 2]};
@@ -113,12 +113,12 @@ static rate rate_measure(task *t, int n, int rounds, double units)
 /* Turns that take about RUN_SECONDS on one thread. */
 static uint64_t task_calibrate(task *t)
 {
-    for (t->turns = 1; t->turns < (uint64_t)1 << 40; t->turns *= 4) {
+    for (t->iterations = 1; t->iterations < (uint64_t)1 << 40; t->iterations *= 4) {
         const double s = run_all(t, 1);
         if (!(s > 0))
             break;
         if (s > RUN_SECONDS / 4)
-            return (uint64_t)((double)t->turns * RUN_SECONDS / s) + 1;
+            return (uint64_t)((double)t->iterations * RUN_SECONDS / s) + 1;
     }
     return 1;
 }
@@ -194,7 +194,7 @@ static void math_report(const machine *m, report *r)
         memset(&t[0], 0, sizeof t[0]);
         t[0].math = &list[k];
         on_cores(m, t, 1);
-        t[0].turns = task_calibrate(t);
+        t[0].iterations = task_calibrate(t);
         for (int i = 0; i < r->counts; i++) {
             on_cores(m, t, r->threads[i]);
             v[i] = rate_measure(t, r->threads[i], ROUNDS, list[k].ops);
@@ -231,7 +231,7 @@ static void memory_report(const machine *m, report *r, const char *level)
         t[0].memory = &list[k];
         for (int i = 0; i < r->counts; i++) {
             memory_place(m, t, 1, level);
-            t[0].turns = dram ? 1 : task_calibrate(t);
+            t[0].iterations = dram ? 1 : task_calibrate(t);
             memory_place(m, t, r->threads[i], level);
             v[i] = rate_measure(t, r->threads[i], dram ? 7 : ROUNDS, (double)list[k].bytes * (double)t[0].bytes);
         }

@@ -43,28 +43,28 @@ static const yk__cli_command command = {
 };
 
 typedef struct bench {
-    sample s;
-    double *ms, *loss; /* loss: of each step, or NULL */
-    uint64_t n;
+    sample sample;
+    double *step_ms, *loss; /* loss: of each step, or NULL */
+    uint64_t n_step;
     double first_ms, settled_ms;
     double late_ms;   /* of a step, mean over the last third: a job that changes while it runs is what it was at the end */
     uint32_t settled; /* steps until the ranks' shares were */
-    double wall, user, sys; /* of all timed steps together, in ms; CPU time of the whole process */
+    double wall_ms, user_ms, sys_ms; /* of all timed steps together; CPU time of the whole process */
 } bench;
 
 static bool open_job(bench *b, const yk__cli *cli, uint32_t accumulate)
 {
     bool bad = false;
-    b->n = (uint64_t)yk__cli_int(cli, "iterations", 1, 1 << 20, &bad);
-    return !bad && sample_open(&b->s, cli, &(yk_config){.accumulate = accumulate});
+    b->n_step = (uint64_t)yk__cli_int(cli, "iterations", 1, 1 << 20, &bad);
+    return !bad && sample_open(&b->sample, cli, &(yk_config){.accumulate = accumulate});
 }
 
 static void set_up(bench *b)
 {
-    b->ms = calloc(b->n, sizeof *b->ms);
-    if (!b->ms)
-        yk_fail(b->s.job, YK_E_MEM, "out of memory for the timings");
-    sample_make(&b->s);
+    b->step_ms = calloc(b->n_step, sizeof *b->step_ms);
+    if (!b->step_ms)
+        yk_fail(b->sample.job, YK_E_MEM, "out of memory for the timings");
+    sample_make(&b->sample);
 }
 
 static int by_size(const void *a, const void *b)
@@ -76,8 +76,8 @@ static int by_size(const void *a, const void *b)
 /* ", "losses": [..]": what a peer that starts from the saved weights is compared with. */
 static void print_losses(const bench *b)
 {
-    for (uint64_t i = 0; b->loss && i < b->n; i++)
-        printf("%s%.9g%s", i ? ", " : ", \"losses\": [", b->loss[i], i + 1 == b->n ? "]" : "");
+    for (uint64_t i = 0; b->loss && i < b->n_step; i++)
+        printf("%s%.9g%s", i ? ", " : ", \"losses\": [", b->loss[i], i + 1 == b->n_step ? "]" : "");
 }
 
 /* Of this process: the device's memory, where that is the host's, and all else. */
@@ -96,48 +96,48 @@ static unsigned long long peak_rss(void)
 
 static void print_step(bench *b, double loss)
 {
-    const double flops = sample_flops(&b->s);
+    const double flops = sample_flops(&b->sample);
     double least, median;
-    qsort(b->ms, b->n, sizeof *b->ms, by_size);
-    least = b->ms[0];
-    median = b->ms[b->n / 2];
-    if (yk__cli_on(b->s.cli, "json")) {
+    qsort(b->step_ms, b->n_step, sizeof *b->step_ms, by_size);
+    least = b->step_ms[0];
+    median = b->step_ms[b->n_step / 2];
+    if (yk__cli_on(b->sample.cli, "json")) {
         printf("{\"min_ms\": %.6g, \"median_ms\": %.6g, \"samples_per_s\": %.6g, \"tokens_per_s\": %.6g, \"peak_bytes\": %llu, "
                "\"peak_rss_bytes\": %llu, \"gflops\": %.6g, \"first_step_ms\": %.6g, \"loss\": %.9g",
-               least, median, 1e3 * (double)b->s.batch / median,
-               b->s.width > 1 ? 1e3 * (double)(b->s.batch * b->s.width) / median : 0,
-               (unsigned long long)yk_peak_bytes(b->s.job), peak_rss(), flops / median / 1e6, b->first_ms, loss);
-        printf(", \"wall_ms\": %.6g, \"user_ms\": %.6g, \"sys_ms\": %.6g", b->wall / (double)b->n, b->user / (double)b->n,
-               b->sys / (double)b->n);
+               least, median, 1e3 * (double)b->sample.batch / median,
+               b->sample.width > 1 ? 1e3 * (double)(b->sample.batch * b->sample.width) / median : 0,
+               (unsigned long long)yk_peak_bytes(b->sample.job), peak_rss(), flops / median / 1e6, b->first_ms, loss);
+        printf(", \"wall_ms\": %.6g, \"user_ms\": %.6g, \"sys_ms\": %.6g", b->wall_ms / (double)b->n_step, b->user_ms / (double)b->n_step,
+               b->sys_ms / (double)b->n_step);
         printf(", \"settled_steps\": %u, \"settled_ms\": %.6g, \"late_samples_per_s\": %.6g", b->settled, b->settled_ms,
-               1e3 * (double)b->s.batch / b->late_ms);
+               1e3 * (double)b->sample.batch / b->late_ms);
         print_losses(b);
         printf("}\n");
     } else {
         printf("least %.3f ms  median %.3f ms  %.1f samples/s  %.1f GFLOP/s  peak %.1f MiB (RSS %.1f)  first step %.1f ms\n", least,
-               median, 1e3 * (double)b->s.batch / median, flops / median / 1e6, (double)yk_peak_bytes(b->s.job) / 1048576.0,
+               median, 1e3 * (double)b->sample.batch / median, flops / median / 1e6, (double)yk_peak_bytes(b->sample.job) / 1048576.0,
                (double)peak_rss() / 1048576.0, b->first_ms);
     }
 }
 
 static void bench_free(bench *b)
 {
-    free(b->ms);
+    free(b->step_ms);
     free(b->loss);
-    sample_free(&b->s);
+    sample_free(&b->sample);
 }
 
 static void whole_step(bench *b)
 {
-    sample_micro(&b->s);
-    yk_grad_norm(b->s.opt); /* waits for the step */
+    sample_micro(&b->sample);
+    yk_grad_norm(b->sample.opt); /* waits for the step */
 }
 
 /* Steps until programs and kernels are there, and it is decided which ranks take part, with which shares. */
 static void warm_up(bench *b)
 {
     const double began = train_seconds();
-    for (b->settled = 0; b->settled < 400 && yk_ok(b->s.job) && (b->settled < 2 || !yk__share_settled(b->s.job)); b->settled++) {
+    for (b->settled = 0; b->settled < 400 && yk_ok(b->sample.job) && (b->settled < 2 || !yk__share_settled(b->sample.job)); b->settled++) {
         const double at = train_seconds();
         whole_step(b);
         if (b->settled == 0)
@@ -149,11 +149,11 @@ static void warm_up(bench *b)
 /* Instead of warming up: the model as it is before the first step, and room for each step's loss. */
 static void save_init(bench *b)
 {
-    b->loss = calloc(b->n, sizeof *b->loss);
+    b->loss = calloc(b->n_step, sizeof *b->loss);
     if (!b->loss)
-        yk_fail(b->s.job, YK_E_MEM, "out of memory for the losses");
-    if (yk_ok(b->s.job))
-        yk_model_save(b->s.model, yk__cli_text(b->s.cli, "save-init"));
+        yk_fail(b->sample.job, YK_E_MEM, "out of memory for the losses");
+    if (yk_ok(b->sample.job))
+        yk_model_save(b->sample.model, yk__cli_text(b->sample.cli, "save-init"));
 }
 
 static double ms_of(struct timeval t)
@@ -164,7 +164,7 @@ static double ms_of(struct timeval t)
 /* All ranks are here: one that is excluded may hear of steps late. */
 static double seconds_of_all(const bench *b)
 {
-    yk_barrier(b->s.job);
+    yk_barrier(b->sample.job);
     return train_seconds();
 }
 
@@ -172,27 +172,27 @@ static void timed_steps(bench *b)
 {
     struct rusage from, to;
     const double began = seconds_of_all(b);
-    const uint64_t last = (b->n + 2) / 3;
+    const uint64_t last = (b->n_step + 2) / 3;
     double late = began;
     getrusage(RUSAGE_SELF, &from);
-    for (uint64_t i = 0; i < b->n && yk_ok(b->s.job); i++) {
+    for (uint64_t i = 0; i < b->n_step && yk_ok(b->sample.job); i++) {
         double at;
-        if (i == b->n - last)
+        if (i == b->n_step - last)
             late = seconds_of_all(b);
         at = train_seconds();
         whole_step(b);
-        b->ms[i] = 1e3 * (train_seconds() - at);
+        b->step_ms[i] = 1e3 * (train_seconds() - at);
         if (b->loss)
-            b->loss[i] = yk_window_loss(b->s.opt);
+            b->loss[i] = yk_window_loss(b->sample.opt);
     }
     getrusage(RUSAGE_SELF, &to);
-    b->wall = 1e3 * (seconds_of_all(b) - began);
+    b->wall_ms = 1e3 * (seconds_of_all(b) - began);
     b->late_ms = 1e3 * (train_seconds() - late) / (double)last;
     /* the own times of a rank that is excluded say nothing of a step */
-    for (uint64_t i = 0; i < b->n && yk_world(b->s.job) > 1 && !b->s.rows; i++)
-        b->ms[i] = b->wall / (double)b->n;
-    b->user = ms_of(to.ru_utime) - ms_of(from.ru_utime);
-    b->sys = ms_of(to.ru_stime) - ms_of(from.ru_stime);
+    for (uint64_t i = 0; i < b->n_step && yk_world(b->sample.job) > 1 && !b->sample.rows; i++)
+        b->step_ms[i] = b->wall_ms / (double)b->n_step;
+    b->user_ms = ms_of(to.ru_utime) - ms_of(from.ru_utime);
+    b->sys_ms = ms_of(to.ru_stime) - ms_of(from.ru_stime);
 }
 
 static int run_step(const yk__cli *cli)
@@ -202,26 +202,26 @@ static int run_step(const yk__cli *cli)
     if (!open_job(&b, cli, 1))
         return YK_EXIT_USAGE;
     set_up(&b);
-    if (yk_ok(b.s.job) && yk__cli_text(cli, "save-init"))
+    if (yk_ok(b.sample.job) && yk__cli_text(cli, "save-init"))
         save_init(&b);
     else
         warm_up(&b);
     timed_steps(&b);
-    loss = yk_ok(b.s.job) ? yk_window_loss(b.s.opt) : 0; /* all ranks sum it */
-    if (yk_ok(b.s.job) && b.n && yk_is_main(b.s.job))
+    loss = yk_ok(b.sample.job) ? yk_window_loss(b.sample.opt) : 0; /* all ranks sum it */
+    if (yk_ok(b.sample.job) && b.n_step && yk_is_main(b.sample.job))
         print_step(&b, loss);
     bench_free(&b);
-    return yk_close(b.s.job);
+    return yk_close(b.sample.job);
 }
 
 static void print_overhead(bench *b, bool json)
 {
     yk__engine_stats st;
-    yk__engine_stats_get(b->s.job->engine, &st);
-    qsort(b->ms, b->n, sizeof *b->ms, by_size);
+    yk__engine_stats_get(b->sample.job->engine, &st);
+    qsort(b->step_ms, b->n_step, sizeof *b->step_ms, by_size);
     printf(json ? "{\"host_us_min\": %.6g, \"host_us_median\": %.6g, \"plan_ms\": %.6g}\n"
                 : "host: least %.1f us, median %.1f us a step; planning %.1f ms\n",
-           1e3 * b->ms[0], 1e3 * b->ms[b->n / 2], 1e3 * st.plan_seconds);
+           1e3 * b->step_ms[0], 1e3 * b->step_ms[b->n_step / 2], 1e3 * st.plan_seconds);
 }
 
 /* Micro batches of a window that does not end: nothing but trace, look-up, binding and submission happens on this thread. */
@@ -231,17 +231,17 @@ static int run_overhead(const yk__cli *cli)
     if (!open_job(&b, cli, 1u << 30))
         return YK_EXIT_USAGE;
     set_up(&b);
-    for (uint64_t i = 0; i < b.n + 2 && yk_ok(b.s.job); i++) {
+    for (uint64_t i = 0; i < b.n_step + 2 && yk_ok(b.sample.job); i++) {
         const double at = train_seconds();
-        sample_micro(&b.s);
-        b.ms[i % b.n] = 1e3 * (train_seconds() - at);
-        yk_barrier(b.s.job);
-        yk_sync(b.s.job);
+        sample_micro(&b.sample);
+        b.step_ms[i % b.n_step] = 1e3 * (train_seconds() - at);
+        yk_barrier(b.sample.job);
+        yk_sync(b.sample.job);
     }
-    if (yk_ok(b.s.job))
+    if (yk_ok(b.sample.job))
         print_overhead(&b, yk__cli_on(cli, "json"));
     bench_free(&b);
-    return yk_close(b.s.job);
+    return yk_close(b.sample.job);
 }
 
 int yk__cmd_bench(int argc, char **argv)

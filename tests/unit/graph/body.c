@@ -28,10 +28,10 @@ static void lab_again(void)
 /* a of the lab's graph and b of h hold the same. */
 static void same_in(const yk__graph *h, yk__vid a, yk__vid b, const char *what, uint32_t output)
 {
-    const int64_t n = yk__count(&l.g.value[a]);
-    double *x = lab_value(&l, &l.g, a), *y = lab_value(&l, h, b);
-    ck_assert(yk__same_shape(&l.g.value[a], &h->value[b]));
-    ck_assert_uint_eq(l.g.value[a].dtype, h->value[b].dtype);
+    const int64_t n = yk__count(&l.graph.value[a]);
+    double *x = lab_value(&l, &l.graph, a), *y = lab_value(&l, h, b);
+    ck_assert(yk__same_shape(&l.graph.value[a], &h->value[b]));
+    ck_assert_uint_eq(l.graph.value[a].dtype, h->value[b].dtype);
     for (int64_t i = 0; i < n; i++) {
         bool good = (isnan(x[i]) && isnan(y[i])) || x[i] == y[i] || fabs(x[i] - y[i]) <= 1e-11 + 1e-11 * fabs(x[i]);
         ck_assert_msg(good, "%s, output %u, element %lld: %.17g by itself, %.17g by its body", what, output,
@@ -43,23 +43,23 @@ static void same_in(const yk__graph *h, yk__vid a, yk__vid b, const char *what, 
 
 static void same_value(yk__vid a, yk__vid b, const char *what, uint32_t output)
 {
-    same_in(&l.g, a, b, what, output);
+    same_in(&l.graph, a, b, what, output);
 }
 
 /* Node number `node` of the graph against its body; no output of the body may be a composite's. */
 static void check_node(uint32_t node)
 {
-    const char *name = yk__op_info_of(l.g.node[node].op)->name;
-    yk_node n = l.g.node[node];
+    const char *name = yk__op_info_of(l.graph.node[node].op)->name;
+    yk_node n = l.graph.node[node];
     yk__vid in[YK_MAX_OPERANDS], out[YK_MAX_OUTPUTS], own[YK_MAX_OUTPUTS];
     yk_graph s;
     yk_error err = YK_ERROR_INIT;
-    ck_assert_int_eq(yk__graph_seal(&l.g, &s, &err), YK_OK);
+    ck_assert_int_eq(yk__graph_seal(&l.graph, &s, &err), YK_OK);
     memcpy(in, s.index + n.in, n.n_in * sizeof *in);
     memcpy(own, s.index + n.out, n.n_out * sizeof *own);
-    yk__body(&l.g, &s, node, in, out, &err);
+    yk__body(&l.graph, &s, node, in, out, &err);
     ck_assert_msg(err.status == YK_OK, "%s: %s", name, err.text);
-    ck_assert_uint_gt(l.g.n_node, node + 1);
+    ck_assert_uint_gt(l.graph.n_node, node + 1);
     for (uint32_t i = 0; i < n.n_out; i++)
         same_value(own[i], out[i], name, i);
 }
@@ -68,7 +68,7 @@ static void op_check(yk_op op, uint32_t n, const yk__vid *in, uint32_t n_attr, c
 {
     yk__vid out[4];
     lab_one(&l, op, n, in, n_attr, attr, dims, dim, out);
-    check_node((uint32_t)l.g.n_node - 1);
+    check_node((uint32_t)l.graph.n_node - 1);
     lab_again();
 }
 
@@ -79,9 +79,9 @@ static void check_step(yk_op op, uint32_t n, const yk__vid *in, int64_t flags)
     yk__vid own[4], out[4];
     yk_graph s;
     yk_error err = YK_ERROR_INIT;
-    ck_assert_int_eq(yk__graph_copy(&l.g, &h, &err), YK_OK);
+    ck_assert_int_eq(yk__graph_copy(&l.graph, &h, &err), YK_OK);
     lab_one(&l, op, n, in, 1, &flags, 0, NULL, own);
-    ck_assert_int_eq(yk__graph_seal(&l.g, &s, &err), YK_OK);
+    ck_assert_int_eq(yk__graph_seal(&l.graph, &s, &err), YK_OK);
     yk__body(&h, &s, s.n_node - 1, in, out, &err);
     ck_assert_msg(err.status == YK_OK, "%s", err.text);
     for (uint32_t i = 0; i < s.node[s.n_node - 1].n_out; i++)
@@ -110,7 +110,7 @@ START_TEST(bodies_of_activations)
         yk__vid in[2];
         double *x;
         in[0] = lab_float(&l, -4, 4, DIM(5, 7));
-        x = l.data[l.n - 1];
+        x = l.data[l.n_slot - 1];
         x[0] = 0, x[1] = 40, x[2] = -40, x[3] = 1e-9, x[4] = -0.0;
         in[1] = lab_float(&l, -1, 1, DIM(5, 7));
         op_check((yk_op)op, two ? 2 : 1, in, 0, NULL, 0, NULL);
@@ -133,8 +133,8 @@ START_TEST(bodies_of_convolutions)
         yk_value y;
         in[0] = lab_float(&l, -1, 1, 4, x), in[1] = lab_float(&l, -1, 1, 4, w);
         lab_one(&l, YK_OP_CONV2D, 2, in, 7, a, 0, NULL, out);
-        y = l.g.value[out[0]];
-        check_node((uint32_t)l.g.n_node - 1);
+        y = l.graph.value[out[0]];
+        check_node((uint32_t)l.graph.n_node - 1);
         lab_again();
         in[0] = lab_float(&l, -1, 1, 4, y.dim), in[1] = lab_float(&l, -1, 1, 4, w);
         op_check(YK_OP_CONV2D_DX, 2, in, 7, a, 4, x);
@@ -153,8 +153,8 @@ START_TEST(bodies_of_pools)
         for (int k = 0; k < 60; k++) /* ties */
             ((double *)l.data[1])[k] = 0.25 * (int)(4 * lab_random(&l));
         lab_one(&l, YK_OP_MAX_POOL, 1, in, 8, attrs[i], 0, NULL, out);
-        check_node((uint32_t)l.g.n_node - 1);
-        in[1] = lab_float(&l, -1, 1, 4, l.g.value[out[0]].dim);
+        check_node((uint32_t)l.graph.n_node - 1);
+        in[1] = lab_float(&l, -1, 1, 4, l.graph.value[out[0]].dim);
         op_check(YK_OP_MAX_POOL_BWD, 2, in, 8, attrs[i], 0, NULL);
     }
     for (int i = 0; i < 4; i++) {
@@ -164,8 +164,8 @@ START_TEST(bodies_of_pools)
         a[6] = i % 2;
         in = lab_float(&l, -1, 1, DIM(2, 3, 7, 8));
         lab_one(&l, YK_OP_AVG_POOL, 1, &in, 7, a, 0, NULL, out);
-        check_node((uint32_t)l.g.n_node - 1);
-        in = lab_float(&l, -1, 1, 4, l.g.value[out[0]].dim);
+        check_node((uint32_t)l.graph.n_node - 1);
+        in = lab_float(&l, -1, 1, 4, l.graph.value[out[0]].dim);
         op_check(YK_OP_AVG_POOL_BWD, 1, &in, 7, a, DIM(2, 3, 7, 8));
     }
 }
@@ -218,17 +218,17 @@ static void attention_check(bool causal, int64_t flags, int64_t tq, int64_t tk, 
     if (flags & YK_ATT_KEEP) {
         in[n++] = lab_float(&l, 1, 1, DIM(2, tk));
         for (int64_t i = 0; i < tk; i++) /* the second row has no key at all */
-            ((double *)l.data[l.n - 1])[tk + i] = 0;
-        ((double *)l.data[l.n - 1])[0] = 0;
+            ((double *)l.data[l.n_slot - 1])[tk + i] = 0;
+        ((double *)l.data[l.n_slot - 1])[0] = 0;
     }
     if (flags & YK_ATT_BIAS)
-        in[n++] = yk__expand(&l.g, lab_float(&l, -1, 1, DIM(4, 1, tk)), DIM(2, 4, tq, tk));
+        in[n++] = yk__expand(&l.graph, lab_float(&l, -1, 1, DIM(4, 1, tk)), DIM(2, 4, tq, tk));
     if (flags & YK_ATT_DROP) {
         in[n++] = lab_int(&l, -9999, 9999, DIM(4));
         in[n++] = lab_int(&l, 0, 50, DIM(2));
     }
     lab_one(&l, YK_OP_ATTENTION, n - 3, in + 3, 5, attr, 0, NULL, out);
-    check_node((uint32_t)l.g.n_node - 1);
+    check_node((uint32_t)l.graph.n_node - 1);
     in[0] = lab_float(&l, -1, 1, DIM(2, 4, tq, 3)), in[1] = out[0], in[2] = out[1];
     if (flags & YK_ATT_BIAS)
         attr[4] |= YK_ATT_GBIAS;
@@ -284,7 +284,7 @@ END_TEST
 static yk__vid hyper_leaf(double first, double clip)
 {
     yk__vid v = lab_float(&l, 0, 0, DIM(YK_HYPER_COUNT));
-    double *h = l.data[l.n - 1];
+    double *h = l.data[l.n_slot - 1];
     h[YK_HYPER_LR] = 0.1, h[YK_HYPER_B1] = 0.9, h[YK_HYPER_B2] = 0.8, h[YK_HYPER_EPS] = 1e-8, h[YK_HYPER_DECAY] = 0.05;
     h[YK_HYPER_GRAD_SCALE] = 0.5, h[YK_HYPER_CLIP] = clip, h[YK_HYPER_C1] = 0.19, h[YK_HYPER_SQRT_C2] = 0.6;
     h[YK_HYPER_FIRST] = first;
@@ -319,39 +319,38 @@ START_TEST(bodies_of_maps)
 {
     /* dot_map: y = a b, z = tanh(y + c); map_sum: sum over rows of z z */
     yk__vid a = lab_float(&l, -1, 1, DIM(3, 4)), b = lab_float(&l, -1, 1, DIM(4, 5)), c = lab_float(&l, -1, 1, DIM(5));
-    yk__vid wide = yk__expand(&l.g, c, DIM(3, 5)), y = yk__value_new(&l.g, YK_F32, DIM(3, 5)), z, t, q, s, in[3],
-            out[2];
-    yk__vid plain = yk__un(&l.g, YK_OP_TANH, yk__bin(&l.g, YK_OP_ADD, yk__dot(&l.g, a, b, false, false), c));
+    yk__vid wide = yk__expand(&l.graph, c, DIM(3, 5)), y = yk__value_new(&l.graph, YK_F32, DIM(3, 5)), z, t, q, s, in[3], out[2];
+    yk__vid plain = yk__un(&l.graph, YK_OP_TANH, yk__bin(&l.graph, YK_OP_ADD, yk__dot(&l.graph, a, b, false, false), c));
     uint32_t n;
-    z = yk__value_new(&l.g, YK_F32, DIM(3, 5)), t = yk__value_new(&l.g, YK_F32, DIM(3, 5));
+    z = yk__value_new(&l.graph, YK_F32, DIM(3, 5)), t = yk__value_new(&l.graph, YK_F32, DIM(3, 5));
     in[0] = a, in[1] = b, in[2] = wide, out[0] = z, out[1] = y;
-    n = yk__node_new(&l.g, YK_OP_DOT_MAP, 0, 3, in, 2, out, 0, NULL);
-    l.g.node[n].body = yk__body_new(&l.g, YK_OP_DOT, 2, in, 1, &y, 0, NULL);
+    n = yk__node_new(&l.graph, YK_OP_DOT_MAP, 0, 3, in, 2, out, 0, NULL);
+    l.graph.node[n].body = yk__body_new(&l.graph, YK_OP_DOT, 2, in, 1, &y, 0, NULL);
     in[0] = y, in[1] = wide;
-    yk__body_new(&l.g, YK_OP_ADD, 2, in, 1, &t, 0, NULL);
-    yk__body_new(&l.g, YK_OP_TANH, 1, &t, 1, &z, 0, NULL);
-    l.g.node[n].n_body = 3;
+    yk__body_new(&l.graph, YK_OP_ADD, 2, in, 1, &t, 0, NULL);
+    yk__body_new(&l.graph, YK_OP_TANH, 1, &t, 1, &z, 0, NULL);
+    l.graph.node[n].n_body = 3;
     same_value(z, plain, "dot_map", 0);
     check_node(n);
-    q = yk__value_new(&l.g, YK_F32, DIM(3, 5)), s = yk__value_new(&l.g, YK_F32, DIM(1, 5));
-    n = yk__node_new(&l.g, YK_OP_MAP_SUM, 0, 1, &z, 1, &s, 0, NULL);
+    q = yk__value_new(&l.graph, YK_F32, DIM(3, 5)), s = yk__value_new(&l.graph, YK_F32, DIM(1, 5));
+    n = yk__node_new(&l.graph, YK_OP_MAP_SUM, 0, 1, &z, 1, &s, 0, NULL);
     in[0] = in[1] = z;
-    l.g.node[n].body = yk__body_new(&l.g, YK_OP_MUL, 2, in, 1, &q, 0, NULL);
-    yk__body_new(&l.g, YK_OP_SUM, 1, &q, 1, &s, 1, (int64_t[]){1});
-    l.g.node[n].n_body = 2;
-    same_value(s, yk__sum(&l.g, yk__bin(&l.g, YK_OP_MUL, plain, plain), 1), "map_sum", 0);
+    l.graph.node[n].body = yk__body_new(&l.graph, YK_OP_MUL, 2, in, 1, &q, 0, NULL);
+    yk__body_new(&l.graph, YK_OP_SUM, 1, &q, 1, &s, 1, (int64_t[]){1});
+    l.graph.node[n].n_body = 2;
+    same_value(s, yk__sum(&l.graph, yk__bin(&l.graph, YK_OP_MUL, plain, plain), 1), "map_sum", 0);
     check_node(n);
 }
 END_TEST
 
 START_TEST(primitives_have_none)
 {
-    yk__vid x = lab_float(&l, -1, 1, DIM(3)), y = yk__un(&l.g, YK_OP_EXP, x), out[4];
+    yk__vid x = lab_float(&l, -1, 1, DIM(3)), y = yk__un(&l.graph, YK_OP_EXP, x), out[4];
     yk_graph s;
     yk_error err = YK_ERROR_INIT;
     (void)y;
-    ck_assert_int_eq(yk__graph_seal(&l.g, &s, &err), YK_OK);
-    ck_assert_int_eq(yk__body(&l.g, &s, 0, &x, out, &err), YK_E_UNSUPPORTED);
+    ck_assert_int_eq(yk__graph_seal(&l.graph, &s, &err), YK_OK);
+    ck_assert_int_eq(yk__body(&l.graph, &s, 0, &x, out, &err), YK_E_UNSUPPORTED);
     ck_assert_ptr_nonnull(strstr(err.text, "exp"));
 }
 END_TEST

@@ -7,22 +7,22 @@
 #include "tests/support/graph_file.h"
 
 static file_lab f;
-static yk__graph *const graph = &f.l.g;
+static yk__graph *const graph = &f.lab.graph;
 
 static yk__vid input_named(const char *name)
 {
     char key[64];
     const yk__safetensor *t;
     snprintf(key, sizeof key, "in.%s", name);
-    t = yk__safetensors_find(f.st, key);
-    for (uint32_t i = 1; t && i < f.l.n; i++)
-        if (f.l.g.slot[i].key == (uint32_t)t->begin + 1000)
-            return f.l.leaf[i];
+    t = yk__safetensors_find(f.tensors, key);
+    for (uint32_t i = 1; t && i < f.lab.n_slot; i++)
+        if (f.lab.graph.slot[i].key == (uint32_t)t->begin + 1000)
+            return f.lab.leaf[i];
     if (!t)
         return YK_NONE;
     file_leaf(&f, t, YK_F32);
-    f.l.g.slot[f.l.n - 1].key = (uint32_t)t->begin + 1000;
-    return f.l.leaf[f.l.n - 1];
+    f.lab.graph.slot[f.lab.n_slot - 1].key = (uint32_t)t->begin + 1000;
+    return f.lab.leaf[f.lab.n_slot - 1];
 }
 
 static yk__vid vec_add(yk__vid a, yk__vid b)
@@ -135,7 +135,7 @@ static yk__vid layer_affine(yk__vid y, uint32_t dims)
 /* The numbers of x as a leaf of its own, which nobody differentiates. */
 static yk__vid copy_of(const char *tensor)
 {
-    return yk__cast(graph, file_leaf(&f, yk__safetensors_find(f.st, tensor), YK_F64), YK_F32);
+    return yk__cast(graph, file_leaf(&f, yk__safetensors_find(f.tensors, tensor), YK_F64), YK_F32);
 }
 
 /* The shift is one pixel of each channel, near enough to the mean for the
@@ -361,13 +361,13 @@ static yk__vid layer_build(const char *op)
 /* Every grad.* of the file against the rules. */
 static double grads_compare(yk__vid y)
 {
-    yk__vid wrt[16], grad[16], seed = file_leaf(&f, yk__safetensors_find(f.st, "gout.y"), YK_F32);
+    yk__vid wrt[16], grad[16], seed = file_leaf(&f, yk__safetensors_find(f.tensors, "gout.y"), YK_F32);
     const yk__safetensor *want[16];
     uint32_t n = 0;
     yk_error err = YK_ERROR_INIT;
     double worst = 0;
-    for (int64_t i = 0; i < yk__safetensors_count(f.st); i++) {
-        const yk__safetensor *t = yk__safetensors_at(f.st, i);
+    for (int64_t i = 0; i < yk__safetensors_count(f.tensors); i++) {
+        const yk__safetensor *t = yk__safetensors_at(f.tensors, i);
         if (!strncmp(t->name, "grad.", 5))
             want[n] = t, wrt[n++] = input_named(t->name + 5);
     }
@@ -389,8 +389,8 @@ static double run_case(const json_t *c)
     ck_assert_msg(file_open(&f, test_data(file, path, sizeof path)), "%s", path);
     f.attrs = json_object_get(c, "attrs");
     y = layer_build(op);
-    ck_assert_msg(f.l.g.error.status == YK_OK, "%s: %s", name, f.l.g.error.text);
-    worst = y == YK_NONE ? -1 : file_worst(&f, y, yk__safetensors_find(f.st, "out.y"), 1e-9, 1e-9);
+    ck_assert_msg(f.lab.graph.error.status == YK_OK, "%s: %s", name, f.lab.graph.error.text);
+    worst = y == YK_NONE ? -1 : file_worst(&f, y, yk__safetensors_find(f.tensors, "out.y"), 1e-9, 1e-9);
     if (y != YK_NONE)
         worst = fmax(worst, grads_compare(y));
     ck_assert_msg(worst <= 1, "%s: error %.3g times the tolerance of 1e-9", name, worst);

@@ -22,7 +22,7 @@ static void op_unary(vec *v)
                  {"Relu", YK_OP_RELU}, {"Sigmoid", YK_OP_SIGMOID}};
     for (size_t i = 0; i < sizeof table / sizeof *table; i++)
         if (!strcmp(v->op, table[i].name))
-            OUT = yk__un(v->g, table[i].op, IN[0]);
+            OUT = yk__un(v->graph, table[i].op, IN[0]);
 }
 
 static bool is_arithmetic(const vec *v)
@@ -57,22 +57,22 @@ static void op_mean(vec *v)
     OUT = IN[0];
     for (uint32_t k = 1; k < v->n_in; k++)
         OUT = vec_bin(v, YK_OP_ADD, OUT, IN[k]);
-    OUT = yk__scale(v->g, OUT, 1.0 / v->n_in);
+    OUT = yk__scale(v->graph, OUT, 1.0 / v->n_in);
 }
 
 static void op_logic(vec *v)
 {
     if (!strcmp(v->op, "And"))
-        OUT = yk__select(v->g, IN[0], IN[1], yk__const(v->g, 0, YK_BOOL));
+        OUT = yk__select(v->graph, IN[0], IN[1], yk__const(v->graph, 0, YK_BOOL));
     else if (!strcmp(v->op, "Or"))
-        OUT = yk__select(v->g, IN[0], yk__const(v->g, 1, YK_BOOL), IN[1]);
+        OUT = yk__select(v->graph, IN[0], yk__const(v->graph, 1, YK_BOOL), IN[1]);
     else
-        OUT = vec_bin(v, YK_OP_EQ, IN[0], yk__const(v->g, 0, YK_BOOL));
+        OUT = vec_bin(v, YK_OP_EQ, IN[0], yk__const(v->graph, 0, YK_BOOL));
 }
 
 static void op_where(vec *v)
 {
-    OUT = yk__select(v->g, IN[0], IN[1], IN[2]);
+    OUT = yk__select(v->graph, IN[0], IN[1], IN[2]);
 }
 
 static void op_identity(vec *v)
@@ -93,44 +93,44 @@ static void op_clip(vec *v)
 
 static void op_gelu(vec *v)
 {
-    OUT = yk__un(v->g, strcmp(attr_text(&v->f, "approximate", "none"), "tanh") ? YK_OP_GELU : YK_OP_GELU_TANH, IN[0]);
+    OUT = yk__un(v->graph, strcmp(attr_text(&v->file, "approximate", "none"), "tanh") ? YK_OP_GELU : YK_OP_GELU_TANH, IN[0]);
 }
 
 static void op_swish(vec *v)
 {
-    if (attr_real(&v->f, "alpha", 1) == 1)
-        OUT = yk__un(v->g, YK_OP_SILU, IN[0]);
+    if (attr_real(&v->file, "alpha", 1) == 1)
+        OUT = yk__un(v->graph, YK_OP_SILU, IN[0]);
 }
 
 static void negative_side(vec *v)
 {
     yk__vid zero = vec_number(v, 0), below = vec_bin(v, YK_OP_LT, IN[0], zero), low;
-    double gamma = 1, alpha = attr_real(&v->f, "alpha", !strcmp(v->op, "LeakyRelu") ? 0.01 : 1);
+    double gamma = 1, alpha = attr_real(&v->file, "alpha", !strcmp(v->op, "LeakyRelu") ? 0.01 : 1);
     if (!strcmp(v->op, "LeakyRelu")) {
-        low = yk__scale(v->g, IN[0], alpha);
+        low = yk__scale(v->graph, IN[0], alpha);
     } else if (!strcmp(v->op, "PRelu")) {
         low = vec_bin(v, YK_OP_MUL, IN[0], IN[1]);
     } else {
         if (!strcmp(v->op, "Selu")) {
-            alpha = attr_real(&v->f, "alpha", 1.67326319217681884765625);
-            gamma = attr_real(&v->f, "gamma", 1.05070102214813232421875);
+            alpha = attr_real(&v->file, "alpha", 1.67326319217681884765625);
+            gamma = attr_real(&v->file, "gamma", 1.05070102214813232421875);
         }
-        low = yk__un(v->g, YK_OP_EXP, yk__bin(v->g, YK_OP_MIN, IN[0], zero));
-        low = yk__scale(v->g, vec_bin(v, YK_OP_SUB, low, vec_number(v, 1)), alpha);
+        low = yk__un(v->graph, YK_OP_EXP, yk__bin(v->graph, YK_OP_MIN, IN[0], zero));
+        low = yk__scale(v->graph, vec_bin(v, YK_OP_SUB, low, vec_number(v, 1)), alpha);
     }
-    OUT = yk__scale(v->g, yk__select(v->g, below, low, IN[0]), gamma);
+    OUT = yk__scale(v->graph, yk__select(v->graph, below, low, IN[0]), gamma);
 }
 
 static yk__vid hard_sigmoid_of(vec *v, yk__vid x, double alpha, double beta)
 {
-    x = vec_bin(v, YK_OP_ADD, yk__scale(v->g, x, alpha), vec_number(v, beta));
+    x = vec_bin(v, YK_OP_ADD, yk__scale(v->graph, x, alpha), vec_number(v, beta));
     return vec_bin(v, YK_OP_MAX, vec_bin(v, YK_OP_MIN, x, vec_number(v, 1)), vec_number(v, 0));
 }
 
 static void op_hard(vec *v)
 {
     if (!strcmp(v->op, "HardSigmoid"))
-        OUT = hard_sigmoid_of(v, IN[0], attr_real(&v->f, "alpha", 0.2), attr_real(&v->f, "beta", 0.5));
+        OUT = hard_sigmoid_of(v, IN[0], attr_real(&v->file, "alpha", 0.2), attr_real(&v->file, "beta", 0.5));
     else
         OUT = vec_bin(v, YK_OP_MUL, IN[0], hard_sigmoid_of(v, IN[0], 1.0 / 6, 0.5));
 }
@@ -139,15 +139,15 @@ static void op_soft(vec *v)
 {
     yk__vid one = vec_number(v, 1), x = IN[0];
     if (!strcmp(v->op, "Softplus"))
-        OUT = yk__un(v->g, YK_OP_LOG, vec_bin(v, YK_OP_ADD, yk__un(v->g, YK_OP_EXP, x), one));
+        OUT = yk__un(v->graph, YK_OP_LOG, vec_bin(v, YK_OP_ADD, yk__un(v->graph, YK_OP_EXP, x), one));
     else
-        OUT = vec_bin(v, YK_OP_DIV, x, vec_bin(v, YK_OP_ADD, yk__un(v->g, YK_OP_ABS, x), one));
+        OUT = vec_bin(v, YK_OP_DIV, x, vec_bin(v, YK_OP_ADD, yk__un(v->graph, YK_OP_ABS, x), one));
 }
 
 static void op_sign(vec *v)
 {
-    yk__vid zero = vec_number(v, 0), high = yk__cast(v->g, vec_bin(v, YK_OP_LT, zero, IN[0]), YK_F32);
-    OUT = vec_bin(v, YK_OP_SUB, high, yk__cast(v->g, vec_bin(v, YK_OP_LT, IN[0], zero), YK_F32));
+    yk__vid zero = vec_number(v, 0), high = yk__cast(v->graph, vec_bin(v, YK_OP_LT, zero, IN[0]), YK_F32);
+    OUT = vec_bin(v, YK_OP_SUB, high, yk__cast(v->graph, vec_bin(v, YK_OP_LT, IN[0], zero), YK_F32));
 }
 
 /* Of positive bases: e^(y ln x). */
@@ -156,19 +156,19 @@ static void op_power(vec *v)
     yk__vid x = IN[0];
     if (!yk__dtype_is_float(vec_shape(v, x).dtype))
         return;
-    OUT = yk__un(v->g, YK_OP_EXP, vec_bin(v, YK_OP_MUL, yk__cast(v->g, IN[1], YK_F32), yk__un(v->g, YK_OP_LOG, x)));
+    OUT = yk__un(v->graph, YK_OP_EXP, vec_bin(v, YK_OP_MUL, yk__cast(v->graph, IN[1], YK_F32), yk__un(v->graph, YK_OP_LOG, x)));
 }
 
 static void not_a_number(vec *v)
 {
-    yk__vid x = IN[0], same = vec_bin(v, YK_OP_EQ, x, x), high, low, zero = yk__const(v->g, 0, YK_BOOL);
+    yk__vid x = IN[0], same = vec_bin(v, YK_OP_EQ, x, x), high, low, zero = yk__const(v->graph, 0, YK_BOOL);
     if (!strcmp(v->op, "IsNaN")) {
         OUT = vec_bin(v, YK_OP_EQ, same, zero);
         return;
     }
-    high = attr_int(&v->f, "detect_positive", 1) ? vec_bin(v, YK_OP_EQ, x, vec_number(v, INFINITY)) : zero;
-    low = attr_int(&v->f, "detect_negative", 1) ? vec_bin(v, YK_OP_EQ, x, vec_number(v, -INFINITY)) : zero;
-    OUT = yk__select(v->g, high, high, low);
+    high = attr_int(&v->file, "detect_positive", 1) ? vec_bin(v, YK_OP_EQ, x, vec_number(v, INFINITY)) : zero;
+    low = attr_int(&v->file, "detect_negative", 1) ? vec_bin(v, YK_OP_EQ, x, vec_number(v, -INFINITY)) : zero;
+    OUT = yk__select(v->graph, high, high, low);
 }
 
 /* ---- Shape ---- */
@@ -178,18 +178,18 @@ static void op_reshape(vec *v)
     int64_t dim[YK_MAX_DIMS];
     int n = vec_ints(v, 1, dim, YK_MAX_DIMS);
     for (int i = 0; i < n; i++)
-        if (dim[i] == 0 && !attr_int(&v->f, "allowzero", 0))
+        if (dim[i] == 0 && !attr_int(&v->file, "allowzero", 0))
             dim[i] = vec_shape(v, IN[0]).dim[i];
-    OUT = yk__reshape(v->g, IN[0], (uint32_t)n, dim);
+    OUT = yk__reshape(v->graph, IN[0], (uint32_t)n, dim);
 }
 
 /* To the file's own shape: flatten, squeeze, unsqueeze. */
 static void as_expected(vec *v)
 {
-    for (int64_t i = 0; i < yk__safetensors_count(v->f.st); i++) {
-        const yk__safetensor *t = yk__safetensors_at(v->f.st, i);
+    for (int64_t i = 0; i < yk__safetensors_count(v->file.tensors); i++) {
+        const yk__safetensor *t = yk__safetensors_at(v->file.tensors, i);
         if (!strncmp(t->name, "out.0.", 6))
-            OUT = yk__reshape(v->g, IN[0], (uint32_t)t->rank, t->shape);
+            OUT = yk__reshape(v->graph, IN[0], (uint32_t)t->rank, t->shape);
     }
 }
 
@@ -197,8 +197,8 @@ static void op_transpose(vec *v)
 {
     uint32_t axis[YK_MAX_DIMS], dims = vec_shape(v, IN[0]).dims;
     for (uint32_t i = 0; i < dims; i++)
-        axis[i] = (uint32_t)attr_at(&v->f, "perm", i, dims - 1 - i);
-    OUT = yk__permute(v->g, IN[0], axis);
+        axis[i] = (uint32_t)attr_at(&v->file, "perm", i, dims - 1 - i);
+    OUT = yk__permute(v->graph, IN[0], axis);
 }
 
 static void op_expand(vec *v)
@@ -209,12 +209,12 @@ static void op_expand(vec *v)
     for (int i = 0; i < n; i++) /* both sides broadcast */
         if (dim[i] == 1 && i + x.dims >= n)
             dim[i] = x.dim[i + x.dims - n];
-    OUT = yk__expand(v->g, IN[0], (uint32_t)n, dim);
+    OUT = yk__expand(v->graph, IN[0], (uint32_t)n, dim);
 }
 
 static void op_concat(vec *v)
 {
-    OUT = yk__concat(v->g, v->n_in, IN, vec_axis(v, IN[0], attr_int(&v->f, "axis", 0)));
+    OUT = yk__concat(v->graph, v->n_in, IN, vec_axis(v, IN[0], attr_int(&v->file, "axis", 0)));
 }
 
 static int64_t index_limited(int64_t x, int64_t n)
@@ -237,26 +237,26 @@ static void op_slice(vec *v)
             OUT = YK_NONE;
             return;
         }
-        OUT = yk__slice(v->g, OUT, a, b, e < b ? b : e, has_steps ? step[i] : 1);
+        OUT = yk__slice(v->graph, OUT, a, b, e < b ? b : e, has_steps ? step[i] : 1);
     }
 }
 
 static void op_split(vec *v)
 {
-    const uint32_t axis = vec_axis(v, IN[0], attr_int(&v->f, "axis", 0));
+    const uint32_t axis = vec_axis(v, IN[0], attr_int(&v->file, "axis", 0));
     const int64_t len = vec_shape(v, IN[0]).dim[axis];
     int64_t part[VEC_MOST], at = 0;
     int n = vec_ints(v, 1, part, VEC_MOST);
     if (n < 0) {
         int outs = 0;
-        for (int64_t i = 0; i < yk__safetensors_count(v->f.st); i++)
-            outs += !strncmp(yk__safetensors_at(v->f.st, i)->name, "out.", 4);
-        n = (int)attr_int(&v->f, "num_outputs", outs);
+        for (int64_t i = 0; i < yk__safetensors_count(v->file.tensors); i++)
+            outs += !strncmp(yk__safetensors_at(v->file.tensors, i)->name, "out.", 4);
+        n = (int)attr_int(&v->file, "num_outputs", outs);
         for (int i = 0; i < n; i++)
             part[i] = i + 1 < n ? (len + n - 1) / n : len - (n - 1) * ((len + n - 1) / n);
     }
     for (int i = 0; i < n && i < VEC_MOST; at += part[i++])
-        v->out[i] = yk__slice(v->g, IN[0], axis, at, at + part[i], 1);
+        v->out[i] = yk__slice(v->graph, IN[0], axis, at, at + part[i], 1);
 }
 
 static void op_pad(vec *v)
@@ -264,7 +264,7 @@ static void op_pad(vec *v)
     yk_value x = vec_shape(v, IN[0]);
     int64_t pads[16], axes[8], begin[8] = {0}, dim[8];
     int n, k;
-    if (strcmp(attr_text(&v->f, "mode", "constant"), "constant") || (n = vec_ints(v, 1, pads, 16)) < 0)
+    if (strcmp(attr_text(&v->file, "mode", "constant"), "constant") || (n = vec_ints(v, 1, pads, 16)) < 0)
         return;
     k = vec_ints(v, 3, axes, 8);
     memcpy(dim, x.dim, sizeof dim);
@@ -273,7 +273,7 @@ static void op_pad(vec *v)
         begin[a] = pads[i];
         dim[a] += pads[i] + pads[n / 2 + i];
     }
-    OUT = yk__pad(v->g, IN[0], x.dims, dim, begin, NULL, vec_real(v, 2, 0));
+    OUT = yk__pad(v->graph, IN[0], x.dims, dim, begin, NULL, vec_real(v, 2, 0));
 }
 
 static void op_tile(vec *v)
@@ -285,7 +285,7 @@ static void op_tile(vec *v)
         yk__vid many[8];
         for (int64_t k = 0; k < times[i] && k < 8; k++)
             many[k] = OUT;
-        OUT = yk__concat(v->g, (uint32_t)times[i], many, (uint32_t)i);
+        OUT = yk__concat(v->graph, (uint32_t)times[i], many, (uint32_t)i);
     }
 }
 
@@ -294,11 +294,11 @@ static void op_trilu(vec *v)
 {
     yk_value x = vec_shape(v, IN[0]);
     const int64_t k = (int64_t)vec_real(v, 1, 0), two[2] = {x.dim[x.dims - 2], x.dim[x.dims - 1]};
-    yk__vid row, column, keep, zero = yk__const(v->g, 0, (yk_dtype)x.dtype);
-    row = vec_bin(v, YK_OP_ADD, yk__iota(v->g, 0, YK_I32, 2, two), yk__const(v->g, (double)k, YK_I32));
-    column = yk__iota(v->g, 1, YK_I32, 2, two);
-    keep = attr_int(&v->f, "upper", 1) ? vec_bin(v, YK_OP_LT, column, row) : vec_bin(v, YK_OP_LT, row, column);
-    OUT = yk__select(v->g, keep, zero, IN[0]);
+    yk__vid row, column, keep, zero = yk__const(v->graph, 0, (yk_dtype)x.dtype);
+    row = vec_bin(v, YK_OP_ADD, yk__iota(v->graph, 0, YK_I32, 2, two), yk__const(v->graph, (double)k, YK_I32));
+    column = yk__iota(v->graph, 1, YK_I32, 2, two);
+    keep = attr_int(&v->file, "upper", 1) ? vec_bin(v, YK_OP_LT, column, row) : vec_bin(v, YK_OP_LT, row, column);
+    OUT = yk__select(v->graph, keep, zero, IN[0]);
 }
 
 static void op_cumulative(vec *v)
@@ -307,15 +307,15 @@ static void op_cumulative(vec *v)
     yk_value x = vec_shape(v, IN[0]);
     const uint32_t axis = vec_axis(v, IN[0], (int64_t)vec_real(v, 1, 0));
     const int64_t n = x.dim[axis], two[2] = {n, n};
-    const bool reverse = attr_int(&v->f, "reverse", 0), exclusive = attr_int(&v->f, "exclusive", 0);
-    yk__vid i = yk__iota(v->g, 0, YK_I32, 2, two), j = yk__iota(v->g, 1, YK_I32, 2, two), m, y;
+    const bool reverse = attr_int(&v->file, "reverse", 0), exclusive = attr_int(&v->file, "exclusive", 0);
+    yk__vid i = yk__iota(v->graph, 0, YK_I32, 2, two), j = yk__iota(v->graph, 1, YK_I32, 2, two), m, y;
     m = reverse ? vec_bin(v, YK_OP_LT, j, i) : vec_bin(v, YK_OP_LT, i, j); /* source i counts for result j */
     if (!exclusive)
-        m = yk__select(v->g, vec_bin(v, YK_OP_EQ, i, j), yk__const(v->g, 1, YK_BOOL), m);
-    y = vec_move(v, yk__cast(v->g, IN[0], YK_F32), axis, x.dims - 1u);
-    y = yk__reshape(v->g, y, 2, (int64_t[]){-1, n});
-    y = yk__dot(v->g, y, yk__cast(v->g, m, YK_F32), false, false);
-    y = yk__reshape(v->g, y, x.dims, x.dims == 2 && axis == 0 ? (int64_t[]){x.dim[1], n} : x.dim);
+        m = yk__select(v->graph, vec_bin(v, YK_OP_EQ, i, j), yk__const(v->graph, 1, YK_BOOL), m);
+    y = vec_move(v, yk__cast(v->graph, IN[0], YK_F32), axis, x.dims - 1u);
+    y = yk__reshape(v->graph, y, 2, (int64_t[]){-1, n});
+    y = yk__dot(v->graph, y, yk__cast(v->graph, m, YK_F32), false, false);
+    y = yk__reshape(v->graph, y, x.dims, x.dims == 2 && axis == 0 ? (int64_t[]){x.dim[1], n} : x.dim);
     OUT = vec_move(v, y, x.dims - 1u, axis);
 }
 
@@ -323,51 +323,51 @@ static void op_cumulative(vec *v)
 
 static void op_gather(vec *v)
 {
-    const uint32_t axis = vec_axis(v, IN[0], attr_int(&v->f, "axis", 0));
+    const uint32_t axis = vec_axis(v, IN[0], attr_int(&v->file, "axis", 0));
     const double n = (double)vec_shape(v, IN[0]).dim[axis];
-    yk__vid zero = yk__const(v->g, 0, YK_I32), k = IN[1];
-    k = yk__select(v->g, vec_bin(v, YK_OP_LT, k, zero), vec_bin(v, YK_OP_ADD, k, yk__const(v->g, n, YK_I32)), k);
-    OUT = vec_move(v, yk__gather(v->g, yk__dense(v->g, vec_move(v, IN[0], axis, 0)), yk__dense(v->g, k)), 0, axis);
+    yk__vid zero = yk__const(v->graph, 0, YK_I32), k = IN[1];
+    k = yk__select(v->graph, vec_bin(v, YK_OP_LT, k, zero), vec_bin(v, YK_OP_ADD, k, yk__const(v->graph, n, YK_I32)), k);
+    OUT = vec_move(v, yk__gather(v->graph, yk__dense(v->graph, vec_move(v, IN[0], axis, 0)), yk__dense(v->graph, k)), 0, axis);
 }
 
 static void one_hot(vec *v)
 {
     yk_value k = vec_shape(v, IN[0]);
-    int64_t dim[YK_MAX_DIMS], depth = (int64_t)vec_real(v, 1, 0), at = attr_int(&v->f, "axis", -1);
+    int64_t dim[YK_MAX_DIMS], depth = (int64_t)vec_real(v, 1, 0), at = attr_int(&v->file, "axis", -1);
     const uint32_t axis = (uint32_t)(at < 0 ? at + k.dims + 1 : at);
-    yk__vid n = yk__const(v->g, (double)depth, YK_I32), id = yk__cast(v->g, IN[0], YK_I32), hit;
-    id = yk__select(v->g, vec_bin(v, YK_OP_LT, id, yk__const(v->g, 0, YK_I32)), vec_bin(v, YK_OP_ADD, id, n), id);
+    yk__vid n = yk__const(v->graph, (double)depth, YK_I32), id = yk__cast(v->graph, IN[0], YK_I32), hit;
+    id = yk__select(v->graph, vec_bin(v, YK_OP_LT, id, yk__const(v->graph, 0, YK_I32)), vec_bin(v, YK_OP_ADD, id, n), id);
     for (uint32_t i = 0, j = 0; i <= k.dims; i++)
         dim[i] = i == axis ? 1 : k.dim[j++];
-    id = yk__reshape(v->g, id, k.dims + 1u, dim);
+    id = yk__reshape(v->graph, id, k.dims + 1u, dim);
     dim[axis] = depth;
-    hit = vec_bin(v, YK_OP_EQ, yk__iota(v->g, axis, YK_I32, k.dims + 1u, dim), id);
-    OUT = yk__select(v->g, hit, yk__reshape(v->g, yk__slice(v->g, IN[2], 0, 1, 2, 1), 0, NULL),
-                     yk__reshape(v->g, yk__slice(v->g, IN[2], 0, 0, 1, 1), 0, NULL));
+    hit = vec_bin(v, YK_OP_EQ, yk__iota(v->graph, axis, YK_I32, k.dims + 1u, dim), id);
+    OUT = yk__select(v->graph, hit, yk__reshape(v->graph, yk__slice(v->graph, IN[2], 0, 1, 2, 1), 0, NULL),
+                     yk__reshape(v->graph, yk__slice(v->graph, IN[2], 0, 0, 1, 1), 0, NULL));
 }
 
 static yk__vid kept_or_not(vec *v, yk__vid y, uint32_t axes)
 {
     yk_value x = vec_shape(v, y);
     uint32_t n = 0;
-    if (attr_int(&v->f, "keepdims", 1))
+    if (attr_int(&v->file, "keepdims", 1))
         return y;
     for (uint32_t i = 0; i < x.dims; i++)
         if (!(axes >> i & 1))
             x.dim[n++] = x.dim[i];
-    return yk__reshape(v->g, y, n, x.dim);
+    return yk__reshape(v->graph, y, n, x.dim);
 }
 
 static void arg_max(vec *v)
 {
-    const uint32_t axis = vec_axis(v, IN[0], attr_int(&v->f, "axis", 0));
-    if (!attr_int(&v->f, "select_last_index", 0))
-        OUT = kept_or_not(v, yk__argmax(v->g, IN[0], axis), 1u << axis);
+    const uint32_t axis = vec_axis(v, IN[0], attr_int(&v->file, "axis", 0));
+    if (!attr_int(&v->file, "select_last_index", 0))
+        OUT = kept_or_not(v, yk__argmax(v->graph, IN[0], axis), 1u << axis);
 }
 
 static yk__vid values_reduced(vec *v, yk__vid x, uint32_t axes, double n)
 {
-    yk__graph *g = v->g;
+    yk__graph *g = v->graph;
     const char *how = v->op + 6;
     if (!strcmp(how, "Max"))
         return yk__rmax(g, x, axes);
@@ -397,7 +397,7 @@ static void op_reduce(vec *v)
         return;
     for (int i = 0; i < n; i++)
         mask |= 1u << vec_axis(v, IN[0], axes[i]);
-    if (n <= 0 && !attr_int(&v->f, "noop_with_empty_axes", 0))
+    if (n <= 0 && !attr_int(&v->file, "noop_with_empty_axes", 0))
         mask = (1u << x.dims) - 1;
     for (uint32_t i = 0; i < x.dims; i++)
         count *= mask >> i & 1 ? (double)x.dim[i] : 1;
@@ -411,10 +411,10 @@ static void op_matmul(vec *v)
     yk__vid a = IN[0], b = IN[1];
     yk_value x = vec_shape(v, a), y = vec_shape(v, b), z;
     if (x.dims == 1)
-        a = yk__reshape(v->g, a, 2, (int64_t[]){1, x.dim[0]});
+        a = yk__reshape(v->graph, a, 2, (int64_t[]){1, x.dim[0]});
     if (y.dims == 1)
-        b = yk__reshape(v->g, b, 2, (int64_t[]){y.dim[0], 1});
-    OUT = yk__dot(v->g, a, b, false, false);
+        b = yk__reshape(v->graph, b, 2, (int64_t[]){y.dim[0], 1});
+    OUT = yk__dot(v->graph, a, b, false, false);
     z = vec_shape(v, OUT);
     if (x.dims == 1) {
         z.dim[z.dims - 2] = z.dim[z.dims - 1];
@@ -422,15 +422,15 @@ static void op_matmul(vec *v)
     }
     if (y.dims == 1)
         z.dims--;
-    OUT = yk__reshape(v->g, OUT, z.dims, z.dim);
+    OUT = yk__reshape(v->graph, OUT, z.dims, z.dim);
 }
 
 static void op_gemm(vec *v)
 {
-    OUT = yk__dot(v->g, IN[0], IN[1], attr_int(&v->f, "transA", 0), attr_int(&v->f, "transB", 0));
-    OUT = yk__scale(v->g, OUT, attr_real(&v->f, "alpha", 1));
+    OUT = yk__dot(v->graph, IN[0], IN[1], attr_int(&v->file, "transA", 0), attr_int(&v->file, "transB", 0));
+    OUT = yk__scale(v->graph, OUT, attr_real(&v->file, "alpha", 1));
     if (v->tensor[2])
-        OUT = vec_bin(v, YK_OP_ADD, OUT, yk__scale(v->g, IN[2], attr_real(&v->f, "beta", 1)));
+        OUT = vec_bin(v, YK_OP_ADD, OUT, yk__scale(v->graph, IN[2], attr_real(&v->file, "beta", 1)));
 }
 
 const vec_op vec_simple[] = {
@@ -512,22 +512,22 @@ static void load_inputs(vec *v)
 {
     for (uint32_t i = 0; i < VEC_MOST; i++)
         v->in[i] = v->out[i] = YK_NONE;
-    for (int64_t i = 0; i < yk__safetensors_count(v->f.st); i++) {
-        const yk__safetensor *t = yk__safetensors_at(v->f.st, i);
+    for (int64_t i = 0; i < yk__safetensors_count(v->file.tensors); i++) {
+        const yk__safetensor *t = yk__safetensors_at(v->file.tensors, i);
         int k;
         if (sscanf(t->name, "in.%d.", &k) != 1 || k < 0 || k >= VEC_MOST)
             continue;
         v->tensor[k] = t;
-        v->in[k] = file_leaf(&v->f, t, YK_F32);
+        v->in[k] = file_leaf(&v->file, t, YK_F32);
         v->n_in = (uint32_t)k + 1 > v->n_in ? (uint32_t)k + 1 : v->n_in;
     }
 }
 
 static bool leaves_build(vec *v)
 {
-    for (int64_t i = 0; i < yk__safetensors_count(v->f.st); i++) {
+    for (int64_t i = 0; i < yk__safetensors_count(v->file.tensors); i++) {
         int k;
-        if (sscanf(yk__safetensors_at(v->f.st, i)->name, "out.%d.", &k) == 1 && (k >= VEC_MOST || v->out[k] == YK_NONE))
+        if (sscanf(yk__safetensors_at(v->file.tensors, i)->name, "out.%d.", &k) == 1 && (k >= VEC_MOST || v->out[k] == YK_NONE))
             return false;
     }
     return true;
@@ -535,16 +535,16 @@ static bool leaves_build(vec *v)
 
 static void outputs_compare(vec *v, const char *path)
 {
-    for (int64_t i = 0; i < yk__safetensors_count(v->f.st); i++) {
-        const yk__safetensor *t = yk__safetensors_at(v->f.st, i);
+    for (int64_t i = 0; i < yk__safetensors_count(v->file.tensors); i++) {
+        const yk__safetensor *t = yk__safetensors_at(v->file.tensors, i);
         double worst;
         int k;
         if (sscanf(t->name, "out.%d.", &k) != 1)
             continue;
-        worst = file_worst(&v->f, v->out[k], t, 1e-6, t->dtype == YK_F16 ? 2e-3 : 1e-5);
+        worst = file_worst(&v->file, v->out[k], t, 1e-6, t->dtype == YK_F16 ? 2e-3 : 1e-5);
         ck_assert_msg(worst <= 1, "%s, %s: error %.3g times the tolerance", path, t->name, worst);
-        ck_assert_msg((int)v->g->value[v->out[k]].dims == t->rank, "%s, %s: %d dimensions", path, t->name,
-                      v->g->value[v->out[k]].dims);
+        ck_assert_msg((int)v->graph->value[v->out[k]].dims == t->rank, "%s, %s: %d dimensions", path, t->name,
+                      v->graph->value[v->out[k]].dims);
     }
 }
 
@@ -560,22 +560,22 @@ static void run_file(const char *path)
 {
     static vec zero;
     vec v = zero;
-    ck_assert_msg(file_open(&v.f, path), "%s", path);
-    v.g = &v.f.l.g;
-    v.op = yk__safetensors_meta(v.f.st, "op");
-    v.f.attrs = json_loads(yk__safetensors_meta(v.f.st, "attrs"), 0, NULL);
+    ck_assert_msg(file_open(&v.file, path), "%s", path);
+    v.graph = &v.file.lab.graph;
+    v.op = yk__safetensors_meta(v.file.tensors, "op");
+    v.file.attrs = json_loads(yk__safetensors_meta(v.file.tensors, "attrs"), 0, NULL);
     load_inputs(&v);
     case_build(&v);
-    if (v.g->error.status || !leaves_build(&v)) {
+    if (v.graph->error.status || !leaves_build(&v)) {
         if (getenv("YOKE_TEST_LEFT"))
-            printf("# left: %s %s\n", strrchr(path, '/') + 1, v.g->error.text);
+            printf("# left: %s %s\n", strrchr(path, '/') + 1, v.graph->error.text);
         n_left++;
     } else {
         outputs_compare(&v, path);
         n_run++;
     }
-    json_decref(v.f.attrs);
-    file_close(&v.f);
+    json_decref(v.file.attrs);
+    file_close(&v.file);
 }
 
 static int entry_visible(const struct dirent *d)

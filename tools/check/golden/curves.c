@@ -10,7 +10,7 @@
 #include "tools/check/golden/golden.h"
 
 typedef struct curve {
-    golden *g;
+    golden *golden;
     json_t *spec, *ranks;      /* job.json; the rows of each rank, or NULL */
     const char *split;         /* name of a split of gpt2_uneven_ranks */
     json_t *splits;
@@ -120,7 +120,7 @@ static void set_up(curve *c)
     json_t *frozen = json_object_get(c->spec, "frozen");
     yk_config config = {.accumulate = 1u << 20, /* windows end where the table says */
                         .average = combine && !strcmp(combine, "token_mean") ? YK_AVERAGE_ITEMS : YK_AVERAGE_MICRO};
-    c->job = golden_job(c->g, config);
+    c->job = golden_job(c->golden, config);
     if (!c->job || !yk_ok(c->job))
         return;
     c->net = golden_net_new(c->job, c->spec);
@@ -361,9 +361,9 @@ static void run_curve(curve *c, const char *label)
         run_probe(c);
     golden_net_free(c->net);
     if (golden_close(c->job, text, sizeof text))
-        golden_report(c->g, golden_judge(&c->worst), label, c->worst.error, c->worst.limit, c->worst.what);
+        golden_report(c->golden, golden_judge(&c->worst), label, c->worst.error, c->worst.limit, c->worst.what);
     else
-        golden_report(c->g, GOLDEN_FAIL, label, NAN, 0, text);
+        golden_report(c->golden, GOLDEN_FAIL, label, NAN, 0, text);
     free(c->x);
     free(c->ids);
     free(c->mask);
@@ -392,8 +392,8 @@ static void run_splits(curve *c, json_t *splits, int64_t ranks, const char *labe
         snprintf(name, sizeof name, "%s/%s", label, key);
         snprintf(text, sizeof text, "needs %lld ranks: --devices cpu/%lld", (long long)ranks, (long long)ranks);
         c->splits = v;
-        if (ranks != c->g->world)
-            golden_report(c->g, GOLDEN_UNSUPPORTED, name, NAN, 0, text);
+        if (ranks != c->golden->world)
+            golden_report(c->golden, GOLDEN_UNSUPPORTED, name, NAN, 0, text);
         else
             run_curve(c, name);
     }
@@ -402,7 +402,7 @@ static void run_splits(curve *c, json_t *splits, int64_t ranks, const char *labe
 
 static void run_case(golden *g, const char *name)
 {
-    curve c = {.g = g};
+    curve c = {.golden = g};
     char label[320], path[4096], why[256] = "";
     const char *same, *data = name;
     json_t *own = golden_json(g, "curves/%s/job.json", name), *splits = json_object_get(own, "splits");
