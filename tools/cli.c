@@ -270,7 +270,7 @@ static int parse_option(const yk__cli_command *c, int argc, char **argv, int *i,
     if (!c->options[k].arg)
         return parse_switch(c, k, eq ? eq + 1 : NULL, next, i, cli);
     if (!eq && !next)
-        return yk__cli_usage(c, "--%.*s wants a value: %s", name_length(&c->options[k]), c->options[k].name, c->options[k].arg);
+        return yk__cli_usage(c, "--%.*s needs a value: %s", name_length(&c->options[k]), c->options[k].name, c->options[k].arg);
     cli->value[k] = eq ? eq + 1 : argv[++*i];
     return -1;
 }

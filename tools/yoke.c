@@ -25,7 +25,7 @@ static int help_print(void)
     printf("usage: yoke COMMAND [options]\n\nTrains one model across whatever hardware there is.\n\nCommands:\n");
     for (size_t i = 0; i < N_COMMANDS; i++)
         printf("  %-15s %s\n", commands[i].name, commands[i].summary);
-    printf("\n`yoke COMMAND --help` tells more. Exit code: 0 done, 1 failed, 2 bad input or usage.\n");
+    printf("\n`yoke COMMAND --help` lists its options. Exit code: 0 done, 1 failed, 2 bad input or usage.\n");
     return YK_EXIT_OK;
 }
 

@@ -24,7 +24,7 @@ train() { # train CODE WORDS ARGUMENTS...: with a sound model, data and folder, 
 
 ok "unknown command" refuses 2 "did you mean train?" tarin
 ok "unknown option" train 2 "did you mean --learning-rate?" --learning-rte 1
-ok "an option without its value" refuses 2 "--model wants a value" train --model
+ok "an option without its value" refuses 2 "--model needs a value" train --model
 ok "not a whole number" train 2 "--max-steps 1x: expected a whole number" --max-steps 1x
 ok "not a number" train 2 "--learning-rate fast: expected a number" --learning-rate fast
 ok "a number out of range" train 2 "--global-batch 0: expected" --global-batch 0

@@ -114,7 +114,7 @@ static speed over_rounds(const speed *v, int rounds)
 
 /* The two devices alone and both together: over all rounds, and the efficiency of each round by itself. */
 typedef struct figures {
-    char word[3][257];
+    char spec[3][257];
     speed run[3][MOST_ROUNDS], all[3];
     double eta[MOST_ROUNDS];
     int rounds;
@@ -150,7 +150,7 @@ static void figures_print(const yk__cli *cli, const figures *f)
     }
     printf("%-16s %12s %12s\n", "samples/s of", "least step", "median step");
     for (int k = 0; k < 3; k++)
-        printf("%-16s %12.1f %12.1f\n", k < 2 ? f->word[k] : "together", v[k].best, v[k].median);
+        printf("%-16s %12.1f %12.1f\n", k < 2 ? f->spec[k] : "together", v[k].best, v[k].median);
     printf("%-16s %12.3f %12.3f\n", "efficiency", best, median);
     printf("%-16s %12s %12.3f  (", "of a round", "", median_of(f->eta, f->rounds));
     for (int r = 0; r < f->rounds; r++)
@@ -161,18 +161,18 @@ static void figures_print(const yk__cli *cli, const figures *f)
 int bench_mixed(const yk__cli *cli, char *const *args)
 {
     static figures f;
-    const char *words = yk__cli_text(cli, "devices");
+    const char *devices = yk__cli_text(cli, "devices");
     bool bad = false;
     f.rounds = (int)yk__cli_int(cli, "rounds", 1, MOST_ROUNDS, &bad);
     if (bad)
         return YK_EXIT_USAGE;
-    if (!words || sscanf(words, "%127s %127s", f.word[0], f.word[1]) != 2)
-        return yk__cli_usage(cli->command, "mixed wants two devices, as in --devices \"cpu:0 opencl:0@1\"");
-    snprintf(f.word[2], sizeof f.word[2], "%.127s %.127s", f.word[0], f.word[1]);
+    if (!devices || sscanf(devices, "%127s %127s", f.spec[0], f.spec[1]) != 2)
+        return yk__cli_usage(cli->command, "mixed needs two devices, as in --devices \"cpu:0 opencl:0@1\"");
+    snprintf(f.spec[2], sizeof f.spec[2], "%.127s %.127s", f.spec[0], f.spec[1]);
     for (int r = 0; r < f.rounds; r++)
         for (int k = 0; k < 3; k++)
-            if (!throughput_measure(cli, args[0], f.word[k], &f.run[k][r]))
-                return fprintf(stderr, "yoke bench: the run on %s failed\n", f.word[k]), YK_EXIT_FAILED;
+            if (!throughput_measure(cli, args[0], f.spec[k], &f.run[k][r]))
+                return fprintf(stderr, "yoke bench: the run on %s failed\n", f.spec[k]), YK_EXIT_FAILED;
     sum_up(&f);
     figures_print(cli, &f);
     return YK_EXIT_OK;

@@ -29,7 +29,7 @@ static const yk__cli_command command = {
     .usage = "step|peaks|mixed|step-overhead [options]",
     .summary = "measure steps, peaks, mixed efficiency and overheads",
     .text = "step: whole training steps (forward, backward, update) on random data, after warm-up steps: 2, and\n"
-            "with several ranks as many as it takes for their shares to rest.\n\n"
+            "with several ranks as many as it takes for their shares to settle.\n\n"
             "peaks: multiply-adds in fp32, bf16 and int8 by each instruction set the machine has, and reading, copying and\n"
             "filling caches and memory, on one thread and on all; the floor of a step is its operations over such a peak.\n\n"
             "mixed: each of two devices alone and both together, in turn; prints the throughput together over the sum of the\n"

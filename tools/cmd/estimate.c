@@ -13,7 +13,7 @@ static const yk__cli_option options[] = {
     {"momentum", "R", "0.9", "of sgd", NULL},
     {"weight-decay", "R", "0", "on every parameter here: it takes no memory", NULL},
     {"max-grad-norm", "R", "1.0", "clip the gradient to this norm; 0: no clipping", NULL},
-    {"devices", "WORDS", "cpu", "one rank each", "YOKE_DEVICES"},
+    {"devices", "SPECS", "cpu", "one rank each", "YOKE_DEVICES"},
     {"gradient-accumulation-steps", "N", "1", "micro batches per optimizer step", NULL},
     {"memory-limit", "BYTES", NULL, "of each rank, as 6G or 500M; by rank: 6G,2G. Activations are recomputed to stay below",
      "YOKE_MEMORY_LIMIT"},
@@ -26,12 +26,12 @@ static const yk__cli_command command = {
     .summary = "say beforehand what memory a training step takes",
     .text = "Plans a training step as the run itself would, for each rank, and prints the bytes its device will be asked for:\n"
             "exactly those, since the very same code plans both. Nothing is allocated on the device, compiled or computed, so\n"
-            "that it also tells of models that do not fit here.\n"
+            "that models that do not fit here have an answer too.\n"
             "\n"
             "Parameters include the 16-bit copies that products read in mixed precision (none under a memory limit).\n"
             "Activations are what the forward pass leaves for the backward pass; working memory is the most that lies beside\n"
             "them in the same block, at another time or at the same, with what the plugin packs operands into (where it\n"
-            "tells). Shared: the host memory in which several ranks exchange gradients and parameters, once for all of them.\n"
+            "reports it). Shared: the host memory in which several ranks exchange gradients and parameters, once for all of them.\n"
             "What a device's driver or the program itself need is not in it, nor what evaluation adds (yoke train's\n"
             "--per-device-eval-batch-size). The presets are yoke train's.",
     .options = options,

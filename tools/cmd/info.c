@@ -25,7 +25,7 @@
 static const yk__cli_option options[] = {
     {"kinds", NULL, NULL, "only the names of the plugins that have devices here", NULL},
     {"gpus", NULL, NULL, "only the number of devices that are not the host's cores", NULL},
-    {"env", NULL, NULL, "the environment variables that are read: value, whence, default, meaning", NULL},
+    {"env", NULL, NULL, "the environment variables that are read: value, where it is from, default, meaning", NULL},
     {"json", NULL, NULL, "one JSON object", NULL},
 };
 
@@ -111,7 +111,7 @@ static void library_json(const char *name, const char *version, int last)
 
 static void print_plugin(const yk__plugin_info *p)
 {
-    printf("  %-10s %s, %u device%s  %s\n             %s\n", p->name, p->loaded ? p->version : "left out", p->devices,
+    printf("  %-10s %s, %u device%s  %s\n             %s\n", p->name, p->loaded ? p->version : "not used", p->devices,
            p->devices == 1 ? "" : "s", p->reason ? p->reason : "", p->path);
     for (uint32_t i = 0; p->loaded && i < p->devices; i++) {
         yk_device_caps c;
@@ -140,7 +140,7 @@ static void print_device_json(const yk__plugin_info *p, uint32_t i)
     yk_device_caps c;
     if (!device_caps(p, i, &c))
         return;
-    printf("%s{\"word\": \"%s:%u\", \"name\": ", i ? ", " : "", p->name, i);
+    printf("%s{\"spec\": \"%s:%u\", \"name\": ", i ? ", " : "", p->name, i);
     yk__json_text(c.name);
     printf(", \"isa\": ");
     yk__json_text(c.isa);
@@ -294,7 +294,7 @@ static const yk__cli_command plugin_command = {
     .name = "plugin",
     .usage = "list [--json]",
     .summary = "list the plugins",
-    .text = "Each plugin with its file, its version, its number of devices, and why it was chosen or left out.",
+    .text = "Each plugin with its file, its version, its number of devices, and why it was chosen or is not used.",
     .options = plugin_options,
     .n_options = 1,
     .least = 1,
@@ -304,7 +304,7 @@ static const yk__cli_command plugin_command = {
 static void print_plugins(const survey *s)
 {
     for (uint32_t i = 0; i < s->n_plugin; i++)
-        printf("%-10s %-8s %u device%s  %s  (%s)\n", s->plugin[i].name, s->plugin[i].loaded ? s->plugin[i].version : "left out",
+        printf("%-10s %-8s %u device%s  %s  (%s)\n", s->plugin[i].name, s->plugin[i].loaded ? s->plugin[i].version : "not used",
                s->plugin[i].devices, s->plugin[i].devices == 1 ? " " : "s", s->plugin[i].path,
                s->plugin[i].reason ? s->plugin[i].reason : "");
 }

@@ -55,12 +55,12 @@ static const yk__cli_command command = {
 
 static void print_json(const yk__placement *place, uint32_t n, int code, const yk_error *err)
 {
-    char word[sizeof place->plugin + sizeof place->cores + 16];
+    char spec[sizeof place->plugin + sizeof place->cores + 16];
     printf("{\"ranks\": [");
     for (uint32_t r = 0; r < n; r++) {
-        yk__placement_text(&place[r], word, sizeof word);
+        yk__placement_text(&place[r], spec, sizeof spec);
         printf("%s", r ? ", " : "");
-        yk__json_text(word);
+        yk__json_text(spec);
     }
     printf("], \"exit_code\": %d, \"error\": ", code);
     if (err->status)

@@ -88,7 +88,7 @@ enum { OPTIM_SGD, OPTIM_ADAM, OPTIM_ADAMW, OPTIM_NAMES = 6 };
 static void read_optimizer(train_run *r, bool *bad)
 {
     const yk__cli *cli = r->cli;
-    const int k = yk__cli_word(cli, "optim", optimizers, OPTIM_NAMES, bad); /* used later; told before devices are opened */
+    const int k = yk__cli_word(cli, "optim", optimizers, OPTIM_NAMES, bad); /* used later; reported before devices are opened */
     yk__cli_real(cli, "momentum", 0, 1, bad);
     yk__cli_real(cli, "adam-beta1", 0, 1, bad);
     yk__cli_real(cli, "adam-beta2", 0, 1, bad);

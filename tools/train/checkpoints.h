@@ -3,7 +3,7 @@
  * The checkpoints of one output folder: DIR/checkpoint-STEP. Those of other programs, links, files and other spellings of
  * a number (checkpoint-0007) are none of ours and are neither counted nor touched.
  *
- * Which is older is told by when it was written: a run that goes on from an earlier step writes lower numbers later.
+ * Which is older is seen from when it was written: a run that goes on from an earlier step writes lower numbers later.
  * All ranks call these alike; rank 0 removes.
  */
 #ifndef YOKE_TOOLS_TRAIN_CHECKPOINTS_H
@@ -19,7 +19,7 @@
 typedef struct checkpoints {
     const char *dir;
     uint64_t limit;            /* how many stay; 0: all */
-    int64_t *stuck;            /* steps of those that could not be removed: told once */
+    int64_t *stuck;            /* steps of those that could not be removed: reported once */
     size_t n_stuck, cap_stuck;
 } checkpoints;
 

@@ -139,7 +139,7 @@ bool train_config(const yk__cli *cli, yk_config *config)
     config->allow_substitute = yk__cli_on(cli, "allow-substitute");
     config->substitute = YK_F32;
     config->seed = (uint64_t)yk__cli_int(cli, "seed", 0, INT64_MAX, &bad);
-    yk__cli_int(cli, "max-length", 1, 1 << 20, &bad); /* used later; a bad number is told before devices are opened */
+    yk__cli_int(cli, "max-length", 1, 1 << 20, &bad); /* used later; a bad number is reported before devices are opened */
     yk__cli_int(cli, "seq-len", 1, 1 << 20, &bad);
     yk__cli_int(cli, "per-device-eval-batch-size", 1, 1 << 20, &bad);
     refuse_idle_data_options(cli, &bad);
@@ -152,7 +152,7 @@ static const char *model_folder(const yk__cli *cli)
     return yk__cli_text(cli, "model") ? NULL : yk__cli_text(cli, "from");
 }
 
-/* Where the tokenizer is: as told, else beside the model. */
+/* Where the tokenizer is: as given, else beside the model. */
 static const char *tokenizer_folder(const yk__cli *cli)
 {
     const char *t = yk__cli_text(cli, "tokenizer");
@@ -184,14 +184,14 @@ static uint32_t default_length(const yk__cli *cli, yk_job *job)
 
 static uint32_t text_length(const yk__cli *cli, yk_job *job, const char *option)
 {
-    bool bad = false; /* told before the job was opened */
+    bool bad = false; /* reported before the job was opened */
     return yk__cli_given(cli, option) ? (uint32_t)yk__cli_int(cli, option, 1, 1 << 20, &bad) : default_length(cli, job);
 }
 
 /* Of training, where the command has such options; of evaluation, how many rows. */
 static void take_sample_options(const yk__cli *cli, bool eval, yk_data_config *c)
 {
-    bool bad = false; /* told before the job was opened */
+    bool bad = false; /* reported before the job was opened */
     c->max_rows = (uint64_t)yk__cli_int(cli, eval ? "max-eval-samples" : "max-train-samples", 1, INT64_MAX, &bad);
     c->keep_last = yk__cli_given(cli, "dataloader-drop-last") && !yk__cli_on(cli, "dataloader-drop-last");
     c->by_length = yk__cli_on(cli, "group-by-length");
