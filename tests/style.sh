@@ -1,11 +1,65 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# The house style holds in every source file.
-echo "1..1"
+# The house style holds in every source file; and each rule finds a file that breaks it.
+echo "1..3"
 cd "$YOKE_SOURCE" || exit 1
 if out=$(python3 scripts/style); then
     echo "ok 1 - style"
 else
     printf '%s\n' "$out" | sed 's/^/# /'
     echo "not ok 1 - style"
+fi
+tree=$(mktemp -d) || exit 1
+trap 'rm -rf "$tree"' EXIT
+cd "$tree" && mkdir -p examples transport/local bench tests/support core/io plugins/kit elsewhere || exit 1
+spdx='/* SPDX-License-Identifier: Apache-2.0 */\n'
+{
+    printf "$spdx"'#include "core/run/run.h"\n/* left out, device word: a comment may say so */\n'
+    printf 'static int take(int turned_rows)\n{\n    if(turned_rows)\n        return 1; \n'
+    printf '\treturn ask("the device word \\"cppu:0\\"; if( is text");\n}\nSTART_TEST(pools)\n{\n}\nEND_TEST\n'
+    printf 'static void rows_add(void)\n{\n'
+    yes '    add();' | head -n 61
+    printf '}\n/* %0141d */\nint x_of(int mail2_home);\n' 0
+} >examples/bad.c
+printf '#include "core/run/run.h"\n#include "core/base/mem.h"\nint f(void)\n{\n    abort();\n}\n' >transport/local/bad.c
+printf "$spdx"'#include "tests/unit/x.h"\n#include "tests/support/kit.h"\n' >bench/bad.c
+printf "$spdx"'#include "bench/x.h"\n' >tests/support/bad.h
+printf "$spdx"'#include "core/job/job.h"\nint k; /* TO%s */\n' DO >core/io/bad.c
+printf "$spdx"'#include <CL/cl.h>\n' >plugins/kit/bad.c
+cat >wanted <<'L'
+bench/bad.c:2: benches may include tests/support, not tests/unit/x.h
+core/io/bad.c:2: core/io may only include layers below it, not core/job/job.h
+core/io/bad.c:3: a mark of unfinished work
+examples/bad.c:11: the case pools should say the behaviour it pins, in two words at least
+examples/bad.c:15: function of 61 lines, at most 60
+examples/bad.c:2: examples may include only yoke/yoke.h, not core/run/run.h
+examples/bad.c:4: turned_rows: turned is no word of the field (transposed)
+examples/bad.c:5: the static function take should be object_verb
+examples/bad.c:6: a blank belongs behind if, for, while and switch
+examples/bad.c:6: turned_rows: turned is no word of the field (transposed)
+examples/bad.c:78: 147 columns, at most 140
+examples/bad.c:79: mail2_home: home is no word of the field (cluster)
+examples/bad.c:79: mail2_home: mail is no word of the field (small message)
+examples/bad.c:7: blanks at the end of the line
+examples/bad.c:8: "device word" is no phrase for a user
+examples/bad.c:8: a tab
+plugins/kit/bad.c:2: the kit knows no driver: <CL/
+tests/support/bad.h:2: what tests share may include core, tools and plugins, not bench/x.h
+transport/local/bad.c:1: a transport may include core/base, core/group, core/control and core/coll, not core/run/run.h
+transport/local/bad.c:1: no SPDX line
+transport/local/bad.c:5: a library must not call abort
+L
+# shellcheck disable=SC2046
+python3 "$YOKE_SOURCE/scripts/style" $(find . -name 'bad.*' | cut -c3-) | LC_ALL=C sort >found
+if LC_ALL=C sort wanted | diff - found >difference; then
+    echo "ok 2 - each rule finds its breach"
+else
+    sed 's/^/# /' difference
+    echo "not ok 2 - each rule finds its breach"
+fi
+printf "$spdx"'static int take(int turned_rows)\n{\n    return turned_rows;\n}\n' >elsewhere/other.c
+if python3 "$YOKE_SOURCE/scripts/style" elsewhere/other.c >found && [ ! -s found ]; then
+    echo "ok 3 - names are checked in the folders that are clean"
+else
+    echo "not ok 3 - names are checked in the folders that are clean"
 fi

@@ -15,7 +15,7 @@
 /* "yoke train", but "yoke-cts". */
 static char name_separator(const yk__cli_command *command)
 {
-    return command->apart ? '-' : ' ';
+    return command->own_program ? '-' : ' ';
 }
 
 int yk__cli_usage(const yk__cli_command *command, const char *fmt, ...)

@@ -36,7 +36,7 @@ typedef struct yk__cli_command {
     const yk__cli_option *options;
     size_t n_options;     /* at most YK_CLI_OPTIONS */
     int least, most;      /* number of positional arguments; most -1: any */
-    bool apart;           /* a program of its own, "yoke-NAME" */
+    bool own_program;     /* a program of its own, "yoke-NAME" */
     bool rest;            /* the first positional argument ends the options (launch) */
 } yk__cli_command;
 

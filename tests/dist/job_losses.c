@@ -274,7 +274,7 @@ static void ranks_compare(uint32_t world, uint32_t rank, const mode *how, float 
     ck_assert_msg(wrong == 0, "%d losses differ from those of one process", wrong);
 }
 
-static void run_alone(const mode *how, float (*one)[CASES][NUMBERS])
+static void run_single(const mode *how, float (*one)[CASES][NUMBERS])
 {
     yk_config config = how->config;
     config.devices = "cpu:0";
@@ -302,7 +302,7 @@ static void check_ranks(const char *devices, uint32_t world, const char *name)
     make_folder();
     const int rc = ranks_launch(devices, name, said, sizeof said);
     ck_assert_msg(rc == 0, "%s", said);
-    run_alone(how, one);
+    run_single(how, one);
     for (uint32_t r = 0; r < world; r++)
         ranks_compare(world, r, how, one);
     remove_folder();
@@ -379,7 +379,7 @@ END_TEST
 START_TEST(gradients_are_those_of_finite_differences)
 {
     static float one[SPLITS][CASES][NUMBERS];
-    run_alone(mode_of("plain"), one);
+    run_single(mode_of("plain"), one);
     for (size_t c = 0; c < n_cases; c++) {
         double v[WEIGHTS];
         for (int i = 0; i < WEIGHTS; i++)

@@ -142,7 +142,7 @@ static double wall_seconds(void)
 }
 
 /* Rank 1 is excluded while the others train; on it the same program runs. Says what part of a core that took. */
-static yk_job *train_beside(void)
+static yk_job *train_excluded(void)
 {
     yk_job *job = yk_open(&(yk_config){.quiet = true, .seed = 9});
     net m = make_net(job);
@@ -310,7 +310,7 @@ static int rank_main(const char *mode, const char *folder)
         return yk_close(job);
     }
     if (!strcmp(mode, "beside"))
-        return yk_close(train_beside());
+        return yk_close(train_excluded());
     if (!strcmp(mode, "jobs"))
         return many_jobs();
     if (!strncmp(mode, "diverge", 7))

@@ -197,7 +197,7 @@ static yk_t counted_with_penalties(const step *s) /* two addends that all ranks 
     return yk_sub(yk_add(yk_cross_entropy(s->h, s->y), weight_penalty(s)), yk_scale(sum_all(square_of(s->b)), 0.1f));
 }
 
-static yk_t penalty_alone(const step *s)
+static yk_t penalty_only(const step *s)
 {
     return yk_shift(weight_penalty(s), 2);
 }
@@ -327,7 +327,7 @@ static yk_t classes_weighed(const step *s)
     return square_of(yk_cross_entropy_with(s->h, s->y, &(yk_cross_entropy_config){.weight = w, .smoothing = 0.1f}));
 }
 
-static yk_t looked_up(const step *s)
+static yk_t loss_gathered(const step *s)
 {
     return yk_sqrt(yk_sum(square_of(yk_mul(yk_embedding(s->y, s->q, -1), s->h)), 3, false));
 }
@@ -470,7 +470,7 @@ const loss_case cases[] = {
     {"weighted_mean", weighted_mean, double_weighted_mean, false},
     LOSS(with_penalty),
     COUNTED(counted_with_penalties),
-    LOSS(penalty_alone),
+    LOSS(penalty_only),
     LOSS(product_of_losses),
     LOSS(square_of_loss),
     LOSS(loss_perplexity),
@@ -492,7 +492,7 @@ const loss_case cases[] = {
     LOSS(table_of_all),
     LOSS(four_times),
     LOSS(classes_weighed),
-    LOSS(looked_up),
+    LOSS(loss_gathered),
     LOSS(loss_dropped),
     LOSS(packed_by_some),
     LOSS(of_layer_norm),

@@ -220,7 +220,7 @@ static yk_status run_copies(yk__group *g, yk_error *err)
 {
     const yk__engine_config c = {.precision = YK_BF16, .bucket_bytes = 4096};
     const uint32_t me = yk__group_rank(g);
-    yk__hashes mine, all[2];
+    yk__hashes own, all[2];
     uint16_t other = 0x4321;
     yk__device *dev = NULL;
     rig r = {0};
@@ -230,7 +230,7 @@ static yk_status run_copies(yk__group *g, yk_error *err)
     for (int turn = 0; turn < 2 && !err->status; turn++) {
         if (turn && me == 1)
             yk__store_io(r.e, r.e->param[0].low, 0, &other, sizeof other, true, err);
-        if (!err->status && !yk__engine_hashes(r.e, &mine, err) && !yk__group_all_gather(g, &mine, sizeof mine, all, err) &&
+        if (!err->status && !yk__engine_hashes(r.e, &own, err) && !yk__group_all_gather(g, &own, sizeof own, all, err) &&
             yk__hashes_agree(&all[0], &all[1]) == (turn == 1))
             yk__fail(err, YK_E_INTERNAL, "copies that are %s", turn ? "unlike agree" : "alike differ");
     }

@@ -26,7 +26,7 @@ static inline uint32_t fuzz_random(uint64_t *state)
     return (uint32_t)(*state >> 33);
 }
 
-static inline size_t fuzz_mutate(uint8_t *p, size_t n, size_t room, uint64_t *state)
+static inline size_t fuzz_mutate(uint8_t *p, size_t n, size_t capacity, uint64_t *state)
 {
     static const uint8_t odd[] = {0, 1, 0x7f, 0x80, 0xff, '"', ',', '\n', '\r', '{', '}', '[', ']', ':', '-', 'e'};
     size_t at = n ? fuzz_random(state) % n : 0, k = 1 + fuzz_random(state) % 8;
@@ -49,7 +49,7 @@ static inline size_t fuzz_mutate(uint8_t *p, size_t n, size_t room, uint64_t *st
         break;
     case 4: /* say it twice */
         k = k < n - at ? k : n - at;
-        if (n + k <= room) {
+        if (n + k <= capacity) {
             memmove(p + at + k, p + at, n - at);
             n += k;
         }
@@ -72,14 +72,14 @@ static inline time_t fuzz_until(int rounds)
 static inline void fuzz_run(const fuzz_seed *seed, int first, int rounds)
 {
     uint64_t state = 12345 + (uint64_t)(first + 1);
-    size_t room = seed->size + 64, lead = first >= 0;
+    size_t capacity = seed->size + 64, lead = first >= 0;
     const time_t until = fuzz_until(rounds);
     for (int i = 0; i <= rounds || (until && time(NULL) < until); i++) {
-        uint8_t *p = malloc(room + 1), *exact;
+        uint8_t *p = malloc(capacity + 1), *exact;
         size_t n = seed->size;
         memcpy(p + lead, seed->data, n);
         for (uint32_t m = i ? 1 + fuzz_random(&state) % 4 : 0; m; m--)
-            n = fuzz_mutate(p + lead, n, room - 1, &state);
+            n = fuzz_mutate(p + lead, n, capacity - 1, &state);
         if (lead)
             p[0] = (uint8_t)first;
         exact = malloc(n + lead ? n + lead : 1); /* its own block, so that a sanitizer sees a read past the end */

@@ -135,7 +135,7 @@ static void run_check(sanity *s, const check *c, const sample *data, line want)
 static void run_ranks(sanity *s)
 {
     yk_job *job = yk_open(&(yk_config){.devices = s->devices, .quiet = true, .seed = 7});
-    double sum = 0, mine;
+    double sum = 0, summed;
     float y[64];
     int64_t n = 64;
     float ones[64];
@@ -143,16 +143,16 @@ static void run_ranks(sanity *s)
         ones[i] = 1;
     if (!job)
         return;
-    mine = (double)yk_rank(job) + 1;
-    yk_sum_ranks(job, &mine, 1);
-    check_report(s, mine == (double)yk_world(job) * (double)(yk_world(job) + 1) / 2, "sums over the ranks", yk_error_text(job));
+    summed = (double)yk_rank(job) + 1;
+    yk_sum_ranks(job, &summed, 1);
+    check_report(s, summed == (double)yk_world(job) * (double)(yk_world(job) + 1) / 2, "sums over the ranks", yk_error_text(job));
     yk_rows(job, 64, NULL, 64);
     yk_read(yk_dropout(yk_input(job, YK_F32, 1, &n, ones), 0.5f), y, sizeof y);
     for (int i = 0; i < 64; i++)
         sum += (double)y[i] * (i + 1);
-    mine = sum;
-    yk_sum_ranks(job, &mine, 1);
-    check_report(s, mine == sum * (double)yk_world(job) && sum > 0, "the same dropout mask on every rank", yk_error_text(job));
+    summed = sum;
+    yk_sum_ranks(job, &summed, 1);
+    check_report(s, summed == sum * (double)yk_world(job) && sum > 0, "the same dropout mask on every rank", yk_error_text(job));
     yk_close(job);
 }
 

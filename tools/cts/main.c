@@ -44,7 +44,7 @@ static const yk__cli_option options[] = {
 
 static const yk__cli_command command = {
     .name = "cts",
-    .apart = true,
+    .own_program = true,
     .usage = "--plugin PATH [options]",
     .summary = "conformance suite for compute plugins",
     .text = "Runs the tests of <yoke/plugin.h> on one device of a plugin and prints a line for each, and the totals. "

@@ -226,9 +226,9 @@ END_TEST
 
 START_TEST(grads_of_products)
 {
-    static const int turned[4][2] = {{0, 0}, {0, 1}, {1, 0}, {1, 1}};
+    static const int transposed[4][2] = {{0, 0}, {0, 1}, {1, 0}, {1, 1}};
     for (int i = 0; i < 4; i++) {
-        bool ta = turned[i][0], tb = turned[i][1];
+        bool ta = transposed[i][0], tb = transposed[i][1];
         yk__vid a = lab_float(&l, -1, 1, 2, ta ? (int64_t[]){4, 3} : (int64_t[]){3, 4});
         yk__vid b = lab_float(&l, -1, 1, 2, tb ? (int64_t[]){5, 4} : (int64_t[]){4, 5}), y;
         size_t before, copies = 0;

@@ -232,7 +232,7 @@ static void op_softmax(vec *v)
 /* ---- Attention ---- */
 
 /* [B, T, H*D] as [B, H, T, D] */
-static yk__vid heads_apart(vec *v, yk__vid x, const char *attr)
+static yk__vid heads_split(vec *v, yk__vid x, const char *attr)
 {
     yk_value s = vec_shape(v, x);
     const int64_t h = attr_int(&v->file, attr, 1);
@@ -264,7 +264,7 @@ static yk__vid attention_bias(vec *v, const int64_t dim[4], int64_t past)
 
 static void op_attention(vec *v)
 {
-    yk__vid x[4] = {heads_apart(v, IN[0], "q_num_heads"), heads_apart(v, IN[1], "kv_num_heads"), heads_apart(v, IN[2], "kv_num_heads")};
+    yk__vid x[4] = {heads_split(v, IN[0], "q_num_heads"), heads_split(v, IN[1], "kv_num_heads"), heads_split(v, IN[2], "kv_num_heads")};
     yk_value q = vec_shape(v, x[0]), k = vec_shape(v, x[1]), y;
     int64_t a[5] = {0, 0, 0, 0, 0}, past = 0, dim[4];
     if (attr_real(&v->file, "softcap", 0) > 0 || v->n_in > 6)
