@@ -5,18 +5,11 @@
  *
  * Without a launcher this is the test; as a rank it runs the mode that its arguments name: MODE FOLDER. Rank 2 differs.
  */
-#include <check.h>
-#include <fcntl.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
-#include <yoke/yoke.h>
+#include "tests/support/ranks.h"
 
-static char self[1024], dir[] = "/tmp/yoke-agree-XXXXXX";
+#define DEVICES "cpu:0! cpu:0! cpu:0!"
 
 static bool rank_differs(yk_job *job, const char *mode, const char *what)
 {
@@ -87,32 +80,10 @@ static int rank_main(const char *mode, const char *folder)
     return !strcmp(mode, "data") || !strcmp(mode, "same data") || !strcmp(mode, "pipe") ? read_data(mode, folder) : rank_train(mode);
 }
 
-/* Runs a mode in three ranks; the exit code, what they said in `said`. */
-static int ranks_launch(const char *mode, char *said, size_t n)
-{
-    char path[160];
-    snprintf(path, sizeof path, "%s/said", dir);
-    pid_t p = fork();
-    if (p == 0) {
-        char *argv[] = {self, (char *)(uintptr_t)mode, dir, NULL};
-        int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC, 0600);
-        dup2(fd, 2);
-        _exit(yk_launch("cpu:0! cpu:0! cpu:0!", argv));
-    }
-    int status = -1;
-    waitpid(p, &status, 0);
-    FILE *f = fopen(path, "r");
-    size_t got = f ? fread(said, 1, n - 1, f) : 0;
-    said[got] = 0;
-    if (f)
-        fclose(f);
-    return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
-}
-
 static void write_text(const char *name, const char *text)
 {
     char path[160];
-    snprintf(path, sizeof path, "%s/%s", dir, name);
+    snprintf(path, sizeof path, "%s/%s", ranks_folder, name);
     FILE *f = fopen(path, "w");
     ck_assert_ptr_nonnull(f);
     for (int i = 0; i < 40; i++)
@@ -123,18 +94,11 @@ static void write_text(const char *name, const char *text)
 static void set_up(void)
 {
     char path[160];
-    ck_assert_ptr_nonnull(mkdtemp(dir));
+    ranks_folder_make();
     write_text("a.txt", "the same");
     write_text("b.txt", "the sama"); /* as many rows, one letter */
-    snprintf(path, sizeof path, "%s/pipe", dir);
+    snprintf(path, sizeof path, "%s/pipe", ranks_folder);
     ck_assert_int_eq(mkfifo(path, 0600), 0);
-}
-
-static void tear_down(void)
-{
-    char cmd[128];
-    snprintf(cmd, sizeof cmd, "rm -rf %s", dir);
-    ck_assert_int_eq(system(cmd), 0);
 }
 
 static const struct {
@@ -157,7 +121,7 @@ static const struct {
 START_TEST(a_rank_that_does_other_things_is_named)
 {
     char said[4096];
-    const int code = ranks_launch(odd_ranks[_i].mode, said, sizeof said);
+    const int code = ranks_run(DEVICES, odd_ranks[_i].mode, said, sizeof said);
     ck_assert_msg(code == 2, "%s: exit code %d: %s", odd_ranks[_i].mode, code, said);
     ck_assert_msg(strstr(said, "rank 2 (cpu:0!) has ") && strstr(said, odd_ranks[_i].words), "%s: %s", odd_ranks[_i].mode, said);
     ck_assert_msg(strstr(said, "every rank must run the same program"), "%s", said);
@@ -169,14 +133,14 @@ START_TEST(what_may_differ_does)
     static const char *const mode[] = {"plain", "beside", "same data"};
     char said[4096];
     for (size_t i = 0; i < sizeof mode / sizeof *mode; i++)
-        ck_assert_msg(ranks_launch(mode[i], said, sizeof said) == 0, "%s: %s", mode[i], said);
+        ck_assert_msg(ranks_run(DEVICES, mode[i], said, sizeof said) == 0, "%s: %s", mode[i], said);
 }
 END_TEST
 
 START_TEST(a_pipe_is_for_one_rank)
 {
     char said[4096];
-    ck_assert_int_eq(ranks_launch("pipe", said, sizeof said), 2);
+    ck_assert_int_eq(ranks_run(DEVICES, "pipe", said, sizeof said), 2);
     ck_assert_msg(strstr(said, "/pipe is a pipe: each of the 3 ranks would read another part of it"), "%s", said);
 }
 END_TEST
@@ -185,19 +149,11 @@ int main(int argc, char **argv)
 {
     if (argc == 3)
         return rank_main(argv[1], argv[2]);
-    ssize_t n = readlink("/proc/self/exe", self, sizeof self - 1);
-    self[n > 0 ? n : 0] = 0;
-    Suite *s = suite_create("agree");
     TCase *t = tcase_create("ranks");
-    tcase_add_checked_fixture(t, set_up, tear_down);
+    tcase_add_checked_fixture(t, set_up, ranks_folder_remove);
     tcase_set_timeout(t, 60);
     tcase_add_loop_test(t, a_rank_that_does_other_things_is_named, 0, sizeof odd_ranks / sizeof *odd_ranks);
     tcase_add_test(t, what_may_differ_does);
     tcase_add_test(t, a_pipe_is_for_one_rank);
-    suite_add_tcase(s, t);
-    SRunner *r = srunner_create(s);
-    srunner_set_tap(r, "-");
-    srunner_run_all(r, CK_SILENT);
-    srunner_free(r);
-    return 0;
+    return suite_run("agree", t);
 }

@@ -2,7 +2,7 @@
 /* Collectives between processes, bit for bit equal to sums in the order of rank numbers made by each rank alone. */
 #include "config.h"
 
-#include "tests/dist/harness.h"
+#include "tests/support/ranks.h"
 
 #include <check.h>
 #include <math.h>
@@ -325,10 +325,10 @@ static int case_diverge(yk__group *g, const char *what, yk_error *err)
     member[yk__group_size(g) - 1] = strncmp(what, "excluded", 8) != 0;
     if (yk__group_set_members(g, member, err))
         return wrong(err, "members", 0);
-    begin = harness_now();
+    begin = ranks_now();
     call_unlike(g, what, &b, err);
-    if (harness_now() - begin > 3.0)
-        yk__fail(err, YK_E_TIMEOUT, "%s: it took %.1f s", what, harness_now() - begin);
+    if (ranks_now() - begin > 3.0)
+        yk__fail(err, YK_E_TIMEOUT, "%s: it took %.1f s", what, ranks_now() - begin);
     return wrong(err, what, 0);
 }
 
@@ -382,7 +382,7 @@ static void expect_success(uint32_t n, const char *what)
 {
     yk_error err = YK_ERROR_INIT;
     int code = -1;
-    ck_assert_msg(!harness_launch(n, what, NULL, &code, &err), "%u ranks, %s: %s", n, what, err.text);
+    ck_assert_msg(!ranks_start(n, what, NULL, &code, &err), "%u ranks, %s: %s", n, what, err.text);
     ck_assert_int_eq(code, 0);
 }
 
@@ -416,14 +416,14 @@ START_TEST(diverging_ranks_end)
 {
     for (uint32_t ranks = 2; ranks <= 3; ranks++) {
         yk_error err = YK_ERROR_INIT;
-        const double begin = harness_now();
+        const double begin = ranks_now();
         int code = -1;
-        harness_launch(ranks, unlike[_i], NULL, &code, &err);
+        ranks_start(ranks, unlike[_i], NULL, &code, &err);
         ck_assert_msg(err.status == YK_E_INTERNAL && strstr(err.text, "diverged") && strstr(err.text, "other.c:1"), "%s: %s",
                       unlike[_i], err.text);
         ck_assert_msg(strstr(err.text, "main.c:10") || (strstr(err.text, "rank 1") && strstr(err.text, "rank 2")), "%s: %s",
                       unlike[_i], err.text);
-        ck_assert_msg(harness_now() - begin < 5, "%s: %.1f s", unlike[_i], harness_now() - begin);
+        ck_assert_msg(ranks_now() - begin < 5, "%s: %.1f s", unlike[_i], ranks_now() - begin);
     }
 }
 END_TEST

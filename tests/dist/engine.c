@@ -5,7 +5,7 @@
  */
 #include "config.h"
 
-#include "tests/dist/harness.h"
+#include "tests/support/ranks.h"
 
 #include <check.h>
 #include <math.h>
@@ -165,7 +165,7 @@ static void launch(uint32_t ranks, const char *what)
 {
     yk_error err = YK_ERROR_INIT;
     int code = -1;
-    harness_launch(ranks, what, NULL, &code, &err);
+    ranks_start(ranks, what, NULL, &code, &err);
     ck_assert_msg(!err.status && code == 0, "%s: %s", what, err.text);
 }
 

@@ -5,21 +5,13 @@
  *
  * Without a launcher this is the test; as a rank it runs the mode that its arguments name: MODE FOLDER.
  */
-#include <check.h>
-#include <fcntl.h>
 #include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include "losses.h"
+#include "tests/support/ranks.h"
 
-#define CASES 64 /* at most */
-#define NUMBERS (WEIGHTS + 1)               /* the gradients, the loss */
-
-static char self[1024], dir[] = "/tmp/yoke-losses-XXXXXX";
+#define CASES 64              /* at most */
+#define NUMBERS (WEIGHTS + 1) /* the gradients, the loss */
 
 #define SPLITS 4
 
@@ -182,16 +174,10 @@ static int read_values(const char *devices, uint32_t *rank, double *v)
 
 static int read_mode(const char *folder)
 {
-    char path[160];
     double v[READ];
     uint32_t rank;
     const int rc = read_values(NULL, &rank, v);
-    snprintf(path, sizeof path, "%s/read.%u", folder, rank);
-    FILE *f = fopen(path, "wb");
-    if (f) {
-        fwrite(v, sizeof v, 1, f);
-        fclose(f);
-    }
+    ranks_write(folder, "read", rank, v, sizeof v);
     return rc;
 }
 
@@ -199,46 +185,18 @@ static int rank_main(const char *name, const char *folder)
 {
     static float out[SPLITS][CASES][NUMBERS];
     const mode *how = mode_of(name);
-    char path[160];
     if (!strcmp(name, "read"))
         return read_mode(folder);
     if (!how)
         return refusal_run(name);
     yk_job *job = yk_open(&how->config);
-    snprintf(path, sizeof path, "%s/%u.%u", folder, yk_world(job), yk_rank(job));
+    const uint32_t rank = yk_rank(job);
     const int rc = run_all(job, how, out);
-    FILE *f = fopen(path, "wb");
-    if (f) {
-        fwrite(out, sizeof out, 1, f);
-        fclose(f);
-    }
+    ranks_write(folder, name, rank, out, sizeof out);
     return rc;
 }
 
 /* ---- The test ---- */
-
-/* The exit code; what the ranks said in `said`. */
-static int ranks_launch(const char *devices, const char *name, char *said, size_t n)
-{
-    char path[160];
-    snprintf(path, sizeof path, "%s/said", dir);
-    pid_t p = fork();
-    if (p == 0) {
-        char *argv[] = {self, (char *)(uintptr_t)name, dir, NULL};
-        int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC, 0600);
-        dup2(fd, 2);
-        const int rc = yk_launch(devices, argv);
-        _exit(rc < 0 ? rank_main(name, dir) : rc); /* one rank is this process */
-    }
-    int status = -1;
-    waitpid(p, &status, 0);
-    FILE *f = fopen(path, "r");
-    size_t got = f ? fread(said, 1, n - 1, f) : 0;
-    said[got] = 0;
-    if (f)
-        fclose(f);
-    return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
-}
 
 /* The largest difference over the largest number. */
 static double relative_difference(const float *a, const float *b)
@@ -255,13 +213,8 @@ static double relative_difference(const float *a, const float *b)
 static void ranks_compare(uint32_t world, uint32_t rank, const mode *how, float (*one)[CASES][NUMBERS])
 {
     static float got[SPLITS][CASES][NUMBERS];
-    char path[160];
     int wrong = 0;
-    snprintf(path, sizeof path, "%s/%u.%u", dir, world, rank);
-    FILE *f = fopen(path, "rb");
-    ck_assert_ptr_nonnull(f);
-    ck_assert_uint_eq(fread(got, sizeof got, 1, f), 1);
-    fclose(f);
+    ranks_read(how->name, rank, got, sizeof got);
     for (int k = 0; k < SPLITS; k++)
         for (size_t c = 0; c < n_cases; c++) {
             const double d = relative_difference(got[k][c], one[k][c]);
@@ -281,31 +234,18 @@ static void run_single(const mode *how, float (*one)[CASES][NUMBERS])
     ck_assert_int_eq(run_all(yk_open(&config), how, one), 0);
 }
 
-static void make_folder(void)
-{
-    strcpy(strrchr(dir, '-') + 1, "XXXXXX");
-    ck_assert_ptr_nonnull(mkdtemp(dir));
-}
-
-static void remove_folder(void)
-{
-    char cmd[128];
-    snprintf(cmd, sizeof cmd, "rm -rf %s", dir);
-    ck_assert_int_eq(system(cmd), 0);
-}
-
 static void check_ranks(const char *devices, uint32_t world, const char *name)
 {
     static float one[SPLITS][CASES][NUMBERS];
     const mode *how = mode_of(name);
     char said[4096];
-    make_folder();
-    const int rc = ranks_launch(devices, name, said, sizeof said);
+    ranks_folder_make();
+    const int rc = ranks_run(devices, name, said, sizeof said);
     ck_assert_msg(rc == 0, "%s", said);
     run_single(how, one);
     for (uint32_t r = 0; r < world; r++)
         ranks_compare(world, r, how, one);
-    remove_folder();
+    ranks_folder_remove();
 }
 
 START_TEST(two_ranks_have_the_losses_of_one)
@@ -339,16 +279,16 @@ START_TEST(what_cannot_be_split_is_named)
 {
     for (size_t i = 0; i < n_refusals; i++) {
         char said[4096];
-        make_folder();
-        const int two = ranks_launch("cpu:0 cpu:0", refusals[i].name, said, sizeof said);
+        ranks_folder_make();
+        const int two = ranks_run("cpu:0 cpu:0", refusals[i].name, said, sizeof said);
         ck_assert_msg(two == 2, "%s: %d: %s", refusals[i].name, two, said);
         for (int k = 0; k < 2; k++)
             ck_assert_msg(strstr(said, refusals[i].said[k]) != NULL, "%s: %s", refusals[i].name, said);
         const char *at = strstr(said, " at ");
         ck_assert_msg(!refusals[i].placed || (at && strstr(at, "losses.c:")), "%s: %s", refusals[i].name, said);
-        const int one = ranks_launch("cpu:0", refusals[i].name, said, sizeof said);
+        const int one = ranks_run("cpu:0", refusals[i].name, said, sizeof said);
         ck_assert_msg(one == 0, "%s in one process: %d: %s", refusals[i].name, one, said);
-        remove_folder();
+        ranks_folder_remove();
     }
 }
 END_TEST
@@ -356,23 +296,19 @@ END_TEST
 START_TEST(values_read_are_those_of_one)
 {
     double one[READ], got[READ];
-    char said[4096], path[160];
+    char said[4096];
     uint32_t rank;
-    make_folder();
+    ranks_folder_make();
     ck_assert_int_eq(read_values("cpu:0", &rank, one), 0);
-    const int rc = ranks_launch("cpu:0 cpu:0 cpu:0", "read", said, sizeof said);
+    const int rc = ranks_run("cpu:0 cpu:0 cpu:0", "read", said, sizeof said);
     ck_assert_msg(rc == 0, "%s", said);
     for (rank = 0; rank < 3; rank++) {
-        snprintf(path, sizeof path, "%s/read.%u", dir, rank);
-        FILE *f = fopen(path, "rb");
-        ck_assert_ptr_nonnull(f);
-        ck_assert_uint_eq(fread(got, sizeof got, 1, f), 1);
-        fclose(f);
+        ranks_read("read", rank, got, sizeof got);
         for (int i = 0; i < READ; i++)
             ck_assert_msg(fabs(got[i] - one[i]) < 3e-6 * fabs(one[i]), "rank %u, value %d: %.8g, in one process %.8g", rank, i,
                           got[i], one[i]);
     }
-    remove_folder();
+    ranks_folder_remove();
 }
 END_TEST
 
@@ -404,9 +340,6 @@ int main(int argc, char **argv)
 {
     if (argc == 3)
         return rank_main(argv[1], argv[2]);
-    ssize_t n = readlink("/proc/self/exe", self, sizeof self - 1);
-    self[n > 0 ? n : 0] = 0;
-    Suite *s = suite_create("job_losses");
     TCase *t = tcase_create("losses");
     tcase_set_timeout(t, 120);
     tcase_add_test(t, gradients_are_those_of_finite_differences);
@@ -416,10 +349,5 @@ int main(int argc, char **argv)
     tcase_add_test(t, narrow_formats_have_the_losses_of_one);
     tcase_add_test(t, values_read_are_those_of_one);
     tcase_add_test(t, what_cannot_be_split_is_named);
-    suite_add_tcase(s, t);
-    SRunner *r = srunner_create(s);
-    srunner_set_tap(r, "-");
-    srunner_run_all(r, CK_SILENT);
-    srunner_free(r);
-    return 0;
+    return suite_run("job_losses", t);
 }

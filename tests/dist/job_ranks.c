@@ -5,20 +5,12 @@
  *
  * Without a launcher this is the test; as a rank it runs the mode that its arguments name: MODE FOLDER.
  */
-#include <check.h>
-#include <fcntl.h>
 #include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/resource.h>
-#include <sys/wait.h>
-#include <time.h>
-#include <unistd.h>
-
-#include <yoke/yoke.h>
+#include <yoke/yoke.h> /* before core/job/job.h: calls record their line here */
 
 #include "core/job/job.h"
+#include "tests/support/ranks.h"
 
 #define ROWS 12
 #define IN 8
@@ -34,7 +26,7 @@
 #define SLOWER 1
 #endif
 
-static char self[1024], dir[] = "/tmp/yoke-ranks-XXXXXX";
+#define DEVICES "cpu:0! cpu:0! cpu:0!"
 
 typedef struct net {
     yk_t w1, gamma, beta, mean, var, count, w2;
@@ -134,13 +126,6 @@ static double cpu_seconds(void)
     return (double)(u.ru_utime.tv_sec + u.ru_stime.tv_sec) + 1e-6 * (double)(u.ru_utime.tv_usec + u.ru_stime.tv_usec);
 }
 
-static double wall_seconds(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
-
 /* Rank 1 is excluded while the others train; on it the same program runs. Says what part of a core that took. */
 static yk_job *train_excluded(void)
 {
@@ -153,7 +138,7 @@ static yk_job *train_excluded(void)
         if (s == 2) { /* a step of rest: its programs are made, its shares are known */
             set_roles(job, s);
             cpu = cpu_seconds();
-            wall = wall_seconds();
+            wall = ranks_now();
         }
         yk_t loss = micro_loss(job, m, s < 2 ? 0 : 2);
         yk_backward(loss);
@@ -164,7 +149,7 @@ static yk_job *train_excluded(void)
             usleep(6000);
     }
     cpu = cpu_seconds() - cpu;
-    wall = wall_seconds() - wall;
+    wall = ranks_now() - wall;
     if (yk_ok(job) && yk_rank(job) == 1) {
         char text[128];
         snprintf(text, sizeof text, "excluded for %.2f s it took %.4f s of a core", wall, cpu);
@@ -274,17 +259,6 @@ static yk_job *rank_train(const char *devices, const char *folder, int save, boo
     return job;
 }
 
-static void numbers_put(const char *folder, const char *mode, uint32_t rank, const float *v)
-{
-    char path[160];
-    snprintf(path, sizeof path, "%s/%s.%u", folder, mode, rank);
-    FILE *f = fopen(path, "wb");
-    if (f) {
-        fwrite(v, sizeof *v, NUMBERS, f);
-        fclose(f);
-    }
-}
-
 static int rank_main(const char *mode, const char *folder)
 {
     float v[NUMBERS];
@@ -320,73 +294,34 @@ static int rank_main(const char *mode, const char *folder)
     resting = at ? *at - '0' : -1;
     const yk_dtype precision = strstr(mode, "-bf") ? YK_BF16 : strstr(mode, "-half") ? YK_F16 : YK_F32;
     yk_job *job = rank_train(NULL, folder, !strcmp(mode, "whole") ? 6 : excludes ? 4 : 0, !strcmp(mode, "resumed"), precision, v);
-    numbers_put(folder, mode, yk_rank(job), v);
+    ranks_write(folder, mode, yk_rank(job), v, sizeof v);
     return yk_close(job);
-}
-
-/* Runs a mode in three ranks; the exit code, what they said in `said`. */
-static int ranks_launch(const char *mode, char *said, size_t n)
-{
-    char path[160];
-    snprintf(path, sizeof path, "%s/said", dir);
-    pid_t p = fork();
-    if (p == 0) {
-        char *argv[] = {self, (char *)(uintptr_t)mode, dir, NULL};
-        int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC, 0600);
-        dup2(fd, 2);
-        _exit(yk_launch("cpu:0! cpu:0! cpu:0!", argv));
-    }
-    int status = -1;
-    waitpid(p, &status, 0);
-    FILE *f = fopen(path, "r");
-    size_t got = f ? fread(said, 1, n - 1, f) : 0;
-    said[got] = 0;
-    if (f)
-        fclose(f);
-    return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
-}
-
-static void numbers_get(const char *mode, int rank, float *v)
-{
-    char path[160];
-    snprintf(path, sizeof path, "%s/%s.%d", dir, mode, rank);
-    FILE *f = fopen(path, "rb");
-    ck_assert_ptr_nonnull(f);
-    ck_assert_uint_eq(fread(v, sizeof *v, NUMBERS, f), NUMBERS);
-    fclose(f);
-}
-
-static void folder_clean(void)
-{
-    char cmd[128];
-    snprintf(cmd, sizeof cmd, "rm -rf %s", dir);
-    ck_assert_int_eq(system(cmd), 0);
 }
 
 START_TEST(three_ranks_are_one_process)
 {
     float whole[3][NUMBERS], part_of[NUMBERS], one[NUMBERS];
     char said[4096];
-    ck_assert_ptr_nonnull(mkdtemp(dir));
-    ck_assert_msg(ranks_launch("whole", said, sizeof said) == 0, "%s", said);
-    ck_assert_msg(ranks_launch("resumed", said, sizeof said) == 0, "%s", said);
+    ranks_folder_make();
+    ck_assert_msg(ranks_run(DEVICES, "whole", said, sizeof said) == 0, "%s", said);
+    ck_assert_msg(ranks_run(DEVICES, "resumed", said, sizeof said) == 0, "%s", said);
     for (int r = 0; r < 3; r++)
-        numbers_get("whole", r, whole[r]);
+        ranks_read("whole", (uint32_t)r, whole[r], sizeof whole[r]);
     ck_assert_mem_eq(whole[0], whole[1], sizeof whole[0]); /* running statistics and losses too */
     ck_assert_mem_eq(whole[0], whole[2], sizeof whole[0]);
     for (int r = 0; r < 3; r++) {
-        numbers_get("resumed", r, part_of);
+        ranks_read("resumed", (uint32_t)r, part_of, sizeof part_of);
         ck_assert_mem_eq(part_of, whole[0], (NUMBERS - 12) * sizeof(float));
         ck_assert_mem_eq(part_of + NUMBERS - 6, whole[0] + NUMBERS - 6, 6 * sizeof(float));
     }
-    yk_job *job = rank_train("cpu:0", dir, 0, false, YK_F32, one);
+    yk_job *job = rank_train("cpu:0", ranks_folder, 0, false, YK_F32, one);
     ck_assert_msg(yk_ok(job), "%s", yk_error_text(job));
     yk_close(job);
     for (int i = 0; i < NUMBERS; i++)
         ck_assert_msg(fabsf(one[i] - whole[0][i]) < 2e-5f, "number %d: %g, in one process %g", i, (double)whole[0][i],
                       (double)one[i]);
     ck_assert(one[NUMBERS - 1] < 0.9f * one[NUMBERS - 12]);
-    folder_clean();
+    ranks_folder_remove();
 }
 END_TEST
 
@@ -396,27 +331,27 @@ START_TEST(an_excluded_rank_changes_nothing)
     static const char *const mode[3][2] = {{"rests-0", "excluded-0"}, {"rests-2-bf", "excluded-2-bf"}, {"rests-1-half", "excluded-1-half"}};
     float member[NUMBERS], excluded[NUMBERS];
     char said[4096];
-    ck_assert_ptr_nonnull(mkdtemp(dir));
+    ranks_folder_make();
     for (int i = 0; i < 2; i++)
-        ck_assert_msg(ranks_launch(mode[_i][i], said, sizeof said) == 0, "%s: %s", mode[_i][i], said);
+        ck_assert_msg(ranks_run(DEVICES, mode[_i][i], said, sizeof said) == 0, "%s: %s", mode[_i][i], said);
     for (int r = 0; r < 3; r++) {
-        numbers_get(mode[_i][0], r, member);
-        numbers_get(mode[_i][1], r, excluded);
+        ranks_read(mode[_i][0], (uint32_t)r, member, sizeof member);
+        ranks_read(mode[_i][1], (uint32_t)r, excluded, sizeof excluded);
         for (int k = 0; k < NUMBERS; k++)
             ck_assert_msg(member[k] == excluded[k], "%s, rank %d, number %d: %g as a member, %g excluded", mode[_i][1], r, k,
                           (double)member[k], (double)excluded[k]);
     }
     ck_assert(member[NUMBERS - 13] > 0.0f && member[NUMBERS - 19] > 0.0f);
-    folder_clean();
+    ranks_folder_remove();
 }
 END_TEST
 
 START_TEST(jobs_give_back_what_they_share)
 {
     char said[4096];
-    ck_assert_ptr_nonnull(mkdtemp(dir));
-    ck_assert_msg(ranks_launch("jobs", said, sizeof said) == 0, "%s", said);
-    folder_clean();
+    ranks_folder_make();
+    ck_assert_msg(ranks_run(DEVICES, "jobs", said, sizeof said) == 0, "%s", said);
+    ranks_folder_remove();
 }
 END_TEST
 
@@ -424,24 +359,24 @@ START_TEST(programs_that_differ_end)
 {
     static const char *const mode[2] = {"diverge-item", "diverge-sum"};
     char said[4096];
-    const double begin = wall_seconds();
-    ck_assert_ptr_nonnull(mkdtemp(dir));
-    ck_assert_int_eq(ranks_launch(mode[_i], said, sizeof said), 1);
+    const double begin = ranks_now();
+    ranks_folder_make();
+    ck_assert_int_eq(ranks_run(DEVICES, mode[_i], said, sizeof said), 1);
     ck_assert_msg(strstr(said, "diverged") != NULL, "%s", said);
     const char *here = strstr(said, "called at"), *there = here ? strstr(here + 1, "called at") : NULL;
     ck_assert_msg(there && strstr(here, "job_ranks.c:") && strstr(there, "job_ranks.c:"), "%s", said);
-    ck_assert_msg(wall_seconds() - begin < 5, "%.1f s", wall_seconds() - begin);
-    folder_clean();
+    ck_assert_msg(ranks_now() - begin < 5, "%.1f s", ranks_now() - begin);
+    ranks_folder_remove();
 }
 END_TEST
 
 START_TEST(an_excluded_rank_sleeps)
 {
     char said[4096];
-    ck_assert_ptr_nonnull(mkdtemp(dir));
-    ck_assert_msg(ranks_launch("beside", said, sizeof said) == 0, "%s", said);
+    ranks_folder_make();
+    ck_assert_msg(ranks_run(DEVICES, "beside", said, sizeof said) == 0, "%s", said);
     printf("# %s\n", said);
-    folder_clean();
+    ranks_folder_remove();
 }
 END_TEST
 
@@ -449,22 +384,22 @@ START_TEST(a_rank_that_differs_is_named)
 {
     static const char *const mode[2] = {"written", "held"};
     char said[4096];
-    ck_assert_ptr_nonnull(mkdtemp(dir));
+    ranks_folder_make();
     for (int i = 0; i < 2; i++) {
-        ck_assert_int_eq(ranks_launch(mode[i], said, sizeof said), 1);
+        ck_assert_int_eq(ranks_run(DEVICES, mode[i], said, sizeof said), 1);
         ck_assert_msg(strstr(said, "the parameters of rank 1") != NULL, "%s", said);
         ck_assert_msg((strstr(said, "all ranks must write the same") != NULL) == (i == 0), "%s", said);
     }
-    folder_clean();
+    ranks_folder_remove();
 }
 END_TEST
 
 START_TEST(a_rank_may_fork)
 {
     char said[4096];
-    ck_assert_ptr_nonnull(mkdtemp(dir));
-    ck_assert_msg(ranks_launch("forks", said, sizeof said) == 0, "%s", said);
-    folder_clean();
+    ranks_folder_make();
+    ck_assert_msg(ranks_run(DEVICES, "forks", said, sizeof said) == 0, "%s", said);
+    ranks_folder_remove();
 }
 END_TEST
 
@@ -472,9 +407,6 @@ int main(int argc, char **argv)
 {
     if (argc == 3)
         return rank_main(argv[1], argv[2]);
-    ssize_t n = readlink("/proc/self/exe", self, sizeof self - 1);
-    self[n > 0 ? n : 0] = 0;
-    Suite *s = suite_create("job_ranks");
     TCase *t = tcase_create("ranks");
     tcase_add_test(t, three_ranks_are_one_process);
     tcase_add_loop_test(t, an_excluded_rank_changes_nothing, 0, 3);
@@ -484,10 +416,5 @@ int main(int argc, char **argv)
     tcase_add_test(t, a_rank_that_differs_is_named);
     tcase_add_test(t, a_rank_may_fork);
     tcase_set_timeout(t, 120);
-    suite_add_tcase(s, t);
-    SRunner *r = srunner_create(s);
-    srunner_set_tap(r, "-");
-    srunner_run_all(r, CK_SILENT);
-    srunner_free(r);
-    return 0;
+    return suite_run("job_ranks", t);
 }

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-EXTRA_DIST += tests/dist/harness.h
+EXTRA_DIST += tests/support/ranks.h
 check_LTLIBRARIES += tests/dist/yoke_slow.la
 tests_dist_yoke_slow_la_SOURCES = tests/dist/slow.c
 tests_dist_yoke_slow_la_LIBADD = -ldl

@@ -2,7 +2,7 @@
 /* Tagged messages of the local transport between processes. */
 #include "config.h"
 
-#include "tests/dist/harness.h"
+#include "tests/support/ranks.h"
 
 #include <check.h>
 #include <unistd.h>
@@ -352,7 +352,7 @@ START_TEST(messages)
 {
     yk_error err = YK_ERROR_INIT;
     int code = -1;
-    yk_status s = harness_launch(cases[_i].ranks, cases[_i].name, NULL, &code, &err);
+    yk_status s = ranks_start(cases[_i].ranks, cases[_i].name, NULL, &code, &err);
     if (cases[_i].words)
         ck_assert_msg(s && code == 1 && strstr(err.text, cases[_i].words), "%s: '%s'", cases[_i].name, err.text);
     else

@@ -5,15 +5,12 @@
  */
 #include "config.h"
 
-#include "tests/dist/harness.h"
-
-#include <check.h>
 #include <math.h>
-#include <unistd.h>
 
 #include "core/base/hash.h"
 #include "core/run/inner.h"
 #include "tests/dist/net.h"
+#include "tests/support/ranks.h"
 #include "tests/support/refplugin.h"
 
 enum { WINDOWS = 12, MOMENTS = 2 };
@@ -290,85 +287,54 @@ close:
     return err->status;
 }
 
-static int as_rank(const char *what)
+static yk_status run_case(yk__group *g, const char *what, yk_error *err)
 {
-    yk_error err = YK_ERROR_INIT;
-    yk__group *g;
-    if (!yk__group_join("a rank", &g, &err)) {
-        first_rests = strstr(what, "first") != NULL;
-        ref.wrap = strstr(what, "shared") || (strstr(what, "mixed") && yk__group_rank(g) % 2 == 0);
-        if (!strcmp(what, "bad"))
-            run_bad(g, &err);
-        else if (!strcmp(what, "copies"))
-            run_copies(g, &err);
-        else if (!strcmp(what, "reads"))
-            run_reads(g, &err);
-        else
-            run_plans(g, what, &err);
-        if (err.status)
-            yk__group_abort(g, &err);
-        yk__group_leave(g);
-    }
-    if (err.status)
-        yk__launch_report(&err);
-    return err.status != YK_OK;
+    first_rests = strstr(what, "first") != NULL;
+    ref.wrap = strstr(what, "shared") || (strstr(what, "mixed") && yk__group_rank(g) % 2 == 0);
+    return !strcmp(what, "bad")      ? run_bad(g, err)
+           : !strcmp(what, "copies") ? run_copies(g, err)
+           : !strcmp(what, "reads")  ? run_reads(g, err)
+                                     : run_plans(g, what, err);
 }
 
 static const char *const kinds[] = {"f32-shared", "f32-own",   "f32-mixed", "bf16-own",
                                     "bf16-mixed", "f16-own",  "f16-mixed", "f32-own-first", "bf16-mixed-first"};
 
-static void ranks_launch(uint32_t ranks, const char *what)
-{
-    yk_error err = YK_ERROR_INIT;
-    int code = -1;
-    harness_launch(ranks, what, NULL, &code, &err);
-    ck_assert_msg(!err.status && code == 0, "%u ranks, %s: %s", ranks, what, err.text);
-}
-
 START_TEST(a_bad_gradient_is_named_by_all)
 {
-    ranks_launch(2, "bad");
-    ranks_launch(3, "bad");
+    ranks_pass(2, "bad");
+    ranks_pass(3, "bad");
 }
 END_TEST
 
 START_TEST(copies_are_compared)
 {
-    ranks_launch(2, "copies");
+    ranks_pass(2, "copies");
 }
 END_TEST
 
 START_TEST(an_excluded_rank_reads_whole_updates)
 {
-    ranks_launch(2, "reads");
+    ranks_pass(2, "reads");
 }
 END_TEST
 
 START_TEST(same_bits)
 {
-    ranks_launch(2, kinds[_i]);
-    ranks_launch(3, kinds[_i]);
+    ranks_pass(2, kinds[_i]);
+    ranks_pass(3, kinds[_i]);
 }
 END_TEST
 
 int main(int argc, char **argv)
 {
-    Suite *s;
-    TCase *c;
-    SRunner *sr;
-    if (argc > 1 && yk__launched())
-        return as_rank(argv[1]);
-    s = suite_create("roles");
-    c = tcase_create("roles");
-    sr = srunner_create(s);
-    suite_add_tcase(s, c);
-    tcase_add_test(c, a_bad_gradient_is_named_by_all);
-    tcase_add_test(c, copies_are_compared);
-    tcase_add_test(c, an_excluded_rank_reads_whole_updates);
-    tcase_add_loop_test(c, same_bits, 0, sizeof kinds / sizeof *kinds);
-    tcase_set_timeout(c, 120);
-    srunner_set_tap(sr, "-");
-    srunner_run_all(sr, CK_SILENT);
-    srunner_free(sr);
-    return 0;
+    if (argc == 3)
+        return ranks_member(argv[1], run_case);
+    TCase *t = tcase_create("roles");
+    tcase_add_test(t, a_bad_gradient_is_named_by_all);
+    tcase_add_test(t, copies_are_compared);
+    tcase_add_test(t, an_excluded_rank_reads_whole_updates);
+    tcase_add_loop_test(t, same_bits, 0, sizeof kinds / sizeof *kinds);
+    tcase_set_timeout(t, 120);
+    return suite_run("roles", t);
 }

@@ -5,7 +5,7 @@
  */
 #include "config.h"
 
-#include "tests/dist/harness.h"
+#include "tests/support/ranks.h"
 
 #include <check.h>
 #include <dirent.h>
@@ -52,7 +52,7 @@ static void leave_pid(const char *name)
 static void leave_time(void)
 {
     char text[48];
-    snprintf(text, sizeof text, "%.6f", harness_now());
+    snprintf(text, sizeof text, "%.6f", ranks_now());
     leave_note("time", "x", text);
 }
 
@@ -119,7 +119,7 @@ static int survive(yk__group *g, bool by_members, yk_error *err)
         if (by_members)
             usleep(1000);
     snprintf(text, sizeof text, "%s %d %.6f %s", yk__status_name(err->status),
-             __atomic_load_n(yk__group_cancel(g), __ATOMIC_ACQUIRE) != 0, harness_now(), err->text);
+             __atomic_load_n(yk__group_cancel(g), __ATOMIC_ACQUIRE) != 0, ranks_now(), err->text);
     leave_note("survivor", getenv("YOKE_RANK"), text);
     yk__group_leave(g);
     return 1;
@@ -191,10 +191,10 @@ static int as_rank(const char *what)
     if (!strcmp(what, "family") && fork() == 0)
         leave_pid(one ? "grandone" : "grand"), deaf();
     if (!strcmp(what, "pause")) {
-        double end = harness_now() + 6;
+        double end = ranks_now() + 6;
         uint32_t v = 0;
         while (!v && !yk__group_barrier(g, &err)) {
-            double now = yk__group_rank(g) == 0 && harness_now() > end;
+            double now = yk__group_rank(g) == 0 && ranks_now() > end;
             if (yk__group_sum_f64(g, &now, 1, &err))
                 return 1;
             v = now != 0;
@@ -257,9 +257,9 @@ static bool note(const char *name, char *text, size_t n)
 
 static void wait_note(const char *name, char *text, size_t n)
 {
-    double end = harness_now() + 30;
+    double end = ranks_now() + 30;
     while (!note(name, text, n)) {
-        ck_assert_msg(harness_now() < end, "no note '%s' came", name);
+        ck_assert_msg(ranks_now() < end, "no note '%s' came", name);
         usleep(2000);
     }
 }
@@ -279,14 +279,14 @@ static int shm_objects(void)
 /* A SIGKILL takes effect a moment after it was sent; orphans are reaped here. */
 static bool gone(pid_t pid)
 {
-    double end = harness_now() + 0.5;
+    double end = ranks_now() + 0.5;
     do {
         while (waitpid(-1, NULL, WNOHANG) > 0)
             ;
         if (kill(pid, 0) && errno == ESRCH)
             return true;
         usleep(1000);
-    } while (harness_now() < end);
+    } while (ranks_now() < end);
     return false;
 }
 
@@ -371,8 +371,8 @@ START_TEST(fault_ends_job)
     int code = -1;
     if (f->stuck_ms)
         setenv("YOKE_STUCK_MS", f->stuck_ms, 1);
-    yk_status s = harness_launch(3, f->name, NULL, &code, &err);
-    double took = harness_now() - fault_time();
+    yk_status s = ranks_start(3, f->name, NULL, &code, &err);
+    double took = ranks_now() - fault_time();
     printf("# %s: %.3f s: %s\n", f->name, took, err.text);
     ck_assert_int_ne(s, YK_OK);
     ck_assert_int_eq(code, f->code);
@@ -393,7 +393,7 @@ static pid_t launch_apart(uint32_t n, const char *what)
     if (pid == 0) {
         yk_error err = YK_ERROR_INIT;
         int code;
-        harness_launch(n, what, NULL, &code, &err);
+        ranks_start(n, what, NULL, &code, &err);
         leave_note("launcher", "x", err.text);
         _exit(code);
     }
@@ -412,17 +412,17 @@ static void wait_joined(uint32_t n)
 /* Until nothing that left a pid lives. */
 static double time_until_gone(uint32_t n)
 {
-    double begin = harness_now();
+    double begin = ranks_now();
     for (uint32_t r = 0; r < n; r++) {
         char name[32], text[32];
         snprintf(name, sizeof name, "pid.%u", r);
         wait_note(name, text, sizeof text);
-        while (!kill((pid_t)atol(text), 0) && harness_now() - begin < 10) {
+        while (!kill((pid_t)atol(text), 0) && ranks_now() - begin < 10) {
             waitpid((pid_t)atol(text), NULL, WNOHANG);
             usleep(2000);
         }
     }
-    return harness_now() - begin;
+    return ranks_now() - begin;
 }
 
 START_TEST(launcher_killed)
@@ -458,7 +458,7 @@ START_TEST(fork_in_a_rank)
 {
     yk_error err = YK_ERROR_INIT;
     int code = -1;
-    ck_assert_msg(harness_launch(3, "fork", NULL, &code, &err) == YK_OK, "%s", err.text);
+    ck_assert_msg(ranks_start(3, "fork", NULL, &code, &err) == YK_OK, "%s", err.text);
     ck_assert_int_eq(code, 0);
 }
 END_TEST
@@ -503,7 +503,7 @@ static void say_note(const char *text)
     static int lines;
     char name[16], stamped[600];
     snprintf(name, sizeof name, "said%d", ++lines);
-    snprintf(stamped, sizeof stamped, "%.6f %s", harness_now(), text);
+    snprintf(stamped, sizeof stamped, "%.6f %s", ranks_now(), text);
     leave_note(name, "x", stamped);
 }
 
@@ -514,7 +514,7 @@ static _Noreturn void launch_blunt(void)
     char *argv[] = {self, what, NULL};
     yk_error err = YK_ERROR_INIT;
     int code = 99;
-    harness_places(place, 2);
+    ranks_places(place, 2);
     if (blunt_kill())
         yk__launch(place, 2, argv, say_note, &code, &err);
     _exit(code);
@@ -524,7 +524,7 @@ static _Noreturn void launch_blunt(void)
 START_TEST(a_rank_that_does_not_die)
 {
     char first[700], second[700], want[64], pid_text[32];
-    const double began = harness_now();
+    const double began = ranks_now();
     const pid_t pid = fork();
     int status;
     if (pid == 0)
@@ -536,7 +536,7 @@ START_TEST(a_rank_that_does_not_die)
         return;
     }
     ck_assert_int_eq(WEXITSTATUS(status), 1);
-    ck_assert(harness_now() - began < 12);
+    ck_assert(ranks_now() - began < 12);
     wait_note("said1.x", first, sizeof first);
     wait_note("said2.x", second, sizeof second);
     ck_assert_msg(strstr(first, "rank 1 (opencl:0@1) was stopped") != NULL, "%s", first);
@@ -558,19 +558,19 @@ START_TEST(silent_rank)
     wait_joined(3);
     ck_assert(note("pid.1", text, sizeof text));
     kill(pid, SIGSTOP);
-    begin = harness_now();
+    begin = ranks_now();
     kill((pid_t)atol(text), SIGSTOP);
     wait_note("survivor.0", text, sizeof text);
     ck_assert_msg(strstr(text, words) != NULL, "%s", text);
     wait_note("survivor.2", text, sizeof text);
     ck_assert_msg(strstr(text, words) != NULL, "%s", text);
-    printf("# silent rank: known after %.3f s\n", harness_now() - begin);
-    ck_assert(harness_now() - begin < LIMIT);
-    begin = harness_now();
+    printf("# silent rank: known after %.3f s\n", ranks_now() - begin);
+    ck_assert(ranks_now() - begin < LIMIT);
+    begin = ranks_now();
     kill(pid, SIGCONT);
     ck_assert_int_eq(waitpid(pid, &status, 0), pid);
     ck_assert(WIFEXITED(status) && WEXITSTATUS(status) == 1);
-    ck_assert(harness_now() - begin < 1);
+    ck_assert(ranks_now() - begin < 1);
     ck_assert(note("launcher.x", text, sizeof text));
     ck_assert_msg(strstr(text, words) != NULL, "%s", text);
     expect_no_process();
@@ -648,7 +648,7 @@ START_TEST(no_such_program)
     char *argv[] = {program, NULL};
     yk_error err = YK_ERROR_INIT;
     int code = 0;
-    harness_places(place, 2);
+    ranks_places(place, 2);
     ck_assert_int_eq(yk__launch(place, 2, argv, NULL, &code, &err), YK_E_ARG);
     ck_assert_int_eq(code, 2);
     ck_assert_msg(strstr(err.text, "/nonexistent/program") && strstr(err.text, "No such file"), "%s", err.text);

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* For tests of readers: paths of the test data, the lines and columns of a folder's index.tsv, and running them. */
+/* For tests of readers: paths of the test data, the lines and columns of a folder's index.tsv. */
 #ifndef YOKE_TESTS_SUPPORT_SUITE_H
 #define YOKE_TESTS_SUPPORT_SUITE_H
 
-#include <check.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+
+#include "tests/support/run.h"
 
 static inline const char *suite_root(void)
 {
@@ -78,18 +79,6 @@ static inline void suite_close(suite_index *x)
 {
     free(x->text);
     free(x);
-}
-
-/* One test case as the whole program, with TAP on standard output. */
-static inline int suite_run(const char *name, TCase *t)
-{
-    Suite *s = suite_create(name);
-    SRunner *r = srunner_create(s);
-    suite_add_tcase(s, t);
-    srunner_set_tap(r, "-");
-    srunner_run_all(r, CK_SILENT);
-    srunner_free(r);
-    return 0;
 }
 
 #endif

@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <check.h>
 #include <float.h>
 #include <math.h>
 #include <stdio.h>
@@ -16,6 +15,7 @@
 #include "core/base/nearest.h"
 #include "core/base/option.h"
 #include "core/base/philox.h"
+#include "tests/support/run.h"
 
 START_TEST(error_keeps_one_clean_line)
 {
@@ -284,9 +284,7 @@ END_TEST
 
 int main(void)
 {
-    Suite *s = suite_create("base");
     TCase *t = tcase_create("base");
-    SRunner *r;
     tcase_add_test(t, error_keeps_one_clean_line);
     tcase_add_test(t, long_errors_are_cut);
     tcase_add_test(t, allocations_fail_on_demand);
@@ -300,10 +298,5 @@ int main(void)
     tcase_add_test(t, options_read_what_they_take);
     tcase_add_test(t, options_nobody_knows);
     tcase_add_test(t, squares_in_any_order);
-    suite_add_tcase(s, t);
-    r = srunner_create(s);
-    srunner_set_tap(r, "-");
-    srunner_run_all(r, CK_SILENT);
-    srunner_free(r);
-    return 0;
+    return suite_run("base", t);
 }

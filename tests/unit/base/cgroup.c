@@ -2,7 +2,6 @@
 /* Memory limits of control groups, by made-up folders of both versions; what a processor's device says it has. */
 #include "config.h"
 
-#include <check.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,6 +10,7 @@
 
 #include "core/base/cgroup.h"
 #include "tests/support/refplugin.h"
+#include "tests/support/run.h"
 
 static char dir[] = "/tmp/yoke-cgroup-XXXXXX";
 
@@ -127,17 +127,11 @@ END_TEST
 
 int main(void)
 {
-    Suite *s = suite_create("cgroup");
     TCase *t = tcase_create("cgroup");
-    SRunner *sr = srunner_create(s);
     tcase_add_checked_fixture(t, tree_setup, tree_teardown);
     tcase_add_test(t, version_2);
     tcase_add_test(t, version_1);
     tcase_add_test(t, what_is_left);
     tcase_add_test(t, a_device_says_what_is_allowed);
-    suite_add_tcase(s, t);
-    srunner_set_tap(sr, "-");
-    srunner_run_all(sr, CK_SILENT);
-    srunner_free(sr);
-    return 0;
+    return suite_run("cgroup", t);
 }

@@ -5,6 +5,7 @@
  */
 #include "core/grad/internal.h"
 #include "tests/support/graph_lab.h"
+#include "tests/support/run.h"
 
 static lab l;
 
@@ -593,9 +594,6 @@ END_TEST
 
 int main(void)
 {
-    Suite *s = suite_create("grad_rules");
-    TCase *t = tcase_create("rules");
-    SRunner *sr = srunner_create(s);
     const TTest *const tests[] = {every_op_has_a_rule,
                                   grads_of_unary_ops,
                                   grads_of_binary_ops,
@@ -623,12 +621,5 @@ int main(void)
                                   bodies_of_their_own,
                                   no_rows,
                                   late_layers_first};
-    tcase_add_checked_fixture(t, lab_start, lab_stop);
-    for (size_t i = 0; i < sizeof tests / sizeof *tests; i++)
-        tcase_add_test(t, tests[i]);
-    suite_add_tcase(s, t);
-    srunner_set_tap(sr, "-");
-    srunner_run_all(sr, CK_SILENT);
-    srunner_free(sr);
-    return 0;
+    return suite_run_all("grad_rules", tests, sizeof tests / sizeof *tests, lab_start, lab_stop);
 }

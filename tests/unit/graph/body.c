@@ -5,6 +5,7 @@
  */
 #include "core/graph/internal.h"
 #include "tests/support/graph_lab.h"
+#include "tests/support/run.h"
 
 static lab l;
 
@@ -357,18 +358,8 @@ END_TEST
 
 int main(void)
 {
-    Suite *s = suite_create("graph_body");
-    TCase *t = tcase_create("bodies");
-    SRunner *sr = srunner_create(s);
     const TTest *const tests[] = {table_is_full,     bodies_of_activations,     bodies_of_convolutions, bodies_of_pools,
                                   bodies_of_norms,   bodies_of_softmaxes,       bodies_of_attention,    cross_entropies,
                                   bodies_of_dropout, bodies_of_optimizer_steps, bodies_of_maps,         primitives_have_none};
-    tcase_add_checked_fixture(t, lab_start, lab_stop);
-    for (size_t i = 0; i < sizeof tests / sizeof *tests; i++)
-        tcase_add_test(t, tests[i]);
-    suite_add_tcase(s, t);
-    srunner_set_tap(sr, "-");
-    srunner_run_all(sr, CK_SILENT);
-    srunner_free(sr);
-    return 0;
+    return suite_run_all("graph_body", tests, sizeof tests / sizeof *tests, lab_start, lab_stop);
 }

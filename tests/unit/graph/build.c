@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The builder: shapes, views, copies where strides need them, sticky errors, hashes, sealing. */
-#include <check.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "core/base/mem.h"
 #include "core/graph/graph.h"
+#include "tests/support/run.h"
 
 static yk__graph g;
 
@@ -223,18 +223,8 @@ END_TEST
 
 int main(void)
 {
-    Suite *s = suite_create("graph_build");
-    TCase *t = tcase_create("build");
-    SRunner *sr = srunner_create(s);
     const TTest *const tests[] = {op_tables_are_whole,        linear_layer,          views_fold,           heads_are_views,
                                   shapes_are_broadcast,       pads_and_joins,        shapes_of_composites, hash_follows_shapes_not_factors,
                                   sealed_graph_is_consistent, copy_equals_its_graph, memory_gone};
-    tcase_add_checked_fixture(t, graph_begin, graph_end);
-    for (size_t i = 0; i < sizeof tests / sizeof *tests; i++)
-        tcase_add_test(t, tests[i]);
-    suite_add_tcase(s, t);
-    srunner_set_tap(sr, "-");
-    srunner_run_all(sr, CK_SILENT);
-    srunner_free(sr);
-    return 0;
+    return suite_run_all("graph_build", tests, sizeof tests / sizeof *tests, graph_begin, graph_end);
 }

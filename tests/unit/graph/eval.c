@@ -3,6 +3,7 @@
 #include "core/base/philox.h"
 #include "core/graph/internal.h"
 #include "tests/support/graph_lab.h"
+#include "tests/support/run.h"
 
 static yk__graph g;
 static void *slot[8];
@@ -161,17 +162,7 @@ END_TEST
 
 int main(void)
 {
-    Suite *s = suite_create("graph_eval");
-    TCase *t = tcase_create("eval");
-    SRunner *sr = srunner_create(s);
     const TTest *const tests[] = {rounds_to_even, all_halves_round_trip, strides_and_views, dot_accumulates_where_asked,
                                   whole_numbers,  random_numbers,        missing_memory};
-    tcase_add_checked_fixture(t, graph_begin, graph_end);
-    for (size_t i = 0; i < sizeof tests / sizeof *tests; i++)
-        tcase_add_test(t, tests[i]);
-    suite_add_tcase(s, t);
-    srunner_set_tap(sr, "-");
-    srunner_run_all(sr, CK_SILENT);
-    srunner_free(sr);
-    return 0;
+    return suite_run_all("graph_eval", tests, sizeof tests / sizeof *tests, graph_begin, graph_end);
 }

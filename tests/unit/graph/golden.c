@@ -5,6 +5,7 @@
  */
 #include "core/grad/grad.h"
 #include "tests/support/graph_file.h"
+#include "tests/support/run.h"
 
 static file_lab f;
 static yk__graph *const graph = &f.lab.graph;
@@ -425,13 +426,7 @@ END_TEST
 
 int main(void)
 {
-    Suite *s = suite_create("graph_golden");
     TCase *t = tcase_create("golden");
-    SRunner *sr = srunner_create(s);
     tcase_add_test(t, layers_equal_the_golden_files);
-    suite_add_tcase(s, t);
-    srunner_set_tap(sr, "-");
-    srunner_run_all(sr, CK_SILENT);
-    srunner_free(sr);
-    return 0;
+    return suite_run("graph_golden", t);
 }

@@ -2,6 +2,7 @@
 /* Text, DOT, the serial form, and the checker: what it refuses, and that no mutation of a graph harms the reader. */
 #include "tests/fuzz/graph_input.h"
 #include "tests/support/graph_lab.h"
+#include "tests/support/run.h"
 
 static yk__graph g;
 
@@ -285,9 +286,7 @@ END_TEST
 
 int main(void)
 {
-    Suite *s = suite_create("graph_serial");
     TCase *t = tcase_create("serial");
-    SRunner *sr = srunner_create(s);
     tcase_add_checked_fixture(t, graph_begin, graph_end);
     tcase_add_test(t, good_one);
     tcase_add_test(t, round_trip);
@@ -296,9 +295,5 @@ int main(void)
     tcase_add_test(t, mutated_bytes_are_refused_or_sound);
     tcase_add_test(t, results_that_are_views);
     tcase_add_test(t, memory_gone);
-    suite_add_tcase(s, t);
-    srunner_set_tap(sr, "-");
-    srunner_run_all(sr, CK_SILENT);
-    srunner_free(sr);
-    return 0;
+    return suite_run("graph_serial", t);
 }

@@ -4,6 +4,7 @@
  * operators; graph_vectors_layers.c has the layers. Prints how many cases were built.
  */
 #include "tests/support/graph_vectors.h"
+#include "tests/support/run.h"
 
 #include <dirent.h>
 
@@ -615,13 +616,7 @@ END_TEST
 
 int main(void)
 {
-    Suite *s = suite_create("graph_vectors");
     TCase *t = tcase_create("vectors");
-    SRunner *sr = srunner_create(s);
     tcase_add_test(t, vectors_equal_their_files);
-    suite_add_tcase(s, t);
-    srunner_set_tap(sr, "-");
-    srunner_run_all(sr, CK_SILENT);
-    srunner_free(sr);
-    return 0;
+    return suite_run("graph_vectors", t);
 }

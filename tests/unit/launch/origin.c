@@ -2,7 +2,6 @@
 /* How a process was started, by made-up environments: which are refused, who says so, and what is no cause for alarm. */
 #include "config.h"
 
-#include <check.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,6 +10,7 @@
 #include <unistd.h>
 
 #include "core/group/group.h"
+#include "tests/support/run.h"
 
 typedef struct origin_case {
     const char *variables; /* separated by spaces */
@@ -129,14 +129,8 @@ END_TEST
 
 int main(void)
 {
-    Suite *s = suite_create("origin");
     TCase *t = tcase_create("origin");
-    SRunner *sr = srunner_create(s);
     tcase_add_loop_test(t, rank_is_read_from_the_environment, 0, CASES);
     tcase_add_test(t, own_descriptor_comes_before_other_launchers);
-    suite_add_tcase(s, t);
-    srunner_set_tap(sr, "-");
-    srunner_run_all(sr, CK_SILENT);
-    srunner_free(sr);
-    return 0;
+    return suite_run("origin", t);
 }

@@ -296,7 +296,6 @@ END_TEST
 
 int main(void)
 {
-    Suite *s = suite_create("nn_tables");
     TCase *t = tcase_create("nn");
     tcase_add_test(t, schedules_equal_the_golden_table);
     tcase_add_test(t, schedule_refusals);
@@ -305,10 +304,5 @@ int main(void)
     tcase_add_test(t, loss_scaling);
     tcase_add_test(t, hyper_numbers_are_of_the_step);
     tcase_add_test(t, optimizer_refusals);
-    suite_add_tcase(s, t);
-    SRunner *r = srunner_create(s);
-    srunner_set_tap(r, "-");
-    srunner_run_all(r, CK_SILENT);
-    srunner_free(r);
-    return 0;
+    return suite_run("nn_tables", t);
 }
