@@ -1,15 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-EXTRA_DIST += bench/hashes bench/steps bench/report bench/cases.py bench/results.py bench/peer_models.py bench/peer_step.py bench/gate.tsv \
-	bench/startup \
-	bench/tokenize bench/peer_tokenize.py bench/kernels bench/peer_kernels.py \
-	bench/README.md bench/mixed
-
+# bench/gate is a test; the rest measures by hand (bench/README.md).
 check_PROGRAMS += bench/gate_kernels
-bench_gate_kernels_SOURCES = bench/gate_kernels.c $(CPU_KIT)
-bench_gate_kernels_LDADD = libyokecpu.la
+bench_gate_kernels_LDADD = libtestkit.la libyokecpu.la
 dist_check_SCRIPTS += bench/gate
 TESTS += bench/gate
 
-noinst_PROGRAMS += bench/tokenizer
-bench_tokenizer_SOURCES = bench/tokenizer.c
-bench_tokenizer_LDADD = libyokecore.la $(HWLOC_LIBS) $(JANSSON_LIBS) $(UTF8PROC_LIBS) $(PCRE2_LIBS) $(ZLIB_LIBS)
+noinst_PROGRAMS += bench/cpu_kernels bench/gemm_peer bench/tokenizer
+bench_cpu_kernels_LDADD = libtestkit.la libyokecpu.la
+bench_gemm_peer_LDADD = libtestkit.la libyokecpu.la $(ONEDNN_LIBS)
+bench_tokenizer_LDADD = libyokecore.la $(CORE_LIBS)
+
+EXTRA_DIST += bench/README.md bench/cases.py bench/gate.tsv bench/hashes bench/kernels bench/mixed bench/peer_kernels.py \
+	bench/peer_models.py bench/peer_step.py bench/peer_tokenize.py bench/report bench/results.py bench/startup bench/steps bench/tokenize

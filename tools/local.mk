@@ -15,4 +15,4 @@ yoke_SOURCES = tools/bench/mixed.c tools/bench/mixed.h tools/bench/peak_loops.h 
 	tools/train/output.h tools/train/refused.h tools/train/reports.c tools/train/reports.h tools/train/trackers.c \
 	tools/train/trackers.h tools/train/train.c tools/train/train.h tools/train/when.c tools/train/when.h \
 	tools/yoke.c
-yoke_LDADD = libyokecore.la $(HWLOC_LIBS) $(JANSSON_LIBS) $(UTF8PROC_LIBS) $(PCRE2_LIBS) $(ZLIB_LIBS)
+yoke_LDADD = libyokecore.la $(CORE_LIBS)

@@ -29,27 +29,3 @@ yoke_cpu_la_SOURCES =
 yoke_cpu_la_LIBADD = libyokecpu.la
 yoke_cpu_la_LDFLAGS = $(AM_LDFLAGS) -module -avoid-version -shared -no-undefined -export-symbols-regex \
 	'^yk_plugin_query$$'
-
-CPU_KIT = tests/support/cpu_kit.c tests/support/cpu_kit.h $(KIT)
-noinst_PROGRAMS += bench/cpu_kernels bench/gemm_peer
-bench_gemm_peer_SOURCES = bench/gemm_peer.c $(CPU_KIT)
-bench_gemm_peer_LDADD = libyokecpu.la $(ONEDNN_LIBS)
-bench_cpu_kernels_SOURCES = bench/cpu_kernels.c $(CPU_KIT)
-bench_cpu_kernels_LDADD = libyokecpu.la
-
-if WITH_CHECK
-UNIT_TESTS += tests/unit/cpu/chain.test tests/unit/cpu/gemm.test tests/unit/cpu/nets.test \
-	tests/unit/cpu/ops.test tests/unit/cpu/queue.test tests/unit/cpu/rows.test
-tests_unit_cpu_queue_test_SOURCES = tests/unit/cpu/queue.c $(CPU_KIT)
-tests_unit_cpu_queue_test_LDADD = libyokecpu.la $(CHECK_LIBS)
-tests_unit_cpu_rows_test_SOURCES = tests/unit/cpu/rows.c tests/support/cpu_near.h $(CPU_KIT)
-tests_unit_cpu_rows_test_LDADD = libyokecpu.la $(CHECK_LIBS)
-tests_unit_cpu_nets_test_SOURCES = tests/unit/cpu/nets.c tests/support/cpu_near.h $(CPU_KIT)
-tests_unit_cpu_nets_test_LDADD = libyokecpu.la $(CHECK_LIBS)
-tests_unit_cpu_chain_test_SOURCES = tests/unit/cpu/chain.c $(CPU_KIT)
-tests_unit_cpu_chain_test_LDADD = libyokecpu.la $(CHECK_LIBS)
-tests_unit_cpu_ops_test_SOURCES = tests/unit/cpu/ops.c $(CPU_KIT)
-tests_unit_cpu_ops_test_LDADD = libyokecpu.la $(CHECK_LIBS)
-tests_unit_cpu_gemm_test_SOURCES = tests/unit/cpu/gemm.c $(CPU_KIT) backends/cpu/isa/isa_amx_emu.c
-tests_unit_cpu_gemm_test_LDADD = libyokecpu.la $(CHECK_LIBS)
-endif

@@ -5,20 +5,3 @@ libyokecore_la_SOURCES += core/job/agree.c core/job/agree.h core/job/blame.c cor
 	core/job/opt.c core/job/param.c core/job/resume.c core/job/resume.h core/job/save.c core/job/settings.c \
 	core/job/sharding.c core/job/sharding_rules.c core/job/share.c core/job/share.h core/job/share_rows.c \
 	core/job/share_state.c core/job/state.c core/job/state.h core/job/step.c core/job/weights.c
-
-if WITH_CHECK
-UNIT_TESTS += tests/dist/agree.test tests/dist/job_ranks.test tests/fuzz/state.test tests/unit/job/api.test \
-	tests/unit/job/host.test tests/unit/job/kill.test tests/unit/job/locale.test tests/unit/job/memory.test \
-	tests/unit/job/pack.test tests/unit/job/resume.test
-tests_unit_job_api_test_SOURCES = tests/unit/job/api.c
-tests_unit_job_host_test_SOURCES = tests/unit/job/host.c
-tests_dist_agree_test_SOURCES = tests/dist/agree.c
-tests_dist_job_ranks_test_SOURCES = tests/dist/job_ranks.c
-tests_fuzz_state_test_SOURCES = tests/fuzz/state.c
-tests_fuzz_state_test_LDADD = libyokecore.la
-tests_unit_job_kill_test_SOURCES = tests/unit/job/kill.c
-tests_unit_job_locale_test_SOURCES = tests/unit/job/locale.c
-tests_unit_job_memory_test_SOURCES = tests/unit/job/memory.c
-tests_unit_job_pack_test_SOURCES = tests/unit/job/pack.c
-tests_unit_job_resume_test_SOURCES = tests/unit/job/resume.c
-endif

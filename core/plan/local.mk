@@ -3,9 +3,3 @@ libyokecore_la_SOURCES += core/plan/attention.c core/plan/autocast.c core/plan/c
 	core/plan/fuse.c core/plan/fuse.h core/plan/fuse_emit.c core/plan/grad.c core/plan/inner.h core/plan/inverse.c \
 	core/plan/memory.c core/plan/narrow.c core/plan/overlap.c core/plan/place.c core/plan/plan.c core/plan/plan.h \
 	core/plan/recompute.c core/plan/remap.c core/plan/remat.c core/plan/segment.c core/plan/trace.c
-
-if WITH_CHECK
-UNIT_TESTS += tests/unit/plan/passes.test
-tests_unit_plan_passes_test_SOURCES = tests/unit/plan/passes.c tests/support/plan_lab.h \
-	tests/support/refplugin.c tests/support/refplugin.h
-endif

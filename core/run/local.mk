@@ -2,15 +2,3 @@
 libyokecore_la_SOURCES += core/run/cache.c core/run/engine.c core/run/exec.c core/run/hash.c core/run/inner.h \
 	core/run/low.c core/run/optim.c core/run/prog.c core/run/reduce.c core/run/roles.c core/run/run.h \
 	core/run/state.c core/run/store.c core/run/update.c
-
-if WITH_CHECK
-UNIT_TESTS += tests/dist/engine.test tests/dist/roles.test tests/unit/base/cgroup.test \
-	tests/unit/device/wait.test tests/unit/run/train.test
-tests_unit_base_cgroup_test_SOURCES = tests/unit/base/cgroup.c tests/support/refplugin.c tests/support/refplugin.h
-tests_unit_device_wait_test_SOURCES = tests/unit/device/wait.c tests/support/refplugin.c tests/support/refplugin.h
-tests_dist_engine_test_SOURCES = tests/dist/engine.c tests/dist/net.c tests/dist/net.h tests/support/refplugin.c \
-	tests/support/refplugin.h
-tests_dist_roles_test_SOURCES = tests/dist/roles.c tests/dist/net.c tests/dist/net.h tests/support/refplugin.c \
-	tests/support/refplugin.h
-tests_unit_run_train_test_SOURCES = tests/unit/run/train.c tests/support/refplugin.c tests/support/refplugin.h
-endif

@@ -21,15 +21,3 @@ SUFFIXES = .kc .kch
 	$(AM_V_GEN)$(MKDIR_P) $(@D) && { n=`basename $@ .kch`; echo "/* made from $$n.kc */"; \
 	echo "static const char kit_src_$$n[] ="; \
 	$(SED) -e 's/\\/\\\\/g' -e 's/"/\\"/g' -e 's/^/"/' -e 's/$$/\\n"/' $<; echo ";"; } > $@.tmp && mv $@.tmp $@
-
-if WITH_CHECK
-# the kernel sources as plain C: unused kernels and scalar conversions are as they are in the dialect
-KIT_HOST_CFLAGS = $(AM_CFLAGS) $(CHECK_CFLAGS) -Wno-unused-function -Wno-psabi -Wno-shadow -Wno-undef
-UNIT_TESTS += tests/unit/kit/cpu_shape.test tests/unit/kit/gpu_shape.test tests/unit/kit/lower.test
-tests_unit_kit_lower_test_SOURCES = tests/unit/kit/lower.c $(KIT)
-tests_unit_kit_lower_test_LDADD = libkit.la $(CHECK_LIBS)
-tests_unit_kit_cpu_shape_test_SOURCES = tests/unit/kit/host.c tests/support/f16.h
-tests_unit_kit_cpu_shape_test_CFLAGS = $(KIT_HOST_CFLAGS)
-tests_unit_kit_gpu_shape_test_SOURCES = tests/unit/kit/host.c tests/support/f16.h
-tests_unit_kit_gpu_shape_test_CFLAGS = $(KIT_HOST_CFLAGS) -DKIT_GPU_SHAPE
-endif

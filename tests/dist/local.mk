@@ -1,15 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
-EXTRA_DIST += tests/support/ranks.h
+# Several ranks on one machine.
 check_LTLIBRARIES += tests/dist/yoke_slow.la
 tests_dist_yoke_slow_la_SOURCES = tests/dist/slow.c
 tests_dist_yoke_slow_la_LIBADD = -ldl
-tests_dist_yoke_slow_la_LDFLAGS = $(AM_LDFLAGS) -module -avoid-version -shared -rpath /nowhere
-dist_check_SCRIPTS += tests/dist/launch.sh tests/dist/machines.sh tests/dist/mixed.sh tests/dist/started.sh
-TESTS += tests/dist/launch.sh tests/dist/machines.sh tests/dist/mixed.sh tests/dist/started.sh
+tests_dist_yoke_slow_la_LDFLAGS = $(TEST_MODULE)
+RANKS_SH = tests/dist/launch.sh tests/dist/machines.sh tests/dist/mixed.sh tests/dist/started.sh
+dist_check_SCRIPTS += $(RANKS_SH)
+TESTS += $(RANKS_SH)
+noinst_HEADERS += tests/dist/losses.h tests/dist/net.h
 if WITH_CHECK
-TSAN_TESTS += tests/dist/collect.test tests/dist/message.test tests/dist/roles.test tests/unit/local/garbage.test
-UNIT_TESTS += tests/dist/collect.test tests/dist/job_losses.test tests/dist/message.test
-tests_dist_collect_test_SOURCES = tests/dist/collect.c
-tests_dist_message_test_SOURCES = tests/dist/message.c
-tests_dist_job_losses_test_SOURCES = tests/dist/job_losses.c tests/dist/losses.c tests/dist/losses.h
+UNIT_TESTS += tests/dist/agree.test tests/dist/collect.test tests/dist/engine.test tests/dist/job_losses.test
+UNIT_TESTS += tests/dist/job_ranks.test tests/dist/message.test tests/dist/roles.test
+TSAN_TESTS += tests/dist/collect.test tests/dist/message.test tests/dist/roles.test
+tests_dist_engine_test_SOURCES = tests/dist/engine.c tests/dist/net.c
+tests_dist_job_losses_test_SOURCES = tests/dist/job_losses.c tests/dist/losses.c
+tests_dist_roles_test_SOURCES = tests/dist/roles.c tests/dist/net.c
 endif

@@ -1,1 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
+# Readers of outside bytes, each for a moment; YOKE_FUZZ_SECONDS makes it longer.
+noinst_HEADERS += tests/fuzz/graph_input.h tests/fuzz/mutate.h
+if WITH_CHECK
+UNIT_TESTS += tests/fuzz/graph.test tests/fuzz/readers.test tests/fuzz/state.test
+endif

@@ -1,18 +1,50 @@
 # SPDX-License-Identifier: Apache-2.0
-# small graphs for the tests of plugins
-KIT = tests/support/kit.c tests/support/kit.h tests/support/f16.h
-TSAN_TESTS = tests/unit/data/loader.test tests/unit/run/train.test tests/unit/job/api.test
-TSAN_TESTS += tests/unit/cpu/queue.test tests/unit/cpu/gemm.test
-CLANG_TESTS = tests/unit/base/base.test tests/unit/graph/eval.test tests/unit/grad/rules.test \
-	tests/unit/plan/passes.test
-CLANG_TESTS += tests/unit/run/train.test tests/unit/job/api.test tests/unit/kit/cpu_shape.test \
-	tests/unit/kit/gpu_shape.test
-CLANG_TESTS += tests/unit/cpu/ops.test tests/unit/cpu/chain.test tests/unit/cpu/gemm.test tests/unit/cpu/nets.test
-CLANG_TESTS += tests/unit/cpu/rows.test tests/unit/cpu/queue.test
-dist_check_SCRIPTS += tests/style.sh tests/count.sh
-TESTS += tests/style.sh tests/count.sh
-EXTRA_DIST += scripts/style scripts/count scripts/csource.py scripts/packages.sh quickstart autogen.sh tests/lsan.supp
+# One folder per layer, one program per file: tests/unit/graph/eval.test is of tests/unit/graph/eval.c.
 if WITH_CHECK
-UNIT_TESTS += tests/unit/base/base.test
-tests_unit_base_base_test_SOURCES = tests/unit/base/base.c
+UNIT_TESTS += tests/unit/balance/balance.test tests/unit/balance/policy.test
+UNIT_TESTS += tests/unit/base/base.test tests/unit/base/cgroup.test
+UNIT_TESTS += tests/unit/cpu/chain.test tests/unit/cpu/gemm.test tests/unit/cpu/nets.test tests/unit/cpu/ops.test
+UNIT_TESTS += tests/unit/cpu/queue.test tests/unit/cpu/rows.test
+UNIT_TESTS += tests/unit/data/csv.test tests/unit/data/idx.test tests/unit/data/loader.test tests/unit/data/tokenizer.test
+UNIT_TESTS += tests/unit/device/layers.test tests/unit/device/select.test tests/unit/device/topology.test tests/unit/device/wait.test
+UNIT_TESTS += tests/unit/grad/rules.test
+UNIT_TESTS += tests/unit/graph/body.test tests/unit/graph/build.test tests/unit/graph/eval.test tests/unit/graph/golden.test
+UNIT_TESTS += tests/unit/graph/serial.test tests/unit/graph/vectors.test
+UNIT_TESTS += tests/unit/io/gzip.test tests/unit/io/json.test tests/unit/io/safetensors.test
+UNIT_TESTS += tests/unit/job/api.test tests/unit/job/host.test tests/unit/job/kill.test tests/unit/job/locale.test
+UNIT_TESTS += tests/unit/job/memory.test tests/unit/job/pack.test tests/unit/job/resume.test
+UNIT_TESTS += tests/unit/kit/cpu_shape.test tests/unit/kit/gpu_shape.test tests/unit/kit/lower.test
+UNIT_TESTS += tests/unit/launch/origin.test
+UNIT_TESTS += tests/unit/local/garbage.test
+UNIT_TESTS += tests/unit/nn/tables.test
+UNIT_TESTS += tests/unit/plan/passes.test
+UNIT_TESTS += tests/unit/run/train.test
+# in builds of their own by ./check: under TSan, and by clang
+TSAN_TESTS += tests/unit/cpu/gemm.test tests/unit/cpu/queue.test tests/unit/data/loader.test tests/unit/job/api.test
+TSAN_TESTS += tests/unit/local/garbage.test tests/unit/run/train.test
+CLANG_TESTS += tests/unit/base/base.test tests/unit/cpu/chain.test tests/unit/cpu/gemm.test tests/unit/cpu/nets.test
+CLANG_TESTS += tests/unit/cpu/ops.test tests/unit/cpu/queue.test tests/unit/cpu/rows.test tests/unit/grad/rules.test
+CLANG_TESTS += tests/unit/graph/eval.test tests/unit/job/api.test tests/unit/kit/cpu_shape.test tests/unit/kit/gpu_shape.test
+CLANG_TESTS += tests/unit/plan/passes.test tests/unit/run/train.test
+tests_unit_cpu_gemm_test_SOURCES = tests/unit/cpu/gemm.c backends/cpu/isa/isa_amx_emu.c
+tests_unit_graph_vectors_test_SOURCES = tests/unit/graph/vectors.c tests/unit/graph/vectors_layers.c
+# the kernel sources as plain C: unused kernels and scalar conversions are as they are in the dialect
+KIT_HOST_CFLAGS = $(AM_CFLAGS) -Wno-unused-function -Wno-psabi -Wno-shadow -Wno-undef
+tests_unit_kit_cpu_shape_test_SOURCES = tests/unit/kit/host.c
+tests_unit_kit_cpu_shape_test_CFLAGS = $(KIT_HOST_CFLAGS)
+tests_unit_kit_gpu_shape_test_SOURCES = tests/unit/kit/host.c
+tests_unit_kit_gpu_shape_test_CFLAGS = $(KIT_HOST_CFLAGS) -DKIT_GPU_SHAPE
+if WITH_OPENCL
+UNIT_TESTS += tests/unit/opencl/fake.test tests/unit/opencl/nn.test tests/unit/opencl/prims.test tests/unit/opencl/traps.test
+check_LTLIBRARIES += tests/unit/opencl/bad_icd.la tests/unit/opencl/fake_icd.la tests/unit/opencl/hang_icd.la
+tests_unit_opencl_bad_icd_la_LDFLAGS = $(TEST_MODULE)
+tests_unit_opencl_fake_icd_la_LDFLAGS = $(TEST_MODULE)
+tests_unit_opencl_hang_icd_la_LDFLAGS = $(TEST_MODULE)
+tests_unit_opencl_fake_test_LDADD = $(LDADD) $(OPENCL_LIBS)
+tests_unit_opencl_nn_test_LDFLAGS = $(AM_LDFLAGS) -export-dynamic
 endif
+endif
+UNIT_SH = tests/style.sh tests/count.sh tests/unit/data/commands.sh
+dist_check_SCRIPTS += $(UNIT_SH)
+TESTS += $(UNIT_SH)
+EXTRA_DIST += scripts/style scripts/count scripts/csource.py scripts/packages.sh quickstart autogen.sh
