@@ -1,0 +1,74 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+# The examples do what their first lines say: each is run, and what it prints is held to that.
+. "$YOKE_SOURCE/tests/cli/lib.sh"
+export YOKE_DEVICES=cpu:0
+examples=$YOKE_BUILD/examples
+has_images=
+[ -d "$data/fashion-mnist" ] && small_images "$out/images" && has_images=1
+
+number() { # number TEXT FILE: what stands behind it on its last line
+    sed -n "s/.*$1 \([0-9.]*\).*/\1/p" "$2" | tail -n 1
+}
+
+falls() { # falls FILE: the loss of the last line that names one is below that of the first
+    first=$(sed -n 's/.*loss[^0-9]* \([0-9.]*\).*/\1/p' "$1" | head -n 1)
+    last=$(sed -n 's/.*loss[^0-9]* \([0-9.]*\).*/\1/p' "$1" | tail -n 1)
+    python3 -c "import sys; sys.exit(not float('$last') < 0.8 * float('$first'))" || { echo "loss $first, then $last"; return 1; }
+}
+
+own_loop() {
+    "$examples/own_loop" >"$out/one" && at_least "$(number accuracy "$out/one")" 0.9 || return 1
+    YOKE_DEVICES="cpu:0! cpu:0!" "$yoke" launch "$examples/own_loop" >"$out/two" && diff "$out/one" "$out/two"
+}
+ok "own data and loop, on two ranks as on one" own_loop
+
+finetune() {
+    python3 - "$data/banking77" "$out" <<'P'
+import csv, sys
+keep = ["card_arrival", "exchange_rate"]
+for part, each in (("train", 80), ("test", 30)):
+    with open(f"{sys.argv[1]}/{part}.csv", encoding="utf-8", newline="") as f:
+        rows = list(csv.reader(f))
+    parts = [[r for r in rows[1:] if r[1] == k][:each] for k in keep]
+    with open(f"{sys.argv[2]}/{part}.csv", "w", encoding="utf-8", newline="") as f:
+        csv.writer(f).writerows([rows[0]] + [r for pair in zip(*parts) for r in pair])
+P
+    "$examples/finetune" "$data/models/all-minilm-l6-v2" "$out/train.csv" "$out/test.csv" "$out/tuned" >"$out/said" || return 1
+    cat "$out/said"
+    at_least "$(number accuracy "$out/said")" 0.9 || return 1
+    "$yoke" eval --from "$out/tuned" --eval-data "csv:$out/test.csv,text=text,label=category" --json >"$out/eval" || return 1
+    at_least "$(field eval_accuracy "$out/eval")" 0.9
+}
+if [ -d "$data/models/all-minilm-l6-v2" ] && [ -d "$data/banking77" ]; then
+    ok "a folder of the hub is fine-tuned, and opens again" finetune
+else
+    skip "a folder of the hub is fine-tuned, and opens again" "no models/all-minilm-l6-v2 or banking77 in YOKE_TEST_DATA"
+fi
+
+own_layer() {
+    "$examples/own_layer" "$out/images" >"$out/said" && falls "$out/said"
+}
+
+resume() { # stopped after step 37 and begun again from the checkpoint of step 25: the bits of a run that nobody stopped
+    "$examples/resume" "$out/images" "$out/whole" 60 >"$out/one" || return 1
+    "$examples/resume" "$out/images" "$out/parts" 60 37 >/dev/null || return 1
+    "$examples/resume" "$out/images" "$out/parts" 60 >"$out/two" || return 1
+    cat "$out/one" "$out/two"
+    grep -qx 'goes on after step 25' "$out/two" && [ "$(tail -n 1 "$out/one")" = "$(tail -n 1 "$out/two")" ]
+}
+
+mlp_runs() {
+    (cd "$out" && "$examples/mlp" "$out/images" 3 >said && falls said && [ -f mlp-out/model.safetensors ])
+}
+
+two_devices() { # the second kind of device is OpenCL's on the CPU where there is one
+    "$yoke" info --kinds 2>/dev/null | grep -q '^opencl$' && second='opencl:0@0!' || second='cpu:0!'
+    "$examples/two_devices" "$out/images" "cpu:0! $second" 60 >"$out/said" || return 1
+    cat "$out/said"
+    grep -q '^rank 0, cpu:0!: ' "$out/said" && grep -q '^rank 1, ' "$out/said" && grep -q '^parameters [0-9a-f]* on all ranks$' "$out/said"
+}
+for one in "a first program: mlp_runs" "a layer of one's own: own_layer" "saved and resumed: resume" "two unlike devices: two_devices"; do
+    if [ -n "$has_images" ]; then ok "${one%: *}" "${one##*: }"; else skip "${one%: *}" "no fashion-mnist in YOKE_TEST_DATA"; fi
+done
+plan
