@@ -12,3 +12,4 @@ bench_tokenizer_LDADD = libyokecore.la $(CORE_LIBS)
 
 EXTRA_DIST += bench/README.md bench/cases.py bench/gate.tsv bench/hashes bench/kernels bench/mixed bench/peer_kernels.py \
 	bench/peer_models.py bench/peer_step.py bench/peer_tokenize.py bench/report bench/results.py bench/startup bench/steps bench/tokenize
+EXTRA_DIST += bench/notes bench/results

@@ -26,8 +26,10 @@ printf "$spdx"'#include "tests/unit/x.h"\n#include "tests/support/kit.h"\n' >ben
 printf "$spdx"'#include "bench/x.h"\n' >tests/support/bad.h
 printf "$spdx"'#include "core/job/job.h"\nint k; /* TO%s */\n' DO >core/io/bad.c
 printf "$spdx"'#include <CL/cl.h>\n' >plugins/kit/bad.c
+printf '[a](bad.c), [b](http://x.org/y), [c](#here), [d](gone.md#part)\n' >bench/bad.md
 cat >wanted <<'L'
 bench/bad.c:2: benches may include tests/support, not tests/unit/x.h
+bench/bad.md:1: the link leads nowhere: gone.md
 core/io/bad.c:2: core/io may only include layers below it, not core/job/job.h
 core/io/bad.c:3: a mark of unfinished work
 examples/bad.c:11: the case pools should say the behaviour it pins, in two words at least
