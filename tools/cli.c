@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Parses by the command's table; prints help and manual page from it; reads values with the option's name in the error. */
 #include "tools/cli.h"
 
 #include <errno.h>

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* The bar stands on one line, which each report draws anew; a line of text clears it first. */
 #include "tools/progress.h"
 
 #include <math.h>

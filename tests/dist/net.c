@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* The network, its data and one rank's part of them: rows and numbers follow from the seed, so every rank and every run has the same. */
 #include "config.h"
 
 #include "tests/dist/net.h"

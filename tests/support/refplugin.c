@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* The reference plugin: device, buffers, programs that keep a graph, a queue that is done before it returns. It can be made to hang. */
 #include "config.h"
 
 #include "tests/support/refplugin.h"

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Each round starts `yoke bench step` three times (one device, the other, both), reads its JSON and keeps rates by round. */
 #include "tools/bench/mixed.h"
 
 #include <jansson.h>

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Threads bound to cores run a loop for as long as it takes to be measured; the best and the median of several rounds count. */
 #define _GNU_SOURCE
 #include "tools/bench/peaks.h"
 
@@ -97,7 +98,7 @@ static int by_size(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* units: of one turn of one task. */
+/* units: of one iteration of one task. */
 static rate rate_measure(task *t, int n, int rounds, double units)
 {
     double seconds[64];

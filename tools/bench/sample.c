@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Builds the model, makes data of its kind (or opens the loader) and runs one micro batch. */
 #include "tools/bench/sample.h"
 
 #include <stdio.h>

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* A function for each family of ONNX operators: builds the case with yoke.h, or says that it is none of its own. */
 #include "tools/check/vectors_ops.h"
 
 #include <math.h>

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Starts the ranks, and opens data and model by the options that the commands share. */
 #include "tools/train/train.h"
 
 #include <limits.h>

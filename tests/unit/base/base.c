@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* core/base: errors, allocations that fail on demand, Philox, hash, 16-bit formats, nearest names, environment variables, exact sums. */
 #include <float.h>
 #include <math.h>
 #include <stdio.h>

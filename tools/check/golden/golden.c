@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Which cases run, the lines they print, the comparison that came closest, tensors as numbers. */
 #include "tools/check/golden/golden.h"
 
 #include <limits.h>
