@@ -65,17 +65,17 @@ ok "unknown model setting" train 2 'did you mean "hidden"' --model-config hiden=
 ok "unknown kind of data" train 2 "did you mean 'idx'" --data "ixd:$out/images"
 ok "data that is not there" train 2 "/nonexistent/train-images-idx3-ubyte: cannot be opened" --data idx:/nonexistent
 ok "a batch larger than the data" train 2 "lower --global-batch" --global-batch 1000
-ok "unknown device word" train 2 "did you mean cpu?" --devices cppu:0
-ok "unknown device word among good ones" train 2 'there is no plugin "nosuch"' --devices "cpu:0! nosuch:0"
+ok "unknown device spec" train 2 "did you mean cpu?" --devices cppu:0
+ok "unknown device spec among good ones" train 2 'there is no plugin "nosuch"' --devices "cpu:0! nosuch:0"
 ok "an output folder that cannot be made" train 1 "/proc/no/out: cannot make the folder" --output-dir /proc/no/out
 ok "a log that cannot be written" train 1 "--log" --log /proc/no/log
 refused_env() { # refused_env NAME=VALUE WORDS: by every command
     (export "${1?}" && train 2 "$2") && (export "${1?}" && refuses 2 "$1" eval --from no) && (export "${1?}" && refuses 2 "$1" info)
 }
 ok "YOKE_BUCKET_BYTES in unknown units" refused_env YOKE_BUCKET_BYTES=16MB "16MB: expected bytes, at least 4096"
-ok "YOKE_LOG with an unknown word" refused_env YOKE_LOG=debg "did you mean debug?"
-ok "YOKE_CUT with an unknown word" refused_env YOKE_CUT=nodes "did you mean node?"
-ok "YOKE_PROBE with an unknown word" refused_env YOKE_PROBE=no "expected one of on, off"
+ok "YOKE_LOG with an unknown value" refused_env YOKE_LOG=debg "did you mean debug?"
+ok "YOKE_CUT with an unknown value" refused_env YOKE_CUT=nodes "did you mean node?"
+ok "YOKE_PROBE with an unknown value" refused_env YOKE_PROBE=no "expected one of on, off"
 ok "YOKE_LIVENESS_MS that is no number" refused_env YOKE_LIVENESS_MS=soon "expected a whole number from 0 to 3600000"
 ok "YOKE_MEMORY_LIMIT without a number" refused_env YOKE_MEMORY_LIMIT=, "expected bytes"
 ok "YOKE_MEMORY_LIMIT out of range" refused_env YOKE_MEMORY_LIMIT=1e15T "expected bytes"
