@@ -31,7 +31,7 @@ static yk_status find_kind(const yk__spec *s, const struct data_kind **out, yk_e
 
 void yk__data_field(yk__dataset *d, const char *name, uint32_t dtype, int rank, const int64_t *shape)
 {
-    yk__field *f = &d->field[d->nfields++];
+    yk__field *f = &d->field[d->n_fields++];
     f->name = name;
     f->dtype = dtype;
     f->rank = rank;
@@ -79,7 +79,7 @@ yk_status yk__dataset_open(const char *spec, const yk__dataset_options *o, yk__d
         return st;
     st = find_kind(&s, &kind, err);
     if (!st)
-        st = yk__spec_check(&s, kind->keys, kind->nkeys, err);
+        st = yk__spec_check(&s, kind->keys, kind->n_keys, err);
     if (!st && o->eval_rows && kind != &yk__data_csv && kind != &yk__data_jsonl)
         st = yk__fail(err, YK_E_ARG, "data '%s:%.100s': a file of evaluation rows goes with csv and jsonl only", s.kind,
                       s.path);
@@ -113,10 +113,10 @@ void yk__dataset_close(yk__dataset *d)
     yk__free(d->pixels);
     yk__free(d->labels_memory);
     yk__rows_close(d->text);
-    yk__free(d->pick);
+    yk__free(d->row_map);
     yk__free(d->ids);
     yk__free(d->at);
-    yk__tokens_close(&d->run);
+    yk__tokens_close(&d->running);
     yk__free(d);
 }
 
@@ -127,7 +127,7 @@ int64_t yk__dataset_rows(const yk__dataset *d)
 
 int64_t yk__dataset_line(const yk__dataset *d, int64_t row)
 {
-    return d->text ? d->text->line[d->pick ? d->pick[row] : row] : row + 1;
+    return d->text ? d->text->line[d->row_map ? d->row_map[row] : row] : row + 1;
 }
 
 int yk__dataset_classes(const yk__dataset *d)
@@ -153,7 +153,7 @@ const char *yk__dataset_kind(const yk__dataset *d)
 int yk__dataset_fields(const yk__dataset *d, const yk__field **fields)
 {
     *fields = d->field;
-    return d->nfields;
+    return d->n_fields;
 }
 
 const char *yk__dataset_tokenizer_dir(const yk__dataset *d)
@@ -172,7 +172,7 @@ void yk__dataset_where(const yk__dataset *d, int64_t row, char *buf, size_t n)
     if (d->pixels)
         snprintf(buf, n, "%.200s: image %lld (from 0)", d->path, (long long)(d->first + row));
     else if (d->text)
-        snprintf(buf, n, "%.200s: line %lld", d->path, (long long)d->text->line[d->pick ? d->pick[row] : row]);
+        snprintf(buf, n, "%.200s: line %lld", d->path, (long long)d->text->line[d->row_map ? d->row_map[row] : row]);
     else
         snprintf(buf, n, "%.200s: ids %lld to %lld", d->path, (long long)from, (long long)(from + d->seq_len));
 }
@@ -203,7 +203,7 @@ static uint64_t hash_images(const yk__dataset *d, uint64_t h)
 static uint64_t hash_texts(const yk__dataset *d, uint64_t h)
 {
     for (int64_t i = 0; i < d->rows; i++) {
-        const int64_t r = d->pick ? d->pick[i] : i;
+        const int64_t r = d->row_map ? d->row_map[i] : i;
         h = yk__hash_u64(h, (uint64_t)d->text->label[r]);
         h = yk__hash_bytes(h, d->ids + d->at[r], (d->at[r + 1] - d->at[r]) * sizeof *d->ids);
     }
@@ -213,7 +213,8 @@ static uint64_t hash_texts(const yk__dataset *d, uint64_t h)
 static uint64_t hash_running(const yk__dataset *d, uint64_t h)
 {
     h = yk__hash_u64(yk__hash_u64(h, (uint64_t)d->stride), (uint64_t)d->seq_len);
-    return hash_spread(h, (const char *)d->run.ids + d->from * d->run.width, (size_t)(d->len * d->run.width));
+    return hash_spread(h, (const char *)d->running.ids + d->from * d->running.width,
+                       (size_t)(d->len * d->running.width));
 }
 
 uint64_t yk__dataset_hash(const yk__dataset *d)

@@ -39,7 +39,7 @@ static void fill_images(const yk__dataset *d, const int64_t *rows, int64_t n, in
 }
 
 /* Fashion-MNIST's and CIFAR-10's usual numbers; other channel counts have none. */
-static yk_status normalise(yk__dataset *d, const yk__spec *s, yk_error *err)
+static yk_status pixel_values_fill(yk__dataset *d, const yk__spec *s, yk_error *err)
 {
     static const double mean1[] = {0.2860}, std1[] = {0.3530};
     static const double mean3[] = {0.485, 0.456, 0.406}, std3[] = {0.229, 0.224, 0.225};
@@ -62,7 +62,7 @@ static yk_status normalise(yk__dataset *d, const yk__spec *s, yk_error *err)
 }
 
 /* Which of the file's images are rows: holdout=N takes the last N of the training file for evaluation. */
-static yk_status choose(yk__dataset *d, const yk__spec *s, int64_t count, yk_error *err)
+static yk_status rows_choose(yk__dataset *d, const yk__spec *s, int64_t count, yk_error *err)
 {
     int64_t holdout;
     yk_status st = yk__spec_int(s, "holdout", 0, 0, count - 1, &holdout, err);
@@ -73,11 +73,11 @@ static yk_status choose(yk__dataset *d, const yk__spec *s, int64_t count, yk_err
     return st;
 }
 
-static yk_status finish(yk__dataset *d, const yk__spec *s, int64_t count, yk_error *err)
+static yk_status images_finish(yk__dataset *d, const yk__spec *s, int64_t count, yk_error *err)
 {
-    yk_status st = choose(d, s, count, err);
+    yk_status st = rows_choose(d, s, count, err);
     if (!st)
-        st = normalise(d, s, err);
+        st = pixel_values_fill(d, s, err);
     yk__data_field(d, "x", YK_F32, 3, d->chw);
     yk__data_field(d, "labels", YK_I32, 0, NULL);
     return st;
@@ -101,7 +101,7 @@ static char *idx_path(const char *dir, const char *prefix, const char *what)
     return yk__format("%s/%s-%s-idx%d-ubyte", dir, prefix, what, rank); /* for the message */
 }
 
-static yk_status take_idx(yk__dataset *d, yk__idx *images, yk__idx *labels, yk_error *err)
+static yk_status idx_adopt(yk__dataset *d, yk__idx *images, yk__idx *labels, yk_error *err)
 {
     const int64_t *shape = yk__idx_shape(images);
     int four = yk__idx_rank(images) == 4;
@@ -133,14 +133,14 @@ static yk_status read_pair(yk__dataset *d, const yk__spec *s, const char *pi, co
         st = yk__idx_check_pair(images, pi, labels, pl, (int)classes, err);
     if (!st) {
         count = yk__idx_shape(images)[0];
-        st = take_idx(d, images, labels, err);
+        st = idx_adopt(d, images, labels, err);
         if (st)
             yk__fail_in(err, "%s", pi);
     }
     yk__idx_close(images);
     yk__idx_close(labels);
     d->classes = (int)classes;
-    return st ? st : finish(d, s, count, err);
+    return st ? st : images_finish(d, s, count, err);
 }
 
 static yk_status open_idx(yk__dataset *d, const yk__spec *s, const yk__dataset_options *o, yk_error *err)
@@ -161,7 +161,7 @@ static int ends_with(const char *s, const char *end)
     return n >= k && !strcmp(s + n - k, end);
 }
 
-static int wanted(const char *name, bool eval)
+static int is_cifar_file(const char *name, bool eval)
 {
     if (!ends_with(name, ".bin") && !ends_with(name, ".bin.gz"))
         return 0;
@@ -198,7 +198,7 @@ static yk_status add_name(struct names *n, char *path, yk_error *err)
 }
 
 /* The files of a directory, sorted; or the one file that the path is. */
-static yk_status list(const char *dir, bool eval, struct names *n, yk_error *err)
+static yk_status files_list(const char *dir, bool eval, struct names *n, yk_error *err)
 {
     DIR *d = opendir(dir);
     struct dirent *e;
@@ -206,7 +206,7 @@ static yk_status list(const char *dir, bool eval, struct names *n, yk_error *err
     if (!d)
         return add_name(n, yk__strdup(dir), err);
     while (!st && (e = readdir(d)))
-        if (wanted(e->d_name, eval))
+        if (is_cifar_file(e->d_name, eval))
             st = add_name(n, yk__format("%s/%s", dir, e->d_name), err);
     closedir(d);
     if (!st && !n->count)
@@ -240,7 +240,7 @@ static yk_status open_cifar(yk__dataset *d, const yk__spec *s, const yk__dataset
 {
     struct names n = {0};
     int64_t count = 0;
-    yk_status st = list(s->path, o->eval && !yk__spec_get(s, "holdout"), &n, err);
+    yk_status st = files_list(s->path, o->eval && !yk__spec_get(s, "holdout"), &n, err);
     for (size_t i = 0; i < n.count && !st; i++)
         st = append_file(d, n.path[i], &count, err);
     free_names(&n);
@@ -252,7 +252,7 @@ static yk_status open_cifar(yk__dataset *d, const yk__spec *s, const yk__dataset
     d->chw[0] = 3;
     d->chw[1] = d->chw[2] = 32;
     d->classes = YK__CIFAR_CLASSES;
-    return finish(d, s, count, err);
+    return images_finish(d, s, count, err);
 }
 
 static const char *const idx_keys[] = {"mean", "std", "classes", "holdout"};

@@ -13,7 +13,7 @@
 struct data_kind {
     const char *name;
     const char *const *keys;
-    int nkeys;
+    int n_keys;
     yk_status (*open)(yk__dataset *d, const yk__spec *s, const yk__dataset_options *o, yk_error *err);
     int64_t (*width)(const yk__dataset *d, const int64_t *rows, int64_t n);
     void (*fill)(const yk__dataset *d, const int64_t *rows, int64_t n, int64_t width, void *const *buffers);
@@ -25,7 +25,7 @@ struct yk__dataset {
     bool eval;
     char *path;
     int64_t rows;
-    int classes, vocab, nfields;
+    int classes, vocab, n_fields;
     yk__field field[YK__FIELDS];
     yk__tokenizer *tokenizer;
     char *tokenizer_dir;
@@ -39,11 +39,11 @@ struct yk__dataset {
     float value[IMAGE_CHANNELS][256];
     /* labelled texts */
     yk__rows *text;
-    int64_t *pick; /* row -> row of text, or NULL: the same */
+    int64_t *row_map; /* row -> row of text, or NULL: the same */
     int32_t *ids;  /* ids of text row r: ids[at[r]..at[r + 1]) */
     size_t *at;
     /* running text */
-    yk__tokens run;
+    yk__tokens running;
     int64_t from, len, stride, seq_len; /* the part in run */
 };
 

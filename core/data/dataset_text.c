@@ -16,7 +16,7 @@
 
 static int64_t text_row(const yk__dataset *d, int64_t row)
 {
-    return d->pick ? d->pick[row] : row;
+    return d->row_map ? d->row_map[row] : row;
 }
 
 static int64_t width_rows(const yk__dataset *d, const int64_t *rows, int64_t n)
@@ -32,7 +32,7 @@ static int64_t width_rows(const yk__dataset *d, const int64_t *rows, int64_t n)
 
 static void fill_rows(const yk__dataset *d, const int64_t *rows, int64_t n, int64_t width, void *const *buffers)
 {
-    int32_t *ids = buffers[0], *mask = buffers[1], *types = buffers[2], *labels = d->nfields > 3 ? buffers[3] : NULL;
+    int32_t *ids = buffers[0], *mask = buffers[1], *types = buffers[2], *labels = d->n_fields > 3 ? buffers[3] : NULL;
     int32_t pad = yk__tokenizer_pad(d->tokenizer);
     memset(types, 0, (size_t)(n * width) * sizeof *types);
     for (int64_t i = 0; i < n; i++, ids += width, mask += width) {
@@ -140,8 +140,8 @@ static yk_status pick_rows(yk__dataset *d, const char *eval_rows, const char *da
     const yk__rows *r = d->text;
     uint8_t *marked = yk__calloc((size_t)r->count, 1);
     yk_status st;
-    d->pick = yk__calloc((size_t)r->count, sizeof *d->pick);
-    if (!marked || !d->pick) {
+    d->row_map = yk__calloc((size_t)r->count, sizeof *d->row_map);
+    if (!marked || !d->row_map) {
         yk__free(marked);
         return yk__fail_mem(err, (size_t)r->count * 9, "the rows of a split");
     }
@@ -149,7 +149,7 @@ static yk_status pick_rows(yk__dataset *d, const char *eval_rows, const char *da
     d->rows = 0;
     for (int64_t i = 0; i < r->count && !st; i++)
         if (marked[i] == d->eval)
-            d->pick[d->rows++] = i;
+            d->row_map[d->rows++] = i;
     if (!st && !d->rows)
         st = yk__fail(err, YK_E_FORMAT, "%s: leaves no row of %s to %s", eval_rows, data,
                       d->eval ? "evaluate" : "train");
@@ -225,8 +225,8 @@ static void fill_run(const yk__dataset *d, const int64_t *rows, int64_t n, int64
     for (int64_t i = 0; i < n; i++) {
         int64_t at = rows[i] * d->stride, left = d->len - 1 - at; /* places that have a next id */
         for (int64_t k = 0; k < width; k++) {
-            *x++ = k < left ? yk__tokens_at(&d->run, d->from + at + k) : 0;
-            *y++ = k < left ? yk__tokens_at(&d->run, d->from + at + k + 1) : IGNORE;
+            *x++ = k < left ? yk__tokens_at(&d->running, d->from + at + k) : 0;
+            *y++ = k < left ? yk__tokens_at(&d->running, d->from + at + k + 1) : IGNORE;
         }
     }
 }
@@ -294,8 +294,9 @@ static yk_status encode_run(yk__dataset *d, const char *path, const char *text, 
         yk__free(ids.id);
         return st == YK_E_FORMAT ? yk__fail_in(err, "%s", path) : st;
     }
-    d->run = (yk__tokens){.width = 4, .count = (int64_t)ids.count, .vocab = d->vocab, .ids = ids.id, .memory = ids.id};
-    d->len = d->run.count;
+    d->running =
+        (yk__tokens){.width = 4, .count = (int64_t)ids.count, .vocab = d->vocab, .ids = ids.id, .memory = ids.id};
+    d->len = d->running.count;
     return YK_OK;
 }
 
@@ -329,15 +330,15 @@ static yk_status open_tokens(yk__dataset *d, const yk__spec *s, const yk__datase
     if (!st)
         st = split_of(d, s, o, &split, err);
     if (!st)
-        st = yk__tokens_open(s->path, k < 0 ? 0 : 2 << k, &d->run, err);
+        st = yk__tokens_open(s->path, k < 0 ? 0 : 2 << k, &d->running, err);
     if (!st)
-        st = yk__spec_int(s, "vocab", d->run.vocab, d->run.vocab, INT32_MAX, &vocab, err);
+        st = yk__spec_int(s, "vocab", d->running.vocab, d->running.vocab, INT32_MAX, &vocab, err);
     if (st)
         return st;
     d->vocab = (int)vocab;
-    train = (int64_t)((double)d->run.count * split);
+    train = (int64_t)((double)d->running.count * split);
     d->from = d->eval ? train : 0;
-    d->len = d->eval ? d->run.count - train : train;
+    d->len = d->eval ? d->running.count - train : train;
     return cut_windows(d, s, o, err);
 }
 

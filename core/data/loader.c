@@ -23,7 +23,7 @@ struct slot {
 };
 
 /* Rows [first, first + count) of an epoch's order, the widest first. */
-struct group {
+struct length_group {
     uint64_t epoch;
     int64_t first, count;
     int64_t *row;
@@ -38,36 +38,36 @@ struct part {
 
 /* Batches are numbered from the last rewind: `made` have been filled, `taken` handed out, `freed` given back. */
 struct yk__loader {
-    const yk__dataset *d;
-    yk__loader_options o;
-    int nfields;
+    const yk__dataset *dataset;
+    yk__loader_options options;
+    int n_fields;
     pthread_t thread;
     int running;
     pthread_mutex_t lock;
     pthread_cond_t work, ready; /* for the thread; for the caller */
     struct slot *slot;
-    struct group group; /* whoever fills a batch, one at a time */
+    struct length_group group; /* whoever fills a batch, one at a time */
     /* under the lock */
     int stop, hold, busy;
     uint64_t epoch;
     int64_t base;           /* batch index of number 0 */
     struct part full, tail; /* of a whole batch, of the last short one */
     int64_t made, taken, freed;
-    int64_t cost; /* ns of a fill, about; 0: not known yet */
+    int64_t fill_ns; /* ns of a fill, about; 0: not known yet */
 };
 
 int64_t yk__loader_batches(const yk__loader *l)
 {
-    int64_t n = yk__dataset_rows(l->d), b = l->o.global_batch;
-    return l->o.drop_last ? n / b : n / b + (n % b != 0);
+    int64_t n = yk__dataset_rows(l->dataset), b = l->options.global_batch;
+    return l->options.drop_last ? n / b : n / b + (n % b != 0);
 }
 
 /* ---- filling, on the thread and without the lock: the slot is its own ---- */
 
-static yk_status make_room(const yk__loader *l, struct slot *s, yk_error *err)
+static yk_status fields_reserve(const yk__loader *l, struct slot *s, yk_error *err)
 {
-    for (int k = 0; k < l->nfields; k++) {
-        size_t need = yk__dataset_row_bytes(l->d, k, s->batch.width) * (size_t)s->batch.rows;
+    for (int k = 0; k < l->n_fields; k++) {
+        size_t need = yk__dataset_row_bytes(l->dataset, k, s->batch.width) * (size_t)s->batch.rows;
         if (s->batch.field[k] && s->field_cap[k] >= need)
             continue;
         yk__free(s->batch.field[k]);
@@ -82,8 +82,8 @@ static yk_status make_room(const yk__loader *l, struct slot *s, yk_error *err)
 /* The group that place `from` of an epoch lies in. */
 static yk_status find_group(yk__loader *l, uint64_t epoch, int64_t from, yk_error *err)
 {
-    struct group *g = &l->group;
-    const int64_t n = yk__dataset_rows(l->d), size = GROUP * l->o.global_batch, first = from / size * size;
+    struct length_group *g = &l->group;
+    const int64_t n = yk__dataset_rows(l->dataset), size = GROUP * l->options.global_batch, first = from / size * size;
     const int64_t count = n - first < size ? n - first : size;
     if (g->count && g->epoch == epoch && g->first == first)
         return YK_OK;
@@ -91,9 +91,9 @@ static yk_status find_group(yk__loader *l, uint64_t epoch, int64_t from, yk_erro
     if (yk__grow(&g->row, &g->row_cap, (size_t)count, sizeof *g->row) ||
         yk__grow(&g->length, &g->length_cap, (size_t)count, sizeof *g->length))
         return yk__fail_mem(err, (size_t)count * sizeof *g->length, "the lengths of rows");
-    yk__orders(l->o.seed, epoch, first, count, n, g->row);
+    yk__orders(l->options.seed, epoch, first, count, n, g->row);
     for (int64_t i = 0; i < count; i++)
-        g->length[i] = (yk__length){yk__dataset_width(l->d, g->row + i, 1), g->row[i], 0};
+        g->length[i] = (yk__length){yk__dataset_width(l->dataset, g->row + i, 1), g->row[i], 0};
     yk__sort_lengths(g->length, count);
     g->epoch = epoch;
     g->first = first;
@@ -104,21 +104,21 @@ static yk_status find_group(yk__loader *l, uint64_t epoch, int64_t from, yk_erro
 static yk_status choose_rows(yk__loader *l, struct slot *s, int64_t index, const struct part *p, yk_error *err)
 {
     yk__loader_batch *b = &s->batch;
-    int64_t n = yk__dataset_rows(l->d), from = index * l->o.global_batch;
+    int64_t n = yk__dataset_rows(l->dataset), from = index * l->options.global_batch;
     b->index = index;
-    b->global_rows = n - from < l->o.global_batch ? n - from : l->o.global_batch;
+    b->global_rows = n - from < l->options.global_batch ? n - from : l->options.global_batch;
     b->last = index + 1 == yk__loader_batches(l);
     if (yk__grow(&s->row, &s->row_cap, (size_t)b->global_rows, sizeof *s->row))
         return yk__fail_mem(err, (size_t)b->global_rows * sizeof *s->row, "row numbers");
-    if (l->o.shuffle && l->o.by_length) {
+    if (l->options.shuffle && l->options.by_length) {
         yk_status st = find_group(l, b->epoch, from, err);
         for (int64_t i = 0; !st && i < b->global_rows; i++)
             s->row[i] = l->group.length[from - l->group.first + i].row;
         if (st)
             return st;
-    } else if (l->o.shuffle)
-        yk__orders(l->o.seed, b->epoch, from, b->global_rows, n, s->row);
-    for (int64_t i = 0; i < b->global_rows && !l->o.shuffle; i++)
+    } else if (l->options.shuffle)
+        yk__orders(l->options.seed, b->epoch, from, b->global_rows, n, s->row);
+    for (int64_t i = 0; i < b->global_rows && !l->options.shuffle; i++)
         s->row[i] = from + i;
     b->row = s->row;
     b->first = p->first;
@@ -130,24 +130,24 @@ static yk_status choose_rows(yk__loader *l, struct slot *s, int64_t index, const
 static yk_status even_out(const yk__loader *l, struct slot *s, yk_error *err)
 {
     const int64_t n = s->batch.global_rows;
-    if (!l->o.shuffle || !yk__dataset_ragged(l->d))
+    if (!l->options.shuffle || !yk__dataset_ragged(l->dataset))
         return YK_OK;
     if (yk__grow(&s->length, &s->length_cap, (size_t)n, sizeof *s->length))
         return yk__fail_mem(err, (size_t)n * sizeof *s->length, "the lengths of rows");
     for (int64_t i = 0; i < n; i++)
-        s->length[i] = (yk__length){yk__dataset_width(l->d, s->row + i, 1), s->row[i], 0};
+        s->length[i] = (yk__length){yk__dataset_width(l->dataset, s->row + i, 1), s->row[i], 0};
     yk__even_out(s->length, n, s->row);
     return YK_OK;
 }
 
-static void fill(yk__loader *l, struct slot *s, uint64_t epoch, int64_t index, const struct part *p)
+static void slot_fill(yk__loader *l, struct slot *s, uint64_t epoch, int64_t index, const struct part *p)
 {
     yk_error err = YK_ERROR_INIT;
     s->batch.epoch = epoch;
     if (!choose_rows(l, s, index, p, &err) && !even_out(l, s, &err)) {
-        s->batch.width = yk__dataset_width(l->d, s->row, s->batch.global_rows);
-        if (!make_room(l, s, &err) && s->batch.rows)
-            yk__dataset_fill(l->d, s->row + s->batch.first, s->batch.rows, s->batch.width, s->batch.field);
+        s->batch.width = yk__dataset_width(l->dataset, s->row, s->batch.global_rows);
+        if (!fields_reserve(l, s, &err) && s->batch.rows)
+            yk__dataset_fill(l->dataset, s->row + s->batch.first, s->batch.rows, s->batch.width, s->batch.field);
     }
     s->err = err;
 }
@@ -159,41 +159,41 @@ static int64_t now_ns(void)
     return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
 }
 
-static int has_room(const yk__loader *l)
+static int ring_has_space(const yk__loader *l)
 {
-    return !l->hold && l->made - l->freed < l->o.depth && l->base + l->made < yk__loader_batches(l);
+    return !l->hold && l->made - l->freed < l->options.depth && l->base + l->made < yk__loader_batches(l);
 }
 
 static int is_cheap(const yk__loader *l)
 {
-    return l->cost && l->cost < CHEAP_NS;
+    return l->fill_ns && l->fill_ns < CHEAP_NS;
 }
 
 /* Fills batch number `made`; under the lock, which is let go meanwhile. One fill that was interrupted says little: the
  * estimate moves by an eighth, and at most doubles. */
 static void fill_next(yk__loader *l)
 {
-    struct slot *s = &l->slot[l->made % l->o.depth];
+    struct slot *s = &l->slot[l->made % l->options.depth];
     uint64_t epoch = l->epoch;
-    int64_t index = l->base + l->made, rows = yk__dataset_rows(l->d), took;
-    struct part p = rows - index * l->o.global_batch < l->o.global_batch ? l->tail : l->full;
+    int64_t index = l->base + l->made, rows = yk__dataset_rows(l->dataset), took;
+    struct part p = rows - index * l->options.global_batch < l->options.global_batch ? l->tail : l->full;
     l->busy = 1;
     pthread_mutex_unlock(&l->lock);
     took = now_ns();
-    fill(l, s, epoch, index, &p);
+    slot_fill(l, s, epoch, index, &p);
     took = now_ns() - took + 1;
     pthread_mutex_lock(&l->lock);
-    l->cost = !l->cost ? took : l->cost + ((took < 8 * l->cost ? took : 8 * l->cost) - l->cost) / 8;
+    l->fill_ns = !l->fill_ns ? took : l->fill_ns + ((took < 8 * l->fill_ns ? took : 8 * l->fill_ns) - l->fill_ns) / 8;
     l->busy = 0;
     l->made++;
 }
 
-static void *run(void *arg)
+static void *thread_run(void *arg)
 {
     yk__loader *l = arg;
     pthread_mutex_lock(&l->lock);
     while (!l->stop) {
-        if (!has_room(l) || l->busy || is_cheap(l)) {
+        if (!ring_has_space(l) || l->busy || is_cheap(l)) {
             pthread_cond_wait(&l->work, &l->lock);
             continue;
         }
@@ -210,8 +210,8 @@ static yk_status ask_share(const yk__loader *l, int64_t n, struct part *p, yk_er
 {
     p->first = 0;
     p->count = n;
-    if (l->o.share && n)
-        l->o.share(l->o.user, n, &p->first, &p->count);
+    if (l->options.share && n)
+        l->options.share(l->options.user, n, &p->first, &p->count);
     if (p->first < 0 || p->count < 0 || p->first > n || p->count > n - p->first)
         return yk__fail(err, YK_E_INTERNAL, "a share of %lld rows from %lld in a batch of %lld", (long long)p->count,
                         (long long)p->first, (long long)n);
@@ -220,18 +220,18 @@ static yk_status ask_share(const yk__loader *l, int64_t n, struct part *p, yk_er
 
 static yk_status ask_shares(const yk__loader *l, struct part *full, struct part *tail, yk_error *err)
 {
-    yk_status s = ask_share(l, l->o.global_batch, full, err);
-    return s ? s : ask_share(l, yk__dataset_rows(l->d) % l->o.global_batch, tail, err);
+    yk_status s = ask_share(l, l->options.global_batch, full, err);
+    return s ? s : ask_share(l, yk__dataset_rows(l->dataset) % l->options.global_batch, tail, err);
 }
 
 /* Signals are the business of the program's own threads. */
-static int start(yk__loader *l)
+static int thread_start(yk__loader *l)
 {
     sigset_t all, old;
     int bad;
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &old);
-    bad = pthread_create(&l->thread, NULL, run, l);
+    bad = pthread_create(&l->thread, NULL, thread_run, l);
     pthread_sigmask(SIG_SETMASK, &old, NULL);
     l->running = !bad;
     return bad;
@@ -250,21 +250,21 @@ yk_status yk__loader_open(const yk__dataset *d, const yk__loader_options *o, yk_
     l = yk__calloc(1, sizeof *l);
     if (!l)
         return yk__fail_mem(err, sizeof *l, "a loader");
-    l->d = d;
-    l->o = *o;
-    l->o.depth = o->depth ? o->depth : DEPTH;
-    l->o.depth += l->o.depth == 1; /* one is with the caller */
+    l->dataset = d;
+    l->options = *o;
+    l->options.depth = o->depth ? o->depth : DEPTH;
+    l->options.depth += l->options.depth == 1; /* one is with the caller */
     l->epoch = o->epoch;
     l->base = o->start;
-    l->nfields = yk__dataset_fields(d, &fields);
+    l->n_fields = yk__dataset_fields(d, &fields);
     pthread_mutex_init(&l->lock, NULL);
     pthread_cond_init(&l->work, NULL);
     pthread_cond_init(&l->ready, NULL);
-    l->slot = yk__calloc((size_t)l->o.depth, sizeof *l->slot);
+    l->slot = yk__calloc((size_t)l->options.depth, sizeof *l->slot);
     s = ask_shares(l, &l->full, &l->tail, err);
     if (!s && !l->slot)
         s = yk__fail_mem(err, sizeof *l->slot, "a loader's batches");
-    const int bad = s ? 0 : start(l);
+    const int bad = s ? 0 : thread_start(l);
     if (bad)
         s = yk__fail(err, YK_E_IO, "a loader's thread cannot be started: %s", strerror(bad));
     if (s) {
@@ -286,7 +286,7 @@ void yk__loader_close(yk__loader *l)
         pthread_mutex_unlock(&l->lock);
         pthread_join(l->thread, NULL);
     }
-    for (int i = 0; l->slot && i < l->o.depth; i++) {
+    for (int i = 0; l->slot && i < l->options.depth; i++) {
         for (int k = 0; k < YK__FIELDS; k++)
             yk__free(l->slot[i].batch.field[k]);
         yk__free(l->slot[i].row);
@@ -318,7 +318,7 @@ yk_status yk__loader_next(yk__loader *l, const yk__loader_batch **out, yk_error 
             fill_next(l);
         else
             pthread_cond_wait(&l->ready, &l->lock);
-    s = &l->slot[l->taken++ % l->o.depth];
+    s = &l->slot[l->taken++ % l->options.depth];
     pthread_mutex_unlock(&l->lock);
     if (s->err.status) {
         *err = s->err;
@@ -329,7 +329,7 @@ yk_status yk__loader_next(yk__loader *l, const yk__loader_batch **out, yk_error 
 }
 
 /* Throws away what is made and goes on at this place. */
-static yk_status restart(yk__loader *l, uint64_t epoch, int64_t batch, yk_error *err)
+static yk_status loader_restart(yk__loader *l, uint64_t epoch, int64_t batch, yk_error *err)
 {
     struct part full, tail;
     yk_status s = ask_shares(l, &full, &tail, err);
@@ -355,10 +355,10 @@ yk_status yk__loader_rewind(yk__loader *l, uint64_t epoch, int64_t batch, yk_err
     if (batch < 0 || batch > yk__loader_batches(l))
         return yk__fail(err, YK_E_ARG, "there is no batch %lld: an epoch has %lld, from 0 (is the batch size another than before?)",
                         (long long)batch, (long long)yk__loader_batches(l));
-    return restart(l, epoch, batch, err);
+    return loader_restart(l, epoch, batch, err);
 }
 
 yk_status yk__loader_flush(yk__loader *l, yk_error *err)
 {
-    return restart(l, l->epoch, l->base + l->taken, err);
+    return loader_restart(l, l->epoch, l->base + l->taken, err);
 }

@@ -28,7 +28,7 @@ static network network_of(uint64_t seed, uint64_t epoch, int64_t n)
     return w;
 }
 
-static void shuffle(const network *w, uint64_t x[LANES])
+static void lanes_shuffle(const network *w, uint64_t x[LANES])
 {
     uint32_t l[LANES], r[LANES], c[4][LANES];
     for (int i = 0; i < LANES; i++) {
@@ -61,7 +61,7 @@ void yk__orders(uint64_t seed, uint64_t epoch, int64_t first, int64_t count, int
             x[live] = (uint64_t)(first + next);
             at[live] = next;
         }
-        shuffle(&w, x);
+        lanes_shuffle(&w, x);
         for (int i = 0; i < live; i++) {
             if (x[i] < (uint64_t)n) {
                 row[at[i]] = (int64_t)x[i];

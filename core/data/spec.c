@@ -11,7 +11,7 @@
 #include "core/base/nearest.h"
 #include "core/base/number.h"
 
-static yk_status split(yk__spec *s, yk_error *err)
+static yk_status spec_split(yk__spec *s, yk_error *err)
 {
     char *p = strchr(s->text, ':');
     if (!p || p == s->text || !p[1] || p[1] == ',')
@@ -41,7 +41,7 @@ static yk_status split(yk__spec *s, yk_error *err)
 yk_status yk__spec_parse(const char *text, yk__spec *out, yk_error *err)
 {
     yk__spec s = {.text = yk__strdup(text)};
-    yk_status st = s.text ? split(&s, err) : yk__fail_mem(err, strlen(text), "a data word");
+    yk_status st = s.text ? spec_split(&s, err) : yk__fail_mem(err, strlen(text), "a data word");
     if (st)
         yk__free(s.text);
     else
@@ -63,8 +63,8 @@ const char *yk__spec_get(const yk__spec *s, const char *key)
     return NULL;
 }
 
-static yk_status unknown(const yk__spec *s, const char *what, const char *word, const char *const *list, int count,
-                         yk_error *err)
+static yk_status word_unknown(const yk__spec *s, const char *what, const char *word, const char *const *list, int count,
+                              yk_error *err)
 {
     const char *near = yk__nearest(word, list, (size_t)count);
     char all[300] = "";
@@ -82,7 +82,7 @@ yk_status yk__spec_check(const yk__spec *s, const char *const *keys, int count, 
         while (k < count && strcmp(keys[k], s->key[i]))
             k++;
         if (k == count)
-            return unknown(s, "key", s->key[i], keys, count, err);
+            return word_unknown(s, "key", s->key[i], keys, count, err);
     }
     return YK_OK;
 }
@@ -150,5 +150,5 @@ yk_status yk__spec_word(const yk__spec *s, const char *key, const char *const *w
             *out = i;
             return YK_OK;
         }
-    return unknown(s, key, v, words, count, err);
+    return word_unknown(s, key, v, words, count, err);
 }

@@ -10,7 +10,7 @@
 #define GY (r->gy[0])
 
 /* One node over the given operands, with the node's own attributes. */
-static yk__vid one(yk__rule *r, yk_op op, yk__vid a, yk__vid b, yk__vid like)
+static yk__vid node_like(yk__rule *r, yk_op op, yk__vid a, yk__vid b, yk__vid like)
 {
     yk__vid in[2] = {a, b}, y = YK_NONE;
     yk_value v = r->g->value[like];
@@ -26,42 +26,42 @@ yk__rule_fn yk__rule_cross_entropy, yk__rule_dropout;
 void yk__rule_conv2d(yk__rule *r)
 {
     if (r->need[0])
-        yk__grad_give(r, 0, one(r, YK_OP_CONV2D_DX, GY, r->in[1], r->in[0]));
+        yk__grad_give(r, 0, node_like(r, YK_OP_CONV2D_DX, GY, r->in[1], r->in[0]));
     if (r->need[1])
-        yk__grad_give(r, 1, one(r, YK_OP_CONV2D_DW, GY, r->in[0], r->in[1]));
+        yk__grad_give(r, 1, node_like(r, YK_OP_CONV2D_DW, GY, r->in[0], r->in[1]));
 }
 
 /* gx = dx(gy, w), G arrives at gx: ggy = conv(G, w), gw = dw(gy, G). */
 void yk__rule_conv2d_dx(yk__rule *r)
 {
     if (r->need[0])
-        yk__grad_give(r, 0, one(r, YK_OP_CONV2D, GY, r->in[1], r->in[0]));
+        yk__grad_give(r, 0, node_like(r, YK_OP_CONV2D, GY, r->in[1], r->in[0]));
     if (r->need[1])
-        yk__grad_give(r, 1, one(r, YK_OP_CONV2D_DW, r->in[0], GY, r->in[1]));
+        yk__grad_give(r, 1, node_like(r, YK_OP_CONV2D_DW, r->in[0], GY, r->in[1]));
 }
 
 /* gw = dw(gy, x), G arrives at gw: ggy = conv(x, G), gx = dx(gy, G). */
 void yk__rule_conv2d_dw(yk__rule *r)
 {
     if (r->need[0])
-        yk__grad_give(r, 0, one(r, YK_OP_CONV2D, r->in[1], GY, r->in[0]));
+        yk__grad_give(r, 0, node_like(r, YK_OP_CONV2D, r->in[1], GY, r->in[0]));
     if (r->need[1])
-        yk__grad_give(r, 1, one(r, YK_OP_CONV2D_DX, r->in[0], GY, r->in[1]));
+        yk__grad_give(r, 1, node_like(r, YK_OP_CONV2D_DX, r->in[0], GY, r->in[1]));
 }
 
 void yk__rule_max_pool(yk__rule *r)
 {
-    yk__grad_give(r, 0, one(r, YK_OP_MAX_POOL_BWD, r->in[0], GY, r->in[0]));
+    yk__grad_give(r, 0, node_like(r, YK_OP_MAX_POOL_BWD, r->in[0], GY, r->in[0]));
 }
 
 void yk__rule_avg_pool(yk__rule *r)
 {
-    yk__grad_give(r, 0, one(r, YK_OP_AVG_POOL_BWD, GY, YK_NONE, r->in[0]));
+    yk__grad_give(r, 0, node_like(r, YK_OP_AVG_POOL_BWD, GY, YK_NONE, r->in[0]));
 }
 
 void yk__rule_avg_pool_bwd(yk__rule *r) /* linear: the adjoint of the adjoint */
 {
-    yk__grad_give(r, 0, one(r, YK_OP_AVG_POOL, GY, YK_NONE, r->in[0]));
+    yk__grad_give(r, 0, node_like(r, YK_OP_AVG_POOL, GY, YK_NONE, r->in[0]));
 }
 
 /* m = mean(x), M = sum((x - m)^2) of n numbers: gx = gm / n + 2 (x - m) gM, written in elementwise nodes so that it joins
@@ -103,7 +103,7 @@ void yk__rule_layer_norm(yk__rule *r)
 /* gx = y (gy - sum gy y); of log softmax: gy - e^y sum gy. */
 void yk__rule_softmax(yk__rule *r)
 {
-    yk__grad_give(r, 0, one(r, YK_OP_SOFTMAX_BWD, GY, r->out[0], r->in[0]));
+    yk__grad_give(r, 0, node_like(r, YK_OP_SOFTMAX_BWD, GY, r->out[0], r->in[0]));
 }
 
 /* P = softmax(S): gv = P' gout, gP = gout v', gS = P (gP - rowsum(gout out)), gq = scale gS k, gk = scale gS' q (Dao et

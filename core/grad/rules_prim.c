@@ -13,12 +13,12 @@
 #define Y (r->out[0])
 #define GY (r->gy[0])
 
-static yk__vid constant(yk__rule *r, yk__vid like, double value)
+static yk__vid constant_like(yk__rule *r, yk__vid like, double value)
 {
     return yk__const(r->g, value, (yk_dtype)r->g->value[like].dtype);
 }
 
-static yk__vid mul(yk__rule *r, yk__vid a, yk__vid b)
+static yk__vid product_of(yk__rule *r, yk__vid a, yk__vid b)
 {
     return yk__bin(r->g, YK_OP_MUL, a, b);
 }
@@ -30,14 +30,14 @@ static void rule_neg(yk__rule *r) /* y = -a: ga = -gy */
 
 static void rule_abs(yk__rule *r) /* y = |a|: ga = gy sign(a), 0 at a = 0 */
 {
-    yk__vid zero = constant(r, A, 0);
+    yk__vid zero = constant_like(r, A, 0);
     yk__vid up = yk__select(r->g, yk__bin(r->g, YK_OP_LT, zero, A), GY, zero);
     yk__grad_give(r, 0, yk__select(r->g, yk__bin(r->g, YK_OP_LT, A, zero), yk__un(r->g, YK_OP_NEG, GY), up));
 }
 
 static void rule_exp(yk__rule *r) /* y = e^a: ga = gy y */
 {
-    yk__grad_give(r, 0, mul(r, GY, Y));
+    yk__grad_give(r, 0, product_of(r, GY, Y));
 }
 
 static void rule_log(yk__rule *r) /* y = ln a: ga = gy / a */
@@ -52,12 +52,12 @@ static void rule_sqrt(yk__rule *r) /* y = sqrt a: ga = gy / (2 y) */
 
 static void rule_rsqrt(yk__rule *r) /* y = a^(-1/2): ga = -gy y^3 / 2 */
 {
-    yk__grad_give(r, 0, mul(r, yk__scale(r->g, GY, -0.5), mul(r, Y, mul(r, Y, Y))));
+    yk__grad_give(r, 0, product_of(r, yk__scale(r->g, GY, -0.5), product_of(r, Y, product_of(r, Y, Y))));
 }
 
 static void rule_recip(yk__rule *r) /* y = 1/a: ga = -gy y^2 */
 {
-    yk__grad_give(r, 0, yk__un(r->g, YK_OP_NEG, mul(r, GY, mul(r, Y, Y))));
+    yk__grad_give(r, 0, yk__un(r->g, YK_OP_NEG, product_of(r, GY, product_of(r, Y, Y))));
 }
 
 static void rule_tanh(yk__rule *r) /* y = tanh a: ga = gy (1 - y^2) */
@@ -67,8 +67,8 @@ static void rule_tanh(yk__rule *r) /* y = tanh a: ga = gy (1 - y^2) */
 
 static void rule_erf(yk__rule *r) /* y = erf a: ga = gy 2/sqrt(pi) e^(-a^2) */
 {
-    yk__vid e = yk__un(r->g, YK_OP_EXP, yk__un(r->g, YK_OP_NEG, mul(r, A, A)));
-    yk__grad_give(r, 0, mul(r, yk__scale(r->g, GY, 2 / sqrt(acos(-1))), e));
+    yk__vid e = yk__un(r->g, YK_OP_EXP, yk__un(r->g, YK_OP_NEG, product_of(r, A, A)));
+    yk__grad_give(r, 0, product_of(r, yk__scale(r->g, GY, 2 / sqrt(acos(-1))), e));
 }
 
 static void rule_cast(yk__rule *r) /* y = (type) a: ga = (type of a) gy */
@@ -92,9 +92,9 @@ static void rule_sub(yk__rule *r) /* ga = gy, gb = -gy */
 static void rule_mul(yk__rule *r) /* ga = gy b, gb = gy a */
 {
     if (r->need[0])
-        yk__grad_give(r, 0, mul(r, GY, B));
+        yk__grad_give(r, 0, product_of(r, GY, B));
     if (r->need[1])
-        yk__grad_give(r, 1, mul(r, GY, A));
+        yk__grad_give(r, 1, product_of(r, GY, A));
 }
 
 static void rule_div(yk__rule *r) /* y = a/b: ga = gy/b, gb = -(gy/b) y */
@@ -102,13 +102,13 @@ static void rule_div(yk__rule *r) /* y = a/b: ga = gy/b, gb = -(gy/b) y */
     yk__vid ga = yk__bin(r->g, YK_OP_DIV, GY, B);
     yk__grad_give(r, 0, ga);
     if (r->need[1])
-        yk__grad_give(r, 1, yk__un(r->g, YK_OP_NEG, mul(r, ga, Y)));
+        yk__grad_give(r, 1, yk__un(r->g, YK_OP_NEG, product_of(r, ga, Y)));
 }
 
 /* y = max(a, b): gy goes to the larger; equal ones share it half and half (torch.maximum). */
 static void rule_extreme(yk__rule *r)
 {
-    yk__vid half = yk__select(r->g, yk__bin(r->g, YK_OP_EQ, A, B), yk__scale(r->g, GY, 0.5), constant(r, A, 0));
+    yk__vid half = yk__select(r->g, yk__bin(r->g, YK_OP_EQ, A, B), yk__scale(r->g, GY, 0.5), constant_like(r, A, 0));
     bool max = r->op == YK_OP_MAX;
     for (uint32_t i = 0; i < 2; i++) {
         yk__vid mine = r->in[i], other = r->in[1 - i];
@@ -120,7 +120,7 @@ static void rule_extreme(yk__rule *r)
 
 static void rule_select(yk__rule *r) /* y = c ? a : b */
 {
-    yk__vid zero = constant(r, GY, 0);
+    yk__vid zero = constant_like(r, GY, 0);
     if (r->need[1])
         yk__grad_give(r, 1, yk__select(r->g, A, GY, zero));
     if (r->need[2])
@@ -144,7 +144,7 @@ static void rule_rmax(yk__rule *r)
     yk__graph *g = r->g;
     yk__vid hit = yk__cast(g, yk__bin(g, YK_OP_EQ, A, like_operand(r, Y)), (yk_dtype)g->value[A].dtype);
     yk__vid n = yk__sum(g, hit, (uint32_t)r->attr[0]);
-    yk__grad_give(r, 0, mul(r, hit, like_operand(r, yk__bin(g, YK_OP_DIV, GY, n))));
+    yk__grad_give(r, 0, product_of(r, hit, like_operand(r, yk__bin(g, YK_OP_DIV, GY, n))));
 }
 
 static void rule_copy(yk__rule *r) /* without a base; with one it is the sweep's business */

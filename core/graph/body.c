@@ -178,25 +178,25 @@ static yk_status append_body(yk__graph *g, const yk_graph *src, const yk_node *n
 }
 
 /* The source may be g itself, whose arrays move when nodes are appended: the body is read from a copy. */
-static yk_status own_body(yk__graph *g, const yk_graph *src, const yk_node *n, const yk__vid *in, yk__vid *out,
-                          yk_error *err)
+static yk_status append_copied_body(yk__graph *g, const yk_graph *src, const yk_node *n, const yk__vid *in,
+                                    yk__vid *out, yk_error *err)
 {
     const size_t nodes = src->n_all_node * sizeof *src->node, values = src->n_value * sizeof *src->value;
     const size_t attrs = src->n_attr * sizeof *src->attr, index = src->n_index * sizeof *src->index;
-    char *room = yk__malloc(nodes + values + attrs + index);
+    char *copy = yk__malloc(nodes + values + attrs + index);
     yk_graph own = *src;
     yk_node top = *n;
     yk_status st;
-    if (!room)
+    if (!copy)
         return yk__fail_mem(err, nodes + values + attrs + index, "a body");
-    own.value = memcpy(room, src->value, values);
-    own.node = memcpy(room + values, src->node, nodes);
-    own.attr = (const int64_t *)(room + values + nodes);
+    own.value = memcpy(copy, src->value, values);
+    own.node = memcpy(copy + values, src->node, nodes);
+    own.attr = (const int64_t *)(copy + values + nodes);
     if (attrs)
-        memcpy(room + values + nodes, src->attr, attrs);
-    own.index = memcpy(room + values + nodes + attrs, src->index, index);
+        memcpy(copy + values + nodes, src->attr, attrs);
+    own.index = memcpy(copy + values + nodes + attrs, src->index, index);
     st = append_body(g, &own, &top, in, out, err);
-    yk__free(room);
+    yk__free(copy);
     return st;
 }
 
@@ -209,7 +209,7 @@ yk_status yk__body(yk__graph *g, const yk_graph *src, uint32_t node, const yk__v
     yk__inline b = {
         .g = g, .op = n->op, .n_in = n->n_in, .n_out = n->n_out, .n_attr = n->n_attr, .in = in, .attr = attr};
     if (n->n_body)
-        return own_body(g, src, n, in, out, err);
+        return append_copied_body(g, src, n, in, out, err);
     if (!impl || !impl->body || n->n_in > YK_MAX_OPERANDS || n->n_out > YK_MAX_OUTPUTS || n->n_attr > 16)
         return yk__fail(err, YK_E_UNSUPPORTED, "op %s has no body", impl ? yk__op_info_of(n->op)->name : "?");
     if (n->n_attr)

@@ -165,7 +165,8 @@ static bool shapes_good(check *c, uint32_t i)
     const yk_node *n = &g->node[i];
     const yk_value *first = &g->value[g->index[n->out]];
     const char *name = yk__op_info_of(n->op)->name;
-    yk__shape s = {.op = n->op, .n_in = n->n_in, .n_attr = n->n_attr, .attr = g->attr + n->attr, .want = first->dtype};
+    yk__shape s = {
+        .op = n->op, .n_in = n->n_in, .n_attr = n->n_attr, .attr = g->attr + n->attr, .want_dtype = first->dtype};
     s.dims = first->dims, s.dim = first->dim, s.err = c->err;
     for (uint32_t k = 0; k < n->n_in; k++)
         s.x[k] = &g->value[g->index[n->in + k]];

@@ -13,7 +13,7 @@
 /* ---- Elements in memory ---- */
 
 /* The nearest number with `bits` bits behind the point and exponents from emin on; ties to even. */
-static double nearest(double x, int bits, int emin)
+static double bits_round(double x, int bits, int emin)
 {
     int e;
     if (!isfinite(x) || x == 0)
@@ -24,7 +24,7 @@ static double nearest(double x, int bits, int emin)
 }
 
 /* Bits of a small float with `bits` behind the point and exponent bias `bias`; x is representable. */
-static uint32_t encode(double x, int bits, int bias, uint32_t sign)
+static uint32_t small_float_encode(double x, int bits, int bias, uint32_t sign)
 {
     int e;
     double m = fabs(x);
@@ -38,28 +38,28 @@ static uint32_t encode(double x, int bits, int bias, uint32_t sign)
     return s | (uint32_t)(e + bias) << bits | (uint32_t)ldexp(ldexp(m, -e) - 1, bits);
 }
 
-static double decode(uint32_t v, int bits, int bias, uint32_t sign)
+static double small_float_decode(uint32_t v, int bits, int bias, uint32_t sign)
 {
     uint32_t e = (v & (sign - 1)) >> bits, m = v & ((1u << bits) - 1);
     double x = e ? ldexp(1 + ldexp(m, -bits), (int)e - bias) : ldexp(m, 1 - bias - bits);
     return v & sign ? -x : x;
 }
 
-static uint16_t half_of(double x)
+static uint16_t f16_of(double x)
 {
     if (isnan(x))
         return 0x7e00;
-    x = nearest(x, 10, -14);
+    x = bits_round(x, 10, -14);
     if (fabs(x) > 65504)
         return signbit(x) ? 0xfc00 : 0x7c00;
-    return (uint16_t)encode(x, 10, 15, 0x8000);
+    return (uint16_t)small_float_encode(x, 10, 15, 0x8000);
 }
 
-static double half_to(uint16_t v)
+static double f16_to(uint16_t v)
 {
     if ((v & 0x7c00) == 0x7c00)
         return v & 0x3ff ? (double)NAN : v & 0x8000 ? -INFINITY : INFINITY;
-    return decode(v, 10, 15, 0x8000);
+    return small_float_decode(v, 10, 15, 0x8000);
 }
 
 static uint16_t bf16_of(double x)
@@ -68,7 +68,7 @@ static uint16_t bf16_of(double x)
     uint32_t u;
     if (isnan(x))
         return 0x7fc0;
-    f = (float)nearest(x, 7, -126);
+    f = (float)bits_round(x, 7, -126);
     memcpy(&u, &f, 4);
     return (uint16_t)(u >> 16);
 }
@@ -79,19 +79,19 @@ static uint8_t f8_of(double x, bool e5m2)
     const double most = e5m2 ? 57344 : 448;
     if (isnan(x))
         return e5m2 ? 0x7e : 0x7f;
-    x = nearest(x, e5m2 ? 2 : 3, e5m2 ? -14 : -6);
+    x = bits_round(x, e5m2 ? 2 : 3, e5m2 ? -14 : -6);
     if (fabs(x) > most)
         x = x < 0 ? -most : most;
-    return (uint8_t)encode(x, e5m2 ? 2 : 3, e5m2 ? 15 : 7, 0x80);
+    return (uint8_t)small_float_encode(x, e5m2 ? 2 : 3, e5m2 ? 15 : 7, 0x80);
 }
 
 static double f8_to(uint8_t v, bool e5m2)
 {
     if (!e5m2)
-        return (v & 0x7f) == 0x7f ? (double)NAN : decode(v, 3, 7, 0x80);
+        return (v & 0x7f) == 0x7f ? (double)NAN : small_float_decode(v, 3, 7, 0x80);
     if ((v & 0x7c) == 0x7c)
         return v & 3 ? (double)NAN : v & 0x80 ? -INFINITY : INFINITY;
-    return decode(v, 2, 15, 0x80);
+    return small_float_decode(v, 2, 15, 0x80);
 }
 
 #define LOAD(type)               \
@@ -119,7 +119,7 @@ double yk__eval_load(uint32_t dtype, const void *p)
         LOAD(int8_t)
     case YK_F16:
         memcpy(&h, p, 2);
-        return half_to(h);
+        return f16_to(h);
     case YK_BF16:
         memcpy(&h, p, 2);
         u = (uint32_t)h << 16;
@@ -154,7 +154,7 @@ void yk__eval_store(uint32_t dtype, void *p, double x)
     case YK_I8:
         STORE(int8_t, x)
     case YK_F16:
-        STORE(uint16_t, half_of(x))
+        STORE(uint16_t, f16_of(x))
     case YK_BF16:
         STORE(uint16_t, bf16_of(x))
     case YK_F8E4M3:
@@ -168,14 +168,14 @@ void yk__eval_store(uint32_t dtype, void *p, double x)
 
 /* ---- Where values lie ---- */
 
-typedef struct place {
+typedef struct storage {
     const yk_graph *g;
     void *const *slot; /* eval_node: memory in the values' types */
     double **buf;      /* eval_graph: doubles by root value */
     double **local;    /* in the body of a map: doubles by value, else NULL */
-} place;
+} storage;
 
-static int64_t at(const yk_value *v, int64_t e)
+static int64_t element_offset(const yk_value *v, int64_t e)
 {
     int64_t o = 0;
     for (uint32_t i = v->dims; i-- > 0; e /= v->dim[i])
@@ -184,7 +184,7 @@ static int64_t at(const yk_value *v, int64_t e)
 }
 
 /* The doubles of the root of value v, or NULL if it lies in a slot. */
-static double *root_of(const place *p, uint32_t v)
+static double *root_of(const storage *p, uint32_t v)
 {
     uint32_t root = p->g->value[v].base;
     if (p->local && p->local[root])
@@ -192,12 +192,12 @@ static double *root_of(const place *p, uint32_t v)
     return p->buf ? p->buf[root] : NULL;
 }
 
-static char *memory_of(const place *p, const yk_value *v)
+static char *memory_of(const storage *p, const yk_value *v)
 {
     return p->slot && v->slot < p->g->n_slot && p->slot[v->slot] ? (char *)p->slot[v->slot] + v->offset : NULL;
 }
 
-static yk_status read_value(const place *p, uint32_t id, double *x, yk_error *err)
+static yk_status read_value(const storage *p, uint32_t id, double *x, yk_error *err)
 {
     const yk_value *v = &p->g->value[id];
     const int64_t n = yk__count(v), size = yk_dtype_bytes(v->dtype);
@@ -207,11 +207,11 @@ static yk_status read_value(const place *p, uint32_t id, double *x, yk_error *er
     if (!root && !mem)
         return yk__fail(err, YK_E_ARG, "evaluation: value %u is used, but nothing wrote it", id);
     for (int64_t i = 0; i < n; i++)
-        x[i] = root ? root[first + at(v, i)] : yk__eval_load(v->dtype, mem + at(v, i) * size);
+        x[i] = root ? root[first + element_offset(v, i)] : yk__eval_load(v->dtype, mem + element_offset(v, i) * size);
     return YK_OK;
 }
 
-static yk_status write_value(const place *p, uint32_t id, const double *x, yk_error *err)
+static yk_status write_value(const storage *p, uint32_t id, const double *x, yk_error *err)
 {
     const yk_value *v = &p->g->value[id];
     const int64_t n = yk__count(v), size = yk_dtype_bytes(v->dtype);
@@ -222,16 +222,16 @@ static yk_status write_value(const place *p, uint32_t id, const double *x, yk_er
         return yk__fail(err, YK_E_ARG, "evaluation: value %u has no place to be written to", id);
     for (int64_t i = 0; i < n; i++) {
         if (root)
-            root[first + at(v, i)] = x[i];
+            root[first + element_offset(v, i)] = x[i];
         else
-            yk__eval_store(v->dtype, mem + at(v, i) * size, x[i]);
+            yk__eval_store(v->dtype, mem + element_offset(v, i) * size, x[i]);
     }
     return YK_OK;
 }
 
 /* ---- One node ---- */
 
-static void release(yk__eval *e)
+static void operands_free(yk__eval *e)
 {
     for (uint32_t i = 0; i < e->n_in; i++)
         yk__free(e->x[i]);
@@ -239,7 +239,7 @@ static void release(yk__eval *e)
         yk__free(e->y[i]);
 }
 
-static yk_status gather_operands(const place *p, const yk_node *n, yk__eval *e, yk_error *err)
+static yk_status gather_operands(const storage *p, const yk_node *n, yk__eval *e, yk_error *err)
 {
     const yk_graph *g = p->g;
     memset(e, 0, sizeof *e);
@@ -249,33 +249,33 @@ static yk_status gather_operands(const place *p, const yk_node *n, yk__eval *e, 
     e->attr = g->attr + n->attr;
     for (uint32_t i = 0; i < n->n_in; i++) {
         uint32_t id = g->index[n->in + i];
-        e->xv[i] = &g->value[id];
-        e->x[i] = yk__calloc((size_t)yk__count(e->xv[i]), sizeof(double));
+        e->x_value[i] = &g->value[id];
+        e->x[i] = yk__calloc((size_t)yk__count(e->x_value[i]), sizeof(double));
         if (!e->x[i])
-            return yk__fail_mem(err, (uint64_t)yk__count(e->xv[i]) * 8, "evaluation");
+            return yk__fail_mem(err, (uint64_t)yk__count(e->x_value[i]) * 8, "evaluation");
         if (read_value(p, id, e->x[i], err))
             return err->status;
     }
     for (uint32_t i = 0; i < n->n_out; i++) {
-        e->yv[i] = &g->value[g->index[n->out + i]];
-        e->y[i] = yk__calloc((size_t)yk__count(e->yv[i]), sizeof(double));
+        e->y_value[i] = &g->value[g->index[n->out + i]];
+        e->y[i] = yk__calloc((size_t)yk__count(e->y_value[i]), sizeof(double));
         if (!e->y[i])
-            return yk__fail_mem(err, (uint64_t)yk__count(e->yv[i]) * 8, "evaluation");
+            return yk__fail_mem(err, (uint64_t)yk__count(e->y_value[i]) * 8, "evaluation");
     }
     return YK_OK;
 }
 
-static yk_status accumulate(const place *p, uint32_t id, yk__eval *e, uint32_t i)
+static yk_status output_accumulate(const storage *p, uint32_t id, yk__eval *e, uint32_t i)
 {
-    double *old = yk__calloc((size_t)yk__count(e->yv[i]), sizeof(double));
+    double *old = yk__calloc((size_t)yk__count(e->y_value[i]), sizeof(double));
     yk_status st = old ? read_value(p, id, old, e->err) : yk__fail_mem(e->err, 0, "evaluation");
-    for (int64_t k = 0; !st && k < yk__count(e->yv[i]); k++)
+    for (int64_t k = 0; !st && k < yk__count(e->y_value[i]); k++)
         e->y[i][k] += old[k];
     yk__free(old);
     return st;
 }
 
-static yk_status run_node(const place *p, const yk_node *n, yk_error *err)
+static yk_status run_node(const storage *p, const yk_node *n, yk_error *err)
 {
     const yk__op_impl *impl = yk__op_impl_of(n->op);
     yk__eval e;
@@ -287,7 +287,7 @@ static yk_status run_node(const place *p, const yk_node *n, yk_error *err)
     for (uint32_t i = 0; !st && i < n->n_out; i++) {
         uint32_t id = p->g->index[n->out + i];
         if (n->flags & YK_NODE_ACCUMULATE)
-            st = accumulate(p, id, &e, i);
+            st = output_accumulate(p, id, &e, i);
         if (!st && p->local && !p->local[id]) {
             p->local[id] = e.y[i];
             e.y[i] = NULL;
@@ -295,15 +295,15 @@ static yk_status run_node(const place *p, const yk_node *n, yk_error *err)
             st = write_value(p, id, e.y[i], err);
         }
     }
-    release(&e);
+    operands_free(&e);
     return st;
 }
 
 /* A node with its own body: every body node in turn, its results held aside; at the end the outputs are written. */
-static yk_status run_body(const place *outer, const yk_node *n, yk_error *err)
+static yk_status run_body(const storage *outer, const yk_node *n, yk_error *err)
 {
     const yk_graph *g = outer->g;
-    place p = *outer;
+    storage p = *outer;
     yk_status st = YK_OK;
     p.local = yk__calloc(g->n_value, sizeof *p.local);
     if (!p.local)
@@ -317,8 +317,8 @@ static yk_status run_body(const place *outer, const yk_node *n, yk_error *err)
             st = yk__fail(err, YK_E_ARG, "evaluation: the body of %s does not write value %u",
                           yk__op_info_of(n->op)->name, id);
         } else if (n->flags & YK_NODE_ACCUMULATE) {
-            yk__eval e = {.err = err, .yv = {v}, .y = {p.local[id]}};
-            st = accumulate(outer, id, &e, 0);
+            yk__eval e = {.err = err, .y_value = {v}, .y = {p.local[id]}};
+            st = output_accumulate(outer, id, &e, 0);
         }
         if (!st)
             st = write_value(outer, id, p.local[id], err);
@@ -329,14 +329,14 @@ static yk_status run_body(const place *outer, const yk_node *n, yk_error *err)
     return st;
 }
 
-static yk_status run_any(const place *p, const yk_node *n, yk_error *err)
+static yk_status run_any(const storage *p, const yk_node *n, yk_error *err)
 {
     return n->n_body ? run_body(p, n, err) : run_node(p, n, err);
 }
 
 yk_status yk__eval_node(const yk_graph *g, uint32_t node, void *const *slot, yk_error *err)
 {
-    place p = {.g = g, .slot = slot};
+    storage p = {.g = g, .slot = slot};
     if (node >= g->n_node)
         return yk__fail(err, YK_E_ARG, "evaluation: there is no node %u: the graph has %u", node, g->n_node);
     return run_any(&p, &g->node[node], err);
@@ -373,7 +373,7 @@ yk_status yk__eval_graph(const yk__graph *g, void *const *leaf, uint32_t n_want,
 {
     yk__graph copy;
     yk_graph s;
-    place p = {.g = &s};
+    storage p = {.g = &s};
     yk_status st;
     if (g->error.status) {
         *err = g->error;

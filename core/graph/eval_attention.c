@@ -6,20 +6,20 @@
 
 #include "core/base/mem.h"
 
-typedef struct att {
+typedef struct attention {
     int64_t b, h, tq, d, hk, tk;
     int64_t flags;
     bool causal;
     double scale, p;
     uint32_t stream;
     const double *q, *k, *v, *keep, *bias, *key, *rows;
-} att;
+} attention;
 
-static att load(const yk__eval *e, uint32_t first)
+static attention attention_of(const yk__eval *e, uint32_t first)
 {
-    const int64_t *q = e->xv[first]->dim, *k = e->xv[first + 1]->dim;
+    const int64_t *q = e->x_value[first]->dim, *k = e->x_value[first + 1]->dim;
     uint32_t at = first + 3;
-    att a = {.b = q[0], .h = q[1], .tq = q[2], .d = q[3], .hk = k[1], .tk = k[2]};
+    attention a = {.b = q[0], .h = q[1], .tq = q[2], .d = q[3], .hk = k[1], .tk = k[2]};
     a.causal = e->attr[0] != 0;
     a.scale = yk_attr_f64(e->attr[1]);
     a.p = yk_attr_f64(e->attr[2]);
@@ -36,14 +36,14 @@ static att load(const yk__eval *e, uint32_t first)
 }
 
 /* Index of key row j for the head of query row `row`. */
-static int64_t key_row(const att *a, int64_t row, int64_t j)
+static int64_t key_row(const attention *a, int64_t row, int64_t j)
 {
     const int64_t h = row / a->tq % a->h, b = row / a->tq / a->h;
     return (b * a->hk + h / (a->h / a->hk)) * a->tk + j;
 }
 
 /* Scores of query row `row` (over B, H, Tq); -inf where the key is not seen. */
-static void scores(const att *a, int64_t row, double *s)
+static void row_scores(const attention *a, int64_t row, double *s)
 {
     const int64_t i = row % a->tq, b = row / a->tq / a->h;
     for (int64_t j = 0; j < a->tk; j++) {
@@ -60,7 +60,7 @@ static void scores(const att *a, int64_t row, double *s)
 }
 
 /* What dropout multiplies probability j of the row with. */
-static double kept(const att *a, int64_t row, int64_t j)
+static double dropout_factor(const attention *a, int64_t row, int64_t j)
 {
     double u;
     if (!(a->flags & YK_ATT_DROP))
@@ -83,17 +83,17 @@ static double row_lse(const double *s, int64_t n)
 
 yk_status yk__eval_attention(yk__eval *e)
 {
-    att a = load(e, 0);
+    attention a = attention_of(e, 0);
     double *s = yk__malloc((size_t)a.tk * sizeof *s);
     if (!s)
         return yk__fail_mem(e->err, (uint64_t)a.tk * 8, "evaluation");
     for (int64_t row = 0; row < a.b * a.h * a.tq; row++) {
         double lse;
-        scores(&a, row, s);
+        row_scores(&a, row, s);
         lse = row_lse(s, a.tk);
         e->y[1][row] = lse;
         for (int64_t j = 0; j < a.tk && lse != -INFINITY; j++) {
-            double p = exp(s[j] - lse) * kept(&a, row, j);
+            double p = exp(s[j] - lse) * dropout_factor(&a, row, j);
             for (int64_t c = 0; c < a.d; c++)
                 e->y[0][row * a.d + c] += p * a.v[key_row(&a, row, j) * a.d + c];
         }
@@ -102,7 +102,7 @@ yk_status yk__eval_attention(yk__eval *e)
     return YK_OK;
 }
 
-static double inner(const double *x, const double *y, int64_t n)
+static double dot_product(const double *x, const double *y, int64_t n)
 {
     double s = 0;
     for (int64_t c = 0; c < n; c++)
@@ -111,14 +111,14 @@ static double inner(const double *x, const double *y, int64_t n)
 }
 
 /* Row by row: p = softmax, gv += p gout, gp = gout v, gs = p (gp - gout out), gq += gs k, gk += gs q. */
-static void backward_row(const yk__eval *e, const att *a, int64_t row, const double *s)
+static void backward_row(const yk__eval *e, const attention *a, int64_t row, const double *s)
 {
     const double *gout = e->x[0] + row * a->d, *q = a->q + row * a->d, lse = e->x[2][row];
-    const double sum = inner(gout, e->x[1] + row * a->d, a->d);
+    const double sum = dot_product(gout, e->x[1] + row * a->d, a->d);
     for (int64_t j = 0; j < a->tk; j++) {
         const int64_t at = key_row(a, row, j) * a->d;
-        const double p = exp(s[j] - lse), m = kept(a, row, j);
-        const double gs = p * (inner(gout, a->v + at, a->d) * m - sum);
+        const double p = exp(s[j] - lse), m = dropout_factor(a, row, j);
+        const double gs = p * (dot_product(gout, a->v + at, a->d) * m - sum);
         for (int64_t c = 0; c < a->d; c++) {
             e->y[0][row * a->d + c] += gs * a->scale * a->k[at + c];
             e->y[1][at + c] += gs * a->scale * q[c];
@@ -131,12 +131,12 @@ static void backward_row(const yk__eval *e, const att *a, int64_t row, const dou
 
 yk_status yk__eval_attention_bwd(yk__eval *e)
 {
-    att a = load(e, 3);
+    attention a = attention_of(e, 3);
     double *s = yk__malloc((size_t)a.tk * sizeof *s);
     if (!s)
         return yk__fail_mem(e->err, (uint64_t)a.tk * 8, "evaluation");
     for (int64_t row = 0; row < a.b * a.h * a.tq; row++) {
-        scores(&a, row, s);
+        row_scores(&a, row, s);
         if (e->x[2][row] != -INFINITY)
             backward_row(e, &a, row, s);
     }

@@ -17,7 +17,7 @@ typedef struct yk__shape {
     uint32_t op, n_in, n_attr, n_out;
     const yk_value *x[YK_MAX_OPERANDS];
     const int64_t *attr;
-    uint32_t want; /* dtype asked for; YK_DTYPE_COUNT: the op's own rule */
+    uint32_t want_dtype; /* dtype asked for; YK_DTYPE_COUNT: the op's own rule */
     uint32_t dims; /* the shape asked for, where it does not follow from the operands; dim NULL: none given */
     const int64_t *dim;
     yk_value out[YK_MAX_OUTPUTS];
@@ -53,7 +53,7 @@ typedef void yk__body_fn(yk__inline *b); /* failures stay in g->error */
 /* One node in double precision: all operands dense row-major in x[], results into y[]. */
 typedef struct yk__eval {
     uint32_t op, n_in, n_out;
-    const yk_value *xv[YK_MAX_OPERANDS], *yv[YK_MAX_OUTPUTS]; /* dims and dtypes; strides mean nothing here */
+    const yk_value *x_value[YK_MAX_OPERANDS], *y_value[YK_MAX_OUTPUTS]; /* dims and dtypes; strides mean nothing here */
     double *x[YK_MAX_OPERANDS], *y[YK_MAX_OUTPUTS];
     const int64_t *attr;
     yk_error *err;

@@ -72,7 +72,7 @@ bool yk__shape_stat(yk__shape *s, uint32_t operand, uint32_t like, int64_t n)
 
 uint32_t yk__shape_dtype(yk__shape *s, uint32_t own)
 {
-    return s->want == YK_F32 && yk__dtype_is_float(own) ? YK_F32 : own;
+    return s->want_dtype == YK_F32 && yk__dtype_is_float(own) ? YK_F32 : own;
 }
 
 int64_t yk__window_out(int64_t in, int64_t k, int64_t stride, int64_t pad, int64_t dil)

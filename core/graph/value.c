@@ -11,7 +11,7 @@
 
 /* ---- The arrays ---- */
 
-static void start(yk__graph *g)
+static void graph_start(yk__graph *g)
 {
     g->hash = YK_HASH_SEED;
     g->stream = 0;
@@ -21,7 +21,7 @@ static void start(yk__graph *g)
 void yk__graph_init(yk__graph *g)
 {
     memset(g, 0, sizeof *g);
-    start(g);
+    graph_start(g);
 }
 
 void yk__graph_free(yk__graph *g)
@@ -46,10 +46,10 @@ void yk__graph_clear(yk__graph *g)
     g->n_value = g->n_node = g->n_index = g->n_attr = g->n_slot = g->n_body = 0;
     g->error.status = YK_OK;
     g->error.text[0] = 0;
-    start(g);
+    graph_start(g);
 }
 
-static void *twin(const void *p, size_t n, size_t size, size_t *cap)
+static void *array_copy(const void *p, size_t n, size_t size, size_t *cap)
 {
     void *q = yk__malloc(n * size);
     if (q && n)
@@ -61,12 +61,12 @@ static void *twin(const void *p, size_t n, size_t size, size_t *cap)
 yk_status yk__graph_copy(const yk__graph *g, yk__graph *out, yk_error *err)
 {
     yk__graph c = *g;
-    c.value = twin(g->value, g->n_value, sizeof *g->value, &c.cap_value);
-    c.node = twin(g->node, g->n_node, sizeof *g->node, &c.cap_node);
-    c.index = twin(g->index, g->n_index, sizeof *g->index, &c.cap_index);
-    c.attr = twin(g->attr, g->n_attr, sizeof *g->attr, &c.cap_attr);
-    c.slot = twin(g->slot, g->n_slot, sizeof *g->slot, &c.cap_slot);
-    c.body = twin(g->body, g->n_body, sizeof *g->body, &c.cap_body);
+    c.value = array_copy(g->value, g->n_value, sizeof *g->value, &c.cap_value);
+    c.node = array_copy(g->node, g->n_node, sizeof *g->node, &c.cap_node);
+    c.index = array_copy(g->index, g->n_index, sizeof *g->index, &c.cap_index);
+    c.attr = array_copy(g->attr, g->n_attr, sizeof *g->attr, &c.cap_attr);
+    c.slot = array_copy(g->slot, g->n_slot, sizeof *g->slot, &c.cap_slot);
+    c.body = array_copy(g->body, g->n_body, sizeof *g->body, &c.cap_body);
     if (!c.value || !c.node || !c.index || !c.attr || !c.slot || !c.body) {
         yk__graph_free(&c);
         return yk__fail_mem(err, g->n_value * sizeof *g->value, "a copy of a graph");
@@ -88,7 +88,7 @@ yk__vid yk__refuse(yk__graph *g, yk_status status, const char *fmt, ...)
     return YK_NONE;
 }
 
-static void mix(yk__graph *g, uint64_t w)
+static void hash_mix(yk__graph *g, uint64_t w)
 {
     g->hash = yk__hash_u64(g->hash, w);
 }
@@ -98,7 +98,7 @@ uint32_t yk__slot_new(yk__graph *g, yk_slot_kind kind, uint64_t bytes, uint32_t 
     if (g->n_slot >= YK_NONE || yk__grow(&g->slot, &g->cap_slot, g->n_slot + 1, sizeof *g->slot))
         return yk__refuse(g, YK_E_MEM, "out of memory (slot %zu of a graph)", g->n_slot);
     g->slot[g->n_slot] = (yk_slot){.bytes = bytes, .kind = kind, .key = key};
-    mix(g, (uint64_t)kind << 32 | key);
+    hash_mix(g, (uint64_t)kind << 32 | key);
     return (uint32_t)g->n_slot++;
 }
 
@@ -116,7 +116,7 @@ static uint64_t shape_word(const yk_value *v)
 }
 
 /* Appends a value; v->base YK_NONE: it is its own. */
-static yk__vid push(yk__graph *g, const yk_value *v)
+static yk__vid value_push(yk__graph *g, const yk_value *v)
 {
     yk__vid id = (yk__vid)g->n_value;
     yk_value *p;
@@ -126,8 +126,8 @@ static yk__vid push(yk__graph *g, const yk_value *v)
     *p = *v;
     for (uint32_t i = v->dims; i < YK_MAX_DIMS; i++)
         p->dim[i] = p->stride[i] = 0;
-    mix(g, (uint64_t)v->base << 32 | (uint64_t)v->dims << 8 | v->dtype);
-    mix(g, shape_word(v));
+    hash_mix(g, (uint64_t)v->base << 32 | (uint64_t)v->dims << 8 | v->dtype);
+    hash_mix(g, shape_word(v));
     if (v->base == YK_NONE)
         p->base = id;
     g->n_value++;
@@ -135,7 +135,7 @@ static yk__vid push(yk__graph *g, const yk_value *v)
 }
 
 /* A dense value that is nobody's view; false when the shape is not one. */
-static bool fresh(yk__graph *g, yk_dtype dtype, uint32_t dims, const int64_t *dim, yk_value *v)
+static bool value_init_dense(yk__graph *g, yk_dtype dtype, uint32_t dims, const int64_t *dim, yk_value *v)
 {
     int64_t n = (int64_t)yk_dtype_bytes(dtype);
     if (!n || dims > YK_MAX_DIMS) {
@@ -166,12 +166,12 @@ yk__vid yk__leaf(yk__graph *g, uint32_t slot, uint64_t offset, yk_dtype dtype, u
     yk_value v;
     if (slot >= g->n_slot)
         return yk__refuse(g, YK_E_ARG, "there is no slot %u for a leaf: the graph has %zu", slot, g->n_slot);
-    if (!fresh(g, dtype, dims, dim, &v))
+    if (!value_init_dense(g, dtype, dims, dim, &v))
         return YK_NONE;
     v.slot = slot;
     v.offset = offset;
     v.flags = YK_VALUE_INPUT;
-    return push(g, &v);
+    return value_push(g, &v);
 }
 
 void yk__graph_inverse(yk__graph *g, yk__vid a, yk__vid b)
@@ -186,7 +186,7 @@ void yk__graph_inverse(yk__graph *g, yk__vid a, yk__vid b)
 yk__vid yk__value_new(yk__graph *g, yk_dtype dtype, uint32_t dims, const int64_t *dim)
 {
     yk_value v;
-    return fresh(g, dtype, dims, dim, &v) ? push(g, &v) : YK_NONE;
+    return value_init_dense(g, dtype, dims, dim, &v) ? value_push(g, &v) : YK_NONE;
 }
 
 yk__vid yk__alias_new(yk__graph *g, yk__vid of, const yk_value *v)
@@ -198,7 +198,7 @@ yk__vid yk__alias_new(yk__graph *g, yk__vid of, const yk_value *v)
     w.base = x->base;
     w.slot = x->slot;
     w.reserved = 0;
-    return push(g, &w);
+    return value_push(g, &w);
 }
 
 /* ---- Queries ---- */

@@ -20,7 +20,7 @@ static bool same_place(const yk_value *a, const yk_value *b)
 
 /* v: dims, dim, stride, offset of a view of x. Strides of a dense view are made canonical, so that readers of strides
  * are not misled by dimensions of length 1. */
-static yk__vid view(yk__graph *g, yk__vid x, yk_value *v)
+static yk__vid view_make(yk__graph *g, yk__vid x, yk_value *v)
 {
     yk__vid base = g->value[x].base;
     if (yk__count(v) && yk__is_dense(v))
@@ -41,7 +41,7 @@ yk__vid yk__dense(yk__graph *g, yk__vid x)
 }
 
 /* Replaces a -1 and compares the numbers of elements. */
-static bool resolve(yk__graph *g, yk__vid x, uint32_t dims, const int64_t *dim, yk_value *v)
+static bool shape_resolve(yk__graph *g, yk__vid x, uint32_t dims, const int64_t *dim, yk_value *v)
 {
     char text[160];
     int64_t total = yk__count(&g->value[x]), known = 1, over;
@@ -71,7 +71,7 @@ static bool resolve(yk__graph *g, yk__vid x, uint32_t dims, const int64_t *dim, 
 
 /* Strides for v->dim over x's own strides, where groups of dimensions can be merged and split without moving anything
  * (the rule of NumPy's reshape). */
-static bool strides_for(const yk_value *x, yk_value *v)
+static bool view_strides(const yk_value *x, yk_value *v)
 {
     uint32_t i = 0, j = 0, n = 0;
     yk_value s; /* x without its dimensions of length 1 */
@@ -109,9 +109,9 @@ yk__vid yk__reshape(yk__graph *g, yk__vid x, uint32_t dims, const int64_t *dim)
     if (x == YK_NONE)
         return YK_NONE;
     memset(&v, 0, sizeof v);
-    if (!resolve(g, x, dims, dim, &v))
+    if (!shape_resolve(g, x, dims, dim, &v))
         return YK_NONE;
-    if (!yk__is_dense(&g->value[x]) && !strides_for(&g->value[x], &v)) {
+    if (!yk__is_dense(&g->value[x]) && !view_strides(&g->value[x], &v)) {
         x = yk__dense(g, x);
         if (x == YK_NONE)
             return YK_NONE;
@@ -119,7 +119,7 @@ yk__vid yk__reshape(yk__graph *g, yk__vid x, uint32_t dims, const int64_t *dim)
     if (yk__is_dense(&g->value[x]))
         yk__dense_strides(&v);
     v.offset = g->value[x].offset;
-    return view(g, x, &v);
+    return view_make(g, x, &v);
 }
 
 yk__vid yk__permute(yk__graph *g, yk__vid x, const uint32_t *axis)
@@ -139,7 +139,7 @@ yk__vid yk__permute(yk__graph *g, yk__vid x, const uint32_t *axis)
         v.dim[i] = p->dim[axis[i]];
         v.stride[i] = p->stride[axis[i]];
     }
-    return view(g, x, &v);
+    return view_make(g, x, &v);
 }
 
 yk__vid yk__expand(yk__graph *g, yk__vid x, uint32_t dims, const int64_t *dim)
@@ -169,7 +169,7 @@ yk__vid yk__expand(yk__graph *g, yk__vid x, uint32_t dims, const int64_t *dim)
     if (p->dims > v.dims || lead == YK_NONE || v.dims != dims)
         return yk__refuse(g, YK_E_ARG, "expand: %s cannot be broadcast to %s", yk__shape_text(p, text, sizeof text),
                           yk__shape_text(&v, want, sizeof want));
-    return view(g, x, &v);
+    return view_make(g, x, &v);
 }
 
 yk__vid yk__slice(yk__graph *g, yk__vid x, uint32_t axis, int64_t begin, int64_t end, int64_t step)
@@ -186,7 +186,7 @@ yk__vid yk__slice(yk__graph *g, yk__vid x, uint32_t axis, int64_t begin, int64_t
     if (v.dim[axis])
         v.offset += (uint64_t)(begin * v.stride[axis]) * yk_dtype_bytes(v.dtype);
     v.stride[axis] *= step;
-    return view(g, x, &v);
+    return view_make(g, x, &v);
 }
 
 yk__vid yk__copy_into(yk__graph *g, yk__vid x, yk__vid base, const yk_value *v)
@@ -230,7 +230,7 @@ yk__vid yk__pad(yk__graph *g, yk__vid x, uint32_t dims, const int64_t *dim, cons
 }
 
 /* The shape of a concatenation in v; false after a complaint. */
-static bool joined(yk__graph *g, uint32_t n, const yk__vid *x, uint32_t axis, yk_value *v)
+static bool concat_shape(yk__graph *g, uint32_t n, const yk__vid *x, uint32_t axis, yk_value *v)
 {
     char a[160], b[160];
     for (uint32_t i = 0; i < n; i++) {
@@ -262,7 +262,7 @@ yk__vid yk__concat(yk__graph *g, uint32_t n, const yk__vid *x, uint32_t axis)
     int64_t at = 0;
     if (!n)
         return yk__refuse(g, YK_E_ARG, "concat: no operand");
-    if (!joined(g, n, x, axis, &all))
+    if (!concat_shape(g, n, x, axis, &all))
         return YK_NONE;
     if (n == 1)
         return x[0];

@@ -54,7 +54,7 @@ static yk_status raw_read(yk__file *f, void *buf, size_t n, size_t *got, yk_erro
 }
 
 /* Makes buf[pos..len) non-empty, or sets raw_end. */
-static yk_status fill(yk__file *f, yk_error *err)
+static yk_status buffer_fill(yk__file *f, yk_error *err)
 {
     yk_status s;
     size_t got = 0;
@@ -75,7 +75,7 @@ static yk_status plain_read(yk__file *f, uint8_t *out, size_t n, size_t *got, yk
     size_t have = 0;
     while (have < n) {
         size_t k;
-        yk_status s = fill(f, err);
+        yk_status s = buffer_fill(f, err);
         if (s)
             return s;
         if (f->raw_end)
@@ -122,7 +122,7 @@ static yk_status z_fail(yk__file *f, int code, yk_error *err)
 /* A member has ended: another one may follow, and nothing else. */
 static yk_status next_member(yk__file *f, yk_error *err)
 {
-    yk_status s = fill(f, err);
+    yk_status s = buffer_fill(f, err);
     if (s)
         return s;
     if (f->raw_end) {
@@ -138,7 +138,7 @@ static yk_status next_member(yk__file *f, yk_error *err)
 static yk_status inflate_some(yk__file *f, yk_error *err)
 {
     int code;
-    yk_status s = fill(f, err);
+    yk_status s = buffer_fill(f, err);
     if (s)
         return s;
     f->z.next_in = f->buf + f->pos;
@@ -177,11 +177,11 @@ static int ends_in_gz(const char *path)
     return n > 3 && !strcmp(path + n - 3, ".gz");
 }
 
-static yk_status choose(yk__file *f, enum yk__file_mode mode, yk_error *err)
+static yk_status gzip_detect(yk__file *f, enum yk__file_mode mode, yk_error *err)
 {
     int magic, code;
     size_t got = 1;
-    yk_status s = fill(f, err);
+    yk_status s = buffer_fill(f, err);
     while (!s && got && f->len < 2) { /* a pipe may hand over one byte */
         s = raw_read(f, f->buf + f->len, CHUNK - f->len, &got, err);
         f->len += s ? 0 : got;
@@ -205,7 +205,7 @@ static yk_status choose(yk__file *f, enum yk__file_mode mode, yk_error *err)
     return YK_OK;
 }
 
-static yk_status create(const char *name, yk__file **out, yk_error *err)
+static yk_status file_new(const char *name, yk__file **out, yk_error *err)
 {
     yk__file *f = yk__calloc(1, sizeof *f);
     if (!f)
@@ -222,9 +222,9 @@ static yk_status create(const char *name, yk__file **out, yk_error *err)
     return YK_OK;
 }
 
-static yk_status finish(yk__file *f, enum yk__file_mode mode, yk__file **out, yk_error *err)
+static yk_status file_begin(yk__file *f, enum yk__file_mode mode, yk__file **out, yk_error *err)
 {
-    yk_status s = choose(f, mode, err);
+    yk_status s = gzip_detect(f, mode, err);
     if (s)
         yk__file_close(f);
     else
@@ -237,7 +237,7 @@ yk_status yk__file_open(const char *path, enum yk__file_mode mode, yk__file **ou
     int std = !strcmp(path, "-");
     struct stat st;
     yk__file *f;
-    yk_status s = create(std ? "standard input" : path, &f, err);
+    yk_status s = file_new(std ? "standard input" : path, &f, err);
     if (s)
         return s;
     f->fd = std ? dup(0) : open(path, O_RDONLY | O_CLOEXEC);
@@ -252,20 +252,20 @@ yk_status yk__file_open(const char *path, enum yk__file_mode mode, yk__file **ou
     }
     if (S_ISREG(st.st_mode) && !std)
         f->size = st.st_size;
-    return finish(f, mode, out, err);
+    return file_begin(f, mode, out, err);
 }
 
 yk_status yk__file_from_memory(const char *name, const void *data, size_t bytes, enum yk__file_mode mode,
                                yk__file **out, yk_error *err)
 {
     yk__file *f;
-    yk_status s = create(name, &f, err);
+    yk_status s = file_new(name, &f, err);
     if (s)
         return s;
     f->mem = data;
     f->mem_left = bytes;
     f->size = (int64_t)bytes;
-    return finish(f, mode, out, err);
+    return file_begin(f, mode, out, err);
 }
 
 void yk__file_close(yk__file *f)

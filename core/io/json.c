@@ -7,7 +7,7 @@
 
 #define LIMIT ((uint64_t)1 << 32)
 
-static yk_status fail(const char *name, const json_error_t *e, yk_error *err)
+static yk_status parse_fail(const char *name, const json_error_t *e, yk_error *err)
 {
     if (json_error_code(e) == json_error_out_of_memory || !e->text[0]) /* jansson has no words for all of these */
         return yk__fail_mem(err, 0, "a JSON value");
@@ -16,7 +16,7 @@ static yk_status fail(const char *name, const json_error_t *e, yk_error *err)
     return yk__fail(err, YK_E_FORMAT, "%s: line %d, column %d: not JSON: %s", name, e->line, e->column, e->text);
 }
 
-static int escaped(const char *text, size_t i)
+static int is_escaped(const char *text, size_t i)
 {
     size_t n = 0;
     while (n < i && text[i - 1 - n] == '\\')
@@ -29,10 +29,10 @@ static int replace_nul(char *text, size_t end)
 {
     size_t from = end ? end - 1 : 0;
     int n = 0;
-    while (from > 0 && (text[from - 1] != '"' || escaped(text, from - 1)))
+    while (from > 0 && (text[from - 1] != '"' || is_escaped(text, from - 1)))
         from--;
     for (size_t i = from; i + 6 <= end; i++)
-        if (!memcmp(text + i, "\\u0000", 6) && !escaped(text, i)) {
+        if (!memcmp(text + i, "\\u0000", 6) && !is_escaped(text, i)) {
             memcpy(text + i, "\\ufffd", 6);
             n++;
         }
@@ -72,7 +72,7 @@ yk_status yk__json_parse(const char *name, const char *text, size_t bytes, int f
     if (!v && (flags & YK__JSON_ANY))
         v = load_nul_keys(text, bytes, f, &e);
     if (!v)
-        return fail(name, &e, err);
+        return parse_fail(name, &e, err);
     *out = v;
     return YK_OK;
 }

@@ -14,7 +14,7 @@ void yk__labels_free(yk__labels *l)
     *l = (yk__labels){0};
 }
 
-static yk_status make(int count, yk__labels *l, yk_error *err)
+static yk_status labels_new(int count, yk__labels *l, yk_error *err)
 {
     *l = (yk__labels){.name = yk__calloc((size_t)count + 1, sizeof *l->name), .count = count};
     if (l->name)
@@ -23,13 +23,13 @@ static yk_status make(int count, yk__labels *l, yk_error *err)
     return yk__fail_mem(err, ((size_t)count + 1) * sizeof *l->name, "label names");
 }
 
-static yk_status set(yk__labels *l, int i, const char *name, yk_error *err)
+static yk_status label_set(yk__labels *l, int i, const char *name, yk_error *err)
 {
     l->name[i] = yk__strdup(name);
     return l->name[i] ? YK_OK : yk__fail_mem(err, strlen(name), "a label name");
 }
 
-static const char *preset(int i, char text[24])
+static const char *preset_name(int i, char text[24])
 {
     snprintf(text, 24, "LABEL_%d", i);
     return text;
@@ -39,7 +39,7 @@ bool yk__labels_preset(const yk__labels *l)
 {
     char text[24];
     for (int i = 0; i < l->count; i++)
-        if (strcmp(l->name[i], preset(i, text)) != 0)
+        if (strcmp(l->name[i], preset_name(i, text)) != 0)
             return false;
     return true;
 }
@@ -47,9 +47,9 @@ bool yk__labels_preset(const yk__labels *l)
 yk_status yk__labels_copy(char *const *name, int count, yk__labels *out, yk_error *err)
 {
     yk__labels l;
-    yk_status s = make(count, &l, err);
+    yk_status s = labels_new(count, &l, err);
     for (int i = 0; i < count && !s; i++)
-        s = set(&l, i, name[i], err);
+        s = label_set(&l, i, name[i], err);
     if (s)
         yk__labels_free(&l);
     else
@@ -68,14 +68,15 @@ yk_status yk__labels_of(const json_t *config, const char *path, yk__labels *out,
     }
     if (!json_is_object(map) || json_object_size(map) > INT32_MAX - 1)
         return yk__fail(err, YK_E_FORMAT, "%s: id2label: expected an object, found %s", path, yk__json_type(map));
-    s = make((int)json_object_size(map), &l, err);
+    s = labels_new((int)json_object_size(map), &l, err);
     for (int i = 0; i < l.count && !s; i++) {
         char key[16];
         snprintf(key, sizeof key, "%d", i);
         const json_t *v = json_object_get(map, key);
-        s = json_is_string(v) ? set(&l, i, json_string_value(v), err)
-                              : yk__fail(err, YK_E_FORMAT, "%s: id2label has %d names: key \"%s\": expected a string, found %s",
-                                         path, l.count, key, yk__json_type(v));
+        s = json_is_string(v)
+                ? label_set(&l, i, json_string_value(v), err)
+                : yk__fail(err, YK_E_FORMAT, "%s: id2label has %d names: key \"%s\": expected a string, found %s", path,
+                           l.count, key, yk__json_type(v));
     }
     if (s)
         yk__labels_free(&l);

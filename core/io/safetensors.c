@@ -25,8 +25,8 @@ struct part {
 struct yk__safetensors {
     char *path;
     struct part *parts;
-    int nparts;
-    yk__safetensor *t;
+    int n_parts;
+    yk__safetensor *tensor;
     size_t count, cap;
     const yk__safetensor **by_name;
     void **data; /* per tensor, or NULL */
@@ -136,7 +136,7 @@ static yk_status header_text(struct part *p, char **text, size_t *bytes, yk_erro
     return s;
 }
 
-static yk_status bad(const struct part *p, const char *name, const char *what, yk_error *err)
+static yk_status tensor_fail(const struct part *p, const char *name, const char *what, yk_error *err)
 {
     return yk__fail(err, YK_E_FORMAT, "%s: tensor '%.100s': %s", p->path, name, what);
 }
@@ -147,7 +147,7 @@ static yk_status read_shape(const struct part *p, yk__safetensor *t, const json_
     size_t rank = json_array_size(v);
     int64_t *shape;
     if (!json_is_array(v) || rank > INT32_MAX)
-        return bad(p, t->name, "shape: expected an array of integers", err);
+        return tensor_fail(p, t->name, "shape: expected an array of integers", err);
     shape = yk__calloc(rank, sizeof *shape);
     if (!shape)
         return yk__fail_mem(err, rank * sizeof *shape, "a shape");
@@ -157,9 +157,9 @@ static yk_status read_shape(const struct part *p, yk__safetensor *t, const json_
         const json_t *d = json_array_get(v, i);
         shape[i] = json_integer_value(d);
         if (!json_is_integer(d) || shape[i] < 0)
-            return bad(p, t->name, "shape: expected integers that are not negative", err);
+            return tensor_fail(p, t->name, "shape: expected integers that are not negative", err);
         if (shape[i] && n > (uint64_t)INT64_MAX / (uint64_t)shape[i])
-            return bad(p, t->name, "shape: the number of elements overflows 64 bits", err);
+            return tensor_fail(p, t->name, "shape: the number of elements overflows 64 bits", err);
         n *= (uint64_t)shape[i];
     }
     t->elements = (int64_t)n;
@@ -171,13 +171,13 @@ static yk_status read_offsets(const struct part *p, yk__safetensor *t, const jso
     const json_t *b = json_array_get(v, 0), *e = json_array_get(v, 1);
     uint64_t n = (uint64_t)t->elements;
     if (json_array_size(v) != 2 || !json_is_integer(b) || !json_is_integer(e))
-        return bad(p, t->name, "data_offsets: expected two integers", err);
+        return tensor_fail(p, t->name, "data_offsets: expected two integers", err);
     if (json_integer_value(b) < 0 || json_integer_value(e) < json_integer_value(b))
-        return bad(p, t->name, "data_offsets: expected 0 <= begin <= end", err);
+        return tensor_fail(p, t->name, "data_offsets: expected 0 <= begin <= end", err);
     if (n > UINT64_MAX / (uint64_t)bits)
-        return bad(p, t->name, "shape: the size overflows 64 bits", err);
+        return tensor_fail(p, t->name, "shape: the size overflows 64 bits", err);
     if (n * (uint64_t)bits % 8)
-        return bad(p, t->name, "shape: the elements do not fill whole bytes", err);
+        return tensor_fail(p, t->name, "shape: the elements do not fill whole bytes", err);
     t->begin = (uint64_t)json_integer_value(b);
     t->bytes = (uint64_t)json_integer_value(e) - t->begin;
     if (n * (uint64_t)bits / 8 != t->bytes)
@@ -197,9 +197,9 @@ static yk_status read_tensor(const struct part *p, yk__safetensor *t, const char
     if (!t->name)
         return yk__fail_mem(err, strlen(key), "a tensor's name");
     if (!json_is_object(v))
-        return bad(p, key, "expected an object", err);
+        return tensor_fail(p, key, "expected an object", err);
     if (!dtype || !shape || !offsets)
-        return bad(p, key, "expected the keys dtype, shape and data_offsets", err);
+        return tensor_fail(p, key, "expected the keys dtype, shape and data_offsets", err);
     k = json_is_string(dtype) ? find_type(json_string_value(dtype)) : -1;
     if (k < 0)
         return yk__fail(err, YK_E_FORMAT, "%s: tensor '%.100s': dtype '%.20s' is none of the format", p->path, key,
@@ -229,11 +229,11 @@ static yk_status read_entries(yk__safetensors *st, int file, json_t *header, yk_
     size_t need = st->count + json_object_size(header);
     const char *key;
     json_t *v;
-    if (yk__grow(&st->t, &st->cap, need, sizeof *st->t))
-        return yk__fail_mem(err, need * sizeof *st->t, "the tensors of a file");
+    if (yk__grow(&st->tensor, &st->cap, need, sizeof *st->tensor))
+        return yk__fail_mem(err, need * sizeof *st->tensor, "the tensors of a file");
     json_object_foreach(header, key, v)
     {
-        yk__safetensor *t = &st->t[st->count];
+        yk__safetensor *t = &st->tensor[st->count];
         yk_status s;
         if (!strcmp(key, "__metadata__")) {
             s = read_meta(st, p, v, err);
@@ -267,7 +267,7 @@ static yk_status check_layout(const yk__safetensors *st, size_t first, const str
     if (!o)
         return yk__fail_mem(err, n * sizeof *o, "the order of tensors");
     for (size_t i = 0; i < n; i++)
-        o[i] = &st->t[first + i];
+        o[i] = &st->tensor[first + i];
     qsort(o, n, sizeof *o, by_begin);
     for (size_t i = 0; i < n && !s; i++) {
         if (o[i]->begin != at)
@@ -319,7 +319,7 @@ static yk_status index_names(yk__safetensors *st, yk_error *err)
     if (!st->by_name || !st->data)
         return yk__fail_mem(err, st->count * 2 * sizeof(void *), "the names of tensors");
     for (size_t i = 0; i < st->count; i++)
-        st->by_name[i] = &st->t[i];
+        st->by_name[i] = &st->tensor[i];
     qsort(st->by_name, st->count, sizeof *st->by_name, by_name);
     for (size_t i = 1; i < st->count; i++)
         if (!strcmp(st->by_name[i - 1]->name, st->by_name[i]->name))
@@ -341,13 +341,13 @@ const yk__safetensor *yk__safetensors_find(const yk__safetensors *st, const char
 
 static int part_of(const yk__safetensors *st, const char *path)
 {
-    for (int i = 0; i < st->nparts; i++)
+    for (int i = 0; i < st->n_parts; i++)
         if (!strcmp(st->parts[i].path, path))
             return i;
     return -1;
 }
 
-static char *beside(const char *path, const char *name)
+static char *path_beside(const char *path, const char *name)
 {
     const char *slash = strrchr(path, '/');
     return slash ? yk__format("%.*s/%s", (int)(slash - path), path, name) : yk__strdup(name);
@@ -360,14 +360,14 @@ static yk_status add_part(yk__safetensors *st, const char *name, yk_error *err)
     if (!name[0] || name[0] == '.' || strchr(name, '/'))
         return yk__fail(err, YK_E_FORMAT, "%s: weight_map names '%.100s', expected a file in the same directory",
                         st->path, name);
-    path = beside(st->path, name);
+    path = path_beside(st->path, name);
     if (!path)
         return yk__fail_mem(err, strlen(st->path), "a path");
     if (part_of(st, path) < 0) {
-        st->parts[st->nparts].fd = -1;
-        s = part_open(&st->parts[st->nparts++], path, err);
+        st->parts[st->n_parts].fd = -1;
+        s = part_open(&st->parts[st->n_parts++], path, err);
         if (!s)
-            s = parse_part(st, st->nparts - 1, err);
+            s = parse_part(st, st->n_parts - 1, err);
     }
     yk__free(path);
     return s;
@@ -436,7 +436,7 @@ static yk_status open_single(yk__safetensors *st, const void *data, size_t bytes
     if (!st->parts)
         return yk__fail_mem(err, sizeof *st->parts, "a file");
     st->parts[0].fd = -1;
-    st->nparts = 1;
+    st->n_parts = 1;
     if (data) {
         st->parts[0].path = yk__strdup(st->path);
         st->parts[0].mem = data;
@@ -452,7 +452,7 @@ static yk_status open_single(yk__safetensors *st, const void *data, size_t bytes
 }
 
 /* The file that a directory means. NULL: out of memory. */
-static char *resolve(const char *path)
+static char *path_resolve(const char *path)
 {
     struct stat d, f;
     char *single;
@@ -495,7 +495,7 @@ static yk_status open_as(char *path, const void *data, size_t bytes, yk__safeten
 
 yk_status yk__safetensors_open(const char *path, yk__safetensors **out, yk_error *err)
 {
-    return open_as(resolve(path), NULL, 0, out, err);
+    return open_as(path_resolve(path), NULL, 0, out, err);
 }
 
 yk_status yk__safetensors_from_memory(const char *name, const void *data, size_t bytes, yk__safetensors **out,
@@ -511,10 +511,10 @@ void yk__safetensors_close(yk__safetensors *st)
     for (size_t i = 0; i < st->count; i++) {
         if (st->data)
             yk__free(st->data[i]);
-        yk__free((void *)st->t[i].shape);
-        yk__free((void *)st->t[i].name);
+        yk__free((void *)st->tensor[i].shape);
+        yk__free((void *)st->tensor[i].name);
     }
-    for (int i = 0; i < st->nparts; i++) {
+    for (int i = 0; i < st->n_parts; i++) {
         if (st->parts[i].fd >= 0)
             close(st->parts[i].fd);
         yk__free(st->parts[i].path);
@@ -522,7 +522,7 @@ void yk__safetensors_close(yk__safetensors *st)
     json_decref(st->meta);
     yk__free(st->data);
     yk__free(st->by_name);
-    yk__free(st->t);
+    yk__free(st->tensor);
     yk__free(st->parts);
     yk__free(st->path);
     yk__free(st);
@@ -537,7 +537,7 @@ int64_t yk__safetensors_count(const yk__safetensors *st)
 
 const yk__safetensor *yk__safetensors_at(const yk__safetensors *st, int64_t i)
 {
-    return &st->t[i];
+    return &st->tensor[i];
 }
 
 const char *yk__safetensors_path(const yk__safetensors *st)
@@ -597,7 +597,7 @@ yk_status yk__safetensors_load(yk__safetensors *st, const yk__safetensor *t, uin
 
 yk_status yk__safetensors_data(yk__safetensors *st, const yk__safetensor *t, const void **out, yk_error *err)
 {
-    void **slot = &st->data[t - st->t];
+    void **slot = &st->data[t - st->tensor];
     if (!*slot) {
         void *p = yk__aligned((size_t)t->bytes, 64);
         yk_status s;

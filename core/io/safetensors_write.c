@@ -12,46 +12,46 @@
 #define PIECE ((size_t)1 << 20)
 
 struct text {
-    char *p;
-    size_t len, cap;
+    char *data;
+    size_t length, cap;
     int failed; /* memory is gone */
 };
 
-static void add(struct text *t, const char *s, size_t n)
+static void text_add(struct text *t, const char *s, size_t n)
 {
-    if (t->failed || yk__grow(&t->p, &t->cap, t->len + n + 1, 1)) {
+    if (t->failed || yk__grow(&t->data, &t->cap, t->length + n + 1, 1)) {
         t->failed = 1;
         return;
     }
-    memcpy(t->p + t->len, s, n);
-    t->len += n;
-    t->p[t->len] = 0;
+    memcpy(t->data + t->length, s, n);
+    t->length += n;
+    t->data[t->length] = 0;
 }
 
-static void add_word(struct text *t, const char *s)
+static void text_add_str(struct text *t, const char *s)
 {
-    add(t, s, strlen(s));
+    text_add(t, s, strlen(s));
 }
 
-static void add_int(struct text *t, uint64_t v)
+static void text_add_int(struct text *t, uint64_t v)
 {
     char b[24];
-    add(t, b, (size_t)snprintf(b, sizeof b, "%" PRIu64, v));
+    text_add(t, b, (size_t)snprintf(b, sizeof b, "%" PRIu64, v));
 }
 
-static void add_string(struct text *t, const char *s)
+static void text_add_quoted(struct text *t, const char *s)
 {
-    add_word(t, "\"");
+    text_add_str(t, "\"");
     for (; *s; s++) {
         char b[8];
         if (*s == '"' || *s == '\\')
-            add(t, b, (size_t)snprintf(b, sizeof b, "\\%c", *s));
+            text_add(t, b, (size_t)snprintf(b, sizeof b, "\\%c", *s));
         else if ((unsigned char)*s < 0x20)
-            add(t, b, (size_t)snprintf(b, sizeof b, "\\u%04x", (unsigned)(unsigned char)*s));
+            text_add(t, b, (size_t)snprintf(b, sizeof b, "\\u%04x", (unsigned)(unsigned char)*s));
         else
-            add(t, s, 1);
+            text_add(t, s, 1);
     }
-    add_word(t, "\"");
+    text_add_str(t, "\"");
 }
 
 static const char *type_name(uint32_t dtype)
@@ -76,35 +76,35 @@ static int64_t tensor_bytes(const yk__safetensors_out *t)
     return n;
 }
 
-static void add_tensor(struct text *h, const yk__safetensors_out *t, uint64_t begin, uint64_t end)
+static void text_add_tensor(struct text *h, const yk__safetensors_out *t, uint64_t begin, uint64_t end)
 {
-    add_string(h, t->name);
-    add_word(h, ":{\"dtype\":\"");
-    add_word(h, type_name(t->dtype));
-    add_word(h, "\",\"shape\":[");
+    text_add_quoted(h, t->name);
+    text_add_str(h, ":{\"dtype\":\"");
+    text_add_str(h, type_name(t->dtype));
+    text_add_str(h, "\",\"shape\":[");
     for (int i = 0; i < t->rank; i++) {
         if (i)
-            add_word(h, ",");
-        add_int(h, (uint64_t)t->shape[i]);
+            text_add_str(h, ",");
+        text_add_int(h, (uint64_t)t->shape[i]);
     }
-    add_word(h, "],\"data_offsets\":[");
-    add_int(h, begin);
-    add_word(h, ",");
-    add_int(h, end);
-    add_word(h, "]}");
+    text_add_str(h, "],\"data_offsets\":[");
+    text_add_int(h, begin);
+    text_add_str(h, ",");
+    text_add_int(h, end);
+    text_add_str(h, "]}");
 }
 
-static void add_meta(struct text *h, const char *const *meta, int nmeta)
+static void text_add_meta(struct text *h, const char *const *meta, int nmeta)
 {
-    add_word(h, "\"__metadata__\":{");
+    text_add_str(h, "\"__metadata__\":{");
     for (int i = 0; i < nmeta; i++) {
         if (i)
-            add_word(h, ",");
-        add_string(h, meta[2 * i]);
-        add_word(h, ":");
-        add_string(h, meta[2 * i + 1]);
+            text_add_str(h, ",");
+        text_add_quoted(h, meta[2 * i]);
+        text_add_str(h, ":");
+        text_add_quoted(h, meta[2 * i + 1]);
     }
-    add_word(h, "}");
+    text_add_str(h, "}");
 }
 
 /* 8 bytes of length, then the JSON, padded with spaces to a multiple of 8. */
@@ -112,26 +112,26 @@ static yk_status build_header(struct text *h, const char *path, const yk__safete
                               const char *const *meta, int nmeta, yk_error *err)
 {
     uint64_t at = 0;
-    add(h, "\0\0\0\0\0\0\0", 8);
-    add_word(h, "{");
+    text_add(h, "\0\0\0\0\0\0\0", 8);
+    text_add_str(h, "{");
     if (nmeta)
-        add_meta(h, meta, nmeta);
+        text_add_meta(h, meta, nmeta);
     for (int64_t i = 0; i < count; i++) {
         int64_t n = tensor_bytes(&t[i]);
         if (n < 0 || at + (uint64_t)n > INT64_MAX)
             return yk__fail(err, YK_E_ARG, "%s: tensor '%.100s': no valid dtype and shape", path, t[i].name);
         if (i || nmeta)
-            add_word(h, ",");
-        add_tensor(h, &t[i], at, at + (uint64_t)n);
+            text_add_str(h, ",");
+        text_add_tensor(h, &t[i], at, at + (uint64_t)n);
         at += (uint64_t)n;
     }
-    add_word(h, "}");
-    while (!h->failed && h->len % 8)
-        add_word(h, " ");
+    text_add_str(h, "}");
+    while (!h->failed && h->length % 8)
+        text_add_str(h, " ");
     if (h->failed)
-        return yk__fail_mem(err, h->len, "a safetensors header");
+        return yk__fail_mem(err, h->length, "a safetensors header");
     for (size_t i = 0; i < 8; i++)
-        h->p[i] = (char)((uint64_t)(h->len - 8) >> (8 * i));
+        h->data[i] = (char)((uint64_t)(h->length - 8) >> (8 * i));
     return YK_OK;
 }
 
@@ -221,11 +221,11 @@ yk_status yk__safetensors_write(int fd, const char *path, const yk__safetensors_
         s = yk__fail_mem(err, PIECE, "a write buffer");
         goto free_header;
     }
-    s = write_all(fd, path, h.p, h.len, err);
+    s = write_all(fd, path, h.data, h.length, err);
     for (int64_t i = 0; i < count && !s; i++)
         s = write_tensor(&k, &t[i], i, err);
     yk__free(k.piece);
 free_header:
-    yk__free(h.p);
+    yk__free(h.data);
     return s;
 }

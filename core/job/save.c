@@ -181,8 +181,8 @@ static json_t *scaler_state(const yk__scaler *s)
 {
     json_t *o = json_object();
     json_object_set_new(o, "scale", number(s->scale));
-    json_object_set_new(o, "count", json_integer(s->count));
-    json_object_set_new(o, "left", json_integer(s->left));
+    json_object_set_new(o, "count", json_integer(s->good_steps));
+    json_object_set_new(o, "left", json_integer(s->hysteresis_left));
     json_object_set_new(o, "iter", json_integer(s->iter));
     json_object_set_new(o, "last_bad", json_integer(s->last_bad));
     return o;
@@ -412,8 +412,8 @@ static void restore_scaler(yk__scaler *s, const json_t *o)
     if (!o)
         return;
     s->scale = number_of(json_object_get(o, "scale"), s->scale);
-    s->count = json_integer_value(json_object_get(o, "count"));
-    s->left = json_integer_value(json_object_get(o, "left"));
+    s->good_steps = json_integer_value(json_object_get(o, "count"));
+    s->hysteresis_left = json_integer_value(json_object_get(o, "left"));
     s->iter = json_integer_value(json_object_get(o, "iter"));
     s->last_bad = json_integer_value(json_object_get(o, "last_bad"));
 }

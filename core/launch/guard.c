@@ -53,18 +53,18 @@ static _Noreturn void watch_launcher(int fd)
         fd = fcntl(fd, F_DUPFD, 3);
     keep_only(fd);
     for (;;) {
-        int32_t told;
-        const ssize_t got = recv(fd, &told, sizeof told, 0);
+        int32_t message;
+        const ssize_t got = recv(fd, &message, sizeof message, 0);
         if (got < 0 && errno == EINTR)
             continue;
-        if (got != (ssize_t)sizeof told)
+        if (got != (ssize_t)sizeof message)
             break;
-        if (!told)
+        if (!message)
             _exit(0); /* child: a goodbye */
-        if (told > 0 && n < YK_TR_RANKS)
-            group[n++] = told;
-        if (told < 0)
-            drop_group(group, &n, -told);
+        if (message > 0 && n < YK_TR_RANKS)
+            group[n++] = message;
+        if (message < 0)
+            drop_group(group, &n, -message);
     }
     for (size_t i = 0; i < n; i++)
         kill(-group[i], SIGKILL);
@@ -91,7 +91,7 @@ void yk__guard_start(yk__guard *g)
     close(fd[0]);
 }
 
-static void tell_guard(const yk__guard *g, int32_t what)
+static void guard_send(const yk__guard *g, int32_t what)
 {
     if (g->fd >= 0 && send(g->fd, &what, sizeof what, MSG_NOSIGNAL) < 0)
         return; /* somebody ended the guard: the job goes on without */
@@ -99,19 +99,19 @@ static void tell_guard(const yk__guard *g, int32_t what)
 
 void yk__guard_add(const yk__guard *g, pid_t group)
 {
-    tell_guard(g, group);
+    guard_send(g, group);
 }
 
 void yk__guard_remove(const yk__guard *g, pid_t group)
 {
-    tell_guard(g, -group);
+    guard_send(g, -group);
 }
 
 void yk__guard_stop(yk__guard *g)
 {
     if (!g->pid)
         return;
-    tell_guard(g, 0); /* and by force, should somebody have stopped it */
+    guard_send(g, 0); /* and by force, should somebody have stopped it */
     kill(g->pid, SIGKILL);
     while (waitpid(g->pid, NULL, 0) < 0 && errno == EINTR)
         ;

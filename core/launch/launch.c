@@ -43,7 +43,7 @@ static int64_t now_ms(void)
 
 static void signal_all(const yk__launcher *l, int sig)
 {
-    for (uint32_t r = 0; r < l->n; r++)
+    for (uint32_t r = 0; r < l->n_ranks; r++)
         if (l->rank[r].pid)
             kill(-l->rank[r].pid, sig);
 }
@@ -76,7 +76,7 @@ static void begin_end(yk__launcher *l)
     grace = silent ? GRACE_SILENT_MS : GRACE_MS;
     l->kill_at = now_ms() + grace;
     l->term_at = l->kill_at - grace / 2;
-    if (silent && rank < l->n && l->rank[rank].pid)
+    if (silent && rank < l->n_ranks && l->rank[rank].pid)
         kill(-l->rank[rank].pid, SIGKILL); /* it does not listen */
 }
 
@@ -84,7 +84,7 @@ static void begin_end(yk__launcher *l)
 static void give_up(yk__launcher *l)
 {
     char text[256];
-    for (uint32_t r = 0; r < l->n; r++)
+    for (uint32_t r = 0; r < l->n_ranks; r++)
         if (l->rank[r].pid) {
             snprintf(text, sizeof text,
                      "%s: process %ld has not died %d s after SIGKILL (frozen, or waiting for a device or a file system); it is "
@@ -95,15 +95,15 @@ static void give_up(yk__launcher *l)
     l->gave_up = true;
 }
 
-static void enforce(yk__launcher *l)
+static void deadlines_enforce(yk__launcher *l)
 {
     int64_t now = now_ms();
     if (l->killed_at && l->alive && now - l->killed_at >= DEATH_MS)
         give_up(l);
     if (!l->ending)
         return;
-    if (!l->termed && now >= l->term_at) {
-        l->termed = true;
+    if (!l->term_sent && now >= l->term_at) {
+        l->term_sent = true;
         signal_all(l, SIGTERM);
         signal_all(l, SIGCONT);
     }
@@ -116,19 +116,19 @@ static void enforce(yk__launcher *l)
 /* what: goes on after the rank's name. */
 static void fail_rank(yk__launcher *l, uint32_t rank, yk_status status, const char *what)
 {
-    char words[YK_ERROR_TEXT + 160];
-    snprintf(words, sizeof words, "%s%s", l->rank[rank].name, what);
+    char text[YK_ERROR_TEXT + 160];
+    snprintf(text, sizeof text, "%s%s", l->rank[rank].name, what);
     if (l->interrupted) {
-        snprintf(words, sizeof words, "interrupted by signal %d (%s)", l->interrupted, strsignal(l->interrupted));
+        snprintf(text, sizeof text, "interrupted by signal %d (%s)", l->interrupted, strsignal(l->interrupted));
         status = YK_E_CANCELLED;
     }
-    yk__local_job_abort(l->job, rank, status, words);
+    yk__local_job_abort(l->job, rank, status, text);
     begin_end(l);
 }
 
 static bool any_joined(const yk__launcher *l)
 {
-    for (uint32_t r = 0; r < l->n; r++)
+    for (uint32_t r = 0; r < l->n_ranks; r++)
         if (yk__local_job_joined(l->job, r))
             return true;
     return false;
@@ -145,7 +145,7 @@ static void note_end(yk__launcher *l, uint32_t rank, int status)
     c->code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
     if (WIFSIGNALED(status))
         snprintf(what, sizeof what, " was killed by signal %d (%s)%s", WTERMSIG(status), strsignal(WTERMSIG(status)),
-                 WTERMSIG(status) == SIGKILL && yk__cgroup_kills() > l->kills
+                 WTERMSIG(status) == SIGKILL && yk__cgroup_kills() > l->oom_kills
                      ? "; the kernel killed a process of this control group for want of memory"
                      : "");
     else if (c->code)
@@ -159,14 +159,14 @@ static void note_end(yk__launcher *l, uint32_t rank, int status)
     fail_rank(l, rank, YK_E_DEVICE_LOST, what);
 }
 
-static void take_notices(yk__launcher *l, uint32_t rank)
+static void read_notices(yk__launcher *l, uint32_t rank)
 {
     yk_error err = YK_ERROR_INIT;
     char what[YK_ERROR_TEXT + 2];
-    bool told = yk__local_job_fd(l->job, rank) >= 0 && yk__local_job_notice(l->job, rank, &err);
+    bool reported = yk__local_job_fd(l->job, rank) >= 0 && yk__local_job_notice(l->job, rank, &err);
     begin_end(l); /* if a rank has ended the job, its record is the first */
     snprintf(what, sizeof what, ": %s", err.text);
-    if (told && !l->ending)
+    if (reported && !l->ending)
         fail_rank(l, rank, err.status, what);
     if (l->left_ms && !l->rank[rank].left_at && yk__local_job_left(l->job, rank))
         l->rank[rank].left_at = now_ms();
@@ -183,7 +183,7 @@ static bool member_lives(const yk__launcher *l, uint32_t rank)
 static void watch_left(yk__launcher *l)
 {
     char what[160];
-    for (uint32_t r = 0; r < l->n; r++) {
+    for (uint32_t r = 0; r < l->n_ranks; r++) {
         if (!l->rank[r].left_at || now_ms() - l->rank[r].left_at < l->left_ms)
             continue;
         l->rank[r].left_at = 0;
@@ -199,7 +199,7 @@ static void watch_left(yk__launcher *l)
 static void watch_stopped(yk__launcher *l)
 {
     uint32_t stopped = 0, which = 0;
-    for (uint32_t r = 0; r < l->n; r++)
+    for (uint32_t r = 0; r < l->n_ranks; r++)
         if (l->rank[r].pid && l->rank[r].stopped && !stopped++)
             which = r;
     if (!l->liveness || !stopped || stopped == l->alive) {
@@ -232,7 +232,7 @@ static void reap_rank(yk__launcher *l, uint32_t rank)
     int status;
     if (waitid(P_PID, (id_t)pid, &si, WEXITED | WNOHANG | WNOWAIT) || !si.si_pid)
         return;
-    take_notices(l, rank); /* what it said before it died explains its end */
+    read_notices(l, rank); /* what it said before it died explains its end */
     if (l->ending || si.si_code != CLD_EXITED || si.si_status)
         kill(-pid, SIGKILL);
     yk__guard_remove(&l->guard, pid);
@@ -240,9 +240,9 @@ static void reap_rank(yk__launcher *l, uint32_t rank)
         note_end(l, rank, status);
 }
 
-static void reap(yk__launcher *l)
+static void ranks_reap(yk__launcher *l)
 {
-    for (uint32_t r = 0; r < l->n; r++) {
+    for (uint32_t r = 0; r < l->n_ranks; r++) {
         if (l->rank[r].pid)
             note_stops(&l->rank[r]);
         if (l->rank[r].pid)
@@ -254,7 +254,7 @@ static void reap(yk__launcher *l)
 
 /* ---- Signals to the launcher ------------------------------------------------------------------------------------- */
 
-static void interrupt(yk__launcher *l, int sig)
+static void job_interrupt(yk__launcher *l, int sig)
 {
     if (l->interrupted) {
         kill_all(l);
@@ -273,14 +273,14 @@ static void stop_job(const yk__launcher *l)
     signal_all(l, SIGCONT);
 }
 
-static void take_signals(yk__launcher *l)
+static void read_signals(yk__launcher *l)
 {
     struct signalfd_siginfo si;
     while (read(l->signal_fd, &si, sizeof si) == (ssize_t)sizeof si) {
         if (si.ssi_signo == SIGTSTP)
             stop_job(l);
         else if (si.ssi_signo != SIGCHLD)
-            interrupt(l, (int)si.ssi_signo);
+            job_interrupt(l, (int)si.ssi_signo);
     }
 }
 
@@ -307,7 +307,7 @@ static yk_status catch_signals(yk__launcher *l, struct sigaction *old_child, yk_
 
 static void release_signals(yk__launcher *l, const struct sigaction *old_child)
 {
-    take_signals(l); /* a signal that came late has nothing to end any more */
+    read_signals(l); /* a signal that came late has nothing to end any more */
     close(l->signal_fd);
     sigprocmask(SIG_SETMASK, &l->mask, NULL);
     sigaction(SIGCHLD, old_child, NULL);
@@ -315,45 +315,45 @@ static void release_signals(yk__launcher *l, const struct sigaction *old_child)
 
 /* ---- The whole --------------------------------------------------------------------------------------------------- */
 
-static int64_t earlier(int64_t at, int64_t other)
+static int64_t earlier_of(int64_t at, int64_t other)
 {
     return !other || (at && at < other) ? at : other;
 }
 
 static int next_timeout(const yk__launcher *l)
 {
-    int64_t at = l->ending ? (l->termed ? l->kill_at : l->term_at) : 0;
+    int64_t at = l->ending ? (l->term_sent ? l->kill_at : l->term_at) : 0;
     if (!l->ending && l->stopped_since)
         at = l->stopped_since + STOPPED_MS;
     if (l->killed_at)
-        at = earlier(at, l->killed_at + DEATH_MS);
-    for (uint32_t r = 0; r < l->n; r++)
+        at = earlier_of(at, l->killed_at + DEATH_MS);
+    for (uint32_t r = 0; r < l->n_ranks; r++)
         if (l->rank[r].left_at && l->rank[r].pid)
-            at = earlier(at, l->rank[r].left_at + l->left_ms);
+            at = earlier_of(at, l->rank[r].left_at + l->left_ms);
     if (!at)
         return -1;
     at -= now_ms();
     return at < 0 ? 0 : (int)at + 1;
 }
 
-static void supervise(yk__launcher *l, struct pollfd *p)
+static void job_supervise(yk__launcher *l, struct pollfd *p)
 {
     while (l->alive && !l->gave_up) {
         p[0] = (struct pollfd){l->signal_fd, POLLIN, 0};
-        for (uint32_t r = 0; r < l->n; r++)
+        for (uint32_t r = 0; r < l->n_ranks; r++)
             p[r + 1] = (struct pollfd){yk__local_job_fd(l->job, r), POLLIN, 0};
-        if (poll(p, l->n + 1, next_timeout(l)) < 0 && errno != EINTR)
+        if (poll(p, l->n_ranks + 1, next_timeout(l)) < 0 && errno != EINTR)
             break;
-        for (uint32_t r = 0; r < l->n; r++)
+        for (uint32_t r = 0; r < l->n_ranks; r++)
             if (p[r + 1].revents)
-                take_notices(l, r);
-        take_signals(l);
-        reap(l);
-        enforce(l);
+                read_notices(l, r);
+        read_signals(l);
+        ranks_reap(l);
+        deadlines_enforce(l);
     }
 }
 
-static yk_status verdict(const yk__launcher *l, int *code, yk_error *err)
+static yk_status job_verdict(const yk__launcher *l, int *code, yk_error *err)
 {
     uint32_t rank;
     bool silent;
@@ -361,17 +361,17 @@ static yk_status verdict(const yk__launcher *l, int *code, yk_error *err)
         *code = 0;
         return YK_OK;
     }
-    *code = l->interrupted ? 128 + l->interrupted : rank < l->n && l->rank[rank].code == 2 ? 2 : 1;
+    *code = l->interrupted ? 128 + l->interrupted : rank < l->n_ranks && l->rank[rank].code == 2 ? 2 : 1;
     return err->status;
 }
 
-static yk_status run(yk__launcher *l, const yk__placement *place, int *code, yk_error *err)
+static yk_status launcher_run(yk__launcher *l, const yk__placement *place, int *code, yk_error *err)
 {
-    struct pollfd *p = yk__calloc(l->n + 1, sizeof *p);
+    struct pollfd *p = yk__calloc(l->n_ranks + 1, sizeof *p);
     struct sigaction old_child;
     yk_status s;
     if (!p)
-        return yk__fail_mem(err, (l->n + 1) * sizeof *p, "the launcher's descriptors");
+        return yk__fail_mem(err, (l->n_ranks + 1) * sizeof *p, "the launcher's descriptors");
     s = catch_signals(l, &old_child, err);
     if (s) {
         yk__free(p);
@@ -385,36 +385,36 @@ static yk_status run(yk__launcher *l, const yk__placement *place, int *code, yk_
         begin_end(l);
         kill_all(l);
     }
-    supervise(l, p);
+    job_supervise(l, p);
     yk__guard_stop(&l->guard);
     release_signals(l, &old_child);
     yk__free(p);
-    return s ? s : verdict(l, code, err);
+    return s ? s : job_verdict(l, code, err);
 }
 
 static yk_status prepare_launch(yk__launcher *l, yk_error *err)
 {
     const int64_t stuck = yk__stuck_ms();
-    if (!l->n || !l->argv || !l->argv[0])
-        return yk__fail(err, YK_E_ARG, "nothing to launch: %u devices, program '%s'", l->n,
+    if (!l->n_ranks || !l->argv || !l->argv[0])
+        return yk__fail(err, YK_E_ARG, "nothing to launch: %u devices, program '%s'", l->n_ranks,
                         l->argv && l->argv[0] ? l->argv[0] : "");
     yk__limit_is_error();
-    l->kills = yk__cgroup_kills();
+    l->oom_kills = yk__cgroup_kills();
     l->liveness = yk__option_number(YK__OPTION_LIVENESS_MS) != 0;
     l->left_ms = stuck < LEFT_MS ? stuck : LEFT_MS;
-    if (yk__local_job_new(l->n, &l->job, err))
+    if (yk__local_job_new(l->n_ranks, &l->job, err))
         return err->status;
-    l->rank = yk__calloc(l->n, sizeof *l->rank);
-    return l->rank ? YK_OK : yk__fail_mem(err, l->n * sizeof *l->rank, "the ranks of a job");
+    l->rank = yk__calloc(l->n_ranks, sizeof *l->rank);
+    return l->rank ? YK_OK : yk__fail_mem(err, l->n_ranks * sizeof *l->rank, "the ranks of a job");
 }
 
 yk_status yk__launch(const struct yk__placement *place, uint32_t n, char *const *argv, yk__launch_say say, int *code,
                      yk_error *err)
 {
-    yk__launcher l = {.n = n, .argv = argv, .say = say, .guard = {0, -1}, .signal_fd = -1};
+    yk__launcher l = {.n_ranks = n, .argv = argv, .say = say, .guard = {0, -1}, .signal_fd = -1};
     yk_status s = prepare_launch(&l, err);
     *code = s == YK_E_ARG ? 2 : 1;
-    s = s ? s : run(&l, place, code, err);
+    s = s ? s : launcher_run(&l, place, code, err);
     if (s && !l.said)
         say_line(&l, err->text);
     yk__free(l.rank);

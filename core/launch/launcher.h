@@ -26,19 +26,19 @@ typedef struct yk__guard {
 typedef struct yk__launcher {
     yk__local_job *job;
     yk__child *rank;
-    uint32_t n, alive;
+    uint32_t n_ranks, alive;
     char *const *argv;
     yk__launch_say say;
     yk__guard guard;
     sigset_t mask; /* the caller's */
     int signal_fd;
     int interrupted; /* the signal, after SIGINT, SIGTERM or SIGHUP */
-    bool ending, termed, said, gave_up;
+    bool ending, term_sent, said, gave_up;
     int64_t term_at, kill_at; /* ms, once ending */
     int64_t killed_at;        /* ms; of the first SIGKILL to all */
     int64_t stopped_since;    /* ms; 0: none, or all, are stopped */
     int64_t left_ms;          /* how long a rank may live on after it left; 0: for ever */
-    uint64_t kills; /* yk__cgroup_kills at the start */
+    uint64_t oom_kills;       /* yk__cgroup_kills at the start */
     bool liveness;            /* off: a stopped rank may be in a debugger */
 } yk__launcher;
 

@@ -41,10 +41,10 @@ static const launcher_row launchers[] = {
     {"a Kubernetes indexed job", NULL, "JOB_COMPLETION_INDEX", NULL, NULL, true},
 };
 
-typedef struct found {
+typedef struct found_launcher {
     const launcher_row *row; /* NULL: none */
     unsigned long long size, rank;
-} found;
+} found_launcher;
 
 static const char *variable_text(const char *name)
 {
@@ -70,23 +70,23 @@ static bool row_counts(const launcher_row *row, unsigned long long *rank)
 }
 
 /* The first row that tells of more than one process. */
-static found find_launcher(void)
+static found_launcher find_launcher(void)
 {
     bool one = false; /* some row tells that there is one process */
     for (size_t i = 0; i < sizeof launchers / sizeof *launchers; i++) {
-        found f = {&launchers[i], 0, 0};
+        found_launcher f = {&launchers[i], 0, 0};
         if (!row_counts(f.row, &f.rank) || (f.row->size && !variable_number(f.row->size, &f.size)))
             continue;
         if (f.row->size ? f.size > 1 : f.rank > 0 || !one)
             return f;
         one = true;
     }
-    return (found){NULL, 0, 0};
+    return (found_launcher){NULL, 0, 0};
 }
 
 /* ---- The descriptor of yoke launch ------------------------------------------------------------------------------- */
 
-static bool is_alone(void)
+static bool is_own_job(void)
 {
     const char *s = yk__option_text(YK__OPTION_LAUNCHER);
     return s && !strcmp(s, "none");
@@ -104,7 +104,7 @@ static bool is_job_socket(int fd)
 int yk__launch_fd(void)
 {
     unsigned long long fd;
-    if (is_alone() || !variable_number("YOKE_JOB_FD", &fd) || fd > INT32_MAX || !is_job_socket((int)fd))
+    if (is_own_job() || !variable_number("YOKE_JOB_FD", &fd) || fd > INT32_MAX || !is_job_socket((int)fd))
         return -1;
     return (int)fd;
 }
@@ -144,7 +144,7 @@ static yk_status descriptor_fail(yk_error *err)
 
 /* ---- The check --------------------------------------------------------------------------------------------------- */
 
-static yk_status launcher_fail(const found *f, yk_error *err)
+static yk_status launcher_fail(const found_launcher *f, yk_error *err)
 {
     char size[96] = "";
     if (f->row->size)
@@ -158,10 +158,10 @@ static yk_status launcher_fail(const found *f, yk_error *err)
 
 yk_status yk__launch_check(yk_error *err)
 {
-    found f;
+    found_launcher f;
     if (yk__option_check(YK__OPTION_LAUNCHER, err))
         return err->status;
-    if (is_alone() || yk__launched())
+    if (is_own_job() || yk__launched())
         return YK_OK;
     if (is_ours())
         return descriptor_fail(err);
@@ -173,7 +173,7 @@ bool yk__launch_speaks(void)
 {
     yk_error ignored = YK_ERROR_INIT;
     unsigned long long rank = 0;
-    found f;
+    found_launcher f;
     if (!yk__launch_check(&ignored))
         return true;
     if (is_ours()) {

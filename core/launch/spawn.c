@@ -39,7 +39,7 @@ static void env_free(char **env, size_t own)
  * asked for. */
 static char **env_new(const yk__launcher *l, const yk__placement *p, uint32_t rank)
 {
-    char word[sizeof p->plugin + sizeof p->cores + 16];
+    char device_spec[sizeof p->plugin + sizeof p->cores + 16];
     size_t n = 0, at = RANK_VARIABLES;
     char **env;
     while (environ[n])
@@ -47,11 +47,11 @@ static char **env_new(const yk__launcher *l, const yk__placement *p, uint32_t ra
     env = yk__calloc(n + RANK_VARIABLES + 1, sizeof *env);
     if (!env)
         return NULL;
-    yk__placement_text(p, word, sizeof word);
+    yk__placement_text(p, device_spec, sizeof device_spec);
     env[0] = yk__format("YOKE_RANK=%u", rank);
-    env[1] = yk__format("YOKE_WORLD_SIZE=%u", l->n);
+    env[1] = yk__format("YOKE_WORLD_SIZE=%u", l->n_ranks);
     env[2] = yk__format("YOKE_LOCAL_RANK=%u", rank);
-    env[3] = yk__format("YOKE_DEVICES=%s", word);
+    env[3] = yk__format("YOKE_DEVICES=%s", device_spec);
     env[4] = yk__format("YOKE_JOB_FD=%d", yk__local_job_rank_fd(l->job, rank));
     for (size_t i = 0; i < n; i++)
         if (!is_ours(environ[i]))
@@ -125,14 +125,14 @@ static yk_status start_rank(yk__launcher *l, const yk__placement *p, uint32_t ra
 
 yk_status yk__launcher_start(yk__launcher *l, const yk__placement *place, yk_error *err)
 {
-    char word[80]; /* a longer list of cores is cut in messages */
+    char device_spec[80]; /* a longer list of cores is cut in messages */
     yk_status s = YK_OK;
-    for (uint32_t r = 0; r < l->n; r++) {
-        yk__placement_text(&place[r], word, sizeof word);
-        snprintf(l->rank[r].name, sizeof l->rank[r].name, "rank %u (%s)", r, word);
+    for (uint32_t r = 0; r < l->n_ranks; r++) {
+        yk__placement_text(&place[r], device_spec, sizeof device_spec);
+        snprintf(l->rank[r].name, sizeof l->rank[r].name, "rank %u (%s)", r, device_spec);
         yk__local_job_name(l->job, r, l->rank[r].name);
     }
-    for (uint32_t r = 0; r < l->n && !s; r++)
+    for (uint32_t r = 0; r < l->n_ranks && !s; r++)
         s = start_rank(l, &place[r], r, err);
     return s;
 }

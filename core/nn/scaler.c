@@ -24,19 +24,19 @@ void yk__scaler_init(yk__scaler *s, yk__scaler_rule rule, double init, double gr
     s->floor = floor != 0.0 ? floor : defaults[rule].floor;
     s->interval = interval ? interval : defaults[rule].interval;
     s->hysteresis = hysteresis ? hysteresis : defaults[rule].hysteresis;
-    s->left = s->hysteresis;
+    s->hysteresis_left = s->hysteresis;
 }
 
 static bool torch_update(yk__scaler *s, bool overflow)
 {
     if (overflow) {
         s->scale = (double)(float)(s->scale * s->backoff);
-        s->count = 0;
+        s->good_steps = 0;
         return true;
     }
-    if (++s->count < (int64_t)s->interval)
+    if (++s->good_steps < (int64_t)s->interval)
         return true;
-    s->count = 0;
+    s->good_steps = 0;
     if (s->scale * s->growth <= (double)FLT_MAX)
         s->scale = (double)(float)(s->scale * s->growth);
     return true;
@@ -47,21 +47,21 @@ static bool deepspeed_update(yk__scaler *s, bool overflow)
 {
     bool go_on = true;
     if (overflow) {
-        if (s->hysteresis == 1 || s->left == 1) {
+        if (s->hysteresis == 1 || s->hysteresis_left == 1) {
             if (s->scale == s->floor && !s->stay_at_floor)
                 go_on = false;
             s->scale = s->scale * s->backoff > s->floor ? s->scale * s->backoff : s->floor;
         } else {
-            s->left--;
+            s->hysteresis_left--;
         }
         s->last_bad = s->iter;
     } else {
         if (s->consecutive)
-            s->left = s->hysteresis;
+            s->hysteresis_left = s->hysteresis;
         int64_t stable = s->iter - s->last_bad - 1;
         if (stable > 0 && stable % (int64_t)s->interval == 0) {
             if (!s->consecutive)
-                s->left = s->hysteresis;
+                s->hysteresis_left = s->hysteresis;
             s->scale *= s->growth;
         }
     }
@@ -72,15 +72,15 @@ static bool deepspeed_update(yk__scaler *s, bool overflow)
 static bool megatron_update(yk__scaler *s, bool overflow)
 {
     if (overflow) {
-        s->count = 0;
-        if (--s->left <= 0)
+        s->good_steps = 0;
+        if (--s->hysteresis_left <= 0)
             s->scale = s->scale * s->backoff > s->floor ? s->scale * s->backoff : s->floor;
         return true;
     }
-    if (++s->count < (int64_t)s->interval)
+    if (++s->good_steps < (int64_t)s->interval)
         return true;
-    s->count = 0;
-    s->left = s->hysteresis;
+    s->good_steps = 0;
+    s->hysteresis_left = s->hysteresis;
     s->scale *= s->growth;
     return true;
 }

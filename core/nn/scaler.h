@@ -28,8 +28,8 @@ typedef struct yk__scaler {
     bool consecutive, stay_at_floor;
     /* state */
     double scale;
-    int64_t count;          /* torch, megatron: good steps since the last change */
-    int64_t left;           /* hysteresis left */
+    int64_t good_steps;      /* torch, megatron: good steps since the last change */
+    int64_t hysteresis_left; /* hysteresis left */
     int64_t iter, last_bad; /* deepspeed */
     uint32_t skips;         /* overflows in a row */
 } yk__scaler;

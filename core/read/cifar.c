@@ -7,7 +7,7 @@
 
 #define LIMIT ((uint64_t)1 << 36)
 
-static yk_status check(const yk__file *f, const uint8_t *p, size_t bytes, yk_error *err)
+static yk_status records_check(const yk__file *f, const uint8_t *p, size_t bytes, yk_error *err)
 {
     if (bytes == 0 || bytes % YK__CIFAR_RECORD)
         return yk__fail(err, YK_E_FORMAT, "%s: %zu bytes, expected a multiple of %u (CIFAR-10 records)",
@@ -31,7 +31,7 @@ yk_status yk__cifar_read(yk__file *f, uint8_t **records, int64_t *count, yk_erro
     s = yk__file_rest(f, LIMIT, &p, &bytes, err);
     if (s)
         return s;
-    s = check(f, (uint8_t *)p, bytes, err);
+    s = records_check(f, (uint8_t *)p, bytes, err);
     if (s) {
         yk__free(p);
         return s;

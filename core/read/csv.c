@@ -11,7 +11,7 @@
 #define RECORD_LIMIT ((size_t)1 << 28) /* bytes of one record */
 
 struct yk__csv {
-    yk__file *f;
+    yk__file *file;
     char delimiter;
     int quotes;
     char *buf; /* bytes read but not parsed: buf[pos..len) */
@@ -24,18 +24,18 @@ struct yk__csv {
     size_t *fields; /* offset of each in text */
     size_t fields_len, fields_cap;
     char **columns;
-    int ncolumns;
+    int n_columns;
 };
 
-static yk_status bad(const yk__csv *c, int64_t line, const char *what, yk_error *err)
+static yk_status line_fail(const yk__csv *c, int64_t line, const char *what, yk_error *err)
 {
-    return yk__fail(err, YK_E_FORMAT, "%s: line %" PRId64 ": %s", yk__file_path(c->f), line, what);
+    return yk__fail(err, YK_E_FORMAT, "%s: line %" PRId64 ": %s", yk__file_path(c->file), line, what);
 }
 
-static yk_status refill(yk__csv *c, yk_error *err)
+static yk_status buffer_refill(yk__csv *c, yk_error *err)
 {
     size_t got;
-    yk_status s = yk__file_read(c->f, c->buf, CHUNK, &got, err);
+    yk_status s = yk__file_read(c->file, c->buf, CHUNK, &got, err);
     if (s)
         return s;
     c->pos = 0;
@@ -45,19 +45,19 @@ static yk_status refill(yk__csv *c, yk_error *err)
 }
 
 /* The next byte without taking it, or -1 at the end; -2 on an error. */
-static int peek(yk__csv *c, yk_error *err)
+static int byte_peek(yk__csv *c, yk_error *err)
 {
-    if (c->pos == c->len && !c->end && refill(c, err))
+    if (c->pos == c->len && !c->end && buffer_refill(c, err))
         return -2;
     return c->pos == c->len ? -1 : (unsigned char)c->buf[c->pos];
 }
 
-static yk_status put(yk__csv *c, const char *s, size_t n, yk_error *err)
+static yk_status text_put(yk__csv *c, const char *s, size_t n, yk_error *err)
 {
     if (!n)
         return YK_OK;
     if (c->text_len + n >= RECORD_LIMIT)
-        return bad(c, c->start, "a record longer than 256 MiB", err);
+        return line_fail(c, c->start, "a record longer than 256 MiB", err);
     if (yk__grow(&c->text, &c->text_cap, c->text_len + n, 1))
         return yk__fail_mem(err, c->text_len + n, "a CSV record");
     memcpy(c->text + c->text_len, s, n);
@@ -74,12 +74,12 @@ static yk_status begin_field(yk__csv *c, yk_error *err)
 }
 
 /* Takes bytes up to the first of a, b, CR, LF, NUL into the field. */
-static yk_status take_run(yk__csv *c, char a, char b, int *next, yk_error *err)
+static yk_status field_copy_run(yk__csv *c, char a, char b, int *next, yk_error *err)
 {
     for (;;) {
         size_t i;
         yk_status s;
-        *next = peek(c, err);
+        *next = byte_peek(c, err);
         if (*next == -2)
             return err->status;
         for (i = c->pos; i < c->len; i++) {
@@ -87,7 +87,7 @@ static yk_status take_run(yk__csv *c, char a, char b, int *next, yk_error *err)
             if (x == a || x == b || x == '\n' || x == '\r' || x == 0)
                 break;
         }
-        s = put(c, c->buf + c->pos, i - c->pos, err);
+        s = text_put(c, c->buf + c->pos, i - c->pos, err);
         c->pos = i;
         if (s || i < c->len || *next == -1) {
             *next = i < c->len ? (unsigned char)c->buf[i] : *next;
@@ -97,15 +97,15 @@ static yk_status take_run(yk__csv *c, char a, char b, int *next, yk_error *err)
 }
 
 /* CR must be followed by LF; both are taken. */
-static yk_status take_line_end(yk__csv *c, yk_error *err)
+static yk_status line_end_skip(yk__csv *c, yk_error *err)
 {
     if (c->buf[c->pos] == '\r') {
         int64_t line = c->line;
         c->pos++;
-        if (peek(c, err) == -2)
+        if (byte_peek(c, err) == -2)
             return err->status;
-        if (peek(c, err) != '\n')
-            return bad(c, line, "a CR without LF (expected lines that end in LF or CRLF)", err);
+        if (byte_peek(c, err) != '\n')
+            return line_fail(c, line, "a CR without LF (expected lines that end in LF or CRLF)", err);
     }
     c->pos++;
     c->line++;
@@ -117,19 +117,19 @@ static yk_status quoted_special(yk__csv *c, int next, int64_t from, int *open, y
 {
     char x = (char)next;
     if (next == -1)
-        return bad(c, from, "a quote that opens here is never closed", err);
+        return line_fail(c, from, "a quote that opens here is never closed", err);
     if (next == 0)
-        return bad(c, c->line, "a NUL byte (expected text)", err);
+        return line_fail(c, c->line, "a NUL byte (expected text)", err);
     c->pos++;
     c->line += next == '\n';
     if (next != '"')
-        return put(c, &x, 1, err);
-    next = peek(c, err);
+        return text_put(c, &x, 1, err);
+    next = byte_peek(c, err);
     if (next == -2)
         return err->status;
     *open = next == '"';
     c->pos += (size_t)*open;
-    return *open ? put(c, &x, 1, err) : YK_OK;
+    return *open ? text_put(c, &x, 1, err) : YK_OK;
 }
 
 static yk_status quoted_field(yk__csv *c, yk_error *err)
@@ -138,52 +138,52 @@ static yk_status quoted_field(yk__csv *c, yk_error *err)
     int open = 1, next = 0;
     c->pos++;
     while (open) {
-        yk_status s = take_run(c, '"', '"', &next, err);
+        yk_status s = field_copy_run(c, '"', '"', &next, err);
         if (!s)
             s = quoted_special(c, next, from, &open, err);
         if (s)
             return s;
     }
-    next = peek(c, err);
+    next = byte_peek(c, err);
     if (next == -2)
         return err->status;
     if (next != -1 && next != c->delimiter && next != '\n' && next != '\r')
-        return bad(c, c->line, "text after a closing quote (expected the delimiter or the end of the line)", err);
+        return line_fail(c, c->line, "text after a closing quote (expected the delimiter or the end of the line)", err);
     return YK_OK;
 }
 
 static yk_status plain_field(yk__csv *c, yk_error *err)
 {
     int next = 0;
-    yk_status s = take_run(c, c->delimiter, c->delimiter, &next, err);
+    yk_status s = field_copy_run(c, c->delimiter, c->delimiter, &next, err);
     if (!s && next == 0)
-        return bad(c, c->line, "a NUL byte (expected text; is the file UTF-16?)", err);
+        return line_fail(c, c->line, "a NUL byte (expected text; is the file UTF-16?)", err);
     return s;
 }
 
 /* One field and what ends it; *last when that was the end of the record. */
-static yk_status field(yk__csv *c, int *last, yk_error *err)
+static yk_status field_read(yk__csv *c, int *last, yk_error *err)
 {
     int next;
     yk_status s = begin_field(c, err);
     if (s)
         return s;
-    next = peek(c, err);
+    next = byte_peek(c, err);
     if (next == -2)
         return err->status;
     s = next == '"' && c->quotes ? quoted_field(c, err) : plain_field(c, err);
     if (!s)
-        s = put(c, "", 1, err);
+        s = text_put(c, "", 1, err);
     if (s)
         return s;
-    next = peek(c, err);
+    next = byte_peek(c, err);
     if (next == -2)
         return err->status;
     *last = next == -1 || next == '\n' || next == '\r';
     if (next == -1)
         return YK_OK;
     if (*last)
-        return take_line_end(c, err);
+        return line_end_skip(c, err);
     c->pos++;
     return YK_OK;
 }
@@ -197,26 +197,26 @@ static yk_status check_utf8(const yk__csv *c, yk_error *err)
     for (size_t i = 0; i < at; i++)
         line += c->text[i] == '\n';
     return yk__fail(err, YK_E_FORMAT, "%s: line %" PRId64 ": byte 0x%02x is not UTF-8 (convert the file to UTF-8)",
-                    yk__file_path(c->f), line, (unsigned char)c->text[at]);
+                    yk__file_path(c->file), line, (unsigned char)c->text[at]);
 }
 
 static yk_status skip_blank(yk__csv *c, int *more, yk_error *err)
 {
     for (;;) {
         yk_status s;
-        int next = peek(c, err);
+        int next = byte_peek(c, err);
         if (next == -2)
             return err->status;
         *more = next != -1;
         if (next != '\n' && next != '\r')
             return YK_OK;
-        s = take_line_end(c, err);
+        s = line_end_skip(c, err);
         if (s)
             return s;
     }
 }
 
-static yk_status record(yk__csv *c, int *more, yk_error *err)
+static yk_status record_read(yk__csv *c, int *more, yk_error *err)
 {
     int last = 0;
     yk_status s = skip_blank(c, more, err);
@@ -225,7 +225,7 @@ static yk_status record(yk__csv *c, int *more, yk_error *err)
     c->text_len = c->fields_len = 0;
     c->start = c->line;
     while (!last) {
-        s = field(c, &last, err);
+        s = field_read(c, &last, err);
         if (s)
             return s;
     }
@@ -240,9 +240,9 @@ static yk_status byte_order_mark(yk__csv *c, yk_error *err)
     if (c->len >= 3 && b[0] == 0xef && b[1] == 0xbb && b[2] == 0xbf)
         c->pos = 3;
     if (c->len >= 2 && ((b[0] == 0xff && b[1] == 0xfe) || (b[0] == 0xfe && b[1] == 0xff)))
-        return bad(c, 1, "a UTF-16 byte order mark (convert the file to UTF-8)", err);
+        return line_fail(c, 1, "a UTF-16 byte order mark (convert the file to UTF-8)", err);
     if (c->len == 0)
-        return bad(c, 1, "expected a header line, found an empty file", err);
+        return line_fail(c, 1, "expected a header line, found an empty file", err);
     return YK_OK;
 }
 
@@ -270,11 +270,11 @@ static yk_status keep_columns(yk__csv *c, yk_error *err)
         const char *name = c->text + c->fields[i];
         if (c->fields_len <= 4096 && yk__csv_find(c, name) >= 0)
             return yk__fail(err, YK_E_FORMAT, "%s: line %" PRId64 ": column '%s' appears twice in the header",
-                            yk__file_path(c->f), c->start, name);
+                            yk__file_path(c->file), c->start, name);
         c->columns[i] = yk__strdup(name);
         if (!c->columns[i])
             return yk__fail_mem(err, strlen(name), "a column name");
-        c->ncolumns++;
+        c->n_columns++;
     }
     return YK_OK;
 }
@@ -282,16 +282,16 @@ static yk_status keep_columns(yk__csv *c, yk_error *err)
 static yk_status open_at(yk__csv *c, const yk__csv_options *o, yk_error *err)
 {
     int more;
-    yk_status s = refill(c, err);
+    yk_status s = buffer_refill(c, err);
     if (!s)
         s = byte_order_mark(c, err);
     if (s)
         return s;
     c->delimiter = o && o->delimiter ? o->delimiter : guess_delimiter(c);
     c->quotes = !(o && o->no_quotes);
-    s = record(c, &more, err);
+    s = record_read(c, &more, err);
     if (!s && !more)
-        return bad(c, c->line, "expected a header line, found only blank lines", err);
+        return line_fail(c, c->line, "expected a header line, found only blank lines", err);
     return s ? s : keep_columns(c, err);
 }
 
@@ -301,7 +301,7 @@ yk_status yk__csv_read(yk__file *f, const yk__csv_options *o, yk__csv **out, yk_
     yk_status s;
     if (!c)
         return yk__fail_mem(err, sizeof *c, "a CSV reader");
-    c->f = f;
+    c->file = f;
     c->line = c->start = 1;
     c->buf = yk__malloc(CHUNK);
     s = c->buf ? open_at(c, o, err) : yk__fail_mem(err, CHUNK, "a CSV buffer");
@@ -316,7 +316,7 @@ void yk__csv_close(yk__csv *c)
 {
     if (!c)
         return;
-    for (int i = 0; i < c->ncolumns; i++)
+    for (int i = 0; i < c->n_columns; i++)
         yk__free(c->columns[i]);
     yk__free(c->columns);
     yk__free(c->fields);
@@ -327,7 +327,7 @@ void yk__csv_close(yk__csv *c)
 
 int yk__csv_columns(const yk__csv *c)
 {
-    return c->ncolumns;
+    return c->n_columns;
 }
 
 const char *yk__csv_column(const yk__csv *c, int i)
@@ -337,7 +337,7 @@ const char *yk__csv_column(const yk__csv *c, int i)
 
 int yk__csv_find(const yk__csv *c, const char *name)
 {
-    for (int i = 0; i < c->ncolumns; i++)
+    for (int i = 0; i < c->n_columns; i++)
         if (!strcmp(c->columns[i], name))
             return i;
     return -1;
@@ -350,12 +350,12 @@ char yk__csv_delimiter(const yk__csv *c)
 
 yk_status yk__csv_next(yk__csv *c, int *more, yk_error *err)
 {
-    yk_status s = record(c, more, err);
+    yk_status s = record_read(c, more, err);
     if (s || !*more)
         return s;
-    if (c->fields_len != (size_t)c->ncolumns)
+    if (c->fields_len != (size_t)c->n_columns)
         return yk__fail(err, YK_E_FORMAT, "%s: line %" PRId64 ": expected %d fields as in the header, found %zu",
-                        yk__file_path(c->f), c->start, c->ncolumns, c->fields_len);
+                        yk__file_path(c->file), c->start, c->n_columns, c->fields_len);
     return YK_OK;
 }
 

@@ -12,7 +12,7 @@
 #define FILE_LIMIT ((uint64_t)1 << 32)
 
 struct yk__jsonl {
-    yk__file *f;
+    yk__file *file;
     char *buf; /* buf[pos..len) is read but not parsed */
     size_t pos, len, cap;
     int end;
@@ -34,7 +34,7 @@ static yk_status whole_line(yk__jsonl *j, size_t *n, yk_error *err)
         if (nl || j->end)
             return YK_OK;
         if (*n >= LINE_LIMIT)
-            return yk__fail(err, YK_E_FORMAT, "%s: line %" PRId64 ": longer than 256 MiB", yk__file_path(j->f),
+            return yk__fail(err, YK_E_FORMAT, "%s: line %" PRId64 ": longer than 256 MiB", yk__file_path(j->file),
                             j->line + 1);
         if (j->pos)
             memmove(j->buf, j->buf + j->pos, j->len - j->pos);
@@ -43,7 +43,7 @@ static yk_status whole_line(yk__jsonl *j, size_t *n, yk_error *err)
         seen = j->len;
         if (yk__grow(&j->buf, &j->cap, j->len + CHUNK, 1))
             return yk__fail_mem(err, j->len + CHUNK, "a line");
-        s = yk__file_read(j->f, j->buf + j->len, j->cap - j->len, &got, err);
+        s = yk__file_read(j->file, j->buf + j->len, j->cap - j->len, &got, err);
         if (s)
             return s;
         j->end = got == 0;
@@ -51,7 +51,7 @@ static yk_status whole_line(yk__jsonl *j, size_t *n, yk_error *err)
     }
 }
 
-static int blank(const char *p, size_t n)
+static int is_blank(const char *p, size_t n)
 {
     for (size_t i = 0; i < n; i++)
         if (p[i] != ' ' && p[i] != '\t' && p[i] != '\r')
@@ -63,10 +63,10 @@ static yk_status parse_line(yk__jsonl *j, size_t n, yk_error *err)
 {
     yk_status s = yk__json_parse("JSON", j->buf + j->pos, n, YK__JSON_ANY, &j->value, err);
     if (s == YK_E_FORMAT) /* the line within the line is always 1 */
-        return yk__fail_in(err, "%s: line %" PRId64, yk__file_path(j->f), j->line);
+        return yk__fail_in(err, "%s: line %" PRId64, yk__file_path(j->file), j->line);
     if (!s && !json_is_object(j->value))
-        return yk__fail(err, YK_E_FORMAT, "%s: line %" PRId64 ": expected a JSON object, found %s", yk__file_path(j->f),
-                        j->line, yk__json_type(j->value));
+        return yk__fail(err, YK_E_FORMAT, "%s: line %" PRId64 ": expected a JSON object, found %s",
+                        yk__file_path(j->file), j->line, yk__json_type(j->value));
     return s;
 }
 
@@ -81,7 +81,7 @@ static yk_status next_line(yk__jsonl *j, int *more, yk_error *err)
         if (!*more)
             return YK_OK;
         j->line++;
-        if (!blank(j->buf + j->pos, n)) {
+        if (!is_blank(j->buf + j->pos, n)) {
             s = parse_line(j, n, err);
             j->pos += n + (j->pos + n < j->len);
             return s;
@@ -99,7 +99,7 @@ static yk_status next_element(yk__jsonl *j, int *more, yk_error *err)
     j->line++;
     if (!json_is_object(j->value))
         return yk__fail(err, YK_E_FORMAT, "%s: element %" PRId64 ": expected a JSON object, found %s",
-                        yk__file_path(j->f), j->line, yk__json_type(j->value));
+                        yk__file_path(j->file), j->line, yk__json_type(j->value));
     return YK_OK;
 }
 
@@ -115,20 +115,20 @@ static yk_status read_array(yk__jsonl *j, yk_error *err)
 {
     char *rest;
     size_t n;
-    yk_status s = yk__file_rest(j->f, FILE_LIMIT, &rest, &n, err);
+    yk_status s = yk__file_rest(j->file, FILE_LIMIT, &rest, &n, err);
     if (s)
         return s;
     if (yk__grow(&j->buf, &j->cap, j->len + n, 1)) {
         s = yk__fail_mem(err, j->len + n, "a JSON file");
     } else {
         memcpy(j->buf + j->len, rest, n);
-        s = yk__json_parse(yk__file_path(j->f), j->buf, j->len + n, YK__JSON_ANY, &j->array, err);
+        s = yk__json_parse(yk__file_path(j->file), j->buf, j->len + n, YK__JSON_ANY, &j->array, err);
     }
     yk__free(rest);
     return s;
 }
 
-static yk_status begin(yk__jsonl *j, yk_error *err)
+static yk_status jsonl_begin(yk__jsonl *j, yk_error *err)
 {
     size_t n, i = 0;
     yk_status s = whole_line(j, &n, err);
@@ -140,7 +140,7 @@ static yk_status begin(yk__jsonl *j, yk_error *err)
         return read_array(j, err);
     if (j->len == 0)
         return yk__fail(err, YK_E_FORMAT, "%s: line 1: expected a JSON object, found an empty file",
-                        yk__file_path(j->f));
+                        yk__file_path(j->file));
     return YK_OK;
 }
 
@@ -150,8 +150,8 @@ yk_status yk__jsonl_read(yk__file *f, yk__jsonl **out, yk_error *err)
     yk_status s;
     if (!j)
         return yk__fail_mem(err, sizeof *j, "a JSON lines reader");
-    j->f = f;
-    s = begin(j, err);
+    j->file = f;
+    s = jsonl_begin(j, err);
     if (s)
         yk__jsonl_close(j);
     else

@@ -18,17 +18,18 @@
 #include "core/io/json.h"
 #include "core/io/labels.h"
 
-struct load {
+struct rows_reader {
     const char *path;
-    const yk__rows_options *o;
-    yk__rows *r;
+    const yk__rows_options *options;
+    yk__rows *rows;
     size_t text_len, text_cap, at_cap, label_cap, line_cap;
     yk__strmap *names; /* label names in order of appearance, when labels are names */
     yk__labels model;  /* names of the model's classes, where it has any */
     int64_t first_line;
 };
 
-static yk_status fail_label(const struct load *l, int64_t line, const char *label, const char *expected, yk_error *err)
+static yk_status fail_label(const struct rows_reader *l, int64_t line, const char *label, const char *expected,
+                            yk_error *err)
 {
     return yk__fail(err, YK_E_FORMAT, "%s: line %" PRId64 ": label '%.40s', expected %s", l->path, line, label,
                     expected);
@@ -50,11 +51,11 @@ static int is_fraction(const char *s)
            (!s[n] && strpbrk(s, "0123456789") && !isalpha((unsigned char)*s));
 }
 
-static yk_status integer_label(const struct load *l, const char *label, int64_t line, int32_t *id, yk_error *err)
+static yk_status integer_label(const struct rows_reader *l, const char *label, int64_t line, int32_t *id, yk_error *err)
 {
     long long v;
     char range[64];
-    int classes = l->o->names_of ? l->o->names_of->classes : l->o->classes;
+    int classes = l->options->names_of ? l->options->names_of->classes : l->options->classes;
     if (!is_integer(label))
         return fail_label(l, line, label, "an integer as in the rows before", err);
     errno = 0;
@@ -63,18 +64,18 @@ static yk_status integer_label(const struct load *l, const char *label, int64_t 
     if (errno || v < 0 || v > (classes ? classes - 1 : INT32_MAX - 1))
         return fail_label(l, line, label, range, err);
     *id = (int32_t)v;
-    if (*id >= l->r->classes)
-        l->r->classes = *id + 1;
+    if (*id >= l->rows->classes)
+        l->rows->classes = *id + 1;
     return YK_OK;
 }
 
-static yk_status name_label(struct load *l, const char *label, int64_t line, int32_t *id, yk_error *err)
+static yk_status name_label(struct rows_reader *l, const char *label, int64_t line, int32_t *id, yk_error *err)
 {
     if (!*label)
         return fail_label(l, line, label, "an integer or a name", err);
     if (is_integer(label))
         return fail_label(l, line, label, "a name as in the rows before", err);
-    if (is_fraction(label) && !l->o->categories)
+    if (is_fraction(label) && !l->options->categories)
         return fail_label(l, line, label, "an integer or a name: a number with a fraction is no class (categories=FILE lists such names)",
                           err);
     *id = yk__strmap_get(l->names, label, strlen(label));
@@ -84,7 +85,7 @@ static yk_status name_label(struct load *l, const char *label, int64_t line, int
     return yk__strmap_put(l->names, label, strlen(label), *id) ? yk__fail_mem(err, strlen(label), "a label") : YK_OK;
 }
 
-static yk_status first_label(struct load *l, const char *label, int64_t line, yk_error *err)
+static yk_status first_label(struct rows_reader *l, const char *label, int64_t line, yk_error *err)
 {
     l->first_line = line;
     if (is_integer(label))
@@ -95,13 +96,14 @@ static yk_status first_label(struct load *l, const char *label, int64_t line, yk
 
 /* ---- rows ---- */
 
-static yk_status add_row(struct load *l, const char *label, const char *text, size_t bytes, int64_t line, yk_error *err)
+static yk_status add_row(struct rows_reader *l, const char *label, const char *text, size_t bytes, int64_t line,
+                         yk_error *err)
 {
-    yk__rows *r = l->r;
+    yk__rows *r = l->rows;
     size_t n = (size_t)r->count;
     int32_t id = 0;
-    yk_status s = l->first_line || l->o->unlabelled ? YK_OK : first_label(l, label, line, err);
-    if (!s && !l->o->unlabelled)
+    yk_status s = l->first_line || l->options->unlabelled ? YK_OK : first_label(l, label, line, err);
+    if (!s && !l->options->unlabelled)
         s = l->names ? name_label(l, label, line, &id, err) : integer_label(l, label, line, &id, err);
     if (s)
         return s;
@@ -124,7 +126,8 @@ static yk_status add_row(struct load *l, const char *label, const char *text, si
     return YK_OK;
 }
 
-static yk_status bind(const struct load *l, const yk__csv *c, const char *name, int *column, yk_error *err)
+static yk_status column_find(const struct rows_reader *l, const yk__csv *c, const char *name, int *column,
+                             yk_error *err)
 {
     char names[256] = "";
     size_t n = 0;
@@ -136,12 +139,14 @@ static yk_status bind(const struct load *l, const yk__csv *c, const char *name, 
     return yk__fail(err, YK_E_FORMAT, "%s: line 1: no column '%s' in the header (it has %s)", l->path, name, names);
 }
 
-static yk_status csv_rows(struct load *l, yk__csv *c, yk_error *err)
+static yk_status csv_rows(struct rows_reader *l, yk__csv *c, yk_error *err)
 {
     int text = 0, label = 0, more = 1;
-    yk_status s = l->o->unlabelled ? YK_OK : bind(l, c, l->o->label ? l->o->label : "label", &label, err);
+    yk_status s = l->options->unlabelled
+                      ? YK_OK
+                      : column_find(l, c, l->options->label ? l->options->label : "label", &label, err);
     if (!s)
-        s = bind(l, c, l->o->text ? l->o->text : "text", &text, err);
+        s = column_find(l, c, l->options->text ? l->options->text : "text", &text, err);
     while (!s) {
         const char *t;
         size_t bytes;
@@ -149,14 +154,14 @@ static yk_status csv_rows(struct load *l, yk__csv *c, yk_error *err)
         if (s || !more)
             break;
         t = yk__csv_field(c, text, &bytes);
-        s = add_row(l, l->o->unlabelled ? NULL : yk__csv_field(c, label, NULL), t, bytes, yk__csv_line(c), err);
+        s = add_row(l, l->options->unlabelled ? NULL : yk__csv_field(c, label, NULL), t, bytes, yk__csv_line(c), err);
     }
     return s;
 }
 
-static yk_status from_csv(struct load *l, yk__file *f, yk_error *err)
+static yk_status from_csv(struct rows_reader *l, yk__file *f, yk_error *err)
 {
-    yk__csv_options o = {.delimiter = l->o->delimiter, .no_quotes = l->o->no_quotes};
+    yk__csv_options o = {.delimiter = l->options->delimiter, .no_quotes = l->options->no_quotes};
     yk__csv *c;
     yk_status s = yk__csv_read(f, &o, &c, err);
     if (s)
@@ -166,9 +171,10 @@ static yk_status from_csv(struct load *l, yk__file *f, yk_error *err)
     return s;
 }
 
-static yk_status json_row(struct load *l, const yk__jsonl *j, yk_error *err)
+static yk_status json_row(struct rows_reader *l, const yk__jsonl *j, yk_error *err)
 {
-    const char *tkey = l->o->text ? l->o->text : "text", *lkey = l->o->label ? l->o->label : "label";
+    const char *tkey = l->options->text ? l->options->text : "text",
+               *lkey = l->options->label ? l->options->label : "label";
     const json_t *t = json_object_get(yk__jsonl_value(j), tkey), *v = json_object_get(yk__jsonl_value(j), lkey);
     char number[32];
     const char *label = json_string_value(v);
@@ -179,13 +185,13 @@ static yk_status json_row(struct load *l, const yk__jsonl *j, yk_error *err)
         snprintf(number, sizeof number, "%" JSON_INTEGER_FORMAT, json_integer_value(v));
         label = number;
     }
-    if (!label && !l->o->unlabelled)
+    if (!label && !l->options->unlabelled)
         return yk__fail(err, YK_E_FORMAT, "%s: line %" PRId64 ": key '%s': expected an integer or a string, found %s",
                         l->path, yk__jsonl_line(j), lkey, yk__json_type(v));
     return add_row(l, label, json_string_value(t), json_string_length(t), yk__jsonl_line(j), err);
 }
 
-static yk_status from_json(struct load *l, yk__file *f, yk_error *err)
+static yk_status from_json(struct rows_reader *l, yk__file *f, yk_error *err)
 {
     yk__jsonl *j;
     int more = 1;
@@ -202,7 +208,7 @@ static yk_status from_json(struct load *l, yk__file *f, yk_error *err)
     return s;
 }
 
-static yk_status from_lines(struct load *l, yk__file *f, yk_error *err)
+static yk_status from_lines(struct rows_reader *l, yk__file *f, yk_error *err)
 {
     char *text;
     size_t bytes, end = 0;
@@ -236,32 +242,32 @@ static yk_status set_names(yk__rows *r, int count, yk_error *err)
     return YK_OK;
 }
 
-static yk_status names_sorted(struct load *l, yk_error *err)
+static yk_status names_sorted(struct rows_reader *l, yk_error *err)
 {
     int n = yk__strmap_count(l->names);
-    yk_status s = set_names(l->r, n, err);
+    yk_status s = set_names(l->rows, n, err);
     for (int i = 0; i < n && !s; i++) {
-        l->r->names[i] = yk__strdup(yk__strmap_key(l->names, i));
-        if (!l->r->names[i])
+        l->rows->names[i] = yk__strdup(yk__strmap_key(l->names, i));
+        if (!l->rows->names[i])
             s = yk__fail_mem(err, 64, "a label name");
     }
     if (!s)
-        qsort(l->r->names, (size_t)n, sizeof *l->r->names, by_text);
+        qsort(l->rows->names, (size_t)n, sizeof *l->rows->names, by_text);
     return s;
 }
 
-static yk_status names_copied(struct load *l, char *const *name, int count, yk_error *err)
+static yk_status names_copied(struct rows_reader *l, char *const *name, int count, yk_error *err)
 {
     yk__labels copy;
     yk_status s = yk__labels_copy(name, count, &copy, err);
     if (s)
         return s;
-    l->r->names = copy.name;
-    l->r->classes = copy.count;
+    l->rows->names = copy.name;
+    l->rows->classes = copy.count;
     return YK_OK;
 }
 
-static yk_status names_like(struct load *l, const yk__rows *like, yk_error *err)
+static yk_status names_like(struct rows_reader *l, const yk__rows *like, yk_error *err)
 {
     if (!like->names)
         return yk__fail(err, YK_E_FORMAT,
@@ -270,7 +276,7 @@ static yk_status names_like(struct load *l, const yk__rows *like, yk_error *err)
     return names_copied(l, like->names, like->classes, err);
 }
 
-static int known(const struct load *l, char *const *name, int count)
+static int names_known(const struct rows_reader *l, char *const *name, int count)
 {
     int n = 0;
     for (int i = 0; i < count; i++)
@@ -279,15 +285,15 @@ static int known(const struct load *l, char *const *name, int count)
 }
 
 /* Evaluation goes by the model's names, whatever is in the file; training only if the file has no others. */
-static bool by_model(const struct load *l)
+static bool by_model(const struct rows_reader *l)
 {
     const yk__labels *m = &l->model;
     if (!m->count || yk__labels_preset(m))
         return false;
-    return !l->o->trains || known(l, m->name, m->count) == yk__strmap_count(l->names);
+    return !l->options->trains || names_known(l, m->name, m->count) == yk__strmap_count(l->names);
 }
 
-static yk_status names_listed(struct load *l, const char *path, yk_error *err)
+static yk_status names_listed(struct rows_reader *l, const char *path, yk_error *err)
 {
     json_t *list;
     yk_status s = yk__json_load(path, 0, &list, err);
@@ -296,12 +302,12 @@ static yk_status names_listed(struct load *l, const char *path, yk_error *err)
     if (!json_is_array(list) || json_array_size(list) < 2 || json_array_size(list) > INT32_MAX)
         s = yk__fail(err, YK_E_FORMAT, "%s: expected an array of at least two label names", path);
     else
-        s = set_names(l->r, (int)json_array_size(list), err);
-    for (int i = 0; !s && i < l->r->classes; i++) {
+        s = set_names(l->rows, (int)json_array_size(list), err);
+    for (int i = 0; !s && i < l->rows->classes; i++) {
         const char *name = json_string_value(json_array_get(list, (size_t)i));
         if (!name)
             s = yk__fail(err, YK_E_FORMAT, "%s: element %d: expected a string", path, i);
-        else if (!(l->r->names[i] = yk__strdup(name)))
+        else if (!(l->rows->names[i] = yk__strdup(name)))
             s = yk__fail_mem(err, strlen(name), "a label name");
     }
     json_decref(list);
@@ -309,7 +315,7 @@ static yk_status names_listed(struct load *l, const char *path, yk_error *err)
 }
 
 /* Every row's name gets its place in r->names. */
-static yk_status renumber(struct load *l, yk_error *err)
+static yk_status labels_renumber(struct rows_reader *l, yk_error *err)
 {
     int n = yk__strmap_count(l->names);
     const char *expected = by_model(l) ? "one of the names in the model's id2label" : "one of the known label names";
@@ -318,25 +324,25 @@ static yk_status renumber(struct load *l, yk_error *err)
         return yk__fail_mem(err, (size_t)n * sizeof *to, "label numbers");
     for (int i = 0; i < n; i++)
         to[i] = -1;
-    for (int i = 0; i < l->r->classes; i++) {
-        int k = yk__strmap_get(l->names, l->r->names[i], strlen(l->r->names[i]));
+    for (int i = 0; i < l->rows->classes; i++) {
+        int k = yk__strmap_get(l->names, l->rows->names[i], strlen(l->rows->names[i]));
         if (k >= 0)
             to[k] = i;
     }
-    for (int64_t i = 0; i < l->r->count; i++) {
-        int32_t k = l->r->label[i];
+    for (int64_t i = 0; i < l->rows->count; i++) {
+        int32_t k = l->rows->label[i];
         if (to[k] < 0) {
-            fail_label(l, l->r->line[i], yk__strmap_key(l->names, k), expected, err);
+            fail_label(l, l->rows->line[i], yk__strmap_key(l->names, k), expected, err);
             yk__free(to);
             return err->status;
         }
-        l->r->label[i] = to[k];
+        l->rows->label[i] = to[k];
     }
     yk__free(to);
     return YK_OK;
 }
 
-static yk_status number_names(struct load *l, yk_error *err)
+static yk_status number_names(struct rows_reader *l, yk_error *err)
 {
     const char *slash = strrchr(l->path, '/');
     char *beside =
@@ -344,19 +350,19 @@ static yk_status number_names(struct load *l, yk_error *err)
     yk_status s;
     if (!beside)
         return yk__fail_mem(err, strlen(l->path), "a path");
-    if (l->o->names_of)
-        s = names_like(l, l->o->names_of, err);
+    if (l->options->names_of)
+        s = names_like(l, l->options->names_of, err);
     else if (by_model(l))
         s = names_copied(l, l->model.name, l->model.count, err);
-    else if (l->o->categories || !access(beside, R_OK))
-        s = names_listed(l, l->o->categories ? l->o->categories : beside, err);
+    else if (l->options->categories || !access(beside, R_OK))
+        s = names_listed(l, l->options->categories ? l->options->categories : beside, err);
     else if (yk__strmap_count(l->names) < 2)
         s = fail_label(l, l->first_line, yk__strmap_key(l->names, 0), "an integer, or at least two different names",
                        err);
     else
         s = names_sorted(l, err);
     yk__free(beside);
-    return s ? s : renumber(l, err);
+    return s ? s : labels_renumber(l, err);
 }
 
 static int by_number(const void *a, const void *b)
@@ -380,9 +386,9 @@ static yk_status count_different(const yk__rows *r, int64_t *different, yk_error
 }
 
 /* The largest integer makes the classes: where most of very many would have no row, the column is hardly one of labels. */
-static yk_status check_classes(const struct load *l, yk_error *err)
+static yk_status check_classes(const struct rows_reader *l, yk_error *err)
 {
-    const yk__rows *r = l->r;
+    const yk__rows *r = l->rows;
     int64_t different = 0, i = 0;
     char expected[160], label[16];
     if (r->classes <= 1000)
@@ -397,47 +403,47 @@ static yk_status check_classes(const struct load *l, yk_error *err)
     return fail_label(l, r->line[i], label, expected, err);
 }
 
-static yk_status finish(struct load *l, yk_error *err)
+static yk_status rows_finish(struct rows_reader *l, yk_error *err)
 {
-    yk__rows *r = l->r;
+    yk__rows *r = l->rows;
     yk_status s;
     if (r->count == 0)
-        return yk__fail(err, YK_E_FORMAT, "%s: expected rows%s, found none%s", l->path, l->o->lines ? "" : " after the header",
-                        r->dropped ? " with a text" : "");
-    if (l->o->unlabelled) {
+        return yk__fail(err, YK_E_FORMAT, "%s: expected rows%s, found none%s", l->path,
+                        l->options->lines ? "" : " after the header", r->dropped ? " with a text" : "");
+    if (l->options->unlabelled) {
         r->classes = l->model.count;
         return l->model.count && !yk__labels_preset(&l->model) ? names_copied(l, l->model.name, l->model.count, err) : YK_OK;
     }
     if (l->names) {
         s = number_names(l, err);
-        if (!s && l->o->classes && r->classes > l->o->classes)
+        if (!s && l->options->classes && r->classes > l->options->classes)
             s = yk__fail(err, YK_E_FORMAT, "%s: %d different labels, expected at most %d", l->path, r->classes,
-                         l->o->classes);
+                         l->options->classes);
         return s;
     }
-    if (!l->o->classes && !l->o->names_of)
+    if (!l->options->classes && !l->options->names_of)
         return check_classes(l, err);
-    r->classes = l->o->names_of ? l->o->names_of->classes : l->o->classes;
+    r->classes = l->options->names_of ? l->options->names_of->classes : l->options->classes;
     return YK_OK;
 }
 
 yk_status yk__rows_read(yk__file *f, const yk__rows_options *o, yk__rows **out, yk_error *err)
 {
-    struct load l = {.path = yk__file_path(f), .o = o, .r = yk__calloc(1, sizeof(yk__rows))};
+    struct rows_reader l = {.path = yk__file_path(f), .options = o, .rows = yk__calloc(1, sizeof(yk__rows))};
     yk_status s;
-    if (!l.r)
-        return yk__fail_mem(err, sizeof *l.r, "rows");
+    if (!l.rows)
+        return yk__fail_mem(err, sizeof *l.rows, "rows");
     s = o->model ? yk__labels_load(o->model, &l.model, err) : YK_OK;
     if (!s)
         s = o->lines ? from_lines(&l, f, err) : o->json ? from_json(&l, f, err) : from_csv(&l, f, err);
     if (!s)
-        s = finish(&l, err);
+        s = rows_finish(&l, err);
     yk__strmap_free(l.names);
     yk__labels_free(&l.model);
     if (s)
-        yk__rows_close(l.r);
+        yk__rows_close(l.rows);
     else
-        *out = l.r;
+        *out = l.rows;
     return s;
 }
 

@@ -9,12 +9,12 @@
 #define HEADER 32u
 #define LIMIT ((uint64_t)1 << 40)
 
-static uint32_t get32(const uint8_t *p)
+static uint32_t u32_get(const uint8_t *p)
 {
     return (uint32_t)p[0] | (uint32_t)p[1] << 8 | (uint32_t)p[2] << 16 | (uint32_t)p[3] << 24;
 }
 
-static yk_status bad(const yk__file *f, int at, const char *what, uint64_t found, yk_error *err)
+static yk_status header_fail(const yk__file *f, int at, const char *what, uint64_t found, yk_error *err)
 {
     return yk__fail(err, YK_E_FORMAT, "%s: byte %d: expected %s, found %" PRIu64, yk__file_path(f), at, what, found);
 }
@@ -29,20 +29,20 @@ static yk_status read_header(const yk__file *f, const uint8_t *p, size_t n, int 
     if (n < 8 || memcmp(p, "YKTOKENS", 8))
         return YK_OK;
     if (n < HEADER)
-        return bad(f, 0, "a token header of 32 bytes", n, err);
-    if (get32(p + 8) != 1)
-        return bad(f, 8, "version 1", get32(p + 8), err);
-    t->width = (int)get32(p + 12);
+        return header_fail(f, 0, "a token header of 32 bytes", n, err);
+    if (u32_get(p + 8) != 1)
+        return header_fail(f, 8, "version 1", u32_get(p + 8), err);
+    t->width = (int)u32_get(p + 12);
     if ((t->width != 2 && t->width != 4) || (width && width != t->width))
-        return bad(f, 12,
-                   width == 4 ? "ids of 4 bytes"
-                   : width    ? "ids of 2 bytes"
-                              : "ids of 2 or 4 bytes",
-                   get32(p + 12), err);
-    count = (uint64_t)get32(p + 16) | (uint64_t)get32(p + 20) << 32;
+        return header_fail(f, 12,
+                           width == 4 ? "ids of 4 bytes"
+                           : width    ? "ids of 2 bytes"
+                                      : "ids of 2 or 4 bytes",
+                           u32_get(p + 12), err);
+    count = (uint64_t)u32_get(p + 16) | (uint64_t)u32_get(p + 20) << 32;
     if (count != (n - HEADER) / (size_t)t->width)
-        return bad(f, 16, "the number of ids that follow", count, err);
-    t->vocab = get32(p + 24);
+        return header_fail(f, 16, "the number of ids that follow", count, err);
+    t->vocab = u32_get(p + 24);
     t->header = 1;
     *from = HEADER;
     return YK_OK;
@@ -79,7 +79,7 @@ static yk_status check_ids(const yk__file *f, yk__tokens *t, size_t from, yk_err
     return YK_OK;
 }
 
-static yk_status take(const yk__file *f, uint8_t *p, size_t n, int width, yk__tokens *t, yk_error *err)
+static yk_status tokens_parse(const yk__file *f, uint8_t *p, size_t n, int width, yk__tokens *t, yk_error *err)
 {
     size_t from = 0;
     yk_status s = read_header(f, p, n, width, t, &from, err);
@@ -103,7 +103,7 @@ yk_status yk__tokens_read(yk__file *f, int width, yk__tokens *out, yk_error *err
     yk_status s = yk__file_rest(f, LIMIT, &p, &n, err);
     if (s)
         return s;
-    s = take(f, (uint8_t *)p, n, width, &t, err);
+    s = tokens_parse(f, (uint8_t *)p, n, width, &t, err);
     if (s)
         yk__free(p);
     else

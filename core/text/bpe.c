@@ -56,7 +56,7 @@ yk_status yk__tok_bpe_pattern(yk__tokenizer *t, const char *path, const char *pa
     return YK_OK;
 }
 
-static uint64_t mix(uint64_t pair)
+static uint64_t pair_hash(uint64_t pair)
 {
     pair *= 0x9e3779b97f4a7c15ull;
     return pair ^ pair >> 32;
@@ -78,7 +78,7 @@ yk_status yk__tok_bpe_merges(yk__tokenizer *t, size_t count, yk_error *err)
 
 static struct tok_merge *merge_slot(const yk__tokenizer *t, uint64_t pair)
 {
-    size_t i = (size_t)mix(pair) & (t->merge_slots - 1);
+    size_t i = (size_t)pair_hash(pair) & (t->merge_slots - 1);
     while (t->merge[i].pair != UINT64_MAX && t->merge[i].pair != pair)
         i = (i + 1) & (t->merge_slots - 1);
     return &t->merge[i];
@@ -149,7 +149,7 @@ static int merge_short(const yk__tokenizer *t, int32_t *id, int n)
     return n;
 }
 
-static int before(const struct tok_cand *a, const struct tok_cand *b)
+static int cand_before(const struct tok_cand *a, const struct tok_cand *b)
 {
     return a->rank != b->rank ? a->rank < b->rank : a->left < b->left;
 }
@@ -160,7 +160,7 @@ static int heap_push(yk__encoder *e, struct tok_cand c)
     if (yk__grow(&e->heap, &e->heap_cap, i + 1, sizeof *e->heap))
         return -1;
     e->heap_len++;
-    for (; i && before(&c, &e->heap[(i - 1) / 2]); i = (i - 1) / 2)
+    for (; i && cand_before(&c, &e->heap[(i - 1) / 2]); i = (i - 1) / 2)
         e->heap[i] = e->heap[(i - 1) / 2];
     e->heap[i] = c;
     return 0;
@@ -174,8 +174,8 @@ static struct tok_cand heap_pop(yk__encoder *e)
         size_t k = 2 * i + 1;
         if (k >= e->heap_len)
             break;
-        k += k + 1 < e->heap_len && before(&e->heap[k + 1], &e->heap[k]);
-        if (!before(&e->heap[k], &last))
+        k += k + 1 < e->heap_len && cand_before(&e->heap[k + 1], &e->heap[k]);
+        if (!cand_before(&e->heap[k], &last))
             break;
         e->heap[i] = e->heap[k];
         i = k;
@@ -184,13 +184,13 @@ static struct tok_cand heap_pop(yk__encoder *e)
     return top;
 }
 
-static int consider(yk__encoder *e, int32_t left)
+static int cand_consider(yk__encoder *e, int32_t left)
 {
     struct tok_cand c = {.left = left};
     int32_t right = left < 0 ? -1 : e->node[left].next;
     if (right < 0)
         return 0;
-    c.rank = rank_of(e->t, e->node[left].id, e->node[right].id, &c.id);
+    c.rank = rank_of(e->tokenizer, e->node[left].id, e->node[right].id, &c.id);
     c.pair = pair_of(e->node[left].id, e->node[right].id);
     return c.rank == NO_RANK ? 0 : heap_push(e, c);
 }
@@ -202,9 +202,9 @@ static int merge_long(yk__encoder *e, const uint8_t *s, size_t n, yk__ids *out)
         return -1;
     e->heap_len = 0;
     for (size_t i = 0; i < n; i++)
-        e->node[i] = (struct tok_node){e->t->byte_id[s[i]], (int32_t)i - 1, i + 1 < n ? (int32_t)i + 1 : -1};
+        e->node[i] = (struct tok_node){e->tokenizer->byte_id[s[i]], (int32_t)i - 1, i + 1 < n ? (int32_t)i + 1 : -1};
     for (size_t i = 0; i + 1 < n; i++)
-        if (consider(e, (int32_t)i))
+        if (cand_consider(e, (int32_t)i))
             return -1;
     while (e->heap_len) {
         struct tok_cand c = heap_pop(e);
@@ -217,7 +217,7 @@ static int merge_long(yk__encoder *e, const uint8_t *s, size_t n, yk__ids *out)
         e->node[right].id = -1;
         if (l->next >= 0)
             e->node[l->next].prev = c.left;
-        if (consider(e, c.left) || consider(e, l->prev))
+        if (cand_consider(e, c.left) || cand_consider(e, l->prev))
             return -1;
     }
     for (int32_t i = 0; i >= 0; i = e->node[i].next)
@@ -286,8 +286,8 @@ static int short_word(yk__encoder *e, const uint8_t *s, size_t n, yk__ids *out)
     w = cache_slot(e, h, s, n);
     if (!w->bytes) {
         for (size_t i = 0; i < n; i++)
-            id[i] = e->t->byte_id[s[i]];
-        count = merge_short(e->t, id, count);
+            id[i] = e->tokenizer->byte_id[s[i]];
+        count = merge_short(e->tokenizer, id, count);
         if (cache_add(e, h, s, n, id, count))
             return -1;
         w = cache_slot(e, h, s, n);
@@ -298,10 +298,10 @@ static int short_word(yk__encoder *e, const uint8_t *s, size_t n, yk__ids *out)
     return 0;
 }
 
-static yk_status word(yk__encoder *e, const uint8_t *s, size_t n, yk__ids *out, yk_error *err)
+static yk_status word_encode(yk__encoder *e, const uint8_t *s, size_t n, yk__ids *out, yk_error *err)
 {
     for (size_t i = 0; i < n; i++)
-        if (e->t->byte_id[s[i]] < 0)
+        if (e->tokenizer->byte_id[s[i]] < 0)
             return yk__fail(err, YK_E_FORMAT, "byte 0x%02x of the text has no id in the vocabulary", s[i]);
     if (n > INT32_MAX)
         return yk__fail(err, YK_E_ARG, "a word of %zu bytes is too long", n);
@@ -315,7 +315,7 @@ static yk_status word(yk__encoder *e, const uint8_t *s, size_t n, yk__ids *out, 
 /* Puts a space in front where the model wants one. */
 static yk_status with_space(yk__encoder *e, const char **s, size_t *n, yk_error *err)
 {
-    if (!e->t->prefix_space || !*n || **s == ' ')
+    if (!e->tokenizer->prefix_space || !*n || **s == ' ')
         return YK_OK;
     if (yk__grow(&e->word, &e->word_cap, *n + 1, 1))
         return yk__fail_mem(err, *n + 1, "a text");
@@ -333,22 +333,22 @@ yk_status yk__tok_bpe(yk__encoder *e, const char *s, size_t n, yk__ids *out, yk_
     yk_status st = with_space(e, &s, &n, err);
     if (st || !n)
         return st;
-    if (!e->t->pattern)
-        return word(e, (const uint8_t *)s, n, out, err);
+    if (!e->tokenizer->pattern)
+        return word_encode(e, (const uint8_t *)s, n, out, err);
     while (at < n) {
-        int r = pcre2_match(e->t->pattern, (PCRE2_SPTR)s, n, at, PCRE2_NO_UTF_CHECK, e->match, NULL);
+        int r = pcre2_match(e->tokenizer->pattern, (PCRE2_SPTR)s, n, at, PCRE2_NO_UTF_CHECK, e->match, NULL);
         size_t from = r > 0 ? v[0] : n, to = r > 0 ? v[1] : n;
         if (r < 0 && r != PCRE2_ERROR_NOMATCH)
             return yk__fail(err, r == PCRE2_ERROR_NOMEMORY ? YK_E_MEM : YK_E_FORMAT,
                             "the pre_tokenizer pattern failed on this text (PCRE2 error %d)", r);
         if (from > at) /* what lies between matches is a word too */
-            st = word(e, (const uint8_t *)s + at, from - at, out, err);
+            st = word_encode(e, (const uint8_t *)s + at, from - at, out, err);
         if (!st && to > from)
-            st = word(e, (const uint8_t *)s + from, to - from, out, err);
+            st = word_encode(e, (const uint8_t *)s + from, to - from, out, err);
         if (st)
             return st;
         if (to <= at) /* an empty match: nothing more can be split off */
-            return word(e, (const uint8_t *)s + at, n - at, out, err);
+            return word_encode(e, (const uint8_t *)s + at, n - at, out, err);
         at = to;
     }
     return YK_OK;

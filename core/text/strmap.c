@@ -14,10 +14,10 @@ struct entry {
 struct yk__strmap {
     char *keys;
     size_t keys_len, keys_cap;
-    struct entry *e;
+    struct entry *entry;
     size_t count, cap;
     uint32_t *slot; /* entry + 1, 0 empty */
-    size_t nslots;  /* a power of two, at least twice count */
+    size_t n_slots; /* a power of two, at least twice count */
 };
 
 yk__strmap *yk__strmap_new(void)
@@ -25,8 +25,8 @@ yk__strmap *yk__strmap_new(void)
     yk__strmap *m = yk__calloc(1, sizeof *m);
     if (!m)
         return NULL;
-    m->nslots = 64;
-    m->slot = yk__calloc(m->nslots, sizeof *m->slot);
+    m->n_slots = 64;
+    m->slot = yk__calloc(m->n_slots, sizeof *m->slot);
     if (!m->slot) {
         yk__free(m);
         return NULL;
@@ -39,13 +39,13 @@ void yk__strmap_free(yk__strmap *m)
     if (!m)
         return;
     yk__free(m->keys);
-    yk__free(m->e);
+    yk__free(m->entry);
     yk__free(m->slot);
     yk__free(m);
 }
 
 /* Keys are short: a loop without calls is the fastest. The last mix spreads the high bits. */
-static uint64_t hash(const char *key, size_t n)
+static uint64_t key_hash(const char *key, size_t n)
 {
     uint64_t h = YK__STRMAP_HASH;
     for (size_t i = 0; i < n; i++)
@@ -54,54 +54,54 @@ static uint64_t hash(const char *key, size_t n)
 }
 
 /* The slot of the key, or the empty one where it belongs. */
-static size_t place(const yk__strmap *m, const char *key, size_t n, uint64_t h)
+static size_t slot_find(const yk__strmap *m, const char *key, size_t n, uint64_t h)
 {
-    size_t i = (size_t)h & (m->nslots - 1);
-    for (; m->slot[i]; i = (i + 1) & (m->nslots - 1)) {
-        const struct entry *e = &m->e[m->slot[i] - 1];
+    size_t i = (size_t)h & (m->n_slots - 1);
+    for (; m->slot[i]; i = (i + 1) & (m->n_slots - 1)) {
+        const struct entry *e = &m->entry[m->slot[i] - 1];
         if (e->hash == h && e->bytes == n && !memcmp(m->keys + e->at, key, n))
             break;
     }
     return i;
 }
 
-static int rehash(yk__strmap *m)
+static int slots_double(yk__strmap *m)
 {
-    size_t n = m->nslots * 2;
+    size_t n = m->n_slots * 2;
     uint32_t *slot = yk__calloc(n, sizeof *slot);
     if (!slot)
         return -1;
     for (size_t k = 0; k < m->count; k++) {
-        size_t i = (size_t)m->e[k].hash & (n - 1);
+        size_t i = (size_t)m->entry[k].hash & (n - 1);
         while (slot[i])
             i = (i + 1) & (n - 1);
         slot[i] = (uint32_t)k + 1;
     }
     yk__free(m->slot);
     m->slot = slot;
-    m->nslots = n;
+    m->n_slots = n;
     return 0;
 }
 
 int yk__strmap_put(yk__strmap *m, const char *key, size_t bytes, int32_t value)
 {
-    uint64_t h = hash(key, bytes);
-    size_t i = place(m, key, bytes, h);
+    uint64_t h = key_hash(key, bytes);
+    size_t i = slot_find(m, key, bytes, h);
     if (m->slot[i]) {
-        m->e[m->slot[i] - 1].value = value;
+        m->entry[m->slot[i] - 1].value = value;
         return 0;
     }
-    if (m->count >= INT32_MAX || yk__grow(&m->e, &m->cap, m->count + 1, sizeof *m->e) ||
+    if (m->count >= INT32_MAX || yk__grow(&m->entry, &m->cap, m->count + 1, sizeof *m->entry) ||
         yk__grow(&m->keys, &m->keys_cap, m->keys_len + bytes + 1, 1))
         return -1;
-    if ((m->count + 1) * 2 > m->nslots) {
-        if (rehash(m))
+    if ((m->count + 1) * 2 > m->n_slots) {
+        if (slots_double(m))
             return -1;
-        i = place(m, key, bytes, h);
+        i = slot_find(m, key, bytes, h);
     }
     memcpy(m->keys + m->keys_len, key, bytes);
     m->keys[m->keys_len + bytes] = 0;
-    m->e[m->count] = (struct entry){h, m->keys_len, bytes, value};
+    m->entry[m->count] = (struct entry){h, m->keys_len, bytes, value};
     m->keys_len += bytes + 1;
     m->slot[i] = (uint32_t)++m->count;
     return 0;
@@ -109,14 +109,14 @@ int yk__strmap_put(yk__strmap *m, const char *key, size_t bytes, int32_t value)
 
 int32_t yk__strmap_get_hashed(const yk__strmap *m, const char *key, size_t bytes, uint64_t h)
 {
-    size_t i = place(m, key, bytes, h ^ h >> 29);
-    return m->slot[i] ? m->e[m->slot[i] - 1].value : -1;
+    size_t i = slot_find(m, key, bytes, h ^ h >> 29);
+    return m->slot[i] ? m->entry[m->slot[i] - 1].value : -1;
 }
 
 int32_t yk__strmap_get(const yk__strmap *m, const char *key, size_t bytes)
 {
-    size_t i = place(m, key, bytes, hash(key, bytes));
-    return m->slot[i] ? m->e[m->slot[i] - 1].value : -1;
+    size_t i = slot_find(m, key, bytes, key_hash(key, bytes));
+    return m->slot[i] ? m->entry[m->slot[i] - 1].value : -1;
 }
 
 int yk__strmap_count(const yk__strmap *m)
@@ -126,12 +126,12 @@ int yk__strmap_count(const yk__strmap *m)
 
 const char *yk__strmap_key(const yk__strmap *m, int i)
 {
-    return m->keys + m->e[i].at;
+    return m->keys + m->entry[i].at;
 }
 
 int32_t yk__strmap_value(const yk__strmap *m, int i, size_t *key_bytes)
 {
     if (key_bytes)
-        *key_bytes = m->e[i].bytes;
-    return m->e[i].value;
+        *key_bytes = m->entry[i].bytes;
+    return m->entry[i].value;
 }

@@ -9,7 +9,7 @@
 
 #define LIMIT ((uint64_t)1 << 36)
 
-static yk_status check(const yk__file *f, const char *p, size_t n, yk_error *err)
+static yk_status utf8_require(const yk__file *f, const char *p, size_t n, yk_error *err)
 {
     size_t at = yk__utf8_check(p, n);
     int64_t line = 1;
@@ -29,7 +29,7 @@ yk_status yk__text_read(yk__file *f, int any_bytes, char **text, size_t *bytes, 
     if (s)
         return s;
     if (!any_bytes)
-        s = check(f, p, n, err);
+        s = utf8_require(f, p, n, err);
     if (s) {
         yk__free(p);
         return s;

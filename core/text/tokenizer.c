@@ -29,7 +29,7 @@ void yk__ids_free(yk__ids *ids)
 
 /* ---- opening ---- */
 
-static yk__tokenizer *create(enum tok_kind kind)
+static yk__tokenizer *tokenizer_new(enum tok_kind kind)
 {
     yk__tokenizer *t = yk__calloc(1, sizeof *t);
     if (!t)
@@ -52,7 +52,7 @@ void yk__tokenizer_close(yk__tokenizer *t)
 {
     if (!t || atomic_fetch_sub(&t->shared, 1) > 0)
         return;
-    for (int i = 0; i < t->nadded; i++)
+    for (int i = 0; i < t->n_added; i++)
         yk__free(t->added[i].text);
     yk__free(t->added);
     yk__strmap_free(t->vocab);
@@ -67,7 +67,7 @@ void yk__tokenizer_close(yk__tokenizer *t)
 
 yk_status yk__tokenizer_open(const char *dir, int lowercase, yk__tokenizer **out, yk_error *err)
 {
-    yk__tokenizer *t = create(TOK_WORDPIECE);
+    yk__tokenizer *t = tokenizer_new(TOK_WORDPIECE);
     yk_status s;
     if (!t)
         return yk__fail_mem(err, sizeof *t, "a tokenizer");
@@ -81,7 +81,7 @@ yk_status yk__tokenizer_open(const char *dir, int lowercase, yk__tokenizer **out
 
 yk_status yk__tokenizer_bytes(yk__tokenizer **out, yk_error *err)
 {
-    yk__tokenizer *t = create(TOK_BYTES);
+    yk__tokenizer *t = tokenizer_new(TOK_BYTES);
     if (!t)
         return yk__fail_mem(err, sizeof *t, "a tokenizer");
     t->size = 256;
@@ -122,15 +122,15 @@ static yk_status collect_chars(yk__tokenizer *t, const char *text, size_t bytes,
         s = yk__fail_mem(err, bytes, "the characters of a text");
     for (int32_t c = 0; !s && c < 0x110000; c++)
         if (seen[c / 64] >> (c % 64) & 1)
-            t->chars[t->nchars++] = c;
-    t->size = t->nchars;
+            t->chars[t->n_chars++] = c;
+    t->size = t->n_chars;
     yk__free(seen);
     return s;
 }
 
 yk_status yk__tokenizer_chars(const char *name, const char *text, size_t bytes, yk__tokenizer **out, yk_error *err)
 {
-    yk__tokenizer *t = create(TOK_CHAR);
+    yk__tokenizer *t = tokenizer_new(TOK_CHAR);
     yk_status s;
     if (!t)
         return yk__fail_mem(err, sizeof *t, "a tokenizer");
@@ -161,7 +161,7 @@ int yk__tokenizer_pad(const yk__tokenizer *t)
 
 static int32_t char_id(const yk__tokenizer *t, int32_t c)
 {
-    int32_t a = 0, b = t->nchars;
+    int32_t a = 0, b = t->n_chars;
     while (a < b) {
         int32_t m = a + (b - a) / 2;
         if (t->chars[m] < c)
@@ -169,7 +169,7 @@ static int32_t char_id(const yk__tokenizer *t, int32_t c)
         else
             b = m;
     }
-    return a < t->nchars && t->chars[a] == c ? a : -1;
+    return a < t->n_chars && t->chars[a] == c ? a : -1;
 }
 
 int yk__tokenizer_id(const yk__tokenizer *t, const char *token)
@@ -210,7 +210,7 @@ yk_status yk__tokenizer_save_chars(const yk__tokenizer *t, const char *path, yk_
           "\"pattern\":{\"Regex\":\"(?s:.)\"},\"behavior\":\"Isolated\",\"invert\":false},\"post_processor\":null,"
           "\"decoder\":{\"type\":\"Fuse\"},\"model\":{\"type\":\"WordLevel\",\"unk_token\":\"<unk>\",\"vocab\":{",
           f);
-    for (int32_t i = 0; i < t->nchars; i++) {
+    for (int32_t i = 0; i < t->n_chars; i++) {
         fputs(i ? "," : "", f);
         put_char(f, t->chars[i]);
         fprintf(f, ":%" PRId32, i);
@@ -232,7 +232,7 @@ yk_status yk__encoder_new(const yk__tokenizer *t, yk__encoder **out, yk_error *e
         yk__free(e);
         return yk__fail_mem(err, sizeof *e, "an encoder");
     }
-    e->t = t;
+    e->tokenizer = t;
     *out = e;
     return YK_OK;
 }
@@ -253,14 +253,14 @@ void yk__encoder_free(yk__encoder *e)
     yk__free(e);
 }
 
-static yk_status chars(const yk__tokenizer *t, const char *s, size_t n, yk__ids *out, yk_error *err)
+static yk_status chars_encode(const yk__tokenizer *t, const char *s, size_t n, yk__ids *out, yk_error *err)
 {
     for (size_t i = 0; i < n;) {
         int len;
         int32_t id = char_id(t, yk__utf8_get(s + i, n - i, &len));
         if (id < 0)
             return yk__fail(err, YK_E_FORMAT, "byte %zu: the character '%.*s' is not in the vocabulary of %d", i, len,
-                            s + i, t->nchars);
+                            s + i, t->n_chars);
         if (yk__tok_push(out, id))
             return yk__fail_mem(err, n, "token ids");
         i += (size_t)len;
@@ -268,7 +268,7 @@ static yk_status chars(const yk__tokenizer *t, const char *s, size_t n, yk__ids 
     return YK_OK;
 }
 
-static yk_status bytes_of(const char *s, size_t n, yk__ids *out, yk_error *err)
+static yk_status bytes_encode(const char *s, size_t n, yk__ids *out, yk_error *err)
 {
     for (size_t i = 0; i < n; i++)
         if (yk__tok_push(out, (unsigned char)s[i]))
@@ -276,38 +276,38 @@ static yk_status bytes_of(const char *s, size_t n, yk__ids *out, yk_error *err)
     return YK_OK;
 }
 
-static yk_status segment(yk__encoder *e, const char *s, size_t n, yk__ids *out, yk_error *err)
+static yk_status segment_encode(yk__encoder *e, const char *s, size_t n, yk__ids *out, yk_error *err)
 {
-    switch (e->t->kind) {
+    switch (e->tokenizer->kind) {
     case TOK_WORDPIECE:
         return yk__tok_wordpiece(e, s, n, out, err);
     case TOK_BPE:
         return yk__tok_bpe(e, s, n, out, err);
     case TOK_CHAR:
-        return chars(e->t, s, n, out, err);
+        return chars_encode(e->tokenizer, s, n, out, err);
     default:
-        return bytes_of(s, n, out, err);
+        return bytes_encode(s, n, out, err);
     }
 }
 
-static int lower(int c)
+static int ascii_lower(int c)
 {
     return c >= 'A' && c <= 'Z' ? c + 32 : c;
 }
 
-static int same(const char *a, const char *b, size_t n, int fold)
+static int bytes_equal(const char *a, const char *b, size_t n, int fold)
 {
     if (!fold)
         return !memcmp(a, b, n);
     for (size_t i = 0; i < n; i++)
-        if (lower(a[i]) != lower(b[i]))
+        if (ascii_lower(a[i]) != ascii_lower(b[i]))
             return 0;
     return 1;
 }
 
 static int is_word_byte(char c)
 {
-    return (c & 0x80) || c == '_' || (c >= '0' && c <= '9') || (lower(c) >= 'a' && lower(c) <= 'z');
+    return (c & 0x80) || c == '_' || (c >= '0' && c <= '9') || (ascii_lower(c) >= 'a' && ascii_lower(c) <= 'z');
 }
 
 /* The longest added token at s[i], or NULL. */
@@ -316,9 +316,9 @@ static const struct tok_added *added_at(const yk__tokenizer *t, const char *s, s
     const struct tok_added *best = NULL;
     if (!t->added_first[(unsigned char)s[i]])
         return NULL;
-    for (int k = 0; k < t->nadded; k++) {
+    for (int k = 0; k < t->n_added; k++) {
         const struct tok_added *a = &t->added[k];
-        if (n - i < a->bytes || (best && best->bytes >= a->bytes) || !same(s + i, a->text, a->bytes, a->fold))
+        if (n - i < a->bytes || (best && best->bytes >= a->bytes) || !bytes_equal(s + i, a->text, a->bytes, a->fold))
             continue;
         if (a->single_word && ((i && is_word_byte(s[i - 1])) || (i + a->bytes < n && is_word_byte(s[i + a->bytes]))))
             continue;
@@ -339,7 +339,7 @@ static size_t skip_space(const char *s, size_t n, size_t i)
 }
 
 /* s[from..to) without the white space at its end. */
-static size_t trim(const char *s, size_t from, size_t to)
+static size_t trim_end(const char *s, size_t from, size_t to)
 {
     size_t end = from;
     for (size_t i = from; i < to;) {
@@ -353,33 +353,33 @@ static size_t trim(const char *s, size_t from, size_t to)
 }
 
 /* One text: added tokens are found first, what lies between them is tokenized. */
-static yk_status one_text(yk__encoder *e, const char *s, size_t n, yk__ids *out, yk_error *err)
+static yk_status text_encode(yk__encoder *e, const char *s, size_t n, yk__ids *out, yk_error *err)
 {
-    const yk__tokenizer *t = e->t;
+    const yk__tokenizer *t = e->tokenizer;
     size_t from = 0, bad = t->kind == TOK_BYTES ? n : yk__utf8_check(s, n);
     yk_status st = YK_OK;
     out->count = 0;
     if (bad < n)
         return not_utf8(s, bad, err);
-    for (size_t i = 0; i < n && t->nadded && !st;) {
+    for (size_t i = 0; i < n && t->n_added && !st;) {
         const struct tok_added *a = added_at(t, s, n, i);
         if (!a) {
             i++;
             continue;
         }
-        st = segment(e, s + from, (a->lstrip ? trim(s, from, i) : i) - from, out, err);
+        st = segment_encode(e, s + from, (a->lstrip ? trim_end(s, from, i) : i) - from, out, err);
         if (!st && yk__tok_push(out, a->id))
             st = yk__fail_mem(err, n, "token ids");
         i += a->bytes;
         from = i = a->rstrip ? skip_space(s, n, i) : i;
     }
-    return st ? st : segment(e, s + from, n - from, out, err);
+    return st ? st : segment_encode(e, s + from, n - from, out, err);
 }
 
 /* Longest first, as transformers' default does: one id at a time off the longer text's end. */
-static void truncate_to(yk__ids *a, yk__ids *b, size_t room)
+static void truncate_to(yk__ids *a, yk__ids *b, size_t max_ids)
 {
-    while (a->count + b->count > room) {
+    while (a->count + b->count > max_ids) {
         if (a->count > b->count)
             a->count--;
         else
@@ -409,8 +409,8 @@ static int put_all(yk__ids *ids, const yk__ids *from, int32_t type)
     return 0;
 }
 
-static yk_status apply(yk__encoder *e, const struct tok_template *p, int special, size_t max_length, yk__ids *ids,
-                       yk_error *err)
+static yk_status template_apply(yk__encoder *e, const struct tok_template *p, int special, size_t max_length,
+                                yk__ids *ids, yk_error *err)
 {
     size_t fixed = 0;
     int bad = 0;
@@ -435,9 +435,9 @@ static yk_status apply(yk__encoder *e, const struct tok_template *p, int special
 yk_status yk__encode(yk__encoder *e, const char *text, size_t bytes, const char *pair, size_t pair_bytes, int special,
                      size_t max_length, yk__ids *ids, yk_error *err)
 {
-    yk_status s = one_text(e, text, bytes, &e->a, err);
+    yk_status s = text_encode(e, text, bytes, &e->a, err);
     e->b.count = 0;
     if (!s && pair)
-        s = one_text(e, pair, pair_bytes, &e->b, err);
-    return s ? s : apply(e, pair ? &e->t->pair : &e->t->single, special, max_length, ids, err);
+        s = text_encode(e, pair, pair_bytes, &e->b, err);
+    return s ? s : template_apply(e, pair ? &e->tokenizer->pair : &e->tokenizer->single, special, max_length, ids, err);
 }

@@ -44,7 +44,7 @@ struct yk__tokenizer {
     int32_t size;      /* largest id + 1 */
     int32_t pad, unk;  /* unk -1: none */
     struct tok_added *added;
-    int nadded;
+    int n_added;
     uint8_t added_first[256]; /* a token begins with this byte */
     struct tok_template single, pair;
     /* WordPiece */
@@ -61,7 +61,7 @@ struct yk__tokenizer {
     size_t merge_slots;
     /* characters */
     int32_t *chars; /* sorted code points; the place is the id */
-    int32_t nchars;
+    int32_t n_chars;
 };
 
 struct tok_word { /* cached result of one word */
@@ -80,7 +80,7 @@ struct tok_cand { /* a possible merge */
 };
 
 struct yk__encoder {
-    const yk__tokenizer *t;
+    const yk__tokenizer *tokenizer;
     pcre2_match_data *match;
     /* word being built, or bytes of the segment */
     char *word;

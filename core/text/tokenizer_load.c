@@ -106,7 +106,7 @@ static yk_status add_added(const struct source *s, struct tok_added a, const cha
     st = add_token(s, text, n, a.id, err);
     if (st)
         return st;
-    p = yk__realloc(t->added, (size_t)t->nadded + 1, sizeof *p);
+    p = yk__realloc(t->added, (size_t)t->n_added + 1, sizeof *p);
     if (!p)
         return yk__fail_mem(err, sizeof *p, "an added token");
     t->added = p;
@@ -114,7 +114,7 @@ static yk_status add_added(const struct source *s, struct tok_added a, const cha
     a.bytes = n;
     if (!a.text)
         return yk__fail_mem(err, n, "an added token");
-    t->added[t->nadded++] = a;
+    t->added[t->n_added++] = a;
     t->added_first[(unsigned char)*text] = 1;
     if (a.fold)
         t->added_first[(unsigned char)*text ^ 32] = 1;
@@ -213,7 +213,7 @@ static yk_status post_processor(const struct source *s, const json_t *v, yk_erro
 
 /* ---- tokenizer.json ---- */
 
-static int flag(const json_t *o, const char *key, int preset)
+static int json_flag(const json_t *o, const char *key, int preset)
 {
     const json_t *v = json_object_get(o, key);
     return json_is_boolean(v) ? json_is_true(v) : preset;
@@ -222,10 +222,10 @@ static int flag(const json_t *o, const char *key, int preset)
 static void set_normalizer(const struct source *s, const json_t *v)
 {
     yk__tokenizer *t = s->t;
-    t->lowercase = s->lowercase >= 0 ? s->lowercase : flag(v, "lowercase", 1);
-    t->strip_accents = flag(v, "strip_accents", t->lowercase);
-    t->chinese = flag(v, "handle_chinese_chars", 1);
-    t->clean = flag(v, "clean_text", 1);
+    t->lowercase = s->lowercase >= 0 ? s->lowercase : json_flag(v, "lowercase", 1);
+    t->strip_accents = json_flag(v, "strip_accents", t->lowercase);
+    t->chinese = json_flag(v, "handle_chinese_chars", 1);
+    t->clean = json_flag(v, "clean_text", 1);
 }
 
 static yk_status expect_type(const struct source *s, const json_t *root, const char *key, const char *type,
@@ -282,12 +282,13 @@ static yk_status pre_tokenizer(const struct source *s, const json_t *v, yk_error
     const char *regex = json_string_value(json_object_get(json_object_get(v, "pattern"), "Regex"));
     const char *behavior = json_string_value(json_object_get(v, "behavior"));
     if (type && !strcmp(type, "ByteLevel")) {
-        s->t->prefix_space = flag(v, "add_prefix_space", 1);
-        return flag(v, "use_regex", 1) && !s->t->pattern ? yk__tok_bpe_pattern(s->t, s->path, TOK_GPT2_PATTERN, err)
-                                                         : YK_OK;
+        s->t->prefix_space = json_flag(v, "add_prefix_space", 1);
+        return json_flag(v, "use_regex", 1) && !s->t->pattern
+                   ? yk__tok_bpe_pattern(s->t, s->path, TOK_GPT2_PATTERN, err)
+                   : YK_OK;
     }
     if (type && !strcmp(type, "Split") && regex && !s->t->pattern && behavior && !strcmp(behavior, "Isolated") &&
-        !flag(v, "invert", 0))
+        !json_flag(v, "invert", 0))
         return yk__tok_bpe_pattern(s->t, s->path, regex, err);
     return not_built(s, "pre_tokenizer", type, err);
 }
@@ -302,9 +303,9 @@ static yk_status json_bpe(struct source *s, const json_t *root, const json_t *mo
     s->t->kind = TOK_BPE;
     if (norm && !json_is_null(norm))
         return not_built(s, "normalizer", json_string_value(json_object_get(norm, "type")), err);
-    if ((suffix && *suffix) || (prefix && *prefix) || flag(model, "byte_fallback", 0))
+    if ((suffix && *suffix) || (prefix && *prefix) || json_flag(model, "byte_fallback", 0))
         return not_built(s, "BPE with", "a prefix, a suffix or byte_fallback", err);
-    s->t->ignore_merges = flag(model, "ignore_merges", 0);
+    s->t->ignore_merges = json_flag(model, "ignore_merges", 0);
     if (s->t->ignore_merges)
         return not_built(s, "BPE with", "ignore_merges", err);
     if (list)
@@ -329,14 +330,14 @@ static yk_status json_chars(struct source *s, const json_t *vocab, yk_error *err
     {
         int len;
         int32_t c = *key ? yk__utf8_get(key, strlen(key), &len) : -1;
-        if (c < 0 || key[len] || json_integer_value(v) != t->nchars || (t->nchars && c <= t->chars[t->nchars - 1]))
+        if (c < 0 || key[len] || json_integer_value(v) != t->n_chars || (t->n_chars && c <= t->chars[t->n_chars - 1]))
             return yk__fail(err, YK_E_FORMAT, "%s: WordLevel: expected single characters, sorted and numbered from 0",
                             s->path);
-        t->chars[t->nchars++] = c;
+        t->chars[t->n_chars++] = c;
     }
     yk__strmap_free(t->vocab);
     t->vocab = NULL;
-    t->size = t->nchars;
+    t->size = t->n_chars;
     return YK_OK;
 }
 
@@ -362,7 +363,7 @@ static yk_status read_root(struct source *s, const json_t *root, yk_error *err)
     return st ? st : post_processor(s, json_object_get(root, "post_processor"), err);
 }
 
-static yk_status ready(struct source *s, yk_error *err)
+static yk_status tokenizer_ready(struct source *s, yk_error *err)
 {
     yk__tokenizer *t = s->t;
     int32_t pad = t->vocab ? token_id(s, "[PAD]") : -1;
@@ -387,7 +388,7 @@ static yk_status from_json(struct source *s, yk_error *err)
         return st;
     st = read_root(s, root, err);
     if (!st)
-        st = ready(s, err);
+        st = tokenizer_ready(s, err);
     json_decref(root);
     return st;
 }
@@ -419,9 +420,9 @@ static yk_status from_config(struct source *s, yk_error *err)
         st = yk__json_load(s->path, YK__JSON_ANY, &c, err);
     if (st)
         return st;
-    t->lowercase = s->lowercase >= 0 ? s->lowercase : flag(c, "do_lower_case", !cased_name(s->dir));
-    t->strip_accents = flag(c, "strip_accents", t->lowercase);
-    t->chinese = flag(c, "tokenize_chinese_chars", 1);
+    t->lowercase = s->lowercase >= 0 ? s->lowercase : json_flag(c, "do_lower_case", !cased_name(s->dir));
+    t->strip_accents = json_flag(c, "strip_accents", t->lowercase);
+    t->chinese = json_flag(c, "tokenize_chinese_chars", 1);
     t->clean = 1;
     json_decref(c);
     return YK_OK;
@@ -446,7 +447,7 @@ static yk_status from_vocab_txt(struct source *s, yk_error *err)
         return yk__fail(err, YK_E_FORMAT, "%s: expected [CLS] and [SEP] among the tokens", s->path);
     bert_template(s->t, cls, sep);
     st = from_config(s, err);
-    return st ? st : ready(s, err);
+    return st ? st : tokenizer_ready(s, err);
 }
 
 /* ---- vocab.json and merges.txt ---- */
@@ -509,12 +510,12 @@ static yk_status from_vocab_json(struct source *s, yk_error *err)
     end.id = token_id(s, "<|endoftext|>");
     if (end.id >= 0)
         st = add_added(s, end, "<|endoftext|>", 13, err);
-    return st ? st : ready(s, err);
+    return st ? st : tokenizer_ready(s, err);
 }
 
 /* ---- */
 
-static yk_status load(struct source *s, yk_error *err)
+static yk_status folder_load(struct source *s, yk_error *err)
 {
     static const struct {
         const char *name;
@@ -544,7 +545,7 @@ yk_status yk__tok_load(yk__tokenizer *t, const char *dir, int lowercase, yk_erro
         s.path = yk__strdup(dir);
         st = s.path ? from_json(&s, err) : yk__fail_mem(err, n, "a path");
     } else {
-        st = load(&s, err);
+        st = folder_load(&s, err);
     }
     yk__free(s.path);
     return st;

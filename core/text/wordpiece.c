@@ -137,7 +137,7 @@ yk_status yk__tok_wordpiece_ready(yk__tokenizer *t, const char *prefix, yk_error
 /* ---- words ---- */
 
 /* The longest piece at s[0..n): its id, and its bytes in *len. -1: none. */
-static int32_t longest(const yk__tokenizer *t, const yk__strmap *m, const char *s, size_t n, size_t *len)
+static int32_t longest_piece(const yk__tokenizer *t, const yk__strmap *m, const char *s, size_t n, size_t *len)
 {
     uint64_t h[256];
     uint64_t x = YK__STRMAP_HASH;
@@ -160,9 +160,9 @@ static int32_t longest(const yk__tokenizer *t, const yk__strmap *m, const char *
 }
 
 /* The pieces of the word so far, or one [UNK]. */
-static int flush(yk__encoder *e, yk__ids *out)
+static int word_flush(yk__encoder *e, yk__ids *out)
 {
-    const yk__tokenizer *t = e->t;
+    const yk__tokenizer *t = e->tokenizer;
     size_t at = 0, n = e->word_len, from = out->count;
     int chars = e->word_chars;
     e->word_len = 0;
@@ -171,7 +171,7 @@ static int flush(yk__encoder *e, yk__ids *out)
         return 0;
     while (chars <= t->max_chars && at < n) {
         size_t len = 0;
-        int32_t id = longest(t, at ? t->more : t->first, e->word + at, n - at, &len);
+        int32_t id = longest_piece(t, at ? t->more : t->first, e->word + at, n - at, &len);
         if (id < 0)
             break;
         if (yk__tok_push(out, id))
@@ -184,9 +184,9 @@ static int flush(yk__encoder *e, yk__ids *out)
     return yk__tok_push(out, t->unk);
 }
 
-static int append(yk__encoder *e, int32_t c)
+static int word_append(yk__encoder *e, int32_t c)
 {
-    if (e->word_chars++ > e->t->max_chars)
+    if (e->word_chars++ > e->tokenizer->max_chars)
         return 0; /* it will be [UNK] whatever follows */
     if (yk__grow(&e->word, &e->word_cap, e->word_len + 4, 1))
         return -1;
@@ -195,34 +195,34 @@ static int append(yk__encoder *e, int32_t c)
 }
 
 /* A character after normalisation. */
-static int take(yk__encoder *e, int32_t c, int class, yk__ids *out)
+static int char_accept(yk__encoder *e, int32_t c, int class, yk__ids *out)
 {
     if (class & SPACE)
-        return flush(e, out);
+        return word_flush(e, out);
     if (class & PUNCT)
-        return flush(e, out) || append(e, c) || flush(e, out) ? -1 : 0;
-    return append(e, c);
+        return word_flush(e, out) || word_append(e, c) || word_flush(e, out) ? -1 : 0;
+    return word_append(e, c);
 }
 
-static int take_changed(yk__encoder *e, int32_t c, yk__ids *out)
+static int char_accept_mapped(yk__encoder *e, int32_t c, yk__ids *out)
 {
     int32_t m[8];
-    int n = map_char(e->t, c, m);
+    int n = map_char(e->tokenizer, c, m);
     for (int i = 0; i < n; i++)
-        if (take(e, m[i], class_of(e->t, m[i]), out))
+        if (char_accept(e, m[i], class_of(e->tokenizer, m[i]), out))
             return -1;
     return 0;
 }
 
-static int character(yk__encoder *e, int32_t c, yk__ids *out)
+static int char_encode(yk__encoder *e, int32_t c, yk__ids *out)
 {
-    int class = class_of(e->t, c), bad;
+    int class = class_of(e->tokenizer, c), bad;
     if (class & CONTROL)
         return 0;
-    if ((class & CJK) && flush(e, out))
+    if ((class & CJK) && word_flush(e, out))
         return -1;
-    bad = class & CHANGES ? take_changed(e, c, out) : take(e, c, class, out);
-    return bad || ((class & CJK) && flush(e, out)) ? -1 : 0;
+    bad = class & CHANGES ? char_accept_mapped(e, c, out) : char_accept(e, c, class, out);
+    return bad || ((class & CJK) && word_flush(e, out)) ? -1 : 0;
 }
 
 yk_status yk__tok_wordpiece(yk__encoder *e, const char *s, size_t n, yk__ids *out, yk_error *err)
@@ -232,9 +232,9 @@ yk_status yk__tok_wordpiece(yk__encoder *e, const char *s, size_t n, yk__ids *ou
     for (size_t i = 0; i < n;) {
         int len;
         int32_t c = yk__utf8_get(s + i, n - i, &len);
-        if (character(e, c, out))
+        if (char_encode(e, c, out))
             return yk__fail_mem(err, n, "token ids");
         i += (size_t)len;
     }
-    return flush(e, out) ? yk__fail_mem(err, n, "token ids") : YK_OK;
+    return word_flush(e, out) ? yk__fail_mem(err, n, "token ids") : YK_OK;
 }
