@@ -112,7 +112,7 @@ bool yk__cgroup_memory(uint64_t *limit, uint64_t *left)
     return *limit != UINT64_MAX;
 }
 
-uint64_t yk__memory_left(void)
+uint64_t yk__cgroup_memory_left(void)
 {
     char name[PATH_MOST], line[128];
     uint64_t limit, left, kib, sum = 0;

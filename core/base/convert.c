@@ -64,7 +64,7 @@ uint16_t yk__f32_to_f16(float f)
             to[i] = (expression);                                                                                      \
     } while (0)
 
-int yk__to_f32(int dtype, const void *from, size_t n, float *to)
+int yk__array_to_f32(int dtype, const void *from, size_t n, float *to)
 {
     switch (dtype) {
     case YK_F32: memcpy(to, from, n * sizeof *to); return 0;

@@ -54,7 +54,7 @@ void *yk__realloc(void *p, size_t count, size_t size)
     return realloc(p, count && size ? count * size : 1);
 }
 
-void *yk__aligned(size_t bytes, size_t align)
+void *yk__malloc_aligned(size_t bytes, size_t align)
 {
     const bool huge = align >= PAGE && bytes >= HUGE_PAGE;
     void *p = NULL;

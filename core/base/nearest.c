@@ -22,7 +22,7 @@ static size_t edit_distance(const char *a, const char *b)
     return row[nb];
 }
 
-const char *yk__nearest(const char *s, const char *const *words, size_t n)
+const char *yk__nearest_word(const char *s, const char *const *words, size_t n)
 {
     const char *best = NULL;
     size_t best_d = strlen(s) / 3 + 2;

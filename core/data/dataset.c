@@ -7,7 +7,7 @@
 #include "core/base/hash.h"
 #include "core/base/mem.h"
 #include "core/base/nearest.h"
-#include "core/data/dataset_impl.h"
+#include "core/data/internal.h"
 
 static const struct data_kind *const kinds[] = {&yk__data_idx,   &yk__data_cifar10, &yk__data_csv,
                                                 &yk__data_jsonl, &yk__data_lines,   &yk__data_text, &yk__data_tokens};
@@ -23,7 +23,7 @@ static yk_status find_kind(const yk__spec *s, const struct data_kind **out, yk_e
             return YK_OK;
         }
     }
-    near = yk__nearest(s->kind, names, NKINDS);
+    near = yk__nearest_word(s->kind, names, NKINDS);
     return yk__fail(err, YK_E_ARG,
                     "data '%.40s:%.100s': unknown kind%s%s%s (there are: idx, cifar10, csv, jsonl, lines, text, tokens)",
                     s->kind, s->path, near ? ", did you mean '" : "", near ? near : "", near ? "'?" : "");

@@ -10,7 +10,7 @@
 
 #include "core/base/mem.h"
 #include "core/read/cifar.h"
-#include "core/data/dataset_impl.h"
+#include "core/data/internal.h"
 #include "core/read/idx.h"
 
 static int64_t width_one(const yk__dataset *d, const int64_t *rows, int64_t n)

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "core/base/mem.h"
-#include "core/data/dataset_impl.h"
+#include "core/data/internal.h"
 #include "core/text/text.h"
 #include "core/text/utf8.h"
 
@@ -61,7 +61,8 @@ static yk_status encode_rows(yk__dataset *d, const char *path, int64_t max_lengt
     if (!d->at)
         st = yk__fail_mem(err, (size_t)r->count * sizeof *d->at, "rows");
     for (int64_t i = 0; i < r->count && !st; i++) {
-        st = yk__encode(e, r->text + r->at[i], r->at[i + 1] - r->at[i], NULL, 0, 1, (size_t)max_length, &ids, err);
+        st = yk__encoder_encode(e, r->text + r->at[i], r->at[i + 1] - r->at[i], NULL, 0, 1, (size_t)max_length, &ids,
+                                err);
         if (st == YK_E_FORMAT)
             yk__fail_in(err, "%s: line %" PRId64, path, r->line[i]);
         if (!st && yk__grow(&d->ids, &cap, d->at[i] + ids.count, sizeof *d->ids))
@@ -287,7 +288,7 @@ static yk_status encode_run(yk__dataset *d, const char *path, const char *text, 
     yk_status st = yk__encoder_new(d->tokenizer, &e, err);
     if (st)
         return st;
-    st = yk__encode(e, text, bytes, NULL, 0, 0, 0, &ids, err);
+    st = yk__encoder_encode(e, text, bytes, NULL, 0, 0, 0, &ids, err);
     yk__encoder_free(e);
     yk__free(ids.type);
     if (st) {

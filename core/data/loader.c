@@ -17,7 +17,7 @@
 struct slot {
     yk__loader_batch batch;
     int64_t *row;
-    yk__length *length; /* room for them while a batch is made */
+    yk__row_length *length; /* room for them while a batch is made */
     size_t row_cap, length_cap, field_cap[YK__FIELDS];
     yk_error err; /* status YK_OK: the batch is good */
 };
@@ -27,7 +27,7 @@ struct length_group {
     uint64_t epoch;
     int64_t first, count;
     int64_t *row;
-    yk__length *length;
+    yk__row_length *length;
     size_t row_cap, length_cap;
 };
 
@@ -71,7 +71,7 @@ static yk_status fields_reserve(const yk__loader *l, struct slot *s, yk_error *e
         if (s->batch.field[k] && s->field_cap[k] >= need)
             continue;
         yk__free(s->batch.field[k]);
-        s->batch.field[k] = yk__aligned(need, 64);
+        s->batch.field[k] = yk__malloc_aligned(need, 64);
         s->field_cap[k] = need;
         if (!s->batch.field[k])
             return yk__fail_mem(err, need, "a batch");
@@ -91,10 +91,10 @@ static yk_status find_group(yk__loader *l, uint64_t epoch, int64_t from, yk_erro
     if (yk__grow(&g->row, &g->row_cap, (size_t)count, sizeof *g->row) ||
         yk__grow(&g->length, &g->length_cap, (size_t)count, sizeof *g->length))
         return yk__fail_mem(err, (size_t)count * sizeof *g->length, "the lengths of rows");
-    yk__orders(l->options.seed, epoch, first, count, n, g->row);
+    yk__order_rows(l->options.seed, epoch, first, count, n, g->row);
     for (int64_t i = 0; i < count; i++)
-        g->length[i] = (yk__length){yk__dataset_width(l->dataset, g->row + i, 1), g->row[i], 0};
-    yk__sort_lengths(g->length, count);
+        g->length[i] = (yk__row_length){yk__dataset_width(l->dataset, g->row + i, 1), g->row[i], 0};
+    yk__order_by_length(g->length, count);
     g->epoch = epoch;
     g->first = first;
     g->count = count;
@@ -117,7 +117,7 @@ static yk_status choose_rows(yk__loader *l, struct slot *s, int64_t index, const
         if (st)
             return st;
     } else if (l->options.shuffle)
-        yk__orders(l->options.seed, b->epoch, from, b->global_rows, n, s->row);
+        yk__order_rows(l->options.seed, b->epoch, from, b->global_rows, n, s->row);
     for (int64_t i = 0; i < b->global_rows && !l->options.shuffle; i++)
         s->row[i] = from + i;
     b->row = s->row;
@@ -135,8 +135,8 @@ static yk_status even_out(const yk__loader *l, struct slot *s, yk_error *err)
     if (yk__grow(&s->length, &s->length_cap, (size_t)n, sizeof *s->length))
         return yk__fail_mem(err, (size_t)n * sizeof *s->length, "the lengths of rows");
     for (int64_t i = 0; i < n; i++)
-        s->length[i] = (yk__length){yk__dataset_width(l->dataset, s->row + i, 1), s->row[i], 0};
-    yk__even_out(s->length, n, s->row);
+        s->length[i] = (yk__row_length){yk__dataset_width(l->dataset, s->row + i, 1), s->row[i], 0};
+    yk__order_even_out(s->length, n, s->row);
     return YK_OK;
 }
 

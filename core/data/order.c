@@ -49,7 +49,7 @@ static void lanes_shuffle(const network *w, uint64_t x[LANES])
         x[i] = (uint64_t)l[i] << w->half | r[i];
 }
 
-void yk__orders(uint64_t seed, uint64_t epoch, int64_t first, int64_t count, int64_t n, int64_t *row)
+void yk__order_rows(uint64_t seed, uint64_t epoch, int64_t first, int64_t count, int64_t n, int64_t *row)
 {
     const network w = network_of(seed, epoch, n);
     uint64_t x[LANES] = {0};
@@ -76,7 +76,7 @@ void yk__orders(uint64_t seed, uint64_t epoch, int64_t first, int64_t count, int
 
 static int by_length(const void *a, const void *b)
 {
-    const yk__length *x = a, *y = b;
+    const yk__row_length *x = a, *y = b;
     if (x->length != y->length)
         return x->length < y->length ? -1 : 1;
     return (x->row > y->row) - (x->row < y->row);
@@ -84,24 +84,24 @@ static int by_length(const void *a, const void *b)
 
 static int by_length_down(const void *a, const void *b)
 {
-    const yk__length *x = a, *y = b;
+    const yk__row_length *x = a, *y = b;
     if (x->length != y->length)
         return x->length > y->length ? -1 : 1;
     return (x->row > y->row) - (x->row < y->row);
 }
 
-void yk__sort_lengths(yk__length *v, int64_t n)
+void yk__order_by_length(yk__row_length *v, int64_t n)
 {
     qsort(v, (size_t)n, sizeof *v, by_length_down);
 }
 
 static int by_turn(const void *a, const void *b)
 {
-    const yk__length *x = a, *y = b;
+    const yk__row_length *x = a, *y = b;
     return (x->turn > y->turn) - (x->turn < y->turn);
 }
 
-void yk__even_out(yk__length *v, int64_t n, int64_t *row)
+void yk__order_even_out(yk__row_length *v, int64_t n, int64_t *row)
 {
     bool differ = false;
     for (int64_t i = 0; i < n; i++) {

@@ -66,7 +66,7 @@ const char *yk__spec_get(const yk__spec *s, const char *key)
 static yk_status word_unknown(const yk__spec *s, const char *what, const char *word, const char *const *list, int count,
                               yk_error *err)
 {
-    const char *near = yk__nearest(word, list, (size_t)count);
+    const char *near = yk__nearest_word(word, list, (size_t)count);
     char all[300] = "";
     size_t n = 0;
     for (int i = 0; i < count && n < sizeof all - 40; i++)

@@ -85,7 +85,7 @@ static bool view_covers(const yk_value *v, int64_t n)
 {
     uint32_t axis[YK_MAX_DIMS], k = axes_by_stride(v, axis);
     int64_t dense = 1;
-    if (v->offset || yk__count(v) != n)
+    if (v->offset || yk__value_count(v) != n)
         return false;
     for (; k-- > 0; dense *= v->dim[axis[k]])
         if (v->stride[axis[k]] != dense)
@@ -95,7 +95,8 @@ static bool view_covers(const yk_value *v, int64_t n)
 
 static bool same_part(const yk_value *a, const yk_value *b)
 {
-    return a->offset == b->offset && yk__same_shape(a, b) && !memcmp(a->stride, b->stride, a->dims * sizeof *a->stride);
+    return a->offset == b->offset && yk__value_same_shape(a, b) &&
+           !memcmp(a->stride, b->stride, a->dims * sizeof *a->stride);
 }
 
 static void part_wait(struct yk__sweep *s, yk__vid root, const yk_value *where, yk__vid grad)
@@ -129,12 +130,12 @@ static void grad_contribute_view(struct yk__sweep *s, yk_value v, yk__vid root, 
             broadcast_axes |= 1u << i, v.dim[i] = 1;
     if (broadcast_axes)
         grad = yk__sum(g, grad, broadcast_axes);
-    if (yk__count(&v) == 0) { /* of a rank without rows, or an empty slice */
-        if (yk__count(&r) == 0)
+    if (yk__value_count(&v) == 0) { /* of a rank without rows, or an empty slice */
+        if (yk__value_count(&r) == 0)
             grad_sum(s, root, yk__reshape(g, grad, r.dims, r.dim));
         return;
     }
-    if (!view_covers(&v, yk__count(&r))) {
+    if (!view_covers(&v, yk__value_count(&r))) {
         part_wait(s, root, &v, grad);
         return;
     }
@@ -158,7 +159,7 @@ static void grad_contribute(struct yk__sweep *s, yk__vid v, yk__vid grad)
         grad_contribute_view(s, s->g->value[v], root, grad);
 }
 
-void yk__grad_give(yk__rule *r, uint32_t i, yk__vid grad)
+void yk__grad_add(yk__rule *r, uint32_t i, yk__vid grad)
 {
     if (r->need[i])
         grad_contribute(r->sweep, r->in[i], grad);
@@ -201,7 +202,7 @@ static yk__vid parts_join(struct yk__sweep *s, yk__vid root)
     yk__vid all = yk__fill(g, 0, (yk_dtype)r.dtype, r.dims, r.dim);
     while (*at != YK_NONE && all != YK_NONE) {
         uint32_t i = *at, k = taken;
-        while (k != YK_NONE && parts_disjoint(&s->part[k].where, &s->part[i].where, yk__count(&r)))
+        while (k != YK_NONE && parts_disjoint(&s->part[k].where, &s->part[i].where, yk__value_count(&r)))
             k = s->part[k].next;
         if (k != YK_NONE) {
             at = &s->part[i].next;
@@ -337,7 +338,7 @@ static bool copy_is_clean(const yk__graph *g, size_t at)
         if (m->op == YK_OP_FILL)
             return true;
         w.offset -= g->value[root].offset;
-        if (m->op != YK_OP_COPY || m->n_in != 2 || !parts_disjoint(&v, &w, yk__count(&g->value[root])))
+        if (m->op != YK_OP_COPY || m->n_in != 2 || !parts_disjoint(&v, &w, yk__value_count(&g->value[root])))
             return false;
     }
     return false;
@@ -352,7 +353,7 @@ static void reverse_body(struct yk__sweep *s, size_t at, yk__rule *r)
     yk__vid out[YK_RULE_OUT];
     yk_graph src;
     size_t begin = g->n_node;
-    if (yk__graph_seal(g, &src, &g->error) || yk__body(g, &src, (uint32_t)at, r->in, out, &g->error) ||
+    if (yk__graph_seal(g, &src, &g->error) || yk__body_append(g, &src, (uint32_t)at, r->in, out, &g->error) ||
         !arrays_extend(s))
         return;
     mark_need(s, begin, g->n_node);

@@ -26,42 +26,42 @@ yk__rule_fn yk__rule_cross_entropy, yk__rule_dropout;
 void yk__rule_conv2d(yk__rule *r)
 {
     if (r->need[0])
-        yk__grad_give(r, 0, node_like(r, YK_OP_CONV2D_DX, GY, r->in[1], r->in[0]));
+        yk__grad_add(r, 0, node_like(r, YK_OP_CONV2D_DX, GY, r->in[1], r->in[0]));
     if (r->need[1])
-        yk__grad_give(r, 1, node_like(r, YK_OP_CONV2D_DW, GY, r->in[0], r->in[1]));
+        yk__grad_add(r, 1, node_like(r, YK_OP_CONV2D_DW, GY, r->in[0], r->in[1]));
 }
 
 /* gx = dx(gy, w), G arrives at gx: ggy = conv(G, w), gw = dw(gy, G). */
 void yk__rule_conv2d_dx(yk__rule *r)
 {
     if (r->need[0])
-        yk__grad_give(r, 0, node_like(r, YK_OP_CONV2D, GY, r->in[1], r->in[0]));
+        yk__grad_add(r, 0, node_like(r, YK_OP_CONV2D, GY, r->in[1], r->in[0]));
     if (r->need[1])
-        yk__grad_give(r, 1, node_like(r, YK_OP_CONV2D_DW, r->in[0], GY, r->in[1]));
+        yk__grad_add(r, 1, node_like(r, YK_OP_CONV2D_DW, r->in[0], GY, r->in[1]));
 }
 
 /* gw = dw(gy, x), G arrives at gw: ggy = conv(x, G), gx = dx(gy, G). */
 void yk__rule_conv2d_dw(yk__rule *r)
 {
     if (r->need[0])
-        yk__grad_give(r, 0, node_like(r, YK_OP_CONV2D, r->in[1], GY, r->in[0]));
+        yk__grad_add(r, 0, node_like(r, YK_OP_CONV2D, r->in[1], GY, r->in[0]));
     if (r->need[1])
-        yk__grad_give(r, 1, node_like(r, YK_OP_CONV2D_DX, r->in[0], GY, r->in[1]));
+        yk__grad_add(r, 1, node_like(r, YK_OP_CONV2D_DX, r->in[0], GY, r->in[1]));
 }
 
 void yk__rule_max_pool(yk__rule *r)
 {
-    yk__grad_give(r, 0, node_like(r, YK_OP_MAX_POOL_BWD, r->in[0], GY, r->in[0]));
+    yk__grad_add(r, 0, node_like(r, YK_OP_MAX_POOL_BWD, r->in[0], GY, r->in[0]));
 }
 
 void yk__rule_avg_pool(yk__rule *r)
 {
-    yk__grad_give(r, 0, node_like(r, YK_OP_AVG_POOL_BWD, GY, YK_NONE, r->in[0]));
+    yk__grad_add(r, 0, node_like(r, YK_OP_AVG_POOL_BWD, GY, YK_NONE, r->in[0]));
 }
 
 void yk__rule_avg_pool_bwd(yk__rule *r) /* linear: the adjoint of the adjoint */
 {
-    yk__grad_give(r, 0, node_like(r, YK_OP_AVG_POOL, GY, YK_NONE, r->in[0]));
+    yk__grad_add(r, 0, node_like(r, YK_OP_AVG_POOL, GY, YK_NONE, r->in[0]));
 }
 
 /* m = mean(x), M = sum((x - m)^2) of n numbers: gx = gm / n + 2 (x - m) gM, written in elementwise nodes so that it joins
@@ -81,7 +81,7 @@ void yk__rule_bn_stats(yk__rule *r)
     gx = yk__bin(g, YK_OP_MUL, gx, yk__scale(g, row[1][0], 2));
     gx = yk__bin(g, YK_OP_ADD, gx, yk__bin(g, YK_OP_DIV, row[0][0], row[2][1]));
     if (r->need[0])
-        yk__grad_give(r, 0, yk__cast(g, gx, (yk_dtype)x.dtype));
+        yk__grad_add(r, 0, yk__cast(g, gx, (yk_dtype)x.dtype));
 }
 
 /* With h = (x - mean) rstd and u = gy gamma: gx = rstd (u - mean(u) - h mean(u h)), ggamma = sum gy h, gbeta = sum gy
@@ -95,15 +95,15 @@ void yk__rule_layer_norm(yk__rule *r)
         return;
     }
     yk__apply(r->g, YK_OP_LAYER_NORM_BWD, r->n_in > 1 ? 5 : 4, in, r->n_attr, r->attr, YK_DTYPE_COUNT, 0, NULL, out, 3);
-    yk__grad_give(r, 0, out[0]);
+    yk__grad_add(r, 0, out[0]);
     for (uint32_t i = 1; i < r->n_in; i++)
-        yk__grad_give(r, i, out[i]);
+        yk__grad_add(r, i, out[i]);
 }
 
 /* gx = y (gy - sum gy y); of log softmax: gy - e^y sum gy. */
 void yk__rule_softmax(yk__rule *r)
 {
-    yk__grad_give(r, 0, node_like(r, YK_OP_SOFTMAX_BWD, GY, r->out[0], r->in[0]));
+    yk__grad_add(r, 0, node_like(r, YK_OP_SOFTMAX_BWD, GY, r->out[0], r->in[0]));
 }
 
 /* P = softmax(S): gv = P' gout, gP = gout v', gS = P (gP - rowsum(gout out)), gq = scale gS k, gk = scale gS' q (Dao et
@@ -122,9 +122,9 @@ void yk__rule_attention(yk__rule *r)
     r->attr[4] = (flags & ~(int64_t)YK_ATT_GBIAS) | (want ? YK_ATT_GBIAS : 0);
     yk__apply(r->g, YK_OP_ATTENTION_BWD, r->n_in + 3, in, r->n_attr, r->attr, YK_DTYPE_COUNT, 0, NULL, out, 4);
     for (uint32_t i = 0; i < 3; i++)
-        yk__grad_give(r, i, out[i]);
+        yk__grad_add(r, i, out[i]);
     if (want)
-        yk__grad_give(r, bias, out[3]);
+        yk__grad_add(r, bias, out[3]);
 }
 
 /* With p = softmax(z): gz[c] = gloss (w[y] (1-s) (p[c] - [c = y]) + s/C (p[c] sum w - w[c])). */
@@ -136,12 +136,12 @@ void yk__rule_cross_entropy(yk__rule *r)
         return;
     }
     yk__apply(r->g, YK_OP_CROSS_ENTROPY_BWD, r->n_in + 2, in, r->n_attr, r->attr, YK_DTYPE_COUNT, 0, NULL, &y, 1);
-    yk__grad_give(r, 0, y);
+    yk__grad_add(r, 0, y);
 }
 
 void yk__rule_dropout(yk__rule *r) /* linear and diagonal: the same mask from the same stream */
 {
     yk__vid in[3] = {GY, r->in[1], r->in[2]}, y = YK_NONE;
     yk__apply(r->g, YK_OP_DROPOUT, 3, in, r->n_attr, r->attr, YK_DTYPE_COUNT, 0, NULL, &y, 1);
-    yk__grad_give(r, 0, y);
+    yk__grad_add(r, 0, y);
 }

@@ -55,9 +55,9 @@ static attention attention_of(yk__inline *b, uint32_t at)
                    yk_attr_f64(b->attr[2]),
                    (uint32_t)b->attr[3],
                    (uint32_t)b->attr[4]};
-    a.q = heads_to_batch(b, yk__dense(b->g, yk__body_wide(b, at)), &a, a.tq);
-    a.k = heads_repeat(b, yk__dense(b->g, yk__body_wide(b, at + 1)), &a);
-    a.v = heads_repeat(b, yk__dense(b->g, yk__body_wide(b, at + 2)), &a);
+    a.q = heads_to_batch(b, yk__dense(b->g, yk__body_widen(b, at)), &a, a.tq);
+    a.k = heads_repeat(b, yk__dense(b->g, yk__body_widen(b, at + 1)), &a);
+    a.v = heads_repeat(b, yk__dense(b->g, yk__body_widen(b, at + 2)), &a);
     if (a.flags & YK_ATT_KEEP)
         a.keep = b->in[next++];
     if (a.flags & YK_ATT_BIAS)
@@ -130,8 +130,8 @@ void yk__body_attention(yk__inline *b)
     const yk__vid p = probs_dropout(b, &a, yk__bin(g, YK_OP_MUL, e, inverse));
     const yk__vid out = yk__dot(g, scores_3d(b, p, &a), a.v, false, false);
     const yk__vid lse = yk__bin(g, YK_OP_ADD, top, yk__un(g, YK_OP_LOG, sum));
-    yk__body_put(b, 0, yk__reshape(g, out, 4, (const int64_t[]){a.b, a.h, a.tq, a.d}));
-    yk__body_put(b, 1, yk__reshape(g, lse, 3, (const int64_t[]){a.b, a.h, a.tq}));
+    yk__body_output(b, 0, yk__reshape(g, out, 4, (const int64_t[]){a.b, a.h, a.tq, a.d}));
+    yk__body_output(b, 1, yk__reshape(g, lse, 3, (const int64_t[]){a.b, a.h, a.tq}));
 }
 
 /* Gradients of keys and values, summed over the query heads they serve. */
@@ -141,7 +141,7 @@ static void grad_put_shared(yk__inline *b, uint32_t i, yk__vid x, const attentio
     x = yk__reshape(b->g, x, 5, (const int64_t[]){a->b, a->hk, group, a->tk, a->d});
     if (group > 1)
         x = yk__sum(b->g, x, 1u << 2);
-    yk__body_put(b, i, yk__reshape(b->g, x, 4, (const int64_t[]){a->b, a->hk, a->tk, a->d}));
+    yk__body_output(b, i, yk__reshape(b->g, x, 4, (const int64_t[]){a->b, a->hk, a->tk, a->d}));
 }
 
 /* dV = P'^T dO; dP = drop(dO V^T); dS = P (dP - sum(dO O)); dQ = scale dS K; dK = scale dS^T Q */
@@ -149,17 +149,17 @@ void yk__body_attention_bwd(yk__inline *b)
 {
     yk__graph *g = b->g;
     const attention a = attention_of(b, 3);
-    const yk__vid go = yk__dense(g, yk__body_wide(b, 0)), out = yk__dense(g, yk__body_wide(b, 1));
-    const yk__vid lse = inf_to_zero(b, yk__reshape(g, yk__body_wide(b, 2), 4, (const int64_t[]){a.b, a.h, a.tq, 1}));
+    const yk__vid go = yk__dense(g, yk__body_widen(b, 0)), out = yk__dense(g, yk__body_widen(b, 1));
+    const yk__vid lse = inf_to_zero(b, yk__reshape(g, yk__body_widen(b, 2), 4, (const int64_t[]){a.b, a.h, a.tq, 1}));
     const yk__vid p = yk__un(g, YK_OP_EXP, yk__bin(g, YK_OP_SUB, masked_scores(b, &a), lse));
     const yk__vid total = yk__sum(g, yk__bin(g, YK_OP_MUL, go, out), 1u << 3);
     const yk__vid go3 = heads_to_batch(b, go, &a, a.tq);
     const yk__vid dp = probs_dropout(b, &a, scores_4d(b, yk__dot(g, go3, a.v, false, true), &a));
     const yk__vid ds = yk__bin(g, YK_OP_MUL, p, yk__bin(g, YK_OP_SUB, dp, total));
     const yk__vid ds3 = scores_3d(b, yk__scale(g, ds, a.scale), &a), gq = yk__dot(g, ds3, a.k, false, false);
-    yk__body_put(b, 0, yk__reshape(g, gq, 4, (const int64_t[]){a.b, a.h, a.tq, a.d}));
+    yk__body_output(b, 0, yk__reshape(g, gq, 4, (const int64_t[]){a.b, a.h, a.tq, a.d}));
     grad_put_shared(b, 1, yk__dot(g, ds3, a.q, true, false), &a);
     grad_put_shared(b, 2, yk__dot(g, scores_3d(b, probs_dropout(b, &a, p), &a), go3, true, false), &a);
     if (b->n_out > 3)
-        yk__body_put(b, 3, ds);
+        yk__body_output(b, 3, ds);
 }

@@ -8,12 +8,12 @@ enum { LAST = 1u << 1 }; /* the last axis of [R, C] */
 
 static yk__vid column_of(yk__inline *b, uint32_t i) /* [R] as [R, 1] */
 {
-    return yk__reshape(b->g, yk__body_wide(b, i), 2, (const int64_t[]){b->x[i]->dim[0], 1});
+    return yk__reshape(b->g, yk__body_widen(b, i), 2, (const int64_t[]){b->x[i]->dim[0], 1});
 }
 
 static void column_put(yk__inline *b, uint32_t i, yk__vid v) /* [R, 1] as [R] */
 {
-    yk__body_put(b, i, yk__reshape(b->g, v, 1, b->y[i]->dim));
+    yk__body_output(b, i, yk__reshape(b->g, v, 1, b->y[i]->dim));
 }
 
 static yk__vid row_mean(yk__inline *b, yk__vid x, int64_t n)
@@ -41,29 +41,29 @@ static yk__vid body_add(yk__inline *b, yk__vid x, yk__vid y)
 void yk__body_bn_stats(yk__inline *b)
 {
     const int64_t c = b->x[0]->dim[1], n = b->x[0]->dim[0] * b->x[0]->dim[2], one[2] = {1, c};
-    const yk__vid shift = yk__reshape(b->g, yk__body_wide(b, 1), 3, (const int64_t[]){1, c, 1});
-    const yk__vid d = body_sub(b, yk__body_wide(b, 0), shift);
+    const yk__vid shift = yk__reshape(b->g, yk__body_widen(b, 1), 3, (const int64_t[]){1, c, 1});
+    const yk__vid d = body_sub(b, yk__body_widen(b, 0), shift);
     const yk__vid s = yk__sum(b->g, d, 1u | 1u << 2), m = yk__scale(b->g, s, n ? 1.0 / (double)n : 0.0);
     const yk__vid square = body_sub(b, yk__sum(b->g, body_mul(b, d, d), 1u | 1u << 2), body_mul(b, s, m));
     yk__vid rows[3];
     rows[0] = yk__reshape(b->g, body_add(b, shift, m), 2, one);
     rows[1] = yk__reshape(b->g, yk__bin(b->g, YK_OP_MAX, square, yk__body_number(b, 0.0)), 2, one);
     rows[2] = yk__fill(b->g, (double)n, yk__body_dtype(b), 2, one);
-    yk__body_put(b, 0, yk__concat(b->g, 3, rows, 0));
+    yk__body_output(b, 0, yk__concat(b->g, 3, rows, 0));
 }
 
 void yk__body_layer_norm(yk__inline *b)
 {
     const int64_t c = b->x[0]->dim[1];
-    const yk__vid x = yk__body_wide(b, 0), mu = row_mean(b, x, c), d = body_sub(b, x, mu);
+    const yk__vid x = yk__body_widen(b, 0), mu = row_mean(b, x, c), d = body_sub(b, x, mu);
     const yk__vid var = row_mean(b, body_mul(b, d, d), c);
     const yk__vid rstd = yk__un(b->g, YK_OP_RSQRT, body_add(b, var, yk__body_number(b, yk_attr_f64(b->attr[0]))));
     yk__vid y = body_mul(b, d, rstd);
     if (b->n_in > 1)
-        y = body_mul(b, y, yk__body_wide(b, 1));
+        y = body_mul(b, y, yk__body_widen(b, 1));
     if (b->n_in > 2)
-        y = body_add(b, y, yk__body_wide(b, 2));
-    yk__body_put(b, 0, y);
+        y = body_add(b, y, yk__body_widen(b, 2));
+    yk__body_output(b, 0, y);
     column_put(b, 1, mu);
     column_put(b, 2, rstd);
 }
@@ -72,12 +72,12 @@ void yk__body_layer_norm(yk__inline *b)
 void yk__body_layer_norm_bwd(yk__inline *b)
 {
     const int64_t c = b->x[0]->dim[1];
-    const yk__vid gy = yk__body_wide(b, 0), rstd = column_of(b, 3),
-                  xh = body_mul(b, body_sub(b, yk__body_wide(b, 1), column_of(b, 2)), rstd);
-    const yk__vid h = b->n_in > 4 ? body_mul(b, gy, yk__body_wide(b, 4)) : gy;
+    const yk__vid gy = yk__body_widen(b, 0), rstd = column_of(b, 3),
+                  xh = body_mul(b, body_sub(b, yk__body_widen(b, 1), column_of(b, 2)), rstd);
+    const yk__vid h = b->n_in > 4 ? body_mul(b, gy, yk__body_widen(b, 4)) : gy;
     yk__vid gx = body_sub(b, h, row_mean(b, h, c));
     gx = body_sub(b, gx, body_mul(b, xh, row_mean(b, body_mul(b, h, xh), c)));
-    yk__body_put(b, 0, body_mul(b, gx, rstd));
+    yk__body_output(b, 0, body_mul(b, gx, rstd));
     if (b->n_out < 3)
         return;
     column_put(b, 1, yk__sum(b->g, body_mul(b, gy, xh), 1));
@@ -88,19 +88,19 @@ void yk__body_layer_norm_bwd(yk__inline *b)
 
 void yk__body_softmax(yk__inline *b)
 {
-    const yk__vid x = yk__body_wide(b, 0), d = body_sub(b, x, yk__rmax(b->g, x, LAST)), e = yk__un(b->g, YK_OP_EXP, d);
+    const yk__vid x = yk__body_widen(b, 0), d = body_sub(b, x, yk__rmax(b->g, x, LAST)), e = yk__un(b->g, YK_OP_EXP, d);
     const yk__vid sum = yk__sum(b->g, e, LAST);
-    yk__body_put(b, 0, b->attr[0] ? body_sub(b, d, yk__un(b->g, YK_OP_LOG, sum)) : yk__bin(b->g, YK_OP_DIV, e, sum));
+    yk__body_output(b, 0, b->attr[0] ? body_sub(b, d, yk__un(b->g, YK_OP_LOG, sum)) : yk__bin(b->g, YK_OP_DIV, e, sum));
 }
 
 /* softmax: y (gy - sum(gy y)); log softmax: gy - e^y sum(gy) */
 void yk__body_softmax_bwd(yk__inline *b)
 {
-    const yk__vid gy = yk__body_wide(b, 0), y = yk__body_wide(b, 1);
+    const yk__vid gy = yk__body_widen(b, 0), y = yk__body_widen(b, 1);
     if (b->attr[0])
-        yk__body_put(b, 0, body_sub(b, gy, body_mul(b, yk__un(b->g, YK_OP_EXP, y), yk__sum(b->g, gy, LAST))));
+        yk__body_output(b, 0, body_sub(b, gy, body_mul(b, yk__un(b->g, YK_OP_EXP, y), yk__sum(b->g, gy, LAST))));
     else
-        yk__body_put(b, 0, body_mul(b, y, body_sub(b, gy, yk__sum(b->g, body_mul(b, gy, y), LAST))));
+        yk__body_output(b, 0, body_mul(b, y, body_sub(b, gy, yk__sum(b->g, body_mul(b, gy, y), LAST))));
 }
 
 typedef struct label_masks {
@@ -124,8 +124,8 @@ static label_masks labels_read(yk__inline *b, yk__vid y, uint32_t weight, int64_
     l.bad = yk__select(g, low, low, yk__bin(g, YK_OP_EQ, yk__cast(g, high, YK_I32), zero));
     if (weight >= b->n_in)
         return l;
-    l.all = yk__reshape(g, yk__body_wide(b, weight), 2, (const int64_t[]){1, c});
-    l.weight = yk__reshape(g, yk__gather(g, yk__body_wide(b, weight), y), 2, (const int64_t[]){r, 1});
+    l.all = yk__reshape(g, yk__body_widen(b, weight), 2, (const int64_t[]){1, c});
+    l.weight = yk__reshape(g, yk__gather(g, yk__body_widen(b, weight), y), 2, (const int64_t[]){r, 1});
     return l;
 }
 
@@ -141,7 +141,7 @@ void yk__body_cross_entropy(yk__inline *b)
     yk__graph *g = b->g;
     const int64_t r = b->x[0]->dim[0], c = b->x[0]->dim[1];
     const double s = yk_attr_f64(b->attr[1]);
-    const yk__vid x = yk__body_wide(b, 0), top = yk__rmax(g, x, LAST);
+    const yk__vid x = yk__body_widen(b, 0), top = yk__rmax(g, x, LAST);
     const yk__vid log = yk__un(g, YK_OP_LOG, yk__sum(g, yk__un(g, YK_OP_EXP, body_sub(b, x, top)), LAST)),
                   lse = body_add(b, top, log);
     const label_masks l = labels_read(b, b->in[1], 2, r, c);
@@ -166,7 +166,7 @@ void yk__body_cross_entropy_bwd(yk__inline *b)
     const int64_t r = b->x[1]->dim[0], c = b->x[1]->dim[1];
     const double s = yk_attr_f64(b->attr[1]);
     const yk__vid one = yk__body_number(b, 1), zero = yk__body_number(b, 0);
-    const yk__vid z = yk__body_wide(b, 1), e = yk__un(g, YK_OP_EXP, body_sub(b, z, yk__rmax(g, z, LAST)));
+    const yk__vid z = yk__body_widen(b, 1), e = yk__un(g, YK_OP_EXP, body_sub(b, z, yk__rmax(g, z, LAST)));
     const yk__vid p = yk__bin(g, YK_OP_DIV, e, yk__sum(g, e, LAST));
     const label_masks l = labels_read(b, b->in[2], 4, r, c);
     yk__vid d = body_sub(b, p, yk__select(g, l.hit, one, zero));
@@ -177,7 +177,7 @@ void yk__body_cross_entropy_bwd(yk__inline *b)
         const yk__vid total = l.all != YK_NONE ? yk__sum(g, l.all, LAST) : yk__body_number(b, (double)c);
         d = body_add(b, yk__scale(g, d, 1 - s), yk__scale(g, body_sub(b, body_mul(b, p, total), all), s / (double)c));
     }
-    yk__body_put(b, 0, loss_guard(b, &l, body_mul(b, d, column_of(b, 0))));
+    yk__body_output(b, 0, loss_guard(b, &l, body_mul(b, d, column_of(b, 0))));
 }
 
 /* ---- Optimizers: plugin.h gives the formulas ---- */

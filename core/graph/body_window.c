@@ -102,7 +102,7 @@ void yk__body_conv2d(yk__inline *b)
     y = dot_widened(b, kernel_matrices(b, &c, b->in[1]), cols);
     if (c.groups > 1)
         y = image_major(b, &c, y, c.og);
-    yk__body_put(b, 0, yk__reshape(b->g, y, 4, (const int64_t[]){c.n, c.o, c.oh, c.ow}));
+    yk__body_output(b, 0, yk__reshape(b->g, y, 4, (const int64_t[]){c.n, c.o, c.oh, c.ow}));
 }
 
 /* columns of gx = W^T gy, then fold */
@@ -116,7 +116,7 @@ void yk__body_conv2d_dx(yk__inline *b)
     cols = dot_widened(b, matrix_transpose(b->g, kernel_matrices(b, &c, b->in[1])), gy);
     if (c.groups > 1)
         cols = image_major(b, &c, cols, c.cg * c.kh * c.kw);
-    yk__body_put(b, 0, cols_fold(b, cols, c.win, dim));
+    yk__body_output(b, 0, cols_fold(b, cols, c.win, dim));
 }
 
 /* gw = gy columns^T over all pixels of all images */
@@ -125,7 +125,7 @@ void yk__body_conv2d_dw(yk__inline *b)
     const conv c = conv_of(b, b->x[1], b->y[0], b->x[0]);
     const yk__vid gy = group_major(b, &c, rows_of(b, &c, b->in[0]), c.og);
     const yk__vid cols = group_major(b, &c, cols_unfold(b, b->in[1], c.win, 0), c.cg * c.kh * c.kw);
-    yk__body_put(b, 0, yk__reshape(b->g, dot_widened(b, gy, matrix_transpose(b->g, cols)), 4, b->y[0]->dim));
+    yk__body_output(b, 0, yk__reshape(b->g, dot_widened(b, gy, matrix_transpose(b->g, cols)), 4, b->y[0]->dim));
 }
 
 /* ---- Pools: every channel is an image of its own ---- */
@@ -137,12 +137,12 @@ static yk__vid channel_planes(yk__inline *b, yk__vid x, const yk_value *v)
 
 static void output_put(yk__inline *b, yk__vid x)
 {
-    yk__body_put(b, 0, yk__reshape(b->g, x, 4, b->y[0]->dim));
+    yk__body_output(b, 0, yk__reshape(b->g, x, 4, b->y[0]->dim));
 }
 
 void yk__body_max_pool(yk__inline *b)
 {
-    const yk__vid cols = cols_unfold(b, channel_planes(b, yk__body_wide(b, 0), b->x[0]), b->attr, -INFINITY);
+    const yk__vid cols = cols_unfold(b, channel_planes(b, yk__body_widen(b, 0), b->x[0]), b->attr, -INFINITY);
     output_put(b, yk__rmax(b->g, cols, 1u << 1));
 }
 
@@ -153,9 +153,9 @@ void yk__body_max_pool_bwd(yk__inline *b)
     const yk_value *x = b->x[0], *gy = b->x[1];
     const int64_t n = x->dim[0] * x->dim[1], k = b->attr[0] * b->attr[1], l = gy->dim[2] * gy->dim[3];
     const int64_t cols_dim[3] = {n, k, l}, plane[4] = {n, 1, x->dim[2], x->dim[3]};
-    const yk__vid cols = cols_unfold(b, channel_planes(b, yk__body_wide(b, 0), x), b->attr, -INFINITY);
+    const yk__vid cols = cols_unfold(b, channel_planes(b, yk__body_widen(b, 0), x), b->attr, -INFINITY);
     const yk__vid hit = yk__bin(g, YK_OP_EQ, yk__iota(g, 1, YK_I32, 3, cols_dim), yk__argmax(g, cols, 1));
-    const yk__vid grad = yk__reshape(g, yk__body_wide(b, 1), 3, (const int64_t[]){n, 1, l});
+    const yk__vid grad = yk__reshape(g, yk__body_widen(b, 1), 3, (const int64_t[]){n, 1, l});
     output_put(b, cols_fold(b, yk__dense(g, yk__select(g, hit, grad, yk__body_number(b, 0))), b->attr, plane));
 }
 
@@ -180,7 +180,7 @@ void yk__body_avg_pool(yk__inline *b)
     int64_t win[8];
     yk__vid sum;
     pool_window(b, win);
-    sum = yk__sum(b->g, cols_unfold(b, channel_planes(b, yk__body_wide(b, 0), b->x[0]), win, 0), 1u << 1);
+    sum = yk__sum(b->g, cols_unfold(b, channel_planes(b, yk__body_widen(b, 0), b->x[0]), win, 0), 1u << 1);
     output_put(b, yk__bin(b->g, YK_OP_DIV, sum, pool_divisor(b, win, b->x[0])));
 }
 
@@ -191,7 +191,7 @@ void yk__body_avg_pool_bwd(yk__inline *b)
     int64_t win[8];
     yk__vid g;
     pool_window(b, win);
-    g = yk__reshape(b->g, yk__body_wide(b, 0), 3, (const int64_t[]){n, 1, l});
+    g = yk__reshape(b->g, yk__body_widen(b, 0), 3, (const int64_t[]){n, 1, l});
     g = yk__bin(b->g, YK_OP_DIV, g, pool_divisor(b, win, x));
     g = yk__expand(b->g, g, 3, (const int64_t[]){n, win[0] * win[1], l});
     output_put(b, cols_fold(b, yk__dense(b->g, g), win, plane));

@@ -51,7 +51,7 @@ uint32_t yk__node_new(yk__graph *g, yk_op op, uint32_t flags, uint32_t n_in, con
                       const yk__vid *out, uint32_t n_attr, const int64_t *attr)
 {
     if (!lists_reserve(g, n_in, n_out, n_attr) || yk__grow(&g->node, &g->cap_node, g->n_node + 1, sizeof *g->node))
-        return yk__refuse(g, YK_E_MEM, "out of memory (node %zu of a graph)", g->n_node);
+        return yk__graph_fail(g, YK_E_MEM, "out of memory (node %zu of a graph)", g->n_node);
     node_fill(g, &g->node[g->n_node], op, flags, n_in, in, n_out, out, n_attr, attr);
     return (uint32_t)g->n_node++;
 }
@@ -60,7 +60,7 @@ uint32_t yk__body_new(yk__graph *g, yk_op op, uint32_t n_in, const yk__vid *in, 
                       uint32_t n_attr, const int64_t *attr)
 {
     if (!lists_reserve(g, n_in, n_out, n_attr) || yk__grow(&g->body, &g->cap_body, g->n_body + 1, sizeof *g->body))
-        return yk__refuse(g, YK_E_MEM, "out of memory (body node %zu of a graph)", g->n_body);
+        return yk__graph_fail(g, YK_E_MEM, "out of memory (body node %zu of a graph)", g->n_body);
     node_fill(g, &g->body[g->n_body], op, 0, n_in, in, n_out, out, n_attr, attr);
     return (uint32_t)g->n_body++;
 }
@@ -69,7 +69,7 @@ uint32_t yk__body_new(yk__graph *g, yk_op op, uint32_t n_in, const yk__vid *in, 
 static bool operands_fit(yk__graph *g, yk_op op, const int64_t *attr, uint32_t n, yk__vid *x)
 {
     for (uint32_t i = 0; i < n; i++) {
-        if (!yk__fits_layout(&g->value[x[i]], yk__operand_layout(op, i, attr)))
+        if (!yk__value_fits_layout(&g->value[x[i]], yk__operand_layout(op, i, attr)))
             x[i] = yk__dense(g, x[i]);
         if (x[i] == YK_NONE)
             return false;
@@ -101,12 +101,12 @@ uint32_t yk__apply(yk__graph *g, yk_op op, uint32_t n_in, const yk__vid *in, uin
     if (g->error.status)
         return 0;
     if (!info || n_in > YK_MAX_OPERANDS) {
-        yk__refuse(g, YK_E_ARG, "operation number %d with %u operands: there is no such", (int)op, n_in);
+        yk__graph_fail(g, YK_E_ARG, "operation number %d with %u operands: there is no such", (int)op, n_in);
         return 0;
     }
     for (uint32_t i = 0; i < n_in; i++) {
         if (in[i] >= g->n_value) {
-            yk__refuse(g, YK_E_ARG, "%s: operand %u is no value of the graph", info->name, i);
+            yk__graph_fail(g, YK_E_ARG, "%s: operand %u is no value of the graph", info->name, i);
             return 0;
         }
         x[i] = in[i];
@@ -120,7 +120,7 @@ uint32_t yk__apply(yk__graph *g, yk_op op, uint32_t n_in, const yk__vid *in, uin
     if (!yk__infer(&s))
         return 0;
     if (s.n_out > max_out) {
-        yk__refuse(g, YK_E_ARG, "%s has %u outputs; %u were asked for", info->name, s.n_out, max_out);
+        yk__graph_fail(g, YK_E_ARG, "%s has %u outputs; %u were asked for", info->name, s.n_out, max_out);
         return 0;
     }
     if (!outputs_new(g, &s, x, out) || yk__node_new(g, op, 0, n_in, x, s.n_out, out, n_attr, attr) == YK_NONE)
@@ -171,7 +171,7 @@ static bool operands_broadcast(yk__graph *g, uint32_t n, yk__vid *x)
             return false;
         if (g->value[x[i]].dims > dims)
             dims = g->value[x[i]].dims;
-        equal = equal && yk__same_shape(&g->value[x[i]], &g->value[x[0]]);
+        equal = equal && yk__value_same_shape(&g->value[x[i]], &g->value[x[0]]);
     }
     if (equal)
         return true;
@@ -184,7 +184,7 @@ static bool operands_broadcast(yk__graph *g, uint32_t n, yk__vid *x)
         }
     }
     for (uint32_t i = 0; i < n; i++) {
-        if (!yk__is_broadcast(&g->value[x[i]]))
+        if (!yk__value_is_broadcast(&g->value[x[i]]))
             x[i] = yk__dense(g, x[i]);
         x[i] = yk__expand(g, x[i], dims, dim);
         if (x[i] == YK_NONE)
@@ -302,7 +302,7 @@ static yk__vid last_axes_swap(yk__graph *g, yk__vid x)
     for (uint32_t i = 0; i < r; i++)
         axis[i] = i;
     if (r < 2)
-        return yk__refuse(g, YK_E_ARG, "dot: an operand has %u dimensions, not 2 or more", r);
+        return yk__graph_fail(g, YK_E_ARG, "dot: an operand has %u dimensions, not 2 or more", r);
     axis[r - 2] = r - 1, axis[r - 1] = r - 2;
     return yk__permute(g, x, axis);
 }
@@ -360,7 +360,7 @@ yk__vid yk__dot(yk__graph *g, yk__vid a, yk__vid b, bool ta, bool tb)
     if (in[0] == YK_NONE || in[1] == YK_NONE)
         return YK_NONE;
     ra = g->value[in[0]].dims, rb = g->value[in[1]].dims;
-    if (ra > 2 && rb == 2 && yk__is_dense(&g->value[in[0]]))
+    if (ra > 2 && rb == 2 && yk__value_is_dense(&g->value[in[0]]))
         return dot_rows(g, in[0], in[1]);
     if (ra >= 2 && rb >= 2 && (ra > 3 || rb > 3 || ra != rb))
         return dot_many(g, in[0], in[1]);
@@ -374,12 +374,12 @@ yk__vid yk__gather(yk__graph *g, yk__vid table, yk__vid index)
     if (table == YK_NONE || index == YK_NONE)
         return YK_NONE;
     t = g->value[table], k = g->value[index];
-    in[1] = yk__reshape(g, index, 1, (int64_t[]){yk__count(&k)});
+    in[1] = yk__reshape(g, index, 1, (int64_t[]){yk__value_count(&k)});
     y = apply_single(g, YK_OP_GATHER, 2, in, 0, NULL, YK_DTYPE_COUNT);
     if (y == YK_NONE || k.dims == 1)
         return y;
     if (k.dims + t.dims - 1u > YK_MAX_DIMS)
-        return yk__refuse(g, YK_E_ARG, "gather: %d index and %d table dimensions are too many", k.dims, t.dims);
+        return yk__graph_fail(g, YK_E_ARG, "gather: %d index and %d table dimensions are too many", k.dims, t.dims);
     memcpy(k.dim + k.dims, t.dim + 1, (t.dims - 1u) * sizeof *t.dim);
     return yk__reshape(g, y, k.dims + t.dims - 1u, k.dim);
 }
@@ -394,8 +394,8 @@ yk__vid yk__scatter_add(yk__graph *g, yk__vid src, yk__vid index, int64_t rows)
         return YK_NONE;
     s = g->value[src], k = g->value[index];
     if (s.dims < k.dims)
-        return yk__refuse(g, YK_E_ARG, "scatter_add: the index has %d dimensions, its source %d", k.dims, s.dims);
-    n = yk__count(&k);
+        return yk__graph_fail(g, YK_E_ARG, "scatter_add: the index has %d dimensions, its source %d", k.dims, s.dims);
+    n = yk__value_count(&k);
     dims = s.dims - k.dims + 1u;
     dim[0] = n;
     memcpy(dim + 1, s.dim + k.dims, (dims - 1) * sizeof *dim);

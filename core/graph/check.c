@@ -49,9 +49,9 @@ static bool lengths_good(const yk_value *v)
 static bool root_good(check *c, uint32_t i)
 {
     const yk_value *v = &c->g->value[i];
-    const uint64_t bytes = yk__bytes(v);
+    const uint64_t bytes = yk__value_bytes(v);
     const yk_slot *s;
-    if (!yk__is_dense(v))
+    if (!yk__value_is_dense(v))
         return yk__fail(c->err, YK_E_FORMAT, "graph: value %u is no view, so it has to be dense", i), false;
     if (v->slot == YK_NONE)
         return v->offset == 0 || (yk__fail(c->err, YK_E_FORMAT, "graph: value %u has an offset and no slot", i), false);
@@ -74,7 +74,7 @@ static bool view_good(check *c, uint32_t i)
     if (v->base >= c->g->n_value || c->g->value[v->base].base != v->base)
         return yk__fail(c->err, YK_E_FORMAT, "graph: value %u is a view of %u, which is no root", i, v->base), false;
     b = &c->g->value[v->base];
-    if (!lengths_good(b) || v->slot != b->slot || !yk__view_inside(v, b))
+    if (!lengths_good(b) || v->slot != b->slot || !yk__value_view_inside(v, b))
         return yk__fail(c->err, YK_E_FORMAT, "graph: view %u does not lie inside value %u", i, v->base), false;
     return true;
 }
@@ -120,7 +120,7 @@ static bool layouts_good(check *c, uint32_t i)
     const yk_node *n = &g->node[i];
     for (uint32_t k = 0; k < n->n_in; k++) {
         const yk_value *v = &g->value[g->index[n->in + k]];
-        if (!yk__fits_layout(v, yk__operand_layout(n->op, k, g->attr + n->attr)))
+        if (!yk__value_fits_layout(v, yk__operand_layout(n->op, k, g->attr + n->attr)))
             return yk__fail(c->err, YK_E_FORMAT, "graph: node %u, %s: operand %u has strides that it does not take", i,
                             yk__op_info_of(n->op)->name, k),
                    false;
@@ -130,7 +130,7 @@ static bool layouts_good(check *c, uint32_t i)
 
 static bool output_is(const yk__shape *s, uint32_t k, const yk_value *v)
 {
-    return v->dtype == s->out[k].dtype && yk__same_shape(v, &s->out[k]);
+    return v->dtype == s->out[k].dtype && yk__value_same_shape(v, &s->out[k]);
 }
 
 /* Result k is a view, and with the node's other views of the same root all of that. */
@@ -144,8 +144,8 @@ static bool is_part(const yk_graph *g, const yk_node *n, uint32_t k)
     for (uint32_t i = 0; i < many; i++)
         if (g->value[out[i]].base == g->value[out[k]].base)
             view[parts++] = &g->value[out[i]];
-    return yk__fits_layout(&g->value[out[k]], YK_LAYOUT_ATTENTION) &&
-           yk__tiles(view, parts, &g->value[g->value[out[k]].base]);
+    return yk__value_fits_layout(&g->value[out[k]], YK_LAYOUT_ATTENTION) &&
+           yk__value_tiles(view, parts, &g->value[g->value[out[k]].base]);
 }
 
 /* The first of the node's results that lie in the root of result k. */
@@ -260,7 +260,7 @@ static bool body_node_good(check *c, uint32_t i, uint32_t at, const yk_value *sh
         if (how != IN_BODY && how != OPERAND)
             return body_fail(c, i, "reads a value that is neither an operand nor its own");
     }
-    if (n->op != YK_OP_SUM && !yk__same_shape(&g->value[g->index[n->out]], shape))
+    if (n->op != YK_OP_SUM && !yk__value_same_shape(&g->value[g->index[n->out]], shape))
         return body_fail(c, i, "has a value of another shape");
     return mark_outputs(c, id, IN_BODY);
 }
@@ -294,10 +294,10 @@ static bool body_shape(check *c, uint32_t i, const yk_value **shape)
     const uint32_t first = n->op == YK_OP_DOT_MAP ? 2 : 0;
     *shape = &g->value[g->index[n->op == YK_OP_MAP_SUM ? n->in : n->out]];
     for (uint32_t k = first; k < n->n_in; k++)
-        if (!yk__same_shape(&g->value[g->index[n->in + k]], *shape) && !is_random(g, n, g->index[n->in + k]))
+        if (!yk__value_same_shape(&g->value[g->index[n->in + k]], *shape) && !is_random(g, n, g->index[n->in + k]))
             return body_fail(c, i, "its operands differ in shape");
     for (uint32_t k = 0; k < n->n_out && n->op != YK_OP_MAP_SUM; k++)
-        if (!yk__same_shape(&g->value[g->index[n->out + k]], *shape))
+        if (!yk__value_same_shape(&g->value[g->index[n->out + k]], *shape))
             return body_fail(c, i, "its outputs differ in shape");
     return true;
 }

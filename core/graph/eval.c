@@ -200,7 +200,7 @@ static char *memory_of(const storage *p, const yk_value *v)
 static yk_status read_value(const storage *p, uint32_t id, double *x, yk_error *err)
 {
     const yk_value *v = &p->g->value[id];
-    const int64_t n = yk__count(v), size = yk_dtype_bytes(v->dtype);
+    const int64_t n = yk__value_count(v), size = yk_dtype_bytes(v->dtype);
     const double *root = root_of(p, id);
     const char *mem = root ? NULL : memory_of(p, v);
     const int64_t first = (int64_t)(v->offset - p->g->value[v->base].offset) / size;
@@ -214,7 +214,7 @@ static yk_status read_value(const storage *p, uint32_t id, double *x, yk_error *
 static yk_status write_value(const storage *p, uint32_t id, const double *x, yk_error *err)
 {
     const yk_value *v = &p->g->value[id];
-    const int64_t n = yk__count(v), size = yk_dtype_bytes(v->dtype);
+    const int64_t n = yk__value_count(v), size = yk_dtype_bytes(v->dtype);
     double *root = root_of(p, id);
     char *mem = root ? NULL : memory_of(p, v);
     const int64_t first = (int64_t)(v->offset - p->g->value[v->base].offset) / size;
@@ -250,26 +250,26 @@ static yk_status gather_operands(const storage *p, const yk_node *n, yk__eval *e
     for (uint32_t i = 0; i < n->n_in; i++) {
         uint32_t id = g->index[n->in + i];
         e->x_value[i] = &g->value[id];
-        e->x[i] = yk__calloc((size_t)yk__count(e->x_value[i]), sizeof(double));
+        e->x[i] = yk__calloc((size_t)yk__value_count(e->x_value[i]), sizeof(double));
         if (!e->x[i])
-            return yk__fail_mem(err, (uint64_t)yk__count(e->x_value[i]) * 8, "evaluation");
+            return yk__fail_mem(err, (uint64_t)yk__value_count(e->x_value[i]) * 8, "evaluation");
         if (read_value(p, id, e->x[i], err))
             return err->status;
     }
     for (uint32_t i = 0; i < n->n_out; i++) {
         e->y_value[i] = &g->value[g->index[n->out + i]];
-        e->y[i] = yk__calloc((size_t)yk__count(e->y_value[i]), sizeof(double));
+        e->y[i] = yk__calloc((size_t)yk__value_count(e->y_value[i]), sizeof(double));
         if (!e->y[i])
-            return yk__fail_mem(err, (uint64_t)yk__count(e->y_value[i]) * 8, "evaluation");
+            return yk__fail_mem(err, (uint64_t)yk__value_count(e->y_value[i]) * 8, "evaluation");
     }
     return YK_OK;
 }
 
 static yk_status output_accumulate(const storage *p, uint32_t id, yk__eval *e, uint32_t i)
 {
-    double *old = yk__calloc((size_t)yk__count(e->y_value[i]), sizeof(double));
+    double *old = yk__calloc((size_t)yk__value_count(e->y_value[i]), sizeof(double));
     yk_status st = old ? read_value(p, id, old, e->err) : yk__fail_mem(e->err, 0, "evaluation");
-    for (int64_t k = 0; !st && k < yk__count(e->y_value[i]); k++)
+    for (int64_t k = 0; !st && k < yk__value_count(e->y_value[i]); k++)
         e->y[i][k] += old[k];
     yk__free(old);
     return st;
@@ -349,7 +349,7 @@ static void load_leaf(const yk_value *v, const void *leaf, double *x)
     const int64_t first = (int64_t)v->offset / (int64_t)yk_dtype_bytes(v->dtype);
     const uint32_t type = yk__dtype_is_float(v->dtype) ? YK_F64 : v->dtype;
     const char *p = (const char *)leaf + first * (int64_t)yk_dtype_bytes(type);
-    for (int64_t i = 0; i < yk__count(v); i++)
+    for (int64_t i = 0; i < yk__value_count(v); i++)
         x[i] = yk__eval_load(type, p + i * (int64_t)yk_dtype_bytes(type));
 }
 
@@ -359,9 +359,9 @@ static yk_status make_buffers(const yk_graph *g, void *const *leaf, double **buf
         const yk_value *v = &g->value[i];
         if (v->base != i)
             continue;
-        buf[i] = yk__calloc((size_t)yk__count(v), sizeof(double));
+        buf[i] = yk__calloc((size_t)yk__value_count(v), sizeof(double));
         if (!buf[i])
-            return yk__fail_mem(err, (uint64_t)yk__count(v) * 8, "evaluation");
+            return yk__fail_mem(err, (uint64_t)yk__value_count(v) * 8, "evaluation");
         if (v->slot != YK_NONE && v->slot != 0 && leaf[v->slot])
             load_leaf(v, leaf[v->slot], buf[i]);
     }

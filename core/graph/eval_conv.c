@@ -98,7 +98,7 @@ yk_status yk__eval_max_pool(yk__eval *e)
 {
     const bool bwd = e->op == YK_OP_MAX_POOL_BWD;
     const yk_value *x = e->x_value[0], *y = bwd ? e->x_value[1] : e->y_value[0];
-    for (int64_t i = 0; i < yk__count(y); i++) {
+    for (int64_t i = 0; i < yk__value_count(y); i++) {
         pool_window v = window_at(x, y, e->attr, true, i);
         int64_t plane = plane_of(x, y, i), at = first_max(&v, e->x[0] + plane);
         if (bwd && at >= 0)
@@ -113,7 +113,7 @@ yk_status yk__eval_avg_pool(yk__eval *e)
 {
     const bool bwd = e->op == YK_OP_AVG_POOL_BWD;
     const yk_value *x = bwd ? e->y_value[0] : e->x_value[0], *y = bwd ? e->x_value[0] : e->y_value[0];
-    for (int64_t i = 0; i < yk__count(y); i++) {
+    for (int64_t i = 0; i < yk__value_count(y); i++) {
         pool_window v = window_at(x, y, e->attr, false, i);
         int64_t plane = plane_of(x, y, i), n = 0, at;
         for (int64_t k = 0; k < v.kh * v.kw; k++)

@@ -50,7 +50,7 @@ static double unary_of(uint32_t op, double x)
 
 yk_status yk__eval_unary(yk__eval *e)
 {
-    for (int64_t i = 0; i < yk__count(e->y_value[0]); i++)
+    for (int64_t i = 0; i < yk__value_count(e->y_value[0]); i++)
         e->y[0][i] = unary_of(e->op, e->x[0][i]);
     return YK_OK;
 }
@@ -79,7 +79,7 @@ static double unary_slope(uint32_t op, double x)
 
 yk_status yk__eval_unary_bwd(yk__eval *e)
 {
-    for (int64_t i = 0; i < yk__count(e->y_value[0]); i++) {
+    for (int64_t i = 0; i < yk__value_count(e->y_value[0]); i++) {
         double x = e->x[0][i], gy = e->x[1][i];
         e->y[0][i] = e->op == YK_OP_RELU_BWD ? (x > 0 ? gy : 0) : gy * unary_slope(e->op, x);
     }
@@ -101,7 +101,7 @@ yk_status yk__eval_cast(yk__eval *e)
 {
     const uint32_t to = e->y_value[0]->dtype;
     const bool from_float = yk__dtype_is_float(e->x_value[0]->dtype);
-    for (int64_t i = 0; i < yk__count(e->y_value[0]); i++) {
+    for (int64_t i = 0; i < yk__value_count(e->y_value[0]); i++) {
         double x = e->x[0][i];
         if (to == YK_BOOL)
             x = x != 0;
@@ -116,7 +116,7 @@ yk_status yk__eval_cast(yk__eval *e)
 
 yk_status yk__eval_copy(yk__eval *e)
 {
-    memcpy(e->y[0], e->x[0], (size_t)yk__count(e->y_value[0]) * sizeof(double));
+    memcpy(e->y[0], e->x[0], (size_t)yk__value_count(e->y_value[0]) * sizeof(double));
     return YK_OK;
 }
 
@@ -169,21 +169,21 @@ static double binary_of_int(uint32_t op, double x, double y)
 yk_status yk__eval_binary(yk__eval *e)
 {
     const bool whole = e->x_value[0]->dtype == YK_I32;
-    for (int64_t i = 0; i < yk__count(e->y_value[0]); i++)
+    for (int64_t i = 0; i < yk__value_count(e->y_value[0]); i++)
         e->y[0][i] = (whole ? binary_of_int : binary_of)(e->op, e->x[0][i], e->x[1][i]);
     return YK_OK;
 }
 
 yk_status yk__eval_select(yk__eval *e)
 {
-    for (int64_t i = 0; i < yk__count(e->y_value[0]); i++)
+    for (int64_t i = 0; i < yk__value_count(e->y_value[0]); i++)
         e->y[0][i] = e->x[0][i] != 0 ? e->x[1][i] : e->x[2][i];
     return YK_OK;
 }
 
 yk_status yk__eval_fill(yk__eval *e)
 {
-    for (int64_t i = 0; i < yk__count(e->y_value[0]); i++)
+    for (int64_t i = 0; i < yk__value_count(e->y_value[0]); i++)
         e->y[0][i] = yk_attr_f64(e->attr[0]);
     return YK_OK;
 }
@@ -200,7 +200,7 @@ static int64_t inner_length(const yk_value *v, int64_t axis)
 yk_status yk__eval_iota(yk__eval *e)
 {
     const int64_t step = inner_length(e->y_value[0], e->attr[0]), n = e->y_value[0]->dim[e->attr[0]];
-    for (int64_t i = 0; i < yk__count(e->y_value[0]); i++)
+    for (int64_t i = 0; i < yk__value_count(e->y_value[0]); i++)
         e->y[0][i] = (double)(i / step % n);
     return YK_OK;
 }
@@ -218,7 +218,7 @@ double yk__eval_uniform(const double *key, const double *rows, int64_t n_rows, i
 
 yk_status yk__eval_rng(yk__eval *e)
 {
-    const int64_t n = yk__count(e->y_value[0]);
+    const int64_t n = yk__value_count(e->y_value[0]);
     for (int64_t i = 0; i < n; i++)
         e->y[0][i] = yk__eval_uniform(e->x[0], e->x[1], e->x_value[1]->dim[0], n, (uint32_t)e->attr[0], i);
     return YK_OK;
@@ -226,7 +226,7 @@ yk_status yk__eval_rng(yk__eval *e)
 
 yk_status yk__eval_dropout(yk__eval *e)
 {
-    const int64_t n = yk__count(e->y_value[0]);
+    const int64_t n = yk__value_count(e->y_value[0]);
     const double p = yk_attr_f64(e->attr[0]);
     for (int64_t i = 0; i < n; i++) {
         double u = yk__eval_uniform(e->x[1], e->x[2], e->x_value[2]->dim[0], n, (uint32_t)e->attr[1], i);
@@ -251,9 +251,9 @@ static int64_t reduced_index(const yk_value *x, int64_t mask, int64_t i)
 yk_status yk__eval_reduce(yk__eval *e)
 {
     const bool max = e->op == YK_OP_RMAX;
-    for (int64_t i = 0; max && i < yk__count(e->y_value[0]); i++)
+    for (int64_t i = 0; max && i < yk__value_count(e->y_value[0]); i++)
         e->y[0][i] = -INFINITY;
-    for (int64_t i = 0; i < yk__count(e->x_value[0]); i++) {
+    for (int64_t i = 0; i < yk__value_count(e->x_value[0]); i++) {
         double *y = &e->y[0][reduced_index(e->x_value[0], e->attr[0], i)];
         *y = max ? binary_of(YK_OP_MAX, *y, e->x[0][i]) : *y + e->x[0][i];
     }
@@ -263,7 +263,7 @@ yk_status yk__eval_reduce(yk__eval *e)
 yk_status yk__eval_argmax(yk__eval *e)
 {
     const int64_t step = inner_length(e->x_value[0], e->attr[0]), n = e->x_value[0]->dim[e->attr[0]];
-    for (int64_t i = 0; i < yk__count(e->y_value[0]); i++) {
+    for (int64_t i = 0; i < yk__value_count(e->y_value[0]); i++) {
         const double *x = e->x[0] + i / step * step * n + i % step;
         int64_t best = 0;
         for (int64_t k = 1; k < n; k++)
@@ -309,7 +309,7 @@ static int64_t unfold_pixel(const yk_value *v, const int64_t *a, int64_t i)
 
 yk_status yk__eval_unfold(yk__eval *e)
 {
-    for (int64_t i = 0; i < yk__count(e->y_value[0]); i++) {
+    for (int64_t i = 0; i < yk__value_count(e->y_value[0]); i++) {
         int64_t at = unfold_pixel(e->x_value[0], e->attr, i);
         e->y[0][i] = at < 0 ? yk_attr_f64(e->attr[8]) : e->x[0][at];
     }
@@ -318,7 +318,7 @@ yk_status yk__eval_unfold(yk__eval *e)
 
 yk_status yk__eval_fold(yk__eval *e)
 {
-    for (int64_t i = 0; i < yk__count(e->x_value[0]); i++) {
+    for (int64_t i = 0; i < yk__value_count(e->x_value[0]); i++) {
         int64_t at = unfold_pixel(e->y_value[0], e->attr, i);
         if (at >= 0)
             e->y[0][at] += e->x[0][i];

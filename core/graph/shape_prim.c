@@ -8,7 +8,7 @@
 static bool same_shapes(yk__shape *s)
 {
     for (uint32_t i = 1; i < s->n_in; i++)
-        if (!yk__same_shape(s->x[0], s->x[i]))
+        if (!yk__value_same_shape(s->x[0], s->x[i]))
             return yk__shape_bad(s, "the operands have to have one shape");
     return true;
 }
@@ -115,7 +115,7 @@ static bool rng_operands(yk__shape *s, uint32_t first, int64_t n)
 
 bool yk__infer_rng(yk__shape *s)
 {
-    return output_asked(s, YK_F32) && rng_operands(s, 0, yk__count(&s->out[0]));
+    return output_asked(s, YK_F32) && rng_operands(s, 0, yk__value_count(&s->out[0]));
 }
 
 bool yk__infer_dropout(yk__shape *s)
@@ -123,7 +123,7 @@ bool yk__infer_dropout(yk__shape *s)
     double p = yk_attr_f64(s->attr[0]);
     if (!(p >= 0 && p <= 1))
         return yk__shape_bad(s, "the probability %g is not in 0..1", p);
-    return yk__shape_float(s, 0) && rng_operands(s, 1, yk__count(s->x[0])) && out_like(s, 0, s->x[0]->dtype);
+    return yk__shape_float(s, 0) && rng_operands(s, 1, yk__value_count(s->x[0])) && out_like(s, 0, s->x[0]->dtype);
 }
 
 bool yk__infer_reduce(yk__shape *s)

@@ -61,7 +61,7 @@ static void put_view(text *t, const yk_graph *g, uint32_t id)
 {
     const yk_value *v = &g->value[id];
     char shape[160];
-    text_put(t, "%%%u = view %%%u %s strides", id, v->base, yk__shape_text(v, shape, sizeof shape));
+    text_put(t, "%%%u = view %%%u %s strides", id, v->base, yk__value_shape_text(v, shape, sizeof shape));
     for (uint32_t i = 0; i < v->dims; i++)
         text_put(t, "%s%lld", i ? "," : " ", (long long)v->stride[i]);
     text_put(t, " +%llu\n", (unsigned long long)(v->offset - g->value[v->base].offset));
@@ -110,7 +110,7 @@ static void put_node(text *t, const yk_graph *g, const yk_node *n, const char *i
     for (uint32_t i = 0; i < n->n_out; i++) {
         uint32_t id = g->index[n->out + i];
         const yk_value *v = &g->value[id];
-        text_put(t, "%s%%%u %s", i ? ", " : "", id, yk__shape_text(v, shape, sizeof shape));
+        text_put(t, "%s%%%u %s", i ? ", " : "", id, yk__value_shape_text(v, shape, sizeof shape));
         if (v->base != id)
             text_put(t, " in %%%u", v->base);
         put_place(t, v);
@@ -140,7 +140,7 @@ char *yk__graph_text(const yk_graph *g)
         if (v->base != i) {
             put_view(&t, g, i);
         } else if (v->flags & YK_VALUE_INPUT) {
-            text_put(&t, "%%%u = leaf %s", i, yk__shape_text(v, shape, sizeof shape));
+            text_put(&t, "%%%u = leaf %s", i, yk__value_shape_text(v, shape, sizeof shape));
             put_place(&t, v);
             text_put(&t, "\n");
         }
@@ -168,13 +168,13 @@ char *yk__graph_dot(const yk_graph *g)
         text_put(&t, "    n%u [label=\"%s", i, info ? info->name : "?");
         for (uint32_t k = 0; k < n->n_out; k++)
             text_put(&t, "\\n%%%u %s", g->index[n->out + k],
-                     yk__shape_text(&g->value[g->index[n->out + k]], shape, sizeof shape));
+                     yk__value_shape_text(&g->value[g->index[n->out + k]], shape, sizeof shape));
         text_put(&t, "\"];\n");
         for (uint32_t k = 0; k < n->n_in; k++) {
             uint32_t id = g->index[n->in + k], root = g->value[id].base;
             if (maker[root] == YK_NONE)
                 text_put(&t, "    v%u [label=\"%%%u %s\", style=rounded];\n    v%u -> n%u;\n", root, root,
-                         yk__shape_text(&g->value[root], shape, sizeof shape), root, i);
+                         yk__value_shape_text(&g->value[root], shape, sizeof shape), root, i);
             else
                 text_put(&t, "    n%u -> n%u [label=\"%%%u\"];\n", maker[root], i, id);
         }

@@ -324,7 +324,7 @@ static yk_status read_growing(yk__file *f, uint64_t limit, char **out, size_t *b
     return YK_OK;
 }
 
-yk_status yk__file_take(yk__file *f, uint64_t n, const char *what, void **out, yk_error *err)
+yk_status yk__file_read_exact(yk__file *f, uint64_t n, const char *what, void **out, yk_error *err)
 {
     uint64_t from = f->offset;
     int64_t left = yk__file_left(f);
@@ -346,7 +346,7 @@ yk_status yk__file_take(yk__file *f, uint64_t n, const char *what, void **out, y
     return YK_OK;
 }
 
-yk_status yk__file_rest(yk__file *f, uint64_t limit, char **out, size_t *bytes, yk_error *err)
+yk_status yk__file_read_rest(yk__file *f, uint64_t limit, char **out, size_t *bytes, yk_error *err)
 {
     size_t n;
     char *p;
@@ -356,7 +356,7 @@ yk_status yk__file_rest(yk__file *f, uint64_t limit, char **out, size_t *bytes, 
     s = read_growing(f, limit, &p, &n, err);
     if (s)
         return s;
-    s = n == limit ? yk__file_end(f, "the largest size read at once", err) : YK_OK;
+    s = n == limit ? yk__file_expect_end(f, "the largest size read at once", err) : YK_OK;
     if (s) {
         yk__free(p);
         return s;
@@ -366,7 +366,7 @@ yk_status yk__file_rest(yk__file *f, uint64_t limit, char **out, size_t *bytes, 
     return YK_OK;
 }
 
-yk_status yk__file_end(yk__file *f, const char *what, yk_error *err)
+yk_status yk__file_expect_end(yk__file *f, const char *what, yk_error *err)
 {
     uint64_t at = f->offset;
     uint8_t c;

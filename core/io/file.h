@@ -38,13 +38,13 @@ yk_status yk__file_read(yk__file *f, void *buf, size_t n, size_t *got, yk_error 
 
 /* The n bytes that a header asks for: refused unless they are there. `what` names them in the message. The memory grows
  * with what has really been read; the caller frees *out. One byte of 0 lies behind the data. */
-yk_status yk__file_take(yk__file *f, uint64_t n, const char *what, void **out, yk_error *err);
+yk_status yk__file_read_exact(yk__file *f, uint64_t n, const char *what, void **out, yk_error *err);
 
 /* All that is left, at most `limit` bytes; else as above. */
-yk_status yk__file_rest(yk__file *f, uint64_t limit, char **out, size_t *bytes, yk_error *err);
+yk_status yk__file_read_rest(yk__file *f, uint64_t limit, char **out, size_t *bytes, yk_error *err);
 
 /* Refuses bytes that follow. */
-yk_status yk__file_end(yk__file *f, const char *what, yk_error *err);
+yk_status yk__file_expect_end(yk__file *f, const char *what, yk_error *err);
 
 const char *yk__file_path(const yk__file *f);
 uint64_t yk__file_offset(const yk__file *f); /* (unpacked) bytes handed out so far */

@@ -165,7 +165,7 @@ static yk_status write_whole(int fd, const char *path, const char *text, size_t 
     return fsync(fd) ? path_fail(path, "cannot be synced", err) : YK_OK;
 }
 
-yk_status yk__folder_put(const char *path, const char *text, size_t bytes, yk_error *err)
+yk_status yk__folder_write_file(const char *path, const char *text, size_t bytes, yk_error *err)
 {
     char *beside = yk__format("%s.tmp", path);
     int fd = beside ? open(beside, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0666) : -1;

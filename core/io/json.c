@@ -81,7 +81,7 @@ yk_status yk__json_read(yk__file *f, int flags, json_t **out, yk_error *err)
 {
     char *text;
     size_t bytes;
-    yk_status s = yk__file_rest(f, LIMIT, &text, &bytes, err);
+    yk_status s = yk__file_read_rest(f, LIMIT, &text, &bytes, err);
     if (s)
         return s;
     s = yk__json_parse(yk__file_path(f), text, bytes, flags, out, err);

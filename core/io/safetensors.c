@@ -599,7 +599,7 @@ yk_status yk__safetensors_data(yk__safetensors *st, const yk__safetensor *t, con
 {
     void **slot = &st->data[t - st->tensor];
     if (!*slot) {
-        void *p = yk__aligned((size_t)t->bytes, 64);
+        void *p = yk__malloc_aligned((size_t)t->bytes, 64);
         yk_status s;
         if (!p)
             return yk__fail_mem(err, t->bytes, t->name);

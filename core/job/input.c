@@ -15,7 +15,7 @@ uint32_t yk__input_new(yk_job *job, yk_dtype dtype, uint32_t dims, const int64_t
     yk__jinput *in = &job->input[job->n_input];
     if (in->cap < bytes) {
         yk__free(in->data);
-        in->data = yk__aligned(bytes, 64);
+        in->data = yk__malloc_aligned(bytes, 64);
         in->cap = in->data ? bytes : 0;
         if (!in->data) {
             yk__job_failf(job, YK_E_MEM, "out of memory (%llu bytes for an input)", (unsigned long long)bytes);

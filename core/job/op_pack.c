@@ -50,7 +50,7 @@ static bool make_lists(yk_job *job, yk__packing *p, const double *keep)
     p->token_input = a;
     p->token = job->input[a].leaf;
     p->row = job->input[b].leaf;
-    yk__graph_inverse(&job->g, p->token, p->row);
+    yk__graph_mark_inverse(&job->g, p->token, p->row);
     return true;
 }
 
@@ -58,9 +58,9 @@ static bool check_keep(yk_job *job, const char *name, const yk_value *v)
 {
     char text[96];
     if (v->dims != 2)
-        yk__job_failf(job, YK_E_ARG, "%s: which tokens count is [rows, tokens], got %s", name, yk__shape_text(v, text, sizeof text));
-    else if (yk__count(v) > INT32_MAX)
-        yk__job_failf(job, YK_E_ARG, "%s: %lld tokens are too many", name, (long long)yk__count(v));
+        yk__job_failf(job, YK_E_ARG, "%s: which tokens count is [rows, tokens], got %s", name, yk__value_shape_text(v, text, sizeof text));
+    else if (yk__value_count(v) > INT32_MAX)
+        yk__job_failf(job, YK_E_ARG, "%s: %lld tokens are too many", name, (long long)yk__value_count(v));
     return yk_ok(job);
 }
 
@@ -74,7 +74,7 @@ static const yk__packing *packing_of(yk_job *job, const char *name, yk_t keep)
     for (size_t i = 0; i < job->n_packing; i++)
         if (job->packing[i].keep == v)
             return &job->packing[i];
-    const int64_t tokens = yk__count(&job->g.value[v]);
+    const int64_t tokens = yk__value_count(&job->g.value[v]);
     if (yk__grow(&job->packing, &job->cap_packing, job->n_packing + 1, sizeof *job->packing) ||
         yk__grow(&job->room.label, &job->room.cap_label, (size_t)tokens + 1, sizeof *job->room.label)) {
         yk__job_failf(job, YK_E_MEM, "out of memory in %s", name);
@@ -100,7 +100,7 @@ static yk__vid rows_of(yk_job *job, yk__vid x, uint32_t lead)
 static void wrong_shape(yk_job *job, const char *name, const yk_value *x, const yk__packing *p, bool packed)
 {
     char text[96];
-    yk__shape_text(x, text, sizeof text);
+    yk__value_shape_text(x, text, sizeof text);
     if (packed)
         yk__job_failf(job, YK_E_ARG, "%s: expected the %lld rows of yk_pack first, got %s", name, (long long)p->n, text);
     else

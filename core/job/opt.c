@@ -219,7 +219,7 @@ static void fill_hyper(yk_opt *opt)
         if (p->used)
             yk__optim_hyper(&opt->rule, opt->lr * g->lr_factor, g->weight_decay, p->steps + 1, opt->hyper[p->number]);
         else
-            yk__optim_rest(opt->hyper[p->number]);
+            yk__optim_hyper_identity(opt->hyper[p->number]);
     }
 }
 
@@ -312,7 +312,7 @@ static bool update(yk_opt *opt)
     job->clipped_norm = job->clip_norm, job->clipped_value = job->clip_value;
     job->clip_norm = job->clip_value = 0.0;
     opt->grad_norm = done.grad_norm;
-    if (job->scaling && (!yk__scaler_update(&job->scaler, done.skipped) || yk__scaler_lost(&job->scaler))) {
+    if (job->scaling && (!yk__scaler_update(&job->scaler, done.skipped) || yk__scaler_exhausted(&job->scaler))) {
         fail_overflow(job, done.bad_param);
         return false;
     }

@@ -6,7 +6,7 @@
  */
 #include "config.h"
 
-#include "core/launch/launcher.h"
+#include "core/launch/internal.h"
 
 #include <errno.h>
 #include <fcntl.h>

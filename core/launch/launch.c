@@ -9,7 +9,7 @@
  */
 #include "config.h"
 
-#include "core/launch/launcher.h"
+#include "core/launch/internal.h"
 
 #include <errno.h>
 #include <poll.h>

@@ -41,7 +41,7 @@ void yk__optim_hyper(const yk__optim *o, double lr, double weight_decay, uint64_
     }
 }
 
-void yk__optim_rest(float hyper[YK_HYPER_COUNT])
+void yk__optim_hyper_identity(float hyper[YK_HYPER_COUNT])
 {
     for (int i = 0; i < YK_HYPER_COUNT; i++)
         hyper[i] = 0.0f;

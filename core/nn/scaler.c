@@ -100,7 +100,7 @@ bool yk__scaler_update(yk__scaler *s, bool overflow)
     }
 }
 
-bool yk__scaler_lost(const yk__scaler *s)
+bool yk__scaler_exhausted(const yk__scaler *s)
 {
     return !s->stay_at_floor && (s->scale < YK__SCALER_LEAST || s->skips >= YK__SCALER_MOST_SKIPS);
 }

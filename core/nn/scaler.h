@@ -41,6 +41,6 @@ void yk__scaler_init(yk__scaler *s, yk__scaler_rule rule, double init, double gr
 bool yk__scaler_update(yk__scaler *s, bool overflow);
 /* No lower scale will help, whatever the rule says: it is below YK__SCALER_LEAST, or YK__SCALER_MOST_SKIPS windows in a row
  * overflowed. Not where stay_at_floor asks to go on. */
-bool yk__scaler_lost(const yk__scaler *s);
+bool yk__scaler_exhausted(const yk__scaler *s);
 
 #endif

@@ -28,7 +28,7 @@ yk_status yk__cifar_read(yk__file *f, uint8_t **records, int64_t *count, yk_erro
     if (left >= 0 && left % YK__CIFAR_RECORD)
         return yk__fail(err, YK_E_FORMAT, "%s: %" PRId64 " bytes, expected a multiple of %u (CIFAR-10 records)",
                         yk__file_path(f), left, YK__CIFAR_RECORD);
-    s = yk__file_rest(f, LIMIT, &p, &bytes, err);
+    s = yk__file_read_rest(f, LIMIT, &p, &bytes, err);
     if (s)
         return s;
     s = records_check(f, (uint8_t *)p, bytes, err);

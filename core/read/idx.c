@@ -105,9 +105,9 @@ static yk_status read_all(yk__file *f, yk__idx *x, yk_error *err)
     if (!s)
         s = read_shape(f, x, &bytes, err);
     if (!s)
-        s = yk__file_take(f, bytes, "elements", &x->data, err);
+        s = yk__file_read_exact(f, bytes, "elements", &x->data, err);
     if (!s)
-        s = yk__file_end(f, "the elements", err);
+        s = yk__file_expect_end(f, "the elements", err);
     if (!s)
         to_host(x, bytes);
     return s;

@@ -115,7 +115,7 @@ static yk_status read_array(yk__jsonl *j, yk_error *err)
 {
     char *rest;
     size_t n;
-    yk_status s = yk__file_rest(j->file, FILE_LIMIT, &rest, &n, err);
+    yk_status s = yk__file_read_rest(j->file, FILE_LIMIT, &rest, &n, err);
     if (s)
         return s;
     if (yk__grow(&j->buf, &j->cap, j->len + n, 1)) {

@@ -100,7 +100,7 @@ yk_status yk__tokens_read(yk__file *f, int width, yk__tokens *out, yk_error *err
     yk__tokens t = {0};
     char *p;
     size_t n;
-    yk_status s = yk__file_rest(f, LIMIT, &p, &n, err);
+    yk_status s = yk__file_read_rest(f, LIMIT, &p, &n, err);
     if (s)
         return s;
     s = tokens_parse(f, (uint8_t *)p, n, width, &t, err);

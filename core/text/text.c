@@ -25,7 +25,7 @@ yk_status yk__text_read(yk__file *f, int any_bytes, char **text, size_t *bytes, 
 {
     size_t n;
     char *p;
-    yk_status s = yk__file_rest(f, LIMIT, &p, &n, err);
+    yk_status s = yk__file_read_rest(f, LIMIT, &p, &n, err);
     if (s)
         return s;
     if (!any_bytes)

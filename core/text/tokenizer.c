@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "core/base/mem.h"
-#include "core/text/tokenizer_impl.h"
+#include "core/text/internal.h"
 #include "core/text/utf8.h"
 
 /* ---- ids ---- */
@@ -432,8 +432,8 @@ static yk_status template_apply(yk__encoder *e, const struct tok_template *p, in
     return bad ? yk__fail_mem(err, ids->count, "token ids") : YK_OK;
 }
 
-yk_status yk__encode(yk__encoder *e, const char *text, size_t bytes, const char *pair, size_t pair_bytes, int special,
-                     size_t max_length, yk__ids *ids, yk_error *err)
+yk_status yk__encoder_encode(yk__encoder *e, const char *text, size_t bytes, const char *pair, size_t pair_bytes,
+                             int special, size_t max_length, yk__ids *ids, yk_error *err)
 {
     yk_status s = text_encode(e, text, bytes, &e->a, err);
     e->b.count = 0;

@@ -50,7 +50,7 @@ void yk__encoder_free(yk__encoder *e);
 /* Replaces what is in *ids. pair: the second text, or NULL. special: the template's tokens ([CLS] ... [SEP]) are added.
  * max_length: 0, or the most ids, reached by cutting the texts (the longer one first) before the template's tokens are
  * added. Text that is not UTF-8 is refused. */
-yk_status yk__encode(yk__encoder *e, const char *text, size_t bytes, const char *pair, size_t pair_bytes, int special,
-                     size_t max_length, yk__ids *ids, yk_error *err);
+yk_status yk__encoder_encode(yk__encoder *e, const char *text, size_t bytes, const char *pair, size_t pair_bytes,
+                             int special, size_t max_length, yk__ids *ids, yk_error *err);
 
 #endif

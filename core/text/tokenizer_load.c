@@ -6,7 +6,7 @@
 
 #include "core/base/mem.h"
 #include "core/text/text.h"
-#include "core/text/tokenizer_impl.h"
+#include "core/text/internal.h"
 #include "core/text/utf8.h"
 #include "core/io/json.h"
 

@@ -8,7 +8,7 @@
 #include <utf8proc.h>
 
 #include "core/base/mem.h"
-#include "core/text/tokenizer_impl.h"
+#include "core/text/internal.h"
 #include "core/text/utf8.h"
 
 enum { PLAIN = 0, CONTROL = 1, SPACE = 2, PUNCT = 4, CJK = 8, MARK = 16, CHANGES = 32 };

@@ -22,7 +22,7 @@ static yk_t in(vector_case *c, int k)
     if (t->dtype == YK_BOOL)
         return yk_input(c->job, YK_BOOL, (uint32_t)t->rank, t->shape, data);
     host = calloc((size_t)t->elements + 1, 4);
-    if (!host || (!whole && yk__to_f32(t->dtype, data, (size_t)t->elements, host))) {
+    if (!host || (!whole && yk__array_to_f32(t->dtype, data, (size_t)t->elements, host))) {
         free(host);
         return YK_NO;
     }

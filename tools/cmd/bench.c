@@ -261,7 +261,7 @@ int yk__cmd_bench(int argc, char **argv)
     } else if (code < 0 && !strcmp(what, "step-overhead")) {
         code = run_overhead(&cli);
     } else if (code < 0) {
-        const char *near = yk__nearest(what, actions, 4);
+        const char *near = yk__nearest_word(what, actions, 4);
         code = yk__cli_usage(&command, "unknown action \"%s\"; there are step, peaks, mixed, step-overhead%s%s%s", what,
                              near ? " (did you mean " : "", near ? near : "", near ? "?)" : "");
     }

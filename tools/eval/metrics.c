@@ -55,7 +55,7 @@ uint32_t metric_read(const yk__cli *cli, bool *bad)
         snprintf(name, sizeof name, "%.*s", (int)n, s);
         m = metric_find(name);
         if (m < 0 && strcmp(name, "all")) {
-            const char *near = yk__nearest(name, metric_names, METRIC_COUNT);
+            const char *near = yk__nearest_word(name, metric_names, METRIC_COUNT);
             yk__cli_usage(cli->command, "--metrics %s: expected names out of loss, accuracy, f1, f1_macro, perplexity, mse, pearson, or "
                           "all%s%s%s", name, near ? " (did you mean " : "", near ? near : "", near ? "?)" : "");
             *bad = true;

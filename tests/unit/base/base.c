@@ -127,22 +127,22 @@ START_TEST(arrays_become_f32)
     const double f64[] = {0.5, -2};
     const uint8_t u8[] = {0, 255};
     float f[2];
-    ck_assert_int_eq(yk__to_f32(YK_I64, i64, 2, f), 0);
+    ck_assert_int_eq(yk__array_to_f32(YK_I64, i64, 2, f), 0);
     ck_assert(f[0] == -3 && f[1] == 0x1p40f);
-    ck_assert_int_eq(yk__to_f32(YK_F64, f64, 2, f), 0);
+    ck_assert_int_eq(yk__array_to_f32(YK_F64, f64, 2, f), 0);
     ck_assert(f[0] == 0.5f && f[1] == -2);
-    ck_assert_int_eq(yk__to_f32(YK_U8, u8, 2, f), 0);
+    ck_assert_int_eq(yk__array_to_f32(YK_U8, u8, 2, f), 0);
     ck_assert(f[1] == 255);
-    ck_assert_int_eq(yk__to_f32(YK_F8E4M3, u8, 2, f), -1);
+    ck_assert_int_eq(yk__array_to_f32(YK_F8E4M3, u8, 2, f), -1);
 }
 END_TEST
 
 START_TEST(nearest_names)
 {
     const char *const words[] = {"devices", "data", "model"};
-    ck_assert_str_eq(yk__nearest("divices", words, 3), "devices");
-    ck_assert_str_eq(yk__nearest("modle", words, 3), "model");
-    ck_assert_ptr_null(yk__nearest("quantum", words, 3));
+    ck_assert_str_eq(yk__nearest_word("divices", words, 3), "devices");
+    ck_assert_str_eq(yk__nearest_word("modle", words, 3), "model");
+    ck_assert_ptr_null(yk__nearest_word("quantum", words, 3));
 }
 END_TEST
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What the files of the launcher share: starting ranks (spawn.c), supervising them (launch.c), the guard (guard.c). */
-#ifndef YOKE_CORE_LAUNCH_LAUNCHER_H
-#define YOKE_CORE_LAUNCH_LAUNCHER_H
+#ifndef YOKE_CORE_LAUNCH_INTERNAL_H
+#define YOKE_CORE_LAUNCH_INTERNAL_H
 
 #include <signal.h>
 #include <sys/types.h>

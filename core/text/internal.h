@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What the files of the tokenizers share; nobody else includes this. */
-#ifndef YOKE_CORE_TEXT_TOKENIZER_IMPL_H
-#define YOKE_CORE_TEXT_TOKENIZER_IMPL_H
+#ifndef YOKE_CORE_TEXT_INTERNAL_H
+#define YOKE_CORE_TEXT_INTERNAL_H
 
 #define PCRE2_CODE_UNIT_WIDTH 8
 #include <pcre2.h>

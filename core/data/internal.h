@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What the kinds of data sets share; nobody else includes this. */
-#ifndef YOKE_CORE_DATA_DATASET_IMPL_H
-#define YOKE_CORE_DATA_DATASET_IMPL_H
+#ifndef YOKE_CORE_DATA_INTERNAL_H
+#define YOKE_CORE_DATA_INTERNAL_H
 
 #include "core/data/dataset.h"
 #include "core/read/rows.h"
