@@ -4,9 +4,10 @@
 #include <pthread.h>
 #include <signal.h>
 #include <string.h>
-#include <time.h>
 
+#include "core/base/clock.h"
 #include "core/base/mem.h"
+#include "core/base/round.h"
 #include "core/data/order.h"
 
 #define DEPTH 4
@@ -58,8 +59,8 @@ struct yk__loader {
 
 int64_t yk__loader_batches(const yk__loader *l)
 {
-    int64_t n = yk__dataset_rows(l->dataset), b = l->options.global_batch;
-    return l->options.drop_last ? n / b : n / b + (n % b != 0);
+    const int64_t rows = yk__dataset_rows(l->dataset), batch = l->options.global_batch;
+    return l->options.drop_last ? rows / batch : (int64_t)yk__div_up((uint64_t)rows, (uint64_t)batch);
 }
 
 /* ---- filling, on the thread and without the lock: the slot is its own ---- */
@@ -152,13 +153,6 @@ static void slot_fill(yk__loader *l, struct slot *s, uint64_t epoch, int64_t ind
     s->err = err;
 }
 
-static int64_t now_ns(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
-}
-
 static int ring_has_space(const yk__loader *l)
 {
     return !l->hold && l->made - l->freed < l->options.depth && l->base + l->made < yk__loader_batches(l);
@@ -179,9 +173,9 @@ static void fill_next(yk__loader *l)
     struct part p = rows - index * l->options.global_batch < l->options.global_batch ? l->tail : l->full;
     l->busy = 1;
     pthread_mutex_unlock(&l->lock);
-    took = now_ns();
+    took = yk__clock_ns();
     slot_fill(l, s, epoch, index, &p);
-    took = now_ns() - took + 1;
+    took = yk__clock_ns() - took + 1;
     pthread_mutex_lock(&l->lock);
     l->fill_ns = !l->fill_ns ? took : l->fill_ns + ((took < 8 * l->fill_ns ? took : 8 * l->fill_ns) - l->fill_ns) / 8;
     l->busy = 0;
@@ -221,7 +215,9 @@ static yk_status ask_share(const yk__loader *l, int64_t n, struct part *p, yk_er
 static yk_status ask_shares(const yk__loader *l, struct part *full, struct part *tail, yk_error *err)
 {
     yk_status s = ask_share(l, l->options.global_batch, full, err);
-    return s ? s : ask_share(l, yk__dataset_rows(l->dataset) % l->options.global_batch, tail, err);
+    if (!s)
+        s = ask_share(l, yk__dataset_rows(l->dataset) % l->options.global_batch, tail, err);
+    return s;
 }
 
 /* Signals are the business of the program's own threads. */

@@ -17,11 +17,11 @@
 #include <string.h>
 #include <sys/signalfd.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "core/base/advance.h"
 #include "core/base/cgroup.h"
+#include "core/base/clock.h"
 #include "core/base/limit.h"
 #include "core/base/mem.h"
 #include "core/base/option.h"
@@ -31,13 +31,6 @@
 #define STOPPED_MS 1100     /* some, not all, ranks stopped for so long: lost. Before their silence tells the others */
 #define DEATH_MS 2000       /* from SIGKILL to giving up */
 #define LEFT_MS 60000       /* from a goodbye to the end of the process: exit handlers, of drivers mostly */
-
-static int64_t now_ms(void)
-{
-    struct timespec ts;
-    clock_gettime(CLOCK_MONOTONIC, &ts);
-    return (int64_t)ts.tv_sec * 1000 + ts.tv_nsec / 1000000;
-}
 
 /* ---- Ending ------------------------------------------------------------------------------------------------------ */
 
@@ -59,7 +52,7 @@ static void kill_all(yk__launcher *l)
 {
     signal_all(l, SIGKILL);
     if (!l->killed_at)
-        l->killed_at = now_ms();
+        l->killed_at = yk__clock_ms();
 }
 
 /* An error stands in the record: starts the clock. */
@@ -74,7 +67,7 @@ static void begin_end(yk__launcher *l)
     l->ending = true;
     say_line(l, err.text);
     grace = silent ? GRACE_SILENT_MS : GRACE_MS;
-    l->kill_at = now_ms() + grace;
+    l->kill_at = yk__clock_ms() + grace;
     l->term_at = l->kill_at - grace / 2;
     if (silent && rank < l->n_ranks && l->rank[rank].pid)
         kill(-l->rank[rank].pid, SIGKILL); /* it does not listen */
@@ -97,7 +90,7 @@ static void give_up(yk__launcher *l)
 
 static void deadlines_enforce(yk__launcher *l)
 {
-    int64_t now = now_ms();
+    int64_t now = yk__clock_ms();
     if (l->killed_at && l->alive && now - l->killed_at >= DEATH_MS)
         give_up(l);
     if (!l->ending)
@@ -169,7 +162,7 @@ static void read_notices(yk__launcher *l, uint32_t rank)
     if (reported && !l->ending)
         fail_rank(l, rank, err.status, what);
     if (l->left_ms && !l->rank[rank].left_at && yk__local_job_left(l->job, rank))
-        l->rank[rank].left_at = now_ms();
+        l->rank[rank].left_at = yk__clock_ms();
 }
 
 /* Whether the process that joined lives: the rank's, or one in its group where a wrapper stands between. */
@@ -184,7 +177,7 @@ static void watch_left(yk__launcher *l)
 {
     char what[160];
     for (uint32_t r = 0; r < l->n_ranks; r++) {
-        if (!l->rank[r].left_at || now_ms() - l->rank[r].left_at < l->left_ms)
+        if (!l->rank[r].left_at || yk__clock_ms() - l->rank[r].left_at < l->left_ms)
             continue;
         l->rank[r].left_at = 0;
         if (l->ending || !member_lives(l, r))
@@ -207,10 +200,10 @@ static void watch_stopped(yk__launcher *l)
         return;
     }
     if (!l->stopped_since)
-        l->stopped_since = now_ms();
-    if (!l->ending && now_ms() - l->stopped_since >= STOPPED_MS) {
+        l->stopped_since = yk__clock_ms();
+    if (!l->ending && yk__clock_ms() - l->stopped_since >= STOPPED_MS) {
         fail_rank(l, which, YK_E_DEVICE_LOST, " was stopped while others run");
-        l->kill_at = now_ms() + GRACE_SILENT_MS;
+        l->kill_at = yk__clock_ms() + GRACE_SILENT_MS;
         l->term_at = l->kill_at - GRACE_SILENT_MS / 2;
     }
 }
@@ -332,7 +325,7 @@ static int next_timeout(const yk__launcher *l)
             at = earlier_of(at, l->rank[r].left_at + l->left_ms);
     if (!at)
         return -1;
-    at -= now_ms();
+    at -= yk__clock_ms();
     return at < 0 ? 0 : (int)at + 1;
 }
 
@@ -389,7 +382,9 @@ static yk_status launcher_run(yk__launcher *l, const yk__placement *place, int *
     yk__guard_stop(&l->guard);
     release_signals(l, &old_child);
     yk__free(p);
-    return s ? s : job_verdict(l, code, err);
+    if (!s)
+        s = job_verdict(l, code, err);
+    return s;
 }
 
 static yk_status prepare_launch(yk__launcher *l, yk_error *err)
@@ -414,7 +409,8 @@ yk_status yk__launch(const struct yk__placement *place, uint32_t n, char *const 
     yk__launcher l = {.n_ranks = n, .argv = argv, .say = say, .guard = {0, -1}, .signal_fd = -1};
     yk_status s = prepare_launch(&l, err);
     *code = s == YK_E_ARG ? 2 : 1;
-    s = s ? s : launcher_run(&l, place, code, err);
+    if (!s)
+        s = launcher_run(&l, place, code, err);
     if (s && !l.said)
         say_line(&l, err->text);
     yk__free(l.rank);
