@@ -140,7 +140,9 @@ static yk_status read_pair(yk__dataset *d, const yk__spec *s, const char *pi, co
     yk__idx_close(images);
     yk__idx_close(labels);
     d->classes = (int)classes;
-    return st ? st : images_finish(d, s, count, err);
+    if (!st)
+        st = images_finish(d, s, count, err);
+    return st;
 }
 
 static yk_status open_idx(yk__dataset *d, const yk__spec *s, const yk__dataset_options *o, yk_error *err)

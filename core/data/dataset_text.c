@@ -318,7 +318,9 @@ static yk_status open_text(yk__dataset *d, const yk__spec *s, const yk__dataset_
         st = encode_run(d, s->path, d->eval ? text + at : text, d->eval ? n - at : at, err);
     }
     yk__free(text);
-    return st ? st : cut_windows(d, s, o, err);
+    if (!st)
+        st = cut_windows(d, s, o, err);
+    return st;
 }
 
 static yk_status open_tokens(yk__dataset *d, const yk__spec *s, const yk__dataset_options *o, yk_error *err)

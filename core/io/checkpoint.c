@@ -241,13 +241,15 @@ yk_status yk__checkpoint_commit(yk__checkpoint *c, json_t *state, yk_error *err)
 {
     yk_error left = YK_ERROR_INIT;
     yk_status s = write_state(c, state, err);
-    s = s ? s : yk__folder_sync(c->tmp, err);
+    if (!s)
+        s = yk__folder_sync(c->tmp, err);
     if (s) {
         yk__checkpoint_abandon(c);
         return s;
     }
     s = yk__folder_exchange(c->tmp, c->dir, c->old, err);
-    s = s ? s : yk__folder_sync_parent(c->dir, err);
+    if (!s)
+        s = yk__folder_sync_parent(c->dir, err);
     if (!s && remove_to(c->tmp, c->dir, &left)) /* the replaced one; the new one is safe: no reason to end a job */
         yk__log(YK_LOG_WARN, "checkpoint", "%s", left.text);
     checkpoint_free(c);
@@ -298,7 +300,8 @@ yk_status yk__checkpoint_state(const char *dir, json_t **state, yk_error *err)
     if (fd >= 0)
         close(fd);
     yk_status s = fd < 0 ? err->status : yk__json_load(path, YK__JSON_UNIQUE_KEYS, &j, err);
-    s = s ? s : yk__json_object(j, path, "files", &files, err);
+    if (!s)
+        s = yk__json_object(j, path, "files", &files, err);
     if (!s && !json_is_object(files))
         s = yk__fail(err, YK_E_FORMAT, "%s: \"files\" is %s, expected an object", path, yk__json_type(files));
     yk__free(path);
@@ -314,8 +317,11 @@ yk_status yk__checkpoint_read(const char *dir, json_t **state, yk_error *err)
     json_t *j = NULL, *entry;
     const char *name;
     yk_status s = yk__checkpoint_state(dir, &j, err);
-    if (!s)
-        json_object_foreach(json_object_get(j, "files"), name, entry) s = s ? s : check_file(dir, name, entry, err);
+    json_object_foreach(json_object_get(j, "files"), name, entry)
+    {
+        if (!s)
+            s = check_file(dir, name, entry, err);
+    }
     if (s)
         json_decref(j);
     else

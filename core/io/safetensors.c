@@ -207,7 +207,9 @@ static yk_status read_tensor(const struct part *p, yk__safetensor *t, const char
     t->dtype_name = types[k].name;
     t->dtype = types[k].dtype;
     s = read_shape(p, t, shape, err);
-    return s ? s : read_offsets(p, t, offsets, types[k].bits, err);
+    if (!s)
+        s = read_offsets(p, t, offsets, types[k].bits, err);
+    return s;
 }
 
 static yk_status read_meta(yk__safetensors *st, const struct part *p, json_t *v, yk_error *err)
@@ -302,7 +304,9 @@ static yk_status parse_part(yk__safetensors *st, int file, yk_error *err)
         return s;
     s = read_entries(st, file, header, err);
     json_decref(header);
-    return s ? s : check_layout(st, first, p, err);
+    if (!s)
+        s = check_layout(st, first, p, err);
+    return s;
 }
 
 /* ---- names ---- */
@@ -448,7 +452,9 @@ static yk_status open_single(yk__safetensors *st, const void *data, size_t bytes
     }
     if (!s)
         s = parse_part(st, 0, err);
-    return s ? s : index_names(st, err);
+    if (!s)
+        s = index_names(st, err);
+    return s;
 }
 
 /* The file that a directory means. NULL: out of memory. */

@@ -214,18 +214,13 @@ yk_status yk__safetensors_write(int fd, const char *path, const yk__safetensors_
     yk_status s = check_names(path, t, count, err);
     if (!s)
         s = build_header(&h, path, t, count, meta, nmeta, err);
-    if (s)
-        goto free_header;
-    k.piece = yk__malloc(PIECE);
-    if (!k.piece) {
-        s = yk__fail_mem(err, PIECE, "a write buffer");
-        goto free_header;
+    if (!s) {
+        k.piece = yk__malloc(PIECE);
+        s = k.piece ? write_all(fd, path, h.data, h.length, err) : yk__fail_mem(err, PIECE, "a write buffer");
     }
-    s = write_all(fd, path, h.data, h.length, err);
     for (int64_t i = 0; i < count && !s; i++)
         s = write_tensor(&k, &t[i], i, err);
     yk__free(k.piece);
-free_header:
     yk__free(h.data);
     return s;
 }

@@ -292,7 +292,9 @@ static yk_status open_at(yk__csv *c, const yk__csv_options *o, yk_error *err)
     s = record_read(c, &more, err);
     if (!s && !more)
         return line_fail(c, c->line, "expected a header line, found only blank lines", err);
-    return s ? s : keep_columns(c, err);
+    if (!s)
+        s = keep_columns(c, err);
+    return s;
 }
 
 yk_status yk__csv_read(yk__file *f, const yk__csv_options *o, yk__csv **out, yk_error *err)

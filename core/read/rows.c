@@ -362,7 +362,9 @@ static yk_status number_names(struct rows_reader *l, yk_error *err)
     else
         s = names_sorted(l, err);
     yk__free(beside);
-    return s ? s : labels_renumber(l, err);
+    if (!s)
+        s = labels_renumber(l, err);
+    return s;
 }
 
 static int by_number(const void *a, const void *b)

@@ -373,7 +373,9 @@ static yk_status text_encode(yk__encoder *e, const char *s, size_t n, yk__ids *o
         i += a->bytes;
         from = i = a->rstrip ? skip_space(s, n, i) : i;
     }
-    return st ? st : segment_encode(e, s + from, n - from, out, err);
+    if (!st)
+        st = segment_encode(e, s + from, n - from, out, err);
+    return st;
 }
 
 /* Longest first, as transformers' default does: one id at a time off the longer text's end. */
@@ -439,5 +441,7 @@ yk_status yk__encoder_encode(yk__encoder *e, const char *text, size_t bytes, con
     e->b.count = 0;
     if (!s && pair)
         s = text_encode(e, pair, pair_bytes, &e->b, err);
-    return s ? s : template_apply(e, pair ? &e->tokenizer->pair : &e->tokenizer->single, special, max_length, ids, err);
+    if (!s)
+        s = template_apply(e, pair ? &e->tokenizer->pair : &e->tokenizer->single, special, max_length, ids, err);
+    return s;
 }

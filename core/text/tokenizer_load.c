@@ -199,7 +199,9 @@ static yk_status post_processor(const struct source *s, const json_t *v, yk_erro
         return YK_OK;
     if (type && !strcmp(type, "TemplateProcessing")) {
         st = template_of(s, json_object_get(v, "single"), &s->t->single, err);
-        return st ? st : template_of(s, json_object_get(v, "pair"), &s->t->pair, err);
+        if (!st)
+            st = template_of(s, json_object_get(v, "pair"), &s->t->pair, err);
+        return st;
     }
     if (type && !strcmp(type, "BertProcessing")) {
         int32_t cls = bert_id(s, v, "cls"), sep = bert_id(s, v, "sep");
@@ -313,7 +315,9 @@ static yk_status json_bpe(struct source *s, const json_t *root, const json_t *mo
             st = pre_tokenizer(s, json_array_get(list, i), err);
     else if (pre && !json_is_null(pre))
         st = pre_tokenizer(s, pre, err);
-    return st ? st : json_merges(s, json_object_get(model, "merges"), err);
+    if (!st)
+        st = json_merges(s, json_object_get(model, "merges"), err);
+    return st;
 }
 
 /* What yk__tokenizer_save_chars wrote. */
@@ -360,7 +364,9 @@ static yk_status read_root(struct source *s, const json_t *root, yk_error *err)
         st = not_built(s, "model", type, err);
     if (!st)
         st = added_tokens(s, json_object_get(root, "added_tokens"), err);
-    return st ? st : post_processor(s, json_object_get(root, "post_processor"), err);
+    if (!st)
+        st = post_processor(s, json_object_get(root, "post_processor"), err);
+    return st;
 }
 
 static yk_status tokenizer_ready(struct source *s, yk_error *err)
@@ -447,7 +453,9 @@ static yk_status from_vocab_txt(struct source *s, yk_error *err)
         return yk__fail(err, YK_E_FORMAT, "%s: expected [CLS] and [SEP] among the tokens", s->path);
     bert_template(s->t, cls, sep);
     st = from_config(s, err);
-    return st ? st : tokenizer_ready(s, err);
+    if (!st)
+        st = tokenizer_ready(s, err);
+    return st;
 }
 
 /* ---- vocab.json and merges.txt ---- */
@@ -510,7 +518,9 @@ static yk_status from_vocab_json(struct source *s, yk_error *err)
     end.id = token_id(s, "<|endoftext|>");
     if (end.id >= 0)
         st = add_added(s, end, "<|endoftext|>", 13, err);
-    return st ? st : tokenizer_ready(s, err);
+    if (!st)
+        st = tokenizer_ready(s, err);
+    return st;
 }
 
 /* ---- */
