@@ -103,7 +103,7 @@ static bool build_encoder(yk_model *m, bert *net, const yk_data *data)
         yk_fail(m->job, YK_E_MEM, "out of memory for bert");
         return false;
     }
-    yk_owns(m->job, net->layer, layers_free);
+    yk_on_close(m->job, net->layer, layers_free);
     if (!yk_ok(m->job))
         return false;
     net->word_embeddings = model_param(m, net->init, 2, (int64_t[]){net->vocab_size, net->hidden_size},
@@ -156,7 +156,7 @@ typedef struct token_layout {
 
 static yk_t tokens_unpack(const token_layout *t, yk_t x)
 {
-    return t->pack.id ? yk_unpack(x, t->pack) : x;
+    return t->pack.id ? yk_unpack_tokens(x, t->pack) : x;
 }
 
 static yk_t tokens_dropout(const token_layout *t, yk_t x, float p)
@@ -185,7 +185,7 @@ static yk_t feed_forward_on(const bert *net, const bert_layer *l, yk_t x, yk_t y
 static yk_t layer_on(const bert *net, const bert_layer *l, yk_t x, const token_layout *t)
 {
     yk_t y = attention_on(net, l, tokens_unpack(t, model_linear_on(l->q, x)), x, t);
-    return feed_forward_on(net, l, x, t->pack.id ? yk_pack(y, t->pack) : y, t);
+    return feed_forward_on(net, l, x, t->pack.id ? yk_pack_tokens(y, t->pack) : y, t);
 }
 
 /* The same for the first n tokens of each row alone. */
@@ -232,7 +232,7 @@ static token_layout tokens_of(const bert *net, const yk_batch *batch, int64_t n)
     if (!t.keep.id || n >= t.width || net->n_layers < 2)
         return t;
     pack = kept_or_first(batch, &t, n);
-    if (yk_packed(pack) * 8 < t.rows * t.width * 7)
+    if (yk_packed_count(pack) * 8 < t.rows * t.width * 7)
         t.pack = pack;
     return t;
 }
@@ -253,7 +253,7 @@ static yk_t hidden_states(const yk_model *m, const bert *net, const yk_batch *ba
     t = tokens_of(net, batch, n);
     x = embeddings_on(net, batch);
     if (t.pack.id)
-        x = yk_pack(x, t.pack);
+        x = yk_pack_tokens(x, t.pack);
     for (int64_t i = 0; i + (n < width) < net->n_layers; i++)
         model_block_begin(m), x = layer_on(net, &net->layer[i], x, &t), model_block_end(m);
     return n < width ? layer_on_first(net, &net->layer[net->n_layers - 1], x, n, &t) : x;

@@ -81,7 +81,7 @@ static bool fits_image(yk_model *m, const yk_data *data)
     return false;
 }
 
-bool yk_model_takes(yk_model *m, const yk_data *data)
+bool yk_model_fits(yk_model *m, const yk_data *data)
 {
     if (!m || !data || !yk_ok(m->job))
         return m && yk_ok(m->job);

@@ -101,7 +101,7 @@ static void gpt2_build(yk_model *m, void *object, const yk_data *data)
         yk_fail(m->job, YK_E_MEM, "out of memory for gpt2");
         return;
     }
-    yk_owns(m->job, net->block, blocks_free);
+    yk_on_close(m->job, net->block, blocks_free);
     if (!yk_ok(m->job))
         return;
     net->wte =

@@ -89,13 +89,13 @@ static yk_model *model_build(yk_job *job, const model_kind *kind, yk_settings *s
     kind->build(m, m->net, data);
     m->count = yk_param_count(job) - m->first;
     yk_settings_check(settings);
-    yk_model_takes(m, data);
+    yk_model_fits(m, data);
     yk_settings_put(settings, "model_type", kind->model_type);
     yk_settings_put(settings, "yoke_model", kind->name);
-    yk_owns(job, m, (void (*)(void *))model_release);
+    yk_on_close(job, m, (void (*)(void *))model_release);
     if (!yk_ok(job)) /* the job keeps the model, or has released it */
         return NULL;
-    yk_save_with(job, m, write_to_checkpoint);
+    yk_on_save(job, m, write_to_checkpoint);
     return m;
 }
 
@@ -126,7 +126,7 @@ static const model_kind *kind_of(yk_settings *s, const yk_data *data)
     return NULL;
 }
 
-yk_model *yk_model_from(yk_job *job, const char *dir, const char *config, const yk_data *data)
+yk_model *yk_model_from_pretrained(yk_job *job, const char *dir, const char *config, const yk_data *data)
 {
     char path[4096];
     yk_settings *s;
@@ -259,7 +259,7 @@ static void write_weights(yk_model *m, const char *dir)
 
 void yk_model_save(yk_model *m, const char *dir)
 {
-    const char *stage = m ? yk_stage(m->job, dir) : NULL;
+    const char *stage = m ? yk_stage_begin(m->job, dir) : NULL;
     if (!stage)
         return;
     write_weights(m, stage);
@@ -292,12 +292,12 @@ yk_t yk_model_loss(yk_model *m, const yk_batch *batch, yk_t logits)
                                  &(yk_cross_entropy_config){.smoothing = yk_training(m->job) ? m->smoothing : 0});
 }
 
-void yk_model_smooth(yk_model *m, float smoothing)
+void yk_model_label_smoothing(yk_model *m, float smoothing)
 {
     if (!m || !yk_ok(m->job))
         return;
     if (!(smoothing >= 0 && smoothing < 1))
-        model_fail(m->job, YK_E_ARG, "yk_model_smooth: label smoothing of %g: expected 0 to below 1",
+        model_fail(m->job, YK_E_ARG, "yk_model_label_smoothing: label smoothing of %g: expected 0 to below 1",
                    (double)smoothing);
     m->smoothing = smoothing;
 }
@@ -313,7 +313,7 @@ const char *yk_model_name(const yk_model *m)
     return m ? m->kind->name : "";
 }
 
-uint64_t yk_model_size(const yk_model *m)
+uint64_t yk_model_num_parameters(const yk_model *m)
 {
     uint64_t n = 0;
     for (uint32_t i = 0; m && i < m->count; i++) {
@@ -383,13 +383,13 @@ int64_t model_classes(yk_model *m, const yk_data *data, int64_t preset)
 void model_block_begin(const yk_model *m)
 {
     if (m->recompute && yk_training(m->job))
-        yk_checkpoint_begin(m->job);
+        yk_recompute_begin(m->job);
 }
 
 void model_block_end(const yk_model *m)
 {
     if (m->recompute && yk_training(m->job))
-        yk_checkpoint_end(m->job);
+        yk_recompute_end(m->job);
 }
 
 yk_init model_normal(double std)

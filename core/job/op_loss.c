@@ -178,15 +178,15 @@ yk_t yk_bce_with_logits(yk_t logits, yk_t target, const yk_loss_config *c)
     return reduced(job, bce_items(job, yk__cast(&job->g, x, YK_F32), y, w, q), items, n, c->reduction);
 }
 
-yk_t yk_mse(yk_t x, yk_t target, const yk_loss_config *c)
+yk_t yk_mse_loss(yk_t x, yk_t target, const yk_loss_config *c)
 {
     yk_job *job;
     yk__vid a, b;
     c = c ? c : &plain;
-    if (!alike("yk_mse", x, target, c, &job, &a, &b))
+    if (!alike("yk_mse_loss", x, target, c, &job, &a, &b))
         return YK__POISON;
     if (!yk__is_no(c->weight) || !yk__is_no(c->pos_weight)) {
-        yk__job_failf(job, YK_E_ARG, "yk_mse has no weights");
+        yk__job_failf(job, YK_E_ARG, "yk_mse_loss has no weights");
         return YK__POISON;
     }
     double n = (double)yk__value_count(&job->g.value[a]);

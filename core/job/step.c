@@ -280,7 +280,7 @@ bool yk__flush(yk_job *job)
     if (!yk__job_alive(job))
         return false;
     if (job->recomputing) {
-        yk__job_failf(job, YK_E_ARG, "yk_checkpoint_begin without its yk_checkpoint_end");
+        yk__job_failf(job, YK_E_ARG, "yk_recompute_begin without its yk_recompute_end");
         return false;
     }
     if (!gather_wanted(job, &wanted))

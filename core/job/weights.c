@@ -193,7 +193,7 @@ void yk_weights_save(yk_job *job, const char *file, uint32_t n, const char *cons
 
 /* ---- Several files together ---------------------------------------------------------------------------------------- */
 
-const char *yk_stage(yk_job *job, const char *dir)
+const char *yk_stage_begin(yk_job *job, const char *dir)
 {
     yk_error err = YK_ERROR_INIT;
     yk_make_dir(job, dir);

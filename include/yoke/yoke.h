@@ -96,7 +96,7 @@ YK_API void yk_fail(yk_job *job, yk_status status, const char *text);
 YK_API int yk_launch(const char *devices, char *const *argv);
 
 YK_API uint32_t yk_rank(const yk_job *job);
-YK_API uint32_t yk_world(const yk_job *job);
+YK_API uint32_t yk_world_size(const yk_job *job);
 YK_API bool yk_is_main(const yk_job *job);                     /* rank 0 */
 YK_API const char *yk_device_name(const yk_job *job, uint32_t rank);
 YK_API double yk_share(const yk_job *job, uint32_t rank);      /* part of the rows it worked on so far, 0..1 */
@@ -114,7 +114,7 @@ typedef struct yk_memory {
 } yk_memory;
 YK_API void yk_memory_get(const yk_job *job, yk_memory *m);
 YK_API uint64_t yk_param_hash(yk_job *job);                    /* of all parameters; fails the job if ranks differ */
-YK_API void yk_sum_ranks(yk_job *job, double *v, uint32_t n);  /* adds up host numbers over ranks, in rank order */
+YK_API void yk_all_reduce_sum(yk_job *job, double *v, uint32_t n);  /* adds up host numbers over ranks, in rank order */
 YK_API void yk_barrier(yk_job *job);
 YK_API void yk_sync(yk_job *job);                              /* until this rank's device has nothing left to do */
 YK_API void yk_print(yk_job *job, const char *fmt, ...);       /* rank 0 only, to standard output */
@@ -143,14 +143,14 @@ YK_API void yk_param_read(yk_t param, float *data, size_t n);
 YK_API void yk_grad_read(yk_t param, float *data, size_t n);   /* gradient of the last window, before clipping */
 
 /* Host data of this step, copied. dtype f32, i32, u8 or bool. An input is rows where its first length is a multiple of this
- * rank's rows (yk_rows, else the first length of the step's first input), else the same on all ranks, which is checked. */
+ * rank's rows (yk_set_rows, else the first length of the step's first input), else the same on all ranks, which is checked. */
 YK_API yk_t yk_input(yk_job *job, yk_dtype dtype, uint32_t dims, const int64_t *dim, const void *data);
 /* Says that x is the same on all ranks though its first length fits this rank's rows: an input (class weights, a table), or what
  * yk_expand made of a value that is. Called before x is used; returns it. */
 YK_API yk_t yk_replicated(yk_t x);
 /* Which rows of the global micro batch this rank's inputs hold: global row numbers (NULL: 0..local-1) and how many rows
  * the micro batch has over all ranks. Dropout follows the global row. Loaders call it themselves. local may be 0. */
-YK_API void yk_rows(yk_job *job, int64_t local, const int32_t *row, int64_t global);
+YK_API void yk_set_rows(yk_job *job, int64_t local, const int32_t *row, int64_t global);
 /* This rank's part of the next global micro batch of n rows, by measured speed; loaders call it themselves. Collective.
  * A rank that would slow the job down is excluded for a while: it gets no rows here or from a loader, the same program runs on
  * it, some time behind the others, and sees the same losses, norms and steps. Parameters it reads by itself are the newest
@@ -173,8 +173,8 @@ YK_API yk_t yk_keep(yk_t x);                                   /* readable until
  * nothing written after an error. */
 YK_API double yk_item(yk_t x);
 YK_API void yk_read(yk_t x, void *data, size_t bytes);         /* f32, i32 or bool elements as the value has */
-YK_API void yk_log(yk_job *job, const char *name, yk_t x);     /* into the job's log when ready; see yk_log_open */
-YK_API void yk_log_open(yk_job *job, const char *path);        /* JSON lines, rank 0 */
+YK_API void yk_track(yk_job *job, const char *name, yk_t x);     /* into the job's log when ready; see yk_track_open */
+YK_API void yk_track_open(yk_job *job, const char *path);        /* JSON lines, rank 0 */
 YK_API void yk_end(yk_job *job);                               /* ends a step that has no yk_step (evaluation) */
 
 /* ---- Operations: all return a value of the same job ---------------------------------------------------------------- */
@@ -201,7 +201,7 @@ YK_API yk_t yk_shift(yk_t x, float addend);
 YK_API yk_t yk_neg(yk_t x);
 YK_API yk_t yk_abs(yk_t x);
 YK_API yk_t yk_exp(yk_t x);
-YK_API yk_t yk_log_of(yk_t x);                                 /* natural logarithm */
+YK_API yk_t yk_log(yk_t x);                                 /* natural logarithm */
 YK_API yk_t yk_sqrt(yk_t x);
 YK_API yk_t yk_rsqrt(yk_t x);
 YK_API yk_t yk_cast(yk_t x, yk_dtype dtype);
@@ -250,13 +250,13 @@ typedef struct yk_batch_norm_state { yk_t mean, var, count; } yk_batch_norm_stat
 YK_API yk_t yk_batch_norm(yk_t x, yk_t gamma, yk_t beta, yk_batch_norm_state running, float momentum, float eps);
 YK_API yk_t yk_embedding(yk_t ids, yk_t table, int32_t padding_index); /* -1: none; that row gets no gradient */
 YK_API yk_t yk_dropout(yk_t x, float p);                             /* nothing in evaluation */
-/* Rows without padding. keep: [B, T], an input or what follows from inputs; a token counts where it is not 0. yk_pack takes
+/* Rows without padding. keep: [B, T], an input or what follows from inputs; a token counts where it is not 0. yk_pack_tokens takes
  * the tokens that count out of [B, T, ..], one behind the other; their number is rounded up to a multiple of B T / 32 with
- * rows of zeros, which get no gradient. yk_unpack puts them back, zeros elsewhere. yk_dropout_packed drops of a packed x what
+ * rows of zeros, which get no gradient. yk_unpack_tokens puts them back, zeros elsewhere. yk_dropout_packed drops of a packed x what
  * yk_dropout drops of the [B, T, ..] it came from. */
-YK_API int64_t yk_packed(yk_t keep);                                 /* rows of what yk_pack gives */
-YK_API yk_t yk_pack(yk_t x, yk_t keep);
-YK_API yk_t yk_unpack(yk_t x, yk_t keep);
+YK_API int64_t yk_packed_count(yk_t keep);                                 /* rows of what yk_pack_tokens gives */
+YK_API yk_t yk_pack_tokens(yk_t x, yk_t keep);
+YK_API yk_t yk_unpack_tokens(yk_t x, yk_t keep);
 YK_API yk_t yk_dropout_packed(yk_t x, float p, yk_t keep);
 YK_API yk_t yk_softmax(yk_t x);                                      /* last axis */
 YK_API yk_t yk_log_softmax(yk_t x);
@@ -292,11 +292,11 @@ typedef struct yk_loss_config {
     yk_t weight, pos_weight; /* bce: of elements, of positive targets; broadcast; default none */
 } yk_loss_config;
 YK_API yk_t yk_bce_with_logits(yk_t logits, yk_t target, const yk_loss_config *c); /* NULL: the mean, no weights */
-YK_API yk_t yk_mse(yk_t x, yk_t target, const yk_loss_config *c);
+YK_API yk_t yk_mse_loss(yk_t x, yk_t target, const yk_loss_config *c);
 
 /* Activation checkpointing: what is traced between the two is recomputed in backward instead of being kept. */
-YK_API void yk_checkpoint_begin(yk_job *job);
-YK_API void yk_checkpoint_end(yk_job *job);
+YK_API void yk_recompute_begin(yk_job *job);
+YK_API void yk_recompute_end(yk_job *job);
 
 /* ---- Training -------------------------------------------------------------------------------------------------------- */
 
@@ -331,12 +331,12 @@ YK_API void yk_set_lr(yk_opt *opt, double lr);
 YK_API void yk_step(yk_opt *opt);
 YK_API bool yk_stepped(const yk_opt *opt);          /* the last yk_step ended a window and really updated */
 YK_API double yk_grad_norm(const yk_opt *opt);      /* L2 over all gradients of the last window before clipping */
-YK_API double yk_window_loss(const yk_opt *opt);    /* loss of the last window as optimised, over all ranks;
+YK_API double yk_step_loss(yk_opt *opt);    /* loss of the last window as optimised, over all ranks;
                                                        the first call after a window adds the ranks' parts up: every rank must
                                                        make it */
 YK_API uint64_t yk_steps(const yk_opt *opt);        /* optimizer steps so far */
 YK_API double yk_loss_scale(const yk_opt *opt);     /* fp16: the scale now; 1 otherwise */
-YK_API void yk_window_end(yk_job *job);             /* the micro batch under way is the last of its window */
+YK_API void yk_accumulate_end(yk_job *job);             /* the micro batch under way is the last of its window */
 
 typedef struct yk_sched yk_sched;
 /* Names and formulas of transformers' get_scheduler (constant, constant_with_warmup, linear, cosine,
@@ -399,9 +399,9 @@ YK_API const char *yk_data_tokenizer(const yk_data *d);      /* folder of its to
 /* A vocabulary of characters as DIR/tokenizer.json; other tokenizers have files of their own, nothing is written. */
 YK_API void yk_data_save_tokenizer(const yk_data *d, const char *dir);
 YK_API bool yk_data_next(yk_data *d, yk_batch *batch); /* false at the end of the epoch or after an error */
-YK_API void yk_data_rewind(yk_data *d, uint64_t epoch, uint64_t batch);
+YK_API void yk_data_seek(yk_data *d, uint64_t epoch, uint64_t batch);
 /* What comes next; after an epoch's last batch that is batch yk_data_batches() of the same epoch until yk_data_next is asked. */
-YK_API void yk_data_place(const yk_data *d, uint64_t *epoch, uint64_t *batch);
+YK_API void yk_data_tell(const yk_data *d, uint64_t *epoch, uint64_t *batch);
 
 /* for each batch of an epoch of data: opens the step; ends it if the body did not call yk_step. */
 #define yk_each(batch, job, data)                                                                                      \
@@ -416,25 +416,25 @@ typedef struct yk_model yk_model;
 YK_API yk_model *yk_model_new(yk_job *job, const char *name, const char *config, const yk_data *data);
 /* A Hugging Face folder (config.json, model.safetensors or its shards): architecture and weights. A head the file lacks
  * (a classifier on an encoder) is new, and said so. */
-YK_API yk_model *yk_model_from(yk_job *job, const char *dir, const char *config, const yk_data *data);
+YK_API yk_model *yk_model_from_pretrained(yk_job *job, const char *dir, const char *config, const yk_data *data);
 YK_API void yk_model_load(yk_model *m, const char *safetensors); /* weights into a model; names may carry "module." */
-/* Weights, config.json and the tokenizer's files, replaced together (yk_stage). A checkpoint of a job with one model has the
- * same files: yk_model_from opens it. */
+/* Weights, config.json and the tokenizer's files, replaced together (yk_stage_begin). A checkpoint of a job with one model has the
+ * same files: yk_model_from_pretrained opens it. */
 YK_API void yk_model_save(yk_model *m, const char *dir);
 /* Fails the job, in a line that names both, unless the model can work on the data: their kinds go together, and shape, token
- * ids and classes fit. yk_model_new and yk_model_from look at theirs; other data (evaluation) are looked at before the first
+ * ids and classes fit. yk_model_new and yk_model_from_pretrained look at theirs; other data (evaluation) are looked at before the first
  * step. Whether they fit. */
-YK_API bool yk_model_takes(yk_model *m, const yk_data *data);
+YK_API bool yk_model_fits(yk_model *m, const yk_data *data);
 YK_API yk_t yk_forward(yk_model *m, const yk_batch *batch);      /* logits */
 YK_API yk_t yk_model_loss(yk_model *m, const yk_batch *batch, yk_t logits);
 /* Training only: label smoothing of yk_model_loss, 0 to below 1 (PyTorch's rule); and whether each block of layers (of GPT-2,
  * BERT, ResNets) is computed again in backward instead of being kept, for less memory. */
-YK_API void yk_model_smooth(yk_model *m, float smoothing);
+YK_API void yk_model_label_smoothing(yk_model *m, float smoothing);
 YK_API void yk_model_recompute(yk_model *m, bool on);
 /* A named part of the forward pass: "logits", "last_hidden_state", "pooler_output"; which there are depends on the model. */
 YK_API yk_t yk_model_part(yk_model *m, const yk_batch *batch, const char *part);
 YK_API const char *yk_model_name(const yk_model *m);
-YK_API uint64_t yk_model_size(const yk_model *m);                /* numbers trained */
+YK_API uint64_t yk_model_num_parameters(const yk_model *m);                /* numbers trained */
 /* Forward and backward operations of one row at this width (2 per multiply-add). */
 YK_API double yk_model_flops(const yk_model *m, int64_t width);
 YK_API bool yk_model_decays(const yk_model *m, const char *param); /* weight decay is usual for it: matrices, not biases and norms */
@@ -472,14 +472,14 @@ YK_API void yk_weights_close(yk_weights *w);
 YK_API void yk_make_dir(yk_job *job, const char *dir); /* and its parents; rank 0; all wait for it */
 /* Files of dir replaced together: write them into the folder whose path comes back (all ranks get it, rank 0 writes; NULL
  * after a failure), then commit (all ranks). They are synced, then moved into dir. A kill before leaves dir as it was, one
- * meanwhile leaves the new files whole in dir/.yoke-save, which yk_model_from names. One at a time in a job. */
-YK_API const char *yk_stage(yk_job *job, const char *dir);
+ * meanwhile leaves the new files whole in dir/.yoke-save, which yk_model_from_pretrained names. One at a time in a job. */
+YK_API const char *yk_stage_begin(yk_job *job, const char *dir);
 YK_API void yk_stage_commit(yk_job *job, const char *dir);
 /* Has write(object, dir) called on rank 0 while yk_save makes a checkpoint in dir: what it writes there belongs to it. */
-YK_API void yk_save_with(yk_job *job, void *object, void (*write)(void *object, const char *dir));
+YK_API void yk_on_save(yk_job *job, void *object, void (*write)(void *object, const char *dir));
 /* The job is the object's owner from here on: release(object) is called when it is closed, after all else was freed that uses
  * parameters, the last object first; or at once where it cannot be remembered (job NULL, or out of memory: the job has failed). */
-YK_API void yk_owns(yk_job *job, void *object, void (*release)(void *object));
+YK_API void yk_on_close(yk_job *job, void *object, void (*release)(void *object));
 /* Writes parameters and states under the given names (rank 0; beside, synced, renamed). */
 YK_API void yk_weights_save(yk_job *job, const char *file, uint32_t n, const char *const *name, const yk_t *param);
 
