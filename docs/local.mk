@@ -34,3 +34,4 @@ CLEANFILES += docs/yoke-cts.1
 docs/yoke-cts.1: yoke-cts$(EXEEXT)
 	@$(MKDIR_P) docs
 	$(AM_V_GEN)./yoke-cts$(EXEEXT) --man > $@.tmp && mv $@.tmp $@
+EXTRA_DIST += docs/glossary.md
