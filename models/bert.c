@@ -23,12 +23,12 @@ typedef struct bert {
     bert_layer *layer;
     model_linear pooler, classifier, transform;
     int64_t vocab_size, hidden_size, n_layers, n_heads, intermediate_size, max_positions, n_classes;
-    float hidden_dropout, attention_dropout, classifier_dropout;
+    float hidden_dropout, attention_dropout, classifier_dropout, norm_eps;
     model_activation *activation;
     yk_init init;
 } bert;
 
-static float read_settings(yk_model *m, bert *net, const yk_data *data)
+static void read_settings(yk_model *m, bert *net, const yk_data *data)
 {
     yk_settings *s = m->settings;
     net->vocab_size = yk_settings_int(s, "vocab_size", data && yk_data_vocab(data) ? yk_data_vocab(data) : 30522);
@@ -43,14 +43,14 @@ static float read_settings(yk_model *m, bert *net, const yk_data *data)
     net->activation = model_activation_of(m, yk_settings_text(s, "hidden_act", "gelu"));
     net->init = model_normal(yk_settings_real(s, "initializer_range", 0.02));
     net->n_classes = model_classes(m, data, 2);
-    yk_settings_int(s, "seq_len", 0);
+    net->norm_eps = (float)yk_settings_real(s, "layer_norm_eps", 1e-12);
+    yk_settings_int(s, "seq_len", 0); /* read by benchmarks */
     model_put_int(m, "vocab_size", net->vocab_size);
     model_put_int(m, "hidden_size", net->hidden_size);
     model_put_int(m, "num_hidden_layers", net->n_layers);
     model_put_int(m, "num_attention_heads", net->n_heads);
     model_put_int(m, "intermediate_size", net->intermediate_size);
     model_put_int(m, "max_position_embeddings", net->max_positions);
-    return (float)yk_settings_real(s, "layer_norm_eps", 1e-12);
 }
 
 static model_linear encoder_linear(yk_model *m, const bert *net, int64_t layer, const char *name, int64_t in,
@@ -61,14 +61,14 @@ static model_linear encoder_linear(yk_model *m, const bert *net, int64_t layer, 
     return model_linear_new(m, prefix, in, out, true, &net->init);
 }
 
-static model_norm encoder_norm(yk_model *m, const bert *net, int64_t layer, const char *name, float eps)
+static model_norm encoder_norm(yk_model *m, const bert *net, int64_t layer, const char *name)
 {
     char prefix[128];
     snprintf(prefix, sizeof prefix, "bert.encoder.layer.%lld.%s", (long long)layer, name);
-    return model_norm_new(m, prefix, net->hidden_size, true, eps);
+    return model_norm_new(m, prefix, net->hidden_size, true, net->norm_eps);
 }
 
-static void layer_new(yk_model *m, bert *net, int64_t i, float eps)
+static void layer_new(yk_model *m, bert *net, int64_t i)
 {
     bert_layer *l = &net->layer[i];
     const int64_t w = net->hidden_size;
@@ -76,10 +76,10 @@ static void layer_new(yk_model *m, bert *net, int64_t i, float eps)
     l->k = encoder_linear(m, net, i, "attention.self.key", w, w);
     l->v = encoder_linear(m, net, i, "attention.self.value", w, w);
     l->attention_output = encoder_linear(m, net, i, "attention.output.dense", w, w);
-    l->attention_norm = encoder_norm(m, net, i, "attention.output.LayerNorm", eps);
+    l->attention_norm = encoder_norm(m, net, i, "attention.output.LayerNorm");
     l->intermediate = encoder_linear(m, net, i, "intermediate.dense", w, net->intermediate_size);
     l->output = encoder_linear(m, net, i, "output.dense", net->intermediate_size, w);
-    l->output_norm = encoder_norm(m, net, i, "output.LayerNorm", eps);
+    l->output_norm = encoder_norm(m, net, i, "output.LayerNorm");
 }
 
 static void layers_free(void *layer)
@@ -90,7 +90,7 @@ static void layers_free(void *layer)
 /* Embeddings and encoder; false when the settings are impossible. */
 static bool build_encoder(yk_model *m, bert *net, const yk_data *data)
 {
-    const float eps = read_settings(m, net, data);
+    read_settings(m, net, data);
     const int64_t types = yk_settings_int(m->settings, "type_vocab_size", 2);
     model_put_int(m, "type_vocab_size", types);
     if (!yk_ok(m->job) || net->n_layers < 1 || net->n_layers > 1000 || net->n_heads < 1 ||
@@ -112,9 +112,9 @@ static bool build_encoder(yk_model *m, bert *net, const yk_data *data)
                                            "bert.embeddings.position_embeddings.weight");
     net->token_type_embeddings = model_param(m, net->init, 2, (int64_t[]){types, net->hidden_size},
                                              "bert.embeddings.token_type_embeddings.weight");
-    net->norm = model_norm_new(m, "bert.embeddings.LayerNorm", net->hidden_size, true, eps);
+    net->norm = model_norm_new(m, "bert.embeddings.LayerNorm", net->hidden_size, true, net->norm_eps);
     for (int64_t i = 0; i < net->n_layers; i++)
-        layer_new(m, net, i, eps);
+        layer_new(m, net, i);
     return true;
 }
 
@@ -136,10 +136,11 @@ static void build_mlm(yk_model *m, void *object, const yk_data *data)
     yk_settings_put(m->settings, "architectures", "BertForMaskedLM");
     net->transform =
         model_linear_new(m, "cls.predictions.transform.dense", net->hidden_size, net->hidden_size, true, &net->init);
-    net->mlm_norm = model_norm_new(m, "cls.predictions.transform.LayerNorm", net->hidden_size, true, net->norm.eps);
+    net->mlm_norm = model_norm_new(m, "cls.predictions.transform.LayerNorm", net->hidden_size, true, net->norm_eps);
     net->mlm_bias = model_param(m, (yk_init){YK_INIT_ZEROS, 0, 0}, 1, &net->vocab_size, "cls.predictions.bias");
 }
 
+/* [B, T, W] to [B, heads, T, D]. */
 static yk_t heads_of(const bert *net, yk_t x)
 {
     const int64_t b = yk_dim(x, 0), t = yk_dim(x, 1);
@@ -196,6 +197,7 @@ static yk_t layer_on_first(const bert *net, const bert_layer *l, yk_t x, int64_t
     return feed_forward_on(net, l, first, attention_on(net, l, model_linear_on(l->q, first), x, t), &few);
 }
 
+/* Of tokens, positions and token types (0 where the batch has none), summed: [B, T, W]. */
 static yk_t embeddings_on(const bert *net, const yk_batch *batch)
 {
     const int64_t t = yk_dim(batch->input_ids, 1);
@@ -318,7 +320,25 @@ static double mlm_flops(const void *object, int64_t t)
                 2.0 * (double)t * (double)net->hidden_size * (double)(net->hidden_size + net->vocab_size));
 }
 
-const model_kind model_bert = {"bert",           "BERT, sequence classifier", "bert", "bert.", MODEL_LABELLED_TEXT,
-                               sizeof(bert),     build_classifier,           classifier_part, classifier_flops};
-const model_kind model_bert_mlm = {"bert-mlm", "BERT, masked language model", "bert", "bert.", MODEL_MASKED_TEXT,
-                                   sizeof(bert), build_mlm,                  mlm_part, mlm_flops};
+const model_kind model_bert = {
+    .name = "bert",
+    .text = "BERT, sequence classifier",
+    .model_type = "bert",
+    .prefix = "bert.",
+    .input = MODEL_LABELLED_TEXT,
+    .net_size = sizeof(bert),
+    .build = build_classifier,
+    .part = classifier_part,
+    .flops = classifier_flops,
+};
+const model_kind model_bert_mlm = {
+    .name = "bert-mlm",
+    .text = "BERT, masked language model",
+    .model_type = "bert",
+    .prefix = "bert.",
+    .input = MODEL_MASKED_TEXT,
+    .net_size = sizeof(bert),
+    .build = build_mlm,
+    .part = mlm_part,
+    .flops = mlm_flops,
+};

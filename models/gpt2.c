@@ -19,14 +19,17 @@ typedef struct gpt2_block {
 } gpt2_block;
 
 typedef struct gpt2 {
-    yk_t wte, wpe;
+    yk_t wte, wpe; /* embeddings of tokens [V, W] and positions [n_positions, W] */
     gpt2_block *block;
     model_norm ln_f;
     int64_t vocab_size, n_positions, n_embd, n_inner, n_layers, n_heads;
-    float embd_dropout, attn_dropout, resid_dropout;
+    float embd_dropout, attn_dropout, resid_dropout, norm_eps;
+    double init_std;
+    bool bias; /* of linear layers and norms */
     model_activation *activation;
 } gpt2;
 
+/* A linear layer in GPT-2's layout: weight [in, out]. */
 static model_linear linear_io_new(yk_model *m, const char *prefix, int64_t in, int64_t out, bool bias, double std)
 {
     model_linear l = {YK_NO, YK_NO};
@@ -36,32 +39,37 @@ static model_linear linear_io_new(yk_model *m, const char *prefix, int64_t in, i
     return l;
 }
 
-static void block_new(yk_model *m, gpt2 *net, int64_t i, bool bias, float eps, double std)
+static void block_new(yk_model *m, gpt2 *net, int64_t i)
 {
     gpt2_block *b = &net->block[i];
-    const double residual = std / sqrt(2.0 * (double)net->n_layers); /* GPT-2's rule for what adds into the stream */
+    /* GPT-2's rule for what is added into the stream */
+    const double residual_std = net->init_std / sqrt(2.0 * (double)net->n_layers);
     const int64_t w = net->n_embd;
     char name[80];
     int n = snprintf(name, sizeof name, "transformer.h.%lld.", (long long)i);
     char *tail = name + n;
     const size_t tail_size = sizeof name - (size_t)n;
     snprintf(tail, tail_size, "ln_1");
-    b->ln_1 = model_norm_new(m, name, w, bias, eps);
+    b->ln_1 = model_norm_new(m, name, w, net->bias, net->norm_eps);
     snprintf(tail, tail_size, "attn.c_attn");
-    b->attn = linear_io_new(m, name, w, 3 * w, bias, std);
+    b->attn = linear_io_new(m, name, w, 3 * w, net->bias, net->init_std);
     snprintf(tail, tail_size, "attn.c_proj");
-    b->attn_proj = linear_io_new(m, name, w, w, bias, residual);
+    b->attn_proj = linear_io_new(m, name, w, w, net->bias, residual_std);
     snprintf(tail, tail_size, "ln_2");
-    b->ln_2 = model_norm_new(m, name, w, bias, eps);
+    b->ln_2 = model_norm_new(m, name, w, net->bias, net->norm_eps);
     snprintf(tail, tail_size, "mlp.c_fc");
-    b->fc = linear_io_new(m, name, w, net->n_inner, bias, std);
+    b->fc = linear_io_new(m, name, w, net->n_inner, net->bias, net->init_std);
     snprintf(tail, tail_size, "mlp.c_proj");
-    b->proj = linear_io_new(m, name, net->n_inner, w, bias, residual);
+    b->proj = linear_io_new(m, name, net->n_inner, w, net->bias, residual_std);
 }
 
 static void read_settings(yk_model *m, gpt2 *net, const yk_data *data)
 {
     yk_settings *s = m->settings;
+    net->init_std = yk_settings_real(s, "initializer_range", 0.02);
+    net->norm_eps = (float)yk_settings_real(s, "layer_norm_epsilon", 1e-5);
+    net->bias = yk_settings_bool(s, "bias", true);
+    yk_settings_int(s, "seq_len", 0); /* read by benchmarks */
     net->vocab_size = yk_settings_int(s, "vocab_size", data && yk_data_vocab(data) ? yk_data_vocab(data) : 50257);
     net->n_positions = yk_settings_int(s, "n_positions", 1024);
     net->n_embd = yk_settings_int(s, "n_embd", 768);
@@ -87,10 +95,6 @@ static void blocks_free(void *block)
 static void gpt2_build(yk_model *m, void *object, const yk_data *data)
 {
     gpt2 *net = object;
-    double std = yk_settings_real(m->settings, "initializer_range", 0.02);
-    float eps = (float)yk_settings_real(m->settings, "layer_norm_epsilon", 1e-5);
-    bool bias = yk_settings_bool(m->settings, "bias", true);
-    yk_settings_int(m->settings, "seq_len", 0);
     read_settings(m, net, data);
     if (!yk_ok(m->job) || net->n_layers < 1 || net->n_layers > 1000 || net->n_heads < 1 || net->n_embd % net->n_heads) {
         yk_fail(m->job, YK_E_ARG, "gpt2: n_layer must be 1 to 1000 and n_embd a multiple of n_head");
@@ -104,13 +108,12 @@ static void gpt2_build(yk_model *m, void *object, const yk_data *data)
     yk_on_close(m->job, net->block, blocks_free);
     if (!yk_ok(m->job))
         return;
-    net->wte =
-        model_param(m, model_normal(std), 2, (int64_t[]){net->vocab_size, net->n_embd}, "transformer.wte.weight");
-    net->wpe =
-        model_param(m, model_normal(std), 2, (int64_t[]){net->n_positions, net->n_embd}, "transformer.wpe.weight");
+    const yk_init init = model_normal(net->init_std);
+    net->wte = model_param(m, init, 2, (int64_t[]){net->vocab_size, net->n_embd}, "transformer.wte.weight");
+    net->wpe = model_param(m, init, 2, (int64_t[]){net->n_positions, net->n_embd}, "transformer.wpe.weight");
     for (int64_t i = 0; i < net->n_layers; i++)
-        block_new(m, net, i, bias, eps, std);
-    net->ln_f = model_norm_new(m, "transformer.ln_f", net->n_embd, bias, eps);
+        block_new(m, net, i);
+    net->ln_f = model_norm_new(m, "transformer.ln_f", net->n_embd, net->bias, net->norm_eps);
 }
 
 static yk_t linear_io_on(model_linear l, yk_t x)
@@ -183,5 +186,14 @@ static double gpt2_flops(const void *object, int64_t t)
     return 3 * (layer * (double)net->n_layers + 2 * n * w * (double)net->vocab_size);
 }
 
-const model_kind model_gpt2 = {"gpt2",       "GPT-2, any size", "gpt2",    "transformer.", MODEL_RUNNING_TEXT,
-                               sizeof(gpt2), gpt2_build,        gpt2_part, gpt2_flops};
+const model_kind model_gpt2 = {
+    .name = "gpt2",
+    .text = "GPT-2, any size",
+    .model_type = "gpt2",
+    .prefix = "transformer.",
+    .input = MODEL_RUNNING_TEXT,
+    .net_size = sizeof(gpt2),
+    .build = gpt2_build,
+    .part = gpt2_part,
+    .flops = gpt2_flops,
+};

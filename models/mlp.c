@@ -1,20 +1,25 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Multi-layer perceptron: fc1, activation, fc2, .., fcN. Keys: input_size, hidden ("512+256"), num_labels,
- * hidden_act (relu), dropout (0). */
+/*
+ * Multi-layer perceptron: fc1, activation, fc2, .., fcN. The smallest of the models and so the one to read first: a
+ * builder reads settings and makes parameters (mlp_build), and traces the forward pass of a batch (mlp_part). Keys:
+ * input_size, hidden ("512+256"), num_labels, hidden_act (relu), dropout (0).
+ */
 #include "models/model.h"
 
 #include <stdio.h>
+#include <string.h>
 
 enum { MAX_HIDDEN = 32 };
 
 typedef struct mlp {
-    int64_t size[MAX_HIDDEN + 2];
-    model_linear fc[MAX_HIDDEN + 1];
+    int64_t size[MAX_HIDDEN + 2];    /* of the input, of each hidden layer, and the classes */
+    model_linear fc[MAX_HIDDEN + 1]; /* weight [size[i + 1], size[i]] */
     uint32_t n_layers;
     model_activation *activation;
     float dropout;
 } mlp;
 
+/* Numbers of an image, 0 where there are no data. */
 static int64_t data_pixels(const yk_data *data)
 {
     int64_t chw[3] = {0, 0, 0};
@@ -23,6 +28,7 @@ static int64_t data_pixels(const yk_data *data)
     return chw[0] * chw[1] * chw[2];
 }
 
+/* Settings, then parameters. What was decided goes back into the settings, so that config.json says it. */
 static void mlp_build(yk_model *m, void *object, const yk_data *data)
 {
     mlp *net = object;
@@ -46,12 +52,13 @@ static void mlp_build(yk_model *m, void *object, const yk_data *data)
     }
 }
 
+/* Images [n, C, H, W] to logits [n, classes]. */
 static yk_t mlp_part(yk_model *m, void *object, const yk_batch *batch, const char *name)
 {
     const mlp *net = object;
     yk_t x = yk_flatten(batch->x, 1);
     (void)m;
-    if (name[0] != 'l' || name[1] != 'o') /* only "logits" */
+    if (strcmp(name, "logits") != 0)
         return YK_NO;
     for (uint32_t i = 0; i < net->n_layers; i++) {
         x = model_linear_on(net->fc[i], x);
@@ -61,6 +68,7 @@ static yk_t mlp_part(yk_model *m, void *object, const yk_batch *batch, const cha
     return x;
 }
 
+/* Products forward and, twice, backward; the images get no gradient. */
 static double mlp_flops(const void *object, int64_t width)
 {
     const mlp *net = object;
@@ -72,4 +80,12 @@ static double mlp_flops(const void *object, int64_t width)
 }
 
 const model_kind model_mlp = {
-    "mlp", "multi-layer perceptron", "mlp", NULL, MODEL_IMAGES, sizeof(mlp), mlp_build, mlp_part, mlp_flops};
+    .name = "mlp",
+    .text = "multi-layer perceptron",
+    .model_type = "mlp",
+    .input = MODEL_IMAGES,
+    .net_size = sizeof(mlp),
+    .build = mlp_build,
+    .part = mlp_part,
+    .flops = mlp_flops,
+};

@@ -1,4 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What all models share: finding a builder by name or by a Hugging Face configuration, loading and saving weights under the names
+ * of published files, and the small parts (linear, norm, activation) that builders put together. Everything here and in the
+ * builders is written over yoke.h alone, as a user would: a good place to begin reading is mlp.c.
+ */
 #include "models/model.h"
 
 #include <math.h>

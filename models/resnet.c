@@ -108,6 +108,7 @@ static void read_settings(yk_model *m, resnet *net, const yk_data *data, const i
     model_put_int(m, "image_size", net->image_height);
 }
 
+/* Everything from the stem to the head, in the order of the forward pass. */
 static void layers_build(yk_model *m, resnet *net, bool option_b, const char *head)
 {
     int64_t in = net->stage_width[0];
@@ -153,6 +154,7 @@ static yk_t conv_on(yk_t x, yk_t w, int32_t stride, int32_t padding)
     return yk_conv2d(x, w, YK_NO, &(yk_conv2d_config){.stride = {stride, stride}, .padding = {padding, padding}});
 }
 
+/* The identity where shapes allow it, else option A: every second pixel, zero channels around; or B: a 1x1 kernel. */
 static yk_t shortcut_on(const resnet *net, const resnet_block *b, yk_t x)
 {
     const int64_t more = b->out - b->in;
@@ -170,6 +172,7 @@ static yk_t block_on(const resnet *net, const resnet_block *b, yk_t x)
     return net->activation(yk_add(y, shortcut_on(net, b, x)));
 }
 
+/* Images [n, C, H, W] to logits [n, classes]. */
 static yk_t resnet_part(yk_model *m, void *object, const yk_batch *batch, const char *name)
 {
     const resnet *net = object;
@@ -197,16 +200,33 @@ static double resnet_flops(const void *object, int64_t width)
     return 2 * stem + 3 * (n + 2.0 * (double)net->n_classes * (double)net->stage_width[net->n_stages - 1]);
 }
 
-const model_kind model_resnet20 = {"resnet20",     "ResNet-20 for small images",
-                                   "resnet",       NULL,
-                                   MODEL_IMAGES,   sizeof(resnet),
-                                   resnet20_build, resnet_part,
-                                   resnet_flops};
-const model_kind model_resnet32 = {"resnet32",     "ResNet-32 for small images",
-                                   "resnet",       NULL,
-                                   MODEL_IMAGES,   sizeof(resnet),
-                                   resnet32_build, resnet_part,
-                                   resnet_flops};
+const model_kind model_resnet20 = {
+    .name = "resnet20",
+    .text = "ResNet-20 for small images",
+    .model_type = "resnet",
+    .input = MODEL_IMAGES,
+    .net_size = sizeof(resnet),
+    .build = resnet20_build,
+    .part = resnet_part,
+    .flops = resnet_flops,
+};
+const model_kind model_resnet32 = {
+    .name = "resnet32",
+    .text = "ResNet-32 for small images",
+    .model_type = "resnet",
+    .input = MODEL_IMAGES,
+    .net_size = sizeof(resnet),
+    .build = resnet32_build,
+    .part = resnet_part,
+    .flops = resnet_flops,
+};
 const model_kind model_resnet18 = {
-    "resnet18",  "ResNet-18 with a 3x3 stem", "resnet", NULL, MODEL_IMAGES, sizeof(resnet), resnet18_build, resnet_part,
-    resnet_flops};
+    .name = "resnet18",
+    .text = "ResNet-18 with a 3x3 stem",
+    .model_type = "resnet",
+    .input = MODEL_IMAGES,
+    .net_size = sizeof(resnet),
+    .build = resnet18_build,
+    .part = resnet_part,
+    .flops = resnet_flops,
+};
