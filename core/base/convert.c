@@ -1,4 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Conversions by bits, not by the compiler's types: _Float16 is not everywhere, and rounding has to be the same on every machine.
+ * The rounding of bf16 adds half of the last place, plus the last bit kept, before it cuts off; a NaN would turn into infinity and
+ * is apart.
+ */
 #include "core/base/convert.h"
 
 #include <string.h>

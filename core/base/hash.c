@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Hashing of long byte strings: four lanes, because one alone would wait for its own multiplications. */
 #include "core/base/hash.h"
 
 #include <string.h>

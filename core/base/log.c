@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Log lines: put together in one buffer and written by one write(), so that lines of several ranks do not mix. */
 #include "core/base/log.h"
 
 #include <stdarg.h>

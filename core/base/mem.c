@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* The core's allocator: malloc's, with a counter in front that lets a test refuse the n-th request, and huge pages where they pay. */
 #include "core/base/mem.h"
 
 #include <stdarg.h>

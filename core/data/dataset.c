@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What all kinds of data sets have in common: choosing the kind, the tokenizer, where a row stands in its file, and the hash by
+ * which ranks see that they read the same. A kind is a row of functions (core/data/internal.h).
+ */
 #include "core/data/dataset.h"
 
 #include <stdio.h>

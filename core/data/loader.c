@@ -1,4 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The prefetching loader: a ring of slots that a thread fills while the caller uses one. One lock; a slot between `made` and
+ * `taken` is the caller's to take, one being filled is the thread's and needs none. Where a fill takes less than waking the thread
+ * would, the caller does it.
+ */
 #include "core/data/loader.h"
 
 #include <pthread.h>

@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The shuffled order (see order.h), eight places at a time: those of which the network has made a number that is not a row go
+ * round again, and new places take the free lanes.
+ */
 #include "core/data/order.h"
 
 #include <stdbool.h>

@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Checkpoints that are whole at any moment: a new folder beside, synced, exchanged with the old one by one rename. What a save
+ * that was interrupted left is cleared by the next one; nothing is removed that is not known by name to be a checkpoint's.
+ */
 #include "core/io/checkpoint.h"
 
 #include <dirent.h>

@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Reading files. Raw bytes come through one buffer; gzip is unpacked from it by zlib, member by member, and a plain file is copied
+ * out of it.
+ */
 #include "core/io/file.h"
 
 #include <errno.h>

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* jansson with our errors, and with what it cannot do: a NUL in a key, which JSON allows and published vocabularies have. */
 #include "core/io/json.h"
 
 #include <string.h>

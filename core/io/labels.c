@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Label names to and from config.json's id2label and label2id. */
 #include "core/io/labels.h"
 
 #include <stdio.h>

@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Reading safetensors. A file is checked as a whole when it is opened, header against size, so that reading data later needs no
+ * check but that of the read itself. Of several files each is a part; a name leads to its tensor by binary search.
+ */
 #include "core/io/safetensors.h"
 
 #include <errno.h>

@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Writing safetensors: the header is made in memory, the data go out tensor by tensor, from memory or piece by piece from whoever
+ * has them, so that a file may be larger than memory.
+ */
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>

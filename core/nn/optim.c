@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The numbers of an optimizer step: Adam's bias corrections (Kingma and Ba 2015, algorithm 1) are computed here, in double, once a
+ * step, and not by every element on the device.
+ */
 #include "core/nn/optim.h"
 
 #include <math.h>

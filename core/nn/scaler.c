@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Loss scaling, one function for each library's rule; the order of tests and updates in each is that of its source, because a
+ * comparison with a run of that library is bit for bit.
+ */
 #include "core/nn/scaler.h"
 
 #include <float.h>

@@ -1,4 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Learning-rate schedules: one function for each, of step and settings alone, in the order of their sources
+ * (transformers/optimization.py, torch/optim/lr_scheduler.py, deepspeed/runtime/lr_schedules.py), whose floating-point expressions
+ * they keep. Only reduce_lr_on_plateau has a state.
+ */
 #include "core/nn/sched.h"
 
 #include <math.h>

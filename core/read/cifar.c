@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Reading CIFAR-10: the file is its records; only size and labels have to be looked at. */
 #include "core/read/cifar.h"
 
 #include <inttypes.h>

@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A parser of CSV by hand, byte by byte with runs in between: fields go into one growing text, each ending in 0, and offsets say
+ * where they begin. Streaming, so that a file is never in memory twice.
+ */
 #include "core/read/csv.h"
 
 #include <inttypes.h>

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Reading IDX: header, then exactly the elements, turned into the host's byte order in place. */
 #include "core/read/idx.h"
 
 #include <inttypes.h>

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* JSON lines by way of jansson, a line at a time from a buffer that grows to the longest one. */
 #include "core/read/jsonl.h"
 
 #include <inttypes.h>

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Reading token files: the ids stay as they are in the file, two or four bytes each; all are checked once. */
 #include "core/read/tokens.h"
 
 #include <inttypes.h>

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* An open-addressed hash map with linear probing, at most half full; keys lie one behind the other in one block. */
 #include "core/text/strmap.h"
 
 #include <string.h>

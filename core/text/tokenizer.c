@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What all tokenizers have in common: finding added tokens, cutting to a length, the template of special tokens; and the two small
+ * kinds, characters and bytes. WordPiece and BPE have files of their own.
+ */
 #include "core/text/tokenizer.h"
 
 #include <inttypes.h>
