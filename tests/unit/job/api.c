@@ -44,7 +44,7 @@ START_TEST(dead_handle)
     yk_t z = YK_HERE(yk_neg(x));
     int line = __LINE__ - 1;
     char where[64];
-    snprintf(where, sizeof where, "job_api.c:%d", line);
+    snprintf(where, sizeof where, "job/api.c:%d", line);
     ck_assert(z.id == 0);
     ck_assert_int_eq(yk_error_status(job), YK_E_ARG);
     ck_assert_msg(strstr(yk_error_text(job), where) && strstr(yk_error_text(job), "yk_neg") &&
