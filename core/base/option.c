@@ -271,8 +271,8 @@ static void unknown_warn(const char *name, const char *nearest)
 
 void yk__options_warn(const char *plugins)
 {
-    static bool told;
-    if (!told)
+    static bool warned;
+    if (!warned)
         yk__options_unknown(plugins, unknown_warn);
-    told = true;
+    warned = true;
 }

@@ -14,9 +14,9 @@ struct data_kind {
     const char *name;
     const char *const *keys;
     int n_keys;
-    yk_status (*open)(yk__dataset *d, const yk__spec *s, const yk__dataset_options *o, yk_error *err);
-    int64_t (*width)(const yk__dataset *d, const int64_t *rows, int64_t n);
-    void (*fill)(const yk__dataset *d, const int64_t *rows, int64_t n, int64_t width, void *const *buffers);
+    yk_status (*open)(yk__dataset *set, const yk__spec *spec, const yk__dataset_options *options, yk_error *err);
+    int64_t (*width)(const yk__dataset *set, const int64_t *rows, int64_t n);
+    void (*fill)(const yk__dataset *set, const int64_t *rows, int64_t n, int64_t width, void *const *buffers);
     bool ragged; /* its rows differ in width */
 };
 
@@ -50,9 +50,9 @@ struct yk__dataset {
 extern const struct data_kind yk__data_idx, yk__data_cifar10, yk__data_csv, yk__data_jsonl, yk__data_lines,
     yk__data_text, yk__data_tokens;
 
-void yk__data_field(yk__dataset *d, const char *name, uint32_t dtype, int rank, const int64_t *shape);
+void yk__data_field(yk__dataset *set, const char *name, uint32_t dtype, int rank, const int64_t *shape);
 /* Sets tokenizer (and its folder) from the spec or the options; chars over text[0..bytes). */
-yk_status yk__data_tokenizer(yk__dataset *d, const yk__spec *s, const yk__dataset_options *o, const char *text,
-                             size_t bytes, yk_error *err);
+yk_status yk__data_tokenizer(yk__dataset *set, const yk__spec *spec, const yk__dataset_options *options,
+                             const char *text, size_t bytes, yk_error *err);
 
 #endif

@@ -44,16 +44,16 @@ typedef struct yk__loader_batch {
     bool last;               /* of the epoch */
 } yk__loader_batch;
 
-yk_status yk__loader_open(const yk__dataset *d, const yk__loader_options *o, yk__loader **out, yk_error *err);
-void yk__loader_close(yk__loader *l); /* takes NULL; stops the thread */
+yk_status yk__loader_open(const yk__dataset *set, const yk__loader_options *options, yk__loader **out, yk_error *err);
+void yk__loader_close(yk__loader *loader); /* takes NULL; stops the thread */
 
-int64_t yk__loader_batches(const yk__loader *l); /* of an epoch */
+int64_t yk__loader_batches(const yk__loader *loader); /* of an epoch */
 
 /* The next batch, valid until the next call of any function here; NULL at the end of the epoch. */
-yk_status yk__loader_next(yk__loader *l, const yk__loader_batch **out, yk_error *err);
+yk_status yk__loader_next(yk__loader *loader, const yk__loader_batch **out, yk_error *err);
 /* Goes on at this place. */
-yk_status yk__loader_rewind(yk__loader *l, uint64_t epoch, int64_t batch, yk_error *err);
+yk_status yk__loader_rewind(yk__loader *loader, uint64_t epoch, int64_t batch, yk_error *err);
 /* Fills the batches after the one handed out last again, with the shares of now. */
-yk_status yk__loader_flush(yk__loader *l, yk_error *err);
+yk_status yk__loader_flush(yk__loader *loader, yk_error *err);
 
 #endif

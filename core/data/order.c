@@ -19,16 +19,16 @@
 
 typedef struct network {
     uint32_t key[2], epoch[2], mask;
-    int half; /* bits of each side */
+    int half_bits; /* bits of each side */
 } network;
 
 static network network_of(uint64_t seed, uint64_t epoch, int64_t n)
 {
     /* the key stands apart from other uses of the seed */
     network w = {{(uint32_t)seed, (uint32_t)(seed >> 32) ^ 0x6f726465u}, {(uint32_t)epoch, (uint32_t)(epoch >> 32)}, 0, 1};
-    while (w.half < 32 && (uint64_t)n > (uint64_t)1 << (2 * w.half))
-        w.half++;
-    w.mask = w.half == 32 ? UINT32_MAX : ((uint32_t)1 << w.half) - 1;
+    while (w.half_bits < 32 && (uint64_t)n > (uint64_t)1 << (2 * w.half_bits))
+        w.half_bits++;
+    w.mask = w.half_bits == 32 ? UINT32_MAX : ((uint32_t)1 << w.half_bits) - 1;
     return w;
 }
 
@@ -36,7 +36,7 @@ static void lanes_shuffle(const network *w, uint64_t x[LANES])
 {
     uint32_t l[LANES], r[LANES], c[4][LANES];
     for (int i = 0; i < LANES; i++) {
-        l[i] = (uint32_t)(x[i] >> w->half) & w->mask;
+        l[i] = (uint32_t)(x[i] >> w->half_bits) & w->mask;
         r[i] = (uint32_t)x[i] & w->mask;
     }
     for (uint32_t k = 0; k < ROUNDS; k++) {
@@ -50,7 +50,7 @@ static void lanes_shuffle(const network *w, uint64_t x[LANES])
         }
     }
     for (int i = 0; i < LANES; i++)
-        x[i] = (uint64_t)l[i] << w->half | r[i];
+        x[i] = (uint64_t)l[i] << w->half_bits | r[i];
 }
 
 void yk__order_rows(uint64_t seed, uint64_t epoch, int64_t first, int64_t count, int64_t n, int64_t *row)

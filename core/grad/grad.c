@@ -402,7 +402,7 @@ static void sweep_range(struct yk__sweep *s, size_t begin, size_t end)
 /* ---- wrt values: when they are complete ---- */
 
 typedef struct wrt_list {
-    uint32_t n;
+    uint32_t n_wrt;
     const yk__vid *value;
     uint32_t
         *complete_at; /* the first node after whose reversal nothing more arrives; NO_USE: nothing arrives at all */
@@ -432,7 +432,7 @@ static void find_uses(struct yk__sweep *s, wrt_list *w, size_t n_node, uint32_t 
         for (uint32_t k = 0; k < n->n_in; k++)
             first_use[g->value[g->index[n->in + k]].base] = (uint32_t)i;
     }
-    for (uint32_t i = w->n; i-- > 0;) {
+    for (uint32_t i = w->n_wrt; i-- > 0;) {
         w->complete_at[i] = first_use[w->value[i]];
         if (w->complete_at[i] == NO_USE)
             continue;
@@ -470,7 +470,7 @@ static void sweep_run(struct yk__sweep *s, wrt_list *w, yk__vid root, yk__vid se
             reverse_node(s, i);
         ready_report(s, w, (uint32_t)i);
     }
-    for (uint32_t i = 0; i < w->n && !g->error.status; i++) {
+    for (uint32_t i = 0; i < w->n_wrt && !g->error.status; i++) {
         if (w->complete_at[i] != NO_USE || w->value[i] != r.base)
             continue;
         w->grad[i] = yk__dense(g, grad_total(s, w->value[i])); /* the root itself */
@@ -485,7 +485,7 @@ yk_status yk__grad(yk__graph *g, yk__vid root, yk__vid seed, uint32_t n_wrt, con
 {
     struct yk__sweep s = {.g = g};
     const size_t n_node = g->n_node, n_value = g->n_value;
-    wrt_list w = {.n = n_wrt, .value = wrt, .grad = grad, .ready = on_ready, .arg = arg};
+    wrt_list w = {.n_wrt = n_wrt, .value = wrt, .grad = grad, .ready = on_ready, .arg = arg};
     uint32_t *scratch = NULL;
     if (!g->error.status && check_wrt(g, root, seed, n_wrt, wrt, err))
         return err->status;

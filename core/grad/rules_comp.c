@@ -71,13 +71,13 @@ void yk__rule_bn_stats(yk__rule *r)
 {
     yk__graph *g = r->g;
     const yk_value x = g->value[r->in[0]];
-    const yk_dtype wide = (yk_dtype)g->value[GY].dtype;
+    const yk_dtype widened = (yk_dtype)g->value[GY].dtype;
     const yk__vid gy = r->op == YK_OP_ALL_STATS ? yk__all_reduce(g, GY) : GY;
     yk__vid row[3][2]; /* of the gradient, of the result */
     for (int64_t i = 0; i < 3; i++)
         for (int k = 0; k < 2; k++)
             row[i][k] = yk__reshape(g, yk__slice(g, k ? r->out[0] : gy, 0, i, i + 1, 1), 3, (const int64_t[]){1, x.dim[1], 1});
-    yk__vid gx = yk__bin(g, YK_OP_SUB, yk__cast(g, r->in[0], wide), row[0][1]);
+    yk__vid gx = yk__bin(g, YK_OP_SUB, yk__cast(g, r->in[0], widened), row[0][1]);
     gx = yk__bin(g, YK_OP_MUL, gx, yk__scale(g, row[1][0], 2));
     gx = yk__bin(g, YK_OP_ADD, gx, yk__bin(g, YK_OP_DIV, row[0][0], row[2][1]));
     if (r->need[0])

@@ -108,13 +108,14 @@ static void rule_div(yk__rule *r) /* y = a/b: ga = gy/b, gb = -(gy/b) y */
 /* y = max(a, b): gy goes to the larger; equal ones share it half and half (torch.maximum). */
 static void rule_extreme(yk__rule *r)
 {
-    yk__vid half = yk__select(r->g, yk__bin(r->g, YK_OP_EQ, A, B), yk__scale(r->g, GY, 0.5), constant_like(r, A, 0));
+    yk__vid shared_half =
+        yk__select(r->g, yk__bin(r->g, YK_OP_EQ, A, B), yk__scale(r->g, GY, 0.5), constant_like(r, A, 0));
     bool max = r->op == YK_OP_MAX;
     for (uint32_t i = 0; i < 2; i++) {
-        yk__vid mine = r->in[i], other = r->in[1 - i];
+        yk__vid own = r->in[i], other = r->in[1 - i];
         if (r->need[i])
-            yk__grad_add(r, i,
-                         yk__select(r->g, yk__bin(r->g, YK_OP_LT, max ? other : mine, max ? mine : other), GY, half));
+            yk__grad_add(
+                r, i, yk__select(r->g, yk__bin(r->g, YK_OP_LT, max ? other : own, max ? own : other), GY, shared_half));
     }
 }
 

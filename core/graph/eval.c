@@ -184,26 +184,27 @@ static int64_t element_offset(const yk_value *v, int64_t e)
 }
 
 /* The doubles of the root of value v, or NULL if it lies in a slot. */
-static double *root_of(const storage *p, uint32_t v)
+static double *root_of(const storage *store, uint32_t v)
 {
-    uint32_t root = p->g->value[v].base;
-    if (p->local && p->local[root])
-        return p->local[root];
-    return p->buf ? p->buf[root] : NULL;
+    uint32_t root = store->g->value[v].base;
+    if (store->local && store->local[root])
+        return store->local[root];
+    return store->buf ? store->buf[root] : NULL;
 }
 
-static char *memory_of(const storage *p, const yk_value *v)
+static char *memory_of(const storage *store, const yk_value *v)
 {
-    return p->slot && v->slot < p->g->n_slot && p->slot[v->slot] ? (char *)p->slot[v->slot] + v->offset : NULL;
+    return store->slot && v->slot < store->g->n_slot && store->slot[v->slot] ? (char *)store->slot[v->slot] + v->offset
+                                                                             : NULL;
 }
 
-static yk_status read_value(const storage *p, uint32_t id, double *x, yk_error *err)
+static yk_status read_value(const storage *store, uint32_t id, double *x, yk_error *err)
 {
-    const yk_value *v = &p->g->value[id];
+    const yk_value *v = &store->g->value[id];
     const int64_t n = yk__value_count(v), size = yk_dtype_bytes(v->dtype);
-    const double *root = root_of(p, id);
-    const char *mem = root ? NULL : memory_of(p, v);
-    const int64_t first = (int64_t)(v->offset - p->g->value[v->base].offset) / size;
+    const double *root = root_of(store, id);
+    const char *mem = root ? NULL : memory_of(store, v);
+    const int64_t first = (int64_t)(v->offset - store->g->value[v->base].offset) / size;
     if (!root && !mem)
         return yk__fail(err, YK_E_ARG, "evaluation: value %u is used, but nothing wrote it", id);
     for (int64_t i = 0; i < n; i++)
@@ -211,13 +212,13 @@ static yk_status read_value(const storage *p, uint32_t id, double *x, yk_error *
     return YK_OK;
 }
 
-static yk_status write_value(const storage *p, uint32_t id, const double *x, yk_error *err)
+static yk_status write_value(const storage *store, uint32_t id, const double *x, yk_error *err)
 {
-    const yk_value *v = &p->g->value[id];
+    const yk_value *v = &store->g->value[id];
     const int64_t n = yk__value_count(v), size = yk_dtype_bytes(v->dtype);
-    double *root = root_of(p, id);
-    char *mem = root ? NULL : memory_of(p, v);
-    const int64_t first = (int64_t)(v->offset - p->g->value[v->base].offset) / size;
+    double *root = root_of(store, id);
+    char *mem = root ? NULL : memory_of(store, v);
+    const int64_t first = (int64_t)(v->offset - store->g->value[v->base].offset) / size;
     if (!root && !mem)
         return yk__fail(err, YK_E_ARG, "evaluation: value %u has no place to be written to", id);
     for (int64_t i = 0; i < n; i++) {
@@ -239,9 +240,9 @@ static void operands_free(yk__eval *e)
         yk__free(e->y[i]);
 }
 
-static yk_status gather_operands(const storage *p, const yk_node *n, yk__eval *e, yk_error *err)
+static yk_status gather_operands(const storage *store, const yk_node *n, yk__eval *e, yk_error *err)
 {
-    const yk_graph *g = p->g;
+    const yk_graph *g = store->g;
     memset(e, 0, sizeof *e);
     if (n->n_in > YK_MAX_OPERANDS || n->n_out > YK_MAX_OUTPUTS)
         return yk__fail(err, YK_E_ARG, "evaluation: a node has %u operands and %u outputs", n->n_in, n->n_out);
@@ -253,7 +254,7 @@ static yk_status gather_operands(const storage *p, const yk_node *n, yk__eval *e
         e->x[i] = yk__calloc((size_t)yk__value_count(e->x_value[i]), sizeof(double));
         if (!e->x[i])
             return yk__fail_mem(err, (uint64_t)yk__value_count(e->x_value[i]) * 8, "evaluation");
-        if (read_value(p, id, e->x[i], err))
+        if (read_value(store, id, e->x[i], err))
             return err->status;
     }
     for (uint32_t i = 0; i < n->n_out; i++) {
@@ -265,34 +266,34 @@ static yk_status gather_operands(const storage *p, const yk_node *n, yk__eval *e
     return YK_OK;
 }
 
-static yk_status output_accumulate(const storage *p, uint32_t id, yk__eval *e, uint32_t i)
+static yk_status output_accumulate(const storage *store, uint32_t id, yk__eval *e, uint32_t i)
 {
     double *old = yk__calloc((size_t)yk__value_count(e->y_value[i]), sizeof(double));
-    yk_status st = old ? read_value(p, id, old, e->err) : yk__fail_mem(e->err, 0, "evaluation");
+    yk_status st = old ? read_value(store, id, old, e->err) : yk__fail_mem(e->err, 0, "evaluation");
     for (int64_t k = 0; !st && k < yk__value_count(e->y_value[i]); k++)
         e->y[i][k] += old[k];
     yk__free(old);
     return st;
 }
 
-static yk_status run_node(const storage *p, const yk_node *n, yk_error *err)
+static yk_status run_node(const storage *store, const yk_node *n, yk_error *err)
 {
     const yk__op_impl *impl = yk__op_impl_of(n->op);
     yk__eval e;
-    yk_status st = gather_operands(p, n, &e, err);
+    yk_status st = gather_operands(store, n, &e, err);
     if (!st && (!impl || !impl->eval))
         st = yk__fail(err, YK_E_ARG, "evaluation: operation number %u is none", n->op);
     if (!st)
         st = impl->eval(&e);
     for (uint32_t i = 0; !st && i < n->n_out; i++) {
-        uint32_t id = p->g->index[n->out + i];
+        uint32_t id = store->g->index[n->out + i];
         if (n->flags & YK_NODE_ACCUMULATE)
-            st = output_accumulate(p, id, &e, i);
-        if (!st && p->local && !p->local[id]) {
-            p->local[id] = e.y[i];
+            st = output_accumulate(store, id, &e, i);
+        if (!st && store->local && !store->local[id]) {
+            store->local[id] = e.y[i];
             e.y[i] = NULL;
         } else if (!st) {
-            st = write_value(p, id, e.y[i], err);
+            st = write_value(store, id, e.y[i], err);
         }
     }
     operands_free(&e);
@@ -303,43 +304,43 @@ static yk_status run_node(const storage *p, const yk_node *n, yk_error *err)
 static yk_status run_body(const storage *outer, const yk_node *n, yk_error *err)
 {
     const yk_graph *g = outer->g;
-    storage p = *outer;
+    storage store = *outer;
     yk_status st = YK_OK;
-    p.local = yk__calloc(g->n_value, sizeof *p.local);
-    if (!p.local)
-        return yk__fail_mem(err, g->n_value * sizeof *p.local, "evaluation");
+    store.local = yk__calloc(g->n_value, sizeof *store.local);
+    if (!store.local)
+        return yk__fail_mem(err, g->n_value * sizeof *store.local, "evaluation");
     for (uint32_t i = 0; !st && i < n->n_body; i++)
-        st = run_node(&p, &g->node[n->body + i], err);
+        st = run_node(&store, &g->node[n->body + i], err);
     for (uint32_t i = 0; !st && i < n->n_out; i++) {
         uint32_t id = g->index[n->out + i];
         const yk_value *v = &g->value[id];
-        if (!p.local[id]) {
+        if (!store.local[id]) {
             st = yk__fail(err, YK_E_ARG, "evaluation: the body of %s does not write value %u",
                           yk__op_info_of(n->op)->name, id);
         } else if (n->flags & YK_NODE_ACCUMULATE) {
-            yk__eval e = {.err = err, .y_value = {v}, .y = {p.local[id]}};
+            yk__eval e = {.err = err, .y_value = {v}, .y = {store.local[id]}};
             st = output_accumulate(outer, id, &e, 0);
         }
         if (!st)
-            st = write_value(outer, id, p.local[id], err);
+            st = write_value(outer, id, store.local[id], err);
     }
     for (uint32_t i = 0; i < g->n_value; i++)
-        yk__free(p.local[i]);
-    yk__free(p.local);
+        yk__free(store.local[i]);
+    yk__free(store.local);
     return st;
 }
 
-static yk_status run_any(const storage *p, const yk_node *n, yk_error *err)
+static yk_status run_any(const storage *store, const yk_node *n, yk_error *err)
 {
-    return n->n_body ? run_body(p, n, err) : run_node(p, n, err);
+    return n->n_body ? run_body(store, n, err) : run_node(store, n, err);
 }
 
 yk_status yk__eval_node(const yk_graph *g, uint32_t node, void *const *slot, yk_error *err)
 {
-    storage p = {.g = g, .slot = slot};
+    storage store = {.g = g, .slot = slot};
     if (node >= g->n_node)
         return yk__fail(err, YK_E_ARG, "evaluation: there is no node %u: the graph has %u", node, g->n_node);
-    return run_any(&p, &g->node[node], err);
+    return run_any(&store, &g->node[node], err);
 }
 
 /* ---- A whole graph ---- */
@@ -373,7 +374,7 @@ yk_status yk__eval_graph(const yk__graph *g, void *const *leaf, uint32_t n_want,
 {
     yk__graph copy;
     yk_graph s;
-    storage p = {.g = &s};
+    storage store = {.g = &s};
     yk_status st;
     if (g->error.status) {
         *err = g->error;
@@ -383,18 +384,18 @@ yk_status yk__eval_graph(const yk__graph *g, void *const *leaf, uint32_t n_want,
     if (st)
         return st;
     st = yk__graph_seal(&copy, &s, err);
-    p.buf = st ? NULL : yk__calloc(s.n_value, sizeof *p.buf);
-    if (!st && !p.buf)
-        st = yk__fail_mem(err, s.n_value * sizeof *p.buf, "evaluation");
+    store.buf = st ? NULL : yk__calloc(s.n_value, sizeof *store.buf);
+    if (!st && !store.buf)
+        st = yk__fail_mem(err, s.n_value * sizeof *store.buf, "evaluation");
     if (!st)
-        st = make_buffers(&s, leaf, p.buf, err);
+        st = make_buffers(&s, leaf, store.buf, err);
     for (uint32_t i = 0; !st && i < s.n_node; i++)
-        st = run_any(&p, &s.node[i], err);
+        st = run_any(&store, &s.node[i], err);
     for (uint32_t i = 0; !st && i < n_want; i++)
-        st = read_value(&p, want[i], out[i], err);
-    for (uint32_t i = 0; p.buf && i < s.n_value; i++)
-        yk__free(p.buf[i]);
-    yk__free(p.buf);
+        st = read_value(&store, want[i], out[i], err);
+    for (uint32_t i = 0; store.buf && i < s.n_value; i++)
+        yk__free(store.buf[i]);
+    yk__free(store.buf);
     yk__graph_free(&copy);
     return st;
 }

@@ -78,26 +78,26 @@ yk_status yk__json_parse(const char *name, const char *text, size_t bytes, int f
     return YK_OK;
 }
 
-yk_status yk__json_read(yk__file *f, int flags, json_t **out, yk_error *err)
+yk_status yk__json_read(yk__file *file, int flags, json_t **out, yk_error *err)
 {
     char *text;
     size_t bytes;
-    yk_status s = yk__file_read_rest(f, LIMIT, &text, &bytes, err);
+    yk_status s = yk__file_read_rest(file, LIMIT, &text, &bytes, err);
     if (s)
         return s;
-    s = yk__json_parse(yk__file_path(f), text, bytes, flags, out, err);
+    s = yk__json_parse(yk__file_path(file), text, bytes, flags, out, err);
     yk__free(text);
     return s;
 }
 
 yk_status yk__json_load(const char *path, int flags, json_t **out, yk_error *err)
 {
-    yk__file *f;
-    yk_status s = yk__file_open(path, YK__FILE_AUTO, &f, err);
+    yk__file *file;
+    yk_status s = yk__file_open(path, YK__FILE_AUTO, &file, err);
     if (s)
         return s;
-    s = yk__json_read(f, flags, out, err);
-    yk__file_close(f);
+    s = yk__json_read(file, flags, out, err);
+    yk__file_close(file);
     return s;
 }
 

@@ -43,14 +43,14 @@ typedef struct yk__launcher {
 } yk__launcher;
 
 /* Starts every rank in a process group of its own; fills their names. */
-yk_status yk__launcher_start(yk__launcher *l, const yk__placement *place, yk_error *err);
+yk_status yk__launcher_start(yk__launcher *launcher, const yk__placement *place, yk_error *err);
 
 /* The guard: a process that outlives a killed launcher just long enough to end the groups of its ranks, so that what a wrapper
  * started does not stay. Without one (no memory, no process left) the job runs too. */
-void yk__guard_start(yk__guard *g);
+void yk__guard_start(yk__guard *guard);
 /* In the rank's process, after the fork and before the exec, so that nothing it starts is missed. Async-signal-safe. */
-void yk__guard_add(const yk__guard *g, pid_t group);
-void yk__guard_remove(const yk__guard *g, pid_t group);
-void yk__guard_stop(yk__guard *g);
+void yk__guard_add(const yk__guard *guard, pid_t group);
+void yk__guard_remove(const yk__guard *guard, pid_t group);
+void yk__guard_stop(yk__guard *guard);
 
 #endif
