@@ -250,7 +250,7 @@ static yk__vid reduction(yk__vid x, yk__vid count)
     s = yk__reshape(g(), yk__sum(g(), x, (1u << v.dims) - 1), 0, NULL);
     if (!strcmp(how, "sum"))
         return s;
-    return count == YK_NONE ? yk__scale(g(), s, 1 / (double)yk__count(&v)) : yk__bin(g(), YK_OP_DIV, s, count);
+    return count == YK_NONE ? yk__scale(g(), s, 1 / (double)yk__value_count(&v)) : yk__bin(g(), YK_OP_DIV, s, count);
 }
 
 /* What counts: the labels' weights, summed. */

@@ -167,7 +167,7 @@ static yk_t bce(golden_layer *l)
 
 static yk_t mse(golden_layer *l)
 {
-    return yk_mse(in(l, "x"), in(l, "target"), &(yk_loss_config){.reduction = reduction(l)});
+    return yk_mse_loss(in(l, "x"), in(l, "target"), &(yk_loss_config){.reduction = reduction(l)});
 }
 
 #define UNARY(name)                                                                                                    \
