@@ -30,7 +30,7 @@ static yk_status lines_encode(yk__encoder *e, const char *text, size_t bytes, FI
     while (p < end && !s) {
         const char *nl = memchr(p, '\n', (size_t)(end - p));
         const size_t n = (size_t)((nl ? nl : end) - p);
-        s = yk__encode(e, p, n, NULL, 0, 1, 0, &ids, err);
+        s = yk__encoder_encode(e, p, n, NULL, 0, 1, 0, &ids, err);
         *count += ids.count;
         if (to)
             fwrite(ids.id, sizeof *ids.id, ids.count, to);

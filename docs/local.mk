@@ -18,3 +18,12 @@ CLEANFILES += docs/yoke-cts.1
 docs/yoke-cts.1: yoke-cts$(EXEEXT)
 	@$(MKDIR_P) docs
 	$(AM_V_GEN)./yoke-cts$(EXEEXT) --man > $@.tmp && mv $@.tmp $@
+# The reference of the user's functions, from the header itself.
+if WITH_PYTHON3
+man_MANS += docs/yoke.h.3
+CLEANFILES += docs/yoke.h.3
+docs/yoke.h.3: include/yoke/yoke.h scripts/api scripts/csource.py
+	@$(MKDIR_P) docs
+	$(AM_V_GEN)$(PYTHON3) $(top_srcdir)/scripts/api man > $@.tmp && mv $@.tmp $@
+endif
+EXTRA_DIST += docs/glossary.md

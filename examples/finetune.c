@@ -40,7 +40,7 @@ static double accuracy_of(yk_job *job, yk_model *model, yk_data *data)
         sums[1] += (double)batch.rows;
     }
     yk_train(job, true);
-    yk_sum_ranks(job, sums, 2);
+    yk_all_reduce_sum(job, sums, 2);
     return sums[1] > 0 ? sums[0] / sums[1] : 0;
 }
 
@@ -51,7 +51,7 @@ int main(int argc, char **argv)
     const uint64_t rows = argc > 5 ? strtoull(argv[5], NULL, 10) : 0;
     yk_job *job = yk_open(&(yk_config){.seed = 42});
     yk_data *train = rows_open(job, argv[2], argv[1], false, rows), *test = rows_open(job, argv[3], argv[1], true, rows);
-    yk_model *model = yk_model_from(job, argv[1], NULL, train); /* as many classes as the data have */
+    yk_model *model = yk_model_from_pretrained(job, argv[1], NULL, train); /* as many classes as the data have */
     yk_opt *opt = optimizer_new(job, model);
     const double steps = (double)(yk_data_batches(train) * EPOCHS);
     yk_sched *sched = yk_schedule(opt, &(yk_sched_config){.name = "linear", .warmup_steps = steps / 10, .total_steps = steps});
@@ -62,7 +62,7 @@ int main(int argc, char **argv)
             yk_step(opt);
             yk_sched_step(sched);
         }
-        yk_print(job, "epoch %d: loss of the last step %.4f, accuracy %.4f\n", epoch, yk_window_loss(opt), accuracy_of(job, model, test));
+        yk_print(job, "epoch %d: loss of the last step %.4f, accuracy %.4f\n", epoch, yk_step_loss(opt), accuracy_of(job, model, test));
     }
     yk_model_save(model, argv[4]);
     return yk_close(job);

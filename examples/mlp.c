@@ -25,7 +25,7 @@ int main(int argc, char **argv)
             yk_clip_norm(job, 1.0f);
             yk_step(opt);
         }
-        yk_print(job, "epoch %d: loss of the last step %.4f\n", epoch, yk_window_loss(opt));
+        yk_print(job, "epoch %d: loss of the last step %.4f\n", epoch, yk_step_loss(opt));
     }
     yk_model_save(net, "mlp-out");
     return yk_close(job); /* the first error, printed once; 0 if there was none */

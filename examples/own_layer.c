@@ -78,7 +78,7 @@ int main(int argc, char **argv)
             yk_backward(yk_cross_entropy(net_forward(&n, batch.x), batch.labels));
             yk_step(opt);
         }
-        yk_print(job, "epoch %d: loss of the last step %.4f\n", epoch, yk_window_loss(opt));
+        yk_print(job, "epoch %d: loss of the last step %.4f\n", epoch, yk_step_loss(opt));
     }
     return yk_close(job);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Data and a loop of one's own: points of a plane, made as they are needed, and whether they lie in a ring. The program asks
- * which rows of a batch are this rank's (yk_split), brings those, and says which they are (yk_rows); the rest is as on one device.
+ * which rows of a batch are this rank's (yk_split), brings those, and says which they are (yk_set_rows); the rest is as on one device.
  *
  *   own_loop [STEPS]
  */
@@ -51,7 +51,7 @@ static void batch_make(yk_job *job, uint64_t batch, yk_t *x, yk_t *labels)
         row[i] = (int32_t)(first + i);
         label[i] = point_make(batch * BATCH + first + i, point[i]);
     }
-    yk_rows(job, (int64_t)count, row, BATCH);
+    yk_set_rows(job, (int64_t)count, row, BATCH);
     *x = yk_input(job, YK_F32, 2, (int64_t[]){(int64_t)count, 2}, point);
     *labels = yk_input(job, YK_I32, 1, (int64_t[]){(int64_t)count}, label);
 }
@@ -68,13 +68,13 @@ int main(int argc, char **argv)
         yk_backward(yk_cross_entropy(net_forward(&n, x), labels));
         yk_step(opt);
         if ((i + 1) % 200 == 0)
-            yk_print(job, "step %llu: loss %.4f\n", (unsigned long long)i + 1, yk_window_loss(opt));
+            yk_print(job, "step %llu: loss %.4f\n", (unsigned long long)i + 1, yk_step_loss(opt));
     }
     yk_train(job, false); /* evaluation: values are of this rank's rows, and the program adds them up */
     batch_make(job, steps, &x, &labels);
     double right = yk_item(yk_sum(yk_cast(yk_equal(yk_argmax(net_forward(&n, x), 1), labels), YK_F32), 1, false));
     yk_end(job);
-    yk_sum_ranks(job, &right, 1);
+    yk_all_reduce_sum(job, &right, 1);
     yk_print(job, "accuracy %.3f on %d new points\n", right / BATCH, (int)BATCH);
     return yk_close(job);
 }

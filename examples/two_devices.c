@@ -32,8 +32,8 @@ int main(int argc, char **argv)
                 break;
         }
     }
-    yk_print(job, "step %llu: loss %.4f\n", (unsigned long long)yk_steps(opt), yk_window_loss(opt));
-    for (uint32_t rank = 0; rank < yk_world(job); rank++)
+    yk_print(job, "step %llu: loss %.4f\n", (unsigned long long)yk_steps(opt), yk_step_loss(opt));
+    for (uint32_t rank = 0; rank < yk_world_size(job); rank++)
         yk_print(job, "rank %u, %s: %.1f %% of the rows\n", rank, yk_device_name(job, rank), 100 * yk_share(job, rank));
     const uint64_t hash = yk_param_hash(job); /* fails the job unless all ranks have the same */
     yk_print(job, "parameters %016llx on all ranks\n", (unsigned long long)hash);

@@ -16,7 +16,7 @@ static bool rows_of_text(const yk_data *data)
     return !strcmp(kind, "csv") || !strcmp(kind, "jsonl") || !strcmp(kind, "lines");
 }
 
-static model_input input_of(const yk_data *data)
+static model_input data_input(const yk_data *data)
 {
     int64_t chw[3] = {0, 0, 0};
     yk_data_shape(data, chw);
@@ -25,7 +25,7 @@ static model_input input_of(const yk_data *data)
 
 bool model_fits_kind(yk_job *job, const model_kind *kind, const yk_data *data)
 {
-    const model_input got = data ? input_of(data) : kind->input;
+    const model_input got = data ? data_input(data) : kind->input;
     char text[512];
     if (got == kind->input)
         return true;
@@ -81,7 +81,7 @@ static bool fits_image(yk_model *m, const yk_data *data)
     return false;
 }
 
-bool yk_model_takes(yk_model *m, const yk_data *data)
+bool yk_model_fits(yk_model *m, const yk_data *data)
 {
     if (!m || !data || !yk_ok(m->job))
         return m && yk_ok(m->job);

@@ -1,21 +1,26 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Multi-layer perceptron: fc1, activation, fc2, .., fcN. Keys: input_size, hidden ("512+256"), num_labels,
- * hidden_act (relu), dropout (0). */
+/*
+ * Multi-layer perceptron: fc1, activation, fc2, .., fcN. The smallest of the models and so the one to read first: a
+ * builder reads settings and makes parameters (mlp_build), and traces the forward pass of a batch (mlp_part). Keys:
+ * input_size, hidden ("512+256"), num_labels, hidden_act (relu), dropout (0).
+ */
 #include "models/model.h"
 
 #include <stdio.h>
+#include <string.h>
 
-enum { MOST = 32 };
+enum { MAX_HIDDEN = 32 };
 
 typedef struct mlp {
-    int64_t size[MOST + 2];
-    model_linear fc[MOST + 1];
-    uint32_t layers;
-    model_activation *act;
+    int64_t size[MAX_HIDDEN + 2];    /* of the input, of each hidden layer, and the classes */
+    model_linear fc[MAX_HIDDEN + 1]; /* weight [size[i + 1], size[i]] */
+    uint32_t n_layers;
+    model_activation *activation;
     float dropout;
 } mlp;
 
-static int64_t pixels(const yk_data *data)
+/* Numbers of an image, 0 where there are no data. */
+static int64_t data_pixels(const yk_data *data)
 {
     int64_t chw[3] = {0, 0, 0};
     if (data)
@@ -23,52 +28,64 @@ static int64_t pixels(const yk_data *data)
     return chw[0] * chw[1] * chw[2];
 }
 
-static void build(yk_model *m, void *net, const yk_data *data)
+/* Settings, then parameters. What was decided goes back into the settings, so that config.json says it. */
+static void mlp_build(yk_model *m, void *object, const yk_data *data)
 {
-    mlp *p = net;
+    mlp *net = object;
     char prefix[16];
-    uint32_t hidden = yk_settings_ints(m->settings, "hidden", p->size + 1, MOST);
+    uint32_t hidden = yk_settings_ints(m->settings, "hidden", net->size + 1, MAX_HIDDEN);
     if (!yk_settings_has(m->settings, "hidden")) {
         hidden = 2;
-        p->size[1] = 512;
-        p->size[2] = 256;
+        net->size[1] = 512;
+        net->size[2] = 256;
         yk_settings_put(m->settings, "hidden", "512+256");
     }
-    p->layers = hidden + 1;
-    p->size[0] = yk_settings_int(m->settings, "input_size", pixels(data) ? pixels(data) : 784);
-    p->size[p->layers] = model_classes(m, data, 10);
-    p->act = model_activation_of(m, yk_settings_text(m->settings, "hidden_act", "relu"));
-    p->dropout = (float)yk_settings_real(m->settings, "dropout", 0);
-    model_put_int(m, "input_size", p->size[0]);
-    for (uint32_t i = 0; i < p->layers; i++) {
+    net->n_layers = hidden + 1;
+    net->size[0] = yk_settings_int(m->settings, "input_size", data_pixels(data) ? data_pixels(data) : 784);
+    net->size[net->n_layers] = model_classes(m, data, 10);
+    net->activation = model_activation_of(m, yk_settings_text(m->settings, "hidden_act", "relu"));
+    net->dropout = (float)yk_settings_real(m->settings, "dropout", 0);
+    model_put_int(m, "input_size", net->size[0]);
+    for (uint32_t i = 0; i < net->n_layers; i++) {
         snprintf(prefix, sizeof prefix, "fc%u", i + 1);
-        p->fc[i] = model_linear_new(m, prefix, p->size[i], p->size[i + 1], true, NULL);
+        net->fc[i] = model_linear_new(m, prefix, net->size[i], net->size[i + 1], true, NULL);
     }
 }
 
-static yk_t part(yk_model *m, void *net, const yk_batch *batch, const char *name)
+/* Images [n, C, H, W] to logits [n, classes]. */
+static yk_t mlp_part(yk_model *m, void *object, const yk_batch *batch, const char *name)
 {
-    const mlp *p = net;
+    const mlp *net = object;
     yk_t x = yk_flatten(batch->x, 1);
     (void)m;
-    if (name[0] != 'l' || name[1] != 'o') /* only "logits" */
+    if (strcmp(name, "logits") != 0)
         return YK_NO;
-    for (uint32_t i = 0; i < p->layers; i++) {
-        x = model_linear_on(p->fc[i], x);
-        if (i + 1 < p->layers)
-            x = yk_dropout(p->act(x), p->dropout);
+    for (uint32_t i = 0; i < net->n_layers; i++) {
+        x = model_linear_on(net->fc[i], x);
+        if (i + 1 < net->n_layers)
+            x = yk_dropout(net->activation(x), net->dropout);
     }
     return x;
 }
 
-static double flops(const void *net, int64_t width)
+/* Products forward and, twice, backward; the images get no gradient. */
+static double mlp_flops(const void *object, int64_t width)
 {
-    const mlp *p = net;
+    const mlp *net = object;
     double n = 0;
     (void)width;
-    for (uint32_t i = 0; i < p->layers; i++)
-        n += (i ? 6.0 : 4.0) * (double)p->size[i] * (double)p->size[i + 1];
+    for (uint32_t i = 0; i < net->n_layers; i++)
+        n += (i ? 6.0 : 4.0) * (double)net->size[i] * (double)net->size[i + 1];
     return n;
 }
 
-const model_kind model_mlp = {"mlp", "multi-layer perceptron", "mlp", NULL, MODEL_IMAGES, sizeof(mlp), build, part, flops};
+const model_kind model_mlp = {
+    .name = "mlp",
+    .text = "multi-layer perceptron",
+    .model_type = "mlp",
+    .input = MODEL_IMAGES,
+    .net_size = sizeof(mlp),
+    .build = mlp_build,
+    .part = mlp_part,
+    .flops = mlp_flops,
+};

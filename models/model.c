@@ -1,4 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What all models share: finding a builder by name or by a Hugging Face configuration, loading and saving weights under the names
+ * of published files, and the small parts (linear, norm, activation) that builders put together. Everything here and in the
+ * builders is written over yoke.h alone, as a user would: a good place to begin reading is mlp.c.
+ */
 #include "models/model.h"
 
 #include <math.h>
@@ -11,7 +16,7 @@ static const model_kind *const kinds[] = {&model_mlp,  &model_resnet20, &model_r
                                           &model_gpt2, &model_bert,     &model_bert_mlm};
 enum { N_KINDS = sizeof kinds / sizeof kinds[0] };
 
-static const model_kind *find(const char *name)
+static const model_kind *kind_find(const char *name)
 {
     for (size_t i = 0; i < N_KINDS; i++)
         if (!strcmp(kinds[i]->name, name))
@@ -19,8 +24,8 @@ static const model_kind *find(const char *name)
     return NULL;
 }
 
-static void fail(yk_job *job, yk_status status, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
-static void fail(yk_job *job, yk_status status, const char *fmt, ...)
+static void model_fail(yk_job *job, yk_status status, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
+static void model_fail(yk_job *job, yk_status status, const char *fmt, ...)
 {
     char text[512];
     va_list ap;
@@ -37,10 +42,10 @@ static void unknown_name(yk_job *job, const char *name)
         strncat(list, i ? ", " : "", sizeof list - strlen(list) - 1);
         strncat(list, kinds[i]->name, sizeof list - strlen(list) - 1);
     }
-    fail(job, YK_E_ARG, "there is no model \"%s\"; there are %s", name, list);
+    model_fail(job, YK_E_ARG, "there is no model \"%s\"; there are %s", name, list);
 }
 
-static void release(yk_model *m)
+static void model_release(yk_model *m)
 {
     if (!m)
         return;
@@ -52,7 +57,7 @@ static void release(yk_model *m)
 }
 
 /* A model without parameters yet; NULL (and the job failed) when memory is gone. */
-static yk_model *make(yk_job *job, const model_kind *kind, yk_settings *settings, const yk_data *data)
+static yk_model *model_alloc(yk_job *job, const model_kind *kind, yk_settings *settings, const yk_data *data)
 {
     yk_model *m = calloc(1, sizeof *m);
     const char *tokenizer = data ? yk_data_tokenizer(data) : NULL;
@@ -64,9 +69,9 @@ static yk_model *make(yk_job *job, const model_kind *kind, yk_settings *settings
         m->tokenizer = tokenizer ? strdup(tokenizer) : NULL;
     }
     if (!m || !m->net || (tokenizer && !m->tokenizer)) {
-        release(m);
+        model_release(m);
         yk_settings_free(settings);
-        fail(job, YK_E_MEM, "out of memory for model %s", kind->name);
+        model_fail(job, YK_E_MEM, "out of memory for model %s", kind->name);
         return NULL;
     }
     m->settings = settings;
@@ -75,40 +80,40 @@ static yk_model *make(yk_job *job, const model_kind *kind, yk_settings *settings
 
 static void write_to_checkpoint(void *object, const char *dir);
 
-static yk_model *build(yk_job *job, const model_kind *kind, yk_settings *settings, const yk_data *data)
+static yk_model *model_build(yk_job *job, const model_kind *kind, yk_settings *settings, const yk_data *data)
 {
     yk_model *m;
     if (!model_fits_kind(job, kind, data)) {
         yk_settings_free(settings);
         return NULL;
     }
-    m = make(job, kind, settings, data);
+    m = model_alloc(job, kind, settings, data);
     if (!m)
         return NULL;
     m->first = yk_param_count(job);
     kind->build(m, m->net, data);
     m->count = yk_param_count(job) - m->first;
     yk_settings_check(settings);
-    yk_model_takes(m, data);
+    yk_model_fits(m, data);
     yk_settings_put(settings, "model_type", kind->model_type);
     yk_settings_put(settings, "yoke_model", kind->name);
-    yk_owns(job, m, (void (*)(void *))release);
+    yk_on_close(job, m, (void (*)(void *))model_release);
     if (!yk_ok(job)) /* the job keeps the model, or has released it */
         return NULL;
-    yk_save_with(job, m, write_to_checkpoint);
+    yk_on_save(job, m, write_to_checkpoint);
     return m;
 }
 
 yk_model *yk_model_new(yk_job *job, const char *name, const char *config, const yk_data *data)
 {
-    const model_kind *kind = find(name);
+    const model_kind *kind = kind_find(name);
     if (!yk_ok(job))
         return NULL;
     if (!kind) {
         unknown_name(job, name);
         return NULL;
     }
-    return build(job, kind, yk_settings_new(job, config), data);
+    return model_build(job, kind, yk_settings_new(job, config), data);
 }
 
 /* Which of our builders a config.json means: by our own key, else by model_type and the head in `architectures`. */
@@ -117,7 +122,7 @@ static const model_kind *kind_of(yk_settings *s, const yk_data *data)
     const char *own = yk_settings_text(s, "yoke_model", NULL), *type = yk_settings_text(s, "model_type", "");
     const char *head = yk_settings_text(s, "architectures", "");
     if (own)
-        return find(own);
+        return kind_find(own);
     if (!strcmp(type, "bert") && !data && (strstr(head, "MaskedLM") || strstr(head, "LMHead")))
         return &model_bert_mlm;
     for (size_t i = 0; i < N_KINDS; i++)
@@ -126,7 +131,7 @@ static const model_kind *kind_of(yk_settings *s, const yk_data *data)
     return NULL;
 }
 
-yk_model *yk_model_from(yk_job *job, const char *dir, const char *config, const yk_data *data)
+yk_model *yk_model_from_pretrained(yk_job *job, const char *dir, const char *config, const yk_data *data)
 {
     char path[4096];
     yk_settings *s;
@@ -139,12 +144,12 @@ yk_model *yk_model_from(yk_job *job, const char *dir, const char *config, const 
     yk_settings_json(s, path);
     kind = yk_ok(job) ? kind_of(s, data) : NULL;
     if (!kind) {
-        fail(job, YK_E_ARG, "%s: model_type \"%s\" is not one of mlp, resnet, gpt2, bert", path,
-             yk_settings_text(s, "model_type", "(none)"));
+        model_fail(job, YK_E_ARG, "%s: model_type \"%s\" is not one of mlp, resnet, gpt2, bert", path,
+                   yk_settings_text(s, "model_type", "(none)"));
         yk_settings_free(s);
         return NULL;
     }
-    m = build(job, kind, s, data);
+    m = model_build(job, kind, s, data);
     if (!m)
         return NULL;
     if (!m->tokenizer && (!data || !strcmp(yk_data_kind(data), "tokens"))) /* other data have their own, or need none */
@@ -154,7 +159,7 @@ yk_model *yk_model_from(yk_job *job, const char *dir, const char *config, const 
 }
 
 /* The names under which a file may hold a parameter: its own, without or with the family's prefix, with "module.". */
-static bool read_any(yk_model *m, yk_weights *w, const char *name, yk_t param)
+static bool weights_read_any(yk_model *m, yk_weights *w, const char *name, yk_t param)
 {
     const char *prefix = m->kind->prefix ? m->kind->prefix : "";
     size_t n = strlen(prefix);
@@ -180,17 +185,17 @@ void yk_model_load(yk_model *m, const char *path)
     uint32_t found = 0;
     for (uint32_t i = 0; w && i < m->count && yk_ok(m->job); i++) {
         const char *name = yk_param_name(m->job, m->first + i);
-        if (read_any(m, w, name, yk_param_at(m->job, m->first + i))) {
+        if (weights_read_any(m, w, name, yk_param_at(m->job, m->first + i))) {
             found++;
             continue;
         }
         if (!may_be_new(name))
-            fail(m->job, YK_E_FORMAT, "%s: no tensor \"%s\", which model %s needs", path, name, m->kind->name);
+            model_fail(m->job, YK_E_FORMAT, "%s: no tensor \"%s\", which model %s needs", path, name, m->kind->name);
         else if (!strstr(name, "num_batches") && yk_is_main(m->job))
             fprintf(stderr, "yoke: %s has no \"%s\": it starts new\n", path, name);
     }
     if (w && yk_ok(m->job) && !found)
-        fail(m->job, YK_E_FORMAT, "%s: not one tensor of model %s is in there", path, m->kind->name);
+        model_fail(m->job, YK_E_FORMAT, "%s: not one tensor of model %s is in there", path, m->kind->name);
     if (w)
         yk_weights_close(w);
 }
@@ -213,7 +218,7 @@ static void copy_file(yk_model *m, const char *dir, const char *name)
     bad |= ferror(in) != 0;
     fclose(in);
     if (!out || fclose(out) || bad)
-        fail(m->job, YK_E_IO, "%s: cannot write it as a copy of %s", to, from);
+        model_fail(m->job, YK_E_IO, "%s: cannot write it as a copy of %s", to, from);
 }
 
 static const char *const tokenizer_files[] = {"tokenizer.json", "tokenizer_config.json", "special_tokens_map.json",
@@ -252,14 +257,14 @@ static void write_weights(yk_model *m, const char *dir)
     if (name && param)
         yk_weights_save(m->job, path, m->count, name, param);
     else
-        fail(m->job, YK_E_MEM, "out of memory for saving %s", dir);
+        model_fail(m->job, YK_E_MEM, "out of memory for saving %s", dir);
     free(name);
     free(param);
 }
 
 void yk_model_save(yk_model *m, const char *dir)
 {
-    const char *stage = m ? yk_stage(m->job, dir) : NULL;
+    const char *stage = m ? yk_stage_begin(m->job, dir) : NULL;
     if (!stage)
         return;
     write_weights(m, stage);
@@ -275,7 +280,7 @@ yk_t yk_model_part(yk_model *m, const yk_batch *batch, const char *part)
         return y;
     y = m->kind->part(m, m->net, batch, part);
     if (!y.id && yk_ok(m->job))
-        fail(m->job, YK_E_ARG, "model %s has no part \"%s\"", m->kind->name, part);
+        model_fail(m->job, YK_E_ARG, "model %s has no part \"%s\"", m->kind->name, part);
     return y;
 }
 
@@ -292,12 +297,13 @@ yk_t yk_model_loss(yk_model *m, const yk_batch *batch, yk_t logits)
                                  &(yk_cross_entropy_config){.smoothing = yk_training(m->job) ? m->smoothing : 0});
 }
 
-void yk_model_smooth(yk_model *m, float smoothing)
+void yk_model_label_smoothing(yk_model *m, float smoothing)
 {
     if (!m || !yk_ok(m->job))
         return;
     if (!(smoothing >= 0 && smoothing < 1))
-        fail(m->job, YK_E_ARG, "yk_model_smooth: label smoothing of %g: expected 0 to below 1", (double)smoothing);
+        model_fail(m->job, YK_E_ARG, "yk_model_label_smoothing: label smoothing of %g: expected 0 to below 1",
+                   (double)smoothing);
     m->smoothing = smoothing;
 }
 
@@ -312,7 +318,7 @@ const char *yk_model_name(const yk_model *m)
     return m ? m->kind->name : "";
 }
 
-uint64_t yk_model_size(const yk_model *m)
+uint64_t yk_model_num_parameters(const yk_model *m)
 {
     uint64_t n = 0;
     for (uint32_t i = 0; m && i < m->count; i++) {
@@ -356,7 +362,7 @@ void model_put_int(yk_model *m, const char *key, int64_t v)
     yk_settings_put(m->settings, key, number);
 }
 
-static void take_names(yk_model *m, const yk_data *data, uint32_t n)
+static void label_names_copy(yk_model *m, const yk_data *data, uint32_t n)
 {
     const char **name = calloc(n, sizeof *name);
     for (uint32_t i = 0; name && i < n; i++)
@@ -364,7 +370,7 @@ static void take_names(yk_model *m, const yk_data *data, uint32_t n)
     if (name)
         yk_settings_labels(m->settings, n, name);
     else
-        fail(m->job, YK_E_MEM, "out of memory for label names");
+        model_fail(m->job, YK_E_MEM, "out of memory for label names");
     free(name);
 }
 
@@ -373,7 +379,7 @@ int64_t model_classes(yk_model *m, const yk_data *data, int64_t preset)
     const uint32_t n = yk_data_classes(data);
     int64_t classes;
     if (n && yk_data_class_name(data, 0))
-        take_names(m, data, n);
+        label_names_copy(m, data, n);
     classes = yk_settings_int(m->settings, "num_labels", n ? n : preset);
     model_put_int(m, "num_labels", classes);
     return classes;
@@ -382,13 +388,13 @@ int64_t model_classes(yk_model *m, const yk_data *data, int64_t preset)
 void model_block_begin(const yk_model *m)
 {
     if (m->recompute && yk_training(m->job))
-        yk_checkpoint_begin(m->job);
+        yk_recompute_begin(m->job);
 }
 
 void model_block_end(const yk_model *m)
 {
     if (m->recompute && yk_training(m->job))
-        yk_checkpoint_end(m->job);
+        yk_recompute_end(m->job);
 }
 
 yk_init model_normal(double std)
@@ -435,6 +441,7 @@ model_activation *model_activation_of(yk_model *m, const char *name)
     for (size_t i = 0; i < sizeof table / sizeof table[0]; i++)
         if (!strcmp(table[i].name, name))
             return table[i].f;
-    fail(m->job, YK_E_ARG, "there is no activation \"%s\"; there are relu, gelu, gelu_new, silu, tanh, sigmoid", name);
+    model_fail(m->job, YK_E_ARG, "there is no activation \"%s\"; there are relu, gelu, gelu_new, silu, tanh, sigmoid",
+               name);
     return yk_relu;
 }

@@ -12,29 +12,29 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { MOST_STAGES = 4, MOST_BLOCKS = 64 };
+enum { MAX_STAGES = 4, MAX_BLOCKS = 64 };
 
 typedef struct batch_norm {
     yk_t weight, bias;
     yk_batch_norm_state running;
 } batch_norm;
 
-typedef struct block {
-    yk_t conv1, conv2, down;
-    batch_norm bn1, bn2, down_bn;
+typedef struct resnet_block {
+    yk_t conv1, conv2, downsample;
+    batch_norm bn1, bn2, downsample_bn;
     int64_t in, out;
     int32_t stride;
     bool projected;
-} block;
+} resnet_block;
 
 typedef struct resnet {
     yk_t conv1;
     batch_norm bn1;
-    block block[MOST_BLOCKS];
+    resnet_block block[MAX_BLOCKS];
     model_linear head;
-    uint32_t stages, per_stage;
-    int64_t width[MOST_STAGES], channels, classes, height, wide;
-    model_activation *act;
+    uint32_t n_stages, blocks_per_stage;
+    int64_t stage_width[MAX_STAGES], n_channels, n_classes, image_height, image_width;
+    model_activation *activation;
     float eps, momentum;
 } resnet;
 
@@ -60,89 +60,93 @@ static yk_t conv_new(yk_model *m, const char *name, int64_t in, int64_t out, int
                        "%s.weight", name);
 }
 
-static void block_new(yk_model *m, block *b, int stage, uint32_t i, int64_t in, int64_t out, bool option_b)
+static void block_new(yk_model *m, resnet_block *b, int stage, uint32_t i, int64_t in, int64_t out, bool option_b)
 {
     char name[64];
     int n = snprintf(name, sizeof name, "layer%d.%u.", stage + 1, i);
     char *tail = name + n;
-    const size_t room = sizeof name - (size_t)n;
+    const size_t tail_size = sizeof name - (size_t)n;
     b->in = in;
     b->out = out;
     b->stride = stage > 0 && i == 0 ? 2 : 1;
     b->projected = option_b && (in != out || b->stride != 1);
-    snprintf(tail, room, "conv1");
+    snprintf(tail, tail_size, "conv1");
     b->conv1 = conv_new(m, name, in, out, 3);
-    snprintf(tail, room, "bn1");
+    snprintf(tail, tail_size, "bn1");
     b->bn1 = norm_new(m, name, out);
-    snprintf(tail, room, "conv2");
+    snprintf(tail, tail_size, "conv2");
     b->conv2 = conv_new(m, name, out, out, 3);
-    snprintf(tail, room, "bn2");
+    snprintf(tail, tail_size, "bn2");
     b->bn2 = norm_new(m, name, out);
     if (!b->projected)
         return;
-    snprintf(tail, room, "downsample.0");
-    b->down = conv_new(m, name, in, out, 1);
-    snprintf(tail, room, "downsample.1");
-    b->down_bn = norm_new(m, name, out);
+    snprintf(tail, tail_size, "downsample.0");
+    b->downsample = conv_new(m, name, in, out, 1);
+    snprintf(tail, tail_size, "downsample.1");
+    b->downsample_bn = norm_new(m, name, out);
 }
 
-static void read_settings(yk_model *m, resnet *p, const yk_data *data, const int64_t *width, uint32_t stages, int64_t blocks)
+static void read_settings(yk_model *m, resnet *net, const yk_data *data, const int64_t *width, uint32_t stages,
+                          int64_t blocks)
 {
     int64_t chw[3] = {0, 0, 0};
     if (data)
         yk_data_shape(data, chw);
-    memcpy(p->width, width, stages * sizeof *width);
-    p->stages = yk_settings_has(m->settings, "widths") ? yk_settings_ints(m->settings, "widths", p->width, MOST_STAGES) : stages;
-    p->per_stage = (uint32_t)yk_settings_int(m->settings, "blocks_per_stage", blocks);
-    p->channels = yk_settings_int(m->settings, "num_channels", chw[0] ? chw[0] : 3);
-    p->classes = model_classes(m, data, 10);
-    p->height = yk_settings_int(m->settings, "image_size", chw[1] ? chw[1] : 32);
-    p->wide = chw[2] ? chw[2] : p->height;
-    p->act = model_activation_of(m, yk_settings_text(m->settings, "hidden_act", "relu"));
-    p->eps = (float)yk_settings_real(m->settings, "batch_norm_eps", 1e-5);
-    p->momentum = (float)yk_settings_real(m->settings, "batch_norm_momentum", 0.1);
-    model_put_int(m, "num_channels", p->channels);
-    model_put_int(m, "image_size", p->height);
+    memcpy(net->stage_width, width, stages * sizeof *width);
+    net->n_stages = yk_settings_has(m->settings, "widths")
+                        ? yk_settings_ints(m->settings, "widths", net->stage_width, MAX_STAGES)
+                        : stages;
+    net->blocks_per_stage = (uint32_t)yk_settings_int(m->settings, "blocks_per_stage", blocks);
+    net->n_channels = yk_settings_int(m->settings, "num_channels", chw[0] ? chw[0] : 3);
+    net->n_classes = model_classes(m, data, 10);
+    net->image_height = yk_settings_int(m->settings, "image_size", chw[1] ? chw[1] : 32);
+    net->image_width = chw[2] ? chw[2] : net->image_height;
+    net->activation = model_activation_of(m, yk_settings_text(m->settings, "hidden_act", "relu"));
+    net->eps = (float)yk_settings_real(m->settings, "batch_norm_eps", 1e-5);
+    net->momentum = (float)yk_settings_real(m->settings, "batch_norm_momentum", 0.1);
+    model_put_int(m, "num_channels", net->n_channels);
+    model_put_int(m, "image_size", net->image_height);
 }
 
-static void build_any(yk_model *m, resnet *p, bool option_b, const char *head)
+/* Everything from the stem to the head, in the order of the forward pass. */
+static void layers_build(yk_model *m, resnet *net, bool option_b, const char *head)
 {
-    int64_t in = p->width[0];
-    if (p->stages < 1 || p->per_stage < 1 || p->stages * p->per_stage > MOST_BLOCKS) {
+    int64_t in = net->stage_width[0];
+    if (net->n_stages < 1 || net->blocks_per_stage < 1 || net->n_stages * net->blocks_per_stage > MAX_BLOCKS) {
         yk_fail(m->job, YK_E_ARG, "resnet: widths and blocks_per_stage must give 1 to 64 blocks in 1 to 4 stages");
         return;
     }
-    p->conv1 = conv_new(m, "conv1", p->channels, in, 3);
-    p->bn1 = norm_new(m, "bn1", in);
-    for (uint32_t s = 0; s < p->stages; s++)
-        for (uint32_t i = 0; i < p->per_stage; i++) {
-            block_new(m, &p->block[s * p->per_stage + i], (int)s, i, in, p->width[s], option_b);
-            in = p->width[s];
+    net->conv1 = conv_new(m, "conv1", net->n_channels, in, 3);
+    net->bn1 = norm_new(m, "bn1", in);
+    for (uint32_t s = 0; s < net->n_stages; s++)
+        for (uint32_t i = 0; i < net->blocks_per_stage; i++) {
+            block_new(m, &net->block[s * net->blocks_per_stage + i], (int)s, i, in, net->stage_width[s], option_b);
+            in = net->stage_width[s];
         }
-    p->head = model_linear_new(m, head, in, p->classes, true, NULL);
+    net->head = model_linear_new(m, head, in, net->n_classes, true, NULL);
 }
 
-static void build20(yk_model *m, void *net, const yk_data *data)
+static void resnet20_build(yk_model *m, void *object, const yk_data *data)
 {
-    read_settings(m, net, data, (int64_t[]){16, 32, 64}, 3, 3);
-    build_any(m, net, false, "linear");
+    read_settings(m, object, data, (int64_t[]){16, 32, 64}, 3, 3);
+    layers_build(m, object, false, "linear");
 }
 
-static void build32(yk_model *m, void *net, const yk_data *data)
+static void resnet32_build(yk_model *m, void *object, const yk_data *data)
 {
-    read_settings(m, net, data, (int64_t[]){16, 32, 64}, 3, 5);
-    build_any(m, net, false, "linear");
+    read_settings(m, object, data, (int64_t[]){16, 32, 64}, 3, 5);
+    layers_build(m, object, false, "linear");
 }
 
-static void build18(yk_model *m, void *net, const yk_data *data)
+static void resnet18_build(yk_model *m, void *object, const yk_data *data)
 {
-    read_settings(m, net, data, (int64_t[]){64, 128, 256, 512}, 4, 2);
-    build_any(m, net, true, "fc");
+    read_settings(m, object, data, (int64_t[]){64, 128, 256, 512}, 4, 2);
+    layers_build(m, object, true, "fc");
 }
 
-static yk_t norm_on(const resnet *p, const batch_norm *n, yk_t x)
+static yk_t norm_on(const resnet *net, const batch_norm *n, yk_t x)
 {
-    return yk_batch_norm(x, n->weight, n->bias, n->running, p->momentum, p->eps);
+    return yk_batch_norm(x, n->weight, n->bias, n->running, net->momentum, net->eps);
 }
 
 static yk_t conv_on(yk_t x, yk_t w, int32_t stride, int32_t padding)
@@ -150,52 +154,79 @@ static yk_t conv_on(yk_t x, yk_t w, int32_t stride, int32_t padding)
     return yk_conv2d(x, w, YK_NO, &(yk_conv2d_config){.stride = {stride, stride}, .padding = {padding, padding}});
 }
 
-static yk_t shortcut(const resnet *p, const block *b, yk_t x)
+/* The identity where shapes allow it, else option A: every second pixel, zero channels around; or B: a 1x1 kernel. */
+static yk_t shortcut_on(const resnet *net, const resnet_block *b, yk_t x)
 {
     const int64_t more = b->out - b->in;
     if (b->projected)
-        return norm_on(p, &b->down_bn, conv_on(x, b->down, b->stride, 0));
+        return norm_on(net, &b->downsample_bn, conv_on(x, b->downsample, b->stride, 0));
     if (b->stride != 1)
         x = yk_slice(yk_slice(x, 2, 0, -1, b->stride), 3, 0, -1, b->stride);
     return more ? yk_pad(x, 1, more / 2, more - more / 2, 0) : x;
 }
 
-static yk_t block_on(const resnet *p, const block *b, yk_t x)
+static yk_t block_on(const resnet *net, const resnet_block *b, yk_t x)
 {
-    yk_t y = p->act(norm_on(p, &b->bn1, conv_on(x, b->conv1, b->stride, 1)));
-    y = norm_on(p, &b->bn2, conv_on(y, b->conv2, 1, 1));
-    return p->act(yk_add(y, shortcut(p, b, x)));
+    yk_t y = net->activation(norm_on(net, &b->bn1, conv_on(x, b->conv1, b->stride, 1)));
+    y = norm_on(net, &b->bn2, conv_on(y, b->conv2, 1, 1));
+    return net->activation(yk_add(y, shortcut_on(net, b, x)));
 }
 
-static yk_t part(yk_model *m, void *net, const yk_batch *batch, const char *name)
+/* Images [n, C, H, W] to logits [n, classes]. */
+static yk_t resnet_part(yk_model *m, void *object, const yk_batch *batch, const char *name)
 {
-    const resnet *p = net;
+    const resnet *net = object;
     yk_t x;
     if (strcmp(name, "logits"))
         return YK_NO;
-    x = p->act(norm_on(p, &p->bn1, conv_on(batch->x, p->conv1, 1, 1)));
-    for (uint32_t i = 0; i < p->stages * p->per_stage; i++)
-        model_block_begin(m), x = block_on(p, &p->block[i], x), model_block_end(m);
+    x = net->activation(norm_on(net, &net->bn1, conv_on(batch->x, net->conv1, 1, 1)));
+    for (uint32_t i = 0; i < net->n_stages * net->blocks_per_stage; i++)
+        model_block_begin(m), x = block_on(net, &net->block[i], x), model_block_end(m);
     x = yk_mean(x, 1u << 2 | 1u << 3, false);
-    return model_linear_on(p->head, x);
+    return model_linear_on(net->head, x);
 }
 
-static double flops(const void *net, int64_t width)
+static double resnet_flops(const void *object, int64_t width)
 {
-    const resnet *p = net;
-    double area = (double)p->height * (double)p->wide, stem = 18.0 * (double)p->channels * (double)p->width[0] * area, n = 0;
+    const resnet *net = object;
+    double area = (double)net->image_height * (double)net->image_width,
+           stem = 18.0 * (double)net->n_channels * (double)net->stage_width[0] * area, n = 0;
     (void)width;
-    for (uint32_t i = 0; i < p->stages * p->per_stage; i++) {
-        const block *b = &p->block[i];
+    for (uint32_t i = 0; i < net->n_stages * net->blocks_per_stage; i++) {
+        const resnet_block *b = &net->block[i];
         area /= b->stride * b->stride;
         n += area * (18.0 * (double)b->out * (double)(b->in + b->out) + (b->projected ? 2.0 * (double)(b->in * b->out) : 0));
     }
-    return 2 * stem + 3 * (n + 2.0 * (double)p->classes * (double)p->width[p->stages - 1]);
+    return 2 * stem + 3 * (n + 2.0 * (double)net->n_classes * (double)net->stage_width[net->n_stages - 1]);
 }
 
-const model_kind model_resnet20 = {"resnet20", "ResNet-20 for small images", "resnet", NULL, MODEL_IMAGES, sizeof(resnet), build20,
-                                    part, flops};
-const model_kind model_resnet32 = {"resnet32", "ResNet-32 for small images", "resnet", NULL, MODEL_IMAGES, sizeof(resnet), build32,
-                                    part, flops};
-const model_kind model_resnet18 = {"resnet18", "ResNet-18 with a 3x3 stem", "resnet", NULL, MODEL_IMAGES, sizeof(resnet), build18,
-                                    part, flops};
+const model_kind model_resnet20 = {
+    .name = "resnet20",
+    .text = "ResNet-20 for small images",
+    .model_type = "resnet",
+    .input = MODEL_IMAGES,
+    .net_size = sizeof(resnet),
+    .build = resnet20_build,
+    .part = resnet_part,
+    .flops = resnet_flops,
+};
+const model_kind model_resnet32 = {
+    .name = "resnet32",
+    .text = "ResNet-32 for small images",
+    .model_type = "resnet",
+    .input = MODEL_IMAGES,
+    .net_size = sizeof(resnet),
+    .build = resnet32_build,
+    .part = resnet_part,
+    .flops = resnet_flops,
+};
+const model_kind model_resnet18 = {
+    .name = "resnet18",
+    .text = "ResNet-18 with a 3x3 stem",
+    .model_type = "resnet",
+    .input = MODEL_IMAGES,
+    .net_size = sizeof(resnet),
+    .build = resnet18_build,
+    .part = resnet_part,
+    .flops = resnet_flops,
+};

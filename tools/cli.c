@@ -204,7 +204,7 @@ static int refuse_unknown(const yk__cli_command *c, const char *arg, size_t n)
         count++;
     }
     words[count++] = "help";
-    near = yk__nearest(name, words, count);
+    near = yk__nearest_word(name, words, count);
     if (near)
         return yk__cli_usage(c, "unknown option --%s: did you mean --%s? (yoke%c%s --help lists all)", name, near,
                              name_separator(c), c->name);
@@ -396,7 +396,7 @@ int yk__cli_word(const yk__cli *cli, const char *name, const char *const *words,
         w = snprintf(list + used, sizeof list - used, "%s%s", i ? ", " : "", words[i]);
         used += w > 0 && used + (size_t)w < sizeof list ? (size_t)w : 0;
     }
-    near = yk__nearest(s, words, n);
+    near = yk__nearest_word(s, words, n);
     yk__cli_usage(cli->command, "--%s %s: expected one of %s%s%s%s", name, s, list, near ? " (did you mean " : "",
                   near ? near : "", near ? "?)" : "");
     *bad = true;

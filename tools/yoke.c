@@ -56,7 +56,7 @@ static int command_unknown(const char *name)
     const char *words[N_COMMANDS], *near;
     for (size_t i = 0; i < N_COMMANDS; i++)
         words[i] = commands[i].name;
-    near = yk__nearest(name, words, N_COMMANDS);
+    near = yk__nearest_word(name, words, N_COMMANDS);
     fprintf(stderr, "yoke: unknown command \"%s\"%s%s%s (yoke --help lists all)\n", name, near ? ": did you mean " : "",
             near ? near : "", near ? "?" : "");
     return YK_EXIT_USAGE;

@@ -14,13 +14,14 @@
 #define PATH_MOST 1024
 
 /* The two versions' files. */
-typedef struct version {
+typedef struct cgroup_version {
     const char *mount, *limit, *usage, *cache; /* cache: the line of memory.stat that says what could be given up */
     const char *events;
-} version;
+} cgroup_version;
 
-static const version versions[] = {
-    {"/sys/fs/cgroup/memory", "memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file", "memory.oom_control"},
+static const cgroup_version versions[] = {
+    {"/sys/fs/cgroup/memory", "memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file",
+     "memory.oom_control"},
     {"/sys/fs/cgroup", "memory.max", "memory.current", "inactive_file", "memory.events"},
 };
 
@@ -41,10 +42,10 @@ static bool has_memory(const char *list)
 }
 
 /* Lines are NUMBER:CONTROLLERS:PATH; version 2 has the number 0 and no controllers. A memory controller of version 1 rules. */
-static const version *find_group(char *path, size_t n)
+static const cgroup_version *find_group(char *path, size_t n)
 {
     char name[PATH_MOST], line[PATH_MOST];
-    const version *v = NULL;
+    const cgroup_version *v = NULL;
     FILE *f;
     snprintf(name, sizeof name, "%s/proc/self/cgroup", root);
     f = fopen(name, "re");
@@ -65,7 +66,7 @@ static const version *find_group(char *path, size_t n)
 }
 
 /* A file that holds one number, or a line "KEY NUMBER" of one that holds several. False for "max" too. */
-static bool read_number(const version *v, const char *group, const char *file, const char *key, uint64_t *value)
+static bool read_number(const cgroup_version *v, const char *group, const char *file, const char *key, uint64_t *value)
 {
     char name[3 * PATH_MOST], line[128];
     const size_t n = strlen(key);
@@ -93,7 +94,7 @@ static bool step_up(char *group)
 bool yk__cgroup_memory(uint64_t *limit, uint64_t *left)
 {
     char group[PATH_MOST];
-    const version *v = find_group(group, sizeof group);
+    const cgroup_version *v = find_group(group, sizeof group);
     *limit = *left = UINT64_MAX;
     if (!v)
         return false;
@@ -111,7 +112,7 @@ bool yk__cgroup_memory(uint64_t *limit, uint64_t *left)
     return *limit != UINT64_MAX;
 }
 
-uint64_t yk__memory_left(void)
+uint64_t yk__cgroup_memory_left(void)
 {
     char name[PATH_MOST], line[128];
     uint64_t limit, left, kib, sum = 0;
@@ -136,7 +137,7 @@ uint64_t yk__cgroup_kills(void)
 {
     char group[PATH_MOST];
     uint64_t kills = 0;
-    const version *v = find_group(group, sizeof group);
+    const cgroup_version *v = find_group(group, sizeof group);
     if (!v)
         return 0;
     while (!read_number(v, group, v->events, "oom_kill", &kills) && step_up(group))

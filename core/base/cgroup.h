@@ -13,7 +13,7 @@
  * count as left. False: no limit. */
 bool yk__cgroup_memory(uint64_t *limit, uint64_t *left);
 /* What a process of this host may still take: free memory and swap, below the groups' limits. UINT64_MAX: not known. */
-uint64_t yk__memory_left(void);
+uint64_t yk__cgroup_memory_left(void);
 /* How many processes of the group the kernel has killed for want of memory; 0 where it does not tell. */
 uint64_t yk__cgroup_kills(void);
 /* For tests: a folder in which proc/ and sys/ are looked for; "" for the machine's. Must live on. */

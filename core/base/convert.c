@@ -1,17 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Conversions by bits, not by the compiler's types: _Float16 is not everywhere, and rounding has to be the same on every machine.
+ * The rounding of bf16 adds half of the last place, plus the last bit kept, before it cuts off; a NaN would turn into infinity and
+ * is apart.
+ */
 #include "core/base/convert.h"
 
 #include <string.h>
 #include <yoke/dtype.h>
 
-static float of_bits(uint32_t u)
+static float f32_of_bits(uint32_t u)
 {
     float f;
     memcpy(&f, &u, sizeof f);
     return f;
 }
 
-static uint32_t bits(float f)
+static uint32_t f32_bits(float f)
 {
     uint32_t u;
     memcpy(&u, &f, sizeof u);
@@ -20,12 +25,12 @@ static uint32_t bits(float f)
 
 float yk__bf16_to_f32(uint16_t b)
 {
-    return of_bits((uint32_t)b << 16);
+    return f32_of_bits((uint32_t)b << 16);
 }
 
 uint16_t yk__f32_to_bf16(float f)
 {
-    uint32_t u = bits(f);
+    uint32_t u = f32_bits(f);
     if ((u & 0x7fffffffu) > 0x7f800000u)
         return (uint16_t)((u >> 16) | 0x40); /* NaN stays NaN, made quiet */
     return (uint16_t)((u + 0x7fffu + ((u >> 16) & 1)) >> 16);
@@ -35,22 +40,22 @@ float yk__f16_to_f32(uint16_t h)
 {
     const uint32_t sign = (uint32_t)(h & 0x8000) << 16, exponent = (h >> 10) & 31, fraction = h & 1023;
     if (exponent == 31)
-        return of_bits(sign | 0x7f800000u | fraction << 13);
+        return f32_of_bits(sign | 0x7f800000u | fraction << 13);
     if (exponent)
-        return of_bits(sign | (exponent + 112) << 23 | fraction << 13);
-    return of_bits(sign | bits((float)fraction * 0x1p-24f));
+        return f32_of_bits(sign | (exponent + 112) << 23 | fraction << 13);
+    return f32_of_bits(sign | f32_bits((float)fraction * 0x1p-24f));
 }
 
 uint16_t yk__f32_to_f16(float f)
 {
-    const uint32_t u = bits(f), sign = (u >> 16) & 0x8000, a = u & 0x7fffffffu;
+    const uint32_t u = f32_bits(f), sign = (u >> 16) & 0x8000, a = u & 0x7fffffffu;
     uint32_t r;
     if (a > 0x7f800000u)
         return (uint16_t)(sign | 0x7e00); /* NaN */
     if (a >= 0x477ff000u)
         return (uint16_t)(sign | 0x7c00); /* rounds to infinity */
     if (a < 0x38800000u) { /* below 2^-14: a multiple of 2^-24, rounded by the addition */
-        r = bits(of_bits(a) + 0.5f) - bits(0.5f);
+        r = f32_bits(f32_of_bits(a) + 0.5f) - f32_bits(0.5f);
         return (uint16_t)(sign | r);
     }
     r = a - 0x38000000u;
@@ -64,7 +69,7 @@ uint16_t yk__f32_to_f16(float f)
             to[i] = (expression);                                                                                      \
     } while (0)
 
-int yk__to_f32(int dtype, const void *from, size_t n, float *to)
+int yk__array_to_f32(int dtype, const void *from, size_t n, float *to)
 {
     switch (dtype) {
     case YK_F32: memcpy(to, from, n * sizeof *to); return 0;

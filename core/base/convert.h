@@ -15,6 +15,6 @@ float yk__f16_to_f32(uint16_t h);
 uint16_t yk__f32_to_f16(float f);
 
 /* n elements of a dtype (yk_dtype) to f32; -1 for a type that has no such reading. */
-int yk__to_f32(int dtype, const void *from, size_t n, float *to);
+int yk__array_to_f32(int dtype, const void *from, size_t n, float *to);
 
 #endif

@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Filling an error object. Its text is as large as a terminal's few lines; what comes from files is made printable on the way in,
+ * so that no file can write to a terminal.
+ */
 #include "core/base/error.h"
 
 #include <errno.h>

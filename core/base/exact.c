@@ -1,4 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The exact sum of squares (U. Kulisch, "Computer arithmetic and validity", 2008): the squares of up to 64 numbers are added in
+ * double by eight lanes, always the same way, and that sum goes into fixed point, where addition has no order. 64, because it
+ * keeps the fixed-point work small beside the multiplications.
+ */
 #include "core/base/exact.h"
 
 #include <math.h>

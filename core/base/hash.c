@@ -1,17 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Hashing of long byte strings: four lanes, because one alone would wait for its own multiplications. */
 #include "core/base/hash.h"
 
 #include <string.h>
 
 /* Four independent lanes, so that hashing runs at memory speed; each word is mixed by multiply and rotate. */
-static uint64_t mix(uint64_t h, uint64_t w)
+static uint64_t lane_mix(uint64_t h, uint64_t w)
 {
     h ^= w * 0x9fb21c651e98df25ull;
     h = (h << 31) | (h >> 33);
     return h * 0xa24baed4963ee407ull;
 }
 
-static uint64_t load(const unsigned char *p, size_t n)
+static uint64_t word_load(const unsigned char *p, size_t n)
 {
     uint64_t w = 0;
     for (size_t i = 0; i < n; i++)
@@ -19,7 +20,7 @@ static uint64_t load(const unsigned char *p, size_t n)
     return w;
 }
 
-static uint64_t load8(const unsigned char *p)
+static uint64_t word_load8(const unsigned char *p)
 {
 #if defined(__BYTE_ORDER__) && __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
     uint64_t w;
@@ -37,11 +38,11 @@ uint64_t yk__hash_bytes(uint64_t seed, const void *data, size_t bytes)
     size_t left = bytes;
     for (; left >= 32; left -= 32, p += 32)
         for (int i = 0; i < 4; i++)
-            lane[i] = mix(lane[i], load8(p + 8 * i));
+            lane[i] = lane_mix(lane[i], word_load8(p + 8 * i));
     for (int i = 0; i < 4; i++)
         h = yk__hash_u64(h, lane[i]);
     for (; left >= 8; left -= 8, p += 8)
-        h = yk__hash_u64(h, load8(p));
-    h = yk__hash_u64(h, load(p, left));
+        h = yk__hash_u64(h, word_load8(p));
+    h = yk__hash_u64(h, word_load(p, left));
     return yk__hash_u64(h, (uint64_t)bytes);
 }

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Log lines: put together in one buffer and written by one write(), so that lines of several ranks do not mix. */
 #include "core/base/log.h"
 
 #include <stdarg.h>
@@ -9,37 +10,38 @@
 
 #include "core/base/option.h"
 
-static atomic_int level = -1;
-static atomic_int rank = -1;
+static atomic_int log_level = -1;
+static atomic_int log_rank = -1;
 
 int yk__log_level(void)
 {
-    int l = atomic_load(&level);
-    if (l < 0) {
-        l = (int)yk__option_words(YK__OPTION_LOG); /* its words stand in the order of the levels */
-        atomic_store(&level, l);
+    int level = atomic_load(&log_level);
+    if (level < 0) {
+        level = (int)yk__option_words(YK__OPTION_LOG); /* its words stand in the order of the levels */
+        atomic_store(&log_level, level);
     }
-    return l;
+    return level;
 }
 
-void yk__log_set_level(int l)
+void yk__log_set_level(int level)
 {
-    atomic_store(&level, l);
+    atomic_store(&log_level, level);
 }
 
-void yk__log_set_rank(int r)
+void yk__log_set_rank(int rank)
 {
-    atomic_store(&rank, r);
+    atomic_store(&log_rank, rank);
 }
 
-void yk__log(int l, const char *who, const char *fmt, ...)
+void yk__log(int level, const char *who, const char *fmt, ...)
 {
     char line[1200];
-    int n, r = atomic_load(&rank);
+    int n, rank = atomic_load(&log_rank);
     va_list ap;
-    if (l > yk__log_level())
+    if (level > yk__log_level())
         return;
-    n = r < 0 ? snprintf(line, sizeof line, "yoke: %s: ", who) : snprintf(line, sizeof line, "yoke[%d]: %s: ", r, who);
+    n = rank < 0 ? snprintf(line, sizeof line, "yoke: %s: ", who)
+                 : snprintf(line, sizeof line, "yoke[%d]: %s: ", rank, who);
     if (n < 0 || (size_t)n >= sizeof line - 2)
         return;
     va_start(ap, fmt);

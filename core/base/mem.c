@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* The core's allocator: malloc's, with a counter in front that lets a test refuse the n-th request, and huge pages where they pay. */
 #include "core/base/mem.h"
 
 #include <stdarg.h>
@@ -14,11 +15,11 @@
 #define HUGE_PAGE ((size_t)2 << 20)
 
 static long fail_after = -1; /* tests only */
-static _Atomic unsigned long asked;
+static _Atomic unsigned long n_allocs;
 
 unsigned long yk__mem_count(void)
 {
-    return atomic_load_explicit(&asked, memory_order_relaxed);
+    return atomic_load_explicit(&n_allocs, memory_order_relaxed);
 }
 
 void yk__mem_fail_after(long n)
@@ -26,9 +27,9 @@ void yk__mem_fail_after(long n)
     fail_after = n;
 }
 
-static int refused(void)
+static int alloc_refused(void)
 {
-    atomic_fetch_add_explicit(&asked, 1, memory_order_relaxed);
+    atomic_fetch_add_explicit(&n_allocs, 1, memory_order_relaxed);
     if (fail_after < 0)
         return 0;
     if (fail_after == 0)
@@ -39,28 +40,28 @@ static int refused(void)
 
 void *yk__malloc(size_t bytes)
 {
-    return refused() ? NULL : malloc(bytes ? bytes : 1);
+    return alloc_refused() ? NULL : malloc(bytes ? bytes : 1);
 }
 
 void *yk__calloc(size_t count, size_t size)
 {
-    return refused() ? NULL : calloc(count ? count : 1, size ? size : 1);
+    return alloc_refused() ? NULL : calloc(count ? count : 1, size ? size : 1);
 }
 
 void *yk__realloc(void *p, size_t count, size_t size)
 {
-    if (refused() || (size && count > SIZE_MAX / size))
+    if (alloc_refused() || (size && count > SIZE_MAX / size))
         return NULL;
     return realloc(p, count && size ? count * size : 1);
 }
 
-void *yk__aligned(size_t bytes, size_t align)
+void *yk__malloc_aligned(size_t bytes, size_t align)
 {
     const bool huge = align >= PAGE && bytes >= HUGE_PAGE;
     void *p = NULL;
     if (huge && align < HUGE_PAGE)
         align = HUGE_PAGE;
-    if (refused() || posix_memalign(&p, align < sizeof(void *) ? sizeof(void *) : align, bytes ? bytes : 1))
+    if (alloc_refused() || posix_memalign(&p, align < sizeof(void *) ? sizeof(void *) : align, bytes ? bytes : 1))
         return NULL;
 #ifdef MADV_HUGEPAGE
     if (huge)

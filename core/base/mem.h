@@ -15,7 +15,7 @@ void *yk__calloc(size_t count, size_t size);
 void *yk__realloc(void *p, size_t count, size_t size);
 /* align: a power of two; release with yk__free. Whole pages (4096 or more) of 2 MiB or more are made huge ones where the system has
  * them, for fewer faults and misses of the address cache. */
-void *yk__aligned(size_t bytes, size_t align);
+void *yk__malloc_aligned(size_t bytes, size_t align);
 char *yk__strdup(const char *s);
 char *yk__strndup(const char *s, size_t n);
 char *yk__format(const char *fmt, ...) __attribute__((format(printf, 1, 2))); /* an allocated string */

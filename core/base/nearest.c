@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Edit distance by the usual table, one row of it kept (Wagner and Fischer, "The string-to-string correction problem", 1974). */
 #include "core/base/nearest.h"
 
 #include <string.h>
 
 /* Levenshtein distance, with strings cut at 63 bytes. */
-static size_t distance(const char *a, const char *b)
+static size_t edit_distance(const char *a, const char *b)
 {
     size_t row[64], na = strnlen(a, 63), nb = strnlen(b, 63);
     for (size_t j = 0; j <= nb; j++)
@@ -22,12 +23,12 @@ static size_t distance(const char *a, const char *b)
     return row[nb];
 }
 
-const char *yk__nearest(const char *s, const char *const *words, size_t n)
+const char *yk__nearest_word(const char *s, const char *const *words, size_t n)
 {
     const char *best = NULL;
     size_t best_d = strlen(s) / 3 + 2;
     for (size_t i = 0; i < n; i++) {
-        size_t d = distance(s, words[i]);
+        size_t d = edit_distance(s, words[i]);
         if (d < best_d) {
             best_d = d;
             best = words[i];

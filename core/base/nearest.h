@@ -6,6 +6,6 @@
 
 #include <stddef.h>
 
-const char *yk__nearest(const char *s, const char *const *words, size_t n);
+const char *yk__nearest_word(const char *s, const char *const *words, size_t n);
 
 #endif

@@ -159,7 +159,7 @@ static yk_status word_refuse(const yk__option_row *row, const char *all, const c
     snprintf(copy, sizeof copy, "%s", row->words);
     for (char *rest = copy, *one; n < 8 && (one = strtok_r(rest, ", ", &rest));)
         list[n++] = one;
-    near = yk__nearest(word, list, n);
+    near = yk__nearest_word(word, list, n);
     return yk__fail(err, YK_E_ARG, "%s=%s: expected %s%s, not \"%s\"%s%s%s", row->name, all, n > 1 ? "one of " : "", row->words, word,
                     near ? " (did you mean " : "", near ? near : "", near ? "?)" : "");
 }
@@ -256,7 +256,7 @@ uint32_t yk__options_unknown(const char *plugins, void (*one)(const char *name, 
         snprintf(name, sizeof name, "%.*s", (int)strcspn(*variable, "="), *variable);
         if (name_known(name) || yk__option_foreign(name, plugins))
             continue;
-        const char *near = yk__nearest(name + strlen("YOKE_"), known, YK__OPTION_N);
+        const char *near = yk__nearest_word(name + strlen("YOKE_"), known, YK__OPTION_N);
         one(name, near ? near - strlen("YOKE_") : NULL);
         n++;
     }
@@ -271,8 +271,8 @@ static void unknown_warn(const char *name, const char *nearest)
 
 void yk__options_warn(const char *plugins)
 {
-    static bool told;
-    if (!told)
+    static bool warned;
+    if (!warned)
         yk__options_unknown(plugins, unknown_warn);
-    told = true;
+    warned = true;
 }

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Philox with ten rounds. Eight counters side by side are for loops that a compiler turns into vectors. */
 #include "core/base/philox.h"
 
 #define ROUNDS 10

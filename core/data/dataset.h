@@ -71,31 +71,32 @@ typedef struct yk__dataset_options {
 } yk__dataset_options;
 
 /* A csv or jsonl without eval_rows trains and evaluates on all its rows. */
-yk_status yk__dataset_open(const char *spec, const yk__dataset_options *o, yk__dataset **out, yk_error *err);
-void yk__dataset_close(yk__dataset *d); /* takes NULL */
+yk_status yk__dataset_open(const char *text, const yk__dataset_options *options, yk__dataset **out, yk_error *err);
+void yk__dataset_close(yk__dataset *set); /* takes NULL */
 
-int64_t yk__dataset_rows(const yk__dataset *d);
-int64_t yk__dataset_line(const yk__dataset *d, int64_t row); /* as eval_rows has it; rows of other kinds count from 1 */
-int yk__dataset_classes(const yk__dataset *d);                   /* 0: none (language models) */
-const char *yk__dataset_class_name(const yk__dataset *d, int i); /* NULL: the labels are numbers */
-int yk__dataset_vocab(const yk__dataset *d);                     /* 0: images */
-const char *yk__dataset_kind(const yk__dataset *d);
-int yk__dataset_fields(const yk__dataset *d, const yk__field **fields);
-const char *yk__dataset_tokenizer_dir(const yk__dataset *d);      /* NULL: none */
-const yk__tokenizer *yk__dataset_tokenizer(const yk__dataset *d); /* NULL: none */
+int64_t yk__dataset_rows(const yk__dataset *set);
+int64_t yk__dataset_line(const yk__dataset *set,
+                         int64_t row);           /* as eval_rows has it; rows of other kinds count from 1 */
+int yk__dataset_classes(const yk__dataset *set); /* 0: none (language models) */
+const char *yk__dataset_class_name(const yk__dataset *set, int i); /* NULL: the labels are numbers */
+int yk__dataset_vocab(const yk__dataset *set);                     /* 0: images */
+const char *yk__dataset_kind(const yk__dataset *set);
+int yk__dataset_fields(const yk__dataset *set, const yk__field **fields);
+const char *yk__dataset_tokenizer_dir(const yk__dataset *set);      /* NULL: none */
+const yk__tokenizer *yk__dataset_tokenizer(const yk__dataset *set); /* NULL: none */
 
 /* Where a row stands: "t.csv: line 7", "DIR: image 12 (from 0)", "FILE: ids 640 to 767". */
-void yk__dataset_where(const yk__dataset *d, int64_t row, char *buf, size_t n);
+void yk__dataset_where(const yk__dataset *set, int64_t row, char *buf, size_t n);
 /* Of what its rows are: equal on ranks that read the same. All of up to YK__DATASET_HASHED bytes, evenly spread parts of more. */
 #define YK__DATASET_HASHED (256u << 20)
-uint64_t yk__dataset_hash(const yk__dataset *d);
+uint64_t yk__dataset_hash(const yk__dataset *set);
 
 /* Width of a batch of these rows (1 for images). */
-int64_t yk__dataset_width(const yk__dataset *d, const int64_t *rows, int64_t n);
-bool yk__dataset_ragged(const yk__dataset *d); /* rows differ in width */
+int64_t yk__dataset_width(const yk__dataset *set, const int64_t *rows, int64_t n);
+bool yk__dataset_ragged(const yk__dataset *set); /* rows differ in width */
 /* Bytes of one row of field k at that width. */
-size_t yk__dataset_row_bytes(const yk__dataset *d, int k, int64_t width);
+size_t yk__dataset_row_bytes(const yk__dataset *set, int k, int64_t width);
 /* Writes the n rows: buffers[k] takes n * row_bytes(k, width) bytes. */
-void yk__dataset_fill(const yk__dataset *d, const int64_t *rows, int64_t n, int64_t width, void *const *buffers);
+void yk__dataset_fill(const yk__dataset *set, const int64_t *rows, int64_t n, int64_t width, void *const *buffers);
 
 #endif

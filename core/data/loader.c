@@ -1,12 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The prefetching loader: a ring of slots that a thread fills while the caller uses one. One lock; a slot between `made` and
+ * `taken` is the caller's to take, one being filled is the thread's and needs none. Where a fill takes less than waking the thread
+ * would, the caller does it.
+ */
 #include "core/data/loader.h"
 
 #include <pthread.h>
 #include <signal.h>
 #include <string.h>
-#include <time.h>
 
+#include "core/base/clock.h"
 #include "core/base/mem.h"
+#include "core/base/round.h"
 #include "core/data/order.h"
 
 #define DEPTH 4
@@ -17,17 +23,17 @@
 struct slot {
     yk__loader_batch batch;
     int64_t *row;
-    yk__length *length; /* room for them while a batch is made */
+    yk__row_length *length; /* room for them while a batch is made */
     size_t row_cap, length_cap, field_cap[YK__FIELDS];
     yk_error err; /* status YK_OK: the batch is good */
 };
 
 /* Rows [first, first + count) of an epoch's order, the widest first. */
-struct group {
+struct length_group {
     uint64_t epoch;
     int64_t first, count;
     int64_t *row;
-    yk__length *length;
+    yk__row_length *length;
     size_t row_cap, length_cap;
 };
 
@@ -38,327 +44,331 @@ struct part {
 
 /* Batches are numbered from the last rewind: `made` have been filled, `taken` handed out, `freed` given back. */
 struct yk__loader {
-    const yk__dataset *d;
-    yk__loader_options o;
-    int nfields;
+    const yk__dataset *dataset;
+    yk__loader_options options;
+    int n_fields;
     pthread_t thread;
     int running;
     pthread_mutex_t lock;
     pthread_cond_t work, ready; /* for the thread; for the caller */
     struct slot *slot;
-    struct group group; /* whoever fills a batch, one at a time */
+    struct length_group group; /* whoever fills a batch, one at a time */
     /* under the lock */
     int stop, hold, busy;
     uint64_t epoch;
     int64_t base;           /* batch index of number 0 */
     struct part full, tail; /* of a whole batch, of the last short one */
-    int64_t made, taken, freed;
-    int64_t cost; /* ns of a fill, about; 0: not known yet */
+    int64_t filled, handed_out, freed;
+    int64_t fill_ns; /* ns of a fill, about; 0: not known yet */
 };
 
-int64_t yk__loader_batches(const yk__loader *l)
+int64_t yk__loader_batches(const yk__loader *loader)
 {
-    int64_t n = yk__dataset_rows(l->d), b = l->o.global_batch;
-    return l->o.drop_last ? n / b : n / b + (n % b != 0);
+    const int64_t rows = yk__dataset_rows(loader->dataset), batch = loader->options.global_batch;
+    return loader->options.drop_last ? rows / batch : (int64_t)yk__div_up((uint64_t)rows, (uint64_t)batch);
 }
 
 /* ---- filling, on the thread and without the lock: the slot is its own ---- */
 
-static yk_status make_room(const yk__loader *l, struct slot *s, yk_error *err)
+static yk_status fields_reserve(const yk__loader *loader, struct slot *slot, yk_error *err)
 {
-    for (int k = 0; k < l->nfields; k++) {
-        size_t need = yk__dataset_row_bytes(l->d, k, s->batch.width) * (size_t)s->batch.rows;
-        if (s->batch.field[k] && s->field_cap[k] >= need)
+    for (int k = 0; k < loader->n_fields; k++) {
+        size_t need = yk__dataset_row_bytes(loader->dataset, k, slot->batch.width) * (size_t)slot->batch.rows;
+        if (slot->batch.field[k] && slot->field_cap[k] >= need)
             continue;
-        yk__free(s->batch.field[k]);
-        s->batch.field[k] = yk__aligned(need, 64);
-        s->field_cap[k] = need;
-        if (!s->batch.field[k])
+        yk__free(slot->batch.field[k]);
+        slot->batch.field[k] = yk__malloc_aligned(need, 64);
+        slot->field_cap[k] = need;
+        if (!slot->batch.field[k])
             return yk__fail_mem(err, need, "a batch");
     }
     return YK_OK;
 }
 
 /* The group that place `from` of an epoch lies in. */
-static yk_status find_group(yk__loader *l, uint64_t epoch, int64_t from, yk_error *err)
+static yk_status find_group(yk__loader *loader, uint64_t epoch, int64_t from, yk_error *err)
 {
-    struct group *g = &l->group;
-    const int64_t n = yk__dataset_rows(l->d), size = GROUP * l->o.global_batch, first = from / size * size;
+    struct length_group *group = &loader->group;
+    const int64_t n = yk__dataset_rows(loader->dataset), size = GROUP * loader->options.global_batch,
+                  first = from / size * size;
     const int64_t count = n - first < size ? n - first : size;
-    if (g->count && g->epoch == epoch && g->first == first)
+    if (group->count && group->epoch == epoch && group->first == first)
         return YK_OK;
-    g->count = 0;
-    if (yk__grow(&g->row, &g->row_cap, (size_t)count, sizeof *g->row) ||
-        yk__grow(&g->length, &g->length_cap, (size_t)count, sizeof *g->length))
-        return yk__fail_mem(err, (size_t)count * sizeof *g->length, "the lengths of rows");
-    yk__orders(l->o.seed, epoch, first, count, n, g->row);
+    group->count = 0;
+    if (yk__grow(&group->row, &group->row_cap, (size_t)count, sizeof *group->row) ||
+        yk__grow(&group->length, &group->length_cap, (size_t)count, sizeof *group->length))
+        return yk__fail_mem(err, (size_t)count * sizeof *group->length, "the lengths of rows");
+    yk__order_rows(loader->options.seed, epoch, first, count, n, group->row);
     for (int64_t i = 0; i < count; i++)
-        g->length[i] = (yk__length){yk__dataset_width(l->d, g->row + i, 1), g->row[i], 0};
-    yk__sort_lengths(g->length, count);
-    g->epoch = epoch;
-    g->first = first;
-    g->count = count;
+        group->length[i] = (yk__row_length){yk__dataset_width(loader->dataset, group->row + i, 1), group->row[i], 0};
+    yk__order_by_length(group->length, count);
+    group->epoch = epoch;
+    group->first = first;
+    group->count = count;
     return YK_OK;
 }
 
-static yk_status choose_rows(yk__loader *l, struct slot *s, int64_t index, const struct part *p, yk_error *err)
+static yk_status choose_rows(yk__loader *loader, struct slot *slot, int64_t index, const struct part *part,
+                             yk_error *err)
 {
-    yk__loader_batch *b = &s->batch;
-    int64_t n = yk__dataset_rows(l->d), from = index * l->o.global_batch;
+    yk__loader_batch *b = &slot->batch;
+    int64_t n = yk__dataset_rows(loader->dataset), from = index * loader->options.global_batch;
     b->index = index;
-    b->global_rows = n - from < l->o.global_batch ? n - from : l->o.global_batch;
-    b->last = index + 1 == yk__loader_batches(l);
-    if (yk__grow(&s->row, &s->row_cap, (size_t)b->global_rows, sizeof *s->row))
-        return yk__fail_mem(err, (size_t)b->global_rows * sizeof *s->row, "row numbers");
-    if (l->o.shuffle && l->o.by_length) {
-        yk_status st = find_group(l, b->epoch, from, err);
+    b->global_rows = n - from < loader->options.global_batch ? n - from : loader->options.global_batch;
+    b->last = index + 1 == yk__loader_batches(loader);
+    if (yk__grow(&slot->row, &slot->row_cap, (size_t)b->global_rows, sizeof *slot->row))
+        return yk__fail_mem(err, (size_t)b->global_rows * sizeof *slot->row, "row numbers");
+    if (loader->options.shuffle && loader->options.by_length) {
+        yk_status st = find_group(loader, b->epoch, from, err);
         for (int64_t i = 0; !st && i < b->global_rows; i++)
-            s->row[i] = l->group.length[from - l->group.first + i].row;
+            slot->row[i] = loader->group.length[from - loader->group.first + i].row;
         if (st)
             return st;
-    } else if (l->o.shuffle)
-        yk__orders(l->o.seed, b->epoch, from, b->global_rows, n, s->row);
-    for (int64_t i = 0; i < b->global_rows && !l->o.shuffle; i++)
-        s->row[i] = from + i;
-    b->row = s->row;
-    b->first = p->first;
-    b->rows = p->count;
+    } else if (loader->options.shuffle)
+        yk__order_rows(loader->options.seed, b->epoch, from, b->global_rows, n, slot->row);
+    for (int64_t i = 0; i < b->global_rows && !loader->options.shuffle; i++)
+        slot->row[i] = from + i;
+    b->row = slot->row;
+    b->first = part->first;
+    b->rows = part->count;
     return YK_OK;
 }
 
 /* Texts differ in length; ranks take runs of a batch's rows. */
-static yk_status even_out(const yk__loader *l, struct slot *s, yk_error *err)
+static yk_status even_out(const yk__loader *loader, struct slot *slot, yk_error *err)
 {
-    const int64_t n = s->batch.global_rows;
-    if (!l->o.shuffle || !yk__dataset_ragged(l->d))
+    const int64_t n = slot->batch.global_rows;
+    if (!loader->options.shuffle || !yk__dataset_ragged(loader->dataset))
         return YK_OK;
-    if (yk__grow(&s->length, &s->length_cap, (size_t)n, sizeof *s->length))
-        return yk__fail_mem(err, (size_t)n * sizeof *s->length, "the lengths of rows");
+    if (yk__grow(&slot->length, &slot->length_cap, (size_t)n, sizeof *slot->length))
+        return yk__fail_mem(err, (size_t)n * sizeof *slot->length, "the lengths of rows");
     for (int64_t i = 0; i < n; i++)
-        s->length[i] = (yk__length){yk__dataset_width(l->d, s->row + i, 1), s->row[i], 0};
-    yk__even_out(s->length, n, s->row);
+        slot->length[i] = (yk__row_length){yk__dataset_width(loader->dataset, slot->row + i, 1), slot->row[i], 0};
+    yk__order_even_out(slot->length, n, slot->row);
     return YK_OK;
 }
 
-static void fill(yk__loader *l, struct slot *s, uint64_t epoch, int64_t index, const struct part *p)
+static void slot_fill(yk__loader *loader, struct slot *slot, uint64_t epoch, int64_t index, const struct part *part)
 {
     yk_error err = YK_ERROR_INIT;
-    s->batch.epoch = epoch;
-    if (!choose_rows(l, s, index, p, &err) && !even_out(l, s, &err)) {
-        s->batch.width = yk__dataset_width(l->d, s->row, s->batch.global_rows);
-        if (!make_room(l, s, &err) && s->batch.rows)
-            yk__dataset_fill(l->d, s->row + s->batch.first, s->batch.rows, s->batch.width, s->batch.field);
+    slot->batch.epoch = epoch;
+    if (!choose_rows(loader, slot, index, part, &err) && !even_out(loader, slot, &err)) {
+        slot->batch.width = yk__dataset_width(loader->dataset, slot->row, slot->batch.global_rows);
+        if (!fields_reserve(loader, slot, &err) && slot->batch.rows)
+            yk__dataset_fill(loader->dataset, slot->row + slot->batch.first, slot->batch.rows, slot->batch.width,
+                             slot->batch.field);
     }
-    s->err = err;
+    slot->err = err;
 }
 
-static int64_t now_ns(void)
+static int ring_has_space(const yk__loader *loader)
 {
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
+    return !loader->hold && loader->filled - loader->freed < loader->options.depth &&
+           loader->base + loader->filled < yk__loader_batches(loader);
 }
 
-static int has_room(const yk__loader *l)
+static int is_cheap(const yk__loader *loader)
 {
-    return !l->hold && l->made - l->freed < l->o.depth && l->base + l->made < yk__loader_batches(l);
-}
-
-static int is_cheap(const yk__loader *l)
-{
-    return l->cost && l->cost < CHEAP_NS;
+    return loader->fill_ns && loader->fill_ns < CHEAP_NS;
 }
 
 /* Fills batch number `made`; under the lock, which is let go meanwhile. One fill that was interrupted says little: the
  * estimate moves by an eighth, and at most doubles. */
-static void fill_next(yk__loader *l)
+static void fill_next(yk__loader *loader)
 {
-    struct slot *s = &l->slot[l->made % l->o.depth];
-    uint64_t epoch = l->epoch;
-    int64_t index = l->base + l->made, rows = yk__dataset_rows(l->d), took;
-    struct part p = rows - index * l->o.global_batch < l->o.global_batch ? l->tail : l->full;
-    l->busy = 1;
-    pthread_mutex_unlock(&l->lock);
-    took = now_ns();
-    fill(l, s, epoch, index, &p);
-    took = now_ns() - took + 1;
-    pthread_mutex_lock(&l->lock);
-    l->cost = !l->cost ? took : l->cost + ((took < 8 * l->cost ? took : 8 * l->cost) - l->cost) / 8;
-    l->busy = 0;
-    l->made++;
+    struct slot *slot = &loader->slot[loader->filled % loader->options.depth];
+    uint64_t epoch = loader->epoch;
+    int64_t index = loader->base + loader->filled, rows = yk__dataset_rows(loader->dataset), took;
+    struct part part =
+        rows - index * loader->options.global_batch < loader->options.global_batch ? loader->tail : loader->full;
+    loader->busy = 1;
+    pthread_mutex_unlock(&loader->lock);
+    took = yk__clock_ns();
+    slot_fill(loader, slot, epoch, index, &part);
+    took = yk__clock_ns() - took + 1;
+    pthread_mutex_lock(&loader->lock);
+    loader->fill_ns =
+        !loader->fill_ns
+            ? took
+            : loader->fill_ns + ((took < 8 * loader->fill_ns ? took : 8 * loader->fill_ns) - loader->fill_ns) / 8;
+    loader->busy = 0;
+    loader->filled++;
 }
 
-static void *run(void *arg)
+static void *thread_run(void *arg)
 {
-    yk__loader *l = arg;
-    pthread_mutex_lock(&l->lock);
-    while (!l->stop) {
-        if (!has_room(l) || l->busy || is_cheap(l)) {
-            pthread_cond_wait(&l->work, &l->lock);
+    yk__loader *loader = arg;
+    pthread_mutex_lock(&loader->lock);
+    while (!loader->stop) {
+        if (!ring_has_space(loader) || loader->busy || is_cheap(loader)) {
+            pthread_cond_wait(&loader->work, &loader->lock);
             continue;
         }
-        fill_next(l);
-        pthread_cond_signal(&l->ready);
+        fill_next(loader);
+        pthread_cond_signal(&loader->ready);
     }
-    pthread_mutex_unlock(&l->lock);
+    pthread_mutex_unlock(&loader->lock);
     return NULL;
 }
 
 /* ---- the caller's side ---- */
 
-static yk_status ask_share(const yk__loader *l, int64_t n, struct part *p, yk_error *err)
+static yk_status ask_share(const yk__loader *loader, int64_t n, struct part *part, yk_error *err)
 {
-    p->first = 0;
-    p->count = n;
-    if (l->o.share && n)
-        l->o.share(l->o.user, n, &p->first, &p->count);
-    if (p->first < 0 || p->count < 0 || p->first > n || p->count > n - p->first)
-        return yk__fail(err, YK_E_INTERNAL, "a share of %lld rows from %lld in a batch of %lld", (long long)p->count,
-                        (long long)p->first, (long long)n);
+    part->first = 0;
+    part->count = n;
+    if (loader->options.share && n)
+        loader->options.share(loader->options.user, n, &part->first, &part->count);
+    if (part->first < 0 || part->count < 0 || part->first > n || part->count > n - part->first)
+        return yk__fail(err, YK_E_INTERNAL, "a share of %lld rows from %lld in a batch of %lld", (long long)part->count,
+                        (long long)part->first, (long long)n);
     return YK_OK;
 }
 
-static yk_status ask_shares(const yk__loader *l, struct part *full, struct part *tail, yk_error *err)
+static yk_status ask_shares(const yk__loader *loader, struct part *full, struct part *tail, yk_error *err)
 {
-    yk_status s = ask_share(l, l->o.global_batch, full, err);
-    return s ? s : ask_share(l, yk__dataset_rows(l->d) % l->o.global_batch, tail, err);
+    yk_status s = ask_share(loader, loader->options.global_batch, full, err);
+    if (!s)
+        s = ask_share(loader, yk__dataset_rows(loader->dataset) % loader->options.global_batch, tail, err);
+    return s;
 }
 
 /* Signals are the business of the program's own threads. */
-static int start(yk__loader *l)
+static int thread_start(yk__loader *loader)
 {
     sigset_t all, old;
     int bad;
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &old);
-    bad = pthread_create(&l->thread, NULL, run, l);
+    bad = pthread_create(&loader->thread, NULL, thread_run, loader);
     pthread_sigmask(SIG_SETMASK, &old, NULL);
-    l->running = !bad;
+    loader->running = !bad;
     return bad;
 }
 
-yk_status yk__loader_open(const yk__dataset *d, const yk__loader_options *o, yk__loader **out, yk_error *err)
+yk_status yk__loader_open(const yk__dataset *set, const yk__loader_options *options, yk__loader **out, yk_error *err)
 {
     const yk__field *fields;
-    yk__loader *l;
+    yk__loader *loader;
     yk_status s;
-    if (o->global_batch < 1 || o->start < 0 || o->depth < 0 || o->depth > MAX_DEPTH)
+    if (options->global_batch < 1 || options->start < 0 || options->depth < 0 || options->depth > MAX_DEPTH)
         return yk__fail(err, YK_E_ARG,
                         "a loader of %lld rows, %d deep, from batch %lld: expected 1 or more, 0 to %d, 0 "
                         "or more",
-                        (long long)o->global_batch, o->depth, (long long)o->start, MAX_DEPTH);
-    l = yk__calloc(1, sizeof *l);
-    if (!l)
-        return yk__fail_mem(err, sizeof *l, "a loader");
-    l->d = d;
-    l->o = *o;
-    l->o.depth = o->depth ? o->depth : DEPTH;
-    l->o.depth += l->o.depth == 1; /* one is with the caller */
-    l->epoch = o->epoch;
-    l->base = o->start;
-    l->nfields = yk__dataset_fields(d, &fields);
-    pthread_mutex_init(&l->lock, NULL);
-    pthread_cond_init(&l->work, NULL);
-    pthread_cond_init(&l->ready, NULL);
-    l->slot = yk__calloc((size_t)l->o.depth, sizeof *l->slot);
-    s = ask_shares(l, &l->full, &l->tail, err);
-    if (!s && !l->slot)
-        s = yk__fail_mem(err, sizeof *l->slot, "a loader's batches");
-    const int bad = s ? 0 : start(l);
+                        (long long)options->global_batch, options->depth, (long long)options->start, MAX_DEPTH);
+    loader = yk__calloc(1, sizeof *loader);
+    if (!loader)
+        return yk__fail_mem(err, sizeof *loader, "a loader");
+    loader->dataset = set;
+    loader->options = *options;
+    loader->options.depth = options->depth ? options->depth : DEPTH;
+    loader->options.depth += loader->options.depth == 1; /* one is with the caller */
+    loader->epoch = options->epoch;
+    loader->base = options->start;
+    loader->n_fields = yk__dataset_fields(set, &fields);
+    pthread_mutex_init(&loader->lock, NULL);
+    pthread_cond_init(&loader->work, NULL);
+    pthread_cond_init(&loader->ready, NULL);
+    loader->slot = yk__calloc((size_t)loader->options.depth, sizeof *loader->slot);
+    s = ask_shares(loader, &loader->full, &loader->tail, err);
+    if (!s && !loader->slot)
+        s = yk__fail_mem(err, sizeof *loader->slot, "a loader's batches");
+    const int bad = s ? 0 : thread_start(loader);
     if (bad)
         s = yk__fail(err, YK_E_IO, "a loader's thread cannot be started: %s", strerror(bad));
     if (s) {
-        yk__loader_close(l);
+        yk__loader_close(loader);
         return s;
     }
-    *out = l;
+    *out = loader;
     return YK_OK;
 }
 
-void yk__loader_close(yk__loader *l)
+void yk__loader_close(yk__loader *loader)
 {
-    if (!l)
+    if (!loader)
         return;
-    if (l->running) {
-        pthread_mutex_lock(&l->lock);
-        l->stop = 1;
-        pthread_cond_signal(&l->work);
-        pthread_mutex_unlock(&l->lock);
-        pthread_join(l->thread, NULL);
+    if (loader->running) {
+        pthread_mutex_lock(&loader->lock);
+        loader->stop = 1;
+        pthread_cond_signal(&loader->work);
+        pthread_mutex_unlock(&loader->lock);
+        pthread_join(loader->thread, NULL);
     }
-    for (int i = 0; l->slot && i < l->o.depth; i++) {
+    for (int i = 0; loader->slot && i < loader->options.depth; i++) {
         for (int k = 0; k < YK__FIELDS; k++)
-            yk__free(l->slot[i].batch.field[k]);
-        yk__free(l->slot[i].row);
-        yk__free(l->slot[i].length);
+            yk__free(loader->slot[i].batch.field[k]);
+        yk__free(loader->slot[i].row);
+        yk__free(loader->slot[i].length);
     }
-    yk__free(l->slot);
-    yk__free(l->group.row);
-    yk__free(l->group.length);
-    pthread_cond_destroy(&l->ready);
-    pthread_cond_destroy(&l->work);
-    pthread_mutex_destroy(&l->lock);
-    yk__free(l);
+    yk__free(loader->slot);
+    yk__free(loader->group.row);
+    yk__free(loader->group.length);
+    pthread_cond_destroy(&loader->ready);
+    pthread_cond_destroy(&loader->work);
+    pthread_mutex_destroy(&loader->lock);
+    yk__free(loader);
 }
 
-yk_status yk__loader_next(yk__loader *l, const yk__loader_batch **out, yk_error *err)
+yk_status yk__loader_next(yk__loader *loader, const yk__loader_batch **out, yk_error *err)
 {
-    struct slot *s;
-    pthread_mutex_lock(&l->lock);
-    l->freed = l->taken;
-    if (!is_cheap(l))
-        pthread_cond_signal(&l->work);
-    if (l->base + l->taken >= yk__loader_batches(l)) {
-        pthread_mutex_unlock(&l->lock);
+    struct slot *slot;
+    pthread_mutex_lock(&loader->lock);
+    loader->freed = loader->handed_out;
+    if (!is_cheap(loader))
+        pthread_cond_signal(&loader->work);
+    if (loader->base + loader->handed_out >= yk__loader_batches(loader)) {
+        pthread_mutex_unlock(&loader->lock);
         *out = NULL;
         return YK_OK;
     }
-    while (l->made == l->taken)
-        if (is_cheap(l) && !l->busy)
-            fill_next(l);
+    while (loader->filled == loader->handed_out)
+        if (is_cheap(loader) && !loader->busy)
+            fill_next(loader);
         else
-            pthread_cond_wait(&l->ready, &l->lock);
-    s = &l->slot[l->taken++ % l->o.depth];
-    pthread_mutex_unlock(&l->lock);
-    if (s->err.status) {
-        *err = s->err;
+            pthread_cond_wait(&loader->ready, &loader->lock);
+    slot = &loader->slot[loader->handed_out++ % loader->options.depth];
+    pthread_mutex_unlock(&loader->lock);
+    if (slot->err.status) {
+        *err = slot->err;
         return err->status;
     }
-    *out = &s->batch;
+    *out = &slot->batch;
     return YK_OK;
 }
 
 /* Throws away what is made and goes on at this place. */
-static yk_status restart(yk__loader *l, uint64_t epoch, int64_t batch, yk_error *err)
+static yk_status loader_restart(yk__loader *loader, uint64_t epoch, int64_t batch, yk_error *err)
 {
     struct part full, tail;
-    yk_status s = ask_shares(l, &full, &tail, err);
+    yk_status s = ask_shares(loader, &full, &tail, err);
     if (s)
         return s;
-    pthread_mutex_lock(&l->lock);
-    l->hold = 1;
-    while (l->busy)
-        pthread_cond_wait(&l->ready, &l->lock);
-    l->hold = 0;
-    l->epoch = epoch;
-    l->base = batch;
-    l->full = full;
-    l->tail = tail;
-    l->made = l->taken = l->freed = 0;
-    pthread_cond_signal(&l->work);
-    pthread_mutex_unlock(&l->lock);
+    pthread_mutex_lock(&loader->lock);
+    loader->hold = 1;
+    while (loader->busy)
+        pthread_cond_wait(&loader->ready, &loader->lock);
+    loader->hold = 0;
+    loader->epoch = epoch;
+    loader->base = batch;
+    loader->full = full;
+    loader->tail = tail;
+    loader->filled = loader->handed_out = loader->freed = 0;
+    pthread_cond_signal(&loader->work);
+    pthread_mutex_unlock(&loader->lock);
     return YK_OK;
 }
 
-yk_status yk__loader_rewind(yk__loader *l, uint64_t epoch, int64_t batch, yk_error *err)
+yk_status yk__loader_rewind(yk__loader *loader, uint64_t epoch, int64_t batch, yk_error *err)
 {
-    if (batch < 0 || batch > yk__loader_batches(l))
-        return yk__fail(err, YK_E_ARG, "there is no batch %lld: an epoch has %lld, from 0 (is the batch size another than before?)",
-                        (long long)batch, (long long)yk__loader_batches(l));
-    return restart(l, epoch, batch, err);
+    if (batch < 0 || batch > yk__loader_batches(loader))
+        return yk__fail(err, YK_E_ARG,
+                        "there is no batch %lld: an epoch has %lld, from 0 (is the batch size another than before?)",
+                        (long long)batch, (long long)yk__loader_batches(loader));
+    return loader_restart(loader, epoch, batch, err);
 }
 
-yk_status yk__loader_flush(yk__loader *l, yk_error *err)
+yk_status yk__loader_flush(yk__loader *loader, yk_error *err)
 {
-    return restart(l, l->epoch, l->base + l->taken, err);
+    return loader_restart(loader, loader->epoch, loader->base + loader->handed_out, err);
 }

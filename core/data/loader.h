@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Prefetching: a thread fills the next batches of an epoch into a ring of host buffers while the step runs. Batches that
- * take only microseconds to fill are filled when they are asked for, by the caller.
+ * Prefetching: a thread fills the next batches of an epoch into a ring of host buffers while the step runs. Batches
+ * that take only microseconds to fill are filled when they are asked for, by the caller.
  *
- * Batch b of an epoch is places [b * global_batch, ...) of the epoch's order (core/data/order.h, or 0..n-1); where rows differ
- * in width, a shuffled batch's are put so that each rank gets short and long ones (yk__even_out). With by_length the order's
- * rows are sorted by width in groups of 50 batches, the widest first, so that a batch has little padding. Every rank
- * computes the same global batch, its width included, and fills only its part, which `share` tells. share is called on
- * the caller's thread, by open, rewind and flush, and holds for all batches after: so the ranks agree as long as they
- * call these after the same batch. When the shares change, every rank calls yk__loader_flush.
+ * Batch b of an epoch is places [b * global_batch, ...) of the epoch's order (core/data/order.h, or 0..n-1); where rows
+ * differ in width, a shuffled batch's are put so that each rank gets short and long ones (yk__order_even_out). With
+ * by_length the order's rows are sorted by width in groups of 50 batches, the widest first, so that a batch has little
+ * padding. Every rank computes the same global batch, its width included, and fills only its part, which `share` tells.
+ * share is called on the caller's thread, by open, rewind and flush, and holds for all batches after: so the ranks
+ * agree as long as they call these after the same batch. When the shares change, every rank calls yk__loader_flush.
  *
  * Thread rule: one thread calls these functions; the data set must outlive the loader.
  */
@@ -44,16 +44,16 @@ typedef struct yk__loader_batch {
     bool last;               /* of the epoch */
 } yk__loader_batch;
 
-yk_status yk__loader_open(const yk__dataset *d, const yk__loader_options *o, yk__loader **out, yk_error *err);
-void yk__loader_close(yk__loader *l); /* takes NULL; stops the thread */
+yk_status yk__loader_open(const yk__dataset *set, const yk__loader_options *options, yk__loader **out, yk_error *err);
+void yk__loader_close(yk__loader *loader); /* takes NULL; stops the thread */
 
-int64_t yk__loader_batches(const yk__loader *l); /* of an epoch */
+int64_t yk__loader_batches(const yk__loader *loader); /* of an epoch */
 
 /* The next batch, valid until the next call of any function here; NULL at the end of the epoch. */
-yk_status yk__loader_next(yk__loader *l, const yk__loader_batch **out, yk_error *err);
+yk_status yk__loader_next(yk__loader *loader, const yk__loader_batch **out, yk_error *err);
 /* Goes on at this place. */
-yk_status yk__loader_rewind(yk__loader *l, uint64_t epoch, int64_t batch, yk_error *err);
+yk_status yk__loader_rewind(yk__loader *loader, uint64_t epoch, int64_t batch, yk_error *err);
 /* Fills the batches after the one handed out last again, with the shares of now. */
-yk_status yk__loader_flush(yk__loader *l, yk_error *err);
+yk_status yk__loader_flush(yk__loader *loader, yk_error *err);
 
 #endif

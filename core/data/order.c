@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The shuffled order (see order.h), eight places at a time: those of which the network has made a number that is not a row go
+ * round again, and new places take the free lanes.
+ */
 #include "core/data/order.h"
 
 #include <stdbool.h>
@@ -15,24 +19,24 @@
 
 typedef struct network {
     uint32_t key[2], epoch[2], mask;
-    int half; /* bits of each side */
+    int half_bits; /* bits of each side */
 } network;
 
 static network network_of(uint64_t seed, uint64_t epoch, int64_t n)
 {
     /* the key stands apart from other uses of the seed */
     network w = {{(uint32_t)seed, (uint32_t)(seed >> 32) ^ 0x6f726465u}, {(uint32_t)epoch, (uint32_t)(epoch >> 32)}, 0, 1};
-    while (w.half < 32 && (uint64_t)n > (uint64_t)1 << (2 * w.half))
-        w.half++;
-    w.mask = w.half == 32 ? UINT32_MAX : ((uint32_t)1 << w.half) - 1;
+    while (w.half_bits < 32 && (uint64_t)n > (uint64_t)1 << (2 * w.half_bits))
+        w.half_bits++;
+    w.mask = w.half_bits == 32 ? UINT32_MAX : ((uint32_t)1 << w.half_bits) - 1;
     return w;
 }
 
-static void shuffle(const network *w, uint64_t x[LANES])
+static void lanes_shuffle(const network *w, uint64_t x[LANES])
 {
     uint32_t l[LANES], r[LANES], c[4][LANES];
     for (int i = 0; i < LANES; i++) {
-        l[i] = (uint32_t)(x[i] >> w->half) & w->mask;
+        l[i] = (uint32_t)(x[i] >> w->half_bits) & w->mask;
         r[i] = (uint32_t)x[i] & w->mask;
     }
     for (uint32_t k = 0; k < ROUNDS; k++) {
@@ -46,10 +50,10 @@ static void shuffle(const network *w, uint64_t x[LANES])
         }
     }
     for (int i = 0; i < LANES; i++)
-        x[i] = (uint64_t)l[i] << w->half | r[i];
+        x[i] = (uint64_t)l[i] << w->half_bits | r[i];
 }
 
-void yk__orders(uint64_t seed, uint64_t epoch, int64_t first, int64_t count, int64_t n, int64_t *row)
+void yk__order_rows(uint64_t seed, uint64_t epoch, int64_t first, int64_t count, int64_t n, int64_t *row)
 {
     const network w = network_of(seed, epoch, n);
     uint64_t x[LANES] = {0};
@@ -61,7 +65,7 @@ void yk__orders(uint64_t seed, uint64_t epoch, int64_t first, int64_t count, int
             x[live] = (uint64_t)(first + next);
             at[live] = next;
         }
-        shuffle(&w, x);
+        lanes_shuffle(&w, x);
         for (int i = 0; i < live; i++) {
             if (x[i] < (uint64_t)n) {
                 row[at[i]] = (int64_t)x[i];
@@ -76,7 +80,7 @@ void yk__orders(uint64_t seed, uint64_t epoch, int64_t first, int64_t count, int
 
 static int by_length(const void *a, const void *b)
 {
-    const yk__length *x = a, *y = b;
+    const yk__row_length *x = a, *y = b;
     if (x->length != y->length)
         return x->length < y->length ? -1 : 1;
     return (x->row > y->row) - (x->row < y->row);
@@ -84,24 +88,24 @@ static int by_length(const void *a, const void *b)
 
 static int by_length_down(const void *a, const void *b)
 {
-    const yk__length *x = a, *y = b;
+    const yk__row_length *x = a, *y = b;
     if (x->length != y->length)
         return x->length > y->length ? -1 : 1;
     return (x->row > y->row) - (x->row < y->row);
 }
 
-void yk__sort_lengths(yk__length *v, int64_t n)
+void yk__order_by_length(yk__row_length *v, int64_t n)
 {
     qsort(v, (size_t)n, sizeof *v, by_length_down);
 }
 
 static int by_turn(const void *a, const void *b)
 {
-    const yk__length *x = a, *y = b;
+    const yk__row_length *x = a, *y = b;
     return (x->turn > y->turn) - (x->turn < y->turn);
 }
 
-void yk__even_out(yk__length *v, int64_t n, int64_t *row)
+void yk__order_even_out(yk__row_length *v, int64_t n, int64_t *row)
 {
     bool differ = false;
     for (int64_t i = 0; i < n; i++) {

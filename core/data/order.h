@@ -14,20 +14,20 @@
 #include <stdint.h>
 
 /* row[i]: the row at place first + i of the epoch; 0 <= first + i < n <= 2^62. */
-void yk__orders(uint64_t seed, uint64_t epoch, int64_t first, int64_t count, int64_t n, int64_t *row);
+void yk__order_rows(uint64_t seed, uint64_t epoch, int64_t first, int64_t count, int64_t n, int64_t *row);
 
 /* One batch's rows, put so that any run of neighbours has about the lengths of all: ranks that take runs of it then do about
  * the same work a row. Sorted by length (row number where equal) they take the order that the fractions of 1/2 + i times the
  * golden ratio have, which lie evenly in any run of i (three-distance theorem, Sos 1958). Rows that are all equally long
  * stay. v: their lengths and numbers; is changed. */
-typedef struct yk__length {
+typedef struct yk__row_length {
     int64_t length, row;
     uint64_t turn;
-} yk__length;
+} yk__row_length;
 
-void yk__even_out(yk__length *v, int64_t n, int64_t *row);
+void yk__order_even_out(yk__row_length *v, int64_t n, int64_t *row);
 
 /* The longest first; equal ones by row number. */
-void yk__sort_lengths(yk__length *v, int64_t n);
+void yk__order_by_length(yk__row_length *v, int64_t n);
 
 #endif

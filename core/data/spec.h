@@ -17,21 +17,21 @@ typedef struct yk__spec {
 } yk__spec;
 
 yk_status yk__spec_parse(const char *text, yk__spec *out, yk_error *err);
-void yk__spec_free(yk__spec *s);
+void yk__spec_free(yk__spec *spec);
 
 /* Refuses a key that is not in the list, naming the nearest one. */
-yk_status yk__spec_check(const yk__spec *s, const char *const *keys, int count, yk_error *err);
+yk_status yk__spec_check(const yk__spec *spec, const char *const *keys, int count, yk_error *err);
 
-const char *yk__spec_get(const yk__spec *s, const char *key); /* NULL: not given */
-yk_status yk__spec_int(const yk__spec *s, const char *key, int64_t preset, int64_t least, int64_t most, int64_t *out,
+const char *yk__spec_get(const yk__spec *spec, const char *key); /* NULL: not given */
+yk_status yk__spec_int(const yk__spec *spec, const char *key, int64_t preset, int64_t least, int64_t most, int64_t *out,
                        yk_error *err);
-yk_status yk__spec_real(const yk__spec *s, const char *key, double preset, double least, double most, double *out,
+yk_status yk__spec_real(const yk__spec *spec, const char *key, double preset, double least, double most, double *out,
                         yk_error *err);
 /* Numbers joined by '+': exactly one, or `count` of them. */
-yk_status yk__spec_reals(const yk__spec *s, const char *key, const double *preset, int count, double *out,
+yk_status yk__spec_reals(const yk__spec *spec, const char *key, const double *preset, int count, double *out,
                          yk_error *err);
 /* One of a list of words; its place. */
-yk_status yk__spec_word(const yk__spec *s, const char *key, const char *const *words, int count, int preset, int *out,
-                        yk_error *err);
+yk_status yk__spec_word(const yk__spec *spec, const char *key, const char *const *words, int count, int preset,
+                        int *out, yk_error *err);
 
 #endif

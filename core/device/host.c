@@ -117,7 +117,7 @@ void yk__host_words_clear(void)
 
 static void *host_alloc(size_t bytes, size_t align)
 {
-    return yk__aligned(bytes, align);
+    return yk__malloc_aligned(bytes, align);
 }
 
 static yk_status host_eval_node(const yk_graph *g, uint32_t node, void *const *slot)

@@ -16,7 +16,7 @@ const char *yk__device_nearest(const char *word, const char *list, char *buf, si
     buf[0] = 0;
     for (char *w = copy ? strtok_r(copy, ", ", &rest) : NULL; w && m < WORDS; w = strtok_r(NULL, ", ", &rest))
         words[m++] = w;
-    found = yk__nearest(word, words, m);
+    found = yk__nearest_word(word, words, m);
     if (found)
         snprintf(buf, n, "%s", found);
     yk__free(copy);

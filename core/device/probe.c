@@ -72,7 +72,7 @@ static void fill(const yk__simple *s, void **slot)
         const yk_value *value = &s->abi.value[v];
         if (value->base != v || value->slot == YK_NONE || s->abi.slot[value->slot].kind != YK_SLOT_INPUT)
             continue;
-        for (int64_t i = 0; i < yk__count(value); i++) {
+        for (int64_t i = 0; i < yk__value_count(value); i++) {
             r = r * 1664525u + 1013904223u;
             yk__element_set(slot[value->slot], value->dtype, (uint64_t)i, value->dtype == YK_I32 ? r >> 20 : r * 0x1p-31 - 1);
         }
@@ -86,9 +86,9 @@ static yk_status compare(const probe *p, const yk__device *dev, const yk__simple
         const yk_value *a = &got->abi.value[p->want[k]], *b = &ref->abi.value[p->want[k]];
         const uint8_t *x = (const uint8_t *)got_slot[a->slot] + a->offset, *y = (const uint8_t *)ref_slot[b->slot] + b->offset;
         double most = 0;
-        for (int64_t i = 0; i < yk__count(b); i++)
+        for (int64_t i = 0; i < yk__value_count(b); i++)
             most = fmax(most, fabs(yk__element(y, b->dtype, (uint64_t)i)));
-        for (int64_t i = 0; i < yk__count(b); i++) {
+        for (int64_t i = 0; i < yk__value_count(b); i++) {
             double u = yk__element(x, a->dtype, (uint64_t)i), v = yk__element(y, b->dtype, (uint64_t)i);
             if (!(fabs(u - v) <= TOLERANCE * most))
                 return yk__fail(err, YK_E_DEVICE_LOST, "%s:%u (%s) computes wrongly: in the start-up probe element %lld of %s "

@@ -29,7 +29,7 @@ static yk_status push_body(yk__graph *g, const yk_graph *src, uint32_t node, yk_
         return yk__fail(err, YK_E_UNSUPPORTED, "node %u accumulates and is not claimed", node);
     if (n->n_out > 8)
         return yk__fail(err, YK_E_INTERNAL, "node %u has %u outputs", node, n->n_out);
-    if (yk__body(g, src, node, src->index + n->in, out, err))
+    if (yk__body_append(g, src, node, src->index + n->in, out, err))
         return err->status;
     for (uint32_t i = 0; i < n->n_out; i++) {
         uint32_t y = src->index[n->out + i], base = src->value[y].base; /* an output in place is a view of its operand */
@@ -127,8 +127,8 @@ static void place_at(yk__graph *g, uint32_t v, uint32_t slot, uint64_t at)
 {
     g->value[v].slot = slot;
     g->value[v].offset = at;
-    if (g->slot[slot].bytes < at + yk__bytes(&g->value[v]))
-        g->slot[slot].bytes = at + yk__bytes(&g->value[v]);
+    if (g->slot[slot].bytes < at + yk__value_bytes(&g->value[v]))
+        g->slot[slot].bytes = at + yk__value_bytes(&g->value[v]);
 }
 
 static uint64_t behind(const planner *p, uint32_t slot)
@@ -148,7 +148,7 @@ static block *find_block(planner *p, uint64_t bytes)
 
 static yk_status place_in_arena(planner *p, uint32_t v, yk_error *err)
 {
-    uint64_t bytes = yk__bytes(&p->g->value[v]);
+    uint64_t bytes = yk__value_bytes(&p->g->value[v]);
     block *b = find_block(p, bytes);
     if (!b) {
         if (yk__grow(&p->block, &p->cap_block, p->n_block + 1, sizeof *p->block))
@@ -185,7 +185,7 @@ static bool in_place(const planner *p, uint32_t i, uint32_t v)
         return false;
     for (uint32_t k = 0; k < n->n_in; k++) {
         uint32_t x = p->g->index[n->in + k];
-        if (root_of(p->g, x) == v && (x != v || !yk__is_dense(&p->g->value[x])))
+        if (root_of(p->g, x) == v && (x != v || !yk__value_is_dense(&p->g->value[x])))
             return false;
     }
     return true;
@@ -325,7 +325,7 @@ void **yk__simple_slots(const yk__simple *s)
     void **slot = yk__calloc(s->abi.n_slot, sizeof *slot);
     for (uint32_t i = 0; slot && i < s->abi.n_slot; i++) {
         uint64_t bytes = s->abi.slot[i].bytes;
-        slot[i] = yk__aligned(bytes, 64);
+        slot[i] = yk__malloc_aligned(bytes, 64);
         if (!slot[i]) {
             yk__simple_slots_free(s, slot);
             return NULL;
@@ -352,7 +352,7 @@ int64_t yk__simple_gaps(const yk__simple *s, void *const *slot, uint32_t *where)
         int64_t bad = -1;
         for (uint32_t v = 0; used && v < s->abi.n_value; v++)
             if (s->abi.value[v].slot == i && s->abi.value[v].base == v)
-                memset(used + s->abi.value[v].offset, 1, yk__bytes(&s->abi.value[v]));
+                memset(used + s->abi.value[v].offset, 1, yk__value_bytes(&s->abi.value[v]));
         for (uint64_t b = 0; used && b < bytes && bad < 0; b++)
             if (!used[b] && data[b] != YK__GUARD_BYTE)
                 bad = (int64_t)b;

@@ -42,7 +42,7 @@ static void sweep_free(struct yk__sweep *s)
 }
 
 /* Makes the arrays know all values that there are. */
-static bool know(struct yk__sweep *s)
+static bool arrays_extend(struct yk__sweep *s)
 {
     size_t n = s->g->n_value;
     if (yk__grow(&s->sum, &s->cap_sum, n, sizeof *s->sum) || yk__grow(&s->first, &s->cap_first, n, sizeof *s->first) ||
@@ -59,13 +59,13 @@ static bool know(struct yk__sweep *s)
 
 /* ---- Adding up ---- */
 
-static void add(struct yk__sweep *s, yk__vid root, yk__vid grad)
+static void grad_sum(struct yk__sweep *s, yk__vid root, yk__vid grad)
 {
     s->sum[root] = s->sum[root] == YK_NONE ? grad : yk__bin(s->g, YK_OP_ADD, s->sum[root], grad);
 }
 
 /* The axes of v longer than 1, by falling stride; their number. */
-static uint32_t by_stride(const yk_value *v, uint32_t *axis)
+static uint32_t axes_by_stride(const yk_value *v, uint32_t *axis)
 {
     uint32_t n = 0;
     for (uint32_t i = 0; i < v->dims; i++) {
@@ -81,11 +81,11 @@ static uint32_t by_stride(const yk_value *v, uint32_t *axis)
 }
 
 /* Whether v's elements are all of the root's n elements, each once. */
-static bool covers(const yk_value *v, int64_t n)
+static bool view_covers(const yk_value *v, int64_t n)
 {
-    uint32_t axis[YK_MAX_DIMS], k = by_stride(v, axis);
+    uint32_t axis[YK_MAX_DIMS], k = axes_by_stride(v, axis);
     int64_t dense = 1;
-    if (v->offset || yk__count(v) != n)
+    if (v->offset || yk__value_count(v) != n)
         return false;
     for (; k-- > 0; dense *= v->dim[axis[k]])
         if (v->stride[axis[k]] != dense)
@@ -95,10 +95,11 @@ static bool covers(const yk_value *v, int64_t n)
 
 static bool same_part(const yk_value *a, const yk_value *b)
 {
-    return a->offset == b->offset && yk__same_shape(a, b) && !memcmp(a->stride, b->stride, a->dims * sizeof *a->stride);
+    return a->offset == b->offset && yk__value_same_shape(a, b) &&
+           !memcmp(a->stride, b->stride, a->dims * sizeof *a->stride);
 }
 
-static void wait_at(struct yk__sweep *s, yk__vid root, const yk_value *where, yk__vid grad)
+static void part_wait(struct yk__sweep *s, yk__vid root, const yk_value *where, yk__vid grad)
 {
     uint32_t *at = &s->first[root];
     for (; *at != YK_NONE; at = &s->part[*at].next) {
@@ -118,58 +119,58 @@ static void wait_at(struct yk__sweep *s, yk__vid root, const yk_value *where, yk
 }
 
 /* grad arrives at the view v of root: sum what was broadcast, put the axes into the root's order. */
-static void contribute_view(struct yk__sweep *s, yk_value v, yk__vid root, yk__vid grad)
+static void grad_contribute_view(struct yk__sweep *s, yk_value v, yk__vid root, yk__vid grad)
 {
     yk__graph *g = s->g;
     yk_value r = g->value[root];
-    uint32_t axis[YK_MAX_DIMS], n, wide = 0;
+    uint32_t axis[YK_MAX_DIMS], n, broadcast_axes = 0;
     v.offset -= r.offset;
     for (uint32_t i = 0; i < v.dims; i++)
         if (v.stride[i] == 0 && v.dim[i] != 1)
-            wide |= 1u << i, v.dim[i] = 1;
-    if (wide)
-        grad = yk__sum(g, grad, wide);
-    if (yk__count(&v) == 0) { /* of a rank without rows, or an empty slice */
-        if (yk__count(&r) == 0)
-            add(s, root, yk__reshape(g, grad, r.dims, r.dim));
+            broadcast_axes |= 1u << i, v.dim[i] = 1;
+    if (broadcast_axes)
+        grad = yk__sum(g, grad, broadcast_axes);
+    if (yk__value_count(&v) == 0) { /* of a rank without rows, or an empty slice */
+        if (yk__value_count(&r) == 0)
+            grad_sum(s, root, yk__reshape(g, grad, r.dims, r.dim));
         return;
     }
-    if (!covers(&v, yk__count(&r))) {
-        wait_at(s, root, &v, grad);
+    if (!view_covers(&v, yk__value_count(&r))) {
+        part_wait(s, root, &v, grad);
         return;
     }
-    n = by_stride(&v, axis);
+    n = axes_by_stride(&v, axis);
     for (uint32_t i = 0; i < v.dims; i++)
         if (v.dim[i] == 1)
             axis[n++] = i;
     grad = yk__reshape(g, yk__permute(g, grad, axis), r.dims, r.dim);
     if (grad != YK_NONE)
-        add(s, root, grad);
+        grad_sum(s, root, grad);
 }
 
-static void contribute(struct yk__sweep *s, yk__vid v, yk__vid grad)
+static void grad_contribute(struct yk__sweep *s, yk__vid v, yk__vid grad)
 {
     yk__vid root = s->g->value[v].base;
     if (grad == YK_NONE || root >= s->n_value || !s->need[root])
         return;
     if (root == v)
-        add(s, v, grad);
+        grad_sum(s, v, grad);
     else
-        contribute_view(s, s->g->value[v], root, grad);
+        grad_contribute_view(s, s->g->value[v], root, grad);
 }
 
-void yk__grad_give(yk__rule *r, uint32_t i, yk__vid grad)
+void yk__grad_add(yk__rule *r, uint32_t i, yk__vid grad)
 {
     if (r->need[i])
-        contribute(r->sweep, r->in[i], grad);
+        grad_contribute(r->sweep, r->in[i], grad);
 }
 
 /* ---- Parts into one value ---- */
 
 /* A part seen as columns [begin, end) of the root as a matrix with rows of `width`; false if it is none. */
-static bool columns(const yk_value *v, int64_t n, int64_t *width, int64_t *begin, int64_t *end)
+static bool part_columns(const yk_value *v, int64_t n, int64_t *width, int64_t *begin, int64_t *end)
 {
-    uint32_t axis[YK_MAX_DIMS], k = by_stride(v, axis);
+    uint32_t axis[YK_MAX_DIMS], k = axes_by_stride(v, axis);
     int64_t run = 1, rows;
     while (k > 0 && v->stride[axis[k - 1]] == run)
         run *= v->dim[axis[--k]];
@@ -186,14 +187,14 @@ static bool columns(const yk_value *v, int64_t n, int64_t *width, int64_t *begin
     return *end <= *width;
 }
 
-static bool apart(const yk_value *a, const yk_value *b, int64_t n)
+static bool parts_disjoint(const yk_value *a, const yk_value *b, int64_t n)
 {
     int64_t wa, wb, ba, bb, ea, eb;
-    return columns(a, n, &wa, &ba, &ea) && columns(b, n, &wb, &bb, &eb) && wa == wb && (ea <= bb || eb <= ba);
+    return part_columns(a, n, &wa, &ba, &ea) && part_columns(b, n, &wb, &bb, &eb) && wa == wb && (ea <= bb || eb <= ba);
 }
 
 /* Takes from the root's list the first part and all that overlap none of those taken; their value. */
-static yk__vid join(struct yk__sweep *s, yk__vid root)
+static yk__vid parts_join(struct yk__sweep *s, yk__vid root)
 {
     yk__graph *g = s->g;
     yk_value r = g->value[root];
@@ -201,7 +202,7 @@ static yk__vid join(struct yk__sweep *s, yk__vid root)
     yk__vid all = yk__fill(g, 0, (yk_dtype)r.dtype, r.dims, r.dim);
     while (*at != YK_NONE && all != YK_NONE) {
         uint32_t i = *at, k = taken;
-        while (k != YK_NONE && apart(&s->part[k].where, &s->part[i].where, yk__count(&r)))
+        while (k != YK_NONE && parts_disjoint(&s->part[k].where, &s->part[i].where, yk__value_count(&r)))
             k = s->part[k].next;
         if (k != YK_NONE) {
             at = &s->part[i].next;
@@ -217,19 +218,19 @@ static yk__vid join(struct yk__sweep *s, yk__vid root)
 }
 
 /* The whole gradient of a root; YK_NONE: none arrived. */
-static yk__vid settle(struct yk__sweep *s, yk__vid root)
+static yk__vid grad_total(struct yk__sweep *s, yk__vid root)
 {
     while (s->first[root] != YK_NONE && !s->g->error.status) {
-        yk__vid all = join(s, root);
+        yk__vid all = parts_join(s, root);
         if (all != YK_NONE)
-            add(s, root, all);
+            grad_sum(s, root, all);
     }
     return s->sum[root];
 }
 
 /* ---- The sweep ---- */
 
-static bool takes_part(const struct yk__sweep *s, const yk_node *n)
+static bool node_takes_part(const struct yk__sweep *s, const yk_node *n)
 {
     const uint32_t *index = s->g->index;
     for (uint32_t i = 0; i < n->n_in; i++) {
@@ -245,7 +246,7 @@ static void mark_need(struct yk__sweep *s, size_t begin, size_t end)
 {
     for (size_t i = begin; i < end; i++) {
         const yk_node *n = &s->g->node[i];
-        if (yk__rule_is_none(n->op) || !takes_part(s, n))
+        if (yk__rule_is_none(n->op) || !node_takes_part(s, n))
             continue;
         for (uint32_t k = 0; k < n->n_out; k++) {
             const yk_value *v = &s->g->value[s->g->index[n->out + k]];
@@ -255,7 +256,7 @@ static void mark_need(struct yk__sweep *s, size_t begin, size_t end)
     }
 }
 
-static bool reached(const struct yk__sweep *s, const yk_node *n)
+static bool node_reached(const struct yk__sweep *s, const yk_node *n)
 {
     for (uint32_t k = 0; k < n->n_out; k++)
         if (s->reach[s->g->value[s->g->index[n->out + k]].base])
@@ -268,7 +269,7 @@ static void mark_reach(struct yk__sweep *s, size_t end)
 {
     for (size_t i = end; i-- > 0;) {
         const yk_node *n = &s->g->node[i];
-        if (!reached(s, n))
+        if (!node_reached(s, n))
             continue;
         for (uint32_t k = 0; k < n->n_in; k++)
             s->reach[s->g->value[s->g->index[n->in + k]].base] = 1;
@@ -296,7 +297,7 @@ static void reverse_copy_into(struct yk__sweep *s, yk__rule *r, bool clear)
 {
     yk__graph *g = s->g;
     yk_value v = g->value[r->out[0]], gv;
-    yk__vid root = v.base, gb = settle(s, root), gx;
+    yk__vid root = v.base, gb = grad_total(s, root), gx;
     if (gb == YK_NONE)
         return;
     gb = yk__dense(g, gb);
@@ -306,7 +307,7 @@ static void reverse_copy_into(struct yk__sweep *s, yk__rule *r, bool clear)
     v.offset = v.offset - g->value[root].offset + gv.offset;
     gx = yk__alias_new(g, gb, &v);
     if (gx != YK_NONE && r->need[0])
-        contribute(s, r->in[0], gx);
+        grad_contribute(s, r->in[0], gx);
     s->sum[root] = gb;
     if (clear && gx != YK_NONE) {
         yk__vid in = gb, kept = YK_NONE;
@@ -320,7 +321,7 @@ static void reverse_copy_into(struct yk__sweep *s, yk__rule *r, bool clear)
 
 /* Whether copy number `at` may leave the base's gradient as it is: the base came from a fill, and no earlier copy into
  * it touches the same place. */
-static bool is_clean(const yk__graph *g, size_t at)
+static bool copy_is_clean(const yk__graph *g, size_t at)
 {
     const yk_node *n = &g->node[at];
     yk_value v = g->value[g->index[n->out]];
@@ -337,7 +338,7 @@ static bool is_clean(const yk__graph *g, size_t at)
         if (m->op == YK_OP_FILL)
             return true;
         w.offset -= g->value[root].offset;
-        if (m->op != YK_OP_COPY || m->n_in != 2 || !apart(&v, &w, yk__count(&g->value[root])))
+        if (m->op != YK_OP_COPY || m->n_in != 2 || !parts_disjoint(&v, &w, yk__value_count(&g->value[root])))
             return false;
     }
     return false;
@@ -352,12 +353,13 @@ static void reverse_body(struct yk__sweep *s, size_t at, yk__rule *r)
     yk__vid out[YK_RULE_OUT];
     yk_graph src;
     size_t begin = g->n_node;
-    if (yk__graph_seal(g, &src, &g->error) || yk__body(g, &src, (uint32_t)at, r->in, out, &g->error) || !know(s))
+    if (yk__graph_seal(g, &src, &g->error) || yk__body_append(g, &src, (uint32_t)at, r->in, out, &g->error) ||
+        !arrays_extend(s))
         return;
     mark_need(s, begin, g->n_node);
     for (uint32_t k = 0; k < r->n_out; k++)
         if (r->gy[k] != YK_NONE)
-            contribute(s, out[k], r->gy[k]);
+            grad_contribute(s, out[k], r->gy[k]);
     sweep_range(s, begin, g->n_node);
 }
 
@@ -368,16 +370,16 @@ static void reverse_node(struct yk__sweep *s, size_t at)
     yk__rule_fn *rule = yk__rule_of(n->op);
     yk__rule r;
     bool any = false;
-    if (yk__rule_is_none(n->op) || !takes_part(s, n))
+    if (yk__rule_is_none(n->op) || !node_takes_part(s, n))
         return;
     load_rule(s, n, &r);
     g->stream = n->stream;
     if (n->op == YK_OP_COPY && n->n_in == 2) {
-        reverse_copy_into(s, &r, !is_clean(g, at));
+        reverse_copy_into(s, &r, !copy_is_clean(g, at));
         return;
     }
     for (uint32_t k = 0; k < r.n_out; k++) {
-        r.gy[k] = settle(s, g->value[r.out[k]].base); /* its own base, but for a node that overwrites */
+        r.gy[k] = grad_total(s, g->value[r.out[k]].base); /* its own base, but for a node that overwrites */
         any = any || r.gy[k] != YK_NONE;
     }
     if (!any || g->error.status)
@@ -400,19 +402,20 @@ static void sweep_range(struct yk__sweep *s, size_t begin, size_t end)
 /* ---- wrt values: when they are complete ---- */
 
 typedef struct wrt_list {
-    uint32_t n;
-    const yk__vid *v;
-    uint32_t *use; /* the first node after whose reversal nothing more arrives; NO_USE: nothing arrives at all */
+    uint32_t n_wrt;
+    const yk__vid *value;
+    uint32_t
+        *complete_at; /* the first node after whose reversal nothing more arrives; NO_USE: nothing arrives at all */
     uint32_t *head, *next; /* lists by node */
     yk__vid *grad;
     yk__grad_ready *ready;
     void *arg;
 } wrt_list;
 
-static void ready_at(struct yk__sweep *s, wrt_list *w, uint32_t node)
+static void ready_report(struct yk__sweep *s, wrt_list *w, uint32_t node)
 {
     for (uint32_t i = w->head[node]; i != YK_NONE && !s->g->error.status; i = w->next[i]) {
-        w->grad[i] = yk__dense(s->g, settle(s, w->v[i]));
+        w->grad[i] = yk__dense(s->g, grad_total(s, w->value[i]));
         if (w->grad[i] != YK_NONE && w->ready)
             w->ready(w->arg, i, w->grad[i]);
     }
@@ -424,17 +427,17 @@ static void find_uses(struct yk__sweep *s, wrt_list *w, size_t n_node, uint32_t 
     yk__graph *g = s->g;
     for (size_t i = n_node; i-- > 0;) {
         const yk_node *n = &g->node[i];
-        if (!takes_part(s, n) || !reached(s, n))
+        if (!node_takes_part(s, n) || !node_reached(s, n))
             continue;
         for (uint32_t k = 0; k < n->n_in; k++)
             first_use[g->value[g->index[n->in + k]].base] = (uint32_t)i;
     }
-    for (uint32_t i = w->n; i-- > 0;) {
-        w->use[i] = first_use[w->v[i]];
-        if (w->use[i] == NO_USE)
+    for (uint32_t i = w->n_wrt; i-- > 0;) {
+        w->complete_at[i] = first_use[w->value[i]];
+        if (w->complete_at[i] == NO_USE)
             continue;
-        w->next[i] = w->head[w->use[i]];
-        w->head[w->use[i]] = i;
+        w->next[i] = w->head[w->complete_at[i]];
+        w->head[w->complete_at[i]] = i;
     }
 }
 
@@ -456,21 +459,21 @@ static yk_status check_wrt(const yk__graph *g, yk__vid root, yk__vid seed, uint3
     return YK_OK;
 }
 
-static void run(struct yk__sweep *s, wrt_list *w, yk__vid root, yk__vid seed, size_t n_node)
+static void sweep_run(struct yk__sweep *s, wrt_list *w, yk__vid root, yk__vid seed, size_t n_node)
 {
     yk__graph *g = s->g;
     yk_value r = g->value[root];
     uint32_t stream = g->stream;
-    contribute(s, root, yk__expand(g, seed, r.dims, r.dim));
+    grad_contribute(s, root, yk__expand(g, seed, r.dims, r.dim));
     for (size_t i = n_node; i-- > 0 && !g->error.status;) {
-        if (reached(s, &g->node[i]))
+        if (node_reached(s, &g->node[i]))
             reverse_node(s, i);
-        ready_at(s, w, (uint32_t)i);
+        ready_report(s, w, (uint32_t)i);
     }
-    for (uint32_t i = 0; i < w->n && !g->error.status; i++) {
-        if (w->use[i] != NO_USE || w->v[i] != r.base)
+    for (uint32_t i = 0; i < w->n_wrt && !g->error.status; i++) {
+        if (w->complete_at[i] != NO_USE || w->value[i] != r.base)
             continue;
-        w->grad[i] = yk__dense(g, settle(s, w->v[i])); /* the root itself */
+        w->grad[i] = yk__dense(g, grad_total(s, w->value[i])); /* the root itself */
         if (w->ready)
             w->ready(w->arg, i, w->grad[i]);
     }
@@ -482,25 +485,25 @@ yk_status yk__grad(yk__graph *g, yk__vid root, yk__vid seed, uint32_t n_wrt, con
 {
     struct yk__sweep s = {.g = g};
     const size_t n_node = g->n_node, n_value = g->n_value;
-    wrt_list w = {.n = n_wrt, .v = wrt, .grad = grad, .ready = on_ready, .arg = arg};
-    uint32_t *room = NULL;
+    wrt_list w = {.n_wrt = n_wrt, .value = wrt, .grad = grad, .ready = on_ready, .arg = arg};
+    uint32_t *scratch = NULL;
     if (!g->error.status && check_wrt(g, root, seed, n_wrt, wrt, err))
         return err->status;
-    room = g->error.status ? NULL : yk__malloc((n_value + n_node + 1 + 2 * (size_t)n_wrt) * sizeof *room);
-    if (!g->error.status && (!room || !know(&s)))
+    scratch = g->error.status ? NULL : yk__malloc((n_value + n_node + 1 + 2 * (size_t)n_wrt) * sizeof *scratch);
+    if (!g->error.status && (!scratch || !arrays_extend(&s)))
         yk__fail_mem(&g->error, n_value * 14, "a gradient's sums");
     if (!g->error.status) {
-        memset(room, 0xff, (n_value + n_node + 1 + 2 * (size_t)n_wrt) * sizeof *room);
-        w.head = room + n_value, w.next = w.head + n_node + 1, w.use = w.next + n_wrt;
+        memset(scratch, 0xff, (n_value + n_node + 1 + 2 * (size_t)n_wrt) * sizeof *scratch);
+        w.head = scratch + n_value, w.next = w.head + n_node + 1, w.complete_at = w.next + n_wrt;
         for (uint32_t i = 0; i < n_wrt; i++)
             s.need[wrt[i]] = 1, grad[i] = YK_NONE;
         s.reach[g->value[root].base] = 1;
         mark_need(&s, 0, n_node);
         mark_reach(&s, n_node);
-        find_uses(&s, &w, n_node, room);
-        run(&s, &w, root, seed, n_node);
+        find_uses(&s, &w, n_node, scratch);
+        sweep_run(&s, &w, root, seed, n_node);
     }
-    yk__free(room);
+    yk__free(scratch);
     sweep_free(&s);
     if (g->error.status)
         *err = g->error;

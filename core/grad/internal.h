@@ -31,6 +31,6 @@ yk__rule_fn *yk__rule_of(uint32_t op);
 bool yk__rule_is_none(uint32_t op);
 
 /* Adds to the gradient of operand i; grad has the operand's shape. YK_NONE after a failure is passed on. */
-void yk__grad_give(yk__rule *r, uint32_t i, yk__vid grad);
+void yk__grad_add(yk__rule *r, uint32_t i, yk__vid grad);
 
 #endif

@@ -13,118 +13,119 @@
 #define Y (r->out[0])
 #define GY (r->gy[0])
 
-static yk__vid constant(yk__rule *r, yk__vid like, double value)
+static yk__vid constant_like(yk__rule *r, yk__vid like, double value)
 {
     return yk__const(r->g, value, (yk_dtype)r->g->value[like].dtype);
 }
 
-static yk__vid mul(yk__rule *r, yk__vid a, yk__vid b)
+static yk__vid product_of(yk__rule *r, yk__vid a, yk__vid b)
 {
     return yk__bin(r->g, YK_OP_MUL, a, b);
 }
 
 static void rule_neg(yk__rule *r) /* y = -a: ga = -gy */
 {
-    yk__grad_give(r, 0, yk__un(r->g, YK_OP_NEG, GY));
+    yk__grad_add(r, 0, yk__un(r->g, YK_OP_NEG, GY));
 }
 
 static void rule_abs(yk__rule *r) /* y = |a|: ga = gy sign(a), 0 at a = 0 */
 {
-    yk__vid zero = constant(r, A, 0);
+    yk__vid zero = constant_like(r, A, 0);
     yk__vid up = yk__select(r->g, yk__bin(r->g, YK_OP_LT, zero, A), GY, zero);
-    yk__grad_give(r, 0, yk__select(r->g, yk__bin(r->g, YK_OP_LT, A, zero), yk__un(r->g, YK_OP_NEG, GY), up));
+    yk__grad_add(r, 0, yk__select(r->g, yk__bin(r->g, YK_OP_LT, A, zero), yk__un(r->g, YK_OP_NEG, GY), up));
 }
 
 static void rule_exp(yk__rule *r) /* y = e^a: ga = gy y */
 {
-    yk__grad_give(r, 0, mul(r, GY, Y));
+    yk__grad_add(r, 0, product_of(r, GY, Y));
 }
 
 static void rule_log(yk__rule *r) /* y = ln a: ga = gy / a */
 {
-    yk__grad_give(r, 0, yk__bin(r->g, YK_OP_DIV, GY, A));
+    yk__grad_add(r, 0, yk__bin(r->g, YK_OP_DIV, GY, A));
 }
 
 static void rule_sqrt(yk__rule *r) /* y = sqrt a: ga = gy / (2 y) */
 {
-    yk__grad_give(r, 0, yk__bin(r->g, YK_OP_DIV, yk__scale(r->g, GY, 0.5), Y));
+    yk__grad_add(r, 0, yk__bin(r->g, YK_OP_DIV, yk__scale(r->g, GY, 0.5), Y));
 }
 
 static void rule_rsqrt(yk__rule *r) /* y = a^(-1/2): ga = -gy y^3 / 2 */
 {
-    yk__grad_give(r, 0, mul(r, yk__scale(r->g, GY, -0.5), mul(r, Y, mul(r, Y, Y))));
+    yk__grad_add(r, 0, product_of(r, yk__scale(r->g, GY, -0.5), product_of(r, Y, product_of(r, Y, Y))));
 }
 
 static void rule_recip(yk__rule *r) /* y = 1/a: ga = -gy y^2 */
 {
-    yk__grad_give(r, 0, yk__un(r->g, YK_OP_NEG, mul(r, GY, mul(r, Y, Y))));
+    yk__grad_add(r, 0, yk__un(r->g, YK_OP_NEG, product_of(r, GY, product_of(r, Y, Y))));
 }
 
 static void rule_tanh(yk__rule *r) /* y = tanh a: ga = gy (1 - y^2) */
 {
-    yk__grad_give(r, 0, yk__bin(r->g, YK_OP_TANH_BWD, Y, GY));
+    yk__grad_add(r, 0, yk__bin(r->g, YK_OP_TANH_BWD, Y, GY));
 }
 
 static void rule_erf(yk__rule *r) /* y = erf a: ga = gy 2/sqrt(pi) e^(-a^2) */
 {
-    yk__vid e = yk__un(r->g, YK_OP_EXP, yk__un(r->g, YK_OP_NEG, mul(r, A, A)));
-    yk__grad_give(r, 0, mul(r, yk__scale(r->g, GY, 2 / sqrt(acos(-1))), e));
+    yk__vid e = yk__un(r->g, YK_OP_EXP, yk__un(r->g, YK_OP_NEG, product_of(r, A, A)));
+    yk__grad_add(r, 0, product_of(r, yk__scale(r->g, GY, 2 / sqrt(acos(-1))), e));
 }
 
 static void rule_cast(yk__rule *r) /* y = (type) a: ga = (type of a) gy */
 {
-    yk__grad_give(r, 0, yk__cast(r->g, GY, (yk_dtype)r->g->value[A].dtype));
+    yk__grad_add(r, 0, yk__cast(r->g, GY, (yk_dtype)r->g->value[A].dtype));
 }
 
 static void rule_add(yk__rule *r) /* ga = gb = gy */
 {
-    yk__grad_give(r, 0, GY);
-    yk__grad_give(r, 1, GY);
+    yk__grad_add(r, 0, GY);
+    yk__grad_add(r, 1, GY);
 }
 
 static void rule_sub(yk__rule *r) /* ga = gy, gb = -gy */
 {
-    yk__grad_give(r, 0, GY);
+    yk__grad_add(r, 0, GY);
     if (r->need[1])
-        yk__grad_give(r, 1, yk__un(r->g, YK_OP_NEG, GY));
+        yk__grad_add(r, 1, yk__un(r->g, YK_OP_NEG, GY));
 }
 
 static void rule_mul(yk__rule *r) /* ga = gy b, gb = gy a */
 {
     if (r->need[0])
-        yk__grad_give(r, 0, mul(r, GY, B));
+        yk__grad_add(r, 0, product_of(r, GY, B));
     if (r->need[1])
-        yk__grad_give(r, 1, mul(r, GY, A));
+        yk__grad_add(r, 1, product_of(r, GY, A));
 }
 
 static void rule_div(yk__rule *r) /* y = a/b: ga = gy/b, gb = -(gy/b) y */
 {
     yk__vid ga = yk__bin(r->g, YK_OP_DIV, GY, B);
-    yk__grad_give(r, 0, ga);
+    yk__grad_add(r, 0, ga);
     if (r->need[1])
-        yk__grad_give(r, 1, yk__un(r->g, YK_OP_NEG, mul(r, ga, Y)));
+        yk__grad_add(r, 1, yk__un(r->g, YK_OP_NEG, product_of(r, ga, Y)));
 }
 
 /* y = max(a, b): gy goes to the larger; equal ones share it half and half (torch.maximum). */
 static void rule_extreme(yk__rule *r)
 {
-    yk__vid half = yk__select(r->g, yk__bin(r->g, YK_OP_EQ, A, B), yk__scale(r->g, GY, 0.5), constant(r, A, 0));
+    yk__vid shared_half =
+        yk__select(r->g, yk__bin(r->g, YK_OP_EQ, A, B), yk__scale(r->g, GY, 0.5), constant_like(r, A, 0));
     bool max = r->op == YK_OP_MAX;
     for (uint32_t i = 0; i < 2; i++) {
-        yk__vid mine = r->in[i], other = r->in[1 - i];
+        yk__vid own = r->in[i], other = r->in[1 - i];
         if (r->need[i])
-            yk__grad_give(r, i,
-                          yk__select(r->g, yk__bin(r->g, YK_OP_LT, max ? other : mine, max ? mine : other), GY, half));
+            yk__grad_add(
+                r, i, yk__select(r->g, yk__bin(r->g, YK_OP_LT, max ? other : own, max ? own : other), GY, shared_half));
     }
 }
 
 static void rule_select(yk__rule *r) /* y = c ? a : b */
 {
-    yk__vid zero = constant(r, GY, 0);
+    yk__vid zero = constant_like(r, GY, 0);
     if (r->need[1])
-        yk__grad_give(r, 1, yk__select(r->g, A, GY, zero));
+        yk__grad_add(r, 1, yk__select(r->g, A, GY, zero));
     if (r->need[2])
-        yk__grad_give(r, 2, yk__select(r->g, A, zero, GY));
+        yk__grad_add(r, 2, yk__select(r->g, A, zero, GY));
 }
 
 static yk__vid like_operand(yk__rule *r, yk__vid x)
@@ -135,7 +136,7 @@ static yk__vid like_operand(yk__rule *r, yk__vid x)
 
 static void rule_sum(yk__rule *r) /* ga = gy, broadcast */
 {
-    yk__grad_give(r, 0, like_operand(r, GY));
+    yk__grad_add(r, 0, like_operand(r, GY));
 }
 
 /* y = max over axes: gy goes to the maxima, shared evenly among equal ones (torch.amax). */
@@ -144,22 +145,22 @@ static void rule_rmax(yk__rule *r)
     yk__graph *g = r->g;
     yk__vid hit = yk__cast(g, yk__bin(g, YK_OP_EQ, A, like_operand(r, Y)), (yk_dtype)g->value[A].dtype);
     yk__vid n = yk__sum(g, hit, (uint32_t)r->attr[0]);
-    yk__grad_give(r, 0, mul(r, hit, like_operand(r, yk__bin(g, YK_OP_DIV, GY, n))));
+    yk__grad_add(r, 0, product_of(r, hit, like_operand(r, yk__bin(g, YK_OP_DIV, GY, n))));
 }
 
 static void rule_copy(yk__rule *r) /* without a base; with one it is the sweep's business */
 {
-    yk__grad_give(r, 0, GY);
+    yk__grad_add(r, 0, GY);
 }
 
 static void rule_gather(yk__rule *r) /* y[k] = a[index[k]]: ga = scatter_add(gy, index) */
 {
-    yk__grad_give(r, 0, yk__scatter_add(r->g, GY, B, r->g->value[A].dim[0]));
+    yk__grad_add(r, 0, yk__scatter_add(r->g, GY, B, r->g->value[A].dim[0]));
 }
 
 static void rule_scatter_add(yk__rule *r) /* the adjoint of gather is gather */
 {
-    yk__grad_give(r, 0, yk__cast(r->g, yk__gather(r->g, GY, B), (yk_dtype)r->g->value[A].dtype));
+    yk__grad_add(r, 0, yk__cast(r->g, yk__gather(r->g, GY, B), (yk_dtype)r->g->value[A].dtype));
 }
 
 static void rule_unfold(yk__rule *r) /* linear: its adjoint is fold */
@@ -167,7 +168,7 @@ static void rule_unfold(yk__rule *r) /* linear: its adjoint is fold */
     yk_value x = r->g->value[A];
     yk__vid y = YK_NONE;
     yk__apply(r->g, YK_OP_FOLD, 1, &GY, 8, r->attr, YK_DTYPE_COUNT, x.dims, x.dim, &y, 1);
-    yk__grad_give(r, 0, y);
+    yk__grad_add(r, 0, y);
 }
 
 static void rule_fold(yk__rule *r)
@@ -175,7 +176,7 @@ static void rule_fold(yk__rule *r)
     yk__vid y = YK_NONE;
     r->attr[8] = yk_attr_of_f64(0);
     yk__apply(r->g, YK_OP_UNFOLD, 1, &GY, 9, r->attr, YK_DTYPE_COUNT, 0, NULL, &y, 1);
-    yk__grad_give(r, 0, yk__cast(r->g, y, (yk_dtype)r->g->value[A].dtype));
+    yk__grad_add(r, 0, yk__cast(r->g, y, (yk_dtype)r->g->value[A].dtype));
 }
 
 static bool is_swapped(const yk_value *v)
@@ -199,11 +200,11 @@ static void rule_dot(yk__rule *r)
     yk__vid gy = yk__cast(g, GY, (yk_dtype)g->value[A].dtype);
     if (r->need[0]) {
         bool swapped = is_swapped(&g->value[A]);
-        yk__grad_give(r, 0, swapped ? swap_last(g, yk__dot(g, B, gy, false, true)) : yk__dot(g, gy, B, false, true));
+        yk__grad_add(r, 0, swapped ? swap_last(g, yk__dot(g, B, gy, false, true)) : yk__dot(g, gy, B, false, true));
     }
     if (r->need[1]) {
         bool swapped = is_swapped(&g->value[B]);
-        yk__grad_give(r, 1, swapped ? swap_last(g, yk__dot(g, gy, A, true, false)) : yk__dot(g, A, gy, true, false));
+        yk__grad_add(r, 1, swapped ? swap_last(g, yk__dot(g, gy, A, true, false)) : yk__dot(g, A, gy, true, false));
     }
 }
 
@@ -215,12 +216,12 @@ static void rule_activation(yk__rule *r) /* y = f(a): the backward composite tak
                                               [YK_OP_GELU] = YK_OP_GELU_BWD,
                                               [YK_OP_GELU_TANH] = YK_OP_GELU_TANH_BWD,
                                               [YK_OP_SILU] = YK_OP_SILU_BWD};
-    yk__grad_give(r, 0, yk__bin(r->g, (yk_op)bwd[r->op], A, GY));
+    yk__grad_add(r, 0, yk__bin(r->g, (yk_op)bwd[r->op], A, GY));
 }
 
 static void rule_sigmoid(yk__rule *r) /* y = 1/(1 + e^-a): ga = gy y (1 - y) */
 {
-    yk__grad_give(r, 0, yk__bin(r->g, YK_OP_SIGMOID_BWD, Y, GY));
+    yk__grad_add(r, 0, yk__bin(r->g, YK_OP_SIGMOID_BWD, Y, GY));
 }
 
 /* Every rank's sum depends on every rank's operand: ga = sum over ranks of gy. Nothing passes a largest: who takes one gives
@@ -228,7 +229,7 @@ static void rule_sigmoid(yk__rule *r) /* y = 1/(1 + e^-a): ga = gy y (1 - y) */
 static void rule_all_reduce(yk__rule *r)
 {
     if (r->attr[0] == YK_REDUCE_SUM)
-        yk__grad_give(r, 0, yk__all_reduce(r->g, GY));
+        yk__grad_add(r, 0, yk__all_reduce(r->g, GY));
     else if (r->attr[0] == YK_REDUCE_MOMENTS)
         yk__fail(&r->g->error, YK_E_INTERNAL, "the gradient of moments over ranks: take that of all_stats");
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Bodies: what replaces a composite that a device does not run. The elementwise ones are here, with yk__body itself. */
+/* Bodies: what replaces a composite that a device does not run. The elementwise ones are here, with yk__body_append
+ * itself. */
 #include "core/graph/body.h"
 
 #include <math.h>
@@ -7,7 +8,7 @@
 
 #include "core/base/mem.h"
 
-yk__vid yk__body_wide(yk__inline *b, uint32_t i)
+yk__vid yk__body_widen(yk__inline *b, uint32_t i)
 {
     return yk__cast(b->g, b->in[i], b->x[i]->dtype == YK_F64 ? YK_F64 : YK_F32);
 }
@@ -25,7 +26,7 @@ yk__vid yk__body_number(yk__inline *b, double value)
     return yk__const(b->g, value, yk__body_dtype(b));
 }
 
-void yk__body_put(yk__inline *b, uint32_t i, yk__vid v)
+void yk__body_output(yk__inline *b, uint32_t i, yk__vid v)
 {
     b->out[i] = yk__cast(b->g, v, (yk_dtype)b->y[i]->dtype);
 }
@@ -34,13 +35,13 @@ void yk__body_put(yk__inline *b, uint32_t i, yk__vid v)
 
 void yk__body_relu(yk__inline *b)
 {
-    yk__body_put(b, 0, yk__bin(b->g, YK_OP_MAX, yk__body_wide(b, 0), yk__body_number(b, 0)));
+    yk__body_output(b, 0, yk__bin(b->g, YK_OP_MAX, yk__body_widen(b, 0), yk__body_number(b, 0)));
 }
 
 void yk__body_relu_bwd(yk__inline *b)
 {
-    const yk__vid zero = yk__body_number(b, 0), pass = yk__bin(b->g, YK_OP_LT, zero, yk__body_wide(b, 0));
-    yk__body_put(b, 0, yk__select(b->g, pass, yk__body_wide(b, 1), zero));
+    const yk__vid zero = yk__body_number(b, 0), pass = yk__bin(b->g, YK_OP_LT, zero, yk__body_widen(b, 0));
+    yk__body_output(b, 0, yk__select(b->g, pass, yk__body_widen(b, 1), zero));
 }
 
 /* 1 + erf(x / sqrt 2), or 1 + tanh(k (x + 0.044715 x^3)) */
@@ -58,36 +59,36 @@ static yk__vid tanh_of(yk__inline *b, yk__vid x)
 
 void yk__body_gelu(yk__inline *b)
 {
-    const yk__vid x = yk__body_wide(b, 0);
-    yk__body_put(b, 0, yk__bin(b->g, YK_OP_MUL, yk__scale(b->g, x, 0.5), one_plus_erf(b, x)));
+    const yk__vid x = yk__body_widen(b, 0);
+    yk__body_output(b, 0, yk__bin(b->g, YK_OP_MUL, yk__scale(b->g, x, 0.5), one_plus_erf(b, x)));
 }
 
 /* d/dx x Phi(x) = Phi(x) + x phi(x), phi the normal density (Hendrycks, Gimpel 2016) */
 void yk__body_gelu_bwd(yk__inline *b)
 {
     yk__graph *g = b->g;
-    const yk__vid x = yk__body_wide(b, 0), phi = yk__scale(g, one_plus_erf(b, x), 0.5);
+    const yk__vid x = yk__body_widen(b, 0), phi = yk__scale(g, one_plus_erf(b, x), 0.5);
     yk__vid density = yk__un(g, YK_OP_EXP, yk__scale(g, yk__bin(g, YK_OP_MUL, x, x), -0.5));
     density = yk__scale(g, yk__bin(g, YK_OP_MUL, x, density), 1 / sqrt(2 * M_PI));
-    yk__body_put(b, 0, yk__bin(g, YK_OP_MUL, yk__body_wide(b, 1), yk__bin(g, YK_OP_ADD, phi, density)));
+    yk__body_output(b, 0, yk__bin(g, YK_OP_MUL, yk__body_widen(b, 1), yk__bin(g, YK_OP_ADD, phi, density)));
 }
 
 void yk__body_gelu_tanh(yk__inline *b)
 {
-    const yk__vid x = yk__body_wide(b, 0), t = yk__bin(b->g, YK_OP_ADD, tanh_of(b, x), yk__body_number(b, 1));
-    yk__body_put(b, 0, yk__bin(b->g, YK_OP_MUL, yk__scale(b->g, x, 0.5), t));
+    const yk__vid x = yk__body_widen(b, 0), t = yk__bin(b->g, YK_OP_ADD, tanh_of(b, x), yk__body_number(b, 1));
+    yk__body_output(b, 0, yk__bin(b->g, YK_OP_MUL, yk__scale(b->g, x, 0.5), t));
 }
 
 /* (1 + t)/2 + x/2 (1 - t^2) k (1 + 3 * 0.044715 x^2) */
 void yk__body_gelu_tanh_bwd(yk__inline *b)
 {
     yk__graph *g = b->g;
-    const yk__vid x = yk__body_wide(b, 0), t = tanh_of(b, x), one = yk__body_number(b, 1);
+    const yk__vid x = yk__body_widen(b, 0), t = tanh_of(b, x), one = yk__body_number(b, 1);
     yk__vid inner = yk__bin(g, YK_OP_ADD, yk__scale(g, yk__bin(g, YK_OP_MUL, x, x), 3 * 0.044715), one);
     yk__vid slope = yk__bin(g, YK_OP_SUB, one, yk__bin(g, YK_OP_MUL, t, t)), d;
     d = yk__bin(g, YK_OP_MUL, yk__bin(g, YK_OP_MUL, x, slope), yk__scale(g, inner, sqrt(2 / M_PI)));
     d = yk__scale(g, yk__bin(g, YK_OP_ADD, yk__bin(g, YK_OP_ADD, one, t), d), 0.5);
-    yk__body_put(b, 0, yk__bin(g, YK_OP_MUL, yk__body_wide(b, 1), d));
+    yk__body_output(b, 0, yk__bin(g, YK_OP_MUL, yk__body_widen(b, 1), d));
 }
 
 static yk__vid sigmoid_of(yk__inline *b, yk__vid x)
@@ -98,52 +99,52 @@ static yk__vid sigmoid_of(yk__inline *b, yk__vid x)
 
 void yk__body_silu(yk__inline *b)
 {
-    const yk__vid x = yk__body_wide(b, 0);
-    yk__body_put(b, 0, yk__bin(b->g, YK_OP_MUL, x, sigmoid_of(b, x)));
+    const yk__vid x = yk__body_widen(b, 0);
+    yk__body_output(b, 0, yk__bin(b->g, YK_OP_MUL, x, sigmoid_of(b, x)));
 }
 
 /* s (1 + x (1 - s)) */
 void yk__body_silu_bwd(yk__inline *b)
 {
     yk__graph *g = b->g;
-    const yk__vid x = yk__body_wide(b, 0), s = sigmoid_of(b, x), one = yk__body_number(b, 1);
+    const yk__vid x = yk__body_widen(b, 0), s = sigmoid_of(b, x), one = yk__body_number(b, 1);
     yk__vid d = yk__bin(g, YK_OP_MUL, x, yk__bin(g, YK_OP_SUB, one, s));
     d = yk__bin(g, YK_OP_MUL, s, yk__bin(g, YK_OP_ADD, one, d));
-    yk__body_put(b, 0, yk__bin(g, YK_OP_MUL, yk__body_wide(b, 1), d));
+    yk__body_output(b, 0, yk__bin(g, YK_OP_MUL, yk__body_widen(b, 1), d));
 }
 
 void yk__body_sigmoid(yk__inline *b)
 {
-    yk__body_put(b, 0, sigmoid_of(b, yk__body_wide(b, 0)));
+    yk__body_output(b, 0, sigmoid_of(b, yk__body_widen(b, 0)));
 }
 
 /* y (1 - y) */
 void yk__body_sigmoid_bwd(yk__inline *b)
 {
     yk__graph *g = b->g;
-    const yk__vid y = yk__body_wide(b, 0), d = yk__bin(g, YK_OP_SUB, yk__body_number(b, 1), y);
-    yk__body_put(b, 0, yk__bin(g, YK_OP_MUL, yk__body_wide(b, 1), yk__bin(g, YK_OP_MUL, y, d)));
+    const yk__vid y = yk__body_widen(b, 0), d = yk__bin(g, YK_OP_SUB, yk__body_number(b, 1), y);
+    yk__body_output(b, 0, yk__bin(g, YK_OP_MUL, yk__body_widen(b, 1), yk__bin(g, YK_OP_MUL, y, d)));
 }
 
 /* 1 - y^2 */
 void yk__body_tanh_bwd(yk__inline *b)
 {
     yk__graph *g = b->g;
-    const yk__vid y = yk__body_wide(b, 0),
+    const yk__vid y = yk__body_widen(b, 0),
                   d = yk__bin(g, YK_OP_SUB, yk__body_number(b, 1), yk__bin(g, YK_OP_MUL, y, y));
-    yk__body_put(b, 0, yk__bin(g, YK_OP_MUL, yk__body_wide(b, 1), d));
+    yk__body_output(b, 0, yk__bin(g, YK_OP_MUL, yk__body_widen(b, 1), d));
 }
 
 void yk__body_dropout(yk__inline *b)
 {
     yk__graph *g = b->g;
     const double p = yk_attr_f64(b->attr[0]);
-    const yk__vid x = yk__body_wide(b, 0);
+    const yk__vid x = yk__body_widen(b, 0);
     const yk__vid u = yk__cast(g, yk__rng(g, b->in[1], b->in[2], (uint32_t)b->attr[1], b->x[0]->dims, b->x[0]->dim),
                                yk__body_dtype(b));
     const yk__vid drop = yk__bin(g, YK_OP_LT, u, yk__body_number(b, p));
     const yk__vid kept = yk__bin(g, YK_OP_DIV, x, yk__body_number(b, 1 - p));
-    yk__body_put(b, 0, yk__select(g, drop, yk__body_number(b, 0), kept));
+    yk__body_output(b, 0, yk__select(g, drop, yk__body_number(b, 0), kept));
 }
 
 /* ---- Replacing a node ---- */
@@ -178,29 +179,30 @@ static yk_status append_body(yk__graph *g, const yk_graph *src, const yk_node *n
 }
 
 /* The source may be g itself, whose arrays move when nodes are appended: the body is read from a copy. */
-static yk_status own_body(yk__graph *g, const yk_graph *src, const yk_node *n, const yk__vid *in, yk__vid *out,
-                          yk_error *err)
+static yk_status append_copied_body(yk__graph *g, const yk_graph *src, const yk_node *n, const yk__vid *in,
+                                    yk__vid *out, yk_error *err)
 {
     const size_t nodes = src->n_all_node * sizeof *src->node, values = src->n_value * sizeof *src->value;
     const size_t attrs = src->n_attr * sizeof *src->attr, index = src->n_index * sizeof *src->index;
-    char *room = yk__malloc(nodes + values + attrs + index);
+    char *copy = yk__malloc(nodes + values + attrs + index);
     yk_graph own = *src;
     yk_node top = *n;
     yk_status st;
-    if (!room)
+    if (!copy)
         return yk__fail_mem(err, nodes + values + attrs + index, "a body");
-    own.value = memcpy(room, src->value, values);
-    own.node = memcpy(room + values, src->node, nodes);
-    own.attr = (const int64_t *)(room + values + nodes);
+    own.value = memcpy(copy, src->value, values);
+    own.node = memcpy(copy + values, src->node, nodes);
+    own.attr = (const int64_t *)(copy + values + nodes);
     if (attrs)
-        memcpy(room + values + nodes, src->attr, attrs);
-    own.index = memcpy(room + values + nodes + attrs, src->index, index);
+        memcpy(copy + values + nodes, src->attr, attrs);
+    own.index = memcpy(copy + values + nodes + attrs, src->index, index);
     st = append_body(g, &own, &top, in, out, err);
-    yk__free(room);
+    yk__free(copy);
     return st;
 }
 
-yk_status yk__body(yk__graph *g, const yk_graph *src, uint32_t node, const yk__vid *in, yk__vid *out, yk_error *err)
+yk_status yk__body_append(yk__graph *g, const yk_graph *src, uint32_t node, const yk__vid *in, yk__vid *out,
+                          yk_error *err)
 {
     const yk_node *n = &src->node[node];
     const yk__op_impl *impl = yk__op_impl_of(n->op);
@@ -209,7 +211,7 @@ yk_status yk__body(yk__graph *g, const yk_graph *src, uint32_t node, const yk__v
     yk__inline b = {
         .g = g, .op = n->op, .n_in = n->n_in, .n_out = n->n_out, .n_attr = n->n_attr, .in = in, .attr = attr};
     if (n->n_body)
-        return own_body(g, src, n, in, out, err);
+        return append_copied_body(g, src, n, in, out, err);
     if (!impl || !impl->body || n->n_in > YK_MAX_OPERANDS || n->n_out > YK_MAX_OUTPUTS || n->n_attr > 16)
         return yk__fail(err, YK_E_UNSUPPORTED, "op %s has no body", impl ? yk__op_info_of(n->op)->name : "?");
     if (n->n_attr)

@@ -7,113 +7,113 @@
 
 #include "core/graph/body.h"
 
-typedef struct att {
+typedef struct attention {
     int64_t b, h, hk, tq, tk, d;
     yk__vid q, k, v; /* [B*H, T, D], wide */
     yk__vid keep, bias, key, rows;
     bool causal;
     double scale, p;
     uint32_t stream, flags;
-} att;
+} attention;
 
-static yk__vid heads_to_batch(yk__inline *b, yk__vid x, const att *a, int64_t t)
+static yk__vid heads_to_batch(yk__inline *b, yk__vid x, const attention *att, int64_t t)
 {
-    return yk__reshape(b->g, x, 3, (const int64_t[]){a->b * a->h, t, a->d});
+    return yk__reshape(b->g, x, 3, (const int64_t[]){att->b * att->h, t, att->d});
 }
 
 /* Keys and values with fewer heads: each serves H/Hk neighbouring query heads. */
-static yk__vid spread(yk__inline *b, yk__vid x, const att *a)
+static yk__vid heads_repeat(yk__inline *b, yk__vid x, const attention *att)
 {
-    const int64_t group = a->h / a->hk;
+    const int64_t group = att->h / att->hk;
     if (group == 1)
-        return heads_to_batch(b, x, a, a->tk);
-    x = yk__reshape(b->g, x, 5, (const int64_t[]){a->b, a->hk, 1, a->tk, a->d});
-    x = yk__expand(b->g, x, 5, (const int64_t[]){a->b, a->hk, group, a->tk, a->d});
-    return heads_to_batch(b, yk__dense(b->g, x), a, a->tk);
+        return heads_to_batch(b, x, att, att->tk);
+    x = yk__reshape(b->g, x, 5, (const int64_t[]){att->b, att->hk, 1, att->tk, att->d});
+    x = yk__expand(b->g, x, 5, (const int64_t[]){att->b, att->hk, group, att->tk, att->d});
+    return heads_to_batch(b, yk__dense(b->g, x), att, att->tk);
 }
 
 /* `at`: position of q among the operands. */
-static att read(yk__inline *b, uint32_t at)
+static attention attention_of(yk__inline *b, uint32_t at)
 {
     const yk_value *q = b->x[at], *k = b->x[at + 1];
     uint32_t next = at + 3;
-    att a = {q->dim[0],
-             q->dim[1],
-             k->dim[1],
-             q->dim[2],
-             k->dim[2],
-             q->dim[3],
-             0,
-             0,
-             0,
-             YK_NONE,
-             YK_NONE,
-             YK_NONE,
-             YK_NONE,
-             b->attr[0] != 0,
-             yk_attr_f64(b->attr[1]),
-             yk_attr_f64(b->attr[2]),
-             (uint32_t)b->attr[3],
-             (uint32_t)b->attr[4]};
-    a.q = heads_to_batch(b, yk__dense(b->g, yk__body_wide(b, at)), &a, a.tq);
-    a.k = spread(b, yk__dense(b->g, yk__body_wide(b, at + 1)), &a);
-    a.v = spread(b, yk__dense(b->g, yk__body_wide(b, at + 2)), &a);
-    if (a.flags & YK_ATT_KEEP)
-        a.keep = b->in[next++];
-    if (a.flags & YK_ATT_BIAS)
-        a.bias = b->in[next++];
-    if (a.flags & YK_ATT_DROP) {
-        a.key = b->in[next];
-        a.rows = b->in[next + 1];
+    attention att = {q->dim[0],
+                     q->dim[1],
+                     k->dim[1],
+                     q->dim[2],
+                     k->dim[2],
+                     q->dim[3],
+                     0,
+                     0,
+                     0,
+                     YK_NONE,
+                     YK_NONE,
+                     YK_NONE,
+                     YK_NONE,
+                     b->attr[0] != 0,
+                     yk_attr_f64(b->attr[1]),
+                     yk_attr_f64(b->attr[2]),
+                     (uint32_t)b->attr[3],
+                     (uint32_t)b->attr[4]};
+    att.q = heads_to_batch(b, yk__dense(b->g, yk__body_widen(b, at)), &att, att.tq);
+    att.k = heads_repeat(b, yk__dense(b->g, yk__body_widen(b, at + 1)), &att);
+    att.v = heads_repeat(b, yk__dense(b->g, yk__body_widen(b, at + 2)), &att);
+    if (att.flags & YK_ATT_KEEP)
+        att.keep = b->in[next++];
+    if (att.flags & YK_ATT_BIAS)
+        att.bias = b->in[next++];
+    if (att.flags & YK_ATT_DROP) {
+        att.key = b->in[next];
+        att.rows = b->in[next + 1];
     }
-    return a;
+    return att;
 }
 
-static yk__vid four(yk__inline *b, yk__vid x, const att *a)
+static yk__vid scores_4d(yk__inline *b, yk__vid x, const attention *att)
 {
-    return yk__reshape(b->g, x, 4, (const int64_t[]){a->b, a->h, a->tq, a->tk});
+    return yk__reshape(b->g, x, 4, (const int64_t[]){att->b, att->h, att->tq, att->tk});
 }
 
-static yk__vid three(yk__inline *b, yk__vid x, const att *a)
+static yk__vid scores_3d(yk__inline *b, yk__vid x, const attention *att)
 {
-    return yk__reshape(b->g, x, 3, (const int64_t[]){a->b * a->h, a->tq, a->tk});
+    return yk__reshape(b->g, x, 3, (const int64_t[]){att->b * att->h, att->tq, att->tk});
 }
 
 /* Masked scores [B, H, Tq, Tk]. */
-static yk__vid scores(yk__inline *b, const att *a)
+static yk__vid masked_scores(yk__inline *b, const attention *att)
 {
     yk__graph *g = b->g;
-    const int64_t dim[4] = {1, 1, a->tq, a->tk};
+    const int64_t dim[4] = {1, 1, att->tq, att->tk};
     const yk__vid never = yk__body_number(b, -INFINITY);
-    yk__vid s = four(b, yk__scale(g, yk__dot(g, a->q, a->k, false, true), a->scale), a);
-    if (a->bias != YK_NONE)
-        s = yk__bin(g, YK_OP_ADD, s, yk__cast(g, a->bias, yk__body_dtype(b)));
-    if (a->keep != YK_NONE) {
-        yk__vid keep = yk__reshape(g, a->keep, 4, (const int64_t[]){a->b, 1, 1, a->tk});
+    yk__vid s = scores_4d(b, yk__scale(g, yk__dot(g, att->q, att->k, false, true), att->scale), att);
+    if (att->bias != YK_NONE)
+        s = yk__bin(g, YK_OP_ADD, s, yk__cast(g, att->bias, yk__body_dtype(b)));
+    if (att->keep != YK_NONE) {
+        yk__vid keep = yk__reshape(g, att->keep, 4, (const int64_t[]){att->b, 1, 1, att->tk});
         yk__vid zero = yk__cast(g, yk__const(g, 0, YK_F32), (yk_dtype)g->value[keep].dtype);
         s = yk__select(g, yk__bin(g, YK_OP_EQ, keep, zero), never, s);
     }
-    if (a->causal) { /* j < i + Tk - Tq + 1 */
-        yk__vid end =
-            yk__bin(g, YK_OP_ADD, yk__iota(g, 2, YK_I32, 4, dim), yk__const(g, (double)(a->tk - a->tq + 1), YK_I32));
+    if (att->causal) { /* j < i + Tk - Tq + 1 */
+        yk__vid end = yk__bin(g, YK_OP_ADD, yk__iota(g, 2, YK_I32, 4, dim),
+                              yk__const(g, (double)(att->tk - att->tq + 1), YK_I32));
         s = yk__select(g, yk__bin(g, YK_OP_LT, yk__iota(g, 3, YK_I32, 4, dim), end), s, never);
     }
     return s;
 }
 
 /* x, with 0 where it is -inf */
-static yk__vid not_empty(yk__inline *b, yk__vid x)
+static yk__vid inf_to_zero(yk__inline *b, yk__vid x)
 {
     const yk__vid none = yk__bin(b->g, YK_OP_EQ, x, yk__body_number(b, -INFINITY));
     return yk__select(b->g, none, yk__body_number(b, 0), x);
 }
 
-static yk__vid dropped(yk__inline *b, const att *a, yk__vid p)
+static yk__vid probs_dropout(yk__inline *b, const attention *att, yk__vid p)
 {
-    const yk__vid in[3] = {yk__dense(b->g, p), a->key, a->rows};
-    const int64_t attr[2] = {yk_attr_of_f64(a->p), a->stream};
+    const yk__vid in[3] = {yk__dense(b->g, p), att->key, att->rows};
+    const int64_t attr[2] = {yk_attr_of_f64(att->p), att->stream};
     yk__vid out = YK_NONE;
-    if (a->key == YK_NONE)
+    if (att->key == YK_NONE)
         return p;
     yk__apply(b->g, YK_OP_DROPOUT, 3, in, 2, attr, YK_DTYPE_COUNT, 0, NULL, &out, 1);
     return out;
@@ -122,44 +122,45 @@ static yk__vid dropped(yk__inline *b, const att *a, yk__vid p)
 void yk__body_attention(yk__inline *b)
 {
     yk__graph *g = b->g;
-    const att a = read(b, 0);
-    const yk__vid s = scores(b, &a), top = not_empty(b, yk__rmax(g, s, 1u << 3));
+    const attention att = attention_of(b, 0);
+    const yk__vid s = masked_scores(b, &att), top = inf_to_zero(b, yk__rmax(g, s, 1u << 3));
     const yk__vid e = yk__un(g, YK_OP_EXP, yk__bin(g, YK_OP_SUB, s, top)), sum = yk__sum(g, yk__dense(g, e), 1u << 3);
     const yk__vid zero = yk__body_number(b, 0), empty = yk__bin(g, YK_OP_EQ, sum, zero);
     const yk__vid inverse = yk__select(g, empty, zero, yk__un(g, YK_OP_RECIP, sum));
-    const yk__vid p = dropped(b, &a, yk__bin(g, YK_OP_MUL, e, inverse));
-    const yk__vid out = yk__dot(g, three(b, p, &a), a.v, false, false);
+    const yk__vid p = probs_dropout(b, &att, yk__bin(g, YK_OP_MUL, e, inverse));
+    const yk__vid out = yk__dot(g, scores_3d(b, p, &att), att.v, false, false);
     const yk__vid lse = yk__bin(g, YK_OP_ADD, top, yk__un(g, YK_OP_LOG, sum));
-    yk__body_put(b, 0, yk__reshape(g, out, 4, (const int64_t[]){a.b, a.h, a.tq, a.d}));
-    yk__body_put(b, 1, yk__reshape(g, lse, 3, (const int64_t[]){a.b, a.h, a.tq}));
+    yk__body_output(b, 0, yk__reshape(g, out, 4, (const int64_t[]){att.b, att.h, att.tq, att.d}));
+    yk__body_output(b, 1, yk__reshape(g, lse, 3, (const int64_t[]){att.b, att.h, att.tq}));
 }
 
 /* Gradients of keys and values, summed over the query heads they serve. */
-static void put_shared(yk__inline *b, uint32_t i, yk__vid x, const att *a)
+static void grad_put_shared(yk__inline *b, uint32_t i, yk__vid x, const attention *att)
 {
-    const int64_t group = a->h / a->hk;
-    x = yk__reshape(b->g, x, 5, (const int64_t[]){a->b, a->hk, group, a->tk, a->d});
+    const int64_t group = att->h / att->hk;
+    x = yk__reshape(b->g, x, 5, (const int64_t[]){att->b, att->hk, group, att->tk, att->d});
     if (group > 1)
         x = yk__sum(b->g, x, 1u << 2);
-    yk__body_put(b, i, yk__reshape(b->g, x, 4, (const int64_t[]){a->b, a->hk, a->tk, a->d}));
+    yk__body_output(b, i, yk__reshape(b->g, x, 4, (const int64_t[]){att->b, att->hk, att->tk, att->d}));
 }
 
 /* dV = P'^T dO; dP = drop(dO V^T); dS = P (dP - sum(dO O)); dQ = scale dS K; dK = scale dS^T Q */
 void yk__body_attention_bwd(yk__inline *b)
 {
     yk__graph *g = b->g;
-    const att a = read(b, 3);
-    const yk__vid go = yk__dense(g, yk__body_wide(b, 0)), out = yk__dense(g, yk__body_wide(b, 1));
-    const yk__vid lse = not_empty(b, yk__reshape(g, yk__body_wide(b, 2), 4, (const int64_t[]){a.b, a.h, a.tq, 1}));
-    const yk__vid p = yk__un(g, YK_OP_EXP, yk__bin(g, YK_OP_SUB, scores(b, &a), lse));
+    const attention att = attention_of(b, 3);
+    const yk__vid go = yk__dense(g, yk__body_widen(b, 0)), out = yk__dense(g, yk__body_widen(b, 1));
+    const yk__vid lse =
+        inf_to_zero(b, yk__reshape(g, yk__body_widen(b, 2), 4, (const int64_t[]){att.b, att.h, att.tq, 1}));
+    const yk__vid p = yk__un(g, YK_OP_EXP, yk__bin(g, YK_OP_SUB, masked_scores(b, &att), lse));
     const yk__vid total = yk__sum(g, yk__bin(g, YK_OP_MUL, go, out), 1u << 3);
-    const yk__vid go3 = heads_to_batch(b, go, &a, a.tq);
-    const yk__vid dp = dropped(b, &a, four(b, yk__dot(g, go3, a.v, false, true), &a));
+    const yk__vid go3 = heads_to_batch(b, go, &att, att.tq);
+    const yk__vid dp = probs_dropout(b, &att, scores_4d(b, yk__dot(g, go3, att.v, false, true), &att));
     const yk__vid ds = yk__bin(g, YK_OP_MUL, p, yk__bin(g, YK_OP_SUB, dp, total));
-    const yk__vid ds3 = three(b, yk__scale(g, ds, a.scale), &a), gq = yk__dot(g, ds3, a.k, false, false);
-    yk__body_put(b, 0, yk__reshape(g, gq, 4, (const int64_t[]){a.b, a.h, a.tq, a.d}));
-    put_shared(b, 1, yk__dot(g, ds3, a.q, true, false), &a);
-    put_shared(b, 2, yk__dot(g, three(b, dropped(b, &a, p), &a), go3, true, false), &a);
+    const yk__vid ds3 = scores_3d(b, yk__scale(g, ds, att.scale), &att), gq = yk__dot(g, ds3, att.k, false, false);
+    yk__body_output(b, 0, yk__reshape(g, gq, 4, (const int64_t[]){att.b, att.h, att.tq, att.d}));
+    grad_put_shared(b, 1, yk__dot(g, ds3, att.q, true, false), &att);
+    grad_put_shared(b, 2, yk__dot(g, scores_3d(b, probs_dropout(b, &att, p), &att), go3, true, false), &att);
     if (b->n_out > 3)
-        yk__body_put(b, 3, ds);
+        yk__body_output(b, 3, ds);
 }

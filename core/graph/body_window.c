@@ -6,7 +6,7 @@
 #include "core/graph/body.h"
 
 /* x [N,C,H,W] as columns [N, C*kh*kw, L]. attr: kh kw sh sw ph pw dh dw. */
-static yk__vid unfold(yk__inline *b, yk__vid x, const int64_t attr[8], double pad)
+static yk__vid cols_unfold(yk__inline *b, yk__vid x, const int64_t attr[8], double pad)
 {
     int64_t a[9];
     yk__vid out = YK_NONE;
@@ -16,7 +16,7 @@ static yk__vid unfold(yk__inline *b, yk__vid x, const int64_t attr[8], double pa
     return out;
 }
 
-static yk__vid fold(yk__inline *b, yk__vid x, const int64_t attr[8], const int64_t dim[4])
+static yk__vid cols_fold(yk__inline *b, yk__vid x, const int64_t attr[8], const int64_t dim[4])
 {
     yk__vid out = YK_NONE;
     yk__apply(b->g, YK_OP_FOLD, 1, &x, 8, attr, YK_DTYPE_COUNT, 4, dim, &out, 1);
@@ -24,7 +24,7 @@ static yk__vid fold(yk__inline *b, yk__vid x, const int64_t attr[8], const int64
 }
 
 /* The product in f32 (f64). */
-static yk__vid dot_wide(yk__inline *b, yk__vid x, yk__vid y)
+static yk__vid dot_widened(yk__inline *b, yk__vid x, yk__vid y)
 {
     const yk__vid in[2] = {x, y};
     yk__vid out = YK_NONE;
@@ -32,7 +32,7 @@ static yk__vid dot_wide(yk__inline *b, yk__vid x, yk__vid y)
     return out;
 }
 
-static yk__vid swap(yk__graph *g, yk__vid x)
+static yk__vid matrix_transpose(yk__graph *g, yk__vid x)
 {
     return yk__permute(g, x, (const uint32_t[]){0, 2, 1});
 }
@@ -63,7 +63,7 @@ static conv conv_of(const yk__inline *b, const yk_value *x, const yk_value *w, c
  */
 
 /* [N, groups*rows, L] as [groups, rows, N*L] */
-static yk__vid by_group(yk__inline *b, const conv *c, yk__vid x, int64_t rows)
+static yk__vid group_major(yk__inline *b, const conv *c, yk__vid x, int64_t rows)
 {
     const int64_t l = c->oh * c->ow;
     x = yk__reshape(b->g, x, 4, (const int64_t[]){c->n, c->groups, rows, l});
@@ -72,7 +72,7 @@ static yk__vid by_group(yk__inline *b, const conv *c, yk__vid x, int64_t rows)
 }
 
 /* and back */
-static yk__vid by_image(yk__inline *b, const conv *c, yk__vid x, int64_t rows)
+static yk__vid image_major(yk__inline *b, const conv *c, yk__vid x, int64_t rows)
 {
     const int64_t l = c->oh * c->ow;
     x = yk__reshape(b->g, x, 4, (const int64_t[]){c->groups, rows, c->n, l});
@@ -81,7 +81,7 @@ static yk__vid by_image(yk__inline *b, const conv *c, yk__vid x, int64_t rows)
 }
 
 /* Kernels as matrices: [groups, O/groups, C/groups*kh*kw], or one for all images with stride 0. */
-static yk__vid kernels(yk__inline *b, const conv *c, yk__vid w)
+static yk__vid kernel_matrices(yk__inline *b, const conv *c, yk__vid w)
 {
     const int64_t k = c->cg * c->kh * c->kw;
     w = yk__reshape(b->g, w, 3, (const int64_t[]){c->groups, c->og, k});
@@ -96,13 +96,13 @@ static yk__vid rows_of(yk__inline *b, const conv *c, yk__vid gy)
 void yk__body_conv2d(yk__inline *b)
 {
     const conv c = conv_of(b, b->x[0], b->x[1], b->y[0]);
-    yk__vid cols = unfold(b, b->in[0], c.win, 0), y;
+    yk__vid cols = cols_unfold(b, b->in[0], c.win, 0), y;
     if (c.groups > 1)
-        cols = by_group(b, &c, cols, c.cg * c.kh * c.kw);
-    y = dot_wide(b, kernels(b, &c, b->in[1]), cols);
+        cols = group_major(b, &c, cols, c.cg * c.kh * c.kw);
+    y = dot_widened(b, kernel_matrices(b, &c, b->in[1]), cols);
     if (c.groups > 1)
-        y = by_image(b, &c, y, c.og);
-    yk__body_put(b, 0, yk__reshape(b->g, y, 4, (const int64_t[]){c.n, c.o, c.oh, c.ow}));
+        y = image_major(b, &c, y, c.og);
+    yk__body_output(b, 0, yk__reshape(b->g, y, 4, (const int64_t[]){c.n, c.o, c.oh, c.ow}));
 }
 
 /* columns of gx = W^T gy, then fold */
@@ -112,38 +112,38 @@ void yk__body_conv2d_dx(yk__inline *b)
     const int64_t dim[4] = {c.n, c.c, c.h, c.w};
     yk__vid gy = rows_of(b, &c, b->in[0]), cols;
     if (c.groups > 1)
-        gy = by_group(b, &c, gy, c.og);
-    cols = dot_wide(b, swap(b->g, kernels(b, &c, b->in[1])), gy);
+        gy = group_major(b, &c, gy, c.og);
+    cols = dot_widened(b, matrix_transpose(b->g, kernel_matrices(b, &c, b->in[1])), gy);
     if (c.groups > 1)
-        cols = by_image(b, &c, cols, c.cg * c.kh * c.kw);
-    yk__body_put(b, 0, fold(b, cols, c.win, dim));
+        cols = image_major(b, &c, cols, c.cg * c.kh * c.kw);
+    yk__body_output(b, 0, cols_fold(b, cols, c.win, dim));
 }
 
 /* gw = gy columns^T over all pixels of all images */
 void yk__body_conv2d_dw(yk__inline *b)
 {
     const conv c = conv_of(b, b->x[1], b->y[0], b->x[0]);
-    const yk__vid gy = by_group(b, &c, rows_of(b, &c, b->in[0]), c.og);
-    const yk__vid cols = by_group(b, &c, unfold(b, b->in[1], c.win, 0), c.cg * c.kh * c.kw);
-    yk__body_put(b, 0, yk__reshape(b->g, dot_wide(b, gy, swap(b->g, cols)), 4, b->y[0]->dim));
+    const yk__vid gy = group_major(b, &c, rows_of(b, &c, b->in[0]), c.og);
+    const yk__vid cols = group_major(b, &c, cols_unfold(b, b->in[1], c.win, 0), c.cg * c.kh * c.kw);
+    yk__body_output(b, 0, yk__reshape(b->g, dot_widened(b, gy, matrix_transpose(b->g, cols)), 4, b->y[0]->dim));
 }
 
 /* ---- Pools: every channel is an image of its own ---- */
 
-static yk__vid planes(yk__inline *b, yk__vid x, const yk_value *v)
+static yk__vid channel_planes(yk__inline *b, yk__vid x, const yk_value *v)
 {
     return yk__reshape(b->g, x, 4, (const int64_t[]){v->dim[0] * v->dim[1], 1, v->dim[2], v->dim[3]});
 }
 
-static void put_as(yk__inline *b, yk__vid x)
+static void output_put(yk__inline *b, yk__vid x)
 {
-    yk__body_put(b, 0, yk__reshape(b->g, x, 4, b->y[0]->dim));
+    yk__body_output(b, 0, yk__reshape(b->g, x, 4, b->y[0]->dim));
 }
 
 void yk__body_max_pool(yk__inline *b)
 {
-    const yk__vid cols = unfold(b, planes(b, yk__body_wide(b, 0), b->x[0]), b->attr, -INFINITY);
-    put_as(b, yk__rmax(b->g, cols, 1u << 1));
+    const yk__vid cols = cols_unfold(b, channel_planes(b, yk__body_widen(b, 0), b->x[0]), b->attr, -INFINITY);
+    output_put(b, yk__rmax(b->g, cols, 1u << 1));
 }
 
 /* The gradient goes to the first maximum of the window in row-major order: argmax takes the first of equal ones. */
@@ -153,35 +153,35 @@ void yk__body_max_pool_bwd(yk__inline *b)
     const yk_value *x = b->x[0], *gy = b->x[1];
     const int64_t n = x->dim[0] * x->dim[1], k = b->attr[0] * b->attr[1], l = gy->dim[2] * gy->dim[3];
     const int64_t cols_dim[3] = {n, k, l}, plane[4] = {n, 1, x->dim[2], x->dim[3]};
-    const yk__vid cols = unfold(b, planes(b, yk__body_wide(b, 0), x), b->attr, -INFINITY);
+    const yk__vid cols = cols_unfold(b, channel_planes(b, yk__body_widen(b, 0), x), b->attr, -INFINITY);
     const yk__vid hit = yk__bin(g, YK_OP_EQ, yk__iota(g, 1, YK_I32, 3, cols_dim), yk__argmax(g, cols, 1));
-    const yk__vid grad = yk__reshape(g, yk__body_wide(b, 1), 3, (const int64_t[]){n, 1, l});
-    put_as(b, fold(b, yk__dense(g, yk__select(g, hit, grad, yk__body_number(b, 0))), b->attr, plane));
+    const yk__vid grad = yk__reshape(g, yk__body_widen(b, 1), 3, (const int64_t[]){n, 1, l});
+    output_put(b, cols_fold(b, yk__dense(g, yk__select(g, hit, grad, yk__body_number(b, 0))), b->attr, plane));
 }
 
 /* attr of avg_pool: kh kw sh sw ph pw include_pad */
-static void window(const yk__inline *b, int64_t win[8])
+static void pool_window(const yk__inline *b, int64_t win[8])
 {
     memcpy(win, b->attr, 6 * sizeof *win);
     win[6] = win[7] = 1;
 }
 
 /* What a window's sum is divided by: [1, 1, L], or one element. */
-static yk__vid divisor(yk__inline *b, const int64_t win[8], const yk_value *x)
+static yk__vid pool_divisor(yk__inline *b, const int64_t win[8], const yk_value *x)
 {
     const int64_t one[4] = {1, 1, x->dim[2], x->dim[3]};
     if (b->attr[6])
         return yk__body_number(b, (double)(win[0] * win[1]));
-    return yk__sum(b->g, unfold(b, yk__fill(b->g, 1, yk__body_dtype(b), 4, one), win, 0), 1u << 1);
+    return yk__sum(b->g, cols_unfold(b, yk__fill(b->g, 1, yk__body_dtype(b), 4, one), win, 0), 1u << 1);
 }
 
 void yk__body_avg_pool(yk__inline *b)
 {
     int64_t win[8];
     yk__vid sum;
-    window(b, win);
-    sum = yk__sum(b->g, unfold(b, planes(b, yk__body_wide(b, 0), b->x[0]), win, 0), 1u << 1);
-    put_as(b, yk__bin(b->g, YK_OP_DIV, sum, divisor(b, win, b->x[0])));
+    pool_window(b, win);
+    sum = yk__sum(b->g, cols_unfold(b, channel_planes(b, yk__body_widen(b, 0), b->x[0]), win, 0), 1u << 1);
+    output_put(b, yk__bin(b->g, YK_OP_DIV, sum, pool_divisor(b, win, b->x[0])));
 }
 
 void yk__body_avg_pool_bwd(yk__inline *b)
@@ -190,9 +190,9 @@ void yk__body_avg_pool_bwd(yk__inline *b)
     const int64_t n = x->dim[0] * x->dim[1], l = gy->dim[2] * gy->dim[3], plane[4] = {n, 1, x->dim[2], x->dim[3]};
     int64_t win[8];
     yk__vid g;
-    window(b, win);
-    g = yk__reshape(b->g, yk__body_wide(b, 0), 3, (const int64_t[]){n, 1, l});
-    g = yk__bin(b->g, YK_OP_DIV, g, divisor(b, win, x));
+    pool_window(b, win);
+    g = yk__reshape(b->g, yk__body_widen(b, 0), 3, (const int64_t[]){n, 1, l});
+    g = yk__bin(b->g, YK_OP_DIV, g, pool_divisor(b, win, x));
     g = yk__expand(b->g, g, 3, (const int64_t[]){n, win[0] * win[1], l});
-    put_as(b, fold(b, yk__dense(b->g, g), win, plane));
+    output_put(b, cols_fold(b, yk__dense(b->g, g), win, plane));
 }

@@ -9,20 +9,20 @@
 
 /* ---- Nodes ---- */
 
-static bool room(yk__graph *g, uint32_t n_in, uint32_t n_out, uint32_t n_attr)
+static bool lists_reserve(yk__graph *g, uint32_t n_in, uint32_t n_out, uint32_t n_attr)
 {
     return g->n_index + n_in + n_out < YK_NONE && g->n_attr + n_attr < YK_NONE &&
            !yk__grow(&g->index, &g->cap_index, g->n_index + n_in + n_out, sizeof *g->index) &&
            !yk__grow(&g->attr, &g->cap_attr, g->n_attr + n_attr, sizeof *g->attr);
 }
 
-static void mix_list(yk__graph *g, const uint32_t *v, uint32_t n)
+static void hash_list(yk__graph *g, const uint32_t *v, uint32_t n)
 {
     for (uint32_t i = 0; i < n; i += 2)
         g->hash = yk__hash_u64(g->hash, (uint64_t)v[i] << 32 | (i + 1 < n ? v[i + 1] : 0));
 }
 
-static void fill_node(yk__graph *g, yk_node *p, yk_op op, uint32_t flags, uint32_t n_in, const yk__vid *in,
+static void node_fill(yk__graph *g, yk_node *p, yk_op op, uint32_t flags, uint32_t n_in, const yk__vid *in,
                       uint32_t n_out, const yk__vid *out, uint32_t n_attr, const int64_t *attr)
 {
     memset(p, 0, sizeof *p);
@@ -41,8 +41,8 @@ static void fill_node(yk__graph *g, yk_node *p, yk_op op, uint32_t flags, uint32
     g->n_index += n_in + n_out;
     g->n_attr += n_attr;
     g->hash = yk__hash_u64(g->hash, (uint64_t)n_out << 48 | (uint64_t)n_in << 32 | (uint64_t)flags << 16 | op);
-    mix_list(g, in, n_in);
-    mix_list(g, out, n_out);
+    hash_list(g, in, n_in);
+    hash_list(g, out, n_out);
     for (uint32_t i = 0; i < n_attr; i++)
         g->hash = yk__hash_u64(g->hash, (uint64_t)attr[i]);
 }
@@ -50,26 +50,26 @@ static void fill_node(yk__graph *g, yk_node *p, yk_op op, uint32_t flags, uint32
 uint32_t yk__node_new(yk__graph *g, yk_op op, uint32_t flags, uint32_t n_in, const yk__vid *in, uint32_t n_out,
                       const yk__vid *out, uint32_t n_attr, const int64_t *attr)
 {
-    if (!room(g, n_in, n_out, n_attr) || yk__grow(&g->node, &g->cap_node, g->n_node + 1, sizeof *g->node))
-        return yk__refuse(g, YK_E_MEM, "out of memory (node %zu of a graph)", g->n_node);
-    fill_node(g, &g->node[g->n_node], op, flags, n_in, in, n_out, out, n_attr, attr);
+    if (!lists_reserve(g, n_in, n_out, n_attr) || yk__grow(&g->node, &g->cap_node, g->n_node + 1, sizeof *g->node))
+        return yk__graph_fail(g, YK_E_MEM, "out of memory (node %zu of a graph)", g->n_node);
+    node_fill(g, &g->node[g->n_node], op, flags, n_in, in, n_out, out, n_attr, attr);
     return (uint32_t)g->n_node++;
 }
 
 uint32_t yk__body_new(yk__graph *g, yk_op op, uint32_t n_in, const yk__vid *in, uint32_t n_out, const yk__vid *out,
                       uint32_t n_attr, const int64_t *attr)
 {
-    if (!room(g, n_in, n_out, n_attr) || yk__grow(&g->body, &g->cap_body, g->n_body + 1, sizeof *g->body))
-        return yk__refuse(g, YK_E_MEM, "out of memory (body node %zu of a graph)", g->n_body);
-    fill_node(g, &g->body[g->n_body], op, 0, n_in, in, n_out, out, n_attr, attr);
+    if (!lists_reserve(g, n_in, n_out, n_attr) || yk__grow(&g->body, &g->cap_body, g->n_body + 1, sizeof *g->body))
+        return yk__graph_fail(g, YK_E_MEM, "out of memory (body node %zu of a graph)", g->n_body);
+    node_fill(g, &g->body[g->n_body], op, 0, n_in, in, n_out, out, n_attr, attr);
     return (uint32_t)g->n_body++;
 }
 
 /* Puts copies in front of operands whose strides the op does not take. */
-static bool settle(yk__graph *g, yk_op op, const int64_t *attr, uint32_t n, yk__vid *x)
+static bool operands_fit(yk__graph *g, yk_op op, const int64_t *attr, uint32_t n, yk__vid *x)
 {
     for (uint32_t i = 0; i < n; i++) {
-        if (!yk__fits_layout(&g->value[x[i]], yk__operand_layout(op, i, attr)))
+        if (!yk__value_fits_layout(&g->value[x[i]], yk__operand_layout(op, i, attr)))
             x[i] = yk__dense(g, x[i]);
         if (x[i] == YK_NONE)
             return false;
@@ -77,7 +77,7 @@ static bool settle(yk__graph *g, yk_op op, const int64_t *attr, uint32_t n, yk__
     return true;
 }
 
-static bool make_outputs(yk__graph *g, const yk__shape *s, const yk__vid *in, yk__vid *out)
+static bool outputs_new(yk__graph *g, const yk__shape *s, const yk__vid *in, yk__vid *out)
 {
     for (uint32_t i = 0; i < s->n_out; i++) {
         if (s->alias[i] == YK_NONE) {
@@ -101,37 +101,37 @@ uint32_t yk__apply(yk__graph *g, yk_op op, uint32_t n_in, const yk__vid *in, uin
     if (g->error.status)
         return 0;
     if (!info || n_in > YK_MAX_OPERANDS) {
-        yk__refuse(g, YK_E_ARG, "operation number %d with %u operands: there is no such", (int)op, n_in);
+        yk__graph_fail(g, YK_E_ARG, "operation number %d with %u operands: there is no such", (int)op, n_in);
         return 0;
     }
     for (uint32_t i = 0; i < n_in; i++) {
         if (in[i] >= g->n_value) {
-            yk__refuse(g, YK_E_ARG, "%s: operand %u is no value of the graph", info->name, i);
+            yk__graph_fail(g, YK_E_ARG, "%s: operand %u is no value of the graph", info->name, i);
             return 0;
         }
         x[i] = in[i];
     }
-    if (n_attr == info->n_attr && !settle(g, op, attr, n_in, x))
+    if (n_attr == info->n_attr && !operands_fit(g, op, attr, n_in, x))
         return 0;
     s.op = op, s.n_in = n_in, s.n_attr = n_attr, s.attr = attr;
-    s.want = out_dtype, s.dims = dims, s.dim = dim, s.err = &g->error;
+    s.want_dtype = out_dtype, s.dims = dims, s.dim = dim, s.err = &g->error;
     for (uint32_t i = 0; i < n_in; i++)
         s.x[i] = &g->value[x[i]];
     if (!yk__infer(&s))
         return 0;
     if (s.n_out > max_out) {
-        yk__refuse(g, YK_E_ARG, "%s has %u outputs; %u were asked for", info->name, s.n_out, max_out);
+        yk__graph_fail(g, YK_E_ARG, "%s has %u outputs; %u were asked for", info->name, s.n_out, max_out);
         return 0;
     }
-    if (!make_outputs(g, &s, x, out) || yk__node_new(g, op, 0, n_in, x, s.n_out, out, n_attr, attr) == YK_NONE)
+    if (!outputs_new(g, &s, x, out) || yk__node_new(g, op, 0, n_in, x, s.n_out, out, n_attr, attr) == YK_NONE)
         return 0;
     return s.n_out;
 }
 
 /* ---- Short forms ---- */
 
-static yk__vid apply1(yk__graph *g, yk_op op, uint32_t n_in, const yk__vid *in, uint32_t n_attr, const int64_t *attr,
-                      yk_dtype want)
+static yk__vid apply_single(yk__graph *g, yk_op op, uint32_t n_in, const yk__vid *in, uint32_t n_attr,
+                            const int64_t *attr, yk_dtype want)
 {
     yk__vid y;
     for (uint32_t i = 0; i < n_in; i++)
@@ -142,26 +142,26 @@ static yk__vid apply1(yk__graph *g, yk_op op, uint32_t n_in, const yk__vid *in, 
 
 yk__vid yk__un(yk__graph *g, yk_op op, yk__vid x)
 {
-    return apply1(g, op, 1, &x, 0, NULL, YK_DTYPE_COUNT);
+    return apply_single(g, op, 1, &x, 0, NULL, YK_DTYPE_COUNT);
 }
 
 yk__vid yk__all_reduce(yk__graph *g, yk__vid x)
 {
     const int64_t how = YK_REDUCE_SUM;
     x = yk__dense(g, x);
-    return apply1(g, YK_OP_ALL_REDUCE, 1, &x, 1, &how, YK_DTYPE_COUNT);
+    return apply_single(g, YK_OP_ALL_REDUCE, 1, &x, 1, &how, YK_DTYPE_COUNT);
 }
 
 yk__vid yk__all_max(yk__graph *g, yk__vid x)
 {
     const int64_t how = YK_REDUCE_MAX;
     x = yk__dense(g, x);
-    return apply1(g, YK_OP_ALL_REDUCE, 1, &x, 1, &how, YK_DTYPE_COUNT);
+    return apply_single(g, YK_OP_ALL_REDUCE, 1, &x, 1, &how, YK_DTYPE_COUNT);
 }
 
 /* NumPy's broadcasting of n operands, by views. A value that is neither dense nor broadcast is copied before it is
  * expanded, while it is small. */
-static bool broadcast(yk__graph *g, uint32_t n, yk__vid *x)
+static bool operands_broadcast(yk__graph *g, uint32_t n, yk__vid *x)
 {
     int64_t dim[YK_MAX_DIMS];
     uint32_t dims = 0;
@@ -171,7 +171,7 @@ static bool broadcast(yk__graph *g, uint32_t n, yk__vid *x)
             return false;
         if (g->value[x[i]].dims > dims)
             dims = g->value[x[i]].dims;
-        equal = equal && yk__same_shape(&g->value[x[i]], &g->value[x[0]]);
+        equal = equal && yk__value_same_shape(&g->value[x[i]], &g->value[x[0]]);
     }
     if (equal)
         return true;
@@ -184,7 +184,7 @@ static bool broadcast(yk__graph *g, uint32_t n, yk__vid *x)
         }
     }
     for (uint32_t i = 0; i < n; i++) {
-        if (!yk__is_broadcast(&g->value[x[i]]))
+        if (!yk__value_is_broadcast(&g->value[x[i]]))
             x[i] = yk__dense(g, x[i]);
         x[i] = yk__expand(g, x[i], dims, dim);
         if (x[i] == YK_NONE)
@@ -193,10 +193,10 @@ static bool broadcast(yk__graph *g, uint32_t n, yk__vid *x)
     return true;
 }
 
-static bool broadcast_for(yk__graph *g, yk_op op, uint32_t n, yk__vid *x)
+static bool operands_broadcast_for(yk__graph *g, yk_op op, uint32_t n, yk__vid *x)
 {
     bool before = g->error.status != YK_OK;
-    if (broadcast(g, n, x))
+    if (operands_broadcast(g, n, x))
         return true;
     if (!before && g->error.status && yk__op_info_of(op))
         yk__fail_in(&g->error, "%s", yk__op_info_of(op)->name);
@@ -206,20 +206,21 @@ static bool broadcast_for(yk__graph *g, yk_op op, uint32_t n, yk__vid *x)
 yk__vid yk__bin(yk__graph *g, yk_op op, yk__vid a, yk__vid b)
 {
     yk__vid x[2] = {a, b};
-    return broadcast_for(g, op, 2, x) ? apply1(g, op, 2, x, 0, NULL, YK_DTYPE_COUNT) : YK_NONE;
+    return operands_broadcast_for(g, op, 2, x) ? apply_single(g, op, 2, x, 0, NULL, YK_DTYPE_COUNT) : YK_NONE;
 }
 
 yk__vid yk__cast(yk__graph *g, yk__vid x, yk_dtype dtype)
 {
     if (x == YK_NONE || g->value[x].dtype == dtype)
         return x;
-    return apply1(g, YK_OP_CAST, 1, &x, 0, NULL, dtype);
+    return apply_single(g, YK_OP_CAST, 1, &x, 0, NULL, dtype);
 }
 
 yk__vid yk__select(yk__graph *g, yk__vid c, yk__vid a, yk__vid b)
 {
     yk__vid x[3] = {c, a, b};
-    return broadcast_for(g, YK_OP_SELECT, 3, x) ? apply1(g, YK_OP_SELECT, 3, x, 0, NULL, YK_DTYPE_COUNT) : YK_NONE;
+    return operands_broadcast_for(g, YK_OP_SELECT, 3, x) ? apply_single(g, YK_OP_SELECT, 3, x, 0, NULL, YK_DTYPE_COUNT)
+                                                         : YK_NONE;
 }
 
 yk__vid yk__const(yk__graph *g, double value, yk_dtype dtype)
@@ -267,32 +268,32 @@ static uint32_t long_axes(const yk__graph *g, yk__vid x, uint32_t axes)
     return axes;
 }
 
-static yk__vid reduce(yk__graph *g, yk_op op, yk__vid x, uint32_t axes)
+static yk__vid axes_reduce(yk__graph *g, yk_op op, yk__vid x, uint32_t axes)
 {
     int64_t attr;
     if (x == YK_NONE)
         return YK_NONE;
     attr = long_axes(g, x, axes);
-    return attr ? apply1(g, op, 1, &x, 1, &attr, YK_DTYPE_COUNT) : x;
+    return attr ? apply_single(g, op, 1, &x, 1, &attr, YK_DTYPE_COUNT) : x;
 }
 
 yk__vid yk__sum(yk__graph *g, yk__vid x, uint32_t axes)
 {
-    return reduce(g, YK_OP_SUM, x, axes);
+    return axes_reduce(g, YK_OP_SUM, x, axes);
 }
 
 yk__vid yk__rmax(yk__graph *g, yk__vid x, uint32_t axes)
 {
-    return reduce(g, YK_OP_RMAX, x, axes);
+    return axes_reduce(g, YK_OP_RMAX, x, axes);
 }
 
 yk__vid yk__argmax(yk__graph *g, yk__vid x, uint32_t axis)
 {
     int64_t attr = axis;
-    return apply1(g, YK_OP_ARGMAX, 1, &x, 1, &attr, YK_DTYPE_COUNT);
+    return apply_single(g, YK_OP_ARGMAX, 1, &x, 1, &attr, YK_DTYPE_COUNT);
 }
 
-static yk__vid swap_last(yk__graph *g, yk__vid x)
+static yk__vid last_axes_swap(yk__graph *g, yk__vid x)
 {
     uint32_t axis[YK_MAX_DIMS], r;
     if (x == YK_NONE)
@@ -301,7 +302,7 @@ static yk__vid swap_last(yk__graph *g, yk__vid x)
     for (uint32_t i = 0; i < r; i++)
         axis[i] = i;
     if (r < 2)
-        return yk__refuse(g, YK_E_ARG, "dot: an operand has %u dimensions, not 2 or more", r);
+        return yk__graph_fail(g, YK_E_ARG, "dot: an operand has %u dimensions, not 2 or more", r);
     axis[r - 2] = r - 1, axis[r - 1] = r - 2;
     return yk__permute(g, x, axis);
 }
@@ -315,7 +316,7 @@ static yk__vid dot_rows(yk__graph *g, yk__vid a, yk__vid b)
     for (uint32_t i = 0; i + 1 < v.dims; i++)
         rows *= v.dim[i];
     in[0] = yk__reshape(g, a, 2, (int64_t[]){rows, k});
-    y = apply1(g, YK_OP_DOT, 2, in, 0, NULL, YK_DTYPE_COUNT);
+    y = apply_single(g, YK_OP_DOT, 2, in, 0, NULL, YK_DTYPE_COUNT);
     if (y == YK_NONE)
         return YK_NONE;
     v.dim[v.dims - 1] = g->value[y].dim[1];
@@ -343,7 +344,7 @@ static yk__vid dot_many(yk__graph *g, yk__vid a, yk__vid b)
         flat[k] = yk__expand(g, in[k], r, dim);
         flat[k] = yk__reshape(g, flat[k], 3, (int64_t[]){batch, dim[r - 2], dim[r - 1]});
     }
-    y = apply1(g, YK_OP_DOT, 2, flat, 0, NULL, YK_DTYPE_COUNT);
+    y = apply_single(g, YK_OP_DOT, 2, flat, 0, NULL, YK_DTYPE_COUNT);
     if (y == YK_NONE)
         return YK_NONE;
     dim[r - 2] = g->value[y].dim[1], dim[r - 1] = g->value[y].dim[2];
@@ -354,16 +355,16 @@ yk__vid yk__dot(yk__graph *g, yk__vid a, yk__vid b, bool ta, bool tb)
 {
     yk__vid in[2];
     uint32_t ra, rb;
-    in[0] = ta ? swap_last(g, a) : a;
-    in[1] = tb ? swap_last(g, b) : b;
+    in[0] = ta ? last_axes_swap(g, a) : a;
+    in[1] = tb ? last_axes_swap(g, b) : b;
     if (in[0] == YK_NONE || in[1] == YK_NONE)
         return YK_NONE;
     ra = g->value[in[0]].dims, rb = g->value[in[1]].dims;
-    if (ra > 2 && rb == 2 && yk__is_dense(&g->value[in[0]]))
+    if (ra > 2 && rb == 2 && yk__value_is_dense(&g->value[in[0]]))
         return dot_rows(g, in[0], in[1]);
     if (ra >= 2 && rb >= 2 && (ra > 3 || rb > 3 || ra != rb))
         return dot_many(g, in[0], in[1]);
-    return apply1(g, YK_OP_DOT, 2, in, 0, NULL, YK_DTYPE_COUNT);
+    return apply_single(g, YK_OP_DOT, 2, in, 0, NULL, YK_DTYPE_COUNT);
 }
 
 yk__vid yk__gather(yk__graph *g, yk__vid table, yk__vid index)
@@ -373,12 +374,12 @@ yk__vid yk__gather(yk__graph *g, yk__vid table, yk__vid index)
     if (table == YK_NONE || index == YK_NONE)
         return YK_NONE;
     t = g->value[table], k = g->value[index];
-    in[1] = yk__reshape(g, index, 1, (int64_t[]){yk__count(&k)});
-    y = apply1(g, YK_OP_GATHER, 2, in, 0, NULL, YK_DTYPE_COUNT);
+    in[1] = yk__reshape(g, index, 1, (int64_t[]){yk__value_count(&k)});
+    y = apply_single(g, YK_OP_GATHER, 2, in, 0, NULL, YK_DTYPE_COUNT);
     if (y == YK_NONE || k.dims == 1)
         return y;
     if (k.dims + t.dims - 1u > YK_MAX_DIMS)
-        return yk__refuse(g, YK_E_ARG, "gather: %d index and %d table dimensions are too many", k.dims, t.dims);
+        return yk__graph_fail(g, YK_E_ARG, "gather: %d index and %d table dimensions are too many", k.dims, t.dims);
     memcpy(k.dim + k.dims, t.dim + 1, (t.dims - 1u) * sizeof *t.dim);
     return yk__reshape(g, y, k.dims + t.dims - 1u, k.dim);
 }
@@ -393,8 +394,8 @@ yk__vid yk__scatter_add(yk__graph *g, yk__vid src, yk__vid index, int64_t rows)
         return YK_NONE;
     s = g->value[src], k = g->value[index];
     if (s.dims < k.dims)
-        return yk__refuse(g, YK_E_ARG, "scatter_add: the index has %d dimensions, its source %d", k.dims, s.dims);
-    n = yk__count(&k);
+        return yk__graph_fail(g, YK_E_ARG, "scatter_add: the index has %d dimensions, its source %d", k.dims, s.dims);
+    n = yk__value_count(&k);
     dims = s.dims - k.dims + 1u;
     dim[0] = n;
     memcpy(dim + 1, s.dim + k.dims, (dims - 1) * sizeof *dim);
@@ -408,7 +409,7 @@ yk__vid yk__scatter_add(yk__graph *g, yk__vid src, yk__vid index, int64_t rows)
 
 /* ---- Sealing ---- */
 
-static uint64_t whole_hash(const yk_graph *s)
+static uint64_t sealed_hash(const yk_graph *s)
 {
     uint64_t h = YK_HASH_SEED;
     for (uint32_t i = 0; i < s->n_value; i++) {
@@ -458,7 +459,7 @@ yk_status yk__graph_seal(yk__graph *g, yk_graph *out, yk_error *err)
     s.n_all_node = (uint32_t)(g->n_node + g->n_body);
     s.n_index = (uint32_t)g->n_index, s.n_attr = (uint32_t)g->n_attr, s.n_slot = (uint32_t)g->n_slot;
     s.value = g->value, s.node = node, s.index = g->index, s.attr = g->attr, s.slot = g->slot;
-    s.hash = whole_hash(&s);
+    s.hash = sealed_hash(&s);
     *out = s;
     return YK_OK;
 }

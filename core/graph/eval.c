@@ -13,7 +13,7 @@
 /* ---- Elements in memory ---- */
 
 /* The nearest number with `bits` bits behind the point and exponents from emin on; ties to even. */
-static double nearest(double x, int bits, int emin)
+static double bits_round(double x, int bits, int emin)
 {
     int e;
     if (!isfinite(x) || x == 0)
@@ -24,7 +24,7 @@ static double nearest(double x, int bits, int emin)
 }
 
 /* Bits of a small float with `bits` behind the point and exponent bias `bias`; x is representable. */
-static uint32_t encode(double x, int bits, int bias, uint32_t sign)
+static uint32_t small_float_encode(double x, int bits, int bias, uint32_t sign)
 {
     int e;
     double m = fabs(x);
@@ -38,28 +38,28 @@ static uint32_t encode(double x, int bits, int bias, uint32_t sign)
     return s | (uint32_t)(e + bias) << bits | (uint32_t)ldexp(ldexp(m, -e) - 1, bits);
 }
 
-static double decode(uint32_t v, int bits, int bias, uint32_t sign)
+static double small_float_decode(uint32_t v, int bits, int bias, uint32_t sign)
 {
     uint32_t e = (v & (sign - 1)) >> bits, m = v & ((1u << bits) - 1);
     double x = e ? ldexp(1 + ldexp(m, -bits), (int)e - bias) : ldexp(m, 1 - bias - bits);
     return v & sign ? -x : x;
 }
 
-static uint16_t half_of(double x)
+static uint16_t f16_of(double x)
 {
     if (isnan(x))
         return 0x7e00;
-    x = nearest(x, 10, -14);
+    x = bits_round(x, 10, -14);
     if (fabs(x) > 65504)
         return signbit(x) ? 0xfc00 : 0x7c00;
-    return (uint16_t)encode(x, 10, 15, 0x8000);
+    return (uint16_t)small_float_encode(x, 10, 15, 0x8000);
 }
 
-static double half_to(uint16_t v)
+static double f16_to(uint16_t v)
 {
     if ((v & 0x7c00) == 0x7c00)
         return v & 0x3ff ? (double)NAN : v & 0x8000 ? -INFINITY : INFINITY;
-    return decode(v, 10, 15, 0x8000);
+    return small_float_decode(v, 10, 15, 0x8000);
 }
 
 static uint16_t bf16_of(double x)
@@ -68,7 +68,7 @@ static uint16_t bf16_of(double x)
     uint32_t u;
     if (isnan(x))
         return 0x7fc0;
-    f = (float)nearest(x, 7, -126);
+    f = (float)bits_round(x, 7, -126);
     memcpy(&u, &f, 4);
     return (uint16_t)(u >> 16);
 }
@@ -79,19 +79,19 @@ static uint8_t f8_of(double x, bool e5m2)
     const double most = e5m2 ? 57344 : 448;
     if (isnan(x))
         return e5m2 ? 0x7e : 0x7f;
-    x = nearest(x, e5m2 ? 2 : 3, e5m2 ? -14 : -6);
+    x = bits_round(x, e5m2 ? 2 : 3, e5m2 ? -14 : -6);
     if (fabs(x) > most)
         x = x < 0 ? -most : most;
-    return (uint8_t)encode(x, e5m2 ? 2 : 3, e5m2 ? 15 : 7, 0x80);
+    return (uint8_t)small_float_encode(x, e5m2 ? 2 : 3, e5m2 ? 15 : 7, 0x80);
 }
 
 static double f8_to(uint8_t v, bool e5m2)
 {
     if (!e5m2)
-        return (v & 0x7f) == 0x7f ? (double)NAN : decode(v, 3, 7, 0x80);
+        return (v & 0x7f) == 0x7f ? (double)NAN : small_float_decode(v, 3, 7, 0x80);
     if ((v & 0x7c) == 0x7c)
         return v & 3 ? (double)NAN : v & 0x80 ? -INFINITY : INFINITY;
-    return decode(v, 2, 15, 0x80);
+    return small_float_decode(v, 2, 15, 0x80);
 }
 
 #define LOAD(type)               \
@@ -119,7 +119,7 @@ double yk__eval_load(uint32_t dtype, const void *p)
         LOAD(int8_t)
     case YK_F16:
         memcpy(&h, p, 2);
-        return half_to(h);
+        return f16_to(h);
     case YK_BF16:
         memcpy(&h, p, 2);
         u = (uint32_t)h << 16;
@@ -154,7 +154,7 @@ void yk__eval_store(uint32_t dtype, void *p, double x)
     case YK_I8:
         STORE(int8_t, x)
     case YK_F16:
-        STORE(uint16_t, half_of(x))
+        STORE(uint16_t, f16_of(x))
     case YK_BF16:
         STORE(uint16_t, bf16_of(x))
     case YK_F8E4M3:
@@ -168,14 +168,14 @@ void yk__eval_store(uint32_t dtype, void *p, double x)
 
 /* ---- Where values lie ---- */
 
-typedef struct place {
+typedef struct storage {
     const yk_graph *g;
     void *const *slot; /* eval_node: memory in the values' types */
     double **buf;      /* eval_graph: doubles by root value */
     double **local;    /* in the body of a map: doubles by value, else NULL */
-} place;
+} storage;
 
-static int64_t at(const yk_value *v, int64_t e)
+static int64_t element_offset(const yk_value *v, int64_t e)
 {
     int64_t o = 0;
     for (uint32_t i = v->dims; i-- > 0; e /= v->dim[i])
@@ -184,54 +184,55 @@ static int64_t at(const yk_value *v, int64_t e)
 }
 
 /* The doubles of the root of value v, or NULL if it lies in a slot. */
-static double *root_of(const place *p, uint32_t v)
+static double *root_of(const storage *store, uint32_t v)
 {
-    uint32_t root = p->g->value[v].base;
-    if (p->local && p->local[root])
-        return p->local[root];
-    return p->buf ? p->buf[root] : NULL;
+    uint32_t root = store->g->value[v].base;
+    if (store->local && store->local[root])
+        return store->local[root];
+    return store->buf ? store->buf[root] : NULL;
 }
 
-static char *memory_of(const place *p, const yk_value *v)
+static char *memory_of(const storage *store, const yk_value *v)
 {
-    return p->slot && v->slot < p->g->n_slot && p->slot[v->slot] ? (char *)p->slot[v->slot] + v->offset : NULL;
+    return store->slot && v->slot < store->g->n_slot && store->slot[v->slot] ? (char *)store->slot[v->slot] + v->offset
+                                                                             : NULL;
 }
 
-static yk_status read_value(const place *p, uint32_t id, double *x, yk_error *err)
+static yk_status read_value(const storage *store, uint32_t id, double *x, yk_error *err)
 {
-    const yk_value *v = &p->g->value[id];
-    const int64_t n = yk__count(v), size = yk_dtype_bytes(v->dtype);
-    const double *root = root_of(p, id);
-    const char *mem = root ? NULL : memory_of(p, v);
-    const int64_t first = (int64_t)(v->offset - p->g->value[v->base].offset) / size;
+    const yk_value *v = &store->g->value[id];
+    const int64_t n = yk__value_count(v), size = yk_dtype_bytes(v->dtype);
+    const double *root = root_of(store, id);
+    const char *mem = root ? NULL : memory_of(store, v);
+    const int64_t first = (int64_t)(v->offset - store->g->value[v->base].offset) / size;
     if (!root && !mem)
         return yk__fail(err, YK_E_ARG, "evaluation: value %u is used, but nothing wrote it", id);
     for (int64_t i = 0; i < n; i++)
-        x[i] = root ? root[first + at(v, i)] : yk__eval_load(v->dtype, mem + at(v, i) * size);
+        x[i] = root ? root[first + element_offset(v, i)] : yk__eval_load(v->dtype, mem + element_offset(v, i) * size);
     return YK_OK;
 }
 
-static yk_status write_value(const place *p, uint32_t id, const double *x, yk_error *err)
+static yk_status write_value(const storage *store, uint32_t id, const double *x, yk_error *err)
 {
-    const yk_value *v = &p->g->value[id];
-    const int64_t n = yk__count(v), size = yk_dtype_bytes(v->dtype);
-    double *root = root_of(p, id);
-    char *mem = root ? NULL : memory_of(p, v);
-    const int64_t first = (int64_t)(v->offset - p->g->value[v->base].offset) / size;
+    const yk_value *v = &store->g->value[id];
+    const int64_t n = yk__value_count(v), size = yk_dtype_bytes(v->dtype);
+    double *root = root_of(store, id);
+    char *mem = root ? NULL : memory_of(store, v);
+    const int64_t first = (int64_t)(v->offset - store->g->value[v->base].offset) / size;
     if (!root && !mem)
         return yk__fail(err, YK_E_ARG, "evaluation: value %u has no place to be written to", id);
     for (int64_t i = 0; i < n; i++) {
         if (root)
-            root[first + at(v, i)] = x[i];
+            root[first + element_offset(v, i)] = x[i];
         else
-            yk__eval_store(v->dtype, mem + at(v, i) * size, x[i]);
+            yk__eval_store(v->dtype, mem + element_offset(v, i) * size, x[i]);
     }
     return YK_OK;
 }
 
 /* ---- One node ---- */
 
-static void release(yk__eval *e)
+static void operands_free(yk__eval *e)
 {
     for (uint32_t i = 0; i < e->n_in; i++)
         yk__free(e->x[i]);
@@ -239,9 +240,9 @@ static void release(yk__eval *e)
         yk__free(e->y[i]);
 }
 
-static yk_status gather_operands(const place *p, const yk_node *n, yk__eval *e, yk_error *err)
+static yk_status gather_operands(const storage *store, const yk_node *n, yk__eval *e, yk_error *err)
 {
-    const yk_graph *g = p->g;
+    const yk_graph *g = store->g;
     memset(e, 0, sizeof *e);
     if (n->n_in > YK_MAX_OPERANDS || n->n_out > YK_MAX_OUTPUTS)
         return yk__fail(err, YK_E_ARG, "evaluation: a node has %u operands and %u outputs", n->n_in, n->n_out);
@@ -249,97 +250,97 @@ static yk_status gather_operands(const place *p, const yk_node *n, yk__eval *e, 
     e->attr = g->attr + n->attr;
     for (uint32_t i = 0; i < n->n_in; i++) {
         uint32_t id = g->index[n->in + i];
-        e->xv[i] = &g->value[id];
-        e->x[i] = yk__calloc((size_t)yk__count(e->xv[i]), sizeof(double));
+        e->x_value[i] = &g->value[id];
+        e->x[i] = yk__calloc((size_t)yk__value_count(e->x_value[i]), sizeof(double));
         if (!e->x[i])
-            return yk__fail_mem(err, (uint64_t)yk__count(e->xv[i]) * 8, "evaluation");
-        if (read_value(p, id, e->x[i], err))
+            return yk__fail_mem(err, (uint64_t)yk__value_count(e->x_value[i]) * 8, "evaluation");
+        if (read_value(store, id, e->x[i], err))
             return err->status;
     }
     for (uint32_t i = 0; i < n->n_out; i++) {
-        e->yv[i] = &g->value[g->index[n->out + i]];
-        e->y[i] = yk__calloc((size_t)yk__count(e->yv[i]), sizeof(double));
+        e->y_value[i] = &g->value[g->index[n->out + i]];
+        e->y[i] = yk__calloc((size_t)yk__value_count(e->y_value[i]), sizeof(double));
         if (!e->y[i])
-            return yk__fail_mem(err, (uint64_t)yk__count(e->yv[i]) * 8, "evaluation");
+            return yk__fail_mem(err, (uint64_t)yk__value_count(e->y_value[i]) * 8, "evaluation");
     }
     return YK_OK;
 }
 
-static yk_status accumulate(const place *p, uint32_t id, yk__eval *e, uint32_t i)
+static yk_status output_accumulate(const storage *store, uint32_t id, yk__eval *e, uint32_t i)
 {
-    double *old = yk__calloc((size_t)yk__count(e->yv[i]), sizeof(double));
-    yk_status st = old ? read_value(p, id, old, e->err) : yk__fail_mem(e->err, 0, "evaluation");
-    for (int64_t k = 0; !st && k < yk__count(e->yv[i]); k++)
+    double *old = yk__calloc((size_t)yk__value_count(e->y_value[i]), sizeof(double));
+    yk_status st = old ? read_value(store, id, old, e->err) : yk__fail_mem(e->err, 0, "evaluation");
+    for (int64_t k = 0; !st && k < yk__value_count(e->y_value[i]); k++)
         e->y[i][k] += old[k];
     yk__free(old);
     return st;
 }
 
-static yk_status run_node(const place *p, const yk_node *n, yk_error *err)
+static yk_status run_node(const storage *store, const yk_node *n, yk_error *err)
 {
     const yk__op_impl *impl = yk__op_impl_of(n->op);
     yk__eval e;
-    yk_status st = gather_operands(p, n, &e, err);
+    yk_status st = gather_operands(store, n, &e, err);
     if (!st && (!impl || !impl->eval))
         st = yk__fail(err, YK_E_ARG, "evaluation: operation number %u is none", n->op);
     if (!st)
         st = impl->eval(&e);
     for (uint32_t i = 0; !st && i < n->n_out; i++) {
-        uint32_t id = p->g->index[n->out + i];
+        uint32_t id = store->g->index[n->out + i];
         if (n->flags & YK_NODE_ACCUMULATE)
-            st = accumulate(p, id, &e, i);
-        if (!st && p->local && !p->local[id]) {
-            p->local[id] = e.y[i];
+            st = output_accumulate(store, id, &e, i);
+        if (!st && store->local && !store->local[id]) {
+            store->local[id] = e.y[i];
             e.y[i] = NULL;
         } else if (!st) {
-            st = write_value(p, id, e.y[i], err);
+            st = write_value(store, id, e.y[i], err);
         }
     }
-    release(&e);
+    operands_free(&e);
     return st;
 }
 
 /* A node with its own body: every body node in turn, its results held aside; at the end the outputs are written. */
-static yk_status run_body(const place *outer, const yk_node *n, yk_error *err)
+static yk_status run_body(const storage *outer, const yk_node *n, yk_error *err)
 {
     const yk_graph *g = outer->g;
-    place p = *outer;
+    storage store = *outer;
     yk_status st = YK_OK;
-    p.local = yk__calloc(g->n_value, sizeof *p.local);
-    if (!p.local)
-        return yk__fail_mem(err, g->n_value * sizeof *p.local, "evaluation");
+    store.local = yk__calloc(g->n_value, sizeof *store.local);
+    if (!store.local)
+        return yk__fail_mem(err, g->n_value * sizeof *store.local, "evaluation");
     for (uint32_t i = 0; !st && i < n->n_body; i++)
-        st = run_node(&p, &g->node[n->body + i], err);
+        st = run_node(&store, &g->node[n->body + i], err);
     for (uint32_t i = 0; !st && i < n->n_out; i++) {
         uint32_t id = g->index[n->out + i];
         const yk_value *v = &g->value[id];
-        if (!p.local[id]) {
+        if (!store.local[id]) {
             st = yk__fail(err, YK_E_ARG, "evaluation: the body of %s does not write value %u",
                           yk__op_info_of(n->op)->name, id);
         } else if (n->flags & YK_NODE_ACCUMULATE) {
-            yk__eval e = {.err = err, .yv = {v}, .y = {p.local[id]}};
-            st = accumulate(outer, id, &e, 0);
+            yk__eval e = {.err = err, .y_value = {v}, .y = {store.local[id]}};
+            st = output_accumulate(outer, id, &e, 0);
         }
         if (!st)
-            st = write_value(outer, id, p.local[id], err);
+            st = write_value(outer, id, store.local[id], err);
     }
     for (uint32_t i = 0; i < g->n_value; i++)
-        yk__free(p.local[i]);
-    yk__free(p.local);
+        yk__free(store.local[i]);
+    yk__free(store.local);
     return st;
 }
 
-static yk_status run_any(const place *p, const yk_node *n, yk_error *err)
+static yk_status run_any(const storage *store, const yk_node *n, yk_error *err)
 {
-    return n->n_body ? run_body(p, n, err) : run_node(p, n, err);
+    return n->n_body ? run_body(store, n, err) : run_node(store, n, err);
 }
 
 yk_status yk__eval_node(const yk_graph *g, uint32_t node, void *const *slot, yk_error *err)
 {
-    place p = {.g = g, .slot = slot};
+    storage store = {.g = g, .slot = slot};
     if (node >= g->n_node)
         return yk__fail(err, YK_E_ARG, "evaluation: there is no node %u: the graph has %u", node, g->n_node);
-    return run_any(&p, &g->node[node], err);
+    return run_any(&store, &g->node[node], err);
 }
 
 /* ---- A whole graph ---- */
@@ -349,7 +350,7 @@ static void load_leaf(const yk_value *v, const void *leaf, double *x)
     const int64_t first = (int64_t)v->offset / (int64_t)yk_dtype_bytes(v->dtype);
     const uint32_t type = yk__dtype_is_float(v->dtype) ? YK_F64 : v->dtype;
     const char *p = (const char *)leaf + first * (int64_t)yk_dtype_bytes(type);
-    for (int64_t i = 0; i < yk__count(v); i++)
+    for (int64_t i = 0; i < yk__value_count(v); i++)
         x[i] = yk__eval_load(type, p + i * (int64_t)yk_dtype_bytes(type));
 }
 
@@ -359,9 +360,9 @@ static yk_status make_buffers(const yk_graph *g, void *const *leaf, double **buf
         const yk_value *v = &g->value[i];
         if (v->base != i)
             continue;
-        buf[i] = yk__calloc((size_t)yk__count(v), sizeof(double));
+        buf[i] = yk__calloc((size_t)yk__value_count(v), sizeof(double));
         if (!buf[i])
-            return yk__fail_mem(err, (uint64_t)yk__count(v) * 8, "evaluation");
+            return yk__fail_mem(err, (uint64_t)yk__value_count(v) * 8, "evaluation");
         if (v->slot != YK_NONE && v->slot != 0 && leaf[v->slot])
             load_leaf(v, leaf[v->slot], buf[i]);
     }
@@ -373,7 +374,7 @@ yk_status yk__eval_graph(const yk__graph *g, void *const *leaf, uint32_t n_want,
 {
     yk__graph copy;
     yk_graph s;
-    place p = {.g = &s};
+    storage store = {.g = &s};
     yk_status st;
     if (g->error.status) {
         *err = g->error;
@@ -383,18 +384,18 @@ yk_status yk__eval_graph(const yk__graph *g, void *const *leaf, uint32_t n_want,
     if (st)
         return st;
     st = yk__graph_seal(&copy, &s, err);
-    p.buf = st ? NULL : yk__calloc(s.n_value, sizeof *p.buf);
-    if (!st && !p.buf)
-        st = yk__fail_mem(err, s.n_value * sizeof *p.buf, "evaluation");
+    store.buf = st ? NULL : yk__calloc(s.n_value, sizeof *store.buf);
+    if (!st && !store.buf)
+        st = yk__fail_mem(err, s.n_value * sizeof *store.buf, "evaluation");
     if (!st)
-        st = make_buffers(&s, leaf, p.buf, err);
+        st = make_buffers(&s, leaf, store.buf, err);
     for (uint32_t i = 0; !st && i < s.n_node; i++)
-        st = run_any(&p, &s.node[i], err);
+        st = run_any(&store, &s.node[i], err);
     for (uint32_t i = 0; !st && i < n_want; i++)
-        st = read_value(&p, want[i], out[i], err);
-    for (uint32_t i = 0; p.buf && i < s.n_value; i++)
-        yk__free(p.buf[i]);
-    yk__free(p.buf);
+        st = read_value(&store, want[i], out[i], err);
+    for (uint32_t i = 0; store.buf && i < s.n_value; i++)
+        yk__free(store.buf[i]);
+    yk__free(store.buf);
     yk__graph_free(&copy);
     return st;
 }

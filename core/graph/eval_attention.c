@@ -6,67 +6,68 @@
 
 #include "core/base/mem.h"
 
-typedef struct att {
+typedef struct attention {
     int64_t b, h, tq, d, hk, tk;
     int64_t flags;
     bool causal;
     double scale, p;
     uint32_t stream;
     const double *q, *k, *v, *keep, *bias, *key, *rows;
-} att;
+} attention;
 
-static att load(const yk__eval *e, uint32_t first)
+static attention attention_of(const yk__eval *e, uint32_t first)
 {
-    const int64_t *q = e->xv[first]->dim, *k = e->xv[first + 1]->dim;
+    const int64_t *q = e->x_value[first]->dim, *k = e->x_value[first + 1]->dim;
     uint32_t at = first + 3;
-    att a = {.b = q[0], .h = q[1], .tq = q[2], .d = q[3], .hk = k[1], .tk = k[2]};
-    a.causal = e->attr[0] != 0;
-    a.scale = yk_attr_f64(e->attr[1]);
-    a.p = yk_attr_f64(e->attr[2]);
-    a.stream = (uint32_t)e->attr[3];
-    a.flags = e->attr[4];
-    a.q = e->x[first], a.k = e->x[first + 1], a.v = e->x[first + 2];
-    if (a.flags & YK_ATT_KEEP)
-        a.keep = e->x[at++];
-    if (a.flags & YK_ATT_BIAS)
-        a.bias = e->x[at++];
-    if (a.flags & YK_ATT_DROP)
-        a.key = e->x[at], a.rows = e->x[at + 1];
-    return a;
+    attention att = {.b = q[0], .h = q[1], .tq = q[2], .d = q[3], .hk = k[1], .tk = k[2]};
+    att.causal = e->attr[0] != 0;
+    att.scale = yk_attr_f64(e->attr[1]);
+    att.p = yk_attr_f64(e->attr[2]);
+    att.stream = (uint32_t)e->attr[3];
+    att.flags = e->attr[4];
+    att.q = e->x[first], att.k = e->x[first + 1], att.v = e->x[first + 2];
+    if (att.flags & YK_ATT_KEEP)
+        att.keep = e->x[at++];
+    if (att.flags & YK_ATT_BIAS)
+        att.bias = e->x[at++];
+    if (att.flags & YK_ATT_DROP)
+        att.key = e->x[at], att.rows = e->x[at + 1];
+    return att;
 }
 
 /* Index of key row j for the head of query row `row`. */
-static int64_t key_row(const att *a, int64_t row, int64_t j)
+static int64_t key_row(const attention *att, int64_t row, int64_t j)
 {
-    const int64_t h = row / a->tq % a->h, b = row / a->tq / a->h;
-    return (b * a->hk + h / (a->h / a->hk)) * a->tk + j;
+    const int64_t h = row / att->tq % att->h, b = row / att->tq / att->h;
+    return (b * att->hk + h / (att->h / att->hk)) * att->tk + j;
 }
 
 /* Scores of query row `row` (over B, H, Tq); -inf where the key is not seen. */
-static void scores(const att *a, int64_t row, double *s)
+static void row_scores(const attention *att, int64_t row, double *s)
 {
-    const int64_t i = row % a->tq, b = row / a->tq / a->h;
-    for (int64_t j = 0; j < a->tk; j++) {
-        const double *q = a->q + row * a->d, *k = a->k + key_row(a, row, j) * a->d;
+    const int64_t i = row % att->tq, b = row / att->tq / att->h;
+    for (int64_t j = 0; j < att->tk; j++) {
+        const double *q = att->q + row * att->d, *k = att->k + key_row(att, row, j) * att->d;
         s[j] = 0;
-        for (int64_t c = 0; c < a->d; c++)
+        for (int64_t c = 0; c < att->d; c++)
             s[j] += q[c] * k[c];
-        s[j] *= a->scale;
-        if (a->bias)
-            s[j] += a->bias[row * a->tk + j];
-        if ((a->keep && a->keep[b * a->tk + j] == 0) || (a->causal && j > i + a->tk - a->tq))
+        s[j] *= att->scale;
+        if (att->bias)
+            s[j] += att->bias[row * att->tk + j];
+        if ((att->keep && att->keep[b * att->tk + j] == 0) || (att->causal && j > i + att->tk - att->tq))
             s[j] = -INFINITY;
     }
 }
 
 /* What dropout multiplies probability j of the row with. */
-static double kept(const att *a, int64_t row, int64_t j)
+static double dropout_factor(const attention *att, int64_t row, int64_t j)
 {
     double u;
-    if (!(a->flags & YK_ATT_DROP))
+    if (!(att->flags & YK_ATT_DROP))
         return 1;
-    u = yk__eval_uniform(a->key, a->rows, a->b, a->b * a->h * a->tq * a->tk, a->stream, row * a->tk + j);
-    return u >= a->p ? 1 / (1 - a->p) : 0;
+    u = yk__eval_uniform(att->key, att->rows, att->b, att->b * att->h * att->tq * att->tk, att->stream,
+                         row * att->tk + j);
+    return u >= att->p ? 1 / (1 - att->p) : 0;
 }
 
 static double row_lse(const double *s, int64_t n)
@@ -83,26 +84,26 @@ static double row_lse(const double *s, int64_t n)
 
 yk_status yk__eval_attention(yk__eval *e)
 {
-    att a = load(e, 0);
-    double *s = yk__malloc((size_t)a.tk * sizeof *s);
+    attention att = attention_of(e, 0);
+    double *s = yk__malloc((size_t)att.tk * sizeof *s);
     if (!s)
-        return yk__fail_mem(e->err, (uint64_t)a.tk * 8, "evaluation");
-    for (int64_t row = 0; row < a.b * a.h * a.tq; row++) {
+        return yk__fail_mem(e->err, (uint64_t)att.tk * 8, "evaluation");
+    for (int64_t row = 0; row < att.b * att.h * att.tq; row++) {
         double lse;
-        scores(&a, row, s);
-        lse = row_lse(s, a.tk);
+        row_scores(&att, row, s);
+        lse = row_lse(s, att.tk);
         e->y[1][row] = lse;
-        for (int64_t j = 0; j < a.tk && lse != -INFINITY; j++) {
-            double p = exp(s[j] - lse) * kept(&a, row, j);
-            for (int64_t c = 0; c < a.d; c++)
-                e->y[0][row * a.d + c] += p * a.v[key_row(&a, row, j) * a.d + c];
+        for (int64_t j = 0; j < att.tk && lse != -INFINITY; j++) {
+            double p = exp(s[j] - lse) * dropout_factor(&att, row, j);
+            for (int64_t c = 0; c < att.d; c++)
+                e->y[0][row * att.d + c] += p * att.v[key_row(&att, row, j) * att.d + c];
         }
     }
     yk__free(s);
     return YK_OK;
 }
 
-static double inner(const double *x, const double *y, int64_t n)
+static double dot_product(const double *x, const double *y, int64_t n)
 {
     double s = 0;
     for (int64_t c = 0; c < n; c++)
@@ -111,34 +112,34 @@ static double inner(const double *x, const double *y, int64_t n)
 }
 
 /* Row by row: p = softmax, gv += p gout, gp = gout v, gs = p (gp - gout out), gq += gs k, gk += gs q. */
-static void backward_row(const yk__eval *e, const att *a, int64_t row, const double *s)
+static void backward_row(const yk__eval *e, const attention *att, int64_t row, const double *s)
 {
-    const double *gout = e->x[0] + row * a->d, *q = a->q + row * a->d, lse = e->x[2][row];
-    const double sum = inner(gout, e->x[1] + row * a->d, a->d);
-    for (int64_t j = 0; j < a->tk; j++) {
-        const int64_t at = key_row(a, row, j) * a->d;
-        const double p = exp(s[j] - lse), m = kept(a, row, j);
-        const double gs = p * (inner(gout, a->v + at, a->d) * m - sum);
-        for (int64_t c = 0; c < a->d; c++) {
-            e->y[0][row * a->d + c] += gs * a->scale * a->k[at + c];
-            e->y[1][at + c] += gs * a->scale * q[c];
+    const double *gout = e->x[0] + row * att->d, *q = att->q + row * att->d, lse = e->x[2][row];
+    const double sum = dot_product(gout, e->x[1] + row * att->d, att->d);
+    for (int64_t j = 0; j < att->tk; j++) {
+        const int64_t at = key_row(att, row, j) * att->d;
+        const double p = exp(s[j] - lse), m = dropout_factor(att, row, j);
+        const double gs = p * (dot_product(gout, att->v + at, att->d) * m - sum);
+        for (int64_t c = 0; c < att->d; c++) {
+            e->y[0][row * att->d + c] += gs * att->scale * att->k[at + c];
+            e->y[1][at + c] += gs * att->scale * q[c];
             e->y[2][at + c] += p * m * gout[c];
         }
-        if (a->flags & YK_ATT_GBIAS)
-            e->y[3][row * a->tk + j] = gs;
+        if (att->flags & YK_ATT_GBIAS)
+            e->y[3][row * att->tk + j] = gs;
     }
 }
 
 yk_status yk__eval_attention_bwd(yk__eval *e)
 {
-    att a = load(e, 3);
-    double *s = yk__malloc((size_t)a.tk * sizeof *s);
+    attention att = attention_of(e, 3);
+    double *s = yk__malloc((size_t)att.tk * sizeof *s);
     if (!s)
-        return yk__fail_mem(e->err, (uint64_t)a.tk * 8, "evaluation");
-    for (int64_t row = 0; row < a.b * a.h * a.tq; row++) {
-        scores(&a, row, s);
+        return yk__fail_mem(e->err, (uint64_t)att.tk * 8, "evaluation");
+    for (int64_t row = 0; row < att.b * att.h * att.tq; row++) {
+        row_scores(&att, row, s);
         if (e->x[2][row] != -INFINITY)
-            backward_row(e, &a, row, s);
+            backward_row(e, &att, row, s);
     }
     yk__free(s);
     return YK_OK;

@@ -8,19 +8,20 @@
 
 typedef struct conv {
     const int64_t *x, *w, *y; /* dims */
-    const int64_t *a;         /* sh sw ph pw dh dw groups */
+    const int64_t *attr;      /* sh sw ph pw dh dw groups */
     const double *from, *other;
     double *to;
     uint32_t op;
 } conv;
 
 /* All taps of output pixel (n, o, p, q); y is its index. */
-static void taps(const conv *c, int64_t n, int64_t o, int64_t p, int64_t q, int64_t yi)
+static void pixel_taps(const conv *c, int64_t n, int64_t o, int64_t p, int64_t q, int64_t yi)
 {
-    const int64_t group = o / (c->w[0] / c->a[6]);
+    const int64_t group = o / (c->w[0] / c->attr[6]);
     for (int64_t k = 0; k < c->w[1] * c->w[2] * c->w[3]; k++) {
         const int64_t kw = k % c->w[3], kh = k / c->w[3] % c->w[2], ch = k / c->w[3] / c->w[2];
-        const int64_t h = p * c->a[0] - c->a[2] + kh * c->a[4], v = q * c->a[1] - c->a[3] + kw * c->a[5];
+        const int64_t h = p * c->attr[0] - c->attr[2] + kh * c->attr[4],
+                      v = q * c->attr[1] - c->attr[3] + kw * c->attr[5];
         const int64_t xi = ((n * c->x[1] + group * c->w[1] + ch) * c->x[2] + h) * c->x[3] + v;
         const int64_t wi = o * c->w[1] * c->w[2] * c->w[3] + k;
         if (h < 0 || h >= c->x[2] || v < 0 || v >= c->x[3])
@@ -36,8 +37,8 @@ static void taps(const conv *c, int64_t n, int64_t o, int64_t p, int64_t q, int6
 
 yk_status yk__eval_conv2d(yk__eval *e)
 {
-    conv c = {.a = e->attr, .from = e->x[0], .other = e->x[1], .to = e->y[0], .op = e->op};
-    const int64_t *in0 = e->xv[0]->dim, *in1 = e->xv[1]->dim, *out = e->yv[0]->dim;
+    conv c = {.attr = e->attr, .from = e->x[0], .other = e->x[1], .to = e->y[0], .op = e->op};
+    const int64_t *in0 = e->x_value[0]->dim, *in1 = e->x_value[1]->dim, *out = e->y_value[0]->dim;
     int64_t yi = 0;
     c.x = e->op == YK_OP_CONV2D ? in0 : e->op == YK_OP_CONV2D_DX ? out : in1;
     c.w = e->op == YK_OP_CONV2D_DW ? out : in1;
@@ -46,29 +47,29 @@ yk_status yk__eval_conv2d(yk__eval *e)
         for (int64_t o = 0; o < c.y[1]; o++)
             for (int64_t p = 0; p < c.y[2]; p++)
                 for (int64_t q = 0; q < c.y[3]; q++)
-                    taps(&c, n, o, p, q, yi++);
+                    pixel_taps(&c, n, o, p, q, yi++);
     return YK_OK;
 }
 
 /* ---- Pools ---- */
 
-typedef struct window {
+typedef struct pool_window {
     int64_t h0, w0, kh, kw, dh, dw, h, w; /* first pixel (may be outside), size, distance, image */
     const double *image;
-} window;
+} pool_window;
 
 /* Index in the image of element k of the window; -1: padding. */
-static int64_t inside(const window *v, int64_t k)
+static int64_t window_pixel(const pool_window *v, int64_t k)
 {
     const int64_t y = v->h0 + k / v->kw * v->dh, x = v->w0 + k % v->kw * v->dw;
     return y < 0 || y >= v->h || x < 0 || x >= v->w ? -1 : y * v->w + x;
 }
 
 /* The window of output pixel i over images of shape x. */
-static window window_at(const yk_value *x, const yk_value *y, const int64_t *a, bool dilated, int64_t i)
+static pool_window window_at(const yk_value *x, const yk_value *y, const int64_t *a, bool dilated, int64_t i)
 {
     const int64_t q = i % y->dim[3], p = i / y->dim[3] % y->dim[2];
-    window v = {.kh = a[0], .kw = a[1], .dh = dilated ? a[6] : 1, .dw = dilated ? a[7] : 1};
+    pool_window v = {.kh = a[0], .kw = a[1], .dh = dilated ? a[6] : 1, .dw = dilated ? a[7] : 1};
     v.h0 = p * a[2] - a[4];
     v.w0 = q * a[3] - a[5];
     v.h = x->dim[2];
@@ -82,11 +83,11 @@ static int64_t plane_of(const yk_value *x, const yk_value *y, int64_t i)
 }
 
 /* First maximum of a window; -1 if it is all padding. A NaN is larger than everything. */
-static int64_t first_max(const window *v, const double *image)
+static int64_t first_max(const pool_window *v, const double *image)
 {
     int64_t best = -1;
     for (int64_t k = 0; k < v->kh * v->kw; k++) {
-        int64_t at = inside(v, k);
+        int64_t at = window_pixel(v, k);
         if (at >= 0 && (best < 0 || image[at] > image[best] || (isnan(image[at]) && !isnan(image[best]))))
             best = at;
     }
@@ -96,9 +97,9 @@ static int64_t first_max(const window *v, const double *image)
 yk_status yk__eval_max_pool(yk__eval *e)
 {
     const bool bwd = e->op == YK_OP_MAX_POOL_BWD;
-    const yk_value *x = e->xv[0], *y = bwd ? e->xv[1] : e->yv[0];
-    for (int64_t i = 0; i < yk__count(y); i++) {
-        window v = window_at(x, y, e->attr, true, i);
+    const yk_value *x = e->x_value[0], *y = bwd ? e->x_value[1] : e->y_value[0];
+    for (int64_t i = 0; i < yk__value_count(y); i++) {
+        pool_window v = window_at(x, y, e->attr, true, i);
         int64_t plane = plane_of(x, y, i), at = first_max(&v, e->x[0] + plane);
         if (bwd && at >= 0)
             e->y[0][plane + at] += e->x[1][i];
@@ -111,14 +112,14 @@ yk_status yk__eval_max_pool(yk__eval *e)
 yk_status yk__eval_avg_pool(yk__eval *e)
 {
     const bool bwd = e->op == YK_OP_AVG_POOL_BWD;
-    const yk_value *x = bwd ? e->yv[0] : e->xv[0], *y = bwd ? e->xv[0] : e->yv[0];
-    for (int64_t i = 0; i < yk__count(y); i++) {
-        window v = window_at(x, y, e->attr, false, i);
+    const yk_value *x = bwd ? e->y_value[0] : e->x_value[0], *y = bwd ? e->x_value[0] : e->y_value[0];
+    for (int64_t i = 0; i < yk__value_count(y); i++) {
+        pool_window v = window_at(x, y, e->attr, false, i);
         int64_t plane = plane_of(x, y, i), n = 0, at;
         for (int64_t k = 0; k < v.kh * v.kw; k++)
-            n += e->attr[6] || inside(&v, k) >= 0;
+            n += e->attr[6] || window_pixel(&v, k) >= 0;
         for (int64_t k = 0; k < v.kh * v.kw; k++) {
-            at = inside(&v, k);
+            at = window_pixel(&v, k);
             if (at >= 0 && bwd)
                 e->y[0][plane + at] += e->x[0][i] / (double)n;
             else if (at >= 0)

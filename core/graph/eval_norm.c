@@ -6,7 +6,7 @@
 
 yk_status yk__eval_bn_stats(yk__eval *e)
 {
-    const int64_t n = e->xv[0]->dim[0], c = e->xv[0]->dim[1], inner = e->xv[0]->dim[2];
+    const int64_t n = e->x_value[0]->dim[0], c = e->x_value[0]->dim[1], inner = e->x_value[0]->dim[2];
     double *mean = e->y[0], *square = mean + c, *count = square + c;
     for (int64_t i = 0; i < n * c * inner; i++)
         mean[i / inner % c] += e->x[0][i] / (double)(n * inner);
@@ -21,7 +21,7 @@ yk_status yk__eval_bn_stats(yk__eval *e)
 
 yk_status yk__eval_layer_norm(yk__eval *e)
 {
-    const int64_t rows = e->xv[0]->dim[0], c = e->xv[0]->dim[1];
+    const int64_t rows = e->x_value[0]->dim[0], c = e->x_value[0]->dim[1];
     for (int64_t r = 0; r < rows; r++) {
         const double *x = e->x[0] + r * c;
         double mean = 0, var = 0, rstd;
@@ -40,7 +40,7 @@ yk_status yk__eval_layer_norm(yk__eval *e)
 
 yk_status yk__eval_layer_norm_bwd(yk__eval *e)
 {
-    const int64_t rows = e->xv[0]->dim[0], c = e->xv[0]->dim[1];
+    const int64_t rows = e->x_value[0]->dim[0], c = e->x_value[0]->dim[1];
     const bool affine = e->n_in == 5;
     for (int64_t r = 0; r < rows; r++) {
         const double *gy = e->x[0] + r * c, *x = e->x[1] + r * c, mean = e->x[2][r], rstd = e->x[3][r];
@@ -77,7 +77,7 @@ static double max_and_sum(const double *x, int64_t n, double *sum)
 /* Maximum and logarithm of the sum are never added up: beside a maximum of 1e30 the logarithm would be lost. */
 yk_status yk__eval_softmax(yk__eval *e)
 {
-    const int64_t rows = e->xv[0]->dim[0], c = e->xv[0]->dim[1];
+    const int64_t rows = e->x_value[0]->dim[0], c = e->x_value[0]->dim[1];
     for (int64_t r = 0; r < rows; r++) {
         double s, m = max_and_sum(e->x[0] + r * c, c, &s);
         for (int64_t k = r * c; k < (r + 1) * c; k++)
@@ -88,7 +88,7 @@ yk_status yk__eval_softmax(yk__eval *e)
 
 yk_status yk__eval_softmax_bwd(yk__eval *e)
 {
-    const int64_t rows = e->xv[0]->dim[0], c = e->xv[0]->dim[1];
+    const int64_t rows = e->x_value[0]->dim[0], c = e->x_value[0]->dim[1];
     for (int64_t r = 0; r < rows; r++) {
         const double *gy = e->x[0] + r * c, *y = e->x[1] + r * c;
         double sum = 0;
@@ -113,7 +113,7 @@ static int label_kind(const yk__eval *e, double label, int64_t classes)
 
 yk_status yk__eval_cross_entropy(yk__eval *e)
 {
-    const int64_t rows = e->xv[0]->dim[0], c = e->xv[0]->dim[1];
+    const int64_t rows = e->x_value[0]->dim[0], c = e->x_value[0]->dim[1];
     const double s = yk_attr_f64(e->attr[1]), *w = e->n_in > 2 ? e->x[2] : NULL;
     for (int64_t r = 0; r < rows; r++) {
         const double *z = e->x[0] + r * c;
@@ -135,7 +135,7 @@ yk_status yk__eval_cross_entropy(yk__eval *e)
 /* The probabilities come from the logits again: lse, stored in f32, is too coarse for large logits. */
 yk_status yk__eval_cross_entropy_bwd(yk__eval *e)
 {
-    const int64_t rows = e->xv[1]->dim[0], c = e->xv[1]->dim[1];
+    const int64_t rows = e->x_value[1]->dim[0], c = e->x_value[1]->dim[1];
     const double s = yk_attr_f64(e->attr[1]), *w = e->n_in > 4 ? e->x[4] : NULL;
     double all = 0;
     for (int64_t k = 0; k < c; k++)

@@ -5,7 +5,7 @@
 #include <math.h>
 
 /* g' of plugin.h: scaled, limited, turned round. */
-static double prepared(const yk__eval *e, const double *hyper, int64_t i)
+static double grad_prepare(const yk__eval *e, const double *hyper, int64_t i)
 {
     double g = e->x[0][i] * hyper[YK_HYPER_GRAD_SCALE], clip = hyper[YK_HYPER_CLIP];
     g = g > clip ? clip : g < -clip ? -clip : g;
@@ -16,8 +16,8 @@ yk_status yk__eval_adam_step(yk__eval *e)
 {
     const double *hy = e->x[4], lr = hy[YK_HYPER_LR], b1 = hy[YK_HYPER_B1], b2 = hy[YK_HYPER_B2];
     const bool amsgrad = e->attr[0] & YK_OPT_AMSGRAD;
-    for (int64_t i = 0; i < yk__count(e->xv[0]); i++) {
-        double g = prepared(e, hy, i), p = e->x[1][i], m, v, used;
+    for (int64_t i = 0; i < yk__value_count(e->x_value[0]); i++) {
+        double g = grad_prepare(e, hy, i), p = e->x[1][i], m, v, used;
         if (e->attr[0] & YK_OPT_DECOUPLED)
             p *= 1 - lr * hy[YK_HYPER_DECAY];
         else
@@ -38,8 +38,8 @@ yk_status yk__eval_sgd_step(yk__eval *e)
 {
     const double *hy = e->x[e->n_in - 1];
     const bool momentum = e->n_in == 4;
-    for (int64_t i = 0; i < yk__count(e->xv[0]); i++) {
-        double g = prepared(e, hy, i) + hy[YK_HYPER_DECAY] * e->x[1][i], b = g, b1 = hy[YK_HYPER_B1];
+    for (int64_t i = 0; i < yk__value_count(e->x_value[0]); i++) {
+        double g = grad_prepare(e, hy, i) + hy[YK_HYPER_DECAY] * e->x[1][i], b = g, b1 = hy[YK_HYPER_B1];
         if (momentum) {
             if (hy[YK_HYPER_FIRST] == 0)
                 b = b1 * e->x[2][i] + (1 - hy[YK_HYPER_B2]) * g;
@@ -54,7 +54,7 @@ yk_status yk__eval_sgd_step(yk__eval *e)
 
 yk_status yk__eval_grad_stats(yk__eval *e)
 {
-    for (int64_t i = 0; i < yk__count(e->xv[0]); i++) {
+    for (int64_t i = 0; i < yk__value_count(e->x_value[0]); i++) {
         double g = e->x[0][i];
         e->y[0][0] += g * e->x[1][0] * (g * e->x[1][0]);
         e->y[0][1] += !isfinite(g);

@@ -9,12 +9,12 @@
 
 #define PI 3.14159265358979323846
 
-static double sigmoid(double x)
+static double sigmoid_of(double x)
 {
     return x >= 0 ? 1 / (1 + exp(-x)) : exp(x) / (1 + exp(x));
 }
 
-static double unary(uint32_t op, double x)
+static double unary_of(uint32_t op, double x)
 {
     switch (op) {
     case YK_OP_NEG:
@@ -42,21 +42,21 @@ static double unary(uint32_t op, double x)
     case YK_OP_GELU_TANH:
         return 0.5 * x * (1 + tanh(sqrt(2 / PI) * (x + 0.044715 * x * x * x)));
     case YK_OP_SILU:
-        return x * sigmoid(x);
+        return x * sigmoid_of(x);
     default:
-        return sigmoid(x);
+        return sigmoid_of(x);
     }
 }
 
 yk_status yk__eval_unary(yk__eval *e)
 {
-    for (int64_t i = 0; i < yk__count(e->yv[0]); i++)
-        e->y[0][i] = unary(e->op, e->x[0][i]);
+    for (int64_t i = 0; i < yk__value_count(e->y_value[0]); i++)
+        e->y[0][i] = unary_of(e->op, e->x[0][i]);
     return YK_OK;
 }
 
 /* f'(x); x is f(x) itself for tanh and sigmoid. */
-static double slope(uint32_t op, double x)
+static double unary_slope(uint32_t op, double x)
 {
     double t, s;
     switch (op) {
@@ -68,7 +68,7 @@ static double slope(uint32_t op, double x)
         t = tanh(sqrt(2 / PI) * (x + 0.044715 * x * x * x));
         return 0.5 * (1 + t) + 0.5 * x * (1 - t * t) * sqrt(2 / PI) * (1 + 3 * 0.044715 * x * x);
     case YK_OP_SILU_BWD:
-        s = sigmoid(x);
+        s = sigmoid_of(x);
         return s * (1 + x * (1 - s));
     case YK_OP_SIGMOID_BWD:
         return x * (1 - x);
@@ -79,9 +79,9 @@ static double slope(uint32_t op, double x)
 
 yk_status yk__eval_unary_bwd(yk__eval *e)
 {
-    for (int64_t i = 0; i < yk__count(e->yv[0]); i++) {
+    for (int64_t i = 0; i < yk__value_count(e->y_value[0]); i++) {
         double x = e->x[0][i], gy = e->x[1][i];
-        e->y[0][i] = e->op == YK_OP_RELU_BWD ? (x > 0 ? gy : 0) : gy * slope(e->op, x);
+        e->y[0][i] = e->op == YK_OP_RELU_BWD ? (x > 0 ? gy : 0) : gy * unary_slope(e->op, x);
     }
     return YK_OK;
 }
@@ -99,9 +99,9 @@ static double to_int(double x, bool from_float, double low, double high, double 
 
 yk_status yk__eval_cast(yk__eval *e)
 {
-    const uint32_t to = e->yv[0]->dtype;
-    const bool from_float = yk__dtype_is_float(e->xv[0]->dtype);
-    for (int64_t i = 0; i < yk__count(e->yv[0]); i++) {
+    const uint32_t to = e->y_value[0]->dtype;
+    const bool from_float = yk__dtype_is_float(e->x_value[0]->dtype);
+    for (int64_t i = 0; i < yk__value_count(e->y_value[0]); i++) {
         double x = e->x[0][i];
         if (to == YK_BOOL)
             x = x != 0;
@@ -116,11 +116,11 @@ yk_status yk__eval_cast(yk__eval *e)
 
 yk_status yk__eval_copy(yk__eval *e)
 {
-    memcpy(e->y[0], e->x[0], (size_t)yk__count(e->yv[0]) * sizeof(double));
+    memcpy(e->y[0], e->x[0], (size_t)yk__value_count(e->y_value[0]) * sizeof(double));
     return YK_OK;
 }
 
-static double binary(uint32_t op, double a, double b)
+static double binary_of(uint32_t op, double a, double b)
 {
     switch (op) {
     case YK_OP_ADD:
@@ -143,7 +143,7 @@ static double binary(uint32_t op, double a, double b)
 }
 
 /* i32 arithmetic wraps around; a division cuts off, and by 0 gives 0. */
-static double binary_int(uint32_t op, double x, double y)
+static double binary_of_int(uint32_t op, double x, double y)
 {
     const int64_t a = (int64_t)x, b = (int64_t)y;
     int64_t r;
@@ -161,35 +161,35 @@ static double binary_int(uint32_t op, double x, double y)
         r = b ? a / b : 0;
         break;
     default:
-        return binary(op, x, y);
+        return binary_of(op, x, y);
     }
     return (double)(int32_t)(uint32_t)(uint64_t)r;
 }
 
 yk_status yk__eval_binary(yk__eval *e)
 {
-    const bool whole = e->xv[0]->dtype == YK_I32;
-    for (int64_t i = 0; i < yk__count(e->yv[0]); i++)
-        e->y[0][i] = (whole ? binary_int : binary)(e->op, e->x[0][i], e->x[1][i]);
+    const bool whole = e->x_value[0]->dtype == YK_I32;
+    for (int64_t i = 0; i < yk__value_count(e->y_value[0]); i++)
+        e->y[0][i] = (whole ? binary_of_int : binary_of)(e->op, e->x[0][i], e->x[1][i]);
     return YK_OK;
 }
 
 yk_status yk__eval_select(yk__eval *e)
 {
-    for (int64_t i = 0; i < yk__count(e->yv[0]); i++)
+    for (int64_t i = 0; i < yk__value_count(e->y_value[0]); i++)
         e->y[0][i] = e->x[0][i] != 0 ? e->x[1][i] : e->x[2][i];
     return YK_OK;
 }
 
 yk_status yk__eval_fill(yk__eval *e)
 {
-    for (int64_t i = 0; i < yk__count(e->yv[0]); i++)
+    for (int64_t i = 0; i < yk__value_count(e->y_value[0]); i++)
         e->y[0][i] = yk_attr_f64(e->attr[0]);
     return YK_OK;
 }
 
 /* Elements behind axis a: the distance of two neighbours along it. */
-static int64_t inner(const yk_value *v, int64_t axis)
+static int64_t inner_length(const yk_value *v, int64_t axis)
 {
     int64_t n = 1;
     for (uint32_t i = (uint32_t)axis + 1; i < v->dims; i++)
@@ -199,8 +199,8 @@ static int64_t inner(const yk_value *v, int64_t axis)
 
 yk_status yk__eval_iota(yk__eval *e)
 {
-    const int64_t step = inner(e->yv[0], e->attr[0]), n = e->yv[0]->dim[e->attr[0]];
-    for (int64_t i = 0; i < yk__count(e->yv[0]); i++)
+    const int64_t step = inner_length(e->y_value[0], e->attr[0]), n = e->y_value[0]->dim[e->attr[0]];
+    for (int64_t i = 0; i < yk__value_count(e->y_value[0]); i++)
         e->y[0][i] = (double)(i / step % n);
     return YK_OK;
 }
@@ -218,25 +218,25 @@ double yk__eval_uniform(const double *key, const double *rows, int64_t n_rows, i
 
 yk_status yk__eval_rng(yk__eval *e)
 {
-    const int64_t n = yk__count(e->yv[0]);
+    const int64_t n = yk__value_count(e->y_value[0]);
     for (int64_t i = 0; i < n; i++)
-        e->y[0][i] = yk__eval_uniform(e->x[0], e->x[1], e->xv[1]->dim[0], n, (uint32_t)e->attr[0], i);
+        e->y[0][i] = yk__eval_uniform(e->x[0], e->x[1], e->x_value[1]->dim[0], n, (uint32_t)e->attr[0], i);
     return YK_OK;
 }
 
 yk_status yk__eval_dropout(yk__eval *e)
 {
-    const int64_t n = yk__count(e->yv[0]);
+    const int64_t n = yk__value_count(e->y_value[0]);
     const double p = yk_attr_f64(e->attr[0]);
     for (int64_t i = 0; i < n; i++) {
-        double u = yk__eval_uniform(e->x[1], e->x[2], e->xv[2]->dim[0], n, (uint32_t)e->attr[1], i);
+        double u = yk__eval_uniform(e->x[1], e->x[2], e->x_value[2]->dim[0], n, (uint32_t)e->attr[1], i);
         e->y[0][i] = u >= p ? e->x[0][i] / (1 - p) : 0;
     }
     return YK_OK;
 }
 
 /* Index of element i of x in y, where y has length 1 on the masked axes. */
-static int64_t reduced(const yk_value *x, int64_t mask, int64_t i)
+static int64_t reduced_index(const yk_value *x, int64_t mask, int64_t i)
 {
     int64_t o = 0, step = 1;
     for (uint32_t a = x->dims; a-- > 0; i /= x->dim[a]) {
@@ -251,19 +251,19 @@ static int64_t reduced(const yk_value *x, int64_t mask, int64_t i)
 yk_status yk__eval_reduce(yk__eval *e)
 {
     const bool max = e->op == YK_OP_RMAX;
-    for (int64_t i = 0; max && i < yk__count(e->yv[0]); i++)
+    for (int64_t i = 0; max && i < yk__value_count(e->y_value[0]); i++)
         e->y[0][i] = -INFINITY;
-    for (int64_t i = 0; i < yk__count(e->xv[0]); i++) {
-        double *y = &e->y[0][reduced(e->xv[0], e->attr[0], i)];
-        *y = max ? binary(YK_OP_MAX, *y, e->x[0][i]) : *y + e->x[0][i];
+    for (int64_t i = 0; i < yk__value_count(e->x_value[0]); i++) {
+        double *y = &e->y[0][reduced_index(e->x_value[0], e->attr[0], i)];
+        *y = max ? binary_of(YK_OP_MAX, *y, e->x[0][i]) : *y + e->x[0][i];
     }
     return YK_OK;
 }
 
 yk_status yk__eval_argmax(yk__eval *e)
 {
-    const int64_t step = inner(e->xv[0], e->attr[0]), n = e->xv[0]->dim[e->attr[0]];
-    for (int64_t i = 0; i < yk__count(e->yv[0]); i++) {
+    const int64_t step = inner_length(e->x_value[0], e->attr[0]), n = e->x_value[0]->dim[e->attr[0]];
+    for (int64_t i = 0; i < yk__value_count(e->y_value[0]); i++) {
         const double *x = e->x[0] + i / step * step * n + i % step;
         int64_t best = 0;
         for (int64_t k = 1; k < n; k++)
@@ -276,8 +276,8 @@ yk_status yk__eval_argmax(yk__eval *e)
 
 yk_status yk__eval_gather(yk__eval *e)
 {
-    const int64_t width = inner(e->xv[0], 0), rows = e->xv[0]->dim[0];
-    for (int64_t i = 0; i < e->xv[1]->dim[0]; i++) {
+    const int64_t width = inner_length(e->x_value[0], 0), rows = e->x_value[0]->dim[0];
+    for (int64_t i = 0; i < e->x_value[1]->dim[0]; i++) {
         int64_t k = (int64_t)e->x[1][i];
         if (k >= 0 && k < rows)
             memcpy(e->y[0] + i * width, e->x[0] + k * width, (size_t)width * sizeof(double));
@@ -287,8 +287,8 @@ yk_status yk__eval_gather(yk__eval *e)
 
 yk_status yk__eval_scatter_add(yk__eval *e)
 {
-    const int64_t width = inner(e->xv[0], 0), rows = e->yv[0]->dim[0];
-    for (int64_t i = 0; i < e->xv[1]->dim[0]; i++) {
+    const int64_t width = inner_length(e->x_value[0], 0), rows = e->y_value[0]->dim[0];
+    for (int64_t i = 0; i < e->x_value[1]->dim[0]; i++) {
         int64_t k = (int64_t)e->x[1][i];
         for (int64_t j = 0; k >= 0 && k < rows && j < width; j++)
             e->y[0][k * width + j] += e->x[0][i * width + j];
@@ -297,7 +297,7 @@ yk_status yk__eval_scatter_add(yk__eval *e)
 }
 
 /* The pixel of image `v` that entry i of the unfolded form stands for; -1: padding. */
-static int64_t pixel(const yk_value *v, const int64_t *a, int64_t i)
+static int64_t unfold_pixel(const yk_value *v, const int64_t *a, int64_t i)
 {
     const int64_t h = v->dim[2], w = v->dim[3];
     const int64_t oh = yk__window_out(h, a[0], a[2], a[4], a[6]), ow = yk__window_out(w, a[1], a[3], a[5], a[7]);
@@ -309,8 +309,8 @@ static int64_t pixel(const yk_value *v, const int64_t *a, int64_t i)
 
 yk_status yk__eval_unfold(yk__eval *e)
 {
-    for (int64_t i = 0; i < yk__count(e->yv[0]); i++) {
-        int64_t at = pixel(e->xv[0], e->attr, i);
+    for (int64_t i = 0; i < yk__value_count(e->y_value[0]); i++) {
+        int64_t at = unfold_pixel(e->x_value[0], e->attr, i);
         e->y[0][i] = at < 0 ? yk_attr_f64(e->attr[8]) : e->x[0][at];
     }
     return YK_OK;
@@ -318,8 +318,8 @@ yk_status yk__eval_unfold(yk__eval *e)
 
 yk_status yk__eval_fold(yk__eval *e)
 {
-    for (int64_t i = 0; i < yk__count(e->xv[0]); i++) {
-        int64_t at = pixel(e->yv[0], e->attr, i);
+    for (int64_t i = 0; i < yk__value_count(e->x_value[0]); i++) {
+        int64_t at = unfold_pixel(e->y_value[0], e->attr, i);
         if (at >= 0)
             e->y[0][at] += e->x[0][i];
     }
@@ -328,9 +328,9 @@ yk_status yk__eval_fold(yk__eval *e)
 
 yk_status yk__eval_dot(yk__eval *e)
 {
-    const uint32_t r = e->xv[0]->dims;
-    const int64_t m = e->xv[0]->dim[r - 2], k = e->xv[0]->dim[r - 1], n = e->xv[1]->dim[r - 1];
-    const int64_t batch = r == 3 ? e->xv[0]->dim[0] : 1;
+    const uint32_t r = e->x_value[0]->dims;
+    const int64_t m = e->x_value[0]->dim[r - 2], k = e->x_value[0]->dim[r - 1], n = e->x_value[1]->dim[r - 1];
+    const int64_t batch = r == 3 ? e->x_value[0]->dim[0] : 1;
     for (int64_t b = 0; b < batch; b++)
         for (int64_t i = 0; i < m; i++)
             for (int64_t l = 0; l < k; l++)

@@ -78,7 +78,7 @@ yk__vid yk__leaf(yk__graph *g, uint32_t slot, uint64_t offset, yk_dtype dtype, u
 /* Two i32 vectors that are leaves of inputs: where a[i] is j >= 0, b[j] is i, and the other way round; -1 elsewhere. The
  * planner then makes sums of rows by one of them look-ups by the other. Until then yk_value.reserved of each is the key of
  * the other's slot + 1. */
-void yk__graph_inverse(yk__graph *g, yk__vid a, yk__vid b);
+void yk__graph_mark_inverse(yk__graph *g, yk__vid a, yk__vid b);
 
 /* A new value without a producer yet (dense, no slot): for bodies and passes that build nodes by hand. */
 yk__vid yk__value_new(yk__graph *g, yk_dtype dtype, uint32_t dims, const int64_t *dim);
@@ -143,21 +143,22 @@ yk__vid yk__concat(yk__graph *g, uint32_t n, const yk__vid *x, uint32_t axis);
 yk__vid yk__sum_to(yk__graph *g, yk__vid x, uint32_t dims, const int64_t *dim);
 
 /* ---- Queries --------------------------------------------------------------------------------------------------- */
-int64_t yk__count(const yk_value *v);                            /* elements */
-uint64_t yk__bytes(const yk_value *v);                           /* of the dense value */
-bool yk__is_dense(const yk_value *v);
+int64_t yk__value_count(const yk_value *v);  /* elements */
+uint64_t yk__value_bytes(const yk_value *v); /* of the dense value */
+bool yk__value_is_dense(const yk_value *v);
 uint32_t yk__strided_results(uint32_t op); /* how many, the first, may be views where YK_CAP_STRIDED_RESULTS is */
 /* The views v[0..n), of one shape and side by side, are all of the dense value x, each element once. */
-bool yk__tiles(const yk_value *const *v, uint32_t n, const yk_value *x);
-bool yk__is_broadcast(const yk_value *v);                        /* dense or stride-0 as elementwise operands may be */
-bool yk__same_shape(const yk_value *a, const yk_value *b);
-const char *yk__shape_text(const yk_value *v, char *buf, size_t n); /* "f32[128, 784]" */
+bool yk__value_tiles(const yk_value *const *v, uint32_t n, const yk_value *x);
+bool yk__value_is_broadcast(const yk_value *v); /* dense or stride-0 as elementwise operands may be */
+bool yk__value_same_shape(const yk_value *a, const yk_value *b);
+const char *yk__value_shape_text(const yk_value *v, char *buf, size_t n); /* "f32[128, 784]" */
 
 /* ---- Bodies ---------------------------------------------------------------------------------------------------- */
 /* Appends to g the primitives and simpler composites that define a composite node of `src` (may be g itself): `in` are
  * g's values for the node's operands, `out` gets g's values for its outputs. Those of adam_step and sgd_step are the new
  * values: the caller copies them over the old ones. YK_E_UNSUPPORTED for a primitive. */
-yk_status yk__body(yk__graph *g, const yk_graph *src, uint32_t node, const yk__vid *in, yk__vid *out, yk_error *err);
+yk_status yk__body_append(yk__graph *g, const yk_graph *src, uint32_t node, const yk__vid *in, yk__vid *out,
+                          yk_error *err);
 
 /* ---- Text, DOT, serial form -------------------------------------------------------------------------------------- */
 /* Allocated strings (yk__free); NULL when memory is gone. */

@@ -17,7 +17,7 @@ typedef struct yk__shape {
     uint32_t op, n_in, n_attr, n_out;
     const yk_value *x[YK_MAX_OPERANDS];
     const int64_t *attr;
-    uint32_t want; /* dtype asked for; YK_DTYPE_COUNT: the op's own rule */
+    uint32_t want_dtype; /* dtype asked for; YK_DTYPE_COUNT: the op's own rule */
     uint32_t dims; /* the shape asked for, where it does not follow from the operands; dim NULL: none given */
     const int64_t *dim;
     yk_value out[YK_MAX_OUTPUTS];
@@ -53,7 +53,7 @@ typedef void yk__body_fn(yk__inline *b); /* failures stay in g->error */
 /* One node in double precision: all operands dense row-major in x[], results into y[]. */
 typedef struct yk__eval {
     uint32_t op, n_in, n_out;
-    const yk_value *xv[YK_MAX_OPERANDS], *yv[YK_MAX_OUTPUTS]; /* dims and dtypes; strides mean nothing here */
+    const yk_value *x_value[YK_MAX_OPERANDS], *y_value[YK_MAX_OUTPUTS]; /* dims and dtypes; strides mean nothing here */
     double *x[YK_MAX_OPERANDS], *y[YK_MAX_OUTPUTS];
     const int64_t *attr;
     yk_error *err;
@@ -71,15 +71,15 @@ typedef struct yk__op_impl {
 const yk__op_impl *yk__op_impl_of(uint32_t op);
 
 /* ---- Values (value.c) */
-void yk__dense_strides(yk_value *v);
-bool yk__is_dot_operand(const yk_value *v);
+void yk__value_dense_strides(yk_value *v);
+bool yk__value_is_dot_operand(const yk_value *v);
 /* The layout (yk__layout) that operand i of an op has to have. */
 uint32_t yk__operand_layout(uint32_t op, uint32_t i, const int64_t *attr);
-bool yk__fits_layout(const yk_value *v, uint32_t layout);
+bool yk__value_fits_layout(const yk_value *v, uint32_t layout);
 /* Whether every offset of a dim/stride pair lies inside the dense value `base` of the same type. */
-bool yk__view_inside(const yk_value *v, const yk_value *base);
+bool yk__value_view_inside(const yk_value *v, const yk_value *base);
 /* First failure of a builder call; always YK_NONE. */
-yk__vid yk__refuse(yk__graph *g, yk_status status, const char *fmt, ...) YK_PRINTF(3, 4);
+yk__vid yk__graph_fail(yk__graph *g, yk_status status, const char *fmt, ...) YK_PRINTF(3, 4);
 
 /* ---- Inference (shape_*.c) */
 bool yk__shape_bad(yk__shape *s, const char *fmt, ...) YK_PRINTF(2, 3); /* always false */

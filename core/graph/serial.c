@@ -19,17 +19,17 @@ enum { HEAD = 8 + 6 * 4, SLOT = 16, VALUE = 20, NODE = 36, SUM = 8 };
 
 /* ---- Writing ---- */
 
-typedef struct pen {
+typedef struct writer {
     unsigned char *p;
-} pen;
+} writer;
 
-static void put(pen *w, uint64_t v, int bytes)
+static void writer_put(writer *out, uint64_t v, int bytes)
 {
     for (int i = 0; i < bytes; i++)
-        *w->p++ = (unsigned char)(v >> (8 * i));
+        *out->p++ = (unsigned char)(v >> (8 * i));
 }
 
-static size_t size_of(const yk_graph *g)
+static size_t serial_size(const yk_graph *g)
 {
     size_t n = HEAD + SUM + (size_t)g->n_slot * SLOT + (size_t)g->n_value * VALUE + (size_t)g->n_all_node * NODE;
     for (uint32_t i = 0; i < g->n_value; i++)
@@ -37,56 +37,56 @@ static size_t size_of(const yk_graph *g)
     return n + (size_t)g->n_index * 4 + (size_t)g->n_attr * 8;
 }
 
-static void put_value(pen *w, const yk_value *v)
+static void writer_value(writer *out, const yk_value *v)
 {
-    put(w, v->dtype, 1);
-    put(w, v->dims, 1);
-    put(w, v->flags, 2);
-    put(w, v->base, 4);
-    put(w, v->slot, 4);
-    put(w, v->offset, 8);
+    writer_put(out, v->dtype, 1);
+    writer_put(out, v->dims, 1);
+    writer_put(out, v->flags, 2);
+    writer_put(out, v->base, 4);
+    writer_put(out, v->slot, 4);
+    writer_put(out, v->offset, 8);
     for (uint32_t i = 0; i < v->dims; i++) {
-        put(w, (uint64_t)v->dim[i], 8);
-        put(w, (uint64_t)v->stride[i], 8);
+        writer_put(out, (uint64_t)v->dim[i], 8);
+        writer_put(out, (uint64_t)v->stride[i], 8);
     }
 }
 
-static void put_node(pen *w, const yk_node *n)
+static void writer_node(writer *out, const yk_node *n)
 {
     const uint16_t small[] = {n->op, n->flags, n->n_in, n->n_out};
     const uint32_t large[] = {n->in, n->out, n->attr, n->n_attr, n->body, n->n_body, n->stream};
     for (int i = 0; i < 4; i++)
-        put(w, small[i], 2);
+        writer_put(out, small[i], 2);
     for (int i = 0; i < 7; i++)
-        put(w, large[i], 4);
+        writer_put(out, large[i], 4);
 }
 
 yk_status yk__graph_write(const yk_graph *g, void **data, size_t *bytes, yk_error *err)
 {
     const uint32_t counts[] = {g->n_value, g->n_node, g->n_all_node, g->n_index, g->n_attr, g->n_slot};
-    const size_t n = size_of(g);
+    const size_t n = serial_size(g);
     unsigned char *p = yk__malloc(n);
-    pen w = {p};
+    writer out = {p};
     if (!p)
         return yk__fail_mem(err, n, "a written graph");
-    memcpy(w.p, magic, sizeof magic);
-    w.p += sizeof magic;
+    memcpy(out.p, magic, sizeof magic);
+    out.p += sizeof magic;
     for (int i = 0; i < 6; i++)
-        put(&w, counts[i], 4);
+        writer_put(&out, counts[i], 4);
     for (uint32_t i = 0; i < g->n_slot; i++) {
-        put(&w, g->slot[i].bytes, 8);
-        put(&w, g->slot[i].kind, 4);
-        put(&w, g->slot[i].key, 4);
+        writer_put(&out, g->slot[i].bytes, 8);
+        writer_put(&out, g->slot[i].kind, 4);
+        writer_put(&out, g->slot[i].key, 4);
     }
     for (uint32_t i = 0; i < g->n_value; i++)
-        put_value(&w, &g->value[i]);
+        writer_value(&out, &g->value[i]);
     for (uint32_t i = 0; i < g->n_all_node; i++)
-        put_node(&w, &g->node[i]);
+        writer_node(&out, &g->node[i]);
     for (uint32_t i = 0; i < g->n_index; i++)
-        put(&w, g->index[i], 4);
+        writer_put(&out, g->index[i], 4);
     for (uint32_t i = 0; i < g->n_attr; i++)
-        put(&w, (uint64_t)g->attr[i], 8);
-    put(&w, yk__hash_bytes(YK_HASH_SEED, p, (size_t)(w.p - p)), 8);
+        writer_put(&out, (uint64_t)g->attr[i], 8);
+    writer_put(&out, yk__hash_bytes(YK_HASH_SEED, p, (size_t)(out.p - p)), 8);
     *data = p;
     *bytes = n;
     return YK_OK;
@@ -94,73 +94,73 @@ yk_status yk__graph_write(const yk_graph *g, void **data, size_t *bytes, yk_erro
 
 /* ---- Reading ---- */
 
-typedef struct eye {
+typedef struct reader {
     const unsigned char *p, *end;
-    bool short_of; /* data */
-} eye;
+    bool truncated; /* data */
+} reader;
 
-static uint64_t get(eye *r, int bytes)
+static uint64_t reader_get(reader *in, int bytes)
 {
     uint64_t v = 0;
-    if (r->end - r->p < bytes) {
-        r->short_of = true;
+    if (in->end - in->p < bytes) {
+        in->truncated = true;
         return 0;
     }
     for (int i = 0; i < bytes; i++)
-        v |= (uint64_t)*r->p++ << (8 * i);
+        v |= (uint64_t)*in->p++ << (8 * i);
     return v;
 }
 
-static void get_value(eye *r, yk_value *v)
+static void reader_value(reader *in, yk_value *v)
 {
     memset(v, 0, sizeof *v);
-    v->dtype = (uint8_t)get(r, 1);
-    v->dims = (uint8_t)get(r, 1);
-    v->flags = (uint16_t)get(r, 2);
-    v->base = (uint32_t)get(r, 4);
-    v->slot = (uint32_t)get(r, 4);
-    v->offset = get(r, 8);
+    v->dtype = (uint8_t)reader_get(in, 1);
+    v->dims = (uint8_t)reader_get(in, 1);
+    v->flags = (uint16_t)reader_get(in, 2);
+    v->base = (uint32_t)reader_get(in, 4);
+    v->slot = (uint32_t)reader_get(in, 4);
+    v->offset = reader_get(in, 8);
     for (uint32_t i = 0; i < v->dims && i < YK_MAX_DIMS; i++) {
-        v->dim[i] = (int64_t)get(r, 8);
-        v->stride[i] = (int64_t)get(r, 8);
+        v->dim[i] = (int64_t)reader_get(in, 8);
+        v->stride[i] = (int64_t)reader_get(in, 8);
     }
 }
 
-static void get_node(eye *r, yk_node *n)
+static void reader_node(reader *in, yk_node *n)
 {
     memset(n, 0, sizeof *n);
-    n->op = (uint16_t)get(r, 2);
-    n->flags = (uint16_t)get(r, 2);
-    n->n_in = (uint16_t)get(r, 2);
-    n->n_out = (uint16_t)get(r, 2);
-    n->in = (uint32_t)get(r, 4);
-    n->out = (uint32_t)get(r, 4);
-    n->attr = (uint32_t)get(r, 4);
-    n->n_attr = (uint32_t)get(r, 4);
-    n->body = (uint32_t)get(r, 4);
-    n->n_body = (uint32_t)get(r, 4);
-    n->stream = (uint32_t)get(r, 4);
+    n->op = (uint16_t)reader_get(in, 2);
+    n->flags = (uint16_t)reader_get(in, 2);
+    n->n_in = (uint16_t)reader_get(in, 2);
+    n->n_out = (uint16_t)reader_get(in, 2);
+    n->in = (uint32_t)reader_get(in, 4);
+    n->out = (uint32_t)reader_get(in, 4);
+    n->attr = (uint32_t)reader_get(in, 4);
+    n->n_attr = (uint32_t)reader_get(in, 4);
+    n->body = (uint32_t)reader_get(in, 4);
+    n->n_body = (uint32_t)reader_get(in, 4);
+    n->stream = (uint32_t)reader_get(in, 4);
 }
 
 /* Counts in the order of the header; the smallest size they imply has to fit, before anything is allocated. */
-static yk_status read_head(eye *r, uint32_t *n, yk_error *err)
+static yk_status reader_counts(reader *in, uint32_t *n, yk_error *err)
 {
     static const uint64_t least[] = {VALUE, 0, NODE, 4, 8, SLOT};
     uint64_t need = 0;
-    if (r->end - r->p < HEAD || memcmp(r->p, magic, sizeof magic))
+    if (in->end - in->p < HEAD || memcmp(in->p, magic, sizeof magic))
         return yk__fail(err, YK_E_FORMAT, "graph: does not begin with %.8s", magic);
-    r->p += sizeof magic;
+    in->p += sizeof magic;
     for (int i = 0; i < 6; i++) {
-        n[i] = (uint32_t)get(r, 4);
+        n[i] = (uint32_t)reader_get(in, 4);
         need += least[i] * n[i];
     }
-    if (need > (uint64_t)(r->end - r->p) || n[1] > n[2])
+    if (need > (uint64_t)(in->end - in->p) || n[1] > n[2])
         return yk__fail(err, YK_E_FORMAT, "graph: %u values, %u nodes, %u index entries do not fit in %td bytes", n[0],
-                        n[2], n[3], r->end - r->p);
+                        n[2], n[3], in->end - in->p);
     return YK_OK;
 }
 
-static bool make_room(yk__graph *g, const uint32_t *n)
+static bool arrays_reserve(yk__graph *g, const uint32_t *n)
 {
     return !yk__grow(&g->value, &g->cap_value, n[0] + 1u, sizeof *g->value) &&
            !yk__grow(&g->node, &g->cap_node, n[2] + 1u, sizeof *g->node) &&
@@ -171,24 +171,24 @@ static bool make_room(yk__graph *g, const uint32_t *n)
 }
 
 /* All nodes go to g->node here, bodies behind the top ones, as the checker wants them. */
-static void read_arrays(eye *r, yk__graph *g, const uint32_t *n)
+static void reader_arrays(reader *in, yk__graph *g, const uint32_t *n)
 {
     for (uint32_t i = 0; i < n[5]; i++) {
-        g->slot[i].bytes = get(r, 8);
-        g->slot[i].kind = (uint32_t)get(r, 4);
-        g->slot[i].key = (uint32_t)get(r, 4);
+        g->slot[i].bytes = reader_get(in, 8);
+        g->slot[i].kind = (uint32_t)reader_get(in, 4);
+        g->slot[i].key = (uint32_t)reader_get(in, 4);
     }
-    for (uint32_t i = 0; i < n[0] && !r->short_of; i++)
-        get_value(r, &g->value[i]);
-    for (uint32_t i = 0; i < n[2] && !r->short_of; i++)
-        get_node(r, &g->node[i]);
-    for (uint32_t i = 0; i < n[3] && !r->short_of; i++)
-        g->index[i] = (uint32_t)get(r, 4);
-    for (uint32_t i = 0; i < n[4] && !r->short_of; i++)
-        g->attr[i] = (int64_t)get(r, 8);
+    for (uint32_t i = 0; i < n[0] && !in->truncated; i++)
+        reader_value(in, &g->value[i]);
+    for (uint32_t i = 0; i < n[2] && !in->truncated; i++)
+        reader_node(in, &g->node[i]);
+    for (uint32_t i = 0; i < n[3] && !in->truncated; i++)
+        g->index[i] = (uint32_t)reader_get(in, 4);
+    for (uint32_t i = 0; i < n[4] && !in->truncated; i++)
+        g->attr[i] = (int64_t)reader_get(in, 8);
 }
 
-static yk_status accept(yk__graph *g, const uint32_t *n, yk_error *err)
+static yk_status graph_accept(yk__graph *g, const uint32_t *n, yk_error *err)
 {
     yk_graph s = {.size = sizeof s,
                   .n_value = n[0],
@@ -218,28 +218,28 @@ static yk_status accept(yk__graph *g, const uint32_t *n, yk_error *err)
 
 yk_status yk__graph_read(const void *data, size_t bytes, yk__graph *out, yk_error *err)
 {
-    eye r = {data, data, false}, tail;
+    reader in = {data, data, false}, tail;
     uint32_t n[6];
     yk__graph g;
     yk_status st;
     if (bytes < HEAD + SUM)
         return yk__fail(err, YK_E_FORMAT, "graph: %zu bytes are too few for one", bytes);
-    r.end += bytes - SUM;
-    tail = (eye){r.end, r.end + SUM, false};
-    if (get(&tail, 8) != yk__hash_bytes(YK_HASH_SEED, data, bytes - SUM))
+    in.end += bytes - SUM;
+    tail = (reader){in.end, in.end + SUM, false};
+    if (reader_get(&tail, 8) != yk__hash_bytes(YK_HASH_SEED, data, bytes - SUM))
         return yk__fail(err, YK_E_FORMAT, "graph: the checksum is wrong: the data is damaged");
-    st = read_head(&r, n, err);
+    st = reader_counts(&in, n, err);
     if (st)
         return st;
     memset(&g, 0, sizeof g);
-    if (!make_room(&g, n)) {
+    if (!arrays_reserve(&g, n)) {
         st = yk__fail_mem(err, bytes, "a graph");
     } else {
-        read_arrays(&r, &g, n);
-        if (r.short_of || r.p != r.end)
-            st = yk__fail(err, YK_E_FORMAT, "graph: %s bytes than its values need", r.short_of ? "fewer" : "more");
+        reader_arrays(&in, &g, n);
+        if (in.truncated || in.p != in.end)
+            st = yk__fail(err, YK_E_FORMAT, "graph: %s bytes than its values need", in.truncated ? "fewer" : "more");
         else
-            st = accept(&g, n, err);
+            st = graph_accept(&g, n, err);
     }
     if (st)
         yk__graph_free(&g);

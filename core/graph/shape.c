@@ -19,7 +19,7 @@ bool yk__shape_bad(yk__shape *s, const char *fmt, ...)
     list[0] = 0;
     for (uint32_t i = 0; i < s->n_in && at < sizeof list; i++)
         at += (size_t)snprintf(list + at, sizeof list - at, "%s%s", i ? ", " : "",
-                               yk__shape_text(s->x[i], one, sizeof one));
+                               yk__value_shape_text(s->x[i], one, sizeof one));
     yk__fail(s->err, YK_E_ARG, "%s(%s): %s", yk__op_info_of(s->op)->name, list, text);
     return false;
 }
@@ -52,9 +52,9 @@ bool yk__shape_is(yk__shape *s, uint32_t operand, uint32_t dtype, uint32_t dims,
     v.dtype = (uint8_t)dtype;
     v.dims = (uint8_t)dims;
     memcpy(v.dim, dim, dims * sizeof *dim);
-    if (x->dtype == dtype && yk__same_shape(x, &v))
+    if (x->dtype == dtype && yk__value_same_shape(x, &v))
         return true;
-    return yk__shape_bad(s, "operand %u has to be %s", operand, yk__shape_text(&v, want, sizeof want));
+    return yk__shape_bad(s, "operand %u has to be %s", operand, yk__value_shape_text(&v, want, sizeof want));
 }
 
 bool yk__shape_float(yk__shape *s, uint32_t operand)
@@ -72,7 +72,7 @@ bool yk__shape_stat(yk__shape *s, uint32_t operand, uint32_t like, int64_t n)
 
 uint32_t yk__shape_dtype(yk__shape *s, uint32_t own)
 {
-    return s->want == YK_F32 && yk__dtype_is_float(own) ? YK_F32 : own;
+    return s->want_dtype == YK_F32 && yk__dtype_is_float(own) ? YK_F32 : own;
 }
 
 int64_t yk__window_out(int64_t in, int64_t k, int64_t stride, int64_t pad, int64_t dil)

@@ -56,7 +56,7 @@ static bool conv_grad(yk__shape *s, const int64_t *x, const int64_t *w)
     return true;
 }
 
-static bool asks_four(yk__shape *s)
+static bool output_4d_required(yk__shape *s)
 {
     if (s->dim && s->dims == 4)
         return true;
@@ -65,12 +65,12 @@ static bool asks_four(yk__shape *s)
 
 bool yk__infer_conv2d_dx(yk__shape *s)
 {
-    return conv_operands(s) && asks_four(s) && conv_grad(s, s->dim, s->x[1]->dim);
+    return conv_operands(s) && output_4d_required(s) && conv_grad(s, s->dim, s->x[1]->dim);
 }
 
 bool yk__infer_conv2d_dw(yk__shape *s)
 {
-    return conv_operands(s) && asks_four(s) && conv_grad(s, s->x[1]->dim, s->dim);
+    return conv_operands(s) && output_4d_required(s) && conv_grad(s, s->x[1]->dim, s->dim);
 }
 
 /* ---- Pools ---- */
@@ -88,7 +88,7 @@ static bool pool_out(yk__shape *s, const int64_t *x, const int64_t *a, int64_t d
     return true;
 }
 
-static bool images(yk__shape *s)
+static bool images_required(yk__shape *s)
 {
     if (s->x[0]->dims != 4)
         return yk__shape_bad(s, "needs [N, C, H, W]");
@@ -98,7 +98,7 @@ static bool images(yk__shape *s)
 bool yk__infer_max_pool(yk__shape *s)
 {
     int64_t y[4];
-    if (!images(s) || !pool_out(s, s->x[0]->dim, s->attr, s->attr[6], s->attr[7], y))
+    if (!images_required(s) || !pool_out(s, s->x[0]->dim, s->attr, s->attr[6], s->attr[7], y))
         return false;
     yk__shape_out(s, 0, s->x[0]->dtype, 4, y);
     return true;
@@ -107,7 +107,7 @@ bool yk__infer_max_pool(yk__shape *s)
 bool yk__infer_max_pool_bwd(yk__shape *s)
 {
     int64_t y[4];
-    if (!images(s) || !pool_out(s, s->x[0]->dim, s->attr, s->attr[6], s->attr[7], y) ||
+    if (!images_required(s) || !pool_out(s, s->x[0]->dim, s->attr, s->attr[6], s->attr[7], y) ||
         !yk__shape_is(s, 1, s->x[0]->dtype, 4, y))
         return false;
     yk__shape_out(s, 0, s->x[0]->dtype, 4, s->x[0]->dim);
@@ -117,7 +117,7 @@ bool yk__infer_max_pool_bwd(yk__shape *s)
 bool yk__infer_avg_pool(yk__shape *s)
 {
     int64_t y[4];
-    if (!images(s) || !pool_out(s, s->x[0]->dim, s->attr, 1, 1, y))
+    if (!images_required(s) || !pool_out(s, s->x[0]->dim, s->attr, 1, 1, y))
         return false;
     yk__shape_out(s, 0, s->x[0]->dtype, 4, y);
     return true;
@@ -126,7 +126,7 @@ bool yk__infer_avg_pool(yk__shape *s)
 bool yk__infer_avg_pool_bwd(yk__shape *s)
 {
     int64_t y[4];
-    if (!images(s) || !asks_four(s) || !pool_out(s, s->dim, s->attr, 1, 1, y) ||
+    if (!images_required(s) || !output_4d_required(s) || !pool_out(s, s->dim, s->attr, 1, 1, y) ||
         !yk__shape_is(s, 0, s->x[0]->dtype, 4, y))
         return false;
     yk__shape_out(s, 0, s->x[0]->dtype, 4, s->dim);
@@ -160,7 +160,7 @@ bool yk__infer_all_reduce(yk__shape *s)
     return true;
 }
 
-static bool rows(yk__shape *s)
+static bool rows_required(yk__shape *s)
 {
     if (s->x[0]->dims != 2 || s->x[0]->dim[1] < 1)
         return yk__shape_bad(s, "needs [R, C], C at least 1");
@@ -170,12 +170,14 @@ static bool rows(yk__shape *s)
 bool yk__infer_layer_norm(yk__shape *s)
 {
     const yk_value *x = s->x[0];
-    if (!rows(s))
+    if (!rows_required(s))
         return false;
     for (uint32_t i = 1; i < s->n_in; i++)
         if (!yk__shape_stat(s, i, x->dtype, x->dim[1]))
             return false;
-    yk__shape_out(s, 0, x->dtype == YK_F32 && (s->want == YK_BF16 || s->want == YK_F16) ? s->want : x->dtype, 2, x->dim);
+    yk__shape_out(
+        s, 0, x->dtype == YK_F32 && (s->want_dtype == YK_BF16 || s->want_dtype == YK_F16) ? s->want_dtype : x->dtype, 2,
+        x->dim);
     yk__shape_out(s, 1, stat_type(x), 1, x->dim);
     yk__shape_out(s, 2, stat_type(x), 1, x->dim);
     return true;
@@ -184,8 +186,8 @@ bool yk__infer_layer_norm(yk__shape *s)
 bool yk__infer_layer_norm_bwd(yk__shape *s)
 {
     const yk_value *gy = s->x[0];
-    if (!rows(s) || !yk__shape_is(s, 1, gy->dtype, 2, gy->dim) || !yk__shape_stat(s, 2, gy->dtype, gy->dim[0]) ||
-        !yk__shape_stat(s, 3, gy->dtype, gy->dim[0]))
+    if (!rows_required(s) || !yk__shape_is(s, 1, gy->dtype, 2, gy->dim) ||
+        !yk__shape_stat(s, 2, gy->dtype, gy->dim[0]) || !yk__shape_stat(s, 3, gy->dtype, gy->dim[0]))
         return false;
     if (s->n_in == 5 && !yk__shape_stat(s, 4, gy->dtype, gy->dim[1]))
         return false;
@@ -198,7 +200,7 @@ bool yk__infer_layer_norm_bwd(yk__shape *s)
 
 bool yk__infer_softmax(yk__shape *s)
 {
-    if (!rows(s))
+    if (!rows_required(s))
         return false;
     yk__shape_out(s, 0, s->x[0]->dtype, 2, s->x[0]->dim);
     return true;
@@ -270,7 +272,7 @@ bool yk__infer_attention_bwd(yk__shape *s)
 bool yk__infer_cross_entropy(yk__shape *s)
 {
     const yk_value *z = s->x[0];
-    if (!rows(s) || !yk__shape_is(s, 1, YK_I32, 1, z->dim))
+    if (!rows_required(s) || !yk__shape_is(s, 1, YK_I32, 1, z->dim))
         return false;
     if (s->n_in == 3 && !yk__shape_stat(s, 2, z->dtype, z->dim[1]))
         return false;
@@ -308,7 +310,7 @@ static bool flat_operands(yk__shape *s, uint32_t hyper)
     return true;
 }
 
-static void in_place(yk__shape *s, uint32_t i, uint32_t operand)
+static void output_in_place(yk__shape *s, uint32_t i, uint32_t operand)
 {
     yk__shape_out(s, i, s->x[operand]->dtype, 1, s->x[operand]->dim);
     s->alias[i] = operand;
@@ -322,11 +324,11 @@ bool yk__infer_adam_step(yk__shape *s)
     if (!flat_operands(s, 4))
         return false;
     s->n_out = amsgrad ? 4 : 3;
-    in_place(s, 0, 1);
-    in_place(s, 1, 2);
-    in_place(s, 2, 3);
+    output_in_place(s, 0, 1);
+    output_in_place(s, 1, 2);
+    output_in_place(s, 2, 3);
     if (amsgrad)
-        in_place(s, 3, 5);
+        output_in_place(s, 3, 5);
     return true;
 }
 
@@ -335,9 +337,9 @@ bool yk__infer_sgd_step(yk__shape *s)
     if (!flat_operands(s, s->n_in - 1))
         return false;
     s->n_out = s->n_in - 2;
-    in_place(s, 0, 1);
+    output_in_place(s, 0, 1);
     if (s->n_out == 2)
-        in_place(s, 1, 2);
+        output_in_place(s, 1, 2);
     return true;
 }
 

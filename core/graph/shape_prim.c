@@ -8,7 +8,7 @@
 static bool same_shapes(yk__shape *s)
 {
     for (uint32_t i = 1; i < s->n_in; i++)
-        if (!yk__same_shape(s->x[0], s->x[i]))
+        if (!yk__value_same_shape(s->x[0], s->x[i]))
             return yk__shape_bad(s, "the operands have to have one shape");
     return true;
 }
@@ -36,16 +36,16 @@ bool yk__infer_same(yk__shape *s)
     return out_like(s, 0, s->x[0]->dtype);
 }
 
-static bool castable(uint32_t dtype)
+static bool dtype_castable(uint32_t dtype)
 {
     return yk__dtype_is_float(dtype) || dtype == YK_I32 || dtype == YK_U8 || dtype == YK_BOOL;
 }
 
 bool yk__infer_cast(yk__shape *s)
 {
-    if (!castable(s->x[0]->dtype) || !castable(s->want))
-        return yk__shape_bad(s, "cannot become %s: float, i32, u8 and bool can be cast", yk__dtype_name(s->want));
-    return out_like(s, 0, s->want);
+    if (!dtype_castable(s->x[0]->dtype) || !dtype_castable(s->want_dtype))
+        return yk__shape_bad(s, "cannot become %s: float, i32, u8 and bool can be cast", yk__dtype_name(s->want_dtype));
+    return out_like(s, 0, s->want_dtype);
 }
 
 bool yk__infer_binary(yk__shape *s)
@@ -73,7 +73,7 @@ bool yk__infer_select(yk__shape *s)
 }
 
 /* The shape the caller asked for. */
-static bool asked(yk__shape *s, uint32_t dtype)
+static bool output_asked(yk__shape *s, uint32_t dtype)
 {
     if (!s->dim || s->dims > YK_MAX_DIMS)
         return yk__shape_bad(s, "needs the shape of its output, at most %d dimensions", YK_MAX_DIMS);
@@ -86,15 +86,15 @@ static bool asked(yk__shape *s, uint32_t dtype)
 
 bool yk__infer_fill(yk__shape *s)
 {
-    return asked(s, s->want < YK_DTYPE_COUNT ? s->want : YK_F32);
+    return output_asked(s, s->want_dtype < YK_DTYPE_COUNT ? s->want_dtype : YK_F32);
 }
 
 bool yk__infer_iota(yk__shape *s)
 {
-    uint32_t dtype = s->want < YK_DTYPE_COUNT ? s->want : YK_I32;
+    uint32_t dtype = s->want_dtype < YK_DTYPE_COUNT ? s->want_dtype : YK_I32;
     if (dtype != YK_I32 && dtype != YK_F32 && dtype != YK_F64)
         return yk__shape_bad(s, "gives i32 or f32, not %s", yk__dtype_name(dtype));
-    if (!asked(s, dtype))
+    if (!output_asked(s, dtype))
         return false;
     if (s->attr[0] < 0 || s->attr[0] >= s->dims)
         return yk__shape_bad(s, "axis %lld is not one of its %u", (long long)s->attr[0], s->dims);
@@ -115,7 +115,7 @@ static bool rng_operands(yk__shape *s, uint32_t first, int64_t n)
 
 bool yk__infer_rng(yk__shape *s)
 {
-    return asked(s, YK_F32) && rng_operands(s, 0, yk__count(&s->out[0]));
+    return output_asked(s, YK_F32) && rng_operands(s, 0, yk__value_count(&s->out[0]));
 }
 
 bool yk__infer_dropout(yk__shape *s)
@@ -123,7 +123,7 @@ bool yk__infer_dropout(yk__shape *s)
     double p = yk_attr_f64(s->attr[0]);
     if (!(p >= 0 && p <= 1))
         return yk__shape_bad(s, "the probability %g is not in 0..1", p);
-    return yk__shape_float(s, 0) && rng_operands(s, 1, yk__count(s->x[0])) && out_like(s, 0, s->x[0]->dtype);
+    return yk__shape_float(s, 0) && rng_operands(s, 1, yk__value_count(s->x[0])) && out_like(s, 0, s->x[0]->dtype);
 }
 
 bool yk__infer_reduce(yk__shape *s)
@@ -199,7 +199,7 @@ bool yk__infer_scatter_add(yk__shape *s)
 }
 
 /* attr kh kw sh sw ph pw dh dw over [.., H, W] -> OH, OW */
-static bool windows(yk__shape *s, const int64_t *a, int64_t h, int64_t w, int64_t out[2])
+static bool window_counts(yk__shape *s, const int64_t *a, int64_t h, int64_t w, int64_t out[2])
 {
     out[0] = yk__window_out(h, a[0], a[2], a[4], a[6]);
     out[1] = yk__window_out(w, a[1], a[3], a[5], a[7]);
@@ -218,7 +218,7 @@ bool yk__infer_unfold(yk__shape *s)
     int64_t out[2], rows;
     if (x->dims != 4)
         return yk__shape_bad(s, "needs [N, C, H, W]");
-    if (!windows(s, a, x->dim[2], x->dim[3], out))
+    if (!window_counts(s, a, x->dim[2], x->dim[3], out))
         return false;
     if (__builtin_mul_overflow(x->dim[1], a[0] * a[1], &rows))
         return yk__shape_bad(s, "is too large");
@@ -235,7 +235,7 @@ bool yk__infer_fold(yk__shape *s)
         return false;
     if (!s->dim || s->dims != 4 || s->dim[1] < 0 || s->dim[1] > INT32_MAX)
         return yk__shape_bad(s, "needs the shape [N, C, H, W] of its output");
-    if (!windows(s, a, s->dim[2], s->dim[3], out))
+    if (!window_counts(s, a, s->dim[2], s->dim[3], out))
         return false;
     if (x->dims != 3 || x->dim[0] != s->dim[0] || x->dim[2] != out[0] * out[1] ||
         x->dim[1] / a[0] / a[1] != s->dim[1] || x->dim[1] % (a[0] * a[1]))

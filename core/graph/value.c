@@ -11,7 +11,7 @@
 
 /* ---- The arrays ---- */
 
-static void start(yk__graph *g)
+static void graph_start(yk__graph *g)
 {
     g->hash = YK_HASH_SEED;
     g->stream = 0;
@@ -21,7 +21,7 @@ static void start(yk__graph *g)
 void yk__graph_init(yk__graph *g)
 {
     memset(g, 0, sizeof *g);
-    start(g);
+    graph_start(g);
 }
 
 void yk__graph_free(yk__graph *g)
@@ -46,10 +46,10 @@ void yk__graph_clear(yk__graph *g)
     g->n_value = g->n_node = g->n_index = g->n_attr = g->n_slot = g->n_body = 0;
     g->error.status = YK_OK;
     g->error.text[0] = 0;
-    start(g);
+    graph_start(g);
 }
 
-static void *twin(const void *p, size_t n, size_t size, size_t *cap)
+static void *array_copy(const void *p, size_t n, size_t size, size_t *cap)
 {
     void *q = yk__malloc(n * size);
     if (q && n)
@@ -61,12 +61,12 @@ static void *twin(const void *p, size_t n, size_t size, size_t *cap)
 yk_status yk__graph_copy(const yk__graph *g, yk__graph *out, yk_error *err)
 {
     yk__graph c = *g;
-    c.value = twin(g->value, g->n_value, sizeof *g->value, &c.cap_value);
-    c.node = twin(g->node, g->n_node, sizeof *g->node, &c.cap_node);
-    c.index = twin(g->index, g->n_index, sizeof *g->index, &c.cap_index);
-    c.attr = twin(g->attr, g->n_attr, sizeof *g->attr, &c.cap_attr);
-    c.slot = twin(g->slot, g->n_slot, sizeof *g->slot, &c.cap_slot);
-    c.body = twin(g->body, g->n_body, sizeof *g->body, &c.cap_body);
+    c.value = array_copy(g->value, g->n_value, sizeof *g->value, &c.cap_value);
+    c.node = array_copy(g->node, g->n_node, sizeof *g->node, &c.cap_node);
+    c.index = array_copy(g->index, g->n_index, sizeof *g->index, &c.cap_index);
+    c.attr = array_copy(g->attr, g->n_attr, sizeof *g->attr, &c.cap_attr);
+    c.slot = array_copy(g->slot, g->n_slot, sizeof *g->slot, &c.cap_slot);
+    c.body = array_copy(g->body, g->n_body, sizeof *g->body, &c.cap_body);
     if (!c.value || !c.node || !c.index || !c.attr || !c.slot || !c.body) {
         yk__graph_free(&c);
         return yk__fail_mem(err, g->n_value * sizeof *g->value, "a copy of a graph");
@@ -75,7 +75,7 @@ yk_status yk__graph_copy(const yk__graph *g, yk__graph *out, yk_error *err)
     return YK_OK;
 }
 
-yk__vid yk__refuse(yk__graph *g, yk_status status, const char *fmt, ...)
+yk__vid yk__graph_fail(yk__graph *g, yk_status status, const char *fmt, ...)
 {
     char text[YK_ERROR_TEXT];
     va_list ap;
@@ -88,7 +88,7 @@ yk__vid yk__refuse(yk__graph *g, yk_status status, const char *fmt, ...)
     return YK_NONE;
 }
 
-static void mix(yk__graph *g, uint64_t w)
+static void hash_mix(yk__graph *g, uint64_t w)
 {
     g->hash = yk__hash_u64(g->hash, w);
 }
@@ -96,9 +96,9 @@ static void mix(yk__graph *g, uint64_t w)
 uint32_t yk__slot_new(yk__graph *g, yk_slot_kind kind, uint64_t bytes, uint32_t key)
 {
     if (g->n_slot >= YK_NONE || yk__grow(&g->slot, &g->cap_slot, g->n_slot + 1, sizeof *g->slot))
-        return yk__refuse(g, YK_E_MEM, "out of memory (slot %zu of a graph)", g->n_slot);
+        return yk__graph_fail(g, YK_E_MEM, "out of memory (slot %zu of a graph)", g->n_slot);
     g->slot[g->n_slot] = (yk_slot){.bytes = bytes, .kind = kind, .key = key};
-    mix(g, (uint64_t)kind << 32 | key);
+    hash_mix(g, (uint64_t)kind << 32 | key);
     return (uint32_t)g->n_slot++;
 }
 
@@ -116,18 +116,18 @@ static uint64_t shape_word(const yk_value *v)
 }
 
 /* Appends a value; v->base YK_NONE: it is its own. */
-static yk__vid push(yk__graph *g, const yk_value *v)
+static yk__vid value_push(yk__graph *g, const yk_value *v)
 {
     yk__vid id = (yk__vid)g->n_value;
     yk_value *p;
     if (g->n_value >= YK_NONE - 1 || yk__grow(&g->value, &g->cap_value, g->n_value + 1, sizeof *g->value))
-        return yk__refuse(g, YK_E_MEM, "out of memory (value %zu of a graph)", g->n_value);
+        return yk__graph_fail(g, YK_E_MEM, "out of memory (value %zu of a graph)", g->n_value);
     p = &g->value[id];
     *p = *v;
     for (uint32_t i = v->dims; i < YK_MAX_DIMS; i++)
         p->dim[i] = p->stride[i] = 0;
-    mix(g, (uint64_t)v->base << 32 | (uint64_t)v->dims << 8 | v->dtype);
-    mix(g, shape_word(v));
+    hash_mix(g, (uint64_t)v->base << 32 | (uint64_t)v->dims << 8 | v->dtype);
+    hash_mix(g, shape_word(v));
     if (v->base == YK_NONE)
         p->base = id;
     g->n_value++;
@@ -135,12 +135,12 @@ static yk__vid push(yk__graph *g, const yk_value *v)
 }
 
 /* A dense value that is nobody's view; false when the shape is not one. */
-static bool fresh(yk__graph *g, yk_dtype dtype, uint32_t dims, const int64_t *dim, yk_value *v)
+static bool value_init_dense(yk__graph *g, yk_dtype dtype, uint32_t dims, const int64_t *dim, yk_value *v)
 {
     int64_t n = (int64_t)yk_dtype_bytes(dtype);
     if (!n || dims > YK_MAX_DIMS) {
-        yk__refuse(g, YK_E_ARG, "a value cannot have type number %d and %u dimensions (at most %d)", (int)dtype, dims,
-                   YK_MAX_DIMS);
+        yk__graph_fail(g, YK_E_ARG, "a value cannot have type number %d and %u dimensions (at most %d)", (int)dtype,
+                       dims, YK_MAX_DIMS);
         return false;
     }
     v->dtype = (uint8_t)dtype;
@@ -152,12 +152,12 @@ static bool fresh(yk__graph *g, yk_dtype dtype, uint32_t dims, const int64_t *di
     for (uint32_t i = 0; i < dims; i++) {
         v->dim[i] = dim[i];
         if (dim[i] < 0 || (dim[i] && __builtin_mul_overflow(n, dim[i], &n))) {
-            yk__refuse(g, YK_E_ARG, "dimension %u of a value cannot be %lld: a value has less than 2^63 bytes", i,
-                       (long long)dim[i]);
+            yk__graph_fail(g, YK_E_ARG, "dimension %u of a value cannot be %lld: a value has less than 2^63 bytes", i,
+                           (long long)dim[i]);
             return false;
         }
     }
-    yk__dense_strides(v);
+    yk__value_dense_strides(v);
     return true;
 }
 
@@ -165,16 +165,16 @@ yk__vid yk__leaf(yk__graph *g, uint32_t slot, uint64_t offset, yk_dtype dtype, u
 {
     yk_value v;
     if (slot >= g->n_slot)
-        return yk__refuse(g, YK_E_ARG, "there is no slot %u for a leaf: the graph has %zu", slot, g->n_slot);
-    if (!fresh(g, dtype, dims, dim, &v))
+        return yk__graph_fail(g, YK_E_ARG, "there is no slot %u for a leaf: the graph has %zu", slot, g->n_slot);
+    if (!value_init_dense(g, dtype, dims, dim, &v))
         return YK_NONE;
     v.slot = slot;
     v.offset = offset;
     v.flags = YK_VALUE_INPUT;
-    return push(g, &v);
+    return value_push(g, &v);
 }
 
-void yk__graph_inverse(yk__graph *g, yk__vid a, yk__vid b)
+void yk__graph_mark_inverse(yk__graph *g, yk__vid a, yk__vid b)
 {
     if (a == YK_NONE || b == YK_NONE)
         return;
@@ -186,7 +186,7 @@ void yk__graph_inverse(yk__graph *g, yk__vid a, yk__vid b)
 yk__vid yk__value_new(yk__graph *g, yk_dtype dtype, uint32_t dims, const int64_t *dim)
 {
     yk_value v;
-    return fresh(g, dtype, dims, dim, &v) ? push(g, &v) : YK_NONE;
+    return value_init_dense(g, dtype, dims, dim, &v) ? value_push(g, &v) : YK_NONE;
 }
 
 yk__vid yk__alias_new(yk__graph *g, yk__vid of, const yk_value *v)
@@ -198,12 +198,12 @@ yk__vid yk__alias_new(yk__graph *g, yk__vid of, const yk_value *v)
     w.base = x->base;
     w.slot = x->slot;
     w.reserved = 0;
-    return push(g, &w);
+    return value_push(g, &w);
 }
 
 /* ---- Queries ---- */
 
-int64_t yk__count(const yk_value *v)
+int64_t yk__value_count(const yk_value *v)
 {
     uint64_t n = 1;
     for (uint32_t i = 0; i < v->dims; i++)
@@ -211,12 +211,12 @@ int64_t yk__count(const yk_value *v)
     return (int64_t)n;
 }
 
-uint64_t yk__bytes(const yk_value *v)
+uint64_t yk__value_bytes(const yk_value *v)
 {
-    return (uint64_t)yk__count(v) * yk_dtype_bytes(v->dtype);
+    return (uint64_t)yk__value_count(v) * yk_dtype_bytes(v->dtype);
 }
 
-void yk__dense_strides(yk_value *v)
+void yk__value_dense_strides(yk_value *v)
 {
     int64_t n = 1;
     for (uint32_t i = v->dims; i-- > 0;) {
@@ -225,7 +225,7 @@ void yk__dense_strides(yk_value *v)
     }
 }
 
-bool yk__is_dense(const yk_value *v)
+bool yk__value_is_dense(const yk_value *v)
 {
     int64_t n = 1;
     bool dense = true;
@@ -239,7 +239,7 @@ bool yk__is_dense(const yk_value *v)
     return dense;
 }
 
-bool yk__is_broadcast(const yk_value *v)
+bool yk__value_is_broadcast(const yk_value *v)
 {
     int64_t n = 1;
     for (uint32_t i = v->dims; i-- > 0;) {
@@ -252,7 +252,7 @@ bool yk__is_broadcast(const yk_value *v)
     return true;
 }
 
-bool yk__is_dot_operand(const yk_value *v)
+bool yk__value_is_dot_operand(const yk_value *v)
 {
     const uint32_t r = v->dims;
     int64_t m, k, sm, sk;
@@ -260,7 +260,7 @@ bool yk__is_dot_operand(const yk_value *v)
         return false;
     m = v->dim[r - 2], k = v->dim[r - 1], sm = v->stride[r - 2], sk = v->stride[r - 1];
     if (!m || !k)
-        return yk__is_dense(v);
+        return yk__value_is_dense(v);
     if (r == 3 && v->dim[0] != 1 && v->stride[0] != 0 && v->stride[0] != m * k)
         return false;
     return ((k == 1 || sk == 1) && (m == 1 || sm == k)) || ((m == 1 || sm == 1) && (k == 1 || sk == m));
@@ -288,23 +288,23 @@ uint32_t yk__operand_layout(uint32_t op, uint32_t i, const int64_t *attr)
     }
 }
 
-bool yk__fits_layout(const yk_value *v, uint32_t layout)
+bool yk__value_fits_layout(const yk_value *v, uint32_t layout)
 {
     switch (layout) {
     case YK_LAYOUT_ANY:
         return true;
     case YK_LAYOUT_BROADCAST:
-        return yk__is_broadcast(v);
+        return yk__value_is_broadcast(v);
     case YK_LAYOUT_DOT:
-        return yk__is_dot_operand(v);
+        return yk__value_is_dot_operand(v);
     case YK_LAYOUT_ATTENTION:
         return v->dims == 4 && (v->dim[3] <= 1 || v->stride[3] == 1);
     default:
-        return yk__is_dense(v);
+        return yk__value_is_dense(v);
     }
 }
 
-bool yk__view_inside(const yk_value *v, const yk_value *base)
+bool yk__value_view_inside(const yk_value *v, const yk_value *base)
 {
     int64_t last = 0, step;
     const int64_t size = yk_dtype_bytes(base->dtype);
@@ -319,7 +319,7 @@ bool yk__view_inside(const yk_value *v, const yk_value *base)
             return false;
     }
     begin /= (uint64_t)size;
-    return begin < (uint64_t)yk__count(base) && (uint64_t)last < (uint64_t)yk__count(base) - begin;
+    return begin < (uint64_t)yk__value_count(base) && (uint64_t)last < (uint64_t)yk__value_count(base) - begin;
 }
 
 uint32_t yk__strided_results(uint32_t op)
@@ -327,13 +327,13 @@ uint32_t yk__strided_results(uint32_t op)
     return op == YK_OP_ATTENTION ? 1 : op == YK_OP_ATTENTION_BWD ? 3 : 0;
 }
 
-bool yk__tiles(const yk_value *const *v, uint32_t n, const yk_value *x)
+bool yk__value_tiles(const yk_value *const *v, uint32_t n, const yk_value *x)
 {
     const uint64_t size = yk_dtype_bytes(x->dtype), step = n > 1 ? (v[1]->offset - v[0]->offset) / size : 0;
     int64_t dim[YK_MAX_DIMS + 1], stride[YK_MAX_DIMS + 1], next = 1;
     uint32_t dims = 0, found = 0;
     for (uint32_t k = 0; k < n; k++)
-        if (v[k]->offset != x->offset + k * step * size || !yk__same_shape(v[k], v[0]) || v[k]->dtype != x->dtype)
+        if (v[k]->offset != x->offset + k * step * size || !yk__value_same_shape(v[k], v[0]) || v[k]->dtype != x->dtype)
             return false;
     for (uint32_t i = 0; i < v[0]->dims; i++) {
         for (uint32_t k = 1; k < n; k++)
@@ -351,15 +351,15 @@ bool yk__tiles(const yk_value *const *v, uint32_t n, const yk_value *x)
                 found++;
                 break;
             }
-    return found == dims && next == yk__count(x);
+    return found == dims && next == yk__value_count(x);
 }
 
-bool yk__same_shape(const yk_value *a, const yk_value *b)
+bool yk__value_same_shape(const yk_value *a, const yk_value *b)
 {
     return a->dims == b->dims && !memcmp(a->dim, b->dim, a->dims * sizeof *a->dim);
 }
 
-const char *yk__shape_text(const yk_value *v, char *buf, size_t n)
+const char *yk__value_shape_text(const yk_value *v, char *buf, size_t n)
 {
     size_t at = (size_t)snprintf(buf, n, "%s[", yk__dtype_name(v->dtype));
     for (uint32_t i = 0; i < v->dims && at < n; i++)

@@ -10,7 +10,7 @@
 
 static bool same_place(const yk_value *a, const yk_value *b)
 {
-    if (a->offset != b->offset || !yk__same_shape(a, b))
+    if (a->offset != b->offset || !yk__value_same_shape(a, b))
         return false;
     for (uint32_t i = 0; i < a->dims; i++)
         if (a->dim[i] > 1 && a->stride[i] != b->stride[i])
@@ -20,11 +20,11 @@ static bool same_place(const yk_value *a, const yk_value *b)
 
 /* v: dims, dim, stride, offset of a view of x. Strides of a dense view are made canonical, so that readers of strides
  * are not misled by dimensions of length 1. */
-static yk__vid view(yk__graph *g, yk__vid x, yk_value *v)
+static yk__vid view_make(yk__graph *g, yk__vid x, yk_value *v)
 {
     yk__vid base = g->value[x].base;
-    if (yk__count(v) && yk__is_dense(v))
-        yk__dense_strides(v);
+    if (yk__value_count(v) && yk__value_is_dense(v))
+        yk__value_dense_strides(v);
     if (same_place(v, &g->value[x]))
         return x;
     if (same_place(v, &g->value[base]) && g->value[base].base == base)
@@ -35,16 +35,16 @@ static yk__vid view(yk__graph *g, yk__vid x, yk_value *v)
 yk__vid yk__dense(yk__graph *g, yk__vid x)
 {
     yk__vid y;
-    if (x == YK_NONE || yk__is_dense(&g->value[x]))
+    if (x == YK_NONE || yk__value_is_dense(&g->value[x]))
         return x;
     return yk__apply(g, YK_OP_COPY, 1, &x, 0, NULL, YK_DTYPE_COUNT, 0, NULL, &y, 1) ? y : YK_NONE;
 }
 
 /* Replaces a -1 and compares the numbers of elements. */
-static bool resolve(yk__graph *g, yk__vid x, uint32_t dims, const int64_t *dim, yk_value *v)
+static bool shape_resolve(yk__graph *g, yk__vid x, uint32_t dims, const int64_t *dim, yk_value *v)
 {
     char text[160];
-    int64_t total = yk__count(&g->value[x]), known = 1, over;
+    int64_t total = yk__value_count(&g->value[x]), known = 1, over;
     uint32_t open = YK_NONE;
     bool good = dims <= YK_MAX_DIMS;
     for (uint32_t i = 0; good && i < dims; i++) {
@@ -64,14 +64,14 @@ static bool resolve(yk__graph *g, yk__vid x, uint32_t dims, const int64_t *dim, 
     }
     v->dims = (uint8_t)dims;
     if (!good)
-        yk__refuse(g, YK_E_ARG, "reshape: %s does not have the number of elements of the %u dimensions asked for",
-                   yk__shape_text(&g->value[x], text, sizeof text), dims);
+        yk__graph_fail(g, YK_E_ARG, "reshape: %s does not have the number of elements of the %u dimensions asked for",
+                       yk__value_shape_text(&g->value[x], text, sizeof text), dims);
     return good;
 }
 
 /* Strides for v->dim over x's own strides, where groups of dimensions can be merged and split without moving anything
  * (the rule of NumPy's reshape). */
-static bool strides_for(const yk_value *x, yk_value *v)
+static bool view_strides(const yk_value *x, yk_value *v)
 {
     uint32_t i = 0, j = 0, n = 0;
     yk_value s; /* x without its dimensions of length 1 */
@@ -109,17 +109,17 @@ yk__vid yk__reshape(yk__graph *g, yk__vid x, uint32_t dims, const int64_t *dim)
     if (x == YK_NONE)
         return YK_NONE;
     memset(&v, 0, sizeof v);
-    if (!resolve(g, x, dims, dim, &v))
+    if (!shape_resolve(g, x, dims, dim, &v))
         return YK_NONE;
-    if (!yk__is_dense(&g->value[x]) && !strides_for(&g->value[x], &v)) {
+    if (!yk__value_is_dense(&g->value[x]) && !view_strides(&g->value[x], &v)) {
         x = yk__dense(g, x);
         if (x == YK_NONE)
             return YK_NONE;
     }
-    if (yk__is_dense(&g->value[x]))
-        yk__dense_strides(&v);
+    if (yk__value_is_dense(&g->value[x]))
+        yk__value_dense_strides(&v);
     v.offset = g->value[x].offset;
-    return view(g, x, &v);
+    return view_make(g, x, &v);
 }
 
 yk__vid yk__permute(yk__graph *g, yk__vid x, const uint32_t *axis)
@@ -133,13 +133,13 @@ yk__vid yk__permute(yk__graph *g, yk__vid x, const uint32_t *axis)
     v = *p;
     for (uint32_t i = 0; i < p->dims; i++) {
         if (axis[i] >= p->dims || (seen & 1u << axis[i]))
-            return yk__refuse(g, YK_E_ARG, "permute: axis %u at place %u; every one of 0..%d is needed once", axis[i],
-                              i, p->dims - 1);
+            return yk__graph_fail(g, YK_E_ARG, "permute: axis %u at place %u; every one of 0..%d is needed once",
+                                  axis[i], i, p->dims - 1);
         seen |= 1u << axis[i];
         v.dim[i] = p->dim[axis[i]];
         v.stride[i] = p->stride[axis[i]];
     }
-    return view(g, x, &v);
+    return view_make(g, x, &v);
 }
 
 yk__vid yk__expand(yk__graph *g, yk__vid x, uint32_t dims, const int64_t *dim)
@@ -167,9 +167,9 @@ yk__vid yk__expand(yk__graph *g, yk__vid x, uint32_t dims, const int64_t *dim)
         v.stride[lead + i] = whole ? p->stride[i] : 0;
     }
     if (p->dims > v.dims || lead == YK_NONE || v.dims != dims)
-        return yk__refuse(g, YK_E_ARG, "expand: %s cannot be broadcast to %s", yk__shape_text(p, text, sizeof text),
-                          yk__shape_text(&v, want, sizeof want));
-    return view(g, x, &v);
+        return yk__graph_fail(g, YK_E_ARG, "expand: %s cannot be broadcast to %s",
+                              yk__value_shape_text(p, text, sizeof text), yk__value_shape_text(&v, want, sizeof want));
+    return view_make(g, x, &v);
 }
 
 yk__vid yk__slice(yk__graph *g, yk__vid x, uint32_t axis, int64_t begin, int64_t end, int64_t step)
@@ -180,13 +180,13 @@ yk__vid yk__slice(yk__graph *g, yk__vid x, uint32_t axis, int64_t begin, int64_t
         return YK_NONE;
     v = g->value[x];
     if (axis >= v.dims || begin < 0 || end < begin || end > v.dim[axis] || step < 1)
-        return yk__refuse(g, YK_E_ARG, "slice: %lld..%lld by %lld on axis %u does not lie in %s", (long long)begin,
-                          (long long)end, (long long)step, axis, yk__shape_text(&v, text, sizeof text));
+        return yk__graph_fail(g, YK_E_ARG, "slice: %lld..%lld by %lld on axis %u does not lie in %s", (long long)begin,
+                              (long long)end, (long long)step, axis, yk__value_shape_text(&v, text, sizeof text));
     v.dim[axis] = (end - begin + step - 1) / step;
     if (v.dim[axis])
         v.offset += (uint64_t)(begin * v.stride[axis]) * yk_dtype_bytes(v.dtype);
     v.stride[axis] *= step;
-    return view(g, x, &v);
+    return view_make(g, x, &v);
 }
 
 yk__vid yk__copy_into(yk__graph *g, yk__vid x, yk__vid base, const yk_value *v)
@@ -209,8 +209,8 @@ yk__vid yk__pad(yk__graph *g, yk__vid x, uint32_t dims, const int64_t *dim, cons
     if (x == YK_NONE)
         return YK_NONE;
     if (dims != g->value[x].dims)
-        return yk__refuse(g, YK_E_ARG, "pad: %s padded to %u dimensions",
-                          yk__shape_text(&g->value[x], text, sizeof text), dims);
+        return yk__graph_fail(g, YK_E_ARG, "pad: %s padded to %u dimensions",
+                              yk__value_shape_text(&g->value[x], text, sizeof text), dims);
     base = yk__fill(g, value, g->value[x].dtype, dims, dim);
     if (base == YK_NONE)
         return YK_NONE;
@@ -220,9 +220,9 @@ yk__vid yk__pad(yk__graph *g, yk__vid x, uint32_t dims, const int64_t *dim, cons
     for (uint32_t i = 0; i < dims; i++) {
         int64_t by = step ? step[i] : 1;
         if (begin[i] < 0 || by < 1 || (v.dim[i] && begin[i] + (v.dim[i] - 1) * by >= dim[i]))
-            return yk__refuse(g, YK_E_ARG, "pad: %s from %lld by %lld does not lie in the %lld of axis %u",
-                              yk__shape_text(&v, text, sizeof text), (long long)begin[i], (long long)by,
-                              (long long)dim[i], i);
+            return yk__graph_fail(g, YK_E_ARG, "pad: %s from %lld by %lld does not lie in the %lld of axis %u",
+                                  yk__value_shape_text(&v, text, sizeof text), (long long)begin[i], (long long)by,
+                                  (long long)dim[i], i);
         v.offset += (uint64_t)(begin[i] * all.stride[i]) * yk_dtype_bytes(v.dtype);
         v.stride[i] = by * all.stride[i];
     }
@@ -230,7 +230,7 @@ yk__vid yk__pad(yk__graph *g, yk__vid x, uint32_t dims, const int64_t *dim, cons
 }
 
 /* The shape of a concatenation in v; false after a complaint. */
-static bool joined(yk__graph *g, uint32_t n, const yk__vid *x, uint32_t axis, yk_value *v)
+static bool concat_shape(yk__graph *g, uint32_t n, const yk__vid *x, uint32_t axis, yk_value *v)
 {
     char a[160], b[160];
     for (uint32_t i = 0; i < n; i++) {
@@ -245,9 +245,9 @@ static bool joined(yk__graph *g, uint32_t n, const yk__vid *x, uint32_t axis, yk
         w = *p;
         if (axis < w.dims)
             w.dim[axis] = v->dim[axis];
-        if (axis >= p->dims || w.dtype != v->dtype || !yk__same_shape(&w, v)) {
-            yk__refuse(g, YK_E_ARG, "concat on axis %u: %s does not fit to %s", axis, yk__shape_text(p, a, sizeof a),
-                       yk__shape_text(&g->value[x[0]], b, sizeof b));
+        if (axis >= p->dims || w.dtype != v->dtype || !yk__value_same_shape(&w, v)) {
+            yk__graph_fail(g, YK_E_ARG, "concat on axis %u: %s does not fit to %s", axis,
+                           yk__value_shape_text(p, a, sizeof a), yk__value_shape_text(&g->value[x[0]], b, sizeof b));
             return false;
         }
         v->dim[axis] += p->dim[axis];
@@ -261,8 +261,8 @@ yk__vid yk__concat(yk__graph *g, uint32_t n, const yk__vid *x, uint32_t axis)
     yk__vid base;
     int64_t at = 0;
     if (!n)
-        return yk__refuse(g, YK_E_ARG, "concat: no operand");
-    if (!joined(g, n, x, axis, &all))
+        return yk__graph_fail(g, YK_E_ARG, "concat: no operand");
+    if (!concat_shape(g, n, x, axis, &all))
         return YK_NONE;
     if (n == 1)
         return x[0];
@@ -287,15 +287,15 @@ yk__vid yk__sum_to(yk__graph *g, yk__vid x, uint32_t dims, const int64_t *dim)
         return YK_NONE;
     p = &g->value[x];
     if (dims > p->dims)
-        return yk__refuse(g, YK_E_ARG, "sum_to: %s has fewer than %u dimensions", yk__shape_text(p, text, sizeof text),
-                          dims);
+        return yk__graph_fail(g, YK_E_ARG, "sum_to: %s has fewer than %u dimensions",
+                              yk__value_shape_text(p, text, sizeof text), dims);
     lead = p->dims - dims;
     for (uint32_t i = 0; i < p->dims; i++) {
         if (i < lead || (dim[i - lead] == 1 && p->dim[i] != 1))
             axes |= 1u << i;
         else if (dim[i - lead] != p->dim[i])
-            return yk__refuse(g, YK_E_ARG, "sum_to: %s was not broadcast from length %lld on its axis %u",
-                              yk__shape_text(p, text, sizeof text), (long long)dim[i - lead], i);
+            return yk__graph_fail(g, YK_E_ARG, "sum_to: %s was not broadcast from length %lld on its axis %u",
+                                  yk__value_shape_text(p, text, sizeof text), (long long)dim[i - lead], i);
     }
     return yk__reshape(g, yk__sum(g, x, axes), dims, dim);
 }

@@ -184,7 +184,7 @@ static yk_status solo_block(yk__group *g, const char *what, uint64_t bytes, void
     void *p;
     if (bytes > SIZE_MAX / 2 || yk__grow(&g->block, &g->block_cap, g->blocks + 1, sizeof *g->block))
         return yk__fail_mem(err, bytes, what);
-    p = yk__aligned(whole, 4096);
+    p = yk__malloc_aligned(whole, 4096);
     if (!p)
         return yk__fail_mem(err, bytes, what);
     memset(p, 0, whole);

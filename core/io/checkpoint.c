@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Checkpoints that are whole at any moment: a new folder beside, synced, exchanged with the old one by one rename. What a save
+ * that was interrupted left is cleared by the next one; nothing is removed that is not known by name to be a checkpoint's.
+ */
 #include "core/io/checkpoint.h"
 
 #include <dirent.h>
@@ -101,12 +105,12 @@ static json_t *state_or_null(const char *dir)
 }
 
 /* Removes the checkpoint at dir. If there is a `heir`, what it holds besides its own files goes there. */
-static yk_status remove_to(const char *dir, const char *heir, yk_error *err)
+static yk_status remove_to(const char *dir, const char *move_to, yk_error *err)
 {
-    if (!yk__folder_is(dir) && !heir)
+    if (!yk__folder_is(dir) && !move_to)
         return yk__folder_remove(dir, checkpoint_owns, NULL, err);
     json_t *state = state_or_null(dir);
-    if (!heir || !yk__folder_is(dir) || !yk__folder_move(dir, heir, checkpoint_owns, state, err))
+    if (!move_to || !yk__folder_is(dir) || !yk__folder_move(dir, move_to, checkpoint_owns, state, err))
         yk__folder_remove(dir, checkpoint_owns, state, err);
     json_decref(state);
     return err->status;
@@ -119,13 +123,13 @@ yk_status yk__checkpoint_remove(const char *dir, yk_error *err)
 
 /* ---- Writing ---- */
 
-static void checkpoint_free(yk__checkpoint *c)
+static void checkpoint_free(yk__checkpoint *ckpt)
 {
-    yk__free(c->dir);
-    yk__free(c->tmp);
-    yk__free(c->old);
-    json_decref(c->files);
-    yk__free(c);
+    yk__free(ckpt->dir);
+    yk__free(ckpt->tmp);
+    yk__free(ckpt->old);
+    json_decref(ckpt->files);
+    yk__free(ckpt);
 }
 
 /* Refuses a folder that is there and is none of ours; an empty one goes. */
@@ -144,67 +148,68 @@ static yk_status check_place(const char *dir, yk_error *err)
 }
 
 /* What an interrupted save left: the old checkpoint back in its place, half a new one gone. */
-static yk_status clear_place(const yk__checkpoint *c, yk_error *err)
+static yk_status clear_place(const yk__checkpoint *ckpt, yk_error *err)
 {
-    if (check_place(c->dir, err))
+    if (check_place(ckpt->dir, err))
         return err->status;
     struct stat st;
-    if (lstat(c->dir, &st) && yk__folder_is(c->old) && rename(c->old, c->dir))
-        return yk__fail(err, YK_E_IO, "%s: cannot rename %s to it: %s", c->dir, c->old, strerror(errno));
-    const bool there = !lstat(c->dir, &st);
+    if (lstat(ckpt->dir, &st) && yk__folder_is(ckpt->old) && rename(ckpt->old, ckpt->dir))
+        return yk__fail(err, YK_E_IO, "%s: cannot rename %s to it: %s", ckpt->dir, ckpt->old, strerror(errno));
+    const bool there = !lstat(ckpt->dir, &st);
     if (there && !S_ISDIR(st.st_mode))
-        return yk__fail(err, YK_E_IO, "%s: is no folder: a checkpoint cannot take its place", c->dir);
-    if (remove_to(c->old, there ? c->dir : NULL, err) || remove_to(c->tmp, there ? c->dir : NULL, err))
+        return yk__fail(err, YK_E_IO, "%s: is no folder: a checkpoint cannot take its place", ckpt->dir);
+    if (remove_to(ckpt->old, there ? ckpt->dir : NULL, err) || remove_to(ckpt->tmp, there ? ckpt->dir : NULL, err))
         return err->status;
-    return mkdir(c->tmp, 0777) ? yk__fail(err, YK_E_IO, "%s: cannot make the folder: %s", c->tmp, strerror(errno)) : YK_OK;
+    return mkdir(ckpt->tmp, 0777) ? yk__fail(err, YK_E_IO, "%s: cannot make the folder: %s", ckpt->tmp, strerror(errno))
+                                  : YK_OK;
 }
 
 yk_status yk__checkpoint_begin(const char *dir, yk__checkpoint **out, yk_error *err)
 {
-    yk__checkpoint *c = yk__calloc(1, sizeof *c);
-    if (!c)
-        return yk__fail_mem(err, sizeof *c, "a checkpoint");
+    yk__checkpoint *ckpt = yk__calloc(1, sizeof *ckpt);
+    if (!ckpt)
+        return yk__fail_mem(err, sizeof *ckpt, "a checkpoint");
     size_t n = strlen(dir);
     while (n > 1 && dir[n - 1] == '/')
         n--;
-    c->dir = yk__strndup(dir, n);
-    c->tmp = c->dir ? yk__format("%s.tmp", c->dir) : NULL;
-    c->old = c->dir ? yk__format("%s.old", c->dir) : NULL;
-    c->files = json_object();
-    if (!c->dir || !c->tmp || !c->old || !c->files)
+    ckpt->dir = yk__strndup(dir, n);
+    ckpt->tmp = ckpt->dir ? yk__format("%s.tmp", ckpt->dir) : NULL;
+    ckpt->old = ckpt->dir ? yk__format("%s.old", ckpt->dir) : NULL;
+    ckpt->files = json_object();
+    if (!ckpt->dir || !ckpt->tmp || !ckpt->old || !ckpt->files)
         yk__fail_mem(err, n, "a checkpoint");
-    if (err->status || clear_place(c, err)) {
-        checkpoint_free(c);
+    if (err->status || clear_place(ckpt, err)) {
+        checkpoint_free(ckpt);
         return err->status;
     }
-    *out = c;
+    *out = ckpt;
     return YK_OK;
 }
 
-const char *yk__checkpoint_folder(const yk__checkpoint *c)
+const char *yk__checkpoint_folder(const yk__checkpoint *ckpt)
 {
-    return c->tmp;
+    return ckpt->tmp;
 }
 
-yk_status yk__checkpoint_tensors(yk__checkpoint *c, const char *file, const yk__safetensors_out *t, int64_t n,
+yk_status yk__checkpoint_tensors(yk__checkpoint *ckpt, const char *file, const yk__safetensors_out *tensor, int64_t n,
                                  yk__safetensors_fetch fetch, void *user, yk_error *err)
 {
     const char *const meta[] = {"format", "pt"};
-    char *path = yk__format("%s/%s", c->tmp, file), text[24];
+    char *path = yk__format("%s/%s", ckpt->tmp, file), text[24];
     uint64_t bytes = 0, sum = 0;
     if (!path)
-        return yk__fail_mem(err, strlen(c->tmp), "a path");
+        return yk__fail_mem(err, strlen(ckpt->tmp), "a path");
     int fd = open(path, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
     if (fd < 0)
         yk__fail(err, YK_E_IO, "%s: cannot be created: %s", path, strerror(errno));
-    else if (!yk__safetensors_write(fd, path, t, n, meta, 1, fetch, user, err) && fsync(fd))
+    else if (!yk__safetensors_write(fd, path, tensor, n, meta, 1, fetch, user, err) && fsync(fd))
         yk__fail(err, YK_E_IO, "%s: cannot be synced: %s", path, strerror(errno));
     if (fd >= 0 && close(fd) && !err->status)
         yk__fail(err, YK_E_IO, "%s: cannot be closed: %s", path, strerror(errno));
     if (!err->status && !sum_file(path, &bytes, &sum, err)) {
         snprintf(text, sizeof text, "%016llx", (unsigned long long)sum);
         json_t *entry = json_pack("{s:I, s:s}", "bytes", (json_int_t)bytes, "sum", text);
-        if (!entry || json_object_set_new(c->files, file, entry))
+        if (!entry || json_object_set_new(ckpt->files, file, entry))
             yk__fail_mem(err, 64, "a checkpoint");
     }
     yk__free(path);
@@ -212,22 +217,23 @@ yk_status yk__checkpoint_tensors(yk__checkpoint *c, const char *file, const yk__
 }
 
 /* The names of the files that others put beside ours. */
-static json_t *list_companions(const yk__checkpoint *c)
+static json_t *list_companions(const yk__checkpoint *ckpt)
 {
     json_t *names = json_array();
-    DIR *d = opendir(c->tmp);
+    DIR *d = opendir(ckpt->tmp);
     for (struct dirent *e = d ? readdir(d) : NULL; e; e = readdir(d))
-        if (strcmp(e->d_name, ".") != 0 && strcmp(e->d_name, "..") != 0 && !json_object_get(c->files, e->d_name))
+        if (strcmp(e->d_name, ".") != 0 && strcmp(e->d_name, "..") != 0 && !json_object_get(ckpt->files, e->d_name))
             json_array_append_new(names, json_string(e->d_name));
     if (d)
         closedir(d);
     return names;
 }
 
-static yk_status write_state(const yk__checkpoint *c, json_t *state, yk_error *err)
+static yk_status write_state(const yk__checkpoint *ckpt, json_t *state, yk_error *err)
 {
-    char *path = yk__format("%s/" STATE, c->tmp);
-    if (!path || json_object_set(state, "files", c->files) || json_object_set_new(state, "model_files", list_companions(c))) {
+    char *path = yk__format("%s/" STATE, ckpt->tmp);
+    if (!path || json_object_set(state, "files", ckpt->files) ||
+        json_object_set_new(state, "model_files", list_companions(ckpt))) {
         yk__free(path);
         return yk__fail_mem(err, 64, "a checkpoint");
     }
@@ -237,30 +243,33 @@ static yk_status write_state(const yk__checkpoint *c, json_t *state, yk_error *e
     return err->status;
 }
 
-yk_status yk__checkpoint_commit(yk__checkpoint *c, json_t *state, yk_error *err)
+yk_status yk__checkpoint_commit(yk__checkpoint *ckpt, json_t *state, yk_error *err)
 {
     yk_error left = YK_ERROR_INIT;
-    yk_status s = write_state(c, state, err);
-    s = s ? s : yk__folder_sync(c->tmp, err);
+    yk_status s = write_state(ckpt, state, err);
+    if (!s)
+        s = yk__folder_sync(ckpt->tmp, err);
     if (s) {
-        yk__checkpoint_abandon(c);
+        yk__checkpoint_abandon(ckpt);
         return s;
     }
-    s = yk__folder_exchange(c->tmp, c->dir, c->old, err);
-    s = s ? s : yk__folder_sync_parent(c->dir, err);
-    if (!s && remove_to(c->tmp, c->dir, &left)) /* the replaced one; the new one is safe: no reason to end a job */
+    s = yk__folder_exchange(ckpt->tmp, ckpt->dir, ckpt->old, err);
+    if (!s)
+        s = yk__folder_sync_parent(ckpt->dir, err);
+    if (!s &&
+        remove_to(ckpt->tmp, ckpt->dir, &left)) /* the replaced one; the new one is safe: no reason to end a job */
         yk__log(YK_LOG_WARN, "checkpoint", "%s", left.text);
-    checkpoint_free(c);
+    checkpoint_free(ckpt);
     return s;
 }
 
-void yk__checkpoint_abandon(yk__checkpoint *c)
+void yk__checkpoint_abandon(yk__checkpoint *ckpt)
 {
-    if (!c)
+    if (!ckpt)
         return;
     yk_error ignored = YK_ERROR_INIT;
-    yk__checkpoint_remove(c->tmp, &ignored);
-    checkpoint_free(c);
+    yk__checkpoint_remove(ckpt->tmp, &ignored);
+    checkpoint_free(ckpt);
 }
 
 /* ---- Reading ---- */
@@ -298,7 +307,8 @@ yk_status yk__checkpoint_state(const char *dir, json_t **state, yk_error *err)
     if (fd >= 0)
         close(fd);
     yk_status s = fd < 0 ? err->status : yk__json_load(path, YK__JSON_UNIQUE_KEYS, &j, err);
-    s = s ? s : yk__json_object(j, path, "files", &files, err);
+    if (!s)
+        s = yk__json_object(j, path, "files", &files, err);
     if (!s && !json_is_object(files))
         s = yk__fail(err, YK_E_FORMAT, "%s: \"files\" is %s, expected an object", path, yk__json_type(files));
     yk__free(path);
@@ -314,8 +324,11 @@ yk_status yk__checkpoint_read(const char *dir, json_t **state, yk_error *err)
     json_t *j = NULL, *entry;
     const char *name;
     yk_status s = yk__checkpoint_state(dir, &j, err);
-    if (!s)
-        json_object_foreach(json_object_get(j, "files"), name, entry) s = s ? s : check_file(dir, name, entry, err);
+    json_object_foreach(json_object_get(j, "files"), name, entry)
+    {
+        if (!s)
+            s = check_file(dir, name, entry, err);
+    }
     if (s)
         json_decref(j);
     else

@@ -18,13 +18,13 @@
 typedef struct yk__checkpoint yk__checkpoint;
 
 yk_status yk__checkpoint_begin(const char *dir, yk__checkpoint **c, yk_error *err);
-yk_status yk__checkpoint_tensors(yk__checkpoint *c, const char *file, const yk__safetensors_out *t, int64_t n,
+yk_status yk__checkpoint_tensors(yk__checkpoint *ckpt, const char *file, const yk__safetensors_out *tensor, int64_t n,
                                  yk__safetensors_fetch fetch, void *user, yk_error *err);
 /* Where its files are being written. What others put there is synced with the rest and listed as "model_files". */
-const char *yk__checkpoint_folder(const yk__checkpoint *c);
+const char *yk__checkpoint_folder(const yk__checkpoint *ckpt);
 /* Adds "files" to state, writes it, renames. The object is gone afterwards, whatever happened; state stays the caller's. */
-yk_status yk__checkpoint_commit(yk__checkpoint *c, json_t *state, yk_error *err);
-void yk__checkpoint_abandon(yk__checkpoint *c); /* removes what was written; takes NULL */
+yk_status yk__checkpoint_commit(yk__checkpoint *ckpt, json_t *state, yk_error *err);
+void yk__checkpoint_abandon(yk__checkpoint *ckpt); /* removes what was written; takes NULL */
 
 /* Removes a checkpoint, whole or half written: its own files alone. What else is in the folder stays and is named. */
 yk_status yk__checkpoint_remove(const char *dir, yk_error *err);

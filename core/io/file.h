@@ -31,24 +31,24 @@ yk_status yk__file_open(const char *path, enum yk__file_mode mode, yk__file **ou
 /* Reads from data[0..bytes), which must outlive the object. */
 yk_status yk__file_from_memory(const char *name, const void *data, size_t bytes, enum yk__file_mode mode,
                                yk__file **out, yk_error *err);
-void yk__file_close(yk__file *f); /* takes NULL */
+void yk__file_close(yk__file *file); /* takes NULL */
 
 /* Up to n bytes to buf; *got < n only at the end. */
-yk_status yk__file_read(yk__file *f, void *buf, size_t n, size_t *got, yk_error *err);
+yk_status yk__file_read(yk__file *file, void *buf, size_t n, size_t *got, yk_error *err);
 
 /* The n bytes that a header asks for: refused unless they are there. `what` names them in the message. The memory grows
  * with what has really been read; the caller frees *out. One byte of 0 lies behind the data. */
-yk_status yk__file_take(yk__file *f, uint64_t n, const char *what, void **out, yk_error *err);
+yk_status yk__file_read_exact(yk__file *file, uint64_t n, const char *what, void **out, yk_error *err);
 
 /* All that is left, at most `limit` bytes; else as above. */
-yk_status yk__file_rest(yk__file *f, uint64_t limit, char **out, size_t *bytes, yk_error *err);
+yk_status yk__file_read_rest(yk__file *file, uint64_t limit, char **out, size_t *bytes, yk_error *err);
 
 /* Refuses bytes that follow. */
-yk_status yk__file_end(yk__file *f, const char *what, yk_error *err);
+yk_status yk__file_expect_end(yk__file *file, const char *what, yk_error *err);
 
-const char *yk__file_path(const yk__file *f);
-uint64_t yk__file_offset(const yk__file *f); /* (unpacked) bytes handed out so far */
-int64_t yk__file_left(const yk__file *f);    /* bytes not yet read, or -1 when not known (gzip, pipes) */
-int yk__file_is_gzip(const yk__file *f);
+const char *yk__file_path(const yk__file *file);
+uint64_t yk__file_offset(const yk__file *file); /* (unpacked) bytes handed out so far */
+int64_t yk__file_left(const yk__file *file);    /* bytes not yet read, or -1 when not known (gzip, pipes) */
+int yk__file_is_gzip(const yk__file *file);
 
 #endif

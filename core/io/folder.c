@@ -165,23 +165,23 @@ static yk_status write_whole(int fd, const char *path, const char *text, size_t 
     return fsync(fd) ? path_fail(path, "cannot be synced", err) : YK_OK;
 }
 
-yk_status yk__folder_put(const char *path, const char *text, size_t bytes, yk_error *err)
+yk_status yk__folder_write_file(const char *path, const char *text, size_t bytes, yk_error *err)
 {
-    char *beside = yk__format("%s.tmp", path);
-    int fd = beside ? open(beside, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0666) : -1;
-    if (!beside)
+    char *temp_path = yk__format("%s.tmp", path);
+    int fd = temp_path ? open(temp_path, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0666) : -1;
+    if (!temp_path)
         return yk__fail_mem(err, strlen(path), "a path");
     if (fd < 0)
-        path_fail(beside, "cannot be created", err);
+        path_fail(temp_path, "cannot be created", err);
     else
-        write_whole(fd, beside, text, bytes, err);
+        write_whole(fd, temp_path, text, bytes, err);
     if (fd >= 0 && close(fd) && !err->status)
-        path_fail(beside, "cannot be closed", err);
-    if (!err->status && rename(beside, path))
+        path_fail(temp_path, "cannot be closed", err);
+    if (!err->status && rename(temp_path, path))
         path_fail(path, "the new file cannot be renamed to it", err);
     if (err->status && fd >= 0)
-        unlink(beside);
-    yk__free(beside);
+        unlink(temp_path);
+    yk__free(temp_path);
     return err->status ? err->status : yk__folder_sync_parent(path, err);
 }
 

@@ -32,7 +32,7 @@ yk_status yk__folder_move(const char *from, const char *to, yk__folder_own own, 
 yk_status yk__folder_exchange(const char *from, const char *to, const char *aside, yk_error *err);
 
 /* A whole file: written beside, synced, renamed. */
-yk_status yk__folder_put(const char *path, const char *text, size_t bytes, yk_error *err);
+yk_status yk__folder_write_file(const char *path, const char *text, size_t bytes, yk_error *err);
 
 /* ---- Several files of a folder replaced together ----
  * They are written into DIR/.yoke-save.tmp; when all are synced that becomes DIR/.yoke-save, from where they are moved into

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* jansson with our errors, and with what it cannot do: a NUL in a key, which JSON allows and published vocabularies have. */
 #include "core/io/json.h"
 
 #include <string.h>
@@ -7,7 +8,7 @@
 
 #define LIMIT ((uint64_t)1 << 32)
 
-static yk_status fail(const char *name, const json_error_t *e, yk_error *err)
+static yk_status parse_fail(const char *name, const json_error_t *e, yk_error *err)
 {
     if (json_error_code(e) == json_error_out_of_memory || !e->text[0]) /* jansson has no words for all of these */
         return yk__fail_mem(err, 0, "a JSON value");
@@ -16,7 +17,7 @@ static yk_status fail(const char *name, const json_error_t *e, yk_error *err)
     return yk__fail(err, YK_E_FORMAT, "%s: line %d, column %d: not JSON: %s", name, e->line, e->column, e->text);
 }
 
-static int escaped(const char *text, size_t i)
+static int is_escaped(const char *text, size_t i)
 {
     size_t n = 0;
     while (n < i && text[i - 1 - n] == '\\')
@@ -29,10 +30,10 @@ static int replace_nul(char *text, size_t end)
 {
     size_t from = end ? end - 1 : 0;
     int n = 0;
-    while (from > 0 && (text[from - 1] != '"' || escaped(text, from - 1)))
+    while (from > 0 && (text[from - 1] != '"' || is_escaped(text, from - 1)))
         from--;
     for (size_t i = from; i + 6 <= end; i++)
-        if (!memcmp(text + i, "\\u0000", 6) && !escaped(text, i)) {
+        if (!memcmp(text + i, "\\u0000", 6) && !is_escaped(text, i)) {
             memcpy(text + i, "\\ufffd", 6);
             n++;
         }
@@ -72,31 +73,31 @@ yk_status yk__json_parse(const char *name, const char *text, size_t bytes, int f
     if (!v && (flags & YK__JSON_ANY))
         v = load_nul_keys(text, bytes, f, &e);
     if (!v)
-        return fail(name, &e, err);
+        return parse_fail(name, &e, err);
     *out = v;
     return YK_OK;
 }
 
-yk_status yk__json_read(yk__file *f, int flags, json_t **out, yk_error *err)
+yk_status yk__json_read(yk__file *file, int flags, json_t **out, yk_error *err)
 {
     char *text;
     size_t bytes;
-    yk_status s = yk__file_rest(f, LIMIT, &text, &bytes, err);
+    yk_status s = yk__file_read_rest(file, LIMIT, &text, &bytes, err);
     if (s)
         return s;
-    s = yk__json_parse(yk__file_path(f), text, bytes, flags, out, err);
+    s = yk__json_parse(yk__file_path(file), text, bytes, flags, out, err);
     yk__free(text);
     return s;
 }
 
 yk_status yk__json_load(const char *path, int flags, json_t **out, yk_error *err)
 {
-    yk__file *f;
-    yk_status s = yk__file_open(path, YK__FILE_AUTO, &f, err);
+    yk__file *file;
+    yk_status s = yk__file_open(path, YK__FILE_AUTO, &file, err);
     if (s)
         return s;
-    s = yk__json_read(f, flags, out, err);
-    yk__file_close(f);
+    s = yk__json_read(file, flags, out, err);
+    yk__file_close(file);
     return s;
 }
 

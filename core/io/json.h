@@ -17,7 +17,7 @@ enum {
 
 yk_status yk__json_parse(const char *name, const char *text, size_t bytes, int flags, json_t **out, yk_error *err);
 yk_status yk__json_load(const char *path, int flags, json_t **out, yk_error *err);
-yk_status yk__json_read(yk__file *f, int flags, json_t **out, yk_error *err);
+yk_status yk__json_read(yk__file *file, int flags, json_t **out, yk_error *err);
 
 /* Members of an object, with the path of the file for the message; a missing or wrong one is refused. */
 yk_status yk__json_object(const json_t *o, const char *path, const char *key, json_t **out, yk_error *err);

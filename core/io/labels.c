@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Label names to and from config.json's id2label and label2id. */
 #include "core/io/labels.h"
 
 #include <stdio.h>
@@ -6,81 +7,82 @@
 
 #include "core/base/mem.h"
 
-void yk__labels_free(yk__labels *l)
+void yk__labels_free(yk__labels *labels)
 {
-    for (int i = 0; i < l->count; i++)
-        yk__free(l->name[i]);
-    yk__free(l->name);
-    *l = (yk__labels){0};
+    for (int i = 0; i < labels->count; i++)
+        yk__free(labels->name[i]);
+    yk__free(labels->name);
+    *labels = (yk__labels){0};
 }
 
-static yk_status make(int count, yk__labels *l, yk_error *err)
+static yk_status labels_new(int count, yk__labels *labels, yk_error *err)
 {
-    *l = (yk__labels){.name = yk__calloc((size_t)count + 1, sizeof *l->name), .count = count};
-    if (l->name)
+    *labels = (yk__labels){.name = yk__calloc((size_t)count + 1, sizeof *labels->name), .count = count};
+    if (labels->name)
         return YK_OK;
-    l->count = 0;
-    return yk__fail_mem(err, ((size_t)count + 1) * sizeof *l->name, "label names");
+    labels->count = 0;
+    return yk__fail_mem(err, ((size_t)count + 1) * sizeof *labels->name, "label names");
 }
 
-static yk_status set(yk__labels *l, int i, const char *name, yk_error *err)
+static yk_status label_set(yk__labels *labels, int i, const char *name, yk_error *err)
 {
-    l->name[i] = yk__strdup(name);
-    return l->name[i] ? YK_OK : yk__fail_mem(err, strlen(name), "a label name");
+    labels->name[i] = yk__strdup(name);
+    return labels->name[i] ? YK_OK : yk__fail_mem(err, strlen(name), "a label name");
 }
 
-static const char *preset(int i, char text[24])
+static const char *preset_name(int i, char text[24])
 {
     snprintf(text, 24, "LABEL_%d", i);
     return text;
 }
 
-bool yk__labels_preset(const yk__labels *l)
+bool yk__labels_preset(const yk__labels *labels)
 {
     char text[24];
-    for (int i = 0; i < l->count; i++)
-        if (strcmp(l->name[i], preset(i, text)) != 0)
+    for (int i = 0; i < labels->count; i++)
+        if (strcmp(labels->name[i], preset_name(i, text)) != 0)
             return false;
     return true;
 }
 
 yk_status yk__labels_copy(char *const *name, int count, yk__labels *out, yk_error *err)
 {
-    yk__labels l;
-    yk_status s = make(count, &l, err);
+    yk__labels labels;
+    yk_status s = labels_new(count, &labels, err);
     for (int i = 0; i < count && !s; i++)
-        s = set(&l, i, name[i], err);
+        s = label_set(&labels, i, name[i], err);
     if (s)
-        yk__labels_free(&l);
+        yk__labels_free(&labels);
     else
-        *out = l;
+        *out = labels;
     return s;
 }
 
 yk_status yk__labels_of(const json_t *config, const char *path, yk__labels *out, yk_error *err)
 {
     const json_t *map = json_object_get(config, "id2label");
-    yk__labels l = {0};
+    yk__labels labels = {0};
     yk_status s = YK_OK;
     if (!map || json_is_null(map)) {
-        *out = l;
+        *out = labels;
         return YK_OK;
     }
     if (!json_is_object(map) || json_object_size(map) > INT32_MAX - 1)
         return yk__fail(err, YK_E_FORMAT, "%s: id2label: expected an object, found %s", path, yk__json_type(map));
-    s = make((int)json_object_size(map), &l, err);
-    for (int i = 0; i < l.count && !s; i++) {
+    s = labels_new((int)json_object_size(map), &labels, err);
+    for (int i = 0; i < labels.count && !s; i++) {
         char key[16];
         snprintf(key, sizeof key, "%d", i);
         const json_t *v = json_object_get(map, key);
-        s = json_is_string(v) ? set(&l, i, json_string_value(v), err)
-                              : yk__fail(err, YK_E_FORMAT, "%s: id2label has %d names: key \"%s\": expected a string, found %s",
-                                         path, l.count, key, yk__json_type(v));
+        s = json_is_string(v)
+                ? label_set(&labels, i, json_string_value(v), err)
+                : yk__fail(err, YK_E_FORMAT, "%s: id2label has %d names: key \"%s\": expected a string, found %s", path,
+                           labels.count, key, yk__json_type(v));
     }
     if (s)
-        yk__labels_free(&l);
+        yk__labels_free(&labels);
     else
-        *out = l;
+        *out = labels;
     return s;
 }
 
@@ -95,13 +97,14 @@ yk_status yk__labels_load(const char *path, yk__labels *out, yk_error *err)
     return s;
 }
 
-json_t *yk__labels_map(const yk__labels *l, bool by_name)
+json_t *yk__labels_map(const yk__labels *labels, bool by_name)
 {
     json_t *o = json_object();
-    for (int i = 0; i < l->count && o; i++) {
+    for (int i = 0; i < labels->count && o; i++) {
         char key[16];
         snprintf(key, sizeof key, "%d", i);
-        if (by_name ? json_object_set_new(o, l->name[i], json_integer(i)) : json_object_set_new(o, key, json_string(l->name[i]))) {
+        if (by_name ? json_object_set_new(o, labels->name[i], json_integer(i))
+                    : json_object_set_new(o, key, json_string(labels->name[i]))) {
             json_decref(o);
             o = NULL;
         }

@@ -18,9 +18,9 @@ typedef struct yk__labels {
 /* The names of a configuration's id2label, of which the keys must be 0 to n-1; none: count 0. path: for the message. */
 yk_status yk__labels_of(const json_t *config, const char *path, yk__labels *out, yk_error *err);
 yk_status yk__labels_load(const char *path, yk__labels *out, yk_error *err); /* path: a config.json */
-bool yk__labels_preset(const yk__labels *l);                                 /* all are transformers' own */
+bool yk__labels_preset(const yk__labels *labels);                            /* all are transformers' own */
 yk_status yk__labels_copy(char *const *name, int count, yk__labels *out, yk_error *err);
-json_t *yk__labels_map(const yk__labels *l, bool by_name); /* id2label or label2id; NULL: out of memory */
-void yk__labels_free(yk__labels *l);                       /* empties it */
+json_t *yk__labels_map(const yk__labels *labels, bool by_name); /* id2label or label2id; NULL: out of memory */
+void yk__labels_free(yk__labels *labels);                       /* empties it */
 
 #endif

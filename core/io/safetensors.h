@@ -41,23 +41,23 @@ yk_status yk__safetensors_open(const char *path, yk__safetensors **out, yk_error
 /* The same on memory, which must outlive the object. */
 yk_status yk__safetensors_from_memory(const char *name, const void *data, size_t bytes, yk__safetensors **out,
                                       yk_error *err);
-void yk__safetensors_close(yk__safetensors *st); /* takes NULL */
+void yk__safetensors_close(yk__safetensors *tensors); /* takes NULL */
 
-int64_t yk__safetensors_count(const yk__safetensors *st);
-const yk__safetensor *yk__safetensors_at(const yk__safetensors *st, int64_t i);          /* in the header's order */
-const yk__safetensor *yk__safetensors_find(const yk__safetensors *st, const char *name); /* NULL: not there */
-const char *yk__safetensors_path(const yk__safetensors *st);
+int64_t yk__safetensors_count(const yk__safetensors *tensors);
+const yk__safetensor *yk__safetensors_at(const yk__safetensors *tensors, int64_t i); /* in the header's order */
+const yk__safetensor *yk__safetensors_find(const yk__safetensors *tensors, const char *name); /* NULL: not there */
+const char *yk__safetensors_path(const yk__safetensors *tensors);
 
 /* Metadata of the (first) file; NULL when there is no such key. */
-const char *yk__safetensors_meta(const yk__safetensors *st, const char *key);
-int64_t yk__safetensors_meta_count(const yk__safetensors *st);
-void yk__safetensors_meta_at(const yk__safetensors *st, int64_t i, const char **key, const char **value);
+const char *yk__safetensors_meta(const yk__safetensors *tensors, const char *key);
+int64_t yk__safetensors_meta_count(const yk__safetensors *tensors);
+void yk__safetensors_meta_at(const yk__safetensors *tensors, int64_t i, const char **key, const char **value);
 
 /* Copies bytes [from, from + bytes) of a tensor to out, in the host's byte order. */
-yk_status yk__safetensors_load(yk__safetensors *st, const yk__safetensor *t, uint64_t from, uint64_t bytes, void *out,
-                               yk_error *err);
+yk_status yk__safetensors_load(yk__safetensors *tensors, const yk__safetensor *tensor, uint64_t from, uint64_t bytes,
+                               void *out, yk_error *err);
 /* The whole tensor, aligned to 64 bytes, read at the first call and kept until close. */
-yk_status yk__safetensors_data(yk__safetensors *st, const yk__safetensor *t, const void **out, yk_error *err);
+yk_status yk__safetensors_data(yk__safetensors *tensors, const yk__safetensor *tensor, const void **out, yk_error *err);
 
 /* ---- writing ---- */
 
@@ -75,7 +75,7 @@ typedef struct yk__safetensors_out {
 
 /* Writes a whole file to fd from its current place: tensors in the given order, without gap. meta: pairs key, value
  * (2 * nmeta strings). Names must differ. path is for messages. Does not sync. */
-yk_status yk__safetensors_write(int fd, const char *path, const yk__safetensors_out *t, int64_t count,
+yk_status yk__safetensors_write(int fd, const char *path, const yk__safetensors_out *tensor, int64_t count,
                                 const char *const *meta, int nmeta, yk__safetensors_fetch fetch, void *user,
                                 yk_error *err);
 

@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Writing safetensors: the header is made in memory, the data go out tensor by tensor, from memory or piece by piece from whoever
+ * has them, so that a file may be larger than memory.
+ */
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -12,46 +16,46 @@
 #define PIECE ((size_t)1 << 20)
 
 struct text {
-    char *p;
-    size_t len, cap;
+    char *data;
+    size_t length, cap;
     int failed; /* memory is gone */
 };
 
-static void add(struct text *t, const char *s, size_t n)
+static void text_add(struct text *text, const char *s, size_t n)
 {
-    if (t->failed || yk__grow(&t->p, &t->cap, t->len + n + 1, 1)) {
-        t->failed = 1;
+    if (text->failed || yk__grow(&text->data, &text->cap, text->length + n + 1, 1)) {
+        text->failed = 1;
         return;
     }
-    memcpy(t->p + t->len, s, n);
-    t->len += n;
-    t->p[t->len] = 0;
+    memcpy(text->data + text->length, s, n);
+    text->length += n;
+    text->data[text->length] = 0;
 }
 
-static void add_word(struct text *t, const char *s)
+static void text_add_str(struct text *text, const char *s)
 {
-    add(t, s, strlen(s));
+    text_add(text, s, strlen(s));
 }
 
-static void add_int(struct text *t, uint64_t v)
+static void text_add_int(struct text *text, uint64_t v)
 {
     char b[24];
-    add(t, b, (size_t)snprintf(b, sizeof b, "%" PRIu64, v));
+    text_add(text, b, (size_t)snprintf(b, sizeof b, "%" PRIu64, v));
 }
 
-static void add_string(struct text *t, const char *s)
+static void text_add_quoted(struct text *text, const char *s)
 {
-    add_word(t, "\"");
+    text_add_str(text, "\"");
     for (; *s; s++) {
         char b[8];
         if (*s == '"' || *s == '\\')
-            add(t, b, (size_t)snprintf(b, sizeof b, "\\%c", *s));
+            text_add(text, b, (size_t)snprintf(b, sizeof b, "\\%c", *s));
         else if ((unsigned char)*s < 0x20)
-            add(t, b, (size_t)snprintf(b, sizeof b, "\\u%04x", (unsigned)(unsigned char)*s));
+            text_add(text, b, (size_t)snprintf(b, sizeof b, "\\u%04x", (unsigned)(unsigned char)*s));
         else
-            add(t, s, 1);
+            text_add(text, s, 1);
     }
-    add_word(t, "\"");
+    text_add_str(text, "\"");
 }
 
 static const char *type_name(uint32_t dtype)
@@ -65,73 +69,73 @@ static const char *type_name(uint32_t dtype)
 }
 
 /* The bytes of a tensor, or -1: negative dimension, overflow, unknown type. */
-static int64_t tensor_bytes(const yk__safetensors_out *t)
+static int64_t tensor_bytes(const yk__safetensors_out *tensor)
 {
-    int64_t n = yk_dtype_bytes(t->dtype);
+    int64_t n = yk_dtype_bytes(tensor->dtype);
     if (!n)
         return -1;
-    for (int i = 0; i < t->rank; i++)
-        if (t->shape[i] < 0 || __builtin_mul_overflow(n, t->shape[i], &n))
+    for (int i = 0; i < tensor->rank; i++)
+        if (tensor->shape[i] < 0 || __builtin_mul_overflow(n, tensor->shape[i], &n))
             return -1;
     return n;
 }
 
-static void add_tensor(struct text *h, const yk__safetensors_out *t, uint64_t begin, uint64_t end)
+static void text_add_tensor(struct text *header, const yk__safetensors_out *tensor, uint64_t begin, uint64_t end)
 {
-    add_string(h, t->name);
-    add_word(h, ":{\"dtype\":\"");
-    add_word(h, type_name(t->dtype));
-    add_word(h, "\",\"shape\":[");
-    for (int i = 0; i < t->rank; i++) {
+    text_add_quoted(header, tensor->name);
+    text_add_str(header, ":{\"dtype\":\"");
+    text_add_str(header, type_name(tensor->dtype));
+    text_add_str(header, "\",\"shape\":[");
+    for (int i = 0; i < tensor->rank; i++) {
         if (i)
-            add_word(h, ",");
-        add_int(h, (uint64_t)t->shape[i]);
+            text_add_str(header, ",");
+        text_add_int(header, (uint64_t)tensor->shape[i]);
     }
-    add_word(h, "],\"data_offsets\":[");
-    add_int(h, begin);
-    add_word(h, ",");
-    add_int(h, end);
-    add_word(h, "]}");
+    text_add_str(header, "],\"data_offsets\":[");
+    text_add_int(header, begin);
+    text_add_str(header, ",");
+    text_add_int(header, end);
+    text_add_str(header, "]}");
 }
 
-static void add_meta(struct text *h, const char *const *meta, int nmeta)
+static void text_add_meta(struct text *header, const char *const *meta, int nmeta)
 {
-    add_word(h, "\"__metadata__\":{");
+    text_add_str(header, "\"__metadata__\":{");
     for (int i = 0; i < nmeta; i++) {
         if (i)
-            add_word(h, ",");
-        add_string(h, meta[2 * i]);
-        add_word(h, ":");
-        add_string(h, meta[2 * i + 1]);
+            text_add_str(header, ",");
+        text_add_quoted(header, meta[2 * i]);
+        text_add_str(header, ":");
+        text_add_quoted(header, meta[2 * i + 1]);
     }
-    add_word(h, "}");
+    text_add_str(header, "}");
 }
 
 /* 8 bytes of length, then the JSON, padded with spaces to a multiple of 8. */
-static yk_status build_header(struct text *h, const char *path, const yk__safetensors_out *t, int64_t count,
+static yk_status build_header(struct text *header, const char *path, const yk__safetensors_out *tensor, int64_t count,
                               const char *const *meta, int nmeta, yk_error *err)
 {
     uint64_t at = 0;
-    add(h, "\0\0\0\0\0\0\0", 8);
-    add_word(h, "{");
+    text_add(header, "\0\0\0\0\0\0\0", 8);
+    text_add_str(header, "{");
     if (nmeta)
-        add_meta(h, meta, nmeta);
+        text_add_meta(header, meta, nmeta);
     for (int64_t i = 0; i < count; i++) {
-        int64_t n = tensor_bytes(&t[i]);
+        int64_t n = tensor_bytes(&tensor[i]);
         if (n < 0 || at + (uint64_t)n > INT64_MAX)
-            return yk__fail(err, YK_E_ARG, "%s: tensor '%.100s': no valid dtype and shape", path, t[i].name);
+            return yk__fail(err, YK_E_ARG, "%s: tensor '%.100s': no valid dtype and shape", path, tensor[i].name);
         if (i || nmeta)
-            add_word(h, ",");
-        add_tensor(h, &t[i], at, at + (uint64_t)n);
+            text_add_str(header, ",");
+        text_add_tensor(header, &tensor[i], at, at + (uint64_t)n);
         at += (uint64_t)n;
     }
-    add_word(h, "}");
-    while (!h->failed && h->len % 8)
-        add_word(h, " ");
-    if (h->failed)
-        return yk__fail_mem(err, h->len, "a safetensors header");
+    text_add_str(header, "}");
+    while (!header->failed && header->length % 8)
+        text_add_str(header, " ");
+    if (header->failed)
+        return yk__fail_mem(err, header->length, "a safetensors header");
     for (size_t i = 0; i < 8; i++)
-        h->p[i] = (char)((uint64_t)(h->len - 8) >> (8 * i));
+        header->data[i] = (char)((uint64_t)(header->length - 8) >> (8 * i));
     return YK_OK;
 }
 
@@ -173,22 +177,22 @@ static void to_file_order(uint8_t *p, size_t n, size_t w)
 #endif
 }
 
-static yk_status write_tensor(const struct sink *k, const yk__safetensors_out *t, int64_t i, yk_error *err)
+static yk_status write_tensor(const struct sink *sink, const yk__safetensors_out *tensor, int64_t i, yk_error *err)
 {
-    uint64_t n = (uint64_t)tensor_bytes(t), at = 0;
-    if (t->data && __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__)
-        return write_all(k->fd, k->path, t->data, n, err);
+    uint64_t n = (uint64_t)tensor_bytes(tensor), at = 0;
+    if (tensor->data && __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__)
+        return write_all(sink->fd, sink->path, tensor->data, n, err);
     while (at < n) {
         size_t m = n - at < PIECE ? (size_t)(n - at) : PIECE;
         yk_status s = YK_OK;
-        if (t->data) {
-            memcpy(k->piece, (const char *)t->data + at, m);
-            to_file_order((uint8_t *)k->piece, m, yk_dtype_bytes(t->dtype));
+        if (tensor->data) {
+            memcpy(sink->piece, (const char *)tensor->data + at, m);
+            to_file_order((uint8_t *)sink->piece, m, yk_dtype_bytes(tensor->dtype));
         } else {
-            s = k->fetch(k->user, i, at, k->piece, m, err);
+            s = sink->fetch(sink->user, i, at, sink->piece, m, err);
         }
         if (!s)
-            s = write_all(k->fd, k->path, k->piece, m, err);
+            s = write_all(sink->fd, sink->path, sink->piece, m, err);
         if (s)
             return s;
         at += m;
@@ -196,36 +200,32 @@ static yk_status write_tensor(const struct sink *k, const yk__safetensors_out *t
     return YK_OK;
 }
 
-static yk_status check_names(const char *path, const yk__safetensors_out *t, int64_t count, yk_error *err)
+static yk_status check_names(const char *path, const yk__safetensors_out *tensor, int64_t count, yk_error *err)
 {
     for (int64_t i = 0; i < count; i++)
         for (int64_t j = 0; j < i; j++)
-            if (!strcmp(t[i].name, t[j].name))
-                return yk__fail(err, YK_E_ARG, "%s: two tensors are named '%.100s'", path, t[i].name);
+            if (!strcmp(tensor[i].name, tensor[j].name))
+                return yk__fail(err, YK_E_ARG, "%s: two tensors are named '%.100s'", path, tensor[i].name);
     return YK_OK;
 }
 
-yk_status yk__safetensors_write(int fd, const char *path, const yk__safetensors_out *t, int64_t count,
+yk_status yk__safetensors_write(int fd, const char *path, const yk__safetensors_out *tensor, int64_t count,
                                 const char *const *meta, int nmeta, yk__safetensors_fetch fetch, void *user,
                                 yk_error *err)
 {
-    struct text h = {0};
-    struct sink k = {fd, path, fetch, user, NULL};
-    yk_status s = check_names(path, t, count, err);
+    struct text header = {0};
+    struct sink sink = {fd, path, fetch, user, NULL};
+    yk_status s = check_names(path, tensor, count, err);
     if (!s)
-        s = build_header(&h, path, t, count, meta, nmeta, err);
-    if (s)
-        goto free_header;
-    k.piece = yk__malloc(PIECE);
-    if (!k.piece) {
-        s = yk__fail_mem(err, PIECE, "a write buffer");
-        goto free_header;
+        s = build_header(&header, path, tensor, count, meta, nmeta, err);
+    if (!s) {
+        sink.piece = yk__malloc(PIECE);
+        s = sink.piece ? write_all(fd, path, header.data, header.length, err)
+                       : yk__fail_mem(err, PIECE, "a write buffer");
     }
-    s = write_all(fd, path, h.p, h.len, err);
     for (int64_t i = 0; i < count && !s; i++)
-        s = write_tensor(&k, &t[i], i, err);
-    yk__free(k.piece);
-free_header:
-    yk__free(h.p);
+        s = write_tensor(&sink, &tensor[i], i, err);
+    yk__free(sink.piece);
+    yk__free(header.data);
     return s;
 }

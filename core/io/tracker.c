@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* The tracker's file: a line is written as a whole and flushed, so that whoever reads along sees whole lines. */
 #include "core/io/tracker.h"
 
 #include <errno.h>
@@ -17,19 +18,19 @@ struct yk__tracker {
 
 yk_status yk__tracker_open(const char *path, yk__tracker **out, yk_error *err)
 {
-    yk__tracker *t = yk__calloc(1, sizeof *t);
-    if (!t || !(t->path = yk__strdup(path))) {
-        yk__free(t);
-        return yk__fail_mem(err, sizeof *t, "a log");
+    yk__tracker *tracker = yk__calloc(1, sizeof *tracker);
+    if (!tracker || !(tracker->path = yk__strdup(path))) {
+        yk__free(tracker);
+        return yk__fail_mem(err, sizeof *tracker, "a log");
     }
-    t->file = fopen(path, "a");
-    if (!t->file) {
+    tracker->file = fopen(path, "a");
+    if (!tracker->file) {
         yk__fail(err, YK_E_IO, "%s: cannot be opened for writing: %s", path, strerror(errno));
-        yk__free(t->path);
-        yk__free(t);
+        yk__free(tracker->path);
+        yk__free(tracker);
         return err->status;
     }
-    *out = t;
+    *out = tracker;
     return YK_OK;
 }
 
@@ -46,33 +47,33 @@ static void put_name(FILE *f, const char *s)
     fputc('"', f);
 }
 
-void yk__tracker_line(yk__tracker *t, uint64_t step, uint32_t n, const char *const *name, const double *value)
+void yk__tracker_line(yk__tracker *tracker, uint64_t step, uint32_t n, const char *const *name, const double *value)
 {
-    fprintf(t->file, "{\"step\": %llu", (unsigned long long)step);
+    fprintf(tracker->file, "{\"step\": %llu", (unsigned long long)step);
     for (uint32_t i = 0; i < n; i++) {
-        fputs(", ", t->file);
-        put_name(t->file, name[i]);
+        fputs(", ", tracker->file);
+        put_name(tracker->file, name[i]);
         if (isfinite(value[i]))
-            fprintf(t->file, ": %s", yk__number_text(value[i], 9).text);
+            fprintf(tracker->file, ": %s", yk__number_text(value[i], 9).text);
         else
-            fputs(": null", t->file);
+            fputs(": null", tracker->file);
     }
     errno = 0;
-    if ((fputs("}\n", t->file) < 0 || fflush(t->file)) && !t->failed)
-        t->failed = errno ? errno : EIO;
+    if ((fputs("}\n", tracker->file) < 0 || fflush(tracker->file)) && !tracker->failed)
+        tracker->failed = errno ? errno : EIO;
 }
 
-yk_status yk__tracker_close(yk__tracker *t, yk_error *err)
+yk_status yk__tracker_close(yk__tracker *tracker, yk_error *err)
 {
-    if (!t)
+    if (!tracker)
         return YK_OK;
     errno = 0;
-    if (fclose(t->file) && !t->failed)
-        t->failed = errno ? errno : EIO;
-    if (t->failed)
-        yk__fail(err, YK_E_IO, "%s: writing failed: %s", t->path, strerror(t->failed));
-    yk_status s = t->failed ? err->status : YK_OK;
-    yk__free(t->path);
-    yk__free(t);
+    if (fclose(tracker->file) && !tracker->failed)
+        tracker->failed = errno ? errno : EIO;
+    if (tracker->failed)
+        yk__fail(err, YK_E_IO, "%s: writing failed: %s", tracker->path, strerror(tracker->failed));
+    yk_status s = tracker->failed ? err->status : YK_OK;
+    yk__free(tracker->path);
+    yk__free(tracker);
     return s;
 }

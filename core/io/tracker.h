@@ -14,7 +14,7 @@ typedef struct yk__tracker yk__tracker;
 
 yk_status yk__tracker_open(const char *path, yk__tracker **t, yk_error *err);
 /* {"step": step, "name[0]": value[0], ...} */
-void yk__tracker_line(yk__tracker *t, uint64_t step, uint32_t n, const char *const *name, const double *value);
-yk_status yk__tracker_close(yk__tracker *t, yk_error *err); /* takes NULL */
+void yk__tracker_line(yk__tracker *tracker, uint64_t step, uint32_t n, const char *const *name, const double *value);
+yk_status yk__tracker_close(yk__tracker *tracker, yk_error *err); /* takes NULL */
 
 #endif

@@ -157,7 +157,7 @@ static void describe_data(const yk_job *job, agree_part *part)
     for (size_t i = 0; i < job->n_data && part->n + 3 <= NUMBERS; i++)
         if (yk__data_trains(job->data[i])) {
             uint64_t epoch, batch;
-            yk_data_place(job->data[i], &epoch, &batch);
+            yk_data_tell(job->data[i], &epoch, &batch);
             part_add(part, "epoch", (double)epoch);
             part_add(part, "batch", (double)batch);
             part_add(part, "batches", (double)yk_data_batches(job->data[i]));

@@ -30,7 +30,7 @@ static bool blame_input(const yk_job *job, char *buf, size_t n)
         if (input->scalars || job->g.value[input->leaf].dtype != YK_F32)
             continue;
         const yk_value *x = &job->g.value[input->leaf];
-        const int64_t all = yk__count(x), at = find_not_finite(input->data, all);
+        const int64_t all = yk__value_count(x), at = find_not_finite(input->data, all);
         if (at < 0)
             continue;
         yk__row_text(job, x->dims ? at / (all / x->dim[0]) : 0, row, sizeof row);

@@ -152,7 +152,7 @@ static bool run_writes(yk_job *job, yk__vid root, double *out, int depth)
         if (node->op != YK_OP_COPY || node->n_in != 2 || root_of(g, part) != root)
             continue;
         const yk_value *p = &g->value[part];
-        int64_t m = yk__count(p), from = (int64_t)(p->offset - g->value[root].offset) / yk_dtype_bytes(p->dtype);
+        int64_t m = yk__value_count(p), from = (int64_t)(p->offset - g->value[root].offset) / yk_dtype_bytes(p->dtype);
         double *v = yk__calloc((size_t)m + 1, sizeof *v);
         bool ok = v && evaluate(job, g->index[node->in], v, m, depth + 1);
         for (int64_t i = 0; i < m && ok; i++)
@@ -176,7 +176,7 @@ static bool evaluate(yk_job *job, yk__vid v, double *out, int64_t n, int depth)
         const yk_node *node = &g->node[k];
         if (node->n_out != 1 || g->index[node->out] != root)
             continue;
-        int64_t all = yk__count(&g->value[root]), from = (int64_t)(g->value[v].offset - g->value[root].offset);
+        int64_t all = yk__value_count(&g->value[root]), from = (int64_t)(g->value[v].offset - g->value[root].offset);
         double *whole = yk__calloc((size_t)all + 1, sizeof *whole);
         bool ok = whole && run_node(job, node, root, whole, all, depth) && run_writes(job, root, whole, depth);
         from /= yk_dtype_bytes(g->value[v].dtype);
@@ -197,8 +197,8 @@ bool yk__host_labels(yk_job *job, yk__vid v, int64_t other_than, int64_t classes
 {
     const yk_value *x = &job->g.value[v];
     const yk_slot *s = x->slot == YK_NONE ? NULL : &job->g.slot[x->slot];
-    int64_t count = 0, outside = 0, all = yk__count(x);
-    if (!s || s->kind != YK_SLOT_INPUT || s->key >= job->n_input || x->dtype != YK_I32 || !yk__is_dense(x))
+    int64_t count = 0, outside = 0, all = yk__value_count(x);
+    if (!s || s->kind != YK_SLOT_INPUT || s->key >= job->n_input || x->dtype != YK_I32 || !yk__value_is_dense(x))
         return false;
     const int32_t *y = (const int32_t *)job->input[s->key].data + x->offset / sizeof *y;
     for (int64_t i = 0; i < all; i++)

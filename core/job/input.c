@@ -15,7 +15,7 @@ uint32_t yk__input_new(yk_job *job, yk_dtype dtype, uint32_t dims, const int64_t
     yk__jinput *in = &job->input[job->n_input];
     if (in->cap < bytes) {
         yk__free(in->data);
-        in->data = yk__aligned(bytes, 64);
+        in->data = yk__malloc_aligned(bytes, 64);
         in->cap = in->data ? bytes : 0;
         if (!in->data) {
             yk__job_failf(job, YK_E_MEM, "out of memory (%llu bytes for an input)", (unsigned long long)bytes);
@@ -137,11 +137,11 @@ yk_t yk_constant(yk_job *job, float value)
 static void set_rows(yk_job *job, int64_t local, const int32_t *row, int64_t first, int64_t global)
 {
     if (job->rows_input != YK_NONE || job->n_packing) {
-        yk__job_failf(job, YK_E_ARG, "yk_rows: dropout has used the row numbers of this step already; call it before");
+        yk__job_failf(job, YK_E_ARG, "yk_set_rows: dropout has used the row numbers of this step already; call it before");
         return;
     }
     if (yk__grow(&job->row, &job->cap_row, (size_t)local, sizeof *job->row)) {
-        yk__job_failf(job, YK_E_MEM, "out of memory in yk_rows");
+        yk__job_failf(job, YK_E_MEM, "out of memory in yk_set_rows");
         return;
     }
     for (int64_t i = 0; i < local; i++)
@@ -155,12 +155,12 @@ static void set_rows(yk_job *job, int64_t local, const int32_t *row, int64_t fir
             yk__sharding_input(job, i);
 }
 
-void yk_rows(yk_job *job, int64_t local, const int32_t *row, int64_t global)
+void yk_set_rows(yk_job *job, int64_t local, const int32_t *row, int64_t global)
 {
     if (!yk_ok(job))
         return;
     if (local < 0 || global < local || global > INT32_MAX)
-        yk__job_failf(job, YK_E_ARG, "yk_rows: %lld rows of %lld", (long long)local, (long long)global);
+        yk__job_failf(job, YK_E_ARG, "yk_set_rows: %lld rows of %lld", (long long)local, (long long)global);
     else
         set_rows(job, local, row, 0, global);
 }

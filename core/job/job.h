@@ -64,7 +64,7 @@ typedef struct yk__sharding {
     uint16_t why;         /* LOCAL: number of its reason */
     uint32_t sign;        /* of how it was made, equal on all ranks */
     uint32_t whole;       /* PARTIAL: its sum over the ranks + 1, once there is one */
-    int64_t inner;        /* SHARDED: neighbouring entries along the axis that are of one row; 0: rows of yk_pack */
+    int64_t inner;        /* SHARDED: neighbouring entries along the axis that are of one row; 0: rows of yk_pack_tokens */
 } yk__sharding;
 
 /* The reciprocal of the number of entries that a mean over rows counts: 1 / (each * rows of all ranks). */
@@ -325,7 +325,7 @@ bool yk__random(yk_job *job, yk__vid x, yk__vid *key, yk__vid *rows); /* inputs 
 bool yk__random_key(yk_job *job, yk__vid *key);
 void yk__inputs_clear(yk_job *job);
 int64_t yk__local_rows(const yk_job *job);
-void yk__rows_from(yk_job *job, int64_t local, int64_t first, int64_t global); /* yk_rows of first, first + 1, .. */
+void yk__rows_from(yk_job *job, int64_t local, int64_t first, int64_t global); /* yk_set_rows of first, first + 1, .. */
 
 /* ---- count.c ------------------------------------------------------------------------------------------------------- */
 /* Host value of element i of a trace value that follows from inputs; false with the graph's or job's error filled. */

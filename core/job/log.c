@@ -5,13 +5,13 @@
 #include "core/io/tracker.h"
 #include "core/job/job.h"
 
-void yk_log_open(yk_job *job, const char *path)
+void yk_track_open(yk_job *job, const char *path)
 {
     yk_error err = YK_ERROR_INIT;
     if (!yk_ok(job))
         return;
     if (job->logging) {
-        yk__job_failf(job, YK_E_ARG, "yk_log_open %s: the job has a log already", path);
+        yk__job_failf(job, YK_E_ARG, "yk_track_open %s: the job tracks into a file already", path);
         return;
     }
     job->logging = true;
@@ -19,7 +19,7 @@ void yk_log_open(yk_job *job, const char *path)
         yk__job_fail(job, &err);
 }
 
-void yk_log(yk_job *job, const char *name, yk_t x)
+void yk_track(yk_job *job, const char *name, yk_t x)
 {
     if (!yk_ok(job) || !job->logging)
         return;
@@ -29,7 +29,7 @@ void yk_log(yk_job *job, const char *name, yk_t x)
     yk__log_entry e = {yk__strdup(name), x, job->opt ? job->opt->steps : job->micro_step};
     if (!e.name || yk__grow(&job->log, &job->cap_log, job->n_log + 1, sizeof e)) {
         yk__free(e.name);
-        yk__job_failf(job, YK_E_MEM, "out of memory in yk_log");
+        yk__job_failf(job, YK_E_MEM, "out of memory in yk_track");
         return;
     }
     job->log[job->n_log++] = e;

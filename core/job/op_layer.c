@@ -24,7 +24,7 @@ static bool four(yk_job *job, const char *name, yk__vid v)
     if (job->g.value[v].dims == 4)
         return true;
     yk__job_failf(job, YK_E_ARG, "%s: expected images [N, C, H, W], got %s", name,
-                  yk__shape_text(&job->g.value[v], text, sizeof text));
+                  yk__value_shape_text(&job->g.value[v], text, sizeof text));
     return false;
 }
 
@@ -51,7 +51,7 @@ yk_t yk_conv2d(yk_t x, yk_t weight, yk_t bias, const yk_conv2d_config *c)
     in[0] = yk__dense(&job->g, in[0]);
     yk__vid y = apply(job, YK_OP_CONV2D, 2, in, 7, attr);
     if (y != YK_NONE && !yk__is_no(bias)) {
-        const int64_t dim[4] = {1, b == YK_NONE ? 1 : yk__count(&job->g.value[b]), 1, 1};
+        const int64_t dim[4] = {1, b == YK_NONE ? 1 : yk__value_count(&job->g.value[b]), 1, 1};
         y = yk__bin(&job->g, YK_OP_ADD, y, yk__reshape(&job->g, b, 4, dim));
     }
     return yk__give(job, y, to);

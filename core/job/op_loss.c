@@ -28,7 +28,7 @@ static void refuse_label(yk_job *job, yk__vid labels, int64_t at, int64_t label,
 {
     const yk_value *x = &job->g.value[labels];
     char row[320];
-    yk__row_text(job, x->dims ? at / (yk__count(x) / x->dim[0]) : 0, row, sizeof row);
+    yk__row_text(job, x->dims ? at / (yk__value_count(x) / x->dim[0]) : 0, row, sizeof row);
     yk__job_failf(job, YK_E_ARG, "yk_cross_entropy: label %lld of %s is none of the logits' %lld classes, 0 to %lld (%lld is ignored)",
                   (long long)label, row, (long long)classes, (long long)classes - 1, (long long)ignore);
 }
@@ -50,7 +50,7 @@ static bool labels_fit(yk_job *job, yk__vid labels, int64_t classes, int64_t ign
  * an input, or negative. */
 static double label_count(yk_job *job, yk__vid labels, yk__vid weight, int64_t ignore, double count)
 {
-    int64_t n = yk__count(&job->g.value[labels]), classes = weight == YK_NONE ? 0 : yk__count(&job->g.value[weight]);
+    int64_t n = yk__value_count(&job->g.value[labels]), classes = weight == YK_NONE ? 0 : yk__value_count(&job->g.value[weight]);
     if (!classes && count >= 0.0)
         return count;
     count = 0.0;
@@ -81,11 +81,11 @@ yk_t yk_cross_entropy_with(yk_t logits, yk_t labels, const yk_cross_entropy_conf
     if (z == YK_NONE || y == YK_NONE || !yk_ok(job))
         return YK__POISON;
     const yk_value u = job->g.value[z];
-    const int64_t rows = yk__count(&job->g.value[y]), flat[2] = {rows, u.dims ? u.dim[u.dims - 1] : 1};
-    if (u.dims < 1 || yk__count(&u) != rows * flat[1] || (w != YK_NONE && yk__count(&job->g.value[w]) != flat[1])) {
+    const int64_t rows = yk__value_count(&job->g.value[y]), flat[2] = {rows, u.dims ? u.dim[u.dims - 1] : 1};
+    if (u.dims < 1 || yk__value_count(&u) != rows * flat[1] || (w != YK_NONE && yk__value_count(&job->g.value[w]) != flat[1])) {
         char s[2][96];
         yk__job_failf(job, YK_E_ARG, "%s: logits %s and labels %s do not fit (logits [.., C], labels [..], weight [C])", name,
-                      yk__shape_text(&u, s[0], sizeof s[0]), yk__shape_text(&job->g.value[y], s[1], sizeof s[1]));
+                      yk__value_shape_text(&u, s[0], sizeof s[0]), yk__value_shape_text(&job->g.value[y], s[1], sizeof s[1]));
         return YK__POISON;
     }
     const int64_t ignore = (int64_t)yk__setting(c->ignore_index, -100);
@@ -122,7 +122,7 @@ static yk__vid bce_items(yk_job *job, yk__vid x, yk__vid y, yk__vid w, yk__vid q
 {
     yk__graph *g = &job->g;
     const yk_value u = g->value[x];
-    const int64_t n = yk__count(&u), column[2] = {n, 1}, log = 1;
+    const int64_t n = yk__value_count(&u), column[2] = {n, 1}, log = 1;
     const yk__vid pair[2] = {yk__reshape(g, x, 2, column), yk__fill(g, 0.0, YK_F32, 2, column)};
     yk__vid both = yk__concat(g, 2, pair, 1), p = YK_NONE;
     if (both == YK_NONE)
@@ -150,11 +150,11 @@ static bool alike(const char *name, yk_t x, yk_t target, const yk_loss_config *c
     if (*a == YK_NONE || *b == YK_NONE)
         return false;
     const yk__graph *g = &(*job)->g;
-    if (yk__same_shape(&g->value[*a], &g->value[*b]))
+    if (yk__value_same_shape(&g->value[*a], &g->value[*b]))
         return true;
     char s[2][96];
-    yk__job_failf(*job, YK_E_ARG, "%s: %s and %s differ in shape", name, yk__shape_text(&g->value[*a], s[0], sizeof s[0]),
-                  yk__shape_text(&g->value[*b], s[1], sizeof s[1]));
+    yk__job_failf(*job, YK_E_ARG, "%s: %s and %s differ in shape", name, yk__value_shape_text(&g->value[*a], s[0], sizeof s[0]),
+                  yk__value_shape_text(&g->value[*b], s[1], sizeof s[1]));
     return false;
 }
 
@@ -172,24 +172,24 @@ yk_t yk_bce_with_logits(yk_t logits, yk_t target, const yk_loss_config *c)
     yk__vid q = yk__is_no(c->pos_weight) ? YK_NONE : yk__float(job, yk__operand(job, name, c->pos_weight));
     if (!yk_ok(job))
         return YK__POISON;
-    double n = (double)yk__count(&job->g.value[x]);
+    double n = (double)yk__value_count(&job->g.value[x]);
     const yk__vid in[4] = {x, y, w, q};
     const yk__sharding items = yk__shard_map(job, 4, in);
     return reduced(job, bce_items(job, yk__cast(&job->g, x, YK_F32), y, w, q), items, n, c->reduction);
 }
 
-yk_t yk_mse(yk_t x, yk_t target, const yk_loss_config *c)
+yk_t yk_mse_loss(yk_t x, yk_t target, const yk_loss_config *c)
 {
     yk_job *job;
     yk__vid a, b;
     c = c ? c : &plain;
-    if (!alike("yk_mse", x, target, c, &job, &a, &b))
+    if (!alike("yk_mse_loss", x, target, c, &job, &a, &b))
         return YK__POISON;
     if (!yk__is_no(c->weight) || !yk__is_no(c->pos_weight)) {
-        yk__job_failf(job, YK_E_ARG, "yk_mse has no weights");
+        yk__job_failf(job, YK_E_ARG, "yk_mse_loss has no weights");
         return YK__POISON;
     }
-    double n = (double)yk__count(&job->g.value[a]);
+    double n = (double)yk__value_count(&job->g.value[a]);
     const yk__vid in[2] = {a, b};
     const yk__sharding items = yk__shard_map(job, 2, in);
     yk__vid d = yk__bin(&job->g, YK_OP_SUB, a, b);

@@ -201,7 +201,7 @@ static yk_t unary(yk_op op, const char *name, yk_t x)
 YK__UNARY(yk_neg, YK_OP_NEG)
 YK__UNARY(yk_abs, YK_OP_ABS)
 YK__UNARY(yk_exp, YK_OP_EXP)
-YK__UNARY(yk_log_of, YK_OP_LOG)
+YK__UNARY(yk_log, YK_OP_LOG)
 YK__UNARY(yk_sqrt, YK_OP_SQRT)
 YK__UNARY(yk_rsqrt, YK_OP_RSQRT)
 YK__UNARY(yk_relu, YK_OP_RELU)
@@ -277,7 +277,7 @@ static yk__vid reducible(const char *name, yk_t x, uint32_t axes, yk_job **job)
     if (v != YK_NONE && axes >> (*job)->g.value[v].dims) {
         char text[96];
         yk__job_failf(*job, YK_E_ARG, "%s: axes 0x%x of %s", name, axes,
-                      yk__shape_text(&(*job)->g.value[v], text, sizeof text));
+                      yk__value_shape_text(&(*job)->g.value[v], text, sizeof text));
         return YK_NONE;
     }
     return v;
@@ -351,14 +351,14 @@ static yk__vid untransposed(yk_job *job, yk__vid v, bool *swapped)
     uint32_t axis[YK_MAX_DIMS];
     const yk_value *x = &job->g.value[v];
     *swapped = false;
-    if (yk__is_dense(x) || x->dims < 2)
+    if (yk__value_is_dense(x) || x->dims < 2)
         return v;
     for (uint32_t i = 0; i < x->dims; i++)
         axis[i] = i;
     axis[x->dims - 1] = x->dims - 2u;
     axis[x->dims - 2] = x->dims - 1u;
     yk__vid t = yk__permute(&job->g, v, axis);
-    if (t != YK_NONE && yk__is_dense(&job->g.value[t])) {
+    if (t != YK_NONE && yk__value_is_dense(&job->g.value[t])) {
         *swapped = true;
         return t;
     }
@@ -415,8 +415,8 @@ yk_t yk_matmul(yk_t a, yk_t b)
         return YK__POISON;
     const yk_value xa = job->g.value[va], xb = job->g.value[vb];
     if (xa.dims < 2 || xb.dims < 2 || xa.dim[xa.dims - 1] != xb.dim[xb.dims - 2] || !leading(&xa, &xb, &n, dim)) {
-        yk__job_failf(job, YK_E_ARG, "yk_matmul: %s times %s does not fit", yk__shape_text(&xa, s[0], sizeof s[0]),
-                      yk__shape_text(&xb, s[1], sizeof s[1]));
+        yk__job_failf(job, YK_E_ARG, "yk_matmul: %s times %s does not fit", yk__value_shape_text(&xa, s[0], sizeof s[0]),
+                      yk__value_shape_text(&xb, s[1], sizeof s[1]));
         return YK__POISON;
     }
     whole_factors(job, &va, &vb);
@@ -455,7 +455,7 @@ static yk_t linear(const char *name, yk_t x, yk_t weight, yk_t bias, bool out_fi
     if (wv.dims != 2 || xv.dims < 1 || xv.dim[xv.dims - 1] != in) {
         char s[2][96];
         yk__job_failf(job, YK_E_ARG, "%s: x is %s, the weight %s; x's last length must be the weight's %s", name,
-                      yk__shape_text(&xv, s[0], sizeof s[0]), yk__shape_text(&wv, s[1], sizeof s[1]),
+                      yk__value_shape_text(&xv, s[0], sizeof s[0]), yk__value_shape_text(&wv, s[1], sizeof s[1]),
                       out_first ? "second" : "first");
         return YK__POISON;
     }

@@ -164,10 +164,10 @@ yk_t yk_batch_norm(yk_t x, yk_t gamma, yk_t beta, yk_batch_norm_state running, f
     if (v == YK_NONE || mean == YK_NONE || var == YK_NONE)
         return YK__POISON;
     int64_t channels = job->g.value[v].dims >= 2 ? job->g.value[v].dim[1] : -1;
-    if (yk__count(&job->g.value[mean]) != channels || yk__count(&job->g.value[var]) != channels) {
+    if (yk__value_count(&job->g.value[mean]) != channels || yk__value_count(&job->g.value[var]) != channels) {
         char text[96];
         yk__job_failf(job, YK_E_ARG, "yk_batch_norm: x is %s, its axis 1 must be the length of the running values, %lld",
-                      yk__shape_text(&job->g.value[v], text, sizeof text), (long long)yk__count(&job->g.value[mean]));
+                      yk__value_shape_text(&job->g.value[v], text, sizeof text), (long long)yk__value_count(&job->g.value[mean]));
         return YK__POISON;
     }
     const yk__vid rest[4] = {mean, var, yk__is_no(gamma) ? YK_NONE : yk__operand(job, "yk_batch_norm", gamma),

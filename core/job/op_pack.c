@@ -50,7 +50,7 @@ static bool make_lists(yk_job *job, yk__packing *p, const double *keep)
     p->token_input = a;
     p->token = job->input[a].leaf;
     p->row = job->input[b].leaf;
-    yk__graph_inverse(&job->g, p->token, p->row);
+    yk__graph_mark_inverse(&job->g, p->token, p->row);
     return true;
 }
 
@@ -58,9 +58,9 @@ static bool check_keep(yk_job *job, const char *name, const yk_value *v)
 {
     char text[96];
     if (v->dims != 2)
-        yk__job_failf(job, YK_E_ARG, "%s: which tokens count is [rows, tokens], got %s", name, yk__shape_text(v, text, sizeof text));
-    else if (yk__count(v) > INT32_MAX)
-        yk__job_failf(job, YK_E_ARG, "%s: %lld tokens are too many", name, (long long)yk__count(v));
+        yk__job_failf(job, YK_E_ARG, "%s: which tokens count is [rows, tokens], got %s", name, yk__value_shape_text(v, text, sizeof text));
+    else if (yk__value_count(v) > INT32_MAX)
+        yk__job_failf(job, YK_E_ARG, "%s: %lld tokens are too many", name, (long long)yk__value_count(v));
     return yk_ok(job);
 }
 
@@ -74,7 +74,7 @@ static const yk__packing *packing_of(yk_job *job, const char *name, yk_t keep)
     for (size_t i = 0; i < job->n_packing; i++)
         if (job->packing[i].keep == v)
             return &job->packing[i];
-    const int64_t tokens = yk__count(&job->g.value[v]);
+    const int64_t tokens = yk__value_count(&job->g.value[v]);
     if (yk__grow(&job->packing, &job->cap_packing, job->n_packing + 1, sizeof *job->packing) ||
         yk__grow(&job->room.label, &job->room.cap_label, (size_t)tokens + 1, sizeof *job->room.label)) {
         yk__job_failf(job, YK_E_MEM, "out of memory in %s", name);
@@ -100,9 +100,9 @@ static yk__vid rows_of(yk_job *job, yk__vid x, uint32_t lead)
 static void wrong_shape(yk_job *job, const char *name, const yk_value *x, const yk__packing *p, bool packed)
 {
     char text[96];
-    yk__shape_text(x, text, sizeof text);
+    yk__value_shape_text(x, text, sizeof text);
     if (packed)
-        yk__job_failf(job, YK_E_ARG, "%s: expected the %lld rows of yk_pack first, got %s", name, (long long)p->n, text);
+        yk__job_failf(job, YK_E_ARG, "%s: expected the %lld rows of yk_pack_tokens first, got %s", name, (long long)p->n, text);
     else
         yk__job_failf(job, YK_E_ARG, "%s: expected [%lld, %lld, ..] as which tokens count, got %s", name, (long long)p->rows,
                       (long long)p->width, text);
@@ -115,24 +115,24 @@ static yk__sharding along_rows(yk_job *job, yk__vid v, yk__sharding s)
     return job->world == 1 || fits ? s : yk__shard_local(job, v, "the tokens that count are rows, and lie along another axis");
 }
 
-int64_t yk_packed(yk_t keep)
+int64_t yk_packed_count(yk_t keep)
 {
-    yk_job *job = yk__enter("yk_packed", 1, &keep);
-    const yk__packing *p = job ? packing_of(job, "yk_packed", keep) : NULL;
+    yk_job *job = yk__enter("yk_packed_count", 1, &keep);
+    const yk__packing *p = job ? packing_of(job, "yk_packed_count", keep) : NULL;
     return p ? p->n : 0;
 }
 
-yk_t yk_pack(yk_t x, yk_t keep)
+yk_t yk_pack_tokens(yk_t x, yk_t keep)
 {
     const yk_t all[2] = {x, keep};
-    yk_job *job = yk__enter("yk_pack", 2, all);
-    const yk__packing *p = job ? packing_of(job, "yk_pack", keep) : NULL;
-    const yk__vid v = p ? yk__operand(job, "yk_pack", x) : YK_NONE;
+    yk_job *job = yk__enter("yk_pack_tokens", 2, all);
+    const yk__packing *p = job ? packing_of(job, "yk_pack_tokens", keep) : NULL;
+    const yk__vid v = p ? yk__operand(job, "yk_pack_tokens", x) : YK_NONE;
     if (v == YK_NONE)
         return YK__POISON;
     const yk_value *u = &job->g.value[v];
     if (u->dims < 2 || u->dim[0] != p->rows || u->dim[1] != p->width) {
-        wrong_shape(job, "yk_pack", u, p, false);
+        wrong_shape(job, "yk_pack_tokens", u, p, false);
         return YK__POISON;
     }
     yk__sharding to = yk__shard_reshape(job, v, u->dims, u->dim);
@@ -140,17 +140,17 @@ yk_t yk_pack(yk_t x, yk_t keep)
     return yk__give(job, yk__gather(&job->g, rows_of(job, v, 2), p->token), along_rows(job, v, to));
 }
 
-yk_t yk_unpack(yk_t x, yk_t keep)
+yk_t yk_unpack_tokens(yk_t x, yk_t keep)
 {
     const yk_t all[2] = {x, keep};
-    yk_job *job = yk__enter("yk_unpack", 2, all);
-    const yk__packing *p = job ? packing_of(job, "yk_unpack", keep) : NULL;
-    const yk__vid v = p ? yk__operand(job, "yk_unpack", x) : YK_NONE;
+    yk_job *job = yk__enter("yk_unpack_tokens", 2, all);
+    const yk__packing *p = job ? packing_of(job, "yk_unpack_tokens", keep) : NULL;
+    const yk__vid v = p ? yk__operand(job, "yk_unpack_tokens", x) : YK_NONE;
     if (v == YK_NONE)
         return YK__POISON;
     const yk_value u = job->g.value[v];
     if (u.dims < 1 || u.dims == YK_MAX_DIMS || u.dim[0] != p->n) {
-        wrong_shape(job, "yk_unpack", &u, p, true);
+        wrong_shape(job, "yk_unpack_tokens", &u, p, true);
         return YK__POISON;
     }
     int64_t dim[YK_MAX_DIMS] = {p->rows, p->width};

@@ -151,28 +151,28 @@ yk_t yk_pad(yk_t x, int32_t axis, int64_t before, int64_t after, float value)
     return yk__give(job, yk__pad(&job->g, v, u->dims, dim, begin, NULL, (double)value), s);
 }
 
-void yk_checkpoint_begin(yk_job *job)
+void yk_recompute_begin(yk_job *job)
 {
     if (!yk_ok(job))
         return;
     if (job->recomputing) {
-        yk__job_failf(job, YK_E_ARG, "yk_checkpoint_begin: a block is open already; blocks do not nest");
+        yk__job_failf(job, YK_E_ARG, "yk_recompute_begin: a block is open already; blocks do not nest");
         return;
     }
     if (yk__grow(&job->recompute, &job->cap_recompute, job->n_recompute + 1, sizeof *job->recompute)) {
-        yk__job_failf(job, YK_E_MEM, "out of memory in yk_checkpoint_begin");
+        yk__job_failf(job, YK_E_MEM, "out of memory in yk_recompute_begin");
         return;
     }
     job->recomputing = true;
     job->recompute[job->n_recompute] = (yk__recompute){(uint32_t)job->g.n_node, (uint32_t)job->g.n_node};
 }
 
-void yk_checkpoint_end(yk_job *job)
+void yk_recompute_end(yk_job *job)
 {
     if (!yk_ok(job))
         return;
     if (!job->recomputing) {
-        yk__job_failf(job, YK_E_ARG, "yk_checkpoint_end without a yk_checkpoint_begin in this step");
+        yk__job_failf(job, YK_E_ARG, "yk_recompute_end without a yk_recompute_begin in this step");
         return;
     }
     job->recomputing = false;

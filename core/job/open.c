@@ -369,7 +369,7 @@ uint32_t yk_rank(const yk_job *job)
     return job ? job->rank : 0;
 }
 
-uint32_t yk_world(const yk_job *job)
+uint32_t yk_world_size(const yk_job *job)
 {
     return job ? job->world : 1;
 }
@@ -474,7 +474,7 @@ uint64_t yk_param_hash(yk_job *job)
     return yk_ok(job) && yk__params_ready(job) && yk__job_hash(job, true, &hash) ? hash : 0;
 }
 
-void yk_sum_ranks(yk_job *job, double *v, uint32_t n)
+void yk_all_reduce_sum(yk_job *job, double *v, uint32_t n)
 {
     const uint32_t most = YK_GROUP_MAIL / sizeof *v; /* in one message */
     yk_error err = YK_ERROR_INIT;
@@ -510,12 +510,12 @@ void yk_print(yk_job *job, const char *fmt, ...)
 
 /* ---- What hangs on a job ---- */
 
-void yk_owns(yk_job *job, void *object, void (*release)(void *object))
+void yk_on_close(yk_job *job, void *object, void (*release)(void *object))
 {
     if (!job || yk__grow(&job->owned, &job->cap_owned, job->n_owned + 1, sizeof *job->owned)) {
         release(object);
         if (job)
-            yk_fail(job, YK_E_MEM, "out of memory in yk_owns");
+            yk_fail(job, YK_E_MEM, "out of memory in yk_on_close");
         return;
     }
     job->owned[job->n_owned++] = (yk__owned){object, release};

@@ -133,18 +133,17 @@ double yk_loss_scale(const yk_opt *opt)
 }
 
 /* The parts of the ranks are added up when first asked for, so every rank must ask. */
-double yk_window_loss(const yk_opt *opt)
+double yk_step_loss(yk_opt *opt)
 {
     yk_error err = YK_ERROR_INIT;
-    yk_opt *o = (yk_opt *)(uintptr_t)opt;
-    if (!o || !yk_ok(o->job))
+    if (!opt || !yk_ok(opt->job))
         return (double)NAN;
-    if (!o->window_known && o->job->world > 1 && yk__group_sum_members(o->job->group, &o->window_loss, 1, &err)) {
-        yk__job_fail(o->job, &err);
+    if (!opt->window_known && opt->job->world > 1 && yk__group_sum_members(opt->job->group, &opt->window_loss, 1, &err)) {
+        yk__job_fail(opt->job, &err);
         return (double)NAN;
     }
-    o->window_known = true;
-    return o->window_loss;
+    opt->window_known = true;
+    return opt->window_loss;
 }
 
 static bool limit_ok(yk_job *job, const char *name, float max)
@@ -169,7 +168,7 @@ void yk_clip_value(yk_job *job, float max)
         job->clip_value = (double)max;
 }
 
-void yk_window_end(yk_job *job)
+void yk_accumulate_end(yk_job *job)
 {
     if (yk_ok(job))
         job->window_end = true;
@@ -219,7 +218,7 @@ static void fill_hyper(yk_opt *opt)
         if (p->used)
             yk__optim_hyper(&opt->rule, opt->lr * g->lr_factor, g->weight_decay, p->steps + 1, opt->hyper[p->number]);
         else
-            yk__optim_rest(opt->hyper[p->number]);
+            yk__optim_hyper_identity(opt->hyper[p->number]);
     }
 }
 
@@ -312,7 +311,7 @@ static bool update(yk_opt *opt)
     job->clipped_norm = job->clip_norm, job->clipped_value = job->clip_value;
     job->clip_norm = job->clip_value = 0.0;
     opt->grad_norm = done.grad_norm;
-    if (job->scaling && (!yk__scaler_update(&job->scaler, done.skipped) || yk__scaler_lost(&job->scaler))) {
+    if (job->scaling && (!yk__scaler_update(&job->scaler, done.skipped) || yk__scaler_exhausted(&job->scaler))) {
         fail_overflow(job, done.bad_param);
         return false;
     }

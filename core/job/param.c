@@ -206,11 +206,11 @@ void yk_assign(yk_t state, yk_t value)
         return;
     }
     const yk_value *u = &job->g.value[v];
-    if (!p->state || u->dtype != p->dtype || yk__count(u) != (int64_t)p->n) {
+    if (!p->state || u->dtype != p->dtype || yk__value_count(u) != (int64_t)p->n) {
         char text[96];
         yk__job_failf(job, YK_E_ARG, "yk_assign to %s (%s, %llu elements): the value is %s", p->name,
                       p->state ? yk__dtype_name(p->dtype) : "a parameter", (unsigned long long)p->n,
-                      yk__shape_text(u, text, sizeof text));
+                      yk__value_shape_text(u, text, sizeof text));
         return;
     }
     if (p->assigned == job->gen) {

@@ -181,8 +181,8 @@ static json_t *scaler_state(const yk__scaler *s)
 {
     json_t *o = json_object();
     json_object_set_new(o, "scale", number(s->scale));
-    json_object_set_new(o, "count", json_integer(s->count));
-    json_object_set_new(o, "left", json_integer(s->left));
+    json_object_set_new(o, "count", json_integer(s->good_steps));
+    json_object_set_new(o, "left", json_integer(s->hysteresis_left));
     json_object_set_new(o, "iter", json_integer(s->iter));
     json_object_set_new(o, "last_bad", json_integer(s->last_bad));
     return o;
@@ -195,7 +195,7 @@ static json_t *data_state(const yk_job *job)
         uint64_t epoch, batch;
         if (!yk__data_trains(job->data[i]))
             continue;
-        yk_data_place(job->data[i], &epoch, &batch);
+        yk_data_tell(job->data[i], &epoch, &batch);
         json_t *o = json_object();
         json_object_set_new(o, "epoch", big(epoch));
         json_object_set_new(o, "batch", big(batch));
@@ -264,12 +264,12 @@ static yk_status write_companions(yk_job *job, const char *dir, yk_error *err)
     return yk_ok(job) ? YK_OK : yk__fail(err, job->error.status, "%s", job->error.text);
 }
 
-void yk_save_with(yk_job *job, void *object, void (*write)(void *object, const char *dir))
+void yk_on_save(yk_job *job, void *object, void (*write)(void *object, const char *dir))
 {
     if (!yk_ok(job))
         return;
     if (yk__grow(&job->companion, &job->cap_companion, job->n_companion + 1, sizeof *job->companion)) {
-        yk__job_failf(job, YK_E_MEM, "out of memory in yk_save_with");
+        yk__job_failf(job, YK_E_MEM, "out of memory in yk_on_save");
         return;
     }
     job->companion[job->n_companion++] = (yk__companion){object, write};
@@ -412,8 +412,8 @@ static void restore_scaler(yk__scaler *s, const json_t *o)
     if (!o)
         return;
     s->scale = number_of(json_object_get(o, "scale"), s->scale);
-    s->count = json_integer_value(json_object_get(o, "count"));
-    s->left = json_integer_value(json_object_get(o, "left"));
+    s->good_steps = json_integer_value(json_object_get(o, "count"));
+    s->hysteresis_left = json_integer_value(json_object_get(o, "left"));
     s->iter = json_integer_value(json_object_get(o, "iter"));
     s->last_bad = json_integer_value(json_object_get(o, "last_bad"));
 }
@@ -428,7 +428,7 @@ static void restore_data(yk_job *job, const char *dir, const json_t *places)
         at++;
         uint64_t batch = big_of(json_object_get(o, "batch"));
         if (yk__resume_batch(job, dir, o, yk__data_batch(job->data[i]), &batch))
-            yk_data_rewind(job->data[i], big_of(json_object_get(o, "epoch")), batch);
+            yk_data_seek(job->data[i], big_of(json_object_get(o, "epoch")), batch);
     }
 }
 

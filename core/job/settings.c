@@ -306,7 +306,7 @@ void yk_settings_check(yk_settings *s)
         const char *near;
         if (!s->pair[i].given || s->pair[i].asked)
             continue;
-        near = yk__nearest(s->pair[i].key, (const char *const *)s->asked, s->n_asked);
+        near = yk__nearest_word(s->pair[i].key, (const char *const *)s->asked, s->n_asked);
         fail(s, YK_E_ARG, "this model has no setting \"%s\"%s%s%s", s->pair[i].key, near ? ": did you mean \"" : "",
              near ? near : "", near ? "\"?" : "");
         return;
@@ -356,7 +356,7 @@ void yk_settings_save(yk_settings *s, const char *file)
     json_decref(o);
     if (!text)
         fail(s, YK_E_MEM, "%s: out of memory for its text", file);
-    else if (yk__folder_put(file, text, strlen(text), &err))
+    else if (yk__folder_write_file(file, text, strlen(text), &err))
         yk_fail(s->job, err.status, err.text);
     free(text);
 }

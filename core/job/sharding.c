@@ -254,7 +254,7 @@ static yk__vid largest_of(yk_job *job, yk__vid v, uint32_t axes)
 {
     int64_t dim[YK_MAX_DIMS];
     const yk_value *x = &job->g.value[v];
-    if (yk__count(x))
+    if (yk__value_count(x))
         return yk__all_max(&job->g, yk__rmax(&job->g, v, axes));
     for (uint32_t i = 0; i < x->dims; i++)
         dim[i] = axes >> i & 1 ? 1 : x->dim[i];
@@ -299,7 +299,7 @@ yk__sharding yk__shard_local(yk_job *job, yk__vid v, const char *why)
             yk__job_failf(job, YK_E_MEM, "out of memory while tracing");
             return s;
         }
-        yk__shape_text(&job->g.value[v], shape, sizeof shape);
+        yk__value_shape_text(&job->g.value[v], shape, sizeof shape);
         snprintf(job->reason[job->n_reason++], sizeof *job->reason, "%s of %s at %s cannot be split over ranks: %s", job->call,
                  shape, yk__here_text(where, sizeof where), why);
     }
@@ -347,7 +347,7 @@ static void check_input(yk_job *job, uint32_t k)
         yk__job_failf(job, YK_E_ARG,
                       "input %zu of the step, %s, has no row for each of this rank's %lld, so it is taken to be the same "
                       "on all ranks, and it is not: begin the shape of rows with their number",
-                      i, yk__shape_text(&job->g.value[job->input[i].leaf], text, sizeof text), (long long)job->local);
+                      i, yk__value_shape_text(&job->g.value[job->input[i].leaf], text, sizeof text), (long long)job->local);
         return;
     }
 }

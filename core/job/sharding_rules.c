@@ -6,7 +6,7 @@
 #include "core/job/job.h"
 
 static const char exchange_off[] = "it is no sum over rows, and in evaluation (yk_train off) the ranks exchange nothing";
-static const char packed_rows[] = "yk_pack ends in rows of zeros, and how many depends on the rank: yk_unpack first";
+static const char packed_rows[] = "yk_pack_tokens ends in rows of zeros, and how many depends on the rank: yk_unpack_tokens first";
 
 static yk__sharding lying(yk__spread spread)
 {

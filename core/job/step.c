@@ -79,7 +79,7 @@ yk__kept *yk__kept_add(yk_job *job, yk__vid v)
         return NULL;
     }
     k->value = job->g.value[v];
-    k->bytes = (uint64_t)yk__count(&k->value) * (yk__dtype_is_float(k->value.dtype) ? 4 : yk_dtype_bytes(k->value.dtype));
+    k->bytes = (uint64_t)yk__value_count(&k->value) * (yk__dtype_is_float(k->value.dtype) ? 4 : yk_dtype_bytes(k->value.dtype));
     if (!take_host(job, k)) {
         yk__job_failf(job, YK_E_MEM, "out of memory (%llu bytes for a value to be read)", (unsigned long long)k->bytes);
         return NULL;
@@ -187,10 +187,10 @@ static void note_compile(yk_job *job)
         if (leaf >= job->g.n_value || job->input[i].scalars)
             continue;
         const yk_value *x = &job->g.value[leaf];
-        if (made && i < job->n_last && !job->told_compile && !yk__same_shape(x, &job->last_input[i])) {
+        if (made && i < job->n_last && !job->told_compile && !yk__value_same_shape(x, &job->last_input[i])) {
             yk__log(YK_LOG_INFO, "job", "%s: a program was made again after the start: input %u was %s and is %s",
-                    yk__here_text(where, sizeof where), i, yk__shape_text(&job->last_input[i], was, sizeof was),
-                    yk__shape_text(x, is, sizeof is));
+                    yk__here_text(where, sizeof where), i, yk__value_shape_text(&job->last_input[i], was, sizeof was),
+                    yk__value_shape_text(x, is, sizeof is));
             job->told_compile = true;
         }
         job->last_input[i] = *x;
@@ -280,7 +280,7 @@ bool yk__flush(yk_job *job)
     if (!yk__job_alive(job))
         return false;
     if (job->recomputing) {
-        yk__job_failf(job, YK_E_ARG, "yk_checkpoint_begin without its yk_checkpoint_end");
+        yk__job_failf(job, YK_E_ARG, "yk_recompute_begin without its yk_recompute_end");
         return false;
     }
     if (!gather_wanted(job, &wanted))
@@ -377,12 +377,12 @@ double yk_item(yk_t x)
     if (!yk_ok(job))
         return (double)NAN;
     const yk_value *v = yk__peek(job, x, &buf);
-    if (v && (v->dims == 0 || yk__count(v) == 1) && is_param(x)) {
+    if (v && (v->dims == 0 || yk__value_count(v) == 1) && is_param(x)) {
         return param_number(job, &job->param[(uint32_t)x.id]);
     }
-    if (v && yk__count(v) != 1 && !(v->dims && yk__count(v) == 0)) {
+    if (v && yk__value_count(v) != 1 && !(v->dims && yk__value_count(v) == 0)) {
         char text[96];
-        yk__job_failf(job, YK_E_ARG, "yk_item of %s: it must be one number", yk__shape_text(v, text, sizeof text));
+        yk__job_failf(job, YK_E_ARG, "yk_item of %s: it must be one number", yk__value_shape_text(v, text, sizeof text));
         return (double)NAN;
     }
     yk__kept *k = fetched(job, "yk_item", x);
@@ -409,7 +409,7 @@ void yk_read(yk_t x, void *data, size_t bytes)
     if (k->bytes != bytes) {
         char text[96];
         yk__job_failf(job, YK_E_ARG, "yk_read: %s has %llu bytes, room is %zu",
-                      yk__shape_text(&k->value, text, sizeof text), (unsigned long long)k->bytes, bytes);
+                      yk__value_shape_text(&k->value, text, sizeof text), (unsigned long long)k->bytes, bytes);
         return;
     }
     memcpy(data, k->host, bytes);
@@ -441,10 +441,10 @@ void yk_backward(yk_t loss)
     yk__vid v = job ? yk__use(job, "yk_backward", loss) : YK_NONE;
     if (v == YK_NONE)
         return;
-    if (job->g.value[v].dtype != YK_F32 || yk__count(&job->g.value[v]) != 1) {
+    if (job->g.value[v].dtype != YK_F32 || yk__value_count(&job->g.value[v]) != 1) {
         char text[96];
         yk__job_failf(job, YK_E_ARG, "yk_backward: the loss is %s; it must be one f32 number",
-                      yk__shape_text(&job->g.value[v], text, sizeof text));
+                      yk__value_shape_text(&job->g.value[v], text, sizeof text));
         return;
     }
     if (job->loss != YK_NONE) {

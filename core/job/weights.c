@@ -89,7 +89,7 @@ static yk_status read_into(yk_weights *w, const yk__safetensor *t, yk_t param, y
     if (whole) {
         memcpy(to, data, n * sizeof(int64_t));
         yk__param_put_file(w->job, p, to);
-    } else if (yk__to_f32(t->dtype, data, n, to)) {
+    } else if (yk__array_to_f32(t->dtype, data, n, to)) {
         yk__fail(err, YK_E_UNSUPPORTED, "%s: tensor \"%s\" has type %s, which cannot become f32", yk__safetensors_path(w->file),
                  t->name, t->dtype_name);
     } else {
@@ -193,7 +193,7 @@ void yk_weights_save(yk_job *job, const char *file, uint32_t n, const char *cons
 
 /* ---- Several files together ---------------------------------------------------------------------------------------- */
 
-const char *yk_stage(yk_job *job, const char *dir)
+const char *yk_stage_begin(yk_job *job, const char *dir)
 {
     yk_error err = YK_ERROR_INIT;
     yk_make_dir(job, dir);

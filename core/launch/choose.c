@@ -54,12 +54,12 @@ static bool read_all(int fd, void *data, size_t n)
     return true;
 }
 
-static _Noreturn void select_and_exit(const char *words, int fd)
+static _Noreturn void select_and_exit(const char *device_specs, int fd)
 {
     answer a = {YK_ERROR_INIT, 0};
     yk__placement *place = NULL;
     yk__topology *t = NULL;
-    if (!yk__topology_new(&t, &a.err) && !yk__device_select(words, t, &place, &a.n, &a.err) && a.n > MAX_PLACES)
+    if (!yk__topology_new(&t, &a.err) && !yk__device_select(device_specs, t, &place, &a.n, &a.err) && a.n > MAX_PLACES)
         yk__fail(&a.err, YK_E_ARG, "%u devices were selected: a job has at most %u ranks", a.n, MAX_PLACES);
     if (write_all(fd, &a, sizeof a) && !a.err.status)
         write_all(fd, place, a.n * sizeof *place);
@@ -90,7 +90,7 @@ static yk_status read_answer(int fd, yk__placement **place, uint32_t *n, bool *w
     return YK_OK;
 }
 
-yk_status yk__launch_select(const char *words, struct yk__placement **place, uint32_t *n, yk_error *err)
+yk_status yk__launch_select(const char *device_specs, struct yk__placement **place, uint32_t *n, yk_error *err)
 {
     int fd[2], status = 0;
     bool whole = false;
@@ -105,7 +105,7 @@ yk_status yk__launch_select(const char *words, struct yk__placement **place, uin
         if (getppid() != launcher)
             _exit(1); /* child: the launcher died before the prctl */
         close(fd[0]);
-        select_and_exit(words, fd[1]);
+        select_and_exit(device_specs, fd[1]);
     }
     close(fd[1]);
     if (pid < 0) {

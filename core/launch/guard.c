@@ -6,7 +6,7 @@
  */
 #include "config.h"
 
-#include "core/launch/launcher.h"
+#include "core/launch/internal.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -53,68 +53,68 @@ static _Noreturn void watch_launcher(int fd)
         fd = fcntl(fd, F_DUPFD, 3);
     keep_only(fd);
     for (;;) {
-        int32_t told;
-        const ssize_t got = recv(fd, &told, sizeof told, 0);
+        int32_t message;
+        const ssize_t got = recv(fd, &message, sizeof message, 0);
         if (got < 0 && errno == EINTR)
             continue;
-        if (got != (ssize_t)sizeof told)
+        if (got != (ssize_t)sizeof message)
             break;
-        if (!told)
+        if (!message)
             _exit(0); /* child: a goodbye */
-        if (told > 0 && n < YK_TR_RANKS)
-            group[n++] = told;
-        if (told < 0)
-            drop_group(group, &n, -told);
+        if (message > 0 && n < YK_TR_RANKS)
+            group[n++] = message;
+        if (message < 0)
+            drop_group(group, &n, -message);
     }
     for (size_t i = 0; i < n; i++)
         kill(-group[i], SIGKILL);
     _exit(0); /* child */
 }
 
-void yk__guard_start(yk__guard *g)
+void yk__guard_start(yk__guard *guard)
 {
     int fd[2];
-    *g = (yk__guard){0, -1};
+    *guard = (yk__guard){0, -1};
     if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, fd))
         return;
-    g->pid = fork();
-    if (g->pid == 0) {
+    guard->pid = fork();
+    if (guard->pid == 0) {
         close(fd[0]);
         watch_launcher(fd[1]);
     }
     close(fd[1]);
-    if (g->pid > 0) {
-        g->fd = fd[0];
+    if (guard->pid > 0) {
+        guard->fd = fd[0];
         return;
     }
-    g->pid = 0;
+    guard->pid = 0;
     close(fd[0]);
 }
 
-static void tell_guard(const yk__guard *g, int32_t what)
+static void guard_send(const yk__guard *guard, int32_t what)
 {
-    if (g->fd >= 0 && send(g->fd, &what, sizeof what, MSG_NOSIGNAL) < 0)
+    if (guard->fd >= 0 && send(guard->fd, &what, sizeof what, MSG_NOSIGNAL) < 0)
         return; /* somebody ended the guard: the job goes on without */
 }
 
-void yk__guard_add(const yk__guard *g, pid_t group)
+void yk__guard_add(const yk__guard *guard, pid_t group)
 {
-    tell_guard(g, group);
+    guard_send(guard, group);
 }
 
-void yk__guard_remove(const yk__guard *g, pid_t group)
+void yk__guard_remove(const yk__guard *guard, pid_t group)
 {
-    tell_guard(g, -group);
+    guard_send(guard, -group);
 }
 
-void yk__guard_stop(yk__guard *g)
+void yk__guard_stop(yk__guard *guard)
 {
-    if (!g->pid)
+    if (!guard->pid)
         return;
-    tell_guard(g, 0); /* and by force, should somebody have stopped it */
-    kill(g->pid, SIGKILL);
-    while (waitpid(g->pid, NULL, 0) < 0 && errno == EINTR)
+    guard_send(guard, 0); /* and by force, should somebody have stopped it */
+    kill(guard->pid, SIGKILL);
+    while (waitpid(guard->pid, NULL, 0) < 0 && errno == EINTR)
         ;
-    close(g->fd);
-    *g = (yk__guard){0, -1};
+    close(guard->fd);
+    *guard = (yk__guard){0, -1};
 }

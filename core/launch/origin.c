@@ -41,10 +41,10 @@ static const launcher_row launchers[] = {
     {"a Kubernetes indexed job", NULL, "JOB_COMPLETION_INDEX", NULL, NULL, true},
 };
 
-typedef struct found {
+typedef struct found_launcher {
     const launcher_row *row; /* NULL: none */
     unsigned long long size, rank;
-} found;
+} found_launcher;
 
 static const char *variable_text(const char *name)
 {
@@ -70,23 +70,23 @@ static bool row_counts(const launcher_row *row, unsigned long long *rank)
 }
 
 /* The first row that tells of more than one process. */
-static found find_launcher(void)
+static found_launcher find_launcher(void)
 {
     bool one = false; /* some row tells that there is one process */
     for (size_t i = 0; i < sizeof launchers / sizeof *launchers; i++) {
-        found f = {&launchers[i], 0, 0};
-        if (!row_counts(f.row, &f.rank) || (f.row->size && !variable_number(f.row->size, &f.size)))
+        found_launcher found = {&launchers[i], 0, 0};
+        if (!row_counts(found.row, &found.rank) || (found.row->size && !variable_number(found.row->size, &found.size)))
             continue;
-        if (f.row->size ? f.size > 1 : f.rank > 0 || !one)
-            return f;
+        if (found.row->size ? found.size > 1 : found.rank > 0 || !one)
+            return found;
         one = true;
     }
-    return (found){NULL, 0, 0};
+    return (found_launcher){NULL, 0, 0};
 }
 
 /* ---- The descriptor of yoke launch ------------------------------------------------------------------------------- */
 
-static bool is_alone(void)
+static bool is_own_job(void)
 {
     const char *s = yk__option_text(YK__OPTION_LAUNCHER);
     return s && !strcmp(s, "none");
@@ -104,7 +104,7 @@ static bool is_job_socket(int fd)
 int yk__launch_fd(void)
 {
     unsigned long long fd;
-    if (is_alone() || !variable_number("YOKE_JOB_FD", &fd) || fd > INT32_MAX || !is_job_socket((int)fd))
+    if (is_own_job() || !variable_number("YOKE_JOB_FD", &fd) || fd > INT32_MAX || !is_job_socket((int)fd))
         return -1;
     return (int)fd;
 }
@@ -144,36 +144,37 @@ static yk_status descriptor_fail(yk_error *err)
 
 /* ---- The check --------------------------------------------------------------------------------------------------- */
 
-static yk_status launcher_fail(const found *f, yk_error *err)
+static yk_status launcher_fail(const found_launcher *found, yk_error *err)
 {
     char size[96] = "";
-    if (f->row->size)
-        snprintf(size, sizeof size, "%s=%llu, ", f->row->size, f->size);
-    return yk__fail(err, YK_E_ARG,
-                    "this process is one of several of %s (%s%s=%llu), which Yoke does not work under yet: each would train the "
-                    "whole for itself. Start the program once; 'yoke launch --devices \"cpu:0 cpu:1\" PROGRAM' runs it as the "
-                    "ranks of one job on this host. If each process is a job of its own, set YOKE_LAUNCHER=none",
-                    f->row->name, size, f->row->rank, f->rank);
+    if (found->row->size)
+        snprintf(size, sizeof size, "%s=%llu, ", found->row->size, found->size);
+    return yk__fail(
+        err, YK_E_ARG,
+        "this process is one of several of %s (%s%s=%llu), which Yoke does not work under yet: each would train the "
+        "whole for itself. Start the program once; 'yoke launch --devices \"cpu:0 cpu:1\" PROGRAM' runs it as the "
+        "ranks of one job on this host. If each process is a job of its own, set YOKE_LAUNCHER=none",
+        found->row->name, size, found->row->rank, found->rank);
 }
 
 yk_status yk__launch_check(yk_error *err)
 {
-    found f;
+    found_launcher found;
     if (yk__option_check(YK__OPTION_LAUNCHER, err))
         return err->status;
-    if (is_alone() || yk__launched())
+    if (is_own_job() || yk__launched())
         return YK_OK;
     if (is_ours())
         return descriptor_fail(err);
-    f = find_launcher();
-    return f.row ? launcher_fail(&f, err) : YK_OK;
+    found = find_launcher();
+    return found.row ? launcher_fail(&found, err) : YK_OK;
 }
 
 bool yk__launch_speaks(void)
 {
     yk_error ignored = YK_ERROR_INIT;
     unsigned long long rank = 0;
-    found f;
+    found_launcher found;
     if (!yk__launch_check(&ignored))
         return true;
     if (is_ours()) {
@@ -182,6 +183,6 @@ bool yk__launch_speaks(void)
             nanosleep(&(struct timespec){3, 0}, NULL);
         return true;
     }
-    f = find_launcher();
-    return !f.row || f.row->own_log || !f.rank;
+    found = find_launcher();
+    return !found.row || found.row->own_log || !found.rank;
 }

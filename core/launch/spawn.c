@@ -2,7 +2,7 @@
 /* Starting the ranks of a job: each rank's environment, its process in a group of its own, and the word of a failed exec. */
 #include "config.h"
 
-#include "core/launch/launcher.h"
+#include "core/launch/internal.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -37,9 +37,9 @@ static void env_free(char **env, size_t own)
 
 /* The rank's environment: RANK_VARIABLES of ours, then the launcher's. Made before the fork, where memory may be
  * asked for. */
-static char **env_new(const yk__launcher *l, const yk__placement *p, uint32_t rank)
+static char **env_new(const yk__launcher *launcher, const yk__placement *place, uint32_t rank)
 {
-    char word[sizeof p->plugin + sizeof p->cores + 16];
+    char device_spec[sizeof place->plugin + sizeof place->cores + 16];
     size_t n = 0, at = RANK_VARIABLES;
     char **env;
     while (environ[n])
@@ -47,12 +47,12 @@ static char **env_new(const yk__launcher *l, const yk__placement *p, uint32_t ra
     env = yk__calloc(n + RANK_VARIABLES + 1, sizeof *env);
     if (!env)
         return NULL;
-    yk__placement_text(p, word, sizeof word);
+    yk__placement_text(place, device_spec, sizeof device_spec);
     env[0] = yk__format("YOKE_RANK=%u", rank);
-    env[1] = yk__format("YOKE_WORLD_SIZE=%u", l->n);
+    env[1] = yk__format("YOKE_WORLD_SIZE=%u", launcher->n_ranks);
     env[2] = yk__format("YOKE_LOCAL_RANK=%u", rank);
-    env[3] = yk__format("YOKE_DEVICES=%s", word);
-    env[4] = yk__format("YOKE_JOB_FD=%d", yk__local_job_rank_fd(l->job, rank));
+    env[3] = yk__format("YOKE_DEVICES=%s", device_spec);
+    env[4] = yk__format("YOKE_JOB_FD=%d", yk__local_job_rank_fd(launcher->job, rank));
     for (size_t i = 0; i < n; i++)
         if (!is_ours(environ[i]))
             env[at++] = environ[i];
@@ -65,13 +65,13 @@ static char **env_new(const yk__launcher *l, const yk__placement *p, uint32_t ra
 }
 
 /* After the fork: only async-signal-safe calls. Never returns. */
-static void become_rank(const yk__launcher *l, uint32_t rank, char **env, pid_t launcher, int report)
+static void become_rank(const yk__launcher *launcher, uint32_t rank, char **env, pid_t parent, int report)
 {
     int e, null;
     setpgid(0, 0);
-    yk__guard_add(&l->guard, getpid());
+    yk__guard_add(&launcher->guard, getpid());
     prctl(PR_SET_PDEATHSIG, SIGKILL);
-    if (getppid() != launcher)
+    if (getppid() != parent)
         _exit(1);                       /* child: the launcher died before the prctl */
     if (rank || isatty(STDIN_FILENO)) { /* a background process that reads the terminal would be stopped */
         null = open("/dev/null", O_RDONLY);
@@ -80,21 +80,21 @@ static void become_rank(const yk__launcher *l, uint32_t rank, char **env, pid_t 
             close(null);
         }
     }
-    fcntl(yk__local_job_rank_fd(l->job, rank), F_SETFD, 0);
-    sigprocmask(SIG_SETMASK, &l->mask, NULL);
+    fcntl(yk__local_job_rank_fd(launcher->job, rank), F_SETFD, 0);
+    sigprocmask(SIG_SETMASK, &launcher->mask, NULL);
     yk__limit_restore();
     environ = env;
-    execvp(l->argv[0], l->argv);
+    execvp(launcher->argv[0], launcher->argv);
     e = errno;
     if (write(report, &e, sizeof e) < 0)
         _exit(126); /* child */
     _exit(127);     /* child */
 }
 
-static yk_status start_rank(yk__launcher *l, const yk__placement *p, uint32_t rank, yk_error *err)
+static yk_status start_rank(yk__launcher *launcher, const yk__placement *place, uint32_t rank, yk_error *err)
 {
-    char **env = env_new(l, p, rank);
-    pid_t launcher = getpid(), pid;
+    char **env = env_new(launcher, place, rank);
+    pid_t parent = getpid(), pid;
     int report[2], e = 0;
     ssize_t got;
     if (!env)
@@ -105,34 +105,35 @@ static yk_status start_rank(yk__launcher *l, const yk__placement *p, uint32_t ra
     }
     pid = fork();
     if (pid == 0)
-        become_rank(l, rank, env, launcher, report[1]);
+        become_rank(launcher, rank, env, parent, report[1]);
     e = pid < 0 ? errno : 0;
     close(report[1]);
     env_free(env, RANK_VARIABLES);
     if (pid > 0) {
         setpgid(pid, pid); /* whoever comes first */
-        l->rank[rank].pid = pid;
-        l->alive++;
-        yk__local_job_started(l->job, rank);
+        launcher->rank[rank].pid = pid;
+        launcher->alive++;
+        yk__local_job_started(launcher->job, rank);
         do
             got = read(report[0], &e, sizeof e); /* nothing, once the program runs */
         while (got < 0 && errno == EINTR);
         e = got == (ssize_t)sizeof e ? e : 0;
     }
     close(report[0]);
-    return e ? yk__fail(err, YK_E_ARG, "cannot start '%s' for rank %u: %s", l->argv[0], rank, strerror(e)) : YK_OK;
+    return e ? yk__fail(err, YK_E_ARG, "cannot start '%s' for rank %u: %s", launcher->argv[0], rank, strerror(e))
+             : YK_OK;
 }
 
-yk_status yk__launcher_start(yk__launcher *l, const yk__placement *place, yk_error *err)
+yk_status yk__launcher_start(yk__launcher *launcher, const yk__placement *place, yk_error *err)
 {
-    char word[80]; /* a longer list of cores is cut in messages */
+    char device_spec[80]; /* a longer list of cores is cut in messages */
     yk_status s = YK_OK;
-    for (uint32_t r = 0; r < l->n; r++) {
-        yk__placement_text(&place[r], word, sizeof word);
-        snprintf(l->rank[r].name, sizeof l->rank[r].name, "rank %u (%s)", r, word);
-        yk__local_job_name(l->job, r, l->rank[r].name);
+    for (uint32_t r = 0; r < launcher->n_ranks; r++) {
+        yk__placement_text(&place[r], device_spec, sizeof device_spec);
+        snprintf(launcher->rank[r].name, sizeof launcher->rank[r].name, "rank %u (%s)", r, device_spec);
+        yk__local_job_name(launcher->job, r, launcher->rank[r].name);
     }
-    for (uint32_t r = 0; r < l->n && !s; r++)
-        s = start_rank(l, &place[r], r, err);
+    for (uint32_t r = 0; r < launcher->n_ranks && !s; r++)
+        s = start_rank(launcher, &place[r], r, err);
     return s;
 }

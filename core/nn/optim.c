@@ -1,47 +1,51 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The numbers of an optimizer step: Adam's bias corrections (Kingma and Ba 2015, algorithm 1) are computed here, in double, once a
+ * step, and not by every element on the device.
+ */
 #include "core/nn/optim.h"
 
 #include <math.h>
 
-yk_status yk__optim_check(const yk__optim *o, double lr, double weight_decay, yk_error *err)
+yk_status yk__optim_check(const yk__optim *optim, double lr, double weight_decay, yk_error *err)
 {
     if (!(lr >= 0.0) || isinf(lr))
         return yk__fail(err, YK_E_ARG, "learning rate %g: expected a finite number, 0 or more", lr);
     if (!(weight_decay >= 0.0) || isinf(weight_decay))
         return yk__fail(err, YK_E_ARG, "weight decay %g: expected a finite number, 0 or more", weight_decay);
-    if (o->kind == YK_OPT_ADAM) {
-        if (!(o->beta1 >= 0.0 && o->beta1 < 1.0) || !(o->beta2 >= 0.0 && o->beta2 < 1.0))
-            return yk__fail(err, YK_E_ARG, "betas %g, %g: expected 0 <= beta < 1", o->beta1, o->beta2);
-        if (!(o->eps >= 0.0))
-            return yk__fail(err, YK_E_ARG, "eps %g: expected 0 or more", o->eps);
+    if (optim->kind == YK_OPT_ADAM) {
+        if (!(optim->beta1 >= 0.0 && optim->beta1 < 1.0) || !(optim->beta2 >= 0.0 && optim->beta2 < 1.0))
+            return yk__fail(err, YK_E_ARG, "betas %g, %g: expected 0 <= beta < 1", optim->beta1, optim->beta2);
+        if (!(optim->eps >= 0.0))
+            return yk__fail(err, YK_E_ARG, "eps %g: expected 0 or more", optim->eps);
         return YK_OK;
     }
-    if (!(o->beta1 >= 0.0))
-        return yk__fail(err, YK_E_ARG, "momentum %g: expected 0 or more", o->beta1);
-    if ((o->flags & YK_OPT_NESTEROV) && (o->beta1 == 0.0 || o->beta2 != 0.0))
+    if (!(optim->beta1 >= 0.0))
+        return yk__fail(err, YK_E_ARG, "momentum %g: expected 0 or more", optim->beta1);
+    if ((optim->flags & YK_OPT_NESTEROV) && (optim->beta1 == 0.0 || optim->beta2 != 0.0))
         return yk__fail(err, YK_E_ARG, "nesterov needs a momentum and no dampening (momentum %g, dampening %g)",
-                        o->beta1, o->beta2);
+                        optim->beta1, optim->beta2);
     return YK_OK;
 }
 
-void yk__optim_hyper(const yk__optim *o, double lr, double weight_decay, uint64_t t, float hyper[YK_HYPER_COUNT])
+void yk__optim_hyper(const yk__optim *optim, double lr, double weight_decay, uint64_t t, float hyper[YK_HYPER_COUNT])
 {
     for (int i = 0; i < YK_HYPER_COUNT; i++)
         hyper[i] = 0.0f;
     hyper[YK_HYPER_LR] = (float)lr;
-    hyper[YK_HYPER_B1] = (float)o->beta1;
-    hyper[YK_HYPER_B2] = (float)o->beta2;
-    hyper[YK_HYPER_EPS] = (float)o->eps;
+    hyper[YK_HYPER_B1] = (float)optim->beta1;
+    hyper[YK_HYPER_B2] = (float)optim->beta2;
+    hyper[YK_HYPER_EPS] = (float)optim->eps;
     hyper[YK_HYPER_DECAY] = (float)weight_decay;
     hyper[YK_HYPER_FIRST] = t == 1 ? 1.0f : 0.0f;
-    if (o->kind == YK_OPT_ADAM) {
+    if (optim->kind == YK_OPT_ADAM) {
         /* of the betas as the device has them: 1 - 0.999f differs from 0.001 by 1.3e-5, and must cancel */
         hyper[YK_HYPER_C1] = (float)(1.0 - pow((double)hyper[YK_HYPER_B1], (double)t));
         hyper[YK_HYPER_SQRT_C2] = (float)sqrt(1.0 - pow((double)hyper[YK_HYPER_B2], (double)t));
     }
 }
 
-void yk__optim_rest(float hyper[YK_HYPER_COUNT])
+void yk__optim_hyper_identity(float hyper[YK_HYPER_COUNT])
 {
     for (int i = 0; i < YK_HYPER_COUNT; i++)
         hyper[i] = 0.0f;

@@ -22,10 +22,10 @@ typedef struct yk__optim_group {
 } yk__optim_group;
 
 /* Refuses settings outside their range, naming them. */
-yk_status yk__optim_check(const yk__optim *o, double lr, double weight_decay, yk_error *err);
+yk_status yk__optim_check(const yk__optim *optim, double lr, double weight_decay, yk_error *err);
 /* The numbers for update t (from 1). GRAD_SCALE and CLIP are left 0: the engine knows them. */
-void yk__optim_hyper(const yk__optim *o, double lr, double weight_decay, uint64_t t, float hyper[YK_HYPER_COUNT]);
+void yk__optim_hyper(const yk__optim *optim, double lr, double weight_decay, uint64_t t, float hyper[YK_HYPER_COUNT]);
 /* The numbers that leave value and moments as they are, bit for bit, where the gradient is zero. */
-void yk__optim_rest(float hyper[YK_HYPER_COUNT]);
+void yk__optim_hyper_identity(float hyper[YK_HYPER_COUNT]);
 
 #endif

@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Loss scaling, one function for each library's rule; the order of tests and updates in each is that of its source, because a
+ * comparison with a run of that library is bit for bit.
+ */
 #include "core/nn/scaler.h"
 
 #include <float.h>
@@ -14,93 +18,95 @@ static const struct {
     [YK_SCALER_FIXED] = {1.0, 1.0, 1.0, 0.0, 1, 1},
 };
 
-void yk__scaler_init(yk__scaler *s, yk__scaler_rule rule, double init, double growth, double backoff, double floor,
+void yk__scaler_init(yk__scaler *scaler, yk__scaler_rule rule, double init, double growth, double backoff, double floor,
                      uint32_t interval, uint32_t hysteresis)
 {
-    *s = (yk__scaler){.rule = rule, .last_bad = -1};
-    s->scale = init != 0.0 ? init : defaults[rule].init;
-    s->growth = growth != 0.0 ? growth : defaults[rule].growth;
-    s->backoff = backoff != 0.0 ? backoff : defaults[rule].backoff;
-    s->floor = floor != 0.0 ? floor : defaults[rule].floor;
-    s->interval = interval ? interval : defaults[rule].interval;
-    s->hysteresis = hysteresis ? hysteresis : defaults[rule].hysteresis;
-    s->left = s->hysteresis;
+    *scaler = (yk__scaler){.rule = rule, .last_bad = -1};
+    scaler->scale = init != 0.0 ? init : defaults[rule].init;
+    scaler->growth = growth != 0.0 ? growth : defaults[rule].growth;
+    scaler->backoff = backoff != 0.0 ? backoff : defaults[rule].backoff;
+    scaler->floor = floor != 0.0 ? floor : defaults[rule].floor;
+    scaler->interval = interval ? interval : defaults[rule].interval;
+    scaler->hysteresis = hysteresis ? hysteresis : defaults[rule].hysteresis;
+    scaler->hysteresis_left = scaler->hysteresis;
 }
 
-static bool torch_update(yk__scaler *s, bool overflow)
+static bool torch_update(yk__scaler *scaler, bool overflow)
 {
     if (overflow) {
-        s->scale = (double)(float)(s->scale * s->backoff);
-        s->count = 0;
+        scaler->scale = (double)(float)(scaler->scale * scaler->backoff);
+        scaler->good_steps = 0;
         return true;
     }
-    if (++s->count < (int64_t)s->interval)
+    if (++scaler->good_steps < (int64_t)scaler->interval)
         return true;
-    s->count = 0;
-    if (s->scale * s->growth <= (double)FLT_MAX)
-        s->scale = (double)(float)(s->scale * s->growth);
+    scaler->good_steps = 0;
+    if (scaler->scale * scaler->growth <= (double)FLT_MAX)
+        scaler->scale = (double)(float)(scaler->scale * scaler->growth);
     return true;
 }
 
 /* deepspeed/runtime/fp16/loss_scaler.py, DynamicLossScaler.update_scale */
-static bool deepspeed_update(yk__scaler *s, bool overflow)
+static bool deepspeed_update(yk__scaler *scaler, bool overflow)
 {
     bool go_on = true;
     if (overflow) {
-        if (s->hysteresis == 1 || s->left == 1) {
-            if (s->scale == s->floor && !s->stay_at_floor)
+        if (scaler->hysteresis == 1 || scaler->hysteresis_left == 1) {
+            if (scaler->scale == scaler->floor && !scaler->stay_at_floor)
                 go_on = false;
-            s->scale = s->scale * s->backoff > s->floor ? s->scale * s->backoff : s->floor;
+            scaler->scale =
+                scaler->scale * scaler->backoff > scaler->floor ? scaler->scale * scaler->backoff : scaler->floor;
         } else {
-            s->left--;
+            scaler->hysteresis_left--;
         }
-        s->last_bad = s->iter;
+        scaler->last_bad = scaler->iter;
     } else {
-        if (s->consecutive)
-            s->left = s->hysteresis;
-        int64_t stable = s->iter - s->last_bad - 1;
-        if (stable > 0 && stable % (int64_t)s->interval == 0) {
-            if (!s->consecutive)
-                s->left = s->hysteresis;
-            s->scale *= s->growth;
+        if (scaler->consecutive)
+            scaler->hysteresis_left = scaler->hysteresis;
+        int64_t stable = scaler->iter - scaler->last_bad - 1;
+        if (stable > 0 && stable % (int64_t)scaler->interval == 0) {
+            if (!scaler->consecutive)
+                scaler->hysteresis_left = scaler->hysteresis;
+            scaler->scale *= scaler->growth;
         }
     }
-    s->iter++;
+    scaler->iter++;
     return go_on;
 }
 
-static bool megatron_update(yk__scaler *s, bool overflow)
+static bool megatron_update(yk__scaler *scaler, bool overflow)
 {
     if (overflow) {
-        s->count = 0;
-        if (--s->left <= 0)
-            s->scale = s->scale * s->backoff > s->floor ? s->scale * s->backoff : s->floor;
+        scaler->good_steps = 0;
+        if (--scaler->hysteresis_left <= 0)
+            scaler->scale =
+                scaler->scale * scaler->backoff > scaler->floor ? scaler->scale * scaler->backoff : scaler->floor;
         return true;
     }
-    if (++s->count < (int64_t)s->interval)
+    if (++scaler->good_steps < (int64_t)scaler->interval)
         return true;
-    s->count = 0;
-    s->left = s->hysteresis;
-    s->scale *= s->growth;
+    scaler->good_steps = 0;
+    scaler->hysteresis_left = scaler->hysteresis;
+    scaler->scale *= scaler->growth;
     return true;
 }
 
-bool yk__scaler_update(yk__scaler *s, bool overflow)
+bool yk__scaler_update(yk__scaler *scaler, bool overflow)
 {
-    s->skips = overflow ? s->skips + 1 : 0;
-    switch (s->rule) {
+    scaler->skips = overflow ? scaler->skips + 1 : 0;
+    switch (scaler->rule) {
     case YK_SCALER_TORCH:
-        return torch_update(s, overflow);
+        return torch_update(scaler, overflow);
     case YK_SCALER_DEEPSPEED:
-        return deepspeed_update(s, overflow);
+        return deepspeed_update(scaler, overflow);
     case YK_SCALER_MEGATRON:
-        return megatron_update(s, overflow);
+        return megatron_update(scaler, overflow);
     default:
         return true;
     }
 }
 
-bool yk__scaler_lost(const yk__scaler *s)
+bool yk__scaler_exhausted(const yk__scaler *scaler)
 {
-    return !s->stay_at_floor && (s->scale < YK__SCALER_LEAST || s->skips >= YK__SCALER_MOST_SKIPS);
+    return !scaler->stay_at_floor && (scaler->scale < YK__SCALER_LEAST || scaler->skips >= YK__SCALER_MOST_SKIPS);
 }

@@ -28,19 +28,19 @@ typedef struct yk__scaler {
     bool consecutive, stay_at_floor;
     /* state */
     double scale;
-    int64_t count;          /* torch, megatron: good steps since the last change */
-    int64_t left;           /* hysteresis left */
+    int64_t good_steps;      /* torch, megatron: good steps since the last change */
+    int64_t hysteresis_left; /* hysteresis left */
     int64_t iter, last_bad; /* deepspeed */
     uint32_t skips;         /* overflows in a row */
 } yk__scaler;
 
 /* Zero settings take the rule's defaults. */
-void yk__scaler_init(yk__scaler *s, yk__scaler_rule rule, double init, double growth, double backoff, double floor,
+void yk__scaler_init(yk__scaler *scaler, yk__scaler_rule rule, double init, double growth, double backoff, double floor,
                      uint32_t interval, uint32_t hysteresis);
 /* False: the scale is at its floor and overflowed again; the job is to end. */
-bool yk__scaler_update(yk__scaler *s, bool overflow);
+bool yk__scaler_update(yk__scaler *scaler, bool overflow);
 /* No lower scale will help, whatever the rule says: it is below YK__SCALER_LEAST, or YK__SCALER_MOST_SKIPS windows in a row
  * overflowed. Not where stay_at_floor asks to go on. */
-bool yk__scaler_lost(const yk__scaler *s);
+bool yk__scaler_exhausted(const yk__scaler *scaler);
 
 #endif

@@ -1,4 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Learning-rate schedules: one function for each, of step and settings alone, in the order of their sources
+ * (transformers/optimization.py, torch/optim/lr_scheduler.py, deepspeed/runtime/lr_schedules.py), whose floating-point expressions
+ * they keep. Only reduce_lr_on_plateau has a state.
+ */
 #include "core/nn/sched.h"
 
 #include <math.h>
@@ -14,86 +19,88 @@
 #define PI 3.14159265358979323846
 
 struct yk__sched {
-    const struct kind *kind;
+    const struct sched_kind *kind;
     char *text; /* the settings, cut into keys and values */
     const char *key[PAIRS], *value[PAIRS];
-    uint32_t n;
-    double w, total, base;
-    double rate, best, bad, cooldown; /* plateau */
+    uint32_t n_settings;
+    double warmup_steps, total_steps, base_lr;
+    double plateau_lr, best, bad_evals, cooldown_left; /* plateau */
 };
 
-typedef void rate_fn(const yk__sched *s, double k, double *lr, double *momentum);
-typedef struct kind {
+typedef void rate_fn(const yk__sched *sched, double k, double *lr, double *momentum);
+typedef struct sched_kind {
     const char *name;
     rate_fn *rate;
     const char *keys; /* settings it knows, space around each */
-} kind;
+} sched_kind;
 
-static const char *find(const yk__sched *s, const char *key)
+static const char *setting_find(const yk__sched *sched, const char *key)
 {
-    for (uint32_t i = 0; i < s->n; i++)
-        if (!strcmp(s->key[i], key))
-            return strcmp(s->value[i], "null") != 0 && strcmp(s->value[i], "None") != 0 ? s->value[i] : NULL;
+    for (uint32_t i = 0; i < sched->n_settings; i++)
+        if (!strcmp(sched->key[i], key))
+            return strcmp(sched->value[i], "null") != 0 && strcmp(sched->value[i], "None") != 0 ? sched->value[i]
+                                                                                                : NULL;
     return NULL;
 }
 
-static double num(const yk__sched *s, const char *key, double preset)
+static double setting_number(const yk__sched *sched, const char *key, double preset)
 {
-    const char *v = find(s, key);
+    const char *v = setting_find(sched, key);
     return v ? yk__number_read(v, NULL) : preset;
 }
 
-static bool yes(const yk__sched *s, const char *key)
+static bool setting_on(const yk__sched *sched, const char *key)
 {
-    const char *v = find(s, key);
+    const char *v = setting_find(sched, key);
     return v && (!strcmp(v, "true") || !strcmp(v, "True") || !strcmp(v, "1"));
 }
 
-static bool is(const yk__sched *s, const char *key, const char *word, const char *preset)
+static bool setting_is(const yk__sched *sched, const char *key, const char *word, const char *preset)
 {
-    const char *v = find(s, key);
+    const char *v = setting_find(sched, key);
     return !strcmp(v ? v : preset, word);
 }
 
-static double most(double a, double b)
+static double larger_of(double a, double b)
 {
     return a > b ? a : b;
 }
 
 /* ---- transformers/optimization.py ---- */
 
-static bool warming(const yk__sched *s, double k, double *lr)
+static bool warmup_applies(const yk__sched *sched, double k, double *lr)
 {
-    if (k >= s->w)
+    if (k >= sched->warmup_steps)
         return false;
-    *lr = s->base * (k / most(1.0, s->w));
+    *lr = sched->base_lr * (k / larger_of(1.0, sched->warmup_steps));
     return true;
 }
 
-static double progress(const yk__sched *s, double k)
+static double progress_at(const yk__sched *sched, double k)
 {
-    return (k - s->w) / most(1.0, s->total - s->w);
+    return (k - sched->warmup_steps) / larger_of(1.0, sched->total_steps - sched->warmup_steps);
 }
 
-static void constant(const yk__sched *s, double k, double *lr, double *momentum)
+static void rate_constant(const yk__sched *sched, double k, double *lr, double *momentum)
 {
     (void)k;
     (void)momentum;
-    *lr = s->base;
+    *lr = sched->base_lr;
 }
 
-static void constant_warmup(const yk__sched *s, double k, double *lr, double *momentum)
+static void rate_constant_warmup(const yk__sched *sched, double k, double *lr, double *momentum)
 {
     (void)momentum;
-    if (!warming(s, k, lr))
-        *lr = s->base;
+    if (!warmup_applies(sched, k, lr))
+        *lr = sched->base_lr;
 }
 
-static void linear(const yk__sched *s, double k, double *lr, double *momentum)
+static void rate_linear(const yk__sched *sched, double k, double *lr, double *momentum)
 {
     (void)momentum;
-    if (!warming(s, k, lr))
-        *lr = s->base * most(0.0, (s->total - k) / most(1.0, s->total - s->w));
+    if (!warmup_applies(sched, k, lr))
+        *lr = sched->base_lr *
+              larger_of(0.0, (sched->total_steps - k) / larger_of(1.0, sched->total_steps - sched->warmup_steps));
 }
 
 static double half_cosine(double turns, double p)
@@ -101,111 +108,120 @@ static double half_cosine(double turns, double p)
     return 0.5 * (1.0 + cos(PI * turns * 2.0 * p));
 }
 
-static void cosine(const yk__sched *s, double k, double *lr, double *momentum)
+static void rate_cosine(const yk__sched *sched, double k, double *lr, double *momentum)
 {
     (void)momentum;
-    if (!warming(s, k, lr))
-        *lr = s->base * most(0.0, half_cosine(num(s, "num_cycles", 0.5), progress(s, k)));
+    if (!warmup_applies(sched, k, lr))
+        *lr = sched->base_lr *
+              larger_of(0.0, half_cosine(setting_number(sched, "num_cycles", 0.5), progress_at(sched, k)));
 }
 
-static void cosine_restarts(const yk__sched *s, double k, double *lr, double *momentum)
+static void rate_cosine_restarts(const yk__sched *sched, double k, double *lr, double *momentum)
 {
     (void)momentum;
-    if (warming(s, k, lr))
+    if (warmup_applies(sched, k, lr))
         return;
-    double p = progress(s, k);
-    *lr = p >= 1.0 ? 0.0 : s->base * most(0.0, 0.5 * (1.0 + cos(PI * fmod(num(s, "num_cycles", 1.0) * p, 1.0))));
+    double p = progress_at(sched, k);
+    *lr = p >= 1.0
+              ? 0.0
+              : sched->base_lr *
+                    larger_of(0.0, 0.5 * (1.0 + cos(PI * fmod(setting_number(sched, "num_cycles", 1.0) * p, 1.0))));
 }
 
-static double least_ratio(const yk__sched *s)
+static double least_ratio(const yk__sched *sched)
 {
-    return find(s, "min_lr") ? num(s, "min_lr", 0.0) / s->base : num(s, "min_lr_rate", 0.0);
+    return setting_find(sched, "min_lr") ? setting_number(sched, "min_lr", 0.0) / sched->base_lr
+                                         : setting_number(sched, "min_lr_rate", 0.0);
 }
 
-static void cosine_min(const yk__sched *s, double k, double *lr, double *momentum)
+static void rate_cosine_min(const yk__sched *sched, double k, double *lr, double *momentum)
 {
     (void)momentum;
-    if (warming(s, k, lr))
+    if (warmup_applies(sched, k, lr))
         return;
-    double r = least_ratio(s);
-    *lr = s->base * most(0.0, half_cosine(num(s, "num_cycles", 0.5), progress(s, k)) * (1.0 - r) + r);
+    double r = least_ratio(sched);
+    *lr = sched->base_lr *
+          larger_of(0.0, half_cosine(setting_number(sched, "num_cycles", 0.5), progress_at(sched, k)) * (1.0 - r) + r);
 }
 
-static void cosine_warmup_min(const yk__sched *s, double k, double *lr, double *momentum)
+static void rate_cosine_warmup_min(const yk__sched *sched, double k, double *lr, double *momentum)
 {
     (void)momentum;
-    double r = least_ratio(s), f;
-    if (k < s->w && find(s, "warmup_lr_rate")) {
-        double from = num(s, "warmup_lr_rate", 0.0);
-        f = from + (1.0 - from) * k / most(1.0, s->w - 1.0);
-    } else if (k < s->w) {
-        f = (k + 1.0) / most(1.0, s->w);
+    double r = least_ratio(sched), f;
+    if (k < sched->warmup_steps && setting_find(sched, "warmup_lr_rate")) {
+        double from = setting_number(sched, "warmup_lr_rate", 0.0);
+        f = from + (1.0 - from) * k / larger_of(1.0, sched->warmup_steps - 1.0);
+    } else if (k < sched->warmup_steps) {
+        f = (k + 1.0) / larger_of(1.0, sched->warmup_steps);
     } else {
-        double p = (k - s->w + 1.0) / most(1.0, s->total - s->w);
-        f = most(0.0, half_cosine(num(s, "num_cycles", 0.5), p) * (1.0 - r) + r);
+        double p = (k - sched->warmup_steps + 1.0) / larger_of(1.0, sched->total_steps - sched->warmup_steps);
+        f = larger_of(0.0, half_cosine(setting_number(sched, "num_cycles", 0.5), p) * (1.0 - r) + r);
     }
-    *lr = s->base * f;
+    *lr = sched->base_lr * f;
 }
 
-static void polynomial(const yk__sched *s, double k, double *lr, double *momentum)
+static void rate_polynomial(const yk__sched *sched, double k, double *lr, double *momentum)
 {
     (void)momentum;
-    double end = num(s, "lr_end", 1e-7);
-    if (warming(s, k, lr))
+    double end = setting_number(sched, "lr_end", 1e-7);
+    if (warmup_applies(sched, k, lr))
         return;
-    if (k >= s->total) /* also where the warm-up is all there is */
+    if (k >= sched->total_steps) /* also where the warm-up is all there is */
         *lr = end;
     else
-        *lr = (s->base - end) * pow(1.0 - (k - s->w) / (s->total - s->w), num(s, "power", 1.0)) + end;
+        *lr = (sched->base_lr - end) * pow(1.0 - (k - sched->warmup_steps) / (sched->total_steps - sched->warmup_steps),
+                                           setting_number(sched, "power", 1.0)) +
+              end;
 }
 
-static void inverse_sqrt(const yk__sched *s, double k, double *lr, double *momentum)
+static void rate_inverse_sqrt(const yk__sched *sched, double k, double *lr, double *momentum)
 {
     (void)momentum;
-    if (warming(s, k, lr))
+    if (warmup_applies(sched, k, lr))
         return;
-    double scale = num(s, "timescale", s->w > 0.0 ? s->w : 10000.0);
-    *lr = s->base / sqrt((k - s->w + scale) / scale);
+    double scale = setting_number(sched, "timescale", sched->warmup_steps > 0.0 ? sched->warmup_steps : 10000.0);
+    *lr = sched->base_lr / sqrt((k - sched->warmup_steps + scale) / scale);
 }
 
-static void stable_decay(const yk__sched *s, double k, double *lr, double *momentum)
+static void rate_stable_decay(const yk__sched *sched, double k, double *lr, double *momentum)
 {
     (void)momentum;
-    double decay = num(s, "num_decay_steps", 0.0), low = num(s, "min_lr_ratio", 0.0), f;
-    double stable = num(s, "num_stable_steps", s->total - s->w - decay);
-    if (k < s->w) {
-        double p = k / most(1.0, s->w);
-        f = is(s, "warmup_type", "cosine", "linear")   ? 0.5 * (1.0 - cos(PI * p))
-            : is(s, "warmup_type", "1-sqrt", "linear") ? 1.0 - sqrt(1.0 - p)
-                                                       : p;
-    } else if (k < s->w + stable) {
-        *lr = s->base;
+    double decay = setting_number(sched, "num_decay_steps", 0.0), low = setting_number(sched, "min_lr_ratio", 0.0), f;
+    double stable = setting_number(sched, "num_stable_steps", sched->total_steps - sched->warmup_steps - decay);
+    if (k < sched->warmup_steps) {
+        double p = k / larger_of(1.0, sched->warmup_steps);
+        f = setting_is(sched, "warmup_type", "cosine", "linear")   ? 0.5 * (1.0 - cos(PI * p))
+            : setting_is(sched, "warmup_type", "1-sqrt", "linear") ? 1.0 - sqrt(1.0 - p)
+                                                                   : p;
+    } else if (k < sched->warmup_steps + stable) {
+        *lr = sched->base_lr;
         return;
-    } else if (k < s->w + stable + decay) {
-        double p = (k - s->w - stable) / most(1.0, decay);
-        f = is(s, "decay_type", "linear", "cosine")   ? 1.0 - p
-            : is(s, "decay_type", "1-sqrt", "cosine") ? 1.0 - sqrt(p)
-                                                      : half_cosine(num(s, "num_cycles", 0.5), p);
+    } else if (k < sched->warmup_steps + stable + decay) {
+        double p = (k - sched->warmup_steps - stable) / larger_of(1.0, decay);
+        f = setting_is(sched, "decay_type", "linear", "cosine") ? 1.0 - p
+            : setting_is(sched, "decay_type", "1-sqrt", "cosine")
+                ? 1.0 - sqrt(p)
+                : half_cosine(setting_number(sched, "num_cycles", 0.5), p);
     } else {
-        *lr = s->base * low;
+        *lr = sched->base_lr * low;
         return;
     }
-    *lr = s->base * most(0.0, f * (1.0 - low) + low);
+    *lr = sched->base_lr * larger_of(0.0, f * (1.0 - low) + low);
 }
 
 /* ---- torch/optim/lr_scheduler.py ---- */
 
-static void step_lr(const yk__sched *s, double k, double *lr, double *momentum)
+static void rate_step_lr(const yk__sched *sched, double k, double *lr, double *momentum)
 {
     (void)momentum;
-    *lr = s->base * pow(num(s, "gamma", 0.1), floor(k / num(s, "step_size", 1.0)));
+    *lr = sched->base_lr * pow(setting_number(sched, "gamma", 0.1), floor(k / setting_number(sched, "step_size", 1.0)));
 }
 
-static void multi_step(const yk__sched *s, double k, double *lr, double *momentum)
+static void rate_multi_step(const yk__sched *sched, double k, double *lr, double *momentum)
 {
     (void)momentum;
     double passed = 0.0;
-    const char *v = find(s, "milestones");
+    const char *v = setting_find(sched, "milestones");
     while (v && *v) {
         char *end;
         double at = yk__number_read(v, &end);
@@ -214,20 +230,21 @@ static void multi_step(const yk__sched *s, double k, double *lr, double *momentu
         passed += at <= k ? 1.0 : 0.0;
         v = *end ? end + 1 : end;
     }
-    *lr = s->base * pow(num(s, "gamma", 0.1), passed);
+    *lr = sched->base_lr * pow(setting_number(sched, "gamma", 0.1), passed);
 }
 
-static void exponential(const yk__sched *s, double k, double *lr, double *momentum)
+static void rate_exponential(const yk__sched *sched, double k, double *lr, double *momentum)
 {
     (void)momentum;
-    *lr = s->base * pow(num(s, "gamma", 1.0), k);
+    *lr = sched->base_lr * pow(setting_number(sched, "gamma", 1.0), k);
 }
 
-static void cosine_annealing(const yk__sched *s, double k, double *lr, double *momentum)
+static void rate_cosine_annealing(const yk__sched *sched, double k, double *lr, double *momentum)
 {
     (void)momentum;
-    double low = num(s, "eta_min", 0.0);
-    *lr = low + (s->base - low) * (1.0 + cos(PI * k / num(s, "T_max", most(1.0, s->total)))) / 2.0;
+    double low = setting_number(sched, "eta_min", 0.0);
+    *lr = low + (sched->base_lr - low) *
+                    (1.0 + cos(PI * k / setting_number(sched, "T_max", larger_of(1.0, sched->total_steps)))) / 2.0;
 }
 
 static double restart_begin(double len, double mult, double n)
@@ -235,10 +252,11 @@ static double restart_begin(double len, double mult, double n)
     return len * (pow(mult, n) - 1.0) / (mult - 1.0);
 }
 
-static void warm_restarts(const yk__sched *s, double k, double *lr, double *momentum)
+static void rate_warm_restarts(const yk__sched *sched, double k, double *lr, double *momentum)
 {
     (void)momentum;
-    double low = num(s, "eta_min", 0.0), len = num(s, "T_0", 1.0), mult = num(s, "T_mult", 1.0);
+    double low = setting_number(sched, "eta_min", 0.0), len = setting_number(sched, "T_0", 1.0),
+           mult = setting_number(sched, "T_mult", 1.0);
     if (mult == 1.0) {
         k = fmod(k, len);
     } else { /* before restart n lie len (1 + mult + .. + mult^(n - 1)) steps; the logarithm may be off by a little */
@@ -248,34 +266,39 @@ static void warm_restarts(const yk__sched *s, double k, double *lr, double *mome
         k -= restart_begin(len, mult, n);
         len *= pow(mult, n);
     }
-    *lr = low + (s->base - low) * (1.0 + cos(PI * k / len)) / 2.0;
+    *lr = low + (sched->base_lr - low) * (1.0 + cos(PI * k / len)) / 2.0;
 }
 
-static void linear_lr(const yk__sched *s, double k, double *lr, double *momentum)
+static void rate_linear_lr(const yk__sched *sched, double k, double *lr, double *momentum)
 {
     (void)momentum;
-    double a = num(s, "start_factor", 1.0 / 3.0), b = num(s, "end_factor", 1.0), n = num(s, "total_iters", 5.0);
-    *lr = s->base * (a + (b - a) * (k < n ? k : n) / n);
+    double a = setting_number(sched, "start_factor", 1.0 / 3.0), b = setting_number(sched, "end_factor", 1.0),
+           n = setting_number(sched, "total_iters", 5.0);
+    *lr = sched->base_lr * (a + (b - a) * (k < n ? k : n) / n);
 }
 
-static void polynomial_lr(const yk__sched *s, double k, double *lr, double *momentum)
+static void rate_polynomial_lr(const yk__sched *sched, double k, double *lr, double *momentum)
 {
     (void)momentum;
-    double n = num(s, "total_iters", 5.0);
-    *lr = s->base * pow(1.0 - (k < n ? k : n) / n, num(s, "power", 1.0));
+    double n = setting_number(sched, "total_iters", 5.0);
+    *lr = sched->base_lr * pow(1.0 - (k < n ? k : n) / n, setting_number(sched, "power", 1.0));
 }
 
-static double anneal(const yk__sched *s, double a, double b, double p)
+static double anneal_between(const yk__sched *sched, double a, double b, double p)
 {
-    return is(s, "anneal_strategy", "linear", "cos") ? (b - a) * p + a : b + (a - b) / 2.0 * (1.0 + cos(PI * p));
+    return setting_is(sched, "anneal_strategy", "linear", "cos") ? (b - a) * p + a
+                                                                 : b + (a - b) / 2.0 * (1.0 + cos(PI * p));
 }
 
-static void one_cycle_lr(const yk__sched *s, double k, double *lr, double *momentum)
+static void rate_one_cycle_lr(const yk__sched *sched, double k, double *lr, double *momentum)
 {
-    double high = num(s, "max_lr", s->base), start = high / num(s, "div_factor", 25.0);
-    double low = start / num(s, "final_div_factor", 1e4), n = num(s, "total_steps", s->total);
-    double cut = num(s, "pct_start", 0.3) * n, m0 = num(s, "base_momentum", 0.85), m1 = num(s, "max_momentum", 0.95);
-    bool three = yes(s, "three_phase");
+    double high = setting_number(sched, "max_lr", sched->base_lr),
+           start = high / setting_number(sched, "div_factor", 25.0);
+    double low = start / setting_number(sched, "final_div_factor", 1e4),
+           n = setting_number(sched, "total_steps", sched->total_steps);
+    double cut = setting_number(sched, "pct_start", 0.3) * n, m0 = setting_number(sched, "base_momentum", 0.85),
+           m1 = setting_number(sched, "max_momentum", 0.95);
+    bool three = setting_on(sched, "three_phase");
     double end[3] = {cut - 1.0, three ? 2.0 * cut - 2.0 : n - 1.0, n - 1.0};
     double rate[4] = {start, high, three ? start : low, low}, mom[4] = {m1, m0, m1, m1};
     int last = three ? 2 : 1, i = 0;
@@ -283,199 +306,216 @@ static void one_cycle_lr(const yk__sched *s, double k, double *lr, double *momen
     while (i < last && k > end[i])
         i++;
     double from = i ? end[i - 1] : 0.0, p = end[i] > from ? (k - from) / (end[i] - from) : 1.0;
-    *lr = anneal(s, rate[i], rate[i + 1], p);
-    *momentum = anneal(s, mom[i], mom[i + 1], p);
+    *lr = anneal_between(sched, rate[i], rate[i + 1], p);
+    *momentum = anneal_between(sched, mom[i], mom[i + 1], p);
 }
 
-static void plateau(const yk__sched *s, double k, double *lr, double *momentum)
+static void rate_plateau(const yk__sched *sched, double k, double *lr, double *momentum)
 {
     (void)k;
     (void)momentum;
-    *lr = s->rate;
+    *lr = sched->plateau_lr;
 }
 
 /* ---- deepspeed/runtime/lr_schedules.py ---- */
 
-static double ds_gain(const yk__sched *s, double i, double n)
+static double ds_gain(const yk__sched *sched, double i, double n)
 {
-    return is(s, "warmup_type", "linear", "log") ? i / n : log(i + 1.0) / log(n);
+    return setting_is(sched, "warmup_type", "linear", "log") ? i / n : log(i + 1.0) / log(n);
 }
 
-static double ds_steps(const yk__sched *s)
+static double ds_steps(const yk__sched *sched)
 {
-    return most(2.0, num(s, "warmup_num_steps", s->w > 0.0 ? s->w : 1000.0));
+    return larger_of(
+        2.0, setting_number(sched, "warmup_num_steps", sched->warmup_steps > 0.0 ? sched->warmup_steps : 1000.0));
 }
 
-static void ds_warmup(const yk__sched *s, double k, double *lr, double *momentum)
+static void rate_ds_warmup(const yk__sched *sched, double k, double *lr, double *momentum)
 {
     (void)momentum;
-    double low = num(s, "warmup_min_lr", 0.0), high = num(s, "warmup_max_lr", s->base), n = ds_steps(s), i = k - 1.0;
-    *lr = k < 1.0 ? low : low + (high - low) * (i < n ? ds_gain(s, i, n) : 1.0);
+    double low = setting_number(sched, "warmup_min_lr", 0.0),
+           high = setting_number(sched, "warmup_max_lr", sched->base_lr), n = ds_steps(sched), i = k - 1.0;
+    *lr = k < 1.0 ? low : low + (high - low) * (i < n ? ds_gain(sched, i, n) : 1.0);
 }
 
-static void ds_warmup_decay(const yk__sched *s, double k, double *lr, double *momentum)
+static void rate_ds_warmup_decay(const yk__sched *sched, double k, double *lr, double *momentum)
 {
     (void)momentum;
-    double low = num(s, "warmup_min_lr", 0.0), high = num(s, "warmup_max_lr", s->base), n = ds_steps(s), i = k - 1.0;
-    double total = num(s, "total_num_steps", s->total);
-    double g = i < n ? ds_gain(s, i, n) : most(0.0, (total - i) / most(1.0, total - n));
+    double low = setting_number(sched, "warmup_min_lr", 0.0),
+           high = setting_number(sched, "warmup_max_lr", sched->base_lr), n = ds_steps(sched), i = k - 1.0;
+    double total = setting_number(sched, "total_num_steps", sched->total_steps);
+    double g = i < n ? ds_gain(sched, i, n) : larger_of(0.0, (total - i) / larger_of(1.0, total - n));
     *lr = k < 1.0 ? low : low + (high - low) * g;
 }
 
-static void ds_warmup_cosine(const yk__sched *s, double k, double *lr, double *momentum)
+static void rate_ds_warmup_cosine(const yk__sched *sched, double k, double *lr, double *momentum)
 {
     (void)momentum;
-    double r = num(s, "warmup_min_ratio", 0.0), c = num(s, "cos_min_ratio", 1e-4), n = ds_steps(s), i = k - 1.0;
-    double p = (i - n + 1.0) / most(1.0, num(s, "total_num_steps", s->total) - n);
+    double r = setting_number(sched, "warmup_min_ratio", 0.0), c = setting_number(sched, "cos_min_ratio", 1e-4),
+           n = ds_steps(sched), i = k - 1.0;
+    double p = (i - n + 1.0) / larger_of(1.0, setting_number(sched, "total_num_steps", sched->total_steps) - n);
     if (k < 1.0)
         *lr = 0.0;
     else
-        *lr = s->base * (i < n ? r + (1.0 - r) * ds_gain(s, i, n)
-                               : c + (1.0 - c) * (1.0 + cos(PI * (p < 1.0 ? p : 1.0))) / 2.0);
+        *lr = sched->base_lr * (i < n ? r + (1.0 - r) * ds_gain(sched, i, n)
+                                      : c + (1.0 - c) * (1.0 + cos(PI * (p < 1.0 ? p : 1.0))) / 2.0);
 }
 
-static void ds_range_test(const yk__sched *s, double k, double *lr, double *momentum)
+static void rate_ds_range_test(const yk__sched *sched, double k, double *lr, double *momentum)
 {
     (void)momentum;
-    double p = k / num(s, "lr_range_test_step_size", 2000.0);
-    if (yes(s, "lr_range_test_staircase"))
+    double p = k / setting_number(sched, "lr_range_test_step_size", 2000.0);
+    if (setting_on(sched, "lr_range_test_staircase"))
         p = floor(p);
-    *lr = num(s, "lr_range_test_min_lr", 1e-3) * (1.0 + num(s, "lr_range_test_step_rate", 1.0) * p);
+    *lr = setting_number(sched, "lr_range_test_min_lr", 1e-3) *
+          (1.0 + setting_number(sched, "lr_range_test_step_rate", 1.0) * p);
 }
 
-static double stairs(double x, double count)
+static double staircase_at(double x, double count)
 {
     return count > 0.0 ? floor(x * count) / count : x;
 }
 
-static void ds_one_cycle(const yk__sched *s, double k, double *lr, double *momentum)
+static void rate_ds_one_cycle(const yk__sched *sched, double k, double *lr, double *momentum)
 {
-    double low = num(s, "cycle_min_lr", 0.0), high = num(s, "cycle_max_lr", s->base);
-    double m0 = num(s, "cycle_min_mom", 0.8), m1 = num(s, "cycle_max_mom", 0.9);
-    double first = num(s, "cycle_first_step_size", 2000.0), second = num(s, "cycle_second_step_size", first);
-    double up = num(s, "cycle_first_stair_count", 0.0), down = num(s, "cycle_second_stair_count", up);
-    double size = num(s, "decay_step_size", 0.0), j = k - first - second;
+    double low = setting_number(sched, "cycle_min_lr", 0.0),
+           high = setting_number(sched, "cycle_max_lr", sched->base_lr);
+    double m0 = setting_number(sched, "cycle_min_mom", 0.8), m1 = setting_number(sched, "cycle_max_mom", 0.9);
+    double first = setting_number(sched, "cycle_first_step_size", 2000.0),
+           second = setting_number(sched, "cycle_second_step_size", first);
+    double up = setting_number(sched, "cycle_first_stair_count", 0.0),
+           down = setting_number(sched, "cycle_second_stair_count", up);
+    double size = setting_number(sched, "decay_step_size", 0.0), j = k - first - second;
     if (j >= 0.0) {
         double d = size > 0.0 ? j / size : 0.0;
-        *lr = low / (1.0 + num(s, "decay_lr_rate", 0.0) * d);
-        *momentum = m1 * (1.0 + num(s, "decay_mom_rate", 0.0) * d);
+        *lr = low / (1.0 + setting_number(sched, "decay_lr_rate", 0.0) * d);
+        *momentum = m1 * (1.0 + setting_number(sched, "decay_mom_rate", 0.0) * d);
         return;
     }
-    double x = k < first ? stairs(k / first, up) : stairs((first + second - k) / second, down);
+    double x = k < first ? staircase_at(k / first, up) : staircase_at((first + second - k) / second, down);
     *lr = low + (high - low) * x;
     *momentum = k < 1.0 ? m0 : m1 - (m1 - m0) * x;
 }
 
 #define WARM " num_warmup_steps num_training_steps "
-static const kind kinds[] = {
-    {"constant", constant, WARM},
-    {"constant_with_warmup", constant_warmup, WARM},
-    {"linear", linear, WARM},
-    {"cosine", cosine, WARM " num_cycles "},
-    {"cosine_with_restarts", cosine_restarts, WARM " num_cycles "},
-    {"cosine_with_min_lr", cosine_min, WARM " num_cycles min_lr min_lr_rate "},
-    {"cosine_warmup_with_min_lr", cosine_warmup_min, WARM " num_cycles min_lr min_lr_rate warmup_lr_rate "},
-    {"polynomial", polynomial, WARM " lr_end power "},
-    {"inverse_sqrt", inverse_sqrt, WARM " timescale "},
-    {"warmup_stable_decay", stable_decay,
+static const sched_kind kinds[] = {
+    {"constant", rate_constant, WARM},
+    {"constant_with_warmup", rate_constant_warmup, WARM},
+    {"linear", rate_linear, WARM},
+    {"cosine", rate_cosine, WARM " num_cycles "},
+    {"cosine_with_restarts", rate_cosine_restarts, WARM " num_cycles "},
+    {"cosine_with_min_lr", rate_cosine_min, WARM " num_cycles min_lr min_lr_rate "},
+    {"cosine_warmup_with_min_lr", rate_cosine_warmup_min, WARM " num_cycles min_lr min_lr_rate warmup_lr_rate "},
+    {"polynomial", rate_polynomial, WARM " lr_end power "},
+    {"inverse_sqrt", rate_inverse_sqrt, WARM " timescale "},
+    {"warmup_stable_decay", rate_stable_decay,
      WARM " num_decay_steps num_stable_steps warmup_type decay_type min_lr_ratio num_cycles "},
-    {"StepLR", step_lr, " step_size gamma "},
-    {"MultiStepLR", multi_step, " milestones gamma "},
-    {"torch_multistep", multi_step, " milestones gamma "},
-    {"ExponentialLR", exponential, " gamma "},
-    {"CosineAnnealingLR", cosine_annealing, " T_max eta_min "},
-    {"torch_cosine_annealing", cosine_annealing, " T_max eta_min "},
-    {"CosineAnnealingWarmRestarts", warm_restarts, " T_0 T_mult eta_min "},
-    {"LinearLR", linear_lr, " start_factor end_factor total_iters "},
-    {"PolynomialLR", polynomial_lr, " total_iters power "},
-    {"OneCycleLR", one_cycle_lr,
-     " max_lr total_steps pct_start anneal_strategy three_phase div_factor final_div_factor base_momentum max_momentum "},
-    {"ReduceLROnPlateau", plateau, " mode factor patience threshold threshold_mode cooldown min_lr eps "},
-    {"reduce_lr_on_plateau", plateau, " mode factor patience threshold threshold_mode cooldown min_lr eps "},
-    {"WarmupLR", ds_warmup, " warmup_min_lr warmup_max_lr warmup_num_steps warmup_type "},
-    {"WarmupDecayLR", ds_warmup_decay, " total_num_steps warmup_min_lr warmup_max_lr warmup_num_steps warmup_type "},
-    {"WarmupCosineLR", ds_warmup_cosine,
+    {"StepLR", rate_step_lr, " step_size gamma "},
+    {"MultiStepLR", rate_multi_step, " milestones gamma "},
+    {"torch_multistep", rate_multi_step, " milestones gamma "},
+    {"ExponentialLR", rate_exponential, " gamma "},
+    {"CosineAnnealingLR", rate_cosine_annealing, " T_max eta_min "},
+    {"torch_cosine_annealing", rate_cosine_annealing, " T_max eta_min "},
+    {"CosineAnnealingWarmRestarts", rate_warm_restarts, " T_0 T_mult eta_min "},
+    {"LinearLR", rate_linear_lr, " start_factor end_factor total_iters "},
+    {"PolynomialLR", rate_polynomial_lr, " total_iters power "},
+    {"OneCycleLR", rate_one_cycle_lr,
+     " max_lr total_steps pct_start anneal_strategy three_phase div_factor final_div_factor base_momentum "
+     "max_momentum "},
+    {"ReduceLROnPlateau", rate_plateau, " mode factor patience threshold threshold_mode cooldown min_lr eps "},
+    {"reduce_lr_on_plateau", rate_plateau, " mode factor patience threshold threshold_mode cooldown min_lr eps "},
+    {"WarmupLR", rate_ds_warmup, " warmup_min_lr warmup_max_lr warmup_num_steps warmup_type "},
+    {"WarmupDecayLR", rate_ds_warmup_decay,
+     " total_num_steps warmup_min_lr warmup_max_lr warmup_num_steps warmup_type "},
+    {"WarmupCosineLR", rate_ds_warmup_cosine,
      " total_num_steps warmup_min_ratio warmup_num_steps cos_min_ratio warmup_type "},
-    {"LRRangeTest", ds_range_test,
+    {"LRRangeTest", rate_ds_range_test,
      " lr_range_test_min_lr lr_range_test_step_size lr_range_test_step_rate lr_range_test_staircase "},
-    {"OneCycle", ds_one_cycle,
+    {"OneCycle", rate_ds_one_cycle,
      " cycle_min_lr cycle_max_lr decay_lr_rate cycle_first_step_size cycle_second_step_size cycle_first_stair_count "
      "cycle_second_stair_count decay_step_size cycle_min_mom cycle_max_mom decay_mom_rate "},
 };
 
-static bool knows(const kind *k, const char *key)
+static bool kind_knows(const sched_kind *kind, const char *key)
 {
     size_t n = strlen(key);
-    for (const char *p = strstr(k->keys, key); p; p = strstr(p + 1, key))
+    for (const char *p = strstr(kind->keys, key); p; p = strstr(p + 1, key))
         if (p[-1] == ' ' && p[n] == ' ')
             return true;
     return false;
 }
 
 /* What no single setting tells. */
-static yk_status check_together(const yk__sched *s, yk_error *err)
+static yk_status check_together(const yk__sched *sched, yk_error *err)
 {
-    const char *name = s->kind->name;
-    const double lr_end = num(s, "lr_end", 1e-7);
-    if (!(s->w >= 0.0) || !(s->total >= 0.0) || !isfinite(s->w) || !isfinite(s->total))
-        return yk__fail(err, YK_E_ARG, "schedule %s: %g warm-up steps of %g: expected numbers from 0", name, s->w, s->total);
-    if (s->kind->rate == polynomial && lr_end > 0.0 && lr_end >= s->base)
-        return yk__fail(err, YK_E_ARG, "schedule %s: lr_end=%g must be below the learning rate, %g", name, lr_end, s->base);
-    if (find(s, "min_lr") && find(s, "min_lr_rate"))
+    const char *name = sched->kind->name;
+    const double lr_end = setting_number(sched, "lr_end", 1e-7);
+    if (!(sched->warmup_steps >= 0.0) || !(sched->total_steps >= 0.0) || !isfinite(sched->warmup_steps) ||
+        !isfinite(sched->total_steps))
+        return yk__fail(err, YK_E_ARG, "schedule %s: %g warm-up steps of %g: expected numbers from 0", name,
+                        sched->warmup_steps, sched->total_steps);
+    if (sched->kind->rate == rate_polynomial && lr_end > 0.0 && lr_end >= sched->base_lr)
+        return yk__fail(err, YK_E_ARG, "schedule %s: lr_end=%g must be below the learning rate, %g", name, lr_end,
+                        sched->base_lr);
+    if (setting_find(sched, "min_lr") && setting_find(sched, "min_lr_rate"))
         return yk__fail(err, YK_E_ARG, "schedule %s: min_lr and min_lr_rate say the same twice: give one of them", name);
-    if (s->kind->rate == one_cycle_lr && num(s, "total_steps", s->total) < 1.0)
+    if (sched->kind->rate == rate_one_cycle_lr && setting_number(sched, "total_steps", sched->total_steps) < 1.0)
         return yk__fail(err, YK_E_ARG, "schedule %s: total_steps is missing: how many steps has the cycle?", name);
     return YK_OK;
 }
 
 /* Before the settings' own number replaces it. transformers' get_scheduler lets a warm-up pass that a schedule has none of. */
-static yk_status check_warmup(const yk__sched *s, yk_error *err)
+static yk_status check_warmup(const yk__sched *sched, yk_error *err)
 {
     static const char *const settings[] = {"num_warmup_steps", "warmup_num_steps"};
-    rate_fn *f = s->kind->rate;
-    const bool deepspeed = f == ds_warmup || f == ds_warmup_decay || f == ds_warmup_cosine;
-    if (!(s->w > 0.0))
+    rate_fn *f = sched->kind->rate;
+    const bool deepspeed = f == rate_ds_warmup || f == rate_ds_warmup_decay || f == rate_ds_warmup_cosine;
+    if (!(sched->warmup_steps > 0.0))
         return YK_OK;
-    if (f == constant || !(deepspeed || knows(s->kind, "num_warmup_steps")))
-        return yk__fail(err, YK_E_ARG, "schedule %s has no warm-up, and %g steps of it are asked for: leave them out, or take a schedule "
-                        "that warms up (constant_with_warmup, linear, cosine, cosine_with_restarts, cosine_with_min_lr, polynomial, "
-                        "inverse_sqrt, warmup_stable_decay, DeepSpeed's WarmupLR ...)", s->kind->name, s->w);
+    if (f == rate_constant || !(deepspeed || kind_knows(sched->kind, "num_warmup_steps")))
+        return yk__fail(
+            err, YK_E_ARG,
+            "schedule %s has no warm-up, and %g steps of it are asked for: leave them out, or take a schedule "
+            "that warms up (constant_with_warmup, linear, cosine, cosine_with_restarts, cosine_with_min_lr, "
+            "polynomial, "
+            "inverse_sqrt, warmup_stable_decay, DeepSpeed's WarmupLR ...)",
+            sched->kind->name, sched->warmup_steps);
     for (size_t i = 0; i < 2; i++)
-        if (find(s, settings[i]) && num(s, settings[i], 0.0) != s->w)
-            return yk__fail(err, YK_E_ARG, "schedule %s: %s=%s beside %g warm-up steps: give one of them", s->kind->name, settings[i],
-                            find(s, settings[i]), s->w);
+        if (setting_find(sched, settings[i]) && setting_number(sched, settings[i], 0.0) != sched->warmup_steps)
+            return yk__fail(err, YK_E_ARG, "schedule %s: %s=%s beside %g warm-up steps: give one of them",
+                            sched->kind->name, settings[i], setting_find(sched, settings[i]), sched->warmup_steps);
     return YK_OK;
 }
 
-static yk_status parse(yk__sched *s, yk_error *err)
+static yk_status settings_parse(yk__sched *sched, yk_error *err)
 {
-    for (char *p = s->text; p && *p;) {
+    for (char *p = sched->text; p && *p;) {
         char *next = strchr(p, ','), *eq = strchr(p, '=');
         if (next)
             *next++ = 0;
         if (!eq || (next && eq >= next))
-            return yk__fail(err, YK_E_ARG, "schedule %s: \"%s\" is not of the form key=value", s->kind->name, p);
+            return yk__fail(err, YK_E_ARG, "schedule %s: \"%s\" is not of the form key=value", sched->kind->name, p);
         *eq = 0;
-        if (!knows(s->kind, p))
-            return yk__fail(err, YK_E_ARG, "schedule %s has no setting \"%s\"; it has:%s", s->kind->name, p,
-                            s->kind->keys);
-        if (s->n == PAIRS)
-            return yk__fail(err, YK_E_ARG, "schedule %s: more than %d settings", s->kind->name, PAIRS);
-        s->key[s->n] = p;
-        s->value[s->n++] = eq + 1;
-        yk_status st = yk__sched_setting_check(s->kind->name, p, eq + 1, s->base, err);
+        if (!kind_knows(sched->kind, p))
+            return yk__fail(err, YK_E_ARG, "schedule %s has no setting \"%s\"; it has:%s", sched->kind->name, p,
+                            sched->kind->keys);
+        if (sched->n_settings == PAIRS)
+            return yk__fail(err, YK_E_ARG, "schedule %s: more than %d settings", sched->kind->name, PAIRS);
+        sched->key[sched->n_settings] = p;
+        sched->value[sched->n_settings++] = eq + 1;
+        yk_status st = yk__sched_setting_check(sched->kind->name, p, eq + 1, sched->base_lr, err);
         if (st)
             return st;
         p = next;
     }
-    if (check_warmup(s, err))
+    if (check_warmup(sched, err))
         return err->status;
-    s->w = num(s, "num_warmup_steps", s->w);
-    s->total = num(s, "num_training_steps", s->total);
-    return check_together(s, err);
+    sched->warmup_steps = setting_number(sched, "num_warmup_steps", sched->warmup_steps);
+    sched->total_steps = setting_number(sched, "num_training_steps", sched->total_steps);
+    return check_together(sched, err);
 }
 
-static const kind *kind_of(const char *name)
+static const sched_kind *kind_of(const char *name)
 {
     for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++)
         if (!strcmp(kinds[i].name, name))
@@ -486,105 +526,106 @@ static const kind *kind_of(const char *name)
 yk_status yk__sched_new(const char *name, double warmup, double total, const char *params, double base_lr, yk__sched **out,
                         yk_error *err)
 {
-    const kind *k = kind_of(name ? name : "constant");
-    if (!k)
+    const sched_kind *kind = kind_of(name ? name : "constant");
+    if (!kind)
         return yk__fail(err, YK_E_ARG,
                         "there is no schedule \"%s\"; there are constant, constant_with_warmup, linear, cosine, "
                         "cosine_with_restarts, cosine_with_min_lr, cosine_warmup_with_min_lr, polynomial, inverse_sqrt, "
                         "warmup_stable_decay, torch's StepLR ... and DeepSpeed's WarmupLR ...",
                         name);
-    yk__sched *s = yk__calloc(1, sizeof *s);
-    if (!s)
-        return yk__fail_mem(err, sizeof *s, "a schedule");
-    s->kind = k;
-    s->w = warmup;
-    s->total = total;
-    s->base = s->rate = base_lr;
-    s->text = yk__strdup(params ? params : "");
-    yk_status st = s->text ? parse(s, err) : yk__fail_mem(err, 1, "a schedule");
+    yk__sched *sched = yk__calloc(1, sizeof *sched);
+    if (!sched)
+        return yk__fail_mem(err, sizeof *sched, "a schedule");
+    sched->kind = kind;
+    sched->warmup_steps = warmup;
+    sched->total_steps = total;
+    sched->base_lr = sched->plateau_lr = base_lr;
+    sched->text = yk__strdup(params ? params : "");
+    yk_status st = sched->text ? settings_parse(sched, err) : yk__fail_mem(err, 1, "a schedule");
     if (st) {
-        yk__sched_free(s);
+        yk__sched_free(sched);
         return st;
     }
-    s->best = is(s, "mode", "max", "min") ? -INFINITY : INFINITY;
-    *out = s;
+    sched->best = setting_is(sched, "mode", "max", "min") ? -INFINITY : INFINITY;
+    *out = sched;
     return YK_OK;
 }
 
-void yk__sched_free(yk__sched *s)
+void yk__sched_free(yk__sched *sched)
 {
-    if (!s)
+    if (!sched)
         return;
-    yk__free(s->text);
-    yk__free(s);
+    yk__free(sched->text);
+    yk__free(sched);
 }
 
-void yk__sched_at(const yk__sched *s, uint64_t step, double *lr, double *momentum)
+void yk__sched_at(const yk__sched *sched, uint64_t step, double *lr, double *momentum)
 {
     double m = (double)NAN;
-    s->kind->rate(s, (double)step, lr, &m);
+    sched->kind->rate(sched, (double)step, lr, &m);
     if (momentum)
         *momentum = m;
 }
 
-bool yk__sched_wants_metric(const yk__sched *s)
+bool yk__sched_wants_metric(const yk__sched *sched)
 {
-    return s->kind->rate == plateau;
+    return sched->kind->rate == rate_plateau;
 }
 
-static bool better(const yk__sched *s, double a)
+static bool metric_better(const yk__sched *sched, double a)
 {
-    bool up = is(s, "mode", "max", "min"), rel = is(s, "threshold_mode", "rel", "rel");
-    double t = num(s, "threshold", 1e-4);
+    bool up = setting_is(sched, "mode", "max", "min"), rel = setting_is(sched, "threshold_mode", "rel", "rel");
+    double t = setting_number(sched, "threshold", 1e-4);
     if (up)
-        return a > (rel ? s->best * (1.0 + t) : s->best + t);
-    return a < (rel ? s->best * (1.0 - t) : s->best - t);
+        return a > (rel ? sched->best * (1.0 + t) : sched->best + t);
+    return a < (rel ? sched->best * (1.0 - t) : sched->best - t);
 }
 
 /* torch's ReduceLROnPlateau.step */
-void yk__sched_metric(yk__sched *s, double metric)
+void yk__sched_metric(yk__sched *sched, double metric)
 {
-    if (better(s, metric)) {
-        s->best = metric;
-        s->bad = 0.0;
+    if (metric_better(sched, metric)) {
+        sched->best = metric;
+        sched->bad_evals = 0.0;
     } else {
-        s->bad += 1.0;
+        sched->bad_evals += 1.0;
     }
-    if (s->cooldown > 0.0) {
-        s->cooldown -= 1.0;
-        s->bad = 0.0;
+    if (sched->cooldown_left > 0.0) {
+        sched->cooldown_left -= 1.0;
+        sched->bad_evals = 0.0;
     }
-    if (s->bad > num(s, "patience", 10.0)) {
-        double low = most(s->rate * num(s, "factor", 0.1), num(s, "min_lr", 0.0));
-        if (s->rate - low > num(s, "eps", 1e-8))
-            s->rate = low;
-        s->cooldown = num(s, "cooldown", 0.0);
-        s->bad = 0.0;
+    if (sched->bad_evals > setting_number(sched, "patience", 10.0)) {
+        double low =
+            larger_of(sched->plateau_lr * setting_number(sched, "factor", 0.1), setting_number(sched, "min_lr", 0.0));
+        if (sched->plateau_lr - low > setting_number(sched, "eps", 1e-8))
+            sched->plateau_lr = low;
+        sched->cooldown_left = setting_number(sched, "cooldown", 0.0);
+        sched->bad_evals = 0.0;
     }
 }
 
-uint64_t yk__sched_hash(const yk__sched *s, uint64_t h)
+uint64_t yk__sched_hash(const yk__sched *sched, uint64_t h)
 {
-    const double numbers[3] = {s->w, s->total, s->base};
-    h = yk__hash_bytes(h, s->kind->name, strlen(s->kind->name));
+    const double numbers[3] = {sched->warmup_steps, sched->total_steps, sched->base_lr};
+    h = yk__hash_bytes(h, sched->kind->name, strlen(sched->kind->name));
     h = yk__hash_bytes(h, numbers, sizeof numbers);
-    for (uint32_t i = 0; i < s->n; i++) {
-        h = yk__hash_bytes(h, s->key[i], strlen(s->key[i]));
-        h = yk__hash_bytes(h, s->value[i], strlen(s->value[i]));
+    for (uint32_t i = 0; i < sched->n_settings; i++) {
+        h = yk__hash_bytes(h, sched->key[i], strlen(sched->key[i]));
+        h = yk__hash_bytes(h, sched->value[i], strlen(sched->value[i]));
     }
     return h;
 }
 
-void yk__sched_state_get(const yk__sched *s, double state[4])
+void yk__sched_state_get(const yk__sched *sched, double state[4])
 {
-    const double v[4] = {s->rate, s->best, s->bad, s->cooldown};
+    const double v[4] = {sched->plateau_lr, sched->best, sched->bad_evals, sched->cooldown_left};
     memcpy(state, v, sizeof v);
 }
 
-void yk__sched_state_set(yk__sched *s, const double state[4])
+void yk__sched_state_set(yk__sched *sched, const double state[4])
 {
-    s->rate = state[0];
-    s->best = state[1];
-    s->bad = state[2];
-    s->cooldown = state[3];
+    sched->plateau_lr = state[0];
+    sched->best = state[1];
+    sched->bad_evals = state[2];
+    sched->cooldown_left = state[3];
 }

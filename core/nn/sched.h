@@ -22,16 +22,16 @@ typedef struct yk__sched yk__sched;
  * does not have, is an error that names it. */
 yk_status yk__sched_new(const char *name, double warmup, double total, const char *params, double base_lr, yk__sched **s,
                         yk_error *err);
-void yk__sched_free(yk__sched *s);
+void yk__sched_free(yk__sched *sched);
 /* *momentum: NAN where the schedule leaves it alone (may be NULL). */
-void yk__sched_at(const yk__sched *s, uint64_t step, double *lr, double *momentum);
+void yk__sched_at(const yk__sched *sched, uint64_t step, double *lr, double *momentum);
 /* ReduceLROnPlateau only: the metric of an evaluation; moves its rate. */
-bool yk__sched_wants_metric(const yk__sched *s);
-void yk__sched_metric(yk__sched *s, double metric);
+bool yk__sched_wants_metric(const yk__sched *sched);
+void yk__sched_metric(yk__sched *sched, double metric);
 /* Of its name and settings, mixed into h. */
-uint64_t yk__sched_hash(const yk__sched *s, uint64_t h);
+uint64_t yk__sched_hash(const yk__sched *sched, uint64_t h);
 /* State of ReduceLROnPlateau for checkpoints: rate, best, bad steps, cooldown left. */
-void yk__sched_state_get(const yk__sched *s, double state[4]);
-void yk__sched_state_set(yk__sched *s, const double state[4]);
+void yk__sched_state_get(const yk__sched *sched, double state[4]);
+void yk__sched_state_set(yk__sched *sched, const double state[4]);
 
 #endif

@@ -39,7 +39,7 @@ static bool is_asked_for(const operands *p, const yk_node *n)
     const yk__graph *s = p->m.src;
     bool strided = false;
     for (uint32_t i = 0; i < n->n_in; i++)
-        strided |= may_stride(n, i) && !yk__is_dense(&s->value[yk__ins(s, n)[i]]);
+        strided |= may_stride(n, i) && !yk__value_is_dense(&s->value[yk__ins(s, n)[i]]);
     return strided && !(yk__ask(p->w->r, s, n, s->body + n->body) & YK__CLAIMED);
 }
 
@@ -51,7 +51,7 @@ static void use_dense(operands *p, const yk_node *n, uint32_t at, yk__vid *fresh
         const yk__vid v = yk__ins(s, n)[i];
         const yk_value *x = &s->value[v];
         fresh[i] = YK_NONE;
-        if (!may_stride(n, i) || yk__is_dense(x))
+        if (!may_stride(n, i) || yk__value_is_dense(x))
             continue;
         if (p->dense[v] == YK_NONE)
             fresh[i] = p->dense[v] = yk__value_new(&p->g, (yk_dtype)x->dtype, x->dims, x->dim);
@@ -148,7 +148,7 @@ static bool permutes(const yk_value *x, const yk_value *v)
     for (uint32_t i = 0; i < v->dims; i++)
         if (v->dim[i] > 1 && along(x, v, i) == x->dims)
             return false;
-    return v->dims == x->dims && yk__tiles(&v, 1, x);
+    return v->dims == x->dims && yk__value_tiles(&v, 1, x);
 }
 
 static bool same_order(const yk_value *a, const yk_value *b)
@@ -307,7 +307,7 @@ static bool join_gradients(results *p, uint32_t k)
         if (view[i]->dim[3] > 1 && view[i]->stride[3] != 1)
             return false;
     }
-    if (!is_free(p, base) || !yk__tiles(view, 3, &s->value[base]) || !only_parts(p, k, copy, base, &fill))
+    if (!is_free(p, base) || !yk__value_tiles(view, 3, &s->value[base]) || !only_parts(p, k, copy, base, &fill))
         return false;
     p->gone[fill] = true;
     for (uint32_t i = 0; i < 3; i++) {

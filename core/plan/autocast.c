@@ -65,7 +65,7 @@ static yk__vid leaf_as(casting *c, yk__vid x, yk_dtype dtype)
     if (!c->w->r->hold || dtype != c->low || !s || s->kind != YK_SLOT_PARAM)
         return new_cast(c, x, dtype, true);
     memcpy(dim, v->dim, sizeof dim);
-    slot = yk__slot_new(&c->g, YK_SLOT_PARAM, (uint64_t)yk__count(v) * yk_dtype_bytes(dtype), s->key | YK__HELD_LOW);
+    slot = yk__slot_new(&c->g, YK_SLOT_PARAM, (uint64_t)yk__value_count(v) * yk_dtype_bytes(dtype), s->key | YK__HELD_LOW);
     return yk__leaf(&c->g, slot, 0, dtype, c->g.value[x].dims, dim);
 }
 
@@ -151,7 +151,7 @@ static void full(casting *c, const yk_node *n)
 
 static bool is_spread(const yk__graph *s, yk__vid v)
 {
-    return yk__count(&s->value[yk__root(s, v)]) < yk__count(&s->value[v]);
+    return yk__value_count(&s->value[yk__root(s, v)]) < yk__value_count(&s->value[v]);
 }
 
 static void wide(casting *c, const yk_node *n)

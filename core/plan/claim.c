@@ -37,7 +37,7 @@ static yk_status inline_node(yk__remap *m, uint32_t k, yk_error *err)
     for (uint32_t i = 0; i < n->n_in; i++)
         in[i] = yk__remap_value(m, yk__ins(m->src, n)[i]);
     m->dst->stream = n->stream;
-    if (yk__body(m->dst, &face, k, in, out, err))
+    if (yk__body_append(m->dst, &face, k, in, out, err))
         return yk__fail_in(err, "%s (node %u)", yk__op_info_of(n->op)->name, n->stream);
     for (uint32_t i = 0; i < n->n_out; i++) {
         const yk__vid o = yk__outs(m->src, n)[i];

@@ -249,7 +249,7 @@ static void publish(making *k)
     for (uint32_t i = 0; i < k->n_out; i++) {
         const yk__vid v = yk__outs(s, &s->node[k->out_node[i]])[0];
         const yk_value *x = &k->f->g.value[k->out[i]];
-        k->f->m.map[v] = yk__same_shape(x, &s->value[v]) ? k->out[i]
+        k->f->m.map[v] = yk__value_same_shape(x, &s->value[v]) ? k->out[i]
                                                           : yk__view_like(&k->f->g, k->out[i], &s->value[v], 0);
     }
     k->f->fused += k->n_node - 1;

@@ -76,7 +76,7 @@ static inline const yk__vid *yk__outs(const yk__graph *g, const yk_node *n)
     return g->index + n->out;
 }
 
-/* An ABI graph over g's arrays as they are: top nodes without their bodies. For claims and yk__body. */
+/* An ABI graph over g's arrays as they are: top nodes without their bodies. For claims and yk__body_append. */
 yk_graph yk__graph_face(const yk__graph *g);
 /* The value is its whole root, densely. */
 bool yk__whole(const yk__graph *g, yk__vid v);

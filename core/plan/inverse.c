@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The gradient of a look-up adds rows up. Where each row was looked up once at most, and the trace has the inverse of the
- * row numbers (yk__graph_inverse), it is a look-up too: nothing to clear and nothing to add.
+ * row numbers (yk__graph_mark_inverse), it is a look-up too: nothing to clear and nothing to add.
  */
 #include "core/plan/inner.h"
 

@@ -46,7 +46,7 @@ static bool fits_in_place(const layout *l, const yk_node *n, uint32_t k, yk__vid
 {
     const yk__graph *g = &l->w->g;
     return in_arena(g, x) && l->first[x] != YK_NONE && l->u.last[l->owner[x]] == k && l->first[y] == k &&
-           yk__bytes(&g->value[x]) == yk__bytes(&g->value[y]) &&
+           yk__value_bytes(&g->value[x]) == yk__value_bytes(&g->value[y]) &&
            yk_dtype_bytes(g->value[x].dtype) == yk_dtype_bytes(g->value[y].dtype) && reads_whole(g, n, x);
 }
 
@@ -100,7 +100,7 @@ static void list_blocks(layout *l)
     for (yk__vid v = 0; v < g->n_value; v++)
         if (l->first[v] != YK_NONE && l->owner[v] == v)
             l->block[l->n_block++] =
-                (block){v, l->first[v], l->u.last[v], (yk__bytes(&g->value[v]) + align - 1) / align * align, 0};
+                (block){v, l->first[v], l->u.last[v], (yk__value_bytes(&g->value[v]) + align - 1) / align * align, 0};
     qsort(l->block, l->n_block, sizeof *l->block, by_size);
 }
 

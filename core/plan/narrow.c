@@ -48,7 +48,7 @@ static void emit(narrowing *p, uint32_t k)
         if (low == YK_NONE)
             return;
         p->m.map[y] = low;
-        p->m.map[to] = yk__same_shape(&s->value[to], &s->value[y]) ? low : yk__view_like(&p->g, low, &s->value[to], 0);
+        p->m.map[to] = yk__value_same_shape(&s->value[to], &s->value[y]) ? low : yk__view_like(&p->g, low, &s->value[to], 0);
     }
     yk__remap_node(&p->m, k);
 }

@@ -80,7 +80,7 @@ static void copy_to(placing *p, yk__vid v, yk_dtype dtype, uint32_t slot, uint64
     yk__vid x = yk__remap_value(&p->m, v), out;
     if (x == YK_NONE)
         return;
-    if (p->g.value[x].dtype != dtype && !yk__is_broadcast(&p->g.value[x]))
+    if (p->g.value[x].dtype != dtype && !yk__value_is_broadcast(&p->g.value[x]))
         x = yk__dense(&p->g, x);
     if (x == YK_NONE)
         return;
@@ -93,7 +93,7 @@ static void copy_to(placing *p, yk__vid v, yk_dtype dtype, uint32_t slot, uint64
 static void add_to(placing *p, yk__vid v, uint32_t slot, uint64_t offset)
 {
     yk__vid x = yk__remap_value(&p->m, v), in[2], out;
-    if (x != YK_NONE && !yk__is_broadcast(&p->g.value[x]))
+    if (x != YK_NONE && !yk__value_is_broadcast(&p->g.value[x]))
         x = yk__dense(&p->g, x);
     if (x != YK_NONE && p->g.value[x].dtype != YK_F32)
         x = yk__cast(&p->g, x, YK_F32);
@@ -163,7 +163,7 @@ static void place_result(placing *p, uint32_t i)
 {
     const yk__vid v = p->w->result[i];
     const yk_dtype dtype = result_dtype(p->m.src->value[v].dtype);
-    if (!yk__count(&p->m.src->value[v]))
+    if (!yk__value_count(&p->m.src->value[v]))
         return;
     if (movable(p, v, dtype))
         put_at(p, v, p->w->result_slot, p->w->result_offset[i]);

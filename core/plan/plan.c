@@ -78,14 +78,14 @@ static yk_status add_slots(yk__work *w, yk_error *err)
         const yk_value *v = &r->trace->value[r->result[i]];
         const uint32_t each = v->dtype == YK_BF16 || v->dtype == YK_F16 ? 4 : yk_dtype_bytes(v->dtype);
         w->result_offset[i] = w->result_bytes;
-        w->result_bytes += up((uint64_t)yk__count(v) * each, align);
+        w->result_bytes += up((uint64_t)yk__value_count(v) * each, align);
     }
     w->result_slot = yk__slot_new(&w->g, YK_SLOT_RESULT, w->result_bytes, 0);
     for (uint32_t i = 0; i < r->n_assign; i++) {
         const yk_value *v = &r->trace->value[r->assign[i].value];
         w->assign_slot[i] = find_state(&w->g, r->assign[i].state);
         if (w->assign_slot[i] == YK_NONE)
-            w->assign_slot[i] = yk__slot_new(&w->g, YK_SLOT_STATE, yk__bytes(v), r->assign[i].state);
+            w->assign_slot[i] = yk__slot_new(&w->g, YK_SLOT_STATE, yk__value_bytes(v), r->assign[i].state);
     }
     if (w->g.error.status) /* any of them may have had no memory */
         *err = w->g.error;

@@ -98,7 +98,7 @@ static bool is_plain(const again *a, yk__vid v)
     const yk__graph *s = a->m.src;
     const yk__vid r = yk__root(s, v);
     return yk__whole(s, v) && s->value[r].slot == YK_NONE && a->u.writers[r] == 1 && !a->u.kept[r] &&
-           yk__bytes(&s->value[r]) >= (a->w->r->large ? a->w->r->large : LARGE);
+           yk__value_bytes(&s->value[r]) >= (a->w->r->large ? a->w->r->large : LARGE);
 }
 
 static void find_cheap(again *a)
@@ -267,8 +267,8 @@ static void crossing(const yk__graph *t, uint64_t *cross, uint32_t *first, uint3
     for (yk__vid v = 0; v < t->n_value; v++) {
         if (t->value[v].base != v || first[v] == YK_NONE || last[v] == YK_NONE || last[v] <= first[v])
             continue;
-        cross[first[v]] += yk__bytes(&t->value[v]); /* differences; summed up below */
-        cross[last[v]] -= yk__bytes(&t->value[v]);
+        cross[first[v]] += yk__value_bytes(&t->value[v]); /* differences; summed up below */
+        cross[last[v]] -= yk__value_bytes(&t->value[v]);
     }
     for (uint32_t k = 1; k < t->n_node; k++)
         cross[k] += cross[k - 1];

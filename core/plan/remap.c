@@ -47,7 +47,7 @@ uint32_t yk__ask(const yk__plan_request *r, const yk__graph *g, const yk_node *n
 bool yk__whole(const yk__graph *g, yk__vid v)
 {
     const yk_value *x = &g->value[v], *r = &g->value[yk__root(g, v)];
-    return x->offset == r->offset && yk__count(x) == yk__count(r) && yk__is_dense(x);
+    return x->offset == r->offset && yk__value_count(x) == yk__value_count(r) && yk__value_is_dense(x);
 }
 
 yk_status yk__remap_begin(yk__remap *m, const yk__graph *src, yk__graph *dst, yk_error *err)

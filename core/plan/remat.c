@@ -46,7 +46,7 @@ static yk__vid full_operand(const yk__graph *s, const yk_node *n)
     yk__vid x = YK_NONE;
     for (uint32_t i = 0; i < n->n_in; i++) {
         const yk__vid v = yk__ins(s, n)[i];
-        if (yk__count(&s->value[yk__root(s, v)]) < yk__count(&s->value[v]))
+        if (yk__value_count(&s->value[yk__root(s, v)]) < yk__value_count(&s->value[v]))
             continue;
         if (x != YK_NONE)
             return YK_NONE;
@@ -89,8 +89,8 @@ static bool is_gain(const remat *a, yk__vid v, yk__vid from)
     const yk_value *x = &s->value[from], *y = &s->value[v];
     const yk__vid r = yk__root(s, from);
     const yk_node *n = a->u.producer[r] == YK_NONE ? NULL : &s->node[a->u.producer[r]];
-    if (yk__bytes(x) != yk__bytes(y))
-        return yk__bytes(x) < yk__bytes(y);
+    if (yk__value_bytes(x) != yk__value_bytes(y))
+        return yk__value_bytes(x) < yk__value_bytes(y);
     return !n || (!yk__op_is_map(n->op) && n->op != YK_OP_DOT);
 }
 

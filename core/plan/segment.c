@@ -111,7 +111,7 @@ static void bound_all_reduce(const cutting *c, yk__segment *seg, const yk_node *
     seg->boundary = YK_BOUND_ALL_REDUCE;
     seg->slot = x->slot;
     seg->offset = x->offset;
-    seg->count = (uint64_t)yk__count(x);
+    seg->count = (uint64_t)yk__value_count(x);
     seg->moments = g->attr[n->attr] == YK_REDUCE_MOMENTS;
     seg->max = g->attr[n->attr] == YK_REDUCE_MAX;
 }

@@ -124,7 +124,7 @@ free_marks:
 
 static bool is_empty(const yk__graph *g, yk__vid v)
 {
-    return yk__count(&g->value[v]) == 0;
+    return yk__value_count(&g->value[v]) == 0;
 }
 
 static void without_rows(yk__remap *m, uint32_t k)

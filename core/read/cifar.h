@@ -13,6 +13,6 @@
 
 /* Reads all records of a file; the caller frees *records. */
 yk_status yk__cifar_open(const char *path, uint8_t **records, int64_t *count, yk_error *err);
-yk_status yk__cifar_read(yk__file *f, uint8_t **records, int64_t *count, yk_error *err);
+yk_status yk__cifar_read(yk__file *file, uint8_t **records, int64_t *count, yk_error *err);
 
 #endif

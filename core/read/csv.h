@@ -20,17 +20,17 @@ typedef struct yk__csv_options {
 } yk__csv_options;
 
 /* Reads the header. f stays the caller's and must outlive the object. */
-yk_status yk__csv_read(yk__file *f, const yk__csv_options *o, yk__csv **out, yk_error *err);
-void yk__csv_close(yk__csv *c); /* takes NULL */
+yk_status yk__csv_read(yk__file *file, const yk__csv_options *options, yk__csv **out, yk_error *err);
+void yk__csv_close(yk__csv *csv); /* takes NULL */
 
-int yk__csv_columns(const yk__csv *c);
-const char *yk__csv_column(const yk__csv *c, int i);
-int yk__csv_find(const yk__csv *c, const char *name); /* -1: no such column */
-char yk__csv_delimiter(const yk__csv *c);
+int yk__csv_columns(const yk__csv *csv);
+const char *yk__csv_column(const yk__csv *csv, int i);
+int yk__csv_find(const yk__csv *csv, const char *name); /* -1: no such column */
+char yk__csv_delimiter(const yk__csv *csv);
 
 /* The next record; *more is 0 at the end. */
-yk_status yk__csv_next(yk__csv *c, int *more, yk_error *err);
-const char *yk__csv_field(const yk__csv *c, int i, size_t *bytes); /* also ends in 0 */
-int64_t yk__csv_line(const yk__csv *c);                            /* line where the record starts; the header is 1 */
+yk_status yk__csv_next(yk__csv *csv, int *more, yk_error *err);
+const char *yk__csv_field(const yk__csv *csv, int i, size_t *bytes); /* also ends in 0 */
+int64_t yk__csv_line(const yk__csv *csv);                            /* line where the record starts; the header is 1 */
 
 #endif

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Reading IDX: header, then exactly the elements, turned into the host's byte order in place. */
 #include "core/read/idx.h"
 
 #include <inttypes.h>
@@ -27,66 +28,66 @@ static int find_type(int code)
     return -1;
 }
 
-static yk_status header_bytes(yk__file *f, uint8_t *to, size_t n, const char *what, yk_error *err)
+static yk_status header_bytes(yk__file *file, uint8_t *to, size_t n, const char *what, yk_error *err)
 {
-    uint64_t at = yk__file_offset(f);
+    uint64_t at = yk__file_offset(file);
     size_t got;
-    yk_status s = yk__file_read(f, to, n, &got, err);
+    yk_status s = yk__file_read(file, to, n, &got, err);
     if (s)
         return s;
     if (got < n)
-        return yk__fail(err, YK_E_FORMAT, "%s: byte %" PRIu64 ": expected %s (%zu bytes), found %zu", yk__file_path(f),
-                        at, what, n, got);
+        return yk__fail(err, YK_E_FORMAT, "%s: byte %" PRIu64 ": expected %s (%zu bytes), found %zu",
+                        yk__file_path(file), at, what, n, got);
     return YK_OK;
 }
 
-static yk_status read_magic(yk__file *f, yk__idx *x, yk_error *err)
+static yk_status read_magic(yk__file *file, yk__idx *idx, yk_error *err)
 {
     uint8_t m[4];
-    yk_status s = header_bytes(f, m, 4, "the IDX magic", err);
+    yk_status s = header_bytes(file, m, 4, "the IDX magic", err);
     if (s)
         return s;
     if (m[0] || m[1])
         return yk__fail(err, YK_E_FORMAT,
                         "%s: byte 0: expected the IDX magic 00 00 TYPE RANK, found %02x %02x %02x %02x",
-                        yk__file_path(f), m[0], m[1], m[2], m[3]);
+                        yk__file_path(file), m[0], m[1], m[2], m[3]);
     if (find_type(m[2]) < 0)
         return yk__fail(err, YK_E_FORMAT, "%s: byte 2: expected an IDX type (08 09 0b 0c 0d 0e), found %02x",
-                        yk__file_path(f), m[2]);
+                        yk__file_path(file), m[2]);
     if (m[3] < 1 || m[3] > YK__IDX_DIMS)
-        return yk__fail(err, YK_E_FORMAT, "%s: byte 3: expected 1 to %d dimensions, found %d", yk__file_path(f),
+        return yk__fail(err, YK_E_FORMAT, "%s: byte 3: expected 1 to %d dimensions, found %d", yk__file_path(file),
                         YK__IDX_DIMS, m[3]);
-    x->type = m[2];
-    x->rank = m[3];
+    idx->type = m[2];
+    idx->rank = m[3];
     return YK_OK;
 }
 
 /* The dimensions, and in *bytes the size of the data. */
-static yk_status read_shape(yk__file *f, yk__idx *x, uint64_t *bytes, yk_error *err)
+static yk_status read_shape(yk__file *file, yk__idx *idx, uint64_t *bytes, yk_error *err)
 {
-    uint64_t n = types[find_type((int)x->type)].bytes;
+    uint64_t n = types[find_type((int)idx->type)].bytes;
     uint8_t d[4];
-    for (int i = 0; i < x->rank; i++) {
+    for (int i = 0; i < idx->rank; i++) {
         uint64_t v;
-        yk_status s = header_bytes(f, d, 4, "a dimension", err);
+        yk_status s = header_bytes(file, d, 4, "a dimension", err);
         if (s)
             return s;
         v = (uint64_t)d[0] << 24 | (uint64_t)d[1] << 16 | (uint64_t)d[2] << 8 | d[3];
         if (v && n > (uint64_t)(INT64_MAX) / v)
             return yk__fail(err, YK_E_FORMAT, "%s: byte %d: dimension %d is %" PRIu64 ", the size overflows 64 bits",
-                            yk__file_path(f), 4 + 4 * i, i, v);
+                            yk__file_path(file), 4 + 4 * i, i, v);
         n *= v;
-        x->shape[i] = (int64_t)v;
+        idx->shape[i] = (int64_t)v;
     }
     *bytes = n;
     return YK_OK;
 }
 
-static void to_host(yk__idx *x, uint64_t bytes)
+static void to_host(yk__idx *idx, uint64_t bytes)
 {
 #if __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
-    size_t w = types[find_type((int)x->type)].bytes;
-    uint8_t *p = x->data;
+    size_t w = types[find_type((int)idx->type)].bytes;
+    uint8_t *p = idx->data;
     for (uint64_t i = 0; w > 1 && i + w <= bytes; i += w)
         for (size_t k = 0; k < w / 2; k++) {
             uint8_t t = p[i + k];
@@ -98,82 +99,82 @@ static void to_host(yk__idx *x, uint64_t bytes)
 #endif
 }
 
-static yk_status read_all(yk__file *f, yk__idx *x, yk_error *err)
+static yk_status read_all(yk__file *file, yk__idx *idx, yk_error *err)
 {
     uint64_t bytes = 0;
-    yk_status s = read_magic(f, x, err);
+    yk_status s = read_magic(file, idx, err);
     if (!s)
-        s = read_shape(f, x, &bytes, err);
+        s = read_shape(file, idx, &bytes, err);
     if (!s)
-        s = yk__file_take(f, bytes, "elements", &x->data, err);
+        s = yk__file_read_exact(file, bytes, "elements", &idx->data, err);
     if (!s)
-        s = yk__file_end(f, "the elements", err);
+        s = yk__file_expect_end(file, "the elements", err);
     if (!s)
-        to_host(x, bytes);
+        to_host(idx, bytes);
     return s;
 }
 
-yk_status yk__idx_read(yk__file *f, yk__idx **out, yk_error *err)
+yk_status yk__idx_read(yk__file *file, yk__idx **out, yk_error *err)
 {
-    yk__idx *x = yk__calloc(1, sizeof *x);
+    yk__idx *idx = yk__calloc(1, sizeof *idx);
     yk_status s;
-    if (!x)
-        return yk__fail_mem(err, sizeof *x, "an IDX file");
-    s = read_all(f, x, err);
+    if (!idx)
+        return yk__fail_mem(err, sizeof *idx, "an IDX file");
+    s = read_all(file, idx, err);
     if (s)
-        yk__idx_close(x);
+        yk__idx_close(idx);
     else
-        *out = x;
+        *out = idx;
     return s;
 }
 
 yk_status yk__idx_open(const char *path, yk__idx **out, yk_error *err)
 {
-    yk__file *f;
-    yk_status s = yk__file_open(path, YK__FILE_AUTO, &f, err);
+    yk__file *file;
+    yk_status s = yk__file_open(path, YK__FILE_AUTO, &file, err);
     if (s)
         return s;
-    s = yk__idx_read(f, out, err);
-    yk__file_close(f);
+    s = yk__idx_read(file, out, err);
+    yk__file_close(file);
     return s;
 }
 
-void yk__idx_close(yk__idx *x)
+void yk__idx_close(yk__idx *idx)
 {
-    if (x)
-        yk__free(x->data);
-    yk__free(x);
+    if (idx)
+        yk__free(idx->data);
+    yk__free(idx);
 }
 
-enum yk__idx_type yk__idx_type(const yk__idx *x)
+enum yk__idx_type yk__idx_type(const yk__idx *idx)
 {
-    return x->type;
+    return idx->type;
 }
 
-const char *yk__idx_type_name(const yk__idx *x)
+const char *yk__idx_type_name(const yk__idx *idx)
 {
-    return types[find_type((int)x->type)].name;
+    return types[find_type((int)idx->type)].name;
 }
 
-int yk__idx_rank(const yk__idx *x)
+int yk__idx_rank(const yk__idx *idx)
 {
-    return x->rank;
+    return idx->rank;
 }
 
-const int64_t *yk__idx_shape(const yk__idx *x)
+const int64_t *yk__idx_shape(const yk__idx *idx)
 {
-    return x->shape;
+    return idx->shape;
 }
 
-const void *yk__idx_data(const yk__idx *x)
+const void *yk__idx_data(const yk__idx *idx)
 {
-    return x->data;
+    return idx->data;
 }
 
-void *yk__idx_release(yk__idx *x)
+void *yk__idx_release(yk__idx *idx)
 {
-    void *p = x->data;
-    x->data = NULL;
+    void *p = idx->data;
+    idx->data = NULL;
     return p;
 }
 

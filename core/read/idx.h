@@ -24,17 +24,17 @@ enum yk__idx_type {
 };
 
 yk_status yk__idx_open(const char *path, yk__idx **out, yk_error *err);
-yk_status yk__idx_read(yk__file *f, yk__idx **out, yk_error *err); /* f stays the caller's */
-void yk__idx_close(yk__idx *x);                                    /* takes NULL */
+yk_status yk__idx_read(yk__file *file, yk__idx **out, yk_error *err); /* f stays the caller's */
+void yk__idx_close(yk__idx *idx);                                     /* takes NULL */
 
-enum yk__idx_type yk__idx_type(const yk__idx *x);
-const char *yk__idx_type_name(const yk__idx *x);
-int yk__idx_rank(const yk__idx *x);
-const int64_t *yk__idx_shape(const yk__idx *x);
-const void *yk__idx_data(const yk__idx *x); /* elements in the host's byte order */
+enum yk__idx_type yk__idx_type(const yk__idx *idx);
+const char *yk__idx_type_name(const yk__idx *idx);
+int yk__idx_rank(const yk__idx *idx);
+const int64_t *yk__idx_shape(const yk__idx *idx);
+const void *yk__idx_data(const yk__idx *idx); /* elements in the host's byte order */
 
 /* Hands the data over to the caller, who frees it. */
-void *yk__idx_release(yk__idx *x);
+void *yk__idx_release(yk__idx *idx);
 
 /* Refuses a pair that does not belong together: images must be u8 of rank 3 (or 4), labels u8 of rank 1 below
  * `classes`, and as many labels as images. The names are for the message. */

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* JSON lines by way of jansson, a line at a time from a buffer that grows to the longest one. */
 #include "core/read/jsonl.h"
 
 #include <inttypes.h>
@@ -12,7 +13,7 @@
 #define FILE_LIMIT ((uint64_t)1 << 32)
 
 struct yk__jsonl {
-    yk__file *f;
+    yk__file *file;
     char *buf; /* buf[pos..len) is read but not parsed */
     size_t pos, len, cap;
     int end;
@@ -23,35 +24,35 @@ struct yk__jsonl {
 };
 
 /* Makes sure that a whole line, or all that is left, is in the buffer; *n is its length without the line end. */
-static yk_status whole_line(yk__jsonl *j, size_t *n, yk_error *err)
+static yk_status whole_line(yk__jsonl *jsonl, size_t *n, yk_error *err)
 {
-    size_t seen = j->pos;
+    size_t seen = jsonl->pos;
     for (;;) {
-        char *nl = j->len > seen ? memchr(j->buf + seen, '\n', j->len - seen) : NULL;
+        char *nl = jsonl->len > seen ? memchr(jsonl->buf + seen, '\n', jsonl->len - seen) : NULL;
         size_t got;
         yk_status s;
-        *n = nl ? (size_t)(nl - j->buf) - j->pos : j->len - j->pos;
-        if (nl || j->end)
+        *n = nl ? (size_t)(nl - jsonl->buf) - jsonl->pos : jsonl->len - jsonl->pos;
+        if (nl || jsonl->end)
             return YK_OK;
         if (*n >= LINE_LIMIT)
-            return yk__fail(err, YK_E_FORMAT, "%s: line %" PRId64 ": longer than 256 MiB", yk__file_path(j->f),
-                            j->line + 1);
-        if (j->pos)
-            memmove(j->buf, j->buf + j->pos, j->len - j->pos);
-        j->len -= j->pos;
-        j->pos = 0;
-        seen = j->len;
-        if (yk__grow(&j->buf, &j->cap, j->len + CHUNK, 1))
-            return yk__fail_mem(err, j->len + CHUNK, "a line");
-        s = yk__file_read(j->f, j->buf + j->len, j->cap - j->len, &got, err);
+            return yk__fail(err, YK_E_FORMAT, "%s: line %" PRId64 ": longer than 256 MiB", yk__file_path(jsonl->file),
+                            jsonl->line + 1);
+        if (jsonl->pos)
+            memmove(jsonl->buf, jsonl->buf + jsonl->pos, jsonl->len - jsonl->pos);
+        jsonl->len -= jsonl->pos;
+        jsonl->pos = 0;
+        seen = jsonl->len;
+        if (yk__grow(&jsonl->buf, &jsonl->cap, jsonl->len + CHUNK, 1))
+            return yk__fail_mem(err, jsonl->len + CHUNK, "a line");
+        s = yk__file_read(jsonl->file, jsonl->buf + jsonl->len, jsonl->cap - jsonl->len, &got, err);
         if (s)
             return s;
-        j->end = got == 0;
-        j->len += got;
+        jsonl->end = got == 0;
+        jsonl->len += got;
     }
 }
 
-static int blank(const char *p, size_t n)
+static int is_blank(const char *p, size_t n)
 {
     for (size_t i = 0; i < n; i++)
         if (p[i] != ' ' && p[i] != '\t' && p[i] != '\r')
@@ -59,127 +60,127 @@ static int blank(const char *p, size_t n)
     return 1;
 }
 
-static yk_status parse_line(yk__jsonl *j, size_t n, yk_error *err)
+static yk_status parse_line(yk__jsonl *jsonl, size_t n, yk_error *err)
 {
-    yk_status s = yk__json_parse("JSON", j->buf + j->pos, n, YK__JSON_ANY, &j->value, err);
+    yk_status s = yk__json_parse("JSON", jsonl->buf + jsonl->pos, n, YK__JSON_ANY, &jsonl->value, err);
     if (s == YK_E_FORMAT) /* the line within the line is always 1 */
-        return yk__fail_in(err, "%s: line %" PRId64, yk__file_path(j->f), j->line);
-    if (!s && !json_is_object(j->value))
-        return yk__fail(err, YK_E_FORMAT, "%s: line %" PRId64 ": expected a JSON object, found %s", yk__file_path(j->f),
-                        j->line, yk__json_type(j->value));
+        return yk__fail_in(err, "%s: line %" PRId64, yk__file_path(jsonl->file), jsonl->line);
+    if (!s && !json_is_object(jsonl->value))
+        return yk__fail(err, YK_E_FORMAT, "%s: line %" PRId64 ": expected a JSON object, found %s",
+                        yk__file_path(jsonl->file), jsonl->line, yk__json_type(jsonl->value));
     return s;
 }
 
-static yk_status next_line(yk__jsonl *j, int *more, yk_error *err)
+static yk_status next_line(yk__jsonl *jsonl, int *more, yk_error *err)
 {
     for (;;) {
         size_t n;
-        yk_status s = whole_line(j, &n, err);
+        yk_status s = whole_line(jsonl, &n, err);
         if (s)
             return s;
-        *more = n > 0 || j->pos < j->len;
+        *more = n > 0 || jsonl->pos < jsonl->len;
         if (!*more)
             return YK_OK;
-        j->line++;
-        if (!blank(j->buf + j->pos, n)) {
-            s = parse_line(j, n, err);
-            j->pos += n + (j->pos + n < j->len);
+        jsonl->line++;
+        if (!is_blank(jsonl->buf + jsonl->pos, n)) {
+            s = parse_line(jsonl, n, err);
+            jsonl->pos += n + (jsonl->pos + n < jsonl->len);
             return s;
         }
-        j->pos += n + (j->pos + n < j->len);
+        jsonl->pos += n + (jsonl->pos + n < jsonl->len);
     }
 }
 
-static yk_status next_element(yk__jsonl *j, int *more, yk_error *err)
+static yk_status next_element(yk__jsonl *jsonl, int *more, yk_error *err)
 {
-    *more = j->at < json_array_size(j->array);
+    *more = jsonl->at < json_array_size(jsonl->array);
     if (!*more)
         return YK_OK;
-    j->value = json_incref(json_array_get(j->array, j->at++));
-    j->line++;
-    if (!json_is_object(j->value))
+    jsonl->value = json_incref(json_array_get(jsonl->array, jsonl->at++));
+    jsonl->line++;
+    if (!json_is_object(jsonl->value))
         return yk__fail(err, YK_E_FORMAT, "%s: element %" PRId64 ": expected a JSON object, found %s",
-                        yk__file_path(j->f), j->line, yk__json_type(j->value));
+                        yk__file_path(jsonl->file), jsonl->line, yk__json_type(jsonl->value));
     return YK_OK;
 }
 
-yk_status yk__jsonl_next(yk__jsonl *j, int *more, yk_error *err)
+yk_status yk__jsonl_next(yk__jsonl *jsonl, int *more, yk_error *err)
 {
-    json_decref(j->value);
-    j->value = NULL;
-    return j->array ? next_element(j, more, err) : next_line(j, more, err);
+    json_decref(jsonl->value);
+    jsonl->value = NULL;
+    return jsonl->array ? next_element(jsonl, more, err) : next_line(jsonl, more, err);
 }
 
 /* The file begins with '[': it is one array. The buffer holds its first bytes. */
-static yk_status read_array(yk__jsonl *j, yk_error *err)
+static yk_status read_array(yk__jsonl *jsonl, yk_error *err)
 {
     char *rest;
     size_t n;
-    yk_status s = yk__file_rest(j->f, FILE_LIMIT, &rest, &n, err);
+    yk_status s = yk__file_read_rest(jsonl->file, FILE_LIMIT, &rest, &n, err);
     if (s)
         return s;
-    if (yk__grow(&j->buf, &j->cap, j->len + n, 1)) {
-        s = yk__fail_mem(err, j->len + n, "a JSON file");
+    if (yk__grow(&jsonl->buf, &jsonl->cap, jsonl->len + n, 1)) {
+        s = yk__fail_mem(err, jsonl->len + n, "a JSON file");
     } else {
-        memcpy(j->buf + j->len, rest, n);
-        s = yk__json_parse(yk__file_path(j->f), j->buf, j->len + n, YK__JSON_ANY, &j->array, err);
+        memcpy(jsonl->buf + jsonl->len, rest, n);
+        s = yk__json_parse(yk__file_path(jsonl->file), jsonl->buf, jsonl->len + n, YK__JSON_ANY, &jsonl->array, err);
     }
     yk__free(rest);
     return s;
 }
 
-static yk_status begin(yk__jsonl *j, yk_error *err)
+static yk_status jsonl_begin(yk__jsonl *jsonl, yk_error *err)
 {
     size_t n, i = 0;
-    yk_status s = whole_line(j, &n, err);
+    yk_status s = whole_line(jsonl, &n, err);
     if (s)
         return s;
-    while (i < j->len && strchr(" \t\r\n", j->buf[i]) && j->buf[i])
+    while (i < jsonl->len && strchr(" \t\r\n", jsonl->buf[i]) && jsonl->buf[i])
         i++;
-    if (i < j->len && j->buf[i] == '[')
-        return read_array(j, err);
-    if (j->len == 0)
+    if (i < jsonl->len && jsonl->buf[i] == '[')
+        return read_array(jsonl, err);
+    if (jsonl->len == 0)
         return yk__fail(err, YK_E_FORMAT, "%s: line 1: expected a JSON object, found an empty file",
-                        yk__file_path(j->f));
+                        yk__file_path(jsonl->file));
     return YK_OK;
 }
 
-yk_status yk__jsonl_read(yk__file *f, yk__jsonl **out, yk_error *err)
+yk_status yk__jsonl_read(yk__file *file, yk__jsonl **out, yk_error *err)
 {
-    yk__jsonl *j = yk__calloc(1, sizeof *j);
+    yk__jsonl *jsonl = yk__calloc(1, sizeof *jsonl);
     yk_status s;
-    if (!j)
-        return yk__fail_mem(err, sizeof *j, "a JSON lines reader");
-    j->f = f;
-    s = begin(j, err);
+    if (!jsonl)
+        return yk__fail_mem(err, sizeof *jsonl, "a JSON lines reader");
+    jsonl->file = file;
+    s = jsonl_begin(jsonl, err);
     if (s)
-        yk__jsonl_close(j);
+        yk__jsonl_close(jsonl);
     else
-        *out = j;
+        *out = jsonl;
     return s;
 }
 
-void yk__jsonl_close(yk__jsonl *j)
+void yk__jsonl_close(yk__jsonl *jsonl)
 {
-    if (!j)
+    if (!jsonl)
         return;
-    json_decref(j->value);
-    json_decref(j->array);
-    yk__free(j->buf);
-    yk__free(j);
+    json_decref(jsonl->value);
+    json_decref(jsonl->array);
+    yk__free(jsonl->buf);
+    yk__free(jsonl);
 }
 
-json_t *yk__jsonl_value(const yk__jsonl *j)
+json_t *yk__jsonl_value(const yk__jsonl *jsonl)
 {
-    return j->value;
+    return jsonl->value;
 }
 
-int64_t yk__jsonl_line(const yk__jsonl *j)
+int64_t yk__jsonl_line(const yk__jsonl *jsonl)
 {
-    return j->line;
+    return jsonl->line;
 }
 
-int yk__jsonl_is_array(const yk__jsonl *j)
+int yk__jsonl_is_array(const yk__jsonl *jsonl)
 {
-    return j->array != NULL;
+    return jsonl->array != NULL;
 }

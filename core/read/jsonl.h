@@ -15,12 +15,12 @@
 typedef struct yk__jsonl yk__jsonl;
 
 /* f stays the caller's and must outlive the object. */
-yk_status yk__jsonl_read(yk__file *f, yk__jsonl **out, yk_error *err);
-void yk__jsonl_close(yk__jsonl *j); /* takes NULL */
+yk_status yk__jsonl_read(yk__file *file, yk__jsonl **out, yk_error *err);
+void yk__jsonl_close(yk__jsonl *jsonl); /* takes NULL */
 
-yk_status yk__jsonl_next(yk__jsonl *j, int *more, yk_error *err);
-json_t *yk__jsonl_value(const yk__jsonl *j); /* an object; borrowed */
-int64_t yk__jsonl_line(const yk__jsonl *j);  /* from 1: the line, or the element of the array */
-int yk__jsonl_is_array(const yk__jsonl *j);
+yk_status yk__jsonl_next(yk__jsonl *jsonl, int *more, yk_error *err);
+json_t *yk__jsonl_value(const yk__jsonl *jsonl); /* an object; borrowed */
+int64_t yk__jsonl_line(const yk__jsonl *jsonl);  /* from 1: the line, or the element of the array */
+int yk__jsonl_is_array(const yk__jsonl *jsonl);
 
 #endif

@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Labelled rows from CSV, JSON lines and plain lines. Texts and label names are collected while reading; names are numbered at the
+ * end, when all are known, by the rule of rows.h.
+ */
 #include "core/read/rows.h"
 
 #include <ctype.h>
@@ -18,19 +22,20 @@
 #include "core/io/json.h"
 #include "core/io/labels.h"
 
-struct load {
+struct rows_reader {
     const char *path;
-    const yk__rows_options *o;
-    yk__rows *r;
+    const yk__rows_options *options;
+    yk__rows *rows;
     size_t text_len, text_cap, at_cap, label_cap, line_cap;
     yk__strmap *names; /* label names in order of appearance, when labels are names */
     yk__labels model;  /* names of the model's classes, where it has any */
     int64_t first_line;
 };
 
-static yk_status fail_label(const struct load *l, int64_t line, const char *label, const char *expected, yk_error *err)
+static yk_status fail_label(const struct rows_reader *reader, int64_t line, const char *label, const char *expected,
+                            yk_error *err)
 {
-    return yk__fail(err, YK_E_FORMAT, "%s: line %" PRId64 ": label '%.40s', expected %s", l->path, line, label,
+    return yk__fail(err, YK_E_FORMAT, "%s: line %" PRId64 ": label '%.40s', expected %s", reader->path, line, label,
                     expected);
 }
 
@@ -50,171 +55,182 @@ static int is_fraction(const char *s)
            (!s[n] && strpbrk(s, "0123456789") && !isalpha((unsigned char)*s));
 }
 
-static yk_status integer_label(const struct load *l, const char *label, int64_t line, int32_t *id, yk_error *err)
+static yk_status integer_label(const struct rows_reader *reader, const char *label, int64_t line, int32_t *id,
+                               yk_error *err)
 {
     long long v;
     char range[64];
-    int classes = l->o->names_of ? l->o->names_of->classes : l->o->classes;
+    int classes = reader->options->names_of ? reader->options->names_of->classes : reader->options->classes;
     if (!is_integer(label))
-        return fail_label(l, line, label, "an integer as in the rows before", err);
+        return fail_label(reader, line, label, "an integer as in the rows before", err);
     errno = 0;
     v = strtoll(label, NULL, 10);
     snprintf(range, sizeof range, "an integer from 0 to %d", classes ? classes - 1 : INT32_MAX - 1);
     if (errno || v < 0 || v > (classes ? classes - 1 : INT32_MAX - 1))
-        return fail_label(l, line, label, range, err);
+        return fail_label(reader, line, label, range, err);
     *id = (int32_t)v;
-    if (*id >= l->r->classes)
-        l->r->classes = *id + 1;
+    if (*id >= reader->rows->classes)
+        reader->rows->classes = *id + 1;
     return YK_OK;
 }
 
-static yk_status name_label(struct load *l, const char *label, int64_t line, int32_t *id, yk_error *err)
+static yk_status name_label(struct rows_reader *reader, const char *label, int64_t line, int32_t *id, yk_error *err)
 {
     if (!*label)
-        return fail_label(l, line, label, "an integer or a name", err);
+        return fail_label(reader, line, label, "an integer or a name", err);
     if (is_integer(label))
-        return fail_label(l, line, label, "a name as in the rows before", err);
-    if (is_fraction(label) && !l->o->categories)
-        return fail_label(l, line, label, "an integer or a name: a number with a fraction is no class (categories=FILE lists such names)",
-                          err);
-    *id = yk__strmap_get(l->names, label, strlen(label));
+        return fail_label(reader, line, label, "a name as in the rows before", err);
+    if (is_fraction(label) && !reader->options->categories)
+        return fail_label(
+            reader, line, label,
+            "an integer or a name: a number with a fraction is no class (categories=FILE lists such names)", err);
+    *id = yk__strmap_get(reader->names, label, strlen(label));
     if (*id >= 0)
         return YK_OK;
-    *id = yk__strmap_count(l->names);
-    return yk__strmap_put(l->names, label, strlen(label), *id) ? yk__fail_mem(err, strlen(label), "a label") : YK_OK;
+    *id = yk__strmap_count(reader->names);
+    return yk__strmap_put(reader->names, label, strlen(label), *id) ? yk__fail_mem(err, strlen(label), "a label")
+                                                                    : YK_OK;
 }
 
-static yk_status first_label(struct load *l, const char *label, int64_t line, yk_error *err)
+static yk_status first_label(struct rows_reader *reader, const char *label, int64_t line, yk_error *err)
 {
-    l->first_line = line;
+    reader->first_line = line;
     if (is_integer(label))
         return YK_OK;
-    l->names = yk__strmap_new();
-    return l->names ? YK_OK : yk__fail_mem(err, 64, "label names");
+    reader->names = yk__strmap_new();
+    return reader->names ? YK_OK : yk__fail_mem(err, 64, "label names");
 }
 
 /* ---- rows ---- */
 
-static yk_status add_row(struct load *l, const char *label, const char *text, size_t bytes, int64_t line, yk_error *err)
+static yk_status add_row(struct rows_reader *reader, const char *label, const char *text, size_t bytes, int64_t line,
+                         yk_error *err)
 {
-    yk__rows *r = l->r;
-    size_t n = (size_t)r->count;
+    yk__rows *rows = reader->rows;
+    size_t n = (size_t)rows->count;
     int32_t id = 0;
-    yk_status s = l->first_line || l->o->unlabelled ? YK_OK : first_label(l, label, line, err);
-    if (!s && !l->o->unlabelled)
-        s = l->names ? name_label(l, label, line, &id, err) : integer_label(l, label, line, &id, err);
+    yk_status s = reader->first_line || reader->options->unlabelled ? YK_OK : first_label(reader, label, line, err);
+    if (!s && !reader->options->unlabelled)
+        s = reader->names ? name_label(reader, label, line, &id, err) : integer_label(reader, label, line, &id, err);
     if (s)
         return s;
     if (bytes == 0) {
-        r->dropped++;
+        rows->dropped++;
         return YK_OK;
     }
-    if (yk__grow(&r->text, &l->text_cap, l->text_len + bytes, 1) ||
-        yk__grow(&r->at, &l->at_cap, n + 2, sizeof *r->at) ||
-        yk__grow(&r->label, &l->label_cap, n + 1, sizeof *r->label) ||
-        yk__grow(&r->line, &l->line_cap, n + 1, sizeof *r->line))
-        return yk__fail_mem(err, l->text_len + bytes, "rows");
-    memcpy(r->text + l->text_len, text, bytes);
-    r->at[n] = l->text_len;
-    l->text_len += bytes;
-    r->at[n + 1] = l->text_len;
-    r->label[n] = id;
-    r->line[n] = line;
-    r->count++;
+    if (yk__grow(&rows->text, &reader->text_cap, reader->text_len + bytes, 1) ||
+        yk__grow(&rows->at, &reader->at_cap, n + 2, sizeof *rows->at) ||
+        yk__grow(&rows->label, &reader->label_cap, n + 1, sizeof *rows->label) ||
+        yk__grow(&rows->line, &reader->line_cap, n + 1, sizeof *rows->line))
+        return yk__fail_mem(err, reader->text_len + bytes, "rows");
+    memcpy(rows->text + reader->text_len, text, bytes);
+    rows->at[n] = reader->text_len;
+    reader->text_len += bytes;
+    rows->at[n + 1] = reader->text_len;
+    rows->label[n] = id;
+    rows->line[n] = line;
+    rows->count++;
     return YK_OK;
 }
 
-static yk_status bind(const struct load *l, const yk__csv *c, const char *name, int *column, yk_error *err)
+static yk_status column_find(const struct rows_reader *reader, const yk__csv *csv, const char *name, int *column,
+                             yk_error *err)
 {
     char names[256] = "";
     size_t n = 0;
-    *column = yk__csv_find(c, name);
+    *column = yk__csv_find(csv, name);
     if (*column >= 0)
         return YK_OK;
-    for (int i = 0; i < yk__csv_columns(c) && n < sizeof names - 60; i++)
-        n += (size_t)snprintf(names + n, sizeof names - n, "%s'%.40s'", i ? ", " : "", yk__csv_column(c, i));
-    return yk__fail(err, YK_E_FORMAT, "%s: line 1: no column '%s' in the header (it has %s)", l->path, name, names);
+    for (int i = 0; i < yk__csv_columns(csv) && n < sizeof names - 60; i++)
+        n += (size_t)snprintf(names + n, sizeof names - n, "%s'%.40s'", i ? ", " : "", yk__csv_column(csv, i));
+    return yk__fail(err, YK_E_FORMAT, "%s: line 1: no column '%s' in the header (it has %s)", reader->path, name,
+                    names);
 }
 
-static yk_status csv_rows(struct load *l, yk__csv *c, yk_error *err)
+static yk_status csv_rows(struct rows_reader *reader, yk__csv *csv, yk_error *err)
 {
     int text = 0, label = 0, more = 1;
-    yk_status s = l->o->unlabelled ? YK_OK : bind(l, c, l->o->label ? l->o->label : "label", &label, err);
+    yk_status s =
+        reader->options->unlabelled
+            ? YK_OK
+            : column_find(reader, csv, reader->options->label ? reader->options->label : "label", &label, err);
     if (!s)
-        s = bind(l, c, l->o->text ? l->o->text : "text", &text, err);
+        s = column_find(reader, csv, reader->options->text ? reader->options->text : "text", &text, err);
     while (!s) {
         const char *t;
         size_t bytes;
-        s = yk__csv_next(c, &more, err);
+        s = yk__csv_next(csv, &more, err);
         if (s || !more)
             break;
-        t = yk__csv_field(c, text, &bytes);
-        s = add_row(l, l->o->unlabelled ? NULL : yk__csv_field(c, label, NULL), t, bytes, yk__csv_line(c), err);
+        t = yk__csv_field(csv, text, &bytes);
+        s = add_row(reader, reader->options->unlabelled ? NULL : yk__csv_field(csv, label, NULL), t, bytes,
+                    yk__csv_line(csv), err);
     }
     return s;
 }
 
-static yk_status from_csv(struct load *l, yk__file *f, yk_error *err)
+static yk_status from_csv(struct rows_reader *reader, yk__file *file, yk_error *err)
 {
-    yk__csv_options o = {.delimiter = l->o->delimiter, .no_quotes = l->o->no_quotes};
-    yk__csv *c;
-    yk_status s = yk__csv_read(f, &o, &c, err);
+    yk__csv_options options = {.delimiter = reader->options->delimiter, .no_quotes = reader->options->no_quotes};
+    yk__csv *csv;
+    yk_status s = yk__csv_read(file, &options, &csv, err);
     if (s)
         return s;
-    s = csv_rows(l, c, err);
-    yk__csv_close(c);
+    s = csv_rows(reader, csv, err);
+    yk__csv_close(csv);
     return s;
 }
 
-static yk_status json_row(struct load *l, const yk__jsonl *j, yk_error *err)
+static yk_status json_row(struct rows_reader *reader, const yk__jsonl *jsonl, yk_error *err)
 {
-    const char *tkey = l->o->text ? l->o->text : "text", *lkey = l->o->label ? l->o->label : "label";
-    const json_t *t = json_object_get(yk__jsonl_value(j), tkey), *v = json_object_get(yk__jsonl_value(j), lkey);
+    const char *tkey = reader->options->text ? reader->options->text : "text",
+               *lkey = reader->options->label ? reader->options->label : "label";
+    const json_t *t = json_object_get(yk__jsonl_value(jsonl), tkey), *v = json_object_get(yk__jsonl_value(jsonl), lkey);
     char number[32];
     const char *label = json_string_value(v);
     if (!json_is_string(t))
-        return yk__fail(err, YK_E_FORMAT, "%s: line %" PRId64 ": key '%s': expected a string, found %s", l->path,
-                        yk__jsonl_line(j), tkey, yk__json_type(t));
+        return yk__fail(err, YK_E_FORMAT, "%s: line %" PRId64 ": key '%s': expected a string, found %s", reader->path,
+                        yk__jsonl_line(jsonl), tkey, yk__json_type(t));
     if (json_is_integer(v)) {
         snprintf(number, sizeof number, "%" JSON_INTEGER_FORMAT, json_integer_value(v));
         label = number;
     }
-    if (!label && !l->o->unlabelled)
+    if (!label && !reader->options->unlabelled)
         return yk__fail(err, YK_E_FORMAT, "%s: line %" PRId64 ": key '%s': expected an integer or a string, found %s",
-                        l->path, yk__jsonl_line(j), lkey, yk__json_type(v));
-    return add_row(l, label, json_string_value(t), json_string_length(t), yk__jsonl_line(j), err);
+                        reader->path, yk__jsonl_line(jsonl), lkey, yk__json_type(v));
+    return add_row(reader, label, json_string_value(t), json_string_length(t), yk__jsonl_line(jsonl), err);
 }
 
-static yk_status from_json(struct load *l, yk__file *f, yk_error *err)
+static yk_status from_json(struct rows_reader *reader, yk__file *file, yk_error *err)
 {
-    yk__jsonl *j;
+    yk__jsonl *jsonl;
     int more = 1;
-    yk_status s = yk__jsonl_read(f, &j, err);
+    yk_status s = yk__jsonl_read(file, &jsonl, err);
     if (s)
         return s;
     while (!s) {
-        s = yk__jsonl_next(j, &more, err);
+        s = yk__jsonl_next(jsonl, &more, err);
         if (s || !more)
             break;
-        s = json_row(l, j, err);
+        s = json_row(reader, jsonl, err);
     }
-    yk__jsonl_close(j);
+    yk__jsonl_close(jsonl);
     return s;
 }
 
-static yk_status from_lines(struct load *l, yk__file *f, yk_error *err)
+static yk_status from_lines(struct rows_reader *reader, yk__file *file, yk_error *err)
 {
     char *text;
     size_t bytes, end = 0;
     int64_t line = 1;
-    yk_status s = yk__text_read(f, 0, &text, &bytes, err);
+    yk_status s = yk__text_read(file, 0, &text, &bytes, err);
     if (s)
         return s;
     for (size_t at = 0; at < bytes && !s; at = end + 1, line++) {
         const char *stop = memchr(text + at, '\n', bytes - at);
         end = stop ? (size_t)(stop - text) : bytes;
         const size_t n = end - at - (end > at && text[end - 1] == '\r');
-        s = add_row(l, NULL, text + at, n, line, err);
+        s = add_row(reader, NULL, text + at, n, line, err);
     }
     yk__free(text);
     return s;
@@ -227,67 +243,67 @@ static int by_text(const void *a, const void *b)
     return strcmp(*(char *const *)a, *(char *const *)b);
 }
 
-static yk_status set_names(yk__rows *r, int count, yk_error *err)
+static yk_status set_names(yk__rows *rows, int count, yk_error *err)
 {
-    r->names = yk__calloc((size_t)count, sizeof *r->names);
-    if (!r->names)
-        return yk__fail_mem(err, (size_t)count * sizeof *r->names, "label names");
-    r->classes = count;
+    rows->names = yk__calloc((size_t)count, sizeof *rows->names);
+    if (!rows->names)
+        return yk__fail_mem(err, (size_t)count * sizeof *rows->names, "label names");
+    rows->classes = count;
     return YK_OK;
 }
 
-static yk_status names_sorted(struct load *l, yk_error *err)
+static yk_status names_sorted(struct rows_reader *reader, yk_error *err)
 {
-    int n = yk__strmap_count(l->names);
-    yk_status s = set_names(l->r, n, err);
+    int n = yk__strmap_count(reader->names);
+    yk_status s = set_names(reader->rows, n, err);
     for (int i = 0; i < n && !s; i++) {
-        l->r->names[i] = yk__strdup(yk__strmap_key(l->names, i));
-        if (!l->r->names[i])
+        reader->rows->names[i] = yk__strdup(yk__strmap_key(reader->names, i));
+        if (!reader->rows->names[i])
             s = yk__fail_mem(err, 64, "a label name");
     }
     if (!s)
-        qsort(l->r->names, (size_t)n, sizeof *l->r->names, by_text);
+        qsort(reader->rows->names, (size_t)n, sizeof *reader->rows->names, by_text);
     return s;
 }
 
-static yk_status names_copied(struct load *l, char *const *name, int count, yk_error *err)
+static yk_status names_copied(struct rows_reader *reader, char *const *name, int count, yk_error *err)
 {
     yk__labels copy;
     yk_status s = yk__labels_copy(name, count, &copy, err);
     if (s)
         return s;
-    l->r->names = copy.name;
-    l->r->classes = copy.count;
+    reader->rows->names = copy.name;
+    reader->rows->classes = copy.count;
     return YK_OK;
 }
 
-static yk_status names_like(struct load *l, const yk__rows *like, yk_error *err)
+static yk_status names_like(struct rows_reader *reader, const yk__rows *like, yk_error *err)
 {
     if (!like->names)
         return yk__fail(err, YK_E_FORMAT,
-                        "%s: line %" PRId64 ": labels are names, expected integers as in the training rows", l->path,
-                        l->first_line);
-    return names_copied(l, like->names, like->classes, err);
+                        "%s: line %" PRId64 ": labels are names, expected integers as in the training rows",
+                        reader->path, reader->first_line);
+    return names_copied(reader, like->names, like->classes, err);
 }
 
-static int known(const struct load *l, char *const *name, int count)
+static int names_known(const struct rows_reader *reader, char *const *name, int count)
 {
     int n = 0;
     for (int i = 0; i < count; i++)
-        n += yk__strmap_get(l->names, name[i], strlen(name[i])) >= 0;
+        n += yk__strmap_get(reader->names, name[i], strlen(name[i])) >= 0;
     return n;
 }
 
 /* Evaluation goes by the model's names, whatever is in the file; training only if the file has no others. */
-static bool by_model(const struct load *l)
+static bool by_model(const struct rows_reader *reader)
 {
-    const yk__labels *m = &l->model;
+    const yk__labels *m = &reader->model;
     if (!m->count || yk__labels_preset(m))
         return false;
-    return !l->o->trains || known(l, m->name, m->count) == yk__strmap_count(l->names);
+    return !reader->options->trains || names_known(reader, m->name, m->count) == yk__strmap_count(reader->names);
 }
 
-static yk_status names_listed(struct load *l, const char *path, yk_error *err)
+static yk_status names_listed(struct rows_reader *reader, const char *path, yk_error *err)
 {
     json_t *list;
     yk_status s = yk__json_load(path, 0, &list, err);
@@ -296,12 +312,12 @@ static yk_status names_listed(struct load *l, const char *path, yk_error *err)
     if (!json_is_array(list) || json_array_size(list) < 2 || json_array_size(list) > INT32_MAX)
         s = yk__fail(err, YK_E_FORMAT, "%s: expected an array of at least two label names", path);
     else
-        s = set_names(l->r, (int)json_array_size(list), err);
-    for (int i = 0; !s && i < l->r->classes; i++) {
+        s = set_names(reader->rows, (int)json_array_size(list), err);
+    for (int i = 0; !s && i < reader->rows->classes; i++) {
         const char *name = json_string_value(json_array_get(list, (size_t)i));
         if (!name)
             s = yk__fail(err, YK_E_FORMAT, "%s: element %d: expected a string", path, i);
-        else if (!(l->r->names[i] = yk__strdup(name)))
+        else if (!(reader->rows->names[i] = yk__strdup(name)))
             s = yk__fail_mem(err, strlen(name), "a label name");
     }
     json_decref(list);
@@ -309,54 +325,57 @@ static yk_status names_listed(struct load *l, const char *path, yk_error *err)
 }
 
 /* Every row's name gets its place in r->names. */
-static yk_status renumber(struct load *l, yk_error *err)
+static yk_status labels_renumber(struct rows_reader *reader, yk_error *err)
 {
-    int n = yk__strmap_count(l->names);
-    const char *expected = by_model(l) ? "one of the names in the model's id2label" : "one of the known label names";
+    int n = yk__strmap_count(reader->names);
+    const char *expected =
+        by_model(reader) ? "one of the names in the model's id2label" : "one of the known label names";
     int32_t *to = yk__malloc((size_t)n * sizeof *to);
     if (!to)
         return yk__fail_mem(err, (size_t)n * sizeof *to, "label numbers");
     for (int i = 0; i < n; i++)
         to[i] = -1;
-    for (int i = 0; i < l->r->classes; i++) {
-        int k = yk__strmap_get(l->names, l->r->names[i], strlen(l->r->names[i]));
+    for (int i = 0; i < reader->rows->classes; i++) {
+        int k = yk__strmap_get(reader->names, reader->rows->names[i], strlen(reader->rows->names[i]));
         if (k >= 0)
             to[k] = i;
     }
-    for (int64_t i = 0; i < l->r->count; i++) {
-        int32_t k = l->r->label[i];
+    for (int64_t i = 0; i < reader->rows->count; i++) {
+        int32_t k = reader->rows->label[i];
         if (to[k] < 0) {
-            fail_label(l, l->r->line[i], yk__strmap_key(l->names, k), expected, err);
+            fail_label(reader, reader->rows->line[i], yk__strmap_key(reader->names, k), expected, err);
             yk__free(to);
             return err->status;
         }
-        l->r->label[i] = to[k];
+        reader->rows->label[i] = to[k];
     }
     yk__free(to);
     return YK_OK;
 }
 
-static yk_status number_names(struct load *l, yk_error *err)
+static yk_status number_names(struct rows_reader *reader, yk_error *err)
 {
-    const char *slash = strrchr(l->path, '/');
-    char *beside =
-        slash ? yk__format("%.*s/categories.json", (int)(slash - l->path), l->path) : yk__strdup("categories.json");
+    const char *slash = strrchr(reader->path, '/');
+    char *categories_path = slash ? yk__format("%.*s/categories.json", (int)(slash - reader->path), reader->path)
+                                  : yk__strdup("categories.json");
     yk_status s;
-    if (!beside)
-        return yk__fail_mem(err, strlen(l->path), "a path");
-    if (l->o->names_of)
-        s = names_like(l, l->o->names_of, err);
-    else if (by_model(l))
-        s = names_copied(l, l->model.name, l->model.count, err);
-    else if (l->o->categories || !access(beside, R_OK))
-        s = names_listed(l, l->o->categories ? l->o->categories : beside, err);
-    else if (yk__strmap_count(l->names) < 2)
-        s = fail_label(l, l->first_line, yk__strmap_key(l->names, 0), "an integer, or at least two different names",
-                       err);
+    if (!categories_path)
+        return yk__fail_mem(err, strlen(reader->path), "a path");
+    if (reader->options->names_of)
+        s = names_like(reader, reader->options->names_of, err);
+    else if (by_model(reader))
+        s = names_copied(reader, reader->model.name, reader->model.count, err);
+    else if (reader->options->categories || !access(categories_path, R_OK))
+        s = names_listed(reader, reader->options->categories ? reader->options->categories : categories_path, err);
+    else if (yk__strmap_count(reader->names) < 2)
+        s = fail_label(reader, reader->first_line, yk__strmap_key(reader->names, 0),
+                       "an integer, or at least two different names", err);
     else
-        s = names_sorted(l, err);
-    yk__free(beside);
-    return s ? s : renumber(l, err);
+        s = names_sorted(reader, err);
+    yk__free(categories_path);
+    if (!s)
+        s = labels_renumber(reader, err);
+    return s;
 }
 
 static int by_number(const void *a, const void *b)
@@ -365,103 +384,110 @@ static int by_number(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-static yk_status count_different(const yk__rows *r, int64_t *different, yk_error *err)
+static yk_status count_different(const yk__rows *rows, int64_t *different, yk_error *err)
 {
-    int32_t *sorted = yk__malloc((size_t)r->count * sizeof *sorted);
+    int32_t *sorted = yk__malloc((size_t)rows->count * sizeof *sorted);
     if (!sorted)
-        return yk__fail_mem(err, (size_t)r->count * sizeof *sorted, "labels");
-    memcpy(sorted, r->label, (size_t)r->count * sizeof *sorted);
-    qsort(sorted, (size_t)r->count, sizeof *sorted, by_number);
+        return yk__fail_mem(err, (size_t)rows->count * sizeof *sorted, "labels");
+    memcpy(sorted, rows->label, (size_t)rows->count * sizeof *sorted);
+    qsort(sorted, (size_t)rows->count, sizeof *sorted, by_number);
     *different = 1;
-    for (int64_t i = 1; i < r->count; i++)
+    for (int64_t i = 1; i < rows->count; i++)
         *different += sorted[i] != sorted[i - 1];
     yk__free(sorted);
     return YK_OK;
 }
 
 /* The largest integer makes the classes: where most of very many would have no row, the column is hardly one of labels. */
-static yk_status check_classes(const struct load *l, yk_error *err)
+static yk_status check_classes(const struct rows_reader *reader, yk_error *err)
 {
-    const yk__rows *r = l->r;
+    const yk__rows *rows = reader->rows;
     int64_t different = 0, i = 0;
     char expected[160], label[16];
-    if (r->classes <= 1000)
+    if (rows->classes <= 1000)
         return YK_OK;
-    if (count_different(r, &different, err) || r->classes <= 10 * different)
+    if (count_different(rows, &different, err) || rows->classes <= 10 * different)
         return err->status;
-    while (i + 1 < r->count && r->label[i] + 1 != r->classes) /* it may have had no text: then the last */
+    while (i + 1 < rows->count && rows->label[i] + 1 != rows->classes) /* it may have had no text: then the last */
         i++;
-    snprintf(expected, sizeof expected, "the number of a class: it would make %d classes, %" PRId64 " of which have rows "
-             "(classes=%d says that this is meant)", r->classes, different, r->classes);
-    snprintf(label, sizeof label, "%d", r->classes - 1);
-    return fail_label(l, r->line[i], label, expected, err);
+    snprintf(expected, sizeof expected,
+             "the number of a class: it would make %d classes, %" PRId64 " of which have rows "
+             "(classes=%d says that this is meant)",
+             rows->classes, different, rows->classes);
+    snprintf(label, sizeof label, "%d", rows->classes - 1);
+    return fail_label(reader, rows->line[i], label, expected, err);
 }
 
-static yk_status finish(struct load *l, yk_error *err)
+static yk_status rows_finish(struct rows_reader *reader, yk_error *err)
 {
-    yk__rows *r = l->r;
+    yk__rows *rows = reader->rows;
     yk_status s;
-    if (r->count == 0)
-        return yk__fail(err, YK_E_FORMAT, "%s: expected rows%s, found none%s", l->path, l->o->lines ? "" : " after the header",
-                        r->dropped ? " with a text" : "");
-    if (l->o->unlabelled) {
-        r->classes = l->model.count;
-        return l->model.count && !yk__labels_preset(&l->model) ? names_copied(l, l->model.name, l->model.count, err) : YK_OK;
+    if (rows->count == 0)
+        return yk__fail(err, YK_E_FORMAT, "%s: expected rows%s, found none%s", reader->path,
+                        reader->options->lines ? "" : " after the header", rows->dropped ? " with a text" : "");
+    if (reader->options->unlabelled) {
+        rows->classes = reader->model.count;
+        return reader->model.count && !yk__labels_preset(&reader->model)
+                   ? names_copied(reader, reader->model.name, reader->model.count, err)
+                   : YK_OK;
     }
-    if (l->names) {
-        s = number_names(l, err);
-        if (!s && l->o->classes && r->classes > l->o->classes)
-            s = yk__fail(err, YK_E_FORMAT, "%s: %d different labels, expected at most %d", l->path, r->classes,
-                         l->o->classes);
+    if (reader->names) {
+        s = number_names(reader, err);
+        if (!s && reader->options->classes && rows->classes > reader->options->classes)
+            s = yk__fail(err, YK_E_FORMAT, "%s: %d different labels, expected at most %d", reader->path, rows->classes,
+                         reader->options->classes);
         return s;
     }
-    if (!l->o->classes && !l->o->names_of)
-        return check_classes(l, err);
-    r->classes = l->o->names_of ? l->o->names_of->classes : l->o->classes;
+    if (!reader->options->classes && !reader->options->names_of)
+        return check_classes(reader, err);
+    rows->classes = reader->options->names_of ? reader->options->names_of->classes : reader->options->classes;
     return YK_OK;
 }
 
-yk_status yk__rows_read(yk__file *f, const yk__rows_options *o, yk__rows **out, yk_error *err)
+yk_status yk__rows_read(yk__file *file, const yk__rows_options *options, yk__rows **out, yk_error *err)
 {
-    struct load l = {.path = yk__file_path(f), .o = o, .r = yk__calloc(1, sizeof(yk__rows))};
+    struct rows_reader reader = {
+        .path = yk__file_path(file), .options = options, .rows = yk__calloc(1, sizeof(yk__rows))};
     yk_status s;
-    if (!l.r)
-        return yk__fail_mem(err, sizeof *l.r, "rows");
-    s = o->model ? yk__labels_load(o->model, &l.model, err) : YK_OK;
+    if (!reader.rows)
+        return yk__fail_mem(err, sizeof *reader.rows, "rows");
+    s = options->model ? yk__labels_load(options->model, &reader.model, err) : YK_OK;
     if (!s)
-        s = o->lines ? from_lines(&l, f, err) : o->json ? from_json(&l, f, err) : from_csv(&l, f, err);
+        s = options->lines  ? from_lines(&reader, file, err)
+            : options->json ? from_json(&reader, file, err)
+                            : from_csv(&reader, file, err);
     if (!s)
-        s = finish(&l, err);
-    yk__strmap_free(l.names);
-    yk__labels_free(&l.model);
+        s = rows_finish(&reader, err);
+    yk__strmap_free(reader.names);
+    yk__labels_free(&reader.model);
     if (s)
-        yk__rows_close(l.r);
+        yk__rows_close(reader.rows);
     else
-        *out = l.r;
+        *out = reader.rows;
     return s;
 }
 
-yk_status yk__rows_open(const char *path, const yk__rows_options *o, yk__rows **out, yk_error *err)
+yk_status yk__rows_open(const char *path, const yk__rows_options *options, yk__rows **out, yk_error *err)
 {
-    yk__file *f;
-    yk_status s = yk__file_open(path, YK__FILE_AUTO, &f, err);
+    yk__file *file;
+    yk_status s = yk__file_open(path, YK__FILE_AUTO, &file, err);
     if (s)
         return s;
-    s = yk__rows_read(f, o, out, err);
-    yk__file_close(f);
+    s = yk__rows_read(file, options, out, err);
+    yk__file_close(file);
     return s;
 }
 
-void yk__rows_close(yk__rows *r)
+void yk__rows_close(yk__rows *rows)
 {
-    if (!r)
+    if (!rows)
         return;
-    for (int i = 0; r->names && i < r->classes; i++)
-        yk__free(r->names[i]);
-    yk__free(r->names);
-    yk__free(r->text);
-    yk__free(r->at);
-    yk__free(r->label);
-    yk__free(r->line);
-    yk__free(r);
+    for (int i = 0; rows->names && i < rows->classes; i++)
+        yk__free(rows->names[i]);
+    yk__free(rows->names);
+    yk__free(rows->text);
+    yk__free(rows->at);
+    yk__free(rows->label);
+    yk__free(rows->line);
+    yk__free(rows);
 }

@@ -42,8 +42,8 @@ typedef struct yk__rows_options {
     bool unlabelled; /* labels are neither needed nor looked at */
 } yk__rows_options;
 
-yk_status yk__rows_open(const char *path, const yk__rows_options *o, yk__rows **out, yk_error *err);
-yk_status yk__rows_read(yk__file *f, const yk__rows_options *o, yk__rows **out, yk_error *err);
-void yk__rows_close(yk__rows *r); /* takes NULL */
+yk_status yk__rows_open(const char *path, const yk__rows_options *options, yk__rows **out, yk_error *err);
+yk_status yk__rows_read(yk__file *file, const yk__rows_options *options, yk__rows **out, yk_error *err);
+void yk__rows_close(yk__rows *rows); /* takes NULL */
 
 #endif

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Reading token files: the ids stay as they are in the file, two or four bytes each; all are checked once. */
 #include "core/read/tokens.h"
 
 #include <inttypes.h>
@@ -9,41 +10,41 @@
 #define HEADER 32u
 #define LIMIT ((uint64_t)1 << 40)
 
-static uint32_t get32(const uint8_t *p)
+static uint32_t u32_get(const uint8_t *p)
 {
     return (uint32_t)p[0] | (uint32_t)p[1] << 8 | (uint32_t)p[2] << 16 | (uint32_t)p[3] << 24;
 }
 
-static yk_status bad(const yk__file *f, int at, const char *what, uint64_t found, yk_error *err)
+static yk_status header_fail(const yk__file *file, int at, const char *what, uint64_t found, yk_error *err)
 {
-    return yk__fail(err, YK_E_FORMAT, "%s: byte %d: expected %s, found %" PRIu64, yk__file_path(f), at, what, found);
+    return yk__fail(err, YK_E_FORMAT, "%s: byte %d: expected %s, found %" PRIu64, yk__file_path(file), at, what, found);
 }
 
 /* Reads the header where there is one; *from is where the ids begin. */
-static yk_status read_header(const yk__file *f, const uint8_t *p, size_t n, int width, yk__tokens *t, size_t *from,
-                             yk_error *err)
+static yk_status read_header(const yk__file *file, const uint8_t *p, size_t n, int width, yk__tokens *tokens,
+                             size_t *from, yk_error *err)
 {
     uint64_t count;
     *from = 0;
-    t->width = width ? width : 2;
+    tokens->width = width ? width : 2;
     if (n < 8 || memcmp(p, "YKTOKENS", 8))
         return YK_OK;
     if (n < HEADER)
-        return bad(f, 0, "a token header of 32 bytes", n, err);
-    if (get32(p + 8) != 1)
-        return bad(f, 8, "version 1", get32(p + 8), err);
-    t->width = (int)get32(p + 12);
-    if ((t->width != 2 && t->width != 4) || (width && width != t->width))
-        return bad(f, 12,
-                   width == 4 ? "ids of 4 bytes"
-                   : width    ? "ids of 2 bytes"
-                              : "ids of 2 or 4 bytes",
-                   get32(p + 12), err);
-    count = (uint64_t)get32(p + 16) | (uint64_t)get32(p + 20) << 32;
-    if (count != (n - HEADER) / (size_t)t->width)
-        return bad(f, 16, "the number of ids that follow", count, err);
-    t->vocab = get32(p + 24);
-    t->header = 1;
+        return header_fail(file, 0, "a token header of 32 bytes", n, err);
+    if (u32_get(p + 8) != 1)
+        return header_fail(file, 8, "version 1", u32_get(p + 8), err);
+    tokens->width = (int)u32_get(p + 12);
+    if ((tokens->width != 2 && tokens->width != 4) || (width && width != tokens->width))
+        return header_fail(file, 12,
+                           width == 4 ? "ids of 4 bytes"
+                           : width    ? "ids of 2 bytes"
+                                      : "ids of 2 or 4 bytes",
+                           u32_get(p + 12), err);
+    count = (uint64_t)u32_get(p + 16) | (uint64_t)u32_get(p + 20) << 32;
+    if (count != (n - HEADER) / (size_t)tokens->width)
+        return header_fail(file, 16, "the number of ids that follow", count, err);
+    tokens->vocab = u32_get(p + 24);
+    tokens->header = 1;
     *from = HEADER;
     return YK_OK;
 }
@@ -62,68 +63,68 @@ static void to_host(uint8_t *p, int64_t count, int width)
 #endif
 }
 
-static yk_status check_ids(const yk__file *f, yk__tokens *t, size_t from, yk_error *err)
+static yk_status check_ids(const yk__file *file, yk__tokens *tokens, size_t from, yk_error *err)
 {
     int64_t most = -1;
-    for (int64_t i = 0; i < t->count; i++) {
-        int64_t v = (uint32_t)yk__tokens_at(t, i);
-        if (v > INT32_MAX || (t->vocab && v >= t->vocab))
+    for (int64_t i = 0; i < tokens->count; i++) {
+        int64_t v = (uint32_t)yk__tokens_at(tokens, i);
+        if (v > INT32_MAX || (tokens->vocab && v >= tokens->vocab))
             return yk__fail(err, YK_E_FORMAT, "%s: byte %" PRId64 ": id %" PRId64 ", expected less than %" PRId64,
-                            yk__file_path(f), (int64_t)from + i * t->width, v,
-                            t->vocab ? t->vocab : (int64_t)INT32_MAX + 1);
+                            yk__file_path(file), (int64_t)from + i * tokens->width, v,
+                            tokens->vocab ? tokens->vocab : (int64_t)INT32_MAX + 1);
         if (v > most)
             most = v;
     }
-    if (!t->vocab)
-        t->vocab = most + 1;
+    if (!tokens->vocab)
+        tokens->vocab = most + 1;
     return YK_OK;
 }
 
-static yk_status take(const yk__file *f, uint8_t *p, size_t n, int width, yk__tokens *t, yk_error *err)
+static yk_status tokens_parse(const yk__file *file, uint8_t *p, size_t n, int width, yk__tokens *tokens, yk_error *err)
 {
     size_t from = 0;
-    yk_status s = read_header(f, p, n, width, t, &from, err);
+    yk_status s = read_header(file, p, n, width, tokens, &from, err);
     if (s)
         return s;
-    if (n == from || (n - from) % (size_t)t->width)
-        return yk__fail(err, YK_E_FORMAT, "%s: %zu bytes of ids, expected a multiple of %d", yk__file_path(f), n - from,
-                        t->width);
-    t->memory = p;
-    t->ids = p + from;
-    t->count = (int64_t)((n - from) / (size_t)t->width);
-    to_host(p + from, t->count, t->width);
-    return check_ids(f, t, from, err);
+    if (n == from || (n - from) % (size_t)tokens->width)
+        return yk__fail(err, YK_E_FORMAT, "%s: %zu bytes of ids, expected a multiple of %d", yk__file_path(file),
+                        n - from, tokens->width);
+    tokens->memory = p;
+    tokens->ids = p + from;
+    tokens->count = (int64_t)((n - from) / (size_t)tokens->width);
+    to_host(p + from, tokens->count, tokens->width);
+    return check_ids(file, tokens, from, err);
 }
 
-yk_status yk__tokens_read(yk__file *f, int width, yk__tokens *out, yk_error *err)
+yk_status yk__tokens_read(yk__file *file, int width, yk__tokens *out, yk_error *err)
 {
-    yk__tokens t = {0};
+    yk__tokens tokens = {0};
     char *p;
     size_t n;
-    yk_status s = yk__file_rest(f, LIMIT, &p, &n, err);
+    yk_status s = yk__file_read_rest(file, LIMIT, &p, &n, err);
     if (s)
         return s;
-    s = take(f, (uint8_t *)p, n, width, &t, err);
+    s = tokens_parse(file, (uint8_t *)p, n, width, &tokens, err);
     if (s)
         yk__free(p);
     else
-        *out = t;
+        *out = tokens;
     return s;
 }
 
 yk_status yk__tokens_open(const char *path, int width, yk__tokens *out, yk_error *err)
 {
-    yk__file *f;
-    yk_status s = yk__file_open(path, YK__FILE_AUTO, &f, err);
+    yk__file *file;
+    yk_status s = yk__file_open(path, YK__FILE_AUTO, &file, err);
     if (s)
         return s;
-    s = yk__tokens_read(f, width, out, err);
-    yk__file_close(f);
+    s = yk__tokens_read(file, width, out, err);
+    yk__file_close(file);
     return s;
 }
 
-void yk__tokens_close(yk__tokens *t)
+void yk__tokens_close(yk__tokens *tokens)
 {
-    yk__free(t->memory);
-    memset(t, 0, sizeof *t);
+    yk__free(tokens->memory);
+    memset(tokens, 0, sizeof *tokens);
 }

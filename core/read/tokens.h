@@ -24,12 +24,12 @@ typedef struct yk__tokens {
 
 /* width: 2 or 4 for files without a header, 0 for the default; a header that says otherwise is refused. */
 yk_status yk__tokens_open(const char *path, int width, yk__tokens *out, yk_error *err);
-yk_status yk__tokens_read(yk__file *f, int width, yk__tokens *out, yk_error *err);
-void yk__tokens_close(yk__tokens *t);
+yk_status yk__tokens_read(yk__file *file, int width, yk__tokens *out, yk_error *err);
+void yk__tokens_close(yk__tokens *tokens);
 
-static inline int32_t yk__tokens_at(const yk__tokens *t, int64_t i)
+static inline int32_t yk__tokens_at(const yk__tokens *tokens, int64_t i)
 {
-    return t->width == 2 ? ((const uint16_t *)t->ids)[i] : (int32_t)((const uint32_t *)t->ids)[i];
+    return tokens->width == 2 ? ((const uint16_t *)tokens->ids)[i] : (int32_t)((const uint32_t *)tokens->ids)[i];
 }
 
 #endif

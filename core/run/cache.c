@@ -99,7 +99,7 @@ static uint64_t arena_limit(const yk__engine *e, const yk__micro *m)
     for (size_t i = 1; i < m->trace->n_slot; i++)
         other += m->trace->slot[i].kind == YK_SLOT_INPUT ? m->trace->slot[i].bytes + 256 : 0;
     for (uint32_t i = 0; i < m->n_result; i++)
-        other += yk__bytes(&m->trace->value[m->result[i]]) * 2 + 256;
+        other += yk__value_bytes(&m->trace->value[m->result[i]]) * 2 + 256;
     return e->config.memory_limit > other ? e->config.memory_limit - other : 1;
 }
 

@@ -5,7 +5,7 @@
 static uint64_t result_bytes(const yk_value *v)
 {
     const uint32_t each = v->dtype == YK_BF16 || v->dtype == YK_F16 ? 4 : yk_dtype_bytes(v->dtype);
-    return (uint64_t)yk__count(v) * each;
+    return (uint64_t)yk__value_count(v) * each;
 }
 
 static yk_status fetch(yk__engine *e, const yk__prog *p, const yk__micro *m, yk_error *err)

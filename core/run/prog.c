@@ -192,7 +192,7 @@ static yk_status stage_new(yk__engine *e, yk__stage *s, uint64_t bytes, yk_error
     if (s->bytes >= bytes)
         return YK_OK;
     yk__stage_free(e, s);
-    s->host = yk__aligned(bytes, 4096);
+    s->host = yk__malloc_aligned(bytes, 4096);
     if (!s->host)
         return yk__fail_mem(err, bytes, "the inputs of a step");
     s->bytes = bytes;
@@ -264,7 +264,7 @@ static yk_status sum_room(yk__engine *e, uint64_t bytes, yk_error *err)
         return err->status;
     yk__free(e->sum);
     e->sum_bytes = 0;
-    e->sum = yk__aligned(bytes, 64);
+    e->sum = yk__malloc_aligned(bytes, 64);
     if (!e->sum)
         return yk__fail_mem(err, bytes, "a sum over ranks");
     e->sum_bytes = bytes;

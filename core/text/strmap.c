@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* An open-addressed hash map with linear probing, at most half full; keys lie one behind the other in one block. */
 #include "core/text/strmap.h"
 
 #include <string.h>
@@ -14,38 +15,38 @@ struct entry {
 struct yk__strmap {
     char *keys;
     size_t keys_len, keys_cap;
-    struct entry *e;
+    struct entry *entry;
     size_t count, cap;
     uint32_t *slot; /* entry + 1, 0 empty */
-    size_t nslots;  /* a power of two, at least twice count */
+    size_t n_slots; /* a power of two, at least twice count */
 };
 
 yk__strmap *yk__strmap_new(void)
 {
-    yk__strmap *m = yk__calloc(1, sizeof *m);
-    if (!m)
+    yk__strmap *map = yk__calloc(1, sizeof *map);
+    if (!map)
         return NULL;
-    m->nslots = 64;
-    m->slot = yk__calloc(m->nslots, sizeof *m->slot);
-    if (!m->slot) {
-        yk__free(m);
+    map->n_slots = 64;
+    map->slot = yk__calloc(map->n_slots, sizeof *map->slot);
+    if (!map->slot) {
+        yk__free(map);
         return NULL;
     }
-    return m;
+    return map;
 }
 
-void yk__strmap_free(yk__strmap *m)
+void yk__strmap_free(yk__strmap *map)
 {
-    if (!m)
+    if (!map)
         return;
-    yk__free(m->keys);
-    yk__free(m->e);
-    yk__free(m->slot);
-    yk__free(m);
+    yk__free(map->keys);
+    yk__free(map->entry);
+    yk__free(map->slot);
+    yk__free(map);
 }
 
 /* Keys are short: a loop without calls is the fastest. The last mix spreads the high bits. */
-static uint64_t hash(const char *key, size_t n)
+static uint64_t key_hash(const char *key, size_t n)
 {
     uint64_t h = YK__STRMAP_HASH;
     for (size_t i = 0; i < n; i++)
@@ -54,84 +55,84 @@ static uint64_t hash(const char *key, size_t n)
 }
 
 /* The slot of the key, or the empty one where it belongs. */
-static size_t place(const yk__strmap *m, const char *key, size_t n, uint64_t h)
+static size_t slot_find(const yk__strmap *map, const char *key, size_t n, uint64_t h)
 {
-    size_t i = (size_t)h & (m->nslots - 1);
-    for (; m->slot[i]; i = (i + 1) & (m->nslots - 1)) {
-        const struct entry *e = &m->e[m->slot[i] - 1];
-        if (e->hash == h && e->bytes == n && !memcmp(m->keys + e->at, key, n))
+    size_t i = (size_t)h & (map->n_slots - 1);
+    for (; map->slot[i]; i = (i + 1) & (map->n_slots - 1)) {
+        const struct entry *e = &map->entry[map->slot[i] - 1];
+        if (e->hash == h && e->bytes == n && !memcmp(map->keys + e->at, key, n))
             break;
     }
     return i;
 }
 
-static int rehash(yk__strmap *m)
+static int slots_double(yk__strmap *map)
 {
-    size_t n = m->nslots * 2;
+    size_t n = map->n_slots * 2;
     uint32_t *slot = yk__calloc(n, sizeof *slot);
     if (!slot)
         return -1;
-    for (size_t k = 0; k < m->count; k++) {
-        size_t i = (size_t)m->e[k].hash & (n - 1);
+    for (size_t k = 0; k < map->count; k++) {
+        size_t i = (size_t)map->entry[k].hash & (n - 1);
         while (slot[i])
             i = (i + 1) & (n - 1);
         slot[i] = (uint32_t)k + 1;
     }
-    yk__free(m->slot);
-    m->slot = slot;
-    m->nslots = n;
+    yk__free(map->slot);
+    map->slot = slot;
+    map->n_slots = n;
     return 0;
 }
 
-int yk__strmap_put(yk__strmap *m, const char *key, size_t bytes, int32_t value)
+int yk__strmap_put(yk__strmap *map, const char *key, size_t bytes, int32_t value)
 {
-    uint64_t h = hash(key, bytes);
-    size_t i = place(m, key, bytes, h);
-    if (m->slot[i]) {
-        m->e[m->slot[i] - 1].value = value;
+    uint64_t h = key_hash(key, bytes);
+    size_t i = slot_find(map, key, bytes, h);
+    if (map->slot[i]) {
+        map->entry[map->slot[i] - 1].value = value;
         return 0;
     }
-    if (m->count >= INT32_MAX || yk__grow(&m->e, &m->cap, m->count + 1, sizeof *m->e) ||
-        yk__grow(&m->keys, &m->keys_cap, m->keys_len + bytes + 1, 1))
+    if (map->count >= INT32_MAX || yk__grow(&map->entry, &map->cap, map->count + 1, sizeof *map->entry) ||
+        yk__grow(&map->keys, &map->keys_cap, map->keys_len + bytes + 1, 1))
         return -1;
-    if ((m->count + 1) * 2 > m->nslots) {
-        if (rehash(m))
+    if ((map->count + 1) * 2 > map->n_slots) {
+        if (slots_double(map))
             return -1;
-        i = place(m, key, bytes, h);
+        i = slot_find(map, key, bytes, h);
     }
-    memcpy(m->keys + m->keys_len, key, bytes);
-    m->keys[m->keys_len + bytes] = 0;
-    m->e[m->count] = (struct entry){h, m->keys_len, bytes, value};
-    m->keys_len += bytes + 1;
-    m->slot[i] = (uint32_t)++m->count;
+    memcpy(map->keys + map->keys_len, key, bytes);
+    map->keys[map->keys_len + bytes] = 0;
+    map->entry[map->count] = (struct entry){h, map->keys_len, bytes, value};
+    map->keys_len += bytes + 1;
+    map->slot[i] = (uint32_t)++map->count;
     return 0;
 }
 
-int32_t yk__strmap_get_hashed(const yk__strmap *m, const char *key, size_t bytes, uint64_t h)
+int32_t yk__strmap_get_hashed(const yk__strmap *map, const char *key, size_t bytes, uint64_t h)
 {
-    size_t i = place(m, key, bytes, h ^ h >> 29);
-    return m->slot[i] ? m->e[m->slot[i] - 1].value : -1;
+    size_t i = slot_find(map, key, bytes, h ^ h >> 29);
+    return map->slot[i] ? map->entry[map->slot[i] - 1].value : -1;
 }
 
-int32_t yk__strmap_get(const yk__strmap *m, const char *key, size_t bytes)
+int32_t yk__strmap_get(const yk__strmap *map, const char *key, size_t bytes)
 {
-    size_t i = place(m, key, bytes, hash(key, bytes));
-    return m->slot[i] ? m->e[m->slot[i] - 1].value : -1;
+    size_t i = slot_find(map, key, bytes, key_hash(key, bytes));
+    return map->slot[i] ? map->entry[map->slot[i] - 1].value : -1;
 }
 
-int yk__strmap_count(const yk__strmap *m)
+int yk__strmap_count(const yk__strmap *map)
 {
-    return (int)m->count;
+    return (int)map->count;
 }
 
-const char *yk__strmap_key(const yk__strmap *m, int i)
+const char *yk__strmap_key(const yk__strmap *map, int i)
 {
-    return m->keys + m->e[i].at;
+    return map->keys + map->entry[i].at;
 }
 
-int32_t yk__strmap_value(const yk__strmap *m, int i, size_t *key_bytes)
+int32_t yk__strmap_value(const yk__strmap *map, int i, size_t *key_bytes)
 {
     if (key_bytes)
-        *key_bytes = m->e[i].bytes;
-    return m->e[i].value;
+        *key_bytes = map->entry[i].bytes;
+    return map->entry[i].value;
 }

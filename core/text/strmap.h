@@ -12,11 +12,11 @@
 typedef struct yk__strmap yk__strmap;
 
 yk__strmap *yk__strmap_new(void); /* NULL: out of memory */
-void yk__strmap_free(yk__strmap *m);
+void yk__strmap_free(yk__strmap *map);
 
 /* Adds or replaces; -1 when memory is gone. */
-int yk__strmap_put(yk__strmap *m, const char *key, size_t bytes, int32_t value);
-int32_t yk__strmap_get(const yk__strmap *m, const char *key, size_t bytes); /* -1: not there */
+int yk__strmap_put(yk__strmap *map, const char *key, size_t bytes, int32_t value);
+int32_t yk__strmap_get(const yk__strmap *map, const char *key, size_t bytes); /* -1: not there */
 
 /* The hash of a key, byte by byte, for those who look up many prefixes of one text. */
 #define YK__STRMAP_HASH 0xcbf29ce484222325ull
@@ -24,10 +24,10 @@ static inline uint64_t yk__strmap_step(uint64_t h, char c)
 {
     return (h ^ (unsigned char)c) * 0x100000001b3ull; /* FNV-1a */
 }
-int32_t yk__strmap_get_hashed(const yk__strmap *m, const char *key, size_t bytes, uint64_t hash);
+int32_t yk__strmap_get_hashed(const yk__strmap *map, const char *key, size_t bytes, uint64_t hash);
 
-int yk__strmap_count(const yk__strmap *m);
-const char *yk__strmap_key(const yk__strmap *m, int i);                  /* the i-th key put, ending in 0 */
-int32_t yk__strmap_value(const yk__strmap *m, int i, size_t *key_bytes); /* its value */
+int yk__strmap_count(const yk__strmap *map);
+const char *yk__strmap_key(const yk__strmap *map, int i);                  /* the i-th key put, ending in 0 */
+int32_t yk__strmap_value(const yk__strmap *map, int i, size_t *key_bytes); /* its value */
 
 #endif

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Whole text files. The check for UTF-8 is what tells a file in another encoding from one that would train nonsense. */
 #include "core/text/text.h"
 
 #include <inttypes.h>
@@ -9,7 +10,7 @@
 
 #define LIMIT ((uint64_t)1 << 36)
 
-static yk_status check(const yk__file *f, const char *p, size_t n, yk_error *err)
+static yk_status utf8_require(const yk__file *file, const char *p, size_t n, yk_error *err)
 {
     size_t at = yk__utf8_check(p, n);
     int64_t line = 1;
@@ -18,18 +19,18 @@ static yk_status check(const yk__file *f, const char *p, size_t n, yk_error *err
     for (size_t i = 0; i < at; i++)
         line += p[i] == '\n';
     return yk__fail(err, YK_E_FORMAT, "%s: line %" PRId64 ", byte %zu: 0x%02x is not UTF-8 (convert the file to UTF-8)",
-                    yk__file_path(f), line, at, (unsigned char)p[at]);
+                    yk__file_path(file), line, at, (unsigned char)p[at]);
 }
 
-yk_status yk__text_read(yk__file *f, int any_bytes, char **text, size_t *bytes, yk_error *err)
+yk_status yk__text_read(yk__file *file, int any_bytes, char **text, size_t *bytes, yk_error *err)
 {
     size_t n;
     char *p;
-    yk_status s = yk__file_rest(f, LIMIT, &p, &n, err);
+    yk_status s = yk__file_read_rest(file, LIMIT, &p, &n, err);
     if (s)
         return s;
     if (!any_bytes)
-        s = check(f, p, n, err);
+        s = utf8_require(file, p, n, err);
     if (s) {
         yk__free(p);
         return s;
@@ -45,11 +46,11 @@ yk_status yk__text_read(yk__file *f, int any_bytes, char **text, size_t *bytes, 
 
 yk_status yk__text_open(const char *path, int any_bytes, char **text, size_t *bytes, yk_error *err)
 {
-    yk__file *f;
-    yk_status s = yk__file_open(path, YK__FILE_AUTO, &f, err);
+    yk__file *file;
+    yk_status s = yk__file_open(path, YK__FILE_AUTO, &file, err);
     if (s)
         return s;
-    s = yk__text_read(f, any_bytes, text, bytes, err);
-    yk__file_close(f);
+    s = yk__text_read(file, any_bytes, text, bytes, err);
+    yk__file_close(file);
     return s;
 }

@@ -7,6 +7,6 @@
 
 /* any_bytes: no UTF-8 check, nothing dropped. The caller frees *text; one 0 lies behind it. */
 yk_status yk__text_open(const char *path, int any_bytes, char **text, size_t *bytes, yk_error *err);
-yk_status yk__text_read(yk__file *f, int any_bytes, char **text, size_t *bytes, yk_error *err);
+yk_status yk__text_read(yk__file *file, int any_bytes, char **text, size_t *bytes, yk_error *err);
 
 #endif

@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What all tokenizers have in common: finding added tokens, cutting to a length, the template of special tokens; and the two small
+ * kinds, characters and bytes. WordPiece and BPE have files of their own.
+ */
 #include "core/text/tokenizer.h"
 
 #include <inttypes.h>
@@ -7,7 +11,7 @@
 #include <string.h>
 
 #include "core/base/mem.h"
-#include "core/text/tokenizer_impl.h"
+#include "core/text/internal.h"
 #include "core/text/utf8.h"
 
 /* ---- ids ---- */
@@ -29,63 +33,63 @@ void yk__ids_free(yk__ids *ids)
 
 /* ---- opening ---- */
 
-static yk__tokenizer *create(enum tok_kind kind)
+static yk__tokenizer *tokenizer_new(enum tok_kind kind)
 {
-    yk__tokenizer *t = yk__calloc(1, sizeof *t);
-    if (!t)
+    yk__tokenizer *tok = yk__calloc(1, sizeof *tok);
+    if (!tok)
         return NULL;
-    t->kind = kind;
-    t->unk = -1;
-    t->max_chars = 100;
-    t->single = (struct tok_template){1, {{TOK_A, 0}}};
-    t->pair = (struct tok_template){2, {{TOK_A, 0}, {TOK_B, 1}}};
-    return t;
+    tok->kind = kind;
+    tok->unk = -1;
+    tok->max_chars = 100;
+    tok->single = (struct tok_template){1, {{TOK_A, 0}}};
+    tok->pair = (struct tok_template){2, {{TOK_A, 0}, {TOK_B, 1}}};
+    return tok;
 }
 
-yk__tokenizer *yk__tokenizer_share(yk__tokenizer *t)
+yk__tokenizer *yk__tokenizer_share(yk__tokenizer *tok)
 {
-    atomic_fetch_add(&t->shared, 1);
-    return t;
+    atomic_fetch_add(&tok->shared, 1);
+    return tok;
 }
 
-void yk__tokenizer_close(yk__tokenizer *t)
+void yk__tokenizer_close(yk__tokenizer *tok)
 {
-    if (!t || atomic_fetch_sub(&t->shared, 1) > 0)
+    if (!tok || atomic_fetch_sub(&tok->shared, 1) > 0)
         return;
-    for (int i = 0; i < t->nadded; i++)
-        yk__free(t->added[i].text);
-    yk__free(t->added);
-    yk__strmap_free(t->vocab);
-    yk__strmap_free(t->first);
-    yk__strmap_free(t->more);
-    yk__free(t->class);
-    yk__free(t->merge);
-    yk__free(t->chars);
-    pcre2_code_free(t->pattern);
-    yk__free(t);
+    for (int i = 0; i < tok->n_added; i++)
+        yk__free(tok->added[i].text);
+    yk__free(tok->added);
+    yk__strmap_free(tok->vocab);
+    yk__strmap_free(tok->first);
+    yk__strmap_free(tok->more);
+    yk__free(tok->class);
+    yk__free(tok->merge);
+    yk__free(tok->chars);
+    pcre2_code_free(tok->pattern);
+    yk__free(tok);
 }
 
 yk_status yk__tokenizer_open(const char *dir, int lowercase, yk__tokenizer **out, yk_error *err)
 {
-    yk__tokenizer *t = create(TOK_WORDPIECE);
+    yk__tokenizer *tok = tokenizer_new(TOK_WORDPIECE);
     yk_status s;
-    if (!t)
-        return yk__fail_mem(err, sizeof *t, "a tokenizer");
-    s = yk__tok_load(t, dir, lowercase, err);
+    if (!tok)
+        return yk__fail_mem(err, sizeof *tok, "a tokenizer");
+    s = yk__tok_load(tok, dir, lowercase, err);
     if (s)
-        yk__tokenizer_close(t);
+        yk__tokenizer_close(tok);
     else
-        *out = t;
+        *out = tok;
     return s;
 }
 
 yk_status yk__tokenizer_bytes(yk__tokenizer **out, yk_error *err)
 {
-    yk__tokenizer *t = create(TOK_BYTES);
-    if (!t)
-        return yk__fail_mem(err, sizeof *t, "a tokenizer");
-    t->size = 256;
-    *out = t;
+    yk__tokenizer *tok = tokenizer_new(TOK_BYTES);
+    if (!tok)
+        return yk__fail_mem(err, sizeof *tok, "a tokenizer");
+    tok->size = 256;
+    *out = tok;
     return YK_OK;
 }
 
@@ -102,7 +106,7 @@ static int32_t count_bits(const uint64_t *seen)
     return n;
 }
 
-static yk_status collect_chars(yk__tokenizer *t, const char *text, size_t bytes, yk_error *err)
+static yk_status collect_chars(yk__tokenizer *tok, const char *text, size_t bytes, yk_error *err)
 {
     uint64_t *seen = yk__calloc(0x110000 / 64, sizeof *seen);
     yk_status s = YK_OK;
@@ -117,69 +121,69 @@ static yk_status collect_chars(yk__tokenizer *t, const char *text, size_t bytes,
             seen[c / 64] |= (uint64_t)1 << (c % 64);
         i += (size_t)len;
     }
-    t->chars = s ? NULL : yk__calloc((size_t)count_bits(seen), sizeof *t->chars);
-    if (!s && !t->chars)
+    tok->chars = s ? NULL : yk__calloc((size_t)count_bits(seen), sizeof *tok->chars);
+    if (!s && !tok->chars)
         s = yk__fail_mem(err, bytes, "the characters of a text");
     for (int32_t c = 0; !s && c < 0x110000; c++)
         if (seen[c / 64] >> (c % 64) & 1)
-            t->chars[t->nchars++] = c;
-    t->size = t->nchars;
+            tok->chars[tok->n_chars++] = c;
+    tok->size = tok->n_chars;
     yk__free(seen);
     return s;
 }
 
 yk_status yk__tokenizer_chars(const char *name, const char *text, size_t bytes, yk__tokenizer **out, yk_error *err)
 {
-    yk__tokenizer *t = create(TOK_CHAR);
+    yk__tokenizer *tok = tokenizer_new(TOK_CHAR);
     yk_status s;
-    if (!t)
-        return yk__fail_mem(err, sizeof *t, "a tokenizer");
-    s = bytes ? collect_chars(t, text, bytes, err) : yk__fail(err, YK_E_FORMAT, "expected text, found an empty file");
+    if (!tok)
+        return yk__fail_mem(err, sizeof *tok, "a tokenizer");
+    s = bytes ? collect_chars(tok, text, bytes, err) : yk__fail(err, YK_E_FORMAT, "expected text, found an empty file");
     if (s) {
-        yk__tokenizer_close(t);
+        yk__tokenizer_close(tok);
         return s == YK_E_FORMAT ? yk__fail_in(err, "%s", name) : s;
     }
-    *out = t;
+    *out = tok;
     return YK_OK;
 }
 
-int yk__tokenizer_vocab(const yk__tokenizer *t)
+int yk__tokenizer_vocab(const yk__tokenizer *tok)
 {
-    return t->size;
+    return tok->size;
 }
 
-const char *yk__tokenizer_kind(const yk__tokenizer *t)
+const char *yk__tokenizer_kind(const yk__tokenizer *tok)
 {
     static const char *const names[] = {"wordpiece", "bpe", "char", "bytes"};
-    return names[t->kind];
+    return names[tok->kind];
 }
 
-int yk__tokenizer_pad(const yk__tokenizer *t)
+int yk__tokenizer_pad(const yk__tokenizer *tok)
 {
-    return t->pad;
+    return tok->pad;
 }
 
-static int32_t char_id(const yk__tokenizer *t, int32_t c)
+static int32_t char_id(const yk__tokenizer *tok, int32_t c)
 {
-    int32_t a = 0, b = t->nchars;
+    int32_t a = 0, b = tok->n_chars;
     while (a < b) {
         int32_t m = a + (b - a) / 2;
-        if (t->chars[m] < c)
+        if (tok->chars[m] < c)
             a = m + 1;
         else
             b = m;
     }
-    return a < t->nchars && t->chars[a] == c ? a : -1;
+    return a < tok->n_chars && tok->chars[a] == c ? a : -1;
 }
 
-int yk__tokenizer_id(const yk__tokenizer *t, const char *token)
+int yk__tokenizer_id(const yk__tokenizer *tok, const char *token)
 {
     int len;
-    if (t->vocab)
-        return yk__strmap_get(t->vocab, token, strlen(token));
-    if (t->kind == TOK_BYTES)
+    if (tok->vocab)
+        return yk__strmap_get(tok->vocab, token, strlen(token));
+    if (tok->kind == TOK_BYTES)
         return token[0] && !token[1] ? (unsigned char)token[0] : -1;
-    return *token ? char_id(t, yk__utf8_get(token, strlen(token), &len)) : -1;
+    return *token ? char_id(tok, yk__utf8_get(token, strlen(token), &len)) : -1;
 }
 
 /* ---- saving characters ---- */
@@ -196,13 +200,13 @@ static void put_char(FILE *f, int32_t c)
 }
 
 /* A WordLevel model whose words are single characters: Hugging Face's tokenizers read it too. */
-yk_status yk__tokenizer_save_chars(const yk__tokenizer *t, const char *path, yk_error *err)
+yk_status yk__tokenizer_save_chars(const yk__tokenizer *tok, const char *path, yk_error *err)
 {
     FILE *f;
     int bad;
-    if (t->kind != TOK_CHAR)
+    if (tok->kind != TOK_CHAR)
         return yk__fail(err, YK_E_ARG, "%s: only a tokenizer of characters is written, this is %s", path,
-                        yk__tokenizer_kind(t));
+                        yk__tokenizer_kind(tok));
     f = fopen(path, "w");
     if (!f)
         return yk__fail(err, YK_E_IO, "%s: cannot be written", path);
@@ -210,9 +214,9 @@ yk_status yk__tokenizer_save_chars(const yk__tokenizer *t, const char *path, yk_
           "\"pattern\":{\"Regex\":\"(?s:.)\"},\"behavior\":\"Isolated\",\"invert\":false},\"post_processor\":null,"
           "\"decoder\":{\"type\":\"Fuse\"},\"model\":{\"type\":\"WordLevel\",\"unk_token\":\"<unk>\",\"vocab\":{",
           f);
-    for (int32_t i = 0; i < t->nchars; i++) {
+    for (int32_t i = 0; i < tok->n_chars; i++) {
         fputs(i ? "," : "", f);
-        put_char(f, t->chars[i]);
+        put_char(f, tok->chars[i]);
         fprintf(f, ":%" PRId32, i);
     }
     fputs("}}}\n", f);
@@ -223,44 +227,44 @@ yk_status yk__tokenizer_save_chars(const yk__tokenizer *t, const char *path, yk_
 
 /* ---- encoding ---- */
 
-yk_status yk__encoder_new(const yk__tokenizer *t, yk__encoder **out, yk_error *err)
+yk_status yk__encoder_new(const yk__tokenizer *tok, yk__encoder **out, yk_error *err)
 {
-    yk__encoder *e = yk__calloc(1, sizeof *e);
-    if (e && t->pattern)
-        e->match = pcre2_match_data_create_from_pattern(t->pattern, NULL);
-    if (!e || (t->pattern && !e->match)) {
-        yk__free(e);
-        return yk__fail_mem(err, sizeof *e, "an encoder");
+    yk__encoder *enc = yk__calloc(1, sizeof *enc);
+    if (enc && tok->pattern)
+        enc->match = pcre2_match_data_create_from_pattern(tok->pattern, NULL);
+    if (!enc || (tok->pattern && !enc->match)) {
+        yk__free(enc);
+        return yk__fail_mem(err, sizeof *enc, "an encoder");
     }
-    e->t = t;
-    *out = e;
+    enc->tokenizer = tok;
+    *out = enc;
     return YK_OK;
 }
 
-void yk__encoder_free(yk__encoder *e)
+void yk__encoder_free(yk__encoder *enc)
 {
-    if (!e)
+    if (!enc)
         return;
-    pcre2_match_data_free(e->match);
-    yk__ids_free(&e->a);
-    yk__ids_free(&e->b);
-    yk__free(e->word);
-    yk__free(e->node);
-    yk__free(e->heap);
-    yk__free(e->slot);
-    yk__free(e->text);
-    yk__free(e->ids);
-    yk__free(e);
+    pcre2_match_data_free(enc->match);
+    yk__ids_free(&enc->a);
+    yk__ids_free(&enc->b);
+    yk__free(enc->word);
+    yk__free(enc->node);
+    yk__free(enc->heap);
+    yk__free(enc->slot);
+    yk__free(enc->text);
+    yk__free(enc->ids);
+    yk__free(enc);
 }
 
-static yk_status chars(const yk__tokenizer *t, const char *s, size_t n, yk__ids *out, yk_error *err)
+static yk_status chars_encode(const yk__tokenizer *tok, const char *s, size_t n, yk__ids *out, yk_error *err)
 {
     for (size_t i = 0; i < n;) {
         int len;
-        int32_t id = char_id(t, yk__utf8_get(s + i, n - i, &len));
+        int32_t id = char_id(tok, yk__utf8_get(s + i, n - i, &len));
         if (id < 0)
             return yk__fail(err, YK_E_FORMAT, "byte %zu: the character '%.*s' is not in the vocabulary of %d", i, len,
-                            s + i, t->nchars);
+                            s + i, tok->n_chars);
         if (yk__tok_push(out, id))
             return yk__fail_mem(err, n, "token ids");
         i += (size_t)len;
@@ -268,7 +272,7 @@ static yk_status chars(const yk__tokenizer *t, const char *s, size_t n, yk__ids 
     return YK_OK;
 }
 
-static yk_status bytes_of(const char *s, size_t n, yk__ids *out, yk_error *err)
+static yk_status bytes_encode(const char *s, size_t n, yk__ids *out, yk_error *err)
 {
     for (size_t i = 0; i < n; i++)
         if (yk__tok_push(out, (unsigned char)s[i]))
@@ -276,49 +280,49 @@ static yk_status bytes_of(const char *s, size_t n, yk__ids *out, yk_error *err)
     return YK_OK;
 }
 
-static yk_status segment(yk__encoder *e, const char *s, size_t n, yk__ids *out, yk_error *err)
+static yk_status segment_encode(yk__encoder *enc, const char *s, size_t n, yk__ids *out, yk_error *err)
 {
-    switch (e->t->kind) {
+    switch (enc->tokenizer->kind) {
     case TOK_WORDPIECE:
-        return yk__tok_wordpiece(e, s, n, out, err);
+        return yk__tok_wordpiece(enc, s, n, out, err);
     case TOK_BPE:
-        return yk__tok_bpe(e, s, n, out, err);
+        return yk__tok_bpe(enc, s, n, out, err);
     case TOK_CHAR:
-        return chars(e->t, s, n, out, err);
+        return chars_encode(enc->tokenizer, s, n, out, err);
     default:
-        return bytes_of(s, n, out, err);
+        return bytes_encode(s, n, out, err);
     }
 }
 
-static int lower(int c)
+static int ascii_lower(int c)
 {
     return c >= 'A' && c <= 'Z' ? c + 32 : c;
 }
 
-static int same(const char *a, const char *b, size_t n, int fold)
+static int bytes_equal(const char *a, const char *b, size_t n, int fold)
 {
     if (!fold)
         return !memcmp(a, b, n);
     for (size_t i = 0; i < n; i++)
-        if (lower(a[i]) != lower(b[i]))
+        if (ascii_lower(a[i]) != ascii_lower(b[i]))
             return 0;
     return 1;
 }
 
 static int is_word_byte(char c)
 {
-    return (c & 0x80) || c == '_' || (c >= '0' && c <= '9') || (lower(c) >= 'a' && lower(c) <= 'z');
+    return (c & 0x80) || c == '_' || (c >= '0' && c <= '9') || (ascii_lower(c) >= 'a' && ascii_lower(c) <= 'z');
 }
 
 /* The longest added token at s[i], or NULL. */
-static const struct tok_added *added_at(const yk__tokenizer *t, const char *s, size_t n, size_t i)
+static const struct tok_added *added_at(const yk__tokenizer *tok, const char *s, size_t n, size_t i)
 {
     const struct tok_added *best = NULL;
-    if (!t->added_first[(unsigned char)s[i]])
+    if (!tok->added_first[(unsigned char)s[i]])
         return NULL;
-    for (int k = 0; k < t->nadded; k++) {
-        const struct tok_added *a = &t->added[k];
-        if (n - i < a->bytes || (best && best->bytes >= a->bytes) || !same(s + i, a->text, a->bytes, a->fold))
+    for (int k = 0; k < tok->n_added; k++) {
+        const struct tok_added *a = &tok->added[k];
+        if (n - i < a->bytes || (best && best->bytes >= a->bytes) || !bytes_equal(s + i, a->text, a->bytes, a->fold))
             continue;
         if (a->single_word && ((i && is_word_byte(s[i - 1])) || (i + a->bytes < n && is_word_byte(s[i + a->bytes]))))
             continue;
@@ -339,7 +343,7 @@ static size_t skip_space(const char *s, size_t n, size_t i)
 }
 
 /* s[from..to) without the white space at its end. */
-static size_t trim(const char *s, size_t from, size_t to)
+static size_t trim_end(const char *s, size_t from, size_t to)
 {
     size_t end = from;
     for (size_t i = from; i < to;) {
@@ -353,33 +357,35 @@ static size_t trim(const char *s, size_t from, size_t to)
 }
 
 /* One text: added tokens are found first, what lies between them is tokenized. */
-static yk_status one_text(yk__encoder *e, const char *s, size_t n, yk__ids *out, yk_error *err)
+static yk_status text_encode(yk__encoder *enc, const char *s, size_t n, yk__ids *out, yk_error *err)
 {
-    const yk__tokenizer *t = e->t;
-    size_t from = 0, bad = t->kind == TOK_BYTES ? n : yk__utf8_check(s, n);
+    const yk__tokenizer *tok = enc->tokenizer;
+    size_t from = 0, bad = tok->kind == TOK_BYTES ? n : yk__utf8_check(s, n);
     yk_status st = YK_OK;
     out->count = 0;
     if (bad < n)
         return not_utf8(s, bad, err);
-    for (size_t i = 0; i < n && t->nadded && !st;) {
-        const struct tok_added *a = added_at(t, s, n, i);
+    for (size_t i = 0; i < n && tok->n_added && !st;) {
+        const struct tok_added *a = added_at(tok, s, n, i);
         if (!a) {
             i++;
             continue;
         }
-        st = segment(e, s + from, (a->lstrip ? trim(s, from, i) : i) - from, out, err);
+        st = segment_encode(enc, s + from, (a->lstrip ? trim_end(s, from, i) : i) - from, out, err);
         if (!st && yk__tok_push(out, a->id))
             st = yk__fail_mem(err, n, "token ids");
         i += a->bytes;
         from = i = a->rstrip ? skip_space(s, n, i) : i;
     }
-    return st ? st : segment(e, s + from, n - from, out, err);
+    if (!st)
+        st = segment_encode(enc, s + from, n - from, out, err);
+    return st;
 }
 
 /* Longest first, as transformers' default does: one id at a time off the longer text's end. */
-static void truncate_to(yk__ids *a, yk__ids *b, size_t room)
+static void truncate_to(yk__ids *a, yk__ids *b, size_t max_ids)
 {
-    while (a->count + b->count > room) {
+    while (a->count + b->count > max_ids) {
         if (a->count > b->count)
             a->count--;
         else
@@ -409,8 +415,8 @@ static int put_all(yk__ids *ids, const yk__ids *from, int32_t type)
     return 0;
 }
 
-static yk_status apply(yk__encoder *e, const struct tok_template *p, int special, size_t max_length, yk__ids *ids,
-                       yk_error *err)
+static yk_status template_apply(yk__encoder *enc, const struct tok_template *p, int special, size_t max_length,
+                                yk__ids *ids, yk_error *err)
 {
     size_t fixed = 0;
     int bad = 0;
@@ -420,24 +426,26 @@ static yk_status apply(yk__encoder *e, const struct tok_template *p, int special
         return yk__fail(err, YK_E_ARG, "a length of %zu is less than the %zu special tokens of each text", max_length,
                         fixed);
     if (max_length)
-        truncate_to(&e->a, &e->b, max_length - fixed);
+        truncate_to(&enc->a, &enc->b, max_length - fixed);
     ids->count = 0;
     for (int i = 0; i < p->count && !bad; i++) {
         const struct tok_piece *x = &p->piece[i];
         if (x->id < 0)
-            bad = put_all(ids, x->id == TOK_A ? &e->a : &e->b, x->type);
+            bad = put_all(ids, x->id == TOK_A ? &enc->a : &enc->b, x->type);
         else if (special)
             bad = put_typed(ids, x->id, x->type);
     }
     return bad ? yk__fail_mem(err, ids->count, "token ids") : YK_OK;
 }
 
-yk_status yk__encode(yk__encoder *e, const char *text, size_t bytes, const char *pair, size_t pair_bytes, int special,
-                     size_t max_length, yk__ids *ids, yk_error *err)
+yk_status yk__encoder_encode(yk__encoder *enc, const char *text, size_t bytes, const char *pair, size_t pair_bytes,
+                             int special, size_t max_length, yk__ids *ids, yk_error *err)
 {
-    yk_status s = one_text(e, text, bytes, &e->a, err);
-    e->b.count = 0;
+    yk_status s = text_encode(enc, text, bytes, &enc->a, err);
+    enc->b.count = 0;
     if (!s && pair)
-        s = one_text(e, pair, pair_bytes, &e->b, err);
-    return s ? s : apply(e, pair ? &e->t->pair : &e->t->single, special, max_length, ids, err);
+        s = text_encode(enc, pair, pair_bytes, &enc->b, err);
+    if (!s)
+        s = template_apply(enc, pair ? &enc->tokenizer->pair : &enc->tokenizer->single, special, max_length, ids, err);
+    return s;
 }

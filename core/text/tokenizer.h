@@ -34,23 +34,23 @@ yk_status yk__tokenizer_open(const char *dir, int lowercase, yk__tokenizer **out
 /* One id per distinct character of the text, in code point order. */
 yk_status yk__tokenizer_chars(const char *name, const char *text, size_t bytes, yk__tokenizer **out, yk_error *err);
 yk_status yk__tokenizer_bytes(yk__tokenizer **out, yk_error *err);
-yk__tokenizer *yk__tokenizer_share(yk__tokenizer *t); /* the same once more; each is closed by itself */
-void yk__tokenizer_close(yk__tokenizer *t);
+yk__tokenizer *yk__tokenizer_share(yk__tokenizer *tok); /* the same once more; each is closed by itself */
+void yk__tokenizer_close(yk__tokenizer *tok);
 
-int yk__tokenizer_vocab(const yk__tokenizer *t);                 /* largest id + 1 */
-const char *yk__tokenizer_kind(const yk__tokenizer *t);          /* "wordpiece", "bpe", "char", "bytes" */
-int yk__tokenizer_pad(const yk__tokenizer *t);                   /* id of padding; 0 where there is none */
-int yk__tokenizer_id(const yk__tokenizer *t, const char *token); /* -1: not in the vocabulary */
+int yk__tokenizer_vocab(const yk__tokenizer *tok);                 /* largest id + 1 */
+const char *yk__tokenizer_kind(const yk__tokenizer *tok);          /* "wordpiece", "bpe", "char", "bytes" */
+int yk__tokenizer_pad(const yk__tokenizer *tok);                   /* id of padding; 0 where there is none */
+int yk__tokenizer_id(const yk__tokenizer *tok, const char *token); /* -1: not in the vocabulary */
 /* Writes tokenizer.json for a tokenizer of characters; other kinds come from files that can be copied: YK_E_ARG. */
-yk_status yk__tokenizer_save_chars(const yk__tokenizer *t, const char *path, yk_error *err);
+yk_status yk__tokenizer_save_chars(const yk__tokenizer *tok, const char *path, yk_error *err);
 
-yk_status yk__encoder_new(const yk__tokenizer *t, yk__encoder **out, yk_error *err);
-void yk__encoder_free(yk__encoder *e);
+yk_status yk__encoder_new(const yk__tokenizer *tok, yk__encoder **out, yk_error *err);
+void yk__encoder_free(yk__encoder *enc);
 
 /* Replaces what is in *ids. pair: the second text, or NULL. special: the template's tokens ([CLS] ... [SEP]) are added.
  * max_length: 0, or the most ids, reached by cutting the texts (the longer one first) before the template's tokens are
  * added. Text that is not UTF-8 is refused. */
-yk_status yk__encode(yk__encoder *e, const char *text, size_t bytes, const char *pair, size_t pair_bytes, int special,
-                     size_t max_length, yk__ids *ids, yk_error *err);
+yk_status yk__encoder_encode(yk__encoder *enc, const char *text, size_t bytes, const char *pair, size_t pair_bytes,
+                             int special, size_t max_length, yk__ids *ids, yk_error *err);
 
 #endif

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* UTF-8, decoded by the table of RFC 3629 section 4; ASCII, of which most text consists, eight bytes at a time. */
 #include "core/text/utf8.h"
 
 #include <string.h>
 
-static int tail(const uint8_t *p, size_t n, int k)
+static int tail_valid(const uint8_t *p, size_t n, int k)
 {
     if (n < (size_t)k + 1)
         return 0;
@@ -20,18 +21,18 @@ int32_t yk__utf8_get(const char *s, size_t n, int *len)
     *len = 1;
     if (p[0] < 0x80)
         return p[0];
-    if (p[0] >= 0xc2 && p[0] <= 0xdf && tail(p, n, 1)) {
+    if (p[0] >= 0xc2 && p[0] <= 0xdf && tail_valid(p, n, 1)) {
         *len = 2;
         return (p[0] & 0x1f) << 6 | (p[1] & 0x3f);
     }
-    if (p[0] >= 0xe0 && p[0] <= 0xef && tail(p, n, 2)) {
+    if (p[0] >= 0xe0 && p[0] <= 0xef && tail_valid(p, n, 2)) {
         c = (p[0] & 0x0f) << 12 | (p[1] & 0x3f) << 6 | (p[2] & 0x3f);
         if (c < 0x800 || (c >= 0xd800 && c <= 0xdfff))
             return -1;
         *len = 3;
         return c;
     }
-    if (p[0] >= 0xf0 && p[0] <= 0xf4 && tail(p, n, 3)) {
+    if (p[0] >= 0xf0 && p[0] <= 0xf4 && tail_valid(p, n, 3)) {
         c = (p[0] & 0x07) << 18 | (p[1] & 0x3f) << 12 | (p[2] & 0x3f) << 6 | (p[3] & 0x3f);
         if (c < 0x10000 || c > 0x10ffff)
             return -1;

@@ -8,7 +8,7 @@
 #include <utf8proc.h>
 
 #include "core/base/mem.h"
-#include "core/text/tokenizer_impl.h"
+#include "core/text/internal.h"
 #include "core/text/utf8.h"
 
 enum { PLAIN = 0, CONTROL = 1, SPACE = 2, PUNCT = 4, CJK = 8, MARK = 16, CHANGES = 32 };
@@ -69,12 +69,12 @@ static int compute_class(int32_t c)
 }
 
 /* What the character becomes: at most 4 characters. Returns how many, without the marks that are dropped. */
-static int map_char(const yk__tokenizer *t, int32_t c, int32_t out[8])
+static int map_char(const yk__tokenizer *tok, int32_t c, int32_t out[8])
 {
     utf8proc_int32_t d[8] = {c};
     utf8proc_ssize_t n = 1;
     int bound = 0, k = 0;
-    if (t->strip_accents) {
+    if (tok->strip_accents) {
         n = utf8proc_decompose_char(c, d, 8, UTF8PROC_DECOMPOSE, &bound);
         if (n < 1 || n > 4) {
             d[0] = c;
@@ -82,10 +82,10 @@ static int map_char(const yk__tokenizer *t, int32_t c, int32_t out[8])
         }
     }
     for (utf8proc_ssize_t i = 0; i < n; i++) {
-        if (t->strip_accents && (compute_class(d[i]) & MARK))
+        if (tok->strip_accents && (compute_class(d[i]) & MARK))
             continue;
-        out[k++] = t->lowercase ? utf8proc_tolower(d[i]) : d[i];
-        if (t->lowercase && d[i] == 0x130) { /* the one character whose lower case is two */
+        out[k++] = tok->lowercase ? utf8proc_tolower(d[i]) : d[i];
+        if (tok->lowercase && d[i] == 0x130) { /* the one character whose lower case is two */
             out[k - 1] = 'i';
             out[k++] = 0x307;
         }
@@ -93,42 +93,42 @@ static int map_char(const yk__tokenizer *t, int32_t c, int32_t out[8])
     return k;
 }
 
-static int full_class(const yk__tokenizer *t, int32_t c)
+static int full_class(const yk__tokenizer *tok, int32_t c)
 {
     int32_t m[8];
     int k = compute_class(c);
-    if (map_char(t, c, m) != 1 || m[0] != c)
+    if (map_char(tok, c, m) != 1 || m[0] != c)
         k |= CHANGES;
-    if (!t->clean)
+    if (!tok->clean)
         k &= ~CONTROL;
-    if (!t->chinese)
+    if (!tok->chinese)
         k &= ~CJK;
     return k;
 }
 
-static int class_of(const yk__tokenizer *t, int32_t c)
+static int class_of(const yk__tokenizer *tok, int32_t c)
 {
-    return c < 0x10000 ? t->class[c] : full_class(t, c);
+    return c < 0x10000 ? tok->class[c] : full_class(tok, c);
 }
 
-yk_status yk__tok_wordpiece_ready(yk__tokenizer *t, const char *prefix, yk_error *err)
+yk_status yk__tok_wordpiece_ready(yk__tokenizer *tok, const char *prefix, yk_error *err)
 {
     size_t np = strlen(prefix);
-    t->class = yk__malloc(0x10000);
-    t->first = yk__strmap_new();
-    t->more = yk__strmap_new();
-    if (!t->class || !t->first || !t->more)
+    tok->class = yk__malloc(0x10000);
+    tok->first = yk__strmap_new();
+    tok->more = yk__strmap_new();
+    if (!tok->class || !tok->first || !tok->more)
         return yk__fail_mem(err, 0x10000, "a tokenizer");
     for (int32_t c = 0; c < 0x10000; c++)
-        t->class[c] = (uint8_t)full_class(t, c);
-    for (int i = 0; i < yk__strmap_count(t->vocab); i++) {
-        const char *key = yk__strmap_key(t->vocab, i);
+        tok->class[c] = (uint8_t)full_class(tok, c);
+    for (int i = 0; i < yk__strmap_count(tok->vocab); i++) {
+        const char *key = yk__strmap_key(tok->vocab, i);
         size_t n;
-        int32_t id = yk__strmap_value(t->vocab, i, &n);
+        int32_t id = yk__strmap_value(tok->vocab, i, &n);
         int more = n > np && !memcmp(key, prefix, np);
-        if (n > t->max_piece)
-            t->max_piece = n;
-        if (yk__strmap_put(t->first, key, n, id) || (more && yk__strmap_put(t->more, key + np, n - np, id)))
+        if (n > tok->max_piece)
+            tok->max_piece = n;
+        if (yk__strmap_put(tok->first, key, n, id) || (more && yk__strmap_put(tok->more, key + np, n - np, id)))
             return yk__fail_mem(err, n, "a vocabulary");
     }
     return YK_OK;
@@ -137,11 +137,11 @@ yk_status yk__tok_wordpiece_ready(yk__tokenizer *t, const char *prefix, yk_error
 /* ---- words ---- */
 
 /* The longest piece at s[0..n): its id, and its bytes in *len. -1: none. */
-static int32_t longest(const yk__tokenizer *t, const yk__strmap *m, const char *s, size_t n, size_t *len)
+static int32_t longest_piece(const yk__tokenizer *tok, const yk__strmap *map, const char *s, size_t n, size_t *len)
 {
     uint64_t h[256];
     uint64_t x = YK__STRMAP_HASH;
-    size_t most = n < t->max_piece ? n : t->max_piece;
+    size_t most = n < tok->max_piece ? n : tok->max_piece;
     if (most > 255)
         most = 255;
     for (size_t i = 0; i < most; i++)
@@ -150,7 +150,7 @@ static int32_t longest(const yk__tokenizer *t, const yk__strmap *m, const char *
         int32_t id;
         if (k < n && (s[k] & 0xc0) == 0x80)
             continue;
-        id = yk__strmap_get_hashed(m, s, k, h[k - 1]);
+        id = yk__strmap_get_hashed(map, s, k, h[k - 1]);
         if (id >= 0) {
             *len = k;
             return id;
@@ -160,81 +160,81 @@ static int32_t longest(const yk__tokenizer *t, const yk__strmap *m, const char *
 }
 
 /* The pieces of the word so far, or one [UNK]. */
-static int flush(yk__encoder *e, yk__ids *out)
+static int word_flush(yk__encoder *enc, yk__ids *out)
 {
-    const yk__tokenizer *t = e->t;
-    size_t at = 0, n = e->word_len, from = out->count;
-    int chars = e->word_chars;
-    e->word_len = 0;
-    e->word_chars = 0;
+    const yk__tokenizer *tok = enc->tokenizer;
+    size_t at = 0, n = enc->word_len, from = out->count;
+    int chars = enc->word_chars;
+    enc->word_len = 0;
+    enc->word_chars = 0;
     if (chars == 0)
         return 0;
-    while (chars <= t->max_chars && at < n) {
+    while (chars <= tok->max_chars && at < n) {
         size_t len = 0;
-        int32_t id = longest(t, at ? t->more : t->first, e->word + at, n - at, &len);
+        int32_t id = longest_piece(tok, at ? tok->more : tok->first, enc->word + at, n - at, &len);
         if (id < 0)
             break;
         if (yk__tok_push(out, id))
             return -1;
         at += len;
     }
-    if (at == n && chars <= t->max_chars)
+    if (at == n && chars <= tok->max_chars)
         return 0;
     out->count = from;
-    return yk__tok_push(out, t->unk);
+    return yk__tok_push(out, tok->unk);
 }
 
-static int append(yk__encoder *e, int32_t c)
+static int word_append(yk__encoder *enc, int32_t c)
 {
-    if (e->word_chars++ > e->t->max_chars)
+    if (enc->word_chars++ > enc->tokenizer->max_chars)
         return 0; /* it will be [UNK] whatever follows */
-    if (yk__grow(&e->word, &e->word_cap, e->word_len + 4, 1))
+    if (yk__grow(&enc->word, &enc->word_cap, enc->word_len + 4, 1))
         return -1;
-    e->word_len += (size_t)yk__utf8_put(c, e->word + e->word_len);
+    enc->word_len += (size_t)yk__utf8_put(c, enc->word + enc->word_len);
     return 0;
 }
 
 /* A character after normalisation. */
-static int take(yk__encoder *e, int32_t c, int class, yk__ids *out)
+static int char_accept(yk__encoder *enc, int32_t c, int class, yk__ids *out)
 {
     if (class & SPACE)
-        return flush(e, out);
+        return word_flush(enc, out);
     if (class & PUNCT)
-        return flush(e, out) || append(e, c) || flush(e, out) ? -1 : 0;
-    return append(e, c);
+        return word_flush(enc, out) || word_append(enc, c) || word_flush(enc, out) ? -1 : 0;
+    return word_append(enc, c);
 }
 
-static int take_changed(yk__encoder *e, int32_t c, yk__ids *out)
+static int char_accept_mapped(yk__encoder *enc, int32_t c, yk__ids *out)
 {
     int32_t m[8];
-    int n = map_char(e->t, c, m);
+    int n = map_char(enc->tokenizer, c, m);
     for (int i = 0; i < n; i++)
-        if (take(e, m[i], class_of(e->t, m[i]), out))
+        if (char_accept(enc, m[i], class_of(enc->tokenizer, m[i]), out))
             return -1;
     return 0;
 }
 
-static int character(yk__encoder *e, int32_t c, yk__ids *out)
+static int char_encode(yk__encoder *enc, int32_t c, yk__ids *out)
 {
-    int class = class_of(e->t, c), bad;
+    int class = class_of(enc->tokenizer, c), bad;
     if (class & CONTROL)
         return 0;
-    if ((class & CJK) && flush(e, out))
+    if ((class & CJK) && word_flush(enc, out))
         return -1;
-    bad = class & CHANGES ? take_changed(e, c, out) : take(e, c, class, out);
-    return bad || ((class & CJK) && flush(e, out)) ? -1 : 0;
+    bad = class & CHANGES ? char_accept_mapped(enc, c, out) : char_accept(enc, c, class, out);
+    return bad || ((class & CJK) && word_flush(enc, out)) ? -1 : 0;
 }
 
-yk_status yk__tok_wordpiece(yk__encoder *e, const char *s, size_t n, yk__ids *out, yk_error *err)
+yk_status yk__tok_wordpiece(yk__encoder *enc, const char *s, size_t n, yk__ids *out, yk_error *err)
 {
-    e->word_len = 0;
-    e->word_chars = 0;
+    enc->word_len = 0;
+    enc->word_chars = 0;
     for (size_t i = 0; i < n;) {
         int len;
         int32_t c = yk__utf8_get(s + i, n - i, &len);
-        if (character(e, c, out))
+        if (char_encode(enc, c, out))
             return yk__fail_mem(err, n, "token ids");
         i += (size_t)len;
     }
-    return flush(e, out) ? yk__fail_mem(err, n, "token ids") : YK_OK;
+    return word_flush(enc, out) ? yk__fail_mem(err, n, "token ids") : YK_OK;
 }

@@ -6,14 +6,26 @@
  * appends to the step's trace; the trace runs when yk_step is called or a value is read. A trace that was seen before
  * (same operations and shapes) costs a look-up.
  *
- * Temporaries die at the end of their step (yk_step, yk_end, or the end of a yk_each body); a value that is to be read
- * afterwards is named by yk_keep before. Losses given to yk_backward are kept by themselves until the next step's end.
+ * Ranks: every rank of a job runs the same program, and makes the calls that take a job, or anything made from one, in the same order.
  *
- * Errors are sticky: the first failure is stored with the caller's file and line, later calls return a poisoned handle
- * and do nothing, yk_each loops end, and yk_close reports it. The library never ends the process.
+ * Tags of a function, in front of what it does:
+ *   [all]    collective, as MPI has it: it talks to the other ranks, so each of them has to make the call or the job ends with an error
+ *            that names both places. Some talk only at times (yk_end only if the step has not run yet); the tag holds always.
+ *   [waits]  it may block: for the device, for files, for other ranks. Every [all] does. Others return at once.
+ *   [safe]   it cannot fail, and does something harmless after an error. Whatever has no such tag may fail the job.
  *
- * Configuration structs: a member left zero means the documented default. YK_ZERO stands for 0 where 0 itself is meant.
- * Threads: a job and all that hangs on it belong to one thread. Shapes are row-major, images NCHW.
+ * Errors are sticky: the first failure is stored with the caller's file and line, later calls return a poisoned handle, NULL, 0 or
+ * NaN and do nothing, yk_each loops end, and yk_close reports it. The library never ends the process.
+ *
+ * Lifetimes: temporaries die at the end of their step (yk_step, yk_end, or the end of a yk_each body); a value that is to be read
+ * afterwards is named by yk_keep before. Losses given to yk_backward are kept by themselves until the next step's end. Parameters,
+ * optimizer, schedule, data and models belong to the job and go with yk_close. Settings and weight files are the caller's, to be freed
+ * and closed. Strings that come back belong to what they were asked of. Arrays, strings and configurations that are given are copied.
+ *
+ * Configuration structs: a member left zero means the documented default, and a NULL pointer to one that all are zero. YK_ZERO stands for 0
+ * where 0 itself is meant. Threads: a job and all that hangs on it belong to one thread. Shapes are row-major, [outermost, .., innermost],
+ * images NCHW; axes count from 0, negative ones (int32_t) from the end. Letters in shapes: n rows, B batch, T tokens, C channels or
+ * classes, H heads or height, W width, D width of a head.
  */
 #ifndef YOKE_H
 #define YOKE_H
@@ -44,15 +56,15 @@ typedef struct { uint64_t id; } yk_t; /* a value; id 0 is poisoned; copy freely,
  * averages: sums and counts are added up and divided once. */
 typedef enum yk_average {
     YK_AVERAGE_MICRO,  /* mean over the micro batches of each one's mean loss (Accelerate's rule) */
-    YK_AVERAGE_ITEMS,  /* sum of all items' losses / number of items in the whole window (tokens, rows) */
+    YK_AVERAGE_ITEMS,  /* sum of all items' losses / number of items in the whole accumulation (tokens, rows) */
     YK_AVERAGE_ROWS    /* each micro batch's mean loss weighted by its number of rows */
 } yk_average;
 
 typedef enum yk_scale_rule { YK_SCALE_TORCH, YK_SCALE_DEEPSPEED, YK_SCALE_MEGATRON } yk_scale_rule;
 
 /* Dynamic loss scaling for fp16; zero members take the rule's own defaults (PyTorch: 65536, 2, 0.5, 2000; DeepSpeed:
- * 2^16, window 1000, hysteresis 2, floor 1). Whatever the rule, the job ends with an error when the scale falls below 2^-24
- * or 100 windows in a row are skipped. */
+ * 2^16, interval 1000, hysteresis 2, floor 1). Whatever the rule, the job ends with an error when the scale falls below 2^-24
+ * or 100 optimizer steps in a row are skipped. */
 typedef struct yk_scale_config {
     yk_scale_rule rule;
     double init, growth, backoff, floor;
@@ -63,7 +75,7 @@ typedef struct yk_scale_config {
 } yk_scale_config;
 
 typedef struct yk_config {
-    const char *devices;     /* words as YOKE_DEVICES takes them; NULL: YOKE_DEVICES, else "auto" */
+    const char *devices;     /* device specs, "cpu:0 opencl:*"; NULL: YOKE_DEVICES, else "auto" */
     yk_dtype precision;      /* YK_F32 (default), YK_BF16, YK_F16: compute format; weights stay f32 */
     yk_dtype substitute;     /* the format a device that lacks `precision` may use, logged; YK_F32 (default): none unless... */
     bool allow_substitute;   /* ...this is set: then `substitute` is used */
@@ -78,29 +90,38 @@ typedef struct yk_config {
     bool plan_only;          /* steps are planned, not run: for yk_memory_get. Values read are zero, weights stay unset */
 } yk_config;
 
-/* Opens a job on the device(s). In a process started by `yoke launch` it joins the other ranks. Never NULL but when
+/* [all] [waits] Opens a job on the device(s). In a process started by `yoke launch` it joins the other ranks. Never NULL but when
  * memory is gone; whether it worked says yk_ok. It fails in a process that is one of several and would train alone: behind
  * a wrapper that closed the launcher's descriptor, under torchrun, mpirun, srun; YOKE_LAUNCHER=none overrules that. */
 YK_API yk_job *yk_open(const yk_config *config);
-/* Reports the first error on standard error, once; frees everything. 0, or the exit code for the process: 2 bad input or
- * settings (YK_E_ARG, YK_E_FORMAT), 1 anything else. */
+/* [all] [waits] Reports the first error on standard error, once; frees the job and all that belongs to it. 0, or the exit code for the
+ * process: 2 bad input or settings (YK_E_ARG, YK_E_FORMAT), 1 anything else. */
 YK_API int yk_close(yk_job *job);
+/* [safe] Whether nothing has failed so far. False for NULL. */
 YK_API bool yk_ok(const yk_job *job);
+/* [safe] The first failure's status; YK_OK: none. */
 YK_API yk_status yk_error_status(const yk_job *job);
-YK_API const char *yk_error_text(const yk_job *job); /* "" when yk_ok */
-/* Lets the program fail the job in its own words. */
+/* [safe] Its text, one line, the caller's FILE:LINE in front; "" when yk_ok. The job's, until yk_close. */
+YK_API const char *yk_error_text(const yk_job *job);
+/* Lets the program fail the job in its own words, which are copied. The first failure stays. */
 YK_API void yk_fail(yk_job *job, yk_status status, const char *text);
 
-/* If `devices` (as in yk_config) selects several ranks and this process is not one of them: starts argv once per rank,
- * waits, and returns the exit code. Otherwise returns -1 at once: go on in this process. */
+/* [waits] [safe] If `devices` (as in yk_config) selects several ranks and this process is not one of them: starts the program argv (its
+ * last member NULL) once per rank, waits for all, and returns the exit code; errors stand on standard error. Otherwise returns -1 at
+ * once: go on in this process. Called before yk_open, by a program with one thread. */
 YK_API int yk_launch(const char *devices, char *const *argv);
 
+/* [safe] The number of this rank, 0 to yk_world_size - 1, and how many there are; of a job that failed to open 0 and 1. */
 YK_API uint32_t yk_rank(const yk_job *job);
-YK_API uint32_t yk_world(const yk_job *job);
-YK_API bool yk_is_main(const yk_job *job);                     /* rank 0 */
+YK_API uint32_t yk_world_size(const yk_job *job);
+/* [safe] Whether this is rank 0, which writes files and prints. */
+YK_API bool yk_is_main(const yk_job *job);
+/* [safe] What a rank's device calls itself, for messages; "" for a rank that there is not. The job's, until yk_close. */
 YK_API const char *yk_device_name(const yk_job *job, uint32_t rank);
-YK_API double yk_share(const yk_job *job, uint32_t rank);      /* part of the rows it worked on so far, 0..1 */
-YK_API uint64_t yk_peak_bytes(const yk_job *job);              /* device memory of this rank */
+/* [safe] The part of the training rows a rank worked on so far, 0 to 1. */
+YK_API double yk_share(const yk_job *job, uint32_t rank);
+/* [safe] The most device memory this rank had at once so far, in bytes. */
+YK_API uint64_t yk_peak_bytes(const yk_job *job);
 
 /* Device memory of this rank now, in bytes, as its plugin was asked for it; peak: the most so far. With
  * yk_config.plan_only it is what the same steps would take. */
@@ -112,12 +133,18 @@ typedef struct yk_memory {
     uint64_t peak;
     uint64_t shared;               /* host memory of all ranks together: gradients and parameters they exchange */
 } yk_memory;
+/* [safe] Fills m. */
 YK_API void yk_memory_get(const yk_job *job, yk_memory *m);
-YK_API uint64_t yk_param_hash(yk_job *job);                    /* of all parameters; fails the job if ranks differ */
-YK_API void yk_sum_ranks(yk_job *job, double *v, uint32_t n);  /* adds up host numbers over ranks, in rank order */
+/* [all] [waits] A hash of all parameters, equal on all ranks; the job fails if their parameters differ. */
+YK_API uint64_t yk_param_hash(yk_job *job);
+/* [all] [waits] v[i], of n host numbers, becomes the sum of all ranks' v[i], added in rank order. n up to 8192. */
+YK_API void yk_all_reduce_sum(yk_job *job, double *v, uint32_t n);
+/* [all] [waits] Returns when all ranks have called it. */
 YK_API void yk_barrier(yk_job *job);
-YK_API void yk_sync(yk_job *job);                              /* until this rank's device has nothing left to do */
-YK_API void yk_print(yk_job *job, const char *fmt, ...);       /* rank 0 only, to standard output */
+/* [waits] Returns when this rank's device has nothing left to do. */
+YK_API void yk_sync(yk_job *job);
+/* [safe] printf on rank 0 alone, flushed. */
+YK_API void yk_print(yk_job *job, const char *fmt, ...);
 
 /* ---- Parameters and inputs --------------------------------------------------------------------------------------- */
 
@@ -127,55 +154,78 @@ typedef struct yk_init {
     float a, b; /* normal: mean, standard deviation; uniform: from, to */
 } yk_init;
 
-/* A parameter: f32, trained, saved under its name. The same name twice is an error. Lives as long as the job. */
-YK_API yk_t yk_param(yk_job *job, const char *name, uint32_t dims, const int64_t *dim, yk_init init);
-/* A buffer that is saved but not trained (running statistics); dtype YK_F32 or YK_I32 (saved as I64). */
-YK_API yk_t yk_state(yk_job *job, const char *name, yk_dtype dtype, uint32_t dims, const int64_t *dim, float value);
-YK_API void yk_assign(yk_t state, yk_t value);                 /* takes effect when the step runs; once a step */
-YK_API void yk_freeze(yk_t param, bool frozen);                /* frozen: no gradient, no update, no decay */
-YK_API uint32_t yk_param_count(const yk_job *job);             /* parameters and states, in order of creation */
-YK_API const char *yk_param_name(const yk_job *job, uint32_t i);
-YK_API yk_t yk_param_at(yk_job *job, uint32_t i);
-YK_API yk_t yk_param_find(yk_job *job, const char *name);      /* poisoned, without an error, if there is none */
-YK_API bool yk_param_is_state(const yk_job *job, uint32_t i);
-YK_API void yk_param_write(yk_t param, const float *data, size_t n); /* all ranks must write the same */
-YK_API void yk_param_read(yk_t param, float *data, size_t n);
-YK_API void yk_grad_read(yk_t param, float *data, size_t n);   /* gradient of the last window, before clipping */
+/* The first read, write or step after parameters were made lays out all that there are, which all ranks do together. */
 
-/* Host data of this step, copied. dtype f32, i32, u8 or bool. An input is rows where its first length is a multiple of this
- * rank's rows (yk_rows, else the first length of the step's first input), else the same on all ranks, which is checked. */
+/* A parameter of shape dim[0..dims): f32, trained, saved under its name. The same name twice is an error. Lives as long as the job. */
+YK_API yk_t yk_param(yk_job *job, const char *name, uint32_t dims, const int64_t *dim, yk_init init);
+/* A buffer that is saved but not trained (running statistics), all `value` at first; dtype YK_F32 or YK_I32 (saved as I64). */
+YK_API yk_t yk_state(yk_job *job, const char *name, yk_dtype dtype, uint32_t dims, const int64_t *dim, float value);
+/* The state gets the value, of its shape, when the step runs; once a step. */
+YK_API void yk_assign(yk_t state, yk_t value);
+/* frozen: no gradient, no update, no decay (torch's requires_grad off). */
+YK_API void yk_freeze(yk_t param, bool frozen);
+/* [safe] How many parameters and states there are, numbered in order of creation. */
+YK_API uint32_t yk_param_count(const yk_job *job);
+/* [safe] The name of number i; NULL if there is none. The job's. */
+YK_API const char *yk_param_name(const yk_job *job, uint32_t i);
+/* [safe] The handle of number i; poisoned if there is none. */
+YK_API yk_t yk_param_at(yk_job *job, uint32_t i);
+/* [safe] The handle of the one with that name; poisoned, without an error, if there is none. */
+YK_API yk_t yk_param_find(yk_job *job, const char *name);
+/* [safe] Whether number i is a state. */
+YK_API bool yk_param_is_state(const yk_job *job, uint32_t i);
+/* [all] [waits] Overwrites a parameter or state by n numbers, all of it; every rank must write the same. */
+YK_API void yk_param_write(yk_t param, const float *data, size_t n);
+/* [all] [waits] Copies all n numbers of a parameter or state to data. Once parameters are laid out a rank may read alone. */
+YK_API void yk_param_read(yk_t param, float *data, size_t n);
+/* [all] [waits] The gradient of the last optimizer step, summed over ranks and before clipping: n numbers, the parameter's. */
+YK_API void yk_grad_read(yk_t param, float *data, size_t n);
+
+/* Host data of this step, copied: shape dim[0..dims), dtype f32, i32, u8 or bool. An input is rows where its first length is a multiple
+ * of this rank's rows (yk_set_rows, else the first length of the step's first input), else the same on all ranks, which is checked. */
 YK_API yk_t yk_input(yk_job *job, yk_dtype dtype, uint32_t dims, const int64_t *dim, const void *data);
 /* Says that x is the same on all ranks though its first length fits this rank's rows: an input (class weights, a table), or what
  * yk_expand made of a value that is. Called before x is used; returns it. */
 YK_API yk_t yk_replicated(yk_t x);
-/* Which rows of the global micro batch this rank's inputs hold: global row numbers (NULL: 0..local-1) and how many rows
+/* Which rows of the global micro batch this rank's inputs hold: their `local` global row numbers (NULL: 0..local-1), and how many rows
  * the micro batch has over all ranks. Dropout follows the global row. Loaders call it themselves. local may be 0. */
-YK_API void yk_rows(yk_job *job, int64_t local, const int32_t *row, int64_t global);
-/* This rank's part of the next global micro batch of n rows, by measured speed; loaders call it themselves. Collective.
- * A rank that would slow the job down is excluded for a while: it gets no rows here or from a loader, the same program runs on
- * it, some time behind the others, and sees the same losses, norms and steps. Parameters it reads by itself are the newest
- * ones; after yk_barrier they are everybody's. Rows given to it all the same are an error. */
+YK_API void yk_set_rows(yk_job *job, int64_t local, const int32_t *row, int64_t global);
+/* [all] [waits] This rank's part of the next global micro batch of n rows, by measured speed: rows *first to *first + *count - 1.
+ * Loaders call it themselves. A rank that would slow the job down is excluded for a while: it gets no rows here or from a loader, the
+ * same program runs on it, some time behind the others, and sees the same losses, norms and steps. Parameters it reads by itself are
+ * the newest ones; after yk_barrier they are everybody's. Rows given to it all the same are an error. */
 YK_API void yk_split(yk_job *job, uint64_t n, uint64_t *first, uint64_t *count);
-YK_API yk_t yk_constant(yk_job *job, float value);             /* a run-time scalar: changing it costs nothing */
+/* A scalar, given when the step runs: another value needs no new plan. */
+YK_API yk_t yk_constant(yk_job *job, float value);
 
+/* [safe] The job of a value; NULL of a poisoned one. */
 YK_API yk_job *yk_job_of(yk_t x);
+/* [safe] How many dimensions x has (torch's x.dim()); 0 if poisoned. */
 YK_API uint32_t yk_dims(yk_t x);
-YK_API int64_t yk_dim(yk_t x, int32_t axis);                   /* negative counts from the end; -1 if poisoned */
-YK_API void yk_train(yk_job *job, bool on);                    /* training (default) or evaluation: dropout, batch norm */
+/* [safe] The length of x along an axis (torch's x.size(axis)); -1 if poisoned. */
+YK_API int64_t yk_dim(yk_t x, int32_t axis);
+/* [safe] Training (the default) or evaluation, for dropout, batch norm and label smoothing: torch's model.train() and eval(). */
+YK_API void yk_train(yk_job *job, bool on);
+/* [safe] Which of the two it is. */
 YK_API bool yk_training(const yk_job *job);
 
 /* ---- Reading values ------------------------------------------------------------------------------------------------ */
 
-YK_API yk_t yk_keep(yk_t x);                                   /* readable until the end of the next step */
-/* The one blocking pair. A loss that went through yk_backward gives the global mean over all ranks, so that every rank
- * must read it. Rows, and sums and means over rows, give this rank's own (a mean, after yk_backward: its part of that over
- * all); what is not linear in those gives, in training, what it is of all ranks' rows, so that every rank must read it. NaN /
- * nothing written after an error. */
+/* Makes x readable until the end of the next step; returns it. */
+YK_API yk_t yk_keep(yk_t x);
+/* [all] [waits] The value of x, one number. A loss that went through yk_backward gives the global mean over all ranks, so that every
+ * rank must read it. Rows, and sums and means over rows, give this rank's own (a mean, after yk_backward: its part of that over all);
+ * what is not linear in those gives, in training, what it is of all ranks' rows, so that every rank must read it. NaN after an error. */
 YK_API double yk_item(yk_t x);
-YK_API void yk_read(yk_t x, void *data, size_t bytes);         /* f32, i32 or bool elements as the value has */
-YK_API void yk_log(yk_job *job, const char *name, yk_t x);     /* into the job's log when ready; see yk_log_open */
-YK_API void yk_log_open(yk_job *job, const char *path);        /* JSON lines, rank 0 */
-YK_API void yk_end(yk_job *job);                               /* ends a step that has no yk_step (evaluation) */
+/* [all] [waits] The same of a value of any shape: bytes must be the size of all its elements, f32, i32 or bool (1 byte) as the value has
+ * them. Nothing is written after an error. */
+YK_API void yk_read(yk_t x, void *data, size_t bytes);
+/* Notes x, one number, under a name for the tracker's next line (Accelerate's log); it is written when it is known, nobody waits. */
+YK_API void yk_track(yk_job *job, const char *name, yk_t x);
+/* Opens the tracker: a file of JSON lines, {"step": 3, "loss": 0.51}, which rank 0 appends to. One for a job. */
+YK_API void yk_track_open(yk_job *job, const char *path);
+/* [all] [waits] Ends a step that has no yk_step (evaluation); nothing where no step is open. */
+YK_API void yk_end(yk_job *job);
 
 /* ---- Operations: all return a value of the same job ---------------------------------------------------------------- */
 
@@ -186,7 +236,7 @@ YK_API void yk_end(yk_job *job);                               /* ends a step th
  * rows, some of the rows, rows put together by yk_reshape) has no such form: yk_backward of a loss that depends on it is
  * an error that names the line. In evaluation (yk_train) nothing is exchanged: all values are of this rank's rows. */
 
-/* Elementwise; operands broadcast as in NumPy. */
+/* Elementwise: float operands (i32 too for yk_add to yk_equal) of one type, broadcast as in NumPy. */
 YK_API yk_t yk_add(yk_t a, yk_t b);
 YK_API yk_t yk_sub(yk_t a, yk_t b);
 YK_API yk_t yk_mul(yk_t a, yk_t b);
@@ -195,40 +245,40 @@ YK_API yk_t yk_maximum(yk_t a, yk_t b);
 YK_API yk_t yk_minimum(yk_t a, yk_t b);
 YK_API yk_t yk_less(yk_t a, yk_t b);                           /* bool */
 YK_API yk_t yk_equal(yk_t a, yk_t b);                          /* bool */
-YK_API yk_t yk_where(yk_t c, yk_t a, yk_t b);
-YK_API yk_t yk_scale(yk_t x, float factor);                    /* the factor is a run-time number */
-YK_API yk_t yk_shift(yk_t x, float addend);
+YK_API yk_t yk_where(yk_t c, yk_t a, yk_t b);                  /* c ? a : b; c bool */
+YK_API yk_t yk_scale(yk_t x, float factor);                    /* x * factor; another factor needs no new plan */
+YK_API yk_t yk_shift(yk_t x, float addend);                    /* x + addend; another one needs no new plan */
 YK_API yk_t yk_neg(yk_t x);
 YK_API yk_t yk_abs(yk_t x);
 YK_API yk_t yk_exp(yk_t x);
-YK_API yk_t yk_log_of(yk_t x);                                 /* natural logarithm */
+YK_API yk_t yk_log(yk_t x);                                    /* natural logarithm */
 YK_API yk_t yk_sqrt(yk_t x);
-YK_API yk_t yk_rsqrt(yk_t x);
-YK_API yk_t yk_cast(yk_t x, yk_dtype dtype);
+YK_API yk_t yk_rsqrt(yk_t x);                                  /* 1 / sqrt(x) */
+YK_API yk_t yk_cast(yk_t x, yk_dtype dtype);                   /* of float, i32, u8 and bool to any of these */
 YK_API yk_t yk_relu(yk_t x);
 YK_API yk_t yk_gelu(yk_t x);                                   /* exact, with erf */
-YK_API yk_t yk_gelu_tanh(yk_t x);
-YK_API yk_t yk_silu(yk_t x);
+YK_API yk_t yk_gelu_tanh(yk_t x);                              /* by tanh: GPT-2's gelu_new */
+YK_API yk_t yk_silu(yk_t x);                                   /* x * sigmoid(x) */
 YK_API yk_t yk_tanh(yk_t x);
 YK_API yk_t yk_sigmoid(yk_t x);
 YK_API yk_t yk_erf(yk_t x);
-/* Shape. */
+/* Shape: views where they can be; x of any type. */
 YK_API yk_t yk_reshape(yk_t x, uint32_t dims, const int64_t *dim);   /* one length may be -1 */
 YK_API yk_t yk_flatten(yk_t x, int32_t from);                        /* [.., a, b] -> [.., a*b] from that axis on */
-YK_API yk_t yk_permute(yk_t x, const uint32_t *axis);
+YK_API yk_t yk_permute(yk_t x, const uint32_t *axis);                /* axis i of the result is axis[i] of x */
 YK_API yk_t yk_slice(yk_t x, int32_t axis, int64_t begin, int64_t end, int64_t step); /* end -1: to the end */
-YK_API yk_t yk_concat(const yk_t *x, uint32_t n, int32_t axis);
-YK_API yk_t yk_pad(yk_t x, int32_t axis, int64_t before, int64_t after, float value);
-YK_API yk_t yk_expand(yk_t x, uint32_t dims, const int64_t *dim);
-/* Reductions: axes as a bit mask; the reduced axes vanish unless keep. */
+YK_API yk_t yk_concat(const yk_t *x, uint32_t n, int32_t axis);      /* n values, equal but for that axis */
+YK_API yk_t yk_pad(yk_t x, int32_t axis, int64_t before, int64_t after, float value); /* so many entries more */
+YK_API yk_t yk_expand(yk_t x, uint32_t dims, const int64_t *dim);    /* broadcast to that shape */
+/* Reductions of a float x: axes as a bit mask, 1u << 0 | 1u << 2; the reduced axes vanish, with keep they stay as 1. */
 YK_API yk_t yk_sum(yk_t x, uint32_t axes, bool keep);
 YK_API yk_t yk_mean(yk_t x, uint32_t axes, bool keep);
 YK_API yk_t yk_max(yk_t x, uint32_t axes, bool keep);
-YK_API yk_t yk_argmax(yk_t x, int32_t axis);                         /* i32; the first of equal ones */
+YK_API yk_t yk_argmax(yk_t x, int32_t axis);                         /* i32, without that axis; the first of equal ones */
 /* Products. */
-YK_API yk_t yk_matmul(yk_t a, yk_t b);                               /* 2 or more dimensions, leading ones broadcast */
-YK_API yk_t yk_linear(yk_t x, yk_t weight, yk_t bias);               /* x·Wᵀ + b, weight [out, in]; bias may be YK_NO */
-YK_API yk_t yk_linear_io(yk_t x, yk_t weight, yk_t bias);            /* x·W + b, weight [in, out] (GPT-2's layout) */
+YK_API yk_t yk_matmul(yk_t a, yk_t b);                               /* [.., M, K] x [.., K, N], leading ones broadcast */
+YK_API yk_t yk_linear(yk_t x, yk_t weight, yk_t bias);               /* x·Wᵀ + b: x [.., in], weight [out, in], bias [out] or YK_NO */
+YK_API yk_t yk_linear_io(yk_t x, yk_t weight, yk_t bias);            /* x·W + b: weight [in, out] (Hugging Face's Conv1D) */
 /* Layers. */
 typedef struct yk_conv2d_config {
     int32_t stride[2], padding[2], dilation[2]; /* height, width; stride and dilation default 1 */
@@ -239,26 +289,37 @@ typedef struct yk_pool2d_config {
     bool exclude_padding;                                  /* average: divide by the real pixels only */
     bool ceil_mode;                                        /* a last window that hangs over the edge counts */
 } yk_pool2d_config;
-YK_API yk_t yk_conv2d(yk_t x, yk_t weight, yk_t bias, const yk_conv2d_config *c); /* NULL: defaults */
+/* x [n, C, H, W], weight [out, C / groups, kh, kw], bias [out] or YK_NO: [n, out, H', W']. */
+YK_API yk_t yk_conv2d(yk_t x, yk_t weight, yk_t bias, const yk_conv2d_config *c);
+/* x [n, C, H, W]: [n, C, H', W']. */
 YK_API yk_t yk_max_pool2d(yk_t x, const yk_pool2d_config *c);
 YK_API yk_t yk_avg_pool2d(yk_t x, const yk_pool2d_config *c);
-YK_API yk_t yk_adaptive_avg_pool2d(yk_t x, int64_t height, int64_t width);
-YK_API yk_t yk_layer_norm(yk_t x, yk_t gamma, yk_t beta, float eps); /* over the last axis; gamma, beta may be YK_NO */
-typedef struct yk_batch_norm_state { yk_t mean, var, count; } yk_batch_norm_state; /* count may be YK_NO */
-/* Training: statistics of the whole global micro batch (all ranks), running values updated by `momentum` (0 = 0.1; below
- * 0: the mean over all batches, by `count`) with the unbiased variance. Evaluation: running values. Channels are axis 1. */
+YK_API yk_t yk_adaptive_avg_pool2d(yk_t x, int64_t height, int64_t width); /* [n, C, height, width] */
+/* Over the last axis of x [.., C]; gamma, beta [C] or YK_NO. */
+YK_API yk_t yk_layer_norm(yk_t x, yk_t gamma, yk_t beta, float eps);
+typedef struct yk_batch_norm_state {
+    yk_t mean, var; /* states of f32 [C] */
+    yk_t count;     /* a state of i32 [], batches seen; may be YK_NO */
+} yk_batch_norm_state;
+/* x [n, C, ..], gamma and beta [C] or YK_NO. Training: statistics of the whole global micro batch (all ranks), running values updated
+ * by `momentum` (0 = 0.1; below 0: the mean over all batches, by `count`) with the unbiased variance. Evaluation: running values. */
 YK_API yk_t yk_batch_norm(yk_t x, yk_t gamma, yk_t beta, yk_batch_norm_state running, float momentum, float eps);
-YK_API yk_t yk_embedding(yk_t ids, yk_t table, int32_t padding_index); /* -1: none; that row gets no gradient */
-YK_API yk_t yk_dropout(yk_t x, float p);                             /* nothing in evaluation */
-/* Rows without padding. keep: [B, T], an input or what follows from inputs; a token counts where it is not 0. yk_pack takes
- * the tokens that count out of [B, T, ..], one behind the other; their number is rounded up to a multiple of B T / 32 with
- * rows of zeros, which get no gradient. yk_unpack puts them back, zeros elsewhere. yk_dropout_packed drops of a packed x what
- * yk_dropout drops of the [B, T, ..] it came from. */
-YK_API int64_t yk_packed(yk_t keep);                                 /* rows of what yk_pack gives */
-YK_API yk_t yk_pack(yk_t x, yk_t keep);
-YK_API yk_t yk_unpack(yk_t x, yk_t keep);
+/* ids i32 of any shape, table [V, D]: ids' shape with D behind. The row padding_index gets no gradient; -1: none is such. */
+YK_API yk_t yk_embedding(yk_t ids, yk_t table, int32_t padding_index);
+/* Elements become 0 with probability p, the others x / (1 - p); x itself in evaluation. */
+YK_API yk_t yk_dropout(yk_t x, float p);
+
+/* Rows without padding. keep: [B, T], an input or what follows from inputs; a token counts where it is not 0. yk_pack_tokens takes
+ * the tokens that count out of x [B, T, ..], one behind the other, [yk_packed_count, ..]; their number is rounded up to a multiple of
+ * B T / 32 with rows of zeros, which get no gradient. yk_unpack_tokens puts them back into [B, T, ..], zeros elsewhere.
+ * yk_dropout_packed drops of a packed x what yk_dropout drops of the [B, T, ..] it came from. */
+YK_API int64_t yk_packed_count(yk_t keep);
+YK_API yk_t yk_pack_tokens(yk_t x, yk_t keep);
+YK_API yk_t yk_unpack_tokens(yk_t x, yk_t keep);
 YK_API yk_t yk_dropout_packed(yk_t x, float p, yk_t keep);
-YK_API yk_t yk_softmax(yk_t x);                                      /* last axis */
+
+/* Over the last axis. */
+YK_API yk_t yk_softmax(yk_t x);
 YK_API yk_t yk_log_softmax(yk_t x);
 typedef struct yk_attention_config {
     bool causal;      /* key j seen by query i if j <= i + Tk - Tq */
@@ -267,7 +328,8 @@ typedef struct yk_attention_config {
     yk_t key_keep;    /* [B, Tk], 0 = never seen, any numeric type; default none */
     yk_t bias;        /* added to the scaled scores, broadcast to [B,H,Tq,Tk]; default none */
 } yk_attention_config;
-YK_API yk_t yk_attention(yk_t q, yk_t k, yk_t v, const yk_attention_config *c); /* [B,H,T,D]; k, v may have fewer heads */
+/* softmax(scale q kᵀ + bias) v: q [B, H, Tq, D], k and v [B, Hk, Tk, D], where Hk divides H: [B, H, Tq, D]. */
+YK_API yk_t yk_attention(yk_t q, yk_t k, yk_t v, const yk_attention_config *c);
 /* YK_NO: an optional operand that is not there. */
 #ifdef __cplusplus
 #define YK_NO (yk_t{})
@@ -285,26 +347,33 @@ typedef struct yk_cross_entropy_config {
     yk_t weight;          /* [C] class weights */
     yk_reduction reduction;
 } yk_cross_entropy_config;
-YK_API yk_t yk_cross_entropy(yk_t logits, yk_t labels); /* logits [.., C], labels i32 [..], -100 is ignored */
+/* logits [.., C], labels i32 [..]: class numbers, -100 is ignored. */
+YK_API yk_t yk_cross_entropy(yk_t logits, yk_t labels);
 YK_API yk_t yk_cross_entropy_with(yk_t logits, yk_t labels, const yk_cross_entropy_config *c);
 typedef struct yk_loss_config {
     yk_reduction reduction;
     yk_t weight, pos_weight; /* bce: of elements, of positive targets; broadcast; default none */
 } yk_loss_config;
-YK_API yk_t yk_bce_with_logits(yk_t logits, yk_t target, const yk_loss_config *c); /* NULL: the mean, no weights */
-YK_API yk_t yk_mse(yk_t x, yk_t target, const yk_loss_config *c);
+/* Binary cross entropy of logits and targets of one shape, targets from 0 to 1. */
+YK_API yk_t yk_bce_with_logits(yk_t logits, yk_t target, const yk_loss_config *c);
+/* (x - target)², of one shape. */
+YK_API yk_t yk_mse_loss(yk_t x, yk_t target, const yk_loss_config *c);
 
-/* Activation checkpointing: what is traced between the two is recomputed in backward instead of being kept. */
-YK_API void yk_checkpoint_begin(yk_job *job);
-YK_API void yk_checkpoint_end(yk_job *job);
+/* Activation checkpointing (torch.utils.checkpoint): what is traced between the two is computed again in backward instead of being
+ * kept. Not one within another. */
+YK_API void yk_recompute_begin(yk_job *job);
+YK_API void yk_recompute_end(yk_job *job);
 
 /* ---- Training -------------------------------------------------------------------------------------------------------- */
 
-YK_API void yk_backward(yk_t loss);                /* once per micro batch; a sum of losses may be scaled and added */
-/* For the step to come: g *= min(1, max / (norm + 1e-6)). Ranks that clip otherwise are told apart in yk_backward, so in the same
- * step where it was asked for before. */
+/* [all] [waits] Traces the gradients of loss, one f32 number, by all parameters that are not frozen. Once per micro batch: a sum of
+ * losses may be scaled and added before. Waits for other ranks alone, and only where counts or settings are compared. */
+YK_API void yk_backward(yk_t loss);
+/* For the optimizer step to come: g *= min(1, max / (norm + 1e-6)), norm as yk_grad_norm. Ranks that clip otherwise are told apart in
+ * yk_backward, so in the same step where it was asked for before. */
 YK_API void yk_clip_norm(yk_job *job, float max);
-YK_API void yk_clip_value(yk_job *job, float max); /* each element into [-max, max] */
+/* The same: each element into [-max, max]. */
+YK_API void yk_clip_value(yk_job *job, float max);
 
 typedef struct yk_opt yk_opt;
 typedef struct yk_sgd_config {
@@ -316,27 +385,35 @@ typedef struct yk_adam_config { /* also adamw; betas default 0.9, 0.999, eps 1e-
     bool amsgrad, maximize;
 } yk_adam_config;
 /* One optimizer per job; all parameters that exist when it is made are its, in one group. adamw: weight_decay as given
- * (0 is 0). A parameter that no loss of a window depends on gets no update in it: value, moments and its own step count
+ * (0 is 0). A parameter that no loss of an optimizer step depends on rests in it: value, moments and its own step count
  * stand still, and no decay applies (PyTorch's rule). */
 YK_API yk_opt *yk_sgd(yk_job *job, const yk_sgd_config *c);
 YK_API yk_opt *yk_adam(yk_job *job, const yk_adam_config *c);  /* decay added to the gradient */
 YK_API yk_opt *yk_adamw(yk_job *job, const yk_adam_config *c); /* decoupled decay */
-/* A further parameter group with its own decay and rate factor; parameters are moved into it before the first step. */
+/* A further parameter group with its own decay and a factor on the learning rate; its number (the first group is 0). */
 YK_API uint32_t yk_opt_group(yk_opt *opt, double lr_factor, double weight_decay);
+/* Moves a parameter into a group, before the first step. */
 YK_API void yk_opt_move(yk_opt *opt, uint32_t group, yk_t param);
+/* [safe] The learning rate in force. */
 YK_API double yk_lr(const yk_opt *opt);
+/* From the next optimizer step on; finite, 0 or more. A schedule sets it itself. */
 YK_API void yk_set_lr(yk_opt *opt, double lr);
-/* Ends the micro batch; on the last one of the window (every `accumulate`-th, or the last of the data) reduces over
- * ranks, clips and updates. */
+/* [all] [waits] Ends the micro batch; on the last one of the accumulation (every `accumulate`-th, or the last of the data) reduces over
+ * ranks, clips and updates: an optimizer step. The device may still be at work when it returns. */
 YK_API void yk_step(yk_opt *opt);
-YK_API bool yk_stepped(const yk_opt *opt);          /* the last yk_step ended a window and really updated */
-YK_API double yk_grad_norm(const yk_opt *opt);      /* L2 over all gradients of the last window before clipping */
-YK_API double yk_window_loss(const yk_opt *opt);    /* loss of the last window as optimised, over all ranks;
-                                                       the first call after a window adds the ranks' parts up: every rank must
-                                                       make it */
-YK_API uint64_t yk_steps(const yk_opt *opt);        /* optimizer steps so far */
-YK_API double yk_loss_scale(const yk_opt *opt);     /* fp16: the scale now; 1 otherwise */
-YK_API void yk_window_end(yk_job *job);             /* the micro batch under way is the last of its window */
+/* [safe] Whether the last yk_step really updated: it ended an accumulation, and no gradient overflowed. */
+YK_API bool yk_stepped(const yk_opt *opt);
+/* [safe] L2 norm over all gradients of the last optimizer step, before clipping. */
+YK_API double yk_grad_norm(const yk_opt *opt);
+/* [all] [waits] Loss of the last optimizer step as optimised, over all micro batches and ranks: the first call after it adds the ranks'
+ * parts up. */
+YK_API double yk_step_loss(yk_opt *opt);
+/* [safe] Optimizer steps so far. */
+YK_API uint64_t yk_steps(const yk_opt *opt);
+/* [safe] fp16: the scale of the loss now; 1 otherwise. */
+YK_API double yk_loss_scale(const yk_opt *opt);
+/* [safe] The micro batch under way is the last of its accumulation (Accelerate's sync_gradients). */
+YK_API void yk_accumulate_end(yk_job *job);
 
 typedef struct yk_sched yk_sched;
 /* Names and formulas of transformers' get_scheduler (constant, constant_with_warmup, linear, cosine,
@@ -347,10 +424,12 @@ typedef struct yk_sched_config {
     double warmup_steps, total_steps; /* a warm-up of a schedule that has none (constant, PyTorch's) is an error */
     const char *params; /* further settings, "key=value,key=value", by the names of their source */
 } yk_sched_config;
+/* One per optimizer, whose rate at the time is the schedule's base. */
 YK_API yk_sched *yk_schedule(yk_opt *opt, const yk_sched_config *c);
-YK_API void yk_sched_step(yk_sched *s);             /* moves on only when the optimizer really stepped */
-/* reduce_lr_on_plateau goes by evaluations, not by steps: after each, every rank gives its metric (the loss, or with mode=max
- * an accuracy). Other schedules take no notice of it; yk_sched_by_metric tells them apart. */
+/* [safe] The next step's rate; moves on only when the optimizer really stepped. */
+YK_API void yk_sched_step(yk_sched *s);
+/* [safe] reduce_lr_on_plateau goes by evaluations, not by steps: after each, every rank gives the same metric (the loss, or with
+ * mode=max an accuracy). Other schedules take no notice of it; yk_sched_by_metric tells them apart. */
 YK_API void yk_sched_metric(yk_sched *s, double metric);
 YK_API bool yk_sched_by_metric(const yk_sched *s);
 
@@ -384,24 +463,34 @@ typedef struct yk_batch {
     bool last;               /* of the epoch */
 } yk_batch;
 
-/* "idx:DIR", "cifar10:DIR", "csv:FILE,text=..,label=..", "jsonl:FILE,..", "lines:FILE" (unlabelled), "text:FILE", "tokens:FILE". */
+/* [all] [waits] spec: "idx:DIR", "cifar10:DIR", "csv:FILE,text=..,label=..", "jsonl:FILE,..", "lines:FILE" (unlabelled), "text:FILE",
+ * "tokens:FILE". The job fails if the ranks' data differ. */
 YK_API yk_data *yk_data_open(yk_job *job, const char *spec, const yk_data_config *c);
-YK_API const char *yk_data_kind(const yk_data *d);    /* "idx", "csv", .. */
+/* [safe] "idx", "csv", .. */
+YK_API const char *yk_data_kind(const yk_data *d);
+/* [safe] Rows and batches of an epoch. */
 YK_API uint64_t yk_data_rows(const yk_data *d);
-YK_API uint64_t yk_data_batches(const yk_data *d);    /* per epoch */
-/* Where row i (from 0) stands in its file: the line that eval_rows calls it by, for csv and jsonl; else i + 1. */
+YK_API uint64_t yk_data_batches(const yk_data *d);
+/* [safe] Where row i (from 0) stands in its file: the line that eval_rows calls it by, for csv and jsonl; else i + 1. */
 YK_API uint64_t yk_data_line(const yk_data *d, uint64_t i);
-YK_API uint32_t yk_data_classes(const yk_data *d);    /* labels; 0 where there are none */
-YK_API const char *yk_data_class_name(const yk_data *d, uint32_t i); /* NULL where labels are numbers */
-YK_API uint32_t yk_data_vocab(const yk_data *d);      /* token ids; 0 for images */
-YK_API void yk_data_shape(const yk_data *d, int64_t chw[3]); /* images */
-YK_API const char *yk_data_tokenizer(const yk_data *d);      /* folder of its tokenizer files, or NULL */
-/* A vocabulary of characters as DIR/tokenizer.json; other tokenizers have files of their own, nothing is written. */
+/* [safe] How many labels there are; 0 where there are none. */
+YK_API uint32_t yk_data_classes(const yk_data *d);
+/* [safe] The name of label i; NULL where labels are numbers. */
+YK_API const char *yk_data_class_name(const yk_data *d, uint32_t i);
+/* [safe] Token ids are below this; 0 for images. */
+YK_API uint32_t yk_data_vocab(const yk_data *d);
+/* [safe] Channels, height and width of images; of other data 0, 0, 0. */
+YK_API void yk_data_shape(const yk_data *d, int64_t chw[3]);
+/* [safe] The folder of its tokenizer's files, or NULL. */
+YK_API const char *yk_data_tokenizer(const yk_data *d);
+/* [waits] Writes a vocabulary of characters as DIR/tokenizer.json; other tokenizers have files of their own, nothing is written. */
 YK_API void yk_data_save_tokenizer(const yk_data *d, const char *dir);
-YK_API bool yk_data_next(yk_data *d, yk_batch *batch); /* false at the end of the epoch or after an error */
-YK_API void yk_data_rewind(yk_data *d, uint64_t epoch, uint64_t batch);
-/* What comes next; after an epoch's last batch that is batch yk_data_batches() of the same epoch until yk_data_next is asked. */
-YK_API void yk_data_place(const yk_data *d, uint64_t *epoch, uint64_t *batch);
+/* [all] [waits] The next batch of this rank; ends the step of the one before. False at the end of the epoch or after an error. */
+YK_API bool yk_data_next(yk_data *d, yk_batch *batch);
+/* Goes on at that batch of that epoch, on all ranks. */
+YK_API void yk_data_seek(yk_data *d, uint64_t epoch, uint64_t batch);
+/* [safe] What comes next; after an epoch's last batch that is batch yk_data_batches() of the same epoch until yk_data_next is asked. */
+YK_API void yk_data_tell(const yk_data *d, uint64_t *epoch, uint64_t *batch);
 
 /* for each batch of an epoch of data: opens the step; ends it if the body did not call yk_step. */
 #define yk_each(batch, job, data)                                                                                      \
@@ -414,85 +503,106 @@ typedef struct yk_model yk_model;
  * config: "key=value,key=value" by Hugging Face's keys, or NULL. data (may be NULL) fills in classes, vocabulary and
  * image shape. */
 YK_API yk_model *yk_model_new(yk_job *job, const char *name, const char *config, const yk_data *data);
-/* A Hugging Face folder (config.json, model.safetensors or its shards): architecture and weights. A head the file lacks
- * (a classifier on an encoder) is new, and said so. */
-YK_API yk_model *yk_model_from(yk_job *job, const char *dir, const char *config, const yk_data *data);
-YK_API void yk_model_load(yk_model *m, const char *safetensors); /* weights into a model; names may carry "module." */
-/* Weights, config.json and the tokenizer's files, replaced together (yk_stage). A checkpoint of a job with one model has the
- * same files: yk_model_from opens it. */
+/* [all] [waits] From a Hugging Face folder (config.json, model.safetensors or its shards): architecture and weights. A head the file
+ * lacks (a classifier on an encoder) is new, and said so. */
+YK_API yk_model *yk_model_from_pretrained(yk_job *job, const char *dir, const char *config, const yk_data *data);
+/* [all] [waits] Weights of a file or folder into a model; names may carry "module.". */
+YK_API void yk_model_load(yk_model *m, const char *path);
+/* [all] [waits] Weights, config.json and the tokenizer's files, replaced together (yk_stage_begin). A checkpoint of a job with one model
+ * has the same files: yk_model_from_pretrained opens it. */
 YK_API void yk_model_save(yk_model *m, const char *dir);
 /* Fails the job, in a line that names both, unless the model can work on the data: their kinds go together, and shape, token
- * ids and classes fit. yk_model_new and yk_model_from look at theirs; other data (evaluation) are looked at before the first
+ * ids and classes fit. yk_model_new and yk_model_from_pretrained look at theirs; other data (evaluation) are looked at before the first
  * step. Whether they fit. */
-YK_API bool yk_model_takes(yk_model *m, const yk_data *data);
-YK_API yk_t yk_forward(yk_model *m, const yk_batch *batch);      /* logits */
+YK_API bool yk_model_fits(yk_model *m, const yk_data *data);
+/* The logits of a batch: [n, C]; of language models [n, T, V]. */
+YK_API yk_t yk_forward(yk_model *m, const yk_batch *batch);
+/* The mean loss of a batch, by its labels. */
 YK_API yk_t yk_model_loss(yk_model *m, const yk_batch *batch, yk_t logits);
-/* Training only: label smoothing of yk_model_loss, 0 to below 1 (PyTorch's rule); and whether each block of layers (of GPT-2,
- * BERT, ResNets) is computed again in backward instead of being kept, for less memory. */
-YK_API void yk_model_smooth(yk_model *m, float smoothing);
+/* Label smoothing of yk_model_loss in training, 0 to below 1 (PyTorch's rule). */
+YK_API void yk_model_label_smoothing(yk_model *m, float smoothing);
+/* [safe] Whether each block of layers (of GPT-2, BERT, ResNets) is computed again in backward, for less memory: gradient checkpointing. */
 YK_API void yk_model_recompute(yk_model *m, bool on);
 /* A named part of the forward pass: "logits", "last_hidden_state", "pooler_output"; which there are depends on the model. */
 YK_API yk_t yk_model_part(yk_model *m, const yk_batch *batch, const char *part);
+/* [safe] As yk_model_new takes it. */
 YK_API const char *yk_model_name(const yk_model *m);
-YK_API uint64_t yk_model_size(const yk_model *m);                /* numbers trained */
-/* Forward and backward operations of one row at this width (2 per multiply-add). */
+/* [safe] How many numbers are trained. */
+YK_API uint64_t yk_model_num_parameters(const yk_model *m);
+/* [safe] Forward and backward operations of one row at this width, in tokens (2 per multiply-add). */
 YK_API double yk_model_flops(const yk_model *m, int64_t width);
-YK_API bool yk_model_decays(const yk_model *m, const char *param); /* weight decay is usual for it: matrices, not biases and norms */
+/* [safe] Whether weight decay is usual for the parameter of that name: for matrices it is, not for biases and norms. */
+YK_API bool yk_model_decays(const yk_model *m, const char *param);
 
 /* ---- Settings and weight files: what model builders need ---------------------------------------------------------------- */
 
 /* key=value settings: from a string "a=1,b=x+y", then, for keys not yet set, from a JSON object's scalars. */
 typedef struct yk_settings yk_settings;
-YK_API yk_settings *yk_settings_new(yk_job *job, const char *pairs); /* pairs may be NULL */
+/* pairs may be NULL. Released by yk_settings_free. */
+YK_API yk_settings *yk_settings_new(yk_job *job, const char *pairs);
+/* [waits] Adds what the JSON file has and s has not. */
 YK_API void yk_settings_json(yk_settings *s, const char *file);
 YK_API void yk_settings_put(yk_settings *s, const char *key, const char *value); /* replaces */
 /* Names of the classes, in order: settings save them as id2label and label2id, and num_labels is their number unless the
  * string says another. A JSON object's id2label is taken the same way where no names are set. */
 YK_API void yk_settings_labels(yk_settings *s, uint32_t n, const char *const *name);
+/* [safe] Whether the key is set. */
 YK_API bool yk_settings_has(yk_settings *s, const char *key);
 /* The value, or the preset where the key is not set (or JSON null). A value of another kind fails the job by name. */
 YK_API int64_t yk_settings_int(yk_settings *s, const char *key, int64_t preset);
 YK_API double yk_settings_real(yk_settings *s, const char *key, double preset);
 YK_API bool yk_settings_bool(yk_settings *s, const char *key, bool preset);
-YK_API const char *yk_settings_text(yk_settings *s, const char *key, const char *preset); /* lives with s */
-YK_API uint32_t yk_settings_ints(yk_settings *s, const char *key, int64_t *v, uint32_t most); /* "512+256" or [512, 256] */
+/* [safe] The same; the text lives with s, or is the preset. */
+YK_API const char *yk_settings_text(yk_settings *s, const char *key, const char *preset);
+/* "512+256" or [512, 256] as v[0], v[1], ..; how many, 0 where the key is not set. More than `most` fail the job. */
+YK_API uint32_t yk_settings_ints(yk_settings *s, const char *key, int64_t *v, uint32_t most);
 /* Every key of the string that nobody asked for is an error naming it and the nearest one that was asked for. */
 YK_API void yk_settings_check(yk_settings *s);
-YK_API void yk_settings_save(yk_settings *s, const char *file); /* all keys, as a JSON object */
+/* [waits] Writes all keys as a JSON object, on the rank that calls. */
+YK_API void yk_settings_save(yk_settings *s, const char *file);
+/* [safe] Takes NULL. */
 YK_API void yk_settings_free(yk_settings *s);
 
 /* Tensors in a safetensors file, or in a folder with model.safetensors or its sharded index. */
 typedef struct yk_weights yk_weights;
+/* [waits] NULL after an error. Released by yk_weights_close. */
 YK_API yk_weights *yk_weights_open(yk_job *job, const char *path);
+/* [safe] Whether there is a tensor of that name. */
 YK_API bool yk_weights_has(yk_weights *w, const char *name);
-/* Copies a tensor into a parameter or state of the same shape, converting to f32; false if the file has no such name.
+/* [all] [waits] Copies a tensor into a parameter or state of the same shape, converting to f32; false if the file has no such name.
  * A differing shape fails the job. */
 YK_API bool yk_weights_read(yk_weights *w, const char *name, yk_t param);
+/* [safe] Takes NULL. */
 YK_API void yk_weights_close(yk_weights *w);
-YK_API void yk_make_dir(yk_job *job, const char *dir); /* and its parents; rank 0; all wait for it */
-/* Files of dir replaced together: write them into the folder whose path comes back (all ranks get it, rank 0 writes; NULL
- * after a failure), then commit (all ranks). They are synced, then moved into dir. A kill before leaves dir as it was, one
- * meanwhile leaves the new files whole in dir/.yoke-save, which yk_model_from names. One at a time in a job. */
-YK_API const char *yk_stage(yk_job *job, const char *dir);
+/* [all] [waits] Makes a folder and its parents, by rank 0. */
+YK_API void yk_make_dir(yk_job *job, const char *dir);
+/* [all] [waits] Files of dir replaced together: write them into the folder whose path comes back (all ranks get it, rank 0 writes; NULL
+ * after a failure; the job's until the next such call), then commit. They are synced, then moved into dir. A kill before leaves dir as
+ * it was, one meanwhile leaves the new files whole in dir/.yoke-save, which yk_model_from_pretrained names. One at a time in a job. */
+YK_API const char *yk_stage_begin(yk_job *job, const char *dir);
 YK_API void yk_stage_commit(yk_job *job, const char *dir);
 /* Has write(object, dir) called on rank 0 while yk_save makes a checkpoint in dir: what it writes there belongs to it. */
-YK_API void yk_save_with(yk_job *job, void *object, void (*write)(void *object, const char *dir));
+YK_API void yk_on_save(yk_job *job, void *object, void (*write)(void *object, const char *dir));
 /* The job is the object's owner from here on: release(object) is called when it is closed, after all else was freed that uses
  * parameters, the last object first; or at once where it cannot be remembered (job NULL, or out of memory: the job has failed). */
-YK_API void yk_owns(yk_job *job, void *object, void (*release)(void *object));
-/* Writes parameters and states under the given names (rank 0; beside, synced, renamed). */
+YK_API void yk_on_close(yk_job *job, void *object, void (*release)(void *object));
+/* [all] [waits] Writes n parameters and states under the given names (rank 0; beside, synced, renamed). */
 YK_API void yk_weights_save(yk_job *job, const char *file, uint32_t n, const char *const *name, const yk_t *param);
 
 /* ---- Checkpoints ---------------------------------------------------------------------------------------------------------- */
 
-/* Everything a run needs to go on bit for bit: parameters, optimizer, schedule, scale, step, place in the data. Written
+/* [all] [waits] Everything a run needs to go on bit for bit: parameters, optimizer, schedule, scale, step, place in the data. Written
  * beside, synced, renamed; a reader checks sums. Several ranks go on with the shares they had and what was measured; sums
  * follow shares, so that the bits are the same until the uninterrupted run changed its shares (it looks at them every ten
  * steps), and from then on equal up to the order of sums. A job of another number of ranks measures anew. */
 YK_API void yk_save(yk_job *job, const char *dir);
+/* [all] [waits] Takes it up: the same parameters, optimizer, schedule and data have to be made before. */
 YK_API void yk_load(yk_job *job, const char *dir);
 
-/* ---- Where errors happened: every call above records its caller's file and line ------------------------------------------- */
+/* ---- Where errors happened ------------------------------------------------------------------------------------------------ */
+
+/* [safe] The place that an error of this thread's next call names; file is a string that stays. here.h has it called, with the
+ * caller's file and line, before every function above that is not [safe]. Define YK_NO_HERE before this header to leave that out. */
 YK_API void yk_here(const char *file, int line);
 #include <yoke/here.h>
 

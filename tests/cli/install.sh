@@ -19,6 +19,12 @@ stripped() { # each program and shared object: no table of symbols but the dynam
 }
 ok "no symbols are installed" stripped
 
+manual() { # of the user's functions, where python3 could make it
+    grep -q '^PYTHON3 = *$' "$YOKE_BUILD/Makefile" && return
+    [ "$(grep -c '^\.B ' "$(find "$out/root" -path '*/man3/yoke.h.3')")" -ge 150 ]
+}
+ok "the manual page of the functions is installed" manual
+
 small() {
     core=$(find "$out/root" -type f -name 'libyoke.so*' -exec wc -c {} + | awk '{print $1}')
     cpu=$(find "$out/root" -type f -name yoke_cpu.so -exec wc -c {} + | awk '{print $1}')

@@ -34,7 +34,7 @@ static void ranks_step(yk_job *job, const char *mode, yk_opt *opt, const yk_t w[
     const float x[8] = {1, 2, 3, 4, 4, 3, 2, 1};
     const int32_t y[2] = {0, 1}, row[2] = {(int32_t)yk_rank(job), 3};
     const int64_t n = yk_rank(job) == 0 ? 2 : yk_rank(job) == 1 ? 0 : 1, xd[2] = {n, 4};
-    yk_rows(job, n, row, 3);
+    yk_set_rows(job, n, row, 3);
     yk_t h = yk_linear(yk_input(job, YK_F32, 2, xd, x), w[0], YK_NO);
     h = rank_differs(job, mode, "graph") ? yk_tanh(h) : yk_relu(h);
     if (!strcmp(mode, "beside") && yk_rank(job) == 2)

@@ -55,7 +55,7 @@ static step step_begin(yk_job *job, const net *m, const int *split, bool tell_ro
             x[i * IN + k] = x_of(row[i], k);
     }
     if (tell_rows)
-        yk_rows(job, n, row, ROWS);
+        yk_set_rows(job, n, row, ROWS);
     step s = {.job = job, .n = n, .w = m->w, .b = m->b, .q = m->q};
     s.x = yk_input(job, YK_F32, 2, (const int64_t[]){n, IN}, x);
     s.y = yk_input(job, YK_I32, 1, (const int64_t[]){n}, y);
@@ -96,7 +96,7 @@ static int run_all(yk_job *job, const mode *how, float (*out)[CASES][NUMBERS])
             float *v = out[k][c];
             memset(v, 0, NUMBERS * sizeof *v);
             for (uint32_t i = 0; is_run(how, c) && i < (how->config.accumulate ? how->config.accumulate : 1); i++) {
-                const step s = step_begin(job, &m, splits[yk_world(job)][(k + i) % SPLITS], true);
+                const step s = step_begin(job, &m, splits[yk_world_size(job)][(k + i) % SPLITS], true);
                 yk_t loss = cases[c].loss(&s);
                 yk_backward(loss);
                 yk_step(opt);
@@ -129,7 +129,7 @@ static int refusal_run(const char *name)
     yk_opt *opt = yk_sgd(job, &(yk_sgd_config){.lr = 1e-30});
     if (!yk_ok(job))
         return yk_close(job);
-    const step s = step_begin(job, &m, splits[yk_world(job)][0], true);
+    const step s = step_begin(job, &m, splits[yk_world_size(job)][0], true);
     for (size_t i = 0; i < n_refusals; i++)
         if (!strcmp(refusals[i].name, name))
             yk_backward(refusals[i].loss(&s));
@@ -152,7 +152,7 @@ static int read_values(const char *devices, uint32_t *rank, double *v)
     const net m = make_net(job);
     yk_opt *opt = yk_sgd(job, &(yk_sgd_config){.lr = 1e-30});
     memset(v, 0, READ * sizeof *v);
-    step s = step_begin(job, &m, splits[yk_world(job)][1], true);
+    step s = step_begin(job, &m, splits[yk_world_size(job)][1], true);
     v[0] = yk_item(yk_sqrt(yk_mean(yk_mul(s.h, s.h), 3, false)));
     yk_t loss = yk_cross_entropy(s.h, s.y), kept = yk_exp(loss), mean = yk_mean(s.h, 3, false);
     yk_backward(loss);
@@ -163,8 +163,8 @@ static int read_values(const char *devices, uint32_t *rank, double *v)
     if (yk_is_main(job))
         v[1] = yk_item(kept);
     v[2] = yk_item(mean);
-    yk_sum_ranks(job, v + 1, 2);
-    s = step_begin(job, &m, splits[yk_world(job)][1], false);
+    yk_all_reduce_sum(job, v + 1, 2);
+    s = step_begin(job, &m, splits[yk_world_size(job)][1], false);
     loss = yk_sqrt(yk_mean(yk_mul(s.h, s.h), 3, false));
     yk_backward(loss);
     yk_step(opt);

@@ -55,7 +55,7 @@ static bool micro_rests(int s)
 
 static void share_among_others(yk_job *job, int *first, int *n)
 {
-    const int others = (int)yk_world(job) - 1, me = (int)yk_rank(job), at = me - (me > resting);
+    const int others = (int)yk_world_size(job) - 1, me = (int)yk_rank(job), at = me - (me > resting);
     *first = me == resting ? 0 : ROWS * at / others;
     *n = me == resting ? 0 : ROWS * (at + 1) / others - *first;
 }
@@ -78,7 +78,7 @@ static void rank_rows(yk_job *job, int s, int *first, int *n)
     static const int split[4][3] = {{5, 4, 3}, {12, 0, 0}, {0, 7, 5}, {1, 1, 10}};
     *first = 0;
     *n = ROWS;
-    if (yk_world(job) == 1)
+    if (yk_world_size(job) == 1)
         return;
     if (micro_rests(s)) {
         share_among_others(job, first, n);
@@ -102,7 +102,7 @@ static yk_t micro_loss(yk_job *job, net m, int s)
             x[i * IN + k] = (float)sin((s * ROWS + first + i) * 1.3 + k * 2.1) + (k == y[i] ? 2 : 0);
     }
     const int64_t xd[2] = {n, IN}, yd = n;
-    yk_rows(job, n, row, ROWS);
+    yk_set_rows(job, n, row, ROWS);
     yk_t h = yk_linear(yk_input(job, YK_F32, 2, xd, x), m.w1, YK_NO);
     h = yk_batch_norm(h, m.gamma, m.beta, (yk_batch_norm_state){m.mean, m.var, m.count}, 0, 1e-5f);
     h = yk_dropout(yk_relu(h), 0.2f);
@@ -219,7 +219,7 @@ static yk_job *rank_diverge(bool item)
         yk_t loss = micro_loss(job, m, 0);
         yk_backward(loss);
         if (!item && s == 2 && !yk_is_main(job))
-            yk_sum_ranks(job, &v, 1);
+            yk_all_reduce_sum(job, &v, 1);
         yk_step(opt);
         if (item && yk_is_main(job))
             yk_item(loss);
@@ -250,7 +250,7 @@ static yk_job *rank_train(const char *devices, const char *folder, int save, boo
         losses[s] = (float)yk_item(loss);
         if (s % 2 && resting >= 0) {
             losses[s / 2 - 12] = (float)yk_grad_norm(opt);
-            losses[s / 2 - 6] = (float)yk_window_loss(opt);
+            losses[s / 2 - 6] = (float)yk_step_loss(opt);
         }
         if (s + 1 == save)
             yk_save(job, path);

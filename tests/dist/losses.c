@@ -93,7 +93,7 @@ static yk_t root_of_mean(const step *s)
 
 static yk_t log_of_sum(const step *s)
 {
-    return yk_log_of(yk_shift(sum_all(square_of(s->h)), 1));
+    return yk_log(yk_shift(sum_all(square_of(s->h)), 1));
 }
 
 static yk_t loss_largest(const step *s)
@@ -154,7 +154,7 @@ static yk_t log_softmax_over_rows(const step *s)
 static yk_t log_sum_exp(const step *s)
 {
     yk_t top = yk_max(s->h, 1, true);
-    return sum_all(yk_add(yk_log_of(yk_sum(yk_exp(yk_sub(s->h, top)), 1, true)), top));
+    return sum_all(yk_add(yk_log(yk_sum(yk_exp(yk_sub(s->h, top)), 1, true)), top));
 }
 
 static yk_t loss_gram(const step *s)
@@ -224,12 +224,12 @@ static yk_t counted_and_composed(const step *s)
 
 static yk_t mse_against_mean(const step *s)
 {
-    return yk_mse(s->h, yk_expand(yk_mean(s->h, 1, true), 2, (const int64_t[]){s->n, MID}), NULL);
+    return yk_mse_loss(s->h, yk_expand(yk_mean(s->h, 1, true), 2, (const int64_t[]){s->n, MID}), NULL);
 }
 
 static yk_t mse_of_means(const step *s) /* both are the same on all ranks */
 {
-    return yk_mse(yk_mean(s->h, 1, false), s->b, NULL);
+    return yk_mse_loss(yk_mean(s->h, 1, false), s->b, NULL);
 }
 
 static yk_t bce_of_shifted(const step *s)
@@ -294,9 +294,9 @@ static yk_t around_the_mean(const step *s) /* a mean of the batch in the midst o
 
 static yk_t loss_recomputed(const step *s)
 {
-    yk_checkpoint_begin(s->job);
+    yk_recompute_begin(s->job);
     yk_t d = yk_tanh(yk_mul(yk_sub(by_matrix(s), yk_mean(by_matrix(s), 1, true)), yk_max(s->h, 1, true)));
-    yk_checkpoint_end(s->job);
+    yk_recompute_end(s->job);
     return yk_cross_entropy(d, s->y);
 }
 
@@ -347,7 +347,8 @@ static yk_t packed_by_some(const step *s)
     yk_t counts = yk_input(s->job, YK_I32, 2, (const int64_t[]){s->n, IN}, keep);
     yk_t v = yk_mul(yk_reshape(s->x, 3, (const int64_t[]){s->n, IN, 1}), s->b);
     if (s->n % 2)
-        v = yk_unpack(yk_dropout_packed(yk_tanh(yk_linear(yk_pack(v, counts), s->q, YK_NO)), 0.3f, counts), counts);
+        v = yk_unpack_tokens(
+            yk_dropout_packed(yk_tanh(yk_linear(yk_pack_tokens(v, counts), s->q, YK_NO)), 0.3f, counts), counts);
     else
         v = yk_dropout(yk_tanh(yk_linear(v, s->q, YK_NO)), 0.3f);
     v = yk_mul(v, yk_reshape(yk_cast(counts, YK_F32), 3, (const int64_t[]){s->n, IN, 1}));
@@ -356,7 +357,7 @@ static yk_t packed_by_some(const step *s)
 
 static yk_t of_layer_norm(const step *s)
 {
-    return yk_log_of(yk_mean(yk_exp(yk_layer_norm(by_matrix(s), s->b, YK_NO, 1e-5f)), 3, false));
+    return yk_log(yk_mean(yk_exp(yk_layer_norm(by_matrix(s), s->b, YK_NO, 1e-5f)), 3, false));
 }
 
 /* ---- The same in double, for finite differences ---- */

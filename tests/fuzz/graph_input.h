@@ -75,7 +75,7 @@ static inline void graph_input_use(yk__graph *g)
     if (yk__graph_write(&s, &data, &bytes, &err) == YK_OK)
         yk__free(data);
     for (uint32_t i = 0; i < s.n_value && total < 4096; i++)
-        total += yk__count(&s.value[i]) < 4096 ? yk__count(&s.value[i]) : 4096;
+        total += yk__value_count(&s.value[i]) < 4096 ? yk__value_count(&s.value[i]) : 4096;
     if (total >= 4096 || s.n_slot > 64)
         return;
     yk__eval_graph(g, leaf, 0, NULL, NULL, &err);
@@ -84,7 +84,7 @@ static inline void graph_input_use(yk__graph *g)
         if (yk__graph_seal(g, &s, &err))
             return;
         memcpy(in, s.index + s.node[i].in, s.node[i].n_in * sizeof *in);
-        yk__body(g, &s, i, in, out, &err);
+        yk__body_append(g, &s, i, in, out, &err);
     }
 }
 

@@ -115,7 +115,7 @@ static void read_text(yk__file *f)
         return;
     if (!yk__tokenizer_chars("text", s, n, &t, &err)) {
         if (!yk__encoder_new(t, &e, &err)) {
-            if (yk__encode(e, s, n, NULL, 0, 1, 0, &ids, &err) || ids.count > n)
+            if (yk__encoder_encode(e, s, n, NULL, 0, 1, 0, &ids, &err) || ids.count > n)
                 abort();
             yk__encoder_free(e);
             accepted++;
@@ -167,7 +167,7 @@ static void read_tokenizer(const uint8_t *data, size_t size)
     fclose(f);
     if (!yk__tokenizer_open(path, -1, &t, &err)) {
         if (!yk__encoder_new(t, &e, &err)) {
-            if (!yk__encode(e, words, sizeof words - 1, words, 5, 1, 9, &ids, &err) && ids.count > 9)
+            if (!yk__encoder_encode(e, words, sizeof words - 1, words, 5, 1, 9, &ids, &err) && ids.count > 9)
                 abort();
             yk__encoder_free(e);
             accepted++;

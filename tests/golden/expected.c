@@ -72,7 +72,7 @@ int main(int argc, char **argv)
         fprintf(stderr, "%s\n", err.text);
         return 1;
     }
-    m = yk_model_from(job, argv[1], NULL, NULL);
+    m = yk_model_from_pretrained(job, argv[1], NULL, NULL);
     yk_train(job, false);
     b.input_ids = ids_input(job, f, "input_ids");
     b.attention_mask = ids_input(job, f, "attention_mask");

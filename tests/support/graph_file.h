@@ -66,7 +66,7 @@ static inline yk__vid file_leaf(file_lab *f, const yk__safetensor *t, yk_dtype r
 static inline double file_worst(file_lab *f, yk__vid v, const yk__safetensor *t, double abs, double rel)
 {
     double *want = file_numbers(f, t), *got, worst = 0;
-    if (!want || v == YK_NONE || yk__count(&f->lab.graph.value[v]) != t->elements) {
+    if (!want || v == YK_NONE || yk__value_count(&f->lab.graph.value[v]) != t->elements) {
         free(want);
         return INFINITY;
     }

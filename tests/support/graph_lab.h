@@ -49,7 +49,7 @@ static inline yk__vid lab_leaf(lab *l, yk_dtype dtype, uint32_t dims, const int6
     ck_assert_uint_eq(slot, l->n_slot);
     l->leaf[slot] = yk__leaf(&l->graph, slot, 0, dtype, dims, dim);
     ck_assert_msg(l->leaf[slot] != YK_NONE, "%s", l->graph.error.text);
-    l->data[slot] = calloc((size_t)yk__count(&l->graph.value[l->leaf[slot]]) + 1, sizeof(double));
+    l->data[slot] = calloc((size_t)yk__value_count(&l->graph.value[l->leaf[slot]]) + 1, sizeof(double));
     l->n_slot++;
     return l->leaf[slot];
 }
@@ -58,7 +58,7 @@ static inline yk__vid lab_float(lab *l, double low, double high, uint32_t dims, 
 {
     yk__vid v = lab_leaf(l, YK_F32, dims, dim);
     double *x = l->data[l->n_slot - 1];
-    for (int64_t i = 0; i < yk__count(&l->graph.value[v]); i++)
+    for (int64_t i = 0; i < yk__value_count(&l->graph.value[v]); i++)
         x[i] = low + (high - low) * lab_random(l);
     return v;
 }
@@ -68,7 +68,7 @@ static inline yk__vid lab_int(lab *l, int low, int high, uint32_t dims, const in
 {
     yk__vid v = lab_leaf(l, YK_I32, dims, dim);
     int32_t *x = l->data[l->n_slot - 1];
-    for (int64_t i = 0; i < yk__count(&l->graph.value[v]); i++)
+    for (int64_t i = 0; i < yk__value_count(&l->graph.value[v]); i++)
         x[i] = low + (int32_t)(lab_random(l) * (high - low + 1));
     return v;
 }
@@ -77,7 +77,7 @@ static inline yk__vid lab_bool(lab *l, uint32_t dims, const int64_t *dim)
 {
     yk__vid v = lab_leaf(l, YK_BOOL, dims, dim);
     uint8_t *x = l->data[l->n_slot - 1];
-    for (int64_t i = 0; i < yk__count(&l->graph.value[v]); i++)
+    for (int64_t i = 0; i < yk__value_count(&l->graph.value[v]); i++)
         x[i] = lab_random(l) < 0.5;
     return v;
 }
@@ -88,7 +88,7 @@ static inline yk__vid lab_bool(lab *l, uint32_t dims, const int64_t *dim)
 static inline double *lab_value(lab *l, const yk__graph *g, yk__vid v)
 {
     yk_error err = YK_ERROR_INIT;
-    double *x = calloc((size_t)yk__count(&g->value[v]) + 1, sizeof *x);
+    double *x = calloc((size_t)yk__value_count(&g->value[v]) + 1, sizeof *x);
     yk__eval_graph(g, l->data, 1, &v, &x, &err);
     ck_assert_msg(err.status == YK_OK, "%s", err.text);
     return x;

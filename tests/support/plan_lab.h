@@ -218,7 +218,7 @@ typedef struct stretch {
 
 static uint64_t root_end(const yk__graph *g, yk__vid r)
 {
-    return g->value[r].offset + yk__bytes(&g->value[r]);
+    return g->value[r].offset + yk__value_bytes(&g->value[r]);
 }
 
 static void write_root(const yk__graph *g, yk__vid r, stretch *s, uint32_t *n)

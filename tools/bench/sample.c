@@ -88,7 +88,7 @@ static void sample_split(sample *s)
     s->rows = (int64_t)n;
     for (int64_t i = 0; i < s->rows; i++)
         s->row[i] = (int32_t)(s->first + i);
-    yk_rows(s->job, s->rows, s->row, s->batch);
+    yk_set_rows(s->job, s->rows, s->row, s->batch);
 }
 
 static yk_t ids_input(const sample *s, const int32_t *v)
@@ -199,7 +199,7 @@ bool sample_open(sample *s, const yk__cli *cli, const yk_config *config)
     }
     s->job = yk_open(&c);
     if (s->job && !s->batch)
-        s->batch = (int64_t)yk_world(s->job) * yk__cli_int(cli, "per-device-train-batch-size", 1, 1 << 20, &bad);
+        s->batch = (int64_t)yk_world_size(s->job) * yk__cli_int(cli, "per-device-train-batch-size", 1, 1 << 20, &bad);
     return s->job != NULL;
 }
 

@@ -57,17 +57,17 @@ static line reference_train(const sample *s)
 /* One micro batch: rows at..at+n of the data, of which this rank takes a part; part 0: even, 1: all on the last rank. */
 static void micro_run(yk_job *job, yk_opt *opt, const sample *s, int at, int n, int part, yk_t a, yk_t b)
 {
-    const int rank = (int)yk_rank(job), world = (int)yk_world(job);
+    const int rank = (int)yk_rank(job), world = (int)yk_world_size(job);
     const int first = part ? (rank == world - 1 ? 0 : n) : n * rank / world, end = part ? n : n * (rank + 1) / world;
     const int64_t rows = end > first ? end - first : 0;
     int32_t row[BATCH];
     yk_t x, y;
     for (int i = 0; i < rows; i++)
         row[i] = first + i;
-    yk_rows(job, rows, row, n);
+    yk_set_rows(job, rows, row, n);
     x = yk_input(job, YK_F32, 1, &rows, s->x + at + first);
     y = yk_input(job, YK_F32, 1, &rows, s->y + at + first);
-    yk_backward(yk_mse(yk_add(yk_mul(x, a), b), y, NULL));
+    yk_backward(yk_mse_loss(yk_add(yk_mul(x, a), b), y, NULL));
     yk_step(opt);
 }
 
@@ -124,7 +124,7 @@ static void run_check(sanity *s, const check *c, const sample *data, line want)
     worst = fmax(fabs(got.a - want.a), fabs(got.b - want.b));
     if (!text[0])
         snprintf(text, sizeof text, "off by %.1e", worst);
-    s->world = job ? yk_world(job) : 1;
+    s->world = job ? yk_world_size(job) : 1;
     s->speak = !job || yk_is_main(job);
     check_report(s, worst <= 4e-6, c->name, text);
     if (job)
@@ -144,15 +144,15 @@ static void run_ranks(sanity *s)
     if (!job)
         return;
     summed = (double)yk_rank(job) + 1;
-    yk_sum_ranks(job, &summed, 1);
-    check_report(s, summed == (double)yk_world(job) * (double)(yk_world(job) + 1) / 2, "sums over the ranks", yk_error_text(job));
-    yk_rows(job, 64, NULL, 64);
+    yk_all_reduce_sum(job, &summed, 1);
+    check_report(s, summed == (double)yk_world_size(job) * (double)(yk_world_size(job) + 1) / 2, "sums over the ranks", yk_error_text(job));
+    yk_set_rows(job, 64, NULL, 64);
     yk_read(yk_dropout(yk_input(job, YK_F32, 1, &n, ones), 0.5f), y, sizeof y);
     for (int i = 0; i < 64; i++)
         sum += (double)y[i] * (i + 1);
     summed = sum;
-    yk_sum_ranks(job, &summed, 1);
-    check_report(s, summed == sum * (double)yk_world(job) && sum > 0, "the same dropout mask on every rank", yk_error_text(job));
+    yk_all_reduce_sum(job, &summed, 1);
+    check_report(s, summed == sum * (double)yk_world_size(job) && sum > 0, "the same dropout mask on every rank", yk_error_text(job));
     yk_close(job);
 }
 

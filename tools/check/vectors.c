@@ -48,7 +48,7 @@ static double *expected_read(vector_case *c, const yk__safetensor *t)
     double *v = calloc((size_t)t->elements + 1, sizeof *v);
     float *f = calloc((size_t)t->elements + 1, sizeof *f);
     if (!v || !f || yk__safetensors_data(c->file, t, &data, &err) ||
-        (t->dtype != YK_F64 && yk__to_f32(t->dtype, data, (size_t)t->elements, f))) {
+        (t->dtype != YK_F64 && yk__array_to_f32(t->dtype, data, (size_t)t->elements, f))) {
         free(v);
         v = NULL;
     }

@@ -23,7 +23,7 @@ static yk_t operand_at(vector_case *c, int k)
     if (t->dtype == YK_BOOL)
         return yk_input(c->job, YK_BOOL, (uint32_t)t->rank, t->shape, data);
     host = calloc((size_t)t->elements + 1, 4);
-    if (!host || (!whole && yk__to_f32(t->dtype, data, (size_t)t->elements, host))) {
+    if (!host || (!whole && yk__array_to_f32(t->dtype, data, (size_t)t->elements, host))) {
         free(host);
         return YK_NO;
     }
@@ -95,7 +95,7 @@ static bool run_unary(vector_case *c)
     static const struct {
         const char *op;
         yk_t (*f)(yk_t);
-    } table[] = {{"Abs", yk_abs}, {"Neg", yk_neg}, {"Exp", yk_exp}, {"Log", yk_log_of}, {"Sqrt", yk_sqrt}, {"Tanh", yk_tanh},
+    } table[] = {{"Abs", yk_abs}, {"Neg", yk_neg}, {"Exp", yk_exp}, {"Log", yk_log}, {"Sqrt", yk_sqrt}, {"Tanh", yk_tanh},
                  {"Erf", yk_erf}, {"Relu", yk_relu}, {"Sigmoid", yk_sigmoid}, {"Identity", yk_keep}, {"Swish", yk_silu}};
     for (size_t i = 0; i < sizeof table / sizeof table[0]; i++)
         if (!strcmp(table[i].op, c->op))
@@ -219,7 +219,7 @@ static bool run_reduce(vector_case *c)
     if (!strcmp(c->op, "ReduceL2"))
         return case_done(c, yk_sqrt(yk_sum(yk_mul(x, x), axes, keep)));
     if (!strcmp(c->op, "ReduceLogSumExp"))
-        return case_done(c, yk_log_of(yk_sum(yk_exp(x), axes, keep)));
+        return case_done(c, yk_log(yk_sum(yk_exp(x), axes, keep)));
     return false;
 }
 

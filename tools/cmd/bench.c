@@ -183,13 +183,13 @@ static void timed_steps(bench *b)
         whole_step(b);
         b->step_ms[i] = 1e3 * (train_seconds() - at);
         if (b->loss)
-            b->loss[i] = yk_window_loss(b->sample.opt);
+            b->loss[i] = yk_step_loss(b->sample.opt);
     }
     getrusage(RUSAGE_SELF, &to);
     b->wall_ms = 1e3 * (seconds_of_all(b) - began);
     b->late_ms = 1e3 * (train_seconds() - late) / (double)last;
     /* the own times of a rank that is excluded say nothing of a step */
-    for (uint64_t i = 0; i < b->n_step && yk_world(b->sample.job) > 1 && !b->sample.rows; i++)
+    for (uint64_t i = 0; i < b->n_step && yk_world_size(b->sample.job) > 1 && !b->sample.rows; i++)
         b->step_ms[i] = b->wall_ms / (double)b->n_step;
     b->user_ms = ms_of(to.ru_utime) - ms_of(from.ru_utime);
     b->sys_ms = ms_of(to.ru_stime) - ms_of(from.ru_stime);
@@ -207,7 +207,7 @@ static int run_step(const yk__cli *cli)
     else
         warm_up(&b);
     timed_steps(&b);
-    loss = yk_ok(b.sample.job) ? yk_window_loss(b.sample.opt) : 0; /* all ranks sum it */
+    loss = yk_ok(b.sample.job) ? yk_step_loss(b.sample.opt) : 0; /* all ranks sum it */
     if (yk_ok(b.sample.job) && b.n_step && yk_is_main(b.sample.job))
         print_step(&b, loss);
     bench_free(&b);
@@ -261,7 +261,7 @@ int yk__cmd_bench(int argc, char **argv)
     } else if (code < 0 && !strcmp(what, "step-overhead")) {
         code = run_overhead(&cli);
     } else if (code < 0) {
-        const char *near = yk__nearest(what, actions, 4);
+        const char *near = yk__nearest_word(what, actions, 4);
         code = yk__cli_usage(&command, "unknown action \"%s\"; there are step, peaks, mixed, step-overhead%s%s%s", what,
                              near ? " (did you mean " : "", near ? near : "", near ? "?)" : "");
     }

@@ -53,7 +53,7 @@ static void print_json(yk_job *job, const double *v)
     static const char *const names[] = {"parameter_bytes", "gradient_bytes", "state_bytes", "activation_bytes",
                                         "scratch_bytes",   "input_bytes",    "peak_bytes"};
     printf("{\"ranks\": [");
-    for (uint32_t r = 0; r < yk_world(job); r++) {
+    for (uint32_t r = 0; r < yk_world_size(job); r++) {
         printf("%s{\"device\": ", r ? ", " : "");
         yk__json_text(yk_device_name(job, r));
         for (int i = 0; i < FIELDS - 1; i++)
@@ -79,21 +79,21 @@ static void print_table(yk_job *job, const double *v)
                                         "working memory", "inputs, results", "peak"};
     char text[32];
     printf("%-18s", "");
-    for (uint32_t r = 0; r < yk_world(job); r++)
+    for (uint32_t r = 0; r < yk_world_size(job); r++)
         printf(" %14.14s", yk_device_name(job, r));
     for (int i = 0; i < FIELDS - 1; i++) {
         printf("\n%-18s", names[i]);
-        for (uint32_t r = 0; r < yk_world(job); r++)
+        for (uint32_t r = 0; r < yk_world_size(job); r++)
             printf(" %14s", bytes_text(v[r * FIELDS + (uint32_t)i], text, sizeof text));
     }
     printf("\n");
-    if (yk_world(job) > 1)
+    if (yk_world_size(job) > 1)
         printf("%-18s %14s\n", "shared by all", bytes_text(v[FIELDS - 1], text, sizeof text));
 }
 
 static void estimate_report(sample *s)
 {
-    const uint32_t world = yk_world(s->job);
+    const uint32_t world = yk_world_size(s->job);
     double *v = calloc((size_t)world * FIELDS, sizeof *v);
     yk_memory m;
     if (!v) {
@@ -102,7 +102,7 @@ static void estimate_report(sample *s)
     }
     yk_memory_get(s->job, &m);
     memory_fields(&m, v + (size_t)yk_rank(s->job) * FIELDS);
-    yk_sum_ranks(s->job, v, world * FIELDS);
+    yk_all_reduce_sum(s->job, v, world * FIELDS);
     if (yk_ok(s->job) && yk_is_main(s->job) && yk__cli_on(s->cli, "json"))
         print_json(s->job, v);
     else if (yk_ok(s->job) && yk_is_main(s->job))

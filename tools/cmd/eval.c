@@ -50,7 +50,7 @@ static int eval_run(const yk__cli *cli)
     job = yk_open(&config);
     if (!job)
         return YK_EXIT_FAILED;
-    data = train_data(cli, job, true, (uint32_t)yk__cli_int(cli, "per-device-eval-batch-size", 1, 1 << 20, &bad) * yk_world(job));
+    data = train_data(cli, job, true, (uint32_t)yk__cli_int(cli, "per-device-eval-batch-size", 1, 1 << 20, &bad) * yk_world_size(job));
     m = train_model(cli, job, data);
     if (yk_ok(job))
         r = train_evaluate(job, m, data, metrics);

@@ -566,7 +566,7 @@ static yk_status look_as(const struct look *l, const char *name, yk_error *err)
     if (s)
         return s;
     if (k == NKINDS) {
-        near = yk__nearest(name, names, NKINDS);
+        near = yk__nearest_word(name, names, NKINDS);
         return yk__fail(err, YK_E_ARG, "--as %.40s: no such kind%s%s%s", name, near ? ", did you mean '" : "",
                         near ? near : "", near ? "'?" : "");
     }

@@ -68,7 +68,7 @@ static int run_golden(const yk__cli *cli)
     job = golden_job(&g, (yk_config){0});
     if (!job || !yk_ok(job))
         return job ? yk_close(job) : YK_EXIT_FAILED;
-    g.world = yk_world(job);
+    g.world = yk_world_size(job);
     g.speak = yk_is_main(job);
     yk_close(job);
     if (folder_has(g.dir, "curves"))

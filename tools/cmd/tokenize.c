@@ -67,7 +67,7 @@ static yk_status print_lines(yk__encoder *e, const char *text, size_t bytes, con
     for (long line = 1; p < end && !s; line++) {
         const char *nl = memchr(p, '\n', (size_t)(end - p));
         size_t n = (size_t)((nl ? nl : end) - p);
-        s = yk__encode(e, p, n, NULL, 0, special, max_length, &ids, err);
+        s = yk__encoder_encode(e, p, n, NULL, 0, special, max_length, &ids, err);
         if (s)
             yk__fail_in(err, "%s: line %ld", cli->positional[0], line);
         else

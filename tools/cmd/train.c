@@ -225,7 +225,7 @@ static void make_trainer(train_run *r)
     train_when_total(&r->eval_when, r->total);
     train_when_total(&r->save_when, r->total);
     train_best_attach(r->job, &r->best);
-    yk_model_smooth(r->model, (float)yk__cli_real(r->cli, "label-smoothing-factor", 0, 0.999999, &bad));
+    yk_model_label_smoothing(r->model, (float)yk__cli_real(r->cli, "label-smoothing-factor", 0, 0.999999, &bad));
     yk_model_recompute(r->model, yk__cli_on(r->cli, "gradient-checkpointing"));
     r->sched = yk_schedule(r->opt, &sched);
     if (yk_sched_by_metric(r->sched) && !r->eval)
@@ -256,7 +256,7 @@ static void open_data(train_run *r)
 {
     const yk__cli *cli = r->cli;
     bool bad = false;
-    const int64_t world = yk_world(r->job);
+    const int64_t world = yk_world_size(r->job);
     const int64_t batch = yk__cli_given(cli, "global-batch")
                               ? yk__cli_int(cli, "global-batch", 1, 1 << 24, &bad)
                               : world * yk__cli_int(cli, "per-device-train-batch-size", 1, 1 << 20, &bad);
@@ -276,7 +276,7 @@ static void set_up(train_run *r)
     open_data(r);
     if (yk_ok(r->job))
         r->model = train_model(r->cli, r->job, r->data);
-    if (yk_ok(r->job) && r->eval && yk_model_takes(r->model, r->eval))
+    if (yk_ok(r->job) && r->eval && yk_model_fits(r->model, r->eval))
         metric_check(r->job, yk_data_classes(r->data), r->metrics);
     if (yk_ok(r->job))
         make_trainer(r);
@@ -288,7 +288,7 @@ static void set_up(train_run *r)
 
 static void print_shares(const train_run *r, FILE *f, const char *separator)
 {
-    for (uint32_t i = 0; i < yk_world(r->job); i++)
+    for (uint32_t i = 0; i < yk_world_size(r->job); i++)
         fprintf(f, "%s{\"rank\": %u, \"device\": \"%s\", \"share\": %.4f}", i ? separator : "", i, yk_device_name(r->job, i),
                 yk_share(r->job, i));
 }
@@ -323,10 +323,10 @@ static void print_report(const train_run *r, uint64_t hash, double seconds)
 {
     print_metrics(r);
     printf("%llu steps in %.1f s; training ran at %.0f samples/s\n", (unsigned long long)r->steps, seconds, run_speed(r));
-    for (uint32_t i = 0; i < yk_world(r->job); i++)
+    for (uint32_t i = 0; i < yk_world_size(r->job); i++)
         printf("  rank %u  %-28s share %5.1f %%\n", i, yk_device_name(r->job, i), 100 * yk_share(r->job, i));
     printf("parameters %016llx%s\nsaved in %s\n", (unsigned long long)hash,
-           yk_world(r->job) > 1 ? ", bit-identical on all ranks" : "", r->out);
+           yk_world_size(r->job) > 1 ? ", bit-identical on all ranks" : "", r->out);
 }
 
 static void run_report(train_run *r)

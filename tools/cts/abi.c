@@ -148,7 +148,7 @@ static void check_short_caps(cts *c, const yk_plugin *t)
 
 static void *old_alloc(size_t bytes, size_t align)
 {
-    return yk__aligned(bytes, align);
+    return yk__malloc_aligned(bytes, align);
 }
 
 static void check_caps(cts *c, const yk_plugin *t)

@@ -135,7 +135,7 @@ static void map(cts *c)
 static void wrap(cts *c)
 {
     const size_t bytes = 3 * 4096;
-    uint8_t *host = yk__aligned(bytes, 4096), *data = yk__malloc(bytes), *back = yk__malloc(bytes);
+    uint8_t *host = yk__malloc_aligned(bytes, 4096), *data = yk__malloc(bytes), *back = yk__malloc(bytes);
     yk_buffer *b = NULL;
     yk_status s;
     if (host && data && back && cts_begin(c, "wrap")) {

@@ -58,7 +58,7 @@ static double target(const cts_check *k, double ref, uint32_t dtype)
 static double finite_max(const void *p, const yk_value *v)
 {
     double m = 0;
-    for (int64_t i = 0; i < yk__count(v); i++) {
+    for (int64_t i = 0; i < yk__value_count(v); i++) {
         double a = fabs(yk__element(p, v->dtype, (uint64_t)i));
         m = a > m && isfinite(a) ? a : m;
     }
@@ -69,7 +69,7 @@ static double finite_max(const void *p, const yk_value *v)
 static double noise(const yk_value *ref_v, const void *ref, const void *aux, uint32_t dtype)
 {
     double m = 0;
-    for (int64_t i = 0; i < yk__count(ref_v); i++) {
+    for (int64_t i = 0; i < yk__value_count(ref_v); i++) {
         double d = fabs(yk__element(ref, ref_v->dtype, (uint64_t)i) - yk__element(aux, dtype, (uint64_t)i));
         m = d > m && isfinite(d) ? d : m;
     }
@@ -113,7 +113,7 @@ bool cts_compare(cts *c, const cts_check *k, uint32_t which, const yk_value *got
     scale s = {finite_max(ref, ref_v), k->tol == CTS_NOISE ? noise(ref_v, ref, aux, got_v->dtype) : 0};
     char shape[120];
     s.most = s.most > k->least ? s.most : k->least;
-    for (int64_t i = 0; i < yk__count(got_v); i++) {
+    for (int64_t i = 0; i < yk__value_count(got_v); i++) {
         double x = yk__element(got, got_v->dtype, (uint64_t)i), y = yk__element(ref, ref_v->dtype, (uint64_t)i);
         double a = k->tol == CTS_ABSSUM ? fabs(yk__element(aux, ref_v->dtype, (uint64_t)i)) : 0, may;
         y = target(k, y, got_v->dtype);
@@ -123,7 +123,7 @@ bool cts_compare(cts *c, const cts_check *k, uint32_t which, const yk_value *got
         if (rounded(y, got_v->dtype) == x) /* infinities of a narrow type */
             continue;
         cts_fail(c, "output %u %s element %lld is %.9g, expected %.9g, allowed error %.3g", which,
-                 yk__shape_text(got_v, shape, sizeof shape), (long long)i, x, y, may);
+                 yk__value_shape_text(got_v, shape, sizeof shape), (long long)i, x, y, may);
         return false;
     }
     return true;
@@ -193,7 +193,7 @@ static bool inputs_untouched(cts *c, const cts_check *k, const side *got)
     for (uint32_t v = 0; ok && v < got->s.abi.n_value; v++) {
         const yk_value *x = &got->s.abi.value[v];
         if (x->base == v && x->slot != YK_NONE && x->slot != 0 && x->slot != got->s.result && written(&got->s, v))
-            memcpy((uint8_t *)before[x->slot] + x->offset, (uint8_t *)got->slot[x->slot] + x->offset, yk__bytes(x));
+            memcpy((uint8_t *)before[x->slot] + x->offset, (uint8_t *)got->slot[x->slot] + x->offset, yk__value_bytes(x));
     }
     for (uint32_t i = 1; ok && i < got->s.abi.n_slot; i++)
         for (uint64_t b = 0; ok && i != got->s.result && b < got->s.abi.slot[i].bytes; b++)

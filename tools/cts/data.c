@@ -116,7 +116,7 @@ void cts_fill(const yk__simple *s, void **slot, uint64_t seed, bool absolute)
             continue;
         key = s->abi.slot[x->slot].key;
         memset(slot[x->slot], YK__GUARD_BYTE, s->abi.slot[x->slot].bytes);
-        for (int64_t i = 0; i < yk__count(x); i++) {
+        for (int64_t i = 0; i < yk__value_count(x); i++) {
             double a = number((cts_dist)(key & 255), key >> 8, (uint64_t)i, &state);
             a = absolute && yk__dtype_is_float(x->dtype) ? fabs(a) : a;
             yk__element_set((uint8_t *)slot[x->slot] + x->offset, x->dtype, (uint64_t)i, a);

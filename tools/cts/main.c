@@ -74,7 +74,7 @@ static int check_groups(const char *words)
         size_t n = strcspn(words, ",");
         if (n && !find_group(words, n)) {
             snprintf(word, sizeof word, "%.*s", (int)n, words);
-            near = yk__nearest(word, names, cts_n_group);
+            near = yk__nearest_word(word, names, cts_n_group);
             return yk__cli_usage(&command, "there is no group \"%s\"%s%s%s", word, near ? "; did you mean " : "",
                                  near ? near : "", near ? "?" : "");
         }

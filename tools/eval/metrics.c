@@ -55,7 +55,7 @@ uint32_t metric_read(const yk__cli *cli, bool *bad)
         snprintf(name, sizeof name, "%.*s", (int)n, s);
         m = metric_find(name);
         if (m < 0 && strcmp(name, "all")) {
-            const char *near = yk__nearest(name, metric_names, METRIC_COUNT);
+            const char *near = yk__nearest_word(name, metric_names, METRIC_COUNT);
             yk__cli_usage(cli->command, "--metrics %s: expected names out of loss, accuracy, f1, f1_macro, perplexity, mse, pearson, or "
                           "all%s%s%s", name, near ? " (did you mean " : "", near ? near : "", near ? "?)" : "");
             *bad = true;
@@ -184,7 +184,7 @@ train_result train_evaluate(yk_job *job, yk_model *m, yk_data *data, uint32_t wa
     tally t = {NULL, 0};
     train_result r = metric_none();
     yk_train(job, false);
-    yk_data_rewind(data, 0, 0);
+    yk_data_seek(data, 0, 0);
     yk_each (batch, job, data) {
         yk_t logits = yk_forward(m, &batch), loss = yk_keep(yk_model_loss(m, &batch, logits));
         yk_t best = yk_keep(yk_argmax(logits, -1));
@@ -193,7 +193,7 @@ train_result train_evaluate(yk_job *job, yk_model *m, yk_data *data, uint32_t wa
             count_batch(best, &batch, yk_item(loss), &t);
     }
     if (t.sum)
-        yk_sum_ranks(job, t.sum, (uint32_t)(SUMS + 3 * t.classes));
+        yk_all_reduce_sum(job, t.sum, (uint32_t)(SUMS + 3 * t.classes));
     yk_train(job, true);
     if (t.sum && yk_ok(job))
         r = result_of(&t, wanted);

@@ -46,7 +46,7 @@ static bool gather_scores(yk_job *job, const yk_batch *batch, yk_t scores, uint3
     for (size_t i = 0; i < n; i++)
         all[(size_t)batch->first * classes + i] = own[i];
     free(own);
-    yk_sum_ranks(job, all, (uint32_t)((size_t)batch->global_rows * classes));
+    yk_all_reduce_sum(job, all, (uint32_t)((size_t)batch->global_rows * classes));
     return yk_ok(job);
 }
 
@@ -68,7 +68,7 @@ void predict_rows(yk_job *job, yk_model *m, yk_data *data, FILE *f, bool json)
     if (yk_ok(job) && (!strcmp(yk_data_kind(data), "text") || !strcmp(yk_data_kind(data), "tokens")))
         yk_fail(job, YK_E_ARG, "predictions name the class of each row, and these data have no classes: they are a language model's");
     yk_train(job, false);
-    yk_data_rewind(data, 0, 0);
+    yk_data_seek(data, 0, 0);
     yk_each (batch, job, data) {
         yk_t scores = yk_keep(yk_softmax(yk_cast(yk_forward(m, &batch), YK_F32)));
         predict_batch(job, &batch, scores, data, row, f, json);

@@ -52,7 +52,7 @@ static void write_best(void *object, const char *dir)
 void train_best_attach(yk_job *job, train_best *best)
 {
     if (best->save || best->patience)
-        yk_save_with(job, best, write_best);
+        yk_on_save(job, best, write_best);
 }
 
 void train_best_resume(yk_job *job, train_best *best, const char *checkpoint)

@@ -21,7 +21,7 @@ static double epochs_done(const train_run *r)
 
 static void log_line(train_run *r, uint64_t epoch)
 {
-    const double loss = yk_window_loss(r->opt); /* waits for the device: only where it is shown */
+    const double loss = yk_step_loss(r->opt); /* waits for the device: only where it is shown */
     const double now = train_seconds(), span = r->log_spent + now - r->log_time;
     const double rows = (double)r->log_rows / span, tokens = (double)r->log_tokens / span;
     progress_show(&r->bar, r->steps, r->total, loss, yk_lr(r->opt), rows);
@@ -166,7 +166,7 @@ static void finish_training(train_run *r)
 void train_loop(train_run *r)
 {
     uint64_t epoch, next;
-    yk_data_place(r->data, &epoch, &next);
+    yk_data_tell(r->data, &epoch, &next);
     r->steps = steps_at(r, epoch, next);
     r->started = r->log_time = train_seconds();
     if (r->steps >= r->total && yk_ok(r->job) && yk_is_main(r->job))

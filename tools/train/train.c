@@ -224,7 +224,7 @@ yk_model *train_model(const yk__cli *cli, yk_job *job, const yk_data *data)
     const char *name = yk__cli_text(cli, "model"), *from = yk__cli_text(cli, "from"), *config = yk__cli_text(cli, "model-config");
     yk_model *m;
     if (!name && from)
-        return yk_model_from(job, from, config, data);
+        return yk_model_from_pretrained(job, from, config, data);
     if (!name) {
         yk_fail(job, YK_E_ARG, "neither --model NAME nor --from DIR is given: there is nothing to work with");
         return NULL;

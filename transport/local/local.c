@@ -170,7 +170,7 @@ static yk_status fail_memory(yk_tr *t, const char *what, uint64_t bytes, int e, 
  * have given back what lay there before. */
 static yk_status reserve_block(yk_tr *t, const char *what, uint64_t at, uint64_t bytes, yk_tr_words *why)
 {
-    const uint64_t left = yk__memory_left();
+    const uint64_t left = yk__cgroup_memory_left();
     int failed;
     if (bytes > left) { /* the kernel would take what there is, and then kill somebody */
         const yk_status s = yk__local_words(why, YK_E_MEM, "%llu bytes of shared memory for %s: %llu are left",

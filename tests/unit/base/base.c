@@ -8,6 +8,7 @@
 
 #include <yoke/dtype.h>
 
+#include "core/base/clock.h"
 #include "core/base/convert.h"
 #include "core/base/error.h"
 #include "core/base/exact.h"
@@ -128,22 +129,22 @@ START_TEST(arrays_become_f32)
     const double f64[] = {0.5, -2};
     const uint8_t u8[] = {0, 255};
     float f[2];
-    ck_assert_int_eq(yk__to_f32(YK_I64, i64, 2, f), 0);
+    ck_assert_int_eq(yk__array_to_f32(YK_I64, i64, 2, f), 0);
     ck_assert(f[0] == -3 && f[1] == 0x1p40f);
-    ck_assert_int_eq(yk__to_f32(YK_F64, f64, 2, f), 0);
+    ck_assert_int_eq(yk__array_to_f32(YK_F64, f64, 2, f), 0);
     ck_assert(f[0] == 0.5f && f[1] == -2);
-    ck_assert_int_eq(yk__to_f32(YK_U8, u8, 2, f), 0);
+    ck_assert_int_eq(yk__array_to_f32(YK_U8, u8, 2, f), 0);
     ck_assert(f[1] == 255);
-    ck_assert_int_eq(yk__to_f32(YK_F8E4M3, u8, 2, f), -1);
+    ck_assert_int_eq(yk__array_to_f32(YK_F8E4M3, u8, 2, f), -1);
 }
 END_TEST
 
 START_TEST(nearest_names)
 {
     const char *const words[] = {"devices", "data", "model"};
-    ck_assert_str_eq(yk__nearest("divices", words, 3), "devices");
-    ck_assert_str_eq(yk__nearest("modle", words, 3), "model");
-    ck_assert_ptr_null(yk__nearest("quantum", words, 3));
+    ck_assert_str_eq(yk__nearest_word("divices", words, 3), "devices");
+    ck_assert_str_eq(yk__nearest_word("modle", words, 3), "model");
+    ck_assert_ptr_null(yk__nearest_word("quantum", words, 3));
 }
 END_TEST
 
@@ -239,6 +240,27 @@ START_TEST(options_nobody_knows)
     ck_assert_ptr_nonnull(strstr(unknown_names, "YOKE_MEMORY_LIMITS>YOKE_MEMORY_LIMIT;"));
     ck_assert_ptr_nonnull(strstr(unknown_names, "YOKE_CPUISA>"));
     ck_assert_uint_eq(yk__options_unknown("opencl", unknown_note), 3);
+}
+END_TEST
+
+START_TEST(multiples_are_rounded_up)
+{
+    ck_assert_uint_eq(yk__div_up(0, 8), 0);
+    ck_assert_uint_eq(yk__div_up(1, 8), 1);
+    ck_assert_uint_eq(yk__div_up(8, 8), 1);
+    ck_assert_uint_eq(yk__div_up(9, 8), 2);
+    ck_assert_uint_eq(yk__round_up(0, 24), 0);
+    ck_assert_uint_eq(yk__round_up(24, 24), 24);
+    ck_assert_uint_eq(yk__round_up(25, 24), 48);
+}
+END_TEST
+
+START_TEST(the_clock_goes_on)
+{
+    const int64_t ns = yk__clock_ns(), ms = yk__clock_ms();
+    ck_assert_int_gt(ns, 0);
+    ck_assert_int_ge(ms, ns / 1000000);
+    ck_assert_int_ge(yk__clock_ns() / 1000000, ms);
 }
 END_TEST
 

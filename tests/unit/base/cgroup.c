@@ -92,12 +92,12 @@ END_TEST
 
 START_TEST(what_is_left)
 {
-    ck_assert_uint_eq(yk__memory_left(), UINT64_MAX);
+    ck_assert_uint_eq(yk__cgroup_memory_left(), UINT64_MAX);
     file_put("proc/meminfo", "MemTotal: 900 kB\nMemFree: 1 kB\nMemAvailable:  500 kB\nSwapTotal: 70 kB\nSwapFree: 50 kB\n");
-    ck_assert_uint_eq(yk__memory_left(), 550 * 1024);
+    ck_assert_uint_eq(yk__cgroup_memory_left(), 550 * 1024);
     file_put("proc/self/cgroup", "0::/\n");
     file_put("sys/fs/cgroup/memory.max", "1000\n");
-    ck_assert_uint_eq(yk__memory_left(), 1000);
+    ck_assert_uint_eq(yk__cgroup_memory_left(), 1000);
 }
 END_TEST
 

@@ -20,7 +20,7 @@ static yk_error err;
 static int64_t row_at(uint64_t seed, uint64_t epoch, int64_t i, int64_t n)
 {
     int64_t row;
-    yk__orders(seed, epoch, i, 1, n, &row);
+    yk__order_rows(seed, epoch, i, 1, n, &row);
     return row;
 }
 
@@ -54,7 +54,7 @@ START_TEST(order_by_lanes)
     int64_t row[100];
     for (size_t k = 0; k < sizeof sizes / sizeof *sizes; k++) {
         const int64_t n = sizes[k], count = n < 100 ? n : 100, first = n > 300 ? 123 : 0;
-        yk__orders(7 + (k << 35), k << 31, first, count, n, row);
+        yk__order_rows(7 + (k << 35), k << 31, first, count, n, row);
         for (int64_t i = 0; i < count; i++)
             ck_assert_int_eq(row[i], plain_order(7 + (k << 35), k << 31, first + i, n));
     }
@@ -92,15 +92,15 @@ END_TEST
  * mean length of all to a twelfth; equal lengths stay. */
 static void check_even(int64_t n)
 {
-    yk__length v[300];
+    yk__row_length v[300];
     int64_t row[300], length[300];
     double all = 0;
     for (int64_t i = 0; i < n; i++) {
         length[i] = 64 + i * i * 37 % 65;
-        v[i] = (yk__length){length[i], 1000 + i, 0};
+        v[i] = (yk__row_length){length[i], 1000 + i, 0};
         all += (double)length[i] / (double)n;
     }
-    yk__even_out(v, n, row);
+    yk__order_even_out(v, n, row);
     for (int64_t i = 0; i < n; i++) {
         int64_t twice = 0;
         for (int64_t k = 0; k < n; k++)
@@ -120,7 +120,7 @@ static void check_even(int64_t n)
 
 START_TEST(lengths_are_spread)
 {
-    yk__length v[5];
+    yk__row_length v[5];
     int64_t row[5];
     check_even(1);
     check_even(2);
@@ -130,8 +130,8 @@ START_TEST(lengths_are_spread)
     check_even(128);
     check_even(300);
     for (int i = 0; i < 5; i++)
-        v[i] = (yk__length){9, 4 - i, 0};
-    yk__even_out(v, 5, row);
+        v[i] = (yk__row_length){9, 4 - i, 0};
+    yk__order_even_out(v, 5, row);
     for (int i = 0; i < 5; i++)
         ck_assert_int_eq(row[i], 4 - i);
 }

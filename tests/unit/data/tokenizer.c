@@ -34,7 +34,7 @@ static void close_encoder(yk__encoder *e, yk__tokenizer *t)
 
 static void text_encode(yk__encoder *e, const char *s, size_t n, int special)
 {
-    ck_assert_msg(yk__encode(e, s, n, NULL, 0, special, 0, &ids, &err) == YK_OK, "%s", err.text);
+    ck_assert_msg(yk__encoder_encode(e, s, n, NULL, 0, special, 0, &ids, &err) == YK_OK, "%s", err.text);
 }
 
 /* ids as "1 2 3" against a text that ends at a line end or 0. */
@@ -224,7 +224,7 @@ START_TEST(whole_files)
     ck_assert_int_eq(yk__rows_open(suite_path("chnsenticorp", "ChnSentiCorp_htl_all.csv"), &o, &r, &err), YK_OK);
     sha256_begin(&sum);
     for (int64_t i = 0; i < r->count; i++) {
-        ck_assert_int_eq(yk__encode(e, r->text + r->at[i], r->at[i + 1] - r->at[i], NULL, 0, 1, 128, &ids, &err),
+        ck_assert_int_eq(yk__encoder_encode(e, r->text + r->at[i], r->at[i + 1] - r->at[i], NULL, 0, 1, 128, &ids, &err),
                          YK_OK);
         ck_assert_uint_le(ids.count, 128);
         for (size_t k = 0; k < 128; k++)
@@ -254,12 +254,12 @@ START_TEST(pairs_are_joined_and_cut)
         return;
     for (int i = 0; i < 2; i++) {
         e = open_encoder(suite_path(dirs[i], ""), -1, &t);
-        ck_assert_int_eq(yk__encode(e, "Hello world", 11, "is", 2, 1, 0, &ids, &err), YK_OK);
+        ck_assert_int_eq(yk__encoder_encode(e, "Hello world", 11, "is", 2, 1, 0, &ids, &err), YK_OK);
         expect_pair(both, types, 6);
-        ck_assert_int_eq(yk__encode(e, "Hello world", 11, "is", 2, 1, 5, &ids, &err), YK_OK);
+        ck_assert_int_eq(yk__encoder_encode(e, "Hello world", 11, "is", 2, 1, 5, &ids, &err), YK_OK);
         expect_pair(cut, cut_types, 5);
-        ck_assert_int_eq(yk__encode(e, "Hello world", 11, "is", 2, 1, 2, &ids, &err), YK_E_ARG);
-        ck_assert_int_eq(yk__encode(e, "a\xff", 2, NULL, 0, 1, 0, &ids, &err), YK_E_FORMAT);
+        ck_assert_int_eq(yk__encoder_encode(e, "Hello world", 11, "is", 2, 1, 2, &ids, &err), YK_E_ARG);
+        ck_assert_int_eq(yk__encoder_encode(e, "a\xff", 2, NULL, 0, 1, 0, &ids, &err), YK_E_FORMAT);
         close_encoder(e, t);
     }
 }
@@ -275,7 +275,7 @@ START_TEST(minimal_bpe)
     e = open_encoder(suite_path("tokenizers", "minimal/bpe_bytelevel_minimal.json"), -1, &t);
     text_encode(e, "hello world<|endoftext|>", 24, 1);
     expect_pair(hello, types, 4);
-    ck_assert_int_eq(yk__encode(e, "\n", 1, NULL, 0, 1, 0, &ids, &err), YK_E_FORMAT); /* no id for that byte */
+    ck_assert_int_eq(yk__encoder_encode(e, "\n", 1, NULL, 0, 1, 0, &ids, &err), YK_E_FORMAT); /* no id for that byte */
     close_encoder(e, t);
     e = open_encoder(suite_path("tokenizers", "minimal/bpe_bytelevel_unicode.json"), -1, &t);
     text_encode(e, " h\xc3\xa9", 4, 1);
@@ -325,7 +325,7 @@ START_TEST(chars_and_bytes)
     ck_assert_uint_eq(ids.count, 7);
     for (int i = 0; i < 7; i++)
         ck_assert_int_eq(ids.id[i], i);
-    ck_assert_int_eq(yk__encode(e, "ac", 2, NULL, 0, 1, 0, &ids, &err), YK_E_FORMAT);
+    ck_assert_int_eq(yk__encoder_encode(e, "ac", 2, NULL, 0, 1, 0, &ids, &err), YK_E_FORMAT);
     ck_assert_ptr_nonnull(strstr(err.text, "byte 1: the character 'c'"));
     close_encoder(e, u);
     close(fd);
@@ -393,7 +393,7 @@ START_TEST(failing_allocations)
             if (!s)
                 s = yk__encoder_new(t, &e, &err);
             if (!s)
-                s = yk__encode(e, "hello world", 11, "hello", 5, 1, 0, &ids, &err);
+                s = yk__encoder_encode(e, "hello world", 11, "hello", 5, 1, 0, &ids, &err);
             yk__mem_fail_after(-1);
             ck_assert_msg(s == YK_OK || s == YK_E_MEM || s == YK_E_FORMAT, "%s", err.text);
             close_encoder(e, t);

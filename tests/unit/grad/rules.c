@@ -31,7 +31,7 @@ static double vec_dot(const double *a, const double *b, int64_t n)
 static double slope_along(const yk__graph *g, yk__vid loss, uint32_t k, const double *dir)
 {
     const double h = 1e-5;
-    const int64_t n = yk__count(&g->value[l.leaf[k]]);
+    const int64_t n = yk__value_count(&g->value[l.leaf[k]]);
     double f[2], *x = l.data[k];
     for (int s = 0; s < 2; s++) {
         double *y;
@@ -70,10 +70,10 @@ static void check_fixed(uint32_t n_out, const yk__vid *out, uint64_t fixed)
     yk__grad(&l.graph, loss, seed, n_wrt, wrt, grad, NULL, NULL, &err);
     ck_assert_msg(err.status == YK_OK, "%s", err.text);
     for (uint32_t i = 0; i < n_wrt; i++) {
-        const int64_t n = yk__count(&l.graph.value[wrt[i]]);
+        const int64_t n = yk__value_count(&l.graph.value[wrt[i]]);
         double *dir = calloc((size_t)n, sizeof *dir), *got, want, have;
         ck_assert_msg(grad[i] != YK_NONE, "leaf %u got no gradient", at[i]);
-        ck_assert(yk__same_shape(&l.graph.value[grad[i]], &l.graph.value[wrt[i]]));
+        ck_assert(yk__value_same_shape(&l.graph.value[grad[i]], &l.graph.value[wrt[i]]));
         for (int64_t k = 0; k < n; k++)
             dir[k] = lab_random(&l) * 2 - 1;
         want = slope_along(&forward, loss, at[i], dir);
@@ -532,7 +532,7 @@ START_TEST(no_rows)
     ck_assert_msg(err.status == YK_OK, "%s", err.text);
     for (int i = 0; i < 2; i++) {
         double *v = lab_value(&l, &l.graph, grad[i]);
-        for (int64_t k = 0; k < yk__count(&l.graph.value[wrt[i]]); k++)
+        for (int64_t k = 0; k < yk__value_count(&l.graph.value[wrt[i]]); k++)
             ck_assert(v[k] == 0);
         free(v);
     }

@@ -29,9 +29,9 @@ static void lab_again(void)
 /* a of the lab's graph and b of h hold the same. */
 static void same_in(const yk__graph *h, yk__vid a, yk__vid b, const char *what, uint32_t output)
 {
-    const int64_t n = yk__count(&l.graph.value[a]);
+    const int64_t n = yk__value_count(&l.graph.value[a]);
     double *x = lab_value(&l, &l.graph, a), *y = lab_value(&l, h, b);
-    ck_assert(yk__same_shape(&l.graph.value[a], &h->value[b]));
+    ck_assert(yk__value_same_shape(&l.graph.value[a], &h->value[b]));
     ck_assert_uint_eq(l.graph.value[a].dtype, h->value[b].dtype);
     for (int64_t i = 0; i < n; i++) {
         bool good = (isnan(x[i]) && isnan(y[i])) || x[i] == y[i] || fabs(x[i] - y[i]) <= 1e-11 + 1e-11 * fabs(x[i]);
@@ -58,7 +58,7 @@ static void check_node(uint32_t node)
     ck_assert_int_eq(yk__graph_seal(&l.graph, &s, &err), YK_OK);
     memcpy(in, s.index + n.in, n.n_in * sizeof *in);
     memcpy(own, s.index + n.out, n.n_out * sizeof *own);
-    yk__body(&l.graph, &s, node, in, out, &err);
+    yk__body_append(&l.graph, &s, node, in, out, &err);
     ck_assert_msg(err.status == YK_OK, "%s: %s", name, err.text);
     ck_assert_uint_gt(l.graph.n_node, node + 1);
     for (uint32_t i = 0; i < n.n_out; i++)
@@ -83,7 +83,7 @@ static void check_step(yk_op op, uint32_t n, const yk__vid *in, int64_t flags)
     ck_assert_int_eq(yk__graph_copy(&l.graph, &h, &err), YK_OK);
     lab_one(&l, op, n, in, 1, &flags, 0, NULL, own);
     ck_assert_int_eq(yk__graph_seal(&l.graph, &s, &err), YK_OK);
-    yk__body(&h, &s, s.n_node - 1, in, out, &err);
+    yk__body_append(&h, &s, s.n_node - 1, in, out, &err);
     ck_assert_msg(err.status == YK_OK, "%s", err.text);
     for (uint32_t i = 0; i < s.node[s.n_node - 1].n_out; i++)
         same_in(&h, own[i], out[i], yk__op_info_of(op)->name, i);
@@ -351,7 +351,7 @@ START_TEST(primitives_have_none)
     yk_error err = YK_ERROR_INIT;
     (void)y;
     ck_assert_int_eq(yk__graph_seal(&l.graph, &s, &err), YK_OK);
-    ck_assert_int_eq(yk__body(&l.graph, &s, 0, &x, out, &err), YK_E_UNSUPPORTED);
+    ck_assert_int_eq(yk__body_append(&l.graph, &s, 0, &x, out, &err), YK_E_UNSUPPORTED);
     ck_assert_ptr_nonnull(strstr(err.text, "exp"));
 }
 END_TEST

@@ -29,7 +29,7 @@ static void expect_shape(yk__vid x, const char *shape)
 {
     char text[160];
     ck_assert_msg(x != YK_NONE, "%s", g.error.text);
-    ck_assert_str_eq(yk__shape_text(&g.value[x], text, sizeof text), shape);
+    ck_assert_str_eq(yk__value_shape_text(&g.value[x], text, sizeof text), shape);
 }
 
 START_TEST(op_tables_are_whole)

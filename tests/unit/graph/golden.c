@@ -248,7 +248,7 @@ static yk__vid loss_reduce(yk__vid x, yk__vid count)
     s = yk__reshape(graph, yk__sum(graph, x, (1u << v.dims) - 1), 0, NULL);
     if (!strcmp(how, "sum"))
         return s;
-    return count == YK_NONE ? yk__scale(graph, s, 1 / (double)yk__count(&v)) : yk__bin(graph, YK_OP_DIV, s, count);
+    return count == YK_NONE ? yk__scale(graph, s, 1 / (double)yk__value_count(&v)) : yk__bin(graph, YK_OP_DIV, s, count);
 }
 
 /* What counts: the labels' weights, summed. */

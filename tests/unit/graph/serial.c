@@ -109,7 +109,7 @@ static void graph_spoil(int fault)
         g.index[dot->in] = (uint32_t)g.n_value;
         break;
     case 4:
-        y->dim[1] = 13, yk__count(y);
+        y->dim[1] = 13, yk__value_count(y);
         break;
     case 5:
         y->dtype = YK_BF16;

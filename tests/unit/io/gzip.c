@@ -58,11 +58,11 @@ START_TEST(memory_is_bounded_by_what_is_there)
     yk__file *f;
     void *p;
     ck_assert_int_eq(yk__file_from_memory("five", five, 5, YK__FILE_AUTO, &f, &err), YK_OK);
-    ck_assert_int_eq(yk__file_take(f, (uint64_t)1 << 62, "elements", &p, &err), YK_E_FORMAT);
+    ck_assert_int_eq(yk__file_read_exact(f, (uint64_t)1 << 62, "elements", &p, &err), YK_E_FORMAT);
     ck_assert_ptr_nonnull(strstr(err.text, "five: byte 0: expected 4611686018427387904 bytes of elements, found 5"));
-    ck_assert_int_eq(yk__file_take(f, 5, "elements", &p, &err), YK_OK);
+    ck_assert_int_eq(yk__file_read_exact(f, 5, "elements", &p, &err), YK_OK);
     ck_assert_str_eq(p, "12345");
-    ck_assert_int_eq(yk__file_end(f, "elements", &err), YK_OK);
+    ck_assert_int_eq(yk__file_expect_end(f, "elements", &err), YK_OK);
     yk__free(p);
     yk__file_close(f);
 }
@@ -92,7 +92,7 @@ START_TEST(failing_allocations)
         yk__mem_fail_after(n);
         s = yk__file_open(path, YK__FILE_AUTO, &f, &err);
         if (!s)
-            s = yk__file_rest(f, 1 << 20, &p, &bytes, &err);
+            s = yk__file_read_rest(f, 1 << 20, &p, &bytes, &err);
         yk__mem_fail_after(-1);
         ck_assert_msg(s == YK_OK || s == YK_E_MEM, "%s", err.text);
         yk__free(p);

@@ -44,7 +44,7 @@ START_TEST(dead_handle)
     yk_t z = YK_HERE(yk_neg(x));
     int line = __LINE__ - 1;
     char where[64];
-    snprintf(where, sizeof where, "job_api.c:%d", line);
+    snprintf(where, sizeof where, "job/api.c:%d", line);
     ck_assert(z.id == 0);
     ck_assert_int_eq(yk_error_status(job), YK_E_ARG);
     ck_assert_msg(strstr(yk_error_text(job), where) && strstr(yk_error_text(job), "yk_neg") &&
@@ -262,7 +262,7 @@ START_TEST(training_goes_down_and_compiles_once)
         yk_step(opt);
         ck_assert_msg(yk_stepped(opt) && yk_ok(job), "%s", yk_error_text(job));
         last = yk_item(loss);
-        ck_assert_double_eq_tol(last, yk_window_loss(opt), 1e-6);
+        ck_assert_double_eq_tol(last, yk_step_loss(opt), 1e-6);
         first = i ? first : last;
         if (i == 0)
             yk__engine_stats_get(job->engine, &st);
@@ -287,7 +287,7 @@ static void window(yk_average average, int n, const int *rows, float *w, double 
         yk_step(opt);
         ck_assert(yk_stepped(opt) == (i + 1 == n));
     }
-    *loss = yk_window_loss(opt);
+    *loss = yk_step_loss(opt);
     yk_param_read(m.w1, w, 128);
     CLOSE(job);
 }
@@ -518,7 +518,7 @@ START_TEST(dropout_follows_the_global_row)
         ones[i] = 1;
     yk_read(yk_dropout(input(job, 2, all, ones), 0.5f), whole, sizeof whole);
     yk_end(job);
-    yk_rows(job, 2, row, 6);
+    yk_set_rows(job, 2, row, 6);
     yk_read(yk_dropout(input(job, 2, two, ones), 0.5f), part, sizeof part);
     ck_assert_mem_eq(part, whole + 50, 200);
     ck_assert_mem_eq(part + 50, whole + 200, 200);
@@ -539,13 +539,13 @@ START_TEST(log_lines)
     yk_job *job = open_job((yk_config){.seed = 1});
     net m = make_net(job);
     yk_opt *opt = yk_sgd(job, &(yk_sgd_config){.lr = 0.1});
-    yk_log_open(job, path);
+    yk_track_open(job, path);
     double item[3];
     for (int i = 0; i < 3; i++) {
         yk_t loss = net_loss(job, m, i * 8, 8);
         yk_backward(loss);
         yk_step(opt);
-        yk_log(job, "loss", loss);
+        yk_track(job, "loss", loss);
         item[i] = yk_item(loss);
     }
     CLOSE(job);
@@ -594,7 +594,7 @@ START_TEST(no_label_counts_nothing)
     yk_backward(loss);
     yk_step(opt);
     ck_assert_double_eq(yk_item(loss), 0.0);
-    ck_assert_double_eq(yk_window_loss(opt), 0.0);
+    ck_assert_double_eq(yk_step_loss(opt), 0.0);
     yk_param_read(w, after, 6);
     ck_assert_mem_eq(before, after, sizeof before);
     CLOSE(job);
@@ -610,10 +610,10 @@ START_TEST(recomputed_blocks_give_the_same_bits)
         yk_opt *opt = yk_sgd(job, &(yk_sgd_config){.lr = 0.1});
         for (int i = 0; i < 3; i++) {
             if (k)
-                yk_checkpoint_begin(job);
+                yk_recompute_begin(job);
             yk_t loss = net_loss(job, m, i * 8, 8);
             if (k)
-                yk_checkpoint_end(job);
+                yk_recompute_end(job);
             yk_backward(loss);
             yk_step(opt);
         }

@@ -39,7 +39,7 @@ static void step(net *n)
     yk_t loss = yk_model_loss(n->model, &b, yk_forward(n->model, &b));
     yk_backward(loss);
     yk_step(n->opt);
-    (void)yk_window_loss(n->opt);
+    (void)yk_step_loss(n->opt);
 }
 
 static unsigned long asked_by_steps(net *n, int warm, int steps)

@@ -145,7 +145,7 @@ static int model_save(int n)
     char from[96];
     yk_job *job = open_job();
     snprintf(from, sizeof from, "%s/7", folder);
-    yk_model *m = yk_model_from(job, from, NULL, NULL);
+    yk_model *m = yk_model_from_pretrained(job, from, NULL, NULL);
     calls_left = n;
     yk_model_save(m, place);
     calls_left = -1;
@@ -166,7 +166,7 @@ static bool text_is(const char *name, const char *want)
 static int model_which(void)
 {
     yk_job *job = open_job();
-    yk_model *m = yk_model_from(job, place, NULL, NULL);
+    yk_model *m = yk_model_from_pretrained(job, place, NULL, NULL);
     int64_t hidden = m && yk_ok(job) ? yk_dim(yk_param_find(job, "fc1.weight"), 0) : 0;
     if (!yk_ok(job) && strstr(yk_error_text(job), "interrupted"))
         hidden = -1;

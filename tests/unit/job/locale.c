@@ -74,10 +74,10 @@ static void check_job(void)
     yk_opt *opt = yk_sgd(job, &(yk_sgd_config){.lr = 0.5});
     yk_schedule(opt, &(yk_sched_config){.name = "StepLR", .params = "step_size=1,gamma=0.5"});
     snprintf(path, sizeof path, "%s/log", folder);
-    yk_log_open(job, path);
+    yk_track_open(job, path);
     yk_t w = yk_param_find(job, "fc1.bias");
     yk_t loss = yk_shift(yk_sum(yk_mul(w, w), 1, false), 0.695f);
-    yk_log(job, "loss", loss);
+    yk_track(job, "loss", loss);
     yk_backward(loss);
     yk_step(opt);
     snprintf(path, sizeof path, "%s/checkpoint", folder);
@@ -91,7 +91,7 @@ static void check_job(void)
     ck_assert_msg(strstr(text, "\"loss\": 0.") != NULL, "%s", text);
     job = yk_open(&(yk_config){.devices = "cpu:0", .quiet = true});
     snprintf(path, sizeof path, "%s/model", folder);
-    yk_model_from(job, path, NULL, NULL);
+    yk_model_from_pretrained(job, path, NULL, NULL);
     ck_assert_msg(yk_ok(job), "%s", yk_error_text(job));
     ck_assert_int_eq(yk_close(job), 0);
 }

@@ -122,7 +122,8 @@ static int train_all(const training *t, bool first, long fail, unsigned long *as
     yk_job *job = yk_open(&(yk_config){.devices = "cpu:0", .quiet = true});
     const yk_data_config c = {.global_batch = 4, .tokenizer = t->tokenizer, .seq_len = 8, .max_length = 8};
     yk_data *data = yk_data_open(job, t->data, &c);
-    yk_model *m = first ? yk_model_new(job, t->name, t->config, data) : yk_model_from(job, t->model, NULL, data);
+    yk_model *m =
+        first ? yk_model_new(job, t->name, t->config, data) : yk_model_from_pretrained(job, t->model, NULL, data);
     yk_opt *opt = yk_adamw(job, &(yk_adam_config){.lr = 0.1});
     if (yk_ok(job))
         yk_each (batch, job, data) {

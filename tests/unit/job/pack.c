@@ -60,12 +60,12 @@ START_TEST(there_and_back)
     yk_job *job = open_job((yk_config){0});
     float v[N], packed[N], back[N];
     yk_t x = tokens(job, v), keep = keep_of(job);
-    ck_assert_int_eq(yk_packed(keep), KEPT); /* a multiple of 48 / 32 */
-    yk_t p = yk_pack(x, keep);
+    ck_assert_int_eq(yk_packed_count(keep), KEPT); /* a multiple of 48 / 32 */
+    yk_t p = yk_pack_tokens(x, keep);
     ck_assert_int_eq(yk_dim(p, 0), KEPT);
     ck_assert_uint_eq(yk_dims(p), 2);
     yk_keep(p);
-    yk_read(yk_unpack(p, keep), back, sizeof back);
+    yk_read(yk_unpack_tokens(p, keep), back, sizeof back);
     yk_read(p, packed, KEPT * W * sizeof *packed);
     int at = 0;
     for (int i = 0; i < B * T; i++)
@@ -91,8 +91,8 @@ START_TEST(rounded_up)
             keep[i] = i >= 128 - kept[k];
         yk_t mask = yk_input(job, YK_I32, 2, (int64_t[]){2, 64}, keep);
         yk_t x = numbers(job, 2, (int64_t[]){2, 64}, v, 128);
-        ck_assert_int_eq(yk_packed(mask), want[k]);
-        yk_read(yk_pack(x, mask), out, (size_t)want[k] * sizeof *out);
+        ck_assert_int_eq(yk_packed_count(mask), want[k]);
+        yk_read(yk_pack_tokens(x, mask), out, (size_t)want[k] * sizeof *out);
         for (int i = 0; i < want[k]; i++)
             ck_assert(out[i] == (i < kept[k] ? v[128 - kept[k] + i] : 0.0f));
         yk_end(job);
@@ -109,7 +109,7 @@ static yk_t loss_of(yk_job *job, yk_t w, bool pack)
     for (int i = 0; i < B * T; i++)
         one[i] = counts(i / T, i % T);
     yk_t mask = yk_input(job, YK_F32, 3, (int64_t[]){B, T, 1}, one);
-    h = pack ? yk_unpack(yk_tanh(yk_pack(h, keep)), keep) : yk_mul(yk_tanh(h), mask);
+    h = pack ? yk_unpack_tokens(yk_tanh(yk_pack_tokens(h, keep)), keep) : yk_mul(yk_tanh(h), mask);
     return yk_reshape(yk_sum(yk_mul(h, factor), 7, false), 0, NULL);
 }
 
@@ -156,10 +156,11 @@ START_TEST(dropout_is_that_of_the_whole)
     yk_job *job = open_job((yk_config){.seed = 5});
     float v[N], whole[N], packed[N];
     for (int way = 0; way < 2; way++) {
-        yk_rows(job, B, row, 9);
+        yk_set_rows(job, B, row, 9);
         yk_t x = tokens(job, v), keep = keep_of(job);
-        yk_read(way ? yk_dropout_packed(yk_pack(x, keep), 0.5f, keep) : yk_pack(yk_dropout(x, 0.5f), keep), way ? packed : whole,
-                KEPT * W * sizeof *v);
+        yk_read(way ? yk_dropout_packed(yk_pack_tokens(x, keep), 0.5f, keep)
+                    : yk_pack_tokens(yk_dropout(x, 0.5f), keep),
+                way ? packed : whole, KEPT * W * sizeof *v);
         yk_end(job);
     }
     ck_assert_mem_eq(packed, whole, KEPT * W * sizeof *whole);
@@ -182,25 +183,25 @@ static void refused(void (*call)(yk_job *job), const char *words)
 
 static void by_a_parameter(yk_job *job)
 {
-    yk_packed(yk_param(job, "keep", 2, (int64_t[]){B, T}, (yk_init){0}));
+    yk_packed_count(yk_param(job, "keep", 2, (int64_t[]){B, T}, (yk_init){0}));
 }
 
 static void by_a_vector(yk_job *job)
 {
     float v[N];
-    yk_packed(numbers(job, 1, (int64_t[]){B}, v, B));
+    yk_packed_count(numbers(job, 1, (int64_t[]){B}, v, B));
 }
 
 static void another_shape(yk_job *job)
 {
     float v[N];
-    yk_pack(numbers(job, 2, (int64_t[]){T, B}, v, T * B), keep_of(job));
+    yk_pack_tokens(numbers(job, 2, (int64_t[]){T, B}, v, T * B), keep_of(job));
 }
 
 static void not_packed(yk_job *job)
 {
     float v[N];
-    yk_unpack(tokens(job, v), keep_of(job));
+    yk_unpack_tokens(tokens(job, v), keep_of(job));
 }
 
 static void not_packed_drop(yk_job *job)
@@ -212,13 +213,13 @@ static void not_packed_drop(yk_job *job)
 static void all_of_it(yk_job *job)
 {
     float v[N];
-    yk_dropout_packed(yk_pack(tokens(job, v), keep_of(job)), 1.0f, keep_of(job));
+    yk_dropout_packed(yk_pack_tokens(tokens(job, v), keep_of(job)), 1.0f, keep_of(job));
 }
 
 static void rows_too_late(yk_job *job)
 {
-    yk_packed(keep_of(job));
-    yk_rows(job, B, (int32_t[]){0, 1, 2}, B);
+    yk_packed_count(keep_of(job));
+    yk_set_rows(job, B, (int32_t[]){0, 1, 2}, B);
 }
 
 START_TEST(what_is_refused)
@@ -229,7 +230,7 @@ START_TEST(what_is_refused)
     refused(not_packed, "f32[3, 16, 5]");
     refused(not_packed_drop, "f32[3, 16, 5]");
     refused(all_of_it, "probability 1");
-    refused(rows_too_late, "yk_rows");
+    refused(rows_too_late, "yk_set_rows");
 }
 END_TEST
 

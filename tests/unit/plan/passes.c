@@ -102,7 +102,7 @@ START_TEST(norm_backward_in_two_passes)
         const yk_value *x = d->n_in ? &p->graph.value[p->graph.index[d->in]] : NULL;
         const yk_value *y = &p->graph.value[p->graph.index[d->out]];
         sums += d->op == YK_OP_MAP_SUM && d->n_out == 2;
-        passes += x && yk__count(y) == B * C * 36 && (yk__op_is_map(d->op) || d->op == YK_OP_MAP);
+        passes += x && yk__value_count(y) == B * C * 36 && (yk__op_is_map(d->op) || d->op == YK_OP_MAP);
     }
     if (_i == REF_CLAIM_ALL) {
         ck_assert_uint_eq(sums, 1);
@@ -286,7 +286,7 @@ static uint32_t claims_dense(void *arg, const yk_graph *g, uint32_t node)
 {
     const yk_node *n = &g->node[node];
     for (uint32_t i = 0; i < n->n_in && (n->op == YK_OP_ATTENTION || n->op == YK_OP_ATTENTION_BWD); i++)
-        if (!yk__is_dense(&g->value[g->index[n->in + i]]))
+        if (!yk__value_is_dense(&g->value[g->index[n->in + i]]))
             return 0;
     return ref_claims(arg, g, node);
 }

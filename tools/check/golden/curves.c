@@ -140,7 +140,7 @@ static void set_up(curve *c)
 /* Row numbers of this rank in micro batch m; by the case's own split, else a contiguous part. */
 static int64_t rows_of_rank(const curve *c, size_t m, size_t window, int32_t *row)
 {
-    const uint32_t rank = yk_rank(c->job), world = yk_world(c->job);
+    const uint32_t rank = yk_rank(c->job), world = yk_world_size(c->job);
     json_t *list = NULL;
     int64_t n = 0;
     if (c->splits) {
@@ -216,7 +216,7 @@ static void micro_step(curve *c, size_t m, size_t window, bool last, const doubl
     const int64_t n = rows_of_rank(c, m, window, row);
     golden_rows r = take_rows(c, m, row, n);
     yk_t aux, logits, loss;
-    yk_rows(c->job, n, row, c->rows);
+    yk_set_rows(c->job, n, row, c->rows);
     logits = golden_net_logits(c->net, &r, &aux);
     loss = golden_net_loss(c->net, &r, logits, aux);
     yk_backward(loss);
@@ -225,7 +225,7 @@ static void micro_step(curve *c, size_t m, size_t window, bool last, const doubl
     if (!strcmp(type_of(c, "clip"), "value"))
         yk_clip_value(c->job, (float)json_number_value(spec_part(c, "clip", "max_value")));
     if (last)
-        yk_window_end(c->job);
+        yk_accumulate_end(c->job);
     yk_step(c->opt);
     note_one(c, yk_item(loss), want, m, curve_tolerance(c, "micro_loss_abs"), false, "micro_loss");
     drop_rows(&r);
@@ -304,7 +304,7 @@ static void run_steps(curve *c)
         note_one(c, yk_lr(c->opt), lr, s, 1e-6, true, "lr");
         for (size_t k = 0; k < count && yk_ok(c->job); k++, m++)
             micro_step(c, m, s, k + 1 == count, micro);
-        note_one(c, yk_window_loss(c->opt), loss, s, curve_tolerance(c, "micro_loss_abs"), false, "step_loss");
+        note_one(c, yk_step_loss(c->opt), loss, s, curve_tolerance(c, "micro_loss_abs"), false, "step_loss");
         note_one(c, yk_grad_norm(c->opt), norm, s, curve_tolerance(c, "grad_norm_rel"), true, "grad_norm");
         yk_sched_step(c->sched);
         if (s == 0)
@@ -338,7 +338,7 @@ static void run_probe(curve *c)
     r.branch = branch && branch[0];
     if (want && got && r.rows) {
         yk_train(c->job, false);
-        yk_rows(c->job, r.rows, NULL, r.rows);
+        yk_set_rows(c->job, r.rows, NULL, r.rows);
         logits = yk_keep(golden_net_logits(c->net, &r, &aux));
         yk_read(logits, got, n * sizeof *got);
         yk_end(c->job);

@@ -192,7 +192,7 @@ yk_t golden_net_loss(golden_net *net, const golden_rows *r, yk_t logits, yk_t au
 {
     const yk_cross_entropy_config c = {.smoothing = (float)net->smoothing};
     const bool per_token = yk_dims(logits) == 3;
-    yk_t labels, loss;
+    yk_t labels, loss, aux_target;
     if (net->shift) { /* position t predicts token t + 1 */
         yk_t ids = ids_input(net, r, r->ids);
         logits = yk_slice(logits, 1, 0, r->tokens - 1, 1);
@@ -203,7 +203,6 @@ yk_t golden_net_loss(golden_net *net, const golden_rows *r, yk_t logits, yk_t au
     loss = yk_cross_entropy_with(logits, labels, &c);
     if (!aux.id)
         return loss;
-    return yk_add(loss, yk_scale(yk_mse(aux, yk_input(net->job, YK_F32, 3, (int64_t[]){r->rows, r->tokens, r->aux_width}, r->aux_target),
-                                        NULL),
-                                 (float)net->aux_weight));
+    aux_target = yk_input(net->job, YK_F32, 3, (int64_t[]){r->rows, r->tokens, r->aux_width}, r->aux_target);
+    return yk_add(loss, yk_scale(yk_mse_loss(aux, aux_target, NULL), (float)net->aux_weight));
 }

@@ -84,7 +84,7 @@ float *golden_f32(yk__safetensors *f, const char *name, size_t *n)
     const yk__safetensor *t;
     const void *data;
     float *v = tensor_load(f, name, n, sizeof *v, &t, &data);
-    if (v && yk__to_f32(t->dtype, data, (size_t)t->elements, v)) {
+    if (v && yk__array_to_f32(t->dtype, data, (size_t)t->elements, v)) {
         free(v);
         return NULL;
     }

@@ -167,7 +167,7 @@ static yk_t loss_bce(golden_layer *l)
 
 static yk_t loss_mse(golden_layer *l)
 {
-    return yk_mse(input_named(l, "x"), input_named(l, "target"), &(yk_loss_config){.reduction = attr_reduction(l)});
+    return yk_mse_loss(input_named(l, "x"), input_named(l, "target"), &(yk_loss_config){.reduction = attr_reduction(l)});
 }
 
 #define UNARY(name)                            \

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What the files of the launcher share: starting ranks (spawn.c), supervising them (launch.c), the guard (guard.c). */
-#ifndef YOKE_CORE_LAUNCH_LAUNCHER_H
-#define YOKE_CORE_LAUNCH_LAUNCHER_H
+#ifndef YOKE_CORE_LAUNCH_INTERNAL_H
+#define YOKE_CORE_LAUNCH_INTERNAL_H
 
 #include <signal.h>
 #include <sys/types.h>
@@ -26,31 +26,31 @@ typedef struct yk__guard {
 typedef struct yk__launcher {
     yk__local_job *job;
     yk__child *rank;
-    uint32_t n, alive;
+    uint32_t n_ranks, alive;
     char *const *argv;
     yk__launch_say say;
     yk__guard guard;
     sigset_t mask; /* the caller's */
     int signal_fd;
     int interrupted; /* the signal, after SIGINT, SIGTERM or SIGHUP */
-    bool ending, termed, said, gave_up;
+    bool ending, term_sent, said, gave_up;
     int64_t term_at, kill_at; /* ms, once ending */
     int64_t killed_at;        /* ms; of the first SIGKILL to all */
     int64_t stopped_since;    /* ms; 0: none, or all, are stopped */
     int64_t left_ms;          /* how long a rank may live on after it left; 0: for ever */
-    uint64_t kills; /* yk__cgroup_kills at the start */
+    uint64_t oom_kills;       /* yk__cgroup_kills at the start */
     bool liveness;            /* off: a stopped rank may be in a debugger */
 } yk__launcher;
 
 /* Starts every rank in a process group of its own; fills their names. */
-yk_status yk__launcher_start(yk__launcher *l, const yk__placement *place, yk_error *err);
+yk_status yk__launcher_start(yk__launcher *launcher, const yk__placement *place, yk_error *err);
 
 /* The guard: a process that outlives a killed launcher just long enough to end the groups of its ranks, so that what a wrapper
  * started does not stay. Without one (no memory, no process left) the job runs too. */
-void yk__guard_start(yk__guard *g);
+void yk__guard_start(yk__guard *guard);
 /* In the rank's process, after the fork and before the exec, so that nothing it starts is missed. Async-signal-safe. */
-void yk__guard_add(const yk__guard *g, pid_t group);
-void yk__guard_remove(const yk__guard *g, pid_t group);
-void yk__guard_stop(yk__guard *g);
+void yk__guard_add(const yk__guard *guard, pid_t group);
+void yk__guard_remove(const yk__guard *guard, pid_t group);
+void yk__guard_stop(yk__guard *guard);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What the kinds of data sets share; nobody else includes this. */
-#ifndef YOKE_CORE_DATA_DATASET_IMPL_H
-#define YOKE_CORE_DATA_DATASET_IMPL_H
+#ifndef YOKE_CORE_DATA_INTERNAL_H
+#define YOKE_CORE_DATA_INTERNAL_H
 
 #include "core/data/dataset.h"
 #include "core/read/rows.h"
@@ -13,10 +13,10 @@
 struct data_kind {
     const char *name;
     const char *const *keys;
-    int nkeys;
-    yk_status (*open)(yk__dataset *d, const yk__spec *s, const yk__dataset_options *o, yk_error *err);
-    int64_t (*width)(const yk__dataset *d, const int64_t *rows, int64_t n);
-    void (*fill)(const yk__dataset *d, const int64_t *rows, int64_t n, int64_t width, void *const *buffers);
+    int n_keys;
+    yk_status (*open)(yk__dataset *set, const yk__spec *spec, const yk__dataset_options *options, yk_error *err);
+    int64_t (*width)(const yk__dataset *set, const int64_t *rows, int64_t n);
+    void (*fill)(const yk__dataset *set, const int64_t *rows, int64_t n, int64_t width, void *const *buffers);
     bool ragged; /* its rows differ in width */
 };
 
@@ -25,7 +25,7 @@ struct yk__dataset {
     bool eval;
     char *path;
     int64_t rows;
-    int classes, vocab, nfields;
+    int classes, vocab, n_fields;
     yk__field field[YK__FIELDS];
     yk__tokenizer *tokenizer;
     char *tokenizer_dir;
@@ -39,20 +39,20 @@ struct yk__dataset {
     float value[IMAGE_CHANNELS][256];
     /* labelled texts */
     yk__rows *text;
-    int64_t *pick; /* row -> row of text, or NULL: the same */
+    int64_t *row_map; /* row -> row of text, or NULL: the same */
     int32_t *ids;  /* ids of text row r: ids[at[r]..at[r + 1]) */
     size_t *at;
     /* running text */
-    yk__tokens run;
+    yk__tokens running;
     int64_t from, len, stride, seq_len; /* the part in run */
 };
 
 extern const struct data_kind yk__data_idx, yk__data_cifar10, yk__data_csv, yk__data_jsonl, yk__data_lines,
     yk__data_text, yk__data_tokens;
 
-void yk__data_field(yk__dataset *d, const char *name, uint32_t dtype, int rank, const int64_t *shape);
+void yk__data_field(yk__dataset *set, const char *name, uint32_t dtype, int rank, const int64_t *shape);
 /* Sets tokenizer (and its folder) from the spec or the options; chars over text[0..bytes). */
-yk_status yk__data_tokenizer(yk__dataset *d, const yk__spec *s, const yk__dataset_options *o, const char *text,
-                             size_t bytes, yk_error *err);
+yk_status yk__data_tokenizer(yk__dataset *set, const yk__spec *spec, const yk__dataset_options *options,
+                             const char *text, size_t bytes, yk_error *err);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What the files of the tokenizers share; nobody else includes this. */
-#ifndef YOKE_CORE_TEXT_TOKENIZER_IMPL_H
-#define YOKE_CORE_TEXT_TOKENIZER_IMPL_H
+#ifndef YOKE_CORE_TEXT_INTERNAL_H
+#define YOKE_CORE_TEXT_INTERNAL_H
 
 #define PCRE2_CODE_UNIT_WIDTH 8
 #include <pcre2.h>
@@ -44,7 +44,7 @@ struct yk__tokenizer {
     int32_t size;      /* largest id + 1 */
     int32_t pad, unk;  /* unk -1: none */
     struct tok_added *added;
-    int nadded;
+    int n_added;
     uint8_t added_first[256]; /* a token begins with this byte */
     struct tok_template single, pair;
     /* WordPiece */
@@ -61,7 +61,7 @@ struct yk__tokenizer {
     size_t merge_slots;
     /* characters */
     int32_t *chars; /* sorted code points; the place is the id */
-    int32_t nchars;
+    int32_t n_chars;
 };
 
 struct tok_word { /* cached result of one word */
@@ -80,7 +80,7 @@ struct tok_cand { /* a possible merge */
 };
 
 struct yk__encoder {
-    const yk__tokenizer *t;
+    const yk__tokenizer *tokenizer;
     pcre2_match_data *match;
     /* word being built, or bytes of the segment */
     char *word;
@@ -104,21 +104,21 @@ struct yk__encoder {
 int yk__tok_push(yk__ids *ids, int32_t id);
 
 /* One piece of text without added tokens. */
-yk_status yk__tok_wordpiece(yk__encoder *e, const char *s, size_t n, yk__ids *out, yk_error *err);
-yk_status yk__tok_bpe(yk__encoder *e, const char *s, size_t n, yk__ids *out, yk_error *err);
+yk_status yk__tok_wordpiece(yk__encoder *enc, const char *s, size_t n, yk__ids *out, yk_error *err);
+yk_status yk__tok_bpe(yk__encoder *enc, const char *s, size_t n, yk__ids *out, yk_error *err);
 
 /* Prepare what is derived from the vocabulary. */
-yk_status yk__tok_wordpiece_ready(yk__tokenizer *t, const char *prefix, yk_error *err);
-yk_status yk__tok_bpe_ready(yk__tokenizer *t, yk_error *err);
-yk_status yk__tok_bpe_pattern(yk__tokenizer *t, const char *path, const char *pattern, yk_error *err);
-yk_status yk__tok_bpe_merges(yk__tokenizer *t, size_t count, yk_error *err);
+yk_status yk__tok_wordpiece_ready(yk__tokenizer *tok, const char *prefix, yk_error *err);
+yk_status yk__tok_bpe_ready(yk__tokenizer *tok, yk_error *err);
+yk_status yk__tok_bpe_pattern(yk__tokenizer *tok, const char *path, const char *pattern, yk_error *err);
+yk_status yk__tok_bpe_merges(yk__tokenizer *tok, size_t count, yk_error *err);
 /* Adds the merge of two tokens; -1: one of them or their product is not in the vocabulary. */
-int yk__tok_bpe_merge(yk__tokenizer *t, const char *left, size_t nl, const char *right, size_t nr, uint32_t rank);
+int yk__tok_bpe_merge(yk__tokenizer *tok, const char *left, size_t nl, const char *right, size_t nr, uint32_t rank);
 
 #define TOK_GPT2_PATTERN "'s|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+| ?[^\\s\\p{L}\\p{N}]+|\\s+(?!\\S)|\\s+"
 
 /* Reading the files of a folder into an empty tokenizer. */
-yk_status yk__tok_load(yk__tokenizer *t, const char *dir, int lowercase, yk_error *err);
+yk_status yk__tok_load(yk__tokenizer *tok, const char *dir, int lowercase, yk_error *err);
 int yk__tok_is_space(int32_t c);
 
 #endif

@@ -1,0 +1,60 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+# The public header, what is made of it, and the library are one: every exported function is declared, described, and noted with the
+# caller's line if it may fail; what its tags say is what the sources do.
+. "$YOKE_SOURCE/tests/golden/lib.sh"
+api=$YOKE_SOURCE/scripts/api
+library=$(find "$YOKE_BUILD/.libs" -name 'libyoke.so*' -type f)
+
+current() {
+    python3 "$api" here >"$out/here.h" || return 1
+    diff "$YOKE_SOURCE/include/yoke/here.h" "$out/here.h" || { echo "run: scripts/api here >include/yoke/here.h"; return 1; }
+}
+ok "here.h is what scripts/api makes of yoke.h" current
+
+exported() { # apart from scripts/api: the names that the library gives a program
+    nm -D --defined-only "$library" | awk '$2 == "T" && $3 ~ /^yk_[a-z]/ { print $3 }' | sort >"$out/exported"
+    [ "$(wc -l <"$out/exported")" -ge 150 ]
+}
+ok "the library exports functions" exported
+
+declared() {
+    python3 "$api" list | awk '{ print $1 }' | sort | diff "$out/exported" -
+}
+ok "yoke.h declares what is exported and nothing else" declared
+
+described() { # a line .B in front of a text that is not empty
+    python3 "$api" man >"$out/yoke.h.3" || return 1
+    awk '/^\.B / { name = $0; sub(/\(.*/, "", name); sub(/.*[ *]/, "", name); getline; if (length($0) > 3) print name }' "$out/yoke.h.3" |
+        sort | diff "$out/exported" -
+}
+ok "the manual page describes every one" described
+
+rendered() {
+    command -v groff >"$out/log" || return 0
+    groff -man -Tutf8 -k -ww -z "$out/yoke.h.3" 2>"$out/warnings"
+    ! grep . "$out/warnings"
+}
+ok "the manual page has no faults" rendered
+
+noted() { # a program's call of a function that may fail goes through yk_here, and none of a safe one
+    python3 "$api" list | awk '$NF != "[safe]" { print $1 }' >"$out/may_fail"
+    { echo '#include <yoke/yoke.h>'; sed 's/.*/CALL &(1)/' "$out/exported"; } >"$out/calls.c"
+    "${CC:-cc}" -I"$YOKE_SOURCE/include" -E -P "$out/calls.c" |
+        sed -n 's/^CALL (yk_here(.*), (\(yk_[a-z0-9_]*\))(1))$/\1/p' | sort >"$out/noted"
+    sort "$out/may_fail" | diff - "$out/noted"
+}
+ok "calls that may fail note the caller's line" noted
+
+ok "tags are what the sources do" python3 "$api" check
+
+mkdir "$out/tree" && cp -r "$YOKE_SOURCE/scripts" "$YOKE_SOURCE/include" "$YOKE_SOURCE/core" "$YOKE_SOURCE/models" "$out/tree"
+wrong() { # wrong FUNCTION TAGS TEXT: with such a comment above it the check fails with the text
+    cp "$YOKE_SOURCE/include/yoke/yoke.h" "$out/tree/include/yoke/yoke.h"
+    sed -i "s|^YK_API .*[ *]$1(|\n/* $2 x */\n&|" "$out/tree/include/yoke/yoke.h"
+    ! python3 "$out/tree/scripts/api" check >"$out/said" && cat "$out/said" && grep -q "^$1 $3" "$out/said"
+}
+ok "a function that fails is not safe" wrong yk_relu "[safe]" "is \[safe\] and reaches"
+ok "a collective is tagged" wrong yk_barrier "[waits]" "is not \[all\] and reaches"
+ok "what talks to nobody is not" wrong yk_rank "[all] [waits] [safe]" "is \[all\] and reaches no collective"
+plan
