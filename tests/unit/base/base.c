@@ -17,6 +17,7 @@
 #include "core/base/nearest.h"
 #include "core/base/option.h"
 #include "core/base/philox.h"
+#include "core/base/round.h"
 #include "tests/support/run.h"
 
 START_TEST(error_keeps_one_clean_line)
@@ -321,5 +322,7 @@ int main(void)
     tcase_add_test(t, options_read_what_they_take);
     tcase_add_test(t, options_nobody_knows);
     tcase_add_test(t, squares_in_any_order);
+    tcase_add_test(t, multiples_are_rounded_up);
+    tcase_add_test(t, the_clock_goes_on);
     return suite_run("base", t);
 }
