@@ -236,7 +236,8 @@ YK_API void yk_end(yk_job *job);
  * rows, some of the rows, rows put together by yk_reshape) has no such form: yk_backward of a loss that depends on it is
  * an error that names the line. In evaluation (yk_train) nothing is exchanged: all values are of this rank's rows. */
 
-/* Elementwise: float operands (i32 too for yk_add to yk_equal) of one type, broadcast as in NumPy. */
+/* Elementwise; operands broadcast as in NumPy. Operands of two types become f32 where one is a float, else i32, as u8 and bool do for
+ * arithmetic; what is only known of floats (yk_exp ..) takes other types as f32. */
 YK_API yk_t yk_add(yk_t a, yk_t b);
 YK_API yk_t yk_sub(yk_t a, yk_t b);
 YK_API yk_t yk_mul(yk_t a, yk_t b);
@@ -270,7 +271,7 @@ YK_API yk_t yk_slice(yk_t x, int32_t axis, int64_t begin, int64_t end, int64_t s
 YK_API yk_t yk_concat(const yk_t *x, uint32_t n, int32_t axis);      /* n values, equal but for that axis */
 YK_API yk_t yk_pad(yk_t x, int32_t axis, int64_t before, int64_t after, float value); /* so many entries more */
 YK_API yk_t yk_expand(yk_t x, uint32_t dims, const int64_t *dim);    /* broadcast to that shape */
-/* Reductions of a float x: axes as a bit mask, 1u << 0 | 1u << 2; the reduced axes vanish, with keep they stay as 1. */
+/* Reductions: axes as a bit mask, 1u << 0 | 1u << 2; the reduced axes vanish, with keep they stay as 1. */
 YK_API yk_t yk_sum(yk_t x, uint32_t axes, bool keep);
 YK_API yk_t yk_mean(yk_t x, uint32_t axes, bool keep);
 YK_API yk_t yk_max(yk_t x, uint32_t axes, bool keep);
