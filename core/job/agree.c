@@ -48,7 +48,7 @@ static yk__vid root_of(const yk__graph *g, yk__vid v)
 static void hash_leaves(const yk_job *job, uint64_t *leaf)
 {
     for (size_t i = 0; i < job->n_param; i++) {
-        const yk__jparam *p = &job->param[i];
+        const yk__job_param *p = &job->param[i];
         if (p->leaf_gen != job->gen)
             continue;
         const uint64_t h = yk__hash_bytes(YK_HASH_SEED, p->name, strlen(p->name));
@@ -88,11 +88,11 @@ static bool hash_graph(yk_job *job, agree_part *part)
 {
     const yk__graph *g = &job->g;
     uint64_t *leaf;
-    if (yk__grow(&job->room.leaf, &job->room.cap_leaf, g->n_value, sizeof *leaf)) {
+    if (yk__grow(&job->lists.leaf, &job->lists.cap_leaf, g->n_value, sizeof *leaf)) {
         yk__job_failf(job, YK_E_MEM, "out of memory while comparing the ranks' graphs");
         return false;
     }
-    leaf = memset(job->room.leaf, 0, g->n_value * sizeof *leaf);
+    leaf = memset(job->lists.leaf, 0, g->n_value * sizeof *leaf);
     hash_leaves(job, leaf);
     if (job->loss != YK_NONE)
         leaf[root_of(g, job->loss)] |= 1;
@@ -169,7 +169,7 @@ static const char *const part_names[YK__AGREE_PARTS] = {
     "another graph (its operations, or the names and shapes of its parameters)", "other settings of the optimizer",
     "another learning rate or schedule", "another clipping, loss scale or precision", "another seed", "another place in the data"};
 
-static bool describe(yk_job *job, agree_part part[YK__AGREE_PARTS])
+static bool describe_all(yk_job *job, agree_part part[YK__AGREE_PARTS])
 {
     memset(part, 0, YK__AGREE_PARTS * sizeof *part);
     describe_optimizer(job, &part[PART_OPTIMIZER]);
@@ -188,15 +188,15 @@ static double small_hash(uint64_t hash)
     return (double)(yk__hash_u64(YK_HASH_SEED, hash) >> (64 - HASH_BITS));
 }
 
-bool yk__agree_words(yk_job *job, double word[YK__AGREE_WORDS])
+bool yk__agree_numbers(yk_job *job, double number[YK__AGREE_NUMBERS])
 {
     agree_part part[YK__AGREE_PARTS];
-    if (!describe(job, part))
+    if (!describe_all(job, part))
         return false;
-    word[0] = 1.0;
+    number[0] = 1.0;
     for (uint32_t i = 0; i < YK__AGREE_PARTS; i++) {
-        word[1 + 2 * i] = small_hash(part[i].hash);
-        word[2 + 2 * i] = word[1 + 2 * i] * word[1 + 2 * i];
+        number[1 + 2 * i] = small_hash(part[i].hash);
+        number[2 + 2 * i] = number[1 + 2 * i] * number[1 + 2 * i];
     }
     return true;
 }
@@ -258,12 +258,12 @@ static void tell_difference(yk_job *job, const char *what, const agree_part *min
     yk__free(row);
 }
 
-bool yk__agree_check(yk_job *job, const double sum[YK__AGREE_WORDS])
+bool yk__agree_check(yk_job *job, const double sum[YK__AGREE_NUMBERS])
 {
     agree_part part[YK__AGREE_PARTS];
     for (uint32_t i = 0; i < YK__AGREE_PARTS; i++)
         if (!all_equal(sum[0], sum[1 + 2 * i], sum[2 + 2 * i])) {
-            if (describe(job, part))
+            if (describe_all(job, part))
                 tell_difference(job, part_names[i], &part[i]);
             return false;
         }
@@ -276,14 +276,14 @@ bool yk__agree_data(yk_job *job, const char *spec, uint64_t rows, uint64_t hash)
     agree_part part = {.hash = hash};
     char what[256];
     part_add(&part, "rows", (double)rows);
-    double word[3] = {1.0, small_hash(part.hash), small_hash(part.hash) * small_hash(part.hash)};
+    double number[3] = {1.0, small_hash(part.hash), small_hash(part.hash) * small_hash(part.hash)};
     if (job->world == 1)
         return true;
-    if (yk__group_sum_f64(job->group, word, 3, &err)) {
+    if (yk__group_sum_f64(job->group, number, 3, &err)) {
         yk__job_fail(job, &err);
         return false;
     }
-    if (all_equal(word[0], word[1], word[2]))
+    if (all_equal(number[0], number[1], number[2]))
         return true;
     snprintf(what, sizeof what, "read other data from %.200s", spec);
     tell_difference(job, what, &part);

@@ -26,7 +26,7 @@ static bool blame_input(const yk_job *job, char *buf, size_t n)
 {
     char row[320];
     for (size_t i = 0; i < job->n_input; i++) {
-        const yk__jinput *input = &job->input[i];
+        const yk__step_input *input = &job->input[i];
         if (input->scalars || job->g.value[input->leaf].dtype != YK_F32)
             continue;
         const yk_value *x = &job->g.value[input->leaf];
@@ -40,7 +40,7 @@ static bool blame_input(const yk_job *job, char *buf, size_t n)
     return false;
 }
 
-const char *yk__blame(const yk_job *job, char *buf, size_t n)
+const char *yk__nonfinite_text(const yk_job *job, char *buf, size_t n)
 {
     char where[280];
     size_t used;

@@ -12,7 +12,7 @@
 
 /* ---- Host values of trace values that follow from inputs ---- */
 
-static bool evaluate(yk_job *job, yk__vid v, double *out, int64_t n, int depth);
+static bool evaluate_value(yk_job *job, yk__vid v, double *out, int64_t n, int depth);
 
 static yk__vid root_of(const yk__graph *g, yk__vid v)
 {
@@ -21,7 +21,7 @@ static yk__vid root_of(const yk__graph *g, yk__vid v)
     return v;
 }
 
-static double element(uint32_t dtype, const void *data, uint64_t byte)
+static double read_element(uint32_t dtype, const void *data, uint64_t byte)
 {
     const uint8_t *p = (const uint8_t *)data + byte;
     float f;
@@ -39,7 +39,7 @@ static double element(uint32_t dtype, const void *data, uint64_t byte)
 }
 
 /* The offset in elements of element i of a value, by its strides. */
-static int64_t place(const yk_value *v, int64_t i)
+static int64_t offset_of_element(const yk_value *v, int64_t i)
 {
     int64_t at = 0;
     for (uint32_t d = v->dims; d-- > 0;) {
@@ -49,7 +49,7 @@ static int64_t place(const yk_value *v, int64_t i)
     return at;
 }
 
-static bool unknown(yk_job *job, const char *what)
+static bool fail_unknown(yk_job *job, const char *what)
 {
     yk__job_failf(job, YK_E_ARG, "labels, class weights and which tokens count must follow from inputs by reshaping, slicing, "
                                  "casting, comparing and choosing, so that the host knows them before the step runs; these come "
@@ -63,14 +63,14 @@ static bool read_input(yk_job *job, yk__vid v, double *out, int64_t n)
     const yk_value *x = &job->g.value[v];
     const yk_slot *s = &job->g.slot[x->slot];
     if (s->kind != YK_SLOT_INPUT || s->key >= job->n_input)
-        return unknown(job, s->kind == YK_SLOT_PARAM ? "a parameter" : "a state");
+        return fail_unknown(job, s->kind == YK_SLOT_PARAM ? "a parameter" : "a state");
     uint32_t size = yk_dtype_bytes(x->dtype);
     for (int64_t i = 0; i < n; i++)
-        out[i] = element(x->dtype, job->input[s->key].data, x->offset + (uint64_t)place(x, i) * size);
+        out[i] = read_element(x->dtype, job->input[s->key].data, x->offset + (uint64_t)offset_of_element(x, i) * size);
     return true;
 }
 
-static double combine(uint32_t op, uint32_t dtype, double a, double b, double c)
+static double apply_op(uint32_t op, uint32_t dtype, double a, double b, double c)
 {
     switch (op) {
     case YK_OP_CAST:
@@ -102,7 +102,7 @@ static double combine(uint32_t op, uint32_t dtype, double a, double b, double c)
     }
 }
 
-static bool known_op(uint32_t op)
+static bool is_known_op(uint32_t op)
 {
     static const uint16_t ops[] = {YK_OP_CAST, YK_OP_NEG, YK_OP_ABS, YK_OP_ADD, YK_OP_SUB, YK_OP_MUL,   YK_OP_DIV,
                                    YK_OP_MAX,  YK_OP_MIN, YK_OP_LT,  YK_OP_EQ,  YK_OP_SELECT, YK_OP_COPY};
@@ -113,7 +113,7 @@ static bool known_op(uint32_t op)
 }
 
 /* All n elements of the output of a node. */
-static bool run_node(yk_job *job, const yk_node *node, yk__vid v, double *out, int64_t n, int depth)
+static bool evaluate_node(yk_job *job, const yk_node *node, yk__vid v, double *out, int64_t n, int depth)
 {
     const yk__graph *g = &job->g;
     const yk_value *x = &g->value[v];
@@ -125,25 +125,25 @@ static bool run_node(yk_job *job, const yk_node *node, yk__vid v, double *out, i
             out[i] = node->op == YK_OP_FILL ? yk_attr_f64(g->attr[node->attr]) : (double)(i / inner % x->dim[axis]);
         return true;
     }
-    if (!known_op(node->op))
-        return unknown(job, yk__op_info_of(node->op)->name);
+    if (!is_known_op(node->op))
+        return fail_unknown(job, yk__op_info_of(node->op)->name);
     double *in[3] = {NULL};
     bool ok = true;
     for (uint32_t k = 0; k < node->n_in && k < 3 && ok; k++) {
         in[k] = yk__calloc((size_t)n + 1, sizeof(double));
         if (!in[k])
             yk__job_failf(job, YK_E_MEM, "out of memory while counting labels");
-        ok = in[k] && evaluate(job, g->index[node->in + k], in[k], n, depth + 1);
+        ok = in[k] && evaluate_value(job, g->index[node->in + k], in[k], n, depth + 1);
     }
     for (int64_t i = 0; i < n && ok; i++)
-        out[i] = combine(node->op, x->dtype, in[0][i], in[1] ? in[1][i] : 0.0, in[2] ? in[2][i] : 0.0);
+        out[i] = apply_op(node->op, x->dtype, in[0][i], in[1] ? in[1][i] : 0.0, in[2] ? in[2][i] : 0.0);
     for (int k = 0; k < 3; k++)
         yk__free(in[k]);
     return ok;
 }
 
 /* Copies into a part of the root (pad, concat). */
-static bool run_writes(yk_job *job, yk__vid root, double *out, int depth)
+static bool evaluate_writes(yk_job *job, yk__vid root, double *out, int depth)
 {
     const yk__graph *g = &job->g;
     for (size_t k = 0; k < g->n_node; k++) {
@@ -154,9 +154,9 @@ static bool run_writes(yk_job *job, yk__vid root, double *out, int depth)
         const yk_value *p = &g->value[part];
         int64_t m = yk__count(p), from = (int64_t)(p->offset - g->value[root].offset) / yk_dtype_bytes(p->dtype);
         double *v = yk__calloc((size_t)m + 1, sizeof *v);
-        bool ok = v && evaluate(job, g->index[node->in], v, m, depth + 1);
+        bool ok = v && evaluate_value(job, g->index[node->in], v, m, depth + 1);
         for (int64_t i = 0; i < m && ok; i++)
-            out[from + place(p, i)] = v[i];
+            out[from + offset_of_element(p, i)] = v[i];
         yk__free(v);
         if (!ok)
             return false;
@@ -164,12 +164,12 @@ static bool run_writes(yk_job *job, yk__vid root, double *out, int depth)
     return true;
 }
 
-static bool evaluate(yk_job *job, yk__vid v, double *out, int64_t n, int depth)
+static bool evaluate_value(yk_job *job, yk__vid v, double *out, int64_t n, int depth)
 {
     const yk__graph *g = &job->g;
     yk__vid root = root_of(g, v);
     if (depth > 64)
-        return unknown(job, "too long a chain of operations");
+        return fail_unknown(job, "too long a chain of operations");
     if (g->value[root].slot != YK_NONE)
         return read_input(job, v, out, n);
     for (size_t k = g->n_node; k-- > 0;) {
@@ -178,19 +178,19 @@ static bool evaluate(yk_job *job, yk__vid v, double *out, int64_t n, int depth)
             continue;
         int64_t all = yk__count(&g->value[root]), from = (int64_t)(g->value[v].offset - g->value[root].offset);
         double *whole = yk__calloc((size_t)all + 1, sizeof *whole);
-        bool ok = whole && run_node(job, node, root, whole, all, depth) && run_writes(job, root, whole, depth);
+        bool ok = whole && evaluate_node(job, node, root, whole, all, depth) && evaluate_writes(job, root, whole, depth);
         from /= yk_dtype_bytes(g->value[v].dtype);
         for (int64_t i = 0; i < n && ok; i++)
-            out[i] = whole[from + place(&g->value[v], i)];
+            out[i] = whole[from + offset_of_element(&g->value[v], i)];
         yk__free(whole);
         return ok;
     }
-    return unknown(job, "an operation with several results");
+    return fail_unknown(job, "an operation with several results");
 }
 
 bool yk__host_values(yk_job *job, yk__vid v, double *out, int64_t n)
 {
-    return evaluate(job, v, out, n, 0);
+    return evaluate_value(job, v, out, n, 0);
 }
 
 bool yk__host_labels(yk_job *job, yk__vid v, int64_t other_than, int64_t classes, double *n, int64_t *bad)
@@ -226,15 +226,15 @@ uint32_t yk__counted_new(yk_job *job, double local, yk__vid *inverse)
 }
 
 /* Marks the values that the loss depends on; NULL after a failure. */
-static const uint8_t *reached(yk_job *job, yk__vid loss)
+static const uint8_t *mark_reached(yk_job *job, yk__vid loss)
 {
     const yk__graph *g = &job->g;
     uint8_t *need;
-    if (yk__grow(&job->room.need, &job->room.cap_need, g->n_value, 1)) {
+    if (yk__grow(&job->lists.need, &job->lists.cap_need, g->n_value, 1)) {
         yk__job_failf(job, YK_E_MEM, "out of memory in yk_backward");
         return NULL;
     }
-    need = memset(job->room.need, 0, g->n_value);
+    need = memset(job->lists.need, 0, g->n_value);
     need[root_of(g, loss)] = 1;
     for (size_t k = g->n_node; k-- > 0;) {
         const yk_node *node = &g->node[k];
@@ -265,9 +265,9 @@ static uint32_t terms_of(const yk_job *job, const uint8_t *need)
 }
 
 /* The weight of this micro batch in its window, and which parameters it trains. */
-bool yk__weigh(yk_job *job)
+bool yk__loss_weigh(yk_job *job)
 {
-    const uint8_t *need = reached(job, job->loss);
+    const uint8_t *need = mark_reached(job, job->loss);
     if (!need)
         return false;
     for (size_t i = 0; i < job->n_param; i++)
@@ -293,21 +293,21 @@ bool yk__weigh(yk_job *job)
 bool yk__count_ranks(yk_job *job)
 {
     yk_error err = YK_ERROR_INIT;
-    double v[YK__COUNTS + 2 + YK__AGREE_WORDS + YK__SHARD_WORDS], word[YK__SHARD_WORDS];
-    const uint32_t n = job->n_counted, agree = n + 2, shard = agree + YK__AGREE_WORDS;
+    double v[YK__COUNTS + 2 + YK__AGREE_NUMBERS + YK__SHARD_NUMBERS], shard_numbers[YK__SHARD_NUMBERS];
+    const uint32_t n = job->n_counted, agree = n + 2, shard = agree + YK__AGREE_NUMBERS;
     for (uint32_t i = 0; i < n; i++)
         v[i] = job->counted[i].local;
     v[n] = (double)job->local;
     v[n + 1] = job->empty;
-    yk__sharding_words(job, word);
-    memcpy(v + shard, word, sizeof word);
-    if (job->world > 1 && !yk__agree_words(job, v + agree))
+    yk__sharding_numbers(job, shard_numbers);
+    memcpy(v + shard, shard_numbers, sizeof shard_numbers);
+    if (job->world > 1 && !yk__agree_numbers(job, v + agree))
         return false;
-    if (job->world > 1 && yk__group_sum_members(job->group, v, shard + YK__SHARD_WORDS, &err)) {
+    if (job->world > 1 && yk__group_sum_members(job->group, v, shard + YK__SHARD_NUMBERS, &err)) {
         yk__job_fail(job, &err);
         return false;
     }
-    if (job->world > 1 && (!yk__agree_check(job, v + agree) || !yk__sharding_check(job, word, v + shard)))
+    if (job->world > 1 && (!yk__agree_check(job, v + agree) || !yk__sharding_check(job, shard_numbers, v + shard)))
         return false;
     for (uint32_t i = 0; i < n; i++) {
         job->counted[i].global = v[i];
@@ -316,7 +316,7 @@ bool yk__count_ranks(yk_job *job)
     if (!job->rows_set)
         job->global = (int64_t)v[n];
     job->any_empty = v[n + 1] > 0.0;
-    yk__sharding_counts(job, v[shard + YK__SHARD_WORDS - 1]);
+    yk__sharding_counts(job, v[shard + YK__SHARD_NUMBERS - 1]);
     job->counted_ranks = true;
     return true;
 }

@@ -18,7 +18,7 @@ struct yk_data {
     uint64_t epoch, next;
     const yk__field *field;
     int n_field;
-    const yk__loader_batch *now; /* of the step under way */
+    const yk__loader_batch *current; /* of the step under way */
 };
 
 static void part_of(void *user, int64_t n, int64_t *first, int64_t *count)
@@ -199,7 +199,7 @@ static yk_t input_of(const yk_data *d, const yk__loader_batch *b, int k)
     return yk_input(d->job, (yk_dtype)f->dtype, (uint32_t)f->rank + 1, dim, b->field[k]);
 }
 
-static void fill(const yk_data *d, const yk__loader_batch *b, yk_batch *out)
+static void fill_batch(const yk_data *d, const yk__loader_batch *b, yk_batch *out)
 {
     for (int k = 0; k < d->n_field; k++) {
         yk_t v = input_of(d, b, k);
@@ -233,10 +233,10 @@ static bool begin_step(yk_data *d, const yk__loader_batch *b, yk_batch *out)
                       .epoch = b->epoch,
                       .index = (uint64_t)b->index,
                       .last = b->last};
-    fill(d, b, out);
+    fill_batch(d, b, out);
     job->from_loader = true;
-    job->fed_by = d;
-    d->now = b;
+    job->batch_source = d;
+    d->current = b;
     job->window_end = b->last && !d->eval;
     if (!d->eval)
         yk__share_count(job, b->global_rows);
@@ -294,10 +294,10 @@ void yk_data_place(const yk_data *d, uint64_t *epoch, uint64_t *batch)
 
 bool yk__data_where(const yk_job *job, int64_t row, char *buf, size_t n)
 {
-    const yk_data *d = job->from_loader ? job->fed_by : NULL;
-    if (!d || row < 0 || row >= d->now->rows)
+    const yk_data *d = job->from_loader ? job->batch_source : NULL;
+    if (!d || row < 0 || row >= d->current->rows)
         return false;
-    yk__dataset_where(d->set, d->now->row[d->now->first + row], buf, n);
+    yk__dataset_where(d->set, d->current->row[d->current->first + row], buf, n);
     return true;
 }
 

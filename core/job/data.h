@@ -14,6 +14,6 @@ bool yk__data_where(const yk_job *job, int64_t row, char *buf, size_t n);
 /* "row 3 (t.csv: line 9)", or "row 3". */
 void yk__row_text(const yk_job *job, int64_t row, char *buf, size_t n);
 /* "; input 0 of the step holds nan in row 3 (..)", or which rows the step was made of, or "". Returns buf. */
-const char *yk__blame(const yk_job *job, char *buf, size_t n);
+const char *yk__nonfinite_text(const yk_job *job, char *buf, size_t n);
 
 #endif

@@ -124,7 +124,7 @@ void yk_fail(yk_job *job, yk_status status, const char *text)
         yk__job_failf(job, status ? status : YK_E_ARG, "%s", text ? text : "");
 }
 
-bool yk__is_no(yk_t x)
+bool yk__is_none(yk_t x)
 {
     return x.id == 0;
 }
@@ -136,7 +136,7 @@ bool yk__job_alive(yk_job *job)
     return yk_ok(job);
 }
 
-yk_job *yk__enter(const char *name, uint32_t n, const yk_t *x)
+yk_job *yk__op_enter(const char *name, uint32_t n, const yk_t *x)
 {
     yk_job *job = NULL;
     for (uint32_t i = 0; i < n && !job; i++)
@@ -149,8 +149,8 @@ yk_job *yk__enter(const char *name, uint32_t n, const yk_t *x)
                           i + 1);
             return NULL;
         }
-    job->g.stream = ++job->calls;
-    job->call = name;
+    job->g.stream = ++job->n_call;
+    job->op_name = name;
     return job;
 }
 
@@ -169,7 +169,7 @@ static void fail_dead(yk_job *job, const char *name, yk_t x)
                       name);
 }
 
-yk__vid yk__use(yk_job *job, const char *name, yk_t x)
+yk__vid yk__step_value(yk_job *job, const char *name, yk_t x)
 {
     uint32_t index = (uint32_t)x.id;
     uint16_t gen = (uint16_t)(x.id >> 32);
@@ -194,12 +194,12 @@ yk_t yk__handle(yk_job *job, yk__vid v)
     return (yk_t){(uint64_t)job->serial << 48 | (uint64_t)job->gen << 32 | v};
 }
 
-const yk_value *yk__peek(const yk_job *job, yk_t x, yk_value *buf)
+const yk_value *yk__handle_info(const yk_job *job, yk_t x, yk_value *buf)
 {
     uint32_t index = (uint32_t)x.id;
     uint16_t gen = (uint16_t)(x.id >> 32);
     if (gen == 0 && index < job->n_param) {
-        const yk__jparam *p = &job->param[index];
+        const yk__job_param *p = &job->param[index];
         *buf = (yk_value){.dtype = (uint8_t)p->dtype, .dims = (uint8_t)p->dims};
         memcpy(buf->dim, p->dim, sizeof p->dim);
         return buf;
@@ -216,7 +216,7 @@ uint32_t yk_dims(yk_t x)
 {
     yk_value buf;
     yk_job *job = yk__job_of(x);
-    const yk_value *v = job ? yk__peek(job, x, &buf) : NULL;
+    const yk_value *v = job ? yk__handle_info(job, x, &buf) : NULL;
     return v ? v->dims : 0;
 }
 
@@ -224,7 +224,7 @@ int64_t yk_dim(yk_t x, int32_t axis)
 {
     yk_value buf;
     yk_job *job = yk__job_of(x);
-    const yk_value *v = job ? yk__peek(job, x, &buf) : NULL;
+    const yk_value *v = job ? yk__handle_info(job, x, &buf) : NULL;
     if (!v)
         return -1;
     if (axis < 0)

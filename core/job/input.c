@@ -12,7 +12,7 @@ uint32_t yk__input_new(yk_job *job, yk_dtype dtype, uint32_t dims, const int64_t
         return YK_NONE;
     }
     memset(job->input + had, 0, (job->cap_input - had) * sizeof *job->input);
-    yk__jinput *in = &job->input[job->n_input];
+    yk__step_input *in = &job->input[job->n_input];
     if (in->cap < bytes) {
         yk__free(in->data);
         in->data = yk__aligned(bytes, 64);
@@ -26,7 +26,7 @@ uint32_t yk__input_new(yk_job *job, yk_dtype dtype, uint32_t dims, const int64_t
     uint32_t slot = yk__slot_new(&job->g, YK_SLOT_INPUT, bytes, number);
     in->bytes = bytes;
     in->scalars = dims == UINT32_MAX;
-    in->fed = false;
+    in->from_user = false;
     in->leaf = dims == UINT32_MAX ? slot : yk__leaf(&job->g, slot, 0, dtype, dims, dim);
     job->n_input++;
     return number;
@@ -106,7 +106,7 @@ yk_t yk_input(yk_job *job, yk_dtype dtype, uint32_t dims, const int64_t *dim, co
         n *= (uint64_t)dim[i];
     }
     uint64_t bytes = n * yk_dtype_bytes(dtype);
-    job->g.stream = ++job->calls;
+    job->g.stream = ++job->n_call;
     uint32_t number = yk__input_new(job, dtype, dims, dim, bytes);
     if (number == YK_NONE)
         return YK__POISON;
@@ -151,7 +151,7 @@ static void set_rows(yk_job *job, int64_t local, const int32_t *row, int64_t fir
     job->local = local;
     job->global = global;
     for (uint32_t i = 0; i < job->n_input; i++)
-        if (job->input[i].fed && job->input[i].leaf != YK_NONE)
+        if (job->input[i].from_user && job->input[i].leaf != YK_NONE)
             yk__sharding_input(job, i);
 }
 
@@ -183,7 +183,7 @@ static int64_t random_rows(yk_job *job, int64_t lead)
     return n > 0 && lead % n == 0 ? n : lead;
 }
 
-bool yk__random_key(yk_job *job, yk__vid *key)
+bool yk__dropout_key(yk_job *job, yk__vid *key)
 {
     const int64_t four = 4;
     if (job->key_input == YK_NONE) {
@@ -210,13 +210,13 @@ static bool plain_rows(yk_job *job, int64_t lead, yk__vid *rows)
     return number != YK_NONE;
 }
 
-bool yk__random(yk_job *job, yk__vid x, yk__vid *key, yk__vid *rows)
+bool yk__dropout_inputs(yk_job *job, yk__vid x, yk__vid *key, yk__vid *rows)
 {
     const int64_t lead = job->g.value[x].dim[0];
-    if (!yk__random_key(job, key))
+    if (!yk__dropout_key(job, key))
         return false;
     const int64_t said = random_rows(job, lead);
-    const bool alike = job->world > 1 && yk__sharding_of(job, x).spread == YK__REPLICATED;
+    const bool alike = job->world > 1 && yk__sharding_of(job, x).kind == YK__REPLICATED;
     if (alike || (job->rows_input != YK_NONE && job->g.value[job->rows].dim[0] != said))
         return plain_rows(job, lead, rows);
     if (job->rows_input == YK_NONE) {

@@ -32,13 +32,13 @@
 #define YK__COUNTS 16   /* counted losses in one micro batch */
 
 /* A number of a configuration struct: 0 is the default, YK_ZERO is 0. */
-static inline double yk__setting(double given, double preset)
+static inline double yk__setting_or(double given, double preset)
 {
     return given == YK_ZERO ? 0.0 : given != 0.0 ? given : preset;
 }
 
 /* A parameter or state. */
-typedef struct yk__jparam {
+typedef struct yk__job_param {
     char *name;
     bool state, frozen, pending; /* pending: its first value is not on the device yet */
     yk_dtype dtype;
@@ -52,18 +52,18 @@ typedef struct yk__jparam {
     uint16_t assigned;  /* generation of the last yk_assign */
     bool used;          /* a loss of the window under way depends on it */
     uint64_t steps;     /* updates it had */
-} yk__jparam;
+} yk__job_param;
 
 /* How a value of the step lies over the ranks (DTensor's words); see sharding.c. */
-typedef enum yk__spread { YK__UNSET, YK__REPLICATED, YK__SHARDED, YK__PARTIAL, YK__LOCAL } yk__spread;
+typedef enum yk__shard_kind { YK__UNSET, YK__REPLICATED, YK__SHARDED, YK__PARTIAL, YK__LOCAL } yk__shard_kind;
 
 typedef struct yk__sharding {
-    uint8_t spread, axis; /* axis: along which its rows lie (SHARDED) */
-    bool guess;           /* SHARDED by its first length alone: an input, or a view of one */
-    bool met;             /* follows from what the ranks exchange in this step */
-    uint16_t why;         /* LOCAL: number of its reason */
-    uint32_t sign;        /* of how it was made, equal on all ranks */
-    uint32_t whole;       /* PARTIAL: its sum over the ranks + 1, once there is one */
+    uint8_t kind, axis;   /* yk__shard_kind; axis: along which its rows lie (SHARDED) */
+    bool guessed;         /* SHARDED by its first length alone: an input, or a view of one */
+    bool exchanged;       /* follows from what the ranks exchange in this step */
+    uint16_t reason;      /* LOCAL: number of its reason */
+    uint32_t signature;   /* of how it was made, equal on all ranks */
+    uint32_t sum_plus_1;  /* PARTIAL: number of its sum over the ranks + 1, once there is one */
     int64_t inner;        /* SHARDED: neighbouring entries along the axis that are of one row; 0: rows of yk_pack */
 } yk__sharding;
 
@@ -75,30 +75,30 @@ typedef struct yk__row_mean {
 } yk__row_mean;
 
 /* Host data of one input slot of the step; the memory is used again by the next step. */
-typedef struct yk__jinput {
+typedef struct yk__step_input {
     void *data;
     uint64_t bytes;
     size_t cap;
     yk__vid leaf;
     bool scalars; /* a vector of scalars: leaf is its slot */
-    bool fed;     /* by yk_input: its sharding is found out or said */
-} yk__jinput;
+    bool from_user; /* by yk_input: its sharding is found out or said */
+} yk__step_input;
 
 /* A value that the host wants or has. */
 typedef struct yk__kept {
     uint16_t gen;
     uint8_t age;       /* steps that ended since */
     bool loss;         /* went through yk_backward: the sum over ranks is its value */
-    bool hold;         /* outlives its step */
+    bool outlives_step;
     bool sent, ready;  /* its run was submitted; the data is here */
     bool summed;
-    bool pinned, dead; /* its number is still wanted by the window; its handle is over */
+    bool pinned, handle_over; /* its number is still wanted by the window */
     yk__vid vid, source; /* source: the dense value that is read */
     double factor;     /* of a loss that all ranks have alike: local / global rows */
     uint64_t ticket, bytes;
     yk_value value;    /* type and shape */
     void *host;
-    uint64_t room;     /* bytes of that memory */
+    uint64_t capacity; /* bytes of that memory */
     double sum;
 } yk__kept;
 
@@ -117,7 +117,7 @@ typedef struct yk__spare {
 #define YK__SPARES 8
 
 /* Lists that a step needs for a moment; their memory stays for the next. */
-typedef struct yk__room {
+typedef struct yk__step_lists {
     yk__vid *value;       /* that the engine is to read, and where to */
     void **host;
     const void **input;   /* what the engine gets */
@@ -126,14 +126,14 @@ typedef struct yk__room {
     double *label;        /* host values of labels, and of which tokens count */
     uint64_t *leaf;       /* per value: hash of the parameter it is */
     size_t cap_value, cap_host, cap_input, cap_input_bytes, cap_need, cap_label, cap_leaf;
-} yk__room;
+} yk__step_lists;
 
 /* What a micro batch adds to the loss of its window. */
-typedef struct yk__part {
+typedef struct yk__loss_part {
     double weight, loss; /* loss: this rank's part */
     uint16_t gen;
     yk__vid vid;
-} yk__part;
+} yk__loss_part;
 
 typedef struct yk__log_entry {
     char *name;
@@ -167,7 +167,7 @@ struct yk_opt {
     bool window_known;
     uint32_t micro;       /* micro batches of the window under way */
     double weight, unit;  /* of the window under way: sum of weights; what its seeds are divided by */
-    yk__part *part;
+    yk__loss_part *part;
     size_t n_part, cap_part;
     yk_sched *sched;
 };
@@ -202,14 +202,14 @@ struct yk_job {
     yk__placement *place;   /* of all ranks */
     char (*rank_name)[96];
 
-    yk__jparam *param;
+    yk__job_param *param;
     size_t n_param, cap_param;
     bool training;
 
     /* the step under way */
     yk__graph g;
-    uint32_t calls;         /* operations of the step so far: the stream number of their nodes */
-    yk__jinput *input;
+    uint32_t n_call;        /* operations of the step so far: the stream number of their nodes */
+    yk__step_input *input;
     size_t n_input, cap_input;
     uint32_t n_scalar;      /* scalars in use */
     uint32_t *scalar_input; /* input number of each vector of scalars */
@@ -230,7 +230,7 @@ struct yk_job {
     size_t cap_sharding;
     char (*reason)[320];    /* why values are LOCAL */
     size_t n_reason, cap_reason;
-    const char *call;       /* name of the operation under way */
+    const char *op_name;    /* of the operation under way */
     yk__row_mean *row_mean;
     size_t n_row_mean, cap_row_mean;
     yk__vid share_leaf;     /* local / global rows; YK_NONE: not used in this step */
@@ -253,10 +253,10 @@ struct yk_job {
 
     yk__kept *kept;
     size_t n_kept, cap_kept;
-    void **limbo;           /* host memory a run may still write to */
-    size_t n_limbo, cap_limbo;
+    void **deferred;        /* host memory a run may still write to: freed later */
+    size_t n_deferred, cap_deferred;
     yk__spare spare[YK__SPARES];
-    yk__room room;
+    yk__step_lists lists;
 
     yk_opt *opt;
     double clip_norm, clip_value;
@@ -265,12 +265,12 @@ struct yk_job {
     bool scaling;
 
     yk_data **data;
-    yk_data *fed_by;         /* whose batch the step is made of, while from_loader */
+    yk_data *batch_source;   /* whose batch the step is made of, while from_loader */
     size_t n_data, cap_data;
     struct yk__share *share;
 
     uint64_t runs, compiles; /* of training; programs made */
-    bool told_compile;
+    bool compile_reported;
     yk_value last_input[8];  /* types and shapes of the first inputs of the last training run */
     uint32_t n_last;
 
@@ -296,33 +296,33 @@ void yk__here_place(const char **file, int *line); /* of the user's last call; f
 const char *yk__here_text(char *buf, size_t n); /* "FILE:LINE" of the user's last call */
 bool yk__job_alive(yk_job *job); /* yk_ok, after taking over a failure of the graph */
 /* The job of the operands if all of it may go on; the required operands come first. NULL: return a poisoned handle. */
-yk_job *yk__enter(const char *name, uint32_t n, const yk_t *x);
+yk_job *yk__op_enter(const char *name, uint32_t n, const yk_t *x);
 /* The value in the step's trace; YK_NONE after a failure (the job has it). */
-yk__vid yk__use(yk_job *job, const char *name, yk_t x);
+yk__vid yk__step_value(yk_job *job, const char *name, yk_t x);
 yk_t yk__handle(yk_job *job, yk__vid v);  /* takes over a failure of the graph */
-const yk_value *yk__peek(const yk_job *job, yk_t x, yk_value *buf); /* type and shape of any living handle; NULL */
-bool yk__is_no(yk_t x);
+const yk_value *yk__handle_info(const yk_job *job, yk_t x, yk_value *buf); /* type and shape of any living handle; NULL */
+bool yk__is_none(yk_t x);
 
 /* ---- param.c ------------------------------------------------------------------------------------------------------- */
-yk__jparam *yk__param_of(yk_job *job, const char *name, yk_t x); /* NULL after a failure */
-yk__vid yk__param_leaf(yk_job *job, yk__jparam *p);
+yk__job_param *yk__param_of(yk_job *job, const char *name, yk_t x); /* NULL after a failure */
+yk__vid yk__param_leaf(yk_job *job, yk__job_param *p);
 bool yk__params_ready(yk_job *job);                   /* first values are on the device */
 yk_t yk__param_handle(const yk_job *job, size_t i);
-yk__jparam *yk__param_named(const yk_job *job, const char *name); /* NULL */
-bool yk__param_put(yk_job *job, yk__jparam *p, const void *data); /* f32, or a state's i32 */
-bool yk__param_get(yk_job *job, yk__jparam *p, void *data);
+yk__job_param *yk__param_named(const yk_job *job, const char *name); /* NULL */
+bool yk__param_put(yk_job *job, yk__job_param *p, const void *data); /* f32, or a state's i32 */
+bool yk__param_get(yk_job *job, yk__job_param *p, void *data);
 /* As files have it: f32; a state of i32 is i64 there (a batch norm's count of batches), and exact all the way. */
-yk_dtype yk__param_file_type(const yk__jparam *p);
-bool yk__param_put_file(yk_job *job, yk__jparam *p, void *data); /* data is changed */
-bool yk__param_get_file(yk_job *job, yk__jparam *p, void *data);
+yk_dtype yk__param_file_type(const yk__job_param *p);
+bool yk__param_put_file(yk_job *job, yk__job_param *p, void *data); /* data is changed */
+bool yk__param_get_file(yk_job *job, yk__job_param *p, void *data);
 
 /* ---- input.c ------------------------------------------------------------------------------------------------------- */
 /* Number of a new input of the step with room for bytes; YK_NONE after a failure. */
 uint32_t yk__input_new(yk_job *job, yk_dtype dtype, uint32_t dims, const int64_t *dim, uint64_t bytes);
 uint32_t yk__scalar_new(yk_job *job, double value, yk__vid *leaf);
 void yk__scalar_set(yk_job *job, uint32_t scalar, double value);
-bool yk__random(yk_job *job, yk__vid x, yk__vid *key, yk__vid *rows); /* inputs of dropout of x along its first axis */
-bool yk__random_key(yk_job *job, yk__vid *key);
+bool yk__dropout_inputs(yk_job *job, yk__vid x, yk__vid *key, yk__vid *rows); /* inputs of dropout of x along its first axis */
+bool yk__dropout_key(yk_job *job, yk__vid *key);
 void yk__inputs_clear(yk_job *job);
 int64_t yk__local_rows(const yk_job *job);
 void yk__rows_from(yk_job *job, int64_t local, int64_t first, int64_t global); /* yk_rows of first, first + 1, .. */
@@ -335,16 +335,16 @@ bool yk__host_values(yk_job *job, yk__vid v, double *out, int64_t n);
 bool yk__host_labels(yk_job *job, yk__vid v, int64_t other_than, int64_t classes, double *n, int64_t *bad);
 uint32_t yk__counted_new(yk_job *job, double local, yk__vid *inverse);
 bool yk__count_ranks(yk_job *job); /* collective: fills global, rows, scalars */
-bool yk__weigh(yk_job *job);       /* of the loss: its micro batch's weight, which parameters it trains */
+bool yk__loss_weigh(yk_job *job);       /* of the loss: its micro batch's weight, which parameters it trains */
 
 /* ---- sharding.c (of several ranks; in a group of one all is REPLICATED and nothing is kept) ------------------------------- */
 yk__sharding yk__sharding_of(const yk_job *job, yk__vid v);
-yk_t yk__give(yk_job *job, yk__vid v, yk__sharding s); /* the handle of a result; a folded view becomes a value of its own */
-yk__vid yk__like(yk_job *job, yk__vid from, yk__vid v); /* v lies as `from` does (a cast) */
+yk_t yk__result(yk_job *job, yk__vid v, yk__sharding s); /* the handle of a result; a folded view becomes a value of its own */
+yk__vid yk__result_like(yk_job *job, yk__vid from, yk__vid v); /* v lies as `from` does (a cast) */
 /* PARTIAL: its sum over the ranks, while training; else v. */
-yk__vid yk__all_ranks(yk_job *job, yk__vid v);
-yk__vid yk__operand(yk_job *job, const char *name, yk_t x); /* yk__all_ranks of yk__use */
-yk__vid yk__partial(yk_job *job, yk__vid v); /* REPLICATED: times the rank's share of the rows */
+yk__vid yk__sum_of_ranks(yk_job *job, yk__vid v);
+yk__vid yk__operand(yk_job *job, const char *name, yk_t x); /* yk__sum_of_ranks of yk__step_value */
+yk__vid yk__rank_term(yk_job *job, yk__vid v); /* REPLICATED: times the rank's share of the rows */
 /* LOCAL, with the user's place as the reason's. v names the shape. */
 yk__sharding yk__shard_local(yk_job *job, yk__vid v, const char *why);
 /* Of results: of an elementwise op (YK_NONE operands are skipped); of one whose last axes each row computes by itself. */
@@ -369,18 +369,18 @@ void yk__sharding_input(yk_job *job, uint32_t number);
 void yk__sharding_constant(yk_job *job, yk__vid leaf, float value);
 void yk__sharding_clear(yk_job *job);
 void yk__sharding_free(yk_job *job);
-/* What the counts' exchange carries of it: room for YK__SHARD_WORDS numbers; check: after they were added up. */
+/* What the counts' exchange carries of it: room for YK__SHARD_NUMBERS numbers; check: after they were added up. */
 #define YK__SHARD_INPUTS 8
-#define YK__SHARD_WORDS (2 + 2 * YK__SHARD_INPUTS)
-void yk__sharding_words(const yk_job *job, double *word);
-bool yk__sharding_check(yk_job *job, const double *word, const double *sum);
+#define YK__SHARD_NUMBERS (2 + 2 * YK__SHARD_INPUTS)
+void yk__sharding_numbers(const yk_job *job, double *number);
+bool yk__sharding_check(yk_job *job, const double *number, const double *sum);
 void yk__sharding_counts(yk_job *job, double ranks); /* shares and means, now that the rows of all ranks are known */
 bool yk__sharding_loss(yk_job *job, yk__vid loss); /* false: it cannot be split; the job has the error */
 
 /* ---- step.c -------------------------------------------------------------------------------------------------------- */
 yk__kept *yk__kept_find(yk_job *job, yk_t x);
 yk__kept *yk__kept_add(yk_job *job, yk__vid v);
-bool yk__flush(yk_job *job);                  /* runs what the step has so far */
+bool yk__step_flush(yk_job *job);                  /* runs what the step has so far */
 bool yk__kept_fetch(yk_job *job, yk__kept *k); /* its data is in host memory */
 double yk__kept_number(yk_job *job, yk__kept *k);
 void yk__step_end(yk_job *job);               /* the trace and its handles die */
@@ -394,22 +394,22 @@ yk__vid yk__dropout(yk_job *job, yk__vid x, float p, yk__vid rows);
 /* ---- elsewhere ----------------------------------------------------------------------------------------------------- */
 void yk__opt_free(yk_opt *opt);
 void yk__opt_follow(yk_sched *s); /* the optimizer takes the rate (and momentum) of the schedule's step */
-void yk__share_note(yk_job *job, bool train);   /* the engine ran: time and rows for the balance */
+void yk__share_run_noted(yk_job *job, bool train);   /* the engine ran: time and rows for the balance */
 void yk__log_flush(yk_job *job, bool all);
 void yk__log_close(yk_job *job);
 void yk__data_free(yk_data *d);
 /* What the shares need to know of a rank. */
-typedef struct yk__rank_room {
+typedef struct yk__rank_budget {
     uint64_t bytes;       /* of memory it may use; 0: not known */
     bool limited, forced; /* by the user; never excluded */
     double pace;          /* of the start-up probe; 0: not known */
-} yk__rank_room;
-yk_status yk__share_new(yk_job *job, const yk__rank_room *room, yk_error *err);
+} yk__rank_budget;
+yk_status yk__share_new(yk_job *job, const yk__rank_budget *budget, yk_error *err);
 void yk__share_free(struct yk__share *s);
 bool yk__opt_made(yk_opt *opt);                 /* the engine knows the optimizer */
 /* Compares over ranks: all, or those that take part in steps. */
 bool yk__job_hash(yk_job *job, bool all, uint64_t *hash);
 bool yk__job_catch_up(yk_job *job); /* collective: excluded ranks get parameters and states as they are */
-yk__vid yk__float(yk_job *job, yk__vid v);      /* cast to f32 where it is not float */
+yk__vid yk__as_float(yk_job *job, yk__vid v);      /* cast to f32 where it is not float */
 
 #endif

@@ -7,12 +7,12 @@
 #include "core/job/job.h"
 
 /* sum(v), or sum(v) / count, as a scalar; or v itself. */
-static yk_t reduced(yk_job *job, yk__vid v, yk__sharding items, double count, yk_reduction how)
+static yk_t reduce_items(yk_job *job, yk__vid v, yk__sharding items, double count, yk_reduction how)
 {
     yk__graph *g = &job->g;
     yk__vid inverse;
     if (v == YK_NONE || how == YK_EACH)
-        return yk__give(job, v, items);
+        return yk__result(job, v, items);
     uint32_t dims = g->value[v].dims;
     yk__vid out = yk__reshape(g, yk__sum(g, v, (1u << dims) - 1u), 0, NULL);
     if (how != YK_SUM) {
@@ -20,7 +20,7 @@ static yk_t reduced(yk_job *job, yk__vid v, yk__sharding items, double count, yk
             return YK__POISON;
         out = yk__bin(g, YK_OP_MUL, out, inverse);
     }
-    return yk__give(job, out, yk__shard_total(items, how == YK_MEAN));
+    return yk__result(job, out, yk__shard_total(items, how == YK_MEAN));
 }
 
 /* A class that the logits do not have. */
@@ -54,11 +54,11 @@ static double label_count(yk_job *job, yk__vid labels, yk__vid weight, int64_t i
     if (!classes && count >= 0.0)
         return count;
     count = 0.0;
-    if (yk__grow(&job->room.label, &job->room.cap_label, (size_t)(n + classes), sizeof *job->room.label)) {
+    if (yk__grow(&job->lists.label, &job->lists.cap_label, (size_t)(n + classes), sizeof *job->lists.label)) {
         yk__job_failf(job, YK_E_MEM, "out of memory in yk_cross_entropy");
         return -1.0;
     }
-    double *y = job->room.label, *w = y + n;
+    double *y = job->lists.label, *w = y + n;
     if (!yk__host_values(job, labels, y, n) || (classes && !yk__host_values(job, weight, w, classes)))
         return -1.0;
     for (int64_t i = 0; i < n; i++)
@@ -73,11 +73,11 @@ yk_t yk_cross_entropy_with(yk_t logits, yk_t labels, const yk_cross_entropy_conf
     const char *name = "yk_cross_entropy";
     c = c ? c : &none;
     const yk_t all[3] = {logits, labels, c->weight};
-    yk_job *job = yk__enter(name, 3, all);
+    yk_job *job = yk__op_enter(name, 3, all);
     if (!job)
         return YK__POISON;
-    yk__vid z = yk__float(job, yk__operand(job, name, logits)), y = yk__use(job, name, labels), out[2] = {YK_NONE};
-    yk__vid w = yk__is_no(c->weight) ? YK_NONE : yk__use(job, name, c->weight);
+    yk__vid z = yk__as_float(job, yk__operand(job, name, logits)), y = yk__step_value(job, name, labels), out[2] = {YK_NONE};
+    yk__vid w = yk__is_none(c->weight) ? YK_NONE : yk__step_value(job, name, c->weight);
     if (z == YK_NONE || y == YK_NONE || !yk_ok(job))
         return YK__POISON;
     const yk_value u = job->g.value[z];
@@ -88,7 +88,7 @@ yk_t yk_cross_entropy_with(yk_t logits, yk_t labels, const yk_cross_entropy_conf
                       yk__shape_text(&u, s[0], sizeof s[0]), yk__shape_text(&job->g.value[y], s[1], sizeof s[1]));
         return YK__POISON;
     }
-    const int64_t ignore = (int64_t)yk__setting(c->ignore_index, -100);
+    const int64_t ignore = (int64_t)yk__setting_or(c->ignore_index, -100);
     const int64_t attr[2] = {ignore, yk_attr_of_f64((double)c->smoothing)};
     double given, count;
     if (!labels_fit(job, y, flat[1], ignore, &given))
@@ -105,7 +105,7 @@ yk_t yk_cross_entropy_with(yk_t logits, yk_t labels, const yk_cross_entropy_conf
     yk__apply(&job->g, YK_OP_CROSS_ENTROPY, w == YK_NONE ? 2 : 3, in, 2, attr, YK_DTYPE_COUNT, 0, NULL, out, 2);
     if (c->reduction == YK_EACH)
         out[0] = yk__reshape(&job->g, out[0], labels_of.dims, labels_of.dim);
-    return reduced(job, out[0], items, count, c->reduction);
+    return reduce_items(job, out[0], items, count, c->reduction);
 }
 
 yk_t yk_cross_entropy(yk_t logits, yk_t labels)
@@ -139,14 +139,14 @@ static yk__vid bce_items(yk_job *job, yk__vid x, yk__vid y, yk__vid w, yk__vid q
 }
 
 /* The two operands of an elementwise loss as floats; false after a failure. */
-static bool alike(const char *name, yk_t x, yk_t target, const yk_loss_config *c, yk_job **job, yk__vid *a, yk__vid *b)
+static bool enter_pair(const char *name, yk_t x, yk_t target, const yk_loss_config *c, yk_job **job, yk__vid *a, yk__vid *b)
 {
     const yk_t all[4] = {x, target, c->weight, c->pos_weight};
-    *job = yk__enter(name, 4, all);
+    *job = yk__op_enter(name, 4, all);
     if (!*job)
         return false;
-    *a = yk__float(*job, yk__operand(*job, name, x));
-    *b = yk__float(*job, yk__operand(*job, name, target));
+    *a = yk__as_float(*job, yk__operand(*job, name, x));
+    *b = yk__as_float(*job, yk__operand(*job, name, target));
     if (*a == YK_NONE || *b == YK_NONE)
         return false;
     const yk__graph *g = &(*job)->g;
@@ -166,16 +166,16 @@ yk_t yk_bce_with_logits(yk_t logits, yk_t target, const yk_loss_config *c)
     yk_job *job;
     yk__vid x, y;
     c = c ? c : &plain;
-    if (!alike(name, logits, target, c, &job, &x, &y))
+    if (!enter_pair(name, logits, target, c, &job, &x, &y))
         return YK__POISON;
-    yk__vid w = yk__is_no(c->weight) ? YK_NONE : yk__float(job, yk__operand(job, name, c->weight));
-    yk__vid q = yk__is_no(c->pos_weight) ? YK_NONE : yk__float(job, yk__operand(job, name, c->pos_weight));
+    yk__vid w = yk__is_none(c->weight) ? YK_NONE : yk__as_float(job, yk__operand(job, name, c->weight));
+    yk__vid q = yk__is_none(c->pos_weight) ? YK_NONE : yk__as_float(job, yk__operand(job, name, c->pos_weight));
     if (!yk_ok(job))
         return YK__POISON;
     double n = (double)yk__count(&job->g.value[x]);
     const yk__vid in[4] = {x, y, w, q};
     const yk__sharding items = yk__shard_map(job, 4, in);
-    return reduced(job, bce_items(job, yk__cast(&job->g, x, YK_F32), y, w, q), items, n, c->reduction);
+    return reduce_items(job, bce_items(job, yk__cast(&job->g, x, YK_F32), y, w, q), items, n, c->reduction);
 }
 
 yk_t yk_mse(yk_t x, yk_t target, const yk_loss_config *c)
@@ -183,9 +183,9 @@ yk_t yk_mse(yk_t x, yk_t target, const yk_loss_config *c)
     yk_job *job;
     yk__vid a, b;
     c = c ? c : &plain;
-    if (!alike("yk_mse", x, target, c, &job, &a, &b))
+    if (!enter_pair("yk_mse", x, target, c, &job, &a, &b))
         return YK__POISON;
-    if (!yk__is_no(c->weight) || !yk__is_no(c->pos_weight)) {
+    if (!yk__is_none(c->weight) || !yk__is_none(c->pos_weight)) {
         yk__job_failf(job, YK_E_ARG, "yk_mse has no weights");
         return YK__POISON;
     }
@@ -193,5 +193,5 @@ yk_t yk_mse(yk_t x, yk_t target, const yk_loss_config *c)
     const yk__vid in[2] = {a, b};
     const yk__sharding items = yk__shard_map(job, 2, in);
     yk__vid d = yk__bin(&job->g, YK_OP_SUB, a, b);
-    return reduced(job, yk__bin(&job->g, YK_OP_MUL, d, d), items, n, c->reduction);
+    return reduce_items(job, yk__bin(&job->g, YK_OP_MUL, d, d), items, n, c->reduction);
 }

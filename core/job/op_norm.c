@@ -5,10 +5,10 @@
 yk_t yk_layer_norm(yk_t x, yk_t gamma, yk_t beta, float eps)
 {
     const yk_t all[3] = {x, gamma, beta};
-    yk_job *job = yk__enter("yk_layer_norm", 3, all);
+    yk_job *job = yk__op_enter("yk_layer_norm", 3, all);
     if (!job)
         return YK__POISON;
-    yk__vid v = yk__float(job, yk__operand(job, "yk_layer_norm", x)), in[3], out[3] = {YK_NONE};
+    yk__vid v = yk__as_float(job, yk__operand(job, "yk_layer_norm", x)), in[3], out[3] = {YK_NONE};
     if (v == YK_NONE)
         return YK__POISON;
     const yk_value u = job->g.value[v];
@@ -17,13 +17,13 @@ yk_t yk_layer_norm(yk_t x, yk_t gamma, yk_t beta, float eps)
     uint32_t n = 1;
     for (uint32_t i = 0; i + 1 < u.dims; i++)
         flat[0] *= u.dim[i];
-    const yk__vid rest[2] = {yk__is_no(gamma) ? YK_NONE : yk__operand(job, "yk_layer_norm", gamma),
-                             yk__is_no(beta) ? YK_NONE : yk__operand(job, "yk_layer_norm", beta)};
+    const yk__vid rest[2] = {yk__is_none(gamma) ? YK_NONE : yk__operand(job, "yk_layer_norm", gamma),
+                             yk__is_none(beta) ? YK_NONE : yk__operand(job, "yk_layer_norm", beta)};
     const yk__sharding to = yk__shard_rowwise(job, v, u.dims ? 1u << (u.dims - 1) : 0, 2, rest);
     in[0] = yk__reshape(&job->g, v, 2, flat);
-    if (!yk__is_no(gamma))
+    if (!yk__is_none(gamma))
         in[n++] = rest[0];
-    bool inside = n == 2 && !yk__is_no(beta);
+    bool inside = n == 2 && !yk__is_none(beta);
     if (inside)
         in[n++] = rest[1];
     for (uint32_t i = 0; i < n; i++)
@@ -31,9 +31,9 @@ yk_t yk_layer_norm(yk_t x, yk_t gamma, yk_t beta, float eps)
             return YK__POISON;
     yk__apply(&job->g, YK_OP_LAYER_NORM, n, in, 1, &attr, YK_DTYPE_COUNT, 0, NULL, out, 3);
     yk__vid y = out[0];
-    if (!inside && !yk__is_no(beta))
+    if (!inside && !yk__is_none(beta))
         y = yk__bin(&job->g, YK_OP_ADD, y, rest[1]);
-    return yk__give(job, yk__reshape(&job->g, y, u.dims, u.dim), to);
+    return yk__result(job, yk__reshape(&job->g, y, u.dims, u.dim), to);
 }
 
 /* Row r of a statistics value [3, C], as [C]. */
@@ -86,15 +86,15 @@ static batch_stats batch_statistics(yk_job *job, yk__vid x, yk__vid running, int
 }
 
 /* What the statistics of all ranks' rows are. */
-static const yk__sharding global = {.spread = YK__REPLICATED, .sign = 5};
+static const yk__sharding global = {.kind = YK__REPLICATED, .signature = 5};
 
 /* old + momentum * (now - old), assigned to the state. */
-static void run_on(yk_job *job, yk_t state, yk__vid old, yk__vid now, yk__vid momentum)
+static void update_state(yk_job *job, yk_t state, yk__vid old, yk__vid now, yk__vid momentum)
 {
     yk__graph *g = &job->g;
     yk__vid v = yk__bin(g, YK_OP_ADD, old, yk__bin(g, YK_OP_MUL, yk__bin(g, YK_OP_SUB, now, old), momentum));
     if (v != YK_NONE)
-        yk_assign(state, yk__give(job, v, global));
+        yk_assign(state, yk__result(job, v, global));
 }
 
 /* Running values take the unbiased variance, n/(n-1) times the biased one. momentum < 0: the mean over all batches,
@@ -105,7 +105,7 @@ static void update_running(yk_job *job, const yk_batch_norm_state *r, yk__vid me
     yk__graph *g = &job->g;
     yk__vid one = yk__const(g, 1.0, YK_F32), count = YK_NONE, m = yk__const(g, momentum, YK_F32);
     yk__vid less = yk__bin(g, YK_OP_MAX, yk__bin(g, YK_OP_SUB, b->n, one), one);
-    if (!yk__is_no(r->count)) {
+    if (!yk__is_none(r->count)) {
         count = yk__operand(job, "yk_batch_norm", r->count);
         count = count == YK_NONE ? count : yk__bin(g, YK_OP_ADD, count, yk__const(g, 1.0, YK_I32));
     } else if (momentum < 0.0) {
@@ -113,10 +113,10 @@ static void update_running(yk_job *job, const yk_batch_norm_state *r, yk__vid me
     }
     if (momentum < 0.0)
         m = yk__un(g, YK_OP_RECIP, yk__cast(g, count, YK_F32));
-    run_on(job, r->mean, mean, b->mean, m);
-    run_on(job, r->var, var, yk__bin(g, YK_OP_MUL, b->var, yk__bin(g, YK_OP_DIV, b->n, less)), m);
+    update_state(job, r->mean, mean, b->mean, m);
+    update_state(job, r->var, var, yk__bin(g, YK_OP_MUL, b->var, yk__bin(g, YK_OP_DIV, b->n, less)), m);
     if (count != YK_NONE)
-        yk_assign(r->count, yk__give(job, count, global));
+        yk_assign(r->count, yk__result(job, count, global));
 }
 
 /* [C] as [1, C, 1, ..]. */
@@ -138,17 +138,17 @@ static yk__vid as_channels(yk_job *job, yk__vid x, int64_t channels)
 }
 
 /* (x - mean) * (gamma / sqrt(var + eps)) + beta: one pass over x when fused. */
-static yk__vid normalised(yk_job *job, yk__vid x, yk__vid mean, yk__vid var, yk_t gamma, yk_t beta, float eps)
+static yk__vid normalise_channels(yk_job *job, yk__vid x, yk__vid mean, yk__vid var, yk_t gamma, yk_t beta, float eps)
 {
     yk__graph *g = &job->g;
     uint32_t dims = g->value[x].dims;
     int64_t channels = g->value[x].dim[1];
     yk__vid scale = yk__un(g, YK_OP_RSQRT, yk__bin(g, YK_OP_ADD, var, yk__const(g, (double)eps, YK_F32)));
-    if (!yk__is_no(gamma))
+    if (!yk__is_none(gamma))
         scale = yk__bin(g, YK_OP_MUL, scale, yk__operand(job, "yk_batch_norm", gamma));
     yk__vid y = yk__bin(g, YK_OP_SUB, x, per_channel(job, mean, dims, channels));
     y = yk__bin(g, YK_OP_MUL, y, per_channel(job, scale, dims, channels));
-    if (!yk__is_no(beta))
+    if (!yk__is_none(beta))
         y = yk__bin(g, YK_OP_ADD, y, per_channel(job, yk__operand(job, "yk_batch_norm", beta), dims, channels));
     return y;
 }
@@ -156,10 +156,10 @@ static yk__vid normalised(yk_job *job, yk__vid x, yk__vid mean, yk__vid var, yk_
 yk_t yk_batch_norm(yk_t x, yk_t gamma, yk_t beta, yk_batch_norm_state running, float momentum, float eps)
 {
     const yk_t all[5] = {x, gamma, beta, running.mean, running.var};
-    yk_job *job = yk__enter("yk_batch_norm", 5, all);
+    yk_job *job = yk__op_enter("yk_batch_norm", 5, all);
     if (!job)
         return YK__POISON;
-    yk__vid v = yk__float(job, yk__operand(job, "yk_batch_norm", x));
+    yk__vid v = yk__as_float(job, yk__operand(job, "yk_batch_norm", x));
     yk__vid mean = yk__operand(job, "yk_batch_norm", running.mean), var = yk__operand(job, "yk_batch_norm", running.var);
     if (v == YK_NONE || mean == YK_NONE || var == YK_NONE)
         return YK__POISON;
@@ -170,14 +170,14 @@ yk_t yk_batch_norm(yk_t x, yk_t gamma, yk_t beta, yk_batch_norm_state running, f
                       yk__shape_text(&job->g.value[v], text, sizeof text), (long long)yk__count(&job->g.value[mean]));
         return YK__POISON;
     }
-    const yk__vid rest[4] = {mean, var, yk__is_no(gamma) ? YK_NONE : yk__operand(job, "yk_batch_norm", gamma),
-                             yk__is_no(beta) ? YK_NONE : yk__operand(job, "yk_batch_norm", beta)};
+    const yk__vid rest[4] = {mean, var, yk__is_none(gamma) ? YK_NONE : yk__operand(job, "yk_batch_norm", gamma),
+                             yk__is_none(beta) ? YK_NONE : yk__operand(job, "yk_batch_norm", beta)};
     const yk__sharding to = yk__shard_rowwise(job, v, 2, 4, rest);
     if (!job->training)
-        return yk__give(job, normalised(job, v, mean, var, gamma, beta, eps), to);
+        return yk__result(job, normalise_channels(job, v, mean, var, gamma, beta, eps), to);
     batch_stats b = batch_statistics(job, as_channels(job, v, channels), mean, channels);
     update_running(job, &running, mean, var, &b, momentum != 0.0f ? (double)momentum : 0.1);
     if (!yk_ok(job))
         return YK__POISON;
-    return yk__give(job, normalised(job, v, b.mean, b.var, gamma, beta, eps), to);
+    return yk__result(job, normalise_channels(job, v, b.mean, b.var, gamma, beta, eps), to);
 }

@@ -21,13 +21,13 @@ static int64_t packed_rows(const double *keep, int64_t tokens)
 }
 
 /* An i32 vector of the step. */
-static int32_t *vector(yk_job *job, int64_t n, uint32_t *number)
+static int32_t *index_vector(yk_job *job, int64_t n, uint32_t *number)
 {
     *number = yk__input_new(job, YK_I32, 1, &n, (uint64_t)n * sizeof(int32_t));
     return *number == YK_NONE ? NULL : job->input[*number].data;
 }
 
-static void fill(const double *keep, int64_t tokens, int64_t n, int32_t *token, int32_t *row)
+static void fill_lists(const double *keep, int64_t tokens, int64_t n, int32_t *token, int32_t *row)
 {
     int32_t at = 0;
     for (int64_t i = 0; i < tokens; i++) {
@@ -44,9 +44,9 @@ static bool make_lists(yk_job *job, yk__packing *p, const double *keep)
     const int64_t tokens = p->rows * p->width;
     uint32_t a, b;
     p->n = packed_rows(keep, tokens);
-    if (!vector(job, p->n, &a) || !vector(job, tokens, &b)) /* the second may move the list of inputs, not their data */
+    if (!index_vector(job, p->n, &a) || !index_vector(job, tokens, &b)) /* the second may move the list of inputs, not their data */
         return false;
-    fill(keep, tokens, p->n, job->input[a].data, job->input[b].data);
+    fill_lists(keep, tokens, p->n, job->input[a].data, job->input[b].data);
     p->token_input = a;
     p->token = job->input[a].leaf;
     p->row = job->input[b].leaf;
@@ -67,7 +67,7 @@ static bool check_keep(yk_job *job, const char *name, const yk_value *v)
 /* The step's packing by `keep`; NULL after a failure. */
 static const yk__packing *packing_of(yk_job *job, const char *name, yk_t keep)
 {
-    const yk__vid v = yk__use(job, name, keep);
+    const yk__vid v = yk__step_value(job, name, keep);
     yk__packing *p;
     if (v == YK_NONE || !check_keep(job, name, &job->g.value[v]))
         return NULL;
@@ -76,13 +76,13 @@ static const yk__packing *packing_of(yk_job *job, const char *name, yk_t keep)
             return &job->packing[i];
     const int64_t tokens = yk__count(&job->g.value[v]);
     if (yk__grow(&job->packing, &job->cap_packing, job->n_packing + 1, sizeof *job->packing) ||
-        yk__grow(&job->room.label, &job->room.cap_label, (size_t)tokens + 1, sizeof *job->room.label)) {
+        yk__grow(&job->lists.label, &job->lists.cap_label, (size_t)tokens + 1, sizeof *job->lists.label)) {
         yk__job_failf(job, YK_E_MEM, "out of memory in %s", name);
         return NULL;
     }
     p = &job->packing[job->n_packing];
     *p = (yk__packing){.keep = v, .rows = job->g.value[v].dim[0], .width = job->g.value[v].dim[1], .number = YK_NONE};
-    if (!yk__host_values(job, v, job->room.label, tokens) || !make_lists(job, p, job->room.label))
+    if (!yk__host_values(job, v, job->lists.label, tokens) || !make_lists(job, p, job->lists.label))
         return NULL;
     return &job->packing[job->n_packing++];
 }
@@ -111,13 +111,13 @@ static void wrong_shape(yk_job *job, const char *name, const yk_value *x, const 
 /* Rows that are packed, or were: they lie along the first axis. */
 static yk__sharding along_rows(yk_job *job, yk__vid v, yk__sharding s)
 {
-    const bool fits = s.spread == YK__LOCAL || (s.spread == YK__SHARDED && s.axis == 0);
+    const bool fits = s.kind == YK__LOCAL || (s.kind == YK__SHARDED && s.axis == 0);
     return job->world == 1 || fits ? s : yk__shard_local(job, v, "the tokens that count are rows, and lie along another axis");
 }
 
 int64_t yk_packed(yk_t keep)
 {
-    yk_job *job = yk__enter("yk_packed", 1, &keep);
+    yk_job *job = yk__op_enter("yk_packed", 1, &keep);
     const yk__packing *p = job ? packing_of(job, "yk_packed", keep) : NULL;
     return p ? p->n : 0;
 }
@@ -125,7 +125,7 @@ int64_t yk_packed(yk_t keep)
 yk_t yk_pack(yk_t x, yk_t keep)
 {
     const yk_t all[2] = {x, keep};
-    yk_job *job = yk__enter("yk_pack", 2, all);
+    yk_job *job = yk__op_enter("yk_pack", 2, all);
     const yk__packing *p = job ? packing_of(job, "yk_pack", keep) : NULL;
     const yk__vid v = p ? yk__operand(job, "yk_pack", x) : YK_NONE;
     if (v == YK_NONE)
@@ -137,13 +137,13 @@ yk_t yk_pack(yk_t x, yk_t keep)
     }
     yk__sharding to = yk__shard_reshape(job, v, u->dims, u->dim);
     to.inner = 0;
-    return yk__give(job, yk__gather(&job->g, rows_of(job, v, 2), p->token), along_rows(job, v, to));
+    return yk__result(job, yk__gather(&job->g, rows_of(job, v, 2), p->token), along_rows(job, v, to));
 }
 
 yk_t yk_unpack(yk_t x, yk_t keep)
 {
     const yk_t all[2] = {x, keep};
-    yk_job *job = yk__enter("yk_unpack", 2, all);
+    yk_job *job = yk__op_enter("yk_unpack", 2, all);
     const yk__packing *p = job ? packing_of(job, "yk_unpack", keep) : NULL;
     const yk__vid v = p ? yk__operand(job, "yk_unpack", x) : YK_NONE;
     if (v == YK_NONE)
@@ -157,8 +157,8 @@ yk_t yk_unpack(yk_t x, yk_t keep)
     memcpy(dim + 2, u.dim + 1, (u.dims - 1) * sizeof *dim);
     yk__sharding to = along_rows(job, v, yk__sharding_of(job, v));
     to.inner = 1;
-    to.whole = 0;
-    return yk__give(job, yk__reshape(&job->g, yk__gather(&job->g, yk__dense(&job->g, v), p->row), u.dims + 1, dim), to);
+    to.sum_plus_1 = 0;
+    return yk__result(job, yk__reshape(&job->g, yk__gather(&job->g, yk__dense(&job->g, v), p->row), u.dims + 1, dim), to);
 }
 
 /* Numbers for dropout: token t of global row r is r * width + t, so that element e of its vector is what it would be in
@@ -169,7 +169,7 @@ static yk__vid numbers_of(yk_job *job, uint32_t which)
     uint32_t number;
     if (p->number != YK_NONE)
         return p->number;
-    int32_t *to = vector(job, p->n, &number);
+    int32_t *to = index_vector(job, p->n, &number);
     const int32_t *token = to ? job->input[p->token_input].data : NULL;
     for (int64_t i = 0; to && i < p->n; i++) {
         const int64_t row = token[i] < 0 ? 0 : token[i] / p->width;
@@ -188,9 +188,9 @@ static yk__vid numbers_of(yk_job *job, uint32_t which)
 yk_t yk_dropout_packed(yk_t x, float p, yk_t keep)
 {
     const yk_t all[2] = {x, keep};
-    yk_job *job = yk__enter("yk_dropout_packed", 2, all);
+    yk_job *job = yk__op_enter("yk_dropout_packed", 2, all);
     const yk__packing *k = job ? packing_of(job, "yk_dropout_packed", keep) : NULL;
-    const yk__vid v = k ? yk__float(job, yk__operand(job, "yk_dropout_packed", x)) : YK_NONE;
+    const yk__vid v = k ? yk__as_float(job, yk__operand(job, "yk_dropout_packed", x)) : YK_NONE;
     if (v == YK_NONE)
         return YK__POISON;
     if (!job->g.value[v].dims || job->g.value[v].dim[0] != k->n) {
@@ -198,7 +198,7 @@ yk_t yk_dropout_packed(yk_t x, float p, yk_t keep)
         return YK__POISON;
     }
     if (!yk__dropout_wanted(job, "yk_dropout_packed", p))
-        return yk_ok(job) ? yk__give(job, v, yk__sharding_of(job, v)) : YK__POISON;
+        return yk_ok(job) ? yk__result(job, v, yk__sharding_of(job, v)) : YK__POISON;
     const yk__sharding to = yk__sharding_of(job, v);
-    return yk__give(job, yk__dropout(job, v, p, numbers_of(job, (uint32_t)(k - job->packing))), to);
+    return yk__result(job, yk__dropout(job, v, p, numbers_of(job, (uint32_t)(k - job->packing))), to);
 }

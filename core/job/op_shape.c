@@ -4,10 +4,10 @@
 
 #include "core/job/job.h"
 
-static yk__vid entered(const char *name, yk_t x, yk_job **job)
+static yk__vid enter_unary(const char *name, yk_t x, yk_job **job)
 {
-    *job = yk__enter(name, 1, &x);
-    return *job ? yk__use(*job, name, x) : YK_NONE;
+    *job = yk__op_enter(name, 1, &x);
+    return *job ? yk__step_value(*job, name, x) : YK_NONE;
 }
 
 /* The axis as a number from 0, or -1 after a failure. */
@@ -20,23 +20,23 @@ static int32_t axis_of(yk_job *job, const char *name, yk__vid v, int32_t axis)
     return -1;
 }
 
-static yk_t reshaped(yk_job *job, yk__vid v, yk__vid out)
+static yk_t reshape_result(yk_job *job, yk__vid v, yk__vid out)
 {
     const yk_value to = out == YK_NONE ? (yk_value){0} : job->g.value[out];
-    return out == YK_NONE ? yk__handle(job, out) : yk__give(job, out, yk__shard_reshape(job, v, to.dims, to.dim));
+    return out == YK_NONE ? yk__handle(job, out) : yk__result(job, out, yk__shard_reshape(job, v, to.dims, to.dim));
 }
 
 yk_t yk_reshape(yk_t x, uint32_t dims, const int64_t *dim)
 {
     yk_job *job;
-    yk__vid v = entered("yk_reshape", x, &job);
-    return v == YK_NONE ? YK__POISON : reshaped(job, v, yk__reshape(&job->g, v, dims, dim));
+    yk__vid v = enter_unary("yk_reshape", x, &job);
+    return v == YK_NONE ? YK__POISON : reshape_result(job, v, yk__reshape(&job->g, v, dims, dim));
 }
 
 yk_t yk_flatten(yk_t x, int32_t from)
 {
     yk_job *job;
-    yk__vid v = entered("yk_flatten", x, &job);
+    yk__vid v = enter_unary("yk_flatten", x, &job);
     int32_t at = v == YK_NONE ? -1 : axis_of(job, "yk_flatten", v, from);
     if (at < 0)
         return YK__POISON;
@@ -47,13 +47,13 @@ yk_t yk_flatten(yk_t x, int32_t from)
     for (int32_t i = at; i < u->dims; i++)
         flat *= u->dim[i];
     dim[at] = flat;
-    return reshaped(job, v, yk__reshape(&job->g, v, (uint32_t)at + 1, dim));
+    return reshape_result(job, v, yk__reshape(&job->g, v, (uint32_t)at + 1, dim));
 }
 
 yk_t yk_permute(yk_t x, const uint32_t *axis)
 {
     yk_job *job;
-    yk__vid v = entered("yk_permute", x, &job);
+    yk__vid v = enter_unary("yk_permute", x, &job);
     if (v == YK_NONE)
         return YK__POISON;
     yk__sharding s = yk__sharding_of(job, v);
@@ -61,26 +61,26 @@ yk_t yk_permute(yk_t x, const uint32_t *axis)
     for (uint8_t i = 0; out != YK_NONE && i < job->g.value[v].dims; i++)
         if (axis[i] == yk__sharding_of(job, v).axis)
             s.axis = i;
-    return yk__give(job, out, s);
+    return yk__result(job, out, s);
 }
 
 yk_t yk_expand(yk_t x, uint32_t dims, const int64_t *dim)
 {
     yk_job *job;
-    yk__vid v = entered("yk_expand", x, &job);
+    yk__vid v = enter_unary("yk_expand", x, &job);
     if (v == YK_NONE)
         return YK__POISON;
     const yk_value *u = &job->g.value[v];
     if (dims && dim[0] == job->local && (u->dims < dims || u->dim[0] == 1)) /* it is rows from now on */
-        v = yk__all_ranks(job, v);
+        v = yk__sum_of_ranks(job, v);
     const yk__sharding s = yk__shard_expand(job, v, dims, dim);
-    return yk__give(job, yk__expand(&job->g, v, dims, dim), s);
+    return yk__result(job, yk__expand(&job->g, v, dims, dim), s);
 }
 
 yk_t yk_slice(yk_t x, int32_t axis, int64_t begin, int64_t end, int64_t step)
 {
     yk_job *job;
-    yk__vid v = entered("yk_slice", x, &job);
+    yk__vid v = enter_unary("yk_slice", x, &job);
     int32_t at = v == YK_NONE ? -1 : axis_of(job, "yk_slice", v, axis);
     if (at < 0)
         return YK__POISON;
@@ -96,13 +96,13 @@ yk_t yk_slice(yk_t x, int32_t axis, int64_t begin, int64_t end, int64_t step)
     yk__sharding s = yk__sharding_of(job, v);
     if (yk__over_rows(job, v, 1u << at) && !all && !(n > 1 && end - begin == n && step == 1))
         s = yk__shard_local(job, v, "it takes some of this rank's rows, which are others of all");
-    return yk__give(job, yk__slice(&job->g, v, (uint32_t)at, begin, end, step), s);
+    return yk__result(job, yk__slice(&job->g, v, (uint32_t)at, begin, end, step), s);
 }
 
 yk_t yk_concat(const yk_t *x, uint32_t n, int32_t axis)
 {
     yk__vid v[64];
-    yk_job *job = n ? yk__enter("yk_concat", n, x) : NULL;
+    yk_job *job = n ? yk__op_enter("yk_concat", n, x) : NULL;
     if (!job)
         return YK__POISON;
     if (n > 64) {
@@ -110,7 +110,7 @@ yk_t yk_concat(const yk_t *x, uint32_t n, int32_t axis)
         return YK__POISON;
     }
     for (uint32_t i = 0; i < n; i++)
-        if ((v[i] = yk__use(job, "yk_concat", x[i])) == YK_NONE)
+        if ((v[i] = yk__step_value(job, "yk_concat", x[i])) == YK_NONE)
             return YK__POISON;
     int32_t at = axis_of(job, "yk_concat", v[0], axis);
     if (at < 0)
@@ -118,20 +118,20 @@ yk_t yk_concat(const yk_t *x, uint32_t n, int32_t axis)
     yk__sharding s = yk__sharding_of(job, v[0]);
     bool terms = true;
     for (uint32_t i = 0; i < n; i++)
-        terms = terms && yk__sharding_of(job, v[i]).spread == YK__PARTIAL;
+        terms = terms && yk__sharding_of(job, v[i]).kind == YK__PARTIAL;
     for (uint32_t i = 0; i < n && terms; i++)
-        s.met = s.met || yk__sharding_of(job, v[i]).met;
+        s.exchanged = s.exchanged || yk__sharding_of(job, v[i]).exchanged;
     for (uint32_t i = 0; i < n && !terms; i++)
-        v[i] = yk__all_ranks(job, v[i]);
+        v[i] = yk__sum_of_ranks(job, v[i]);
     if (!terms)
         s = yk__shard_concat(job, n, v, (uint32_t)at);
-    return yk__give(job, yk__concat(&job->g, n, v, (uint32_t)at), s);
+    return yk__result(job, yk__concat(&job->g, n, v, (uint32_t)at), s);
 }
 
 yk_t yk_pad(yk_t x, int32_t axis, int64_t before, int64_t after, float value)
 {
     yk_job *job;
-    yk__vid v = entered("yk_pad", x, &job);
+    yk__vid v = enter_unary("yk_pad", x, &job);
     int32_t at = v == YK_NONE ? -1 : axis_of(job, "yk_pad", v, axis);
     if (at < 0)
         return YK__POISON;
@@ -140,7 +140,7 @@ yk_t yk_pad(yk_t x, int32_t axis, int64_t before, int64_t after, float value)
         return YK__POISON;
     }
     int64_t dim[YK_MAX_DIMS], begin[YK_MAX_DIMS] = {0};
-    v = value == 0.0f ? v : yk__all_ranks(job, v);
+    v = value == 0.0f ? v : yk__sum_of_ranks(job, v);
     yk__sharding s = yk__sharding_of(job, v);
     if (yk__over_rows(job, v, 1u << at) && before + after > 0)
         s = yk__shard_local(job, v, "it puts others between this rank's rows and those of the next");
@@ -148,7 +148,7 @@ yk_t yk_pad(yk_t x, int32_t axis, int64_t before, int64_t after, float value)
     memcpy(dim, u->dim, sizeof dim);
     dim[at] += before + after;
     begin[at] = before;
-    return yk__give(job, yk__pad(&job->g, v, u->dims, dim, begin, NULL, (double)value), s);
+    return yk__result(job, yk__pad(&job->g, v, u->dims, dim, begin, NULL, (double)value), s);
 }
 
 void yk_checkpoint_begin(yk_job *job)

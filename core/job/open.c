@@ -31,23 +31,23 @@ static yk_status check_config(yk_job *job, yk_error *err)
 }
 
 /* The one device of this process. */
-static yk_status choose(yk_job *job, yk__placement *mine, yk_error *err)
+static yk_status choose_device(yk_job *job, yk__placement *mine, yk_error *err)
 {
-    const char *words = yk__launched() ? yk__option_text(YK__OPTION_DEVICES) : job->config.devices;
+    const char *spec = yk__launched() ? yk__option_text(YK__OPTION_DEVICES) : job->config.devices;
     yk__placement *place = NULL;
     uint32_t n = 0;
-    if (!words)
-        words = yk__option_text(YK__OPTION_DEVICES);
-    bool automatic = !words || !*words || !strcmp(words, "auto");
+    if (!spec)
+        spec = yk__option_text(YK__OPTION_DEVICES);
+    bool automatic = !spec || !*spec || !strcmp(spec, "auto");
     yk_status s = yk__topology_new(&job->topology, err);
-    s = s ? s : yk__device_select(words, job->topology, &place, &n, err);
+    s = s ? s : yk__device_select(spec, job->topology, &place, &n, err);
     if (s)
         return s;
     if (n == 0)
-        s = yk__fail(err, YK_E_ARG, "devices \"%s\" select none", words ? words : "auto");
+        s = yk__fail(err, YK_E_ARG, "devices \"%s\" select none", spec ? spec : "auto");
     else if (n > 1 && !automatic)
         s = yk__fail(err, YK_E_ARG, "devices \"%s\" are %u ranks: start the program by 'yoke launch', or call yk_launch first",
-                     words, n);
+                     spec, n);
     else
         *mine = place[0];
     yk__free(place);
@@ -85,14 +85,14 @@ static void make_scaler(yk_job *job)
 }
 
 /* What ranks tell each other at the start. */
-typedef struct rank_card {
+typedef struct rank_info {
     char name[96], device[96], isa[64];
     uint64_t memory, limit, free; /* limit: 0, or the user's; free: 0, or what the device has */
     uint32_t units, precision, forced, cpu;
     double pace;
-} rank_card;
+} rank_info;
 
-static void print_table(const yk_job *job, const rank_card *c)
+static void print_table(const yk_job *job, const rank_info *c)
 {
     fprintf(stderr, "%-5s %-18s %-6s %-34s %-14s %6s %9s %s\n", "rank", "device spec", "forced", "device", "isa", "units",
             "memory", "precision");
@@ -102,29 +102,29 @@ static void print_table(const yk_job *job, const rank_card *c)
 }
 
 /* Ranks that compute on the host's cores share its memory. */
-static yk_status make_shares(yk_job *job, const rank_card *c, yk_error *err)
+static yk_status make_shares(yk_job *job, const rank_info *c, yk_error *err)
 {
-    yk__rank_room *room = yk__calloc(job->world, sizeof *room);
+    yk__rank_budget *budget = yk__calloc(job->world, sizeof *budget);
     uint32_t on_host = 0;
     yk_status s;
-    if (!room)
-        return yk__fail_mem(err, job->world * sizeof *room, "the table of ranks");
+    if (!budget)
+        return yk__fail_mem(err, job->world * sizeof *budget, "the table of ranks");
     for (uint32_t r = 0; r < job->world; r++)
         on_host += c[r].cpu != 0;
     for (uint32_t r = 0; r < job->world; r++)
-        room[r] = (yk__rank_room){.bytes = c[r].limit ? c[r].limit : c[r].free / (c[r].cpu ? on_host : 1),
+        budget[r] = (yk__rank_budget){.bytes = c[r].limit ? c[r].limit : c[r].free / (c[r].cpu ? on_host : 1),
                                   .limited = c[r].limit != 0,
                                   .forced = c[r].forced != 0,
                                   .pace = c[r].pace};
-    s = yk__share_new(job, room, err);
-    yk__free(room);
+    s = yk__share_new(job, budget, err);
+    yk__free(budget);
     return s;
 }
 
-static yk_status exchange_cards(yk_job *job, yk_error *err)
+static yk_status exchange_infos(yk_job *job, yk_error *err)
 {
     const yk_device_caps *caps = &job->device->caps;
-    rank_card mine = {.memory = caps->mem_total, .units = caps->units, .precision = job->precision};
+    rank_info mine = {.memory = caps->mem_total, .units = caps->units, .precision = job->precision};
     mine.forced = job->device->place.forced;
     mine.limit = job->config.memory_limit;
     mine.free = caps->mem_free;
@@ -133,7 +133,7 @@ static yk_status exchange_cards(yk_job *job, yk_error *err)
     yk__placement_text(&job->device->place, mine.name, sizeof mine.name);
     snprintf(mine.device, sizeof mine.device, "%s", caps->name);
     snprintf(mine.isa, sizeof mine.isa, "%s", caps->isa);
-    rank_card *all = yk__calloc(job->world, sizeof *all);
+    rank_info *all = yk__calloc(job->world, sizeof *all);
     job->rank_name = yk__calloc(job->world, sizeof *job->rank_name);
     yk_status s = all && job->rank_name ? yk__group_all_gather(job->group, &mine, sizeof mine, all, err)
                                         : yk__fail_mem(err, job->world * sizeof *all, "the table of ranks");
@@ -198,13 +198,13 @@ static yk_status all_members(yk_job *job, yk_error *err)
     return s;
 }
 
-static yk_status assemble(yk_job *job, yk_error *err)
+static yk_status assemble_job(yk_job *job, yk_error *err)
 {
     yk__placement mine;
     yk_status s = yk__launch_check(err);
     s = s ? s : yk__options_check(err);
     s = s ? s : check_config(job, err);
-    s = s ? s : choose(job, &mine, err);
+    s = s ? s : choose_device(job, &mine, err);
     if (s)
         return s;
     s = find_group(&job->group, err);
@@ -227,7 +227,7 @@ static yk_status assemble(yk_job *job, yk_error *err)
     const yk__engine_config c = {.precision = job->precision, .memory_limit = job->config.memory_limit,
                                 .dry = job->config.plan_only};
     s = yk__engine_new(job->device, job->group, &c, &job->engine, err);
-    return s ? s : exchange_cards(job, err);
+    return s ? s : exchange_infos(job, err);
 }
 
 yk_job *(yk_open)(const yk_config *config)
@@ -247,7 +247,7 @@ yk_job *(yk_open)(const yk_config *config)
     job->key_input = job->rows_input = YK_NONE;
     atomic_fetch_add(&open_jobs, 1);
     yk__graph_init(&job->g);
-    if (yk__job_register(job, &err) || assemble(job, &err))
+    if (yk__job_register(job, &err) || assemble_job(job, &err))
         yk__job_fail(job, &err);
     return job;
 }
@@ -270,20 +270,20 @@ static void free_tables(yk_job *job)
     yk__free(job->recompute);
     yk__free(job->packing);
     yk__free(job->kept);
-    yk__free(job->limbo);
+    yk__free(job->deferred);
     yk__free(job->data);
     yk__free(job->log);
     yk__free(job->owned);
     yk__free(job->companion);
     yk__free(job->rank_name);
     yk__free(job->scratch);
-    yk__free(job->room.value);
-    yk__free(job->room.host);
-    yk__free(job->room.input);
-    yk__free(job->room.input_bytes);
-    yk__free(job->room.need);
-    yk__free(job->room.label);
-    yk__free(job->room.leaf);
+    yk__free(job->lists.value);
+    yk__free(job->lists.host);
+    yk__free(job->lists.input);
+    yk__free(job->lists.input_bytes);
+    yk__free(job->lists.need);
+    yk__free(job->lists.label);
+    yk__free(job->lists.leaf);
 }
 
 static void release_all(yk_job *job)

@@ -39,23 +39,24 @@ yk_opt *yk_sgd(yk_job *job, const yk_sgd_config *c)
     return opt_new(job, (yk__optim){YK_OPT_SGD, flags, c->momentum, c->dampening, 0.0}, c->lr, c->weight_decay);
 }
 
-static yk_opt *adam(yk_job *job, const yk_adam_config *c, uint32_t flags)
+static yk_opt *adam_new(yk_job *job, const yk_adam_config *c, uint32_t flags)
 {
     static const yk_adam_config none = {.lr = 1e-3};
     c = c ? c : &none;
     flags |= (c->amsgrad ? YK_OPT_AMSGRAD : 0u) | (c->maximize ? YK_OPT_MAXIMIZE : 0u);
-    const yk__optim rule = {YK_OPT_ADAM, flags, yk__setting(c->beta1, 0.9), yk__setting(c->beta2, 0.999), yk__setting(c->eps, 1e-8)};
+    const yk__optim rule = {YK_OPT_ADAM, flags, yk__setting_or(c->beta1, 0.9), yk__setting_or(c->beta2, 0.999),
+                            yk__setting_or(c->eps, 1e-8)};
     return opt_new(job, rule, c->lr, c->weight_decay);
 }
 
 yk_opt *yk_adam(yk_job *job, const yk_adam_config *c)
 {
-    return adam(job, c, 0);
+    return adam_new(job, c, 0);
 }
 
 yk_opt *yk_adamw(yk_job *job, const yk_adam_config *c)
 {
-    return adam(job, c, YK_OPT_DECOUPLED);
+    return adam_new(job, c, YK_OPT_DECOUPLED);
 }
 
 void yk__opt_free(yk_opt *opt)
@@ -85,7 +86,7 @@ uint32_t yk_opt_group(yk_opt *opt, double lr_factor, double weight_decay)
 
 void yk_opt_move(yk_opt *opt, uint32_t group, yk_t param)
 {
-    yk__jparam *p = opt ? yk__param_of(opt->job, "yk_opt_move", param) : NULL;
+    yk__job_param *p = opt ? yk__param_of(opt->job, "yk_opt_move", param) : NULL;
     if (!p)
         return;
     if (group >= opt->n_group || p->state || opt->made)
@@ -179,7 +180,7 @@ void yk_window_end(yk_job *job)
 
 /* Tells the engine kind and groups, once. Each parameter is a group of its own there, because one that no loss of a window
  * depends on rests in it, with a step count of its own (PyTorch's rule for a gradient that is None). */
-static bool make(yk_opt *opt)
+static bool layout_make(yk_opt *opt)
 {
     yk_job *job = opt->job;
     yk_error err = YK_ERROR_INIT;
@@ -212,7 +213,7 @@ static bool make(yk_opt *opt)
 static void fill_hyper(yk_opt *opt)
 {
     for (size_t i = 0; i < opt->job->n_param; i++) {
-        const yk__jparam *p = &opt->job->param[i];
+        const yk__job_param *p = &opt->job->param[i];
         const yk__optim_group *g = &opt->group[p->group];
         if (p->state)
             continue;
@@ -233,7 +234,7 @@ static void count_update(yk_opt *opt)
 
 bool yk__opt_made(yk_opt *opt)
 {
-    return yk__params_ready(opt->job) && make(opt);
+    return yk__params_ready(opt->job) && layout_make(opt);
 }
 
 /* Remembers this micro batch's loss for the loss of the window. */
@@ -246,7 +247,7 @@ static bool add_part(yk_opt *opt)
         return false;
     }
     k->pinned = true;
-    opt->part[opt->n_part++] = (yk__part){.weight = job->loss_weight, .gen = job->gen, .vid = job->loss};
+    opt->part[opt->n_part++] = (yk__loss_part){.weight = job->loss_weight, .gen = job->gen, .vid = job->loss};
     opt->weight += job->loss_weight;
     opt->micro++;
     return true;
@@ -285,10 +286,10 @@ static void fail_overflow(yk_job *job, uint32_t bad)
                   "the loss scale has come down to %g%s, and gradients are still not finite, %u times in a row; the first such "
                   "tensor is %s. Lower the learning rate, or train in bf16 or fp32 (stay_at_floor goes on all the same)%s",
                   job->scaler.scale, job->scaler.scale == job->scaler.floor ? ", its floor" : "", job->scaler.skips,
-                  name ? name : "none: it is between parameters", yk__blame(job, why, sizeof why));
+                  name ? name : "none: it is between parameters", yk__nonfinite_text(job, why, sizeof why));
 }
 
-static bool update(yk_opt *opt)
+static bool window_update(yk_opt *opt)
 {
     yk_job *job = opt->job;
     yk_error err = YK_ERROR_INIT;
@@ -304,7 +305,7 @@ static bool update(yk_opt *opt)
         if (err.status == YK_E_NUMERIC) {
             char why[400], text[sizeof err.text];
             memcpy(text, err.text, sizeof text);
-            yk__fail(&err, YK_E_NUMERIC, "%.360s%s", text, yk__blame(job, why, sizeof why));
+            yk__fail(&err, YK_E_NUMERIC, "%.360s%s", text, yk__nonfinite_text(job, why, sizeof why));
         }
         yk__job_fail(job, &err);
         return false;
@@ -323,11 +324,11 @@ static bool update(yk_opt *opt)
     return true;
 }
 
-static void window_over(yk_opt *opt)
+static void window_finish(yk_opt *opt)
 {
     yk_job *job = opt->job;
     uint64_t hash;
-    if (!make(opt) || !update(opt))
+    if (!layout_make(opt) || !window_update(opt))
         return;
     yk__share_window(job);
     read_parts(opt);
@@ -348,11 +349,11 @@ void yk_step(yk_opt *opt)
     }
     bool last = job->window_end || opt->micro + 1 >= job->config.accumulate;
     opt->stepped = false;
-    if (!yk__flush(job) || !add_part(opt))
+    if (!yk__step_flush(job) || !add_part(opt))
         return;
     job->micro_step++;
     if (last)
-        window_over(opt);
+        window_finish(opt);
     if (!yk_ok(job))
         return;
     yk__log_flush(job, false);

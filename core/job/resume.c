@@ -16,14 +16,14 @@ typedef struct differences {
     size_t used;
 } differences;
 
-static void note(differences *d, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
-static void note(differences *d, const char *fmt, ...)
+static void note_text(differences *d, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+static void note_text(differences *d, const char *fmt, ...)
 {
     va_list ap;
-    const size_t room = sizeof d->text - d->used;
-    int n = snprintf(d->text + d->used, room, "%s", d->used ? "; " : "");
+    const size_t space = sizeof d->text - d->used;
+    int n = snprintf(d->text + d->used, space, "%s", d->used ? "; " : "");
     va_start(ap, fmt);
-    n += vsnprintf(d->text + d->used + n, room - (size_t)n, fmt, ap);
+    n += vsnprintf(d->text + d->used + n, space - (size_t)n, fmt, ap);
     va_end(ap);
     d->used = d->used + (size_t)n < sizeof d->text - 3 ? d->used + (size_t)n : sizeof d->text - 3;
 }
@@ -31,7 +31,7 @@ static void note(differences *d, const char *fmt, ...)
 static void note_number(differences *d, const char *name, const json_t *was, double is)
 {
     if (json_is_number(was) && json_number_value(was) != is)
-        note(d, "%s %g, not %g", name, is, json_number_value(was));
+        note_text(d, "%s %g, not %g", name, is, json_number_value(was));
 }
 
 /* NULL: not known, of a schedule by a version that did not keep it. */
@@ -67,7 +67,7 @@ static void note_optimizer(differences *d, const yk_opt *opt, const json_t *o)
     note_number(d, "epsilon", json_object_get(o, "eps"), opt->rule.eps);
     note_number(d, "weight decay", json_object_get(o, "weight_decay"), opt->group[0].weight_decay);
     if (!yk__resume_same_schedule(opt, o))
-        note(d, "%s", !opt->sched                       ? "no schedule, which it had"
+        note_text(d, "%s", !opt->sched                       ? "no schedule, which it had"
                       : !json_object_get(o, "schedule") ? "a schedule, which it had not"
                                                         : "another schedule or learning rate (its name, rate, warm-up, total steps "
                                                           "or settings)");
@@ -94,7 +94,7 @@ void yk__resume_notes(const yk_job *job, const char *dir, const json_t *state)
     if (job->rank)
         return;
     if (precision && strcmp(precision, now) != 0)
-        note(&d, "precision %s, not %s", now, precision);
+        note_text(&d, "precision %s, not %s", now, precision);
     note_number(&d, "micro batches in a window", json_object_get(state, "accumulate"), job->config.accumulate);
     if (job->opt)
         note_optimizer(&d, job->opt, json_object_get(state, "optimizer"));

@@ -7,7 +7,7 @@
  *   SHARDED     this rank's rows of it, along one axis: what is computed row by row;
  *   PARTIAL     this rank's term of a sum over the ranks: a sum over rows, and what is linear in one;
  *   LOCAL       a function of this rank's rows that is no part of the global one: no loss may depend on it.
- * An operation that is not linear in a PARTIAL operand takes its sum over the ranks (yk__all_ranks), which is REPLICATED; where
+ * An operation that is not linear in a PARTIAL operand takes its sum over the ranks (yk__sum_of_ranks), which is REPLICATED; where
  * REPLICATED is added to PARTIAL each rank adds its share of it.
  *
  * Gradients. Let L be the loss of all ranks, and g the gradient that the sweep of one rank finds at a value. What holds for
@@ -45,15 +45,15 @@ static bool is_leaf(const yk_job *job, yk__vid v)
 
 yk__sharding yk__sharding_of(const yk_job *job, yk__vid v)
 {
-    const yk__sharding replicated = {.spread = YK__REPLICATED, .sign = 1}, unknown = {.spread = YK__LOCAL, .why = REASONS};
+    const yk__sharding replicated = {.kind = YK__REPLICATED, .signature = 1}, unknown = {.kind = YK__LOCAL, .reason = REASONS};
     if (job->world == 1 || v == YK_NONE)
         return replicated;
-    if (v < job->cap_sharding && job->sharding[v].spread)
+    if (v < job->cap_sharding && job->sharding[v].kind)
         return job->sharding[v];
     return is_leaf(job, v) ? replicated : unknown; /* a parameter, a state, a number */
 }
 
-static bool put(yk_job *job, yk__vid v, yk__sharding s)
+static bool sharding_put(yk_job *job, yk__vid v, yk__sharding s)
 {
     const size_t had = job->cap_sharding;
     if (yk__grow(&job->sharding, &job->cap_sharding, (size_t)v + 1, sizeof *job->sharding)) {
@@ -67,35 +67,35 @@ static bool put(yk_job *job, yk__vid v, yk__sharding s)
 
 static bool is_same(const yk__sharding *a, const yk__sharding *b)
 {
-    return a->spread == b->spread && (a->spread != YK__SHARDED || (a->axis == b->axis && a->inner == b->inner));
+    return a->kind == b->kind && (a->kind != YK__SHARDED || (a->axis == b->axis && a->inner == b->inner));
 }
 
-static yk__vid place(yk_job *job, yk__vid v, yk__sharding s)
+static yk__vid sharding_place(yk_job *job, yk__vid v, yk__sharding s)
 {
     const yk__sharding had = yk__sharding_of(job, v);
-    const bool is_set = is_leaf(job, v) || (v < job->cap_sharding && job->sharding[v].spread);
-    s.whole = 0;
+    const bool is_set = is_leaf(job, v) || (v < job->cap_sharding && job->sharding[v].kind);
+    s.sum_plus_1 = 0;
     if (is_set && is_same(&had, &s))
         return v;
     if (is_set) { /* a view that is its operand, because there is one row */
         yk__vid in = v;
         yk__apply(&job->g, YK_OP_COPY, 1, &in, 0, NULL, YK_DTYPE_COUNT, 0, NULL, &v, 1);
     }
-    return v != YK_NONE && put(job, v, s) ? v : YK_NONE;
+    return v != YK_NONE && sharding_put(job, v, s) ? v : YK_NONE;
 }
 
-yk_t yk__give(yk_job *job, yk__vid v, yk__sharding s)
+yk_t yk__result(yk_job *job, yk__vid v, yk__sharding s)
 {
     if (v != YK_NONE && job->world > 1 && !job->g.error.status)
-        v = place(job, v, s);
+        v = sharding_place(job, v, s);
     return yk__handle(job, v);
 }
 
-yk__vid yk__like(yk_job *job, yk__vid from, yk__vid v)
+yk__vid yk__result_like(yk_job *job, yk__vid from, yk__vid v)
 {
     if (v == YK_NONE || v == from || job->world == 1)
         return v;
-    return place(job, v, yk__sharding_of(job, from));
+    return sharding_place(job, v, yk__sharding_of(job, from));
 }
 
 void yk__sharding_clear(yk_job *job)
@@ -121,19 +121,19 @@ void yk__sharding_free(yk_job *job)
 void yk__sharding_input(yk_job *job, uint32_t number)
 {
     const yk_value *x = &job->g.value[job->input[number].leaf];
-    yk__sharding s = {.spread = YK__REPLICATED, .sign = 1, .inner = 1};
+    yk__sharding s = {.kind = YK__REPLICATED, .signature = 1, .inner = 1};
     const int64_t n = x->dims ? x->dim[0] : -1;
-    job->input[number].fed = true;
+    job->input[number].from_user = true;
     if (job->world == 1)
         return;
     if (n == 0 && job->local == 0)
-        s.spread = YK__SHARDED;
+        s.kind = YK__SHARDED;
     else if (n > 0 && job->local > 0 && n % job->local == 0) {
-        s.spread = YK__SHARDED;
-        s.guess = true;
+        s.kind = YK__SHARDED;
+        s.guessed = true;
         s.inner = n / job->local;
     }
-    put(job, job->input[number].leaf, s);
+    sharding_put(job, job->input[number].leaf, s);
 }
 
 void yk__sharding_constant(yk_job *job, yk__vid leaf, float value)
@@ -141,44 +141,45 @@ void yk__sharding_constant(yk_job *job, yk__vid leaf, float value)
     uint32_t bits;
     memcpy(&bits, &value, sizeof bits);
     if (job->world > 1 && leaf != YK_NONE)
-        put(job, leaf, (yk__sharding){.spread = YK__REPLICATED, .sign = sign_with(4, bits)});
+        sharding_put(job, leaf, (yk__sharding){.kind = YK__REPLICATED, .signature = sign_with(4, bits)});
 }
 
 yk_t yk_replicated(yk_t x)
 {
-    yk_job *job = yk__enter("yk_replicated", 1, &x);
-    const yk__vid v = job ? yk__use(job, "yk_replicated", x) : YK_NONE;
+    yk_job *job = yk__op_enter("yk_replicated", 1, &x);
+    const yk__vid v = job ? yk__step_value(job, "yk_replicated", x) : YK_NONE;
     if (v == YK_NONE)
         return YK__POISON;
     const yk__sharding s = yk__sharding_of(job, v);
-    if (s.spread == YK__SHARDED && s.guess)
-        put(job, v, (yk__sharding){.spread = YK__REPLICATED, .sign = 1});
-    else if (s.spread != YK__REPLICATED)
+    if (s.kind == YK__SHARDED && s.guessed)
+        sharding_put(job, v, (yk__sharding){.kind = YK__REPLICATED, .signature = 1});
+    else if (s.kind != YK__REPLICATED)
         yk__job_failf(job, YK_E_ARG, "yk_replicated: expected an input, or what yk_expand made; this follows from rows");
     return yk_ok(job) ? x : YK__POISON;
 }
 
 /* ---- Sums over the ranks ---- */
 
-yk__vid yk__all_ranks(yk_job *job, yk__vid v)
+yk__vid yk__sum_of_ranks(yk_job *job, yk__vid v)
 {
     if (job->world == 1)
         return v;
     const yk__sharding s = yk__sharding_of(job, v);
-    if (s.spread != YK__PARTIAL || !job->training || v == YK_NONE)
+    if (s.kind != YK__PARTIAL || !job->training || v == YK_NONE)
         return v;
-    if (s.whole)
-        return s.whole - 1;
+    if (s.sum_plus_1)
+        return s.sum_plus_1 - 1;
     const yk__vid sum = yk__all_reduce(&job->g, v);
-    if (sum == YK_NONE || !put(job, sum, (yk__sharding){.spread = YK__REPLICATED, .met = true, .sign = sign_with(s.sign, 2)}))
+    const yk__sharding whole = {.kind = YK__REPLICATED, .exchanged = true, .signature = sign_with(s.signature, 2)};
+    if (sum == YK_NONE || !sharding_put(job, sum, whole))
         return YK_NONE;
-    job->sharding[v].whole = sum + 1;
+    job->sharding[v].sum_plus_1 = sum + 1;
     return sum;
 }
 
 yk__vid yk__operand(yk_job *job, const char *name, yk_t x)
 {
-    return yk__all_ranks(job, yk__use(job, name, x));
+    return yk__sum_of_ranks(job, yk__step_value(job, name, x));
 }
 
 yk__vid yk__share_leaf(yk_job *job)
@@ -188,22 +189,22 @@ yk__vid yk__share_leaf(yk_job *job)
     return job->share_leaf;
 }
 
-yk__vid yk__partial(yk_job *job, yk__vid v)
+yk__vid yk__rank_term(yk_job *job, yk__vid v)
 {
     yk__sharding s = yk__sharding_of(job, v);
-    const yk__vid share = s.spread == YK__REPLICATED ? yk__share_leaf(job) : YK_NONE;
+    const yk__vid share = s.kind == YK__REPLICATED ? yk__share_leaf(job) : YK_NONE;
     if (share == YK_NONE)
         return v;
-    s.spread = YK__PARTIAL;
-    s.sign = sign_with(s.sign, 3);
+    s.kind = YK__PARTIAL;
+    s.signature = sign_with(s.signature, 3);
     v = yk__bin(&job->g, YK_OP_MUL, v, share);
-    return v == YK_NONE ? v : place(job, v, s);
+    return v == YK_NONE ? v : sharding_place(job, v, s);
 }
 
 bool yk__over_rows(const yk_job *job, yk__vid v, uint32_t axes)
 {
     const yk__sharding s = yk__sharding_of(job, v);
-    return s.spread == YK__SHARDED && (axes >> s.axis & 1);
+    return s.kind == YK__SHARDED && (axes >> s.axis & 1);
 }
 
 /* How many entries a mean counts of each row. */
@@ -217,7 +218,7 @@ static double entries_of_row(const yk_job *job, yk__vid v, uint32_t axes)
     return each;
 }
 
-static double reciprocal(double n)
+static double count_inverse(double n)
 {
     return n > 0.0 ? 1.0 / n : 0.0;
 }
@@ -234,7 +235,7 @@ yk__vid yk__row_mean_of(yk_job *job, yk__vid v, uint32_t axes)
     }
     yk__row_mean *m = &job->row_mean[job->n_row_mean];
     m->each = each;
-    m->scalar = yk__scalar_new(job, reciprocal(each * (double)job->local), &m->leaf);
+    m->scalar = yk__scalar_new(job, count_inverse(each * (double)job->local), &m->leaf);
     job->n_row_mean += m->leaf != YK_NONE;
     return m->leaf;
 }
@@ -246,7 +247,7 @@ void yk__sharding_counts(yk_job *job, double ranks)
     if (job->share_leaf != YK_NONE)
         yk__scalar_set(job, job->share_scalar, job->row_share);
     for (size_t i = 0; i < job->n_row_mean; i++)
-        yk__scalar_set(job, job->row_mean[i].scalar, reciprocal(job->row_mean[i].each * rows));
+        yk__scalar_set(job, job->row_mean[i].scalar, count_inverse(job->row_mean[i].each * rows));
 }
 
 /* Over all ranks, with the axes kept; no gradient passes. A rank without rows has none that is larger. */
@@ -293,45 +294,45 @@ yk__vid yk__row_softmax(yk_job *job, yk__vid v, bool logarithm)
 yk__sharding yk__shard_local(yk_job *job, yk__vid v, const char *why)
 {
     char shape[96], where[200];
-    yk__sharding s = {.spread = YK__LOCAL};
+    yk__sharding s = {.kind = YK__LOCAL};
     if (job->n_reason < REASONS) {
         if (yk__grow(&job->reason, &job->cap_reason, job->n_reason + 1, sizeof *job->reason)) {
             yk__job_failf(job, YK_E_MEM, "out of memory while tracing");
             return s;
         }
         yk__shape_text(&job->g.value[v], shape, sizeof shape);
-        snprintf(job->reason[job->n_reason++], sizeof *job->reason, "%s of %s at %s cannot be split over ranks: %s", job->call,
+        snprintf(job->reason[job->n_reason++], sizeof *job->reason, "%s of %s at %s cannot be split over ranks: %s", job->op_name,
                  shape, yk__here_text(where, sizeof where), why);
     }
-    s.why = (uint16_t)(job->n_reason - 1);
+    s.reason = (uint16_t)(job->n_reason - 1);
     return s;
 }
 
 bool yk__sharding_loss(yk_job *job, yk__vid loss)
 {
     const yk__sharding s = yk__sharding_of(job, loss);
-    if (s.spread == YK__LOCAL)
+    if (s.kind == YK__LOCAL)
         yk__job_failf(job, YK_E_ARG, "the loss depends on it: %s",
-                      s.why < job->n_reason ? job->reason[s.why] : "an operation without a rule");
-    else if (s.spread == YK__SHARDED)
+                      s.reason < job->n_reason ? job->reason[s.reason] : "an operation without a rule");
+    else if (s.kind == YK__SHARDED)
         yk__job_failf(job, YK_E_ARG, "yk_backward: the loss is that of one row; take the sum or the mean over the rows");
     return yk_ok(job);
 }
 
-void yk__sharding_words(const yk_job *job, double *word)
+void yk__sharding_numbers(const yk_job *job, double *number)
 {
     uint32_t k = 0;
-    memset(word, 0, YK__SHARD_WORDS * sizeof *word);
-    word[YK__SHARD_WORDS - 1] = 1.0; /* their sum: the ranks that take part */
+    memset(number, 0, YK__SHARD_NUMBERS * sizeof *number);
+    number[YK__SHARD_NUMBERS - 1] = 1.0; /* their sum: the ranks that take part */
     if (job->loss != YK_NONE)
-        word[0] = (double)sign_with(yk__sharding_of(job, job->loss).sign, yk__sharding_of(job, job->loss).spread);
+        number[0] = (double)sign_with(yk__sharding_of(job, job->loss).signature, yk__sharding_of(job, job->loss).kind);
     for (size_t i = 0; job->world > 1 && i < job->n_input && k < YK__SHARD_INPUTS; i++) {
-        const yk__jinput *in = &job->input[i];
-        if (!in->fed)
+        const yk__step_input *in = &job->input[i];
+        if (!in->from_user)
             continue;
-        if (yk__sharding_of(job, in->leaf).spread == YK__REPLICATED) {
-            word[1 + 2 * k] = 1.0;
-            word[2 + 2 * k] = (double)(uint32_t)yk__hash_bytes(YK_HASH_SEED, in->data, (size_t)in->bytes);
+        if (yk__sharding_of(job, in->leaf).kind == YK__REPLICATED) {
+            number[1 + 2 * k] = 1.0;
+            number[2 + 2 * k] = (double)(uint32_t)yk__hash_bytes(YK_HASH_SEED, in->data, (size_t)in->bytes);
         }
         k++;
     }
@@ -342,7 +343,7 @@ static void check_input(yk_job *job, uint32_t k)
 {
     char text[96];
     for (size_t i = 0; i < job->n_input; i++) {
-        if (!job->input[i].fed || k--)
+        if (!job->input[i].from_user || k--)
             continue;
         yk__job_failf(job, YK_E_ARG,
                       "input %zu of the step, %s, has no row for each of this rank's %lld, so it is taken to be the same "
@@ -352,13 +353,13 @@ static void check_input(yk_job *job, uint32_t k)
     }
 }
 
-bool yk__sharding_check(yk_job *job, const double *word, const double *sum)
+bool yk__sharding_check(yk_job *job, const double *number, const double *sum)
 {
-    const double ranks = sum[YK__SHARD_WORDS - 1];
+    const double ranks = sum[YK__SHARD_NUMBERS - 1];
     for (uint32_t k = 0; k < YK__SHARD_INPUTS && yk_ok(job); k++)
-        if (word[1 + 2 * k] == 1.0 && sum[1 + 2 * k] == ranks && word[2 + 2 * k] * ranks != sum[2 + 2 * k])
+        if (number[1 + 2 * k] == 1.0 && sum[1 + 2 * k] == ranks && number[2 + 2 * k] * ranks != sum[2 + 2 * k])
             check_input(job, k);
-    if (yk_ok(job) && word[0] * ranks != sum[0])
+    if (yk_ok(job) && number[0] * ranks != sum[0])
         yk__job_failf(job, YK_E_ARG,
                       "yk_backward: the ranks make their losses differently: other operations, other constants (a mean over "
                       "this rank's rows alone? yk_mean, or divide by the rows of all), or an input whose first length is the "

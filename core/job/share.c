@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a rank's windows took is timed, told to the others, and turned into shares and roles. */
+/* What a rank's windows took is timed, reported to the others, and turned into shares and roles. */
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
@@ -16,7 +16,7 @@ static double seconds_now(void)
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
-yk_status yk__share_new(yk_job *job, const yk__rank_room *room, yk_error *err)
+yk_status yk__share_new(yk_job *job, const yk__rank_budget *budget, yk_error *err)
 {
     if (job->world > YK__RANKS)
         return yk__fail(err, YK_E_ARG, "%u ranks: at most %u", job->world, YK__RANKS);
@@ -25,8 +25,8 @@ yk_status yk__share_new(yk_job *job, const yk__rank_room *room, yk_error *err)
         return yk__fail_mem(err, sizeof *job->share, "the shares");
     pthread_mutex_init(&job->share->lock, NULL);
     for (uint32_t r = 0; r < job->world; r++)
-        job->share->seat[r] = (yk__seat){room[r].forced, room[r].limited, room[r].pace};
-    job->share->room = room[job->rank].bytes;
+        job->share->seat[r] = (yk__seat){budget[r].forced, budget[r].limited, budget[r].pace};
+    job->share->memory_budget = budget[job->rank].bytes;
     return YK_OK;
 }
 
@@ -42,17 +42,17 @@ void yk__share_free(yk__share *s)
 /* ---- Timing ---- */
 
 /* A run that made its program first (planning, a driver's compiler) says nothing about speed. */
-void yk__share_note(yk_job *job, bool train)
+void yk__share_run_noted(yk_job *job, bool train)
 {
     yk__share *s = job->share;
     yk__engine_stats st;
     if (!train || !s || job->world == 1)
         return;
     yk__engine_stats_get(job->engine, &st);
-    s->told.rows = job->empty ? 0.0 : (double)job->local;
-    s->most = (uint64_t)s->told.rows > s->most ? (uint64_t)s->told.rows : s->most;
+    s->report.rows = job->empty ? 0.0 : (double)job->local;
+    s->max_rows = (uint64_t)s->report.rows > s->max_rows ? (uint64_t)s->report.rows : s->max_rows;
     if (st.compiles != s->compiles) {
-        s->told.compiling += (double)(st.compiles - s->compiles) * st.plan_seconds;
+        s->report.compiling += (double)(st.compiles - s->compiles) * st.plan_seconds;
         s->compiled = true;
     }
     s->compiles = st.compiles;
@@ -64,10 +64,10 @@ void yk__share_window(yk_job *job)
     if (!s || job->world == 1 || !s->policy)
         return;
     if (!s->compiled && job->global == (int64_t)s->n) {
-        s->told.wall += seconds_now() - s->began;
-        s->told.windows++;
+        s->report.wall += seconds_now() - s->window_began;
+        s->report.windows++;
     }
-    s->fresh = true;
+    s->undecided = true;
 }
 
 /* Rows that fit this rank's memory, from what those that ran took: what grows with them, and what does not. Later steps may
@@ -78,10 +78,10 @@ static uint64_t rows_that_fit(const yk_job *job, const yk__engine_stats *st)
     const uint64_t fixed = st->param_bytes + st->grad_bytes + st->state_bytes + PADDING;
     const uint64_t grows = st->arena_bytes + 2 * st->input_bytes + st->scratch_bytes; /* the last: at most like rows */
     double fit;
-    if (!s->room || !s->most || !grows)
+    if (!s->memory_budget || !s->max_rows || !grows)
         return 0;
-    fit = s->room > fixed ? (double)s->most * ((double)(s->room - fixed) / (double)grows) : 0.0;
-    return fit < (double)s->most ? s->most : fit < 9e15 ? (uint64_t)fit : (uint64_t)9e15;
+    fit = s->memory_budget > fixed ? (double)s->max_rows * ((double)(s->memory_budget - fixed) / (double)grows) : 0.0;
+    return fit < (double)s->max_rows ? s->max_rows : fit < 9e15 ? (uint64_t)fit : (uint64_t)9e15;
 }
 
 /* Windows that the schedule still has; 0: there is none that says. */
@@ -91,9 +91,9 @@ static double windows_left(const yk_job *job)
     return sched && sched->total > (double)sched->step ? sched->total - (double)sched->step : 0.0;
 }
 
-static void told_complete(yk_job *job)
+static void report_complete(yk_job *job)
 {
-    yk__told *t = &job->share->told;
+    yk__told *t = &job->share->report;
     yk__engine_stats st;
     yk__engine_stats_get(job->engine, &st);
     t->busy = job->share->timed && !job->share->compiled && t->rows > 0.0 ? st.busy_seconds : 0.0;
@@ -120,7 +120,7 @@ yk_status yk__share_policy(yk_job *job, uint64_t n, yk_error *err)
     return YK_OK;
 }
 
-void yk__share_take(yk_job *job)
+void yk__share_follow(yk_job *job)
 {
     yk__share *s = job->share;
     pthread_mutex_lock(&s->lock);
@@ -129,7 +129,7 @@ void yk__share_take(yk_job *job)
 }
 
 /* YOKE_LOG=debug: shares and parts of the optimizer, where they changed. */
-static void shares_say(const yk_job *job)
+static void shares_log(const yk_job *job)
 {
     const yk__share *s = job->share;
     const double *owns = yk__policy_owns(s->policy);
@@ -154,7 +154,7 @@ static yk_status roles_take(yk_job *job, yk_error *err)
     return yk__engine_set_roles(job->engine, &roles, err);
 }
 
-static void events_say(yk_job *job)
+static void events_log(yk_job *job)
 {
     yk__policy_event e;
     while (yk__policy_event_next(job->share->policy, &e)) {
@@ -174,7 +174,7 @@ static void events_say(yk_job *job)
     }
 }
 
-static yk_status window_look(yk_job *job, yk_error *err)
+static yk_status window_decide(yk_job *job, yk_error *err)
 {
     yk__share *s = job->share;
     yk__told *all = yk__calloc(job->world, sizeof *all);
@@ -182,16 +182,16 @@ static yk_status window_look(yk_job *job, yk_error *err)
     memcpy(before, s->share, sizeof before);
     if (!all)
         return yk__fail_mem(err, job->world * sizeof *all, "the shares");
-    told_complete(job);
-    if (!yk__group_gather_members(job->group, &s->told, sizeof s->told, all, err) && !yk__policy_look(s->policy, all, err)) {
-        yk__share_take(job);
+    report_complete(job);
+    if (!yk__group_gather_members(job->group, &s->report, sizeof s->report, all, err) && !yk__policy_look(s->policy, all, err)) {
+        yk__share_follow(job);
         roles_take(job, err);
         if (memcmp(before, s->share, sizeof before))
-            shares_say(job);
-        events_say(job);
+            shares_log(job);
+        events_log(job);
     }
     yk__free(all);
-    s->told = (yk__told){.rows = 0.0};
+    s->report = (yk__told){.rows = 0.0};
     return err->status;
 }
 
@@ -201,7 +201,7 @@ static void window_begin(yk_job *job)
     s->timed = yk__policy_timed(s->policy);
     s->compiled = false;
     yk__engine_measure(job->engine, s->timed);
-    s->began = seconds_now();
+    s->window_began = seconds_now();
 }
 
 static bool first_shares(yk_job *job, int64_t n, bool *changed)
@@ -212,7 +212,7 @@ static bool first_shares(yk_job *job, int64_t n, bool *changed)
         return false;
     }
     job->share->resumed = false;
-    yk__share_take(job);
+    yk__share_follow(job);
     *changed = true; /* a loader that is there already split evenly */
     window_begin(job);
     return true;
@@ -236,11 +236,11 @@ bool yk__share_update(yk_job *job, int64_t n, bool *changed)
         yk__job_fail(job, &err);
         return false;
     }
-    if (s->fresh && !job->config.plan_only && yk__policy_pass(s->policy) && window_look(job, &err)) {
+    if (s->undecided && !job->config.plan_only && yk__policy_pass(s->policy) && window_decide(job, &err)) {
         yk__job_fail(job, &err);
         return false;
     }
-    s->fresh = false;
+    s->undecided = false;
     *changed = memcmp(before, s->share, job->world * sizeof *before) != 0;
     window_begin(job);
     return true;

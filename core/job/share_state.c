@@ -93,7 +93,7 @@ void yk__share_load(yk_job *job, const json_t *o)
         return;
     if (shares_read(job, o)) {
         s->resumed = true;
-        yk__share_take(job);
+        yk__share_follow(job);
         return;
     }
     yk__policy_free(s->policy);

@@ -12,7 +12,7 @@ yk__kept *yk__kept_find(yk_job *job, yk_t x)
 {
     uint16_t gen = (uint16_t)(x.id >> 32);
     for (size_t i = job->n_kept; i-- > 0;)
-        if (job->kept[i].gen == gen && job->kept[i].vid == (uint32_t)x.id && !job->kept[i].dead)
+        if (job->kept[i].gen == gen && job->kept[i].vid == (uint32_t)x.id && !job->kept[i].handle_over)
             return &job->kept[i];
     return NULL;
 }
@@ -28,27 +28,27 @@ static void take_input(const yk_job *job, yk__kept *k)
 }
 
 /* Zeroed memory for a value, used again where an earlier step left some of that size. */
-static bool take_host(yk_job *job, yk__kept *k)
+static bool host_take(yk_job *job, yk__kept *k)
 {
     for (int i = 0; i < YK__SPARES && !k->host; i++)
         if (job->spare[i].memory && job->spare[i].bytes >= k->bytes && job->spare[i].bytes <= 2 * k->bytes + 64) {
             k->host = job->spare[i].memory;
-            k->room = job->spare[i].bytes;
+            k->capacity = job->spare[i].bytes;
             job->spare[i].memory = NULL;
             memset(k->host, 0, (size_t)k->bytes);
         }
     if (!k->host) {
         k->host = yk__calloc((size_t)k->bytes + 8, 1);
-        k->room = k->bytes + 8;
+        k->capacity = k->bytes + 8;
     }
     return k->host != NULL;
 }
 
-static void give_host(yk_job *job, yk__kept *k)
+static void host_give(yk_job *job, yk__kept *k)
 {
     for (int i = 0; i < YK__SPARES; i++)
         if (!job->spare[i].memory && k->host) {
-            job->spare[i] = (yk__spare){k->host, k->room};
+            job->spare[i] = (yk__spare){k->host, k->capacity};
             k->host = NULL;
         }
     yk__free(k->host);
@@ -80,7 +80,7 @@ yk__kept *yk__kept_add(yk_job *job, yk__vid v)
     }
     k->value = job->g.value[v];
     k->bytes = (uint64_t)yk__count(&k->value) * (yk__dtype_is_float(k->value.dtype) ? 4 : yk_dtype_bytes(k->value.dtype));
-    if (!take_host(job, k)) {
+    if (!host_take(job, k)) {
         yk__job_failf(job, YK_E_MEM, "out of memory (%llu bytes for a value to be read)", (unsigned long long)k->bytes);
         return NULL;
     }
@@ -89,11 +89,11 @@ yk__kept *yk__kept_add(yk_job *job, yk__vid v)
     return k;
 }
 
-static void limbo_clear(yk_job *job)
+static void deferred_clear(yk_job *job)
 {
-    for (size_t i = 0; i < job->n_limbo; i++)
-        yk__free(job->limbo[i]);
-    job->n_limbo = 0;
+    for (size_t i = 0; i < job->n_deferred; i++)
+        yk__free(job->deferred[i]);
+    job->n_deferred = 0;
 }
 
 /* Frees an entry's memory; where a run may still write to it, later. */
@@ -101,15 +101,15 @@ static void kept_release(yk_job *job, yk__kept *k)
 {
     yk_error err = YK_ERROR_INIT;
     if (k->sent && !k->ready && job->engine) {
-        if (job->n_limbo >= 64 && !yk__engine_wait(job->engine, 0, &err))
-            limbo_clear(job);
-        if (!yk__grow(&job->limbo, &job->cap_limbo, job->n_limbo + 1, sizeof *job->limbo)) {
-            job->limbo[job->n_limbo++] = k->host;
+        if (job->n_deferred >= 64 && !yk__engine_wait(job->engine, 0, &err))
+            deferred_clear(job);
+        if (!yk__grow(&job->deferred, &job->cap_deferred, job->n_deferred + 1, sizeof *job->deferred)) {
+            job->deferred[job->n_deferred++] = k->host;
             return;
         }
         yk__engine_wait(job->engine, 0, &err);
     }
-    give_host(job, k);
+    host_give(job, k);
 }
 
 void yk__kept_clear(yk_job *job, bool all)
@@ -117,9 +117,9 @@ void yk__kept_clear(yk_job *job, bool all)
     size_t n = 0;
     for (size_t i = 0; i < job->n_kept; i++) {
         yk__kept *k = &job->kept[i];
-        bool old = !k->hold || k->age >= 1 || all;
+        bool old = !k->outlives_step || k->age >= 1 || all;
         if (old && k->pinned && !all)
-            k->dead = true;
+            k->handle_over = true;
         if (old && (!k->pinned || all)) {
             kept_release(job, k);
             continue;
@@ -129,7 +129,7 @@ void yk__kept_clear(yk_job *job, bool all)
     }
     job->n_kept = n;
     if (all) {
-        limbo_clear(job);
+        deferred_clear(job);
         spare_clear(job);
     }
 }
@@ -139,7 +139,7 @@ void yk__kept_clear(yk_job *job, bool all)
 /* Lists what the host wants of this step; false after a failure. */
 static bool gather_wanted(yk_job *job, uint32_t *n)
 {
-    yk__room *r = &job->room;
+    yk__step_lists *r = &job->lists;
     *n = 0;
     if (yk__grow(&r->value, &r->cap_value, job->n_kept, sizeof *r->value) ||
         yk__grow(&r->host, &r->cap_host, job->n_kept, sizeof *r->host) ||
@@ -166,7 +166,7 @@ static void mark_sent(yk_job *job, uint64_t ticket)
             continue;
         k->sent = true;
         k->ticket = ticket;
-        k->ready = job->empty && !yk__sharding_of(job, k->vid).met;
+        k->ready = job->empty && !yk__sharding_of(job, k->vid).exchanged;
     }
     job->loss_sent = job->loss != YK_NONE;
     job->assign_sent = job->n_assign;
@@ -175,23 +175,23 @@ static void mark_sent(yk_job *job, uint64_t ticket)
 #define WARM_UP 8 /* runs in which programs are expected to be made */
 
 /* Says once that a program had to be made in the middle of training, and which input's shape is new. */
-static void note_compile(yk_job *job)
+static void compile_noted(yk_job *job)
 {
     yk__engine_stats st;
     char was[96], is[96], where[160];
     yk__engine_stats_get(job->engine, &st);
-    bool made = ++job->runs > WARM_UP && st.compiles != job->compiles && !job->told_compile;
+    bool made = ++job->runs > WARM_UP && st.compiles != job->compiles && !job->compile_reported;
     uint32_t n = job->n_input < 8 ? (uint32_t)job->n_input : 8;
     for (uint32_t i = 0; i < n; i++) {
         yk__vid leaf = job->input[i].leaf;
         if (leaf >= job->g.n_value || job->input[i].scalars)
             continue;
         const yk_value *x = &job->g.value[leaf];
-        if (made && i < job->n_last && !job->told_compile && !yk__same_shape(x, &job->last_input[i])) {
+        if (made && i < job->n_last && !job->compile_reported && !yk__same_shape(x, &job->last_input[i])) {
             yk__log(YK_LOG_INFO, "job", "%s: a program was made again after the start: input %u was %s and is %s",
                     yk__here_text(where, sizeof where), i, yk__shape_text(&job->last_input[i], was, sizeof was),
                     yk__shape_text(x, is, sizeof is));
-            job->told_compile = true;
+            job->compile_reported = true;
         }
         job->last_input[i] = *x;
     }
@@ -199,13 +199,13 @@ static void note_compile(yk_job *job)
     job->compiles = st.compiles;
 }
 
-static bool run(yk_job *job, uint32_t n_wanted, bool train)
+static bool trace_run(yk_job *job, uint32_t n_wanted, bool train)
 {
     yk_error err = YK_ERROR_INIT;
     uint64_t ticket = 0;
     for (size_t i = 0; i < job->n_input; i++) {
-        job->room.input[i] = job->input[i].data;
-        job->room.input_bytes[i] = job->input[i].bytes;
+        job->lists.input[i] = job->input[i].data;
+        job->lists.input_bytes[i] = job->input[i].bytes;
     }
     uint32_t done = job->opt ? job->opt->micro : 0;
     const yk__micro m = {.trace = &job->g,
@@ -214,11 +214,11 @@ static bool run(yk_job *job, uint32_t n_wanted, bool train)
                          .first = done == 0,
                          .empty = job->empty,
                          .n_input = (uint32_t)job->n_input,
-                         .input = job->room.input,
-                         .input_bytes = job->room.input_bytes,
+                         .input = job->lists.input,
+                         .input_bytes = job->lists.input_bytes,
                          .n_result = n_wanted,
-                         .result = job->room.value,
-                         .result_host = job->room.host,
+                         .result = job->lists.value,
+                         .result_host = job->lists.host,
                          .n_assign = (uint32_t)(job->n_assign - job->assign_sent),
                          .assign = job->n_assign ? job->assign + job->assign_sent : NULL,
                          .n_recompute = (uint32_t)job->n_recompute,
@@ -228,14 +228,14 @@ static bool run(yk_job *job, uint32_t n_wanted, bool train)
         return false;
     }
     if (train)
-        note_compile(job);
-    yk__share_note(job, train);
+        compile_noted(job);
+    yk__share_run_noted(job, train);
     mark_sent(job, ticket);
     return true;
 }
 
 /* A rank without rows computed no running statistics: it takes those of the first rank that has rows. */
-static bool spread_states(yk_job *job, size_t from)
+static bool broadcast_states(yk_job *job, size_t from)
 {
     yk_error err = YK_ERROR_INIT;
     double with[YK__RANKS] = {0};
@@ -246,7 +246,7 @@ static bool spread_states(yk_job *job, size_t from)
         root++;
     for (size_t i = from; i < job->n_assign && !s && yk__group_member(job->group, job->rank); i++)
         for (size_t k = 0; k < job->n_param && !s; k++) {
-            yk__jparam *p = &job->param[k];
+            yk__job_param *p = &job->param[k];
             if (!p->state || p->number != job->assign[i].state)
                 continue;
             uint64_t bytes = p->n * yk_dtype_bytes(p->dtype);
@@ -268,11 +268,11 @@ static bool needs_counts(const yk_job *job)
     if (job->world == 1 || job->counted_ranks)
         return false;
     for (size_t i = 0; i < job->n_kept && !met; i++)
-        met = job->kept[i].gen == job->gen && !job->kept[i].sent && yk__sharding_of(job, job->kept[i].vid).met;
+        met = job->kept[i].gen == job->gen && !job->kept[i].sent && yk__sharding_of(job, job->kept[i].vid).exchanged;
     return met;
 }
 
-bool yk__flush(yk_job *job)
+bool yk__step_flush(yk_job *job)
 {
     uint32_t wanted;
     bool train = job->loss != YK_NONE && !job->loss_sent;
@@ -289,10 +289,10 @@ bool yk__flush(yk_job *job)
         return true;
     if (needs_counts(job) && !yk__count_ranks(job))
         return false;
-    if (!yk__params_ready(job) || !run(job, wanted, train))
+    if (!yk__params_ready(job) || !trace_run(job, wanted, train))
         return false;
     bool without = job->world > 1 && job->any_empty && assigned < job->n_assign;
-    return !without || spread_states(job, assigned);
+    return !without || broadcast_states(job, assigned);
 }
 
 /* ---- Reading ---- */
@@ -301,7 +301,7 @@ bool yk__kept_fetch(yk_job *job, yk__kept *k)
 {
     yk_error err = YK_ERROR_INIT;
     size_t at = (size_t)(k - job->kept);
-    if (!k->sent && !yk__flush(job))
+    if (!k->sent && !yk__step_flush(job))
         return false;
     k = &job->kept[at];
     if (!k->ready && yk__engine_wait(job->engine, k->ticket, &err)) {
@@ -342,11 +342,11 @@ double yk__kept_number(yk_job *job, yk__kept *k)
 }
 
 /* The entry of a living handle, with its data here; NULL after a failure. */
-static yk__kept *fetched(yk_job *job, const char *name, yk_t x)
+static yk__kept *kept_fetched(yk_job *job, const char *name, yk_t x)
 {
     yk__kept *k = yk__kept_find(job, x);
     if (!k) {
-        yk__vid v = yk__use(job, name, x);
+        yk__vid v = yk__step_value(job, name, x);
         k = v == YK_NONE ? NULL : yk__kept_add(job, v);
     }
     if (!k)
@@ -360,7 +360,7 @@ static bool is_param(yk_t x)
     return (uint16_t)(x.id >> 32) == 0;
 }
 
-static double param_number(yk_job *job, yk__jparam *p)
+static double param_number(yk_job *job, yk__job_param *p)
 {
     float f = NAN;
     int32_t i;
@@ -376,7 +376,7 @@ double yk_item(yk_t x)
     yk_value buf;
     if (!yk_ok(job))
         return (double)NAN;
-    const yk_value *v = yk__peek(job, x, &buf);
+    const yk_value *v = yk__handle_info(job, x, &buf);
     if (v && (v->dims == 0 || yk__count(v) == 1) && is_param(x)) {
         return param_number(job, &job->param[(uint32_t)x.id]);
     }
@@ -385,7 +385,7 @@ double yk_item(yk_t x)
         yk__job_failf(job, YK_E_ARG, "yk_item of %s: it must be one number", yk__shape_text(v, text, sizeof text));
         return (double)NAN;
     }
-    yk__kept *k = fetched(job, "yk_item", x);
+    yk__kept *k = kept_fetched(job, "yk_item", x);
     double d = k ? yk__kept_number(job, k) : (double)NAN;
     return yk_ok(job) ? d : (double)NAN;
 }
@@ -396,14 +396,14 @@ void yk_read(yk_t x, void *data, size_t bytes)
     if (!yk_ok(job))
         return;
     if (is_param(x)) {
-        yk__jparam *p = yk__param_of(job, "yk_read", x);
+        yk__job_param *p = yk__param_of(job, "yk_read", x);
         if (p && p->dtype == YK_F32)
             yk_param_read(x, data, bytes / sizeof(float));
         else if (p)
             yk__job_failf(job, YK_E_ARG, "yk_read: %s is a state of integers; read it by yk_param_read", p->name);
         return;
     }
-    yk__kept *k = fetched(job, "yk_read", x);
+    yk__kept *k = kept_fetched(job, "yk_read", x);
     if (!k)
         return;
     if (k->bytes != bytes) {
@@ -424,12 +424,12 @@ yk_t yk_keep(yk_t x)
         return x;
     yk__kept *k = yk__kept_find(job, x);
     if (!k) {
-        yk__vid v = yk__use(job, "yk_keep", x);
+        yk__vid v = yk__step_value(job, "yk_keep", x);
         k = v == YK_NONE ? NULL : yk__kept_add(job, v);
     }
     if (!k)
         return YK__POISON;
-    k->hold = true;
+    k->outlives_step = true;
     return x;
 }
 
@@ -437,8 +437,8 @@ yk_t yk_keep(yk_t x)
 
 void yk_backward(yk_t loss)
 {
-    yk_job *job = yk__enter("yk_backward", 1, &loss);
-    yk__vid v = job ? yk__use(job, "yk_backward", loss) : YK_NONE;
+    yk_job *job = yk__op_enter("yk_backward", 1, &loss);
+    yk__vid v = job ? yk__step_value(job, "yk_backward", loss) : YK_NONE;
     if (v == YK_NONE)
         return;
     if (job->g.value[v].dtype != YK_F32 || yk__count(&job->g.value[v]) != 1) {
@@ -452,10 +452,10 @@ void yk_backward(yk_t loss)
         return;
     }
     job->loss = v;
-    if (!yk__sharding_loss(job, v) || !yk__count_ranks(job) || !yk__weigh(job))
+    if (!yk__sharding_loss(job, v) || !yk__count_ranks(job) || !yk__loss_weigh(job))
         return;
     /* where all ranks have the loss itself, each gives its share of it */
-    const double term = job->world > 1 && yk__sharding_of(job, v).spread == YK__REPLICATED ? job->row_share : 1.0;
+    const double term = job->world > 1 && yk__sharding_of(job, v).kind == YK__REPLICATED ? job->row_share : 1.0;
     if (job->opt && job->opt->unit == 0.0 && job->loss_weight > 0.0)
         job->opt->unit = job->loss_weight;
     double unit = job->opt && job->opt->unit > 0.0 ? job->opt->unit : 1.0;
@@ -464,7 +464,7 @@ void yk_backward(yk_t loss)
     yk__kept *k = yk__kept_add(job, v);
     if (!k)
         return;
-    k->loss = k->hold = true;
+    k->loss = k->outlives_step = true;
     k->factor = term;
     if (k->sent && yk__kept_fetch(job, k)) /* read before: its counts were this rank's own */
         k->sent = k->ready = k->summed = false;
@@ -486,7 +486,7 @@ void yk__step_end(yk_job *job)
     yk__graph_clear(&job->g);
     yk__inputs_clear(job);
     yk__kept_clear(job, false);
-    job->calls = 0;
+    job->n_call = 0;
     job->loss = job->seed = YK_NONE;
     job->loss_sent = job->any_empty = job->window_end = job->recomputing = false;
     job->n_counted = 0;
@@ -496,7 +496,7 @@ void yk__step_end(yk_job *job)
 static bool holds_pending(const yk_job *job)
 {
     for (size_t i = 0; i < job->n_kept; i++)
-        if (job->kept[i].gen == job->gen && job->kept[i].hold && !job->kept[i].sent)
+        if (job->kept[i].gen == job->gen && job->kept[i].outlives_step && !job->kept[i].sent)
             return true;
     return job->n_assign > job->assign_sent;
 }
@@ -506,7 +506,7 @@ void yk_end(yk_job *job)
     if (!job || !yk__step_open(job))
         return;
     if (yk__job_alive(job) && holds_pending(job))
-        yk__flush(job);
+        yk__step_flush(job);
     yk__log_flush(job, false);
     yk__step_end(job);
 }
