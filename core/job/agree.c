@@ -6,7 +6,8 @@
 #include <string.h>
 
 #include "core/base/hash.h"
-#include "core/job/data.h"
+#include "core/job/data_info.h"
+#include "core/job/opt.h"
 
 #define HASH_BITS 22 /* 2 * 22 bits and the most ranks there are stay below 2^53 */
 #define NUMBERS 8
@@ -36,13 +37,6 @@ static void part_add(agree_part *part, const char *name, double value)
 }
 
 /* ---- The graph ---- */
-
-static yk__vid root_of(const yk__graph *g, yk__vid v)
-{
-    while (g->value[v].base != v && g->value[v].base < g->n_value)
-        v = g->value[v].base;
-    return v;
-}
 
 /* Of each parameter's leaf: its name and shape; 0 elsewhere. */
 static void hash_leaves(const yk_job *job, uint64_t *leaf)
@@ -75,7 +69,7 @@ static uint64_t hash_node(const yk__graph *g, const uint64_t *leaf, const yk_nod
 {
     uint64_t h = YK_HASH_SEED ^ node->op, params = 0;
     for (uint32_t i = 0; i < node->n_in; i++)
-        params += leaf[root_of(g, g->index[node->in + i])] & ~1ull;
+        params += leaf[yk__trace_root(g, g->index[node->in + i])] & ~1ull;
     if (node->op == YK_OP_COPY || (!params && !is_common(node->op)))
         return 0;
     for (uint32_t i = 0; i < node->n_attr && node->op != YK_OP_ATTENTION && node->op != YK_OP_SUM; i++)
@@ -86,23 +80,23 @@ static uint64_t hash_node(const yk__graph *g, const uint64_t *leaf, const yk_nod
 /* Of what the loss depends on, in no order: parameters by what is done with them, and functions without. Bit 0 of leaf[] marks it. */
 static bool hash_graph(yk_job *job, agree_part *part)
 {
-    const yk__graph *g = &job->g;
+    const yk__graph *g = &job->step.trace;
     uint64_t *leaf;
-    if (yk__grow(&job->lists.leaf, &job->lists.cap_leaf, g->n_value, sizeof *leaf)) {
+    if (yk__grow(&job->step.lists.leaf, &job->step.lists.cap_leaf, g->n_value, sizeof *leaf)) {
         yk__job_failf(job, YK_E_MEM, "out of memory while comparing the ranks' graphs");
         return false;
     }
-    leaf = memset(job->lists.leaf, 0, g->n_value * sizeof *leaf);
+    leaf = memset(job->step.lists.leaf, 0, g->n_value * sizeof *leaf);
     hash_leaves(job, leaf);
-    if (job->loss != YK_NONE)
-        leaf[root_of(g, job->loss)] |= 1;
+    if (job->step.loss != YK_NONE)
+        leaf[yk__trace_root(g, job->step.loss)] |= 1;
     for (size_t k = g->n_node; k-- > 0;) {
         const yk_node *node = &g->node[k];
         bool used = false;
         for (uint32_t i = 0; i < node->n_out; i++)
-            used = used || leaf[root_of(g, g->index[node->out + i])] & 1;
+            used = used || leaf[yk__trace_root(g, g->index[node->out + i])] & 1;
         for (uint32_t i = 0; i < node->n_in && used; i++)
-            leaf[root_of(g, g->index[node->in + i])] |= 1;
+            leaf[yk__trace_root(g, g->index[node->in + i])] |= 1;
         part->hash += used ? hash_node(g, leaf, node) : 0;
     }
     return true;
@@ -144,8 +138,8 @@ static void describe_rate(const yk_job *job, agree_part *part)
 /* Clipping that is asked for before yk_backward is that of this window; after it, what is compared is that of the window before. */
 static void describe_clipping(const yk_job *job, agree_part *part)
 {
-    part_add(part, "largest norm", job->clip_norm > 0.0 ? job->clip_norm : job->clipped_norm);
-    part_add(part, "largest value", job->clip_value > 0.0 ? job->clip_value : job->clipped_value);
+    part_add(part, "largest norm", job->clip.norm > 0.0 ? job->clip.norm : job->clip.last_norm);
+    part_add(part, "largest value", job->clip.value > 0.0 ? job->clip.value : job->clip.last_value);
     part_add(part, "loss scale", job->scaling ? job->scaler.scale : 1.0);
     part_add(part, "precision", job->config.precision);
     part_add(part, "micro batches in a window", job->config.accumulate);
@@ -226,14 +220,14 @@ static uint32_t find_odd(const double *row, uint32_t world, uint32_t width, uint
 static void fail_differing(yk_job *job, const char *what, const agree_part *mine, const double *row, uint32_t width)
 {
     uint32_t like = 0;
-    const uint32_t odd = find_odd(row, job->world, width, &like);
+    const uint32_t odd = find_odd(row, job->team.world, width, &like);
     char values[160] = "";
     for (uint32_t i = 0; i < mine->n && !*values; i++)
         if (row[odd * width + 2 + i] != row[like * width + 2 + i])
             snprintf(values, sizeof values, ": %s %.9g, not %.9g", mine->number[i].name, row[odd * width + 2 + i],
                      row[like * width + 2 + i]);
     yk__job_failf(job, YK_E_ARG, "%s has %s than %s%s: every rank must run the same program with the same settings",
-                  yk__group_name(job->group, odd), what, yk__group_name(job->group, like), values);
+                  yk__group_name(job->team.group, odd), what, yk__group_name(job->team.group, like), values);
 }
 
 /* All ranks tell their numbers of the part, and all come to the same end. */
@@ -241,17 +235,17 @@ static void tell_difference(yk_job *job, const char *what, const agree_part *min
 {
     enum { WIDTH = 2 + NUMBERS };
     yk_error err = YK_ERROR_INIT;
-    double *row = yk__calloc(job->world, WIDTH * sizeof *row);
+    double *row = yk__calloc(job->team.world, WIDTH * sizeof *row);
     if (!row) {
         yk__job_failf(job, YK_E_MEM, "out of memory; ranks differ: one has %s", what);
         return;
     }
-    double *own = row + job->rank * WIDTH;
+    double *own = row + job->team.rank * WIDTH;
     own[0] = 1.0;
     own[1] = small_hash(mine->hash);
     for (uint32_t i = 0; i < mine->n; i++)
         own[2 + i] = mine->number[i].value;
-    if (yk__group_sum_f64(job->group, row, job->world * WIDTH, &err))
+    if (yk__group_sum_f64(job->team.group, row, job->team.world * WIDTH, &err))
         yk__job_fail(job, &err);
     else
         fail_differing(job, what, mine, row, WIDTH);
@@ -277,9 +271,9 @@ bool yk__agree_data(yk_job *job, const char *spec, uint64_t rows, uint64_t hash)
     char what[256];
     part_add(&part, "rows", (double)rows);
     double number[3] = {1.0, small_hash(part.hash), small_hash(part.hash) * small_hash(part.hash)};
-    if (job->world == 1)
+    if (job->team.world == 1)
         return true;
-    if (yk__group_sum_f64(job->group, number, 3, &err)) {
+    if (yk__group_sum_f64(job->team.group, number, 3, &err)) {
         yk__job_fail(job, &err);
         return false;
     }

@@ -1,11 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Where numbers that are not finite came from, asked only when they are found: which input of the step holds one, and which rows
  * of which file the step was made of. */
+#include "core/job/blame.h"
+
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
 
-#include "core/job/data.h"
+#include "core/job/data_info.h"
+
 
 static int64_t find_not_finite(const float *v, int64_t n)
 {
@@ -25,11 +28,11 @@ void yk__row_text(const yk_job *job, int64_t row, char *buf, size_t n)
 static bool blame_input(const yk_job *job, char *buf, size_t n)
 {
     char row[320];
-    for (size_t i = 0; i < job->n_input; i++) {
-        const yk__step_input *input = &job->input[i];
-        if (input->scalars || job->g.value[input->leaf].dtype != YK_F32)
+    for (size_t i = 0; i < job->step.n_input; i++) {
+        const yk__step_input *input = &job->step.input[i];
+        if (input->scalars || job->step.trace.value[input->leaf].dtype != YK_F32)
             continue;
-        const yk_value *x = &job->g.value[input->leaf];
+        const yk_value *x = &job->step.trace.value[input->leaf];
         const int64_t all = yk__count(x), at = find_not_finite(input->data, all);
         if (at < 0)
             continue;
@@ -45,10 +48,10 @@ const char *yk__nonfinite_text(const yk_job *job, char *buf, size_t n)
     char where[280];
     size_t used;
     *buf = 0;
-    if (job->empty || blame_input(job, buf, n) || !yk__data_where(job, 0, where, sizeof where))
+    if (job->step.empty || blame_input(job, buf, n) || !yk__data_where(job, 0, where, sizeof where))
         return buf;
     used = (size_t)snprintf(buf, n, "; its last rows on this rank are %s", where);
-    for (int64_t row = 1; row < job->local && used < n; row++) {
+    for (int64_t row = 1; row < job->step.local_rows && used < n; row++) {
         const char *place = yk__data_where(job, row, where, sizeof where) ? strrchr(where, ':') : NULL;
         if (row == 8 || !place)
             break;

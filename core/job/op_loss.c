@@ -3,13 +3,19 @@
  * Losses: the sum over this rank's items times 1 / the number of items over all ranks, a run-time scalar. So the sum of
  * the ranks' values is the mean over the global micro batch, however the rows are shared out.
  */
-#include "core/job/data.h"
-#include "core/job/job.h"
+#include <math.h>
+
+#include "core/job/blame.h"
+#include "core/job/count.h"
+#include "core/job/host_value.h"
+#include "core/job/op.h"
+#include "core/job/operand.h"
+#include "core/job/sharding.h"
 
 /* sum(v), or sum(v) / count, as a scalar; or v itself. */
 static yk_t reduce_items(yk_job *job, yk__vid v, yk__sharding items, double count, yk_reduction how)
 {
-    yk__graph *g = &job->g;
+    yk__graph *g = &job->step.trace;
     yk__vid inverse;
     if (v == YK_NONE || how == YK_EACH)
         return yk__result(job, v, items);
@@ -26,7 +32,7 @@ static yk_t reduce_items(yk_job *job, yk__vid v, yk__sharding items, double coun
 /* A class that the logits do not have. */
 static void refuse_label(yk_job *job, yk__vid labels, int64_t at, int64_t label, int64_t classes, int64_t ignore)
 {
-    const yk_value *x = &job->g.value[labels];
+    const yk_value *x = &job->step.trace.value[labels];
     char row[320];
     yk__row_text(job, x->dims ? at / (yk__count(x) / x->dim[0]) : 0, row, sizeof row);
     yk__job_failf(job, YK_E_ARG, "yk_cross_entropy: label %lld of %s is none of the logits' %lld classes, 0 to %lld (%lld is ignored)",
@@ -38,10 +44,10 @@ static bool labels_fit(yk_job *job, yk__vid labels, int64_t classes, int64_t ign
 {
     int64_t bad;
     *count = -1.0;
-    if (!yk__host_labels(job, labels, ignore, classes, count, &bad) || bad < 0 || job->empty)
+    if (!yk__host_labels(job, labels, ignore, classes, count, &bad) || bad < 0 || job->step.empty)
         return true;
-    const yk_value *x = &job->g.value[labels];
-    const int32_t *y = (const int32_t *)job->input[job->g.slot[x->slot].key].data + x->offset / sizeof *y;
+    const yk_value *x = &job->step.trace.value[labels];
+    const int32_t *y = (const int32_t *)job->step.input[job->step.trace.slot[x->slot].key].data + x->offset / sizeof *y;
     refuse_label(job, labels, bad, y[bad], classes, ignore);
     return false;
 }
@@ -50,15 +56,15 @@ static bool labels_fit(yk_job *job, yk__vid labels, int64_t classes, int64_t ign
  * an input, or negative. */
 static double label_count(yk_job *job, yk__vid labels, yk__vid weight, int64_t ignore, double count)
 {
-    int64_t n = yk__count(&job->g.value[labels]), classes = weight == YK_NONE ? 0 : yk__count(&job->g.value[weight]);
+    int64_t n = yk__count(&job->step.trace.value[labels]), classes = weight == YK_NONE ? 0 : yk__count(&job->step.trace.value[weight]);
     if (!classes && count >= 0.0)
         return count;
     count = 0.0;
-    if (yk__grow(&job->lists.label, &job->lists.cap_label, (size_t)(n + classes), sizeof *job->lists.label)) {
+    if (yk__grow(&job->step.lists.label, &job->step.lists.cap_label, (size_t)(n + classes), sizeof *job->step.lists.label)) {
         yk__job_failf(job, YK_E_MEM, "out of memory in yk_cross_entropy");
         return -1.0;
     }
-    double *y = job->lists.label, *w = y + n;
+    double *y = job->step.lists.label, *w = y + n;
     if (!yk__host_values(job, labels, y, n) || (classes && !yk__host_values(job, weight, w, classes)))
         return -1.0;
     for (int64_t i = 0; i < n; i++)
@@ -80,12 +86,12 @@ yk_t yk_cross_entropy_with(yk_t logits, yk_t labels, const yk_cross_entropy_conf
     yk__vid w = yk__is_none(c->weight) ? YK_NONE : yk__step_value(job, name, c->weight);
     if (z == YK_NONE || y == YK_NONE || !yk_ok(job))
         return YK__POISON;
-    const yk_value u = job->g.value[z];
-    const int64_t rows = yk__count(&job->g.value[y]), flat[2] = {rows, u.dims ? u.dim[u.dims - 1] : 1};
-    if (u.dims < 1 || yk__count(&u) != rows * flat[1] || (w != YK_NONE && yk__count(&job->g.value[w]) != flat[1])) {
+    const yk_value u = job->step.trace.value[z];
+    const int64_t rows = yk__count(&job->step.trace.value[y]), flat[2] = {rows, u.dims ? u.dim[u.dims - 1] : 1};
+    if (u.dims < 1 || yk__count(&u) != rows * flat[1] || (w != YK_NONE && yk__count(&job->step.trace.value[w]) != flat[1])) {
         char s[2][96];
         yk__job_failf(job, YK_E_ARG, "%s: logits %s and labels %s do not fit (logits [.., C], labels [..], weight [C])", name,
-                      yk__shape_text(&u, s[0], sizeof s[0]), yk__shape_text(&job->g.value[y], s[1], sizeof s[1]));
+                      yk__shape_text(&u, s[0], sizeof s[0]), yk__shape_text(&job->step.trace.value[y], s[1], sizeof s[1]));
         return YK__POISON;
     }
     const int64_t ignore = (int64_t)yk__setting_or(c->ignore_index, -100);
@@ -96,15 +102,15 @@ yk_t yk_cross_entropy_with(yk_t logits, yk_t labels, const yk_cross_entropy_conf
     count = c->reduction == YK_MEAN ? label_count(job, y, w, ignore, given) : 0.0;
     if (!yk_ok(job))
         return YK__POISON;
-    const yk_value labels_of = job->g.value[y];
+    const yk_value labels_of = job->step.trace.value[y];
     const yk__sharding items = yk__shard_labels(job, z, y);
-    y = yk__dense(&job->g, yk__reshape(&job->g, yk__cast(&job->g, y, YK_I32), 1, &rows));
-    const yk__vid in[3] = {yk__reshape(&job->g, z, 2, flat), y, w};
+    y = yk__dense(&job->step.trace, yk__reshape(&job->step.trace, yk__cast(&job->step.trace, y, YK_I32), 1, &rows));
+    const yk__vid in[3] = {yk__reshape(&job->step.trace, z, 2, flat), y, w};
     if (in[0] == YK_NONE || y == YK_NONE)
         return yk__handle(job, YK_NONE);
-    yk__apply(&job->g, YK_OP_CROSS_ENTROPY, w == YK_NONE ? 2 : 3, in, 2, attr, YK_DTYPE_COUNT, 0, NULL, out, 2);
+    yk__apply(&job->step.trace, YK_OP_CROSS_ENTROPY, w == YK_NONE ? 2 : 3, in, 2, attr, YK_DTYPE_COUNT, 0, NULL, out, 2);
     if (c->reduction == YK_EACH)
-        out[0] = yk__reshape(&job->g, out[0], labels_of.dims, labels_of.dim);
+        out[0] = yk__reshape(&job->step.trace, out[0], labels_of.dims, labels_of.dim);
     return reduce_items(job, out[0], items, count, c->reduction);
 }
 
@@ -120,7 +126,7 @@ yk_t yk_cross_entropy(yk_t logits, yk_t labels)
  */
 static yk__vid bce_items(yk_job *job, yk__vid x, yk__vid y, yk__vid w, yk__vid q)
 {
-    yk__graph *g = &job->g;
+    yk__graph *g = &job->step.trace;
     const yk_value u = g->value[x];
     const int64_t n = yk__count(&u), column[2] = {n, 1}, log = 1;
     const yk__vid pair[2] = {yk__reshape(g, x, 2, column), yk__fill(g, 0.0, YK_F32, 2, column)};
@@ -149,7 +155,7 @@ static bool enter_pair(const char *name, yk_t x, yk_t target, const yk_loss_conf
     *b = yk__as_float(*job, yk__operand(*job, name, target));
     if (*a == YK_NONE || *b == YK_NONE)
         return false;
-    const yk__graph *g = &(*job)->g;
+    const yk__graph *g = &(*job)->step.trace;
     if (yk__same_shape(&g->value[*a], &g->value[*b]))
         return true;
     char s[2][96];
@@ -172,10 +178,10 @@ yk_t yk_bce_with_logits(yk_t logits, yk_t target, const yk_loss_config *c)
     yk__vid q = yk__is_none(c->pos_weight) ? YK_NONE : yk__as_float(job, yk__operand(job, name, c->pos_weight));
     if (!yk_ok(job))
         return YK__POISON;
-    double n = (double)yk__count(&job->g.value[x]);
+    double n = (double)yk__count(&job->step.trace.value[x]);
     const yk__vid in[4] = {x, y, w, q};
     const yk__sharding items = yk__shard_map(job, 4, in);
-    return reduce_items(job, bce_items(job, yk__cast(&job->g, x, YK_F32), y, w, q), items, n, c->reduction);
+    return reduce_items(job, bce_items(job, yk__cast(&job->step.trace, x, YK_F32), y, w, q), items, n, c->reduction);
 }
 
 yk_t yk_mse(yk_t x, yk_t target, const yk_loss_config *c)
@@ -189,9 +195,9 @@ yk_t yk_mse(yk_t x, yk_t target, const yk_loss_config *c)
         yk__job_failf(job, YK_E_ARG, "yk_mse has no weights");
         return YK__POISON;
     }
-    double n = (double)yk__count(&job->g.value[a]);
+    double n = (double)yk__count(&job->step.trace.value[a]);
     const yk__vid in[2] = {a, b};
     const yk__sharding items = yk__shard_map(job, 2, in);
-    yk__vid d = yk__bin(&job->g, YK_OP_SUB, a, b);
-    return reduce_items(job, yk__bin(&job->g, YK_OP_MUL, d, d), items, n, c->reduction);
+    yk__vid d = yk__bin(&job->step.trace, YK_OP_SUB, a, b);
+    return reduce_items(job, yk__bin(&job->step.trace, YK_OP_MUL, d, d), items, n, c->reduction);
 }

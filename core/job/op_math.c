@@ -1,29 +1,32 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Elementwise operations, reductions and products. */
-#include "core/job/job.h"
+#include "core/job/input.h"
+#include "core/job/op.h"
+#include "core/job/operand.h"
+#include "core/job/sharding.h"
 
 yk__vid yk__as_float(yk_job *job, yk__vid v)
 {
-    if (v == YK_NONE || yk__dtype_is_float(job->g.value[v].dtype))
+    if (v == YK_NONE || yk__dtype_is_float(job->step.trace.value[v].dtype))
         return v;
-    return yk__result_like(job, v, yk__cast(&job->g, v, YK_F32));
+    return yk__result_like(job, v, yk__cast(&job->step.trace, v, YK_F32));
 }
 
 /* Brings two operands to one type: the float one if there is one, else i32. */
 static void unite_types(yk_job *job, yk__vid *a, yk__vid *b)
 {
-    if (*a == YK_NONE || *b == YK_NONE || job->g.value[*a].dtype == job->g.value[*b].dtype)
+    if (*a == YK_NONE || *b == YK_NONE || job->step.trace.value[*a].dtype == job->step.trace.value[*b].dtype)
         return;
-    bool f = yk__dtype_is_float(job->g.value[*a].dtype) || yk__dtype_is_float(job->g.value[*b].dtype);
-    *a = yk__result_like(job, *a, yk__cast(&job->g, *a, f ? YK_F32 : YK_I32));
-    *b = yk__result_like(job, *b, yk__cast(&job->g, *b, f ? YK_F32 : YK_I32));
+    bool f = yk__dtype_is_float(job->step.trace.value[*a].dtype) || yk__dtype_is_float(job->step.trace.value[*b].dtype);
+    *a = yk__result_like(job, *a, yk__cast(&job->step.trace, *a, f ? YK_F32 : YK_I32));
+    *b = yk__result_like(job, *b, yk__cast(&job->step.trace, *b, f ? YK_F32 : YK_I32));
 }
 
 /* Arithmetic knows f32 and i32. */
 static void widen_bytes(yk_job *job, yk__vid *v)
 {
-    if (*v != YK_NONE && (job->g.value[*v].dtype == YK_U8 || job->g.value[*v].dtype == YK_BOOL))
-        *v = yk__result_like(job, *v, yk__cast(&job->g, *v, YK_I32));
+    if (*v != YK_NONE && (job->step.trace.value[*v].dtype == YK_U8 || job->step.trace.value[*v].dtype == YK_BOOL))
+        *v = yk__result_like(job, *v, yk__cast(&job->step.trace, *v, YK_I32));
 }
 
 static bool enter_binary(const char *name, yk_t a, yk_t b, yk_job **job, yk__vid *va, yk__vid *vb)
@@ -49,7 +52,7 @@ static yk_t map_result(yk_job *job, yk_op op, yk__vid a, yk__vid b)
 {
     const yk__vid in[2] = {a, b};
     const yk__sharding s = yk__shard_map(job, 2, in);
-    return yk__result(job, yk__bin(&job->g, op, a, b), s);
+    return yk__result(job, yk__bin(&job->step.trace, op, a, b), s);
 }
 
 static yk_t apply_binary(yk_op op, const char *name, yk_t a, yk_t b)
@@ -89,7 +92,7 @@ static yk_t add_values(yk_op op, const char *name, yk_t a, yk_t b)
     yk__sharding s = yk__sharding_of(job, va);
     s.signature ^= yk__sharding_of(job, vb).signature * 31u;
     s.exchanged = s.exchanged || yk__sharding_of(job, vb).exchanged;
-    return yk__result(job, yk__bin(&job->g, op, va, vb), s);
+    return yk__result(job, yk__bin(&job->step.trace, op, va, vb), s);
 }
 
 yk_t yk_add(yk_t a, yk_t b)
@@ -117,9 +120,9 @@ yk_t yk_mul(yk_t a, yk_t b)
     if (shard_kind_of(job, va) == YK__PARTIAL && shard_kind_of(job, vb) == YK__PARTIAL)
         vb = yk__sum_of_ranks(job, vb);
     if (is_term(job, va, vb))
-        return give_linear(job, va, vb, yk__bin(&job->g, YK_OP_MUL, va, vb));
+        return give_linear(job, va, vb, yk__bin(&job->step.trace, YK_OP_MUL, va, vb));
     if (is_term(job, vb, va))
-        return give_linear(job, vb, va, yk__bin(&job->g, YK_OP_MUL, va, vb));
+        return give_linear(job, vb, va, yk__bin(&job->step.trace, YK_OP_MUL, va, vb));
     return map_result(job, YK_OP_MUL, yk__sum_of_ranks(job, va), yk__sum_of_ranks(job, vb));
 }
 
@@ -132,7 +135,7 @@ yk_t yk_div(yk_t a, yk_t b)
     va = yk__as_float(job, va);
     vb = yk__sum_of_ranks(job, yk__as_float(job, vb));
     if (is_term(job, va, vb))
-        return give_linear(job, va, vb, yk__bin(&job->g, YK_OP_DIV, va, vb));
+        return give_linear(job, va, vb, yk__bin(&job->step.trace, YK_OP_DIV, va, vb));
     return map_result(job, YK_OP_DIV, yk__sum_of_ranks(job, va), vb);
 }
 
@@ -169,7 +172,7 @@ yk_t yk_where(yk_t c, yk_t a, yk_t b)
     if (v[0] == YK_NONE || v[1] == YK_NONE || v[2] == YK_NONE)
         return YK__POISON;
     const yk__sharding s = yk__shard_map(job, 3, v);
-    return yk__result(job, yk__select(&job->g, yk__cast(&job->g, v[0], YK_BOOL), v[1], v[2]), s);
+    return yk__result(job, yk__select(&job->step.trace, yk__cast(&job->step.trace, v[0], YK_BOOL), v[1], v[2]), s);
 }
 
 /* One operand. */
@@ -187,10 +190,10 @@ static yk_t apply_unary(yk_op op, const char *name, yk_t x)
         return YK__POISON;
     v = yk__as_float(job, v);
     if (op == YK_OP_NEG && shard_kind_of(job, v) == YK__PARTIAL)
-        return give_linear(job, v, YK_NONE, yk__un(&job->g, op, v));
+        return give_linear(job, v, YK_NONE, yk__un(&job->step.trace, op, v));
     v = yk__sum_of_ranks(job, v);
     const yk__sharding s = yk__shard_map(job, 1, &v);
-    return yk__result(job, yk__un(&job->g, op, v), s);
+    return yk__result(job, yk__un(&job->step.trace, op, v), s);
 }
 
 #define YK__UNARY(name, op)                                                                                            \
@@ -224,7 +227,7 @@ static yk_t with_scalar(yk_op op, const char *name, yk_t x, float number)
     if (shard_kind_of(job, v) != YK__PARTIAL)
         return map_result(job, op, v, s);
     const yk__vid term = op == YK_OP_ADD ? yk__rank_term(job, s) : s;
-    return give_linear(job, v, s, yk__bin(&job->g, op, v, term));
+    return give_linear(job, v, s, yk__bin(&job->step.trace, op, v, term));
 }
 
 yk_t yk_scale(yk_t x, float factor)
@@ -251,7 +254,7 @@ yk_t yk_cast(yk_t x, yk_dtype dtype)
     }
     v = dtype == YK_F32 ? v : yk__sum_of_ranks(job, v);
     const yk__sharding s = yk__sharding_of(job, v);
-    return yk__result(job, yk__cast(&job->g, v, dtype), s);
+    return yk__result(job, yk__cast(&job->step.trace, v, dtype), s);
 }
 
 /* ---- Reductions ---- */
@@ -263,21 +266,21 @@ static yk__vid drop_axes(yk_job *job, yk__vid v, uint32_t axes)
     uint32_t n = 0;
     if (v == YK_NONE)
         return v;
-    const yk_value *x = &job->g.value[v];
+    const yk_value *x = &job->step.trace.value[v];
     for (uint32_t i = 0; i < x->dims; i++)
         if (!(axes >> i & 1))
             dim[n++] = x->dim[i];
-    return yk__reshape(&job->g, v, n, dim);
+    return yk__reshape(&job->step.trace, v, n, dim);
 }
 
 static yk__vid enter_reduction(const char *name, yk_t x, uint32_t axes, yk_job **job)
 {
     yk__vid v = enter_unary(name, x, job);
     v = yk__as_float(*job, v);
-    if (v != YK_NONE && axes >> (*job)->g.value[v].dims) {
+    if (v != YK_NONE && axes >> (*job)->step.trace.value[v].dims) {
         char text[96];
         yk__job_failf(*job, YK_E_ARG, "%s: axes 0x%x of %s", name, axes,
-                      yk__shape_text(&(*job)->g.value[v], text, sizeof text));
+                      yk__shape_text(&(*job)->step.trace.value[v], text, sizeof text));
         return YK_NONE;
     }
     return v;
@@ -290,7 +293,7 @@ yk_t yk_sum(yk_t x, uint32_t axes, bool keep)
     if (v == YK_NONE)
         return YK__POISON;
     const yk__sharding to = yk__shard_sum(job, v, axes, keep);
-    yk__vid s = yk__sum(&job->g, v, axes);
+    yk__vid s = yk__sum(&job->step.trace, v, axes);
     return yk__result(job, keep ? s : drop_axes(job, s, axes), to);
 }
 
@@ -301,14 +304,14 @@ yk_t yk_mean(yk_t x, uint32_t axes, bool keep)
     if (v == YK_NONE)
         return YK__POISON;
     double n = 1.0;
-    for (uint32_t i = 0; i < job->g.value[v].dims; i++)
-        n *= axes >> i & 1 ? (double)job->g.value[v].dim[i] : 1.0;
+    for (uint32_t i = 0; i < job->step.trace.value[v].dims; i++)
+        n *= axes >> i & 1 ? (double)job->step.trace.value[v].dim[i] : 1.0;
     const yk__sharding to = yk__shard_sum(job, v, axes, keep);
-    yk__vid s = yk__sum(&job->g, v, axes);
+    yk__vid s = yk__sum(&job->step.trace, v, axes);
     if (yk__over_rows(job, v, axes))
-        s = yk__bin(&job->g, YK_OP_MUL, s, yk__row_mean_of(job, v, axes));
+        s = yk__bin(&job->step.trace, YK_OP_MUL, s, yk__row_mean_of(job, v, axes));
     else
-        s = yk__scale(&job->g, s, n > 0.0 ? 1.0 / n : 0.0);
+        s = yk__scale(&job->step.trace, s, n > 0.0 ? 1.0 / n : 0.0);
     return yk__result(job, keep ? s : drop_axes(job, s, axes), to);
 }
 
@@ -321,7 +324,7 @@ yk_t yk_max(yk_t x, uint32_t axes, bool keep)
     v = yk__sum_of_ranks(job, v);
     const yk__sharding to = yk__shard_max(job, v, axes, keep);
     const bool all = yk__over_rows(job, v, axes) && to.kind == YK__REPLICATED;
-    yk__vid s = all ? yk__row_max(job, v, axes) : yk__rmax(&job->g, v, axes);
+    yk__vid s = all ? yk__row_max(job, v, axes) : yk__rmax(&job->step.trace, v, axes);
     return yk__result(job, keep ? s : drop_axes(job, s, axes), to);
 }
 
@@ -331,7 +334,7 @@ yk_t yk_argmax(yk_t x, int32_t axis)
     yk__vid v = enter_reduction("yk_argmax", x, 0, &job);
     if (v == YK_NONE)
         return YK__POISON;
-    int32_t dims = job->g.value[v].dims, at = axis < 0 ? axis + dims : axis;
+    int32_t dims = job->step.trace.value[v].dims, at = axis < 0 ? axis + dims : axis;
     if (at < 0 || at >= dims) {
         yk__job_failf(job, YK_E_ARG, "yk_argmax: axis %d of a value with %d dimensions", axis, dims);
         return YK__POISON;
@@ -340,7 +343,7 @@ yk_t yk_argmax(yk_t x, int32_t axis)
     yk__sharding to = yk__shard_drop(job, v, 1u << at, false);
     if (yk__over_rows(job, v, 1u << at))
         to = yk__shard_local(job, v, "the number of a row is not known over all ranks");
-    return yk__result(job, drop_axes(job, yk__argmax(&job->g, v, (uint32_t)at), 1u << at), to);
+    return yk__result(job, drop_axes(job, yk__argmax(&job->step.trace, v, (uint32_t)at), 1u << at), to);
 }
 
 /* ---- Products ---- */
@@ -349,7 +352,7 @@ yk_t yk_argmax(yk_t x, int32_t axis)
 static yk__vid strip_transpose(yk_job *job, yk__vid v, bool *swapped)
 {
     uint32_t axis[YK_MAX_DIMS];
-    const yk_value *x = &job->g.value[v];
+    const yk_value *x = &job->step.trace.value[v];
     *swapped = false;
     if (yk__is_dense(x) || x->dims < 2)
         return v;
@@ -357,8 +360,8 @@ static yk__vid strip_transpose(yk_job *job, yk__vid v, bool *swapped)
         axis[i] = i;
     axis[x->dims - 1] = x->dims - 2u;
     axis[x->dims - 2] = x->dims - 1u;
-    yk__vid t = yk__permute(&job->g, v, axis);
-    if (t != YK_NONE && yk__is_dense(&job->g.value[t])) {
+    yk__vid t = yk__permute(&job->step.trace, v, axis);
+    if (t != YK_NONE && yk__is_dense(&job->step.trace.value[t])) {
         *swapped = true;
         return t;
     }
@@ -369,7 +372,7 @@ static yk__vid strip_transpose(yk_job *job, yk__vid v, bool *swapped)
 static yk__vid flatten_batch(yk_job *job, yk__vid v, uint32_t n, const int64_t *lead)
 {
     int64_t dim[YK_MAX_DIMS], flat = 1;
-    const yk_value *x = &job->g.value[v];
+    const yk_value *x = &job->step.trace.value[v];
     for (uint32_t i = 0; i < n; i++) {
         dim[i] = lead[i];
         flat *= lead[i];
@@ -377,7 +380,7 @@ static yk__vid flatten_batch(yk_job *job, yk__vid v, uint32_t n, const int64_t *
     dim[n] = x->dim[x->dims - 2];
     dim[n + 1] = x->dim[x->dims - 1];
     const int64_t three[3] = {flat, dim[n], dim[n + 1]};
-    return yk__reshape(&job->g, yk__expand(&job->g, v, n + 2, dim), 3, three);
+    return yk__reshape(&job->step.trace, yk__expand(&job->step.trace, v, n + 2, dim), 3, three);
 }
 
 /* The common leading dimensions of a and b; false if they do not broadcast. */
@@ -413,7 +416,7 @@ yk_t yk_matmul(yk_t a, yk_t b)
     char s[2][96];
     if (!enter_binary("yk_matmul", a, b, &job, &va, &vb))
         return YK__POISON;
-    const yk_value xa = job->g.value[va], xb = job->g.value[vb];
+    const yk_value xa = job->step.trace.value[va], xb = job->step.trace.value[vb];
     if (xa.dims < 2 || xb.dims < 2 || xa.dim[xa.dims - 1] != xb.dim[xb.dims - 2] || !broadcast_leading(&xa, &xb, &n, dim)) {
         yk__job_failf(job, YK_E_ARG, "yk_matmul: %s times %s does not fit", yk__shape_text(&xa, s[0], sizeof s[0]),
                       yk__shape_text(&xb, s[1], sizeof s[1]));
@@ -428,16 +431,16 @@ yk_t yk_matmul(yk_t a, yk_t b)
             rows *= xa.dim[i];
         const int64_t flat[2] = {rows, xa.dim[xa.dims - 1]};
         vb = strip_transpose(job, vb, &tb);
-        out = yk__dot(&job->g, yk__reshape(&job->g, va, 2, flat), vb, false, tb);
+        out = yk__dot(&job->step.trace, yk__reshape(&job->step.trace, va, 2, flat), vb, false, tb);
     } else {
         va = strip_transpose(job, va, &ta);
         vb = strip_transpose(job, vb, &tb);
-        out = n == 0 ? yk__dot(&job->g, va, vb, ta, tb)
-                     : yk__dot(&job->g, flatten_batch(job, va, n, dim), flatten_batch(job, vb, n, dim), ta, tb);
+        out = n == 0 ? yk__dot(&job->step.trace, va, vb, ta, tb)
+                     : yk__dot(&job->step.trace, flatten_batch(job, va, n, dim), flatten_batch(job, vb, n, dim), ta, tb);
     }
     dim[n] = xa.dim[xa.dims - 2];
     dim[n + 1] = xb.dim[xb.dims - 1];
-    return yk__result(job, yk__reshape(&job->g, out, n + 2, dim), to);
+    return yk__result(job, yk__reshape(&job->step.trace, out, n + 2, dim), to);
 }
 
 static yk_t apply_linear(const char *name, yk_t x, yk_t weight, yk_t bias, bool out_first)
@@ -450,7 +453,7 @@ static yk_t apply_linear(const char *name, yk_t x, yk_t weight, yk_t bias, bool 
     yk__vid b = yk__is_none(bias) ? YK_NONE : yk__operand(job, name, bias);
     if (v == YK_NONE || w == YK_NONE || (b == YK_NONE && !yk__is_none(bias)))
         return YK__POISON;
-    const yk_value xv = job->g.value[v], wv = job->g.value[w];
+    const yk_value xv = job->step.trace.value[v], wv = job->step.trace.value[w];
     int64_t in = wv.dims == 2 ? wv.dim[out_first ? 1 : 0] : 0, out = wv.dims == 2 ? wv.dim[out_first ? 0 : 1] : 0;
     if (wv.dims != 2 || xv.dims < 1 || xv.dim[xv.dims - 1] != in) {
         char s[2][96];
@@ -466,10 +469,10 @@ static yk_t apply_linear(const char *name, yk_t x, yk_t weight, yk_t bias, bool 
     const int64_t flat[2] = {rows, in};
     const yk__vid rest[2] = {w, b};
     const yk__sharding to = yk__shard_rowwise(job, v, 1u << (xv.dims - 1), b == YK_NONE ? 1 : 2, rest);
-    yk__vid y = yk__dot(&job->g, yk__reshape(&job->g, v, 2, flat), w, false, out_first);
+    yk__vid y = yk__dot(&job->step.trace, yk__reshape(&job->step.trace, v, 2, flat), w, false, out_first);
     if (b != YK_NONE)
-        y = yk__bin(&job->g, YK_OP_ADD, y, b);
-    return yk__result(job, yk__reshape(&job->g, y, xv.dims, dim), to);
+        y = yk__bin(&job->step.trace, YK_OP_ADD, y, b);
+    return yk__result(job, yk__reshape(&job->step.trace, y, xv.dims, dim), to);
 }
 
 yk_t yk_linear(yk_t x, yk_t weight, yk_t bias)

@@ -6,7 +6,11 @@
  */
 #include <string.h>
 
-#include "core/job/job.h"
+#include "core/job/host_value.h"
+#include "core/job/input.h"
+#include "core/job/op.h"
+#include "core/job/operand.h"
+#include "core/job/sharding.h"
 
 #define PARTS 32 /* packed rows come in multiples of 1/32 of all tokens: each number of rows is a program of its own */
 
@@ -24,7 +28,7 @@ static int64_t packed_rows(const double *keep, int64_t tokens)
 static int32_t *index_vector(yk_job *job, int64_t n, uint32_t *number)
 {
     *number = yk__input_new(job, YK_I32, 1, &n, (uint64_t)n * sizeof(int32_t));
-    return *number == YK_NONE ? NULL : job->input[*number].data;
+    return *number == YK_NONE ? NULL : job->step.input[*number].data;
 }
 
 static void fill_lists(const double *keep, int64_t tokens, int64_t n, int32_t *token, int32_t *row)
@@ -46,11 +50,11 @@ static bool make_lists(yk_job *job, yk__packing *p, const double *keep)
     p->n = packed_rows(keep, tokens);
     if (!index_vector(job, p->n, &a) || !index_vector(job, tokens, &b)) /* the second may move the list of inputs, not their data */
         return false;
-    fill_lists(keep, tokens, p->n, job->input[a].data, job->input[b].data);
+    fill_lists(keep, tokens, p->n, job->step.input[a].data, job->step.input[b].data);
     p->token_input = a;
-    p->token = job->input[a].leaf;
-    p->row = job->input[b].leaf;
-    yk__graph_inverse(&job->g, p->token, p->row);
+    p->token = job->step.input[a].leaf;
+    p->row = job->step.input[b].leaf;
+    yk__graph_inverse(&job->step.trace, p->token, p->row);
     return true;
 }
 
@@ -69,32 +73,32 @@ static const yk__packing *packing_of(yk_job *job, const char *name, yk_t keep)
 {
     const yk__vid v = yk__step_value(job, name, keep);
     yk__packing *p;
-    if (v == YK_NONE || !check_keep(job, name, &job->g.value[v]))
+    if (v == YK_NONE || !check_keep(job, name, &job->step.trace.value[v]))
         return NULL;
-    for (size_t i = 0; i < job->n_packing; i++)
-        if (job->packing[i].keep == v)
-            return &job->packing[i];
-    const int64_t tokens = yk__count(&job->g.value[v]);
-    if (yk__grow(&job->packing, &job->cap_packing, job->n_packing + 1, sizeof *job->packing) ||
-        yk__grow(&job->lists.label, &job->lists.cap_label, (size_t)tokens + 1, sizeof *job->lists.label)) {
+    for (size_t i = 0; i < job->step.n_packing; i++)
+        if (job->step.packing[i].keep == v)
+            return &job->step.packing[i];
+    const int64_t tokens = yk__count(&job->step.trace.value[v]);
+    if (yk__grow(&job->step.packing, &job->step.cap_packing, job->step.n_packing + 1, sizeof *job->step.packing) ||
+        yk__grow(&job->step.lists.label, &job->step.lists.cap_label, (size_t)tokens + 1, sizeof *job->step.lists.label)) {
         yk__job_failf(job, YK_E_MEM, "out of memory in %s", name);
         return NULL;
     }
-    p = &job->packing[job->n_packing];
-    *p = (yk__packing){.keep = v, .rows = job->g.value[v].dim[0], .width = job->g.value[v].dim[1], .number = YK_NONE};
-    if (!yk__host_values(job, v, job->lists.label, tokens) || !make_lists(job, p, job->lists.label))
+    p = &job->step.packing[job->step.n_packing];
+    *p = (yk__packing){.keep = v, .rows = job->step.trace.value[v].dim[0], .width = job->step.trace.value[v].dim[1], .number = YK_NONE};
+    if (!yk__host_values(job, v, job->step.lists.label, tokens) || !make_lists(job, p, job->step.lists.label))
         return NULL;
-    return &job->packing[job->n_packing++];
+    return &job->step.packing[job->step.n_packing++];
 }
 
 /* x as one row for each entry of `lead`, and the rest of its dimensions. */
 static yk__vid rows_of(yk_job *job, yk__vid x, uint32_t lead)
 {
-    const yk_value v = job->g.value[x];
+    const yk_value v = job->step.trace.value[x];
     int64_t dim[YK_MAX_DIMS] = {1};
     for (uint32_t i = 0; i < v.dims; i++)
         dim[i < lead ? 0 : i - lead + 1] = i < lead ? dim[0] * v.dim[i] : v.dim[i];
-    return yk__reshape(&job->g, x, v.dims - lead + 1, dim);
+    return yk__reshape(&job->step.trace, x, v.dims - lead + 1, dim);
 }
 
 static void wrong_shape(yk_job *job, const char *name, const yk_value *x, const yk__packing *p, bool packed)
@@ -112,7 +116,7 @@ static void wrong_shape(yk_job *job, const char *name, const yk_value *x, const 
 static yk__sharding along_rows(yk_job *job, yk__vid v, yk__sharding s)
 {
     const bool fits = s.kind == YK__LOCAL || (s.kind == YK__SHARDED && s.axis == 0);
-    return job->world == 1 || fits ? s : yk__shard_local(job, v, "the tokens that count are rows, and lie along another axis");
+    return job->team.world == 1 || fits ? s : yk__shard_local(job, v, "the tokens that count are rows, and lie along another axis");
 }
 
 int64_t yk_packed(yk_t keep)
@@ -130,14 +134,14 @@ yk_t yk_pack(yk_t x, yk_t keep)
     const yk__vid v = p ? yk__operand(job, "yk_pack", x) : YK_NONE;
     if (v == YK_NONE)
         return YK__POISON;
-    const yk_value *u = &job->g.value[v];
+    const yk_value *u = &job->step.trace.value[v];
     if (u->dims < 2 || u->dim[0] != p->rows || u->dim[1] != p->width) {
         wrong_shape(job, "yk_pack", u, p, false);
         return YK__POISON;
     }
     yk__sharding to = yk__shard_reshape(job, v, u->dims, u->dim);
     to.inner = 0;
-    return yk__result(job, yk__gather(&job->g, rows_of(job, v, 2), p->token), along_rows(job, v, to));
+    return yk__result(job, yk__gather(&job->step.trace, rows_of(job, v, 2), p->token), along_rows(job, v, to));
 }
 
 yk_t yk_unpack(yk_t x, yk_t keep)
@@ -148,7 +152,7 @@ yk_t yk_unpack(yk_t x, yk_t keep)
     const yk__vid v = p ? yk__operand(job, "yk_unpack", x) : YK_NONE;
     if (v == YK_NONE)
         return YK__POISON;
-    const yk_value u = job->g.value[v];
+    const yk_value u = job->step.trace.value[v];
     if (u.dims < 1 || u.dims == YK_MAX_DIMS || u.dim[0] != p->n) {
         wrong_shape(job, "yk_unpack", &u, p, true);
         return YK__POISON;
@@ -158,22 +162,23 @@ yk_t yk_unpack(yk_t x, yk_t keep)
     yk__sharding to = along_rows(job, v, yk__sharding_of(job, v));
     to.inner = 1;
     to.sum_plus_1 = 0;
-    return yk__result(job, yk__reshape(&job->g, yk__gather(&job->g, yk__dense(&job->g, v), p->row), u.dims + 1, dim), to);
+    yk__graph *g = &job->step.trace;
+    return yk__result(job, yk__reshape(g, yk__gather(g, yk__dense(g, v), p->row), u.dims + 1, dim), to);
 }
 
 /* Numbers for dropout: token t of global row r is r * width + t, so that element e of its vector is what it would be in
  * [rows, width, vector]. */
 static yk__vid numbers_of(yk_job *job, uint32_t which)
 {
-    yk__packing *p = &job->packing[which];
+    yk__packing *p = &job->step.packing[which];
     uint32_t number;
     if (p->number != YK_NONE)
         return p->number;
     int32_t *to = index_vector(job, p->n, &number);
-    const int32_t *token = to ? job->input[p->token_input].data : NULL;
+    const int32_t *token = to ? job->step.input[p->token_input].data : NULL;
     for (int64_t i = 0; to && i < p->n; i++) {
         const int64_t row = token[i] < 0 ? 0 : token[i] / p->width;
-        const int64_t global = job->rows_set && p->rows == job->local ? job->row[row] : row;
+        const int64_t global = job->step.rows_set && p->rows == job->step.local_rows ? job->step.row_number[row] : row;
         const int64_t at = token[i] < 0 ? 0 : global * p->width + token[i] % p->width;
         if (at > INT32_MAX) {
             yk__job_failf(job, YK_E_ARG, "yk_dropout_packed: token %lld of row %lld is beyond 2^31", (long long)(at % p->width),
@@ -182,7 +187,7 @@ static yk__vid numbers_of(yk_job *job, uint32_t which)
         }
         to[i] = (int32_t)at;
     }
-    return to ? p->number = job->input[number].leaf : YK_NONE;
+    return to ? p->number = job->step.input[number].leaf : YK_NONE;
 }
 
 yk_t yk_dropout_packed(yk_t x, float p, yk_t keep)
@@ -193,12 +198,12 @@ yk_t yk_dropout_packed(yk_t x, float p, yk_t keep)
     const yk__vid v = k ? yk__as_float(job, yk__operand(job, "yk_dropout_packed", x)) : YK_NONE;
     if (v == YK_NONE)
         return YK__POISON;
-    if (!job->g.value[v].dims || job->g.value[v].dim[0] != k->n) {
-        wrong_shape(job, "yk_dropout_packed", &job->g.value[v], k, true);
+    if (!job->step.trace.value[v].dims || job->step.trace.value[v].dim[0] != k->n) {
+        wrong_shape(job, "yk_dropout_packed", &job->step.trace.value[v], k, true);
         return YK__POISON;
     }
     if (!yk__dropout_wanted(job, "yk_dropout_packed", p))
         return yk_ok(job) ? yk__result(job, v, yk__sharding_of(job, v)) : YK__POISON;
     const yk__sharding to = yk__sharding_of(job, v);
-    return yk__result(job, yk__dropout(job, v, p, numbers_of(job, (uint32_t)(k - job->packing))), to);
+    return yk__result(job, yk__dropout(job, v, p, numbers_of(job, (uint32_t)(k - job->step.packing))), to);
 }

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Parameters and states: their table, first values, reading and writing. */
+#include "core/job/param.h"
+
 #include <math.h>
 #include <string.h>
 
 #include "core/base/hash.h"
 #include "core/base/philox.h"
-#include "core/job/job.h"
 
 static bool valid_dims(yk_job *job, const char *name, uint32_t dims, const int64_t *dim, uint64_t *n)
 {
@@ -71,7 +72,7 @@ static yk__job_param *param_add(yk_job *job, const char *name, bool state, yk_dt
 
 yk_t yk_param(yk_job *job, const char *name, uint32_t dims, const int64_t *dim, yk_init init)
 {
-    if (yk_ok(job) && job->opt && job->opt->made) {
+    if (yk_ok(job) && job->params_fixed) {
         yk__job_failf(job, YK_E_ARG, "parameter %s: the optimizer has stepped already; make parameters before", name);
         return YK__POISON;
     }
@@ -173,8 +174,8 @@ yk__vid yk__param_leaf(yk_job *job, yk__job_param *p)
 {
     if (p->leaf_gen != job->gen) {
         uint64_t bytes = p->n * yk_dtype_bytes(p->dtype);
-        p->slot = yk__slot_new(&job->g, p->state ? YK_SLOT_STATE : YK_SLOT_PARAM, bytes, p->number);
-        p->leaf = yk__leaf(&job->g, p->slot, 0, p->dtype, p->dims, p->dim);
+        p->slot = yk__slot_new(&job->step.trace, p->state ? YK_SLOT_STATE : YK_SLOT_PARAM, bytes, p->number);
+        p->leaf = yk__leaf(&job->step.trace, p->slot, 0, p->dtype, p->dims, p->dim);
         p->leaf_gen = job->gen;
     }
     return p->leaf;
@@ -189,41 +190,6 @@ yk__job_param *yk__param_of(yk_job *job, const char *name, yk_t x)
         return NULL;
     }
     return &job->param[(uint32_t)x.id];
-}
-
-void yk_assign(yk_t state, yk_t value)
-{
-    const yk_t x[2] = {state, value};
-    yk_job *job = yk__op_enter("yk_assign", 2, x);
-    yk__job_param *p = job ? yk__param_of(job, "yk_assign", state) : NULL;
-    yk__vid v = p ? yk__operand(job, "yk_assign", value) : YK_NONE;
-    if (v == YK_NONE)
-        return;
-    const yk__sharding s = yk__sharding_of(job, v);
-    if (job->training && s.kind != YK__REPLICATED) {
-        yk__job_failf(job, YK_E_ARG, "yk_assign to %s: each rank would assign what it finds in its own rows; take a sum, a mean or "
-                                     "a maximum over the rows", p->name);
-        return;
-    }
-    const yk_value *u = &job->g.value[v];
-    if (!p->state || u->dtype != p->dtype || yk__count(u) != (int64_t)p->n) {
-        char text[96];
-        yk__job_failf(job, YK_E_ARG, "yk_assign to %s (%s, %llu elements): the value is %s", p->name,
-                      p->state ? yk__dtype_name(p->dtype) : "a parameter", (unsigned long long)p->n,
-                      yk__shape_text(u, text, sizeof text));
-        return;
-    }
-    if (p->assigned == job->gen) {
-        yk__job_failf(job, YK_E_ARG, "yk_assign to %s: it was assigned in this step already", p->name);
-        return;
-    }
-    if (yk__grow(&job->assign, &job->cap_assign, job->n_assign + 1, sizeof *job->assign)) {
-        yk__job_failf(job, YK_E_MEM, "out of memory in yk_assign");
-        return;
-    }
-    p->assigned = job->gen;
-    job->assigns_met = job->assigns_met || s.exchanged;
-    job->assign[job->n_assign++] = (yk__assign){p->number, yk__dense(&job->g, v)};
 }
 
 void yk_freeze(yk_t param, bool frozen)

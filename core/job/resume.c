@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What a checkpoint was made with beside what the job has: the job's settings rule from there on, and a line says which differ.
  * A place in the data counts batches, so that another batch size needs another number, or has none. */
+#include "core/job/resume.h"
+
 #include <inttypes.h>
 #include <math.h>
 #include <stdarg.h>
@@ -8,8 +10,7 @@
 #include <string.h>
 
 #include "core/base/log.h"
-#include "core/job/data.h"
-#include "core/job/resume.h"
+#include "core/job/opt.h"
 
 typedef struct differences {
     char text[600];
@@ -91,7 +92,7 @@ void yk__resume_notes(const yk_job *job, const char *dir, const json_t *state)
 {
     const char *precision = json_string_value(json_object_get(state, "precision")), *now = yk__dtype_name(job->config.precision);
     differences d = {"", 0};
-    if (job->rank)
+    if (job->team.rank)
         return;
     if (precision && strcmp(precision, now) != 0)
         note_text(&d, "precision %s, not %s", now, precision);
@@ -116,7 +117,7 @@ bool yk__resume_batch(yk_job *job, const char *dir, const json_t *place, int64_t
         return false;
     }
     *batch = *batch * (uint64_t)was / (uint64_t)now;
-    if (!job->rank)
+    if (!job->team.rank)
         yk__log(YK_LOG_WARN, "resume", "%s was made with batches of %lld rows; this job's have %lld, and go on at batch %llu of the epoch",
                 dir, (long long)was, (long long)now, (unsigned long long)*batch);
     return true;

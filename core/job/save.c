@@ -8,9 +8,11 @@
 #include <time.h>
 
 #include "core/io/checkpoint.h"
-#include "core/job/data.h"
+#include "core/job/data_info.h"
+#include "core/job/hash.h"
+#include "core/job/opt.h"
+#include "core/job/param.h"
 #include "core/job/resume.h"
-#include "core/job/job.h"
 #include "core/job/share.h"
 #include "core/job/state.h"
 
@@ -259,20 +261,15 @@ static yk_status save_file(yk__checkpoint *c, yk_job *job, const char *file, boo
 
 static yk_status write_companions(yk_job *job, const char *dir, yk_error *err)
 {
-    for (size_t i = 0; i < job->n_companion && yk_ok(job); i++)
-        job->companion[i].write(job->companion[i].object, dir);
+    for (size_t i = 0; i < job->attached.n_companion && yk_ok(job); i++)
+        job->attached.companion[i].write(job->attached.companion[i].object, dir);
     return yk_ok(job) ? YK_OK : yk__fail(err, job->error.status, "%s", job->error.text);
 }
 
 void yk_save_with(yk_job *job, void *object, void (*write)(void *object, const char *dir))
 {
-    if (!yk_ok(job))
-        return;
-    if (yk__grow(&job->companion, &job->cap_companion, job->n_companion + 1, sizeof *job->companion)) {
+    if (yk_ok(job) && !yk__companion_add(&job->attached, object, write))
         yk__job_failf(job, YK_E_MEM, "out of memory in yk_save_with");
-        return;
-    }
-    job->companion[job->n_companion++] = (yk__companion){object, write};
 }
 
 void yk_save(yk_job *job, const char *dir)
@@ -289,7 +286,7 @@ void yk_save(yk_job *job, const char *dir)
     }
     if (!yk__params_ready(job) || (job->opt && !yk__opt_made(job->opt)) || !yk__job_catch_up(job))
         return;
-    yk_status s = job->rank == 0 ? yk__checkpoint_begin(dir, &c, &err) : YK_OK;
+    yk_status s = job->team.rank == 0 ? yk__checkpoint_begin(dir, &c, &err) : YK_OK;
     s = s ? s : save_file(c, job, MODEL, false, &err);
     if (!s && job->opt)
         s = save_file(c, job, MOMENTS, true, &err);

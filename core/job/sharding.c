@@ -22,12 +22,15 @@
  *
  * In evaluation nothing is exchanged, so that one rank may read a value by itself: what would need it is LOCAL.
  */
+#include "core/job/sharding.h"
+
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "core/base/hash.h"
-#include "core/job/job.h"
+#include "core/job/input.h"
+#include "core/job/operand.h"
 
 #define REASONS 64
 
@@ -40,28 +43,28 @@ static uint32_t sign_with(uint32_t sign, uint32_t more)
 
 static bool is_leaf(const yk_job *job, yk__vid v)
 {
-    return job->g.value[v].slot != YK_NONE && job->g.value[v].base == v;
+    return job->step.trace.value[v].slot != YK_NONE && job->step.trace.value[v].base == v;
 }
 
 yk__sharding yk__sharding_of(const yk_job *job, yk__vid v)
 {
     const yk__sharding replicated = {.kind = YK__REPLICATED, .signature = 1}, unknown = {.kind = YK__LOCAL, .reason = REASONS};
-    if (job->world == 1 || v == YK_NONE)
+    if (job->team.world == 1 || v == YK_NONE)
         return replicated;
-    if (v < job->cap_sharding && job->sharding[v].kind)
-        return job->sharding[v];
+    if (v < job->step.cap_sharding && job->step.sharding[v].kind)
+        return job->step.sharding[v];
     return is_leaf(job, v) ? replicated : unknown; /* a parameter, a state, a number */
 }
 
 static bool sharding_put(yk_job *job, yk__vid v, yk__sharding s)
 {
-    const size_t had = job->cap_sharding;
-    if (yk__grow(&job->sharding, &job->cap_sharding, (size_t)v + 1, sizeof *job->sharding)) {
+    const size_t had = job->step.cap_sharding;
+    if (yk__grow(&job->step.sharding, &job->step.cap_sharding, (size_t)v + 1, sizeof *job->step.sharding)) {
         yk__job_failf(job, YK_E_MEM, "out of memory while tracing");
         return false;
     }
-    memset(job->sharding + had, 0, (job->cap_sharding - had) * sizeof *job->sharding);
-    job->sharding[v] = s;
+    memset(job->step.sharding + had, 0, (job->step.cap_sharding - had) * sizeof *job->step.sharding);
+    job->step.sharding[v] = s;
     return true;
 }
 
@@ -73,46 +76,29 @@ static bool is_same(const yk__sharding *a, const yk__sharding *b)
 static yk__vid sharding_place(yk_job *job, yk__vid v, yk__sharding s)
 {
     const yk__sharding had = yk__sharding_of(job, v);
-    const bool is_set = is_leaf(job, v) || (v < job->cap_sharding && job->sharding[v].kind);
+    const bool is_set = is_leaf(job, v) || (v < job->step.cap_sharding && job->step.sharding[v].kind);
     s.sum_plus_1 = 0;
     if (is_set && is_same(&had, &s))
         return v;
     if (is_set) { /* a view that is its operand, because there is one row */
         yk__vid in = v;
-        yk__apply(&job->g, YK_OP_COPY, 1, &in, 0, NULL, YK_DTYPE_COUNT, 0, NULL, &v, 1);
+        yk__apply(&job->step.trace, YK_OP_COPY, 1, &in, 0, NULL, YK_DTYPE_COUNT, 0, NULL, &v, 1);
     }
     return v != YK_NONE && sharding_put(job, v, s) ? v : YK_NONE;
 }
 
 yk_t yk__result(yk_job *job, yk__vid v, yk__sharding s)
 {
-    if (v != YK_NONE && job->world > 1 && !job->g.error.status)
+    if (v != YK_NONE && job->team.world > 1 && !job->step.trace.error.status)
         v = sharding_place(job, v, s);
     return yk__handle(job, v);
 }
 
 yk__vid yk__result_like(yk_job *job, yk__vid from, yk__vid v)
 {
-    if (v == YK_NONE || v == from || job->world == 1)
+    if (v == YK_NONE || v == from || job->team.world == 1)
         return v;
     return sharding_place(job, v, yk__sharding_of(job, from));
-}
-
-void yk__sharding_clear(yk_job *job)
-{
-    const size_t n = job->cap_sharding < job->g.n_value ? job->cap_sharding : job->g.n_value;
-    if (n)
-        memset(job->sharding, 0, n * sizeof *job->sharding);
-    job->n_reason = job->n_row_mean = 0;
-    job->share_leaf = YK_NONE;
-    job->counted_ranks = job->assigns_met = false;
-}
-
-void yk__sharding_free(yk_job *job)
-{
-    yk__free(job->sharding);
-    yk__free(job->reason);
-    yk__free(job->row_mean);
 }
 
 /* ---- Inputs ---- */
@@ -120,27 +106,27 @@ void yk__sharding_free(yk_job *job)
 /* Rows, where the first length is a multiple of this rank's: neighbouring entries are of one row then. */
 void yk__sharding_input(yk_job *job, uint32_t number)
 {
-    const yk_value *x = &job->g.value[job->input[number].leaf];
+    const yk_value *x = &job->step.trace.value[job->step.input[number].leaf];
     yk__sharding s = {.kind = YK__REPLICATED, .signature = 1, .inner = 1};
     const int64_t n = x->dims ? x->dim[0] : -1;
-    job->input[number].from_user = true;
-    if (job->world == 1)
+    job->step.input[number].from_user = true;
+    if (job->team.world == 1)
         return;
-    if (n == 0 && job->local == 0)
+    if (n == 0 && job->step.local_rows == 0)
         s.kind = YK__SHARDED;
-    else if (n > 0 && job->local > 0 && n % job->local == 0) {
+    else if (n > 0 && job->step.local_rows > 0 && n % job->step.local_rows == 0) {
         s.kind = YK__SHARDED;
         s.guessed = true;
-        s.inner = n / job->local;
+        s.inner = n / job->step.local_rows;
     }
-    sharding_put(job, job->input[number].leaf, s);
+    sharding_put(job, job->step.input[number].leaf, s);
 }
 
 void yk__sharding_constant(yk_job *job, yk__vid leaf, float value)
 {
     uint32_t bits;
     memcpy(&bits, &value, sizeof bits);
-    if (job->world > 1 && leaf != YK_NONE)
+    if (job->team.world > 1 && leaf != YK_NONE)
         sharding_put(job, leaf, (yk__sharding){.kind = YK__REPLICATED, .signature = sign_with(4, bits)});
 }
 
@@ -162,18 +148,18 @@ yk_t yk_replicated(yk_t x)
 
 yk__vid yk__sum_of_ranks(yk_job *job, yk__vid v)
 {
-    if (job->world == 1)
+    if (job->team.world == 1)
         return v;
     const yk__sharding s = yk__sharding_of(job, v);
     if (s.kind != YK__PARTIAL || !job->training || v == YK_NONE)
         return v;
     if (s.sum_plus_1)
         return s.sum_plus_1 - 1;
-    const yk__vid sum = yk__all_reduce(&job->g, v);
+    const yk__vid sum = yk__all_reduce(&job->step.trace, v);
     const yk__sharding whole = {.kind = YK__REPLICATED, .exchanged = true, .signature = sign_with(s.signature, 2)};
     if (sum == YK_NONE || !sharding_put(job, sum, whole))
         return YK_NONE;
-    job->sharding[v].sum_plus_1 = sum + 1;
+    job->step.sharding[v].sum_plus_1 = sum + 1;
     return sum;
 }
 
@@ -184,9 +170,9 @@ yk__vid yk__operand(yk_job *job, const char *name, yk_t x)
 
 yk__vid yk__share_leaf(yk_job *job)
 {
-    if (job->share_leaf == YK_NONE)
-        job->share_scalar = yk__scalar_new(job, 1.0, &job->share_leaf);
-    return job->share_leaf;
+    if (job->step.share_leaf == YK_NONE)
+        job->step.share_scalar = yk__scalar_new(job, 1.0, &job->step.share_leaf);
+    return job->step.share_leaf;
 }
 
 yk__vid yk__rank_term(yk_job *job, yk__vid v)
@@ -197,7 +183,7 @@ yk__vid yk__rank_term(yk_job *job, yk__vid v)
         return v;
     s.kind = YK__PARTIAL;
     s.signature = sign_with(s.signature, 3);
-    v = yk__bin(&job->g, YK_OP_MUL, v, share);
+    v = yk__bin(&job->step.trace, YK_OP_MUL, v, share);
     return v == YK_NONE ? v : sharding_place(job, v, s);
 }
 
@@ -210,9 +196,9 @@ bool yk__over_rows(const yk_job *job, yk__vid v, uint32_t axes)
 /* How many entries a mean counts of each row. */
 static double entries_of_row(const yk_job *job, yk__vid v, uint32_t axes)
 {
-    const yk_value *x = &job->g.value[v];
+    const yk_value *x = &job->step.trace.value[v];
     const uint32_t axis = yk__sharding_of(job, v).axis;
-    double each = job->local > 0 ? (double)x->dim[axis] / (double)job->local : 1.0;
+    double each = job->step.local_rows > 0 ? (double)x->dim[axis] / (double)job->step.local_rows : 1.0;
     for (uint32_t i = 0; i < x->dims; i++)
         each *= (axes >> i & 1) && i != axis ? (double)x->dim[i] : 1.0;
     return each;
@@ -226,40 +212,40 @@ static double count_inverse(double n)
 yk__vid yk__row_mean_of(yk_job *job, yk__vid v, uint32_t axes)
 {
     const double each = entries_of_row(job, v, axes);
-    for (size_t i = 0; i < job->n_row_mean; i++)
-        if (job->row_mean[i].each == each)
-            return job->row_mean[i].leaf;
-    if (yk__grow(&job->row_mean, &job->cap_row_mean, job->n_row_mean + 1, sizeof *job->row_mean)) {
+    for (size_t i = 0; i < job->step.n_row_mean; i++)
+        if (job->step.row_mean[i].each == each)
+            return job->step.row_mean[i].leaf;
+    if (yk__grow(&job->step.row_mean, &job->step.cap_row_mean, job->step.n_row_mean + 1, sizeof *job->step.row_mean)) {
         yk__job_failf(job, YK_E_MEM, "out of memory while tracing");
         return YK_NONE;
     }
-    yk__row_mean *m = &job->row_mean[job->n_row_mean];
+    yk__row_mean *m = &job->step.row_mean[job->step.n_row_mean];
     m->each = each;
-    m->scalar = yk__scalar_new(job, count_inverse(each * (double)job->local), &m->leaf);
-    job->n_row_mean += m->leaf != YK_NONE;
+    m->scalar = yk__scalar_new(job, count_inverse(each * (double)job->step.local_rows), &m->leaf);
+    job->step.n_row_mean += m->leaf != YK_NONE;
     return m->leaf;
 }
 
 void yk__sharding_counts(yk_job *job, double ranks)
 {
-    const double rows = (double)job->global;
-    job->row_share = rows > 0.0 ? (double)job->local / rows : 1.0 / ranks;
-    if (job->share_leaf != YK_NONE)
-        yk__scalar_set(job, job->share_scalar, job->row_share);
-    for (size_t i = 0; i < job->n_row_mean; i++)
-        yk__scalar_set(job, job->row_mean[i].scalar, count_inverse(job->row_mean[i].each * rows));
+    const double rows = (double)job->step.global_rows;
+    job->step.row_share = rows > 0.0 ? (double)job->step.local_rows / rows : 1.0 / ranks;
+    if (job->step.share_leaf != YK_NONE)
+        yk__scalar_set(job, job->step.share_scalar, job->step.row_share);
+    for (size_t i = 0; i < job->step.n_row_mean; i++)
+        yk__scalar_set(job, job->step.row_mean[i].scalar, count_inverse(job->step.row_mean[i].each * rows));
 }
 
 /* Over all ranks, with the axes kept; no gradient passes. A rank without rows has none that is larger. */
 static yk__vid largest_of(yk_job *job, yk__vid v, uint32_t axes)
 {
     int64_t dim[YK_MAX_DIMS];
-    const yk_value *x = &job->g.value[v];
+    const yk_value *x = &job->step.trace.value[v];
     if (yk__count(x))
-        return yk__all_max(&job->g, yk__rmax(&job->g, v, axes));
+        return yk__all_max(&job->step.trace, yk__rmax(&job->step.trace, v, axes));
     for (uint32_t i = 0; i < x->dims; i++)
         dim[i] = axes >> i & 1 ? 1 : x->dim[i];
-    return yk__all_max(&job->g, yk__fill(&job->g, (double)-INFINITY, YK_F32, x->dims, dim));
+    return yk__all_max(&job->step.trace, yk__fill(&job->step.trace, (double)-INFINITY, YK_F32, x->dims, dim));
 }
 
 /*
@@ -268,7 +254,7 @@ static yk__vid largest_of(yk_job *job, yk__vid v, uint32_t axes)
  */
 yk__vid yk__row_max(yk_job *job, yk__vid v, uint32_t axes)
 {
-    yk__graph *g = &job->g;
+    yk__graph *g = &job->step.trace;
     const yk__vid lowest = yk__const(g, -3.4028234663852886e38, YK_F32), zero = yk__const(g, 0.0, YK_F32);
     const yk__vid largest = largest_of(job, v, axes);
     const yk__vid hit = yk__bin(g, YK_OP_EQ, v, largest);
@@ -281,7 +267,7 @@ yk__vid yk__row_max(yk_job *job, yk__vid v, uint32_t axes)
 /* e^(v - largest) over its sum; the largest is only for the range, so it needs no gradient. */
 yk__vid yk__row_softmax(yk_job *job, yk__vid v, bool logarithm)
 {
-    yk__graph *g = &job->g;
+    yk__graph *g = &job->step.trace;
     const uint32_t axes = 1u << (g->value[v].dims - 1u);
     const yk__vid low = yk__bin(g, YK_OP_SUB, v, largest_of(job, v, axes));
     const yk__vid power = yk__un(g, YK_OP_EXP, low);
@@ -294,17 +280,18 @@ yk__vid yk__row_softmax(yk_job *job, yk__vid v, bool logarithm)
 yk__sharding yk__shard_local(yk_job *job, yk__vid v, const char *why)
 {
     char shape[96], where[200];
+    yk__step *step = &job->step;
     yk__sharding s = {.kind = YK__LOCAL};
-    if (job->n_reason < REASONS) {
-        if (yk__grow(&job->reason, &job->cap_reason, job->n_reason + 1, sizeof *job->reason)) {
+    if (step->n_reason < REASONS) {
+        if (yk__grow(&step->reason, &step->cap_reason, step->n_reason + 1, sizeof *step->reason)) {
             yk__job_failf(job, YK_E_MEM, "out of memory while tracing");
             return s;
         }
-        yk__shape_text(&job->g.value[v], shape, sizeof shape);
-        snprintf(job->reason[job->n_reason++], sizeof *job->reason, "%s of %s at %s cannot be split over ranks: %s", job->op_name,
+        yk__shape_text(&step->trace.value[v], shape, sizeof shape);
+        snprintf(step->reason[step->n_reason++], sizeof *step->reason, "%s of %s at %s cannot be split over ranks: %s", step->op_name,
                  shape, yk__here_text(where, sizeof where), why);
     }
-    s.reason = (uint16_t)(job->n_reason - 1);
+    s.reason = (uint16_t)(job->step.n_reason - 1);
     return s;
 }
 
@@ -313,7 +300,7 @@ bool yk__sharding_loss(yk_job *job, yk__vid loss)
     const yk__sharding s = yk__sharding_of(job, loss);
     if (s.kind == YK__LOCAL)
         yk__job_failf(job, YK_E_ARG, "the loss depends on it: %s",
-                      s.reason < job->n_reason ? job->reason[s.reason] : "an operation without a rule");
+                      s.reason < job->step.n_reason ? job->step.reason[s.reason] : "an operation without a rule");
     else if (s.kind == YK__SHARDED)
         yk__job_failf(job, YK_E_ARG, "yk_backward: the loss is that of one row; take the sum or the mean over the rows");
     return yk_ok(job);
@@ -324,10 +311,10 @@ void yk__sharding_numbers(const yk_job *job, double *number)
     uint32_t k = 0;
     memset(number, 0, YK__SHARD_NUMBERS * sizeof *number);
     number[YK__SHARD_NUMBERS - 1] = 1.0; /* their sum: the ranks that take part */
-    if (job->loss != YK_NONE)
-        number[0] = (double)sign_with(yk__sharding_of(job, job->loss).signature, yk__sharding_of(job, job->loss).kind);
-    for (size_t i = 0; job->world > 1 && i < job->n_input && k < YK__SHARD_INPUTS; i++) {
-        const yk__step_input *in = &job->input[i];
+    if (job->step.loss != YK_NONE)
+        number[0] = (double)sign_with(yk__sharding_of(job, job->step.loss).signature, yk__sharding_of(job, job->step.loss).kind);
+    for (size_t i = 0; job->team.world > 1 && i < job->step.n_input && k < YK__SHARD_INPUTS; i++) {
+        const yk__step_input *in = &job->step.input[i];
         if (!in->from_user)
             continue;
         if (yk__sharding_of(job, in->leaf).kind == YK__REPLICATED) {
@@ -341,14 +328,16 @@ void yk__sharding_numbers(const yk_job *job, double *number)
 /* An input that all ranks take for one that they share. */
 static void check_input(yk_job *job, uint32_t k)
 {
+    const yk__step *step = &job->step;
     char text[96];
-    for (size_t i = 0; i < job->n_input; i++) {
-        if (!job->input[i].from_user || k--)
+    for (size_t i = 0; i < step->n_input; i++) {
+        if (!step->input[i].from_user || k--)
             continue;
+        yk__shape_text(&step->trace.value[step->input[i].leaf], text, sizeof text);
         yk__job_failf(job, YK_E_ARG,
                       "input %zu of the step, %s, has no row for each of this rank's %lld, so it is taken to be the same "
                       "on all ranks, and it is not: begin the shape of rows with their number",
-                      i, yk__shape_text(&job->g.value[job->input[i].leaf], text, sizeof text), (long long)job->local);
+                      i, text, (long long)step->local_rows);
         return;
     }
 }

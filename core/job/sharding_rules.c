@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* How the result of an operation lies over the ranks, from its operands (sharding.c says what that means). */
-#include <string.h>
-
 #include "core/base/hash.h"
-#include "core/job/job.h"
+#include "core/job/sharding.h"
 
 static const char exchange_off[] = "it is no sum over rows, and in evaluation (yk_train off) the ranks exchange nothing";
 static const char packed_rows[] = "yk_pack ends in rows of zeros, and how many depends on the rank: yk_unpack first";
@@ -45,7 +43,7 @@ static bool is_local(yk_job *job, uint32_t n, const yk__vid *in, yk__sharding *o
 
 static uint32_t dims_of(const yk_job *job, yk__vid v)
 {
-    return v == YK_NONE ? 0 : job->g.value[v].dims;
+    return v == YK_NONE ? 0 : job->step.trace.value[v].dims;
 }
 
 /* The axis of the result along which its rows lie: what is known goes before what is guessed, then the outermost. */
@@ -72,11 +70,11 @@ static const char *axis_misfit(const yk_job *job, yk__vid v, uint32_t dims, cons
     const yk__sharding s = yk__sharding_of(job, v);
     const uint32_t missing = dims - dims_of(job, v);
     if (s.kind == YK__SHARDED && s.axis + missing == out->axis &&
-        (s.inner == out->inner || !s.inner || !out->inner || !job->local))
+        (s.inner == out->inner || !s.inner || !out->inner || !job->step.local_rows))
         return NULL;
     if (s.kind == YK__SHARDED && !s.guessed)
         return "the rows of one operand do not lie along the axis of the other's, so that rows of different ranks meet";
-    if (out->axis < missing || job->g.value[v].dim[out->axis - missing] == 1)
+    if (out->axis < missing || job->step.trace.value[v].dim[out->axis - missing] == 1)
         return NULL;
     return "an operand that is the same on all ranks has as many entries as this rank has rows";
 }
@@ -85,7 +83,7 @@ yk__sharding yk__shard_map(yk_job *job, uint32_t n, const yk__vid *in)
 {
     yk__sharding out = sharding_new(YK__REPLICATED), local;
     uint32_t dims = 0;
-    if (job->world == 1)
+    if (job->team.world == 1)
         return out;
     if (is_local(job, n, in, &local))
         return local;
@@ -110,7 +108,7 @@ yk__sharding yk__shard_map(yk_job *job, uint32_t n, const yk__vid *in)
 yk__sharding yk__shard_rowwise(yk_job *job, yk__vid x, uint32_t mixed, uint32_t n_rest, const yk__vid *rest)
 {
     yk__sharding s = yk__sharding_of(job, x), local;
-    if (job->world == 1)
+    if (job->team.world == 1)
         return s;
     if (is_local(job, 1, &x, &local) || is_local(job, n_rest, rest, &local))
         return local;
@@ -151,7 +149,7 @@ yk__sharding yk__shard_sum(yk_job *job, yk__vid v, uint32_t axes, bool keep)
 yk__sharding yk__shard_max(yk_job *job, yk__vid v, uint32_t axes, bool keep)
 {
     yk__sharding s = yk__sharding_of(job, v), local;
-    if (job->world == 1)
+    if (job->team.world == 1)
         return s;
     if (is_local(job, 1, &v, &local))
         return local;
@@ -216,12 +214,12 @@ static bool axis_reshape(const yk_job *job, yk__sharding *s, uint32_t had, const
     if (!s->inner)
         axis = s->axis < dims && dim[s->axis] == old[s->axis] && stride_of(dims, dim, s->axis) == after ? s->axis : dims;
     else
-        axis = job->local == 0   ? axis_of_none(dims, dim)
-               : job->local == 1 ? axis_of_one(s, stride, dims, dim)
-                                 : axis_of_digit(stride, job->local, dims, dim);
+        axis = job->step.local_rows == 0   ? axis_of_none(dims, dim)
+               : job->step.local_rows == 1 ? axis_of_one(s, stride, dims, dim)
+                                 : axis_of_digit(stride, job->step.local_rows, dims, dim);
     if (axis >= dims)
         return false;
-    if (s->inner && job->local > 0)
+    if (s->inner && job->step.local_rows > 0)
         s->inner = stride / stride_of(dims, dim, axis);
     s->axis = (uint8_t)axis;
     return true;
@@ -230,7 +228,7 @@ static bool axis_reshape(const yk_job *job, yk__sharding *s, uint32_t had, const
 yk__sharding yk__shard_reshape(yk_job *job, yk__vid v, uint32_t dims, const int64_t *dim)
 {
     yk__sharding s = yk__sharding_of(job, v);
-    const yk_value *x = &job->g.value[v];
+    const yk_value *x = &job->step.trace.value[v];
     s.sum_plus_1 = 0;
     if (s.kind != YK__SHARDED || axis_reshape(job, &s, x->dims, x->dim, dims, dim))
         return s;
@@ -240,13 +238,13 @@ yk__sharding yk__shard_reshape(yk_job *job, yk__vid v, uint32_t dims, const int6
 yk__sharding yk__shard_expand(yk_job *job, yk__vid v, uint32_t dims, const int64_t *dim)
 {
     yk__sharding s = yk__sharding_of(job, v);
-    const yk_value *x = &job->g.value[v];
+    const yk_value *x = &job->step.trace.value[v];
     s.sum_plus_1 = 0;
     if (s.kind == YK__SHARDED) {
         s.axis = (uint8_t)(s.axis + dims - x->dims);
-    } else if (s.kind == YK__REPLICATED && dims && (x->dims < dims || x->dim[0] == 1) && dim[0] == job->local) {
+    } else if (s.kind == YK__REPLICATED && dims && (x->dims < dims || x->dim[0] == 1) && dim[0] == job->step.local_rows) {
         s.kind = YK__SHARDED;
-        s.guessed = job->local > 0;
+        s.guessed = job->step.local_rows > 0;
         s.axis = 0;
         s.inner = 1;
     }
@@ -276,7 +274,7 @@ yk__sharding yk__shard_matmul(yk_job *job, yk__vid a, yk__vid b)
     const bool inner_a = rows_a && sa.axis == da - 1, inner_b = rows_b && sb.axis == db - 2;
     yk__sharding out = sa, local;
     take_over(&out, &sb);
-    if (job->world == 1)
+    if (job->team.world == 1)
         return out;
     if ((sa.kind == YK__PARTIAL && sb.kind == YK__REPLICATED) || (sb.kind == YK__PARTIAL && sa.kind == YK__REPLICATED)) {
         out.kind = YK__PARTIAL;
@@ -284,7 +282,7 @@ yk__sharding yk__shard_matmul(yk_job *job, yk__vid a, yk__vid b)
     }
     if (is_local(job, 2, in, &local))
         return local;
-    if (inner_a && inner_b && (sa.inner == sb.inner || !job->local)) {
+    if (inner_a && inner_b && (sa.inner == sb.inner || !job->step.local_rows)) {
         out.kind = YK__PARTIAL;
         return sa.inner && sb.inner ? sharding_signed(out) : yk__shard_local(job, a, packed_rows);
     }
@@ -310,7 +308,7 @@ yk__sharding yk__shard_gather(yk_job *job, yk__vid table, yk__vid index)
 {
     const yk__vid in[2] = {table, index};
     yk__sharding s = yk__sharding_of(job, index), t = yk__sharding_of(job, table), local;
-    if (job->world == 1)
+    if (job->team.world == 1)
         return s;
     if (is_local(job, 2, in, &local))
         return local;
@@ -331,9 +329,9 @@ yk__sharding yk__shard_gather(yk_job *job, yk__vid table, yk__vid index)
 yk__sharding yk__shard_labels(yk_job *job, yk__vid logits, yk__vid labels)
 {
     const yk__vid in[2] = {logits, labels};
-    const yk_value *y = &job->g.value[labels], *z = &job->g.value[logits];
+    const yk_value *y = &job->step.trace.value[labels], *z = &job->step.trace.value[logits];
     yk__sharding s = yk__sharding_of(job, logits), l = yk__sharding_of(job, labels), local;
-    if (job->world == 1)
+    if (job->team.world == 1)
         return s;
     if (is_local(job, 2, in, &local))
         return local;
@@ -341,7 +339,7 @@ yk__sharding yk__shard_labels(yk_job *job, yk__vid logits, yk__vid labels)
         return yk__shard_local(job, logits, "the classes lie along the axis of the rows");
     if (s.kind == YK__SHARDED) {
         if (!axis_reshape(job, &s, z->dims - 1u, z->dim, y->dims, y->dim) ||
-            (l.kind == YK__SHARDED && !l.guessed && s.inner && l.inner && job->local > 1 && l.axis != s.axis))
+            (l.kind == YK__SHARDED && !l.guessed && s.inner && l.inner && job->step.local_rows > 1 && l.axis != s.axis))
             return yk__shard_local(job, labels, "the labels' rows are not those of the logits");
         take_over(&s, &l);
         return sharding_signed(s);

@@ -14,6 +14,13 @@
 
 struct json_t;
 
+/* What the shares need to know of a rank. */
+typedef struct yk__rank_budget {
+    uint64_t bytes;       /* of memory it may use; 0: not known */
+    bool limited, forced; /* by the user; never excluded */
+    double pace;          /* of the start-up probe; 0: not known */
+} yk__rank_budget;
+
 typedef struct yk__share {
     pthread_mutex_t lock;          /* share[] is read by the loader's thread */
     yk__policy *policy;            /* NULL: no batch was asked for yet */
@@ -31,6 +38,10 @@ typedef struct yk__share {
     double window_began;           /* of the window under way, seconds */
     uint32_t generation;           /* of the roles that are set */
 } yk__share;
+
+yk_status yk__share_new(yk_job *job, const yk__rank_budget *budget, yk_error *err);
+void yk__share_free(yk__share *s);
+void yk__share_run_noted(yk_job *job, bool train); /* the engine ran: time and rows for the balance */
 
 /* The shares and what they were made from, for a checkpoint; NULL: there are none. */
 struct json_t *yk__share_save(const yk_job *job);

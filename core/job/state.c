@@ -5,7 +5,10 @@
 #include <float.h>
 #include <inttypes.h>
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
+
+#include "core/job/param.h"
 
 #define MOST_COUNT ((uint64_t)1 << 53) /* of steps, batches, epochs: what JSON's readers agree on */
 

@@ -10,7 +10,8 @@
 #include "core/base/convert.h"
 #include "core/io/folder.h"
 #include "core/io/safetensors.h"
-#include "core/job/job.h"
+#include "core/job/hash.h"
+#include "core/job/param.h"
 
 struct yk_weights {
     yk_job *job;
