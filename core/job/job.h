@@ -78,6 +78,7 @@ struct yk_job {
 
     yk__job_param *param;
     size_t n_param, cap_param;
+    size_t n_ready;    /* so many, from the first, have their values on the device */
     bool params_fixed; /* the engine has the layout of the optimizer: no parameter may come any more */
     bool training;
     yk__step step;

@@ -5,6 +5,17 @@
 
 #include "core/job/job.h"
 
+/* yk__reshape, which looks at nothing where v has as many dimensions already and these are its lengths. */
+static inline yk__vid yk__reshape_to(yk__graph *g, yk__vid v, uint32_t dims, const int64_t *dim)
+{
+    if (v == YK_NONE || g->value[v].dims != dims)
+        return yk__reshape(g, v, dims, dim);
+    for (uint32_t i = 0; i < dims; i++)
+        if (g->value[v].dim[i] != dim[i])
+            return yk__reshape(g, v, dims, dim);
+    return v;
+}
+
 yk__vid yk__as_float(yk_job *job, yk__vid v); /* cast to f32 where it is not float */
 bool yk__dropout_wanted(yk_job *job, const char *name, float p); /* false in evaluation, and after a failure */
 yk__vid yk__dropout(yk_job *job, yk__vid x, float p, yk__vid rows);

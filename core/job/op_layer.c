@@ -53,7 +53,7 @@ yk_t yk_conv2d(yk_t x, yk_t weight, yk_t bias, const yk_conv2d_config *c)
     yk__vid y = apply_op(job, YK_OP_CONV2D, 2, in, 7, attr);
     if (y != YK_NONE && !yk__is_none(bias)) {
         const int64_t dim[4] = {1, b == YK_NONE ? 1 : yk__count(&job->step.trace.value[b]), 1, 1};
-        y = yk__bin(&job->step.trace, YK_OP_ADD, y, yk__reshape(&job->step.trace, b, 4, dim));
+        y = yk__bin(&job->step.trace, YK_OP_ADD, y, yk__reshape_to(&job->step.trace, b, 4, dim));
     }
     return yk__result(job, y, to);
 }
@@ -194,8 +194,8 @@ static yk__vid average_axis(yk_job *job, yk__vid x, int64_t to)
     x = yk__permute(g, x, swap);
     const yk_value v = g->value[x];
     const int64_t flat[2] = {v.dim[0] * v.dim[1] * v.dim[2], v.dim[3]}, dim[4] = {v.dim[0], v.dim[1], v.dim[2], to};
-    yk__vid y = yk__dot(g, yk__reshape(g, x, 2, flat), window_matrix(job, v.dim[3], to), false, false);
-    return yk__reshape(g, y, 4, dim);
+    yk__vid y = yk__dot(g, yk__reshape_to(g, x, 2, flat), window_matrix(job, v.dim[3], to), false, false);
+    return yk__reshape_to(g, y, 4, dim);
 }
 
 yk_t yk_adaptive_avg_pool2d(yk_t x, int64_t height, int64_t width)
@@ -307,8 +307,8 @@ static yk_t apply_softmax(const char *name, yk_t x, bool logarithm)
         to.exchanged = true;
         return yk__result(job, yk__row_softmax(job, v, logarithm), to);
     }
-    v = yk__reshape(&job->step.trace, v, 2, flat);
-    return yk__result(job, yk__reshape(&job->step.trace, apply_op(job, YK_OP_SOFTMAX, 1, &v, 1, &attr), u.dims, u.dim), to);
+    v = yk__reshape_to(&job->step.trace, v, 2, flat);
+    return yk__result(job, yk__reshape_to(&job->step.trace, apply_op(job, YK_OP_SOFTMAX, 1, &v, 1, &attr), u.dims, u.dim), to);
 }
 
 yk_t yk_softmax(yk_t x)

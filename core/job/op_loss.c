@@ -20,7 +20,7 @@ static yk_t reduce_items(yk_job *job, yk__vid v, yk__sharding items, double coun
     if (v == YK_NONE || how == YK_EACH)
         return yk__result(job, v, items);
     uint32_t dims = g->value[v].dims;
-    yk__vid out = yk__reshape(g, yk__sum(g, v, (1u << dims) - 1u), 0, NULL);
+    yk__vid out = yk__reshape_to(g, yk__sum(g, v, (1u << dims) - 1u), 0, NULL);
     if (how != YK_SUM) {
         if (yk__counted_new(job, count, &inverse) == YK_NONE)
             return YK__POISON;
@@ -104,13 +104,13 @@ yk_t yk_cross_entropy_with(yk_t logits, yk_t labels, const yk_cross_entropy_conf
         return YK__POISON;
     const yk_value labels_of = job->step.trace.value[y];
     const yk__sharding items = yk__shard_labels(job, z, y);
-    y = yk__dense(&job->step.trace, yk__reshape(&job->step.trace, yk__cast(&job->step.trace, y, YK_I32), 1, &rows));
-    const yk__vid in[3] = {yk__reshape(&job->step.trace, z, 2, flat), y, w};
+    y = yk__dense(&job->step.trace, yk__reshape_to(&job->step.trace, yk__cast(&job->step.trace, y, YK_I32), 1, &rows));
+    const yk__vid in[3] = {yk__reshape_to(&job->step.trace, z, 2, flat), y, w};
     if (in[0] == YK_NONE || y == YK_NONE)
         return yk__handle(job, YK_NONE);
     yk__apply(&job->step.trace, YK_OP_CROSS_ENTROPY, w == YK_NONE ? 2 : 3, in, 2, attr, YK_DTYPE_COUNT, 0, NULL, out, 2);
     if (c->reduction == YK_EACH)
-        out[0] = yk__reshape(&job->step.trace, out[0], labels_of.dims, labels_of.dim);
+        out[0] = yk__reshape_to(&job->step.trace, out[0], labels_of.dims, labels_of.dim);
     return reduce_items(job, out[0], items, count, c->reduction);
 }
 
@@ -129,13 +129,13 @@ static yk__vid bce_items(yk_job *job, yk__vid x, yk__vid y, yk__vid w, yk__vid q
     yk__graph *g = &job->step.trace;
     const yk_value u = g->value[x];
     const int64_t n = yk__count(&u), column[2] = {n, 1}, log = 1;
-    const yk__vid pair[2] = {yk__reshape(g, x, 2, column), yk__fill(g, 0.0, YK_F32, 2, column)};
+    const yk__vid pair[2] = {yk__reshape_to(g, x, 2, column), yk__fill(g, 0.0, YK_F32, 2, column)};
     yk__vid both = yk__concat(g, 2, pair, 1), p = YK_NONE;
     if (both == YK_NONE)
         return YK_NONE;
     yk__apply(g, YK_OP_SOFTMAX, 1, &both, 1, &log, YK_DTYPE_COUNT, 0, NULL, &p, 1);
-    yk__vid pos = yk__reshape(g, yk__slice(g, p, 1, 0, 1, 1), u.dims, u.dim);
-    yk__vid neg = yk__reshape(g, yk__slice(g, p, 1, 1, 2, 1), u.dims, u.dim);
+    yk__vid pos = yk__reshape_to(g, yk__slice(g, p, 1, 0, 1, 1), u.dims, u.dim);
+    yk__vid neg = yk__reshape_to(g, yk__slice(g, p, 1, 1, 2, 1), u.dims, u.dim);
     yk__vid a = yk__bin(g, YK_OP_MUL, y, pos);
     yk__vid b = yk__bin(g, YK_OP_MUL, yk__bin(g, YK_OP_SUB, yk__const(g, 1.0, YK_F32), y), neg);
     if (q != YK_NONE)

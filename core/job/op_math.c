@@ -270,7 +270,7 @@ static yk__vid drop_axes(yk_job *job, yk__vid v, uint32_t axes)
     for (uint32_t i = 0; i < x->dims; i++)
         if (!(axes >> i & 1))
             dim[n++] = x->dim[i];
-    return yk__reshape(&job->step.trace, v, n, dim);
+    return yk__reshape_to(&job->step.trace, v, n, dim);
 }
 
 static yk__vid enter_reduction(const char *name, yk_t x, uint32_t axes, yk_job **job)
@@ -380,7 +380,7 @@ static yk__vid flatten_batch(yk_job *job, yk__vid v, uint32_t n, const int64_t *
     dim[n] = x->dim[x->dims - 2];
     dim[n + 1] = x->dim[x->dims - 1];
     const int64_t three[3] = {flat, dim[n], dim[n + 1]};
-    return yk__reshape(&job->step.trace, yk__expand(&job->step.trace, v, n + 2, dim), 3, three);
+    return yk__reshape_to(&job->step.trace, yk__expand(&job->step.trace, v, n + 2, dim), 3, three);
 }
 
 /* The common leading dimensions of a and b; false if they do not broadcast. */
@@ -431,7 +431,7 @@ yk_t yk_matmul(yk_t a, yk_t b)
             rows *= xa.dim[i];
         const int64_t flat[2] = {rows, xa.dim[xa.dims - 1]};
         vb = strip_transpose(job, vb, &tb);
-        out = yk__dot(&job->step.trace, yk__reshape(&job->step.trace, va, 2, flat), vb, false, tb);
+        out = yk__dot(&job->step.trace, yk__reshape_to(&job->step.trace, va, 2, flat), vb, false, tb);
     } else {
         va = strip_transpose(job, va, &ta);
         vb = strip_transpose(job, vb, &tb);
@@ -440,7 +440,7 @@ yk_t yk_matmul(yk_t a, yk_t b)
     }
     dim[n] = xa.dim[xa.dims - 2];
     dim[n + 1] = xb.dim[xb.dims - 1];
-    return yk__result(job, yk__reshape(&job->step.trace, out, n + 2, dim), to);
+    return yk__result(job, yk__reshape_to(&job->step.trace, out, n + 2, dim), to);
 }
 
 static yk_t apply_linear(const char *name, yk_t x, yk_t weight, yk_t bias, bool out_first)
@@ -469,10 +469,10 @@ static yk_t apply_linear(const char *name, yk_t x, yk_t weight, yk_t bias, bool 
     const int64_t flat[2] = {rows, in};
     const yk__vid rest[2] = {w, b};
     const yk__sharding to = yk__shard_rowwise(job, v, 1u << (xv.dims - 1), b == YK_NONE ? 1 : 2, rest);
-    yk__vid y = yk__dot(&job->step.trace, yk__reshape(&job->step.trace, v, 2, flat), w, false, out_first);
+    yk__vid y = yk__dot(&job->step.trace, yk__reshape_to(&job->step.trace, v, 2, flat), w, false, out_first);
     if (b != YK_NONE)
         y = yk__bin(&job->step.trace, YK_OP_ADD, y, b);
-    return yk__result(job, yk__reshape(&job->step.trace, y, xv.dims, dim), to);
+    return yk__result(job, yk__reshape_to(&job->step.trace, y, xv.dims, dim), to);
 }
 
 yk_t yk_linear(yk_t x, yk_t weight, yk_t bias)

@@ -21,7 +21,7 @@ yk_t yk_layer_norm(yk_t x, yk_t gamma, yk_t beta, float eps)
     const yk__vid rest[2] = {yk__is_none(gamma) ? YK_NONE : yk__operand(job, "yk_layer_norm", gamma),
                              yk__is_none(beta) ? YK_NONE : yk__operand(job, "yk_layer_norm", beta)};
     const yk__sharding to = yk__shard_rowwise(job, v, u.dims ? 1u << (u.dims - 1) : 0, 2, rest);
-    in[0] = yk__reshape(&job->step.trace, v, 2, flat);
+    in[0] = yk__reshape_to(&job->step.trace, v, 2, flat);
     if (!yk__is_none(gamma))
         in[n++] = rest[0];
     bool inside = n == 2 && !yk__is_none(beta);
@@ -34,13 +34,13 @@ yk_t yk_layer_norm(yk_t x, yk_t gamma, yk_t beta, float eps)
     yk__vid y = out[0];
     if (!inside && !yk__is_none(beta))
         y = yk__bin(&job->step.trace, YK_OP_ADD, y, rest[1]);
-    return yk__result(job, yk__reshape(&job->step.trace, y, u.dims, u.dim), to);
+    return yk__result(job, yk__reshape_to(&job->step.trace, y, u.dims, u.dim), to);
 }
 
 /* Row r of a statistics value [3, C], as [C]. */
 static yk__vid stats_row(yk_job *job, yk__vid stats, int64_t r, int64_t channels)
 {
-    return yk__reshape(&job->step.trace, yk__slice(&job->step.trace, stats, 0, r, r + 1, 1), 1, &channels);
+    return yk__reshape_to(&job->step.trace, yk__slice(&job->step.trace, stats, 0, r, r + 1, 1), 1, &channels);
 }
 
 /* mean, sum((x - mean)^2) and count per channel: of this rank's rows (bn_stats), of all ranks' (all_stats). */
@@ -126,7 +126,7 @@ static yk__vid per_channel(yk_job *job, yk__vid v, uint32_t dims, int64_t channe
     int64_t dim[YK_MAX_DIMS];
     for (uint32_t i = 0; i < dims; i++)
         dim[i] = i == 1 ? channels : 1;
-    return v == YK_NONE ? v : yk__reshape(&job->step.trace, v, dims, dim);
+    return v == YK_NONE ? v : yk__reshape_to(&job->step.trace, v, dims, dim);
 }
 
 static yk__vid as_channels(yk_job *job, yk__vid x, int64_t channels)
@@ -135,7 +135,7 @@ static yk__vid as_channels(yk_job *job, yk__vid x, int64_t channels)
     int64_t dim[3] = {u.dim[0], channels, 1};
     for (uint32_t i = 2; i < u.dims; i++)
         dim[2] *= u.dim[i];
-    return yk__reshape(&job->step.trace, x, 3, dim);
+    return yk__reshape_to(&job->step.trace, x, 3, dim);
 }
 
 /* (x - mean) * (gamma / sqrt(var + eps)) + beta: one pass over x when fused. */

@@ -148,14 +148,12 @@ static void to_own_type(const yk__job_param *p, float *data)
 
 bool yk__params_ready(yk_job *job)
 {
-    for (size_t i = 0; i < job->n_param && yk_ok(job); i++) {
-        yk__job_param *p = &job->param[i];
+    for (; job->n_ready < job->n_param && yk_ok(job); job->n_ready++) {
+        yk__job_param *p = &job->param[job->n_ready];
+        if (job->config.plan_only)
+            p->pending = false;
         if (!p->pending)
             continue;
-        if (job->config.plan_only) {
-            p->pending = false;
-            continue;
-        }
         float *v = yk__malloc(p->n * sizeof *v);
         if (!v) {
             yk__job_failf(job, YK_E_MEM, "out of memory for the first values of %s (%llu bytes)", p->name,
@@ -164,8 +162,10 @@ bool yk__params_ready(yk_job *job)
         }
         fill_first_values(p, job->config.seed, v);
         to_own_type(p, v);
-        yk__param_put(job, p, v);
+        const bool put = yk__param_put(job, p, v);
         yk__free(v);
+        if (!put)
+            return false;
     }
     return yk_ok(job);
 }
