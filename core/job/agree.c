@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "core/base/hash.h"
+#include "core/job/agree_graph.h"
 #include "core/job/data_info.h"
 #include "core/job/opt.h"
 
@@ -34,72 +35,6 @@ static void part_add(agree_part *part, const char *name, double value)
 {
     part->hash = hash_f64(part->hash, value);
     part->number[part->n++] = (agree_number){name, value};
-}
-
-/* ---- The graph ---- */
-
-/* Of each parameter's leaf: its name and shape; 0 elsewhere. */
-static void hash_leaves(const yk_job *job, uint64_t *leaf)
-{
-    for (size_t i = 0; i < job->n_param; i++) {
-        const yk__job_param *p = &job->param[i];
-        if (p->leaf_gen != job->gen)
-            continue;
-        const uint64_t h = yk__hash_bytes(YK_HASH_SEED, p->name, strlen(p->name));
-        leaf[p->leaf] = yk__hash_bytes(h, p->dim, p->dims * sizeof *p->dim) | 2;
-    }
-}
-
-/* Whether every rank has the node whatever its rows: not what moves, adds up, scales or chooses rows, as padding is taken out on
- * one rank and not on another, and a sum over one row or a product with 1 is left out. */
-static bool is_common(uint32_t op)
-{
-    switch (op) {
-    case YK_OP_ABS: case YK_OP_EXP: case YK_OP_LOG: case YK_OP_SQRT: case YK_OP_RSQRT: case YK_OP_TANH: case YK_OP_ERF:
-    case YK_OP_SOFTMAX: case YK_OP_CONV2D: case YK_OP_MAX_POOL: case YK_OP_AVG_POOL: case YK_OP_LAYER_NORM: case YK_OP_CROSS_ENTROPY:
-    case YK_OP_RELU: case YK_OP_GELU: case YK_OP_GELU_TANH: case YK_OP_SILU: case YK_OP_SIGMOID: case YK_OP_ATTENTION:
-        return true;
-    default:
-        return false;
-    }
-}
-
-/* 0: a node that ranks may differ in. */
-static uint64_t hash_node(const yk__graph *g, const uint64_t *leaf, const yk_node *node)
-{
-    uint64_t h = YK_HASH_SEED ^ node->op, params = 0;
-    for (uint32_t i = 0; i < node->n_in; i++)
-        params += leaf[yk__trace_root(g, g->index[node->in + i])] & ~1ull;
-    if (node->op == YK_OP_COPY || (!params && !is_common(node->op)))
-        return 0;
-    for (uint32_t i = 0; i < node->n_attr && node->op != YK_OP_ATTENTION && node->op != YK_OP_SUM; i++)
-        h = yk__hash_u64(h, (uint64_t)g->attr[node->attr + i]); /* none holds a number of rows */
-    return yk__hash_u64(h, params);
-}
-
-/* Of what the loss depends on, in no order: parameters by what is done with them, and functions without. Bit 0 of leaf[] marks it. */
-static bool hash_graph(yk_job *job, agree_part *part)
-{
-    const yk__graph *g = &job->step.trace;
-    uint64_t *leaf;
-    if (yk__grow(&job->step.lists.leaf, &job->step.lists.cap_leaf, g->n_value, sizeof *leaf)) {
-        yk__job_failf(job, YK_E_MEM, "out of memory while comparing the ranks' graphs");
-        return false;
-    }
-    leaf = memset(job->step.lists.leaf, 0, g->n_value * sizeof *leaf);
-    hash_leaves(job, leaf);
-    if (job->step.loss != YK_NONE)
-        leaf[yk__trace_root(g, job->step.loss)] |= 1;
-    for (size_t k = g->n_node; k-- > 0;) {
-        const yk_node *node = &g->node[k];
-        bool used = false;
-        for (uint32_t i = 0; i < node->n_out; i++)
-            used = used || leaf[yk__trace_root(g, g->index[node->out + i])] & 1;
-        for (uint32_t i = 0; i < node->n_in && used; i++)
-            leaf[yk__trace_root(g, g->index[node->in + i])] |= 1;
-        part->hash += used ? hash_node(g, leaf, node) : 0;
-    }
-    return true;
 }
 
 /* ---- Settings ---- */
@@ -172,7 +107,7 @@ static bool describe_all(yk_job *job, agree_part part[YK__AGREE_PARTS])
     part_add(&part[PART_SEED], "seed", (double)job->config.seed);
     part[PART_SEED].hash = yk__hash_u64(YK_HASH_SEED, job->config.seed);
     describe_data(job, &part[PART_DATA]);
-    return hash_graph(job, &part[PART_GRAPH]);
+    return yk__agree_graph_hash(job, &part[PART_GRAPH].hash);
 }
 
 /* ---- Comparing ---- */
@@ -217,17 +152,19 @@ static uint32_t find_odd(const double *row, uint32_t world, uint32_t width, uint
     return *like;
 }
 
-static void fail_differing(yk_job *job, const char *what, const agree_part *mine, const double *row, uint32_t width)
+static yk_status fail_differing(yk_job *job, const char *what, const agree_part *mine, const double *row, uint32_t width, yk_error *err)
 {
     uint32_t like = 0;
     const uint32_t odd = find_odd(row, job->team.world, width, &like);
-    char values[160] = "";
+    char values[400] = "";
     for (uint32_t i = 0; i < mine->n && !*values; i++)
         if (row[odd * width + 2 + i] != row[like * width + 2 + i])
             snprintf(values, sizeof values, ": %s %.9g, not %.9g", mine->number[i].name, row[odd * width + 2 + i],
                      row[like * width + 2 + i]);
-    yk__job_failf(job, YK_E_ARG, "%s has %s than %s%s: every rank must run the same program with the same settings",
-                  yk__group_name(job->team.group, odd), what, yk__group_name(job->team.group, like), values);
+    if (what == part_names[PART_GRAPH] && yk__agree_graph_place(job, odd, like, values, sizeof values, err))
+        return err->status;
+    return yk__fail(err, YK_E_ARG, "%s has %s than %s%s: every rank must run the same program with the same settings",
+                    yk__group_name(job->team.group, odd), what, yk__group_name(job->team.group, like), values);
 }
 
 /* All ranks tell their numbers of the part, and all come to the same end. */
@@ -245,11 +182,10 @@ static void tell_difference(yk_job *job, const char *what, const agree_part *min
     own[1] = small_hash(mine->hash);
     for (uint32_t i = 0; i < mine->n; i++)
         own[2 + i] = mine->number[i].value;
-    if (yk__group_sum_f64(job->team.group, row, job->team.world * WIDTH, &err))
-        yk__job_fail(job, &err);
-    else
-        fail_differing(job, what, mine, row, WIDTH);
+    if (!yk__group_sum_f64(job->team.group, row, job->team.world * WIDTH, &err))
+        fail_differing(job, what, mine, row, WIDTH, &err);
     yk__free(row);
+    yk__job_fail(job, &err);
 }
 
 bool yk__agree_check(yk_job *job, const double sum[YK__AGREE_NUMBERS])

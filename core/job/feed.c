@@ -30,7 +30,7 @@ yk_t yk_input(yk_job *job, yk_dtype dtype, uint32_t dims, const int64_t *dim, co
         n *= (uint64_t)dim[i];
     }
     uint64_t bytes = n * yk_dtype_bytes(dtype);
-    job->step.trace.stream = ++job->step.n_call;
+    yk__op_begin(job, "yk_input");
     uint32_t number = yk__input_new(job, dtype, dims, dim, bytes);
     if (number == YK_NONE)
         return YK__POISON;

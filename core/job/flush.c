@@ -176,5 +176,6 @@ void yk__step_end(yk_job *job)
             job->param[i].leaf_gen = job->param[i].assigned = 0;
     }
     yk__step_clear(&job->step);
+    yk__call_sites_clear(&job->sites);
     yk__values_age(&job->values, job->engine);
 }

@@ -77,16 +77,31 @@ yk_job *yk_job_of(yk_t x)
     return yk__job_of(x);
 }
 
-void yk__job_fail(yk_job *job, yk_error *err)
+/* at NULL: the user's last call. */
+static void fail_at(yk_job *job, yk_error *err, const yk__call_site *at)
 {
+    const yk__call_site here = {here_file, here_line};
     if (!job->error.status) {
         job->error = *err;
-        if (here_file)
-            yk__fail_in(&job->error, "%s:%d", here_file, here_line);
+        at = at ? at : &here;
+        if (at->file)
+            yk__fail_in(&job->error, "%s:%d", at->file, at->line);
         if (job->team.group)
             yk__group_abort(job->team.group, &job->error);
     }
     *err = (yk_error)YK_ERROR_INIT;
+}
+
+/* Where a layer below names a node of the step, the place is that of its call; what noticed it comes last. */
+void yk__job_fail(yk_job *job, yk_error *err)
+{
+    const yk__call_site *at = yk__call_sites_find(&job->sites, yk__call_named(err->text));
+    char text[YK_ERROR_TEXT], where[200];
+    if (at && here_file) {
+        memcpy(text, err->text, sizeof text);
+        yk__fail(err, err->status, "%s (noticed at %s)", text, yk__here_text(where, sizeof where));
+    }
+    fail_at(job, err, at);
 }
 
 void yk__job_failf(yk_job *job, yk_status status, const char *fmt, ...)
@@ -98,7 +113,7 @@ void yk__job_failf(yk_job *job, yk_status status, const char *fmt, ...)
     va_end(ap);
     yk_error err = YK_ERROR_INIT;
     yk__fail(&err, status, "%s", text);
-    yk__job_fail(job, &err);
+    fail_at(job, &err, NULL);
 }
 
 bool yk_ok(const yk_job *job)
@@ -135,6 +150,14 @@ bool yk__job_alive(yk_job *job)
     return yk_ok(job);
 }
 
+void yk__op_begin(yk_job *job, const char *name)
+{
+    const uint32_t number = ++job->step.n_call;
+    job->step.trace.stream = number;
+    job->step.op_name = name;
+    yk__call_sites_add(&job->sites, number, here_file, here_line);
+}
+
 yk_job *yk__op_enter(const char *name, uint32_t n, const yk_t *x)
 {
     yk_job *job = NULL;
@@ -148,8 +171,7 @@ yk_job *yk__op_enter(const char *name, uint32_t n, const yk_t *x)
                           i + 1);
             return NULL;
         }
-    job->step.trace.stream = ++job->step.n_call;
-    job->step.op_name = name;
+    yk__op_begin(job, name);
     return job;
 }
 

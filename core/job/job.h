@@ -18,6 +18,7 @@
 #include "core/base/error.h"
 #include "core/base/mem.h"
 #include "core/device/device.h"
+#include "core/job/callsite.h"
 #include "core/job/owned.h"
 #include "core/job/step.h"
 #include "core/job/team.h"
@@ -82,6 +83,7 @@ struct yk_job {
     bool params_fixed; /* the engine has the layout of the optimizer: no parameter may come any more */
     bool training;
     yk__step step;
+    yk__call_sites sites;
     yk__values values;
     yk__compile_watch watch;
 
@@ -102,12 +104,15 @@ struct yk_job {
 yk_status yk__job_register(yk_job *job, yk_error *err); /* gives it a serial */
 void yk__job_unregister(yk_job *job);
 yk_job *yk__job_of(yk_t x); /* NULL: no such job */
-/* Keeps the first failure, with the place of the user's call; err is reset. */
+/* Keeps the first failure, with the place of the user's call in front (yk__job_fail: of the call whose node the text names, if it
+ * names one); err is reset. */
 void yk__job_fail(yk_job *job, yk_error *err);
 void yk__job_failf(yk_job *job, yk_status status, const char *fmt, ...) YK_PRINTF(3, 4);
 void yk__here_place(const char **file, int *line); /* of the user's last call; file: NULL where it is not known */
 const char *yk__here_text(char *buf, size_t n); /* "FILE:LINE" of the user's last call */
 bool yk__job_alive(yk_job *job); /* yk_ok, after taking over a failure of the graph */
+/* The next call of the step: its number for the nodes it makes, and its place. */
+void yk__op_begin(yk_job *job, const char *name);
 /* The job of the operands if all of it may go on; the required operands come first. NULL: return a poisoned handle. */
 yk_job *yk__op_enter(const char *name, uint32_t n, const yk_t *x);
 yk_t yk__handle(yk_job *job, yk__vid v);  /* takes over a failure of the graph */

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-libyokecore_la_SOURCES += core/job/agree.c core/job/agree.h core/job/assign.c core/job/backward.c core/job/blame.c \
-	core/job/blame.h core/job/count.c core/job/count.h core/job/data.c core/job/data_info.c core/job/data_info.h \
-	core/job/feed.c core/job/feed.h core/job/flush.c core/job/flush.h core/job/handle.c core/job/hash.c core/job/hash.h \
+libyokecore_la_SOURCES += core/job/agree.c core/job/agree.h core/job/agree_graph.c core/job/agree_graph.h \
+	core/job/assign.c core/job/backward.c core/job/blame.c core/job/blame.h core/job/callsite.c core/job/callsite.h \
+	core/job/count.c core/job/count.h core/job/data.c core/job/data_info.c core/job/data_info.h core/job/feed.c \
+	core/job/feed.h core/job/flush.c core/job/flush.h core/job/handle.c core/job/hash.c core/job/hash.h \
 	core/job/host_value.c core/job/host_value.h core/job/input.c core/job/input.h core/job/job.h core/job/log.c \
 	core/job/log.h core/job/op.h core/job/op_layer.c core/job/op_loss.c core/job/op_math.c core/job/op_norm.c \
 	core/job/op_pack.c core/job/op_shape.c core/job/open.c core/job/operand.c core/job/operand.h core/job/opt.c \
@@ -12,10 +13,11 @@ libyokecore_la_SOURCES += core/job/agree.c core/job/agree.h core/job/assign.c co
 	core/job/team.h core/job/values.c core/job/values.h core/job/weights.c core/job/window.c
 
 if WITH_CHECK
-UNIT_TESTS += tests/dist/agree.test tests/dist/job_ranks.test tests/fuzz/state.test tests/unit/job/api.test \
+UNIT_TESTS += tests/dist/agree.test tests/dist/job_ranks.test tests/fuzz/state.test tests/unit/job/api.test tests/unit/job/callsite.test \
 	tests/unit/job/host.test tests/unit/job/kill.test tests/unit/job/locale.test tests/unit/job/memory.test \
 	tests/unit/job/pack.test tests/unit/job/resume.test
 tests_unit_job_api_test_SOURCES = tests/unit/job/api.c
+tests_unit_job_callsite_test_SOURCES = tests/unit/job/callsite.c tests/support/refplugin.c tests/support/refplugin.h
 tests_unit_job_host_test_SOURCES = tests/unit/job/host.c
 tests_dist_agree_test_SOURCES = tests/dist/agree.c
 tests_dist_job_ranks_test_SOURCES = tests/dist/job_ranks.c

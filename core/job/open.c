@@ -264,6 +264,7 @@ static void free_tables(yk_job *job)
     yk__free(job->scratch);
     yk__attached_free(&job->attached);
     yk__step_free(&job->step);
+    yk__call_sites_free(&job->sites);
 }
 
 static void release_all(yk_job *job)
