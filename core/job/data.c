@@ -203,14 +203,12 @@ bool yk_data_next(yk_data *d, yk_batch *batch)
         yk__step_end(d->job);
     if (!d->eval && !yk__share_update(d->job, d->batch, &changed))
         return false;
-    yk_status s = changed ? yk__loader_flush(d->loader, &err) : YK_OK;
-    s = s ? s : yk__loader_next(d->loader, &b, &err);
-    if (!s && !b) {
+    if ((!changed || !yk__loader_flush(d->loader, &err)) && !yk__loader_next(d->loader, &b, &err) && !b) {
         d->epoch++;
         d->next = 0;
-        s = yk__loader_rewind(d->loader, d->epoch, 0, &err);
+        yk__loader_rewind(d->loader, d->epoch, 0, &err);
     }
-    if (s) {
+    if (err.status) {
         yk__job_fail(d->job, &err);
         return false;
     }

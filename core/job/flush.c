@@ -107,6 +107,20 @@ static bool trace_run(yk_job *job, uint32_t n_wanted, bool train)
     return true;
 }
 
+/* The state as rank `root` has it. */
+static yk_status broadcast_state(yk_job *job, const yk__job_param *p, uint32_t root, yk_error *err)
+{
+    const uint64_t bytes = p->n * yk_dtype_bytes(p->dtype);
+    void *v = yk__malloc(bytes);
+    if (!v)
+        return yk__fail_mem(err, bytes, p->name);
+    if (!yk__engine_state_read(job->engine, p->number, v, err) &&
+        !yk__group_broadcast_members(job->team.group, root, v, bytes, err) && job->step.empty)
+        yk__engine_state_write(job->engine, p->number, v, err);
+    yk__free(v);
+    return err->status;
+}
+
 /* A rank without rows computed no running statistics: it takes those of the first rank that has rows. */
 static bool broadcast_states(yk_job *job, size_t from)
 {
@@ -114,24 +128,16 @@ static bool broadcast_states(yk_job *job, size_t from)
     double with[YK__RANKS] = {0};
     uint32_t root = 0;
     with[job->team.rank] = job->step.empty ? 0.0 : 1.0;
-    yk_status s = yk__group_sum_members(job->team.group, with, job->team.world, &err);
+    yk__group_sum_members(job->team.group, with, job->team.world, &err);
     while (root + 1 < job->team.world && with[root] == 0.0)
         root++;
-    for (size_t i = from; i < job->step.n_assign && !s && yk__group_member(job->team.group, job->team.rank); i++)
-        for (size_t k = 0; k < job->n_param && !s; k++) {
-            yk__job_param *p = &job->param[k];
-            if (!p->state || p->number != job->step.assign[i].state)
-                continue;
-            uint64_t bytes = p->n * yk_dtype_bytes(p->dtype);
-            void *v = yk__malloc(bytes);
-            s = v ? yk__engine_state_read(job->engine, p->number, v, &err) : yk__fail_mem(&err, bytes, p->name);
-            s = s ? s : yk__group_broadcast_members(job->team.group, root, v, bytes, &err);
-            s = s || !job->step.empty ? s : yk__engine_state_write(job->engine, p->number, v, &err);
-            yk__free(v);
-        }
-    if (s)
+    for (size_t i = from; i < job->step.n_assign && yk__group_member(job->team.group, job->team.rank); i++)
+        for (size_t k = 0; k < job->n_param && !err.status; k++)
+            if (job->param[k].state && job->param[k].number == job->step.assign[i].state)
+                broadcast_state(job, &job->param[k], root, &err);
+    if (err.status)
         yk__job_fail(job, &err);
-    return !s;
+    return yk_ok(job);
 }
 
 /* Whether what is to be read or assigned follows from an exchange: then all ranks are here, and it needs their counts. */

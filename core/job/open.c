@@ -42,19 +42,17 @@ static yk_status choose_device(yk_job *job, yk__placement *mine, yk_error *err)
     if (!spec)
         spec = yk__option_text(YK__OPTION_DEVICES);
     bool automatic = !spec || !*spec || !strcmp(spec, "auto");
-    yk_status s = yk__topology_new(&job->topology, err);
-    s = s ? s : yk__device_select(spec, job->topology, &place, &n, err);
-    if (s)
-        return s;
+    if (yk__topology_new(&job->topology, err) || yk__device_select(spec, job->topology, &place, &n, err))
+        return err->status;
     if (n == 0)
-        s = yk__fail(err, YK_E_ARG, "devices \"%s\" select none", spec ? spec : "auto");
+        yk__fail(err, YK_E_ARG, "devices \"%s\" select none", spec ? spec : "auto");
     else if (n > 1 && !automatic)
-        s = yk__fail(err, YK_E_ARG, "devices \"%s\" are %u ranks: start the program by 'yoke launch', or call yk_launch first",
-                     spec, n);
+        yk__fail(err, YK_E_ARG, "devices \"%s\" are %u ranks: start the program by 'yoke launch', or call yk_launch first",
+                 spec, n);
     else
         *mine = place[0];
     yk__free(place);
-    return s;
+    return err->status;
 }
 
 /* The format to compute in on this device. */
@@ -109,7 +107,6 @@ static yk_status make_shares(yk_job *job, const rank_info *c, yk_error *err)
 {
     yk__rank_budget *budget = yk__calloc(job->team.world, sizeof *budget);
     uint32_t on_host = 0;
-    yk_status s;
     if (!budget)
         return yk__fail_mem(err, job->team.world * sizeof *budget, "the table of ranks");
     for (uint32_t r = 0; r < job->team.world; r++)
@@ -117,11 +114,11 @@ static yk_status make_shares(yk_job *job, const rank_info *c, yk_error *err)
     for (uint32_t r = 0; r < job->team.world; r++)
         budget[r] = (yk__rank_budget){.bytes = c[r].limit ? c[r].limit : c[r].free / (c[r].cpu ? on_host : 1),
                                   .limited = c[r].limit != 0,
-                                  .forced = c[r].forced != 0,
-                                  .pace = c[r].pace};
-    s = yk__share_new(job, budget, err);
+                                      .forced = c[r].forced != 0,
+                                      .pace = c[r].pace};
+    yk__share_new(job, budget, err);
     yk__free(budget);
-    return s;
+    return err->status;
 }
 
 static yk_status exchange_infos(yk_job *job, yk_error *err)
@@ -138,15 +135,18 @@ static yk_status exchange_infos(yk_job *job, yk_error *err)
     snprintf(mine.isa, sizeof mine.isa, "%s", caps->isa);
     rank_info *all = yk__calloc(job->team.world, sizeof *all);
     job->team.name = yk__calloc(job->team.world, sizeof *job->team.name);
-    yk_status s = all && job->team.name ? yk__group_all_gather(job->team.group, &mine, sizeof mine, all, err)
-                                        : yk__fail_mem(err, job->team.world * sizeof *all, "the table of ranks");
-    for (uint32_t r = 0; r < job->team.world && !s; r++)
+    if (!all || !job->team.name)
+        yk__fail_mem(err, job->team.world * sizeof *all, "the table of ranks");
+    if (err->status || yk__group_all_gather(job->team.group, &mine, sizeof mine, all, err))
+        goto free_all;
+    for (uint32_t r = 0; r < job->team.world; r++)
         memcpy(job->team.name[r], all[r].name, sizeof all[r].name);
-    if (!s && job->team.rank == 0 && !job->config.quiet)
+    if (job->team.rank == 0 && !job->config.quiet)
         print_table(job, all);
-    s = s ? s : make_shares(job, all, err);
+    make_shares(job, all, err);
+free_all:
     yk__free(all);
-    return s;
+    return err->status;
 }
 
 /* A launched process joins its ranks once; jobs that follow one another share the group, which is left at exit. */
@@ -166,9 +166,8 @@ static yk_status find_group(yk__group **group, yk_error *err)
     if (!yk__launched() && !joined)
         return yk__group_solo(group, err);
     if (!joined) {
-        yk_status s = yk__group_join(NULL, &joined, err); /* as the launcher named it: "rank 1 (cpu:1)" */
-        if (s)
-            return s;
+        if (yk__group_join(NULL, &joined, err)) /* as the launcher named it: "rank 1 (cpu:1)" */
+            return err->status;
         joined_by = getpid();
         atexit(leave_joined);
         yk__group_place(joined, yk__here_place);
@@ -196,41 +195,31 @@ static yk_status all_members(yk_job *job, yk_error *err)
         return yk__fail_mem(err, job->team.world * sizeof *member, "the ranks of a job");
     for (uint32_t r = 0; r < job->team.world; r++)
         member[r] = true;
-    yk_status s = yk__group_set_members(job->team.group, member, err);
+    yk__group_set_members(job->team.group, member, err);
     yk__free(member);
-    return s;
+    return err->status;
 }
 
 static yk_status assemble_job(yk_job *job, yk_error *err)
 {
     yk__placement mine;
-    yk_status s = yk__launch_check(err);
-    s = s ? s : yk__options_check(err);
-    s = s ? s : check_config(job, err);
-    s = s ? s : choose_device(job, &mine, err);
-    if (s)
-        return s;
-    s = find_group(&job->team.group, err);
-    if (s)
-        return s;
+    if (yk__launch_check(err) || yk__options_check(err) || check_config(job, err) || choose_device(job, &mine, err) ||
+        find_group(&job->team.group, err))
+        return err->status;
     job->team.rank = yk__group_rank(job->team.group);
     job->team.world = yk__group_size(job->team.group);
-    s = yk__device_open(&mine, &job->device, err);
-    s = s ? s : choose_precision(job, err);
-    if (s)
-        return s;
+    if (yk__device_open(&mine, &job->device, err) || choose_precision(job, err))
+        return err->status;
     if (job->team.rank == 0)
         warn_unknown_options();
     if (!job->config.memory_limit)
         job->config.memory_limit = yk__option_size_of(YK__OPTION_MEMORY_LIMIT, job->team.rank);
     make_scaler(job);
-    s = all_members(job, err);
-    if (s)
-        return s;
     const yk__engine_config c = {.precision = job->precision, .memory_limit = job->config.memory_limit,
                                 .dry = job->config.plan_only};
-    s = yk__engine_new(job->device, job->team.group, &c, &job->engine, err);
-    return s ? s : exchange_infos(job, err);
+    if (all_members(job, err) || yk__engine_new(job->device, job->team.group, &c, &job->engine, err) || exchange_infos(job, err))
+        return err->status;
+    return YK_OK;
 }
 
 yk_job *(yk_open)(const yk_config *config)

@@ -33,14 +33,12 @@ int yk_launch(const char *devices, char *const *argv)
     if (yk__launched())
         return -1;
     /* in a child process: a driver must not run here before the ranks are forked */
-    yk_status s = yk__launch_check(&err);
-    s = s ? s : yk__options_check(&err);
-    s = s ? s : yk__launch_select(devices ? devices : yk__option_text(YK__OPTION_DEVICES), &place, &n, &err);
-    if (!s)
+    const char *spec = devices ? devices : yk__option_text(YK__OPTION_DEVICES);
+    if (!yk__launch_check(&err) && !yk__options_check(&err) && !yk__launch_select(spec, &place, &n, &err))
         return run_ranks(place, n, argv);
     if (yk__launch_speaks())
         say_launch(err.text);
-    return s == YK_E_ARG || s == YK_E_FORMAT ? 2 : 1;
+    return err.status == YK_E_ARG || err.status == YK_E_FORMAT ? 2 : 1;
 }
 
 uint32_t yk_rank(const yk_job *job)

@@ -103,10 +103,9 @@ static yk_status tensor_read(tensors *t, int64_t i, yk_error *err)
 static yk_status tensor_fetch(void *user, int64_t i, uint64_t from, void *buf, size_t bytes, yk_error *err)
 {
     tensors *t = user;
-    yk_status s = tensor_read(t, i, err);
-    if (!s)
+    if (!tensor_read(t, i, err))
         memcpy(buf, (const char *)t->whole + from, bytes);
-    return s;
+    return err->status;
 }
 
 /* ---- State ---- */
@@ -243,10 +242,9 @@ static json_t *state_of(yk_job *job)
 /* Ranks that write nothing take part in reading the moments. */
 static yk_status tensors_follow(tensors *t, yk_error *err)
 {
-    yk_status s = YK_OK;
-    for (int64_t i = 0; i < t->n && !s; i++)
-        s = tensor_read(t, i, err);
-    return s;
+    for (int64_t i = 0; i < t->n && !err->status; i++)
+        tensor_read(t, i, err);
+    return err->status;
 }
 
 static yk_status save_file(yk__checkpoint *c, yk_job *job, const char *file, bool moments, yk_error *err)
@@ -254,9 +252,12 @@ static yk_status save_file(yk__checkpoint *c, yk_job *job, const char *file, boo
     tensors t;
     if (!tensors_list(job, moments, &t))
         return yk__fail(err, job->error.status, "%s", job->error.text);
-    yk_status s = c ? yk__checkpoint_tensors(c, file, t.out, t.n, tensor_fetch, &t, err) : moments ? tensors_follow(&t, err) : YK_OK;
+    if (c)
+        yk__checkpoint_tensors(c, file, t.out, t.n, tensor_fetch, &t, err);
+    else if (moments)
+        tensors_follow(&t, err);
     tensors_free(&t);
-    return s;
+    return err->status;
 }
 
 static yk_status write_companions(yk_job *job, const char *dir, yk_error *err)
@@ -264,6 +265,15 @@ static yk_status write_companions(yk_job *job, const char *dir, yk_error *err)
     for (size_t i = 0; i < job->attached.n_companion && yk_ok(job); i++)
         job->attached.companion[i].write(job->attached.companion[i].object, dir);
     return yk_ok(job) ? YK_OK : yk__fail(err, job->error.status, "%s", job->error.text);
+}
+
+/* All files but the state; c NULL: of another rank than 0. */
+static yk_status save_parts(yk__checkpoint *c, yk_job *job, yk_error *err)
+{
+    if (save_file(c, job, MODEL, false, err) || (job->opt && save_file(c, job, MOMENTS, true, err)) ||
+        (c && write_companions(job, yk__checkpoint_folder(c), err)))
+        return err->status;
+    return YK_OK;
 }
 
 void yk_save_with(yk_job *job, void *object, void (*write)(void *object, const char *dir))
@@ -286,20 +296,14 @@ void yk_save(yk_job *job, const char *dir)
     }
     if (!yk__params_ready(job) || (job->opt && !yk__opt_made(job->opt)) || !yk__job_catch_up(job))
         return;
-    yk_status s = job->team.rank == 0 ? yk__checkpoint_begin(dir, &c, &err) : YK_OK;
-    s = s ? s : save_file(c, job, MODEL, false, &err);
-    if (!s && job->opt)
-        s = save_file(c, job, MOMENTS, true, &err);
-    if (!s && c)
-        s = write_companions(job, yk__checkpoint_folder(c), &err);
-    if (!s && c) {
-        json_t *state = state_of(job);
-        s = yk__checkpoint_commit(c, state, &err);
-        json_decref(state);
-    } else {
+    if ((job->team.rank == 0 && yk__checkpoint_begin(dir, &c, &err)) || save_parts(c, job, &err)) {
         yk__checkpoint_abandon(c);
+    } else if (c) {
+        json_t *state = state_of(job);
+        yk__checkpoint_commit(c, state, &err);
+        json_decref(state);
     }
-    if (s)
+    if (err.status)
         yk__job_fail(job, &err);
     yk_barrier(job);
 }
@@ -328,10 +332,8 @@ static yk_status tensor_put(tensors *t, int64_t i, yk__safetensors *st, yk_error
     if (!same)
         return yk__fail(err, YK_E_FORMAT, "%s: tensor %s %s", yk__safetensors_path(st), t->out[i].name,
                         x ? "has another shape or type than the job's" : "is missing");
-    yk_status s = yk__safetensors_load(st, x, 0, x->bytes, t->whole, err);
-    s = s ? s : finite_ok(t, p, x, yk__safetensors_path(st), err);
-    if (s)
-        return s;
+    if (yk__safetensors_load(st, x, 0, x->bytes, t->whole, err) || finite_ok(t, p, x, yk__safetensors_path(st), err))
+        return err->status;
     if (t->moments)
         return yk__engine_moment_write(t->job->engine, t->kind[i], p->number, t->whole, err);
     return yk__param_put_file(t->job, p, t->whole) ? YK_OK : yk__fail(err, t->job->error.status, "%s", t->job->error.text);
@@ -342,22 +344,25 @@ static yk_status load_file(yk_job *job, const char *dir, const char *file, bool 
     tensors t;
     yk__safetensors *st = NULL;
     char *path = yk__format("%s/%s", dir, file);
-    yk_status s = path ? yk__safetensors_open(path, &st, err) : yk__fail_mem(err, strlen(dir), "a path");
-    yk__free(path);
-    if (s)
-        return s;
+    if (!path)
+        return yk__fail_mem(err, strlen(dir), "a path");
+    if (yk__safetensors_open(path, &st, err))
+        goto free_path;
     if (!tensors_list(job, moments, &t)) {
-        yk__safetensors_close(st);
-        return yk__fail(err, job->error.status, "%s", job->error.text);
+        yk__fail(err, job->error.status, "%s", job->error.text);
+        goto close_file;
     }
     if (yk__safetensors_count(st) != t.n)
-        s = yk__fail(err, YK_E_FORMAT, "%s: %lld tensors, the job has %lld", yk__safetensors_path(st),
-                     (long long)yk__safetensors_count(st), (long long)t.n);
-    for (int64_t i = 0; i < t.n && !s; i++)
-        s = tensor_put(&t, i, st, err);
+        yk__fail(err, YK_E_FORMAT, "%s: %lld tensors, the job has %lld", yk__safetensors_path(st),
+                 (long long)yk__safetensors_count(st), (long long)t.n);
+    for (int64_t i = 0; i < t.n && !err->status; i++)
+        tensor_put(&t, i, st, err);
     tensors_free(&t);
+close_file:
     yk__safetensors_close(st);
-    return s;
+free_path:
+    yk__free(path);
+    return err->status;
 }
 
 static yk_status check_state(const yk_job *job, const char *dir, const json_t *state, yk_error *err)
@@ -435,12 +440,8 @@ void yk_load(yk_job *job, const char *dir)
     json_t *state = NULL;
     if (!yk_ok(job) || (job->opt && !yk__opt_made(job->opt)))
         return;
-    yk_status s = yk__checkpoint_read(dir, &state, &err);
-    s = s ? s : check_state(job, dir, state, &err);
-    s = s ? s : load_file(job, dir, MODEL, false, &err);
-    if (!s && job->opt)
-        s = load_file(job, dir, MOMENTS, true, &err);
-    if (s) {
+    if (yk__checkpoint_read(dir, &state, &err) || check_state(job, dir, state, &err) || load_file(job, dir, MODEL, false, &err) ||
+        (job->opt && load_file(job, dir, MOMENTS, true, &err))) {
         yk__job_fail(job, &err);
     } else {
         yk__resume_notes(job, dir, state);
