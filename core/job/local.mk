@@ -7,10 +7,11 @@ libyokecore_la_SOURCES += core/job/agree.c core/job/agree.h core/job/agree_graph
 	core/job/log.h core/job/op.h core/job/op_layer.c core/job/op_loss.c core/job/op_math.c core/job/op_norm.c \
 	core/job/op_pack.c core/job/op_shape.c core/job/open.c core/job/operand.c core/job/operand.h core/job/opt.c \
 	core/job/opt.h core/job/owned.c core/job/owned.h core/job/param.c core/job/param.h core/job/ranks.c core/job/read.c \
-	core/job/read.h core/job/resume.c core/job/resume.h core/job/save.c core/job/schedule.c core/job/settings.c \
-	core/job/sharding.c core/job/sharding.h core/job/sharding_rules.c core/job/share.c core/job/share.h \
-	core/job/share_rows.c core/job/share_state.c core/job/state.c core/job/state.h core/job/step.c core/job/step.h \
-	core/job/team.h core/job/values.c core/job/values.h core/job/weights.c core/job/window.c
+	core/job/read.h core/job/resume.c core/job/resume.h core/job/row_ops.c core/job/row_ops.h core/job/save.c \
+	core/job/schedule.c core/job/settings.c core/job/sharding.c core/job/sharding.h core/job/sharding_rules.c \
+	core/job/share.c core/job/share.h core/job/share_rows.c core/job/share_state.c core/job/state.c core/job/state.h \
+	core/job/step.c core/job/step.h core/job/team.h core/job/values.c core/job/values.h core/job/weights.c \
+	core/job/window.c
 
 if WITH_CHECK
 UNIT_TESTS += tests/dist/agree.test tests/dist/job_ranks.test tests/fuzz/state.test tests/unit/job/api.test tests/unit/job/callsite.test \

@@ -4,6 +4,7 @@
 
 #include "core/job/feed.h"
 #include "core/job/op.h"
+#include "core/job/row_ops.h"
 #include "core/job/sharding.h"
 
 /* One output of an op by yk__apply. */

@@ -3,6 +3,7 @@
 #include "core/job/input.h"
 #include "core/job/op.h"
 #include "core/job/operand.h"
+#include "core/job/row_ops.h"
 #include "core/job/sharding.h"
 
 yk__vid yk__as_float(yk_job *job, yk__vid v)
@@ -328,6 +329,14 @@ yk_t yk_max(yk_t x, uint32_t axes, bool keep)
     return yk__result(job, keep ? s : drop_axes(job, s, axes), to);
 }
 
+/* Over all ranks: the global number of a row. */
+static yk_t argmax_of_rows(yk_job *job, yk__vid v, uint32_t axis)
+{
+    const uint32_t signature = yk__sharding_of(job, v).signature * 31u + 11u;
+    const yk__sharding to = {.kind = YK__REPLICATED, .exchanged = true, .signature = signature};
+    return yk__result(job, drop_axes(job, yk__row_argmax(job, v, axis), 1u << axis), to);
+}
+
 yk_t yk_argmax(yk_t x, int32_t axis)
 {
     yk_job *job;
@@ -341,8 +350,12 @@ yk_t yk_argmax(yk_t x, int32_t axis)
     }
     v = yk__sum_of_ranks(job, v);
     yk__sharding to = yk__shard_drop(job, v, 1u << at, false);
-    if (yk__over_rows(job, v, 1u << at))
-        to = yk__shard_local(job, v, "the number of a row is not known over all ranks");
+    if (yk__over_rows(job, v, 1u << at)) {
+        const char *why = yk__sharding_of(job, v).inner == 1 ? yk__row_numbers_missing(job) : "some entries along the axis are of one row";
+        if (!why)
+            return argmax_of_rows(job, v, (uint32_t)at);
+        to = yk__shard_local(job, v, why);
+    }
     return yk__result(job, drop_axes(job, yk__argmax(&job->step.trace, v, (uint32_t)at), 1u << at), to);
 }
 

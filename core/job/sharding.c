@@ -24,7 +24,6 @@
  */
 #include "core/job/sharding.h"
 
-#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -234,45 +233,6 @@ void yk__sharding_counts(yk_job *job, double ranks)
         yk__scalar_set(job, job->step.share_scalar, job->step.row_share);
     for (size_t i = 0; i < job->step.n_row_mean; i++)
         yk__scalar_set(job, job->step.row_mean[i].scalar, count_inverse(job->step.row_mean[i].each * rows));
-}
-
-/* Over all ranks, with the axes kept; no gradient passes. A rank without rows has none that is larger. */
-static yk__vid largest_of(yk_job *job, yk__vid v, uint32_t axes)
-{
-    int64_t dim[YK_MAX_DIMS];
-    const yk_value *x = &job->step.trace.value[v];
-    if (yk__count(x))
-        return yk__all_max(&job->step.trace, yk__rmax(&job->step.trace, v, axes));
-    for (uint32_t i = 0; i < x->dims; i++)
-        dim[i] = axes >> i & 1 ? 1 : x->dim[i];
-    return yk__all_max(&job->step.trace, yk__fill(&job->step.trace, (double)-INFINITY, YK_F32, x->dims, dim));
-}
-
-/*
- * The largest over all ranks. Its gradient goes to all entries that are the largest, on whatever rank, evenly (torch.amax):
- * nothing passes all_max, but beside it stands a sum of 0, (v - largest) / ties over the ties, which has that gradient.
- */
-yk__vid yk__row_max(yk_job *job, yk__vid v, uint32_t axes)
-{
-    yk__graph *g = &job->step.trace;
-    const yk__vid lowest = yk__const(g, -3.4028234663852886e38, YK_F32), zero = yk__const(g, 0.0, YK_F32);
-    const yk__vid largest = largest_of(job, v, axes);
-    const yk__vid hit = yk__bin(g, YK_OP_EQ, v, largest);
-    const yk__vid ties = yk__all_reduce(g, yk__sum(g, yk__cast(g, hit, YK_F32), axes));
-    const yk__vid over = yk__bin(g, YK_OP_SUB, yk__bin(g, YK_OP_MAX, v, lowest), yk__bin(g, YK_OP_MAX, largest, lowest));
-    const yk__vid none = yk__all_reduce(g, yk__sum(g, yk__select(g, hit, over, zero), axes));
-    return yk__bin(g, YK_OP_ADD, largest, yk__bin(g, YK_OP_DIV, none, yk__bin(g, YK_OP_MAX, ties, yk__const(g, 1.0, YK_F32))));
-}
-
-/* e^(v - largest) over its sum; the largest is only for the range, so it needs no gradient. */
-yk__vid yk__row_softmax(yk_job *job, yk__vid v, bool logarithm)
-{
-    yk__graph *g = &job->step.trace;
-    const uint32_t axes = 1u << (g->value[v].dims - 1u);
-    const yk__vid low = yk__bin(g, YK_OP_SUB, v, largest_of(job, v, axes));
-    const yk__vid power = yk__un(g, YK_OP_EXP, low);
-    const yk__vid sum = yk__all_reduce(g, yk__sum(g, power, axes));
-    return logarithm ? yk__bin(g, YK_OP_SUB, low, yk__un(g, YK_OP_LOG, sum)) : yk__bin(g, YK_OP_DIV, power, sum);
 }
 
 /* ---- What cannot be split ---- */

@@ -32,8 +32,6 @@ yk__sharding yk__shard_labels(yk_job *job, yk__vid logits, yk__vid labels); /* o
 yk__sharding yk__shard_total(yk__sharding items, bool mean);                /* of the sum or the mean of a loss's items */
 bool yk__over_rows(const yk_job *job, yk__vid v, uint32_t axes); /* SHARDED, and the axes hold its rows */
 yk__vid yk__row_mean_of(yk_job *job, yk__vid v, uint32_t axes);  /* the reciprocal, a scalar */
-yk__vid yk__row_max(yk_job *job, yk__vid v, uint32_t axes);      /* over all ranks, axes kept */
-yk__vid yk__row_softmax(yk_job *job, yk__vid v, bool logarithm); /* over the last axis and all ranks */
 yk__vid yk__share_leaf(yk_job *job);
 void yk__sharding_input(yk_job *job, uint32_t number);
 void yk__sharding_constant(yk_job *job, yk__vid leaf, float value);

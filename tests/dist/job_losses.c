@@ -64,7 +64,7 @@ static step begin(yk_job *job, const net *m, const int *split, bool tell_rows)
     }
     if (tell_rows)
         yk_rows(job, n, row, ROWS);
-    step s = {.job = job, .n = n, .w = m->w, .b = m->b, .q = m->q};
+    step s = {.job = job, .n = n, .first = first, .w = m->w, .b = m->b, .q = m->q};
     s.x = yk_input(job, YK_F32, 2, (const int64_t[]){n, IN}, x);
     s.y = yk_input(job, YK_I32, 1, (const int64_t[]){n}, y);
     s.weight = yk_input(job, YK_F32, 1, (const int64_t[]){n}, weight);
