@@ -16,7 +16,6 @@ static inline yk__vid yk__reshape_to(yk__graph *g, yk__vid v, uint32_t dims, con
     return v;
 }
 
-yk__vid yk__as_float(yk_job *job, yk__vid v); /* cast to f32 where it is not float */
 bool yk__dropout_wanted(yk_job *job, const char *name, float p); /* false in evaluation, and after a failure */
 yk__vid yk__dropout(yk_job *job, yk__vid x, float p, yk__vid rows);
 

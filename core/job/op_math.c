@@ -6,13 +6,6 @@
 #include "core/job/row_ops.h"
 #include "core/job/sharding.h"
 
-yk__vid yk__as_float(yk_job *job, yk__vid v)
-{
-    if (v == YK_NONE || yk__dtype_is_float(job->step.trace.value[v].dtype))
-        return v;
-    return yk__result_like(job, v, yk__cast(&job->step.trace, v, YK_F32));
-}
-
 /* Brings two operands to one type: the float one if there is one, else i32. */
 static void unite_types(yk_job *job, yk__vid *a, yk__vid *b)
 {

@@ -100,6 +100,13 @@ yk__vid yk__result_like(yk_job *job, yk__vid from, yk__vid v)
     return sharding_place(job, v, yk__sharding_of(job, from));
 }
 
+yk__vid yk__as_float(yk_job *job, yk__vid v)
+{
+    if (v == YK_NONE || yk__dtype_is_float(job->step.trace.value[v].dtype))
+        return v;
+    return yk__result_like(job, v, yk__cast(&job->step.trace, v, YK_F32));
+}
+
 /* ---- Inputs ---- */
 
 /* Rows, where the first length is a multiple of this rank's: neighbouring entries are of one row then. */

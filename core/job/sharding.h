@@ -11,6 +11,7 @@
 yk__sharding yk__sharding_of(const yk_job *job, yk__vid v);
 yk_t yk__result(yk_job *job, yk__vid v, yk__sharding s); /* the handle of a result; a folded view becomes a value of its own */
 yk__vid yk__result_like(yk_job *job, yk__vid from, yk__vid v); /* v lies as `from` does (a cast) */
+yk__vid yk__as_float(yk_job *job, yk__vid v); /* cast to f32 where it is not float */
 /* PARTIAL: its sum over the ranks, while training; else v. */
 yk__vid yk__sum_of_ranks(yk_job *job, yk__vid v);
 yk__vid yk__operand(yk_job *job, const char *name, yk_t x); /* yk__sum_of_ranks of yk__step_value */
