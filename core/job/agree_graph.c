@@ -62,8 +62,9 @@ static bool is_used(const yk__graph *g, const uint64_t *leaf, const yk_node *nod
 /* Of each value: what hash_leaves says, and in bit 0 whether the loss depends on it; NULL after a failure. *hash: of all that are. */
 static const uint64_t *mark_used(yk_job *job, uint64_t *hash)
 {
-    yk__step_lists *lists = &job->step.lists;
-    const yk__graph *g = &job->step.trace;
+    yk__step *step = &job->step;
+    yk__step_lists *lists = &step->lists;
+    const yk__graph *g = &step->trace;
     if (yk__grow(&lists->leaf, &lists->cap_leaf, g->n_value, sizeof *lists->leaf)) {
         yk__job_failf(job, YK_E_MEM, "out of memory while comparing the ranks' graphs");
         return NULL;
@@ -71,8 +72,8 @@ static const uint64_t *mark_used(yk_job *job, uint64_t *hash)
     uint64_t *leaf = memset(lists->leaf, 0, g->n_value * sizeof *leaf);
     hash_leaves(job, leaf);
     *hash = 0;
-    if (job->step.loss != YK_NONE)
-        leaf[yk__trace_root(g, job->step.loss)] |= 1;
+    if (step->loss != YK_NONE)
+        leaf[yk__trace_root(g, step->loss)] |= 1;
     for (size_t k = g->n_node; k-- > 0;) {
         const yk_node *node = &g->node[k];
         const bool used = is_used(g, leaf, node);

@@ -12,13 +12,14 @@
 /* Marks the values that the loss depends on; NULL after a failure. */
 static const uint8_t *mark_reached(yk_job *job, yk__vid loss)
 {
-    const yk__graph *g = &job->step.trace;
+    yk__step *step = &job->step;
+    const yk__graph *g = &step->trace;
     uint8_t *need;
-    if (yk__grow(&job->step.lists.need, &job->step.lists.cap_need, g->n_value, 1)) {
+    if (yk__grow(&step->lists.need, &step->lists.cap_need, g->n_value, 1)) {
         yk__job_failf(job, YK_E_MEM, "out of memory in yk_backward");
         return NULL;
     }
-    need = memset(job->step.lists.need, 0, g->n_value);
+    need = memset(step->lists.need, 0, g->n_value);
     need[yk__trace_root(g, loss)] = 1;
     for (size_t k = g->n_node; k-- > 0;) {
         const yk_node *node = &g->node[k];
@@ -34,15 +35,16 @@ static const uint8_t *mark_reached(yk_job *job, yk__vid loss)
 /* Which counted losses the loss depends on, as a bit mask: those whose 1/count is read on the way. */
 static uint32_t terms_of(const yk_job *job, const uint8_t *need)
 {
-    const yk__graph *g = &job->step.trace;
+    const yk__step *step = &job->step;
+    const yk__graph *g = &step->trace;
     uint32_t mask = 0;
     for (size_t v = 0; v < g->n_value; v++) {
         const yk_value *x = &g->value[v];
         if (!need[v] || x->slot == YK_NONE || g->slot[x->slot].kind != YK_SLOT_INPUT)
             continue;
-        for (uint32_t c = 0; c < job->step.n_counted; c++)
-            if (job->step.scalar_slot[job->step.counted[c].scalar / YK__SCALARS] == x->slot &&
-                x->offset == job->step.counted[c].scalar % YK__SCALARS * sizeof(float))
+        for (uint32_t c = 0; c < step->n_counted; c++)
+            if (step->scalar_slot[step->counted[c].scalar / YK__SCALARS] == x->slot &&
+                x->offset == step->counted[c].scalar % YK__SCALARS * sizeof(float))
                 mask |= 1u << c;
     }
     return mask;
@@ -51,15 +53,16 @@ static uint32_t terms_of(const yk_job *job, const uint8_t *need)
 /* The weight of this micro batch in its window, and which parameters it trains. */
 static bool weigh_loss(yk_job *job)
 {
-    const uint8_t *need = mark_reached(job, job->step.loss);
+    yk__step *step = &job->step;
+    const uint8_t *need = mark_reached(job, step->loss);
     if (!need)
         return false;
     for (size_t i = 0; i < job->n_param; i++)
         if (job->param[i].leaf_gen == job->gen && need[job->param[i].leaf])
             job->param[i].used = true;
-    job->step.loss_weight = 1.0;
+    step->loss_weight = 1.0;
     if (job->config.average == YK_AVERAGE_ROWS)
-        job->step.loss_weight = (double)job->step.global_rows;
+        step->loss_weight = (double)step->global_rows;
     if (job->config.average != YK_AVERAGE_ITEMS)
         return true;
     uint32_t mask = terms_of(job, need);
@@ -69,7 +72,7 @@ static bool weigh_loss(yk_job *job)
                       mask ? "several" : "none");
         return false;
     }
-    job->step.loss_weight = job->step.counted[__builtin_ctz(mask)].global;
+    step->loss_weight = step->counted[__builtin_ctz(mask)].global;
     return true;
 }
 

@@ -11,7 +11,6 @@
 
 #include "core/job/data_info.h"
 
-
 static int64_t find_not_finite(const float *v, int64_t n)
 {
     for (int64_t i = 0; i < n; i++)
@@ -29,12 +28,13 @@ void yk__row_text(const yk_job *job, int64_t row, char *buf, size_t n)
 
 static bool blame_input(const yk_job *job, char *buf, size_t n)
 {
+    const yk__step *step = &job->step;
     char row[320];
-    for (size_t i = 0; i < job->step.n_input; i++) {
-        const yk__step_input *input = &job->step.input[i];
-        if (input->scalars || job->step.trace.value[input->leaf].dtype != YK_F32)
+    for (size_t i = 0; i < step->n_input; i++) {
+        const yk__step_input *input = &step->input[i];
+        if (input->scalars || step->trace.value[input->leaf].dtype != YK_F32)
             continue;
-        const yk_value *x = &job->step.trace.value[input->leaf];
+        const yk_value *x = &step->trace.value[input->leaf];
         const int64_t all = yk__count(x), at = find_not_finite(input->data, all);
         if (at < 0)
             continue;
@@ -80,20 +80,21 @@ static uint32_t add_probes(yk__graph *g, size_t n_node, yk__vid *node, yk__vid *
 /* Runs the forward pass once more, with nothing but the probes as its results. */
 static bool run_probes(yk_job *job, uint32_t n, const yk__vid *probe, float *found, void **where)
 {
+    yk__step *step = &job->step;
     yk_error quiet = YK_ERROR_INIT;
     uint64_t ticket;
     for (uint32_t i = 0; i < n; i++)
         where[i] = &found[i];
-    const yk__micro m = {.trace = &job->step.trace,
+    const yk__micro m = {.trace = &step->trace,
                          .loss = YK_NONE,
                          .seed = YK_NONE,
-                         .n_input = (uint32_t)job->step.n_input,
-                         .input = job->step.lists.input,
-                         .input_bytes = job->step.lists.input_bytes,
+                         .n_input = (uint32_t)step->n_input,
+                         .input = step->lists.input,
+                         .input_bytes = step->lists.input_bytes,
                          .n_result = n,
                          .result = probe,
                          .result_host = where};
-    return !job->step.trace.error.status && !yk__engine_run(job->engine, &m, &ticket, &quiet) &&
+    return !step->trace.error.status && !yk__engine_run(job->engine, &m, &ticket, &quiet) &&
            !yk__engine_wait(job->engine, ticket, &quiet);
 }
 

@@ -14,26 +14,28 @@
 
 uint32_t yk__counted_new(yk_job *job, double local, yk__vid *inverse)
 {
-    if (job->step.n_counted == YK__COUNTS) {
+    yk__step *step = &job->step;
+    if (step->n_counted == YK__COUNTS) {
         yk__job_failf(job, YK_E_ARG, "more than %d losses in one micro batch", YK__COUNTS);
         return YK_NONE;
     }
-    yk__counted *c = &job->step.counted[job->step.n_counted];
+    yk__counted *c = &step->counted[step->n_counted];
     *c = (yk__counted){.local = local};
     c->scalar = yk__scalar_new(job, local > 0.0 ? 1.0 / local : 0.0, inverse);
-    return *inverse == YK_NONE ? YK_NONE : job->step.n_counted++;
+    return *inverse == YK_NONE ? YK_NONE : step->n_counted++;
 }
 
 /* One exchange: the counts of losses, the rows, who has none, and what the sharding checks. */
 bool yk__count_ranks(yk_job *job)
 {
+    yk__step *step = &job->step;
     yk_error err = YK_ERROR_INIT;
     double v[YK__COUNTS + 2 + YK__AGREE_NUMBERS + YK__SHARD_NUMBERS], shard_numbers[YK__SHARD_NUMBERS];
-    const uint32_t n = job->step.n_counted, agree = n + 2, shard = agree + YK__AGREE_NUMBERS;
+    const uint32_t n = step->n_counted, agree = n + 2, shard = agree + YK__AGREE_NUMBERS;
     for (uint32_t i = 0; i < n; i++)
-        v[i] = job->step.counted[i].local;
-    v[n] = (double)job->step.local_rows;
-    v[n + 1] = job->step.empty;
+        v[i] = step->counted[i].local;
+    v[n] = (double)step->local_rows;
+    v[n + 1] = step->empty;
     yk__sharding_numbers(job, shard_numbers);
     memcpy(v + shard, shard_numbers, sizeof shard_numbers);
     if (job->team.world > 1 && !yk__agree_numbers(job, v + agree))
@@ -45,13 +47,13 @@ bool yk__count_ranks(yk_job *job)
     if (job->team.world > 1 && (!yk__agree_check(job, v + agree) || !yk__sharding_check(job, shard_numbers, v + shard)))
         return false;
     for (uint32_t i = 0; i < n; i++) {
-        job->step.counted[i].global = v[i];
-        yk__scalar_set(job, job->step.counted[i].scalar, v[i] > 0.0 ? 1.0 / v[i] : 0.0);
+        step->counted[i].global = v[i];
+        yk__scalar_set(job, step->counted[i].scalar, v[i] > 0.0 ? 1.0 / v[i] : 0.0);
     }
-    if (!job->step.rows_set)
-        job->step.global_rows = (int64_t)v[n];
-    job->step.any_empty = v[n + 1] > 0.0;
+    if (!step->rows_set)
+        step->global_rows = (int64_t)v[n];
+    step->any_empty = v[n + 1] > 0.0;
     yk__sharding_counts(job, v[shard + YK__SHARD_NUMBERS - 1]);
-    job->step.counted_ranks = true;
+    step->counted_ranks = true;
     return true;
 }

@@ -14,6 +14,7 @@ static bool input_type(yk_dtype t)
 
 yk_t yk_input(yk_job *job, yk_dtype dtype, uint32_t dims, const int64_t *dim, const void *data)
 {
+    yk__step *step = &job->step;
     uint64_t n = 1;
     if (!yk_ok(job))
         return YK__POISON;
@@ -35,16 +36,16 @@ yk_t yk_input(yk_job *job, yk_dtype dtype, uint32_t dims, const int64_t *dim, co
     if (number == YK_NONE)
         return YK__POISON;
     if (bytes)
-        memcpy(job->step.input[number].data, data, bytes);
+        memcpy(step->input[number].data, data, bytes);
     if (n == 0)
-        job->step.empty = true;
-    if (!job->step.rows_set && !job->step.rows_default && dims) {
-        job->step.rows_default = true;
-        job->step.local_rows = job->step.global_rows = dim[0];
+        step->empty = true;
+    if (!step->rows_set && !step->rows_default && dims) {
+        step->rows_default = true;
+        step->local_rows = step->global_rows = dim[0];
     }
-    if (job->step.input[number].leaf != YK_NONE)
+    if (step->input[number].leaf != YK_NONE)
         yk__sharding_input(job, number);
-    return yk__handle(job, job->step.input[number].leaf);
+    return yk__handle(job, step->input[number].leaf);
 }
 
 yk_t yk_constant(yk_job *job, float value)
@@ -60,22 +61,23 @@ yk_t yk_constant(yk_job *job, float value)
 /* row NULL: they are first, first + 1, .. */
 static void set_rows(yk_job *job, int64_t local, const int32_t *row, int64_t first, int64_t global)
 {
-    if (job->step.rows_input != YK_NONE || job->step.n_packing) {
+    yk__step *step = &job->step;
+    if (step->rows_input != YK_NONE || step->n_packing) {
         yk__job_failf(job, YK_E_ARG, "yk_rows: dropout has used the row numbers of this step already; call it before");
         return;
     }
-    if (yk__grow(&job->step.row_number, &job->step.cap_row_number, (size_t)local, sizeof *job->step.row_number)) {
+    if (yk__grow(&step->row_number, &step->cap_row_number, (size_t)local, sizeof *step->row_number)) {
         yk__job_failf(job, YK_E_MEM, "out of memory in yk_rows");
         return;
     }
     for (int64_t i = 0; i < local; i++)
-        job->step.row_number[i] = row ? row[i] : (int32_t)(first + i);
-    job->step.rows_set = true;
-    job->step.empty = job->step.empty || local == 0;
-    job->step.local_rows = local;
-    job->step.global_rows = global;
-    for (uint32_t i = 0; i < job->step.n_input; i++)
-        if (job->step.input[i].from_user && job->step.input[i].leaf != YK_NONE)
+        step->row_number[i] = row ? row[i] : (int32_t)(first + i);
+    step->rows_set = true;
+    step->empty = step->empty || local == 0;
+    step->local_rows = local;
+    step->global_rows = global;
+    for (uint32_t i = 0; i < step->n_input; i++)
+        if (step->input[i].from_user && step->input[i].leaf != YK_NONE)
             yk__sharding_input(job, i);
 }
 
@@ -104,18 +106,19 @@ static int64_t random_rows(yk_job *job, int64_t lead)
 
 bool yk__dropout_key(yk_job *job, yk__vid *key)
 {
+    yk__step *step = &job->step;
     const int64_t four = 4;
-    if (job->step.key_input == YK_NONE) {
+    if (step->key_input == YK_NONE) {
         uint32_t k = yk__input_new(job, YK_I32, 1, &four, 4 * sizeof(int32_t));
         if (k == YK_NONE)
             return false;
         const uint32_t v[4] = {(uint32_t)job->config.seed, (uint32_t)(job->config.seed >> 32),
                                (uint32_t)job->micro_step, 0};
-        memcpy(job->step.input[k].data, v, sizeof v);
-        job->step.key_input = k;
-        job->step.key_leaf = job->step.input[k].leaf;
+        memcpy(step->input[k].data, v, sizeof v);
+        step->key_input = k;
+        step->key_leaf = step->input[k].leaf;
     }
-    *key = job->step.key_leaf;
+    *key = step->key_leaf;
     return true;
 }
 
@@ -131,24 +134,25 @@ static bool plain_rows(yk_job *job, int64_t lead, yk__vid *rows)
 
 bool yk__dropout_inputs(yk_job *job, yk__vid x, yk__vid *key, yk__vid *rows)
 {
-    const int64_t lead = job->step.trace.value[x].dim[0];
+    yk__step *step = &job->step;
+    const int64_t lead = step->trace.value[x].dim[0];
     if (!yk__dropout_key(job, key))
         return false;
     const int64_t said = random_rows(job, lead);
     const bool alike = job->team.world > 1 && yk__sharding_of(job, x).kind == YK__REPLICATED;
-    if (alike || (job->step.rows_input != YK_NONE && job->step.trace.value[job->step.rows_leaf].dim[0] != said))
+    if (alike || (step->rows_input != YK_NONE && step->trace.value[step->rows_leaf].dim[0] != said))
         return plain_rows(job, lead, rows);
-    if (job->step.rows_input == YK_NONE) {
+    if (step->rows_input == YK_NONE) {
         const int64_t n = said;
         uint32_t r = yk__input_new(job, YK_I32, 1, &n, (uint64_t)n * sizeof(int32_t));
         if (r == YK_NONE)
             return false;
-        int32_t *to = job->step.input[r].data;
+        int32_t *to = step->input[r].data;
         for (int64_t i = 0; i < n; i++)
-            to[i] = job->step.rows_set && n == job->step.local_rows ? job->step.row_number[i] : (int32_t)i;
-        job->step.rows_input = r;
-        job->step.rows_leaf = job->step.input[r].leaf;
+            to[i] = step->rows_set && n == step->local_rows ? step->row_number[i] : (int32_t)i;
+        step->rows_input = r;
+        step->rows_leaf = step->input[r].leaf;
     }
-    *rows = job->step.rows_leaf;
+    *rows = step->rows_leaf;
     return true;
 }

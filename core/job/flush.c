@@ -33,16 +33,17 @@ static bool gather_wanted(yk_job *job, uint32_t *n)
 
 static void mark_sent(yk_job *job, uint64_t ticket)
 {
+    yk__step *step = &job->step;
     for (size_t i = 0; i < job->values.n_kept; i++) {
         yk__kept *k = &job->values.kept[i];
         if (k->gen != job->gen || k->sent)
             continue;
         k->sent = true;
         k->ticket = ticket;
-        k->ready = job->step.empty && !yk__sharding_of(job, k->vid).exchanged;
+        k->ready = step->empty && !yk__sharding_of(job, k->vid).exchanged;
     }
-    job->step.loss_sent = job->step.loss != YK_NONE;
-    job->step.assign_sent = job->step.n_assign;
+    step->loss_sent = step->loss != YK_NONE;
+    step->assign_sent = step->n_assign;
 }
 
 #define WARM_UP 8 /* runs in which programs are expected to be made */
@@ -50,16 +51,17 @@ static void mark_sent(yk_job *job, uint64_t ticket)
 /* Says once that a program had to be made in the middle of training, and which input's shape is new. */
 static void compile_noted(yk_job *job)
 {
+    yk__step *step = &job->step;
     yk__engine_stats st;
     char was[96], is[96], where[160];
     yk__engine_stats_get(job->engine, &st);
     bool made = ++job->watch.runs > WARM_UP && st.compiles != job->watch.compiles && !job->watch.reported;
-    uint32_t n = job->step.n_input < 8 ? (uint32_t)job->step.n_input : 8;
+    uint32_t n = step->n_input < 8 ? (uint32_t)step->n_input : 8;
     for (uint32_t i = 0; i < n; i++) {
-        yk__vid leaf = job->step.input[i].leaf;
-        if (leaf >= job->step.trace.n_value || job->step.input[i].scalars)
+        yk__vid leaf = step->input[i].leaf;
+        if (leaf >= step->trace.n_value || step->input[i].scalars)
             continue;
-        const yk_value *x = &job->step.trace.value[leaf];
+        const yk_value *x = &step->trace.value[leaf];
         if (made && i < job->watch.n_last && !job->watch.reported && !yk__same_shape(x, &job->watch.last_input[i])) {
             yk__log(YK_LOG_INFO, "job", "%s: a program was made again after the start: input %u was %s and is %s",
                     yk__here_text(where, sizeof where), i, yk__shape_text(&job->watch.last_input[i], was, sizeof was),
@@ -74,28 +76,29 @@ static void compile_noted(yk_job *job)
 
 static bool trace_run(yk_job *job, uint32_t n_wanted, bool train)
 {
+    yk__step *step = &job->step;
     yk_error err = YK_ERROR_INIT;
     uint64_t ticket = 0;
-    for (size_t i = 0; i < job->step.n_input; i++) {
-        job->step.lists.input[i] = job->step.input[i].data;
-        job->step.lists.input_bytes[i] = job->step.input[i].bytes;
+    for (size_t i = 0; i < step->n_input; i++) {
+        step->lists.input[i] = step->input[i].data;
+        step->lists.input_bytes[i] = step->input[i].bytes;
     }
     uint32_t done = job->opt ? job->opt->micro : 0;
-    const yk__micro m = {.trace = &job->step.trace,
-                         .loss = train ? job->step.loss : YK_NONE,
-                         .seed = train ? job->step.seed : YK_NONE,
+    const yk__micro m = {.trace = &step->trace,
+                         .loss = train ? step->loss : YK_NONE,
+                         .seed = train ? step->seed : YK_NONE,
                          .first = done == 0,
-                         .empty = job->step.empty,
-                         .n_input = (uint32_t)job->step.n_input,
-                         .input = job->step.lists.input,
-                         .input_bytes = job->step.lists.input_bytes,
+                         .empty = step->empty,
+                         .n_input = (uint32_t)step->n_input,
+                         .input = step->lists.input,
+                         .input_bytes = step->lists.input_bytes,
                          .n_result = n_wanted,
-                         .result = job->step.lists.value,
-                         .result_host = job->step.lists.host,
-                         .n_assign = (uint32_t)(job->step.n_assign - job->step.assign_sent),
-                         .assign = job->step.n_assign ? job->step.assign + job->step.assign_sent : NULL,
-                         .n_recompute = (uint32_t)job->step.n_recompute,
-                         .recompute = job->step.recompute};
+                         .result = step->lists.value,
+                         .result_host = step->lists.host,
+                         .n_assign = (uint32_t)(step->n_assign - step->assign_sent),
+                         .assign = step->n_assign ? step->assign + step->assign_sent : NULL,
+                         .n_recompute = (uint32_t)step->n_recompute,
+                         .recompute = step->recompute};
     if (yk__engine_run(job->engine, &m, &ticket, &err)) {
         yk__job_fail(job, &err);
         return false;
@@ -153,24 +156,25 @@ static bool needs_counts(const yk_job *job)
 
 bool yk__step_flush(yk_job *job)
 {
+    yk__step *step = &job->step;
     uint32_t wanted;
-    bool train = job->step.loss != YK_NONE && !job->step.loss_sent;
-    size_t assigned = job->step.assign_sent;
+    bool train = step->loss != YK_NONE && !step->loss_sent;
+    size_t assigned = step->assign_sent;
     if (!yk__job_alive(job))
         return false;
-    if (job->step.recomputing) {
+    if (step->recomputing) {
         yk__job_failf(job, YK_E_ARG, "yk_checkpoint_begin without its yk_checkpoint_end");
         return false;
     }
     if (!gather_wanted(job, &wanted))
         return false;
-    if (!train && !wanted && job->step.n_assign == job->step.assign_sent)
+    if (!train && !wanted && step->n_assign == step->assign_sent)
         return true;
     if (needs_counts(job) && !yk__count_ranks(job))
         return false;
     if (!yk__params_ready(job) || !trace_run(job, wanted, train))
         return false;
-    bool without = job->team.world > 1 && job->step.any_empty && assigned < job->step.n_assign;
+    bool without = job->team.world > 1 && step->any_empty && assigned < step->n_assign;
     return !without || broadcast_states(job, assigned);
 }
 

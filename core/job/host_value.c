@@ -49,13 +49,14 @@ static bool fail_unknown(yk_job *job, const char *what)
 
 static bool read_input(yk_job *job, yk__vid v, double *out, int64_t n)
 {
-    const yk_value *x = &job->step.trace.value[v];
-    const yk_slot *s = &job->step.trace.slot[x->slot];
-    if (s->kind != YK_SLOT_INPUT || s->key >= job->step.n_input)
+    yk__step *step = &job->step;
+    const yk_value *x = &step->trace.value[v];
+    const yk_slot *s = &step->trace.slot[x->slot];
+    if (s->kind != YK_SLOT_INPUT || s->key >= step->n_input)
         return fail_unknown(job, s->kind == YK_SLOT_PARAM ? "a parameter" : "a state");
     uint32_t size = yk_dtype_bytes(x->dtype);
     for (int64_t i = 0; i < n; i++)
-        out[i] = read_element(x->dtype, job->step.input[s->key].data, x->offset + (uint64_t)offset_of_element(x, i) * size);
+        out[i] = read_element(x->dtype, step->input[s->key].data, x->offset + (uint64_t)offset_of_element(x, i) * size);
     return true;
 }
 
@@ -184,12 +185,13 @@ bool yk__host_values(yk_job *job, yk__vid v, double *out, int64_t n)
 
 bool yk__host_labels(yk_job *job, yk__vid v, int64_t other_than, int64_t classes, double *n, int64_t *bad)
 {
-    const yk_value *x = &job->step.trace.value[v];
-    const yk_slot *s = x->slot == YK_NONE ? NULL : &job->step.trace.slot[x->slot];
+    yk__step *step = &job->step;
+    const yk_value *x = &step->trace.value[v];
+    const yk_slot *s = x->slot == YK_NONE ? NULL : &step->trace.slot[x->slot];
     int64_t count = 0, outside = 0, all = yk__count(x);
-    if (!s || s->kind != YK_SLOT_INPUT || s->key >= job->step.n_input || x->dtype != YK_I32 || !yk__is_dense(x))
+    if (!s || s->kind != YK_SLOT_INPUT || s->key >= step->n_input || x->dtype != YK_I32 || !yk__is_dense(x))
         return false;
-    const int32_t *y = (const int32_t *)job->step.input[s->key].data + x->offset / sizeof *y;
+    const int32_t *y = (const int32_t *)step->input[s->key].data + x->offset / sizeof *y;
     for (int64_t i = 0; i < all; i++)
         count += y[i] != other_than, outside += y[i] != other_than && (y[i] < 0 || y[i] >= classes);
     *bad = -1;

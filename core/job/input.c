@@ -6,13 +6,14 @@
 
 uint32_t yk__input_new(yk_job *job, yk_dtype dtype, uint32_t dims, const int64_t *dim, uint64_t bytes)
 {
-    size_t had = job->step.cap_input;
-    if (yk__grow(&job->step.input, &job->step.cap_input, job->step.n_input + 1, sizeof *job->step.input)) {
+    yk__step *step = &job->step;
+    size_t had = step->cap_input;
+    if (yk__grow(&step->input, &step->cap_input, step->n_input + 1, sizeof *step->input)) {
         yk__job_failf(job, YK_E_MEM, "out of memory for the inputs of a step");
         return YK_NONE;
     }
-    memset(job->step.input + had, 0, (job->step.cap_input - had) * sizeof *job->step.input);
-    yk__step_input *in = &job->step.input[job->step.n_input];
+    memset(step->input + had, 0, (step->cap_input - had) * sizeof *step->input);
+    yk__step_input *in = &step->input[step->n_input];
     if (in->cap < bytes) {
         yk__free(in->data);
         in->data = yk__aligned(bytes, 64);
@@ -22,46 +23,48 @@ uint32_t yk__input_new(yk_job *job, yk_dtype dtype, uint32_t dims, const int64_t
             return YK_NONE;
         }
     }
-    uint32_t number = (uint32_t)job->step.n_input;
-    uint32_t slot = yk__slot_new(&job->step.trace, YK_SLOT_INPUT, bytes, number);
+    uint32_t number = (uint32_t)step->n_input;
+    uint32_t slot = yk__slot_new(&step->trace, YK_SLOT_INPUT, bytes, number);
     in->bytes = bytes;
     in->scalars = dims == UINT32_MAX;
     in->from_user = false;
-    in->leaf = dims == UINT32_MAX ? slot : yk__leaf(&job->step.trace, slot, 0, dtype, dims, dim);
-    job->step.n_input++;
+    in->leaf = dims == UINT32_MAX ? slot : yk__leaf(&step->trace, slot, 0, dtype, dims, dim);
+    step->n_input++;
     return number;
 }
 
 /* The vector that holds scalar s, made when it is the first of it. */
 static bool vector_of(yk_job *job, uint32_t s)
 {
+    yk__step *step = &job->step;
     size_t v = s / YK__SCALARS;
-    if (v < job->step.n_vector)
+    if (v < step->n_vector)
         return true;
-    if (yk__grow(&job->step.scalar_input, &job->step.cap_vector, v + 1, sizeof *job->step.scalar_input) ||
-        yk__grow(&job->step.scalar_slot, &job->step.cap_vector_slot, v + 1, sizeof *job->step.scalar_slot)) {
+    if (yk__grow(&step->scalar_input, &step->cap_vector, v + 1, sizeof *step->scalar_input) ||
+        yk__grow(&step->scalar_slot, &step->cap_vector_slot, v + 1, sizeof *step->scalar_slot)) {
         yk__job_failf(job, YK_E_MEM, "out of memory for the scalars of a step");
         return false;
     }
     uint32_t number = yk__input_new(job, YK_F32, UINT32_MAX, NULL, YK__SCALARS * sizeof(float));
     if (number == YK_NONE)
         return false;
-    memset(job->step.input[number].data, 0, YK__SCALARS * sizeof(float));
-    job->step.scalar_input[v] = number;
-    job->step.scalar_slot[v] = job->step.input[number].leaf;
-    job->step.n_vector++;
+    memset(step->input[number].data, 0, YK__SCALARS * sizeof(float));
+    step->scalar_input[v] = number;
+    step->scalar_slot[v] = step->input[number].leaf;
+    step->n_vector++;
     return true;
 }
 
 uint32_t yk__scalar_new(yk_job *job, double value, yk__vid *leaf)
 {
-    uint32_t s = job->step.n_scalar;
+    yk__step *step = &job->step;
+    uint32_t s = step->n_scalar;
     if (!vector_of(job, s)) {
         *leaf = YK_NONE;
         return 0;
     }
-    job->step.n_scalar++;
-    *leaf = yk__leaf(&job->step.trace, job->step.scalar_slot[s / YK__SCALARS], s % YK__SCALARS * sizeof(float), YK_F32, 0, NULL);
+    step->n_scalar++;
+    *leaf = yk__leaf(&step->trace, step->scalar_slot[s / YK__SCALARS], s % YK__SCALARS * sizeof(float), YK_F32, 0, NULL);
     yk__scalar_set(job, s, value);
     return s;
 }

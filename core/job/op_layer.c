@@ -347,13 +347,14 @@ static yk__sharding shard_attention(yk_job *job, const yk__vid *qkv)
 static int64_t attention_rest(yk_job *job, const yk_attention_config *c, const yk__vid *qkv, yk__vid *in, uint32_t *n,
                               yk__sharding *to)
 {
-    const yk_value q = job->step.trace.value[qkv[0]], k = job->step.trace.value[qkv[1]];
+    yk__graph *g = &job->step.trace;
+    const yk_value q = g->value[qkv[0]], k = g->value[qkv[1]];
     int64_t flags = 0;
     if (!yk__is_none(c->key_keep)) {
         yk__vid keep = yk__operand(job, "yk_attention", c->key_keep);
         if (keep == YK_NONE)
             return -1;
-        in[(*n)++] = yk__dense(&job->step.trace, yk__cast(&job->step.trace, keep, YK_F32));
+        in[(*n)++] = yk__dense(g, yk__cast(g, keep, YK_F32));
         join_attention(job, keep, to);
         flags |= YK_ATT_KEEP;
     }
@@ -363,7 +364,7 @@ static int64_t attention_rest(yk_job *job, const yk_attention_config *c, const y
         if (bias == YK_NONE)
             return -1;
         join_attention(job, bias, to);
-        in[(*n)++] = yk__expand(&job->step.trace, yk__cast(&job->step.trace, bias, YK_F32), 4, full);
+        in[(*n)++] = yk__expand(g, yk__cast(g, bias, YK_F32), 4, full);
         flags |= YK_ATT_BIAS;
     }
     if (c->dropout > 0.0f && job->training) {

@@ -42,12 +42,13 @@ static void refuse_label(yk_job *job, yk__vid labels, int64_t at, int64_t label,
 /* Labels as they came are looked at whatever becomes of the loss; they cost nothing to look at. */
 static bool labels_fit(yk_job *job, yk__vid labels, int64_t classes, int64_t ignore, double *count)
 {
+    yk__step *step = &job->step;
     int64_t bad;
     *count = -1.0;
-    if (!yk__host_labels(job, labels, ignore, classes, count, &bad) || bad < 0 || job->step.empty)
+    if (!yk__host_labels(job, labels, ignore, classes, count, &bad) || bad < 0 || step->empty)
         return true;
-    const yk_value *x = &job->step.trace.value[labels];
-    const int32_t *y = (const int32_t *)job->step.input[job->step.trace.slot[x->slot].key].data + x->offset / sizeof *y;
+    const yk_value *x = &step->trace.value[labels];
+    const int32_t *y = (const int32_t *)step->input[step->trace.slot[x->slot].key].data + x->offset / sizeof *y;
     refuse_label(job, labels, bad, y[bad], classes, ignore);
     return false;
 }
@@ -56,15 +57,16 @@ static bool labels_fit(yk_job *job, yk__vid labels, int64_t classes, int64_t ign
  * an input, or negative. */
 static double label_count(yk_job *job, yk__vid labels, yk__vid weight, int64_t ignore, double count)
 {
-    int64_t n = yk__count(&job->step.trace.value[labels]), classes = weight == YK_NONE ? 0 : yk__count(&job->step.trace.value[weight]);
+    yk__step *step = &job->step;
+    int64_t n = yk__count(&step->trace.value[labels]), classes = weight == YK_NONE ? 0 : yk__count(&step->trace.value[weight]);
     if (!classes && count >= 0.0)
         return count;
     count = 0.0;
-    if (yk__grow(&job->step.lists.label, &job->step.lists.cap_label, (size_t)(n + classes), sizeof *job->step.lists.label)) {
+    if (yk__grow(&step->lists.label, &step->lists.cap_label, (size_t)(n + classes), sizeof *step->lists.label)) {
         yk__job_failf(job, YK_E_MEM, "out of memory in yk_cross_entropy");
         return -1.0;
     }
-    double *y = job->step.lists.label, *w = y + n;
+    double *y = step->lists.label, *w = y + n;
     if (!yk__host_values(job, labels, y, n) || (classes && !yk__host_values(job, weight, w, classes)))
         return -1.0;
     for (int64_t i = 0; i < n; i++)

@@ -9,18 +9,20 @@
 /* Brings two operands to one type: the float one if there is one, else i32. */
 static void unite_types(yk_job *job, yk__vid *a, yk__vid *b)
 {
-    if (*a == YK_NONE || *b == YK_NONE || job->step.trace.value[*a].dtype == job->step.trace.value[*b].dtype)
+    yk__graph *g = &job->step.trace;
+    if (*a == YK_NONE || *b == YK_NONE || g->value[*a].dtype == g->value[*b].dtype)
         return;
-    bool f = yk__dtype_is_float(job->step.trace.value[*a].dtype) || yk__dtype_is_float(job->step.trace.value[*b].dtype);
-    *a = yk__result_like(job, *a, yk__cast(&job->step.trace, *a, f ? YK_F32 : YK_I32));
-    *b = yk__result_like(job, *b, yk__cast(&job->step.trace, *b, f ? YK_F32 : YK_I32));
+    bool f = yk__dtype_is_float(g->value[*a].dtype) || yk__dtype_is_float(g->value[*b].dtype);
+    *a = yk__result_like(job, *a, yk__cast(g, *a, f ? YK_F32 : YK_I32));
+    *b = yk__result_like(job, *b, yk__cast(g, *b, f ? YK_F32 : YK_I32));
 }
 
 /* Arithmetic knows f32 and i32. */
 static void widen_bytes(yk_job *job, yk__vid *v)
 {
-    if (*v != YK_NONE && (job->step.trace.value[*v].dtype == YK_U8 || job->step.trace.value[*v].dtype == YK_BOOL))
-        *v = yk__result_like(job, *v, yk__cast(&job->step.trace, *v, YK_I32));
+    yk__graph *g = &job->step.trace;
+    if (*v != YK_NONE && (g->value[*v].dtype == YK_U8 || g->value[*v].dtype == YK_BOOL))
+        *v = yk__result_like(job, *v, yk__cast(g, *v, YK_I32));
 }
 
 static bool enter_binary(const char *name, yk_t a, yk_t b, yk_job **job, yk__vid *va, yk__vid *vb)
@@ -357,8 +359,9 @@ yk_t yk_argmax(yk_t x, int32_t axis)
 /* An operand of dot: if v is a dense value with its last two dimensions swapped, that dense value, and *swapped. */
 static yk__vid strip_transpose(yk_job *job, yk__vid v, bool *swapped)
 {
+    yk__graph *g = &job->step.trace;
     uint32_t axis[YK_MAX_DIMS];
-    const yk_value *x = &job->step.trace.value[v];
+    const yk_value *x = &g->value[v];
     *swapped = false;
     if (yk__is_dense(x) || x->dims < 2)
         return v;
@@ -366,8 +369,8 @@ static yk__vid strip_transpose(yk_job *job, yk__vid v, bool *swapped)
         axis[i] = i;
     axis[x->dims - 1] = x->dims - 2u;
     axis[x->dims - 2] = x->dims - 1u;
-    yk__vid t = yk__permute(&job->step.trace, v, axis);
-    if (t != YK_NONE && yk__is_dense(&job->step.trace.value[t])) {
+    yk__vid t = yk__permute(g, v, axis);
+    if (t != YK_NONE && yk__is_dense(&g->value[t])) {
         *swapped = true;
         return t;
     }
@@ -377,8 +380,9 @@ static yk__vid strip_transpose(yk_job *job, yk__vid v, bool *swapped)
 /* [.., a, b] -> [rest, a, b] after broadcasting the leading dimensions to lead[]. */
 static yk__vid flatten_batch(yk_job *job, yk__vid v, uint32_t n, const int64_t *lead)
 {
+    yk__graph *g = &job->step.trace;
     int64_t dim[YK_MAX_DIMS], flat = 1;
-    const yk_value *x = &job->step.trace.value[v];
+    const yk_value *x = &g->value[v];
     for (uint32_t i = 0; i < n; i++) {
         dim[i] = lead[i];
         flat *= lead[i];
@@ -386,7 +390,7 @@ static yk__vid flatten_batch(yk_job *job, yk__vid v, uint32_t n, const int64_t *
     dim[n] = x->dim[x->dims - 2];
     dim[n + 1] = x->dim[x->dims - 1];
     const int64_t three[3] = {flat, dim[n], dim[n + 1]};
-    return yk__reshape_to(&job->step.trace, yk__expand(&job->step.trace, v, n + 2, dim), 3, three);
+    return yk__reshape_to(g, yk__expand(g, v, n + 2, dim), 3, three);
 }
 
 /* The common leading dimensions of a and b; false if they do not broadcast. */

@@ -45,16 +45,17 @@ static void fill_lists(const double *keep, int64_t tokens, int64_t n, int32_t *t
 
 static bool make_lists(yk_job *job, yk__packing *p, const double *keep)
 {
+    yk__step *step = &job->step;
     const int64_t tokens = p->rows * p->width;
     uint32_t a, b;
     p->n = packed_rows(keep, tokens);
     if (!index_vector(job, p->n, &a) || !index_vector(job, tokens, &b)) /* the second may move the list of inputs, not their data */
         return false;
-    fill_lists(keep, tokens, p->n, job->step.input[a].data, job->step.input[b].data);
+    fill_lists(keep, tokens, p->n, step->input[a].data, step->input[b].data);
     p->token_input = a;
-    p->token = job->step.input[a].leaf;
-    p->row = job->step.input[b].leaf;
-    yk__graph_inverse(&job->step.trace, p->token, p->row);
+    p->token = step->input[a].leaf;
+    p->row = step->input[b].leaf;
+    yk__graph_inverse(&step->trace, p->token, p->row);
     return true;
 }
 
@@ -71,24 +72,26 @@ static bool check_keep(yk_job *job, const char *name, const yk_value *v)
 /* The step's packing by `keep`; NULL after a failure. */
 static const yk__packing *packing_of(yk_job *job, const char *name, yk_t keep)
 {
+    yk__step *step = &job->step;
+    const yk__graph *g = &step->trace;
     const yk__vid v = yk__step_value(job, name, keep);
     yk__packing *p;
-    if (v == YK_NONE || !check_keep(job, name, &job->step.trace.value[v]))
+    if (v == YK_NONE || !check_keep(job, name, &g->value[v]))
         return NULL;
-    for (size_t i = 0; i < job->step.n_packing; i++)
-        if (job->step.packing[i].keep == v)
-            return &job->step.packing[i];
-    const int64_t tokens = yk__count(&job->step.trace.value[v]);
-    if (yk__grow(&job->step.packing, &job->step.cap_packing, job->step.n_packing + 1, sizeof *job->step.packing) ||
-        yk__grow(&job->step.lists.label, &job->step.lists.cap_label, (size_t)tokens + 1, sizeof *job->step.lists.label)) {
+    for (size_t i = 0; i < step->n_packing; i++)
+        if (step->packing[i].keep == v)
+            return &step->packing[i];
+    const int64_t tokens = yk__count(&g->value[v]);
+    if (yk__grow(&step->packing, &step->cap_packing, step->n_packing + 1, sizeof *step->packing) ||
+        yk__grow(&step->lists.label, &step->lists.cap_label, (size_t)tokens + 1, sizeof *step->lists.label)) {
         yk__job_failf(job, YK_E_MEM, "out of memory in %s", name);
         return NULL;
     }
-    p = &job->step.packing[job->step.n_packing];
-    *p = (yk__packing){.keep = v, .rows = job->step.trace.value[v].dim[0], .width = job->step.trace.value[v].dim[1], .number = YK_NONE};
-    if (!yk__host_values(job, v, job->step.lists.label, tokens) || !make_lists(job, p, job->step.lists.label))
+    p = &step->packing[step->n_packing];
+    *p = (yk__packing){.keep = v, .rows = g->value[v].dim[0], .width = g->value[v].dim[1], .number = YK_NONE};
+    if (!yk__host_values(job, v, step->lists.label, tokens) || !make_lists(job, p, step->lists.label))
         return NULL;
-    return &job->step.packing[job->step.n_packing++];
+    return &step->packing[step->n_packing++];
 }
 
 /* x as one row for each entry of `lead`, and the rest of its dimensions. */
@@ -170,15 +173,16 @@ yk_t yk_unpack(yk_t x, yk_t keep)
  * [rows, width, vector]. */
 static yk__vid numbers_of(yk_job *job, uint32_t which)
 {
-    yk__packing *p = &job->step.packing[which];
+    yk__step *step = &job->step;
+    yk__packing *p = &step->packing[which];
     uint32_t number;
     if (p->number != YK_NONE)
         return p->number;
     int32_t *to = index_vector(job, p->n, &number);
-    const int32_t *token = to ? job->step.input[p->token_input].data : NULL;
+    const int32_t *token = to ? step->input[p->token_input].data : NULL;
     for (int64_t i = 0; to && i < p->n; i++) {
         const int64_t row = token[i] < 0 ? 0 : token[i] / p->width;
-        const int64_t global = job->step.rows_set && p->rows == job->step.local_rows ? job->step.row_number[row] : row;
+        const int64_t global = step->rows_set && p->rows == step->local_rows ? step->row_number[row] : row;
         const int64_t at = token[i] < 0 ? 0 : global * p->width + token[i] % p->width;
         if (at > INT32_MAX) {
             yk__job_failf(job, YK_E_ARG, "yk_dropout_packed: token %lld of row %lld is beyond 2^31", (long long)(at % p->width),
@@ -187,7 +191,7 @@ static yk__vid numbers_of(yk_job *job, uint32_t which)
         }
         to[i] = (int32_t)at;
     }
-    return to ? p->number = job->step.input[number].leaf : YK_NONE;
+    return to ? p->number = step->input[number].leaf : YK_NONE;
 }
 
 yk_t yk_dropout_packed(yk_t x, float p, yk_t keep)

@@ -154,30 +154,32 @@ yk_t yk_pad(yk_t x, int32_t axis, int64_t before, int64_t after, float value)
 
 void yk_checkpoint_begin(yk_job *job)
 {
+    yk__step *step = &job->step;
     if (!yk_ok(job))
         return;
-    if (job->step.recomputing) {
+    if (step->recomputing) {
         yk__job_failf(job, YK_E_ARG, "yk_checkpoint_begin: a block is open already; blocks do not nest");
         return;
     }
-    if (yk__grow(&job->step.recompute, &job->step.cap_recompute, job->step.n_recompute + 1, sizeof *job->step.recompute)) {
+    if (yk__grow(&step->recompute, &step->cap_recompute, step->n_recompute + 1, sizeof *step->recompute)) {
         yk__job_failf(job, YK_E_MEM, "out of memory in yk_checkpoint_begin");
         return;
     }
-    job->step.recomputing = true;
-    job->step.recompute[job->step.n_recompute] = (yk__recompute){(uint32_t)job->step.trace.n_node, (uint32_t)job->step.trace.n_node};
+    step->recomputing = true;
+    step->recompute[step->n_recompute] = (yk__recompute){(uint32_t)step->trace.n_node, (uint32_t)step->trace.n_node};
 }
 
 void yk_checkpoint_end(yk_job *job)
 {
+    yk__step *step = &job->step;
     if (!yk_ok(job))
         return;
-    if (!job->step.recomputing) {
+    if (!step->recomputing) {
         yk__job_failf(job, YK_E_ARG, "yk_checkpoint_end without a yk_checkpoint_begin in this step");
         return;
     }
-    job->step.recomputing = false;
-    job->step.recompute[job->step.n_recompute].end = (uint32_t)job->step.trace.n_node;
-    if (job->step.recompute[job->step.n_recompute].end > job->step.recompute[job->step.n_recompute].begin)
-        job->step.n_recompute++;
+    step->recomputing = false;
+    step->recompute[step->n_recompute].end = (uint32_t)step->trace.n_node;
+    if (step->recompute[step->n_recompute].end > step->recompute[step->n_recompute].begin)
+        step->n_recompute++;
 }

@@ -12,26 +12,28 @@
 /* An input needs no run: the host has it. */
 static void take_input(const yk_job *job, yk__kept *k)
 {
-    const yk_value *x = &job->step.trace.value[k->source];
-    if (x->slot == YK_NONE || job->step.trace.slot[x->slot].kind != YK_SLOT_INPUT || job->step.trace.slot[x->slot].key >= job->step.n_input)
+    const yk__graph *g = &job->step.trace;
+    const yk_value *x = &g->value[k->source];
+    if (x->slot == YK_NONE || g->slot[x->slot].kind != YK_SLOT_INPUT || g->slot[x->slot].key >= job->step.n_input)
         return;
-    memcpy(k->host, (const char *)job->step.input[job->step.trace.slot[x->slot].key].data + x->offset, (size_t)k->bytes);
+    memcpy(k->host, (const char *)job->step.input[g->slot[x->slot].key].data + x->offset, (size_t)k->bytes);
     k->sent = k->ready = true;
 }
 
 /* The entry of a value of the step under way; NULL after a failure. */
 yk__kept *yk__kept_add(yk_job *job, yk__vid v)
 {
+    yk__graph *g = &job->step.trace;
     yk_error err = YK_ERROR_INIT;
     yk__kept *k = yk__kept_find(&job->values, job->gen, v);
     if (k)
         return k;
-    const yk__vid dense = yk__dense(&job->step.trace, v);
-    if (job->step.trace.error.status || dense == YK_NONE) {
-        yk__job_fail(job, &job->step.trace.error);
+    const yk__vid dense = yk__dense(g, v);
+    if (g->error.status || dense == YK_NONE) {
+        yk__job_fail(job, &g->error);
         return NULL;
     }
-    k = yk__kept_new(&job->values, job->gen, v, dense, &job->step.trace.value[v], &err);
+    k = yk__kept_new(&job->values, job->gen, v, dense, &g->value[v], &err);
     if (k)
         take_input(job, k);
     else

@@ -57,13 +57,14 @@ yk__sharding yk__sharding_of(const yk_job *job, yk__vid v)
 
 static bool sharding_put(yk_job *job, yk__vid v, yk__sharding s)
 {
-    const size_t had = job->step.cap_sharding;
-    if (yk__grow(&job->step.sharding, &job->step.cap_sharding, (size_t)v + 1, sizeof *job->step.sharding)) {
+    yk__step *step = &job->step;
+    const size_t had = step->cap_sharding;
+    if (yk__grow(&step->sharding, &step->cap_sharding, (size_t)v + 1, sizeof *step->sharding)) {
         yk__job_failf(job, YK_E_MEM, "out of memory while tracing");
         return false;
     }
-    memset(job->step.sharding + had, 0, (job->step.cap_sharding - had) * sizeof *job->step.sharding);
-    job->step.sharding[v] = s;
+    memset(step->sharding + had, 0, (step->cap_sharding - had) * sizeof *step->sharding);
+    step->sharding[v] = s;
     return true;
 }
 
@@ -112,20 +113,21 @@ yk__vid yk__as_float(yk_job *job, yk__vid v)
 /* Rows, where the first length is a multiple of this rank's: neighbouring entries are of one row then. */
 void yk__sharding_input(yk_job *job, uint32_t number)
 {
-    const yk_value *x = &job->step.trace.value[job->step.input[number].leaf];
+    yk__step *step = &job->step;
+    const yk_value *x = &step->trace.value[step->input[number].leaf];
     yk__sharding s = {.kind = YK__REPLICATED, .signature = 1, .inner = 1};
     const int64_t n = x->dims ? x->dim[0] : -1;
-    job->step.input[number].from_user = true;
+    step->input[number].from_user = true;
     if (job->team.world == 1)
         return;
-    if (n == 0 && job->step.local_rows == 0)
+    if (n == 0 && step->local_rows == 0)
         s.kind = YK__SHARDED;
-    else if (n > 0 && job->step.local_rows > 0 && n % job->step.local_rows == 0) {
+    else if (n > 0 && step->local_rows > 0 && n % step->local_rows == 0) {
         s.kind = YK__SHARDED;
         s.guessed = true;
-        s.inner = n / job->step.local_rows;
+        s.inner = n / step->local_rows;
     }
-    sharding_put(job, job->step.input[number].leaf, s);
+    sharding_put(job, step->input[number].leaf, s);
 }
 
 void yk__sharding_constant(yk_job *job, yk__vid leaf, float value)
@@ -176,9 +178,10 @@ yk__vid yk__operand(yk_job *job, const char *name, yk_t x)
 
 yk__vid yk__share_leaf(yk_job *job)
 {
-    if (job->step.share_leaf == YK_NONE)
-        job->step.share_scalar = yk__scalar_new(job, 1.0, &job->step.share_leaf);
-    return job->step.share_leaf;
+    yk__step *step = &job->step;
+    if (step->share_leaf == YK_NONE)
+        step->share_scalar = yk__scalar_new(job, 1.0, &step->share_leaf);
+    return step->share_leaf;
 }
 
 yk__vid yk__rank_term(yk_job *job, yk__vid v)
@@ -217,29 +220,31 @@ static double count_inverse(double n)
 
 yk__vid yk__row_mean_of(yk_job *job, yk__vid v, uint32_t axes)
 {
+    yk__step *step = &job->step;
     const double each = entries_of_row(job, v, axes);
-    for (size_t i = 0; i < job->step.n_row_mean; i++)
-        if (job->step.row_mean[i].each == each)
-            return job->step.row_mean[i].leaf;
-    if (yk__grow(&job->step.row_mean, &job->step.cap_row_mean, job->step.n_row_mean + 1, sizeof *job->step.row_mean)) {
+    for (size_t i = 0; i < step->n_row_mean; i++)
+        if (step->row_mean[i].each == each)
+            return step->row_mean[i].leaf;
+    if (yk__grow(&step->row_mean, &step->cap_row_mean, step->n_row_mean + 1, sizeof *step->row_mean)) {
         yk__job_failf(job, YK_E_MEM, "out of memory while tracing");
         return YK_NONE;
     }
-    yk__row_mean *m = &job->step.row_mean[job->step.n_row_mean];
+    yk__row_mean *m = &step->row_mean[step->n_row_mean];
     m->each = each;
-    m->scalar = yk__scalar_new(job, count_inverse(each * (double)job->step.local_rows), &m->leaf);
-    job->step.n_row_mean += m->leaf != YK_NONE;
+    m->scalar = yk__scalar_new(job, count_inverse(each * (double)step->local_rows), &m->leaf);
+    step->n_row_mean += m->leaf != YK_NONE;
     return m->leaf;
 }
 
 void yk__sharding_counts(yk_job *job, double ranks)
 {
-    const double rows = (double)job->step.global_rows;
-    job->step.row_share = rows > 0.0 ? (double)job->step.local_rows / rows : 1.0 / ranks;
-    if (job->step.share_leaf != YK_NONE)
-        yk__scalar_set(job, job->step.share_scalar, job->step.row_share);
-    for (size_t i = 0; i < job->step.n_row_mean; i++)
-        yk__scalar_set(job, job->step.row_mean[i].scalar, count_inverse(job->step.row_mean[i].each * rows));
+    yk__step *step = &job->step;
+    const double rows = (double)step->global_rows;
+    step->row_share = rows > 0.0 ? (double)step->local_rows / rows : 1.0 / ranks;
+    if (step->share_leaf != YK_NONE)
+        yk__scalar_set(job, step->share_scalar, step->row_share);
+    for (size_t i = 0; i < step->n_row_mean; i++)
+        yk__scalar_set(job, step->row_mean[i].scalar, count_inverse(step->row_mean[i].each * rows));
 }
 
 /* ---- What cannot be split ---- */
@@ -275,13 +280,14 @@ bool yk__sharding_loss(yk_job *job, yk__vid loss)
 
 void yk__sharding_numbers(const yk_job *job, double *number)
 {
+    const yk__step *step = &job->step;
     uint32_t k = 0;
     memset(number, 0, YK__SHARD_NUMBERS * sizeof *number);
     number[YK__SHARD_NUMBERS - 1] = 1.0; /* their sum: the ranks that take part */
-    if (job->step.loss != YK_NONE)
-        number[0] = (double)sign_with(yk__sharding_of(job, job->step.loss).signature, yk__sharding_of(job, job->step.loss).kind);
-    for (size_t i = 0; job->team.world > 1 && i < job->step.n_input && k < YK__SHARD_INPUTS; i++) {
-        const yk__step_input *in = &job->step.input[i];
+    if (step->loss != YK_NONE)
+        number[0] = (double)sign_with(yk__sharding_of(job, step->loss).signature, yk__sharding_of(job, step->loss).kind);
+    for (size_t i = 0; job->team.world > 1 && i < step->n_input && k < YK__SHARD_INPUTS; i++) {
+        const yk__step_input *in = &step->input[i];
         if (!in->from_user)
             continue;
         if (yk__sharding_of(job, in->leaf).kind == YK__REPLICATED) {

@@ -209,17 +209,18 @@ static uint32_t axis_of_none(uint32_t dims, const int64_t *dim)
 
 static bool axis_reshape(const yk_job *job, yk__sharding *s, uint32_t had, const int64_t *old, uint32_t dims, const int64_t *dim)
 {
+    const yk__step *step = &job->step;
     const int64_t after = stride_of(had, old, s->axis), stride = after * (s->inner ? s->inner : 1);
     uint32_t axis;
     if (!s->inner)
         axis = s->axis < dims && dim[s->axis] == old[s->axis] && stride_of(dims, dim, s->axis) == after ? s->axis : dims;
     else
-        axis = job->step.local_rows == 0   ? axis_of_none(dims, dim)
-               : job->step.local_rows == 1 ? axis_of_one(s, stride, dims, dim)
-                                 : axis_of_digit(stride, job->step.local_rows, dims, dim);
+        axis = step->local_rows == 0   ? axis_of_none(dims, dim)
+               : step->local_rows == 1 ? axis_of_one(s, stride, dims, dim)
+                                 : axis_of_digit(stride, step->local_rows, dims, dim);
     if (axis >= dims)
         return false;
-    if (s->inner && job->step.local_rows > 0)
+    if (s->inner && step->local_rows > 0)
         s->inner = stride / stride_of(dims, dim, axis);
     s->axis = (uint8_t)axis;
     return true;
