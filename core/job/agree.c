@@ -6,7 +6,9 @@
 #include <string.h>
 
 #include "core/base/hash.h"
-#include "core/job/data.h"
+#include "core/job/agree_graph.h"
+#include "core/job/data_info.h"
+#include "core/job/opt.h"
 
 #define HASH_BITS 22 /* 2 * 22 bits and the most ranks there are stay below 2^53 */
 #define NUMBERS 8
@@ -33,79 +35,6 @@ static void part_add(agree_part *part, const char *name, double value)
 {
     part->hash = hash_f64(part->hash, value);
     part->number[part->n++] = (agree_number){name, value};
-}
-
-/* ---- The graph ---- */
-
-static yk__vid root_of(const yk__graph *g, yk__vid v)
-{
-    while (g->value[v].base != v && g->value[v].base < g->n_value)
-        v = g->value[v].base;
-    return v;
-}
-
-/* Of each parameter's leaf: its name and shape; 0 elsewhere. */
-static void hash_leaves(const yk_job *job, uint64_t *leaf)
-{
-    for (size_t i = 0; i < job->n_param; i++) {
-        const yk__jparam *p = &job->param[i];
-        if (p->leaf_gen != job->gen)
-            continue;
-        const uint64_t h = yk__hash_bytes(YK_HASH_SEED, p->name, strlen(p->name));
-        leaf[p->leaf] = yk__hash_bytes(h, p->dim, p->dims * sizeof *p->dim) | 2;
-    }
-}
-
-/* Whether every rank has the node whatever its rows: not what moves, adds up, scales or chooses rows, as padding is taken out on
- * one rank and not on another, and a sum over one row or a product with 1 is left out. */
-static bool is_common(uint32_t op)
-{
-    switch (op) {
-    case YK_OP_ABS: case YK_OP_EXP: case YK_OP_LOG: case YK_OP_SQRT: case YK_OP_RSQRT: case YK_OP_TANH: case YK_OP_ERF:
-    case YK_OP_SOFTMAX: case YK_OP_CONV2D: case YK_OP_MAX_POOL: case YK_OP_AVG_POOL: case YK_OP_LAYER_NORM: case YK_OP_CROSS_ENTROPY:
-    case YK_OP_RELU: case YK_OP_GELU: case YK_OP_GELU_TANH: case YK_OP_SILU: case YK_OP_SIGMOID: case YK_OP_ATTENTION:
-        return true;
-    default:
-        return false;
-    }
-}
-
-/* 0: a node that ranks may differ in. */
-static uint64_t hash_node(const yk__graph *g, const uint64_t *leaf, const yk_node *node)
-{
-    uint64_t h = YK_HASH_SEED ^ node->op, params = 0;
-    for (uint32_t i = 0; i < node->n_in; i++)
-        params += leaf[root_of(g, g->index[node->in + i])] & ~1ull;
-    if (node->op == YK_OP_COPY || (!params && !is_common(node->op)))
-        return 0;
-    for (uint32_t i = 0; i < node->n_attr && node->op != YK_OP_ATTENTION && node->op != YK_OP_SUM; i++)
-        h = yk__hash_u64(h, (uint64_t)g->attr[node->attr + i]); /* none holds a number of rows */
-    return yk__hash_u64(h, params);
-}
-
-/* Of what the loss depends on, in no order: parameters by what is done with them, and functions without. Bit 0 of leaf[] marks it. */
-static bool hash_graph(yk_job *job, agree_part *part)
-{
-    const yk__graph *g = &job->g;
-    uint64_t *leaf;
-    if (yk__grow(&job->room.leaf, &job->room.cap_leaf, g->n_value, sizeof *leaf)) {
-        yk__job_failf(job, YK_E_MEM, "out of memory while comparing the ranks' graphs");
-        return false;
-    }
-    leaf = memset(job->room.leaf, 0, g->n_value * sizeof *leaf);
-    hash_leaves(job, leaf);
-    if (job->loss != YK_NONE)
-        leaf[root_of(g, job->loss)] |= 1;
-    for (size_t k = g->n_node; k-- > 0;) {
-        const yk_node *node = &g->node[k];
-        bool used = false;
-        for (uint32_t i = 0; i < node->n_out; i++)
-            used = used || leaf[root_of(g, g->index[node->out + i])] & 1;
-        for (uint32_t i = 0; i < node->n_in && used; i++)
-            leaf[root_of(g, g->index[node->in + i])] |= 1;
-        part->hash += used ? hash_node(g, leaf, node) : 0;
-    }
-    return true;
 }
 
 /* ---- Settings ---- */
@@ -144,8 +73,8 @@ static void describe_rate(const yk_job *job, agree_part *part)
 /* Clipping that is asked for before yk_backward is that of this window; after it, what is compared is that of the window before. */
 static void describe_clipping(const yk_job *job, agree_part *part)
 {
-    part_add(part, "largest norm", job->clip_norm > 0.0 ? job->clip_norm : job->clipped_norm);
-    part_add(part, "largest value", job->clip_value > 0.0 ? job->clip_value : job->clipped_value);
+    part_add(part, "largest norm", job->clip.norm > 0.0 ? job->clip.norm : job->clip.last_norm);
+    part_add(part, "largest value", job->clip.value > 0.0 ? job->clip.value : job->clip.last_value);
     part_add(part, "loss scale", job->scaling ? job->scaler.scale : 1.0);
     part_add(part, "precision", job->config.precision);
     part_add(part, "micro batches in a window", job->config.accumulate);
@@ -169,7 +98,7 @@ static const char *const part_names[YK__AGREE_PARTS] = {
     "another graph (its operations, or the names and shapes of its parameters)", "other settings of the optimizer",
     "another learning rate or schedule", "another clipping, loss scale or precision", "another seed", "another place in the data"};
 
-static bool describe(yk_job *job, agree_part part[YK__AGREE_PARTS])
+static bool describe_all(yk_job *job, agree_part part[YK__AGREE_PARTS])
 {
     memset(part, 0, YK__AGREE_PARTS * sizeof *part);
     describe_optimizer(job, &part[PART_OPTIMIZER]);
@@ -178,7 +107,7 @@ static bool describe(yk_job *job, agree_part part[YK__AGREE_PARTS])
     part_add(&part[PART_SEED], "seed", (double)job->config.seed);
     part[PART_SEED].hash = yk__hash_u64(YK_HASH_SEED, job->config.seed);
     describe_data(job, &part[PART_DATA]);
-    return hash_graph(job, &part[PART_GRAPH]);
+    return yk__agree_graph_hash(job, &part[PART_GRAPH].hash);
 }
 
 /* ---- Comparing ---- */
@@ -188,15 +117,15 @@ static double small_hash(uint64_t hash)
     return (double)(yk__hash_u64(YK_HASH_SEED, hash) >> (64 - HASH_BITS));
 }
 
-bool yk__agree_words(yk_job *job, double word[YK__AGREE_WORDS])
+bool yk__agree_numbers(yk_job *job, double number[YK__AGREE_NUMBERS])
 {
     agree_part part[YK__AGREE_PARTS];
-    if (!describe(job, part))
+    if (!describe_all(job, part))
         return false;
-    word[0] = 1.0;
+    number[0] = 1.0;
     for (uint32_t i = 0; i < YK__AGREE_PARTS; i++) {
-        word[1 + 2 * i] = small_hash(part[i].hash);
-        word[2 + 2 * i] = word[1 + 2 * i] * word[1 + 2 * i];
+        number[1 + 2 * i] = small_hash(part[i].hash);
+        number[2 + 2 * i] = number[1 + 2 * i] * number[1 + 2 * i];
     }
     return true;
 }
@@ -223,17 +152,19 @@ static uint32_t find_odd(const double *row, uint32_t world, uint32_t width, uint
     return *like;
 }
 
-static void fail_differing(yk_job *job, const char *what, const agree_part *mine, const double *row, uint32_t width)
+static yk_status fail_differing(yk_job *job, const char *what, const agree_part *mine, const double *row, uint32_t width, yk_error *err)
 {
     uint32_t like = 0;
-    const uint32_t odd = find_odd(row, job->world, width, &like);
-    char values[160] = "";
+    const uint32_t odd = find_odd(row, job->team.world, width, &like);
+    char values[400] = "";
     for (uint32_t i = 0; i < mine->n && !*values; i++)
         if (row[odd * width + 2 + i] != row[like * width + 2 + i])
             snprintf(values, sizeof values, ": %s %.9g, not %.9g", mine->number[i].name, row[odd * width + 2 + i],
                      row[like * width + 2 + i]);
-    yk__job_failf(job, YK_E_ARG, "%s has %s than %s%s: every rank must run the same program with the same settings",
-                  yk__group_name(job->group, odd), what, yk__group_name(job->group, like), values);
+    if (what == part_names[PART_GRAPH] && yk__agree_graph_place(job, odd, like, values, sizeof values, err))
+        return err->status;
+    return yk__fail(err, YK_E_ARG, "%s has %s than %s%s: every rank must run the same program with the same settings",
+                    yk__group_name(job->team.group, odd), what, yk__group_name(job->team.group, like), values);
 }
 
 /* All ranks tell their numbers of the part, and all come to the same end. */
@@ -241,29 +172,28 @@ static void tell_difference(yk_job *job, const char *what, const agree_part *min
 {
     enum { WIDTH = 2 + NUMBERS };
     yk_error err = YK_ERROR_INIT;
-    double *row = yk__calloc(job->world, WIDTH * sizeof *row);
+    double *row = yk__calloc(job->team.world, WIDTH * sizeof *row);
     if (!row) {
         yk__job_failf(job, YK_E_MEM, "out of memory; ranks differ: one has %s", what);
         return;
     }
-    double *own = row + job->rank * WIDTH;
+    double *own = row + job->team.rank * WIDTH;
     own[0] = 1.0;
     own[1] = small_hash(mine->hash);
     for (uint32_t i = 0; i < mine->n; i++)
         own[2 + i] = mine->number[i].value;
-    if (yk__group_sum_f64(job->group, row, job->world * WIDTH, &err))
-        yk__job_fail(job, &err);
-    else
-        fail_differing(job, what, mine, row, WIDTH);
+    if (!yk__group_sum_f64(job->team.group, row, job->team.world * WIDTH, &err))
+        fail_differing(job, what, mine, row, WIDTH, &err);
     yk__free(row);
+    yk__job_fail(job, &err);
 }
 
-bool yk__agree_check(yk_job *job, const double sum[YK__AGREE_WORDS])
+bool yk__agree_check(yk_job *job, const double sum[YK__AGREE_NUMBERS])
 {
     agree_part part[YK__AGREE_PARTS];
     for (uint32_t i = 0; i < YK__AGREE_PARTS; i++)
         if (!all_equal(sum[0], sum[1 + 2 * i], sum[2 + 2 * i])) {
-            if (describe(job, part))
+            if (describe_all(job, part))
                 tell_difference(job, part_names[i], &part[i]);
             return false;
         }
@@ -276,14 +206,14 @@ bool yk__agree_data(yk_job *job, const char *spec, uint64_t rows, uint64_t hash)
     agree_part part = {.hash = hash};
     char what[256];
     part_add(&part, "rows", (double)rows);
-    double word[3] = {1.0, small_hash(part.hash), small_hash(part.hash) * small_hash(part.hash)};
-    if (job->world == 1)
+    double number[3] = {1.0, small_hash(part.hash), small_hash(part.hash) * small_hash(part.hash)};
+    if (job->team.world == 1)
         return true;
-    if (yk__group_sum_f64(job->group, word, 3, &err)) {
+    if (yk__group_sum_f64(job->team.group, number, 3, &err)) {
         yk__job_fail(job, &err);
         return false;
     }
-    if (all_equal(word[0], word[1], word[2]))
+    if (all_equal(number[0], number[1], number[2]))
         return true;
     snprintf(what, sizeof what, "read other data from %.200s", spec);
     tell_difference(job, what, &part);

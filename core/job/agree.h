@@ -13,13 +13,13 @@
 #include "core/job/job.h"
 
 #define YK__AGREE_PARTS 6
-#define YK__AGREE_WORDS (1 + 2 * YK__AGREE_PARTS)
+#define YK__AGREE_NUMBERS (1 + 2 * YK__AGREE_PARTS)
 
 /* This rank's part of the sum; false after a failure (of memory). For the loss of the step under way. */
-bool yk__agree_words(yk_job *job, double word[YK__AGREE_WORDS]);
+bool yk__agree_numbers(yk_job *job, double number[YK__AGREE_NUMBERS]);
 /* After the sum, the same on every rank: false where they differ, and the job's error then names the first rank that differs
  * from most, in what, and the values. Collective in that case. */
-bool yk__agree_check(yk_job *job, const double sum[YK__AGREE_WORDS]);
+bool yk__agree_check(yk_job *job, const double sum[YK__AGREE_NUMBERS]);
 
 /* The same question about data sets when they are opened: rows, and a hash of what is in them. Collective. */
 bool yk__agree_data(yk_job *job, const char *spec, uint64_t rows, uint64_t hash);

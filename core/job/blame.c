@@ -1,11 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Where numbers that are not finite came from, asked only when they are found: which input of the step holds one, and which rows
- * of which file the step was made of. */
+/*
+ * Where numbers that are not finite came from, asked only when they are found: which input of the step holds one; else which
+ * operation of the forward pass made the first, which runs once more for that; else which rows of which file the step was made of.
+ */
+#include "core/job/blame.h"
+
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
 
-#include "core/job/data.h"
+#include "core/job/data_info.h"
 
 static int64_t find_not_finite(const float *v, int64_t n)
 {
@@ -24,12 +28,13 @@ void yk__row_text(const yk_job *job, int64_t row, char *buf, size_t n)
 
 static bool blame_input(const yk_job *job, char *buf, size_t n)
 {
+    const yk__step *step = &job->step;
     char row[320];
-    for (size_t i = 0; i < job->n_input; i++) {
-        const yk__jinput *input = &job->input[i];
-        if (input->scalars || job->g.value[input->leaf].dtype != YK_F32)
+    for (size_t i = 0; i < step->n_input; i++) {
+        const yk__step_input *input = &step->input[i];
+        if (input->scalars || step->trace.value[input->leaf].dtype != YK_F32)
             continue;
-        const yk_value *x = &job->g.value[input->leaf];
+        const yk_value *x = &step->trace.value[input->leaf];
         const int64_t all = yk__value_count(x), at = find_not_finite(input->data, all);
         if (at < 0)
             continue;
@@ -40,15 +45,97 @@ static bool blame_input(const yk_job *job, char *buf, size_t n)
     return false;
 }
 
-const char *yk__blame(const yk_job *job, char *buf, size_t n)
+/* ---- Which operation made it ---- */
+
+/* Other ranks would have to run it too. */
+static bool has_exchange(const yk__graph *g)
+{
+    for (size_t k = 0; k < g->n_node; k++)
+        if (g->node[k].op == YK_OP_ALL_REDUCE || g->node[k].op == YK_OP_ALL_STATS)
+            return true;
+    return false;
+}
+
+/* One number that is finite where all elements of v are: sum(0 * v). */
+static yk__vid probe_of(yk__graph *g, yk__vid v)
+{
+    const uint32_t axes = (1u << g->value[v].dims) - 1u;
+    return yk__dense(g, yk__reshape(g, yk__sum(g, yk__bin(g, YK_OP_MUL, v, yk__const(g, 0.0, YK_F32)), axes), 0, NULL));
+}
+
+/* Appends a probe of each node's first output to the trace; probe[k]: YK_NONE where it is no float. */
+static uint32_t add_probes(yk__graph *g, size_t n_node, yk__vid *node, yk__vid *probe)
+{
+    uint32_t n = 0;
+    for (size_t k = 0; k < n_node && !g->error.status; k++) {
+        const yk__vid v = g->index[g->node[k].out];
+        if (g->value[v].dtype != YK_F32 || !yk__value_count(&g->value[v]))
+            continue;
+        node[n] = (yk__vid)k;
+        probe[n++] = probe_of(g, v);
+    }
+    return n;
+}
+
+/* Runs the forward pass once more, with nothing but the probes as its results. */
+static bool run_probes(yk_job *job, uint32_t n, const yk__vid *probe, float *found, void **where)
+{
+    yk__step *step = &job->step;
+    yk_error quiet = YK_ERROR_INIT;
+    uint64_t ticket;
+    for (uint32_t i = 0; i < n; i++)
+        where[i] = &found[i];
+    const yk__micro m = {.trace = &step->trace,
+                         .loss = YK_NONE,
+                         .seed = YK_NONE,
+                         .n_input = (uint32_t)step->n_input,
+                         .input = step->lists.input,
+                         .input_bytes = step->lists.input_bytes,
+                         .n_result = n,
+                         .result = probe,
+                         .result_host = where};
+    return !step->trace.error.status && !yk__engine_run(job->engine, &m, &ticket, &quiet) &&
+           !yk__engine_wait(job->engine, ticket, &quiet);
+}
+
+static void producer_text(const yk_job *job, const yk_node *node, char *buf, size_t n)
+{
+    const yk__call_site *at = yk__call_sites_find(&job->sites, node->stream);
+    if (at)
+        snprintf(buf, n, "; the first value that is not finite is that of %s, called at %s:%d", yk__op_info_of(node->op)->name, at->file,
+                 at->line);
+}
+
+/* Of the forward pass; a backward pass of its own making leaves all of that finite, and nothing is said. */
+static bool blame_operation(yk_job *job, char *buf, size_t n)
+{
+    yk__graph *g = &job->step.trace;
+    const size_t n_node = g->n_node;
+    if (job->step.empty || has_exchange(g) || !n_node)
+        return false;
+    yk__vid *node = yk__calloc(2 * n_node, sizeof *node), *probe = node ? node + n_node : NULL;
+    float *found = yk__calloc(n_node, sizeof *found);
+    void **where = yk__calloc(n_node, sizeof *where);
+    const uint32_t n_probe = node && found && where ? add_probes(g, n_node, node, probe) : 0;
+    if (n_probe && run_probes(job, n_probe, probe, found, where))
+        for (uint32_t i = 0; i < n_probe && !*buf; i++)
+            if (!isfinite(found[i]))
+                producer_text(job, &g->node[node[i]], buf, n);
+    yk__free(where);
+    yk__free(found);
+    yk__free(node);
+    return *buf != 0;
+}
+
+const char *yk__nonfinite_text(yk_job *job, char *buf, size_t n)
 {
     char where[280];
     size_t used;
     *buf = 0;
-    if (job->empty || blame_input(job, buf, n) || !yk__data_where(job, 0, where, sizeof where))
+    if (job->step.empty || blame_input(job, buf, n) || blame_operation(job, buf, n) || !yk__data_where(job, 0, where, sizeof where))
         return buf;
     used = (size_t)snprintf(buf, n, "; its last rows on this rank are %s", where);
-    for (int64_t row = 1; row < job->local && used < n; row++) {
+    for (int64_t row = 1; row < job->step.local_rows && used < n; row++) {
         const char *place = yk__data_where(job, row, where, sizeof where) ? strrchr(where, ':') : NULL;
         if (row == 8 || !place)
             break;

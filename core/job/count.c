@@ -1,322 +1,59 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Counts: how many items a loss counts, over all ranks. Labels are values the host knows: inputs, views of inputs, and
- * simple functions of them, which are evaluated here.
+ * Counts: how many items a loss counts, over all ranks. They are added up by yk_backward, in one exchange with all else that
+ * ranks tell each other before a step runs.
  */
-#include <math.h>
+#include "core/job/count.h"
+
 #include <stdlib.h>
 #include <string.h>
 
 #include "core/job/agree.h"
-#include "core/job/job.h"
-
-/* ---- Host values of trace values that follow from inputs ---- */
-
-static bool evaluate(yk_job *job, yk__vid v, double *out, int64_t n, int depth);
-
-static yk__vid root_of(const yk__graph *g, yk__vid v)
-{
-    while (g->value[v].base != v && g->value[v].base < g->n_value)
-        v = g->value[v].base;
-    return v;
-}
-
-static double element(uint32_t dtype, const void *data, uint64_t byte)
-{
-    const uint8_t *p = (const uint8_t *)data + byte;
-    float f;
-    int32_t i;
-    switch (dtype) {
-    case YK_F32:
-        memcpy(&f, p, sizeof f);
-        return (double)f;
-    case YK_I32:
-        memcpy(&i, p, sizeof i);
-        return (double)i;
-    default:
-        return (double)*p;
-    }
-}
-
-/* The offset in elements of element i of a value, by its strides. */
-static int64_t place(const yk_value *v, int64_t i)
-{
-    int64_t at = 0;
-    for (uint32_t d = v->dims; d-- > 0;) {
-        at += i % v->dim[d] * v->stride[d];
-        i /= v->dim[d];
-    }
-    return at;
-}
-
-static bool unknown(yk_job *job, const char *what)
-{
-    yk__job_failf(job, YK_E_ARG, "labels, class weights and which tokens count must follow from inputs by reshaping, slicing, "
-                                 "casting, comparing and choosing, so that the host knows them before the step runs; these come "
-                                 "from %s",
-                  what);
-    return false;
-}
-
-static bool read_input(yk_job *job, yk__vid v, double *out, int64_t n)
-{
-    const yk_value *x = &job->g.value[v];
-    const yk_slot *s = &job->g.slot[x->slot];
-    if (s->kind != YK_SLOT_INPUT || s->key >= job->n_input)
-        return unknown(job, s->kind == YK_SLOT_PARAM ? "a parameter" : "a state");
-    uint32_t size = yk_dtype_bytes(x->dtype);
-    for (int64_t i = 0; i < n; i++)
-        out[i] = element(x->dtype, job->input[s->key].data, x->offset + (uint64_t)place(x, i) * size);
-    return true;
-}
-
-static double combine(uint32_t op, uint32_t dtype, double a, double b, double c)
-{
-    switch (op) {
-    case YK_OP_CAST:
-        return dtype == YK_I32 || dtype == YK_U8 ? trunc(a) : dtype == YK_BOOL ? a != 0.0 : a;
-    case YK_OP_NEG:
-        return -a;
-    case YK_OP_ABS:
-        return fabs(a);
-    case YK_OP_ADD:
-        return a + b;
-    case YK_OP_SUB:
-        return a - b;
-    case YK_OP_MUL:
-        return a * b;
-    case YK_OP_DIV:
-        return a / b;
-    case YK_OP_MAX:
-        return fmax(a, b);
-    case YK_OP_MIN:
-        return fmin(a, b);
-    case YK_OP_LT:
-        return a < b;
-    case YK_OP_EQ:
-        return a == b;
-    case YK_OP_SELECT:
-        return a != 0.0 ? b : c;
-    default:
-        return a; /* copy */
-    }
-}
-
-static bool known_op(uint32_t op)
-{
-    static const uint16_t ops[] = {YK_OP_CAST, YK_OP_NEG, YK_OP_ABS, YK_OP_ADD, YK_OP_SUB, YK_OP_MUL,   YK_OP_DIV,
-                                   YK_OP_MAX,  YK_OP_MIN, YK_OP_LT,  YK_OP_EQ,  YK_OP_SELECT, YK_OP_COPY};
-    for (size_t i = 0; i < sizeof ops / sizeof ops[0]; i++)
-        if (ops[i] == op)
-            return true;
-    return false;
-}
-
-/* All n elements of the output of a node. */
-static bool run_node(yk_job *job, const yk_node *node, yk__vid v, double *out, int64_t n, int depth)
-{
-    const yk__graph *g = &job->g;
-    const yk_value *x = &g->value[v];
-    if (node->op == YK_OP_FILL || node->op == YK_OP_IOTA) {
-        int64_t axis = g->attr[node->attr], inner = 1;
-        for (int64_t d = axis + 1; node->op == YK_OP_IOTA && d < x->dims; d++)
-            inner *= x->dim[d];
-        for (int64_t i = 0; i < n; i++)
-            out[i] = node->op == YK_OP_FILL ? yk_attr_f64(g->attr[node->attr]) : (double)(i / inner % x->dim[axis]);
-        return true;
-    }
-    if (!known_op(node->op))
-        return unknown(job, yk__op_info_of(node->op)->name);
-    double *in[3] = {NULL};
-    bool ok = true;
-    for (uint32_t k = 0; k < node->n_in && k < 3 && ok; k++) {
-        in[k] = yk__calloc((size_t)n + 1, sizeof(double));
-        if (!in[k])
-            yk__job_failf(job, YK_E_MEM, "out of memory while counting labels");
-        ok = in[k] && evaluate(job, g->index[node->in + k], in[k], n, depth + 1);
-    }
-    for (int64_t i = 0; i < n && ok; i++)
-        out[i] = combine(node->op, x->dtype, in[0][i], in[1] ? in[1][i] : 0.0, in[2] ? in[2][i] : 0.0);
-    for (int k = 0; k < 3; k++)
-        yk__free(in[k]);
-    return ok;
-}
-
-/* Copies into a part of the root (pad, concat). */
-static bool run_writes(yk_job *job, yk__vid root, double *out, int depth)
-{
-    const yk__graph *g = &job->g;
-    for (size_t k = 0; k < g->n_node; k++) {
-        const yk_node *node = &g->node[k];
-        yk__vid part = g->index[node->out];
-        if (node->op != YK_OP_COPY || node->n_in != 2 || root_of(g, part) != root)
-            continue;
-        const yk_value *p = &g->value[part];
-        int64_t m = yk__value_count(p), from = (int64_t)(p->offset - g->value[root].offset) / yk_dtype_bytes(p->dtype);
-        double *v = yk__calloc((size_t)m + 1, sizeof *v);
-        bool ok = v && evaluate(job, g->index[node->in], v, m, depth + 1);
-        for (int64_t i = 0; i < m && ok; i++)
-            out[from + place(p, i)] = v[i];
-        yk__free(v);
-        if (!ok)
-            return false;
-    }
-    return true;
-}
-
-static bool evaluate(yk_job *job, yk__vid v, double *out, int64_t n, int depth)
-{
-    const yk__graph *g = &job->g;
-    yk__vid root = root_of(g, v);
-    if (depth > 64)
-        return unknown(job, "too long a chain of operations");
-    if (g->value[root].slot != YK_NONE)
-        return read_input(job, v, out, n);
-    for (size_t k = g->n_node; k-- > 0;) {
-        const yk_node *node = &g->node[k];
-        if (node->n_out != 1 || g->index[node->out] != root)
-            continue;
-        int64_t all = yk__value_count(&g->value[root]), from = (int64_t)(g->value[v].offset - g->value[root].offset);
-        double *whole = yk__calloc((size_t)all + 1, sizeof *whole);
-        bool ok = whole && run_node(job, node, root, whole, all, depth) && run_writes(job, root, whole, depth);
-        from /= yk_dtype_bytes(g->value[v].dtype);
-        for (int64_t i = 0; i < n && ok; i++)
-            out[i] = whole[from + place(&g->value[v], i)];
-        yk__free(whole);
-        return ok;
-    }
-    return unknown(job, "an operation with several results");
-}
-
-bool yk__host_values(yk_job *job, yk__vid v, double *out, int64_t n)
-{
-    return evaluate(job, v, out, n, 0);
-}
-
-bool yk__host_labels(yk_job *job, yk__vid v, int64_t other_than, int64_t classes, double *n, int64_t *bad)
-{
-    const yk_value *x = &job->g.value[v];
-    const yk_slot *s = x->slot == YK_NONE ? NULL : &job->g.slot[x->slot];
-    int64_t count = 0, outside = 0, all = yk__value_count(x);
-    if (!s || s->kind != YK_SLOT_INPUT || s->key >= job->n_input || x->dtype != YK_I32 || !yk__value_is_dense(x))
-        return false;
-    const int32_t *y = (const int32_t *)job->input[s->key].data + x->offset / sizeof *y;
-    for (int64_t i = 0; i < all; i++)
-        count += y[i] != other_than, outside += y[i] != other_than && (y[i] < 0 || y[i] >= classes);
-    *bad = -1;
-    for (int64_t i = 0; i < all && outside && *bad < 0; i++)
-        if (y[i] != other_than && (y[i] < 0 || y[i] >= classes))
-            *bad = i;
-    *n = (double)count;
-    return true;
-}
-
-/* ---- Counted losses ---- */
+#include "core/job/input.h"
+#include "core/job/sharding.h"
 
 uint32_t yk__counted_new(yk_job *job, double local, yk__vid *inverse)
 {
-    if (job->n_counted == YK__COUNTS) {
+    yk__step *step = &job->step;
+    if (step->n_counted == YK__COUNTS) {
         yk__job_failf(job, YK_E_ARG, "more than %d losses in one micro batch", YK__COUNTS);
         return YK_NONE;
     }
-    yk__counted *c = &job->counted[job->n_counted];
+    yk__counted *c = &step->counted[step->n_counted];
     *c = (yk__counted){.local = local};
     c->scalar = yk__scalar_new(job, local > 0.0 ? 1.0 / local : 0.0, inverse);
-    return *inverse == YK_NONE ? YK_NONE : job->n_counted++;
-}
-
-/* Marks the values that the loss depends on; NULL after a failure. */
-static const uint8_t *reached(yk_job *job, yk__vid loss)
-{
-    const yk__graph *g = &job->g;
-    uint8_t *need;
-    if (yk__grow(&job->room.need, &job->room.cap_need, g->n_value, 1)) {
-        yk__job_failf(job, YK_E_MEM, "out of memory in yk_backward");
-        return NULL;
-    }
-    need = memset(job->room.need, 0, g->n_value);
-    need[root_of(g, loss)] = 1;
-    for (size_t k = g->n_node; k-- > 0;) {
-        const yk_node *node = &g->node[k];
-        bool used = false;
-        for (uint32_t i = 0; i < node->n_out; i++)
-            used = used || need[root_of(g, g->index[node->out + i])];
-        for (uint32_t i = 0; i < node->n_in && used; i++)
-            need[root_of(g, g->index[node->in + i])] = 1;
-    }
-    return need;
-}
-
-/* Which counted losses the loss depends on, as a bit mask: those whose 1/count is read on the way. */
-static uint32_t terms_of(const yk_job *job, const uint8_t *need)
-{
-    const yk__graph *g = &job->g;
-    uint32_t mask = 0;
-    for (size_t v = 0; v < g->n_value; v++) {
-        const yk_value *x = &g->value[v];
-        if (!need[v] || x->slot == YK_NONE || g->slot[x->slot].kind != YK_SLOT_INPUT)
-            continue;
-        for (uint32_t c = 0; c < job->n_counted; c++)
-            if (job->scalar_slot[job->counted[c].scalar / YK__SCALARS] == x->slot &&
-                x->offset == job->counted[c].scalar % YK__SCALARS * sizeof(float))
-                mask |= 1u << c;
-    }
-    return mask;
-}
-
-/* The weight of this micro batch in its window, and which parameters it trains. */
-bool yk__weigh(yk_job *job)
-{
-    const uint8_t *need = reached(job, job->loss);
-    if (!need)
-        return false;
-    for (size_t i = 0; i < job->n_param; i++)
-        if (job->param[i].leaf_gen == job->gen && need[job->param[i].leaf])
-            job->param[i].used = true;
-    job->loss_weight = 1.0;
-    if (job->config.average == YK_AVERAGE_ROWS)
-        job->loss_weight = (double)job->global;
-    if (job->config.average != YK_AVERAGE_ITEMS)
-        return true;
-    uint32_t mask = terms_of(job, need);
-    if (!mask || (mask & (mask - 1))) {
-        yk__job_failf(job, YK_E_ARG, "yk_backward with YK_AVERAGE_ITEMS: the loss must have exactly one term that counts "
-                                     "items (cross entropy, BCE or MSE); this one has %s",
-                      mask ? "several" : "none");
-        return false;
-    }
-    job->loss_weight = job->counted[__builtin_ctz(mask)].global;
-    return true;
+    return *inverse == YK_NONE ? YK_NONE : step->n_counted++;
 }
 
 /* One exchange: the counts of losses, the rows, who has none, and what the sharding checks. */
 bool yk__count_ranks(yk_job *job)
 {
+    yk__step *step = &job->step;
     yk_error err = YK_ERROR_INIT;
-    double v[YK__COUNTS + 2 + YK__AGREE_WORDS + YK__SHARD_WORDS], word[YK__SHARD_WORDS];
-    const uint32_t n = job->n_counted, agree = n + 2, shard = agree + YK__AGREE_WORDS;
+    double v[YK__COUNTS + 2 + YK__AGREE_NUMBERS + YK__SHARD_NUMBERS], shard_numbers[YK__SHARD_NUMBERS];
+    const uint32_t n = step->n_counted, agree = n + 2, shard = agree + YK__AGREE_NUMBERS;
     for (uint32_t i = 0; i < n; i++)
-        v[i] = job->counted[i].local;
-    v[n] = (double)job->local;
-    v[n + 1] = job->empty;
-    yk__sharding_words(job, word);
-    memcpy(v + shard, word, sizeof word);
-    if (job->world > 1 && !yk__agree_words(job, v + agree))
+        v[i] = step->counted[i].local;
+    v[n] = (double)step->local_rows;
+    v[n + 1] = step->empty;
+    yk__sharding_numbers(job, shard_numbers);
+    memcpy(v + shard, shard_numbers, sizeof shard_numbers);
+    if (job->team.world > 1 && !yk__agree_numbers(job, v + agree))
         return false;
-    if (job->world > 1 && yk__group_sum_members(job->group, v, shard + YK__SHARD_WORDS, &err)) {
+    if (job->team.world > 1 && yk__group_sum_members(job->team.group, v, shard + YK__SHARD_NUMBERS, &err)) {
         yk__job_fail(job, &err);
         return false;
     }
-    if (job->world > 1 && (!yk__agree_check(job, v + agree) || !yk__sharding_check(job, word, v + shard)))
+    if (job->team.world > 1 && (!yk__agree_check(job, v + agree) || !yk__sharding_check(job, shard_numbers, v + shard)))
         return false;
     for (uint32_t i = 0; i < n; i++) {
-        job->counted[i].global = v[i];
-        yk__scalar_set(job, job->counted[i].scalar, v[i] > 0.0 ? 1.0 / v[i] : 0.0);
+        step->counted[i].global = v[i];
+        yk__scalar_set(job, step->counted[i].scalar, v[i] > 0.0 ? 1.0 / v[i] : 0.0);
     }
-    if (!job->rows_set)
-        job->global = (int64_t)v[n];
-    job->any_empty = v[n + 1] > 0.0;
-    yk__sharding_counts(job, v[shard + YK__SHARD_WORDS - 1]);
-    job->counted_ranks = true;
+    if (!step->rows_set)
+        step->global_rows = (int64_t)v[n];
+    step->any_empty = v[n + 1] > 0.0;
+    yk__sharding_counts(job, v[shard + YK__SHARD_NUMBERS - 1]);
+    step->counted_ranks = true;
     return true;
 }

@@ -6,20 +6,10 @@
 #include "core/data/loader.h"
 #include "core/data/spec.h"
 #include "core/job/agree.h"
-#include "core/job/data.h"
+#include "core/job/data_info.h"
+#include "core/job/feed.h"
+#include "core/job/flush.h"
 #include "core/job/share.h"
-
-struct yk_data {
-    yk_job *job;
-    yk__dataset *set;
-    yk__loader *loader;
-    bool eval;
-    int64_t batch; /* rows over all ranks */
-    uint64_t epoch, next;
-    const yk__field *field;
-    int n_field;
-    const yk__loader_batch *now; /* of the step under way */
-};
 
 static void part_of(void *user, int64_t n, int64_t *first, int64_t *count)
 {
@@ -84,13 +74,13 @@ static yk_status refuse_pipe(const yk_job *job, const char *spec, yk_error *err)
 {
     struct stat st;
     yk__spec s;
-    if (job->world == 1)
+    if (job->team.world == 1)
         return YK_OK;
     if (yk__spec_parse(spec, &s, err))
         return err->status;
     if (!stat(s.path, &st) && (S_ISFIFO(st.st_mode) || S_ISCHR(st.st_mode) || S_ISSOCK(st.st_mode)))
         yk__fail(err, YK_E_ARG, "%s:%s is a pipe: each of the %u ranks would read another part of it; write it to a file", s.kind,
-                 s.path, job->world);
+                 s.path, job->team.world);
     yk__spec_free(&s);
     return err->status;
 }
@@ -111,7 +101,7 @@ yk_data *yk_data_open(yk_job *job, const char *spec, const yk_data_config *c)
     d->eval = c && c->eval;
     if (refuse_pipe(job, spec, &err) || open_parts(d, spec, c ? c : &none, &err))
         yk__job_fail(job, &err);
-    else if (job->world > 1)
+    else if (job->team.world > 1)
         yk__agree_data(job, spec, yk_data_rows(d), yk__dataset_hash(d->set));
     if (!yk_ok(job)) {
         yk__data_free(d);
@@ -130,50 +120,9 @@ void yk__data_free(yk_data *d)
     yk__free(d);
 }
 
-const char *yk_data_kind(const yk_data *d)
-{
-    return d ? yk__dataset_kind(d->set) : "";
-}
-
-uint64_t yk_data_rows(const yk_data *d)
-{
-    return d ? (uint64_t)yk__dataset_rows(d->set) : 0;
-}
-
-uint64_t yk_data_line(const yk_data *d, uint64_t i)
-{
-    return i < yk_data_rows(d) ? (uint64_t)yk__dataset_line(d->set, (int64_t)i) : 0;
-}
-
-uint64_t yk_data_batches(const yk_data *d)
-{
-    return d ? (uint64_t)yk__loader_batches(d->loader) : 0;
-}
-
-uint32_t yk_data_classes(const yk_data *d)
-{
-    return d ? (uint32_t)yk__dataset_classes(d->set) : 0;
-}
-
-uint32_t yk_data_vocab(const yk_data *d)
-{
-    return d ? (uint32_t)yk__dataset_vocab(d->set) : 0;
-}
-
 const char *yk_data_class_name(const yk_data *d, uint32_t i)
 {
     return i < yk_data_classes(d) ? yk__dataset_class_name(d->set, (int)i) : NULL;
-}
-
-void yk_data_shape(const yk_data *d, int64_t chw[3])
-{
-    for (int i = 0; i < 3; i++)
-        chw[i] = d && d->n_field > 0 && d->field[0].rank == 3 ? d->field[0].shape[i] : 0;
-}
-
-const char *yk_data_tokenizer(const yk_data *d)
-{
-    return d ? yk__dataset_tokenizer_dir(d->set) : NULL;
 }
 
 void yk_data_save_tokenizer(const yk_data *d, const char *dir)
@@ -199,7 +148,7 @@ static yk_t input_of(const yk_data *d, const yk__loader_batch *b, int k)
     return yk_input(d->job, (yk_dtype)f->dtype, (uint32_t)f->rank + 1, dim, b->field[k]);
 }
 
-static void fill(const yk_data *d, const yk__loader_batch *b, yk_batch *out)
+static void fill_batch(const yk_data *d, const yk__loader_batch *b, yk_batch *out)
 {
     for (int k = 0; k < d->n_field; k++) {
         yk_t v = input_of(d, b, k);
@@ -233,11 +182,11 @@ static bool begin_step(yk_data *d, const yk__loader_batch *b, yk_batch *out)
                       .epoch = b->epoch,
                       .index = (uint64_t)b->index,
                       .last = b->last};
-    fill(d, b, out);
-    job->from_loader = true;
-    job->fed_by = d;
-    d->now = b;
-    job->window_end = b->last && !d->eval;
+    fill_batch(d, b, out);
+    job->step.from_loader = true;
+    job->step.batch_source = d;
+    d->current = b;
+    job->step.window_end = b->last && !d->eval;
     if (!d->eval)
         yk__share_count(job, b->global_rows);
     return yk_ok(job);
@@ -250,18 +199,16 @@ bool yk_data_next(yk_data *d, yk_batch *batch)
     bool changed = false;
     if (!d || !yk_ok(d->job))
         return false;
-    if (d->job->from_loader)
+    if (d->job->step.from_loader)
         yk__step_end(d->job);
     if (!d->eval && !yk__share_update(d->job, d->batch, &changed))
         return false;
-    yk_status s = changed ? yk__loader_flush(d->loader, &err) : YK_OK;
-    s = s ? s : yk__loader_next(d->loader, &b, &err);
-    if (!s && !b) {
+    if ((!changed || !yk__loader_flush(d->loader, &err)) && !yk__loader_next(d->loader, &b, &err) && !b) {
         d->epoch++;
         d->next = 0;
-        s = yk__loader_rewind(d->loader, d->epoch, 0, &err);
+        yk__loader_rewind(d->loader, d->epoch, 0, &err);
     }
-    if (s) {
+    if (err.status) {
         yk__job_fail(d->job, &err);
         return false;
     }
@@ -284,29 +231,4 @@ void yk_data_seek(yk_data *d, uint64_t epoch, uint64_t batch)
     }
     d->epoch = epoch;
     d->next = batch;
-}
-
-void yk_data_tell(const yk_data *d, uint64_t *epoch, uint64_t *batch)
-{
-    *epoch = d ? d->epoch : 0;
-    *batch = d ? d->next : 0;
-}
-
-bool yk__data_where(const yk_job *job, int64_t row, char *buf, size_t n)
-{
-    const yk_data *d = job->from_loader ? job->fed_by : NULL;
-    if (!d || row < 0 || row >= d->now->rows)
-        return false;
-    yk__dataset_where(d->set, d->now->row[d->now->first + row], buf, n);
-    return true;
-}
-
-int64_t yk__data_batch(const yk_data *d)
-{
-    return d->batch;
-}
-
-bool yk__data_trains(const yk_data *d)
-{
-    return !d->eval;
 }

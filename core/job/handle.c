@@ -4,7 +4,6 @@
 #include <stdarg.h>
 #include <stdatomic.h>
 #include <stdio.h>
-#include <string.h>
 
 #include "core/base/advance.h"
 #include "core/job/job.h"
@@ -78,16 +77,31 @@ yk_job *yk_job_of(yk_t x)
     return yk__job_of(x);
 }
 
-void yk__job_fail(yk_job *job, yk_error *err)
+/* at NULL: the user's last call. */
+static void fail_at(yk_job *job, yk_error *err, const yk__call_site *at)
 {
+    const yk__call_site here = {here_file, here_line};
     if (!job->error.status) {
         job->error = *err;
-        if (here_file)
-            yk__fail_in(&job->error, "%s:%d", here_file, here_line);
-        if (job->group)
-            yk__group_abort(job->group, &job->error);
+        at = at ? at : &here;
+        if (at->file)
+            yk__fail_in(&job->error, "%s:%d", at->file, at->line);
+        if (job->team.group)
+            yk__group_abort(job->team.group, &job->error);
     }
     *err = (yk_error)YK_ERROR_INIT;
+}
+
+/* Where a layer below names a node of the step, the place is that of its call; what noticed it comes last. */
+void yk__job_fail(yk_job *job, yk_error *err)
+{
+    const yk__call_site *at = yk__call_sites_find(&job->sites, yk__call_named(err->text));
+    char text[YK_ERROR_TEXT], where[200];
+    if (at && here_file) {
+        memcpy(text, err->text, sizeof text);
+        yk__fail(err, err->status, "%s (noticed at %s)", text, yk__here_text(where, sizeof where));
+    }
+    fail_at(job, err, at);
 }
 
 void yk__job_failf(yk_job *job, yk_status status, const char *fmt, ...)
@@ -99,7 +113,7 @@ void yk__job_failf(yk_job *job, yk_status status, const char *fmt, ...)
     va_end(ap);
     yk_error err = YK_ERROR_INIT;
     yk__fail(&err, status, "%s", text);
-    yk__job_fail(job, &err);
+    fail_at(job, &err, NULL);
 }
 
 bool yk_ok(const yk_job *job)
@@ -124,19 +138,27 @@ void yk_fail(yk_job *job, yk_status status, const char *text)
         yk__job_failf(job, status ? status : YK_E_ARG, "%s", text ? text : "");
 }
 
-bool yk__is_no(yk_t x)
+bool yk__is_none(yk_t x)
 {
     return x.id == 0;
 }
 
 bool yk__job_alive(yk_job *job)
 {
-    if (job && job->g.error.status)
-        yk__job_fail(job, &job->g.error);
+    if (job && job->step.trace.error.status)
+        yk__job_fail(job, &job->step.trace.error);
     return yk_ok(job);
 }
 
-yk_job *yk__enter(const char *name, uint32_t n, const yk_t *x)
+void yk__op_begin(yk_job *job, const char *name)
+{
+    const uint32_t number = ++job->step.n_call;
+    job->step.trace.stream = number;
+    job->step.op_name = name;
+    yk__call_sites_add(&job->sites, number, here_file, here_line);
+}
+
+yk_job *yk__op_enter(const char *name, uint32_t n, const yk_t *x)
 {
     yk_job *job = NULL;
     for (uint32_t i = 0; i < n && !job; i++)
@@ -149,85 +171,15 @@ yk_job *yk__enter(const char *name, uint32_t n, const yk_t *x)
                           i + 1);
             return NULL;
         }
-    job->g.stream = ++job->calls;
-    job->call = name;
+    yk__op_begin(job, name);
     return job;
-}
-
-/* Why a handle is no value of the step under way. */
-static void fail_dead(yk_job *job, const char *name, yk_t x)
-{
-    if (!x.id)
-        yk__job_failf(job, YK_E_ARG, "%s: an operand is YK_NO", name);
-    else if ((uint16_t)(x.id >> 48) != job->serial)
-        yk__job_failf(job, YK_E_ARG, "%s: a value of another job, or of one that was closed", name);
-    else if (yk__kept_find(job, x))
-        yk__job_failf(job, YK_E_ARG, "%s: the value was kept for reading; its step is over, so it cannot be computed with",
-                      name);
-    else
-        yk__job_failf(job, YK_E_ARG, "%s: the value died at the end of its step (yk_keep makes a value readable after it)",
-                      name);
-}
-
-yk__vid yk__use(yk_job *job, const char *name, yk_t x)
-{
-    uint32_t index = (uint32_t)x.id;
-    uint16_t gen = (uint16_t)(x.id >> 32);
-    if (!yk_ok(job))
-        return YK_NONE;
-    if ((uint16_t)(x.id >> 48) == job->serial) {
-        if (gen == 0 && index < job->n_param)
-            return yk__param_leaf(job, &job->param[index]);
-        if (gen == job->gen && index < job->g.n_value)
-            return index;
-    }
-    fail_dead(job, name, x);
-    return YK_NONE;
 }
 
 yk_t yk__handle(yk_job *job, yk__vid v)
 {
-    if (job->g.error.status)
-        yk__job_fail(job, &job->g.error);
+    if (job->step.trace.error.status)
+        yk__job_fail(job, &job->step.trace.error);
     if (v == YK_NONE || job->error.status)
         return YK__POISON;
     return (yk_t){(uint64_t)job->serial << 48 | (uint64_t)job->gen << 32 | v};
-}
-
-const yk_value *yk__peek(const yk_job *job, yk_t x, yk_value *buf)
-{
-    uint32_t index = (uint32_t)x.id;
-    uint16_t gen = (uint16_t)(x.id >> 32);
-    if (gen == 0 && index < job->n_param) {
-        const yk__jparam *p = &job->param[index];
-        *buf = (yk_value){.dtype = (uint8_t)p->dtype, .dims = (uint8_t)p->dims};
-        memcpy(buf->dim, p->dim, sizeof p->dim);
-        return buf;
-    }
-    if (gen == job->gen && index < job->g.n_value)
-        return &job->g.value[index];
-    for (size_t i = 0; i < job->n_kept; i++)
-        if (job->kept[i].gen == gen && job->kept[i].vid == index)
-            return &job->kept[i].value;
-    return NULL;
-}
-
-uint32_t yk_dims(yk_t x)
-{
-    yk_value buf;
-    yk_job *job = yk__job_of(x);
-    const yk_value *v = job ? yk__peek(job, x, &buf) : NULL;
-    return v ? v->dims : 0;
-}
-
-int64_t yk_dim(yk_t x, int32_t axis)
-{
-    yk_value buf;
-    yk_job *job = yk__job_of(x);
-    const yk_value *v = job ? yk__peek(job, x, &buf) : NULL;
-    if (!v)
-        return -1;
-    if (axis < 0)
-        axis += v->dims;
-    return axis >= 0 && axis < v->dims ? v->dim[axis] : -1;
 }

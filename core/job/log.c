@@ -1,82 +1,117 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The job's log: values are written a step after they were named, so that nobody waits for them. */
+#include "core/job/log.h"
+
 #include <string.h>
 
 #include "core/io/tracker.h"
-#include "core/job/job.h"
+#include "core/job/opt.h"
+#include "core/job/read.h"
+
+#define LINE_VALUES 32 /* values of one line at most */
+
+typedef struct log_entry {
+    char *name;
+    yk_t value;
+    uint64_t step;
+} log_entry;
+
+struct yk__job_log {
+    struct yk__tracker *tracker; /* rank 0 */
+    log_entry *entry;
+    size_t n_entry, cap_entry;
+};
 
 void yk_track_open(yk_job *job, const char *path)
 {
     yk_error err = YK_ERROR_INIT;
     if (!yk_ok(job))
         return;
-    if (job->logging) {
+    if (job->log) {
         yk__job_failf(job, YK_E_ARG, "yk_track_open %s: the job tracks into a file already", path);
         return;
     }
-    job->logging = true;
-    if (job->rank == 0 && yk__tracker_open(path, &job->tracker, &err))
+    job->log = yk__calloc(1, sizeof *job->log);
+    if (!job->log)
+        yk__fail_mem(&err, sizeof *job->log, "a log");
+    else if (job->team.rank == 0)
+        yk__tracker_open(path, &job->log->tracker, &err);
+    if (err.status)
         yk__job_fail(job, &err);
 }
 
 void yk_track(yk_job *job, const char *name, yk_t x)
 {
-    if (!yk_ok(job) || !job->logging)
+    if (!yk_ok(job) || !job->log)
         return;
     x = yk_keep(x);
     if (!x.id)
         return;
-    yk__log_entry e = {yk__strdup(name), x, job->opt ? job->opt->steps : job->micro_step};
-    if (!e.name || yk__grow(&job->log, &job->cap_log, job->n_log + 1, sizeof e)) {
+    struct yk__job_log *log = job->log;
+    const log_entry e = {yk__strdup(name), x, job->opt ? job->opt->steps : job->micro_step};
+    if (!e.name || yk__grow(&log->entry, &log->cap_entry, log->n_entry + 1, sizeof e)) {
         yk__free(e.name);
         yk__job_failf(job, YK_E_MEM, "out of memory in yk_track");
         return;
     }
-    job->log[job->n_log++] = e;
+    log->entry[log->n_entry++] = e;
 }
 
 /* Writes entries [from, to), all of one step. */
 static void write_line(yk_job *job, size_t from, size_t to)
 {
-    const char *name[32];
-    double value[32];
+    const log_entry *entry = job->log->entry;
+    const char *name[LINE_VALUES];
+    double value[LINE_VALUES];
     uint32_t n = 0;
-    for (size_t i = from; i < to && n < 32; i++, n++) {
-        name[n] = job->log[i].name;
-        value[n] = yk_item(job->log[i].value); /* summed where it is a loss, so every rank comes here */
+    for (size_t i = from; i < to && n < LINE_VALUES; i++, n++) {
+        name[n] = entry[i].name;
+        value[n] = yk_item(entry[i].value); /* summed where it is a loss, so every rank comes here */
     }
-    if (job->tracker)
-        yk__tracker_line(job->tracker, job->log[from].step, n, name, value);
+    if (job->log->tracker)
+        yk__tracker_line(job->log->tracker, entry[from].step, n, name, value);
+}
+
+/* Whether the entry is of the step under way. */
+static bool is_current(const yk_job *job, const log_entry *e)
+{
+    return (uint16_t)(e->value.id >> 32) == job->gen;
 }
 
 void yk__log_flush(yk_job *job, bool all)
 {
+    struct yk__job_log *log = job->log;
     size_t done = 0;
-    while (done < job->n_log && yk_ok(job)) {
+    while (log && done < log->n_entry && yk_ok(job)) {
+        const log_entry *first = &log->entry[done];
         size_t to = done;
-        bool now = (uint16_t)(job->log[done].value.id >> 32) == job->gen;
-        if (now && !all)
+        if (is_current(job, first) && !all)
             break;
-        while (to < job->n_log && job->log[to].step == job->log[done].step && to - done < 32 &&
-               (all || (uint16_t)(job->log[to].value.id >> 32) != job->gen))
+        while (to < log->n_entry && log->entry[to].step == first->step && to - done < LINE_VALUES &&
+               (all || !is_current(job, &log->entry[to])))
             to++;
         write_line(job, done, to);
         done = to;
     }
     for (size_t i = 0; i < done; i++)
-        yk__free(job->log[i].name);
+        yk__free(log->entry[i].name);
     if (done)
-        memmove(job->log, job->log + done, (job->n_log - done) * sizeof *job->log);
-    job->n_log -= done;
+        memmove(log->entry, log->entry + done, (log->n_entry - done) * sizeof *log->entry);
+    if (done)
+        log->n_entry -= done;
 }
 
 void yk__log_close(yk_job *job)
 {
     yk_error err = YK_ERROR_INIT;
-    for (size_t i = 0; i < job->n_log; i++)
-        yk__free(job->log[i].name);
-    job->n_log = 0;
-    if (yk__tracker_close(job->tracker, &err))
+    struct yk__job_log *log = job->log;
+    if (!log)
+        return;
+    for (size_t i = 0; i < log->n_entry; i++)
+        yk__free(log->entry[i].name);
+    if (yk__tracker_close(log->tracker, &err))
         yk__job_fail(job, &err);
-    job->tracker = NULL;
+    yk__free(log->entry);
+    yk__free(log);
+    job->log = NULL;
 }

@@ -1,54 +1,55 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Layer norm and batch norm. */
-#include "core/job/job.h"
+#include "core/job/op.h"
+#include "core/job/sharding.h"
 
 yk_t yk_layer_norm(yk_t x, yk_t gamma, yk_t beta, float eps)
 {
     const yk_t all[3] = {x, gamma, beta};
-    yk_job *job = yk__enter("yk_layer_norm", 3, all);
+    yk_job *job = yk__op_enter("yk_layer_norm", 3, all);
     if (!job)
         return YK__POISON;
-    yk__vid v = yk__float(job, yk__operand(job, "yk_layer_norm", x)), in[3], out[3] = {YK_NONE};
+    yk__vid v = yk__as_float(job, yk__operand(job, "yk_layer_norm", x)), in[3], out[3] = {YK_NONE};
     if (v == YK_NONE)
         return YK__POISON;
-    const yk_value u = job->g.value[v];
+    const yk_value u = job->step.trace.value[v];
     const int64_t attr = yk_attr_of_f64((double)eps);
     int64_t flat[2] = {1, u.dims ? u.dim[u.dims - 1] : 1};
     uint32_t n = 1;
     for (uint32_t i = 0; i + 1 < u.dims; i++)
         flat[0] *= u.dim[i];
-    const yk__vid rest[2] = {yk__is_no(gamma) ? YK_NONE : yk__operand(job, "yk_layer_norm", gamma),
-                             yk__is_no(beta) ? YK_NONE : yk__operand(job, "yk_layer_norm", beta)};
+    const yk__vid rest[2] = {yk__is_none(gamma) ? YK_NONE : yk__operand(job, "yk_layer_norm", gamma),
+                             yk__is_none(beta) ? YK_NONE : yk__operand(job, "yk_layer_norm", beta)};
     const yk__sharding to = yk__shard_rowwise(job, v, u.dims ? 1u << (u.dims - 1) : 0, 2, rest);
-    in[0] = yk__reshape(&job->g, v, 2, flat);
-    if (!yk__is_no(gamma))
+    in[0] = yk__reshape_to(&job->step.trace, v, 2, flat);
+    if (!yk__is_none(gamma))
         in[n++] = rest[0];
-    bool inside = n == 2 && !yk__is_no(beta);
+    bool inside = n == 2 && !yk__is_none(beta);
     if (inside)
         in[n++] = rest[1];
     for (uint32_t i = 0; i < n; i++)
         if (in[i] == YK_NONE)
             return YK__POISON;
-    yk__apply(&job->g, YK_OP_LAYER_NORM, n, in, 1, &attr, YK_DTYPE_COUNT, 0, NULL, out, 3);
+    yk__apply(&job->step.trace, YK_OP_LAYER_NORM, n, in, 1, &attr, YK_DTYPE_COUNT, 0, NULL, out, 3);
     yk__vid y = out[0];
-    if (!inside && !yk__is_no(beta))
-        y = yk__bin(&job->g, YK_OP_ADD, y, rest[1]);
-    return yk__give(job, yk__reshape(&job->g, y, u.dims, u.dim), to);
+    if (!inside && !yk__is_none(beta))
+        y = yk__bin(&job->step.trace, YK_OP_ADD, y, rest[1]);
+    return yk__result(job, yk__reshape_to(&job->step.trace, y, u.dims, u.dim), to);
 }
 
 /* Row r of a statistics value [3, C], as [C]. */
 static yk__vid stats_row(yk_job *job, yk__vid stats, int64_t r, int64_t channels)
 {
-    return yk__reshape(&job->g, yk__slice(&job->g, stats, 0, r, r + 1, 1), 1, &channels);
+    return yk__reshape_to(&job->step.trace, yk__slice(&job->step.trace, stats, 0, r, r + 1, 1), 1, &channels);
 }
 
 /* mean, sum((x - mean)^2) and count per channel: of this rank's rows (bn_stats), of all ranks' (all_stats). */
 static yk__vid stats_of(yk_job *job, yk_op op, yk__vid x, yk__vid shift)
 {
     yk__vid out = YK_NONE;
-    const yk__vid in[2] = {yk__dense(&job->g, x), shift};
+    const yk__vid in[2] = {yk__dense(&job->step.trace, x), shift};
     if (in[0] != YK_NONE && shift != YK_NONE)
-        yk__apply(&job->g, op, 2, in, 0, NULL, YK_DTYPE_COUNT, 0, NULL, &out, 1);
+        yk__apply(&job->step.trace, op, 2, in, 0, NULL, YK_DTYPE_COUNT, 0, NULL, &out, 1);
     return out;
 }
 
@@ -64,7 +65,7 @@ static yk__vid whole_numbers(yk__graph *g, yk__vid v)
  */
 static yk__vid near_mean(yk_job *job, yk__vid x, yk__vid running, int64_t channels)
 {
-    yk__graph *g = &job->g;
+    yk__graph *g = &job->step.trace;
     yk__vid first = g->value[x].dim[0] > 1 ? yk__slice(g, x, 0, 0, 1, 1) : x;
     yk__vid m = stats_row(job, stats_of(job, YK_OP_BN_STATS, first, running), 0, channels);
     yk__vid big = yk__const(g, 0x1p30, YK_F32), small = yk__const(g, -0x1p30, YK_F32);
@@ -78,7 +79,7 @@ typedef struct batch_stats {
 
 static batch_stats batch_statistics(yk_job *job, yk__vid x, yk__vid running, int64_t channels)
 {
-    yk__graph *g = &job->g;
+    yk__graph *g = &job->step.trace;
     yk__vid s = stats_of(job, YK_OP_ALL_STATS, x, near_mean(job, x, running, channels));
     batch_stats b = {.mean = stats_row(job, s, 0, channels), .n = whole_numbers(g, stats_row(job, s, 2, channels))};
     b.var = yk__bin(g, YK_OP_DIV, stats_row(job, s, 1, channels), b.n);
@@ -86,15 +87,15 @@ static batch_stats batch_statistics(yk_job *job, yk__vid x, yk__vid running, int
 }
 
 /* What the statistics of all ranks' rows are. */
-static const yk__sharding global = {.spread = YK__REPLICATED, .sign = 5};
+static const yk__sharding global = {.kind = YK__REPLICATED, .signature = 5};
 
 /* old + momentum * (now - old), assigned to the state. */
-static void run_on(yk_job *job, yk_t state, yk__vid old, yk__vid now, yk__vid momentum)
+static void update_state(yk_job *job, yk_t state, yk__vid old, yk__vid now, yk__vid momentum)
 {
-    yk__graph *g = &job->g;
+    yk__graph *g = &job->step.trace;
     yk__vid v = yk__bin(g, YK_OP_ADD, old, yk__bin(g, YK_OP_MUL, yk__bin(g, YK_OP_SUB, now, old), momentum));
     if (v != YK_NONE)
-        yk_assign(state, yk__give(job, v, global));
+        yk_assign(state, yk__result(job, v, global));
 }
 
 /* Running values take the unbiased variance, n/(n-1) times the biased one. momentum < 0: the mean over all batches,
@@ -102,10 +103,10 @@ static void run_on(yk_job *job, yk_t state, yk__vid old, yk__vid now, yk__vid mo
 static void update_running(yk_job *job, const yk_batch_norm_state *r, yk__vid mean, yk__vid var, const batch_stats *b,
                            double momentum)
 {
-    yk__graph *g = &job->g;
+    yk__graph *g = &job->step.trace;
     yk__vid one = yk__const(g, 1.0, YK_F32), count = YK_NONE, m = yk__const(g, momentum, YK_F32);
     yk__vid less = yk__bin(g, YK_OP_MAX, yk__bin(g, YK_OP_SUB, b->n, one), one);
-    if (!yk__is_no(r->count)) {
+    if (!yk__is_none(r->count)) {
         count = yk__operand(job, "yk_batch_norm", r->count);
         count = count == YK_NONE ? count : yk__bin(g, YK_OP_ADD, count, yk__const(g, 1.0, YK_I32));
     } else if (momentum < 0.0) {
@@ -113,10 +114,10 @@ static void update_running(yk_job *job, const yk_batch_norm_state *r, yk__vid me
     }
     if (momentum < 0.0)
         m = yk__un(g, YK_OP_RECIP, yk__cast(g, count, YK_F32));
-    run_on(job, r->mean, mean, b->mean, m);
-    run_on(job, r->var, var, yk__bin(g, YK_OP_MUL, b->var, yk__bin(g, YK_OP_DIV, b->n, less)), m);
+    update_state(job, r->mean, mean, b->mean, m);
+    update_state(job, r->var, var, yk__bin(g, YK_OP_MUL, b->var, yk__bin(g, YK_OP_DIV, b->n, less)), m);
     if (count != YK_NONE)
-        yk_assign(r->count, yk__give(job, count, global));
+        yk_assign(r->count, yk__result(job, count, global));
 }
 
 /* [C] as [1, C, 1, ..]. */
@@ -125,30 +126,30 @@ static yk__vid per_channel(yk_job *job, yk__vid v, uint32_t dims, int64_t channe
     int64_t dim[YK_MAX_DIMS];
     for (uint32_t i = 0; i < dims; i++)
         dim[i] = i == 1 ? channels : 1;
-    return v == YK_NONE ? v : yk__reshape(&job->g, v, dims, dim);
+    return v == YK_NONE ? v : yk__reshape_to(&job->step.trace, v, dims, dim);
 }
 
 static yk__vid as_channels(yk_job *job, yk__vid x, int64_t channels)
 {
-    const yk_value u = job->g.value[x];
+    const yk_value u = job->step.trace.value[x];
     int64_t dim[3] = {u.dim[0], channels, 1};
     for (uint32_t i = 2; i < u.dims; i++)
         dim[2] *= u.dim[i];
-    return yk__reshape(&job->g, x, 3, dim);
+    return yk__reshape_to(&job->step.trace, x, 3, dim);
 }
 
 /* (x - mean) * (gamma / sqrt(var + eps)) + beta: one pass over x when fused. */
-static yk__vid normalised(yk_job *job, yk__vid x, yk__vid mean, yk__vid var, yk_t gamma, yk_t beta, float eps)
+static yk__vid normalise_channels(yk_job *job, yk__vid x, yk__vid mean, yk__vid var, yk_t gamma, yk_t beta, float eps)
 {
-    yk__graph *g = &job->g;
+    yk__graph *g = &job->step.trace;
     uint32_t dims = g->value[x].dims;
     int64_t channels = g->value[x].dim[1];
     yk__vid scale = yk__un(g, YK_OP_RSQRT, yk__bin(g, YK_OP_ADD, var, yk__const(g, (double)eps, YK_F32)));
-    if (!yk__is_no(gamma))
+    if (!yk__is_none(gamma))
         scale = yk__bin(g, YK_OP_MUL, scale, yk__operand(job, "yk_batch_norm", gamma));
     yk__vid y = yk__bin(g, YK_OP_SUB, x, per_channel(job, mean, dims, channels));
     y = yk__bin(g, YK_OP_MUL, y, per_channel(job, scale, dims, channels));
-    if (!yk__is_no(beta))
+    if (!yk__is_none(beta))
         y = yk__bin(g, YK_OP_ADD, y, per_channel(job, yk__operand(job, "yk_batch_norm", beta), dims, channels));
     return y;
 }
@@ -156,28 +157,28 @@ static yk__vid normalised(yk_job *job, yk__vid x, yk__vid mean, yk__vid var, yk_
 yk_t yk_batch_norm(yk_t x, yk_t gamma, yk_t beta, yk_batch_norm_state running, float momentum, float eps)
 {
     const yk_t all[5] = {x, gamma, beta, running.mean, running.var};
-    yk_job *job = yk__enter("yk_batch_norm", 5, all);
+    yk_job *job = yk__op_enter("yk_batch_norm", 5, all);
     if (!job)
         return YK__POISON;
-    yk__vid v = yk__float(job, yk__operand(job, "yk_batch_norm", x));
+    yk__vid v = yk__as_float(job, yk__operand(job, "yk_batch_norm", x));
     yk__vid mean = yk__operand(job, "yk_batch_norm", running.mean), var = yk__operand(job, "yk_batch_norm", running.var);
     if (v == YK_NONE || mean == YK_NONE || var == YK_NONE)
         return YK__POISON;
-    int64_t channels = job->g.value[v].dims >= 2 ? job->g.value[v].dim[1] : -1;
-    if (yk__value_count(&job->g.value[mean]) != channels || yk__value_count(&job->g.value[var]) != channels) {
+    int64_t channels = job->step.trace.value[v].dims >= 2 ? job->step.trace.value[v].dim[1] : -1;
+    if (yk__value_count(&job->step.trace.value[mean]) != channels || yk__value_count(&job->step.trace.value[var]) != channels) {
         char text[96];
         yk__job_failf(job, YK_E_ARG, "yk_batch_norm: x is %s, its axis 1 must be the length of the running values, %lld",
-                      yk__value_shape_text(&job->g.value[v], text, sizeof text), (long long)yk__value_count(&job->g.value[mean]));
+                      yk__value_shape_text(&job->step.trace.value[v], text, sizeof text), (long long)yk__value_count(&job->step.trace.value[mean]));
         return YK__POISON;
     }
-    const yk__vid rest[4] = {mean, var, yk__is_no(gamma) ? YK_NONE : yk__operand(job, "yk_batch_norm", gamma),
-                             yk__is_no(beta) ? YK_NONE : yk__operand(job, "yk_batch_norm", beta)};
+    const yk__vid rest[4] = {mean, var, yk__is_none(gamma) ? YK_NONE : yk__operand(job, "yk_batch_norm", gamma),
+                             yk__is_none(beta) ? YK_NONE : yk__operand(job, "yk_batch_norm", beta)};
     const yk__sharding to = yk__shard_rowwise(job, v, 2, 4, rest);
     if (!job->training)
-        return yk__give(job, normalised(job, v, mean, var, gamma, beta, eps), to);
+        return yk__result(job, normalise_channels(job, v, mean, var, gamma, beta, eps), to);
     batch_stats b = batch_statistics(job, as_channels(job, v, channels), mean, channels);
     update_running(job, &running, mean, var, &b, momentum != 0.0f ? (double)momentum : 0.1);
     if (!yk_ok(job))
         return YK__POISON;
-    return yk__give(job, normalised(job, v, b.mean, b.var, gamma, beta, eps), to);
+    return yk__result(job, normalise_channels(job, v, b.mean, b.var, gamma, beta, eps), to);
 }

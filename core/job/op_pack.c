@@ -6,7 +6,11 @@
  */
 #include <string.h>
 
-#include "core/job/job.h"
+#include "core/job/host_value.h"
+#include "core/job/input.h"
+#include "core/job/op.h"
+#include "core/job/operand.h"
+#include "core/job/sharding.h"
 
 #define PARTS 32 /* packed rows come in multiples of 1/32 of all tokens: each number of rows is a program of its own */
 
@@ -21,13 +25,13 @@ static int64_t packed_rows(const double *keep, int64_t tokens)
 }
 
 /* An i32 vector of the step. */
-static int32_t *vector(yk_job *job, int64_t n, uint32_t *number)
+static int32_t *index_vector(yk_job *job, int64_t n, uint32_t *number)
 {
     *number = yk__input_new(job, YK_I32, 1, &n, (uint64_t)n * sizeof(int32_t));
-    return *number == YK_NONE ? NULL : job->input[*number].data;
+    return *number == YK_NONE ? NULL : job->step.input[*number].data;
 }
 
-static void fill(const double *keep, int64_t tokens, int64_t n, int32_t *token, int32_t *row)
+static void fill_lists(const double *keep, int64_t tokens, int64_t n, int32_t *token, int32_t *row)
 {
     int32_t at = 0;
     for (int64_t i = 0; i < tokens; i++) {
@@ -41,16 +45,17 @@ static void fill(const double *keep, int64_t tokens, int64_t n, int32_t *token, 
 
 static bool make_lists(yk_job *job, yk__packing *p, const double *keep)
 {
+    yk__step *step = &job->step;
     const int64_t tokens = p->rows * p->width;
     uint32_t a, b;
     p->n = packed_rows(keep, tokens);
-    if (!vector(job, p->n, &a) || !vector(job, tokens, &b)) /* the second may move the list of inputs, not their data */
+    if (!index_vector(job, p->n, &a) || !index_vector(job, tokens, &b)) /* the second may move the list of inputs, not their data */
         return false;
-    fill(keep, tokens, p->n, job->input[a].data, job->input[b].data);
+    fill_lists(keep, tokens, p->n, step->input[a].data, step->input[b].data);
     p->token_input = a;
-    p->token = job->input[a].leaf;
-    p->row = job->input[b].leaf;
-    yk__graph_mark_inverse(&job->g, p->token, p->row);
+    p->token = step->input[a].leaf;
+    p->row = step->input[b].leaf;
+    yk__graph_mark_inverse(&step->trace, p->token, p->row);
     return true;
 }
 
@@ -67,34 +72,36 @@ static bool check_keep(yk_job *job, const char *name, const yk_value *v)
 /* The step's packing by `keep`; NULL after a failure. */
 static const yk__packing *packing_of(yk_job *job, const char *name, yk_t keep)
 {
-    const yk__vid v = yk__use(job, name, keep);
+    yk__step *step = &job->step;
+    const yk__graph *g = &step->trace;
+    const yk__vid v = yk__step_value(job, name, keep);
     yk__packing *p;
-    if (v == YK_NONE || !check_keep(job, name, &job->g.value[v]))
+    if (v == YK_NONE || !check_keep(job, name, &g->value[v]))
         return NULL;
-    for (size_t i = 0; i < job->n_packing; i++)
-        if (job->packing[i].keep == v)
-            return &job->packing[i];
-    const int64_t tokens = yk__value_count(&job->g.value[v]);
-    if (yk__grow(&job->packing, &job->cap_packing, job->n_packing + 1, sizeof *job->packing) ||
-        yk__grow(&job->room.label, &job->room.cap_label, (size_t)tokens + 1, sizeof *job->room.label)) {
+    for (size_t i = 0; i < step->n_packing; i++)
+        if (step->packing[i].keep == v)
+            return &step->packing[i];
+    const int64_t tokens = yk__value_count(&g->value[v]);
+    if (yk__grow(&step->packing, &step->cap_packing, step->n_packing + 1, sizeof *step->packing) ||
+        yk__grow(&step->lists.label, &step->lists.cap_label, (size_t)tokens + 1, sizeof *step->lists.label)) {
         yk__job_failf(job, YK_E_MEM, "out of memory in %s", name);
         return NULL;
     }
-    p = &job->packing[job->n_packing];
-    *p = (yk__packing){.keep = v, .rows = job->g.value[v].dim[0], .width = job->g.value[v].dim[1], .number = YK_NONE};
-    if (!yk__host_values(job, v, job->room.label, tokens) || !make_lists(job, p, job->room.label))
+    p = &step->packing[step->n_packing];
+    *p = (yk__packing){.keep = v, .rows = g->value[v].dim[0], .width = g->value[v].dim[1], .number = YK_NONE};
+    if (!yk__host_values(job, v, step->lists.label, tokens) || !make_lists(job, p, step->lists.label))
         return NULL;
-    return &job->packing[job->n_packing++];
+    return &step->packing[step->n_packing++];
 }
 
 /* x as one row for each entry of `lead`, and the rest of its dimensions. */
 static yk__vid rows_of(yk_job *job, yk__vid x, uint32_t lead)
 {
-    const yk_value v = job->g.value[x];
+    const yk_value v = job->step.trace.value[x];
     int64_t dim[YK_MAX_DIMS] = {1};
     for (uint32_t i = 0; i < v.dims; i++)
         dim[i < lead ? 0 : i - lead + 1] = i < lead ? dim[0] * v.dim[i] : v.dim[i];
-    return yk__reshape(&job->g, x, v.dims - lead + 1, dim);
+    return yk__reshape(&job->step.trace, x, v.dims - lead + 1, dim);
 }
 
 static void wrong_shape(yk_job *job, const char *name, const yk_value *x, const yk__packing *p, bool packed)
@@ -111,13 +118,13 @@ static void wrong_shape(yk_job *job, const char *name, const yk_value *x, const 
 /* Rows that are packed, or were: they lie along the first axis. */
 static yk__sharding along_rows(yk_job *job, yk__vid v, yk__sharding s)
 {
-    const bool fits = s.spread == YK__LOCAL || (s.spread == YK__SHARDED && s.axis == 0);
-    return job->world == 1 || fits ? s : yk__shard_local(job, v, "the tokens that count are rows, and lie along another axis");
+    const bool fits = s.kind == YK__LOCAL || (s.kind == YK__SHARDED && s.axis == 0);
+    return job->team.world == 1 || fits ? s : yk__shard_local(job, v, "the tokens that count are rows, and lie along another axis");
 }
 
 int64_t yk_packed_count(yk_t keep)
 {
-    yk_job *job = yk__enter("yk_packed_count", 1, &keep);
+    yk_job *job = yk__op_enter("yk_packed_count", 1, &keep);
     const yk__packing *p = job ? packing_of(job, "yk_packed_count", keep) : NULL;
     return p ? p->n : 0;
 }
@@ -125,30 +132,30 @@ int64_t yk_packed_count(yk_t keep)
 yk_t yk_pack_tokens(yk_t x, yk_t keep)
 {
     const yk_t all[2] = {x, keep};
-    yk_job *job = yk__enter("yk_pack_tokens", 2, all);
+    yk_job *job = yk__op_enter("yk_pack_tokens", 2, all);
     const yk__packing *p = job ? packing_of(job, "yk_pack_tokens", keep) : NULL;
     const yk__vid v = p ? yk__operand(job, "yk_pack_tokens", x) : YK_NONE;
     if (v == YK_NONE)
         return YK__POISON;
-    const yk_value *u = &job->g.value[v];
+    const yk_value *u = &job->step.trace.value[v];
     if (u->dims < 2 || u->dim[0] != p->rows || u->dim[1] != p->width) {
         wrong_shape(job, "yk_pack_tokens", u, p, false);
         return YK__POISON;
     }
     yk__sharding to = yk__shard_reshape(job, v, u->dims, u->dim);
     to.inner = 0;
-    return yk__give(job, yk__gather(&job->g, rows_of(job, v, 2), p->token), along_rows(job, v, to));
+    return yk__result(job, yk__gather(&job->step.trace, rows_of(job, v, 2), p->token), along_rows(job, v, to));
 }
 
 yk_t yk_unpack_tokens(yk_t x, yk_t keep)
 {
     const yk_t all[2] = {x, keep};
-    yk_job *job = yk__enter("yk_unpack_tokens", 2, all);
+    yk_job *job = yk__op_enter("yk_unpack_tokens", 2, all);
     const yk__packing *p = job ? packing_of(job, "yk_unpack_tokens", keep) : NULL;
     const yk__vid v = p ? yk__operand(job, "yk_unpack_tokens", x) : YK_NONE;
     if (v == YK_NONE)
         return YK__POISON;
-    const yk_value u = job->g.value[v];
+    const yk_value u = job->step.trace.value[v];
     if (u.dims < 1 || u.dims == YK_MAX_DIMS || u.dim[0] != p->n) {
         wrong_shape(job, "yk_unpack_tokens", &u, p, true);
         return YK__POISON;
@@ -157,23 +164,25 @@ yk_t yk_unpack_tokens(yk_t x, yk_t keep)
     memcpy(dim + 2, u.dim + 1, (u.dims - 1) * sizeof *dim);
     yk__sharding to = along_rows(job, v, yk__sharding_of(job, v));
     to.inner = 1;
-    to.whole = 0;
-    return yk__give(job, yk__reshape(&job->g, yk__gather(&job->g, yk__dense(&job->g, v), p->row), u.dims + 1, dim), to);
+    to.sum_plus_1 = 0;
+    yk__graph *g = &job->step.trace;
+    return yk__result(job, yk__reshape(g, yk__gather(g, yk__dense(g, v), p->row), u.dims + 1, dim), to);
 }
 
 /* Numbers for dropout: token t of global row r is r * width + t, so that element e of its vector is what it would be in
  * [rows, width, vector]. */
 static yk__vid numbers_of(yk_job *job, uint32_t which)
 {
-    yk__packing *p = &job->packing[which];
+    yk__step *step = &job->step;
+    yk__packing *p = &step->packing[which];
     uint32_t number;
     if (p->number != YK_NONE)
         return p->number;
-    int32_t *to = vector(job, p->n, &number);
-    const int32_t *token = to ? job->input[p->token_input].data : NULL;
+    int32_t *to = index_vector(job, p->n, &number);
+    const int32_t *token = to ? step->input[p->token_input].data : NULL;
     for (int64_t i = 0; to && i < p->n; i++) {
         const int64_t row = token[i] < 0 ? 0 : token[i] / p->width;
-        const int64_t global = job->rows_set && p->rows == job->local ? job->row[row] : row;
+        const int64_t global = step->rows_set && p->rows == step->local_rows ? step->row_number[row] : row;
         const int64_t at = token[i] < 0 ? 0 : global * p->width + token[i] % p->width;
         if (at > INT32_MAX) {
             yk__job_failf(job, YK_E_ARG, "yk_dropout_packed: token %lld of row %lld is beyond 2^31", (long long)(at % p->width),
@@ -182,23 +191,23 @@ static yk__vid numbers_of(yk_job *job, uint32_t which)
         }
         to[i] = (int32_t)at;
     }
-    return to ? p->number = job->input[number].leaf : YK_NONE;
+    return to ? p->number = step->input[number].leaf : YK_NONE;
 }
 
 yk_t yk_dropout_packed(yk_t x, float p, yk_t keep)
 {
     const yk_t all[2] = {x, keep};
-    yk_job *job = yk__enter("yk_dropout_packed", 2, all);
+    yk_job *job = yk__op_enter("yk_dropout_packed", 2, all);
     const yk__packing *k = job ? packing_of(job, "yk_dropout_packed", keep) : NULL;
-    const yk__vid v = k ? yk__float(job, yk__operand(job, "yk_dropout_packed", x)) : YK_NONE;
+    const yk__vid v = k ? yk__as_float(job, yk__operand(job, "yk_dropout_packed", x)) : YK_NONE;
     if (v == YK_NONE)
         return YK__POISON;
-    if (!job->g.value[v].dims || job->g.value[v].dim[0] != k->n) {
-        wrong_shape(job, "yk_dropout_packed", &job->g.value[v], k, true);
+    if (!job->step.trace.value[v].dims || job->step.trace.value[v].dim[0] != k->n) {
+        wrong_shape(job, "yk_dropout_packed", &job->step.trace.value[v], k, true);
         return YK__POISON;
     }
     if (!yk__dropout_wanted(job, "yk_dropout_packed", p))
-        return yk_ok(job) ? yk__give(job, v, yk__sharding_of(job, v)) : YK__POISON;
+        return yk_ok(job) ? yk__result(job, v, yk__sharding_of(job, v)) : YK__POISON;
     const yk__sharding to = yk__sharding_of(job, v);
-    return yk__give(job, yk__dropout(job, v, p, numbers_of(job, (uint32_t)(k - job->packing))), to);
+    return yk__result(job, yk__dropout(job, v, p, numbers_of(job, (uint32_t)(k - job->step.packing))), to);
 }

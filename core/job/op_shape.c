@@ -2,89 +2,90 @@
 /* Shapes: views and what moves elements. */
 #include <string.h>
 
-#include "core/job/job.h"
+#include "core/job/operand.h"
+#include "core/job/sharding.h"
 
-static yk__vid entered(const char *name, yk_t x, yk_job **job)
+static yk__vid enter_unary(const char *name, yk_t x, yk_job **job)
 {
-    *job = yk__enter(name, 1, &x);
-    return *job ? yk__use(*job, name, x) : YK_NONE;
+    *job = yk__op_enter(name, 1, &x);
+    return *job ? yk__step_value(*job, name, x) : YK_NONE;
 }
 
 /* The axis as a number from 0, or -1 after a failure. */
 static int32_t axis_of(yk_job *job, const char *name, yk__vid v, int32_t axis)
 {
-    int32_t dims = job->g.value[v].dims, at = axis < 0 ? axis + dims : axis;
+    int32_t dims = job->step.trace.value[v].dims, at = axis < 0 ? axis + dims : axis;
     if (at >= 0 && at < dims)
         return at;
     yk__job_failf(job, YK_E_ARG, "%s: axis %d of a value with %d dimensions", name, axis, dims);
     return -1;
 }
 
-static yk_t reshaped(yk_job *job, yk__vid v, yk__vid out)
+static yk_t reshape_result(yk_job *job, yk__vid v, yk__vid out)
 {
-    const yk_value to = out == YK_NONE ? (yk_value){0} : job->g.value[out];
-    return out == YK_NONE ? yk__handle(job, out) : yk__give(job, out, yk__shard_reshape(job, v, to.dims, to.dim));
+    const yk_value to = out == YK_NONE ? (yk_value){0} : job->step.trace.value[out];
+    return out == YK_NONE ? yk__handle(job, out) : yk__result(job, out, yk__shard_reshape(job, v, to.dims, to.dim));
 }
 
 yk_t yk_reshape(yk_t x, uint32_t dims, const int64_t *dim)
 {
     yk_job *job;
-    yk__vid v = entered("yk_reshape", x, &job);
-    return v == YK_NONE ? YK__POISON : reshaped(job, v, yk__reshape(&job->g, v, dims, dim));
+    yk__vid v = enter_unary("yk_reshape", x, &job);
+    return v == YK_NONE ? YK__POISON : reshape_result(job, v, yk__reshape(&job->step.trace, v, dims, dim));
 }
 
 yk_t yk_flatten(yk_t x, int32_t from)
 {
     yk_job *job;
-    yk__vid v = entered("yk_flatten", x, &job);
+    yk__vid v = enter_unary("yk_flatten", x, &job);
     int32_t at = v == YK_NONE ? -1 : axis_of(job, "yk_flatten", v, from);
     if (at < 0)
         return YK__POISON;
     int64_t dim[YK_MAX_DIMS], flat = 1;
-    const yk_value *u = &job->g.value[v];
+    const yk_value *u = &job->step.trace.value[v];
     for (int32_t i = 0; i < at; i++)
         dim[i] = u->dim[i];
     for (int32_t i = at; i < u->dims; i++)
         flat *= u->dim[i];
     dim[at] = flat;
-    return reshaped(job, v, yk__reshape(&job->g, v, (uint32_t)at + 1, dim));
+    return reshape_result(job, v, yk__reshape(&job->step.trace, v, (uint32_t)at + 1, dim));
 }
 
 yk_t yk_permute(yk_t x, const uint32_t *axis)
 {
     yk_job *job;
-    yk__vid v = entered("yk_permute", x, &job);
+    yk__vid v = enter_unary("yk_permute", x, &job);
     if (v == YK_NONE)
         return YK__POISON;
     yk__sharding s = yk__sharding_of(job, v);
-    const yk__vid out = yk__permute(&job->g, v, axis);
-    for (uint8_t i = 0; out != YK_NONE && i < job->g.value[v].dims; i++)
+    const yk__vid out = yk__permute(&job->step.trace, v, axis);
+    for (uint8_t i = 0; out != YK_NONE && i < job->step.trace.value[v].dims; i++)
         if (axis[i] == yk__sharding_of(job, v).axis)
             s.axis = i;
-    return yk__give(job, out, s);
+    return yk__result(job, out, s);
 }
 
 yk_t yk_expand(yk_t x, uint32_t dims, const int64_t *dim)
 {
     yk_job *job;
-    yk__vid v = entered("yk_expand", x, &job);
+    yk__vid v = enter_unary("yk_expand", x, &job);
     if (v == YK_NONE)
         return YK__POISON;
-    const yk_value *u = &job->g.value[v];
-    if (dims && dim[0] == job->local && (u->dims < dims || u->dim[0] == 1)) /* it is rows from now on */
-        v = yk__all_ranks(job, v);
+    const yk_value *u = &job->step.trace.value[v];
+    if (dims && dim[0] == job->step.local_rows && (u->dims < dims || u->dim[0] == 1)) /* it is rows from now on */
+        v = yk__sum_of_ranks(job, v);
     const yk__sharding s = yk__shard_expand(job, v, dims, dim);
-    return yk__give(job, yk__expand(&job->g, v, dims, dim), s);
+    return yk__result(job, yk__expand(&job->step.trace, v, dims, dim), s);
 }
 
 yk_t yk_slice(yk_t x, int32_t axis, int64_t begin, int64_t end, int64_t step)
 {
     yk_job *job;
-    yk__vid v = entered("yk_slice", x, &job);
+    yk__vid v = enter_unary("yk_slice", x, &job);
     int32_t at = v == YK_NONE ? -1 : axis_of(job, "yk_slice", v, axis);
     if (at < 0)
         return YK__POISON;
-    int64_t n = job->g.value[v].dim[at];
+    int64_t n = job->step.trace.value[v].dim[at];
     const bool all = begin == 0 && end == -1 && step == 1;
     if (end == -1)
         end = n;
@@ -96,13 +97,13 @@ yk_t yk_slice(yk_t x, int32_t axis, int64_t begin, int64_t end, int64_t step)
     yk__sharding s = yk__sharding_of(job, v);
     if (yk__over_rows(job, v, 1u << at) && !all && !(n > 1 && end - begin == n && step == 1))
         s = yk__shard_local(job, v, "it takes some of this rank's rows, which are others of all");
-    return yk__give(job, yk__slice(&job->g, v, (uint32_t)at, begin, end, step), s);
+    return yk__result(job, yk__slice(&job->step.trace, v, (uint32_t)at, begin, end, step), s);
 }
 
 yk_t yk_concat(const yk_t *x, uint32_t n, int32_t axis)
 {
     yk__vid v[64];
-    yk_job *job = n ? yk__enter("yk_concat", n, x) : NULL;
+    yk_job *job = n ? yk__op_enter("yk_concat", n, x) : NULL;
     if (!job)
         return YK__POISON;
     if (n > 64) {
@@ -110,7 +111,7 @@ yk_t yk_concat(const yk_t *x, uint32_t n, int32_t axis)
         return YK__POISON;
     }
     for (uint32_t i = 0; i < n; i++)
-        if ((v[i] = yk__use(job, "yk_concat", x[i])) == YK_NONE)
+        if ((v[i] = yk__step_value(job, "yk_concat", x[i])) == YK_NONE)
             return YK__POISON;
     int32_t at = axis_of(job, "yk_concat", v[0], axis);
     if (at < 0)
@@ -118,20 +119,20 @@ yk_t yk_concat(const yk_t *x, uint32_t n, int32_t axis)
     yk__sharding s = yk__sharding_of(job, v[0]);
     bool terms = true;
     for (uint32_t i = 0; i < n; i++)
-        terms = terms && yk__sharding_of(job, v[i]).spread == YK__PARTIAL;
+        terms = terms && yk__sharding_of(job, v[i]).kind == YK__PARTIAL;
     for (uint32_t i = 0; i < n && terms; i++)
-        s.met = s.met || yk__sharding_of(job, v[i]).met;
+        s.exchanged = s.exchanged || yk__sharding_of(job, v[i]).exchanged;
     for (uint32_t i = 0; i < n && !terms; i++)
-        v[i] = yk__all_ranks(job, v[i]);
+        v[i] = yk__sum_of_ranks(job, v[i]);
     if (!terms)
         s = yk__shard_concat(job, n, v, (uint32_t)at);
-    return yk__give(job, yk__concat(&job->g, n, v, (uint32_t)at), s);
+    return yk__result(job, yk__concat(&job->step.trace, n, v, (uint32_t)at), s);
 }
 
 yk_t yk_pad(yk_t x, int32_t axis, int64_t before, int64_t after, float value)
 {
     yk_job *job;
-    yk__vid v = entered("yk_pad", x, &job);
+    yk__vid v = enter_unary("yk_pad", x, &job);
     int32_t at = v == YK_NONE ? -1 : axis_of(job, "yk_pad", v, axis);
     if (at < 0)
         return YK__POISON;
@@ -140,43 +141,45 @@ yk_t yk_pad(yk_t x, int32_t axis, int64_t before, int64_t after, float value)
         return YK__POISON;
     }
     int64_t dim[YK_MAX_DIMS], begin[YK_MAX_DIMS] = {0};
-    v = value == 0.0f ? v : yk__all_ranks(job, v);
+    v = value == 0.0f ? v : yk__sum_of_ranks(job, v);
     yk__sharding s = yk__sharding_of(job, v);
     if (yk__over_rows(job, v, 1u << at) && before + after > 0)
         s = yk__shard_local(job, v, "it puts others between this rank's rows and those of the next");
-    const yk_value *u = &job->g.value[v];
+    const yk_value *u = &job->step.trace.value[v];
     memcpy(dim, u->dim, sizeof dim);
     dim[at] += before + after;
     begin[at] = before;
-    return yk__give(job, yk__pad(&job->g, v, u->dims, dim, begin, NULL, (double)value), s);
+    return yk__result(job, yk__pad(&job->step.trace, v, u->dims, dim, begin, NULL, (double)value), s);
 }
 
 void yk_recompute_begin(yk_job *job)
 {
+    yk__step *step = &job->step;
     if (!yk_ok(job))
         return;
-    if (job->recomputing) {
+    if (step->recomputing) {
         yk__job_failf(job, YK_E_ARG, "yk_recompute_begin: a block is open already; blocks do not nest");
         return;
     }
-    if (yk__grow(&job->recompute, &job->cap_recompute, job->n_recompute + 1, sizeof *job->recompute)) {
+    if (yk__grow(&step->recompute, &step->cap_recompute, step->n_recompute + 1, sizeof *step->recompute)) {
         yk__job_failf(job, YK_E_MEM, "out of memory in yk_recompute_begin");
         return;
     }
-    job->recomputing = true;
-    job->recompute[job->n_recompute] = (yk__recompute){(uint32_t)job->g.n_node, (uint32_t)job->g.n_node};
+    step->recomputing = true;
+    step->recompute[step->n_recompute] = (yk__recompute){(uint32_t)step->trace.n_node, (uint32_t)step->trace.n_node};
 }
 
 void yk_recompute_end(yk_job *job)
 {
+    yk__step *step = &job->step;
     if (!yk_ok(job))
         return;
-    if (!job->recomputing) {
+    if (!step->recomputing) {
         yk__job_failf(job, YK_E_ARG, "yk_recompute_end without a yk_recompute_begin in this step");
         return;
     }
-    job->recomputing = false;
-    job->recompute[job->n_recompute].end = (uint32_t)job->g.n_node;
-    if (job->recompute[job->n_recompute].end > job->recompute[job->n_recompute].begin)
-        job->n_recompute++;
+    step->recomputing = false;
+    step->recompute[step->n_recompute].end = (uint32_t)step->trace.n_node;
+    if (step->recompute[step->n_recompute].end > step->recompute[step->n_recompute].begin)
+        step->n_recompute++;
 }

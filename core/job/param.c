@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Parameters and states: their table, first values, reading and writing. */
+#include "core/job/param.h"
+
 #include <math.h>
 #include <string.h>
 
 #include "core/base/hash.h"
 #include "core/base/philox.h"
-#include "core/job/job.h"
 
 static bool valid_dims(yk_job *job, const char *name, uint32_t dims, const int64_t *dim, uint64_t *n)
 {
@@ -29,7 +30,7 @@ yk_t yk__param_handle(const yk_job *job, size_t i)
     return (yk_t){(uint64_t)job->serial << 48 | (uint32_t)i};
 }
 
-yk__jparam *yk__param_named(const yk_job *job, const char *name)
+yk__job_param *yk__param_named(const yk_job *job, const char *name)
 {
     for (size_t i = 0; i < job->n_param; i++)
         if (!strcmp(job->param[i].name, name))
@@ -38,11 +39,11 @@ yk__jparam *yk__param_named(const yk_job *job, const char *name)
 }
 
 /* Appends an entry and lays it out on the device; NULL after a failure. */
-static yk__jparam *add(yk_job *job, const char *name, bool state, yk_dtype dtype, uint32_t dims, const int64_t *dim,
+static yk__job_param *param_add(yk_job *job, const char *name, bool state, yk_dtype dtype, uint32_t dims, const int64_t *dim,
                        yk_init init)
 {
     yk_error err = YK_ERROR_INIT;
-    yk__jparam p = {.state = state, .pending = true, .dtype = dtype, .dims = dims, .init = init};
+    yk__job_param p = {.state = state, .pending = true, .dtype = dtype, .dims = dims, .init = init};
     if (!yk_ok(job))
         return NULL;
     if (!name || !*name || yk__param_named(job, name)) {
@@ -71,11 +72,11 @@ static yk__jparam *add(yk_job *job, const char *name, bool state, yk_dtype dtype
 
 yk_t yk_param(yk_job *job, const char *name, uint32_t dims, const int64_t *dim, yk_init init)
 {
-    if (yk_ok(job) && job->opt && job->opt->made) {
+    if (yk_ok(job) && job->params_fixed) {
         yk__job_failf(job, YK_E_ARG, "parameter %s: the optimizer has stepped already; make parameters before", name);
         return YK__POISON;
     }
-    yk__jparam *p = add(job, name, false, YK_F32, dims, dim, init);
+    yk__job_param *p = param_add(job, name, false, YK_F32, dims, dim, init);
     return p ? yk__param_handle(job, (size_t)(p - job->param)) : YK__POISON;
 }
 
@@ -85,7 +86,7 @@ yk_t yk_state(yk_job *job, const char *name, yk_dtype dtype, uint32_t dims, cons
         yk__job_failf(job, YK_E_ARG, "state %s: its type must be f32 or i32", name);
         return YK__POISON;
     }
-    yk__jparam *p = add(job, name, true, dtype, dims, dim, (yk_init){YK_INIT_UNIFORM, value, value});
+    yk__job_param *p = param_add(job, name, true, dtype, dims, dim, (yk_init){YK_INIT_UNIFORM, value, value});
     return p ? yk__param_handle(job, (size_t)(p - job->param)) : YK__POISON;
 }
 
@@ -96,7 +97,7 @@ static double open_unit(uint32_t w)
 }
 
 /* Values depend on seed, name and element alone. Normal numbers by Box and Muller (1958). */
-static void first_values(const yk__jparam *p, uint64_t seed, float *out)
+static void fill_first_values(const yk__job_param *p, uint64_t seed, float *out)
 {
     if (p->init.kind == YK_INIT_ZEROS || p->init.kind == YK_INIT_ONES || p->init.a == p->init.b) {
         float v = p->init.kind == YK_INIT_ZEROS ? 0.0f : p->init.kind == YK_INIT_ONES ? 1.0f : p->init.a;
@@ -124,7 +125,7 @@ static void first_values(const yk__jparam *p, uint64_t seed, float *out)
     }
 }
 
-bool yk__param_put(yk_job *job, yk__jparam *p, const void *data)
+bool yk__param_put(yk_job *job, yk__job_param *p, const void *data)
 {
     yk_error err = YK_ERROR_INIT;
     yk_status s = p->state ? yk__engine_state_write(job->engine, p->number, data, &err)
@@ -137,7 +138,7 @@ bool yk__param_put(yk_job *job, yk__jparam *p, const void *data)
 }
 
 /* In place, both are 4 bytes wide. */
-static void to_own_type(const yk__jparam *p, float *data)
+static void to_own_type(const yk__job_param *p, float *data)
 {
     for (uint64_t i = 0; i < p->n && p->dtype == YK_I32; i++) {
         const int32_t v = data[i] >= 0x1p31f ? INT32_MAX : data[i] >= -0x1p31f ? (int32_t)data[i] : INT32_MIN;
@@ -147,40 +148,40 @@ static void to_own_type(const yk__jparam *p, float *data)
 
 bool yk__params_ready(yk_job *job)
 {
-    for (size_t i = 0; i < job->n_param && yk_ok(job); i++) {
-        yk__jparam *p = &job->param[i];
+    for (; job->n_ready < job->n_param && yk_ok(job); job->n_ready++) {
+        yk__job_param *p = &job->param[job->n_ready];
+        if (job->config.plan_only)
+            p->pending = false;
         if (!p->pending)
             continue;
-        if (job->config.plan_only) {
-            p->pending = false;
-            continue;
-        }
         float *v = yk__malloc(p->n * sizeof *v);
         if (!v) {
             yk__job_failf(job, YK_E_MEM, "out of memory for the first values of %s (%llu bytes)", p->name,
                           (unsigned long long)(p->n * sizeof *v));
             return false;
         }
-        first_values(p, job->config.seed, v);
+        fill_first_values(p, job->config.seed, v);
         to_own_type(p, v);
-        yk__param_put(job, p, v);
+        const bool put = yk__param_put(job, p, v);
         yk__free(v);
+        if (!put)
+            return false;
     }
     return yk_ok(job);
 }
 
-yk__vid yk__param_leaf(yk_job *job, yk__jparam *p)
+yk__vid yk__param_leaf(yk_job *job, yk__job_param *p)
 {
     if (p->leaf_gen != job->gen) {
         uint64_t bytes = p->n * yk_dtype_bytes(p->dtype);
-        p->slot = yk__slot_new(&job->g, p->state ? YK_SLOT_STATE : YK_SLOT_PARAM, bytes, p->number);
-        p->leaf = yk__leaf(&job->g, p->slot, 0, p->dtype, p->dims, p->dim);
+        p->slot = yk__slot_new(&job->step.trace, p->state ? YK_SLOT_STATE : YK_SLOT_PARAM, bytes, p->number);
+        p->leaf = yk__leaf(&job->step.trace, p->slot, 0, p->dtype, p->dims, p->dim);
         p->leaf_gen = job->gen;
     }
     return p->leaf;
 }
 
-yk__jparam *yk__param_of(yk_job *job, const char *name, yk_t x)
+yk__job_param *yk__param_of(yk_job *job, const char *name, yk_t x)
 {
     if (!yk_ok(job))
         return NULL;
@@ -191,46 +192,11 @@ yk__jparam *yk__param_of(yk_job *job, const char *name, yk_t x)
     return &job->param[(uint32_t)x.id];
 }
 
-void yk_assign(yk_t state, yk_t value)
-{
-    const yk_t x[2] = {state, value};
-    yk_job *job = yk__enter("yk_assign", 2, x);
-    yk__jparam *p = job ? yk__param_of(job, "yk_assign", state) : NULL;
-    yk__vid v = p ? yk__operand(job, "yk_assign", value) : YK_NONE;
-    if (v == YK_NONE)
-        return;
-    const yk__sharding s = yk__sharding_of(job, v);
-    if (job->training && s.spread != YK__REPLICATED) {
-        yk__job_failf(job, YK_E_ARG, "yk_assign to %s: each rank would assign what it finds in its own rows; take a sum, a mean or "
-                                     "a maximum over the rows", p->name);
-        return;
-    }
-    const yk_value *u = &job->g.value[v];
-    if (!p->state || u->dtype != p->dtype || yk__value_count(u) != (int64_t)p->n) {
-        char text[96];
-        yk__job_failf(job, YK_E_ARG, "yk_assign to %s (%s, %llu elements): the value is %s", p->name,
-                      p->state ? yk__dtype_name(p->dtype) : "a parameter", (unsigned long long)p->n,
-                      yk__value_shape_text(u, text, sizeof text));
-        return;
-    }
-    if (p->assigned == job->gen) {
-        yk__job_failf(job, YK_E_ARG, "yk_assign to %s: it was assigned in this step already", p->name);
-        return;
-    }
-    if (yk__grow(&job->assign, &job->cap_assign, job->n_assign + 1, sizeof *job->assign)) {
-        yk__job_failf(job, YK_E_MEM, "out of memory in yk_assign");
-        return;
-    }
-    p->assigned = job->gen;
-    job->assigns_met = job->assigns_met || s.met;
-    job->assign[job->n_assign++] = (yk__assign){p->number, yk__dense(&job->g, v)};
-}
-
 void yk_freeze(yk_t param, bool frozen)
 {
     yk_error err = YK_ERROR_INIT;
     yk_job *job = yk__job_of(param);
-    yk__jparam *p = job ? yk__param_of(job, "yk_freeze", param) : NULL;
+    yk__job_param *p = job ? yk__param_of(job, "yk_freeze", param) : NULL;
     if (!p || p->frozen == frozen)
         return;
     if (p->state)
@@ -263,15 +229,15 @@ yk_t yk_param_at(yk_job *job, uint32_t i)
 
 yk_t yk_param_find(yk_job *job, const char *name)
 {
-    yk__jparam *p = job && name ? yk__param_named(job, name) : NULL;
+    yk__job_param *p = job && name ? yk__param_named(job, name) : NULL;
     return p ? yk__param_handle(job, (size_t)(p - job->param)) : YK__POISON;
 }
 
 /* The parameter of a transfer of n elements; NULL after a failure. */
-static yk__jparam *sized(const char *name, yk_t param, size_t n, yk_job **job)
+static yk__job_param *sized_param(const char *name, yk_t param, size_t n, yk_job **job)
 {
     *job = yk__job_of(param);
-    yk__jparam *p = *job ? yk__param_of(*job, name, param) : NULL;
+    yk__job_param *p = *job ? yk__param_of(*job, name, param) : NULL;
     if (p && p->n != n) {
         yk__job_failf(*job, YK_E_ARG, "%s: %s has %llu elements, not %zu", name, p->name, (unsigned long long)p->n, n);
         return NULL;
@@ -282,7 +248,7 @@ static yk__jparam *sized(const char *name, yk_t param, size_t n, yk_job **job)
 void yk_param_write(yk_t param, const float *data, size_t n)
 {
     yk_job *job;
-    yk__jparam *p = sized("yk_param_write", param, n, &job);
+    yk__job_param *p = sized_param("yk_param_write", param, n, &job);
     float *own = p && p->dtype == YK_I32 ? yk__malloc(n * sizeof *own) : NULL;
     if (!p)
         return;
@@ -298,7 +264,7 @@ void yk_param_write(yk_t param, const float *data, size_t n)
     yk__free(own);
 }
 
-bool yk__param_get(yk_job *job, yk__jparam *p, void *data)
+bool yk__param_get(yk_job *job, yk__job_param *p, void *data)
 {
     yk_error err = YK_ERROR_INIT;
     if (!yk__params_ready(job))
@@ -310,12 +276,12 @@ bool yk__param_get(yk_job *job, yk__jparam *p, void *data)
     return !s;
 }
 
-yk_dtype yk__param_file_type(const yk__jparam *p)
+yk_dtype yk__param_file_type(const yk__job_param *p)
 {
     return p->dtype == YK_I32 ? YK_I64 : YK_F32;
 }
 
-bool yk__param_get_file(yk_job *job, yk__jparam *p, void *data)
+bool yk__param_get_file(yk_job *job, yk__job_param *p, void *data)
 {
     if (!yk__param_get(job, p, data))
         return false;
@@ -326,7 +292,7 @@ bool yk__param_get_file(yk_job *job, yk__jparam *p, void *data)
     return true;
 }
 
-bool yk__param_put_file(yk_job *job, yk__jparam *p, void *data)
+bool yk__param_put_file(yk_job *job, yk__job_param *p, void *data)
 {
     for (uint64_t k = 0; k < p->n && p->dtype == YK_I32; k++) {
         int64_t v;
@@ -343,7 +309,7 @@ bool yk__param_put_file(yk_job *job, yk__jparam *p, void *data)
 void yk_param_read(yk_t param, float *data, size_t n)
 {
     yk_job *job;
-    yk__jparam *p = sized("yk_param_read", param, n, &job);
+    yk__job_param *p = sized_param("yk_param_read", param, n, &job);
     if (!p || !yk__param_get(job, p, data))
         return;
     for (size_t i = 0; i < n && p->dtype == YK_I32; i++) {
@@ -357,7 +323,7 @@ void yk_grad_read(yk_t param, float *data, size_t n)
 {
     yk_job *job;
     yk_error err = YK_ERROR_INIT;
-    yk__jparam *p = sized("yk_grad_read", param, n, &job);
+    yk__job_param *p = sized_param("yk_grad_read", param, n, &job);
     if (!p)
         return;
     if (p->state || p->frozen)

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What a checkpoint was made with beside what the job has: the job's settings rule from there on, and a line says which differ.
  * A place in the data counts batches, so that another batch size needs another number, or has none. */
+#include "core/job/resume.h"
+
 #include <inttypes.h>
 #include <math.h>
 #include <stdarg.h>
@@ -8,22 +10,21 @@
 #include <string.h>
 
 #include "core/base/log.h"
-#include "core/job/data.h"
-#include "core/job/resume.h"
+#include "core/job/opt.h"
 
 typedef struct differences {
     char text[600];
     size_t used;
 } differences;
 
-static void note(differences *d, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
-static void note(differences *d, const char *fmt, ...)
+static void note_text(differences *d, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+static void note_text(differences *d, const char *fmt, ...)
 {
     va_list ap;
-    const size_t room = sizeof d->text - d->used;
-    int n = snprintf(d->text + d->used, room, "%s", d->used ? "; " : "");
+    const size_t space = sizeof d->text - d->used;
+    int n = snprintf(d->text + d->used, space, "%s", d->used ? "; " : "");
     va_start(ap, fmt);
-    n += vsnprintf(d->text + d->used + n, room - (size_t)n, fmt, ap);
+    n += vsnprintf(d->text + d->used + n, space - (size_t)n, fmt, ap);
     va_end(ap);
     d->used = d->used + (size_t)n < sizeof d->text - 3 ? d->used + (size_t)n : sizeof d->text - 3;
 }
@@ -31,7 +32,7 @@ static void note(differences *d, const char *fmt, ...)
 static void note_number(differences *d, const char *name, const json_t *was, double is)
 {
     if (json_is_number(was) && json_number_value(was) != is)
-        note(d, "%s %g, not %g", name, is, json_number_value(was));
+        note_text(d, "%s %g, not %g", name, is, json_number_value(was));
 }
 
 /* NULL: not known, of a schedule by a version that did not keep it. */
@@ -67,7 +68,7 @@ static void note_optimizer(differences *d, const yk_opt *opt, const json_t *o)
     note_number(d, "epsilon", json_object_get(o, "eps"), opt->rule.eps);
     note_number(d, "weight decay", json_object_get(o, "weight_decay"), opt->group[0].weight_decay);
     if (!yk__resume_same_schedule(opt, o))
-        note(d, "%s", !opt->sched                       ? "no schedule, which it had"
+        note_text(d, "%s", !opt->sched                       ? "no schedule, which it had"
                       : !json_object_get(o, "schedule") ? "a schedule, which it had not"
                                                         : "another schedule or learning rate (its name, rate, warm-up, total steps "
                                                           "or settings)");
@@ -91,10 +92,10 @@ void yk__resume_notes(const yk_job *job, const char *dir, const json_t *state)
 {
     const char *precision = json_string_value(json_object_get(state, "precision")), *now = yk__dtype_name(job->config.precision);
     differences d = {"", 0};
-    if (job->rank)
+    if (job->team.rank)
         return;
     if (precision && strcmp(precision, now) != 0)
-        note(&d, "precision %s, not %s", now, precision);
+        note_text(&d, "precision %s, not %s", now, precision);
     note_number(&d, "micro batches in a window", json_object_get(state, "accumulate"), job->config.accumulate);
     if (job->opt)
         note_optimizer(&d, job->opt, json_object_get(state, "optimizer"));
@@ -116,7 +117,7 @@ bool yk__resume_batch(yk_job *job, const char *dir, const json_t *place, int64_t
         return false;
     }
     *batch = *batch * (uint64_t)was / (uint64_t)now;
-    if (!job->rank)
+    if (!job->team.rank)
         yk__log(YK_LOG_WARN, "resume", "%s was made with batches of %lld rows; this job's have %lld, and go on at batch %llu of the epoch",
                 dir, (long long)was, (long long)now, (unsigned long long)*batch);
     return true;

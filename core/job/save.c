@@ -8,9 +8,11 @@
 #include <time.h>
 
 #include "core/io/checkpoint.h"
-#include "core/job/data.h"
+#include "core/job/data_info.h"
+#include "core/job/hash.h"
+#include "core/job/opt.h"
+#include "core/job/param.h"
 #include "core/job/resume.h"
-#include "core/job/job.h"
 #include "core/job/share.h"
 #include "core/job/state.h"
 
@@ -46,9 +48,9 @@ static void tensors_free(tensors *t)
 }
 
 /* Appends parameter p's entry. */
-static bool append(tensors *t, size_t p, uint32_t kind)
+static bool tensors_append(tensors *t, size_t p, uint32_t kind)
 {
-    const yk__jparam *x = &t->job->param[p];
+    const yk__job_param *x = &t->job->param[p];
     const char *name = x->name;
     if (t->moments && !(name = yk__format("%s.%s", moment_name(t->job->opt, kind), x->name)))
         return false;
@@ -60,24 +62,24 @@ static bool append(tensors *t, size_t p, uint32_t kind)
 }
 
 /* All parameters and states, or all moments of trained parameters. */
-static bool list(yk_job *job, bool moments, tensors *t)
+static bool tensors_list(yk_job *job, bool moments, tensors *t)
 {
     uint32_t kinds = moments ? yk__engine_moments(job->engine) : 1;
     size_t most = job->n_param * kinds + 1;
-    uint64_t room = 1;
+    uint64_t largest = 1;
     bool ok = true;
     *t = (tensors){.job = job, .held = -1, .moments = moments};
     for (size_t i = 0; i < job->n_param; i++)
-        room = job->param[i].n > room ? job->param[i].n : room;
+        largest = job->param[i].n > largest ? job->param[i].n : largest;
     t->out = yk__calloc(most, sizeof *t->out);
     t->param = yk__calloc(most, sizeof *t->param);
     t->kind = yk__calloc(most, sizeof *t->kind);
-    t->whole = yk__malloc(room * sizeof(int64_t));
+    t->whole = yk__malloc(largest * sizeof(int64_t));
     ok = t->out && t->param && t->kind && t->whole;
     for (uint32_t k = 0; k < kinds && ok; k++)
         for (size_t i = 0; i < job->n_param && ok; i++)
             if (!moments || (!job->param[i].state && !job->param[i].frozen))
-                ok = append(t, i, k);
+                ok = tensors_append(t, i, k);
     if (!ok) {
         tensors_free(t);
         yk__job_failf(job, YK_E_MEM, "out of memory for a checkpoint");
@@ -86,10 +88,10 @@ static bool list(yk_job *job, bool moments, tensors *t)
 }
 
 /* Tensor i to t->whole; moments are collective. */
-static yk_status take(tensors *t, int64_t i, yk_error *err)
+static yk_status tensor_read(tensors *t, int64_t i, yk_error *err)
 {
     yk_job *job = t->job;
-    yk__jparam *p = &job->param[t->param[i]];
+    yk__job_param *p = &job->param[t->param[i]];
     if (t->held == i)
         return YK_OK;
     t->held = i;
@@ -98,18 +100,17 @@ static yk_status take(tensors *t, int64_t i, yk_error *err)
     return yk__param_get_file(job, p, t->whole) ? YK_OK : yk__fail(err, job->error.status, "%s", job->error.text);
 }
 
-static yk_status fetch(void *user, int64_t i, uint64_t from, void *buf, size_t bytes, yk_error *err)
+static yk_status tensor_fetch(void *user, int64_t i, uint64_t from, void *buf, size_t bytes, yk_error *err)
 {
     tensors *t = user;
-    yk_status s = take(t, i, err);
-    if (!s)
+    if (!tensor_read(t, i, err))
         memcpy(buf, (const char *)t->whole + from, bytes);
-    return s;
+    return err->status;
 }
 
 /* ---- State ---- */
 
-static json_t *number(double v)
+static json_t *json_of_real(double v)
 {
     char text[40];
     if (isfinite(v))
@@ -118,20 +119,20 @@ static json_t *number(double v)
     return json_string(text);
 }
 
-static double number_of(const json_t *v, double preset)
+static double real_of(const json_t *v, double preset)
 {
     double out;
     return yk__state_real(v, &out) ? out : preset;
 }
 
-static json_t *big(uint64_t v)
+static json_t *json_of_count(uint64_t v)
 {
     char text[24];
     snprintf(text, sizeof text, "%" PRIu64, v);
     return json_string(text);
 }
 
-static uint64_t big_of(const json_t *v)
+static uint64_t count_of(const json_t *v)
 {
     uint64_t out;
     return yk__state_count(v, &out) ? out : 0;
@@ -142,9 +143,9 @@ static json_t *own_steps(const yk_opt *opt)
 {
     json_t *o = json_object();
     for (size_t i = 0; i < opt->job->n_param; i++) {
-        const yk__jparam *p = &opt->job->param[i];
+        const yk__job_param *p = &opt->job->param[i];
         if (!p->state && p->steps != opt->steps)
-            json_object_set_new(o, p->name, big(p->steps));
+            json_object_set_new(o, p->name, json_of_count(p->steps));
     }
     return o;
 }
@@ -155,23 +156,23 @@ static json_t *optimizer_state(const yk_opt *opt)
     json_t *o = json_object(), *s;
     json_object_set_new(o, "kind", json_string(opt->rule.kind == YK_OPT_ADAM ? "adam" : "sgd"));
     json_object_set_new(o, "flags", json_integer(opt->rule.flags));
-    json_object_set_new(o, "steps", big(opt->steps));
+    json_object_set_new(o, "steps", json_of_count(opt->steps));
     json_object_set_new(o, "param_steps", own_steps(opt));
-    json_object_set_new(o, "lr", number(opt->lr));
-    json_object_set_new(o, "base_lr", number(opt->base_lr));
-    json_object_set_new(o, "beta1", number(opt->rule.beta1));
-    json_object_set_new(o, "beta2", number(opt->rule.beta2));
-    json_object_set_new(o, "eps", number(opt->rule.eps));
-    json_object_set_new(o, "weight_decay", number(opt->group[0].weight_decay));
+    json_object_set_new(o, "lr", json_of_real(opt->lr));
+    json_object_set_new(o, "base_lr", json_of_real(opt->base_lr));
+    json_object_set_new(o, "beta1", json_of_real(opt->rule.beta1));
+    json_object_set_new(o, "beta2", json_of_real(opt->rule.beta2));
+    json_object_set_new(o, "eps", json_of_real(opt->rule.eps));
+    json_object_set_new(o, "weight_decay", json_of_real(opt->group[0].weight_decay));
     if (opt->sched) {
         yk__sched_state_get(opt->sched->rule, plateau);
         char hash[20];
         s = json_object();
         json_object_set_new(s, "hash", json_string(yk__resume_schedule(opt, hash, sizeof hash)));
-        json_object_set_new(s, "step", big(opt->sched->step));
+        json_object_set_new(s, "step", json_of_count(opt->sched->step));
         json_object_set_new(s, "plateau", json_array());
         for (int i = 0; i < 4; i++)
-            json_array_append_new(json_object_get(s, "plateau"), number(plateau[i]));
+            json_array_append_new(json_object_get(s, "plateau"), json_of_real(plateau[i]));
         json_object_set_new(o, "schedule", s);
     }
     return o;
@@ -180,7 +181,7 @@ static json_t *optimizer_state(const yk_opt *opt)
 static json_t *scaler_state(const yk__scaler *s)
 {
     json_t *o = json_object();
-    json_object_set_new(o, "scale", number(s->scale));
+    json_object_set_new(o, "scale", json_of_real(s->scale));
     json_object_set_new(o, "count", json_integer(s->good_steps));
     json_object_set_new(o, "left", json_integer(s->hysteresis_left));
     json_object_set_new(o, "iter", json_integer(s->iter));
@@ -197,8 +198,8 @@ static json_t *data_state(const yk_job *job)
             continue;
         yk_data_tell(job->data[i], &epoch, &batch);
         json_t *o = json_object();
-        json_object_set_new(o, "epoch", big(epoch));
-        json_object_set_new(o, "batch", big(batch));
+        json_object_set_new(o, "epoch", json_of_count(epoch));
+        json_object_set_new(o, "batch", json_of_count(batch));
         json_object_set_new(o, "global_batch", json_integer(yk__data_batch(job->data[i])));
         json_array_append_new(a, o);
     }
@@ -220,9 +221,9 @@ static json_t *state_of(yk_job *job)
     json_object_set_new(o, "format", json_string("yoke-checkpoint"));
     json_object_set_new(o, "version", json_integer(1));
     json_object_set_new(o, "global_step", json_integer((json_int_t)yk_steps(job->opt)));
-    json_object_set_new(o, "saved_at", number(save_time(job)));
-    json_object_set_new(o, "micro_step", big(job->micro_step));
-    json_object_set_new(o, "seed", big(job->config.seed));
+    json_object_set_new(o, "saved_at", json_of_real(save_time(job)));
+    json_object_set_new(o, "micro_step", json_of_count(job->micro_step));
+    json_object_set_new(o, "seed", json_of_count(job->config.seed));
     json_object_set_new(o, "precision", json_string(yk__dtype_name(job->config.precision)));
     json_object_set_new(o, "accumulate", json_integer(job->config.accumulate));
     json_object_set_new(o, "data", data_state(job));
@@ -239,40 +240,46 @@ static json_t *state_of(yk_job *job)
 /* ---- Saving ---- */
 
 /* Ranks that write nothing take part in reading the moments. */
-static yk_status follow(tensors *t, yk_error *err)
+static yk_status tensors_follow(tensors *t, yk_error *err)
 {
-    yk_status s = YK_OK;
-    for (int64_t i = 0; i < t->n && !s; i++)
-        s = take(t, i, err);
-    return s;
+    for (int64_t i = 0; i < t->n && !err->status; i++)
+        tensor_read(t, i, err);
+    return err->status;
 }
 
 static yk_status save_file(yk__checkpoint *c, yk_job *job, const char *file, bool moments, yk_error *err)
 {
     tensors t;
-    if (!list(job, moments, &t))
+    if (!tensors_list(job, moments, &t))
         return yk__fail(err, job->error.status, "%s", job->error.text);
-    yk_status s = c ? yk__checkpoint_tensors(c, file, t.out, t.n, fetch, &t, err) : moments ? follow(&t, err) : YK_OK;
+    if (c)
+        yk__checkpoint_tensors(c, file, t.out, t.n, tensor_fetch, &t, err);
+    else if (moments)
+        tensors_follow(&t, err);
     tensors_free(&t);
-    return s;
+    return err->status;
 }
 
 static yk_status write_companions(yk_job *job, const char *dir, yk_error *err)
 {
-    for (size_t i = 0; i < job->n_companion && yk_ok(job); i++)
-        job->companion[i].write(job->companion[i].object, dir);
+    for (size_t i = 0; i < job->attached.n_companion && yk_ok(job); i++)
+        job->attached.companion[i].write(job->attached.companion[i].object, dir);
     return yk_ok(job) ? YK_OK : yk__fail(err, job->error.status, "%s", job->error.text);
+}
+
+/* All files but the state; c NULL: of another rank than 0. */
+static yk_status save_parts(yk__checkpoint *c, yk_job *job, yk_error *err)
+{
+    if (save_file(c, job, MODEL, false, err) || (job->opt && save_file(c, job, MOMENTS, true, err)) ||
+        (c && write_companions(job, yk__checkpoint_folder(c), err)))
+        return err->status;
+    return YK_OK;
 }
 
 void yk_on_save(yk_job *job, void *object, void (*write)(void *object, const char *dir))
 {
-    if (!yk_ok(job))
-        return;
-    if (yk__grow(&job->companion, &job->cap_companion, job->n_companion + 1, sizeof *job->companion)) {
+    if (yk_ok(job) && !yk__companion_add(&job->attached, object, write))
         yk__job_failf(job, YK_E_MEM, "out of memory in yk_on_save");
-        return;
-    }
-    job->companion[job->n_companion++] = (yk__companion){object, write};
 }
 
 void yk_save(yk_job *job, const char *dir)
@@ -289,20 +296,14 @@ void yk_save(yk_job *job, const char *dir)
     }
     if (!yk__params_ready(job) || (job->opt && !yk__opt_made(job->opt)) || !yk__job_catch_up(job))
         return;
-    yk_status s = job->rank == 0 ? yk__checkpoint_begin(dir, &c, &err) : YK_OK;
-    s = s ? s : save_file(c, job, MODEL, false, &err);
-    if (!s && job->opt)
-        s = save_file(c, job, MOMENTS, true, &err);
-    if (!s && c)
-        s = write_companions(job, yk__checkpoint_folder(c), &err);
-    if (!s && c) {
-        json_t *state = state_of(job);
-        s = yk__checkpoint_commit(c, state, &err);
-        json_decref(state);
-    } else {
+    if ((job->team.rank == 0 && yk__checkpoint_begin(dir, &c, &err)) || save_parts(c, job, &err)) {
         yk__checkpoint_abandon(c);
+    } else if (c) {
+        json_t *state = state_of(job);
+        yk__checkpoint_commit(c, state, &err);
+        json_decref(state);
     }
-    if (s)
+    if (err.status)
         yk__job_fail(job, &err);
     yk_barrier(job);
 }
@@ -310,7 +311,7 @@ void yk_save(yk_job *job, const char *dir)
 /* ---- Loading ---- */
 
 /* A run that had lost its numbers does not find them again. */
-static yk_status finite_ok(const tensors *t, const yk__jparam *p, const yk__safetensor *x, const char *path, yk_error *err)
+static yk_status finite_ok(const tensors *t, const yk__job_param *p, const yk__safetensor *x, const char *path, yk_error *err)
 {
     if (p->state || x->dtype != YK_F32)
         return YK_OK;
@@ -321,9 +322,9 @@ static yk_status finite_ok(const tensors *t, const yk__jparam *p, const yk__safe
     return YK_OK;
 }
 
-static yk_status put(tensors *t, int64_t i, yk__safetensors *st, yk_error *err)
+static yk_status tensor_put(tensors *t, int64_t i, yk__safetensors *st, yk_error *err)
 {
-    yk__jparam *p = &t->job->param[t->param[i]];
+    yk__job_param *p = &t->job->param[t->param[i]];
     const yk__safetensor *x = yk__safetensors_find(st, t->out[i].name);
     bool same = x && x->rank == (int)p->dims && x->dtype == (int)t->out[i].dtype;
     for (uint32_t k = 0; same && k < p->dims; k++)
@@ -331,10 +332,8 @@ static yk_status put(tensors *t, int64_t i, yk__safetensors *st, yk_error *err)
     if (!same)
         return yk__fail(err, YK_E_FORMAT, "%s: tensor %s %s", yk__safetensors_path(st), t->out[i].name,
                         x ? "has another shape or type than the job's" : "is missing");
-    yk_status s = yk__safetensors_load(st, x, 0, x->bytes, t->whole, err);
-    s = s ? s : finite_ok(t, p, x, yk__safetensors_path(st), err);
-    if (s)
-        return s;
+    if (yk__safetensors_load(st, x, 0, x->bytes, t->whole, err) || finite_ok(t, p, x, yk__safetensors_path(st), err))
+        return err->status;
     if (t->moments)
         return yk__engine_moment_write(t->job->engine, t->kind[i], p->number, t->whole, err);
     return yk__param_put_file(t->job, p, t->whole) ? YK_OK : yk__fail(err, t->job->error.status, "%s", t->job->error.text);
@@ -345,22 +344,25 @@ static yk_status load_file(yk_job *job, const char *dir, const char *file, bool 
     tensors t;
     yk__safetensors *st = NULL;
     char *path = yk__format("%s/%s", dir, file);
-    yk_status s = path ? yk__safetensors_open(path, &st, err) : yk__fail_mem(err, strlen(dir), "a path");
-    yk__free(path);
-    if (s)
-        return s;
-    if (!list(job, moments, &t)) {
-        yk__safetensors_close(st);
-        return yk__fail(err, job->error.status, "%s", job->error.text);
+    if (!path)
+        return yk__fail_mem(err, strlen(dir), "a path");
+    if (yk__safetensors_open(path, &st, err))
+        goto free_path;
+    if (!tensors_list(job, moments, &t)) {
+        yk__fail(err, job->error.status, "%s", job->error.text);
+        goto close_file;
     }
     if (yk__safetensors_count(st) != t.n)
-        s = yk__fail(err, YK_E_FORMAT, "%s: %lld tensors, the job has %lld", yk__safetensors_path(st),
-                     (long long)yk__safetensors_count(st), (long long)t.n);
-    for (int64_t i = 0; i < t.n && !s; i++)
-        s = put(&t, i, st, err);
+        yk__fail(err, YK_E_FORMAT, "%s: %lld tensors, the job has %lld", yk__safetensors_path(st),
+                 (long long)yk__safetensors_count(st), (long long)t.n);
+    for (int64_t i = 0; i < t.n && !err->status; i++)
+        tensor_put(&t, i, st, err);
     tensors_free(&t);
+close_file:
     yk__safetensors_close(st);
-    return s;
+free_path:
+    yk__free(path);
+    return err->status;
 }
 
 static yk_status check_state(const yk_job *job, const char *dir, const json_t *state, yk_error *err)
@@ -370,9 +372,9 @@ static yk_status check_state(const yk_job *job, const char *dir, const json_t *s
     if (!json_is_string(format) || strcmp(json_string_value(format), "yoke-checkpoint") != 0 ||
         json_integer_value(json_object_get(state, "version")) != 1)
         return yk__fail(err, YK_E_FORMAT, "%s: no checkpoint of Yoke, version 1", dir);
-    if (big_of(json_object_get(state, "seed")) != job->config.seed)
+    if (count_of(json_object_get(state, "seed")) != job->config.seed)
         return yk__fail(err, YK_E_ARG, "%s was made with seed %" PRIu64 "; this job's is %" PRIu64, dir,
-                        big_of(json_object_get(state, "seed")), job->config.seed);
+                        count_of(json_object_get(state, "seed")), job->config.seed);
     if (!o != !job->opt)
         return yk__fail(err, YK_E_ARG, "%s holds %s optimizer, the job has %s", dir, o ? "an" : "no", o ? "none" : "one");
     if (o && (!kind || strcmp(kind, job->opt->rule.kind == YK_OPT_ADAM ? "adam" : "sgd") != 0 ||
@@ -387,21 +389,21 @@ static void restore_optimizer(yk_opt *opt, const json_t *o)
     const json_t *s = json_object_get(o, "schedule"), *p = json_object_get(s, "plateau");
     const bool same_rate = yk__resume_same_rate(opt, o);
     double plateau[4];
-    opt->steps = big_of(json_object_get(o, "steps"));
+    opt->steps = count_of(json_object_get(o, "steps"));
     for (size_t i = 0; i < opt->job->n_param; i++) {
         const json_t *own = json_object_get(json_object_get(o, "param_steps"), opt->job->param[i].name);
-        opt->job->param[i].steps = own ? big_of(own) : opt->steps;
+        opt->job->param[i].steps = own ? count_of(own) : opt->steps;
     }
     if (same_rate && !s == !opt->sched)
-        opt->lr = number_of(json_object_get(o, "lr"), opt->lr);
+        opt->lr = real_of(json_object_get(o, "lr"), opt->lr);
     if (yk__resume_momentum(opt))
-        opt->rule.beta1 = number_of(json_object_get(o, "beta1"), opt->rule.beta1);
+        opt->rule.beta1 = real_of(json_object_get(o, "beta1"), opt->rule.beta1);
     if (!s || !opt->sched)
         return;
-    opt->sched->step = big_of(json_object_get(s, "step"));
+    opt->sched->step = count_of(json_object_get(s, "step"));
     yk__sched_state_get(opt->sched->rule, plateau);
     for (size_t i = same_rate ? 0 : 1; i < 4; i++)
-        plateau[i] = number_of(json_array_get(p, i), plateau[i]);
+        plateau[i] = real_of(json_array_get(p, i), plateau[i]);
     yk__sched_state_set(opt->sched->rule, plateau);
     if (!yk__resume_same_schedule(opt, o))
         yk__opt_follow(opt->sched);
@@ -411,7 +413,7 @@ static void restore_scaler(yk__scaler *s, const json_t *o)
 {
     if (!o)
         return;
-    s->scale = number_of(json_object_get(o, "scale"), s->scale);
+    s->scale = real_of(json_object_get(o, "scale"), s->scale);
     s->good_steps = json_integer_value(json_object_get(o, "count"));
     s->hysteresis_left = json_integer_value(json_object_get(o, "left"));
     s->iter = json_integer_value(json_object_get(o, "iter"));
@@ -426,9 +428,9 @@ static void restore_data(yk_job *job, const char *dir, const json_t *places)
         if (!o)
             continue;
         at++;
-        uint64_t batch = big_of(json_object_get(o, "batch"));
+        uint64_t batch = count_of(json_object_get(o, "batch"));
         if (yk__resume_batch(job, dir, o, yk__data_batch(job->data[i]), &batch))
-            yk_data_seek(job->data[i], big_of(json_object_get(o, "epoch")), batch);
+            yk_data_seek(job->data[i], count_of(json_object_get(o, "epoch")), batch);
     }
 }
 
@@ -438,17 +440,13 @@ void yk_load(yk_job *job, const char *dir)
     json_t *state = NULL;
     if (!yk_ok(job) || (job->opt && !yk__opt_made(job->opt)))
         return;
-    yk_status s = yk__checkpoint_read(dir, &state, &err);
-    s = s ? s : check_state(job, dir, state, &err);
-    s = s ? s : load_file(job, dir, MODEL, false, &err);
-    if (!s && job->opt)
-        s = load_file(job, dir, MOMENTS, true, &err);
-    if (s) {
+    if (yk__checkpoint_read(dir, &state, &err) || check_state(job, dir, state, &err) || load_file(job, dir, MODEL, false, &err) ||
+        (job->opt && load_file(job, dir, MOMENTS, true, &err))) {
         yk__job_fail(job, &err);
     } else {
         yk__resume_notes(job, dir, state);
-        job->micro_step = big_of(json_object_get(state, "micro_step"));
-        job->saved_at = number_of(json_object_get(state, "saved_at"), 0);
+        job->micro_step = count_of(json_object_get(state, "micro_step"));
+        job->saved_at = real_of(json_object_get(state, "saved_at"), 0);
         if (job->opt)
             restore_optimizer(job->opt, json_object_get(state, "optimizer"));
         restore_scaler(&job->scaler, json_object_get(state, "scaler"));

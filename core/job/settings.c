@@ -31,8 +31,8 @@ struct yk_settings {
     yk__labels labels; /* names of the classes; none: not known */
 };
 
-static void fail(const yk_settings *s, yk_status status, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
-static void fail(const yk_settings *s, yk_status status, const char *fmt, ...)
+static void settings_fail(const yk_settings *s, yk_status status, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
+static void settings_fail(const yk_settings *s, yk_status status, const char *fmt, ...)
 {
     char text[512];
     va_list ap;
@@ -42,7 +42,7 @@ static void fail(const yk_settings *s, yk_status status, const char *fmt, ...)
     yk_fail(s->job, status, text);
 }
 
-static pair *find(const yk_settings *s, const char *key)
+static pair *pair_find(const yk_settings *s, const char *key)
 {
     for (size_t i = 0; i < s->n; i++)
         if (!strcmp(s->pair[i].key, key))
@@ -50,14 +50,14 @@ static pair *find(const yk_settings *s, const char *key)
     return NULL;
 }
 
-static void put(yk_settings *s, const char *key, size_t n_key, const char *value, bool given)
+static void pair_put(yk_settings *s, const char *key, size_t n_key, const char *value, bool given)
 {
     char *k = yk__strndup(key, n_key), *v = value ? yk__strdup(value) : NULL;
-    pair *p = k ? find(s, k) : NULL;
+    pair *p = k ? pair_find(s, k) : NULL;
     if (!k || (value && !v) || (!p && yk__grow(&s->pair, &s->cap, s->n + 1, sizeof *s->pair))) {
         yk__free(k);
         yk__free(v);
-        fail(s, YK_E_MEM, "out of memory for settings");
+        settings_fail(s, YK_E_MEM, "out of memory for settings");
         return;
     }
     if (p) {
@@ -70,24 +70,24 @@ static void put(yk_settings *s, const char *key, size_t n_key, const char *value
 }
 
 /* "a=1,b=x" */
-static void parse(yk_settings *s, const char *text)
+static void pairs_parse(yk_settings *s, const char *text)
 {
     while (*text && yk_ok(s->job)) {
         const char *eq = strchr(text, '='), *end = eq ? strchr(eq, ',') : NULL;
         char value[512];
         size_t n;
         if (!eq || eq == text) {
-            fail(s, YK_E_ARG, "model configuration \"%s\": expected key=value,key=value", text);
+            settings_fail(s, YK_E_ARG, "model configuration \"%s\": expected key=value,key=value", text);
             return;
         }
         n = end ? (size_t)(end - eq - 1) : strlen(eq + 1);
         if (n >= sizeof value) {
-            fail(s, YK_E_ARG, "model configuration: the value of \"%.*s\" is longer than 511 bytes", (int)(eq - text), text);
+            settings_fail(s, YK_E_ARG, "model configuration: the value of \"%.*s\" is longer than 511 bytes", (int)(eq - text), text);
             return;
         }
         memcpy(value, eq + 1, n);
         value[n] = 0;
-        put(s, text, (size_t)(eq - text), value, true);
+        pair_put(s, text, (size_t)(eq - text), value, true);
         text = end ? end + 1 : "";
     }
 }
@@ -101,7 +101,7 @@ yk_settings *yk_settings_new(yk_job *job, const char *pairs)
     }
     s->job = job;
     if (pairs)
-        parse(s, pairs);
+        pairs_parse(s, pairs);
     return s;
 }
 
@@ -135,12 +135,12 @@ static bool json_text(const json_t *v, char *buf, size_t n)
 static void take_labels(yk_settings *s, const yk__labels *l)
 {
     char number[16];
-    const pair *p = find(s, "num_labels");
+    const pair *p = pair_find(s, "num_labels");
     yk__labels_free(&s->labels);
     s->labels = *l;
     snprintf(number, sizeof number, "%d", l->count);
     if (l->count && !(p && p->given))
-        put(s, "num_labels", strlen("num_labels"), number, false);
+        pair_put(s, "num_labels", strlen("num_labels"), number, false);
 }
 
 void yk_settings_labels(yk_settings *s, uint32_t n, const char *const *name)
@@ -163,12 +163,12 @@ static void take_pairs(yk_settings *s, json_t *o)
     char text[4096];
     json_object_foreach(o, key, v)
     {
-        if (find(s, key))
+        if (pair_find(s, key))
             continue;
         if (json_is_null(v))
-            put(s, key, strlen(key), NULL, false);
+            pair_put(s, key, strlen(key), NULL, false);
         else if (json_text(v, text, sizeof text))
-            put(s, key, strlen(key), text, false);
+            pair_put(s, key, strlen(key), text, false);
     }
 }
 
@@ -185,7 +185,7 @@ void yk_settings_json(yk_settings *s, const char *file)
     }
     snprintf(s->source, sizeof s->source, "%s", file);
     if (!json_is_object(o))
-        fail(s, YK_E_FORMAT, "%s: expected a JSON object, found %s", file, yk__json_type(o));
+        settings_fail(s, YK_E_FORMAT, "%s: expected a JSON object, found %s", file, yk__json_type(o));
     else if (yk__labels_of(o, file, &l, &err))
         yk_fail(s->job, err.status, err.text);
     take_pairs(s, o);
@@ -199,10 +199,10 @@ void yk_settings_json(yk_settings *s, const char *file)
 void yk_settings_put(yk_settings *s, const char *key, const char *value)
 {
     if (s)
-        put(s, key, strlen(key), value, false);
+        pair_put(s, key, strlen(key), value, false);
 }
 
-static void remember(yk_settings *s, const char *key)
+static void asked_add(yk_settings *s, const char *key)
 {
     for (size_t i = 0; i < s->n_asked; i++)
         if (!strcmp(s->asked[i], key))
@@ -215,8 +215,8 @@ static void remember(yk_settings *s, const char *key)
 
 static const char *value_of(yk_settings *s, const char *key)
 {
-    pair *p = find(s, key);
-    remember(s, key);
+    pair *p = pair_find(s, key);
+    asked_add(s, key);
     if (p)
         p->asked = true;
     return p ? p->value : NULL;
@@ -227,9 +227,9 @@ bool yk_settings_has(yk_settings *s, const char *key)
     return s && value_of(s, key) != NULL;
 }
 
-static void wrong(const yk_settings *s, const char *key, const char *value, const char *expected)
+static void fail_value(const yk_settings *s, const char *key, const char *value, const char *expected)
 {
-    fail(s, YK_E_ARG, "%s%ssetting %s=%s: expected %s", s->source, s->source[0] ? ": " : "", key, value, expected);
+    settings_fail(s, YK_E_ARG, "%s%ssetting %s=%s: expected %s", s->source, s->source[0] ? ": " : "", key, value, expected);
 }
 
 int64_t yk_settings_int(yk_settings *s, const char *key, int64_t preset)
@@ -242,7 +242,7 @@ int64_t yk_settings_int(yk_settings *s, const char *key, int64_t preset)
     errno = 0;
     n = strtoll(v, &end, 10);
     if (errno || end == v || *end || n < 0 || n > INT32_MAX) {
-        wrong(s, key, v, "a whole number from 0 to 2147483647");
+        fail_value(s, key, v, "a whole number from 0 to 2147483647");
         return preset;
     }
     return n;
@@ -257,7 +257,7 @@ double yk_settings_real(yk_settings *s, const char *key, double preset)
         return preset;
     n = yk__number_read(v, &end);
     if (end == v || *end || !(n == n)) {
-        wrong(s, key, v, "a number");
+        fail_value(s, key, v, "a number");
         return preset;
     }
     return n;
@@ -271,7 +271,7 @@ bool yk_settings_bool(yk_settings *s, const char *key, bool preset)
     if (!strcmp(v, "true") || !strcmp(v, "1"))
         return true;
     if (strcmp(v, "false") && strcmp(v, "0"))
-        wrong(s, key, v, "true or false");
+        fail_value(s, key, v, "true or false");
     return false;
 }
 
@@ -289,7 +289,7 @@ uint32_t yk_settings_ints(yk_settings *s, const char *key, int64_t *out, uint32_
         char *end;
         long long one = strtoll(v, &end, 10);
         if (end == v || (*end && *end != '+') || one < 1 || one > INT32_MAX || n == most) {
-            wrong(s, key, v, "whole numbers joined by +, as in 512+256");
+            fail_value(s, key, v, "whole numbers joined by +, as in 512+256");
             return 0;
         }
         out[n++] = one;
@@ -307,7 +307,7 @@ void yk_settings_check(yk_settings *s)
         if (!s->pair[i].given || s->pair[i].asked)
             continue;
         near = yk__nearest_word(s->pair[i].key, (const char *const *)s->asked, s->n_asked);
-        fail(s, YK_E_ARG, "this model has no setting \"%s\"%s%s%s", s->pair[i].key, near ? ": did you mean \"" : "",
+        settings_fail(s, YK_E_ARG, "this model has no setting \"%s\"%s%s%s", s->pair[i].key, near ? ": did you mean \"" : "",
              near ? near : "", near ? "\"?" : "");
         return;
     }
@@ -355,7 +355,7 @@ void yk_settings_save(yk_settings *s, const char *file)
     char *text = bad ? NULL : json_dumps(o, JSON_INDENT(2) | JSON_SORT_KEYS);
     json_decref(o);
     if (!text)
-        fail(s, YK_E_MEM, "%s: out of memory for its text", file);
+        settings_fail(s, YK_E_MEM, "%s: out of memory for its text", file);
     else if (yk__folder_write_file(file, text, strlen(text), &err))
         yk_fail(s->job, err.status, err.text);
     free(text);

@@ -7,7 +7,7 @@
  *   SHARDED     this rank's rows of it, along one axis: what is computed row by row;
  *   PARTIAL     this rank's term of a sum over the ranks: a sum over rows, and what is linear in one;
  *   LOCAL       a function of this rank's rows that is no part of the global one: no loss may depend on it.
- * An operation that is not linear in a PARTIAL operand takes its sum over the ranks (yk__all_ranks), which is REPLICATED; where
+ * An operation that is not linear in a PARTIAL operand takes its sum over the ranks (yk__sum_of_ranks), which is REPLICATED; where
  * REPLICATED is added to PARTIAL each rank adds its share of it.
  *
  * Gradients. Let L be the loss of all ranks, and g the gradient that the sweep of one rank finds at a value. What holds for
@@ -22,12 +22,14 @@
  *
  * In evaluation nothing is exchanged, so that one rank may read a value by itself: what would need it is LOCAL.
  */
-#include <math.h>
+#include "core/job/sharding.h"
+
 #include <stdio.h>
 #include <string.h>
 
 #include "core/base/hash.h"
-#include "core/job/job.h"
+#include "core/job/input.h"
+#include "core/job/operand.h"
 
 #define REASONS 64
 
@@ -40,79 +42,70 @@ static uint32_t sign_with(uint32_t sign, uint32_t more)
 
 static bool is_leaf(const yk_job *job, yk__vid v)
 {
-    return job->g.value[v].slot != YK_NONE && job->g.value[v].base == v;
+    return job->step.trace.value[v].slot != YK_NONE && job->step.trace.value[v].base == v;
 }
 
 yk__sharding yk__sharding_of(const yk_job *job, yk__vid v)
 {
-    const yk__sharding replicated = {.spread = YK__REPLICATED, .sign = 1}, unknown = {.spread = YK__LOCAL, .why = REASONS};
-    if (job->world == 1 || v == YK_NONE)
+    const yk__sharding replicated = {.kind = YK__REPLICATED, .signature = 1}, unknown = {.kind = YK__LOCAL, .reason = REASONS};
+    if (job->team.world == 1 || v == YK_NONE)
         return replicated;
-    if (v < job->cap_sharding && job->sharding[v].spread)
-        return job->sharding[v];
+    if (v < job->step.cap_sharding && job->step.sharding[v].kind)
+        return job->step.sharding[v];
     return is_leaf(job, v) ? replicated : unknown; /* a parameter, a state, a number */
 }
 
-static bool put(yk_job *job, yk__vid v, yk__sharding s)
+static bool sharding_put(yk_job *job, yk__vid v, yk__sharding s)
 {
-    const size_t had = job->cap_sharding;
-    if (yk__grow(&job->sharding, &job->cap_sharding, (size_t)v + 1, sizeof *job->sharding)) {
+    yk__step *step = &job->step;
+    const size_t had = step->cap_sharding;
+    if (yk__grow(&step->sharding, &step->cap_sharding, (size_t)v + 1, sizeof *step->sharding)) {
         yk__job_failf(job, YK_E_MEM, "out of memory while tracing");
         return false;
     }
-    memset(job->sharding + had, 0, (job->cap_sharding - had) * sizeof *job->sharding);
-    job->sharding[v] = s;
+    memset(step->sharding + had, 0, (step->cap_sharding - had) * sizeof *step->sharding);
+    step->sharding[v] = s;
     return true;
 }
 
 static bool is_same(const yk__sharding *a, const yk__sharding *b)
 {
-    return a->spread == b->spread && (a->spread != YK__SHARDED || (a->axis == b->axis && a->inner == b->inner));
+    return a->kind == b->kind && (a->kind != YK__SHARDED || (a->axis == b->axis && a->inner == b->inner));
 }
 
-static yk__vid place(yk_job *job, yk__vid v, yk__sharding s)
+static yk__vid sharding_place(yk_job *job, yk__vid v, yk__sharding s)
 {
     const yk__sharding had = yk__sharding_of(job, v);
-    const bool is_set = is_leaf(job, v) || (v < job->cap_sharding && job->sharding[v].spread);
-    s.whole = 0;
+    const bool is_set = is_leaf(job, v) || (v < job->step.cap_sharding && job->step.sharding[v].kind);
+    s.sum_plus_1 = 0;
     if (is_set && is_same(&had, &s))
         return v;
     if (is_set) { /* a view that is its operand, because there is one row */
         yk__vid in = v;
-        yk__apply(&job->g, YK_OP_COPY, 1, &in, 0, NULL, YK_DTYPE_COUNT, 0, NULL, &v, 1);
+        yk__apply(&job->step.trace, YK_OP_COPY, 1, &in, 0, NULL, YK_DTYPE_COUNT, 0, NULL, &v, 1);
     }
-    return v != YK_NONE && put(job, v, s) ? v : YK_NONE;
+    return v != YK_NONE && sharding_put(job, v, s) ? v : YK_NONE;
 }
 
-yk_t yk__give(yk_job *job, yk__vid v, yk__sharding s)
+yk_t yk__result(yk_job *job, yk__vid v, yk__sharding s)
 {
-    if (v != YK_NONE && job->world > 1 && !job->g.error.status)
-        v = place(job, v, s);
+    if (v != YK_NONE && job->team.world > 1 && !job->step.trace.error.status)
+        v = sharding_place(job, v, s);
     return yk__handle(job, v);
 }
 
-yk__vid yk__like(yk_job *job, yk__vid from, yk__vid v)
+yk__vid yk__result_like(yk_job *job, yk__vid from, yk__vid v)
 {
-    if (v == YK_NONE || v == from || job->world == 1)
+    if (v == YK_NONE || v == from || job->team.world == 1)
         return v;
-    return place(job, v, yk__sharding_of(job, from));
+    return sharding_place(job, v, yk__sharding_of(job, from));
 }
 
-void yk__sharding_clear(yk_job *job)
+yk__vid yk__as_float(yk_job *job, yk__vid v)
 {
-    const size_t n = job->cap_sharding < job->g.n_value ? job->cap_sharding : job->g.n_value;
-    if (n)
-        memset(job->sharding, 0, n * sizeof *job->sharding);
-    job->n_reason = job->n_row_mean = 0;
-    job->share_leaf = YK_NONE;
-    job->counted_ranks = job->assigns_met = false;
-}
-
-void yk__sharding_free(yk_job *job)
-{
-    yk__free(job->sharding);
-    yk__free(job->reason);
-    yk__free(job->row_mean);
+    if (v == YK_NONE || yk__dtype_is_float(job->step.trace.value[v].dtype))
+        return v;
+    return yk__result_like(job, v, yk__cast(&job->step.trace, v, YK_F32));
 }
 
 /* ---- Inputs ---- */
@@ -120,172 +113,138 @@ void yk__sharding_free(yk_job *job)
 /* Rows, where the first length is a multiple of this rank's: neighbouring entries are of one row then. */
 void yk__sharding_input(yk_job *job, uint32_t number)
 {
-    const yk_value *x = &job->g.value[job->input[number].leaf];
-    yk__sharding s = {.spread = YK__REPLICATED, .sign = 1, .inner = 1};
+    yk__step *step = &job->step;
+    const yk_value *x = &step->trace.value[step->input[number].leaf];
+    yk__sharding s = {.kind = YK__REPLICATED, .signature = 1, .inner = 1};
     const int64_t n = x->dims ? x->dim[0] : -1;
-    job->input[number].fed = true;
-    if (job->world == 1)
+    step->input[number].from_user = true;
+    if (job->team.world == 1)
         return;
-    if (n == 0 && job->local == 0)
-        s.spread = YK__SHARDED;
-    else if (n > 0 && job->local > 0 && n % job->local == 0) {
-        s.spread = YK__SHARDED;
-        s.guess = true;
-        s.inner = n / job->local;
+    if (n == 0 && step->local_rows == 0)
+        s.kind = YK__SHARDED;
+    else if (n > 0 && step->local_rows > 0 && n % step->local_rows == 0) {
+        s.kind = YK__SHARDED;
+        s.guessed = true;
+        s.inner = n / step->local_rows;
     }
-    put(job, job->input[number].leaf, s);
+    sharding_put(job, step->input[number].leaf, s);
 }
 
 void yk__sharding_constant(yk_job *job, yk__vid leaf, float value)
 {
     uint32_t bits;
     memcpy(&bits, &value, sizeof bits);
-    if (job->world > 1 && leaf != YK_NONE)
-        put(job, leaf, (yk__sharding){.spread = YK__REPLICATED, .sign = sign_with(4, bits)});
+    if (job->team.world > 1 && leaf != YK_NONE)
+        sharding_put(job, leaf, (yk__sharding){.kind = YK__REPLICATED, .signature = sign_with(4, bits)});
 }
 
 yk_t yk_replicated(yk_t x)
 {
-    yk_job *job = yk__enter("yk_replicated", 1, &x);
-    const yk__vid v = job ? yk__use(job, "yk_replicated", x) : YK_NONE;
+    yk_job *job = yk__op_enter("yk_replicated", 1, &x);
+    const yk__vid v = job ? yk__step_value(job, "yk_replicated", x) : YK_NONE;
     if (v == YK_NONE)
         return YK__POISON;
     const yk__sharding s = yk__sharding_of(job, v);
-    if (s.spread == YK__SHARDED && s.guess)
-        put(job, v, (yk__sharding){.spread = YK__REPLICATED, .sign = 1});
-    else if (s.spread != YK__REPLICATED)
+    if (s.kind == YK__SHARDED && s.guessed)
+        sharding_put(job, v, (yk__sharding){.kind = YK__REPLICATED, .signature = 1});
+    else if (s.kind != YK__REPLICATED)
         yk__job_failf(job, YK_E_ARG, "yk_replicated: expected an input, or what yk_expand made; this follows from rows");
     return yk_ok(job) ? x : YK__POISON;
 }
 
 /* ---- Sums over the ranks ---- */
 
-yk__vid yk__all_ranks(yk_job *job, yk__vid v)
+yk__vid yk__sum_of_ranks(yk_job *job, yk__vid v)
 {
-    if (job->world == 1)
+    if (job->team.world == 1)
         return v;
     const yk__sharding s = yk__sharding_of(job, v);
-    if (s.spread != YK__PARTIAL || !job->training || v == YK_NONE)
+    if (s.kind != YK__PARTIAL || !job->training || v == YK_NONE)
         return v;
-    if (s.whole)
-        return s.whole - 1;
-    const yk__vid sum = yk__all_reduce(&job->g, v);
-    if (sum == YK_NONE || !put(job, sum, (yk__sharding){.spread = YK__REPLICATED, .met = true, .sign = sign_with(s.sign, 2)}))
+    if (s.sum_plus_1)
+        return s.sum_plus_1 - 1;
+    const yk__vid sum = yk__all_reduce(&job->step.trace, v);
+    const yk__sharding whole = {.kind = YK__REPLICATED, .exchanged = true, .signature = sign_with(s.signature, 2)};
+    if (sum == YK_NONE || !sharding_put(job, sum, whole))
         return YK_NONE;
-    job->sharding[v].whole = sum + 1;
+    job->step.sharding[v].sum_plus_1 = sum + 1;
     return sum;
 }
 
 yk__vid yk__operand(yk_job *job, const char *name, yk_t x)
 {
-    return yk__all_ranks(job, yk__use(job, name, x));
+    return yk__sum_of_ranks(job, yk__step_value(job, name, x));
 }
 
 yk__vid yk__share_leaf(yk_job *job)
 {
-    if (job->share_leaf == YK_NONE)
-        job->share_scalar = yk__scalar_new(job, 1.0, &job->share_leaf);
-    return job->share_leaf;
+    yk__step *step = &job->step;
+    if (step->share_leaf == YK_NONE)
+        step->share_scalar = yk__scalar_new(job, 1.0, &step->share_leaf);
+    return step->share_leaf;
 }
 
-yk__vid yk__partial(yk_job *job, yk__vid v)
+yk__vid yk__rank_term(yk_job *job, yk__vid v)
 {
     yk__sharding s = yk__sharding_of(job, v);
-    const yk__vid share = s.spread == YK__REPLICATED ? yk__share_leaf(job) : YK_NONE;
+    const yk__vid share = s.kind == YK__REPLICATED ? yk__share_leaf(job) : YK_NONE;
     if (share == YK_NONE)
         return v;
-    s.spread = YK__PARTIAL;
-    s.sign = sign_with(s.sign, 3);
-    v = yk__bin(&job->g, YK_OP_MUL, v, share);
-    return v == YK_NONE ? v : place(job, v, s);
+    s.kind = YK__PARTIAL;
+    s.signature = sign_with(s.signature, 3);
+    v = yk__bin(&job->step.trace, YK_OP_MUL, v, share);
+    return v == YK_NONE ? v : sharding_place(job, v, s);
 }
 
 bool yk__over_rows(const yk_job *job, yk__vid v, uint32_t axes)
 {
     const yk__sharding s = yk__sharding_of(job, v);
-    return s.spread == YK__SHARDED && (axes >> s.axis & 1);
+    return s.kind == YK__SHARDED && (axes >> s.axis & 1);
 }
 
 /* How many entries a mean counts of each row. */
 static double entries_of_row(const yk_job *job, yk__vid v, uint32_t axes)
 {
-    const yk_value *x = &job->g.value[v];
+    const yk_value *x = &job->step.trace.value[v];
     const uint32_t axis = yk__sharding_of(job, v).axis;
-    double each = job->local > 0 ? (double)x->dim[axis] / (double)job->local : 1.0;
+    double each = job->step.local_rows > 0 ? (double)x->dim[axis] / (double)job->step.local_rows : 1.0;
     for (uint32_t i = 0; i < x->dims; i++)
         each *= (axes >> i & 1) && i != axis ? (double)x->dim[i] : 1.0;
     return each;
 }
 
-static double reciprocal(double n)
+static double count_inverse(double n)
 {
     return n > 0.0 ? 1.0 / n : 0.0;
 }
 
 yk__vid yk__row_mean_of(yk_job *job, yk__vid v, uint32_t axes)
 {
+    yk__step *step = &job->step;
     const double each = entries_of_row(job, v, axes);
-    for (size_t i = 0; i < job->n_row_mean; i++)
-        if (job->row_mean[i].each == each)
-            return job->row_mean[i].leaf;
-    if (yk__grow(&job->row_mean, &job->cap_row_mean, job->n_row_mean + 1, sizeof *job->row_mean)) {
+    for (size_t i = 0; i < step->n_row_mean; i++)
+        if (step->row_mean[i].each == each)
+            return step->row_mean[i].leaf;
+    if (yk__grow(&step->row_mean, &step->cap_row_mean, step->n_row_mean + 1, sizeof *step->row_mean)) {
         yk__job_failf(job, YK_E_MEM, "out of memory while tracing");
         return YK_NONE;
     }
-    yk__row_mean *m = &job->row_mean[job->n_row_mean];
+    yk__row_mean *m = &step->row_mean[step->n_row_mean];
     m->each = each;
-    m->scalar = yk__scalar_new(job, reciprocal(each * (double)job->local), &m->leaf);
-    job->n_row_mean += m->leaf != YK_NONE;
+    m->scalar = yk__scalar_new(job, count_inverse(each * (double)step->local_rows), &m->leaf);
+    step->n_row_mean += m->leaf != YK_NONE;
     return m->leaf;
 }
 
 void yk__sharding_counts(yk_job *job, double ranks)
 {
-    const double rows = (double)job->global;
-    job->row_share = rows > 0.0 ? (double)job->local / rows : 1.0 / ranks;
-    if (job->share_leaf != YK_NONE)
-        yk__scalar_set(job, job->share_scalar, job->row_share);
-    for (size_t i = 0; i < job->n_row_mean; i++)
-        yk__scalar_set(job, job->row_mean[i].scalar, reciprocal(job->row_mean[i].each * rows));
-}
-
-/* Over all ranks, with the axes kept; no gradient passes. A rank without rows has none that is larger. */
-static yk__vid largest_of(yk_job *job, yk__vid v, uint32_t axes)
-{
-    int64_t dim[YK_MAX_DIMS];
-    const yk_value *x = &job->g.value[v];
-    if (yk__value_count(x))
-        return yk__all_max(&job->g, yk__rmax(&job->g, v, axes));
-    for (uint32_t i = 0; i < x->dims; i++)
-        dim[i] = axes >> i & 1 ? 1 : x->dim[i];
-    return yk__all_max(&job->g, yk__fill(&job->g, (double)-INFINITY, YK_F32, x->dims, dim));
-}
-
-/*
- * The largest over all ranks. Its gradient goes to all entries that are the largest, on whatever rank, evenly (torch.amax):
- * nothing passes all_max, but beside it stands a sum of 0, (v - largest) / ties over the ties, which has that gradient.
- */
-yk__vid yk__row_max(yk_job *job, yk__vid v, uint32_t axes)
-{
-    yk__graph *g = &job->g;
-    const yk__vid lowest = yk__const(g, -3.4028234663852886e38, YK_F32), zero = yk__const(g, 0.0, YK_F32);
-    const yk__vid largest = largest_of(job, v, axes);
-    const yk__vid hit = yk__bin(g, YK_OP_EQ, v, largest);
-    const yk__vid ties = yk__all_reduce(g, yk__sum(g, yk__cast(g, hit, YK_F32), axes));
-    const yk__vid over = yk__bin(g, YK_OP_SUB, yk__bin(g, YK_OP_MAX, v, lowest), yk__bin(g, YK_OP_MAX, largest, lowest));
-    const yk__vid none = yk__all_reduce(g, yk__sum(g, yk__select(g, hit, over, zero), axes));
-    return yk__bin(g, YK_OP_ADD, largest, yk__bin(g, YK_OP_DIV, none, yk__bin(g, YK_OP_MAX, ties, yk__const(g, 1.0, YK_F32))));
-}
-
-/* e^(v - largest) over its sum; the largest is only for the range, so it needs no gradient. */
-yk__vid yk__row_softmax(yk_job *job, yk__vid v, bool logarithm)
-{
-    yk__graph *g = &job->g;
-    const uint32_t axes = 1u << (g->value[v].dims - 1u);
-    const yk__vid low = yk__bin(g, YK_OP_SUB, v, largest_of(job, v, axes));
-    const yk__vid power = yk__un(g, YK_OP_EXP, low);
-    const yk__vid sum = yk__all_reduce(g, yk__sum(g, power, axes));
-    return logarithm ? yk__bin(g, YK_OP_SUB, low, yk__un(g, YK_OP_LOG, sum)) : yk__bin(g, YK_OP_DIV, power, sum);
+    yk__step *step = &job->step;
+    const double rows = (double)step->global_rows;
+    step->row_share = rows > 0.0 ? (double)step->local_rows / rows : 1.0 / ranks;
+    if (step->share_leaf != YK_NONE)
+        yk__scalar_set(job, step->share_scalar, step->row_share);
+    for (size_t i = 0; i < step->n_row_mean; i++)
+        yk__scalar_set(job, step->row_mean[i].scalar, count_inverse(step->row_mean[i].each * rows));
 }
 
 /* ---- What cannot be split ---- */
@@ -293,45 +252,47 @@ yk__vid yk__row_softmax(yk_job *job, yk__vid v, bool logarithm)
 yk__sharding yk__shard_local(yk_job *job, yk__vid v, const char *why)
 {
     char shape[96], where[200];
-    yk__sharding s = {.spread = YK__LOCAL};
-    if (job->n_reason < REASONS) {
-        if (yk__grow(&job->reason, &job->cap_reason, job->n_reason + 1, sizeof *job->reason)) {
+    yk__step *step = &job->step;
+    yk__sharding s = {.kind = YK__LOCAL};
+    if (step->n_reason < REASONS) {
+        if (yk__grow(&step->reason, &step->cap_reason, step->n_reason + 1, sizeof *step->reason)) {
             yk__job_failf(job, YK_E_MEM, "out of memory while tracing");
             return s;
         }
-        yk__value_shape_text(&job->g.value[v], shape, sizeof shape);
-        snprintf(job->reason[job->n_reason++], sizeof *job->reason, "%s of %s at %s cannot be split over ranks: %s", job->call,
+        yk__value_shape_text(&step->trace.value[v], shape, sizeof shape);
+        snprintf(step->reason[step->n_reason++], sizeof *step->reason, "%s of %s at %s cannot be split over ranks: %s", step->op_name,
                  shape, yk__here_text(where, sizeof where), why);
     }
-    s.why = (uint16_t)(job->n_reason - 1);
+    s.reason = (uint16_t)(job->step.n_reason - 1);
     return s;
 }
 
 bool yk__sharding_loss(yk_job *job, yk__vid loss)
 {
     const yk__sharding s = yk__sharding_of(job, loss);
-    if (s.spread == YK__LOCAL)
+    if (s.kind == YK__LOCAL)
         yk__job_failf(job, YK_E_ARG, "the loss depends on it: %s",
-                      s.why < job->n_reason ? job->reason[s.why] : "an operation without a rule");
-    else if (s.spread == YK__SHARDED)
+                      s.reason < job->step.n_reason ? job->step.reason[s.reason] : "an operation without a rule");
+    else if (s.kind == YK__SHARDED)
         yk__job_failf(job, YK_E_ARG, "yk_backward: the loss is that of one row; take the sum or the mean over the rows");
     return yk_ok(job);
 }
 
-void yk__sharding_words(const yk_job *job, double *word)
+void yk__sharding_numbers(const yk_job *job, double *number)
 {
+    const yk__step *step = &job->step;
     uint32_t k = 0;
-    memset(word, 0, YK__SHARD_WORDS * sizeof *word);
-    word[YK__SHARD_WORDS - 1] = 1.0; /* their sum: the ranks that take part */
-    if (job->loss != YK_NONE)
-        word[0] = (double)sign_with(yk__sharding_of(job, job->loss).sign, yk__sharding_of(job, job->loss).spread);
-    for (size_t i = 0; job->world > 1 && i < job->n_input && k < YK__SHARD_INPUTS; i++) {
-        const yk__jinput *in = &job->input[i];
-        if (!in->fed)
+    memset(number, 0, YK__SHARD_NUMBERS * sizeof *number);
+    number[YK__SHARD_NUMBERS - 1] = 1.0; /* their sum: the ranks that take part */
+    if (step->loss != YK_NONE)
+        number[0] = (double)sign_with(yk__sharding_of(job, step->loss).signature, yk__sharding_of(job, step->loss).kind);
+    for (size_t i = 0; job->team.world > 1 && i < step->n_input && k < YK__SHARD_INPUTS; i++) {
+        const yk__step_input *in = &step->input[i];
+        if (!in->from_user)
             continue;
-        if (yk__sharding_of(job, in->leaf).spread == YK__REPLICATED) {
-            word[1 + 2 * k] = 1.0;
-            word[2 + 2 * k] = (double)(uint32_t)yk__hash_bytes(YK_HASH_SEED, in->data, (size_t)in->bytes);
+        if (yk__sharding_of(job, in->leaf).kind == YK__REPLICATED) {
+            number[1 + 2 * k] = 1.0;
+            number[2 + 2 * k] = (double)(uint32_t)yk__hash_bytes(YK_HASH_SEED, in->data, (size_t)in->bytes);
         }
         k++;
     }
@@ -340,25 +301,27 @@ void yk__sharding_words(const yk_job *job, double *word)
 /* An input that all ranks take for one that they share. */
 static void check_input(yk_job *job, uint32_t k)
 {
+    const yk__step *step = &job->step;
     char text[96];
-    for (size_t i = 0; i < job->n_input; i++) {
-        if (!job->input[i].fed || k--)
+    for (size_t i = 0; i < step->n_input; i++) {
+        if (!step->input[i].from_user || k--)
             continue;
+        yk__value_shape_text(&step->trace.value[step->input[i].leaf], text, sizeof text);
         yk__job_failf(job, YK_E_ARG,
                       "input %zu of the step, %s, has no row for each of this rank's %lld, so it is taken to be the same "
                       "on all ranks, and it is not: begin the shape of rows with their number",
-                      i, yk__value_shape_text(&job->g.value[job->input[i].leaf], text, sizeof text), (long long)job->local);
+                      i, text, (long long)step->local_rows);
         return;
     }
 }
 
-bool yk__sharding_check(yk_job *job, const double *word, const double *sum)
+bool yk__sharding_check(yk_job *job, const double *number, const double *sum)
 {
-    const double ranks = sum[YK__SHARD_WORDS - 1];
+    const double ranks = sum[YK__SHARD_NUMBERS - 1];
     for (uint32_t k = 0; k < YK__SHARD_INPUTS && yk_ok(job); k++)
-        if (word[1 + 2 * k] == 1.0 && sum[1 + 2 * k] == ranks && word[2 + 2 * k] * ranks != sum[2 + 2 * k])
+        if (number[1 + 2 * k] == 1.0 && sum[1 + 2 * k] == ranks && number[2 + 2 * k] * ranks != sum[2 + 2 * k])
             check_input(job, k);
-    if (yk_ok(job) && word[0] * ranks != sum[0])
+    if (yk_ok(job) && number[0] * ranks != sum[0])
         yk__job_failf(job, YK_E_ARG,
                       "yk_backward: the ranks make their losses differently: other operations, other constants (a mean over "
                       "this rank's rows alone? yk_mean, or divide by the rows of all), or an input whose first length is the "

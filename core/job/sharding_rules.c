@@ -1,30 +1,28 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* How the result of an operation lies over the ranks, from its operands (sharding.c says what that means). */
-#include <string.h>
-
 #include "core/base/hash.h"
-#include "core/job/job.h"
+#include "core/job/sharding.h"
 
 static const char exchange_off[] = "it is no sum over rows, and in evaluation (yk_train off) the ranks exchange nothing";
 static const char packed_rows[] = "yk_pack_tokens ends in rows of zeros, and how many depends on the rank: yk_unpack_tokens first";
 
-static yk__sharding lying(yk__spread spread)
+static yk__sharding sharding_new(yk__shard_kind kind)
 {
-    return (yk__sharding){.spread = (uint8_t)spread, .sign = 1, .inner = 1};
+    return (yk__sharding){.kind = (uint8_t)kind, .signature = 1, .inner = 1};
 }
 
 /* What a result takes over from an operand, whatever it is. */
 static void take_over(yk__sharding *to, const yk__sharding *from)
 {
-    to->sign = (uint32_t)yk__hash_u64(to->sign, from->sign);
-    to->met = to->met || from->met;
+    to->signature = (uint32_t)yk__hash_u64(to->signature, from->signature);
+    to->exchanged = to->exchanged || from->exchanged;
 }
 
-static yk__sharding finished(yk__sharding s)
+static yk__sharding sharding_signed(yk__sharding s)
 {
-    s.sign = (uint32_t)yk__hash_u64(s.sign, s.spread + (s.spread == YK__SHARDED ? 256u * s.axis : 0u));
-    s.guess = false;
-    s.whole = 0;
+    s.signature = (uint32_t)yk__hash_u64(s.signature, s.kind + (s.kind == YK__SHARDED ? 256u * s.axis : 0u));
+    s.guessed = false;
+    s.sum_plus_1 = 0;
     return s;
 }
 
@@ -33,9 +31,9 @@ static bool is_local(yk_job *job, uint32_t n, const yk__vid *in, yk__sharding *o
 {
     for (uint32_t i = 0; i < n; i++) {
         const yk__sharding s = yk__sharding_of(job, in[i]);
-        if (s.spread != YK__LOCAL && s.spread != YK__PARTIAL)
+        if (s.kind != YK__LOCAL && s.kind != YK__PARTIAL)
             continue;
-        *out = s.spread == YK__LOCAL ? s : yk__shard_local(job, in[i], exchange_off);
+        *out = s.kind == YK__LOCAL ? s : yk__shard_local(job, in[i], exchange_off);
         return true;
     }
     return false;
@@ -45,7 +43,7 @@ static bool is_local(yk_job *job, uint32_t n, const yk__vid *in, yk__sharding *o
 
 static uint32_t dims_of(const yk_job *job, yk__vid v)
 {
-    return v == YK_NONE ? 0 : job->g.value[v].dims;
+    return v == YK_NONE ? 0 : job->step.trace.value[v].dims;
 }
 
 /* The axis of the result along which its rows lie: what is known goes before what is guessed, then the outermost. */
@@ -55,11 +53,11 @@ static bool choose_axis(const yk_job *job, uint32_t n, const yk__vid *in, uint32
     for (uint32_t i = 0; i < n; i++) {
         const yk__sharding s = yk__sharding_of(job, in[i]);
         const uint8_t axis = (uint8_t)(s.axis + dims - dims_of(job, in[i]));
-        if (s.spread != YK__SHARDED || (any && (s.guess != out->guess ? s.guess : axis >= out->axis)))
+        if (s.kind != YK__SHARDED || (any && (s.guessed != out->guessed ? s.guessed : axis >= out->axis)))
             continue;
         out->axis = axis;
         out->inner = s.inner;
-        out->guess = s.guess;
+        out->guessed = s.guessed;
         any = true;
     }
     return any;
@@ -67,25 +65,25 @@ static bool choose_axis(const yk_job *job, uint32_t n, const yk__vid *in, uint32
 
 /* NULL, or why the operand's rows are not the result's. A guess that does not fit was none: on no other ranks would the
  * shapes fit either. */
-static const char *misfit(const yk_job *job, yk__vid v, uint32_t dims, const yk__sharding *out)
+static const char *axis_misfit(const yk_job *job, yk__vid v, uint32_t dims, const yk__sharding *out)
 {
     const yk__sharding s = yk__sharding_of(job, v);
     const uint32_t missing = dims - dims_of(job, v);
-    if (s.spread == YK__SHARDED && s.axis + missing == out->axis &&
-        (s.inner == out->inner || !s.inner || !out->inner || !job->local))
+    if (s.kind == YK__SHARDED && s.axis + missing == out->axis &&
+        (s.inner == out->inner || !s.inner || !out->inner || !job->step.local_rows))
         return NULL;
-    if (s.spread == YK__SHARDED && !s.guess)
+    if (s.kind == YK__SHARDED && !s.guessed)
         return "the rows of one operand do not lie along the axis of the other's, so that rows of different ranks meet";
-    if (out->axis < missing || job->g.value[v].dim[out->axis - missing] == 1)
+    if (out->axis < missing || job->step.trace.value[v].dim[out->axis - missing] == 1)
         return NULL;
     return "an operand that is the same on all ranks has as many entries as this rank has rows";
 }
 
 yk__sharding yk__shard_map(yk_job *job, uint32_t n, const yk__vid *in)
 {
-    yk__sharding out = lying(YK__REPLICATED), local;
+    yk__sharding out = sharding_new(YK__REPLICATED), local;
     uint32_t dims = 0;
-    if (job->world == 1)
+    if (job->team.world == 1)
         return out;
     if (is_local(job, n, in, &local))
         return local;
@@ -95,14 +93,14 @@ yk__sharding yk__shard_map(yk_job *job, uint32_t n, const yk__vid *in)
         take_over(&out, &s);
     }
     if (!choose_axis(job, n, in, dims, &out))
-        return finished(out);
-    out.spread = YK__SHARDED;
+        return sharding_signed(out);
+    out.kind = YK__SHARDED;
     for (uint32_t i = 0; i < n; i++) {
-        const char *why = in[i] == YK_NONE ? NULL : misfit(job, in[i], dims, &out);
+        const char *why = in[i] == YK_NONE ? NULL : axis_misfit(job, in[i], dims, &out);
         if (why)
             return yk__shard_local(job, in[i], why);
     }
-    return finished(out);
+    return sharding_signed(out);
 }
 
 /* ---- Row by row ---- */
@@ -110,20 +108,20 @@ yk__sharding yk__shard_map(yk_job *job, uint32_t n, const yk__vid *in)
 yk__sharding yk__shard_rowwise(yk_job *job, yk__vid x, uint32_t mixed, uint32_t n_rest, const yk__vid *rest)
 {
     yk__sharding s = yk__sharding_of(job, x), local;
-    if (job->world == 1)
+    if (job->team.world == 1)
         return s;
     if (is_local(job, 1, &x, &local) || is_local(job, n_rest, rest, &local))
         return local;
-    if (s.spread == YK__SHARDED && (mixed >> s.axis & 1))
+    if (s.kind == YK__SHARDED && (mixed >> s.axis & 1))
         return yk__shard_local(job, x, "it mixes the entries of the axis along which the rows lie");
     for (uint32_t i = 0; i < n_rest; i++) {
         const yk__sharding r = yk__sharding_of(job, rest[i]);
-        if (r.spread == YK__SHARDED)
+        if (r.kind == YK__SHARDED)
             return yk__shard_local(job, rest[i], "rows stand where it takes a parameter; an input that is the same on all ranks is "
                                                  "declared by yk_replicated");
         take_over(&s, &r);
     }
-    return finished(s);
+    return sharding_signed(s);
 }
 
 /* ---- Reductions ---- */
@@ -131,9 +129,9 @@ yk__sharding yk__shard_rowwise(yk_job *job, yk__vid x, uint32_t mixed, uint32_t 
 yk__sharding yk__shard_drop(yk_job *job, yk__vid v, uint32_t axes, bool keep)
 {
     yk__sharding s = yk__sharding_of(job, v);
-    if (s.spread == YK__SHARDED && !keep)
+    if (s.kind == YK__SHARDED && !keep)
         s.axis = (uint8_t)(s.axis - __builtin_popcount(axes & ((1u << s.axis) - 1u)));
-    s.whole = 0;
+    s.sum_plus_1 = 0;
     return s;
 }
 
@@ -144,14 +142,14 @@ yk__sharding yk__shard_sum(yk_job *job, yk__vid v, uint32_t axes, bool keep)
         return yk__shard_drop(job, v, axes, keep);
     if (!s.inner)
         return yk__shard_local(job, v, packed_rows);
-    s.spread = YK__PARTIAL;
-    return finished(s);
+    s.kind = YK__PARTIAL;
+    return sharding_signed(s);
 }
 
 yk__sharding yk__shard_max(yk_job *job, yk__vid v, uint32_t axes, bool keep)
 {
     yk__sharding s = yk__sharding_of(job, v), local;
-    if (job->world == 1)
+    if (job->team.world == 1)
         return s;
     if (is_local(job, 1, &v, &local))
         return local;
@@ -159,9 +157,9 @@ yk__sharding yk__shard_max(yk_job *job, yk__vid v, uint32_t axes, bool keep)
         return yk__shard_drop(job, v, axes, keep);
     if (!s.inner || !job->training)
         return yk__shard_local(job, v, job->training ? packed_rows : exchange_off);
-    s.spread = YK__REPLICATED;
-    s.met = true;
-    return finished(s);
+    s.kind = YK__REPLICATED;
+    s.exchanged = true;
+    return sharding_signed(s);
 }
 
 /* ---- Shapes ---- */
@@ -209,19 +207,20 @@ static uint32_t axis_of_none(uint32_t dims, const int64_t *dim)
     return i;
 }
 
-static bool reshaped(const yk_job *job, yk__sharding *s, uint32_t had, const int64_t *old, uint32_t dims, const int64_t *dim)
+static bool axis_reshape(const yk_job *job, yk__sharding *s, uint32_t had, const int64_t *old, uint32_t dims, const int64_t *dim)
 {
+    const yk__step *step = &job->step;
     const int64_t after = stride_of(had, old, s->axis), stride = after * (s->inner ? s->inner : 1);
     uint32_t axis;
     if (!s->inner)
         axis = s->axis < dims && dim[s->axis] == old[s->axis] && stride_of(dims, dim, s->axis) == after ? s->axis : dims;
     else
-        axis = job->local == 0   ? axis_of_none(dims, dim)
-               : job->local == 1 ? axis_of_one(s, stride, dims, dim)
-                                 : axis_of_digit(stride, job->local, dims, dim);
+        axis = step->local_rows == 0   ? axis_of_none(dims, dim)
+               : step->local_rows == 1 ? axis_of_one(s, stride, dims, dim)
+                                 : axis_of_digit(stride, step->local_rows, dims, dim);
     if (axis >= dims)
         return false;
-    if (s->inner && job->local > 0)
+    if (s->inner && step->local_rows > 0)
         s->inner = stride / stride_of(dims, dim, axis);
     s->axis = (uint8_t)axis;
     return true;
@@ -230,9 +229,9 @@ static bool reshaped(const yk_job *job, yk__sharding *s, uint32_t had, const int
 yk__sharding yk__shard_reshape(yk_job *job, yk__vid v, uint32_t dims, const int64_t *dim)
 {
     yk__sharding s = yk__sharding_of(job, v);
-    const yk_value *x = &job->g.value[v];
-    s.whole = 0;
-    if (s.spread != YK__SHARDED || reshaped(job, &s, x->dims, x->dim, dims, dim))
+    const yk_value *x = &job->step.trace.value[v];
+    s.sum_plus_1 = 0;
+    if (s.kind != YK__SHARDED || axis_reshape(job, &s, x->dims, x->dim, dims, dim))
         return s;
     return yk__shard_local(job, v, "the new shape takes rows apart, or puts some of them together");
 }
@@ -240,13 +239,13 @@ yk__sharding yk__shard_reshape(yk_job *job, yk__vid v, uint32_t dims, const int6
 yk__sharding yk__shard_expand(yk_job *job, yk__vid v, uint32_t dims, const int64_t *dim)
 {
     yk__sharding s = yk__sharding_of(job, v);
-    const yk_value *x = &job->g.value[v];
-    s.whole = 0;
-    if (s.spread == YK__SHARDED) {
+    const yk_value *x = &job->step.trace.value[v];
+    s.sum_plus_1 = 0;
+    if (s.kind == YK__SHARDED) {
         s.axis = (uint8_t)(s.axis + dims - x->dims);
-    } else if (s.spread == YK__REPLICATED && dims && (x->dims < dims || x->dim[0] == 1) && dim[0] == job->local) {
-        s.spread = YK__SHARDED;
-        s.guess = job->local > 0;
+    } else if (s.kind == YK__REPLICATED && dims && (x->dims < dims || x->dim[0] == 1) && dim[0] == job->step.local_rows) {
+        s.kind = YK__SHARDED;
+        s.guessed = job->step.local_rows > 0;
         s.axis = 0;
         s.inner = 1;
     }
@@ -256,10 +255,10 @@ yk__sharding yk__shard_expand(yk_job *job, yk__vid v, uint32_t dims, const int64
 yk__sharding yk__shard_concat(yk_job *job, uint32_t n, const yk__vid *in, uint32_t axis)
 {
     yk__sharding s = yk__shard_map(job, n, in);
-    if (s.spread != YK__SHARDED || s.axis != axis)
+    if (s.kind != YK__SHARDED || s.axis != axis)
         return s;
     for (uint32_t i = 0; i < n; i++)
-        if (yk__sharding_of(job, in[i]).spread != YK__SHARDED)
+        if (yk__sharding_of(job, in[i]).kind != YK__SHARDED)
             return yk__shard_local(job, in[i], "what is the same on all ranks is put between rows");
     return s;
 }
@@ -272,37 +271,37 @@ yk__sharding yk__shard_matmul(yk_job *job, yk__vid a, yk__vid b)
     const yk__vid in[2] = {a, b};
     const yk__sharding sa = yk__sharding_of(job, a), sb = yk__sharding_of(job, b);
     const uint32_t da = dims_of(job, a), db = dims_of(job, b), dims = da > db ? da : db;
-    const bool rows_a = sa.spread == YK__SHARDED, rows_b = sb.spread == YK__SHARDED;
+    const bool rows_a = sa.kind == YK__SHARDED, rows_b = sb.kind == YK__SHARDED;
     const bool inner_a = rows_a && sa.axis == da - 1, inner_b = rows_b && sb.axis == db - 2;
     yk__sharding out = sa, local;
     take_over(&out, &sb);
-    if (job->world == 1)
+    if (job->team.world == 1)
         return out;
-    if ((sa.spread == YK__PARTIAL && sb.spread == YK__REPLICATED) || (sb.spread == YK__PARTIAL && sa.spread == YK__REPLICATED)) {
-        out.spread = YK__PARTIAL;
-        return finished(out);
+    if ((sa.kind == YK__PARTIAL && sb.kind == YK__REPLICATED) || (sb.kind == YK__PARTIAL && sa.kind == YK__REPLICATED)) {
+        out.kind = YK__PARTIAL;
+        return sharding_signed(out);
     }
     if (is_local(job, 2, in, &local))
         return local;
-    if (inner_a && inner_b && (sa.inner == sb.inner || !job->local)) {
-        out.spread = YK__PARTIAL;
-        return sa.inner && sb.inner ? finished(out) : yk__shard_local(job, a, packed_rows);
+    if (inner_a && inner_b && (sa.inner == sb.inner || !job->step.local_rows)) {
+        out.kind = YK__PARTIAL;
+        return sa.inner && sb.inner ? sharding_signed(out) : yk__shard_local(job, a, packed_rows);
     }
     if (inner_a || inner_b)
         return yk__shard_local(job, inner_a ? a : b, "it sums over rows, and the other operand has none along that axis");
     if (rows_a && rows_b && (sa.axis + dims - da != sb.axis + dims - db || sb.axis == db - 1))
         return yk__shard_local(job, b, "each row of one operand meets those of the other on all ranks");
     if (!rows_a && !rows_b)
-        return finished(out);
-    out.spread = YK__SHARDED;
+        return sharding_signed(out);
+    out.kind = YK__SHARDED;
     out.axis = (uint8_t)(rows_a ? sa.axis + dims - da : sb.axis + dims - db);
     out.inner = rows_a ? sa.inner : sb.inner;
     for (uint32_t i = 0; i < 2 && out.axis + 2u < dims; i++) {
-        const char *why = misfit(job, in[i], dims, &out);
+        const char *why = axis_misfit(job, in[i], dims, &out);
         if (why)
             return yk__shard_local(job, in[i], why);
     }
-    return finished(out);
+    return sharding_signed(out);
 }
 
 /* Rows of a table [v, ..] by numbers of any shape. */
@@ -310,20 +309,20 @@ yk__sharding yk__shard_gather(yk_job *job, yk__vid table, yk__vid index)
 {
     const yk__vid in[2] = {table, index};
     yk__sharding s = yk__sharding_of(job, index), t = yk__sharding_of(job, table), local;
-    if (job->world == 1)
+    if (job->team.world == 1)
         return s;
     if (is_local(job, 2, in, &local))
         return local;
     take_over(&s, &t);
-    if (t.spread != YK__SHARDED)
-        return finished(s);
-    if (t.axis == 0 || s.spread == YK__SHARDED)
+    if (t.kind != YK__SHARDED)
+        return sharding_signed(s);
+    if (t.axis == 0 || s.kind == YK__SHARDED)
         return yk__shard_local(job, table, "the table has rows of the batch; one that is the same on all ranks is declared by "
                                            "yk_replicated");
-    s.spread = YK__SHARDED;
+    s.kind = YK__SHARDED;
     s.axis = (uint8_t)(t.axis + dims_of(job, index) - 1);
     s.inner = t.inner;
-    return finished(s);
+    return sharding_signed(s);
 }
 
 /* ---- Losses ---- */
@@ -331,29 +330,29 @@ yk__sharding yk__shard_gather(yk_job *job, yk__vid table, yk__vid index)
 yk__sharding yk__shard_labels(yk_job *job, yk__vid logits, yk__vid labels)
 {
     const yk__vid in[2] = {logits, labels};
-    const yk_value *y = &job->g.value[labels], *z = &job->g.value[logits];
+    const yk_value *y = &job->step.trace.value[labels], *z = &job->step.trace.value[logits];
     yk__sharding s = yk__sharding_of(job, logits), l = yk__sharding_of(job, labels), local;
-    if (job->world == 1)
+    if (job->team.world == 1)
         return s;
     if (is_local(job, 2, in, &local))
         return local;
-    if (s.spread == YK__SHARDED && s.axis + 1u == z->dims)
+    if (s.kind == YK__SHARDED && s.axis + 1u == z->dims)
         return yk__shard_local(job, logits, "the classes lie along the axis of the rows");
-    if (s.spread == YK__SHARDED) {
-        if (!reshaped(job, &s, z->dims - 1u, z->dim, y->dims, y->dim) ||
-            (l.spread == YK__SHARDED && !l.guess && s.inner && l.inner && job->local > 1 && l.axis != s.axis))
+    if (s.kind == YK__SHARDED) {
+        if (!axis_reshape(job, &s, z->dims - 1u, z->dim, y->dims, y->dim) ||
+            (l.kind == YK__SHARDED && !l.guessed && s.inner && l.inner && job->step.local_rows > 1 && l.axis != s.axis))
             return yk__shard_local(job, labels, "the labels' rows are not those of the logits");
         take_over(&s, &l);
-        return finished(s);
+        return sharding_signed(s);
     }
     take_over(&l, &s);
-    return finished(l);
+    return sharding_signed(l);
 }
 
 /* The sum of items, or their mean by a count over all ranks: all ranks count items that are the same on all of them. */
 yk__sharding yk__shard_total(yk__sharding items, bool mean)
 {
-    if (items.spread == YK__SHARDED || (mean && items.spread == YK__REPLICATED))
-        items.spread = YK__PARTIAL;
-    return finished(items);
+    if (items.kind == YK__SHARDED || (mean && items.kind == YK__REPLICATED))
+        items.kind = YK__PARTIAL;
+    return sharding_signed(items);
 }

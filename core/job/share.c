@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a rank's windows took is timed, told to the others, and turned into shares and roles. */
+/* What a rank's windows took is timed, reported to the others, and turned into shares and roles. */
+#include "core/job/share.h"
+
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
 
 #include "core/base/log.h"
-#include "core/job/share.h"
+#include "core/job/opt.h"
 
 #define PADDING (64u << 10)
 
@@ -16,17 +18,17 @@ static double seconds_now(void)
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
-yk_status yk__share_new(yk_job *job, const yk__rank_room *room, yk_error *err)
+yk_status yk__share_new(yk_job *job, const yk__rank_budget *budget, yk_error *err)
 {
-    if (job->world > YK__RANKS)
-        return yk__fail(err, YK_E_ARG, "%u ranks: at most %u", job->world, YK__RANKS);
-    job->share = yk__calloc(1, sizeof *job->share);
-    if (!job->share)
-        return yk__fail_mem(err, sizeof *job->share, "the shares");
-    pthread_mutex_init(&job->share->lock, NULL);
-    for (uint32_t r = 0; r < job->world; r++)
-        job->share->seat[r] = (yk__seat){room[r].forced, room[r].limited, room[r].pace};
-    job->share->room = room[job->rank].bytes;
+    if (job->team.world > YK__RANKS)
+        return yk__fail(err, YK_E_ARG, "%u ranks: at most %u", job->team.world, YK__RANKS);
+    job->team.share = yk__calloc(1, sizeof *job->team.share);
+    if (!job->team.share)
+        return yk__fail_mem(err, sizeof *job->team.share, "the shares");
+    pthread_mutex_init(&job->team.share->lock, NULL);
+    for (uint32_t r = 0; r < job->team.world; r++)
+        job->team.share->seat[r] = (yk__seat){budget[r].forced, budget[r].limited, budget[r].pace};
+    job->team.share->memory_budget = budget[job->team.rank].bytes;
     return YK_OK;
 }
 
@@ -42,17 +44,17 @@ void yk__share_free(yk__share *s)
 /* ---- Timing ---- */
 
 /* A run that made its program first (planning, a driver's compiler) says nothing about speed. */
-void yk__share_note(yk_job *job, bool train)
+void yk__share_run_noted(yk_job *job, bool train)
 {
-    yk__share *s = job->share;
+    yk__share *s = job->team.share;
     yk__engine_stats st;
-    if (!train || !s || job->world == 1)
+    if (!train || !s || job->team.world == 1)
         return;
     yk__engine_stats_get(job->engine, &st);
-    s->told.rows = job->empty ? 0.0 : (double)job->local;
-    s->most = (uint64_t)s->told.rows > s->most ? (uint64_t)s->told.rows : s->most;
+    s->report.rows = job->step.empty ? 0.0 : (double)job->step.local_rows;
+    s->max_rows = (uint64_t)s->report.rows > s->max_rows ? (uint64_t)s->report.rows : s->max_rows;
     if (st.compiles != s->compiles) {
-        s->told.compiling += (double)(st.compiles - s->compiles) * st.plan_seconds;
+        s->report.compiling += (double)(st.compiles - s->compiles) * st.plan_seconds;
         s->compiled = true;
     }
     s->compiles = st.compiles;
@@ -60,28 +62,28 @@ void yk__share_note(yk_job *job, bool train)
 
 void yk__share_window(yk_job *job)
 {
-    yk__share *s = job->share;
-    if (!s || job->world == 1 || !s->policy)
+    yk__share *s = job->team.share;
+    if (!s || job->team.world == 1 || !s->policy)
         return;
-    if (!s->compiled && job->global == (int64_t)s->n) {
-        s->told.wall += seconds_now() - s->began;
-        s->told.windows++;
+    if (!s->compiled && job->step.global_rows == (int64_t)s->n) {
+        s->report.wall += seconds_now() - s->window_began;
+        s->report.windows++;
     }
-    s->fresh = true;
+    s->undecided = true;
 }
 
 /* Rows that fit this rank's memory, from what those that ran took: what grows with them, and what does not. Later steps may
  * have more inputs under way; PADDING is for what is rounded up. */
 static uint64_t rows_that_fit(const yk_job *job, const yk__engine_stats *st)
 {
-    const yk__share *s = job->share;
+    const yk__share *s = job->team.share;
     const uint64_t fixed = st->param_bytes + st->grad_bytes + st->state_bytes + PADDING;
     const uint64_t grows = st->arena_bytes + 2 * st->input_bytes + st->scratch_bytes; /* the last: at most like rows */
     double fit;
-    if (!s->room || !s->most || !grows)
+    if (!s->memory_budget || !s->max_rows || !grows)
         return 0;
-    fit = s->room > fixed ? (double)s->most * ((double)(s->room - fixed) / (double)grows) : 0.0;
-    return fit < (double)s->most ? s->most : fit < 9e15 ? (uint64_t)fit : (uint64_t)9e15;
+    fit = s->memory_budget > fixed ? (double)s->max_rows * ((double)(s->memory_budget - fixed) / (double)grows) : 0.0;
+    return fit < (double)s->max_rows ? s->max_rows : fit < 9e15 ? (uint64_t)fit : (uint64_t)9e15;
 }
 
 /* Windows that the schedule still has; 0: there is none that says. */
@@ -91,12 +93,12 @@ static double windows_left(const yk_job *job)
     return sched && sched->total > (double)sched->step ? sched->total - (double)sched->step : 0.0;
 }
 
-static void told_complete(yk_job *job)
+static void report_complete(yk_job *job)
 {
-    yk__told *t = &job->share->told;
+    yk__told *t = &job->team.share->report;
     yk__engine_stats st;
     yk__engine_stats_get(job->engine, &st);
-    t->busy = job->share->timed && !job->share->compiled && t->rows > 0.0 ? st.busy_seconds : 0.0;
+    t->busy = job->team.share->timed && !job->team.share->compiled && t->rows > 0.0 ? st.busy_seconds : 0.0;
     t->cap = (double)rows_that_fit(job, &st);
     if (st.update_elements)
         t->update = st.update_seconds / (double)st.update_elements * (double)st.trained_elements;
@@ -109,9 +111,9 @@ static void told_complete(yk_job *job)
 
 yk_status yk__share_policy(yk_job *job, uint64_t n, yk_error *err)
 {
-    yk__share *s = job->share;
+    yk__share *s = job->team.share;
     yk__policy *p;
-    if (yk__policy_new(job->world, s->seat, n, &p, err))
+    if (yk__policy_new(job->team.world, s->seat, n, &p, err))
         return err->status;
     yk__policy_free(s->policy);
     s->policy = p;
@@ -120,47 +122,47 @@ yk_status yk__share_policy(yk_job *job, uint64_t n, yk_error *err)
     return YK_OK;
 }
 
-void yk__share_take(yk_job *job)
+void yk__share_follow(yk_job *job)
 {
-    yk__share *s = job->share;
+    yk__share *s = job->team.share;
     pthread_mutex_lock(&s->lock);
-    memcpy(s->share, yk__policy_shares(s->policy), job->world * sizeof *s->share);
+    memcpy(s->share, yk__policy_shares(s->policy), job->team.world * sizeof *s->share);
     pthread_mutex_unlock(&s->lock);
 }
 
 /* YOKE_LOG=debug: shares and parts of the optimizer, where they changed. */
-static void shares_say(const yk_job *job)
+static void shares_log(const yk_job *job)
 {
-    const yk__share *s = job->share;
+    const yk__share *s = job->team.share;
     const double *owns = yk__policy_owns(s->policy);
     char text[400];
     size_t used = 0;
-    if (job->rank != 0 || yk__log_level() < YK_LOG_DEBUG)
+    if (job->team.rank != 0 || yk__log_level() < YK_LOG_DEBUG)
         return;
-    for (uint32_t r = 0; r < job->world && used + 40 < sizeof text; r++)
+    for (uint32_t r = 0; r < job->team.world && used + 40 < sizeof text; r++)
         used += (size_t)snprintf(text + used, sizeof text - used, " %llu (%.2f)", (unsigned long long)s->share[r], owns[r]);
     yk__log(YK_LOG_DEBUG, "balance", "shares (parts of the optimizer):%s", text);
 }
 
 static yk_status roles_take(yk_job *job, yk_error *err)
 {
-    yk__share *s = job->share;
+    yk__share *s = job->team.share;
     yk__roles roles = {.member = {false}};
     if (s->generation == yk__policy_generation(s->policy))
         return YK_OK;
     s->generation = yk__policy_generation(s->policy);
-    memcpy(roles.member, yk__policy_members(s->policy), job->world * sizeof roles.member[0]);
-    memcpy(roles.owns, yk__policy_owns(s->policy), job->world * sizeof roles.owns[0]);
+    memcpy(roles.member, yk__policy_members(s->policy), job->team.world * sizeof roles.member[0]);
+    memcpy(roles.owns, yk__policy_owns(s->policy), job->team.world * sizeof roles.owns[0]);
     return yk__engine_set_roles(job->engine, &roles, err);
 }
 
-static void events_say(yk_job *job)
+static void events_log(yk_job *job)
 {
     yk__policy_event e;
-    while (yk__policy_event_next(job->share->policy, &e)) {
-        const double rows = (double)job->share->n * job->config.accumulate, with = rows / e.with, without = rows / e.without;
-        const char *name = job->rank_name[e.rank];
-        if (job->rank != 0)
+    while (yk__policy_event_next(job->team.share->policy, &e)) {
+        const double rows = (double)job->team.share->n * job->config.accumulate, with = rows / e.with, without = rows / e.without;
+        const char *name = job->team.name[e.rank];
+        if (job->team.rank != 0)
             continue;
         if (e.kind == YK_POLICY_EXCLUDED)
             yk__log(YK_LOG_WARN, "balance", "rank %u (%s) excluded: %.0f samples/s without it, %.0f with ('!' behind its device spec "
@@ -174,34 +176,34 @@ static void events_say(yk_job *job)
     }
 }
 
-static yk_status window_look(yk_job *job, yk_error *err)
+static yk_status window_decide(yk_job *job, yk_error *err)
 {
-    yk__share *s = job->share;
-    yk__told *all = yk__calloc(job->world, sizeof *all);
+    yk__share *s = job->team.share;
+    yk__told *all = yk__calloc(job->team.world, sizeof *all);
     uint64_t before[YK__RANKS];
     memcpy(before, s->share, sizeof before);
     if (!all)
-        return yk__fail_mem(err, job->world * sizeof *all, "the shares");
-    told_complete(job);
-    if (!yk__group_gather_members(job->group, &s->told, sizeof s->told, all, err) && !yk__policy_look(s->policy, all, err)) {
-        yk__share_take(job);
+        return yk__fail_mem(err, job->team.world * sizeof *all, "the shares");
+    report_complete(job);
+    if (!yk__group_gather_members(job->team.group, &s->report, sizeof s->report, all, err) && !yk__policy_look(s->policy, all, err)) {
+        yk__share_follow(job);
         roles_take(job, err);
         if (memcmp(before, s->share, sizeof before))
-            shares_say(job);
-        events_say(job);
+            shares_log(job);
+        events_log(job);
     }
     yk__free(all);
-    s->told = (yk__told){.rows = 0.0};
+    s->report = (yk__told){.rows = 0.0};
     return err->status;
 }
 
 static void window_begin(yk_job *job)
 {
-    yk__share *s = job->share;
+    yk__share *s = job->team.share;
     s->timed = yk__policy_timed(s->policy);
     s->compiled = false;
     yk__engine_measure(job->engine, s->timed);
-    s->began = seconds_now();
+    s->window_began = seconds_now();
 }
 
 static bool first_shares(yk_job *job, int64_t n, bool *changed)
@@ -211,8 +213,8 @@ static bool first_shares(yk_job *job, int64_t n, bool *changed)
         yk__job_fail(job, &err);
         return false;
     }
-    job->share->resumed = false;
-    yk__share_take(job);
+    job->team.share->resumed = false;
+    yk__share_follow(job);
     *changed = true; /* a loader that is there already split evenly */
     window_begin(job);
     return true;
@@ -220,28 +222,28 @@ static bool first_shares(yk_job *job, int64_t n, bool *changed)
 
 bool yk__share_update(yk_job *job, int64_t n, bool *changed)
 {
-    yk__share *s = job->share;
+    yk__share *s = job->team.share;
     yk_error err = YK_ERROR_INIT;
     uint64_t before[YK__RANKS];
     *changed = false;
-    if (job->world == 1 || n <= 0)
+    if (job->team.world == 1 || n <= 0)
         return true;
     if (!s->policy || (s->resumed && s->n != (uint64_t)n))
         return first_shares(job, n, changed);
     s->resumed = false;
     if (job->opt && job->opt->micro) /* in the middle of a window */
         return true;
-    memcpy(before, s->share, job->world * sizeof *before);
+    memcpy(before, s->share, job->team.world * sizeof *before);
     if (s->generation == UINT32_MAX && roles_take(job, &err)) { /* of a checkpoint */
         yk__job_fail(job, &err);
         return false;
     }
-    if (s->fresh && !job->config.plan_only && yk__policy_pass(s->policy) && window_look(job, &err)) {
+    if (s->undecided && !job->config.plan_only && yk__policy_pass(s->policy) && window_decide(job, &err)) {
         yk__job_fail(job, &err);
         return false;
     }
-    s->fresh = false;
-    *changed = memcmp(before, s->share, job->world * sizeof *before) != 0;
+    s->undecided = false;
+    *changed = memcmp(before, s->share, job->team.world * sizeof *before) != 0;
     window_begin(job);
     return true;
 }

@@ -14,23 +14,34 @@
 
 struct json_t;
 
+/* What the shares need to know of a rank. */
+typedef struct yk__rank_budget {
+    uint64_t bytes;       /* of memory it may use; 0: not known */
+    bool limited, forced; /* by the user; never excluded */
+    double pace;          /* of the start-up probe; 0: not known */
+} yk__rank_budget;
+
 typedef struct yk__share {
     pthread_mutex_t lock;          /* share[] is read by the loader's thread */
     yk__policy *policy;            /* NULL: no batch was asked for yet */
     yk__seat seat[YK__RANKS];
-    uint64_t room;                 /* bytes that this rank may use; 0: not known */
+    uint64_t memory_budget;        /* bytes that this rank may use; 0: not known */
     uint64_t n;                    /* rows the shares are for; 0: none yet */
     uint64_t share[YK__RANKS], total[YK__RANKS];
     bool excluded[YK__RANKS];
-    yk__told told;                 /* of this rank, since it last told */
-    uint64_t most;                 /* rows that ran here at most */
+    yk__told report;               /* of this rank, since its last one */
+    uint64_t max_rows;             /* rows that ran here at most */
     uint64_t compiles;             /* of the engine, at the last run */
     bool timed, compiled;          /* the window under way: its runs are timed; it made a program */
-    bool fresh;                    /* a window is over that the policy does not know of */
+    bool undecided;                /* a window is over that the policy does not know of */
     bool resumed;                  /* the policy is a checkpoint's, and no batch was asked for yet */
-    double began;                  /* of the window under way, seconds */
+    double window_began;           /* of the window under way, seconds */
     uint32_t generation;           /* of the roles that are set */
 } yk__share;
+
+yk_status yk__share_new(yk_job *job, const yk__rank_budget *budget, yk_error *err);
+void yk__share_free(yk__share *s);
+void yk__share_run_noted(yk_job *job, bool train); /* the engine ran: time and rows for the balance */
 
 /* The shares and what they were made from, for a checkpoint; NULL: there are none. */
 struct json_t *yk__share_save(const yk_job *job);
@@ -50,6 +61,6 @@ void yk__share_count(yk_job *job, int64_t n);
 
 /* For share_state.c. */
 yk_status yk__share_policy(yk_job *job, uint64_t n, yk_error *err); /* a new one, for batches of n rows */
-void yk__share_take(yk_job *job);                                   /* what the policy says now */
+void yk__share_follow(yk_job *job);                                   /* what the policy says now */
 
 #endif

@@ -4,18 +4,18 @@
 
 void yk__share_part(const yk_job *job, int64_t n, int64_t *first, int64_t *count)
 {
-    yk__share *s = job->share;
+    yk__share *s = job->team.share;
     int64_t begin = 0, end = n;
     pthread_mutex_lock(&s->lock);
-    if (job->world > 1 && s->n) {
+    if (job->team.world > 1 && s->n) {
         uint64_t before = 0;
-        for (uint32_t r = 0; r < job->rank; r++)
+        for (uint32_t r = 0; r < job->team.rank; r++)
             before += s->share[r];
         begin = (int64_t)((uint64_t)n * before / s->n);
-        end = (int64_t)((uint64_t)n * (before + s->share[job->rank]) / s->n);
-    } else if (job->world > 1) {
-        begin = n * job->rank / job->world;
-        end = n * (job->rank + 1) / job->world;
+        end = (int64_t)((uint64_t)n * (before + s->share[job->team.rank]) / s->n);
+    } else if (job->team.world > 1) {
+        begin = n * job->team.rank / job->team.world;
+        end = n * (job->team.rank + 1) / job->team.world;
     }
     pthread_mutex_unlock(&s->lock);
     *first = begin;
@@ -24,11 +24,11 @@ void yk__share_part(const yk_job *job, int64_t n, int64_t *first, int64_t *count
 
 void yk__share_count(yk_job *job, int64_t n)
 {
-    yk__share *s = job->share;
+    yk__share *s = job->team.share;
     uint64_t before = 0;
-    if (job->world == 1 || !s->n)
+    if (job->team.world == 1 || !s->n)
         return;
-    for (uint32_t r = 0; r < job->world; r++) {
+    for (uint32_t r = 0; r < job->team.world; r++) {
         uint64_t begin = (uint64_t)n * before / s->n;
         before += s->share[r];
         s->total[r] += (uint64_t)n * before / s->n - begin;
@@ -37,7 +37,7 @@ void yk__share_count(yk_job *job, int64_t n)
 
 bool yk__share_settled(const yk_job *job)
 {
-    return job->world == 1 || (job->share->policy && yk__policy_settled(job->share->policy));
+    return job->team.world == 1 || (job->team.share->policy && yk__policy_settled(job->team.share->policy));
 }
 
 void yk_split(yk_job *job, uint64_t n, uint64_t *first, uint64_t *count)
@@ -56,11 +56,11 @@ void yk_split(yk_job *job, uint64_t n, uint64_t *first, uint64_t *count)
 double yk_share(const yk_job *job, uint32_t rank)
 {
     uint64_t all = 0;
-    if (!job || rank >= job->world)
+    if (!job || rank >= job->team.world)
         return 0.0;
-    if (job->world == 1 || !job->share)
+    if (job->team.world == 1 || !job->team.share)
         return 1.0;
-    for (uint32_t r = 0; r < job->world; r++)
-        all += job->share->total[r];
-    return all ? (double)job->share->total[rank] / (double)all : 1.0 / (double)job->world;
+    for (uint32_t r = 0; r < job->team.world; r++)
+        all += job->team.share->total[r];
+    return all ? (double)job->team.share->total[rank] / (double)all : 1.0 / (double)job->team.world;
 }

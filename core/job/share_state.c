@@ -17,14 +17,14 @@ static json_t *list_of(const uint64_t *v, uint32_t n)
 static json_t *devices_of(const yk_job *job)
 {
     json_t *a = json_array();
-    for (uint32_t r = 0; r < job->world; r++)
-        json_array_append_new(a, json_string(job->rank_name[r]));
+    for (uint32_t r = 0; r < job->team.world; r++)
+        json_array_append_new(a, json_string(job->team.name[r]));
     return a;
 }
 
 json_t *yk__share_save(const yk_job *job)
 {
-    const yk__share *s = job->share;
+    const yk__share *s = job->team.share;
     const uint32_t n = s->policy ? yk__policy_count(s->policy) : 0;
     double *v = yk__calloc(n + 1ull, sizeof *v);
     json_t *o, *a;
@@ -39,8 +39,8 @@ json_t *yk__share_save(const yk_job *job)
         json_array_append_new(a, json_real(v[i]));
     json_object_set_new(o, "devices", devices_of(job));
     json_object_set_new(o, "rows", json_integer((json_int_t)s->n));
-    json_object_set_new(o, "share", list_of(yk__policy_shares(s->policy), job->world));
-    json_object_set_new(o, "total", list_of(s->total, job->world));
+    json_object_set_new(o, "share", list_of(yk__policy_shares(s->policy), job->team.world));
+    json_object_set_new(o, "total", list_of(s->total, job->team.world));
     json_object_set_new(o, "policy", a);
     yk__free(v);
     return o;
@@ -66,7 +66,7 @@ static bool numbers_of(const json_t *a, uint32_t n, double *v)
 
 static bool shares_read(yk_job *job, const json_t *o)
 {
-    yk__share *s = job->share;
+    yk__share *s = job->team.share;
     const double rows = json_number_value(json_object_get(o, "rows"));
     yk_error quiet = YK_ERROR_INIT;
     double total[YK__RANKS], *v;
@@ -74,31 +74,31 @@ static bool shares_read(yk_job *job, const json_t *o)
     bool good;
     if (!same_devices(job, json_object_get(o, "devices")))
         return false;
-    if (!(rows >= 1.0) || rows > INT32_MAX || !numbers_of(json_object_get(o, "total"), job->world, total) ||
+    if (!(rows >= 1.0) || rows > INT32_MAX || !numbers_of(json_object_get(o, "total"), job->team.world, total) ||
         yk__share_policy(job, (uint64_t)rows, &quiet))
         return false;
     n = yk__policy_count(s->policy);
     v = yk__calloc(n, sizeof *v);
     good = v && numbers_of(json_object_get(o, "policy"), n, v) && yk__policy_set(s->policy, v);
     yk__free(v);
-    for (uint32_t r = 0; r < job->world && good; r++)
+    for (uint32_t r = 0; r < job->team.world && good; r++)
         s->total[r] = (uint64_t)total[r];
     return good;
 }
 
 void yk__share_load(yk_job *job, const json_t *o)
 {
-    yk__share *s = job->share;
-    if (job->world == 1 || !o)
+    yk__share *s = job->team.share;
+    if (job->team.world == 1 || !o)
         return;
     if (shares_read(job, o)) {
         s->resumed = true;
-        yk__share_take(job);
+        yk__share_follow(job);
         return;
     }
     yk__policy_free(s->policy);
     s->policy = NULL;
     s->n = 0;
-    if (job->rank == 0)
+    if (job->team.rank == 0)
         yk__log(YK_LOG_INFO, "balance", "the checkpoint's shares are for other ranks; they are measured anew");
 }

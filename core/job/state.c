@@ -5,18 +5,21 @@
 #include <float.h>
 #include <inttypes.h>
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
+
+#include "core/job/param.h"
 
 #define MOST_COUNT ((uint64_t)1 << 53) /* of steps, batches, epochs: what JSON's readers agree on */
 
 #define MOST_EPOCH ((uint64_t)1 << 31)
 
 /* What is looked at, and the first thing found wrong. */
-typedef struct state_look {
+typedef struct state_reader {
     const yk_job *job;
     const char *dir;
     yk_error *err;
-} state_look;
+} state_reader;
 
 bool yk__state_count(const json_t *v, uint64_t *out)
 {
@@ -51,7 +54,7 @@ bool yk__state_real(const json_t *v, double *out)
     return json_is_number(v);
 }
 
-static bool fail_value(const state_look *l, const char *where, const json_t *v, const char *expected)
+static bool fail_value(const state_reader *l, const char *where, const json_t *v, const char *expected)
 {
     char *text = v ? json_dumps(v, JSON_ENCODE_ANY | JSON_COMPACT) : NULL;
     if (!l->err->status)
@@ -61,7 +64,7 @@ static bool fail_value(const state_look *l, const char *where, const json_t *v, 
     return false;
 }
 
-static bool count_ok(const state_look *l, const json_t *o, const char *key, const char *where, uint64_t most, uint64_t *out)
+static bool count_ok(const state_reader *l, const json_t *o, const char *key, const char *where, uint64_t most, uint64_t *out)
 {
     char text[80];
     uint64_t n = 0;
@@ -72,7 +75,7 @@ static bool count_ok(const state_look *l, const json_t *o, const char *key, cons
     return ok || fail_value(l, where, json_object_get(o, key), text);
 }
 
-static bool real_ok(const state_look *l, const json_t *o, const char *key, const char *where, double least, double most)
+static bool real_ok(const state_reader *l, const json_t *o, const char *key, const char *where, double least, double most)
 {
     char text[80];
     double v;
@@ -81,7 +84,7 @@ static bool real_ok(const state_look *l, const json_t *o, const char *key, const
     return ok || fail_value(l, where, json_object_get(o, key), text);
 }
 
-static bool whole_ok(const state_look *l, const json_t *o, const char *key, const char *where, int64_t least)
+static bool whole_ok(const state_reader *l, const json_t *o, const char *key, const char *where, int64_t least)
 {
     const json_t *v = json_object_get(o, key);
     const bool ok = json_is_integer(v) && json_integer_value(v) >= least && json_integer_value(v) <= (json_int_t)MOST_COUNT;
@@ -90,7 +93,7 @@ static bool whole_ok(const state_look *l, const json_t *o, const char *key, cons
 
 /* ---- The parts ---- */
 
-static bool data_ok(const state_look *l, const json_t *places)
+static bool data_ok(const state_reader *l, const json_t *places)
 {
     if (!json_is_array(places))
         return fail_value(l, "data", places, "a list");
@@ -101,7 +104,7 @@ static bool data_ok(const state_look *l, const json_t *places)
     return true;
 }
 
-static bool own_steps_ok(const state_look *l, const json_t *o, uint64_t steps)
+static bool own_steps_ok(const state_reader *l, const json_t *o, uint64_t steps)
 {
     const char *name;
     json_t *v;
@@ -116,7 +119,7 @@ static bool own_steps_ok(const state_look *l, const json_t *o, uint64_t steps)
     return true;
 }
 
-static bool schedule_ok(const state_look *l, const json_t *s, uint64_t steps)
+static bool schedule_ok(const state_reader *l, const json_t *s, uint64_t steps)
 {
     static const double least[] = {0, -INFINITY, 0, 0}, most[] = {DBL_MAX, INFINITY, DBL_MAX, DBL_MAX};
     const json_t *plateau = json_object_get(s, "plateau");
@@ -132,7 +135,7 @@ static bool schedule_ok(const state_look *l, const json_t *s, uint64_t steps)
 }
 
 /* micro: micro batches so far; an update takes at least one. */
-static bool optimizer_ok(const state_look *l, const json_t *o, uint64_t micro)
+static bool optimizer_ok(const state_reader *l, const json_t *o, uint64_t micro)
 {
     uint64_t steps;
     if (!o)
@@ -149,14 +152,14 @@ static bool optimizer_ok(const state_look *l, const json_t *o, uint64_t micro)
            schedule_ok(l, json_object_get(o, "schedule"), steps);
 }
 
-static bool scaler_ok(const state_look *l, const json_t *s)
+static bool scaler_ok(const state_reader *l, const json_t *s)
 {
     return !s || (real_ok(l, s, "scale", "scaler: scale", YK__SCALER_LEAST, FLT_MAX) && whole_ok(l, s, "count", "scaler: count", 0) &&
                   whole_ok(l, s, "left", "scaler: left", -(int64_t)MOST_COUNT) && whole_ok(l, s, "iter", "scaler: iter", 0) &&
                   whole_ok(l, s, "last_bad", "scaler: last_bad", -1));
 }
 
-static bool shares_ok(const state_look *l, const json_t *o)
+static bool shares_ok(const state_reader *l, const json_t *o)
 {
     const json_t *share = json_object_get(o, "share");
     uint64_t rows, n, sum = 0;
@@ -172,7 +175,7 @@ static bool shares_ok(const state_look *l, const json_t *o)
     return (rows && sum == rows) || fail_value(l, "shares: share", share, "numbers of rows that add up to shares: rows");
 }
 
-static bool files_ok(const state_look *l, const json_t *files, bool moments)
+static bool files_ok(const state_reader *l, const json_t *files, bool moments)
 {
     return (json_object_get(files, "model.safetensors") && (!moments || json_object_get(files, "optimizer.safetensors"))) ||
            fail_value(l, "files", files,
@@ -181,7 +184,7 @@ static bool files_ok(const state_look *l, const json_t *files, bool moments)
 
 yk_status yk__state_check(const yk_job *job, const char *dir, const json_t *state, yk_error *err)
 {
-    const state_look l = {job, dir, err};
+    const state_reader l = {job, dir, err};
     const json_t *o = json_object_get(state, "optimizer");
     uint64_t micro = 0;
     if (count_ok(&l, state, "micro_step", "micro_step", MOST_COUNT, &micro) && data_ok(&l, json_object_get(state, "data")) &&

@@ -10,7 +10,8 @@
 #include "core/base/convert.h"
 #include "core/io/folder.h"
 #include "core/io/safetensors.h"
-#include "core/job/job.h"
+#include "core/job/hash.h"
+#include "core/job/param.h"
 
 struct yk_weights {
     yk_job *job;
@@ -77,7 +78,7 @@ static void wrong_shape(yk_weights *w, const yk__safetensor *t, yk_t param)
 /* Any type by way of f32; whole numbers stay whole. */
 static yk_status read_into(yk_weights *w, const yk__safetensor *t, yk_t param, yk_error *err)
 {
-    yk__jparam *p = yk__param_of(w->job, "yk_weights_read", param);
+    yk__job_param *p = yk__param_of(w->job, "yk_weights_read", param);
     const size_t n = (size_t)t->elements;
     const bool whole = p && t->dtype == YK_I64 && yk__param_file_type(p) == YK_I64;
     const void *data;
@@ -127,14 +128,14 @@ typedef struct writer {
     const yk_t *param;
     void *whole;     /* of tensor `held` */
     int64_t held;
-    size_t room;
+    size_t capacity;
 } writer;
 
-static yk_status fetch(void *user, int64_t i, uint64_t from, void *buf, size_t bytes, yk_error *err)
+static yk_status tensor_fetch(void *user, int64_t i, uint64_t from, void *buf, size_t bytes, yk_error *err)
 {
     writer *w = user;
     if (w->held != i) {
-        yk__jparam *p = yk__param_of(w->job, "yk_weights_save", w->param[i]);
+        yk__job_param *p = yk__param_of(w->job, "yk_weights_save", w->param[i]);
         if (!p || !yk__param_get_file(w->job, p, w->whole))
             return yk__fail(err, yk_error_status(w->job), "%s", yk_error_text(w->job));
         w->held = i;
@@ -153,7 +154,7 @@ static yk_status write_file(const char *file, const yk__safetensors_out *t, int6
     fd = open(beside, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
     if (fd < 0)
         return yk__fail(err, YK_E_IO, "%s: cannot create it: %s", beside, strerror(errno));
-    if (!yk__safetensors_write(fd, beside, t, n, meta, 1, fetch, w, err) && fsync(fd))
+    if (!yk__safetensors_write(fd, beside, t, n, meta, 1, tensor_fetch, w, err) && fsync(fd))
         yk__fail(err, YK_E_IO, "%s: cannot sync it: %s", beside, strerror(errno));
     if (close(fd) && !err->status)
         yk__fail(err, YK_E_IO, "%s: cannot close it: %s", beside, strerror(errno));
@@ -173,15 +174,15 @@ void yk_weights_save(yk_job *job, const char *file, uint32_t n, const char *cons
     yk_error err = YK_ERROR_INIT;
     yk__job_catch_up(job);
     for (uint32_t i = 0; t && i < n && yk_ok(job); i++) {
-        const yk__jparam *p = yk__param_of(job, "yk_weights_save", param[i]);
+        const yk__job_param *p = yk__param_of(job, "yk_weights_save", param[i]);
         if (!p)
             break;
         t[i] = (yk__safetensors_out){.name = name[i], .dtype = yk__param_file_type(p), .rank = (int)p->dims, .shape = p->dim};
-        w.room = p->n > w.room ? p->n : w.room;
+        w.capacity = p->n > w.capacity ? p->n : w.capacity;
     }
-    w.whole = yk__malloc((w.room + 1) * sizeof(int64_t));
+    w.whole = yk__malloc((w.capacity + 1) * sizeof(int64_t));
     if (!t || !w.whole)
-        yk__fail_mem(&err, w.room * sizeof(int64_t), file);
+        yk__fail_mem(&err, w.capacity * sizeof(int64_t), file);
     else if (yk_is_main(job) && yk_ok(job))
         write_file(file, t, n, &w, &err);
     if (err.status)

@@ -66,6 +66,7 @@
 #define yk_mean(...) YK_HERE((yk_mean)(__VA_ARGS__))
 #define yk_max(...) YK_HERE((yk_max)(__VA_ARGS__))
 #define yk_argmax(...) YK_HERE((yk_argmax)(__VA_ARGS__))
+#define yk_gather_rows(...) YK_HERE((yk_gather_rows)(__VA_ARGS__))
 #define yk_matmul(...) YK_HERE((yk_matmul)(__VA_ARGS__))
 #define yk_linear(...) YK_HERE((yk_linear)(__VA_ARGS__))
 #define yk_linear_io(...) YK_HERE((yk_linear_io)(__VA_ARGS__))

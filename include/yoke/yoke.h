@@ -232,9 +232,9 @@ YK_API void yk_end(yk_job *job);
 /* Over several ranks a loss is what it is of all ranks' rows in one process, whatever it is made of. Sums over rows add up,
  * means divide by the rows of all ranks, yk_max takes the largest of all, and what is not linear in such a value takes that
  * of all ranks: yk_sqrt(yk_mean(..)), x minus its mean, a softmax over rows. So a mean is yk_mean, or a sum divided by the
- * global rows, not by this rank's. What rows of different ranks would have to meet for (x times its transpose, yk_argmax over
- * rows, some of the rows, rows put together by yk_reshape) has no such form: yk_backward of a loss that depends on it is
- * an error that names the line. In evaluation (yk_train) nothing is exchanged: all values are of this rank's rows. */
+ * global rows, not by this rank's. What rows of different ranks would have to meet for (x times its transpose, some of the rows,
+ * rows put together by yk_reshape) has no such form: yk_backward of a loss that depends on it is an error that names the line;
+ * yk_gather_rows gives each rank the rows of all. In evaluation (yk_train) nothing is exchanged: all values are of this rank's rows. */
 
 /* Elementwise; operands broadcast as in NumPy. Operands of two types become f32 where one is a float, else i32, as u8 and bool do for
  * arithmetic; what is only known of floats (yk_exp ..) takes other types as f32. */
@@ -275,7 +275,11 @@ YK_API yk_t yk_expand(yk_t x, uint32_t dims, const int64_t *dim);    /* broadcas
 YK_API yk_t yk_sum(yk_t x, uint32_t axes, bool keep);
 YK_API yk_t yk_mean(yk_t x, uint32_t axes, bool keep);
 YK_API yk_t yk_max(yk_t x, uint32_t axes, bool keep);
-YK_API yk_t yk_argmax(yk_t x, int32_t axis);                         /* i32, without that axis; the first of equal ones */
+YK_API yk_t yk_argmax(yk_t x, int32_t axis);                         /* i32; the first of equal ones; over rows their global numbers */
+/* The rows [global rows, ..] of all ranks, on each, f32, in the order of their global numbers, for losses over pairs of rows: x
+ * times the transpose of it. The gradient of a row is that of all ranks' uses of it. On one rank x as it is; in evaluation
+ * this rank's rows. */
+YK_API yk_t yk_gather_rows(yk_t x);
 /* Products. */
 YK_API yk_t yk_matmul(yk_t a, yk_t b);                               /* [.., M, K] x [.., K, N], leading ones broadcast */
 YK_API yk_t yk_linear(yk_t x, yk_t weight, yk_t bias);               /* x·Wᵀ + b: x [.., in], weight [out, in], bias [out] or YK_NO */

@@ -36,7 +36,10 @@ static void ranks_step(yk_job *job, const char *mode, yk_opt *opt, const yk_t w[
     const int64_t n = yk_rank(job) == 0 ? 2 : yk_rank(job) == 1 ? 0 : 1, xd[2] = {n, 4};
     yk_set_rows(job, n, row, 3);
     yk_t h = yk_linear(yk_input(job, YK_F32, 2, xd, x), w[0], YK_NO);
-    h = rank_differs(job, mode, "graph") ? yk_tanh(h) : yk_relu(h);
+    if (rank_differs(job, mode, "graph"))
+        h = yk_tanh(h);
+    else
+        h = yk_relu(h);
     if (!strcmp(mode, "beside") && yk_rank(job) == 2)
         yk_keep(yk_neg(yk_sum(h, 3, false))); /* the loss does not depend on it */
     yk_t loss = yk_cross_entropy(yk_linear(h, w[1], YK_NO), yk_input(job, YK_I32, 1, &n, y));
@@ -128,6 +131,22 @@ START_TEST(a_rank_that_does_other_things_is_named)
 }
 END_TEST
 
+/* Both lines of step(), two apart. */
+START_TEST(graphs_that_part_name_the_lines_of_both_ranks)
+{
+    char said[4096];
+    int odd = 0, like = 0;
+    ck_assert_int_eq(launch("graph", said, sizeof said), 2);
+    const char *a = strstr(said, ": tanh at "), *b = strstr(said, ", where that has relu at ");
+    ck_assert_msg(a && b && strstr(a, "agree.c:") && strstr(b, "agree.c:"), "%s", said);
+    sscanf(strstr(a, "agree.c:"), "agree.c:%d", &odd);
+    sscanf(strstr(b, "agree.c:"), "agree.c:%d", &like);
+    ck_assert_msg(odd > 0 && like == odd + 2, "%s", said);
+    ck_assert_int_eq(launch("name", said, sizeof said), 2); /* the second product, of another parameter */
+    ck_assert_msg(strstr(said, ": dot at ") && strstr(said, ", where that has dot at "), "%s", said);
+}
+END_TEST
+
 START_TEST(what_may_differ_does)
 {
     static const char *const mode[] = {"plain", "beside", "same data"};
@@ -153,6 +172,7 @@ int main(int argc, char **argv)
     tcase_add_checked_fixture(t, set_up, ranks_folder_remove);
     tcase_set_timeout(t, 60);
     tcase_add_loop_test(t, a_rank_that_does_other_things_is_named, 0, sizeof odd_ranks / sizeof *odd_ranks);
+    tcase_add_test(t, graphs_that_part_name_the_lines_of_both_ranks);
     tcase_add_test(t, what_may_differ_does);
     tcase_add_test(t, a_pipe_is_for_one_rank);
     return suite_run("agree", t);

@@ -56,7 +56,7 @@ static step step_begin(yk_job *job, const net *m, const int *split, bool tell_ro
     }
     if (tell_rows)
         yk_set_rows(job, n, row, ROWS);
-    step s = {.job = job, .n = n, .w = m->w, .b = m->b, .q = m->q};
+    step s = {.job = job, .n = n, .first = first, .w = m->w, .b = m->b, .q = m->q};
     s.x = yk_input(job, YK_F32, 2, (const int64_t[]){n, IN}, x);
     s.y = yk_input(job, YK_I32, 1, (const int64_t[]){n}, y);
     s.weight = yk_input(job, YK_F32, 1, (const int64_t[]){n}, weight);

@@ -360,6 +360,41 @@ static yk_t of_layer_norm(const step *s)
     return yk_log(yk_mean(yk_exp(yk_layer_norm(by_matrix(s), s->b, YK_NO, 1e-5f)), 3, false));
 }
 
+/* Each row against those of all ranks: it must be found among them (CLIP, SimCLR). */
+static yk_t contrastive(const step *s)
+{
+    int32_t own[ROWS] = {0};
+    for (int64_t i = 0; i < s->n; i++)
+        own[i] = (int32_t)(s->first + i);
+    yk_t all = yk_gather_rows(by_matrix(s));
+    yk_t number = yk_input(s->job, YK_I32, 1, (const int64_t[]){s->n}, own);
+    return yk_cross_entropy(yk_scale(yk_matmul(s->h, transposed(all)), 1.5f), number);
+}
+
+static yk_t gathered_gram(const step *s) /* all ranks compute it */
+{
+    yk_t all = yk_gather_rows(s->h);
+    return sum_all(yk_exp(yk_matmul(all, transposed(all))));
+}
+
+static yk_t gathered_and_not(const step *s) /* [n, 2, 2], twice */
+{
+    yk_t v = yk_reshape(s->h, 3, (const int64_t[]){-1, 2, 2});
+    return yk_add(yk_sqrt(sum_all(square_of(yk_mean(yk_gather_rows(v), 1, false)))), yk_mean(square_of(v), 7, false));
+}
+
+static yk_t best_row(const step *s)
+{
+    return sum_all(yk_mul(yk_cast(yk_argmax(s->h, 0), YK_F32), s->b));
+}
+
+/* Some are 1 and some 0: the first of equal ones counts, on whatever rank. */
+static yk_t best_of_ties(const step *s)
+{
+    yk_t v = yk_cast(yk_less(yk_constant(s->job, 0.8f), s->weight), YK_F32);
+    return yk_mul(yk_cast(yk_argmax(v, 0), YK_F32), sum_all(square_of(s->b)));
+}
+
 /* ---- The same in double, for finite differences ---- */
 
 static double h_of(const double *v, int row, int k)
@@ -440,6 +475,43 @@ static double double_weighted_mean(const double *v)
     return loss / weights;
 }
 
+static double row_of_matrix(const double *v, int row, int k)
+{
+    double sum = 0;
+    for (int i = 0; i < MID; i++)
+        sum += v[MID * IN + MID + k * MID + i] * h_of(v, row, i);
+    return sum;
+}
+
+static double double_contrastive(const double *v)
+{
+    double loss = 0;
+    for (int r = 0; r < ROWS; r++) {
+        double sum = 0, own = 0;
+        for (int o = 0; o < ROWS; o++) {
+            double z = 0;
+            for (int k = 0; k < MID; k++)
+                z += 1.5 * h_of(v, r, k) * row_of_matrix(v, o, k);
+            sum += exp(z);
+            own = o == r ? z : own;
+        }
+        loss += log(sum) - own;
+    }
+    return loss / ROWS;
+}
+
+static double double_best_row(const double *v)
+{
+    double all = 0;
+    for (int k = 0; k < MID; k++) {
+        int best = 0;
+        for (int r = 1; r < ROWS; r++)
+            best = h_of(v, r, k) > h_of(v, best, k) ? r : best;
+        all += best * v[MID * IN + k];
+    }
+    return all;
+}
+
 /* ---- The table ---- */
 
 #define LOSS(f) {#f, f, NULL, false}
@@ -497,6 +569,11 @@ const loss_case cases[] = {
     LOSS(loss_dropped),
     LOSS(packed_by_some),
     LOSS(of_layer_norm),
+    {"contrastive", contrastive, double_contrastive, true},
+    LOSS(gathered_gram),
+    LOSS(gathered_and_not),
+    {"best_row", best_row, double_best_row, false},
+    LOSS(best_of_ties),
 };
 
 const size_t n_cases = sizeof cases / sizeof cases[0];
@@ -519,9 +596,14 @@ static yk_t first_row(const step *s)
     return sum_all(square_of(yk_slice(s->h, 0, 0, 1, 1)));
 }
 
-static yk_t best_row(const step *s)
+static yk_t best_of_merged(const step *s)
 {
-    return sum_all(yk_mul(yk_cast(yk_argmax(s->h, 0), YK_F32), s->b));
+    return sum_all(yk_cast(yk_argmax(yk_reshape(s->h, 2, (const int64_t[]){-1, 2}), 0), YK_F32));
+}
+
+static yk_t gathered_columns(const step *s)
+{
+    return sum_all(yk_gather_rows(transposed(s->h)));
 }
 
 static yk_t rows_together(const step *s)
@@ -555,7 +637,8 @@ const refusal refusals[] = {
     {"against_each_other", against_each_other, {"yk_matmul of f32[4, ", "each row of one operand meets those of the other"}, true},
     {"distances", loss_distances, {"yk_sub of f32[", "rows of different ranks meet"}, true},
     {"first_row", first_row, {"yk_slice of f32[", "it takes some of this rank's rows"}, true},
-    {"best_row", best_row, {"yk_argmax of f32[", "the number of a row is not known over all ranks"}, true},
+    {"best_of_merged", best_of_merged, {"yk_argmax of f32[", "some entries along the axis are of one row"}, true},
+    {"gathered_columns", gathered_columns, {"yk_gather_rows of f32[4, ", "its rows do not lie along its first axis"}, true},
     {"rows_together", rows_together, {"yk_reshape of f32[", "puts some of them together"}, true},
     {"padded_rows", padded_rows, {"yk_pad of f32[", "between this rank's rows and those of the next"}, true},
     {"own_mean", own_mean, {"the ranks make their losses differently", "divide by the rows of all"}, false},

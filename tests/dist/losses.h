@@ -12,7 +12,7 @@
 
 typedef struct step {
     yk_job *job;
-    int64_t n;          /* this rank's rows */
+    int64_t n, first;   /* this rank's rows; the number of the first */
     yk_t w, b, q;       /* [4, 3], [4], [4, 4] */
     yk_t x, y, weight;  /* [n, 3], i32 [n], [n] */
     yk_t h;             /* tanh(x W' + b), [n, 4] */

@@ -32,6 +32,7 @@ struct yk_buffer {
 };
 struct yk_queue {
     uint64_t point;
+    char broken[96]; /* what went wrong in a run, told to who waits */
 };
 struct yk_program {
     const yk_graph *g;
@@ -114,6 +115,11 @@ static void buffer_free(yk_buffer *b)
 static yk_status program_new(yk_device *dev, const yk_graph *g, yk_program **p)
 {
     (void)dev;
+    for (uint32_t i = 0; i < g->n_all_node && ref.checks == 2; i++) /* in bodies too */
+        if (g->node[i].op == YK_OP_LOG) {
+            host->fail("ref", "node %u (log): this plugin has no logarithm", g->node[i].stream);
+            return YK_E_UNSUPPORTED;
+        }
     *p = malloc(sizeof **p);
     (*p)->g = g;
     ref.programs++;
@@ -138,6 +144,17 @@ static void queue_free(yk_queue *q)
     free(q);
 }
 
+/* The first index outside of its table, as a device finds it: when it comes to it. */
+static void check_gather(yk_queue *q, const yk_graph *g, const yk_node *n, void *const *slot)
+{
+    const yk_value *table = &g->value[g->index[n->in]], *index = &g->value[g->index[n->in + 1]];
+    const int32_t *at = (const int32_t *)(const void *)((const char *)slot[index->slot] + index->offset);
+    for (int64_t i = 0; i < index->dim[0] && !*q->broken; i++)
+        if (at[i] >= table->dim[0])
+            snprintf(q->broken, sizeof q->broken, "node %u (gather): row %d of a table of %lld", n->stream, at[i],
+                     (long long)table->dim[0]);
+}
+
 static yk_status queue_run(yk_queue *q, const yk_submit *s, uint64_t *point)
 {
     const yk_graph *g = s->program->g;
@@ -150,6 +167,8 @@ static yk_status queue_run(yk_queue *q, const yk_submit *s, uint64_t *point)
         slot[i] = s->slot[i] ? s->slot[i]->data + s->slot_offset[i] : NULL;
     }
     for (uint32_t i = 0; i < g->n_node; i++) {
+        if (ref.checks == 1 && g->node[i].op == YK_OP_GATHER)
+            check_gather(q, g, &g->node[i], slot);
         yk_status st = host->eval_node(g, i, slot);
         if (st)
             return st;
@@ -179,6 +198,10 @@ static yk_status queue_get(yk_queue *q, yk_buffer *b, uint64_t offset, void *dst
 
 static yk_status queue_poll(yk_queue *q, uint64_t *done)
 {
+    if (*q->broken) {
+        host->fail("ref", "%s", q->broken);
+        return YK_E_ARG;
+    }
     *done = !ref.hangs ? q->point : ref.hangs > 2 ? 1000 - (uint64_t)ref.hangs : 0;
     return YK_OK;
 }
@@ -187,7 +210,11 @@ static yk_status queue_wait(yk_queue *q, uint64_t point, uint64_t timeout)
 {
     const struct timespec t = {0, (long)(timeout < 999999999 ? timeout : 999999999)};
     const clock_t end = clock() + CLOCKS_PER_SEC / 20;
-    (void)q, (void)point;
+    (void)point;
+    if (*q->broken) {
+        host->fail("ref", "%s", q->broken);
+        return YK_E_ARG;
+    }
     if (!ref.hangs)
         return YK_OK;
     if (ref.hangs > 3)
@@ -215,11 +242,14 @@ static const yk_plugin *ref_query(uint32_t abi)
     return abi == YK_ABI ? &table : NULL;
 }
 
-yk_status ref_open(yk__device **dev, yk_error *err)
+yk_status ref_register(yk_error *err)
 {
     static yk__plugin *plugin;
+    return plugin ? YK_OK : yk__plugin_register(ref_query, "ref", &plugin, err);
+}
+
+yk_status ref_open(yk__device **dev, yk_error *err)
+{
     const yk__placement place = {.plugin = "ref", .forced = true};
-    if (!plugin && yk__plugin_register(ref_query, "ref", &plugin, err))
-        return err->status;
-    return yk__device_open(&place, dev, err);
+    return ref_register(err) ? err->status : yk__device_open(&place, dev, err);
 }

@@ -13,13 +13,15 @@ typedef struct ref_state {
     uint32_t align;
     uint64_t bytes, buffers; /* held by buffer_new */
     uint64_t programs, runs;
+    int checks;             /* 1: an index outside of its table fails, when the queue is waited for; 2: a log is no operation it has */
     int hangs; /* 1: nothing is ever finished, 2: and a thread computes; 3 and more: so many waits last, points are finished */
 } ref_state;
 extern ref_state ref;
 
 uint32_t ref_claims(void *arg, const yk_graph *g, uint32_t node); /* what it answers, for plan requests */
 extern const yk_device_caps ref_caps;
-/* Registers the plugin (once) and opens its device. */
+yk_status ref_register(yk_error *err); /* once; jobs name its device "ref" */
+/* Registers the plugin and opens its device. */
 yk_status ref_open(yk__device **dev, yk_error *err);
 
 #endif

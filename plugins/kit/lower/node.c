@@ -27,7 +27,7 @@ void kit_lower_node(kit_lowering *ctx, uint32_t node)
     else
         kit_lower_data(ctx, n);
     if (ctx->failed == YK_E_UNSUPPORTED)
-        ctx->target->host->fail(ctx->target->plugin, "node %u (%s): operands of a type or layout this plugin does not run", node,
+        ctx->target->host->fail(ctx->target->plugin, "node %u (%s): operands of a type or layout this plugin does not run", n->stream,
                                 kit_op_name(n->op));
 }
 

@@ -7,7 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "core/job/job.h"
+#include "core/job/opt.h"
 
 #define YK_HERE(call) (yk_here(__FILE__, __LINE__), call)
 

@@ -269,7 +269,7 @@ START_TEST(bert_without_padding)
         keep[i] = i % WIDTH < length_of(i / WIDTH);
     }
     yk_read(logits_of(job, m, ids, keep, ROWS, WIDTH), all, sizeof all);
-    ck_assert_uint_gt(job->n_packing, 0);
+    ck_assert_uint_gt(job->step.n_packing, 0);
     yk_end(job);
     for (int r = 0; r < ROWS; r++) {
         yk_read(logits_of(job, m, ids + r * WIDTH, NULL, 1, length_of(r)), one, sizeof one);
@@ -300,7 +300,7 @@ START_TEST(bert_with_padding_first)
     yk_read(logits_of(job, m, ids, keep, ROWS, WIDTH), all, sizeof all); /* little to save: not packed */
     yk_end(job);
     yk_read(logits_of(job, m, ids, keep, 1, WIDTH), few, CLASSES * sizeof *few);
-    ck_assert_uint_gt(job->n_packing, 0);
+    ck_assert_uint_gt(job->step.n_packing, 0);
     yk_end(job);
     for (int c = 0; c < CLASSES; c++)
         ck_assert_msg(fabsf(few[c] - all[c]) < 1e-5f, "%g, expected %g", (double)few[c], (double)all[c]);

@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 #include "core/io/safetensors.h"
-#include "core/job/job.h"
+#include "core/job/opt.h"
 
 #define VOCAB 64
 #define WIDTH 24

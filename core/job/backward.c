@@ -1,0 +1,112 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* yk_backward: which loss is differentiated, with what weight it goes into its window, and which parameters it trains. */
+#include <string.h>
+
+#include "core/job/count.h"
+#include "core/job/input.h"
+#include "core/job/operand.h"
+#include "core/job/opt.h"
+#include "core/job/read.h"
+#include "core/job/sharding.h"
+
+/* Marks the values that the loss depends on; NULL after a failure. */
+static const uint8_t *mark_reached(yk_job *job, yk__vid loss)
+{
+    yk__step *step = &job->step;
+    const yk__graph *g = &step->trace;
+    uint8_t *need;
+    if (yk__grow(&step->lists.need, &step->lists.cap_need, g->n_value, 1)) {
+        yk__job_failf(job, YK_E_MEM, "out of memory in yk_backward");
+        return NULL;
+    }
+    need = memset(step->lists.need, 0, g->n_value);
+    need[yk__trace_root(g, loss)] = 1;
+    for (size_t k = g->n_node; k-- > 0;) {
+        const yk_node *node = &g->node[k];
+        bool used = false;
+        for (uint32_t i = 0; i < node->n_out; i++)
+            used = used || need[yk__trace_root(g, g->index[node->out + i])];
+        for (uint32_t i = 0; i < node->n_in && used; i++)
+            need[yk__trace_root(g, g->index[node->in + i])] = 1;
+    }
+    return need;
+}
+
+/* Which counted losses the loss depends on, as a bit mask: those whose 1/count is read on the way. */
+static uint32_t terms_of(const yk_job *job, const uint8_t *need)
+{
+    const yk__step *step = &job->step;
+    const yk__graph *g = &step->trace;
+    uint32_t mask = 0;
+    for (size_t v = 0; v < g->n_value; v++) {
+        const yk_value *x = &g->value[v];
+        if (!need[v] || x->slot == YK_NONE || g->slot[x->slot].kind != YK_SLOT_INPUT)
+            continue;
+        for (uint32_t c = 0; c < step->n_counted; c++)
+            if (step->scalar_slot[step->counted[c].scalar / YK__SCALARS] == x->slot &&
+                x->offset == step->counted[c].scalar % YK__SCALARS * sizeof(float))
+                mask |= 1u << c;
+    }
+    return mask;
+}
+
+/* The weight of this micro batch in its window, and which parameters it trains. */
+static bool weigh_loss(yk_job *job)
+{
+    yk__step *step = &job->step;
+    const uint8_t *need = mark_reached(job, step->loss);
+    if (!need)
+        return false;
+    for (size_t i = 0; i < job->n_param; i++)
+        if (job->param[i].leaf_gen == job->gen && need[job->param[i].leaf])
+            job->param[i].used = true;
+    step->loss_weight = 1.0;
+    if (job->config.average == YK_AVERAGE_ROWS)
+        step->loss_weight = (double)step->global_rows;
+    if (job->config.average != YK_AVERAGE_ITEMS)
+        return true;
+    uint32_t mask = terms_of(job, need);
+    if (!mask || (mask & (mask - 1))) {
+        yk__job_failf(job, YK_E_ARG, "yk_backward with YK_AVERAGE_ITEMS: the loss must have exactly one term that counts "
+                                     "items (cross entropy, BCE or MSE); this one has %s",
+                      mask ? "several" : "none");
+        return false;
+    }
+    step->loss_weight = step->counted[__builtin_ctz(mask)].global;
+    return true;
+}
+
+void yk_backward(yk_t loss)
+{
+    yk_job *job = yk__op_enter("yk_backward", 1, &loss);
+    yk__vid v = job ? yk__step_value(job, "yk_backward", loss) : YK_NONE;
+    if (v == YK_NONE)
+        return;
+    if (job->step.trace.value[v].dtype != YK_F32 || yk__value_count(&job->step.trace.value[v]) != 1) {
+        char text[96];
+        yk__job_failf(job, YK_E_ARG, "yk_backward: the loss is %s; it must be one f32 number",
+                      yk__value_shape_text(&job->step.trace.value[v], text, sizeof text));
+        return;
+    }
+    if (job->step.loss != YK_NONE) {
+        yk__job_failf(job, YK_E_ARG, "yk_backward: once per micro batch; add the losses up and call it on their sum");
+        return;
+    }
+    job->step.loss = v;
+    if (!yk__sharding_loss(job, v) || !yk__count_ranks(job) || !weigh_loss(job))
+        return;
+    /* where all ranks have the loss itself, each gives its share of it */
+    const double term = job->team.world > 1 && yk__sharding_of(job, v).kind == YK__REPLICATED ? job->step.row_share : 1.0;
+    if (job->opt && job->opt->unit == 0.0 && job->step.loss_weight > 0.0)
+        job->opt->unit = job->step.loss_weight;
+    double unit = job->opt && job->opt->unit > 0.0 ? job->opt->unit : 1.0;
+    double seed = (job->scaling ? job->scaler.scale : 1.0) * job->step.loss_weight / unit * term;
+    job->step.seed_scalar = yk__scalar_new(job, seed, &job->step.seed);
+    yk__kept *k = yk__kept_add(job, v);
+    if (!k)
+        return;
+    k->loss = k->outlives_step = true;
+    k->factor = term;
+    if (k->sent && yk__kept_fetch(job, k)) /* read before: its counts were this rank's own */
+        k->sent = k->ready = k->summed = false;
+}

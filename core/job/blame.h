@@ -1,0 +1,14 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Where numbers that are not finite came from. */
+#ifndef YOKE_CORE_JOB_BLAME_H
+#define YOKE_CORE_JOB_BLAME_H
+
+#include "core/job/job.h"
+
+/* "row 3 (t.csv: line 9)", or "row 3". */
+void yk__row_text(const yk_job *job, int64_t row, char *buf, size_t n);
+/* "; input 0 of the step holds nan in row 3 (..)", or which operation made the first such value and where it was called, or which
+ * rows the step was made of, or "". Returns buf. For a step that has failed: its trace is changed. */
+const char *yk__nonfinite_text(yk_job *job, char *buf, size_t n);
+
+#endif

@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What a data set is, and where a job is in it: its place, and that of a row of the step. */
+#include "core/job/data_info.h"
+
+void yk_data_tell(const yk_data *d, uint64_t *epoch, uint64_t *batch)
+{
+    *epoch = d ? d->epoch : 0;
+    *batch = d ? d->next : 0;
+}
+
+bool yk__data_where(const yk_job *job, int64_t row, char *buf, size_t n)
+{
+    const yk_data *d = job->step.from_loader ? job->step.batch_source : NULL;
+    if (!d || row < 0 || row >= d->current->rows)
+        return false;
+    yk__dataset_where(d->set, d->current->row[d->current->first + row], buf, n);
+    return true;
+}
+
+int64_t yk__data_batch(const yk_data *d)
+{
+    return d->batch;
+}
+
+bool yk__data_trains(const yk_data *d)
+{
+    return !d->eval;
+}
+
+const char *yk_data_kind(const yk_data *d)
+{
+    return d ? yk__dataset_kind(d->set) : "";
+}
+
+uint64_t yk_data_rows(const yk_data *d)
+{
+    return d ? (uint64_t)yk__dataset_rows(d->set) : 0;
+}
+
+uint64_t yk_data_line(const yk_data *d, uint64_t i)
+{
+    return i < yk_data_rows(d) ? (uint64_t)yk__dataset_line(d->set, (int64_t)i) : 0;
+}
+
+uint64_t yk_data_batches(const yk_data *d)
+{
+    return d ? (uint64_t)yk__loader_batches(d->loader) : 0;
+}
+
+uint32_t yk_data_classes(const yk_data *d)
+{
+    return d ? (uint32_t)yk__dataset_classes(d->set) : 0;
+}
+
+uint32_t yk_data_vocab(const yk_data *d)
+{
+    return d ? (uint32_t)yk__dataset_vocab(d->set) : 0;
+}
+
+void yk_data_shape(const yk_data *d, int64_t chw[3])
+{
+    for (int i = 0; i < 3; i++)
+        chw[i] = d && d->n_field > 0 && d->field[0].rank == 3 ? d->field[0].shape[i] : 0;
+}
+
+const char *yk_data_tokenizer(const yk_data *d)
+{
+    return d ? yk__dataset_tokenizer_dir(d->set) : NULL;
+}

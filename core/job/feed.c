@@ -1,0 +1,158 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the user gives a step: inputs, constants, its rows; and what dropout draws its numbers from. */
+#include "core/job/feed.h"
+
+#include <string.h>
+
+#include "core/job/input.h"
+#include "core/job/sharding.h"
+
+static bool input_type(yk_dtype t)
+{
+    return t == YK_F32 || t == YK_I32 || t == YK_U8 || t == YK_BOOL;
+}
+
+yk_t yk_input(yk_job *job, yk_dtype dtype, uint32_t dims, const int64_t *dim, const void *data)
+{
+    yk__step *step = &job->step;
+    uint64_t n = 1;
+    if (!yk_ok(job))
+        return YK__POISON;
+    if (!input_type(dtype) || dims > YK_MAX_DIMS) {
+        yk__job_failf(job, YK_E_ARG, "yk_input: type %s with %u dimensions; expected f32, i32, u8 or bool and at most %d",
+                      yk__dtype_name(dtype), dims, YK_MAX_DIMS);
+        return YK__POISON;
+    }
+    for (uint32_t i = 0; i < dims; i++) {
+        if (dim[i] < 0 || (dim[i] > 0 && (uint64_t)dim[i] > (1ull << 40) / (n ? n : 1))) {
+            yk__job_failf(job, YK_E_ARG, "yk_input: length %lld of dimension %u is not possible", (long long)dim[i], i);
+            return YK__POISON;
+        }
+        n *= (uint64_t)dim[i];
+    }
+    uint64_t bytes = n * yk_dtype_bytes(dtype);
+    yk__op_begin(job, "yk_input");
+    uint32_t number = yk__input_new(job, dtype, dims, dim, bytes);
+    if (number == YK_NONE)
+        return YK__POISON;
+    if (bytes)
+        memcpy(step->input[number].data, data, bytes);
+    if (n == 0)
+        step->empty = true;
+    if (!step->rows_set && !step->rows_default && dims) {
+        step->rows_default = true;
+        step->local_rows = step->global_rows = dim[0];
+    }
+    if (step->input[number].leaf != YK_NONE)
+        yk__sharding_input(job, number);
+    return yk__handle(job, step->input[number].leaf);
+}
+
+yk_t yk_constant(yk_job *job, float value)
+{
+    yk__vid leaf;
+    if (!yk_ok(job))
+        return YK__POISON;
+    yk__scalar_new(job, (double)value, &leaf);
+    yk__sharding_constant(job, leaf, value);
+    return yk__handle(job, leaf);
+}
+
+/* row NULL: they are first, first + 1, .. */
+static void set_rows(yk_job *job, int64_t local, const int32_t *row, int64_t first, int64_t global)
+{
+    yk__step *step = &job->step;
+    if (step->rows_input != YK_NONE || step->n_packing) {
+        yk__job_failf(job, YK_E_ARG, "yk_set_rows: dropout has used the row numbers of this step already; call it before");
+        return;
+    }
+    if (yk__grow(&step->row_number, &step->cap_row_number, (size_t)local, sizeof *step->row_number)) {
+        yk__job_failf(job, YK_E_MEM, "out of memory in yk_set_rows");
+        return;
+    }
+    for (int64_t i = 0; i < local; i++)
+        step->row_number[i] = row ? row[i] : (int32_t)(first + i);
+    step->rows_set = true;
+    step->empty = step->empty || local == 0;
+    step->local_rows = local;
+    step->global_rows = global;
+    for (uint32_t i = 0; i < step->n_input; i++)
+        if (step->input[i].from_user && step->input[i].leaf != YK_NONE)
+            yk__sharding_input(job, i);
+}
+
+void yk_set_rows(yk_job *job, int64_t local, const int32_t *row, int64_t global)
+{
+    if (!yk_ok(job))
+        return;
+    if (local < 0 || global < local || global > INT32_MAX)
+        yk__job_failf(job, YK_E_ARG, "yk_set_rows: %lld rows of %lld", (long long)local, (long long)global);
+    else
+        set_rows(job, local, row, 0, global);
+}
+
+void yk__rows_from(yk_job *job, int64_t local, int64_t first, int64_t global)
+{
+    if (yk_ok(job))
+        set_rows(job, local, NULL, first, global);
+}
+
+/* The number of rows dropout counts with: those said, else those of the first input, else `lead`. */
+static int64_t random_rows(yk_job *job, int64_t lead)
+{
+    int64_t n = job->step.rows_set || job->step.rows_default ? job->step.local_rows : lead;
+    return n > 0 && lead % n == 0 ? n : lead;
+}
+
+bool yk__dropout_key(yk_job *job, yk__vid *key)
+{
+    yk__step *step = &job->step;
+    const int64_t four = 4;
+    if (step->key_input == YK_NONE) {
+        uint32_t k = yk__input_new(job, YK_I32, 1, &four, 4 * sizeof(int32_t));
+        if (k == YK_NONE)
+            return false;
+        const uint32_t v[4] = {(uint32_t)job->config.seed, (uint32_t)(job->config.seed >> 32),
+                               (uint32_t)job->micro_step, 0};
+        memcpy(step->input[k].data, v, sizeof v);
+        step->key_input = k;
+        step->key_leaf = step->input[k].leaf;
+    }
+    *key = step->key_leaf;
+    return true;
+}
+
+/* 0, 1, ..: the rows of a value that all ranks have alike, so that they drop the same of it. */
+static bool plain_rows(yk_job *job, int64_t lead, yk__vid *rows)
+{
+    const uint32_t number = yk__input_new(job, YK_I32, 1, &lead, (uint64_t)lead * sizeof(int32_t));
+    for (int64_t i = 0; number != YK_NONE && i < lead; i++)
+        ((int32_t *)job->step.input[number].data)[i] = (int32_t)i;
+    *rows = number == YK_NONE ? YK_NONE : job->step.input[number].leaf;
+    return number != YK_NONE;
+}
+
+bool yk__dropout_inputs(yk_job *job, yk__vid x, yk__vid *key, yk__vid *rows)
+{
+    yk__step *step = &job->step;
+    const int64_t lead = step->trace.value[x].dim[0];
+    if (!yk__dropout_key(job, key))
+        return false;
+    const int64_t said = random_rows(job, lead);
+    const bool alike = job->team.world > 1 && yk__sharding_of(job, x).kind == YK__REPLICATED;
+    if (alike || (step->rows_input != YK_NONE && step->trace.value[step->rows_leaf].dim[0] != said))
+        return plain_rows(job, lead, rows);
+    if (step->rows_input == YK_NONE) {
+        const int64_t n = said;
+        uint32_t r = yk__input_new(job, YK_I32, 1, &n, (uint64_t)n * sizeof(int32_t));
+        if (r == YK_NONE)
+            return false;
+        int32_t *to = step->input[r].data;
+        for (int64_t i = 0; i < n; i++)
+            to[i] = step->rows_set && n == step->local_rows ? step->row_number[i] : (int32_t)i;
+        step->rows_input = r;
+        step->rows_leaf = step->input[r].leaf;
+    }
+    *rows = step->rows_leaf;
+    return true;
+}

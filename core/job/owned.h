@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Objects that hang on a job: freed when it closes, or asked to write their files when it is saved.
+ */
+#ifndef YOKE_CORE_JOB_OWNED_H
+#define YOKE_CORE_JOB_OWNED_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+typedef struct yk__owned {
+    void *object;
+    void (*release)(void *object);
+} yk__owned;
+
+/* Writes further files of a checkpoint. */
+typedef struct yk__companion {
+    void *object;
+    void (*write)(void *object, const char *dir);
+} yk__companion;
+
+typedef struct yk__attached {
+    yk__owned *owned;
+    size_t n_owned, cap_owned;
+    yk__companion *companion;
+    size_t n_companion, cap_companion;
+} yk__attached;
+
+/* false: no memory. */
+bool yk__owned_add(yk__attached *a, void *object, void (*release)(void *object));
+bool yk__companion_add(yk__attached *a, void *object, void (*write)(void *object, const char *dir));
+void yk__owned_release(yk__attached *a); /* the last one first */
+void yk__attached_free(yk__attached *a);
+
+#endif

@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Parameters and states of a job. */
+#ifndef YOKE_CORE_JOB_PARAM_H
+#define YOKE_CORE_JOB_PARAM_H
+
+#include "core/job/job.h"
+
+yk__job_param *yk__param_of(yk_job *job, const char *name, yk_t x); /* NULL after a failure */
+yk__vid yk__param_leaf(yk_job *job, yk__job_param *p);
+bool yk__params_ready(yk_job *job);                   /* first values are on the device */
+yk_t yk__param_handle(const yk_job *job, size_t i);
+yk__job_param *yk__param_named(const yk_job *job, const char *name); /* NULL */
+bool yk__param_put(yk_job *job, yk__job_param *p, const void *data); /* f32, or a state's i32 */
+bool yk__param_get(yk_job *job, yk__job_param *p, void *data);
+/* As files have it: f32; a state of i32 is i64 there (a batch norm's count of batches), and exact all the way. */
+yk_dtype yk__param_file_type(const yk__job_param *p);
+bool yk__param_put_file(yk_job *job, yk__job_param *p, void *data); /* data is changed */
+bool yk__param_get_file(yk_job *job, yk__job_param *p, void *data);
+
+#endif

@@ -1,0 +1,120 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The ranks as the user sees them: starting them, which this one is, and what they do together outside of steps. */
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "core/base/log.h"
+#include "core/base/option.h"
+#include "core/job/job.h"
+
+static void say_launch(const char *text)
+{
+    yk__log(YK_LOG_ERROR, "launch", "%s", text);
+}
+
+static int run_ranks(yk__placement *place, uint32_t n, char *const *argv)
+{
+    yk_error err = YK_ERROR_INIT;
+    int code = -1;
+    if (n > 1)
+        yk__launch(place, n, argv, say_launch, &code, &err);
+    yk__free(place);
+    return code;
+}
+
+int yk_launch(const char *devices, char *const *argv)
+{
+    yk_error err = YK_ERROR_INIT;
+    yk__placement *place = NULL;
+    uint32_t n = 0;
+    if (yk__launched())
+        return -1;
+    /* in a child process: a driver must not run here before the ranks are forked */
+    const char *spec = devices ? devices : yk__option_text(YK__OPTION_DEVICES);
+    if (!yk__launch_check(&err) && !yk__options_check(&err) && !yk__launch_select(spec, &place, &n, &err))
+        return run_ranks(place, n, argv);
+    if (yk__launch_speaks())
+        say_launch(err.text);
+    return err.status == YK_E_ARG || err.status == YK_E_FORMAT ? 2 : 1;
+}
+
+uint32_t yk_rank(const yk_job *job)
+{
+    return job ? job->team.rank : 0;
+}
+
+uint32_t yk_world_size(const yk_job *job)
+{
+    return job ? job->team.world : 1;
+}
+
+bool yk_is_main(const yk_job *job)
+{
+    return yk_rank(job) == 0;
+}
+
+const char *yk_device_name(const yk_job *job, uint32_t rank)
+{
+    return job && job->team.name && rank < job->team.world ? job->team.name[rank] : "";
+}
+
+void yk_all_reduce_sum(yk_job *job, double *v, uint32_t n)
+{
+    const uint32_t most = YK_GROUP_MAIL / sizeof *v; /* in one message */
+    yk_error err = YK_ERROR_INIT;
+    for (uint32_t done = 0; yk_ok(job) && job->team.world > 1 && done < n; done += most)
+        if (yk__group_sum_f64(job->team.group, v + done, n - done < most ? n - done : most, &err))
+            yk__job_fail(job, &err);
+}
+
+void yk_barrier(yk_job *job)
+{
+    yk_error err = YK_ERROR_INIT;
+    if (yk_ok(job) && job->team.world > 1 && yk__group_barrier(job->team.group, &err))
+        yk__job_fail(job, &err);
+}
+
+void yk_print(yk_job *job, const char *fmt, ...)
+{
+    va_list ap;
+    if (!yk_is_main(job))
+        return;
+    va_start(ap, fmt);
+    vprintf(fmt, ap);
+    va_end(ap);
+    fflush(stdout);
+}
+
+static yk_status make_dir(const char *dir, yk_error *err)
+{
+    char *path = yk__strdup(dir);
+    struct stat st;
+    if (!path)
+        return yk__fail_mem(err, strlen(dir), "a path");
+    for (char *p = path + 1; *p; p++)
+        if (*p == '/') {
+            *p = 0;
+            mkdir(path, 0777);
+            *p = '/';
+        }
+    int failed = mkdir(path, 0777), why = errno;
+    yk__free(path);
+    if (failed && (stat(dir, &st) || !S_ISDIR(st.st_mode)))
+        return yk__fail(err, YK_E_IO, "%s: cannot make the folder: %s", dir, strerror(why));
+    return YK_OK;
+}
+
+void yk_make_dir(yk_job *job, const char *dir)
+{
+    yk_error err = YK_ERROR_INIT;
+    if (!yk_ok(job))
+        return;
+    if (job->team.rank == 0 && make_dir(dir, &err)) {
+        yk__job_fail(job, &err);
+        return;
+    }
+    yk_barrier(job);
+}

@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Schedules: the optimizer takes the rate (and momentum) of their step. */
+#include <math.h>
+
+#include "core/job/opt.h"
+
+void yk__opt_follow(yk_sched *s)
+{
+    double momentum;
+    yk__sched_at(s->rule, s->step, &s->opt->lr, &momentum);
+    if (!isnan(momentum))
+        s->opt->rule.beta1 = momentum;
+}
+
+yk_sched *yk_schedule(yk_opt *opt, const yk_sched_config *c)
+{
+    static const yk_sched_config none = {0};
+    yk_error err = YK_ERROR_INIT;
+    if (!opt || !yk_ok(opt->job))
+        return NULL;
+    c = c ? c : &none;
+    yk_sched *s = opt->sched ? NULL : yk__calloc(1, sizeof *s);
+    if (!s) {
+        yk__job_failf(opt->job, opt->sched ? YK_E_ARG : YK_E_MEM, "yk_schedule: %s",
+                      opt->sched ? "the optimizer has a schedule already" : "out of memory");
+        return NULL;
+    }
+    s->opt = opt;
+    s->total = (double)c->total_steps;
+    if (yk__sched_new(c->name, c->warmup_steps, c->total_steps, c->params, opt->lr, &s->rule, &err)) {
+        yk__free(s);
+        yk__job_fail(opt->job, &err);
+        return NULL;
+    }
+    opt->sched = s;
+    yk__opt_follow(s);
+    return s;
+}
+
+void yk_sched_step(yk_sched *s)
+{
+    if (!s || !yk_ok(s->opt->job) || !s->opt->stepped)
+        return;
+    s->step++;
+    yk__opt_follow(s);
+}
+
+void yk_sched_metric(yk_sched *s, double metric)
+{
+    if (!s || !yk_ok(s->opt->job) || !yk__sched_wants_metric(s->rule))
+        return;
+    yk__sched_metric(s->rule, metric);
+    yk__opt_follow(s);
+}
+
+bool yk_sched_by_metric(const yk_sched *s)
+{
+    return s && yk__sched_wants_metric(s->rule);
+}

@@ -1,0 +1,174 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The end of a micro batch and of an accumulation window: the update, its loss, and the next step. */
+#include <string.h>
+
+#include "core/job/blame.h"
+#include "core/job/flush.h"
+#include "core/job/hash.h"
+#include "core/job/log.h"
+#include "core/job/opt.h"
+#include "core/job/read.h"
+#include "core/job/share.h"
+
+static void fill_hyper(yk_opt *opt)
+{
+    for (size_t i = 0; i < opt->job->n_param; i++) {
+        const yk__job_param *p = &opt->job->param[i];
+        const yk__optim_group *g = &opt->group[p->group];
+        if (p->state)
+            continue;
+        if (p->used)
+            yk__optim_hyper(&opt->rule, opt->lr * g->lr_factor, g->weight_decay, p->steps + 1, opt->hyper[p->number]);
+        else
+            yk__optim_hyper_identity(opt->hyper[p->number]);
+    }
+}
+
+static void count_update(yk_opt *opt)
+{
+    opt->stepped = true;
+    opt->steps++;
+    for (size_t i = 0; i < opt->job->n_param; i++)
+        opt->job->param[i].steps += opt->job->param[i].used;
+}
+
+/* Remembers this micro batch's loss for the loss of the window. */
+static bool add_part(yk_opt *opt)
+{
+    yk_job *job = opt->job;
+    yk__kept *k = yk__kept_find(&job->values, job->gen, job->step.loss);
+    if (!k || yk__grow(&opt->part, &opt->cap_part, opt->n_part + 1, sizeof *opt->part)) {
+        yk__job_failf(job, YK_E_MEM, "out of memory in yk_step");
+        return false;
+    }
+    k->pinned = true;
+    opt->part[opt->n_part++] = (yk__loss_part){.weight = job->step.loss_weight, .gen = job->gen, .vid = job->step.loss};
+    opt->weight += job->step.loss_weight;
+    opt->micro++;
+    return true;
+}
+
+/* This rank's part of the window's loss; releases the values it is made of. */
+static void read_parts(yk_opt *opt)
+{
+    yk_job *job = opt->job;
+    double sum = 0.0;
+    for (size_t i = 0; i < opt->n_part; i++)
+        for (size_t j = 0; j < job->values.n_kept; j++) {
+            yk__kept *k = &job->values.kept[j];
+            if (k->gen != opt->part[i].gen || k->vid != opt->part[i].vid || !k->pinned || !yk__kept_fetch(job, k))
+                continue;
+            k = &job->values.kept[j];
+            float f;
+            memcpy(&f, k->host, sizeof f);
+            if (k->factor != 0.0 && opt->part[i].weight > 0.0)
+                sum += opt->part[i].weight * (double)f * k->factor;
+            k->pinned = false;
+        }
+    opt->window_loss = opt->weight > 0.0 ? sum / opt->weight : 0.0;
+    opt->window_known = false;
+    opt->n_part = 0;
+}
+
+static void fail_overflow(yk_job *job, uint32_t bad)
+{
+    const char *name = NULL;
+    for (size_t i = 0; i < job->n_param && bad != UINT32_MAX; i++)
+        if (!job->param[i].state && job->param[i].number == bad)
+            name = job->param[i].name;
+    char why[400];
+    yk__job_failf(job, YK_E_NUMERIC,
+                  "the loss scale has come down to %g%s, and gradients are still not finite, %u times in a row; the first such "
+                  "tensor is %s. Lower the learning rate, or train in bf16 or fp32 (stay_at_floor goes on all the same)%s",
+                  job->scaler.scale, job->scaler.scale == job->scaler.floor ? ", its floor" : "", job->scaler.skips,
+                  name ? name : "none: it is between parameters", yk__nonfinite_text(job, why, sizeof why));
+}
+
+static bool window_update(yk_opt *opt)
+{
+    yk_job *job = opt->job;
+    yk_error err = YK_ERROR_INIT;
+    yk__updated done = {0};
+    double items = opt->weight > 0.0 ? opt->weight / opt->unit : 1.0;
+    fill_hyper(opt);
+    const yk__update u = {.hyper = (const float(*)[YK_HYPER_COUNT])opt->hyper,
+                          .divisor = items * (job->scaling ? job->scaler.scale : 1.0),
+                          .clip_norm = job->clip.norm,
+                          .clip_value = job->clip.value,
+                          .check_finite = job->scaling};
+    if (yk__engine_update(job->engine, &u, &done, &err)) {
+        if (err.status == YK_E_NUMERIC) {
+            char why[400], text[sizeof err.text];
+            memcpy(text, err.text, sizeof text);
+            yk__fail(&err, YK_E_NUMERIC, "%.360s%s", text, yk__nonfinite_text(job, why, sizeof why));
+        }
+        yk__job_fail(job, &err);
+        return false;
+    }
+    job->clip.last_norm = job->clip.norm, job->clip.last_value = job->clip.value;
+    job->clip.norm = job->clip.value = 0.0;
+    opt->grad_norm = done.grad_norm;
+    if (job->scaling && (!yk__scaler_update(&job->scaler, done.skipped) || yk__scaler_exhausted(&job->scaler))) {
+        fail_overflow(job, done.bad_param);
+        return false;
+    }
+    if (!done.skipped)
+        count_update(opt);
+    for (size_t i = 0; i < job->n_param; i++)
+        job->param[i].used = false;
+    return true;
+}
+
+static void window_finish(yk_opt *opt)
+{
+    yk_job *job = opt->job;
+    uint64_t hash;
+    if (!yk__opt_made(opt) || !window_update(opt))
+        return;
+    yk__share_window(job);
+    read_parts(opt);
+    opt->micro = 0;
+    opt->weight = opt->unit = 0.0;
+    if (job->team.world > 1 && opt->stepped && opt->steps % job->config.hash_every == 0)
+        yk__job_hash(job, false, &hash);
+}
+
+void yk_step(yk_opt *opt)
+{
+    yk_job *job = opt ? opt->job : NULL;
+    if (!yk__job_alive(job))
+        return;
+    if (job->step.loss == YK_NONE) {
+        yk__job_failf(job, YK_E_ARG, "yk_step without yk_backward: this micro batch has no gradient");
+        return;
+    }
+    bool last = job->step.window_end || opt->micro + 1 >= job->config.accumulate;
+    opt->stepped = false;
+    if (!yk__step_flush(job) || !add_part(opt))
+        return;
+    job->micro_step++;
+    if (last)
+        window_finish(opt);
+    if (!yk_ok(job))
+        return;
+    yk__log_flush(job, false);
+    yk__step_end(job);
+}
+
+static bool holds_pending(const yk_job *job)
+{
+    for (size_t i = 0; i < job->values.n_kept; i++)
+        if (job->values.kept[i].gen == job->gen && job->values.kept[i].outlives_step && !job->values.kept[i].sent)
+            return true;
+    return job->step.n_assign > job->step.assign_sent;
+}
+
+void yk_end(yk_job *job)
+{
+    if (!job || !yk__step_open(&job->step))
+        return;
+    if (yk__job_alive(job) && holds_pending(job))
+        yk__step_flush(job);
+    yk__log_flush(job, false);
+    yk__step_end(job);
+}
