@@ -168,7 +168,8 @@ yk_t yk_batch_norm(yk_t x, yk_t gamma, yk_t beta, yk_batch_norm_state running, f
     if (yk__value_count(&job->step.trace.value[mean]) != channels || yk__value_count(&job->step.trace.value[var]) != channels) {
         char text[96];
         yk__job_failf(job, YK_E_ARG, "yk_batch_norm: x is %s, its axis 1 must be the length of the running values, %lld",
-                      yk__value_shape_text(&job->step.trace.value[v], text, sizeof text), (long long)yk__value_count(&job->step.trace.value[mean]));
+                      yk__value_shape_text(&job->step.trace.value[v], text, sizeof text),
+                      (long long)yk__value_count(&job->step.trace.value[mean]));
         return YK__POISON;
     }
     const yk__vid rest[4] = {mean, var, yk__is_none(gamma) ? YK_NONE : yk__operand(job, "yk_batch_norm", gamma),

@@ -131,18 +131,18 @@ START_TEST(a_rank_that_does_other_things_is_named)
 }
 END_TEST
 
-/* Both lines of step(), two apart. */
+/* Both lines of ranks_step(), two apart. */
 START_TEST(graphs_that_part_name_the_lines_of_both_ranks)
 {
     char said[4096];
     int odd = 0, like = 0;
-    ck_assert_int_eq(launch("graph", said, sizeof said), 2);
+    ck_assert_int_eq(ranks_run(DEVICES, "graph", said, sizeof said), 2);
     const char *a = strstr(said, ": tanh at "), *b = strstr(said, ", where that has relu at ");
     ck_assert_msg(a && b && strstr(a, "agree.c:") && strstr(b, "agree.c:"), "%s", said);
     sscanf(strstr(a, "agree.c:"), "agree.c:%d", &odd);
     sscanf(strstr(b, "agree.c:"), "agree.c:%d", &like);
     ck_assert_msg(odd > 0 && like == odd + 2, "%s", said);
-    ck_assert_int_eq(launch("name", said, sizeof said), 2); /* the second product, of another parameter */
+    ck_assert_int_eq(ranks_run(DEVICES, "name", said, sizeof said), 2); /* the second product, of another parameter */
     ck_assert_msg(strstr(said, ": dot at ") && strstr(said, ", where that has dot at "), "%s", said);
 }
 END_TEST

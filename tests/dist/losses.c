@@ -361,20 +361,20 @@ static yk_t of_layer_norm(const step *s)
 }
 
 /* Each row against those of all ranks: it must be found among them (CLIP, SimCLR). */
-static yk_t contrastive(const step *s)
+static yk_t loss_contrastive(const step *s)
 {
     int32_t own[ROWS] = {0};
     for (int64_t i = 0; i < s->n; i++)
         own[i] = (int32_t)(s->first + i);
     yk_t all = yk_gather_rows(by_matrix(s));
     yk_t number = yk_input(s->job, YK_I32, 1, (const int64_t[]){s->n}, own);
-    return yk_cross_entropy(yk_scale(yk_matmul(s->h, transposed(all)), 1.5f), number);
+    return yk_cross_entropy(yk_scale(yk_matmul(s->h, transpose_of(all)), 1.5f), number);
 }
 
 static yk_t gathered_gram(const step *s) /* all ranks compute it */
 {
     yk_t all = yk_gather_rows(s->h);
-    return sum_all(yk_exp(yk_matmul(all, transposed(all))));
+    return sum_all(yk_exp(yk_matmul(all, transpose_of(all))));
 }
 
 static yk_t gathered_and_not(const step *s) /* [n, 2, 2], twice */
@@ -569,7 +569,7 @@ const loss_case cases[] = {
     LOSS(loss_dropped),
     LOSS(packed_by_some),
     LOSS(of_layer_norm),
-    {"contrastive", contrastive, double_contrastive, true},
+    {"contrastive", loss_contrastive, double_contrastive, true},
     LOSS(gathered_gram),
     LOSS(gathered_and_not),
     {"best_row", best_row, double_best_row, false},
@@ -603,7 +603,7 @@ static yk_t best_of_merged(const step *s)
 
 static yk_t gathered_columns(const step *s)
 {
-    return sum_all(yk_gather_rows(transposed(s->h)));
+    return sum_all(yk_gather_rows(transpose_of(s->h)));
 }
 
 static yk_t rows_together(const step *s)
