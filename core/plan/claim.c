@@ -4,7 +4,7 @@
  * and primitives are left.
  */
 #include "core/base/log.h"
-#include "core/plan/inner.h"
+#include "core/plan/internal.h"
 
 #define MAX_DEPTH 16 /* bodies in bodies; more is a mistake in the table of bodies */
 
@@ -31,13 +31,13 @@ static bool in_place(const yk__remap *m, const yk_node *n, yk__vid out)
 static yk_status inline_node(yk__remap *m, uint32_t k, yk_error *err)
 {
     const yk_node *n = &m->src->node[k];
-    const yk_graph face = yk__graph_face(m->src);
+    const yk_graph view = yk__graph_view(m->src);
     const size_t first = m->dst->n_node;
     yk__vid in[32], out[8];
     for (uint32_t i = 0; i < n->n_in; i++)
         in[i] = yk__remap_value(m, yk__ins(m->src, n)[i]);
     m->dst->stream = n->stream;
-    if (yk__body(m->dst, &face, k, in, out, err))
+    if (yk__body(m->dst, &view, k, in, out, err))
         return yk__fail_in(err, "%s (node %u)", yk__op_info_of(n->op)->name, n->stream);
     for (uint32_t i = 0; i < n->n_out; i++) {
         const yk__vid o = yk__outs(m->src, n)[i];
@@ -54,7 +54,7 @@ static yk_status inline_node(yk__remap *m, uint32_t k, yk_error *err)
 static bool is_claimed(const yk__work *w, yk_node *n)
 {
     if (!(n->reserved & YK__ASKED))
-        n->reserved |= YK__ASKED | yk__ask(w->r, &w->g, n, w->g.body + n->body);
+        n->reserved |= YK__ASKED | yk__plan_ask(w->r, &w->g, n, w->g.body + n->body);
     return n->reserved & YK__CLAIMED;
 }
 

@@ -10,11 +10,11 @@
 #include "core/base/log.h"
 #include "core/base/mem.h"
 #include "core/base/option.h"
-#include "core/plan/inner.h"
+#include "core/plan/internal.h"
 
 #define MOST_PARTS 64 /* blocks of recomputation tried for a memory limit */
 
-static yk_status begin(yk__work *w, const yk__plan_request *r, yk_error *err)
+static yk_status work_begin(yk__work *w, const yk__plan_request *r, yk_error *err)
 {
     const uint32_t fixed = r->n_param + r->n_result + r->n_assign + 2;
     memset(w, 0, sizeof *w);
@@ -44,7 +44,7 @@ static yk_status begin(yk__work *w, const yk__plan_request *r, yk_error *err)
     return YK_OK;
 }
 
-static void end(yk__work *w)
+static void work_end(yk__work *w)
 {
     yk__graph_free(&w->g);
     yk__free(w->result_offset);
@@ -53,7 +53,7 @@ static void end(yk__work *w)
     yk__free(w->keep);
 }
 
-static uint64_t up(uint64_t n, uint64_t align)
+static uint64_t round_up(uint64_t n, uint64_t align)
 {
     return (n + align - 1) / align * align;
 }
@@ -78,7 +78,7 @@ static yk_status add_slots(yk__work *w, yk_error *err)
         const yk_value *v = &r->trace->value[r->result[i]];
         const uint32_t each = v->dtype == YK_BF16 || v->dtype == YK_F16 ? 4 : yk_dtype_bytes(v->dtype);
         w->result_offset[i] = w->result_bytes;
-        w->result_bytes += up((uint64_t)yk__count(v) * each, align);
+        w->result_bytes += round_up((uint64_t)yk__count(v) * each, align);
     }
     w->result_slot = yk__slot_new(&w->g, YK_SLOT_RESULT, w->result_bytes, 0);
     for (uint32_t i = 0; i < r->n_assign; i++) {
@@ -92,7 +92,7 @@ static yk_status add_slots(yk__work *w, yk_error *err)
     return err->status;
 }
 
-static yk_status passes(yk__work *w, yk__plan *p, yk_error *err)
+static yk_status run_passes(yk__work *w, yk__plan *p, yk_error *err)
 {
     w->sums_stay = w->r->loss != YK_NONE; /* those of the trace: all ranks traced them, but may keep other values of it */
     if (yk__plan_trace(w, err) || yk__plan_prune(w, err) || yk__plan_grad(w, err) || yk__plan_inverse(w, err) || yk__plan_stats(w, err) ||
@@ -105,7 +105,7 @@ static yk_status passes(yk__work *w, yk__plan *p, yk_error *err)
         yk__plan_prune(w, err))
         return err->status;
     p->nodes_before = (uint32_t)w->g.n_node;
-    if (yk__plan_fuse(w, err) || yk__plan_prune(w, err) || (!w->r->alone && yk__plan_overlap(w, err)))
+    if (yk__plan_fuse(w, err) || yk__plan_prune(w, err) || (!w->r->single_rank && yk__plan_overlap(w, err)))
         return err->status;
     p->nodes_after = (uint32_t)w->g.n_node;
     if (add_slots(w, err) || yk__plan_place(w, err) || yk__plan_memory(w, err))
@@ -128,7 +128,7 @@ static void write_text(const char *dir, unsigned n, const char *ending, char *te
 }
 
 /* YOKE_DUMP=DIR: every new plan as text and as a drawing. */
-static void dump(yk__plan *p)
+static void dump_plan(yk__plan *p)
 {
     static atomic_uint count;
     const char *dir = yk__option_text(YK__OPTION_DUMP);
@@ -142,18 +142,18 @@ static void dump(yk__plan *p)
     write_text(dir, n, "dot", yk__graph_dot(&g));
 }
 
-static yk_status make(const yk__plan_request *r, bool lean, const yk__recompute *block, uint32_t n_block, yk__plan **out,
+static yk_status make_plan(const yk__plan_request *r, bool lean, const yk__recompute *block, uint32_t n_block, yk__plan **out,
                       yk_error *err)
 {
     yk__plan *p = yk__calloc(1, sizeof *p);
     yk__work w;
     if (!p)
         return yk__fail_mem(err, sizeof *p, "a plan");
-    if (!begin(&w, r, err)) {
+    if (!work_begin(&w, r, err)) {
         w.block = block;
         w.n_block = n_block;
         w.lean = lean;
-        passes(&w, p, err);
+        run_passes(&w, p, err);
     }
     p->graph = w.g;
     p->result_offset = w.result_offset;
@@ -164,7 +164,7 @@ static yk_status make(const yk__plan_request *r, bool lean, const yk__recompute 
     p->result_bytes = w.result_bytes;
     memset(&w.g, 0, sizeof w.g);
     w.result_offset = NULL;
-    end(&w);
+    work_end(&w);
     if (err->status) {
         yk__plan_free(p);
         return err->status;
@@ -174,7 +174,7 @@ static yk_status make(const yk__plan_request *r, bool lean, const yk__recompute 
 }
 
 /* Makes casts of weights again, then recomputes in more and more, smaller blocks until the arena is below the limit. */
-static yk_status make_below(const yk__plan_request *r, yk__plan **p, yk_error *err)
+static yk_status make_plan_below(const yk__plan_request *r, yk__plan **p, yk_error *err)
 {
     yk__recompute block[MOST_PARTS];
     uint64_t least = (*p)->arena_bytes;
@@ -183,7 +183,7 @@ static yk_status make_below(const yk__plan_request *r, yk__plan **p, yk_error *e
         yk__plan_free(*p);
         *p = NULL;
         if ((parts > 1 && yk__plan_blocks(r->trace, parts, block, &n, err)) ||
-            make(r, true, parts > 1 ? block : r->recompute, parts > 1 ? n : r->n_recompute, p, err))
+            make_plan(r, true, parts > 1 ? block : r->recompute, parts > 1 ? n : r->n_recompute, p, err))
             return err->status;
         least = (*p)->arena_bytes < least ? (*p)->arena_bytes : least;
     }
@@ -200,12 +200,12 @@ static yk_status make_below(const yk__plan_request *r, yk__plan **p, yk_error *e
 yk_status yk__plan_new(const yk__plan_request *r, yk__plan **out, yk_error *err)
 {
     yk__plan *p = NULL;
-    if (make(r, false, r->recompute, r->n_recompute, &p, err) ||
-        (r->arena_limit && p->arena_bytes > r->arena_limit && make_below(r, &p, err)))
+    if (make_plan(r, false, r->recompute, r->n_recompute, &p, err) ||
+        (r->arena_limit && p->arena_bytes > r->arena_limit && make_plan_below(r, &p, err)))
         return err->status;
     yk__log(YK_LOG_DEBUG, "plan", "%u nodes, %u after fusion, %u segments, arena %llu bytes", p->nodes_before,
             p->nodes_after, p->n_segment, (unsigned long long)p->arena_bytes);
-    dump(p);
+    dump_plan(p);
     *out = p;
     return YK_OK;
 }

@@ -29,17 +29,17 @@ typedef struct yk__recompute {
     uint32_t begin, end;
 } yk__recompute;
 
-/* Set in the key of a PARAM slot that holds the parameter's 16-bit copy, which lives between steps. */
-#define YK__HELD_LOW 0x40000000u
+/* Set in the key of a PARAM slot that holds the parameter's copy in the compute format, which lives between steps. */
+#define YK__KEY_COMPUTE 0x40000000u
 
 typedef struct yk__plan_request {
     const yk__graph *trace;
     yk__vid loss, seed;                  /* loss YK_NONE: forward only */
     bool accumulate;                     /* add to the buckets instead of writing */
     bool zero;                           /* no loss: write zeros to the buckets */
-    bool alone;                          /* a group of one: all_reduce is the identity */
+    bool single_rank;                    /* a group of one: all_reduce is the identity */
     yk_dtype precision;
-    bool hold;                           /* 16-bit operands that are whole parameters are read from copies that somebody
+    bool keep_compute;                   /* 16-bit operands that are whole parameters are read from copies that somebody
                                             keeps (YK__HELD_LOW), not cast by the program */
     const yk_device_caps *caps;
     uint32_t (*claims)(void *arg, const yk_graph *g, uint32_t node); /* the plugin's, or a test's */
@@ -62,7 +62,7 @@ typedef struct yk__segment {
     yk_graph graph;                /* ready for program_new; no nodes: nothing to run */
     yk__graph own;                 /* its arrays */
     yk__boundary boundary;
-    bool beside;                   /* runs while the sum of the all_reduce before it is on its way */
+    bool overlapped;               /* runs while the sum of the all_reduce before it is on its way */
     uint32_t first_done, n_done;   /* YK_BOUND_BUCKET: plan->done[first_done ..] are complete */
     uint32_t slot;                 /* YK_BOUND_ALL_REDUCE: f32 vector to reduce over ranks, in place */
     uint64_t offset, count;

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Rewriting a graph into a new one, and facts about a graph that several passes need. */
-#include "core/plan/inner.h"
+#include "core/plan/internal.h"
 
 #include <string.h>
 
 #include "core/base/mem.h"
 
-yk_graph yk__graph_face(const yk__graph *g)
+yk_graph yk__graph_view(const yk__graph *g)
 {
     return (yk_graph){
         .size = sizeof(yk_graph),
@@ -25,10 +25,10 @@ yk_graph yk__graph_face(const yk__graph *g)
     };
 }
 
-uint32_t yk__ask(const yk__plan_request *r, const yk__graph *g, const yk_node *node, const yk_node *body)
+uint32_t yk__plan_ask(const yk__plan_request *r, const yk__graph *g, const yk_node *node, const yk_node *body)
 {
     yk_node list[65];
-    yk_graph face = yk__graph_face(g);
+    yk_graph view = yk__graph_view(g);
     uint32_t yes;
     if (!r->claims || node->n_body > 64)
         return 0;
@@ -37,10 +37,10 @@ uint32_t yk__ask(const yk__plan_request *r, const yk__graph *g, const yk_node *n
     list[0].reserved = 0;
     if (node->n_body)
         memcpy(list + 1, body, node->n_body * sizeof *body);
-    face.node = list;
-    face.n_node = 1;
-    face.n_all_node = 1 + node->n_body;
-    yes = r->claims(r->claims_arg, &face, 0);
+    view.node = list;
+    view.n_node = 1;
+    view.n_all_node = 1 + node->n_body;
+    yes = r->claims(r->claims_arg, &view, 0);
     return (yes & 1 ? YK__CLAIMED : 0) | ((yes & 3) == 3 ? YK__CAN_ADD : 0) | ((yes & 5) == 5 ? YK__CAN_NARROW : 0);
 }
 

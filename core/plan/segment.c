@@ -5,7 +5,7 @@
 
 #include "core/base/mem.h"
 #include "core/base/option.h"
-#include "core/plan/inner.h"
+#include "core/plan/internal.h"
 
 typedef struct cutting {
     yk__work *w;
@@ -45,7 +45,7 @@ static void set_flags(cutting *c, yk__graph *s, const yk__remap *m, uint32_t beg
     }
 }
 
-static yk_status build(cutting *c, yk__segment *seg, uint32_t begin, uint32_t end, yk_error *err)
+static yk_status build_graph(cutting *c, yk__segment *seg, uint32_t begin, uint32_t end, yk_error *err)
 {
     yk__graph *g = &c->w->g;
     yk__remap m;
@@ -79,11 +79,11 @@ static yk_status add_segment(cutting *c, uint32_t begin, uint32_t end, yk__segme
     seg = &p->segment[p->n_segment++];
     memset(seg, 0, sizeof *seg);
     *out = seg;
-    return build(c, seg, begin, end, err);
+    return build_graph(c, seg, begin, end, err);
 }
 
 /* Buckets that node k completes. */
-static uint32_t completed(cutting *c, uint32_t k, uint32_t *n_done)
+static uint32_t list_completed(cutting *c, uint32_t k, uint32_t *n_done)
 {
     uint32_t n = 0;
     for (uint32_t b = 0; b < c->w->r->n_bucket; b++)
@@ -133,7 +133,7 @@ static uint32_t beside_end(const cutting *c, uint32_t k)
     return k + 1;
 }
 
-static yk_status cut(cutting *c, yk_error *err)
+static yk_status cut_segments(cutting *c, yk_error *err)
 {
     const yk__graph *g = &c->w->g;
     const uint32_t n_node = (uint32_t)g->n_node;
@@ -143,13 +143,13 @@ static yk_status cut(cutting *c, yk_error *err)
     for (uint32_t k = 0; k < n_node; k++) {
         const bool sum = g->node[k].op == YK_OP_ALL_REDUCE;
         const uint32_t at = n_done;
-        const uint32_t n = writes_bucket(c, &g->node[k]) ? completed(c, k, &n_done) : 0;
-        if (!sum && (!n || c->w->r->alone) && !each && k + 1 < n_node && k + 1 != beside)
+        const uint32_t n = writes_bucket(c, &g->node[k]) ? list_completed(c, k, &n_done) : 0;
+        if (!sum && (!n || c->w->r->single_rank) && !each && k + 1 < n_node && k + 1 != beside)
             continue;
         if (add_segment(c, begin, k + 1, &seg, err))
             return err->status;
         begin = k + 1;
-        seg->beside = k < beside;
+        seg->overlapped = k < beside;
         seg->first_done = at, seg->n_done = n;
         seg->boundary = n ? YK_BOUND_BUCKET : YK_BOUND_NONE;
         if (sum) {
@@ -157,7 +157,7 @@ static yk_status cut(cutting *c, yk_error *err)
             beside = beside_end(c, k);
         }
     }
-    completed(c, YK_NONE, &n_done); /* those that no node writes */
+    list_completed(c, YK_NONE, &n_done); /* those that no node writes */
     return YK_OK;
 }
 
@@ -174,7 +174,7 @@ yk_status yk__plan_cut(yk__work *w, yk__plan *p, yk_error *err)
         memset(c.first, 0xff, nv * sizeof *c.first);
         memset(c.complete, 0xff, nb * sizeof *c.complete);
         find_ends(&c);
-        cut(&c, err);
+        cut_segments(&c, err);
     }
     yk__uses_free(&c.u);
     yk__free(c.complete);

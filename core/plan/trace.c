@@ -4,10 +4,10 @@
  * out (a rank without rows that takes part in sums over ranks).
  */
 #include "core/base/mem.h"
-#include "core/plan/inner.h"
+#include "core/plan/internal.h"
 
 /* In a group of one an all_reduce is its operand, and all ranks' rows are this rank's. */
-static uint32_t alone(yk__remap *m, uint32_t k)
+static uint32_t emit_single_rank(yk__remap *m, uint32_t k)
 {
     const yk__graph *s = m->src;
     const yk_node *n = &s->node[k];
@@ -30,7 +30,7 @@ yk_status yk__plan_trace(yk__work *w, yk_error *err)
     if (yk__remap_begin(&m, t, &g, err))
         return err->status;
     for (uint32_t k = 0; k < t->n_node; k++) {
-        const uint32_t at = w->r->alone ? alone(&m, k) : yk__remap_node(&m, k);
+        const uint32_t at = w->r->single_rank ? emit_single_rank(&m, k) : yk__remap_node(&m, k);
         if (at != YK_NONE)
             g.node[at].reserved = (k + 1) & YK__TAG;
     }
@@ -59,7 +59,7 @@ yk_status yk__plan_stats(yk__work *w, yk_error *err)
 {
     yk__graph g;
     yk__remap m;
-    if (w->r->alone)
+    if (w->r->single_rank)
         return YK_OK;
     if (yk__remap_begin(&m, &w->g, &g, err))
         return err->status;
@@ -85,7 +85,7 @@ static bool is_needed(const yk__work *w, const yk_node *n, const bool *need)
     return false;
 }
 
-static void mark(const yk__work *w, bool *need, bool *live)
+static void mark_live(const yk__work *w, bool *need, bool *live)
 {
     const yk__graph *g = &w->g;
     for (uint32_t i = 0; i < w->n_keep; i++)
@@ -111,7 +111,7 @@ yk_status yk__plan_prune(yk__work *w, yk_error *err)
     }
     if (yk__remap_begin(&m, &w->g, &g, err))
         goto free_marks;
-    mark(w, need, live);
+    mark_live(w, need, live);
     for (uint32_t k = 0; k < w->g.n_node; k++)
         if (live[k])
             yk__remap_node(&m, k);

@@ -9,7 +9,7 @@
 #include "core/base/hash.h"
 #include "core/base/log.h"
 #include "core/base/mem.h"
-#include "core/run/inner.h"
+#include "core/run/internal.h"
 
 #define MOST 96
 #define LEAST 4
@@ -78,7 +78,7 @@ static yk__plan_param *list_params(const yk__engine *e, const yk__graph *t)
         return NULL;
     for (size_t i = 0; i < e->n_param; i++) {
         const yk__eparam *q = &e->param[i];
-        p[i] = (yk__plan_param){YK_NONE, (int64_t)q->n, q->trained ? q->pack : YK_NONE, q->at * sizeof(float)};
+        p[i] = (yk__plan_param){YK_NONE, (int64_t)q->n, q->trained ? q->bucket : YK_NONE, q->at * sizeof(float)};
     }
     for (yk__vid v = 0; v < t->n_value; v++) {
         const yk_value *x = &t->value[v];
@@ -103,7 +103,7 @@ static uint64_t arena_limit(const yk__engine *e, const yk__micro *m)
     return e->config.memory_limit > other ? e->config.memory_limit - other : 1;
 }
 
-static yk_status make(yk__engine *e, const yk__micro *m, bool zero, yk__prog **out, yk_error *err)
+static yk_status make_program(yk__engine *e, const yk__micro *m, bool zero, yk__prog **out, yk_error *err)
 {
     yk__plan_param *param = list_params(e, m->trace);
     uint64_t *bytes = yk__calloc(e->n_bucket + 1ull, sizeof *bytes);
@@ -113,13 +113,13 @@ static yk_status make(yk__engine *e, const yk__micro *m, bool zero, yk__prog **o
         goto free_lists;
     }
     for (uint32_t i = 0; i < e->n_bucket; i++)
-        bytes[i] = e->pack[i].n * sizeof(float);
+        bytes[i] = e->bucket[i].n * sizeof(float);
     yk__prog_request(e, m->trace, &r);
     r.loss = m->loss, r.seed = m->seed;
     r.accumulate = !m->first && !zero;
     r.zero = zero;
     r.precision = e->config.precision;
-    r.hold = !e->config.memory_limit; /* where memory is short, casts are made again instead */
+    r.keep_compute = !e->config.memory_limit; /* where memory is short, casts are made again instead */
     r.n_param = (uint32_t)e->n_param, r.param = param;
     r.n_bucket = e->n_bucket, r.bucket_bytes = bytes;
     r.n_result = m->n_result, r.result = m->result;
@@ -143,7 +143,7 @@ static yk_status find_zero(yk__engine *e, yk__prog **p, yk_error *err)
     const yk__micro m = {.trace = &g, .loss = YK_NONE, .seed = YK_NONE, .first = true};
     if (!e->zero) {
         yk__graph_init(&g);
-        make(e, &m, true, &e->zero, err);
+        make_program(e, &m, true, &e->zero, err);
         yk__graph_free(&g);
     }
     *p = e->zero;
@@ -165,7 +165,7 @@ yk_status yk__cache_find(yk__engine *e, const yk__micro *m, yk__prog **out, yk_e
     }
     if (yk__grow(&e->prog, &e->cap_prog, e->n_prog + 1, sizeof *e->prog))
         return yk__fail_mem(err, sizeof *e->prog, "the cache of programs");
-    if (drop_many(e, err) || make(e, m, false, &p, err))
+    if (drop_many(e, err) || make_program(e, m, false, &p, err))
         return err->status;
     p->bytes = bytes_of(p->plan);
     e->prog_bytes += p->bytes;

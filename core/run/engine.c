@@ -6,7 +6,7 @@
 
 #include "core/base/mem.h"
 #include "core/base/option.h"
-#include "core/run/inner.h"
+#include "core/run/internal.h"
 
 double yk__seconds(void)
 {
@@ -66,7 +66,7 @@ static void free_scratch(yk__engine *e)
 }
 
 /* Of a job that was aborted too: what was queued still reads and writes the buffers that are about to go. */
-static void drain(const yk__engine *e)
+static void drain_device(const yk__engine *e)
 {
     yk_error ignored = YK_ERROR_INIT;
     if (!e->config.dry && e->last_point > e->waited)
@@ -77,7 +77,7 @@ void yk__engine_free(yk__engine *e)
 {
     if (!e)
         return;
-    drain(e);
+    drain_device(e);
     yk__optim_drop(e);
     yk__cache_clear(e);
     yk__store_free(e);
@@ -158,7 +158,7 @@ void yk__engine_unbuffer(yk__engine *e, yk_buffer **b, uint64_t bytes, uint64_t 
     *account -= bytes;
 }
 
-yk_status yk__engine_room(yk__engine *e, yk_buffer **b, uint64_t *have, uint64_t bytes, uint64_t *account, yk_error *err)
+yk_status yk__engine_reserve(yk__engine *e, yk_buffer **b, uint64_t *have, uint64_t bytes, uint64_t *account, yk_error *err)
 {
     if (bytes <= *have)
         return YK_OK;

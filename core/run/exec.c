@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* One micro batch: look the program up, run it, fetch the results. */
-#include "core/run/inner.h"
+#include "core/run/internal.h"
 
 static uint64_t result_bytes(const yk_value *v)
 {
@@ -8,7 +8,7 @@ static uint64_t result_bytes(const yk_value *v)
     return (uint64_t)yk__count(v) * each;
 }
 
-static yk_status fetch(yk__engine *e, const yk__prog *p, const yk__micro *m, yk_error *err)
+static yk_status fetch_results(yk__engine *e, const yk__prog *p, const yk__micro *m, yk_error *err)
 {
     for (uint32_t i = 0; i < m->n_result; i++) {
         const uint64_t bytes = result_bytes(&m->trace->value[m->result[i]]);
@@ -18,7 +18,7 @@ static yk_status fetch(yk__engine *e, const yk__prog *p, const yk__micro *m, yk_
     return YK_OK;
 }
 
-static void note(yk__engine *e, uint64_t *ticket)
+static void note_ticket(yk__engine *e, uint64_t *ticket)
 {
     e->ticket++;
     e->ticket_point[e->ticket % YK__TICKETS] = e->last_point;
@@ -33,13 +33,13 @@ static bool has_sums(const yk__graph *t)
     return false;
 }
 
-static yk_status run(yk__engine *e, const yk__micro *m, yk_error *err)
+static yk_status run_micro(yk__engine *e, const yk__micro *m, yk_error *err)
 {
     yk__prog *p;
-    if (yk__cache_find(e, m, &p, err) || (p->reads_low && yk__low_refresh(e, err)) ||
+    if (yk__cache_find(e, m, &p, err) || (p->reads_compute && yk__compute_refresh(e, err)) ||
         yk__prog_run(e, p, m->n_input, m->input, m->input_bytes, err))
         return err->status;
-    return fetch(e, p, m, err);
+    return fetch_results(e, p, m, err);
 }
 
 /* An excluded rank runs nothing. */
@@ -58,7 +58,7 @@ static yk_status run_empty(yk__engine *e, const yk__micro *m, yk_error *err)
 {
     yk__prog *p;
     if (m->trace && e->world > 1 && has_sums(m->trace))
-        return run(e, m, err);
+        return run_micro(e, m, err);
     if (m->loss == YK_NONE || !m->first)
         return YK_OK;
     if (yk__cache_find(e, NULL, &p, err))
@@ -87,9 +87,9 @@ yk_status yk__engine_run(yk__engine *e, const yk__micro *m, uint64_t *ticket, yk
     e->idle = 0.0;
     if (m->loss != YK_NONE)
         e->reduced = e->world == 1;
-    if (e->excluded ? check_excluded(e, m, err) : m->empty ? run_empty(e, m, err) : run(e, m, err))
+    if (e->excluded ? check_excluded(e, m, err) : m->empty ? run_empty(e, m, err) : run_micro(e, m, err))
         return err->status;
-    note(e, ticket);
+    note_ticket(e, ticket);
     e->busy_point = timed || e->world == 1 ? e->last_point : 0;
     return timed ? yk__engine_idle(e, err) : YK_OK;
 }

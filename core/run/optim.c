@@ -5,14 +5,14 @@
  * them (their gradients, moments and values are zero and stay zero).
  */
 #include "core/base/mem.h"
-#include "core/run/inner.h"
+#include "core/run/internal.h"
 
 #define HYPER_BYTES 256u /* each group's vector begins at a multiple */
 
 typedef struct stretch {
-    uint32_t pack, group;
-    uint32_t low;        /* the parameter it is, whose 16-bit copy is written as well; YK_NONE: some, without */
-    uint64_t begin, end; /* elements of the pack */
+    uint32_t bucket, group;
+    uint32_t compute;    /* the parameter it is, whose 16-bit copy is written as well; YK_NONE: some, without */
+    uint64_t begin, end; /* elements of the bucket */
 } stretch;
 
 typedef struct stretches {
@@ -25,27 +25,28 @@ static uint32_t group_of(const yk__engine *e, size_t param)
     return e->group_of ? e->group_of[param] : 0;
 }
 
-/* Appends one parameter's part of its pack, up to the next parameter's begin. */
-static yk_status add(yk__engine *e, stretches *s, uint32_t number, uint64_t end, yk_error *err)
+/* Appends one parameter's part of its bucket, up to the next parameter's begin. */
+static yk_status add_stretch(yk__engine *e, stretches *s, uint32_t number, uint64_t end, yk_error *err)
 {
     const yk__eparam *p = &e->param[number];
-    const uint32_t group = group_of(e, number), low = p->low && e->world == 1 ? number : YK_NONE;
-    const yk__pack *k = &e->pack[p->pack];
+    const uint32_t group = group_of(e, number), compute = p->compute && e->world == 1 ? number : YK_NONE;
+    const yk__bucket *k = &e->bucket[p->bucket];
     stretch *last = s->n ? &s->list[s->n - 1] : NULL;
     const uint64_t from = p->at > k->begin ? p->at : k->begin, to = end < k->end ? end : k->end;
     if (from >= to)
         return YK_OK;
-    if (last && last->pack == p->pack && last->group == group && last->low == low && low == YK_NONE && last->end == from) {
+    if (last && last->bucket == p->bucket && last->group == group && last->compute == compute && compute == YK_NONE &&
+        last->end == from) {
         last->end = to;
         return YK_OK;
     }
     if (yk__grow(&s->list, &s->cap, s->n + 1, sizeof *s->list))
         return yk__fail_mem(err, sizeof *s->list, "an optimizer");
-    s->list[s->n++] = (stretch){p->pack, group, low, from, to};
+    s->list[s->n++] = (stretch){p->bucket, group, compute, from, to};
     return YK_OK;
 }
 
-/* The last parameter stands first: the end of one is the begin of the one declared before it in the same pack. */
+/* The last parameter stands first: the end of one is the begin of the one declared before it in the same bucket. */
 static yk_status find_stretches(yk__engine *e, stretches *s, yk_error *err)
 {
     *s = (stretches){0};
@@ -54,64 +55,64 @@ static yk_status find_stretches(yk__engine *e, stretches *s, yk_error *err)
         uint64_t end;
         if (!p->trained)
             continue;
-        end = e->pack[p->pack].n;
+        end = e->bucket[p->bucket].n;
         for (size_t j = i; j-- > 0;)
             if (e->param[j].trained) {
-                end = e->param[j].pack == p->pack ? e->param[j].at : end;
+                end = e->param[j].bucket == p->bucket ? e->param[j].at : end;
                 break;
             }
-        if (add(e, s, (uint32_t)i, end, err))
+        if (add_stretch(e, s, (uint32_t)i, end, err))
             return err->status;
     }
     return YK_OK;
 }
 
-typedef struct pack_slots {
+typedef struct bucket_slots {
     uint32_t value, grad, moment[YK__MOMENTS];
-} pack_slots;
+} bucket_slots;
 
-static yk__vid leaf(yk__graph *g, uint32_t slot, const stretch *s, uint64_t from)
+static yk__vid stretch_leaf(yk__graph *g, uint32_t slot, const stretch *s, uint64_t from)
 {
     const int64_t n = (int64_t)(s->end - s->begin);
     return yk__leaf(g, slot, (s->begin - from) * sizeof(float), YK_F32, 1, &n);
 }
 
-static pack_slots *make_slots(yk__engine *e, yk__graph *g)
+static bucket_slots *make_slots(yk__engine *e, yk__graph *g)
 {
-    pack_slots *s = yk__calloc(e->n_bucket + 1ull, sizeof *s);
+    bucket_slots *s = yk__calloc(e->n_bucket + 1ull, sizeof *s);
     for (uint32_t i = 0; s && i < e->n_bucket; i++) {
-        const uint64_t bytes = e->pack[i].n * sizeof(float);
-        s[i].value = yk__slot_new(g, YK_SLOT_PARAM, bytes, YK__PACKED | i);
+        const uint64_t bytes = e->bucket[i].n * sizeof(float);
+        s[i].value = yk__slot_new(g, YK_SLOT_PARAM, bytes, YK__KEY_BUCKET | i);
         s[i].grad = yk__slot_new(g, YK_SLOT_GRAD, bytes, i);
         for (uint32_t k = 0; k < e->n_moment; k++)
-            s[i].moment[k] = yk__slot_new(g, YK_SLOT_STATE, (e->pack[i].end - e->pack[i].begin) * sizeof(float),
-                                          YK__PACKED | k << 24 | i);
+            s[i].moment[k] = yk__slot_new(g, YK_SLOT_STATE, (e->bucket[i].end - e->bucket[i].begin) * sizeof(float),
+                                          YK__KEY_BUCKET | k << 24 | i);
     }
     return s;
 }
 
-static void step_node(yk__engine *e, yk__graph *g, const pack_slots *slots, uint32_t hyper, const stretch *s)
+static void step_node(yk__engine *e, yk__graph *g, const bucket_slots *slots, uint32_t hyper, const stretch *s)
 {
-    const pack_slots *k = &slots[s->pack];
-    const uint64_t own = e->pack[s->pack].begin;
+    const bucket_slots *k = &slots[s->bucket];
+    const uint64_t own = e->bucket[s->bucket].begin;
     const int64_t n_hyper = YK_HYPER_COUNT, flags = e->opt.flags;
     const yk__vid h = yk__leaf(g, hyper, s->group * HYPER_BYTES, YK_F32, 1, &n_hyper);
     yk__vid in[6], out[4];
     uint32_t n = 0;
-    in[n++] = leaf(g, k->grad, s, 0);
-    in[n++] = leaf(g, k->value, s, 0);
+    in[n++] = stretch_leaf(g, k->grad, s, 0);
+    in[n++] = stretch_leaf(g, k->value, s, 0);
     for (uint32_t i = 0; i < e->n_moment && i < 2; i++)
-        in[n++] = leaf(g, k->moment[i], s, own);
+        in[n++] = stretch_leaf(g, k->moment[i], s, own);
     in[n++] = h;
     if (e->n_moment > 2)
-        in[n++] = leaf(g, k->moment[2], s, own);
+        in[n++] = stretch_leaf(g, k->moment[2], s, own);
     for (uint32_t i = 0; i < n; i++)
         if (in[i] == YK_NONE)
             return;
     if (yk__apply(g, e->opt.kind == YK_OPT_ADAM ? YK_OP_ADAM_STEP : YK_OP_SGD_STEP, n, in, 1, &flags, YK_DTYPE_COUNT, 0,
                   NULL, out, 4) &&
-        s->low != YK_NONE)
-        yk__low_cast(e, g, s->low, yk__slice(g, out[0], 0, 0, (int64_t)e->param[s->low].n, 1));
+        s->compute != YK_NONE)
+        yk__compute_cast(e, g, s->compute, yk__slice(g, out[0], 0, 0, (int64_t)e->param[s->compute].n, 1));
 }
 
 static yk_status plan_graph(yk__engine *e, yk__graph *g, uint32_t n_result, const yk__vid *result, yk__prog **p,
@@ -122,7 +123,7 @@ static yk_status plan_graph(yk__engine *e, yk__graph *g, uint32_t n_result, cons
     if (!bytes)
         return yk__fail_mem(err, e->n_bucket * 8ull, "an optimizer");
     yk__prog_request(e, g, &r);
-    r.alone = true;
+    r.single_rank = true;
     r.n_result = n_result, r.result = result;
     if (g->error.status)
         *err = g->error;
@@ -135,7 +136,7 @@ static yk_status plan_graph(yk__engine *e, yk__graph *g, uint32_t n_result, cons
 static yk_status make_step(yk__engine *e, const stretches *s, yk_error *err)
 {
     yk__graph g;
-    pack_slots *slots;
+    bucket_slots *slots;
     uint32_t hyper;
     yk__graph_init(&g);
     hyper = yk__slot_new(&g, YK_SLOT_INPUT, e->opt.n_group * HYPER_BYTES, 0);
@@ -155,13 +156,13 @@ static void stat_nodes(yk__engine *e, yk__graph *g, yk__vid scale, yk__vid *resu
 {
     e->n_stat = 0;
     for (uint32_t i = 0; i < e->n_bucket; i++) {
-        const yk__pack *p = &e->pack[i];
+        const yk__bucket *p = &e->bucket[i];
         const stretch all = {i, 0, YK_NONE, p->begin, p->end};
         const uint32_t slot = yk__slot_new(g, YK_SLOT_GRAD, p->n * sizeof(float), i);
         yk__vid in[2], out;
         if (p->begin == p->end)
             continue;
-        in[0] = leaf(g, slot, &all, 0);
+        in[0] = stretch_leaf(g, slot, &all, 0);
         in[1] = scale;
         if (in[0] != YK_NONE && yk__apply(g, YK_OP_GRAD_STATS, 2, in, 0, NULL, YK_DTYPE_COUNT, 0, NULL, &out, 1))
             result[e->n_stat++] = out;

@@ -4,7 +4,7 @@
 
 #include "core/base/mem.h"
 #include "core/base/advance.h"
-#include "core/run/inner.h"
+#include "core/run/internal.h"
 
 #define ALIGN 256u
 
@@ -22,7 +22,7 @@ void yk__prog_request(yk__engine *e, const yk__graph *trace, yk__plan_request *r
         .trace = trace,
         .loss = YK_NONE,
         .seed = YK_NONE,
-        .alone = e->world == 1,
+        .single_rank = e->world == 1,
         .precision = YK_F32,
         .caps = &e->dev->caps,
         .claims = ask_device,
@@ -71,7 +71,7 @@ static yk_status count_scratch(yk__engine *e, const yk__plan *plan, yk_error *er
     return YK_OK;
 }
 
-static yk_status compile(yk__engine *e, yk__prog *p, yk_error *err)
+static yk_status compile_segments(yk__engine *e, yk__prog *p, yk_error *err)
 {
     for (uint32_t i = 0; i < p->plan->n_segment && !e->config.dry; i++) {
         const yk__segment *s = &p->plan->segment[i];
@@ -105,7 +105,7 @@ yk_status yk__prog_new(yk__engine *e, const yk__plan_request *r, yk__prog **out,
         yk__fail_mem(err, n * 24, "a program");
         goto free_prog;
     }
-    if (lay_inputs(e, p, err) || yk__low_make(e, p, err) || count_scratch(e, p->plan, err) || compile(e, p, err))
+    if (lay_inputs(e, p, err) || yk__compute_make(e, p, err) || count_scratch(e, p->plan, err) || compile_segments(e, p, err))
         goto free_prog;
     *out = p;
     return YK_OK;
@@ -135,14 +135,14 @@ void yk__prog_free(yk__engine *e, yk__prog *p)
 
 static void bind_param(const yk__engine *e, yk__prog *p, uint32_t i, uint32_t key)
 {
-    if (key & YK__PACKED) {
-        p->slot[i] = e->pack[key & ~YK__PACKED].value;
+    if (key & YK__KEY_BUCKET) {
+        p->slot[i] = e->bucket[key & ~YK__KEY_BUCKET].value;
         p->slot_offset[i] = 0;
-    } else if (key & YK__HELD_LOW) {
-        p->slot[i] = e->param[key & ~YK__HELD_LOW].low;
+    } else if (key & YK__KEY_COMPUTE) {
+        p->slot[i] = e->param[key & ~YK__KEY_COMPUTE].compute;
         p->slot_offset[i] = 0;
     } else {
-        p->slot[i] = e->pack[e->param[key].pack].value;
+        p->slot[i] = e->bucket[e->param[key].bucket].value;
         p->slot_offset[i] = e->param[key].at * sizeof(float);
     }
     p->slot_version[i] = e->version;
@@ -150,13 +150,13 @@ static void bind_param(const yk__engine *e, yk__prog *p, uint32_t i, uint32_t ke
 
 static void bind_state(const yk__engine *e, yk__prog *p, uint32_t i, uint32_t key)
 {
-    if (key & YK__PACKED)
-        p->slot[i] = e->pack[key & 0xffffffu].moment[(key & ~YK__PACKED) >> 24];
+    if (key & YK__KEY_BUCKET)
+        p->slot[i] = e->bucket[key & 0xffffffu].moment[(key & ~YK__KEY_BUCKET) >> 24];
     else
         p->slot[i] = e->state[key].buffer;
 }
 
-static void bind(const yk__engine *e, yk__prog *p, yk_buffer *input)
+static void bind_slots(const yk__engine *e, yk__prog *p, yk_buffer *input)
 {
     for (uint32_t i = 0; i < p->n_slot; i++) {
         const yk_slot *s = &p->plan->graph.slot[i];
@@ -171,7 +171,7 @@ static void bind(const yk__engine *e, yk__prog *p, yk_buffer *input)
         } else if (s->kind == YK_SLOT_STATE) {
             bind_state(e, p, i, s->key);
         } else if (s->kind == YK_SLOT_GRAD) {
-            p->slot[i] = e->pack[s->key].grad;
+            p->slot[i] = e->bucket[s->key].grad;
         } else {
             p->slot[i] = e->result;
         }
@@ -218,7 +218,7 @@ static yk__stage *choose_stage(yk__engine *e, uint64_t bytes)
 }
 
 /* A host area that no transfer or program reads any more. */
-static yk_status take_stage(yk__engine *e, const yk__prog *p, yk__stage **out, yk_error *err)
+static yk_status acquire_stage(yk__engine *e, const yk__prog *p, yk__stage **out, yk_error *err)
 {
     const bool updates = p == e->opt_prog || p == e->stat_prog;
     yk__stage *s = updates ? &e->stage[YK__STAGES] : choose_stage(e, p->input_bytes);
@@ -229,14 +229,14 @@ static yk_status take_stage(yk__engine *e, const yk__prog *p, yk__stage **out, y
 }
 
 /* The inputs to where the program reads them; *stage: what it reads them from itself, or NULL. */
-static yk_status upload(yk__engine *e, const yk__prog *p, uint32_t n, const void *const *input, const uint64_t *bytes,
+static yk_status upload_inputs(yk__engine *e, const yk__prog *p, uint32_t n, const void *const *input, const uint64_t *bytes,
                         yk__stage **stage, yk_error *err)
 {
     yk__stage *s = NULL;
     *stage = NULL;
     if (!p->input_bytes)
         return YK_OK;
-    if (take_stage(e, p, &s, err))
+    if (acquire_stage(e, p, &s, err))
         return err->status;
     for (uint32_t i = 0; i < p->n_input; i++) {
         if (!p->input_size[i])
@@ -256,7 +256,7 @@ static yk_status upload(yk__engine *e, const yk__prog *p, uint32_t n, const void
     return YK_OK;
 }
 
-static yk_status sum_room(yk__engine *e, uint64_t bytes, yk_error *err)
+static yk_status reserve_sum(yk__engine *e, uint64_t bytes, yk_error *err)
 {
     if (e->sum_bytes >= bytes)
         return YK_OK;
@@ -271,7 +271,7 @@ static yk_status sum_room(yk__engine *e, uint64_t bytes, yk_error *err)
     return YK_OK;
 }
 
-static yk_status submit(yk__engine *e, yk__prog *p, uint32_t i, yk_error *err)
+static yk_status submit_segment(yk__engine *e, yk__prog *p, uint32_t i, yk_error *err)
 {
     const yk_submit s = {
         .size = sizeof s,
@@ -294,17 +294,17 @@ static yk_status submit(yk__engine *e, yk__prog *p, uint32_t i, yk_error *err)
 static yk_status run_segment(yk__engine *e, yk__prog *p, uint32_t i, yk_error *err)
 {
     const yk__segment *s = &p->plan->segment[i];
-    if (submit(e, p, i, err))
+    if (submit_segment(e, p, i, err))
         return err->status;
     for (uint32_t k = 0; k < s->n_done; k++)
-        e->pack[p->plan->done[s->first_done + k]].point = e->last_point;
+        e->bucket[p->plan->done[s->first_done + k]].point = e->last_point;
     return YK_OK;
 }
 
 /* Runs the segments from *i that need not wait for a sum; the device is idle afterwards. */
-static yk_status run_beside(yk__engine *e, yk__prog *p, uint32_t *i, yk_error *err)
+static yk_status run_overlapped(yk__engine *e, yk__prog *p, uint32_t *i, yk_error *err)
 {
-    for (; *i < p->plan->n_segment && p->plan->segment[*i].beside; ++*i)
+    for (; *i < p->plan->n_segment && p->plan->segment[*i].overlapped; ++*i)
         if (run_segment(e, p, *i, err))
             return err->status;
     return yk__engine_idle(e, err);
@@ -327,7 +327,7 @@ static yk_status reduce_columns(yk__engine *e, yk__prog *p, const yk__segment *s
     double begin;
     for (uint64_t from = 0; from < columns; from += most) {
         const yk__columns c = {v + from, rows, (uint32_t)(columns - from < most ? columns - from : most), columns, s->max};
-        if (yk__group_reduce_begin(e->group, &c, err) || run_beside(e, p, i, err))
+        if (yk__group_reduce_begin(e->group, &c, err) || run_overlapped(e, p, i, err))
             return err->status;
         begin = yk__seconds();
         if (yk__group_reduce_end(e->group, &c, err))
@@ -346,10 +346,10 @@ static yk_status all_reduce(yk__engine *e, yk__prog *p, const yk__segment *s, ui
     const uint64_t at = p->slot_offset[s->slot] + s->offset;
     float *seen, *v;
     if (e->config.dry)
-        return run_beside(e, p, i, err);
+        return run_overlapped(e, p, i, err);
     seen = in_place(e, p, s);
     if (seen ? yk__engine_idle(e, err)
-             : sum_room(e, bytes, err) || yk__store_io(e, p->slot[s->slot], at, e->sum, bytes, false, err))
+             : reserve_sum(e, bytes, err) || yk__store_io(e, p->slot[s->slot], at, e->sum, bytes, false, err))
         return err->status;
     v = seen ? seen : e->sum;
     if (reduce_columns(e, p, s, v, i, err))
@@ -357,24 +357,24 @@ static yk_status all_reduce(yk__engine *e, yk__prog *p, const yk__segment *s, ui
     return seen ? YK_OK : yk__engine_put(e, p->slot[s->slot], at, v, bytes, err);
 }
 
-static yk_status make_room(yk__engine *e, const yk__prog *p, yk_error *err)
+static yk_status reserve_step(yk__engine *e, const yk__prog *p, yk_error *err)
 {
-    if (yk__engine_room(e, &e->arena, &e->arena_bytes, p->plan->arena_bytes, &e->stats.arena_bytes, err))
+    if (yk__engine_reserve(e, &e->arena, &e->arena_bytes, p->plan->arena_bytes, &e->stats.arena_bytes, err))
         return err->status;
     if (!yk__engine_wraps(e) &&
-        yk__engine_room(e, &e->input, &e->input_bytes, p->input_bytes, &e->stats.input_bytes, err))
+        yk__engine_reserve(e, &e->input, &e->input_bytes, p->input_bytes, &e->stats.input_bytes, err))
         return err->status;
-    return yk__engine_room(e, &e->result, &e->result_bytes, p->plan->result_bytes, &e->stats.input_bytes, err);
+    return yk__engine_reserve(e, &e->result, &e->result_bytes, p->plan->result_bytes, &e->stats.input_bytes, err);
 }
 
 yk_status yk__prog_run(yk__engine *e, yk__prog *p, uint32_t n_input, const void *const *input, const uint64_t *bytes,
                        yk_error *err)
 {
     yk__stage *stage;
-    if (make_room(e, p, err) || upload(e, p, n_input, input, bytes, &stage, err))
+    if (reserve_step(e, p, err) || upload_inputs(e, p, n_input, input, bytes, &stage, err))
         return err->status;
     e->runs++;
-    bind(e, p, stage ? stage->buffer : e->input);
+    bind_slots(e, p, stage ? stage->buffer : e->input);
     for (uint32_t i = 0; i < p->plan->n_segment;) {
         const yk__segment *s = &p->plan->segment[i];
         if (run_segment(e, p, i++, err) || (s->boundary == YK_BOUND_ALL_REDUCE && all_reduce(e, p, s, &i, err)))

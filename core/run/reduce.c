@@ -4,19 +4,19 @@
  * each rank its slices. Buckets go in the order of their numbers on all ranks; bucket k is summed while the device still
  * computes those after it.
  */
-#include "core/run/inner.h"
+#include "core/run/internal.h"
 
 /* This rank's gradients of a bucket are in shared memory. */
-static yk_status to_shared(yk__engine *e, yk__pack *p, yk_error *err)
+static yk_status to_shared(yk__engine *e, yk__bucket *p, yk_error *err)
 {
-    if (!p->wrapped && yk__engine_get(e, p->grad, 0, p->shared, p->n * sizeof(float), err))
+    if (!p->is_wrapped && yk__engine_get(e, p->grad, 0, p->shared, p->n * sizeof(float), err))
         return err->status;
-    return yk__engine_wait_point(e, p->wrapped ? p->point : e->last_point, err);
+    return yk__engine_wait_point(e, p->is_wrapped ? p->point : e->last_point, err);
 }
 
-static yk_status to_device(yk__engine *e, yk__pack *p, yk_error *err)
+static yk_status to_device(yk__engine *e, yk__bucket *p, yk_error *err)
 {
-    if (p->wrapped || p->begin == p->end)
+    if (p->is_wrapped || p->begin == p->end)
         return YK_OK;
     return yk__engine_put(e, p->grad, p->begin * sizeof(float), p->shared + p->begin, (p->end - p->begin) * sizeof(float), err);
 }
@@ -27,7 +27,7 @@ yk_status yk__reduce(yk__engine *e, yk_error *err)
         return e->reduced ? YK_OK : yk__engine_idle(e, err);
     e->squares = (yk__exact){{0}, 0};
     for (uint32_t i = 0; i < e->n_bucket && !e->excluded; i++) {
-        yk__pack *p = &e->pack[i];
+        yk__bucket *p = &e->bucket[i];
         if (to_shared(e, p, err) ||
             yk__group_reduce_slice(e->group, e->grad_base + p->flat, e->flat * sizeof(float), &p->slice,
                                    p->shared + p->begin, &e->squares, err) ||
@@ -35,12 +35,12 @@ yk_status yk__reduce(yk__engine *e, yk_error *err)
             return err->status;
     }
     e->reduced = true;
-    e->moved = false;
+    e->slices_changed = false;
     return YK_OK;
 }
 
 /* A copy of its own takes the other ranks' slices. */
-static yk_status put_others(yk__engine *e, const yk__pack *p, yk_error *err)
+static yk_status put_others(yk__engine *e, const yk__bucket *p, yk_error *err)
 {
     const float *all = e->param_base + p->flat;
     if (p->begin && yk__engine_put(e, p->value, 0, all, p->begin * sizeof(float), err))
@@ -50,7 +50,7 @@ static yk_status put_others(yk__engine *e, const yk__pack *p, yk_error *err)
     return err->status;
 }
 
-static yk_status get_own(yk__engine *e, const yk__pack *p, yk_error *err)
+static yk_status get_own(yk__engine *e, const yk__bucket *p, yk_error *err)
 {
     if (p->begin == p->end)
         return YK_OK;
@@ -63,8 +63,8 @@ static yk_status publish_own(yk__engine *e, yk_error *err)
 {
     uint64_t n = 0;
     for (uint32_t i = 0; i < e->n_bucket; i++) {
-        n += e->pack[i].end - e->pack[i].begin;
-        if (!e->pack[i].one_value && get_own(e, &e->pack[i], err))
+        n += e->bucket[i].end - e->bucket[i].begin;
+        if (!e->bucket[i].is_common && get_own(e, &e->bucket[i], err))
             return err->status;
     }
     if (yk__engine_idle(e, err))
@@ -76,12 +76,12 @@ static yk_status publish_own(yk__engine *e, yk_error *err)
 
 yk_status yk__refresh_params(yk__engine *e, yk_error *err)
 {
-    for (uint32_t i = 0; i < e->n_bucket && e->behind && !e->config.dry; i++) {
-        const yk__pack *p = &e->pack[i];
-        if (!p->one_value && yk__engine_put(e, p->value, 0, e->param_base + p->flat, p->n * sizeof(float), err))
+    for (uint32_t i = 0; i < e->n_bucket && e->params_behind && !e->config.dry; i++) {
+        const yk__bucket *p = &e->bucket[i];
+        if (!p->is_common && yk__engine_put(e, p->value, 0, e->param_base + p->flat, p->n * sizeof(float), err))
             return err->status;
     }
-    e->behind = false;
+    e->params_behind = false;
     return yk__engine_idle(e, err);
 }
 
@@ -91,8 +91,8 @@ static yk_status take_others(yk__engine *e, yk_error *err)
     const double begin = yk__seconds();
     uint64_t n = 0;
     for (uint32_t i = 0; i < e->n_bucket; i++) {
-        const yk__pack *p = &e->pack[i];
-        if (p->one_value)
+        const yk__bucket *p = &e->bucket[i];
+        if (p->is_common)
             continue;
         n += p->n - (p->end - p->begin);
         if (put_others(e, p, err))
@@ -112,8 +112,8 @@ static yk_status take_others(yk__engine *e, yk_error *err)
 yk_status yk__gather_params(yk__engine *e, yk_error *err)
 {
     e->version++;
-    e->low_stale = e->world > 1 && e->low_stale == YK__FRESH ? YK__STALE_TRAINED : e->low_stale;
-    e->behind = e->excluded;
+    e->compute_stale = e->world > 1 && e->compute_stale == YK__FRESH ? YK__STALE_TRAINED : e->compute_stale;
+    e->params_behind = e->excluded;
     if (e->world == 1 || e->config.dry || e->excluded)
         return e->config.dry ? yk__engine_idle(e, err) : YK_OK;
     if (publish_own(e, err) || yk__group_slices_ready(e->group, err))

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Who takes part in a step, and who updates how much: cutting packs into slices, and moving moments when that changes. */
+/* Who takes part in a step, and who updates how much: cutting buckets into slices, and moving moments when that changes. */
 #include <math.h>
 #include <string.h>
 
 #include "core/base/hash.h"
 #include "core/base/mem.h"
-#include "core/run/inner.h"
+#include "core/run/internal.h"
 
 void yk__roles_begin(yk__engine *e)
 {
@@ -23,7 +23,7 @@ uint32_t yk__roles_first(const yk__engine *e)
     return r;
 }
 
-void yk__roles_cut(const yk__engine *e, yk__pack *p)
+void yk__roles_cut(const yk__engine *e, yk__bucket *p)
 {
     yk__slices_by(&p->slice, p->n, e->world, e->roles.owns);
     p->begin = p->slice.begin[e->rank];
@@ -86,8 +86,8 @@ static yk_status spread_moved(yk__engine *e, const yk__slices *was, const yk__sl
     return YK_OK;
 }
 
-/* One moment of a pack from its old owners to its new ones; all: room for the pack. */
-static yk_status move_moment(yk__engine *e, yk__pack *p, const yk__pack *was, uint32_t k, float *all, yk_error *err)
+/* One moment of a bucket from its old owners to its new ones; all: as long as the bucket. */
+static yk_status move_moment(yk__engine *e, yk__bucket *p, const yk__bucket *was, uint32_t k, float *all, yk_error *err)
 {
     const uint64_t had = (was->end - was->begin) * sizeof *all, has = (p->end - p->begin) * sizeof *all;
     if (!e->config.dry && (yk__store_io(e, p->moment[k], 0, all + was->begin, had, false, err) ||
@@ -99,9 +99,9 @@ static yk_status move_moment(yk__engine *e, yk__pack *p, const yk__pack *was, ui
     return yk__store_io(e, p->moment[k], 0, all + p->begin, has, true, err);
 }
 
-static yk_status move_pack(yk__engine *e, yk__pack *p, yk_error *err)
+static yk_status move_bucket(yk__engine *e, yk__bucket *p, yk_error *err)
 {
-    const yk__pack was = *p;
+    const yk__bucket was = *p;
     float *all;
     yk__roles_cut(e, p);
     if (!e->has_opt || !e->n_moment || !memcmp(&was.slice, &p->slice, (e->world + 1ull) * sizeof p->slice.begin[0]))
@@ -118,9 +118,9 @@ static yk_status move_pack(yk__engine *e, yk__pack *p, yk_error *err)
 /* The sums of gradients stay where they were made; they can still be asked for. */
 static void keep_summed(yk__engine *e)
 {
-    for (uint32_t i = 0; i < e->n_bucket && !e->moved; i++)
-        e->pack[i].summed = e->pack[i].slice;
-    e->moved = true;
+    for (uint32_t i = 0; i < e->n_bucket && !e->slices_changed; i++)
+        e->bucket[i].summed = e->bucket[i].slice;
+    e->slices_changed = true;
 }
 
 /* A state as a member has it, to ranks that were excluded. */
@@ -174,7 +174,7 @@ static yk_status change_owners(yk__engine *e, const yk__roles *roles, yk_error *
     keep_summed(e);
     yk__optim_drop(e);
     for (uint32_t i = 0; i < e->n_bucket; i++)
-        if (move_pack(e, &e->pack[i], err))
+        if (move_bucket(e, &e->bucket[i], err))
             return err->status;
     return YK_OK;
 }

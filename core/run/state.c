@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "core/base/mem.h"
-#include "core/run/inner.h"
+#include "core/run/internal.h"
 
 /* What this rank owns of a parameter, by the slices; the rest zero. */
 static yk_status own_part(yk__engine *e, yk_buffer *b, const yk__slices *s, uint64_t base, const yk__eparam *q, float *data,
@@ -28,7 +28,7 @@ yk_status yk__state_spread(yk__engine *e, const yk__slices *s, uint64_t at, uint
     return YK_OK;
 }
 
-static yk_status check(yk__engine *e, uint32_t number, yk_error *err)
+static yk_status check_trained(yk__engine *e, uint32_t number, yk_error *err)
 {
     if (number >= e->n_param || !e->param[number].trained)
         return yk__fail(err, YK_E_ARG, "%s has no gradient: it is not trained",
@@ -40,11 +40,11 @@ yk_status yk__engine_grad_read(yk__engine *e, uint32_t number, float *data, yk_e
 {
     const yk__slices *s;
     const yk__eparam *q;
-    if (check(e, number, err) || yk__reduce(e, err))
+    if (check_trained(e, number, err) || yk__reduce(e, err))
         return err->status;
     q = &e->param[number];
-    s = e->moved ? &e->pack[q->pack].summed : &e->pack[q->pack].slice;
-    if (own_part(e, e->pack[q->pack].grad, s, 0, q, data, err) || yk__state_spread(e, s, q->at, q->n, data, err))
+    s = e->slices_changed ? &e->bucket[q->bucket].summed : &e->bucket[q->bucket].slice;
+    if (own_part(e, e->bucket[q->bucket].grad, s, 0, q, data, err) || yk__state_spread(e, s, q->at, q->n, data, err))
         return err->status;
     for (uint64_t i = 0; i < q->n && e->divisor != 1.0; i++)
         data[i] = (float)((double)data[i] / e->divisor);
@@ -60,17 +60,17 @@ static yk_status check_moment(yk__engine *e, uint32_t kind, uint32_t number, yk_
 {
     if (kind >= e->n_moment)
         return yk__fail(err, YK_E_INTERNAL, "there is no moment %u", kind);
-    return check(e, number, err);
+    return check_trained(e, number, err);
 }
 
 yk_status yk__engine_moment_read(yk__engine *e, uint32_t kind, uint32_t number, float *data, yk_error *err)
 {
     const yk__eparam *q;
-    const yk__pack *p;
+    const yk__bucket *p;
     if (check_moment(e, kind, number, err))
         return err->status;
     q = &e->param[number];
-    p = &e->pack[q->pack];
+    p = &e->bucket[q->bucket];
     if (own_part(e, p->moment[kind], &p->slice, p->begin, q, data, err))
         return err->status;
     return yk__state_spread(e, &p->slice, q->at, q->n, data, err);
@@ -79,13 +79,13 @@ yk_status yk__engine_moment_read(yk__engine *e, uint32_t kind, uint32_t number, 
 yk_status yk__engine_moment_write(yk__engine *e, uint32_t kind, uint32_t number, const float *data, yk_error *err)
 {
     const yk__eparam *q;
-    const yk__pack *p;
+    const yk__bucket *p;
     uint64_t from, to;
     float *copy;
     if (check_moment(e, kind, number, err))
         return err->status;
     q = &e->param[number];
-    p = &e->pack[q->pack];
+    p = &e->bucket[q->bucket];
     from = q->at > p->begin ? q->at : p->begin;
     to = q->at + q->n < p->end ? q->at + q->n : p->end;
     if (from >= to)

@@ -6,26 +6,26 @@
 
 #include "core/base/hash.h"
 #include "core/base/mem.h"
-#include "core/run/inner.h"
+#include "core/run/internal.h"
 
 #define GAP 64u      /* elements: parameters begin at multiples */
-#define PAGE 16384u  /* elements: packs end at multiples, so that each begins on a page of shared memory */
+#define PAGE 16384u  /* elements: buckets end at multiples, so that each begins on a page of shared memory */
 
-static uint64_t up(uint64_t n, uint64_t to)
+static uint64_t round_up(uint64_t n, uint64_t to)
 {
     return (n + to - 1) / to * to;
 }
 
 /* ---- Declaring ---- */
 
-static yk_status unlay(yk__engine *e, yk_error *err);
+static yk_status drop_layout(yk__engine *e, yk_error *err);
 
 yk_status yk__engine_param(yk__engine *e, const char *name, uint64_t n, bool trained, uint32_t *number, yk_error *err)
 {
     yk__eparam *p;
     if (!n)
         return yk__fail(err, YK_E_ARG, "parameter %s has no elements", name);
-    if (e->laid_out && unlay(e, err))
+    if (e->laid_out && drop_layout(e, err))
         return err->status;
     if (yk__grow(&e->param, &e->cap_param, e->n_param + 1, sizeof *e->param))
         return yk__fail_mem(err, sizeof *e->param, name);
@@ -43,7 +43,7 @@ yk_status yk__engine_param_trained(yk__engine *e, uint32_t number, bool trained,
         return yk__fail(err, YK_E_INTERNAL, "there is no parameter %u", number);
     if (e->param[number].trained == trained)
         return YK_OK;
-    if (e->laid_out && unlay(e, err))
+    if (e->laid_out && drop_layout(e, err))
         return err->status;
     e->param[number].trained = trained;
     return YK_OK;
@@ -76,31 +76,31 @@ free_name:
 
 /* ---- Layout ---- */
 
-static yk_status new_pack(yk__engine *e, bool trained, size_t *cap, yk_error *err)
+static yk_status new_bucket(yk__engine *e, bool trained, size_t *cap, yk_error *err)
 {
-    if (yk__grow(&e->pack, cap, e->n_pack + 1ull, sizeof *e->pack))
-        return yk__fail_mem(err, sizeof *e->pack, "the layout of the parameters");
-    memset(&e->pack[e->n_pack], 0, sizeof *e->pack);
-    e->pack[e->n_pack++].trained = trained;
+    if (yk__grow(&e->bucket, cap, e->n_all_bucket + 1ull, sizeof *e->bucket))
+        return yk__fail_mem(err, sizeof *e->bucket, "the layout of the parameters");
+    memset(&e->bucket[e->n_all_bucket], 0, sizeof *e->bucket);
+    e->bucket[e->n_all_bucket++].trained = trained;
     return YK_OK;
 }
 
-/* Assigns the parameters of one kind to packs, the last one first. */
-static yk_status fill_packs(yk__engine *e, bool trained, size_t *cap, yk_error *err)
+/* Assigns the parameters of one kind to buckets, the last one first. */
+static yk_status fill_buckets(yk__engine *e, bool trained, size_t *cap, yk_error *err)
 {
-    const uint64_t align = up(e->dev->caps.align, sizeof(float)) / sizeof(float);
+    const uint64_t align = round_up(e->dev->caps.align, sizeof(float)) / sizeof(float);
     const uint64_t gap = align > GAP ? align : GAP, most = e->config.bucket_bytes / sizeof(float);
     bool open = false;
     for (size_t i = e->n_param; i-- > 0;) {
         yk__eparam *p = &e->param[i];
         if (p->trained != trained)
             continue;
-        if (!open && new_pack(e, trained, cap, err))
+        if (!open && new_bucket(e, trained, cap, err))
             return err->status;
-        p->pack = e->n_pack - 1;
-        p->at = e->pack[p->pack].n;
-        e->pack[p->pack].n += up(p->n, gap);
-        open = e->pack[p->pack].n < most;
+        p->bucket = e->n_all_bucket - 1;
+        p->at = e->bucket[p->bucket].n;
+        e->bucket[p->bucket].n += round_up(p->n, gap);
+        open = e->bucket[p->bucket].n < most;
     }
     return YK_OK;
 }
@@ -133,16 +133,16 @@ static void zero_slot(yk__graph *g, yk_slot_kind kind, uint32_t key, uint64_t n)
         yk__node_new(g, YK_OP_FILL, 0, 0, NULL, 1, &v, 1, &zero);
 }
 
-static void zero_pack(const yk__engine *e, yk__graph *g, uint32_t i, bool moments)
+static void zero_bucket(const yk__engine *e, yk__graph *g, uint32_t i, bool moments)
 {
-    const yk__pack *p = &e->pack[i];
-    if (!moments && !p->one_value) /* fresh shared memory is zero, and others may have written to it */
-        zero_slot(g, YK_SLOT_PARAM, YK__PACKED | i, p->n);
+    const yk__bucket *p = &e->bucket[i];
+    if (!moments && !p->is_common) /* fresh shared memory is zero, and others may have written to it */
+        zero_slot(g, YK_SLOT_PARAM, YK__KEY_BUCKET | i, p->n);
     if (!moments && p->trained)
         zero_slot(g, YK_SLOT_GRAD, i, p->n);
     for (uint32_t k = 0; moments && p->trained && k < e->n_moment; k++)
         if (p->begin < p->end)
-            zero_slot(g, YK_SLOT_STATE, YK__PACKED | k << 24 | i, p->end - p->begin);
+            zero_slot(g, YK_SLOT_STATE, YK__KEY_BUCKET | k << 24 | i, p->end - p->begin);
 }
 
 yk_status yk__store_zero(yk__engine *e, bool moments, yk_error *err)
@@ -151,10 +151,10 @@ yk_status yk__store_zero(yk__engine *e, bool moments, yk_error *err)
     yk__plan_request r;
     yk__graph g;
     yk__graph_init(&g);
-    for (uint32_t i = 0; i < e->n_pack; i++)
-        zero_pack(e, &g, i, moments);
+    for (uint32_t i = 0; i < e->n_all_bucket; i++)
+        zero_bucket(e, &g, i, moments);
     yk__prog_request(e, &g, &r);
-    r.alone = true;
+    r.single_rank = true;
     if (g.error.status)
         *err = g.error;
     else if (!yk__prog_new(e, &r, &prog, err) && !yk__prog_run(e, prog, 0, NULL, NULL, err))
@@ -165,7 +165,7 @@ yk_status yk__store_zero(yk__engine *e, bool moments, yk_error *err)
 }
 
 /* A buffer over shared memory, where the device can. */
-static bool wraps(yk__engine *e, float *shared, uint64_t bytes, yk_buffer **b)
+static bool wrap_shared(yk__engine *e, float *shared, uint64_t bytes, yk_buffer **b)
 {
     if (!(e->dev->caps.flags & YK_CAP_WRAP))
         return false;
@@ -174,28 +174,28 @@ static bool wraps(yk__engine *e, float *shared, uint64_t bytes, yk_buffer **b)
 }
 
 /* The device adds the gradients up in shared memory itself. */
-static yk_status make_grad(yk__engine *e, yk__pack *p, yk_error *err)
+static yk_status make_grad(yk__engine *e, yk__bucket *p, yk_error *err)
 {
     const uint64_t bytes = p->n * sizeof(float);
     if (e->world > 1) {
         p->shared = e->config.dry ? NULL : e->grad_base + (uint64_t)e->rank * e->flat + p->flat;
-        p->wrapped = wraps(e, p->shared, bytes, &p->grad);
-        if (p->wrapped)
+        p->is_wrapped = wrap_shared(e, p->shared, bytes, &p->grad);
+        if (p->is_wrapped)
             return YK_OK;
     }
     return yk__engine_buffer(e, bytes, &p->grad, &e->stats.grad_bytes, err);
 }
 
 /* A processor reads the values where their owners write them: no copy of its own, and nothing to fetch after an update. */
-static yk_status make_value(yk__engine *e, yk__pack *p, yk_error *err)
+static yk_status make_value(yk__engine *e, yk__bucket *p, yk_error *err)
 {
     const uint64_t bytes = p->n * sizeof(float);
-    p->one_value = p->trained && e->world > 1 && yk__engine_wraps(e) &&
-                   wraps(e, e->config.dry ? NULL : e->param_base + p->flat, bytes, &p->value);
-    return p->one_value ? YK_OK : yk__engine_buffer(e, bytes, &p->value, &e->stats.param_bytes, err);
+    p->is_common = p->trained && e->world > 1 && yk__engine_wraps(e) &&
+                   wrap_shared(e, e->config.dry ? NULL : e->param_base + p->flat, bytes, &p->value);
+    return p->is_common ? YK_OK : yk__engine_buffer(e, bytes, &p->value, &e->stats.param_bytes, err);
 }
 
-static yk_status make_pack(yk__engine *e, yk__pack *p, yk_error *err)
+static yk_status make_bucket(yk__engine *e, yk__bucket *p, yk_error *err)
 {
     if (make_value(e, p, err) || !p->trained)
         return err->status;
@@ -207,7 +207,7 @@ static yk_status make_pack(yk__engine *e, yk__pack *p, yk_error *err)
  * Before the host's values of trained parameters go to shared memory all ranks are done with what they submitted, and
  * have the same values: afterwards there would be one value, and no telling whose.
  */
-static yk_status agree(yk__engine *e, yk_error *err)
+static yk_status check_agreement(yk__engine *e, yk_error *err)
 {
     uint64_t mine = YK_HASH_SEED, all[YK__RANKS];
     if (e->world == 1 || e->config.dry)
@@ -233,27 +233,27 @@ static void flush_shared(const yk__engine *e)
     for (size_t i = 0; i < e->n_param; i++) {
         const yk__eparam *p = &e->param[i];
         if (p->pending && p->trained)
-            memcpy(e->param_base + e->pack[p->pack].flat + p->at, p->pending, p->n * sizeof(float));
+            memcpy(e->param_base + e->bucket[p->bucket].flat + p->at, p->pending, p->n * sizeof(float));
     }
 }
 
-static yk_status flush(yk__engine *e, yk_error *err)
+static yk_status flush_pending(yk__engine *e, yk_error *err)
 {
-    if (agree(e, err))
+    if (check_agreement(e, err))
         return err->status;
     flush_shared(e);
     for (size_t i = 0; i < e->n_param; i++) {
         yk__eparam *p = &e->param[i];
         const bool others = e->excluded && p->trained; /* write it: members, who may be in their next update by now */
-        e->behind = e->behind || others;
-        if (p->pending && !others && yk__store_io(e, e->pack[p->pack].value, p->at * sizeof(float), p->pending,
+        e->params_behind = e->params_behind || others;
+        if (p->pending && !others && yk__store_io(e, e->bucket[p->bucket].value, p->at * sizeof(float), p->pending,
                                        p->n * sizeof(float), true, err))
             return err->status;
         yk__free(p->pending);
         p->pending = NULL;
     }
     e->version++;
-    e->low_stale = YK__STALE_ALL;
+    e->compute_stale = YK__STALE_ALL;
     return !e->config.dry && yk__group_excludes(e->group) ? yk__group_barrier(e->group, err) : YK_OK;
 }
 
@@ -263,26 +263,26 @@ yk_status yk__store_lay_out(yk__engine *e, yk_error *err)
     if (e->laid_out)
         return YK_OK;
     e->flat = 0;
-    if (fill_packs(e, true, &cap, err))
+    if (fill_buckets(e, true, &cap, err))
         return err->status;
-    e->n_bucket = e->n_pack;
-    if (fill_packs(e, false, &cap, err))
+    e->n_bucket = e->n_all_bucket;
+    if (fill_buckets(e, false, &cap, err))
         return err->status;
-    for (uint32_t i = 0; i < e->n_pack; i++) {
-        e->pack[i].n = e->world > 1 ? up(e->pack[i].n, PAGE) : e->pack[i].n;
-        e->pack[i].flat = e->flat;
-        e->flat += e->pack[i].trained ? e->pack[i].n : 0;
+    for (uint32_t i = 0; i < e->n_all_bucket; i++) {
+        e->bucket[i].n = e->world > 1 ? round_up(e->bucket[i].n, PAGE) : e->bucket[i].n;
+        e->bucket[i].flat = e->flat;
+        e->flat += e->bucket[i].trained ? e->bucket[i].n : 0;
     }
     e->layouts++;
     if (share_grads(e, err))
         return err->status;
-    for (uint32_t i = 0; i < e->n_pack; i++)
-        if (make_pack(e, &e->pack[i], err))
+    for (uint32_t i = 0; i < e->n_all_bucket; i++)
+        if (make_bucket(e, &e->bucket[i], err))
             return err->status;
     if (yk__store_zero(e, false, err))
         return err->status;
     e->laid_out = true;
-    return flush(e, err);
+    return flush_pending(e, err);
 }
 
 static void free_part(yk__engine *e, yk_buffer **b, bool shared, uint64_t bytes, uint64_t *account)
@@ -296,26 +296,26 @@ static void free_part(yk__engine *e, yk_buffer **b, bool shared, uint64_t bytes,
 
 void yk__store_free(yk__engine *e)
 {
-    yk__low_free(e);
-    for (uint32_t i = 0; i < e->n_pack; i++) {
-        yk__pack *p = &e->pack[i];
+    yk__compute_free(e);
+    for (uint32_t i = 0; i < e->n_all_bucket; i++) {
+        yk__bucket *p = &e->bucket[i];
         const uint64_t own = (p->end - p->begin) * sizeof(float);
-        free_part(e, &p->value, p->one_value, p->n * sizeof(float), &e->stats.param_bytes);
-        free_part(e, &p->grad, p->wrapped, p->n * sizeof(float), &e->stats.grad_bytes);
+        free_part(e, &p->value, p->is_common, p->n * sizeof(float), &e->stats.param_bytes);
+        free_part(e, &p->grad, p->is_wrapped, p->n * sizeof(float), &e->stats.grad_bytes);
         for (uint32_t k = 0; k < YK__MOMENTS; k++)
             yk__engine_unbuffer(e, &p->moment[k], own, &e->stats.state_bytes);
     }
     yk__group_release(e->group, e->grad_base);
     yk__group_release(e->group, e->param_base);
     e->grad_base = e->param_base = NULL;
-    yk__free(e->pack);
-    e->pack = NULL;
-    e->n_pack = e->n_bucket = 0;
+    yk__free(e->bucket);
+    e->bucket = NULL;
+    e->n_all_bucket = e->n_bucket = 0;
     e->laid_out = false;
 }
 
 /* Back to values on the host: a parameter came late, or is frozen now. */
-static yk_status unlay(yk__engine *e, yk_error *err)
+static yk_status drop_layout(yk__engine *e, yk_error *err)
 {
     if (e->has_opt)
         return yk__fail(err, YK_E_ARG, "a parameter was added or frozen after the optimizer's state was made; do it before "
@@ -357,7 +357,7 @@ static yk_status read_shared(yk__engine *e, const yk__eparam *p, float *data, yk
             return yk__fail(err, YK_E_CANCELLED, "the job ends");
         while ((begun = yk__group_read_begin(e->group)) % 2 && !__atomic_load_n(yk__group_cancel(e->group), __ATOMIC_ACQUIRE))
             nanosleep(&moment, NULL);
-        memcpy(data, e->param_base + e->pack[p->pack].flat + p->at, p->n * sizeof *data);
+        memcpy(data, e->param_base + e->bucket[p->bucket].flat + p->at, p->n * sizeof *data);
     } while (!yk__group_read_end(e->group, begun));
     return YK_OK;
 }
@@ -367,7 +367,7 @@ yk_status yk__store_param(yk__engine *e, uint32_t number, float *data, yk_error 
     const yk__eparam *p = &e->param[number];
     if (e->excluded && p->trained && !e->config.dry)
         return read_shared(e, p, data, err);
-    return yk__store_io(e, e->pack[p->pack].value, p->at * sizeof(float), data, p->n * sizeof(float), false, err);
+    return yk__store_io(e, e->bucket[p->bucket].value, p->at * sizeof(float), data, p->n * sizeof(float), false, err);
 }
 
 static yk_status check_param(const yk__engine *e, uint32_t number, yk_error *err)
@@ -390,7 +390,7 @@ yk_status yk__engine_param_write(yk__engine *e, uint32_t number, const float *da
     if (!p->pending)
         return yk__fail_mem(err, p->n * sizeof(float), p->name);
     memcpy(p->pending, data, p->n * sizeof(float));
-    return e->laid_out ? flush(e, err) : YK_OK;
+    return e->laid_out ? flush_pending(e, err) : YK_OK;
 }
 
 yk_status yk__engine_param_read(yk__engine *e, uint32_t number, float *data, yk_error *err)

@@ -4,14 +4,14 @@
 #include <string.h>
 
 #include "core/base/mem.h"
-#include "core/run/inner.h"
+#include "core/run/internal.h"
 
 /* Under a memory limit the arena gives way: the next run is planned anew, with more recomputation. */
-static yk_status give_way(yk__engine *e, yk_error *err)
+static yk_status free_arena_for_moments(yk__engine *e, yk_error *err)
 {
     uint64_t need = 0;
     for (uint32_t i = 0; i < e->n_bucket; i++)
-        need += (e->pack[i].end - e->pack[i].begin) * sizeof(float) * e->n_moment;
+        need += (e->bucket[i].end - e->bucket[i].begin) * sizeof(float) * e->n_moment;
     if (!e->config.memory_limit || e->held + need <= e->config.memory_limit)
         return YK_OK;
     if (yk__engine_idle(e, err))
@@ -24,10 +24,10 @@ static yk_status give_way(yk__engine *e, yk_error *err)
 
 static yk_status make_moments(yk__engine *e, yk_error *err)
 {
-    if (give_way(e, err))
+    if (free_arena_for_moments(e, err))
         return err->status;
     for (uint32_t i = 0; i < e->n_bucket; i++) {
-        yk__pack *p = &e->pack[i];
+        yk__bucket *p = &e->bucket[i];
         const uint64_t bytes = (p->end - p->begin) * sizeof(float);
         for (uint32_t k = 0; k < e->n_moment && bytes; k++)
             if (yk__engine_buffer(e, bytes, &p->moment[k], &e->stats.state_bytes, err))
@@ -116,7 +116,7 @@ static yk_status find_own_bad(yk__engine *e, uint32_t *bad, yk_error *err)
     *bad = UINT32_MAX;
     for (size_t i = 0; i < e->n_param && *bad == UINT32_MAX; i++) {
         const yk__eparam *q = &e->param[i];
-        const yk__pack *p = &e->pack[q->pack];
+        const yk__bucket *p = &e->bucket[q->bucket];
         const uint64_t from = q->at > p->begin ? q->at : p->begin;
         const uint64_t to = q->at + q->n < p->end ? q->at + q->n : p->end;
         float *x;
@@ -160,7 +160,7 @@ static yk_status not_finite(yk__engine *e, yk_error *err)
                     e->param[bad].name);
 }
 
-static yk_status step(yk__engine *e, const yk__update *u, double factor, yk_error *err)
+static yk_status run_optimizer(yk__engine *e, const yk__update *u, double factor, yk_error *err)
 {
     const uint64_t bytes = e->opt.n_group * 256ull;
     const void *input = e->hyper;
@@ -203,7 +203,7 @@ yk_status yk__engine_update(yk__engine *e, const yk__update *u, yk__updated *out
         return not_finite(e, err);
     if (u->clip_norm > 0.0 && done.grad_norm + 1e-6 > u->clip_norm)
         factor = u->clip_norm / (done.grad_norm + 1e-6);
-    if (step(e, u, factor, err))
+    if (run_optimizer(e, u, factor, err))
         return err->status;
     yk__group_updating(e->group, false);
     *out = done;

@@ -194,7 +194,7 @@ static void sum_over_ranks(const yk__plan *p, uint32_t *i, const memory *m)
     char *at = (char *)m->slot[s->slot] + s->offset, *sum = malloc(s->count * 4);
     memcpy(sum, at, s->count * 4);
     memset(at, 0xff, s->count * 4);
-    for (; *i < p->n_segment && p->segment[*i].beside; ++*i)
+    for (; *i < p->n_segment && p->segment[*i].overlapped; ++*i)
         run_segment(&p->segment[*i], m);
     memcpy(at, sum, s->count * 4);
     free(sum);
@@ -264,7 +264,7 @@ static void check_lifetimes(const yk__plan *p)
 
 static void request(const net *n, yk__plan_request *r, const yk__assign *assign)
 {
-    *r = (yk__plan_request){.trace = &n->g, .loss = n->loss, .seed = n->seed, .alone = true, .precision = YK_F32,
+    *r = (yk__plan_request){.trace = &n->g, .loss = n->loss, .seed = n->seed, .single_rank = true, .precision = YK_F32,
                             .caps = &ref_caps, .claims = ref_claims, .n_param = n->n_param, .n_bucket = 1,
                             .n_result = 1, .n_assign = 1, .param = n->param, .bucket_bytes = n->bucket_bytes,
                             .result = &n->loss, .assign = assign};

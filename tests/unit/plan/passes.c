@@ -77,13 +77,13 @@ static void build_norm(net *n)
 }
 
 /* Its plan, compared with the graph itself. */
-static yk__plan *plan_norm(net *n, bool alone)
+static yk__plan *plan_norm(net *n, bool single_rank)
 {
     yk__plan_request r;
     yk__plan *p;
     build_norm(n);
     request(n, &r, &(yk__assign){0, n->counted});
-    r.alone = alone;
+    r.single_rank = single_rank;
     p = plan(&r);
     compare(n, p, false, 2e-6);
     return p;
@@ -115,21 +115,21 @@ END_TEST
 
 /* The gradients of weights that stand before a sum over ranks run while it is on its way: of the second convolution beside
  * that of the mean's gradient. Nothing else changes. */
-START_TEST(weight_gradients_beside_sums)
+START_TEST(weight_gradients_overlap_sums)
 {
     yk__plan *p;
     net n;
-    uint32_t sums = 0, beside = 0;
+    uint32_t sums = 0, overlapped = 0;
     ref.claim = _i;
     p = plan_norm(&n, false);
     for (uint32_t i = 0; i < p->n_segment; i++) {
         sums += p->segment[i].boundary == YK_BOUND_ALL_REDUCE;
-        for (uint32_t k = 0; k < p->segment[i].graph.n_node && p->segment[i].beside; k++)
-            beside += sums == 2 && p->segment[i].graph.node[k].op == YK_OP_CONV2D_DW;
+        for (uint32_t k = 0; k < p->segment[i].graph.n_node && p->segment[i].overlapped; k++)
+            overlapped += sums == 2 && p->segment[i].graph.node[k].op == YK_OP_CONV2D_DW;
     }
     ck_assert_uint_eq(sums, 2);
     if (_i == REF_CLAIM_ALL)
-        ck_assert_uint_eq(beside, 1);
+        ck_assert_uint_eq(overlapped, 1);
     yk__plan_free(p);
     yk__graph_free(&n.g);
 }
@@ -528,7 +528,7 @@ int main(void)
     suite_add_tcase(s, c);
     tcase_add_loop_test(c, planned_equals_unplanned, REF_CLAIM_NONE, REF_CLAIM_ADD + 1);
     tcase_add_loop_test(c, norm_backward_in_two_passes, REF_CLAIM_NONE, REF_CLAIM_ADD + 1);
-    tcase_add_loop_test(c, weight_gradients_beside_sums, REF_CLAIM_NONE, REF_CLAIM_ADD + 1);
+    tcase_add_loop_test(c, weight_gradients_overlap_sums, REF_CLAIM_NONE, REF_CLAIM_ADD + 1);
     tcase_add_loop_test(c, recomputed_bits_are_equal, REF_CLAIM_NONE, REF_CLAIM_ADD + 1);
     tcase_add_test(c, kept_to_the_byte);
     tcase_add_test(c, loss_in_place);

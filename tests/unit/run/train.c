@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "core/base/mem.h"
-#include "core/run/inner.h"
+#include "core/run/internal.h"
 #include "tests/support/refplugin.h"
 
 enum { ROWS = 6, IN = 5, MID = 7, OUT = 3, N_PARAM = 4 };

@@ -12,8 +12,8 @@
  * yk_node.reserved belongs to the planner while it works: the number of the trace's node + 1 (0: none) and what the
  * device claimed.
  */
-#ifndef YOKE_CORE_PLAN_INNER_H
-#define YOKE_CORE_PLAN_INNER_H
+#ifndef YOKE_CORE_PLAN_INTERNAL_H
+#define YOKE_CORE_PLAN_INTERNAL_H
 
 #include "core/plan/plan.h"
 
@@ -77,11 +77,11 @@ static inline const yk__vid *yk__outs(const yk__graph *g, const yk_node *n)
 }
 
 /* An ABI graph over g's arrays as they are: top nodes without their bodies. For claims and yk__body. */
-yk_graph yk__graph_face(const yk__graph *g);
+yk_graph yk__graph_view(const yk__graph *g);
 /* The value is its whole root, densely. */
 bool yk__whole(const yk__graph *g, yk__vid v);
 /* Whether the device runs this composite node of g (with its body); YK__CLAIMED, YK__CAN_ADD and YK__CAN_NARROW. */
-uint32_t yk__ask(const yk__plan_request *r, const yk__graph *g, const yk_node *node, const yk_node *body);
+uint32_t yk__plan_ask(const yk__plan_request *r, const yk__graph *g, const yk_node *node, const yk_node *body);
 
 /* How often and by whom values are read and written, by root. */
 typedef struct yk__uses {

@@ -2,33 +2,33 @@
 /*
  * What the files of core/run share.
  *
- * Layout. Trained parameters stand in reverse order of creation (the gradients of the last layers come first) in packs
- * of about bucket_bytes; pack and gradient bucket are the same thing. Values, gradients and moments of a pack are laid
+ * Layout. Trained parameters stand in reverse order of creation (the gradients of the last layers come first) in buckets
+ * of about bucket_bytes; a bucket of parameters is the bucket of their gradients too. Values, gradients and moments of a bucket are laid
  * out alike: element i of one belongs to element i of the others; each parameter begins at a multiple of 64 elements, and
- * the gaps hold zeros. Frozen parameters stand in packs behind, without gradients. Of every trained pack each rank owns
+ * the gaps hold zeros. Frozen parameters stand in buckets behind, without gradients. Of every trained bucket each rank owns
  * a slice by its role (roles.c): it holds the moments of that slice alone, and updates it.
  *
  * The layout is made when it is first needed; values written before that wait on the host. A parameter that comes later
  * makes it new.
  */
-#ifndef YOKE_CORE_RUN_INNER_H
-#define YOKE_CORE_RUN_INNER_H
+#ifndef YOKE_CORE_RUN_INTERNAL_H
+#define YOKE_CORE_RUN_INTERNAL_H
 
 #include "core/plan/plan.h"
 #include "core/run/run.h"
 
 #define YK__MOMENTS 3
-#define YK__PACKED 0x80000000u /* of a slot's key: PARAM, a whole pack; STATE, moment (bits 24..) of a pack */
+#define YK__KEY_BUCKET 0x80000000u /* of a slot's key: PARAM, a whole bucket; STATE, moment (bits 24..) of a bucket */
 #define YK__STAGES 4           /* input areas of micro batches under way at once */
 #define YK__TICKETS 64
 
 typedef struct yk__eparam {
     char *name;
-    uint64_t n, at; /* elements; where in its pack */
-    uint32_t pack;
+    uint64_t n, at; /* elements; where in its bucket */
+    uint32_t bucket;
     bool trained;
     float *pending; /* host values until there is a layout */
-    yk_buffer *low; /* the copy in 16 bits, when a program reads one */
+    yk_buffer *compute; /* the copy in the compute format, when a program reads one */
 } yk__eparam;
 
 typedef struct yk__estate {
@@ -38,19 +38,19 @@ typedef struct yk__estate {
     yk_buffer *buffer;
 } yk__estate;
 
-typedef struct yk__pack {
+typedef struct yk__bucket {
     bool trained;
     uint64_t n;           /* elements, with gaps */
-    uint64_t flat;        /* elements of the trained packs before it */
+    uint64_t flat;        /* elements of the trained buckets before it */
     yk_buffer *value, *grad, *moment[YK__MOMENTS];
     float *shared;        /* this rank's gradients in shared memory; NULL in a group of one */
-    bool wrapped;         /* grad is that memory */
-    bool one_value;       /* value is shared memory: the ranks' one copy, written by each slice's owner */
+    bool is_wrapped;         /* grad is that memory */
+    bool is_common;       /* value is shared memory: the ranks' one copy, written by each slice's owner */
     yk__slices slice;
     yk__slices summed;    /* whose slices hold the sums of gradients, where the roles changed since they were made */
     uint64_t begin, end;  /* this rank's slice */
     uint64_t point;       /* when the gradients of the last micro batch are there */
-} yk__pack;
+} yk__bucket;
 
 /* A planned and compiled graph. */
 typedef struct yk__prog {
@@ -62,7 +62,7 @@ typedef struct yk__prog {
     uint64_t input_bytes;
     uint64_t key, used;   /* of the cache */
     uint64_t bytes;       /* host memory of the plan */
-    bool reads_low;       /* 16-bit copies of parameters */
+    bool reads_compute;       /* 16-bit copies of parameters */
 } yk__prog;
 
 /* Host memory that inputs wait in, and of which a device that can compute on host memory reads them (buffer). */
@@ -72,7 +72,7 @@ typedef struct yk__stage {
     uint64_t bytes, point; /* point: until then it is read */
 } yk__stage;
 
-/* Which 16-bit copies are not what the parameters are. */
+/* Which compute-format copies are not what the parameters are. */
 typedef enum yk__stale { YK__FRESH, YK__STALE_TRAINED, YK__STALE_ALL } yk__stale;
 
 struct yk__engine {
@@ -85,9 +85,9 @@ struct yk__engine {
     size_t n_param, cap_param, n_state, cap_state;
     bool laid_out;
     uint32_t layouts;          /* made so far */
-    yk__pack *pack;
-    uint32_t n_pack, n_bucket; /* trained packs are the first n_bucket */
-    uint64_t flat;             /* elements of all trained packs */
+    yk__bucket *bucket;
+    uint32_t n_all_bucket, n_bucket; /* trained buckets are the first n_bucket */
+    uint64_t flat;             /* elements of all trained buckets */
     float *grad_base, *param_base; /* shared: rank 0's gradients; updated parameters */
     uint64_t version;          /* of the parameters */
     uint64_t runs;
@@ -102,19 +102,19 @@ struct yk__engine {
     size_t n_prog, cap_prog;
     uint64_t prog_bytes;       /* of their plans */
     yk__prog *zero;            /* writes zeros to the buckets */
-    yk__prog *low_prog[2];     /* cast trained parameters, all parameters */
-    yk__stale low_stale;
+    yk__prog *cast_prog[2];     /* cast trained parameters, all parameters */
+    yk__stale compute_stale;
     uint64_t ticket, ticket_point[YK__TICKETS], last_point;
     uint64_t waited;           /* a point that is known to be done */
     double started, idle;      /* of the last run: when it was submitted, seconds it waited for other ranks */
     uint64_t busy_point;       /* the end of a run that is timed; 0: none */
     bool measure;              /* time the runs that follow */
     bool reduced;              /* the buckets hold sums over ranks in this rank's slices */
-    bool moved;                /* since then slices have changed: pack.summed says whose hold the sums */
+    bool slices_changed;            /* since then slices have changed: bucket.summed says whose hold the sums */
     yk__exact squares;         /* of these sums, in a group of more than one */
     yk__roles roles;
     bool excluded;             /* this rank is no member */
-    bool behind;               /* others updated parameters since this device's own copies of them were taken */
+    bool params_behind;            /* others updated parameters since this device's own copies of them were taken */
 
     bool has_opt;
     yk__opt_layout opt;
@@ -139,7 +139,7 @@ void yk__engine_unbuffer(yk__engine *e, yk_buffer **b, uint64_t bytes, uint64_t 
 /* Adds bytes to an account of the statistics and to what is held. */
 void yk__engine_count(yk__engine *e, uint64_t bytes, uint64_t *account);
 /* Room for at least `bytes` in a shared scratch buffer; waits for the device before an old one goes. */
-yk_status yk__engine_room(yk__engine *e, yk_buffer **b, uint64_t *have, uint64_t bytes, uint64_t *account, yk_error *err);
+yk_status yk__engine_reserve(yk__engine *e, yk_buffer **b, uint64_t *have, uint64_t bytes, uint64_t *account, yk_error *err);
 /* Transfers; the point that completes them is then e->last_point. */
 yk_status yk__engine_put(yk__engine *e, yk_buffer *b, uint64_t offset, const void *src, uint64_t bytes, yk_error *err);
 yk_status yk__engine_get(yk__engine *e, yk_buffer *b, uint64_t offset, void *dst, uint64_t bytes, yk_error *err);
@@ -171,12 +171,12 @@ void yk__stage_free(yk__engine *e, yk__stage *s); /* nothing reads it any more *
 yk_status yk__cache_find(yk__engine *e, const yk__micro *m, yk__prog **p, yk_error *err);
 void yk__cache_clear(yk__engine *e);
 
-/* low.c: 16-bit copies of parameters */
-yk_status yk__low_make(yk__engine *e, yk__prog *p, yk_error *err); /* those that the program reads */
-yk_status yk__low_refresh(yk__engine *e, yk_error *err);           /* before it runs */
+/* compute.c: 16-bit copies of parameters */
+yk_status yk__compute_make(yk__engine *e, yk__prog *p, yk_error *err); /* those that the program reads */
+yk_status yk__compute_refresh(yk__engine *e, yk_error *err);           /* before it runs */
 /* Appends the cast of a parameter's values, f32, n elements in one dimension, to its copy. */
-void yk__low_cast(const yk__engine *e, yk__graph *g, uint32_t number, yk__vid value);
-void yk__low_free(yk__engine *e);
+void yk__compute_cast(const yk__engine *e, yk__graph *g, uint32_t number, yk__vid value);
+void yk__compute_free(yk__engine *e);
 
 /* optim.c: the programs of an update */
 yk_status yk__optim_programs(yk__engine *e, yk_error *err);
@@ -184,10 +184,10 @@ void yk__optim_drop(yk__engine *e);
 
 /* roles.c */
 void yk__roles_begin(yk__engine *e);                    /* all are members and own even parts */
-void yk__roles_cut(const yk__engine *e, yk__pack *p);   /* the slices of a pack */
+void yk__roles_cut(const yk__engine *e, yk__bucket *p);   /* the slices of a bucket */
 uint32_t yk__roles_first(const yk__engine *e);          /* the first member */
 
-/* state.c: each rank's part of a parameter, by slices of its pack, goes to all others */
+/* state.c: each rank's part of a parameter, by slices of its bucket, goes to all others */
 yk_status yk__state_spread(yk__engine *e, const yk__slices *s, uint64_t at, uint64_t n, float *data, yk_error *err);
 
 /* reduce.c */
