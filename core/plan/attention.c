@@ -339,8 +339,6 @@ static void emit_result(results *p, uint32_t k)
 yk_status yk__plan_results(yk__work *w, yk_error *err)
 {
     results p = {.w = w};
-    if (!(w->r->caps->flags & YK_CAP_STRIDED_RESULTS))
-        return YK_OK;
     p.rows = yk__calloc(w->g.n_value + 1, 1);
     p.gone = yk__calloc(w->g.n_node + 1, 1);
     if (!p.rows || !p.gone)

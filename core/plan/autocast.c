@@ -287,8 +287,6 @@ yk_status yk__plan_autocast(yk__work *w, yk_error *err)
     const size_t n = w->g.n_value + 1;
     casting c = {.w = w, .low = w->r->precision};
     yk__uses u = {0};
-    if (c.low != YK_BF16 && c.low != YK_F16)
-        return YK_OK;
     c.lowered = yk__malloc(n * sizeof *c.lowered);
     c.widened = yk__malloc(n * sizeof *c.widened);
     c.full_only = yk__calloc(n, 1);

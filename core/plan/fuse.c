@@ -565,8 +565,9 @@ static void free_tables(yk__fuse *f)
 yk_status yk__plan_fuse(yk__work *w, yk_error *err)
 {
     yk__fuse f = {.w = w};
+    w->plan->nodes_before = (uint32_t)w->g.n_node;
     if (!make_tables(&f, w->g.n_node + 1, w->g.n_value + 1, w->g.n_index + 1))
-        yk__fail_mem(err, w->g.n_node * sizeof *f.clusterluster, "a plan");
+        yk__fail_mem(err, w->g.n_node * sizeof *f.cluster, "a plan");
     if (!err->status && !yk__uses_new(w, &f.u, err) && !yk__remap_begin(&f.m, &w->g, &f.g, err)) {
         f.fuses_dropout = yk__fuse_drops(w);
         fuse_all(&f);

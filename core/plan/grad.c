@@ -69,9 +69,8 @@ yk_status yk__plan_grad(yk__work *w, yk_error *err)
 {
     uint32_t n = 0, *which;
     yk__uses u;
-    if (w->r->loss == YK_NONE) {
-        if (w->r->zero)
-            add_unused(w);
+    if (w->r->loss == YK_NONE) { /* zeros for all */
+        add_unused(w);
         return YK_OK;
     }
     which = yk__malloc((w->r->n_param + 1) * sizeof *which);

@@ -26,6 +26,8 @@
 
 typedef struct yk__work {
     const yk__plan_request *r;
+    yk__plan *plan;                                 /* in the making */
+    uint32_t number;                                /* its number */
     yk__graph g;
     yk__vid *keep; /* param leaves, results, assigned values, loss and seed, contributions to gradients */
     uint32_t n_keep, n_grad, cap_grad;
@@ -116,6 +118,10 @@ yk_status yk__plan_fuse(yk__work *w, yk_error *err);      /* fuse.c */
 yk_status yk__plan_overlap(yk__work *w, yk_error *err);   /* overlap.c: order of nodes around sums over ranks */
 yk_status yk__plan_place(yk__work *w, yk_error *err);     /* place.c: gradients, results, states get their memory */
 yk_status yk__plan_memory(yk__work *w, yk_error *err);    /* memory.c: the arena */
-yk_status yk__plan_cut(yk__work *w, yk__plan *p, yk_error *err); /* segment.c */
+yk_status yk__plan_cut(yk__work *w, yk_error *err);       /* segment.c */
+
+/* dump.c: without effect unless YOKE_DUMP names a folder */
+void yk__plan_dump_pass(const yk__work *w, uint32_t order, const char *name);
+void yk__plan_dump(yk__plan *p);
 
 #endif

@@ -3,22 +3,23 @@
 #include "core/plan/plan.h"
 
 #include <stdatomic.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "core/base/log.h"
 #include "core/base/mem.h"
-#include "core/base/option.h"
 #include "core/plan/internal.h"
 
 #define MOST_PARTS 64 /* blocks of recomputation tried for a memory limit */
 
-static yk_status work_begin(yk__work *w, const yk__plan_request *r, yk_error *err)
+static yk_status work_begin(yk__work *w, const yk__plan_request *r, yk__plan *p, yk_error *err)
 {
     const uint32_t fixed = r->n_param + r->n_result + r->n_assign + 2;
     memset(w, 0, sizeof *w);
     w->r = r;
+    w->plan = p;
+    w->number = p->number;
+    w->sums_stay = r->loss != YK_NONE; /* those of the trace: all ranks traced them, but may keep other values of it */
     w->cap_grad = 3 * r->n_param + 16;
     w->keep = yk__malloc((fixed + w->cap_grad) * sizeof *w->keep);
     w->grad_param = yk__calloc(w->cap_grad, sizeof *w->grad_param);
@@ -71,6 +72,7 @@ static yk_status add_slots(yk__work *w, yk_error *err)
 {
     const yk__plan_request *r = w->r;
     const uint64_t align = r->caps->align > 256 ? r->caps->align : 256;
+    w->plan->nodes_after = (uint32_t)w->g.n_node;
     w->bucket_slot = (uint32_t)w->g.n_slot;
     for (uint32_t b = 0; b < r->n_bucket; b++)
         yk__slot_new(&w->g, YK_SLOT_GRAD, r->bucket_bytes[b], b);
@@ -92,68 +94,111 @@ static yk_status add_slots(yk__work *w, yk_error *err)
     return err->status;
 }
 
-static yk_status run_passes(yk__work *w, yk__plan *p, yk_error *err)
+/* ---- The passes ---- */
+
+static bool has_loss(const yk__plan_request *r)
 {
-    w->sums_stay = w->r->loss != YK_NONE; /* those of the trace: all ranks traced them, but may keep other values of it */
-    if (yk__plan_trace(w, err) || yk__plan_prune(w, err) || yk__plan_grad(w, err) || yk__plan_inverse(w, err) || yk__plan_stats(w, err) ||
-        yk__plan_relu(w, err) || yk__plan_factor(w, err) || yk__plan_prune(w, err))
-        return err->status;
-    w->sums_stay = true; /* until here all ranks came to the same sums; with other shapes and claims they must stay so */
-    if (yk__plan_empty(w, err) || yk__plan_prune(w, err) || yk__plan_autocast(w, err) || yk__plan_prune(w, err) ||
-        yk__plan_remat(w, err) || yk__plan_prune(w, err) || yk__plan_recompute(w, err) || yk__plan_prune(w, err) ||
-        yk__plan_operands(w, err) || yk__plan_claim(w, err) || yk__plan_results(w, err) || yk__plan_narrow(w, err) ||
-        yk__plan_prune(w, err))
-        return err->status;
-    p->nodes_before = (uint32_t)w->g.n_node;
-    if (yk__plan_fuse(w, err) || yk__plan_prune(w, err) || (!w->r->single_rank && yk__plan_overlap(w, err)))
-        return err->status;
-    p->nodes_after = (uint32_t)w->g.n_node;
-    if (add_slots(w, err) || yk__plan_place(w, err) || yk__plan_memory(w, err))
-        return err->status;
-    return yk__plan_cut(w, p, err);
+    return r->loss != YK_NONE;
 }
 
-static void write_text(const char *dir, unsigned n, const char *ending, char *text)
+static bool has_gradients(const yk__plan_request *r)
 {
-    char *path = yk__format("%s/plan-%u.%s", dir, n, ending);
-    FILE *f = text && path ? fopen(path, "w") : NULL;
-    if (f) {
-        fputs(text, f);
-        fclose(f);
-    } else {
-        yk__log(YK_LOG_WARN, "plan", "cannot write %s", path ? path : dir);
-    }
-    yk__free(path);
-    yk__free(text);
+    return r->loss != YK_NONE || r->zero;
 }
 
-/* YOKE_DUMP=DIR: every new plan as text and as a drawing. */
-static void dump_plan(yk__plan *p)
+static bool has_ranks(const yk__plan_request *r)
 {
-    static atomic_uint count;
-    const char *dir = yk__option_text(YK__OPTION_DUMP);
-    yk_error err = YK_ERROR_INIT;
-    yk_graph g;
-    unsigned n;
-    if (!dir || yk__graph_seal(&p->graph, &g, &err))
-        return;
-    n = atomic_fetch_add(&count, 1);
-    write_text(dir, n, "txt", yk__graph_text(&g));
-    write_text(dir, n, "dot", yk__graph_dot(&g));
+    return !r->single_rank;
+}
+
+static bool is_mixed_precision(const yk__plan_request *r)
+{
+    return r->precision == YK_BF16 || r->precision == YK_F16;
+}
+
+static bool has_strided_results(const yk__plan_request *r)
+{
+    return r->caps->flags & YK_CAP_STRIDED_RESULTS;
+}
+
+/* Until here all ranks came to the same sums; with other shapes and claims they must stay so. */
+static yk_status keep_sums(yk__work *w, yk_error *err)
+{
+    w->sums_stay = true;
+    return err->status;
+}
+
+typedef struct pass {
+    const char *name;
+    yk_status (*run)(yk__work *w, yk_error *err);
+    bool (*applies)(const yk__plan_request *r); /* NULL: to every plan */
+    bool prune_after;                           /* it leaves nodes that nothing needs any more */
+} pass;
+
+/* In this order; docs/architecture.md says what each is for. */
+static const pass passes[] = {
+    {"trace", yk__plan_trace, NULL, true},
+    {"grad", yk__plan_grad, has_gradients, false},
+    {"inverse", yk__plan_inverse, NULL, false},
+    {"stats", yk__plan_stats, has_ranks, false},
+    {"relu", yk__plan_relu, NULL, false},
+    {"factor", yk__plan_factor, NULL, true},
+    {"keep-sums", keep_sums, NULL, false},
+    {"empty", yk__plan_empty, NULL, true},
+    {"autocast", yk__plan_autocast, is_mixed_precision, true},
+    {"remat", yk__plan_remat, NULL, true},
+    {"recompute", yk__plan_recompute, has_loss, true},
+    {"operands", yk__plan_operands, NULL, false},
+    {"claim", yk__plan_claim, NULL, false},
+    {"results", yk__plan_results, has_strided_results, false},
+    {"narrow", yk__plan_narrow, NULL, true},
+    {"fuse", yk__plan_fuse, NULL, true},
+    {"overlap", yk__plan_overlap, has_ranks, false},
+    {"slots", add_slots, NULL, false},
+    {"place", yk__plan_place, NULL, false},
+    {"memory", yk__plan_memory, NULL, false},
+    {"cut", yk__plan_cut, NULL, false},
+};
+
+static double clock_ms(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return 1e3 * (double)t.tv_sec + 1e-6 * (double)t.tv_nsec;
+}
+
+static yk_status run_pass(yk__work *w, const pass *p, yk_error *err)
+{
+    const double begin = clock_ms();
+    if (p->run(w, err) || (p->prune_after && yk__plan_prune(w, err)))
+        return err->status;
+    yk__log(YK_LOG_DEBUG, "plan", "%u %s: %zu nodes, %.2f ms", w->number, p->name, w->g.n_node, clock_ms() - begin);
+    yk__plan_dump_pass(w, (uint32_t)(p - passes), p->name);
+    return YK_OK;
+}
+
+static yk_status run_passes(yk__work *w, yk_error *err)
+{
+    for (size_t i = 0; i < sizeof passes / sizeof *passes; i++)
+        if ((!passes[i].applies || passes[i].applies(w->r)) && run_pass(w, &passes[i], err))
+            return err->status;
+    return YK_OK;
 }
 
 static yk_status make_plan(const yk__plan_request *r, bool lean, const yk__recompute *block, uint32_t n_block, yk__plan **out,
                       yk_error *err)
 {
+    static atomic_uint count; /* plans of this process, for logs and dumps */
     yk__plan *p = yk__calloc(1, sizeof *p);
     yk__work w;
     if (!p)
         return yk__fail_mem(err, sizeof *p, "a plan");
-    if (!work_begin(&w, r, err)) {
+    p->number = atomic_fetch_add(&count, 1);
+    if (!work_begin(&w, r, p, err)) {
         w.block = block;
         w.n_block = n_block;
         w.lean = lean;
-        run_passes(&w, p, err);
+        run_passes(&w, err);
     }
     p->graph = w.g;
     p->result_offset = w.result_offset;
@@ -203,9 +248,9 @@ yk_status yk__plan_new(const yk__plan_request *r, yk__plan **out, yk_error *err)
     if (make_plan(r, false, r->recompute, r->n_recompute, &p, err) ||
         (r->arena_limit && p->arena_bytes > r->arena_limit && make_plan_below(r, &p, err)))
         return err->status;
-    yk__log(YK_LOG_DEBUG, "plan", "%u nodes, %u after fusion, %u segments, arena %llu bytes", p->nodes_before,
+    yk__log(YK_LOG_DEBUG, "plan", "%u: %u nodes, %u after fusion, %u segments, arena %llu bytes", p->number, p->nodes_before,
             p->nodes_after, p->n_segment, (unsigned long long)p->arena_bytes);
-    dump_plan(p);
+    yk__plan_dump(p);
     *out = p;
     return YK_OK;
 }

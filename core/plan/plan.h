@@ -81,6 +81,7 @@ typedef struct yk__plan {
     uint64_t arena_bytes, result_bytes;
     uint64_t kept_bytes;           /* part of the arena that is alive between forward and backward */
     uint32_t nodes_before, nodes_after; /* of fusion, for reports */
+    uint32_t number;               /* of the plans of this process, in logs and dumps */
 } yk__plan;
 
 yk_status yk__plan_new(const yk__plan_request *r, yk__plan **p, yk_error *err);

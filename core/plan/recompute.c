@@ -223,8 +223,6 @@ yk_status yk__plan_recompute(yk__work *w, yk_error *err)
 {
     const size_t nv = w->g.n_value + 1, nn = w->g.n_node + 1;
     recomputing a = {.w = w};
-    if (w->r->loss == YK_NONE)
-        return YK_OK;
     a.block = yk__calloc(nn, sizeof *a.block);
     a.of = yk__calloc(nv, sizeof *a.of);
     a.copy = yk__malloc(nv * sizeof *a.copy);

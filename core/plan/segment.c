@@ -161,8 +161,9 @@ static yk_status cut_segments(cutting *c, yk_error *err)
     return YK_OK;
 }
 
-yk_status yk__plan_cut(yk__work *w, yk__plan *p, yk_error *err)
+yk_status yk__plan_cut(yk__work *w, yk_error *err)
 {
+    yk__plan *p = w->plan;
     const size_t nv = w->g.n_value + 1, nb = w->r->n_bucket + 1ull;
     cutting c = {.w = w, .p = p};
     c.first = yk__malloc(nv * sizeof *c.first);

@@ -59,8 +59,6 @@ yk_status yk__plan_stats(yk__work *w, yk_error *err)
 {
     yk__graph g;
     yk__remap m;
-    if (w->r->single_rank)
-        return YK_OK;
     if (yk__remap_begin(&m, &w->g, &g, err))
         return err->status;
     for (uint32_t k = 0; k < w->g.n_node; k++)

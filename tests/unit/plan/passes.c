@@ -10,7 +10,9 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
+#include "core/base/log.h"
 #include "core/base/mem.h"
 #include "tests/support/plan_lab.h"
 
@@ -460,6 +462,95 @@ START_TEST(frozen_and_unused_parameters)
 }
 END_TEST
 
+/* ---- What is said of the passes ---- */
+
+/* What a plan in bf16 for several ranks prints under YOKE_LOG=debug; dir: YOKE_DUMP. */
+static yk__plan *plan_logged(const yk__plan_request *r, const char *dir, char *text, size_t size)
+{
+    FILE *f = tmpfile();
+    const int err = dup(STDERR_FILENO), level = yk__log_level();
+    size_t n;
+    yk__plan *p;
+    ck_assert(f && err >= 0 && dup2(fileno(f), STDERR_FILENO) >= 0);
+    setenv("YOKE_DUMP", dir, 1);
+    yk__log_set_level(YK_LOG_DEBUG);
+    p = plan(r);
+    yk__log_set_level(level);
+    unsetenv("YOKE_DUMP");
+    dup2(err, STDERR_FILENO);
+    close(err);
+    rewind(f);
+    n = fread(text, 1, size - 1, f);
+    text[n] = 0;
+    fclose(f);
+    return p;
+}
+
+/* The number of nodes in the line of pass `name` of plan p; a line has its milliseconds too. *at: from there on, then behind it. */
+static unsigned nodes_after_pass(const yk__plan *p, const char *name, char **at)
+{
+    char want[40], unit[4] = "";
+    unsigned nodes = 0;
+    double ms = -1.0;
+    snprintf(want, sizeof want, " plan: %u %s: ", p->number, name);
+    *at = strstr(*at, want);
+    ck_assert_msg(*at, "no line%s", want);
+    *at += strlen(want);
+    ck_assert_int_eq(sscanf(*at, "%u nodes, %lf %3s", &nodes, &ms, unit), 3);
+    ck_assert(ms >= 0.0 && !strcmp(unit, "ms"));
+    return nodes;
+}
+
+/* There is a file KIND-N NAME, and something in it. */
+static bool has_dump(const char *dir, const char *kind, const yk__plan *p, const char *name)
+{
+    char cmd[200];
+    snprintf(cmd, sizeof cmd, "test -s \"$(ls %s/%s-%u%s)\"", dir, kind, p->number, name);
+    return system(cmd) == 0;
+}
+
+/* CONTRIBUTING promises node counts of every pass and its graph: each pass that applies has its line, in order, and its file. */
+START_TEST(each_pass_is_logged_and_dumped)
+{
+    static const char *const name[] = {"trace",     "grad",     "inverse",  "stats",     "relu",      "factor",  "keep-sums",
+                                       "empty",     "autocast", "remat",    "recompute", "operands",  "claim",   "results",
+                                       "narrow",    "fuse",     "overlap",  "slots",     "place",     "memory",  "cut"};
+    char dir[] = "/tmp/yoke-plan-XXXXXX", file[40], cmd[64], *text = malloc(1 << 16), *at = text;
+    yk_device_caps caps = ref_caps;
+    unsigned nodes[sizeof name / sizeof *name];
+    yk__plan_request r;
+    yk__plan *p;
+    net n;
+    ref.claim = REF_CLAIM_ALL;
+    ck_assert_ptr_nonnull(mkdtemp(dir));
+    build(&n, 1, C);
+    request(&n, &r, &(yk__assign){0, n.counted});
+    caps.flags |= YK_CAP_STRIDED_RESULTS;
+    r.caps = &caps, r.precision = YK_BF16, r.single_rank = false;
+    p = plan_logged(&r, dir, text, 1 << 16);
+    for (size_t i = 0; i < sizeof name / sizeof *name; i++) {
+        nodes[i] = nodes_after_pass(p, name[i], &at);
+        snprintf(file, sizeof file, "-%02zu-%s.txt", i, name[i]);
+        ck_assert_msg(has_dump(dir, "pass", p, file), "no file %s", file);
+    }
+    ck_assert_uint_le(nodes[0], n.g.n_node);
+    ck_assert_uint_gt(nodes[1], nodes[0]);             /* backward came */
+    ck_assert_uint_eq(nodes[14], p->nodes_before);     /* narrow, before fusion */
+    ck_assert_uint_eq(nodes[15], p->nodes_after);      /* fuse */
+    ck_assert_uint_eq(nodes[20], p->graph.n_node);     /* cut */
+    ck_assert(has_dump(dir, "plan", p, ".txt") && has_dump(dir, "plan", p, ".dot"));
+    yk__plan_free(p);
+    r.single_rank = true, r.precision = YK_F32;
+    p = plan_logged(&r, dir, text, 1 << 16);
+    ck_assert(!strstr(text, " autocast: ") && !strstr(text, " stats: ") && !strstr(text, " overlap: ")); /* do not apply */
+    yk__plan_free(p);
+    yk__graph_free(&n.g);
+    free(text);
+    snprintf(cmd, sizeof cmd, "rm -rf %s", dir);
+    ck_assert_int_eq(system(cmd), 0);
+}
+END_TEST
+
 /* ---- Memory runs out ---- */
 
 START_TEST(every_allocation_may_fail)
@@ -538,6 +629,7 @@ int main(void)
     tcase_add_test(c, activation_again_with_its_backward);
     tcase_add_test(c, formats_of_mixed_precision);
     tcase_add_test(c, frozen_and_unused_parameters);
+    tcase_add_test(c, each_pass_is_logged_and_dumped);
     tcase_add_loop_test(c, every_allocation_may_fail, REF_CLAIM_NONE, REF_CLAIM_ADD + 1);
     tcase_add_test(c, twelve_layers_are_planned_quickly);
     srunner_set_tap(sr, "-");
