@@ -40,7 +40,7 @@ static bool is_asked_for(const operands *p, const yk_node *n)
     bool strided = false;
     for (uint32_t i = 0; i < n->n_in; i++)
         strided |= may_stride(n, i) && !yk__is_dense(&s->value[yk__ins(s, n)[i]]);
-    return strided && !(yk__plan_ask(p->w->r, s, n, s->body + n->body) & YK__CLAIMED);
+    return strided && !(yk__plan_ask(p->w->r, s, n, s->body + n->body) & YK_CLAIM_RUN);
 }
 
 /* The node `at`, the last one, with dense operands: new values are listed in `fresh`, by operand. */
@@ -68,10 +68,8 @@ static void add_copies(operands *p, const yk_node *n, uint32_t at, const yk__vid
         const yk__vid x = yk__remap_value(&p->m, yk__ins(p->m.src, n)[i]);
         if (fresh[i] == YK_NONE || yk__node_new(g, YK_OP_COPY, 0, 1, &x, 1, &fresh[i], 0, NULL) == YK_NONE)
             continue;
-        const yk_node copy = g->node[g->n_node - 1];
-        memmove(g->node + at + 1, g->node + at, (g->n_node - 1 - at) * sizeof copy);
-        g->node[at] = copy;
-        g->node[at++].reserved = n->reserved & (YK__TAG | YK__AGAIN);
+        yk__remap_move_last(&p->m, at);
+        yk__remap_note(&p->m, at++, yk__info_from(yk__info_of(&p->m, n)));
     }
 }
 
@@ -85,7 +83,7 @@ static void emit_dense(operands *p, uint32_t k)
     use_dense(p, n, at, fresh);
     if (p->g.error.status)
         return;
-    if (yk__plan_ask(p->w->r, &p->g, &p->g.node[at], NULL) & YK__CLAIMED) {
+    if (yk__plan_ask(p->w->r, &p->g, &p->g.node[at], NULL) & YK_CLAIM_RUN) {
         add_copies(p, n, at, fresh);
         return;
     }
@@ -103,7 +101,7 @@ yk_status yk__plan_operands(yk__work *w, yk_error *err)
     if (!p.dense)
         return yk__fail_mem(err, n * sizeof *p.dense, "a plan");
     memset(p.dense, 0xff, n * sizeof *p.dense);
-    if (!yk__remap_begin(&p.m, &w->g, &p.g, err)) {
+    if (!yk__remap_begin(&p.m, w, &p.g, err)) {
         for (uint32_t k = 0; k < w->g.n_node; k++)
             if (is_attention(&w->g.node[k]) && is_asked_for(&p, &w->g.node[k]))
                 emit_dense(&p, k);
@@ -343,7 +341,7 @@ yk_status yk__plan_results(yk__work *w, yk_error *err)
     p.gone = yk__calloc(w->g.n_node + 1, 1);
     if (!p.rows || !p.gone)
         yk__fail_mem(err, w->g.n_value + 1, "a plan");
-    if (!err->status && !yk__uses_new(w, &p.u, err) && !yk__remap_begin(&p.m, &w->g, &p.g, err)) {
+    if (!err->status && !yk__uses_new(w, &p.u, err) && !yk__remap_begin(&p.m, w, &p.g, err)) {
         for (uint32_t k = 0; k < w->g.n_node; k++)
             emit_result(&p, k);
         yk__remap_end(&p.m, w, err);

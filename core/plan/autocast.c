@@ -50,8 +50,8 @@ static yk__vid new_cast(casting *c, yk__vid x, yk_dtype dtype, bool leaf)
     if (y == YK_NONE)
         return y;
     at = yk__node_new(&c->g, YK_OP_CAST, 0, 1, &x, 1, &y, 0, NULL);
-    if (at != YK_NONE && c->node && !leaf)
-        c->g.node[at].reserved = c->node->reserved;
+    if (c->node && !leaf)
+        yk__remap_note(&c->m, at, *yk__info_of(&c->m, c->node));
     return y;
 }
 
@@ -111,8 +111,7 @@ static void emit_node(casting *c, const yk_node *n, const yk__vid *in, const yk_
             return;
     c->g.stream = n->stream;
     at = yk__node_new(&c->g, (yk_op)n->op, n->flags, n->n_in, in, n->n_out, out, n->n_attr, c->m.src->attr + n->attr);
-    if (at != YK_NONE)
-        c->g.node[at].reserved = n->reserved;
+    yk__remap_note(&c->m, at, *yk__info_of(&c->m, n));
 }
 
 /* Which operands of a LOWP operation are products' factors; the others stay f32. */
@@ -293,7 +292,7 @@ yk_status yk__plan_autocast(yk__work *w, yk_error *err)
     c.is_grad = yk__calloc(n, 1);
     if (!c.lowered || !c.widened || !c.full_only || !c.is_grad)
         yk__fail_mem(err, n * 10, "a plan");
-    if (!err->status && !yk__uses_new(w, &u, err) && !yk__remap_begin(&c.m, &w->g, &c.g, err)) {
+    if (!err->status && !yk__uses_new(w, &u, err) && !yk__remap_begin(&c.m, w, &c.g, err)) {
         memset(c.lowered, 0xff, n * sizeof *c.lowered);
         memset(c.widened, 0xff, n * sizeof *c.widened);
         find_readers(&c, &u);

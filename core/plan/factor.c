@@ -73,7 +73,7 @@ static yk__vid sum_of(factoring *f, yk__vid v, const yk_node *sum)
     at = yk__node_new(&f->g, YK_OP_SUM, 0, 1, &x, 1, &y, 1, &axes);
     if (at == YK_NONE)
         return YK_NONE;
-    f->g.node[at].reserved = sum->reserved;
+    yk__remap_note(&f->m, at, *yk__info_of(&f->m, sum));
     f->sums[v] = at + 1;
     return y;
 }
@@ -94,8 +94,7 @@ static yk__vid apply_factor(factoring *f, yk__vid y, yk__vid factor, const yk_no
     if (out == YK_NONE)
         return out;
     at = yk__node_new(&f->g, factor == YK_NONE ? YK_OP_NEG : YK_OP_MUL, 0, factor == YK_NONE ? 1 : 2, in, 1, &out, 0, NULL);
-    if (at != YK_NONE)
-        f->g.node[at].reserved = sum->reserved;
+    yk__remap_note(&f->m, at, *yk__info_of(&f->m, sum));
     return out;
 }
 
@@ -129,7 +128,7 @@ yk_status yk__plan_factor(yk__work *w, yk_error *err)
     factoring f = {.sums = yk__calloc(w->g.n_value + 1, sizeof *f.sums)};
     if (!f.sums)
         return yk__fail_mem(err, w->g.n_value * sizeof *f.sums, "a plan");
-    if (!yk__uses_new(w, &f.u, err) && !yk__remap_begin(&f.m, &w->g, &f.g, err)) {
+    if (!yk__uses_new(w, &f.u, err) && !yk__remap_begin(&f.m, w, &f.g, err)) {
         for (uint32_t k = 0; k < w->g.n_node; k++)
             if (own_sum(&f, &w->g.node[k]))
                 emit_sum(&f, &w->g.node[k]);

@@ -123,7 +123,7 @@ static void begin_cluster(yk__fuse *f, uint32_t k)
     c->head = c->tail = c->first = k;
     c->n = 1;
     c->first_overwrite = f->first_overwrite[k];
-    c->phase = (n->reserved & YK__AGAIN) ? YK__FORWARD_AGAIN : (n->reserved & YK__TAG) ? YK__FORWARD : YK__BACKWARD;
+    c->phase = f->m.src_info[k].is_recomputed ? YK__FORWARD_AGAIN : f->m.src_info[k].origin ? YK__FORWARD : YK__BACKWARD;
     c->dots = n->op == YK_OP_DOT;
     if (is_elementwise(f, n) || is_product(f, n))
         c->kind = YK__FUSE_MAP;
@@ -568,7 +568,7 @@ yk_status yk__plan_fuse(yk__work *w, yk_error *err)
     w->plan->nodes_before = (uint32_t)w->g.n_node;
     if (!make_tables(&f, w->g.n_node + 1, w->g.n_value + 1, w->g.n_index + 1))
         yk__fail_mem(err, w->g.n_node * sizeof *f.cluster, "a plan");
-    if (!err->status && !yk__uses_new(w, &f.u, err) && !yk__remap_begin(&f.m, &w->g, &f.g, err)) {
+    if (!err->status && !yk__uses_new(w, &f.u, err) && !yk__remap_begin(&f.m, w, &f.g, err)) {
         f.fuses_dropout = yk__fuse_drops(w);
         fuse_all(&f);
         yk__remap_end(&f.m, w, err);

@@ -229,6 +229,7 @@ static bool offer_node(making *k, yk_op op)
     const size_t body = g->n_body;
     const yk_node *last = &k->f->m.src->node[k->cluster->tail];
     uint32_t at, claimed;
+    yk__node_info info;
     if (!make_values(k))
         return false;
     g->stream = last->stream;
@@ -238,8 +239,11 @@ static bool offer_node(making *k, yk_op op)
     g->node[at].body = (uint32_t)body;
     g->node[at].n_body = k->n_body;
     claimed = yk__plan_ask(k->f->w->r, g, &g->node[at], g->body + body);
-    g->node[at].reserved = (last->reserved & (YK__TAG | YK__AGAIN)) | YK__ASKED | claimed;
-    return claimed & YK__CLAIMED;
+    info = yk__info_from(yk__info_of(&k->f->m, last));
+    info.is_asked = true;
+    info.claims = (uint8_t)claimed;
+    yk__remap_note(&k->f->m, at, info);
+    return claimed & YK_CLAIM_RUN;
 }
 
 /* The old values stand for views of the new ones where the shape is another. */
@@ -277,7 +281,7 @@ bool yk__fuse_drops(yk__work *w)
         claimed = yk__plan_ask(w->r, &g, &g.node[at], g.body);
     }
     yk__graph_free(&g);
-    return claimed & YK__CLAIMED;
+    return claimed & YK_CLAIM_RUN;
 }
 
 static bool try_make(yk__fuse *f, yk__cluster *c, yk_op op)
@@ -297,6 +301,7 @@ static bool try_make(yk__fuse *f, yk__cluster *c, yk_op op)
         return true;
     }
     g->n_value = value, g->n_node = node, g->n_body = body, g->n_index = index, g->n_attr = attr;
+    f->m.n_info = f->m.n_info < node ? f->m.n_info : node;
     return false;
 }
 

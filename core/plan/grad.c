@@ -17,7 +17,7 @@ static yk_status differentiate_loss(yk__work *w, uint32_t n, const uint32_t *whi
         wrt[i] = w->param[which[i]];
         grad[i] = YK_NONE;
     }
-    if (yk__grad(&w->g, w->loss[0], w->loss[1], n, wrt, grad, NULL, NULL, err))
+    if (yk__grad(&w->g, w->loss[0], w->loss[1], n, wrt, grad, NULL, NULL, err) || yk__work_extend_info(w, err))
         goto free_lists;
     for (uint32_t i = 0; i < n; i++) {
         w->grad[i] = grad[i];

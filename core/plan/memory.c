@@ -156,7 +156,7 @@ static uint64_t sum_kept(const layout *l)
     const yk__graph *g = &l->w->g;
     uint64_t sum = 0;
     uint32_t end = (uint32_t)g->n_node;
-    while (end > 0 && (!(g->node[end - 1].reserved & YK__TAG) || (g->node[end - 1].reserved & YK__AGAIN)))
+    while (end > 0 && (!l->w->info[end - 1].origin || l->w->info[end - 1].is_recomputed))
         end--;
     for (uint32_t b = 0; b < l->n_block && end; b++)
         sum += l->block[b].begin < end && l->block[b].end >= end ? l->block[b].bytes : 0;

@@ -41,7 +41,7 @@ static void emit_node(narrowing *p, uint32_t k)
     if (n->op == YK_OP_CAST && p->m.map[yk__outs(s, n)[0]] != YK_NONE) /* taken in */
         return;
     y = yk__outs(s, n)[0];
-    cast = n->op == YK_OP_LAYER_NORM && (n->reserved & YK__CAN_NARROW) ? only_cast(p, y) : NULL;
+    cast = n->op == YK_OP_LAYER_NORM && (p->m.src_info[k].claims & YK_CLAIM_NARROW_OUT) ? only_cast(p, y) : NULL;
     if (cast) {
         const yk__vid to = yk__outs(s, cast)[0];
         narrow = yk__value_new(&p->g, (yk_dtype)s->value[to].dtype, s->value[y].dims, s->value[y].dim);
@@ -56,7 +56,7 @@ static void emit_node(narrowing *p, uint32_t k)
 yk_status yk__plan_narrow(yk__work *w, yk_error *err)
 {
     narrowing p = {.w = w};
-    if (!yk__uses_new(w, &p.u, err) && !yk__remap_begin(&p.m, &w->g, &p.g, err)) {
+    if (!yk__uses_new(w, &p.u, err) && !yk__remap_begin(&p.m, w, &p.g, err)) {
         for (uint32_t k = 0; k < w->g.n_node; k++)
             emit_node(&p, k);
         yk__remap_end(&p.m, w, err);

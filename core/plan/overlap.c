@@ -72,7 +72,7 @@ yk_status yk__plan_overlap(yk__work *w, yk_error *err)
         yk__fail_mem(err, 2 * nv + nn, "a plan");
         goto free_marks;
     }
-    if (yk__remap_begin(&m, &w->g, &g, err))
+    if (yk__remap_begin(&m, w, &g, err))
         goto free_marks;
     for (uint32_t k = 0; k < w->g.n_node; k++)
         if (w->g.node[k].op == YK_OP_ALL_REDUCE) {

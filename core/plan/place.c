@@ -116,9 +116,9 @@ static bool can_add(placing *p, yk__vid v)
         return false;
     if (n->op == YK_OP_DOT)
         return true;
-    if (n->reserved & YK__CLAIMED)
-        return n->reserved & YK__CAN_ADD;
-    return yk__plan_ask(p->w->r, s, n, s->body + n->body) & YK__CAN_ADD;
+    if (yk__info_of(&p->m, n)->claims)
+        return yk__info_of(&p->m, n)->claims & YK_CLAIM_ACCUMULATE;
+    return yk__plan_ask(p->w->r, s, n, s->body + n->body) & YK_CLAIM_ACCUMULATE;
 }
 
 static void zero_grad(placing *p, uint32_t param, uint32_t slot, uint64_t offset)
@@ -226,11 +226,8 @@ static void emit_node(placing *p, uint32_t k)
     if (copy == YK_NONE)
         return;
     p->g.index[p->g.node[at].in] = copy;
-    if (yk__node_new(&p->g, YK_OP_COPY, 0, 1, &in, 1, &copy, 0, NULL) != YK_NONE) {
-        const yk_node sum = p->g.node[at]; /* the copy goes first */
-        p->g.node[at] = p->g.node[at + 1];
-        p->g.node[at + 1] = sum;
-    }
+    if (yk__node_new(&p->g, YK_OP_COPY, 0, 1, &in, 1, &copy, 0, NULL) != YK_NONE)
+        yk__remap_move_last(&p->m, at); /* the copy goes first */
 }
 
 static uint32_t list_places(const placing *p, place *list)
@@ -296,7 +293,7 @@ yk_status yk__plan_place(yk__work *w, yk_error *err)
     p.slot_read = yk__malloc((w->g.n_slot + 1) * sizeof *p.slot_read);
     if (!list || !p.placed || !p.written || !p.slot_read)
         yk__fail_mem(err, w->g.n_value, "a plan");
-    if (!err->status && !yk__uses_new(w, &p.u, err) && !yk__remap_begin(&p.m, &w->g, &p.g, err)) {
+    if (!err->status && !yk__uses_new(w, &p.u, err) && !yk__remap_begin(&p.m, w, &p.g, err)) {
         find_reads(&p);
         place_all(&p, list);
         yk__remap_end(&p.m, w, err);

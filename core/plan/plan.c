@@ -48,6 +48,7 @@ static yk_status work_begin(yk__work *w, const yk__plan_request *r, yk__plan *p,
 static void work_end(yk__work *w)
 {
     yk__graph_free(&w->g);
+    yk__free(w->info);
     yk__free(w->result_offset);
     yk__free(w->assign_slot);
     yk__free(w->grad_param);

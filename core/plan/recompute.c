@@ -30,15 +30,10 @@ typedef struct recomputing {
     bool *read;       /* by root: backward reads it */
 } recomputing;
 
-static bool is_forward(const yk_node *n)
-{
-    return n->reserved & YK__TAG;
-}
-
 static uint32_t block_of(const recomputing *a, const yk_node *n)
 {
-    const uint32_t at = (n->reserved & YK__TAG) - 1;
-    if (!is_forward(n))
+    const uint32_t at = yk__info_of(&a->m, n)->origin - 1;
+    if (!yk__is_forward(&a->m, n))
         return 0;
     for (uint32_t b = 0; b < a->w->n_block; b++)
         if (at >= a->w->block[b].begin && at < a->w->block[b].end)
@@ -62,7 +57,7 @@ static void find_inner(recomputing *a)
     for (uint32_t k = 0; k < s->n_node; k++)
         for (uint32_t i = 0; i < s->node[k].n_in; i++) {
             const yk__vid r = yk__root(s, yk__ins(s, &s->node[k])[i]);
-            if (is_forward(&s->node[k]) && a->block[k] != a->of[r])
+            if (yk__is_forward(&a->m, &s->node[k]) && a->block[k] != a->of[r])
                 a->of[r] = 0;
         }
 }
@@ -106,11 +101,11 @@ static void find_cheap(recomputing *a)
     const yk__graph *s = a->m.src;
     uint32_t block, n = a->w->n_block;
     for (uint32_t k = 0; k < s->n_node; k++)
-        for (uint32_t i = 0; !is_forward(&s->node[k]) && i < s->node[k].n_in; i++)
+        for (uint32_t i = 0; !yk__is_forward(&a->m, &s->node[k]) && i < s->node[k].n_in; i++)
             a->read[yk__root(s, yk__ins(s, &s->node[k])[i])] = true;
     for (uint32_t k = 0; k < s->n_node; k++) {
         const yk_node *node = &s->node[k];
-        if (!is_forward(node) || a->block[k] || !is_cheap(a, node) || !is_plain(a, yk__outs(s, node)[0]) ||
+        if (!yk__is_forward(&a->m, node) || a->block[k] || !is_cheap(a, node) || !is_plain(a, yk__outs(s, node)[0]) ||
             !at_hand(a, node, &block))
             continue;
         a->block[k] = block ? block : ++n;
@@ -133,7 +128,7 @@ static void find_needed(recomputing *a)
 {
     const yk__graph *s = a->m.src;
     for (uint32_t k = 0; k < s->n_node; k++)
-        for (uint32_t i = 0; !is_forward(&s->node[k]) && i < s->node[k].n_in; i++) {
+        for (uint32_t i = 0; !yk__is_forward(&a->m, &s->node[k]) && i < s->node[k].n_in; i++) {
             const yk__vid r = yk__root(s, yk__ins(s, &s->node[k])[i]);
             a->need[r] |= a->of[r] != 0;
         }
@@ -171,6 +166,7 @@ static void emit_node(recomputing *a, uint32_t k, bool twice)
 {
     const yk__graph *s = a->m.src;
     const yk_node *n = &s->node[k];
+    yk__node_info info;
     yk__vid in[32], out[8];
     uint32_t at;
     for (uint32_t i = 0; i < n->n_in; i++) {
@@ -187,8 +183,9 @@ static void emit_node(recomputing *a, uint32_t k, bool twice)
     }
     a->g.stream = n->stream;
     at = yk__node_new(&a->g, (yk_op)n->op, n->flags, n->n_in, in, n->n_out, out, n->n_attr, s->attr + n->attr);
-    if (at != YK_NONE)
-        a->g.node[at].reserved = n->reserved | (twice ? YK__AGAIN : 0);
+    info = *yk__info_of(&a->m, n);
+    info.is_recomputed |= twice;
+    yk__remap_note(&a->m, at, info);
 }
 
 static void emit_block(recomputing *a, uint32_t block)
@@ -206,7 +203,7 @@ static void emit_all(recomputing *a)
     const yk__graph *s = a->m.src;
     for (uint32_t k = 0; k < s->n_node; k++) {
         const yk_node *n = &s->node[k];
-        if (is_forward(n)) {
+        if (yk__is_forward(&a->m, n)) {
             yk__remap_node(&a->m, k);
             continue;
         }
@@ -231,7 +228,7 @@ yk_status yk__plan_recompute(yk__work *w, yk_error *err)
     a.read = yk__calloc(nv, 1);
     if (!a.block || !a.of || !a.copy || !a.need || !a.emitted || !a.read)
         yk__fail_mem(err, nv * 10, "a plan");
-    if (!err->status && !yk__uses_new(w, &a.u, err) && !yk__remap_begin(&a.m, &w->g, &a.g, err)) {
+    if (!err->status && !yk__uses_new(w, &a.u, err) && !yk__remap_begin(&a.m, w, &a.g, err)) {
         memset(a.copy, 0xff, nv * sizeof *a.copy);
         find_inner(&a);
         find_cheap(&a);

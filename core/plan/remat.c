@@ -35,11 +35,6 @@ static const yk_node *sole_producer(const remat *a, yk__vid v)
     return &s->node[a->u.producer[r]];
 }
 
-static bool is_forward(const yk_node *n)
-{
-    return n->reserved & YK__TAG;
-}
-
 /* The one operand of the full size; YK_NONE: there are none, or several. */
 static yk__vid full_operand(const yk__graph *s, const yk_node *n)
 {
@@ -74,7 +69,7 @@ static yk__vid chain_source(const remat *a, yk__vid v)
     yk__vid from = YK_NONE;
     for (int i = 0; i < DEPTH; i++) {
         const yk_node *n = sole_producer(a, v);
-        const yk__vid x = n && is_forward(n) && is_cheap(n) ? full_operand(s, n) : YK_NONE;
+        const yk__vid x = n && yk__is_forward(&a->m, n) && is_cheap(n) ? full_operand(s, n) : YK_NONE;
         if (x == YK_NONE || a->hard[yk__root(s, v)])
             break;
         from = v = x;
@@ -111,7 +106,7 @@ static yk__vid copy_chain(remat *a, yk__vid v, const yk_node *reader, bool chain
         return yk__remap_value(&a->m, v);
     full = full_operand(s, n);
     if (!is_masked(a, v) &&
-        (full == YK_NONE || !(chain ? is_forward(n) && is_cheap(n) && !a->hard[root] : is_widening(s, n))))
+        (full == YK_NONE || !(chain ? yk__is_forward(&a->m, n) && is_cheap(n) && !a->hard[root] : is_widening(s, n))))
         return yk__remap_value(&a->m, v);
     for (uint32_t i = 0; i < n->n_in; i++) {
         const yk__vid x = yk__ins(s, n)[i];
@@ -123,8 +118,7 @@ static yk__vid copy_chain(remat *a, yk__vid v, const yk_node *reader, bool chain
     if (out == YK_NONE)
         return out;
     at = yk__node_new(&a->g, (yk_op)n->op, 0, n->n_in, in, 1, &out, n->n_attr, s->attr + n->attr);
-    if (at != YK_NONE)
-        a->g.node[at].reserved = reader->reserved;
+    yk__remap_note(&a->m, at, *yk__info_of(&a->m, reader));
     return root == v ? out : yk__view_like(&a->g, out, &s->value[v], 0);
 }
 
@@ -134,7 +128,7 @@ static yk__vid operand_for(remat *a, const yk_node *n, yk__vid v)
     yk__vid from;
     if (!made)
         return yk__remap_value(&a->m, v);
-    from = is_forward(made) && !is_forward(n) ? chain_source(a, v) : YK_NONE;
+    from = yk__is_forward(&a->m, made) && !yk__is_forward(&a->m, n) ? chain_source(a, v) : YK_NONE;
     if (from != YK_NONE && is_gain(a, v, from))
         return copy_chain(a, v, n, true, 0);
     if (is_masked(a, v) || (is_widening(a->m.src, made) && a->u.readers[yk__root(a->m.src, v)] > 1))
@@ -190,10 +184,10 @@ yk_status yk__plan_remat(yk__work *w, yk_error *err)
     remat a = {.w = w, .hard = yk__calloc(nv, 1), .free = yk__calloc(nv, 1)};
     if (!a.hard || !a.free)
         yk__fail_mem(err, nv, "a plan");
-    if (!err->status && !yk__uses_new(w, &a.u, err) && !yk__remap_begin(&a.m, &w->g, &a.g, err)) {
+    if (!err->status && !yk__uses_new(w, &a.u, err) && !yk__remap_begin(&a.m, w, &a.g, err)) {
         for (size_t k = 0; k < w->g.n_node; k++)
             for (uint32_t i = 0; i < w->g.node[k].n_in; i++)
-                if (!is_forward(&w->g.node[k]) && !can_fuse(&w->g.node[k]))
+                if (!yk__is_forward(&a.m, &w->g.node[k]) && !can_fuse(&w->g.node[k]))
                     a.hard[yk__root(&w->g, yk__ins(&w->g, &w->g.node[k])[i])] = true;
         find_masked(&a);
         for (uint32_t k = 0; k < w->g.n_node; k++)

@@ -49,18 +49,16 @@ static yk_status build_graph(cutting *c, yk__segment *seg, uint32_t begin, uint3
 {
     yk__graph *g = &c->w->g;
     yk__remap m;
-    if (yk__remap_begin(&m, g, &seg->own, err))
+    if (yk__remap_copy(&m, g, &seg->own, err))
         return err->status;
     if (!seg->own.n_slot) {
         yk__remap_drop(&m);
         return yk__fail_mem(err, sizeof *seg->own.slot, "a plan");
     }
     seg->own.slot[0].bytes = g->slot[0].bytes;
-    for (uint32_t k = begin; k < end; k++) {
-        const uint32_t at = g->node[k].op == YK_OP_ALL_REDUCE ? YK_NONE : yk__remap_node(&m, k);
-        if (at != YK_NONE)
-            seg->own.node[at].reserved = 0;
-    }
+    for (uint32_t k = begin; k < end; k++)
+        if (g->node[k].op != YK_OP_ALL_REDUCE)
+            yk__remap_node(&m, k);
     set_flags(c, &seg->own, &m, begin, end);
     yk__remap_drop(&m);
     if (seg->own.error.status)

@@ -27,12 +27,11 @@ yk_status yk__plan_trace(yk__work *w, yk_error *err)
     const yk__graph *t = w->r->trace;
     yk__graph g;
     yk__remap m;
-    if (yk__remap_begin(&m, t, &g, err))
+    if (yk__remap_copy(&m, t, &g, err))
         return err->status;
     for (uint32_t k = 0; k < t->n_node; k++) {
         const uint32_t at = w->r->single_rank ? emit_single_rank(&m, k) : yk__remap_node(&m, k);
-        if (at != YK_NONE)
-            g.node[at].reserved = (k + 1) & YK__TAG;
+        yk__remap_note(&m, at, (yk__node_info){.origin = k + 1});
     }
     return yk__remap_end(&m, w, err);
 }
@@ -51,7 +50,7 @@ static void gather_stats(yk__remap *m, uint32_t k)
     yk__apply(m->dst, YK_OP_ALL_REDUCE, 1, &own, 1, &how, YK_DTYPE_COUNT, 0, NULL, &all, 1);
     if (all == YK_NONE)
         return;
-    m->dst->node[m->dst->n_node - 1].reserved = m->dst->node[at].reserved;
+    yk__remap_note(m, (uint32_t)m->dst->n_node - 1, m->src_info[k]);
     m->map[out] = all;
 }
 
@@ -59,7 +58,7 @@ yk_status yk__plan_stats(yk__work *w, yk_error *err)
 {
     yk__graph g;
     yk__remap m;
-    if (yk__remap_begin(&m, &w->g, &g, err))
+    if (yk__remap_begin(&m, w, &g, err))
         return err->status;
     for (uint32_t k = 0; k < w->g.n_node; k++)
         if (w->g.node[k].op == YK_OP_ALL_STATS)
@@ -107,7 +106,7 @@ yk_status yk__plan_prune(yk__work *w, yk_error *err)
         yk__fail_mem(err, nv + nn, "a plan");
         goto free_marks;
     }
-    if (yk__remap_begin(&m, &w->g, &g, err))
+    if (yk__remap_begin(&m, w, &g, err))
         goto free_marks;
     mark_live(w, need, live);
     for (uint32_t k = 0; k < w->g.n_node; k++)
@@ -155,7 +154,7 @@ yk_status yk__plan_empty(yk__work *w, yk_error *err)
         any = is_empty(&w->g, v);
     if (!any)
         return YK_OK;
-    if (yk__remap_begin(&m, &w->g, &g, err))
+    if (yk__remap_begin(&m, w, &g, err))
         return err->status;
     for (uint32_t k = 0; k < w->g.n_node; k++)
         without_rows(&m, k);

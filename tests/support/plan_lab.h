@@ -262,10 +262,25 @@ static void check_lifetimes(const yk__plan *p)
     free(s);
 }
 
+/* The ABI's reserved words are the host's to leave 0. */
+static void check_reserved(const yk_value *value, size_t n_value, const yk_node *node, size_t n_node)
+{
+    for (size_t i = 0; i < n_value; i++)
+        ck_assert_uint_eq(value[i].reserved, 0);
+    for (size_t i = 0; i < n_node; i++)
+        ck_assert_uint_eq(node[i].reserved, 0);
+}
+
+static uint32_t claims_checked(void *arg, const yk_graph *g, uint32_t node)
+{
+    check_reserved(g->value, g->n_value, g->node, g->n_all_node);
+    return ref_claims(arg, g, node);
+}
+
 static void request(const net *n, yk__plan_request *r, const yk__assign *assign)
 {
     *r = (yk__plan_request){.trace = &n->g, .loss = n->loss, .seed = n->seed, .single_rank = true, .precision = YK_F32,
-                            .caps = &ref_caps, .claims = ref_claims, .n_param = n->n_param, .n_bucket = 1,
+                            .caps = &ref_caps, .claims = claims_checked, .n_param = n->n_param, .n_bucket = 1,
                             .n_result = 1, .n_assign = 1, .param = n->param, .bucket_bytes = n->bucket_bytes,
                             .result = &n->loss, .assign = assign};
 }
@@ -276,6 +291,10 @@ static yk__plan *plan(const yk__plan_request *r)
     yk__plan *p = NULL;
     ck_assert_msg(!yk__plan_new(r, &p, &err), "%s", err.text);
     check_lifetimes(p);
+    check_reserved(p->graph.value, p->graph.n_value, p->graph.node, p->graph.n_node);
+    for (uint32_t i = 0; i < p->n_segment; i++)
+        check_reserved(p->segment[i].graph.value, p->segment[i].graph.n_value, p->segment[i].graph.node,
+                       p->segment[i].graph.n_all_node);
     return p;
 }
 
