@@ -213,6 +213,7 @@ static yk_status assemble(yk_job *job, yk_error *err)
     job->rank = yk__group_rank(job->group);
     job->world = yk__group_size(job->group);
     s = yk__device_open(&mine, &job->device, err);
+    s = s || !job->config.plan_only ? s : yk__device_plan_only(job->device, err);
     s = s ? s : choose_precision(job, err);
     if (s)
         return s;
@@ -224,8 +225,7 @@ static yk_status assemble(yk_job *job, yk_error *err)
     s = all_members(job, err);
     if (s)
         return s;
-    const yk__engine_config c = {.precision = job->precision, .memory_limit = job->config.memory_limit,
-                                .dry = job->config.plan_only};
+    const yk__engine_config c = {.precision = job->precision, .memory_limit = job->config.memory_limit};
     s = yk__engine_new(job->device, job->group, &c, &job->engine, err);
     return s ? s : exchange_cards(job, err);
 }

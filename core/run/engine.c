@@ -43,6 +43,7 @@ yk_status yk__engine_new(yk__device *dev, yk__group *group, const yk__engine_con
     e->config.bucket_bytes = c->bucket_bytes ? c->bucket_bytes : yk__option_number(YK__OPTION_BUCKET_BYTES);
     e->rank = yk__group_rank(group);
     e->world = yk__group_size(group);
+    e->talks = e->world > 1 && !dev->plans_only;
     e->version = e->runs = 1;
     e->divisor = 1.0;
     e->reduced = true;
@@ -69,7 +70,7 @@ static void free_scratch(yk__engine *e)
 static void drain_device(const yk__engine *e)
 {
     yk_error ignored = YK_ERROR_INIT;
-    if (!e->config.dry && e->last_point > e->waited)
+    if (e->last_point > e->waited)
         yk__device_wait(e->dev, e->last_point, NULL, &ignored);
 }
 
@@ -120,9 +121,8 @@ void yk__engine_count(yk__engine *e, uint64_t bytes, uint64_t *account)
 
 yk_status yk__engine_buffer(yk__engine *e, uint64_t bytes, yk_buffer **b, uint64_t *account, yk_error *err)
 {
-    if (check_limits(e, bytes, err) || (!e->config.dry && yk__device_buffer(e->dev, bytes, b, err)))
+    if (check_limits(e, bytes, err) || yk__device_buffer(e->dev, bytes, b, err))
         return err->status;
-    *b = e->config.dry ? (yk_buffer *)(void *)e : *b; /* never looked at */
     yk__engine_count(e, bytes, account);
     return YK_OK;
 }
@@ -139,8 +139,7 @@ yk_status yk__engine_wrap(yk__engine *e, void *host, uint64_t bytes, yk_buffer *
     if (check_limits(e, bytes, err))
         return err->status;
     yk__plugin_words();
-    st = e->config.dry ? YK_OK : e->dev->table->buffer_wrap(e->dev->handle, host, bytes, b);
-    *b = e->config.dry ? (yk_buffer *)(void *)e : *b;
+    st = e->dev->table->buffer_wrap(e->dev->handle, host, bytes, b);
     if (st)
         return yk__plugin_fail(err, e->dev->plugin, st, "a buffer over host memory");
     yk__engine_count(e, bytes, account);
@@ -151,8 +150,7 @@ void yk__engine_unbuffer(yk__engine *e, yk_buffer **b, uint64_t bytes, uint64_t 
 {
     if (!*b)
         return;
-    if (!e->config.dry)
-        e->dev->table->buffer_free(*b);
+    e->dev->table->buffer_free(*b);
     *b = NULL;
     e->held -= bytes;
     *account -= bytes;
@@ -174,27 +172,19 @@ yk_status yk__engine_reserve(yk__engine *e, yk_buffer **b, uint64_t *have, uint6
 
 yk_status yk__engine_put(yk__engine *e, yk_buffer *b, uint64_t offset, const void *src, uint64_t bytes, yk_error *err)
 {
-    if (e->config.dry)
-        e->last_point++;
-    else
-        yk__device_put(e->dev, b, offset, src, bytes, &e->last_point, err);
-    return err->status;
+    return yk__device_put(e->dev, b, offset, src, bytes, &e->last_point, err);
 }
 
 yk_status yk__engine_get(yk__engine *e, yk_buffer *b, uint64_t offset, void *dst, uint64_t bytes, yk_error *err)
 {
-    if (e->config.dry)
-        e->last_point++;
-    else
-        yk__device_get(e->dev, b, offset, dst, bytes, &e->last_point, err);
-    return err->status;
+    return yk__device_get(e->dev, b, offset, dst, bytes, &e->last_point, err);
 }
 
 yk_status yk__engine_wait_point(yk__engine *e, uint64_t point, yk_error *err)
 {
     if (point <= e->waited)
         return YK_OK;
-    if (!e->config.dry && yk__device_wait(e->dev, point, yk__group_cancel(e->group), err))
+    if (yk__device_wait(e->dev, point, yk__group_cancel(e->group), err))
         return err->status;
     e->waited = point;
     if (e->busy_point && point >= e->busy_point) {

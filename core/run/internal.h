@@ -80,6 +80,7 @@ struct yk__engine {
     yk__group *group;
     yk__engine_config config;
     uint32_t rank, world;
+    bool talks;                /* with other ranks: there are some, and the device does not plan only */
     yk__eparam *param;
     yk__estate *state;
     size_t n_param, cap_param, n_state, cap_state;

@@ -73,7 +73,7 @@ static yk_status count_scratch(yk__engine *e, const yk__plan *plan, yk_error *er
 
 static yk_status compile_segments(yk__engine *e, yk__prog *p, yk_error *err)
 {
-    for (uint32_t i = 0; i < p->plan->n_segment && !e->config.dry; i++) {
+    for (uint32_t i = 0; i < p->plan->n_segment; i++) {
         const yk__segment *s = &p->plan->segment[i];
         yk_status st;
         if (!s->graph.n_node)
@@ -282,7 +282,6 @@ static yk_status submit_segment(yk__engine *e, yk__prog *p, uint32_t i, yk_error
         .slot_version = p->slot_version,
     };
     yk_status st;
-    e->last_point += e->config.dry;
     if (!p->program[i])
         return YK_OK;
     yk__plugin_words();
@@ -345,7 +344,7 @@ static yk_status all_reduce(yk__engine *e, yk__prog *p, const yk__segment *s, ui
     const uint64_t bytes = s->count * sizeof(float);
     const uint64_t at = p->slot_offset[s->slot] + s->offset;
     float *seen, *v;
-    if (e->config.dry)
+    if (!e->talks)
         return run_overlapped(e, p, i, err);
     seen = in_place(e, p, s);
     if (seen ? yk__engine_idle(e, err)

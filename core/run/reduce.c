@@ -23,10 +23,10 @@ static yk_status to_device(yk__engine *e, yk__bucket *p, yk_error *err)
 
 yk_status yk__reduce(yk__engine *e, yk_error *err)
 {
-    if (e->reduced || e->config.dry)
-        return e->reduced ? YK_OK : yk__engine_idle(e, err);
+    if (e->reduced)
+        return YK_OK;
     e->squares = (yk__exact){{0}, 0};
-    for (uint32_t i = 0; i < e->n_bucket && !e->excluded; i++) {
+    for (uint32_t i = 0; i < e->n_bucket && e->talks && !e->excluded; i++) {
         yk__bucket *p = &e->bucket[i];
         if (to_shared(e, p, err) ||
             yk__group_reduce_slice(e->group, e->grad_base + p->flat, e->flat * sizeof(float), &p->slice,
@@ -76,7 +76,7 @@ static yk_status publish_own(yk__engine *e, yk_error *err)
 
 yk_status yk__refresh_params(yk__engine *e, yk_error *err)
 {
-    for (uint32_t i = 0; i < e->n_bucket && e->params_behind && !e->config.dry; i++) {
+    for (uint32_t i = 0; i < e->n_bucket && e->params_behind && e->talks; i++) {
         const yk__bucket *p = &e->bucket[i];
         if (!p->is_common && yk__engine_put(e, p->value, 0, e->param_base + p->flat, p->n * sizeof(float), err))
             return err->status;
@@ -114,8 +114,8 @@ yk_status yk__gather_params(yk__engine *e, yk_error *err)
     e->version++;
     e->compute_stale = e->world > 1 && e->compute_stale == YK__FRESH ? YK__STALE_TRAINED : e->compute_stale;
     e->params_behind = e->excluded;
-    if (e->world == 1 || e->config.dry || e->excluded)
-        return e->config.dry ? yk__engine_idle(e, err) : YK_OK;
+    if (!e->talks || e->excluded)
+        return YK_OK;
     if (publish_own(e, err) || yk__group_slices_ready(e->group, err))
         return err->status;
     return take_others(e, err);

@@ -38,7 +38,7 @@ const yk__roles *yk__engine_roles(const yk__engine *e)
 static yk_status check_roles(const yk__engine *e, const yk__roles *roles, yk_error *err)
 {
     double sum = 0.0;
-    if (!e->reduced && !e->config.dry)
+    if (!e->reduced)
         return yk__fail(err, YK_E_INTERNAL, "roles were set in the middle of an accumulation window");
     for (uint32_t r = 0; r < e->world; r++) {
         const double owns = roles->owns[r];
@@ -74,7 +74,7 @@ static yk_status agree_on(yk__engine *e, const yk__roles *roles, yk_error *err)
 /* What changes its owner, from the old ones; each keeps what it had and has. */
 static yk_status spread_moved(yk__engine *e, const yk__slices *was, const yk__slices *now, float *all, yk_error *err)
 {
-    for (uint32_t r = 0; r < e->world; r++) {
+    for (uint32_t r = 0; r < e->world && e->talks; r++) {
         const uint64_t from = was->begin[r], to = was->begin[r + 1];
         uint64_t keep = now->begin[r] > from ? now->begin[r] : from, kept = now->begin[r + 1] < to ? now->begin[r + 1] : to;
         if (keep >= kept)
@@ -90,8 +90,7 @@ static yk_status spread_moved(yk__engine *e, const yk__slices *was, const yk__sl
 static yk_status move_moment(yk__engine *e, yk__bucket *p, const yk__bucket *was, uint32_t k, float *all, yk_error *err)
 {
     const uint64_t had = (was->end - was->begin) * sizeof *all, has = (p->end - p->begin) * sizeof *all;
-    if (!e->config.dry && (yk__store_io(e, p->moment[k], 0, all + was->begin, had, false, err) ||
-                           spread_moved(e, &was->slice, &p->slice, all, err)))
+    if (yk__store_io(e, p->moment[k], 0, all + was->begin, had, false, err) || spread_moved(e, &was->slice, &p->slice, all, err))
         return err->status;
     yk__engine_unbuffer(e, &p->moment[k], had, &e->stats.state_bytes);
     if (has && yk__engine_buffer(e, has, &p->moment[k], &e->stats.state_bytes, err))
@@ -156,7 +155,7 @@ static yk_status change_members(yk__engine *e, const yk__roles *roles, yk_error 
         return YK_OK;
     for (uint32_t r = 0; r < e->world; r++)
         back = back || (roles->member[r] && !e->roles.member[r]);
-    if (!e->config.dry &&
+    if (e->talks &&
         (yk__group_set_members(e->group, roles->member, err) ||
          (back && catch_up(e, root, e->excluded && roles->member[e->rank], err))))
         return err->status;
@@ -183,14 +182,14 @@ yk_status yk__engine_set_roles(yk__engine *e, const yk__roles *roles, yk_error *
 {
     if (check_roles(e, roles, err) || e->world == 1)
         return err->status;
-    if (!e->config.dry && agree_on(e, roles, err))
+    if (e->talks && agree_on(e, roles, err))
         return err->status;
     return change_members(e, roles, err) ? err->status : change_owners(e, roles, err);
 }
 
 yk_status yk__engine_catch_up(yk__engine *e, yk_error *err)
 {
-    if (e->world == 1 || e->config.dry || !yk__group_excludes(e->group))
+    if (!e->talks || !yk__group_excludes(e->group))
         return YK_OK;
     if (yk__group_barrier(e->group, err) || catch_up(e, yk__roles_first(e), e->excluded, err))
         return err->status;

@@ -112,7 +112,7 @@ static yk_status share_grads(yk__engine *e, yk_error *err)
     if (e->world == 1 || !e->flat)
         return YK_OK;
     e->stats.shared_bytes += e->flat * sizeof(float) * (e->world + 1ull);
-    if (e->config.dry)
+    if (!e->talks)
         return YK_OK;
     snprintf(what, sizeof what, "gradients-%u", e->layouts);
     if (yk__group_shared(e->group, what, e->flat * sizeof(float) * e->world, &mem, err))
@@ -169,8 +169,8 @@ static bool wrap_shared(yk__engine *e, float *shared, uint64_t bytes, yk_buffer 
 {
     if (!(e->dev->caps.flags & YK_CAP_WRAP))
         return false;
-    *b = e->config.dry ? (yk_buffer *)(void *)e : NULL; /* never looked at */
-    return e->config.dry || !e->dev->table->buffer_wrap(e->dev->handle, shared, bytes, b);
+    *b = NULL;
+    return !e->dev->table->buffer_wrap(e->dev->handle, shared, bytes, b);
 }
 
 /* The device adds the gradients up in shared memory itself. */
@@ -178,7 +178,7 @@ static yk_status make_grad(yk__engine *e, yk__bucket *p, yk_error *err)
 {
     const uint64_t bytes = p->n * sizeof(float);
     if (e->world > 1) {
-        p->shared = e->config.dry ? NULL : e->grad_base + (uint64_t)e->rank * e->flat + p->flat;
+        p->shared = !e->grad_base ? NULL : e->grad_base + (uint64_t)e->rank * e->flat + p->flat;
         p->is_wrapped = wrap_shared(e, p->shared, bytes, &p->grad);
         if (p->is_wrapped)
             return YK_OK;
@@ -191,7 +191,7 @@ static yk_status make_value(yk__engine *e, yk__bucket *p, yk_error *err)
 {
     const uint64_t bytes = p->n * sizeof(float);
     p->is_common = p->trained && e->world > 1 && yk__engine_wraps(e) &&
-                   wrap_shared(e, e->config.dry ? NULL : e->param_base + p->flat, bytes, &p->value);
+                   wrap_shared(e, e->param_base ? e->param_base + p->flat : NULL, bytes, &p->value);
     return p->is_common ? YK_OK : yk__engine_buffer(e, bytes, &p->value, &e->stats.param_bytes, err);
 }
 
@@ -210,7 +210,7 @@ static yk_status make_bucket(yk__engine *e, yk__bucket *p, yk_error *err)
 static yk_status check_agreement(yk__engine *e, yk_error *err)
 {
     uint64_t mine = YK_HASH_SEED, all[YK__RANKS];
-    if (e->world == 1 || e->config.dry)
+    if (!e->talks)
         return YK_OK;
     for (size_t i = 0; i < e->n_param; i++)
         if (e->param[i].pending && e->param[i].trained)
@@ -228,7 +228,7 @@ static yk_status check_agreement(yk__engine *e, yk_error *err)
 /* To where excluded ranks take parameters from, and those with memory of their own in an update. */
 static void flush_shared(const yk__engine *e)
 {
-    if (e->world == 1 || e->config.dry || e->rank != yk__roles_first(e))
+    if (!e->talks || e->rank != yk__roles_first(e))
         return;
     for (size_t i = 0; i < e->n_param; i++) {
         const yk__eparam *p = &e->param[i];
@@ -254,7 +254,7 @@ static yk_status flush_pending(yk__engine *e, yk_error *err)
     }
     e->version++;
     e->compute_stale = YK__STALE_ALL;
-    return !e->config.dry && yk__group_excludes(e->group) ? yk__group_barrier(e->group, err) : YK_OK;
+    return yk__group_excludes(e->group) ? yk__group_barrier(e->group, err) : YK_OK;
 }
 
 yk_status yk__store_lay_out(yk__engine *e, yk_error *err)
@@ -289,7 +289,7 @@ static void free_part(yk__engine *e, yk_buffer **b, bool shared, uint64_t bytes,
 {
     if (!shared)
         yk__engine_unbuffer(e, b, bytes, account);
-    else if (*b && !e->config.dry)
+    else if (*b)
         e->dev->table->buffer_free(*b);
     *b = NULL;
 }
@@ -320,7 +320,7 @@ static yk_status drop_layout(yk__engine *e, yk_error *err)
     if (e->has_opt)
         return yk__fail(err, YK_E_ARG, "a parameter was added or frozen after the optimizer's state was made; do it before "
                                        "the first step");
-    for (size_t i = 0; i < e->n_param && !e->config.dry; i++) {
+    for (size_t i = 0; i < e->n_param; i++) {
         yk__eparam *p = &e->param[i];
         p->pending = yk__malloc(p->n * sizeof(float));
         if (!p->pending)
@@ -365,7 +365,7 @@ static yk_status read_shared(yk__engine *e, const yk__eparam *p, float *data, yk
 yk_status yk__store_param(yk__engine *e, uint32_t number, float *data, yk_error *err)
 {
     const yk__eparam *p = &e->param[number];
-    if (e->excluded && p->trained && !e->config.dry)
+    if (e->excluded && p->trained && e->param_base)
         return read_shared(e, p, data, err);
     return yk__store_io(e, e->bucket[p->bucket].value, p->at * sizeof(float), data, p->n * sizeof(float), false, err);
 }
@@ -383,8 +383,6 @@ yk_status yk__engine_param_write(yk__engine *e, uint32_t number, const float *da
     if (check_param(e, number, err))
         return err->status;
     p = &e->param[number];
-    if (e->config.dry)
-        return YK_OK;
     if (!p->pending)
         p->pending = yk__malloc(p->n * sizeof(float));
     if (!p->pending)

@@ -82,7 +82,7 @@ static yk_status summed_stats(yk__engine *e, double divisor, double sum[2], yk_e
 {
     double v[YK__EXACT_NUMBERS];
     yk__exact_get(&e->squares, v);
-    if (yk__engine_idle(e, err) || yk__group_sum_members(e->group, v, YK__EXACT_NUMBERS, err))
+    if (yk__engine_idle(e, err) || (e->talks && yk__group_sum_members(e->group, v, YK__EXACT_NUMBERS, err)))
         return err->status;
     sum[0] = yk__exact_value(v) / divisor / divisor;
     sum[1] = v[YK__EXACT_WORDS];
