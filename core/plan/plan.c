@@ -264,7 +264,9 @@ void yk__plan_free(yk__plan *p)
         yk__graph_free(&p->segment[i].own);
     yk__graph_free(&p->graph);
     yk__free(p->segment);
-    yk__free(p->done);
+    yk__free(p->action);
+    yk__free(p->before);
+    yk__free(p->use);
     yk__free(p->result_offset);
     yk__free(p);
 }

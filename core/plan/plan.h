@@ -55,18 +55,35 @@ typedef struct yk__plan_request {
                                             0: 64 KiB */
 } yk__plan_request;
 
-/* What happens at the end of a segment. */
-typedef enum yk__boundary { YK_BOUND_NONE, YK_BOUND_BUCKET, YK_BOUND_ALL_REDUCE } yk__boundary;
+/* ---- What ranks do together, between segments (docs/decisions/0018) ---- */
+
+typedef enum yk__action_kind {
+    YK__ACTION_ALL_REDUCE,     /* a vector of f32 of a slot, over the members, in place */
+    YK__ACTION_REDUCE_SCATTER, /* a bucket of gradients, in the last micro batch of a window: each owner gets the sum of its slice */
+} yk__action_kind;
+
+typedef struct yk__action {
+    yk__action_kind kind;
+    uint32_t op;            /* ALL_REDUCE: YK_REDUCE_*; of moments [3, count / 3] */
+    uint32_t target;        /* ALL_REDUCE: the slot; REDUCE_SCATTER: the bucket */
+    uint64_t offset, count; /* bytes from where the slot or bucket begins; elements */
+    uint32_t start_after;   /* the segment that makes what it takes */
+    uint32_t needed_by;     /* the segment that takes what it makes; n_segment: none of this plan does */
+} yk__action;
+
+/* A slot that a segment touches. */
+typedef struct yk__slot_use {
+    uint32_t slot;
+    bool is_read, is_written;
+    bool is_first, is_last; /* of the plan's segments, before and after which the slot's memory need not be there */
+} yk__slot_use;
 
 typedef struct yk__segment {
-    yk_graph graph;                /* ready for program_new; no nodes: nothing to run */
-    yk__graph own;                 /* its arrays */
-    yk__boundary boundary;
-    bool overlapped;               /* runs while the sum of the all_reduce before it is on its way */
-    uint32_t first_done, n_done;   /* YK_BOUND_BUCKET: plan->done[first_done ..] are complete */
-    uint32_t slot;                 /* YK_BOUND_ALL_REDUCE: f32 vector to reduce over ranks, in place */
-    uint64_t offset, count;
-    bool moments, max;             /* not the sum: the moments of [3, count / 3]; the largest */
+    yk_graph graph;                  /* ready for program_new; no nodes: nothing to run */
+    yk__graph own;                   /* its arrays */
+    uint32_t first_use, n_use;       /* plan->use[first_use ..]: all slots that it touches */
+    uint32_t first_before, n_before; /* plan->before[first_before ..]: actions that are done before it runs */
+    uint32_t first_after, n_after;   /* plan->action[first_after ..]: those that start once it was submitted, in this order */
 } yk__segment;
 
 typedef struct yk__plan {
@@ -74,7 +91,11 @@ typedef struct yk__plan {
                                       assigned state the trace does not read */
     uint32_t n_segment;
     yk__segment *segment;
-    uint32_t *done;                /* all buckets, in the order in which they are completed */
+    uint32_t n_action, n_use;
+    yk__action *action;            /* by start_after; at most one all_reduce is on its way at any time */
+    uint32_t *before;              /* the numbers of all actions, by needed_by */
+    uint32_t first_at_end;         /* before[first_at_end ..]: what no segment needs, but what comes after the plan */
+    yk__slot_use *use;             /* by segment, then slot */
     uint32_t bucket_slot;          /* slot of bucket 0 */
     uint32_t result_slot;          /* results lie there, at result_offset[i] */
     uint64_t *result_offset;

@@ -63,7 +63,7 @@ static void free_scratch(yk__engine *e)
     yk__engine_unbuffer(e, &e->result, e->result_bytes, &e->stats.input_bytes);
     for (uint32_t i = 0; i <= YK__STAGES; i++)
         yk__stage_free(e, &e->stage[i]);
-    yk__free(e->sum);
+    yk__free(e->reduction.copy);
 }
 
 /* Of a job that was aborted too: what was queued still reads and writes the buffers that are about to go. */

@@ -72,6 +72,15 @@ typedef struct yk__stage {
     uint64_t bytes, point; /* point: until then it is read */
 } yk__stage;
 
+/* An all_reduce: where the vector lies, and where the host works on it: there, where it sees it, else on a copy of its own. */
+typedef struct yk__reduction {
+    yk_buffer *buffer;
+    uint64_t offset;
+    float *vector;
+    float *copy;
+    uint64_t copy_bytes;
+} yk__reduction;
+
 /* Which compute-format copies are not what the parameters are. */
 typedef enum yk__stale { YK__FRESH, YK__STALE_TRAINED, YK__STALE_ALL } yk__stale;
 
@@ -96,8 +105,7 @@ struct yk__engine {
     yk_buffer *arena, *input, *result;
     uint64_t arena_bytes, input_bytes, result_bytes;
     yk__stage stage[YK__STAGES + 1]; /* the last is the update's: its few numbers hold up no micro batch's area */
-    float *sum;                /* host copy of an all_reduce's operand */
-    uint64_t sum_bytes;
+    yk__reduction reduction;   /* the all_reduce on its way: one at a time */
 
     yk__prog **prog;           /* the cache */
     size_t n_prog, cap_prog;

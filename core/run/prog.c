@@ -156,26 +156,32 @@ static void bind_state(const yk__engine *e, yk__prog *p, uint32_t i, uint32_t ke
         p->slot[i] = e->state[key].buffer;
 }
 
-static void bind_slots(const yk__engine *e, yk__prog *p, yk_buffer *input)
+static void bind_slot(const yk__engine *e, yk__prog *p, uint32_t i, yk_buffer *input)
 {
-    for (uint32_t i = 0; i < p->n_slot; i++) {
-        const yk_slot *s = &p->plan->graph.slot[i];
-        p->slot_version[i] = e->runs;
-        if (s->kind == YK_SLOT_ARENA) {
-            p->slot[i] = e->arena;
-        } else if (s->kind == YK_SLOT_INPUT) {
-            p->slot[i] = input;
-            p->slot_offset[i] = p->input_offset[s->key];
-        } else if (s->kind == YK_SLOT_PARAM) {
-            bind_param(e, p, i, s->key);
-        } else if (s->kind == YK_SLOT_STATE) {
-            bind_state(e, p, i, s->key);
-        } else if (s->kind == YK_SLOT_GRAD) {
-            p->slot[i] = e->bucket[s->key].grad;
-        } else {
-            p->slot[i] = e->result;
-        }
+    const yk_slot *s = &p->plan->graph.slot[i];
+    p->slot_version[i] = e->runs;
+    if (s->kind == YK_SLOT_ARENA) {
+        p->slot[i] = e->arena;
+    } else if (s->kind == YK_SLOT_INPUT) {
+        p->slot[i] = input;
+        p->slot_offset[i] = p->input_offset[s->key];
+    } else if (s->kind == YK_SLOT_PARAM) {
+        bind_param(e, p, i, s->key);
+    } else if (s->kind == YK_SLOT_STATE) {
+        bind_state(e, p, i, s->key);
+    } else if (s->kind == YK_SLOT_GRAD) {
+        p->slot[i] = e->bucket[s->key].grad;
+    } else {
+        p->slot[i] = e->result;
     }
+}
+
+/* What a segment touches is looked up right before it runs, as it may have come only now; it sees nothing else. */
+static void bind_segment(const yk__engine *e, yk__prog *p, const yk__segment *s, yk_buffer *input)
+{
+    memset(p->slot, 0, p->n_slot * sizeof(*p->slot));
+    for (uint32_t i = 0; i < s->n_use; i++)
+        bind_slot(e, p, p->plan->use[s->first_use + i].slot, input);
 }
 
 void yk__stage_free(yk__engine *e, yk__stage *s)
@@ -256,21 +262,6 @@ static yk_status upload_inputs(yk__engine *e, const yk__prog *p, uint32_t n, con
     return YK_OK;
 }
 
-static yk_status reserve_sum(yk__engine *e, uint64_t bytes, yk_error *err)
-{
-    if (e->sum_bytes >= bytes)
-        return YK_OK;
-    if (e->sum && yk__engine_idle(e, err)) /* the last sum may still be on its way to the device */
-        return err->status;
-    yk__free(e->sum);
-    e->sum_bytes = 0;
-    e->sum = yk__aligned(bytes, 64);
-    if (!e->sum)
-        return yk__fail_mem(err, bytes, "a sum over ranks");
-    e->sum_bytes = bytes;
-    return YK_OK;
-}
-
 static yk_status submit_segment(yk__engine *e, yk__prog *p, uint32_t i, yk_error *err)
 {
     const yk_submit s = {
@@ -289,71 +280,116 @@ static yk_status submit_segment(yk__engine *e, yk__prog *p, uint32_t i, yk_error
     return st ? yk__plugin_fail(err, e->dev->plugin, st, "starting a program") : YK_OK;
 }
 
-/* Segment i, and which buckets are complete with it. */
-static yk_status run_segment(yk__engine *e, yk__prog *p, uint32_t i, yk_error *err)
-{
-    const yk__segment *s = &p->plan->segment[i];
-    if (submit_segment(e, p, i, err))
-        return err->status;
-    for (uint32_t k = 0; k < s->n_done; k++)
-        e->bucket[p->plan->done[s->first_done + k]].point = e->last_point;
-    return YK_OK;
-}
+/* ---- Actions ---- */
 
-/* Runs the segments from *i that need not wait for a sum; the device is idle afterwards. */
-static yk_status run_overlapped(yk__engine *e, yk__prog *p, uint32_t *i, yk_error *err)
-{
-    for (; *i < p->plan->n_segment && p->plan->segment[*i].overlapped; ++*i)
-        if (run_segment(e, p, *i, err))
-            return err->status;
-    return yk__engine_idle(e, err);
-}
-
-/* Where the host sees this vector of the device's memory, or NULL. It may look while the device is idle. */
-static float *in_place(const yk__engine *e, const yk__prog *p, const yk__segment *s)
+/* Where the host sees this part of a buffer, or NULL. It may look while the device is idle. */
+static float *in_place(const yk__engine *e, yk_buffer *b, uint64_t offset)
 {
     char *map = NULL;
     if (e->dev->caps.flags & YK_CAP_HOST_VISIBLE)
-        map = e->dev->table->buffer_map(p->slot[s->slot]);
-    return map ? (float *)(void *)(map + p->slot_offset[s->slot] + s->offset) : NULL;
+        map = e->dev->table->buffer_map(b);
+    return map ? (float *)(void *)(map + offset) : NULL;
 }
 
-/* Messages of what is reduced: the columns of one row, or of the three of moments. */
-static yk_status reduce_columns(yk__engine *e, yk__prog *p, const yk__segment *s, float *v, uint32_t *i, yk_error *err)
+static yk_status reserve_copy(yk__engine *e, yk__reduction *r, uint64_t bytes, yk_error *err)
 {
-    const uint32_t rows = s->moments ? 3 : 1, most = YK__GROUP_FLOATS / rows;
-    const uint64_t columns = s->count / rows;
-    double begin;
-    for (uint64_t from = 0; from < columns; from += most) {
-        const yk__columns c = {v + from, rows, (uint32_t)(columns - from < most ? columns - from : most), columns, s->max};
-        if (yk__group_reduce_begin(e->group, &c, err) || run_overlapped(e, p, i, err))
+    if (r->copy_bytes >= bytes)
+        return YK_OK;
+    if (r->copy && yk__engine_idle(e, err)) /* the last one may still be on its way to the device */
+        return err->status;
+    yk__free(r->copy);
+    r->copy_bytes = 0;
+    r->copy = yk__aligned(bytes, 64);
+    if (!r->copy)
+        return yk__fail_mem(err, bytes, "a sum over ranks");
+    r->copy_bytes = bytes;
+    return YK_OK;
+}
+
+/* The part of the vector from column `from` on that goes in one message: of one row, or of the three of moments. */
+static yk__columns message_of(const yk__action *a, float *v, uint64_t from)
+{
+    const uint32_t rows = a->op == YK_REDUCE_MOMENTS ? 3 : 1, most = YK__GROUP_FLOATS / rows;
+    const uint64_t columns = a->count / rows;
+    return (yk__columns){v + from, rows, (uint32_t)(columns - from < most ? columns - from : most), columns, a->op == YK_REDUCE_MAX};
+}
+
+/* Takes a vector of the program's memory along. Where the host does not see it, it is fetched. */
+static yk_status begin_all_reduce(yk__engine *e, const yk__prog *p, const yk__action *a, yk_error *err)
+{
+    yk__reduction *r = &e->reduction;
+    const uint64_t bytes = a->count * sizeof(float);
+    yk__columns first;
+    if (!e->talks)
+        return YK_OK;
+    r->buffer = p->slot[a->target];
+    r->offset = p->slot_offset[a->target] + a->offset;
+    r->vector = in_place(e, r->buffer, r->offset);
+    if (r->vector ? yk__engine_idle(e, err)
+                  : reserve_copy(e, r, bytes, err) || yk__store_io(e, r->buffer, r->offset, r->copy, bytes, false, err))
+        return err->status;
+    first = message_of(a, r->vector ? r->vector : r->copy, 0);
+    return yk__group_reduce_begin(e->group, &first, err);
+}
+
+/* The result takes the vector's place: the one thing that is waited for inside a step. What does not go into one message follows
+ * here. A vector that the host does not see goes back without a wait: the queue is in order, so that the host's copy is read
+ * before the next one is fetched into it. */
+static yk_status end_all_reduce(yk__engine *e, const yk__action *a, yk_error *err)
+{
+    const yk__reduction *r = &e->reduction;
+    if (yk__engine_idle(e, err) || !e->talks)
+        return err->status;
+    for (uint64_t from = 0; from < a->count / (a->op == YK_REDUCE_MOMENTS ? 3 : 1);) {
+        const yk__columns c = message_of(a, r->vector ? r->vector : r->copy, from);
+        double begin;
+        if (from && yk__group_reduce_begin(e->group, &c, err))
             return err->status;
         begin = yk__seconds();
         if (yk__group_reduce_end(e->group, &c, err))
             return err->status;
         e->idle += yk__seconds() - begin;
+        from += c.n;
+    }
+    return r->vector ? YK_OK : yk__engine_put(e, r->buffer, r->offset, r->copy, a->count * sizeof(float), err);
+}
+
+/* Starts what is done once the segment that was just submitted has run. */
+static yk_status begin_action(yk__engine *e, const yk__prog *p, const yk__action *a, yk_error *err)
+{
+    switch (a->kind) {
+    case YK__ACTION_ALL_REDUCE:
+        return begin_all_reduce(e, p, a, err);
+    case YK__ACTION_REDUCE_SCATTER: /* the update adds it up, when the window's last micro batch has run to here */
+        e->bucket[a->target].point = e->last_point;
+        return YK_OK;
     }
     return YK_OK;
 }
 
-/* Reduces a vector of the program's memory over the ranks: the one thing that is waited for inside a step. Segments that do
- * not need it (from *i) run while it is on its way. Where the host does not see it, it is fetched, and goes back without a
- * wait: the queue is in order, so that the host's copy is read before the next one is fetched into it. */
-static yk_status all_reduce(yk__engine *e, yk__prog *p, const yk__segment *s, uint32_t *i, yk_error *err)
+/* Waits for the actions before[first .. first + n) of the plan; for buckets the update does. */
+static yk_status end_actions(yk__engine *e, const yk__plan *p, uint32_t first, uint32_t n, yk_error *err)
 {
-    const uint64_t bytes = s->count * sizeof(float);
-    const uint64_t at = p->slot_offset[s->slot] + s->offset;
-    float *seen, *v;
-    if (!e->talks)
-        return run_overlapped(e, p, i, err);
-    seen = in_place(e, p, s);
-    if (seen ? yk__engine_idle(e, err)
-             : reserve_sum(e, bytes, err) || yk__store_io(e, p->slot[s->slot], at, e->sum, bytes, false, err))
+    for (uint32_t i = first; i < first + n; i++) {
+        const yk__action *a = &p->action[p->before[i]];
+        if (a->kind == YK__ACTION_ALL_REDUCE && end_all_reduce(e, a, err))
+            return err->status;
+    }
+    return YK_OK;
+}
+
+static yk_status run_segment(yk__engine *e, yk__prog *p, uint32_t i, yk_buffer *input, yk_error *err)
+{
+    const yk__segment *s = &p->plan->segment[i];
+    if (end_actions(e, p->plan, s->first_before, s->n_before, err))
         return err->status;
-    v = seen ? seen : e->sum;
-    if (reduce_columns(e, p, s, v, i, err))
+    bind_segment(e, p, s, input);
+    if (submit_segment(e, p, i, err))
         return err->status;
-    return seen ? YK_OK : yk__engine_put(e, p->slot[s->slot], at, v, bytes, err);
+    for (uint32_t k = 0; k < s->n_after; k++)
+        if (begin_action(e, p, &p->plan->action[s->first_after + k], err))
+            return err->status;
+    return YK_OK;
 }
 
 static yk_status reserve_step(yk__engine *e, const yk__prog *p, yk_error *err)
@@ -373,12 +409,11 @@ yk_status yk__prog_run(yk__engine *e, yk__prog *p, uint32_t n_input, const void 
     if (reserve_step(e, p, err) || upload_inputs(e, p, n_input, input, bytes, &stage, err))
         return err->status;
     e->runs++;
-    bind_slots(e, p, stage ? stage->buffer : e->input);
-    for (uint32_t i = 0; i < p->plan->n_segment;) {
-        const yk__segment *s = &p->plan->segment[i];
-        if (run_segment(e, p, i++, err) || (s->boundary == YK_BOUND_ALL_REDUCE && all_reduce(e, p, s, &i, err)))
+    for (uint32_t i = 0; i < p->plan->n_segment; i++)
+        if (run_segment(e, p, i, stage ? stage->buffer : e->input, err))
             return err->status;
-    }
+    if (end_actions(e, p->plan, p->plan->first_at_end, p->plan->n_action - p->plan->first_at_end, err))
+        return err->status;
     if (stage)
         stage->point = e->last_point;
     return YK_OK;

@@ -179,35 +179,57 @@ static void memory_free(memory *m)
         free(m->slot[i]);
 }
 
-static void run_segment(const yk__segment *s, const memory *m)
+/* The segment sees the slots that it is said to touch and no other. */
+static void run_segment(const yk__plan *p, const yk__segment *s, const memory *m)
 {
     yk_error err = YK_ERROR_INIT;
+    void *slot[512] = {0};
+    for (uint32_t i = s->first_use; i < s->first_use + s->n_use; i++)
+        slot[p->use[i].slot] = m->slot[p->use[i].slot];
     ck_assert_msg(!yk__graph_check(&s->graph, &err), "%s", err.text);
     for (uint32_t k = 0; k < s->graph.n_node; k++)
-        ck_assert_msg(!yk__eval_node(&s->graph, k, m->slot, &err), "%s", err.text);
+        ck_assert_msg(!yk__eval_node(&s->graph, k, slot, &err), "%s", err.text);
 }
 
 /* The sum over one rank; while it is on its way, its place holds nothing of use. */
-static void sum_over_ranks(const yk__plan *p, uint32_t *i, const memory *m)
+static char *begin_sum(const yk__action *a, const memory *m)
 {
-    const yk__segment *s = &p->segment[*i - 1];
-    char *at = (char *)m->slot[s->slot] + s->offset, *sum = malloc(s->count * 4);
-    memcpy(sum, at, s->count * 4);
-    memset(at, 0xff, s->count * 4);
-    for (; *i < p->n_segment && p->segment[*i].overlapped; ++*i)
-        run_segment(&p->segment[*i], m);
-    memcpy(at, sum, s->count * 4);
-    free(sum);
+    char *at = (char *)m->slot[a->target] + a->offset, *sum = malloc(a->count * 4);
+    memcpy(sum, at, a->count * 4);
+    memset(at, 0xff, a->count * 4);
+    return sum;
+}
+
+static void end_sums(const yk__plan *p, uint32_t first, uint32_t n, char **sum, const memory *m)
+{
+    for (uint32_t i = first; i < first + n; i++) {
+        const yk__action *a = &p->action[p->before[i]];
+        if (a->kind != YK__ACTION_ALL_REDUCE)
+            continue;
+        ck_assert_ptr_nonnull(*sum);
+        memcpy((char *)m->slot[a->target] + a->offset, *sum, a->count * 4);
+        free(*sum);
+        *sum = NULL;
+    }
 }
 
 static void run(const yk__plan *p, memory *m)
 {
+    char *sum = NULL; /* on its way; one at most */
     memory_new(m, &p->graph);
-    for (uint32_t i = 0; i < p->n_segment;) {
-        run_segment(&p->segment[i++], m);
-        if (p->segment[i - 1].boundary == YK_BOUND_ALL_REDUCE)
-            sum_over_ranks(p, &i, m);
+    for (uint32_t i = 0; i < p->n_segment; i++) {
+        const yk__segment *s = &p->segment[i];
+        end_sums(p, s->first_before, s->n_before, &sum, m);
+        run_segment(p, s, m);
+        for (uint32_t k = s->first_after; k < s->first_after + s->n_after; k++) {
+            if (p->action[k].kind != YK__ACTION_ALL_REDUCE)
+                continue;
+            ck_assert_ptr_null(sum);
+            sum = begin_sum(&p->action[k], m);
+        }
     }
+    end_sums(p, p->first_at_end, p->n_action - p->first_at_end, &sum, m);
+    ck_assert_ptr_null(sum);
 }
 
 /* Follows who wrote each stretch of the arena last: an operand must still be there. */

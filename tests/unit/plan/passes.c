@@ -124,14 +124,75 @@ START_TEST(weight_gradients_overlap_sums)
     uint32_t sums = 0, overlapped = 0;
     ref.claim = _i;
     p = plan_norm(&n, false);
-    for (uint32_t i = 0; i < p->n_segment; i++) {
-        sums += p->segment[i].boundary == YK_BOUND_ALL_REDUCE;
-        for (uint32_t k = 0; k < p->segment[i].graph.n_node && p->segment[i].overlapped; k++)
-            overlapped += sums == 2 && p->segment[i].graph.node[k].op == YK_OP_CONV2D_DW;
+    for (uint32_t j = 0; j < p->n_action; j++) {
+        const yk__action *a = &p->action[j];
+        sums += a->kind == YK__ACTION_ALL_REDUCE;
+        for (uint32_t i = a->start_after + 1; sums == 2 && a->kind == YK__ACTION_ALL_REDUCE && i < a->needed_by; i++)
+            for (uint32_t k = 0; k < p->segment[i].graph.n_node; k++)
+                overlapped += p->segment[i].graph.node[k].op == YK_OP_CONV2D_DW;
     }
     ck_assert_uint_eq(sums, 2);
     if (_i == REF_CLAIM_ALL)
         ck_assert_uint_eq(overlapped, 1);
+    yk__plan_free(p);
+    yk__graph_free(&n.g);
+}
+END_TEST
+
+/* ---- Actions ---- */
+
+/* Whether a use of the slot is in segments [from, to). */
+static bool is_used(const yk__plan *p, uint32_t from, uint32_t to, uint32_t slot)
+{
+    for (uint32_t s = from; s < to; s++)
+        for (uint32_t i = 0; i < p->segment[s].n_use; i++)
+            if (p->use[p->segment[s].first_use + i].slot == slot)
+                return true;
+    return false;
+}
+
+/* Each bucket is given over behind the last segment that writes it, and not before; segments know the first and last use. */
+START_TEST(buckets_are_given_over_when_complete)
+{
+    uint64_t bytes[2];
+    uint32_t given[2] = {0}, waited = 0;
+    yk__plan_request r;
+    yk__plan *p;
+    net n;
+    ref.claim = _i;
+    build(&n, 2, C);
+    request(&n, &r, &(yk__assign){0, n.counted});
+    for (uint32_t i = 0; i < n.n_param; i++)
+        n.param[i].bucket = i < n.n_param / 2; /* backward reaches the later ones first */
+    bytes[0] = bytes[1] = n.bucket_bytes[0];
+    r.n_bucket = 2, r.bucket_bytes = bytes;
+    r.single_rank = false;
+    p = plan(&r);
+    for (uint32_t i = 0; i < p->n_action; i++) {
+        const yk__action *a = &p->action[i];
+        ck_assert_int_eq(a->kind, YK__ACTION_REDUCE_SCATTER);
+        ck_assert_uint_eq(a->count, bytes[0] / 4);
+        ck_assert_uint_eq(a->needed_by, p->n_segment);
+        ck_assert(is_used(p, a->start_after, a->start_after + 1, p->bucket_slot + a->target));
+        ck_assert(!is_used(p, a->start_after + 1, p->n_segment, p->bucket_slot + a->target));
+        given[a->target]++;
+    }
+    ck_assert(given[0] == 1 && given[1] == 1 && p->n_action == 2);
+    ck_assert_uint_eq(p->action[0].target, 0);
+    ck_assert_uint_lt(p->action[0].start_after, p->action[1].start_after);
+    for (uint32_t s = 0; s < p->n_segment; s++) {
+        waited += p->segment[s].n_before;
+        for (uint32_t i = p->segment[s].first_use; i < p->segment[s].first_use + p->segment[s].n_use; i++) {
+            ck_assert_int_eq(p->use[i].is_first, !is_used(p, 0, s, p->use[i].slot));
+            ck_assert_int_eq(p->use[i].is_last, !is_used(p, s + 1, p->n_segment, p->use[i].slot));
+        }
+    }
+    ck_assert_uint_eq(waited, 0); /* the update waits for buckets */
+    ck_assert_uint_eq(p->n_action - p->first_at_end, 2);
+    yk__plan_free(p);
+    r.single_rank = true;
+    p = plan(&r);
+    ck_assert(p->n_action == 0 && p->n_segment == 1);
     yk__plan_free(p);
     yk__graph_free(&n.g);
 }
@@ -621,6 +682,7 @@ int main(void)
     tcase_add_loop_test(c, planned_equals_unplanned, REF_CLAIM_NONE, REF_CLAIM_ADD + 1);
     tcase_add_loop_test(c, norm_backward_in_two_passes, REF_CLAIM_NONE, REF_CLAIM_ADD + 1);
     tcase_add_loop_test(c, weight_gradients_overlap_sums, REF_CLAIM_NONE, REF_CLAIM_ADD + 1);
+    tcase_add_loop_test(c, buckets_are_given_over_when_complete, REF_CLAIM_NONE, REF_CLAIM_ADD + 1);
     tcase_add_loop_test(c, recomputed_bits_are_equal, REF_CLAIM_NONE, REF_CLAIM_ADD + 1);
     tcase_add_test(c, kept_to_the_byte);
     tcase_add_test(c, loss_in_place);
