@@ -1,215 +1,141 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The engine as an object: making it, buffers and their account, waiting, reports. */
-#include <stdlib.h>
+/* The engine as an object: making and joining its parts, waiting, reports. */
+#include "core/run/engine.h"
+
 #include <string.h>
-#include <time.h>
 
 #include "core/base/mem.h"
 #include "core/base/option.h"
-#include "core/run/internal.h"
 
-double yk__seconds(void)
+static yk_status check_precision(const yk__device *dev, yk_dtype precision, yk_error *err)
 {
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
-
-static yk_status check_precision(const yk__engine *e, yk_error *err)
-{
-    const uint32_t mask = 1u << e->config.precision;
-    const yk_device_caps *c = &e->dev->caps;
+    const uint32_t mask = 1u << precision;
+    const yk_device_caps *c = &dev->caps;
     char have[64] = "";
-    if (e->config.precision >= YK_DTYPE_COUNT || !yk__dtype_is_float(e->config.precision) ||
-        e->config.precision == YK_F64)
+    if (precision >= YK_DTYPE_COUNT || !yk__dtype_is_float(precision) || precision == YK_F64)
         return yk__fail(err, YK_E_ARG, "precision must be f32, bf16 or f16");
     if ((c->store & mask) && (c->compute & mask))
         return YK_OK;
     for (uint32_t d = 0; d < YK_DTYPE_COUNT; d++)
         if (yk__dtype_is_float(d) && (c->store & c->compute & 1u << d) && strlen(have) + 12 < sizeof have)
             strcat(strcat(have, *have ? ", " : ""), yk__dtype_name(d));
-    return yk__fail(err, YK_E_UNSUPPORTED, "%s cannot compute in %s; it has %s", c->name,
-                    yk__dtype_name(e->config.precision), have);
+    return yk__fail(err, YK_E_UNSUPPORTED, "%s cannot compute in %s; it has %s", c->name, yk__dtype_name(precision), have);
 }
 
 yk_status yk__engine_new(yk__device *dev, yk__group *group, const yk__engine_config *c, yk__engine **out, yk_error *err)
 {
-    yk__engine *e = yk__calloc(1, sizeof *e);
+    yk__engine *e;
+    if (check_precision(dev, c->precision, err))
+        return err->status;
+    e = yk__calloc(1, sizeof *e);
     if (!e)
         return yk__fail_mem(err, sizeof *e, "an engine");
-    e->dev = dev;
-    e->group = group;
-    e->config = *c;
-    e->config.bucket_bytes = c->bucket_bytes ? c->bucket_bytes : yk__option_number(YK__OPTION_BUCKET_BYTES);
-    e->rank = yk__group_rank(group);
-    e->world = yk__group_size(group);
-    e->talks = e->world > 1 && !dev->plans_only;
-    e->version = e->runs = 1;
-    e->divisor = 1.0;
-    e->reduced = true;
-    yk__roles_begin(e);
-    if (check_precision(e, err)) {
-        yk__free(e);
-        return err->status;
-    }
+    yk__exchange_open(&e->exchange, group, dev->plans_only);
+    e->queue = (yk__queue){.dev = dev, .cancel = yk__group_cancel(group), .limit = c->memory_limit};
+    e->params = (yk__params){.queue = &e->queue, .exchange = &e->exchange, .precision = c->precision, .version = 1, .is_reduced = true};
+    e->params.bucket_bytes = c->bucket_bytes ? c->bucket_bytes : yk__option_number(YK__OPTION_BUCKET_BYTES);
+    e->exec = (yk__exec){.queue = &e->queue, .exchange = &e->exchange, .params = &e->params, .cache_bytes = c->cache_bytes, .runs = 1};
+    e->updater = (yk__updater){.exec = &e->exec, .params = &e->params, .divisor = 1.0};
     *out = e;
     return YK_OK;
-}
-
-static void free_scratch(yk__engine *e)
-{
-    yk__engine_unbuffer(e, &e->arena, e->arena_bytes, &e->stats.arena_bytes);
-    yk__engine_unbuffer(e, &e->input, e->input_bytes, &e->stats.input_bytes);
-    yk__engine_unbuffer(e, &e->result, e->result_bytes, &e->stats.input_bytes);
-    for (uint32_t i = 0; i <= YK__STAGES; i++)
-        yk__stage_free(e, &e->stage[i]);
-    yk__free(e->reduction.copy);
-}
-
-/* Of a job that was aborted too: what was queued still reads and writes the buffers that are about to go. */
-static void drain_device(const yk__engine *e)
-{
-    yk_error ignored = YK_ERROR_INIT;
-    if (e->last_point > e->waited)
-        yk__device_wait(e->dev, e->last_point, NULL, &ignored);
 }
 
 void yk__engine_free(yk__engine *e)
 {
     if (!e)
         return;
-    drain_device(e);
-    yk__optim_drop(e);
-    yk__cache_clear(e);
-    yk__store_free(e);
-    free_scratch(e);
-    for (size_t i = 0; i < e->n_state; i++) {
-        yk__engine_unbuffer(e, &e->state[i].buffer, e->state[i].n * yk_dtype_bytes(e->state[i].dtype),
-                            &e->stats.state_bytes);
-        yk__free(e->state[i].name);
-    }
-    for (size_t i = 0; i < e->n_param; i++) {
-        yk__free(e->param[i].name);
-        yk__free(e->param[i].pending);
-    }
-    yk__free(e->param);
-    yk__free(e->state);
-    yk__free(e->group_of);
+    yk__queue_drain(&e->queue);
+    yk__updater_free(&e->updater);
+    yk__cache_clear(&e->exec);
+    yk__compute_drop(&e->exec);
+    yk__params_drop_layout(&e->params);
+    yk__exec_free(&e->exec);
+    yk__params_free(&e->params);
     yk__free(e);
-}
-
-static yk_status check_limits(const yk__engine *e, uint64_t bytes, yk_error *err)
-{
-    if (e->dev->caps.max_alloc && bytes > e->dev->caps.max_alloc)
-        return yk__fail(err, YK_E_MEM, "%s: a buffer of %llu bytes was needed; the device's largest has %llu",
-                        e->dev->caps.name, (unsigned long long)bytes, (unsigned long long)e->dev->caps.max_alloc);
-    if (e->config.memory_limit && e->held + bytes > e->config.memory_limit)
-        return yk__fail(err, YK_E_MEM,
-                        "memory limit: %llu bytes are needed on %s, the limit is %llu; raise it, or take a smaller batch",
-                        (unsigned long long)(e->held + bytes), e->dev->caps.name,
-                        (unsigned long long)e->config.memory_limit);
-    return YK_OK;
-}
-
-void yk__engine_count(yk__engine *e, uint64_t bytes, uint64_t *account)
-{
-    e->held += bytes;
-    *account += bytes;
-    if (e->held > e->stats.peak_bytes)
-        e->stats.peak_bytes = e->held;
-}
-
-yk_status yk__engine_buffer(yk__engine *e, uint64_t bytes, yk_buffer **b, uint64_t *account, yk_error *err)
-{
-    if (check_limits(e, bytes, err) || yk__device_buffer(e->dev, bytes, b, err))
-        return err->status;
-    yk__engine_count(e, bytes, account);
-    return YK_OK;
-}
-
-bool yk__engine_wraps(const yk__engine *e)
-{
-    const uint32_t must = YK_CAP_WRAP | YK_CAP_HOST_VISIBLE | YK_CAP_CPU;
-    return (e->dev->caps.flags & must) == must;
-}
-
-yk_status yk__engine_wrap(yk__engine *e, void *host, uint64_t bytes, yk_buffer **b, uint64_t *account, yk_error *err)
-{
-    yk_status st;
-    if (check_limits(e, bytes, err))
-        return err->status;
-    yk__plugin_words();
-    st = e->dev->table->buffer_wrap(e->dev->handle, host, bytes, b);
-    if (st)
-        return yk__plugin_fail(err, e->dev->plugin, st, "a buffer over host memory");
-    yk__engine_count(e, bytes, account);
-    return YK_OK;
-}
-
-void yk__engine_unbuffer(yk__engine *e, yk_buffer **b, uint64_t bytes, uint64_t *account)
-{
-    if (!*b)
-        return;
-    e->dev->table->buffer_free(*b);
-    *b = NULL;
-    e->held -= bytes;
-    *account -= bytes;
-}
-
-yk_status yk__engine_reserve(yk__engine *e, yk_buffer **b, uint64_t *have, uint64_t bytes, uint64_t *account, yk_error *err)
-{
-    if (bytes <= *have)
-        return YK_OK;
-    if (*b && yk__engine_idle(e, err))
-        return err->status;
-    yk__engine_unbuffer(e, b, *have, account);
-    *have = 0;
-    if (yk__engine_buffer(e, bytes, b, account, err))
-        return err->status;
-    *have = bytes;
-    return YK_OK;
-}
-
-yk_status yk__engine_put(yk__engine *e, yk_buffer *b, uint64_t offset, const void *src, uint64_t bytes, yk_error *err)
-{
-    return yk__device_put(e->dev, b, offset, src, bytes, &e->last_point, err);
-}
-
-yk_status yk__engine_get(yk__engine *e, yk_buffer *b, uint64_t offset, void *dst, uint64_t bytes, yk_error *err)
-{
-    return yk__device_get(e->dev, b, offset, dst, bytes, &e->last_point, err);
-}
-
-yk_status yk__engine_wait_point(yk__engine *e, uint64_t point, yk_error *err)
-{
-    if (point <= e->waited)
-        return YK_OK;
-    if (yk__device_wait(e->dev, point, yk__group_cancel(e->group), err))
-        return err->status;
-    e->waited = point;
-    if (e->busy_point && point >= e->busy_point) {
-        e->stats.busy_seconds = yk__seconds() - e->started - e->idle;
-        e->busy_point = 0;
-    }
-    return YK_OK;
-}
-
-yk_status yk__engine_idle(yk__engine *e, yk_error *err)
-{
-    return yk__engine_wait_point(e, e->last_point, err);
 }
 
 yk_status yk__engine_wait(yk__engine *e, uint64_t ticket, yk_error *err)
 {
     if (!ticket || ticket > e->ticket)
-        return yk__engine_idle(e, err);
+        return yk__queue_idle(&e->queue, err);
     if (e->ticket - ticket >= YK__TICKETS) /* points only grow, so that a later ticket's will do */
         ticket = e->ticket - YK__TICKETS + 1;
-    return yk__engine_wait_point(e, e->ticket_point[ticket % YK__TICKETS], err);
+    return yk__queue_wait(&e->queue, e->ticket_point[ticket % YK__TICKETS], err);
+}
+
+/* ---- Parameters and states ---- */
+
+yk_status yk__engine_state(yk__engine *e, const char *name, yk_dtype dtype, uint64_t n, uint32_t *number, yk_error *err)
+{
+    return yk__params_declare_state(&e->params, name, dtype, n, number, err);
+}
+
+yk_status yk__engine_param_write(yk__engine *e, uint32_t number, const float *data, yk_error *err)
+{
+    return yk__params_write(&e->params, number, data, err);
+}
+
+yk_status yk__engine_param_read(yk__engine *e, uint32_t number, float *data, yk_error *err)
+{
+    return yk__params_read(&e->params, number, data, err);
+}
+
+yk_status yk__engine_state_write(yk__engine *e, uint32_t number, const void *data, yk_error *err)
+{
+    return yk__params_write_state(&e->params, number, data, err);
+}
+
+yk_status yk__engine_state_read(yk__engine *e, uint32_t number, void *data, yk_error *err)
+{
+    return yk__params_read_state(&e->params, number, data, err);
+}
+
+/* ---- Updates ---- */
+
+yk_status yk__engine_optimizer(yk__engine *e, const yk__opt_layout *o, yk_error *err)
+{
+    if (e->updater.has_layout)
+        return yk__fail(err, YK_E_ARG, "the engine has its optimizer already");
+    if (yk__engine_lay_out(e, err))
+        return err->status;
+    return yk__updater_begin(&e->updater, o, err);
+}
+
+yk_status yk__engine_update(yk__engine *e, const yk__update *u, yk__updated *out, yk_error *err)
+{
+    if (!e->updater.has_layout)
+        return yk__fail(err, YK_E_INTERNAL, "an update before yk__engine_optimizer");
+    return yk__updater_run(&e->updater, u, out, err);
+}
+
+/* ---- Reports ---- */
+
+void yk__engine_measure(yk__engine *e, bool on)
+{
+    e->updater.measure = on;
 }
 
 void yk__engine_stats_get(const yk__engine *e, yk__engine_stats *s)
 {
-    *s = e->stats;
-    s->trained_elements = e->flat;
+    const uint64_t *bytes = e->queue.bytes;
+    *s = (yk__engine_stats){
+        .peak_bytes = e->queue.peak,
+        .param_bytes = bytes[YK__PARAM_BYTES],
+        .grad_bytes = bytes[YK__GRAD_BYTES],
+        .state_bytes = bytes[YK__STATE_BYTES],
+        .arena_bytes = bytes[YK__ARENA_BYTES],
+        .input_bytes = bytes[YK__INPUT_BYTES],
+        .scratch_bytes = bytes[YK__SCRATCH_BYTES],
+        .kept_bytes = e->exec.kept_bytes,
+        .shared_bytes = e->exchange.shared_bytes,
+        .busy_seconds = e->queue.busy_seconds,
+        .compiles = e->exec.compiles,
+        .hits = e->exec.hits,
+        .plan_seconds = e->exec.plan_seconds,
+        .update_seconds = e->updater.update_seconds,
+        .copy_seconds = e->updater.copy_seconds,
+        .update_elements = e->updater.update_elements,
+        .copy_elements = e->updater.copy_elements,
+        .trained_elements = e->params.n_trained,
+    };
 }

@@ -1,14 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A planned graph as programs of the device: compiling, binding buffers, uploading inputs, running the segments. */
-#include <string.h>
-
-#include "core/base/mem.h"
+/* A planned graph as programs of the device: what is asked of the planner, where inputs lie, compiling the segments. */
 #include "core/base/advance.h"
-#include "core/run/internal.h"
+#include "core/base/mem.h"
+#include "core/run/exec.h"
 
 #define ALIGN 256u
-
-/* ---- Making ---- */
 
 static uint32_t ask_device(void *arg, const yk_graph *g, uint32_t node)
 {
@@ -16,25 +12,25 @@ static uint32_t ask_device(void *arg, const yk_graph *g, uint32_t node)
     return dev->table->claims(dev->handle, g, node);
 }
 
-void yk__prog_request(yk__engine *e, const yk__graph *trace, yk__plan_request *r)
+void yk__prog_request(const yk__exec *x, const yk__graph *trace, yk__plan_request *r)
 {
     *r = (yk__plan_request){
         .trace = trace,
         .loss = YK_NONE,
         .seed = YK_NONE,
-        .single_rank = e->world == 1,
+        .single_rank = x->exchange->world == 1,
         .precision = YK_F32,
-        .caps = &e->dev->caps,
+        .caps = &x->queue->dev->caps,
         .claims = ask_device,
-        .claims_arg = e->dev,
+        .claims_arg = x->queue->dev,
     };
 }
 
 /* Inputs lie one behind the other in one buffer, filled by one transfer. */
-static yk_status lay_inputs(yk__engine *e, yk__prog *p, yk_error *err)
+static yk_status lay_inputs(yk__exec *x, yk__prog *p, yk_error *err)
 {
     const yk__graph *g = &p->plan->graph;
-    const uint64_t align = e->dev->caps.align > ALIGN ? e->dev->caps.align : ALIGN;
+    const uint64_t align = x->queue->dev->caps.align > ALIGN ? x->queue->dev->caps.align : ALIGN;
     for (size_t i = 1; i < g->n_slot; i++)
         if (g->slot[i].kind == YK_SLOT_INPUT && g->slot[i].key >= p->n_input)
             p->n_input = g->slot[i].key + 1;
@@ -54,7 +50,7 @@ static yk_status lay_inputs(yk__engine *e, yk__prog *p, yk_error *err)
 }
 
 /* What the plugin will take beside the slots is counted before it does. */
-static yk_status count_scratch(yk__engine *e, const yk__plan *plan, yk_error *err)
+static yk_status count_scratch(yk__exec *x, const yk__plan *plan, yk_error *err)
 {
     for (uint32_t i = 0; i < plan->n_segment; i++) {
         uint64_t bytes = 0;
@@ -62,16 +58,16 @@ static yk_status count_scratch(yk__engine *e, const yk__plan *plan, yk_error *er
         if (!plan->segment[i].graph.n_node)
             continue;
         yk__plugin_words();
-        st = e->dev->table->graph_scratch(e->dev->handle, &plan->segment[i].graph, &bytes);
+        st = x->queue->dev->table->graph_scratch(x->queue->dev->handle, &plan->segment[i].graph, &bytes);
         if (st)
-            return yk__plugin_fail(err, e->dev->plugin, st, "the scratch memory of a program");
-        if (bytes > e->stats.scratch_bytes)
-            yk__engine_count(e, bytes - e->stats.scratch_bytes, &e->stats.scratch_bytes);
+            return yk__plugin_fail(err, x->queue->dev->plugin, st, "the scratch memory of a program");
+        if (bytes > x->queue->bytes[YK__SCRATCH_BYTES])
+            yk__queue_count(x->queue, bytes - x->queue->bytes[YK__SCRATCH_BYTES], YK__SCRATCH_BYTES);
     }
     return YK_OK;
 }
 
-static yk_status compile_segments(yk__engine *e, yk__prog *p, yk_error *err)
+static yk_status compile_segments(yk__exec *x, yk__prog *p, yk_error *err)
 {
     for (uint32_t i = 0; i < p->plan->n_segment; i++) {
         const yk__segment *s = &p->plan->segment[i];
@@ -79,15 +75,15 @@ static yk_status compile_segments(yk__engine *e, yk__prog *p, yk_error *err)
         if (!s->graph.n_node)
             continue;
         yk__plugin_words();
-        st = e->dev->table->program_new(e->dev->handle, &s->graph, &p->program[i]);
+        st = x->queue->dev->table->program_new(x->queue->dev->handle, &s->graph, &p->program[i]);
         yk__advance();
         if (st)
-            return yk__plugin_fail(err, e->dev->plugin, st, "compiling a program");
+            return yk__plugin_fail(err, x->queue->dev->plugin, st, "compiling a program");
     }
     return YK_OK;
 }
 
-yk_status yk__prog_new(yk__engine *e, const yk__plan_request *r, yk__prog **out, yk_error *err)
+yk_status yk__prog_new(yk__exec *x, const yk__plan_request *r, yk__prog **out, yk_error *err)
 {
     yk__prog *p = yk__calloc(1, sizeof *p);
     size_t n;
@@ -105,22 +101,22 @@ yk_status yk__prog_new(yk__engine *e, const yk__plan_request *r, yk__prog **out,
         yk__fail_mem(err, n * 24, "a program");
         goto free_prog;
     }
-    if (lay_inputs(e, p, err) || yk__compute_make(e, p, err) || count_scratch(e, p->plan, err) || compile_segments(e, p, err))
+    if (lay_inputs(x, p, err) || yk__compute_make(x, p, err) || count_scratch(x, p->plan, err) || compile_segments(x, p, err))
         goto free_prog;
     *out = p;
     return YK_OK;
 free_prog:
-    yk__prog_free(e, p);
+    yk__prog_free(x, p);
     return err->status;
 }
 
-void yk__prog_free(yk__engine *e, yk__prog *p)
+void yk__prog_free(const yk__exec *x, yk__prog *p)
 {
     if (!p)
         return;
     for (uint32_t i = 0; p->program && i < p->plan->n_segment; i++)
         if (p->program[i])
-            e->dev->table->program_free(p->program[i]);
+            x->queue->dev->table->program_free(p->program[i]);
     yk__plan_free(p->plan);
     yk__free(p->program);
     yk__free(p->slot);
@@ -129,292 +125,4 @@ void yk__prog_free(yk__engine *e, yk__prog *p)
     yk__free(p->input_offset);
     yk__free(p->input_size);
     yk__free(p);
-}
-
-/* ---- Running ---- */
-
-static void bind_param(const yk__engine *e, yk__prog *p, uint32_t i, uint32_t key)
-{
-    if (key & YK__KEY_BUCKET) {
-        p->slot[i] = e->bucket[key & ~YK__KEY_BUCKET].value;
-        p->slot_offset[i] = 0;
-    } else if (key & YK__KEY_COMPUTE) {
-        p->slot[i] = e->param[key & ~YK__KEY_COMPUTE].compute;
-        p->slot_offset[i] = 0;
-    } else {
-        p->slot[i] = e->bucket[e->param[key].bucket].value;
-        p->slot_offset[i] = e->param[key].at * sizeof(float);
-    }
-    p->slot_version[i] = e->version;
-}
-
-static void bind_state(const yk__engine *e, yk__prog *p, uint32_t i, uint32_t key)
-{
-    if (key & YK__KEY_BUCKET)
-        p->slot[i] = e->bucket[key & 0xffffffu].moment[(key & ~YK__KEY_BUCKET) >> 24];
-    else
-        p->slot[i] = e->state[key].buffer;
-}
-
-static void bind_slot(const yk__engine *e, yk__prog *p, uint32_t i, yk_buffer *input)
-{
-    const yk_slot *s = &p->plan->graph.slot[i];
-    p->slot_version[i] = e->runs;
-    if (s->kind == YK_SLOT_ARENA) {
-        p->slot[i] = e->arena;
-    } else if (s->kind == YK_SLOT_INPUT) {
-        p->slot[i] = input;
-        p->slot_offset[i] = p->input_offset[s->key];
-    } else if (s->kind == YK_SLOT_PARAM) {
-        bind_param(e, p, i, s->key);
-    } else if (s->kind == YK_SLOT_STATE) {
-        bind_state(e, p, i, s->key);
-    } else if (s->kind == YK_SLOT_GRAD) {
-        p->slot[i] = e->bucket[s->key].grad;
-    } else {
-        p->slot[i] = e->result;
-    }
-}
-
-/* What a segment touches is looked up right before it runs, as it may have come only now; it sees nothing else. */
-static void bind_segment(const yk__engine *e, yk__prog *p, const yk__segment *s, yk_buffer *input)
-{
-    memset(p->slot, 0, p->n_slot * sizeof(*p->slot));
-    for (uint32_t i = 0; i < s->n_use; i++)
-        bind_slot(e, p, p->plan->use[s->first_use + i].slot, input);
-}
-
-void yk__stage_free(yk__engine *e, yk__stage *s)
-{
-    if (s->buffer)
-        yk__engine_unbuffer(e, &s->buffer, s->bytes, &e->stats.input_bytes);
-    yk__free(s->host);
-    *s = (yk__stage){0};
-}
-
-static yk_status stage_new(yk__engine *e, yk__stage *s, uint64_t bytes, yk_error *err)
-{
-    yk_status st = YK_OK;
-    if (s->bytes >= bytes)
-        return YK_OK;
-    yk__stage_free(e, s);
-    s->host = yk__aligned(bytes, 4096);
-    if (!s->host)
-        return yk__fail_mem(err, bytes, "the inputs of a step");
-    s->bytes = bytes;
-    if (yk__engine_wraps(e))
-        st = yk__engine_wrap(e, s->host, bytes, &s->buffer, &e->stats.input_bytes, err);
-    if (st)
-        yk__stage_free(e, s);
-    return st;
-}
-
-/* Of those that nothing reads any more the smallest that is large enough, else the smallest; else the one in use longest.
- * So that no more of them grow than are in use at once. */
-static yk__stage *choose_stage(yk__engine *e, uint64_t bytes)
-{
-    yk__stage *best = &e->stage[0];
-    for (yk__stage *s = best + 1; s < e->stage + YK__STAGES; s++) {
-        const bool idle = s->point <= e->waited, best_idle = best->point <= e->waited;
-        const bool fits = s->bytes >= bytes, best_fits = best->bytes >= bytes;
-        if (idle != best_idle ? idle : !idle ? s->point < best->point : fits != best_fits ? fits : s->bytes < best->bytes)
-            best = s;
-    }
-    return best;
-}
-
-/* A host area that no transfer or program reads any more. */
-static yk_status acquire_stage(yk__engine *e, const yk__prog *p, yk__stage **out, yk_error *err)
-{
-    const bool updates = p == e->opt_prog || p == e->stat_prog;
-    yk__stage *s = updates ? &e->stage[YK__STAGES] : choose_stage(e, p->input_bytes);
-    if (yk__engine_wait_point(e, s->point, err) || stage_new(e, s, p->input_bytes, err))
-        return err->status;
-    *out = s;
-    return YK_OK;
-}
-
-/* The inputs to where the program reads them; *stage: what it reads them from itself, or NULL. */
-static yk_status upload_inputs(yk__engine *e, const yk__prog *p, uint32_t n, const void *const *input, const uint64_t *bytes,
-                        yk__stage **stage, yk_error *err)
-{
-    yk__stage *s = NULL;
-    *stage = NULL;
-    if (!p->input_bytes)
-        return YK_OK;
-    if (acquire_stage(e, p, &s, err))
-        return err->status;
-    for (uint32_t i = 0; i < p->n_input; i++) {
-        if (!p->input_size[i])
-            continue;
-        if (i >= n || bytes[i] < p->input_size[i])
-            return yk__fail(err, YK_E_INTERNAL, "input %u has %llu bytes; the program reads %llu", i,
-                            i < n ? (unsigned long long)bytes[i] : 0ull, (unsigned long long)p->input_size[i]);
-        memcpy((char *)s->host + p->input_offset[i], input[i], p->input_size[i]);
-    }
-    if (s->buffer) {
-        *stage = s;
-        return YK_OK;
-    }
-    if (yk__engine_put(e, e->input, 0, s->host, p->input_bytes, err))
-        return err->status;
-    s->point = e->last_point;
-    return YK_OK;
-}
-
-static yk_status submit_segment(yk__engine *e, yk__prog *p, uint32_t i, yk_error *err)
-{
-    const yk_submit s = {
-        .size = sizeof s,
-        .n_slot = p->n_slot,
-        .program = p->program[i],
-        .slot = p->slot,
-        .slot_offset = p->slot_offset,
-        .slot_version = p->slot_version,
-    };
-    yk_status st;
-    if (!p->program[i])
-        return YK_OK;
-    yk__plugin_words();
-    st = e->dev->table->queue_run(e->dev->queue, &s, &e->last_point);
-    return st ? yk__plugin_fail(err, e->dev->plugin, st, "starting a program") : YK_OK;
-}
-
-/* ---- Actions ---- */
-
-/* Where the host sees this part of a buffer, or NULL. It may look while the device is idle. */
-static float *in_place(const yk__engine *e, yk_buffer *b, uint64_t offset)
-{
-    char *map = NULL;
-    if (e->dev->caps.flags & YK_CAP_HOST_VISIBLE)
-        map = e->dev->table->buffer_map(b);
-    return map ? (float *)(void *)(map + offset) : NULL;
-}
-
-static yk_status reserve_copy(yk__engine *e, yk__reduction *r, uint64_t bytes, yk_error *err)
-{
-    if (r->copy_bytes >= bytes)
-        return YK_OK;
-    if (r->copy && yk__engine_idle(e, err)) /* the last one may still be on its way to the device */
-        return err->status;
-    yk__free(r->copy);
-    r->copy_bytes = 0;
-    r->copy = yk__aligned(bytes, 64);
-    if (!r->copy)
-        return yk__fail_mem(err, bytes, "a sum over ranks");
-    r->copy_bytes = bytes;
-    return YK_OK;
-}
-
-/* The part of the vector from column `from` on that goes in one message: of one row, or of the three of moments. */
-static yk__columns message_of(const yk__action *a, float *v, uint64_t from)
-{
-    const uint32_t rows = a->op == YK_REDUCE_MOMENTS ? 3 : 1, most = YK__GROUP_FLOATS / rows;
-    const uint64_t columns = a->count / rows;
-    return (yk__columns){v + from, rows, (uint32_t)(columns - from < most ? columns - from : most), columns, a->op == YK_REDUCE_MAX};
-}
-
-/* Takes a vector of the program's memory along. Where the host does not see it, it is fetched. */
-static yk_status begin_all_reduce(yk__engine *e, const yk__prog *p, const yk__action *a, yk_error *err)
-{
-    yk__reduction *r = &e->reduction;
-    const uint64_t bytes = a->count * sizeof(float);
-    yk__columns first;
-    if (!e->talks)
-        return YK_OK;
-    r->buffer = p->slot[a->target];
-    r->offset = p->slot_offset[a->target] + a->offset;
-    r->vector = in_place(e, r->buffer, r->offset);
-    if (r->vector ? yk__engine_idle(e, err)
-                  : reserve_copy(e, r, bytes, err) || yk__store_io(e, r->buffer, r->offset, r->copy, bytes, false, err))
-        return err->status;
-    first = message_of(a, r->vector ? r->vector : r->copy, 0);
-    return yk__group_reduce_begin(e->group, &first, err);
-}
-
-/* The result takes the vector's place: the one thing that is waited for inside a step. What does not go into one message follows
- * here. A vector that the host does not see goes back without a wait: the queue is in order, so that the host's copy is read
- * before the next one is fetched into it. */
-static yk_status end_all_reduce(yk__engine *e, const yk__action *a, yk_error *err)
-{
-    const yk__reduction *r = &e->reduction;
-    if (yk__engine_idle(e, err) || !e->talks)
-        return err->status;
-    for (uint64_t from = 0; from < a->count / (a->op == YK_REDUCE_MOMENTS ? 3 : 1);) {
-        const yk__columns c = message_of(a, r->vector ? r->vector : r->copy, from);
-        double begin;
-        if (from && yk__group_reduce_begin(e->group, &c, err))
-            return err->status;
-        begin = yk__seconds();
-        if (yk__group_reduce_end(e->group, &c, err))
-            return err->status;
-        e->idle += yk__seconds() - begin;
-        from += c.n;
-    }
-    return r->vector ? YK_OK : yk__engine_put(e, r->buffer, r->offset, r->copy, a->count * sizeof(float), err);
-}
-
-/* Starts what is done once the segment that was just submitted has run. */
-static yk_status begin_action(yk__engine *e, const yk__prog *p, const yk__action *a, yk_error *err)
-{
-    switch (a->kind) {
-    case YK__ACTION_ALL_REDUCE:
-        return begin_all_reduce(e, p, a, err);
-    case YK__ACTION_REDUCE_SCATTER: /* the update adds it up, when the window's last micro batch has run to here */
-        e->bucket[a->target].point = e->last_point;
-        return YK_OK;
-    }
-    return YK_OK;
-}
-
-/* Waits for the actions before[first .. first + n) of the plan; for buckets the update does. */
-static yk_status end_actions(yk__engine *e, const yk__plan *p, uint32_t first, uint32_t n, yk_error *err)
-{
-    for (uint32_t i = first; i < first + n; i++) {
-        const yk__action *a = &p->action[p->before[i]];
-        if (a->kind == YK__ACTION_ALL_REDUCE && end_all_reduce(e, a, err))
-            return err->status;
-    }
-    return YK_OK;
-}
-
-static yk_status run_segment(yk__engine *e, yk__prog *p, uint32_t i, yk_buffer *input, yk_error *err)
-{
-    const yk__segment *s = &p->plan->segment[i];
-    if (end_actions(e, p->plan, s->first_before, s->n_before, err))
-        return err->status;
-    bind_segment(e, p, s, input);
-    if (submit_segment(e, p, i, err))
-        return err->status;
-    for (uint32_t k = 0; k < s->n_after; k++)
-        if (begin_action(e, p, &p->plan->action[s->first_after + k], err))
-            return err->status;
-    return YK_OK;
-}
-
-static yk_status reserve_step(yk__engine *e, const yk__prog *p, yk_error *err)
-{
-    if (yk__engine_reserve(e, &e->arena, &e->arena_bytes, p->plan->arena_bytes, &e->stats.arena_bytes, err))
-        return err->status;
-    if (!yk__engine_wraps(e) &&
-        yk__engine_reserve(e, &e->input, &e->input_bytes, p->input_bytes, &e->stats.input_bytes, err))
-        return err->status;
-    return yk__engine_reserve(e, &e->result, &e->result_bytes, p->plan->result_bytes, &e->stats.input_bytes, err);
-}
-
-yk_status yk__prog_run(yk__engine *e, yk__prog *p, uint32_t n_input, const void *const *input, const uint64_t *bytes,
-                       yk_error *err)
-{
-    yk__stage *stage;
-    if (reserve_step(e, p, err) || upload_inputs(e, p, n_input, input, bytes, &stage, err))
-        return err->status;
-    e->runs++;
-    for (uint32_t i = 0; i < p->plan->n_segment; i++)
-        if (run_segment(e, p, i, stage ? stage->buffer : e->input, err))
-            return err->status;
-    if (end_actions(e, p->plan, p->plan->first_at_end, p->plan->n_action - p->plan->first_at_end, err))
-        return err->status;
-    if (stage)
-        stage->point = e->last_point;
-    return YK_OK;
 }

@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "core/base/mem.h"
-#include "core/run/internal.h"
+#include "core/run/engine.h"
 #include "tests/support/refplugin.h"
 
 enum { ROWS = 6, IN = 5, MID = 7, OUT = 3, N_PARAM = 4 };
@@ -356,7 +356,7 @@ static yk_status limited(uint64_t limit, bool plans_only, uint64_t *peak, float 
     rig_engine(&r, &c, NONE_FROZEN);
     data(&s, x, y);
     set_hyper(h, 1);
-    if (!yk__store_lay_out(r.e, &r.err)) {
+    if (!yk__engine_lay_out(r.e, &r.err)) {
         *loss = micro(&r, x, y, true);
         ok(&r, yk__engine_optimizer(r.e, &(yk__opt_layout){.kind = YK_OPT_ADAM, .n_group = 1}, &r.err));
         ok(&r, yk__engine_update(r.e, &(yk__update){.hyper = (const float(*)[YK_HYPER_COUNT])h, .divisor = 1.0}, &u, &r.err));
