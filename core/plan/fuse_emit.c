@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Clusters as nodes with bodies; offered to the device, and taken apart again where it refuses. */
-#include "core/plan/fuse.h"
+#include "core/plan/fuse_cluster.h"
 
 #include <string.h>
 

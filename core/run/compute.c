@@ -7,40 +7,11 @@
 #include "core/base/mem.h"
 #include "core/run/exec.h"
 
-/* The parameter whose copy is bound to the slot; NULL: none is. */
-static yk__param *param_of_slot(const yk__params *p, const yk_slot *s)
+void yk__compute_drop(yk__exec *exec)
 {
-    const uint32_t number = s->key & ~YK__KEY_COMPUTE;
-    return s->kind == YK_SLOT_PARAM && !(s->key & YK__KEY_BUCKET) && (s->key & YK__KEY_COMPUTE) && number < p->n_param
-               ? &p->param[number]
-               : NULL;
-}
-
-void yk__compute_drop(yk__exec *x)
-{
-    yk__prog_free(x, x->cast_prog[0]);
-    yk__prog_free(x, x->cast_prog[1]);
-    x->cast_prog[0] = x->cast_prog[1] = NULL;
-}
-
-yk_status yk__compute_make(yk__exec *x, yk__prog *p, yk_error *err)
-{
-    bool grown = false;
-    for (size_t i = 1; i < p->plan->graph.n_slot; i++) {
-        yk__param *q = param_of_slot(x->params, &p->plan->graph.slot[i]);
-        p->reads_compute |= q != NULL;
-        if (!q || q->compute)
-            continue;
-        if (yk__params_make_compute(x->params, q, err))
-            return err->status;
-        grown = true;
-    }
-    if (!grown)
-        return YK_OK;
-    if (yk__queue_idle(x->queue, err))
-        return err->status;
-    yk__compute_drop(x);
-    return YK_OK;
+    yk__prog_free(exec, exec->cast_prog[0]);
+    yk__prog_free(exec, exec->cast_prog[1]);
+    exec->cast_prog[0] = exec->cast_prog[1] = NULL;
 }
 
 void yk__compute_cast(const yk__params *p, yk__graph *g, uint32_t number, yk__vid value)
@@ -53,9 +24,9 @@ void yk__compute_cast(const yk__params *p, yk__graph *g, uint32_t number, yk__vi
         yk__node_new(g, YK_OP_CAST, 0, 1, &value, 1, &copy, 0, NULL);
 }
 
-static yk_status make_cast(yk__exec *x, bool all, yk_error *err)
+static yk_status make_cast(yk__exec *exec, bool all, yk_error *err)
 {
-    const yk__params *p = x->params;
+    const yk__params *p = exec->params;
     yk__plan_request r;
     yk__graph g;
     yk__graph_init(&g);
@@ -65,23 +36,36 @@ static yk_status make_cast(yk__exec *x, bool all, yk_error *err)
         if (q->compute && (all || q->trained))
             yk__compute_cast(p, &g, i, yk__leaf(&g, yk__slot_new(&g, YK_SLOT_PARAM, q->n * sizeof(float), i), 0, YK_F32, 1, &n));
     }
-    yk__prog_request(x, &g, &r);
+    yk__prog_request(exec, &g, &r);
     r.single_rank = true;
     if (g.error.status)
         *err = g.error;
     else
-        yk__prog_new(x, &r, &x->cast_prog[all], err);
+        yk__prog_new(exec, &r, &exec->cast_prog[all], err);
     yk__graph_free(&g);
     return err->status;
 }
 
-yk_status yk__compute_refresh(yk__exec *x, yk_error *err)
+/* Programs that were made before some of the copies were. */
+static yk_status drop_outdated(yk__exec *exec, yk_error *err)
 {
-    const bool all = x->params->compute_stale == YK__STALE_ALL;
-    if (x->params->compute_stale == YK__FRESH)
+    if (exec->n_cast == exec->params->n_compute)
         return YK_OK;
-    if ((!x->cast_prog[all] && make_cast(x, all, err)) || yk__prog_run(x, x->cast_prog[all], 0, NULL, NULL, err))
+    if (yk__queue_idle(exec->queue, err))
         return err->status;
-    x->params->compute_stale = YK__FRESH;
+    yk__compute_drop(exec);
+    exec->n_cast = exec->params->n_compute;
+    return YK_OK;
+}
+
+yk_status yk__compute_refresh(yk__exec *exec, yk_error *err)
+{
+    const bool all = exec->params->compute_stale == YK__STALE_ALL;
+    if (exec->params->compute_stale == YK__FRESH)
+        return YK_OK;
+    if (drop_outdated(exec, err) || (!exec->cast_prog[all] && make_cast(exec, all, err)) ||
+        yk__prog_run(exec, exec->cast_prog[all], 0, NULL, NULL, err))
+        return err->status;
+    exec->params->compute_stale = YK__FRESH;
     return YK_OK;
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The engine as its own files see it: a device's queue, the talk with other ranks, parameters, execution, update. Each of them
- * knows those before it; what needs several stands in the engine's files (engine.c, layout.c, micro.c, state.c, roles.c, hash.c).
+ * knows those before it; what needs several stands in the engine's files (api.c, layout.c, micro.c, state.c, roles.c, hash.c).
  */
 #ifndef YOKE_CORE_RUN_ENGINE_H
 #define YOKE_CORE_RUN_ENGINE_H

@@ -56,40 +56,40 @@ typedef struct yk__exec {
     uint64_t prog_bytes;             /* of their plans */
     yk__prog *zero_prog;             /* writes zeros to the buckets */
     yk__prog *cast_prog[2];          /* casts trained parameters, all parameters */
+    uint32_t n_cast;                 /* parameters with a copy when they were made */
     uint64_t compiles, hits;         /* of the cache */
     double plan_seconds;             /* of the last compile */
     uint64_t kept_bytes;             /* part of the arena that forward leaves for backward, at most */
 } yk__exec;
 
-void yk__exec_free(yk__exec *x);
+void yk__exec_free(yk__exec *exec);
 
 /* ---- prog.c: making programs ---- */
 
 /* What every plan of this engine has in common. */
-void yk__prog_request(const yk__exec *x, const yk__graph *trace, yk__plan_request *r);
+void yk__prog_request(const yk__exec *exec, const yk__graph *trace, yk__plan_request *r);
 /* Plans and compiles. */
-yk_status yk__prog_new(yk__exec *x, const yk__plan_request *r, yk__prog **p, yk_error *err);
-void yk__prog_free(const yk__exec *x, yk__prog *p);
+yk_status yk__prog_new(yk__exec *exec, const yk__plan_request *r, yk__prog **p, yk_error *err);
+void yk__prog_free(const yk__exec *exec, yk__prog *p);
 
 /* ---- exec.c: running them ---- */
 
 /* Copies the inputs, and submits segments and actions in order. */
-yk_status yk__prog_run(yk__exec *x, yk__prog *p, uint32_t n_input, const void *const *input, const uint64_t *bytes, yk_error *err);
+yk_status yk__prog_run(yk__exec *exec, yk__prog *p, uint32_t n_input, const void *const *input, const uint64_t *bytes, yk_error *err);
 
 /* ---- cache.c ---- */
 
 /* NULL: the program that writes zeros to the buckets. */
-yk_status yk__cache_find(yk__exec *x, const yk__micro *m, yk__prog **p, yk_error *err);
-void yk__cache_clear(yk__exec *x);
+yk_status yk__cache_find(yk__exec *exec, const yk__micro *m, yk__prog **p, yk_error *err);
+void yk__cache_clear(yk__exec *exec);
 
 /* ---- compute.c: copies of parameters in the compute format; and zeros ---- */
 
-yk_status yk__compute_make(yk__exec *x, yk__prog *p, yk_error *err); /* those that the program reads */
-yk_status yk__compute_refresh(yk__exec *x, yk_error *err);           /* before it runs */
+yk_status yk__compute_refresh(yk__exec *exec, yk_error *err); /* before a program runs that reads them */
 /* Appends the cast of a parameter's values, f32, n elements in one dimension, to its copy. */
 void yk__compute_cast(const yk__params *p, yk__graph *g, uint32_t number, yk__vid value);
-void yk__compute_drop(yk__exec *x); /* the programs */
+void yk__compute_drop(yk__exec *exec); /* the programs */
 /* Writes zeros to all parameters and gradients (the gaps must be zero), or to this rank's moments. */
-yk_status yk__fill_zero(yk__exec *x, bool moments, yk_error *err);
+yk_status yk__fill_zero(yk__exec *exec, bool moments, yk_error *err);
 
 #endif

@@ -22,21 +22,21 @@ static void fill_bucket(const yk__params *p, yk__graph *g, uint32_t i, bool mome
             fill_slot(g, YK_SLOT_STATE, YK__KEY_BUCKET | k << 24 | i, b->end - b->begin);
 }
 
-yk_status yk__fill_zero(yk__exec *x, bool moments, yk_error *err)
+yk_status yk__fill_zero(yk__exec *exec, bool moments, yk_error *err)
 {
     yk__prog *prog = NULL;
     yk__plan_request r;
     yk__graph g;
     yk__graph_init(&g);
-    for (uint32_t i = 0; i < x->params->n_all_bucket; i++)
-        fill_bucket(x->params, &g, i, moments);
-    yk__prog_request(x, &g, &r);
+    for (uint32_t i = 0; i < exec->params->n_all_bucket; i++)
+        fill_bucket(exec->params, &g, i, moments);
+    yk__prog_request(exec, &g, &r);
     r.single_rank = true;
     if (g.error.status)
         *err = g.error;
-    else if (!yk__prog_new(x, &r, &prog, err) && !yk__prog_run(x, prog, 0, NULL, NULL, err))
-        yk__queue_idle(x->queue, err);
-    yk__prog_free(x, prog);
+    else if (!yk__prog_new(exec, &r, &prog, err) && !yk__prog_run(exec, prog, 0, NULL, NULL, err))
+        yk__queue_idle(exec->queue, err);
+    yk__prog_free(exec, prog);
     yk__graph_free(&g);
     return err->status;
 }

@@ -6,7 +6,8 @@
 
 #define CHUNK (4u << 20) /* bytes hashed at once */
 
-static yk_status hash_part(yk__engine *e, yk_buffer *b, uint64_t offset, uint64_t bytes, void *scratch, uint64_t *h, yk_error *err)
+static yk_status hash_part(yk__engine *e, yk_buffer *b, uint64_t offset, uint64_t bytes, void *scratch, uint64_t *h,
+                           yk_error *err)
 {
     for (uint64_t at = 0; at < bytes && !err->status; at += CHUNK) {
         const uint64_t n = bytes - at < CHUNK ? bytes - at : CHUNK;

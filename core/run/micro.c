@@ -47,10 +47,11 @@ static yk_status check_excluded(const yk__engine *e, const yk__micro *m, yk_erro
 {
     if (m->empty)
         return YK_OK;
-    return yk__fail(err, YK_E_ARG,
-                    "%s is excluded from the steps at present, and was given rows: rows are shared out by the data's loader or by "
-                    "yk_split",
-                    yk__exchange_name(&e->exchange, e->exchange.rank));
+    return yk__fail(
+        err, YK_E_ARG,
+        "%s is excluded from the steps at present, and was given rows: rows are shared out by the data's loader or by "
+        "yk_split",
+        yk__exchange_name(&e->exchange, e->exchange.rank));
 }
 
 /* Without rows there is nothing to add; only where others wait for this rank in a sum must it take part. */

@@ -12,25 +12,25 @@ static uint32_t ask_device(void *arg, const yk_graph *g, uint32_t node)
     return dev->table->claims(dev->handle, g, node);
 }
 
-void yk__prog_request(const yk__exec *x, const yk__graph *trace, yk__plan_request *r)
+void yk__prog_request(const yk__exec *exec, const yk__graph *trace, yk__plan_request *r)
 {
     *r = (yk__plan_request){
         .trace = trace,
         .loss = YK_NONE,
         .seed = YK_NONE,
-        .single_rank = x->exchange->world == 1,
+        .single_rank = exec->exchange->world == 1,
         .precision = YK_F32,
-        .caps = &x->queue->dev->caps,
+        .caps = &exec->queue->dev->caps,
         .claims = ask_device,
-        .claims_arg = x->queue->dev,
+        .claims_arg = exec->queue->dev,
     };
 }
 
 /* Inputs lie one behind the other in one buffer, filled by one transfer. */
-static yk_status lay_inputs(yk__exec *x, yk__prog *p, yk_error *err)
+static yk_status lay_inputs(yk__exec *exec, yk__prog *p, yk_error *err)
 {
     const yk__graph *g = &p->plan->graph;
-    const uint64_t align = x->queue->dev->caps.align > ALIGN ? x->queue->dev->caps.align : ALIGN;
+    const uint64_t align = exec->queue->dev->caps.align > ALIGN ? exec->queue->dev->caps.align : ALIGN;
     for (size_t i = 1; i < g->n_slot; i++)
         if (g->slot[i].kind == YK_SLOT_INPUT && g->slot[i].key >= p->n_input)
             p->n_input = g->slot[i].key + 1;
@@ -50,7 +50,7 @@ static yk_status lay_inputs(yk__exec *x, yk__prog *p, yk_error *err)
 }
 
 /* What the plugin will take beside the slots is counted before it does. */
-static yk_status count_scratch(yk__exec *x, const yk__plan *plan, yk_error *err)
+static yk_status count_scratch(yk__exec *exec, const yk__plan *plan, yk_error *err)
 {
     for (uint32_t i = 0; i < plan->n_segment; i++) {
         uint64_t bytes = 0;
@@ -58,16 +58,37 @@ static yk_status count_scratch(yk__exec *x, const yk__plan *plan, yk_error *err)
         if (!plan->segment[i].graph.n_node)
             continue;
         yk__plugin_words();
-        st = x->queue->dev->table->graph_scratch(x->queue->dev->handle, &plan->segment[i].graph, &bytes);
+        st = exec->queue->dev->table->graph_scratch(exec->queue->dev->handle, &plan->segment[i].graph, &bytes);
         if (st)
-            return yk__plugin_fail(err, x->queue->dev->plugin, st, "the scratch memory of a program");
-        if (bytes > x->queue->bytes[YK__SCRATCH_BYTES])
-            yk__queue_count(x->queue, bytes - x->queue->bytes[YK__SCRATCH_BYTES], YK__SCRATCH_BYTES);
+            return yk__plugin_fail(err, exec->queue->dev->plugin, st, "the scratch memory of a program");
+        if (bytes > exec->queue->bytes[YK__SCRATCH_BYTES])
+            yk__queue_count(exec->queue, bytes - exec->queue->bytes[YK__SCRATCH_BYTES], YK__SCRATCH_BYTES);
     }
     return YK_OK;
 }
 
-static yk_status compile_segments(yk__exec *x, yk__prog *p, yk_error *err)
+/* The parameter whose copy is bound to the slot; NULL: none is. */
+static yk__param *param_of_slot(const yk__params *p, const yk_slot *s)
+{
+    const uint32_t number = s->key & ~YK__KEY_COMPUTE;
+    return s->kind == YK_SLOT_PARAM && !(s->key & YK__KEY_BUCKET) && (s->key & YK__KEY_COMPUTE) && number < p->n_param
+               ? &p->param[number]
+               : NULL;
+}
+
+/* The program finds the copies of parameters that it reads. */
+static yk_status make_copies(yk__exec *exec, yk__prog *p, yk_error *err)
+{
+    for (size_t i = 1; i < p->plan->graph.n_slot; i++) {
+        yk__param *q = param_of_slot(exec->params, &p->plan->graph.slot[i]);
+        p->reads_compute |= q != NULL;
+        if (q && !q->compute && yk__params_make_compute(exec->params, q, err))
+            return err->status;
+    }
+    return YK_OK;
+}
+
+static yk_status compile_segments(yk__exec *exec, yk__prog *p, yk_error *err)
 {
     for (uint32_t i = 0; i < p->plan->n_segment; i++) {
         const yk__segment *s = &p->plan->segment[i];
@@ -75,15 +96,15 @@ static yk_status compile_segments(yk__exec *x, yk__prog *p, yk_error *err)
         if (!s->graph.n_node)
             continue;
         yk__plugin_words();
-        st = x->queue->dev->table->program_new(x->queue->dev->handle, &s->graph, &p->program[i]);
+        st = exec->queue->dev->table->program_new(exec->queue->dev->handle, &s->graph, &p->program[i]);
         yk__advance();
         if (st)
-            return yk__plugin_fail(err, x->queue->dev->plugin, st, "compiling a program");
+            return yk__plugin_fail(err, exec->queue->dev->plugin, st, "compiling a program");
     }
     return YK_OK;
 }
 
-yk_status yk__prog_new(yk__exec *x, const yk__plan_request *r, yk__prog **out, yk_error *err)
+yk_status yk__prog_new(yk__exec *exec, const yk__plan_request *r, yk__prog **out, yk_error *err)
 {
     yk__prog *p = yk__calloc(1, sizeof *p);
     size_t n;
@@ -101,22 +122,23 @@ yk_status yk__prog_new(yk__exec *x, const yk__plan_request *r, yk__prog **out, y
         yk__fail_mem(err, n * 24, "a program");
         goto free_prog;
     }
-    if (lay_inputs(x, p, err) || yk__compute_make(x, p, err) || count_scratch(x, p->plan, err) || compile_segments(x, p, err))
+    if (lay_inputs(exec, p, err) || make_copies(exec, p, err) || count_scratch(exec, p->plan, err) ||
+        compile_segments(exec, p, err))
         goto free_prog;
     *out = p;
     return YK_OK;
 free_prog:
-    yk__prog_free(x, p);
+    yk__prog_free(exec, p);
     return err->status;
 }
 
-void yk__prog_free(const yk__exec *x, yk__prog *p)
+void yk__prog_free(const yk__exec *exec, yk__prog *p)
 {
     if (!p)
         return;
     for (uint32_t i = 0; p->program && i < p->plan->n_segment; i++)
         if (p->program[i])
-            x->queue->dev->table->program_free(p->program[i]);
+            exec->queue->dev->table->program_free(p->program[i]);
     yk__plan_free(p->plan);
     yk__free(p->program);
     yk__free(p->slot);

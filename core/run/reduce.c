@@ -20,7 +20,8 @@ static yk_status sums_to_device(yk__params *p, yk__bucket *b, yk_error *err)
 {
     if (b->is_wrapped || b->begin == b->end)
         return YK_OK;
-    return yk__queue_put(p->queue, b->grad, b->begin * sizeof(float), b->shared + b->begin, (b->end - b->begin) * sizeof(float), err);
+    return yk__queue_put(p->queue, b->grad, b->begin * sizeof(float), b->shared + b->begin, (b->end - b->begin) * sizeof(float),
+                         err);
 }
 
 yk_status yk__params_reduce(yk__params *p, yk_error *err)

@@ -20,17 +20,17 @@ static yk_status check_roles(const yk__engine *e, const yk__roles *roles, yk_err
     for (uint32_t r = 0; r < e->exchange.world; r++) {
         const double owns = roles->owns[r];
         if (!(owns >= 0.0) || isinf(owns) || (owns > 0.0 && !roles->member[r]))
-            return yk__fail(err, YK_E_INTERNAL, "rank %u is to own %g parts: expected a finite number, and 0 of one that is no member",
-                            r, owns);
+            return yk__fail(err, YK_E_INTERNAL,
+                            "rank %u is to own %g parts: expected a finite number, and 0 of one that is no member", r, owns);
         sum += owns;
     }
     return sum > 0.0 && isfinite(sum) ? YK_OK : yk__fail(err, YK_E_INTERNAL, "no rank owns the parameters: some must");
 }
 
-static uint64_t hash_roles(const yk__exchange *x, const yk__roles *roles)
+static uint64_t hash_roles(const yk__exchange *exchange, const yk__roles *roles)
 {
-    uint64_t h = yk__hash_bytes(YK_HASH_SEED, roles->member, x->world * sizeof roles->member[0]);
-    return yk__hash_bytes(h, roles->owns, x->world * sizeof roles->owns[0]);
+    uint64_t h = yk__hash_bytes(YK_HASH_SEED, roles->member, exchange->world * sizeof roles->member[0]);
+    return yk__hash_bytes(h, roles->owns, exchange->world * sizeof roles->owns[0]);
 }
 
 /* All ranks set the same; what they submitted before is done. */
@@ -108,32 +108,32 @@ static yk_status catch_up(yk__params *p, uint32_t root, bool take, yk_error *err
 
 static yk_status change_members(yk__engine *e, const yk__roles *roles, yk_error *err)
 {
-    yk__exchange *x = &e->exchange;
-    const uint32_t root = yk__exchange_first_member(x);
+    yk__exchange *exchange = &e->exchange;
+    const uint32_t root = yk__exchange_first_member(exchange);
     bool back = false;
-    if (!memcmp(roles->member, x->roles.member, x->world * sizeof roles->member[0]))
+    if (!memcmp(roles->member, exchange->roles.member, exchange->world * sizeof roles->member[0]))
         return YK_OK;
-    for (uint32_t r = 0; r < x->world; r++)
-        back = back || (roles->member[r] && !x->roles.member[r]);
-    if (yk__exchange_set_members(x, roles->member, err) ||
-        (back && x->talks && catch_up(&e->params, root, x->excluded && roles->member[x->rank], err)))
+    for (uint32_t r = 0; r < exchange->world; r++)
+        back = back || (roles->member[r] && !exchange->roles.member[r]);
+    if (yk__exchange_set_members(exchange, roles->member, err) ||
+        (back && exchange->talks && catch_up(&e->params, root, exchange->excluded && roles->member[exchange->rank], err)))
         return err->status;
-    memcpy(x->roles.member, roles->member, sizeof x->roles.member);
-    x->excluded = !roles->member[x->rank];
+    memcpy(exchange->roles.member, roles->member, sizeof exchange->roles.member);
+    exchange->excluded = !roles->member[exchange->rank];
     return YK_OK;
 }
 
 static yk_status change_owners(yk__engine *e, const yk__roles *roles, yk_error *err)
 {
-    yk__exchange *x = &e->exchange;
-    const bool same = !memcmp(x->roles.owns, roles->owns, x->world * sizeof roles->owns[0]);
-    memcpy(x->roles.owns, roles->owns, sizeof x->roles.owns);
+    yk__exchange *exchange = &e->exchange;
+    const bool same = !memcmp(exchange->roles.owns, roles->owns, exchange->world * sizeof roles->owns[0]);
+    memcpy(exchange->roles.owns, roles->owns, sizeof exchange->roles.owns);
     if (!e->params.laid_out || same)
         return YK_OK;
     keep_summed(&e->params);
-    yk__optim_drop(&e->updater);
+    yk__optim_drop(&e->updater.optim);
     for (uint32_t i = 0; i < e->params.n_bucket; i++)
-        if (move_bucket(&e->params, &e->params.bucket[i], e->updater.has_layout && e->params.n_moment, err))
+        if (move_bucket(&e->params, &e->params.bucket[i], e->updater.optim.has_layout && e->params.n_moment, err))
             return err->status;
     return YK_OK;
 }
@@ -149,10 +149,10 @@ yk_status yk__engine_set_roles(yk__engine *e, const yk__roles *roles, yk_error *
 
 yk_status yk__engine_catch_up(yk__engine *e, yk_error *err)
 {
-    yk__exchange *x = &e->exchange;
-    if (!yk__exchange_excludes(x))
+    yk__exchange *exchange = &e->exchange;
+    if (!yk__exchange_excludes(exchange))
         return YK_OK;
-    if (yk__exchange_barrier(x, err) || catch_up(&e->params, yk__exchange_first_member(x), x->excluded, err))
+    if (yk__exchange_barrier(exchange, err) || catch_up(&e->params, yk__exchange_first_member(exchange), exchange->excluded, err))
         return err->status;
-    return yk__exchange_barrier(x, err); /* members go on when the copies are made */
+    return yk__exchange_barrier(exchange, err); /* members go on when the copies are made */
 }

@@ -32,7 +32,8 @@ yk_status yk__engine_grad_read(yk__engine *e, uint32_t number, float *data, yk_e
         return err->status;
     q = &e->params.param[number];
     s = e->params.slices_changed ? &e->params.bucket[q->bucket].summed : &e->params.bucket[q->bucket].slice;
-    if (own_part(e, e->params.bucket[q->bucket].grad, s, 0, q, data, err) || yk__exchange_spread(&e->exchange, s, q->at, q->n, data, err))
+    if (own_part(e, e->params.bucket[q->bucket].grad, s, 0, q, data, err) ||
+        yk__exchange_spread(&e->exchange, s, q->at, q->n, data, err))
         return err->status;
     for (uint64_t i = 0; i < q->n && e->updater.divisor != 1.0; i++)
         data[i] = (float)((double)data[i] / e->updater.divisor);

@@ -10,48 +10,31 @@
 /* Under a memory limit the arena is given up for moments: the next run is planned anew, with more recomputation. */
 static yk_status free_arena_for_moments(yk__updater *u, yk_error *err)
 {
-    yk__exec *x = u->exec;
+    yk__exec *exec = u->exec;
     const yk__params *p = u->params;
     uint64_t need = 0;
     for (uint32_t i = 0; i < p->n_bucket; i++)
         need += (p->bucket[i].end - p->bucket[i].begin) * sizeof(float) * p->n_moment;
-    if (!x->queue->limit || x->queue->held + need <= x->queue->limit)
+    if (!exec->queue->limit || exec->queue->held + need <= exec->queue->limit)
         return YK_OK;
-    if (yk__queue_idle(x->queue, err))
+    if (yk__queue_idle(exec->queue, err))
         return err->status;
-    yk__cache_clear(x);
-    yk__queue_unbuffer(x->queue, &x->arena, x->arena_bytes, YK__ARENA_BYTES);
-    x->arena_bytes = 0;
+    yk__cache_clear(exec);
+    yk__queue_unbuffer(exec->queue, &exec->arena, exec->arena_bytes, YK__ARENA_BYTES);
+    exec->arena_bytes = 0;
     return YK_OK;
 }
 
-static uint32_t moments_of(const yk__opt_layout *o)
+yk_status yk__updater_begin(yk__updater *u, const yk__opt_layout *layout, yk_error *err)
 {
-    return o->kind == YK_OPT_ADAM ? ((o->flags & YK_OPT_AMSGRAD) ? 3 : 2) : o->kind == YK_OPT_SGD && o->momentum;
-}
-
-yk_status yk__updater_begin(yk__updater *u, const yk__opt_layout *o, yk_error *err)
-{
-    yk__params *p = u->params;
-    u->layout = *o;
-    u->layout.n_group = o->n_group ? o->n_group : 1;
-    p->n_moment = moments_of(o);
-    u->group_of = yk__calloc(p->n_param + 1, sizeof *u->group_of);
-    if (!u->group_of)
-        return yk__fail_mem(err, p->n_param * 4, "an optimizer");
-    for (size_t i = 0; o->group_of && i < p->n_param; i++)
-        u->group_of[i] = o->group_of[i] < u->layout.n_group ? o->group_of[i] : 0;
-    u->layout.group_of = u->group_of;
-    u->has_layout = true;
-    if (free_arena_for_moments(u, err) || yk__params_make_moments(p, err))
+    if (yk__optim_set_layout(&u->optim, layout, err) || free_arena_for_moments(u, err) || yk__params_make_moments(u->params, err))
         return err->status;
-    return p->n_moment ? yk__fill_zero(u->exec, true, err) : YK_OK;
+    return u->params->n_moment ? yk__fill_zero(u->exec, true, err) : YK_OK;
 }
 
 void yk__updater_free(yk__updater *u)
 {
-    yk__optim_drop(u);
-    yk__free(u->group_of);
+    yk__optim_free(&u->optim);
 }
 
 /* ---- The norm ---- */
@@ -59,22 +42,22 @@ void yk__updater_free(yk__updater *u)
 /* sum of squares and number of not finite elements of all gradients, times `scale` */
 static yk_status scaled_stats(yk__updater *u, double scale, double sum[2], yk_error *err)
 {
-    yk__exec *x = u->exec;
+    yk__exec *exec = u->exec;
     const float in[64] = {(float)scale};
     const void *input = in;
     const uint64_t bytes = sizeof in;
-    if (yk__prog_run(x, u->stat_prog, 1, &input, &bytes, err))
+    if (yk__prog_run(exec, u->optim.stat_prog, 1, &input, &bytes, err))
         return err->status;
-    for (uint32_t i = 0; i < u->n_stat; i++)
-        if (yk__queue_get(x->queue, x->result, u->stat_prog->plan->result_offset[i], u->stats + (size_t)i * 2, 2 * sizeof(float),
-                          err))
+    for (uint32_t i = 0; i < u->optim.n_stat; i++)
+        if (yk__queue_get(exec->queue, exec->result, u->optim.stat_prog->plan->result_offset[i], u->optim.stats + (size_t)i * 2,
+                          2 * sizeof(float), err))
             return err->status;
-    if (yk__queue_idle(x->queue, err))
+    if (yk__queue_idle(exec->queue, err))
         return err->status;
     sum[0] = sum[1] = 0.0;
-    for (size_t i = 0; i < u->n_stat; i++) {
-        sum[0] += (double)u->stats[2 * i];
-        sum[1] += (double)u->stats[2 * i + 1];
+    for (size_t i = 0; i < u->optim.n_stat; i++) {
+        sum[0] += (double)u->optim.stats[2 * i];
+        sum[1] += (double)u->optim.stats[2 * i + 1];
     }
     return YK_OK;
 }
@@ -188,11 +171,11 @@ static yk_status take_others(yk__updater *u, yk_error *err)
 static yk_status gather_params(yk__updater *u, yk_error *err)
 {
     yk__params *p = u->params;
-    const yk__exchange *x = p->exchange;
+    const yk__exchange *exchange = p->exchange;
     p->version++;
-    p->compute_stale = x->world > 1 && p->compute_stale == YK__FRESH ? YK__STALE_TRAINED : p->compute_stale;
-    p->is_behind = x->excluded;
-    if (!x->talks || x->excluded)
+    p->compute_stale = exchange->world > 1 && p->compute_stale == YK__FRESH ? YK__STALE_TRAINED : p->compute_stale;
+    p->is_behind = exchange->excluded;
+    if (!exchange->talks || exchange->excluded)
         return YK_OK;
     if (publish_own(u, err) || yk__exchange_all_gather(p->exchange, err))
         return err->status;
@@ -203,20 +186,20 @@ static yk_status gather_params(yk__updater *u, yk_error *err)
 
 static yk_status run_optimizer(yk__updater *u, const yk__update *update, double factor, yk_error *err)
 {
-    const uint64_t bytes = u->layout.n_group * 256ull;
-    const void *input = u->hyper;
-    if (u->layout.kind == YK_OPT_NONE)
+    const uint64_t bytes = u->optim.layout.n_group * 256ull;
+    const void *input = u->optim.hyper;
+    if (u->optim.layout.kind == YK_OPT_NONE)
         return YK_OK;
     if (u->params->exchange->excluded)
         return gather_params(u, err);
-    for (uint32_t i = 0; i < u->layout.n_group; i++) {
-        float *h = u->hyper + i * 64ull;
+    for (uint32_t i = 0; i < u->optim.layout.n_group; i++) {
+        float *h = u->optim.hyper + i * 64ull;
         memcpy(h, update->hyper[i], sizeof update->hyper[i]);
         h[YK_HYPER_GRAD_SCALE] = (float)(factor / update->divisor);
         h[YK_HYPER_CLIP] = update->clip_value > 0.0 ? (float)update->clip_value : INFINITY;
     }
     u->started = yk__seconds();
-    if (yk__prog_run(u->exec, u->step_prog, 1, &input, &bytes, err))
+    if (yk__prog_run(u->exec, u->optim.step_prog, 1, &input, &bytes, err))
         return err->status;
     return gather_params(u, err);
 }
@@ -246,7 +229,7 @@ yk_status yk__updater_run(yk__updater *u, const yk__update *update, yk__updated 
     yk__updated done = {.bad_param = UINT32_MAX};
     double factor;
     yk__exchange_updating(p->exchange, true);
-    if (yk__params_reduce(p, err) || (!p->exchange->excluded && yk__optim_make(u, err)) ||
+    if (yk__params_reduce(p, err) || (!p->exchange->excluded && yk__optim_make(&u->optim, err)) ||
         judge_gradients(u, update, &done, &factor, err) || (!done.skipped && run_optimizer(u, update, factor, err)))
         return err->status;
     yk__exchange_updating(p->exchange, false);

@@ -24,8 +24,9 @@ static yk_status check_agreement(yk__params *p, yk_error *err)
             mine = yk__hash_bytes(yk__hash_u64(mine, i), p->param[i].pending, p->param[i].n * sizeof(float));
     if (yk__queue_idle(p->queue, err) || yk__exchange_compare(p->exchange, mine, &other, err) || other == YK_NONE)
         return err->status;
-    return yk__fail(err, YK_E_INTERNAL, "the parameters of rank %u (%s) differ from those of rank 0: all ranks must write the same",
-                    other, yk__exchange_name(p->exchange, other));
+    return yk__fail(err, YK_E_INTERNAL,
+                    "the parameters of rank %u (%s) differ from those of rank 0: all ranks must write the same", other,
+                    yk__exchange_name(p->exchange, other));
 }
 
 /* To where excluded ranks take parameters from, and those with memory of their own in an update. */

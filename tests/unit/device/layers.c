@@ -147,6 +147,29 @@ START_TEST(transfers_and_waits)
 }
 END_TEST
 
+/* It answers, counts points and knows the sizes of its buffers; the plugin gets nothing to do. */
+START_TEST(a_device_that_plans_only_holds_nothing)
+{
+    yk_error err = YK_ERROR_INIT;
+    yk__device *dev = open_with("", "off", NONE, &err);
+    char data[10] = "yoke", back[10] = "as it was";
+    uint64_t point = 0;
+    yk_buffer *b = NULL;
+    ck_assert_ptr_nonnull(dev);
+    ck_assert_int_eq(yk__device_plan_only(dev, &err), YK_OK);
+    ck_assert_int_eq(yk__device_buffer(dev, 1ull << 60, &b, &err), YK_OK); /* more than the machine has */
+    ck_assert_int_eq(yk__device_put(dev, b, (1ull << 60) - 10, data, 10, &point, &err), YK_OK);
+    ck_assert_int_eq(yk__device_get(dev, b, (1ull << 60) - 10, back, 10, &point, &err), YK_OK);
+    ck_assert_uint_eq(point, 2);
+    ck_assert_int_eq(yk__device_wait(dev, point, NULL, &err), YK_OK);
+    ck_assert_str_eq(back, "as it was");
+    ck_assert_ptr_null(dev->table->buffer_map(b));
+    ck_assert_int_eq(yk__device_put(dev, b, (1ull << 60) - 9, data, 10, &point, &err), YK_E_ARG);
+    dev->table->buffer_free(b);
+    yk__device_close(dev);
+}
+END_TEST
+
 START_TEST(layers_let_a_good_plugin_pass)
 {
     yk_error err = YK_ERROR_INIT;
@@ -310,6 +333,7 @@ int main(void)
     tcase_add_test(t, probe_refuses_a_wrong_device);
     tcase_add_test(t, a_device_that_is_not_there);
     tcase_add_test(t, transfers_and_waits);
+    tcase_add_test(t, a_device_that_plans_only_holds_nothing);
     tcase_add_test(t, layers_let_a_good_plugin_pass);
     tcase_add_test(t, validate_finds_a_skipped_point);
     tcase_add_test(t, validate_finds_a_lying_poll);

@@ -9,8 +9,8 @@
  *
  * Elementwise nodes that only sums read are inlined: never stored, each map_sum holds its own copy of them.
  */
-#ifndef YOKE_CORE_PLAN_FUSE_H
-#define YOKE_CORE_PLAN_FUSE_H
+#ifndef YOKE_CORE_PLAN_FUSE_CLUSTER_H
+#define YOKE_CORE_PLAN_FUSE_CLUSTER_H
 
 #include "core/plan/internal.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The engine as an object: making and joining its parts, waiting, reports. */
+/* The engine's interface (run.h): making and joining its parts, what one of them does alone, waiting, reports. */
 #include "core/run/engine.h"
 
 #include <string.h>
@@ -31,11 +31,14 @@ yk_status yk__engine_new(yk__device *dev, yk__group *group, const yk__engine_con
     if (!e)
         return yk__fail_mem(err, sizeof *e, "an engine");
     yk__exchange_open(&e->exchange, group, dev->plans_only);
-    e->queue = (yk__queue){.dev = dev, .cancel = yk__group_cancel(group), .limit = c->memory_limit};
-    e->params = (yk__params){.queue = &e->queue, .exchange = &e->exchange, .precision = c->precision, .version = 1, .is_reduced = true};
+    e->queue = (yk__queue){.dev = dev, .cancel = yk__exchange_cancel(&e->exchange), .limit = c->memory_limit};
+    e->params =
+        (yk__params){.queue = &e->queue, .exchange = &e->exchange, .precision = c->precision, .version = 1, .is_reduced = true};
     e->params.bucket_bytes = c->bucket_bytes ? c->bucket_bytes : yk__option_number(YK__OPTION_BUCKET_BYTES);
-    e->exec = (yk__exec){.queue = &e->queue, .exchange = &e->exchange, .params = &e->params, .cache_bytes = c->cache_bytes, .runs = 1};
-    e->updater = (yk__updater){.exec = &e->exec, .params = &e->params, .divisor = 1.0};
+    e->exec =
+        (yk__exec){.queue = &e->queue, .exchange = &e->exchange, .params = &e->params, .cache_bytes = c->cache_bytes, .runs = 1};
+    e->updater =
+        (yk__updater){.optim = {.exec = &e->exec, .params = &e->params}, .exec = &e->exec, .params = &e->params, .divisor = 1.0};
     *out = e;
     return YK_OK;
 }
@@ -94,7 +97,7 @@ yk_status yk__engine_state_read(yk__engine *e, uint32_t number, void *data, yk_e
 
 yk_status yk__engine_optimizer(yk__engine *e, const yk__opt_layout *o, yk_error *err)
 {
-    if (e->updater.has_layout)
+    if (e->updater.optim.has_layout)
         return yk__fail(err, YK_E_ARG, "the engine has its optimizer already");
     if (yk__engine_lay_out(e, err))
         return err->status;
@@ -103,7 +106,7 @@ yk_status yk__engine_optimizer(yk__engine *e, const yk__opt_layout *o, yk_error 
 
 yk_status yk__engine_update(yk__engine *e, const yk__update *u, yk__updated *out, yk_error *err)
 {
-    if (!e->updater.has_layout)
+    if (!e->updater.optim.has_layout)
         return yk__fail(err, YK_E_INTERNAL, "an update before yk__engine_optimizer");
     return yk__updater_run(&e->updater, u, out, err);
 }
