@@ -100,6 +100,7 @@ typedef struct yk__device {
     yk_queue *queue;
     yk_device_caps caps;
     yk__placement place;
+    bool plans_only; /* of yk__device_plan_only */
     bool lost; /* a wait gave it up: nothing of it may be released, as it may still read and write what it was given */
     struct yk__device *lost_before; /* once closed: the one that was lost before it, for who looks for leaks */
 } yk__device;
@@ -110,6 +111,9 @@ typedef struct yk__device {
 void yk__device_cap_memory(yk_device_caps *caps);
 yk_status yk__device_open(const yk__placement *place, yk__device **dev, yk_error *err);
 void yk__device_close(yk__device *dev);
+/* From here on the device plans only: it answers what it can do and how much memory it takes, gives out points, and holds and
+ * computes nothing. What is read from it stays what it was. Nothing was made on it before. */
+yk_status yk__device_plan_only(yk__device *dev, yk_error *err);
 /* Seconds of a product of 128 x 512 and 512 x 512, least of a few runs (30 ms, or one run): how fast devices are beside each
  * other before anything else is known of them. 0: it could not be run. */
 double yk__device_pace(yk__device *dev);

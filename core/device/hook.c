@@ -75,6 +75,10 @@ static uint32_t claims(yk_device *dev, const yk_graph *g, uint32_t node)
     if (!yk__hook_alive(dev, HOOK_DEVICE))
         return 0;
     c = yk__hook_begin(o->hook, HOOK_claims);
+    if (validates(o->hook) && yk__hook_reserved_check(g, "claims")) {
+        yk__hook_end(&c, YK_E_INTERNAL, 0);
+        return 0;
+    }
     answer = o->hook->inner->claims(o->inner, g, node);
     if (validates(o->hook) && answer &&
         (!(answer & YK_CLAIM_RUN) || answer & ~(uint32_t)(YK_CLAIM_RUN | YK_CLAIM_ACCUMULATE | YK_CLAIM_NARROW_OUT)))

@@ -91,6 +91,8 @@ yk_status yk__hook_guard_fill(hook_object *buffer);
 yk_status yk__hook_guard_check(hook_object *buffer, const char *when);
 yk_status yk__hook_submit_check(const hook_object *queue, const yk_submit *s);
 yk_status yk__hook_graph_check(hook_object *program, const yk_graph *g);
+/* The reserved words of the ABI are 0. */
+yk_status yk__hook_reserved_check(const yk_graph *g, const char *call);
 /* The point a call returned, and its status after an earlier failure. */
 yk_status yk__hook_point_check(hook_object *queue, yk_status s, uint64_t point, const char *what);
 yk_status yk__hook_range_check(const hook_object *queue, const hook_object *buffer, uint64_t offset, uint64_t bytes);

@@ -99,11 +99,24 @@ yk_status yk__hook_guard_check(hook_object *b, const char *when)
 
 /* ---- Calls ------------------------------------------------------------------------------------------------------------- */
 
+yk_status yk__hook_reserved_check(const yk_graph *g, const char *call)
+{
+    for (uint32_t i = 0; i < g->n_value; i++)
+        if (g->value[i].reserved)
+            return yk__hook_wrong("%s: the reserved word of value %u is %u; the host leaves it 0", call, i, g->value[i].reserved);
+    for (uint32_t i = 0; i < g->n_all_node; i++)
+        if (g->node[i].reserved)
+            return yk__hook_wrong("%s: the reserved word of node %u is %u; the host leaves it 0", call, i, g->node[i].reserved);
+    return g->reserved ? yk__hook_wrong("%s: the graph's reserved word is %u; the host leaves it 0", call, g->reserved) : YK_OK;
+}
+
 yk_status yk__hook_graph_check(hook_object *p, const yk_graph *g)
 {
     yk_error err = YK_ERROR_INIT;
     if (yk__graph_check(g, &err))
         return yk__hook_wrong("program_new: %s", err.text);
+    if (yk__hook_reserved_check(g, "program_new"))
+        return YK_E_INTERNAL;
     p->used = yk__calloc(g->n_slot ? g->n_slot : 1, 1);
     if (!p->used)
         return YK_E_MEM;

@@ -46,6 +46,11 @@ bool yk__dtype_is_float(uint32_t dtype);
 
 typedef uint32_t yk__vid; /* value number */
 
+/* Two inputs, by the keys of their slots, that are each other's inverse. */
+typedef struct yk__inverse {
+    uint32_t input[2];
+} yk__inverse;
+
 typedef struct yk__graph {
     yk_value *value;
     yk_node *node; /* top nodes; bodies are in body[] until yk__graph_seal puts them behind */
@@ -56,6 +61,8 @@ typedef struct yk__graph {
     size_t n_value, n_node, n_index, n_attr, n_slot, n_body;
     size_t cap_value, cap_node, cap_index, cap_attr, cap_slot, cap_body;
     uint64_t hash;    /* rolling, of all that was appended */
+    yk__inverse *inverse; /* of yk__graph_inverse */
+    size_t n_inverse, cap_inverse;
     uint32_t stream;  /* put into yk_node.stream of nodes appended from now on */
     yk_error error;   /* first failure */
 } yk__graph;
@@ -76,8 +83,7 @@ uint32_t yk__slot_new(yk__graph *g, yk_slot_kind kind, uint64_t bytes, uint32_t 
 yk__vid yk__leaf(yk__graph *g, uint32_t slot, uint64_t offset, yk_dtype dtype, uint32_t dims, const int64_t *dim);
 
 /* Two i32 vectors that are leaves of inputs: where a[i] is j >= 0, b[j] is i, and the other way round; -1 elsewhere. The
- * planner then makes sums of rows by one of them look-ups by the other. Until then yk_value.reserved of each is the key of
- * the other's slot + 1. */
+ * planner then makes sums of rows by one of them look-ups by the other. */
 void yk__graph_mark_inverse(yk__graph *g, yk__vid a, yk__vid b);
 
 /* A new value without a producer yet (dense, no slot): for bodies and passes that build nodes by hand. */

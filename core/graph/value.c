@@ -32,18 +32,19 @@ void yk__graph_free(yk__graph *g)
     yk__free(g->attr);
     yk__free(g->slot);
     yk__free(g->body);
+    yk__free(g->inverse);
     memset(g, 0, sizeof *g);
 }
 
 uint64_t yk__graph_bytes(const yk__graph *g)
 {
     return g->cap_value * sizeof *g->value + (g->cap_node + g->cap_body) * sizeof *g->node + g->cap_index * sizeof *g->index +
-           g->cap_attr * sizeof *g->attr + g->cap_slot * sizeof *g->slot;
+           g->cap_attr * sizeof *g->attr + g->cap_slot * sizeof *g->slot + g->cap_inverse * sizeof *g->inverse;
 }
 
 void yk__graph_clear(yk__graph *g)
 {
-    g->n_value = g->n_node = g->n_index = g->n_attr = g->n_slot = g->n_body = 0;
+    g->n_value = g->n_node = g->n_index = g->n_attr = g->n_slot = g->n_body = g->n_inverse = 0;
     g->error.status = YK_OK;
     g->error.text[0] = 0;
     graph_start(g);
@@ -67,7 +68,8 @@ yk_status yk__graph_copy(const yk__graph *g, yk__graph *out, yk_error *err)
     c.attr = array_copy(g->attr, g->n_attr, sizeof *g->attr, &c.cap_attr);
     c.slot = array_copy(g->slot, g->n_slot, sizeof *g->slot, &c.cap_slot);
     c.body = array_copy(g->body, g->n_body, sizeof *g->body, &c.cap_body);
-    if (!c.value || !c.node || !c.index || !c.attr || !c.slot || !c.body) {
+    c.inverse = array_copy(g->inverse, g->n_inverse, sizeof *g->inverse, &c.cap_inverse);
+    if (!c.value || !c.node || !c.index || !c.attr || !c.slot || !c.body || !c.inverse) {
         yk__graph_free(&c);
         return yk__fail_mem(err, g->n_value * sizeof *g->value, "a copy of a graph");
     }
@@ -178,8 +180,11 @@ void yk__graph_mark_inverse(yk__graph *g, yk__vid a, yk__vid b)
 {
     if (a == YK_NONE || b == YK_NONE)
         return;
-    g->value[a].reserved = g->slot[g->value[b].slot].key + 1;
-    g->value[b].reserved = g->slot[g->value[a].slot].key + 1;
+    if (yk__grow(&g->inverse, &g->cap_inverse, g->n_inverse + 1, sizeof *g->inverse)) {
+        yk__graph_fail(g, YK_E_MEM, "out of memory (inverse %zu of a graph)", g->n_inverse);
+        return;
+    }
+    g->inverse[g->n_inverse++] = (yk__inverse){{g->slot[g->value[a].slot].key, g->slot[g->value[b].slot].key}};
     g->hash = yk__hash_u64(g->hash, (uint64_t)a << 32 | b);
 }
 

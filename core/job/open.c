@@ -208,15 +208,15 @@ static yk_status assemble_job(yk_job *job, yk_error *err)
         return err->status;
     job->team.rank = yk__group_rank(job->team.group);
     job->team.world = yk__group_size(job->team.group);
-    if (yk__device_open(&mine, &job->device, err) || choose_precision(job, err))
+    if (yk__device_open(&mine, &job->device, err) ||
+        (job->config.plan_only && yk__device_plan_only(job->device, err)) || choose_precision(job, err))
         return err->status;
     if (job->team.rank == 0)
         warn_unknown_options();
     if (!job->config.memory_limit)
         job->config.memory_limit = yk__option_size_of(YK__OPTION_MEMORY_LIMIT, job->team.rank);
     make_scaler(job);
-    const yk__engine_config c = {.precision = job->precision, .memory_limit = job->config.memory_limit,
-                                .dry = job->config.plan_only};
+    const yk__engine_config c = {.precision = job->precision, .memory_limit = job->config.memory_limit};
     if (all_members(job, err) || yk__engine_new(job->device, job->team.group, &c, &job->engine, err) || exchange_infos(job, err))
         return err->status;
     return YK_OK;

@@ -10,7 +10,7 @@
 #include <string.h>
 
 #include "core/base/mem.h"
-#include "core/plan/inner.h"
+#include "core/plan/internal.h"
 
 #define MOST_VIEWS 8 /* of one result; with more it stays as it is */
 
@@ -40,7 +40,7 @@ static bool is_asked_for(const operands *p, const yk_node *n)
     bool strided = false;
     for (uint32_t i = 0; i < n->n_in; i++)
         strided |= may_stride(n, i) && !yk__value_is_dense(&s->value[yk__ins(s, n)[i]]);
-    return strided && !(yk__ask(p->w->r, s, n, s->body + n->body) & YK__CLAIMED);
+    return strided && !(yk__plan_ask(p->w->r, s, n, s->body + n->body) & YK_CLAIM_RUN);
 }
 
 /* The node `at`, the last one, with dense operands: new values are listed in `fresh`, by operand. */
@@ -68,10 +68,8 @@ static void add_copies(operands *p, const yk_node *n, uint32_t at, const yk__vid
         const yk__vid x = yk__remap_value(&p->m, yk__ins(p->m.src, n)[i]);
         if (fresh[i] == YK_NONE || yk__node_new(g, YK_OP_COPY, 0, 1, &x, 1, &fresh[i], 0, NULL) == YK_NONE)
             continue;
-        const yk_node copy = g->node[g->n_node - 1];
-        memmove(g->node + at + 1, g->node + at, (g->n_node - 1 - at) * sizeof copy);
-        g->node[at] = copy;
-        g->node[at++].reserved = n->reserved & (YK__TAG | YK__AGAIN);
+        yk__remap_move_last(&p->m, at);
+        yk__remap_note(&p->m, at++, yk__info_from(yk__info_of(&p->m, n)));
     }
 }
 
@@ -85,7 +83,7 @@ static void emit_dense(operands *p, uint32_t k)
     use_dense(p, n, at, fresh);
     if (p->g.error.status)
         return;
-    if (yk__ask(p->w->r, &p->g, &p->g.node[at], NULL) & YK__CLAIMED) {
+    if (yk__plan_ask(p->w->r, &p->g, &p->g.node[at], NULL) & YK_CLAIM_RUN) {
         add_copies(p, n, at, fresh);
         return;
     }
@@ -103,7 +101,7 @@ yk_status yk__plan_operands(yk__work *w, yk_error *err)
     if (!p.dense)
         return yk__fail_mem(err, n * sizeof *p.dense, "a plan");
     memset(p.dense, 0xff, n * sizeof *p.dense);
-    if (!yk__remap_begin(&p.m, &w->g, &p.g, err)) {
+    if (!yk__remap_begin(&p.m, w, &p.g, err)) {
         for (uint32_t k = 0; k < w->g.n_node; k++)
             if (is_attention(&w->g.node[k]) && is_asked_for(&p, &w->g.node[k]))
                 emit_dense(&p, k);
@@ -134,7 +132,7 @@ typedef struct readers {
 } readers;
 
 /* The dimension of the dense value x along which dimension i of its view v runs; x->dims: none. */
-static uint32_t along(const yk_value *x, const yk_value *v, uint32_t i)
+static uint32_t dimension_along(const yk_value *x, const yk_value *v, uint32_t i)
 {
     uint32_t j = 0;
     while (j < x->dims && (x->dim[j] != v->dim[i] || x->stride[j] != v->stride[i]))
@@ -143,10 +141,10 @@ static uint32_t along(const yk_value *x, const yk_value *v, uint32_t i)
 }
 
 /* v is all of the dense value x, its dimensions in any order. */
-static bool permutes(const yk_value *x, const yk_value *v)
+static bool is_permuted(const yk_value *x, const yk_value *v)
 {
     for (uint32_t i = 0; i < v->dims; i++)
-        if (v->dim[i] > 1 && along(x, v, i) == x->dims)
+        if (v->dim[i] > 1 && dimension_along(x, v, i) == x->dims)
             return false;
     return v->dims == x->dims && yk__value_tiles(&v, 1, x);
 }
@@ -193,7 +191,7 @@ static bool note_reader(const results *p, const yk_node *n, yk__vid o, readers *
         const yk_value *x = &s->value[o], *view = &s->value[v];
         if (yk__root(s, v) != o)
             continue;
-        if (!takes_strides(n, i) || !permutes(x, view) || !add_view(r, v))
+        if (!takes_strides(n, i) || !is_permuted(x, view) || !add_view(r, v))
             return false;
         if (r->order == YK_NONE && is_plain_copy(p, n) && !same_order(view, x) &&
             (view->dim[view->dims - 1] == 1 || view->stride[view->dims - 1] == 1))
@@ -223,15 +221,15 @@ static bool find_order(const results *p, uint32_t k, yk__vid o, readers *r)
 }
 
 /* A view of `rows` that stands where the view v of the old dense value x did. */
-static yk__vid reordered(results *p, yk__vid rows, const yk_value *order, const yk_value *x, const yk_value *v)
+static yk__vid view_reordered(results *p, yk__vid rows, const yk_value *order, const yk_value *x, const yk_value *v)
 {
     yk_value view = *v;
     for (uint32_t i = 0; i < v->dims; i++) {
         if (v->dim[i] == 1)
             continue;
-        const uint32_t j = along(x, v, i);
+        const uint32_t j = dimension_along(x, v, i);
         for (uint32_t k = 0; k < order->dims; k++)
-            if (order->dim[k] > 1 && along(x, order, k) == j)
+            if (order->dim[k] > 1 && dimension_along(x, order, k) == j)
                 view.stride[i] = p->g.value[rows].stride[k];
     }
     return yk__view_like(&p->g, rows, &view, 0);
@@ -245,12 +243,12 @@ static void reorder_result(results *p, yk__vid o, const readers *r)
     const yk__vid rows = yk__value_new(&p->g, (yk_dtype)x->dtype, order->dims, order->dim);
     if (rows == YK_NONE)
         return;
-    p->m.map[o] = reordered(p, rows, order, x, x);
+    p->m.map[o] = view_reordered(p, rows, order, x, x);
     for (uint32_t i = 0; i < r->n; i++) {
         const yk__vid v = r->view[i];
         p->rows[v] = same_order(&s->value[v], order);
         if (v != o)
-            p->m.map[v] = p->rows[v] ? rows : reordered(p, rows, order, x, &s->value[v]);
+            p->m.map[v] = p->rows[v] ? rows : view_reordered(p, rows, order, x, &s->value[v]);
     }
 }
 
@@ -339,13 +337,11 @@ static void emit_result(results *p, uint32_t k)
 yk_status yk__plan_results(yk__work *w, yk_error *err)
 {
     results p = {.w = w};
-    if (!(w->r->caps->flags & YK_CAP_STRIDED_RESULTS))
-        return YK_OK;
     p.rows = yk__calloc(w->g.n_value + 1, 1);
     p.gone = yk__calloc(w->g.n_node + 1, 1);
     if (!p.rows || !p.gone)
         yk__fail_mem(err, w->g.n_value + 1, "a plan");
-    if (!err->status && !yk__uses_new(w, &p.u, err) && !yk__remap_begin(&p.m, &w->g, &p.g, err)) {
+    if (!err->status && !yk__uses_new(w, &p.u, err) && !yk__remap_begin(&p.m, w, &p.g, err)) {
         for (uint32_t k = 0; k < w->g.n_node; k++)
             emit_result(&p, k);
         yk__remap_end(&p.m, w, err);

@@ -4,7 +4,7 @@
  * and primitives are left.
  */
 #include "core/base/log.h"
-#include "core/plan/inner.h"
+#include "core/plan/internal.h"
 
 #define MAX_DEPTH 16 /* bodies in bodies; more is a mistake in the table of bodies */
 
@@ -31,13 +31,13 @@ static bool in_place(const yk__remap *m, const yk_node *n, yk__vid out)
 static yk_status inline_node(yk__remap *m, uint32_t k, yk_error *err)
 {
     const yk_node *n = &m->src->node[k];
-    const yk_graph face = yk__graph_face(m->src);
+    const yk_graph view = yk__graph_view(m->src);
     const size_t first = m->dst->n_node;
     yk__vid in[32], out[8];
     for (uint32_t i = 0; i < n->n_in; i++)
         in[i] = yk__remap_value(m, yk__ins(m->src, n)[i]);
     m->dst->stream = n->stream;
-    if (yk__body_append(m->dst, &face, k, in, out, err))
+    if (yk__body_append(m->dst, &view, k, in, out, err))
         return yk__fail_in(err, "%s (node %u)", yk__op_info_of(n->op)->name, n->stream);
     for (uint32_t i = 0; i < n->n_out; i++) {
         const yk__vid o = yk__outs(m->src, n)[i];
@@ -47,15 +47,16 @@ static yk_status inline_node(yk__remap *m, uint32_t k, yk_error *err)
             m->map[o] = yk__dense(m->dst, out[i]);
     }
     for (size_t j = first; j < m->dst->n_node; j++)
-        m->dst->node[j].reserved = n->reserved & (YK__TAG | YK__AGAIN);
+        yk__remap_note(m, (uint32_t)j, yk__info_from(&m->src_info[k]));
     return YK_OK;
 }
 
-static bool is_claimed(const yk__work *w, yk_node *n)
+static bool is_claimed(const yk__work *w, const yk_node *n, yk__node_info *info)
 {
-    if (!(n->reserved & YK__ASKED))
-        n->reserved |= YK__ASKED | yk__ask(w->r, &w->g, n, w->g.body + n->body);
-    return n->reserved & YK__CLAIMED;
+    if (!info->is_asked)
+        info->claims = (uint8_t)yk__plan_ask(w->r, &w->g, n, w->g.body + n->body);
+    info->is_asked = true;
+    return info->claims & YK_CLAIM_RUN;
 }
 
 static yk_status round_of_claims(yk__work *w, bool *changed, yk_error *err)
@@ -63,12 +64,12 @@ static yk_status round_of_claims(yk__work *w, bool *changed, yk_error *err)
     yk__graph g;
     yk__remap m;
     *changed = false;
-    if (yk__remap_begin(&m, &w->g, &g, err))
+    if (yk__remap_begin(&m, w, &g, err))
         return err->status;
     for (uint32_t k = 0; k < w->g.n_node && !g.error.status; k++) {
-        yk_node *n = &w->g.node[k];
+        const yk_node *n = &w->g.node[k];
         const yk__op_info *op = yk__op_info_of(n->op);
-        if (op->kind != YK_KIND_COMP || is_claimed(w, n)) {
+        if (op->kind != YK_KIND_COMP || is_claimed(w, n, &w->info[k])) {
             yk__remap_node(&m, k);
             continue;
         }

@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "core/base/mem.h"
-#include "core/plan/inner.h"
+#include "core/plan/internal.h"
 
 #define MOST_FACTORS 4
 
@@ -18,7 +18,7 @@ typedef struct factoring {
     uint32_t *sums; /* by value of the old graph: the last sum of it that was emitted, a node of the new graph + 1 */
 } factoring;
 
-static const yk_node *maker(const factoring *f, yk__vid v)
+static const yk_node *sole_producer(const factoring *f, yk__vid v)
 {
     const yk__graph *s = f->m.src;
     return s->value[v].base == v && s->value[v].slot == YK_NONE && f->u.writers[v] == 1 ? &s->node[f->u.producer[v]] : NULL;
@@ -33,20 +33,20 @@ static bool is_constant(const yk_value *v, uint64_t axes)
 }
 
 /* Written once, so that it can be read later than it was. */
-static bool stays(const factoring *f, yk__vid v)
+static bool is_single_written(const factoring *f, yk__vid v)
 {
     return f->u.writers[yk__root(f->m.src, v)] <= 1;
 }
 
 /* The node's operand that is summed; *factor the other one (YK_NONE: the sign). YK_NONE: not of that form. */
-static yk__vid inner(const factoring *f, yk__vid v, uint64_t axes, yk__vid *factor)
+static yk__vid summed_operand(const factoring *f, yk__vid v, uint64_t axes, yk__vid *factor)
 {
     const yk__graph *s = f->m.src;
-    const yk_node *n = maker(f, v);
+    const yk_node *n = sole_producer(f, v);
     *factor = YK_NONE;
     if (!n || (n->op != YK_OP_NEG && n->op != YK_OP_MUL) || s->value[v].dtype != YK_F32)
         return YK_NONE;
-    if (!stays(f, yk__ins(s, n)[0]) || !stays(f, yk__ins(s, n)[n->n_in - 1]))
+    if (!is_single_written(f, yk__ins(s, n)[0]) || !is_single_written(f, yk__ins(s, n)[n->n_in - 1]))
         return YK_NONE;
     if (n->op == YK_OP_NEG)
         return yk__ins(s, n)[0];
@@ -73,13 +73,13 @@ static yk__vid sum_of(factoring *f, yk__vid v, const yk_node *sum)
     at = yk__node_new(&f->g, YK_OP_SUM, 0, 1, &x, 1, &y, 1, &axes);
     if (at == YK_NONE)
         return YK_NONE;
-    f->g.node[at].reserved = sum->reserved;
+    yk__remap_note(&f->m, at, *yk__info_of(&f->m, sum));
     f->sums[v] = at + 1;
     return y;
 }
 
 /* y * factor, or -y. */
-static yk__vid apply(factoring *f, yk__vid y, yk__vid factor, const yk_node *sum)
+static yk__vid apply_factor(factoring *f, yk__vid y, yk__vid factor, const yk_node *sum)
 {
     const yk_value like = f->g.value[y];
     yk__vid in[2] = {y, YK_NONE}, out = yk__value_new(&f->g, (yk_dtype)like.dtype, like.dims, like.dim);
@@ -94,8 +94,7 @@ static yk__vid apply(factoring *f, yk__vid y, yk__vid factor, const yk_node *sum
     if (out == YK_NONE)
         return out;
     at = yk__node_new(&f->g, factor == YK_NONE ? YK_OP_NEG : YK_OP_MUL, 0, factor == YK_NONE ? 1 : 2, in, 1, &out, 0, NULL);
-    if (at != YK_NONE)
-        f->g.node[at].reserved = sum->reserved;
+    yk__remap_note(&f->m, at, *yk__info_of(&f->m, sum));
     return out;
 }
 
@@ -106,14 +105,14 @@ static void emit_sum(factoring *f, const yk_node *n)
     const uint64_t axes = (uint64_t)s->attr[n->attr];
     yk__vid factor[MOST_FACTORS], v = yk__ins(s, n)[0], x, y;
     uint32_t k = 0;
-    while (k < MOST_FACTORS && (x = inner(f, v, axes, &factor[k])) != YK_NONE) {
+    while (k < MOST_FACTORS && (x = summed_operand(f, v, axes, &factor[k])) != YK_NONE) {
         v = x;
         k++;
     }
     f->g.stream = n->stream;
     y = sum_of(f, v, n);
     while (k-- > 0 && y != YK_NONE)
-        y = apply(f, y, factor[k], n);
+        y = apply_factor(f, y, factor[k], n);
     f->m.map[out] = y;
 }
 
@@ -121,7 +120,7 @@ static bool own_sum(const factoring *f, const yk_node *n)
 {
     const yk__graph *s = f->m.src;
     const yk__vid o = n->n_out ? yk__outs(s, n)[0] : YK_NONE;
-    return n->op == YK_OP_SUM && maker(f, o) == n && f->m.map[o] == YK_NONE && s->value[o].dtype == YK_F32;
+    return n->op == YK_OP_SUM && sole_producer(f, o) == n && f->m.map[o] == YK_NONE && s->value[o].dtype == YK_F32;
 }
 
 yk_status yk__plan_factor(yk__work *w, yk_error *err)
@@ -129,7 +128,7 @@ yk_status yk__plan_factor(yk__work *w, yk_error *err)
     factoring f = {.sums = yk__calloc(w->g.n_value + 1, sizeof *f.sums)};
     if (!f.sums)
         return yk__fail_mem(err, w->g.n_value * sizeof *f.sums, "a plan");
-    if (!yk__uses_new(w, &f.u, err) && !yk__remap_begin(&f.m, &w->g, &f.g, err)) {
+    if (!yk__uses_new(w, &f.u, err) && !yk__remap_begin(&f.m, w, &f.g, err)) {
         for (uint32_t k = 0; k < w->g.n_node; k++)
             if (own_sum(&f, &w->g.node[k]))
                 emit_sum(&f, &w->g.node[k]);

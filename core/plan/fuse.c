@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Gathering nodes in clusters. */
-#include "core/plan/fuse.h"
+/* Gathering nodes in clusters: what a node may become part of, which clusters may be one, and the order in which that is tried. */
+#include "core/plan/fuse_cluster.h"
 
 #include <string.h>
 
@@ -8,77 +8,6 @@
 #include "core/base/mem.h"
 
 #define SEARCH 256 /* clusters looked at for one decision; more counts as no */
-
-bool yk__restride(const yk_value *v, uint32_t dims, const int64_t *dim, int64_t *stride)
-{
-    int64_t od[YK_MAX_DIMS], os[YK_MAX_DIMS];
-    uint32_t n = 0, o = 0;
-    for (uint32_t i = 0; i < v->dims; i++)
-        if (v->dim[i] != 1) {
-            od[n] = v->dim[i];
-            os[n++] = v->stride[i];
-        }
-    for (uint32_t i = 0; i < dims;) { /* runs of new axes that cover runs of old ones */
-        uint32_t end = i, oend = o;
-        int64_t a = 1, b = 1, step;
-        if (dim[i] == 1) {
-            stride[i++] = 1;
-            continue;
-        }
-        do {
-            if (a <= b && end < dims)
-                a *= dim[end++];
-            else if (oend < n)
-                b *= od[oend++];
-            else
-                return false;
-        } while (a != b);
-        for (uint32_t k = o; k + 1 < oend; k++)
-            if (os[k] != os[k + 1] * od[k + 1])
-                return false;
-        step = os[oend - 1];
-        for (uint32_t k = end; k-- > i;) {
-            stride[k] = step;
-            step *= dim[k];
-        }
-        i = end;
-        o = oend;
-    }
-    return o == n;
-}
-
-uint32_t yk__maker(const yk__fuse *f, yk__vid v)
-{
-    const yk__vid r = yk__root(f->m.src, v);
-    return f->u.writers[r] == 1 && !(f->m.src->value[r].flags & YK_VALUE_INPUT) ? f->u.producer[r] : YK_NONE;
-}
-
-bool yk__is_fill(const yk__fuse *f, yk__vid v)
-{
-    const uint32_t k = yk__maker(f, v);
-    return k != YK_NONE && f->m.src->node[k].op == YK_OP_FILL;
-}
-
-uint32_t yk__fuse_need(const yk__fuse *f, uint32_t k, uint64_t *it)
-{
-    const yk_node *n = &f->m.src->node[k];
-    uint32_t operand = (uint32_t)(*it >> 32), from = (uint32_t)*it;
-    for (; operand < n->n_in; operand++, from = 0) {
-        const yk__vid r = yk__root(f->m.src, yk__ins(f->m.src, n)[operand]);
-        uint32_t p = from ? from - 1 : f->u.producer[r];
-        while (p != YK_NONE && p >= k)
-            p = f->older[p];
-        if (p == YK_NONE)
-            continue;
-        *it = f->older[p] == YK_NONE ? (uint64_t)(operand + 1) << 32 : (uint64_t)operand << 32 | (f->older[p] + 1);
-        return p;
-    }
-    if (operand == n->n_in && f->before[k] != YK_NONE) {
-        *it = (uint64_t)(n->n_in + 1) << 32;
-        return f->before[k];
-    }
-    return YK_NONE;
-}
 
 /* ---- What a node is ---- */
 
@@ -89,16 +18,11 @@ static bool own_root(const yk__fuse *f, const yk_node *n)
     return n->n_out == 1 && s->value[o].base == o && s->value[o].slot == YK_NONE && f->u.writers[o] == 1;
 }
 
-bool yk__fuse_as_is(const yk_node *n, uint32_t i)
-{
-    return n->op == YK_OP_DOT || (n->op == YK_OP_DROPOUT && i > 0);
-}
-
 /* Key and rows are the program's inputs, so that nothing in the arena can come to lie over them. */
 static bool is_drop(const yk__fuse *f, const yk_node *n)
 {
     const yk__graph *s = f->m.src;
-    return f->drops && n->op == YK_OP_DROPOUT && s->value[yk__ins(s, n)[1]].slot != YK_NONE &&
+    return f->fuses_dropout && n->op == YK_OP_DROPOUT && s->value[yk__ins(s, n)[1]].slot != YK_NONE &&
            s->value[yk__ins(s, n)[2]].slot != YK_NONE;
 }
 
@@ -117,13 +41,13 @@ static void begin_cluster(yk__fuse *f, uint32_t k)
 {
     const yk__graph *s = f->m.src;
     const yk_node *n = &s->node[k];
-    yk__cluster *c = &f->c[k];
+    yk__cluster *c = &f->cluster[k];
     const yk_value *v = n->n_out ? &s->value[n->op == YK_OP_SUM ? yk__ins(s, n)[0] : yk__outs(s, n)[0]] : NULL;
     memset(c, 0, sizeof *c);
     c->head = c->tail = c->first = k;
     c->n = 1;
-    c->wall = f->wall[k];
-    c->late = (n->reserved & YK__AGAIN) ? 2 : !(n->reserved & YK__TAG);
+    c->first_overwrite = f->first_overwrite[k];
+    c->phase = f->m.src_info[k].is_recomputed ? YK__FORWARD_AGAIN : f->m.src_info[k].origin ? YK__FORWARD : YK__BACKWARD;
     c->dots = n->op == YK_OP_DOT;
     if (is_elementwise(f, n) || is_product(f, n))
         c->kind = YK__FUSE_MAP;
@@ -133,7 +57,7 @@ static void begin_cluster(yk__fuse *f, uint32_t k)
         c->dims = v->dims;
         memcpy(c->dim, v->dim, sizeof c->dim);
     }
-    f->of[k] = k;
+    f->cluster_of[k] = k;
     f->next[k] = YK_NONE;
 }
 
@@ -143,25 +67,25 @@ typedef struct pair {
     uint32_t a, b; /* clusters to become one */
 } pair;
 
-static bool inside(const yk__fuse *f, pair p, uint32_t node)
+static bool is_in_pair(const yk__fuse *f, pair p, uint32_t node)
 {
-    return f->of[node] == p.a || f->of[node] == p.b;
+    return f->cluster_of[node] == p.a || f->cluster_of[node] == p.b;
 }
 
 /* Pushes what the members of cluster c need, outside of the pair. False: one of them is of the pair itself. */
 static bool push_needs(yk__fuse *f, pair p, uint32_t c, bool own, uint32_t low, uint32_t *stack, uint32_t *n)
 {
-    for (uint32_t k = f->c[c].head; k != YK_NONE; k = f->next[k]) {
+    for (uint32_t k = f->cluster[c].head; k != YK_NONE; k = f->next[k]) {
         uint64_t it = 0;
         uint32_t need;
         while ((need = yk__fuse_need(f, k, &it)) != YK_NONE) {
-            const uint32_t d = f->of[need];
-            if (inside(f, p, need)) {
+            const uint32_t d = f->cluster_of[need];
+            if (is_in_pair(f, p, need)) {
                 if (!own)
                     return false;
                 continue;
             }
-            if (f->c[d].tail < low || f->seen[d] == f->stamp)
+            if (f->cluster[d].tail < low || f->seen[d] == f->stamp)
                 continue;
             if (*n == SEARCH)
                 return false;
@@ -173,9 +97,9 @@ static bool push_needs(yk__fuse *f, pair p, uint32_t c, bool own, uint32_t low, 
 }
 
 /* No way leads out of the pair and back into it. */
-static bool acyclic(yk__fuse *f, pair p)
+static bool is_acyclic(yk__fuse *f, pair p)
 {
-    const uint32_t low = f->c[p.a].first < f->c[p.b].first ? f->c[p.a].first : f->c[p.b].first;
+    const uint32_t low = f->cluster[p.a].first < f->cluster[p.b].first ? f->cluster[p.a].first : f->cluster[p.b].first;
     uint32_t stack[SEARCH], n = 0, left = SEARCH;
     f->stamp++;
     if (!push_needs(f, p, p.a, true, low, stack, &n) || !push_needs(f, p, p.b, true, low, stack, &n))
@@ -193,12 +117,12 @@ static bool fits_shape(const yk__fuse *f, pair p, uint32_t c, uint32_t dims, con
 {
     const yk__graph *s = f->m.src;
     int64_t stride[YK_MAX_DIMS];
-    for (uint32_t k = f->c[c].head; k != YK_NONE; k = f->next[k]) {
+    for (uint32_t k = f->cluster[c].head; k != YK_NONE; k = f->next[k]) {
         const yk_node *n = &s->node[k];
         for (uint32_t i = 0; i < n->n_in && !yk__fuse_as_is(n, i); i++) {
             const yk__vid v = yk__ins(s, n)[i];
             const uint32_t maker = yk__maker(f, v);
-            if (maker != YK_NONE && inside(f, p, maker)) {
+            if (maker != YK_NONE && is_in_pair(f, p, maker)) {
                 if (!yk__whole(s, v))
                     return false;
             } else if (!yk__is_fill(f, v) && !yk__restride(&s->value[v], dims, dim, stride)) {
@@ -212,7 +136,7 @@ static bool fits_shape(const yk__fuse *f, pair p, uint32_t c, uint32_t dims, con
 /* The shape of the two together: that of either. */
 static bool common_shape(const yk__fuse *f, pair p, const yk__cluster **shape)
 {
-    const yk__cluster *a = &f->c[p.a], *b = &f->c[p.b];
+    const yk__cluster *a = &f->cluster[p.a], *b = &f->cluster[p.b];
     int64_t na = 1, nb = 1;
     for (uint32_t i = 0; i < a->dims; i++)
         na *= a->dim[i];
@@ -233,8 +157,8 @@ static bool goes_out(const yk__fuse *f, pair p, uint32_t k)
     const yk__vid r = yk__root(f->m.src, yk__outs(f->m.src, &f->m.src->node[k])[0]);
     if (f->u.kept[r])
         return true;
-    for (uint32_t i = f->at[r]; i < f->at[r + 1]; i++)
-        if (!inside(f, p, f->reader[i]))
+    for (uint32_t i = f->reader_begin[r]; i < f->reader_begin[r + 1]; i++)
+        if (!is_in_pair(f, p, f->reader[i]))
             return true;
     return false;
 }
@@ -242,14 +166,14 @@ static bool goes_out(const yk__fuse *f, pair p, uint32_t k)
 static void count_outside(const yk__fuse *f, pair p, uint32_t c, yk__vid *in, uint32_t *n_in, uint32_t *n_out)
 {
     const yk__graph *s = f->m.src;
-    for (uint32_t k = f->c[c].head; k != YK_NONE && *n_in <= YK__FUSE_IN; k = f->next[k]) {
+    for (uint32_t k = f->cluster[c].head; k != YK_NONE && *n_in <= YK__FUSE_IN; k = f->next[k]) {
         const yk_node *n = &s->node[k];
         *n_out += goes_out(f, p, k);
         for (uint32_t i = 0; i < n->n_in; i++) {
             const yk__vid v = yk__ins(s, n)[i];
             const uint32_t maker = yk__maker(f, v);
             uint32_t j = 0;
-            if ((maker != YK_NONE && inside(f, p, maker)) || yk__is_fill(f, v))
+            if ((maker != YK_NONE && is_in_pair(f, p, maker)) || yk__is_fill(f, v))
                 continue;
             while (j < *n_in && in[j] != v)
                 j++;
@@ -263,8 +187,8 @@ static bool small_enough(const yk__fuse *f, pair p)
 {
     yk__vid in[YK__FUSE_IN + 1];
     uint32_t n_in = 0, n_out = 0;
-    const bool dot = f->c[p.a].dots || f->c[p.b].dots;
-    if (f->c[p.a].n + f->c[p.b].n > YK__FUSE_NODES)
+    const bool dot = f->cluster[p.a].dots || f->cluster[p.b].dots;
+    if (f->cluster[p.a].n + f->cluster[p.b].n > YK__FUSE_NODES)
         return false;
     count_outside(f, p, p.a, in, &n_in, &n_out);
     count_outside(f, p, p.b, in, &n_in, &n_out);
@@ -275,26 +199,26 @@ static bool small_enough(const yk__fuse *f, pair p)
 
 static void link_members(yk__fuse *f, uint32_t a, uint32_t b)
 {
-    uint32_t x = f->c[a].head, y = f->c[b].head, *to = &f->c[a].head, last = YK_NONE;
+    uint32_t x = f->cluster[a].head, y = f->cluster[b].head, *to = &f->cluster[a].head, last = YK_NONE;
     while (x != YK_NONE || y != YK_NONE) {
         uint32_t *from = y == YK_NONE || (x != YK_NONE && x < y) ? &x : &y;
         last = *to = *from;
-        f->of[last] = a;
+        f->cluster_of[last] = a;
         to = &f->next[last];
         *from = f->next[last];
     }
     *to = YK_NONE;
-    f->c[a].tail = last;
+    f->cluster[a].tail = last;
 }
 
-static void merge(yk__fuse *f, pair p, const yk__cluster *shape)
+static void merge_pair(yk__fuse *f, pair p, const yk__cluster *shape)
 {
-    yk__cluster *a = &f->c[p.a], *b = &f->c[p.b];
+    yk__cluster *a = &f->cluster[p.a], *b = &f->cluster[p.b];
     const yk__cluster like = *shape;
     link_members(f, p.a, p.b);
     a->n += b->n;
     a->first = a->first < b->first ? a->first : b->first;
-    a->wall = a->wall < b->wall ? a->wall : b->wall;
+    a->first_overwrite = a->first_overwrite < b->first_overwrite ? a->first_overwrite : b->first_overwrite;
     a->dots = (uint8_t)(a->dots + b->dots);
     a->dims = like.dims;
     memcpy(a->dim, like.dim, sizeof a->dim);
@@ -304,22 +228,22 @@ static void merge(yk__fuse *f, pair p, const yk__cluster *shape)
 /* But for where they stand, the two can be one. */
 static bool may_stand_together(yk__fuse *f, pair p, const yk__cluster **shape)
 {
-    const yk__cluster *a = &f->c[p.a], *b = &f->c[p.b];
+    const yk__cluster *a = &f->cluster[p.a], *b = &f->cluster[p.b];
     const uint32_t end = a->tail > b->tail ? a->tail : b->tail;
-    return p.a != p.b && a->kind == b->kind && a->dots + b->dots <= 1 && a->wall > end &&
-           b->wall > end && common_shape(f, p, shape) && small_enough(f, p) && acyclic(f, p);
+    return p.a != p.b && a->kind == b->kind && a->dots + b->dots <= 1 && a->first_overwrite > end &&
+           b->first_overwrite > end && common_shape(f, p, shape) && small_enough(f, p) && is_acyclic(f, p);
 }
 
 static bool may_merge(yk__fuse *f, pair p, const yk__cluster **shape)
 {
-    return f->c[p.a].late == f->c[p.b].late && may_stand_together(f, p, shape);
+    return f->cluster[p.a].phase == f->cluster[p.b].phase && may_stand_together(f, p, shape);
 }
 
 /* The one node that reads what k makes; YK_NONE: none, several, or somebody outside. */
 static uint32_t only_reader(const yk__fuse *f, uint32_t k)
 {
     const yk__vid r = yk__root(f->m.src, yk__outs(f->m.src, &f->m.src->node[k])[0]);
-    return f->u.kept[r] || f->at[r + 1] - f->at[r] != 1 ? YK_NONE : f->reader[f->at[r]];
+    return f->u.kept[r] || f->reader_begin[r + 1] - f->reader_begin[r] != 1 ? YK_NONE : f->reader[f->reader_begin[r]];
 }
 
 /*
@@ -330,21 +254,21 @@ static uint32_t only_reader(const yk__fuse *f, uint32_t k)
 static bool belongs_later(yk__fuse *f, uint32_t k, uint32_t maker)
 {
     const yk__graph *s = f->m.src;
-    const uint32_t home = f->of[maker];
+    const uint32_t cluster = f->cluster_of[maker];
     uint32_t chain[4], n = 0, q = k;
     bool cyclic = false;
-    if (!goes_out(f, (pair){home, f->of[k]}, maker))
+    if (!goes_out(f, (pair){cluster, f->cluster_of[k]}, maker))
         return false;
     while (n < 4 && !cyclic) {
         chain[n++] = q;
         q = only_reader(f, q);
-        if (q == YK_NONE || !is_elementwise(f, &s->node[q]) || f->ghost[q] || f->c[q].late != f->c[k].late)
+        if (q == YK_NONE || !is_elementwise(f, &s->node[q]) || f->inlined[q] || f->cluster[q].phase != f->cluster[k].phase)
             break;
         for (uint32_t i = 0; i < n; i++)
-            f->of[chain[i]] = home;
-        cyclic = !acyclic(f, (pair){home, f->of[q]});
+            f->cluster_of[chain[i]] = cluster;
+        cyclic = !is_acyclic(f, (pair){cluster, f->cluster_of[q]});
         for (uint32_t i = 0; i < n; i++)
-            f->of[chain[i]] = chain[i];
+            f->cluster_of[chain[i]] = chain[i];
     }
     return cyclic;
 }
@@ -359,11 +283,11 @@ static void join_makers(yk__fuse *f, uint32_t k)
         const uint32_t maker = yk__maker(f, v);
         const yk__cluster *shape;
         pair p;
-        if (maker == YK_NONE || f->ghost[maker] || f->c[f->of[maker]].kind != YK__FUSE_MAP)
+        if (maker == YK_NONE || f->inlined[maker] || f->cluster[f->cluster_of[maker]].kind != YK__FUSE_MAP)
             continue;
-        p = (pair){f->of[maker], f->of[k]};
-        if (!(f->of[k] == k && belongs_later(f, k, maker)) && may_merge(f, p, &shape))
-            merge(f, p, shape);
+        p = (pair){f->cluster_of[maker], f->cluster_of[k]};
+        if (!(f->cluster_of[k] == k && belongs_later(f, k, maker)) && may_merge(f, p, &shape))
+            merge_pair(f, p, shape);
     }
 }
 
@@ -376,14 +300,15 @@ static void join_backward(yk__fuse *f, uint32_t k)
     const yk__graph *s = f->m.src;
     const yk_node *n = &s->node[k];
     const yk__cluster *shape;
-    if (f->of[k] != k || f->c[k].n != 1 || f->c[k].late != 2 || n->op < YK_OP_RELU || n->n_in != 1)
+    if (f->cluster_of[k] != k || f->cluster[k].n != 1 || f->cluster[k].phase != YK__FORWARD_AGAIN || n->op < YK_OP_RELU || n->n_in != 1)
         return;
     const yk__vid r = yk__root(s, yk__ins(s, n)[0]);
-    for (uint32_t i = f->at[r]; i < f->at[r + 1]; i++) {
-        const uint32_t q = f->reader[i], home = f->of[q];
-        const pair p = {home, k};
-        if (s->node[q].op == n->op + 1u && f->c[home].dots && f->c[home].late == 1 && may_stand_together(f, p, &shape)) {
-            merge(f, p, shape);
+    for (uint32_t i = f->reader_begin[r]; i < f->reader_begin[r + 1]; i++) {
+        const uint32_t q = f->reader[i], cluster = f->cluster_of[q];
+        const pair p = {cluster, k};
+        if (s->node[q].op == n->op + 1u && f->cluster[cluster].dots && f->cluster[cluster].phase == YK__BACKWARD &&
+            may_stand_together(f, p, &shape)) {
+            merge_pair(f, p, shape);
             return;
         }
     }
@@ -398,18 +323,18 @@ static int64_t axes_of(const yk__fuse *f, uint32_t k)
 
 static bool same_sum(const yk__fuse *f, uint32_t a, uint32_t b)
 {
-    const yk__cluster *x = &f->c[a], *y = &f->c[b];
+    const yk__cluster *x = &f->cluster[a], *y = &f->cluster[b];
     return axes_of(f, x->head) == axes_of(f, y->head) && x->dims == y->dims && !memcmp(x->dim, y->dim, sizeof x->dim) &&
-           x->n + y->n <= YK__FUSE_OUT && x->late == y->late;
+           x->n + y->n <= YK__FUSE_OUT && x->phase == y->phase;
 }
 
-/* A sum joins one over the same axes that reads the same memory, through ghosts; and is noted at what it reads. */
+/* A sum joins one over the same axes that reads the same memory, through inlined nodes; and is noted at what it reads. */
 static void visit_read(yk__fuse *f, uint32_t k, yk__vid v, int depth, bool join)
 {
     const yk__graph *s = f->m.src;
     const yk__vid r = yk__root(s, v);
     const uint32_t maker = yk__maker(f, v);
-    if (maker != YK_NONE && f->ghost[maker] && depth < 8) {
+    if (maker != YK_NONE && f->inlined[maker] && depth < 8) {
         const yk_node *n = &s->node[maker];
         for (uint32_t i = 0; i < n->n_in; i++)
             visit_read(f, k, yk__ins(s, n)[i], depth + 1, join);
@@ -418,10 +343,10 @@ static void visit_read(yk__fuse *f, uint32_t k, yk__vid v, int depth, bool join)
     if (!join) {
         f->last_sum[r] = k;
     } else if (f->last_sum[r] != YK_NONE) {
-        const pair p = {f->of[f->last_sum[r]], f->of[k]};
+        const pair p = {f->cluster_of[f->last_sum[r]], f->cluster_of[k]};
         const uint32_t end = k;
-        if (p.a != p.b && same_sum(f, p.a, p.b) && f->c[p.a].wall > end && acyclic(f, p))
-            merge(f, p, &f->c[p.a]);
+        if (p.a != p.b && same_sum(f, p.a, p.b) && f->cluster[p.a].first_overwrite > end && is_acyclic(f, p))
+            merge_pair(f, p, &f->cluster[p.a]);
     }
 }
 
@@ -439,15 +364,15 @@ static void find_readers(yk__fuse *f)
     const yk__graph *s = f->m.src;
     uint32_t sum = 0;
     for (yk__vid v = 0; v <= s->n_value; v++) {
-        f->at[v] = sum;
+        f->reader_begin[v] = sum;
         sum += v < s->n_value ? f->u.readers[v] : 0;
     }
     for (uint32_t k = 0; k < s->n_node; k++)
         for (uint32_t i = 0; i < s->node[k].n_in; i++)
-            f->reader[f->at[yk__root(s, yk__ins(s, &s->node[k])[i])]++] = k;
+            f->reader[f->reader_begin[yk__root(s, yk__ins(s, &s->node[k])[i])]++] = k;
     for (yk__vid v = (yk__vid)s->n_value; v > 0; v--)
-        f->at[v] = f->at[v - 1];
-    f->at[0] = 0;
+        f->reader_begin[v] = f->reader_begin[v - 1];
+    f->reader_begin[0] = 0;
 }
 
 static void find_order(yk__fuse *f)
@@ -456,25 +381,25 @@ static void find_order(yk__fuse *f)
     uint32_t *last = f->last_sum, reduce = YK_NONE; /* borrowed */
     for (uint32_t k = 0; k < s->n_node; k++) {
         const yk_node *n = &s->node[k];
-        f->before[k] = n->op == YK_OP_ALL_REDUCE ? reduce : YK_NONE;
+        f->reduce_before[k] = n->op == YK_OP_ALL_REDUCE ? reduce : YK_NONE;
         if (n->op == YK_OP_ALL_REDUCE)
             reduce = k;
-        f->older[k] = YK_NONE;
+        f->older_writer[k] = YK_NONE;
         for (uint32_t i = 0; i < n->n_out; i++) {
             const yk__vid r = yk__root(s, yk__outs(s, n)[i]);
             if (last[r] != YK_NONE && last[r] != k)
-                f->older[k] = last[r];
+                f->older_writer[k] = last[r];
             last[r] = k;
         }
     }
     memset(last, 0xff, (s->n_value + 1) * sizeof *last);
     for (uint32_t k = (uint32_t)s->n_node; k-- > 0;) {
         const yk_node *n = &s->node[k];
-        f->wall[k] = YK_NONE;
+        f->first_overwrite[k] = YK_NONE;
         for (uint32_t i = 0; i < n->n_in; i++) {
             const uint32_t w = last[yk__root(s, yk__ins(s, n)[i])];
-            if (w < f->wall[k])
-                f->wall[k] = w;
+            if (w < f->first_overwrite[k])
+                f->first_overwrite[k] = w;
         }
         for (uint32_t i = 0; i < n->n_out; i++)
             last[yk__root(s, yk__outs(s, n)[i])] = k;
@@ -482,80 +407,80 @@ static void find_order(yk__fuse *f)
     memset(last, 0xff, (s->n_value + 1) * sizeof *last);
 }
 
-static void find_ghosts(yk__fuse *f)
+static void find_inlined(yk__fuse *f)
 {
     const yk__graph *s = f->m.src;
     for (uint32_t k = (uint32_t)s->n_node; k-- > 0;) {
         const yk_node *n = &s->node[k];
         const yk__vid r = n->n_out ? yk__root(s, yk__outs(s, n)[0]) : 0;
         bool only = is_elementwise(f, n) && n->op != YK_OP_DROPOUT && f->u.readers[r] && !f->u.kept[r];
-        for (uint32_t i = f->at[r]; only && i < f->at[r + 1]; i++) {
+        for (uint32_t i = f->reader_begin[r]; only && i < f->reader_begin[r + 1]; i++) {
             const uint32_t q = f->reader[i];
-            only = f->ghost[q] || (s->node[q].op == YK_OP_SUM && own_root(f, &s->node[q]));
+            only = f->inlined[q] || (s->node[q].op == YK_OP_SUM && own_root(f, &s->node[q]));
         }
-        f->ghost[k] = only;
+        f->inlined[k] = only;
     }
 }
 
-static void gather(yk__fuse *f)
+static void gather_clusters(yk__fuse *f)
 {
     const yk__graph *s = f->m.src;
     for (uint32_t k = 0; k < s->n_node; k++)
         begin_cluster(f, k);
     for (uint32_t k = 0; k < s->n_node; k++) {
-        if (f->ghost[k])
+        if (f->inlined[k])
             continue;
-        if (s->node[k].op != YK_OP_DOT && f->c[k].kind == YK__FUSE_MAP)
+        if (s->node[k].op != YK_OP_DOT && f->cluster[k].kind == YK__FUSE_MAP)
             join_makers(f, k);
-        else if (f->c[k].kind == YK__FUSE_SUM)
+        else if (f->cluster[k].kind == YK__FUSE_SUM)
             join_sums(f, k);
     }
     for (uint32_t k = 0; k < s->n_node; k++)
-        if (!f->ghost[k] && f->c[k].kind == YK__FUSE_MAP)
+        if (!f->inlined[k] && f->cluster[k].kind == YK__FUSE_MAP)
             join_backward(f, k);
 }
 
-static void run(yk__fuse *f)
+static void fuse_all(yk__fuse *f)
 {
     const yk__graph *s = f->m.src;
     memset(f->last_sum, 0xff, (s->n_value + 1) * sizeof *f->last_sum);
     find_readers(f);
     find_order(f);
-    find_ghosts(f);
-    gather(f);
+    find_inlined(f);
+    gather_clusters(f);
     for (uint32_t k = 0; k < s->n_node; k++)
-        if (f->c[f->of[k]].tail == k && !f->ghost[k])
-            yk__fuse_emit(f, f->of[k]);
+        if (f->cluster[f->cluster_of[k]].tail == k && !f->inlined[k])
+            yk__fuse_emit(f, f->cluster_of[k]);
 }
 
 static bool make_tables(yk__fuse *f, size_t nn, size_t nv, size_t n_read)
 {
-    f->of = yk__malloc(nn * sizeof *f->of);
+    f->cluster_of = yk__malloc(nn * sizeof *f->cluster_of);
     f->next = yk__malloc(nn * sizeof *f->next);
-    f->c = yk__calloc(nn, sizeof *f->c);
-    f->ghost = yk__calloc(nn, 1);
+    f->cluster = yk__calloc(nn, sizeof *f->cluster);
+    f->inlined = yk__calloc(nn, 1);
     f->reader = yk__malloc(n_read * sizeof *f->reader);
-    f->at = yk__calloc(nv + 1, sizeof *f->at);
-    f->older = yk__malloc(nn * sizeof *f->older);
-    f->before = yk__malloc(nn * sizeof *f->before);
-    f->wall = yk__malloc(nn * sizeof *f->wall);
+    f->reader_begin = yk__calloc(nv + 1, sizeof *f->reader_begin);
+    f->older_writer = yk__malloc(nn * sizeof *f->older_writer);
+    f->reduce_before = yk__malloc(nn * sizeof *f->reduce_before);
+    f->first_overwrite = yk__malloc(nn * sizeof *f->first_overwrite);
     f->last_sum = yk__malloc(nv * sizeof *f->last_sum);
     f->seen = yk__calloc(nn, sizeof *f->seen);
-    return f->of && f->next && f->c && f->ghost && f->reader && f->at && f->older && f->before && f->wall && f->last_sum &&
-           f->seen;
+    return f->cluster_of && f->next && f->cluster && f->inlined && f->reader && f->reader_begin && f->older_writer &&
+           f->reduce_before && f->first_overwrite && f->last_sum && f->seen;
 }
 
 static void free_tables(yk__fuse *f)
 {
-    yk__free(f->of);
+    yk__free(f->cluster_of);
     yk__free(f->next);
-    yk__free(f->c);
-    yk__free(f->ghost);
+    yk__free(f->cluster);
+    yk__free(f->inlined);
     yk__free(f->reader);
-    yk__free(f->at);
-    yk__free(f->older);
-    yk__free(f->before);
-    yk__free(f->wall);
+    yk__free(f->reader_begin);
+    yk__free(f->older_writer);
+    yk__free(f->reduce_before);
+    yk__free(f->first_overwrite);
     yk__free(f->last_sum);
     yk__free(f->seen);
     yk__uses_free(&f->u);
@@ -564,11 +489,12 @@ static void free_tables(yk__fuse *f)
 yk_status yk__plan_fuse(yk__work *w, yk_error *err)
 {
     yk__fuse f = {.w = w};
+    w->plan->nodes_before = (uint32_t)w->g.n_node;
     if (!make_tables(&f, w->g.n_node + 1, w->g.n_value + 1, w->g.n_index + 1))
-        yk__fail_mem(err, w->g.n_node * sizeof *f.c, "a plan");
-    if (!err->status && !yk__uses_new(w, &f.u, err) && !yk__remap_begin(&f.m, &w->g, &f.g, err)) {
-        f.drops = yk__fuse_drops(w);
-        run(&f);
+        yk__fail_mem(err, w->g.n_node * sizeof *f.cluster, "a plan");
+    if (!err->status && !yk__uses_new(w, &f.u, err) && !yk__remap_begin(&f.m, w, &f.g, err)) {
+        f.fuses_dropout = yk__fuse_drops(w);
+        fuse_all(&f);
         yk__remap_end(&f.m, w, err);
     }
     free_tables(&f);

@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Clusters as nodes with bodies; offered to the device, and taken apart again where it refuses. */
-#include "core/plan/fuse.h"
+#include "core/plan/fuse_cluster.h"
 
 #include <string.h>
 
 /* The node under construction. */
 typedef struct making {
     yk__fuse *f;
-    yk__cluster *c;
+    yk__cluster *cluster;
     yk__vid src_in[YK__FUSE_IN], in[YK__FUSE_IN]; /* operands: old value, new value in the cluster's shape */
     bool as_is[YK__FUSE_IN];                      /* ... or as it was */
     uint32_t n_in, n_out, n_body;
     yk__vid out[YK__FUSE_OUT];
     uint32_t out_node[YK__FUSE_OUT];
-    uint32_t node[64]; /* members and ghosts in the order of the body */
+    uint32_t node[64]; /* members and inlined nodes in the order of the body */
     yk__vid made[64];  /* their values */
     uint32_t n_node;
     bool fills;        /* constants came into the body */
@@ -34,7 +34,7 @@ static bool in_body(const making *k, yk__vid v)
 }
 
 /* The operand as a value of the new graph, in the cluster's shape. */
-static yk__vid shaped(making *k, yk__vid v, bool as_is)
+static yk__vid operand_in_shape(making *k, yk__vid v, bool as_is)
 {
     yk__graph *g = &k->f->g;
     const yk__vid x = yk__remap_value(&k->f->m, v);
@@ -42,11 +42,11 @@ static yk__vid shaped(making *k, yk__vid v, bool as_is)
     if (x == YK_NONE || as_is)
         return x;
     like = g->value[x];
-    if (like.dims == k->c->dims && !memcmp(like.dim, k->c->dim, like.dims * sizeof *like.dim))
+    if (like.dims == k->cluster->dims && !memcmp(like.dim, k->cluster->dim, like.dims * sizeof *like.dim))
         return x;
-    like.dims = k->c->dims;
-    memcpy(like.dim, k->c->dim, sizeof like.dim);
-    if (!yk__restride(&g->value[x], k->c->dims, k->c->dim, like.stride))
+    like.dims = k->cluster->dims;
+    memcpy(like.dim, k->cluster->dim, sizeof like.dim);
+    if (!yk__restride(&g->value[x], k->cluster->dims, k->cluster->dim, like.stride))
         return YK_NONE;
     return yk__view_like(g, x, &like, 0);
 }
@@ -54,17 +54,17 @@ static yk__vid shaped(making *k, yk__vid v, bool as_is)
 static bool add_operand(making *k, yk__vid v, bool as_is)
 {
     for (uint32_t i = 0; i < k->n_in; i++)
-        if (k->src_in[i] == v && k->as_is[i] == as_is && (i >= 2 || !k->c->dots))
+        if (k->src_in[i] == v && k->as_is[i] == as_is && (i >= 2 || !k->cluster->dots))
             return true;
     if (k->n_in == YK__FUSE_IN)
         return false;
     k->src_in[k->n_in] = v;
     k->as_is[k->n_in] = as_is;
-    k->in[k->n_in] = shaped(k, v, as_is);
+    k->in[k->n_in] = operand_in_shape(k, v, as_is);
     return k->in[k->n_in++] != YK_NONE;
 }
 
-/* Puts a node (and the ghosts it reads) into the body's order. */
+/* Puts a node (and the inlined ones it reads) into the body's order. */
 static bool add_node(making *k, uint32_t node, int depth)
 {
     const yk__graph *s = k->f->m.src;
@@ -73,7 +73,7 @@ static bool add_node(making *k, uint32_t node, int depth)
         return true;
     for (uint32_t i = 0; i < n->n_in; i++) {
         const uint32_t maker = yk__maker(k->f, yk__ins(s, n)[i]);
-        if (maker == YK_NONE || !k->f->ghost[maker])
+        if (maker == YK_NONE || !k->f->inlined[maker])
             continue;
         if (depth > 16 || !yk__whole(s, yk__ins(s, n)[i]) || !add_node(k, maker, depth + 1))
             return false;
@@ -86,10 +86,10 @@ static bool add_node(making *k, uint32_t node, int depth)
 
 static bool list_nodes(making *k)
 {
-    for (uint32_t j = k->c->head; j != YK_NONE; j = k->f->next[j]) /* the product goes first */
+    for (uint32_t j = k->cluster->head; j != YK_NONE; j = k->f->next[j]) /* the product goes first */
         if (k->f->m.src->node[j].op == YK_OP_DOT && !add_node(k, j, 0))
             return false;
-    for (uint32_t j = k->c->head; j != YK_NONE; j = k->f->next[j])
+    for (uint32_t j = k->cluster->head; j != YK_NONE; j = k->f->next[j])
         if (!add_node(k, j, 0))
             return false;
     return true;
@@ -109,7 +109,7 @@ static bool list_operands(making *k)
                 if (k->n_in != i) /* a and b stand first, also where they are the same */
                     return false;
                 k->src_in[i] = v;
-                k->in[k->n_in++] = shaped(k, v, true);
+                k->in[k->n_in++] = operand_in_shape(k, v, true);
             } else if (yk__is_fill(k->f, v)) {
                 k->fills = true;
             } else if (!add_operand(k, v, yk__fuse_as_is(n, i))) {
@@ -120,16 +120,16 @@ static bool list_operands(making *k)
     return true;
 }
 
-static bool wanted(const making *k, uint32_t node)
+static bool is_wanted(const making *k, uint32_t node)
 {
     const yk__fuse *f = k->f;
     const yk__vid r = yk__outs(f->m.src, &f->m.src->node[node])[0];
-    if (f->ghost[node])
+    if (f->inlined[node])
         return false;
     if (f->u.kept[r])
         return true;
-    for (uint32_t i = f->at[r]; i < f->at[r + 1]; i++)
-        if (f->of[f->reader[i]] != f->of[node])
+    for (uint32_t i = f->reader_begin[r]; i < f->reader_begin[r + 1]; i++)
+        if (f->cluster_of[f->reader[i]] != f->cluster_of[node])
             return true;
     return false;
 }
@@ -142,10 +142,10 @@ static bool make_values(making *k)
         const yk_node *n = &s->node[k->node[j]];
         const yk_value *v = &s->value[yk__outs(s, n)[0]];
         const bool own = n->op == YK_OP_SUM || n->op == YK_OP_DOT;
-        k->made[j] = yk__value_new(&k->f->g, (yk_dtype)v->dtype, own ? v->dims : k->c->dims, own ? v->dim : k->c->dim);
+        k->made[j] = yk__value_new(&k->f->g, (yk_dtype)v->dtype, own ? v->dims : k->cluster->dims, own ? v->dim : k->cluster->dim);
         if (k->made[j] == YK_NONE)
             return false;
-        if (!wanted(k, k->node[j]))
+        if (!is_wanted(k, k->node[j]))
             continue;
         if (k->n_out == YK__FUSE_OUT)
             return false;
@@ -160,7 +160,7 @@ static yk__vid body_fill(making *k, yk__vid v)
 {
     const yk__graph *s = k->f->m.src;
     const yk_node *fill = &s->node[yk__maker(k->f, v)];
-    yk__vid x = yk__value_new(&k->f->g, (yk_dtype)s->value[v].dtype, k->c->dims, k->c->dim);
+    yk__vid x = yk__value_new(&k->f->g, (yk_dtype)s->value[v].dtype, k->cluster->dims, k->cluster->dim);
     if (x != YK_NONE && yk__body_new(&k->f->g, YK_OP_FILL, 0, NULL, 1, &x, 1, s->attr + fill->attr) != YK_NONE)
         k->n_body++;
     return x;
@@ -176,7 +176,7 @@ static yk__vid body_operand(making *k, const yk_node *n, uint32_t i)
         return k->made[find_made(k, yk__maker(k->f, v))];
     if (yk__is_fill(k->f, v))
         return body_fill(k, v);
-    for (uint32_t j = k->c->dots ? 2 : 0; j < k->n_in; j++)
+    for (uint32_t j = k->cluster->dots ? 2 : 0; j < k->n_in; j++)
         if (k->src_in[j] == v && k->as_is[j] == yk__fuse_as_is(n, i))
             return k->in[j];
     return YK_NONE;
@@ -188,7 +188,6 @@ static bool make_body(making *k)
     for (uint32_t j = 0; j < k->n_node; j++) {
         const yk_node *n = &s->node[k->node[j]];
         yk__vid x[8];
-        k->f->g.stream = n->stream;
         for (uint32_t i = 0; i < n->n_in; i++) {
             x[i] = body_operand(k, n, i);
             if (x[i] == YK_NONE)
@@ -224,12 +223,13 @@ static void move_sums(making *k)
     memcpy(k->node, list, n * sizeof *list);
 }
 
-static bool offer(making *k, yk_op op)
+static bool offer_node(making *k, yk_op op)
 {
     yk__graph *g = &k->f->g;
     const size_t body = g->n_body;
-    const yk_node *last = &k->f->m.src->node[k->c->tail];
-    uint32_t at, yes;
+    const yk_node *last = &k->f->m.src->node[k->cluster->tail];
+    uint32_t at, claimed;
+    yk__node_info info;
     if (!make_values(k))
         return false;
     g->stream = last->stream;
@@ -238,13 +238,16 @@ static bool offer(making *k, yk_op op)
         return false;
     g->node[at].body = (uint32_t)body;
     g->node[at].n_body = k->n_body;
-    yes = yk__ask(k->f->w->r, g, &g->node[at], g->body + body);
-    g->node[at].reserved = (last->reserved & (YK__TAG | YK__AGAIN)) | YK__ASKED | yes;
-    return yes & YK__CLAIMED;
+    claimed = yk__plan_ask(k->f->w->r, g, &g->node[at], g->body + body);
+    info = yk__info_from(yk__info_of(&k->f->m, last));
+    info.is_asked = true;
+    info.claims = (uint8_t)claimed;
+    yk__remap_note(&k->f->m, at, info);
+    return claimed & YK_CLAIM_RUN;
 }
 
 /* The old values stand for views of the new ones where the shape is another. */
-static void publish(making *k)
+static void publish_outputs(making *k)
 {
     const yk__graph *s = k->f->m.src;
     for (uint32_t i = 0; i < k->n_out; i++) {
@@ -253,7 +256,7 @@ static void publish(making *k)
         k->f->m.map[v] = yk__value_same_shape(x, &s->value[v]) ? k->out[i]
                                                           : yk__view_like(&k->f->g, k->out[i], &s->value[v], 0);
     }
-    k->f->fused += k->n_node - 1;
+    k->f->n_fused += k->n_node - 1;
 }
 
 bool yk__fuse_drops(yk__work *w)
@@ -261,7 +264,7 @@ bool yk__fuse_drops(yk__work *w)
     const yk__graph *s = &w->g;
     yk__graph g;
     yk__vid in[3], out;
-    uint32_t k = 0, at, yes = 0;
+    uint32_t k = 0, at, claimed = 0;
     while (k < s->n_node && s->node[k].op != YK_OP_DROPOUT)
         k++;
     if (k == s->n_node)
@@ -275,15 +278,15 @@ bool yk__fuse_drops(yk__work *w)
     if (at != YK_NONE &&
         yk__body_new(&g, YK_OP_DROPOUT, 3, in, 1, &out, s->node[k].n_attr, s->attr + s->node[k].attr) != YK_NONE) {
         g.node[at].n_body = 1;
-        yes = yk__ask(w->r, &g, &g.node[at], g.body);
+        claimed = yk__plan_ask(w->r, &g, &g.node[at], g.body);
     }
     yk__graph_free(&g);
-    return yes & YK__CLAIMED;
+    return claimed & YK_CLAIM_RUN;
 }
 
 static bool try_make(yk__fuse *f, yk__cluster *c, yk_op op)
 {
-    making k = {.f = f, .c = c};
+    making k = {.f = f, .cluster = c};
     yk__graph *g = &f->g;
     size_t value, node, body, index, attr;
     if (g->error.status || !list_nodes(&k))
@@ -293,11 +296,12 @@ static bool try_make(yk__fuse *f, yk__cluster *c, yk_op op)
     if (!list_operands(&k) || (k.n_node == 1 && !k.fills))
         return false;
     value = g->n_value, node = g->n_node, body = g->n_body, index = g->n_index, attr = g->n_attr;
-    if (offer(&k, op)) {
-        publish(&k);
+    if (offer_node(&k, op)) {
+        publish_outputs(&k);
         return true;
     }
     g->n_value = value, g->n_node = node, g->n_body = body, g->n_index = index, g->n_attr = attr;
+    f->m.n_info = f->m.n_info < node ? f->m.n_info : node;
     return false;
 }
 
@@ -306,17 +310,17 @@ static void emit_plain(yk__fuse *f, uint32_t node)
     yk__remap_node(&f->m, node);
 }
 
-/* A ghost that no map_sum took in is made like any other node. */
-static void emit_ghosts(yk__fuse *f, uint32_t node, int depth)
+/* An inlined node that no map_sum took in is made like any other node. */
+static void emit_inlined(yk__fuse *f, uint32_t node, int depth)
 {
     const yk__graph *s = f->m.src;
     const yk_node *n = &s->node[node];
     for (uint32_t i = 0; i < n->n_in; i++) {
         const uint32_t maker = yk__maker(f, yk__ins(s, n)[i]);
-        if (maker == YK_NONE || !f->ghost[maker] || f->c[maker].done || depth > 200)
+        if (maker == YK_NONE || !f->inlined[maker] || f->cluster[maker].done || depth > 200)
             continue;
-        emit_ghosts(f, maker, depth + 1);
-        f->c[maker].done = 1;
+        emit_inlined(f, maker, depth + 1);
+        f->cluster[maker].done = 1;
         emit_plain(f, maker);
     }
 }
@@ -324,33 +328,33 @@ static void emit_ghosts(yk__fuse *f, uint32_t node, int depth)
 static void emit_parts(yk__fuse *f, const yk__cluster *c)
 {
     for (uint32_t k = c->head; k != YK_NONE; k = f->next[k]) {
-        emit_ghosts(f, k, 0);
+        emit_inlined(f, k, 0);
         emit_plain(f, k);
     }
 }
 
-/* What ghosts read has to be there before the sums that take them in. */
+/* What inlined nodes read has to be there before the sums that take them in. */
 static void emit_needs(yk__fuse *f, uint32_t node, uint32_t self)
 {
     uint64_t it = 0;
     uint32_t need;
     while ((need = yk__fuse_need(f, node, &it)) != YK_NONE) {
-        if (f->ghost[need])
+        if (f->inlined[need])
             emit_needs(f, need, self);
-        else if (f->of[need] != self)
-            yk__fuse_emit(f, f->of[need]);
+        else if (f->cluster_of[need] != self)
+            yk__fuse_emit(f, f->cluster_of[need]);
     }
 }
 
 static bool emit_fused(yk__fuse *f, yk__cluster *c)
 {
-    bool dots = c->dots, ghosts = false;
+    bool dots = c->dots, inlines = false;
     if (c->kind == YK__FUSE_SUM) {
         for (uint32_t k = c->head; k != YK_NONE; k = f->next[k]) {
             const uint32_t maker = yk__maker(f, yk__ins(f->m.src, &f->m.src->node[k])[0]);
-            ghosts |= maker != YK_NONE && f->ghost[maker];
+            inlines |= maker != YK_NONE && f->inlined[maker];
         }
-        return (ghosts || c->n > 1) && try_make(f, c, YK_OP_MAP_SUM);
+        return (inlines || c->n > 1) && try_make(f, c, YK_OP_MAP_SUM);
     }
     if (c->kind != YK__FUSE_MAP || (dots && c->n == 1))
         return false;
@@ -373,8 +377,8 @@ static bool emit_split(yk__fuse *f, yk__cluster *c)
         tail = *to;
         to = &f->next[tail];
     }
-    f->of[dot] = (uint32_t)s->n_node; /* a cluster that nothing else is in */
-    f->c[s->n_node].done = 1;
+    f->cluster_of[dot] = (uint32_t)s->n_node; /* a cluster that nothing else is in */
+    f->cluster[s->n_node].done = 1;
     c->dots = 0;
     c->tail = tail;
     c->n--;
@@ -384,7 +388,7 @@ static bool emit_split(yk__fuse *f, yk__cluster *c)
 
 void yk__fuse_emit(yk__fuse *f, uint32_t cluster)
 {
-    yk__cluster *c = &f->c[cluster];
+    yk__cluster *c = &f->cluster[cluster];
     if (c->done || c->busy)
         return;
     c->busy = 1;

@@ -4,9 +4,9 @@
 
 #include "core/base/mem.h"
 #include "core/grad/grad.h"
-#include "core/plan/inner.h"
+#include "core/plan/internal.h"
 
-static yk_status differentiate(yk__work *w, uint32_t n, const uint32_t *which, yk_error *err)
+static yk_status differentiate_loss(yk__work *w, uint32_t n, const uint32_t *which, yk_error *err)
 {
     yk__vid *wrt = yk__malloc((n + 1) * sizeof *wrt), *grad = yk__malloc((n + 1) * sizeof *grad);
     if (!wrt || !grad) {
@@ -17,7 +17,7 @@ static yk_status differentiate(yk__work *w, uint32_t n, const uint32_t *which, y
         wrt[i] = w->param[which[i]];
         grad[i] = YK_NONE;
     }
-    if (yk__grad(&w->g, w->loss[0], w->loss[1], n, wrt, grad, NULL, NULL, err))
+    if (yk__grad(&w->g, w->loss[0], w->loss[1], n, wrt, grad, NULL, NULL, err) || yk__work_extend_info(w, err))
         goto free_lists;
     for (uint32_t i = 0; i < n; i++) {
         w->grad[i] = grad[i];
@@ -32,7 +32,7 @@ free_lists:
 }
 
 /* A gradient that is a sum of two full contributions, which nothing else reads: each goes to the bucket by itself. */
-static bool split(yk__work *w, const yk__uses *u, uint32_t i)
+static bool split_sum(yk__work *w, const yk__uses *u, uint32_t i)
 {
     const yk__graph *g = &w->g;
     const yk__vid v = w->grad[i];
@@ -69,9 +69,8 @@ yk_status yk__plan_grad(yk__work *w, yk_error *err)
 {
     uint32_t n = 0, *which;
     yk__uses u;
-    if (w->r->loss == YK_NONE) {
-        if (w->r->zero)
-            add_unused(w);
+    if (w->r->loss == YK_NONE) { /* zeros for all */
+        add_unused(w);
         return YK_OK;
     }
     which = yk__malloc((w->r->n_param + 1) * sizeof *which);
@@ -80,7 +79,7 @@ yk_status yk__plan_grad(yk__work *w, yk_error *err)
     for (uint32_t i = 0; i < w->r->n_param; i++)
         if (w->r->param[i].bucket != YK_NONE && w->param[i] != YK_NONE)
             which[n++] = i;
-    differentiate(w, n, which, err);
+    differentiate_loss(w, n, which, err);
     yk__free(which);
     if (err->status)
         return err->status;
@@ -88,7 +87,7 @@ yk_status yk__plan_grad(yk__work *w, yk_error *err)
     if (yk__uses_new(w, &u, err))
         return err->status;
     for (uint32_t i = 0; i < w->n_grad; i++)
-        while (split(w, &u, i))
+        while (split_sum(w, &u, i))
             ;
     yk__uses_free(&u);
     w->loss[0] = w->loss[1] = YK_NONE;

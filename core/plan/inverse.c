@@ -3,7 +3,7 @@
  * The gradient of a look-up adds rows up. Where each row was looked up once at most, and the trace has the inverse of the
  * row numbers (yk__graph_mark_inverse), it is a look-up too: nothing to clear and nothing to add.
  */
-#include "core/plan/inner.h"
+#include "core/plan/internal.h"
 
 /* The leaf of input `number`; YK_NONE: this graph does not read it. */
 static yk__vid leaf_of(const yk__graph *g, uint32_t number)
@@ -16,10 +16,24 @@ static yk__vid leaf_of(const yk__graph *g, uint32_t number)
     return YK_NONE;
 }
 
-static void invert(yk__graph *g, yk_node *n)
+/* The inverse of the row numbers v, where the trace has one. */
+static yk__vid find_inverse(const yk__work *w, yk__vid v)
 {
-    const yk_value *index = &g->value[g->index[n->in + 1]];
-    const yk__vid inverse = index->reserved ? leaf_of(g, index->reserved - 1) : YK_NONE;
+    const yk__graph *g = &w->g;
+    const yk_value *x = &g->value[v];
+    if (x->base != v || x->slot == YK_NONE || g->slot[x->slot].kind != YK_SLOT_INPUT)
+        return YK_NONE;
+    for (size_t i = 0; i < w->r->trace->n_inverse; i++)
+        for (int k = 0; k < 2; k++)
+            if (w->r->trace->inverse[i].input[k] == g->slot[x->slot].key)
+                return leaf_of(g, w->r->trace->inverse[i].input[1 - k]);
+    return YK_NONE;
+}
+
+static void invert_scatter(yk__work *w, yk_node *n)
+{
+    yk__graph *g = &w->g;
+    const yk__vid inverse = find_inverse(w, g->index[n->in + 1]);
     if (inverse == YK_NONE || g->value[inverse].dim[0] != g->value[g->index[n->out]].dim[0])
         return;
     n->op = YK_OP_GATHER;
@@ -30,8 +44,6 @@ yk_status yk__plan_inverse(yk__work *w, yk_error *err)
 {
     for (size_t k = 0; k < w->g.n_node; k++)
         if (w->g.node[k].op == YK_OP_SCATTER_ADD)
-            invert(&w->g, &w->g.node[k]);
-    for (yk__vid v = 0; v < w->g.n_value; v++)
-        w->g.value[v].reserved = 0;
+            invert_scatter(w, &w->g.node[k]);
     return err->status;
 }

@@ -5,7 +5,7 @@
  * Blocks are placed from large to small, each into the tightest gap among those whose lifetimes cross its own (greedy by
  * size: Pisarchyk and Lee, "Efficient Memory Management for Deep Neural Net Inference", 2020).
  */
-#include "core/plan/inner.h"
+#include "core/plan/internal.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -51,7 +51,7 @@ static bool fits_in_place(const layout *l, const yk_node *n, uint32_t k, yk__vid
 }
 
 /* Lets output y take the place of a dying operand. */
-static void share(layout *l, const yk_node *n, uint32_t k, yk__vid y)
+static void share_operand(layout *l, const yk_node *n, uint32_t k, yk__vid y)
 {
     const yk__graph *g = &l->w->g;
     const bool loss = n->op == YK_OP_CROSS_ENTROPY_BWD; /* over the logits, operand 1 */
@@ -80,7 +80,7 @@ static void find_chains(layout *l)
             l->first[y] = k;
             l->owner[y] = y;
             if (can && l->u.writers[y] == 1)
-                share(l, n, k, y);
+                share_operand(l, n, k, y);
         }
     }
 }
@@ -151,12 +151,12 @@ static void write_offsets(layout *l)
 }
 
 /* What forward leaves behind for backward: blocks alive across the end of the last node of the trace itself. */
-static uint64_t kept(const layout *l)
+static uint64_t sum_kept(const layout *l)
 {
     const yk__graph *g = &l->w->g;
     uint64_t sum = 0;
     uint32_t end = (uint32_t)g->n_node;
-    while (end > 0 && (!(g->node[end - 1].reserved & YK__TAG) || (g->node[end - 1].reserved & YK__AGAIN)))
+    while (end > 0 && (!l->w->info[end - 1].origin || l->w->info[end - 1].is_recomputed))
         end--;
     for (uint32_t b = 0; b < l->n_block && end; b++)
         sum += l->block[b].begin < end && l->block[b].end >= end ? l->block[b].bytes : 0;
@@ -181,7 +181,7 @@ yk_status yk__plan_memory(yk__work *w, yk_error *err)
         for (uint32_t b = 0; b < l.n_block; b++)
             place_block(&l, b);
         write_offsets(&l);
-        w->kept_bytes = kept(&l);
+        w->kept_bytes = sum_kept(&l);
         w->g.slot[0].bytes = w->arena_bytes;
     }
     yk__uses_free(&l.u);

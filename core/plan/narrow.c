@@ -3,7 +3,7 @@
  * A layer norm in f32 whose result is only read by a cast to 16 bits writes 16 bits itself, where the device can: one pass
  * over its rows instead of two.
  */
-#include "core/plan/inner.h"
+#include "core/plan/internal.h"
 
 typedef struct narrowing {
     yk__work *w;
@@ -33,22 +33,22 @@ static const yk_node *only_cast(const narrowing *p, yk__vid y)
     return to == YK_BF16 || to == YK_F16 ? n : NULL;
 }
 
-static void emit(narrowing *p, uint32_t k)
+static void emit_node(narrowing *p, uint32_t k)
 {
     const yk__graph *s = p->m.src;
     const yk_node *n = &s->node[k], *cast;
-    yk__vid y, low;
+    yk__vid y, narrow;
     if (n->op == YK_OP_CAST && p->m.map[yk__outs(s, n)[0]] != YK_NONE) /* taken in */
         return;
     y = yk__outs(s, n)[0];
-    cast = n->op == YK_OP_LAYER_NORM && (n->reserved & YK__CAN_NARROW) ? only_cast(p, y) : NULL;
+    cast = n->op == YK_OP_LAYER_NORM && (p->m.src_info[k].claims & YK_CLAIM_NARROW_OUT) ? only_cast(p, y) : NULL;
     if (cast) {
         const yk__vid to = yk__outs(s, cast)[0];
-        low = yk__value_new(&p->g, (yk_dtype)s->value[to].dtype, s->value[y].dims, s->value[y].dim);
-        if (low == YK_NONE)
+        narrow = yk__value_new(&p->g, (yk_dtype)s->value[to].dtype, s->value[y].dims, s->value[y].dim);
+        if (narrow == YK_NONE)
             return;
-        p->m.map[y] = low;
-        p->m.map[to] = yk__value_same_shape(&s->value[to], &s->value[y]) ? low : yk__view_like(&p->g, low, &s->value[to], 0);
+        p->m.map[y] = narrow;
+        p->m.map[to] = yk__value_same_shape(&s->value[to], &s->value[y]) ? narrow : yk__view_like(&p->g, narrow, &s->value[to], 0);
     }
     yk__remap_node(&p->m, k);
 }
@@ -56,9 +56,9 @@ static void emit(narrowing *p, uint32_t k)
 yk_status yk__plan_narrow(yk__work *w, yk_error *err)
 {
     narrowing p = {.w = w};
-    if (!yk__uses_new(w, &p.u, err) && !yk__remap_begin(&p.m, &w->g, &p.g, err)) {
+    if (!yk__uses_new(w, &p.u, err) && !yk__remap_begin(&p.m, w, &p.g, err)) {
         for (uint32_t k = 0; k < w->g.n_node; k++)
-            emit(&p, k);
+            emit_node(&p, k);
         yk__remap_end(&p.m, w, err);
     }
     yk__uses_free(&p.u);

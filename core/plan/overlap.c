@@ -4,7 +4,7 @@
  * in backward the weight gradients, which are half of it. Nodes keep their order otherwise; sums keep theirs.
  */
 #include "core/base/mem.h"
-#include "core/plan/inner.h"
+#include "core/plan/internal.h"
 
 typedef struct reorder {
     const yk__graph *g;
@@ -25,7 +25,7 @@ static bool is_needed(const reorder *o, const yk_node *n)
     return false;
 }
 
-static void need(reorder *o, uint32_t k)
+static void mark_needed(reorder *o, uint32_t k)
 {
     const yk_node *n = &o->g->node[k];
     o->needed[k] = true;
@@ -35,7 +35,7 @@ static void need(reorder *o, uint32_t k)
         o->written[yk__root(o->g, yk__outs(o->g, n)[i])] = true;
 }
 
-static void forget(reorder *o, uint32_t k)
+static void unmark_needed(reorder *o, uint32_t k)
 {
     const yk_node *n = &o->g->node[k];
     for (uint32_t i = 0; i < n->n_in; i++)
@@ -47,13 +47,13 @@ static void forget(reorder *o, uint32_t k)
 /* The region that begins with node `begin` and ends with the sum `sum`: needed nodes, the sum, the others. */
 static void emit_region(reorder *o, yk__remap *m, uint32_t begin, uint32_t sum)
 {
-    need(o, sum);
+    mark_needed(o, sum);
     for (uint32_t k = sum; k-- > begin;)
         if (is_needed(o, &o->g->node[k]))
-            need(o, k);
+            mark_needed(o, k);
     for (uint32_t k = begin; k <= sum; k++)
         if (o->needed[k]) {
-            forget(o, k);
+            unmark_needed(o, k);
             yk__remap_node(m, k);
         }
     for (uint32_t k = begin; k < sum; k++)
@@ -72,7 +72,7 @@ yk_status yk__plan_overlap(yk__work *w, yk_error *err)
         yk__fail_mem(err, 2 * nv + nn, "a plan");
         goto free_marks;
     }
-    if (yk__remap_begin(&m, &w->g, &g, err))
+    if (yk__remap_begin(&m, w, &g, err))
         goto free_marks;
     for (uint32_t k = 0; k < w->g.n_node; k++)
         if (w->g.node[k].op == YK_OP_ALL_REDUCE) {

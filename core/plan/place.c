@@ -4,7 +4,7 @@
  * into their states. The node that makes a value writes there itself where that is legal, or adds to what is there;
  * otherwise a copy or a sum follows it. Operands of all_reduce get memory of their own, in which the sum is taken.
  */
-#include "core/plan/inner.h"
+#include "core/plan/internal.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -37,7 +37,7 @@ static int by_node(const void *a, const void *b)
 }
 
 /* The value can lie elsewhere: one node makes all of it, and nothing else has said where it goes. */
-static bool movable(const placing *p, yk__vid v, yk_dtype dtype)
+static bool is_movable(const placing *p, yk__vid v, yk_dtype dtype)
 {
     const yk__graph *s = p->m.src;
     const yk__vid r = yk__root(s, v);
@@ -116,9 +116,9 @@ static bool can_add(placing *p, yk__vid v)
         return false;
     if (n->op == YK_OP_DOT)
         return true;
-    if (n->reserved & YK__CLAIMED)
-        return n->reserved & YK__CAN_ADD;
-    return yk__ask(p->w->r, s, n, s->body + n->body) & YK__CAN_ADD;
+    if (yk__info_of(&p->m, n)->claims)
+        return yk__info_of(&p->m, n)->claims & YK_CLAIM_ACCUMULATE;
+    return yk__plan_ask(p->w->r, s, n, s->body + n->body) & YK_CLAIM_ACCUMULATE;
 }
 
 static void zero_grad(placing *p, uint32_t param, uint32_t slot, uint64_t offset)
@@ -138,7 +138,7 @@ static void place_grad(placing *p, uint32_t i)
     const uint32_t slot = w->bucket_slot + to->bucket;
     const yk__vid v = w->grad[i];
     const bool add = w->r->accumulate || p->written[param];
-    const bool move = v != YK_NONE && movable(p, v, YK_F32);
+    const bool move = v != YK_NONE && is_movable(p, v, YK_F32);
     p->written[param] = true;
     if (v == YK_NONE) {
         if (!add)
@@ -165,7 +165,7 @@ static void place_result(placing *p, uint32_t i)
     const yk_dtype dtype = result_dtype(p->m.src->value[v].dtype);
     if (!yk__value_count(&p->m.src->value[v]))
         return;
-    if (movable(p, v, dtype))
+    if (is_movable(p, v, dtype))
         put_at(p, v, p->w->result_slot, p->w->result_offset[i]);
     else
         copy_to(p, v, dtype, p->w->result_slot, p->w->result_offset[i]);
@@ -188,7 +188,7 @@ static bool state_direct(const placing *p, uint32_t i)
 {
     const yk__vid v = p->w->assign[i], r = yk__root(p->m.src, v);
     const uint32_t read = p->slot_read[p->w->assign_slot[i]], made = p->u.producer[r];
-    if (!movable(p, v, (yk_dtype)p->m.src->value[v].dtype))
+    if (!is_movable(p, v, (yk_dtype)p->m.src->value[v].dtype))
         return false;
     return read == YK_NONE || read < made || (read == made && is_elementwise(&p->m.src->node[made]));
 }
@@ -213,7 +213,7 @@ static bool own_memory(const placing *p, yk__vid x, uint32_t node)
            yk__whole(p->m.src, x);
 }
 
-static void emit(placing *p, uint32_t k)
+static void emit_node(placing *p, uint32_t k)
 {
     const yk_node *n = &p->m.src->node[k];
     const yk__vid x = n->n_in ? yk__ins(p->m.src, n)[0] : YK_NONE;
@@ -226,11 +226,8 @@ static void emit(placing *p, uint32_t k)
     if (copy == YK_NONE)
         return;
     p->g.index[p->g.node[at].in] = copy;
-    if (yk__node_new(&p->g, YK_OP_COPY, 0, 1, &in, 1, &copy, 0, NULL) != YK_NONE) {
-        const yk_node sum = p->g.node[at]; /* the copy goes first */
-        p->g.node[at] = p->g.node[at + 1];
-        p->g.node[at + 1] = sum;
-    }
+    if (yk__node_new(&p->g, YK_OP_COPY, 0, 1, &in, 1, &copy, 0, NULL) != YK_NONE)
+        yk__remap_move_last(&p->m, at); /* the copy goes first */
 }
 
 static uint32_t list_places(const placing *p, place *list)
@@ -266,12 +263,12 @@ static void find_reads(placing *p)
     }
 }
 
-static void run(placing *p, place *list)
+static void place_all(placing *p, place *list)
 {
     const uint32_t n = list_places(p, list);
     uint32_t at = 0;
     for (uint32_t k = 0; k < p->m.src->n_node; k++) {
-        emit(p, k);
+        emit_node(p, k);
         for (; at < n && list[at].node == k; at++)
             do_place(p, &list[at]);
     }
@@ -296,9 +293,9 @@ yk_status yk__plan_place(yk__work *w, yk_error *err)
     p.slot_read = yk__malloc((w->g.n_slot + 1) * sizeof *p.slot_read);
     if (!list || !p.placed || !p.written || !p.slot_read)
         yk__fail_mem(err, w->g.n_value, "a plan");
-    if (!err->status && !yk__uses_new(w, &p.u, err) && !yk__remap_begin(&p.m, &w->g, &p.g, err)) {
+    if (!err->status && !yk__uses_new(w, &p.u, err) && !yk__remap_begin(&p.m, w, &p.g, err)) {
         find_reads(&p);
-        run(&p, list);
+        place_all(&p, list);
         yk__remap_end(&p.m, w, err);
     }
     free_placing(&p);

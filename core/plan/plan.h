@@ -29,17 +29,17 @@ typedef struct yk__recompute {
     uint32_t begin, end;
 } yk__recompute;
 
-/* Set in the key of a PARAM slot that holds the parameter's 16-bit copy, which lives between steps. */
-#define YK__HELD_LOW 0x40000000u
+/* Set in the key of a PARAM slot that holds the parameter's copy in the compute format, which lives between steps. */
+#define YK__KEY_COMPUTE 0x40000000u
 
 typedef struct yk__plan_request {
     const yk__graph *trace;
     yk__vid loss, seed;                  /* loss YK_NONE: forward only */
     bool accumulate;                     /* add to the buckets instead of writing */
     bool zero;                           /* no loss: write zeros to the buckets */
-    bool alone;                          /* a group of one: all_reduce is the identity */
+    bool single_rank;                    /* a group of one: all_reduce is the identity */
     yk_dtype precision;
-    bool hold;                           /* 16-bit operands that are whole parameters are read from copies that somebody
+    bool keep_compute;                   /* 16-bit operands that are whole parameters are read from copies that somebody
                                             keeps (YK__HELD_LOW), not cast by the program */
     const yk_device_caps *caps;
     uint32_t (*claims)(void *arg, const yk_graph *g, uint32_t node); /* the plugin's, or a test's */
@@ -55,18 +55,35 @@ typedef struct yk__plan_request {
                                             0: 64 KiB */
 } yk__plan_request;
 
-/* What happens at the end of a segment. */
-typedef enum yk__boundary { YK_BOUND_NONE, YK_BOUND_BUCKET, YK_BOUND_ALL_REDUCE } yk__boundary;
+/* ---- What ranks do together, between segments (docs/decisions/0018) ---- */
+
+typedef enum yk__action_kind {
+    YK__ACTION_ALL_REDUCE,     /* a vector of f32 of a slot, over the members, in place */
+    YK__ACTION_REDUCE_SCATTER, /* a bucket of gradients, in the last micro batch of a window: each owner gets the sum of its slice */
+} yk__action_kind;
+
+typedef struct yk__action {
+    yk__action_kind kind;
+    uint32_t op;            /* ALL_REDUCE: YK_REDUCE_*; of moments [3, count / 3] */
+    uint32_t target;        /* ALL_REDUCE: the slot; REDUCE_SCATTER: the bucket */
+    uint64_t offset, count; /* bytes from where the slot or bucket begins; elements */
+    uint32_t start_after;   /* the segment that makes what it takes */
+    uint32_t needed_by;     /* the segment that takes what it makes; n_segment: none of this plan does */
+} yk__action;
+
+/* A slot that a segment touches. */
+typedef struct yk__slot_use {
+    uint32_t slot;
+    bool is_read, is_written;
+    bool is_first, is_last; /* of the plan's segments, before and after which the slot's memory need not be there */
+} yk__slot_use;
 
 typedef struct yk__segment {
-    yk_graph graph;                /* ready for program_new; no nodes: nothing to run */
-    yk__graph own;                 /* its arrays */
-    yk__boundary boundary;
-    bool beside;                   /* runs while the sum of the all_reduce before it is on its way */
-    uint32_t first_done, n_done;   /* YK_BOUND_BUCKET: plan->done[first_done ..] are complete */
-    uint32_t slot;                 /* YK_BOUND_ALL_REDUCE: f32 vector to reduce over ranks, in place */
-    uint64_t offset, count;
-    bool moments, max;             /* not the sum: the moments of [3, count / 3]; the largest */
+    yk_graph graph;                  /* ready for program_new; no nodes: nothing to run */
+    yk__graph own;                   /* its arrays */
+    uint32_t first_use, n_use;       /* plan->use[first_use ..]: all slots that it touches */
+    uint32_t first_before, n_before; /* plan->before[first_before ..]: actions that are done before it runs */
+    uint32_t first_after, n_after;   /* plan->action[first_after ..]: those that start once it was submitted, in this order */
 } yk__segment;
 
 typedef struct yk__plan {
@@ -74,13 +91,18 @@ typedef struct yk__plan {
                                       assigned state the trace does not read */
     uint32_t n_segment;
     yk__segment *segment;
-    uint32_t *done;                /* all buckets, in the order in which they are completed */
+    uint32_t n_action, n_use;
+    yk__action *action;            /* by start_after; at most one all_reduce is on its way at any time */
+    uint32_t *before;              /* the numbers of all actions, by needed_by */
+    uint32_t first_at_end;         /* before[first_at_end ..]: what no segment needs, but what comes after the plan */
+    yk__slot_use *use;             /* by segment, then slot */
     uint32_t bucket_slot;          /* slot of bucket 0 */
     uint32_t result_slot;          /* results lie there, at result_offset[i] */
     uint64_t *result_offset;
     uint64_t arena_bytes, result_bytes;
     uint64_t kept_bytes;           /* part of the arena that is alive between forward and backward */
     uint32_t nodes_before, nodes_after; /* of fusion, for reports */
+    uint32_t number;               /* of the plans of this process, in logs and dumps */
 } yk__plan;
 
 yk_status yk__plan_new(const yk__plan_request *r, yk__plan **p, yk_error *err);

@@ -13,11 +13,11 @@
 #include <string.h>
 
 #include "core/base/mem.h"
-#include "core/plan/inner.h"
+#include "core/plan/internal.h"
 
 #define LARGE (64u << 10) /* bytes that are worth a node, if the request names none */
 
-typedef struct again {
+typedef struct recomputing {
     yk__work *w;
     yk__remap m;
     yk__graph g;
@@ -28,17 +28,12 @@ typedef struct again {
     bool *need;       /* by root: is computed again */
     bool *emitted;    /* by block */
     bool *read;       /* by root: backward reads it */
-} again;
+} recomputing;
 
-static bool is_forward(const yk_node *n)
+static uint32_t block_of(const recomputing *a, const yk_node *n)
 {
-    return n->reserved & YK__TAG;
-}
-
-static uint32_t block_of(const again *a, const yk_node *n)
-{
-    const uint32_t at = (n->reserved & YK__TAG) - 1;
-    if (!is_forward(n))
+    const uint32_t at = yk__info_of(&a->m, n)->origin - 1;
+    if (!yk__is_forward(&a->m, n))
         return 0;
     for (uint32_t b = 0; b < a->w->n_block; b++)
         if (at >= a->w->block[b].begin && at < a->w->block[b].end)
@@ -47,7 +42,7 @@ static uint32_t block_of(const again *a, const yk_node *n)
 }
 
 /* Roots that only their block and backward read. */
-static void find_inner(again *a)
+static void find_inner(recomputing *a)
 {
     const yk__graph *s = a->m.src;
     for (uint32_t k = 0; k < s->n_node; k++) {
@@ -62,14 +57,14 @@ static void find_inner(again *a)
     for (uint32_t k = 0; k < s->n_node; k++)
         for (uint32_t i = 0; i < s->node[k].n_in; i++) {
             const yk__vid r = yk__root(s, yk__ins(s, &s->node[k])[i]);
-            if (is_forward(&s->node[k]) && a->block[k] != a->of[r])
+            if (yk__is_forward(&a->m, &s->node[k]) && a->block[k] != a->of[r])
                 a->of[r] = 0;
         }
 }
 
 /* ---- Chains of cheap nodes ---- */
 
-static bool is_cheap(const again *a, const yk_node *n)
+static bool is_cheap(const recomputing *a, const yk_node *n)
 {
     const yk__graph *s = a->m.src;
     if (n->op == YK_OP_CAST) /* a weight in 16 bits is worth more than the time for another pass, but where memory is short */
@@ -79,7 +74,7 @@ static bool is_cheap(const again *a, const yk_node *n)
 }
 
 /* The operands are stored anyway, or made again in the chain `*block` (0: in none). */
-static bool at_hand(const again *a, const yk_node *n, uint32_t *block)
+static bool at_hand(const recomputing *a, const yk_node *n, uint32_t *block)
 {
     const yk__graph *s = a->m.src;
     *block = 0;
@@ -93,7 +88,7 @@ static bool at_hand(const again *a, const yk_node *n, uint32_t *block)
     return true;
 }
 
-static bool is_plain(const again *a, yk__vid v)
+static bool is_plain(const recomputing *a, yk__vid v)
 {
     const yk__graph *s = a->m.src;
     const yk__vid r = yk__root(s, v);
@@ -101,16 +96,16 @@ static bool is_plain(const again *a, yk__vid v)
            yk__value_bytes(&s->value[r]) >= (a->w->r->large ? a->w->r->large : LARGE);
 }
 
-static void find_cheap(again *a)
+static void find_cheap(recomputing *a)
 {
     const yk__graph *s = a->m.src;
     uint32_t block, n = a->w->n_block;
     for (uint32_t k = 0; k < s->n_node; k++)
-        for (uint32_t i = 0; !is_forward(&s->node[k]) && i < s->node[k].n_in; i++)
+        for (uint32_t i = 0; !yk__is_forward(&a->m, &s->node[k]) && i < s->node[k].n_in; i++)
             a->read[yk__root(s, yk__ins(s, &s->node[k])[i])] = true;
     for (uint32_t k = 0; k < s->n_node; k++) {
         const yk_node *node = &s->node[k];
-        if (!is_forward(node) || a->block[k] || !is_cheap(a, node) || !is_plain(a, yk__outs(s, node)[0]) ||
+        if (!yk__is_forward(&a->m, node) || a->block[k] || !is_cheap(a, node) || !is_plain(a, yk__outs(s, node)[0]) ||
             !at_hand(a, node, &block))
             continue;
         a->block[k] = block ? block : ++n;
@@ -120,7 +115,7 @@ static void find_cheap(again *a)
 
 /* ---- What is made again ---- */
 
-static bool writes_needed(const again *a, const yk_node *n)
+static bool writes_needed(const recomputing *a, const yk_node *n)
 {
     for (uint32_t i = 0; i < n->n_out; i++)
         if (a->need[yk__root(a->m.src, yk__outs(a->m.src, n)[i])])
@@ -129,11 +124,11 @@ static bool writes_needed(const again *a, const yk_node *n)
 }
 
 /* What backward reads, and what that is made of inside the block. */
-static void find_needed(again *a)
+static void find_needed(recomputing *a)
 {
     const yk__graph *s = a->m.src;
     for (uint32_t k = 0; k < s->n_node; k++)
-        for (uint32_t i = 0; !is_forward(&s->node[k]) && i < s->node[k].n_in; i++) {
+        for (uint32_t i = 0; !yk__is_forward(&a->m, &s->node[k]) && i < s->node[k].n_in; i++) {
             const yk__vid r = yk__root(s, yk__ins(s, &s->node[k])[i]);
             a->need[r] |= a->of[r] != 0;
         }
@@ -149,7 +144,7 @@ static void find_needed(again *a)
 }
 
 /* The value as backward reads it. */
-static yk__vid second(again *a, yk__vid v)
+static yk__vid value_again(recomputing *a, yk__vid v)
 {
     const yk__graph *s = a->m.src;
     const yk__vid r = yk__root(s, v);
@@ -162,19 +157,20 @@ static yk__vid second(again *a, yk__vid v)
         a->copy[v] = yk__value_new(&a->g, (yk_dtype)s->value[v].dtype, s->value[v].dims, s->value[v].dim);
     } else {
         at = s->value[v].offset - s->value[r].offset;
-        a->copy[v] = yk__view_like(&a->g, second(a, r), &s->value[v], at);
+        a->copy[v] = yk__view_like(&a->g, value_again(a, r), &s->value[v], at);
     }
     return a->copy[v];
 }
 
-static void emit(again *a, uint32_t k, bool twice)
+static void emit_node(recomputing *a, uint32_t k, bool twice)
 {
     const yk__graph *s = a->m.src;
     const yk_node *n = &s->node[k];
+    yk__node_info info;
     yk__vid in[32], out[8];
     uint32_t at;
     for (uint32_t i = 0; i < n->n_in; i++) {
-        in[i] = second(a, yk__ins(s, n)[i]);
+        in[i] = value_again(a, yk__ins(s, n)[i]);
         if (in[i] == YK_NONE)
             return;
     }
@@ -182,31 +178,32 @@ static void emit(again *a, uint32_t k, bool twice)
         const yk__vid v = yk__outs(s, n)[i];
         out[i] = !twice ? yk__remap_value(&a->m, v)
                  : a->need[yk__root(s, v)]
-                     ? second(a, v)
+                     ? value_again(a, v)
                      : yk__value_new(&a->g, (yk_dtype)s->value[v].dtype, s->value[v].dims, s->value[v].dim);
     }
     a->g.stream = n->stream;
     at = yk__node_new(&a->g, (yk_op)n->op, n->flags, n->n_in, in, n->n_out, out, n->n_attr, s->attr + n->attr);
-    if (at != YK_NONE)
-        a->g.node[at].reserved = n->reserved | (twice ? YK__AGAIN : 0);
+    info = *yk__info_of(&a->m, n);
+    info.is_recomputed |= twice;
+    yk__remap_note(&a->m, at, info);
 }
 
-static void emit_block(again *a, uint32_t block)
+static void emit_block(recomputing *a, uint32_t block)
 {
     if (a->emitted[block])
         return;
     a->emitted[block] = true;
     for (uint32_t k = 0; k < a->m.src->n_node; k++)
         if (a->block[k] == block && writes_needed(a, &a->m.src->node[k]))
-            emit(a, k, true);
+            emit_node(a, k, true);
 }
 
-static void run(again *a)
+static void emit_all(recomputing *a)
 {
     const yk__graph *s = a->m.src;
     for (uint32_t k = 0; k < s->n_node; k++) {
         const yk_node *n = &s->node[k];
-        if (is_forward(n)) {
+        if (yk__is_forward(&a->m, n)) {
             yk__remap_node(&a->m, k);
             continue;
         }
@@ -215,16 +212,14 @@ static void run(again *a)
             if (a->need[r])
                 emit_block(a, a->of[r]);
         }
-        emit(a, k, false);
+        emit_node(a, k, false);
     }
 }
 
 yk_status yk__plan_recompute(yk__work *w, yk_error *err)
 {
     const size_t nv = w->g.n_value + 1, nn = w->g.n_node + 1;
-    again a = {.w = w};
-    if (w->r->loss == YK_NONE)
-        return YK_OK;
+    recomputing a = {.w = w};
     a.block = yk__calloc(nn, sizeof *a.block);
     a.of = yk__calloc(nv, sizeof *a.of);
     a.copy = yk__malloc(nv * sizeof *a.copy);
@@ -233,12 +228,12 @@ yk_status yk__plan_recompute(yk__work *w, yk_error *err)
     a.read = yk__calloc(nv, 1);
     if (!a.block || !a.of || !a.copy || !a.need || !a.emitted || !a.read)
         yk__fail_mem(err, nv * 10, "a plan");
-    if (!err->status && !yk__uses_new(w, &a.u, err) && !yk__remap_begin(&a.m, &w->g, &a.g, err)) {
+    if (!err->status && !yk__uses_new(w, &a.u, err) && !yk__remap_begin(&a.m, w, &a.g, err)) {
         memset(a.copy, 0xff, nv * sizeof *a.copy);
         find_inner(&a);
         find_cheap(&a);
         find_needed(&a);
-        run(&a);
+        emit_all(&a);
         yk__remap_end(&a.m, w, err);
     }
     yk__uses_free(&a.u);
@@ -254,7 +249,7 @@ yk_status yk__plan_recompute(yk__work *w, yk_error *err)
 /* ---- Blocks chosen for a limit ---- */
 
 /* Bytes alive in forward across each node's end: what a cut there would store. */
-static void crossing(const yk__graph *t, uint64_t *cross, uint32_t *first, uint32_t *last)
+static void find_crossing(const yk__graph *t, uint64_t *cross, uint32_t *first, uint32_t *last)
 {
     for (uint32_t k = 0; k < t->n_node; k++) {
         for (uint32_t i = 0; i < t->node[k].n_in; i++)
@@ -297,7 +292,7 @@ yk_status yk__plan_blocks(const yk__graph *t, uint32_t parts, yk__recompute *blo
     } else {
         memset(first, 0xff, (t->n_value + 1) * sizeof *first);
         memset(last, 0xff, (t->n_value + 1) * sizeof *last);
-        crossing(t, cross, first, last);
+        find_crossing(t, cross, first, last);
         for (uint32_t p = 1; p < parts; p++) { /* the last part is needed at once: it is kept */
             const uint32_t want = (uint32_t)((uint64_t)n * p / parts);
             const uint32_t end = cut_near(cross, n, want, n / (2 * parts) + 1, begin) + 1;

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Rewriting a graph into a new one, and facts about a graph that several passes need. */
-#include "core/plan/inner.h"
+#include "core/plan/internal.h"
 
 #include <string.h>
 
 #include "core/base/mem.h"
 
-yk_graph yk__graph_face(const yk__graph *g)
+yk_graph yk__graph_view(const yk__graph *g)
 {
     return (yk_graph){
         .size = sizeof(yk_graph),
@@ -25,23 +25,22 @@ yk_graph yk__graph_face(const yk__graph *g)
     };
 }
 
-uint32_t yk__ask(const yk__plan_request *r, const yk__graph *g, const yk_node *node, const yk_node *body)
+uint32_t yk__plan_ask(const yk__plan_request *r, const yk__graph *g, const yk_node *node, const yk_node *body)
 {
     yk_node list[65];
-    yk_graph face = yk__graph_face(g);
+    yk_graph view = yk__graph_view(g);
     uint32_t yes;
     if (!r->claims || node->n_body > 64)
         return 0;
     list[0] = *node;
     list[0].body = node->n_body ? 1 : 0;
-    list[0].reserved = 0;
     if (node->n_body)
         memcpy(list + 1, body, node->n_body * sizeof *body);
-    face.node = list;
-    face.n_node = 1;
-    face.n_all_node = 1 + node->n_body;
-    yes = r->claims(r->claims_arg, &face, 0);
-    return (yes & 1 ? YK__CLAIMED : 0) | ((yes & 3) == 3 ? YK__CAN_ADD : 0) | ((yes & 5) == 5 ? YK__CAN_NARROW : 0);
+    view.node = list;
+    view.n_node = 1;
+    view.n_all_node = 1 + node->n_body;
+    yes = r->claims(r->claims_arg, &view, 0);
+    return yes & YK_CLAIM_RUN ? yes : 0;
 }
 
 bool yk__whole(const yk__graph *g, yk__vid v)
@@ -50,9 +49,10 @@ bool yk__whole(const yk__graph *g, yk__vid v)
     return x->offset == r->offset && yk__value_count(x) == yk__value_count(r) && yk__value_is_dense(x);
 }
 
-yk_status yk__remap_begin(yk__remap *m, const yk__graph *src, yk__graph *dst, yk_error *err)
+yk_status yk__remap_copy(yk__remap *m, const yk__graph *src, yk__graph *dst, yk_error *err)
 {
     const size_t n = src->n_value ? src->n_value : 1;
+    *m = (yk__remap){0};
     m->map = yk__malloc(n * sizeof *m->map);
     if (!m->map)
         return yk__fail_mem(err, n * sizeof *m->map, "a plan");
@@ -66,25 +66,90 @@ yk_status yk__remap_begin(yk__remap *m, const yk__graph *src, yk__graph *dst, yk
     return YK_OK;
 }
 
+yk_status yk__remap_begin(yk__remap *m, yk__work *w, yk__graph *dst, yk_error *err)
+{
+    if (yk__remap_copy(m, &w->g, dst, err))
+        return err->status;
+    m->src_info = w->info;
+    return YK_OK;
+}
+
 void yk__remap_drop(yk__remap *m)
 {
     yk__free(m->map);
+    yk__free(m->info);
     m->map = NULL;
+    m->info = NULL;
+}
+
+static bool extend_info(yk__node_info **info, size_t *have, size_t *cap, size_t n)
+{
+    if (n <= *have)
+        return true;
+    if (yk__grow(info, cap, n, sizeof **info))
+        return false;
+    memset(*info + *have, 0, (n - *have) * sizeof **info);
+    *have = n;
+    return true;
+}
+
+/* There is info of the first n nodes of dst. */
+static bool reserve_info(yk__remap *m, size_t n)
+{
+    if (extend_info(&m->info, &m->n_info, &m->cap_info, n))
+        return true;
+    if (!m->dst->error.status)
+        yk__fail_mem(&m->dst->error, n * sizeof *m->info, "a plan");
+    return false;
+}
+
+yk_status yk__work_extend_info(yk__work *w, yk_error *err)
+{
+    if (!extend_info(&w->info, &w->n_info, &w->cap_info, w->g.n_node))
+        yk__fail_mem(err, w->g.n_node * sizeof *w->info, "a plan");
+    return err->status;
+}
+
+void yk__remap_note(yk__remap *m, uint32_t at, yk__node_info info)
+{
+    if (at != YK_NONE && reserve_info(m, at + 1ull))
+        m->info[at] = info;
+}
+
+void yk__remap_move_last(yk__remap *m, uint32_t at)
+{
+    yk__graph *g = m->dst;
+    const size_t last = g->n_node - 1;
+    const yk_node node = g->node[last];
+    yk__node_info info;
+    if (!reserve_info(m, last + 1))
+        return;
+    info = m->info[last];
+    memmove(g->node + at + 1, g->node + at, (last - at) * sizeof node);
+    memmove(m->info + at + 1, m->info + at, (last - at) * sizeof info);
+    g->node[at] = node;
+    m->info[at] = info;
 }
 
 yk_status yk__remap_end(yk__remap *m, yk__work *w, yk_error *err)
 {
     for (uint32_t i = 0; i < w->n_keep; i++)
         w->keep[i] = yk__remap_value(m, w->keep[i]);
-    yk__remap_drop(m);
+    reserve_info(m, m->dst->n_node);
     if (m->dst->error.status) {
         *err = m->dst->error;
         yk__graph_free(m->dst);
-        return err->status;
+    } else {
+        yk__graph_free(&w->g);
+        yk__free(w->info);
+        w->g = *m->dst;
+        w->info = m->info;
+        w->n_info = m->n_info;
+        w->cap_info = m->cap_info;
+        m->info = NULL;
     }
-    yk__graph_free(&w->g);
-    w->g = *m->dst;
-    return YK_OK;
+    yk__remap_drop(m);
+    return err->status;
 }
 
 yk__vid yk__view_like(yk__graph *g, yk__vid of, const yk_value *v, uint64_t relative)
@@ -111,7 +176,6 @@ static yk__vid copy_root(yk__remap *m, const yk_value *x)
     if (id == YK_NONE)
         return YK_NONE;
     m->dst->value[id].flags = x->flags;
-    m->dst->value[id].reserved = x->reserved;
     m->dst->value[id].slot = x->slot;
     m->dst->value[id].offset = x->offset;
     memcpy(m->dst->value[id].stride, x->stride, sizeof x->stride);
@@ -187,7 +251,8 @@ uint32_t yk__remap_node(yk__remap *m, uint32_t node)
     at = yk__node_new(m->dst, (yk_op)n->op, n->flags, n->n_in, in, n->n_out, out, n->n_attr, m->src->attr + n->attr);
     if (at == YK_NONE)
         return YK_NONE;
-    m->dst->node[at].reserved = n->reserved;
+    if (m->src_info)
+        yk__remap_note(m, at, m->src_info[node]);
     if (n->n_body && !remap_body(m, n, at) && !m->dst->error.status)
         yk__fail_mem(&m->dst->error, n->n_body * sizeof *n, "a plan");
     return at;

@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "core/base/mem.h"
-#include "core/plan/inner.h"
+#include "core/plan/internal.h"
 
 #define DEPTH 5
 
@@ -26,18 +26,13 @@ static bool can_fuse(const yk_node *n)
     return yk__op_is_map(n->op) || n->op == YK_OP_SUM;
 }
 
-static const yk_node *maker(const remat *a, yk__vid v)
+static const yk_node *sole_producer(const remat *a, yk__vid v)
 {
     const yk__graph *s = a->m.src;
     const yk__vid r = yk__root(s, v);
     if (a->u.writers[r] != 1 || a->u.kept[r] || s->value[r].slot != YK_NONE || !yk__whole(s, v))
         return NULL;
     return &s->node[a->u.producer[r]];
-}
-
-static bool is_forward(const yk_node *n)
-{
-    return n->reserved & YK__TAG;
 }
 
 /* The one operand of the full size; YK_NONE: there are none, or several. */
@@ -55,7 +50,7 @@ static yk__vid full_operand(const yk__graph *s, const yk_node *n)
     return x != YK_NONE && yk__whole(s, x) ? x : YK_NONE;
 }
 
-static bool widens(const yk__graph *s, const yk_node *n)
+static bool is_widening(const yk__graph *s, const yk_node *n)
 {
     const uint32_t from = n->op == YK_OP_CAST ? s->value[yk__ins(s, n)[0]].dtype : YK_F32;
     return (from == YK_BF16 || from == YK_F16) && s->value[yk__outs(s, n)[0]].dtype == YK_F32 &&
@@ -68,13 +63,13 @@ static bool is_cheap(const yk_node *n)
 }
 
 /* What the chain of cheap forward nodes that makes v begins with; YK_NONE: v is not made so. */
-static yk__vid source(const remat *a, yk__vid v)
+static yk__vid chain_source(const remat *a, yk__vid v)
 {
     const yk__graph *s = a->m.src;
     yk__vid from = YK_NONE;
     for (int i = 0; i < DEPTH; i++) {
-        const yk_node *n = maker(a, v);
-        const yk__vid x = n && is_forward(n) && is_cheap(n) ? full_operand(s, n) : YK_NONE;
+        const yk_node *n = sole_producer(a, v);
+        const yk__vid x = n && yk__is_forward(&a->m, n) && is_cheap(n) ? full_operand(s, n) : YK_NONE;
         if (x == YK_NONE || a->hard[yk__root(s, v)])
             break;
         from = v = x;
@@ -100,10 +95,10 @@ static bool is_masked(const remat *a, yk__vid v)
 }
 
 /* A copy of v's maker (and of the cheap ones before it) for one reader. */
-static yk__vid again(remat *a, yk__vid v, const yk_node *reader, bool chain, int depth)
+static yk__vid copy_chain(remat *a, yk__vid v, const yk_node *reader, bool chain, int depth)
 {
     const yk__graph *s = a->m.src;
-    const yk_node *n = maker(a, v);
+    const yk_node *n = sole_producer(a, v);
     const yk__vid root = yk__root(s, v);
     yk__vid in[2], out, full;
     uint32_t at;
@@ -111,11 +106,11 @@ static yk__vid again(remat *a, yk__vid v, const yk_node *reader, bool chain, int
         return yk__remap_value(&a->m, v);
     full = full_operand(s, n);
     if (!is_masked(a, v) &&
-        (full == YK_NONE || !(chain ? is_forward(n) && is_cheap(n) && !a->hard[root] : widens(s, n))))
+        (full == YK_NONE || !(chain ? yk__is_forward(&a->m, n) && is_cheap(n) && !a->hard[root] : is_widening(s, n))))
         return yk__remap_value(&a->m, v);
     for (uint32_t i = 0; i < n->n_in; i++) {
         const yk__vid x = yk__ins(s, n)[i];
-        in[i] = x == full && (chain || is_masked(a, x)) ? again(a, x, reader, chain, depth + 1) : yk__remap_value(&a->m, x);
+        in[i] = x == full && (chain || is_masked(a, x)) ? copy_chain(a, x, reader, chain, depth + 1) : yk__remap_value(&a->m, x);
         if (in[i] == YK_NONE)
             return YK_NONE;
     }
@@ -123,28 +118,27 @@ static yk__vid again(remat *a, yk__vid v, const yk_node *reader, bool chain, int
     if (out == YK_NONE)
         return out;
     at = yk__node_new(&a->g, (yk_op)n->op, 0, n->n_in, in, 1, &out, n->n_attr, s->attr + n->attr);
-    if (at != YK_NONE)
-        a->g.node[at].reserved = reader->reserved;
+    yk__remap_note(&a->m, at, *yk__info_of(&a->m, reader));
     return root == v ? out : yk__view_like(&a->g, out, &s->value[v], 0);
 }
 
-static yk__vid operand(remat *a, const yk_node *n, yk__vid v)
+static yk__vid operand_for(remat *a, const yk_node *n, yk__vid v)
 {
-    const yk_node *made = can_fuse(n) ? maker(a, v) : NULL;
+    const yk_node *made = can_fuse(n) ? sole_producer(a, v) : NULL;
     yk__vid from;
     if (!made)
         return yk__remap_value(&a->m, v);
-    from = is_forward(made) && !is_forward(n) ? source(a, v) : YK_NONE;
+    from = yk__is_forward(&a->m, made) && !yk__is_forward(&a->m, n) ? chain_source(a, v) : YK_NONE;
     if (from != YK_NONE && is_gain(a, v, from))
-        return again(a, v, n, true, 0);
-    if (is_masked(a, v) || (widens(a->m.src, made) && a->u.readers[yk__root(a->m.src, v)] > 1))
-        return again(a, v, n, false, 0);
-    if (widens(a->m.src, made) && is_masked(a, yk__ins(a->m.src, made)[0]))
-        return again(a, v, n, false, 0);
+        return copy_chain(a, v, n, true, 0);
+    if (is_masked(a, v) || (is_widening(a->m.src, made) && a->u.readers[yk__root(a->m.src, v)] > 1))
+        return copy_chain(a, v, n, false, 0);
+    if (is_widening(a->m.src, made) && is_masked(a, yk__ins(a->m.src, made)[0]))
+        return copy_chain(a, v, n, false, 0);
     return yk__remap_value(&a->m, v);
 }
 
-static void emit(remat *a, uint32_t k)
+static void emit_node(remat *a, uint32_t k)
 {
     const yk__graph *s = a->m.src;
     const yk_node *n = &s->node[k];
@@ -153,7 +147,7 @@ static void emit(remat *a, uint32_t k)
     if (n->n_in > 32)
         return;
     for (uint32_t i = 0; i < n->n_in; i++)
-        in[i] = operand(a, n, yk__ins(s, n)[i]);
+        in[i] = operand_for(a, n, yk__ins(s, n)[i]);
     at = yk__remap_node(&a->m, k);
     for (uint32_t i = 0; at != YK_NONE && i < n->n_in; i++)
         a->g.index[a->g.node[at].in + i] = in[i];
@@ -176,7 +170,7 @@ static void find_masked(remat *a)
     for (uint32_t k = 0; k < s->n_node; k++) {
         const yk_node *n = &s->node[k];
         const yk__vid o = n->n_out ? yk__outs(s, n)[0] : 0;
-        if (n->op == YK_OP_RELU_BWD && maker(a, o) == n && a->u.readers[o] > 1 && !a->hard[o])
+        if (n->op == YK_OP_RELU_BWD && sole_producer(a, o) == n && a->u.readers[o] > 1 && !a->hard[o])
             a->free[o] = is_stored(a, yk__ins(s, n)[0]) && is_stored(a, yk__ins(s, n)[1]);
     }
     for (uint32_t k = 0; k < s->n_node; k++)
@@ -190,14 +184,14 @@ yk_status yk__plan_remat(yk__work *w, yk_error *err)
     remat a = {.w = w, .hard = yk__calloc(nv, 1), .free = yk__calloc(nv, 1)};
     if (!a.hard || !a.free)
         yk__fail_mem(err, nv, "a plan");
-    if (!err->status && !yk__uses_new(w, &a.u, err) && !yk__remap_begin(&a.m, &w->g, &a.g, err)) {
+    if (!err->status && !yk__uses_new(w, &a.u, err) && !yk__remap_begin(&a.m, w, &a.g, err)) {
         for (size_t k = 0; k < w->g.n_node; k++)
             for (uint32_t i = 0; i < w->g.node[k].n_in; i++)
-                if (!is_forward(&w->g.node[k]) && !can_fuse(&w->g.node[k]))
+                if (!yk__is_forward(&a.m, &w->g.node[k]) && !can_fuse(&w->g.node[k]))
                     a.hard[yk__root(&w->g, yk__ins(&w->g, &w->g.node[k])[i])] = true;
         find_masked(&a);
         for (uint32_t k = 0; k < w->g.n_node; k++)
-            emit(&a, k);
+            emit_node(&a, k);
         yk__remap_end(&a.m, w, err);
     }
     yk__uses_free(&a.u);

@@ -4,10 +4,10 @@
  * out (a rank without rows that takes part in sums over ranks).
  */
 #include "core/base/mem.h"
-#include "core/plan/inner.h"
+#include "core/plan/internal.h"
 
 /* In a group of one an all_reduce is its operand, and all ranks' rows are this rank's. */
-static uint32_t alone(yk__remap *m, uint32_t k)
+static uint32_t emit_single_rank(yk__remap *m, uint32_t k)
 {
     const yk__graph *s = m->src;
     const yk_node *n = &s->node[k];
@@ -27,12 +27,11 @@ yk_status yk__plan_trace(yk__work *w, yk_error *err)
     const yk__graph *t = w->r->trace;
     yk__graph g;
     yk__remap m;
-    if (yk__remap_begin(&m, t, &g, err))
+    if (yk__remap_copy(&m, t, &g, err))
         return err->status;
     for (uint32_t k = 0; k < t->n_node; k++) {
-        const uint32_t at = w->r->alone ? alone(&m, k) : yk__remap_node(&m, k);
-        if (at != YK_NONE)
-            g.node[at].reserved = (k + 1) & YK__TAG;
+        const uint32_t at = w->r->single_rank ? emit_single_rank(&m, k) : yk__remap_node(&m, k);
+        yk__remap_note(&m, at, (yk__node_info){.origin = k + 1});
     }
     return yk__remap_end(&m, w, err);
 }
@@ -51,7 +50,7 @@ static void gather_stats(yk__remap *m, uint32_t k)
     yk__apply(m->dst, YK_OP_ALL_REDUCE, 1, &own, 1, &how, YK_DTYPE_COUNT, 0, NULL, &all, 1);
     if (all == YK_NONE)
         return;
-    m->dst->node[m->dst->n_node - 1].reserved = m->dst->node[at].reserved;
+    yk__remap_note(m, (uint32_t)m->dst->n_node - 1, m->src_info[k]);
     m->map[out] = all;
 }
 
@@ -59,9 +58,7 @@ yk_status yk__plan_stats(yk__work *w, yk_error *err)
 {
     yk__graph g;
     yk__remap m;
-    if (w->r->alone)
-        return YK_OK;
-    if (yk__remap_begin(&m, &w->g, &g, err))
+    if (yk__remap_begin(&m, w, &g, err))
         return err->status;
     for (uint32_t k = 0; k < w->g.n_node; k++)
         if (w->g.node[k].op == YK_OP_ALL_STATS)
@@ -85,7 +82,7 @@ static bool is_needed(const yk__work *w, const yk_node *n, const bool *need)
     return false;
 }
 
-static void mark(const yk__work *w, bool *need, bool *live)
+static void mark_live(const yk__work *w, bool *need, bool *live)
 {
     const yk__graph *g = &w->g;
     for (uint32_t i = 0; i < w->n_keep; i++)
@@ -109,9 +106,9 @@ yk_status yk__plan_prune(yk__work *w, yk_error *err)
         yk__fail_mem(err, nv + nn, "a plan");
         goto free_marks;
     }
-    if (yk__remap_begin(&m, &w->g, &g, err))
+    if (yk__remap_begin(&m, w, &g, err))
         goto free_marks;
-    mark(w, need, live);
+    mark_live(w, need, live);
     for (uint32_t k = 0; k < w->g.n_node; k++)
         if (live[k])
             yk__remap_node(&m, k);
@@ -157,7 +154,7 @@ yk_status yk__plan_empty(yk__work *w, yk_error *err)
         any = is_empty(&w->g, v);
     if (!any)
         return YK_OK;
-    if (yk__remap_begin(&m, &w->g, &g, err))
+    if (yk__remap_begin(&m, w, &g, err))
         return err->status;
     for (uint32_t k = 0; k < w->g.n_node; k++)
         without_rows(&m, k);

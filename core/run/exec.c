@@ -1,95 +1,287 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One micro batch: look the program up, run it, fetch the results. */
-#include "core/run/inner.h"
+/* Running a program: inputs to the device, each segment bound to what it touches, and what ranks do between segments. */
+#include <string.h>
 
-static uint64_t result_bytes(const yk_value *v)
+#include "core/base/mem.h"
+#include "core/run/exec.h"
+
+/* ---- Binding ---- */
+
+static void bind_param(const yk__params *v, yk__prog *p, uint32_t i, uint32_t key)
 {
-    const uint32_t each = v->dtype == YK_BF16 || v->dtype == YK_F16 ? 4 : yk_dtype_bytes(v->dtype);
-    return (uint64_t)yk__value_count(v) * each;
+    if (key & YK__KEY_BUCKET) {
+        p->slot[i] = v->bucket[key & ~YK__KEY_BUCKET].value;
+        p->slot_offset[i] = 0;
+    } else if (key & YK__KEY_COMPUTE) {
+        p->slot[i] = v->param[key & ~YK__KEY_COMPUTE].compute;
+        p->slot_offset[i] = 0;
+    } else {
+        p->slot[i] = v->bucket[v->param[key].bucket].value;
+        p->slot_offset[i] = v->param[key].at * sizeof(float);
+    }
+    p->slot_version[i] = v->version;
 }
 
-static yk_status fetch(yk__engine *e, const yk__prog *p, const yk__micro *m, yk_error *err)
+static void bind_state(const yk__params *v, yk__prog *p, uint32_t i, uint32_t key)
 {
-    for (uint32_t i = 0; i < m->n_result; i++) {
-        const uint64_t bytes = result_bytes(&m->trace->value[m->result[i]]);
-        if (bytes && yk__engine_get(e, e->result, p->plan->result_offset[i], m->result_host[i], bytes, err))
+    if (key & YK__KEY_BUCKET)
+        p->slot[i] = v->bucket[key & 0xffffffu].moment[(key & ~YK__KEY_BUCKET) >> 24];
+    else
+        p->slot[i] = v->state[key].buffer;
+}
+
+static void bind_slot(const yk__exec *exec, yk__prog *p, uint32_t i, yk_buffer *input)
+{
+    const yk_slot *s = &p->plan->graph.slot[i];
+    p->slot_version[i] = exec->runs;
+    if (s->kind == YK_SLOT_ARENA) {
+        p->slot[i] = exec->arena;
+    } else if (s->kind == YK_SLOT_INPUT) {
+        p->slot[i] = input;
+        p->slot_offset[i] = p->input_offset[s->key];
+    } else if (s->kind == YK_SLOT_PARAM) {
+        bind_param(exec->params, p, i, s->key);
+    } else if (s->kind == YK_SLOT_STATE) {
+        bind_state(exec->params, p, i, s->key);
+    } else if (s->kind == YK_SLOT_GRAD) {
+        p->slot[i] = exec->params->bucket[s->key].grad;
+    } else {
+        p->slot[i] = exec->result;
+    }
+}
+
+/* What a segment touches is looked up right before it runs, as it may have come only now; it sees nothing else. */
+static void bind_segment(const yk__exec *exec, yk__prog *p, const yk__segment *s, yk_buffer *input)
+{
+    memset(p->slot, 0, p->n_slot * sizeof(*p->slot));
+    for (uint32_t i = 0; i < s->n_use; i++)
+        bind_slot(exec, p, p->plan->use[s->first_use + i].slot, input);
+}
+
+/* ---- Inputs ---- */
+
+static void free_stage(yk__exec *exec, yk__stage *s)
+{
+    if (s->buffer)
+        yk__queue_unbuffer(exec->queue, &s->buffer, s->bytes, YK__INPUT_BYTES);
+    yk__free(s->host);
+    *s = (yk__stage){0};
+}
+
+static yk_status stage_new(yk__exec *exec, yk__stage *s, uint64_t bytes, yk_error *err)
+{
+    yk_status st = YK_OK;
+    if (s->bytes >= bytes)
+        return YK_OK;
+    free_stage(exec, s);
+    s->host = yk__malloc_aligned(bytes, 4096);
+    if (!s->host)
+        return yk__fail_mem(err, bytes, "the inputs of a step");
+    s->bytes = bytes;
+    if (yk__queue_wraps(exec->queue))
+        st = yk__queue_wrap(exec->queue, s->host, bytes, &s->buffer, YK__INPUT_BYTES, err);
+    if (st)
+        free_stage(exec, s);
+    return st;
+}
+
+/* Of those that nothing reads any more the smallest that is large enough, else the smallest; else the one in use longest.
+ * So that no more of them grow than are in use at once. */
+static yk__stage *choose_stage(yk__exec *exec, uint64_t bytes)
+{
+    yk__stage *best = &exec->stage[0];
+    for (yk__stage *s = best + 1; s < exec->stage + YK__STAGES; s++) {
+        const bool idle = s->point <= exec->queue->waited, best_idle = best->point <= exec->queue->waited;
+        const bool fits = s->bytes >= bytes, best_fits = best->bytes >= bytes;
+        if (idle != best_idle ? idle : !idle ? s->point < best->point : fits != best_fits ? fits : s->bytes < best->bytes)
+            best = s;
+    }
+    return best;
+}
+
+/* A host area that no transfer or program reads any more. */
+static yk_status acquire_stage(yk__exec *exec, const yk__prog *p, yk__stage **out, yk_error *err)
+{
+    yk__stage *s = p->is_update ? &exec->stage[YK__STAGES] : choose_stage(exec, p->input_bytes);
+    if (yk__queue_wait(exec->queue, s->point, err) || stage_new(exec, s, p->input_bytes, err))
+        return err->status;
+    *out = s;
+    return YK_OK;
+}
+
+/* The inputs to where the program reads them; *stage: what it reads them from itself, or NULL. */
+static yk_status upload_inputs(yk__exec *exec, const yk__prog *p, uint32_t n, const void *const *input, const uint64_t *bytes,
+                               yk__stage **stage, yk_error *err)
+{
+    yk__stage *s = NULL;
+    *stage = NULL;
+    if (!p->input_bytes)
+        return YK_OK;
+    if (acquire_stage(exec, p, &s, err))
+        return err->status;
+    for (uint32_t i = 0; i < p->n_input; i++) {
+        if (!p->input_size[i])
+            continue;
+        if (i >= n || bytes[i] < p->input_size[i])
+            return yk__fail(err, YK_E_INTERNAL, "input %u has %llu bytes; the program reads %llu", i,
+                            i < n ? (unsigned long long)bytes[i] : 0ull, (unsigned long long)p->input_size[i]);
+        memcpy((char *)s->host + p->input_offset[i], input[i], p->input_size[i]);
+    }
+    if (s->buffer) {
+        *stage = s;
+        return YK_OK;
+    }
+    if (yk__queue_put(exec->queue, exec->input, 0, s->host, p->input_bytes, err))
+        return err->status;
+    s->point = exec->queue->last_point;
+    return YK_OK;
+}
+
+/* ---- Actions ---- */
+
+/* Where the host sees this part of a buffer, or NULL. It may look while the device is idle. */
+static float *in_place(const yk__exec *exec, yk_buffer *b, uint64_t offset)
+{
+    char *map = NULL;
+    if (exec->queue->dev->caps.flags & YK_CAP_HOST_VISIBLE)
+        map = exec->queue->dev->table->buffer_map(b);
+    return map ? (float *)(void *)(map + offset) : NULL;
+}
+
+static yk_status reserve_copy(yk__exec *exec, yk__reduction *r, uint64_t bytes, yk_error *err)
+{
+    if (r->copy_bytes >= bytes)
+        return YK_OK;
+    if (r->copy && yk__queue_idle(exec->queue, err)) /* the last one may still be on its way to the device */
+        return err->status;
+    yk__free(r->copy);
+    r->copy_bytes = 0;
+    r->copy = yk__malloc_aligned(bytes, 64);
+    if (!r->copy)
+        return yk__fail_mem(err, bytes, "a sum over ranks");
+    r->copy_bytes = bytes;
+    return YK_OK;
+}
+
+/* Takes a vector of the program's memory along. Where the host does not see it, it is fetched. */
+static yk_status begin_all_reduce(yk__exec *exec, const yk__prog *p, const yk__action *a, yk_error *err)
+{
+    yk__reduction *r = &exec->reduction;
+    const uint64_t bytes = a->count * sizeof(float);
+    if (!exec->exchange->talks)
+        return YK_OK;
+    r->buffer = p->slot[a->target];
+    r->offset = p->slot_offset[a->target] + a->offset;
+    r->vector = in_place(exec, r->buffer, r->offset);
+    if (r->vector ? yk__queue_idle(exec->queue, err)
+                  : reserve_copy(exec, r, bytes, err) || yk__queue_read(exec->queue, r->buffer, r->offset, r->copy, bytes, err))
+        return err->status;
+    return yk__exchange_all_reduce_begin(exec->exchange, r->vector ? r->vector : r->copy, a->count, a->op, err);
+}
+
+/* The result takes the vector's place: the one thing that is waited for inside a step. A vector that the host does not see goes
+ * back without a wait: the queue is in order, so that the host's copy is read before the next one is fetched into it. */
+static yk_status end_all_reduce(yk__exec *exec, const yk__action *a, yk_error *err)
+{
+    const yk__reduction *r = &exec->reduction;
+    if (yk__queue_idle(exec->queue, err) || !exec->exchange->talks ||
+        yk__exchange_all_reduce_end(exec->exchange, r->vector ? r->vector : r->copy, a->count, a->op, &exec->queue->exchanging,
+                                    err))
+        return err->status;
+    return r->vector ? YK_OK : yk__queue_put(exec->queue, r->buffer, r->offset, r->copy, a->count * sizeof(float), err);
+}
+
+/* Starts what is done once the segment that was just submitted has run. */
+static yk_status begin_action(yk__exec *exec, const yk__prog *p, const yk__action *a, yk_error *err)
+{
+    switch (a->kind) {
+    case YK__ACTION_ALL_REDUCE:
+        return begin_all_reduce(exec, p, a, err);
+    case YK__ACTION_REDUCE_SCATTER: /* the update adds it up, when the window's last micro batch has run to here */
+        exec->params->bucket[a->target].point = exec->queue->last_point;
+        return YK_OK;
+    }
+    return YK_OK;
+}
+
+/* Waits for the actions before[first .. first + n) of the plan; for buckets the update does. */
+static yk_status end_actions(yk__exec *exec, const yk__plan *p, uint32_t first, uint32_t n, yk_error *err)
+{
+    for (uint32_t i = first; i < first + n; i++) {
+        const yk__action *a = &p->action[p->before[i]];
+        if (a->kind == YK__ACTION_ALL_REDUCE && end_all_reduce(exec, a, err))
             return err->status;
     }
     return YK_OK;
 }
 
-static void note(yk__engine *e, uint64_t *ticket)
-{
-    e->ticket++;
-    e->ticket_point[e->ticket % YK__TICKETS] = e->last_point;
-    *ticket = e->ticket;
-}
+/* ---- Segments ---- */
 
-static bool has_sums(const yk__graph *t)
+static yk_status submit_segment(yk__exec *exec, yk__prog *p, uint32_t i, yk_error *err)
 {
-    for (size_t i = 0; i < t->n_node; i++)
-        if (t->node[i].op == YK_OP_ALL_REDUCE || t->node[i].op == YK_OP_ALL_STATS)
-            return true;
-    return false;
-}
-
-static yk_status run(yk__engine *e, const yk__micro *m, yk_error *err)
-{
-    yk__prog *p;
-    if (yk__cache_find(e, m, &p, err) || (p->reads_low && yk__low_refresh(e, err)) ||
-        yk__prog_run(e, p, m->n_input, m->input, m->input_bytes, err))
-        return err->status;
-    return fetch(e, p, m, err);
-}
-
-/* An excluded rank runs nothing. */
-static yk_status check_excluded(const yk__engine *e, const yk__micro *m, yk_error *err)
-{
-    if (m->empty)
+    const yk_submit s = {
+        .size = sizeof s,
+        .n_slot = p->n_slot,
+        .program = p->program[i],
+        .slot = p->slot,
+        .slot_offset = p->slot_offset,
+        .slot_version = p->slot_version,
+    };
+    yk_status st;
+    if (!p->program[i])
         return YK_OK;
-    return yk__fail(err, YK_E_ARG,
-                    "%s is excluded from the steps at present, and was given rows: rows are shared out by the data's loader or by "
-                    "yk_split",
-                    yk__group_name(e->group, e->rank));
+    yk__plugin_words();
+    st = exec->queue->dev->table->queue_run(exec->queue->dev->queue, &s, &exec->queue->last_point);
+    return st ? yk__plugin_fail(err, exec->queue->dev->plugin, st, "starting a program") : YK_OK;
 }
 
-/* Without rows there is nothing to add; only where others wait for this rank in a sum must it take part. */
-static yk_status run_empty(yk__engine *e, const yk__micro *m, yk_error *err)
+static yk_status run_segment(yk__exec *exec, yk__prog *p, uint32_t i, yk_buffer *input, yk_error *err)
 {
-    yk__prog *p;
-    if (m->trace && e->world > 1 && has_sums(m->trace))
-        return run(e, m, err);
-    if (m->loss == YK_NONE || !m->first)
-        return YK_OK;
-    if (yk__cache_find(e, NULL, &p, err))
+    const yk__segment *s = &p->plan->segment[i];
+    if (end_actions(exec, p->plan, s->first_before, s->n_before, err))
         return err->status;
-    return yk__prog_run(e, p, 0, NULL, NULL, err);
-}
-
-void yk__engine_measure(yk__engine *e, bool on)
-{
-    e->measure = on;
-}
-
-/* A timed run: the host waits for the device before and after it, because otherwise it would learn of its end only when it
- * has waited for other ranks. A rank alone takes what it sees. */
-static bool is_timed(const yk__engine *e, const yk__micro *m)
-{
-    return m->loss != YK_NONE && e->world > 1 && e->measure;
-}
-
-yk_status yk__engine_run(yk__engine *e, const yk__micro *m, uint64_t *ticket, yk_error *err)
-{
-    const bool timed = is_timed(e, m) && !e->excluded;
-    if (yk__store_lay_out(e, err) || (timed && yk__engine_idle(e, err)))
+    bind_segment(exec, p, s, input);
+    if (submit_segment(exec, p, i, err))
         return err->status;
-    e->started = yk__seconds();
-    e->idle = 0.0;
-    if (m->loss != YK_NONE)
-        e->reduced = e->world == 1;
-    if (e->excluded ? check_excluded(e, m, err) : m->empty ? run_empty(e, m, err) : run(e, m, err))
+    for (uint32_t k = 0; k < s->n_after; k++)
+        if (begin_action(exec, p, &p->plan->action[s->first_after + k], err))
+            return err->status;
+    return YK_OK;
+}
+
+static yk_status reserve_step(yk__exec *exec, const yk__prog *p, yk_error *err)
+{
+    if (yk__queue_reserve(exec->queue, &exec->arena, &exec->arena_bytes, p->plan->arena_bytes, YK__ARENA_BYTES, err))
         return err->status;
-    note(e, ticket);
-    e->busy_point = timed || e->world == 1 ? e->last_point : 0;
-    return timed ? yk__engine_idle(e, err) : YK_OK;
+    if (!yk__queue_wraps(exec->queue) &&
+        yk__queue_reserve(exec->queue, &exec->input, &exec->input_bytes, p->input_bytes, YK__INPUT_BYTES, err))
+        return err->status;
+    return yk__queue_reserve(exec->queue, &exec->result, &exec->result_bytes, p->plan->result_bytes, YK__INPUT_BYTES, err);
+}
+
+yk_status yk__prog_run(yk__exec *exec, yk__prog *p, uint32_t n_input, const void *const *input, const uint64_t *bytes,
+                       yk_error *err)
+{
+    yk__stage *stage;
+    if (reserve_step(exec, p, err) || upload_inputs(exec, p, n_input, input, bytes, &stage, err))
+        return err->status;
+    exec->runs++;
+    for (uint32_t i = 0; i < p->plan->n_segment; i++)
+        if (run_segment(exec, p, i, stage ? stage->buffer : exec->input, err))
+            return err->status;
+    if (end_actions(exec, p->plan, p->plan->first_at_end, p->plan->n_action - p->plan->first_at_end, err))
+        return err->status;
+    if (stage)
+        stage->point = exec->queue->last_point;
+    return YK_OK;
+}
+
+void yk__exec_free(yk__exec *exec)
+{
+    yk__queue_unbuffer(exec->queue, &exec->arena, exec->arena_bytes, YK__ARENA_BYTES);
+    yk__queue_unbuffer(exec->queue, &exec->input, exec->input_bytes, YK__INPUT_BYTES);
+    yk__queue_unbuffer(exec->queue, &exec->result, exec->result_bytes, YK__INPUT_BYTES);
+    for (uint32_t i = 0; i <= YK__STAGES; i++)
+        free_stage(exec, &exec->stage[i]);
+    yk__free(exec->reduction.copy);
 }

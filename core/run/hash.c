@@ -2,46 +2,47 @@
 /* Hashes of what this rank's device reads parameters from, to be compared with other ranks'. */
 #include "core/base/hash.h"
 #include "core/base/mem.h"
-#include "core/run/inner.h"
+#include "core/run/engine.h"
 
 #define CHUNK (4u << 20) /* bytes hashed at once */
 
-static yk_status hash_part(yk__engine *e, yk_buffer *b, uint64_t offset, uint64_t bytes, void *room, uint64_t *h, yk_error *err)
+static yk_status hash_part(yk__engine *e, yk_buffer *b, uint64_t offset, uint64_t bytes, void *scratch, uint64_t *h,
+                           yk_error *err)
 {
     for (uint64_t at = 0; at < bytes && !err->status; at += CHUNK) {
         const uint64_t n = bytes - at < CHUNK ? bytes - at : CHUNK;
-        if (!yk__store_io(e, b, offset + at, room, n, false, err))
-            *h = yk__hash_bytes(*h, room, n);
+        if (!yk__queue_read(&e->queue, b, offset + at, scratch, n, err))
+            *h = yk__hash_bytes(*h, scratch, n);
     }
     return err->status;
 }
 
-static yk_status hash_values(yk__engine *e, void *room, uint64_t *hash, yk_error *err)
+static yk_status hash_values(yk__engine *e, void *scratch, uint64_t *hash, yk_error *err)
 {
     uint64_t h = YK_HASH_SEED;
-    for (size_t i = 0; i < e->n_param && !err->status; i++) {
-        const yk__eparam *q = &e->param[i];
-        hash_part(e, e->pack[q->pack].value, q->at * sizeof(float), q->n * sizeof(float), room, &h, err);
+    for (size_t i = 0; i < e->params.n_param && !err->status; i++) {
+        const yk__param *q = &e->params.param[i];
+        hash_part(e, e->params.bucket[q->bucket].value, q->at * sizeof(float), q->n * sizeof(float), scratch, &h, err);
     }
     *hash = h;
     return err->status;
 }
 
 /* Copies are made again first where they are older than the parameters: as the next program would. */
-static yk_status hash_copies(yk__engine *e, void *room, yk__hashes *out, yk_error *err)
+static yk_status hash_copies(yk__engine *e, void *scratch, yk__hashes *out, yk_error *err)
 {
     uint64_t which = YK_HASH_SEED, h = YK_HASH_SEED;
     bool any = false;
-    for (size_t i = 0; i < e->n_param; i++)
-        any = any || e->param[i].low;
-    if (!any || yk__low_refresh(e, err))
+    for (size_t i = 0; i < e->params.n_param; i++)
+        any = any || e->params.param[i].compute;
+    if (!any || yk__compute_refresh(&e->exec, err))
         return err->status;
-    for (size_t i = 0; i < e->n_param && !err->status; i++) {
-        const yk__eparam *q = &e->param[i];
-        if (!q->low)
+    for (size_t i = 0; i < e->params.n_param && !err->status; i++) {
+        const yk__param *q = &e->params.param[i];
+        if (!q->compute)
             continue;
         which = yk__hash_u64(which, i);
-        hash_part(e, q->low, 0, q->n * yk_dtype_bytes(e->config.precision), room, &h, err);
+        hash_part(e, q->compute, 0, yk__params_compute_bytes(&e->params, q), scratch, &h, err);
     }
     out->copied = which;
     out->copies = h;
@@ -50,16 +51,16 @@ static yk_status hash_copies(yk__engine *e, void *room, yk__hashes *out, yk_erro
 
 static yk_status hash_all(yk__engine *e, bool copies, yk__hashes *h, yk_error *err)
 {
-    void *room;
+    void *scratch;
     *h = (yk__hashes){0};
-    if (yk__store_lay_out(e, err))
+    if (yk__engine_lay_out(e, err))
         return err->status;
-    room = yk__malloc(CHUNK);
-    if (!room)
+    scratch = yk__malloc(CHUNK);
+    if (!scratch)
         return yk__fail_mem(err, CHUNK, "the hash of the parameters");
-    if (!hash_values(e, room, &h->values, err) && copies)
-        hash_copies(e, room, h, err);
-    yk__free(room);
+    if (!hash_values(e, scratch, &h->values, err) && copies)
+        hash_copies(e, scratch, h, err);
+    yk__free(scratch);
     return err->status;
 }
 

@@ -4,119 +4,89 @@
  * each rank its slices. Buckets go in the order of their numbers on all ranks; bucket k is summed while the device still
  * computes those after it.
  */
-#include "core/run/inner.h"
+#include "core/run/params.h"
+
+/* ---- Gradients ---- */
 
 /* This rank's gradients of a bucket are in shared memory. */
-static yk_status to_shared(yk__engine *e, yk__pack *p, yk_error *err)
+static yk_status grads_to_shared(yk__params *p, yk__bucket *b, yk_error *err)
 {
-    if (!p->wrapped && yk__engine_get(e, p->grad, 0, p->shared, p->n * sizeof(float), err))
+    if (!b->is_wrapped && yk__queue_get(p->queue, b->grad, 0, b->shared, b->n * sizeof(float), err))
         return err->status;
-    return yk__engine_wait_point(e, p->wrapped ? p->point : e->last_point, err);
+    return yk__queue_wait(p->queue, b->is_wrapped ? b->point : p->queue->last_point, err);
 }
 
-static yk_status to_device(yk__engine *e, yk__pack *p, yk_error *err)
+static yk_status sums_to_device(yk__params *p, yk__bucket *b, yk_error *err)
 {
-    if (p->wrapped || p->begin == p->end)
+    if (b->is_wrapped || b->begin == b->end)
         return YK_OK;
-    return yk__engine_put(e, p->grad, p->begin * sizeof(float), p->shared + p->begin, (p->end - p->begin) * sizeof(float), err);
+    return yk__queue_put(p->queue, b->grad, b->begin * sizeof(float), b->shared + b->begin, (b->end - b->begin) * sizeof(float),
+                         err);
 }
 
-yk_status yk__reduce(yk__engine *e, yk_error *err)
+yk_status yk__params_reduce(yk__params *p, yk_error *err)
 {
-    if (e->reduced || e->config.dry)
-        return e->reduced ? YK_OK : yk__engine_idle(e, err);
-    e->squares = (yk__exact){{0}, 0};
-    for (uint32_t i = 0; i < e->n_bucket && !e->excluded; i++) {
-        yk__pack *p = &e->pack[i];
-        if (to_shared(e, p, err) ||
-            yk__group_reduce_slice(e->group, e->grad_base + p->flat, e->flat * sizeof(float), &p->slice,
-                                   p->shared + p->begin, &e->squares, err) ||
-            to_device(e, p, err))
+    if (p->is_reduced)
+        return YK_OK;
+    p->squares = (yk__exact){{0}, 0};
+    for (uint32_t i = 0; i < p->n_bucket && p->exchange->talks && !p->exchange->excluded; i++) {
+        yk__bucket *b = &p->bucket[i];
+        if (grads_to_shared(p, b, err) ||
+            yk__exchange_reduce_scatter(p->exchange, b->shared_at, &b->slice, b->shared + b->begin, &p->squares, err) ||
+            sums_to_device(p, b, err))
             return err->status;
     }
-    e->reduced = true;
-    e->moved = false;
+    p->is_reduced = true;
+    p->slices_changed = false;
     return YK_OK;
 }
 
-/* A copy of its own takes the other ranks' slices. */
-static yk_status put_others(yk__engine *e, const yk__pack *p, yk_error *err)
-{
-    const float *all = e->param_base + p->flat;
-    if (p->begin && yk__engine_put(e, p->value, 0, all, p->begin * sizeof(float), err))
-        return err->status;
-    if (p->end < p->n)
-        yk__engine_put(e, p->value, p->end * sizeof(float), all + p->end, (p->n - p->end) * sizeof(float), err);
-    return err->status;
-}
+/* ---- Parameters ---- */
 
-static yk_status get_own(yk__engine *e, const yk__pack *p, yk_error *err)
+static yk_status get_own(yk__params *p, const yk__bucket *b, yk_error *err)
 {
-    if (p->begin == p->end)
+    if (b->is_common || b->begin == b->end)
         return YK_OK;
-    return yk__engine_get(e, p->value, p->begin * sizeof(float), e->param_base + p->flat + p->begin,
-                          (p->end - p->begin) * sizeof(float), err);
+    return yk__queue_get(p->queue, b->value, b->begin * sizeof(float), yk__exchange_values(p->exchange, b->shared_at + b->begin),
+                         (b->end - b->begin) * sizeof(float), err);
 }
 
-/* What this rank updated is in shared memory. */
-static yk_status publish_own(yk__engine *e, yk_error *err)
+yk_status yk__params_publish(yk__params *p, yk_error *err)
 {
-    uint64_t n = 0;
-    for (uint32_t i = 0; i < e->n_bucket; i++) {
-        n += e->pack[i].end - e->pack[i].begin;
-        if (!e->pack[i].one_value && get_own(e, &e->pack[i], err))
+    for (uint32_t i = 0; i < p->n_bucket; i++)
+        if (get_own(p, &p->bucket[i], err))
             return err->status;
-    }
-    if (yk__engine_idle(e, err))
-        return err->status;
-    e->stats.update_seconds = yk__seconds() - e->update_started;
-    e->stats.update_elements = n;
-    return YK_OK;
+    return yk__queue_idle(p->queue, err);
 }
 
-yk_status yk__refresh_params(yk__engine *e, yk_error *err)
+/* Elements [from, to) of the shared copy. */
+static yk_status put_shared(yk__params *p, const yk__bucket *b, uint64_t from, uint64_t to, yk_error *err)
 {
-    for (uint32_t i = 0; i < e->n_bucket && e->behind && !e->config.dry; i++) {
-        const yk__pack *p = &e->pack[i];
-        if (!p->one_value && yk__engine_put(e, p->value, 0, e->param_base + p->flat, p->n * sizeof(float), err))
-            return err->status;
-    }
-    e->behind = false;
-    return yk__engine_idle(e, err);
+    if (from == to)
+        return YK_OK;
+    return yk__queue_put(p->queue, b->value, from * sizeof(float), yk__exchange_values(p->exchange, b->shared_at + from),
+                         (to - from) * sizeof(float), err);
 }
 
-/* The transfers go on behind; they are waited for where they are timed. */
-static yk_status take_others(yk__engine *e, yk_error *err)
+yk_status yk__params_take(yk__params *p, uint64_t *n, yk_error *err)
 {
-    const double begin = yk__seconds();
-    uint64_t n = 0;
-    for (uint32_t i = 0; i < e->n_bucket; i++) {
-        const yk__pack *p = &e->pack[i];
-        if (p->one_value)
+    *n = 0;
+    for (uint32_t i = 0; i < p->n_bucket; i++) {
+        const yk__bucket *b = &p->bucket[i];
+        if (b->is_common)
             continue;
-        n += p->n - (p->end - p->begin);
-        if (put_others(e, p, err))
+        *n += b->n - (b->end - b->begin);
+        if (put_shared(p, b, 0, b->begin, err) || put_shared(p, b, b->end, b->n, err))
             return err->status;
     }
-    if (!n || !e->measure)
-        return YK_OK;
-    if (yk__engine_idle(e, err))
-        return err->status;
-    e->stats.copy_seconds = yk__seconds() - begin;
-    e->stats.copy_elements = n;
     return YK_OK;
 }
 
-/* The shared copy is written again in the next update, after all ranks have added their norms: each waits for its device
- * before it does, and so for the transfers that begin here. */
-yk_status yk__gather_params(yk__engine *e, yk_error *err)
+yk_status yk__params_refresh(yk__params *p, yk_error *err)
 {
-    e->version++;
-    e->low_stale = e->world > 1 && e->low_stale == YK__FRESH ? YK__STALE_TRAINED : e->low_stale;
-    e->behind = e->excluded;
-    if (e->world == 1 || e->config.dry || e->excluded)
-        return e->config.dry ? yk__engine_idle(e, err) : YK_OK;
-    if (publish_own(e, err) || yk__group_slices_ready(e->group, err))
-        return err->status;
-    return take_others(e, err);
+    for (uint32_t i = 0; i < p->n_bucket && p->is_behind && p->exchange->talks; i++)
+        if (!p->bucket[i].is_common && put_shared(p, &p->bucket[i], 0, p->bucket[i].n, err))
+            return err->status;
+    p->is_behind = false;
+    return yk__queue_idle(p->queue, err);
 }

@@ -1,198 +1,158 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Who takes part in a step, and who updates how much: cutting packs into slices, and moving moments when that changes. */
+/* Who takes part in a step, and who updates how much: cutting buckets into slices, and moving moments when that changes. */
 #include <math.h>
 #include <string.h>
 
 #include "core/base/hash.h"
 #include "core/base/mem.h"
-#include "core/run/inner.h"
-
-void yk__roles_begin(yk__engine *e)
-{
-    for (uint32_t r = 0; r < e->world; r++) {
-        e->roles.member[r] = true;
-        e->roles.owns[r] = 1.0;
-    }
-}
-
-uint32_t yk__roles_first(const yk__engine *e)
-{
-    uint32_t r = 0;
-    while (!e->roles.member[r])
-        r++;
-    return r;
-}
-
-void yk__roles_cut(const yk__engine *e, yk__pack *p)
-{
-    yk__slices_by(&p->slice, p->n, e->world, e->roles.owns);
-    p->begin = p->slice.begin[e->rank];
-    p->end = p->slice.begin[e->rank + 1];
-}
+#include "core/run/engine.h"
 
 const yk__roles *yk__engine_roles(const yk__engine *e)
 {
-    return &e->roles;
+    return &e->exchange.roles;
 }
 
 static yk_status check_roles(const yk__engine *e, const yk__roles *roles, yk_error *err)
 {
     double sum = 0.0;
-    if (!e->reduced && !e->config.dry)
+    if (!e->params.is_reduced)
         return yk__fail(err, YK_E_INTERNAL, "roles were set in the middle of an accumulation window");
-    for (uint32_t r = 0; r < e->world; r++) {
+    for (uint32_t r = 0; r < e->exchange.world; r++) {
         const double owns = roles->owns[r];
         if (!(owns >= 0.0) || isinf(owns) || (owns > 0.0 && !roles->member[r]))
-            return yk__fail(err, YK_E_INTERNAL, "rank %u is to own %g parts: expected a finite number, and 0 of one that is no member",
-                            r, owns);
+            return yk__fail(err, YK_E_INTERNAL,
+                            "rank %u is to own %g parts: expected a finite number, and 0 of one that is no member", r, owns);
         sum += owns;
     }
     return sum > 0.0 && isfinite(sum) ? YK_OK : yk__fail(err, YK_E_INTERNAL, "no rank owns the parameters: some must");
 }
 
-static uint64_t hash_roles(const yk__engine *e, const yk__roles *roles)
+static uint64_t hash_roles(const yk__exchange *exchange, const yk__roles *roles)
 {
-    uint64_t h = yk__hash_bytes(YK_HASH_SEED, roles->member, e->world * sizeof roles->member[0]);
-    return yk__hash_bytes(h, roles->owns, e->world * sizeof roles->owns[0]);
+    uint64_t h = yk__hash_bytes(YK_HASH_SEED, roles->member, exchange->world * sizeof roles->member[0]);
+    return yk__hash_bytes(h, roles->owns, exchange->world * sizeof roles->owns[0]);
 }
 
 /* All ranks set the same; what they submitted before is done. */
 static yk_status agree_on(yk__engine *e, const yk__roles *roles, yk_error *err)
 {
-    uint64_t mine = hash_roles(e, roles), *all = yk__calloc(e->world, sizeof *all);
-    if (!all)
-        return yk__fail_mem(err, e->world * sizeof *all, "the ranks' roles");
-    if (!yk__engine_idle(e, err) && !yk__group_all_gather(e->group, &mine, sizeof mine, all, err))
-        for (uint32_t r = 1; r < e->world && !err->status; r++)
-            if (all[r] != all[0])
-                yk__fail(err, YK_E_INTERNAL, "%s sets other roles than %s", yk__group_name(e->group, r),
-                         yk__group_name(e->group, 0));
-    yk__free(all);
-    return err->status;
-}
-
-/* What changes its owner, from the old ones; each keeps what it had and has. */
-static yk_status spread_moved(yk__engine *e, const yk__slices *was, const yk__slices *now, float *all, yk_error *err)
-{
-    for (uint32_t r = 0; r < e->world; r++) {
-        const uint64_t from = was->begin[r], to = was->begin[r + 1];
-        uint64_t keep = now->begin[r] > from ? now->begin[r] : from, kept = now->begin[r + 1] < to ? now->begin[r + 1] : to;
-        if (keep >= kept)
-            keep = kept = to;
-        if ((keep > from && yk__group_broadcast(e->group, r, all + from, (keep - from) * sizeof *all, err)) ||
-            (to > kept && yk__group_broadcast(e->group, r, all + kept, (to - kept) * sizeof *all, err)))
-            return err->status;
-    }
-    return YK_OK;
-}
-
-/* One moment of a pack from its old owners to its new ones; all: room for the pack. */
-static yk_status move_moment(yk__engine *e, yk__pack *p, const yk__pack *was, uint32_t k, float *all, yk_error *err)
-{
-    const uint64_t had = (was->end - was->begin) * sizeof *all, has = (p->end - p->begin) * sizeof *all;
-    if (!e->config.dry && (yk__store_io(e, p->moment[k], 0, all + was->begin, had, false, err) ||
-                           spread_moved(e, &was->slice, &p->slice, all, err)))
+    uint32_t other;
+    if (yk__queue_idle(&e->queue, err) || yk__exchange_compare(&e->exchange, hash_roles(&e->exchange, roles), &other, err) ||
+        other == YK_NONE)
         return err->status;
-    yk__engine_unbuffer(e, &p->moment[k], had, &e->stats.state_bytes);
-    if (has && yk__engine_buffer(e, has, &p->moment[k], &e->stats.state_bytes, err))
-        return err->status;
-    return yk__store_io(e, p->moment[k], 0, all + p->begin, has, true, err);
+    return yk__fail(err, YK_E_INTERNAL, "%s sets other roles than %s", yk__exchange_name(&e->exchange, other),
+                    yk__exchange_name(&e->exchange, 0));
 }
 
-static yk_status move_pack(yk__engine *e, yk__pack *p, yk_error *err)
+/* One moment of a bucket from its old owners to its new ones; each keeps what it had and has. all: as long as the bucket. */
+static yk_status move_moment(yk__params *p, yk__bucket *b, const yk__bucket *was, uint32_t k, float *all, yk_error *err)
 {
-    const yk__pack was = *p;
+    const uint64_t had = (was->end - was->begin) * sizeof *all, has = (b->end - b->begin) * sizeof *all;
+    if (yk__queue_read(p->queue, b->moment[k], 0, all + was->begin, had, err) ||
+        yk__exchange_move(p->exchange, &was->slice, &b->slice, all, err))
+        return err->status;
+    yk__queue_unbuffer(p->queue, &b->moment[k], had, YK__STATE_BYTES);
+    if (has && yk__queue_buffer(p->queue, has, &b->moment[k], YK__STATE_BYTES, err))
+        return err->status;
+    return yk__queue_write(p->queue, b->moment[k], 0, all + b->begin, has, err);
+}
+
+static yk_status move_bucket(yk__params *p, yk__bucket *b, bool has_moments, yk_error *err)
+{
+    const yk__bucket was = *b;
     float *all;
-    yk__roles_cut(e, p);
-    if (!e->has_opt || !e->n_moment || !memcmp(&was.slice, &p->slice, (e->world + 1ull) * sizeof p->slice.begin[0]))
+    yk__params_cut(p, b);
+    if (!has_moments || !memcmp(&was.slice, &b->slice, (p->exchange->world + 1ull) * sizeof b->slice.begin[0]))
         return YK_OK;
-    all = yk__malloc(p->n * sizeof *all);
+    all = yk__malloc(b->n * sizeof *all);
     if (!all)
-        return yk__fail_mem(err, p->n * sizeof *all, "moments that change their owner");
-    for (uint32_t k = 0; k < e->n_moment && !err->status; k++)
-        move_moment(e, p, &was, k, all, err);
+        return yk__fail_mem(err, b->n * sizeof *all, "moments that change their owner");
+    for (uint32_t k = 0; k < p->n_moment && !err->status; k++)
+        move_moment(p, b, &was, k, all, err);
     yk__free(all);
     return err->status;
 }
 
 /* The sums of gradients stay where they were made; they can still be asked for. */
-static void keep_summed(yk__engine *e)
+static void keep_summed(yk__params *p)
 {
-    for (uint32_t i = 0; i < e->n_bucket && !e->moved; i++)
-        e->pack[i].summed = e->pack[i].slice;
-    e->moved = true;
+    for (uint32_t i = 0; i < p->n_bucket && !p->slices_changed; i++)
+        p->bucket[i].summed = p->bucket[i].slice;
+    p->slices_changed = true;
 }
 
 /* A state as a member has it, to ranks that were excluded. */
-static yk_status spread_state(yk__engine *e, const yk__estate *s, uint32_t root, bool take, yk_error *err)
+static yk_status spread_state(yk__params *p, const yk__state *s, uint32_t root, bool take, yk_error *err)
 {
     const uint64_t bytes = s->n * yk_dtype_bytes(s->dtype);
     void *v = yk__malloc(bytes);
     if (!v)
         return yk__fail_mem(err, bytes, s->name);
-    if ((e->rank != root || !yk__store_io(e, s->buffer, 0, v, bytes, false, err)) &&
-        !yk__group_broadcast(e->group, root, v, bytes, err) && take)
-        yk__store_io(e, s->buffer, 0, v, bytes, true, err);
+    if ((p->exchange->rank != root || !yk__queue_read(p->queue, s->buffer, 0, v, bytes, err)) &&
+        !yk__exchange_broadcast(p->exchange, root, v, bytes, err) && take)
+        yk__queue_write(p->queue, s->buffer, 0, v, bytes, err);
     yk__free(v);
     return err->status;
 }
 
 /* Parameters and states of a rank that took no part in steps. All ranks call it. */
-static yk_status catch_up(yk__engine *e, uint32_t root, bool take, yk_error *err)
+static yk_status catch_up(yk__params *p, uint32_t root, bool take, yk_error *err)
 {
-    if (take && yk__refresh_params(e, err))
+    if (take && yk__params_refresh(p, err))
         return err->status;
-    for (size_t i = 0; i < e->n_state; i++)
-        if (spread_state(e, &e->state[i], root, take, err))
+    for (size_t i = 0; i < p->n_state; i++)
+        if (spread_state(p, &p->state[i], root, take, err))
             return err->status;
     return YK_OK;
 }
 
 static yk_status change_members(yk__engine *e, const yk__roles *roles, yk_error *err)
 {
-    const uint32_t root = yk__roles_first(e);
+    yk__exchange *exchange = &e->exchange;
+    const uint32_t root = yk__exchange_first_member(exchange);
     bool back = false;
-    if (!memcmp(roles->member, e->roles.member, e->world * sizeof roles->member[0]))
+    if (!memcmp(roles->member, exchange->roles.member, exchange->world * sizeof roles->member[0]))
         return YK_OK;
-    for (uint32_t r = 0; r < e->world; r++)
-        back = back || (roles->member[r] && !e->roles.member[r]);
-    if (!e->config.dry &&
-        (yk__group_set_members(e->group, roles->member, err) ||
-         (back && catch_up(e, root, e->excluded && roles->member[e->rank], err))))
+    for (uint32_t r = 0; r < exchange->world; r++)
+        back = back || (roles->member[r] && !exchange->roles.member[r]);
+    if (yk__exchange_set_members(exchange, roles->member, err) ||
+        (back && exchange->talks && catch_up(&e->params, root, exchange->excluded && roles->member[exchange->rank], err)))
         return err->status;
-    memcpy(e->roles.member, roles->member, sizeof e->roles.member);
-    e->excluded = !roles->member[e->rank];
+    memcpy(exchange->roles.member, roles->member, sizeof exchange->roles.member);
+    exchange->excluded = !roles->member[exchange->rank];
     return YK_OK;
 }
 
 static yk_status change_owners(yk__engine *e, const yk__roles *roles, yk_error *err)
 {
-    const bool same = !memcmp(e->roles.owns, roles->owns, e->world * sizeof roles->owns[0]);
-    memcpy(e->roles.owns, roles->owns, sizeof e->roles.owns);
-    if (!e->laid_out || same)
+    yk__exchange *exchange = &e->exchange;
+    const bool same = !memcmp(exchange->roles.owns, roles->owns, exchange->world * sizeof roles->owns[0]);
+    memcpy(exchange->roles.owns, roles->owns, sizeof exchange->roles.owns);
+    if (!e->params.laid_out || same)
         return YK_OK;
-    keep_summed(e);
-    yk__optim_drop(e);
-    for (uint32_t i = 0; i < e->n_bucket; i++)
-        if (move_pack(e, &e->pack[i], err))
+    keep_summed(&e->params);
+    yk__optim_drop(&e->updater.optim);
+    for (uint32_t i = 0; i < e->params.n_bucket; i++)
+        if (move_bucket(&e->params, &e->params.bucket[i], e->updater.optim.has_layout && e->params.n_moment, err))
             return err->status;
     return YK_OK;
 }
 
 yk_status yk__engine_set_roles(yk__engine *e, const yk__roles *roles, yk_error *err)
 {
-    if (check_roles(e, roles, err) || e->world == 1)
+    if (check_roles(e, roles, err) || e->exchange.world == 1)
         return err->status;
-    if (!e->config.dry && agree_on(e, roles, err))
+    if (e->exchange.talks && agree_on(e, roles, err))
         return err->status;
     return change_members(e, roles, err) ? err->status : change_owners(e, roles, err);
 }
 
 yk_status yk__engine_catch_up(yk__engine *e, yk_error *err)
 {
-    if (e->world == 1 || e->config.dry || !yk__group_excludes(e->group))
+    yk__exchange *exchange = &e->exchange;
+    if (!yk__exchange_excludes(exchange))
         return YK_OK;
-    if (yk__group_barrier(e->group, err) || catch_up(e, yk__roles_first(e), e->excluded, err))
+    if (yk__exchange_barrier(exchange, err) || catch_up(&e->params, yk__exchange_first_member(exchange), exchange->excluded, err))
         return err->status;
-    return yk__group_barrier(e->group, err); /* members go on when the copies are made */
+    return yk__exchange_barrier(exchange, err); /* members go on when the copies are made */
 }

@@ -29,11 +29,10 @@ typedef struct yk__engine_config {
     uint64_t memory_limit;   /* bytes, 0: what the device has free */
     uint64_t bucket_bytes;   /* of gradients reduced together; 0: 16 MiB (YOKE_BUCKET_BYTES) */
     uint64_t cache_bytes;    /* of host memory for programs kept beside those in use; 0: 64 MiB */
-    bool dry;                /* plans and counts as a run does, and makes, compiles and runs nothing: values written are
-                                ignored, values read stay what they are */
 } yk__engine_config;
 
-/* A format the device cannot compute in is an error that names format, device and what it has. */
+/* On a device that plans only (yk__device_plan_only) all is counted as in a run, and values read stay what they are. A format
+ * the device cannot compute in is an error that names format, device and what it has. */
 yk_status yk__engine_new(yk__device *dev, yk__group *group, const yk__engine_config *c, yk__engine **e, yk_error *err);
 void yk__engine_free(yk__engine *e);
 

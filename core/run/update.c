@@ -1,88 +1,73 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The end of a window: reduce, norm, clip, update of this rank's slices, gather. */
+#include "core/run/update.h"
+
 #include <math.h>
 #include <string.h>
 
 #include "core/base/mem.h"
-#include "core/run/inner.h"
 
-/* Under a memory limit the arena gives way: the next run is planned anew, with more recomputation. */
-static yk_status give_way(yk__engine *e, yk_error *err)
+/* Under a memory limit the arena is given up for moments: the next run is planned anew, with more recomputation. */
+static yk_status free_arena_for_moments(yk__updater *u, yk_error *err)
 {
+    yk__exec *exec = u->exec;
+    const yk__params *p = u->params;
     uint64_t need = 0;
-    for (uint32_t i = 0; i < e->n_bucket; i++)
-        need += (e->pack[i].end - e->pack[i].begin) * sizeof(float) * e->n_moment;
-    if (!e->config.memory_limit || e->held + need <= e->config.memory_limit)
+    for (uint32_t i = 0; i < p->n_bucket; i++)
+        need += (p->bucket[i].end - p->bucket[i].begin) * sizeof(float) * p->n_moment;
+    if (!exec->queue->limit || exec->queue->held + need <= exec->queue->limit)
         return YK_OK;
-    if (yk__engine_idle(e, err))
+    if (yk__queue_idle(exec->queue, err))
         return err->status;
-    yk__cache_clear(e);
-    yk__engine_unbuffer(e, &e->arena, e->arena_bytes, &e->stats.arena_bytes);
-    e->arena_bytes = 0;
+    yk__cache_clear(exec);
+    yk__queue_unbuffer(exec->queue, &exec->arena, exec->arena_bytes, YK__ARENA_BYTES);
+    exec->arena_bytes = 0;
     return YK_OK;
 }
 
-static yk_status make_moments(yk__engine *e, yk_error *err)
+yk_status yk__updater_begin(yk__updater *u, const yk__opt_layout *layout, yk_error *err)
 {
-    if (give_way(e, err))
+    if (yk__optim_set_layout(&u->optim, layout, err) || free_arena_for_moments(u, err) || yk__params_make_moments(u->params, err))
         return err->status;
-    for (uint32_t i = 0; i < e->n_bucket; i++) {
-        yk__pack *p = &e->pack[i];
-        const uint64_t bytes = (p->end - p->begin) * sizeof(float);
-        for (uint32_t k = 0; k < e->n_moment && bytes; k++)
-            if (yk__engine_buffer(e, bytes, &p->moment[k], &e->stats.state_bytes, err))
-                return err->status;
-    }
-    return e->n_moment ? yk__store_zero(e, true, err) : YK_OK;
+    return u->params->n_moment ? yk__fill_zero(u->exec, true, err) : YK_OK;
 }
 
-yk_status yk__engine_optimizer(yk__engine *e, const yk__opt_layout *o, yk_error *err)
+void yk__updater_free(yk__updater *u)
 {
-    if (e->has_opt)
-        return yk__fail(err, YK_E_ARG, "the engine has its optimizer already");
-    if (yk__store_lay_out(e, err))
-        return err->status;
-    e->opt = *o;
-    e->opt.n_group = o->n_group ? o->n_group : 1;
-    e->n_moment = o->kind == YK_OPT_ADAM ? ((o->flags & YK_OPT_AMSGRAD) ? 3 : 2) : o->kind == YK_OPT_SGD && o->momentum;
-    e->group_of = yk__calloc(e->n_param + 1, sizeof *e->group_of);
-    if (!e->group_of)
-        return yk__fail_mem(err, e->n_param * 4, "an optimizer");
-    for (size_t i = 0; o->group_of && i < e->n_param; i++)
-        e->group_of[i] = o->group_of[i] < e->opt.n_group ? o->group_of[i] : 0;
-    e->opt.group_of = e->group_of;
-    e->has_opt = true;
-    return make_moments(e, err);
+    yk__optim_free(&u->optim);
 }
+
+/* ---- The norm ---- */
 
 /* sum of squares and number of not finite elements of all gradients, times `scale` */
-static yk_status scaled_stats(yk__engine *e, double scale, double sum[2], yk_error *err)
+static yk_status scaled_stats(yk__updater *u, double scale, double sum[2], yk_error *err)
 {
+    yk__exec *exec = u->exec;
     const float in[64] = {(float)scale};
     const void *input = in;
     const uint64_t bytes = sizeof in;
-    if (yk__prog_run(e, e->stat_prog, 1, &input, &bytes, err))
+    if (yk__prog_run(exec, u->optim.stat_prog, 1, &input, &bytes, err))
         return err->status;
-    for (uint32_t i = 0; i < e->n_stat; i++)
-        if (yk__engine_get(e, e->result, e->stat_prog->plan->result_offset[i], e->stats_host + (size_t)i * 2,
-                           2 * sizeof(float), err))
+    for (uint32_t i = 0; i < u->optim.n_stat; i++)
+        if (yk__queue_get(exec->queue, exec->result, u->optim.stat_prog->plan->result_offset[i], u->optim.stats + (size_t)i * 2,
+                          2 * sizeof(float), err))
             return err->status;
-    if (yk__engine_idle(e, err))
+    if (yk__queue_idle(exec->queue, err))
         return err->status;
     sum[0] = sum[1] = 0.0;
-    for (size_t i = 0; i < e->n_stat; i++) {
-        sum[0] += (double)e->stats_host[2 * i];
-        sum[1] += (double)e->stats_host[2 * i + 1];
+    for (size_t i = 0; i < u->optim.n_stat; i++) {
+        sum[0] += (double)u->optim.stats[2 * i];
+        sum[1] += (double)u->optim.stats[2 * i + 1];
     }
     return YK_OK;
 }
 
 /* The same of the sums over ranks, which went through the host: whoever owns which part, the bits are the same. */
-static yk_status summed_stats(yk__engine *e, double divisor, double sum[2], yk_error *err)
+static yk_status summed_stats(yk__updater *u, double divisor, double sum[2], yk_error *err)
 {
     double v[YK__EXACT_NUMBERS];
-    yk__exact_get(&e->squares, v);
-    if (yk__engine_idle(e, err) || yk__group_sum_members(e->group, v, YK__EXACT_NUMBERS, err))
+    yk__exact_get(&u->params->squares, v);
+    if (yk__queue_idle(u->exec->queue, err) || yk__exchange_sum(u->params->exchange, v, YK__EXACT_NUMBERS, err))
         return err->status;
     sum[0] = yk__exact_value(v) / divisor / divisor;
     sum[1] = v[YK__EXACT_WORDS];
@@ -90,17 +75,19 @@ static yk_status summed_stats(yk__engine *e, double divisor, double sum[2], yk_e
 }
 
 /* The same over `divisor`. Squares of finite gradients that pass f32's range are taken again on a smaller scale. */
-static yk_status grad_stats(yk__engine *e, double divisor, double sum[2], yk_error *err)
+static yk_status grad_stats(yk__updater *u, double divisor, double sum[2], yk_error *err)
 {
-    if (e->world > 1)
-        return summed_stats(e, divisor, sum, err);
-    if (scaled_stats(e, 1.0 / divisor, sum, err) || isfinite(sum[0]) || sum[1] > 0.0)
+    if (u->params->exchange->world > 1)
+        return summed_stats(u, divisor, sum, err);
+    if (scaled_stats(u, 1.0 / divisor, sum, err) || isfinite(sum[0]) || sum[1] > 0.0)
         return err->status;
-    if (scaled_stats(e, 0x1p-80 / divisor, sum, err))
+    if (scaled_stats(u, 0x1p-80 / divisor, sum, err))
         return err->status;
     sum[0] *= 0x1p160;
     return YK_OK;
 }
+
+/* ---- Gradients that are not finite ---- */
 
 static bool has_bad(const float *x, uint64_t n)
 {
@@ -111,21 +98,21 @@ static bool has_bad(const float *x, uint64_t n)
 }
 
 /* The first parameter with a gradient in this rank's slices that is not finite. */
-static yk_status find_own_bad(yk__engine *e, uint32_t *bad, yk_error *err)
+static yk_status find_own_bad(yk__params *p, uint32_t *bad, yk_error *err)
 {
     *bad = UINT32_MAX;
-    for (size_t i = 0; i < e->n_param && *bad == UINT32_MAX; i++) {
-        const yk__eparam *q = &e->param[i];
-        const yk__pack *p = &e->pack[q->pack];
-        const uint64_t from = q->at > p->begin ? q->at : p->begin;
-        const uint64_t to = q->at + q->n < p->end ? q->at + q->n : p->end;
+    for (size_t i = 0; i < p->n_param && *bad == UINT32_MAX; i++) {
+        const yk__param *q = &p->param[i];
+        const yk__bucket *b = &p->bucket[q->bucket];
+        const uint64_t from = q->at > b->begin ? q->at : b->begin;
+        const uint64_t to = q->at + q->n < b->end ? q->at + q->n : b->end;
         float *x;
         if (!q->trained || from >= to)
             continue;
         x = yk__malloc((to - from) * sizeof *x);
         if (!x)
             return yk__fail_mem(err, (to - from) * sizeof *x, q->name);
-        if (!yk__store_io(e, p->grad, from * sizeof *x, x, (to - from) * sizeof *x, false, err) && has_bad(x, to - from))
+        if (!yk__queue_read(p->queue, b->grad, from * sizeof *x, x, (to - from) * sizeof *x, err) && has_bad(x, to - from))
             *bad = (uint32_t)i;
         yk__free(x);
         if (err->status)
@@ -135,77 +122,117 @@ static yk_status find_own_bad(yk__engine *e, uint32_t *bad, yk_error *err)
 }
 
 /* The first of all ranks' slices, on all ranks. */
-static yk_status find_bad(yk__engine *e, uint32_t *bad, yk_error *err)
+static yk_status find_bad(yk__params *p, uint32_t *bad, yk_error *err)
 {
-    uint32_t mine, *all = yk__calloc(e->world, sizeof *all);
-    if (!all)
-        return yk__fail_mem(err, e->world * sizeof *all, "a gradient that is not finite");
-    *bad = UINT32_MAX;
-    if (!find_own_bad(e, &mine, err) && !yk__group_gather_members(e->group, &mine, sizeof mine, all, err))
-        for (uint32_t r = 0; r < e->world; r++)
-            *bad = e->roles.member[r] && all[r] < *bad ? all[r] : *bad;
-    yk__free(all);
-    return err->status;
+    return find_own_bad(p, bad, err) ? err->status : yk__exchange_least(p->exchange, bad, err);
 }
 
 /* Without loss scaling a gradient that is not finite would only spread: the job ends, and names it. */
-static yk_status not_finite(yk__engine *e, yk_error *err)
+static yk_status fail_not_finite(yk__params *p, yk_error *err)
 {
     uint32_t bad;
-    if (find_bad(e, &bad, err))
+    if (find_bad(p, &bad, err))
         return err->status;
     if (bad == UINT32_MAX)
         return yk__fail(err, YK_E_NUMERIC, "a gradient between parameters is not finite");
     return yk__fail(err, YK_E_NUMERIC, "the gradient of \"%s\" is not finite: lower the learning rate, clip, or look at the data",
-                    e->param[bad].name);
+                    p->param[bad].name);
 }
 
-static yk_status step(yk__engine *e, const yk__update *u, double factor, yk_error *err)
+/* ---- Parameters to all ---- */
+
+/* What this rank updated is in shared memory. */
+static yk_status publish_own(yk__updater *u, yk_error *err)
 {
-    const uint64_t bytes = e->opt.n_group * 256ull;
-    const void *input = e->hyper;
-    if (e->opt.kind == YK_OPT_NONE)
-        return YK_OK;
-    if (e->excluded)
-        return yk__gather_params(e, err);
-    for (uint32_t i = 0; i < e->opt.n_group; i++) {
-        float *h = e->hyper + i * 64ull;
-        memcpy(h, u->hyper[i], sizeof u->hyper[i]);
-        h[YK_HYPER_GRAD_SCALE] = (float)(factor / u->divisor);
-        h[YK_HYPER_CLIP] = u->clip_value > 0.0 ? (float)u->clip_value : INFINITY;
-    }
-    e->update_started = yk__seconds();
-    if (yk__prog_run(e, e->opt_prog, 1, &input, &bytes, err))
+    uint64_t n = 0;
+    for (uint32_t i = 0; i < u->params->n_bucket; i++)
+        n += u->params->bucket[i].end - u->params->bucket[i].begin;
+    if (yk__params_publish(u->params, err))
         return err->status;
-    return yk__gather_params(e, err);
+    u->update_seconds = yk__seconds() - u->started;
+    u->update_elements = n;
+    return YK_OK;
 }
 
-yk_status yk__engine_update(yk__engine *e, const yk__update *u, yk__updated *out, yk_error *err)
+/* The transfers go on behind; they are waited for where they are timed. */
+static yk_status take_others(yk__updater *u, yk_error *err)
 {
-    yk__updated done = {.bad_param = UINT32_MAX};
-    double sum[2], factor = 1.0;
-    if (!e->has_opt)
-        return yk__fail(err, YK_E_INTERNAL, "an update before yk__engine_optimizer");
-    yk__group_updating(e->group, true);
-    if (yk__reduce(e, err) || (!e->excluded && yk__optim_programs(e, err)) || grad_stats(e, u->divisor, sum, err))
+    const double begin = yk__seconds();
+    uint64_t n;
+    if (yk__params_take(u->params, &n, err) || !n || !u->measure || yk__queue_idle(u->exec->queue, err))
         return err->status;
-    e->divisor = u->divisor;
-    done.grad_norm = sqrt(sum[0]);
-    if (u->check_finite && sum[1] > 0.0) {
-        done.skipped = true;
-        if (find_bad(e, &done.bad_param, err))
-            return err->status;
-        yk__group_updating(e->group, false);
-        *out = done;
+    u->copy_seconds = yk__seconds() - begin;
+    u->copy_elements = n;
+    return YK_OK;
+}
+
+/* The shared copy is written again in the next update, after all ranks have added their norms: each waits for its device
+ * before it does, and so for the transfers that begin here. */
+static yk_status gather_params(yk__updater *u, yk_error *err)
+{
+    yk__params *p = u->params;
+    const yk__exchange *exchange = p->exchange;
+    p->version++;
+    p->compute_stale = exchange->world > 1 && p->compute_stale == YK__FRESH ? YK__STALE_TRAINED : p->compute_stale;
+    p->is_behind = exchange->excluded;
+    if (!exchange->talks || exchange->excluded)
         return YK_OK;
+    if (publish_own(u, err) || yk__exchange_all_gather(p->exchange, err))
+        return err->status;
+    return take_others(u, err);
+}
+
+/* ---- The update ---- */
+
+static yk_status run_optimizer(yk__updater *u, const yk__update *update, double factor, yk_error *err)
+{
+    const uint64_t bytes = u->optim.layout.n_group * 256ull;
+    const void *input = u->optim.hyper;
+    if (u->optim.layout.kind == YK_OPT_NONE)
+        return YK_OK;
+    if (u->params->exchange->excluded)
+        return gather_params(u, err);
+    for (uint32_t i = 0; i < u->optim.layout.n_group; i++) {
+        float *h = u->optim.hyper + i * 64ull;
+        memcpy(h, update->hyper[i], sizeof update->hyper[i]);
+        h[YK_HYPER_GRAD_SCALE] = (float)(factor / update->divisor);
+        h[YK_HYPER_CLIP] = update->clip_value > 0.0 ? (float)update->clip_value : INFINITY;
     }
+    u->started = yk__seconds();
+    if (yk__prog_run(u->exec, u->optim.step_prog, 1, &input, &bytes, err))
+        return err->status;
+    return gather_params(u, err);
+}
+
+/* What of the sums decides about the update; *factor: of clipping. Skipped: nothing is to be changed. */
+static yk_status judge_gradients(yk__updater *u, const yk__update *update, yk__updated *done, double *factor, yk_error *err)
+{
+    double sum[2];
+    *factor = 1.0;
+    if (grad_stats(u, update->divisor, sum, err))
+        return err->status;
+    u->divisor = update->divisor;
+    done->grad_norm = sqrt(sum[0]);
+    done->skipped = update->check_finite && sum[1] > 0.0;
+    if (done->skipped)
+        return find_bad(u->params, &done->bad_param, err);
     if (sum[1] > 0.0)
-        return not_finite(e, err);
-    if (u->clip_norm > 0.0 && done.grad_norm + 1e-6 > u->clip_norm)
-        factor = u->clip_norm / (done.grad_norm + 1e-6);
-    if (step(e, u, factor, err))
+        return fail_not_finite(u->params, err);
+    if (update->clip_norm > 0.0 && done->grad_norm + 1e-6 > update->clip_norm)
+        *factor = update->clip_norm / (done->grad_norm + 1e-6);
+    return YK_OK;
+}
+
+yk_status yk__updater_run(yk__updater *u, const yk__update *update, yk__updated *out, yk_error *err)
+{
+    yk__params *p = u->params;
+    yk__updated done = {.bad_param = UINT32_MAX};
+    double factor;
+    yk__exchange_updating(p->exchange, true);
+    if (yk__params_reduce(p, err) || (!p->exchange->excluded && yk__optim_make(&u->optim, err)) ||
+        judge_gradients(u, update, &done, &factor, err) || (!done.skipped && run_optimizer(u, update, factor, err)))
         return err->status;
-    yk__group_updating(e->group, false);
+    yk__exchange_updating(p->exchange, false);
     *out = done;
     return YK_OK;
 }

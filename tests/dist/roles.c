@@ -8,7 +8,7 @@
 #include <math.h>
 
 #include "core/base/hash.h"
-#include "core/run/inner.h"
+#include "core/run/engine.h"
 #include "tests/dist/net.h"
 #include "tests/support/ranks.h"
 #include "tests/support/refplugin.h"
@@ -226,7 +226,7 @@ static yk_status run_copies(yk__group *g, yk_error *err)
         goto close;
     for (int turn = 0; turn < 2 && !err->status; turn++) {
         if (turn && me == 1)
-            yk__store_io(r.e, r.e->param[0].low, 0, &other, sizeof other, true, err);
+            yk__queue_write(&r.e->queue, r.e->params.param[0].compute, 0, &other, sizeof other, err);
         if (!err->status && !yk__engine_hashes(r.e, &own, err) && !yk__group_all_gather(g, &own, sizeof own, all, err) &&
             yk__hashes_agree(&all[0], &all[1]) == (turn == 1))
             yk__fail(err, YK_E_INTERNAL, "copies that are %s", turn ? "unlike agree" : "alike differ");

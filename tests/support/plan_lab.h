@@ -179,35 +179,57 @@ static void memory_free(memory *m)
         free(m->slot[i]);
 }
 
-static void run_segment(const yk__segment *s, const memory *m)
+/* The segment sees the slots that it is said to touch and no other. */
+static void run_segment(const yk__plan *p, const yk__segment *s, const memory *m)
 {
     yk_error err = YK_ERROR_INIT;
+    void *slot[512] = {0};
+    for (uint32_t i = s->first_use; i < s->first_use + s->n_use; i++)
+        slot[p->use[i].slot] = m->slot[p->use[i].slot];
     ck_assert_msg(!yk__graph_check(&s->graph, &err), "%s", err.text);
     for (uint32_t k = 0; k < s->graph.n_node; k++)
-        ck_assert_msg(!yk__eval_node(&s->graph, k, m->slot, &err), "%s", err.text);
+        ck_assert_msg(!yk__eval_node(&s->graph, k, slot, &err), "%s", err.text);
 }
 
 /* The sum over one rank; while it is on its way, its place holds nothing of use. */
-static void sum_over_ranks(const yk__plan *p, uint32_t *i, const memory *m)
+static char *begin_sum(const yk__action *a, const memory *m)
 {
-    const yk__segment *s = &p->segment[*i - 1];
-    char *at = (char *)m->slot[s->slot] + s->offset, *sum = malloc(s->count * 4);
-    memcpy(sum, at, s->count * 4);
-    memset(at, 0xff, s->count * 4);
-    for (; *i < p->n_segment && p->segment[*i].beside; ++*i)
-        run_segment(&p->segment[*i], m);
-    memcpy(at, sum, s->count * 4);
-    free(sum);
+    char *at = (char *)m->slot[a->target] + a->offset, *sum = malloc(a->count * 4);
+    memcpy(sum, at, a->count * 4);
+    memset(at, 0xff, a->count * 4);
+    return sum;
+}
+
+static void end_sums(const yk__plan *p, uint32_t first, uint32_t n, char **sum, const memory *m)
+{
+    for (uint32_t i = first; i < first + n; i++) {
+        const yk__action *a = &p->action[p->before[i]];
+        if (a->kind != YK__ACTION_ALL_REDUCE)
+            continue;
+        ck_assert_ptr_nonnull(*sum);
+        memcpy((char *)m->slot[a->target] + a->offset, *sum, a->count * 4);
+        free(*sum);
+        *sum = NULL;
+    }
 }
 
 static void run(const yk__plan *p, memory *m)
 {
+    char *sum = NULL; /* on its way; one at most */
     memory_new(m, &p->graph);
-    for (uint32_t i = 0; i < p->n_segment;) {
-        run_segment(&p->segment[i++], m);
-        if (p->segment[i - 1].boundary == YK_BOUND_ALL_REDUCE)
-            sum_over_ranks(p, &i, m);
+    for (uint32_t i = 0; i < p->n_segment; i++) {
+        const yk__segment *s = &p->segment[i];
+        end_sums(p, s->first_before, s->n_before, &sum, m);
+        run_segment(p, s, m);
+        for (uint32_t k = s->first_after; k < s->first_after + s->n_after; k++) {
+            if (p->action[k].kind != YK__ACTION_ALL_REDUCE)
+                continue;
+            ck_assert_ptr_null(sum);
+            sum = begin_sum(&p->action[k], m);
+        }
     }
+    end_sums(p, p->first_at_end, p->n_action - p->first_at_end, &sum, m);
+    ck_assert_ptr_null(sum);
 }
 
 /* Follows who wrote each stretch of the arena last: an operand must still be there. */
@@ -262,10 +284,25 @@ static void check_lifetimes(const yk__plan *p)
     free(s);
 }
 
+/* The ABI's reserved words are the host's to leave 0. */
+static void check_reserved(const yk_value *value, size_t n_value, const yk_node *node, size_t n_node)
+{
+    for (size_t i = 0; i < n_value; i++)
+        ck_assert_uint_eq(value[i].reserved, 0);
+    for (size_t i = 0; i < n_node; i++)
+        ck_assert_uint_eq(node[i].reserved, 0);
+}
+
+static uint32_t claims_checked(void *arg, const yk_graph *g, uint32_t node)
+{
+    check_reserved(g->value, g->n_value, g->node, g->n_all_node);
+    return ref_claims(arg, g, node);
+}
+
 static void request(const net *n, yk__plan_request *r, const yk__assign *assign)
 {
-    *r = (yk__plan_request){.trace = &n->g, .loss = n->loss, .seed = n->seed, .alone = true, .precision = YK_F32,
-                            .caps = &ref_caps, .claims = ref_claims, .n_param = n->n_param, .n_bucket = 1,
+    *r = (yk__plan_request){.trace = &n->g, .loss = n->loss, .seed = n->seed, .single_rank = true, .precision = YK_F32,
+                            .caps = &ref_caps, .claims = claims_checked, .n_param = n->n_param, .n_bucket = 1,
                             .n_result = 1, .n_assign = 1, .param = n->param, .bucket_bytes = n->bucket_bytes,
                             .result = &n->loss, .assign = assign};
 }
@@ -276,6 +313,10 @@ static yk__plan *plan(const yk__plan_request *r)
     yk__plan *p = NULL;
     ck_assert_msg(!yk__plan_new(r, &p, &err), "%s", err.text);
     check_lifetimes(p);
+    check_reserved(p->graph.value, p->graph.n_value, p->graph.node, p->graph.n_node);
+    for (uint32_t i = 0; i < p->n_segment; i++)
+        check_reserved(p->segment[i].graph.value, p->segment[i].graph.n_value, p->segment[i].graph.node,
+                       p->segment[i].graph.n_all_node);
     return p;
 }
 

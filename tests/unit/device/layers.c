@@ -18,6 +18,7 @@
 #include "plugins/template/template.c"
 
 #include "core/device/device.h"
+#include "core/graph/graph.h"
 
 static yk_plugin bad;
 static enum fault { NONE, WRONG_RESULT, SKIPS_POINT, WRITES_BEHIND, POLLS_BACK } fault;
@@ -146,6 +147,29 @@ START_TEST(transfers_and_waits)
 }
 END_TEST
 
+/* It answers, counts points and knows the sizes of its buffers; the plugin gets nothing to do. */
+START_TEST(a_device_that_plans_only_holds_nothing)
+{
+    yk_error err = YK_ERROR_INIT;
+    yk__device *dev = open_with("", "off", NONE, &err);
+    char data[10] = "yoke", back[10] = "as it was";
+    uint64_t point = 0;
+    yk_buffer *b = NULL;
+    ck_assert_ptr_nonnull(dev);
+    ck_assert_int_eq(yk__device_plan_only(dev, &err), YK_OK);
+    ck_assert_int_eq(yk__device_buffer(dev, 1ull << 60, &b, &err), YK_OK); /* more than the machine has */
+    ck_assert_int_eq(yk__device_put(dev, b, (1ull << 60) - 10, data, 10, &point, &err), YK_OK);
+    ck_assert_int_eq(yk__device_get(dev, b, (1ull << 60) - 10, back, 10, &point, &err), YK_OK);
+    ck_assert_uint_eq(point, 2);
+    ck_assert_int_eq(yk__device_wait(dev, point, NULL, &err), YK_OK);
+    ck_assert_str_eq(back, "as it was");
+    ck_assert_ptr_null(dev->table->buffer_map(b));
+    ck_assert_int_eq(yk__device_put(dev, b, (1ull << 60) - 9, data, 10, &point, &err), YK_E_ARG);
+    dev->table->buffer_free(b);
+    yk__device_close(dev);
+}
+END_TEST
+
 START_TEST(layers_let_a_good_plugin_pass)
 {
     yk_error err = YK_ERROR_INIT;
@@ -214,6 +238,37 @@ START_TEST(validate_finds_dead_handles_and_ranges)
 }
 END_TEST
 
+/* Words that a newer ABI may give a meaning: what the host keeps in them by mistake would then be read. */
+START_TEST(validate_finds_a_reserved_word)
+{
+    yk_error err = YK_ERROR_INIT;
+    yk__device *dev = open_with("validate", "off", NONE, &err);
+    const int64_t dim = 4;
+    yk_program *p = NULL;
+    yk__graph g;
+    yk_graph face;
+    yk__vid x;
+    ck_assert_msg(dev != NULL, "%s", err.text);
+    yk__graph_init(&g);
+    x = yk__leaf(&g, yk__slot_new(&g, YK_SLOT_PARAM, 16, 0), 0, YK_F32, 1, &dim);
+    yk__node_new(&g, YK_OP_FILL, 0, 0, NULL, 1, &x, 1, &(int64_t){0});
+    ck_assert_int_eq(yk__graph_seal(&g, &face, &err), YK_OK);
+    g.node[0].reserved = 7;
+    yk__plugin_words();
+    ck_assert_uint_eq(dev->table->claims(dev->handle, &face, 0), 0);
+    ck_assert_ptr_nonnull(strstr(yk__plugin_words(), "the reserved word of node 0 is 7"));
+    g.node[0].reserved = 0;
+    g.value[0].reserved = 9;
+    ck_assert_int_eq(dev->table->program_new(dev->handle, &face, &p), YK_E_INTERNAL);
+    ck_assert_ptr_nonnull(strstr(yk__plugin_words(), "the reserved word of value 0 is 9"));
+    g.value[0].reserved = 0;
+    ck_assert_int_eq(dev->table->program_new(dev->handle, &face, &p), YK_OK);
+    dev->table->program_free(p);
+    yk__graph_free(&g);
+    yk__device_close(dev);
+}
+END_TEST
+
 START_TEST(validate_finds_a_write_behind)
 {
     yk_error err = YK_ERROR_INIT;
@@ -278,10 +333,12 @@ int main(void)
     tcase_add_test(t, probe_refuses_a_wrong_device);
     tcase_add_test(t, a_device_that_is_not_there);
     tcase_add_test(t, transfers_and_waits);
+    tcase_add_test(t, a_device_that_plans_only_holds_nothing);
     tcase_add_test(t, layers_let_a_good_plugin_pass);
     tcase_add_test(t, validate_finds_a_skipped_point);
     tcase_add_test(t, validate_finds_a_lying_poll);
     tcase_add_test(t, validate_finds_dead_handles_and_ranges);
+    tcase_add_test(t, validate_finds_a_reserved_word);
     tcase_add_test(t, validate_finds_a_write_behind);
     tcase_add_test(t, unknown_layer);
     tcase_add_test(t, options_and_cache);

@@ -10,7 +10,9 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
+#include "core/base/log.h"
 #include "core/base/mem.h"
 #include "tests/support/plan_lab.h"
 
@@ -77,13 +79,13 @@ static void build_norm(net *n)
 }
 
 /* Its plan, compared with the graph itself. */
-static yk__plan *plan_norm(net *n, bool alone)
+static yk__plan *plan_norm(net *n, bool single_rank)
 {
     yk__plan_request r;
     yk__plan *p;
     build_norm(n);
     request(n, &r, &(yk__assign){0, n->counted});
-    r.alone = alone;
+    r.single_rank = single_rank;
     p = plan(&r);
     compare(n, p, false, 2e-6);
     return p;
@@ -115,21 +117,82 @@ END_TEST
 
 /* The gradients of weights that stand before a sum over ranks run while it is on its way: of the second convolution beside
  * that of the mean's gradient. Nothing else changes. */
-START_TEST(weight_gradients_beside_sums)
+START_TEST(weight_gradients_overlap_sums)
 {
     yk__plan *p;
     net n;
-    uint32_t sums = 0, beside = 0;
+    uint32_t sums = 0, overlapped = 0;
     ref.claim = _i;
     p = plan_norm(&n, false);
-    for (uint32_t i = 0; i < p->n_segment; i++) {
-        sums += p->segment[i].boundary == YK_BOUND_ALL_REDUCE;
-        for (uint32_t k = 0; k < p->segment[i].graph.n_node && p->segment[i].beside; k++)
-            beside += sums == 2 && p->segment[i].graph.node[k].op == YK_OP_CONV2D_DW;
+    for (uint32_t j = 0; j < p->n_action; j++) {
+        const yk__action *a = &p->action[j];
+        sums += a->kind == YK__ACTION_ALL_REDUCE;
+        for (uint32_t i = a->start_after + 1; sums == 2 && a->kind == YK__ACTION_ALL_REDUCE && i < a->needed_by; i++)
+            for (uint32_t k = 0; k < p->segment[i].graph.n_node; k++)
+                overlapped += p->segment[i].graph.node[k].op == YK_OP_CONV2D_DW;
     }
     ck_assert_uint_eq(sums, 2);
     if (_i == REF_CLAIM_ALL)
-        ck_assert_uint_eq(beside, 1);
+        ck_assert_uint_eq(overlapped, 1);
+    yk__plan_free(p);
+    yk__graph_free(&n.g);
+}
+END_TEST
+
+/* ---- Actions ---- */
+
+/* Whether a use of the slot is in segments [from, to). */
+static bool is_used(const yk__plan *p, uint32_t from, uint32_t to, uint32_t slot)
+{
+    for (uint32_t s = from; s < to; s++)
+        for (uint32_t i = 0; i < p->segment[s].n_use; i++)
+            if (p->use[p->segment[s].first_use + i].slot == slot)
+                return true;
+    return false;
+}
+
+/* Each bucket is given over behind the last segment that writes it, and not before; segments know the first and last use. */
+START_TEST(buckets_are_given_over_when_complete)
+{
+    uint64_t bytes[2];
+    uint32_t given[2] = {0}, waited = 0;
+    yk__plan_request r;
+    yk__plan *p;
+    net n;
+    ref.claim = _i;
+    build(&n, 2, C);
+    request(&n, &r, &(yk__assign){0, n.counted});
+    for (uint32_t i = 0; i < n.n_param; i++)
+        n.param[i].bucket = i < n.n_param / 2; /* backward reaches the later ones first */
+    bytes[0] = bytes[1] = n.bucket_bytes[0];
+    r.n_bucket = 2, r.bucket_bytes = bytes;
+    r.single_rank = false;
+    p = plan(&r);
+    for (uint32_t i = 0; i < p->n_action; i++) {
+        const yk__action *a = &p->action[i];
+        ck_assert_int_eq(a->kind, YK__ACTION_REDUCE_SCATTER);
+        ck_assert_uint_eq(a->count, bytes[0] / 4);
+        ck_assert_uint_eq(a->needed_by, p->n_segment);
+        ck_assert(is_used(p, a->start_after, a->start_after + 1, p->bucket_slot + a->target));
+        ck_assert(!is_used(p, a->start_after + 1, p->n_segment, p->bucket_slot + a->target));
+        given[a->target]++;
+    }
+    ck_assert(given[0] == 1 && given[1] == 1 && p->n_action == 2);
+    ck_assert_uint_eq(p->action[0].target, 0);
+    ck_assert_uint_lt(p->action[0].start_after, p->action[1].start_after);
+    for (uint32_t s = 0; s < p->n_segment; s++) {
+        waited += p->segment[s].n_before;
+        for (uint32_t i = p->segment[s].first_use; i < p->segment[s].first_use + p->segment[s].n_use; i++) {
+            ck_assert_int_eq(p->use[i].is_first, !is_used(p, 0, s, p->use[i].slot));
+            ck_assert_int_eq(p->use[i].is_last, !is_used(p, s + 1, p->n_segment, p->use[i].slot));
+        }
+    }
+    ck_assert_uint_eq(waited, 0); /* the update waits for buckets */
+    ck_assert_uint_eq(p->n_action - p->first_at_end, 2);
+    yk__plan_free(p);
+    r.single_rank = true;
+    p = plan(&r);
+    ck_assert(p->n_action == 0 && p->n_segment == 1);
     yk__plan_free(p);
     yk__graph_free(&n.g);
 }
@@ -460,6 +523,95 @@ START_TEST(frozen_and_unused_parameters)
 }
 END_TEST
 
+/* ---- What is said of the passes ---- */
+
+/* What a plan in bf16 for several ranks prints under YOKE_LOG=debug; dir: YOKE_DUMP. */
+static yk__plan *plan_logged(const yk__plan_request *r, const char *dir, char *text, size_t size)
+{
+    FILE *f = tmpfile();
+    const int err = dup(STDERR_FILENO), level = yk__log_level();
+    size_t n;
+    yk__plan *p;
+    ck_assert(f && err >= 0 && dup2(fileno(f), STDERR_FILENO) >= 0);
+    setenv("YOKE_DUMP", dir, 1);
+    yk__log_set_level(YK_LOG_DEBUG);
+    p = plan(r);
+    yk__log_set_level(level);
+    unsetenv("YOKE_DUMP");
+    dup2(err, STDERR_FILENO);
+    close(err);
+    rewind(f);
+    n = fread(text, 1, size - 1, f);
+    text[n] = 0;
+    fclose(f);
+    return p;
+}
+
+/* The number of nodes in the line of pass `name` of plan p; a line has its milliseconds too. *at: from there on, then behind it. */
+static unsigned nodes_after_pass(const yk__plan *p, const char *name, char **at)
+{
+    char want[40], unit[4] = "";
+    unsigned nodes = 0;
+    double ms = -1.0;
+    snprintf(want, sizeof want, " plan: %u %s: ", p->number, name);
+    *at = strstr(*at, want);
+    ck_assert_msg(*at, "no line%s", want);
+    *at += strlen(want);
+    ck_assert_int_eq(sscanf(*at, "%u nodes, %lf %3s", &nodes, &ms, unit), 3);
+    ck_assert(ms >= 0.0 && !strcmp(unit, "ms"));
+    return nodes;
+}
+
+/* There is a file KIND-N NAME, and something in it. */
+static bool has_dump(const char *dir, const char *kind, const yk__plan *p, const char *name)
+{
+    char cmd[200];
+    snprintf(cmd, sizeof cmd, "test -s \"$(ls %s/%s-%u%s)\"", dir, kind, p->number, name);
+    return system(cmd) == 0;
+}
+
+/* CONTRIBUTING promises node counts of every pass and its graph: each pass that applies has its line, in order, and its file. */
+START_TEST(each_pass_is_logged_and_dumped)
+{
+    static const char *const name[] = {"trace",     "grad",     "inverse",  "stats",     "relu",      "factor",  "keep-sums",
+                                       "empty",     "autocast", "remat",    "recompute", "operands",  "claim",   "results",
+                                       "narrow",    "fuse",     "overlap",  "slots",     "place",     "memory",  "cut"};
+    char dir[] = "/tmp/yoke-plan-XXXXXX", file[40], cmd[64], *text = malloc(1 << 16), *at = text;
+    yk_device_caps caps = ref_caps;
+    unsigned nodes[sizeof name / sizeof *name];
+    yk__plan_request r;
+    yk__plan *p;
+    net n;
+    ref.claim = REF_CLAIM_ALL;
+    ck_assert_ptr_nonnull(mkdtemp(dir));
+    build(&n, 1, C);
+    request(&n, &r, &(yk__assign){0, n.counted});
+    caps.flags |= YK_CAP_STRIDED_RESULTS;
+    r.caps = &caps, r.precision = YK_BF16, r.single_rank = false;
+    p = plan_logged(&r, dir, text, 1 << 16);
+    for (size_t i = 0; i < sizeof name / sizeof *name; i++) {
+        nodes[i] = nodes_after_pass(p, name[i], &at);
+        snprintf(file, sizeof file, "-%02zu-%s.txt", i, name[i]);
+        ck_assert_msg(has_dump(dir, "pass", p, file), "no file %s", file);
+    }
+    ck_assert_uint_le(nodes[0], n.g.n_node);
+    ck_assert_uint_gt(nodes[1], nodes[0]);             /* backward came */
+    ck_assert_uint_eq(nodes[14], p->nodes_before);     /* narrow, before fusion */
+    ck_assert_uint_eq(nodes[15], p->nodes_after);      /* fuse */
+    ck_assert_uint_eq(nodes[20], p->graph.n_node);     /* cut */
+    ck_assert(has_dump(dir, "plan", p, ".txt") && has_dump(dir, "plan", p, ".dot"));
+    yk__plan_free(p);
+    r.single_rank = true, r.precision = YK_F32;
+    p = plan_logged(&r, dir, text, 1 << 16);
+    ck_assert(!strstr(text, " autocast: ") && !strstr(text, " stats: ") && !strstr(text, " overlap: ")); /* do not apply */
+    yk__plan_free(p);
+    yk__graph_free(&n.g);
+    free(text);
+    snprintf(cmd, sizeof cmd, "rm -rf %s", dir);
+    ck_assert_int_eq(system(cmd), 0);
+}
+END_TEST
+
 /* ---- Memory runs out ---- */
 
 START_TEST(every_allocation_may_fail)
@@ -504,6 +656,7 @@ START_TEST(twelve_layers_are_planned_quickly)
     ref.claim = REF_CLAIM_ALL;
     build(&n, 12, 64);
     request(&n, &r, &(yk__assign){0, n.counted});
+    r.claims = ref_claims; /* without the checks of every graph */
     r.precision = YK_BF16;
     for (int i = 0; i < 5; i++) {
         yk_error err = YK_ERROR_INIT;
@@ -528,7 +681,8 @@ int main(void)
     suite_add_tcase(s, c);
     tcase_add_loop_test(c, planned_equals_unplanned, REF_CLAIM_NONE, REF_CLAIM_ADD + 1);
     tcase_add_loop_test(c, norm_backward_in_two_passes, REF_CLAIM_NONE, REF_CLAIM_ADD + 1);
-    tcase_add_loop_test(c, weight_gradients_beside_sums, REF_CLAIM_NONE, REF_CLAIM_ADD + 1);
+    tcase_add_loop_test(c, weight_gradients_overlap_sums, REF_CLAIM_NONE, REF_CLAIM_ADD + 1);
+    tcase_add_loop_test(c, buckets_are_given_over_when_complete, REF_CLAIM_NONE, REF_CLAIM_ADD + 1);
     tcase_add_loop_test(c, recomputed_bits_are_equal, REF_CLAIM_NONE, REF_CLAIM_ADD + 1);
     tcase_add_test(c, kept_to_the_byte);
     tcase_add_test(c, loss_in_place);
@@ -538,6 +692,7 @@ int main(void)
     tcase_add_test(c, activation_again_with_its_backward);
     tcase_add_test(c, formats_of_mixed_precision);
     tcase_add_test(c, frozen_and_unused_parameters);
+    tcase_add_test(c, each_pass_is_logged_and_dumped);
     tcase_add_loop_test(c, every_allocation_may_fail, REF_CLAIM_NONE, REF_CLAIM_ADD + 1);
     tcase_add_test(c, twelve_layers_are_planned_quickly);
     srunner_set_tap(sr, "-");

@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "core/base/mem.h"
-#include "core/run/inner.h"
+#include "core/run/engine.h"
 #include "tests/support/refplugin.h"
 
 enum { ROWS = 6, IN = 5, MID = 7, OUT = 3, N_PARAM = 4 };
@@ -103,15 +103,25 @@ static void ok(const rig *r, yk_status s)
 
 #define NONE_FROZEN N_PARAM
 
-/* An engine whose parameters, trained but for one, are not written yet. */
-static void rig_bare(rig *r, const yk__engine_config *c, int frozen)
+static void rig_device(rig *r)
 {
     memset(r, 0, sizeof *r);
     ok(r, ref_open(&r->dev, &r->err));
+}
+
+/* An engine on the rig's device, whose parameters, trained but for one, are not written yet. */
+static void rig_engine(rig *r, const yk__engine_config *c, int frozen)
+{
     ok(r, yk__group_solo(&r->group, &r->err));
     ok(r, yk__engine_new(r->dev, r->group, c, &r->e, &r->err));
     for (int i = 0; i < N_PARAM; i++)
         ok(r, yk__engine_param(r->e, "p", size[i], i != frozen, &r->number[i], &r->err));
+}
+
+static void rig_bare(rig *r, const yk__engine_config *c, int frozen)
+{
+    rig_device(r);
+    rig_engine(r, c, frozen);
 }
 
 static void rig_open(rig *r, const truth *t, yk_dtype precision)
@@ -331,19 +341,22 @@ START_TEST(copies_in_16_bits_are_what_casts_would_be)
 END_TEST
 
 /* With about the memory that a first engine needed a second one trains alike; with hardly any it says so. */
-static yk_status limited(uint64_t limit, bool dry, uint64_t *peak, float *loss, yk_error *err)
+static yk_status limited(uint64_t limit, bool plans_only, uint64_t *peak, float *loss, yk_error *err)
 {
     uint32_t s = 7;
-    const yk__engine_config c = {.precision = YK_F32, .memory_limit = limit, .bucket_bytes = 256, .dry = dry};
+    const yk__engine_config c = {.precision = YK_F32, .memory_limit = limit, .bucket_bytes = 256};
     float x[ROWS * IN], h[2][YK_HYPER_COUNT];
     int32_t y[ROWS];
     yk__engine_stats st;
     yk__updated u;
     rig r;
-    rig_bare(&r, &c, NONE_FROZEN);
+    rig_device(&r);
+    if (plans_only)
+        ok(&r, yk__device_plan_only(r.dev, &r.err));
+    rig_engine(&r, &c, NONE_FROZEN);
     data(&s, x, y);
     set_hyper(h, 1);
-    if (!yk__store_lay_out(r.e, &r.err)) {
+    if (!yk__engine_lay_out(r.e, &r.err)) {
         *loss = micro(&r, x, y, true);
         ok(&r, yk__engine_optimizer(r.e, &(yk__opt_layout){.kind = YK_OPT_ADAM, .n_group = 1}, &r.err));
         ok(&r, yk__engine_update(r.e, &(yk__update){.hyper = (const float(*)[YK_HYPER_COUNT])h, .divisor = 1.0}, &u, &r.err));
@@ -408,22 +421,22 @@ START_TEST(cache_keeps_to_its_memory)
 }
 END_TEST
 
-/* A dry engine asks the plugin for nothing, and counts what another one holds. */
-START_TEST(dry_counts_the_same)
+/* On a device that plans only the engine counts what it holds on another, and the plugin is asked for nothing. */
+START_TEST(a_planning_device_counts_the_same)
 {
     yk_error err = YK_ERROR_INIT;
-    uint64_t real, dry, tight;
+    uint64_t real, planned, tight;
     float loss = 0;
     ref.claim = REF_CLAIM_ALL;
     ck_assert(!limited(0, false, &real, &loss, &err));
-    ref.runs = ref.programs = 0;
-    ck_assert(!limited(0, true, &dry, &loss, &err));
-    ck_assert_uint_eq(dry, real);
+    ref.runs = 0;
+    ck_assert(!limited(0, true, &planned, &loss, &err));
+    ck_assert_uint_eq(planned, real);
     ck_assert_uint_eq(ref.runs, 1); /* the probe of a device that is opened */
     ck_assert(!limited(real + 2048, false, &real, &loss, &err));
-    ck_assert(!limited(dry + 2048, true, &tight, &loss, &err));
+    ck_assert(!limited(planned + 2048, true, &tight, &loss, &err));
     ck_assert_uint_eq(tight, real);
-    ck_assert(limited(1000, true, &dry, &loss, &err) == YK_E_MEM);
+    ck_assert(limited(1000, true, &planned, &loss, &err) == YK_E_MEM);
 }
 END_TEST
 
@@ -483,7 +496,7 @@ int main(void)
     tcase_add_loop_test(c, copies_in_16_bits_are_what_casts_would_be, 0, 2);
     tcase_add_test(c, memory_limit);
     tcase_add_test(c, cache_keeps_to_its_memory);
-    tcase_add_test(c, dry_counts_the_same);
+    tcase_add_test(c, a_planning_device_counts_the_same);
     tcase_add_test(c, closing_an_aborted_job_waits_for_the_device);
     srunner_set_tap(sr, "-");
     srunner_run_all(sr, CK_SILENT);

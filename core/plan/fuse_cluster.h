@@ -7,12 +7,12 @@
  * backward nodes are kept apart, because what a forward cluster gives to backward must be stored until then; and so are
  * recomputed ones, which have to be fused as they were the first time to round alike.
  *
- * Elementwise nodes that only sums read ("ghosts") are never stored: each map_sum holds its own copy of them.
+ * Elementwise nodes that only sums read are inlined: never stored, each map_sum holds its own copy of them.
  */
-#ifndef YOKE_CORE_PLAN_FUSE_H
-#define YOKE_CORE_PLAN_FUSE_H
+#ifndef YOKE_CORE_PLAN_FUSE_CLUSTER_H
+#define YOKE_CORE_PLAN_FUSE_CLUSTER_H
 
-#include "core/plan/inner.h"
+#include "core/plan/internal.h"
 
 #define YK__FUSE_NODES 48u /* members of a cluster */
 #define YK__FUSE_IN 24u
@@ -20,12 +20,16 @@
 
 typedef enum yk__fuse_kind { YK__FUSE_NONE, YK__FUSE_MAP, YK__FUSE_SUM } yk__fuse_kind;
 
+/* Nodes of one phase may stand together: what forward gives to backward is stored in between, and what is computed again must be
+ * fused as it was the first time. */
+typedef enum yk__phase { YK__FORWARD, YK__BACKWARD, YK__FORWARD_AGAIN } yk__phase;
+
 /* Some nodes of the old graph, to become one. A node that is not fused is a cluster of its own. */
 typedef struct yk__cluster {
-    uint32_t head, tail, n; /* members in order, linked by next[] */
-    uint32_t first;         /* lowest position */
-    uint32_t wall;          /* memory it reads is overwritten there */
-    uint8_t kind, dots, late; /* late: 1 backward, 2 forward again */
+    uint32_t head, tail, n;    /* members in order, linked by next[] */
+    uint32_t first;            /* lowest position */
+    uint32_t first_overwrite;  /* of memory it reads: at this node */
+    uint8_t kind, dots, phase; /* phase: yk__phase */
     uint8_t done, busy;
     uint8_t dims;
     int64_t dim[YK_MAX_DIMS]; /* the shape all its elements are counted in */
@@ -36,19 +40,19 @@ typedef struct yk__fuse {
     yk__remap m;
     yk__graph g;
     yk__uses u;
-    uint32_t *of;          /* by node: its cluster, an index into c */
-    uint32_t *next;        /* by node: next member */
-    yk__cluster *c;
-    uint8_t *ghost;        /* by node */
-    uint32_t *reader;      /* nodes that read root r: reader[at[r] .. at[r + 1]) */
-    uint32_t *at;
-    uint32_t *older;       /* by node: the node before it that writes the same root; YK_NONE */
-    uint32_t *wall;        /* by node */
-    uint32_t *last_sum;    /* by root: the latest cluster of sums that reads it */
-    uint32_t *before;      /* by node: the all_reduce before an all_reduce */
-    uint32_t *seen, stamp; /* by cluster, of searches */
-    bool drops;            /* the device takes dropout in maps */
-    uint32_t fused;        /* nodes that went into others */
+    uint32_t *cluster_of;      /* by node: index into cluster */
+    uint32_t *next;            /* by node: next member */
+    yk__cluster *cluster;
+    uint8_t *inlined;          /* by node: only sums read it */
+    uint32_t *reader;          /* nodes that read root r: reader[reader_begin[r] .. reader_begin[r + 1]) */
+    uint32_t *reader_begin;
+    uint32_t *older_writer;    /* by node: the node before it that writes the same root; YK_NONE */
+    uint32_t *first_overwrite; /* by node: the first later node that writes memory it reads; YK_NONE */
+    uint32_t *last_sum;        /* by root: the latest cluster of sums that reads it */
+    uint32_t *reduce_before;   /* by node: the all_reduce before an all_reduce */
+    uint32_t *seen, stamp;     /* by cluster, of searches */
+    bool fuses_dropout;        /* the device takes dropout in maps */
+    uint32_t n_fused;          /* nodes that went into others */
 } yk__fuse;
 
 /* Strides of v's elements, in their order, as an array of another shape; false where that needs a copy. */

@@ -3,22 +3,23 @@
 #include "core/plan/plan.h"
 
 #include <stdatomic.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "core/base/log.h"
 #include "core/base/mem.h"
-#include "core/base/option.h"
-#include "core/plan/inner.h"
+#include "core/plan/internal.h"
 
 #define MOST_PARTS 64 /* blocks of recomputation tried for a memory limit */
 
-static yk_status begin(yk__work *w, const yk__plan_request *r, yk_error *err)
+static yk_status work_begin(yk__work *w, const yk__plan_request *r, yk__plan *p, yk_error *err)
 {
     const uint32_t fixed = r->n_param + r->n_result + r->n_assign + 2;
     memset(w, 0, sizeof *w);
     w->r = r;
+    w->plan = p;
+    w->number = p->number;
+    w->sums_stay = r->loss != YK_NONE; /* those of the trace: all ranks traced them, but may keep other values of it */
     w->cap_grad = 3 * r->n_param + 16;
     w->keep = yk__malloc((fixed + w->cap_grad) * sizeof *w->keep);
     w->grad_param = yk__calloc(w->cap_grad, sizeof *w->grad_param);
@@ -44,16 +45,17 @@ static yk_status begin(yk__work *w, const yk__plan_request *r, yk_error *err)
     return YK_OK;
 }
 
-static void end(yk__work *w)
+static void work_end(yk__work *w)
 {
     yk__graph_free(&w->g);
+    yk__free(w->info);
     yk__free(w->result_offset);
     yk__free(w->assign_slot);
     yk__free(w->grad_param);
     yk__free(w->keep);
 }
 
-static uint64_t up(uint64_t n, uint64_t align)
+static uint64_t round_up(uint64_t n, uint64_t align)
 {
     return (n + align - 1) / align * align;
 }
@@ -71,6 +73,7 @@ static yk_status add_slots(yk__work *w, yk_error *err)
 {
     const yk__plan_request *r = w->r;
     const uint64_t align = r->caps->align > 256 ? r->caps->align : 256;
+    w->plan->nodes_after = (uint32_t)w->g.n_node;
     w->bucket_slot = (uint32_t)w->g.n_slot;
     for (uint32_t b = 0; b < r->n_bucket; b++)
         yk__slot_new(&w->g, YK_SLOT_GRAD, r->bucket_bytes[b], b);
@@ -78,7 +81,7 @@ static yk_status add_slots(yk__work *w, yk_error *err)
         const yk_value *v = &r->trace->value[r->result[i]];
         const uint32_t each = v->dtype == YK_BF16 || v->dtype == YK_F16 ? 4 : yk_dtype_bytes(v->dtype);
         w->result_offset[i] = w->result_bytes;
-        w->result_bytes += up((uint64_t)yk__value_count(v) * each, align);
+        w->result_bytes += round_up((uint64_t)yk__value_count(v) * each, align);
     }
     w->result_slot = yk__slot_new(&w->g, YK_SLOT_RESULT, w->result_bytes, 0);
     for (uint32_t i = 0; i < r->n_assign; i++) {
@@ -92,68 +95,111 @@ static yk_status add_slots(yk__work *w, yk_error *err)
     return err->status;
 }
 
-static yk_status passes(yk__work *w, yk__plan *p, yk_error *err)
+/* ---- The passes ---- */
+
+static bool has_loss(const yk__plan_request *r)
 {
-    w->sums_stay = w->r->loss != YK_NONE; /* those of the trace: all ranks traced them, but may keep other values of it */
-    if (yk__plan_trace(w, err) || yk__plan_prune(w, err) || yk__plan_grad(w, err) || yk__plan_inverse(w, err) || yk__plan_stats(w, err) ||
-        yk__plan_relu(w, err) || yk__plan_factor(w, err) || yk__plan_prune(w, err))
-        return err->status;
-    w->sums_stay = true; /* until here all ranks came to the same sums; with other shapes and claims they must stay so */
-    if (yk__plan_empty(w, err) || yk__plan_prune(w, err) || yk__plan_autocast(w, err) || yk__plan_prune(w, err) ||
-        yk__plan_remat(w, err) || yk__plan_prune(w, err) || yk__plan_recompute(w, err) || yk__plan_prune(w, err) ||
-        yk__plan_operands(w, err) || yk__plan_claim(w, err) || yk__plan_results(w, err) || yk__plan_narrow(w, err) ||
-        yk__plan_prune(w, err))
-        return err->status;
-    p->nodes_before = (uint32_t)w->g.n_node;
-    if (yk__plan_fuse(w, err) || yk__plan_prune(w, err) || (!w->r->alone && yk__plan_overlap(w, err)))
-        return err->status;
-    p->nodes_after = (uint32_t)w->g.n_node;
-    if (add_slots(w, err) || yk__plan_place(w, err) || yk__plan_memory(w, err))
-        return err->status;
-    return yk__plan_cut(w, p, err);
+    return r->loss != YK_NONE;
 }
 
-static void write_text(const char *dir, unsigned n, const char *ending, char *text)
+static bool has_gradients(const yk__plan_request *r)
 {
-    char *path = yk__format("%s/plan-%u.%s", dir, n, ending);
-    FILE *f = text && path ? fopen(path, "w") : NULL;
-    if (f) {
-        fputs(text, f);
-        fclose(f);
-    } else {
-        yk__log(YK_LOG_WARN, "plan", "cannot write %s", path ? path : dir);
-    }
-    yk__free(path);
-    yk__free(text);
+    return r->loss != YK_NONE || r->zero;
 }
 
-/* YOKE_DUMP=DIR: every new plan as text and as a drawing. */
-static void dump(yk__plan *p)
+static bool has_ranks(const yk__plan_request *r)
 {
-    static atomic_uint count;
-    const char *dir = yk__option_text(YK__OPTION_DUMP);
-    yk_error err = YK_ERROR_INIT;
-    yk_graph g;
-    unsigned n;
-    if (!dir || yk__graph_seal(&p->graph, &g, &err))
-        return;
-    n = atomic_fetch_add(&count, 1);
-    write_text(dir, n, "txt", yk__graph_text(&g));
-    write_text(dir, n, "dot", yk__graph_dot(&g));
+    return !r->single_rank;
 }
 
-static yk_status make(const yk__plan_request *r, bool lean, const yk__recompute *block, uint32_t n_block, yk__plan **out,
+static bool is_mixed_precision(const yk__plan_request *r)
+{
+    return r->precision == YK_BF16 || r->precision == YK_F16;
+}
+
+static bool has_strided_results(const yk__plan_request *r)
+{
+    return r->caps->flags & YK_CAP_STRIDED_RESULTS;
+}
+
+/* Until here all ranks came to the same sums; with other shapes and claims they must stay so. */
+static yk_status keep_sums(yk__work *w, yk_error *err)
+{
+    w->sums_stay = true;
+    return err->status;
+}
+
+typedef struct pass {
+    const char *name;
+    yk_status (*run)(yk__work *w, yk_error *err);
+    bool (*applies)(const yk__plan_request *r); /* NULL: to every plan */
+    bool prune_after;                           /* it leaves nodes that nothing needs any more */
+} pass;
+
+/* In this order; docs/architecture.md says what each is for. */
+static const pass passes[] = {
+    {"trace", yk__plan_trace, NULL, true},
+    {"grad", yk__plan_grad, has_gradients, false},
+    {"inverse", yk__plan_inverse, NULL, false},
+    {"stats", yk__plan_stats, has_ranks, false},
+    {"relu", yk__plan_relu, NULL, false},
+    {"factor", yk__plan_factor, NULL, true},
+    {"keep-sums", keep_sums, NULL, false},
+    {"empty", yk__plan_empty, NULL, true},
+    {"autocast", yk__plan_autocast, is_mixed_precision, true},
+    {"remat", yk__plan_remat, NULL, true},
+    {"recompute", yk__plan_recompute, has_loss, true},
+    {"operands", yk__plan_operands, NULL, false},
+    {"claim", yk__plan_claim, NULL, false},
+    {"results", yk__plan_results, has_strided_results, false},
+    {"narrow", yk__plan_narrow, NULL, true},
+    {"fuse", yk__plan_fuse, NULL, true},
+    {"overlap", yk__plan_overlap, has_ranks, false},
+    {"slots", add_slots, NULL, false},
+    {"place", yk__plan_place, NULL, false},
+    {"memory", yk__plan_memory, NULL, false},
+    {"cut", yk__plan_cut, NULL, false},
+};
+
+static double clock_ms(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return 1e3 * (double)t.tv_sec + 1e-6 * (double)t.tv_nsec;
+}
+
+static yk_status run_pass(yk__work *w, const pass *p, yk_error *err)
+{
+    const double begin = clock_ms();
+    if (p->run(w, err) || (p->prune_after && yk__plan_prune(w, err)))
+        return err->status;
+    yk__log(YK_LOG_DEBUG, "plan", "%u %s: %zu nodes, %.2f ms", w->number, p->name, w->g.n_node, clock_ms() - begin);
+    yk__plan_dump_pass(w, (uint32_t)(p - passes), p->name);
+    return YK_OK;
+}
+
+static yk_status run_passes(yk__work *w, yk_error *err)
+{
+    for (size_t i = 0; i < sizeof passes / sizeof *passes; i++)
+        if ((!passes[i].applies || passes[i].applies(w->r)) && run_pass(w, &passes[i], err))
+            return err->status;
+    return YK_OK;
+}
+
+static yk_status make_plan(const yk__plan_request *r, bool lean, const yk__recompute *block, uint32_t n_block, yk__plan **out,
                       yk_error *err)
 {
+    static atomic_uint count; /* plans of this process, for logs and dumps */
     yk__plan *p = yk__calloc(1, sizeof *p);
     yk__work w;
     if (!p)
         return yk__fail_mem(err, sizeof *p, "a plan");
-    if (!begin(&w, r, err)) {
+    p->number = atomic_fetch_add(&count, 1);
+    if (!work_begin(&w, r, p, err)) {
         w.block = block;
         w.n_block = n_block;
         w.lean = lean;
-        passes(&w, p, err);
+        run_passes(&w, err);
     }
     p->graph = w.g;
     p->result_offset = w.result_offset;
@@ -164,7 +210,7 @@ static yk_status make(const yk__plan_request *r, bool lean, const yk__recompute 
     p->result_bytes = w.result_bytes;
     memset(&w.g, 0, sizeof w.g);
     w.result_offset = NULL;
-    end(&w);
+    work_end(&w);
     if (err->status) {
         yk__plan_free(p);
         return err->status;
@@ -174,7 +220,7 @@ static yk_status make(const yk__plan_request *r, bool lean, const yk__recompute 
 }
 
 /* Makes casts of weights again, then recomputes in more and more, smaller blocks until the arena is below the limit. */
-static yk_status make_below(const yk__plan_request *r, yk__plan **p, yk_error *err)
+static yk_status make_plan_below(const yk__plan_request *r, yk__plan **p, yk_error *err)
 {
     yk__recompute block[MOST_PARTS];
     uint64_t least = (*p)->arena_bytes;
@@ -183,7 +229,7 @@ static yk_status make_below(const yk__plan_request *r, yk__plan **p, yk_error *e
         yk__plan_free(*p);
         *p = NULL;
         if ((parts > 1 && yk__plan_blocks(r->trace, parts, block, &n, err)) ||
-            make(r, true, parts > 1 ? block : r->recompute, parts > 1 ? n : r->n_recompute, p, err))
+            make_plan(r, true, parts > 1 ? block : r->recompute, parts > 1 ? n : r->n_recompute, p, err))
             return err->status;
         least = (*p)->arena_bytes < least ? (*p)->arena_bytes : least;
     }
@@ -200,12 +246,12 @@ static yk_status make_below(const yk__plan_request *r, yk__plan **p, yk_error *e
 yk_status yk__plan_new(const yk__plan_request *r, yk__plan **out, yk_error *err)
 {
     yk__plan *p = NULL;
-    if (make(r, false, r->recompute, r->n_recompute, &p, err) ||
-        (r->arena_limit && p->arena_bytes > r->arena_limit && make_below(r, &p, err)))
+    if (make_plan(r, false, r->recompute, r->n_recompute, &p, err) ||
+        (r->arena_limit && p->arena_bytes > r->arena_limit && make_plan_below(r, &p, err)))
         return err->status;
-    yk__log(YK_LOG_DEBUG, "plan", "%u nodes, %u after fusion, %u segments, arena %llu bytes", p->nodes_before,
+    yk__log(YK_LOG_DEBUG, "plan", "%u: %u nodes, %u after fusion, %u segments, arena %llu bytes", p->number, p->nodes_before,
             p->nodes_after, p->n_segment, (unsigned long long)p->arena_bytes);
-    dump(p);
+    yk__plan_dump(p);
     *out = p;
     return YK_OK;
 }
@@ -218,7 +264,9 @@ void yk__plan_free(yk__plan *p)
         yk__graph_free(&p->segment[i].own);
     yk__graph_free(&p->graph);
     yk__free(p->segment);
-    yk__free(p->done);
+    yk__free(p->action);
+    yk__free(p->before);
+    yk__free(p->use);
     yk__free(p->result_offset);
     yk__free(p);
 }

@@ -9,24 +9,28 @@
  * Memory of a value: its root (yk_value.base) and the bytes in it. A root is written by one node, or, where parts are
  * copied into it (copy with a base), by several; nodes that write or read one root keep their order in every pass.
  *
- * yk_node.reserved belongs to the planner while it works: the number of the trace's node + 1 (0: none) and what the
- * device claimed.
+ * What the planner notes about a node stands in a list beside the graph (yk__node_info), not in the ABI's reserved words,
+ * which are 0 in every graph that a plugin sees.
  */
-#ifndef YOKE_CORE_PLAN_INNER_H
-#define YOKE_CORE_PLAN_INNER_H
+#ifndef YOKE_CORE_PLAN_INTERNAL_H
+#define YOKE_CORE_PLAN_INTERNAL_H
 
 #include "core/plan/plan.h"
 
-#define YK__TAG 0x07ffffffu     /* of yk_node.reserved: number of the trace's node + 1 */
-#define YK__CAN_NARROW 0x08000000u /* the device said so of a layer norm's result */
-#define YK__CLAIMED 0x10000000u /* the device said yes */
-#define YK__CAN_ADD 0x20000000u /* ... and also with YK_NODE_ACCUMULATE */
-#define YK__ASKED 0x40000000u
-#define YK__AGAIN 0x80000000u   /* recomputed */
+typedef struct yk__node_info {
+    uint32_t origin;    /* number of the trace's node that it comes from + 1; 0: of none, as all of backward */
+    bool is_recomputed; /* the second computation of a forward node */
+    bool is_asked;      /* the device was asked; `claims` is its answer */
+    uint8_t claims;     /* YK_CLAIM_*; 0: no */
+} yk__node_info;
 
 typedef struct yk__work {
     const yk__plan_request *r;
+    yk__plan *plan;                                 /* in the making */
+    uint32_t number;                                /* its number */
     yk__graph g;
+    yk__node_info *info;                            /* by node of g */
+    size_t n_info, cap_info;
     yk__vid *keep; /* param leaves, results, assigned values, loss and seed, contributions to gradients */
     uint32_t n_keep, n_grad, cap_grad;
     yk__vid *param, *grad, *result, *assign, *loss; /* into keep; loss[1] is the seed */
@@ -43,16 +47,27 @@ typedef struct yk__work {
 
 typedef struct yk__remap {
     const yk__graph *src;
+    const yk__node_info *src_info; /* by node of src; NULL: nothing is known of them */
     yk__graph *dst;
-    yk__vid *map; /* by value of src; YK_NONE: not yet there */
+    yk__vid *map;                  /* by value of src; YK_NONE: not yet there */
+    yk__node_info *info;           /* by node of dst; later ones are all 0 */
+    size_t n_info, cap_info;
 } yk__remap;
 
-/* A new graph with src's slots. */
-yk_status yk__remap_begin(yk__remap *m, const yk__graph *src, yk__graph *dst, yk_error *err);
+/* A new graph with the slots of w->g, to take its place. */
+yk_status yk__remap_begin(yk__remap *m, yk__work *w, yk__graph *dst, yk_error *err);
+/* The same of any graph, of whose nodes nothing is known. */
+yk_status yk__remap_copy(yk__remap *m, const yk__graph *src, yk__graph *dst, yk_error *err);
 /* The value in dst; makes it (and what it is a view of) if it is not there yet. YK_NONE stays YK_NONE. */
 yk__vid yk__remap_value(yk__remap *m, yk__vid v);
-/* Appends the node with its body; its number. Failures stay in dst->error. */
+/* Appends the node with its body and what is known of it; its number. Failures stay in dst->error. */
 uint32_t yk__remap_node(yk__remap *m, uint32_t node);
+/* Info of nodes that were appended to w->g itself: nothing is known of them. */
+yk_status yk__work_extend_info(yk__work *w, yk_error *err);
+/* Notes about node `at` of dst; YK_NONE: nothing. */
+void yk__remap_note(yk__remap *m, uint32_t at, yk__node_info info);
+/* Moves the last node of dst to position `at`, before what stands there. */
+void yk__remap_move_last(yk__remap *m, uint32_t at);
 /* A view of dst's value `of` shaped like the view v of a value shaped like it. */
 yk__vid yk__view_like(yk__graph *g, yk__vid of, const yk_value *v, uint64_t relative);
 /* Ends a rewrite of w->g: translates keep, and makes dst the work's graph, or on failure frees it. */
@@ -77,11 +92,28 @@ static inline const yk__vid *yk__outs(const yk__graph *g, const yk_node *n)
 }
 
 /* An ABI graph over g's arrays as they are: top nodes without their bodies. For claims and yk__body_append. */
-yk_graph yk__graph_face(const yk__graph *g);
+yk_graph yk__graph_view(const yk__graph *g);
 /* The value is its whole root, densely. */
 bool yk__whole(const yk__graph *g, yk__vid v);
-/* Whether the device runs this composite node of g (with its body); YK__CLAIMED, YK__CAN_ADD and YK__CAN_NARROW. */
-uint32_t yk__ask(const yk__plan_request *r, const yk__graph *g, const yk_node *node, const yk_node *body);
+/* What is known of node n of src. */
+static inline const yk__node_info *yk__info_of(const yk__remap *m, const yk_node *n)
+{
+    return &m->src_info[n - m->src->node];
+}
+
+static inline bool yk__is_forward(const yk__remap *m, const yk_node *n)
+{
+    return yk__info_of(m, n)->origin != 0;
+}
+
+/* What a node that takes the place of one with this info, or stands before it, begins with: where it comes from. */
+static inline yk__node_info yk__info_from(const yk__node_info *of)
+{
+    return (yk__node_info){.origin = of->origin, .is_recomputed = of->is_recomputed};
+}
+
+/* Whether the device runs this composite node of g (with its body): YK_CLAIM_*, 0: no. */
+uint32_t yk__plan_ask(const yk__plan_request *r, const yk__graph *g, const yk_node *node, const yk_node *body);
 
 /* How often and by whom values are read and written, by root. */
 typedef struct yk__uses {
@@ -116,6 +148,10 @@ yk_status yk__plan_fuse(yk__work *w, yk_error *err);      /* fuse.c */
 yk_status yk__plan_overlap(yk__work *w, yk_error *err);   /* overlap.c: order of nodes around sums over ranks */
 yk_status yk__plan_place(yk__work *w, yk_error *err);     /* place.c: gradients, results, states get their memory */
 yk_status yk__plan_memory(yk__work *w, yk_error *err);    /* memory.c: the arena */
-yk_status yk__plan_cut(yk__work *w, yk__plan *p, yk_error *err); /* segment.c */
+yk_status yk__plan_cut(yk__work *w, yk_error *err);       /* segment.c */
+
+/* dump.c: without effect unless YOKE_DUMP names a folder */
+void yk__plan_dump_pass(const yk__work *w, uint32_t order, const char *name);
+void yk__plan_dump(yk__plan *p);
 
 #endif

@@ -1,0 +1,190 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A device that plans only: over an opened device, a table that answers what a device can do as that one does (claims, scratch
+ * memory), and whose buffers, programs and queue hold and run nothing. What a job takes can so be counted by the code that
+ * takes it, on a machine that does not have it.
+ *
+ * Contents of buffers are never read or written; sizes, ranges and points are as on a device.
+ */
+#include <string.h>
+
+#include "core/base/mem.h"
+#include "core/device/intern.h"
+
+typedef struct planned_device {
+    yk_plugin table;
+    const yk_plugin *inner;
+    yk_device *device; /* the plugin's */
+    yk_queue *queue;   /* the plugin's, which nothing is given to */
+} planned_device;
+
+typedef struct planned_buffer {
+    uint64_t bytes;
+} planned_buffer;
+
+typedef struct planned_queue {
+    uint64_t last;
+} planned_queue;
+
+static void planned_device_close(yk_device *dev)
+{
+    planned_device *d = (planned_device *)(void *)dev;
+    if (d->queue)
+        d->inner->queue_free(d->queue);
+    d->inner->device_close(d->device);
+    yk__free(d);
+}
+
+static uint32_t planned_claims(yk_device *dev, const yk_graph *g, uint32_t node)
+{
+    const planned_device *d = (planned_device *)(void *)dev;
+    return d->inner->claims(d->device, g, node);
+}
+
+static yk_status planned_scratch(yk_device *dev, const yk_graph *g, uint64_t *bytes)
+{
+    const planned_device *d = (planned_device *)(void *)dev;
+    return d->inner->graph_scratch(d->device, g, bytes);
+}
+
+static yk_status planned_buffer_new(yk_device *dev, uint64_t bytes, yk_buffer **b)
+{
+    planned_buffer *p = yk__calloc(1, sizeof *p);
+    (void)dev;
+    if (!p)
+        return YK_E_MEM;
+    p->bytes = bytes;
+    *b = (yk_buffer *)(void *)p;
+    return YK_OK;
+}
+
+static yk_status planned_buffer_wrap(yk_device *dev, void *host, uint64_t bytes, yk_buffer **b)
+{
+    (void)host;
+    return planned_buffer_new(dev, bytes, b);
+}
+
+static void planned_buffer_free(yk_buffer *b)
+{
+    yk__free(b);
+}
+
+/* A program is its graph, which lives longer. */
+static yk_status planned_program_new(yk_device *dev, const yk_graph *g, yk_program **p)
+{
+    (void)dev;
+    *p = (yk_program *)(void *)(uintptr_t)g;
+    return YK_OK;
+}
+
+static yk_status planned_queue_new(yk_device *dev, yk_queue **q)
+{
+    (void)dev;
+    *q = yk__calloc(1, sizeof(planned_queue));
+    return *q ? YK_OK : YK_E_MEM;
+}
+
+static void planned_queue_free(yk_queue *q)
+{
+    yk__free(q);
+}
+
+static yk_status planned_queue_point(yk_queue *q, uint64_t *point)
+{
+    *point = ++((planned_queue *)(void *)q)->last;
+    return YK_OK;
+}
+
+static yk_status planned_queue_run(yk_queue *q, const yk_submit *s, uint64_t *point)
+{
+    const yk_graph *g = (const yk_graph *)(const void *)s->program;
+    for (uint32_t i = 0; i < g->n_slot; i++) {
+        const planned_buffer *b = (const planned_buffer *)(const void *)s->slot[i];
+        if (b && (s->slot_offset[i] > b->bytes || g->slot[i].bytes > b->bytes - s->slot_offset[i]))
+            return YK_E_ARG;
+    }
+    return planned_queue_point(q, point);
+}
+
+static yk_status planned_queue_copy(yk_queue *q, const yk_buffer *b, uint64_t offset, uint64_t bytes, uint64_t *point)
+{
+    const uint64_t have = ((const planned_buffer *)(const void *)b)->bytes;
+    return offset > have || bytes > have - offset ? YK_E_ARG : planned_queue_point(q, point);
+}
+
+static yk_status planned_queue_put(yk_queue *q, yk_buffer *b, uint64_t offset, const void *src, uint64_t bytes, uint64_t *point)
+{
+    (void)src;
+    return planned_queue_copy(q, b, offset, bytes, point);
+}
+
+static yk_status planned_queue_get(yk_queue *q, yk_buffer *b, uint64_t offset, void *dst, uint64_t bytes, uint64_t *point)
+{
+    (void)dst;
+    return planned_queue_copy(q, b, offset, bytes, point);
+}
+
+static yk_status planned_queue_poll(yk_queue *q, uint64_t *done)
+{
+    *done = ((const planned_queue *)(void *)q)->last;
+    return YK_OK;
+}
+
+static yk_status planned_queue_wait(yk_queue *q, uint64_t point, uint64_t timeout_ns)
+{
+    (void)timeout_ns;
+    return point > ((const planned_queue *)(void *)q)->last ? YK_E_ARG : YK_OK;
+}
+
+/* What takes none of the plugin's handles stays the plugin's. */
+static yk_plugin planned_table(const yk_plugin *inner)
+{
+    return (yk_plugin){
+        .size = sizeof(yk_plugin),
+        .abi = inner->abi,
+        .name = inner->name,
+        .version = inner->version,
+        .sanitizer = inner->sanitizer,
+        .device_count = inner->device_count,
+        .device_caps = inner->device_caps,
+        .device_open = inner->device_open,
+        .device_close = planned_device_close,
+        .claims = planned_claims,
+        .graph_scratch = planned_scratch,
+        .buffer_new = planned_buffer_new,
+        .buffer_wrap = planned_buffer_wrap,
+        .buffer_free = planned_buffer_free,
+        .program_new = planned_program_new,
+        .queue_new = planned_queue_new,
+        .queue_free = planned_queue_free,
+        .queue_run = planned_queue_run,
+        .queue_put = planned_queue_put,
+        .queue_get = planned_queue_get,
+        .queue_poll = planned_queue_poll,
+        .queue_wait = planned_queue_wait,
+    };
+}
+
+yk_status yk__device_plan_only(yk__device *dev, yk_error *err)
+{
+    const yk_plugin given = planned_table(dev->table);
+    planned_device *d = yk__calloc(1, sizeof *d);
+    yk_queue *queue = NULL;
+    if (!d || planned_queue_new(NULL, &queue)) {
+        yk__free(d);
+        return yk__fail_mem(err, sizeof *d, "a device that plans only");
+    }
+    if (yk__plugin_table_take(&given, dev->table->name, &d->table, err)) {
+        planned_queue_free(queue);
+        yk__free(d);
+        return err->status;
+    }
+    d->inner = dev->table;
+    d->device = dev->handle;
+    d->queue = dev->queue;
+    dev->table = &d->table;
+    dev->handle = (yk_device *)(void *)d;
+    dev->queue = queue;
+    dev->plans_only = true;
+    return YK_OK;
+}

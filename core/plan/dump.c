@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * YOKE_DUMP=DIR: every new plan as text and as a drawing (plan-N.txt, plan-N.dot), and its graph after each pass as text
+ * (pass-N-07-empty.txt), so that two of them can be compared. N is the plan's number in the lines of YOKE_LOG=debug.
+ */
+#include <stdio.h>
+
+#include "core/base/log.h"
+#include "core/base/mem.h"
+#include "core/base/option.h"
+#include "core/plan/internal.h"
+
+/* Takes path and text over; either may be NULL for want of memory. */
+static void write_text(const char *dir, char *path, char *text)
+{
+    FILE *f = text && path ? fopen(path, "w") : NULL;
+    if (f) {
+        fputs(text, f);
+        fclose(f);
+    } else {
+        yk__log(YK_LOG_WARN, "plan", "cannot write %s", path ? path : dir);
+    }
+    yk__free(path);
+    yk__free(text);
+}
+
+void yk__plan_dump_pass(const yk__work *w, uint32_t order, const char *name)
+{
+    const char *dir = yk__option_text(YK__OPTION_DUMP);
+    yk_error err = YK_ERROR_INIT;
+    yk__graph copy; /* sealing moves bodies behind the nodes */
+    yk_graph g;
+    if (!dir || yk__graph_copy(&w->g, &copy, &err))
+        return;
+    if (!yk__graph_seal(&copy, &g, &err))
+        write_text(dir, yk__format("%s/pass-%u-%02u-%s.txt", dir, w->number, order, name), yk__graph_text(&g));
+    yk__graph_free(&copy);
+}
+
+void yk__plan_dump(yk__plan *p)
+{
+    const char *dir = yk__option_text(YK__OPTION_DUMP);
+    yk_error err = YK_ERROR_INIT;
+    yk_graph g;
+    if (!dir || yk__graph_seal(&p->graph, &g, &err))
+        return;
+    write_text(dir, yk__format("%s/plan-%u.txt", dir, p->number), yk__graph_text(&g));
+    write_text(dir, yk__format("%s/plan-%u.dot", dir, p->number), yk__graph_dot(&g));
+}

@@ -1,0 +1,144 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The engine's interface (run.h): making and joining its parts, what one of them does alone, waiting, reports. */
+#include "core/run/engine.h"
+
+#include <string.h>
+
+#include "core/base/mem.h"
+#include "core/base/option.h"
+
+static yk_status check_precision(const yk__device *dev, yk_dtype precision, yk_error *err)
+{
+    const uint32_t mask = 1u << precision;
+    const yk_device_caps *c = &dev->caps;
+    char have[64] = "";
+    if (precision >= YK_DTYPE_COUNT || !yk__dtype_is_float(precision) || precision == YK_F64)
+        return yk__fail(err, YK_E_ARG, "precision must be f32, bf16 or f16");
+    if ((c->store & mask) && (c->compute & mask))
+        return YK_OK;
+    for (uint32_t d = 0; d < YK_DTYPE_COUNT; d++)
+        if (yk__dtype_is_float(d) && (c->store & c->compute & 1u << d) && strlen(have) + 12 < sizeof have)
+            strcat(strcat(have, *have ? ", " : ""), yk__dtype_name(d));
+    return yk__fail(err, YK_E_UNSUPPORTED, "%s cannot compute in %s; it has %s", c->name, yk__dtype_name(precision), have);
+}
+
+yk_status yk__engine_new(yk__device *dev, yk__group *group, const yk__engine_config *c, yk__engine **out, yk_error *err)
+{
+    yk__engine *e;
+    if (check_precision(dev, c->precision, err))
+        return err->status;
+    e = yk__calloc(1, sizeof *e);
+    if (!e)
+        return yk__fail_mem(err, sizeof *e, "an engine");
+    yk__exchange_open(&e->exchange, group, dev->plans_only);
+    e->queue = (yk__queue){.dev = dev, .cancel = yk__exchange_cancel(&e->exchange), .limit = c->memory_limit};
+    e->params =
+        (yk__params){.queue = &e->queue, .exchange = &e->exchange, .precision = c->precision, .version = 1, .is_reduced = true};
+    e->params.bucket_bytes = c->bucket_bytes ? c->bucket_bytes : yk__option_number(YK__OPTION_BUCKET_BYTES);
+    e->exec =
+        (yk__exec){.queue = &e->queue, .exchange = &e->exchange, .params = &e->params, .cache_bytes = c->cache_bytes, .runs = 1};
+    e->updater =
+        (yk__updater){.optim = {.exec = &e->exec, .params = &e->params}, .exec = &e->exec, .params = &e->params, .divisor = 1.0};
+    *out = e;
+    return YK_OK;
+}
+
+void yk__engine_free(yk__engine *e)
+{
+    if (!e)
+        return;
+    yk__queue_drain(&e->queue);
+    yk__updater_free(&e->updater);
+    yk__cache_clear(&e->exec);
+    yk__compute_drop(&e->exec);
+    yk__params_drop_layout(&e->params);
+    yk__exec_free(&e->exec);
+    yk__params_free(&e->params);
+    yk__free(e);
+}
+
+yk_status yk__engine_wait(yk__engine *e, uint64_t ticket, yk_error *err)
+{
+    if (!ticket || ticket > e->ticket)
+        return yk__queue_idle(&e->queue, err);
+    if (e->ticket - ticket >= YK__TICKETS) /* points only grow, so that a later ticket's will do */
+        ticket = e->ticket - YK__TICKETS + 1;
+    return yk__queue_wait(&e->queue, e->ticket_point[ticket % YK__TICKETS], err);
+}
+
+/* ---- Parameters and states ---- */
+
+yk_status yk__engine_state(yk__engine *e, const char *name, yk_dtype dtype, uint64_t n, uint32_t *number, yk_error *err)
+{
+    return yk__params_declare_state(&e->params, name, dtype, n, number, err);
+}
+
+yk_status yk__engine_param_write(yk__engine *e, uint32_t number, const float *data, yk_error *err)
+{
+    return yk__params_write(&e->params, number, data, err);
+}
+
+yk_status yk__engine_param_read(yk__engine *e, uint32_t number, float *data, yk_error *err)
+{
+    return yk__params_read(&e->params, number, data, err);
+}
+
+yk_status yk__engine_state_write(yk__engine *e, uint32_t number, const void *data, yk_error *err)
+{
+    return yk__params_write_state(&e->params, number, data, err);
+}
+
+yk_status yk__engine_state_read(yk__engine *e, uint32_t number, void *data, yk_error *err)
+{
+    return yk__params_read_state(&e->params, number, data, err);
+}
+
+/* ---- Updates ---- */
+
+yk_status yk__engine_optimizer(yk__engine *e, const yk__opt_layout *o, yk_error *err)
+{
+    if (e->updater.optim.has_layout)
+        return yk__fail(err, YK_E_ARG, "the engine has its optimizer already");
+    if (yk__engine_lay_out(e, err))
+        return err->status;
+    return yk__updater_begin(&e->updater, o, err);
+}
+
+yk_status yk__engine_update(yk__engine *e, const yk__update *u, yk__updated *out, yk_error *err)
+{
+    if (!e->updater.optim.has_layout)
+        return yk__fail(err, YK_E_INTERNAL, "an update before yk__engine_optimizer");
+    return yk__updater_run(&e->updater, u, out, err);
+}
+
+/* ---- Reports ---- */
+
+void yk__engine_measure(yk__engine *e, bool on)
+{
+    e->updater.measure = on;
+}
+
+void yk__engine_stats_get(const yk__engine *e, yk__engine_stats *s)
+{
+    const uint64_t *bytes = e->queue.bytes;
+    *s = (yk__engine_stats){
+        .peak_bytes = e->queue.peak,
+        .param_bytes = bytes[YK__PARAM_BYTES],
+        .grad_bytes = bytes[YK__GRAD_BYTES],
+        .state_bytes = bytes[YK__STATE_BYTES],
+        .arena_bytes = bytes[YK__ARENA_BYTES],
+        .input_bytes = bytes[YK__INPUT_BYTES],
+        .scratch_bytes = bytes[YK__SCRATCH_BYTES],
+        .kept_bytes = e->exec.kept_bytes,
+        .shared_bytes = e->exchange.shared_bytes,
+        .busy_seconds = e->queue.busy_seconds,
+        .compiles = e->exec.compiles,
+        .hits = e->exec.hits,
+        .plan_seconds = e->exec.plan_seconds,
+        .update_seconds = e->updater.update_seconds,
+        .copy_seconds = e->updater.copy_seconds,
+        .update_elements = e->updater.update_elements,
+        .copy_elements = e->updater.copy_elements,
+        .trained_elements = e->params.n_trained,
+    };
+}

@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The engine as its own files see it: a device's queue, the talk with other ranks, parameters, execution, update. Each of them
+ * knows those before it; what needs several stands in the engine's files (api.c, layout.c, micro.c, state.c, roles.c, hash.c).
+ */
+#ifndef YOKE_CORE_RUN_ENGINE_H
+#define YOKE_CORE_RUN_ENGINE_H
+
+#include "core/run/update.h"
+
+#define YK__TICKETS 64
+
+struct yk__engine {
+    yk__queue queue;
+    yk__exchange exchange;
+    yk__params params;
+    yk__exec exec;
+    yk__updater updater;
+    uint64_t ticket, ticket_point[YK__TICKETS];
+};
+
+/* layout.c: the layout, if it is not made yet. Collective. */
+yk_status yk__engine_lay_out(yk__engine *e, yk_error *err);
+
+#endif

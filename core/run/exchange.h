@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Everything that one rank's engine says to others: all calls of core/group in core/run stand in exchange.c.
+ *
+ * A rank talks where there are others and its device does not plan only; what ranks do together does nothing on one that does not
+ * talk. The memory that ranks of a host share is laid out as the trained buckets are, one after the other: a block of gradients
+ * for each rank, and one copy of the parameters, which each slice's owner writes. On a rank that does not talk there is none.
+ *
+ * Who waits for whom (members, excluded ranks) is told in core/group/group.h. Thread rule: the step thread.
+ */
+#ifndef YOKE_CORE_RUN_EXCHANGE_H
+#define YOKE_CORE_RUN_EXCHANGE_H
+
+#include "core/group/group.h"
+#include "core/run/run.h"
+
+typedef struct yk__exchange {
+    yk__group *group;
+    uint32_t rank, world;
+    bool talks;
+    yk__roles roles;
+    bool excluded;         /* this rank is no member */
+    uint64_t n;            /* elements of the trained buckets */
+    float *grad, *value;   /* shared: rank 0's gradients, others' behind; the parameters */
+    uint64_t shared_bytes; /* of these, or what they would have */
+} yk__exchange;
+
+/* All ranks are members and own even parts. */
+void yk__exchange_open(yk__exchange *exchange, yk__group *group, bool plans_only);
+const char *yk__exchange_name(const yk__exchange *exchange, uint32_t rank);
+uint32_t yk__exchange_first_member(const yk__exchange *exchange);
+const volatile int *yk__exchange_cancel(const yk__exchange *exchange); /* not 0 once the job is to end; for waits */
+
+/* ---- Shared memory ---- */
+
+/* For n elements of the layout of this number; collective. */
+yk_status yk__exchange_share(yk__exchange *exchange, uint32_t layout, uint64_t n, yk_error *err);
+void yk__exchange_unshare(yk__exchange *exchange);
+/* Element `at` of this rank's gradients, of the parameters; NULL where nothing is shared. */
+float *yk__exchange_grads(const yk__exchange *exchange, uint64_t at);
+float *yk__exchange_values(const yk__exchange *exchange, uint64_t at);
+/* On an excluded rank: n of the newest values, of one update, though members may go on to the next while they are copied. */
+yk_status yk__exchange_read(yk__exchange *exchange, uint64_t at, uint64_t n, float *data, yk_error *err);
+/* Members say when they begin to write values (before an exchange that precedes it) and when all have. */
+void yk__exchange_updating(yk__exchange *exchange, bool on);
+
+/* ---- By members ---- */
+
+/* The sum over the members of the bucket that begins at element `at`, this rank's slice of it, to `out`; its squares are added. */
+yk_status yk__exchange_reduce_scatter(yk__exchange *exchange, uint64_t at, const yk__slices *s, float *out, yk__exact *squares,
+                                      yk_error *err);
+/* Every member has written its slices of the parameters. */
+yk_status yk__exchange_all_gather(yk__exchange *exchange, yk_error *err);
+/* A vector over the members, in two parts: begin takes it along, end writes the result over it. op: YK_REDUCE_*. Between them
+ * nothing else is exchanged. *waited: seconds are added that end waited. */
+yk_status yk__exchange_all_reduce_begin(yk__exchange *exchange, float *v, uint64_t n, uint32_t op, yk_error *err);
+yk_status yk__exchange_all_reduce_end(yk__exchange *exchange, float *v, uint64_t n, uint32_t op, double *waited, yk_error *err);
+
+/* ---- For all: members take part, excluded ranks get the results ---- */
+
+yk_status yk__exchange_sum(yk__exchange *exchange, double *v, uint32_t n, yk_error *err);
+/* Least of the members' numbers. */
+yk_status yk__exchange_least(yk__exchange *exchange, uint32_t *v, yk_error *err);
+
+/* ---- By all ranks ---- */
+
+/* *rank: the first whose number is another than rank 0's; YK_NONE: all have the same. */
+yk_status yk__exchange_compare(yk__exchange *exchange, uint64_t number, uint32_t *rank, yk_error *err);
+yk_status yk__exchange_broadcast(yk__exchange *exchange, uint32_t root, void *data, uint64_t bytes, yk_error *err);
+/* Elements [at, at + n), each from the owner of its slice. */
+yk_status yk__exchange_spread(yk__exchange *exchange, const yk__slices *s, uint64_t at, uint64_t n, float *data, yk_error *err);
+/* `all`: what of the old slices is not in its owner's new one, from the old owners. */
+yk_status yk__exchange_move(yk__exchange *exchange, const yk__slices *was, const yk__slices *now, float *all, yk_error *err);
+bool yk__exchange_excludes(const yk__exchange *exchange); /* some rank is excluded */
+yk_status yk__exchange_barrier(yk__exchange *exchange, yk_error *err);
+yk_status yk__exchange_set_members(yk__exchange *exchange, const bool *member, yk_error *err);
+
+#endif

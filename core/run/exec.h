@@ -1,0 +1,95 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Execution: planned graphs as programs of the device, the cache of them, and running one: inputs, binding per segment, and the
+ * actions between segments. Arena, inputs and results are one for all programs.
+ */
+#ifndef YOKE_CORE_RUN_EXEC_H
+#define YOKE_CORE_RUN_EXEC_H
+
+#include "core/plan/plan.h"
+#include "core/run/params.h"
+
+#define YK__STAGES 4 /* input areas of micro batches under way at once */
+
+/* A planned and compiled graph. */
+typedef struct yk__prog {
+    yk__plan *plan;
+    yk_program **program; /* per segment; NULL where there is nothing to run */
+    uint32_t n_slot, n_input;
+    yk_buffer **slot;     /* what the segment that is submitted touches */
+    uint64_t *slot_offset, *slot_version, *input_offset, *input_size;
+    uint64_t input_bytes;
+    uint64_t key, used;   /* of the cache */
+    uint64_t bytes;       /* host memory of the plan */
+    bool reads_compute;   /* copies of parameters in the compute format */
+    bool is_update;       /* its few numbers hold up no micro batch's stage */
+} yk__prog;
+
+/* Host memory that inputs wait in, and of which a device that can compute on host memory reads them (buffer). */
+typedef struct yk__stage {
+    void *host;
+    yk_buffer *buffer;
+    uint64_t bytes, point; /* point: until then it is read */
+} yk__stage;
+
+/* An all_reduce: where the vector lies, and where the host works on it: there, where it sees it, else on a copy of its own. */
+typedef struct yk__reduction {
+    yk_buffer *buffer;
+    uint64_t offset;
+    float *vector;
+    float *copy;
+    uint64_t copy_bytes;
+} yk__reduction;
+
+typedef struct yk__exec {
+    yk__queue *queue;
+    yk__exchange *exchange;
+    yk__params *params;
+    uint64_t cache_bytes;            /* of host memory for programs kept beside those in use */
+    yk_buffer *arena, *input, *result;
+    uint64_t arena_bytes, input_bytes, result_bytes;
+    yk__stage stage[YK__STAGES + 1]; /* the last is the update's */
+    yk__reduction reduction;         /* the all_reduce on its way: one at a time */
+    uint64_t runs;                   /* of programs; a version for slots that a run writes */
+    yk__prog **prog;                 /* the cache */
+    size_t n_prog, cap_prog;
+    uint64_t prog_bytes;             /* of their plans */
+    yk__prog *zero_prog;             /* writes zeros to the buckets */
+    yk__prog *cast_prog[2];          /* casts trained parameters, all parameters */
+    uint32_t n_cast;                 /* parameters with a copy when they were made */
+    uint64_t compiles, hits;         /* of the cache */
+    double plan_seconds;             /* of the last compile */
+    uint64_t kept_bytes;             /* part of the arena that forward leaves for backward, at most */
+} yk__exec;
+
+void yk__exec_free(yk__exec *exec);
+
+/* ---- prog.c: making programs ---- */
+
+/* What every plan of this engine has in common. */
+void yk__prog_request(const yk__exec *exec, const yk__graph *trace, yk__plan_request *r);
+/* Plans and compiles. */
+yk_status yk__prog_new(yk__exec *exec, const yk__plan_request *r, yk__prog **p, yk_error *err);
+void yk__prog_free(const yk__exec *exec, yk__prog *p);
+
+/* ---- exec.c: running them ---- */
+
+/* Copies the inputs, and submits segments and actions in order. */
+yk_status yk__prog_run(yk__exec *exec, yk__prog *p, uint32_t n_input, const void *const *input, const uint64_t *bytes, yk_error *err);
+
+/* ---- cache.c ---- */
+
+/* NULL: the program that writes zeros to the buckets. */
+yk_status yk__cache_find(yk__exec *exec, const yk__micro *m, yk__prog **p, yk_error *err);
+void yk__cache_clear(yk__exec *exec);
+
+/* ---- compute.c: copies of parameters in the compute format; and zeros ---- */
+
+yk_status yk__compute_refresh(yk__exec *exec, yk_error *err); /* before a program runs that reads them */
+/* Appends the cast of a parameter's values, f32, n elements in one dimension, to its copy. */
+void yk__compute_cast(const yk__params *p, yk__graph *g, uint32_t number, yk__vid value);
+void yk__compute_drop(yk__exec *exec); /* the programs */
+/* Writes zeros to all parameters and gradients (the gaps must be zero), or to this rank's moments. */
+yk_status yk__fill_zero(yk__exec *exec, bool moments, yk_error *err);
+
+#endif

@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Zeros, written by a program of the device: into fresh parameters and gradients, and into moments. */
+#include "core/run/exec.h"
+
+static void fill_slot(yk__graph *g, yk_slot_kind kind, uint32_t key, uint64_t n)
+{
+    const int64_t zero = yk_attr_of_f64(0.0), dim = (int64_t)n;
+    yk__vid v = yk__leaf(g, yk__slot_new(g, kind, n * sizeof(float), key), 0, YK_F32, 1, &dim);
+    if (v != YK_NONE)
+        yk__node_new(g, YK_OP_FILL, 0, 0, NULL, 1, &v, 1, &zero);
+}
+
+static void fill_bucket(const yk__params *p, yk__graph *g, uint32_t i, bool moments)
+{
+    const yk__bucket *b = &p->bucket[i];
+    if (!moments && !b->is_common) /* fresh shared memory is zero, and others may have written to it */
+        fill_slot(g, YK_SLOT_PARAM, YK__KEY_BUCKET | i, b->n);
+    if (!moments && b->trained)
+        fill_slot(g, YK_SLOT_GRAD, i, b->n);
+    for (uint32_t k = 0; moments && b->trained && k < p->n_moment; k++)
+        if (b->begin < b->end)
+            fill_slot(g, YK_SLOT_STATE, YK__KEY_BUCKET | k << 24 | i, b->end - b->begin);
+}
+
+yk_status yk__fill_zero(yk__exec *exec, bool moments, yk_error *err)
+{
+    yk__prog *prog = NULL;
+    yk__plan_request r;
+    yk__graph g;
+    yk__graph_init(&g);
+    for (uint32_t i = 0; i < exec->params->n_all_bucket; i++)
+        fill_bucket(exec->params, &g, i, moments);
+    yk__prog_request(exec, &g, &r);
+    r.single_rank = true;
+    if (g.error.status)
+        *err = g.error;
+    else if (!yk__prog_new(exec, &r, &prog, err) && !yk__prog_run(exec, prog, 0, NULL, NULL, err))
+        yk__queue_idle(exec->queue, err);
+    yk__prog_free(exec, prog);
+    yk__graph_free(&g);
+    return err->status;
+}

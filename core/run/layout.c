@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* When the layout of the parameters is made, and that a parameter which comes later makes it new. */
+#include "core/run/engine.h"
+
+yk_status yk__engine_lay_out(yk__engine *e, yk_error *err)
+{
+    if (e->params.laid_out)
+        return YK_OK;
+    if (yk__params_lay_out(&e->params, err) || yk__fill_zero(&e->exec, false, err))
+        return err->status;
+    e->params.laid_out = true;
+    return yk__params_flush(&e->params, err);
+}
+
+/* Back to values on the host: a parameter came late, or is frozen now. */
+static yk_status drop_layout(yk__engine *e, yk_error *err)
+{
+    if (e->updater.optim.has_layout)
+        return yk__fail(err, YK_E_ARG,
+                        "a parameter was added or frozen after the optimizer's state was made; do it before "
+                        "the first step");
+    if (yk__params_unflush(&e->params, err))
+        return err->status;
+    yk__cache_clear(&e->exec);
+    yk__compute_drop(&e->exec);
+    yk__params_drop_layout(&e->params);
+    return YK_OK;
+}
+
+yk_status yk__engine_param(yk__engine *e, const char *name, uint64_t n, bool trained, uint32_t *number, yk_error *err)
+{
+    if (!n)
+        return yk__fail(err, YK_E_ARG, "parameter %s has no elements", name);
+    if (e->params.laid_out && drop_layout(e, err))
+        return err->status;
+    return yk__params_declare(&e->params, name, n, trained, number, err);
+}
+
+yk_status yk__engine_param_trained(yk__engine *e, uint32_t number, bool trained, yk_error *err)
+{
+    if (number >= e->params.n_param)
+        return yk__fail(err, YK_E_INTERNAL, "there is no parameter %u", number);
+    if (e->params.param[number].trained == trained)
+        return YK_OK;
+    if (e->params.laid_out && drop_layout(e, err))
+        return err->status;
+    e->params.param[number].trained = trained;
+    return YK_OK;
+}

@@ -1,0 +1,91 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* One micro batch: look the program up, run it, fetch the results. */
+#include "core/run/engine.h"
+
+static uint64_t result_bytes(const yk_value *v)
+{
+    const uint32_t each = v->dtype == YK_BF16 || v->dtype == YK_F16 ? 4 : yk_dtype_bytes(v->dtype);
+    return (uint64_t)yk__value_count(v) * each;
+}
+
+static yk_status fetch_results(yk__engine *e, const yk__prog *p, const yk__micro *m, yk_error *err)
+{
+    for (uint32_t i = 0; i < m->n_result; i++) {
+        const uint64_t bytes = result_bytes(&m->trace->value[m->result[i]]);
+        if (bytes && yk__queue_get(&e->queue, e->exec.result, p->plan->result_offset[i], m->result_host[i], bytes, err))
+            return err->status;
+    }
+    return YK_OK;
+}
+
+static void note_ticket(yk__engine *e, uint64_t *ticket)
+{
+    e->ticket++;
+    e->ticket_point[e->ticket % YK__TICKETS] = e->queue.last_point;
+    *ticket = e->ticket;
+}
+
+static bool has_sums(const yk__graph *t)
+{
+    for (size_t i = 0; i < t->n_node; i++)
+        if (t->node[i].op == YK_OP_ALL_REDUCE || t->node[i].op == YK_OP_ALL_STATS)
+            return true;
+    return false;
+}
+
+static yk_status run_micro(yk__engine *e, const yk__micro *m, yk_error *err)
+{
+    yk__prog *p;
+    if (yk__cache_find(&e->exec, m, &p, err) || (p->reads_compute && yk__compute_refresh(&e->exec, err)) ||
+        yk__prog_run(&e->exec, p, m->n_input, m->input, m->input_bytes, err))
+        return err->status;
+    return fetch_results(e, p, m, err);
+}
+
+/* An excluded rank runs nothing. */
+static yk_status check_excluded(const yk__engine *e, const yk__micro *m, yk_error *err)
+{
+    if (m->empty)
+        return YK_OK;
+    return yk__fail(
+        err, YK_E_ARG,
+        "%s is excluded from the steps at present, and was given rows: rows are shared out by the data's loader or by "
+        "yk_split",
+        yk__exchange_name(&e->exchange, e->exchange.rank));
+}
+
+/* Without rows there is nothing to add; only where others wait for this rank in a sum must it take part. */
+static yk_status run_empty(yk__engine *e, const yk__micro *m, yk_error *err)
+{
+    yk__prog *p;
+    if (m->trace && e->exchange.world > 1 && has_sums(m->trace))
+        return run_micro(e, m, err);
+    if (m->loss == YK_NONE || !m->first)
+        return YK_OK;
+    if (yk__cache_find(&e->exec, NULL, &p, err))
+        return err->status;
+    return yk__prog_run(&e->exec, p, 0, NULL, NULL, err);
+}
+
+/* A timed run: the host waits for the device before and after it, because otherwise it would learn of its end only when it
+ * has waited for other ranks. A rank alone takes what it sees. */
+static bool is_timed(const yk__engine *e, const yk__micro *m)
+{
+    return m->loss != YK_NONE && e->exchange.world > 1 && e->updater.measure;
+}
+
+yk_status yk__engine_run(yk__engine *e, const yk__micro *m, uint64_t *ticket, yk_error *err)
+{
+    const bool timed = is_timed(e, m) && !e->exchange.excluded;
+    if (yk__engine_lay_out(e, err) || (timed && yk__queue_idle(&e->queue, err)))
+        return err->status;
+    e->queue.started = yk__seconds();
+    e->queue.exchanging = 0.0;
+    if (m->loss != YK_NONE)
+        e->params.is_reduced = e->exchange.world == 1;
+    if (e->exchange.excluded ? check_excluded(e, m, err) : m->empty ? run_empty(e, m, err) : run_micro(e, m, err))
+        return err->status;
+    note_ticket(e, ticket);
+    e->queue.timed_point = timed || e->exchange.world == 1 ? e->queue.last_point : 0;
+    return timed ? yk__queue_idle(&e->queue, err) : YK_OK;
+}

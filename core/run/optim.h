@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The optimizer's programs: statistics of the gradients of this rank's slices, and its step on them. They are made when they are
+ * needed, and again when slices change or copies of parameters come that the step is to write.
+ */
+#ifndef YOKE_CORE_RUN_OPTIM_H
+#define YOKE_CORE_RUN_OPTIM_H
+
+#include "core/run/exec.h"
+
+typedef struct yk__optim {
+    yk__exec *exec;
+    yk__params *params;
+    bool has_layout;
+    yk__opt_layout layout;
+    uint32_t *group_of;                /* by parameter */
+    yk__prog *step_prog, *stat_prog;   /* stat_prog: in a group of one */
+    uint32_t n_compute;                /* copies of parameters when step_prog was made: it writes them in a group of one */
+    uint32_t n_stat;
+    float *hyper;                      /* step_prog's input: 64 numbers for each group */
+    float *stats;                      /* stat_prog's results, by bucket: sum of squares, number of elements that are not finite */
+} yk__optim;
+
+/* What the programs are to do; once. */
+yk_status yk__optim_set_layout(yk__optim *optim, const yk__opt_layout *layout, yk_error *err);
+yk_status yk__optim_make(yk__optim *optim, yk_error *err); /* the programs that are missing */
+void yk__optim_drop(yk__optim *optim);                     /* the programs and their numbers */
+void yk__optim_free(yk__optim *optim);
+
+#endif

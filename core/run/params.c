@@ -1,0 +1,221 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Parameters and states: declaring them, buckets, and the buffers of a layout. */
+#include "core/run/params.h"
+
+#include <string.h>
+
+#include "core/base/mem.h"
+
+#define GAP 64u     /* elements: parameters begin at multiples */
+#define PAGE 16384u /* elements: buckets end at multiples, so that each begins on a page of shared memory */
+
+static uint64_t round_up(uint64_t n, uint64_t to)
+{
+    return (n + to - 1) / to * to;
+}
+
+/* ---- Declaring ---- */
+
+yk_status yk__params_declare(yk__params *p, const char *name, uint64_t n, bool trained, uint32_t *number, yk_error *err)
+{
+    yk__param *q;
+    if (yk__grow(&p->param, &p->cap_param, p->n_param + 1, sizeof *p->param))
+        return yk__fail_mem(err, sizeof *p->param, name);
+    q = &p->param[p->n_param];
+    *q = (yk__param){.name = yk__strdup(name), .n = n, .trained = trained};
+    if (!q->name)
+        return yk__fail_mem(err, strlen(name), name);
+    *number = (uint32_t)p->n_param++;
+    return YK_OK;
+}
+
+yk_status yk__params_declare_state(yk__params *p, const char *name, yk_dtype dtype, uint64_t n, uint32_t *number, yk_error *err)
+{
+    const uint64_t bytes = n * yk_dtype_bytes(dtype);
+    yk__state s = {.dtype = dtype, .n = n};
+    void *zero = yk__calloc(1, bytes);
+    s.name = yk__strdup(name);
+    if (!zero || !s.name || yk__grow(&p->state, &p->cap_state, p->n_state + 1, sizeof *p->state)) {
+        yk__fail_mem(err, bytes, name);
+        goto free_name;
+    }
+    if (yk__queue_buffer(p->queue, bytes, &s.buffer, YK__STATE_BYTES, err) ||
+        yk__queue_write(p->queue, s.buffer, 0, zero, bytes, err))
+        goto free_buffer;
+    p->state[p->n_state] = s;
+    *number = (uint32_t)p->n_state++;
+    yk__free(zero);
+    return YK_OK;
+free_buffer:
+    yk__queue_unbuffer(p->queue, &s.buffer, bytes, YK__STATE_BYTES);
+free_name:
+    yk__free(s.name);
+    yk__free(zero);
+    return err->status;
+}
+
+void yk__params_free(yk__params *p)
+{
+    for (size_t i = 0; i < p->n_state; i++) {
+        yk__state *s = &p->state[i];
+        yk__queue_unbuffer(p->queue, &s->buffer, s->n * yk_dtype_bytes(s->dtype), YK__STATE_BYTES);
+        yk__free(s->name);
+    }
+    for (size_t i = 0; i < p->n_param; i++) {
+        yk__free(p->param[i].name);
+        yk__free(p->param[i].pending);
+    }
+    yk__free(p->param);
+    yk__free(p->state);
+}
+
+/* ---- Layout ---- */
+
+static yk_status new_bucket(yk__params *p, bool trained, size_t *cap, yk_error *err)
+{
+    if (yk__grow(&p->bucket, cap, p->n_all_bucket + 1ull, sizeof *p->bucket))
+        return yk__fail_mem(err, sizeof *p->bucket, "the layout of the parameters");
+    memset(&p->bucket[p->n_all_bucket], 0, sizeof *p->bucket);
+    p->bucket[p->n_all_bucket++].trained = trained;
+    return YK_OK;
+}
+
+/* Assigns the parameters of one kind to buckets, the last one first. */
+static yk_status fill_buckets(yk__params *p, bool trained, size_t *cap, yk_error *err)
+{
+    const uint64_t align = round_up(p->queue->dev->caps.align, sizeof(float)) / sizeof(float);
+    const uint64_t gap = align > GAP ? align : GAP, most = p->bucket_bytes / sizeof(float);
+    bool open = false;
+    for (size_t i = p->n_param; i-- > 0;) {
+        yk__param *q = &p->param[i];
+        if (q->trained != trained)
+            continue;
+        if (!open && new_bucket(p, trained, cap, err))
+            return err->status;
+        q->bucket = p->n_all_bucket - 1;
+        q->at = p->bucket[q->bucket].n;
+        p->bucket[q->bucket].n += round_up(q->n, gap);
+        open = p->bucket[q->bucket].n < most;
+    }
+    return YK_OK;
+}
+
+static yk_status list_buckets(yk__params *p, yk_error *err)
+{
+    size_t cap = 0;
+    if (fill_buckets(p, true, &cap, err))
+        return err->status;
+    p->n_bucket = p->n_all_bucket;
+    if (fill_buckets(p, false, &cap, err))
+        return err->status;
+    p->n_trained = 0;
+    for (uint32_t i = 0; i < p->n_all_bucket; i++) {
+        yk__bucket *b = &p->bucket[i];
+        b->n = p->exchange->world > 1 ? round_up(b->n, PAGE) : b->n;
+        b->shared_at = p->n_trained;
+        p->n_trained += b->trained ? b->n : 0;
+    }
+    return YK_OK;
+}
+
+void yk__params_cut(const yk__params *p, yk__bucket *b)
+{
+    yk__slices_by(&b->slice, b->n, p->exchange->world, p->exchange->roles.owns);
+    b->begin = b->slice.begin[p->exchange->rank];
+    b->end = b->slice.begin[p->exchange->rank + 1];
+}
+
+/* The device adds the gradients up in shared memory itself, where it can. */
+static yk_status make_grad(yk__params *p, yk__bucket *b, yk_error *err)
+{
+    const uint64_t bytes = b->n * sizeof(float);
+    if (p->exchange->world > 1) {
+        b->shared = yk__exchange_grads(p->exchange, b->shared_at);
+        b->is_wrapped = yk__queue_wrap_shared(p->queue, b->shared, bytes, &b->grad);
+    }
+    return b->is_wrapped ? YK_OK : yk__queue_buffer(p->queue, bytes, &b->grad, YK__GRAD_BYTES, err);
+}
+
+/* A processor reads the values where their owners write them: no copy of its own, and nothing to fetch after an update. */
+static yk_status make_value(yk__params *p, yk__bucket *b, yk_error *err)
+{
+    const uint64_t bytes = b->n * sizeof(float);
+    b->is_common = b->trained && p->exchange->world > 1 && yk__queue_wraps(p->queue) &&
+                   yk__queue_wrap_shared(p->queue, yk__exchange_values(p->exchange, b->shared_at), bytes, &b->value);
+    return b->is_common ? YK_OK : yk__queue_buffer(p->queue, bytes, &b->value, YK__PARAM_BYTES, err);
+}
+
+yk_status yk__params_lay_out(yk__params *p, yk_error *err)
+{
+    if (list_buckets(p, err))
+        return err->status;
+    p->layouts++;
+    if (yk__exchange_share(p->exchange, p->layouts, p->n_trained, err))
+        return err->status;
+    for (uint32_t i = 0; i < p->n_all_bucket; i++) {
+        yk__bucket *b = &p->bucket[i];
+        if (make_value(p, b, err))
+            return err->status;
+        if (!b->trained)
+            continue;
+        yk__params_cut(p, b);
+        if (make_grad(p, b, err))
+            return err->status;
+    }
+    return YK_OK;
+}
+
+static void free_part(yk__queue *q, yk_buffer **b, bool shared, uint64_t bytes, yk__account account)
+{
+    if (shared)
+        yk__queue_unwrap_shared(q, b);
+    else
+        yk__queue_unbuffer(q, b, bytes, account);
+}
+
+void yk__params_drop_layout(yk__params *p)
+{
+    for (size_t i = 0; i < p->n_param; i++)
+        yk__queue_unbuffer(p->queue, &p->param[i].compute, yk__params_compute_bytes(p, &p->param[i]), YK__PARAM_BYTES);
+    for (uint32_t i = 0; i < p->n_all_bucket; i++) {
+        yk__bucket *b = &p->bucket[i];
+        const uint64_t own = (b->end - b->begin) * sizeof(float);
+        free_part(p->queue, &b->value, b->is_common, b->n * sizeof(float), YK__PARAM_BYTES);
+        free_part(p->queue, &b->grad, b->is_wrapped, b->n * sizeof(float), YK__GRAD_BYTES);
+        for (uint32_t k = 0; k < YK__MOMENTS; k++)
+            yk__queue_unbuffer(p->queue, &b->moment[k], own, YK__STATE_BYTES);
+    }
+    yk__exchange_unshare(p->exchange);
+    yk__free(p->bucket);
+    p->bucket = NULL;
+    p->n_all_bucket = p->n_bucket = p->n_compute = 0;
+    p->laid_out = false;
+}
+
+/* ---- What comes later ---- */
+
+uint64_t yk__params_compute_bytes(const yk__params *p, const yk__param *q)
+{
+    return q->n * yk_dtype_bytes(p->precision);
+}
+
+yk_status yk__params_make_compute(yk__params *p, yk__param *q, yk_error *err)
+{
+    if (yk__queue_buffer(p->queue, yk__params_compute_bytes(p, q), &q->compute, YK__PARAM_BYTES, err))
+        return err->status;
+    p->n_compute++;
+    p->compute_stale = YK__STALE_ALL;
+    return YK_OK;
+}
+
+yk_status yk__params_make_moments(yk__params *p, yk_error *err)
+{
+    for (uint32_t i = 0; i < p->n_bucket; i++) {
+        yk__bucket *b = &p->bucket[i];
+        const uint64_t bytes = (b->end - b->begin) * sizeof(float);
+        for (uint32_t k = 0; k < p->n_moment && bytes; k++)
+            if (yk__queue_buffer(p->queue, bytes, &b->moment[k], YK__STATE_BYTES, err))
+                return err->status;
+    }
+    return YK_OK;
+}

@@ -1,0 +1,117 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Parameters and states of one rank: where they lie, their buffers, and which slices of them this rank owns.
+ *
+ * Layout. Trained parameters stand in reverse order of creation (the gradients of the last layers come first) in buckets of about
+ * bucket_bytes; a bucket of parameters is the bucket of their gradients too. Values, gradients and moments of a bucket are laid
+ * out alike: element i of one belongs to element i of the others; each parameter begins at a multiple of 64 elements, and the gaps
+ * hold zeros. Frozen parameters stand in buckets behind, without gradients. Of every trained bucket each rank owns a slice by its
+ * role (roles.c): it holds the moments of that slice alone, and updates it.
+ *
+ * The layout is made when it is first needed (layout.c); values written before that wait on the host. A parameter that comes later
+ * makes it new.
+ */
+#ifndef YOKE_CORE_RUN_PARAMS_H
+#define YOKE_CORE_RUN_PARAMS_H
+
+#include "core/run/exchange.h"
+#include "core/run/queue.h"
+
+#define YK__MOMENTS 3
+#define YK__KEY_BUCKET 0x80000000u /* of a slot's key: PARAM, a whole bucket; STATE, moment (bits 24..) of a bucket */
+
+typedef struct yk__param {
+    char *name;
+    uint64_t n, at; /* elements; where in its bucket */
+    uint32_t bucket;
+    bool trained;
+    float *pending;     /* host values until there is a layout */
+    yk_buffer *compute; /* the copy in the compute format, when a program reads one */
+} yk__param;
+
+typedef struct yk__state {
+    char *name;
+    yk_dtype dtype;
+    uint64_t n;
+    yk_buffer *buffer;
+} yk__state;
+
+typedef struct yk__bucket {
+    bool trained;
+    uint64_t n;         /* elements, with gaps */
+    uint64_t shared_at; /* elements of the trained buckets before it: where it begins in memory that ranks share */
+    yk_buffer *value, *grad, *moment[YK__MOMENTS];
+    float *shared;       /* this rank's gradients in shared memory; NULL where it does not talk */
+    bool is_wrapped;     /* grad is that memory */
+    bool is_common;      /* value is shared memory: the ranks' one copy, written by each slice's owner */
+    yk__slices slice;
+    yk__slices summed;   /* whose slices hold the sums of gradients, where the roles changed since they were made */
+    uint64_t begin, end; /* this rank's slice */
+    uint64_t point;      /* when the gradients of the last micro batch are there */
+} yk__bucket;
+
+/* Which copies in the compute format are not what the parameters are. */
+typedef enum yk__stale { YK__FRESH, YK__STALE_TRAINED, YK__STALE_ALL } yk__stale;
+
+typedef struct yk__params {
+    yk__queue *queue;
+    yk__exchange *exchange;
+    uint64_t bucket_bytes;
+    yk_dtype precision;             /* the compute format */
+    yk__param *param;
+    yk__state *state;
+    size_t n_param, cap_param, n_state, cap_state;
+    bool laid_out;
+    uint32_t layouts;               /* made so far */
+    yk__bucket *bucket;
+    uint32_t n_all_bucket, n_bucket; /* trained buckets are the first n_bucket */
+    uint64_t n_trained;             /* elements of all trained buckets */
+    uint32_t n_moment;              /* of each element of a slice */
+    uint64_t version;               /* of the values */
+    yk__stale compute_stale;
+    uint32_t n_compute;             /* parameters with a copy */
+    bool is_behind;                 /* others updated parameters since this device's own copies of them were taken */
+    bool is_reduced;                /* the buckets hold sums over ranks in this rank's slices */
+    bool slices_changed;            /* since then: bucket.summed says whose hold the sums */
+    yk__exact squares;              /* of these sums, where the rank talks */
+} yk__params;
+
+/* ---- params.c: declaring and laying out ---- */
+
+yk_status yk__params_declare(yk__params *p, const char *name, uint64_t n, bool trained, uint32_t *number, yk_error *err);
+yk_status yk__params_declare_state(yk__params *p, const char *name, yk_dtype dtype, uint64_t n, uint32_t *number, yk_error *err);
+/* Buckets and their buffers, with undefined contents; collective. */
+yk_status yk__params_lay_out(yk__params *p, yk_error *err);
+void yk__params_drop_layout(yk__params *p);
+void yk__params_free(yk__params *p); /* states and names; there is no layout */
+/* The slices of a bucket, by the roles. */
+void yk__params_cut(const yk__params *p, yk__bucket *b);
+/* Bytes of a parameter's copy in the compute format, and making it. */
+uint64_t yk__params_compute_bytes(const yk__params *p, const yk__param *q);
+yk_status yk__params_make_compute(yk__params *p, yk__param *q, yk_error *err);
+/* Moments of this rank's slices, with undefined contents. */
+yk_status yk__params_make_moments(yk__params *p, yk_error *err);
+
+/* ---- values.c: to and from the host ---- */
+
+/* Values that wait on the host go to where devices read them; collective while some do. */
+yk_status yk__params_flush(yk__params *p, yk_error *err);
+/* The other way round, before the layout goes. */
+yk_status yk__params_unflush(yk__params *p, yk_error *err);
+yk_status yk__params_write(yk__params *p, uint32_t number, const float *data, yk_error *err);
+yk_status yk__params_read(yk__params *p, uint32_t number, float *data, yk_error *err);
+yk_status yk__params_write_state(yk__params *p, uint32_t number, const void *data, yk_error *err);
+yk_status yk__params_read_state(yk__params *p, uint32_t number, void *data, yk_error *err);
+
+/* ---- reduce.c: what members exchange at the end of a window ---- */
+
+/* The gradients over the members, to each owner its slices; once per window. */
+yk_status yk__params_reduce(yk__params *p, yk_error *err);
+/* This rank's slices of the values to the shared copy, where they are not written there by the device. Done when it returns. */
+yk_status yk__params_publish(yk__params *p, yk_error *err);
+/* A device's own copies take what others published; *n: how many elements. The transfers go on behind. */
+yk_status yk__params_take(yk__params *p, uint64_t *n, yk_error *err);
+/* The same of all trained parameters, after this rank was excluded. No rank may be in an update meanwhile. */
+yk_status yk__params_refresh(yk__params *p, yk_error *err);
+
+#endif

@@ -1,0 +1,153 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Buffers and their account, transfers, points and waits: what all parts of the engine ask of the device. */
+#include "core/run/queue.h"
+
+#include <time.h>
+
+double yk__seconds(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+/* ---- Buffers ---- */
+
+static yk_status check_limits(const yk__queue *q, uint64_t bytes, yk_error *err)
+{
+    const yk_device_caps *caps = &q->dev->caps;
+    if (caps->max_alloc && bytes > caps->max_alloc)
+        return yk__fail(err, YK_E_MEM, "%s: a buffer of %llu bytes was needed; the device's largest has %llu", caps->name,
+                        (unsigned long long)bytes, (unsigned long long)caps->max_alloc);
+    if (q->limit && q->held + bytes > q->limit)
+        return yk__fail(err, YK_E_MEM,
+                        "memory limit: %llu bytes are needed on %s, the limit is %llu; raise it, or take a smaller batch",
+                        (unsigned long long)(q->held + bytes), caps->name, (unsigned long long)q->limit);
+    return YK_OK;
+}
+
+void yk__queue_count(yk__queue *q, uint64_t bytes, yk__account account)
+{
+    q->held += bytes;
+    q->bytes[account] += bytes;
+    if (q->held > q->peak)
+        q->peak = q->held;
+}
+
+yk_status yk__queue_buffer(yk__queue *q, uint64_t bytes, yk_buffer **b, yk__account account, yk_error *err)
+{
+    if (check_limits(q, bytes, err) || yk__device_buffer(q->dev, bytes, b, err))
+        return err->status;
+    yk__queue_count(q, bytes, account);
+    return YK_OK;
+}
+
+bool yk__queue_wraps(const yk__queue *q)
+{
+    const uint32_t must = YK_CAP_WRAP | YK_CAP_HOST_VISIBLE | YK_CAP_CPU;
+    return (q->dev->caps.flags & must) == must;
+}
+
+yk_status yk__queue_wrap(yk__queue *q, void *host, uint64_t bytes, yk_buffer **b, yk__account account, yk_error *err)
+{
+    yk_status st;
+    if (check_limits(q, bytes, err))
+        return err->status;
+    yk__plugin_words();
+    st = q->dev->table->buffer_wrap(q->dev->handle, host, bytes, b);
+    if (st)
+        return yk__plugin_fail(err, q->dev->plugin, st, "a buffer over host memory");
+    yk__queue_count(q, bytes, account);
+    return YK_OK;
+}
+
+bool yk__queue_wrap_shared(yk__queue *q, float *shared, uint64_t bytes, yk_buffer **b)
+{
+    *b = NULL;
+    return (q->dev->caps.flags & YK_CAP_WRAP) && !q->dev->table->buffer_wrap(q->dev->handle, shared, bytes, b);
+}
+
+void yk__queue_unbuffer(yk__queue *q, yk_buffer **b, uint64_t bytes, yk__account account)
+{
+    if (!*b)
+        return;
+    q->dev->table->buffer_free(*b);
+    *b = NULL;
+    q->held -= bytes;
+    q->bytes[account] -= bytes;
+}
+
+void yk__queue_unwrap_shared(yk__queue *q, yk_buffer **b)
+{
+    if (*b)
+        q->dev->table->buffer_free(*b);
+    *b = NULL;
+}
+
+yk_status yk__queue_reserve(yk__queue *q, yk_buffer **b, uint64_t *have, uint64_t bytes, yk__account account, yk_error *err)
+{
+    if (bytes <= *have)
+        return YK_OK;
+    if (*b && yk__queue_idle(q, err))
+        return err->status;
+    yk__queue_unbuffer(q, b, *have, account);
+    *have = 0;
+    if (yk__queue_buffer(q, bytes, b, account, err))
+        return err->status;
+    *have = bytes;
+    return YK_OK;
+}
+
+/* ---- Transfers ---- */
+
+yk_status yk__queue_put(yk__queue *q, yk_buffer *b, uint64_t offset, const void *src, uint64_t bytes, yk_error *err)
+{
+    return yk__device_put(q->dev, b, offset, src, bytes, &q->last_point, err);
+}
+
+yk_status yk__queue_get(yk__queue *q, yk_buffer *b, uint64_t offset, void *dst, uint64_t bytes, yk_error *err)
+{
+    return yk__device_get(q->dev, b, offset, dst, bytes, &q->last_point, err);
+}
+
+yk_status yk__queue_write(yk__queue *q, yk_buffer *b, uint64_t offset, const void *src, uint64_t bytes, yk_error *err)
+{
+    if (!bytes || yk__queue_put(q, b, offset, src, bytes, err))
+        return err->status;
+    return yk__queue_idle(q, err);
+}
+
+yk_status yk__queue_read(yk__queue *q, yk_buffer *b, uint64_t offset, void *dst, uint64_t bytes, yk_error *err)
+{
+    if (!bytes || yk__queue_get(q, b, offset, dst, bytes, err))
+        return err->status;
+    return yk__queue_idle(q, err);
+}
+
+/* ---- Waits ---- */
+
+yk_status yk__queue_wait(yk__queue *q, uint64_t point, yk_error *err)
+{
+    if (point <= q->waited)
+        return YK_OK;
+    if (yk__device_wait(q->dev, point, q->cancel, err))
+        return err->status;
+    q->waited = point;
+    if (q->timed_point && point >= q->timed_point) {
+        q->busy_seconds = yk__seconds() - q->started - q->exchanging;
+        q->timed_point = 0;
+    }
+    return YK_OK;
+}
+
+yk_status yk__queue_idle(yk__queue *q, yk_error *err)
+{
+    return yk__queue_wait(q, q->last_point, err);
+}
+
+void yk__queue_drain(yk__queue *q)
+{
+    yk_error ignored = YK_ERROR_INIT;
+    if (q->last_point > q->waited)
+        yk__device_wait(q->dev, q->last_point, NULL, &ignored);
+}

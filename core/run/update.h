@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The end of a window: sums of gradients, norm, clip, the optimizer on this rank's slices, and the parameters to all.
+ */
+#ifndef YOKE_CORE_RUN_UPDATE_H
+#define YOKE_CORE_RUN_UPDATE_H
+
+#include "core/run/optim.h"
+
+typedef struct yk__updater {
+    yk__optim optim;
+    yk__exec *exec;
+    yk__params *params;
+    double divisor;                      /* of the last update */
+    double started;                      /* its optimizer's program; the device was idle */
+    bool measure;                        /* time runs and the copies of updated parameters */
+    double update_seconds, copy_seconds; /* yk__engine_stats */
+    uint64_t update_elements, copy_elements;
+} yk__updater;
+
+void yk__updater_free(yk__updater *u);
+yk_status yk__updater_begin(yk__updater *u, const yk__opt_layout *layout, yk_error *err); /* yk__engine_optimizer */
+yk_status yk__updater_run(yk__updater *u, const yk__update *update, yk__updated *out, yk_error *err);
+
+#endif
