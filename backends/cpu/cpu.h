@@ -16,48 +16,48 @@ extern const yk_host *cpu_host; /* set by init, before anything else runs */
 
 /* ---- Instruction sets ---- */
 
-/* C[mr, nb] (+)= A[mr, kc] B[kc, nb]; kc counts 32-bit words along k; bs is B's row stride in words. n_soon (at most kc)
+/* C[mr, nb] (+)= A[mr, kc] B[kc, nb]; kc counts 32-bit words along k; b_stride is B's row stride in words. n_prefetch (at most kc)
  * lines of the cache are fetched on the way, one for each word of k: more at once would wait for each other. */
-typedef void (*cpu_gemm_kernel)(size_t kc, const void *a, const void *b, size_t bs, float *c, size_t ldc, size_t nb,
-                                int add, const char *const *soon, size_t n_soon);
+typedef void (*cpu_gemm_kernel)(size_t kc, const void *a, const void *b, size_t b_stride, float *c, size_t ldc, size_t nb,
+                                int add, const char *const *prefetch, size_t n_prefetch);
 
-/* the same, row k of B at b + off[k] words, a whole panel of columns: two vectors, bs words apart */
-typedef void (*cpu_taps_kernel)(size_t kc, const void *a, const void *b, size_t bs, const int32_t *off, float *c, size_t ldc,
+/* the same, row k of B at b + off[k] words, a whole panel of columns: two vectors, b_stride words apart */
+typedef void (*cpu_taps_kernel)(size_t kc, const void *a, const void *b, size_t b_stride, const int32_t *off, float *c, size_t ldc,
                                 int add);
 
-/* C += A B with row i of A at line[i], a word for each k; B packed */
-typedef void (*cpu_lines_kernel)(size_t kc, const char *const *line, const void *b, float *c, size_t ldc);
+/* C += A B with row i of A at a_row[i], not packed, a word for each k; B packed */
+typedef void (*cpu_unpacked_kernel)(size_t kc, const char *const *a_row, const void *b, float *c, size_t ldc);
 
-/* C (+)= sum over parts s of a block, its first `words` words: A's rows at a + off[s], the rest as in kern_block.h */
+/* C (+)= sum over parts s of a block, its first `words` words: A's rows at a + off[s], the rest as in kern_block.inc */
 typedef void (*cpu_rows_kernel)(size_t parts, size_t words, const void *a, const int32_t *off, const void *b, float *c,
-                                size_t apart, int add);
+                                size_t c_stride, int add);
 
-/* C[vw, vectors] (+)= sum over lines of n positions of a block of A times vectors of B, bs apart; al, bl: between lines */
-typedef void (*cpu_outer_kernel)(size_t lines, size_t n, const float *a, size_t al, const float *b, size_t bl, size_t bs,
+/* C[vw, vectors] (+)= sum over lines of n positions of a block of A times vectors of B, b_stride apart; a_line, b_line: between lines */
+typedef void (*cpu_outer_kernel)(size_t lines, size_t n, const float *a, size_t al, const float *b, size_t bl, size_t b_stride,
                                  float *c, size_t ldc, int add);
 
 /* Lines of positions, bytes from one to the next; words of each; bytes from one of G's results to the next. */
 typedef struct cpu_spans {
-    size_t lines, words, x_line, g_line, g_apart;
+    size_t lines, words, x_row_pitch, g_row_pitch, g_plane_pitch;
 } cpu_spans;
 
-/* C[row, result] += a vector of sums: X's rows at x[i], those of C ldc numbers apart; see kern_span.h */
+/* C[row, result] += a vector of sums: X's rows at x[i], those of C ldc numbers apart; see kern_span.inc */
 typedef void (*cpu_spans_kernel)(const cpu_spans *a, const char *const *x, const char *g, float *c, size_t ldc);
 
-/* Winograd's transforms: kern_wino.h. */
+/* Winograd's transforms: kern_wino.inc. */
 typedef struct cpu_wino {
-    void (*in)(float *v, size_t step, const float *const *row, int64_t x, int64_t width, size_t tiles);
-    void (*grad)(float *v, size_t step, const float *const *row, int64_t x, int64_t width, size_t tiles);
-    void (*out)(float *y, size_t line, const float *m, size_t step, size_t tiles);
-    void (*taps)(float *u, size_t step, const float *g, bool back);
-    void (*sums)(float *g, const float *m, size_t step);
+    void (*in)(float *v, size_t stride, const float *const *row, int64_t x, int64_t width, size_t tiles);
+    void (*grad)(float *v, size_t stride, const float *const *row, int64_t x, int64_t width, size_t tiles);
+    void (*out)(float *y, size_t row_stride, const float *m, size_t stride, size_t tiles);
+    void (*taps)(float *u, size_t stride, const float *g, bool flip);
+    void (*sums)(float *g, const float *m, size_t stride);
 } cpu_wino;
 
-/* Windows of a row that are cut alike: kern_pool.h. Distances in words. */
+/* Windows of a row that are cut alike: kern_pool.inc. Distances in words. */
 typedef struct cpu_window {
-    size_t rows, cols, down, right; /* terms, and how far they are apart */
-    size_t step;                    /* from one window to the next */
-    float count;                    /* what a mean divides by */
+    size_t rows, cols, row_stride, col_stride; /* terms, and how far they are apart */
+    size_t stride;                             /* from one window to the next */
+    float count;                               /* what a mean divides by */
 } cpu_window;
 
 typedef struct cpu_windows {
@@ -88,7 +88,7 @@ typedef enum cpu_mapop {
 /* d = op(a, b, c) on n 32-bit elements; d may be a, b or c, where these are not one element for all */
 typedef void (*cpu_map_kernel)(void *d, const void *a, const void *b, const void *c, size_t n);
 
-/* Batch norm's chains, see kern_chain.h */
+/* Batch norm's chains, see kern_chain.inc */
 typedef enum cpu_chain_kind { CPU_CHAIN_FORWARD, CPU_CHAIN_BACKWARD, CPU_CHAIN_SUMS, CPU_CHAIN_KINDS } cpu_chain_kind;
 enum { CPU_CHAIN_RELU = 1, CPU_CHAIN_ADD = 2 };
 
@@ -101,7 +101,7 @@ typedef struct cpu_chain {
 
 typedef void (*cpu_chain_kernel)(const cpu_chain *a, size_t n);
 
-/* gelu at the end of a product v, see kern_gelu.h; a result that is not wanted is NULL: forward's first, backward's second */
+/* gelu at the end of a product v, see kern_gelu.inc; a result that is not wanted is NULL: forward's first, backward's second */
 typedef void (*cpu_gelu_kernel)(void *const y[2], const float *v, const void *x, size_t n);
 
 struct cpu_adam {
@@ -109,9 +109,9 @@ struct cpu_adam {
     int flags;
 };
 
-/* The gradient of a row of logits: factor exp(x - shift) - even w, less `hot` at `at`. */
+/* The gradient of a row of logits: factor exp(x - shift) - uniform w, less `one_hot` at `at`. */
 typedef struct cpu_loss_row {
-    float shift, factor, even, hot;
+    float shift, factor, uniform, one_hot;
     const float *w; /* NULL: of ones */
     size_t at;      /* beyond the row: none */
 } cpu_loss_row;
@@ -138,16 +138,16 @@ typedef struct cpu_rows {
 
 typedef struct cpu_isa {
     const char *name;
-    int vw;      /* lanes of 32 bits */
-    int mr;      /* most rows of a register block; its columns are 2 * vw */
-    int bf16;    /* 0: converts to f32; 1: pairs (vdpbf16ps); 2: AMX tiles */
-    const cpu_gemm_kernel (*f32)[3];   /* [rows][vectors] */
-    const cpu_gemm_kernel (*pair)[3];  /* bf16 pairs, or NULL */
-    const cpu_taps_kernel *f32_taps, *pair_taps; /* [rows] */
-    const cpu_lines_kernel (*f32_lines)[3], (*pair_lines)[3]; /* [rows, at most 9][vectors] */
-    const cpu_rows_kernel (*f32_rows)[3], (*pair_rows)[3]; /* [rows][vectors] */
-    const cpu_outer_kernel *f32_outer, *pair_outer; /* [vectors] */
-    const cpu_spans_kernel (*f32_spans)[2], (*pair_spans)[2]; /* [rows, at most span_rows][0: one result, 1: four] */
+    int vw;                                                            /* lanes of 32 bits */
+    int mr;                                                            /* most rows of a register block; its columns are 2 * vw */
+    int bf16;                                                          /* 0: converts to f32; 1: pairs (vdpbf16ps); 2: AMX tiles */
+    const cpu_gemm_kernel (*f32)[3];                                   /* [rows][vectors] */
+    const cpu_gemm_kernel (*pair)[3];                                  /* bf16 pairs, or NULL */
+    const cpu_taps_kernel *f32_taps, *pair_taps;                       /* [rows] */
+    const cpu_unpacked_kernel (*f32_unpacked)[3], (*pair_unpacked)[3]; /* [rows, at most 9][vectors] */
+    const cpu_rows_kernel (*f32_rows)[3], (*pair_rows)[3];             /* [rows][vectors] */
+    const cpu_outer_kernel *f32_outer, *pair_outer;                    /* [vectors] */
+    const cpu_spans_kernel (*f32_spans)[2], (*pair_spans)[2];          /* [rows, at most span_rows][0: one result, 1: four] */
     int span_rows;
     const cpu_wino *wino;
     const cpu_windows *pool;
@@ -155,38 +155,38 @@ typedef struct cpu_isa {
     void (*tile_begin)(void);
     void (*tile_end)(void);
     const cpu_map_kernel *map;
-    const cpu_map_kernel *half; /* bf16 in place of f32, or NULL: kern_half.h */
-    cpu_map_kernel half_drop;   /* dropout: a number, the mask of 32-bit numbers, one divisor */
+    const cpu_map_kernel *map_bf16;           /* bf16 in place of f32, or NULL: kern_bf16.inc */
+    cpu_map_kernel map_bf16_dropout;          /* dropout: a number, the mask of 32-bit numbers, one divisor */
     const cpu_chain_kernel (*chain)[2][2][4]; /* [kind][bf16][a number for each element][form] */
-    const cpu_gelu_kernel (*gelu)[2][2]; /* [backward][tanh][bf16] */
-    /* dst[c*ldd + r] = word c of row r, rows of src being `apart` bytes apart; rows of dst are written in order and
+    const cpu_gelu_kernel (*gelu)[2][2];      /* [backward][tanh][bf16] */
+    /* dst[c*ldd + r] = word c of row r, rows of src being `pitch` bytes apart; rows of dst are written in order and
      * may run over by vw - 1 words */
-    void (*transpose)(uint32_t *dst, size_t ldd, const void *src, size_t apart, size_t rows, size_t cols);
+    void (*transpose)(uint32_t *dst, size_t ldd, const void *src, size_t pitch, size_t rows, size_t cols);
     /* the same of bf16, widened to f32 */
-    void (*transpose_half)(uint32_t *dst, size_t ldd, const void *src, size_t apart, size_t rows, size_t cols);
-    /* at most vw rows of words that are pairs of a number of either; the second one's first `seconds` rows, then zeros; rows are
-     * `apart` numbers apart, those of dst whole vectors */
-    void (*transpose_pairs)(uint32_t *dst, size_t ldd, const uint16_t *first, const uint16_t *second, size_t apart, size_t rows,
-                            size_t seconds, size_t cols);
-    /* a row of n words to strips of w words, `step` words apart, the same slack */
-    void (*strips)(uint32_t *dst, size_t w, size_t step, const uint32_t *row, size_t n);
+    void (*transpose_bf16)(uint32_t *dst, size_t ldd, const void *src, size_t pitch, size_t rows, size_t cols);
+    /* at most vw rows of words that are pairs of a number of either; the second one's first `n_second` rows, then zeros; rows are
+     * `stride` numbers apart, those of dst whole vectors */
+    void (*transpose_pairs)(uint32_t *dst, size_t ldd, const uint16_t *first, const uint16_t *second, size_t stride, size_t rows,
+                            size_t n_second, size_t cols);
+    /* a row of n words to strips of w words, `stride` words apart, the same slack */
+    void (*strips)(uint32_t *dst, size_t w, size_t stride, const uint32_t *row, size_t n);
     /* two rows of n 16-bit numbers, interleaved, to strips; r1 NULL: zeros */
-    void (*strip_pairs)(uint32_t *dst, size_t w, size_t step, const uint16_t *r0, const uint16_t *r1, size_t n);
+    void (*strip_pairs)(uint32_t *dst, size_t w, size_t stride, const uint16_t *r0, const uint16_t *r1, size_t n);
     /* pairs of two rows of n 16-bit numbers (r1 NULL: zeros), those of even numbers apart from the odd ones' */
     void (*split_pairs)(uint32_t *even, uint32_t *odd, const uint16_t *r0, const uint16_t *r1, size_t n);
-    void (*to_f32)(float *d, const void *s, int dtype, size_t n);   /* f32, f16, bf16 */
+    void (*to_f32)(float *d, const void *s, int dtype, size_t n); /* f32, f16, bf16 */
     void (*from_f32)(void *d, const float *s, int dtype, size_t n);
-    void (*spread)(float *to, size_t step, const float *from, size_t from_step, size_t n); /* n vectors, copied */
-    /* planes of bf16, `apart` numbers from each other, to pixels of a vector, a plane in each lane; and back */
-    void (*planes_in)(float *to, const uint16_t *from, size_t apart, size_t planes, size_t pixels);
-    void (*planes_out)(uint16_t *to, size_t apart, const float *from, size_t pixels, size_t planes);
+    void (*spread)(float *to, size_t stride, const float *from, size_t from_stride, size_t n); /* n vectors, copied */
+    /* planes of bf16, `stride` numbers apart, to pixels of a vector, a plane in each lane; and back */
+    void (*planes_in)(float *to, const uint16_t *from, size_t stride, size_t planes, size_t pixels);
+    void (*planes_out)(uint16_t *to, size_t stride, const float *from, size_t pixels, size_t planes);
     void (*fill32)(void *d, uint32_t v, size_t n);
     void (*uniform)(float *d, const uint32_t key[3], uint32_t stream, uint64_t first, size_t n);
     void (*drop)(float *y, const float *x, const float *u, float p, float q, size_t n); /* u >= p ? x / q : 0 */
     /* of uniform's numbers, all bits where u 2^24 >= least, else none */
     void (*keep)(int32_t *d, const uint32_t key[3], uint32_t stream, uint64_t first, int32_t least, size_t n);
-    const cpu_rows *rows; /* [1]: of bf16, else of f32 */
-    void (*add)(float *d, const void *x, size_t n);      /* d += x, both f32 */
+    const cpu_rows *rows;                           /* [1]: of bf16, else of f32 */
+    void (*add)(float *d, const void *x, size_t n); /* d += x, both f32 */
     void (*scale)(float *d, const float *x, float a, size_t n);
     /* y = exp(a x - m) and their sum; y may be x */
     float (*exp_scaled)(float *y, const float *x, float a, float m, size_t n);
@@ -218,11 +218,11 @@ typedef struct cpu_ref {
 } cpu_ref;
 
 typedef struct cpu_ctx {
-    char *const *slot;     /* where each slot lies for this run */
+    char *const *slot; /* where each slot lies for this run */
     const cpu_isa *isa;
-    char *shared;          /* scratch of the program, seen by all workers; contents live until the node's last step */
-    char *mine;            /* scratch of this worker; nothing in it outlives the piece */
-    int tid, nt;           /* the piece, and of how many */
+    char *shared_ws; /* scratch of the program, seen by all workers; contents live until the node's last step */
+    char *thread_ws; /* scratch of this worker; nothing in it outlives the piece */
+    int tid, nt;     /* the piece, and of how many */
 } cpu_ctx;
 
 typedef void (*cpu_fn)(const void *args, const cpu_ctx *c);
@@ -259,8 +259,8 @@ void cpu_emit(cpu_build *b, cpu_fn fn, const void *args, double work);
 /* The same of so many pieces. */
 void cpu_emit_pieces(cpu_build *b, cpu_fn fn, const void *args, double work, int64_t pieces);
 /* Scratch of this node, shared or per worker: at least this many bytes, 64-byte aligned. */
-void cpu_need_shared(cpu_build *b, size_t bytes);
-void cpu_need_mine(cpu_build *b, size_t bytes);
+void cpu_need_shared_ws(cpu_build *b, size_t bytes);
+void cpu_need_thread_ws(cpu_build *b, size_t bytes);
 /* The reason a node cannot be run. */
 yk_status cpu_refuse(cpu_build *b, const yk_node *n, const char *why);
 

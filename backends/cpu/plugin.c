@@ -17,7 +17,7 @@
 #define YK_SANITIZER "none"
 #endif
 
-#define ALONE_NS 30000.0 /* a program of less runs on one worker */
+#define ONE_WORKER_NS 30000.0 /* a program of less runs on one worker */
 #define EXPORT __attribute__((visibility("default")))
 
 const yk_host *cpu_host;
@@ -258,7 +258,7 @@ static void *buffer_map(yk_buffer *b)
 static yk_status plan(const yk_device *dev, const yk_graph *g, cpu_prog **prog)
 {
     yk_status s = cpu_prog_new(g, dev->isa, dev->n, prog);
-    if (s != YK_OK || dev->n == 1 || cpu_prog_work(*prog) >= ALONE_NS)
+    if (s != YK_OK || dev->n == 1 || cpu_prog_work(*prog) >= ONE_WORKER_NS)
         return s;
     cpu_prog_free(*prog);
     return cpu_prog_new(g, dev->isa, 1, prog);

@@ -59,15 +59,15 @@ struct yk_device {
     cl_device_id id;
     cl_context ctx;
     char name[64];
-    kit_target target; /* what decides about its launches */
-    bool visible;      /* host memory is used in place */
-    bool binaries;     /* compiled programs are kept in the cache folder; no: the driver keeps its own */
+    kit_target target;    /* what decides about its launches */
+    bool visible;         /* host memory is used in place */
+    bool binaries;        /* compiled programs are kept in the cache folder; no: the driver keeps its own */
     pthread_mutex_t lock; /* guards the next three, and compiling */
     ocl_unit *unit;
     size_t n_unit, cap_unit;
-    uint64_t identity; /* hash of device, driver, platform: part of the key of cached binaries */
+    uint64_t identity;             /* hash of device, driver, platform: part of the key of cached binaries */
     _Atomic uint64_t compiling_ns; /* so far, and whether the user was told (watch.c) */
-    atomic_bool compiling_told;
+    atomic_bool compiling_reported;
 };
 
 cl_ulong ocl_device_number(cl_device_id id, cl_device_info what); /* 0: unknown */

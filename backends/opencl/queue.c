@@ -18,10 +18,10 @@ struct yk_queue {
     yk_device *dev;
     cl_command_queue q;
     ocl_scratch scratch;
-    pthread_mutex_t lock; /* another queue may ask for a point's event */
-    pthread_mutex_t told_lock; /* of the next two; never held in a call of the driver, which may call back at once */
-    pthread_cond_t told;
-    uint64_t asked, came; /* callbacks of events */
+    pthread_mutex_t lock;          /* another queue may ask for a point's event */
+    pthread_mutex_t callback_lock; /* of the next two; never held in a call of the driver, which may call back at once */
+    pthread_cond_t callback_came;
+    uint64_t n_callback_asked, n_callback; /* callbacks of events */
     pending *ring;
     size_t first, n, cap;
     uint64_t last, done;
@@ -44,10 +44,10 @@ yk_status ocl_queue_new(yk_device *dev, yk_queue **out)
         return ocl_error(rc, "clCreateCommandQueue");
     }
     pthread_mutex_init(&q->lock, NULL);
-    pthread_mutex_init(&q->told_lock, NULL);
+    pthread_mutex_init(&q->callback_lock, NULL);
     pthread_condattr_init(&attr);
     pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
-    pthread_cond_init(&q->told, &attr);
+    pthread_cond_init(&q->callback_came, &attr);
     pthread_condattr_destroy(&attr);
     *out = q;
     return YK_OK;
@@ -58,16 +58,16 @@ void ocl_queue_free(yk_queue *q)
     if (!q)
         return;
     clFinish(q->q);
-    pthread_mutex_lock(&q->told_lock);
-    while (q->came < q->asked) /* the driver may still call */
-        pthread_cond_wait(&q->told, &q->told_lock);
-    pthread_mutex_unlock(&q->told_lock);
+    pthread_mutex_lock(&q->callback_lock);
+    while (q->n_callback < q->n_callback_asked) /* the driver may still call */
+        pthread_cond_wait(&q->callback_came, &q->callback_lock);
+    pthread_mutex_unlock(&q->callback_lock);
     for (size_t i = 0; i < q->n; i++)
         clReleaseEvent(q->ring[(q->first + i) % q->cap].event);
     ocl_scratch_free(&q->scratch);
     clReleaseCommandQueue(q->q);
-    pthread_cond_destroy(&q->told);
-    pthread_mutex_destroy(&q->told_lock);
+    pthread_cond_destroy(&q->callback_came);
+    pthread_mutex_destroy(&q->callback_lock);
     pthread_mutex_destroy(&q->lock);
     ocl_free(q->ring);
     ocl_free(q);
@@ -86,7 +86,7 @@ static yk_status queue_fail(yk_queue *q, cl_int code, const char *what)
 }
 
 /* Makes room for one more; under the lock. */
-static bool ring_room(yk_queue *q)
+static bool ring_reserve(yk_queue *q)
 {
     if (q->n < q->cap)
         return true;
@@ -127,14 +127,14 @@ static yk_status queue_point(yk_queue *q, cl_event event, uint64_t *point)
 {
     pthread_mutex_lock(&q->lock);
     ring_reap(q);
-    bool room = ring_room(q);
-    if (room) {
+    bool reserved = ring_reserve(q);
+    if (reserved) {
         q->ring[(q->first + q->n) % q->cap] = (pending){++q->last, event};
         q->n++;
         *point = q->last;
     }
     pthread_mutex_unlock(&q->lock);
-    if (!room) {
+    if (!reserved) {
         clFinish(q->q);
         clReleaseEvent(event);
         return q->failed = YK_E_MEM;
@@ -259,15 +259,15 @@ yk_status ocl_queue_poll(yk_queue *q, uint64_t *done)
 }
 
 /* From a thread of the driver, when the point it was asked for is done. */
-static void CL_CALLBACK wait_told(cl_event event, cl_int state, void *arg)
+static void CL_CALLBACK event_callback(cl_event event, cl_int state, void *arg)
 {
     yk_queue *q = arg;
     (void)event;
     (void)state;
-    pthread_mutex_lock(&q->told_lock);
-    q->came++;
-    pthread_cond_broadcast(&q->told);
-    pthread_mutex_unlock(&q->told_lock);
+    pthread_mutex_lock(&q->callback_lock);
+    q->n_callback++;
+    pthread_cond_broadcast(&q->callback_came);
+    pthread_mutex_unlock(&q->callback_lock);
 }
 
 /* A driver's threads share the cores with this one where the device is the CPU; elsewhere looking is faster than sleeping. */
@@ -288,19 +288,19 @@ static bool wait_call(yk_queue *q, uint64_t seen, uint64_t end)
 {
     const struct timespec until = {(time_t)(end / 1000000000u), (long)(end % 1000000000u)};
     int rc = 0;
-    pthread_mutex_lock(&q->told_lock);
-    while (q->came == seen && !rc)
-        rc = pthread_cond_timedwait(&q->told, &q->told_lock, &until);
-    pthread_mutex_unlock(&q->told_lock);
+    pthread_mutex_lock(&q->callback_lock);
+    while (q->n_callback == seen && !rc)
+        rc = pthread_cond_timedwait(&q->callback_came, &q->callback_lock, &until);
+    pthread_mutex_unlock(&q->callback_lock);
     return !rc;
 }
 
 static uint64_t calls_seen(yk_queue *q, int more)
 {
-    pthread_mutex_lock(&q->told_lock);
-    q->asked += (uint64_t)more;
-    uint64_t came = q->came;
-    pthread_mutex_unlock(&q->told_lock);
+    pthread_mutex_lock(&q->callback_lock);
+    q->n_callback_asked += (uint64_t)more;
+    uint64_t came = q->n_callback;
+    pthread_mutex_unlock(&q->callback_lock);
     return came;
 }
 
@@ -314,7 +314,7 @@ static yk_status wait_limited(yk_queue *q, uint64_t point, uint64_t timeout_ns)
         clReleaseEvent(e);
     if (e && s == YK_OK) {
         uint64_t seen = calls_seen(q, 1);
-        cl_int rc = clSetEventCallback(e, CL_COMPLETE, wait_told, q);
+        cl_int rc = clSetEventCallback(e, CL_COMPLETE, event_callback, q);
         clReleaseEvent(e);
         if (rc != CL_SUCCESS) {
             calls_seen(q, -1);

@@ -16,9 +16,9 @@ static void *watch_wait(void *arg)
     pthread_mutex_lock(&w->lock);
     while (!w->over && !rc)
         rc = pthread_cond_timedwait(&w->ended, &w->lock, &end);
-    const bool late = !w->over;
+    const bool timed_out = !w->over;
     pthread_mutex_unlock(&w->lock);
-    if (late && !atomic_exchange(&w->dev->compiling_told, true))
+    if (timed_out && !atomic_exchange(&w->dev->compiling_reported, true))
         ocl_host->log(2, OCL_WHO, "compiling kernels for %s: this takes its time once per driver, later runs find them", w->dev->name);
     return NULL;
 }
@@ -28,7 +28,7 @@ void ocl_watch_begin(ocl_watch *w, yk_device *dev)
     pthread_condattr_t attr;
     sigset_t all, old;
     *w = (ocl_watch){.dev = dev, .begin = ocl_now_ns()};
-    if (atomic_load(&dev->compiling_told))
+    if (atomic_load(&dev->compiling_reported))
         return;
     pthread_mutex_init(&w->lock, NULL);
     pthread_condattr_init(&attr);

@@ -14,24 +14,24 @@
 #define MOST_CUTS 64
 
 /* the part of a grid row x0 .. x0 + n - 1 that lies inside the source row */
-static void row_inside(int64_t x0, int64_t n, int64_t step, int64_t shift, int64_t width, int64_t *lo, int64_t *hi)
+static void row_inside(int64_t x0, int64_t n, int64_t stride, int64_t shift, int64_t width, int64_t *lo, int64_t *hi)
 {
-    int64_t first = x0 * step + shift;
-    *lo = first < 0 ? (-first + step - 1) / step : 0;
-    *hi = first >= width ? 0 : (width - 1 - first) / step + 1;
+    int64_t first = x0 * stride + shift;
+    *lo = first < 0 ? (-first + stride - 1) / stride : 0;
+    *hi = first >= width ? 0 : (width - 1 - first) / stride + 1;
     *lo = *lo < n ? *lo : n;
     *hi = *hi < *lo ? *lo : *hi > n ? n : *hi;
 }
 
 /* every step-th number */
-static void stride_in(char *to, const char *from, int64_t n, int64_t step, int64_t item)
+static void stride_in(char *to, const char *from, int64_t n, int64_t stride, int64_t item)
 {
     if (item == 4)
         for (int64_t i = 0; i < n; i++)
-            ((uint32_t *)(void *)to)[i] = ((const uint32_t *)(const void *)from)[i * step];
+            ((uint32_t *)(void *)to)[i] = ((const uint32_t *)(const void *)from)[i * stride];
     else
         for (int64_t i = 0; i < n; i++)
-            ((uint16_t *)(void *)to)[i] = ((const uint16_t *)(const void *)from)[i * step];
+            ((uint16_t *)(void *)to)[i] = ((const uint16_t *)(const void *)from)[i * stride];
 }
 
 void cpu_view_row(const view_at *a, const char *plane, int64_t y, int64_t x0, int64_t n, int64_t shift, char *out,
@@ -40,24 +40,24 @@ void cpu_view_row(const view_at *a, const char *plane, int64_t y, int64_t x0, in
     const view *v = a->v;
     int64_t src = yk_dtype_bytes(v->dtype), item = raw ? 2 : 4, lo = 0, hi = 0;
     if (y >= 0 && y < v->height)
-        row_inside(x0, n, v->sx, shift, v->width, &lo, &hi);
+        row_inside(x0, n, v->stride_x, shift, v->width, &lo, &hi);
     memset(out, 0, (size_t)(lo * item));
     memset(out + hi * item, 0, (size_t)((n - hi) * item));
-    const char *p = plane + (y * v->width + (x0 + lo) * v->sx + shift) * src;
+    const char *p = plane + (y * v->width + (x0 + lo) * v->stride_x + shift) * src;
     char *to = out + lo * item;
     if (hi <= lo)
         return;
-    if (v->sx == 1 && (raw || v->dtype == YK_F32)) {
+    if (v->stride_x == 1 && (raw || v->dtype == YK_F32)) {
         memcpy(to, p, (size_t)((hi - lo) * item));
-    } else if (v->sx == 1) {
+    } else if (v->stride_x == 1) {
         a->isa->to_f32((float *)(void *)to, p, v->dtype, (size_t)(hi - lo));
     } else if (item == src) {
-        stride_in(to, p, hi - lo, v->sx, item);
+        stride_in(to, p, hi - lo, v->stride_x, item);
     } else { /* widened 64 at a time */
         uint16_t t[64];
         for (int64_t i = 0; i < hi - lo; i += 64) {
             int64_t m = hi - lo - i < 64 ? hi - lo - i : 64;
-            stride_in((char *)t, p + i * v->sx * 2, m, v->sx, 2);
+            stride_in((char *)t, p + i * v->stride_x * 2, m, v->stride_x, 2);
             a->isa->to_f32((float *)(void *)(to + 4 * i), t, v->dtype, (size_t)m);
         }
     }
@@ -74,7 +74,7 @@ static void fetch_view(const void *arg, int64_t line, int64_t from, size_t n, vo
     const char *plane = a->p + (image * v->channels + c) * v->height * v->width * src;
     for (char *to = out; left > 0;) {
         int64_t run = v->gw - x < left ? v->gw - x : left;
-        cpu_view_row(a, plane, y * v->sy + v->dy[t], x, run, v->dx[t], to, raw);
+        cpu_view_row(a, plane, y * v->stride_y + v->dy[t], x, run, v->dx[t], to, raw);
         to += run * item;
         left -= run;
         x = 0;
@@ -91,14 +91,14 @@ void cpu_conv_put(const conv_run *r, char *row, int64_t x, const float *p, int64
 {
     const conv_args *a = r->a;
     int64_t item = yk_dtype_bytes(a->dy);
-    if (a->step_x == 1) {
-        r->c->isa->from_f32(row + (x + a->at_x) * item, p, a->dy, (size_t)n);
+    if (a->stride_x == 1) {
+        r->c->isa->from_f32(row + (x + a->first_x) * item, p, a->dy, (size_t)n);
         return;
     }
-    char *to = row + (x * a->step_x + a->at_x) * item;
+    char *to = row + (x * a->stride_x + a->first_x) * item;
     if (item == 4) {
         for (int64_t i = 0; i < n; i++)
-            ((float *)(void *)to)[i * a->step_x] = p[i];
+            ((float *)(void *)to)[i * a->stride_x] = p[i];
         return;
     }
     uint16_t t[64];
@@ -106,7 +106,7 @@ void cpu_conv_put(const conv_run *r, char *row, int64_t x, const float *p, int64
         int64_t m = n - e < 64 ? n - e : 64;
         r->c->isa->from_f32(t, p + e, a->dy, (size_t)m);
         for (int64_t i = 0; i < m; i++)
-            ((uint16_t *)(void *)to)[(e + i) * a->step_x] = t[i];
+            ((uint16_t *)(void *)to)[(e + i) * a->stride_x] = t[i];
     }
 }
 
@@ -116,7 +116,7 @@ static void conv_done(void *arg, int64_t i, int64_t ni, int64_t j, int64_t nj, f
     const conv_run *r = arg;
     const conv_args *a = r->a;
     int64_t grid = a->v.gh * a->v.gw, item = yk_dtype_bytes(a->dy), plane = a->oh * a->ow * item;
-    bool whole = a->step_x == 1 && a->step_y == 1 && a->ow == a->v.gw;
+    bool whole = a->stride_x == 1 && a->stride_y == 1 && a->ow == a->v.gw;
     char *base = (char *)cpu_at(r->c, a->y) + r->group * a->g.m * plane;
     for (int64_t m = 0; m < ni; m++)
         for (int64_t k = 0; k < nj;) {
@@ -124,7 +124,7 @@ static void conv_done(void *arg, int64_t i, int64_t ni, int64_t j, int64_t nj, f
             int64_t run = whole ? grid - q : a->v.gw - x;
             run = run < nj - k ? run : nj - k;
             char *p = base + (image * a->out_channels + i + m) * plane;
-            p += (q / a->v.gw * a->step_y + a->at_y) * a->ow * item;
+            p += (q / a->v.gw * a->stride_y + a->first_y) * a->ow * item;
             cpu_conv_put(r, p, x, acc + m * ld + k, run);
             k += run;
         }
@@ -151,18 +151,18 @@ static void conv_step(const void *args, const cpu_ctx *c)
         return;
     }
     int64_t lo, hi, rects = a->gm * a->gn;
-    const char *w = a->shared_w >= 0 ? c->shared + a->shared_w : cpu_at(c, a->w);
+    const char *w = a->ws_w >= 0 ? c->shared_ws + a->ws_w : cpu_at(c, a->w);
     cpu_part(a->groups * rects, c->tid, c->nt, &lo, &hi);
     for (int64_t t = lo; t < hi; t++) {
         int64_t i0, i1, j0, j1, plane = a->v.height * a->v.width * yk_dtype_bytes(a->v.dtype);
         conv_run r = {a, c, t / rects};
         view_at at = {&a->v, c->isa, (const char *)cpu_at(c, a->x) + r.group * a->x_planes * plane, 0};
-        cpu_src sa = {w + r.group * a->w_step * yk_dtype_bytes(a->dw), a->g.k, a->dw, 1, NULL, NULL, NULL};
+        cpu_src sa = {w + r.group * a->w_stride * yk_dtype_bytes(a->dw), a->g.k, a->dw, 1, NULL, NULL, NULL};
         cpu_src sb = {NULL, 0, a->v.dtype, 0, fetch_view, &at, NULL};
         cpu_sink s = {NULL, 0, false, conv_done, NULL, &r};
         cpu_gemm_part(&a->g, a->gm, a->gn, (int)(t % rects), &i0, &i1, &j0, &j1);
         if (i0 < i1 && j0 < j1)
-            cpu_gemm_run(&a->g, c->isa, c->mine, &sa, &sb, i0, i1, j0, j1, &s);
+            cpu_gemm_run(&a->g, c->isa, c->thread_ws, &sa, &sb, i0, i1, j0, j1, &s);
     }
 }
 
@@ -181,20 +181,20 @@ static void dw_step(const void *args, const cpu_ctx *c)
         view_at xa = {&a->v, c->isa, (const char *)cpu_at(c, a->x) + group * (n / a->v.taps) * xp, cut * a->cut};
         cpu_src sa = {NULL, 0, a->gv.dtype, 1, fetch_view, &ga, NULL};
         cpu_src sb = {NULL, 0, a->v.dtype, 1, fetch_view, &xa, NULL};
-        float *out = a->direct ? cpu_at(c, a->gw) : (float *)(void *)c->shared + cut * a->groups * m * n;
+        float *out = a->direct ? cpu_at(c, a->gw) : (float *)(void *)c->shared_ws + cut * a->groups * m * n;
         cpu_sink s = {out + group * m * n, n, a->direct && a->accumulate, NULL, NULL, NULL};
         cpu_gemm g = a->g;
         g.k = a->length - cut * a->cut < a->cut ? a->length - cut * a->cut : a->cut;
         cpu_gemm_part(&g, a->gm, a->gn, (int)(t % rects), &i0, &i1, &j0, &j1);
         if (i0 < i1 && j0 < j1 && g.k > 0)
-            cpu_gemm_run(&g, c->isa, c->mine, &sa, &sb, i0, i1, j0, j1, &s);
+            cpu_gemm_run(&g, c->isa, c->thread_ws, &sa, &sb, i0, i1, j0, j1, &s);
     }
 }
 
 static void dw_combine_step(const void *args, const cpu_ctx *c)
 {
     const dw_args *a = args;
-    const float *part = (const float *)(const void *)c->shared;
+    const float *part = (const float *)(const void *)c->shared_ws;
     int64_t lo, hi, n = a->groups * a->g.m * a->g.n, item = yk_dtype_bytes(a->dtype);
     float sum[1024], old[1024];
     cpu_part(n, c->tid, c->nt, &lo, &hi);
@@ -214,23 +214,23 @@ static void dw_combine_step(const void *args, const cpu_ctx *c)
 
 /* ---- dx: w' of each phase ---- */
 
-typedef struct turn_args {
+typedef struct filter_args {
     cpu_ref w;
     int64_t groups, o, c, taps, all; /* channels of a group; taps of the phase; of the kernel */
     const int32_t *tap;              /* which taps */
     int64_t to;
     uint8_t dtype;
-} turn_args;
+} filter_args;
 
 /* w'[g][c][o][t] = w[g][o][c][tap t] */
-static void turn_step(const void *args, const cpu_ctx *c)
+static void transpose_filter_step(const void *args, const cpu_ctx *c)
 {
-    const turn_args *a = args;
+    const filter_args *a = args;
     int64_t lo, hi, item = yk_dtype_bytes(a->dtype);
     cpu_part(a->groups * a->c, c->tid, c->nt, &lo, &hi);
     for (int64_t r = lo; r < hi; r++) {
         const char *w = (const char *)cpu_at(c, a->w) + (r / a->c * a->o * a->c + r % a->c) * a->all * item;
-        char *to = c->shared + a->to + r * a->o * a->taps * item;
+        char *to = c->shared_ws + a->to + r * a->o * a->taps * item;
         for (int64_t o = 0; o < a->o; o++, w += a->c * a->all * item)
             for (int64_t t = 0; t < a->taps; t++, to += item)
                 memcpy(to, w + a->tap[t] * item, (size_t)item);
@@ -279,7 +279,7 @@ static void emit_conv(cpu_build *b, conv_args *a, double work)
         return;
     if (!a->empty)
         cpu_gemm_grid(&a->g, a->groups, b->nt, &a->gm, &a->gn);
-    cpu_need_mine(b, a->g.bytes);
+    cpu_need_thread_ws(b, a->g.bytes);
     cpu_emit(b, conv_step, a, work);
 }
 
@@ -291,9 +291,9 @@ static void plan_forward(cpu_build *b, const yk_node *n, const conv_shape *s)
         return;
     int64_t cg = s->c / s->groups, og = s->o / s->groups, taps = s->kh * s->kw;
     *a = (conv_args){.v = input_view(b, s, x->dtype), .w = cpu_ref_of(w), .x = cpu_ref_of(x), .y = cpu_ref_of(y),
-                     .groups = s->groups, .images = s->n, .w_step = og * cg * taps, .x_planes = cg,
-                     .out_channels = s->o, .oh = s->oh, .ow = s->ow, .step_y = 1, .step_x = 1, .dw = w->dtype,
-                     .dy = y->dtype, .shared_w = -1};
+                     .groups = s->groups, .images = s->n, .w_stride = og * cg * taps, .x_planes = cg,
+                     .out_channels = s->o, .oh = s->oh, .ow = s->ow, .stride_y = 1, .stride_x = 1, .dw = w->dtype,
+                     .dy = y->dtype, .ws_w = -1};
     if (b->status != YK_OK)
         return;
     cpu_gemm_init(&a->g, b->isa, og, s->n * s->oh * s->ow, cg * taps, w->dtype, x->dtype, true);
@@ -306,12 +306,12 @@ static int64_t wrap(int64_t a, int64_t m)
 }
 
 /* One phase of dx: pixels iy = qy*sh + py; taps with (py + ph - ky*dh) divisible by sh reach them. */
-static void plan_phase(cpu_build *b, const yk_node *n, const conv_shape *s, int64_t py, int64_t px, int64_t *shared)
+static void plan_phase(cpu_build *b, const yk_node *n, const conv_shape *s, int64_t py, int64_t px, int64_t *ws_bytes)
 {
     const yk_value *gy = cpu_in(b, n, 0), *w = cpu_in(b, n, 1), *gx = cpu_out(b, n, 0);
     int64_t cg = s->c / s->groups, og = s->o / s->groups, all = s->kh * s->kw, item = yk_dtype_bytes(w->dtype);
     conv_args *a = cpu_args(b, sizeof *a);
-    turn_args *turn = cpu_args(b, sizeof *turn);
+    filter_args *filter = cpu_args(b, sizeof *filter);
     int32_t *d = cpu_args(b, (size_t)(3 * all) * sizeof *d);
     int64_t gh = (s->h - py + s->sh - 1) / s->sh, gw = (s->w - px + s->sw - 1) / s->sw;
     if (b->status != YK_OK || gh <= 0 || gw <= 0)
@@ -327,15 +327,15 @@ static void plan_phase(cpu_build *b, const yk_node *n, const conv_shape *s, int6
     }
     view v = {s->o, s->oh, s->ow, gh, gw, 1, 1, taps, d, d + all, gy->dtype};
     *a = (conv_args){.v = v, .w = cpu_ref_of(w), .x = cpu_ref_of(gy), .y = cpu_ref_of(gx), .groups = s->groups,
-                     .images = s->n, .w_step = og * cg * taps, .x_planes = og, .out_channels = s->c, .oh = s->h,
-                     .ow = s->w, .step_y = s->sh, .step_x = s->sw, .at_y = py, .at_x = px, .dw = w->dtype,
-                     .dy = gx->dtype, .empty = taps == 0, .shared_w = *shared};
+                     .images = s->n, .w_stride = og * cg * taps, .x_planes = og, .out_channels = s->c, .oh = s->h,
+                     .ow = s->w, .stride_y = s->sh, .stride_x = s->sw, .first_y = py, .first_x = px, .dw = w->dtype,
+                     .dy = gx->dtype, .empty = taps == 0, .ws_w = *ws_bytes};
     a->g.m = cg;
     if (taps) {
-        *turn = (turn_args){cpu_ref_of(w), s->groups, og, cg, taps, all, d + 2 * all, *shared, w->dtype};
-        *shared += (int64_t)cpu_round((size_t)(s->groups * og * cg * taps * item), 64);
-        cpu_need_shared(b, (size_t)*shared);
-        cpu_emit(b, turn_step, turn, (double)(s->groups * og * cg * taps) * 1.5);
+        *filter = (filter_args){cpu_ref_of(w), s->groups, og, cg, taps, all, d + 2 * all, *ws_bytes, w->dtype};
+        *ws_bytes += (int64_t)cpu_round((size_t)(s->groups * og * cg * taps * item), 64);
+        cpu_need_shared_ws(b, (size_t)*ws_bytes);
+        cpu_emit(b, transpose_filter_step, filter, (double)(s->groups * og * cg * taps) * 1.5);
         cpu_gemm_init(&a->g, b->isa, cg, s->n * gh * gw, og * taps, w->dtype, gy->dtype, true);
     }
     emit_conv(b, a, conv_work(s) / (double)(s->sh * s->sw));
@@ -380,10 +380,10 @@ static void plan_dw(cpu_build *b, const yk_node *n, const conv_shape *s)
         return;
     a->direct = a->cuts == 1 && gw->dtype == YK_F32;
     cpu_gemm_grid(&a->g, a->groups * a->cuts, b->nt, &a->gm, &a->gn);
-    cpu_need_mine(b, a->g.bytes);
+    cpu_need_thread_ws(b, a->g.bytes);
     int64_t count = a->groups * m * nn;
     if (!a->direct)
-        cpu_need_shared(b, (size_t)(a->cuts * count) * 4);
+        cpu_need_shared_ws(b, (size_t)(a->cuts * count) * 4);
     cpu_emit(b, dw_step, a, conv_work(s));
     if (!a->direct)
         cpu_emit(b, dw_combine_step, a, (double)(a->cuts * count) * 0.1);
@@ -392,7 +392,7 @@ static void plan_dw(cpu_build *b, const yk_node *n, const conv_shape *s)
 void cpu_plan_conv(cpu_build *b, const yk_node *n)
 {
     conv_shape s = shape_of(b, n);
-    int64_t shared = 0;
+    int64_t ws_bytes = 0;
     if (n->op == YK_OP_CONV2D_DW ? cpu_conv_dw_wino(b, n, &s) : cpu_conv_wino(b, n, &s) || cpu_conv_block(b, n, &s))
         return;
     if (n->op == YK_OP_CONV2D)
@@ -401,5 +401,5 @@ void cpu_plan_conv(cpu_build *b, const yk_node *n)
         plan_dw(b, n, &s);
     else
         for (int64_t p = 0; p < s.sh * s.sw && b->status == YK_OK; p++)
-            plan_phase(b, n, &s, p / s.sw, p % s.sw, &shared);
+            plan_phase(b, n, &s, p / s.sw, p % s.sw, &ws_bytes);
 }

@@ -9,9 +9,9 @@
 typedef struct view {
     int64_t channels, height, width; /* of one image of the whole tensor */
     int64_t gh, gw;                  /* grid */
-    int64_t sy, sx;                  /* step of the grid in source pixels */
+    int64_t stride_y, stride_x;      /* step of the grid in source pixels */
     int32_t taps;
-    const int32_t *dy, *dx;          /* shift of each tap */
+    const int32_t *dy, *dx; /* shift of each tap */
     uint8_t dtype;
 } view;
 
@@ -27,13 +27,13 @@ typedef struct conv_args {
     cpu_gemm g;
     cpu_ref w, x, y;
     int64_t groups, images;
-    int64_t w_step, x_planes;   /* elements of w, planes of x from one group to the next */
-    int64_t out_channels, oh, ow; /* of the result tensor */
-    int64_t step_y, step_x, at_y, at_x; /* grid point q is pixel q * step + at of the result */
-    uint8_t dw, dy;             /* types of w and of the result */
+    int64_t w_stride, x_planes;                   /* elements of w, planes of x from one group to the next */
+    int64_t out_channels, oh, ow;                 /* of the result tensor */
+    int64_t stride_y, stride_x, first_y, first_x; /* grid point q is pixel q * step + at of the result */
+    uint8_t dw, dy;                               /* types of w and of the result */
     int gm, gn;
-    bool empty;                 /* no tap reaches these pixels */
-    int64_t shared_w;           /* dx: where this phase's w' lies in the shared scratch, bytes; -1: w itself */
+    bool empty;   /* no tap reaches these pixels */
+    int64_t ws_w; /* dx: where this phase's w' lies in the shared scratch, bytes; -1: w itself */
 } conv_args;
 
 typedef struct conv_run {
@@ -75,14 +75,14 @@ typedef struct cpu_planes {
     int64_t channels, height, width;
     int64_t blocks; /* a vector of words each */
     uint8_t dtype;
-    bool pairs;     /* bf16: a word is two channels */
-    int64_t twins;  /* bf16: a word is a channel of two images, of so many; "image" counts them by twos */
+    bool pairs;          /* bf16: a word is two channels */
+    int64_t image_pairs; /* bf16: a word is a channel of two images, of so many; "image" counts them by twos */
 } cpu_planes;
 
 /* A group of images laid out as [block][remainder modulo the step][padded line][padded column][image][vector]. */
 typedef struct cpu_grouped {
     cpu_planes p;
-    int64_t sy, sx;
+    int64_t stride_y, stride_x;
     padding pad;
     int64_t g; /* images */
 } cpu_grouped;
@@ -97,33 +97,33 @@ int64_t cpu_grouped_block(const cpu_grouped *s, int vw); /* words of a block */
 /* Blocks b0 .. b1 - 1 of n images from `image` on; the group's others are zeros; plane, tmp: room for a block of an image. */
 void cpu_grouped_in(const cpu_ctx *c, const cpu_grouped *s, int64_t image, int64_t n, int64_t b0, int64_t b1, float *plane,
                     void *tmp, float *to);
-/* Gradients of weights, [channel][tap][vector of results], to rows of one result each, `apart` numbers from each other;
+/* Gradients of weights, [channel][tap][vector of results], to rows of one result each, `stride` numbers apart;
  * tmp: room for as much and a vector. */
 void cpu_taps_out(const cpu_ctx *c, const float *taps, int64_t n_taps, int64_t nc, int64_t no, float *tmp, char *to,
-                  int64_t apart, int dtype, bool accumulate);
+                  int64_t stride, int dtype, bool accumulate);
 
 /* Memory that will be wanted, fetched bit by bit while products are made. */
-typedef struct cpu_soon {
+typedef struct cpu_prefetch {
     const char *at, *end;
     int64_t step; /* lines of the cache at a time */
-} cpu_soon;
+} cpu_prefetch;
 
 /* all of it in so many times */
-static inline void cpu_soon_in(cpu_soon *s, int64_t times)
+static inline void cpu_prefetch_over(cpu_prefetch *prefetch, int64_t times)
 {
-    s->step = times > 0 ? ((s->end - s->at) / 64 + times) / times : 0;
+    prefetch->step = times > 0 ? ((prefetch->end - prefetch->at) / 64 + times) / times : 0;
 }
 
-static inline void cpu_fetch_to_read(cpu_soon *s)
+static inline void cpu_prefetch_read(cpu_prefetch *prefetch)
 {
-    for (int64_t i = 0; i < s->step && s->at < s->end; i++, s->at += 64)
-        __builtin_prefetch(s->at, 0, 2);
+    for (int64_t i = 0; i < prefetch->step && prefetch->at < prefetch->end; i++, prefetch->at += 64)
+        __builtin_prefetch(prefetch->at, 0, 2);
 }
 
-static inline void cpu_fetch_to_write(cpu_soon *s)
+static inline void cpu_prefetch_write(cpu_prefetch *prefetch)
 {
-    for (int64_t i = 0; i < s->step && s->at < s->end; i++, s->at += 64)
-        __builtin_prefetch(s->at, 1, 2);
+    for (int64_t i = 0; i < prefetch->step && prefetch->at < prefetch->end; i++, prefetch->at += 64)
+        __builtin_prefetch(prefetch->at, 1, 2);
 }
 
 padding cpu_padding_of(const view *v);

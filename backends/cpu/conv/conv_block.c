@@ -3,7 +3,7 @@
  * Direct convolution on blocks of channels, for steps above 1 and for small images: forward and dx. A group of images
  * is laid out as [block of channels][remainder modulo the step][line][column][image][vector], with zeros around, so that
  * the grid points of a line, of all images of the group, see a tap at one distance and are rows of one register block
- * (kern_block.h): full strips for images of any width. dx has a phase for each remainder of the result's pixels; they
+ * (kern_block.inc): full strips for images of any width. dx has a phase for each remainder of the result's pixels; they
  * share the laid out gradient and are put together before the result is written, line by line.
  */
 #include <string.h>
@@ -31,27 +31,27 @@ typedef struct block_strip {
 
 /* result pixels of one remainder */
 typedef struct block_phase {
-    int64_t gh, gw, at_y, at_x;
+    int64_t gh, gw, first_y, first_x;
     int64_t taps, across;     /* all, and those of one line */
     const int32_t *tap, *off; /* which taps; words from a grid point to what (tap, block) sees */
     const int32_t *dy, *dx;   /* shifts of each */
     block_taps *down;         /* of each line: what sees lines of the image */
     block_strip *strip;
     int64_t strips;
-    size_t at_u, at_c;        /* words: weights in the shared, sums in the worker's scratch */
+    size_t at_u, at_c; /* words: weights in the shared, sums in the worker's scratch */
 } block_phase;
 
 typedef struct block_args {
     cpu_grouped x;
     cpu_ref w, y;
-    int64_t images, results, oh, ow, ob, step_y, step_x;
-    int64_t all, wo, wc;      /* taps of the kernel; words of w between results, source channels */
-    int64_t source, words;    /* source channels; words of a block that hold some */
+    int64_t images, results, oh, ow, ob, stride_y, stride_x;
+    int64_t all, wo, wc;   /* taps of the kernel; words of w between results, source channels */
+    int64_t source, words; /* source channels; words of a block that hold some */
     uint8_t dw, dy;
-    bool widened;             /* the weights, to fp32 beforehand */
+    bool widened; /* the weights, to fp32 beforehand */
     int phases;
     block_phase *phase;
-    size_t at_w, at_u;        /* in the shared scratch */
+    size_t at_w, at_u; /* in the shared scratch */
     size_t at_c, at_plane, at_tmp;
 } block_args;
 
@@ -67,7 +67,7 @@ static void widen_step(const void *args, const cpu_ctx *c)
     const block_args *a = args;
     int64_t lo, hi;
     cpu_part(a->source * a->results, c->tid, c->nt, &lo, &hi);
-    c->isa->to_f32((float *)(void *)(c->shared + a->at_w) + lo * a->all, (const char *)cpu_at(c, a->w) + lo * a->all * 2, a->dw,
+    c->isa->to_f32((float *)(void *)(c->shared_ws + a->at_w) + lo * a->all, (const char *)cpu_at(c, a->w) + lo * a->all * 2, a->dw,
                    (size_t)((hi - lo) * a->all));
 }
 
@@ -85,7 +85,7 @@ static void taps_of(const block_args *a, const cpu_ctx *c, int64_t block, int64_
         c->isa->transpose_pairs(g, (size_t)vw, w, two ? w + a->wc : w, (size_t)a->wo, (size_t)n, two ? (size_t)n : 0, (size_t)a->all);
         return;
     }
-    const float *w = a->widened ? (const float *)(void *)(c->shared + a->at_w) : cpu_at(c, a->w);
+    const float *w = a->widened ? (const float *)(void *)(c->shared_ws + a->at_w) : cpu_at(c, a->w);
     c->isa->transpose(g, (size_t)vw, w + at, (size_t)a->wo * 4, (size_t)n, (size_t)a->all);
 }
 
@@ -101,7 +101,7 @@ static void weights_step(const void *args, const cpu_ctx *c)
         taps_of(a, c, block, k, g);
         for (int i = 0; i < a->phases; i++) {
             const block_phase *p = &a->phase[i];
-            uint32_t *u = (uint32_t *)(void *)(c->shared + a->at_u) + p->at_u + panel * 2 * vw * words * p->taps;
+            uint32_t *u = (uint32_t *)(void *)(c->shared_ws + a->at_u) + p->at_u + panel * 2 * vw * words * p->taps;
             u += k * w2 + block % 2 * vw;
             for (int64_t j = 0; j < p->taps; j++)
                 memcpy(u + j * words * w2, g + p->tap[j] * vw, (size_t)vw * 4);
@@ -111,9 +111,9 @@ static void weights_step(const void *args, const cpu_ctx *c)
 
 /* ---- Running ---- */
 
-typedef struct block_soon {
-    cpu_soon from, to; /* images of the next group, results of this one */
-} block_soon;
+typedef struct block_prefetch {
+    cpu_prefetch from, to; /* images of the next group, results of this one */
+} block_prefetch;
 
 /* Parts k0 .. k1 - 1 of a panel's sums of one strip: runs of those that see pixels. */
 static void add_strip(const block_args *a, const cpu_ctx *c, const block_phase *p, int nv, const block_taps *down,
@@ -138,17 +138,17 @@ static void add_strip(const block_args *a, const cpu_ctx *c, const block_phase *
 
 /* all strips of a phase, some parts of the sums of a panel */
 static void strips(const block_args *a, const cpu_ctx *c, const block_phase *p, int64_t panel, int64_t k0, int64_t k1,
-                   block_soon *soon)
+                   block_prefetch *prefetch)
 {
     int64_t vw = c->isa->vw, row = p->gw * a->x.g;
     int nv = a->ob - 2 * panel < 2 ? 1 : 2;
-    const float *x = (const float *)(const void *)c->mine;
-    const float *u = (const float *)(const void *)(c->shared + a->at_u) + p->at_u;
-    float *sums = (float *)(void *)(c->mine + a->at_c) + p->at_c + 2 * panel * p->gh * row * vw;
+    const float *x = (const float *)(const void *)c->thread_ws;
+    const float *u = (const float *)(const void *)(c->shared_ws + a->at_u) + p->at_u;
+    float *sums = (float *)(void *)(c->thread_ws + a->at_c) + p->at_c + 2 * panel * p->gh * row * vw;
     u += 2 * panel * vw * p->taps * a->x.p.blocks * a->words;
     for (int64_t y = 0; y < p->gh; y++, x += a->x.pad.wp * a->x.g * vw, sums += row * vw) {
-        cpu_fetch_to_read(&soon->from);
-        cpu_fetch_to_write(&soon->to);
+        cpu_prefetch_read(&prefetch->from);
+        cpu_prefetch_write(&prefetch->to);
         for (int64_t s = 0; s < p->strips; s++)
             add_strip(a, c, p, nv, &p->down[y], &p->strip[s], x + p->strip[s].at * vw, u, sums + p->strip[s].at * vw, k0, k1);
     }
@@ -167,18 +167,18 @@ static int64_t cut_begin(const block_args *a, const block_phase *p, int64_t most
     return blocks > most ? k / pieces * blocks + k % pieces * blocks / pieces : p->taps * k / phase_cuts(a, p, most) * blocks;
 }
 
-static void group_products(const block_args *a, const cpu_ctx *c, block_soon *soon)
+static void group_products(const block_args *a, const cpu_ctx *c, block_prefetch *prefetch)
 {
     int64_t most = PART_BYTES / (2 * c->isa->vw * a->words * 4), calls = 0;
     for (int i = 0; i < a->phases; i++)
         calls += phase_cuts(a, &a->phase[i], most) * a->phase[i].gh * ((a->ob + 1) / 2);
-    cpu_soon_in(&soon->from, calls);
-    cpu_soon_in(&soon->to, calls);
+    cpu_prefetch_over(&prefetch->from, calls);
+    cpu_prefetch_over(&prefetch->to, calls);
     for (int i = 0; i < a->phases; i++) {
         const block_phase *p = &a->phase[i];
         for (int64_t panel = 0; panel < (a->ob + 1) / 2; panel++)
             for (int64_t k = 0, n = phase_cuts(a, p, most); k < n; k++)
-                strips(a, c, p, panel, cut_begin(a, p, most, k), cut_begin(a, p, most, k + 1), soon);
+                strips(a, c, p, panel, cut_begin(a, p, most, k), cut_begin(a, p, most, k + 1), prefetch);
     }
 }
 
@@ -187,17 +187,17 @@ static void image_out(const block_args *a, const cpu_ctx *c, int64_t image, int6
 {
     const float zero[16] = {0};
     int64_t vw = c->isa->vw, g = a->x.g, size = a->oh * a->ow;
-    float *plane = (float *)(void *)(c->mine + a->at_plane);
+    float *plane = (float *)(void *)(c->thread_ws + a->at_plane);
     for (int i = 0; i < a->phases; i++) {
         const block_phase *p = &a->phase[i];
-        const float *sums = (const float *)(void *)(c->mine + a->at_c) + p->at_c + (block * p->gh * p->gw * g + j) * vw;
+        const float *sums = (const float *)(void *)(c->thread_ws + a->at_c) + p->at_c + (block * p->gh * p->gw * g + j) * vw;
         for (int64_t y = 0; y < p->gh; y++)
-            c->isa->spread(plane + ((y * a->step_y + p->at_y) * a->ow + p->at_x) * vw, (size_t)(a->step_x * vw),
+            c->isa->spread(plane + ((y * a->stride_y + p->first_y) * a->ow + p->first_x) * vw, (size_t)(a->stride_x * vw),
                            p->taps ? sums + y * p->gw * g * vw : zero, p->taps ? (size_t)(g * vw) : 0, (size_t)p->gw);
     }
     char *y = cpu_at(c, a->y);
     y += (image * a->results + block * vw) * size * yk_dtype_bytes(a->dy);
-    cpu_plane_out(c, plane, size, min64(vw, a->results - block * vw), y, a->dy, size, (float *)(void *)(c->mine + a->at_tmp));
+    cpu_plane_out(c, plane, size, min64(vw, a->results - block * vw), y, a->dy, size, (float *)(void *)(c->thread_ws + a->at_tmp));
 }
 
 static void block_step(const void *args, const cpu_ctx *c)
@@ -207,14 +207,14 @@ static void block_step(const void *args, const cpu_ctx *c)
     cpu_part((a->images + g - 1) / g, c->tid, c->nt, &lo, &hi);
     for (int64_t t = lo; t < hi; t++) {
         int64_t n = min64(g, a->images - t * g);
-        cpu_grouped_in(c, &a->x, t * g, n, 0, a->x.p.blocks, (float *)(void *)(c->mine + a->at_plane), c->mine + a->at_tmp,
-                       (float *)(void *)c->mine);
+        cpu_grouped_in(c, &a->x, t * g, n, 0, a->x.p.blocks, (float *)(void *)(c->thread_ws + a->at_plane), c->thread_ws + a->at_tmp,
+                       (float *)(void *)c->thread_ws);
         int64_t from = a->source * a->x.p.height * a->x.p.width * yk_dtype_bytes(a->x.p.dtype);
         int64_t to = a->results * a->oh * a->ow * yk_dtype_bytes(a->dy), next = t * g + n;
         int64_t end = t + 1 < hi ? min64(next + g, a->images) : next;
         const char *x = cpu_at(c, a->x.p.at), *y = cpu_at(c, a->y);
-        block_soon soon = {{x + next * from, x + end * from, 0}, {y + t * g * to, y + next * to, 0}};
-        group_products(a, c, &soon);
+        block_prefetch prefetch = {{x + next * from, x + end * from, 0}, {y + t * g * to, y + next * to, 0}};
+        group_products(a, c, &prefetch);
         for (int64_t b = 0; b < a->ob; b++)
             for (int64_t j = 0; j < n; j++)
                 image_out(a, c, t * g + j, j, b);
@@ -232,7 +232,7 @@ static int64_t wrap(int64_t a, int64_t m)
 static void set_phase(const conv_shape *s, bool dx, int64_t py, int64_t px, block_phase *p, int32_t *tap, int32_t *d)
 {
     int64_t all = s->kh * s->kw;
-    *p = (block_phase){.gh = s->oh, .gw = s->ow, .at_y = py, .at_x = px, .tap = tap, .dy = d, .dx = d + all};
+    *p = (block_phase){.gh = s->oh, .gw = s->ow, .first_y = py, .first_x = px, .tap = tap, .dy = d, .dx = d + all};
     if (dx)
         p->gh = (s->h - py + s->sh - 1) / s->sh, p->gw = (s->w - px + s->sw - 1) / s->sw;
     for (int64_t t = 0; t < all; t++) {
@@ -247,13 +247,13 @@ static void set_phase(const conv_shape *s, bool dx, int64_t py, int64_t px, bloc
     }
 }
 
-/* Which of n taps, d shifts `apart` entries from each other, see one of `size` pixels from grid point q; all: none does. */
-static block_taps seen_from(const int32_t *d, int64_t n, int64_t apart, int64_t at, int64_t size)
+/* Which of n taps, d shifts `stride` entries apart, see one of `size` pixels from grid point q; all: none does. */
+static block_taps seen_from(const int32_t *d, int64_t n, int64_t stride, int64_t at, int64_t size)
 {
     block_taps t = {0, (int32_t)n};
-    while (t.lo < n && (at + d[t.lo * apart] < 0 || at + d[t.lo * apart] >= size))
+    while (t.lo < n && (at + d[t.lo * stride] < 0 || at + d[t.lo * stride] >= size))
         t.lo++;
-    while (t.hi > t.lo && (at + d[(t.hi - 1) * apart] < 0 || at + d[(t.hi - 1) * apart] >= size))
+    while (t.hi > t.lo && (at + d[(t.hi - 1) * stride] < 0 || at + d[(t.hi - 1) * stride] >= size))
         t.hi--;
     return t.lo < t.hi ? t : (block_taps){0, (int32_t)n};
 }
@@ -264,7 +264,7 @@ static void add_strips(cpu_build *b, const block_args *a, block_phase *p, int64_
     int64_t rows = (x1 - x0) * a->x.g, n = (rows + b->isa->mr - 1) / b->isa->mr;
     block_taps all = {(int32_t)p->across, 0};
     for (int64_t x = x0; x < x1; x++) {
-        block_taps t = seen_from(p->dx, p->across, 1, x * a->x.sx, a->x.p.width);
+        block_taps t = seen_from(p->dx, p->across, 1, x * a->x.stride_x, a->x.p.width);
         all.lo = t.lo < all.lo ? t.lo : all.lo;
         all.hi = t.hi > all.hi ? t.hi : all.hi;
     }
@@ -279,11 +279,11 @@ static void set_strips(cpu_build *b, const block_args *a, block_phase *p)
     p->down = cpu_args(b, (size_t)p->gh * sizeof *p->down);
     p->strip = cpu_args(b, (size_t)(p->gw * a->x.g) * sizeof *p->strip);
     for (int64_t y = 0; b->status == YK_OK && y < p->gh; y++)
-        p->down[y] = seen_from(p->dy, p->taps / across, across, y * a->x.sy, a->x.p.height);
+        p->down[y] = seen_from(p->dy, p->taps / across, across, y * a->x.stride_y, a->x.p.height);
     for (int64_t x = 0, end; b->status == YK_OK && x < p->gw; x = end) {
-        block_taps first = seen_from(p->dx, p->across, 1, x * a->x.sx, a->x.p.width);
+        block_taps first = seen_from(p->dx, p->across, 1, x * a->x.stride_x, a->x.p.width);
         for (end = x + 1; end < p->gw; end++) {
-            block_taps t = seen_from(p->dx, p->across, 1, end * a->x.sx, a->x.p.width);
+            block_taps t = seen_from(p->dx, p->across, 1, end * a->x.stride_x, a->x.p.width);
             if (a->x.g >= EDGE_ROWS && p->gw <= SHORT_LINE && (t.lo != first.lo || t.hi != first.hi))
                 break;
         }
@@ -300,7 +300,7 @@ static bool set_phases(cpu_build *b, block_args *a, const conv_shape *s, bool dx
     int32_t *tap = cpu_args(b, (size_t)(a->phases * all) * sizeof *tap), *joined = cpu_args(b, (size_t)(4 * all) * sizeof *tap);
     if (b->status != YK_OK)
         return false;
-    view v = {.sy = a->x.sy, .sx = a->x.sx, .dy = joined, .dx = joined + 2 * all};
+    view v = {.stride_y = a->x.stride_y, .stride_x = a->x.stride_x, .dy = joined, .dx = joined + 2 * all};
     for (int i = 0; i < a->phases; i++) {
         block_phase *p = &a->phase[i];
         set_phase(s, dx, i / nx, i % nx, p, tap + i * all, d + 2 * i * all);
@@ -312,7 +312,7 @@ static bool set_phases(cpu_build *b, block_args *a, const conv_shape *s, bool dx
     }
     a->x.pad = cpu_padding_of(&v);
     a->x.g = (LEAST_ROWS + v.gw - 1) / v.gw;
-    int64_t image = a->x.sy * a->x.sx * a->x.pad.hp * a->x.pad.wp * a->x.p.blocks * b->isa->vw * 4;
+    int64_t image = a->x.stride_y * a->x.stride_x * a->x.pad.hp * a->x.pad.wp * a->x.p.blocks * b->isa->vw * 4;
     if (v.gw <= SHORT_LINE && a->x.g < EDGE_ROWS && image * EDGE_ROWS <= EDGE_BYTES)
         a->x.g = EDGE_ROWS;
     for (int i = 0; i < a->phases; i++)
@@ -328,7 +328,7 @@ static void set_offsets(cpu_build *b, block_args *a, int64_t all, const int32_t 
     for (int i = 0; i < a->phases; i++, d += 2 * all) {
         block_phase *p = &a->phase[i];
         int32_t *off = cpu_args(b, (size_t)(p->taps * blocks + 1) * sizeof *off);
-        view v = {.sy = a->x.sy, .sx = a->x.sx, .dy = d, .dx = d + all};
+        view v = {.stride_y = a->x.stride_y, .stride_x = a->x.stride_x, .dy = d, .dx = d + all};
         for (int64_t k = 0; off && k < p->taps * blocks; k++)
             off[k] = (int32_t)(k % blocks * cpu_grouped_block(&a->x, b->isa->vw) +
                                cpu_padding_offset(&v, &a->x.pad, 0, k / blocks) * a->x.g * vw);
@@ -341,11 +341,11 @@ static void set_offsets(cpu_build *b, block_args *a, int64_t all, const int32_t 
     int64_t pixels = a->oh * a->ow > a->x.p.height * a->x.p.width ? a->oh * a->ow : a->x.p.height * a->x.p.width;
     size_t plane = (size_t)((pixels + vw) * vw) * 4;
     a->at_u = a->widened ? cpu_round((size_t)(a->source * a->results * all) * 4, 64) : 0;
-    cpu_need_shared(b, a->at_u + u * 4);
+    cpu_need_shared_ws(b, a->at_u + u * 4);
     a->at_c = cpu_round((size_t)(cpu_grouped_block(&a->x, b->isa->vw) * blocks) * 4, 4096) + 128;
     a->at_plane = a->at_c + cpu_round(sums * 4, 4096) + 128;
     a->at_tmp = a->at_plane + cpu_round(plane, 4096) + 128;
-    cpu_need_mine(b, a->at_tmp + plane);
+    cpu_need_thread_ws(b, a->at_tmp + plane);
 }
 
 /* Depends on the shape and the instruction set alone. A block of channels is multiplied whole. */
@@ -369,9 +369,9 @@ bool cpu_conv_block(cpu_build *b, const yk_node *n, const conv_shape *s)
         return true;
     *a = (block_args){.x = {.p = {cpu_ref_of(x), x->dim[1], x->dim[2], x->dim[3],
                                   (x->dim[1] + (vw << pairs) - 1) / (vw << pairs), x->dtype, pairs, 0},
-                            .sy = dx ? 1 : s->sh, .sx = dx ? 1 : s->sw},
+                            .stride_y = dx ? 1 : s->sh, .stride_x = dx ? 1 : s->sw},
                       .w = cpu_ref_of(w), .y = cpu_ref_of(y), .images = s->n, .results = y->dim[1], .oh = y->dim[2],
-                      .ow = y->dim[3], .ob = (y->dim[1] + vw - 1) / vw, .step_y = dx ? s->sh : 1, .step_x = dx ? s->sw : 1,
+                      .ow = y->dim[3], .ob = (y->dim[1] + vw - 1) / vw, .stride_y = dx ? s->sh : 1, .stride_x = dx ? s->sw : 1,
                       .all = all, .wo = dx ? all : all * s->c, .wc = dx ? all * s->c : all, .source = x->dim[1],
                       .dw = w->dtype, .dy = y->dtype, .widened = !pairs && w->dtype != YK_F32};
     a->words = a->x.p.blocks > 1 ? vw : pairs ? (a->source + 1) / 2 : a->source;

@@ -33,8 +33,8 @@ typedef struct dw_block {
     cpu_grouped x, gy;
     cpu_ref gw;
     int64_t images, c, o, taps; /* images: or pairs of them */
-    int64_t cuts, ranges;  /* of images, of blocks of results */
-    size_t cut;            /* words of one part's sums */
+    int64_t cuts, ranges;       /* of images, of blocks of results */
+    size_t cut_stride;          /* words of one part's sums */
     const dw_tap *tap;
     size_t at_gy, at_plane, at_tmp;
     uint8_t dtype;
@@ -58,59 +58,59 @@ static int64_t sums_at(const dw_block *d, int64_t vw, int64_t block, int64_t pan
 }
 
 /* the images of the next group */
-typedef struct dw_soon {
-    cpu_soon x, gy;
-} dw_soon;
+typedef struct dw_prefetch {
+    cpu_prefetch x, gy;
+} dw_prefetch;
 
-static cpu_soon images_soon(const cpu_ctx *c, const cpu_planes *p, int64_t image, int64_t end)
+static cpu_prefetch images_prefetch(const cpu_ctx *c, const cpu_planes *p, int64_t image, int64_t end)
 {
     int64_t bytes = p->channels * p->height * p->width * yk_dtype_bytes(p->dtype);
     const char *from = cpu_at(c, p->at);
-    if (p->twins)
-        image = min64(2 * image, p->twins), end = min64(2 * end, p->twins);
-    return (cpu_soon){from + image * bytes, from + end * bytes, 0};
+    if (p->image_pairs)
+        image = min64(2 * image, p->image_pairs), end = min64(2 * end, p->image_pairs);
+    return (cpu_prefetch){from + image * bytes, from + end * bytes, 0};
 }
 
 /* Lines y0 .. y1 - 1 of a group: one block of channels, nv vectors of results, all taps. */
-static void add_lines(const dw_block *d, const cpu_ctx *c, int64_t nv, int64_t y0, int64_t y1, const float *x, const float *gy, float *e,
-                      dw_soon *soon)
+static void add_lines(const dw_block *d, const cpu_ctx *c, int64_t nv, int64_t y0, int64_t y1, const float *x, const float *gy,
+                      float *e, dw_prefetch *prefetch)
 {
-    int64_t vw = c->isa->vw, g = d->x.g, line = d->x.pad.wp * g * vw, row = d->gy.pad.wp * g * vw;
-    const cpu_outer_kernel *kernel = d->x.p.twins ? c->isa->pair_outer : c->isa->f32_outer;
+    int64_t vw = c->isa->vw, g = d->x.g, x_row = d->x.pad.wp * g * vw, row = d->gy.pad.wp * g * vw;
+    const cpu_outer_kernel *kernel = d->x.p.image_pairs ? c->isa->pair_outer : c->isa->f32_outer;
     for (int64_t t = 0; t < d->taps; t++, e += vw * nv * vw) {
         const dw_tap *tap = &d->tap[t];
-        cpu_fetch_to_read(&soon->x);
-        cpu_fetch_to_read(&soon->gy);
+        cpu_prefetch_read(&prefetch->x);
+        cpu_prefetch_read(&prefetch->gy);
         int64_t lo = max64(y0, tap->down.first), hi = min64(y1, tap->down.end), at = tap->across.first * g * vw;
         if (lo < hi && tap->across.first < tap->across.end)
-            kernel[nv]((size_t)(hi - lo), (size_t)((tap->across.end - tap->across.first) * g), x + tap->off + lo * line + at,
-                       (size_t)line, gy + lo * row + at, (size_t)row, (size_t)(d->gy.pad.hp * row), e, (size_t)(nv * vw), 1);
+            kernel[nv]((size_t)(hi - lo), (size_t)((tap->across.end - tap->across.first) * g), x + tap->off + lo * x_row + at,
+                       (size_t)x_row, gy + lo * row + at, (size_t)row, (size_t)(d->gy.pad.hp * row), e, (size_t)(nv * vw), 1);
     }
 }
 
 /* Sums of a group of images: panels p0 .. p1 - 1 of results, which gy holds. */
-static void group_sums(const dw_block *d, const cpu_ctx *c, int64_t p0, int64_t p1, float *e, dw_soon *soon)
+static void group_sums(const dw_block *d, const cpu_ctx *c, int64_t p0, int64_t p1, float *e, dw_prefetch *prefetch)
 {
     int64_t vw = c->isa->vw, row = d->gy.pad.wp * d->gy.g, lines = d->gy.pad.hp, stretch = max64(STRETCH / row, 1);
-    const float *gy = (const float *)(const void *)(c->mine + d->at_gy), *x = (const float *)(const void *)c->mine;
+    const float *gy = (const float *)(const void *)(c->thread_ws + d->at_gy), *x = (const float *)(const void *)c->thread_ws;
     int64_t calls = d->x.p.blocks * (p1 - p0) * ((lines + stretch - 1) / stretch) * d->taps;
-    cpu_soon_in(&soon->x, calls);
-    cpu_soon_in(&soon->gy, calls);
+    cpu_prefetch_over(&prefetch->x, calls);
+    cpu_prefetch_over(&prefetch->gy, calls);
     for (int64_t b = 0; b < d->x.p.blocks; b++, x += cpu_grouped_block(&d->x, c->isa->vw))
         for (int64_t p = p0; p < p1; p++)
             for (int64_t y = 0; y < lines; y += stretch)
                 add_lines(d, c, min64(2, d->gy.p.blocks - 2 * p), y, min64(y + stretch, lines), x,
-                          gy + (p - p0) * 2 * lines * row * vw, e + sums_at(d, vw, b, p), soon);
+                          gy + (p - p0) * 2 * lines * row * vw, e + sums_at(d, vw, b, p), prefetch);
 }
 
 static void part_step(const void *args, const cpu_ctx *c)
 {
     const dw_block *d = args;
     int64_t lo, hi, n0, n1, p0, p1, vw = c->isa->vw, g = d->x.g;
-    float *plane = (float *)(void *)(c->mine + d->at_plane);
+    float *plane = (float *)(void *)(c->thread_ws + d->at_plane);
     cpu_part(d->cuts * d->ranges, c->tid, c->nt, &lo, &hi);
     for (int64_t t = lo; t < hi; t++) {
-        float *e = (float *)(void *)c->shared + (size_t)(t / d->ranges) * d->cut;
+        float *e = (float *)(void *)c->shared_ws + (size_t)(t / d->ranges) * d->cut_stride;
         cpu_part((d->images + g - 1) / g, (int)(t / d->ranges), (int)d->cuts, &n0, &n1);
         cpu_part((d->gy.p.blocks + 1) / 2, (int)(t % d->ranges), (int)d->ranges, &p0, &p1);
         int64_t o0 = 2 * p0, o1 = min64(2 * p1, d->gy.p.blocks);
@@ -118,11 +118,11 @@ static void part_step(const void *args, const cpu_ctx *c)
             memset(e + sums_at(d, vw, b, p0), 0, (size_t)((o1 - o0) * d->taps * vw * vw) * 4);
         for (int64_t i = n0; i < n1; i++) {
             int64_t n = min64(g, d->images - i * g);
-            cpu_grouped_in(c, &d->x, i * g, n, 0, d->x.p.blocks, plane, c->mine + d->at_tmp, (float *)(void *)c->mine);
-            cpu_grouped_in(c, &d->gy, i * g, n, o0, o1, plane, c->mine + d->at_tmp, (float *)(void *)(c->mine + d->at_gy));
+            cpu_grouped_in(c, &d->x, i * g, n, 0, d->x.p.blocks, plane, c->thread_ws + d->at_tmp, (float *)(void *)c->thread_ws);
+            cpu_grouped_in(c, &d->gy, i * g, n, o0, o1, plane, c->thread_ws + d->at_tmp, (float *)(void *)(c->thread_ws + d->at_gy));
             int64_t next = (i + 1) * g, end = i + 1 < n1 ? min64(next + g, d->images) : next;
-            dw_soon soon = {images_soon(c, &d->x.p, next, end), images_soon(c, &d->gy.p, next, end)};
-            group_sums(d, c, p0, p1, e, &soon);
+            dw_prefetch prefetch = {images_prefetch(c, &d->x.p, next, end), images_prefetch(c, &d->gy.p, next, end)};
+            group_sums(d, c, p0, p1, e, &prefetch);
         }
     }
 }
@@ -135,9 +135,9 @@ static void sum_step(const void *args, const cpu_ctx *c)
     size_t n = (size_t)(c->isa->vw * d->gy.p.blocks * c->isa->vw);
     cpu_part(d->taps * d->x.p.blocks, c->tid, c->nt, &lo, &hi);
     for (int64_t t = lo; t < hi; t++) {
-        float *e = (float *)(void *)c->shared + (size_t)t * n;
+        float *e = (float *)(void *)c->shared_ws + (size_t)t * n;
         for (int64_t p = 1; p < d->cuts; p++)
-            c->isa->add(e, e + (size_t)p * d->cut, n);
+            c->isa->add(e, e + (size_t)p * d->cut_stride, n);
     }
 }
 
@@ -146,13 +146,13 @@ static void finish_step(const void *args, const cpu_ctx *c)
 {
     const dw_block *d = args;
     int64_t lo, hi, vw = c->isa->vw, ob = d->gy.p.blocks, cb = d->x.p.blocks;
-    float *taps = (float *)(void *)c->mine;
+    float *taps = (float *)(void *)c->thread_ws;
     cpu_part(cb * ob, c->tid, c->nt, &lo, &hi);
     for (int64_t i = lo; i < hi; i++) {
-        int64_t b = i / ob, o = i % ob, nc = min64(vw, d->c - b * vw), wide = min64(2, ob - o / 2 * 2) * vw;
-        const float *e = (const float *)(const void *)c->shared + sums_at(d, vw, b, o / 2) + o % 2 * vw;
-        for (int64_t t = 0; t < d->taps; t++, e += vw * wide)
-            c->isa->spread(taps + t * vw, (size_t)(d->taps * vw), e, (size_t)wide, (size_t)nc);
+        int64_t b = i / ob, o = i % ob, nc = min64(vw, d->c - b * vw), panel_width = min64(2, ob - o / 2 * 2) * vw;
+        const float *e = (const float *)(const void *)c->shared_ws + sums_at(d, vw, b, o / 2) + o % 2 * vw;
+        for (int64_t t = 0; t < d->taps; t++, e += vw * panel_width)
+            c->isa->spread(taps + t * vw, (size_t)(d->taps * vw), e, (size_t)panel_width, (size_t)nc);
         cpu_taps_out(c, taps, d->taps, nc, min64(vw, d->o - o * vw), taps + d->taps * vw * vw,
                      (char *)cpu_at(c, d->gw) + (o * vw * d->c + b * vw) * d->taps * yk_dtype_bytes(d->dtype), d->c * d->taps,
                      d->dtype, d->accumulate);
@@ -165,25 +165,25 @@ static void set_scratch(cpu_build *b, dw_block *d)
 {
     int64_t vw = b->isa->vw, pixels = d->x.p.height * d->x.p.width, result = d->gy.p.height * d->gy.p.width;
     size_t plane = (size_t)(((pixels > result ? pixels : result) + vw) * vw) * 4;
-    d->cut = (size_t)(d->taps * d->x.p.blocks * d->gy.p.blocks * vw * vw);
-    d->cuts = min64(min64(MOST_CUTS, (d->images + d->x.g - 1) / d->x.g), SUMS_BYTES / (int64_t)(d->cut * 4));
+    d->cut_stride = (size_t)(d->taps * d->x.p.blocks * d->gy.p.blocks * vw * vw);
+    d->cuts = min64(min64(MOST_CUTS, (d->images + d->x.g - 1) / d->x.g), SUMS_BYTES / (int64_t)(d->cut_stride * 4));
     d->cuts = d->cuts < 1 ? 1 : d->cuts;
     d->ranges = min64((LEAST_TASKS + d->cuts - 1) / d->cuts, (d->gy.p.blocks + 3) / 4);
     d->at_gy = cpu_round((size_t)(cpu_grouped_block(&d->x, b->isa->vw) * d->x.p.blocks) * 4, 4096) + 128;
     d->at_plane = d->at_gy + cpu_round((size_t)(cpu_grouped_block(&d->gy, b->isa->vw) * d->gy.p.blocks) * 4, 4096) + 128;
     d->at_tmp = d->at_plane + cpu_round(plane, 4096) + 128;
     size_t taps = (size_t)((2 * d->taps * vw + 1) * vw) * 4;
-    cpu_need_mine(b, d->at_tmp + plane > taps ? d->at_tmp + plane : taps);
-    cpu_need_shared(b, (size_t)d->cuts * d->cut * 4);
+    cpu_need_thread_ws(b, d->at_tmp + plane > taps ? d->at_tmp + plane : taps);
+    cpu_need_shared_ws(b, (size_t)d->cuts * d->cut_stride * 4);
 }
 
-/* Which of n grid points, `step` pixels apart, see one of `size` pixels at distance d. */
-static dw_span seen_at(int64_t d, int64_t n, int64_t step, int64_t size)
+/* Which of n grid points, `stride` pixels apart, see one of `size` pixels at distance d. */
+static dw_span seen_at(int64_t d, int64_t n, int64_t stride, int64_t size)
 {
     dw_span s = {0, n};
-    while (s.first < n && s.first * step + d < 0)
+    while (s.first < n && s.first * stride + d < 0)
         s.first++;
-    while (s.end > s.first && (s.end - 1) * step + d >= size)
+    while (s.end > s.first && (s.end - 1) * stride + d >= size)
         s.end--;
     return s;
 }
@@ -223,7 +223,7 @@ bool cpu_conv_dw_block(cpu_build *b, const yk_node *n, const conv_shape *s, cons
     set_scratch(b, d);
     cpu_emit(b, part_step, d, (double)(s->n * s->oh * s->ow) * (double)(s->c * s->o * v->taps) * 2 / 80);
     if (d->cuts > 1)
-        cpu_emit(b, sum_step, d, (double)((size_t)d->cuts * d->cut) * 0.2);
-    cpu_emit(b, finish_step, d, (double)d->cut);
+        cpu_emit(b, sum_step, d, (double)((size_t)d->cuts * d->cut_stride) * 0.2);
+    cpu_emit(b, finish_step, d, (double)d->cut_stride);
     return true;
 }

@@ -19,14 +19,14 @@ typedef struct direct_pair {
 
 typedef struct direct_args {
     conv_args a;
-    bool pairs;               /* bf16 pairs: channels two by two; of an odd last one, a pixel and that `beside` it */
-    int64_t beside;           /* from a tap to its neighbour in the line, source pixels; 0: there is none */
+    bool pairs;        /* bf16 pairs: channels two by two; of an odd last one, a pixel and that `beside` it */
+    int64_t neighbour; /* from a tap to its neighbour in the line, source pixels; 0: there is none */
     const direct_pair *pair;
     int mr, nr;
-    bool dense;               /* panels are whole lines of the grid, or whole parts of a line */
-    int64_t second;           /* words from a panel's first vector to the second one */
+    bool dense;     /* panels are whole lines of the grid, or whole parts of a line */
+    int64_t second; /* words from a panel's first vector to the second one */
     padding pad;
-    int64_t planes, words;    /* planes of an image (channels or pairs, times remainders); words of k */
+    int64_t planes, words; /* planes of an image (channels or pairs, times remainders); words of k */
     const int32_t *off;
     size_t at_a, at_acc, at_tmp; /* in the scratch: the image, packed weights, sums, rows */
 } direct_args;
@@ -55,14 +55,14 @@ static void pack_pairs(const direct_args *d, const uint16_t *w, uint32_t *to)
 static void pack_weights(const direct_args *d, const cpu_ctx *c, int64_t group)
 {
     const conv_args *a = &d->a;
-    const char *w = a->shared_w >= 0 ? c->shared + a->shared_w : cpu_at(c, a->w);
-    w += group * a->w_step * yk_dtype_bytes(a->dw);
+    const char *w = a->ws_w >= 0 ? c->shared_ws + a->ws_w : cpu_at(c, a->w);
+    w += group * a->w_stride * yk_dtype_bytes(a->dw);
     if (d->pairs) {
-        pack_pairs(d, (const uint16_t *)(const void *)w, (uint32_t *)(void *)(c->mine + d->at_a));
+        pack_pairs(d, (const uint16_t *)(const void *)w, (uint32_t *)(void *)(c->thread_ws + d->at_a));
         return;
     }
     cpu_src s = {.p = w, .ld = a->g.k, .dtype = a->dw, .kcontig = 1};
-    cpu_gemm_pack_rows(c->isa, &s, d->mr, a->g.m, a->g.k, c->mine + d->at_a, c->mine + d->at_tmp);
+    cpu_gemm_pack_rows(c->isa, &s, d->mr, a->g.m, a->g.k, c->thread_ws + d->at_a, c->thread_ws + d->at_tmp);
 }
 
 /* one padded plane, or a pair of them, of remainder (ry, rx) */
@@ -72,16 +72,16 @@ static void pad_plane(const direct_args *d, const view_at *at, int64_t c, int64_
     int64_t size = v->height * v->width * yk_dtype_bytes(v->dtype), cg = d->a.g.k / v->taps;
     const char *plane = at->p + c * size;
     for (int64_t y = 0; y < d->pad.hp; y++, to += d->pad.wp * 4) {
-        int64_t sy = (y + d->pad.miny) * v->sy + ry, shift = d->pad.minx * v->sx + rx;
+        int64_t sy = (y + d->pad.miny) * v->stride_y + ry, shift = d->pad.minx * v->stride_x + rx;
         if (!d->pairs) {
             cpu_view_row(at, plane, sy, 0, d->pad.wp, shift, to, false);
             continue;
         }
-        bool next = c + 1 < cg, two = next || d->beside;
+        bool next = c + 1 < cg, two = next || d->neighbour;
         char *second = tmp + cpu_round((size_t)d->pad.wp * 2, 64);
         cpu_view_row(at, plane, sy, 0, d->pad.wp, shift, tmp, true);
         if (two)
-            cpu_view_row(at, next ? plane + size : plane, sy, 0, d->pad.wp, next ? shift : shift + d->beside, second, true);
+            cpu_view_row(at, next ? plane + size : plane, sy, 0, d->pad.wp, next ? shift : shift + d->neighbour, second, true);
         at->isa->strip_pairs((uint32_t *)(void *)to, (size_t)d->pad.wp, 0, (const uint16_t *)(const void *)tmp,
                              two ? (const uint16_t *)(const void *)second : NULL, (size_t)d->pad.wp);
     }
@@ -131,17 +131,17 @@ static void join_planes(const direct_args *d, const view_at *at, int64_t c, uint
 static void pad_image(const direct_args *d, const view_at *at, const cpu_ctx *c)
 {
     const view *v = &d->a.v;
-    char *to = c->mine;
-    int64_t step = d->pairs ? 2 : 1, cg = d->a.g.k / v->taps, planes = 0;
-    if (d->pairs && !d->beside && v->sy == 2 && v->sx == 2)
+    char *to = c->thread_ws;
+    int64_t channel_step = d->pairs ? 2 : 1, cg = d->a.g.k / v->taps, planes = 0;
+    if (d->pairs && !d->neighbour && v->stride_y == 2 && v->stride_x == 2)
         planes = 4;
-    else if (d->pairs && !d->beside && v->sy == 1 && v->sx == 1 && d->pad.minx <= 0 && d->pad.wp + d->pad.minx > 0)
+    else if (d->pairs && !d->neighbour && v->stride_y == 1 && v->stride_x == 1 && d->pad.minx <= 0 && d->pad.wp + d->pad.minx > 0)
         planes = 1;
     for (int64_t ch = 0; planes && ch < cg; ch += 2, to += planes * d->pad.hp * d->pad.wp * 4)
         (planes == 4 ? split_planes : join_planes)(d, at, ch, (uint32_t *)(void *)to);
-    for (int64_t ch = 0; !planes && ch < cg; ch += step)
-        for (int64_t r = 0; r < v->sy * v->sx; r++, to += d->pad.hp * d->pad.wp * 4)
-            pad_plane(d, at, ch, r / v->sx, r % v->sx, c->mine + d->at_tmp, to);
+    for (int64_t ch = 0; !planes && ch < cg; ch += channel_step)
+        for (int64_t r = 0; r < v->stride_y * v->stride_x; r++, to += d->pad.hp * d->pad.wp * 4)
+            pad_plane(d, at, ch, r / v->stride_x, r % v->stride_x, c->thread_ws + d->at_tmp, to);
 }
 
 /* sums of a block of columns go to their rows of the result; columns between rows are dropped */
@@ -158,11 +158,11 @@ static void put_block(const direct_args *d, const conv_run *r, int64_t image, in
     for (int64_t p = p0; p < p0 + n;) {
         int64_t y = p / d->pad.wp, x = p % d->pad.wp, left = d->pad.wp - x < p0 + n - p ? d->pad.wp - x : p0 + n - p;
         int64_t run = a->v.gw - x < left ? a->v.gw - x : left;
-        char *row = base + (y * a->step_y + a->at_y) * a->ow * item;
+        char *row = base + (y * a->stride_y + a->first_y) * a->ow * item;
         for (int64_t m = 0; run > 0 && m < a->g.m; m++) {
             const float *from = acc + m * ld + p - p0;
-            if (a->step_x == 1)
-                from_f32(row + m * plane + (x + a->at_x) * item, from, a->dy, (size_t)run);
+            if (a->stride_x == 1)
+                from_f32(row + m * plane + (x + a->first_x) * item, from, a->dy, (size_t)run);
             else
                 cpu_conv_put(r, row + m * plane, x, from, run);
         }
@@ -180,9 +180,9 @@ static void direct_image(const direct_args *d, const conv_run *r, int64_t image)
 {
     const cpu_ctx *c = r->c;
     const cpu_taps_kernel *kernel = d->pairs ? c->isa->pair_taps : c->isa->f32_taps;
-    const uint32_t *pa = (const uint32_t *)(const void *)(c->mine + d->at_a);
-    const uint32_t *img = (const uint32_t *)(const void *)c->mine;
-    float *acc = (float *)(void *)(c->mine + d->at_acc);
+    const uint32_t *pa = (const uint32_t *)(const void *)(c->thread_ws + d->at_a);
+    const uint32_t *img = (const uint32_t *)(const void *)c->thread_ws;
+    float *acc = (float *)(void *)(c->thread_ws + d->at_acc);
     int64_t width = PANELS * d->nr, m = d->a.g.m, all = d->dense ? d->a.v.gh * d->a.v.gw : d->pad.cols;
     for (int64_t p = 0; p < all; p += width) {
         int64_t n = all - p < width ? all - p : width;
@@ -225,7 +225,7 @@ padding cpu_padding_of(const view *v)
     padding p = {.miny = INT32_MAX, .minx = INT32_MAX};
     int64_t maxy = INT32_MIN, maxx = INT32_MIN;
     for (int32_t t = 0; t < v->taps; t++) {
-        int64_t fy = floor_div(v->dy[t], v->sy), fx = floor_div(v->dx[t], v->sx);
+        int64_t fy = floor_div(v->dy[t], v->stride_y), fx = floor_div(v->dx[t], v->stride_x);
         p.miny = fy < p.miny ? fy : p.miny;
         p.minx = fx < p.minx ? fx : p.minx;
         maxy = fy > maxy ? fy : maxy;
@@ -239,9 +239,9 @@ padding cpu_padding_of(const view *v)
 
 int64_t cpu_padding_offset(const view *v, const padding *p, int64_t c, int64_t t)
 {
-    int64_t fy = floor_div(v->dy[t], v->sy), fx = floor_div(v->dx[t], v->sx);
-    int64_t rest = (v->dy[t] - fy * v->sy) * v->sx + v->dx[t] - fx * v->sx;
-    return ((c * v->sy * v->sx + rest) * p->hp + fy - p->miny) * p->wp + fx - p->minx;
+    int64_t fy = floor_div(v->dy[t], v->stride_y), fx = floor_div(v->dx[t], v->stride_x);
+    int64_t rest = (v->dy[t] - fy * v->stride_y) * v->stride_x + v->dx[t] - fx * v->stride_x;
+    return ((c * v->stride_y * v->stride_x + rest) * p->hp + fy - p->miny) * p->wp + fx - p->minx;
 }
 
 /* The words of k in bf16, their number; off, pair: NULL to count. Taps of an odd last channel go by twos where neighbours
@@ -250,13 +250,13 @@ static int64_t set_pairs(direct_args *d, int32_t *off, direct_pair *pair)
 {
     const view *v = &d->a.v;
     int64_t cg = d->a.g.k / v->taps, n = 0;
-    d->beside = 0;
+    d->neighbour = 0;
     for (int64_t c = 0; c < cg; c += 2)
         for (int32_t t = 0, used; t < v->taps; t += used, n++) {
-            int64_t apart = t + 1 < v->taps && v->dy[t] == v->dy[t + 1] ? v->dx[t + 1] - v->dx[t] : 0;
-            bool two = c + 1 == cg && apart && (!d->beside || d->beside == apart);
+            int64_t tap_distance = t + 1 < v->taps && v->dy[t] == v->dy[t + 1] ? v->dx[t + 1] - v->dx[t] : 0;
+            bool two = c + 1 == cg && tap_distance && (!d->neighbour || d->neighbour == tap_distance);
             if (two)
-                d->beside = apart;
+                d->neighbour = tap_distance;
             used = two ? 2 : 1;
             if (!off)
                 continue;
@@ -272,7 +272,7 @@ static void set_geometry(direct_args *d)
     const view *v = &d->a.v;
     int64_t cg = d->a.g.k / v->taps, channels = d->pairs ? (cg + 1) / 2 : cg;
     d->pad = cpu_padding_of(v);
-    d->planes = channels * v->sy * v->sx;
+    d->planes = channels * v->stride_y * v->stride_x;
     d->words = d->pairs ? set_pairs(d, NULL, NULL) : channels * v->taps;
 }
 
@@ -309,7 +309,7 @@ bool cpu_conv_direct(cpu_build *b, const conv_args *a, double work)
     d->mr = a->g.mr;
     d->nr = 2 * b->isa->vw;
     set_geometry(d);
-    d->dense = a->step_y == 1 && a->step_x == 1 && a->oh == a->v.gh && a->ow == a->v.gw && is_dense(b->isa, a->oh, a->ow);
+    d->dense = a->stride_y == 1 && a->stride_x == 1 && a->oh == a->v.gh && a->ow == a->v.gw && is_dense(b->isa, a->oh, a->ow);
     d->second = d->dense && a->ow == b->isa->vw ? d->pad.wp : b->isa->vw;
     if (!suits(d))
         return false;
@@ -327,7 +327,7 @@ bool cpu_conv_direct(cpu_build *b, const conv_args *a, double work)
     d->at_a = cpu_round((size_t)(d->planes * d->pad.hp * d->pad.wp + 64) * 4, 4096) + 128;
     d->at_acc = d->at_a + cpu_round((size_t)(a->g.m * d->words) * 4 + 256, 4096) + 128;
     d->at_tmp = d->at_acc + cpu_round((size_t)(a->g.m * PANELS * d->nr) * 4, 4096) + 128;
-    cpu_need_mine(b, d->at_tmp + (line > strip ? line : strip) + 128);
+    cpu_need_thread_ws(b, d->at_tmp + (line > strip ? line : strip) + 128);
     cpu_emit(b, direct_step, d, work);
     return true;
 }

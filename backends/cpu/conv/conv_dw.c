@@ -2,7 +2,7 @@
 /*
  * The weight gradient from padded images (see conv_direct.c): gw'[(c,t), o] = sum_q x[c, q + off(t)] gy[q, o]. The rows
  * of the first operand are read in the image itself. Where lines of gy fill vectors and results are few, so is gy, with
- * positions in the lanes (kern_span.h; widened a few planes at a time where its type is not the kernel's); else it is
+ * positions in the lanes (kern_span.inc; widened a few planes at a time where its type is not the kernel's); else it is
  * transposed, with zeros between its rows. Sums of a fixed share of the images are kept apart and added in order.
  */
 #include <string.h>
@@ -15,52 +15,52 @@
 #define SPAN_BYTES (128 << 10) /* of all sums, a vector each */
 #define KC 256 /* words of k at a time, in whole lines: the panel of gy stays in the first cache */
 
-typedef struct lines_args {
+typedef struct row_dw {
     dw_args a;
     padding pad;
-    bool pairs, spans; /* spans: positions in the lanes */
+    bool pairs, spans;              /* spans: positions in the lanes */
     int64_t images, cuts, rows, cg; /* rows: (c,t) of a group */
     int64_t item, outs;             /* bytes of an image's number; o rounded up to whole vectors */
     int64_t line, gap, lines;       /* words of k of a padded line, those of its padding; lines at a time */
     int mr;
-    const int32_t *off;             /* of each row, numbers */
-    size_t at_gy, at_tmp;           /* in the scratch: the image, gy' or spans' sums, a line of gy' */
-} lines_args;
+    const int32_t *off;   /* of each row, numbers */
+    size_t at_gy, at_tmp; /* in the scratch: the image, gy' or spans' sums, a line of gy' */
+} row_dw;
 
 /* whether the kernels take gy's numbers as they are; else they are widened */
-static bool reads_gy(const lines_args *d)
+static bool reads_gy(const row_dw *d)
 {
     return d->pairs || d->a.gv.dtype == YK_F32;
 }
 
-static void pad_planes(const lines_args *d, const view_at *at, char *to)
+static void pad_planes(const row_dw *d, const view_at *at, char *to)
 {
     const view *v = &d->a.v;
     for (int64_t c = 0; c < d->cg; c++)
-        for (int64_t r = 0; r < v->sy * v->sx; r++)
+        for (int64_t r = 0; r < v->stride_y * v->stride_x; r++)
             for (int64_t y = 0; y < d->pad.hp; y++, to += d->pad.wp * d->item)
                 cpu_view_row(at, at->p + c * v->height * v->width * yk_dtype_bytes(v->dtype),
-                             (y + d->pad.miny) * v->sy + r / v->sx, 0, d->pad.wp, d->pad.minx * v->sx + r % v->sx, to,
-                             d->pairs);
+                             (y + d->pad.miny) * v->stride_y + r / v->stride_x, 0, d->pad.wp,
+                             d->pad.minx * v->stride_x + r % v->stride_x, to, d->pairs);
     memset(to, 0, 256);
 }
 
 /* Line y of columns o0 .. o0 + n - 1 of gy', k-major, w words apart, with zeros where the image has padding. */
-static void pack_line(const lines_args *d, const view_at *at, const cpu_ctx *c, int64_t o0, int64_t n, int64_t w, int64_t y,
+static void pack_line(const row_dw *d, const view_at *at, const cpu_ctx *c, int64_t o0, int64_t n, int64_t w, int64_t y,
                       uint32_t *to)
 {
     const view *v = &d->a.gv;
     int64_t item = yk_dtype_bytes(v->dtype), size = v->height * v->width * item, words = d->pairs ? v->gw / 2 : v->gw;
     const char *from = at->p + o0 * size + y * v->gw * item;
     int64_t ahead = d->lines * v->gw * item + (y + d->lines < v->gh ? 0 : (v->channels - 1) * size); /* of the next image, then */
-    char *tmp = c->mine + d->at_tmp;
+    char *tmp = c->thread_ws + d->at_tmp;
     for (int64_t i = 0; i < n; i++) /* planes lie pages apart: no processor fetches their lines by itself */
         for (int64_t k = 0; k < v->gw * item; k += 64)
             __builtin_prefetch(from + i * size + ahead + k, 0, 2);
     if (reads_gy(d)) {
         c->isa->transpose(to, (size_t)w, from, (size_t)size, (size_t)n, (size_t)words);
     } else if (v->dtype == YK_BF16) {
-        c->isa->transpose_half(to, (size_t)w, from, (size_t)size, (size_t)n, (size_t)words);
+        c->isa->transpose_bf16(to, (size_t)w, from, (size_t)size, (size_t)n, (size_t)words);
     } else {
         for (int64_t i = 0; i < n; i++)
             c->isa->to_f32((float *)(void *)tmp + i * words, from + i * size, v->dtype, (size_t)words);
@@ -72,44 +72,44 @@ static void pack_line(const lines_args *d, const view_at *at, const cpu_ctx *c, 
 }
 
 /* lines y0 .. y1 - 1 of columns o .. o + w - 1 */
-static void add_lines(const lines_args *d, const cpu_ctx *c, const view_at *gy, int64_t o, int64_t w, int64_t y0, int64_t y1,
+static void add_lines(const row_dw *d, const cpu_ctx *c, const view_at *gy, int64_t o, int64_t w, int64_t y0, int64_t y1,
                       float *sums)
 {
-    const cpu_lines_kernel(*kernel)[3] = d->pairs ? c->isa->pair_lines : c->isa->f32_lines;
-    uint32_t *pb = (uint32_t *)(void *)(c->mine + d->at_gy);
+    const cpu_unpacked_kernel(*kernel)[3] = d->pairs ? c->isa->pair_unpacked : c->isa->f32_unpacked;
+    uint32_t *pb = (uint32_t *)(void *)(c->thread_ws + d->at_gy);
     int64_t n = d->a.g.m - o < w ? d->a.g.m - o : w, gap = y1 == d->a.gv.gh ? d->gap : 0;
     for (int64_t y = y0; y < y1; y++)
         pack_line(d, gy, c, o, n, w, y, pb + (y - y0) * d->line * w);
     for (int64_t r = 0; r < d->rows; r += d->mr) {
         int64_t rows = d->rows - r < d->mr ? d->rows - r : d->mr;
-        const char *line[9];
+        const char *x_row[9];
         for (int64_t i = 0; i < rows; i++)
-            line[i] = c->mine + d->off[r + i] * d->item + y0 * d->line * 4;
-        kernel[rows][w / c->isa->vw]((size_t)((y1 - y0) * d->line - gap), line, pb, sums + r * d->outs + o, (size_t)d->outs);
+            x_row[i] = c->thread_ws + d->off[r + i] * d->item + y0 * d->line * 4;
+        kernel[rows][w / c->isa->vw]((size_t)((y1 - y0) * d->line - gap), x_row, pb, sums + r * d->outs + o, (size_t)d->outs);
     }
 }
 
 /* n planes of gy from `o` on, as the kernel takes them: those that it cannot read where they lie are widened */
-static const char *span_planes(const lines_args *d, const cpu_ctx *c, const char *gy, int64_t o, int64_t n)
+static const char *span_planes(const row_dw *d, const cpu_ctx *c, const char *gy, int64_t o, int64_t n)
 {
     const view *v = &d->a.gv;
     int64_t size = v->height * v->width;
     gy += o * size * yk_dtype_bytes(v->dtype);
     if (reads_gy(d))
         return gy;
-    c->isa->to_f32((float *)(void *)(c->mine + d->at_tmp), gy, v->dtype, (size_t)(n * size));
-    return c->mine + d->at_tmp;
+    c->isa->to_f32((float *)(void *)(c->thread_ws + d->at_tmp), gy, v->dtype, (size_t)(n * size));
+    return c->thread_ws + d->at_tmp;
 }
 
 /* An image with positions in the lanes; sums[(c,t)][o] are vectors. */
-static void add_spans(const lines_args *d, const cpu_ctx *c, const char *gy, cpu_soon *soon, float *sums)
+static void add_spans(const row_dw *d, const cpu_ctx *c, const char *gy, cpu_prefetch *prefetch, float *sums)
 {
     const view *v = &d->a.gv;
     const cpu_spans_kernel(*kernel)[2] = d->pairs ? c->isa->pair_spans : c->isa->f32_spans;
     int64_t m = d->a.g.m, vw = c->isa->vw, strips = (d->rows + c->isa->span_rows - 1) / c->isa->span_rows;
-    size_t line = (size_t)(v->gw * d->item), apart = line * (size_t)v->gh;
-    cpu_spans s = {(size_t)v->gh, line / 4, (size_t)(d->pad.wp * d->item), line, apart};
-    cpu_soon_in(soon, strips * (m / SPAN_OUTS + m % SPAN_OUTS));
+    size_t row_pitch = (size_t)(v->gw * d->item), plane_pitch = row_pitch * (size_t)v->gh;
+    cpu_spans s = {(size_t)v->gh, row_pitch / 4, (size_t)(d->pad.wp * d->item), row_pitch, plane_pitch};
+    cpu_prefetch_over(prefetch, strips * (m / SPAN_OUTS + m % SPAN_OUTS));
     for (int64_t o = 0, n; o < m; o += n) {
         n = m - o < SPAN_OUTS ? 1 : SPAN_OUTS;
         const char *planes = span_planes(d, c, gy, o, n);
@@ -117,35 +117,35 @@ static void add_spans(const lines_args *d, const cpu_ctx *c, const char *gy, cpu
             int64_t r = d->rows * i / strips, rows = d->rows * (i + 1) / strips - r;
             const char *x[SPAN_ROWS];
             for (int64_t j = 0; j < rows; j++)
-                x[j] = c->mine + d->off[r + j] * d->item;
-            cpu_fetch_to_read(soon);
+                x[j] = c->thread_ws + d->off[r + j] * d->item;
+            cpu_prefetch_read(prefetch);
             kernel[rows][n > 1](&s, x, planes, sums + (r * m + o) * vw, (size_t)(m * vw));
         }
     }
 }
 
 /* images n0 .. n1 - 1 of a group, lanes added up in the end */
-static void span_images(const lines_args *d, const cpu_ctx *c, view_at x, const char *gy, int64_t n0, int64_t n1, float *to)
+static void span_images(const row_dw *d, const cpu_ctx *c, view_at x, const char *gy, int64_t n0, int64_t n1, float *to)
 {
     const dw_args *a = &d->a;
     int64_t xp = a->v.channels * a->v.height * a->v.width * yk_dtype_bytes(a->v.dtype), vw = c->isa->vw, m = a->g.m;
     int64_t plane = a->gv.height * a->gv.width * yk_dtype_bytes(a->gv.dtype), gp = a->gv.channels * plane;
-    float *sums = (float *)(void *)(c->mine + d->at_gy);
+    float *sums = (float *)(void *)(c->thread_ws + d->at_gy);
     memset(sums, 0, (size_t)(d->rows * m * vw) * 4);
     for (int64_t n = n0; n < n1; n++, x.p += xp, gy += gp) {
-        cpu_soon soon = {gy + gp, n + 1 < n1 ? gy + gp + m * plane : gy + gp, 0};
-        pad_planes(d, &x, c->mine);
-        add_spans(d, c, gy, &soon, sums);
+        cpu_prefetch prefetch = {gy + gp, n + 1 < n1 ? gy + gp + m * plane : gy + gp, 0};
+        pad_planes(d, &x, c->thread_ws);
+        add_spans(d, c, gy, &prefetch, sums);
     }
     for (int64_t r = 0; r < d->rows; r++)
         for (int64_t o = 0; o < m; o++, sums += vw)
             to[r * d->outs + o] = cpu_rows_of(c->isa, YK_F32)->sum(sums, (size_t)vw);
 }
 
-static void one_image(const lines_args *d, const cpu_ctx *c, const view_at *x, const view_at *gy, float *sums)
+static void one_image(const row_dw *d, const cpu_ctx *c, const view_at *x, const view_at *gy, float *sums)
 {
     int64_t vw = c->isa->vw, gh = d->a.gv.gh;
-    pad_planes(d, x, c->mine);
+    pad_planes(d, x, c->thread_ws);
     for (int64_t o = 0, w; o < d->outs; o += w) {
         w = d->outs - o < 2 * vw ? vw : 2 * vw;
         for (int64_t y = 0; y < gh; y += d->lines)
@@ -153,16 +153,16 @@ static void one_image(const lines_args *d, const cpu_ctx *c, const view_at *x, c
     }
 }
 
-static void lines_step(const void *args, const cpu_ctx *c)
+static void row_dw_step(const void *args, const cpu_ctx *c)
 {
-    const lines_args *d = args;
+    const row_dw *d = args;
     const dw_args *a = &d->a;
     int64_t lo, hi, xp = a->v.height * a->v.width * yk_dtype_bytes(a->v.dtype);
     int64_t gp = a->gv.height * a->gv.width * yk_dtype_bytes(a->gv.dtype), size = d->rows * d->outs;
     cpu_part(a->groups * d->cuts, c->tid, c->nt, &lo, &hi);
     for (int64_t t = lo; t < hi; t++) {
         int64_t group = t / d->cuts, n0, n1;
-        float *sums = (float *)(void *)c->shared + t * size;
+        float *sums = (float *)(void *)c->shared_ws + t * size;
         memset(sums, 0, (size_t)size * 4);
         cpu_part(d->images, (int)(t % d->cuts), (int)d->cuts, &n0, &n1);
         view_at x = {&a->v, c->isa, (const char *)cpu_at(c, a->x) + (n0 * a->v.channels + group * d->cg) * xp, 0};
@@ -175,11 +175,11 @@ static void lines_step(const void *args, const cpu_ctx *c)
 }
 
 /* gw[g][o][(c,t)] = the cuts' sums in order */
-static void lines_combine_step(const void *args, const cpu_ctx *c)
+static void row_dw_combine_step(const void *args, const cpu_ctx *c)
 {
-    const lines_args *d = args;
+    const row_dw *d = args;
     const dw_args *a = &d->a;
-    const float *part = (const float *)(const void *)c->shared;
+    const float *part = (const float *)(const void *)c->shared_ws;
     int64_t lo, hi, item = yk_dtype_bytes(a->dtype), m = a->g.m, size = d->rows * d->outs;
     cpu_part(a->groups * m, c->tid, c->nt, &lo, &hi);
     for (int64_t t = lo; t < hi; t++)
@@ -198,7 +198,7 @@ static void lines_combine_step(const void *args, const cpu_ctx *c)
 }
 
 /* Whether lines of gy fill vectors nearly, and all sums the scratch. */
-static bool suits_spans(const cpu_isa *isa, const lines_args *d)
+static bool suits_spans(const cpu_isa *isa, const row_dw *d)
 {
     int64_t bytes = d->a.gv.gw * d->item, vector = isa->vw * 4, whole = (bytes + vector - 1) / vector * vector;
     return bytes % 4 == 0 && whole * 10 <= bytes * 12 && d->rows * d->a.g.m * vector <= SPAN_BYTES;
@@ -206,7 +206,7 @@ static bool suits_spans(const cpu_isa *isa, const lines_args *d)
 
 bool cpu_conv_dw_direct(cpu_build *b, const dw_args *a, int64_t images, double work)
 {
-    lines_args *d = cpu_args(b, sizeof *d);
+    row_dw *d = cpu_args(b, sizeof *d);
     if (!d)
         return true;
     const view *v = &a->v;
@@ -225,7 +225,7 @@ bool cpu_conv_dw_direct(cpu_build *b, const dw_args *a, int64_t images, double w
     d->outs = (int64_t)cpu_round((size_t)a->g.m, (size_t)b->isa->vw);
     int64_t most = b->isa->vw == 16 ? 9 : 6, strips = (d->rows + most - 1) / most;
     d->mr = (int)((d->rows + strips - 1) / strips);
-    int64_t pixels = d->cg * v->sy * v->sx * d->pad.hp * d->pad.wp;
+    int64_t pixels = d->cg * v->stride_y * v->stride_x * d->pad.hp * d->pad.wp;
     if (images < 4 || a->g.mode == CPU_GEMM_TILE || d->rows * d->outs * a->groups > 160 << 10 || pixels > 512 << 10 ||
         d->pad.cols * 10 > v->gh * v->gw * 17)
         return false;
@@ -239,10 +239,10 @@ bool cpu_conv_dw_direct(cpu_build *b, const dw_args *a, int64_t images, double w
     d->spans = suits_spans(b->isa, d);
     int64_t vectors = d->spans ? d->rows * a->g.m : d->lines * d->line * 2;
     d->at_tmp = d->at_gy + cpu_round((size_t)(vectors * b->isa->vw) * 4 + 256, 4096) + 128;
-    int64_t wide = reads_gy(d) ? 0 : d->spans ? a->gv.height * a->gv.width * SPAN_OUTS : v->gw * 2 * b->isa->vw;
-    cpu_need_mine(b, d->at_tmp + (size_t)wide * 4 + 256);
-    cpu_need_shared(b, (size_t)(d->cuts * a->groups * d->rows * d->outs) * 4);
-    cpu_emit(b, lines_step, d, work);
-    cpu_emit(b, lines_combine_step, d, (double)(d->cuts * a->groups * d->rows * d->outs) * 1.5);
+    int64_t widened = reads_gy(d) ? 0 : d->spans ? a->gv.height * a->gv.width * SPAN_OUTS : v->gw * 2 * b->isa->vw;
+    cpu_need_thread_ws(b, d->at_tmp + (size_t)widened * 4 + 256);
+    cpu_need_shared_ws(b, (size_t)(d->cuts * a->groups * d->rows * d->outs) * 4);
+    cpu_emit(b, row_dw_step, d, work);
+    cpu_emit(b, row_dw_combine_step, d, (double)(d->cuts * a->groups * d->rows * d->outs) * 1.5);
     return true;
 }

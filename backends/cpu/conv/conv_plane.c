@@ -10,20 +10,20 @@
 void cpu_plane_in(const cpu_ctx *c, const cpu_planes *s, int64_t image, int64_t block, int64_t first, int64_t lines, void *tmp,
                   float *to)
 {
-    int64_t size = s->height * s->width, pixels = lines * s->width, wide = c->isa->vw << s->pairs;
-    int64_t left = s->channels - block * wide, n = left < wide ? left : wide, at = s->twins ? 2 * image : image;
+    int64_t size = s->height * s->width, pixels = lines * s->width, lanes = c->isa->vw << s->pairs;
+    int64_t left = s->channels - block * lanes, n = left < lanes ? left : lanes, at = s->image_pairs ? 2 * image : image;
     size_t vw = (size_t)c->isa->vw;
     const char *plane = cpu_at(c, s->at);
-    plane += ((at * s->channels + block * wide) * size + first * s->width) * yk_dtype_bytes(s->dtype);
-    const uint16_t *half = (const uint16_t *)(const void *)plane;
+    plane += ((at * s->channels + block * lanes) * size + first * s->width) * yk_dtype_bytes(s->dtype);
+    const uint16_t *src16 = (const uint16_t *)(const void *)plane;
     if (s->pairs) {
-        c->isa->transpose_pairs((uint32_t *)(void *)to, vw, half, half + size, (size_t)(2 * size), (size_t)((n + 1) / 2),
+        c->isa->transpose_pairs((uint32_t *)(void *)to, vw, src16, src16 + size, (size_t)(2 * size), (size_t)((n + 1) / 2),
                                 (size_t)(n / 2), (size_t)pixels);
-    } else if (s->twins) {
-        c->isa->transpose_pairs((uint32_t *)(void *)to, vw, half, half + s->channels * size, (size_t)size, (size_t)n,
-                                (size_t)(at + 1 < s->twins ? n : 0), (size_t)pixels);
+    } else if (s->image_pairs) {
+        c->isa->transpose_pairs((uint32_t *)(void *)to, vw, src16, src16 + s->channels * size, (size_t)size, (size_t)n,
+                                (size_t)(at + 1 < s->image_pairs ? n : 0), (size_t)pixels);
     } else if (s->dtype == YK_BF16) {
-        c->isa->planes_in(to, half, (size_t)size, (size_t)n, (size_t)pixels);
+        c->isa->planes_in(to, src16, (size_t)size, (size_t)n, (size_t)pixels);
     } else if (s->dtype == YK_F32) {
         c->isa->transpose((uint32_t *)(void *)to, vw, plane, (size_t)size * 4, (size_t)n, (size_t)pixels);
     } else {
@@ -54,22 +54,23 @@ void cpu_plane_out(const cpu_ctx *c, const float *from, int64_t pixels, int64_t 
 static void spread_line(const cpu_ctx *c, const cpu_grouped *s, const float *plane, const float *zero, int64_t y, int64_t rx,
                         float *to)
 {
-    int64_t vw = c->isa->vw, step = s->g * vw, wp = s->pad.wp, width = s->p.width, first = s->pad.minx * s->sx + rx;
-    int64_t lo = first < 0 ? (-first + s->sx - 1) / s->sx : 0, hi = first >= width ? 0 : (width - 1 - first) / s->sx + 1;
+    int64_t vw = c->isa->vw, stride = s->g * vw, wp = s->pad.wp, width = s->p.width, first = s->pad.minx * s->stride_x + rx;
+    int64_t lo = first < 0 ? (-first + s->stride_x - 1) / s->stride_x : 0,
+            hi = first >= width ? 0 : (width - 1 - first) / s->stride_x + 1;
     if (y < 0 || y >= s->p.height)
         hi = lo = 0;
     lo = lo < wp ? lo : wp;
     hi = hi < lo ? lo : hi < wp ? hi : wp;
-    c->isa->spread(to, (size_t)step, zero, 0, (size_t)lo);
+    c->isa->spread(to, (size_t)stride, zero, 0, (size_t)lo);
     if (lo < hi)
-        c->isa->spread(to + lo * step, (size_t)step, plane + (y * width + first + lo * s->sx) * vw, (size_t)(s->sx * vw),
-                       (size_t)(hi - lo));
-    c->isa->spread(to + hi * step, (size_t)step, zero, 0, (size_t)(wp - hi));
+        c->isa->spread(to + lo * stride, (size_t)stride, plane + (y * width + first + lo * s->stride_x) * vw,
+                       (size_t)(s->stride_x * vw), (size_t)(hi - lo));
+    c->isa->spread(to + hi * stride, (size_t)stride, zero, 0, (size_t)(wp - hi));
 }
 
 int64_t cpu_grouped_block(const cpu_grouped *s, int vw)
 {
-    return s->sy * s->sx * s->pad.hp * s->pad.wp * s->g * vw;
+    return s->stride_y * s->stride_x * s->pad.hp * s->pad.wp * s->g * vw;
 }
 
 void cpu_grouped_in(const cpu_ctx *c, const cpu_grouped *s, int64_t image, int64_t n, int64_t b0, int64_t b1, float *plane,
@@ -82,19 +83,19 @@ void cpu_grouped_in(const cpu_ctx *c, const cpu_grouped *s, int64_t image, int64
             float *at = to + j * vw;
             if (j < n)
                 cpu_plane_in(c, &s->p, image + j, b, 0, s->p.height, tmp, plane);
-            for (int64_t r = 0; r < s->sy * s->sx; r++)
+            for (int64_t r = 0; r < s->stride_y * s->stride_x; r++)
                 for (int64_t y = 0; y < s->pad.hp; y++, at += line)
-                    spread_line(c, s, plane, zero, j < n ? (y + s->pad.miny) * s->sy + r / s->sx : -1, r % s->sx, at);
+                    spread_line(c, s, plane, zero, j < n ? (y + s->pad.miny) * s->stride_y + r / s->stride_x : -1, r % s->stride_x, at);
         }
 }
 
 void cpu_taps_out(const cpu_ctx *c, const float *taps, int64_t n_taps, int64_t nc, int64_t no, float *tmp, char *to,
-                  int64_t apart, int dtype, bool accumulate)
+                  int64_t stride, int dtype, bool accumulate)
 {
     int64_t n = n_taps * nc, item = yk_dtype_bytes((yk_dtype)dtype);
     float old[64];
     c->isa->transpose((uint32_t *)(void *)tmp, (size_t)n, taps, (size_t)c->isa->vw * 4, (size_t)n, (size_t)no);
-    for (int64_t i = 0; i < no; i++, tmp += n, to += apart * item) {
+    for (int64_t i = 0; i < no; i++, tmp += n, to += stride * item) {
         for (int64_t k = 0; accumulate && k < n; k += 64) {
             size_t m = (size_t)(n - k < 64 ? n - k : 64);
             c->isa->to_f32(old, to + k * item, dtype, m);

@@ -19,10 +19,10 @@ typedef struct wino_source {
     bool grad;
 } wino_source;
 
-/* Where the transformed tiles of a source lie: element e of channel block b, tile t at e * step + (b * tiles + t) * vw. */
+/* Where the transformed tiles of a source lie: element e of channel block b, tile t at e * stride + (b * tiles + t) * vw. */
 typedef struct wino_place {
     float *v;
-    size_t step;
+    size_t stride;
     int64_t tiles;
 } wino_place;
 
@@ -34,7 +34,7 @@ typedef struct wino_scratch {
 
 /* Room for `rows` rows of tiles of lines of at most `width` pixels. */
 wino_scratch cpu_wino_scratch(const cpu_isa *isa, size_t from, const wino_grid *g, int64_t rows, int64_t width);
-size_t cpu_wino_step(const cpu_isa *isa, int64_t blocks, int64_t tiles);
+size_t cpu_wino_stride(const cpu_isa *isa, int64_t blocks, int64_t tiles);
 /* Rows of tiles r0 .. r1 - 1, all channels, transformed; the scratch's zeros are set. */
 void cpu_wino_in(const wino_source *s, const wino_grid *g, const wino_scratch *t, const cpu_ctx *c, int64_t r0, int64_t r1,
                  const wino_place *to);

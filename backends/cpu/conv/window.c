@@ -40,7 +40,7 @@ static void unfold_row(const window_args *a, const float *x, int64_t ky, int64_t
 static void unfold_step(const void *args, const cpu_ctx *c)
 {
     const window_args *a = args;
-    float *buf = (float *)(void *)c->mine, *row = buf + a->h * a->w;
+    float *buf = (float *)(void *)c->thread_ws, *row = buf + a->h * a->w;
     int64_t lo, hi, taps = a->kh * a->kw, item = yk_dtype_bytes(a->dtype);
     cpu_part(a->n * a->c, c->tid, c->nt, &lo, &hi);
     for (int64_t p = lo; p < hi; p++) {
@@ -58,7 +58,7 @@ static void fold_step(const void *args, const cpu_ctx *c)
 {
     const window_args *a = args;
     int64_t lo, hi, taps = a->kh * a->kw, size = a->h * a->w, outs = a->oh * a->ow;
-    float *sum = (float *)(void *)c->mine, *buf = sum + size;
+    float *sum = (float *)(void *)c->thread_ws, *buf = sum + size;
     cpu_part(a->n * a->c, c->tid, c->nt, &lo, &hi);
     for (int64_t p = lo; p < hi; p++) {
         memset(sum, 0, (size_t)size * 4);
@@ -102,7 +102,7 @@ static cpu_planes planes_of(const cpu_ctx *c, const window_args *a, cpu_ref at, 
 static pool_run pool_of(const window_args *a, const cpu_ctx *c)
 {
     int64_t vw = c->isa->vw, image = a->h * a->w * vw, outs = a->oh * a->ow * vw;
-    float *x = (float *)(void *)c->mine, *y = x + image + vw * vw, *tmp = y + outs + vw * vw;
+    float *x = (float *)(void *)c->thread_ws, *y = x + image + vw * vw, *tmp = y + outs + vw * vw;
     return (pool_run){a, c, x, y, tmp, tmp + (image > outs ? image : outs) + vw * vw};
 }
 
@@ -230,7 +230,7 @@ void cpu_plan_pool(cpu_build *b, const yk_node *n)
         a->dtype = cpu_out(b, n, 0)->dtype;
         a->op = n->op;
         int64_t rows = 2 * a->h * a->w + 2 * a->oh * a->ow + 64, pool = pool_scratch(a, b->isa->vw);
-        cpu_need_mine(b, (size_t)(rows > pool ? rows : pool) * 4);
+        cpu_need_thread_ws(b, (size_t)(rows > pool ? rows : pool) * 4);
         cpu_emit(b, forms[i].fn, a, 3.0 * (double)(a->n * a->c * a->oh * a->ow * a->kh * a->kw));
     }
 }

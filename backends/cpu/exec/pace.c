@@ -3,7 +3,7 @@
 #include "backends/cpu/exec/pace.h"
 
 #define FIRST 64        /* runs before the first trial: one costs about two runs */
-#define SOON 16         /* runs before the next one where something has changed */
+#define RETRY 16         /* runs before the next one where something has changed */
 #define SELDOM 1024     /* runs between trials, at most */
 #define TRIAL 4         /* runs of a trial, fewer where these take as long already */
 #define BETTER 0.95     /* a level this much faster is kept */
@@ -53,7 +53,7 @@ static void trial_end(cpu_pace *p)
     const bool won = p->ns[p->other] < BETTER * p->ns[p->level];
     if (won)
         p->level = p->other;
-    p->wait = won ? SOON : p->wait < SELDOM / 4 ? 4 * p->wait : SELDOM;
+    p->wait = won ? RETRY : p->wait < SELDOM / 4 ? 4 * p->wait : SELDOM;
     p->settled = p->ns[p->level];
     p->runs = p->tried = 0;
 }
@@ -78,10 +78,10 @@ void cpu_pace_record(cpu_pace *p, int n, double ns)
     }
     level_add(&p->ns[p->level], ns);
     p->runs++;
-    if (p->settled == 0.0 && p->runs == SOON)
+    if (p->settled == 0.0 && p->runs == RETRY)
         p->settled = p->ns[p->level];
     if (p->settled > 0.0 && p->ns[p->level] > CHANGED * p->settled) {
         p->settled = p->ns[p->level];
-        p->wait = p->runs + SOON < p->wait ? p->runs + SOON : p->wait;
+        p->wait = p->runs + RETRY < p->wait ? p->runs + RETRY : p->wait;
     }
 }

@@ -19,7 +19,7 @@
 #define SPIN_LEAST_NS 20000
 #define SPIN_MOST_NS 200000
 #define SPINS 16 /* between two looks at the clock */
-#define TURN_NS 1000000 /* less than schedulers give a thread at a time */
+#define TIMESLICE_NS 1000000 /* less than schedulers give a thread at a time */
 #define TRIES 5  /* whose median a measurement is */
 
 typedef struct pool_worker {
@@ -194,7 +194,7 @@ static void pool_advance(cpu_pool *p, int worker)
 static void worker_yield(pool_worker *w)
 {
     const uint64_t now = cpu_now_ns();
-    if (now - w->on_core < TURN_NS)
+    if (now - w->on_core < TIMESLICE_NS)
         return;
     sched_yield();
     w->on_core = cpu_now_ns();

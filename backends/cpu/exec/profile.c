@@ -9,8 +9,8 @@
 
 #include "backends/cpu/exec/program.h"
 
-struct cpu_line {
-    cpu_line *next;
+struct cpu_profile_entry {
+    cpu_profile_entry *next;
     uint64_t ns, least, runs;
     char text[192];
 };
@@ -18,7 +18,7 @@ struct cpu_line {
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static bool on;
 static clockid_t which;
-static cpu_line *lines;
+static cpu_profile_entry *entries;
 
 void cpu_profile_begin(void)
 {
@@ -36,27 +36,27 @@ void cpu_profile_workers(int n)
 /* The longest line goes to the front of what is left: the list is short and this runs once. */
 static void print_longest(uint64_t total)
 {
-    cpu_line **best = &lines, *l;
-    for (cpu_line **at = &lines; *at; at = &(*at)->next)
+    cpu_profile_entry **best = &entries, *entry;
+    for (cpu_profile_entry **at = &entries; *at; at = &(*at)->next)
         if ((*at)->ns > (*best)->ns)
             best = at;
-    l = *best;
-    *best = l->next;
-    if (l->runs)
-        fprintf(stderr, "%10.3f ms %5.1f %% %8llu x %10.2f us (least %10.2f)  %s\n", (double)l->ns * 1e-6,
-                total ? 100.0 * (double)l->ns / (double)total : 0.0, (unsigned long long)l->runs,
-                (double)l->ns * 1e-3 / (double)l->runs, (double)l->least * 1e-3, l->text);
-    cpu_host->free(l);
+    entry = *best;
+    *best = entry->next;
+    if (entry->runs)
+        fprintf(stderr, "%10.3f ms %5.1f %% %8llu x %10.2f us (least %10.2f)  %s\n", (double)entry->ns * 1e-6,
+                total ? 100.0 * (double)entry->ns / (double)total : 0.0, (unsigned long long)entry->runs,
+                (double)entry->ns * 1e-3 / (double)entry->runs, (double)entry->least * 1e-3, entry->text);
+    cpu_host->free(entry);
 }
 
 void cpu_profile_end(void)
 {
     uint64_t total = 0;
-    for (const cpu_line *l = lines; l; l = l->next)
-        total += l->ns;
+    for (const cpu_profile_entry *entry = entries; entry; entry = entry->next)
+        total += entry->ns;
     if (on)
         fprintf(stderr, "cpu profile: %.3f ms in all\n", (double)total * 1e-6);
-    while (lines)
+    while (entries)
         print_longest(total);
 }
 
@@ -98,24 +98,24 @@ static void describe(writer *w, const cpu_build *b, const yk_node *n, uint32_t p
         put_value(w, cpu_in(b, n, i));
 }
 
-cpu_line *cpu_profile_line(const cpu_build *b, const yk_node *n, uint32_t part)
+cpu_profile_entry *cpu_profile_entry_of(const cpu_build *b, const yk_node *n, uint32_t part)
 {
-    char text[sizeof lines->text];
-    cpu_line *l;
+    char text[sizeof entries->text];
+    cpu_profile_entry *entry;
     if (!on)
         return NULL;
     writer w = {text, sizeof text, 0};
     describe(&w, b, n, part);
     pthread_mutex_lock(&lock);
-    for (l = lines; l && strcmp(l->text, text) != 0; l = l->next)
+    for (entry = entries; entry && strcmp(entry->text, text) != 0; entry = entry->next)
         ;
-    if (!l && (l = cpu_host->alloc(sizeof *l, 64)) != NULL) {
-        *l = (cpu_line){.next = lines};
-        memcpy(l->text, text, sizeof text);
-        lines = l;
+    if (!entry && (entry = cpu_host->alloc(sizeof *entry, 64)) != NULL) {
+        *entry = (cpu_profile_entry){.next = entries};
+        memcpy(entry->text, text, sizeof text);
+        entries = entry;
     }
     pthread_mutex_unlock(&lock);
-    return l;
+    return entry;
 }
 
 uint64_t cpu_profile_now(void)
@@ -127,16 +127,16 @@ uint64_t cpu_profile_now(void)
     return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
 }
 
-uint64_t cpu_profile_add(cpu_line *line, uint64_t since)
+uint64_t cpu_profile_add(cpu_profile_entry *entry, uint64_t since)
 {
-    if (!line)
+    if (!entry)
         return since;
     uint64_t now = cpu_profile_now();
     pthread_mutex_lock(&lock);
-    line->ns += now - since;
-    if (!line->runs || now - since < line->least)
-        line->least = now - since;
-    line->runs++;
+    entry->ns += now - since;
+    if (!entry->runs || now - since < entry->least)
+        entry->least = now - since;
+    entry->runs++;
     pthread_mutex_unlock(&lock);
     return now;
 }

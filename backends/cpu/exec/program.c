@@ -13,9 +13,9 @@
 typedef struct step {
     cpu_fn fn;
     const void *args;
-    cpu_line *line; /* where its time is counted, or NULL */
-    double work;    /* as in cpu_emit */
-    int pieces;     /* 1: not shared */
+    cpu_profile_entry *entry; /* where its time is counted, or NULL */
+    double work;              /* as in cpu_emit */
+    int pieces;               /* 1: not shared */
 } step;
 
 typedef struct chunk {
@@ -25,9 +25,9 @@ typedef struct chunk {
 
 struct cpu_prog {
     step *steps;
-    uint32_t n, room;
+    uint32_t n, cap;
     chunk *chunks;
-    size_t mine, shared;
+    size_t thread_ws, shared_ws;
     bool serial;
     double work;
     uint32_t n_slot;
@@ -59,21 +59,21 @@ void *cpu_args(cpu_build *b, size_t bytes)
 static bool steps_grow(cpu_build *b)
 {
     cpu_prog *p = b->p;
-    uint32_t room = p->room ? 2 * p->room : 64;
+    uint32_t cap = p->cap ? 2 * p->cap : 64;
     step *s;
-    if (p->n < p->room)
+    if (p->n < p->cap)
         return true;
-    s = cpu_host->alloc(room * sizeof *s, 64);
+    s = cpu_host->alloc(cap * sizeof *s, 64);
     if (!s) {
         b->status = YK_E_MEM;
-        cpu_host->fail("cpu", "no memory for a program of %u steps", (unsigned)room);
+        cpu_host->fail("cpu", "no memory for a program of %u steps", (unsigned)cap);
         return false;
     }
     if (p->n)
         memcpy(s, p->steps, p->n * sizeof *s);
     cpu_host->free(p->steps);
     p->steps = s;
-    p->room = room;
+    p->cap = cap;
     return true;
 }
 
@@ -85,7 +85,7 @@ void cpu_emit_pieces(cpu_build *b, cpu_fn fn, const void *args, double work, int
     if (b->nt == 1 || work < SERIAL_NS)
         pieces = 1;
     pieces = pieces > CPU_PIECES_MOST ? CPU_PIECES_MOST : pieces;
-    p->steps[p->n++] = (step){fn, args, b->node ? cpu_profile_line(b, b->node, ++b->part) : NULL, work, (int)pieces};
+    p->steps[p->n++] = (step){fn, args, b->node ? cpu_profile_entry_of(b, b->node, ++b->part) : NULL, work, (int)pieces};
     p->serial = p->serial && pieces == 1;
     p->work += work;
 }
@@ -95,16 +95,16 @@ void cpu_emit(cpu_build *b, cpu_fn fn, const void *args, double work)
     cpu_emit_pieces(b, fn, args, work, b->nt);
 }
 
-void cpu_need_shared(cpu_build *b, size_t bytes)
+void cpu_need_shared_ws(cpu_build *b, size_t bytes)
 {
     bytes = cpu_round(bytes, 64);
-    b->p->shared = b->p->shared > bytes ? b->p->shared : bytes;
+    b->p->shared_ws = b->p->shared_ws > bytes ? b->p->shared_ws : bytes;
 }
 
-void cpu_need_mine(cpu_build *b, size_t bytes)
+void cpu_need_thread_ws(cpu_build *b, size_t bytes)
 {
     bytes = cpu_round(bytes, 64);
-    b->p->mine = b->p->mine > bytes ? b->p->mine : bytes;
+    b->p->thread_ws = b->p->thread_ws > bytes ? b->p->thread_ws : bytes;
 }
 
 static const char *const op_names[] = {
@@ -298,19 +298,19 @@ void cpu_prog_free(cpu_prog *p)
     cpu_host->free(p);
 }
 
-size_t cpu_prog_mine(const cpu_prog *p)
+size_t cpu_prog_thread_ws(const cpu_prog *p)
 {
-    return cpu_round(p->mine, 4096) + 64;
+    return cpu_round(p->thread_ws, 4096) + 64;
 }
 
-size_t cpu_prog_shared(const cpu_prog *p)
+size_t cpu_prog_shared_ws(const cpu_prog *p)
 {
-    return cpu_round(p->shared, 4096);
+    return cpu_round(p->shared_ws, 4096);
 }
 
 size_t cpu_prog_scratch(const cpu_prog *p, int nt)
 {
-    return cpu_prog_shared(p) + (p->serial ? 1 : (size_t)nt) * cpu_prog_mine(p);
+    return cpu_prog_shared_ws(p) + (p->serial ? 1 : (size_t)nt) * cpu_prog_thread_ws(p);
 }
 
 bool cpu_prog_is_serial(const cpu_prog *p)
@@ -348,7 +348,7 @@ static void run_piece(void *arg, int worker, int piece, int pieces)
     const cpu_prog *p = r->prog;
     const step *s = &p->steps[r->steps - 1];
     const cpu_ctx c = {r->bound->slot, r->bound->isa, r->bound->scratch,
-                       r->bound->scratch + cpu_prog_shared(p) + (size_t)worker * cpu_prog_mine(p), piece, pieces};
+                       r->bound->scratch + cpu_prog_shared_ws(p) + (size_t)worker * cpu_prog_thread_ws(p), piece, pieces};
     s->fn(s->args, &c);
 }
 
@@ -358,13 +358,13 @@ static cpu_phase run_next(void *arg, int worker)
     run *r = arg;
     const cpu_prog *p = r->prog;
     if (r->steps)
-        r->begun = cpu_profile_add(p->steps[r->steps - 1].line, r->begun);
+        r->begun = cpu_profile_add(p->steps[r->steps - 1].entry, r->begun);
     while (r->steps < p->n) {
         const step *s = &p->steps[r->steps++];
         if (s->pieces > 1)
             return (cpu_phase){s->pieces, s->work};
         run_piece(r, worker, 0, 1);
-        r->begun = cpu_profile_add(s->line, r->begun);
+        r->begun = cpu_profile_add(s->entry, r->begun);
     }
     return (cpu_phase){0, 0.0};
 }

@@ -13,8 +13,8 @@ typedef struct cpu_prog cpu_prog;
 
 yk_status cpu_prog_new(const yk_graph *g, const cpu_isa *isa, int nt, cpu_prog **out);
 void cpu_prog_free(cpu_prog *p);
-size_t cpu_prog_mine(const cpu_prog *p);   /* scratch a worker needs */
-size_t cpu_prog_shared(const cpu_prog *p); /* scratch of all */
+size_t cpu_prog_thread_ws(const cpu_prog *p);   /* scratch a worker needs */
+size_t cpu_prog_shared_ws(const cpu_prog *p); /* scratch of all */
 size_t cpu_prog_scratch(const cpu_prog *p, int nt); /* both, on nt workers */
 bool cpu_prog_is_serial(const cpu_prog *p); /* only worker 0 has work */
 double cpu_prog_work(const cpu_prog *p);   /* a guess, ns on one core */

@@ -22,7 +22,7 @@ typedef struct job {
     yk_program *program;
     char **slot; /* where each slot of the program lies */
     yk_wait *wait;
-    uint32_t n_wait, slot_room, wait_room;
+    uint32_t n_wait, cap_slot, cap_wait;
     void *dst;
     const void *src;
     uint64_t bytes;
@@ -31,15 +31,15 @@ typedef struct job {
 struct yk_queue {
     yk_device *dev;
     pthread_t thread;
-    _Atomic bool stop, shared; /* shared: the caller was last seen on the thread's own core */
+    _Atomic bool stop, shared;        /* shared: the caller was last seen on the thread's own core */
     _Atomic uint64_t submitted, done; /* points, work done by the caller included */
-    _Atomic uint64_t handed;          /* jobs put into the ring */
+    _Atomic uint64_t enqueued;        /* jobs put into the ring */
     _Atomic uint64_t awaited;         /* the first point that somebody may sleep for */
     _Atomic int status;
     cpu_event work, finished;
     char why[256];
     job ring[RING];
-    job own; /* run by the caller */
+    job inline_job; /* run by the caller */
 };
 
 static void queue_fail(yk_queue *q, yk_status s, const char *why)
@@ -113,10 +113,10 @@ static void *queue_main(void *arg)
 {
     yk_queue *q = arg;
     cpu_pool_bind(q->dev->core0);
-    for (uint64_t taken = 0;;) {
+    for (uint64_t dequeued = 0;;) {
         uint32_t seen = atomic_load(&q->work.value);
-        if (taken < atomic_load(&q->handed))
-            run_job(q, &q->ring[taken++ % RING]);
+        if (dequeued < atomic_load(&q->enqueued))
+            run_job(q, &q->ring[dequeued++ % RING]);
         else if (q->stop)
             return NULL;
         else if (q->shared)
@@ -183,7 +183,7 @@ void cpu_queue_free(yk_queue *q)
     pthread_join(q->thread, NULL);
     for (int i = 0; i < RING; i++)
         job_free(&q->ring[i]);
-    job_free(&q->own);
+    job_free(&q->inline_job);
     cpu_host->free(q);
 }
 
@@ -198,14 +198,14 @@ static job *ring_place(yk_queue *q)
     uint64_t n = atomic_load(&q->submitted);
     if (n >= RING)
         wait_until(q, n - RING + 1, UINT64_MAX);
-    return &q->ring[atomic_load(&q->handed) % RING];
+    return &q->ring[atomic_load(&q->enqueued) % RING];
 }
 
 /* Hands the job in the next place over; *point is its own. */
 static void submit(yk_queue *q, uint64_t *point)
 {
     *point = atomic_fetch_add(&q->submitted, 1) + 1;
-    atomic_fetch_add(&q->handed, 1);
+    atomic_fetch_add(&q->enqueued, 1);
     cpu_event_post(&q->work);
 }
 
@@ -220,19 +220,19 @@ static void run_inline(yk_queue *q, const job *j, uint64_t *point)
     one_more_done(q);
 }
 
-static bool job_room(job *j, uint32_t slots, uint32_t waits)
+static bool job_reserve(job *j, uint32_t slots, uint32_t waits)
 {
-    if (j->slot_room < slots) {
+    if (j->cap_slot < slots) {
         cpu_host->free(j->slot);
         j->slot = cpu_host->alloc(slots * sizeof *j->slot, 64);
-        j->slot_room = j->slot ? slots : 0;
+        j->cap_slot = j->slot ? slots : 0;
     }
-    if (j->wait_room < waits) {
+    if (j->cap_wait < waits) {
         cpu_host->free(j->wait);
         j->wait = cpu_host->alloc(waits * sizeof *j->wait, 64);
-        j->wait_room = j->wait ? waits : 0;
+        j->cap_wait = j->wait ? waits : 0;
     }
-    return j->slot_room >= slots && j->wait_room >= waits;
+    return j->cap_slot >= slots && j->cap_wait >= waits;
 }
 
 static yk_status bind_slots(const yk_submit *s, char **slot)
@@ -251,7 +251,7 @@ static yk_status bind_slots(const yk_submit *s, char **slot)
 
 static yk_status job_bind(job *j, const yk_submit *s)
 {
-    if (!job_room(j, cpu_prog_slots(s->program->prog) + 1, s->n_wait))
+    if (!job_reserve(j, cpu_prog_slots(s->program->prog) + 1, s->n_wait))
         return YK_E_MEM;
     j->kind = JOB_RUN;
     j->program = s->program;
@@ -268,7 +268,7 @@ yk_status cpu_queue_run(yk_queue *q, const yk_submit *s, uint64_t *point)
     if (st != YK_OK)
         return st;
     bool now = !s->n_wait && cpu_prog_is_serial(p) && cpu_prog_work(p) < INLINE_NS && queue_is_idle(q);
-    job *j = now ? &q->own : ring_place(q);
+    job *j = now ? &q->inline_job : ring_place(q);
     st = job_bind(j, s);
     if (st != YK_OK)
         return st;
@@ -291,7 +291,7 @@ static yk_status queue_copy(yk_queue *q, yk_buffer *b, uint64_t offset, void *ds
         return YK_E_ARG;
     }
     bool now = bytes <= INLINE_BYTES && queue_is_idle(q);
-    job *j = now ? &q->own : ring_place(q);
+    job *j = now ? &q->inline_job : ring_place(q);
     j->kind = JOB_COPY;
     j->n_wait = 0;
     j->bytes = bytes;

@@ -7,7 +7,7 @@
 
 #define PACKED_MOST (16 << 20) /* bytes of an operand packed for all workers */
 #define PIECE 256              /* rows or columns of a piece, at most */
-#define TURNED 128             /* columns of a piece of a turned product, at least, if that gives each worker two */
+#define TRANSPOSED_LEAST 128             /* columns of a piece of a transposed product, at least, if that gives each worker two */
 #define SHARED_LEAST (1 << 24) /* multiplications that pay for another meeting of the workers */
 
 /* The operand that is packed once for all workers; each packs its pieces of the other one. */
@@ -15,10 +15,10 @@ typedef enum dot_shared { DOT_SHARED_NONE, DOT_SHARED_A, DOT_SHARED_B } dot_shar
 
 typedef struct dot_args {
     cpu_gemm g;
-    int64_t m, n; /* of C: g's, or the other way round if that is turned */
+    int64_t m, n; /* of C: g's, or the other way round if that is transposed */
     cpu_src a, b; /* without their addresses */
     cpu_ref ra, rb, rc;
-    int64_t batch, step_a, step_b; /* elements from one product to the next */
+    int64_t batch, batch_stride_a, batch_stride_b; /* elements from one product to the next */
     int gm, gn;
     uint8_t dtype; /* of C */
     bool accumulate;
@@ -43,7 +43,7 @@ static void begin_run(dot_run *r, const dot_args *d, const cpu_ctx *c)
     r->d = d;
     r->c = c;
     if (d->map) {
-        cpu_map_begin(&r->map, d->map, c, c->mine + d->map_at);
+        cpu_map_begin(&r->map, d->map, c, c->thread_ws + d->map_at);
         r->n_stream = cpu_map_streams(&r->map, r->from, r->item);
         return;
     }
@@ -88,14 +88,14 @@ static void block_store(void *arg, int64_t i, int64_t ni, int64_t j, int64_t nj,
     }
 }
 
-static void block_soon(void *arg, int64_t i, int64_t ni, int64_t j, int64_t nj, cpu_lines *lines)
+static void block_prefetch(void *arg, int64_t i, int64_t ni, int64_t j, int64_t nj, cpu_prefetch_list *list)
 {
     dot_run *r = arg;
     const dot_args *d = r->d;
     const size_t at = (size_t)((r->batch * d->m + i) * d->n + j);
     for (size_t k = 0; k < r->n_stream; k++) {
         const size_t item = r->item[k];
-        cpu_lines_add(lines, r->from[k] + at * item, (size_t)nj * item, (size_t)d->n * item, (size_t)ni);
+        cpu_prefetch_add(list, r->from[k] + at * item, (size_t)nj * item, (size_t)d->n * item, (size_t)ni);
     }
 }
 
@@ -107,13 +107,13 @@ static void dot_rect(dot_run *r, cpu_src *a, cpu_src *b, const rect *t)
 {
     const dot_args *d = r->d;
     const cpu_ctx *c = r->c;
-    a->p = (const char *)cpu_at(c, d->ra) + r->batch * d->step_a * (a->dtype == YK_F32 ? 4 : 2);
-    b->p = (const char *)cpu_at(c, d->rb) + r->batch * d->step_b * (b->dtype == YK_F32 ? 4 : 2);
-    cpu_sink s = {NULL, d->g.n, d->accumulate, d->map ? block_map : block_store, block_soon, r};
+    a->p = (const char *)cpu_at(c, d->ra) + r->batch * d->batch_stride_a * (a->dtype == YK_F32 ? 4 : 2);
+    b->p = (const char *)cpu_at(c, d->rb) + r->batch * d->batch_stride_b * (b->dtype == YK_F32 ? 4 : 2);
+    cpu_sink s = {NULL, d->g.n, d->accumulate, d->map ? block_map : block_store, block_prefetch, r};
     if (!d->g.scratch)
         s = (cpu_sink){(float *)cpu_at(c, d->rc) + r->batch * d->g.m * d->g.n, d->g.n, d->accumulate, NULL, NULL, NULL};
     if (t->i0 < t->i1 && t->j0 < t->j1)
-        cpu_gemm_run(&d->g, c->isa, c->mine, a, b, t->i0, t->i1, t->j0, t->j1, &s);
+        cpu_gemm_run(&d->g, c->isa, c->thread_ws, a, b, t->i0, t->i1, t->j0, t->j1, &s);
 }
 
 static void dot_step(const void *args, const cpu_ctx *c)
@@ -140,12 +140,12 @@ static void shared_pack_step(const void *args, const cpu_ctx *c)
         cpu_src a = d->a;
         a.p = cpu_at(c, d->ra);
         cpu_part(cpu_gemm_strips(&d->g), c->tid, c->nt, &lo, &hi);
-        cpu_gemm_pack_strips(&d->g, c->isa, c->mine, &a, lo, hi, c->shared);
+        cpu_gemm_pack_strips(&d->g, c->isa, c->thread_ws, &a, lo, hi, c->shared_ws);
     } else {
         cpu_src b = d->b;
         b.p = cpu_at(c, d->rb);
         cpu_part(cpu_gemm_panels(&d->g), c->tid, c->nt, &lo, &hi);
-        cpu_gemm_pack_panels(&d->g, c->isa, c->mine, &b, lo, hi, c->shared);
+        cpu_gemm_pack_panels(&d->g, c->isa, c->thread_ws, &b, lo, hi, c->shared_ws);
     }
 }
 
@@ -157,7 +157,7 @@ static void shared_step(const void *args, const cpu_ctx *c)
     r.batch = 0;
     cpu_src a = d->a, b = d->b;
     cpu_src *packed = d->shared == DOT_SHARED_A ? &a : &b;
-    packed->packed = c->shared;
+    packed->packed = c->shared_ws;
     packed->ld = d->g.k;
     begin_run(&r, d, c);
     cpu_part(d->pieces, c->tid, c->nt, &first, &end);
@@ -215,20 +215,20 @@ static void choose_shared(cpu_build *b, dot_args *d)
     if (b->nt == 1 || d->batch > 1 || g->m < 64 || g->n < 64 || g->m * g->n < SHARED_LEAST / g->k)
         return;
     cpu_gemm_part(g, d->gm, d->gn, 0, &at[0], &at[1], &at[2], &at[3]);
-    if (d->gm == 1 && !g->turned && cpu_gemm_in_place(g, &d->a, at[1], at[3], g->scratch))
+    if (d->gm == 1 && !g->transposed && cpu_gemm_in_place(g, &d->a, at[1], at[3], g->scratch))
         return;
-    bool first = pa < pb && !g->turned;
+    bool first = pa < pb && !g->transposed;
     d->shared = first ? DOT_SHARED_A : DOT_SHARED_B;
-    d->pieces = g->turned ? b->nt * (g->m >= 2 * TURNED * b->nt ? 2 : 1) : pieces_of(first ? g->n : g->m, 64, b->nt);
+    d->pieces = g->transposed ? b->nt * (g->m >= 2 * TRANSPOSED_LEAST * b->nt ? 2 : 1) : pieces_of(first ? g->n : g->m, 64, b->nt);
     if (!d->pieces || (first ? pa : pb) > PACKED_MOST)
         d->shared = DOT_SHARED_NONE;
     if (d->shared)
-        cpu_need_shared(b, first ? pa : pb);
+        cpu_need_shared_ws(b, first ? pa : pb);
 }
 
 static void init_gemm(cpu_build *b, dot_args *d, int64_t k)
 {
-    if (d->batch > 1 || !cpu_gemm_turns(b->isa, d->m, d->n, k, &d->a, &d->b)) {
+    if (d->batch > 1 || !cpu_gemm_prefers_transposed(b->isa, d->m, d->n, k, &d->a, &d->b)) {
         cpu_gemm_init(&d->g, b->isa, d->m, d->n, k, d->a.dtype, d->b.dtype, d->map || d->dtype != YK_F32);
         return;
     }
@@ -236,15 +236,15 @@ static void init_gemm(cpu_build *b, dot_args *d, int64_t k)
     cpu_ref ra = d->ra;
     d->a = d->b, d->ra = d->rb;
     d->b = a, d->rb = ra;
-    cpu_gemm_init_turned(&d->g, b->isa, d->n, d->m, k, d->a.dtype, d->b.dtype);
+    cpu_gemm_init_transposed(&d->g, b->isa, d->n, d->m, k, d->a.dtype, d->b.dtype);
 }
 
-/* A turned product takes no less than the same one not turned, so that what a step needs does not fall as its rows grow:
+/* A transposed product takes no less than the same one not transposed, so that what a step needs does not fall as its rows grow:
  * ranks whose memory is limited count on that. */
 static size_t scratch_of(const cpu_build *b, const dot_args *d, int64_t k)
 {
     cpu_gemm plain;
-    if (!d->g.turned)
+    if (!d->g.transposed)
         return d->g.bytes;
     cpu_gemm_init(&plain, b->isa, d->m, d->n, k, d->b.dtype, d->a.dtype, d->map || d->dtype != YK_F32);
     return plain.bytes > d->g.bytes ? plain.bytes : d->g.bytes;
@@ -256,14 +256,14 @@ static void emit_dot(cpu_build *b, const yk_node *n, dot_args *d, const yk_value
     int q = vc->dims - 2;
     int64_t m = vc->dim[q], nn = vc->dim[q + 1], k = va->dim[q + 1];
     d->batch = q ? vc->dim[0] : 1;
-    d->step_a = q && va->dim[0] > 1 ? va->stride[0] : 0;
-    d->step_b = q && vb->dim[0] > 1 ? vb->stride[0] : 0;
+    d->batch_stride_a = q && va->dim[0] > 1 ? va->stride[0] : 0;
+    d->batch_stride_b = q && vb->dim[0] > 1 ? vb->stride[0] : 0;
     if (!set_source(&d->a, va, m, k, va->stride[q], va->stride[q + 1]) ||
         !set_source(&d->b, vb, nn, k, vb->stride[q + 1], vb->stride[q])) {
         cpu_refuse(b, n, "an operand is neither dense nor transposed");
         return;
     }
-    if (d->batch > 1 && d->step_b == 0 && d->a.kcontig && d->step_a == m * d->a.ld) { /* one tall product */
+    if (d->batch > 1 && d->batch_stride_b == 0 && d->a.kcontig && d->batch_stride_a == m * d->a.ld) { /* one tall product */
         m *= d->batch;
         d->batch = 1;
     }
@@ -279,7 +279,7 @@ static void emit_dot(cpu_build *b, const yk_node *n, dot_args *d, const yk_value
     cpu_gemm_grid(&d->g, d->batch, b->nt, &d->gm, &d->gn);
     choose_shared(b, d);
     d->map_at = cpu_round(scratch_of(b, d, k), 64);
-    cpu_need_mine(b, d->map_at + (d->map ? cpu_map_scratch(d->map) : 0));
+    cpu_need_thread_ws(b, d->map_at + (d->map ? cpu_map_scratch(d->map) : 0));
     double rate = d->g.mode == CPU_GEMM_F32 ? 100.0 : 200.0;
     double work = 2.0 * (double)d->batch * (double)m * (double)nn * (double)k / rate;
     if (d->shared)

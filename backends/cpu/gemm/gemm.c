@@ -4,13 +4,13 @@
 #include <string.h>
 
 #define STAGE 4096   /* bytes of a staged row: 1024 f32 */
-#define LINES 8      /* rows of A read where they lie at a time (with 16 registers ... */
-#define LINES_FEW 6  /* so many), of ... */
-#define LINES_ROWS 128 /* so many at most, ... */
-#define LINES_COLUMNS 1024 /* against so many columns, ... */
-#define LINES_PANELS (640 << 10) /* and where sums leave by `done`, so many bytes of B, which stay in L2 meanwhile */
-#define TURN_ROWS 16 /* of C turned back at a time, ... */
-#define TURN_COLUMNS 256 /* and columns: 16 KiB */
+#define UNPACKED_MR 8      /* rows of A read where they lie at a time (with 16 registers ... */
+#define UNPACKED_MR_FEW 6  /* so many), of ... */
+#define UNPACKED_ROWS 128 /* so many at most, ... */
+#define UNPACKED_COLUMNS 1024 /* against so many columns, ... */
+#define UNPACKED_B_BYTES (640 << 10) /* and where sums leave by `done`, so many bytes of B, which stay in L2 meanwhile */
+#define TRANSPOSE_ROWS 16 /* of C transposed back at a time, ... */
+#define TRANSPOSE_COLUMNS 256 /* and columns: 16 KiB */
 #define TILE_ROWS 32 /* of an AMX block: 2 tiles of 16; its columns are 32 too */
 #define PAD 16 /* words between packed strips: rows go to all strips at once, and those whole pages apart would take turns in
                 * few places of the first-level cache; what runs over the end of a strip is not its neighbour's either */
@@ -38,15 +38,15 @@ static int64_t even_part(int64_t n, int64_t most, int64_t unit)
 }
 
 /* rows of A that a kernel reads where they lie */
-static int lines_most(const cpu_isa *isa)
+static int unpacked_most(const cpu_isa *isa)
 {
-    return isa->vw == 16 ? LINES : LINES_FEW;
+    return isa->vw == 16 ? UNPACKED_MR : UNPACKED_MR_FEW;
 }
 
 /* Whether scratch has room for the sums of all rows of a span, not of a strip alone. */
 static bool keeps_all(const cpu_gemm *g)
 {
-    return g->scratch && (g->chunks > 1 || g->turned);
+    return g->scratch && (g->chunks > 1 || g->transposed);
 }
 
 static void choose_tile(cpu_gemm *g, const cpu_isa *isa)
@@ -56,17 +56,17 @@ static void choose_tile(cpu_gemm *g, const cpu_isa *isa)
         g->nr = 32;
         return;
     }
-    g->mr = g->turned ? lines_most(isa) : (int)div_up(g->m, div_up(g->m, isa->mr));
+    g->mr = g->transposed ? unpacked_most(isa) : (int)div_up(g->m, div_up(g->m, isa->mr));
     g->nr = g->n <= isa->vw ? isa->vw : 2 * isa->vw;
 }
 
 /* Words from one packed strip of A to the next, and between panels of B; `words` of k. AMX's strips of A are blocks of tiles. */
-static int64_t step_of_a(const cpu_gemm *g, int64_t words)
+static int64_t a_panel_stride(const cpu_gemm *g, int64_t words)
 {
     return words * g->mr + (g->mode == CPU_GEMM_TILE ? 0 : PAD);
 }
 
-static int64_t step_of_b(const cpu_gemm *g, int64_t words)
+static int64_t b_panel_stride(const cpu_gemm *g, int64_t words)
 {
     return words * g->nr + PAD;
 }
@@ -94,9 +94,9 @@ static void choose_blocks(cpu_gemm *g)
         g->mo = even_part(g->m, round_up(min64(g->m, (1 << 20) / g->nc + 1), g->mc), g->mc);
         acc = g->mo * (g->nc + PAD);
     }
-    int64_t first = g->turned ? TURN_ROWS * TURN_COLUMNS : div_up(g->mc, g->mr) * step_of_a(g, words);
+    int64_t first = g->transposed ? TRANSPOSE_ROWS * TRANSPOSE_COLUMNS : div_up(g->mc, g->mr) * a_panel_stride(g, words);
     g->pack_b = cpu_round((size_t)first * 4 + 256, 4096) + 128;
-    g->acc = g->pack_b + cpu_round((size_t)(div_up(g->nc, g->nr) * step_of_b(g, words) * 4) + 256, 4096) + 128;
+    g->acc = g->pack_b + cpu_round((size_t)(div_up(g->nc, g->nr) * b_panel_stride(g, words) * 4) + 256, 4096) + 128;
     g->tmp = g->acc + cpu_round((size_t)acc * 4 + 256, 4096) + 128;
     size_t line = (size_t)(g->nr > g->mr ? g->nr : g->mr) * (size_t)words * 4;
     g->bytes = g->tmp + cpu_round(2 * STAGE + line + 512, 64);
@@ -116,9 +116,9 @@ void cpu_gemm_init(cpu_gemm *g, const cpu_isa *isa, int64_t m, int64_t n, int64_
     init_any(g, isa, da, db);
 }
 
-void cpu_gemm_init_turned(cpu_gemm *g, const cpu_isa *isa, int64_t m, int64_t n, int64_t k, int da, int db)
+void cpu_gemm_init_transposed(cpu_gemm *g, const cpu_isa *isa, int64_t m, int64_t n, int64_t k, int da, int db)
 {
-    *g = (cpu_gemm){.m = m, .n = n, .k = k, .scratch = true, .turned = true};
+    *g = (cpu_gemm){.m = m, .n = n, .k = k, .scratch = true, .transposed = true};
     init_any(g, isa, da, db);
 }
 
@@ -151,7 +151,7 @@ typedef struct packer {
 } packer;
 
 /* from one strip to the next */
-static int64_t strip_step(const packer *p)
+static int64_t panel_stride(const packer *p)
 {
     return p->words * p->w + p->pad;
 }
@@ -162,7 +162,7 @@ static bool is_direct(const packer *p)
 }
 
 /* n elements along the contiguous direction; a pointer into the source where it can be read as it is */
-static const void *line_of(const packer *p, int64_t line, int64_t from, size_t n, void *out)
+static const void *source_line(const packer *p, int64_t line, int64_t from, size_t n, void *out)
 {
     const cpu_src *s = p->s;
     if (s->fetch) {
@@ -180,61 +180,61 @@ static const void *line_of(const packer *p, int64_t line, int64_t from, size_t n
 static void pack_rows(const packer *p, int64_t x0, int64_t nx, uint32_t *dst)
 {
     int64_t chunk = 1024 / p->w * p->w;
-    size_t step = (size_t)strip_step(p);
+    size_t stride = (size_t)panel_stride(p);
     for (int64_t x = 0; x < nx; x += chunk) {
         size_t n = (size_t)min64(chunk, nx - x);
-        uint32_t *to = dst + x / p->w * (int64_t)step;
+        uint32_t *to = dst + x / p->w * (int64_t)stride;
         for (int64_t k = 0; k < p->words; k++, to += p->w) {
             int64_t at = p->raw ? 2 * k : k;
             if (at >= p->kc) {
                 for (size_t i = 0; i * (size_t)p->w < n; i++)
-                    memset(to + i * step, 0, (size_t)p->w * 4);
+                    memset(to + i * stride, 0, (size_t)p->w * 4);
                 continue;
             }
-            const void *r0 = line_of(p, p->k0 + at, x0 + x, n, p->tmp);
+            const void *r0 = source_line(p, p->k0 + at, x0 + x, n, p->tmp);
             if (!p->raw) {
-                p->isa->strips(to, (size_t)p->w, step, r0, n);
+                p->isa->strips(to, (size_t)p->w, stride, r0, n);
                 continue;
             }
-            const void *r1 = at + 1 < p->kc ? line_of(p, p->k0 + at + 1, x0 + x, n, p->tmp + STAGE) : NULL;
-            p->isa->strip_pairs(to, (size_t)p->w, step, r0, r1, n);
+            const void *r1 = at + 1 < p->kc ? source_line(p, p->k0 + at + 1, x0 + x, n, p->tmp + STAGE) : NULL;
+            p->isa->strip_pairs(to, (size_t)p->w, stride, r0, r1, n);
         }
     }
 }
 
 /* k contiguous: the lines of a strip, in place or staged; returns where they are and how many bytes they are apart */
-static const char *stage_lines(const packer *p, int64_t x0, int64_t nx, size_t *apart)
+static const char *stage_lines(const packer *p, int64_t x0, int64_t nx, size_t *pitch)
 {
     size_t item = p->raw ? 2 : 4;
     bool whole = p->words * 4 == p->kc * (int64_t)item;
     if (is_direct(p) && whole) {
-        *apart = (size_t)p->s->ld * item;
+        *pitch = (size_t)p->s->ld * item;
         return (const char *)p->s->p + (size_t)(x0 * p->s->ld + p->k0) * item;
     }
     char *out = p->tmp + 2 * STAGE;
-    *apart = (size_t)p->words * 4;
+    *pitch = (size_t)p->words * 4;
     for (int64_t i = 0; i < nx; i++) {
-        char *to = out + (size_t)i * *apart;
-        const void *at = line_of(p, x0 + i, p->k0, (size_t)p->kc, to);
+        char *to = out + (size_t)i * *pitch;
+        const void *at = source_line(p, x0 + i, p->k0, (size_t)p->kc, to);
         if (at != to)
             memcpy(to, at, (size_t)p->kc * item);
-        memset(to + (size_t)p->kc * item, 0, *apart - (size_t)p->kc * item);
+        memset(to + (size_t)p->kc * item, 0, *pitch - (size_t)p->kc * item);
     }
     return out;
 }
 
 static void pack_cols(const packer *p, int64_t x0, int64_t nx, uint32_t *dst)
 {
-    for (int64_t x = 0; x < nx; x += p->w, dst += strip_step(p)) {
+    for (int64_t x = 0; x < nx; x += p->w, dst += panel_stride(p)) {
         int64_t n = min64(p->w, nx - x);
-        size_t apart;
+        size_t pitch;
         if (!p->raw && !p->s->fetch && p->s->dtype == YK_BF16) {
             const uint16_t *line = (const uint16_t *)p->s->p + (x0 + x) * p->s->ld + p->k0;
-            p->isa->transpose_half(dst, (size_t)p->w, line, (size_t)p->s->ld * 2, (size_t)n, (size_t)p->kc);
+            p->isa->transpose_bf16(dst, (size_t)p->w, line, (size_t)p->s->ld * 2, (size_t)n, (size_t)p->kc);
             continue;
         }
-        const char *src = stage_lines(p, x0 + x, n, &apart);
-        p->isa->transpose(dst, (size_t)p->w, src, apart, (size_t)n, (size_t)p->words);
+        const char *src = stage_lines(p, x0 + x, n, &pitch);
+        p->isa->transpose(dst, (size_t)p->w, src, pitch, (size_t)n, (size_t)p->words);
     }
 }
 
@@ -245,11 +245,11 @@ static void pack_tiles(const packer *p, int64_t x0, int64_t nx, uint32_t *dst)
     for (int64_t x = 0; x < nx; x += TILE_ROWS, dst += p->words * TILE_ROWS) {
         int64_t n = min64(TILE_ROWS, nx - x);
         if (p->s->kcontig) {
-            size_t apart;
-            const char *src = stage_lines(p, x0 + x, n, &apart);
+            size_t pitch;
+            const char *src = stage_lines(p, x0 + x, n, &pitch);
             for (int64_t i = 0; i < n; i++)
                 for (int64_t b = 0; b < blocks; b++)
-                    memcpy(dst + b * 512 + i * 16, src + (size_t)i * apart + (size_t)b * 64, 64);
+                    memcpy(dst + b * 512 + i * 16, src + (size_t)i * pitch + (size_t)b * 64, 64);
             continue;
         }
         uint32_t *pairs = (uint32_t *)(void *)(p->tmp + 2 * STAGE);
@@ -273,7 +273,7 @@ static void pack_any(packer *p, bool tiles, bool narrow, int64_t x0, int64_t nx,
     if (full < nx) {
         packer last = *p;
         last.w = nx - full;
-        pack(&last, x0 + full, nx - full, dst + full / p->w * strip_step(p));
+        pack(&last, x0 + full, nx - full, dst + full / p->w * panel_stride(p));
     }
 }
 
@@ -282,15 +282,15 @@ static void pack_any(packer *p, bool tiles, bool narrow, int64_t x0, int64_t nx,
 /* strip s of the part of k that begins at k0: parts in order, in each all strips */
 static uint32_t *strip_of(const cpu_gemm *g, const void *packed, int64_t k0, int64_t kc, int64_t s)
 {
-    const int64_t parts = k0 / g->kc, before = parts * step_of_a(g, words_of(g, g->kc)) * cpu_gemm_strips(g);
-    return (uint32_t *)packed + before + s * step_of_a(g, words_of(g, kc));
+    const int64_t parts = k0 / g->kc, before = parts * a_panel_stride(g, words_of(g, g->kc)) * cpu_gemm_strips(g);
+    return (uint32_t *)packed + before + s * a_panel_stride(g, words_of(g, kc));
 }
 
 /* the same of B's panels */
 static uint32_t *panel_of(const cpu_gemm *g, const void *packed, int64_t k0, int64_t kc, int64_t p)
 {
-    const int64_t parts = k0 / g->kc, before = parts * step_of_b(g, words_of(g, g->kc)) * cpu_gemm_panels(g);
-    return (uint32_t *)packed + before + p * step_of_b(g, words_of(g, kc));
+    const int64_t parts = k0 / g->kc, before = parts * b_panel_stride(g, words_of(g, g->kc)) * cpu_gemm_panels(g);
+    return (uint32_t *)packed + before + p * b_panel_stride(g, words_of(g, kc));
 }
 
 /* ---- The loops ---- */
@@ -300,36 +300,36 @@ typedef struct run {
     const cpu_isa *isa;
     const cpu_src *a, *b;
     const cpu_sink *s;
-    char *mine;
-    int64_t words, step; /* of this part of k; from one panel of packed B to the next */
-    int64_t soon; /* the row of C whose strip's last sums are made, or -1 */
-    bool direct; /* B is read where it lies: few rows, no packing worth its while */
-    const cpu_lines_kernel (*lines)[3]; /* not NULL: A is read where it lies, for the same reason */
+    char *thread_ws;
+    int64_t words, panel_stride;              /* of this part of k; from one panel of packed B to the next */
+    int64_t prefetch_row;                     /* the row of C whose strip's last sums are made, or -1 */
+    bool direct;                              /* B is read where it lies: few rows, no packing worth its while */
+    const cpu_unpacked_kernel (*unpacked)[3]; /* not NULL: A is read where it lies, for the same reason */
 } run;
 
 /* What lies further away than the first-level cache and is read or written when the sums of a panel are made. */
-static void lines_of(const run *r, int64_t mb, int64_t j, int64_t n, const float *c, int64_t ldc, cpu_lines *l)
+static void prefetch_of(const run *r, int64_t mb, int64_t j, int64_t n, const float *c, int64_t ldc, cpu_prefetch_list *list)
 {
-    l->n = 0;
+    list->n = 0;
     if (!r->g->scratch || r->g->chunks > 1)
-        cpu_lines_add(l, c, (size_t)n * 4, (size_t)ldc * 4, (size_t)mb);
-    if (r->soon >= 0)
-        r->s->soon(r->s->arg, r->soon, mb, j, n, l);
+        cpu_prefetch_add(list, c, (size_t)n * 4, (size_t)ldc * 4, (size_t)mb);
+    if (r->prefetch_row >= 0)
+        r->s->prefetch(r->s->arg, r->prefetch_row, mb, j, n, list);
 }
 
-static void block_kernel(const run *r, const uint32_t *a, int64_t mb, const uint32_t *b, size_t bs, int64_t nb, float *c,
-                         int64_t ldc, int add, const cpu_lines *l)
+static void block_kernel(const run *r, const uint32_t *a, int64_t mb, const uint32_t *b, size_t b_stride, int64_t nb, float *c,
+                         int64_t ldc, int add, const cpu_prefetch_list *list)
 {
     const cpu_gemm *g = r->g;
-    const size_t way = g->mode == CPU_GEMM_TILE ? 0 : l->n < (size_t)r->words ? l->n : (size_t)r->words;
-    for (size_t i = way; i < l->n; i++)
-        __builtin_prefetch(l->at[i], 1);
+    const size_t n_prefetch = g->mode == CPU_GEMM_TILE ? 0 : list->n < (size_t)r->words ? list->n : (size_t)r->words;
+    for (size_t i = n_prefetch; i < list->n; i++)
+        __builtin_prefetch(list->at[i], 1);
     if (g->mode == CPU_GEMM_TILE) {
         r->isa->tile((size_t)r->words / 16, a, b, c, (size_t)ldc, (size_t)mb, (size_t)nb, add);
         return;
     }
     const cpu_gemm_kernel(*k)[3] = g->mode == CPU_GEMM_PAIR ? r->isa->pair : r->isa->f32;
-    k[mb][g->nr / r->isa->vw]((size_t)r->words, a, b, bs, c, (size_t)ldc, (size_t)nb, add, l->at, way);
+    k[mb][g->nr / r->isa->vw]((size_t)r->words, a, b, b_stride, c, (size_t)ldc, (size_t)nb, add, list->at, n_prefetch);
 }
 
 /* C[mb, nb] of one packed strip and the panels of a block of B, which stay in L2 for the strips to come */
@@ -337,17 +337,17 @@ static void strip_kernel(const run *r, const uint32_t *pa, int64_t mb, int64_t j
                          const uint32_t *pb, float *c, int64_t ldc, int add)
 {
     const cpu_gemm *g = r->g;
-    cpu_lines l;
-    for (int64_t j = 0; j < nb; j += g->nr, pb += r->step) {
+    cpu_prefetch_list list;
+    for (int64_t j = 0; j < nb; j += g->nr, pb += r->panel_stride) {
         int64_t n = min64(g->nr, nb - j);
         const uint32_t *b = pb;
-        size_t bs = (size_t)g->nr;
+        size_t b_stride = (size_t)g->nr;
         if (r->direct && n == g->nr) {
             b = (const uint32_t *)r->b->p + k0 * r->b->ld + j0 + j;
-            bs = (size_t)r->b->ld;
+            b_stride = (size_t)r->b->ld;
         }
-        lines_of(r, mb, j0 + j, n, c + j, ldc, &l);
-        block_kernel(r, pa, mb, b, bs, n, c + j, ldc, add, &l);
+        prefetch_of(r, mb, j0 + j, n, c + j, ldc, &list);
+        block_kernel(r, pa, mb, b, b_stride, n, c + j, ldc, add, &list);
     }
 }
 
@@ -365,13 +365,13 @@ typedef struct part {
 static float *target_of(const run *r, const span *t, int64_t i, int64_t j, int64_t *ldc)
 {
     const cpu_gemm *g = r->g;
-    float *acc = (float *)(void *)(r->mine + g->acc);
+    float *acc = (float *)(void *)(r->thread_ws + g->acc);
     *ldc = !g->scratch ? r->s->ld : keeps_all(g) ? g->nc + PAD : g->nb;
     return !g->scratch ? r->s->f32 + (t->i0 + i) * *ldc + t->j0 + j : keeps_all(g) ? acc + i * *ldc + j : acc;
 }
 
-/* rows i .. i+ni-1 of the span, packed in strips `step` words apart, times all of its columns */
-static void packed_rows(run *r, const span *t, const part *p, const uint32_t *pa, int64_t step, int64_t i, int64_t ni)
+/* rows i .. i+ni-1 of the span, packed in strips `stride` words apart, times all of its columns */
+static void packed_rows(run *r, const span *t, const part *p, const uint32_t *pa, int64_t stride, int64_t i, int64_t ni)
 {
     const cpu_gemm *g = r->g;
     const cpu_sink *s = r->s;
@@ -381,8 +381,8 @@ static void packed_rows(run *r, const span *t, const part *p, const uint32_t *pa
         for (int64_t q = 0; q < ni; q += g->mr) {
             int64_t mb = min64(g->mr, ni - q), ldc;
             float *c = target_of(r, t, i + q, j, &ldc);
-            r->soon = p->last && s->soon ? t->i0 + i + q : -1;
-            strip_kernel(r, pa + q / g->mr * step, mb, t->j0 + j, nb, p->k0, p->pb + j / g->nr * r->step, c, ldc, add);
+            r->prefetch_row = p->last && s->prefetch ? t->i0 + i + q : -1;
+            strip_kernel(r, pa + q / g->mr * stride, mb, t->j0 + j, nb, p->k0, p->pb + j / g->nr * r->panel_stride, c, ldc, add);
             if (p->last && s->done)
                 s->done(s->arg, t->i0 + i + q, mb, t->j0 + j, nb, c, ldc);
         }
@@ -390,53 +390,53 @@ static void packed_rows(run *r, const span *t, const part *p, const uint32_t *pa
 }
 
 /* Rows i .. i+n-1 of A as the kernels that read them in place want them: bf16 for products of f32 is widened. */
-static void lines_at(const run *r, int64_t k0, int64_t i, int64_t n, const char **line)
+static void unpacked_at(const run *r, int64_t k0, int64_t i, int64_t n, const char **a_row)
 {
     const cpu_gemm *g = r->g;
     const int64_t item = r->a->dtype == YK_F32 ? 4 : 2;
     const int64_t some = r->a->ld == r->words ? n : 1; /* rows that follow each other are widened at once */
-    float *wide = (float *)(void *)(r->mine + g->tmp + 2 * STAGE);
+    float *widened = (float *)(void *)(r->thread_ws + g->tmp + 2 * STAGE);
     for (int64_t q = 0; q < n; q++) {
-        line[q] = (const char *)r->a->p + ((i + q) * r->a->ld + k0) * item;
+        a_row[q] = (const char *)r->a->p + ((i + q) * r->a->ld + k0) * item;
         if (g->mode != CPU_GEMM_F32 || item == 4)
             continue;
         if (q % some == 0)
-            r->isa->to_f32(wide + q * r->words, line[q], YK_BF16, (size_t)(some * r->words));
-        line[q] = (const char *)(wide + q * r->words);
+            r->isa->to_f32(widened + q * r->words, a_row[q], YK_BF16, (size_t)(some * r->words));
+        a_row[q] = (const char *)(widened + q * r->words);
     }
 }
 
 /* the same, A's rows where they lie; sums are those of the packed kernels, bit for bit */
-static void plain_rows(run *r, const span *t, const part *p)
+static void unpacked_rows(run *r, const span *t, const part *p)
 {
     const cpu_gemm *g = r->g;
     const cpu_sink *s = r->s;
-    int64_t most = min64(lines_most(r->isa), g->scratch || r->a->dtype == YK_BF16 ? g->mr : LINES);
+    int64_t most = min64(unpacked_most(r->isa), g->scratch || r->a->dtype == YK_BF16 ? g->mr : UNPACKED_MR);
     for (int64_t i = 0; i < t->ni; i += most) {
-        const char *line[LINES];
+        const char *a_row[UNPACKED_MR];
         int64_t mb = min64(most, t->ni - i), width = g->scratch ? g->nb : t->nj;
-        lines_at(r, p->k0, t->i0 + i, mb, line);
+        unpacked_at(r, p->k0, t->i0 + i, mb, a_row);
         for (int64_t j = 0; j < t->nj; j += width) {
             int64_t nb = min64(width, t->nj - j), ldc;
             float *c = target_of(r, t, i, j, &ldc);
             for (int64_t q = 0; q < mb && p->first && (g->scratch || !s->add); q++)
                 memset(c + q * ldc, 0, (size_t)nb * 4);
-            const uint32_t *b = p->pb + j / g->nr * r->step;
-            for (int64_t n = 0; n < nb; n += g->nr, b += r->step)
-                r->lines[mb][g->nr / r->isa->vw]((size_t)r->words, line, b, c + n, (size_t)ldc);
-            if (p->last && s->done && !g->turned)
+            const uint32_t *b = p->pb + j / g->nr * r->panel_stride;
+            for (int64_t n = 0; n < nb; n += g->nr, b += r->panel_stride)
+                r->unpacked[mb][g->nr / r->isa->vw]((size_t)r->words, a_row, b, c + n, (size_t)ldc);
+            if (p->last && s->done && !g->transposed)
                 s->done(s->arg, t->i0 + i, mb, t->j0 + j, nb, c, ldc);
         }
     }
 }
 
-/* A span's finished sums, turned back into rows of C. */
-static void turned_rows(run *r, const span *t)
+/* A span's finished sums, transposed back into rows of C. */
+static void transposed_rows(run *r, const span *t)
 {
-    uint32_t *rows = (uint32_t *)(void *)r->mine;
-    for (int64_t j = 0; j < t->nj; j += TURN_ROWS)
-        for (int64_t i = 0; i < t->ni; i += TURN_COLUMNS) {
-            int64_t n = min64(TURN_ROWS, t->nj - j), width = min64(TURN_COLUMNS, t->ni - i), ld;
+    uint32_t *rows = (uint32_t *)(void *)r->thread_ws;
+    for (int64_t j = 0; j < t->nj; j += TRANSPOSE_ROWS)
+        for (int64_t i = 0; i < t->ni; i += TRANSPOSE_COLUMNS) {
+            int64_t n = min64(TRANSPOSE_ROWS, t->nj - j), width = min64(TRANSPOSE_COLUMNS, t->ni - i), ld;
             const float *sums = target_of(r, t, i, j, &ld);
             r->isa->transpose(rows, (size_t)width, sums, (size_t)ld * 4, (size_t)width, (size_t)n);
             r->s->done(r->s->arg, t->j0 + j, n, t->i0 + i, width, (float *)(void *)rows, width);
@@ -446,71 +446,71 @@ static void turned_rows(run *r, const span *t)
 static void rows_of_block(run *r, const span *t, int64_t k0, int64_t kc, bool first, bool last)
 {
     const cpu_gemm *g = r->g;
-    const int64_t step = step_of_a(g, r->words);
-    packer a = {r->isa, r->a, g->mr, k0, kc, g->mode != CPU_GEMM_F32, r->words, r->mine + g->tmp, PAD};
-    part p = {k0, first, last, (const uint32_t *)(const void *)(r->mine + g->pack_b)};
+    const int64_t stride = a_panel_stride(g, r->words);
+    packer a = {r->isa, r->a, g->mr, k0, kc, g->mode != CPU_GEMM_F32, r->words, r->thread_ws + g->tmp, PAD};
+    part p = {k0, first, last, (const uint32_t *)(const void *)(r->thread_ws + g->pack_b)};
     if (r->b->packed)
         p.pb = panel_of(g, r->b->packed, k0, min64(g->kc, r->b->ld - k0), t->j0 / g->nr);
-    if (r->lines) {
-        plain_rows(r, t, &p);
-        if (last && g->turned)
-            turned_rows(r, t);
+    if (r->unpacked) {
+        unpacked_rows(r, t, &p);
+        if (last && g->transposed)
+            transposed_rows(r, t);
         return;
     }
     if (r->a->packed) {
-        packed_rows(r, t, &p, strip_of(g, r->a->packed, k0, kc, t->i0 / g->mr), step, 0, t->ni);
+        packed_rows(r, t, &p, strip_of(g, r->a->packed, k0, kc, t->i0 / g->mr), stride, 0, t->ni);
         return;
     }
     for (int64_t i = 0; i < t->ni; i += g->mc) {
         int64_t mb = min64(g->mc, t->ni - i);
-        pack_any(&a, g->mode == CPU_GEMM_TILE, true, t->i0 + i, mb, (uint32_t *)(void *)r->mine);
-        packed_rows(r, t, &p, (const uint32_t *)(const void *)r->mine, step, i, mb);
+        pack_any(&a, g->mode == CPU_GEMM_TILE, true, t->i0 + i, mb, (uint32_t *)(void *)r->thread_ws);
+        packed_rows(r, t, &p, (const uint32_t *)(const void *)r->thread_ws, stride, i, mb);
     }
 }
 
 static void pack_panel(run *r, const span *t, int64_t k0, int64_t kc)
 {
     const cpu_gemm *g = r->g;
-    uint32_t *pb = (uint32_t *)(void *)(r->mine + g->pack_b);
-    packer p = {r->isa, r->b, g->nr, k0, kc, g->mode != CPU_GEMM_F32, r->words, r->mine + g->tmp, PAD};
+    uint32_t *pb = (uint32_t *)(void *)(r->thread_ws + g->pack_b);
+    packer p = {r->isa, r->b, g->nr, k0, kc, g->mode != CPU_GEMM_F32, r->words, r->thread_ws + g->tmp, PAD};
     int64_t skip = r->direct ? t->nj / g->nr * g->nr : 0;
     if (skip < t->nj)
-        pack_any(&p, false, false, t->j0 + skip, t->nj - skip, pb + skip / g->nr * r->step);
+        pack_any(&p, false, false, t->j0 + skip, t->nj - skip, pb + skip / g->nr * r->panel_stride);
 }
 
 size_t cpu_gemm_packed(const cpu_gemm *g)
 {
-    return (size_t)(g->chunks * step_of_b(g, words_of(g, g->kc)) * cpu_gemm_panels(g)) * 4 + 256;
+    return (size_t)(g->chunks * b_panel_stride(g, words_of(g, g->kc)) * cpu_gemm_panels(g)) * 4 + 256;
 }
 
 size_t cpu_gemm_packed_a(const cpu_gemm *g)
 {
-    return (size_t)(g->chunks * step_of_a(g, words_of(g, g->kc)) * cpu_gemm_strips(g)) * 4 + 256;
+    return (size_t)(g->chunks * a_panel_stride(g, words_of(g, g->kc)) * cpu_gemm_strips(g)) * 4 + 256;
 }
 
-void cpu_gemm_pack_panels(const cpu_gemm *g, const cpu_isa *isa, void *mine, const cpu_src *b, int64_t from, int64_t end,
+void cpu_gemm_pack_panels(const cpu_gemm *g, const cpu_isa *isa, void *thread_ws, const cpu_src *b, int64_t from, int64_t end,
                           void *to)
 {
     int64_t j = from * g->nr, nj = min64(end * g->nr, g->n) - j;
     for (int64_t k = 0; k < g->k && nj > 0; k += g->kc) {
         int64_t kc = min64(g->kc, g->k - k);
-        packer p = {isa, b, g->nr, k, kc, g->mode != CPU_GEMM_F32, words_of(g, kc), (char *)mine + g->tmp, PAD};
+        packer p = {isa, b, g->nr, k, kc, g->mode != CPU_GEMM_F32, words_of(g, kc), (char *)thread_ws + g->tmp, PAD};
         pack_any(&p, false, false, j, nj, panel_of(g, to, k, kc, from));
     }
 }
 
-void cpu_gemm_pack(const cpu_gemm *g, const cpu_isa *isa, void *mine, const cpu_src *b, void *to)
+void cpu_gemm_pack(const cpu_gemm *g, const cpu_isa *isa, void *thread_ws, const cpu_src *b, void *to)
 {
-    cpu_gemm_pack_panels(g, isa, mine, b, 0, cpu_gemm_panels(g), to);
+    cpu_gemm_pack_panels(g, isa, thread_ws, b, 0, cpu_gemm_panels(g), to);
 }
 
-void cpu_gemm_pack_strips(const cpu_gemm *g, const cpu_isa *isa, void *mine, const cpu_src *a, int64_t from, int64_t end,
+void cpu_gemm_pack_strips(const cpu_gemm *g, const cpu_isa *isa, void *thread_ws, const cpu_src *a, int64_t from, int64_t end,
                           void *to)
 {
     int64_t i = from * g->mr, ni = min64(end * g->mr, g->m) - i;
     for (int64_t k = 0; k < g->k && ni > 0; k += g->kc) {
         int64_t kc = min64(g->kc, g->k - k);
-        packer p = {isa, a, g->mr, k, kc, g->mode != CPU_GEMM_F32, words_of(g, kc), (char *)mine + g->tmp, PAD};
+        packer p = {isa, a, g->mr, k, kc, g->mode != CPU_GEMM_F32, words_of(g, kc), (char *)thread_ws + g->tmp, PAD};
         pack_any(&p, g->mode == CPU_GEMM_TILE, true, i, ni, strip_of(g, to, k, kc, from));
     }
 }
@@ -523,40 +523,40 @@ void cpu_gemm_pack_rows(const cpu_isa *isa, const cpu_src *a, int mr, int64_t m,
 
 bool cpu_gemm_in_place(const cpu_gemm *g, const cpu_src *a, int64_t rows, int64_t cols, bool done)
 {
-    const bool low = g->mode == CPU_GEMM_PAIR, wide = g->mode == CPU_GEMM_F32 && a->dtype == YK_BF16;
-    if (g->mode == CPU_GEMM_TILE || a->packed || a->fetch || !a->kcontig || (low && (g->k & 1)))
+    const bool bf16_pairs = g->mode == CPU_GEMM_PAIR, widened = g->mode == CPU_GEMM_F32 && a->dtype == YK_BF16;
+    if (g->mode == CPU_GEMM_TILE || a->packed || a->fetch || !a->kcontig || (bf16_pairs && (g->k & 1)))
         return false;
-    if (!wide && a->dtype != (low ? YK_BF16 : YK_F32))
+    if (!widened && a->dtype != (bf16_pairs ? YK_BF16 : YK_F32))
         return false;
-    if (g->turned)
+    if (g->transposed)
         return true;
-    if (rows > LINES_ROWS || cols > LINES_COLUMNS || (cols % g->nr && !g->scratch))
+    if (rows > UNPACKED_ROWS || cols > UNPACKED_COLUMNS || (cols % g->nr && !g->scratch))
         return false;
-    return wide || !(g->scratch || done) || cols * words_of(g, g->kc) * 4 <= LINES_PANELS;
+    return widened || !(g->scratch || done) || cols * words_of(g, g->kc) * 4 <= UNPACKED_B_BYTES;
 }
 
-bool cpu_gemm_turns(const cpu_isa *isa, int64_t m, int64_t n, int64_t k, const cpu_src *a, const cpu_src *b)
+bool cpu_gemm_prefers_transposed(const cpu_isa *isa, int64_t m, int64_t n, int64_t k, const cpu_src *a, const cpu_src *b)
 {
     cpu_gemm g;
-    cpu_gemm_init_turned(&g, isa, n, m, k, b->dtype, a->dtype);
+    cpu_gemm_init_transposed(&g, isa, n, m, k, b->dtype, a->dtype);
     int64_t lanes = round_up(m, g.nr) - m; /* computed in vain */
-    return a->dtype == YK_F32 && a->kcontig && m <= LINES_ROWS && 8 * lanes <= m && n >= 2 * m && k >= 128 &&
+    return a->dtype == YK_F32 && a->kcontig && m <= UNPACKED_ROWS && 8 * lanes <= m && n >= 2 * m && k >= 128 &&
            cpu_gemm_in_place(&g, b, n, m, true);
 }
 
-static const cpu_lines_kernel (*lines_for(const cpu_gemm *g, const cpu_isa *isa, const cpu_src *a, const cpu_sink *s,
+static const cpu_unpacked_kernel (*unpacked_kernels(const cpu_gemm *g, const cpu_isa *isa, const cpu_src *a, const cpu_sink *s,
                                           int64_t rows, int64_t cols))[3]
 {
     if (!cpu_gemm_in_place(g, a, rows, cols, s->done))
         return NULL;
-    return g->mode == CPU_GEMM_PAIR ? isa->pair_lines : isa->f32_lines;
+    return g->mode == CPU_GEMM_PAIR ? isa->pair_unpacked : isa->f32_unpacked;
 }
 
-void cpu_gemm_run(const cpu_gemm *g, const cpu_isa *isa, void *mine, const cpu_src *a, const cpu_src *b, int64_t i0,
+void cpu_gemm_run(const cpu_gemm *g, const cpu_isa *isa, void *thread_ws, const cpu_src *a, const cpu_src *b, int64_t i0,
                   int64_t i1, int64_t j0, int64_t j1, const cpu_sink *s)
 {
-    run r = {g, isa, a, b, s, mine, 0, 0, -1, false, lines_for(g, isa, a, s, i1 - i0, j1 - j0)};
-    r.direct = !r.lines && g->mode == CPU_GEMM_F32 && i1 - i0 <= 2 * g->mr && !b->fetch && !b->packed && !b->kcontig &&
+    run r = {g, isa, a, b, s, thread_ws, 0, 0, -1, false, unpacked_kernels(g, isa, a, s, i1 - i0, j1 - j0)};
+    r.direct = !r.unpacked && g->mode == CPU_GEMM_F32 && i1 - i0 <= 2 * g->mr && !b->fetch && !b->packed && !b->kcontig &&
                b->dtype == YK_F32;
     if (g->mode == CPU_GEMM_TILE)
         isa->tile_begin();
@@ -566,7 +566,7 @@ void cpu_gemm_run(const cpu_gemm *g, const cpu_isa *isa, void *mine, const cpu_s
             for (int64_t k = 0; k < g->k; k += g->kc) {
                 int64_t kc = min64(g->kc, g->k - k);
                 r.words = words_of(g, kc);
-                r.step = step_of_b(g, words_of(g, b->packed ? min64(g->kc, b->ld - k) : kc));
+                r.panel_stride = b_panel_stride(g, words_of(g, b->packed ? min64(g->kc, b->ld - k) : kc));
                 if (!b->packed)
                     pack_panel(&r, &t, k, kc);
                 rows_of_block(&r, &t, k, kc, k == 0, k + kc >= g->k);

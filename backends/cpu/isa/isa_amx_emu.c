@@ -18,7 +18,7 @@ static void emu_store(int t, void *p, size_t stride)
         memcpy((char *)p + (size_t)r * stride, emu[t][r], 64);
 }
 
-static float emu_half(float word, int which)
+static float emu_bf16(float word, int which)
 {
     uint32_t u;
     memcpy(&u, &word, 4);
@@ -33,7 +33,7 @@ static void emu_dot(int c, int a, int b)
         for (int k = 0; k < 16; k++)
             for (int n = 0; n < 16; n++)
                 for (int h = 0; h < 2; h++)
-                    emu[c][m][n] += emu_half(emu[a][m][k], h) * emu_half(emu[b][k][n], h);
+                    emu[c][m][n] += emu_bf16(emu[a][m][k], h) * emu_bf16(emu[b][k][n], h);
 }
 
 #define T_ZERO(t) memset(emu[t], 0, sizeof emu[t])

@@ -11,11 +11,11 @@ CPU_TARGET_BEGIN("avx512f,avx512bw,avx512dq,avx512vl,avx512bf16,avx2,fma,f16c")
 #include "backends/cpu/isa/vmath.inc"
 #include "backends/cpu/isa/kern_pack.inc"
 #include "backends/cpu/isa/kern_map.inc"
-#include "backends/cpu/isa/kern_half.inc"
+#include "backends/cpu/isa/kern_bf16.inc"
 #include "backends/cpu/isa/kern_chain.inc"
 #include "backends/cpu/isa/kern_gelu.inc"
 #include "backends/cpu/isa/kern_rows.inc"
-#include "backends/cpu/isa/kern_half_rows.inc"
+#include "backends/cpu/isa/kern_bf16_rows.inc"
 #include "backends/cpu/isa/kern_wino.inc"
 #include "backends/cpu/isa/kern_pool.inc"
 #include "backends/cpu/isa/kern_f32.inc"
@@ -25,7 +25,7 @@ CPU_TARGET_BEGIN("avx512f,avx512bw,avx512dq,avx512vl,avx512bf16,avx2,fma,f16c")
 #define G_MAC(a, b, c) ((vf)_mm512_dpbf16_ps((__m512)(c), (__m512bh)(a), (__m512bh)(b)))
 #define G_TABLE static const cpu_gemm_kernel pair_kernels
 #define G_TAPS_TABLE static const cpu_taps_kernel pair_taps
-#define G_LINES_TABLE static const cpu_lines_kernel pair_lines
+#define G_UNPACKED_TABLE static const cpu_unpacked_kernel pair_unpacked
 #define G_ROWS_TABLE static const cpu_rows_kernel pair_rows
 #define G_OUTER_TABLE static const cpu_outer_kernel pair_outer
 #define G_SPANS_TABLE static const cpu_spans_kernel pair_spans
@@ -33,7 +33,7 @@ CPU_TARGET_BEGIN("avx512f,avx512bw,avx512dq,avx512vl,avx512bf16,avx2,fma,f16c")
 #include "backends/cpu/isa/kern_isa.inc"
 
 const cpu_isa cpu_isa_avx512bf16 = {.name = "avx512bf16", CPU_ISA_COMMON, .bf16 = 1, .pair = pair_kernels,
-                                    .pair_taps = pair_taps, .pair_lines = pair_lines, .pair_rows = pair_rows,
+                                    .pair_taps = pair_taps, .pair_unpacked = pair_unpacked, .pair_rows = pair_rows,
                                     .pair_outer = pair_outer, .pair_spans = pair_spans};
 const cpu_isa cpu_isa_amx = {.name = "amx", CPU_ISA_COMMON, .bf16 = 2, .tile = cpu_amx_tile,
                              .tile_begin = cpu_amx_begin, .tile_end = cpu_amx_end};

@@ -168,8 +168,8 @@ static void begin_in(cpu_map_run *r, const cpu_map_in *in)
     else if (in->kind != CPU_IN_CONST)
         return;
     memcpy(reg_at(r, in->reg), &bits, 4);
-    if (in->wide)
-        isa->fill32(reg_at(r, in->wide), bits, (size_t)r->map->block);
+    if (in->filled)
+        isa->fill32(reg_at(r, in->filled), bits, (size_t)r->map->block);
 }
 
 void cpu_map_begin(cpu_map_run *r, const cpu_map *m, const cpu_ctx *c, void *scratch)
@@ -231,7 +231,7 @@ static void run_planes(cpu_map_run *r, int64_t pos, size_t n)
             seek(&k[planes++], &m->in[i], pos);
         }
     for (size_t off = 0; off < n;) {
-        int64_t left = m->run - (pos + (int64_t)off) % m->run;
+        int64_t left = m->plane_run - (pos + (int64_t)off) % m->plane_run;
         size_t len = (size_t)left < n - off ? (size_t)left : n - off;
         for (uint32_t i = 0; i < planes; i++) {
             load_one(r->ctx, plane[i], k[i].off, reg_at(r, plane[i]->reg));
@@ -252,10 +252,10 @@ static const char *dense_at(const cpu_map_run *r, uint32_t in, int64_t pos)
 static void chain_chunk(const cpu_map_run *r, const cpu_chain *a, size_t off, size_t n)
 {
     const cpu_map_chain *c = &r->map->chain;
-    const size_t o = off * (c->half ? 2 : 4);
+    const size_t o = off * (c->bf16 ? 2 : 4);
     const cpu_chain at = {a->y ? (char *)a->y + o : NULL, (const char *)a->x + o, (const char *)a->r + o, (const char *)a->h + o,
                           {a->number[0], a->number[1], a->number[2], a->number[3]}, {a->sum[0], a->sum[1]}};
-    r->ctx->isa->chain[c->kind][c->half][c->rows][c->form](&at, n);
+    r->ctx->isa->chain[c->kind][c->bf16][c->rows][c->form](&at, n);
 }
 
 static void chain_planes(const cpu_map_run *r, cpu_chain *a, int64_t pos, size_t n)
@@ -267,7 +267,7 @@ static void chain_planes(const cpu_map_run *r, cpu_chain *a, int64_t pos, size_t
         a->number[i] = reg_at(r, m->in[m->chain.number[i]].reg);
     }
     for (size_t off = 0; off < n;) {
-        int64_t left = m->run - (pos + (int64_t)off) % m->run;
+        int64_t left = m->plane_run - (pos + (int64_t)off) % m->plane_run;
         size_t len = (size_t)left < n - off ? (size_t)left : n - off;
         for (int i = 0; i < m->chain.n_number; i++) {
             const cpu_map_in *in = &m->in[m->chain.number[i]];
@@ -342,29 +342,29 @@ static void run_gelu(const cpu_map_run *r, int64_t pos, size_t n, const float *v
         void *y[2] = {NULL, NULL};
         for (int k = 0; k < 2; k++)
             if (g->out[k] >= 0)
-                y[k] = (char *)cpu_at(r->ctx, m->out[g->out[k]].ref) + p * (g->half ? 2 : 4);
+                y[k] = (char *)cpu_at(r->ctx, m->out[g->out[k]].ref) + p * (g->bf16 ? 2 : 4);
         if (g->back)
-            x += p * (g->half ? 2 : 4);
+            x += p * (g->bf16 ? 2 : 4);
         else if (in->kind == CPU_IN_PERIOD)
             x = r->regs + in->store + p % in->period * 4;
         else
             x += p % in->len[0] * 4, len = len < (size_t)(in->len[0] - p % in->len[0]) ? len : (size_t)(in->len[0] - p % in->len[0]);
-        r->ctx->isa->gelu[g->back][g->tanh][g->half](y, v + off, x, len);
+        r->ctx->isa->gelu[g->back][g->tanh][g->bf16](y, v + off, x, len);
     }
 }
 
 /* One operation on bf16; or dropout, whose second operand is drawn and whose divisor is in a register. */
-static void run_half(const cpu_map_run *r, int64_t pos, size_t n)
+static void map_run_bf16(const cpu_map_run *r, int64_t pos, size_t n)
 {
     const cpu_map *m = r->map;
-    const cpu_map_in *b = &m->in[m->half_b];
+    const cpu_map_in *b = &m->in[m->bf16_b];
     char *y = (char *)cpu_at(r->ctx, m->out[0].ref) + pos * 2;
-    const char *x = dense_at(r, m->half_a, pos);
+    const char *x = dense_at(r, m->bf16_a, pos);
     if (b->kind == CPU_IN_RANDOM) {
         load_random(r, b, pos, n);
-        m->half(y, x, reg_at(r, b->reg), r->at[m->ins[0].b], n);
+        m->bf16_op(y, x, reg_at(r, b->reg), r->at[m->ins[0].b], n);
     } else {
-        m->half(y, x, dense_at(r, m->half_b, pos), NULL, n);
+        m->bf16_op(y, x, dense_at(r, m->bf16_b, pos), NULL, n);
     }
 }
 
@@ -379,8 +379,8 @@ void cpu_map_eval(cpu_map_run *r, int64_t pos, size_t n, const float *special)
         run_chain(r, pos, n, NULL);
         return;
     }
-    if (m->half) {
-        run_half(r, pos, n);
+    if (m->bf16_op) {
+        map_run_bf16(r, pos, n);
         return;
     }
     load_all(r, pos, n, special);
@@ -413,7 +413,7 @@ static void map_step(const void *args, const cpu_ctx *c)
     int64_t lo, hi;
     cpu_part((a->n + a->block - 1) / a->block, c->tid, c->nt, &lo, &hi);
     cpu_map_run r;
-    cpu_map_begin(&r, a->map, c, c->mine);
+    cpu_map_begin(&r, a->map, c, c->thread_ws);
     int64_t end = hi * a->block < a->n ? hi * a->block : a->n;
     for (int64_t pos = lo * a->block; pos < end; pos += a->map->block)
         cpu_map_eval(&r, pos, (size_t)(end - pos < a->map->block ? end - pos : a->map->block), NULL);
@@ -438,6 +438,6 @@ void cpu_plan_map(cpu_build *b, const yk_node *n)
     a->map = m;
     a->n = cpu_count(shape);
     a->block = m->block < SHARE ? SHARE / m->block * m->block : m->block;
-    cpu_need_mine(b, cpu_map_scratch(m));
+    cpu_need_thread_ws(b, cpu_map_scratch(m));
     cpu_emit(b, map_step, a, (double)a->n * cpu_map_cost(m));
 }

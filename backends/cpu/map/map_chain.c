@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Finds batch norm's chains in a compiled map; kern_chain.h has them as kernels without intermediate blocks. A chain is
+ * Finds batch norm's chains in a compiled map; kern_chain.inc has them as kernels without intermediate blocks. A chain is
  * matched as a tree from its result; every instruction must belong to it. So it is with gelu at the end of a product
- * (kern_gelu.h).
+ * (kern_gelu.inc).
  */
 #include "backends/cpu/map/map_inner.h"
 
@@ -166,7 +166,7 @@ static bool try_kind(cpu_map *m, int kind)
         c.r = c.x; /* not read */
     if (kind == CPU_CHAIN_FORWARD || !(c.form & CPU_CHAIN_RELU))
         c.h = c.x;
-    c.half = s.dtype == YK_BF16;
+    c.bf16 = s.dtype == YK_BF16;
     c.rows = s.numbers == CPU_IN_PERIOD;
     c.found = true;
     m->chain = c;
@@ -189,14 +189,15 @@ static bool is_gelu(int op)
     return op == CPU_M_GELU || op == CPU_M_GELU_TANH;
 }
 
-/* The operand beside the product, if it is of the wanted kind. */
-static bool beside(const cpu_map *m, uint32_t reg, cpu_map_gelu *g)
+/* The operand other_operand the product, if it is of the wanted kind. */
+static bool other_operand(const cpu_map *m, uint32_t reg, cpu_map_gelu *g)
 {
     for (uint32_t i = 0; i < m->n_in; i++) {
         const cpu_map_in *in = &m->in[i];
         if (in->reg != reg)
             continue;
-        const bool row = in->kind == CPU_IN_PERIOD || (in->kind == CPU_IN_STRIDED && in->dims == 2 && in->stride[0] == 1 && !in->stride[1]);
+        const bool row =
+            in->kind == CPU_IN_PERIOD || (in->kind == CPU_IN_STRIDED && in->dims == 2 && in->stride[0] == 1 && !in->stride[1]);
         g->x = (uint8_t)i;
         return g->back ? in->kind == CPU_IN_DENSE && in->dtype == m->out[0].dtype : row && in->dtype == YK_F32;
     }
@@ -230,7 +231,7 @@ static bool gelu_forward(const cpu_map *m, cpu_map_gelu *g)
     g->out[0] = result(m, add->d);
     g->out[1] = result(m, gelu->d);
     const bool first = is_product(m, add->a);
-    return (first || is_product(m, add->b)) && beside(m, first ? add->b : add->a, g) && g->out[1] >= 0;
+    return (first || is_product(m, add->b)) && other_operand(m, first ? add->b : add->a, g) && g->out[1] >= 0;
 }
 
 /* gelu's backward with v, and gelu again, in either order */
@@ -246,7 +247,7 @@ static bool gelu_backward(const cpu_map *m, cpu_map_gelu *g)
     g->tanh = back->op == CPU_M_GELU_TANH_BWD;
     g->out[0] = result(m, back->d);
     g->out[1] = again ? result(m, again->d) : -1;
-    return is_product(m, back->b) && beside(m, back->a, g) && g->out[0] >= 0;
+    return is_product(m, back->b) && other_operand(m, back->a, g) && g->out[0] >= 0;
 }
 
 void cpu_map_find_gelu(cpu_map *m)
@@ -259,7 +260,7 @@ void cpu_map_find_gelu(cpu_map *m)
     cpu_map_gelu *g = gelu_forward(m, &f) ? &f : gelu_backward(m, &b) ? &b : NULL;
     if (!g || (dtype != YK_F32 && dtype != YK_BF16) || m->n_out != (g->out[0] >= 0) + (uint32_t)(g->out[1] >= 0))
         return;
-    g->half = dtype == YK_BF16;
+    g->bf16 = dtype == YK_BF16;
     g->found = true;
     m->gelu = *g;
 }

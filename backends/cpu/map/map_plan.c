@@ -17,14 +17,14 @@ typedef struct compiler {
     cpu_build *b;
     cpu_map *m;
     const yk_value *shape;
-    uint32_t special, room; /* room: instructions there is place for */
+    uint32_t special, cap; /* room: instructions there is place for */
     uint32_t n_bind;
     struct {
         uint32_t value, reg;
     } bind[CPU_MAP_REGS];
     uint16_t uses[CPU_MAP_REGS];
-    uint16_t wide[CPU_MAP_REGS]; /* the register that holds a block of this one's number */
-    bool one[CPU_MAP_REGS];      /* holds one number for the chunk */
+    uint16_t filled[CPU_MAP_REGS]; /* the register that holds a block of this one's number */
+    bool one[CPU_MAP_REGS];        /* holds one number for the chunk */
 } compiler;
 
 static bool is_int(int dtype)
@@ -69,8 +69,8 @@ static cpu_in_kind kind_of(compiler *c, cpu_map_in *in)
         return CPU_IN_SCALAR;
     if (in->dims == 1 && in->stride[0] == 1)
         return CPU_IN_DENSE;
-    if (in->stride[0] == 0 && in->len[0] >= LEAST_RUN && (!c->m->run || c->m->run == in->len[0])) {
-        c->m->run = in->len[0];
+    if (in->stride[0] == 0 && in->len[0] >= LEAST_RUN && (!c->m->plane_run || c->m->plane_run == in->len[0])) {
+        c->m->plane_run = in->len[0];
         c->m->n_plane++;
         return CPU_IN_PLANE;
     }
@@ -190,7 +190,7 @@ static void constant(compiler *c, const yk_node *n)
 
 static void add_ins(compiler *c, int op, uint32_t d, uint32_t a, uint32_t b, uint32_t e)
 {
-    if (c->m->n_ins == c->room) {
+    if (c->m->n_ins == c->cap) {
         c->b->status = YK_E_UNSUPPORTED;
         return;
     }
@@ -436,7 +436,7 @@ static void share_gelu(compiler *c)
     if (!any)
         return;
     const cpu_map old = *m;
-    m->ins = cpu_args(c->b, c->room * sizeof *m->ins);
+    m->ins = cpu_args(c->b, c->cap * sizeof *m->ins);
     m->n_ins = 0;
     for (uint32_t i = 0; i < n && m->ins; i++) {
         const int op = list[i].op, first = op == CPU_M_GELU_BWD || op == CPU_M_GELU_TANH_BWD ? op - 1 : op;
@@ -458,15 +458,15 @@ static cpu_map_in *leaf_of(cpu_map *m, uint32_t reg)
 }
 
 /* The register with a block of the number in `reg`: filled once a run for constants, else by an instruction. */
-static uint32_t widened(compiler *c, uint32_t reg)
+static uint32_t reg_filled(compiler *c, uint32_t reg)
 {
     cpu_map_in *in = leaf_of(c->m, reg);
-    if (!c->one[reg] || c->wide[reg])
-        return c->one[reg] ? c->wide[reg] : reg;
+    if (!c->one[reg] || c->filled[reg])
+        return c->one[reg] ? c->filled[reg] : reg;
     uint32_t w = new_reg(c);
-    c->wide[reg] = (uint16_t)w;
+    c->filled[reg] = (uint16_t)w;
     if (in && in->kind != CPU_IN_PLANE)
-        in->wide = (uint16_t)w;
+        in->filled = (uint16_t)w;
     else
         add_ins(c, CPU_M_SPREAD, w, reg, reg, reg);
     return w;
@@ -499,9 +499,9 @@ static void choose_form(compiler *c, cpu_map_ins s)
     } else if (n == 2 && (a || b) && one_sided(s.op, a) >= 0) {
         s.op = (uint8_t)one_sided(s.op, a);
     } else {
-        s.a = (uint16_t)widened(c, s.a);
-        s.b = (uint16_t)(n > 1 ? widened(c, s.b) : s.a);
-        s.c = (uint16_t)(n > 2 ? widened(c, s.c) : s.a);
+        s.a = (uint16_t)reg_filled(c, s.a);
+        s.b = (uint16_t)(n > 1 ? reg_filled(c, s.b) : s.a);
+        s.c = (uint16_t)(n > 2 ? reg_filled(c, s.c) : s.a);
     }
     if (n < 3)
         s.c = s.a;
@@ -517,12 +517,12 @@ static void choose_forms(compiler *c)
     cpu_map *m = c->m;
     const cpu_map_ins *list = m->ins;
     uint32_t n = m->n_ins;
-    m->ins = cpu_args(c->b, (c->room + 1) * sizeof *m->ins);
+    m->ins = cpu_args(c->b, (c->cap + 1) * sizeof *m->ins);
     m->n_ins = 0;
     for (uint32_t i = 0; i < n && m->ins; i++)
         choose_form(c, list[i]);
     for (uint32_t k = 0; k < m->n_out && m->ins; k++)
-        m->out[k].reg = (uint16_t)widened(c, m->out[k].reg);
+        m->out[k].reg = (uint16_t)reg_filled(c, m->out[k].reg);
 }
 
 static void resolve(compiler *c)
@@ -538,7 +538,7 @@ static void resolve(compiler *c)
 }
 
 /* the dense bf16 operand in register `reg`; n_in: there is none */
-static uint32_t half_operand(const cpu_map *m, uint32_t reg)
+static uint32_t bf16_operand(const cpu_map *m, uint32_t reg)
 {
     uint32_t i = 0;
     while (i < m->n_in && (m->in[i].reg != reg || m->in[i].kind != CPU_IN_DENSE || m->in[i].dtype != YK_BF16))
@@ -556,20 +556,20 @@ static uint32_t mask_operand(const cpu_map *m, uint32_t reg)
 }
 
 /* Dropout alone: a division and a mask. */
-static void find_half_drop(compiler *c)
+static void find_bf16_dropout(compiler *c)
 {
     cpu_map *m = c->m;
     const cpu_map_ins *scale = m->ins, *mask = m->ins + 1;
     if (scale->op != CPU_M_DIV_S || mask->op != CPU_M_AND || mask->a != scale->d)
         return;
-    m->half_a = half_operand(m, scale->a);
-    m->half_b = mask_operand(m, mask->b);
-    if (m->half_a < m->n_in && m->half_b < m->n_in)
-        m->half = c->b->isa->half_drop;
+    m->bf16_a = bf16_operand(m, scale->a);
+    m->bf16_b = mask_operand(m, mask->b);
+    if (m->bf16_a < m->n_in && m->bf16_b < m->n_in)
+        m->bf16_op = c->b->isa->map_bf16_dropout;
 }
 
 /* A map of one operation on bf16 needs no registers in memory, but for dropout's mask. */
-static void find_half(compiler *c)
+static void find_bf16(compiler *c)
 {
     cpu_map *m = c->m;
     const uint32_t n = m->n_ins;
@@ -577,13 +577,13 @@ static void find_half(compiler *c)
         m->out[0].reg != m->ins[n - 1].d)
         return;
     if (n == 2) {
-        find_half_drop(c);
+        find_bf16_dropout(c);
         return;
     }
-    m->half_a = half_operand(m, m->ins[0].a);
-    m->half_b = half_operand(m, m->ins[0].b);
-    if (m->half_a < m->n_in && m->half_b < m->n_in)
-        m->half = c->b->isa->half[m->ins[0].op];
+    m->bf16_a = bf16_operand(m, m->ins[0].a);
+    m->bf16_b = bf16_operand(m, m->ins[0].b);
+    if (m->bf16_a < m->n_in && m->bf16_b < m->n_in)
+        m->bf16_op = c->b->isa->map_bf16[m->ins[0].op];
 }
 
 /* ---- Results ---- */
@@ -649,7 +649,7 @@ static void find_last(const cpu_map *m, places *p)
         p->last[m->out[k].reg] = INT32_MAX;
 }
 
-static void take(places *p, uint32_t reg)
+static void place_alloc(places *p, uint32_t reg)
 {
     p->at[reg] = (uint16_t)((p->n_free ? p->free[--p->n_free] : p->n++) + 1u);
 }
@@ -669,12 +669,12 @@ static void share_places(const compiler *c, places *p)
     find_last(m, p);
     for (uint32_t i = 0; i < m->n_in; i++) {
         const cpu_map_in *in = &m->in[i];
-        if (in->wide) {
-            take(p, in->wide);
-            p->last[in->wide] = INT32_MAX; /* filled once a run */
+        if (in->filled) {
+            place_alloc(p, in->filled);
+            p->last[in->filled] = INT32_MAX; /* filled once a run */
         }
         if (in->kind == CPU_IN_STRIDED || in->kind == CPU_IN_RANDOM || (in->kind == CPU_IN_DENSE && cpu_map_item(in->dtype) != 4))
-            take(p, in->reg);
+            place_alloc(p, in->reg);
     }
     for (uint32_t i = 0; i < m->n_ins; i++) {
         const cpu_map_ins *s = &m->ins[i];
@@ -686,7 +686,7 @@ static void share_places(const compiler *c, places *p)
             }
         }
         if (s->md && !is_direct(m, s->d))
-            take(p, s->d);
+            place_alloc(p, s->d);
     }
 }
 
@@ -738,11 +738,11 @@ cpu_map *cpu_map_compile(cpu_build *b, uint32_t first, uint32_t count, const yk_
                          const uint32_t *out, uint32_t n_out, bool store)
 {
     cpu_map *m = cpu_args(b, sizeof *m);
-    compiler c = {.b = b, .m = m, .shape = shape, .special = special, .room = 4 * count + CPU_MAP_OUT + 8};
+    compiler c = {.b = b, .m = m, .shape = shape, .special = special, .cap = 4 * count + CPU_MAP_OUT + 8};
     if (!m)
         return NULL;
     m->n_reg = 1; /* 0 stands for none */
-    m->ins = cpu_args(b, c.room * sizeof *m->ins);
+    m->ins = cpu_args(b, c.cap * sizeof *m->ins);
     for (uint32_t i = 0; i < count && b->status == YK_OK; i++)
         compile_node(&c, &b->g->node[first + i]);
     if (b->status == YK_OK)
@@ -757,7 +757,7 @@ cpu_map *cpu_map_compile(cpu_build *b, uint32_t first, uint32_t count, const yk_
     }
     if (b->status == YK_OK) {
         resolve(&c);
-        find_half(&c);
+        find_bf16(&c);
         place_outs(&c);
         lay_out(&c);
     }

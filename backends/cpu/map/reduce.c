@@ -24,7 +24,7 @@ typedef struct axis_group {
 
 typedef struct reduce_args {
     const cpu_map *map;
-    cpu_ref half;    /* a dense operand of bf16 that is reduced where it lies; or nothing, and the map's results are */
+    cpu_ref bf16_in; /* a dense operand of bf16 that is reduced where it lies; or nothing, and the map's results are */
     bool max, inner; /* inner: the innermost group is reduced */
     int nk, nr;      /* kept and reduced groups without the innermost, outermost first */
     axis_group kept[YK_MAX_DIMS], red[YK_MAX_DIMS];
@@ -61,7 +61,7 @@ static void store(const cpu_ctx *c, const reduce_args *a, uint32_t k, int64_t at
 /* partial results: [cut][output][element] */
 static float *partial(const cpu_ctx *c, const reduce_args *a, int64_t cut, uint32_t k)
 {
-    return (float *)(void *)c->shared + (cut * a->n_out + k) * a->count;
+    return (float *)(void *)c->shared_ws + (cut * a->n_out + k) * a->count;
 }
 
 static void put(const cpu_ctx *c, const reduce_args *a, int64_t cut, uint32_t k, int64_t at, const float *x, size_t n)
@@ -74,14 +74,14 @@ static void put(const cpu_ctx *c, const reduce_args *a, int64_t cut, uint32_t k,
 
 static const cpu_rows *rows_of(const cpu_isa *isa, const reduce_args *a)
 {
-    return cpu_rows_of(isa, a->half.slot == YK_NONE ? YK_F32 : YK_BF16);
+    return cpu_rows_of(isa, a->bf16_in.slot == YK_NONE ? YK_F32 : YK_BF16);
 }
 
 /* The terms [pos, pos + n) of the first output, as rows_of's kernels read them; those of the others are the map's. */
 static const void *terms_of(cpu_map_run *r, const reduce_args *a, int64_t pos, size_t n)
 {
-    if (a->half.slot != YK_NONE)
-        return (const char *)cpu_at(r->ctx, a->half) + pos * 2;
+    if (a->bf16_in.slot != YK_NONE)
+        return (const char *)cpu_at(r->ctx, a->bf16_in) + pos * 2;
     cpu_map_eval(r, pos, n, NULL);
     return cpu_map_result(r, 0);
 }
@@ -136,9 +136,9 @@ static void reduce_short_rows(cpu_map_run *r, const reduce_args *a, int64_t o, i
 {
     const cpu_isa *isa = r->ctx->isa;
     const cpu_rows *kern = rows_of(isa, a);
-    const bool half = a->half.slot != YK_NONE;
+    const bool bf16 = a->bf16_in.slot != YK_NONE;
     size_t n = (size_t)(rows * a->len);
-    float *acc = (float *)(void *)(r->ctx->mine + cpu_map_scratch(a->map)), out[CPU_MAP_MAX_BLOCK];
+    float *acc = (float *)(void *)(r->ctx->thread_ws + cpu_map_scratch(a->map)), out[CPU_MAP_MAX_BLOCK];
     double *sum = (double *)(void *)(acc + a->n_out * cpu_round((size_t)(a->rows * a->len), 16));
     int64_t lo, hi;
     cpu_part(a->terms, (int)cut, (int)a->cuts, &lo, &hi);
@@ -162,13 +162,13 @@ static void reduce_short_rows(cpu_map_run *r, const reduce_args *a, int64_t o, i
             if (first && flush)
                 to = NULL;
             else if (first)
-                isa->to_f32(to, x, half ? YK_BF16 : YK_F32, n);
+                isa->to_f32(to, x, bf16 ? YK_BF16 : YK_F32, n);
             else
                 (a->max ? kern->vmax : kern->add)(to, x, n);
             if (flush && to)
                 fold_rows(isa->rows, a, to, 4, rows, sum + k * a->rows);
             else if (flush)
-                fold_rows(kern, a, x, half ? 2 : 4, rows, sum + k * a->rows);
+                fold_rows(kern, a, x, bf16 ? 2 : 4, rows, sum + k * a->rows);
         }
     }
     for (uint32_t k = 0; k < a->n_out; k++) {
@@ -203,7 +203,7 @@ static void reduce_planes(cpu_map_run *r, const reduce_args *a, int64_t o, int64
 static void fold_tile(const cpu_map_run *r, const reduce_args *a, float *acc, const void *x, int64_t rows, size_t n)
 {
     const cpu_rows *kern = rows_of(r->ctx->isa, a);
-    const size_t item = a->half.slot == YK_NONE ? 4 : 2;
+    const size_t item = a->bf16_in.slot == YK_NONE ? 4 : 2;
     for (uint32_t k = 0; k < a->n_out; k++) {
         x = k ? cpu_map_result(r, k) : x;
         for (int64_t q = 0; q < rows; q++)
@@ -220,7 +220,7 @@ static void reduce_tile(cpu_map_run *r, const reduce_args *a, int64_t o, int64_t
     /* rows that follow each other in memory and are short are evaluated together */
     bool follow = a->nr == 1 && a->red[0].stride == a->len && n == a->len;
     int64_t group = follow && n < block ? block / n : 1, width = n < block ? n : block;
-    float *acc = (float *)(void *)(c->mine + cpu_map_scratch(a->map));
+    float *acc = (float *)(void *)(c->thread_ws + cpu_map_scratch(a->map));
     cpu_part(a->terms, (int)cut, (int)a->cuts, &lo, &hi);
     c->isa->fill32(acc, a->max ? 0xff800000u : 0, (size_t)(a->n_out * a->tile));
     for (int64_t u = lo; u < hi; u += group) {
@@ -244,7 +244,7 @@ static void reduce_step(const void *args, const cpu_ctx *c)
     const reduce_args *a = args;
     int64_t lo, hi;
     cpu_map_run r;
-    cpu_map_begin(&r, a->map, c, c->mine);
+    cpu_map_begin(&r, a->map, c, c->thread_ws);
     cpu_part(groups_of(a) * a->tiles * a->cuts, c->tid, c->nt, &lo, &hi);
     for (int64_t t = lo; t < hi; t++) {
         int64_t cut = t % a->cuts, tile = t / a->cuts % a->tiles, o = t / a->cuts / a->tiles;
@@ -362,17 +362,17 @@ static void emit_reduce(cpu_build *b, reduce_args *a, const yk_value *shape, uin
     reverse(a->red, a->nr);
     choose_cuts(a);
     size_t sums = a->n_out * (cpu_round((size_t)(a->rows * a->len), 16) * 4 + (size_t)a->rows * 8);
-    cpu_need_mine(b, cpu_map_scratch(a->map) + (!a->inner ? a->n_out * (size_t)a->tile * 4 : a->rows > 1 ? sums : 0));
+    cpu_need_thread_ws(b, cpu_map_scratch(a->map) + (!a->inner ? a->n_out * (size_t)a->tile * 4 : a->rows > 1 ? sums : 0));
     double work = (double)cpu_count(shape) * (cpu_map_cost(a->map) + 0.1);
     cpu_emit(b, reduce_step, a, work);
     if (a->cuts > 1) {
-        cpu_need_shared(b, (size_t)(a->cuts * a->n_out * a->count) * 4);
+        cpu_need_shared_ws(b, (size_t)(a->cuts * a->n_out * a->count) * 4);
         cpu_emit(b, combine_step, a, (double)(a->cuts * a->n_out * a->count) * 0.2);
     }
 }
 
 /* What a body sums if it only widens a dense operand of bf16 first; its rows are then read where they lie. */
-static cpu_ref widened(const cpu_build *b, const yk_node *n, uint32_t summed)
+static cpu_ref cast_source(const cpu_build *b, const yk_node *n, uint32_t summed)
 {
     const yk_node *body = &b->g->node[n->body];
     for (const yk_node *s = body; n->n_body == 2 && s < body + 2; s++) {
@@ -407,7 +407,7 @@ void cpu_plan_map_sum(cpu_build *b, const yk_node *n)
         return;
     }
     const yk_value *shape = &b->g->value[from[0]];
-    a->half = widened(b, n, from[0]);
+    a->bf16_in = cast_source(b, n, from[0]);
     a->map = cpu_map_compile(b, n->body, n->n_body, shape, YK_NONE, from, n->n_out, false);
     if (a->map)
         emit_reduce(b, a, shape, mask);
@@ -492,14 +492,14 @@ static void isum_step(const void *args, const cpu_ctx *c)
     for (int64_t o = 0; o < outs; o++)
         y[o] = a->max ? INT32_MIN : 0;
     for (int64_t e = 0; e < n; e++) {
-        int64_t rest = e, from = 0, to = 0, step = 1;
+        int64_t rest = e, from = 0, to = 0, stride = 1;
         for (int i = a->dims - 1; i >= 0; i--) {
             int64_t at = rest % a->dim[i];
             rest /= a->dim[i];
             from += at * a->stride[i];
             if (!(a->mask >> i & 1)) {
-                to += at * step;
-                step *= a->dim[i];
+                to += at * stride;
+                stride *= a->dim[i];
             }
         }
         if (a->max)
@@ -542,7 +542,7 @@ void cpu_plan_reduce(cpu_build *b, const yk_node *n)
     a->max = n->op == YK_OP_RMAX;
     a->n_out = 1;
     a->out[0] = cpu_ref_of(y);
-    a->half = x->dtype == YK_BF16 && cpu_is_dense(x) ? cpu_ref_of(x) : (cpu_ref){YK_NONE, 0};
+    a->bf16_in = x->dtype == YK_BF16 && cpu_is_dense(x) ? cpu_ref_of(x) : (cpu_ref){YK_NONE, 0};
     a->dtype[0] = y->dtype;
     a->map = cpu_map_compile(b, 0, 0, x, YK_NONE, &b->g->index[n->in], 1, false);
     if (a->map)

@@ -14,20 +14,29 @@ cpu_src att_plain(const cpu_ctx *c, const att_mat *m, int64_t b, int64_t h, int6
     return (cpu_src){.p = att_row(c, m, b, h, t), .ld = m->st, .dtype = m->dtype, .kcontig = kcontig};
 }
 
-cpu_src att_probs(const att_head *h, const float *s, const uint16_t *low, bool kcontig)
+cpu_src att_probs(const att_head *h, const float *s, const uint16_t *bf16, bool kcontig)
 {
     const att_args *a = h->a;
-    return (cpu_src){.p = a->low ? (const void *)low : (const void *)s, .ld = a->tk,
-                     .dtype = a->low ? YK_BF16 : YK_F32, .kcontig = kcontig};
+    return (cpu_src){.p = a->bf16 ? (const void *)bf16 : (const void *)s, .ld = a->tk,
+                     .dtype = a->bf16 ? YK_BF16 : YK_F32, .kcontig = kcontig};
 }
 
 att_head att_open(const att_args *a, const cpu_ctx *c, int64_t b, int64_t h)
 {
     bool plain = a->bias.slot == YK_NONE && a->scale > 0.0f; /* the scale can wait for the exponential */
-    att_head t = {a, c, b, h, a->tk, plain ? a->scale : 1.0f, (float *)(void *)(c->mine + a->at_s), (float *)(void *)(c->mine + a->at_dp),
-                  (float *)(void *)(c->mine + a->at_mask), (float *)(void *)(c->mine + a->at_u),
-                  (float *)(void *)(c->mine + a->at_o), (uint16_t *)(void *)(c->mine + a->at_p16),
-                  (uint16_t *)(void *)(c->mine + a->at_ds16)};
+    att_head t = {a,
+                  c,
+                  b,
+                  h,
+                  a->tk,
+                  plain ? a->scale : 1.0f,
+                  (float *)(void *)(c->thread_ws + a->at_s),
+                  (float *)(void *)(c->thread_ws + a->at_dp),
+                  (float *)(void *)(c->thread_ws + a->at_mask),
+                  (float *)(void *)(c->thread_ws + a->at_u),
+                  (float *)(void *)(c->thread_ws + a->at_o),
+                  (uint16_t *)(void *)(c->thread_ws + a->at_p16),
+                  (uint16_t *)(void *)(c->thread_ws + a->at_ds16)};
     const float *keep = cpu_at(c, a->keep);
     for (int64_t j = 0; keep && j < a->tk; j++)
         t.mask[j] = keep[b * a->tk + j] == 0.0f ? -INFINITY : 0.0f;
@@ -69,7 +78,7 @@ int64_t att_scores(att_head *h, int64_t i0, int64_t n, const void *packed_k)
     cpu_src q = att_plain(h->c, &a->q, h->b, h->h, i0, true);
     cpu_src k = {.packed = packed_k, .ld = a->d, .dtype = a->k.dtype};
     cpu_sink s = {h->s, a->tk, false, NULL, NULL, NULL};
-    cpu_gemm_run(&a->scores, isa, h->c->mine, &q, &k, 0, n, 0, most, &s);
+    cpu_gemm_run(&a->scores, isa, h->c->thread_ws, &q, &k, 0, n, 0, most, &s);
     for (int64_t r = 0; r < n; r++) {
         float *row = h->s + r * a->tk;
         int64_t seen = att_seen(h, i0 + r);
@@ -108,7 +117,7 @@ static float softmax_row(att_head *h, int64_t i, float *row, int64_t seen, float
     *sum = isa->exp_scaled(row, row, h->exp_scale, m, (size_t)seen);
     if (a->drop) {
         att_uniform(h, i, seen);
-        isa->drop(row, row, h->u, a->p, a->q1, (size_t)seen);
+        isa->drop(row, row, h->u, a->p, a->keep_prob, (size_t)seen);
     }
     return m + logf(*sum);
 }
@@ -125,11 +134,11 @@ static void forward_block(att_head *h, int64_t i0, int64_t n)
     const att_args *a = h->a;
     const cpu_isa *isa = h->c->isa;
     float *lse = (float *)cpu_at(h->c, a->lse) + (h->b * a->h + h->h) * a->tq + i0, sum[ATT_BLOCK];
-    int64_t most = att_scores(h, i0, n, h->c->mine + a->at_kt);
+    int64_t most = att_scores(h, i0, n, h->c->thread_ws + a->at_kt);
     for (int64_t r = 0; r < n; r++) {
         float *row = h->s + r * a->tk;
         lse[r] = softmax_row(h, i0 + r, row, att_seen(h, i0 + r), &sum[r]);
-        if (a->low)
+        if (a->bf16)
             isa->from_f32(h->p16 + r * a->tk, row, YK_BF16, (size_t)most);
     }
     if (most == 0) {
@@ -137,10 +146,10 @@ static void forward_block(att_head *h, int64_t i0, int64_t n)
     } else {
         cpu_gemm g = a->mix;
         cpu_src p = att_probs(h, h->s, h->p16, true);
-        cpu_src v = {.packed = h->c->mine + a->at_vt, .ld = a->tk, .dtype = a->v.dtype};
+        cpu_src v = {.packed = h->c->thread_ws + a->at_vt, .ld = a->tk, .dtype = a->v.dtype};
         cpu_sink s = {h->o, a->d, false, NULL, NULL, NULL};
         g.k = most;
-        cpu_gemm_run(&g, isa, h->c->mine, &p, &v, 0, n, 0, a->d, &s);
+        cpu_gemm_run(&g, isa, h->c->thread_ws, &p, &v, 0, n, 0, a->d, &s);
         for (int64_t r = 0; r < n; r++)
             isa->scale(h->o + r * a->d, h->o + r * a->d, 1.0f / sum[r], (size_t)a->d);
     }
@@ -156,8 +165,8 @@ static void forward_step(const void *args, const cpu_ctx *c)
         int64_t head = t / a->split, b0, b1, kv = head % a->h / (a->h / a->hk);
         att_head h = att_open(a, c, head / a->h, head % a->h);
         cpu_src k = att_plain(c, &a->k, h.b, kv, 0, true), v = att_plain(c, &a->v, h.b, kv, 0, false);
-        cpu_gemm_pack(&a->scores, c->isa, c->mine, &k, c->mine + a->at_kt);
-        cpu_gemm_pack(&a->mix, c->isa, c->mine, &v, c->mine + a->at_vt);
+        cpu_gemm_pack(&a->scores, c->isa, c->thread_ws, &k, c->thread_ws + a->at_kt);
+        cpu_gemm_pack(&a->mix, c->isa, c->thread_ws, &v, c->thread_ws + a->at_vt);
         cpu_part(blocks, (int)(t % a->split), (int)a->split, &b0, &b1);
         for (int64_t i = b0 * ATT_BLOCK; i < b1 * ATT_BLOCK && i < a->tq; i += ATT_BLOCK)
             forward_block(&h, i, a->tq - i < ATT_BLOCK ? a->tq - i : ATT_BLOCK);
@@ -191,7 +200,7 @@ static bool set_operands(cpu_build *b, const yk_node *n, att_args *a, uint32_t f
     a->scale = (float)yk_attr_f64(cpu_attr(b, n, 1));
     double p = yk_attr_f64(cpu_attr(b, n, 2));
     a->p = (float)p;
-    a->q1 = (float)(1.0 - p);
+    a->keep_prob = (float)(1.0 - p);
     a->stream = (uint32_t)cpu_attr(b, n, 3);
     a->keep = a->bias = a->key = a->rows = a->gbias = (cpu_ref){YK_NONE, 0};
     if (flags & YK_ATT_KEEP)
@@ -207,7 +216,7 @@ static bool set_operands(cpu_build *b, const yk_node *n, att_args *a, uint32_t f
         a->key = cpu_ref_of(cpu_in(b, n, next));
         a->rows = cpu_ref_of(cpu_in(b, n, next + 1));
     }
-    a->low = b->isa->bf16 && q->dtype == YK_BF16 && k->dtype == YK_BF16 && v->dtype == YK_BF16;
+    a->bf16 = b->isa->bf16 && q->dtype == YK_BF16 && k->dtype == YK_BF16 && v->dtype == YK_BF16;
     return last_is_dense(q) && last_is_dense(k) && last_is_dense(v);
 }
 
@@ -220,7 +229,7 @@ static size_t place(size_t *at, int64_t bytes)
 
 static void set_scratch(cpu_build *b, att_args *a, bool bwd)
 {
-    int t = a->low ? YK_BF16 : YK_F32; /* in f32, 16-bit operands are widened as they are packed */
+    int t = a->bf16 ? YK_BF16 : YK_F32; /* in f32, 16-bit operands are widened as they are packed */
     int64_t block = a->tq < ATT_BLOCK ? a->tq : ATT_BLOCK, s = block * a->tk * 4;
     cpu_gemm_init(&a->scores, b->isa, block, a->tk, a->d, t, t, false);
     cpu_gemm_init(&a->mix, b->isa, block, a->d, a->tk, t, t, false);
@@ -231,7 +240,7 @@ static void set_scratch(cpu_build *b, att_args *a, bool bwd)
     at = at > a->back_k.bytes ? at : a->back_k.bytes;
     at = cpu_round(at, 4096);
     a->at_s = place(&at, s);
-    a->at_p16 = place(&at, a->low ? s / 2 : 0);
+    a->at_p16 = place(&at, a->bf16 ? s / 2 : 0);
     a->at_mask = place(&at, a->tk * 4);
     a->at_u = place(&at, a->tk * 4);
     a->at_o = place(&at, (block + 2) * a->d * 4);
@@ -239,12 +248,12 @@ static void set_scratch(cpu_build *b, att_args *a, bool bwd)
     a->at_vt = place(&at, (int64_t)cpu_gemm_packed(bwd ? &a->scores : &a->mix));
     if (bwd) {
         a->at_dp = place(&at, s);
-        a->at_ds16 = place(&at, a->low ? s / 2 : 0);
+        a->at_ds16 = place(&at, a->bf16 ? s / 2 : 0);
         a->at_kn = place(&at, (int64_t)cpu_gemm_packed(&a->back_q));
         a->at_gk = place(&at, a->tk * a->d * 4);
         a->at_gv = place(&at, a->tk * a->d * 4);
     }
-    cpu_need_mine(b, at);
+    cpu_need_thread_ws(b, at);
 }
 
 void cpu_plan_attention(cpu_build *b, const yk_node *n)
@@ -263,7 +272,7 @@ void cpu_plan_attention(cpu_build *b, const yk_node *n)
         a->gv = mat_of(cpu_out(b, n, 2));
         if (n->n_out > 3)
             a->gbias = cpu_ref_of(cpu_out(b, n, 3));
-        a->low = a->low && a->gout.dtype == YK_BF16;
+        a->bf16 = a->bf16 && a->gout.dtype == YK_BF16;
         fine = fine && last_is_dense(cpu_in(b, n, 0)) && last_is_dense(cpu_in(b, n, 1));
         for (uint32_t i = 0; i < 3; i++)
             fine = fine && last_is_dense(cpu_out(b, n, i));

@@ -22,8 +22,8 @@ typedef struct att_args {
     cpu_ref lse, keep, key, rows, gbias, bias;
     int64_t bias_stride[4];
     int64_t b, h, hk, tq, tk, d, split; /* split: tasks of one head (forward) */
-    bool causal, drop, low;             /* low: products of bf16 */
-    float scale, p, q1;                 /* q1 = 1 - p */
+    bool causal, drop, bf16;            /* low: products of bf16 */
+    float scale, p, keep_prob;          /* q1 = 1 - p */
     uint32_t stream;
     cpu_gemm scores, mix, back_q, back_k; /* [block,D]x[D,Tk]; [block,Tk]x[Tk,D]; the same; [Tk,block]x[block,D] */
     size_t at_s, at_dp, at_p16, at_ds16, at_mask, at_u, at_o, at_kt, at_vt, at_kn, at_gk, at_gv; /* in the scratch */
@@ -51,6 +51,6 @@ int64_t att_scores(att_head *h, int64_t i0, int64_t n, const void *packed_k);
 /* u of row i for the first n keys */
 void att_uniform(att_head *h, int64_t i, int64_t n);
 /* The rows of s as an operand: in f32, or as bf16 (written to `low` by the caller). */
-cpu_src att_probs(const att_head *h, const float *s, const uint16_t *low, bool kcontig);
+cpu_src att_probs(const att_head *h, const float *s, const uint16_t *bf16, bool kcontig);
 
 #endif

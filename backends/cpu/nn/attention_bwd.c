@@ -23,11 +23,11 @@ static void grad_row(att_head *h, int64_t i, float *p, float *dp, float lse, flo
     isa->exp_scaled(p, p, h->exp_scale, lse, n);
     if (a->drop) {
         att_uniform(h, i, seen);
-        isa->drop(dp, dp, h->u, a->p, a->q1, n);
+        isa->drop(dp, dp, h->u, a->p, a->keep_prob, n);
     }
     isa->softmax_grad(dp, dp, p, delta, n); /* p (dp - delta) */
     if (a->drop)
-        isa->drop(p, p, h->u, a->p, a->q1, n);
+        isa->drop(p, p, h->u, a->p, a->keep_prob, n);
 }
 
 static void grad_bias(att_head *h, int64_t i, const float *ds, int64_t seen)
@@ -65,7 +65,7 @@ static void grad_scores(att_head *h, int64_t i0, int64_t n, int64_t most)
         memset(dp + seen, 0, (size_t)(most - seen) * 4);
         grad_row(h, i0 + r, p, dp, lse[r], delta_of(h, i0 + r, h->o), seen);
         grad_bias(h, i0 + r, dp, seen);
-        if (a->low) {
+        if (a->bf16) {
             isa->from_f32(h->p16 + r * a->tk, p, YK_BF16, (size_t)most);
             isa->from_f32(h->ds16 + r * a->tk, dp, YK_BF16, (size_t)most);
         }
@@ -81,31 +81,31 @@ static void grad_keys(att_head *h, int64_t i0, int64_t n, int64_t most)
     g.k = n;
     cpu_src ds = att_probs(h, h->dp, h->ds16, false), q = att_plain(h->c, &a->q, h->b, h->h, i0, false);
     cpu_src p = att_probs(h, h->s, h->p16, false), go = att_plain(h->c, &a->gout, h->b, h->h, i0, false);
-    cpu_sink gk = {(float *)(void *)(h->c->mine + a->at_gk), a->d, true, NULL, NULL, NULL};
-    cpu_sink gv = {(float *)(void *)(h->c->mine + a->at_gv), a->d, true, NULL, NULL, NULL};
-    cpu_gemm_run(&g, isa, h->c->mine, &ds, &q, 0, most, 0, a->d, &gk);
-    cpu_gemm_run(&g, isa, h->c->mine, &p, &go, 0, most, 0, a->d, &gv);
+    cpu_sink gk = {(float *)(void *)(h->c->thread_ws + a->at_gk), a->d, true, NULL, NULL, NULL};
+    cpu_sink gv = {(float *)(void *)(h->c->thread_ws + a->at_gv), a->d, true, NULL, NULL, NULL};
+    cpu_gemm_run(&g, isa, h->c->thread_ws, &ds, &q, 0, most, 0, a->d, &gk);
+    cpu_gemm_run(&g, isa, h->c->thread_ws, &p, &go, 0, most, 0, a->d, &gv);
 }
 
 static void grad_block(att_head *h, int64_t i0, int64_t n)
 {
     const att_args *a = h->a;
     const cpu_isa *isa = h->c->isa;
-    int64_t most = att_scores(h, i0, n, h->c->mine + a->at_kt);
+    int64_t most = att_scores(h, i0, n, h->c->thread_ws + a->at_kt);
     memset(h->o, 0, (size_t)(n * a->d) * 4);
     if (most) {
         cpu_src go = att_plain(h->c, &a->gout, h->b, h->h, i0, true);
-        cpu_src v = {.packed = h->c->mine + a->at_vt, .ld = a->d, .dtype = a->v.dtype};
+        cpu_src v = {.packed = h->c->thread_ws + a->at_vt, .ld = a->d, .dtype = a->v.dtype};
         cpu_sink dp = {h->dp, a->tk, false, NULL, NULL, NULL};
-        cpu_gemm_run(&a->scores, isa, h->c->mine, &go, &v, 0, n, 0, most, &dp);
+        cpu_gemm_run(&a->scores, isa, h->c->thread_ws, &go, &v, 0, n, 0, most, &dp);
         grad_scores(h, i0, n, most);
         grad_keys(h, i0, n, most);
         cpu_gemm g = a->back_q;
         cpu_src ds = att_probs(h, h->dp, h->ds16, true);
-        cpu_src k = {.packed = h->c->mine + a->at_kn, .ld = a->tk, .dtype = a->k.dtype};
+        cpu_src k = {.packed = h->c->thread_ws + a->at_kn, .ld = a->tk, .dtype = a->k.dtype};
         cpu_sink gq = {h->o, a->d, false, NULL, NULL, NULL};
         g.k = most;
-        cpu_gemm_run(&g, isa, h->c->mine, &ds, &k, 0, n, 0, a->d, &gq);
+        cpu_gemm_run(&g, isa, h->c->thread_ws, &ds, &k, 0, n, 0, a->d, &gq);
         isa->scale(h->o, h->o, a->scale, (size_t)(n * a->d));
     } else if (a->gbias.slot != YK_NONE) {
         for (int64_t r = 0; r < n; r++)
@@ -117,7 +117,7 @@ static void grad_block(att_head *h, int64_t i0, int64_t n)
 
 static void store_keys(const att_args *a, const cpu_ctx *c, const att_mat *m, int64_t b, int64_t kv, size_t at, float f)
 {
-    float *g = (float *)(void *)(c->mine + at);
+    float *g = (float *)(void *)(c->thread_ws + at);
     c->isa->scale(g, g, f, (size_t)(a->tk * a->d));
     for (int64_t t = 0; t < a->tk; t++)
         c->isa->from_f32(att_row(c, m, b, kv, t), g + t * a->d, m->dtype, (size_t)a->d);
@@ -132,11 +132,11 @@ void cpu_attention_bwd_step(const void *args, const cpu_ctx *c)
         int64_t b = t / a->hk, kv = t % a->hk;
         cpu_src k = att_plain(c, &a->k, b, kv, 0, true), v = att_plain(c, &a->v, b, kv, 0, true);
         cpu_src kn = att_plain(c, &a->k, b, kv, 0, false);
-        cpu_gemm_pack(&a->scores, c->isa, c->mine, &k, c->mine + a->at_kt);
-        cpu_gemm_pack(&a->scores, c->isa, c->mine, &v, c->mine + a->at_vt);
-        cpu_gemm_pack(&a->back_q, c->isa, c->mine, &kn, c->mine + a->at_kn);
-        memset(c->mine + a->at_gk, 0, (size_t)(a->tk * a->d) * 4);
-        memset(c->mine + a->at_gv, 0, (size_t)(a->tk * a->d) * 4);
+        cpu_gemm_pack(&a->scores, c->isa, c->thread_ws, &k, c->thread_ws + a->at_kt);
+        cpu_gemm_pack(&a->scores, c->isa, c->thread_ws, &v, c->thread_ws + a->at_vt);
+        cpu_gemm_pack(&a->back_q, c->isa, c->thread_ws, &kn, c->thread_ws + a->at_kn);
+        memset(c->thread_ws + a->at_gk, 0, (size_t)(a->tk * a->d) * 4);
+        memset(c->thread_ws + a->at_gv, 0, (size_t)(a->tk * a->d) * 4);
         for (int64_t head = kv * group; head < (kv + 1) * group; head++) {
             att_head h = att_open(a, c, b, head);
             for (int64_t i = 0; i < a->tq; i += ATT_BLOCK)

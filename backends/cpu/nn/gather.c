@@ -293,7 +293,7 @@ static void scatter_step(const void *args, const cpu_ctx *c)
  */
 static int32_t *lists(const index_args *a, const cpu_ctx *c, int32_t **from)
 {
-    int32_t *first = (int32_t *)(void *)c->shared;
+    int32_t *first = (int32_t *)(void *)c->shared_ws;
     *from = first + a->v + 2;
     return first;
 }
@@ -379,7 +379,7 @@ static void plan_index(cpu_build *b, const yk_node *n)
         return;
     }
     if (a->dy != YK_F32) {
-        cpu_need_shared(b, (size_t)(a->v + 2 + a->n) * 4);
+        cpu_need_shared_ws(b, (size_t)(a->v + 2 + a->n) * 4);
         cpu_emit(b, list_step, a, 0.0);
         cpu_emit(b, sum_rows_step, a, work + (double)(a->v * a->inner) * 0.1);
         return;

@@ -12,7 +12,7 @@
 
 typedef struct loss_args {
     cpu_ref gloss, logits, labels, lse, weight, out; /* out: loss, or glogits */
-    int64_t rows, n, gstep;                          /* gstep: stride of gloss, 0 or 1 */
+    int64_t rows, n, gloss_stride;                   /* gstep: stride of gloss, 0 or 1 */
     int64_t ignore;
     float smooth;
     uint8_t dtype; /* of the logits and their gradient */
@@ -112,7 +112,7 @@ static void softmax_terms(const loss_args *a, const cpu_ctx *c, int64_t r, float
 }
 
 /* g w[y] (1-s); NaN for a label that is none */
-static float hot_part(const loss_args *a, const cpu_ctx *c, int64_t y, float g)
+static float one_hot_part(const loss_args *a, const cpu_ctx *c, int64_t y, float g)
 {
     const float *w = cpu_at(c, a->weight);
     return y < 0 || y >= a->n ? NAN : g * (w ? w[y] : 1.0f) * (1.0f - a->smooth);
@@ -124,7 +124,7 @@ static void grad_row(const loss_args *a, const cpu_ctx *c, int64_t r, float tota
     const cpu_rows *k = cpu_rows_of(c->isa, a->dtype);
     const float *w = a->smooth > 0.0f ? cpu_at(c, a->weight) : NULL;
     int64_t y = ((const int32_t *)cpu_at(c, a->labels))[r], item = yk_dtype_bytes(a->dtype);
-    float g = ((const float *)cpu_at(c, a->gloss))[r * a->gstep], buf[BLOCK];
+    float g = ((const float *)cpu_at(c, a->gloss))[r * a->gloss_stride], buf[BLOCK];
     char *out = (char *)cpu_at(c, a->out) + r * a->n * item;
     cpu_loss_row row;
     if (y == a->ignore) {
@@ -132,9 +132,9 @@ static void grad_row(const loss_args *a, const cpu_ctx *c, int64_t r, float tota
         return;
     }
     softmax_terms(a, c, r, &row.shift, &row.factor);
-    row.hot = hot_part(a, c, y, g);
-    row.even = g * a->smooth / (float)a->n;
-    row.factor *= row.hot + row.even * total;
+    row.one_hot = one_hot_part(a, c, y, g);
+    row.uniform = g * a->smooth / (float)a->n;
+    row.factor *= row.one_hot + row.uniform * total;
     for (int64_t j = 0; j < a->n; j += BLOCK) {
         size_t n = (size_t)(a->n - j < BLOCK ? a->n - j : BLOCK);
         const void *x = block_of(a, c, r, j, n, buf);
@@ -167,7 +167,7 @@ void cpu_plan_loss(cpu_build *b, const yk_node *n)
     a->logits = cpu_ref_of(x);
     a->labels = cpu_ref_of(cpu_in(b, n, first + 1));
     a->gloss = bwd ? cpu_ref_of(cpu_in(b, n, 0)) : (cpu_ref){YK_NONE, 0};
-    a->gstep = bwd ? cpu_in(b, n, 0)->stride[0] : 0;
+    a->gloss_stride = bwd ? cpu_in(b, n, 0)->stride[0] : 0;
     a->lse = cpu_ref_of(bwd ? cpu_in(b, n, 3) : cpu_out(b, n, 1));
     a->weight = n->n_in > w ? cpu_ref_of(cpu_in(b, n, w)) : (cpu_ref){YK_NONE, 0};
     a->out = cpu_ref_of(y);

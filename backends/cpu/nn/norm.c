@@ -22,7 +22,7 @@ typedef struct row_args {
 
 static float *scratch_row(const cpu_ctx *c, int64_t n, int k)
 {
-    return (float *)(void *)(c->mine + (size_t)k * cpu_round((size_t)n * 4, 64));
+    return (float *)(void *)(c->thread_ws + (size_t)k * cpu_round((size_t)n * 4, 64));
 }
 
 static void *row_of(const row_args *a, const cpu_ctx *c, cpu_ref r, int64_t row)
@@ -94,7 +94,7 @@ static void layer_norm_bwd_step(const void *args, const cpu_ctx *c)
     cpu_part(a->cuts, c->tid, c->nt, &lo, &hi);
     for (int64_t cut = lo; cut < hi; cut++) {
         int64_t r0, r1;
-        float *gg = a->gamma ? (float *)(void *)c->shared + cut * 2 * a->n : NULL, *gb = gg ? gg + n : NULL;
+        float *gg = a->gamma ? (float *)(void *)c->shared_ws + cut * 2 * a->n : NULL, *gb = gg ? gg + n : NULL;
         cpu_part(a->rows, (int)cut, (int)a->cuts, &r0, &r1);
         if (gg)
             memset(gg, 0, 2 * n * 4);
@@ -112,7 +112,7 @@ static void layer_norm_bwd_step(const void *args, const cpu_ctx *c)
 static void gamma_step(const void *args, const cpu_ctx *c)
 {
     const row_args *a = args;
-    const float *part = (const float *)(const void *)c->shared;
+    const float *part = (const float *)(const void *)c->shared_ws;
     int64_t lo, hi;
     cpu_part(a->n, c->tid, c->nt, &lo, &hi);
     for (int k = 0; k < 2; k++) {
@@ -184,7 +184,7 @@ static void bn_stats_step(const void *args, const cpu_ctx *c)
 {
     const stats_args *a = args;
     const float *shift = cpu_at(c, a->shift);
-    double *part = (double *)(void *)c->shared;
+    double *part = (double *)(void *)c->shared_ws;
     int64_t lo, hi, item = yk_dtype_bytes(a->dtype);
     cpu_part(a->groups * a->cuts, c->tid, c->nt, &lo, &hi);
     for (int64_t t = lo; t < hi; t++) {
@@ -204,7 +204,7 @@ static void bn_stats_step(const void *args, const cpu_ctx *c)
 static void bn_combine_step(const void *args, const cpu_ctx *c)
 {
     const stats_args *a = args;
-    const double *part = (const double *)(const void *)c->shared;
+    const double *part = (const double *)(const void *)c->shared_ws;
     const float *shift = cpu_at(c, a->shift);
     float *y = cpu_at(c, a->y);
     for (int64_t ch = 0; ch < a->c && c->tid == 0; ch++) {
@@ -232,7 +232,7 @@ static void plan_bn_stats(cpu_build *b, const yk_node *n)
         a->inner *= x->dim[i];
     a->cuts = a->n < MOST_CUTS ? a->n : MOST_CUTS;
     a->groups = MOST_CUTS / a->cuts < a->c ? MOST_CUTS / a->cuts : a->c;
-    cpu_need_shared(b, (size_t)(a->c * a->cuts) * 16);
+    cpu_need_shared_ws(b, (size_t)(a->c * a->cuts) * 16);
     cpu_emit(b, bn_stats_step, a, (double)(a->n * a->c) * (8.0 + 0.15 * (double)a->inner));
     cpu_emit(b, bn_combine_step, a, 0.0);
 }
@@ -261,7 +261,7 @@ void cpu_plan_norm(cpu_build *b, const yk_node *n)
     a->gamma = n->op == YK_OP_LAYER_NORM_BWD && n->n_in > 4;
     a->log = cpu_attr(b, n, 0) != 0;
     a->eps = n->op == YK_OP_LAYER_NORM ? (float)yk_attr_f64(cpu_attr(b, n, 0)) : 0.0f;
-    cpu_need_mine(b, 3 * cpu_round((size_t)a->n * 4, 64) + 64);
+    cpu_need_thread_ws(b, 3 * cpu_round((size_t)a->n * 4, 64) + 64);
     double count = (double)cpu_count(x);
     if (n->op == YK_OP_LAYER_NORM)
         cpu_emit(b, layer_norm_step, a, count * 0.25);
@@ -271,7 +271,7 @@ void cpu_plan_norm(cpu_build *b, const yk_node *n)
         cpu_emit(b, softmax_bwd_step, a, count * 0.4);
     else {
         if (a->gamma)
-            cpu_need_shared(b, (size_t)(a->cuts * 2 * a->n) * 4);
+            cpu_need_shared_ws(b, (size_t)(a->cuts * 2 * a->n) * 4);
         cpu_emit(b, layer_norm_bwd_step, a, count * 0.4);
         if (a->gamma)
             cpu_emit(b, gamma_step, a, (double)(a->cuts * 2 * a->n) * 0.2);

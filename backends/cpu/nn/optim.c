@@ -10,10 +10,10 @@
 
 typedef struct optim_args {
     cpu_ref g, hyper, in[4], out[4]; /* p, m, v, vmax; or p, b */
-    cpu_ref low;                     /* the first n_low values of p in 16 bits */
-    int n_state, flags, low_type;
+    cpu_ref copy16;                  /* the first n_low values of p in 16 bits */
+    int n_state, flags, copy16_dtype;
     bool adam;
-    int64_t n, n_low;
+    int64_t n, n_copy16;
 } optim_args;
 
 static struct cpu_adam read_hyper(const float *h, int flags)
@@ -23,10 +23,10 @@ static struct cpu_adam read_hyper(const float *h, int flags)
                              h[YK_HYPER_FIRST], flags};
 }
 
-static void keep_low(const optim_args *a, const cpu_ctx *c, const float *p, int64_t i, int64_t n)
+static void store_copy16(const optim_args *a, const cpu_ctx *c, const float *p, int64_t i, int64_t n)
 {
-    if (i < a->n_low)
-        c->isa->from_f32((char *)cpu_at(c, a->low) + 2 * i, p, a->low_type, (size_t)(a->n_low - i < n ? a->n_low - i : n));
+    if (i < a->n_copy16)
+        c->isa->from_f32((char *)cpu_at(c, a->copy16) + 2 * i, p, a->copy16_dtype, (size_t)(a->n_copy16 - i < n ? a->n_copy16 - i : n));
 }
 
 static void optim_step(const void *args, const cpu_ctx *c)
@@ -49,7 +49,7 @@ static void optim_step(const void *args, const cpu_ctx *c)
             c->isa->adam(&h, g + i, s[0], s[1], s[2], s[3], n);
         else
             c->isa->sgd(&h, g + i, s[0], s[1], n);
-        keep_low(a, c, s[0], i, (int64_t)n);
+        store_copy16(a, c, s[0], i, (int64_t)n);
     }
 }
 
@@ -61,7 +61,7 @@ typedef struct grad_args {
 static void grad_stats_step(const void *args, const cpu_ctx *c)
 {
     const grad_args *a = args;
-    double *part = (double *)(void *)c->shared;
+    double *part = (double *)(void *)c->shared_ws;
     float scale = *(const float *)cpu_at(c, a->scale);
     int64_t lo, hi;
     cpu_part(a->cuts, c->tid, c->nt, &lo, &hi);
@@ -75,7 +75,7 @@ static void grad_stats_step(const void *args, const cpu_ctx *c)
 static void grad_combine_step(const void *args, const cpu_ctx *c)
 {
     const grad_args *a = args;
-    const double *part = (const double *)(const void *)c->shared;
+    const double *part = (const double *)(const void *)c->shared_ws;
     float *y = cpu_at(c, a->y);
     double s = 0.0, bad = 0.0;
     for (int64_t k = 0; k < a->cuts; k++) {
@@ -94,7 +94,7 @@ static bool same_place(const yk_value *a, const yk_value *b)
 }
 
 /* The node behind this one casts the new values, or the first of them, to 16 bits. */
-static void take_cast(cpu_build *b, const yk_node *n, optim_args *a)
+static void fuse_cast(cpu_build *b, const yk_node *n, optim_args *a)
 {
     const yk_node *next = n + 1;
     if (next == b->g->node + b->g->n_node || next->op != YK_OP_CAST)
@@ -103,9 +103,9 @@ static void take_cast(cpu_build *b, const yk_node *n, optim_args *a)
     if (!same_place(x, cpu_out(b, n, 0)) || (y->dtype != YK_BF16 && y->dtype != YK_F16) || !cpu_is_dense(x) ||
         !cpu_is_dense(y) || cpu_count(x) > a->n)
         return;
-    a->low = cpu_ref_of(y);
-    a->low_type = y->dtype;
-    a->n_low = cpu_count(x);
+    a->copy16 = cpu_ref_of(y);
+    a->copy16_dtype = y->dtype;
+    a->n_copy16 = cpu_count(x);
     b->joined = 1;
 }
 
@@ -118,7 +118,7 @@ void cpu_plan_optim(cpu_build *b, const yk_node *n)
             return;
         *a = (grad_args){cpu_ref_of(g), cpu_ref_of(cpu_in(b, n, 1)), cpu_ref_of(cpu_out(b, n, 0)), cpu_count(g), 0};
         a->cuts = (a->n + CUT - 1) / CUT;
-        cpu_need_shared(b, (size_t)a->cuts * 16);
+        cpu_need_shared_ws(b, (size_t)a->cuts * 16);
         cpu_emit(b, grad_stats_step, a, (double)a->n * 0.1);
         cpu_emit(b, grad_combine_step, a, (double)a->cuts);
         return;
@@ -137,6 +137,6 @@ void cpu_plan_optim(cpu_build *b, const yk_node *n)
         a->in[k] = cpu_ref_of(cpu_in(b, n, k == 3 ? 5 : k + 1));
         a->out[k] = cpu_ref_of(cpu_out(b, n, k));
     }
-    take_cast(b, n, a);
+    fuse_cast(b, n, a);
     cpu_emit(b, optim_step, a, (double)a->n * 0.45);
 }

@@ -113,7 +113,8 @@ uint32_t kit_claims_nn(const kit_target *target, const yk_graph *g, const yk_nod
     uint32_t type;
     if (n->op == YK_OP_ATTENTION || n->op == YK_OP_ATTENTION_BWD)
         return attention_fits(target, g, n) ? YK_CLAIM_RUN : 0;
-    if (n->op == YK_OP_BN_STATS && kit_value_count(kit_node_in(g, n, 0)) / kit_node_in(g, n, 0)->dim[0] / kit_node_in(g, n, 0)->dim[1] < 8)
+    if (n->op == YK_OP_BN_STATS &&
+        kit_value_count(kit_node_in(g, n, 0)) / kit_node_in(g, n, 0)->dim[0] / kit_node_in(g, n, 0)->dim[1] < 8)
         return 0; /* the body runs over channels side by side */
     return nn_type(g, n, &type) ? YK_CLAIM_RUN : 0;
 }
@@ -127,84 +128,84 @@ static void nn_launch(kit_lowering *ctx, const char *unit, uint32_t type, const 
 
 /* ---- Rows ---- */
 
-typedef struct lines {
+typedef struct row_blocks {
     int64_t R, C, rows, groups;
-} lines;
+} row_blocks;
 
-static lines lines_of(const kit_lowering *ctx, const yk_value *x)
+static row_blocks row_blocks_of(const kit_lowering *ctx, const yk_value *x)
 {
-    lines l = {.C = x->dims ? x->dim[x->dims - 1] : 1};
-    l.R = kit_value_count(x) / l.C;
-    l.rows = ctx->target->cpu_shape ? kit_div_up(BLOCK, l.C) : 1;
-    l.groups = kit_div_up(l.R, l.rows);
-    return l;
+    row_blocks rows = {.C = x->dims ? x->dim[x->dims - 1] : 1};
+    rows.R = kit_value_count(x) / rows.C;
+    rows.rows = ctx->target->cpu_shape ? kit_div_up(BLOCK, rows.C) : 1;
+    rows.groups = kit_div_up(rows.R, rows.rows);
+    return rows;
 }
 
-static void arg_lines(kit_lowering *ctx, const lines *l)
+static void arg_row_blocks(kit_lowering *ctx, const row_blocks *rows)
 {
-    kit_arg_i64(ctx, l->R);
-    kit_arg_i64(ctx, l->C);
-    kit_arg_i64(ctx, l->rows);
+    kit_arg_i64(ctx, rows->R);
+    kit_arg_i64(ctx, rows->C);
+    kit_arg_i64(ctx, rows->rows);
 }
 
 static void lower_layer_norm(kit_lowering *ctx, const yk_node *n, uint32_t type)
 {
-    lines l = lines_of(ctx, kit_node_in(ctx->g, n, 0));
-    nn_launch(ctx, "nn", type, "layer_norm", l.groups, TEAM);
+    row_blocks rows = row_blocks_of(ctx, kit_node_in(ctx->g, n, 0));
+    nn_launch(ctx, "nn", type, "layer_norm", rows.groups, TEAM);
     for (uint32_t i = 0; i < 3; i++)
         kit_arg_in(ctx, n, i);
     for (uint32_t i = 0; i < 3; i++)
         kit_arg_out(ctx, n, i);
-    arg_lines(ctx, &l);
+    arg_row_blocks(ctx, &rows);
     kit_arg_i32(ctx, (int64_t)n->n_in - 1);
     kit_arg_f32(ctx, yk_attr_f64(kit_node_attr(ctx->g, n, 0)));
 }
 
 static void lower_layer_norm_bwd(kit_lowering *ctx, const yk_node *n, uint32_t type)
 {
-    lines l = lines_of(ctx, kit_node_in(ctx->g, n, 1));
-    nn_launch(ctx, "nn", type, "layer_norm_bwd", l.groups, TEAM);
+    row_blocks rows = row_blocks_of(ctx, kit_node_in(ctx->g, n, 1));
+    nn_launch(ctx, "nn", type, "layer_norm_bwd", rows.groups, TEAM);
     for (uint32_t i = 0; i < 5; i++)
         kit_arg_in(ctx, n, i);
     kit_arg_out(ctx, n, 0);
-    arg_lines(ctx, &l);
+    arg_row_blocks(ctx, &rows);
     kit_arg_i32(ctx, n->n_in > 4);
     if (n->n_out < 3)
         return;
-    nn_launch(ctx, "nn", type, "layer_norm_params", kit_div_up(l.C, 64), 64);
+    nn_launch(ctx, "nn", type, "layer_norm_params", kit_div_up(rows.C, 64), 64);
     for (uint32_t i = 0; i < 4; i++)
         kit_arg_in(ctx, n, i);
     kit_arg_out(ctx, n, 1);
     kit_arg_out(ctx, n, 2);
-    kit_arg_i64(ctx, l.R);
-    kit_arg_i64(ctx, l.C);
+    kit_arg_i64(ctx, rows.R);
+    kit_arg_i64(ctx, rows.C);
     kit_arg_i64(ctx, 64);
 }
 
 static void lower_softmax(kit_lowering *ctx, const yk_node *n, uint32_t type)
 {
     bool back = n->op == YK_OP_SOFTMAX_BWD;
-    lines l = lines_of(ctx, kit_node_in(ctx->g, n, 0));
-    nn_launch(ctx, "nn", type, back ? "softmax_bwd" : "softmax", l.groups, TEAM);
+    row_blocks rows = row_blocks_of(ctx, kit_node_in(ctx->g, n, 0));
+    nn_launch(ctx, "nn", type, back ? "softmax_bwd" : "softmax", rows.groups, TEAM);
     kit_arg_in(ctx, n, 0);
     if (back)
         kit_arg_in(ctx, n, 1);
     kit_arg_out(ctx, n, 0);
-    arg_lines(ctx, &l);
+    arg_row_blocks(ctx, &rows);
     kit_arg_i32(ctx, kit_node_attr(ctx->g, n, 0));
 }
 
 static void lower_cross_entropy(kit_lowering *ctx, const yk_node *n, uint32_t type)
 {
     bool back = n->op == YK_OP_CROSS_ENTROPY_BWD;
-    lines l = lines_of(ctx, kit_node_in(ctx->g, n, back ? 1 : 0));
-    nn_launch(ctx, "nn", type, back ? "cross_entropy_bwd" : "cross_entropy", l.groups, TEAM);
+    row_blocks rows = row_blocks_of(ctx, kit_node_in(ctx->g, n, back ? 1 : 0));
+    nn_launch(ctx, "nn", type, back ? "cross_entropy_bwd" : "cross_entropy", rows.groups, TEAM);
     for (uint32_t i = 0; i < (back ? 5u : 3u); i++)
         kit_arg_in(ctx, n, i);
     kit_arg_out(ctx, n, 0);
     if (!back)
         kit_arg_out(ctx, n, 1);
-    arg_lines(ctx, &l);
+    arg_row_blocks(ctx, &rows);
     kit_arg_i32(ctx, n->n_in > (back ? 4 : 2));
     kit_arg_i64(ctx, kit_node_attr(ctx->g, n, 0));
     kit_arg_f32(ctx, yk_attr_f64(kit_node_attr(ctx->g, n, 1)));

@@ -40,8 +40,8 @@ static void multiply(problem *p, const cpu_isa *isa, bool scratch, int gm, int g
 {
     cpu_gemm g;
     cpu_gemm_init(&g, isa, p->m, p->n, p->k, p->dtype, p->dtype, scratch);
-    char *mine = cpu_host->alloc(g.bytes, 64);
-    memset(mine, 0xff, g.bytes); /* NaN everywhere: nothing may leak in */
+    char *thread_ws = cpu_host->alloc(g.bytes, 64);
+    memset(thread_ws, 0xff, g.bytes); /* NaN everywhere: nothing may leak in */
     cpu_src a = {p->sa, p->trans & 1 ? p->m : p->k, (uint8_t)p->dtype, !(p->trans & 1), NULL, NULL, NULL};
     cpu_src b = {p->sb, p->trans & 2 ? p->k : p->n, (uint8_t)p->dtype, !!(p->trans & 2), NULL, NULL, NULL};
     cpu_sink s = {scratch ? NULL : p->c, p->n, false, scratch ? keep : NULL, NULL, p};
@@ -49,31 +49,31 @@ static void multiply(problem *p, const cpu_isa *isa, bool scratch, int gm, int g
         int64_t i0, i1, j0, j1;
         cpu_gemm_part(&g, gm, gn, r, &i0, &i1, &j0, &j1);
         if (i0 < i1 && j0 < j1)
-            cpu_gemm_run(&g, isa, mine, &a, &b, i0, i1, j0, j1, &s);
+            cpu_gemm_run(&g, isa, thread_ws, &a, &b, i0, i1, j0, j1, &s);
     }
-    cpu_host->free(mine);
+    cpu_host->free(thread_ws);
 }
 
 /* the same as C^T = B^T A^T, where B's lines can be read in place; whether they can */
-static bool multiply_turned(problem *p, const cpu_isa *isa, int gm, int gn)
+static bool multiply_transposed(problem *p, const cpu_isa *isa, int gm, int gn)
 {
     cpu_gemm g;
-    cpu_gemm_init_turned(&g, isa, p->n, p->m, p->k, p->dtype, p->dtype);
+    cpu_gemm_init_transposed(&g, isa, p->n, p->m, p->k, p->dtype, p->dtype);
     cpu_src a = {p->sb, p->trans & 2 ? p->k : p->n, (uint8_t)p->dtype, !!(p->trans & 2), NULL, NULL, NULL};
     cpu_src b = {p->sa, p->trans & 1 ? p->m : p->k, (uint8_t)p->dtype, !(p->trans & 1), NULL, NULL, NULL};
     if (!cpu_gemm_in_place(&g, &a, p->n, p->m, true))
         return false;
-    char *mine = cpu_host->alloc(g.bytes, 64);
-    memset(mine, 0xff, g.bytes);
+    char *thread_ws = cpu_host->alloc(g.bytes, 64);
+    memset(thread_ws, 0xff, g.bytes);
     memset(p->c, 0xff, (size_t)(p->m * p->n) * 4);
     cpu_sink s = {NULL, 0, false, keep, NULL, p};
     for (int r = 0; r < gm * gn; r++) {
         int64_t i0, i1, j0, j1;
         cpu_gemm_part(&g, gm, gn, r, &i0, &i1, &j0, &j1);
         if (i0 < i1 && j0 < j1)
-            cpu_gemm_run(&g, isa, mine, &a, &b, i0, i1, j0, j1, &s);
+            cpu_gemm_run(&g, isa, thread_ws, &a, &b, i0, i1, j0, j1, &s);
     }
-    cpu_host->free(mine);
+    cpu_host->free(thread_ws);
     return true;
 }
 
@@ -123,10 +123,10 @@ static void check_isa(const cpu_isa *isa)
             compare(&p, isa);
             multiply(&p, isa, false, 3, 2);
             ck_assert(!memcmp(first, p.c, (size_t)(p.m * p.n) * 4));
-            if (multiply_turned(&p, isa, 2, 2)) {
+            if (multiply_transposed(&p, isa, 2, 2)) {
                 compare(&p, isa);
                 memcpy(first, p.c, (size_t)(p.m * p.n) * 4);
-                ck_assert(multiply_turned(&p, isa, 3, 1) && !memcmp(first, p.c, (size_t)(p.m * p.n) * 4));
+                ck_assert(multiply_transposed(&p, isa, 3, 1) && !memcmp(first, p.c, (size_t)(p.m * p.n) * 4));
             }
             free(p.a), free(p.b), free(p.c), free(p.sa), free(p.sb), free(first);
         }
@@ -165,7 +165,7 @@ END_TEST
 /* Large products of several workers have an operand packed for all of them and take the pieces in turn. */
 static void check_threads(const cpu_isa *isa)
 {
-    static const int64_t shapes[][3] = {{70, 1030, 401}, {1030, 70, 401}, {90, 1100, 802}, {96, 700, 401}}; /* the last is turned */
+    static const int64_t shapes[][3] = {{70, 1030, 401}, {1030, 70, 401}, {90, 1100, 802}, {96, 700, 401}}; /* the last is transposed */
     for (int v = 0; v < 32; v++) {
         const int64_t *s = shapes[v / 8];
         int type = v & 4 ? YK_BF16 : YK_F32;

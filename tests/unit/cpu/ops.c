@@ -587,12 +587,12 @@ START_TEST(every_nan)
         isa->from_f32(row, x, YK_BF16, N);
         isa->planes_out(plane, N / vw, x, N / vw, vw);
         for (size_t i = 0; i < N; i++) {
-            const uint16_t turned = plane[i % vw * (N / vw) + i / vw];
-            ck_assert_msg(row[i] == turned || i == at, "%s: %zu: %04x in a row, %04x in a plane", isa->name, i, row[i], turned);
+            const uint16_t transposed = plane[i % vw * (N / vw) + i / vw];
+            ck_assert_msg(row[i] == transposed || i == at, "%s: %zu: %04x in a row, %04x in a plane", isa->name, i, row[i], transposed);
             ck_assert_msg(((row[i] & 0x7fff) > 0x7f80) == (i == at), "%s: NaN %08x at %zu: %04x at %zu", isa->name,
                           nans[t / N % 5], at, row[i], i);
-            ck_assert_msg(((turned & 0x7fff) > 0x7f80) == (i == at), "%s: planes, NaN %08x at %zu: %04x at %zu", isa->name,
-                          nans[t / N % 5], at, turned, i);
+            ck_assert_msg(((transposed & 0x7fff) > 0x7f80) == (i == at), "%s: planes, NaN %08x at %zu: %04x at %zu", isa->name,
+                          nans[t / N % 5], at, transposed, i);
         }
     }
 }
