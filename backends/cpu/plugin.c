@@ -202,7 +202,7 @@ static void device_close(yk_device *d)
     cpu_host->free(d);
 }
 
-static uint32_t claims(yk_device *dev, const yk_graph *g, uint32_t node)
+static uint32_t device_claims(yk_device *dev, const yk_graph *g, uint32_t node)
 {
     (void)dev;
     return cpu_op_claims(g, node);
@@ -255,7 +255,7 @@ static void *buffer_map(yk_buffer *b)
 }
 
 /* Where the whole program is little work, workers that meet at each of its steps would only cost. */
-static yk_status plan(const yk_device *dev, const yk_graph *g, cpu_prog **prog)
+static yk_status device_plan(const yk_device *dev, const yk_graph *g, cpu_prog **prog)
 {
     yk_status s = cpu_prog_new(g, dev->isa, dev->n, prog);
     if (s != YK_OK || dev->n == 1 || cpu_prog_work(*prog) >= ONE_WORKER_NS)
@@ -267,7 +267,7 @@ static yk_status plan(const yk_device *dev, const yk_graph *g, cpu_prog **prog)
 static yk_status graph_scratch(yk_device *dev, const yk_graph *g, uint64_t *bytes)
 {
     cpu_prog *p;
-    yk_status s = plan(dev, g, &p);
+    yk_status s = device_plan(dev, g, &p);
     if (s != YK_OK)
         return s;
     *bytes = cpu_prog_scratch(p, dev->n);
@@ -280,7 +280,7 @@ static yk_status program_new(yk_device *dev, const yk_graph *g, yk_program **out
     yk_program *p = cpu_host->alloc(sizeof *p, 64);
     if (!p)
         return YK_E_MEM;
-    yk_status s = plan(dev, g, &p->prog);
+    yk_status s = device_plan(dev, g, &p->prog);
     if (s != YK_OK) {
         cpu_host->free(p);
         return s;
@@ -314,7 +314,7 @@ const yk_plugin *yk_plugin_query(uint32_t abi)
         .device_caps = device_caps,
         .device_open = device_open,
         .device_close = device_close,
-        .claims = claims,
+        .claims = device_claims,
         .buffer_new = buffer_new,
         .buffer_wrap = buffer_wrap,
         .buffer_free = buffer_free,

@@ -41,7 +41,7 @@ __attribute__((noinline)) static void kit_worker(cpu_prog *p, const cpu_bound *b
     cpu_prog_run(p, bound, pool);
 }
 
-static double now(void)
+static double seconds_now(void)
 {
     struct timespec t;
     clock_gettime(getenv("KIT_CPU_TIME") ? CLOCK_PROCESS_CPUTIME_ID : CLOCK_MONOTONIC, &t);
@@ -61,9 +61,9 @@ double kit_time(kit *k, const cpu_isa *isa, int nt, int times)
     const cpu_bound bound = {k->data, isa, kit_alloc(cpu_prog_scratch(p, nt) + 64, 4096)};
     double best = 1e30;
     for (int i = 0; i < times; i++) {
-        double from = now();
+        double from = seconds_now();
         kit_worker(p, &bound, pool);
-        best = fmin(best, now() - from);
+        best = fmin(best, seconds_now() - from);
     }
     cpu_pool_free(pool);
     free(bound.scratch);

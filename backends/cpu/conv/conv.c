@@ -300,7 +300,7 @@ static void plan_forward(cpu_build *b, const yk_node *n, const conv_shape *s)
     emit_conv(b, a, conv_work(s));
 }
 
-static int64_t wrap(int64_t a, int64_t m)
+static int64_t floor_mod(int64_t a, int64_t m)
 {
     return (a % m + m) % m;
 }
@@ -319,7 +319,7 @@ static void plan_phase(cpu_build *b, const yk_node *n, const conv_shape *s, int6
     int32_t taps = 0;
     for (int64_t t = 0; t < all; t++) {
         int64_t ey = py + s->ph - t / s->kw * s->dh, ex = px + s->pw - t % s->kw * s->dw;
-        if (wrap(ey, s->sh) || wrap(ex, s->sw))
+        if (floor_mod(ey, s->sh) || floor_mod(ex, s->sw))
             continue;
         d[taps] = (int32_t)(ey / s->sh);
         d[all + taps] = (int32_t)(ex / s->sw);

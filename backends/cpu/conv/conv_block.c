@@ -137,7 +137,7 @@ static void add_strip(const block_args *a, const cpu_ctx *c, const block_phase *
 }
 
 /* all strips of a phase, some parts of the sums of a panel */
-static void strips(const block_args *a, const cpu_ctx *c, const block_phase *p, int64_t panel, int64_t k0, int64_t k1,
+static void add_phase_strips(const block_args *a, const cpu_ctx *c, const block_phase *p, int64_t panel, int64_t k0, int64_t k1,
                    block_prefetch *prefetch)
 {
     int64_t vw = c->isa->vw, row = p->gw * a->x.g;
@@ -178,7 +178,7 @@ static void group_products(const block_args *a, const cpu_ctx *c, block_prefetch
         const block_phase *p = &a->phase[i];
         for (int64_t panel = 0; panel < (a->ob + 1) / 2; panel++)
             for (int64_t k = 0, n = phase_cuts(a, p, most); k < n; k++)
-                strips(a, c, p, panel, cut_begin(a, p, most, k), cut_begin(a, p, most, k + 1), prefetch);
+                add_phase_strips(a, c, p, panel, cut_begin(a, p, most, k), cut_begin(a, p, most, k + 1), prefetch);
     }
 }
 
@@ -223,7 +223,7 @@ static void block_step(const void *args, const cpu_ctx *c)
 
 /* ---- Planning ---- */
 
-static int64_t wrap(int64_t a, int64_t m)
+static int64_t floor_mod(int64_t a, int64_t m)
 {
     return (a % m + m) % m;
 }
@@ -238,7 +238,7 @@ static void set_phase(const conv_shape *s, bool dx, int64_t py, int64_t px, bloc
     for (int64_t t = 0; t < all; t++) {
         int64_t ky = t / s->kw * s->dh, kx = t % s->kw * s->dw, ey = dx ? py + s->ph - ky : ky - s->ph;
         int64_t ex = dx ? px + s->pw - kx : kx - s->pw;
-        if (dx && (wrap(ey, s->sh) || wrap(ex, s->sw)))
+        if (dx && (floor_mod(ey, s->sh) || floor_mod(ex, s->sw)))
             continue;
         d[p->taps] = (int32_t)(dx ? ey / s->sh : ey);
         d[all + p->taps] = (int32_t)(dx ? ex / s->sw : ex);
@@ -349,7 +349,7 @@ static void set_offsets(cpu_build *b, block_args *a, int64_t all, const int32_t 
 }
 
 /* Depends on the shape and the instruction set alone. A block of channels is multiplied whole. */
-static bool suits(const cpu_isa *isa, const conv_shape *s, int dtype)
+static bool block_suits(const cpu_isa *isa, const conv_shape *s, int dtype)
 {
     return s->groups == 1 && s->n >= 4 && s->c >= 8 && s->o >= 8 && s->kh * s->kw <= MOST_TAPS && (s->sh > 1 || s->sw > 1) &&
            !(isa->bf16 == 2 && dtype == YK_BF16);
@@ -361,7 +361,7 @@ bool cpu_conv_block(cpu_build *b, const yk_node *n, const conv_shape *s)
     const yk_value *x = cpu_in(b, n, 0), *w = cpu_in(b, n, 1), *y = cpu_out(b, n, 0);
     int64_t vw = b->isa->vw, all = s->kh * s->kw;
     bool pairs = b->isa->bf16 == 1 && x->dtype == YK_BF16 && w->dtype == YK_BF16;
-    if (!suits(b->isa, s, x->dtype) || (pairs && !dx && cpu_conv_prefers_direct(b->isa, s)))
+    if (!block_suits(b->isa, s, x->dtype) || (pairs && !dx && cpu_conv_prefers_direct(b->isa, s)))
         return false;
     block_args *a = cpu_args(b, sizeof *a);
     int32_t *d = cpu_args(b, (size_t)(2 * all * s->sh * s->sw) * sizeof *d);

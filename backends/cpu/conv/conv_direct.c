@@ -291,7 +291,7 @@ bool cpu_conv_prefers_direct(const cpu_isa *isa, const conv_shape *s)
 }
 
 /* Whether it pays; depends on the shape and the instruction set alone. */
-static bool suits(const direct_args *d)
+static bool direct_suits(const direct_args *d)
 {
     const conv_args *a = &d->a;
     int64_t wanted = a->v.gh * a->v.gw, computed = d->dense ? wanted : (d->pad.cols + d->nr - 1) / d->nr * d->nr;
@@ -311,7 +311,7 @@ bool cpu_conv_direct(cpu_build *b, const conv_args *a, double work)
     set_geometry(d);
     d->dense = a->stride_y == 1 && a->stride_x == 1 && a->oh == a->v.gh && a->ow == a->v.gw && is_dense(b->isa, a->oh, a->ow);
     d->second = d->dense && a->ow == b->isa->vw ? d->pad.wp : b->isa->vw;
-    if (!suits(d))
+    if (!direct_suits(d))
         return false;
     int32_t *off = cpu_args(b, (size_t)d->words * sizeof *off);
     direct_pair *pair = cpu_args(b, (size_t)d->words * sizeof *pair);

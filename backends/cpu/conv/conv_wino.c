@@ -140,8 +140,8 @@ void cpu_wino_in(const wino_source *s, const wino_grid *g, const wino_scratch *t
 /* ---- Products ---- */
 
 /* One element and panel: M[block][tile] from V, whose blocks begin at off, and U[channel][results]. */
-static void product(const wino_args *a, const cpu_ctx *c, const float *v, const int32_t *off, const float *u, float *m, int64_t tiles,
-                    int nv)
+static void panel_product(const wino_args *a, const cpu_ctx *c, const float *v, const int32_t *off, const float *u, float *m,
+                          int64_t tiles, int nv)
 {
     int64_t vw = c->isa->vw, strips = (tiles + c->isa->mr - 1) / c->isa->mr;
     for (int64_t s = 0; s < strips; s++) {
@@ -150,20 +150,20 @@ static void product(const wino_args *a, const cpu_ctx *c, const float *v, const 
     }
 }
 
-static void products(const wino_args *a, const cpu_ctx *c, int64_t tiles, const int32_t *off)
+static void group_products(const wino_args *a, const cpu_ctx *c, int64_t tiles, const int32_t *off)
 {
     int64_t vw = c->isa->vw, words = a->x.p.blocks * vw;
     const float *u = (const float *)(void *)c->shared_ws, *v = (const float *)(void *)c->thread_ws;
     float *m = (float *)(void *)(c->thread_ws + a->at_m);
     for (int64_t e = 0; e < WINO_ELEMENTS; e++, v += a->v_stride, u += a->u_stride, m += a->m_stride)
         for (int64_t o = 0; o < a->ob; o += 2)
-            product(a, c, v, off, u + o * vw * words, m + o * tiles * vw, tiles, a->ob - o < 2 ? 1 : 2);
+            panel_product(a, c, v, off, u + o * vw * words, m + o * tiles * vw, tiles, a->ob - o < 2 ? 1 : 2);
 }
 
 /* ---- Result ---- */
 
 /* pixels of whole tiles to those of the image, in place */
-static void crop(float *y, int64_t lines, int64_t from, int64_t to)
+static void plane_crop(float *y, int64_t lines, int64_t from, int64_t to)
 {
     for (int64_t i = 1; i < lines; i++)
         memmove(y + i * to, y + i * from, (size_t)to * 4);
@@ -179,7 +179,7 @@ static void piece_out(const wino_args *a, const cpu_ctx *c, const wino_piece *p,
     for (int64_t t = p->from; t < p->to; t++, m += a->g.tw * vw)
         c->isa->wino->out(plane + (t - p->from) * 4 * line, (size_t)line, m, a->m_stride, (size_t)a->g.tw);
     if (a->g.tw * 4 != a->ow)
-        crop(plane, lines, line, a->ow * vw);
+        plane_crop(plane, lines, line, a->ow * vw);
     char *y = cpu_at(c, a->y);
     y += ((p->image * a->results + block * vw) * size + y0 * a->ow) * yk_dtype_bytes(a->dy);
     cpu_plane_out(c, plane, lines * a->ow, min64(vw, a->results - block * vw), y, a->dy, size,
@@ -207,7 +207,7 @@ static void wino_step(const void *args, const cpu_ctx *c)
         int64_t r0 = g * a->rows, r1 = min64(all, r0 + a->rows), tiles = (r1 - r0) * a->g.tw;
         wino_place v = {(float *)(void *)c->thread_ws, a->v_stride, tiles};
         cpu_wino_in(&a->x, &a->g, &a->t, c, r0, r1, &v);
-        products(a, c, tiles, a->off + (r1 - r0 < a->rows ? a->x.p.blocks : 0));
+        group_products(a, c, tiles, a->off + (r1 - r0 < a->rows ? a->x.p.blocks : 0));
         blocks_out(a, c, 0, a->ob, r0, r1);
     }
 }
@@ -248,7 +248,7 @@ static void panel_step(const void *args, const cpu_ctx *c)
         const float *v = (const float *)(void *)c->shared_ws + r0 * a->g.tw * vw, *u = (const float *)(void *)c->thread_ws;
         float *m = (float *)(void *)(c->thread_ws + a->at_m);
         for (int64_t e = 0; e < WINO_ELEMENTS; e++, v += a->v_stride, u += a->u_stride, m += a->m_stride)
-            product(a, c, v, a->off, u, m, (r1 - r0) * a->g.tw, nv);
+            panel_product(a, c, v, a->off, u, m, (r1 - r0) * a->g.tw, nv);
         blocks_out(a, c, 2 * panel, 2 * panel + nv, r0, r1);
     }
 }

@@ -42,7 +42,7 @@ static int64_t min64(int64_t a, int64_t b)
 /* ---- E back to taps ---- */
 
 /* channels c0 .. c0 + nc - 1 (a block at most) of result block `block`; e: their first vector, rows ld apart */
-static void finish(const dw_wino *d, const cpu_ctx *c, const float *e, size_t stride, int64_t ld, int64_t c0, int64_t nc,
+static void sums_finish(const dw_wino *d, const cpu_ctx *c, const float *e, size_t stride, int64_t ld, int64_t c0, int64_t nc,
                    int64_t block)
 {
     int64_t vw = c->isa->vw;
@@ -109,7 +109,7 @@ static void finish_step(const void *args, const cpu_ctx *c)
     for (int64_t t = lo; t < hi; t++) {
         int64_t b = t / d->ob, o = t % d->ob;
         const float *e = (const float *)(const void *)c->shared_ws + (b * vw * d->ob + o) * vw;
-        finish(d, c, e, d->e_stride, d->ob * vw, b * vw, min64(vw, d->c - b * vw), o);
+        sums_finish(d, c, e, d->e_stride, d->ob * vw, b * vw, min64(vw, d->c - b * vw), o);
     }
 }
 
@@ -132,7 +132,7 @@ static void transform_step(const void *args, const cpu_ctx *c)
 }
 
 /* blocks c0 .. c0 + nc - 1 of channels, o0 .. o0 + no - 1 of results, all elements */
-static void square(const dw_wino *d, const cpu_ctx *c, int64_t c0, int64_t nc, int64_t o0, int64_t no)
+static void square_products(const dw_wino *d, const cpu_ctx *c, int64_t c0, int64_t nc, int64_t o0, int64_t no)
 {
     int64_t vw = c->isa->vw, tiles = d->g.images * d->g.th * d->g.tw;
     size_t xs = cpu_wino_stride(c->isa, d->cb, tiles), gs = cpu_wino_stride(c->isa, d->ob, tiles);
@@ -149,7 +149,7 @@ static void square(const dw_wino *d, const cpu_ctx *c, int64_t c0, int64_t nc, i
     e = (float *)(void *)c->thread_ws;
     for (int64_t b = 0; b < nc; b++)
         for (int64_t o = 0; o < no; o++)
-            finish(d, c, e + (b * vw * no + o) * vw, d->e_stride, no * vw, (c0 + b) * vw, min64(vw, d->c - (c0 + b) * vw),
+            sums_finish(d, c, e + (b * vw * no + o) * vw, d->e_stride, no * vw, (c0 + b) * vw, min64(vw, d->c - (c0 + b) * vw),
                    o0 + o);
 }
 
@@ -160,7 +160,7 @@ static void square_step(const void *args, const cpu_ctx *c)
     cpu_part(across * down, c->tid, c->nt, &lo, &hi);
     for (int64_t t = lo; t < hi; t++) {
         int64_t c0 = t / across * SQUARE_C, o0 = t % across * SQUARE_O;
-        square(d, c, c0, min64(SQUARE_C, d->cb - c0), o0, min64(SQUARE_O, d->ob - o0));
+        square_products(d, c, c0, min64(SQUARE_C, d->cb - c0), o0, min64(SQUARE_O, d->ob - o0));
     }
 }
 

@@ -14,7 +14,7 @@ typedef struct window_args {
     bool include_pad;
 } window_args;
 
-static const char *plane(const cpu_ctx *c, cpu_ref r, int64_t p, int64_t size, int dtype)
+static const char *plane_at(const cpu_ctx *c, cpu_ref r, int64_t p, int64_t size, int dtype)
 {
     return (const char *)cpu_at(c, r) + p * size * yk_dtype_bytes((uint32_t)dtype);
 }
@@ -44,7 +44,7 @@ static void unfold_step(const void *args, const cpu_ctx *c)
     int64_t lo, hi, taps = a->kh * a->kw, item = yk_dtype_bytes(a->dtype);
     cpu_part(a->n * a->c, c->tid, c->nt, &lo, &hi);
     for (int64_t p = lo; p < hi; p++) {
-        const float *x = as_f32(c, plane(c, a->x, p, a->h * a->w, a->dtype), a->dtype, a->h * a->w, buf);
+        const float *x = as_f32(c, plane_at(c, a->x, p, a->h * a->w, a->dtype), a->dtype, a->h * a->w, buf);
         char *y = (char *)cpu_at(c, a->y) + p * taps * a->oh * a->ow * item;
         for (int64_t t = 0; t < taps; t++)
             for (int64_t oy = 0; oy < a->oh; oy++, y += a->ow * item) {
@@ -63,7 +63,7 @@ static void fold_step(const void *args, const cpu_ctx *c)
     for (int64_t p = lo; p < hi; p++) {
         memset(sum, 0, (size_t)size * 4);
         for (int64_t t = 0; t < taps; t++) {
-            const float *x = as_f32(c, plane(c, a->x, p * taps + t, outs, a->dtype), a->dtype, outs, buf);
+            const float *x = as_f32(c, plane_at(c, a->x, p * taps + t, outs, a->dtype), a->dtype, outs, buf);
             for (int64_t o = 0; o < outs; o++) {
                 int64_t iy = o / a->ow * a->sh - a->ph + t / a->kw * a->dh;
                 int64_t ix = o % a->ow * a->sw - a->pw + t % a->kw * a->dw;
@@ -76,7 +76,7 @@ static void fold_step(const void *args, const cpu_ctx *c)
 }
 
 /* The range of taps of one window that lie inside: k from *lo to *hi - 1. */
-static void inside(int64_t o, int64_t s, int64_t p, int64_t d, int64_t k, int64_t size, int64_t *lo, int64_t *hi)
+static void taps_inside(int64_t o, int64_t s, int64_t p, int64_t d, int64_t k, int64_t size, int64_t *lo, int64_t *hi)
 {
     int64_t from = o * s - p;
     *lo = from < 0 ? (-from + d - 1) / d : 0;
@@ -132,11 +132,11 @@ static void pool_row(const pool_run *r, int op, int64_t oy)
     const window_args *a = r->a;
     const cpu_windows *k = r->c->isa->pool;
     int64_t vw = r->c->isa->vw, y0, y1, x0, x1, b0, b1, n;
-    inside(oy, a->sh, a->ph, a->dh, a->kh, a->h, &y0, &y1);
+    taps_inside(oy, a->sh, a->ph, a->dh, a->kh, a->h, &y0, &y1);
     for (int64_t ox = 0; ox < a->ow; ox += n) {
-        inside(ox, a->sw, a->pw, a->dw, a->kw, a->w, &x0, &x1);
+        taps_inside(ox, a->sw, a->pw, a->dw, a->kw, a->w, &x0, &x1);
         for (n = 1; ox + n < a->ow; n++) {
-            inside(ox + n, a->sw, a->pw, a->dw, a->kw, a->w, &b0, &b1);
+            taps_inside(ox + n, a->sw, a->pw, a->dw, a->kw, a->w, &b0, &b1);
             if (b0 != x0 || b1 != x1)
                 break;
         }

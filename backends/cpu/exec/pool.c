@@ -48,7 +48,7 @@ struct cpu_pool {
     _Alignas(64) _Atomic uint64_t woken_at; /* when a worker last came out of its wait, for the measurement */
 };
 
-static void relax(void)
+static void spin_pause(void)
 {
 #if defined __x86_64__ || defined __i386__
     __builtin_ia32_pause();
@@ -72,7 +72,7 @@ static bool event_spin(const cpu_event *e, uint32_t seen, uint64_t ns)
         for (int i = 0; i < SPINS; i++) {
             if (atomic_load_explicit(&e->value, memory_order_acquire) != seen)
                 return true;
-            relax();
+            spin_pause();
         }
         const uint64_t now = cpu_now_ns();
         end = end ? end : now + ns;
@@ -263,13 +263,13 @@ static uint64_t wake_time(cpu_pool *p)
 {
     uint64_t end = cpu_now_ns() + 10 * SPIN_MOST_NS, from;
     while (!atomic_load(&p->begun.sleepers) && cpu_now_ns() < end)
-        relax();
+        spin_pause();
     atomic_store(&p->woken_at, 0);
     from = cpu_now_ns();
     cpu_event_post(&p->begun);
     end = cpu_now_ns() + SPIN_MOST_NS;
     while (!atomic_load(&p->woken_at) && cpu_now_ns() < end)
-        relax();
+        spin_pause();
     return cpu_now_ns() - from;
 }
 

@@ -65,7 +65,7 @@ typedef struct writer {
     size_t size, at;
 } writer;
 
-__attribute__((format(printf, 2, 3))) static void put(writer *w, const char *fmt, ...)
+__attribute__((format(printf, 2, 3))) static void text_put(writer *w, const char *fmt, ...)
 {
     va_list ap;
     if (w->at >= w->size)
@@ -76,26 +76,26 @@ __attribute__((format(printf, 2, 3))) static void put(writer *w, const char *fmt
     w->at += n > 0 ? (size_t)n : 0;
 }
 
-static void put_value(writer *w, const yk_value *v)
+static void text_put_value(writer *w, const yk_value *v)
 {
     static const char *const name[] = {[YK_F32] = "f32", [YK_F16] = "f16", [YK_BF16] = "bf16", [YK_I32] = "i32",
                                        [YK_U8] = "u8", [YK_BOOL] = "bool"};
-    put(w, " %s[", v->dtype < sizeof name / sizeof *name && name[v->dtype] ? name[v->dtype] : "?");
+    text_put(w, " %s[", v->dtype < sizeof name / sizeof *name && name[v->dtype] ? name[v->dtype] : "?");
     for (int i = 0; i < v->dims; i++)
-        put(w, i ? ",%lld" : "%lld", (long long)v->dim[i]);
-    put(w, "]");
+        text_put(w, i ? ",%lld" : "%lld", (long long)v->dim[i]);
+    text_put(w, "]");
 }
 
-static void describe(writer *w, const cpu_build *b, const yk_node *n, uint32_t part)
+static void entry_describe(writer *w, const cpu_build *b, const yk_node *n, uint32_t part)
 {
-    put(w, part > 1 ? "%s, step %u" : "%s", cpu_op_name(n->op), (unsigned)part);
+    text_put(w, part > 1 ? "%s, step %u" : "%s", cpu_op_name(n->op), (unsigned)part);
     if (n->n_body)
-        put(w, "(%u ops)", (unsigned)n->n_body);
+        text_put(w, "(%u ops)", (unsigned)n->n_body);
     for (uint32_t i = 0; i < n->n_out; i++)
-        put_value(w, cpu_out(b, n, i));
-    put(w, " <-");
+        text_put_value(w, cpu_out(b, n, i));
+    text_put(w, " <-");
     for (uint32_t i = 0; i < n->n_in; i++)
-        put_value(w, cpu_in(b, n, i));
+        text_put_value(w, cpu_in(b, n, i));
 }
 
 cpu_profile_entry *cpu_profile_entry_of(const cpu_build *b, const yk_node *n, uint32_t part)
@@ -105,7 +105,7 @@ cpu_profile_entry *cpu_profile_entry_of(const cpu_build *b, const yk_node *n, ui
     if (!on)
         return NULL;
     writer w = {text, sizeof text, 0};
-    describe(&w, b, n, part);
+    entry_describe(&w, b, n, part);
     pthread_mutex_lock(&lock);
     for (entry = entries; entry && strcmp(entry->text, text) != 0; entry = entry->next)
         ;

@@ -202,7 +202,7 @@ static job *ring_place(yk_queue *q)
 }
 
 /* Hands the job in the next place over; *point is its own. */
-static void submit(yk_queue *q, uint64_t *point)
+static void queue_submit(yk_queue *q, uint64_t *point)
 {
     *point = atomic_fetch_add(&q->submitted, 1) + 1;
     atomic_fetch_add(&q->enqueued, 1);
@@ -275,7 +275,7 @@ yk_status cpu_queue_run(yk_queue *q, const yk_submit *s, uint64_t *point)
     if (now)
         run_inline(q, j, point);
     else
-        submit(q, point);
+        queue_submit(q, point);
     return YK_OK;
 }
 
@@ -300,7 +300,7 @@ static yk_status queue_copy(yk_queue *q, yk_buffer *b, uint64_t offset, void *ds
     if (now)
         run_inline(q, j, point);
     else
-        submit(q, point);
+        queue_submit(q, point);
     return YK_OK;
 }
 

@@ -16,7 +16,7 @@
 #define ARCH_REQ_XCOMP_PERM 0x1023
 #define XFEATURE_XTILEDATA 18
 
-static uint64_t xcr0(void)
+static uint64_t xcr0_read(void)
 {
     uint32_t lo, hi;
     __asm__ volatile("xgetbv" : "=a"(lo), "=d"(hi) : "c"(0));
@@ -39,7 +39,7 @@ int cpu_isa_list(const cpu_isa *out[5])
     uint32_t a, b, c, d, a1, b1, c1, d1;
     int n = 0;
     out[n++] = &cpu_isa_portable;
-    if (!__get_cpuid(1, &a, &b, &c, &d) || !(c & bit_OSXSAVE) || !has_all((uint32_t)xcr0(), XCR0_AVX))
+    if (!__get_cpuid(1, &a, &b, &c, &d) || !(c & bit_OSXSAVE) || !has_all((uint32_t)xcr0_read(), XCR0_AVX))
         return n;
     uint32_t leaf1 = c;
     if (!__get_cpuid_count(7, 0, &a, &b, &c, &d))
@@ -47,14 +47,14 @@ int cpu_isa_list(const cpu_isa *out[5])
     if (!(b & bit_AVX2) || !has_all(leaf1, bit_FMA | bit_F16C))
         return n;
     out[n++] = &cpu_isa_avx2;
-    if (!has_all(b, bit_AVX512F | bit_AVX512BW | bit_AVX512DQ | bit_AVX512VL) || !has_all((uint32_t)xcr0(), XCR0_AVX512))
+    if (!has_all(b, bit_AVX512F | bit_AVX512BW | bit_AVX512DQ | bit_AVX512VL) || !has_all((uint32_t)xcr0_read(), XCR0_AVX512))
         return n;
     out[n++] = &cpu_isa_avx512;
     if (__get_cpuid_count(7, 1, &a1, &b1, &c1, &d1) && (a1 & 1u << 5))
         out[n++] = &cpu_isa_avx512bf16;
     else
         return n; /* every processor with tiles has it */
-    if (has_all(d, 1u << 22 | 1u << 24) && has_all((uint32_t)xcr0(), XCR0_TILES) && may_use_tiles())
+    if (has_all(d, 1u << 22 | 1u << 24) && has_all((uint32_t)xcr0_read(), XCR0_TILES) && may_use_tiles())
         out[n++] = &cpu_isa_amx;
     return n;
 }
@@ -103,7 +103,7 @@ bool cpu_pairs_pay(const cpu_isa *isa, double (*ns)(const cpu_isa *, bool pairs)
     return pair < 2.0 * f32;
 }
 
-static const cpu_isa *fastest(const cpu_isa *const *have, int n)
+static const cpu_isa *isa_fastest(const cpu_isa *const *have, int n)
 {
     if (n > 1 && have[n - 1]->bf16 == 1 && !cpu_pairs_pay(have[n - 1], try_kernel))
         return have[n - 2];
@@ -116,7 +116,7 @@ const cpu_isa *cpu_isa_choose(const char *want, const char **why)
     const cpu_isa *have[5];
     int n = cpu_isa_list(have);
     if (!want || !*want)
-        return fastest(have, n);
+        return isa_fastest(have, n);
     for (int i = 0; i < n; i++)
         if (!strcmp(have[i]->name, want))
             return have[i];

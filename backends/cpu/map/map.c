@@ -37,7 +37,7 @@ static void *reg_at(const cpu_map_run *r, uint32_t reg)
 }
 
 /* n elements from p to 32-bit registers */
-static void widen(const cpu_isa *isa, void *d, const void *p, int dtype, size_t n)
+static void block_widen(const cpu_isa *isa, void *d, const void *p, int dtype, size_t n)
 {
     if (dtype == YK_BOOL || dtype == YK_U8) {
         const uint8_t *s = p;
@@ -51,7 +51,7 @@ static void widen(const cpu_isa *isa, void *d, const void *p, int dtype, size_t 
     }
 }
 
-static void narrow(const cpu_isa *isa, void *d, const void *p, int dtype, size_t n)
+static void block_narrow(const cpu_isa *isa, void *d, const void *p, int dtype, size_t n)
 {
     if (dtype == YK_BOOL || dtype == YK_U8) {
         const int32_t *s = p;
@@ -71,7 +71,7 @@ typedef struct cursor {
     int64_t at[YK_MAX_DIMS], off; /* index in each dimension, innermost first; elements from the operand's start */
 } cursor;
 
-static void seek(cursor *k, const cpu_map_in *in, int64_t pos)
+static void cursor_seek(cursor *k, const cpu_map_in *in, int64_t pos)
 {
     k->off = 0;
     for (int i = 0; i < in->dims; i++) {
@@ -82,7 +82,7 @@ static void seek(cursor *k, const cpu_map_in *in, int64_t pos)
 }
 
 /* The run ends inside its innermost dimension, or at its end. */
-static void advance(cursor *k, const cpu_map_in *in, int64_t run)
+static void cursor_advance(cursor *k, const cpu_map_in *in, int64_t run)
 {
     k->off += run * in->stride[0];
     k->at[0] += run;
@@ -98,11 +98,11 @@ static void load_one(const cpu_ctx *c, const cpu_map_in *in, int64_t off, void *
     if (cpu_map_item(in->dtype) == 4)
         memcpy(to, (const char *)cpu_at(c, in->ref) + off * 4, 4);
     else
-        widen(c->isa, to, (const char *)cpu_at(c, in->ref) + off * cpu_map_item(in->dtype), in->dtype, 1);
+        block_widen(c->isa, to, (const char *)cpu_at(c, in->ref) + off * cpu_map_item(in->dtype), in->dtype, 1);
 }
 
 /* A broadcast operand: runs along its innermost dimension. */
-static void spread(const cpu_ctx *c, const cpu_map_in *in, cursor *k, size_t n, char *d)
+static void broadcast_load(const cpu_ctx *c, const cpu_map_in *in, cursor *k, size_t n, char *d)
 {
     const char *base = cpu_at(c, in->ref);
     uint32_t item = cpu_map_item(in->dtype), bits;
@@ -110,30 +110,30 @@ static void spread(const cpu_ctx *c, const cpu_map_in *in, cursor *k, size_t n, 
         size_t run = (size_t)(in->len[0] - k->at[0]) < n ? (size_t)(in->len[0] - k->at[0]) : n;
         const char *p = base + k->off * item;
         if (in->stride[0] == 0) {
-            widen(c->isa, &bits, p, in->dtype, 1);
+            block_widen(c->isa, &bits, p, in->dtype, 1);
             c->isa->fill32(d, bits, run);
         } else if (in->stride[0] == 1) {
-            widen(c->isa, d, p, in->dtype, run);
+            block_widen(c->isa, d, p, in->dtype, run);
         } else {
             for (size_t i = 0; i < run; i++)
-                widen(c->isa, d + i * 4, p + (int64_t)i * in->stride[0] * item, in->dtype, 1);
+                block_widen(c->isa, d + i * 4, p + (int64_t)i * in->stride[0] * item, in->dtype, 1);
         }
         d += run * 4;
         n -= run;
-        advance(k, in, (int64_t)run);
+        cursor_advance(k, in, (int64_t)run);
     }
 }
 
 static void load_strided(cpu_map_run *r, const cpu_map_in *in, int64_t pos, size_t n)
 {
     cursor k;
-    seek(&k, in, pos);
+    cursor_seek(&k, in, pos);
     if (in->stride[0] == 1 && cpu_map_item(in->dtype) == 4 && (int64_t)n <= in->len[0] - k.at[0]) {
         r->at[in->reg] = (const char *)cpu_at(r->ctx, in->ref) + k.off * 4;
         return;
     }
     r->at[in->reg] = reg_at(r, in->reg);
-    spread(r->ctx, in, &k, n, reg_at(r, in->reg));
+    broadcast_load(r->ctx, in, &k, n, reg_at(r, in->reg));
 }
 
 /* The mask of elements [pos, pos + n): random numbers by global row. */
@@ -160,7 +160,7 @@ static void begin_in(cpu_map_run *r, const cpu_map_in *in)
     cursor k = {.off = 0};
     uint32_t bits = in->bits;
     if (in->kind == CPU_IN_PERIOD) {
-        spread(r->ctx, in, &k, (size_t)(in->period + r->map->block), r->regs + in->store);
+        broadcast_load(r->ctx, in, &k, (size_t)(in->period + r->map->block), r->regs + in->store);
         return;
     }
     if (in->kind == CPU_IN_SCALAR)
@@ -193,7 +193,7 @@ static void load_all(cpu_map_run *r, int64_t pos, size_t n, const float *special
             if (cpu_map_item(in->dtype) == 4)
                 r->at[in->reg] = p;
             else
-                widen(r->ctx->isa, reg_at(r, in->reg), p, in->dtype, n);
+                block_widen(r->ctx->isa, reg_at(r, in->reg), p, in->dtype, n);
         } else if (in->kind == CPU_IN_PERIOD) {
             r->at[in->reg] = r->regs + in->store + pos % in->period * 4;
         } else if (in->kind == CPU_IN_STRIDED) {
@@ -228,14 +228,14 @@ static void run_planes(cpu_map_run *r, int64_t pos, size_t n)
     for (uint32_t i = 0; i < m->n_in; i++)
         if (m->in[i].kind == CPU_IN_PLANE) {
             plane[planes] = &m->in[i];
-            seek(&k[planes++], &m->in[i], pos);
+            cursor_seek(&k[planes++], &m->in[i], pos);
         }
     for (size_t off = 0; off < n;) {
         int64_t left = m->plane_run - (pos + (int64_t)off) % m->plane_run;
         size_t len = (size_t)left < n - off ? (size_t)left : n - off;
         for (uint32_t i = 0; i < planes; i++) {
             load_one(r->ctx, plane[i], k[i].off, reg_at(r, plane[i]->reg));
-            advance(&k[i], plane[i], (int64_t)len);
+            cursor_advance(&k[i], plane[i], (int64_t)len);
         }
         run_chunk(r, off, len);
         off += len;
@@ -263,7 +263,7 @@ static void chain_planes(const cpu_map_run *r, cpu_chain *a, int64_t pos, size_t
     const cpu_map *m = r->map;
     cursor k[4];
     for (int i = 0; i < m->chain.n_number; i++) {
-        seek(&k[i], &m->in[m->chain.number[i]], pos);
+        cursor_seek(&k[i], &m->in[m->chain.number[i]], pos);
         a->number[i] = reg_at(r, m->in[m->chain.number[i]].reg);
     }
     for (size_t off = 0; off < n;) {
@@ -272,7 +272,7 @@ static void chain_planes(const cpu_map_run *r, cpu_chain *a, int64_t pos, size_t
         for (int i = 0; i < m->chain.n_number; i++) {
             const cpu_map_in *in = &m->in[m->chain.number[i]];
             load_one(r->ctx, in, k[i].off, reg_at(r, in->reg));
-            advance(&k[i], in, (int64_t)len);
+            cursor_advance(&k[i], in, (int64_t)len);
         }
         chain_chunk(r, a, off, len);
         off += len;
@@ -391,7 +391,7 @@ void cpu_map_eval(cpu_map_run *r, int64_t pos, size_t n, const float *special)
     for (uint32_t k = 0; k < m->n_out; k++) {
         const cpu_map_out *o = &m->out[k];
         if (o->store)
-            narrow(r->ctx->isa, (char *)cpu_at(r->ctx, o->ref) + pos * cpu_map_item(o->dtype), r->at[o->reg], o->dtype, n);
+            block_narrow(r->ctx->isa, (char *)cpu_at(r->ctx, o->ref) + pos * cpu_map_item(o->dtype), r->at[o->reg], o->dtype, n);
     }
 }
 

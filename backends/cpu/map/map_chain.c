@@ -15,7 +15,7 @@ typedef struct match {
     cpu_in_kind numbers;
 } match;
 
-static const cpu_map_in *leaf(const match *s, uint32_t reg)
+static const cpu_map_in *match_leaf(const match *s, uint32_t reg)
 {
     for (uint32_t i = 0; i < s->m->n_in; i++)
         if (s->m->in[i].reg == reg)
@@ -36,13 +36,13 @@ static const cpu_map_ins *made_by(match *s, uint32_t reg, int op)
 
 static bool is_number(const match *s, uint32_t reg)
 {
-    const cpu_map_in *in = leaf(s, reg);
+    const cpu_map_in *in = match_leaf(s, reg);
     return in && (in->kind == CPU_IN_PLANE || in->kind == CPU_IN_PERIOD);
 }
 
-static void number(match *s, int k, uint32_t reg)
+static void match_number(match *s, int k, uint32_t reg)
 {
-    const cpu_map_in *in = leaf(s, reg);
+    const cpu_map_in *in = match_leaf(s, reg);
     if (!is_number(s, reg) || (s->numbers != CPU_IN_SPECIAL && s->numbers != in->kind)) {
         s->fails = true;
         return;
@@ -52,9 +52,9 @@ static void number(match *s, int k, uint32_t reg)
     s->c->n_number = (uint8_t)(k + 1 > s->c->n_number ? k + 1 : s->c->n_number);
 }
 
-static void dense(match *s, uint8_t *to, uint32_t reg)
+static void match_dense(match *s, uint8_t *to, uint32_t reg)
 {
-    const cpu_map_in *in = leaf(s, reg);
+    const cpu_map_in *in = match_leaf(s, reg);
     bool known = in && in->kind == CPU_IN_DENSE && (in->dtype == YK_F32 || in->dtype == YK_BF16);
     if (!known || (s->dtype >= 0 && s->dtype != in->dtype)) {
         s->fails = true;
@@ -65,15 +65,15 @@ static void dense(match *s, uint8_t *to, uint32_t reg)
 }
 
 /* x - m */
-static void shifted(match *s, uint32_t reg)
+static void match_shifted(match *s, uint32_t reg)
 {
     const cpu_map_ins *sub = made_by(s, reg, CPU_M_SUB);
     if (!sub) {
         s->fails = true;
         return;
     }
-    dense(s, &s->c->x, sub->a);
-    number(s, 0, sub->b);
+    match_dense(s, &s->c->x, sub->a);
+    match_number(s, 0, sub->b);
 }
 
 /* a*b + c with one factor a number: which operand is the other one */
@@ -85,25 +85,25 @@ static uint32_t other_factor(const match *s, const cpu_map_ins *fma, uint32_t *f
 }
 
 /* g, or relu's backward of it */
-static void gradient(match *s, uint32_t reg)
+static void match_gradient(match *s, uint32_t reg)
 {
     const cpu_map_ins *relu = made_by(s, reg, CPU_M_RELU_BWD);
     if (relu) {
-        dense(s, &s->c->h, relu->a);
+        match_dense(s, &s->c->h, relu->a);
         s->c->form |= CPU_CHAIN_RELU;
     }
-    dense(s, &s->c->r, relu ? relu->b : reg);
+    match_dense(s, &s->c->r, relu ? relu->b : reg);
 }
 
-static void forward(match *s, uint32_t reg)
+static void match_forward(match *s, uint32_t reg)
 {
     const cpu_map_ins *relu = made_by(s, reg, CPU_M_RELU), *add, *fma;
     uint32_t factor;
     reg = relu ? relu->a : reg;
     add = made_by(s, reg, CPU_M_ADD);
     if (add) {
-        bool first = leaf(s, add->a) != NULL;
-        dense(s, &s->c->r, first ? add->a : add->b);
+        bool first = match_leaf(s, add->a) != NULL;
+        match_dense(s, &s->c->r, first ? add->a : add->b);
         reg = first ? add->b : add->a;
     }
     s->c->form = (uint8_t)((relu ? CPU_CHAIN_RELU : 0) | (add ? CPU_CHAIN_ADD : 0));
@@ -112,12 +112,12 @@ static void forward(match *s, uint32_t reg)
         s->fails = true;
         return;
     }
-    shifted(s, other_factor(s, fma, &factor));
-    number(s, 1, factor);
-    number(s, 2, fma->c);
+    match_shifted(s, other_factor(s, fma, &factor));
+    match_number(s, 1, factor);
+    match_number(s, 2, fma->c);
 }
 
-static void backward(match *s, uint32_t reg)
+static void match_backward(match *s, uint32_t reg)
 {
     const cpu_map_ins *outer = made_by(s, reg, CPU_M_FMA), *inner = outer ? made_by(s, outer->c, CPU_M_FMA) : NULL;
     uint32_t factor;
@@ -125,15 +125,15 @@ static void backward(match *s, uint32_t reg)
         s->fails = true;
         return;
     }
-    gradient(s, other_factor(s, outer, &factor));
-    number(s, 1, factor);
-    shifted(s, other_factor(s, inner, &factor));
-    number(s, 2, factor);
-    number(s, 3, inner->c);
+    match_gradient(s, other_factor(s, outer, &factor));
+    match_number(s, 1, factor);
+    match_shifted(s, other_factor(s, inner, &factor));
+    match_number(s, 2, factor);
+    match_number(s, 3, inner->c);
 }
 
 /* g and g (x - m), in either order */
-static void sums(match *s, uint32_t a, uint32_t b)
+static void match_sums(match *s, uint32_t a, uint32_t b)
 {
     const cpu_map_ins *mul = made_by(s, b, CPU_M_MUL);
     s->c->swapped = !mul;
@@ -146,20 +146,20 @@ static void sums(match *s, uint32_t a, uint32_t b)
         s->fails = true;
         return;
     }
-    gradient(s, a);
-    shifted(s, mul->a == a ? mul->b : mul->a);
+    match_gradient(s, a);
+    match_shifted(s, mul->a == a ? mul->b : mul->a);
 }
 
-static bool try_kind(cpu_map *m, int kind)
+static bool match_kind(cpu_map *m, int kind)
 {
     cpu_map_chain c = {.kind = (uint8_t)kind};
     match s = {.m = m, .c = &c, .dtype = -1, .numbers = CPU_IN_SPECIAL};
     if (kind == CPU_CHAIN_FORWARD)
-        forward(&s, m->out[0].reg);
+        match_forward(&s, m->out[0].reg);
     else if (kind == CPU_CHAIN_BACKWARD)
-        backward(&s, m->out[0].reg);
+        match_backward(&s, m->out[0].reg);
     else
-        sums(&s, m->out[0].reg, m->out[1].reg);
+        match_sums(&s, m->out[0].reg, m->out[1].reg);
     if (s.fails || s.used != m->n_ins || (kind != CPU_CHAIN_SUMS && m->out[0].dtype != s.dtype))
         return false;
     if (kind == CPU_CHAIN_FORWARD && !(c.form & CPU_CHAIN_ADD))
@@ -176,10 +176,10 @@ static bool try_kind(cpu_map *m, int kind)
 void cpu_map_find_chain(cpu_map *m)
 {
     bool store = m->n_out && m->out[0].store;
-    if (m->n_out == 1 && store && !try_kind(m, CPU_CHAIN_FORWARD))
-        try_kind(m, CPU_CHAIN_BACKWARD);
+    if (m->n_out == 1 && store && !match_kind(m, CPU_CHAIN_FORWARD))
+        match_kind(m, CPU_CHAIN_BACKWARD);
     if (m->n_out == 2 && !store)
-        try_kind(m, CPU_CHAIN_SUMS);
+        match_kind(m, CPU_CHAIN_SUMS);
 }
 
 /* ---- gelu at the end of a product ---- */
@@ -213,7 +213,7 @@ static bool is_product(const cpu_map *m, uint32_t reg)
 }
 
 /* Which result a register is; -1: none. */
-static int8_t result(const cpu_map *m, uint32_t reg)
+static int8_t result_of(const cpu_map *m, uint32_t reg)
 {
     for (uint32_t k = 0; k < m->n_out; k++)
         if (m->out[k].reg == reg)
@@ -228,8 +228,8 @@ static bool gelu_forward(const cpu_map *m, cpu_map_gelu *g)
     if (m->n_ins != 2 || add->op != CPU_M_ADD || !is_gelu(gelu->op) || gelu->a != add->d)
         return false;
     g->tanh = gelu->op == CPU_M_GELU_TANH;
-    g->out[0] = result(m, add->d);
-    g->out[1] = result(m, gelu->d);
+    g->out[0] = result_of(m, add->d);
+    g->out[1] = result_of(m, gelu->d);
     const bool first = is_product(m, add->a);
     return (first || is_product(m, add->b)) && other_operand(m, first ? add->b : add->a, g) && g->out[1] >= 0;
 }
@@ -245,8 +245,8 @@ static bool gelu_backward(const cpu_map *m, cpu_map_gelu *g)
         return false;
     g->back = true;
     g->tanh = back->op == CPU_M_GELU_TANH_BWD;
-    g->out[0] = result(m, back->d);
-    g->out[1] = again ? result(m, again->d) : -1;
+    g->out[0] = result_of(m, back->d);
+    g->out[1] = again ? result_of(m, again->d) : -1;
     return is_product(m, back->b) && other_operand(m, back->a, g) && g->out[0] >= 0;
 }
 

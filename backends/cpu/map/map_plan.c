@@ -35,7 +35,7 @@ static bool is_int(int dtype)
 /* ---- Operands ---- */
 
 /* Strides of v over the shape's elements, neighbours joined; innermost first. */
-static void collapse(const yk_value *v, const yk_value *shape, cpu_map_in *in)
+static void axes_collapse(const yk_value *v, const yk_value *shape, cpu_map_in *in)
 {
     in->dims = 0;
     for (int i = shape->dims - 1; i >= 0; i--) {
@@ -77,7 +77,7 @@ static cpu_in_kind kind_of(compiler *c, cpu_map_in *in)
     return has_period(in, cpu_count(c->shape)) ? CPU_IN_PERIOD : CPU_IN_STRIDED;
 }
 
-static uint32_t find(const compiler *c, uint32_t value)
+static uint32_t reg_find(const compiler *c, uint32_t value)
 {
     for (uint32_t i = c->n_bind; i-- > 0;)
         if (c->bind[i].value == value)
@@ -85,7 +85,7 @@ static uint32_t find(const compiler *c, uint32_t value)
     return YK_NONE;
 }
 
-static uint32_t new_reg(compiler *c)
+static uint32_t reg_new(compiler *c)
 {
     if (c->m->n_reg == CPU_MAP_REGS) {
         c->b->status = YK_E_UNSUPPORTED;
@@ -94,7 +94,7 @@ static uint32_t new_reg(compiler *c)
     return c->m->n_reg++;
 }
 
-static uint32_t bind_to(compiler *c, uint32_t value, uint32_t reg)
+static uint32_t value_bind(compiler *c, uint32_t value, uint32_t reg)
 {
     if (c->n_bind == CPU_MAP_REGS) {
         c->b->status = YK_E_UNSUPPORTED;
@@ -105,9 +105,9 @@ static uint32_t bind_to(compiler *c, uint32_t value, uint32_t reg)
     return reg;
 }
 
-static uint32_t bind(compiler *c, uint32_t value)
+static uint32_t value_bind_new(compiler *c, uint32_t value)
 {
-    return bind_to(c, value, new_reg(c));
+    return value_bind(c, value, reg_new(c));
 }
 
 /* A new operand of the map with a register of its own. */
@@ -120,7 +120,7 @@ static cpu_map_in *new_in(compiler *c, uint32_t value)
     }
     cpu_map_in *in = &c->m->in[c->m->n_in++];
     in->dtype = c->b->g->value[value].dtype;
-    in->reg = (uint16_t)bind(c, value);
+    in->reg = (uint16_t)value_bind_new(c, value);
     return in;
 }
 
@@ -152,9 +152,9 @@ static uint32_t settle_leaf(compiler *c, cpu_map_in *in)
 }
 
 /* the register that holds an operand; the first use of a leaf adds an input */
-static uint32_t operand(compiler *c, uint32_t value)
+static uint32_t operand_reg(compiler *c, uint32_t value)
 {
-    uint32_t reg = find(c, value);
+    uint32_t reg = reg_find(c, value);
     if (reg != YK_NONE)
         return reg;
     const yk_value *v = &c->b->g->value[value];
@@ -163,14 +163,14 @@ static uint32_t operand(compiler *c, uint32_t value)
         return 0;
     in->ref = cpu_ref_of(v);
     if (value != c->special) {
-        collapse(v, c->shape, in);
+        axes_collapse(v, c->shape, in);
         in->kind = kind_of(c, in);
     }
     c->one[in->reg] = in->kind == CPU_IN_SCALAR || in->kind == CPU_IN_PLANE;
     return settle_leaf(c, in);
 }
 
-static void constant(compiler *c, const yk_node *n)
+static void constant_new(compiler *c, const yk_node *n)
 {
     double x = yk_attr_f64(cpu_attr(c->b, n, 0));
     float f = (float)x;
@@ -199,16 +199,16 @@ static void add_ins(compiler *c, int op, uint32_t d, uint32_t a, uint32_t b, uin
 }
 
 /* A value made by an instruction; one that is made already is not made again. */
-static void make(compiler *c, uint32_t value, int op, uint32_t a, uint32_t b, uint32_t e)
+static void value_make(compiler *c, uint32_t value, int op, uint32_t a, uint32_t b, uint32_t e)
 {
     for (uint32_t i = 0; i < c->m->n_ins; i++) {
         const cpu_map_ins *s = &c->m->ins[i];
         if (s->op == op && s->a == a && s->b == b && s->c == e) {
-            bind_to(c, value, s->d);
+            value_bind(c, value, s->d);
             return;
         }
     }
-    add_ins(c, op, bind(c, value), a, b, e);
+    add_ins(c, op, value_bind_new(c, value), a, b, e);
 }
 
 /* Registers hold f32, so a cast between floats changes nothing there: what is stored is rounded then. */
@@ -221,16 +221,16 @@ static void compile_cast(compiler *c, const yk_node *n, uint32_t a)
     else if (is_int(to))
         op = to == YK_BOOL ? CPU_M_F2B : CPU_M_F2I;
     if (op == CPU_M_MOVE) {
-        bind_to(c, value, a);
+        value_bind(c, value, a);
         return;
     }
     if (!is_int(from) && to == YK_U8) {
-        uint32_t t = new_reg(c);
+        uint32_t t = reg_new(c);
         add_ins(c, op, t, a, a, a);
         a = t;
         op = CPU_M_I2U8;
     }
-    make(c, value, op, a, a, a);
+    value_make(c, value, op, a, a, a);
 }
 
 static int map_op(int op, bool ints)
@@ -258,7 +258,7 @@ static int map_op(int op, bool ints)
 static void compile_dropout(compiler *c, const yk_node *n)
 {
     cpu_build *b = c->b;
-    const uint32_t value = b->g->index[n->out], x = operand(c, b->g->index[n->in]);
+    const uint32_t value = b->g->index[n->out], x = operand_reg(c, b->g->index[n->in]);
     const double p = yk_attr_f64(cpu_attr(b, n, 0));
     const float q = (float)(1.0 - p);
     cpu_map_in *in = new_in(c, value);
@@ -267,8 +267,8 @@ static void compile_dropout(compiler *c, const yk_node *n)
     memcpy(&in->bits, &q, 4);
     c->one[in->reg] = true;
     const uint32_t divisor = settle_leaf(c, in);
-    make(c, value, CPU_M_DIV, x, divisor, x);
-    const uint32_t scaled = find(c, value);
+    value_make(c, value, CPU_M_DIV, x, divisor, x);
+    const uint32_t scaled = reg_find(c, value);
     in = new_in(c, value);
     if (b->status != YK_OK)
         return;
@@ -280,7 +280,7 @@ static void compile_dropout(compiler *c, const yk_node *n)
     in->stream = (uint32_t)cpu_attr(b, n, 1);
     in->least = (int32_t)ceil((double)(float)p * 0x1p24);
     const uint32_t mask = settle_leaf(c, in);
-    make(c, value, CPU_M_AND, scaled, mask, scaled);
+    value_make(c, value, CPU_M_AND, scaled, mask, scaled);
 }
 
 static void compile_node(compiler *c, const yk_node *n)
@@ -289,7 +289,7 @@ static void compile_node(compiler *c, const yk_node *n)
     if (n->op == YK_OP_DOT || n->op == YK_OP_SUM) /* what the elementwise part of dot_map, map_sum is joined to */
         return;
     if (n->op == YK_OP_FILL) {
-        constant(c, n);
+        constant_new(c, n);
         return;
     }
     if (n->op == YK_OP_DROPOUT) {
@@ -298,13 +298,13 @@ static void compile_node(compiler *c, const yk_node *n)
     }
     uint32_t r[3] = {0};
     for (uint32_t i = 0; i < n->n_in && i < 3; i++)
-        r[i] = operand(c, b->g->index[n->in + i]);
+        r[i] = operand_reg(c, b->g->index[n->in + i]);
     if (n->op == YK_OP_CAST) {
         compile_cast(c, n, r[0]);
         return;
     }
     if (n->op == YK_OP_SELECT) {
-        make(c, b->g->index[n->out], CPU_M_SELECT, r[0], r[1], r[2]);
+        value_make(c, b->g->index[n->out], CPU_M_SELECT, r[0], r[1], r[2]);
         return;
     }
     int op = map_op(n->op, is_int(cpu_in(b, n, 0)->dtype));
@@ -312,10 +312,10 @@ static void compile_node(compiler *c, const yk_node *n)
         cpu_refuse(b, n, "not elementwise on this type");
         return;
     }
-    make(c, b->g->index[n->out], op, r[0], n->n_in > 1 ? r[1] : r[0], r[0]);
+    value_make(c, b->g->index[n->out], op, r[0], n->n_in > 1 ? r[1] : r[0], r[0]);
 }
 
-static int arity(int op)
+static int op_arity(int op)
 {
     switch (op) {
     case CPU_M_SELECT:
@@ -351,12 +351,12 @@ static void count_uses(compiler *c)
     for (uint32_t k = 0; k < m->n_out; k++)
         c->uses[m->out[k].reg]++;
     for (uint32_t i = m->n_ins; i-- > 0;)
-        for (int k = 0; k < arity(m->ins[i].op) && c->uses[m->ins[i].d]; k++)
+        for (int k = 0; k < op_arity(m->ins[i].op) && c->uses[m->ins[i].d]; k++)
             c->uses[reg_of(&m->ins[i], k)]++;
 }
 
 /* Removes what nothing reads; only products that went into a sum, or work for another part of a composite. */
-static void sweep(compiler *c)
+static void ins_sweep(compiler *c)
 {
     cpu_map *m = c->m;
     uint32_t n = 0;
@@ -382,7 +382,7 @@ static void join_products(compiler *c)
             *s = (cpu_map_ins){.op = CPU_M_FMA, .d = s->d, .a = p->a, .b = p->b, .c = (uint16_t)other};
         }
     }
-    sweep(c);
+    ins_sweep(c);
 }
 
 /* Whether the map has both gelu and its backward (or those with tanh) of the register. */
@@ -397,14 +397,14 @@ static bool has_both(const cpu_map *m, int op, uint32_t x)
 }
 
 /* The register with op(a, b, e), which an instruction before may have made. */
-static uint32_t shared(compiler *c, int op, uint32_t a, uint32_t b, uint32_t e)
+static uint32_t ins_shared(compiler *c, int op, uint32_t a, uint32_t b, uint32_t e)
 {
     for (uint32_t i = 0; i < c->m->n_ins; i++) {
         const cpu_map_ins *s = &c->m->ins[i];
         if (s->op == op && s->a == a && s->b == b && s->c == e)
             return s->d;
     }
-    const uint32_t d = new_reg(c);
+    const uint32_t d = reg_new(c);
     add_ins(c, op, d, a, b, e);
     return d;
 }
@@ -413,14 +413,14 @@ static void split_gelu(compiler *c, const cpu_map_ins *s)
 {
     const uint32_t x = s->a;
     const bool tanh = s->op == CPU_M_GELU_TANH || s->op == CPU_M_GELU_TANH_BWD;
-    const uint32_t bell = tanh ? 0 : shared(c, CPU_M_BELL, x, x, x);
-    const uint32_t gate = tanh ? shared(c, CPU_M_GELU_GATE, x, x, x) : shared(c, CPU_M_CDF, x, bell, x);
+    const uint32_t bell = tanh ? 0 : ins_shared(c, CPU_M_BELL, x, x, x);
+    const uint32_t gate = tanh ? ins_shared(c, CPU_M_GELU_GATE, x, x, x) : ins_shared(c, CPU_M_CDF, x, bell, x);
     if (s->op == CPU_M_GELU || s->op == CPU_M_GELU_TANH) {
         add_ins(c, CPU_M_MUL, s->d, x, gate, x);
         return;
     }
     const uint32_t slope =
-        tanh ? shared(c, CPU_M_GELU_TANH_SLOPE, x, gate, x) : shared(c, CPU_M_GELU_SLOPE, x, bell, gate);
+        tanh ? ins_shared(c, CPU_M_GELU_TANH_SLOPE, x, gate, x) : ins_shared(c, CPU_M_GELU_SLOPE, x, bell, gate);
     add_ins(c, CPU_M_MUL, s->d, slope, s->b, slope);
 }
 
@@ -463,7 +463,7 @@ static uint32_t reg_filled(compiler *c, uint32_t reg)
     cpu_map_in *in = leaf_of(c->m, reg);
     if (!c->one[reg] || c->filled[reg])
         return c->one[reg] ? c->filled[reg] : reg;
-    uint32_t w = new_reg(c);
+    uint32_t w = reg_new(c);
     c->filled[reg] = (uint16_t)w;
     if (in && in->kind != CPU_IN_PLANE)
         in->filled = (uint16_t)w;
@@ -484,7 +484,7 @@ static int one_sided(int op, bool first)
 
 static void choose_form(compiler *c, cpu_map_ins s)
 {
-    int n = arity(s.op);
+    int n = op_arity(s.op);
     bool a = c->one[s.a], b = n > 1 && c->one[s.b], e = n > 2 && c->one[s.c];
     if (s.op == CPU_M_FMA && a) { /* the first factor is a block */
         uint16_t t = s.a;
@@ -525,7 +525,7 @@ static void choose_forms(compiler *c)
         m->out[k].reg = (uint16_t)reg_filled(c, m->out[k].reg);
 }
 
-static void resolve(compiler *c)
+static void ins_resolve(compiler *c)
 {
     for (uint32_t i = 0; i < c->m->n_ins; i++) {
         cpu_map_ins *s = &c->m->ins[i];
@@ -589,7 +589,7 @@ static void find_bf16(compiler *c)
 /* ---- Results ---- */
 
 /* Bytes that an operand reaches over. */
-static uint64_t reach(const cpu_map_in *in)
+static uint64_t in_reach(const cpu_map_in *in)
 {
     int64_t last = 0;
     for (int i = 0; i < in->dims; i++)
@@ -597,12 +597,12 @@ static uint64_t reach(const cpu_map_in *in)
     return (uint64_t)(last + 1) * cpu_map_item(in->dtype);
 }
 
-static bool overlaps(const cpu_map *m, cpu_ref ref, uint64_t bytes)
+static bool in_overlaps(const cpu_map *m, cpu_ref ref, uint64_t bytes)
 {
     for (uint32_t i = 0; i < m->n_in; i++) {
         const cpu_map_in *in = &m->in[i];
         if (in->kind != CPU_IN_CONST && in->kind != CPU_IN_SPECIAL && in->ref.slot == ref.slot &&
-            in->ref.offset < ref.offset + bytes && ref.offset < in->ref.offset + reach(in))
+            in->ref.offset < ref.offset + bytes && ref.offset < in->ref.offset + in_reach(in))
             return true;
     }
     return false;
@@ -619,7 +619,7 @@ static void place_outs(compiler *c)
             continue;
         for (uint32_t i = m->n_ins; i-- > 0;)
             if (m->ins[i].d == o->reg) {
-                if ((m->n_out == 1 && i + 1 == m->n_ins) || !overlaps(m, o->ref, (uint64_t)cpu_count(c->shape) * 4))
+                if ((m->n_out == 1 && i + 1 == m->n_ins) || !in_overlaps(m, o->ref, (uint64_t)cpu_count(c->shape) * 4))
                     o->direct = (int32_t)i;
                 break;
             }
@@ -729,7 +729,7 @@ static void compile_outs(compiler *c, const uint32_t *out, uint32_t n_out, bool 
 {
     for (uint32_t k = 0; k < n_out; k++) {
         const yk_value *v = &c->b->g->value[out[k]];
-        uint32_t reg = operand(c, out[k]);
+        uint32_t reg = operand_reg(c, out[k]);
         c->m->out[c->m->n_out++] = (cpu_map_out){cpu_ref_of(v), v->dtype, (uint16_t)reg, store, -1};
     }
 }
@@ -748,7 +748,7 @@ cpu_map *cpu_map_compile(cpu_build *b, uint32_t first, uint32_t count, const yk_
     if (b->status == YK_OK)
         compile_outs(&c, out, n_out, store);
     if (b->status == YK_OK) {
-        sweep(&c);
+        ins_sweep(&c);
         join_products(&c);
         cpu_map_find_gelu(m);
         share_gelu(&c);
@@ -756,7 +756,7 @@ cpu_map *cpu_map_compile(cpu_build *b, uint32_t first, uint32_t count, const yk_
         choose_forms(&c);
     }
     if (b->status == YK_OK) {
-        resolve(&c);
+        ins_resolve(&c);
         find_bf16(&c);
         place_outs(&c);
         lay_out(&c);

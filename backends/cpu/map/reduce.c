@@ -39,7 +39,7 @@ typedef struct reduce_args {
     int64_t count; /* elements of an output */
 } reduce_args;
 
-static int64_t position(const axis_group *g, int n, int64_t index)
+static int64_t groups_position(const axis_group *g, int n, int64_t index)
 {
     int64_t pos = 0;
     for (int i = n - 1; i >= 0; i--) {
@@ -49,7 +49,7 @@ static int64_t position(const axis_group *g, int n, int64_t index)
     return pos;
 }
 
-static void store(const cpu_ctx *c, const reduce_args *a, uint32_t k, int64_t at, const float *x, size_t n)
+static void out_store(const cpu_ctx *c, const reduce_args *a, uint32_t k, int64_t at, const float *x, size_t n)
 {
     char *p = cpu_at(c, a->out[k]);
     if (a->dtype[k] == YK_I32)
@@ -59,17 +59,17 @@ static void store(const cpu_ctx *c, const reduce_args *a, uint32_t k, int64_t at
 }
 
 /* partial results: [cut][output][element] */
-static float *partial(const cpu_ctx *c, const reduce_args *a, int64_t cut, uint32_t k)
+static float *partial_at(const cpu_ctx *c, const reduce_args *a, int64_t cut, uint32_t k)
 {
     return (float *)(void *)c->shared_ws + (cut * a->n_out + k) * a->count;
 }
 
-static void put(const cpu_ctx *c, const reduce_args *a, int64_t cut, uint32_t k, int64_t at, const float *x, size_t n)
+static void partial_put(const cpu_ctx *c, const reduce_args *a, int64_t cut, uint32_t k, int64_t at, const float *x, size_t n)
 {
     if (a->cuts == 1)
-        store(c, a, k, at, x, n);
+        out_store(c, a, k, at, x, n);
     else
-        memcpy(partial(c, a, cut, k) + at, x, n * 4);
+        memcpy(partial_at(c, a, cut, k) + at, x, n * 4);
 }
 
 static const cpu_rows *rows_of(const cpu_isa *isa, const reduce_args *a)
@@ -91,13 +91,13 @@ static void reduce_row(cpu_map_run *r, const reduce_args *a, int64_t o, int64_t 
 {
     const cpu_ctx *c = r->ctx;
     const cpu_rows *rows = rows_of(c->isa, a);
-    int64_t base = position(a->kept, a->nk, o), block = cpu_map_block(a->map), lo, hi;
+    int64_t base = groups_position(a->kept, a->nk, o), block = cpu_map_block(a->map), lo, hi;
     double sum[4] = {0};
     float max[4] = {-INFINITY, -INFINITY, -INFINITY, -INFINITY};
     cpu_part(a->terms * a->pieces, (int)cut, (int)a->cuts, &lo, &hi);
     for (int64_t u = lo; u < hi; u++) {
         int64_t from = u % a->pieces * PIECE, end = from + PIECE < a->len ? from + PIECE : a->len;
-        int64_t row = base + position(a->red, a->nr, u / a->pieces);
+        int64_t row = base + groups_position(a->red, a->nr, u / a->pieces);
         for (int64_t e = from; e < end; e += block) {
             size_t n = (size_t)(end - e < block ? end - e : block);
             const void *x = terms_of(r, a, row + e, n);
@@ -113,7 +113,7 @@ static void reduce_row(cpu_map_run *r, const reduce_args *a, int64_t o, int64_t 
     }
     for (uint32_t k = 0; k < a->n_out; k++) {
         float x = a->max ? max[k] : (float)sum[k];
-        put(c, a, cut, k, o, &x, 1);
+        partial_put(c, a, cut, k, o, &x, 1);
     }
 }
 
@@ -150,12 +150,12 @@ static void reduce_short_rows(cpu_map_run *r, const reduce_args *a, int64_t o, i
             float *to[2] = {acc, acc + cpu_round((size_t)(a->rows * a->len), 16)};
             for (int k = 0; k < 2 && first; k++)
                 memset(to[k], 0, n * 4);
-            cpu_map_sums(r, o * a->len + position(a->red, a->nr, u), n, to);
+            cpu_map_sums(r, o * a->len + groups_position(a->red, a->nr, u), n, to);
             for (int k = 0; k < 2 && flush; k++)
                 fold_rows(isa->rows, a, to[k], 4, rows, sum + k * a->rows);
             continue;
         }
-        const void *x = terms_of(r, a, o * a->len + position(a->red, a->nr, u), n);
+        const void *x = terms_of(r, a, o * a->len + groups_position(a->red, a->nr, u), n);
         for (uint32_t k = 0; k < a->n_out; k++) {
             x = k ? cpu_map_result(r, k) : x;
             float *to = acc + k * cpu_round((size_t)(a->rows * a->len), 16);
@@ -174,7 +174,7 @@ static void reduce_short_rows(cpu_map_run *r, const reduce_args *a, int64_t o, i
     for (uint32_t k = 0; k < a->n_out; k++) {
         for (int64_t i = 0; i < rows; i++)
             out[i] = (float)sum[k * a->rows + i];
-        put(r->ctx, a, cut, k, o, out, (size_t)rows);
+        partial_put(r->ctx, a, cut, k, o, out, (size_t)rows);
     }
 }
 
@@ -187,7 +187,7 @@ static void reduce_planes(cpu_map_run *r, const reduce_args *a, int64_t o, int64
     cpu_part(a->terms, (int)cut, (int)a->cuts, &lo, &hi);
     for (int64_t u = lo; u < hi; u++) {
         memset(part, 0, sizeof part);
-        cpu_map_sums(r, o * a->len + position(a->red, a->nr, u), (size_t)(rows * a->len), (float *[2]){part[0], part[1]});
+        cpu_map_sums(r, o * a->len + groups_position(a->red, a->nr, u), (size_t)(rows * a->len), (float *[2]){part[0], part[1]});
         for (int k = 0; k < 2; k++)
             for (int64_t i = 0; i < rows; i++)
                 sum[k][i] += (double)part[k][i];
@@ -195,7 +195,7 @@ static void reduce_planes(cpu_map_run *r, const reduce_args *a, int64_t o, int64
     for (uint32_t k = 0; k < 2; k++) {
         for (int64_t i = 0; i < rows; i++)
             out[i] = (float)sum[k][i];
-        put(r->ctx, a, cut, k, o, out, (size_t)rows);
+        partial_put(r->ctx, a, cut, k, o, out, (size_t)rows);
     }
 }
 
@@ -216,7 +216,7 @@ static void reduce_tile(cpu_map_run *r, const reduce_args *a, int64_t o, int64_t
 {
     const cpu_ctx *c = r->ctx;
     int64_t j0 = tile * a->tile, n = a->len - j0 < a->tile ? a->len - j0 : a->tile, lo, hi;
-    int64_t base = position(a->kept, a->nk, o) + j0, block = cpu_map_block(a->map);
+    int64_t base = groups_position(a->kept, a->nk, o) + j0, block = cpu_map_block(a->map);
     /* rows that follow each other in memory and are short are evaluated together */
     bool follow = a->nr == 1 && a->red[0].stride == a->len && n == a->len;
     int64_t group = follow && n < block ? block / n : 1, width = n < block ? n : block;
@@ -224,14 +224,14 @@ static void reduce_tile(cpu_map_run *r, const reduce_args *a, int64_t o, int64_t
     cpu_part(a->terms, (int)cut, (int)a->cuts, &lo, &hi);
     c->isa->fill32(acc, a->max ? 0xff800000u : 0, (size_t)(a->n_out * a->tile));
     for (int64_t u = lo; u < hi; u += group) {
-        int64_t row = base + position(a->red, a->nr, u), rows = hi - u < group ? hi - u : group;
+        int64_t row = base + groups_position(a->red, a->nr, u), rows = hi - u < group ? hi - u : group;
         for (int64_t j = 0; j < n; j += width) {
             size_t m = (size_t)(n - j < width ? n - j : width);
             fold_tile(r, a, acc + j, terms_of(r, a, row + j, (size_t)rows * m), rows, m);
         }
     }
     for (uint32_t k = 0; k < a->n_out; k++)
-        put(c, a, cut, k, o * a->len + j0, acc + k * a->tile, (size_t)n);
+        partial_put(c, a, cut, k, o * a->len + j0, acc + k * a->tile, (size_t)n);
 }
 
 static int64_t groups_of(const reduce_args *a)
@@ -269,10 +269,10 @@ static void combine_step(const void *args, const cpu_ctx *c)
     for (uint32_t k = 0; k < a->n_out; k++)
         for (int64_t j = lo; j < hi; j += COLUMNS) {
             size_t n = (size_t)(hi - j < COLUMNS ? hi - j : COLUMNS);
-            memcpy(acc, partial(c, a, 0, k) + j, n * 4);
+            memcpy(acc, partial_at(c, a, 0, k) + j, n * 4);
             for (int64_t cut = 1; cut < a->cuts; cut++)
-                (a->max ? c->isa->rows->vmax : c->isa->rows->add)(acc, partial(c, a, cut, k) + j, n);
-            store(c, a, k, j, acc, n);
+                (a->max ? c->isa->rows->vmax : c->isa->rows->add)(acc, partial_at(c, a, cut, k) + j, n);
+            out_store(c, a, k, j, acc, n);
         }
 }
 
@@ -313,7 +313,7 @@ static void group_axes(reduce_args *a, const yk_value *shape, uint64_t mask)
 }
 
 /* found innermost first; position() wants the outermost first */
-static void reverse(axis_group *g, int n)
+static void groups_reverse(axis_group *g, int n)
 {
     for (int i = 0; i < n / 2; i++) {
         axis_group t = g[i];
@@ -358,8 +358,8 @@ static void choose_cuts(reduce_args *a)
 static void emit_reduce(cpu_build *b, reduce_args *a, const yk_value *shape, uint64_t mask)
 {
     group_axes(a, shape, mask);
-    reverse(a->kept, a->nk);
-    reverse(a->red, a->nr);
+    groups_reverse(a->kept, a->nk);
+    groups_reverse(a->red, a->nr);
     choose_cuts(a);
     size_t sums = a->n_out * (cpu_round((size_t)(a->rows * a->len), 16) * 4 + (size_t)a->rows * 8);
     cpu_need_thread_ws(b, cpu_map_scratch(a->map) + (!a->inner ? a->n_out * (size_t)a->tile * 4 : a->rows > 1 ? sums : 0));

@@ -220,7 +220,7 @@ static bool set_operands(cpu_build *b, const yk_node *n, att_args *a, uint32_t f
     return last_is_dense(q) && last_is_dense(k) && last_is_dense(v);
 }
 
-static size_t place(size_t *at, int64_t bytes)
+static size_t ws_place(size_t *at, int64_t bytes)
 {
     size_t here = *at;
     *at += cpu_round((size_t)bytes + 128, 64);
@@ -239,19 +239,19 @@ static void set_scratch(cpu_build *b, att_args *a, bool bwd)
     at = at > a->mix.bytes ? at : a->mix.bytes;
     at = at > a->back_k.bytes ? at : a->back_k.bytes;
     at = cpu_round(at, 4096);
-    a->at_s = place(&at, s);
-    a->at_p16 = place(&at, a->bf16 ? s / 2 : 0);
-    a->at_mask = place(&at, a->tk * 4);
-    a->at_u = place(&at, a->tk * 4);
-    a->at_o = place(&at, (block + 2) * a->d * 4);
-    a->at_kt = place(&at, (int64_t)cpu_gemm_packed(&a->scores));
-    a->at_vt = place(&at, (int64_t)cpu_gemm_packed(bwd ? &a->scores : &a->mix));
+    a->at_s = ws_place(&at, s);
+    a->at_p16 = ws_place(&at, a->bf16 ? s / 2 : 0);
+    a->at_mask = ws_place(&at, a->tk * 4);
+    a->at_u = ws_place(&at, a->tk * 4);
+    a->at_o = ws_place(&at, (block + 2) * a->d * 4);
+    a->at_kt = ws_place(&at, (int64_t)cpu_gemm_packed(&a->scores));
+    a->at_vt = ws_place(&at, (int64_t)cpu_gemm_packed(bwd ? &a->scores : &a->mix));
     if (bwd) {
-        a->at_dp = place(&at, s);
-        a->at_ds16 = place(&at, a->bf16 ? s / 2 : 0);
-        a->at_kn = place(&at, (int64_t)cpu_gemm_packed(&a->back_q));
-        a->at_gk = place(&at, a->tk * a->d * 4);
-        a->at_gv = place(&at, a->tk * a->d * 4);
+        a->at_dp = ws_place(&at, s);
+        a->at_ds16 = ws_place(&at, a->bf16 ? s / 2 : 0);
+        a->at_kn = ws_place(&at, (int64_t)cpu_gemm_packed(&a->back_q));
+        a->at_gk = ws_place(&at, a->tk * a->d * 4);
+        a->at_gv = ws_place(&at, a->tk * a->d * 4);
     }
     cpu_need_thread_ws(b, at);
 }

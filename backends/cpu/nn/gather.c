@@ -291,7 +291,7 @@ static void scatter_step(const void *args, const cpu_ctx *c)
  * A table of 16 bits: a row is summed in f32 and rounded once, so it is made as a whole. `from` has the indices that name row
  * r, in their order, at first[r] .. first[r + 1] - 1.
  */
-static int32_t *lists(const index_args *a, const cpu_ctx *c, int32_t **from)
+static int32_t *index_lists(const index_args *a, const cpu_ctx *c, int32_t **from)
 {
     int32_t *first = (int32_t *)(void *)c->shared_ws;
     *from = first + a->v + 2;
@@ -302,7 +302,7 @@ static void list_step(const void *args, const cpu_ctx *c)
 {
     const index_args *a = args;
     const int32_t *index = cpu_at(c, a->index);
-    int32_t *from, *first = lists(a, c, &from);
+    int32_t *from, *first = index_lists(a, c, &from);
     if (c->tid)
         return;
     memset(first, 0, (size_t)(a->v + 2) * 4);
@@ -339,7 +339,7 @@ static void sum_row(const index_args *a, const cpu_ctx *c, const int32_t *from, 
 static void sum_rows_step(const void *args, const cpu_ctx *c)
 {
     const index_args *a = args;
-    int32_t *from, *first = lists(a, c, &from);
+    int32_t *from, *first = index_lists(a, c, &from);
     int64_t lo, hi, item = yk_dtype_bytes(a->dy);
     cpu_part(a->v, c->tid, c->nt, &lo, &hi);
     for (int64_t r = lo; r < hi; r++) {

@@ -32,7 +32,7 @@ static const void *block_of(const loss_args *a, const cpu_ctx *c, int64_t r, int
     return buf;
 }
 
-static float logit(const loss_args *a, const cpu_ctx *c, int64_t r, int64_t j)
+static float logit_at(const loss_args *a, const cpu_ctx *c, int64_t r, int64_t j)
 {
     float z;
     c->isa->to_f32(&z, logits_at(a, c, r, j), a->dtype, 1);
@@ -89,7 +89,7 @@ static void loss_step(const void *args, const cpu_ctx *c)
         } else if (label[r] < 0 || label[r] >= a->n) {
             loss[r] = NAN;
         } else {
-            loss[r] = (w ? w[label[r]] : 1.0f) * (1.0f - a->smooth) * (s.max - logit(a, c, r, label[r]) + log_sum);
+            loss[r] = (w ? w[label[r]] : 1.0f) * (1.0f - a->smooth) * (s.max - logit_at(a, c, r, label[r]) + log_sum);
             if (a->smooth > 0.0f)
                 loss[r] += (float)((double)a->smooth / (double)a->n * ((double)total * ((double)s.max + (double)log_sum) - s.wz));
         }

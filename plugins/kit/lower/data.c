@@ -155,7 +155,7 @@ static void lower_scatter(kit_lowering *ctx, const yk_node *n)
     kit_arg_i64(ctx, cols);
     if (y->dtype == YK_F32 || !float_defines(ctx, y->dtype, defines, sizeof defines))
         return;
-    kit_launch_add(ctx, "data", defines, "narrow", kit_div_up(total, BLOCK), 1, 1, TEAM);
+    kit_launch_add(ctx, "data", defines, "narrow_f32", kit_div_up(total, BLOCK), 1, 1, TEAM);
     kit_arg_scratch(ctx, 0, (uint64_t)total * 4, 4);
     kit_arg_out(ctx, n, 0);
     kit_arg_i64(ctx, total);
@@ -179,7 +179,7 @@ static void lower_unfold(kit_lowering *ctx, const yk_node *n)
         kit_lower_fail(ctx, YK_E_UNSUPPORTED);
         return;
     }
-    kit_launch_add(ctx, "data", defines, fold ? "fold" : "unfold",
+    kit_launch_add(ctx, "data", defines, fold ? "fold_image" : "unfold_image",
                      image->dim[0] * image->dim[1] * (fold ? 1 : kh * kw), 1, 1, TEAM);
     kit_arg_in(ctx, n, 0);
     kit_arg_out(ctx, n, 0);

@@ -186,7 +186,7 @@ static void lower_softmax(kit_lowering *ctx, const yk_node *n, uint32_t type)
 {
     bool back = n->op == YK_OP_SOFTMAX_BWD;
     row_blocks rows = row_blocks_of(ctx, kit_node_in(ctx->g, n, 0));
-    nn_launch(ctx, "nn", type, back ? "softmax_bwd" : "softmax", rows.groups, TEAM);
+    nn_launch(ctx, "nn", type, back ? "softmax_bwd" : "softmax_fwd", rows.groups, TEAM);
     kit_arg_in(ctx, n, 0);
     if (back)
         kit_arg_in(ctx, n, 1);
@@ -355,7 +355,7 @@ static void lower_attention(kit_lowering *ctx, const yk_node *n)
     const yk_value *q = kit_node_in(ctx->g, n, 0);
     attention_sizes(ctx, n, 0, meta);
     const int queries = attention_defines(ctx->target, q, false, defines, sizeof defines);
-    kit_launch_add(ctx, "attn", defines, "attention", kit_div_up(meta[2], queries), meta[0], q->dim[0], 1);
+    kit_launch_add(ctx, "attn", defines, "attention_fwd", kit_div_up(meta[2], queries), meta[0], q->dim[0], 1);
     for (uint32_t i = 0; i < 3; i++)
         kit_arg_in(ctx, n, i);
     arg_extras(ctx, n, 3);
@@ -396,7 +396,7 @@ static void lower_attention_bwd(kit_lowering *ctx, const yk_node *n)
     snprintf(defines, sizeof defines, "-DUNIT_FLOAT -DT=%s", kit_type(q->dtype));
     for (uint32_t i = 0; i < 3 && !direct; i++) {
         int64_t total = kit_value_count(kit_node_out(ctx->g, n, i));
-        kit_launch_add(ctx, "data", defines, "narrow", kit_div_up(total, BLOCK), 1, 1, TEAM);
+        kit_launch_add(ctx, "data", defines, "narrow_f32", kit_div_up(total, BLOCK), 1, 1, TEAM);
         kit_arg_scratch(ctx, at[i], (uint64_t)total * 4, 4);
         kit_arg_out(ctx, n, i);
         kit_arg_i64(ctx, total);
