@@ -220,63 +220,63 @@ typedef struct cpu_ref {
 typedef struct cpu_ctx {
     char *const *slot; /* where each slot lies for this run */
     const cpu_isa *isa;
-    char *shared_ws; /* scratch of the program, seen by all workers; contents live until the node's last step */
-    char *thread_ws; /* scratch of this worker; nothing in it outlives the piece */
-    int tid, nt;     /* the piece, and of how many */
+    char *shared_ws;   /* scratch of the program, seen by all workers; contents live until the node's last step */
+    char *thread_ws;   /* scratch of this worker; nothing in it outlives the piece */
+    int piece, pieces; /* the piece, and of how many */
 } cpu_ctx;
 
-typedef void (*cpu_fn)(const void *args, const cpu_ctx *c);
+typedef void (*cpu_fn)(const void *args, const cpu_ctx *ctx);
 
-static inline void *cpu_at(const cpu_ctx *c, cpu_ref r)
+static inline void *cpu_at(const cpu_ctx *ctx, cpu_ref r)
 {
-    return r.slot == YK_NONE ? NULL : c->slot[r.slot] + r.offset;
+    return r.slot == YK_NONE ? NULL : ctx->slot[r.slot] + r.offset;
 }
 
-/* The part [*lo, *hi) of n items of piece tid of nt. */
-static inline void cpu_part(int64_t n, int tid, int nt, int64_t *lo, int64_t *hi)
+/* The part [*lo, *hi) of n items of piece `piece` of `pieces`. */
+static inline void cpu_part(int64_t n, int piece, int pieces, int64_t *lo, int64_t *hi)
 {
-    *lo = n * tid / nt;
-    *hi = n * (tid + 1) / nt;
+    *lo = n * piece / pieces;
+    *hi = n * (piece + 1) / pieces;
 }
 
 typedef struct cpu_build cpu_build;
 
 struct cpu_build {
-    const yk_graph *g;
+    const yk_graph *graph;
     const cpu_isa *isa;
-    int nt;
-    struct cpu_prog *p;
+    int workers;
+    struct cpu_prog *prog;
     yk_status status;
     const yk_node *node; /* being planned */
-    uint32_t part;       /* steps it has so far */
+    uint32_t step;       /* steps it has so far */
     uint32_t joined;     /* nodes behind it that its steps do as well */
 };
 
 /* Memory that lives as long as the program, zeroed; NULL (and b->status) when there is none. */
-void *cpu_args(cpu_build *b, size_t bytes);
+void *cpu_args(cpu_build *build, size_t bytes);
 /* Adds a step of a piece for each worker. work: a guess of its nanoseconds on one core; small steps are one piece. */
-void cpu_emit(cpu_build *b, cpu_fn fn, const void *args, double work);
+void cpu_emit(cpu_build *build, cpu_fn fn, const void *args, double work);
 /* The same of so many pieces. */
-void cpu_emit_pieces(cpu_build *b, cpu_fn fn, const void *args, double work, int64_t pieces);
+void cpu_emit_pieces(cpu_build *build, cpu_fn fn, const void *args, double work, int64_t pieces);
 /* Scratch of this node, shared or per worker: at least this many bytes, 64-byte aligned. */
-void cpu_need_shared_ws(cpu_build *b, size_t bytes);
-void cpu_need_thread_ws(cpu_build *b, size_t bytes);
+void cpu_need_shared_ws(cpu_build *build, size_t bytes);
+void cpu_need_thread_ws(cpu_build *build, size_t bytes);
 /* The reason a node cannot be run. */
-yk_status cpu_refuse(cpu_build *b, const yk_node *n, const char *why);
+yk_status cpu_refuse(cpu_build *build, const yk_node *n, const char *why);
 
-static inline const yk_value *cpu_in(const cpu_build *b, const yk_node *n, uint32_t i)
+static inline const yk_value *cpu_in(const cpu_build *build, const yk_node *n, uint32_t i)
 {
-    return &b->g->value[b->g->index[n->in + i]];
+    return &build->graph->value[build->graph->index[n->in + i]];
 }
 
-static inline const yk_value *cpu_out(const cpu_build *b, const yk_node *n, uint32_t i)
+static inline const yk_value *cpu_out(const cpu_build *build, const yk_node *n, uint32_t i)
 {
-    return &b->g->value[b->g->index[n->out + i]];
+    return &build->graph->value[build->graph->index[n->out + i]];
 }
 
-static inline int64_t cpu_attr(const cpu_build *b, const yk_node *n, uint32_t i)
+static inline int64_t cpu_attr(const cpu_build *build, const yk_node *n, uint32_t i)
 {
-    return i < n->n_attr ? b->g->attr[n->attr + i] : 0;
+    return i < n->n_attr ? build->graph->attr[n->attr + i] : 0;
 }
 
 static inline cpu_ref cpu_ref_of(const yk_value *v)
@@ -305,16 +305,16 @@ static inline size_t cpu_round(size_t n, size_t to)
 }
 
 /* One planner per family; each adds the node's steps. */
-void cpu_plan_map(cpu_build *b, const yk_node *n);      /* elementwise, select, cast, map, activations, dropout */
-void cpu_plan_map_sum(cpu_build *b, const yk_node *n);
-void cpu_plan_dot(cpu_build *b, const yk_node *n);      /* dot, dot_map */
-void cpu_plan_conv(cpu_build *b, const yk_node *n);
-void cpu_plan_reduce(cpu_build *b, const yk_node *n);   /* sum, rmax, argmax */
-void cpu_plan_data(cpu_build *b, const yk_node *n);     /* fill iota rng copy gather scatter_add */
-void cpu_plan_pool(cpu_build *b, const yk_node *n);     /* unfold, fold, max_pool, avg_pool and backward */
-void cpu_plan_norm(cpu_build *b, const yk_node *n);     /* bn_stats, layer_norm, softmax and backward */
-void cpu_plan_loss(cpu_build *b, const yk_node *n);     /* cross_entropy and backward */
-void cpu_plan_attention(cpu_build *b, const yk_node *n);
-void cpu_plan_optim(cpu_build *b, const yk_node *n);
+void cpu_plan_map(cpu_build *build, const yk_node *n);      /* elementwise, select, cast, map, activations, dropout */
+void cpu_plan_map_sum(cpu_build *build, const yk_node *n);
+void cpu_plan_dot(cpu_build *build, const yk_node *n);      /* dot, dot_map */
+void cpu_plan_conv(cpu_build *build, const yk_node *n);
+void cpu_plan_reduce(cpu_build *build, const yk_node *n);   /* sum, rmax, argmax */
+void cpu_plan_data(cpu_build *build, const yk_node *n);     /* fill iota rng copy gather scatter_add */
+void cpu_plan_pool(cpu_build *build, const yk_node *n);     /* unfold, fold, max_pool, avg_pool and backward */
+void cpu_plan_norm(cpu_build *build, const yk_node *n);     /* bn_stats, layer_norm, softmax and backward */
+void cpu_plan_loss(cpu_build *build, const yk_node *n);     /* cross_entropy and backward */
+void cpu_plan_attention(cpu_build *build, const yk_node *n);
+void cpu_plan_optim(cpu_build *build, const yk_node *n);
 
 #endif

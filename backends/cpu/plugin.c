@@ -212,11 +212,11 @@ static uint32_t device_claims(yk_device *dev, const yk_graph *g, uint32_t node)
 
 static yk_status buffer_make(void *data, uint64_t bytes, bool owned, yk_buffer **out)
 {
-    yk_buffer *b = cpu_host->alloc(sizeof *b, 64);
-    if (!b)
+    yk_buffer *buffer = cpu_host->alloc(sizeof *buffer, 64);
+    if (!buffer)
         return YK_E_MEM;
-    *b = (yk_buffer){data, bytes, owned};
-    *out = b;
+    *buffer = (yk_buffer){data, bytes, owned};
+    *out = buffer;
     return YK_OK;
 }
 
@@ -240,18 +240,18 @@ static yk_status buffer_wrap(yk_device *dev, void *host, uint64_t bytes, yk_buff
     return host ? buffer_make(host, bytes, false, out) : YK_E_ARG;
 }
 
-static void buffer_free(yk_buffer *b)
+static void buffer_free(yk_buffer *buffer)
 {
-    if (!b)
+    if (!buffer)
         return;
-    if (b->owned)
-        cpu_host->free(b->data);
-    cpu_host->free(b);
+    if (buffer->owned)
+        cpu_host->free(buffer->data);
+    cpu_host->free(buffer);
 }
 
-static void *buffer_map(yk_buffer *b)
+static void *buffer_map(yk_buffer *buffer)
 {
-    return b->data;
+    return buffer->data;
 }
 
 /* Where the whole program is little work, workers that meet at each of its steps would only cost. */
@@ -266,36 +266,36 @@ static yk_status device_plan(const yk_device *dev, const yk_graph *g, cpu_prog *
 
 static yk_status graph_scratch(yk_device *dev, const yk_graph *g, uint64_t *bytes)
 {
-    cpu_prog *p;
-    yk_status s = device_plan(dev, g, &p);
+    cpu_prog *prog;
+    yk_status s = device_plan(dev, g, &prog);
     if (s != YK_OK)
         return s;
-    *bytes = cpu_prog_scratch(p, dev->n);
-    cpu_prog_free(p);
+    *bytes = cpu_prog_scratch(prog, dev->n);
+    cpu_prog_free(prog);
     return YK_OK;
 }
 
 static yk_status program_new(yk_device *dev, const yk_graph *g, yk_program **out)
 {
-    yk_program *p = cpu_host->alloc(sizeof *p, 64);
-    if (!p)
+    yk_program *program = cpu_host->alloc(sizeof *program, 64);
+    if (!program)
         return YK_E_MEM;
-    yk_status s = device_plan(dev, g, &p->prog);
+    yk_status s = device_plan(dev, g, &program->prog);
     if (s != YK_OK) {
-        cpu_host->free(p);
+        cpu_host->free(program);
         return s;
     }
-    p->dev = dev;
-    *out = p;
+    program->dev = dev;
+    *out = program;
     return YK_OK;
 }
 
-static void program_free(yk_program *p)
+static void program_free(yk_program *program)
 {
-    if (!p)
+    if (!program)
         return;
-    cpu_prog_free(p->prog);
-    cpu_host->free(p);
+    cpu_prog_free(program->prog);
+    cpu_host->free(program);
 }
 
 EXPORT const yk_plugin *yk_plugin_query(uint32_t abi);

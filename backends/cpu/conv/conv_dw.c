@@ -15,109 +15,112 @@
 #define SPAN_BYTES (128 << 10) /* of all sums, a vector each */
 #define KC 256 /* words of k at a time, in whole lines: the panel of gy stays in the first cache */
 
-typedef struct row_dw {
-    dw_args a;
-    padding pad;
-    bool pairs, spans;              /* spans: positions in the lanes */
-    int64_t images, cuts, rows, cg; /* rows: (c,t) of a group */
-    int64_t item, outs;             /* bytes of an image's number; o rounded up to whole vectors */
-    int64_t line, gap, lines;       /* words of k of a padded line, those of its padding; lines at a time */
+typedef struct direct_dw {
+    dw_args dw;
+    conv_padding pad;
+    bool pairs, spans;                          /* spans: positions in the lanes */
+    int64_t images, cuts, rows, in_channels;    /* rows: (c,t) of a group */
+    int64_t item, out_padded;                   /* bytes of an image's number; o rounded up to whole vectors */
+    int64_t row_words, gap_words, rows_at_once; /* words of k of a padded line, those of its padding; lines at a time */
     int mr;
-    const int32_t *off;   /* of each row, numbers */
-    size_t at_gy, at_tmp; /* in the scratch: the image, gy' or spans' sums, a line of gy' */
-} row_dw;
+    const int32_t *offset; /* of each row, numbers */
+    size_t at_gy, at_tmp;  /* in the scratch: the image, gy' or spans' sums, a line of gy' */
+} direct_dw;
 
 /* whether the kernels take gy's numbers as they are; else they are widened */
-static bool reads_gy(const row_dw *d)
+static bool reads_gy(const direct_dw *direct)
 {
-    return d->pairs || d->a.gv.dtype == YK_F32;
+    return direct->pairs || direct->dw.grad_view.dtype == YK_F32;
 }
 
-static void pad_planes(const row_dw *d, const view_at *at, char *to)
+static void pad_planes(const direct_dw *direct, const conv_view_at *at, char *to)
 {
-    const view *v = &d->a.v;
-    for (int64_t c = 0; c < d->cg; c++)
-        for (int64_t r = 0; r < v->stride_y * v->stride_x; r++)
-            for (int64_t y = 0; y < d->pad.hp; y++, to += d->pad.wp * d->item)
-                cpu_view_row(at, at->p + c * v->height * v->width * yk_dtype_bytes(v->dtype),
-                             (y + d->pad.miny) * v->stride_y + r / v->stride_x, 0, d->pad.wp,
-                             d->pad.minx * v->stride_x + r % v->stride_x, to, d->pairs);
+    const conv_view *view = &direct->dw.view;
+    for (int64_t c = 0; c < direct->in_channels; c++)
+        for (int64_t r = 0; r < view->stride_y * view->stride_x; r++)
+            for (int64_t y = 0; y < direct->pad.height; y++, to += direct->pad.width * direct->item)
+                cpu_view_row(at, at->data + c * view->height * view->width * yk_dtype_bytes(view->dtype),
+                             (y + direct->pad.min_y) * view->stride_y + r / view->stride_x, 0, direct->pad.width,
+                             direct->pad.min_x * view->stride_x + r % view->stride_x, to, direct->pairs);
     memset(to, 0, 256);
 }
 
 /* Line y of columns o0 .. o0 + n - 1 of gy', k-major, w words apart, with zeros where the image has padding. */
-static void pack_line(const row_dw *d, const view_at *at, const cpu_ctx *c, int64_t o0, int64_t n, int64_t w, int64_t y,
+static void pack_line(const direct_dw *direct, const conv_view_at *at, const cpu_ctx *ctx, int64_t o0, int64_t n, int64_t w, int64_t y,
                       uint32_t *to)
 {
-    const view *v = &d->a.gv;
-    int64_t item = yk_dtype_bytes(v->dtype), size = v->height * v->width * item, words = d->pairs ? v->gw / 2 : v->gw;
-    const char *from = at->p + o0 * size + y * v->gw * item;
-    int64_t ahead = d->lines * v->gw * item + (y + d->lines < v->gh ? 0 : (v->channels - 1) * size); /* of the next image, then */
-    char *tmp = c->thread_ws + d->at_tmp;
+    const conv_view *view = &direct->dw.grad_view;
+    int64_t item = yk_dtype_bytes(view->dtype), size = view->height * view->width * item,
+            words = direct->pairs ? view->grid_w / 2 : view->grid_w;
+    const char *from = at->data + o0 * size + y * view->grid_w * item;
+    int64_t ahead = direct->rows_at_once * view->grid_w * item +
+                    (y + direct->rows_at_once < view->grid_h ? 0 : (view->channels - 1) * size); /* of the next image, then */
+    char *tmp = ctx->thread_ws + direct->at_tmp;
     for (int64_t i = 0; i < n; i++) /* planes lie pages apart: no processor fetches their lines by itself */
-        for (int64_t k = 0; k < v->gw * item; k += 64)
+        for (int64_t k = 0; k < view->grid_w * item; k += 64)
             __builtin_prefetch(from + i * size + ahead + k, 0, 2);
-    if (reads_gy(d)) {
-        c->isa->transpose(to, (size_t)w, from, (size_t)size, (size_t)n, (size_t)words);
-    } else if (v->dtype == YK_BF16) {
-        c->isa->transpose_bf16(to, (size_t)w, from, (size_t)size, (size_t)n, (size_t)words);
+    if (reads_gy(direct)) {
+        ctx->isa->transpose(to, (size_t)w, from, (size_t)size, (size_t)n, (size_t)words);
+    } else if (view->dtype == YK_BF16) {
+        ctx->isa->transpose_bf16(to, (size_t)w, from, (size_t)size, (size_t)n, (size_t)words);
     } else {
         for (int64_t i = 0; i < n; i++)
-            c->isa->to_f32((float *)(void *)tmp + i * words, from + i * size, v->dtype, (size_t)words);
-        c->isa->transpose(to, (size_t)w, tmp, (size_t)words * 4, (size_t)n, (size_t)words);
+            ctx->isa->to_f32((float *)(void *)tmp + i * words, from + i * size, view->dtype, (size_t)words);
+        ctx->isa->transpose(to, (size_t)w, tmp, (size_t)words * 4, (size_t)n, (size_t)words);
     }
-    memset(to + words * w, 0, (size_t)((d->line - words) * w) * 4);
-    for (int64_t i = 0; d->pairs && v->gw % 2 && i < n; i++)
-        to[words * w + i] = ((const uint16_t *)(const void *)(from + i * size))[v->gw - 1];
+    memset(to + words * w, 0, (size_t)((direct->row_words - words) * w) * 4);
+    for (int64_t i = 0; direct->pairs && view->grid_w % 2 && i < n; i++)
+        to[words * w + i] = ((const uint16_t *)(const void *)(from + i * size))[view->grid_w - 1];
 }
 
 /* lines y0 .. y1 - 1 of columns o .. o + w - 1 */
-static void add_lines(const row_dw *d, const cpu_ctx *c, const view_at *gy, int64_t o, int64_t w, int64_t y0, int64_t y1,
+static void add_lines(const direct_dw *direct, const cpu_ctx *ctx, const conv_view_at *gy, int64_t o, int64_t w, int64_t y0, int64_t y1,
                       float *sums)
 {
-    const cpu_unpacked_kernel(*kernel)[3] = d->pairs ? c->isa->pair_unpacked : c->isa->f32_unpacked;
-    uint32_t *pb = (uint32_t *)(void *)(c->thread_ws + d->at_gy);
-    int64_t n = d->a.g.m - o < w ? d->a.g.m - o : w, gap = y1 == d->a.gv.gh ? d->gap : 0;
+    const cpu_unpacked_kernel(*kernel)[3] = direct->pairs ? ctx->isa->pair_unpacked : ctx->isa->f32_unpacked;
+    uint32_t *pb = (uint32_t *)(void *)(ctx->thread_ws + direct->at_gy);
+    int64_t n = direct->dw.gemm.m - o < w ? direct->dw.gemm.m - o : w, gap = y1 == direct->dw.grad_view.grid_h ? direct->gap_words : 0;
     for (int64_t y = y0; y < y1; y++)
-        pack_line(d, gy, c, o, n, w, y, pb + (y - y0) * d->line * w);
-    for (int64_t r = 0; r < d->rows; r += d->mr) {
-        int64_t rows = d->rows - r < d->mr ? d->rows - r : d->mr;
+        pack_line(direct, gy, ctx, o, n, w, y, pb + (y - y0) * direct->row_words * w);
+    for (int64_t r = 0; r < direct->rows; r += direct->mr) {
+        int64_t rows = direct->rows - r < direct->mr ? direct->rows - r : direct->mr;
         const char *x_row[9];
         for (int64_t i = 0; i < rows; i++)
-            x_row[i] = c->thread_ws + d->off[r + i] * d->item + y0 * d->line * 4;
-        kernel[rows][w / c->isa->vw]((size_t)((y1 - y0) * d->line - gap), x_row, pb, sums + r * d->outs + o, (size_t)d->outs);
+            x_row[i] = ctx->thread_ws + direct->offset[r + i] * direct->item + y0 * direct->row_words * 4;
+        kernel[rows][w / ctx->isa->vw]((size_t)((y1 - y0) * direct->row_words - gap), x_row, pb, sums + r * direct->out_padded + o,
+                                       (size_t)direct->out_padded);
     }
 }
 
 /* n planes of gy from `o` on, as the kernel takes them: those that it cannot read where they lie are widened */
-static const char *span_planes(const row_dw *d, const cpu_ctx *c, const char *gy, int64_t o, int64_t n)
+static const char *span_planes(const direct_dw *direct, const cpu_ctx *ctx, const char *gy, int64_t o, int64_t n)
 {
-    const view *v = &d->a.gv;
-    int64_t size = v->height * v->width;
-    gy += o * size * yk_dtype_bytes(v->dtype);
-    if (reads_gy(d))
+    const conv_view *view = &direct->dw.grad_view;
+    int64_t size = view->height * view->width;
+    gy += o * size * yk_dtype_bytes(view->dtype);
+    if (reads_gy(direct))
         return gy;
-    c->isa->to_f32((float *)(void *)(c->thread_ws + d->at_tmp), gy, v->dtype, (size_t)(n * size));
-    return c->thread_ws + d->at_tmp;
+    ctx->isa->to_f32((float *)(void *)(ctx->thread_ws + direct->at_tmp), gy, view->dtype, (size_t)(n * size));
+    return ctx->thread_ws + direct->at_tmp;
 }
 
 /* An image with positions in the lanes; sums[(c,t)][o] are vectors. */
-static void add_spans(const row_dw *d, const cpu_ctx *c, const char *gy, cpu_prefetch *prefetch, float *sums)
+static void add_spans(const direct_dw *direct, const cpu_ctx *ctx, const char *gy, cpu_prefetch *prefetch, float *sums)
 {
-    const view *v = &d->a.gv;
-    const cpu_spans_kernel(*kernel)[2] = d->pairs ? c->isa->pair_spans : c->isa->f32_spans;
-    int64_t m = d->a.g.m, vw = c->isa->vw, strips = (d->rows + c->isa->span_rows - 1) / c->isa->span_rows;
-    size_t row_pitch = (size_t)(v->gw * d->item), plane_pitch = row_pitch * (size_t)v->gh;
-    cpu_spans s = {(size_t)v->gh, row_pitch / 4, (size_t)(d->pad.wp * d->item), row_pitch, plane_pitch};
+    const conv_view *view = &direct->dw.grad_view;
+    const cpu_spans_kernel(*kernel)[2] = direct->pairs ? ctx->isa->pair_spans : ctx->isa->f32_spans;
+    int64_t m = direct->dw.gemm.m, vw = ctx->isa->vw, strips = (direct->rows + ctx->isa->span_rows - 1) / ctx->isa->span_rows;
+    size_t row_pitch = (size_t)(view->grid_w * direct->item), plane_pitch = row_pitch * (size_t)view->grid_h;
+    cpu_spans s = {(size_t)view->grid_h, row_pitch / 4, (size_t)(direct->pad.width * direct->item), row_pitch, plane_pitch};
     cpu_prefetch_over(prefetch, strips * (m / SPAN_OUTS + m % SPAN_OUTS));
     for (int64_t o = 0, n; o < m; o += n) {
         n = m - o < SPAN_OUTS ? 1 : SPAN_OUTS;
-        const char *planes = span_planes(d, c, gy, o, n);
+        const char *planes = span_planes(direct, ctx, gy, o, n);
         for (int64_t i = 0; i < strips; i++) {
-            int64_t r = d->rows * i / strips, rows = d->rows * (i + 1) / strips - r;
+            int64_t r = direct->rows * i / strips, rows = direct->rows * (i + 1) / strips - r;
             const char *x[SPAN_ROWS];
             for (int64_t j = 0; j < rows; j++)
-                x[j] = c->thread_ws + d->off[r + j] * d->item;
+                x[j] = ctx->thread_ws + direct->offset[r + j] * direct->item;
             cpu_prefetch_read(prefetch);
             kernel[rows][n > 1](&s, x, planes, sums + (r * m + o) * vw, (size_t)(m * vw));
         }
@@ -125,124 +128,131 @@ static void add_spans(const row_dw *d, const cpu_ctx *c, const char *gy, cpu_pre
 }
 
 /* images n0 .. n1 - 1 of a group, lanes added up in the end */
-static void span_images(const row_dw *d, const cpu_ctx *c, view_at x, const char *gy, int64_t n0, int64_t n1, float *to)
+static void span_images(const direct_dw *direct, const cpu_ctx *ctx, conv_view_at x, const char *gy, int64_t n0, int64_t n1, float *to)
 {
-    const dw_args *a = &d->a;
-    int64_t xp = a->v.channels * a->v.height * a->v.width * yk_dtype_bytes(a->v.dtype), vw = c->isa->vw, m = a->g.m;
-    int64_t plane = a->gv.height * a->gv.width * yk_dtype_bytes(a->gv.dtype), gp = a->gv.channels * plane;
-    float *sums = (float *)(void *)(c->thread_ws + d->at_gy);
-    memset(sums, 0, (size_t)(d->rows * m * vw) * 4);
-    for (int64_t n = n0; n < n1; n++, x.p += xp, gy += gp) {
+    const dw_args *dw = &direct->dw;
+    int64_t xp = dw->view.channels * dw->view.height * dw->view.width * yk_dtype_bytes(dw->view.dtype), vw = ctx->isa->vw,
+            m = dw->gemm.m;
+    int64_t plane = dw->grad_view.height * dw->grad_view.width * yk_dtype_bytes(dw->grad_view.dtype),
+            gp = dw->grad_view.channels * plane;
+    float *sums = (float *)(void *)(ctx->thread_ws + direct->at_gy);
+    memset(sums, 0, (size_t)(direct->rows * m * vw) * 4);
+    for (int64_t n = n0; n < n1; n++, x.data += xp, gy += gp) {
         cpu_prefetch prefetch = {gy + gp, n + 1 < n1 ? gy + gp + m * plane : gy + gp, 0};
-        pad_planes(d, &x, c->thread_ws);
-        add_spans(d, c, gy, &prefetch, sums);
+        pad_planes(direct, &x, ctx->thread_ws);
+        add_spans(direct, ctx, gy, &prefetch, sums);
     }
-    for (int64_t r = 0; r < d->rows; r++)
+    for (int64_t r = 0; r < direct->rows; r++)
         for (int64_t o = 0; o < m; o++, sums += vw)
-            to[r * d->outs + o] = cpu_rows_of(c->isa, YK_F32)->sum(sums, (size_t)vw);
+            to[r * direct->out_padded + o] = cpu_rows_of(ctx->isa, YK_F32)->sum(sums, (size_t)vw);
 }
 
-static void one_image(const row_dw *d, const cpu_ctx *c, const view_at *x, const view_at *gy, float *sums)
+static void one_image(const direct_dw *direct, const cpu_ctx *ctx, const conv_view_at *x, const conv_view_at *gy, float *sums)
 {
-    int64_t vw = c->isa->vw, gh = d->a.gv.gh;
-    pad_planes(d, x, c->thread_ws);
-    for (int64_t o = 0, w; o < d->outs; o += w) {
-        w = d->outs - o < 2 * vw ? vw : 2 * vw;
-        for (int64_t y = 0; y < gh; y += d->lines)
-            add_lines(d, c, gy, o, w, y, gh - y < d->lines ? gh : y + d->lines, sums);
+    int64_t vw = ctx->isa->vw, gh = direct->dw.grad_view.grid_h;
+    pad_planes(direct, x, ctx->thread_ws);
+    for (int64_t o = 0, w; o < direct->out_padded; o += w) {
+        w = direct->out_padded - o < 2 * vw ? vw : 2 * vw;
+        for (int64_t y = 0; y < gh; y += direct->rows_at_once)
+            add_lines(direct, ctx, gy, o, w, y, gh - y < direct->rows_at_once ? gh : y + direct->rows_at_once, sums);
     }
 }
 
-static void row_dw_step(const void *args, const cpu_ctx *c)
+static void direct_dw_step(const void *args, const cpu_ctx *ctx)
 {
-    const row_dw *d = args;
-    const dw_args *a = &d->a;
-    int64_t lo, hi, xp = a->v.height * a->v.width * yk_dtype_bytes(a->v.dtype);
-    int64_t gp = a->gv.height * a->gv.width * yk_dtype_bytes(a->gv.dtype), size = d->rows * d->outs;
-    cpu_part(a->groups * d->cuts, c->tid, c->nt, &lo, &hi);
+    const direct_dw *direct = args;
+    const dw_args *dw = &direct->dw;
+    int64_t lo, hi, xp = dw->view.height * dw->view.width * yk_dtype_bytes(dw->view.dtype);
+    int64_t gp = dw->grad_view.height * dw->grad_view.width * yk_dtype_bytes(dw->grad_view.dtype),
+            size = direct->rows * direct->out_padded;
+    cpu_part(dw->groups * direct->cuts, ctx->piece, ctx->pieces, &lo, &hi);
     for (int64_t t = lo; t < hi; t++) {
-        int64_t group = t / d->cuts, n0, n1;
-        float *sums = (float *)(void *)c->shared_ws + t * size;
+        int64_t group = t / direct->cuts, n0, n1;
+        float *sums = (float *)(void *)ctx->shared_ws + t * size;
         memset(sums, 0, (size_t)size * 4);
-        cpu_part(d->images, (int)(t % d->cuts), (int)d->cuts, &n0, &n1);
-        view_at x = {&a->v, c->isa, (const char *)cpu_at(c, a->x) + (n0 * a->v.channels + group * d->cg) * xp, 0};
-        view_at gy = {&a->gv, c->isa, (const char *)cpu_at(c, a->gy) + (n0 * a->gv.channels + group * a->g.m) * gp, 0};
-        if (d->spans)
-            span_images(d, c, x, gy.p, n0, n1, sums);
-        for (int64_t n = n0; !d->spans && n < n1; n++, x.p += a->v.channels * xp, gy.p += a->gv.channels * gp)
-            one_image(d, c, &x, &gy, sums);
+        cpu_part(direct->images, (int)(t % direct->cuts), (int)direct->cuts, &n0, &n1);
+        conv_view_at x = {&dw->view, ctx->isa,
+                          (const char *)cpu_at(ctx, dw->x_ref) + (n0 * dw->view.channels + group * direct->in_channels) * xp, 0};
+        conv_view_at gy = {&dw->grad_view, ctx->isa,
+                           (const char *)cpu_at(ctx, dw->gy_ref) + (n0 * dw->grad_view.channels + group * dw->gemm.m) * gp, 0};
+        if (direct->spans)
+            span_images(direct, ctx, x, gy.data, n0, n1, sums);
+        for (int64_t n = n0; !direct->spans && n < n1; n++, x.data += dw->view.channels * xp, gy.data += dw->grad_view.channels * gp)
+            one_image(direct, ctx, &x, &gy, sums);
     }
 }
 
 /* gw[g][o][(c,t)] = the cuts' sums in order */
-static void row_dw_combine_step(const void *args, const cpu_ctx *c)
+static void direct_dw_combine_step(const void *args, const cpu_ctx *ctx)
 {
-    const row_dw *d = args;
-    const dw_args *a = &d->a;
-    const float *part = (const float *)(const void *)c->shared_ws;
-    int64_t lo, hi, item = yk_dtype_bytes(a->dtype), m = a->g.m, size = d->rows * d->outs;
-    cpu_part(a->groups * m, c->tid, c->nt, &lo, &hi);
+    const direct_dw *direct = args;
+    const dw_args *dw = &direct->dw;
+    const float *part = (const float *)(const void *)ctx->shared_ws;
+    int64_t lo, hi, item = yk_dtype_bytes(dw->dtype), m = dw->gemm.m, size = direct->rows * direct->out_padded;
+    cpu_part(dw->groups * m, ctx->piece, ctx->pieces, &lo, &hi);
     for (int64_t t = lo; t < hi; t++)
-        for (int64_t r = 0; r < d->rows; r++) {
-            char *to = (char *)cpu_at(c, a->gw) + (t * d->rows + r) * item;
-            const float *p = part + t / m * d->cuts * size + r * d->outs + t % m;
+        for (int64_t r = 0; r < direct->rows; r++) {
+            char *to = (char *)cpu_at(ctx, dw->gw_ref) + (t * direct->rows + r) * item;
+            const float *p = part + t / m * direct->cuts * size + r * direct->out_padded + t % m;
             float sum = *p, old;
-            for (int64_t cut = 1; cut < d->cuts; cut++)
+            for (int64_t cut = 1; cut < direct->cuts; cut++)
                 sum += p[cut * size];
-            if (a->accumulate) {
-                c->isa->to_f32(&old, to, a->dtype, 1);
+            if (dw->accumulate) {
+                ctx->isa->to_f32(&old, to, dw->dtype, 1);
                 sum += old;
             }
-            c->isa->from_f32(to, &sum, a->dtype, 1);
+            ctx->isa->from_f32(to, &sum, dw->dtype, 1);
         }
 }
 
 /* Whether lines of gy fill vectors nearly, and all sums the scratch. */
-static bool suits_spans(const cpu_isa *isa, const row_dw *d)
+static bool suits_spans(const cpu_isa *isa, const direct_dw *direct)
 {
-    int64_t bytes = d->a.gv.gw * d->item, vector = isa->vw * 4, whole = (bytes + vector - 1) / vector * vector;
-    return bytes % 4 == 0 && whole * 10 <= bytes * 12 && d->rows * d->a.g.m * vector <= SPAN_BYTES;
+    int64_t bytes = direct->dw.grad_view.grid_w * direct->item, vector = isa->vw * 4, whole = (bytes + vector - 1) / vector * vector;
+    return bytes % 4 == 0 && whole * 10 <= bytes * 12 && direct->rows * direct->dw.gemm.m * vector <= SPAN_BYTES;
 }
 
-bool cpu_conv_dw_direct(cpu_build *b, const dw_args *a, int64_t images, double work)
+bool cpu_conv_dw_direct(cpu_build *build, const dw_args *dw, int64_t images, double work)
 {
-    row_dw *d = cpu_args(b, sizeof *d);
-    if (!d)
+    direct_dw *direct = cpu_args(build, sizeof *direct);
+    if (!direct)
         return true;
-    const view *v = &a->v;
-    d->a = *a;
-    d->pad = cpu_padding_of(v);
-    d->pairs = a->g.mode == CPU_GEMM_PAIR;
-    d->item = d->pairs ? 2 : 4;
-    d->images = images;
-    d->cuts = images < MOST_CUTS ? images : MOST_CUTS;
-    d->cg = a->g.n / v->taps;
-    d->rows = a->g.n;
-    d->pad.wp += d->pairs && d->pad.wp % 2; /* every line begins with a word */
-    d->line = d->pad.wp * d->item / 4;
-    d->gap = d->line - (a->gv.gw * d->item + 3) / 4;
-    d->lines = d->line < KC ? KC / d->line : 1;
-    d->outs = (int64_t)cpu_round((size_t)a->g.m, (size_t)b->isa->vw);
-    int64_t most = b->isa->vw == 16 ? 9 : 6, strips = (d->rows + most - 1) / most;
-    d->mr = (int)((d->rows + strips - 1) / strips);
-    int64_t pixels = d->cg * v->stride_y * v->stride_x * d->pad.hp * d->pad.wp;
-    if (images < 4 || a->g.mode == CPU_GEMM_TILE || d->rows * d->outs * a->groups > 160 << 10 || pixels > 512 << 10 ||
-        d->pad.cols * 10 > v->gh * v->gw * 17)
+    const conv_view *view = &dw->view;
+    direct->dw = *dw;
+    direct->pad = cpu_padding_of(view);
+    direct->pairs = dw->gemm.mode == CPU_GEMM_PAIR;
+    direct->item = direct->pairs ? 2 : 4;
+    direct->images = images;
+    direct->cuts = images < MOST_CUTS ? images : MOST_CUTS;
+    direct->in_channels = dw->gemm.n / view->taps;
+    direct->rows = dw->gemm.n;
+    direct->pad.width += direct->pairs && direct->pad.width % 2; /* every line begins with a word */
+    direct->row_words = direct->pad.width * direct->item / 4;
+    direct->gap_words = direct->row_words - (dw->grad_view.grid_w * direct->item + 3) / 4;
+    direct->rows_at_once = direct->row_words < KC ? KC / direct->row_words : 1;
+    direct->out_padded = (int64_t)cpu_round((size_t)dw->gemm.m, (size_t)build->isa->vw);
+    int64_t most = build->isa->vw == 16 ? 9 : 6, strips = (direct->rows + most - 1) / most;
+    direct->mr = (int)((direct->rows + strips - 1) / strips);
+    int64_t pixels = direct->in_channels * view->stride_y * view->stride_x * direct->pad.height * direct->pad.width;
+    if (images < 4 || dw->gemm.mode == CPU_GEMM_TILE || direct->rows * direct->out_padded * dw->groups > 160 << 10 ||
+        pixels > 512 << 10 || direct->pad.columns * 10 > view->grid_h * view->grid_w * 17)
         return false;
-    int32_t *off = cpu_args(b, (size_t)d->rows * sizeof *off);
+    int32_t *off = cpu_args(build, (size_t)direct->rows * sizeof *off);
     if (!off)
         return true;
-    for (int64_t r = 0; r < d->rows; r++)
-        off[r] = (int32_t)cpu_padding_offset(v, &d->pad, r / v->taps, r % v->taps);
-    d->off = off;
-    d->at_gy = cpu_round((size_t)(pixels * d->item) + 512, 4096) + 128;
-    d->spans = suits_spans(b->isa, d);
-    int64_t vectors = d->spans ? d->rows * a->g.m : d->lines * d->line * 2;
-    d->at_tmp = d->at_gy + cpu_round((size_t)(vectors * b->isa->vw) * 4 + 256, 4096) + 128;
-    int64_t widened = reads_gy(d) ? 0 : d->spans ? a->gv.height * a->gv.width * SPAN_OUTS : v->gw * 2 * b->isa->vw;
-    cpu_need_thread_ws(b, d->at_tmp + (size_t)widened * 4 + 256);
-    cpu_need_shared_ws(b, (size_t)(d->cuts * a->groups * d->rows * d->outs) * 4);
-    cpu_emit(b, row_dw_step, d, work);
-    cpu_emit(b, row_dw_combine_step, d, (double)(d->cuts * a->groups * d->rows * d->outs) * 1.5);
+    for (int64_t r = 0; r < direct->rows; r++)
+        off[r] = (int32_t)cpu_padding_offset(view, &direct->pad, r / view->taps, r % view->taps);
+    direct->offset = off;
+    direct->at_gy = cpu_round((size_t)(pixels * direct->item) + 512, 4096) + 128;
+    direct->spans = suits_spans(build->isa, direct);
+    int64_t vectors = direct->spans ? direct->rows * dw->gemm.m : direct->rows_at_once * direct->row_words * 2;
+    direct->at_tmp = direct->at_gy + cpu_round((size_t)(vectors * build->isa->vw) * 4 + 256, 4096) + 128;
+    int64_t widened = reads_gy(direct) ? 0
+                      : direct->spans  ? dw->grad_view.height * dw->grad_view.width * SPAN_OUTS
+                                       : view->grid_w * 2 * build->isa->vw;
+    cpu_need_thread_ws(build, direct->at_tmp + (size_t)widened * 4 + 256);
+    cpu_need_shared_ws(build, (size_t)(direct->cuts * dw->groups * direct->rows * direct->out_padded) * 4);
+    cpu_emit(build, direct_dw_step, direct, work);
+    cpu_emit(build, direct_dw_combine_step, direct, (double)(direct->cuts * dw->groups * direct->rows * direct->out_padded) * 1.5);
     return true;
 }

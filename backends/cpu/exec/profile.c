@@ -60,52 +60,52 @@ void cpu_profile_end(void)
         print_longest(total);
 }
 
-typedef struct writer {
+typedef struct text_writer {
     char *text;
     size_t size, at;
-} writer;
+} text_writer;
 
-__attribute__((format(printf, 2, 3))) static void text_put(writer *w, const char *fmt, ...)
+__attribute__((format(printf, 2, 3))) static void text_put(text_writer *out, const char *fmt, ...)
 {
     va_list ap;
-    if (w->at >= w->size)
+    if (out->at >= out->size)
         return;
     va_start(ap, fmt);
-    int n = vsnprintf(w->text + w->at, w->size - w->at, fmt, ap);
+    int n = vsnprintf(out->text + out->at, out->size - out->at, fmt, ap);
     va_end(ap);
-    w->at += n > 0 ? (size_t)n : 0;
+    out->at += n > 0 ? (size_t)n : 0;
 }
 
-static void text_put_value(writer *w, const yk_value *v)
+static void text_put_value(text_writer *out, const yk_value *v)
 {
     static const char *const name[] = {[YK_F32] = "f32", [YK_F16] = "f16", [YK_BF16] = "bf16", [YK_I32] = "i32",
                                        [YK_U8] = "u8", [YK_BOOL] = "bool"};
-    text_put(w, " %s[", v->dtype < sizeof name / sizeof *name && name[v->dtype] ? name[v->dtype] : "?");
+    text_put(out, " %s[", v->dtype < sizeof name / sizeof *name && name[v->dtype] ? name[v->dtype] : "?");
     for (int i = 0; i < v->dims; i++)
-        text_put(w, i ? ",%lld" : "%lld", (long long)v->dim[i]);
-    text_put(w, "]");
+        text_put(out, i ? ",%lld" : "%lld", (long long)v->dim[i]);
+    text_put(out, "]");
 }
 
-static void entry_describe(writer *w, const cpu_build *b, const yk_node *n, uint32_t part)
+static void entry_describe(text_writer *out, const cpu_build *build, const yk_node *node, uint32_t part)
 {
-    text_put(w, part > 1 ? "%s, step %u" : "%s", cpu_op_name(n->op), (unsigned)part);
-    if (n->n_body)
-        text_put(w, "(%u ops)", (unsigned)n->n_body);
-    for (uint32_t i = 0; i < n->n_out; i++)
-        text_put_value(w, cpu_out(b, n, i));
-    text_put(w, " <-");
-    for (uint32_t i = 0; i < n->n_in; i++)
-        text_put_value(w, cpu_in(b, n, i));
+    text_put(out, part > 1 ? "%s, step %u" : "%s", cpu_op_name(node->op), (unsigned)part);
+    if (node->n_body)
+        text_put(out, "(%u ops)", (unsigned)node->n_body);
+    for (uint32_t i = 0; i < node->n_out; i++)
+        text_put_value(out, cpu_out(build, node, i));
+    text_put(out, " <-");
+    for (uint32_t i = 0; i < node->n_in; i++)
+        text_put_value(out, cpu_in(build, node, i));
 }
 
-cpu_profile_entry *cpu_profile_entry_of(const cpu_build *b, const yk_node *n, uint32_t part)
+cpu_profile_entry *cpu_profile_entry_of(const cpu_build *build, const yk_node *node, uint32_t part)
 {
     char text[sizeof entries->text];
     cpu_profile_entry *entry;
     if (!on)
         return NULL;
-    writer w = {text, sizeof text, 0};
-    entry_describe(&w, b, n, part);
+    text_writer out = {text, sizeof text, 0};
+    entry_describe(&out, build, node, part);
     pthread_mutex_lock(&lock);
     for (entry = entries; entry && strcmp(entry->text, text) != 0; entry = entry->next)
         ;

@@ -10,23 +10,23 @@
 #define SERIAL_NS 6000.0 /* below this a step is not worth sharing */
 #define CHUNK (64 << 10)
 
-typedef struct step {
+typedef struct prog_step {
     cpu_fn fn;
     const void *args;
     cpu_profile_entry *entry; /* where its time is counted, or NULL */
     double work;              /* as in cpu_emit */
     int pieces;               /* 1: not shared */
-} step;
+} prog_step;
 
-typedef struct chunk {
-    struct chunk *next;
+typedef struct arg_chunk {
+    struct arg_chunk *next;
     size_t used, size;
-} chunk;
+} arg_chunk;
 
 struct cpu_prog {
-    step *steps;
-    uint32_t n, cap;
-    chunk *chunks;
+    prog_step *steps;
+    uint32_t n_step, cap;
+    arg_chunk *chunks;
     size_t thread_ws, shared_ws;
     bool serial;
     double work;
@@ -35,76 +35,77 @@ struct cpu_prog {
     cpu_pace pace;
 };
 
-void *cpu_args(cpu_build *b, size_t bytes)
+void *cpu_args(cpu_build *build, size_t bytes)
 {
-    cpu_prog *p = b->p;
+    cpu_prog *prog = build->prog;
     bytes = cpu_round(bytes, 64);
-    chunk *c = p->chunks;
-    if (!c || c->size - c->used < bytes) {
+    arg_chunk *chunk = prog->chunks;
+    if (!chunk || chunk->size - chunk->used < bytes) {
         size_t size = bytes + 64 > CHUNK ? bytes + 64 : CHUNK;
-        c = cpu_host->alloc(size, 64);
-        if (!c) {
-            b->status = YK_E_MEM;
+        chunk = cpu_host->alloc(size, 64);
+        if (!chunk) {
+            build->status = YK_E_MEM;
             cpu_host->fail("cpu", "no memory for a program (%zu bytes)", size);
             return NULL;
         }
-        *c = (chunk){p->chunks, 64, size};
-        p->chunks = c;
+        *chunk = (arg_chunk){prog->chunks, 64, size};
+        prog->chunks = chunk;
     }
-    void *at = (char *)c + c->used;
-    c->used += bytes;
+    void *at = (char *)chunk + chunk->used;
+    chunk->used += bytes;
     return memset(at, 0, bytes);
 }
 
-static bool steps_grow(cpu_build *b)
+static bool steps_grow(cpu_build *build)
 {
-    cpu_prog *p = b->p;
-    uint32_t cap = p->cap ? 2 * p->cap : 64;
-    step *s;
-    if (p->n < p->cap)
+    cpu_prog *prog = build->prog;
+    uint32_t cap = prog->cap ? 2 * prog->cap : 64;
+    prog_step *step;
+    if (prog->n_step < prog->cap)
         return true;
-    s = cpu_host->alloc(cap * sizeof *s, 64);
-    if (!s) {
-        b->status = YK_E_MEM;
+    step = cpu_host->alloc(cap * sizeof *step, 64);
+    if (!step) {
+        build->status = YK_E_MEM;
         cpu_host->fail("cpu", "no memory for a program of %u steps", (unsigned)cap);
         return false;
     }
-    if (p->n)
-        memcpy(s, p->steps, p->n * sizeof *s);
-    cpu_host->free(p->steps);
-    p->steps = s;
-    p->cap = cap;
+    if (prog->n_step)
+        memcpy(step, prog->steps, prog->n_step * sizeof *step);
+    cpu_host->free(prog->steps);
+    prog->steps = step;
+    prog->cap = cap;
     return true;
 }
 
-void cpu_emit_pieces(cpu_build *b, cpu_fn fn, const void *args, double work, int64_t pieces)
+void cpu_emit_pieces(cpu_build *build, cpu_fn fn, const void *args, double work, int64_t pieces)
 {
-    cpu_prog *p = b->p;
-    if (b->status != YK_OK || !steps_grow(b))
+    cpu_prog *prog = build->prog;
+    if (build->status != YK_OK || !steps_grow(build))
         return;
-    if (b->nt == 1 || work < SERIAL_NS)
+    if (build->workers == 1 || work < SERIAL_NS)
         pieces = 1;
     pieces = pieces > CPU_PIECES_MOST ? CPU_PIECES_MOST : pieces;
-    p->steps[p->n++] = (step){fn, args, b->node ? cpu_profile_entry_of(b, b->node, ++b->part) : NULL, work, (int)pieces};
-    p->serial = p->serial && pieces == 1;
-    p->work += work;
+    prog->steps[prog->n_step++] =
+        (prog_step){fn, args, build->node ? cpu_profile_entry_of(build, build->node, ++build->step) : NULL, work, (int)pieces};
+    prog->serial = prog->serial && pieces == 1;
+    prog->work += work;
 }
 
-void cpu_emit(cpu_build *b, cpu_fn fn, const void *args, double work)
+void cpu_emit(cpu_build *build, cpu_fn fn, const void *args, double work)
 {
-    cpu_emit_pieces(b, fn, args, work, b->nt);
+    cpu_emit_pieces(build, fn, args, work, build->workers);
 }
 
-void cpu_need_shared_ws(cpu_build *b, size_t bytes)
-{
-    bytes = cpu_round(bytes, 64);
-    b->p->shared_ws = b->p->shared_ws > bytes ? b->p->shared_ws : bytes;
-}
-
-void cpu_need_thread_ws(cpu_build *b, size_t bytes)
+void cpu_need_shared_ws(cpu_build *build, size_t bytes)
 {
     bytes = cpu_round(bytes, 64);
-    b->p->thread_ws = b->p->thread_ws > bytes ? b->p->thread_ws : bytes;
+    build->prog->shared_ws = build->prog->shared_ws > bytes ? build->prog->shared_ws : bytes;
+}
+
+void cpu_need_thread_ws(cpu_build *build, size_t bytes)
+{
+    bytes = cpu_round(bytes, 64);
+    build->prog->thread_ws = build->prog->thread_ws > bytes ? build->prog->thread_ws : bytes;
 }
 
 static const char *const op_names[] = {
@@ -118,13 +119,13 @@ const char *cpu_op_name(uint32_t op)
     return op < YK_OP_COUNT ? op_names[op] : "?";
 }
 
-yk_status cpu_refuse(cpu_build *b, const yk_node *n, const char *why)
+yk_status cpu_refuse(cpu_build *build, const yk_node *node, const char *why)
 {
-    if (b->status == YK_OK) {
-        b->status = YK_E_UNSUPPORTED;
-        cpu_host->fail("cpu", "node %u (%s): %s", (unsigned)n->stream, cpu_op_name(n->op), why);
+    if (build->status == YK_OK) {
+        build->status = YK_E_UNSUPPORTED;
+        cpu_host->fail("cpu", "node %u (%s): %s", (unsigned)node->stream, cpu_op_name(node->op), why);
     }
-    return b->status;
+    return build->status;
 }
 
 bool cpu_is_dense(const yk_value *v)
@@ -140,7 +141,7 @@ bool cpu_is_dense(const yk_value *v)
 
 /* ---- Operations ---- */
 
-typedef void (*planner)(cpu_build *b, const yk_node *n);
+typedef void (*planner)(cpu_build *build, const yk_node *node);
 
 static const planner planners[YK_OP_COUNT] = {
     [YK_OP_NEG ... YK_OP_SELECT] = cpu_plan_map,
@@ -169,215 +170,216 @@ static const planner planners[YK_OP_COUNT] = {
     [YK_OP_ADAM_STEP ... YK_OP_GRAD_STATS] = cpu_plan_optim,
 };
 
-static bool all_dense(const yk_graph *g, const yk_node *n, uint32_t from)
+static bool all_dense(const yk_graph *graph, const yk_node *node, uint32_t from)
 {
-    for (uint32_t i = from; i < n->n_in; i++)
-        if (!cpu_is_dense(&g->value[g->index[n->in + i]]))
+    for (uint32_t i = from; i < node->n_in; i++)
+        if (!cpu_is_dense(&graph->value[graph->index[node->in + i]]))
             return false;
     return true;
 }
 
-static bool last_dense(const yk_graph *g, const yk_node *n, uint32_t from, uint32_t to)
+static bool last_dense(const yk_graph *graph, const yk_node *node, uint32_t from, uint32_t to)
 {
     for (uint32_t i = from; i < to; i++) {
-        const yk_value *v = &g->value[g->index[n->in + i]];
+        const yk_value *v = &graph->value[graph->index[node->in + i]];
         if (v->dim[3] != 1 && v->stride[3] != 1)
             return false;
     }
-    for (uint32_t i = to; i < n->n_in; i++) { /* keep; bias may have any strides */
-        const yk_value *v = &g->value[g->index[n->in + i]];
+    for (uint32_t i = to; i < node->n_in; i++) { /* keep; bias may have any strides */
+        const yk_value *v = &graph->value[graph->index[node->in + i]];
         if (v->dims < 4 && !cpu_is_dense(v))
             return false;
     }
     return true;
 }
 
-static bool all_types(const yk_graph *g, const yk_node *n)
+static bool all_types(const yk_graph *graph, const yk_node *node)
 {
-    for (uint32_t i = 0; i < n->n_in + (uint32_t)n->n_out; i++) {
-        uint32_t v = i < n->n_in ? g->index[n->in + i] : g->index[n->out + i - n->n_in];
-        int t = g->value[v].dtype;
+    for (uint32_t i = 0; i < node->n_in + (uint32_t)node->n_out; i++) {
+        uint32_t v = i < node->n_in ? graph->index[node->in + i] : graph->index[node->out + i - node->n_in];
+        int t = graph->value[v].dtype;
         if (!cpu_is_float(t) && t != YK_I32 && t != YK_BOOL && t != YK_U8)
             return false;
     }
     return true;
 }
 
-uint32_t cpu_op_claims(const yk_graph *g, uint32_t node)
+uint32_t cpu_op_claims(const yk_graph *graph, uint32_t number)
 {
-    const yk_node *n = &g->node[node];
-    if (n->op >= YK_OP_COUNT || !planners[n->op] || !all_types(g, n))
+    const yk_node *node = &graph->node[number];
+    if (node->op >= YK_OP_COUNT || !planners[node->op] || !all_types(graph, node))
         return 0;
-    switch (n->op) {
+    switch (node->op) {
     case YK_OP_MAP:
-        return n->n_out <= 4 && n->n_in <= 24 && n->n_body <= 200;
+        return node->n_out <= 4 && node->n_in <= 24 && node->n_body <= 200;
     case YK_OP_MAP_SUM:
     case YK_OP_DOT_MAP:
-        return n->n_out <= 4 && n->n_in <= 24 && n->n_body <= 200;
+        return node->n_out <= 4 && node->n_in <= 24 && node->n_body <= 200;
     case YK_OP_SCATTER_ADD: /* a primitive: asked only whether it can add */
-        return all_dense(g, n, 0) && g->value[g->index[n->out]].dtype == YK_F32 ? 3 : 0;
+        return all_dense(graph, node, 0) && graph->value[graph->index[node->out]].dtype == YK_F32 ? 3 : 0;
     case YK_OP_CONV2D_DW:
-        return all_dense(g, n, 0) ? 3 : 0;
+        return all_dense(graph, node, 0) ? 3 : 0;
     case YK_OP_LAYER_NORM:
-        return all_dense(g, n, 0) ? 1 | 4 : 0;
+        return all_dense(graph, node, 0) ? 1 | 4 : 0;
     case YK_OP_ATTENTION:
-        return last_dense(g, n, 0, 3);
+        return last_dense(graph, node, 0, 3);
     case YK_OP_ATTENTION_BWD:
-        return last_dense(g, n, 0, 2) && cpu_is_dense(&g->value[g->index[n->in + 2]]) && last_dense(g, n, 3, 6);
+        return last_dense(graph, node, 0, 2) && cpu_is_dense(&graph->value[graph->index[node->in + 2]]) &&
+               last_dense(graph, node, 3, 6);
     case YK_OP_CROSS_ENTROPY_BWD: /* the gradient of a mean is one number for all rows */
-        return all_dense(g, n, 1);
+        return all_dense(graph, node, 1);
     default:
-        return (n->op >= YK_OP_RELU && n->op <= YK_OP_TANH_BWD) || all_dense(g, n, 0);
+        return (node->op >= YK_OP_RELU && node->op <= YK_OP_TANH_BWD) || all_dense(graph, node, 0);
     }
 }
 
-static void note_slots(cpu_prog *p, const yk_graph *g, const yk_node *n)
+static void note_slots(cpu_prog *prog, const yk_graph *graph, const yk_node *node)
 {
-    for (uint32_t i = 0; i < n->n_in; i++) {
-        uint32_t s = g->value[g->index[n->in + i]].slot;
-        if (s < p->n_slot)
-            p->uses[s] = 1;
+    for (uint32_t i = 0; i < node->n_in; i++) {
+        uint32_t s = graph->value[graph->index[node->in + i]].slot;
+        if (s < prog->n_slot)
+            prog->uses[s] = 1;
     }
-    for (uint32_t i = 0; i < n->n_out; i++) {
-        uint32_t s = g->value[g->index[n->out + i]].slot;
-        if (s < p->n_slot)
-            p->uses[s] = 1;
+    for (uint32_t i = 0; i < node->n_out; i++) {
+        uint32_t s = graph->value[graph->index[node->out + i]].slot;
+        if (s < prog->n_slot)
+            prog->uses[s] = 1;
     }
 }
 
-static yk_status plan_all(cpu_build *b)
+static yk_status plan_all(cpu_build *build)
 {
-    const yk_graph *g = b->g;
-    for (uint32_t i = 0; i < g->n_node && b->status == YK_OK; i++) {
-        const yk_node *n = &g->node[i];
-        if (n->op >= YK_OP_COUNT || !planners[n->op])
-            return cpu_refuse(b, n, "this plugin does not run it");
-        if (!all_types(g, n))
-            return cpu_refuse(b, n, "a type this plugin does not have (f32, f16, bf16, i32, u8, bool)");
-        note_slots(b->p, g, n);
-        b->node = n;
-        b->part = b->joined = 0;
-        planners[n->op](b, n);
-        for (; b->joined; b->joined--)
-            note_slots(b->p, g, &g->node[++i]);
+    const yk_graph *graph = build->graph;
+    for (uint32_t i = 0; i < graph->n_node && build->status == YK_OK; i++) {
+        const yk_node *node = &graph->node[i];
+        if (node->op >= YK_OP_COUNT || !planners[node->op])
+            return cpu_refuse(build, node, "this plugin does not run it");
+        if (!all_types(graph, node))
+            return cpu_refuse(build, node, "a type this plugin does not have (f32, f16, bf16, i32, u8, bool)");
+        note_slots(build->prog, graph, node);
+        build->node = node;
+        build->step = build->joined = 0;
+        planners[node->op](build, node);
+        for (; build->joined; build->joined--)
+            note_slots(build->prog, graph, &graph->node[++i]);
     }
-    return b->status;
+    return build->status;
 }
 
-yk_status cpu_prog_new(const yk_graph *g, const cpu_isa *isa, int nt, cpu_prog **out)
+yk_status cpu_prog_new(const yk_graph *graph, const cpu_isa *isa, int nt, cpu_prog **out)
 {
-    cpu_prog *p = cpu_host->alloc(sizeof *p, 64);
-    if (!p)
+    cpu_prog *prog = cpu_host->alloc(sizeof *prog, 64);
+    if (!prog)
         return YK_E_MEM;
-    *p = (cpu_prog){.serial = true, .n_slot = g->n_slot};
-    p->uses = cpu_host->alloc(g->n_slot + 1, 64);
-    cpu_build b = {g, isa, nt, p, p->uses ? YK_OK : YK_E_MEM, NULL, 0, 0};
-    if (p->uses) {
-        memset(p->uses, 0, g->n_slot + 1);
-        plan_all(&b);
+    *prog = (cpu_prog){.serial = true, .n_slot = graph->n_slot};
+    prog->uses = cpu_host->alloc(graph->n_slot + 1, 64);
+    cpu_build build = {graph, isa, nt, prog, prog->uses ? YK_OK : YK_E_MEM, NULL, 0, 0};
+    if (prog->uses) {
+        memset(prog->uses, 0, graph->n_slot + 1);
+        plan_all(&build);
     }
-    if (b.status != YK_OK) {
-        cpu_prog_free(p);
-        return b.status;
+    if (build.status != YK_OK) {
+        cpu_prog_free(prog);
+        return build.status;
     }
-    *out = p;
+    *out = prog;
     return YK_OK;
 }
 
-void cpu_prog_free(cpu_prog *p)
+void cpu_prog_free(cpu_prog *prog)
 {
-    if (!p)
+    if (!prog)
         return;
-    for (chunk *c = p->chunks; c;) {
-        chunk *next = c->next;
-        cpu_host->free(c);
-        c = next;
+    for (arg_chunk *chunk = prog->chunks; chunk;) {
+        arg_chunk *next = chunk->next;
+        cpu_host->free(chunk);
+        chunk = next;
     }
-    cpu_host->free(p->steps);
-    cpu_host->free(p->uses);
-    cpu_host->free(p);
+    cpu_host->free(prog->steps);
+    cpu_host->free(prog->uses);
+    cpu_host->free(prog);
 }
 
-size_t cpu_prog_thread_ws(const cpu_prog *p)
+size_t cpu_prog_thread_ws(const cpu_prog *prog)
 {
-    return cpu_round(p->thread_ws, 4096) + 64;
+    return cpu_round(prog->thread_ws, 4096) + 64;
 }
 
-size_t cpu_prog_shared_ws(const cpu_prog *p)
+size_t cpu_prog_shared_ws(const cpu_prog *prog)
 {
-    return cpu_round(p->shared_ws, 4096);
+    return cpu_round(prog->shared_ws, 4096);
 }
 
-size_t cpu_prog_scratch(const cpu_prog *p, int nt)
+size_t cpu_prog_scratch(const cpu_prog *prog, int nt)
 {
-    return cpu_prog_shared_ws(p) + (p->serial ? 1 : (size_t)nt) * cpu_prog_thread_ws(p);
+    return cpu_prog_shared_ws(prog) + (prog->serial ? 1 : (size_t)nt) * cpu_prog_thread_ws(prog);
 }
 
-bool cpu_prog_is_serial(const cpu_prog *p)
+bool cpu_prog_is_serial(const cpu_prog *prog)
 {
-    return p->serial;
+    return prog->serial;
 }
 
-double cpu_prog_work(const cpu_prog *p)
+double cpu_prog_work(const cpu_prog *prog)
 {
-    return p->work;
+    return prog->work;
 }
 
-bool cpu_prog_uses(const cpu_prog *p, uint32_t slot)
+bool cpu_prog_uses(const cpu_prog *prog, uint32_t slot)
 {
-    return slot < p->n_slot && p->uses[slot];
+    return slot < prog->n_slot && prog->uses[slot];
 }
 
-uint32_t cpu_prog_slots(const cpu_prog *p)
+uint32_t cpu_prog_slots(const cpu_prog *prog)
 {
-    return p->n_slot;
+    return prog->n_slot;
 }
 
 /* ---- A run ---- */
 
-typedef struct run {
+typedef struct prog_run {
     const cpu_prog *prog;
     const cpu_bound *bound;
-    uint32_t steps;  /* that are begun */
-    uint64_t begun;  /* when the last of them was */
-} run;
+    uint32_t steps; /* that are begun */
+    uint64_t begun; /* when the last of them was */
+} prog_run;
 
 static void run_piece(void *arg, int worker, int piece, int pieces)
 {
-    const run *r = arg;
-    const cpu_prog *p = r->prog;
-    const step *s = &p->steps[r->steps - 1];
-    const cpu_ctx c = {r->bound->slot, r->bound->isa, r->bound->scratch,
-                       r->bound->scratch + cpu_prog_shared_ws(p) + (size_t)worker * cpu_prog_thread_ws(p), piece, pieces};
-    s->fn(s->args, &c);
+    const prog_run *run = arg;
+    const cpu_prog *prog = run->prog;
+    const prog_step *step = &prog->steps[run->steps - 1];
+    const cpu_ctx ctx = {run->bound->slot, run->bound->isa, run->bound->scratch,
+                       run->bound->scratch + cpu_prog_shared_ws(prog) + (size_t)worker * cpu_prog_thread_ws(prog), piece, pieces};
+    step->fn(step->args, &ctx);
 }
 
 /* Does what is not shared, up to the next step that is. */
 static cpu_phase run_next(void *arg, int worker)
 {
-    run *r = arg;
-    const cpu_prog *p = r->prog;
-    if (r->steps)
-        r->begun = cpu_profile_add(p->steps[r->steps - 1].entry, r->begun);
-    while (r->steps < p->n) {
-        const step *s = &p->steps[r->steps++];
-        if (s->pieces > 1)
-            return (cpu_phase){s->pieces, s->work};
-        run_piece(r, worker, 0, 1);
-        r->begun = cpu_profile_add(s->entry, r->begun);
+    prog_run *run = arg;
+    const cpu_prog *prog = run->prog;
+    if (run->steps)
+        run->begun = cpu_profile_add(prog->steps[run->steps - 1].entry, run->begun);
+    while (run->steps < prog->n_step) {
+        const prog_step *step = &prog->steps[run->steps++];
+        if (step->pieces > 1)
+            return (cpu_phase){step->pieces, step->work};
+        run_piece(run, worker, 0, 1);
+        run->begun = cpu_profile_add(step->entry, run->begun);
     }
     return (cpu_phase){0, 0.0};
 }
 
-void cpu_prog_run(cpu_prog *p, const cpu_bound *bound, cpu_pool *pool)
+void cpu_prog_run(cpu_prog *prog, const cpu_bound *bound, cpu_pool *pool)
 {
-    run r = {p, bound, 0, cpu_profile_now()};
+    prog_run run = {prog, bound, 0, cpu_profile_now()};
     const int n = cpu_pool_size(pool);
-    if (p->serial) {
-        run_next(&r, 0);
+    if (prog->serial) {
+        run_next(&run, 0);
         return;
     }
     const uint64_t begun = cpu_now_ns();
-    cpu_pool_run(pool, &(cpu_work){run_piece, run_next, &r}, cpu_pace_workers(&p->pace, n));
-    cpu_pace_record(&p->pace, n, (double)(cpu_now_ns() - begun));
+    cpu_pool_run(pool, &(cpu_work){run_piece, run_next, &run}, cpu_pace_workers(&prog->pace, n));
+    cpu_pace_record(&prog->pace, n, (double)(cpu_now_ns() - begun));
 }

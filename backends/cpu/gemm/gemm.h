@@ -66,33 +66,33 @@ typedef struct cpu_sink {
     void *arg;
 } cpu_sink;
 
-void cpu_gemm_init(cpu_gemm *g, const cpu_isa *isa, int64_t m, int64_t n, int64_t k, int da, int db, bool scratch);
-void cpu_gemm_run(const cpu_gemm *g, const cpu_isa *isa, void *thread_ws, const cpu_src *a, const cpu_src *b,
-                  int64_t i0, int64_t i1, int64_t j0, int64_t j1, const cpu_sink *s);
+void cpu_gemm_init(cpu_gemm *gemm, const cpu_isa *isa, int64_t m, int64_t n, int64_t k, int da, int db, bool scratch);
+void cpu_gemm_run(const cpu_gemm *gemm, const cpu_isa *isa, void *thread_ws, const cpu_src *a, const cpu_src *b,
+                  int64_t i0, int64_t i1, int64_t j0, int64_t j1, const cpu_sink *sink);
 /* Whether a product C[m,n] of so few rows is better made as C^T = B^T A^T: B's lines, the many, are read where they lie, and A's
  * are transposed in their place. The caller lets a and b, m and n change places, cuts rectangles of C^T, and gets blocks of C; A,
  * which was B, is one that can be read in place. */
 bool cpu_gemm_prefers_transposed(const cpu_isa *isa, int64_t m, int64_t n, int64_t k, const cpu_src *a, const cpu_src *b);
-void cpu_gemm_init_transposed(cpu_gemm *g, const cpu_isa *isa, int64_t m, int64_t n, int64_t k, int da, int db);
+void cpu_gemm_init_transposed(cpu_gemm *gemm, const cpu_isa *isa, int64_t m, int64_t n, int64_t k, int da, int db);
 /* Whether a run reads A where it lies: a few rows against few columns would be packed for little use. `done`: the sink has one. */
-bool cpu_gemm_in_place(const cpu_gemm *g, const cpu_src *a, int64_t rows, int64_t cols, bool done);
-int64_t cpu_gemm_strips(const cpu_gemm *g); /* of rows of A */
-int64_t cpu_gemm_panels(const cpu_gemm *g); /* of columns of B */
+bool cpu_gemm_in_place(const cpu_gemm *gemm, const cpu_src *a, int64_t rows, int64_t cols, bool done);
+int64_t cpu_gemm_strips(const cpu_gemm *gemm); /* of rows of A */
+int64_t cpu_gemm_panels(const cpu_gemm *gemm); /* of columns of B */
 /* All of B packed once, for several products with it (of any part of its rows: a smaller g->k). `thread_ws` as for run. Panels
  * `from` to end - 1: several workers may pack some each. */
-size_t cpu_gemm_packed(const cpu_gemm *g); /* bytes */
-void cpu_gemm_pack(const cpu_gemm *g, const cpu_isa *isa, void *thread_ws, const cpu_src *b, void *to);
-void cpu_gemm_pack_panels(const cpu_gemm *g, const cpu_isa *isa, void *thread_ws, const cpu_src *b, int64_t from, int64_t end,
+size_t cpu_gemm_packed(const cpu_gemm *gemm); /* bytes */
+void cpu_gemm_pack(const cpu_gemm *gemm, const cpu_isa *isa, void *thread_ws, const cpu_src *b, void *to);
+void cpu_gemm_pack_panels(const cpu_gemm *gemm, const cpu_isa *isa, void *thread_ws, const cpu_src *b, int64_t from, int64_t end,
                           void *to);
 /* The same for A and its strips. Rectangles of it begin at a strip. */
-size_t cpu_gemm_packed_a(const cpu_gemm *g);
-void cpu_gemm_pack_strips(const cpu_gemm *g, const cpu_isa *isa, void *thread_ws, const cpu_src *a, int64_t from, int64_t end,
+size_t cpu_gemm_packed_a(const cpu_gemm *gemm);
+void cpu_gemm_pack_strips(const cpu_gemm *gemm, const cpu_isa *isa, void *thread_ws, const cpu_src *a, int64_t from, int64_t end,
                           void *to);
 /* A (k contiguous) in f32 strips of mr rows, the last one narrower; `tmp` has room for mr * k words and 8 KiB more. */
 void cpu_gemm_pack_rows(const cpu_isa *isa, const cpu_src *a, int mr, int64_t m, int64_t k, void *to, void *tmp);
 /* How nt workers share `batch` products: a grid of gm x gn rectangles each. */
-void cpu_gemm_grid(const cpu_gemm *g, int64_t batch, int nt, int *gm, int *gn);
+void cpu_gemm_grid(const cpu_gemm *gemm, int64_t batch, int nt, int *gm, int *gn);
 /* Rectangle r of the grid. */
-void cpu_gemm_part(const cpu_gemm *g, int gm, int gn, int r, int64_t *i0, int64_t *i1, int64_t *j0, int64_t *j1);
+void cpu_gemm_part(const cpu_gemm *gemm, int gm, int gn, int r, int64_t *i0, int64_t *i1, int64_t *j0, int64_t *j1);
 
 #endif

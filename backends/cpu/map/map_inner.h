@@ -38,10 +38,10 @@ typedef struct cpu_map_in {
 
 typedef struct cpu_map_ins {
     cpu_map_kernel fn;
-    uint16_t d, a, b, c;
+    uint16_t dst, a, b, c;
     uint8_t op;
-    bool one;            /* computes one element, for the whole chunk */
-    int8_t md, ma, mb, mc; /* -1: a block, 0: one element */
+    bool one;                                /* computes one element, for the whole chunk */
+    int8_t dst_mask, a_mask, b_mask, c_mask; /* -1: a block, 0: one element */
 } cpu_map_ins;
 
 typedef struct cpu_map_out {
@@ -82,8 +82,8 @@ struct cpu_map {
 
 uint32_t cpu_map_item(int dtype); /* bytes */
 /* Before the forms of instructions are chosen. */
-void cpu_map_find_chain(cpu_map *m);
+void cpu_map_find_chain(cpu_map *map);
 /* Before gelu and its backward are taken apart. */
-void cpu_map_find_gelu(cpu_map *m);
+void cpu_map_find_gelu(cpu_map *map);
 
 #endif
