@@ -9,9 +9,11 @@
 
 #include "backends/cpu/exec/device.h"
 #include "backends/cpu/exec/profile.h"
+#include "backends/cpu/ops.h"
 
 #if defined HAVE_CONFIG_H
 #include "config.h"
+#include "plugins/kit/value.h"
 #endif
 #ifndef YK_SANITIZER
 #define YK_SANITIZER "none"
@@ -19,8 +21,6 @@
 
 #define ONE_WORKER_NS 30000.0 /* a program of less runs on one worker */
 #define EXPORT __attribute__((visibility("default")))
-
-const yk_host *cpu_host;
 
 static yk_status plugin_init(const yk_host *host)
 {
@@ -223,7 +223,7 @@ static yk_status buffer_make(void *data, uint64_t bytes, bool owned, yk_buffer *
 static yk_status buffer_new(yk_device *dev, uint64_t bytes, yk_buffer **out)
 {
     (void)dev;
-    void *p = bytes > SIZE_MAX / 2 ? NULL : cpu_host->alloc(cpu_round(bytes ? (size_t)bytes : 1, 64), CPU_PAGE);
+    void *p = bytes > SIZE_MAX / 2 ? NULL : cpu_host->alloc(kit_round_bytes(bytes ? (size_t)bytes : 1, 64), CPU_PAGE);
     if (!p) {
         cpu_host->fail("cpu", "no memory for a buffer of %llu bytes", (unsigned long long)bytes);
         return YK_E_MEM;

@@ -65,16 +65,6 @@ static const op_text OPS[YK_OP_COUNT] = {
     [YK_OP_TANH_BWD] = {"$b * (V_SPLAT(1.0f) - $a * $a)", NULL},
 };
 
-const char *kit_op_name(uint32_t op)
-{
-    static const char *const names[] = {
-#define OP_NAME(e, name, kind, prec, tol, least, most, outs, attrs) name,
-        YK_OP_TABLE(OP_NAME)
-#undef OP_NAME
-    };
-    return op < YK_OP_COUNT ? names[op] : "?";
-}
-
 bool kit_emits(uint32_t op)
 {
     return op == YK_OP_CAST || op == YK_OP_FILL || (op < YK_OP_COUNT && OPS[op].on_float);

@@ -61,6 +61,5 @@ bool kit_local_name(const kit_chain *chain, uint32_t value, char name[16]);
 const char *kit_type(uint32_t dtype); /* "f32", ... as in LD_f32; NULL: not for kernels */
 bool kit_is_float(uint32_t dtype);
 bool kit_emits(uint32_t op); /* may stand in a chain */
-const char *kit_op_name(uint32_t op);   /* for messages; "?" for none */
 
 #endif

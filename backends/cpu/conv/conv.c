@@ -10,6 +10,8 @@
 #include <string.h>
 
 #include "backends/cpu/conv/conv.h"
+#include "backends/cpu/isa/vec_kernels.h"
+#include "plugins/kit/value.h"
 
 #define MOST_CUTS 64
 
@@ -50,7 +52,7 @@ void cpu_view_row(const conv_view_at *a, const char *plane, int64_t y, int64_t x
     if (view->stride_x == 1 && (raw || view->dtype == YK_F32)) {
         memcpy(to, p, (size_t)((hi - lo) * item));
     } else if (view->stride_x == 1) {
-        a->isa->to_f32((float *)(void *)to, p, view->dtype, (size_t)(hi - lo));
+        a->isa->vec->to_f32((float *)(void *)to, p, view->dtype, (size_t)(hi - lo));
     } else if (item == src) {
         stride_in(to, p, hi - lo, view->stride_x, item);
     } else { /* widened 64 at a time */
@@ -58,7 +60,7 @@ void cpu_view_row(const conv_view_at *a, const char *plane, int64_t y, int64_t x
         for (int64_t i = 0; i < hi - lo; i += 64) {
             int64_t m = hi - lo - i < 64 ? hi - lo - i : 64;
             stride_in((char *)t, p + i * view->stride_x * 2, m, view->stride_x, 2);
-            a->isa->to_f32((float *)(void *)(to + 4 * i), t, view->dtype, (size_t)m);
+            a->isa->vec->to_f32((float *)(void *)(to + 4 * i), t, view->dtype, (size_t)m);
         }
     }
 }
@@ -92,7 +94,7 @@ void cpu_conv_put(const conv_run *r, char *row, int64_t x, const float *p, int64
     const conv_args *conv = r->conv;
     int64_t item = yk_dtype_bytes(conv->y_dtype);
     if (conv->stride_x == 1) {
-        r->ctx->isa->from_f32(row + (x + conv->first_x) * item, p, conv->y_dtype, (size_t)n);
+        r->ctx->isa->vec->from_f32(row + (x + conv->first_x) * item, p, conv->y_dtype, (size_t)n);
         return;
     }
     char *to = row + (x * conv->stride_x + conv->first_x) * item;
@@ -104,7 +106,7 @@ void cpu_conv_put(const conv_run *r, char *row, int64_t x, const float *p, int64
     uint16_t t[64];
     for (int64_t e = 0; e < n; e += 64) {
         int64_t m = n - e < 64 ? n - e : 64;
-        r->ctx->isa->from_f32(t, p + e, conv->y_dtype, (size_t)m);
+        r->ctx->isa->vec->from_f32(t, p + e, conv->y_dtype, (size_t)m);
         for (int64_t i = 0; i < m; i++)
             ((uint16_t *)(void *)to)[(e + i) * conv->stride_x] = t[i];
     }
@@ -205,12 +207,12 @@ static void dw_combine_step(const void *args, const cpu_ctx *ctx)
         char *to = (char *)cpu_at(ctx, dw->gw_ref) + j * item;
         memcpy(sum, part + j, m * 4);
         for (int64_t cut = 1; cut < dw->cuts; cut++)
-            ctx->isa->add(sum, part + cut * n + j, m);
+            ctx->isa->vec->add(sum, part + cut * n + j, m);
         if (dw->accumulate) {
-            ctx->isa->to_f32(old, to, dw->dtype, m);
-            ctx->isa->add(sum, old, m);
+            ctx->isa->vec->to_f32(old, to, dw->dtype, m);
+            ctx->isa->vec->add(sum, old, m);
         }
-        ctx->isa->from_f32(to, sum, dw->dtype, m);
+        ctx->isa->vec->from_f32(to, sum, dw->dtype, m);
     }
 }
 
@@ -372,7 +374,7 @@ static void plan_phase(cpu_build *build, const yk_node *node, const conv_shape *
     conv->gemm.m = cg;
     if (taps) {
         *filter = (filter_args){cpu_ref_of(w), shape->groups, og, cg, taps, all, d + 2 * all, *ws_bytes, w->dtype};
-        *ws_bytes += (int64_t)cpu_round((size_t)(shape->groups * og * cg * taps * item), 64);
+        *ws_bytes += (int64_t)kit_round_bytes((size_t)(shape->groups * og * cg * taps * item), 64);
         cpu_need_shared_ws(build, (size_t)*ws_bytes);
         cpu_emit(build, transpose_filter_step, filter, (double)(shape->groups * og * cg * taps) * 1.5);
         cpu_gemm_init(&conv->gemm, build->isa, cg, shape->n * gh * gw, og * taps, w->dtype, gy->dtype, true);
@@ -389,7 +391,7 @@ static void choose_cuts(dw_args *dw)
     want = want > fit ? fit : want;
     want = want > room ? room : want;
     want = want < 1 ? 1 : want;
-    dw->cut_positions = (int64_t)cpu_round((size_t)((dw->positions + want - 1) / want), 64);
+    dw->cut_positions = (int64_t)kit_round_bytes((size_t)((dw->positions + want - 1) / want), 64);
     dw->cuts = (dw->positions + dw->cut_positions - 1) / dw->cut_positions;
 }
 

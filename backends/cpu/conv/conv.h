@@ -141,4 +141,7 @@ bool cpu_conv_dw_block(cpu_build *build, const yk_node *node, const conv_shape *
 bool cpu_conv_wino(cpu_build *build, const yk_node *node, const conv_shape *shape);
 bool cpu_conv_dw_wino(cpu_build *build, const yk_node *node, const conv_shape *shape);
 
+void cpu_plan_conv(cpu_build *build, const yk_node *node);
+void cpu_plan_pool(cpu_build *build, const yk_node *node); /* unfold, fold, max_pool, avg_pool and backward */
+
 #endif

@@ -9,6 +9,10 @@
 #include <string.h>
 
 #include "backends/cpu/conv/conv.h"
+#include "backends/cpu/isa/conv_kernels.h"
+#include "backends/cpu/isa/pack_kernels.h"
+#include "backends/cpu/isa/vec_kernels.h"
+#include "plugins/kit/value.h"
 
 #define MOST_TAPS 49
 #define PART_BYTES (54 << 10)  /* of the weights at a time: they stay in the second cache */
@@ -55,11 +59,6 @@ typedef struct block_args {
     size_t at_c, at_plane, at_tmp;
 } block_args;
 
-static int64_t min64(int64_t a, int64_t b)
-{
-    return a < b ? a : b;
-}
-
 /* ---- Weights ---- */
 
 static void widen_step(const void *args, const cpu_ctx *ctx)
@@ -67,7 +66,7 @@ static void widen_step(const void *args, const cpu_ctx *ctx)
     const block_args *conv = args;
     int64_t lo, hi;
     cpu_part(conv->in_channels * conv->out_channels, ctx->piece, ctx->pieces, &lo, &hi);
-    ctx->isa->to_f32((float *)(void *)(ctx->shared_ws + conv->at_w) + lo * conv->kernel_taps,
+    ctx->isa->vec->to_f32((float *)(void *)(ctx->shared_ws + conv->at_w) + lo * conv->kernel_taps,
                      (const char *)cpu_at(ctx, conv->w_ref) + lo * conv->kernel_taps * 2, conv->w_dtype,
                      (size_t)((hi - lo) * conv->kernel_taps));
 }
@@ -75,7 +74,7 @@ static void widen_step(const void *args, const cpu_ctx *ctx)
 /* all taps of word k of a block of results, a vector each */
 static void taps_of(const block_args *conv, const cpu_ctx *ctx, int64_t block, int64_t k, uint32_t *g)
 {
-    int64_t vw = ctx->isa->vw, n = min64(vw, conv->out_channels - block * vw), ch = conv->group.planes.pairs ? 2 * k : k;
+    int64_t vw = ctx->isa->vw, n = kit_min(vw, conv->out_channels - block * vw), ch = conv->group.planes.pairs ? 2 * k : k;
     int64_t at = block * vw * conv->w_out_stride + ch * conv->w_in_stride;
     memset(g, 0, (size_t)(conv->kernel_taps * vw) * 4);
     if (ch >= conv->in_channels)
@@ -83,12 +82,12 @@ static void taps_of(const block_args *conv, const cpu_ctx *ctx, int64_t block, i
     if (conv->group.planes.pairs) {
         const uint16_t *w = (const uint16_t *)cpu_at(ctx, conv->w_ref) + at;
         bool two = ch + 1 < conv->in_channels;
-        ctx->isa->transpose_pairs(g, (size_t)vw, w, two ? w + conv->w_in_stride : w, (size_t)conv->w_out_stride, (size_t)n,
+        ctx->isa->pack->transpose_pairs(g, (size_t)vw, w, two ? w + conv->w_in_stride : w, (size_t)conv->w_out_stride, (size_t)n,
                                   two ? (size_t)n : 0, (size_t)conv->kernel_taps);
         return;
     }
     const float *w = conv->widened ? (const float *)(void *)(ctx->shared_ws + conv->at_w) : cpu_at(ctx, conv->w_ref);
-    ctx->isa->transpose(g, (size_t)vw, w + at, (size_t)conv->w_out_stride * 4, (size_t)n, (size_t)conv->kernel_taps);
+    ctx->isa->pack->transpose(g, (size_t)vw, w + at, (size_t)conv->w_out_stride * 4, (size_t)n, (size_t)conv->kernel_taps);
 }
 
 /* U[phase][panel of two vectors of results][tap, block][word][results] */
@@ -99,7 +98,7 @@ static void weights_step(const void *args, const cpu_ctx *ctx)
     uint32_t g[(MOST_TAPS + 1) * 16];
     cpu_part(conv->out_blocks * words, ctx->piece, ctx->pieces, &lo, &hi);
     for (int64_t t = lo; t < hi; t++) {
-        int64_t block = t / words, k = t % words, panel = block / 2, w2 = min64(2, conv->out_blocks - 2 * panel) * vw;
+        int64_t block = t / words, k = t % words, panel = block / 2, w2 = kit_min(2, conv->out_blocks - 2 * panel) * vw;
         taps_of(conv, ctx, block, k, g);
         for (int i = 0; i < conv->n_phase; i++) {
             const block_phase *phase = &conv->phase[i];
@@ -123,9 +122,9 @@ static void add_strip(const block_args *conv, const cpu_ctx *ctx, const block_ph
 {
     int64_t vw = ctx->isa->vw, blocks = conv->group.planes.blocks, row = phase->across * blocks, from = 0, to = 0;
     int64_t first = down->lo * row + strip->across.lo * blocks, area = phase->grid_h * phase->grid_w * conv->group.images;
-    cpu_rows_kernel kernel = (conv->group.planes.pairs ? ctx->isa->pair_rows : ctx->isa->f32_rows)[strip->rows][nv];
+    cpu_rows_kernel kernel = ctx->isa->conv[conv->group.planes.pairs]->rows[strip->rows][nv];
     for (int64_t y = down->lo; y <= down->hi; y++) {
-        int64_t k = y * row + strip->across.lo * blocks, end = min64(y * row + strip->across.hi * blocks, k1);
+        int64_t k = y * row + strip->across.lo * blocks, end = kit_min(y * row + strip->across.hi * blocks, k1);
         k = k > k0 ? k : k0;
         if (y < down->hi && k == to && k < end) {
             to = end;
@@ -198,13 +197,13 @@ static void image_out(const block_args *conv, const cpu_ctx *ctx, int64_t image,
         const float *sums = (const float *)(void *)(ctx->thread_ws + conv->at_c) + phase->at_c +
                             (block * phase->grid_h * phase->grid_w * g + j) * vw;
         for (int64_t y = 0; y < phase->grid_h; y++)
-            ctx->isa->spread(plane + ((y * conv->stride_y + phase->first_y) * conv->ow + phase->first_x) * vw,
+            ctx->isa->pack->spread(plane + ((y * conv->stride_y + phase->first_y) * conv->ow + phase->first_x) * vw,
                              (size_t)(conv->stride_x * vw), phase->taps ? sums + y * phase->grid_w * g * vw : zero,
                              phase->taps ? (size_t)(g * vw) : 0, (size_t)phase->grid_w);
     }
     char *y = cpu_at(ctx, conv->y_ref);
     y += (image * conv->out_channels + block * vw) * size * yk_dtype_bytes(conv->y_dtype);
-    cpu_plane_out(ctx, plane, size, min64(vw, conv->out_channels - block * vw), y, conv->y_dtype, size,
+    cpu_plane_out(ctx, plane, size, kit_min(vw, conv->out_channels - block * vw), y, conv->y_dtype, size,
                   (float *)(void *)(ctx->thread_ws + conv->at_tmp));
 }
 
@@ -214,14 +213,14 @@ static void block_step(const void *args, const cpu_ctx *ctx)
     int64_t lo, hi, g = conv->group.images;
     cpu_part((conv->images + g - 1) / g, ctx->piece, ctx->pieces, &lo, &hi);
     for (int64_t t = lo; t < hi; t++) {
-        int64_t n = min64(g, conv->images - t * g);
+        int64_t n = kit_min(g, conv->images - t * g);
         cpu_grouped_in(ctx, &conv->group, t * g, n, 0, conv->group.planes.blocks,
                        (float *)(void *)(ctx->thread_ws + conv->at_plane), ctx->thread_ws + conv->at_tmp,
                        (float *)(void *)ctx->thread_ws);
         int64_t from =
             conv->in_channels * conv->group.planes.height * conv->group.planes.width * yk_dtype_bytes(conv->group.planes.dtype);
         int64_t to = conv->out_channels * conv->oh * conv->ow * yk_dtype_bytes(conv->y_dtype), next = t * g + n;
-        int64_t end = t + 1 < hi ? min64(next + g, conv->images) : next;
+        int64_t end = t + 1 < hi ? kit_min(next + g, conv->images) : next;
         const char *x = cpu_at(ctx, conv->group.planes.at), *y = cpu_at(ctx, conv->y_ref);
         block_prefetch prefetch = {{x + next * from, x + end * from, 0}, {y + t * g * to, y + next * to, 0}};
         group_products(conv, ctx, &prefetch);
@@ -356,11 +355,11 @@ static void set_offsets(cpu_build *build, block_args *conv, int64_t all, const i
                          ? conv->oh * conv->ow
                          : conv->group.planes.height * conv->group.planes.width;
     size_t plane = (size_t)((pixels + vw) * vw) * 4;
-    conv->at_u = conv->widened ? cpu_round((size_t)(conv->in_channels * conv->out_channels * all) * 4, 64) : 0;
+    conv->at_u = conv->widened ? kit_round_bytes((size_t)(conv->in_channels * conv->out_channels * all) * 4, 64) : 0;
     cpu_need_shared_ws(build, conv->at_u + u * 4);
-    conv->at_c = cpu_round((size_t)(cpu_grouped_block(&conv->group, build->isa->vw) * blocks) * 4, 4096) + 128;
-    conv->at_plane = conv->at_c + cpu_round(sums * 4, 4096) + 128;
-    conv->at_tmp = conv->at_plane + cpu_round(plane, 4096) + 128;
+    conv->at_c = kit_round_bytes((size_t)(cpu_grouped_block(&conv->group, build->isa->vw) * blocks) * 4, 4096) + 128;
+    conv->at_plane = conv->at_c + kit_round_bytes(sums * 4, 4096) + 128;
+    conv->at_tmp = conv->at_plane + kit_round_bytes(plane, 4096) + 128;
     cpu_need_thread_ws(build, conv->at_tmp + plane);
 }
 
@@ -368,7 +367,7 @@ static void set_offsets(cpu_build *build, block_args *conv, int64_t all, const i
 static bool block_suits(const cpu_isa *isa, const conv_shape *shape, int dtype)
 {
     return shape->groups == 1 && shape->n >= 4 && shape->c >= 8 && shape->o >= 8 && shape->kh * shape->kw <= MOST_TAPS &&
-           (shape->sh > 1 || shape->sw > 1) && !(isa->bf16 == 2 && dtype == YK_BF16);
+           (shape->sh > 1 || shape->sw > 1) && !(isa->bf16 == CPU_BF16_TILES && dtype == YK_BF16);
 }
 
 bool cpu_conv_block(cpu_build *build, const yk_node *node, const conv_shape *shape)
@@ -376,7 +375,7 @@ bool cpu_conv_block(cpu_build *build, const yk_node *node, const conv_shape *sha
     bool dx = node->op == YK_OP_CONV2D_DX;
     const yk_value *x = cpu_in(build, node, 0), *w = cpu_in(build, node, 1), *y = cpu_out(build, node, 0);
     int64_t vw = build->isa->vw, all = shape->kh * shape->kw;
-    bool pairs = build->isa->bf16 == 1 && x->dtype == YK_BF16 && w->dtype == YK_BF16;
+    bool pairs = build->isa->bf16 == CPU_BF16_PAIRS && x->dtype == YK_BF16 && w->dtype == YK_BF16;
     if (!block_suits(build->isa, shape, x->dtype) || (pairs && !dx && cpu_conv_prefers_direct(build->isa, shape)))
         return false;
     block_args *conv = cpu_args(build, sizeof *conv);

@@ -9,6 +9,10 @@
 #include <string.h>
 
 #include "backends/cpu/conv/conv.h"
+#include "backends/cpu/isa/conv_kernels.h"
+#include "backends/cpu/isa/pack_kernels.h"
+#include "backends/cpu/isa/vec_kernels.h"
+#include "plugins/kit/value.h"
 
 #define MOST_TAPS 49
 #define MOST_CUTS 16
@@ -41,16 +45,6 @@ typedef struct dw_block {
     bool accumulate;
 } dw_block;
 
-static int64_t min64(int64_t a, int64_t b)
-{
-    return a < b ? a : b;
-}
-
-static int64_t max64(int64_t a, int64_t b)
-{
-    return a > b ? a : b;
-}
-
 /* words from the sums' start to those of a block of channels and a panel */
 static int64_t sums_at(const dw_block *dw, int64_t vw, int64_t block, int64_t panel)
 {
@@ -67,7 +61,7 @@ static cpu_prefetch images_prefetch(const cpu_ctx *ctx, const cpu_planes *p, int
     int64_t bytes = p->channels * p->height * p->width * yk_dtype_bytes(p->dtype);
     const char *from = cpu_at(ctx, p->at);
     if (p->image_pairs)
-        image = min64(2 * image, p->image_pairs), end = min64(2 * end, p->image_pairs);
+        image = kit_min(2 * image, p->image_pairs), end = kit_min(2 * end, p->image_pairs);
     return (cpu_prefetch){from + image * bytes, from + end * bytes, 0};
 }
 
@@ -76,12 +70,12 @@ static void add_lines(const dw_block *dw, const cpu_ctx *ctx, int64_t nv, int64_
                       float *e, dw_prefetch *prefetch)
 {
     int64_t vw = ctx->isa->vw, g = dw->x_group.images, x_row = dw->x_group.pad.width * g * vw, row = dw->gy_group.pad.width * g * vw;
-    const cpu_outer_kernel *kernel = dw->x_group.planes.image_pairs ? ctx->isa->pair_outer : ctx->isa->f32_outer;
+    const cpu_outer_kernel *kernel = ctx->isa->conv[dw->x_group.planes.image_pairs > 0]->outer;
     for (int64_t t = 0; t < dw->taps; t++, e += vw * nv * vw) {
         const dw_tap *tap = &dw->tap[t];
         cpu_prefetch_read(&prefetch->x);
         cpu_prefetch_read(&prefetch->gy);
-        int64_t lo = max64(y0, tap->down.first), hi = min64(y1, tap->down.end), at = tap->across.first * g * vw;
+        int64_t lo = kit_max(y0, tap->down.first), hi = kit_min(y1, tap->down.end), at = tap->across.first * g * vw;
         if (lo < hi && tap->across.first < tap->across.end)
             kernel[nv]((size_t)(hi - lo), (size_t)((tap->across.end - tap->across.first) * g), x + tap->offset + lo * x_row + at,
                        (size_t)x_row, gy + lo * row + at, (size_t)row, (size_t)(dw->gy_group.pad.height * row), e,
@@ -93,7 +87,7 @@ static void add_lines(const dw_block *dw, const cpu_ctx *ctx, int64_t nv, int64_
 static void group_sums(const dw_block *dw, const cpu_ctx *ctx, int64_t p0, int64_t p1, float *e, dw_prefetch *prefetch)
 {
     int64_t vw = ctx->isa->vw, row = dw->gy_group.pad.width * dw->gy_group.images, lines = dw->gy_group.pad.height,
-            stretch = max64(STRETCH / row, 1);
+            stretch = kit_max(STRETCH / row, 1);
     const float *gy = (const float *)(const void *)(ctx->thread_ws + dw->at_gy), *x = (const float *)(const void *)ctx->thread_ws;
     int64_t calls = dw->x_group.planes.blocks * (p1 - p0) * ((lines + stretch - 1) / stretch) * dw->taps;
     cpu_prefetch_over(&prefetch->x, calls);
@@ -101,7 +95,7 @@ static void group_sums(const dw_block *dw, const cpu_ctx *ctx, int64_t p0, int64
     for (int64_t b = 0; b < dw->x_group.planes.blocks; b++, x += cpu_grouped_block(&dw->x_group, ctx->isa->vw))
         for (int64_t p = p0; p < p1; p++)
             for (int64_t y = 0; y < lines; y += stretch)
-                add_lines(dw, ctx, min64(2, dw->gy_group.planes.blocks - 2 * p), y, min64(y + stretch, lines), x,
+                add_lines(dw, ctx, kit_min(2, dw->gy_group.planes.blocks - 2 * p), y, kit_min(y + stretch, lines), x,
                           gy + (p - p0) * 2 * lines * row * vw, e + sums_at(dw, vw, b, p), prefetch);
 }
 
@@ -115,16 +109,16 @@ static void part_step(const void *args, const cpu_ctx *ctx)
         float *e = (float *)(void *)ctx->shared_ws + (size_t)(t / dw->ranges) * dw->cut_stride;
         cpu_part((dw->images + g - 1) / g, (int)(t / dw->ranges), (int)dw->cuts, &n0, &n1);
         cpu_part((dw->gy_group.planes.blocks + 1) / 2, (int)(t % dw->ranges), (int)dw->ranges, &p0, &p1);
-        int64_t o0 = 2 * p0, o1 = min64(2 * p1, dw->gy_group.planes.blocks);
+        int64_t o0 = 2 * p0, o1 = kit_min(2 * p1, dw->gy_group.planes.blocks);
         for (int64_t b = 0; b < dw->x_group.planes.blocks; b++)
             memset(e + sums_at(dw, vw, b, p0), 0, (size_t)((o1 - o0) * dw->taps * vw * vw) * 4);
         for (int64_t i = n0; i < n1; i++) {
-            int64_t n = min64(g, dw->images - i * g);
+            int64_t n = kit_min(g, dw->images - i * g);
             cpu_grouped_in(ctx, &dw->x_group, i * g, n, 0, dw->x_group.planes.blocks, plane, ctx->thread_ws + dw->at_tmp,
                            (float *)(void *)ctx->thread_ws);
             cpu_grouped_in(ctx, &dw->gy_group, i * g, n, o0, o1, plane, ctx->thread_ws + dw->at_tmp,
                            (float *)(void *)(ctx->thread_ws + dw->at_gy));
-            int64_t next = (i + 1) * g, end = i + 1 < n1 ? min64(next + g, dw->images) : next;
+            int64_t next = (i + 1) * g, end = i + 1 < n1 ? kit_min(next + g, dw->images) : next;
             dw_prefetch prefetch = {images_prefetch(ctx, &dw->x_group.planes, next, end),
                                     images_prefetch(ctx, &dw->gy_group.planes, next, end)};
             group_sums(dw, ctx, p0, p1, e, &prefetch);
@@ -142,7 +136,7 @@ static void sum_step(const void *args, const cpu_ctx *ctx)
     for (int64_t t = lo; t < hi; t++) {
         float *e = (float *)(void *)ctx->shared_ws + (size_t)t * n;
         for (int64_t p = 1; p < dw->cuts; p++)
-            ctx->isa->add(e, e + (size_t)p * dw->cut_stride, n);
+            ctx->isa->vec->add(e, e + (size_t)p * dw->cut_stride, n);
     }
 }
 
@@ -154,11 +148,11 @@ static void finish_step(const void *args, const cpu_ctx *ctx)
     float *taps = (float *)(void *)ctx->thread_ws;
     cpu_part(cb * ob, ctx->piece, ctx->pieces, &lo, &hi);
     for (int64_t i = lo; i < hi; i++) {
-        int64_t b = i / ob, o = i % ob, nc = min64(vw, dw->in_channels - b * vw), panel_width = min64(2, ob - o / 2 * 2) * vw;
+        int64_t b = i / ob, o = i % ob, nc = kit_min(vw, dw->in_channels - b * vw), panel_width = kit_min(2, ob - o / 2 * 2) * vw;
         const float *e = (const float *)(const void *)ctx->shared_ws + sums_at(dw, vw, b, o / 2) + o % 2 * vw;
         for (int64_t t = 0; t < dw->taps; t++, e += vw * panel_width)
-            ctx->isa->spread(taps + t * vw, (size_t)(dw->taps * vw), e, (size_t)panel_width, (size_t)nc);
-        cpu_taps_out(ctx, taps, dw->taps, nc, min64(vw, dw->out_channels - o * vw), taps + dw->taps * vw * vw,
+            ctx->isa->pack->spread(taps + t * vw, (size_t)(dw->taps * vw), e, (size_t)panel_width, (size_t)nc);
+        cpu_taps_out(ctx, taps, dw->taps, nc, kit_min(vw, dw->out_channels - o * vw), taps + dw->taps * vw * vw,
                      (char *)cpu_at(ctx, dw->gw_ref) + (o * vw * dw->in_channels + b * vw) * dw->taps * yk_dtype_bytes(dw->dtype),
                      dw->in_channels * dw->taps, dw->dtype, dw->accumulate);
     }
@@ -172,15 +166,15 @@ static void set_scratch(cpu_build *build, dw_block *dw)
             result = dw->gy_group.planes.height * dw->gy_group.planes.width;
     size_t plane = (size_t)(((pixels > result ? pixels : result) + vw) * vw) * 4;
     dw->cut_stride = (size_t)(dw->taps * dw->x_group.planes.blocks * dw->gy_group.planes.blocks * vw * vw);
-    dw->cuts = min64(min64(MOST_CUTS, (dw->images + dw->x_group.images - 1) / dw->x_group.images),
+    dw->cuts = kit_min(kit_min(MOST_CUTS, (dw->images + dw->x_group.images - 1) / dw->x_group.images),
                      SUMS_BYTES / (int64_t)(dw->cut_stride * 4));
     dw->cuts = dw->cuts < 1 ? 1 : dw->cuts;
-    dw->ranges = min64((LEAST_TASKS + dw->cuts - 1) / dw->cuts, (dw->gy_group.planes.blocks + 3) / 4);
-    dw->at_gy = cpu_round((size_t)(cpu_grouped_block(&dw->x_group, build->isa->vw) * dw->x_group.planes.blocks) * 4, 4096) + 128;
+    dw->ranges = kit_min((LEAST_TASKS + dw->cuts - 1) / dw->cuts, (dw->gy_group.planes.blocks + 3) / 4);
+    dw->at_gy = kit_round_bytes((size_t)(cpu_grouped_block(&dw->x_group, build->isa->vw) * dw->x_group.planes.blocks) * 4, 4096) + 128;
     dw->at_plane = dw->at_gy +
-                   cpu_round((size_t)(cpu_grouped_block(&dw->gy_group, build->isa->vw) * dw->gy_group.planes.blocks) * 4, 4096) +
+                   kit_round_bytes((size_t)(cpu_grouped_block(&dw->gy_group, build->isa->vw) * dw->gy_group.planes.blocks) * 4, 4096) +
                    128;
-    dw->at_tmp = dw->at_plane + cpu_round(plane, 4096) + 128;
+    dw->at_tmp = dw->at_plane + kit_round_bytes(plane, 4096) + 128;
     size_t taps = (size_t)((2 * dw->taps * vw + 1) * vw) * 4;
     cpu_need_thread_ws(build, dw->at_tmp + plane > taps ? dw->at_tmp + plane : taps);
     cpu_need_shared_ws(build, (size_t)dw->cuts * dw->cut_stride * 4);
@@ -201,7 +195,7 @@ static dw_span seen_at(int64_t d, int64_t n, int64_t stride, int64_t size)
 static int64_t group_of(const conv_shape *shape, int64_t image)
 {
     int64_t size = shape->oh * shape->ow, wanted = (LEAST_POSITIONS + size - 1) / size;
-    return max64(min64(wanted, MOST_BYTES / image), 1);
+    return kit_max(kit_min(wanted, MOST_BYTES / image), 1);
 }
 
 bool cpu_conv_dw_block(cpu_build *build, const yk_node *node, const conv_shape *shape, const conv_view *view)
@@ -209,32 +203,32 @@ bool cpu_conv_dw_block(cpu_build *build, const yk_node *node, const conv_shape *
     const yk_value *gy = cpu_in(build, node, 0), *x = cpu_in(build, node, 1), *gw = cpu_out(build, node, 0);
     int64_t vw = build->isa->vw;
     if (shape->groups != 1 || shape->n < 4 || shape->c < 8 || shape->o < 8 || shape->kh * shape->kw > MOST_TAPS ||
-        (shape->sh == 1 && shape->sw == 1) || (build->isa->bf16 == 2 && x->dtype == YK_BF16))
+        (shape->sh == 1 && shape->sw == 1) || (build->isa->bf16 == CPU_BF16_TILES && x->dtype == YK_BF16))
         return false;
     dw_block *dw = cpu_args(build, sizeof *dw);
     dw_tap *tap = cpu_args(build, (size_t)view->taps * sizeof *tap);
     if (!dw || !tap)
         return true;
-    int64_t twins = build->isa->bf16 == 1 && x->dtype == YK_BF16 && gy->dtype == YK_BF16 ? shape->n : 0;
-    *dw =
-        (dw_block){.x_group = {{cpu_ref_of(x), shape->c, shape->h, shape->w, (shape->c + vw - 1) / vw, x->dtype, false, twins},
-                               shape->sh,
-                               shape->sw,
-                               cpu_padding_of(view),
-                               1},
-                   .gy_group = {{cpu_ref_of(gy), shape->o, shape->oh, shape->ow, (shape->o + vw - 1) / vw, gy->dtype, false, twins},
-                                1,
-                                1,
-                                {0, 0, shape->oh, shape->ow, shape->oh * shape->ow},
-                                1},
-                   .gw_ref = cpu_ref_of(gw),
-                   .images = twins ? (shape->n + 1) / 2 : shape->n,
-                   .in_channels = shape->c,
-                   .out_channels = shape->o,
-                   .taps = view->taps,
-                   .tap = tap,
-                   .dtype = gw->dtype,
-                   .accumulate = node->flags & YK_NODE_ACCUMULATE};
+    int64_t image_pairs = build->isa->bf16 == CPU_BF16_PAIRS && x->dtype == YK_BF16 && gy->dtype == YK_BF16 ? shape->n : 0;
+    *dw = (dw_block){
+        .x_group = {{cpu_ref_of(x), shape->c, shape->h, shape->w, (shape->c + vw - 1) / vw, x->dtype, false, image_pairs},
+                    shape->sh,
+                    shape->sw,
+                    cpu_padding_of(view),
+                    1},
+        .gy_group = {{cpu_ref_of(gy), shape->o, shape->oh, shape->ow, (shape->o + vw - 1) / vw, gy->dtype, false, image_pairs},
+                     1,
+                     1,
+                     {0, 0, shape->oh, shape->ow, shape->oh * shape->ow},
+                     1},
+        .gw_ref = cpu_ref_of(gw),
+        .images = image_pairs ? (shape->n + 1) / 2 : shape->n,
+        .in_channels = shape->c,
+        .out_channels = shape->o,
+        .taps = view->taps,
+        .tap = tap,
+        .dtype = gw->dtype,
+        .accumulate = node->flags & YK_NODE_ACCUMULATE};
     int64_t image = cpu_grouped_block(&dw->x_group, build->isa->vw) * dw->x_group.planes.blocks * 4;
     if (image > MOST_BYTES)
         return false;

@@ -8,6 +8,10 @@
 #include <string.h>
 
 #include "backends/cpu/conv/conv.h"
+#include "backends/cpu/isa/conv_kernels.h"
+#include "backends/cpu/isa/pack_kernels.h"
+#include "backends/cpu/isa/vec_kernels.h"
+#include "plugins/kit/value.h"
 
 #define PANELS 4 /* columns of a block of sums: PANELS * nr */
 #define KC 512   /* words of k at a time */
@@ -79,12 +83,12 @@ static void pad_plane(const direct_args *direct, const conv_view_at *at, int64_t
             continue;
         }
         bool next = c + 1 < cg, two = next || direct->neighbour;
-        char *second = tmp + cpu_round((size_t)direct->pad.width * 2, 64);
+        char *second = tmp + kit_round_bytes((size_t)direct->pad.width * 2, 64);
         cpu_view_row(at, plane, sy, 0, direct->pad.width, shift, tmp, true);
         if (two)
             cpu_view_row(at, next ? plane + size : plane, sy, 0, direct->pad.width, next ? shift : shift + direct->neighbour,
                          second, true);
-        at->isa->strip_pairs((uint32_t *)(void *)to, (size_t)direct->pad.width, 0, (const uint16_t *)(const void *)tmp,
+        at->isa->pack->strip_pairs((uint32_t *)(void *)to, (size_t)direct->pad.width, 0, (const uint16_t *)(const void *)tmp,
                              two ? (const uint16_t *)(const void *)second : NULL, (size_t)direct->pad.width);
     }
 }
@@ -106,7 +110,7 @@ static void split_planes(const direct_args *direct, const conv_view_at *at, int6
             if (sy < 0 || sy >= view->height)
                 continue;
             const uint16_t *row = plane + sy * view->width;
-            at->isa->split_pairs(even + left, odd + left, row, two ? row + size : NULL, (size_t)n);
+            at->isa->pack->split_pairs(even + left, odd + left, row, two ? row + size : NULL, (size_t)n);
         }
 }
 
@@ -126,7 +130,8 @@ static void join_planes(const direct_args *direct, const conv_view_at *at, int64
         const uint16_t *row = plane + sy * view->width;
         memset(to, 0, (size_t)left * 4);
         memset(to + left + n, 0, (size_t)(wp - left - n) * 4);
-        at->isa->strip_pairs(to + left, (size_t)n, 0, row, c + 1 < direct->conv.gemm.k / view->taps ? row + size : NULL, (size_t)n);
+        at->isa->pack->strip_pairs(to + left, (size_t)n, 0, row, c + 1 < direct->conv.gemm.k / view->taps ? row + size : NULL,
+                                   (size_t)n);
     }
 }
 
@@ -153,7 +158,7 @@ static void put_block(const direct_args *direct, const conv_run *r, int64_t imag
     const conv_args *conv = &direct->conv;
     int64_t item = yk_dtype_bytes(conv->y_dtype), plane = conv->oh * conv->ow * item, ld = PANELS * direct->nr;
     char *base = (char *)cpu_at(r->ctx, conv->y_ref) + (image * conv->out_channels + r->group * conv->gemm.m) * plane;
-    void (*from_f32)(void *, const float *, int, size_t) = r->ctx->isa->from_f32;
+    void (*from_f32)(void *, const float *, int, size_t) = r->ctx->isa->vec->from_f32;
     for (int64_t m = 0; direct->dense && m < conv->gemm.m; m++)
         from_f32(base + m * plane + p0 * item, acc + m * ld, conv->y_dtype, (size_t)n);
     if (direct->dense)
@@ -183,7 +188,7 @@ static int64_t panel_at(const direct_args *direct, int64_t p)
 static void direct_image(const direct_args *direct, const conv_run *r, int64_t image)
 {
     const cpu_ctx *ctx = r->ctx;
-    const cpu_taps_kernel *kernel = direct->pairs ? ctx->isa->pair_taps : ctx->isa->f32_taps;
+    const cpu_taps_kernel *kernel = ctx->isa->conv[direct->pairs]->taps;
     const uint32_t *pa = (const uint32_t *)(const void *)(ctx->thread_ws + direct->at_a);
     const uint32_t *img = (const uint32_t *)(const void *)ctx->thread_ws;
     float *acc = (float *)(void *)(ctx->thread_ws + direct->at_acc);
@@ -331,10 +336,10 @@ bool cpu_conv_direct(cpu_build *build, const conv_args *conv, double work)
     for (int64_t k = 0; !direct->pairs && k < direct->words; k++)
         off[k] = (int32_t)cpu_padding_offset(&direct->conv.view, &direct->pad, k / direct->conv.view.taps, k % direct->conv.view.taps);
     direct->offset = off;
-    size_t line = cpu_round((size_t)direct->pad.width * 4, 64) * 2, strip = (size_t)(direct->mr * direct->words) * 4 + 16384;
-    direct->at_a = cpu_round((size_t)(direct->planes * direct->pad.height * direct->pad.width + 64) * 4, 4096) + 128;
-    direct->at_acc = direct->at_a + cpu_round((size_t)(conv->gemm.m * direct->words) * 4 + 256, 4096) + 128;
-    direct->at_tmp = direct->at_acc + cpu_round((size_t)(conv->gemm.m * PANELS * direct->nr) * 4, 4096) + 128;
+    size_t line = kit_round_bytes((size_t)direct->pad.width * 4, 64) * 2, strip = (size_t)(direct->mr * direct->words) * 4 + 16384;
+    direct->at_a = kit_round_bytes((size_t)(direct->planes * direct->pad.height * direct->pad.width + 64) * 4, 4096) + 128;
+    direct->at_acc = direct->at_a + kit_round_bytes((size_t)(conv->gemm.m * direct->words) * 4 + 256, 4096) + 128;
+    direct->at_tmp = direct->at_acc + kit_round_bytes((size_t)(conv->gemm.m * PANELS * direct->nr) * 4, 4096) + 128;
     cpu_need_thread_ws(build, direct->at_tmp + (line > strip ? line : strip) + 128);
     cpu_emit(build, direct_step, direct, work);
     return true;

@@ -8,6 +8,12 @@
 #include <string.h>
 
 #include "backends/cpu/conv/conv.h"
+#include "backends/cpu/isa/conv_kernels.h"
+#include "backends/cpu/isa/gemm_kernels.h"
+#include "backends/cpu/isa/pack_kernels.h"
+#include "backends/cpu/isa/row_kernels.h"
+#include "backends/cpu/isa/vec_kernels.h"
+#include "plugins/kit/value.h"
 
 #define MOST_CUTS 16
 #define SPAN_ROWS 6            /* (c,t) at a time at most, positions in the lanes */
@@ -60,13 +66,13 @@ static void pack_line(const direct_dw *direct, const conv_view_at *at, const cpu
         for (int64_t k = 0; k < view->grid_w * item; k += 64)
             __builtin_prefetch(from + i * size + ahead + k, 0, 2);
     if (reads_gy(direct)) {
-        ctx->isa->transpose(to, (size_t)w, from, (size_t)size, (size_t)n, (size_t)words);
+        ctx->isa->pack->transpose(to, (size_t)w, from, (size_t)size, (size_t)n, (size_t)words);
     } else if (view->dtype == YK_BF16) {
-        ctx->isa->transpose_bf16(to, (size_t)w, from, (size_t)size, (size_t)n, (size_t)words);
+        ctx->isa->pack->transpose_bf16(to, (size_t)w, from, (size_t)size, (size_t)n, (size_t)words);
     } else {
         for (int64_t i = 0; i < n; i++)
-            ctx->isa->to_f32((float *)(void *)tmp + i * words, from + i * size, view->dtype, (size_t)words);
-        ctx->isa->transpose(to, (size_t)w, tmp, (size_t)words * 4, (size_t)n, (size_t)words);
+            ctx->isa->vec->to_f32((float *)(void *)tmp + i * words, from + i * size, view->dtype, (size_t)words);
+        ctx->isa->pack->transpose(to, (size_t)w, tmp, (size_t)words * 4, (size_t)n, (size_t)words);
     }
     memset(to + words * w, 0, (size_t)((direct->row_words - words) * w) * 4);
     for (int64_t i = 0; direct->pairs && view->grid_w % 2 && i < n; i++)
@@ -77,14 +83,14 @@ static void pack_line(const direct_dw *direct, const conv_view_at *at, const cpu
 static void add_lines(const direct_dw *direct, const cpu_ctx *ctx, const conv_view_at *gy, int64_t o, int64_t w, int64_t y0, int64_t y1,
                       float *sums)
 {
-    const cpu_unpacked_kernel(*kernel)[3] = direct->pairs ? ctx->isa->pair_unpacked : ctx->isa->f32_unpacked;
+    const cpu_unpacked_kernel(*kernel)[3] = ctx->isa->gemm[direct->pairs]->unpacked;
     uint32_t *pb = (uint32_t *)(void *)(ctx->thread_ws + direct->at_gy);
     int64_t n = direct->dw.gemm.m - o < w ? direct->dw.gemm.m - o : w, gap = y1 == direct->dw.grad_view.grid_h ? direct->gap_words : 0;
     for (int64_t y = y0; y < y1; y++)
         pack_line(direct, gy, ctx, o, n, w, y, pb + (y - y0) * direct->row_words * w);
     for (int64_t r = 0; r < direct->rows; r += direct->mr) {
         int64_t rows = direct->rows - r < direct->mr ? direct->rows - r : direct->mr;
-        const char *x_row[9];
+        const char *x_row[CPU_UNPACKED_MR];
         for (int64_t i = 0; i < rows; i++)
             x_row[i] = ctx->thread_ws + direct->offset[r + i] * direct->item + y0 * direct->row_words * 4;
         kernel[rows][w / ctx->isa->vw]((size_t)((y1 - y0) * direct->row_words - gap), x_row, pb, sums + r * direct->out_padded + o,
@@ -100,7 +106,7 @@ static const char *span_planes(const direct_dw *direct, const cpu_ctx *ctx, cons
     gy += o * size * yk_dtype_bytes(view->dtype);
     if (reads_gy(direct))
         return gy;
-    ctx->isa->to_f32((float *)(void *)(ctx->thread_ws + direct->at_tmp), gy, view->dtype, (size_t)(n * size));
+    ctx->isa->vec->to_f32((float *)(void *)(ctx->thread_ws + direct->at_tmp), gy, view->dtype, (size_t)(n * size));
     return ctx->thread_ws + direct->at_tmp;
 }
 
@@ -108,8 +114,9 @@ static const char *span_planes(const direct_dw *direct, const cpu_ctx *ctx, cons
 static void add_spans(const direct_dw *direct, const cpu_ctx *ctx, const char *gy, cpu_prefetch *prefetch, float *sums)
 {
     const conv_view *view = &direct->dw.grad_view;
-    const cpu_spans_kernel(*kernel)[2] = direct->pairs ? ctx->isa->pair_spans : ctx->isa->f32_spans;
-    int64_t m = direct->dw.gemm.m, vw = ctx->isa->vw, strips = (direct->rows + ctx->isa->span_rows - 1) / ctx->isa->span_rows;
+    const cpu_spans_kernel(*kernel)[2] = ctx->isa->conv[direct->pairs]->spans;
+    int64_t m = direct->dw.gemm.m, vw = ctx->isa->vw, span_rows = ctx->isa->conv[direct->pairs]->span_rows,
+            strips = (direct->rows + span_rows - 1) / span_rows;
     size_t row_pitch = (size_t)(view->grid_w * direct->item), plane_pitch = row_pitch * (size_t)view->grid_h;
     cpu_spans s = {(size_t)view->grid_h, row_pitch / 4, (size_t)(direct->pad.width * direct->item), row_pitch, plane_pitch};
     cpu_prefetch_over(prefetch, strips * (m / SPAN_OUTS + m % SPAN_OUTS));
@@ -198,10 +205,10 @@ static void direct_dw_combine_step(const void *args, const cpu_ctx *ctx)
             for (int64_t cut = 1; cut < direct->cuts; cut++)
                 sum += p[cut * size];
             if (dw->accumulate) {
-                ctx->isa->to_f32(&old, to, dw->dtype, 1);
+                ctx->isa->vec->to_f32(&old, to, dw->dtype, 1);
                 sum += old;
             }
-            ctx->isa->from_f32(to, &sum, dw->dtype, 1);
+            ctx->isa->vec->from_f32(to, &sum, dw->dtype, 1);
         }
 }
 
@@ -230,7 +237,7 @@ bool cpu_conv_dw_direct(cpu_build *build, const dw_args *dw, int64_t images, dou
     direct->row_words = direct->pad.width * direct->item / 4;
     direct->gap_words = direct->row_words - (dw->grad_view.grid_w * direct->item + 3) / 4;
     direct->rows_at_once = direct->row_words < KC ? KC / direct->row_words : 1;
-    direct->out_padded = (int64_t)cpu_round((size_t)dw->gemm.m, (size_t)build->isa->vw);
+    direct->out_padded = (int64_t)kit_round_bytes((size_t)dw->gemm.m, (size_t)build->isa->vw);
     int64_t most = build->isa->vw == 16 ? 9 : 6, strips = (direct->rows + most - 1) / most;
     direct->mr = (int)((direct->rows + strips - 1) / strips);
     int64_t pixels = direct->in_channels * view->stride_y * view->stride_x * direct->pad.height * direct->pad.width;
@@ -243,10 +250,10 @@ bool cpu_conv_dw_direct(cpu_build *build, const dw_args *dw, int64_t images, dou
     for (int64_t r = 0; r < direct->rows; r++)
         off[r] = (int32_t)cpu_padding_offset(view, &direct->pad, r / view->taps, r % view->taps);
     direct->offset = off;
-    direct->at_gy = cpu_round((size_t)(pixels * direct->item) + 512, 4096) + 128;
+    direct->at_gy = kit_round_bytes((size_t)(pixels * direct->item) + 512, 4096) + 128;
     direct->spans = suits_spans(build->isa, direct);
     int64_t vectors = direct->spans ? direct->rows * dw->gemm.m : direct->rows_at_once * direct->row_words * 2;
-    direct->at_tmp = direct->at_gy + cpu_round((size_t)(vectors * build->isa->vw) * 4 + 256, 4096) + 128;
+    direct->at_tmp = direct->at_gy + kit_round_bytes((size_t)(vectors * build->isa->vw) * 4 + 256, 4096) + 128;
     int64_t widened = reads_gy(direct) ? 0
                       : direct->spans  ? dw->grad_view.height * dw->grad_view.width * SPAN_OUTS
                                        : view->grid_w * 2 * build->isa->vw;

@@ -6,6 +6,8 @@
 #include <string.h>
 
 #include "backends/cpu/conv/conv.h"
+#include "backends/cpu/isa/pack_kernels.h"
+#include "backends/cpu/isa/vec_kernels.h"
 
 void cpu_plane_in(const cpu_ctx *ctx, const cpu_planes *planes, int64_t image, int64_t block, int64_t first, int64_t lines, void *tmp,
                   float *to)
@@ -17,19 +19,19 @@ void cpu_plane_in(const cpu_ctx *ctx, const cpu_planes *planes, int64_t image, i
     plane += ((at * planes->channels + block * lanes) * size + first * planes->width) * yk_dtype_bytes(planes->dtype);
     const uint16_t *src16 = (const uint16_t *)(const void *)plane;
     if (planes->pairs) {
-        ctx->isa->transpose_pairs((uint32_t *)(void *)to, vw, src16, src16 + size, (size_t)(2 * size), (size_t)((n + 1) / 2),
+        ctx->isa->pack->transpose_pairs((uint32_t *)(void *)to, vw, src16, src16 + size, (size_t)(2 * size), (size_t)((n + 1) / 2),
                                 (size_t)(n / 2), (size_t)pixels);
     } else if (planes->image_pairs) {
-        ctx->isa->transpose_pairs((uint32_t *)(void *)to, vw, src16, src16 + planes->channels * size, (size_t)size, (size_t)n,
+        ctx->isa->pack->transpose_pairs((uint32_t *)(void *)to, vw, src16, src16 + planes->channels * size, (size_t)size, (size_t)n,
                                 (size_t)(at + 1 < planes->image_pairs ? n : 0), (size_t)pixels);
     } else if (planes->dtype == YK_BF16) {
-        ctx->isa->planes_in(to, src16, (size_t)size, (size_t)n, (size_t)pixels);
+        ctx->isa->pack->planes_in(to, src16, (size_t)size, (size_t)n, (size_t)pixels);
     } else if (planes->dtype == YK_F32) {
-        ctx->isa->transpose((uint32_t *)(void *)to, vw, plane, (size_t)size * 4, (size_t)n, (size_t)pixels);
+        ctx->isa->pack->transpose((uint32_t *)(void *)to, vw, plane, (size_t)size * 4, (size_t)n, (size_t)pixels);
     } else {
         for (int64_t i = 0; i < n; i++)
-            ctx->isa->to_f32((float *)tmp + i * pixels, plane + i * size * 2, planes->dtype, (size_t)pixels);
-        ctx->isa->transpose((uint32_t *)(void *)to, vw, tmp, (size_t)pixels * 4, (size_t)n, (size_t)pixels);
+            ctx->isa->vec->to_f32((float *)tmp + i * pixels, plane + i * size * 2, planes->dtype, (size_t)pixels);
+        ctx->isa->pack->transpose((uint32_t *)(void *)to, vw, tmp, (size_t)pixels * 4, (size_t)n, (size_t)pixels);
     }
 }
 
@@ -38,16 +40,16 @@ void cpu_plane_out(const cpu_ctx *ctx, const float *from, int64_t pixels, int64_
 {
     size_t vw = (size_t)ctx->isa->vw;
     if (dtype == YK_F32 && pixels >= ctx->isa->vw) {
-        ctx->isa->transpose((uint32_t *)(void *)to, (size_t)size, from, vw * 4, (size_t)pixels, (size_t)channels);
+        ctx->isa->pack->transpose((uint32_t *)(void *)to, (size_t)size, from, vw * 4, (size_t)pixels, (size_t)channels);
         return;
     }
     if (dtype == YK_BF16) {
-        ctx->isa->planes_out((uint16_t *)(void *)to, (size_t)size, from, (size_t)pixels, (size_t)channels);
+        ctx->isa->pack->planes_out((uint16_t *)(void *)to, (size_t)size, from, (size_t)pixels, (size_t)channels);
         return;
     }
-    ctx->isa->transpose((uint32_t *)(void *)tmp, (size_t)pixels, from, vw * 4, (size_t)pixels, (size_t)channels);
+    ctx->isa->pack->transpose((uint32_t *)(void *)tmp, (size_t)pixels, from, vw * 4, (size_t)pixels, (size_t)channels);
     for (int64_t i = 0; i < channels; i++)
-        ctx->isa->from_f32(to + i * size * yk_dtype_bytes((yk_dtype)dtype), tmp + i * pixels, dtype, (size_t)pixels);
+        ctx->isa->vec->from_f32(to + i * size * yk_dtype_bytes((yk_dtype)dtype), tmp + i * pixels, dtype, (size_t)pixels);
 }
 
 /* A padded line of one remainder: pixels y, sx * x + rx of the image, zeros where there are none. */
@@ -62,11 +64,11 @@ static void spread_line(const cpu_ctx *ctx, const cpu_grouped *group, const floa
         hi = lo = 0;
     lo = lo < wp ? lo : wp;
     hi = hi < lo ? lo : hi < wp ? hi : wp;
-    ctx->isa->spread(to, (size_t)stride, zero, 0, (size_t)lo);
+    ctx->isa->pack->spread(to, (size_t)stride, zero, 0, (size_t)lo);
     if (lo < hi)
-        ctx->isa->spread(to + lo * stride, (size_t)stride, plane + (y * width + first + lo * group->stride_x) * vw,
+        ctx->isa->pack->spread(to + lo * stride, (size_t)stride, plane + (y * width + first + lo * group->stride_x) * vw,
                        (size_t)(group->stride_x * vw), (size_t)(hi - lo));
-    ctx->isa->spread(to + hi * stride, (size_t)stride, zero, 0, (size_t)(wp - hi));
+    ctx->isa->pack->spread(to + hi * stride, (size_t)stride, zero, 0, (size_t)(wp - hi));
 }
 
 int64_t cpu_grouped_block(const cpu_grouped *group, int vw)
@@ -97,13 +99,13 @@ void cpu_taps_out(const cpu_ctx *ctx, const float *taps, int64_t n_taps, int64_t
 {
     int64_t n = n_taps * nc, item = yk_dtype_bytes((yk_dtype)dtype);
     float old[64];
-    ctx->isa->transpose((uint32_t *)(void *)tmp, (size_t)n, taps, (size_t)ctx->isa->vw * 4, (size_t)n, (size_t)no);
+    ctx->isa->pack->transpose((uint32_t *)(void *)tmp, (size_t)n, taps, (size_t)ctx->isa->vw * 4, (size_t)n, (size_t)no);
     for (int64_t i = 0; i < no; i++, tmp += n, to += stride * item) {
         for (int64_t k = 0; accumulate && k < n; k += 64) {
             size_t m = (size_t)(n - k < 64 ? n - k : 64);
-            ctx->isa->to_f32(old, to + k * item, dtype, m);
-            ctx->isa->add(tmp + k, old, m);
+            ctx->isa->vec->to_f32(old, to + k * item, dtype, m);
+            ctx->isa->vec->add(tmp + k, old, m);
         }
-        ctx->isa->from_f32(to, tmp, dtype, (size_t)n);
+        ctx->isa->vec->from_f32(to, tmp, dtype, (size_t)n);
     }
 }

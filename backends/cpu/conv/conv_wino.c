@@ -12,6 +12,10 @@
 #include <string.h>
 
 #include "backends/cpu/conv/conv_wino.h"
+#include "backends/cpu/isa/conv_kernels.h"
+#include "backends/cpu/isa/pack_kernels.h"
+#include "backends/cpu/isa/vec_kernels.h"
+#include "plugins/kit/value.h"
 
 #define GROUP_BYTES (1 << 20) /* V and M of a group of tiles */
 #define LEAST_TILES 48        /* the transformed weights are read once for each group */
@@ -37,11 +41,6 @@ typedef struct wino_args {
     int64_t ranges; /* of tiles: more than one keeps more workers busy */
 } wino_args;
 
-static int64_t min64(int64_t a, int64_t b)
-{
-    return a < b ? a : b;
-}
-
 /* ---- Weights ---- */
 
 /* Channels whose taps are transposed at once: in bf16, where they lie one after the other, a vector of words holds three. */
@@ -57,16 +56,16 @@ static void transpose_taps(const wino_args *wino, const cpu_ctx *ctx, const char
     uint32_t *to = (uint32_t *)(void *)g;
     const size_t vw = (size_t)ctx->isa->vw, pitch = (size_t)(wino->w_out_stride * yk_dtype_bytes(wino->w_dtype));
     if (wino->w_dtype == YK_BF16) {
-        ctx->isa->transpose_bf16(to, vw, w, pitch, (size_t)n, taps);
+        ctx->isa->pack->transpose_bf16(to, vw, w, pitch, (size_t)n, taps);
         return;
     }
     if (wino->w_dtype == YK_F32) {
-        ctx->isa->transpose(to, vw, w, pitch, (size_t)n, taps);
+        ctx->isa->pack->transpose(to, vw, w, pitch, (size_t)n, taps);
         return;
     }
     for (int64_t i = 0; i < n; i++)
-        ctx->isa->to_f32(widened + i * 9, w + i * (int64_t)pitch, wino->w_dtype, 9);
-    ctx->isa->transpose(to, vw, widened, 9 * 4, (size_t)n, 9);
+        ctx->isa->vec->to_f32(widened + i * 9, w + i * (int64_t)pitch, wino->w_dtype, 9);
+    ctx->isa->pack->transpose(to, vw, widened, 9 * 4, (size_t)n, 9);
 }
 
 /* the 36 vectors of a block of results and of each of `lot` channels, `stride` words apart, the channels' `channel_stride` */
@@ -74,8 +73,8 @@ static void taps_in(const wino_args *wino, const cpu_ctx *ctx, int64_t block, in
                     int64_t channel_stride)
 {
     float g[LOT * 9 * 16 + 16];
-    int64_t vw = ctx->isa->vw, n = min64(vw, wino->out_channels - block * vw), item = yk_dtype_bytes(wino->w_dtype);
-    int64_t there = ch < wino->x.planes.channels ? min64(lot, wino->x.planes.channels - ch) : 0;
+    int64_t vw = ctx->isa->vw, n = kit_min(vw, wino->out_channels - block * vw), item = yk_dtype_bytes(wino->w_dtype);
+    int64_t there = ch < wino->x.planes.channels ? kit_min(lot, wino->x.planes.channels - ch) : 0;
     const char *w = (const char *)cpu_at(ctx, wino->w_ref) + (block * vw * wino->w_out_stride + ch * wino->w_in_stride) * item;
     for (int64_t i = 0; i < n; i++)
         __builtin_prefetch(w + (i * wino->w_out_stride + lot * AHEAD * wino->w_in_stride) * item);
@@ -94,8 +93,8 @@ static void weights_step(const void *args, const cpu_ctx *ctx)
     float *u = (float *)(void *)ctx->shared_ws;
     cpu_part(wino->out_blocks * padded, ctx->piece, ctx->pieces, &lo, &hi);
     for (int64_t t = lo, lot; t < hi; t += lot) {
-        int64_t block = t / padded, ch = t % padded, panel = block / 2, w2 = min64(2, wino->out_blocks - 2 * panel) * vw;
-        lot = min64(min64(lot_of(wino), hi - t), padded - ch);
+        int64_t block = t / padded, ch = t % padded, panel = block / 2, w2 = kit_min(2, wino->out_blocks - 2 * panel) * vw;
+        lot = kit_min(kit_min(lot_of(wino), hi - t), padded - ch);
         taps_in(wino, ctx, block, ch, lot, u + panel * 2 * vw * padded + ch * w2 + block % 2 * vw, wino->u_stride, w2);
     }
 }
@@ -106,7 +105,7 @@ static void piece_in(const wino_source *s, const wino_grid *grid, const wino_scr
                      const wino_piece *piece, int64_t block, float *v, size_t stride)
 {
     int64_t vw = ctx->isa->vw, lines = s->grad ? 4 : 6;
-    int64_t y0 = 4 * piece->from - s->pad_y, y1 = min64(4 * (piece->to - 1) + lines - s->pad_y, s->planes.height),
+    int64_t y0 = 4 * piece->from - s->pad_y, y1 = kit_min(4 * (piece->to - 1) + lines - s->pad_y, s->planes.height),
             first = y0 < 0 ? 0 : y0;
     float *plane = (float *)(void *)(ctx->thread_ws + scratch->plane), *zero = (float *)(void *)(ctx->thread_ws + scratch->zero);
     if (y1 > first)
@@ -123,7 +122,7 @@ static void piece_in(const wino_source *s, const wino_grid *grid, const wino_scr
 
 wino_piece cpu_wino_piece(const wino_grid *grid, int64_t r0, int64_t r, int64_t r1)
 {
-    return (wino_piece){r / grid->tiles_y, r % grid->tiles_y, min64(grid->tiles_y, r % grid->tiles_y + r1 - r),
+    return (wino_piece){r / grid->tiles_y, r % grid->tiles_y, kit_min(grid->tiles_y, r % grid->tiles_y + r1 - r),
                         (r - r0) * grid->tiles_x};
 }
 
@@ -148,7 +147,8 @@ static void panel_product(const wino_args *wino, const cpu_ctx *ctx, const float
     int64_t vw = ctx->isa->vw, strips = (tiles + ctx->isa->mr - 1) / ctx->isa->mr;
     for (int64_t s = 0; s < strips; s++) {
         int64_t i = tiles * s / strips, n = tiles * (s + 1) / strips - i;
-        ctx->isa->f32_rows[n][nv]((size_t)wino->x.planes.blocks, (size_t)vw, v + i * vw, off, u, m + i * vw, (size_t)(tiles * vw), 0);
+        ctx->isa->conv[CPU_WORDS_F32]->rows[n][nv]((size_t)wino->x.planes.blocks, (size_t)vw, v + i * vw, off, u, m + i * vw,
+                                                   (size_t)(tiles * vw), 0);
     }
 }
 
@@ -175,7 +175,7 @@ static void plane_crop(float *y, int64_t lines, int64_t from, int64_t to)
 static void piece_out(const wino_args *wino, const cpu_ctx *ctx, const wino_piece *piece, const float *m, int64_t block)
 {
     int64_t vw = ctx->isa->vw, size = wino->oh * wino->ow, line = wino->grid.tiles_x * 4 * vw, y0 = 4 * piece->from;
-    int64_t lines = min64(4 * piece->to, wino->oh) - y0;
+    int64_t lines = kit_min(4 * piece->to, wino->oh) - y0;
     float *plane = (float *)(void *)(ctx->thread_ws + wino->scratch.plane);
     m += piece->tile * vw;
     for (int64_t t = piece->from; t < piece->to; t++, m += wino->grid.tiles_x * vw)
@@ -184,7 +184,7 @@ static void piece_out(const wino_args *wino, const cpu_ctx *ctx, const wino_piec
         plane_crop(plane, lines, line, wino->ow * vw);
     char *y = cpu_at(ctx, wino->y_ref);
     y += ((piece->image * wino->out_channels + block * vw) * size + y0 * wino->ow) * yk_dtype_bytes(wino->y_dtype);
-    cpu_plane_out(ctx, plane, lines * wino->ow, min64(vw, wino->out_channels - block * vw), y, wino->y_dtype, size,
+    cpu_plane_out(ctx, plane, lines * wino->ow, kit_min(vw, wino->out_channels - block * vw), y, wino->y_dtype, size,
                   (float *)(void *)(ctx->thread_ws + wino->scratch.stage));
 }
 
@@ -206,7 +206,7 @@ static void wino_step(const void *args, const cpu_ctx *ctx)
     int64_t lo, hi, all = wino->grid.images * wino->grid.tiles_y;
     cpu_part((all + wino->rows - 1) / wino->rows, ctx->piece, ctx->pieces, &lo, &hi);
     for (int64_t g = lo; g < hi; g++) {
-        int64_t r0 = g * wino->rows, r1 = min64(all, r0 + wino->rows), tiles = (r1 - r0) * wino->grid.tiles_x;
+        int64_t r0 = g * wino->rows, r1 = kit_min(all, r0 + wino->rows), tiles = (r1 - r0) * wino->grid.tiles_x;
         wino_place v = {(float *)(void *)ctx->thread_ws, wino->v_stride, tiles};
         cpu_wino_in(&wino->x, &wino->grid, &wino->scratch, ctx, r0, r1, &v);
         group_products(wino, ctx, tiles, wino->offset + (r1 - r0 < wino->rows ? wino->x.planes.blocks : 0));
@@ -231,7 +231,7 @@ static void panel_weights(const wino_args *wino, const cpu_ctx *ctx, int64_t pan
     int64_t vw = ctx->isa->vw, padded = wino->x.planes.blocks * vw;
     for (int i = 0; i < nv; i++)
         for (int64_t ch = 0, lot; ch < padded; ch += lot) {
-            lot = min64(lot_of(wino), padded - ch);
+            lot = kit_min(lot_of(wino), padded - ch);
             taps_in(wino, ctx, 2 * panel + i, ch, lot, (float *)(void *)ctx->thread_ws + (ch * nv + i) * vw, wino->u_stride, nv * vw);
         }
 }
@@ -265,15 +265,15 @@ bool cpu_wino_suits(const cpu_isa *isa, const conv_shape *shape, int dtype)
     int64_t tiles = (shape->oh + 3) / 4 * ((shape->ow + 3) / 4), back = (shape->h + 3) / 4 * ((shape->w + 3) / 4);
     bool form = shape->kh == 3 && shape->kw == 3 && shape->sh == 1 && shape->sw == 1 && shape->dil_h == 1 && shape->dil_w == 1 &&
                 shape->groups == 1 && shape->ph <= 2 && shape->pw <= 2;
-    return form && !(isa->bf16 == 2 && dtype == YK_BF16) && shape->n >= 4 && shape->c >= 8 && shape->o >= 8 && shape->n * tiles >= 64 &&
-           tiles * 16 <= 2 * shape->oh * shape->ow && back * 16 <= 2 * shape->h * shape->w && shape->oh * shape->ow >= isa->vw &&
-           shape->h * shape->w >= isa->vw;
+    return form && !(isa->bf16 == CPU_BF16_TILES && dtype == YK_BF16) && shape->n >= 4 && shape->c >= 8 && shape->o >= 8 &&
+           shape->n * tiles >= 64 && tiles * 16 <= 2 * shape->oh * shape->ow && back * 16 <= 2 * shape->h * shape->w &&
+           shape->oh * shape->ow >= isa->vw && shape->h * shape->w >= isa->vw;
 }
 
 int64_t cpu_wino_rows(const wino_grid *grid, int64_t tile_bytes, int64_t bytes, int64_t least, int64_t nt)
 {
     int64_t all = grid->images * grid->tiles_y, most = bytes / tile_bytes < least ? least : bytes / tile_bytes;
-    int64_t rows = most / grid->tiles_x < 1 ? 1 : min64(most / grid->tiles_x, all), groups = (all + rows - 1) / rows;
+    int64_t rows = most / grid->tiles_x < 1 ? 1 : kit_min(most / grid->tiles_x, all), groups = (all + rows - 1) / rows;
     groups = (groups + nt - 1) / nt * nt;
     return (all + groups - 1) / groups;
 }
@@ -285,11 +285,11 @@ size_t cpu_wino_stride(const cpu_isa *isa, int64_t blocks, int64_t tiles)
 
 wino_scratch cpu_wino_scratch(const cpu_isa *isa, size_t from, const wino_grid *grid, int64_t rows, int64_t width)
 {
-    size_t vw = (size_t)isa->vw, in = (size_t)((min64(rows, grid->tiles_y) * 4 + 2) * width);
-    size_t out = (size_t)(min64(rows, grid->tiles_y) * grid->tiles_x * 16), bytes = ((in > out ? in : out) + vw) * vw * 4;
-    wino_scratch scratch = {.plane = cpu_round(from, 4096) + 128, .zeros = (size_t)width * vw * 4};
-    scratch.zero = scratch.plane + cpu_round(bytes, 4096) + 128;
-    scratch.stage = scratch.zero + cpu_round(scratch.zeros, 4096) + 128;
+    size_t vw = (size_t)isa->vw, in = (size_t)((kit_min(rows, grid->tiles_y) * 4 + 2) * width);
+    size_t out = (size_t)(kit_min(rows, grid->tiles_y) * grid->tiles_x * 16), bytes = ((in > out ? in : out) + vw) * vw * 4;
+    wino_scratch scratch = {.plane = kit_round_bytes(from, 4096) + 128, .zeros = (size_t)width * vw * 4};
+    scratch.zero = scratch.plane + kit_round_bytes(bytes, 4096) + 128;
+    scratch.stage = scratch.zero + kit_round_bytes(scratch.zeros, 4096) + 128;
     scratch.end = scratch.stage + bytes;
     return scratch;
 }
@@ -308,7 +308,7 @@ static void set_groups(cpu_build *build, wino_args *wino)
     wino->u_stride = (size_t)(wino->x.planes.blocks * wino->out_blocks * vw * vw);
     wino->v_stride = cpu_wino_stride(build->isa, wino->x.planes.blocks, wino->rows * wino->grid.tiles_x);
     wino->m_stride = cpu_wino_stride(build->isa, wino->out_blocks, wino->rows * wino->grid.tiles_x);
-    wino->at_m = cpu_round(WINO_ELEMENTS * wino->v_stride * 4, 4096) + 128;
+    wino->at_m = kit_round_bytes(WINO_ELEMENTS * wino->v_stride * 4, 4096) + 128;
     wino->scratch = cpu_wino_scratch(build->isa, wino->at_m + WINO_ELEMENTS * wino->m_stride * 4, &wino->grid, wino->rows,
                                      wino->x.planes.width);
     cpu_need_thread_ws(build, wino->scratch.end);
@@ -327,12 +327,12 @@ static bool set_by_panel(cpu_build *build, wino_args *wino)
         off[i] = (int32_t)(i * tiles * vw);
     wino->offset = off;
     wino->by_panel = true;
-    wino->ranges = min64((build->workers + panels - 1) / panels, all);
+    wino->ranges = kit_min((build->workers + panels - 1) / panels, all);
     wino->rows = (all + wino->ranges - 1) / wino->ranges;
     wino->u_stride = (size_t)((2 * vw * wino->x.planes.blocks + 1) * vw); /* an odd number of lines, like cpu_wino_stride */
     wino->v_stride = cpu_wino_stride(build->isa, wino->x.planes.blocks, tiles);
     wino->m_stride = cpu_wino_stride(build->isa, 2, wino->rows * wino->grid.tiles_x);
-    wino->at_m = cpu_round(WINO_ELEMENTS * wino->u_stride * 4, 4096) + 128;
+    wino->at_m = kit_round_bytes(WINO_ELEMENTS * wino->u_stride * 4, 4096) + 128;
     wino->scratch =
         cpu_wino_scratch(build->isa, wino->at_m + WINO_ELEMENTS * wino->m_stride * 4, &wino->grid, all, wino->x.planes.width);
     cpu_need_thread_ws(build, wino->scratch.end);

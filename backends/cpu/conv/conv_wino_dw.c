@@ -8,6 +8,9 @@
 #include <string.h>
 
 #include "backends/cpu/conv/conv_wino.h"
+#include "backends/cpu/isa/conv_kernels.h"
+#include "backends/cpu/isa/vec_kernels.h"
+#include "plugins/kit/value.h"
 
 #define GROUP_BYTES (768 << 10) /* X and G of a group of tiles */
 #define LEAST_TILES 48          /* E is read and written once for each group */
@@ -34,11 +37,6 @@ typedef struct dw_wino {
     bool accumulate;
 } dw_wino;
 
-static int64_t min64(int64_t a, int64_t b)
-{
-    return a < b ? a : b;
-}
-
 /* ---- E back to taps ---- */
 
 /* channels c0 .. c0 + nc - 1 (a block at most) of result block `block`; e: their first vector, rows ld apart */
@@ -49,7 +47,7 @@ static void sums_finish(const dw_wino *wino, const cpu_ctx *ctx, const float *e,
     float *taps = (float *)(void *)(ctx->thread_ws + wino->at_taps);
     for (int64_t i = 0; i < nc; i++)
         ctx->isa->wino->sums(taps + i * 9 * vw, e + i * ld, stride);
-    cpu_taps_out(ctx, taps, 9, nc, min64(vw, wino->out_channels - block * vw), taps + 9 * vw * vw,
+    cpu_taps_out(ctx, taps, 9, nc, kit_min(vw, wino->out_channels - block * vw), taps + 9 * vw * vw,
                  (char *)cpu_at(ctx, wino->gw_ref) + (block * vw * wino->in_channels + c0) * 9 * yk_dtype_bytes(wino->dtype),
                  wino->in_channels * 9, wino->dtype, wino->accumulate);
 }
@@ -63,9 +61,9 @@ static void add_products(const dw_wino *wino, const cpu_ctx *ctx, const float *x
     for (int64_t i = 0; i < WINO_ELEMENTS; i++, x += xs, gy += gs, e += wino->e_stride)
         for (int64_t b = 0; b < wino->in_blocks; b++)
             for (int64_t o = 0; o < wino->out_blocks; o += 2)
-                ctx->isa->f32_outer[min64(2, wino->out_blocks - o)](1, (size_t)tiles, x + b * tiles * vw, 0, gy + o * tiles * vw, 0,
-                                                       (size_t)(tiles * vw), e + (b * vw * wino->out_blocks + o) * vw,
-                                                       (size_t)(wino->out_blocks * vw), add);
+                ctx->isa->conv[CPU_WORDS_F32]->outer[kit_min(2, wino->out_blocks - o)](
+                    1, (size_t)tiles, x + b * tiles * vw, 0, gy + o * tiles * vw, 0, (size_t)(tiles * vw),
+                    e + (b * vw * wino->out_blocks + o) * vw, (size_t)(wino->out_blocks * vw), add);
 }
 
 static void part_step(const void *args, const cpu_ctx *ctx)
@@ -77,7 +75,7 @@ static void part_step(const void *args, const cpu_ctx *ctx)
     for (int64_t p = lo; p < hi; p++) {
         cpu_part(wino->grid.images * wino->grid.tiles_y, (int)p, (int)wino->cuts, &r0, &r1);
         for (int64_t r = r0; r < r1; r += wino->rows) {
-            int64_t to = min64(r1, r + wino->rows), tiles = (to - r) * wino->grid.tiles_x;
+            int64_t to = kit_min(r1, r + wino->rows), tiles = (to - r) * wino->grid.tiles_x;
             wino_place px = {x, cpu_wino_stride(ctx->isa, wino->in_blocks, tiles), tiles};
             wino_place pg = {gy, cpu_wino_stride(ctx->isa, wino->out_blocks, tiles), tiles};
             cpu_wino_in(&wino->x, &wino->grid, &wino->scratch, ctx, r, to, &px);
@@ -97,7 +95,7 @@ static void sum_step(const void *args, const cpu_ctx *ctx)
     for (int64_t t = lo; t < hi; t++) {
         float *e = (float *)(void *)ctx->shared_ws + (size_t)(t / wino->in_blocks) * wino->e_stride + (size_t)(t % wino->in_blocks) * n;
         for (int64_t p = 1; p < wino->cuts; p++)
-            ctx->isa->add(e, e + (size_t)p * wino->e_cut_stride, n);
+            ctx->isa->vec->add(e, e + (size_t)p * wino->e_cut_stride, n);
     }
 }
 
@@ -109,7 +107,7 @@ static void finish_step(const void *args, const cpu_ctx *ctx)
     for (int64_t t = lo; t < hi; t++) {
         int64_t b = t / wino->out_blocks, o = t % wino->out_blocks;
         const float *e = (const float *)(const void *)ctx->shared_ws + (b * vw * wino->out_blocks + o) * vw;
-        sums_finish(wino, ctx, e, wino->e_stride, wino->out_blocks * vw, b * vw, min64(vw, wino->in_channels - b * vw), o);
+        sums_finish(wino, ctx, e, wino->e_stride, wino->out_blocks * vw, b * vw, kit_min(vw, wino->in_channels - b * vw), o);
     }
 }
 
@@ -121,7 +119,7 @@ static void transform_step(const void *args, const cpu_ctx *ctx)
     int64_t lo, hi, all = wino->grid.images * wino->grid.tiles_y, vw = ctx->isa->vw;
     cpu_part((all + wino->rows - 1) / wino->rows, ctx->piece, ctx->pieces, &lo, &hi);
     for (int64_t i = lo; i < hi; i++) {
-        int64_t r = i * wino->rows, to = min64(all, r + wino->rows), tiles = all * wino->grid.tiles_x;
+        int64_t r = i * wino->rows, to = kit_min(all, r + wino->rows), tiles = all * wino->grid.tiles_x;
         float *x = (float *)(void *)ctx->shared_ws + r * wino->grid.tiles_x * vw;
         float *gy = (float *)(void *)(ctx->shared_ws + wino->at_g) + r * wino->grid.tiles_x * vw;
         wino_place px = {x, cpu_wino_stride(ctx->isa, wino->in_blocks, tiles), tiles};
@@ -143,14 +141,14 @@ static void square_products(const dw_wino *wino, const cpu_ctx *ctx, int64_t c0,
         for (int64_t k = 0; k < tiles; k += KC)
             for (int64_t b = 0; b < nc; b++)
                 for (int64_t o = 0; o < no; o += 2)
-                    ctx->isa->f32_outer[min64(2, no - o)](1, (size_t)min64(KC, tiles - k), x + (b * tiles + k) * vw, 0,
-                                                        gy + (o * tiles + k) * vw, 0, (size_t)(tiles * vw),
-                                                        e + (b * vw * no + o) * vw, (size_t)(no * vw), k > 0);
+                    ctx->isa->conv[CPU_WORDS_F32]->outer[kit_min(2, no - o)](
+                        1, (size_t)kit_min(KC, tiles - k), x + (b * tiles + k) * vw, 0, gy + (o * tiles + k) * vw, 0,
+                        (size_t)(tiles * vw), e + (b * vw * no + o) * vw, (size_t)(no * vw), k > 0);
     e = (float *)(void *)ctx->thread_ws;
     for (int64_t b = 0; b < nc; b++)
         for (int64_t o = 0; o < no; o++)
             sums_finish(wino, ctx, e + (b * vw * no + o) * vw, wino->e_stride, no * vw, (c0 + b) * vw,
-                        min64(vw, wino->in_channels - (c0 + b) * vw), o0 + o);
+                        kit_min(vw, wino->in_channels - (c0 + b) * vw), o0 + o);
 }
 
 static void square_step(const void *args, const cpu_ctx *ctx)
@@ -160,7 +158,7 @@ static void square_step(const void *args, const cpu_ctx *ctx)
     cpu_part(across * down, ctx->piece, ctx->pieces, &lo, &hi);
     for (int64_t t = lo; t < hi; t++) {
         int64_t c0 = t / across * SQUARE_C, o0 = t % across * SQUARE_O;
-        square_products(wino, ctx, c0, min64(SQUARE_C, wino->in_blocks - c0), o0, min64(SQUARE_O, wino->out_blocks - o0));
+        square_products(wino, ctx, c0, kit_min(SQUARE_C, wino->in_blocks - c0), o0, kit_min(SQUARE_O, wino->out_blocks - o0));
     }
 }
 
@@ -178,7 +176,7 @@ static void plan_few(cpu_build *build, dw_wino *wino, double work)
     wino_grid part = {1, (all + wino->cuts - 1) / wino->cuts, wino->grid.tiles_x};
     wino->rows = cpu_wino_rows(&part, WINO_ELEMENTS * 4 * (wino->in_blocks + wino->out_blocks) * vw, GROUP_BYTES, LEAST_TILES, 1);
     int64_t tiles = wino->rows * wino->grid.tiles_x;
-    wino->at_g = cpu_round(WINO_ELEMENTS * cpu_wino_stride(build->isa, wino->in_blocks, tiles) * 4, 4096) + 128;
+    wino->at_g = kit_round_bytes(WINO_ELEMENTS * cpu_wino_stride(build->isa, wino->in_blocks, tiles) * 4, 4096) + 128;
     wino->scratch =
         cpu_wino_scratch(build->isa, wino->at_g + WINO_ELEMENTS * cpu_wino_stride(build->isa, wino->out_blocks, tiles) * 4,
                          &wino->grid, wino->rows, wino->x.planes.width + 4);
@@ -197,7 +195,7 @@ static void plan_many(cpu_build *build, dw_wino *wino, double work)
     size_t x = WINO_ELEMENTS * cpu_wino_stride(build->isa, wino->in_blocks, tiles) * 4,
            gy = WINO_ELEMENTS * cpu_wino_stride(build->isa, wino->out_blocks, tiles) * 4;
     wino->e_stride = (size_t)(SQUARE_C * SQUARE_O * vw * vw + vw);
-    wino->at_g = cpu_round(x, 4096) + 128;
+    wino->at_g = kit_round_bytes(x, 4096) + 128;
     wino->rows =
         cpu_wino_rows(&wino->grid, WINO_ELEMENTS * 4 * (wino->in_blocks + wino->out_blocks) * vw, GROUP_BYTES, 1, build->workers);
     wino->scratch = cpu_wino_scratch(build->isa, WINO_ELEMENTS * wino->e_stride * 4, &wino->grid, wino->rows, wino->x.planes.width + 4);

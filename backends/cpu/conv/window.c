@@ -3,6 +3,9 @@
 #include <string.h>
 
 #include "backends/cpu/conv/conv.h"
+#include "backends/cpu/isa/conv_kernels.h"
+#include "backends/cpu/isa/vec_kernels.h"
+#include "plugins/kit/value.h"
 
 typedef struct window_args {
     cpu_ref x, g, y;
@@ -24,7 +27,7 @@ static const float *as_f32(const cpu_ctx *ctx, const char *p, int dtype, int64_t
 {
     if (dtype == YK_F32)
         return (const float *)(const void *)p;
-    ctx->isa->to_f32(buf, p, dtype, (size_t)n);
+    ctx->isa->vec->to_f32(buf, p, dtype, (size_t)n);
     return buf;
 }
 
@@ -49,7 +52,7 @@ static void unfold_step(const void *args, const cpu_ctx *ctx)
         for (int64_t t = 0; t < taps; t++)
             for (int64_t oy = 0; oy < win->oh; oy++, y += win->ow * item) {
                 unfold_row(win, x, t / win->kw, t % win->kw, oy, row);
-                ctx->isa->from_f32(y, row, win->dtype, (size_t)win->ow);
+                ctx->isa->vec->from_f32(y, row, win->dtype, (size_t)win->ow);
             }
     }
 }
@@ -71,7 +74,7 @@ static void fold_step(const void *args, const cpu_ctx *ctx)
                     sum[iy * win->w + ix] += x[o];
             }
         }
-        ctx->isa->from_f32((char *)cpu_at(ctx, win->y) + p * size * yk_dtype_bytes(win->dtype), sum, win->dtype, (size_t)size);
+        ctx->isa->vec->from_f32((char *)cpu_at(ctx, win->y) + p * size * yk_dtype_bytes(win->dtype), sum, win->dtype, (size_t)size);
     }
 }
 
@@ -130,7 +133,7 @@ static void planes_out(const pool_run *r, int64_t block, int64_t h, int64_t w, c
 static void pool_row(const pool_run *r, int op, int64_t oy)
 {
     const window_args *win = r->win;
-    const cpu_windows *k = r->ctx->isa->pool;
+    const cpu_pool_kernels *k = r->ctx->isa->pool;
     int64_t vw = r->ctx->isa->vw, y0, y1, x0, x1, b0, b1, n;
     taps_inside(oy, win->sh, win->ph, win->dil_h, win->kh, win->h, &y0, &y1);
     for (int64_t ox = 0; ox < win->ow; ox += n) {
@@ -147,7 +150,7 @@ static void pool_row(const pool_run *r, int op, int64_t oy)
         const cpu_window w = {empty ? 0 : (size_t)(y1 - y0), empty ? 0 : (size_t)(x1 - x0), (size_t)(win->dil_h * win->w * vw),
                               (size_t)(win->dil_w * vw), (size_t)(win->sw * vw), !empty && count > 0 ? (float)count : 1.0f};
         if (op == YK_OP_MAX_POOL && empty)
-            r->ctx->isa->fill32(y, 0xff800000u, (size_t)(n * vw));
+            r->ctx->isa->vec->fill32(y, 0xff800000u, (size_t)(n * vw));
         else if (op == YK_OP_MAX_POOL)
             k->max(y, r->x + at, &w, (size_t)n);
         else if (op == YK_OP_AVG_POOL)
@@ -217,7 +220,7 @@ void cpu_plan_pool(cpu_build *build, const yk_node *node)
         if (forms[i].op != node->op)
             continue;
         for (uint32_t k = 0; k < node->n_in; k++)
-            if (!cpu_is_dense(cpu_in(build, node, k)) || !cpu_is_float(cpu_in(build, node, k)->dtype)) {
+            if (!kit_value_dense(cpu_in(build, node, k)) || !cpu_is_float(cpu_in(build, node, k)->dtype)) {
                 cpu_refuse(build, node, "an operand that is not a dense float image");
                 return;
             }

@@ -6,7 +6,7 @@
 #include <pthread.h>
 #include <sched.h>
 
-#include "backends/cpu/cpu.h"
+#include "backends/cpu/exec/cpu.h"
 #include "backends/cpu/exec/pool.h"
 #include "backends/cpu/exec/program.h"
 

@@ -12,7 +12,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "backends/cpu/cpu.h"
+#include "backends/cpu/exec/cpu.h"
 #include "backends/cpu/exec/steal.h"
 
 #define SPIN_NS 50000 /* of whom nobody measured: what waking a thread takes on a virtual machine */

@@ -7,7 +7,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "backends/cpu/exec/program.h"
+#include "plugins/kit/value.h"
 
 struct cpu_profile_entry {
     cpu_profile_entry *next;
@@ -88,7 +88,7 @@ static void text_put_value(text_writer *out, const yk_value *v)
 
 static void entry_describe(text_writer *out, const cpu_build *build, const yk_node *node, uint32_t part)
 {
-    text_put(out, part > 1 ? "%s, step %u" : "%s", cpu_op_name(node->op), (unsigned)part);
+    text_put(out, part > 1 ? "%s, step %u" : "%s", kit_op_name(node->op), (unsigned)part);
     if (node->n_body)
         text_put(out, "(%u ops)", (unsigned)node->n_body);
     for (uint32_t i = 0; i < node->n_out; i++)

@@ -8,7 +8,7 @@
 #ifndef YOKE_BACKENDS_CPU_EXEC_PROFILE_H
 #define YOKE_BACKENDS_CPU_EXEC_PROFILE_H
 
-#include "backends/cpu/cpu.h"
+#include "backends/cpu/exec/cpu.h"
 
 typedef struct cpu_profile_entry cpu_profile_entry;
 

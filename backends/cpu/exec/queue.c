@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "backends/cpu/exec/device.h"
+#include "plugins/kit/value.h"
 
 #define RING 256
 #define INLINE_BYTES 65536
@@ -65,7 +66,7 @@ static bool grow_scratch(yk_device *dev, size_t need)
     if (need <= dev->scratch_bytes)
         return true;
     cpu_host->free(dev->scratch);
-    dev->scratch = cpu_host->alloc(cpu_round(need, 64), CPU_PAGE);
+    dev->scratch = cpu_host->alloc(kit_round_bytes(need, 64), CPU_PAGE);
     dev->scratch_bytes = dev->scratch ? need : 0;
     return dev->scratch;
 }

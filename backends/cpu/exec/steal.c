@@ -2,7 +2,7 @@
 /* Ranges of pieces, taken from by compare and swap. */
 #include "backends/cpu/exec/steal.h"
 
-#include "backends/cpu/cpu.h"
+#include "backends/cpu/exec/cpu.h"
 
 enum { BITS = 12 };
 

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* dot, and dot_map: the elementwise program runs on each finished block of C while it is in cache. */
 #include "backends/cpu/gemm/gemm.h"
+#include "backends/cpu/isa/vec_kernels.h"
 #include "backends/cpu/map/map.h"
+#include "plugins/kit/value.h"
 
 #include <stdatomic.h>
 
@@ -81,10 +83,10 @@ static void block_store(void *arg, int64_t i, int64_t ni, int64_t j, int64_t nj,
         char *to = c + ((run->batch * dot->m + i + q) * dot->n + j) * item;
         float old[256];
         if (dot->accumulate) { /* blocks are at most 256 wide */
-            run->ctx->isa->to_f32(old, to, dot->dtype, (size_t)nj);
-            run->ctx->isa->add(acc + q * ld, old, (size_t)nj);
+            run->ctx->isa->vec->to_f32(old, to, dot->dtype, (size_t)nj);
+            run->ctx->isa->vec->add(acc + q * ld, old, (size_t)nj);
         }
-        run->ctx->isa->from_f32(to, acc + q * ld, dot->dtype, (size_t)nj);
+        run->ctx->isa->vec->from_f32(to, acc + q * ld, dot->dtype, (size_t)nj);
     }
 }
 
@@ -284,7 +286,7 @@ static void emit_dot(cpu_build *build, const yk_node *node, dot_args *dot, const
     init_gemm(build, dot, k);
     cpu_gemm_grid(&dot->gemm, dot->batch, build->workers, &dot->grid_m, &dot->grid_n);
     choose_shared(build, dot);
-    dot->map_at = cpu_round(scratch_of(build, dot, k), 64);
+    dot->map_at = kit_round_bytes(scratch_of(build, dot, k), 64);
     cpu_need_thread_ws(build, dot->map_at + (dot->map ? cpu_map_scratch(dot->map) : 0));
     double rate = dot->gemm.mode == CPU_GEMM_F32 ? 100.0 : 200.0;
     double work = 2.0 * (double)dot->batch * (double)m * (double)nn * (double)k / rate;

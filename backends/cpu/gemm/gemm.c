@@ -1,5 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "backends/cpu/gemm/gemm.h"
+#include "backends/cpu/isa/gemm_kernels.h"
+#include "backends/cpu/isa/pack_kernels.h"
+#include "backends/cpu/isa/vec_kernels.h"
+#include "plugins/kit/value.h"
 
 #include <string.h>
 
@@ -15,26 +19,11 @@
 #define PAD 16 /* words between packed strips: rows go to all strips at once, and those whole pages apart would take turns in
                 * few places of the first-level cache; what runs over the end of a strip is not its neighbour's either */
 
-static int64_t min64(int64_t a, int64_t b)
-{
-    return a < b ? a : b;
-}
-
-static int64_t div_up(int64_t a, int64_t b)
-{
-    return (a + b - 1) / b;
-}
-
-static int64_t round_up(int64_t a, int64_t to)
-{
-    return div_up(a, to) * to;
-}
-
 /* n cut into even parts of at most `most`, each a multiple of `unit` */
 static int64_t even_part(int64_t n, int64_t most, int64_t unit)
 {
-    int64_t parts = div_up(n, most);
-    return round_up(div_up(n, parts), unit);
+    int64_t parts = kit_div_up(n, most);
+    return kit_round_up(kit_div_up(n, parts), unit);
 }
 
 /* rows of A that a kernel reads where they lie */
@@ -56,7 +45,7 @@ static void choose_tile(cpu_gemm *gemm, const cpu_isa *isa)
         gemm->nr = 32;
         return;
     }
-    gemm->mr = gemm->transposed ? unpacked_most(isa) : (int)div_up(gemm->m, div_up(gemm->m, isa->mr));
+    gemm->mr = gemm->transposed ? unpacked_most(isa) : (int)kit_div_up(gemm->m, kit_div_up(gemm->m, isa->mr));
     gemm->nr = gemm->n <= isa->vw ? isa->vw : 2 * isa->vw;
 }
 
@@ -76,36 +65,38 @@ static void choose_blocks(cpu_gemm *gemm)
 {
     static const int64_t kmost[] = {384, 768, 2048}, kunit[] = {1, 2, 32};
     gemm->kc = even_part(gemm->k, kmost[gemm->mode], kunit[gemm->mode]);
-    gemm->chunks = div_up(gemm->k, gemm->kc);
+    gemm->chunks = kit_div_up(gemm->k, gemm->kc);
     int64_t words = gemm->mode == CPU_GEMM_F32 ? gemm->kc : gemm->kc / 2;
-    gemm->mc = min64(round_up(gemm->m, gemm->mr), round_up(div_up(512 << 10, words * 4 + 1), gemm->mr));
-    gemm->mc = min64(gemm->mc, 512 / gemm->mr * gemm->mr + gemm->mr);
+    gemm->mc = kit_min(kit_round_up(gemm->m, gemm->mr), kit_round_up(kit_div_up(512 << 10, words * 4 + 1), gemm->mr));
+    gemm->mc = kit_min(gemm->mc, 512 / gemm->mr * gemm->mr + gemm->mr);
     gemm->mc = even_part(gemm->m, gemm->mc, gemm->mr);
-    gemm->nc = even_part(gemm->n, round_up(min64(4096, div_up(1 << 20, words)), gemm->nr), gemm->nr);
-    gemm->nb = min64(gemm->nc, 256);
+    gemm->nc = even_part(gemm->n, kit_round_up(kit_min(4096, kit_div_up(1 << 20, words)), gemm->nr), gemm->nr);
+    gemm->nb = kit_min(gemm->nc, 256);
     gemm->mo = gemm->m;
     gemm->acc = gemm->pack_b = 0;
     int64_t acc = 0;
     if (gemm->scratch && !keeps_all(gemm))
         acc = gemm->mr * gemm->nb;
     if (keeps_all(gemm)) {
-        gemm->nc = even_part(gemm->n, min64(gemm->nc, 1024), gemm->nr);
-        gemm->nb = min64(gemm->nc, 256);
-        gemm->mo = even_part(gemm->m, round_up(min64(gemm->m, (1 << 20) / gemm->nc + 1), gemm->mc), gemm->mc);
+        gemm->nc = even_part(gemm->n, kit_min(gemm->nc, 1024), gemm->nr);
+        gemm->nb = kit_min(gemm->nc, 256);
+        gemm->mo = even_part(gemm->m, kit_round_up(kit_min(gemm->m, (1 << 20) / gemm->nc + 1), gemm->mc), gemm->mc);
         acc = gemm->mo * (gemm->nc + PAD);
     }
-    int64_t first = gemm->transposed ? TRANSPOSE_ROWS * TRANSPOSE_COLUMNS : div_up(gemm->mc, gemm->mr) * a_panel_stride(gemm, words);
-    gemm->pack_b = cpu_round((size_t)first * 4 + 256, 4096) + 128;
-    gemm->acc = gemm->pack_b + cpu_round((size_t)(div_up(gemm->nc, gemm->nr) * b_panel_stride(gemm, words) * 4) + 256, 4096) + 128;
-    gemm->tmp = gemm->acc + cpu_round((size_t)acc * 4 + 256, 4096) + 128;
+    int64_t first =
+        gemm->transposed ? TRANSPOSE_ROWS * TRANSPOSE_COLUMNS : kit_div_up(gemm->mc, gemm->mr) * a_panel_stride(gemm, words);
+    gemm->pack_b = kit_round_bytes((size_t)first * 4 + 256, 4096) + 128;
+    gemm->acc = gemm->pack_b +
+                kit_round_bytes((size_t)(kit_div_up(gemm->nc, gemm->nr) * b_panel_stride(gemm, words) * 4) + 256, 4096) + 128;
+    gemm->tmp = gemm->acc + kit_round_bytes((size_t)acc * 4 + 256, 4096) + 128;
     size_t line = (size_t)(gemm->nr > gemm->mr ? gemm->nr : gemm->mr) * (size_t)words * 4;
-    gemm->bytes = gemm->tmp + cpu_round(2 * STAGE + line + 512, 64);
+    gemm->bytes = gemm->tmp + kit_round_bytes(2 * STAGE + line + 512, 64);
 }
 
 static void init_any(cpu_gemm *gemm, const cpu_isa *isa, int da, int db)
 {
     if (da == YK_BF16 && db == YK_BF16 && isa->bf16)
-        gemm->mode = isa->bf16 == 2 ? CPU_GEMM_TILE : CPU_GEMM_PAIR;
+        gemm->mode = isa->bf16 == CPU_BF16_TILES ? CPU_GEMM_TILE : CPU_GEMM_PAIR;
     choose_tile(gemm, isa);
     choose_blocks(gemm);
 }
@@ -125,17 +116,17 @@ void cpu_gemm_init_transposed(cpu_gemm *gemm, const cpu_isa *isa, int64_t m, int
 /* 32-bit words that kc elements of k take when packed */
 static int64_t words_of(const cpu_gemm *gemm, int64_t kc)
 {
-    return gemm->mode == CPU_GEMM_F32 ? kc : gemm->mode == CPU_GEMM_PAIR ? (kc + 1) / 2 : round_up(kc, 32) / 2;
+    return gemm->mode == CPU_GEMM_F32 ? kc : gemm->mode == CPU_GEMM_PAIR ? (kc + 1) / 2 : kit_round_up(kc, 32) / 2;
 }
 
 int64_t cpu_gemm_strips(const cpu_gemm *gemm)
 {
-    return div_up(gemm->m, gemm->mr);
+    return kit_div_up(gemm->m, gemm->mr);
 }
 
 int64_t cpu_gemm_panels(const cpu_gemm *gemm)
 {
-    return div_up(gemm->n, gemm->nr);
+    return kit_div_up(gemm->n, gemm->nr);
 }
 
 /* ---- Packing ---- */
@@ -172,7 +163,7 @@ static const void *source_line(const gemm_packer *packer, int64_t line, int64_t 
     const char *at = (const char *)src->p + (line * src->ld + from) * (src->dtype == YK_F32 ? 4 : 2);
     if (is_direct(packer))
         return at;
-    packer->isa->to_f32(out, at, src->dtype, n);
+    packer->isa->vec->to_f32(out, at, src->dtype, n);
     return out;
 }
 
@@ -182,7 +173,7 @@ static void pack_rows(const gemm_packer *packer, int64_t x0, int64_t nx, uint32_
     int64_t chunk = 1024 / packer->width * packer->width;
     size_t stride = (size_t)panel_stride(packer);
     for (int64_t x = 0; x < nx; x += chunk) {
-        size_t n = (size_t)min64(chunk, nx - x);
+        size_t n = (size_t)kit_min(chunk, nx - x);
         uint32_t *to = dst + x / packer->width * (int64_t)stride;
         for (int64_t k = 0; k < packer->words; k++, to += packer->width) {
             int64_t at = packer->raw ? 2 * k : k;
@@ -193,11 +184,11 @@ static void pack_rows(const gemm_packer *packer, int64_t x0, int64_t nx, uint32_
             }
             const void *r0 = source_line(packer, packer->k0 + at, x0 + x, n, packer->tmp);
             if (!packer->raw) {
-                packer->isa->strips(to, (size_t)packer->width, stride, r0, n);
+                packer->isa->pack->strips(to, (size_t)packer->width, stride, r0, n);
                 continue;
             }
             const void *r1 = at + 1 < packer->kc ? source_line(packer, packer->k0 + at + 1, x0 + x, n, packer->tmp + STAGE) : NULL;
-            packer->isa->strip_pairs(to, (size_t)packer->width, stride, r0, r1, n);
+            packer->isa->pack->strip_pairs(to, (size_t)packer->width, stride, r0, r1, n);
         }
     }
 }
@@ -226,15 +217,16 @@ static const char *stage_lines(const gemm_packer *packer, int64_t x0, int64_t nx
 static void pack_cols(const gemm_packer *packer, int64_t x0, int64_t nx, uint32_t *dst)
 {
     for (int64_t x = 0; x < nx; x += packer->width, dst += panel_stride(packer)) {
-        int64_t n = min64(packer->width, nx - x);
+        int64_t n = kit_min(packer->width, nx - x);
         size_t pitch;
         if (!packer->raw && !packer->src->fetch && packer->src->dtype == YK_BF16) {
             const uint16_t *line = (const uint16_t *)packer->src->p + (x0 + x) * packer->src->ld + packer->k0;
-            packer->isa->transpose_bf16(dst, (size_t)packer->width, line, (size_t)packer->src->ld * 2, (size_t)n, (size_t)packer->kc);
+            packer->isa->pack->transpose_bf16(dst, (size_t)packer->width, line, (size_t)packer->src->ld * 2, (size_t)n,
+                                              (size_t)packer->kc);
             continue;
         }
         const char *src = stage_lines(packer, x0 + x, n, &pitch);
-        packer->isa->transpose(dst, (size_t)packer->width, src, pitch, (size_t)n, (size_t)packer->words);
+        packer->isa->pack->transpose(dst, (size_t)packer->width, src, pitch, (size_t)n, (size_t)packer->words);
     }
 }
 
@@ -243,7 +235,7 @@ static void pack_tiles(const gemm_packer *packer, int64_t x0, int64_t nx, uint32
 {
     int64_t blocks = packer->words / 16;
     for (int64_t x = 0; x < nx; x += TILE_ROWS, dst += packer->words * TILE_ROWS) {
-        int64_t n = min64(TILE_ROWS, nx - x);
+        int64_t n = kit_min(TILE_ROWS, nx - x);
         if (packer->src->kcontig) {
             size_t pitch;
             const char *src = stage_lines(packer, x0 + x, n, &pitch);
@@ -255,7 +247,7 @@ static void pack_tiles(const gemm_packer *packer, int64_t x0, int64_t nx, uint32
         uint32_t *pairs = (uint32_t *)(void *)(packer->tmp + 2 * STAGE);
         pack_rows(packer, x0 + x, n, pairs);
         for (int64_t b = 0; b < blocks; b++)
-            packer->isa->transpose(dst + b * 512, 16, pairs + b * 512, 32 * 4, 16, (size_t)n);
+            packer->isa->pack->transpose(dst + b * 512, 16, pairs + b * 512, 32 * 4, 16, (size_t)n);
     }
 }
 
@@ -325,10 +317,10 @@ static void block_kernel(const gemm_run *run, const uint32_t *a, int64_t mb, con
     for (size_t i = n_prefetch; i < list->n; i++)
         __builtin_prefetch(list->at[i], 1);
     if (gemm->mode == CPU_GEMM_TILE) {
-        run->isa->tile((size_t)run->words / 16, a, b, c, (size_t)ldc, (size_t)mb, (size_t)nb, add);
+        run->isa->tiles->block((size_t)run->words / 16, a, b, c, (size_t)ldc, (size_t)mb, (size_t)nb, add);
         return;
     }
-    const cpu_gemm_kernel(*k)[3] = gemm->mode == CPU_GEMM_PAIR ? run->isa->pair : run->isa->f32;
+    const cpu_packed_kernel(*k)[3] = run->isa->gemm[gemm->mode]->packed;
     k[mb][gemm->nr / run->isa->vw]((size_t)run->words, a, b, b_stride, c, (size_t)ldc, (size_t)nb, add, list->at, n_prefetch);
 }
 
@@ -339,7 +331,7 @@ static void strip_kernel(const gemm_run *run, const uint32_t *pa, int64_t mb, in
     const cpu_gemm *gemm = run->gemm;
     cpu_prefetch_list list;
     for (int64_t j = 0; j < nb; j += gemm->nr, pb += run->panel_stride) {
-        int64_t n = min64(gemm->nr, nb - j);
+        int64_t n = kit_min(gemm->nr, nb - j);
         const uint32_t *b = pb;
         size_t b_stride = (size_t)gemm->nr;
         if (run->direct && n == gemm->nr) {
@@ -378,9 +370,9 @@ static void packed_rows(gemm_run *run, const macro_block *span, const k_part *pa
     const cpu_sink *sink = run->sink;
     int add = !part->first || (sink->add && !gemm->scratch);
     for (int64_t j = 0; j < span->nj; j += gemm->nb) {
-        int64_t nb = min64(gemm->nb, span->nj - j);
+        int64_t nb = kit_min(gemm->nb, span->nj - j);
         for (int64_t q = 0; q < ni; q += gemm->mr) {
-            int64_t mb = min64(gemm->mr, ni - q), ldc;
+            int64_t mb = kit_min(gemm->mr, ni - q), ldc;
             float *c = target_of(run, span, i + q, j, &ldc);
             run->prefetch_row = part->last && sink->prefetch ? span->i0 + i + q : -1;
             strip_kernel(run, pa + q / gemm->mr * stride, mb, span->j0 + j, nb, part->k0,
@@ -403,7 +395,7 @@ static void unpacked_at(const gemm_run *run, int64_t k0, int64_t i, int64_t n, c
         if (gemm->mode != CPU_GEMM_F32 || item == 4)
             continue;
         if (q % some == 0)
-            run->isa->to_f32(widened + q * run->words, a_row[q], YK_BF16, (size_t)(some * run->words));
+            run->isa->vec->to_f32(widened + q * run->words, a_row[q], YK_BF16, (size_t)(some * run->words));
         a_row[q] = (const char *)(widened + q * run->words);
     }
 }
@@ -413,13 +405,13 @@ static void unpacked_rows(gemm_run *run, const macro_block *span, const k_part *
 {
     const cpu_gemm *gemm = run->gemm;
     const cpu_sink *sink = run->sink;
-    int64_t most = min64(unpacked_most(run->isa), gemm->scratch || run->a->dtype == YK_BF16 ? gemm->mr : UNPACKED_MR);
+    int64_t most = kit_min(unpacked_most(run->isa), gemm->scratch || run->a->dtype == YK_BF16 ? gemm->mr : UNPACKED_MR);
     for (int64_t i = 0; i < span->ni; i += most) {
         const char *a_row[UNPACKED_MR];
-        int64_t mb = min64(most, span->ni - i), width = gemm->scratch ? gemm->nb : span->nj;
+        int64_t mb = kit_min(most, span->ni - i), width = gemm->scratch ? gemm->nb : span->nj;
         unpacked_at(run, part->k0, span->i0 + i, mb, a_row);
         for (int64_t j = 0; j < span->nj; j += width) {
-            int64_t nb = min64(width, span->nj - j), ldc;
+            int64_t nb = kit_min(width, span->nj - j), ldc;
             float *c = target_of(run, span, i, j, &ldc);
             for (int64_t q = 0; q < mb && part->first && (gemm->scratch || !sink->add); q++)
                 memset(c + q * ldc, 0, (size_t)nb * 4);
@@ -438,9 +430,9 @@ static void transposed_rows(gemm_run *run, const macro_block *span)
     uint32_t *rows = (uint32_t *)(void *)run->thread_ws;
     for (int64_t j = 0; j < span->nj; j += TRANSPOSE_ROWS)
         for (int64_t i = 0; i < span->ni; i += TRANSPOSE_COLUMNS) {
-            int64_t n = min64(TRANSPOSE_ROWS, span->nj - j), width = min64(TRANSPOSE_COLUMNS, span->ni - i), ld;
+            int64_t n = kit_min(TRANSPOSE_ROWS, span->nj - j), width = kit_min(TRANSPOSE_COLUMNS, span->ni - i), ld;
             const float *sums = target_of(run, span, i, j, &ld);
-            run->isa->transpose(rows, (size_t)width, sums, (size_t)ld * 4, (size_t)width, (size_t)n);
+            run->isa->pack->transpose(rows, (size_t)width, sums, (size_t)ld * 4, (size_t)width, (size_t)n);
             run->sink->done(run->sink->arg, span->j0 + j, n, span->i0 + i, width, (float *)(void *)rows, width);
         }
 }
@@ -452,7 +444,7 @@ static void rows_of_block(gemm_run *run, const macro_block *span, int64_t k0, in
     gemm_packer a = {run->isa, run->a, gemm->mr, k0, kc, gemm->mode != CPU_GEMM_F32, run->words, run->thread_ws + gemm->tmp, PAD};
     k_part part = {k0, first, last, (const uint32_t *)(const void *)(run->thread_ws + gemm->pack_b)};
     if (run->b->packed)
-        part.b_packed = panel_of(gemm, run->b->packed, k0, min64(gemm->kc, run->b->ld - k0), span->j0 / gemm->nr);
+        part.b_packed = panel_of(gemm, run->b->packed, k0, kit_min(gemm->kc, run->b->ld - k0), span->j0 / gemm->nr);
     if (run->unpacked) {
         unpacked_rows(run, span, &part);
         if (last && gemm->transposed)
@@ -464,7 +456,7 @@ static void rows_of_block(gemm_run *run, const macro_block *span, int64_t k0, in
         return;
     }
     for (int64_t i = 0; i < span->ni; i += gemm->mc) {
-        int64_t mb = min64(gemm->mc, span->ni - i);
+        int64_t mb = kit_min(gemm->mc, span->ni - i);
         pack_any(&a, gemm->mode == CPU_GEMM_TILE, true, span->i0 + i, mb, (uint32_t *)(void *)run->thread_ws);
         packed_rows(run, span, &part, (const uint32_t *)(const void *)run->thread_ws, stride, i, mb);
     }
@@ -493,9 +485,9 @@ size_t cpu_gemm_packed_a(const cpu_gemm *gemm)
 void cpu_gemm_pack_panels(const cpu_gemm *gemm, const cpu_isa *isa, void *thread_ws, const cpu_src *b, int64_t from, int64_t end,
                           void *to)
 {
-    int64_t j = from * gemm->nr, nj = min64(end * gemm->nr, gemm->n) - j;
+    int64_t j = from * gemm->nr, nj = kit_min(end * gemm->nr, gemm->n) - j;
     for (int64_t k = 0; k < gemm->k && nj > 0; k += gemm->kc) {
-        int64_t kc = min64(gemm->kc, gemm->k - k);
+        int64_t kc = kit_min(gemm->kc, gemm->k - k);
         gemm_packer packer = {
             isa, b, gemm->nr, k, kc, gemm->mode != CPU_GEMM_F32, words_of(gemm, kc), (char *)thread_ws + gemm->tmp, PAD};
         pack_any(&packer, false, false, j, nj, panel_of(gemm, to, k, kc, from));
@@ -510,9 +502,9 @@ void cpu_gemm_pack(const cpu_gemm *gemm, const cpu_isa *isa, void *thread_ws, co
 void cpu_gemm_pack_strips(const cpu_gemm *gemm, const cpu_isa *isa, void *thread_ws, const cpu_src *a, int64_t from, int64_t end,
                           void *to)
 {
-    int64_t i = from * gemm->mr, ni = min64(end * gemm->mr, gemm->m) - i;
+    int64_t i = from * gemm->mr, ni = kit_min(end * gemm->mr, gemm->m) - i;
     for (int64_t k = 0; k < gemm->k && ni > 0; k += gemm->kc) {
-        int64_t kc = min64(gemm->kc, gemm->k - k);
+        int64_t kc = kit_min(gemm->kc, gemm->k - k);
         gemm_packer packer = {
             isa, a, gemm->mr, k, kc, gemm->mode != CPU_GEMM_F32, words_of(gemm, kc), (char *)thread_ws + gemm->tmp, PAD};
         pack_any(&packer, gemm->mode == CPU_GEMM_TILE, true, i, ni, strip_of(gemm, to, k, kc, from));
@@ -543,7 +535,7 @@ bool cpu_gemm_prefers_transposed(const cpu_isa *isa, int64_t m, int64_t n, int64
 {
     cpu_gemm gemm;
     cpu_gemm_init_transposed(&gemm, isa, n, m, k, b->dtype, a->dtype);
-    int64_t lanes = round_up(m, gemm.nr) - m; /* computed in vain */
+    int64_t lanes = kit_round_up(m, gemm.nr) - m; /* computed in vain */
     return a->dtype == YK_F32 && a->kcontig && m <= UNPACKED_ROWS && 8 * lanes <= m && n >= 2 * m && k >= 128 &&
            cpu_gemm_in_place(&gemm, b, n, m, true);
 }
@@ -553,7 +545,7 @@ static const cpu_unpacked_kernel (*unpacked_kernels(const cpu_gemm *gemm, const 
 {
     if (!cpu_gemm_in_place(gemm, a, rows, cols, sink->done))
         return NULL;
-    return gemm->mode == CPU_GEMM_PAIR ? isa->pair_unpacked : isa->f32_unpacked;
+    return isa->gemm[gemm->mode]->unpacked;
 }
 
 void cpu_gemm_run(const cpu_gemm *gemm, const cpu_isa *isa, void *thread_ws, const cpu_src *a, const cpu_src *b, int64_t i0,
@@ -563,21 +555,21 @@ void cpu_gemm_run(const cpu_gemm *gemm, const cpu_isa *isa, void *thread_ws, con
     run.direct = !run.unpacked && gemm->mode == CPU_GEMM_F32 && i1 - i0 <= 2 * gemm->mr && !b->fetch && !b->packed && !b->kcontig &&
                b->dtype == YK_F32;
     if (gemm->mode == CPU_GEMM_TILE)
-        isa->tile_begin();
+        isa->tiles->begin();
     for (int64_t j = j0; j < j1; j += gemm->nc)
         for (int64_t i = i0; i < i1; i += gemm->mo) {
-            macro_block span = {i, min64(gemm->mo, i1 - i), j, min64(gemm->nc, j1 - j)};
+            macro_block span = {i, kit_min(gemm->mo, i1 - i), j, kit_min(gemm->nc, j1 - j)};
             for (int64_t k = 0; k < gemm->k; k += gemm->kc) {
-                int64_t kc = min64(gemm->kc, gemm->k - k);
+                int64_t kc = kit_min(gemm->kc, gemm->k - k);
                 run.words = words_of(gemm, kc);
-                run.panel_stride = b_panel_stride(gemm, words_of(gemm, b->packed ? min64(gemm->kc, b->ld - k) : kc));
+                run.panel_stride = b_panel_stride(gemm, words_of(gemm, b->packed ? kit_min(gemm->kc, b->ld - k) : kc));
                 if (!b->packed)
                     pack_panel(&run, &span, k, kc);
                 rows_of_block(&run, &span, k, kc, k == 0, k + kc >= gemm->k);
             }
         }
     if (gemm->mode == CPU_GEMM_TILE)
-        isa->tile_end();
+        isa->tiles->end();
 }
 
 /* ---- Sharing out ---- */
@@ -589,7 +581,7 @@ void cpu_gemm_grid(const cpu_gemm *gemm, int64_t batch, int nt, int *gm, int *gn
         return;
     int64_t strips = cpu_gemm_strips(gemm), panels = cpu_gemm_panels(gemm), best = INT64_MAX;
     for (int d = 1; d <= nt; d++) {
-        int64_t m = div_up(strips, d) * gemm->mr, n = div_up(panels, nt / d) * gemm->nr;
+        int64_t m = kit_div_up(strips, d) * gemm->mr, n = kit_div_up(panels, nt / d) * gemm->nr;
         int64_t cost = m * n * 64 + (m + n) * 64; /* the largest rectangle, then what it packs */
         if (cost < best) {
             best = cost;
@@ -605,7 +597,7 @@ void cpu_gemm_part(const cpu_gemm *gemm, int gm, int gn, int r, int64_t *i0, int
     cpu_part(strips, r / gn, gm, i0, i1);
     cpu_part(panels, r % gn, gn, j0, j1);
     *i0 *= gemm->mr;
-    *i1 = min64(*i1 * gemm->mr, gemm->m);
+    *i1 = kit_min(*i1 * gemm->mr, gemm->m);
     *j0 *= gemm->nr;
-    *j1 = min64(*j1 * gemm->nr, gemm->n);
+    *j1 = kit_min(*j1 * gemm->nr, gemm->n);
 }

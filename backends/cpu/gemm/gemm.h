@@ -6,7 +6,7 @@
 #ifndef YOKE_BACKENDS_CPU_GEMM_GEMM_H
 #define YOKE_BACKENDS_CPU_GEMM_GEMM_H
 
-#include "backends/cpu/cpu.h"
+#include "backends/cpu/exec/cpu.h"
 
 /*
  * A virtual matrix with rows k and columns x (x is m for A, n for B). Plain: element (x,k) at p[k*ld + x], or, if
@@ -22,7 +22,7 @@ typedef struct cpu_src {
     const void *packed; /* the whole of it, as below; ld is its k, of A that of the product; p and fetch are not read */
 } cpu_src;
 
-typedef enum cpu_gemm_mode { CPU_GEMM_F32, CPU_GEMM_PAIR, CPU_GEMM_TILE } cpu_gemm_mode;
+typedef enum cpu_gemm_mode { CPU_GEMM_F32 = CPU_WORDS_F32, CPU_GEMM_PAIR = CPU_WORDS_PAIRS, CPU_GEMM_TILE } cpu_gemm_mode;
 
 /* Shape and blocking, chosen once. */
 typedef struct cpu_gemm {
@@ -94,5 +94,9 @@ void cpu_gemm_pack_rows(const cpu_isa *isa, const cpu_src *a, int mr, int64_t m,
 void cpu_gemm_grid(const cpu_gemm *gemm, int64_t batch, int nt, int *gm, int *gn);
 /* Rectangle r of the grid. */
 void cpu_gemm_part(const cpu_gemm *gemm, int gm, int gn, int r, int64_t *i0, int64_t *i1, int64_t *j0, int64_t *j1);
+
+/* ---- dot.c ---- */
+
+void cpu_plan_dot(cpu_build *build, const yk_node *node); /* dot, dot_map */
 
 #endif

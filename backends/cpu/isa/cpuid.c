@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Which instruction sets this machine has: feature bits and the operating system's consent, never family or model. */
-#include "backends/cpu/cpu.h"
+#include "backends/cpu/isa/gemm_kernels.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -75,13 +75,13 @@ int cpu_isa_list(const cpu_isa *out[5])
 /* ns of a full block, of pairs or of f32 */
 static double try_kernel(const cpu_isa *isa, bool pairs)
 {
-    const cpu_gemm_kernel k = pairs ? isa->pair[14][2] : isa->f32[14][2];
+    const cpu_packed_kernel kernel = isa->gemm[pairs]->packed[14][2];
     static _Alignas(64) uint32_t a[14 * TRY_WORDS], b[32 * TRY_WORDS];
     float c[14 * 32];
     struct timespec from, to;
     clock_gettime(CLOCK_MONOTONIC, &from);
     for (int r = 0; r < 4; r++)
-        k(TRY_WORDS, a, b, 32, c, 32, 32, 0, NULL, 0);
+        kernel(TRY_WORDS, a, b, 32, c, 32, 32, 0, NULL, 0);
     clock_gettime(CLOCK_MONOTONIC, &to);
     return (double)(to.tv_sec - from.tv_sec) * 1e9 + (double)(to.tv_nsec - from.tv_nsec);
 }
@@ -105,7 +105,7 @@ bool cpu_pairs_pay(const cpu_isa *isa, double (*ns)(const cpu_isa *, bool pairs)
 
 static const cpu_isa *isa_fastest(const cpu_isa *const *have, int n)
 {
-    if (n > 1 && have[n - 1]->bf16 == 1 && !cpu_pairs_pay(have[n - 1], try_kernel))
+    if (n > 1 && have[n - 1]->bf16 == CPU_BF16_PAIRS && !cpu_pairs_pay(have[n - 1], try_kernel))
         return have[n - 2];
     return have[n - 1];
 }

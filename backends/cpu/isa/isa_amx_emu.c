@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Eight tiles of 1 KiB in memory and what tdpbf16ps does to them: for the tests of the AMX kernel's index logic. */
-#include "backends/cpu/isa/isa_bf16.inc"
+#include "backends/cpu/isa/gemm_kernels.h"
 
 #include <string.h>
 
@@ -40,5 +40,11 @@ static void emu_dot(int c, int a, int b)
 #define T_LOAD(t, p, stride) emu_load(t, p, stride)
 #define T_DOT(c, a, b) emu_dot(c, a, b)
 #define T_STORE(t, p, stride) emu_store(t, p, stride)
-#define AMX_NAME cpu_amx_emu_tile
+#define AMX_NAME emu_block
 #include "backends/cpu/isa/kern_amx.inc"
+
+static void emu_ignore(void)
+{
+}
+
+const cpu_tile_kernels cpu_amx_emulated_tiles = {emu_block, emu_ignore, emu_ignore};

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The kernels for any machine: four lanes, which compilers have for SSE2, NEON and the RISC-V vector set. */
-#include "backends/cpu/cpu.h"
+#include "backends/cpu/isa/kernels.h"
 
 #define CPU_VW 4
 #include "backends/cpu/isa/vec.inc"
@@ -17,4 +17,4 @@
 #include "backends/cpu/isa/kern_f32.inc"
 #include "backends/cpu/isa/kern_isa.inc"
 
-const cpu_isa cpu_isa_portable = {.name = "portable", CPU_ISA_COMMON};
+const cpu_isa cpu_isa_portable = {.name = "portable", .gemm = {&f32_gemm}, .conv = {&f32_conv}, CPU_ISA_COMMON};

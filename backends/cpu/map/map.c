@@ -4,7 +4,10 @@
 
 #include <string.h>
 
+#include "backends/cpu/isa/map_kernels.h"
+#include "backends/cpu/isa/vec_kernels.h"
 #include "backends/cpu/map/map_inner.h"
+#include "plugins/kit/value.h"
 
 #define SHARE 2048 /* elements that are not divided between workers */
 
@@ -15,7 +18,7 @@ uint32_t cpu_map_item(int dtype)
 
 size_t cpu_map_scratch(const cpu_map *map)
 {
-    return cpu_round(map->bytes + 64, 64);
+    return kit_round_bytes(map->bytes + 64, 64);
 }
 
 int64_t cpu_map_block(const cpu_map *map)
@@ -47,7 +50,7 @@ static void block_widen(const cpu_isa *isa, void *d, const void *p, int dtype, s
     } else if (dtype == YK_I32) {
         memcpy(d, p, n * 4);
     } else {
-        isa->to_f32(d, p, dtype, n);
+        isa->vec->to_f32(d, p, dtype, n);
     }
 }
 
@@ -61,7 +64,7 @@ static void block_narrow(const cpu_isa *isa, void *d, const void *p, int dtype, 
     } else if (dtype == YK_I32) {
         memmove(d, p, n * 4);
     } else {
-        isa->from_f32(d, p, dtype, n);
+        isa->vec->from_f32(d, p, dtype, n);
     }
 }
 
@@ -111,7 +114,7 @@ static void broadcast_load(const cpu_ctx *ctx, const cpu_map_in *in, in_cursor *
         const char *p = base + cursor->offset * item;
         if (in->stride[0] == 0) {
             block_widen(ctx->isa, &bits, p, in->dtype, 1);
-            ctx->isa->fill32(d, bits, run);
+            ctx->isa->vec->fill32(d, bits, run);
         } else if (in->stride[0] == 1) {
             block_widen(ctx->isa, d, p, in->dtype, run);
         } else {
@@ -147,7 +150,7 @@ static void load_random(const cpu_map_run *run, const cpu_map_in *in, int64_t po
         int64_t row = pos / in->row, at = pos % in->row;
         size_t m = (size_t)(in->row - at) < n ? (size_t)(in->row - at) : n;
         uint64_t first = (uint64_t)rows[row] * (uint64_t)in->row + (uint64_t)at;
-        run->ctx->isa->keep(d, key, in->stream, first, in->least, m);
+        run->ctx->isa->random->keep(d, key, in->stream, first, in->least, m);
         pos += (int64_t)m, d += m, n -= m;
     }
 }
@@ -169,7 +172,7 @@ static void begin_in(cpu_map_run *run, const cpu_map_in *in)
         return;
     memcpy(reg_at(run, in->reg), &bits, 4);
     if (in->filled)
-        isa->fill32(reg_at(run, in->filled), bits, (size_t)run->map->block);
+        isa->vec->fill32(reg_at(run, in->filled), bits, (size_t)run->map->block);
 }
 
 void cpu_map_begin(cpu_map_run *run, const cpu_map *map, const cpu_ctx *ctx, void *scratch)
@@ -255,7 +258,7 @@ static void chain_chunk(const cpu_map_run *run, const cpu_chain *a, size_t off, 
     const size_t o = off * (chain->bf16 ? 2 : 4);
     const cpu_chain at = {a->y ? (char *)a->y + o : NULL, (const char *)a->x + o, (const char *)a->r + o, (const char *)a->h + o,
                           {a->number[0], a->number[1], a->number[2], a->number[3]}, {a->sum[0], a->sum[1]}};
-    run->ctx->isa->chain[chain->kind][chain->bf16][chain->rows][chain->form](&at, n);
+    run->ctx->isa->map->chain[chain->kind][chain->bf16][chain->rows][chain->form](&at, n);
 }
 
 static void chain_planes(const cpu_map_run *run, cpu_chain *a, int64_t pos, size_t n)
@@ -349,7 +352,7 @@ static void run_gelu(const cpu_map_run *run, int64_t pos, size_t n, const float 
             x = run->regs + in->store + p % in->period * 4;
         else
             x += p % in->len[0] * 4, len = len < (size_t)(in->len[0] - p % in->len[0]) ? len : (size_t)(in->len[0] - p % in->len[0]);
-        run->ctx->isa->gelu[fused->back][fused->tanh][fused->bf16](y, v + off, x, len);
+        run->ctx->isa->map->gelu[fused->back][fused->tanh][fused->bf16](y, v + off, x, len);
     }
 }
 
@@ -436,7 +439,7 @@ void cpu_plan_map(cpu_build *build, const yk_node *node)
     if (!map)
         return;
     work->map = map;
-    work->count = cpu_count(shape);
+    work->count = kit_value_count(shape);
     work->block = map->block < SHARE ? SHARE / map->block * map->block : map->block;
     cpu_need_thread_ws(build, cpu_map_scratch(map));
     cpu_emit(build, map_step, work, (double)work->count * cpu_map_cost(map));

@@ -7,10 +7,14 @@
 #ifndef YOKE_BACKENDS_CPU_MAP_MAP_H
 #define YOKE_BACKENDS_CPU_MAP_MAP_H
 
-#include "backends/cpu/cpu.h"
+#include "backends/cpu/exec/cpu.h"
 
 #define CPU_MAP_MAX_BLOCK 2048
 #define CPU_MAP_STREAMS 36
+
+void cpu_plan_map(cpu_build *build, const yk_node *node); /* elementwise, select, cast, map, activations, dropout */
+void cpu_plan_map_sum(cpu_build *build, const yk_node *node);
+void cpu_plan_reduce(cpu_build *build, const yk_node *node); /* sum, rmax, argmax */
 
 typedef struct cpu_map cpu_map;
 

@@ -4,6 +4,7 @@
  * matched as a tree from its result; every instruction must belong to it. So it is with gelu at the end of a product
  * (kern_gelu.inc).
  */
+#include "backends/cpu/isa/map_kernels.h"
 #include "backends/cpu/map/map_inner.h"
 
 typedef struct chain_match {

@@ -3,6 +3,7 @@
 #ifndef YOKE_BACKENDS_CPU_MAP_MAP_INNER_H
 #define YOKE_BACKENDS_CPU_MAP_MAP_INNER_H
 
+#include "backends/cpu/isa/map_kernels.h"
 #include "backends/cpu/map/map.h"
 
 #define CPU_MAP_IN 32

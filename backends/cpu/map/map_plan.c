@@ -7,7 +7,9 @@
 #include <math.h>
 #include <string.h>
 
+#include "backends/cpu/isa/map_kernels.h"
 #include "backends/cpu/map/map_inner.h"
+#include "plugins/kit/value.h"
 
 #define L1_BYTES (24 << 10) /* of the smallest first-level cache there is, 32 KiB */
 #define LEAST_RUN 128       /* shorter planes are not worth calls of their own */
@@ -74,7 +76,7 @@ static cpu_in_kind kind_of(map_compiler *comp, cpu_map_in *in)
         comp->map->n_plane++;
         return CPU_IN_PLANE;
     }
-    return has_period(in, cpu_count(comp->shape)) ? CPU_IN_PERIOD : CPU_IN_STRIDED;
+    return has_period(in, kit_value_count(comp->shape)) ? CPU_IN_PERIOD : CPU_IN_STRIDED;
 }
 
 static uint32_t reg_find(const map_compiler *comp, uint32_t value)
@@ -276,7 +278,7 @@ static void compile_dropout(map_compiler *comp, const yk_node *node)
     in->dtype = YK_I32;
     in->ref = cpu_ref_of(cpu_in(build, node, 1));
     in->rows = cpu_ref_of(cpu_in(build, node, 2));
-    in->row = cpu_count(cpu_out(build, node, 0)) / cpu_count(cpu_in(build, node, 2));
+    in->row = kit_value_count(cpu_out(build, node, 0)) / kit_value_count(cpu_in(build, node, 2));
     in->stream = (uint32_t)cpu_attr(build, node, 1);
     in->least = (int32_t)ceil((double)(float)p * 0x1p24);
     const uint32_t mask = settle_leaf(comp, in);
@@ -529,7 +531,7 @@ static void ins_resolve(map_compiler *comp)
 {
     for (uint32_t i = 0; i < comp->map->n_ins; i++) {
         cpu_map_ins *ins = &comp->map->ins[i];
-        ins->fn = comp->build->isa->map[ins->op];
+        ins->fn = comp->build->isa->map->f32[ins->op];
         ins->dst_mask = comp->one[ins->dst] ? 0 : -1;
         ins->a_mask = comp->one[ins->a] ? 0 : -1;
         ins->b_mask = comp->one[ins->b] ? 0 : -1;
@@ -565,7 +567,7 @@ static void find_bf16_dropout(map_compiler *comp)
     map->bf16_a = bf16_operand(map, scale->a);
     map->bf16_b = mask_operand(map, mask->b);
     if (map->bf16_a < map->n_in && map->bf16_b < map->n_in)
-        map->bf16_op = comp->build->isa->map_bf16_dropout;
+        map->bf16_op = comp->build->isa->map->bf16_dropout;
 }
 
 /* A map of one operation on bf16 needs no registers in memory, but for dropout's mask. */
@@ -583,7 +585,7 @@ static void find_bf16(map_compiler *comp)
     map->bf16_a = bf16_operand(map, map->ins[0].a);
     map->bf16_b = bf16_operand(map, map->ins[0].b);
     if (map->bf16_a < map->n_in && map->bf16_b < map->n_in)
-        map->bf16_op = comp->build->isa->map_bf16[map->ins[0].op];
+        map->bf16_op = comp->build->isa->map->bf16[map->ins[0].op];
 }
 
 /* ---- Results ---- */
@@ -619,7 +621,7 @@ static void place_outs(map_compiler *comp)
             continue;
         for (uint32_t i = map->n_ins; i-- > 0;)
             if (map->ins[i].dst == o->reg) {
-                if ((map->n_out == 1 && i + 1 == map->n_ins) || !in_overlaps(map, o->ref, (uint64_t)cpu_count(comp->shape) * 4))
+                if ((map->n_out == 1 && i + 1 == map->n_ins) || !in_overlaps(map, o->ref, (uint64_t)kit_value_count(comp->shape) * 4))
                     o->direct = (int32_t)i;
                 break;
             }
@@ -711,16 +713,16 @@ static void lay_out(map_compiler *comp)
         return;
     share_places(comp, &places);
     map->block = block_of(map, &places);
-    size_t each = (size_t)map->block * 4 + 64, at = cpu_round(map->n_reg * sizeof(void *), 64), ones = at + places.n_place * each;
+    size_t each = (size_t)map->block * 4 + 64, at = kit_round_bytes(map->n_reg * sizeof(void *), 64), ones = at + places.n_place * each;
     for (uint32_t r = 0; r < map->n_reg; r++) {
         map->store[r] = places.at[r] ? at + (places.at[r] - 1u) * each : ones;
         ones += comp->one[r] ? 16 : 0;
     }
-    ones = cpu_round(ones, 64);
+    ones = kit_round_bytes(ones, 64);
     for (uint32_t i = 0; i < map->n_in; i++)
         if (map->in[i].kind == CPU_IN_PERIOD) {
             map->in[i].store = ones;
-            ones += cpu_round((size_t)(map->in[i].period + map->block) * 4 + 64, 64);
+            ones += kit_round_bytes((size_t)(map->in[i].period + map->block) * 4 + 64, 64);
         }
     map->bytes = ones + 64;
 }

@@ -4,7 +4,10 @@
  * which an output's terms are added depends on the shape alone: the reduced range is cut into `cuts` parts, each
  * summed into its own partial result by whichever worker, and the partials are added in order by a second step.
  */
+#include "backends/cpu/isa/row_kernels.h"
+#include "backends/cpu/isa/vec_kernels.h"
 #include "backends/cpu/map/map.h"
+#include "plugins/kit/value.h"
 
 #include <math.h>
 #include <string.h>
@@ -55,7 +58,7 @@ static void out_store(const cpu_ctx *ctx, const reduce_args *reduce, uint32_t k,
     if (reduce->dtype[k] == YK_I32)
         memcpy(p + at * 4, x, n * 4);
     else
-        ctx->isa->from_f32(p + at * (reduce->dtype[k] == YK_F32 ? 4 : 2), x, reduce->dtype[k], n);
+        ctx->isa->vec->from_f32(p + at * (reduce->dtype[k] == YK_F32 ? 4 : 2), x, reduce->dtype[k], n);
 }
 
 /* partial results: [cut][output][element] */
@@ -72,7 +75,7 @@ static void partial_put(const cpu_ctx *ctx, const reduce_args *reduce, int64_t c
         memcpy(partial_at(ctx, reduce, cut, k) + at, x, n * 4);
 }
 
-static const cpu_rows *rows_of(const cpu_isa *isa, const reduce_args *reduce)
+static const cpu_row_kernels *rows_of(const cpu_isa *isa, const reduce_args *reduce)
 {
     return cpu_rows_of(isa, reduce->bf16_in.slot == YK_NONE ? YK_F32 : YK_BF16);
 }
@@ -90,7 +93,7 @@ static const void *terms_of(cpu_map_run *run, const reduce_args *reduce, int64_t
 static void reduce_row(cpu_map_run *run, const reduce_args *reduce, int64_t o, int64_t cut)
 {
     const cpu_ctx *ctx = run->ctx;
-    const cpu_rows *rows = rows_of(ctx->isa, reduce);
+    const cpu_row_kernels *rows = rows_of(ctx->isa, reduce);
     int64_t base = groups_position(reduce->kept, reduce->n_kept, o), block = cpu_map_block(reduce->map), lo, hi;
     double sum[4] = {0};
     float max[4] = {-INFINITY, -INFINITY, -INFINITY, -INFINITY};
@@ -118,7 +121,7 @@ static void reduce_row(cpu_map_run *run, const reduce_args *reduce, int64_t o, i
 }
 
 /* Adds up each of `rows` rows of x, or takes their maxima. */
-static void fold_rows(const cpu_rows *k, const reduce_args *reduce, const void *x, size_t item, int64_t rows, double *sum)
+static void fold_rows(const cpu_row_kernels *k, const reduce_args *reduce, const void *x, size_t item, int64_t rows, double *sum)
 {
     for (int64_t i = 0; i < rows; i++) {
         const void *row = (const char *)x + (size_t)(i * reduce->len) * item;
@@ -135,11 +138,11 @@ static void fold_rows(const cpu_rows *k, const reduce_args *reduce, const void *
 static void reduce_short_rows(cpu_map_run *run, const reduce_args *reduce, int64_t o, int64_t rows, int64_t cut)
 {
     const cpu_isa *isa = run->ctx->isa;
-    const cpu_rows *kern = rows_of(isa, reduce);
+    const cpu_row_kernels *kern = rows_of(isa, reduce);
     const bool bf16 = reduce->bf16_in.slot != YK_NONE;
     size_t n = (size_t)(rows * reduce->len);
     float *acc = (float *)(void *)(run->ctx->thread_ws + cpu_map_scratch(reduce->map)), out[CPU_MAP_MAX_BLOCK];
-    double *sum = (double *)(void *)(acc + reduce->n_out * cpu_round((size_t)(reduce->rows * reduce->len), 16));
+    double *sum = (double *)(void *)(acc + reduce->n_out * kit_round_bytes((size_t)(reduce->rows * reduce->len), 16));
     int64_t lo, hi;
     cpu_part(reduce->terms, (int)cut, (int)reduce->cuts, &lo, &hi);
     for (int64_t i = 0; i < reduce->n_out * reduce->rows; i++)
@@ -147,7 +150,7 @@ static void reduce_short_rows(cpu_map_run *run, const reduce_args *reduce, int64
     for (int64_t u = lo; u < hi; u++) {
         bool flush = u + 1 == hi || (u - lo) % FLUSH == FLUSH - 1, first = (u - lo) % FLUSH == 0;
         if (cpu_map_has_sums(reduce->map, true)) {
-            float *to[2] = {acc, acc + cpu_round((size_t)(reduce->rows * reduce->len), 16)};
+            float *to[2] = {acc, acc + kit_round_bytes((size_t)(reduce->rows * reduce->len), 16)};
             for (int k = 0; k < 2 && first; k++)
                 memset(to[k], 0, n * 4);
             cpu_map_sums(run, o * reduce->len + groups_position(reduce->reduced, reduce->n_reduced, u), n, to);
@@ -158,11 +161,11 @@ static void reduce_short_rows(cpu_map_run *run, const reduce_args *reduce, int64
         const void *x = terms_of(run, reduce, o * reduce->len + groups_position(reduce->reduced, reduce->n_reduced, u), n);
         for (uint32_t k = 0; k < reduce->n_out; k++) {
             x = k ? cpu_map_result(run, k) : x;
-            float *to = acc + k * cpu_round((size_t)(reduce->rows * reduce->len), 16);
+            float *to = acc + k * kit_round_bytes((size_t)(reduce->rows * reduce->len), 16);
             if (first && flush)
                 to = NULL;
             else if (first)
-                isa->to_f32(to, x, bf16 ? YK_BF16 : YK_F32, n);
+                isa->vec->to_f32(to, x, bf16 ? YK_BF16 : YK_F32, n);
             else
                 (reduce->max ? kern->vmax : kern->add)(to, x, n);
             if (flush && to)
@@ -203,7 +206,7 @@ static void reduce_planes(cpu_map_run *run, const reduce_args *reduce, int64_t o
 /* Adds `rows` rows of n elements, x for the first output, to those of the tile, which are a->tile apart. */
 static void fold_tile(const cpu_map_run *run, const reduce_args *reduce, float *acc, const void *x, int64_t rows, size_t n)
 {
-    const cpu_rows *kern = rows_of(run->ctx->isa, reduce);
+    const cpu_row_kernels *kern = rows_of(run->ctx->isa, reduce);
     const size_t item = reduce->bf16_in.slot == YK_NONE ? 4 : 2;
     for (uint32_t k = 0; k < reduce->n_out; k++) {
         x = k ? cpu_map_result(run, k) : x;
@@ -223,7 +226,7 @@ static void reduce_tile(cpu_map_run *run, const reduce_args *reduce, int64_t o, 
     int64_t group = follow && n < block ? block / n : 1, width = n < block ? n : block;
     float *acc = (float *)(void *)(ctx->thread_ws + cpu_map_scratch(reduce->map));
     cpu_part(reduce->terms, (int)cut, (int)reduce->cuts, &lo, &hi);
-    ctx->isa->fill32(acc, reduce->max ? 0xff800000u : 0, (size_t)(reduce->n_out * reduce->tile));
+    ctx->isa->vec->fill32(acc, reduce->max ? 0xff800000u : 0, (size_t)(reduce->n_out * reduce->tile));
     for (int64_t u = lo; u < hi; u += group) {
         int64_t row = base + groups_position(reduce->reduced, reduce->n_reduced, u), rows = hi - u < group ? hi - u : group;
         for (int64_t j = 0; j < n; j += width) {
@@ -362,11 +365,11 @@ static void emit_reduce(cpu_build *build, reduce_args *reduce, const yk_value *s
     groups_reverse(reduce->kept, reduce->n_kept);
     groups_reverse(reduce->reduced, reduce->n_reduced);
     choose_cuts(reduce);
-    size_t sums = reduce->n_out * (cpu_round((size_t)(reduce->rows * reduce->len), 16) * 4 + (size_t)reduce->rows * 8);
+    size_t sums = reduce->n_out * (kit_round_bytes((size_t)(reduce->rows * reduce->len), 16) * 4 + (size_t)reduce->rows * 8);
     cpu_need_thread_ws(build, cpu_map_scratch(reduce->map) + (!reduce->inner     ? reduce->n_out * (size_t)reduce->tile * 4
                                                               : reduce->rows > 1 ? sums
                                                                                  : 0));
-    double work = (double)cpu_count(shape) * (cpu_map_cost(reduce->map) + 0.1);
+    double work = (double)kit_value_count(shape) * (cpu_map_cost(reduce->map) + 0.1);
     cpu_emit(build, reduce_step, reduce, work);
     if (reduce->cuts > 1) {
         cpu_need_shared_ws(build, (size_t)(reduce->cuts * reduce->n_out * reduce->count) * 4);
@@ -380,7 +383,7 @@ static cpu_ref cast_source(const cpu_build *build, const yk_node *node, uint32_t
     const yk_node *body = &build->graph->node[node->body];
     for (const yk_node *s = body; node->n_body == 2 && s < body + 2; s++) {
         const yk_value *x = s->op == YK_OP_CAST && build->graph->index[s->out] == summed ? cpu_in(build, s, 0) : NULL;
-        if (x && x->dtype == YK_BF16 && cpu_is_dense(x))
+        if (x && x->dtype == YK_BF16 && kit_value_dense(x))
             return cpu_ref_of(x);
     }
     return (cpu_ref){YK_NONE, 0};
@@ -443,7 +446,7 @@ static void argmax_step(const void *args, const cpu_ctx *ctx)
                 more = i == 0 || q > besti;
                 besti = more ? q : besti;
             } else {
-                ctx->isa->to_f32(&f, p, arg->dtype, 1);
+                ctx->isa->vec->to_f32(&f, p, arg->dtype, 1);
                 more = i == 0 || f > best || (f != f && best == best);
                 best = more ? f : best;
             }
@@ -460,7 +463,7 @@ static void plan_argmax(cpu_build *build, const yk_node *node)
     argmax_args *arg = cpu_args(build, sizeof *arg);
     if (!arg)
         return;
-    if (!cpu_is_dense(x)) {
+    if (!kit_value_dense(x)) {
         cpu_refuse(build, node, "a broadcast operand");
         return;
     }
@@ -469,7 +472,7 @@ static void plan_argmax(cpu_build *build, const yk_node *node)
         arg->outer *= i < axis ? x->dim[i] : 1;
         arg->inner *= i > axis ? x->dim[i] : 1;
     }
-    cpu_emit(build, argmax_step, arg, (double)cpu_count(x) * 2.0);
+    cpu_emit(build, argmax_step, arg, (double)kit_value_count(x) * 2.0);
 }
 
 /* ---- i32: exact, small, and rare ---- */
@@ -545,7 +548,7 @@ void cpu_plan_reduce(cpu_build *build, const yk_node *node)
     reduce->max = node->op == YK_OP_RMAX;
     reduce->n_out = 1;
     reduce->out[0] = cpu_ref_of(y);
-    reduce->bf16_in = x->dtype == YK_BF16 && cpu_is_dense(x) ? cpu_ref_of(x) : (cpu_ref){YK_NONE, 0};
+    reduce->bf16_in = x->dtype == YK_BF16 && kit_value_dense(x) ? cpu_ref_of(x) : (cpu_ref){YK_NONE, 0};
     reduce->dtype[0] = y->dtype;
     reduce->map = cpu_map_compile(build, 0, 0, x, YK_NONE, &build->graph->index[node->in], 1, false);
     if (reduce->map)

@@ -1,5 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "backends/cpu/isa/row_kernels.h"
+#include "backends/cpu/isa/vec_kernels.h"
 #include "backends/cpu/nn/attention.h"
+#include "backends/cpu/nn/nn.h"
+#include "plugins/kit/value.h"
 
 #include <math.h>
 #include <string.h>
@@ -60,7 +64,7 @@ static void add_bias(att_head *head, int64_t i, float *row, int64_t n)
         return;
     bias += head->b * att->bias_stride[0] + head->h * att->bias_stride[1] + i * att->bias_stride[2];
     if (att->bias_stride[3] == 1)
-        head->ctx->isa->add(row, bias, (size_t)n);
+        head->ctx->isa->vec->add(row, bias, (size_t)n);
     else
         for (int64_t j = 0; j < n; j++)
             row[j] += bias[j * att->bias_stride[3]];
@@ -83,10 +87,10 @@ int64_t att_scores(att_head *head, int64_t i0, int64_t n, const void *packed_k)
         float *row = head->scores + r * att->tk;
         int64_t seen = att_seen(head, i0 + r);
         if (head->exp_scale != att->scale)
-            isa->scale(row, row, att->scale, (size_t)seen);
+            isa->vec->scale(row, row, att->scale, (size_t)seen);
         add_bias(head, i0 + r, row, seen);
         if (att->keep.slot != YK_NONE)
-            isa->add(row, head->mask, (size_t)seen);
+            isa->vec->add(row, head->mask, (size_t)seen);
         memset(row + seen, 0, (size_t)(most - seen) * 4);
     }
     return most;
@@ -99,8 +103,8 @@ void att_uniform(att_head *head, int64_t i, int64_t n)
     int32_t row = ((const int32_t *)cpu_at(head->ctx, att->rows))[head->b];
     memcpy(key, cpu_at(head->ctx, att->key), sizeof key);
     uint64_t per = (uint64_t)(att->h * att->tq * att->tk);
-    head->ctx->isa->uniform(head->uniform, key, att->stream, (uint64_t)row * per + (uint64_t)((head->h * att->tq + i) * att->tk),
-                            (size_t)n);
+    head->ctx->isa->random->uniform(head->uniform, key, att->stream,
+                                    (uint64_t)row * per + (uint64_t)((head->h * att->tq + i) * att->tk), (size_t)n);
 }
 
 /* exp(score - maximum) of one row, dropped, over its scores; *sum of all of them before dropping; returns their lse */
@@ -115,10 +119,10 @@ static float softmax_row(att_head *head, int64_t i, float *row, int64_t seen, fl
         return -INFINITY;
     }
     m *= head->exp_scale;
-    *sum = isa->exp_scaled(row, row, head->exp_scale, m, (size_t)seen);
+    *sum = isa->vec->exp_scaled(row, row, head->exp_scale, m, (size_t)seen);
     if (att->drop) {
         att_uniform(head, i, seen);
-        isa->drop(row, row, head->uniform, att->drop_prob, att->keep_prob, (size_t)seen);
+        isa->vec->dropout(row, row, head->uniform, att->drop_prob, att->keep_prob, (size_t)seen);
     }
     return m + logf(*sum);
 }
@@ -127,7 +131,7 @@ static void store_rows(att_head *head, const att_mat *mat, int64_t i0, int64_t n
 {
     const att_args *att = head->att;
     for (int64_t r = 0; r < n; r++)
-        head->ctx->isa->from_f32(att_row(head->ctx, mat, head->b, head->h, i0 + r), o + r * att->d, mat->dtype, (size_t)att->d);
+        head->ctx->isa->vec->from_f32(att_row(head->ctx, mat, head->b, head->h, i0 + r), o + r * att->d, mat->dtype, (size_t)att->d);
 }
 
 static void forward_block(att_head *head, int64_t i0, int64_t n)
@@ -140,7 +144,7 @@ static void forward_block(att_head *head, int64_t i0, int64_t n)
         float *row = head->scores + r * att->tk;
         lse[r] = softmax_row(head, i0 + r, row, att_seen(head, i0 + r), &sum[r]);
         if (att->bf16)
-            isa->from_f32(head->probs16 + r * att->tk, row, YK_BF16, (size_t)most);
+            isa->vec->from_f32(head->probs16 + r * att->tk, row, YK_BF16, (size_t)most);
     }
     if (most == 0) {
         memset(head->out, 0, (size_t)(n * att->d) * 4);
@@ -152,7 +156,7 @@ static void forward_block(att_head *head, int64_t i0, int64_t n)
         gemm.k = most;
         cpu_gemm_run(&gemm, isa, head->ctx->thread_ws, &p, &v, 0, n, 0, att->d, &sink);
         for (int64_t r = 0; r < n; r++)
-            isa->scale(head->out + r * att->d, head->out + r * att->d, 1.0f / sum[r], (size_t)att->d);
+            isa->vec->scale(head->out + r * att->d, head->out + r * att->d, 1.0f / sum[r], (size_t)att->d);
     }
     store_rows(head, &att->out, i0, n, head->out);
 }
@@ -224,7 +228,7 @@ static bool set_operands(cpu_build *build, const yk_node *node, att_args *att, u
 static size_t ws_place(size_t *at, int64_t bytes)
 {
     size_t here = *at;
-    *at += cpu_round((size_t)bytes + 128, 64);
+    *at += kit_round_bytes((size_t)bytes + 128, 64);
     return here;
 }
 
@@ -239,7 +243,7 @@ static void set_scratch(cpu_build *build, att_args *att, bool bwd)
     size_t at = att->scores.bytes;
     at = at > att->mix.bytes ? at : att->mix.bytes;
     at = at > att->back_k.bytes ? at : att->back_k.bytes;
-    at = cpu_round(at, 4096);
+    at = kit_round_bytes(at, 4096);
     att->at_s = ws_place(&at, s);
     att->at_p16 = ws_place(&at, att->bf16 ? s / 2 : 0);
     att->at_mask = ws_place(&at, att->tk * 4);

@@ -7,6 +7,8 @@
 #include <math.h>
 #include <string.h>
 
+#include "backends/cpu/isa/row_kernels.h"
+#include "backends/cpu/isa/vec_kernels.h"
 #include "backends/cpu/nn/attention.h"
 
 /* dS of one row over dP, probabilities (dropped) over the scores */
@@ -20,14 +22,14 @@ static void grad_row(att_head *head, int64_t i, float *p, float *dp, float lse, 
         memset(dp, 0, n * 4);
         return;
     }
-    isa->exp_scaled(p, p, head->exp_scale, lse, n);
+    isa->vec->exp_scaled(p, p, head->exp_scale, lse, n);
     if (att->drop) {
         att_uniform(head, i, seen);
-        isa->drop(dp, dp, head->uniform, att->drop_prob, att->keep_prob, n);
+        isa->vec->dropout(dp, dp, head->uniform, att->drop_prob, att->keep_prob, n);
     }
-    isa->softmax_grad(dp, dp, p, delta, n); /* p (dp - delta) */
+    isa->vec->softmax_grad(dp, dp, p, delta, n); /* p (dp - delta) */
     if (att->drop)
-        isa->drop(p, p, head->uniform, att->drop_prob, att->keep_prob, n);
+        isa->vec->dropout(p, p, head->uniform, att->drop_prob, att->keep_prob, n);
 }
 
 static void grad_bias(att_head *head, int64_t i, const float *ds, int64_t seen)
@@ -48,8 +50,8 @@ static float delta_of(att_head *head, int64_t i, float *buf)
     const void *gout = att_row(head->ctx, &att->gout, head->b, head->h, i), *out = att_row(head->ctx, &att->out, head->b, head->h, i);
     if (att->gout.dtype == att->out.dtype && att->out.dtype != YK_F16)
         return cpu_rows_of(isa, att->out.dtype)->dot(gout, out, (size_t)att->d);
-    isa->to_f32(buf, gout, att->gout.dtype, (size_t)att->d);
-    isa->to_f32(buf + att->d, out, att->out.dtype, (size_t)att->d);
+    isa->vec->to_f32(buf, gout, att->gout.dtype, (size_t)att->d);
+    isa->vec->to_f32(buf + att->d, out, att->out.dtype, (size_t)att->d);
     return isa->rows->dot(buf, buf + att->d, (size_t)att->d);
 }
 
@@ -66,8 +68,8 @@ static void grad_scores(att_head *head, int64_t i0, int64_t n, int64_t most)
         grad_row(head, i0 + r, p, dp, lse[r], delta_of(head, i0 + r, head->out), seen);
         grad_bias(head, i0 + r, dp, seen);
         if (att->bf16) {
-            isa->from_f32(head->probs16 + r * att->tk, p, YK_BF16, (size_t)most);
-            isa->from_f32(head->dscores16 + r * att->tk, dp, YK_BF16, (size_t)most);
+            isa->vec->from_f32(head->probs16 + r * att->tk, p, YK_BF16, (size_t)most);
+            isa->vec->from_f32(head->dscores16 + r * att->tk, dp, YK_BF16, (size_t)most);
         }
     }
 }
@@ -106,21 +108,22 @@ static void grad_block(att_head *head, int64_t i0, int64_t n)
         cpu_sink gq = {head->out, att->d, false, NULL, NULL, NULL};
         gemm.k = most;
         cpu_gemm_run(&gemm, isa, head->ctx->thread_ws, &ds, &k, 0, n, 0, att->d, &gq);
-        isa->scale(head->out, head->out, att->scale, (size_t)(n * att->d));
+        isa->vec->scale(head->out, head->out, att->scale, (size_t)(n * att->d));
     } else if (att->gbias.slot != YK_NONE) {
         for (int64_t r = 0; r < n; r++)
             grad_bias(head, i0 + r, head->dprobs, 0);
     }
     for (int64_t r = 0; r < n; r++)
-        isa->from_f32(att_row(head->ctx, &att->gq, head->b, head->h, i0 + r), head->out + r * att->d, att->gq.dtype, (size_t)att->d);
+        isa->vec->from_f32(att_row(head->ctx, &att->gq, head->b, head->h, i0 + r), head->out + r * att->d, att->gq.dtype,
+                           (size_t)att->d);
 }
 
 static void store_keys(const att_args *att, const cpu_ctx *ctx, const att_mat *mat, int64_t b, int64_t kv, size_t at, float f)
 {
     float *g = (float *)(void *)(ctx->thread_ws + at);
-    ctx->isa->scale(g, g, f, (size_t)(att->tk * att->d));
+    ctx->isa->vec->scale(g, g, f, (size_t)(att->tk * att->d));
     for (int64_t t = 0; t < att->tk; t++)
-        ctx->isa->from_f32(att_row(ctx, mat, b, kv, t), g + t * att->d, mat->dtype, (size_t)att->d);
+        ctx->isa->vec->from_f32(att_row(ctx, mat, b, kv, t), g + t * att->d, mat->dtype, (size_t)att->d);
 }
 
 void cpu_attention_bwd_step(const void *args, const cpu_ctx *ctx)

@@ -2,7 +2,10 @@
 /* Sources and movement: fill, iota, rng, copy, gather, scatter_add. */
 #include <string.h>
 
-#include "backends/cpu/cpu.h"
+#include "backends/cpu/isa/row_kernels.h"
+#include "backends/cpu/isa/vec_kernels.h"
+#include "backends/cpu/nn/nn.h"
+#include "plugins/kit/value.h"
 
 #define BLOCK 1024
 #define PIECE 16384 /* elements of a long copy at a time */
@@ -34,7 +37,7 @@ static void fill_step(const void *args, const cpu_ctx *ctx)
             memcpy(y + i * 4, fill->floats ? (const void *)&f : (const void *)&at, 4);
         }
     } else if (fill->item == 4) {
-        ctx->isa->fill32(y + lo * 4, fill->bits, (size_t)(hi - lo));
+        ctx->isa->vec->fill32(y + lo * 4, fill->bits, (size_t)(hi - lo));
     } else if (fill->item == 1) {
         memset(y + lo, (int)fill->bits, (size_t)(hi - lo));
     } else {
@@ -50,7 +53,7 @@ static void plan_fill(cpu_build *build, const yk_node *node)
     fill_args *fill = cpu_args(build, sizeof *fill);
     if (!fill)
         return;
-    *fill = (fill_args){.y = cpu_ref_of(y), .count = cpu_count(y), .item = item_of(y), .inner = 1, .len = 1};
+    *fill = (fill_args){.y = cpu_ref_of(y), .count = kit_value_count(y), .item = item_of(y), .inner = 1, .len = 1};
     fill->floats = y->dtype == YK_F32;
     if (node->op == YK_OP_IOTA) {
         int axis = (int)cpu_attr(build, node, 0);
@@ -62,7 +65,7 @@ static void plan_fill(cpu_build *build, const yk_node *node)
         double x = yk_attr_f64(cpu_attr(build, node, 0));
         float f = (float)x;
         if (cpu_is_float(y->dtype))
-            build->isa->from_f32(&fill->bits, &f, y->dtype, 1);
+            build->isa->vec->from_f32(&fill->bits, &f, y->dtype, 1);
         else
             fill->bits = y->dtype == YK_BOOL ? x != 0.0 : (uint32_t)(int32_t)x;
     }
@@ -85,7 +88,7 @@ static void uniform_range(const rng_args *rng, const cpu_ctx *ctx, int64_t e, si
     while (n) {
         int64_t r = e / rng->row_length, at = e % rng->row_length;
         size_t m = (size_t)(rng->row_length - at) < n ? (size_t)(rng->row_length - at) : n;
-        ctx->isa->uniform(u, key, rng->stream, (uint64_t)rows[r] * (uint64_t)rng->row_length + (uint64_t)at, m);
+        ctx->isa->random->uniform(u, key, rng->stream, (uint64_t)rows[r] * (uint64_t)rng->row_length + (uint64_t)at, m);
         e += (int64_t)m, u += m, n -= m;
     }
 }
@@ -107,8 +110,8 @@ static void plan_rng(cpu_build *build, const yk_node *node)
     rng_args *rng = cpu_args(build, sizeof *rng);
     if (!rng)
         return;
-    *rng = (rng_args){cpu_ref_of(y), cpu_ref_of(cpu_in(build, node, 0)), cpu_ref_of(rows), cpu_count(y),
-                    cpu_count(y) / cpu_count(rows), (uint32_t)cpu_attr(build, node, 0)};
+    *rng = (rng_args){cpu_ref_of(y), cpu_ref_of(cpu_in(build, node, 0)), cpu_ref_of(rows), kit_value_count(y),
+                    kit_value_count(y) / kit_value_count(rows), (uint32_t)cpu_attr(build, node, 0)};
     cpu_emit(build, rng_step, rng, (double)rng->count * 1.0);
 }
 
@@ -221,7 +224,7 @@ static void plan_copy(cpu_build *build, const yk_node *node)
     copy->piece = copy->len[0] < PIECE ? copy->len[0] : PIECE;
     copy->pieces = (copy->len[0] + copy->piece - 1) / copy->piece;
     bool dense = copy->x_stride[0] == 1 && copy->y_stride[0] == 1;
-    cpu_emit(build, copy_step, copy, (double)cpu_count(y) * (dense ? 0.1 : 0.6) + (double)copy->outer * 5.0);
+    cpu_emit(build, copy_step, copy, (double)kit_value_count(y) * (dense ? 0.1 : 0.6) + (double)copy->outer * 5.0);
 }
 
 /* ---- gather, scatter_add ---- */
@@ -258,7 +261,7 @@ static void scatter_part(const index_args *table, const cpu_ctx *ctx, float *out
     const int32_t *index = cpu_at(ctx, table->index_ref);
     const char *x = cpu_at(ctx, table->x_ref);
     int64_t item = yk_dtype_bytes(table->x_dtype);
-    const cpu_rows *k = cpu_rows_of(ctx->isa, table->x_dtype);
+    const cpu_row_kernels *k = cpu_rows_of(ctx->isa, table->x_dtype);
     float row[BLOCK];
     for (int64_t v = r0; v < r1 && !table->add; v++)
         memset(out + v * table->inner + j0, 0, (size_t)(j1 - j0) * 4);
@@ -270,7 +273,7 @@ static void scatter_part(const index_args *table, const cpu_ctx *ctx, float *out
             const char *from = x + (i * table->inner + j) * item;
             float *to = out + index[i] * table->inner + j;
             if (table->x_dtype == YK_F16)
-                ctx->isa->to_f32(row, from, YK_F16, n);
+                ctx->isa->vec->to_f32(row, from, YK_F16, n);
             k->add(to, table->x_dtype == YK_F16 ? (const void *)row : from, n);
         }
     }
@@ -320,21 +323,21 @@ static void list_step(const void *args, const cpu_ctx *ctx)
 /* Numbers [j, j + n) of one row: of those of x named by count indices. */
 static void sum_row(const index_args *table, const cpu_ctx *ctx, const int32_t *from, int32_t count, int64_t j, size_t n, char *out)
 {
-    const cpu_rows *k = cpu_rows_of(ctx->isa, table->x_dtype);
+    const cpu_row_kernels *k = cpu_rows_of(ctx->isa, table->x_dtype);
     const int64_t item = yk_dtype_bytes(table->x_dtype);
     const char *x = (const char *)cpu_at(ctx, table->x_ref) + j * item;
     float sum[BLOCK], row[BLOCK];
     if (table->add)
-        ctx->isa->to_f32(sum, out, table->y_dtype, n);
+        ctx->isa->vec->to_f32(sum, out, table->y_dtype, n);
     else if (count)
-        ctx->isa->to_f32(sum, x + from[0] * table->inner * item, table->x_dtype, n);
+        ctx->isa->vec->to_f32(sum, x + from[0] * table->inner * item, table->x_dtype, n);
     for (int32_t i = table->add ? 0 : 1; i < count; i++) {
         const void *p = x + from[i] * table->inner * item;
         if (table->x_dtype == YK_F16)
-            ctx->isa->to_f32(row, p, YK_F16, n);
+            ctx->isa->vec->to_f32(row, p, YK_F16, n);
         k->add(sum, table->x_dtype == YK_F16 ? row : p, n);
     }
-    ctx->isa->from_f32(out, sum, table->y_dtype, n);
+    ctx->isa->vec->from_f32(out, sum, table->y_dtype, n);
 }
 
 static void sum_rows_step(const void *args, const cpu_ctx *ctx)
@@ -363,13 +366,13 @@ static void plan_index(cpu_build *build, const yk_node *node)
     index_args *table = cpu_args(build, sizeof *table);
     if (!table)
         return;
-    if (!cpu_is_dense(x) || !cpu_is_dense(index)) {
+    if (!kit_value_dense(x) || !kit_value_dense(index)) {
         cpu_refuse(build, node, "a broadcast operand");
         return;
     }
-    *table = (index_args){cpu_ref_of(x), cpu_ref_of(index), cpu_ref_of(y), cpu_count(index), table_value->dim[0], 1, x->dtype,
+    *table = (index_args){cpu_ref_of(x), cpu_ref_of(index), cpu_ref_of(y), kit_value_count(index), table_value->dim[0], 1, x->dtype,
                       y->dtype, false, node->flags & YK_NODE_ACCUMULATE};
-    table->inner = cpu_count(table_value) / table->table_rows;
+    table->inner = kit_value_count(table_value) / table->table_rows;
     double work = (double)(table->n_index * table->inner) * 0.3;
     if (node->op == YK_OP_GATHER) {
         cpu_emit(build, gather_step, table, work);

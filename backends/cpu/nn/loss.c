@@ -6,7 +6,9 @@
 #include <math.h>
 #include <string.h>
 
-#include "backends/cpu/cpu.h"
+#include "backends/cpu/isa/row_kernels.h"
+#include "backends/cpu/isa/vec_kernels.h"
+#include "backends/cpu/nn/nn.h"
 
 #define BLOCK 2048
 
@@ -28,14 +30,14 @@ static const void *block_of(const loss_args *loss, const cpu_ctx *ctx, int64_t r
 {
     if (loss->dtype != YK_F16)
         return logits_at(loss, ctx, r, j);
-    ctx->isa->to_f32(buf, logits_at(loss, ctx, r, j), YK_F16, n);
+    ctx->isa->vec->to_f32(buf, logits_at(loss, ctx, r, j), YK_F16, n);
     return buf;
 }
 
 static float logit_at(const loss_args *loss, const cpu_ctx *ctx, int64_t r, int64_t j)
 {
     float z;
-    ctx->isa->to_f32(&z, logits_at(loss, ctx, r, j), loss->dtype, 1);
+    ctx->isa->vec->to_f32(&z, logits_at(loss, ctx, r, j), loss->dtype, 1);
     return z;
 }
 
@@ -52,7 +54,7 @@ typedef struct row_sums {
 
 static row_sums scan_row(const loss_args *loss, const cpu_ctx *ctx, int64_t r)
 {
-    const cpu_rows *k = cpu_rows_of(ctx->isa, loss->dtype);
+    const cpu_row_kernels *k = cpu_rows_of(ctx->isa, loss->dtype);
     const float *w = cpu_at(ctx, loss->weight);
     row_sums s = {-INFINITY, 0.0f, 0.0};
     float buf[BLOCK];
@@ -122,7 +124,7 @@ static float one_hot_part(const loss_args *loss, const cpu_ctx *ctx, int64_t y, 
 /* glogits = g ((w[y](1-s) + s/C W) softmax - w[y](1-s) onehot(y) - s/C w) */
 static void grad_row(const loss_args *loss, const cpu_ctx *ctx, int64_t r, float total)
 {
-    const cpu_rows *k = cpu_rows_of(ctx->isa, loss->dtype);
+    const cpu_row_kernels *k = cpu_rows_of(ctx->isa, loss->dtype);
     const float *w = loss->smooth > 0.0f ? cpu_at(ctx, loss->weight) : NULL;
     int64_t y = ((const int32_t *)cpu_at(ctx, loss->labels))[r], item = yk_dtype_bytes(loss->dtype);
     float g = ((const float *)cpu_at(ctx, loss->gloss))[r * loss->gloss_stride], buf[BLOCK];
@@ -143,7 +145,7 @@ static void grad_row(const loss_args *loss, const cpu_ctx *ctx, int64_t r, float
         row.at = y < j ? n : (size_t)(y - j);
         k->loss_grad(loss->dtype == YK_F16 ? buf : (void *)(out + j * item), x, &row, n);
         if (loss->dtype == YK_F16)
-            ctx->isa->from_f32(out + j * item, buf, YK_F16, n);
+            ctx->isa->vec->from_f32(out + j * item, buf, YK_F16, n);
     }
 }
 

@@ -7,7 +7,10 @@
 #include <math.h>
 #include <string.h>
 
-#include "backends/cpu/cpu.h"
+#include "backends/cpu/isa/row_kernels.h"
+#include "backends/cpu/isa/vec_kernels.h"
+#include "backends/cpu/nn/nn.h"
+#include "plugins/kit/value.h"
 
 #define MOST_CUTS 64
 #define BLOCK 2048
@@ -22,7 +25,7 @@ typedef struct row_args {
 
 static float *scratch_row(const cpu_ctx *ctx, int64_t n, int k)
 {
-    return (float *)(void *)(ctx->thread_ws + (size_t)k * cpu_round((size_t)n * 4, 64));
+    return (float *)(void *)(ctx->thread_ws + (size_t)k * kit_round_bytes((size_t)n * 4, 64));
 }
 
 static void *row_of(const row_args *rows, const cpu_ctx *ctx, cpu_ref r, int64_t row)
@@ -35,7 +38,7 @@ static const void *row_in(const row_args *rows, const cpu_ctx *ctx, cpu_ref r, i
 {
     if (rows->dtype != YK_F16)
         return row_of(rows, ctx, r, row);
-    ctx->isa->to_f32(scratch_row(ctx, rows->length, k), row_of(rows, ctx, r, row), YK_F16, (size_t)rows->length);
+    ctx->isa->vec->to_f32(scratch_row(ctx, rows->length, k), row_of(rows, ctx, r, row), YK_F16, (size_t)rows->length);
     return scratch_row(ctx, rows->length, k);
 }
 
@@ -55,7 +58,7 @@ static void row_done(const row_args *rows, const cpu_ctx *ctx, int64_t row, cons
 {
     char *to = (char *)cpu_at(ctx, rows->out[0]) + row * rows->length * yk_dtype_bytes(rows->y_dtype);
     if (is_staged(rows))
-        ctx->isa->from_f32(to, y, rows->y_dtype, (size_t)rows->length);
+        ctx->isa->vec->from_f32(to, y, rows->y_dtype, (size_t)rows->length);
 }
 
 /* ---- layer norm ---- */
@@ -63,7 +66,7 @@ static void row_done(const row_args *rows, const cpu_ctx *ctx, int64_t row, cons
 static void layer_norm_step(const void *args, const cpu_ctx *ctx)
 {
     const row_args *rows = args;
-    const cpu_rows *k = cpu_rows_of(ctx->isa, rows->dtype);
+    const cpu_row_kernels *k = cpu_rows_of(ctx->isa, rows->dtype);
     float *mean = cpu_at(ctx, rows->out[1]), *rstd = cpu_at(ctx, rows->out[2]);
     const float *g = cpu_at(ctx, rows->in[1]), *b = cpu_at(ctx, rows->in[2]);
     int64_t lo, hi;
@@ -87,7 +90,7 @@ static void layer_norm_step(const void *args, const cpu_ctx *ctx)
 static void layer_norm_bwd_step(const void *args, const cpu_ctx *ctx)
 {
     const row_args *rows = args;
-    const cpu_rows *k = cpu_rows_of(ctx->isa, rows->dtype);
+    const cpu_row_kernels *k = cpu_rows_of(ctx->isa, rows->dtype);
     size_t n = (size_t)rows->length;
     const float *mean = cpu_at(ctx, rows->in[2]), *rstd = cpu_at(ctx, rows->in[3]), *g = cpu_at(ctx, rows->in[4]);
     int64_t lo, hi;
@@ -119,7 +122,7 @@ static void gamma_step(const void *args, const cpu_ctx *ctx)
         float *to = (float *)cpu_at(ctx, rows->out[1 + k]) + lo;
         memcpy(to, part + k * rows->length + lo, (size_t)(hi - lo) * 4);
         for (int64_t cut = 1; cut < rows->cuts; cut++)
-            ctx->isa->add(to, part + (cut * 2 + k) * rows->length + lo, (size_t)(hi - lo));
+            ctx->isa->vec->add(to, part + (cut * 2 + k) * rows->length + lo, (size_t)(hi - lo));
     }
 }
 
@@ -128,7 +131,7 @@ static void gamma_step(const void *args, const cpu_ctx *ctx)
 static void softmax_step(const void *args, const cpu_ctx *ctx)
 {
     const row_args *rows = args;
-    const cpu_rows *k = cpu_rows_of(ctx->isa, rows->dtype);
+    const cpu_row_kernels *k = cpu_rows_of(ctx->isa, rows->dtype);
     float *exps = scratch_row(ctx, rows->length, 2);
     int64_t lo, hi;
     cpu_part(rows->rows, ctx->piece, ctx->pieces, &lo, &hi);
@@ -142,7 +145,7 @@ static void softmax_step(const void *args, const cpu_ctx *ctx)
 static void softmax_bwd_step(const void *args, const cpu_ctx *ctx)
 {
     const row_args *rows = args;
-    const cpu_rows *k = cpu_rows_of(ctx->isa, rows->dtype);
+    const cpu_row_kernels *k = cpu_rows_of(ctx->isa, rows->dtype);
     size_t n = (size_t)rows->length;
     int64_t lo, hi;
     cpu_part(rows->rows, ctx->piece, ctx->pieces, &lo, &hi);
@@ -170,7 +173,7 @@ static void stats_line(const stats_args *stats, const cpu_ctx *ctx, const char *
         size_t m = (size_t)(stats->pixels - i < BLOCK ? stats->pixels - i : BLOCK);
         const void *x = p + i * item;
         if (stats->dtype == YK_F16) {
-            ctx->isa->to_f32(buf, x, YK_F16, m);
+            ctx->isa->vec->to_f32(buf, x, YK_F16, m);
             x = buf;
         }
         cpu_rows_of(ctx->isa, stats->dtype)->moments(x, shift, m, &t1, &t2);
@@ -256,13 +259,13 @@ void cpu_plan_norm(cpu_build *build, const yk_node *node)
     rows->dtype = x->dtype;
     rows->y_dtype = cpu_out(build, node, 0)->dtype;
     rows->length = x->dims ? x->dim[x->dims - 1] : 1;
-    rows->rows = cpu_count(x) / rows->length;
+    rows->rows = kit_value_count(x) / rows->length;
     rows->cuts = rows->rows < 16 * MOST_CUTS ? (rows->rows + 15) / 16 : MOST_CUTS;
     rows->gamma = node->op == YK_OP_LAYER_NORM_BWD && node->n_in > 4;
     rows->log = cpu_attr(build, node, 0) != 0;
     rows->eps = node->op == YK_OP_LAYER_NORM ? (float)yk_attr_f64(cpu_attr(build, node, 0)) : 0.0f;
-    cpu_need_thread_ws(build, 3 * cpu_round((size_t)rows->length * 4, 64) + 64);
-    double count = (double)cpu_count(x);
+    cpu_need_thread_ws(build, 3 * kit_round_bytes((size_t)rows->length * 4, 64) + 64);
+    double count = (double)kit_value_count(x);
     if (node->op == YK_OP_LAYER_NORM)
         cpu_emit(build, layer_norm_step, rows, count * 0.25);
     else if (node->op == YK_OP_SOFTMAX)

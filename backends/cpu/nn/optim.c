@@ -3,7 +3,10 @@
  * and keeps the new values in 16 bits is made in the same pass. */
 #include <string.h>
 
-#include "backends/cpu/cpu.h"
+#include "backends/cpu/isa/optim_kernels.h"
+#include "backends/cpu/isa/vec_kernels.h"
+#include "backends/cpu/nn/nn.h"
+#include "plugins/kit/value.h"
 
 #define BLOCK 4096
 #define CUT 65536 /* elements of one partial sum of grad_stats */
@@ -16,9 +19,9 @@ typedef struct optim_args {
     int64_t count, n_copy16;
 } optim_args;
 
-static struct cpu_adam read_hyper(const float *h, int flags)
+static cpu_hyper read_hyper(const float *h, int flags)
 {
-    return (struct cpu_adam){h[YK_HYPER_LR], h[YK_HYPER_B1], h[YK_HYPER_B2], h[YK_HYPER_EPS], h[YK_HYPER_DECAY],
+    return (cpu_hyper){h[YK_HYPER_LR], h[YK_HYPER_B1], h[YK_HYPER_B2], h[YK_HYPER_EPS], h[YK_HYPER_DECAY],
                              h[YK_HYPER_GRAD_SCALE], h[YK_HYPER_CLIP], h[YK_HYPER_C1], h[YK_HYPER_SQRT_C2],
                              h[YK_HYPER_FIRST], flags};
 }
@@ -26,14 +29,14 @@ static struct cpu_adam read_hyper(const float *h, int flags)
 static void store_copy16(const optim_args *opt, const cpu_ctx *ctx, const float *p, int64_t i, int64_t n)
 {
     if (i < opt->n_copy16)
-        ctx->isa->from_f32((char *)cpu_at(ctx, opt->copy16) + 2 * i, p, opt->copy16_dtype,
+        ctx->isa->vec->from_f32((char *)cpu_at(ctx, opt->copy16) + 2 * i, p, opt->copy16_dtype,
                            (size_t)(opt->n_copy16 - i < n ? opt->n_copy16 - i : n));
 }
 
 static void optim_step(const void *args, const cpu_ctx *ctx)
 {
     const optim_args *opt = args;
-    struct cpu_adam h = read_hyper(cpu_at(ctx, opt->hyper), opt->flags);
+    cpu_hyper h = read_hyper(cpu_at(ctx, opt->hyper), opt->flags);
     const float *g = cpu_at(ctx, opt->g_ref);
     int64_t lo, hi;
     cpu_part((opt->count + BLOCK - 1) / BLOCK, ctx->piece, ctx->pieces, &lo, &hi);
@@ -47,9 +50,9 @@ static void optim_step(const void *args, const cpu_ctx *ctx)
                 memcpy(s[k], from, n * 4);
         }
         if (opt->adam)
-            ctx->isa->adam(&h, g + i, s[0], s[1], s[2], s[3], n);
+            ctx->isa->optim->adam(&h, g + i, s[0], s[1], s[2], s[3], n);
         else
-            ctx->isa->sgd(&h, g + i, s[0], s[1], n);
+            ctx->isa->optim->sgd(&h, g + i, s[0], s[1], n);
         store_copy16(opt, ctx, s[0], i, (int64_t)n);
     }
 }
@@ -69,7 +72,7 @@ static void grad_stats_step(const void *args, const cpu_ctx *ctx)
     for (int64_t k = lo; k < hi; k++) {
         size_t n = (size_t)(grad->count - k * CUT < CUT ? grad->count - k * CUT : CUT);
         part[2 * k] = part[2 * k + 1] = 0.0;
-        ctx->isa->stats((const float *)cpu_at(ctx, grad->g_ref) + k * CUT, scale, n, &part[2 * k], &part[2 * k + 1]);
+        ctx->isa->optim->stats((const float *)cpu_at(ctx, grad->g_ref) + k * CUT, scale, n, &part[2 * k], &part[2 * k + 1]);
     }
 }
 
@@ -101,12 +104,12 @@ static void fuse_cast(cpu_build *build, const yk_node *node, optim_args *opt)
     if (next == build->graph->node + build->graph->n_node || next->op != YK_OP_CAST)
         return;
     const yk_value *x = cpu_in(build, next, 0), *y = cpu_out(build, next, 0);
-    if (!same_place(x, cpu_out(build, node, 0)) || (y->dtype != YK_BF16 && y->dtype != YK_F16) || !cpu_is_dense(x) ||
-        !cpu_is_dense(y) || cpu_count(x) > opt->count)
+    if (!same_place(x, cpu_out(build, node, 0)) || (y->dtype != YK_BF16 && y->dtype != YK_F16) || !kit_value_dense(x) ||
+        !kit_value_dense(y) || kit_value_count(x) > opt->count)
         return;
     opt->copy16 = cpu_ref_of(y);
     opt->copy16_dtype = y->dtype;
-    opt->n_copy16 = cpu_count(x);
+    opt->n_copy16 = kit_value_count(x);
     build->joined = 1;
 }
 
@@ -117,7 +120,8 @@ void cpu_plan_optim(cpu_build *build, const yk_node *node)
         grad_args *grad = cpu_args(build, sizeof *grad);
         if (!grad)
             return;
-        *grad = (grad_args){cpu_ref_of(g), cpu_ref_of(cpu_in(build, node, 1)), cpu_ref_of(cpu_out(build, node, 0)), cpu_count(g), 0};
+        *grad = (grad_args){cpu_ref_of(g), cpu_ref_of(cpu_in(build, node, 1)), cpu_ref_of(cpu_out(build, node, 0)),
+                            kit_value_count(g), 0};
         grad->cuts = (grad->count + CUT - 1) / CUT;
         cpu_need_shared_ws(build, (size_t)grad->cuts * 16);
         cpu_emit(build, grad_stats_step, grad, (double)grad->count * 0.1);
@@ -129,7 +133,7 @@ void cpu_plan_optim(cpu_build *build, const yk_node *node)
         return;
     opt->adam = node->op == YK_OP_ADAM_STEP;
     opt->flags = (int)cpu_attr(build, node, 0);
-    opt->count = cpu_count(g);
+    opt->count = kit_value_count(g);
     opt->g_ref = cpu_ref_of(g);
     opt->n_state = node->n_out;
     uint32_t hyper = opt->adam ? 4 : node->n_in - 1u; /* adam: g p m v hyper [vmax]; sgd: g p [b] hyper */

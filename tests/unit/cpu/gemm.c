@@ -8,7 +8,8 @@
 #include <string.h>
 
 #include "backends/cpu/gemm/gemm.h"
-#include "backends/cpu/isa/isa_bf16.inc"
+#include "backends/cpu/isa/gemm_kernels.h"
+#include "backends/cpu/isa/vec_kernels.h"
 #include "tests/support/cpu_kit.h"
 
 typedef struct problem {
@@ -24,8 +25,8 @@ static void *operand_make(float *plain, int64_t n, int dtype)
     void *p = malloc((size_t)n * 4);
     for (int64_t i = 0; i < n; i++)
         plain[i] = (float)(2 * kit_random_unit() - 1);
-    cpu_isa_portable.from_f32(p, plain, dtype, (size_t)n);
-    cpu_isa_portable.to_f32(plain, p, dtype, (size_t)n);
+    cpu_isa_portable.vec->from_f32(p, plain, dtype, (size_t)n);
+    cpu_isa_portable.vec->to_f32(plain, p, dtype, (size_t)n);
     return p;
 }
 
@@ -140,17 +141,12 @@ START_TEST(every_set)
 }
 END_TEST
 
-static void tiles_ignore(void)
-{
-}
-
 static cpu_isa amx_emulated(void)
 {
     cpu_isa emu = *kit_isa(0);
     emu.name = "amx, emulated";
-    emu.bf16 = 2;
-    emu.tile = cpu_amx_emu_tile;
-    emu.tile_begin = emu.tile_end = tiles_ignore;
+    emu.bf16 = CPU_BF16_TILES;
+    emu.tiles = &cpu_amx_emulated_tiles;
     return emu;
 }
 

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "backends/cpu/isa/vec_kernels.h"
 #include "tests/support/cpu_near.h"
 
 #define F64(x) yk_attr_of_f64(x)
@@ -282,7 +283,7 @@ typedef struct att_case {
 static double philox_uniform(const uint32_t key[3], uint32_t stream, uint64_t c)
 {
     float u;
-    kit_isa(0)->uniform(&u, key, stream, c, 1);
+    kit_isa(0)->random->uniform(&u, key, stream, c, 1);
     return (double)u;
 }
 

@@ -6,6 +6,8 @@
 #include <string.h>
 
 #include "backends/cpu/exec/pool.h"
+#include "backends/cpu/isa/pack_kernels.h"
+#include "backends/cpu/isa/vec_kernels.h"
 #include "tests/support/cpu_kit.h"
 
 #define NEAR(got, want, tol)                                                                                           \
@@ -556,8 +558,8 @@ START_TEST(every_f16)
         half[i] = (uint16_t)i;
     for (int k = 0; k < n; k++) {
         uint64_t before = cpu_float_begin();
-        list[k]->to_f32(x, half, YK_F16, 65536);
-        list[k]->from_f32(back, x, YK_F16, 65536);
+        list[k]->vec->to_f32(x, half, YK_F16, 65536);
+        list[k]->vec->from_f32(back, x, YK_F16, 65536);
         cpu_float_end(before);
         for (uint32_t i = 0; i < 65536; i++) {
             const int e = (int)(i >> 10 & 31), m = (int)(i & 1023);
@@ -584,8 +586,8 @@ START_TEST(every_nan)
         for (size_t i = 0; i < N; i++)
             x[i] = (float)i;
         memcpy(&x[at], &nans[t / N % 5], 4);
-        isa->from_f32(row, x, YK_BF16, N);
-        isa->planes_out(plane, N / vw, x, N / vw, vw);
+        isa->vec->from_f32(row, x, YK_BF16, N);
+        isa->pack->planes_out(plane, N / vw, x, N / vw, vw);
         for (size_t i = 0; i < N; i++) {
             const uint16_t transposed = plane[i % vw * (N / vw) + i / vw];
             ck_assert_msg(row[i] == transposed || i == at, "%s: %zu: %04x in a row, %04x in a plane", isa->name, i, row[i], transposed);

@@ -11,6 +11,7 @@
 #include "backends/cpu/exec/device.h"
 #include "backends/cpu/exec/pace.h"
 #include "backends/cpu/exec/steal.h"
+#include "plugins/kit/value.h"
 #include "tests/support/cpu_kit.h"
 
 const yk_plugin *yk_plugin_query(uint32_t abi);
@@ -134,7 +135,7 @@ static size_t allocated; /* in whole pages */
 static void *count_alloc(size_t bytes, size_t align)
 {
     allocated += align < 4096 ? 0 : bytes;
-    return aligned_alloc(align, cpu_round(bytes, align));
+    return aligned_alloc(align, kit_round_bytes(bytes, align));
 }
 
 /* What graph_scratch tells is what the first run allocates. */
