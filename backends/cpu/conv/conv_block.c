@@ -8,7 +8,7 @@
  */
 #include <string.h>
 
-#include "backends/cpu/conv/conv.h"
+#include "backends/cpu/conv/conv_plane.h"
 #include "backends/cpu/isa/conv_kernels.h"
 #include "backends/cpu/isa/pack_kernels.h"
 #include "backends/cpu/isa/vec_kernels.h"
@@ -232,11 +232,6 @@ static void block_step(const void *args, const cpu_ctx *ctx)
 
 /* ---- Planning ---- */
 
-static int64_t floor_mod(int64_t a, int64_t m)
-{
-    return (a % m + m) % m;
-}
-
 /* The taps that reach result pixels of remainder (py, px); shifts of each to d (dy, then dx from `all` on). */
 static void set_phase(const conv_shape *shape, bool dx, int64_t py, int64_t px, block_phase *phase, int32_t *tap, int32_t *d)
 {
@@ -248,7 +243,7 @@ static void set_phase(const conv_shape *shape, bool dx, int64_t py, int64_t px, 
     for (int64_t t = 0; t < all; t++) {
         int64_t ky = t / shape->kw * shape->dil_h, kx = t % shape->kw * shape->dil_w, ey = dx ? py + shape->ph - ky : ky - shape->ph;
         int64_t ex = dx ? px + shape->pw - kx : kx - shape->pw;
-        if (dx && (floor_mod(ey, shape->sh) || floor_mod(ex, shape->sw)))
+        if (dx && (cpu_floor_mod(ey, shape->sh) || cpu_floor_mod(ex, shape->sw)))
             continue;
         d[phase->taps] = (int32_t)(dx ? ey / shape->sh : ey);
         d[all + phase->taps] = (int32_t)(dx ? ex / shape->sw : ex);
@@ -301,35 +296,41 @@ static void set_strips(cpu_build *build, const block_args *conv, block_phase *ph
     }
 }
 
-/* all phases and the padding that they need together */
+/* A group of images as it is laid out: padded for the taps of all phases. */
+static cpu_grouped group_of(const cpu_isa *isa, const conv_problem *problem, const cpu_planes *planes)
+{
+    const conv_shape *shape = &problem->shape;
+    const bool dx = problem->node->op == YK_OP_CONV2D_DX;
+    int32_t tap[MOST_TAPS], d[2 * MOST_TAPS], shift[2 * MOST_TAPS];
+    cpu_grouped group = {.planes = *planes, .stride_y = dx ? 1 : shape->sh, .stride_x = dx ? 1 : shape->sw};
+    conv_view view = {.stride_y = group.stride_y, .stride_x = group.stride_x, .shift_y = shift, .shift_x = shift + MOST_TAPS};
+    for (int64_t i = 0; i < (dx ? shape->sh * shape->sw : 1); i++) {
+        block_phase phase;
+        set_phase(shape, dx, dx ? i / shape->sw : 0, dx ? i % shape->sw : 0, &phase, tap, d);
+        memcpy(shift + view.taps, d, (size_t)phase.taps * 4);
+        memcpy(shift + MOST_TAPS + view.taps, d + shape->kh * shape->kw, (size_t)phase.taps * 4);
+        view.taps += (int32_t)phase.taps;
+        view.grid_h = kit_max(view.grid_h, phase.grid_h);
+        view.grid_w = kit_max(view.grid_w, phase.grid_w);
+    }
+    group.pad = cpu_padding_of(&view);
+    group.images = kit_div_up(LEAST_ROWS, view.grid_w);
+    int64_t image = group.stride_y * group.stride_x * group.pad.height * group.pad.width * planes->blocks * isa->vw * 4;
+    if (view.grid_w <= SHORT_LINE && group.images < EDGE_ROWS && image * EDGE_ROWS <= EDGE_BYTES)
+        group.images = EDGE_ROWS;
+    return group;
+}
+
 static bool set_phases(cpu_build *build, block_args *conv, const conv_shape *shape, bool dx, int32_t *d)
 {
     int64_t all = shape->kh * shape->kw, nx = dx ? shape->sw : 1;
     conv->n_phase = (int)(dx ? shape->sh * shape->sw : 1);
     conv->phase = cpu_args(build, (size_t)conv->n_phase * sizeof *conv->phase);
-    int32_t *tap = cpu_args(build, (size_t)(conv->n_phase * all) * sizeof *tap),
-            *joined = cpu_args(build, (size_t)(4 * all) * sizeof *tap);
-    if (build->status != YK_OK)
-        return false;
-    conv_view view = {
-        .stride_y = conv->group.stride_y, .stride_x = conv->group.stride_x, .shift_y = joined, .shift_x = joined + 2 * all};
-    for (int i = 0; i < conv->n_phase; i++) {
-        block_phase *phase = &conv->phase[i];
-        set_phase(shape, dx, i / nx, i % nx, phase, tap + i * all, d + 2 * i * all);
-        memcpy(joined + view.taps, d + 2 * i * all, (size_t)phase->taps * 4);
-        memcpy(joined + 2 * all + view.taps, d + (2 * i + 1) * all, (size_t)phase->taps * 4);
-        view.taps += (int32_t)phase->taps;
-        view.grid_h = view.grid_h > phase->grid_h ? view.grid_h : phase->grid_h;
-        view.grid_w = view.grid_w > phase->grid_w ? view.grid_w : phase->grid_w;
-    }
-    conv->group.pad = cpu_padding_of(&view);
-    conv->group.images = (LEAST_ROWS + view.grid_w - 1) / view.grid_w;
-    int64_t image = conv->group.stride_y * conv->group.stride_x * conv->group.pad.height * conv->group.pad.width *
-                    conv->group.planes.blocks * build->isa->vw * 4;
-    if (view.grid_w <= SHORT_LINE && conv->group.images < EDGE_ROWS && image * EDGE_ROWS <= EDGE_BYTES)
-        conv->group.images = EDGE_ROWS;
-    for (int i = 0; i < conv->n_phase; i++)
+    int32_t *tap = cpu_args(build, (size_t)(conv->n_phase * all) * sizeof *tap);
+    for (int i = 0; build->status == YK_OK && i < conv->n_phase; i++) {
+        set_phase(shape, dx, i / nx, i % nx, &conv->phase[i], tap + i * all, d + 2 * i * all);
         set_strips(build, conv, &conv->phase[i]);
+    }
     return build->status == YK_OK;
 }
 
@@ -363,55 +364,59 @@ static void set_offsets(cpu_build *build, block_args *conv, int64_t all, const i
     cpu_need_thread_ws(build, conv->at_tmp + plane);
 }
 
-/* Depends on the shape and the instruction set alone. A block of channels is multiplied whole. */
-static bool block_suits(const cpu_isa *isa, const conv_shape *shape, int dtype)
+/* The input in blocks; of bf16 pairs where there are products of them. */
+static cpu_planes planes_of(const cpu_isa *isa, const conv_problem *problem)
 {
-    return shape->groups == 1 && shape->n >= 4 && shape->c >= 8 && shape->o >= 8 && shape->kh * shape->kw <= MOST_TAPS &&
-           (shape->sh > 1 || shape->sw > 1) && !(isa->bf16 == CPU_BF16_TILES && dtype == YK_BF16);
+    const conv_shape *shape = &problem->shape;
+    const bool dx = problem->node->op == YK_OP_CONV2D_DX;
+    const bool pairs = isa->bf16 == CPU_BF16_PAIRS && problem->x_dtype == YK_BF16 && problem->w_dtype == YK_BF16;
+    const int64_t channels = dx ? shape->o : shape->c;
+    return (cpu_planes){.channels = channels, .height = dx ? shape->oh : shape->h, .width = dx ? shape->ow : shape->w,
+                        .blocks = kit_div_up(channels, isa->vw << pairs), .dtype = problem->x_dtype, .pairs = pairs};
 }
 
-bool cpu_conv_block(cpu_build *build, const yk_node *node, const conv_shape *shape)
+/* A block of channels is multiplied whole. */
+static bool block_fits(const cpu_isa *isa, const conv_problem *problem)
 {
-    bool dx = node->op == YK_OP_CONV2D_DX;
-    const yk_value *x = cpu_in(build, node, 0), *w = cpu_in(build, node, 1), *y = cpu_out(build, node, 0);
-    int64_t vw = build->isa->vw, all = shape->kh * shape->kw;
-    bool pairs = build->isa->bf16 == CPU_BF16_PAIRS && x->dtype == YK_BF16 && w->dtype == YK_BF16;
-    if (!block_suits(build->isa, shape, x->dtype) || (pairs && !dx && cpu_conv_prefers_direct(build->isa, shape)))
+    const conv_shape *shape = &problem->shape;
+    if (shape->groups != 1 || shape->n < 4 || shape->c < 8 || shape->o < 8 || shape->kh * shape->kw > MOST_TAPS ||
+        (shape->sh == 1 && shape->sw == 1) || (isa->bf16 == CPU_BF16_TILES && problem->x_dtype == YK_BF16))
         return false;
+    const cpu_planes planes = planes_of(isa, problem);
+    if (planes.pairs && problem->node->op == YK_OP_CONV2D && cpu_conv_few_channels(isa, shape))
+        return false;
+    const cpu_grouped group = group_of(isa, problem, &planes);
+    return cpu_grouped_block(&group, isa->vw) * planes.blocks * 4 <= MOST_BYTES;
+}
+
+static void block_plan(cpu_build *build, const conv_problem *problem)
+{
+    const conv_shape *shape = &problem->shape;
+    const yk_node *node = problem->node;
+    const bool dx = node->op == YK_OP_CONV2D_DX;
+    const yk_value *w = cpu_in(build, node, 1), *y = cpu_out(build, node, 0);
+    const int64_t vw = build->isa->vw, all = shape->kh * shape->kw;
+    cpu_planes planes = planes_of(build->isa, problem);
     block_args *conv = cpu_args(build, sizeof *conv);
     int32_t *d = cpu_args(build, (size_t)(2 * all * shape->sh * shape->sw) * sizeof *d);
     if (!conv || !d)
-        return true;
-    *conv = (block_args){.group = {.planes = {cpu_ref_of(x), x->dim[1], x->dim[2], x->dim[3],
-                                              (x->dim[1] + (vw << pairs) - 1) / (vw << pairs), x->dtype, pairs, 0},
-                                   .stride_y = dx ? 1 : shape->sh,
-                                   .stride_x = dx ? 1 : shape->sw},
-                         .w_ref = cpu_ref_of(w),
-                         .y_ref = cpu_ref_of(y),
-                         .images = shape->n,
-                         .out_channels = y->dim[1],
-                         .oh = y->dim[2],
-                         .ow = y->dim[3],
-                         .out_blocks = (y->dim[1] + vw - 1) / vw,
-                         .stride_y = dx ? shape->sh : 1,
-                         .stride_x = dx ? shape->sw : 1,
-                         .kernel_taps = all,
-                         .w_out_stride = dx ? all : all * shape->c,
-                         .w_in_stride = dx ? all * shape->c : all,
-                         .in_channels = x->dim[1],
-                         .w_dtype = w->dtype,
-                         .y_dtype = y->dtype,
-                         .widened = !pairs && w->dtype != YK_F32};
-    conv->words = conv->group.planes.blocks > 1 ? vw : pairs ? (conv->in_channels + 1) / 2 : conv->in_channels;
+        return;
+    planes.at = cpu_ref_of(cpu_in(build, node, 0));
+    *conv = (block_args){.group = group_of(build->isa, problem, &planes), .w_ref = cpu_ref_of(w), .y_ref = cpu_ref_of(y),
+                         .images = shape->n, .out_channels = y->dim[1], .oh = y->dim[2], .ow = y->dim[3],
+                         .out_blocks = kit_div_up(y->dim[1], vw), .stride_y = dx ? shape->sh : 1, .stride_x = dx ? shape->sw : 1,
+                         .kernel_taps = all, .w_out_stride = dx ? all : all * shape->c, .w_in_stride = dx ? all * shape->c : all,
+                         .in_channels = planes.channels, .w_dtype = w->dtype, .y_dtype = y->dtype,
+                         .widened = !planes.pairs && w->dtype != YK_F32};
+    conv->words = planes.blocks > 1 ? vw : planes.pairs ? (conv->in_channels + 1) / 2 : conv->in_channels;
     if (!set_phases(build, conv, shape, dx, d))
-        return true;
-    if (cpu_grouped_block(&conv->group, build->isa->vw) * conv->group.planes.blocks * 4 > MOST_BYTES)
-        return false;
+        return;
     set_offsets(build, conv, all, d);
     double weights = (double)(shape->c * shape->o * all);
     if (conv->widened)
         cpu_emit(build, widen_step, conv, weights * 0.2);
     cpu_emit(build, weights_step, conv, weights);
     cpu_emit(build, block_step, conv, (double)(shape->n * shape->oh * shape->ow) * weights * 2 / 80);
-    return true;
 }
+
+const conv_algorithm cpu_conv_block = {"block", block_fits, block_plan};

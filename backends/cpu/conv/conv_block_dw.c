@@ -8,7 +8,7 @@
  */
 #include <string.h>
 
-#include "backends/cpu/conv/conv.h"
+#include "backends/cpu/conv/conv_plane.h"
 #include "backends/cpu/isa/conv_kernels.h"
 #include "backends/cpu/isa/pack_kernels.h"
 #include "backends/cpu/isa/vec_kernels.h"
@@ -198,43 +198,67 @@ static int64_t group_of(const conv_shape *shape, int64_t image)
     return kit_max(kit_min(wanted, MOST_BYTES / image), 1);
 }
 
-bool cpu_conv_dw_block(cpu_build *build, const yk_node *node, const conv_shape *shape, const conv_view *view)
+static cpu_grouped x_group(const cpu_isa *isa, const conv_problem *problem)
 {
-    const yk_value *gy = cpu_in(build, node, 0), *x = cpu_in(build, node, 1), *gw = cpu_out(build, node, 0);
-    int64_t vw = build->isa->vw;
+    const conv_shape *shape = &problem->shape;
+    const bool pairs = isa->bf16 == CPU_BF16_PAIRS && problem->x_dtype == YK_BF16 && problem->gy_dtype == YK_BF16;
+    return (cpu_grouped){.planes = {.channels = shape->c,
+                                    .height = shape->h,
+                                    .width = shape->w,
+                                    .blocks = kit_div_up(shape->c, isa->vw),
+                                    .dtype = problem->x_dtype,
+                                    .image_pairs = pairs ? shape->n : 0},
+                         .stride_y = shape->sh,
+                         .stride_x = shape->sw,
+                         .pad = cpu_padding_of(&problem->dw->view),
+                         .images = 1};
+}
+
+static cpu_grouped gy_group(const cpu_isa *isa, const conv_problem *problem, int64_t image_pairs)
+{
+    const conv_shape *shape = &problem->shape;
+    return (cpu_grouped){.planes = {.channels = shape->o, .height = shape->oh, .width = shape->ow,
+                                    .blocks = kit_div_up(shape->o, isa->vw), .dtype = problem->gy_dtype, .image_pairs = image_pairs},
+                         .stride_y = 1, .stride_x = 1, .pad = {0, 0, shape->oh, shape->ow, shape->oh * shape->ow}, .images = 1};
+}
+
+/* bytes of an image laid out */
+static int64_t image_bytes(const cpu_isa *isa, const cpu_grouped *group)
+{
+    return cpu_grouped_block(group, isa->vw) * group->planes.blocks * 4;
+}
+
+static bool block_dw_fits(const cpu_isa *isa, const conv_problem *problem)
+{
+    const conv_shape *shape = &problem->shape;
     if (shape->groups != 1 || shape->n < 4 || shape->c < 8 || shape->o < 8 || shape->kh * shape->kw > MOST_TAPS ||
-        (shape->sh == 1 && shape->sw == 1) || (build->isa->bf16 == CPU_BF16_TILES && x->dtype == YK_BF16))
+        (shape->sh == 1 && shape->sw == 1) || (isa->bf16 == CPU_BF16_TILES && problem->x_dtype == YK_BF16))
         return false;
+    const cpu_grouped group = x_group(isa, problem);
+    return image_bytes(isa, &group) <= MOST_BYTES;
+}
+
+static void block_dw_plan(cpu_build *build, const conv_problem *problem)
+{
+    const conv_shape *shape = &problem->shape;
+    const yk_node *node = problem->node;
+    const conv_view *view = &problem->dw->view;
+    const yk_value *gw = cpu_out(build, node, 0);
+    const int64_t vw = build->isa->vw;
     dw_block *dw = cpu_args(build, sizeof *dw);
     dw_tap *tap = cpu_args(build, (size_t)view->taps * sizeof *tap);
     if (!dw || !tap)
-        return true;
-    int64_t image_pairs = build->isa->bf16 == CPU_BF16_PAIRS && x->dtype == YK_BF16 && gy->dtype == YK_BF16 ? shape->n : 0;
-    *dw = (dw_block){
-        .x_group = {{cpu_ref_of(x), shape->c, shape->h, shape->w, (shape->c + vw - 1) / vw, x->dtype, false, image_pairs},
-                    shape->sh,
-                    shape->sw,
-                    cpu_padding_of(view),
-                    1},
-        .gy_group = {{cpu_ref_of(gy), shape->o, shape->oh, shape->ow, (shape->o + vw - 1) / vw, gy->dtype, false, image_pairs},
-                     1,
-                     1,
-                     {0, 0, shape->oh, shape->ow, shape->oh * shape->ow},
-                     1},
-        .gw_ref = cpu_ref_of(gw),
-        .images = image_pairs ? (shape->n + 1) / 2 : shape->n,
-        .in_channels = shape->c,
-        .out_channels = shape->o,
-        .taps = view->taps,
-        .tap = tap,
-        .dtype = gw->dtype,
-        .accumulate = node->flags & YK_NODE_ACCUMULATE};
-    int64_t image = cpu_grouped_block(&dw->x_group, build->isa->vw) * dw->x_group.planes.blocks * 4;
-    if (image > MOST_BYTES)
-        return false;
-    dw->x_group.images = dw->gy_group.images = group_of(shape, image);
+        return;
+    cpu_grouped x = x_group(build->isa, problem), gy = gy_group(build->isa, problem, x.planes.image_pairs);
+    x.planes.at = cpu_ref_of(cpu_in(build, node, 1));
+    gy.planes.at = cpu_ref_of(cpu_in(build, node, 0));
+    x.images = gy.images = group_of(shape, image_bytes(build->isa, &x));
+    *dw = (dw_block){.x_group = x, .gy_group = gy, .gw_ref = cpu_ref_of(gw),
+                     .images = x.planes.image_pairs ? (shape->n + 1) / 2 : shape->n, .in_channels = shape->c,
+                     .out_channels = shape->o, .taps = view->taps, .tap = tap, .dtype = gw->dtype,
+                     .accumulate = node->flags & YK_NODE_ACCUMULATE};
     for (int32_t t = 0; t < view->taps; t++)
-        tap[t] = (dw_tap){cpu_padding_offset(view, &dw->x_group.pad, 0, t) * dw->x_group.images * vw,
+        tap[t] = (dw_tap){cpu_padding_offset(view, &x.pad, 0, t) * x.images * vw,
                           seen_at(view->shift_y[t], shape->oh, shape->sh, shape->h),
                           seen_at(view->shift_x[t], shape->ow, shape->sw, shape->w)};
     set_scratch(build, dw);
@@ -242,5 +266,6 @@ bool cpu_conv_dw_block(cpu_build *build, const yk_node *node, const conv_shape *
     if (dw->cuts > 1)
         cpu_emit(build, sum_step, dw, (double)((size_t)dw->cuts * dw->cut_stride) * 0.2);
     cpu_emit(build, finish_step, dw, (double)dw->cut_stride);
-    return true;
 }
+
+const conv_algorithm cpu_conv_block_dw = {"block", block_dw_fits, block_dw_plan};

@@ -7,7 +7,7 @@
  */
 #include <string.h>
 
-#include "backends/cpu/conv/conv.h"
+#include "backends/cpu/conv/conv_shape.h"
 #include "backends/cpu/isa/conv_kernels.h"
 #include "backends/cpu/isa/pack_kernels.h"
 #include "backends/cpu/isa/vec_kernels.h"
@@ -34,11 +34,6 @@ typedef struct direct_args {
     const int32_t *offset;
     size_t at_a, at_acc, at_tmp; /* in the scratch: the image, packed weights, sums, rows */
 } direct_args;
-
-static int64_t floor_div(int64_t a, int64_t b)
-{
-    return a / b - (a % b < 0);
-}
 
 /* ---- Running ---- */
 
@@ -230,30 +225,6 @@ static void direct_step(const void *args, const cpu_ctx *ctx)
 
 /* ---- Planning ---- */
 
-conv_padding cpu_padding_of(const conv_view *view)
-{
-    conv_padding p = {.min_y = INT32_MAX, .min_x = INT32_MAX};
-    int64_t maxy = INT32_MIN, maxx = INT32_MIN;
-    for (int32_t t = 0; t < view->taps; t++) {
-        int64_t fy = floor_div(view->shift_y[t], view->stride_y), fx = floor_div(view->shift_x[t], view->stride_x);
-        p.min_y = fy < p.min_y ? fy : p.min_y;
-        p.min_x = fx < p.min_x ? fx : p.min_x;
-        maxy = fy > maxy ? fy : maxy;
-        maxx = fx > maxx ? fx : maxx;
-    }
-    p.height = view->grid_h + maxy - p.min_y;
-    p.width = view->grid_w + maxx - p.min_x;
-    p.columns = (view->grid_h - 1) * p.width + view->grid_w;
-    return p;
-}
-
-int64_t cpu_padding_offset(const conv_view *view, const conv_padding *p, int64_t c, int64_t t)
-{
-    int64_t fy = floor_div(view->shift_y[t], view->stride_y), fx = floor_div(view->shift_x[t], view->stride_x);
-    int64_t rest = (view->shift_y[t] - fy * view->stride_y) * view->stride_x + view->shift_x[t] - fx * view->stride_x;
-    return ((c * view->stride_y * view->stride_x + rest) * p->height + fy - p->min_y) * p->width + fx - p->min_x;
-}
-
 /* The words of k in bf16, their number; off, pair: NULL to count. Taps of an odd last channel go by twos where neighbours
  * in a line are all equally far apart. */
 static int64_t set_pairs(direct_args *direct, int32_t *off, direct_pair *pair)
@@ -287,60 +258,53 @@ static void set_geometry(direct_args *direct)
     direct->words = direct->pairs ? set_pairs(direct, NULL, NULL) : channels * view->taps;
 }
 
-/* Whether panels of two vectors are lines of the grid or parts of one, and these the result's. */
-static bool is_dense(const cpu_isa *isa, int64_t gh, int64_t gw)
+/* What of it is known without memory. */
+static direct_args direct_of(const cpu_isa *isa, const conv_args *conv)
 {
-    int64_t vw = isa->vw;
-    return gw % (2 * vw) == 0 || (gw == vw && gh % 2 == 0);
+    direct_args direct = {.conv = *conv, .pairs = conv->gemm.mode == CPU_GEMM_PAIR, .mr = conv->gemm.mr, .nr = 2 * isa->vw};
+    set_geometry(&direct);
+    direct.dense = conv->stride_y == 1 && conv->stride_x == 1 && conv->oh == conv->view.grid_h && conv->ow == conv->view.grid_w &&
+                   cpu_grid_is_dense(isa, conv->oh, conv->ow);
+    direct.second = direct.dense && conv->ow == isa->vw ? direct.pad.width : isa->vw;
+    return direct;
 }
 
-bool cpu_conv_prefers_direct(const cpu_isa *isa, const conv_shape *shape)
+/* Whether it pays. */
+static bool direct_fits(const cpu_isa *isa, const conv_problem *problem)
 {
-    int64_t pairs = (shape->c + 1) / 2;
-    return 2 * pairs <= isa->vw && shape->sh == 2 && shape->sw == 2 && shape->o * pairs * shape->kh * shape->kw <= 64 << 10 &&
-           is_dense(isa, shape->oh, shape->ow) && pairs * (shape->h + 2 * shape->ph + 4) * (shape->w + 2 * shape->pw + 4) <= 64 << 10;
+    const conv_args *conv = problem->product;
+    if (conv->empty)
+        return false;
+    const direct_args direct = direct_of(isa, conv);
+    int64_t wanted = conv->view.grid_h * conv->view.grid_w;
+    int64_t computed = direct.dense ? wanted : kit_round_up(direct.pad.columns, direct.nr);
+    return conv->images >= 4 && computed * 10 <= wanted * 17 && direct.planes * direct.pad.height * direct.pad.width <= 512 << 10 &&
+           conv->gemm.m * direct.words <= 256 << 10 && conv->gemm.mode != CPU_GEMM_TILE;
 }
 
-/* Whether it pays; depends on the shape and the instruction set alone. */
-static bool direct_suits(const direct_args *direct)
+static void direct_plan(cpu_build *build, const conv_problem *problem)
 {
-    const conv_args *conv = &direct->conv;
-    int64_t wanted = conv->view.grid_h * conv->view.grid_w,
-            computed = direct->dense ? wanted : (direct->pad.columns + direct->nr - 1) / direct->nr * direct->nr;
-    return conv->images >= 4 && computed * 10 <= wanted * 17 && direct->planes * direct->pad.height * direct->pad.width <= 512 << 10 &&
-           conv->gemm.m * direct->words <= 256 << 10 && conv->gemm.mode != CPU_GEMM_TILE;
-}
-
-bool cpu_conv_direct(cpu_build *build, const conv_args *conv, double work)
-{
+    const conv_args *conv = problem->product;
     direct_args *direct = cpu_args(build, sizeof *direct);
     if (!direct)
-        return true;
-    direct->conv = *conv;
-    direct->pairs = conv->gemm.mode == CPU_GEMM_PAIR;
-    direct->mr = conv->gemm.mr;
-    direct->nr = 2 * build->isa->vw;
-    set_geometry(direct);
-    direct->dense = conv->stride_y == 1 && conv->stride_x == 1 && conv->oh == conv->view.grid_h && conv->ow == conv->view.grid_w &&
-                    is_dense(build->isa, conv->oh, conv->ow);
-    direct->second = direct->dense && conv->ow == build->isa->vw ? direct->pad.width : build->isa->vw;
-    if (!direct_suits(direct))
-        return false;
-    int32_t *off = cpu_args(build, (size_t)direct->words * sizeof *off);
+        return;
+    *direct = direct_of(build->isa, conv);
+    int32_t *offset = cpu_args(build, (size_t)direct->words * sizeof *offset);
     direct_pair *pair = cpu_args(build, (size_t)direct->words * sizeof *pair);
-    if (!off || !pair)
-        return true;
+    if (!offset || !pair)
+        return;
     direct->pair = pair;
     if (direct->pairs)
-        set_pairs(direct, off, pair);
+        set_pairs(direct, offset, pair);
     for (int64_t k = 0; !direct->pairs && k < direct->words; k++)
-        off[k] = (int32_t)cpu_padding_offset(&direct->conv.view, &direct->pad, k / direct->conv.view.taps, k % direct->conv.view.taps);
-    direct->offset = off;
+        offset[k] = (int32_t)cpu_padding_offset(&conv->view, &direct->pad, k / conv->view.taps, k % conv->view.taps);
+    direct->offset = offset;
     size_t line = kit_round_bytes((size_t)direct->pad.width * 4, 64) * 2, strip = (size_t)(direct->mr * direct->words) * 4 + 16384;
     direct->at_a = kit_round_bytes((size_t)(direct->planes * direct->pad.height * direct->pad.width + 64) * 4, 4096) + 128;
     direct->at_acc = direct->at_a + kit_round_bytes((size_t)(conv->gemm.m * direct->words) * 4 + 256, 4096) + 128;
     direct->at_tmp = direct->at_acc + kit_round_bytes((size_t)(conv->gemm.m * PANELS * direct->nr) * 4, 4096) + 128;
     cpu_need_thread_ws(build, direct->at_tmp + (line > strip ? line : strip) + 128);
-    cpu_emit(build, direct_step, direct, work);
-    return true;
+    cpu_emit(build, direct_step, direct, problem->work);
 }
+
+const conv_algorithm cpu_conv_direct = {"direct", direct_fits, direct_plan};

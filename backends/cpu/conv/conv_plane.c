@@ -5,7 +5,7 @@
  */
 #include <string.h>
 
-#include "backends/cpu/conv/conv.h"
+#include "backends/cpu/conv/conv_plane.h"
 #include "backends/cpu/isa/pack_kernels.h"
 #include "backends/cpu/isa/vec_kernels.h"
 

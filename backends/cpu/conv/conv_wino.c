@@ -260,12 +260,13 @@ static void panel_step(const void *args, const cpu_ctx *ctx)
 
 /* Depends on the shape and the instruction set alone. Tiles over the edge must not eat the gain; AMX multiplies bf16
  * many times faster than f32. */
-bool cpu_wino_suits(const cpu_isa *isa, const conv_shape *shape, int dtype)
+bool cpu_wino_fits(const cpu_isa *isa, const conv_problem *problem)
 {
+    const conv_shape *shape = &problem->shape;
     int64_t tiles = (shape->oh + 3) / 4 * ((shape->ow + 3) / 4), back = (shape->h + 3) / 4 * ((shape->w + 3) / 4);
     bool form = shape->kh == 3 && shape->kw == 3 && shape->sh == 1 && shape->sw == 1 && shape->dil_h == 1 && shape->dil_w == 1 &&
                 shape->groups == 1 && shape->ph <= 2 && shape->pw <= 2;
-    return form && !(isa->bf16 == CPU_BF16_TILES && dtype == YK_BF16) && shape->n >= 4 && shape->c >= 8 && shape->o >= 8 &&
+    return form && !(isa->bf16 == CPU_BF16_TILES && problem->x_dtype == YK_BF16) && shape->n >= 4 && shape->c >= 8 && shape->o >= 8 &&
            shape->n * tiles >= 64 && tiles * 16 <= 2 * shape->oh * shape->ow && back * 16 <= 2 * shape->h * shape->w &&
            shape->oh * shape->ow >= isa->vw && shape->h * shape->w >= isa->vw;
 }
@@ -340,16 +341,16 @@ static bool set_by_panel(cpu_build *build, wino_args *wino)
     return true;
 }
 
-bool cpu_conv_wino(cpu_build *build, const yk_node *node, const conv_shape *shape)
+static void wino_plan(cpu_build *build, const conv_problem *problem)
 {
+    const yk_node *node = problem->node;
+    const conv_shape *shape = &problem->shape;
     bool dx = node->op == YK_OP_CONV2D_DX;
     const yk_value *x = cpu_in(build, node, 0), *w = cpu_in(build, node, 1), *y = cpu_out(build, node, 0);
     int64_t vw = build->isa->vw;
-    if (!cpu_wino_suits(build->isa, shape, x->dtype))
-        return false;
     wino_args *wino = cpu_args(build, sizeof *wino);
     if (!wino)
-        return true;
+        return;
     *wino = (wino_args){.x = {{cpu_ref_of(x), x->dim[1], x->dim[2], x->dim[3], (x->dim[1] + vw - 1) / vw, x->dtype, false, 0},
                               dx ? 2 - shape->ph : shape->ph,
                               dx ? 2 - shape->pw : shape->pw,
@@ -371,5 +372,6 @@ bool cpu_conv_wino(cpu_build *build, const yk_node *node, const conv_shape *shap
     double weights = (double)(shape->c * shape->o);
     cpu_emit(build, wino->by_panel ? tiles_in_step : weights_step, wino, weights * 10);
     cpu_emit(build, wino->by_panel ? panel_step : wino_step, wino, (double)(shape->n * wino->oh * wino->ow) * weights * 18 / 180);
-    return true;
 }
+
+const conv_algorithm cpu_conv_wino = {"winograd", cpu_wino_fits, wino_plan};

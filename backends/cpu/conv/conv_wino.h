@@ -3,7 +3,7 @@
 #ifndef YOKE_BACKENDS_CPU_CONV_CONV_WINO_H
 #define YOKE_BACKENDS_CPU_CONV_CONV_WINO_H
 
-#include "backends/cpu/conv/conv.h"
+#include "backends/cpu/conv/conv_plane.h"
 
 #define WINO_ELEMENTS 36 /* of a transformed tile */
 
@@ -50,6 +50,6 @@ wino_piece cpu_wino_piece(const wino_grid *grid, int64_t r0, int64_t r, int64_t 
 /* Rows of tiles in a group: about `bytes` of transformed tiles, `least` tiles or more, a multiple of nt groups. */
 int64_t cpu_wino_rows(const wino_grid *grid, int64_t tile_bytes, int64_t bytes, int64_t least, int64_t nt);
 /* whether a convolution of this shape is one for Winograd */
-bool cpu_wino_suits(const cpu_isa *isa, const conv_shape *shape, int dtype);
+bool cpu_wino_fits(const cpu_isa *isa, const conv_problem *problem);
 
 #endif

@@ -206,15 +206,15 @@ static void plan_many(cpu_build *build, dw_wino *wino, double work)
     cpu_emit(build, square_step, wino, work);
 }
 
-bool cpu_conv_dw_wino(cpu_build *build, const yk_node *node, const conv_shape *shape)
+static void wino_dw_plan(cpu_build *build, const conv_problem *problem)
 {
+    const yk_node *node = problem->node;
+    const conv_shape *shape = &problem->shape;
     const yk_value *gy = cpu_in(build, node, 0), *x = cpu_in(build, node, 1), *gw = cpu_out(build, node, 0);
     int64_t vw = build->isa->vw;
-    if (!cpu_wino_suits(build->isa, shape, x->dtype))
-        return false;
     dw_wino *wino = cpu_args(build, sizeof *wino);
     if (!wino)
-        return true;
+        return;
     *wino = (dw_wino){.in_channels = shape->c,
                       .out_channels = shape->o,
                       .in_blocks = (shape->c + vw - 1) / vw,
@@ -233,5 +233,6 @@ bool cpu_conv_dw_wino(cpu_build *build, const yk_node *node, const conv_shape *s
         plan_few(build, wino, work);
     else
         plan_many(build, wino, work);
-    return true;
 }
+
+const conv_algorithm cpu_conv_wino_dw = {"winograd", cpu_wino_fits, wino_dw_plan};

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "backends/cpu/conv/conv.h"
+#include "backends/cpu/conv/conv_plane.h"
 #include "backends/cpu/isa/conv_kernels.h"
 #include "backends/cpu/isa/vec_kernels.h"
 #include "plugins/kit/value.h"

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "backends/cpu/exec/internal.h"
+#include "backends/cpu/exec/program.h"
 #include "backends/cpu/exec/steal.h"
 #include "plugins/kit/value.h"
 

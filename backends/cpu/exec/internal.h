@@ -3,9 +3,9 @@
 #ifndef YOKE_BACKENDS_CPU_EXEC_INTERNAL_H
 #define YOKE_BACKENDS_CPU_EXEC_INTERNAL_H
 
+#include "backends/cpu/exec/cpu.h"
 #include "backends/cpu/exec/pace.h"
 #include "backends/cpu/exec/profile.h"
-#include "backends/cpu/exec/program.h"
 
 typedef struct prog_step {
     cpu_fn fn;

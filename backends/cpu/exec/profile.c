@@ -88,7 +88,11 @@ static void text_put_value(text_writer *out, const yk_value *v)
 
 static void entry_describe(text_writer *out, const cpu_build *build, const yk_node *node, uint32_t part)
 {
-    text_put(out, part > 1 ? "%s, step %u" : "%s", kit_op_name(node->op), (unsigned)part);
+    text_put(out, "%s", kit_op_name(node->op));
+    if (build->algorithm)
+        text_put(out, " (%s)", build->algorithm);
+    if (part > 1)
+        text_put(out, ", step %u", (unsigned)part);
     if (node->n_body)
         text_put(out, "(%u ops)", (unsigned)node->n_body);
     for (uint32_t i = 0; i < node->n_out; i++)

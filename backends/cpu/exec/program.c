@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A run of a compiled program: shared steps as phases of the pool, what lies between them by whoever ended the last one. */
 #include "backends/cpu/exec/internal.h"
+#include "backends/cpu/exec/program.h"
 #include "plugins/kit/value.h"
 
 void cpu_prog_free(cpu_prog *prog)

@@ -7,7 +7,7 @@
  */
 #include <string.h>
 
-#include "backends/cpu/conv/conv.h"
+#include "backends/cpu/conv/conv_plane.h"
 #include "backends/cpu/isa/conv_kernels.h"
 #include "backends/cpu/isa/gemm_kernels.h"
 #include "backends/cpu/isa/pack_kernels.h"
@@ -219,47 +219,65 @@ static bool suits_spans(const cpu_isa *isa, const direct_dw *direct)
     return bytes % 4 == 0 && whole * 10 <= bytes * 12 && direct->rows * direct->dw.gemm.m * vector <= SPAN_BYTES;
 }
 
-bool cpu_conv_dw_direct(cpu_build *build, const dw_args *dw, int64_t images, double work)
+/* numbers of a padded image of a group */
+static int64_t image_pixels(const direct_dw *direct)
 {
+    const conv_view *view = &direct->dw.view;
+    return direct->in_channels * view->stride_y * view->stride_x * direct->pad.height * direct->pad.width;
+}
+
+/* What of it is known without memory. */
+static direct_dw direct_of(const cpu_isa *isa, const conv_problem *problem)
+{
+    const dw_args *dw = problem->dw;
+    const int64_t images = problem->shape.n;
+    direct_dw direct = {.dw = *dw, .pad = cpu_padding_of(&dw->view), .pairs = dw->gemm.mode == CPU_GEMM_PAIR, .images = images,
+                        .cuts = kit_min(images, MOST_CUTS), .in_channels = dw->gemm.n / dw->view.taps, .rows = dw->gemm.n};
+    direct.item = direct.pairs ? 2 : 4;
+    direct.pad.width += direct.pairs && direct.pad.width % 2; /* every line begins with a word */
+    direct.row_words = direct.pad.width * direct.item / 4;
+    direct.gap_words = direct.row_words - (dw->grad_view.grid_w * direct.item + 3) / 4;
+    direct.rows_at_once = direct.row_words < KC ? KC / direct.row_words : 1;
+    direct.out_padded = kit_round_up(dw->gemm.m, isa->vw);
+    int64_t most = isa->vw == 16 ? CPU_UNPACKED_MR : 6, strips = kit_div_up(direct.rows, most);
+    direct.mr = (int)kit_div_up(direct.rows, strips);
+    return direct;
+}
+
+static bool direct_dw_fits(const cpu_isa *isa, const conv_problem *problem)
+{
+    const dw_args *dw = problem->dw;
+    const direct_dw direct = direct_of(isa, problem);
+    return direct.images >= 4 && dw->gemm.mode != CPU_GEMM_TILE && direct.rows * direct.out_padded * dw->groups <= 160 << 10 &&
+           image_pixels(&direct) <= 512 << 10 && direct.pad.columns * 10 <= dw->view.grid_h * dw->view.grid_w * 17;
+}
+
+static void direct_dw_plan(cpu_build *build, const conv_problem *problem)
+{
+    const dw_args *dw = problem->dw;
+    const conv_view *view = &dw->view;
     direct_dw *direct = cpu_args(build, sizeof *direct);
     if (!direct)
-        return true;
-    const conv_view *view = &dw->view;
-    direct->dw = *dw;
-    direct->pad = cpu_padding_of(view);
-    direct->pairs = dw->gemm.mode == CPU_GEMM_PAIR;
-    direct->item = direct->pairs ? 2 : 4;
-    direct->images = images;
-    direct->cuts = images < MOST_CUTS ? images : MOST_CUTS;
-    direct->in_channels = dw->gemm.n / view->taps;
-    direct->rows = dw->gemm.n;
-    direct->pad.width += direct->pairs && direct->pad.width % 2; /* every line begins with a word */
-    direct->row_words = direct->pad.width * direct->item / 4;
-    direct->gap_words = direct->row_words - (dw->grad_view.grid_w * direct->item + 3) / 4;
-    direct->rows_at_once = direct->row_words < KC ? KC / direct->row_words : 1;
-    direct->out_padded = (int64_t)kit_round_bytes((size_t)dw->gemm.m, (size_t)build->isa->vw);
-    int64_t most = build->isa->vw == 16 ? 9 : 6, strips = (direct->rows + most - 1) / most;
-    direct->mr = (int)((direct->rows + strips - 1) / strips);
-    int64_t pixels = direct->in_channels * view->stride_y * view->stride_x * direct->pad.height * direct->pad.width;
-    if (images < 4 || dw->gemm.mode == CPU_GEMM_TILE || direct->rows * direct->out_padded * dw->groups > 160 << 10 ||
-        pixels > 512 << 10 || direct->pad.columns * 10 > view->grid_h * view->grid_w * 17)
-        return false;
-    int32_t *off = cpu_args(build, (size_t)direct->rows * sizeof *off);
-    if (!off)
-        return true;
+        return;
+    *direct = direct_of(build->isa, problem);
+    int32_t *offset = cpu_args(build, (size_t)direct->rows * sizeof *offset);
+    if (!offset)
+        return;
     for (int64_t r = 0; r < direct->rows; r++)
-        off[r] = (int32_t)cpu_padding_offset(view, &direct->pad, r / view->taps, r % view->taps);
-    direct->offset = off;
-    direct->at_gy = kit_round_bytes((size_t)(pixels * direct->item) + 512, 4096) + 128;
+        offset[r] = (int32_t)cpu_padding_offset(view, &direct->pad, r / view->taps, r % view->taps);
+    direct->offset = offset;
+    direct->at_gy = kit_round_bytes((size_t)(image_pixels(direct) * direct->item) + 512, 4096) + 128;
     direct->spans = suits_spans(build->isa, direct);
     int64_t vectors = direct->spans ? direct->rows * dw->gemm.m : direct->rows_at_once * direct->row_words * 2;
     direct->at_tmp = direct->at_gy + kit_round_bytes((size_t)(vectors * build->isa->vw) * 4 + 256, 4096) + 128;
     int64_t widened = reads_gy(direct) ? 0
                       : direct->spans  ? dw->grad_view.height * dw->grad_view.width * SPAN_OUTS
                                        : view->grid_w * 2 * build->isa->vw;
+    int64_t sums = direct->cuts * dw->groups * direct->rows * direct->out_padded;
     cpu_need_thread_ws(build, direct->at_tmp + (size_t)widened * 4 + 256);
-    cpu_need_shared_ws(build, (size_t)(direct->cuts * dw->groups * direct->rows * direct->out_padded) * 4);
-    cpu_emit(build, direct_dw_step, direct, work);
-    cpu_emit(build, direct_dw_combine_step, direct, (double)(direct->cuts * dw->groups * direct->rows * direct->out_padded) * 1.5);
-    return true;
+    cpu_need_shared_ws(build, (size_t)sums * 4);
+    cpu_emit(build, direct_dw_step, direct, problem->work);
+    cpu_emit(build, direct_dw_combine_step, direct, (double)sums * 1.5);
 }
+
+const conv_algorithm cpu_conv_direct_dw = {"direct", direct_dw_fits, direct_dw_plan};
