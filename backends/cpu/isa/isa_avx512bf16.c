@@ -20,9 +20,9 @@ CPU_TARGET_BEGIN("avx512f,avx512bw,avx512dq,avx512vl,avx512bf16,avx2,fma,f16c")
 #include "backends/cpu/isa/kern_pool.inc"
 #include "backends/cpu/isa/kern_f32.inc"
 #define G_NAME(x) pair_##x
-#define G_PAIR int32_t
+#define G_WORD int32_t
 #define G_BCAST(p) ((vf)_mm512_set1_epi32(*(p)))
-#define G_MAC(a, b, c) ((vf)_mm512_dpbf16_ps((__m512)(c), (__m512bh)(a), (__m512bh)(b)))
+#define G_FMA(a, b, c) ((vf)_mm512_dpbf16_ps((__m512)(c), (__m512bh)(a), (__m512bh)(b)))
 #include "backends/cpu/isa/kern_gemm.inc"
 #include "backends/cpu/isa/kern_isa.inc"
 
