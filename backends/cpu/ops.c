@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Which operations the plugin runs, by whose planner, with which operands; and the program that a graph becomes. */
 #include "backends/cpu/conv/conv.h"
-#include "backends/cpu/gemm/gemm.h"
+#include "backends/cpu/gemm/dot.h"
 #include "backends/cpu/map/map.h"
 #include "backends/cpu/nn/nn.h"
 #include "backends/cpu/ops.h"
@@ -82,7 +82,9 @@ uint32_t cpu_op_claims(const yk_graph *graph, uint32_t number)
     case YK_OP_DOT_MAP:
         return node->n_out <= 4 && node->n_in <= 24 && node->n_body <= 200;
     case YK_OP_SCATTER_ADD: /* a primitive: asked only whether it can add */
-        return all_dense(graph, node, 0) && graph->value[graph->index[node->out]].dtype == YK_F32 ? YK_CLAIM_RUN | YK_CLAIM_ACCUMULATE : 0;
+        return all_dense(graph, node, 0) && graph->value[graph->index[node->out]].dtype == YK_F32
+                   ? YK_CLAIM_RUN | YK_CLAIM_ACCUMULATE
+                   : 0;
     case YK_OP_CONV2D_DW:
         return all_dense(graph, node, 0) ? YK_CLAIM_RUN | YK_CLAIM_ACCUMULATE : 0;
     case YK_OP_LAYER_NORM:

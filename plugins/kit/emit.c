@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Statements of a chain of elementwise nodes in the dialect of the kernels, and the names of its values. */
 #include "plugins/kit/emit.h"
 
 #include <stdio.h>

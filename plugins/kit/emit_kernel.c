@@ -65,8 +65,8 @@ void kit_emit_map(kit_text *text, const char *name, const kit_chain *chain, cons
     char local[16];
     emit_head(text, name, chain);
     kit_text_add(text, "const long inner = meta[1];\nlong i = GID(0) * meta[2], end = MIN(i + meta[2], meta[0]);\n"
-                    "while (i < end) {\nlong r = i / inner, c = i - r * inner, stop = MIN(inner, c + end - i);\n"
-                    "const long base = i - c;\ni += stop - c;\n");
+                 "while (i < end) {\nlong r = i / inner, c = i - r * inner, stop = MIN(inner, c + end - i);\n"
+                 "const long base = i - c;\ni += stop - c;\n");
     emit_lines(text, chain, s->dims - 1, 3);
     kit_text_add(text, "for (c += LANE * VW; c < stop; c += TEAM * VW) {\nconst long n = stop - c;\n(void)n;\n");
     emit_loads(text, chain, s, "c");
@@ -213,8 +213,8 @@ static void emit_reduce_outer(kit_text *text, const kit_chain *chain, const kit_
 {
     uint32_t kept = kept_dims(s, true), loops_at = 3 + kept * (chain->n_leaf + 1);
     kit_text_add(text, "const long parts = (meta[1] + meta[2] - 1) / meta[2], line = GID(0) / parts;\n"
-                    "const long c0 = (GID(0) - line * parts) * meta[2], c1 = MIN(meta[1], c0 + meta[2]);\n"
-                    "long r = line;\n(void)r;\n");
+                 "const long c0 = (GID(0) - line * parts) * meta[2], c1 = MIN(meta[1], c0 + meta[2]);\n"
+                 "long r = line;\n(void)r;\n");
     emit_lines(text, chain, kept, 3);
     kit_text_add(text, "for (long c = c0 + LANE * VW; c < c1; c += TEAM * VW) {\nconst long n = c1 - c;\n(void)n;\n");
     emit_accumulators(text, chain, 'a');

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* A text that grows; after a failure it takes nothing any more and says so. */
 #include "plugins/kit/text.h"
 
 #include <stdarg.h>

@@ -67,8 +67,8 @@ static void widen_step(const void *args, const cpu_ctx *ctx)
     int64_t lo, hi;
     cpu_part(conv->in_channels * conv->out_channels, ctx->piece, ctx->pieces, &lo, &hi);
     ctx->isa->vec->to_f32((float *)(void *)(ctx->shared_ws + conv->at_w) + lo * conv->kernel_taps,
-                     (const char *)cpu_at(ctx, conv->w_ref) + lo * conv->kernel_taps * 2, conv->w_dtype,
-                     (size_t)((hi - lo) * conv->kernel_taps));
+                          (const char *)cpu_at(ctx, conv->w_ref) + lo * conv->kernel_taps * 2, conv->w_dtype,
+                          (size_t)((hi - lo) * conv->kernel_taps));
 }
 
 /* all taps of word k of a block of results, a vector each */
@@ -83,7 +83,7 @@ static void taps_of(const block_args *conv, const cpu_ctx *ctx, int64_t block, i
         const uint16_t *w = (const uint16_t *)cpu_at(ctx, conv->w_ref) + at;
         bool two = ch + 1 < conv->in_channels;
         ctx->isa->pack->transpose_pairs(g, (size_t)vw, w, two ? w + conv->w_in_stride : w, (size_t)conv->w_out_stride, (size_t)n,
-                                  two ? (size_t)n : 0, (size_t)conv->kernel_taps);
+                                        two ? (size_t)n : 0, (size_t)conv->kernel_taps);
         return;
     }
     const float *w = conv->widened ? (const float *)(void *)(ctx->shared_ws + conv->at_w) : cpu_at(ctx, conv->w_ref);
@@ -198,8 +198,8 @@ static void image_out(const block_args *conv, const cpu_ctx *ctx, int64_t image,
                             (block * phase->grid_h * phase->grid_w * g + j) * vw;
         for (int64_t y = 0; y < phase->grid_h; y++)
             ctx->isa->pack->spread(plane + ((y * conv->stride_y + phase->first_y) * conv->ow + phase->first_x) * vw,
-                             (size_t)(conv->stride_x * vw), phase->taps ? sums + y * phase->grid_w * g * vw : zero,
-                             phase->taps ? (size_t)(g * vw) : 0, (size_t)phase->grid_w);
+                                   (size_t)(conv->stride_x * vw), phase->taps ? sums + y * phase->grid_w * g * vw : zero,
+                                   phase->taps ? (size_t)(g * vw) : 0, (size_t)phase->grid_w);
     }
     char *y = cpu_at(ctx, conv->y_ref);
     y += (image * conv->out_channels + block * vw) * size * yk_dtype_bytes(conv->y_dtype);

@@ -167,7 +167,7 @@ static void set_scratch(cpu_build *build, dw_block *dw)
     size_t plane = (size_t)(((pixels > result ? pixels : result) + vw) * vw) * 4;
     dw->cut_stride = (size_t)(dw->taps * dw->x_group.planes.blocks * dw->gy_group.planes.blocks * vw * vw);
     dw->cuts = kit_min(kit_min(MOST_CUTS, (dw->images + dw->x_group.images - 1) / dw->x_group.images),
-                     SUMS_BYTES / (int64_t)(dw->cut_stride * 4));
+                       SUMS_BYTES / (int64_t)(dw->cut_stride * 4));
     dw->cuts = dw->cuts < 1 ? 1 : dw->cuts;
     dw->ranges = kit_min((LEAST_TASKS + dw->cuts - 1) / dw->cuts, (dw->gy_group.planes.blocks + 3) / 4);
     dw->at_gy = kit_round_bytes((size_t)(cpu_grouped_block(&dw->x_group, build->isa->vw) * dw->x_group.planes.blocks) * 4, 4096) + 128;

@@ -84,7 +84,7 @@ static void pad_plane(const direct_args *direct, const conv_view_at *at, int64_t
             cpu_view_row(at, next ? plane + size : plane, sy, 0, direct->pad.width, next ? shift : shift + direct->neighbour,
                          second, true);
         at->isa->pack->strip_pairs((uint32_t *)(void *)to, (size_t)direct->pad.width, 0, (const uint16_t *)(const void *)tmp,
-                             two ? (const uint16_t *)(const void *)second : NULL, (size_t)direct->pad.width);
+                                   two ? (const uint16_t *)(const void *)second : NULL, (size_t)direct->pad.width);
     }
 }
 

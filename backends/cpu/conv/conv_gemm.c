@@ -84,7 +84,7 @@ static void conv_step(const void *args, const cpu_ctx *ctx)
         cpu_src sa = {w + r.group * conv->w_stride * yk_dtype_bytes(conv->w_dtype), conv->gemm.k, conv->w_dtype, 1, NULL, NULL, NULL};
         cpu_src sb = {NULL, 0, conv->view.dtype, 0, fetch_view, &at, NULL};
         cpu_sink sink = {NULL, 0, false, conv_done, NULL, &r};
-        cpu_gemm_part(&conv->gemm, conv->grid_m, conv->grid_n, (int)(t % rects), &i0, &i1, &j0, &j1);
+        cpu_gemm_rect(&conv->gemm, conv->grid_m, conv->grid_n, (int)(t % rects), &i0, &i1, &j0, &j1);
         if (i0 < i1 && j0 < j1)
             cpu_gemm_run(&conv->gemm, ctx->isa, ctx->thread_ws, &sa, &sb, i0, i1, j0, j1, &sink);
     }
@@ -131,7 +131,7 @@ static void dw_step(const void *args, const cpu_ctx *ctx)
         cpu_gemm gemm = dw->gemm;
         gemm.k = dw->positions - cut * dw->cut_positions < dw->cut_positions ? dw->positions - cut * dw->cut_positions
                                                                              : dw->cut_positions;
-        cpu_gemm_part(&gemm, dw->grid_m, dw->grid_n, (int)(t % rects), &i0, &i1, &j0, &j1);
+        cpu_gemm_rect(&gemm, dw->grid_m, dw->grid_n, (int)(t % rects), &i0, &i1, &j0, &j1);
         if (i0 < i1 && j0 < j1 && gemm.k > 0)
             cpu_gemm_run(&gemm, ctx->isa, ctx->thread_ws, &sa, &sb, i0, i1, j0, j1, &sink);
     }

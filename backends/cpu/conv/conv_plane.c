@@ -20,10 +20,10 @@ void cpu_plane_in(const cpu_ctx *ctx, const cpu_planes *planes, int64_t image, i
     const uint16_t *src16 = (const uint16_t *)(const void *)plane;
     if (planes->pairs) {
         ctx->isa->pack->transpose_pairs((uint32_t *)(void *)to, vw, src16, src16 + size, (size_t)(2 * size), (size_t)((n + 1) / 2),
-                                (size_t)(n / 2), (size_t)pixels);
+                                        (size_t)(n / 2), (size_t)pixels);
     } else if (planes->image_pairs) {
         ctx->isa->pack->transpose_pairs((uint32_t *)(void *)to, vw, src16, src16 + planes->channels * size, (size_t)size, (size_t)n,
-                                (size_t)(at + 1 < planes->image_pairs ? n : 0), (size_t)pixels);
+                                        (size_t)(at + 1 < planes->image_pairs ? n : 0), (size_t)pixels);
     } else if (planes->dtype == YK_BF16) {
         ctx->isa->pack->planes_in(to, src16, (size_t)size, (size_t)n, (size_t)pixels);
     } else if (planes->dtype == YK_F32) {
@@ -67,7 +67,7 @@ static void spread_line(const cpu_ctx *ctx, const cpu_grouped *group, const floa
     ctx->isa->pack->spread(to, (size_t)stride, zero, 0, (size_t)lo);
     if (lo < hi)
         ctx->isa->pack->spread(to + lo * stride, (size_t)stride, plane + (y * width + first + lo * group->stride_x) * vw,
-                       (size_t)(group->stride_x * vw), (size_t)(hi - lo));
+                               (size_t)(group->stride_x * vw), (size_t)(hi - lo));
     ctx->isa->pack->spread(to + hi * stride, (size_t)stride, zero, 0, (size_t)(wp - hi));
 }
 

@@ -28,7 +28,7 @@ static void stride_in(char *to, const char *from, int64_t n, int64_t stride, int
 }
 
 void cpu_view_row(const conv_view_at *a, const char *plane, int64_t y, int64_t x0, int64_t n, int64_t shift, char *out,
-                      bool raw)
+                  bool raw)
 {
     const conv_view *view = a->view;
     int64_t src = yk_dtype_bytes(view->dtype), item = raw ? 2 : 4, lo = 0, hi = 0;
@@ -118,5 +118,6 @@ bool cpu_conv_few_channels(const cpu_isa *isa, const conv_shape *shape)
 {
     int64_t pairs = (shape->c + 1) / 2;
     return 2 * pairs <= isa->vw && shape->sh == 2 && shape->sw == 2 && shape->o * pairs * shape->kh * shape->kw <= 64 << 10 &&
-           cpu_grid_is_dense(isa, shape->oh, shape->ow) && pairs * (shape->h + 2 * shape->ph + 4) * (shape->w + 2 * shape->pw + 4) <= 64 << 10;
+           cpu_grid_is_dense(isa, shape->oh, shape->ow) &&
+           pairs * (shape->h + 2 * shape->ph + 4) * (shape->w + 2 * shape->pw + 4) <= 64 << 10;
 }

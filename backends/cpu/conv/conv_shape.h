@@ -6,6 +6,7 @@
 #ifndef YOKE_BACKENDS_CPU_CONV_CONV_SHAPE_H
 #define YOKE_BACKENDS_CPU_CONV_CONV_SHAPE_H
 
+#include "backends/cpu/exec/cpu.h"
 #include "backends/cpu/gemm/gemm.h"
 
 /* Of the forward convolution, whichever of the three operations the node is. */

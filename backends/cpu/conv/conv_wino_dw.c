@@ -41,7 +41,7 @@ typedef struct dw_wino {
 
 /* channels c0 .. c0 + nc - 1 (a block at most) of result block `block`; e: their first vector, rows ld apart */
 static void sums_finish(const dw_wino *wino, const cpu_ctx *ctx, const float *e, size_t stride, int64_t ld, int64_t c0, int64_t nc,
-                   int64_t block)
+                        int64_t block)
 {
     int64_t vw = ctx->isa->vw;
     float *taps = (float *)(void *)(ctx->thread_ws + wino->at_taps);

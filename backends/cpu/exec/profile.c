@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Times of steps, in a list of entries by op, algorithm and shapes; one lock for it all. */
 #include "backends/cpu/exec/profile.h"
 
 #include <pthread.h>

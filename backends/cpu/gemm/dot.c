@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* dot, and dot_map: the elementwise program runs on each finished block of C while it is in cache. */
+#include "backends/cpu/gemm/dot.h"
 #include "backends/cpu/gemm/gemm.h"
 #include "backends/cpu/isa/vec_kernels.h"
 #include "backends/cpu/map/map.h"
@@ -134,7 +135,7 @@ static void dot_step(const void *args, const cpu_ctx *ctx)
         dot_range at;
         cpu_src a = dot->a, b = dot->b;
         run.batch = t / rects;
-        cpu_gemm_part(&dot->gemm, dot->grid_m, dot->grid_n, (int)(t % rects), &at.i0, &at.i1, &at.j0, &at.j1);
+        cpu_gemm_rect(&dot->gemm, dot->grid_m, dot->grid_n, (int)(t % rects), &at.i0, &at.i1, &at.j0, &at.j1);
         dot_rect(&run, &a, &b, &at);
     }
 }
@@ -146,13 +147,13 @@ static void shared_pack_step(const void *args, const cpu_ctx *ctx)
     if (dot->shared == DOT_SHARED_A) {
         cpu_src a = dot->a;
         a.p = cpu_at(ctx, dot->a_ref);
-        cpu_part(cpu_gemm_strips(&dot->gemm), ctx->piece, ctx->pieces, &lo, &hi);
-        cpu_gemm_pack_strips(&dot->gemm, ctx->isa, ctx->thread_ws, &a, lo, hi, ctx->shared_ws);
+        cpu_part(cpu_gemm_a_panels(&dot->gemm), ctx->piece, ctx->pieces, &lo, &hi);
+        cpu_gemm_pack_a_panels(&dot->gemm, ctx->isa, ctx->thread_ws, &a, lo, hi, ctx->shared_ws);
     } else {
         cpu_src b = dot->b;
         b.p = cpu_at(ctx, dot->b_ref);
-        cpu_part(cpu_gemm_panels(&dot->gemm), ctx->piece, ctx->pieces, &lo, &hi);
-        cpu_gemm_pack_panels(&dot->gemm, ctx->isa, ctx->thread_ws, &b, lo, hi, ctx->shared_ws);
+        cpu_part(cpu_gemm_b_panels(&dot->gemm), ctx->piece, ctx->pieces, &lo, &hi);
+        cpu_gemm_pack_b_panels(&dot->gemm, ctx->isa, ctx->thread_ws, &b, lo, hi, ctx->shared_ws);
     }
 }
 
@@ -171,8 +172,8 @@ static void shared_step(const void *args, const cpu_ctx *ctx)
     for (int64_t piece = first; piece < end; piece++) {
         dot_range at = {0, dot->gemm.m, 0, dot->gemm.n};
         int64_t lo, hi, unit = dot->shared == DOT_SHARED_A ? dot->gemm.nr : dot->gemm.mr;
-        cpu_part(dot->shared == DOT_SHARED_A ? cpu_gemm_panels(&dot->gemm) : cpu_gemm_strips(&dot->gemm), (int)piece, (int)dot->pieces,
-                 &lo, &hi);
+        cpu_part(dot->shared == DOT_SHARED_A ? cpu_gemm_b_panels(&dot->gemm) : cpu_gemm_a_panels(&dot->gemm), (int)piece,
+                 (int)dot->pieces, &lo, &hi);
         if (dot->shared == DOT_SHARED_A)
             at.j0 = lo * unit, at.j1 = hi * unit < dot->gemm.n ? hi * unit : dot->gemm.n;
         else
@@ -218,10 +219,10 @@ static void choose_shared(cpu_build *build, dot_args *dot)
 {
     const cpu_gemm *gemm = &dot->gemm;
     int64_t at[4];
-    size_t pa = cpu_gemm_packed_a(gemm), pb = cpu_gemm_packed(gemm);
+    size_t pa = cpu_gemm_packed_a_bytes(gemm), pb = cpu_gemm_packed_b_bytes(gemm);
     if (build->workers == 1 || dot->batch > 1 || gemm->m < 64 || gemm->n < 64 || gemm->m * gemm->n < SHARED_LEAST / gemm->k)
         return;
-    cpu_gemm_part(gemm, dot->grid_m, dot->grid_n, 0, &at[0], &at[1], &at[2], &at[3]);
+    cpu_gemm_rect(gemm, dot->grid_m, dot->grid_n, 0, &at[0], &at[1], &at[2], &at[3]);
     if (dot->grid_m == 1 && !gemm->transposed && cpu_gemm_in_place(gemm, &dot->a, at[1], at[3], gemm->scratch))
         return;
     bool first = pa < pb && !gemm->transposed;
@@ -314,7 +315,7 @@ void cpu_plan_dot(cpu_build *build, const yk_node *node)
             return;
         }
         dot->map = cpu_map_compile(build, node->body, node->n_body, cpu_out(build, dot_node, 0), build->graph->index[dot_node->out],
-                                 &build->graph->index[node->out], node->n_out, true);
+                                   &build->graph->index[node->out], node->n_out, true);
         if (!dot->map)
             return;
     }

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* The AMX kernel on real tiles. */
 #include "backends/cpu/isa/gemm_kernels.h"
 
 #if defined __x86_64__

@@ -6,15 +6,8 @@
 
 #include "backends/cpu/isa/map_kernels.h"
 #include "backends/cpu/isa/vec_kernels.h"
-#include "backends/cpu/map/map_inner.h"
+#include "backends/cpu/map/internal.h"
 #include "plugins/kit/value.h"
-
-#define SHARE 2048 /* elements that are not divided between workers */
-
-uint32_t cpu_map_item(int dtype)
-{
-    return yk_dtype_bytes((uint32_t)dtype);
-}
 
 size_t cpu_map_scratch(const cpu_map *map)
 {
@@ -217,8 +210,8 @@ static void run_chunk(const cpu_map_run *run, size_t off, size_t n)
     size_t o = off * 4;
     for (; ins < end; ins++)
         ins->fn((char *)run->at[ins->dst] + (o & (size_t)ins->dst_mask), (const char *)run->at[ins->a] + (o & (size_t)ins->a_mask),
-              (const char *)run->at[ins->b] + (o & (size_t)ins->b_mask), (const char *)run->at[ins->c] + (o & (size_t)ins->c_mask),
-              ins->one ? 1 : n);
+                (const char *)run->at[ins->b] + (o & (size_t)ins->b_mask), (const char *)run->at[ins->c] + (o & (size_t)ins->c_mask),
+                ins->one ? 1 : n);
 }
 
 /* Chunks that share the numbers of the PLANE operands. */
@@ -401,46 +394,4 @@ void cpu_map_eval(cpu_map_run *run, int64_t pos, size_t n, const float *special)
 const float *cpu_map_result(const cpu_map_run *run, uint32_t k)
 {
     return run->at[run->map->out[k].reg];
-}
-
-/* ---- The node ---- */
-
-typedef struct map_args {
-    const cpu_map *map;
-    int64_t count, block;
-} map_args;
-
-static void map_step(const void *args, const cpu_ctx *ctx)
-{
-    const map_args *work = args;
-    int64_t lo, hi;
-    cpu_part((work->count + work->block - 1) / work->block, ctx->piece, ctx->pieces, &lo, &hi);
-    cpu_map_run run;
-    cpu_map_begin(&run, work->map, ctx, ctx->thread_ws);
-    int64_t end = hi * work->block < work->count ? hi * work->block : work->count;
-    for (int64_t pos = lo * work->block; pos < end; pos += work->map->block)
-        cpu_map_eval(&run, pos, (size_t)(end - pos < work->map->block ? end - pos : work->map->block), NULL);
-}
-
-void cpu_plan_map(cpu_build *build, const yk_node *node)
-{
-    uint32_t first = (uint32_t)(node - build->graph->node), count = 1;
-    if (node->op == YK_OP_MAP) {
-        first = node->body;
-        count = node->n_body;
-    }
-    const yk_value *shape = cpu_out(build, node, 0);
-    map_args *work = cpu_args(build, sizeof *work);
-    if (!work || node->n_out > CPU_MAP_OUT) {
-        cpu_refuse(build, node, "too many results of one map");
-        return;
-    }
-    cpu_map *map = cpu_map_compile(build, first, count, shape, YK_NONE, &build->graph->index[node->out], node->n_out, true);
-    if (!map)
-        return;
-    work->map = map;
-    work->count = kit_value_count(shape);
-    work->block = map->block < SHARE ? SHARE / map->block * map->block : map->block;
-    cpu_need_thread_ws(build, cpu_map_scratch(map));
-    cpu_emit(build, map_step, work, (double)work->count * cpu_map_cost(map));
 }

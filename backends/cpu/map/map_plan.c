@@ -8,7 +8,8 @@
 #include <string.h>
 
 #include "backends/cpu/isa/map_kernels.h"
-#include "backends/cpu/map/map_inner.h"
+#include "backends/cpu/map/internal.h"
+#include "backends/cpu/map/map.h"
 #include "plugins/kit/value.h"
 
 #define L1_BYTES (24 << 10) /* of the smallest first-level cache there is, 32 KiB */

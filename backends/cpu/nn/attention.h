@@ -7,6 +7,7 @@
 #ifndef YOKE_BACKENDS_CPU_NN_ATTENTION_H
 #define YOKE_BACKENDS_CPU_NN_ATTENTION_H
 
+#include "backends/cpu/exec/cpu.h"
 #include "backends/cpu/gemm/gemm.h"
 
 #define ATT_BLOCK 64

@@ -135,9 +135,9 @@ void cpu_attention_bwd_step(const void *args, const cpu_ctx *ctx)
         int64_t b = t / att->hk, kv = t % att->hk;
         cpu_src k = att_plain(ctx, &att->k, b, kv, 0, true), v = att_plain(ctx, &att->v, b, kv, 0, true);
         cpu_src kn = att_plain(ctx, &att->k, b, kv, 0, false);
-        cpu_gemm_pack(&att->scores, ctx->isa, ctx->thread_ws, &k, ctx->thread_ws + att->at_kt);
-        cpu_gemm_pack(&att->scores, ctx->isa, ctx->thread_ws, &v, ctx->thread_ws + att->at_vt);
-        cpu_gemm_pack(&att->back_q, ctx->isa, ctx->thread_ws, &kn, ctx->thread_ws + att->at_kn);
+        cpu_gemm_pack_b(&att->scores, ctx->isa, ctx->thread_ws, &k, ctx->thread_ws + att->at_kt);
+        cpu_gemm_pack_b(&att->scores, ctx->isa, ctx->thread_ws, &v, ctx->thread_ws + att->at_vt);
+        cpu_gemm_pack_b(&att->back_q, ctx->isa, ctx->thread_ws, &kn, ctx->thread_ws + att->at_kn);
         memset(ctx->thread_ws + att->at_gk, 0, (size_t)(att->tk * att->d) * 4);
         memset(ctx->thread_ws + att->at_gv, 0, (size_t)(att->tk * att->d) * 4);
         for (int64_t number = kv * group; number < (kv + 1) * group; number++) {

@@ -30,7 +30,7 @@ static void store_copy16(const optim_args *opt, const cpu_ctx *ctx, const float 
 {
     if (i < opt->n_copy16)
         ctx->isa->vec->from_f32((char *)cpu_at(ctx, opt->copy16) + 2 * i, p, opt->copy16_dtype,
-                           (size_t)(opt->n_copy16 - i < n ? opt->n_copy16 - i : n));
+                                (size_t)(opt->n_copy16 - i < n ? opt->n_copy16 - i : n));
 }
 
 static void optim_step(const void *args, const cpu_ctx *ctx)

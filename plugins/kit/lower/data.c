@@ -180,7 +180,7 @@ static void lower_unfold(kit_lowering *ctx, const yk_node *n)
         return;
     }
     kit_launch_add(ctx, "data", defines, fold ? "fold_image" : "unfold_image",
-                     image->dim[0] * image->dim[1] * (fold ? 1 : kh * kw), 1, 1, TEAM);
+                   image->dim[0] * image->dim[1] * (fold ? 1 : kh * kw), 1, 1, TEAM);
     kit_arg_in(ctx, n, 0);
     kit_arg_out(ctx, n, 0);
     kit_arg_i64(ctx, H);

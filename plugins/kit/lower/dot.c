@@ -128,8 +128,8 @@ static void epilogue_emit(kit_text *text, const kit_chain *chain)
 static void plain_emit(kit_text *text)
 {
     kit_text_add(text, "#define EPI_ARGS\n#define EPI_BIND\n#define EPI(v, z, m, n, cnt) do { "
-                    "GLOBAL K_CAT(t_, TC) *p_ = c + (z)*cbs + (m)*N + (n); if (accumulate) v += K_CAT(LD_, TC)(p_, cnt); "
-                    "K_CAT(ST_, TC)(p_, v, cnt); } while (0)\n");
+                 "GLOBAL K_CAT(t_, TC) *p_ = c + (z)*cbs + (m)*N + (n); if (accumulate) v += K_CAT(LD_, TC)(p_, cnt); "
+                 "K_CAT(ST_, TC)(p_, v, cnt); } while (0)\n");
 }
 
 /* ---- Kernels ---- */

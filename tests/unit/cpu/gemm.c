@@ -48,7 +48,7 @@ static void problem_multiply(problem *p, const cpu_isa *isa, bool scratch, int g
     cpu_sink sink = {scratch ? NULL : p->c, p->n, false, scratch ? block_keep : NULL, NULL, p};
     for (int r = 0; r < gm * gn; r++) {
         int64_t i0, i1, j0, j1;
-        cpu_gemm_part(&g, gm, gn, r, &i0, &i1, &j0, &j1);
+        cpu_gemm_rect(&g, gm, gn, r, &i0, &i1, &j0, &j1);
         if (i0 < i1 && j0 < j1)
             cpu_gemm_run(&g, isa, thread_ws, &a, &b, i0, i1, j0, j1, &sink);
     }
@@ -70,7 +70,7 @@ static bool problem_multiply_transposed(problem *p, const cpu_isa *isa, int gm, 
     cpu_sink sink = {NULL, 0, false, block_keep, NULL, p};
     for (int r = 0; r < gm * gn; r++) {
         int64_t i0, i1, j0, j1;
-        cpu_gemm_part(&g, gm, gn, r, &i0, &i1, &j0, &j1);
+        cpu_gemm_rect(&g, gm, gn, r, &i0, &i1, &j0, &j1);
         if (i0 < i1 && j0 < j1)
             cpu_gemm_run(&g, isa, thread_ws, &a, &b, i0, i1, j0, j1, &sink);
     }

@@ -142,7 +142,7 @@ static void rows_check(int dtype, int64_t R, int64_t C)
         kit_random(k, ga, 0.5, 2);
         kit_random(k, be, -1, 1);
         kit_node(k, YK_OP_LAYER_NORM, params == 2 ? KIT_IDS(x, ga, be) : params ? KIT_IDS(x, ga) : KIT_IDS(x),
-                KIT_IDS(y, m, s), KIT_ATTR(yk_attr_of_f64(1e-5)));
+                 KIT_IDS(y, m, s), KIT_ATTR(yk_attr_of_f64(1e-5)));
         graph_compare(k, 1e-5, "layer_norm");
     }
     for (int params = 0; params < 2; params++) {
@@ -155,7 +155,7 @@ static void rows_check(int dtype, int64_t R, int64_t C)
         kit_random(k, s, 1, 2);
         kit_random(k, ga, 0.5, 2);
         kit_node(k, YK_OP_LAYER_NORM_BWD, params ? KIT_IDS(gy, x, m, s, ga) : KIT_IDS(gy, x, m, s),
-                params ? KIT_IDS(gx, gg, gb) : KIT_IDS(gx), KIT_ATTR(0));
+                 params ? KIT_IDS(gx, gg, gb) : KIT_IDS(gx), KIT_ATTR(0));
         graph_compare(k, 1e-5, "layer_norm_bwd");
     }
     for (int logs = 0; logs < 2; logs++) {
@@ -253,10 +253,10 @@ START_TEST(test_pool)
             kit_random(k, y, -1, 1);
             if (max)
                 kit_node(k, op, op == YK_OP_MAX_POOL ? KIT_IDS(x) : KIT_IDS(x, y), op == YK_OP_MAX_POOL ? KIT_IDS(y) : KIT_IDS(g),
-                        a, 8);
+                         a, 8);
             else
                 kit_node(k, op, op == YK_OP_AVG_POOL ? KIT_IDS(x) : KIT_IDS(y), op == YK_OP_AVG_POOL ? KIT_IDS(y) : KIT_IDS(g),
-                        avg, 7);
+                         avg, 7);
             graph_compare(k, 1e-6, "pool");
         }
     }

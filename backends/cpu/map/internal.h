@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A compiled elementwise program: made by map_plan.c, run by map.c. */
-#ifndef YOKE_BACKENDS_CPU_MAP_MAP_INNER_H
-#define YOKE_BACKENDS_CPU_MAP_MAP_INNER_H
+/* A compiled elementwise program from inside: made by map_plan.c, run by map.c. */
+#ifndef YOKE_BACKENDS_CPU_MAP_INTERNAL_H
+#define YOKE_BACKENDS_CPU_MAP_INTERNAL_H
 
 #include "backends/cpu/isa/map_kernels.h"
-#include "backends/cpu/map/map.h"
+#include "backends/cpu/exec/cpu.h"
+#include "backends/cpu/isa/map_kernels.h"
 
 #define CPU_MAP_IN 32
 #define CPU_MAP_OUT 4
@@ -67,7 +68,7 @@ typedef struct cpu_map_gelu {
     int8_t out[2]; /* which results they are; -1: not wanted */
 } cpu_map_gelu;
 
-struct cpu_map {
+typedef struct cpu_map {
     uint32_t n_in, n_ins, n_out, n_reg, n_plane;
     int64_t block, plane_run; /* run: elements that share the numbers of the PLANE operands; 0: there are none */
     size_t bytes;             /* scratch */
@@ -79,9 +80,14 @@ struct cpu_map {
     uint32_t bf16_a, bf16_b; /* ... of these operands */
     size_t *store;           /* by register: where in the scratch */
     cpu_map_ins *ins;
-};
+} cpu_map;
 
-uint32_t cpu_map_item(int dtype); /* bytes */
+/* bytes of an element */
+static inline uint32_t cpu_map_item(int dtype)
+{
+    return yk_dtype_bytes((uint32_t)dtype);
+}
+
 /* Before the forms of instructions are chosen. */
 void cpu_map_find_chain(cpu_map *map);
 /* Before gelu and its backward are taken apart. */
