@@ -28,7 +28,7 @@ static void later_random(kit *k, uint32_t v, double lo, double hi)
     fills[n_fill++] = (struct fill){k, v, lo, hi};
 }
 
-static bool wanted(const char *name)
+static bool name_wanted(const char *name)
 {
     char words[256];
     if (!*only)
@@ -41,9 +41,9 @@ static bool wanted(const char *name)
 }
 
 /* Whether the kernel of this name is to be timed; its operands are filled then. */
-static bool begin(const char *name)
+static bool case_begin(const char *name)
 {
-    const bool want = wanted(name);
+    const bool want = name_wanted(name);
     for (int i = 0; i < n_fill && want; i++)
         kit_random(fills[i].k, fills[i].v, fills[i].lo, fills[i].hi);
     n_fill = 0;
@@ -73,7 +73,7 @@ static void time_both(kit *const k[2], int times, double best[2])
         }
 }
 
-static void compare(const char *name, kit *f32, kit *bf16)
+static void case_compare(const char *name, kit *f32, kit *bf16)
 {
     kit *const k[2] = {f32, bf16};
     double t[2] = {1e30, 1e30};
@@ -87,9 +87,9 @@ static void compare(const char *name, kit *f32, kit *bf16)
     n_slow += slow;
 }
 
-static void hold(kit *k, const char *name)
+static void case_hold(kit *k, const char *name)
 {
-    if (!begin(name)) {
+    if (!case_begin(name)) {
         kit_free(k);
         return;
     }
@@ -102,7 +102,7 @@ static void hold(kit *k, const char *name)
     }
     for (int i = 0; bf16 && i < n_held; i++)
         if (held[i].k && strlen(held[i].name) == n - 5 && strncmp(held[i].name, name, n - 5) == 0) {
-            compare(held[i].name, held[i].k, k);
+            case_compare(held[i].name, held[i].k, k);
             kit_free(held[i].k);
             held[i].k = NULL;
         }
@@ -123,13 +123,13 @@ static void held_done(void)
         call;                                                                                                          \
     held_done()
 
-static void report(kit *k, const char *name, double flop, double bytes)
+static void case_report(kit *k, const char *name, double flop, double bytes)
 {
     if (in_pairs) {
-        hold(k, name);
+        case_hold(k, name);
         return;
     }
-    if (begin(name)) {
+    if (case_begin(name)) {
         double t = kit_time(k, isa, threads, flop > 2e10 ? 3 : 12);
         printf("%-36s %9.3f ms", name, t * 1e3);
         if (flop > 0)
@@ -143,7 +143,7 @@ static void report(kit *k, const char *name, double flop, double bytes)
 
 static const int64_t none[1];
 
-static void dot(const char *what, int64_t m, int64_t n, int64_t kk, int ta, int tb, int dtype)
+static void bench_dot(const char *what, int64_t m, int64_t n, int64_t kk, int ta, int tb, int dtype)
 {
     char name[80];
     kit *k = kit_new();
@@ -157,12 +157,12 @@ static void dot(const char *what, int64_t m, int64_t n, int64_t kk, int ta, int 
     kit_node(k, YK_OP_DOT, KIT_IDS(a, b), KIT_IDS(c), none, 0);
     snprintf(name, sizeof name, "dot %s %lldx%lldx%lld %s", what, (long long)m, (long long)n, (long long)kk,
              dtype == YK_F32 ? "f32" : "bf16");
-    report(k, name, 2.0 * (double)m * (double)n * (double)kk, 0);
+    case_report(k, name, 2.0 * (double)m * (double)n * (double)kk, 0);
 }
 
 /* Products with what the transformers do to their result: bias and gelu; bias, dropout and residual; gelu's backward,
  * which makes gelu again. */
-static void epilogue(int which, int64_t m, int64_t n, int64_t kk, int dtype)
+static void bench_epilogue(int which, int64_t m, int64_t n, int64_t kk, int dtype)
 {
     static const char *const what[] = {"bias gelu", "dropout residual", "gelu backward"};
     const int64_t dim[] = {m, n, -1}, drop[] = {yk_attr_of_f64(0.1), 1};
@@ -200,10 +200,10 @@ static void epilogue(int which, int64_t m, int64_t n, int64_t kk, int dtype)
     }
     snprintf(name, sizeof name, "dot %s %lldx%lldx%lld %s", what[which], (long long)m, (long long)n, (long long)kk,
              dtype == YK_F32 ? "f32" : "bf16");
-    report(k, name, 2.0 * (double)m * (double)n * (double)kk, 0);
+    case_report(k, name, 2.0 * (double)m * (double)n * (double)kk, 0);
 }
 
-static void conv(const char *what, int64_t n, int64_t c, int64_t h, int64_t o, int64_t kk, int64_t s, int dtype)
+static void bench_conv(const char *what, int64_t n, int64_t c, int64_t h, int64_t o, int64_t kk, int64_t s, int dtype)
 {
     int64_t oh = (h + kk / 2 * 2 - kk) / s + 1;
     const int64_t attr[] = {s, s, kk / 2, kk / 2, 1, 1, 1};
@@ -220,7 +220,7 @@ static void conv(const char *what, int64_t n, int64_t c, int64_t h, int64_t o, i
                  op == YK_OP_CONV2D ? KIT_IDS(y) : op == YK_OP_CONV2D_DX ? KIT_IDS(x) : KIT_IDS(gw), attr, 7);
         snprintf(name, sizeof name, "conv%s %s %s", op == YK_OP_CONV2D ? "" : op == YK_OP_CONV2D_DX ? "_dx" : "_dw", what,
                  dtype == YK_F32 ? "f32" : "bf16");
-        report(k, name, flop, 0);
+        case_report(k, name, flop, 0);
     }
 }
 
@@ -230,7 +230,7 @@ static void conv(const char *what, int64_t n, int64_t c, int64_t h, int64_t o, i
  * step 1, whose products are Winograd's: 69 % of that reached at 64 channels, 38 % at 16, where the transforms weigh as
  * much. docs/cpu-speed-conv.md has the figures.
  */
-static void convs(void)
+static void bench_convs(void)
 {
     static const struct {
         int64_t c, h, o, k, s;
@@ -243,7 +243,7 @@ static void convs(void)
         char name[64];
         snprintf(name, sizeof name, "%lldx%lldx%lld -> %lld %lldx%lld%s", (long long)net[i].c, (long long)net[i].h,
                  (long long)net[i].h, (long long)net[i].o, (long long)net[i].k, (long long)net[i].k, net[i].s == 2 ? " /2" : "");
-        BOTH(conv(name, 128, net[i].c, net[i].h, net[i].o, net[i].k, net[i].s, t));
+        BOTH(bench_conv(name, 128, net[i].c, net[i].h, net[i].o, net[i].k, net[i].s, t));
     }
 }
 
@@ -267,7 +267,7 @@ static void layer_norms(int dtype)
         else
             kit_node(k, YK_OP_LAYER_NORM, KIT_IDS(x, g, b), KIT_IDS(y, m, s), attr, 1);
         snprintf(name, sizeof name, "layer_norm%s 4096x768 %s", bwd ? "_bwd" : "", dtype == YK_F32 ? "f32" : "bf16");
-        report(k, name, 0, 4096.0 * 768 * (dtype == YK_F32 ? 4 : 2) * (bwd ? 3 : 2));
+        case_report(k, name, 0, 4096.0 * 768 * (dtype == YK_F32 ? 4 : 2) * (bwd ? 3 : 2));
     }
 }
 
@@ -283,7 +283,7 @@ static const struct {
     {YK_OP_SIGMOID_BWD, 2, "sigmoid_bwd"}, {YK_OP_TANH_BWD, 2, "tanh_bwd"},
 };
 
-static void elementwise(size_t i, int64_t r, int64_t c, int dtype)
+static void bench_elementwise(size_t i, int64_t r, int64_t c, int dtype)
 {
     char name[80];
     kit *k = kit_new();
@@ -292,7 +292,7 @@ static void elementwise(size_t i, int64_t r, int64_t c, int dtype)
     kit_random(k, y, 0.1, 1);
     kit_node(k, ops[i].op, ops[i].operands == 2 ? KIT_IDS(x, y) : KIT_IDS(x), KIT_IDS(z), none, 0);
     snprintf(name, sizeof name, "%s %lldx%lld %s", ops[i].name, (long long)r, (long long)c, dtype == YK_F32 ? "f32" : "bf16");
-    report(k, name, 0, (double)(r * c) * (dtype == YK_F32 ? 4 : 2) * (ops[i].operands + 1));
+    case_report(k, name, 0, (double)(r * c) * (dtype == YK_F32 ? 4 : 2) * (ops[i].operands + 1));
 }
 
 /* Batch norm of a ResNet-20 as the planner leaves it: y = relu((x-m)s+b+r); the sums of g and g(x-m), g = relu'(y) gy;
@@ -346,11 +346,11 @@ static void batch_norm(int64_t c, int64_t h, int dtype)
             kit_node(k, YK_OP_BN_STATS, KIT_IDS(x, m), KIT_IDS(y), none, 0);
         }
         snprintf(name, sizeof name, "batch_norm %s %lldx%lldx%lld %s", what[pass], (long long)c, (long long)h, (long long)h, t);
-        report(k, name, 0, n * (pass == 2 ? 4 : pass == 3 ? 1 : 3));
+        case_report(k, name, 0, n * (pass == 2 ? 4 : pass == 3 ? 1 : 3));
     }
 }
 
-static void pools(int64_t kk, int64_t step, int dtype)
+static void bench_pools(int64_t kk, int64_t step, int dtype)
 {
     static const char *const what[] = {"max_pool", "max_pool_bwd", "avg_pool", "avg_pool_bwd"};
     int64_t pad = kk == 3 ? 1 : 0, out = (32 + 2 * pad - kk) / step + 1;
@@ -371,11 +371,11 @@ static void pools(int64_t kk, int64_t step, int dtype)
                      op == 2 ? KIT_IDS(y) : KIT_IDS(z), attr[1], 7);
         snprintf(name, sizeof name, "%s %lldx%lld/%lld 64x32x32 %s", what[op], (long long)kk, (long long)kk, (long long)step,
                  dtype == YK_F32 ? "f32" : "bf16");
-        report(k, name, 0, n * (double)((op == 1 ? 2 : 1) * 1024 + out * out));
+        case_report(k, name, 0, n * (double)((op == 1 ? 2 : 1) * 1024 + out * out));
     }
 }
 
-static void softmax(int64_t r, int64_t c, int dtype)
+static void bench_softmax(int64_t r, int64_t c, int dtype)
 {
     for (int bwd = 0; bwd < 2; bwd++) {
         char name[80];
@@ -386,7 +386,7 @@ static void softmax(int64_t r, int64_t c, int dtype)
         kit_node(k, bwd ? YK_OP_SOFTMAX_BWD : YK_OP_SOFTMAX, bwd ? KIT_IDS(x, y) : KIT_IDS(x), KIT_IDS(z), (int64_t[]){0}, 1);
         snprintf(name, sizeof name, "softmax%s %lldx%lld %s", bwd ? "_bwd" : "", (long long)r, (long long)c,
                  dtype == YK_F32 ? "f32" : "bf16");
-        report(k, name, 0, (double)(r * c) * (dtype == YK_F32 ? 4 : 2) * (bwd ? 3 : 2));
+        case_report(k, name, 0, (double)(r * c) * (dtype == YK_F32 ? 4 : 2) * (bwd ? 3 : 2));
     }
 }
 
@@ -408,11 +408,11 @@ static void cross_entropy(bool weights, int64_t r, int64_t c, int dtype)
                  bwd ? KIT_IDS(z) : KIT_IDS(loss, lse), attr, 2);
         snprintf(name, sizeof name, "cross_entropy%s%s %lldx%lld %s", bwd ? "_bwd" : "", weights ? " weighted" : "",
                  (long long)r, (long long)c, dtype == YK_F32 ? "f32" : "bf16");
-        report(k, name, 0, (double)(r * c) * (dtype == YK_F32 ? 4 : 2) * (bwd ? 2 : 1));
+        case_report(k, name, 0, (double)(r * c) * (dtype == YK_F32 ? 4 : 2) * (bwd ? 2 : 1));
     }
 }
 
-static void move(int dtype)
+static void bench_move(int dtype)
 {
     static const char *const what[] = {"copy", "transpose", "heads", "gather", "scatter_add", "dropout"};
     const char *t = dtype == YK_F32 ? "f32" : "bf16";
@@ -439,11 +439,11 @@ static void move(int dtype)
         else
             kit_node(k, YK_OP_DROPOUT, KIT_IDS(x, key, at), KIT_IDS(y), (int64_t[]){yk_attr_of_f64(0.1), 1}, 2);
         snprintf(name, sizeof name, "%s 4096x768 %s", what[op], t);
-        report(k, name, 0, 2 * n);
+        case_report(k, name, 0, 2 * n);
     }
 }
 
-static void reductions(int dtype)
+static void bench_reductions(int dtype)
 {
     static const char *const what[] = {"sum of columns", "sum of rows", "max of rows", "cast from f32"};
     for (int op = 0; op < 4; op++) {
@@ -458,11 +458,11 @@ static void reductions(int dtype)
             kit_node(k, op == 2 ? YK_OP_RMAX : YK_OP_SUM, KIT_IDS(x), op ? KIT_IDS(column) : KIT_IDS(row),
                      (int64_t[]){op ? 2 : 1}, 1);
         snprintf(name, sizeof name, "%s 4096x768 %s", what[op], dtype == YK_F32 ? "f32" : "bf16");
-        report(k, name, 0, 4096.0 * 768 * (dtype == YK_F32 ? 4 : 2));
+        case_report(k, name, 0, 4096.0 * 768 * (dtype == YK_F32 ? 4 : 2));
     }
 }
 
-static void adam(void)
+static void bench_adam(void)
 {
     kit *k = kit_new();
     int64_t n = 30000000;
@@ -473,10 +473,10 @@ static void adam(void)
         memset(k->data[v[i]], 0, (size_t)n * 4);
     }
     kit_node(k, YK_OP_ADAM_STEP, KIT_IDS(v[0], v[1], v[2], v[3], hyper), KIT_IDS(v[1], v[2], v[3]), (int64_t[]){1}, 1);
-    report(k, "adamw 30M", 0, (double)n * 28);
+    case_report(k, "adamw 30M", 0, (double)n * 28);
 }
 
-static void attention(int64_t b, int64_t h, int64_t t, int causal, int dtype)
+static void bench_attention(int64_t b, int64_t h, int64_t t, int causal, int dtype)
 {
     for (int bwd = 0; bwd < 2; bwd++) {
         char name[80];
@@ -494,61 +494,61 @@ static void attention(int64_t b, int64_t h, int64_t t, int causal, int dtype)
             kit_node(k, YK_OP_ATTENTION, KIT_IDS(v[2], v[3], v[4]), KIT_IDS(v[5], lse), attr, 5);
         snprintf(name, sizeof name, "attention%s %lldx%lldx%lld%s %s", bwd ? "_bwd" : "", (long long)b, (long long)h,
                  (long long)t, causal ? " causal" : "", dtype == YK_F32 ? "f32" : "bf16");
-        report(k, name, (bwd ? 10.0 : 4.0) * 64 * (double)(b * h * t * t) / (causal ? 2 : 1), 0);
+        case_report(k, name, (bwd ? 10.0 : 4.0) * 64 * (double)(b * h * t * t) / (causal ? 2 : 1), 0);
     }
 }
 
-static void dots(int dtype)
+static void bench_dots(int dtype)
 {
-    dot("fwd", 1024, 768, 768, 0, 1, dtype);
-    dot("fwd", 1024, 3072, 768, 0, 1, dtype);
-    dot("fwd", 1024, 768, 3072, 0, 1, dtype);
-    dot("out", 1024, 3072, 768, 0, 0, dtype);
-    dot("dgrad", 1024, 768, 3072, 0, 0, dtype);
-    dot("wgrad", 3072, 768, 1024, 1, 0, dtype);
-    dot("small", 16, 64, 64, 0, 1, dtype);
-    dot("small", 128, 256, 512, 0, 1, dtype);
-    dot("narrow", 128, 10, 256, 0, 1, dtype);
+    bench_dot("fwd", 1024, 768, 768, 0, 1, dtype);
+    bench_dot("fwd", 1024, 3072, 768, 0, 1, dtype);
+    bench_dot("fwd", 1024, 768, 3072, 0, 1, dtype);
+    bench_dot("out", 1024, 3072, 768, 0, 0, dtype);
+    bench_dot("dgrad", 1024, 768, 3072, 0, 0, dtype);
+    bench_dot("wgrad", 3072, 768, 1024, 1, 0, dtype);
+    bench_dot("small", 16, 64, 64, 0, 1, dtype);
+    bench_dot("small", 128, 256, 512, 0, 1, dtype);
+    bench_dot("narrow", 128, 10, 256, 0, 1, dtype);
 }
 
-static void rows(void)
+static void bench_rows(void)
 {
     BOTH(layer_norms(t));
-    BOTH(softmax(32768, 256, t));
-    BOTH(softmax(128, 10, t));
+    BOTH(bench_softmax(32768, 256, t));
+    BOTH(bench_softmax(128, 10, t));
     BOTH(cross_entropy(false, 1024, 50257, t));
     BOTH(cross_entropy(true, 1024, 50257, t));
     BOTH(cross_entropy(false, 128, 10, t));
     BOTH(cross_entropy(true, 128, 10, t));
-    BOTH(move(t));
-    BOTH(reductions(t));
+    BOTH(bench_move(t));
+    BOTH(bench_reductions(t));
 }
 
-static void all(void)
+static void bench_all(void)
 {
-    BOTH(dots(t));
-    BOTH(epilogue(0, 1024, 3072, 768, t));
-    BOTH(epilogue(1, 1024, 768, 3072, t));
-    BOTH(epilogue(1, 1024, 768, 768, t));
-    BOTH(epilogue(2, 1024, 3072, 768, t));
-    BOTH(dot("head", 1024, 50304, 768, 0, 1, t));
-    BOTH(dot("head wgrad", 50304, 768, 1024, 1, 0, t));
-    convs();
+    BOTH(bench_dots(t));
+    BOTH(bench_epilogue(0, 1024, 3072, 768, t));
+    BOTH(bench_epilogue(1, 1024, 768, 3072, t));
+    BOTH(bench_epilogue(1, 1024, 768, 768, t));
+    BOTH(bench_epilogue(2, 1024, 3072, 768, t));
+    BOTH(bench_dot("head", 1024, 50304, 768, 0, 1, t));
+    BOTH(bench_dot("head wgrad", 50304, 768, 1024, 1, 0, t));
+    bench_convs();
     for (size_t i = 0; i < sizeof ops / sizeof *ops; i++) {
-        BOTH(elementwise(i, 4096, 768, t));
-        BOTH(elementwise(i, 128, 768, t)); /* in the second-level cache */
+        BOTH(bench_elementwise(i, 4096, 768, t));
+        BOTH(bench_elementwise(i, 128, 768, t)); /* in the second-level cache */
     }
-    rows();
+    bench_rows();
     BOTH(batch_norm(16, 32, t));
     BOTH(batch_norm(32, 16, t));
     BOTH(batch_norm(64, 8, t));
-    BOTH(pools(3, 2, t));
-    BOTH(pools(2, 2, t));
-    BOTH(pools(3, 1, t));
-    BOTH(pools(8, 8, t));
-    BOTH(attention(4, 12, 256, 1, t));
-    BOTH(attention(32, 12, 128, 0, t));
-    adam();
+    BOTH(bench_pools(3, 2, t));
+    BOTH(bench_pools(2, 2, t));
+    BOTH(bench_pools(3, 1, t));
+    BOTH(bench_pools(8, 8, t));
+    BOTH(bench_attention(4, 12, 256, 1, t));
+    BOTH(bench_attention(32, 12, 128, 0, t));
+    bench_adam();
 }
 
 int main(int argc, char **argv)
@@ -566,7 +566,7 @@ int main(int argc, char **argv)
     }
     setvbuf(stdout, NULL, _IOLBF, 0);
     printf("isa %s, %d threads, least of several runs%s\n", isa->name, threads, in_pairs ? ": f32, bf16, bf16 / f32" : "");
-    all();
+    bench_all();
     if (n_slow)
         printf("%d slower in bf16\n", n_slow);
     return n_slow ? 1 : 0;

@@ -10,7 +10,7 @@
 
 static const int64_t none[1];
 
-static uint32_t filled(kit *k, int dtype, int64_t a, int64_t b, int64_t c, int64_t d)
+static uint32_t value_random(kit *k, int dtype, int64_t a, int64_t b, int64_t c, int64_t d)
 {
     const uint32_t v = kit_value(k, dtype, (const int64_t[]){a, b, c, d, -1}); /* -1 ends the sizes */
     kit_random(k, v, 0.1, 1);
@@ -18,66 +18,66 @@ static uint32_t filled(kit *k, int dtype, int64_t a, int64_t b, int64_t c, int64
 }
 
 /* 96 x 200 x 256: full and partial strips of every register block. */
-static void dot(kit *k, int dtype)
+static void make_dot(kit *k, int dtype)
 {
-    const uint32_t a = filled(k, dtype, 96, 256, -1, -1), b = filled(k, dtype, 256, 200, -1, -1);
+    const uint32_t a = value_random(k, dtype, 96, 256, -1, -1), b = value_random(k, dtype, 256, 200, -1, -1);
     k->value[b].stride[0] = 1; /* weights lie as [out, in] */
     k->value[b].stride[1] = 256;
-    kit_node(k, YK_OP_DOT, KIT_IDS(a, b), KIT_IDS(filled(k, dtype, 96, 200, -1, -1)), none, 0);
+    kit_node(k, YK_OP_DOT, KIT_IDS(a, b), KIT_IDS(value_random(k, dtype, 96, 200, -1, -1)), none, 0);
 }
 
 static void gemm_f32(kit *k)
 {
-    dot(k, YK_F32);
+    make_dot(k, YK_F32);
 }
 
 static void gemm_bf16(kit *k)
 {
-    dot(k, YK_BF16);
+    make_dot(k, YK_BF16);
 }
 
-static void conv(kit *k, int op, int64_t channels, int64_t side)
+static void make_conv(kit *k, int op, int64_t channels, int64_t side)
 {
     const int64_t attr[] = {1, 1, 1, 1, 1, 1, 1};
-    const uint32_t x = filled(k, YK_F32, 4, channels, side, side), y = filled(k, YK_F32, 4, channels, side, side);
-    const uint32_t w = filled(k, YK_F32, channels, channels, 3, 3);
+    const uint32_t x = value_random(k, YK_F32, 4, channels, side, side), y = value_random(k, YK_F32, 4, channels, side, side);
+    const uint32_t w = value_random(k, YK_F32, channels, channels, 3, 3);
     kit_node(k, op, op == YK_OP_CONV2D ? KIT_IDS(x, w) : op == YK_OP_CONV2D_DX ? KIT_IDS(y, w) : KIT_IDS(y, x),
              op == YK_OP_CONV2D ? KIT_IDS(y) : op == YK_OP_CONV2D_DX ? KIT_IDS(x) : KIT_IDS(w), attr, 7);
 }
 
 static void conv_fwd(kit *k)
 {
-    conv(k, YK_OP_CONV2D, 16, 32);
+    make_conv(k, YK_OP_CONV2D, 16, 32);
 }
 
 static void conv_dgrad(kit *k)
 {
-    conv(k, YK_OP_CONV2D_DX, 16, 32);
+    make_conv(k, YK_OP_CONV2D_DX, 16, 32);
 }
 
 static void conv_wgrad(kit *k)
 {
-    conv(k, YK_OP_CONV2D_DW, 16, 32);
+    make_conv(k, YK_OP_CONV2D_DW, 16, 32);
 }
 
 static void conv_wide(kit *k)
 {
-    conv(k, YK_OP_CONV2D, 64, 8);
+    make_conv(k, YK_OP_CONV2D, 64, 8);
 }
 
 static void attention_any(kit *k, int bwd)
 {
     const int64_t attr[] = {1, yk_attr_of_f64(0.125), yk_attr_of_f64(0), 0, 0};
-    uint32_t v[8], lse = filled(k, YK_F32, 1, 2, 128, -1);
+    uint32_t v[8], lse = value_random(k, YK_F32, 1, 2, 128, -1);
     for (int i = 0; i < 8; i++)
-        v[i] = filled(k, YK_F32, 1, 2, 128, 64);
+        v[i] = value_random(k, YK_F32, 1, 2, 128, 64);
     if (bwd)
         kit_node(k, YK_OP_ATTENTION_BWD, KIT_IDS(v[0], v[1], lse, v[2], v[3], v[4]), KIT_IDS(v[5], v[6], v[7]), attr, 5);
     else
         kit_node(k, YK_OP_ATTENTION, KIT_IDS(v[2], v[3], v[4]), KIT_IDS(v[5], lse), attr, 5);
 }
 
-static void attention(kit *k)
+static void make_attention(kit *k)
 {
     attention_any(k, 0);
 }
@@ -90,10 +90,10 @@ static void attention_bwd(kit *k)
 static void layer_norm_any(kit *k, int bwd)
 {
     const int64_t attr[] = {yk_attr_of_f64(1e-5)};
-    const uint32_t x = filled(k, YK_F32, 128, 768, -1, -1), y = filled(k, YK_F32, 128, 768, -1, -1);
-    const uint32_t g = filled(k, YK_F32, 768, -1, -1, -1), b = filled(k, YK_F32, 768, -1, -1, -1);
-    const uint32_t m = filled(k, YK_F32, 128, -1, -1, -1), s = filled(k, YK_F32, 128, -1, -1, -1);
-    const uint32_t z = filled(k, YK_F32, 128, 768, -1, -1), gg = filled(k, YK_F32, 768, -1, -1, -1);
+    const uint32_t x = value_random(k, YK_F32, 128, 768, -1, -1), y = value_random(k, YK_F32, 128, 768, -1, -1);
+    const uint32_t g = value_random(k, YK_F32, 768, -1, -1, -1), b = value_random(k, YK_F32, 768, -1, -1, -1);
+    const uint32_t m = value_random(k, YK_F32, 128, -1, -1, -1), s = value_random(k, YK_F32, 128, -1, -1, -1);
+    const uint32_t z = value_random(k, YK_F32, 128, 768, -1, -1), gg = value_random(k, YK_F32, 768, -1, -1, -1);
     if (bwd)
         kit_node(k, YK_OP_LAYER_NORM_BWD, KIT_IDS(y, x, m, s, g), KIT_IDS(z, gg, b), attr, 1);
     else
@@ -114,7 +114,7 @@ static void layer_norm_bwd(kit *k)
 static void map_chain(kit *k)
 {
     const int64_t dim[] = {128, 1000, -1};
-    const uint32_t x = filled(k, YK_F32, 128, 1000, -1, -1), b = kit_broadcast(k, YK_F32, dim, 1);
+    const uint32_t x = value_random(k, YK_F32, 128, 1000, -1, -1), b = kit_broadcast(k, YK_F32, dim, 1);
     const uint32_t s = kit_value(k, YK_F32, dim), g = kit_value(k, YK_F32, dim), m = kit_value(k, YK_F32, dim);
     const uint32_t y = kit_value(k, YK_BF16, dim);
     kit_random(k, b, -1, 1);
@@ -128,16 +128,16 @@ static void map_chain(kit *k)
 static void cross_entropy(kit *k)
 {
     const int64_t attr[] = {-100, yk_attr_of_f64(0)};
-    const uint32_t logits = filled(k, YK_F32, 32, 5000, -1, -1), labels = filled(k, YK_I32, 32, -1, -1, -1);
-    kit_node(k, YK_OP_CROSS_ENTROPY, KIT_IDS(logits, labels), KIT_IDS(filled(k, YK_F32, 32, -1, -1, -1), filled(k, YK_F32, 32, -1, -1, -1)),
-             attr, 2);
+    const uint32_t logits = value_random(k, YK_F32, 32, 5000, -1, -1), labels = value_random(k, YK_I32, 32, -1, -1, -1);
+    kit_node(k, YK_OP_CROSS_ENTROPY, KIT_IDS(logits, labels),
+             KIT_IDS(value_random(k, YK_F32, 32, -1, -1, -1), value_random(k, YK_F32, 32, -1, -1, -1)), attr, 2);
 }
 
-static void adam(kit *k)
+static void make_adam(kit *k)
 {
-    uint32_t v[4], hyper = filled(k, YK_F32, 16, -1, -1, -1);
+    uint32_t v[4], hyper = value_random(k, YK_F32, 16, -1, -1, -1);
     for (int i = 0; i < 4; i++)
-        v[i] = filled(k, YK_F32, 100000, -1, -1, -1);
+        v[i] = value_random(k, YK_F32, 100000, -1, -1, -1);
     kit_node(k, YK_OP_ADAM_STEP, KIT_IDS(v[0], v[1], v[2], v[3], hyper), KIT_IDS(v[1], v[2], v[3]), (int64_t[]){1}, 1);
 }
 
@@ -147,9 +147,9 @@ static const struct {
 } cases[] = {
     {"gemm-f32", gemm_f32},           {"gemm-bf16", gemm_bf16},         {"conv", conv_fwd},
     {"conv-dgrad", conv_dgrad},       {"conv-wgrad", conv_wgrad},       {"conv-wide", conv_wide},
-    {"attention", attention},         {"attention-bwd", attention_bwd}, {"layer-norm", layer_norm},
+    {"attention", make_attention},         {"attention-bwd", attention_bwd}, {"layer-norm", layer_norm},
     {"layer-norm-bwd", layer_norm_bwd}, {"map-chain", map_chain},       {"cross-entropy", cross_entropy},
-    {"adam", adam},
+    {"adam", make_adam},
 };
 
 int main(int argc, char **argv)

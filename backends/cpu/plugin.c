@@ -9,18 +9,18 @@
 
 #include "backends/cpu/exec/device.h"
 #include "backends/cpu/exec/profile.h"
+#include "backends/cpu/ops.h"
 
 #if defined HAVE_CONFIG_H
 #include "config.h"
+#include "plugins/kit/value.h"
 #endif
 #ifndef YK_SANITIZER
 #define YK_SANITIZER "none"
 #endif
 
-#define ALONE_NS 30000.0 /* a program of less runs on one worker */
+#define ONE_WORKER_NS 30000.0 /* a program of less runs on one worker */
 #define EXPORT __attribute__((visibility("default")))
-
-const yk_host *cpu_host;
 
 static yk_status plugin_init(const yk_host *host)
 {
@@ -202,7 +202,7 @@ static void device_close(yk_device *d)
     cpu_host->free(d);
 }
 
-static uint32_t claims(yk_device *dev, const yk_graph *g, uint32_t node)
+static uint32_t device_claims(yk_device *dev, const yk_graph *g, uint32_t node)
 {
     (void)dev;
     return cpu_op_claims(g, node);
@@ -212,18 +212,18 @@ static uint32_t claims(yk_device *dev, const yk_graph *g, uint32_t node)
 
 static yk_status buffer_make(void *data, uint64_t bytes, bool owned, yk_buffer **out)
 {
-    yk_buffer *b = cpu_host->alloc(sizeof *b, 64);
-    if (!b)
+    yk_buffer *buffer = cpu_host->alloc(sizeof *buffer, 64);
+    if (!buffer)
         return YK_E_MEM;
-    *b = (yk_buffer){data, bytes, owned};
-    *out = b;
+    *buffer = (yk_buffer){data, bytes, owned};
+    *out = buffer;
     return YK_OK;
 }
 
 static yk_status buffer_new(yk_device *dev, uint64_t bytes, yk_buffer **out)
 {
     (void)dev;
-    void *p = bytes > SIZE_MAX / 2 ? NULL : cpu_host->alloc(cpu_round(bytes ? (size_t)bytes : 1, 64), CPU_PAGE);
+    void *p = bytes > SIZE_MAX / 2 ? NULL : cpu_host->alloc(kit_round_bytes(bytes ? (size_t)bytes : 1, 64), CPU_PAGE);
     if (!p) {
         cpu_host->fail("cpu", "no memory for a buffer of %llu bytes", (unsigned long long)bytes);
         return YK_E_MEM;
@@ -240,25 +240,25 @@ static yk_status buffer_wrap(yk_device *dev, void *host, uint64_t bytes, yk_buff
     return host ? buffer_make(host, bytes, false, out) : YK_E_ARG;
 }
 
-static void buffer_free(yk_buffer *b)
+static void buffer_free(yk_buffer *buffer)
 {
-    if (!b)
+    if (!buffer)
         return;
-    if (b->owned)
-        cpu_host->free(b->data);
-    cpu_host->free(b);
+    if (buffer->owned)
+        cpu_host->free(buffer->data);
+    cpu_host->free(buffer);
 }
 
-static void *buffer_map(yk_buffer *b)
+static void *buffer_map(yk_buffer *buffer)
 {
-    return b->data;
+    return buffer->data;
 }
 
 /* Where the whole program is little work, workers that meet at each of its steps would only cost. */
-static yk_status plan(const yk_device *dev, const yk_graph *g, cpu_prog **prog)
+static yk_status device_plan(const yk_device *dev, const yk_graph *g, cpu_prog **prog)
 {
     yk_status s = cpu_prog_new(g, dev->isa, dev->n, prog);
-    if (s != YK_OK || dev->n == 1 || cpu_prog_work(*prog) >= ALONE_NS)
+    if (s != YK_OK || dev->n == 1 || cpu_prog_work(*prog) >= ONE_WORKER_NS)
         return s;
     cpu_prog_free(*prog);
     return cpu_prog_new(g, dev->isa, 1, prog);
@@ -266,36 +266,36 @@ static yk_status plan(const yk_device *dev, const yk_graph *g, cpu_prog **prog)
 
 static yk_status graph_scratch(yk_device *dev, const yk_graph *g, uint64_t *bytes)
 {
-    cpu_prog *p;
-    yk_status s = plan(dev, g, &p);
+    cpu_prog *prog;
+    yk_status s = device_plan(dev, g, &prog);
     if (s != YK_OK)
         return s;
-    *bytes = cpu_prog_scratch(p, dev->n);
-    cpu_prog_free(p);
+    *bytes = cpu_prog_scratch(prog, dev->n);
+    cpu_prog_free(prog);
     return YK_OK;
 }
 
 static yk_status program_new(yk_device *dev, const yk_graph *g, yk_program **out)
 {
-    yk_program *p = cpu_host->alloc(sizeof *p, 64);
-    if (!p)
+    yk_program *program = cpu_host->alloc(sizeof *program, 64);
+    if (!program)
         return YK_E_MEM;
-    yk_status s = plan(dev, g, &p->prog);
+    yk_status s = device_plan(dev, g, &program->prog);
     if (s != YK_OK) {
-        cpu_host->free(p);
+        cpu_host->free(program);
         return s;
     }
-    p->dev = dev;
-    *out = p;
+    program->dev = dev;
+    *out = program;
     return YK_OK;
 }
 
-static void program_free(yk_program *p)
+static void program_free(yk_program *program)
 {
-    if (!p)
+    if (!program)
         return;
-    cpu_prog_free(p->prog);
-    cpu_host->free(p);
+    cpu_prog_free(program->prog);
+    cpu_host->free(program);
 }
 
 EXPORT const yk_plugin *yk_plugin_query(uint32_t abi);
@@ -314,7 +314,7 @@ const yk_plugin *yk_plugin_query(uint32_t abi)
         .device_caps = device_caps,
         .device_open = device_open,
         .device_close = device_close,
-        .claims = claims,
+        .claims = device_claims,
         .buffer_new = buffer_new,
         .buffer_wrap = buffer_wrap,
         .buffer_free = buffer_free,

@@ -211,34 +211,34 @@ static yk_status unit_build(yk_device *dev, const char *file, const char *macros
 }
 
 /* The generated kernels that the device does not have yet, compiled as one program. */
-static yk_status generated_build(yk_device *dev, const kit_program *k)
+static yk_status generated_build(yk_device *dev, const kit_program *kit)
 {
     kit_text text;
     cl_program program = NULL;
     yk_status s = YK_OK;
     kit_text_init(&text, ocl_host);
-    for (size_t i = 0; i < k->n_unit; i++) {
-        const kit_unit *u = &k->unit[i];
+    for (size_t i = 0; i < kit->n_unit; i++) {
+        const kit_unit *u = &kit->unit[i];
         if (!u->file && !unit_find(dev, u->key))
-            kit_text_put(&text, k->text.s + u->begin, u->end - u->begin);
+            kit_text_put(&text, kit->text.data + u->begin, u->end - u->begin);
     }
     if (text.bad)
         s = YK_E_MEM;
-    else if (text.s)
-        s = unit_build(dev, NULL, "", text.s, &program);
-    for (size_t i = 0; i < k->n_unit && program && s == YK_OK; i++)
-        if (!k->unit[i].file && !unit_find(dev, k->unit[i].key))
-            s = unit_keep(dev, k->unit[i].key, program);
+    else if (text.data)
+        s = unit_build(dev, NULL, "", text.data, &program);
+    for (size_t i = 0; i < kit->n_unit && program && s == YK_OK; i++)
+        if (!kit->unit[i].file && !unit_find(dev, kit->unit[i].key))
+            s = unit_keep(dev, kit->unit[i].key, program);
     kit_text_free(&text);
     return s;
 }
 
-yk_status ocl_units_get(yk_device *dev, const kit_program *k, cl_program *of)
+yk_status ocl_units_get(yk_device *dev, const kit_program *kit, cl_program *of)
 {
     pthread_mutex_lock(&dev->lock);
-    yk_status s = generated_build(dev, k);
-    for (size_t i = 0; i < k->n_unit && s == YK_OK; i++) {
-        const kit_unit *u = &k->unit[i];
+    yk_status s = generated_build(dev, kit);
+    for (size_t i = 0; i < kit->n_unit && s == YK_OK; i++) {
+        const kit_unit *u = &kit->unit[i];
         if (u->file)
             s = unit_build(dev, u->file, u->macros, NULL, &of[i]);
         else

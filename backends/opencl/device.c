@@ -103,7 +103,7 @@ void ocl_device_close(yk_device *d)
     ocl_free(d);
 }
 
-uint32_t ocl_device_claims(yk_device *dev, const yk_graph *g, uint32_t node)
+uint32_t ocl_device_claims(yk_device *dev, const yk_graph *graph, uint32_t node)
 {
-    return kit_claims(&dev->target, g, node);
+    return kit_claims(&dev->target, graph, node);
 }

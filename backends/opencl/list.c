@@ -13,18 +13,18 @@
 #define MAX_PLATFORMS 16
 #define MAX_DEVICES 64
 
-typedef struct listed {
+typedef struct list_entry {
     cl_device_id id;
     ocl_shape shape;
-} listed;
+} list_entry;
 
 static struct {
     pthread_mutex_t lock;
-    bool known, loaded; /* how many and what they can do; and the drivers' own handles */
-    bool refused;       /* the last device cannot do what an option asks */
+    bool known, loaded;    /* how many and what they can do; and the drivers' own handles */
+    bool refused;          /* the last device cannot do what an option asks */
     uint64_t key, drivers; /* of what is kept about the devices; about the drivers alone, whatever the cores */
     uint32_t n;
-    listed dev[MAX_DEVICES];
+    list_entry dev[MAX_DEVICES];
     yk_device_caps caps[MAX_DEVICES];
 } list = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
@@ -42,7 +42,7 @@ static void list_platform(cl_platform_id platform)
         return;
     for (cl_uint i = 0; i < n && i < MAX_DEVICES && list.n < MAX_DEVICES; i++)
         if (device_usable(id[i]))
-            list.dev[list.n++] = (listed){.id = id[i]};
+            list.dev[list.n++] = (list_entry){.id = id[i]};
 }
 
 static uint32_t device_align(cl_device_id id)
@@ -53,7 +53,7 @@ static uint32_t device_align(cl_device_id id)
     return align;
 }
 
-static void caps_fill(const listed *l, yk_device_caps *c)
+static void caps_fill(const list_entry *l, yk_device_caps *c)
 {
     const ocl_shape shape = l->shape;
     char version[128]; /* "OpenCL 3.0 and the driver's own words" */
@@ -73,7 +73,7 @@ static void caps_fill(const listed *l, yk_device_caps *c)
 }
 
 /* Whether host memory is used in place can only be tried; a context costs milliseconds. */
-static bool device_in_place(const listed *l)
+static bool device_in_place(const list_entry *l)
 {
     cl_int rc;
     cl_context ctx = NULL;
@@ -94,7 +94,7 @@ static uint64_t shape_key(cl_device_id id)
     return list.drivers ? kit_hash(list.drivers ^ ocl_device_identity(id), &local, sizeof local) : 0;
 }
 
-static yk_status device_shape(listed *l)
+static yk_status device_shape(list_entry *l)
 {
     return ocl_shape_choose(l->id, shape_key(l->id), &l->shape);
 }

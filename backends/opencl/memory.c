@@ -10,19 +10,19 @@
 static yk_status buffer_make(yk_device *dev, void *host, uint64_t bytes, yk_buffer **out)
 {
     cl_int rc;
-    yk_buffer *b = ocl_alloc(sizeof *b);
-    if (!b)
+    yk_buffer *buffer = ocl_alloc(sizeof *buffer);
+    if (!buffer)
         return YK_E_MEM;
-    b->dev = dev;
-    b->host = host;
-    b->bytes = bytes;
-    b->mem = clCreateBuffer(dev->ctx, CL_MEM_READ_WRITE | (host ? CL_MEM_USE_HOST_PTR : 0), bytes ? bytes : 1, host, &rc);
+    buffer->dev = dev;
+    buffer->host = host;
+    buffer->bytes = bytes;
+    buffer->mem = clCreateBuffer(dev->ctx, CL_MEM_READ_WRITE | (host ? CL_MEM_USE_HOST_PTR : 0), bytes ? bytes : 1, host, &rc);
     if (rc != CL_SUCCESS) {
-        ocl_free(b);
+        ocl_free(buffer);
         ocl_host->fail(OCL_WHO, "a buffer of %llu bytes: %s (%d)", (unsigned long long)bytes, ocl_error_name(rc), rc);
         return YK_E_MEM;
     }
-    *out = b;
+    *out = buffer;
     return YK_OK;
 }
 
@@ -62,19 +62,19 @@ yk_status ocl_buffer_wrap(yk_device *dev, void *host, uint64_t bytes, yk_buffer 
     return buffer_make(dev, host, bytes, out);
 }
 
-void ocl_buffer_free(yk_buffer *b)
+void ocl_buffer_free(yk_buffer *buffer)
 {
-    if (!b)
+    if (!buffer)
         return;
-    clReleaseMemObject(b->mem);
-    if (b->owned)
-        ocl_host->free(b->host);
-    ocl_free(b);
+    clReleaseMemObject(buffer->mem);
+    if (buffer->owned)
+        ocl_host->free(buffer->host);
+    ocl_free(buffer);
 }
 
-void *ocl_buffer_map(yk_buffer *b)
+void *ocl_buffer_map(yk_buffer *buffer)
 {
-    return b->host;
+    return buffer->host;
 }
 
 /* A driver may keep a copy of "its" host memory, and a copy is only brought up to date by mapping. */

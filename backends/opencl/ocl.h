@@ -59,15 +59,15 @@ struct yk_device {
     cl_device_id id;
     cl_context ctx;
     char name[64];
-    kit_target target; /* what decides about its launches */
-    bool visible;      /* host memory is used in place */
-    bool binaries;     /* compiled programs are kept in the cache folder; no: the driver keeps its own */
+    kit_target target;    /* what decides about its launches */
+    bool visible;         /* host memory is used in place */
+    bool binaries;        /* compiled programs are kept in the cache folder; no: the driver keeps its own */
     pthread_mutex_t lock; /* guards the next three, and compiling */
     ocl_unit *unit;
     size_t n_unit, cap_unit;
-    uint64_t identity; /* hash of device, driver, platform: part of the key of cached binaries */
+    uint64_t identity;             /* hash of device, driver, platform: part of the key of cached binaries */
     _Atomic uint64_t compiling_ns; /* so far, and whether the user was told (watch.c) */
-    atomic_bool compiling_told;
+    atomic_bool compiling_reported;
 };
 
 cl_ulong ocl_device_number(cl_device_id id, cl_device_info what); /* 0: unknown */
@@ -76,7 +76,7 @@ void ocl_device_text(cl_device_id id, cl_device_info what, char *text, size_t n)
 yk_status ocl_device_make(cl_device_id id, bool cpu_shape, bool in_place, yk_device **dev);
 void ocl_device_close(yk_device *dev);
 uint64_t ocl_device_identity(cl_device_id id); /* hash of device, driver, platform */
-uint32_t ocl_device_claims(yk_device *dev, const yk_graph *g, uint32_t node);
+uint32_t ocl_device_claims(yk_device *dev, const yk_graph *graph, uint32_t node);
 
 /* ---- list.c ---- */
 yk_status ocl_device_count(uint32_t *n);
@@ -92,10 +92,10 @@ struct yk_buffer {
     bool owned; /* host is ours */
     uint64_t bytes;
 };
-yk_status ocl_buffer_new(yk_device *dev, uint64_t bytes, yk_buffer **b);
-yk_status ocl_buffer_wrap(yk_device *dev, void *host, uint64_t bytes, yk_buffer **b);
-void ocl_buffer_free(yk_buffer *b);
-void *ocl_buffer_map(yk_buffer *b);
+yk_status ocl_buffer_new(yk_device *dev, uint64_t bytes, yk_buffer **buffer);
+yk_status ocl_buffer_wrap(yk_device *dev, void *host, uint64_t bytes, yk_buffer **buffer);
+void ocl_buffer_free(yk_buffer *buffer);
+void *ocl_buffer_map(yk_buffer *buffer);
 bool ocl_memory_in_place(cl_context ctx, cl_device_id id); /* whether host memory is used without copies */
 
 /* ---- watch.c ---- */
@@ -107,15 +107,15 @@ typedef struct ocl_watch { /* around a call in which the driver may compile; liv
     pthread_cond_t ended;
     bool waits, over;
 } ocl_watch;
-void ocl_watch_begin(ocl_watch *w, yk_device *dev);
-void ocl_watch_end(ocl_watch *w);
+void ocl_watch_begin(ocl_watch *watch, yk_device *dev);
+void ocl_watch_end(ocl_watch *watch);
 
 /* ---- build.c ---- */
 /*
  * The compiled programs of a program's units, of[i] for unit[i]: those the device has are found, generated kernels it has not are
  * compiled together. The device keeps them.
  */
-yk_status ocl_units_get(yk_device *dev, const kit_program *k, cl_program *of);
+yk_status ocl_units_get(yk_device *dev, const kit_program *kit, cl_program *of);
 
 /* ---- program.c ---- */
 typedef struct ocl_launch {
@@ -132,13 +132,13 @@ typedef struct ocl_bind { /* kernel arguments `at`, at + 1 = (memory, element of
 
 struct yk_program {
     yk_device *dev;
-    const yk_graph *g;
+    const yk_graph *graph;
     ocl_launch *launch;
     ocl_bind *bind; /* the arguments that are memory */
     size_t n_launch, n_bind;
     uint64_t scratch_bytes, scratch_serial; /* serial: of what the kernels were last given */
     cl_mem meta;
-    cl_mem *bound;         /* per slot: what the kernels were last given */
+    cl_mem *bound; /* per slot: what the kernels were last given */
     uint64_t *bound_offset;
     bool ran;
     pthread_mutex_t lock;
@@ -150,20 +150,20 @@ typedef struct ocl_scratch { /* of a queue */
 } ocl_scratch;
 void ocl_scratch_free(ocl_scratch *s);
 
-yk_status ocl_program_new(yk_device *dev, const yk_graph *g, yk_program **p);
-yk_status ocl_graph_scratch(yk_device *dev, const yk_graph *g, uint64_t *bytes);
-void ocl_program_free(yk_program *p);
+yk_status ocl_program_new(yk_device *dev, const yk_graph *graph, yk_program **program);
+yk_status ocl_graph_scratch(yk_device *dev, const yk_graph *graph, uint64_t *bytes);
+void ocl_program_free(yk_program *program);
 /* Enqueues all launches; *last is the event of the last one (NULL: there was none). */
-yk_status ocl_program_run(yk_program *p, const yk_submit *s, cl_command_queue q, ocl_scratch *scratch, cl_uint n_wait,
+yk_status ocl_program_run(yk_program *program, const yk_submit *s, cl_command_queue q, ocl_scratch *scratch, cl_uint n_wait,
                           const cl_event *wait, cl_event *last);
 
 /* ---- queue.c ---- */
-yk_status ocl_queue_new(yk_device *dev, yk_queue **q);
-void ocl_queue_free(yk_queue *q);
-yk_status ocl_queue_run(yk_queue *q, const yk_submit *s, uint64_t *point);
-yk_status ocl_queue_put(yk_queue *q, yk_buffer *b, uint64_t offset, const void *src, uint64_t bytes, uint64_t *point);
-yk_status ocl_queue_get(yk_queue *q, yk_buffer *b, uint64_t offset, void *dst, uint64_t bytes, uint64_t *point);
-yk_status ocl_queue_poll(yk_queue *q, uint64_t *done);
-yk_status ocl_queue_wait(yk_queue *q, uint64_t point, uint64_t timeout_ns);
+yk_status ocl_queue_new(yk_device *dev, yk_queue **queue);
+void ocl_queue_free(yk_queue *queue);
+yk_status ocl_queue_run(yk_queue *queue, const yk_submit *s, uint64_t *point);
+yk_status ocl_queue_put(yk_queue *queue, yk_buffer *buffer, uint64_t offset, const void *src, uint64_t bytes, uint64_t *point);
+yk_status ocl_queue_get(yk_queue *queue, yk_buffer *buffer, uint64_t offset, void *dst, uint64_t bytes, uint64_t *point);
+yk_status ocl_queue_poll(yk_queue *queue, uint64_t *done);
+yk_status ocl_queue_wait(yk_queue *queue, uint64_t point, uint64_t timeout_ns);
 
 #endif

@@ -20,9 +20,9 @@
 #define MARGIN 1.2 /* the CPU shape's kernels take longer to compile */
 #define ENOUGH_NS 100000000u /* of timing; a slow device is timed once */
 
-typedef struct rates {
+typedef struct shape_gflops {
     double cpu, gpu; /* GFLOP/s; 0: its kernels do not work here */
-} rates;
+} shape_gflops;
 
 /* ---- A product of ones ---- */
 
@@ -37,67 +37,68 @@ static const uint32_t operands[] = {0, 1, 2};
 static const yk_graph product = {.size = sizeof product, .n_value = 3, .n_node = 1, .n_all_node = 1, .n_index = 3, .n_slot = 3,
                                  .value = values, .node = nodes, .index = operands, .slot = slots};
 
-typedef struct trial {
+typedef struct shape_trial {
     yk_device *dev;
     yk_program *program;
-    yk_queue *q;
+    yk_queue *queue;
     yk_buffer *slot[3];
     float *host; /* as large as the largest slot */
-} trial;
+} shape_trial;
 
-static yk_status trial_fill(trial *t)
+static yk_status trial_fill(shape_trial *trial)
 {
     uint64_t point;
     yk_status s = YK_OK;
     for (int i = 0; i < M * K || i < K * N || i < M * N; i++)
-        t->host[i] = 1;
+        trial->host[i] = 1;
     for (uint32_t i = 0; i < 3 && s == YK_OK; i++)
-        s = ocl_queue_put(t->q, t->slot[i], 0, t->host, slots[i].bytes, &point);
+        s = ocl_queue_put(trial->queue, trial->slot[i], 0, trial->host, slots[i].bytes, &point);
     return s;
 }
 
-static yk_status trial_open(trial *t, cl_device_id id, bool cpu_shape)
+static yk_status trial_open(shape_trial *trial, cl_device_id id, bool cpu_shape)
 {
-    yk_status s = ocl_device_make(id, cpu_shape, false, &t->dev);
+    yk_status s = ocl_device_make(id, cpu_shape, false, &trial->dev);
     if (s == YK_OK)
-        s = ocl_program_new(t->dev, &product, &t->program);
+        s = ocl_program_new(trial->dev, &product, &trial->program);
     if (s == YK_OK)
-        s = ocl_queue_new(t->dev, &t->q);
+        s = ocl_queue_new(trial->dev, &trial->queue);
     for (uint32_t i = 0; i < 3 && s == YK_OK; i++)
-        s = ocl_buffer_new(t->dev, slots[i].bytes, &t->slot[i]);
-    t->host = ocl_alloc((size_t)K * N * 4);
-    return s == YK_OK ? t->host ? trial_fill(t) : YK_E_MEM : s;
+        s = ocl_buffer_new(trial->dev, slots[i].bytes, &trial->slot[i]);
+    trial->host = ocl_alloc((size_t)K * N * 4);
+    return s == YK_OK ? trial->host ? trial_fill(trial) : YK_E_MEM : s;
 }
 
-static void trial_close(trial *t)
+static void trial_close(shape_trial *trial)
 {
-    ocl_free(t->host);
+    ocl_free(trial->host);
     for (uint32_t i = 0; i < 3; i++)
-        ocl_buffer_free(t->slot[i]);
-    ocl_queue_free(t->q);
-    ocl_program_free(t->program);
-    ocl_device_close(t->dev);
+        ocl_buffer_free(trial->slot[i]);
+    ocl_queue_free(trial->queue);
+    ocl_program_free(trial->program);
+    ocl_device_close(trial->dev);
 }
 
 /* Seconds of one product; negative after a failure. */
-static double trial_run(trial *t)
+static double trial_run(shape_trial *trial)
 {
     const uint64_t zero[3] = {0}, begin = ocl_now_ns();
     uint64_t point;
-    const yk_submit s = {.size = sizeof s, .n_slot = 3, .program = t->program, .slot = t->slot, .slot_offset = zero, .slot_version = zero};
-    if (ocl_queue_run(t->q, &s, &point) != YK_OK || ocl_queue_wait(t->q, point, UINT64_MAX) != YK_OK)
+    const yk_submit s = {
+        .size = sizeof s, .n_slot = 3, .program = trial->program, .slot = trial->slot, .slot_offset = zero, .slot_version = zero};
+    if (ocl_queue_run(trial->queue, &s, &point) != YK_OK || ocl_queue_wait(trial->queue, point, UINT64_MAX) != YK_OK)
         return -1;
     return (double)(ocl_now_ns() - begin) * 1e-9;
 }
 
-static bool trial_right(trial *t)
+static bool trial_right(shape_trial *trial)
 {
     uint64_t point;
-    if (ocl_queue_get(t->q, t->slot[2], 0, t->host, slots[2].bytes, &point) != YK_OK ||
-        ocl_queue_wait(t->q, point, UINT64_MAX) != YK_OK)
+    if (ocl_queue_get(trial->queue, trial->slot[2], 0, trial->host, slots[2].bytes, &point) != YK_OK ||
+        ocl_queue_wait(trial->queue, point, UINT64_MAX) != YK_OK)
         return false;
     for (int i = 0; i < M * N; i++)
-        if (t->host[i] != K)
+        if (trial->host[i] != K)
             return false;
     return true;
 }
@@ -111,28 +112,28 @@ static int compare_seconds(const void *a, const void *b)
 /* The median of a few; the first run, in which the driver may compile, does not count. 0: it fails, or gives wrong numbers. */
 static double shape_rate(cl_device_id id, bool cpu_shape)
 {
-    trial t = {0};
+    shape_trial trial = {0};
     double seconds[RUNS], rate = 0;
     int n = 0;
-    if (trial_open(&t, id, cpu_shape) == YK_OK && trial_run(&t) >= 0 && trial_right(&t)) {
+    if (trial_open(&trial, id, cpu_shape) == YK_OK && trial_run(&trial) >= 0 && trial_right(&trial)) {
         const uint64_t begin = ocl_now_ns();
         do
-            seconds[n] = trial_run(&t);
+            seconds[n] = trial_run(&trial);
         while (seconds[n] >= 0 && ++n < RUNS && ocl_now_ns() - begin < ENOUGH_NS);
     }
     if (n) {
         qsort(seconds, (size_t)n, sizeof *seconds, compare_seconds);
         rate = 2e-9 * M * N * K / seconds[n / 2];
     }
-    trial_close(&t);
+    trial_close(&trial);
     return rate;
 }
 
 /* ---- The choice ---- */
 
-static rates shape_rates(cl_device_id id, uint64_t key)
+static shape_gflops shape_rates(cl_device_id id, uint64_t key)
 {
-    rates r;
+    shape_gflops r;
     uint32_t bytes = 0;
     uint64_t age;
     if (key && ocl_survey_read("shape", key, &r, sizeof r, &bytes, &age) && bytes == sizeof r)
@@ -146,7 +147,7 @@ static rates shape_rates(cl_device_id id, uint64_t key)
 
 static ocl_shape shape_measured(cl_device_id id, uint64_t key)
 {
-    const rates r = shape_rates(id, key);
+    const shape_gflops r = shape_rates(id, key);
     ocl_shape s = {.cpu = r.cpu > MARGIN * r.gpu};
     if (r.cpu > 0 && r.gpu > 0)
         snprintf(s.why, sizeof s.why, "measured: %.1f against %.1f GFLOP/s", s.cpu ? r.cpu : r.gpu, s.cpu ? r.gpu : r.cpu);
@@ -177,8 +178,8 @@ yk_status ocl_shape_choose(cl_device_id id, uint64_t key, ocl_shape *out)
     if (asked && cannot.why[0] && cannot.cpu == !strcmp(family, "cpu")) {
         char name[128];
         ocl_device_text(id, CL_DEVICE_NAME, name, sizeof name);
-        ocl_host->fail(OCL_WHO, "YOKE_OPENCL_FAMILY=%s: %s cannot run these kernels: it has %s, and they need %s", family, name, cannot.why,
-                       cannot.cpu ? "32 KiB" : "256");
+        ocl_host->fail(OCL_WHO, "YOKE_OPENCL_FAMILY=%s: %s cannot run these kernels: it has %s, and they need %s", family, name,
+                       cannot.why, cannot.cpu ? "32 KiB" : "256");
         return YK_E_UNSUPPORTED;
     }
     if (asked) {

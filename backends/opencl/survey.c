@@ -26,20 +26,20 @@
 
 extern char **environ;
 
-typedef struct stamp {
+typedef struct file_stamp {
     char path[264];
     int64_t size, sec, nsec; /* size -1: there is no such file */
-} stamp;
+} file_stamp;
 
-typedef struct image {
+typedef struct survey_image {
     uint64_t magic, key, made;
     uint32_t n_file, bytes; /* bytes of the answer, which follows the stamps; then a hash of all */
-    stamp file[MAX_FILES];
-} image;
+    file_stamp file[MAX_FILES];
+} survey_image;
 
 /* ---- What an answer depends on ---- */
 
-static void stamp_take(stamp *s, const char *path)
+static void stamp_take(file_stamp *s, const char *path)
 {
     struct stat st;
     memset(s, 0, sizeof *s);
@@ -54,7 +54,7 @@ static void stamp_take(stamp *s, const char *path)
 
 static int add_library(struct dl_phdr_info *info, size_t size, void *arg)
 {
-    image *m = arg;
+    survey_image *m = arg;
     (void)size;
     if (info->dlpi_name && info->dlpi_name[0] == '/' && strlen(info->dlpi_name) < sizeof m->file[0].path &&
         m->n_file < MAX_FILES)
@@ -116,7 +116,7 @@ static uint64_t hash_machine(uint64_t h)
 static uint64_t hash_build(uint64_t h)
 {
     Dl_info info;
-    stamp s;
+    file_stamp s;
     if (!dladdr((void *)&ocl_host, &info) || !info.dli_fname)
         return h;
     stamp_take(&s, info.dli_fname);
@@ -126,7 +126,7 @@ static uint64_t hash_build(uint64_t h)
 uint64_t ocl_survey_key(const char *const *entry, uint32_t n_entry)
 {
     uint64_t h = hash_machine(hash_environment(hash_build(hash_text(KIT_HASH_SEED, OCL_VERSION))));
-    stamp s;
+    file_stamp s;
     for (uint32_t i = 0; i < n_entry; i++) {
         stamp_take(&s, entry[i]);
         h = kit_hash(h, &s, sizeof s);
@@ -157,9 +157,9 @@ static bool survey_path(char *path, size_t n, const char *kind, uint64_t key)
     return k > 0 && (size_t)k < n;
 }
 
-static bool still_so(const image *m)
+static bool still_so(const survey_image *m)
 {
-    stamp now;
+    file_stamp now;
     for (uint32_t i = 0; i < m->n_file; i++) {
         stamp_take(&now, m->file[i].path);
         if (now.size != m->file[i].size || now.sec != m->file[i].sec || now.nsec != m->file[i].nsec)
@@ -168,9 +168,9 @@ static bool still_so(const image *m)
     return true;
 }
 
-static bool read_image(FILE *f, image *m, void *answer, uint32_t bytes)
+static bool read_image(FILE *f, survey_image *m, void *answer, uint32_t bytes)
 {
-    const size_t head = offsetof(image, file);
+    const size_t head = offsetof(survey_image, file);
     uint64_t sum = 0, want;
     if (fread(m, head, 1, f) != 1 || m->magic != MAGIC || m->n_file > MAX_FILES || m->bytes > bytes)
         return false;
@@ -187,7 +187,7 @@ bool ocl_survey_read(const char *kind, uint64_t key, void *answer, uint32_t byte
 {
     char path[700];
     FILE *f = survey_path(path, sizeof path, kind, key) ? fopen(path, "re") : NULL;
-    image *m = f ? ocl_alloc(sizeof *m) : NULL;
+    survey_image *m = f ? ocl_alloc(sizeof *m) : NULL;
     uint64_t now = (uint64_t)time(NULL);
     bool good = m && read_image(f, m, answer, bytes) && m->key == key && m->made <= now && still_so(m);
     if (good) {
@@ -200,10 +200,10 @@ bool ocl_survey_read(const char *kind, uint64_t key, void *answer, uint32_t byte
     return good;
 }
 
-static bool write_image(const char *path, const image *m, const void *answer)
+static bool write_image(const char *path, const survey_image *m, const void *answer)
 {
     char part[720];
-    const size_t head = offsetof(image, file) + m->n_file * sizeof *m->file;
+    const size_t head = offsetof(survey_image, file) + m->n_file * sizeof *m->file;
     uint64_t sum = kit_hash(kit_hash(KIT_HASH_SEED, m, head), answer, m->bytes);
     snprintf(part, sizeof part, "%s.%d", path, (int)getpid());
     FILE *f = fopen(part, "we");
@@ -220,7 +220,7 @@ static bool write_image(const char *path, const image *m, const void *answer)
 void ocl_survey_write(const char *kind, uint64_t key, const void *answer, uint32_t bytes)
 {
     char path[700];
-    image *m = survey_path(path, sizeof path, kind, key) ? ocl_alloc(sizeof *m) : NULL;
+    survey_image *m = survey_path(path, sizeof path, kind, key) ? ocl_alloc(sizeof *m) : NULL;
     if (!m)
         return;
     m->magic = MAGIC;

@@ -9,48 +9,49 @@
 
 static void *watch_wait(void *arg)
 {
-    ocl_watch *w = arg;
-    const uint64_t spent = atomic_load(&w->dev->compiling_ns), until = w->begin + (spent < SILENT_NS ? SILENT_NS - spent : 0);
+    ocl_watch *watch = arg;
+    const uint64_t spent = atomic_load(&watch->dev->compiling_ns), until = watch->begin + (spent < SILENT_NS ? SILENT_NS - spent : 0);
     const struct timespec end = {(time_t)(until / 1000000000u), (long)(until % 1000000000u)};
     int rc = 0;
-    pthread_mutex_lock(&w->lock);
-    while (!w->over && !rc)
-        rc = pthread_cond_timedwait(&w->ended, &w->lock, &end);
-    const bool late = !w->over;
-    pthread_mutex_unlock(&w->lock);
-    if (late && !atomic_exchange(&w->dev->compiling_told, true))
-        ocl_host->log(2, OCL_WHO, "compiling kernels for %s: this takes its time once per driver, later runs find them", w->dev->name);
+    pthread_mutex_lock(&watch->lock);
+    while (!watch->over && !rc)
+        rc = pthread_cond_timedwait(&watch->ended, &watch->lock, &end);
+    const bool timed_out = !watch->over;
+    pthread_mutex_unlock(&watch->lock);
+    if (timed_out && !atomic_exchange(&watch->dev->compiling_reported, true))
+        ocl_host->log(2, OCL_WHO, "compiling kernels for %s: this takes its time once per driver, later runs find them",
+                      watch->dev->name);
     return NULL;
 }
 
-void ocl_watch_begin(ocl_watch *w, yk_device *dev)
+void ocl_watch_begin(ocl_watch *watch, yk_device *dev)
 {
     pthread_condattr_t attr;
     sigset_t all, old;
-    *w = (ocl_watch){.dev = dev, .begin = ocl_now_ns()};
-    if (atomic_load(&dev->compiling_told))
+    *watch = (ocl_watch){.dev = dev, .begin = ocl_now_ns()};
+    if (atomic_load(&dev->compiling_reported))
         return;
-    pthread_mutex_init(&w->lock, NULL);
+    pthread_mutex_init(&watch->lock, NULL);
     pthread_condattr_init(&attr);
     pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
-    pthread_cond_init(&w->ended, &attr);
+    pthread_cond_init(&watch->ended, &attr);
     pthread_condattr_destroy(&attr);
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &old); /* the program's handlers run on its own threads */
-    w->waits = pthread_create(&w->thread, NULL, watch_wait, w) == 0;
+    watch->waits = pthread_create(&watch->thread, NULL, watch_wait, watch) == 0;
     pthread_sigmask(SIG_SETMASK, &old, NULL);
 }
 
-void ocl_watch_end(ocl_watch *w)
+void ocl_watch_end(ocl_watch *watch)
 {
-    if (w->waits) {
-        pthread_mutex_lock(&w->lock);
-        w->over = true;
-        pthread_cond_signal(&w->ended);
-        pthread_mutex_unlock(&w->lock);
-        pthread_join(w->thread, NULL);
-        pthread_cond_destroy(&w->ended);
-        pthread_mutex_destroy(&w->lock);
+    if (watch->waits) {
+        pthread_mutex_lock(&watch->lock);
+        watch->over = true;
+        pthread_cond_signal(&watch->ended);
+        pthread_mutex_unlock(&watch->lock);
+        pthread_join(watch->thread, NULL);
+        pthread_cond_destroy(&watch->ended);
+        pthread_mutex_destroy(&watch->lock);
     }
-    atomic_fetch_add(&w->dev->compiling_ns, ocl_now_ns() - w->begin);
+    atomic_fetch_add(&watch->dev->compiling_ns, ocl_now_ns() - watch->begin);
 }

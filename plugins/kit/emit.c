@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Statements of a chain of elementwise nodes in the dialect of the kernels, and the names of its values. */
 #include "plugins/kit/emit.h"
 
 #include <stdio.h>
@@ -65,16 +66,6 @@ static const op_text OPS[YK_OP_COUNT] = {
     [YK_OP_TANH_BWD] = {"$b * (V_SPLAT(1.0f) - $a * $a)", NULL},
 };
 
-const char *kit_op_name(uint32_t op)
-{
-    static const char *const names[] = {
-#define OP_NAME(e, name, kind, prec, tol, least, most, outs, attrs) name,
-        YK_OP_TABLE(OP_NAME)
-#undef OP_NAME
-    };
-    return op < YK_OP_COUNT ? names[op] : "?";
-}
-
 bool kit_emits(uint32_t op)
 {
     return op == YK_OP_CAST || op == YK_OP_FILL || (op < YK_OP_COUNT && OPS[op].on_float);
@@ -82,62 +73,62 @@ bool kit_emits(uint32_t op)
 
 /* ---- Names ---- */
 
-bool kit_local_name(const kit_chain *c, uint32_t value, char name[16])
+bool kit_local_name(const kit_chain *chain, uint32_t value, char name[16])
 {
-    for (uint32_t i = 0; i < c->n_leaf; i++)
-        if (c->leaf[i] == value)
+    for (uint32_t i = 0; i < chain->n_leaf; i++)
+        if (chain->leaf[i] == value)
             return snprintf(name, 16, "x%u", i) > 0;
-    for (uint32_t i = 0; i < c->n_node; i++)
-        if (c->g->index[c->node[i].out] == value)
+    for (uint32_t i = 0; i < chain->n_node; i++)
+        if (chain->graph->index[chain->node[i].out] == value)
             return snprintf(name, 16, "v%u", i) > 0;
     return false;
 }
 
-static void put_expr(kit_text *t, const char *pattern, char (*arg)[24])
+static void put_expr(kit_text *text, const char *pattern, char (*arg)[24])
 {
     for (const char *p = pattern; *p; p++)
         if (*p == '$') {
             p++;
-            kit_text_add(t, "%s", arg[*p - 'a']);
+            kit_text_add(text, "%s", arg[*p - 'a']);
         } else {
-            kit_text_put(t, p, 1);
+            kit_text_put(text, p, 1);
         }
 }
 
 /* ---- Statements ---- */
 
-static void emit_to_float(kit_text *t, uint32_t to, const char *value)
+static void emit_to_float(kit_text *text, uint32_t to, const char *value)
 {
     if (to == YK_F16)
-        kit_text_add(t, "k_f16_value(k_f16_bits(%s))", value);
+        kit_text_add(text, "k_f16_value(k_f16_bits(%s))", value);
     else if (to == YK_BF16)
-        kit_text_add(t, "k_bf16_value(k_bf16_bits(%s))", value);
+        kit_text_add(text, "k_bf16_value(k_bf16_bits(%s))", value);
     else
-        kit_text_add(t, "%s", value);
+        kit_text_add(text, "%s", value);
 }
 
-static void emit_cast(kit_text *t, uint32_t from, uint32_t to, const char *a)
+static void emit_cast(kit_text *text, uint32_t from, uint32_t to, const char *a)
 {
     char v[64];
     if (kit_is_float(from) && kit_is_float(to)) {
-        emit_to_float(t, to, a);
+        emit_to_float(text, to, a);
     } else if (kit_is_float(to)) {
         snprintf(v, sizeof v, from == YK_BOOL ? "VI_TO_F(%s & 1)" : "VI_TO_F(%s)", a);
-        emit_to_float(t, to, v);
+        emit_to_float(text, to, v);
     } else if (kit_is_float(from)) {
-        kit_text_add(t,
+        kit_text_add(text,
                      to == YK_BOOL  ? "V_NE(%s, V_SPLAT(0.0f))"
                      : to == YK_U8 ? "k_f2i(%s) & 255"
                                     : "k_f2i(%s)",
                      a);
     } else if (to == YK_BOOL) {
-        kit_text_add(t, "V_NE(%s, VI_SPLAT(0))", a);
+        kit_text_add(text, "V_NE(%s, VI_SPLAT(0))", a);
     } else {
-        kit_text_add(t, from == YK_BOOL ? "%s & 1" : to == YK_U8 ? "%s & 255" : "%s", a);
+        kit_text_add(text, from == YK_BOOL ? "%s & 1" : to == YK_U8 ? "%s & 255" : "%s", a);
     }
 }
 
-static void emit_fill(kit_text *t, uint32_t dtype, double value)
+static void emit_fill(kit_text *text, uint32_t dtype, double value)
 {
     if (kit_is_float(dtype)) {
         float f = (float)value;
@@ -145,128 +136,128 @@ static void emit_fill(kit_text *t, uint32_t dtype, double value)
         char v[48];
         memcpy(&u, &f, sizeof u);
         snprintf(v, sizeof v, "V_SPLAT(AS_F(0x%08xu))", u);
-        emit_to_float(t, dtype, v);
+        emit_to_float(text, dtype, v);
     } else if (dtype == YK_BOOL) {
-        kit_text_add(t, "VI_SPLAT(%d)", value != 0 ? -1 : 0);
+        kit_text_add(text, "VI_SPLAT(%d)", value != 0 ? -1 : 0);
     } else {
-        kit_text_add(t, "VI_SPLAT(%lld)", (long long)value);
+        kit_text_add(text, "VI_SPLAT(%lld)", (long long)value);
     }
 }
 
-static void emit_node(kit_text *t, const kit_chain *c, const yk_node *n)
+static void emit_node(kit_text *text, const kit_chain *chain, const yk_node *n)
 {
-    const yk_graph *g = c->g;
-    uint32_t out = g->index[n->out], to = g->value[out].dtype, from = n->n_in ? g->value[g->index[n->in]].dtype : to;
+    const yk_graph *graph = chain->graph;
+    uint32_t out = graph->index[n->out], to = graph->value[out].dtype, from = n->n_in ? graph->value[graph->index[n->in]].dtype : to;
     char arg[3][24] = {{0}}, name[16];
     for (uint32_t i = 0; i < n->n_in && i < 3; i++) {
-        uint32_t v = g->index[n->in + i];
-        if (!kit_local_name(c, v, arg[i]))
-            t->bad = true;
+        uint32_t v = graph->index[n->in + i];
+        if (!kit_local_name(chain, v, arg[i]))
+            text->bad = true;
         if ((n->op == YK_OP_LT || n->op == YK_OP_EQ) && from == YK_BOOL)
             snprintf(arg[i] + strlen(arg[i]), 24 - strlen(arg[i]), " & 1");
     }
-    if (!kit_local_name(c, out, name))
-        t->bad = true;
-    kit_text_add(t, "%s %s = ", kit_is_float(to) ? "V" : "VI", name);
+    if (!kit_local_name(chain, out, name))
+        text->bad = true;
+    kit_text_add(text, "%s %s = ", kit_is_float(to) ? "V" : "VI", name);
     if (n->op == YK_OP_CAST)
-        emit_cast(t, from, to, arg[0]);
+        emit_cast(text, from, to, arg[0]);
     else if (n->op == YK_OP_FILL)
-        emit_fill(t, to, yk_attr_f64(g->attr[n->attr]));
+        emit_fill(text, to, yk_attr_f64(graph->attr[n->attr]));
     else {
         uint32_t kind = n->op == YK_OP_SELECT ? to : from;
         const char *pattern = kit_is_float(kind) ? OPS[n->op].on_float : OPS[n->op].on_int;
         if (pattern)
-            put_expr(t, pattern, arg);
+            put_expr(text, pattern, arg);
         else
-            t->bad = true;
+            text->bad = true;
     }
-    kit_text_add(t, ";\n");
+    kit_text_add(text, ";\n");
 }
 
-void kit_emit_nodes(kit_text *t, const kit_chain *c)
+void kit_emit_nodes(kit_text *text, const kit_chain *chain)
 {
-    for (uint32_t i = 0; i < c->n_node; i++)
-        emit_node(t, c, &c->node[i]);
+    for (uint32_t i = 0; i < chain->n_node; i++)
+        emit_node(text, chain, &chain->node[i]);
 }
 
 /* ---- Chains ---- */
 
-bool kit_chain_fits(const kit_chain *c)
+bool kit_chain_fits(const kit_chain *chain)
 {
-    const yk_graph *g = c->g;
-    for (uint32_t i = 0; i < c->n_node; i++) {
-        const yk_node *n = &c->node[i];
-        if (!kit_emits(n->op) || n->n_out != 1 || !kit_type(g->value[g->index[n->out]].dtype))
+    const yk_graph *graph = chain->graph;
+    for (uint32_t i = 0; i < chain->n_node; i++) {
+        const yk_node *n = &chain->node[i];
+        if (!kit_emits(n->op) || n->n_out != 1 || !kit_type(graph->value[graph->index[n->out]].dtype))
             return false;
-        uint32_t kind = n->op == YK_OP_SELECT ? g->value[g->index[n->out]].dtype
-                        : n->n_in             ? g->value[g->index[n->in]].dtype
+        uint32_t kind = n->op == YK_OP_SELECT ? graph->value[graph->index[n->out]].dtype
+                        : n->n_in             ? graph->value[graph->index[n->in]].dtype
                                               : YK_F32;
         if (!kit_type(kind) || (n->op != YK_OP_CAST && n->op != YK_OP_FILL && !kit_is_float(kind) && !OPS[n->op].on_int))
             return false;
     }
-    for (uint32_t i = 0; i < c->n_leaf; i++)
-        if (!kit_type(g->value[c->leaf[i]].dtype))
+    for (uint32_t i = 0; i < chain->n_leaf; i++)
+        if (!kit_type(graph->value[chain->leaf[i]].dtype))
             return false;
     return true;
 }
 
-static void chain_leaf(kit_chain *c, uint32_t v)
+static void chain_leaf(kit_chain *chain, uint32_t v)
 {
-    for (uint32_t i = 0; i < c->n_leaf; i++)
-        if (c->leaf[i] == v)
+    for (uint32_t i = 0; i < chain->n_leaf; i++)
+        if (chain->leaf[i] == v)
             return;
-    c->leaf[c->n_leaf++] = v;
+    chain->leaf[chain->n_leaf++] = v;
 }
 
-static bool chain_sums(kit_chain *c, const yk_node *n)
+static bool chain_sums(kit_chain *chain, const yk_node *n)
 {
-    c->reduce = YK_OP_SUM;
-    const yk_node *body = &c->g->node[n->body];
+    chain->reduce = YK_OP_SUM;
+    const yk_node *body = &chain->graph->node[n->body];
     if (n->n_out > n->n_body)
         return false;
-    c->n_node = n->n_body - n->n_out;
+    chain->n_node = n->n_body - n->n_out;
     for (uint32_t i = 0; i < n->n_out; i++) {
         const yk_node *sum = NULL;
-        for (uint32_t k = c->n_node; k < n->n_body; k++)
-            if (c->g->index[body[k].out] == c->out[i])
+        for (uint32_t k = chain->n_node; k < n->n_body; k++)
+            if (chain->graph->index[body[k].out] == chain->out[i])
                 sum = &body[k];
         if (!sum || sum->op != YK_OP_SUM)
             return false;
-        c->value[i] = c->g->index[sum->in];
-        c->axes = (uint32_t)c->g->attr[sum->attr];
+        chain->value[i] = chain->graph->index[sum->in];
+        chain->axes = (uint32_t)chain->graph->attr[sum->attr];
     }
     return true;
 }
 
-bool kit_chain_of(const yk_graph *g, uint32_t node, kit_chain *c)
+bool kit_chain_of(const yk_graph *graph, uint32_t node, kit_chain *chain)
 {
-    const yk_node *n = &g->node[node];
-    *c = (kit_chain){.g = g, .node = n, .n_node = 1, .n_out = n->n_out};
+    const yk_node *n = &graph->node[node];
+    *chain = (kit_chain){.graph = graph, .node = n, .n_node = 1, .n_out = n->n_out};
     if (n->n_in > KIT_LEAVES || n->n_out > KIT_OUTS || n->n_out == 0)
         return false;
     for (uint32_t i = 0; i < n->n_in; i++)
-        chain_leaf(c, g->index[n->in + i]);
+        chain_leaf(chain, graph->index[n->in + i]);
     for (uint32_t i = 0; i < n->n_out; i++)
-        c->out[i] = c->value[i] = g->index[n->out + i];
+        chain->out[i] = chain->value[i] = graph->index[n->out + i];
     if (n->op == YK_OP_SUM || n->op == YK_OP_RMAX) {
-        c->reduce = n->op;
-        c->n_node = 0;
-        c->value[0] = c->leaf[0];
-        c->axes = (uint32_t)g->attr[n->attr];
+        chain->reduce = n->op;
+        chain->n_node = 0;
+        chain->value[0] = chain->leaf[0];
+        chain->axes = (uint32_t)graph->attr[n->attr];
     } else if (n->op == YK_OP_MAP || n->op == YK_OP_MAP_SUM) {
-        c->node = &g->node[n->body];
-        c->n_node = n->n_body;
-        if (n->op == YK_OP_MAP_SUM && !chain_sums(c, n))
+        chain->node = &graph->node[n->body];
+        chain->n_node = n->n_body;
+        if (n->op == YK_OP_MAP_SUM && !chain_sums(chain, n))
             return false;
     }
-    return c->n_node <= KIT_LOCALS && kit_chain_fits(c);
+    return chain->n_node <= KIT_LOCALS && kit_chain_fits(chain);
 }
 
 /* ---- Index space ---- */
 
-static uint32_t chain_operand(const kit_chain *c, uint32_t i)
+static uint32_t chain_operand(const kit_chain *chain, uint32_t i)
 {
-    return i < c->n_leaf ? c->leaf[i] : c->out[i - c->n_leaf];
+    return i < chain->n_leaf ? chain->leaf[i] : chain->out[i - chain->n_leaf];
 }
 
 /* Appends a dimension, merged into the last one where all strides allow it. */
@@ -287,23 +278,23 @@ static void space_push(kit_space *s, uint32_t n, int64_t len, bool reduced, cons
 }
 
 /* The shape all leaves have: of a leaf, or of the output of a map without leaves. */
-static const yk_value *chain_shape(const kit_chain *c)
+static const yk_value *chain_shape(const kit_chain *chain)
 {
-    return &c->g->value[c->reduce && c->n_leaf ? c->leaf[0] : c->out[0]];
+    return &chain->graph->value[chain->reduce && chain->n_leaf ? chain->leaf[0] : chain->out[0]];
 }
 
-bool kit_space_of(const kit_chain *c, kit_space *s)
+bool kit_space_of(const kit_chain *chain, kit_space *s)
 {
-    const yk_value *shape = chain_shape(c);
-    uint32_t n = c->n_leaf + c->n_out;
+    const yk_value *shape = chain_shape(chain);
+    uint32_t n = chain->n_leaf + chain->n_out;
     memset(s, 0, sizeof *s);
     for (uint32_t d = 0; d < shape->dims; d++) {
-        bool reduced = c->reduce && (c->axes >> d & 1);
+        bool reduced = chain->reduce && (chain->axes >> d & 1);
         int64_t stride[KIT_OPERANDS];
         if (shape->dim[d] == 1)
             continue;
         for (uint32_t k = 0; k < n; k++) {
-            const yk_value *v = &c->g->value[chain_operand(c, k)];
+            const yk_value *v = &chain->graph->value[chain_operand(chain, k)];
             if (v->dims != shape->dims)
                 return false;
             stride[k] = v->dim[d] == 1 ? 0 : v->stride[d];
@@ -313,7 +304,7 @@ bool kit_space_of(const kit_chain *c, kit_space *s)
     if (!s->dims) {
         int64_t zero[KIT_OPERANDS] = {0};
         space_push(s, n, 1, false, zero);
-        for (uint32_t k = c->n_leaf; k < n; k++)
+        for (uint32_t k = chain->n_leaf; k < n; k++)
             s->stride[k][0] = 1;
     }
     for (uint32_t k = 0; k < n; k++)

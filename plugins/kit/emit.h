@@ -18,7 +18,7 @@
 
 /* A chain: nodes over leaves, giving outputs. Value numbers are the graph's. */
 typedef struct kit_chain {
-    const yk_graph *g;
+    const yk_graph *graph;
     const yk_node *node;
     uint32_t n_node, n_leaf, n_out;
     uint32_t leaf[KIT_LEAVES], out[KIT_OUTS];
@@ -36,31 +36,30 @@ typedef struct kit_space {
 } kit_space;
 
 /* Fills a chain from a map, map_sum, sum, rmax, or single elementwise node. False: this node is none, or too large. */
-bool kit_chain_of(const yk_graph *g, uint32_t node, kit_chain *c);
+bool kit_chain_of(const yk_graph *graph, uint32_t node, kit_chain *chain);
 
 /* Whether all nodes and leaves are of ops and types that can be emitted. */
-bool kit_chain_fits(const kit_chain *c);
+bool kit_chain_fits(const kit_chain *chain);
 
 /* False if an operand is neither dense nor broadcast. */
-bool kit_space_of(const kit_chain *c, kit_space *s);
+bool kit_space_of(const kit_chain *chain, kit_space *s);
 
 /* The kernel's source: `KERNEL void NAME(leaf pairs, output pairs, meta pair)`. */
-void kit_emit_map(kit_text *t, const char *name, const kit_chain *c, const kit_space *s);
-void kit_emit_reduce(kit_text *t, const char *name, const kit_chain *c, const kit_space *s);
+void kit_emit_map(kit_text *text, const char *name, const kit_chain *chain, const kit_space *s);
+void kit_emit_reduce(kit_text *text, const char *name, const kit_chain *chain, const kit_space *s);
 
 /* Run-time data for these kernels; returns the number of longs (at most KIT_META). block: elements, or outputs, of a
  * group; *groups: how many groups to start. */
 #define KIT_META (8 + YK_MAX_DIMS * (KIT_OPERANDS + 1))
-uint32_t kit_meta_map(const kit_chain *c, const kit_space *s, int64_t block, int64_t *meta, int64_t *groups);
-uint32_t kit_meta_reduce(const kit_chain *c, const kit_space *s, int64_t block, int64_t *meta, int64_t *groups);
+uint32_t kit_meta_map(const kit_chain *chain, const kit_space *s, int64_t block, int64_t *meta, int64_t *groups);
+uint32_t kit_meta_reduce(const kit_chain *chain, const kit_space *s, int64_t block, int64_t *meta, int64_t *groups);
 
 /* The statements of a chain's nodes, between loads and stores the caller writes. Leaves are called x0, x1, ... */
-void kit_emit_nodes(kit_text *t, const kit_chain *c);
+void kit_emit_nodes(kit_text *text, const kit_chain *chain);
 /* The name by which those statements know a value ("x3", "v7"); false if it is unknown. */
-bool kit_local_name(const kit_chain *c, uint32_t value, char name[16]);
+bool kit_local_name(const kit_chain *chain, uint32_t value, char name[16]);
 const char *kit_type(uint32_t dtype); /* "f32", ... as in LD_f32; NULL: not for kernels */
 bool kit_is_float(uint32_t dtype);
 bool kit_emits(uint32_t op); /* may stand in a chain */
-const char *kit_op_name(uint32_t op);   /* for messages; "?" for none */
 
 #endif

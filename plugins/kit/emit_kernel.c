@@ -4,82 +4,82 @@
 
 #include "plugins/kit/emit.h"
 
-static const char *leaf_type(const kit_chain *c, uint32_t i)
+static const char *leaf_type(const kit_chain *chain, uint32_t i)
 {
-    return kit_type(c->g->value[c->leaf[i]].dtype);
+    return kit_type(chain->graph->value[chain->leaf[i]].dtype);
 }
 
-static const char *out_type(const kit_chain *c, uint32_t i)
+static const char *out_type(const kit_chain *chain, uint32_t i)
 {
-    return kit_type(c->g->value[c->out[i]].dtype);
+    return kit_type(chain->graph->value[chain->out[i]].dtype);
 }
 
-static void emit_head(kit_text *t, const char *name, const kit_chain *c)
+static void emit_head(kit_text *text, const char *name, const kit_chain *chain)
 {
-    kit_text_add(t, "KERNEL void %s(", name);
-    for (uint32_t i = 0; i < c->n_leaf; i++)
-        kit_text_add(t, "IN(t_%s, i%u), ", leaf_type(c, i), i);
-    for (uint32_t i = 0; i < c->n_out; i++)
-        kit_text_add(t, "OUT(t_%s, o%u), ", out_type(c, i), i);
-    kit_text_add(t, "IN(long, meta))\n{\n");
-    for (uint32_t i = 0; i < c->n_leaf; i++)
-        kit_text_add(t, "ATC(t_%s, i%u);\n", leaf_type(c, i), i);
-    for (uint32_t i = 0; i < c->n_out; i++)
-        kit_text_add(t, "AT(t_%s, o%u);\n", out_type(c, i), i);
-    kit_text_add(t, "ATC(long, meta);\n");
+    kit_text_add(text, "KERNEL void %s(", name);
+    for (uint32_t i = 0; i < chain->n_leaf; i++)
+        kit_text_add(text, "IN(t_%s, i%u), ", leaf_type(chain, i), i);
+    for (uint32_t i = 0; i < chain->n_out; i++)
+        kit_text_add(text, "OUT(t_%s, o%u), ", out_type(chain, i), i);
+    kit_text_add(text, "IN(long, meta))\n{\n");
+    for (uint32_t i = 0; i < chain->n_leaf; i++)
+        kit_text_add(text, "ATC(t_%s, i%u);\n", leaf_type(chain, i), i);
+    for (uint32_t i = 0; i < chain->n_out; i++)
+        kit_text_add(text, "AT(t_%s, o%u);\n", out_type(chain, i), i);
+    kit_text_add(text, "ATC(long, meta);\n");
 }
 
 /* x<i> = leaf i at `at` (an expression of an offset), or the one element there for all lanes */
-static void emit_loads(kit_text *t, const kit_chain *c, const kit_space *s, const char *offset)
+static void emit_loads(kit_text *text, const kit_chain *chain, const kit_space *s, const char *offset)
 {
-    for (uint32_t i = 0; i < c->n_leaf; i++) {
-        uint32_t dtype = c->g->value[c->leaf[i]].dtype;
+    for (uint32_t i = 0; i < chain->n_leaf; i++) {
+        uint32_t dtype = chain->graph->value[chain->leaf[i]].dtype;
         const char *v = kit_is_float(dtype) ? "V" : "VI";
         if (s->stride[i][s->dims - 1])
-            kit_text_add(t, "%s x%u = LD_%s(i%u + q%u + %s, n);\n", v, i, kit_type(dtype), i, i, offset);
+            kit_text_add(text, "%s x%u = LD_%s(i%u + q%u + %s, n);\n", v, i, kit_type(dtype), i, i, offset);
         else if (kit_is_float(dtype))
-            kit_text_add(t, "V x%u = V_SPLAT(GET_%s(i%u[q%u]));\n", i, kit_type(dtype), i, i);
+            kit_text_add(text, "V x%u = V_SPLAT(GET_%s(i%u[q%u]));\n", i, kit_type(dtype), i, i);
         else
-            kit_text_add(t, dtype == YK_BOOL ? "VI x%u = VI_SPLAT(i%u[q%u] ? -1 : 0);\n" : "VI x%u = VI_SPLAT(i%u[q%u]);\n",
+            kit_text_add(text, dtype == YK_BOOL ? "VI x%u = VI_SPLAT(i%u[q%u] ? -1 : 0);\n" : "VI x%u = VI_SPLAT(i%u[q%u]);\n",
                          i, i, i);
     }
 }
 
 /* Declares q<i>, the leaves' offsets of line r, and peels `dims` outer dimensions off r; meta from `at` on. */
-static void emit_lines(kit_text *t, const kit_chain *c, uint32_t dims, uint32_t at)
+static void emit_lines(kit_text *text, const kit_chain *chain, uint32_t dims, uint32_t at)
 {
-    for (uint32_t i = 0; i < c->n_leaf; i++)
-        kit_text_add(t, "long q%u = 0;\n", i);
-    uint32_t step = c->n_leaf + 1;
+    for (uint32_t i = 0; i < chain->n_leaf; i++)
+        kit_text_add(text, "long q%u = 0;\n", i);
+    uint32_t step = chain->n_leaf + 1;
     for (uint32_t d = 0; d < dims; d++) {
-        kit_text_add(t, "{ long q = r / meta[%u], m = r - q * meta[%u]; r = q; (void)m;\n", at + d * step, at + d * step);
-        for (uint32_t i = 0; i < c->n_leaf; i++)
-            kit_text_add(t, "q%u += m * meta[%u];\n", i, at + d * step + 1 + i);
-        kit_text_add(t, "}\n");
+        kit_text_add(text, "{ long q = r / meta[%u], m = r - q * meta[%u]; r = q; (void)m;\n", at + d * step, at + d * step);
+        for (uint32_t i = 0; i < chain->n_leaf; i++)
+            kit_text_add(text, "q%u += m * meta[%u];\n", i, at + d * step + 1 + i);
+        kit_text_add(text, "}\n");
     }
 }
 
 /* meta: total, inner, block, then per outer dimension (innermost first) length and the leaves' strides */
-void kit_emit_map(kit_text *t, const char *name, const kit_chain *c, const kit_space *s)
+void kit_emit_map(kit_text *text, const char *name, const kit_chain *chain, const kit_space *s)
 {
     char local[16];
-    emit_head(t, name, c);
-    kit_text_add(t, "const long inner = meta[1];\nlong i = GID(0) * meta[2], end = MIN(i + meta[2], meta[0]);\n"
-                    "while (i < end) {\nlong r = i / inner, c = i - r * inner, stop = MIN(inner, c + end - i);\n"
-                    "const long base = i - c;\ni += stop - c;\n");
-    emit_lines(t, c, s->dims - 1, 3);
-    kit_text_add(t, "for (c += LANE * VW; c < stop; c += TEAM * VW) {\nconst long n = stop - c;\n(void)n;\n");
-    emit_loads(t, c, s, "c");
-    kit_emit_nodes(t, c);
-    for (uint32_t i = 0; i < c->n_out; i++) {
-        if (!kit_local_name(c, c->value[i], local))
-            t->bad = true;
-        kit_text_add(t, "ST_%s(o%u + base + c, %s, n);\n", out_type(c, i), i, local);
+    emit_head(text, name, chain);
+    kit_text_add(text, "const long inner = meta[1];\nlong i = GID(0) * meta[2], end = MIN(i + meta[2], meta[0]);\n"
+                 "while (i < end) {\nlong r = i / inner, c = i - r * inner, stop = MIN(inner, c + end - i);\n"
+                 "const long base = i - c;\ni += stop - c;\n");
+    emit_lines(text, chain, s->dims - 1, 3);
+    kit_text_add(text, "for (c += LANE * VW; c < stop; c += TEAM * VW) {\nconst long n = stop - c;\n(void)n;\n");
+    emit_loads(text, chain, s, "c");
+    kit_emit_nodes(text, chain);
+    for (uint32_t i = 0; i < chain->n_out; i++) {
+        if (!kit_local_name(chain, chain->value[i], local))
+            text->bad = true;
+        kit_text_add(text, "ST_%s(o%u + base + c, %s, n);\n", out_type(chain, i), i, local);
     }
-    kit_text_add(t, "}\n}\n}\n");
+    kit_text_add(text, "}\n}\n}\n");
 }
 
-uint32_t kit_meta_map(const kit_chain *c, const kit_space *s, int64_t block, int64_t *meta, int64_t *groups)
+uint32_t kit_meta_map(const kit_chain *chain, const kit_space *s, int64_t block, int64_t *meta, int64_t *groups)
 {
     uint32_t n = 3;
     int64_t total = 1;
@@ -87,7 +87,7 @@ uint32_t kit_meta_map(const kit_chain *c, const kit_space *s, int64_t block, int
         total *= s->dim[d];
     for (uint32_t d = s->dims - 1; d-- > 0;) {
         meta[n++] = s->dim[d];
-        for (uint32_t i = 0; i < c->n_leaf; i++)
+        for (uint32_t i = 0; i < chain->n_leaf; i++)
             meta[n++] = s->stride[i][d];
     }
     meta[0] = total;
@@ -99,58 +99,58 @@ uint32_t kit_meta_map(const kit_chain *c, const kit_space *s, int64_t block, int
 
 /* ---- Reductions ---- */
 
-static bool sums_int(const kit_chain *c, uint32_t i)
+static bool sums_int(const kit_chain *chain, uint32_t i)
 {
-    return !kit_is_float(c->g->value[c->value[i]].dtype);
+    return !kit_is_float(chain->graph->value[chain->value[i]].dtype);
 }
 
-static const char *reduce_start(const kit_chain *c, uint32_t i)
+static const char *reduce_start(const kit_chain *chain, uint32_t i)
 {
-    if (sums_int(c, i))
-        return c->reduce == YK_OP_SUM ? "VI_SPLAT(0)" : "VI_SPLAT(0x80000000)";
-    return c->reduce == YK_OP_SUM ? "V_SPLAT(0.0f)" : "V_SPLAT(-K_INF)";
+    if (sums_int(chain, i))
+        return chain->reduce == YK_OP_SUM ? "VI_SPLAT(0)" : "VI_SPLAT(0x80000000)";
+    return chain->reduce == YK_OP_SUM ? "V_SPLAT(0.0f)" : "V_SPLAT(-K_INF)";
 }
 
-static void emit_accumulators(kit_text *t, const kit_chain *c, char letter)
+static void emit_accumulators(kit_text *text, const kit_chain *chain, char letter)
 {
-    for (uint32_t i = 0; i < c->n_out; i++)
-        kit_text_add(t, "%s %c%u = %s;\n", sums_int(c, i) ? "VI" : "V", letter, i, reduce_start(c, i));
+    for (uint32_t i = 0; i < chain->n_out; i++)
+        kit_text_add(text, "%s %c%u = %s;\n", sums_int(chain, i) ? "VI" : "V", letter, i, reduce_start(chain, i));
 }
 
-static void emit_combine(kit_text *t, const kit_chain *c, uint32_t i, const char *acc, const char *value)
+static void emit_combine(kit_text *text, const kit_chain *chain, uint32_t i, const char *acc, const char *value)
 {
-    if (c->reduce == YK_OP_SUM)
-        kit_text_add(t, "%s%u += %s;\n", acc, i, value);
+    if (chain->reduce == YK_OP_SUM)
+        kit_text_add(text, "%s%u += %s;\n", acc, i, value);
     else
-        kit_text_add(t, "%s%u = %s(%s%u, %s);\n", acc, i, sums_int(c, i) ? "VI_MAX" : "V_MAX", acc, i, value);
+        kit_text_add(text, "%s%u = %s(%s%u, %s);\n", acc, i, sums_int(chain, i) ? "VI_MAX" : "V_MAX", acc, i, value);
 }
 
 /* Opens loops over the reduced dimensions but `skip` (the innermost), outermost first; adds to q<i>. Returns how many. */
-static uint32_t emit_loops(kit_text *t, const kit_chain *c, const kit_space *s, bool skip, uint32_t at)
+static uint32_t emit_loops(kit_text *text, const kit_chain *chain, const kit_space *s, bool skip, uint32_t at)
 {
-    uint32_t loops = 0, step = c->n_leaf + 1;
+    uint32_t loops = 0, step = chain->n_leaf + 1;
     for (uint32_t d = 0; d < s->dims - (skip ? 1 : 0); d++) {
         if (!s->reduced[d])
             continue;
         uint32_t m = at + loops * step;
-        kit_text_add(t, "for (long d%u = 0; d%u < meta[%u]; d%u++", loops, loops, m, loops);
-        for (uint32_t i = 0; i < c->n_leaf; i++)
-            kit_text_add(t, ", q%u += meta[%u]", i, m + 1 + i);
-        kit_text_add(t, ") {\n");
+        kit_text_add(text, "for (long d%u = 0; d%u < meta[%u]; d%u++", loops, loops, m, loops);
+        for (uint32_t i = 0; i < chain->n_leaf; i++)
+            kit_text_add(text, ", q%u += meta[%u]", i, m + 1 + i);
+        kit_text_add(text, ") {\n");
         loops++;
     }
     return loops;
 }
 
 /* Closes them; each line of a loop ended where its start was plus length * stride, so q<i> goes back. */
-static void emit_loops_end(kit_text *t, const kit_chain *c, uint32_t loops, uint32_t at)
+static void emit_loops_end(kit_text *text, const kit_chain *chain, uint32_t loops, uint32_t at)
 {
-    uint32_t step = c->n_leaf + 1;
+    uint32_t step = chain->n_leaf + 1;
     while (loops-- > 0) {
         uint32_t m = at + loops * step;
-        kit_text_add(t, "}\n");
-        for (uint32_t i = 0; i < c->n_leaf; i++)
-            kit_text_add(t, "q%u -= meta[%u] * meta[%u];\n", i, m, m + 1 + i);
+        kit_text_add(text, "}\n");
+        for (uint32_t i = 0; i < chain->n_leaf; i++)
+            kit_text_add(text, "q%u -= meta[%u] * meta[%u];\n", i, m, m + 1 + i);
     }
 }
 
@@ -162,87 +162,87 @@ static uint32_t kept_dims(const kit_space *s, bool but_inner)
     return n;
 }
 
-static void emit_values(kit_text *t, const kit_chain *c, const char *acc, bool tail)
+static void emit_values(kit_text *text, const kit_chain *chain, const char *acc, bool tail)
 {
     char local[16], value[80];
-    for (uint32_t i = 0; i < c->n_out; i++) {
-        if (!kit_local_name(c, c->value[i], local))
-            t->bad = true;
+    for (uint32_t i = 0; i < chain->n_out; i++) {
+        if (!kit_local_name(chain, chain->value[i], local))
+            text->bad = true;
         snprintf(value, sizeof value, "%s", local);
         if (tail)
-            snprintf(value, sizeof value, "%s(%s, n, %s)", sums_int(c, i) ? "K_TAILI" : "K_TAIL", local,
-                     reduce_start(c, i));
-        emit_combine(t, c, i, acc, value);
+            snprintf(value, sizeof value, "%s(%s, n, %s)", sums_int(chain, i) ? "K_TAILI" : "K_TAIL", local,
+                     reduce_start(chain, i));
+        emit_combine(text, chain, i, acc, value);
     }
 }
 
 /* The innermost dimension is summed: a team per output. */
-static void emit_reduce_inner(kit_text *t, const kit_chain *c, const kit_space *s)
+static void emit_reduce_inner(kit_text *text, const kit_chain *chain, const kit_space *s)
 {
-    uint32_t kept = kept_dims(s, true), loops_at = 3 + kept * (c->n_leaf + 1);
+    uint32_t kept = kept_dims(s, true), loops_at = 3 + kept * (chain->n_leaf + 1);
     char acc[16];
-    kit_text_add(t, "for (long o = GID(0) * meta[2]; o < MIN(meta[0], (GID(0) + 1) * meta[2]); o++) {\nlong r = o;\n(void)r;\n");
-    emit_lines(t, c, kept, 3);
-    emit_accumulators(t, c, 'a');
-    uint32_t loops = emit_loops(t, c, s, true, loops_at);
-    emit_accumulators(t, c, 's');
-    kit_text_add(t, "for (long c = LANE * VW; c < meta[1]; c += TEAM * VW) {\nconst long n = meta[1] - c;\n(void)n;\n");
-    emit_loads(t, c, s, "c");
-    kit_emit_nodes(t, c);
-    emit_values(t, c, "s", true);
-    kit_text_add(t, "}\n");
-    for (uint32_t i = 0; i < c->n_out; i++) {
+    kit_text_add(text, "for (long o = GID(0) * meta[2]; o < MIN(meta[0], (GID(0) + 1) * meta[2]); o++) {\nlong r = o;\n(void)r;\n");
+    emit_lines(text, chain, kept, 3);
+    emit_accumulators(text, chain, 'a');
+    uint32_t loops = emit_loops(text, chain, s, true, loops_at);
+    emit_accumulators(text, chain, 's');
+    kit_text_add(text, "for (long c = LANE * VW; c < meta[1]; c += TEAM * VW) {\nconst long n = meta[1] - c;\n(void)n;\n");
+    emit_loads(text, chain, s, "c");
+    kit_emit_nodes(text, chain);
+    emit_values(text, chain, "s", true);
+    kit_text_add(text, "}\n");
+    for (uint32_t i = 0; i < chain->n_out; i++) {
         snprintf(acc, sizeof acc, "s%u", i);
-        emit_combine(t, c, i, "a", acc);
+        emit_combine(text, chain, i, "a", acc);
     }
-    emit_loops_end(t, c, loops, loops_at);
-    for (uint32_t i = 0; i < c->n_out; i++) {
-        bool whole = sums_int(c, i);
-        kit_text_add(t, "%s t%u = TEAM_%s%s(a%u);\nif (LANE == 0)\n", whole ? "int" : "float", i,
-                     c->reduce == YK_OP_SUM ? "SUM" : "MAX", whole ? "I" : "", i);
+    emit_loops_end(text, chain, loops, loops_at);
+    for (uint32_t i = 0; i < chain->n_out; i++) {
+        bool whole = sums_int(chain, i);
+        kit_text_add(text, "%s t%u = TEAM_%s%s(a%u);\nif (LANE == 0)\n", whole ? "int" : "float", i,
+                     chain->reduce == YK_OP_SUM ? "SUM" : "MAX", whole ? "I" : "", i);
         if (whole)
-            kit_text_add(t, "o%u[o] = (t_%s)t%u;\n", i, out_type(c, i), i);
+            kit_text_add(text, "o%u[o] = (t_%s)t%u;\n", i, out_type(chain, i), i);
         else
-            kit_text_add(t, "o%u[o] = PUT_%s(t%u);\n", i, out_type(c, i), i);
+            kit_text_add(text, "o%u[o] = PUT_%s(t%u);\n", i, out_type(chain, i), i);
     }
-    kit_text_add(t, "}\n");
+    kit_text_add(text, "}\n");
 }
 
 /* The innermost dimension stays: a group per `block` neighbours of it. */
-static void emit_reduce_outer(kit_text *t, const kit_chain *c, const kit_space *s)
+static void emit_reduce_outer(kit_text *text, const kit_chain *chain, const kit_space *s)
 {
-    uint32_t kept = kept_dims(s, true), loops_at = 3 + kept * (c->n_leaf + 1);
-    kit_text_add(t, "const long parts = (meta[1] + meta[2] - 1) / meta[2], line = GID(0) / parts;\n"
-                    "const long c0 = (GID(0) - line * parts) * meta[2], c1 = MIN(meta[1], c0 + meta[2]);\n"
-                    "long r = line;\n(void)r;\n");
-    emit_lines(t, c, kept, 3);
-    kit_text_add(t, "for (long c = c0 + LANE * VW; c < c1; c += TEAM * VW) {\nconst long n = c1 - c;\n(void)n;\n");
-    emit_accumulators(t, c, 'a');
-    uint32_t loops = emit_loops(t, c, s, false, loops_at);
-    emit_loads(t, c, s, "c");
-    kit_emit_nodes(t, c);
-    emit_values(t, c, "a", false);
-    emit_loops_end(t, c, loops, loops_at);
-    for (uint32_t i = 0; i < c->n_out; i++)
-        kit_text_add(t, "ST_%s(o%u + line * meta[1] + c, a%u, n);\n", out_type(c, i), i, i);
-    kit_text_add(t, "}\n");
+    uint32_t kept = kept_dims(s, true), loops_at = 3 + kept * (chain->n_leaf + 1);
+    kit_text_add(text, "const long parts = (meta[1] + meta[2] - 1) / meta[2], line = GID(0) / parts;\n"
+                 "const long c0 = (GID(0) - line * parts) * meta[2], c1 = MIN(meta[1], c0 + meta[2]);\n"
+                 "long r = line;\n(void)r;\n");
+    emit_lines(text, chain, kept, 3);
+    kit_text_add(text, "for (long c = c0 + LANE * VW; c < c1; c += TEAM * VW) {\nconst long n = c1 - c;\n(void)n;\n");
+    emit_accumulators(text, chain, 'a');
+    uint32_t loops = emit_loops(text, chain, s, false, loops_at);
+    emit_loads(text, chain, s, "c");
+    kit_emit_nodes(text, chain);
+    emit_values(text, chain, "a", false);
+    emit_loops_end(text, chain, loops, loops_at);
+    for (uint32_t i = 0; i < chain->n_out; i++)
+        kit_text_add(text, "ST_%s(o%u + line * meta[1] + c, a%u, n);\n", out_type(chain, i), i, i);
+    kit_text_add(text, "}\n");
 }
 
-void kit_emit_reduce(kit_text *t, const char *name, const kit_chain *c, const kit_space *s)
+void kit_emit_reduce(kit_text *text, const char *name, const kit_chain *chain, const kit_space *s)
 {
-    emit_head(t, name, c);
+    emit_head(text, name, chain);
     if (s->reduced[s->dims - 1]) {
-        kit_text_add(t, "TEAM_SHARED\n");
-        emit_reduce_inner(t, c, s);
+        kit_text_add(text, "TEAM_SHARED\n");
+        emit_reduce_inner(text, chain, s);
     } else {
-        emit_reduce_outer(t, c, s);
+        emit_reduce_outer(text, chain, s);
     }
-    kit_text_add(t, "}\n");
+    kit_text_add(text, "}\n");
 }
 
 /* meta: outputs (but the innermost kept line), inner, block, kept dimensions innermost first, reduced ones outermost
  * first, each with length and the leaves' strides */
-uint32_t kit_meta_reduce(const kit_chain *c, const kit_space *s, int64_t block, int64_t *meta, int64_t *groups)
+uint32_t kit_meta_reduce(const kit_chain *chain, const kit_space *s, int64_t block, int64_t *meta, int64_t *groups)
 {
     uint32_t n = 3, last = s->dims - 1;
     bool inner = s->reduced[last];
@@ -252,14 +252,14 @@ uint32_t kit_meta_reduce(const kit_chain *c, const kit_space *s, int64_t block, 
             continue;
         lines *= s->dim[d];
         meta[n++] = s->dim[d];
-        for (uint32_t i = 0; i < c->n_leaf; i++)
+        for (uint32_t i = 0; i < chain->n_leaf; i++)
             meta[n++] = s->stride[i][d];
     }
     for (uint32_t d = 0; d < last; d++) {
         if (!s->reduced[d])
             continue;
         meta[n++] = s->dim[d];
-        for (uint32_t i = 0; i < c->n_leaf; i++)
+        for (uint32_t i = 0; i < chain->n_leaf; i++)
             meta[n++] = s->stride[i][d];
     }
     meta[0] = lines;

@@ -4,25 +4,25 @@
 
 #include "plugins/kit/lower/lower.h"
 
-yk_status kit_program_make(const kit_target *target, const yk_graph *g, kit_program *p)
+yk_status kit_program_make(const kit_target *target, const yk_graph *graph, kit_program *program)
 {
-    *p = (kit_program){.host = target->host};
-    kit_lowering ctx = {.target = target, .g = g, .program = p};
-    kit_text_init(&p->text, target->host);
-    for (uint32_t i = 0; i < g->n_node && ctx.failed == YK_OK; i++)
+    *program = (kit_program){.host = target->host};
+    kit_lowering ctx = {.target = target, .graph = graph, .program = program};
+    kit_text_init(&program->text, target->host);
+    for (uint32_t i = 0; i < graph->n_node && ctx.failed == YK_OK; i++)
         kit_lower_node(&ctx, i);
     if (ctx.failed != YK_OK)
-        kit_program_free(p);
+        kit_program_free(program);
     return ctx.failed;
 }
 
-void kit_program_free(kit_program *p)
+void kit_program_free(kit_program *program)
 {
-    void *const table[] = {p->unit, p->launch, p->arg, p->meta};
+    void *const table[] = {program->unit, program->launch, program->arg, program->meta};
     for (size_t i = 0; i < sizeof table / sizeof *table; i++)
         if (table[i])
-            p->host->free(table[i]);
-    if (p->host)
-        kit_text_free(&p->text);
-    *p = (kit_program){0};
+            program->host->free(table[i]);
+    if (program->host)
+        kit_text_free(&program->text);
+    *program = (kit_program){0};
 }

@@ -99,11 +99,11 @@ typedef struct kit_program {
  * YK_E_UNSUPPORTED for a node that claims would not have allowed, YK_E_ARG for a value without a slot, YK_E_MEM; each
  * explained to the host, *p then is empty. The graph need not outlive the call; the target must outlive the program.
  */
-yk_status kit_program_make(const kit_target *target, const yk_graph *g, kit_program *p);
-void kit_program_free(kit_program *p); /* an empty or zeroed one too */
+yk_status kit_program_make(const kit_target *target, const yk_graph *graph, kit_program *program);
+void kit_program_free(kit_program *program); /* an empty or zeroed one too */
 
 /* As yk_plugin.claims asks: 0, or YK_CLAIM_RUN with what else holds. */
-uint32_t kit_claims(const kit_target *target, const yk_graph *g, uint32_t node);
+uint32_t kit_claims(const kit_target *target, const yk_graph *graph, uint32_t node);
 
 /*
  * The source of a unit: texts to be compiled as one, in order. file: kit_unit.file; NULL: of generated kernels, whose text

@@ -1,50 +1,51 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* A text that grows; after a failure it takes nothing any more and says so. */
 #include "plugins/kit/text.h"
 
 #include <stdarg.h>
 #include <stdio.h>
 
-void kit_text_init(kit_text *t, const yk_host *host)
+void kit_text_init(kit_text *text, const yk_host *host)
 {
-    *t = (kit_text){.host = host};
+    *text = (kit_text){.host = host};
 }
 
-void kit_text_free(kit_text *t)
+void kit_text_free(kit_text *text)
 {
-    if (t->s)
-        t->host->free(t->s);
-    kit_text_init(t, t->host);
+    if (text->data)
+        text->host->free(text->data);
+    kit_text_init(text, text->host);
 }
 
-static bool text_grow(kit_text *t, size_t more)
+static bool text_grow(kit_text *text, size_t more)
 {
-    if (t->bad || t->cap - t->n > more)
-        return !t->bad;
-    size_t cap = (t->n + more + 1) * 2;
-    char *s = t->host->alloc(cap, 16);
+    if (text->bad || text->cap - text->length > more)
+        return !text->bad;
+    size_t cap = (text->length + more + 1) * 2;
+    char *s = text->host->alloc(cap, 16);
     if (!s) {
-        t->bad = t->no_memory = true;
+        text->bad = text->no_memory = true;
         return false;
     }
-    if (t->s) {
-        memcpy(s, t->s, t->n + 1);
-        t->host->free(t->s);
+    if (text->data) {
+        memcpy(s, text->data, text->length + 1);
+        text->host->free(text->data);
     }
-    t->s = s;
-    t->cap = cap;
+    text->data = s;
+    text->cap = cap;
     return true;
 }
 
-void kit_text_put(kit_text *t, const char *s, size_t n)
+void kit_text_put(kit_text *text, const char *s, size_t n)
 {
-    if (!text_grow(t, n))
+    if (!text_grow(text, n))
         return;
-    memcpy(t->s + t->n, s, n);
-    t->n += n;
-    t->s[t->n] = 0;
+    memcpy(text->data + text->length, s, n);
+    text->length += n;
+    text->data[text->length] = 0;
 }
 
-void kit_text_add(kit_text *t, const char *fmt, ...)
+void kit_text_add(kit_text *text, const char *fmt, ...)
 {
     char line[1024];
     va_list args;
@@ -52,9 +53,9 @@ void kit_text_add(kit_text *t, const char *fmt, ...)
     int n = vsnprintf(line, sizeof line, fmt, args);
     va_end(args);
     if (n < 0 || (size_t)n >= sizeof line)
-        t->bad = true;
+        text->bad = true;
     else
-        kit_text_put(t, line, (size_t)n);
+        kit_text_put(text, line, (size_t)n);
 }
 
 uint64_t kit_hash(uint64_t h, const void *data, size_t n)

@@ -1,11 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Small questions about sizes and values of a graph that every plugin asks. No state: any thread. */
+/* Small questions about sizes, values and operations of a graph that every plugin asks. No state: any thread. */
 #ifndef YOKE_PLUGINS_KIT_VALUE_H
 #define YOKE_PLUGINS_KIT_VALUE_H
 
 #include <stdbool.h>
+#include <stddef.h>
 
 #include <yoke/plugin.h>
+
+static inline int64_t kit_min(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
+
+static inline int64_t kit_max(int64_t a, int64_t b)
+{
+    return a > b ? a : b;
+}
 
 /* a / b, rounded up; both are positive. */
 static inline int64_t kit_div_up(int64_t a, int64_t b)
@@ -17,6 +28,23 @@ static inline int64_t kit_div_up(int64_t a, int64_t b)
 static inline int64_t kit_round_up(int64_t a, int64_t b)
 {
     return kit_div_up(a, b) * b;
+}
+
+/* The same of bytes. */
+static inline size_t kit_round_bytes(size_t bytes, size_t to)
+{
+    return (bytes + to - 1) / to * to;
+}
+
+/* The name of an operation, for messages; "?" for none. */
+static inline const char *kit_op_name(uint32_t op)
+{
+    static const char *const names[] = {
+#define KIT_OP_NAME(e, name, ...) [e] = name,
+        YK_OP_TABLE(KIT_OP_NAME)
+#undef KIT_OP_NAME
+    };
+    return op < sizeof names / sizeof *names && names[op] ? names[op] : "?";
 }
 
 static inline int64_t kit_value_count(const yk_value *v)

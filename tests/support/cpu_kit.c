@@ -36,12 +36,12 @@ void kit_host(void)
 }
 
 /* bench/gate counts what runs below this function */
-__attribute__((noinline)) static void kit_worker(cpu_prog *p, const cpu_bound *bound, cpu_pool *pool)
+__attribute__((noinline)) static void kit_worker(cpu_prog *prog, const cpu_bound *bound, cpu_pool *pool)
 {
-    cpu_prog_run(p, bound, pool);
+    cpu_prog_run(prog, bound, pool);
 }
 
-static double now(void)
+static double seconds_now(void)
 {
     struct timespec t;
     clock_gettime(getenv("KIT_CPU_TIME") ? CLOCK_PROCESS_CPUTIME_ID : CLOCK_MONOTONIC, &t);
@@ -50,24 +50,24 @@ static double now(void)
 
 double kit_time(kit *k, const cpu_isa *isa, int nt, int times)
 {
-    cpu_prog *p;
+    cpu_prog *prog;
     kit_host();
-    if (cpu_prog_new(&k->g, isa, nt, &p) != YK_OK)
+    if (cpu_prog_new(&k->g, isa, nt, &prog) != YK_OK)
         return -1.0;
     int cores[64];
     for (int i = 0; i < nt; i++)
         cores[i] = -1;
     cpu_pool *pool = cpu_pool_new(cores, nt);
-    const cpu_bound bound = {k->data, isa, kit_alloc(cpu_prog_scratch(p, nt) + 64, 4096)};
+    const cpu_bound bound = {k->data, isa, kit_alloc(cpu_prog_scratch(prog, nt) + 64, 4096)};
     double best = 1e30;
     for (int i = 0; i < times; i++) {
-        double from = now();
-        kit_worker(p, &bound, pool);
-        best = fmin(best, now() - from);
+        double from = seconds_now();
+        kit_worker(prog, &bound, pool);
+        best = fmin(best, seconds_now() - from);
     }
     cpu_pool_free(pool);
     free(bound.scratch);
-    cpu_prog_free(p);
+    cpu_prog_free(prog);
     if (!kit_guarded(k))
         abort();
     return best;

@@ -11,7 +11,7 @@
 #include "tests/support/cpu_kit.h"
 
 /* off by at most `tol` (1 + the expected number) */
-static inline void near(const cpu_isa *isa, const char *what, const kit *k, uint32_t v, const double *want, double tol)
+static inline void kit_near(const cpu_isa *isa, const char *what, const kit *k, uint32_t v, const double *want, double tol)
 {
     double worst = 0;
     for (int64_t i = 0; i < kit_stored(k, v); i++) {

@@ -91,7 +91,7 @@ double kit_random_unit(void)
     return (double)(s >> 11) * 0x1p-53;
 }
 
-static void put(char *p, int dtype, double x)
+static void data_put(char *p, int dtype, double x)
 {
     float f = (float)x;
     int32_t i = (int32_t)x;
@@ -123,21 +123,21 @@ void kit_set(kit *k, uint32_t v, const double *x)
 {
     char *p = k->data[k->value[v].slot];
     for (int64_t i = 0; i < kit_stored(k, v); i++)
-        put(p + i * yk_dtype_bytes(k->value[v].dtype), k->value[v].dtype, x[i]);
+        data_put(p + i * yk_dtype_bytes(k->value[v].dtype), k->value[v].dtype, x[i]);
 }
 
 void kit_random(kit *k, uint32_t v, double lo, double hi)
 {
     char *p = k->data[k->value[v].slot];
     for (int64_t i = 0; i < kit_stored(k, v); i++)
-        put(p + i * yk_dtype_bytes(k->value[v].dtype), k->value[v].dtype, lo + (hi - lo) * kit_random_unit());
+        data_put(p + i * yk_dtype_bytes(k->value[v].dtype), k->value[v].dtype, lo + (hi - lo) * kit_random_unit());
 }
 
 void kit_random_int(kit *k, uint32_t v, int lo, int hi)
 {
     char *p = k->data[k->value[v].slot];
     for (int64_t i = 0; i < kit_stored(k, v); i++)
-        put(p + i * yk_dtype_bytes(k->value[v].dtype), k->value[v].dtype, lo + (int)((hi - lo + 1) * kit_random_unit()));
+        data_put(p + i * yk_dtype_bytes(k->value[v].dtype), k->value[v].dtype, lo + (int)((hi - lo + 1) * kit_random_unit()));
 }
 
 double kit_get(const kit *k, uint32_t v, int64_t i)

@@ -3,12 +3,16 @@
  * Direct convolution on blocks of channels, for steps above 1 and for small images: forward and dx. A group of images
  * is laid out as [block of channels][remainder modulo the step][line][column][image][vector], with zeros around, so that
  * the grid points of a line, of all images of the group, see a tap at one distance and are rows of one register block
- * (kern_block.h): full strips for images of any width. dx has a phase for each remainder of the result's pixels; they
+ * (kern_block.inc): full strips for images of any width. dx has a phase for each remainder of the result's pixels; they
  * share the laid out gradient and are put together before the result is written, line by line.
  */
 #include <string.h>
 
-#include "backends/cpu/conv/conv.h"
+#include "backends/cpu/conv/conv_plane.h"
+#include "backends/cpu/isa/conv_kernels.h"
+#include "backends/cpu/isa/pack_kernels.h"
+#include "backends/cpu/isa/vec_kernels.h"
+#include "plugins/kit/value.h"
 
 #define MOST_TAPS 49
 #define PART_BYTES (54 << 10)  /* of the weights at a time: they stay in the second cache */
@@ -25,365 +29,394 @@ typedef struct block_taps {
 
 /* grid points of a line, all images, that are multiplied at once; the taps across that see pixels from some of them */
 typedef struct block_strip {
-    int64_t at, rows;
+    int64_t first, rows;
     block_taps across;
 } block_strip;
 
 /* result pixels of one remainder */
 typedef struct block_phase {
-    int64_t gh, gw, at_y, at_x;
-    int64_t taps, across;     /* all, and those of one line */
-    const int32_t *tap, *off; /* which taps; words from a grid point to what (tap, block) sees */
-    const int32_t *dy, *dx;   /* shifts of each */
-    block_taps *down;         /* of each line: what sees lines of the image */
+    int64_t grid_h, grid_w, first_y, first_x;
+    int64_t taps, across;             /* all, and those of one line */
+    const int32_t *tap, *offset;      /* which taps; words from a grid point to what (tap, block) sees */
+    const int32_t *shift_y, *shift_x; /* shifts of each */
+    block_taps *down;                 /* of each line: what sees lines of the image */
     block_strip *strip;
-    int64_t strips;
-    size_t at_u, at_c;        /* words: weights in the shared, sums in the worker's scratch */
+    int64_t n_strip;
+    size_t at_u, at_c; /* words: weights in the shared, sums in the worker's scratch */
 } block_phase;
 
 typedef struct block_args {
-    cpu_grouped x;
-    cpu_ref w, y;
-    int64_t images, results, oh, ow, ob, step_y, step_x;
-    int64_t all, wo, wc;      /* taps of the kernel; words of w between results, source channels */
-    int64_t source, words;    /* source channels; words of a block that hold some */
-    uint8_t dw, dy;
-    bool widened;             /* the weights, to fp32 beforehand */
-    int phases;
+    cpu_grouped group;
+    cpu_ref w_ref, y_ref;
+    int64_t images, out_channels, oh, ow, out_blocks, stride_y, stride_x;
+    int64_t kernel_taps, w_out_stride, w_in_stride; /* taps of the kernel; words of w between results, source channels */
+    int64_t in_channels, words;                     /* source channels; words of a block that hold some */
+    uint8_t w_dtype, y_dtype;
+    bool widened; /* the weights, to fp32 beforehand */
+    int n_phase;
     block_phase *phase;
-    size_t at_w, at_u;        /* in the shared scratch */
+    size_t at_w, at_u; /* in the shared scratch */
     size_t at_c, at_plane, at_tmp;
 } block_args;
 
-static int64_t min64(int64_t a, int64_t b)
-{
-    return a < b ? a : b;
-}
-
 /* ---- Weights ---- */
 
-static void widen_step(const void *args, const cpu_ctx *c)
+static void widen_step(const void *args, const cpu_ctx *ctx)
 {
-    const block_args *a = args;
+    const block_args *conv = args;
     int64_t lo, hi;
-    cpu_part(a->source * a->results, c->tid, c->nt, &lo, &hi);
-    c->isa->to_f32((float *)(void *)(c->shared + a->at_w) + lo * a->all, (const char *)cpu_at(c, a->w) + lo * a->all * 2, a->dw,
-                   (size_t)((hi - lo) * a->all));
+    cpu_part(conv->in_channels * conv->out_channels, ctx->piece, ctx->pieces, &lo, &hi);
+    ctx->isa->vec->to_f32((float *)(void *)(ctx->shared_ws + conv->at_w) + lo * conv->kernel_taps,
+                          (const char *)cpu_at(ctx, conv->w_ref) + lo * conv->kernel_taps * 2, conv->w_dtype,
+                          (size_t)((hi - lo) * conv->kernel_taps));
 }
 
 /* all taps of word k of a block of results, a vector each */
-static void taps_of(const block_args *a, const cpu_ctx *c, int64_t block, int64_t k, uint32_t *g)
+static void taps_of(const block_args *conv, const cpu_ctx *ctx, int64_t block, int64_t k, uint32_t *g)
 {
-    int64_t vw = c->isa->vw, n = min64(vw, a->results - block * vw), ch = a->x.p.pairs ? 2 * k : k;
-    int64_t at = block * vw * a->wo + ch * a->wc;
-    memset(g, 0, (size_t)(a->all * vw) * 4);
-    if (ch >= a->source)
+    int64_t vw = ctx->isa->vw, n = kit_min(vw, conv->out_channels - block * vw), ch = conv->group.planes.pairs ? 2 * k : k;
+    int64_t at = block * vw * conv->w_out_stride + ch * conv->w_in_stride;
+    memset(g, 0, (size_t)(conv->kernel_taps * vw) * 4);
+    if (ch >= conv->in_channels)
         return;
-    if (a->x.p.pairs) {
-        const uint16_t *w = (const uint16_t *)cpu_at(c, a->w) + at;
-        bool two = ch + 1 < a->source;
-        c->isa->transpose_pairs(g, (size_t)vw, w, two ? w + a->wc : w, (size_t)a->wo, (size_t)n, two ? (size_t)n : 0, (size_t)a->all);
+    if (conv->group.planes.pairs) {
+        const uint16_t *w = (const uint16_t *)cpu_at(ctx, conv->w_ref) + at;
+        bool two = ch + 1 < conv->in_channels;
+        ctx->isa->pack->transpose_pairs(g, (size_t)vw, w, two ? w + conv->w_in_stride : w, (size_t)conv->w_out_stride, (size_t)n,
+                                        two ? (size_t)n : 0, (size_t)conv->kernel_taps);
         return;
     }
-    const float *w = a->widened ? (const float *)(void *)(c->shared + a->at_w) : cpu_at(c, a->w);
-    c->isa->transpose(g, (size_t)vw, w + at, (size_t)a->wo * 4, (size_t)n, (size_t)a->all);
+    const float *w = conv->widened ? (const float *)(void *)(ctx->shared_ws + conv->at_w) : cpu_at(ctx, conv->w_ref);
+    ctx->isa->pack->transpose(g, (size_t)vw, w + at, (size_t)conv->w_out_stride * 4, (size_t)n, (size_t)conv->kernel_taps);
 }
 
 /* U[phase][panel of two vectors of results][tap, block][word][results] */
-static void weights_step(const void *args, const cpu_ctx *c)
+static void weights_step(const void *args, const cpu_ctx *ctx)
 {
-    const block_args *a = args;
-    int64_t lo, hi, vw = c->isa->vw, blocks = a->x.p.blocks, words = blocks * a->words;
+    const block_args *conv = args;
+    int64_t lo, hi, vw = ctx->isa->vw, blocks = conv->group.planes.blocks, words = blocks * conv->words;
     uint32_t g[(MOST_TAPS + 1) * 16];
-    cpu_part(a->ob * words, c->tid, c->nt, &lo, &hi);
+    cpu_part(conv->out_blocks * words, ctx->piece, ctx->pieces, &lo, &hi);
     for (int64_t t = lo; t < hi; t++) {
-        int64_t block = t / words, k = t % words, panel = block / 2, w2 = min64(2, a->ob - 2 * panel) * vw;
-        taps_of(a, c, block, k, g);
-        for (int i = 0; i < a->phases; i++) {
-            const block_phase *p = &a->phase[i];
-            uint32_t *u = (uint32_t *)(void *)(c->shared + a->at_u) + p->at_u + panel * 2 * vw * words * p->taps;
+        int64_t block = t / words, k = t % words, panel = block / 2, w2 = kit_min(2, conv->out_blocks - 2 * panel) * vw;
+        taps_of(conv, ctx, block, k, g);
+        for (int i = 0; i < conv->n_phase; i++) {
+            const block_phase *phase = &conv->phase[i];
+            uint32_t *u = (uint32_t *)(void *)(ctx->shared_ws + conv->at_u) + phase->at_u + panel * 2 * vw * words * phase->taps;
             u += k * w2 + block % 2 * vw;
-            for (int64_t j = 0; j < p->taps; j++)
-                memcpy(u + j * words * w2, g + p->tap[j] * vw, (size_t)vw * 4);
+            for (int64_t j = 0; j < phase->taps; j++)
+                memcpy(u + j * words * w2, g + phase->tap[j] * vw, (size_t)vw * 4);
         }
     }
 }
 
 /* ---- Running ---- */
 
-typedef struct block_soon {
-    cpu_soon from, to; /* images of the next group, results of this one */
-} block_soon;
+typedef struct block_prefetch {
+    cpu_prefetch from, to; /* images of the next group, results of this one */
+} block_prefetch;
 
 /* Parts k0 .. k1 - 1 of a panel's sums of one strip: runs of those that see pixels. */
-static void add_strip(const block_args *a, const cpu_ctx *c, const block_phase *p, int nv, const block_taps *down,
+static void add_strip(const block_args *conv, const cpu_ctx *ctx, const block_phase *phase, int nv, const block_taps *down,
                       const block_strip *strip, const float *x, const float *u, float *sums, int64_t k0, int64_t k1)
 {
-    int64_t vw = c->isa->vw, blocks = a->x.p.blocks, row = p->across * blocks, from = 0, to = 0;
-    int64_t first = down->lo * row + strip->across.lo * blocks, area = p->gh * p->gw * a->x.g;
-    cpu_rows_kernel kernel = (a->x.p.pairs ? c->isa->pair_rows : c->isa->f32_rows)[strip->rows][nv];
+    int64_t vw = ctx->isa->vw, blocks = conv->group.planes.blocks, row = phase->across * blocks, from = 0, to = 0;
+    int64_t first = down->lo * row + strip->across.lo * blocks, area = phase->grid_h * phase->grid_w * conv->group.images;
+    cpu_rows_kernel kernel = ctx->isa->conv[conv->group.planes.pairs]->rows[strip->rows][nv];
     for (int64_t y = down->lo; y <= down->hi; y++) {
-        int64_t k = y * row + strip->across.lo * blocks, end = min64(y * row + strip->across.hi * blocks, k1);
+        int64_t k = y * row + strip->across.lo * blocks, end = kit_min(y * row + strip->across.hi * blocks, k1);
         k = k > k0 ? k : k0;
         if (y < down->hi && k == to && k < end) {
             to = end;
             continue;
         }
         if (from < to)
-            kernel((size_t)(to - from), (size_t)a->words, x, p->off + from, u + from * a->words * nv * vw, sums,
+            kernel((size_t)(to - from), (size_t)conv->words, x, phase->offset + from, u + from * conv->words * nv * vw, sums,
                    (size_t)(area * vw), from > first);
         from = k, to = end;
     }
 }
 
 /* all strips of a phase, some parts of the sums of a panel */
-static void strips(const block_args *a, const cpu_ctx *c, const block_phase *p, int64_t panel, int64_t k0, int64_t k1,
-                   block_soon *soon)
+static void add_phase_strips(const block_args *conv, const cpu_ctx *ctx, const block_phase *phase, int64_t panel, int64_t k0,
+                             int64_t k1, block_prefetch *prefetch)
 {
-    int64_t vw = c->isa->vw, row = p->gw * a->x.g;
-    int nv = a->ob - 2 * panel < 2 ? 1 : 2;
-    const float *x = (const float *)(const void *)c->mine;
-    const float *u = (const float *)(const void *)(c->shared + a->at_u) + p->at_u;
-    float *sums = (float *)(void *)(c->mine + a->at_c) + p->at_c + 2 * panel * p->gh * row * vw;
-    u += 2 * panel * vw * p->taps * a->x.p.blocks * a->words;
-    for (int64_t y = 0; y < p->gh; y++, x += a->x.pad.wp * a->x.g * vw, sums += row * vw) {
-        cpu_fetch_to_read(&soon->from);
-        cpu_fetch_to_write(&soon->to);
-        for (int64_t s = 0; s < p->strips; s++)
-            add_strip(a, c, p, nv, &p->down[y], &p->strip[s], x + p->strip[s].at * vw, u, sums + p->strip[s].at * vw, k0, k1);
+    int64_t vw = ctx->isa->vw, row = phase->grid_w * conv->group.images;
+    int nv = conv->out_blocks - 2 * panel < 2 ? 1 : 2;
+    const float *x = (const float *)(const void *)ctx->thread_ws;
+    const float *u = (const float *)(const void *)(ctx->shared_ws + conv->at_u) + phase->at_u;
+    float *sums = (float *)(void *)(ctx->thread_ws + conv->at_c) + phase->at_c + 2 * panel * phase->grid_h * row * vw;
+    u += 2 * panel * vw * phase->taps * conv->group.planes.blocks * conv->words;
+    for (int64_t y = 0; y < phase->grid_h; y++, x += conv->group.pad.width * conv->group.images * vw, sums += row * vw) {
+        cpu_prefetch_read(&prefetch->from);
+        cpu_prefetch_write(&prefetch->to);
+        for (int64_t s = 0; s < phase->n_strip; s++)
+            add_strip(conv, ctx, phase, nv, &phase->down[y], &phase->strip[s], x + phase->strip[s].first * vw, u,
+                      sums + phase->strip[s].first * vw, k0, k1);
     }
 }
 
 /* The sums of a phase in parts of the weights: some taps, all blocks; where there are many of these, some of one tap. */
-static int64_t phase_cuts(const block_args *a, const block_phase *p, int64_t most)
+static int64_t phase_cuts(const block_args *conv, const block_phase *phase, int64_t most)
 {
-    int64_t blocks = a->x.p.blocks;
-    return blocks > most ? p->taps * ((blocks + most - 1) / most) : (p->taps + most / blocks - 1) / (most / blocks);
+    int64_t blocks = conv->group.planes.blocks;
+    return blocks > most ? phase->taps * ((blocks + most - 1) / most) : (phase->taps + most / blocks - 1) / (most / blocks);
 }
 
-static int64_t cut_begin(const block_args *a, const block_phase *p, int64_t most, int64_t k)
+static int64_t cut_begin(const block_args *conv, const block_phase *phase, int64_t most, int64_t k)
 {
-    int64_t blocks = a->x.p.blocks, pieces = (blocks + most - 1) / most;
-    return blocks > most ? k / pieces * blocks + k % pieces * blocks / pieces : p->taps * k / phase_cuts(a, p, most) * blocks;
+    int64_t blocks = conv->group.planes.blocks, pieces = (blocks + most - 1) / most;
+    return blocks > most ? k / pieces * blocks + k % pieces * blocks / pieces
+                         : phase->taps * k / phase_cuts(conv, phase, most) * blocks;
 }
 
-static void group_products(const block_args *a, const cpu_ctx *c, block_soon *soon)
+static void group_products(const block_args *conv, const cpu_ctx *ctx, block_prefetch *prefetch)
 {
-    int64_t most = PART_BYTES / (2 * c->isa->vw * a->words * 4), calls = 0;
-    for (int i = 0; i < a->phases; i++)
-        calls += phase_cuts(a, &a->phase[i], most) * a->phase[i].gh * ((a->ob + 1) / 2);
-    cpu_soon_in(&soon->from, calls);
-    cpu_soon_in(&soon->to, calls);
-    for (int i = 0; i < a->phases; i++) {
-        const block_phase *p = &a->phase[i];
-        for (int64_t panel = 0; panel < (a->ob + 1) / 2; panel++)
-            for (int64_t k = 0, n = phase_cuts(a, p, most); k < n; k++)
-                strips(a, c, p, panel, cut_begin(a, p, most, k), cut_begin(a, p, most, k + 1), soon);
+    int64_t most = PART_BYTES / (2 * ctx->isa->vw * conv->words * 4), calls = 0;
+    for (int i = 0; i < conv->n_phase; i++)
+        calls += phase_cuts(conv, &conv->phase[i], most) * conv->phase[i].grid_h * ((conv->out_blocks + 1) / 2);
+    cpu_prefetch_over(&prefetch->from, calls);
+    cpu_prefetch_over(&prefetch->to, calls);
+    for (int i = 0; i < conv->n_phase; i++) {
+        const block_phase *phase = &conv->phase[i];
+        for (int64_t panel = 0; panel < (conv->out_blocks + 1) / 2; panel++)
+            for (int64_t k = 0, n = phase_cuts(conv, phase, most); k < n; k++)
+                add_phase_strips(conv, ctx, phase, panel, cut_begin(conv, phase, most, k), cut_begin(conv, phase, most, k + 1),
+                                 prefetch);
     }
 }
 
 /* a block of results of image j of the group, all phases */
-static void image_out(const block_args *a, const cpu_ctx *c, int64_t image, int64_t j, int64_t block)
+static void image_out(const block_args *conv, const cpu_ctx *ctx, int64_t image, int64_t j, int64_t block)
 {
     const float zero[16] = {0};
-    int64_t vw = c->isa->vw, g = a->x.g, size = a->oh * a->ow;
-    float *plane = (float *)(void *)(c->mine + a->at_plane);
-    for (int i = 0; i < a->phases; i++) {
-        const block_phase *p = &a->phase[i];
-        const float *sums = (const float *)(void *)(c->mine + a->at_c) + p->at_c + (block * p->gh * p->gw * g + j) * vw;
-        for (int64_t y = 0; y < p->gh; y++)
-            c->isa->spread(plane + ((y * a->step_y + p->at_y) * a->ow + p->at_x) * vw, (size_t)(a->step_x * vw),
-                           p->taps ? sums + y * p->gw * g * vw : zero, p->taps ? (size_t)(g * vw) : 0, (size_t)p->gw);
+    int64_t vw = ctx->isa->vw, g = conv->group.images, size = conv->oh * conv->ow;
+    float *plane = (float *)(void *)(ctx->thread_ws + conv->at_plane);
+    for (int i = 0; i < conv->n_phase; i++) {
+        const block_phase *phase = &conv->phase[i];
+        const float *sums = (const float *)(void *)(ctx->thread_ws + conv->at_c) + phase->at_c +
+                            (block * phase->grid_h * phase->grid_w * g + j) * vw;
+        for (int64_t y = 0; y < phase->grid_h; y++)
+            ctx->isa->pack->spread(plane + ((y * conv->stride_y + phase->first_y) * conv->ow + phase->first_x) * vw,
+                                   (size_t)(conv->stride_x * vw), phase->taps ? sums + y * phase->grid_w * g * vw : zero,
+                                   phase->taps ? (size_t)(g * vw) : 0, (size_t)phase->grid_w);
     }
-    char *y = cpu_at(c, a->y);
-    y += (image * a->results + block * vw) * size * yk_dtype_bytes(a->dy);
-    cpu_plane_out(c, plane, size, min64(vw, a->results - block * vw), y, a->dy, size, (float *)(void *)(c->mine + a->at_tmp));
+    char *y = cpu_at(ctx, conv->y_ref);
+    y += (image * conv->out_channels + block * vw) * size * yk_dtype_bytes(conv->y_dtype);
+    cpu_plane_out(ctx, plane, size, kit_min(vw, conv->out_channels - block * vw), y, conv->y_dtype, size,
+                  (float *)(void *)(ctx->thread_ws + conv->at_tmp));
 }
 
-static void block_step(const void *args, const cpu_ctx *c)
+static void block_step(const void *args, const cpu_ctx *ctx)
 {
-    const block_args *a = args;
-    int64_t lo, hi, g = a->x.g;
-    cpu_part((a->images + g - 1) / g, c->tid, c->nt, &lo, &hi);
+    const block_args *conv = args;
+    int64_t lo, hi, g = conv->group.images;
+    cpu_part((conv->images + g - 1) / g, ctx->piece, ctx->pieces, &lo, &hi);
     for (int64_t t = lo; t < hi; t++) {
-        int64_t n = min64(g, a->images - t * g);
-        cpu_grouped_in(c, &a->x, t * g, n, 0, a->x.p.blocks, (float *)(void *)(c->mine + a->at_plane), c->mine + a->at_tmp,
-                       (float *)(void *)c->mine);
-        int64_t from = a->source * a->x.p.height * a->x.p.width * yk_dtype_bytes(a->x.p.dtype);
-        int64_t to = a->results * a->oh * a->ow * yk_dtype_bytes(a->dy), next = t * g + n;
-        int64_t end = t + 1 < hi ? min64(next + g, a->images) : next;
-        const char *x = cpu_at(c, a->x.p.at), *y = cpu_at(c, a->y);
-        block_soon soon = {{x + next * from, x + end * from, 0}, {y + t * g * to, y + next * to, 0}};
-        group_products(a, c, &soon);
-        for (int64_t b = 0; b < a->ob; b++)
+        int64_t n = kit_min(g, conv->images - t * g);
+        cpu_grouped_in(ctx, &conv->group, t * g, n, 0, conv->group.planes.blocks,
+                       (float *)(void *)(ctx->thread_ws + conv->at_plane), ctx->thread_ws + conv->at_tmp,
+                       (float *)(void *)ctx->thread_ws);
+        int64_t from =
+            conv->in_channels * conv->group.planes.height * conv->group.planes.width * yk_dtype_bytes(conv->group.planes.dtype);
+        int64_t to = conv->out_channels * conv->oh * conv->ow * yk_dtype_bytes(conv->y_dtype), next = t * g + n;
+        int64_t end = t + 1 < hi ? kit_min(next + g, conv->images) : next;
+        const char *x = cpu_at(ctx, conv->group.planes.at), *y = cpu_at(ctx, conv->y_ref);
+        block_prefetch prefetch = {{x + next * from, x + end * from, 0}, {y + t * g * to, y + next * to, 0}};
+        group_products(conv, ctx, &prefetch);
+        for (int64_t b = 0; b < conv->out_blocks; b++)
             for (int64_t j = 0; j < n; j++)
-                image_out(a, c, t * g + j, j, b);
+                image_out(conv, ctx, t * g + j, j, b);
     }
 }
 
 /* ---- Planning ---- */
 
-static int64_t wrap(int64_t a, int64_t m)
-{
-    return (a % m + m) % m;
-}
-
 /* The taps that reach result pixels of remainder (py, px); shifts of each to d (dy, then dx from `all` on). */
-static void set_phase(const conv_shape *s, bool dx, int64_t py, int64_t px, block_phase *p, int32_t *tap, int32_t *d)
+static void set_phase(const conv_shape *shape, bool dx, int64_t py, int64_t px, block_phase *phase, int32_t *tap, int32_t *d)
 {
-    int64_t all = s->kh * s->kw;
-    *p = (block_phase){.gh = s->oh, .gw = s->ow, .at_y = py, .at_x = px, .tap = tap, .dy = d, .dx = d + all};
+    int64_t all = shape->kh * shape->kw;
+    *phase = (block_phase){
+        .grid_h = shape->oh, .grid_w = shape->ow, .first_y = py, .first_x = px, .tap = tap, .shift_y = d, .shift_x = d + all};
     if (dx)
-        p->gh = (s->h - py + s->sh - 1) / s->sh, p->gw = (s->w - px + s->sw - 1) / s->sw;
+        phase->grid_h = (shape->h - py + shape->sh - 1) / shape->sh, phase->grid_w = (shape->w - px + shape->sw - 1) / shape->sw;
     for (int64_t t = 0; t < all; t++) {
-        int64_t ky = t / s->kw * s->dh, kx = t % s->kw * s->dw, ey = dx ? py + s->ph - ky : ky - s->ph;
-        int64_t ex = dx ? px + s->pw - kx : kx - s->pw;
-        if (dx && (wrap(ey, s->sh) || wrap(ex, s->sw)))
+        int64_t ky = t / shape->kw * shape->dil_h, kx = t % shape->kw * shape->dil_w, ey = dx ? py + shape->ph - ky : ky - shape->ph;
+        int64_t ex = dx ? px + shape->pw - kx : kx - shape->pw;
+        if (dx && (cpu_floor_mod(ey, shape->sh) || cpu_floor_mod(ex, shape->sw)))
             continue;
-        d[p->taps] = (int32_t)(dx ? ey / s->sh : ey);
-        d[all + p->taps] = (int32_t)(dx ? ex / s->sw : ex);
-        p->across += d[p->taps] == d[0];
-        tap[p->taps++] = (int32_t)t;
+        d[phase->taps] = (int32_t)(dx ? ey / shape->sh : ey);
+        d[all + phase->taps] = (int32_t)(dx ? ex / shape->sw : ex);
+        phase->across += d[phase->taps] == d[0];
+        tap[phase->taps++] = (int32_t)t;
     }
 }
 
-/* Which of n taps, d shifts `apart` entries from each other, see one of `size` pixels from grid point q; all: none does. */
-static block_taps seen_from(const int32_t *d, int64_t n, int64_t apart, int64_t at, int64_t size)
+/* Which of n taps, d shifts `stride` entries apart, see one of `size` pixels from grid point q; all: none does. */
+static block_taps seen_from(const int32_t *d, int64_t n, int64_t stride, int64_t at, int64_t size)
 {
     block_taps t = {0, (int32_t)n};
-    while (t.lo < n && (at + d[t.lo * apart] < 0 || at + d[t.lo * apart] >= size))
+    while (t.lo < n && (at + d[t.lo * stride] < 0 || at + d[t.lo * stride] >= size))
         t.lo++;
-    while (t.hi > t.lo && (at + d[(t.hi - 1) * apart] < 0 || at + d[(t.hi - 1) * apart] >= size))
+    while (t.hi > t.lo && (at + d[(t.hi - 1) * stride] < 0 || at + d[(t.hi - 1) * stride] >= size))
         t.hi--;
     return t.lo < t.hi ? t : (block_taps){0, (int32_t)n};
 }
 
 /* Columns x0 .. x1 - 1 of a line in strips. */
-static void add_strips(cpu_build *b, const block_args *a, block_phase *p, int64_t x0, int64_t x1)
+static void add_strips(cpu_build *build, const block_args *conv, block_phase *phase, int64_t x0, int64_t x1)
 {
-    int64_t rows = (x1 - x0) * a->x.g, n = (rows + b->isa->mr - 1) / b->isa->mr;
-    block_taps all = {(int32_t)p->across, 0};
+    int64_t rows = (x1 - x0) * conv->group.images, n = (rows + build->isa->mr - 1) / build->isa->mr;
+    block_taps all = {(int32_t)phase->across, 0};
     for (int64_t x = x0; x < x1; x++) {
-        block_taps t = seen_from(p->dx, p->across, 1, x * a->x.sx, a->x.p.width);
+        block_taps t = seen_from(phase->shift_x, phase->across, 1, x * conv->group.stride_x, conv->group.planes.width);
         all.lo = t.lo < all.lo ? t.lo : all.lo;
         all.hi = t.hi > all.hi ? t.hi : all.hi;
     }
     for (int64_t s = 0; s < n; s++)
-        p->strip[p->strips++] = (block_strip){x0 * a->x.g + rows * s / n, rows * (s + 1) / n - rows * s / n, all};
+        phase->strip[phase->n_strip++] = (block_strip){x0 * conv->group.images + rows * s / n, rows * (s + 1) / n - rows * s / n, all};
 }
 
 /* What each line and each strip of a line sees; columns at the ends of short lines that see less are strips of their own. */
-static void set_strips(cpu_build *b, const block_args *a, block_phase *p)
+static void set_strips(cpu_build *build, const block_args *conv, block_phase *phase)
 {
-    int64_t across = p->across ? p->across : 1;
-    p->down = cpu_args(b, (size_t)p->gh * sizeof *p->down);
-    p->strip = cpu_args(b, (size_t)(p->gw * a->x.g) * sizeof *p->strip);
-    for (int64_t y = 0; b->status == YK_OK && y < p->gh; y++)
-        p->down[y] = seen_from(p->dy, p->taps / across, across, y * a->x.sy, a->x.p.height);
-    for (int64_t x = 0, end; b->status == YK_OK && x < p->gw; x = end) {
-        block_taps first = seen_from(p->dx, p->across, 1, x * a->x.sx, a->x.p.width);
-        for (end = x + 1; end < p->gw; end++) {
-            block_taps t = seen_from(p->dx, p->across, 1, end * a->x.sx, a->x.p.width);
-            if (a->x.g >= EDGE_ROWS && p->gw <= SHORT_LINE && (t.lo != first.lo || t.hi != first.hi))
+    int64_t across = phase->across ? phase->across : 1;
+    phase->down = cpu_args(build, (size_t)phase->grid_h * sizeof *phase->down);
+    phase->strip = cpu_args(build, (size_t)(phase->grid_w * conv->group.images) * sizeof *phase->strip);
+    for (int64_t y = 0; build->status == YK_OK && y < phase->grid_h; y++)
+        phase->down[y] = seen_from(phase->shift_y, phase->taps / across, across, y * conv->group.stride_y, conv->group.planes.height);
+    for (int64_t x = 0, end; build->status == YK_OK && x < phase->grid_w; x = end) {
+        block_taps first = seen_from(phase->shift_x, phase->across, 1, x * conv->group.stride_x, conv->group.planes.width);
+        for (end = x + 1; end < phase->grid_w; end++) {
+            block_taps t = seen_from(phase->shift_x, phase->across, 1, end * conv->group.stride_x, conv->group.planes.width);
+            if (conv->group.images >= EDGE_ROWS && phase->grid_w <= SHORT_LINE && (t.lo != first.lo || t.hi != first.hi))
                 break;
         }
-        add_strips(b, a, p, x, end);
+        add_strips(build, conv, phase, x, end);
     }
 }
 
-/* all phases and the padding that they need together */
-static bool set_phases(cpu_build *b, block_args *a, const conv_shape *s, bool dx, int32_t *d)
+/* A group of images as it is laid out: padded for the taps of all phases. */
+static cpu_grouped group_of(const cpu_isa *isa, const conv_problem *problem, const cpu_planes *planes)
 {
-    int64_t all = s->kh * s->kw, nx = dx ? s->sw : 1;
-    a->phases = (int)(dx ? s->sh * s->sw : 1);
-    a->phase = cpu_args(b, (size_t)a->phases * sizeof *a->phase);
-    int32_t *tap = cpu_args(b, (size_t)(a->phases * all) * sizeof *tap), *joined = cpu_args(b, (size_t)(4 * all) * sizeof *tap);
-    if (b->status != YK_OK)
-        return false;
-    view v = {.sy = a->x.sy, .sx = a->x.sx, .dy = joined, .dx = joined + 2 * all};
-    for (int i = 0; i < a->phases; i++) {
-        block_phase *p = &a->phase[i];
-        set_phase(s, dx, i / nx, i % nx, p, tap + i * all, d + 2 * i * all);
-        memcpy(joined + v.taps, d + 2 * i * all, (size_t)p->taps * 4);
-        memcpy(joined + 2 * all + v.taps, d + (2 * i + 1) * all, (size_t)p->taps * 4);
-        v.taps += (int32_t)p->taps;
-        v.gh = v.gh > p->gh ? v.gh : p->gh;
-        v.gw = v.gw > p->gw ? v.gw : p->gw;
+    const conv_shape *shape = &problem->shape;
+    const bool dx = problem->node->op == YK_OP_CONV2D_DX;
+    int32_t tap[MOST_TAPS], d[2 * MOST_TAPS], shift[2 * MOST_TAPS];
+    cpu_grouped group = {.planes = *planes, .stride_y = dx ? 1 : shape->sh, .stride_x = dx ? 1 : shape->sw};
+    conv_view view = {.stride_y = group.stride_y, .stride_x = group.stride_x, .shift_y = shift, .shift_x = shift + MOST_TAPS};
+    for (int64_t i = 0; i < (dx ? shape->sh * shape->sw : 1); i++) {
+        block_phase phase;
+        set_phase(shape, dx, dx ? i / shape->sw : 0, dx ? i % shape->sw : 0, &phase, tap, d);
+        memcpy(shift + view.taps, d, (size_t)phase.taps * 4);
+        memcpy(shift + MOST_TAPS + view.taps, d + shape->kh * shape->kw, (size_t)phase.taps * 4);
+        view.taps += (int32_t)phase.taps;
+        view.grid_h = kit_max(view.grid_h, phase.grid_h);
+        view.grid_w = kit_max(view.grid_w, phase.grid_w);
     }
-    a->x.pad = cpu_padding_of(&v);
-    a->x.g = (LEAST_ROWS + v.gw - 1) / v.gw;
-    int64_t image = a->x.sy * a->x.sx * a->x.pad.hp * a->x.pad.wp * a->x.p.blocks * b->isa->vw * 4;
-    if (v.gw <= SHORT_LINE && a->x.g < EDGE_ROWS && image * EDGE_ROWS <= EDGE_BYTES)
-        a->x.g = EDGE_ROWS;
-    for (int i = 0; i < a->phases; i++)
-        set_strips(b, a, &a->phase[i]);
-    return b->status == YK_OK;
+    group.pad = cpu_padding_of(&view);
+    group.images = kit_div_up(LEAST_ROWS, view.grid_w);
+    int64_t image = group.stride_y * group.stride_x * group.pad.height * group.pad.width * planes->blocks * isa->vw * 4;
+    if (view.grid_w <= SHORT_LINE && group.images < EDGE_ROWS && image * EDGE_ROWS <= EDGE_BYTES)
+        group.images = EDGE_ROWS;
+    return group;
+}
+
+static bool set_phases(cpu_build *build, block_args *conv, const conv_shape *shape, bool dx, int32_t *d)
+{
+    int64_t all = shape->kh * shape->kw, nx = dx ? shape->sw : 1;
+    conv->n_phase = (int)(dx ? shape->sh * shape->sw : 1);
+    conv->phase = cpu_args(build, (size_t)conv->n_phase * sizeof *conv->phase);
+    int32_t *tap = cpu_args(build, (size_t)(conv->n_phase * all) * sizeof *tap);
+    for (int i = 0; build->status == YK_OK && i < conv->n_phase; i++) {
+        set_phase(shape, dx, i / nx, i % nx, &conv->phase[i], tap + i * all, d + 2 * i * all);
+        set_strips(build, conv, &conv->phase[i]);
+    }
+    return build->status == YK_OK;
 }
 
 /* where each part of each phase lies */
-static void set_offsets(cpu_build *b, block_args *a, int64_t all, const int32_t *d)
+static void set_offsets(cpu_build *build, block_args *conv, int64_t all, const int32_t *d)
 {
-    int64_t vw = b->isa->vw, blocks = a->x.p.blocks;
+    int64_t vw = build->isa->vw, blocks = conv->group.planes.blocks;
     size_t u = 0, sums = 0;
-    for (int i = 0; i < a->phases; i++, d += 2 * all) {
-        block_phase *p = &a->phase[i];
-        int32_t *off = cpu_args(b, (size_t)(p->taps * blocks + 1) * sizeof *off);
-        view v = {.sy = a->x.sy, .sx = a->x.sx, .dy = d, .dx = d + all};
-        for (int64_t k = 0; off && k < p->taps * blocks; k++)
-            off[k] = (int32_t)(k % blocks * cpu_grouped_block(&a->x, b->isa->vw) +
-                               cpu_padding_offset(&v, &a->x.pad, 0, k / blocks) * a->x.g * vw);
-        p->off = off;
-        p->at_u = u;
-        p->at_c = sums;
-        u += (size_t)(p->taps * blocks * a->ob * a->words * vw);
-        sums += (size_t)(p->gh * p->gw * a->x.g * a->ob * vw);
+    for (int i = 0; i < conv->n_phase; i++, d += 2 * all) {
+        block_phase *phase = &conv->phase[i];
+        int32_t *off = cpu_args(build, (size_t)(phase->taps * blocks + 1) * sizeof *off);
+        conv_view view = {.stride_y = conv->group.stride_y, .stride_x = conv->group.stride_x, .shift_y = d, .shift_x = d + all};
+        for (int64_t k = 0; off && k < phase->taps * blocks; k++)
+            off[k] = (int32_t)(k % blocks * cpu_grouped_block(&conv->group, build->isa->vw) +
+                               cpu_padding_offset(&view, &conv->group.pad, 0, k / blocks) * conv->group.images * vw);
+        phase->offset = off;
+        phase->at_u = u;
+        phase->at_c = sums;
+        u += (size_t)(phase->taps * blocks * conv->out_blocks * conv->words * vw);
+        sums += (size_t)(phase->grid_h * phase->grid_w * conv->group.images * conv->out_blocks * vw);
     }
-    int64_t pixels = a->oh * a->ow > a->x.p.height * a->x.p.width ? a->oh * a->ow : a->x.p.height * a->x.p.width;
+    int64_t pixels = conv->oh * conv->ow > conv->group.planes.height * conv->group.planes.width
+                         ? conv->oh * conv->ow
+                         : conv->group.planes.height * conv->group.planes.width;
     size_t plane = (size_t)((pixels + vw) * vw) * 4;
-    a->at_u = a->widened ? cpu_round((size_t)(a->source * a->results * all) * 4, 64) : 0;
-    cpu_need_shared(b, a->at_u + u * 4);
-    a->at_c = cpu_round((size_t)(cpu_grouped_block(&a->x, b->isa->vw) * blocks) * 4, 4096) + 128;
-    a->at_plane = a->at_c + cpu_round(sums * 4, 4096) + 128;
-    a->at_tmp = a->at_plane + cpu_round(plane, 4096) + 128;
-    cpu_need_mine(b, a->at_tmp + plane);
+    conv->at_u = conv->widened ? kit_round_bytes((size_t)(conv->in_channels * conv->out_channels * all) * 4, 64) : 0;
+    cpu_need_shared_ws(build, conv->at_u + u * 4);
+    conv->at_c = kit_round_bytes((size_t)(cpu_grouped_block(&conv->group, build->isa->vw) * blocks) * 4, 4096) + 128;
+    conv->at_plane = conv->at_c + kit_round_bytes(sums * 4, 4096) + 128;
+    conv->at_tmp = conv->at_plane + kit_round_bytes(plane, 4096) + 128;
+    cpu_need_thread_ws(build, conv->at_tmp + plane);
 }
 
-/* Depends on the shape and the instruction set alone. A block of channels is multiplied whole. */
-static bool suits(const cpu_isa *isa, const conv_shape *s, int dtype)
+/* The input in blocks; of bf16 pairs where there are products of them. */
+static cpu_planes planes_of(const cpu_isa *isa, const conv_problem *problem)
 {
-    return s->groups == 1 && s->n >= 4 && s->c >= 8 && s->o >= 8 && s->kh * s->kw <= MOST_TAPS && (s->sh > 1 || s->sw > 1) &&
-           !(isa->bf16 == 2 && dtype == YK_BF16);
+    const conv_shape *shape = &problem->shape;
+    const bool dx = problem->node->op == YK_OP_CONV2D_DX;
+    const bool pairs = isa->bf16 == CPU_BF16_PAIRS && problem->x_dtype == YK_BF16 && problem->w_dtype == YK_BF16;
+    const int64_t channels = dx ? shape->o : shape->c;
+    return (cpu_planes){.channels = channels, .height = dx ? shape->oh : shape->h, .width = dx ? shape->ow : shape->w,
+                        .blocks = kit_div_up(channels, isa->vw << pairs), .dtype = problem->x_dtype, .pairs = pairs};
 }
 
-bool cpu_conv_block(cpu_build *b, const yk_node *n, const conv_shape *s)
+/* A block of channels is multiplied whole. */
+static bool block_fits(const cpu_isa *isa, const conv_problem *problem)
 {
-    bool dx = n->op == YK_OP_CONV2D_DX;
-    const yk_value *x = cpu_in(b, n, 0), *w = cpu_in(b, n, 1), *y = cpu_out(b, n, 0);
-    int64_t vw = b->isa->vw, all = s->kh * s->kw;
-    bool pairs = b->isa->bf16 == 1 && x->dtype == YK_BF16 && w->dtype == YK_BF16;
-    if (!suits(b->isa, s, x->dtype) || (pairs && !dx && cpu_conv_prefers_direct(b->isa, s)))
+    const conv_shape *shape = &problem->shape;
+    if (shape->groups != 1 || shape->n < 4 || shape->c < 8 || shape->o < 8 || shape->kh * shape->kw > MOST_TAPS ||
+        (shape->sh == 1 && shape->sw == 1) || (isa->bf16 == CPU_BF16_TILES && problem->x_dtype == YK_BF16))
         return false;
-    block_args *a = cpu_args(b, sizeof *a);
-    int32_t *d = cpu_args(b, (size_t)(2 * all * s->sh * s->sw) * sizeof *d);
-    if (!a || !d)
-        return true;
-    *a = (block_args){.x = {.p = {cpu_ref_of(x), x->dim[1], x->dim[2], x->dim[3],
-                                  (x->dim[1] + (vw << pairs) - 1) / (vw << pairs), x->dtype, pairs, 0},
-                            .sy = dx ? 1 : s->sh, .sx = dx ? 1 : s->sw},
-                      .w = cpu_ref_of(w), .y = cpu_ref_of(y), .images = s->n, .results = y->dim[1], .oh = y->dim[2],
-                      .ow = y->dim[3], .ob = (y->dim[1] + vw - 1) / vw, .step_y = dx ? s->sh : 1, .step_x = dx ? s->sw : 1,
-                      .all = all, .wo = dx ? all : all * s->c, .wc = dx ? all * s->c : all, .source = x->dim[1],
-                      .dw = w->dtype, .dy = y->dtype, .widened = !pairs && w->dtype != YK_F32};
-    a->words = a->x.p.blocks > 1 ? vw : pairs ? (a->source + 1) / 2 : a->source;
-    if (!set_phases(b, a, s, dx, d))
-        return true;
-    if (cpu_grouped_block(&a->x, b->isa->vw) * a->x.p.blocks * 4 > MOST_BYTES)
+    const cpu_planes planes = planes_of(isa, problem);
+    if (planes.pairs && problem->node->op == YK_OP_CONV2D && cpu_conv_few_channels(isa, shape))
         return false;
-    set_offsets(b, a, all, d);
-    double weights = (double)(s->c * s->o * all);
-    if (a->widened)
-        cpu_emit(b, widen_step, a, weights * 0.2);
-    cpu_emit(b, weights_step, a, weights);
-    cpu_emit(b, block_step, a, (double)(s->n * s->oh * s->ow) * weights * 2 / 80);
-    return true;
+    const cpu_grouped group = group_of(isa, problem, &planes);
+    return cpu_grouped_block(&group, isa->vw) * planes.blocks * 4 <= MOST_BYTES;
 }
+
+static void block_plan(cpu_build *build, const conv_problem *problem)
+{
+    const conv_shape *shape = &problem->shape;
+    const yk_node *node = problem->node;
+    const bool dx = node->op == YK_OP_CONV2D_DX;
+    const yk_value *w = cpu_in(build, node, 1), *y = cpu_out(build, node, 0);
+    const int64_t vw = build->isa->vw, all = shape->kh * shape->kw;
+    cpu_planes planes = planes_of(build->isa, problem);
+    block_args *conv = cpu_args(build, sizeof *conv);
+    int32_t *d = cpu_args(build, (size_t)(2 * all * shape->sh * shape->sw) * sizeof *d);
+    if (!conv || !d)
+        return;
+    planes.at = cpu_ref_of(cpu_in(build, node, 0));
+    *conv = (block_args){.group = group_of(build->isa, problem, &planes), .w_ref = cpu_ref_of(w), .y_ref = cpu_ref_of(y),
+                         .images = shape->n, .out_channels = y->dim[1], .oh = y->dim[2], .ow = y->dim[3],
+                         .out_blocks = kit_div_up(y->dim[1], vw), .stride_y = dx ? shape->sh : 1, .stride_x = dx ? shape->sw : 1,
+                         .kernel_taps = all, .w_out_stride = dx ? all : all * shape->c, .w_in_stride = dx ? all * shape->c : all,
+                         .in_channels = planes.channels, .w_dtype = w->dtype, .y_dtype = y->dtype,
+                         .widened = !planes.pairs && w->dtype != YK_F32};
+    conv->words = planes.blocks > 1 ? vw : planes.pairs ? (conv->in_channels + 1) / 2 : conv->in_channels;
+    if (!set_phases(build, conv, shape, dx, d))
+        return;
+    set_offsets(build, conv, all, d);
+    double weights = (double)(shape->c * shape->o * all);
+    if (conv->widened)
+        cpu_emit(build, widen_step, conv, weights * 0.2);
+    cpu_emit(build, weights_step, conv, weights);
+    cpu_emit(build, block_step, conv, (double)(shape->n * shape->oh * shape->ow) * weights * 2 / 80);
+}
+
+const conv_algorithm cpu_conv_block = {"block", block_fits, block_plan};

@@ -8,7 +8,11 @@
  */
 #include <string.h>
 
-#include "backends/cpu/conv/conv.h"
+#include "backends/cpu/conv/conv_plane.h"
+#include "backends/cpu/isa/conv_kernels.h"
+#include "backends/cpu/isa/pack_kernels.h"
+#include "backends/cpu/isa/vec_kernels.h"
+#include "plugins/kit/value.h"
 
 #define MOST_TAPS 49
 #define MOST_CUTS 16
@@ -24,206 +28,244 @@ typedef struct dw_span {
 } dw_span;
 
 typedef struct dw_tap {
-    int64_t off;        /* words from a grid point to what the tap sees */
+    int64_t offset;       /* words from a grid point to what the tap sees */
     dw_span down, across; /* what of it is no padding */
 } dw_tap;
 
 /* A part's sums lie as [block of channels][panel: two blocks of results][tap][channel][results]. */
 typedef struct dw_block {
-    cpu_grouped x, gy;
-    cpu_ref gw;
-    int64_t images, c, o, taps; /* images: or pairs of them */
-    int64_t cuts, ranges;  /* of images, of blocks of results */
-    size_t cut;            /* words of one part's sums */
+    cpu_grouped x_group, gy_group;
+    cpu_ref gw_ref;
+    int64_t images, in_channels, out_channels, taps; /* images: or pairs of them */
+    int64_t cuts, ranges;                            /* of images, of blocks of results */
+    size_t cut_stride;                               /* words of one part's sums */
     const dw_tap *tap;
     size_t at_gy, at_plane, at_tmp;
     uint8_t dtype;
     bool accumulate;
 } dw_block;
 
-static int64_t min64(int64_t a, int64_t b)
-{
-    return a < b ? a : b;
-}
-
-static int64_t max64(int64_t a, int64_t b)
-{
-    return a > b ? a : b;
-}
-
 /* words from the sums' start to those of a block of channels and a panel */
-static int64_t sums_at(const dw_block *d, int64_t vw, int64_t block, int64_t panel)
+static int64_t sums_at(const dw_block *dw, int64_t vw, int64_t block, int64_t panel)
 {
-    return (block * d->gy.p.blocks + 2 * panel) * d->taps * vw * vw;
+    return (block * dw->gy_group.planes.blocks + 2 * panel) * dw->taps * vw * vw;
 }
 
 /* the images of the next group */
-typedef struct dw_soon {
-    cpu_soon x, gy;
-} dw_soon;
+typedef struct dw_prefetch {
+    cpu_prefetch x, gy;
+} dw_prefetch;
 
-static cpu_soon images_soon(const cpu_ctx *c, const cpu_planes *p, int64_t image, int64_t end)
+static cpu_prefetch images_prefetch(const cpu_ctx *ctx, const cpu_planes *p, int64_t image, int64_t end)
 {
     int64_t bytes = p->channels * p->height * p->width * yk_dtype_bytes(p->dtype);
-    const char *from = cpu_at(c, p->at);
-    if (p->twins)
-        image = min64(2 * image, p->twins), end = min64(2 * end, p->twins);
-    return (cpu_soon){from + image * bytes, from + end * bytes, 0};
+    const char *from = cpu_at(ctx, p->at);
+    if (p->image_pairs)
+        image = kit_min(2 * image, p->image_pairs), end = kit_min(2 * end, p->image_pairs);
+    return (cpu_prefetch){from + image * bytes, from + end * bytes, 0};
 }
 
 /* Lines y0 .. y1 - 1 of a group: one block of channels, nv vectors of results, all taps. */
-static void add_lines(const dw_block *d, const cpu_ctx *c, int64_t nv, int64_t y0, int64_t y1, const float *x, const float *gy, float *e,
-                      dw_soon *soon)
+static void add_lines(const dw_block *dw, const cpu_ctx *ctx, int64_t nv, int64_t y0, int64_t y1, const float *x, const float *gy,
+                      float *e, dw_prefetch *prefetch)
 {
-    int64_t vw = c->isa->vw, g = d->x.g, line = d->x.pad.wp * g * vw, row = d->gy.pad.wp * g * vw;
-    const cpu_outer_kernel *kernel = d->x.p.twins ? c->isa->pair_outer : c->isa->f32_outer;
-    for (int64_t t = 0; t < d->taps; t++, e += vw * nv * vw) {
-        const dw_tap *tap = &d->tap[t];
-        cpu_fetch_to_read(&soon->x);
-        cpu_fetch_to_read(&soon->gy);
-        int64_t lo = max64(y0, tap->down.first), hi = min64(y1, tap->down.end), at = tap->across.first * g * vw;
+    int64_t vw = ctx->isa->vw, g = dw->x_group.images, x_row = dw->x_group.pad.width * g * vw, row = dw->gy_group.pad.width * g * vw;
+    const cpu_outer_kernel *kernel = ctx->isa->conv[dw->x_group.planes.image_pairs > 0]->outer;
+    for (int64_t t = 0; t < dw->taps; t++, e += vw * nv * vw) {
+        const dw_tap *tap = &dw->tap[t];
+        cpu_prefetch_read(&prefetch->x);
+        cpu_prefetch_read(&prefetch->gy);
+        int64_t lo = kit_max(y0, tap->down.first), hi = kit_min(y1, tap->down.end), at = tap->across.first * g * vw;
         if (lo < hi && tap->across.first < tap->across.end)
-            kernel[nv]((size_t)(hi - lo), (size_t)((tap->across.end - tap->across.first) * g), x + tap->off + lo * line + at,
-                       (size_t)line, gy + lo * row + at, (size_t)row, (size_t)(d->gy.pad.hp * row), e, (size_t)(nv * vw), 1);
+            kernel[nv]((size_t)(hi - lo), (size_t)((tap->across.end - tap->across.first) * g), x + tap->offset + lo * x_row + at,
+                       (size_t)x_row, gy + lo * row + at, (size_t)row, (size_t)(dw->gy_group.pad.height * row), e,
+                       (size_t)(nv * vw), 1);
     }
 }
 
 /* Sums of a group of images: panels p0 .. p1 - 1 of results, which gy holds. */
-static void group_sums(const dw_block *d, const cpu_ctx *c, int64_t p0, int64_t p1, float *e, dw_soon *soon)
+static void group_sums(const dw_block *dw, const cpu_ctx *ctx, int64_t p0, int64_t p1, float *e, dw_prefetch *prefetch)
 {
-    int64_t vw = c->isa->vw, row = d->gy.pad.wp * d->gy.g, lines = d->gy.pad.hp, stretch = max64(STRETCH / row, 1);
-    const float *gy = (const float *)(const void *)(c->mine + d->at_gy), *x = (const float *)(const void *)c->mine;
-    int64_t calls = d->x.p.blocks * (p1 - p0) * ((lines + stretch - 1) / stretch) * d->taps;
-    cpu_soon_in(&soon->x, calls);
-    cpu_soon_in(&soon->gy, calls);
-    for (int64_t b = 0; b < d->x.p.blocks; b++, x += cpu_grouped_block(&d->x, c->isa->vw))
+    int64_t vw = ctx->isa->vw, row = dw->gy_group.pad.width * dw->gy_group.images, lines = dw->gy_group.pad.height,
+            stretch = kit_max(STRETCH / row, 1);
+    const float *gy = (const float *)(const void *)(ctx->thread_ws + dw->at_gy), *x = (const float *)(const void *)ctx->thread_ws;
+    int64_t calls = dw->x_group.planes.blocks * (p1 - p0) * ((lines + stretch - 1) / stretch) * dw->taps;
+    cpu_prefetch_over(&prefetch->x, calls);
+    cpu_prefetch_over(&prefetch->gy, calls);
+    for (int64_t b = 0; b < dw->x_group.planes.blocks; b++, x += cpu_grouped_block(&dw->x_group, ctx->isa->vw))
         for (int64_t p = p0; p < p1; p++)
             for (int64_t y = 0; y < lines; y += stretch)
-                add_lines(d, c, min64(2, d->gy.p.blocks - 2 * p), y, min64(y + stretch, lines), x,
-                          gy + (p - p0) * 2 * lines * row * vw, e + sums_at(d, vw, b, p), soon);
+                add_lines(dw, ctx, kit_min(2, dw->gy_group.planes.blocks - 2 * p), y, kit_min(y + stretch, lines), x,
+                          gy + (p - p0) * 2 * lines * row * vw, e + sums_at(dw, vw, b, p), prefetch);
 }
 
-static void part_step(const void *args, const cpu_ctx *c)
+static void part_step(const void *args, const cpu_ctx *ctx)
 {
-    const dw_block *d = args;
-    int64_t lo, hi, n0, n1, p0, p1, vw = c->isa->vw, g = d->x.g;
-    float *plane = (float *)(void *)(c->mine + d->at_plane);
-    cpu_part(d->cuts * d->ranges, c->tid, c->nt, &lo, &hi);
+    const dw_block *dw = args;
+    int64_t lo, hi, n0, n1, p0, p1, vw = ctx->isa->vw, g = dw->x_group.images;
+    float *plane = (float *)(void *)(ctx->thread_ws + dw->at_plane);
+    cpu_part(dw->cuts * dw->ranges, ctx->piece, ctx->pieces, &lo, &hi);
     for (int64_t t = lo; t < hi; t++) {
-        float *e = (float *)(void *)c->shared + (size_t)(t / d->ranges) * d->cut;
-        cpu_part((d->images + g - 1) / g, (int)(t / d->ranges), (int)d->cuts, &n0, &n1);
-        cpu_part((d->gy.p.blocks + 1) / 2, (int)(t % d->ranges), (int)d->ranges, &p0, &p1);
-        int64_t o0 = 2 * p0, o1 = min64(2 * p1, d->gy.p.blocks);
-        for (int64_t b = 0; b < d->x.p.blocks; b++)
-            memset(e + sums_at(d, vw, b, p0), 0, (size_t)((o1 - o0) * d->taps * vw * vw) * 4);
+        float *e = (float *)(void *)ctx->shared_ws + (size_t)(t / dw->ranges) * dw->cut_stride;
+        cpu_part((dw->images + g - 1) / g, (int)(t / dw->ranges), (int)dw->cuts, &n0, &n1);
+        cpu_part((dw->gy_group.planes.blocks + 1) / 2, (int)(t % dw->ranges), (int)dw->ranges, &p0, &p1);
+        int64_t o0 = 2 * p0, o1 = kit_min(2 * p1, dw->gy_group.planes.blocks);
+        for (int64_t b = 0; b < dw->x_group.planes.blocks; b++)
+            memset(e + sums_at(dw, vw, b, p0), 0, (size_t)((o1 - o0) * dw->taps * vw * vw) * 4);
         for (int64_t i = n0; i < n1; i++) {
-            int64_t n = min64(g, d->images - i * g);
-            cpu_grouped_in(c, &d->x, i * g, n, 0, d->x.p.blocks, plane, c->mine + d->at_tmp, (float *)(void *)c->mine);
-            cpu_grouped_in(c, &d->gy, i * g, n, o0, o1, plane, c->mine + d->at_tmp, (float *)(void *)(c->mine + d->at_gy));
-            int64_t next = (i + 1) * g, end = i + 1 < n1 ? min64(next + g, d->images) : next;
-            dw_soon soon = {images_soon(c, &d->x.p, next, end), images_soon(c, &d->gy.p, next, end)};
-            group_sums(d, c, p0, p1, e, &soon);
+            int64_t n = kit_min(g, dw->images - i * g);
+            cpu_grouped_in(ctx, &dw->x_group, i * g, n, 0, dw->x_group.planes.blocks, plane, ctx->thread_ws + dw->at_tmp,
+                           (float *)(void *)ctx->thread_ws);
+            cpu_grouped_in(ctx, &dw->gy_group, i * g, n, o0, o1, plane, ctx->thread_ws + dw->at_tmp,
+                           (float *)(void *)(ctx->thread_ws + dw->at_gy));
+            int64_t next = (i + 1) * g, end = i + 1 < n1 ? kit_min(next + g, dw->images) : next;
+            dw_prefetch prefetch = {images_prefetch(ctx, &dw->x_group.planes, next, end),
+                                    images_prefetch(ctx, &dw->gy_group.planes, next, end)};
+            group_sums(dw, ctx, p0, p1, e, &prefetch);
         }
     }
 }
 
 /* the parts' sums in order, a block of channels of one tap at a time */
-static void sum_step(const void *args, const cpu_ctx *c)
+static void sum_step(const void *args, const cpu_ctx *ctx)
 {
-    const dw_block *d = args;
+    const dw_block *dw = args;
     int64_t lo, hi;
-    size_t n = (size_t)(c->isa->vw * d->gy.p.blocks * c->isa->vw);
-    cpu_part(d->taps * d->x.p.blocks, c->tid, c->nt, &lo, &hi);
+    size_t n = (size_t)(ctx->isa->vw * dw->gy_group.planes.blocks * ctx->isa->vw);
+    cpu_part(dw->taps * dw->x_group.planes.blocks, ctx->piece, ctx->pieces, &lo, &hi);
     for (int64_t t = lo; t < hi; t++) {
-        float *e = (float *)(void *)c->shared + (size_t)t * n;
-        for (int64_t p = 1; p < d->cuts; p++)
-            c->isa->add(e, e + (size_t)p * d->cut, n);
+        float *e = (float *)(void *)ctx->shared_ws + (size_t)t * n;
+        for (int64_t p = 1; p < dw->cuts; p++)
+            ctx->isa->vec->add(e, e + (size_t)p * dw->cut_stride, n);
     }
 }
 
 /* gw[o][c][t] from the sums, a block of channels and of results at a time */
-static void finish_step(const void *args, const cpu_ctx *c)
+static void finish_step(const void *args, const cpu_ctx *ctx)
 {
-    const dw_block *d = args;
-    int64_t lo, hi, vw = c->isa->vw, ob = d->gy.p.blocks, cb = d->x.p.blocks;
-    float *taps = (float *)(void *)c->mine;
-    cpu_part(cb * ob, c->tid, c->nt, &lo, &hi);
+    const dw_block *dw = args;
+    int64_t lo, hi, vw = ctx->isa->vw, ob = dw->gy_group.planes.blocks, cb = dw->x_group.planes.blocks;
+    float *taps = (float *)(void *)ctx->thread_ws;
+    cpu_part(cb * ob, ctx->piece, ctx->pieces, &lo, &hi);
     for (int64_t i = lo; i < hi; i++) {
-        int64_t b = i / ob, o = i % ob, nc = min64(vw, d->c - b * vw), wide = min64(2, ob - o / 2 * 2) * vw;
-        const float *e = (const float *)(const void *)c->shared + sums_at(d, vw, b, o / 2) + o % 2 * vw;
-        for (int64_t t = 0; t < d->taps; t++, e += vw * wide)
-            c->isa->spread(taps + t * vw, (size_t)(d->taps * vw), e, (size_t)wide, (size_t)nc);
-        cpu_taps_out(c, taps, d->taps, nc, min64(vw, d->o - o * vw), taps + d->taps * vw * vw,
-                     (char *)cpu_at(c, d->gw) + (o * vw * d->c + b * vw) * d->taps * yk_dtype_bytes(d->dtype), d->c * d->taps,
-                     d->dtype, d->accumulate);
+        int64_t b = i / ob, o = i % ob, nc = kit_min(vw, dw->in_channels - b * vw), panel_width = kit_min(2, ob - o / 2 * 2) * vw;
+        const float *e = (const float *)(const void *)ctx->shared_ws + sums_at(dw, vw, b, o / 2) + o % 2 * vw;
+        for (int64_t t = 0; t < dw->taps; t++, e += vw * panel_width)
+            ctx->isa->pack->spread(taps + t * vw, (size_t)(dw->taps * vw), e, (size_t)panel_width, (size_t)nc);
+        cpu_taps_out(ctx, taps, dw->taps, nc, kit_min(vw, dw->out_channels - o * vw), taps + dw->taps * vw * vw,
+                     (char *)cpu_at(ctx, dw->gw_ref) + (o * vw * dw->in_channels + b * vw) * dw->taps * yk_dtype_bytes(dw->dtype),
+                     dw->in_channels * dw->taps, dw->dtype, dw->accumulate);
     }
 }
 
 /* ---- Planning ---- */
 
-static void set_scratch(cpu_build *b, dw_block *d)
+static void set_scratch(cpu_build *build, dw_block *dw)
 {
-    int64_t vw = b->isa->vw, pixels = d->x.p.height * d->x.p.width, result = d->gy.p.height * d->gy.p.width;
+    int64_t vw = build->isa->vw, pixels = dw->x_group.planes.height * dw->x_group.planes.width,
+            result = dw->gy_group.planes.height * dw->gy_group.planes.width;
     size_t plane = (size_t)(((pixels > result ? pixels : result) + vw) * vw) * 4;
-    d->cut = (size_t)(d->taps * d->x.p.blocks * d->gy.p.blocks * vw * vw);
-    d->cuts = min64(min64(MOST_CUTS, (d->images + d->x.g - 1) / d->x.g), SUMS_BYTES / (int64_t)(d->cut * 4));
-    d->cuts = d->cuts < 1 ? 1 : d->cuts;
-    d->ranges = min64((LEAST_TASKS + d->cuts - 1) / d->cuts, (d->gy.p.blocks + 3) / 4);
-    d->at_gy = cpu_round((size_t)(cpu_grouped_block(&d->x, b->isa->vw) * d->x.p.blocks) * 4, 4096) + 128;
-    d->at_plane = d->at_gy + cpu_round((size_t)(cpu_grouped_block(&d->gy, b->isa->vw) * d->gy.p.blocks) * 4, 4096) + 128;
-    d->at_tmp = d->at_plane + cpu_round(plane, 4096) + 128;
-    size_t taps = (size_t)((2 * d->taps * vw + 1) * vw) * 4;
-    cpu_need_mine(b, d->at_tmp + plane > taps ? d->at_tmp + plane : taps);
-    cpu_need_shared(b, (size_t)d->cuts * d->cut * 4);
+    dw->cut_stride = (size_t)(dw->taps * dw->x_group.planes.blocks * dw->gy_group.planes.blocks * vw * vw);
+    dw->cuts = kit_min(kit_min(MOST_CUTS, (dw->images + dw->x_group.images - 1) / dw->x_group.images),
+                       SUMS_BYTES / (int64_t)(dw->cut_stride * 4));
+    dw->cuts = dw->cuts < 1 ? 1 : dw->cuts;
+    dw->ranges = kit_min((LEAST_TASKS + dw->cuts - 1) / dw->cuts, (dw->gy_group.planes.blocks + 3) / 4);
+    dw->at_gy = kit_round_bytes((size_t)(cpu_grouped_block(&dw->x_group, build->isa->vw) * dw->x_group.planes.blocks) * 4, 4096) + 128;
+    dw->at_plane = dw->at_gy +
+                   kit_round_bytes((size_t)(cpu_grouped_block(&dw->gy_group, build->isa->vw) * dw->gy_group.planes.blocks) * 4, 4096) +
+                   128;
+    dw->at_tmp = dw->at_plane + kit_round_bytes(plane, 4096) + 128;
+    size_t taps = (size_t)((2 * dw->taps * vw + 1) * vw) * 4;
+    cpu_need_thread_ws(build, dw->at_tmp + plane > taps ? dw->at_tmp + plane : taps);
+    cpu_need_shared_ws(build, (size_t)dw->cuts * dw->cut_stride * 4);
 }
 
-/* Which of n grid points, `step` pixels apart, see one of `size` pixels at distance d. */
-static dw_span seen_at(int64_t d, int64_t n, int64_t step, int64_t size)
+/* Which of n grid points, `stride` pixels apart, see one of `size` pixels at distance d. */
+static dw_span seen_at(int64_t d, int64_t n, int64_t stride, int64_t size)
 {
     dw_span s = {0, n};
-    while (s.first < n && s.first * step + d < 0)
+    while (s.first < n && s.first * stride + d < 0)
         s.first++;
-    while (s.end > s.first && (s.end - 1) * step + d >= size)
+    while (s.end > s.first && (s.end - 1) * stride + d >= size)
         s.end--;
     return s;
 }
 
 /* Images of a group: enough grid points where they fit. */
-static int64_t group_of(const conv_shape *s, int64_t image)
+static int64_t group_of(const conv_shape *shape, int64_t image)
 {
-    int64_t size = s->oh * s->ow, wanted = (LEAST_POSITIONS + size - 1) / size;
-    return max64(min64(wanted, MOST_BYTES / image), 1);
+    int64_t size = shape->oh * shape->ow, wanted = (LEAST_POSITIONS + size - 1) / size;
+    return kit_max(kit_min(wanted, MOST_BYTES / image), 1);
 }
 
-bool cpu_conv_dw_block(cpu_build *b, const yk_node *n, const conv_shape *s, const view *v)
+static cpu_grouped x_group(const cpu_isa *isa, const conv_problem *problem)
 {
-    const yk_value *gy = cpu_in(b, n, 0), *x = cpu_in(b, n, 1), *gw = cpu_out(b, n, 0);
-    int64_t vw = b->isa->vw;
-    if (s->groups != 1 || s->n < 4 || s->c < 8 || s->o < 8 || s->kh * s->kw > MOST_TAPS || (s->sh == 1 && s->sw == 1) ||
-        (b->isa->bf16 == 2 && x->dtype == YK_BF16))
-        return false;
-    dw_block *d = cpu_args(b, sizeof *d);
-    dw_tap *tap = cpu_args(b, (size_t)v->taps * sizeof *tap);
-    if (!d || !tap)
-        return true;
-    int64_t twins = b->isa->bf16 == 1 && x->dtype == YK_BF16 && gy->dtype == YK_BF16 ? s->n : 0;
-    *d = (dw_block){
-        .x = {{cpu_ref_of(x), s->c, s->h, s->w, (s->c + vw - 1) / vw, x->dtype, false, twins}, s->sh, s->sw, cpu_padding_of(v), 1},
-        .gy = {{cpu_ref_of(gy), s->o, s->oh, s->ow, (s->o + vw - 1) / vw, gy->dtype, false, twins}, 1, 1,
-               {0, 0, s->oh, s->ow, s->oh * s->ow}, 1},
-        .gw = cpu_ref_of(gw), .images = twins ? (s->n + 1) / 2 : s->n, .c = s->c, .o = s->o,
-        .taps = v->taps, .tap = tap, .dtype = gw->dtype, .accumulate = n->flags & YK_NODE_ACCUMULATE};
-    int64_t image = cpu_grouped_block(&d->x, b->isa->vw) * d->x.p.blocks * 4;
-    if (image > MOST_BYTES)
-        return false;
-    d->x.g = d->gy.g = group_of(s, image);
-    for (int32_t t = 0; t < v->taps; t++)
-        tap[t] = (dw_tap){cpu_padding_offset(v, &d->x.pad, 0, t) * d->x.g * vw, seen_at(v->dy[t], s->oh, s->sh, s->h),
-                          seen_at(v->dx[t], s->ow, s->sw, s->w)};
-    set_scratch(b, d);
-    cpu_emit(b, part_step, d, (double)(s->n * s->oh * s->ow) * (double)(s->c * s->o * v->taps) * 2 / 80);
-    if (d->cuts > 1)
-        cpu_emit(b, sum_step, d, (double)((size_t)d->cuts * d->cut) * 0.2);
-    cpu_emit(b, finish_step, d, (double)d->cut);
-    return true;
+    const conv_shape *shape = &problem->shape;
+    const bool pairs = isa->bf16 == CPU_BF16_PAIRS && problem->x_dtype == YK_BF16 && problem->gy_dtype == YK_BF16;
+    return (cpu_grouped){.planes = {.channels = shape->c,
+                                    .height = shape->h,
+                                    .width = shape->w,
+                                    .blocks = kit_div_up(shape->c, isa->vw),
+                                    .dtype = problem->x_dtype,
+                                    .image_pairs = pairs ? shape->n : 0},
+                         .stride_y = shape->sh,
+                         .stride_x = shape->sw,
+                         .pad = cpu_padding_of(&problem->dw->view),
+                         .images = 1};
 }
+
+static cpu_grouped gy_group(const cpu_isa *isa, const conv_problem *problem, int64_t image_pairs)
+{
+    const conv_shape *shape = &problem->shape;
+    return (cpu_grouped){.planes = {.channels = shape->o, .height = shape->oh, .width = shape->ow,
+                                    .blocks = kit_div_up(shape->o, isa->vw), .dtype = problem->gy_dtype, .image_pairs = image_pairs},
+                         .stride_y = 1, .stride_x = 1, .pad = {0, 0, shape->oh, shape->ow, shape->oh * shape->ow}, .images = 1};
+}
+
+/* bytes of an image laid out */
+static int64_t image_bytes(const cpu_isa *isa, const cpu_grouped *group)
+{
+    return cpu_grouped_block(group, isa->vw) * group->planes.blocks * 4;
+}
+
+static bool block_dw_fits(const cpu_isa *isa, const conv_problem *problem)
+{
+    const conv_shape *shape = &problem->shape;
+    if (shape->groups != 1 || shape->n < 4 || shape->c < 8 || shape->o < 8 || shape->kh * shape->kw > MOST_TAPS ||
+        (shape->sh == 1 && shape->sw == 1) || (isa->bf16 == CPU_BF16_TILES && problem->x_dtype == YK_BF16))
+        return false;
+    const cpu_grouped group = x_group(isa, problem);
+    return image_bytes(isa, &group) <= MOST_BYTES;
+}
+
+static void block_dw_plan(cpu_build *build, const conv_problem *problem)
+{
+    const conv_shape *shape = &problem->shape;
+    const yk_node *node = problem->node;
+    const conv_view *view = &problem->dw->view;
+    const yk_value *gw = cpu_out(build, node, 0);
+    const int64_t vw = build->isa->vw;
+    dw_block *dw = cpu_args(build, sizeof *dw);
+    dw_tap *tap = cpu_args(build, (size_t)view->taps * sizeof *tap);
+    if (!dw || !tap)
+        return;
+    cpu_grouped x = x_group(build->isa, problem), gy = gy_group(build->isa, problem, x.planes.image_pairs);
+    x.planes.at = cpu_ref_of(cpu_in(build, node, 1));
+    gy.planes.at = cpu_ref_of(cpu_in(build, node, 0));
+    x.images = gy.images = group_of(shape, image_bytes(build->isa, &x));
+    *dw = (dw_block){.x_group = x, .gy_group = gy, .gw_ref = cpu_ref_of(gw),
+                     .images = x.planes.image_pairs ? (shape->n + 1) / 2 : shape->n, .in_channels = shape->c,
+                     .out_channels = shape->o, .taps = view->taps, .tap = tap, .dtype = gw->dtype,
+                     .accumulate = node->flags & YK_NODE_ACCUMULATE};
+    for (int32_t t = 0; t < view->taps; t++)
+        tap[t] = (dw_tap){cpu_padding_offset(view, &x.pad, 0, t) * x.images * vw,
+                          seen_at(view->shift_y[t], shape->oh, shape->sh, shape->h),
+                          seen_at(view->shift_x[t], shape->ow, shape->sw, shape->w)};
+    set_scratch(build, dw);
+    cpu_emit(build, part_step, dw, (double)(shape->n * shape->oh * shape->ow) * (double)(shape->c * shape->o * view->taps) * 2 / 80);
+    if (dw->cuts > 1)
+        cpu_emit(build, sum_step, dw, (double)((size_t)dw->cuts * dw->cut_stride) * 0.2);
+    cpu_emit(build, finish_step, dw, (double)dw->cut_stride);
+}
+
+const conv_algorithm cpu_conv_block_dw = {"block", block_dw_fits, block_dw_plan};

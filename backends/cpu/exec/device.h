@@ -6,7 +6,7 @@
 #include <pthread.h>
 #include <sched.h>
 
-#include "backends/cpu/cpu.h"
+#include "backends/cpu/exec/cpu.h"
 #include "backends/cpu/exec/pool.h"
 #include "backends/cpu/exec/program.h"
 
@@ -34,12 +34,12 @@ struct yk_program {
     cpu_prog *prog;
 };
 
-yk_status cpu_queue_new(yk_device *dev, yk_queue **q);
-void cpu_queue_free(yk_queue *q);
-yk_status cpu_queue_run(yk_queue *q, const yk_submit *s, uint64_t *point);
-yk_status cpu_queue_put(yk_queue *q, yk_buffer *b, uint64_t offset, const void *src, uint64_t bytes, uint64_t *point);
-yk_status cpu_queue_get(yk_queue *q, yk_buffer *b, uint64_t offset, void *dst, uint64_t bytes, uint64_t *point);
-yk_status cpu_queue_poll(yk_queue *q, uint64_t *done);
-yk_status cpu_queue_wait(yk_queue *q, uint64_t point, uint64_t timeout_ns);
+yk_status cpu_queue_new(yk_device *dev, yk_queue **queue);
+void cpu_queue_free(yk_queue *queue);
+yk_status cpu_queue_run(yk_queue *queue, const yk_submit *s, uint64_t *point);
+yk_status cpu_queue_put(yk_queue *queue, yk_buffer *buffer, uint64_t offset, const void *src, uint64_t bytes, uint64_t *point);
+yk_status cpu_queue_get(yk_queue *queue, yk_buffer *buffer, uint64_t offset, void *dst, uint64_t bytes, uint64_t *point);
+yk_status cpu_queue_poll(yk_queue *queue, uint64_t *done);
+yk_status cpu_queue_wait(yk_queue *queue, uint64_t point, uint64_t timeout_ns);
 
 #endif

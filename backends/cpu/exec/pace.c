@@ -3,7 +3,7 @@
 #include "backends/cpu/exec/pace.h"
 
 #define FIRST 64        /* runs before the first trial: one costs about two runs */
-#define SOON 16         /* runs before the next one where something has changed */
+#define RETRY 16         /* runs before the next one where something has changed */
 #define SELDOM 1024     /* runs between trials, at most */
 #define TRIAL 4         /* runs of a trial, fewer where these take as long already */
 #define BETTER 0.95     /* a level this much faster is kept */
@@ -20,24 +20,24 @@ static int level_last(int n)
 }
 
 /* The neighbour to try: fewer and more workers in turn, where there are both. */
-static int level_next(cpu_pace *p, int n)
+static int level_next(cpu_pace *pace, int n)
 {
     const int last = level_last(n);
-    p->up = p->level == last || (p->level > 0 && !p->up);
-    return p->up ? p->level - 1 : p->level + 1;
+    pace->up = pace->level == last || (pace->level > 0 && !pace->up);
+    return pace->up ? pace->level - 1 : pace->level + 1;
 }
 
-int cpu_pace_workers(cpu_pace *p, int n)
+int cpu_pace_workers(cpu_pace *pace, int n)
 {
     if (n == 1)
         return 1;
-    p->wait = p->wait ? p->wait : FIRST;
-    if (!p->tried && p->runs >= p->wait) {
-        p->other = level_next(p, n);
-        p->ns[p->other] = 0.0;
-        p->tried = 1;
+    pace->wait = pace->wait ? pace->wait : FIRST;
+    if (!pace->tried && pace->runs >= pace->wait) {
+        pace->other = level_next(pace, n);
+        pace->ns[pace->other] = 0.0;
+        pace->tried = 1;
     }
-    return n >> (p->tried ? p->other : p->level);
+    return n >> (pace->tried ? pace->other : pace->level);
 }
 
 static void level_add(double *mean, double ns)
@@ -48,40 +48,40 @@ static void level_add(double *mean, double ns)
 }
 
 /* Won: the next comparison comes soon, for two levels away may be better still. Lost: later and later. */
-static void trial_end(cpu_pace *p)
+static void trial_end(cpu_pace *pace)
 {
-    const bool won = p->ns[p->other] < BETTER * p->ns[p->level];
+    const bool won = pace->ns[pace->other] < BETTER * pace->ns[pace->level];
     if (won)
-        p->level = p->other;
-    p->wait = won ? SOON : p->wait < SELDOM / 4 ? 4 * p->wait : SELDOM;
-    p->settled = p->ns[p->level];
-    p->runs = p->tried = 0;
+        pace->level = pace->other;
+    pace->wait = won ? RETRY : pace->wait < SELDOM / 4 ? 4 * pace->wait : SELDOM;
+    pace->settled = pace->ns[pace->level];
+    pace->runs = pace->tried = 0;
 }
 
-static void trial_add(cpu_pace *p, double ns)
+static void trial_add(cpu_pace *pace, double ns)
 {
-    double *mean = &p->ns[p->other];
-    *mean += (ns - *mean) / p->tried; /* a plain mean of the few */
-    if (p->tried == TRIAL || *mean * p->tried > TRIAL * p->ns[p->level])
-        trial_end(p);
+    double *mean = &pace->ns[pace->other];
+    *mean += (ns - *mean) / pace->tried; /* a plain mean of the few */
+    if (pace->tried == TRIAL || *mean * pace->tried > TRIAL * pace->ns[pace->level])
+        trial_end(pace);
     else
-        p->tried++;
+        pace->tried++;
 }
 
-void cpu_pace_record(cpu_pace *p, int n, double ns)
+void cpu_pace_record(cpu_pace *pace, int n, double ns)
 {
     if (n == 1 || !(ns > 0.0))
         return;
-    if (p->tried) {
-        trial_add(p, ns);
+    if (pace->tried) {
+        trial_add(pace, ns);
         return;
     }
-    level_add(&p->ns[p->level], ns);
-    p->runs++;
-    if (p->settled == 0.0 && p->runs == SOON)
-        p->settled = p->ns[p->level];
-    if (p->settled > 0.0 && p->ns[p->level] > CHANGED * p->settled) {
-        p->settled = p->ns[p->level];
-        p->wait = p->runs + SOON < p->wait ? p->runs + SOON : p->wait;
+    level_add(&pace->ns[pace->level], ns);
+    pace->runs++;
+    if (pace->settled == 0.0 && pace->runs == RETRY)
+        pace->settled = pace->ns[pace->level];
+    if (pace->settled > 0.0 && pace->ns[pace->level] > CHANGED * pace->settled) {
+        pace->settled = pace->ns[pace->level];
+        pace->wait = pace->runs + RETRY < pace->wait ? pace->runs + RETRY : pace->wait;
     }
 }

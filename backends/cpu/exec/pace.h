@@ -25,8 +25,8 @@ typedef struct cpu_pace {
 } cpu_pace;
 
 /* Workers for the next run, of n. */
-int cpu_pace_workers(cpu_pace *p, int n);
+int cpu_pace_workers(cpu_pace *pace, int n);
 /* What that run took. */
-void cpu_pace_record(cpu_pace *p, int n, double ns);
+void cpu_pace_record(cpu_pace *pace, int n, double ns);
 
 #endif

@@ -12,14 +12,14 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "backends/cpu/cpu.h"
+#include "backends/cpu/exec/cpu.h"
 #include "backends/cpu/exec/steal.h"
 
 #define SPIN_NS 50000 /* of whom nobody measured: what waking a thread takes on a virtual machine */
 #define SPIN_LEAST_NS 20000
 #define SPIN_MOST_NS 200000
 #define SPINS 16 /* between two looks at the clock */
-#define TURN_NS 1000000 /* less than schedulers give a thread at a time */
+#define TIMESLICE_NS 1000000 /* less than schedulers give a thread at a time */
 #define TRIES 5  /* whose median a measurement is */
 
 typedef struct pool_worker {
@@ -30,16 +30,16 @@ typedef struct pool_worker {
 } pool_worker;
 
 struct cpu_pool {
-    int n;
+    int workers;
     _Atomic bool stop;
     _Atomic uint64_t wake_ns; /* from waking a worker to its first instruction */
-    pool_worker *w;
+    pool_worker *worker;
     cpu_range *range; /* of each worker */
     /* of the phase that is going on; written by who begins it, before its ranges */
     const cpu_work *work;
     uint64_t phases;
     int pieces;
-    _Atomic int active; /* workers that take part in the run */
+    _Atomic int active;            /* workers that take part in the run */
     _Alignas(64) _Atomic int left; /* pieces that are not finished */
     _Alignas(64) cpu_event begun;  /* phases: the workers wait for it */
     cpu_event called;              /* grows with `active`: those who take no part wait for it */
@@ -48,7 +48,7 @@ struct cpu_pool {
     _Alignas(64) _Atomic uint64_t woken_at; /* when a worker last came out of its wait, for the measurement */
 };
 
-static void relax(void)
+static void spin_pause(void)
 {
 #if defined __x86_64__ || defined __i386__
     __builtin_ia32_pause();
@@ -65,14 +65,14 @@ uint64_t cpu_now_ns(void)
 }
 
 /* Spins for some time; true when the value is another. */
-static bool event_spin(const cpu_event *e, uint32_t seen, uint64_t ns)
+static bool event_spin(const cpu_event *event, uint32_t seen, uint64_t ns)
 {
     uint64_t end = 0;
     for (;;) {
         for (int i = 0; i < SPINS; i++) {
-            if (atomic_load_explicit(&e->value, memory_order_acquire) != seen)
+            if (atomic_load_explicit(&event->value, memory_order_acquire) != seen)
                 return true;
-            relax();
+            spin_pause();
         }
         const uint64_t now = cpu_now_ns();
         end = end ? end : now + ns;
@@ -81,31 +81,31 @@ static bool event_spin(const cpu_event *e, uint32_t seen, uint64_t ns)
     }
 }
 
-bool cpu_event_wait_until(cpu_event *e, uint32_t seen, uint64_t end)
+bool cpu_event_wait_until(cpu_event *event, uint32_t seen, uint64_t end)
 {
-    return event_spin(e, seen, SPIN_NS) || cpu_event_sleep_until(e, seen, end);
+    return event_spin(event, seen, SPIN_NS) || cpu_event_sleep_until(event, seen, end);
 }
 
-bool cpu_event_sleep_until(cpu_event *e, uint32_t seen, uint64_t end)
+bool cpu_event_sleep_until(cpu_event *event, uint32_t seen, uint64_t end)
 {
-    while (atomic_load(&e->value) == seen) {
+    while (atomic_load(&event->value) == seen) {
         uint64_t left = 1000000000u, now = cpu_now_ns();
         if (end != UINT64_MAX && now >= end)
             return false;
         if (end - now < left)
             left = end - now;
         struct timespec t = {(time_t)(left / 1000000000u), (long)(left % 1000000000u)};
-        atomic_fetch_add(&e->sleepers, 1);
-        if (atomic_load(&e->value) == seen)
-            syscall(SYS_futex, &e->value, FUTEX_WAIT_PRIVATE, seen, &t, NULL, 0);
-        atomic_fetch_sub(&e->sleepers, 1);
+        atomic_fetch_add(&event->sleepers, 1);
+        if (atomic_load(&event->value) == seen)
+            syscall(SYS_futex, &event->value, FUTEX_WAIT_PRIVATE, seen, &t, NULL, 0);
+        atomic_fetch_sub(&event->sleepers, 1);
     }
     return true;
 }
 
-void cpu_event_wait(cpu_event *e, uint32_t seen)
+void cpu_event_wait(cpu_event *event, uint32_t seen)
 {
-    cpu_event_wait_until(e, seen, UINT64_MAX);
+    cpu_event_wait_until(event, seen, UINT64_MAX);
 }
 
 uint64_t cpu_event_deadline(uint64_t timeout_ns)
@@ -114,11 +114,11 @@ uint64_t cpu_event_deadline(uint64_t timeout_ns)
     return timeout_ns >= UINT64_MAX - now ? UINT64_MAX : now + timeout_ns;
 }
 
-void cpu_event_post(cpu_event *e)
+void cpu_event_post(cpu_event *event)
 {
-    atomic_fetch_add(&e->value, 1);
-    if (atomic_load(&e->sleepers))
-        syscall(SYS_futex, &e->value, FUTEX_WAKE_PRIVATE, INT32_MAX, NULL, NULL, 0);
+    atomic_fetch_add(&event->value, 1);
+    if (atomic_load(&event->sleepers))
+        syscall(SYS_futex, &event->value, FUTEX_WAKE_PRIVATE, INT32_MAX, NULL, NULL, 0);
 }
 
 void cpu_pool_bind(int core)
@@ -160,116 +160,116 @@ void cpu_float_end(uint64_t before)
 
 /* ---- Phases ---- */
 
-static void pool_wait(const cpu_pool *p, cpu_event *e, uint32_t seen)
+static void pool_wait(const cpu_pool *pool, cpu_event *event, uint32_t seen)
 {
-    if (!event_spin(e, seen, atomic_load_explicit(&p->wake_ns, memory_order_relaxed)))
-        cpu_event_sleep_until(e, seen, UINT64_MAX);
+    if (!event_spin(event, seen, atomic_load_explicit(&pool->wake_ns, memory_order_relaxed)))
+        cpu_event_sleep_until(event, seen, UINT64_MAX);
 }
 
-static void pool_begin(cpu_pool *p, cpu_phase phase)
+static void pool_begin(cpu_pool *pool, cpu_phase phase)
 {
-    p->pieces = phase.pieces;
-    atomic_store_explicit(&p->left, phase.pieces, memory_order_relaxed);
-    cpu_steal_begin(p->range, atomic_load(&p->active), ++p->phases, phase.pieces);
-    if (phase.work > (double)atomic_load_explicit(&p->wake_ns, memory_order_relaxed))
-        cpu_event_post(&p->begun);
+    pool->pieces = phase.pieces;
+    atomic_store_explicit(&pool->left, phase.pieces, memory_order_relaxed);
+    cpu_steal_begin(pool->range, atomic_load(&pool->active), ++pool->phases, phase.pieces);
+    if (phase.work > (double)atomic_load_explicit(&pool->wake_ns, memory_order_relaxed))
+        cpu_event_post(&pool->begun);
     else
-        atomic_fetch_add(&p->begun.value, 1); /* for those who spin */
+        atomic_fetch_add(&pool->begun.value, 1); /* for those who spin */
 }
 
 /* After the last piece of a phase, by who finished it. */
-static void pool_advance(cpu_pool *p, int worker)
+static void pool_advance(cpu_pool *pool, int worker)
 {
-    const cpu_phase phase = p->work->next(p->work->arg, worker);
+    const cpu_phase phase = pool->work->next(pool->work->arg, worker);
     if (phase.pieces)
-        pool_begin(p, phase);
+        pool_begin(pool, phase);
     else
-        atomic_store(&p->over, true);
+        atomic_store(&pool->over, true);
     if (worker)
-        cpu_event_post(&p->caller);
+        cpu_event_post(&pool->caller);
 }
 
 /* Who else wants this core gets it now, while the worker holds no piece: otherwise it would be taken away in the midst of one,
  * and all would wait for some milliseconds. Nobody there: half a microsecond. */
-static void worker_yield(pool_worker *w)
+static void worker_yield(pool_worker *worker)
 {
     const uint64_t now = cpu_now_ns();
-    if (now - w->on_core < TURN_NS)
+    if (now - worker->on_core < TIMESLICE_NS)
         return;
     sched_yield();
-    w->on_core = cpu_now_ns();
+    worker->on_core = cpu_now_ns();
 }
 
 /* Until all pieces are taken. */
-static void pool_take_part(cpu_pool *p, int worker)
+static void pool_take_part(cpu_pool *pool, int worker)
 {
-    const int active = atomic_load(&p->active); /* perhaps of a run that is over; ranges are valid always */
+    const int active = atomic_load(&pool->active); /* perhaps of a run that is over; ranges are valid always */
     int piece;
-    while (worker_yield(&p->w[worker]), cpu_steal_next(p->range, active, worker % active, &piece)) {
-        p->work->piece(p->work->arg, worker, piece, p->pieces);
-        if (atomic_fetch_sub(&p->left, 1) == 1)
-            pool_advance(p, worker);
+    while (worker_yield(&pool->worker[worker]), cpu_steal_next(pool->range, active, worker % active, &piece)) {
+        pool->work->piece(pool->work->arg, worker, piece, pool->pieces);
+        if (atomic_fetch_sub(&pool->left, 1) == 1)
+            pool_advance(pool, worker);
     }
 }
 
 static void *worker_main(void *arg)
 {
-    pool_worker *w = arg;
-    cpu_pool *p = w->pool;
-    cpu_pool_bind(w->core);
+    pool_worker *worker = arg;
+    cpu_pool *pool = worker->pool;
+    cpu_pool_bind(worker->core);
     cpu_float_begin();
     for (;;) {
-        const uint32_t seen = atomic_load(&p->begun.value), called = atomic_load(&p->called.value);
-        if (atomic_load(&p->stop))
+        const uint32_t seen = atomic_load(&pool->begun.value), called = atomic_load(&pool->called.value);
+        if (atomic_load(&pool->stop))
             return NULL;
-        if (w->number >= atomic_load(&p->active)) {
-            cpu_event_sleep_until(&p->called, called, UINT64_MAX);
+        if (worker->number >= atomic_load(&pool->active)) {
+            cpu_event_sleep_until(&pool->called, called, UINT64_MAX);
             continue;
         }
-        pool_take_part(p, w->number);
-        pool_wait(p, &p->begun, seen);
-        atomic_store_explicit(&p->woken_at, cpu_now_ns(), memory_order_relaxed);
+        pool_take_part(pool, worker->number);
+        pool_wait(pool, &pool->begun, seen);
+        atomic_store_explicit(&pool->woken_at, cpu_now_ns(), memory_order_relaxed);
     }
 }
 
-void cpu_pool_run(cpu_pool *p, const cpu_work *work, int workers)
+void cpu_pool_run(cpu_pool *pool, const cpu_work *work, int workers)
 {
     const cpu_phase phase = work->next(work->arg, 0);
     if (!phase.pieces)
         return;
-    p->work = work;
-    if (atomic_exchange(&p->active, workers) < workers)
-        cpu_event_post(&p->called);
-    atomic_store(&p->over, false);
-    pool_begin(p, phase);
+    pool->work = work;
+    if (atomic_exchange(&pool->active, workers) < workers)
+        cpu_event_post(&pool->called);
+    atomic_store(&pool->over, false);
+    pool_begin(pool, phase);
     for (;;) {
-        const uint32_t seen = atomic_load(&p->caller.value);
-        pool_take_part(p, 0);
-        if (atomic_load(&p->over))
+        const uint32_t seen = atomic_load(&pool->caller.value);
+        pool_take_part(pool, 0);
+        if (atomic_load(&pool->over))
             return;
-        pool_wait(p, &p->caller, seen);
+        pool_wait(pool, &pool->caller, seen);
     }
 }
 
-int cpu_pool_size(const cpu_pool *p)
+int cpu_pool_size(const cpu_pool *pool)
 {
-    return p->n;
+    return pool->workers;
 }
 
 /* ---- Measurement ---- */
 
 /* A worker is let fall asleep and woken; SPIN_MOST_NS if it does neither in time. */
-static uint64_t wake_time(cpu_pool *p)
+static uint64_t wake_time(cpu_pool *pool)
 {
     uint64_t end = cpu_now_ns() + 10 * SPIN_MOST_NS, from;
-    while (!atomic_load(&p->begun.sleepers) && cpu_now_ns() < end)
-        relax();
-    atomic_store(&p->woken_at, 0);
+    while (!atomic_load(&pool->begun.sleepers) && cpu_now_ns() < end)
+        spin_pause();
+    atomic_store(&pool->woken_at, 0);
     from = cpu_now_ns();
-    cpu_event_post(&p->begun);
+    cpu_event_post(&pool->begun);
     end = cpu_now_ns() + SPIN_MOST_NS;
-    while (!atomic_load(&p->woken_at) && cpu_now_ns() < end)
-        relax();
+    while (!atomic_load(&pool->woken_at) && cpu_now_ns() < end)
+        spin_pause();
     return cpu_now_ns() - from;
 }
 
@@ -284,58 +284,58 @@ static uint64_t middle_of(uint64_t *ns, int n)
     return ns[n / 2];
 }
 
-void cpu_pool_measure(cpu_pool *p)
+void cpu_pool_measure(cpu_pool *pool)
 {
     uint64_t ns[TRIES];
-    if (p->n == 1)
+    if (pool->workers == 1)
         return;
     for (int i = 0; i < TRIES; i++)
-        ns[i] = wake_time(p);
+        ns[i] = wake_time(pool);
     const uint64_t wake = middle_of(ns, TRIES);
-    atomic_store(&p->wake_ns, wake < SPIN_LEAST_NS ? SPIN_LEAST_NS : wake > SPIN_MOST_NS ? SPIN_MOST_NS : wake);
+    atomic_store(&pool->wake_ns, wake < SPIN_LEAST_NS ? SPIN_LEAST_NS : wake > SPIN_MOST_NS ? SPIN_MOST_NS : wake);
 }
 
-static void stop_workers(cpu_pool *p, int n)
+static void stop_workers(cpu_pool *pool, int n)
 {
-    atomic_store(&p->stop, true);
-    cpu_event_post(&p->begun);
-    cpu_event_post(&p->called);
+    atomic_store(&pool->stop, true);
+    cpu_event_post(&pool->begun);
+    cpu_event_post(&pool->called);
     for (int i = 1; i < n; i++)
-        pthread_join(p->w[i].thread, NULL);
+        pthread_join(pool->worker[i].thread, NULL);
 }
 
 cpu_pool *cpu_pool_new(const int *cores, int n)
 {
-    cpu_pool *p = cpu_host->alloc(sizeof *p, 64);
-    if (!p)
+    cpu_pool *pool = cpu_host->alloc(sizeof *pool, 64);
+    if (!pool)
         return NULL;
-    *p = (cpu_pool){.n = n, .active = n, .wake_ns = SPIN_NS, .w = cpu_host->alloc((size_t)n * sizeof(pool_worker), 64),
+    *pool = (cpu_pool){.workers = n, .active = n, .wake_ns = SPIN_NS, .worker = cpu_host->alloc((size_t)n * sizeof(pool_worker), 64),
                     .range = cpu_host->alloc((size_t)n * sizeof(cpu_range), 64)};
-    if (!p->w || !p->range)
+    if (!pool->worker || !pool->range)
         goto free_workers;
-    cpu_steal_begin(p->range, n, 0, 0);
+    cpu_steal_begin(pool->range, n, 0, 0);
     for (int i = 0; i < n; i++)
-        p->w[i] = (pool_worker){.pool = p, .number = i, .core = cores[i]};
+        pool->worker[i] = (pool_worker){.pool = pool, .number = i, .core = cores[i]};
     for (int i = 1; i < n; i++) {
-        if (pthread_create(&p->w[i].thread, NULL, worker_main, &p->w[i])) {
-            stop_workers(p, i);
+        if (pthread_create(&pool->worker[i].thread, NULL, worker_main, &pool->worker[i])) {
+            stop_workers(pool, i);
             goto free_workers;
         }
     }
-    return p;
+    return pool;
 free_workers:
-    cpu_host->free(p->range);
-    cpu_host->free(p->w);
-    cpu_host->free(p);
+    cpu_host->free(pool->range);
+    cpu_host->free(pool->worker);
+    cpu_host->free(pool);
     return NULL;
 }
 
-void cpu_pool_free(cpu_pool *p)
+void cpu_pool_free(cpu_pool *pool)
 {
-    if (!p)
+    if (!pool)
         return;
-    stop_workers(p, p->n);
-    cpu_host->free(p->range);
-    cpu_host->free(p->w);
-    cpu_host->free(p);
+    stop_workers(pool, pool->workers);
+    cpu_host->free(pool->range);
+    cpu_host->free(pool->worker);
+    cpu_host->free(pool);
 }

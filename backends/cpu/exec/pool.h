@@ -27,11 +27,11 @@ typedef struct cpu_event {
 } cpu_event;
 
 /* Returns when the value is no longer `seen` (true) or at a time of cpu_event_deadline (false). */
-bool cpu_event_wait_until(cpu_event *e, uint32_t seen, uint64_t end);
-bool cpu_event_sleep_until(cpu_event *e, uint32_t seen, uint64_t end); /* without spinning first */
-void cpu_event_wait(cpu_event *e, uint32_t seen);
+bool cpu_event_wait_until(cpu_event *event, uint32_t seen, uint64_t end);
+bool cpu_event_sleep_until(cpu_event *event, uint32_t seen, uint64_t end); /* without spinning first */
+void cpu_event_wait(cpu_event *event, uint32_t seen);
 uint64_t cpu_event_deadline(uint64_t timeout_ns); /* UINT64_MAX: never */
-void cpu_event_post(cpu_event *e);
+void cpu_event_post(cpu_event *event);
 
 typedef struct cpu_phase {
     int pieces;  /* 0: the run is over; at most CPU_PIECES_MOST */
@@ -48,12 +48,12 @@ typedef struct cpu_work {
 
 /* Threads for cores[1..n-1]; core -1: not bound. NULL when there is no memory or no thread. */
 cpu_pool *cpu_pool_new(const int *cores, int n);
-void cpu_pool_free(cpu_pool *p);
-int cpu_pool_size(const cpu_pool *p);
+void cpu_pool_free(cpu_pool *pool);
+int cpu_pool_size(const cpu_pool *pool);
 /* Measures what waking a worker takes here and now; spins and wakes go by it. Before the first run. */
-void cpu_pool_measure(cpu_pool *p);
+void cpu_pool_measure(cpu_pool *pool);
 /* Runs it on the first so many workers; returns when the run is over. */
-void cpu_pool_run(cpu_pool *p, const cpu_work *work, int workers);
+void cpu_pool_run(cpu_pool *pool, const cpu_work *work, int workers);
 
 uint64_t cpu_now_ns(void); /* monotonic */
 /* Into that mode, for the calling thread; the mode before, for cpu_float_end. */

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Times of steps, in a list of entries by op, algorithm and shapes; one lock for it all. */
 #include "backends/cpu/exec/profile.h"
 
 #include <pthread.h>
@@ -7,10 +8,10 @@
 #include <string.h>
 #include <time.h>
 
-#include "backends/cpu/exec/program.h"
+#include "plugins/kit/value.h"
 
-struct cpu_line {
-    cpu_line *next;
+struct cpu_profile_entry {
+    cpu_profile_entry *next;
     uint64_t ns, least, runs;
     char text[192];
 };
@@ -18,7 +19,7 @@ struct cpu_line {
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static bool on;
 static clockid_t which;
-static cpu_line *lines;
+static cpu_profile_entry *entries;
 
 void cpu_profile_begin(void)
 {
@@ -36,86 +37,90 @@ void cpu_profile_workers(int n)
 /* The longest line goes to the front of what is left: the list is short and this runs once. */
 static void print_longest(uint64_t total)
 {
-    cpu_line **best = &lines, *l;
-    for (cpu_line **at = &lines; *at; at = &(*at)->next)
+    cpu_profile_entry **best = &entries, *entry;
+    for (cpu_profile_entry **at = &entries; *at; at = &(*at)->next)
         if ((*at)->ns > (*best)->ns)
             best = at;
-    l = *best;
-    *best = l->next;
-    if (l->runs)
-        fprintf(stderr, "%10.3f ms %5.1f %% %8llu x %10.2f us (least %10.2f)  %s\n", (double)l->ns * 1e-6,
-                total ? 100.0 * (double)l->ns / (double)total : 0.0, (unsigned long long)l->runs,
-                (double)l->ns * 1e-3 / (double)l->runs, (double)l->least * 1e-3, l->text);
-    cpu_host->free(l);
+    entry = *best;
+    *best = entry->next;
+    if (entry->runs)
+        fprintf(stderr, "%10.3f ms %5.1f %% %8llu x %10.2f us (least %10.2f)  %s\n", (double)entry->ns * 1e-6,
+                total ? 100.0 * (double)entry->ns / (double)total : 0.0, (unsigned long long)entry->runs,
+                (double)entry->ns * 1e-3 / (double)entry->runs, (double)entry->least * 1e-3, entry->text);
+    cpu_host->free(entry);
 }
 
 void cpu_profile_end(void)
 {
     uint64_t total = 0;
-    for (const cpu_line *l = lines; l; l = l->next)
-        total += l->ns;
+    for (const cpu_profile_entry *entry = entries; entry; entry = entry->next)
+        total += entry->ns;
     if (on)
         fprintf(stderr, "cpu profile: %.3f ms in all\n", (double)total * 1e-6);
-    while (lines)
+    while (entries)
         print_longest(total);
 }
 
-typedef struct writer {
+typedef struct text_writer {
     char *text;
     size_t size, at;
-} writer;
+} text_writer;
 
-__attribute__((format(printf, 2, 3))) static void put(writer *w, const char *fmt, ...)
+__attribute__((format(printf, 2, 3))) static void text_put(text_writer *out, const char *fmt, ...)
 {
     va_list ap;
-    if (w->at >= w->size)
+    if (out->at >= out->size)
         return;
     va_start(ap, fmt);
-    int n = vsnprintf(w->text + w->at, w->size - w->at, fmt, ap);
+    int n = vsnprintf(out->text + out->at, out->size - out->at, fmt, ap);
     va_end(ap);
-    w->at += n > 0 ? (size_t)n : 0;
+    out->at += n > 0 ? (size_t)n : 0;
 }
 
-static void put_value(writer *w, const yk_value *v)
+static void text_put_value(text_writer *out, const yk_value *v)
 {
     static const char *const name[] = {[YK_F32] = "f32", [YK_F16] = "f16", [YK_BF16] = "bf16", [YK_I32] = "i32",
                                        [YK_U8] = "u8", [YK_BOOL] = "bool"};
-    put(w, " %s[", v->dtype < sizeof name / sizeof *name && name[v->dtype] ? name[v->dtype] : "?");
+    text_put(out, " %s[", v->dtype < sizeof name / sizeof *name && name[v->dtype] ? name[v->dtype] : "?");
     for (int i = 0; i < v->dims; i++)
-        put(w, i ? ",%lld" : "%lld", (long long)v->dim[i]);
-    put(w, "]");
+        text_put(out, i ? ",%lld" : "%lld", (long long)v->dim[i]);
+    text_put(out, "]");
 }
 
-static void describe(writer *w, const cpu_build *b, const yk_node *n, uint32_t part)
+static void entry_describe(text_writer *out, const cpu_build *build, const yk_node *node, uint32_t part)
 {
-    put(w, part > 1 ? "%s, step %u" : "%s", cpu_op_name(n->op), (unsigned)part);
-    if (n->n_body)
-        put(w, "(%u ops)", (unsigned)n->n_body);
-    for (uint32_t i = 0; i < n->n_out; i++)
-        put_value(w, cpu_out(b, n, i));
-    put(w, " <-");
-    for (uint32_t i = 0; i < n->n_in; i++)
-        put_value(w, cpu_in(b, n, i));
+    text_put(out, "%s", kit_op_name(node->op));
+    if (build->algorithm)
+        text_put(out, " (%s)", build->algorithm);
+    if (part > 1)
+        text_put(out, ", step %u", (unsigned)part);
+    if (node->n_body)
+        text_put(out, "(%u ops)", (unsigned)node->n_body);
+    for (uint32_t i = 0; i < node->n_out; i++)
+        text_put_value(out, cpu_out(build, node, i));
+    text_put(out, " <-");
+    for (uint32_t i = 0; i < node->n_in; i++)
+        text_put_value(out, cpu_in(build, node, i));
 }
 
-cpu_line *cpu_profile_line(const cpu_build *b, const yk_node *n, uint32_t part)
+cpu_profile_entry *cpu_profile_entry_of(const cpu_build *build, const yk_node *node, uint32_t part)
 {
-    char text[sizeof lines->text];
-    cpu_line *l;
+    char text[sizeof entries->text];
+    cpu_profile_entry *entry;
     if (!on)
         return NULL;
-    writer w = {text, sizeof text, 0};
-    describe(&w, b, n, part);
+    text_writer out = {text, sizeof text, 0};
+    entry_describe(&out, build, node, part);
     pthread_mutex_lock(&lock);
-    for (l = lines; l && strcmp(l->text, text) != 0; l = l->next)
+    for (entry = entries; entry && strcmp(entry->text, text) != 0; entry = entry->next)
         ;
-    if (!l && (l = cpu_host->alloc(sizeof *l, 64)) != NULL) {
-        *l = (cpu_line){.next = lines};
-        memcpy(l->text, text, sizeof text);
-        lines = l;
+    if (!entry && (entry = cpu_host->alloc(sizeof *entry, 64)) != NULL) {
+        *entry = (cpu_profile_entry){.next = entries};
+        memcpy(entry->text, text, sizeof text);
+        entries = entry;
     }
     pthread_mutex_unlock(&lock);
-    return l;
+    return entry;
 }
 
 uint64_t cpu_profile_now(void)
@@ -127,16 +132,16 @@ uint64_t cpu_profile_now(void)
     return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
 }
 
-uint64_t cpu_profile_add(cpu_line *line, uint64_t since)
+uint64_t cpu_profile_add(cpu_profile_entry *entry, uint64_t since)
 {
-    if (!line)
+    if (!entry)
         return since;
     uint64_t now = cpu_profile_now();
     pthread_mutex_lock(&lock);
-    line->ns += now - since;
-    if (!line->runs || now - since < line->least)
-        line->least = now - since;
-    line->runs++;
+    entry->ns += now - since;
+    if (!entry->runs || now - since < entry->least)
+        entry->least = now - since;
+    entry->runs++;
     pthread_mutex_unlock(&lock);
     return now;
 }

@@ -8,18 +8,18 @@
 #ifndef YOKE_BACKENDS_CPU_EXEC_PROFILE_H
 #define YOKE_BACKENDS_CPU_EXEC_PROFILE_H
 
-#include "backends/cpu/cpu.h"
+#include "backends/cpu/exec/cpu.h"
 
-typedef struct cpu_line cpu_line;
+typedef struct cpu_profile_entry cpu_profile_entry;
 
 void cpu_profile_begin(void);
 void cpu_profile_end(void);
 /* A device of so many workers is opened: with several, no one thread's seconds are the run's. */
 void cpu_profile_workers(int n);
 /* The line of a node's step (1, 2, ..); NULL when nothing is measured (or memory is gone). */
-cpu_line *cpu_profile_line(const cpu_build *b, const yk_node *n, uint32_t part);
+cpu_profile_entry *cpu_profile_entry_of(const cpu_build *build, const yk_node *node, uint32_t part);
 uint64_t cpu_profile_now(void);
 /* Adds the time from `since` until now to the line and returns now. */
-uint64_t cpu_profile_add(cpu_line *line, uint64_t since);
+uint64_t cpu_profile_add(cpu_profile_entry *entry, uint64_t since);
 
 #endif

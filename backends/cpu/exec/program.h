@@ -6,20 +6,29 @@
 #ifndef YOKE_BACKENDS_CPU_EXEC_PROGRAM_H
 #define YOKE_BACKENDS_CPU_EXEC_PROGRAM_H
 
-#include "backends/cpu/cpu.h"
+#include "backends/cpu/exec/cpu.h"
 #include "backends/cpu/exec/pool.h"
 
 typedef struct cpu_prog cpu_prog;
 
-yk_status cpu_prog_new(const yk_graph *g, const cpu_isa *isa, int nt, cpu_prog **out);
-void cpu_prog_free(cpu_prog *p);
-size_t cpu_prog_mine(const cpu_prog *p);   /* scratch a worker needs */
-size_t cpu_prog_shared(const cpu_prog *p); /* scratch of all */
-size_t cpu_prog_scratch(const cpu_prog *p, int nt); /* both, on nt workers */
-bool cpu_prog_is_serial(const cpu_prog *p); /* only worker 0 has work */
-double cpu_prog_work(const cpu_prog *p);   /* a guess, ns on one core */
-bool cpu_prog_uses(const cpu_prog *p, uint32_t slot);
-uint32_t cpu_prog_slots(const cpu_prog *p);
+/* ---- build.c: a program of a graph, node by node ---- */
+
+yk_status cpu_build_begin(cpu_build *build, const yk_graph *graph, const cpu_isa *isa, int workers);
+/* Adds the node by its planner; returns how many nodes that did: those behind it that it could take along, too. */
+uint32_t cpu_build_node(cpu_build *build, const yk_node *node, void (*plan)(cpu_build *build, const yk_node *node));
+yk_status cpu_build_end(cpu_build *build, cpu_prog **out); /* frees it after a failure, whose status it returns */
+
+/* ---- program.c ---- */
+
+void cpu_prog_free(cpu_prog *prog);
+size_t cpu_prog_thread_ws(const cpu_prog *prog);            /* scratch a worker needs */
+size_t cpu_prog_shared_ws(const cpu_prog *prog);            /* scratch of all */
+size_t cpu_prog_scratch(const cpu_prog *prog, int workers); /* both, on so many workers */
+bool cpu_prog_is_serial(const cpu_prog *prog);              /* only worker 0 has work */
+double cpu_prog_work(const cpu_prog *prog);                 /* a guess, ns on one core */
+bool cpu_prog_uses(const cpu_prog *prog, uint32_t slot);
+uint32_t cpu_prog_slots(const cpu_prog *prog);
+
 /* What a run is bound to. */
 typedef struct cpu_bound {
     char *const *slot; /* where each slot lies */
@@ -28,8 +37,6 @@ typedef struct cpu_bound {
 } cpu_bound;
 /* Runs it on the pool's workers, of which it was made for as many, or on some of them where that is faster (pace.h), or on the
  * calling thread if it is serial. One run at a time. */
-void cpu_prog_run(cpu_prog *p, const cpu_bound *bound, cpu_pool *pool);
-const char *cpu_op_name(uint32_t op);
-uint32_t cpu_op_claims(const yk_graph *g, uint32_t node);
+void cpu_prog_run(cpu_prog *prog, const cpu_bound *bound, cpu_pool *pool);
 
 #endif

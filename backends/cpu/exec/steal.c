@@ -2,7 +2,7 @@
 /* Ranges of pieces, taken from by compare and swap. */
 #include "backends/cpu/exec/steal.h"
 
-#include "backends/cpu/cpu.h"
+#include "backends/cpu/exec/cpu.h"
 
 enum { BITS = 12 };
 
@@ -20,7 +20,7 @@ void cpu_steal_begin(cpu_range *range, int workers, uint64_t phase, int pieces)
     }
 }
 
-static bool range_take(cpu_range *range, bool from_end, int *piece)
+static bool range_steal(cpu_range *range, bool from_end, int *piece)
 {
     uint64_t seen = atomic_load_explicit(&range->word, memory_order_acquire);
     for (;;) {
@@ -38,10 +38,10 @@ static bool range_take(cpu_range *range, bool from_end, int *piece)
 
 bool cpu_steal_next(cpu_range *range, int workers, int worker, int *piece)
 {
-    if (range_take(&range[worker], false, piece))
+    if (range_steal(&range[worker], false, piece))
         return true;
     for (int i = 1; i < workers; i++)
-        if (range_take(&range[(worker + i) % workers], true, piece))
+        if (range_steal(&range[(worker + i) % workers], true, piece))
             return true;
     return false;
 }

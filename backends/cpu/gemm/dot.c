@@ -1,25 +1,28 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* dot, and dot_map: the elementwise program runs on each finished block of C while it is in cache. */
+#include "backends/cpu/gemm/dot.h"
 #include "backends/cpu/gemm/gemm.h"
+#include "backends/cpu/isa/vec_kernels.h"
 #include "backends/cpu/map/map.h"
+#include "plugins/kit/value.h"
 
 #include <stdatomic.h>
 
 #define PACKED_MOST (16 << 20) /* bytes of an operand packed for all workers */
 #define PIECE 256              /* rows or columns of a piece, at most */
-#define TURNED 128             /* columns of a piece of a turned product, at least, if that gives each worker two */
+#define TRANSPOSED_LEAST 128             /* columns of a piece of a transposed product, at least, if that gives each worker two */
 #define SHARED_LEAST (1 << 24) /* multiplications that pay for another meeting of the workers */
 
 /* The operand that is packed once for all workers; each packs its pieces of the other one. */
 typedef enum dot_shared { DOT_SHARED_NONE, DOT_SHARED_A, DOT_SHARED_B } dot_shared;
 
 typedef struct dot_args {
-    cpu_gemm g;
-    int64_t m, n; /* of C: g's, or the other way round if that is turned */
+    cpu_gemm gemm;
+    int64_t m, n; /* of C: g's, or the other way round if that is transposed */
     cpu_src a, b; /* without their addresses */
-    cpu_ref ra, rb, rc;
-    int64_t batch, step_a, step_b; /* elements from one product to the next */
-    int gm, gn;
+    cpu_ref a_ref, b_ref, c_ref;
+    int64_t batch, batch_stride_a, batch_stride_b; /* elements from one product to the next */
+    int grid_m, grid_n;
     uint8_t dtype; /* of C */
     bool accumulate;
     const cpu_map *map;
@@ -29,8 +32,8 @@ typedef struct dot_args {
 } dot_args;
 
 typedef struct dot_run {
-    const dot_args *d;
-    const cpu_ctx *c;
+    const dot_args *dot;
+    const cpu_ctx *ctx;
     int64_t batch;
     cpu_map_run map;
     size_t n_stream; /* what is read and written beside A and B: from where, bytes of an element */
@@ -38,164 +41,169 @@ typedef struct dot_run {
     size_t item[CPU_MAP_STREAMS];
 } dot_run;
 
-static void begin_run(dot_run *r, const dot_args *d, const cpu_ctx *c)
+static void begin_run(dot_run *run, const dot_args *dot, const cpu_ctx *ctx)
 {
-    r->d = d;
-    r->c = c;
-    if (d->map) {
-        cpu_map_begin(&r->map, d->map, c, c->mine + d->map_at);
-        r->n_stream = cpu_map_streams(&r->map, r->from, r->item);
+    run->dot = dot;
+    run->ctx = ctx;
+    if (dot->map) {
+        cpu_map_begin(&run->map, dot->map, ctx, ctx->thread_ws + dot->map_at);
+        run->n_stream = cpu_map_streams(&run->map, run->from, run->item);
         return;
     }
-    r->n_stream = 1;
-    r->from[0] = cpu_at(c, d->rc);
-    r->item[0] = d->dtype == YK_F32 ? 4 : 2;
+    run->n_stream = 1;
+    run->from[0] = cpu_at(ctx, dot->c_ref);
+    run->item[0] = dot->dtype == YK_F32 ? 4 : 2;
 }
 
 /* a finished block goes through the map */
 static void block_map(void *arg, int64_t i, int64_t ni, int64_t j, int64_t nj, float *acc, int64_t ld)
 {
-    dot_run *r = arg;
-    const dot_args *d = r->d;
-    int64_t most = cpu_map_block(d->map), rows = nj == d->n && ld == nj ? most / nj : 1;
+    dot_run *run = arg;
+    const dot_args *dot = run->dot;
+    int64_t most = cpu_map_block(dot->map), rows = nj == dot->n && ld == nj ? most / nj : 1;
     rows = rows < 1 ? 1 : rows;
     for (int64_t q = 0; q < ni; q += rows) {
         int64_t n = (ni - q < rows ? ni - q : rows) * nj;
-        int64_t pos = (r->batch * d->m + i + q) * d->n + j;
+        int64_t pos = (run->batch * dot->m + i + q) * dot->n + j;
         for (int64_t e = 0; e < n; e += most)
-            cpu_map_eval(&r->map, pos + e, (size_t)(n - e < most ? n - e : most), acc + q * ld + e);
+            cpu_map_eval(&run->map, pos + e, (size_t)(n - e < most ? n - e : most), acc + q * ld + e);
     }
 }
 
 static void block_store(void *arg, int64_t i, int64_t ni, int64_t j, int64_t nj, float *acc, int64_t ld)
 {
-    dot_run *r = arg;
-    const dot_args *d = r->d;
-    int64_t item = d->dtype == YK_F32 ? 4 : 2;
-    char *c = cpu_at(r->c, d->rc);
-    if (!d->accumulate && nj == d->n && nj == ld) { /* rows follow each other in both */
+    dot_run *run = arg;
+    const dot_args *dot = run->dot;
+    int64_t item = dot->dtype == YK_F32 ? 4 : 2;
+    char *c = cpu_at(run->ctx, dot->c_ref);
+    if (!dot->accumulate && nj == dot->n && nj == ld) { /* rows follow each other in both */
         nj *= ni;
         ni = 1;
     }
     for (int64_t q = 0; q < ni; q++) {
-        char *to = c + ((r->batch * d->m + i + q) * d->n + j) * item;
+        char *to = c + ((run->batch * dot->m + i + q) * dot->n + j) * item;
         float old[256];
-        if (d->accumulate) { /* blocks are at most 256 wide */
-            r->c->isa->to_f32(old, to, d->dtype, (size_t)nj);
-            r->c->isa->add(acc + q * ld, old, (size_t)nj);
+        if (dot->accumulate) { /* blocks are at most 256 wide */
+            run->ctx->isa->vec->to_f32(old, to, dot->dtype, (size_t)nj);
+            run->ctx->isa->vec->add(acc + q * ld, old, (size_t)nj);
         }
-        r->c->isa->from_f32(to, acc + q * ld, d->dtype, (size_t)nj);
+        run->ctx->isa->vec->from_f32(to, acc + q * ld, dot->dtype, (size_t)nj);
     }
 }
 
-static void block_soon(void *arg, int64_t i, int64_t ni, int64_t j, int64_t nj, cpu_lines *lines)
+static void block_prefetch(void *arg, int64_t i, int64_t ni, int64_t j, int64_t nj, cpu_prefetch_list *list)
 {
-    dot_run *r = arg;
-    const dot_args *d = r->d;
-    const size_t at = (size_t)((r->batch * d->m + i) * d->n + j);
-    for (size_t k = 0; k < r->n_stream; k++) {
-        const size_t item = r->item[k];
-        cpu_lines_add(lines, r->from[k] + at * item, (size_t)nj * item, (size_t)d->n * item, (size_t)ni);
+    dot_run *run = arg;
+    const dot_args *dot = run->dot;
+    const size_t at = (size_t)((run->batch * dot->m + i) * dot->n + j);
+    for (size_t k = 0; k < run->n_stream; k++) {
+        const size_t item = run->item[k];
+        cpu_prefetch_add(list, run->from[k] + at * item, (size_t)nj * item, (size_t)dot->n * item, (size_t)ni);
     }
 }
 
-typedef struct rect {
+typedef struct dot_range {
     int64_t i0, i1, j0, j1;
-} rect;
+} dot_range;
 
-static void dot_rect(dot_run *r, cpu_src *a, cpu_src *b, const rect *t)
+static void dot_rect(dot_run *run, cpu_src *a, cpu_src *b, const dot_range *rect)
 {
-    const dot_args *d = r->d;
-    const cpu_ctx *c = r->c;
-    a->p = (const char *)cpu_at(c, d->ra) + r->batch * d->step_a * (a->dtype == YK_F32 ? 4 : 2);
-    b->p = (const char *)cpu_at(c, d->rb) + r->batch * d->step_b * (b->dtype == YK_F32 ? 4 : 2);
-    cpu_sink s = {NULL, d->g.n, d->accumulate, d->map ? block_map : block_store, block_soon, r};
-    if (!d->g.scratch)
-        s = (cpu_sink){(float *)cpu_at(c, d->rc) + r->batch * d->g.m * d->g.n, d->g.n, d->accumulate, NULL, NULL, NULL};
-    if (t->i0 < t->i1 && t->j0 < t->j1)
-        cpu_gemm_run(&d->g, c->isa, c->mine, a, b, t->i0, t->i1, t->j0, t->j1, &s);
+    const dot_args *dot = run->dot;
+    const cpu_ctx *ctx = run->ctx;
+    a->p = (const char *)cpu_at(ctx, dot->a_ref) + run->batch * dot->batch_stride_a * (a->dtype == YK_F32 ? 4 : 2);
+    b->p = (const char *)cpu_at(ctx, dot->b_ref) + run->batch * dot->batch_stride_b * (b->dtype == YK_F32 ? 4 : 2);
+    cpu_sink sink = {NULL, dot->gemm.n, dot->accumulate, dot->map ? block_map : block_store, block_prefetch, run};
+    if (!dot->gemm.scratch)
+        sink = (cpu_sink){(float *)cpu_at(ctx, dot->c_ref) + run->batch * dot->gemm.m * dot->gemm.n,
+                          dot->gemm.n,
+                          dot->accumulate,
+                          NULL,
+                          NULL,
+                          NULL};
+    if (rect->i0 < rect->i1 && rect->j0 < rect->j1)
+        cpu_gemm_run(&dot->gemm, ctx->isa, ctx->thread_ws, a, b, rect->i0, rect->i1, rect->j0, rect->j1, &sink);
 }
 
-static void dot_step(const void *args, const cpu_ctx *c)
+static void dot_step(const void *args, const cpu_ctx *ctx)
 {
-    const dot_args *d = args;
-    dot_run r;
-    int64_t lo, hi, rects = d->gm * d->gn;
-    begin_run(&r, d, c);
-    cpu_part(d->batch * rects, c->tid, c->nt, &lo, &hi);
+    const dot_args *dot = args;
+    dot_run run;
+    int64_t lo, hi, rects = dot->grid_m * dot->grid_n;
+    begin_run(&run, dot, ctx);
+    cpu_part(dot->batch * rects, ctx->piece, ctx->pieces, &lo, &hi);
     for (int64_t t = lo; t < hi; t++) {
-        rect at;
-        cpu_src a = d->a, b = d->b;
-        r.batch = t / rects;
-        cpu_gemm_part(&d->g, d->gm, d->gn, (int)(t % rects), &at.i0, &at.i1, &at.j0, &at.j1);
-        dot_rect(&r, &a, &b, &at);
+        dot_range at;
+        cpu_src a = dot->a, b = dot->b;
+        run.batch = t / rects;
+        cpu_gemm_rect(&dot->gemm, dot->grid_m, dot->grid_n, (int)(t % rects), &at.i0, &at.i1, &at.j0, &at.j1);
+        dot_rect(&run, &a, &b, &at);
     }
 }
 
-static void shared_pack_step(const void *args, const cpu_ctx *c)
+static void shared_pack_step(const void *args, const cpu_ctx *ctx)
 {
-    const dot_args *d = args;
+    const dot_args *dot = args;
     int64_t lo, hi;
-    if (d->shared == DOT_SHARED_A) {
-        cpu_src a = d->a;
-        a.p = cpu_at(c, d->ra);
-        cpu_part(cpu_gemm_strips(&d->g), c->tid, c->nt, &lo, &hi);
-        cpu_gemm_pack_strips(&d->g, c->isa, c->mine, &a, lo, hi, c->shared);
+    if (dot->shared == DOT_SHARED_A) {
+        cpu_src a = dot->a;
+        a.p = cpu_at(ctx, dot->a_ref);
+        cpu_part(cpu_gemm_a_panels(&dot->gemm), ctx->piece, ctx->pieces, &lo, &hi);
+        cpu_gemm_pack_a_panels(&dot->gemm, ctx->isa, ctx->thread_ws, &a, lo, hi, ctx->shared_ws);
     } else {
-        cpu_src b = d->b;
-        b.p = cpu_at(c, d->rb);
-        cpu_part(cpu_gemm_panels(&d->g), c->tid, c->nt, &lo, &hi);
-        cpu_gemm_pack_panels(&d->g, c->isa, c->mine, &b, lo, hi, c->shared);
+        cpu_src b = dot->b;
+        b.p = cpu_at(ctx, dot->b_ref);
+        cpu_part(cpu_gemm_b_panels(&dot->gemm), ctx->piece, ctx->pieces, &lo, &hi);
+        cpu_gemm_pack_b_panels(&dot->gemm, ctx->isa, ctx->thread_ws, &b, lo, hi, ctx->shared_ws);
     }
 }
 
-static void shared_step(const void *args, const cpu_ctx *c)
+static void shared_step(const void *args, const cpu_ctx *ctx)
 {
-    const dot_args *d = args;
-    dot_run r;
+    const dot_args *dot = args;
+    dot_run run;
     int64_t first, end;
-    r.batch = 0;
-    cpu_src a = d->a, b = d->b;
-    cpu_src *packed = d->shared == DOT_SHARED_A ? &a : &b;
-    packed->packed = c->shared;
-    packed->ld = d->g.k;
-    begin_run(&r, d, c);
-    cpu_part(d->pieces, c->tid, c->nt, &first, &end);
+    run.batch = 0;
+    cpu_src a = dot->a, b = dot->b;
+    cpu_src *packed = dot->shared == DOT_SHARED_A ? &a : &b;
+    packed->packed = ctx->shared_ws;
+    packed->ld = dot->gemm.k;
+    begin_run(&run, dot, ctx);
+    cpu_part(dot->pieces, ctx->piece, ctx->pieces, &first, &end);
     for (int64_t piece = first; piece < end; piece++) {
-        rect at = {0, d->g.m, 0, d->g.n};
-        int64_t lo, hi, unit = d->shared == DOT_SHARED_A ? d->g.nr : d->g.mr;
-        cpu_part(d->shared == DOT_SHARED_A ? cpu_gemm_panels(&d->g) : cpu_gemm_strips(&d->g), (int)piece, (int)d->pieces,
-                 &lo, &hi);
-        if (d->shared == DOT_SHARED_A)
-            at.j0 = lo * unit, at.j1 = hi * unit < d->g.n ? hi * unit : d->g.n;
+        dot_range at = {0, dot->gemm.m, 0, dot->gemm.n};
+        int64_t lo, hi, unit = dot->shared == DOT_SHARED_A ? dot->gemm.nr : dot->gemm.mr;
+        cpu_part(dot->shared == DOT_SHARED_A ? cpu_gemm_b_panels(&dot->gemm) : cpu_gemm_a_panels(&dot->gemm), (int)piece,
+                 (int)dot->pieces, &lo, &hi);
+        if (dot->shared == DOT_SHARED_A)
+            at.j0 = lo * unit, at.j1 = hi * unit < dot->gemm.n ? hi * unit : dot->gemm.n;
         else
-            at.i0 = lo * unit, at.i1 = hi * unit < d->g.m ? hi * unit : d->g.m;
-        dot_rect(&r, &a, &b, &at);
+            at.i0 = lo * unit, at.i1 = hi * unit < dot->gemm.m ? hi * unit : dot->gemm.m;
+        dot_rect(&run, &a, &b, &at);
     }
 }
 
 /* Strides of the matrix (x, k); false if neither direction is dense. */
-static bool set_source(cpu_src *s, const yk_value *v, int64_t nx, int64_t nk, int64_t sx, int64_t sk)
+static bool set_source(cpu_src *src, const yk_value *v, int64_t nx, int64_t nk, int64_t sx, int64_t sk)
 {
-    s->dtype = v->dtype;
+    src->dtype = v->dtype;
     if (nk == 1 ? sx != 1 && nx > 1 : sk == 1 && (nx == 1 || sx != 1)) {
-        s->kcontig = 1;
-        s->ld = nx == 1 ? nk : sx;
+        src->kcontig = 1;
+        src->ld = nx == 1 ? nk : sx;
         return true;
     }
-    s->kcontig = 0;
-    s->ld = nk == 1 ? nx : sk;
+    src->kcontig = 0;
+    src->ld = nk == 1 ? nx : sk;
     return sx == 1 || nx == 1;
 }
 
 /* Said once: what 16-bit products cost where there are no instructions for them. */
-static void say_emulated(const cpu_build *b, int dtype)
+static void say_emulated(const cpu_build *build, int dtype)
 {
     static atomic_bool said;
-    if (dtype == YK_F32 || (dtype == YK_BF16 && b->isa->bf16) || atomic_exchange(&said, true))
+    if (dtype == YK_F32 || (dtype == YK_BF16 && build->isa->bf16) || atomic_exchange(&said, true))
         return;
     cpu_host->log(2, "cpu", "%s has no fast products of %s: they are widened to fp32 as they are packed, about as fast as "
-                  "--precision fp32; activations take half the memory", b->isa->name, dtype == YK_BF16 ? "bf16" : "fp16");
+                  "--precision fp32; activations take half the memory", build->isa->name, dtype == YK_BF16 ? "bf16" : "fp16");
 }
 
 /* Pieces of `n` rows or columns, at least `least` each: several for each worker, or 0. */
@@ -207,108 +215,109 @@ static int64_t pieces_of(int64_t n, int64_t least, int nt)
 }
 
 /* The smaller operand, if it is small enough and the other one long enough to be cut; none, if every worker reads A in place. */
-static void choose_shared(cpu_build *b, dot_args *d)
+static void choose_shared(cpu_build *build, dot_args *dot)
 {
-    const cpu_gemm *g = &d->g;
+    const cpu_gemm *gemm = &dot->gemm;
     int64_t at[4];
-    size_t pa = cpu_gemm_packed_a(g), pb = cpu_gemm_packed(g);
-    if (b->nt == 1 || d->batch > 1 || g->m < 64 || g->n < 64 || g->m * g->n < SHARED_LEAST / g->k)
+    size_t pa = cpu_gemm_packed_a_bytes(gemm), pb = cpu_gemm_packed_b_bytes(gemm);
+    if (build->workers == 1 || dot->batch > 1 || gemm->m < 64 || gemm->n < 64 || gemm->m * gemm->n < SHARED_LEAST / gemm->k)
         return;
-    cpu_gemm_part(g, d->gm, d->gn, 0, &at[0], &at[1], &at[2], &at[3]);
-    if (d->gm == 1 && !g->turned && cpu_gemm_in_place(g, &d->a, at[1], at[3], g->scratch))
+    cpu_gemm_rect(gemm, dot->grid_m, dot->grid_n, 0, &at[0], &at[1], &at[2], &at[3]);
+    if (dot->grid_m == 1 && !gemm->transposed && cpu_gemm_in_place(gemm, &dot->a, at[1], at[3], gemm->scratch))
         return;
-    bool first = pa < pb && !g->turned;
-    d->shared = first ? DOT_SHARED_A : DOT_SHARED_B;
-    d->pieces = g->turned ? b->nt * (g->m >= 2 * TURNED * b->nt ? 2 : 1) : pieces_of(first ? g->n : g->m, 64, b->nt);
-    if (!d->pieces || (first ? pa : pb) > PACKED_MOST)
-        d->shared = DOT_SHARED_NONE;
-    if (d->shared)
-        cpu_need_shared(b, first ? pa : pb);
+    bool first = pa < pb && !gemm->transposed;
+    dot->shared = first ? DOT_SHARED_A : DOT_SHARED_B;
+    dot->pieces = gemm->transposed ? build->workers * (gemm->m >= 2 * TRANSPOSED_LEAST * build->workers ? 2 : 1)
+                                   : pieces_of(first ? gemm->n : gemm->m, 64, build->workers);
+    if (!dot->pieces || (first ? pa : pb) > PACKED_MOST)
+        dot->shared = DOT_SHARED_NONE;
+    if (dot->shared)
+        cpu_need_shared_ws(build, first ? pa : pb);
 }
 
-static void init_gemm(cpu_build *b, dot_args *d, int64_t k)
+static void init_gemm(cpu_build *build, dot_args *dot, int64_t k)
 {
-    if (d->batch > 1 || !cpu_gemm_turns(b->isa, d->m, d->n, k, &d->a, &d->b)) {
-        cpu_gemm_init(&d->g, b->isa, d->m, d->n, k, d->a.dtype, d->b.dtype, d->map || d->dtype != YK_F32);
+    if (dot->batch > 1 || !cpu_gemm_prefers_transposed(build->isa, dot->m, dot->n, k, &dot->a, &dot->b)) {
+        cpu_gemm_init(&dot->gemm, build->isa, dot->m, dot->n, k, dot->a.dtype, dot->b.dtype, dot->map || dot->dtype != YK_F32);
         return;
     }
-    cpu_src a = d->a;
-    cpu_ref ra = d->ra;
-    d->a = d->b, d->ra = d->rb;
-    d->b = a, d->rb = ra;
-    cpu_gemm_init_turned(&d->g, b->isa, d->n, d->m, k, d->a.dtype, d->b.dtype);
+    cpu_src a = dot->a;
+    cpu_ref ra = dot->a_ref;
+    dot->a = dot->b, dot->a_ref = dot->b_ref;
+    dot->b = a, dot->b_ref = ra;
+    cpu_gemm_init_transposed(&dot->gemm, build->isa, dot->n, dot->m, k, dot->a.dtype, dot->b.dtype);
 }
 
-/* A turned product takes no less than the same one not turned, so that what a step needs does not fall as its rows grow:
+/* A transposed product takes no less than the same one not transposed, so that what a step needs does not fall as its rows grow:
  * ranks whose memory is limited count on that. */
-static size_t scratch_of(const cpu_build *b, const dot_args *d, int64_t k)
+static size_t scratch_of(const cpu_build *build, const dot_args *dot, int64_t k)
 {
     cpu_gemm plain;
-    if (!d->g.turned)
-        return d->g.bytes;
-    cpu_gemm_init(&plain, b->isa, d->m, d->n, k, d->b.dtype, d->a.dtype, d->map || d->dtype != YK_F32);
-    return plain.bytes > d->g.bytes ? plain.bytes : d->g.bytes;
+    if (!dot->gemm.transposed)
+        return dot->gemm.bytes;
+    cpu_gemm_init(&plain, build->isa, dot->m, dot->n, k, dot->b.dtype, dot->a.dtype, dot->map || dot->dtype != YK_F32);
+    return plain.bytes > dot->gemm.bytes ? plain.bytes : dot->gemm.bytes;
 }
 
-static void emit_dot(cpu_build *b, const yk_node *n, dot_args *d, const yk_value *va, const yk_value *vb,
+static void emit_dot(cpu_build *build, const yk_node *node, dot_args *dot, const yk_value *va, const yk_value *vb,
                      const yk_value *vc)
 {
     int q = vc->dims - 2;
     int64_t m = vc->dim[q], nn = vc->dim[q + 1], k = va->dim[q + 1];
-    d->batch = q ? vc->dim[0] : 1;
-    d->step_a = q && va->dim[0] > 1 ? va->stride[0] : 0;
-    d->step_b = q && vb->dim[0] > 1 ? vb->stride[0] : 0;
-    if (!set_source(&d->a, va, m, k, va->stride[q], va->stride[q + 1]) ||
-        !set_source(&d->b, vb, nn, k, vb->stride[q + 1], vb->stride[q])) {
-        cpu_refuse(b, n, "an operand is neither dense nor transposed");
+    dot->batch = q ? vc->dim[0] : 1;
+    dot->batch_stride_a = q && va->dim[0] > 1 ? va->stride[0] : 0;
+    dot->batch_stride_b = q && vb->dim[0] > 1 ? vb->stride[0] : 0;
+    if (!set_source(&dot->a, va, m, k, va->stride[q], va->stride[q + 1]) ||
+        !set_source(&dot->b, vb, nn, k, vb->stride[q + 1], vb->stride[q])) {
+        cpu_refuse(build, node, "an operand is neither dense nor transposed");
         return;
     }
-    if (d->batch > 1 && d->step_b == 0 && d->a.kcontig && d->step_a == m * d->a.ld) { /* one tall product */
-        m *= d->batch;
-        d->batch = 1;
+    if (dot->batch > 1 && dot->batch_stride_b == 0 && dot->a.kcontig && dot->batch_stride_a == m * dot->a.ld) { /* one tall product */
+        m *= dot->batch;
+        dot->batch = 1;
     }
-    say_emulated(b, va->dtype);
-    d->ra = cpu_ref_of(va);
-    d->rb = cpu_ref_of(vb);
-    d->rc = cpu_ref_of(vc);
-    d->dtype = vc->dtype;
-    d->accumulate = n->flags & YK_NODE_ACCUMULATE;
-    d->m = m;
-    d->n = nn;
-    init_gemm(b, d, k);
-    cpu_gemm_grid(&d->g, d->batch, b->nt, &d->gm, &d->gn);
-    choose_shared(b, d);
-    d->map_at = cpu_round(scratch_of(b, d, k), 64);
-    cpu_need_mine(b, d->map_at + (d->map ? cpu_map_scratch(d->map) : 0));
-    double rate = d->g.mode == CPU_GEMM_F32 ? 100.0 : 200.0;
-    double work = 2.0 * (double)d->batch * (double)m * (double)nn * (double)k / rate;
-    if (d->shared)
-        cpu_emit(b, shared_pack_step, d, (double)(d->shared == DOT_SHARED_A ? d->g.m : d->g.n) * (double)k * 0.3);
-    work += d->map ? (double)(m * nn) * cpu_map_cost(d->map) : 0.0;
-    if (d->shared)
-        cpu_emit_pieces(b, shared_step, d, work, d->pieces);
+    say_emulated(build, va->dtype);
+    dot->a_ref = cpu_ref_of(va);
+    dot->b_ref = cpu_ref_of(vb);
+    dot->c_ref = cpu_ref_of(vc);
+    dot->dtype = vc->dtype;
+    dot->accumulate = node->flags & YK_NODE_ACCUMULATE;
+    dot->m = m;
+    dot->n = nn;
+    init_gemm(build, dot, k);
+    cpu_gemm_grid(&dot->gemm, dot->batch, build->workers, &dot->grid_m, &dot->grid_n);
+    choose_shared(build, dot);
+    dot->map_at = kit_round_bytes(scratch_of(build, dot, k), 64);
+    cpu_need_thread_ws(build, dot->map_at + (dot->map ? cpu_map_scratch(dot->map) : 0));
+    double rate = dot->gemm.mode == CPU_GEMM_F32 ? 100.0 : 200.0;
+    double work = 2.0 * (double)dot->batch * (double)m * (double)nn * (double)k / rate;
+    if (dot->shared)
+        cpu_emit(build, shared_pack_step, dot, (double)(dot->shared == DOT_SHARED_A ? dot->gemm.m : dot->gemm.n) * (double)k * 0.3);
+    work += dot->map ? (double)(m * nn) * cpu_map_cost(dot->map) : 0.0;
+    if (dot->shared)
+        cpu_emit_pieces(build, shared_step, dot, work, dot->pieces);
     else
-        cpu_emit(b, dot_step, d, work);
+        cpu_emit(build, dot_step, dot, work);
 }
 
-void cpu_plan_dot(cpu_build *b, const yk_node *n)
+void cpu_plan_dot(cpu_build *build, const yk_node *node)
 {
-    dot_args *d = cpu_args(b, sizeof *d);
-    if (!d)
+    dot_args *dot = cpu_args(build, sizeof *dot);
+    if (!dot)
         return;
-    const yk_node *dot = n;
-    if (n->op == YK_OP_DOT_MAP) {
-        const yk_node *body = &b->g->node[n->body];
-        for (dot = body; dot < body + n->n_body && dot->op != YK_OP_DOT;)
-            dot++;
-        if (dot == body + n->n_body) {
-            cpu_refuse(b, n, "a body without a dot");
+    const yk_node *dot_node = node;
+    if (node->op == YK_OP_DOT_MAP) {
+        const yk_node *body = &build->graph->node[node->body];
+        for (dot_node = body; dot_node < body + node->n_body && dot_node->op != YK_OP_DOT;)
+            dot_node++;
+        if (dot_node == body + node->n_body) {
+            cpu_refuse(build, node, "a body without a dot");
             return;
         }
-        d->map = cpu_map_compile(b, n->body, n->n_body, cpu_out(b, dot, 0), b->g->index[dot->out],
-                                 &b->g->index[n->out], n->n_out, true);
-        if (!d->map)
+        dot->map = cpu_map_compile(build, node->body, node->n_body, cpu_out(build, dot_node, 0), build->graph->index[dot_node->out],
+                                   &build->graph->index[node->out], node->n_out, true);
+        if (!dot->map)
             return;
     }
-    emit_dot(b, n, d, cpu_in(b, dot, 0), cpu_in(b, dot, 1), cpu_out(b, dot, 0));
+    emit_dot(build, node, dot, cpu_in(build, dot_node, 0), cpu_in(build, dot_node, 1), cpu_out(build, dot_node, 0));
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Which instruction sets this machine has: feature bits and the operating system's consent, never family or model. */
-#include "backends/cpu/cpu.h"
+#include "backends/cpu/isa/gemm_kernels.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -16,7 +16,7 @@
 #define ARCH_REQ_XCOMP_PERM 0x1023
 #define XFEATURE_XTILEDATA 18
 
-static uint64_t xcr0(void)
+static uint64_t xcr0_read(void)
 {
     uint32_t lo, hi;
     __asm__ volatile("xgetbv" : "=a"(lo), "=d"(hi) : "c"(0));
@@ -39,7 +39,7 @@ int cpu_isa_list(const cpu_isa *out[5])
     uint32_t a, b, c, d, a1, b1, c1, d1;
     int n = 0;
     out[n++] = &cpu_isa_portable;
-    if (!__get_cpuid(1, &a, &b, &c, &d) || !(c & bit_OSXSAVE) || !has_all((uint32_t)xcr0(), XCR0_AVX))
+    if (!__get_cpuid(1, &a, &b, &c, &d) || !(c & bit_OSXSAVE) || !has_all((uint32_t)xcr0_read(), XCR0_AVX))
         return n;
     uint32_t leaf1 = c;
     if (!__get_cpuid_count(7, 0, &a, &b, &c, &d))
@@ -47,14 +47,14 @@ int cpu_isa_list(const cpu_isa *out[5])
     if (!(b & bit_AVX2) || !has_all(leaf1, bit_FMA | bit_F16C))
         return n;
     out[n++] = &cpu_isa_avx2;
-    if (!has_all(b, bit_AVX512F | bit_AVX512BW | bit_AVX512DQ | bit_AVX512VL) || !has_all((uint32_t)xcr0(), XCR0_AVX512))
+    if (!has_all(b, bit_AVX512F | bit_AVX512BW | bit_AVX512DQ | bit_AVX512VL) || !has_all((uint32_t)xcr0_read(), XCR0_AVX512))
         return n;
     out[n++] = &cpu_isa_avx512;
     if (__get_cpuid_count(7, 1, &a1, &b1, &c1, &d1) && (a1 & 1u << 5))
         out[n++] = &cpu_isa_avx512bf16;
     else
         return n; /* every processor with tiles has it */
-    if (has_all(d, 1u << 22 | 1u << 24) && has_all((uint32_t)xcr0(), XCR0_TILES) && may_use_tiles())
+    if (has_all(d, 1u << 22 | 1u << 24) && has_all((uint32_t)xcr0_read(), XCR0_TILES) && may_use_tiles())
         out[n++] = &cpu_isa_amx;
     return n;
 }
@@ -75,13 +75,13 @@ int cpu_isa_list(const cpu_isa *out[5])
 /* ns of a full block, of pairs or of f32 */
 static double try_kernel(const cpu_isa *isa, bool pairs)
 {
-    const cpu_gemm_kernel k = pairs ? isa->pair[14][2] : isa->f32[14][2];
+    const cpu_packed_kernel kernel = isa->gemm[pairs]->packed[14][2];
     static _Alignas(64) uint32_t a[14 * TRY_WORDS], b[32 * TRY_WORDS];
     float c[14 * 32];
     struct timespec from, to;
     clock_gettime(CLOCK_MONOTONIC, &from);
     for (int r = 0; r < 4; r++)
-        k(TRY_WORDS, a, b, 32, c, 32, 32, 0, NULL, 0);
+        kernel(TRY_WORDS, a, b, 32, c, 32, 32, 0, NULL, 0);
     clock_gettime(CLOCK_MONOTONIC, &to);
     return (double)(to.tv_sec - from.tv_sec) * 1e9 + (double)(to.tv_nsec - from.tv_nsec);
 }
@@ -103,9 +103,9 @@ bool cpu_pairs_pay(const cpu_isa *isa, double (*ns)(const cpu_isa *, bool pairs)
     return pair < 2.0 * f32;
 }
 
-static const cpu_isa *fastest(const cpu_isa *const *have, int n)
+static const cpu_isa *isa_fastest(const cpu_isa *const *have, int n)
 {
-    if (n > 1 && have[n - 1]->bf16 == 1 && !cpu_pairs_pay(have[n - 1], try_kernel))
+    if (n > 1 && have[n - 1]->bf16 == CPU_BF16_PAIRS && !cpu_pairs_pay(have[n - 1], try_kernel))
         return have[n - 2];
     return have[n - 1];
 }
@@ -116,7 +116,7 @@ const cpu_isa *cpu_isa_choose(const char *want, const char **why)
     const cpu_isa *have[5];
     int n = cpu_isa_list(have);
     if (!want || !*want)
-        return fastest(have, n);
+        return isa_fastest(have, n);
     for (int i = 0; i < n; i++)
         if (!strcmp(have[i]->name, want))
             return have[i];

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "backends/cpu/isa/isa_bf16.inc"
+/* The AMX kernel on real tiles. */
+#include "backends/cpu/isa/gemm_kernels.h"
 
 #if defined __x86_64__
 #include "backends/cpu/isa/target.h"
@@ -9,11 +10,11 @@ CPU_TARGET_BEGIN("avx512f,avx512bw,avx512dq,avx512vl,amx-tile,amx-bf16")
 #define T_LOAD(t, p, stride) _tile_loadd(t, p, stride)
 #define T_DOT(c, a, b) _tile_dpbf16ps(c, a, b)
 #define T_STORE(t, p, stride) _tile_stored(t, p, stride)
-#define AMX_NAME cpu_amx_tile
+#define AMX_NAME amx_block
 #include "backends/cpu/isa/kern_amx.inc"
 
 /* all eight tiles: 16 rows of 64 bytes */
-void cpu_amx_begin(void)
+static void amx_begin(void)
 {
     struct {
         uint8_t palette, start, reserved[14];
@@ -27,9 +28,11 @@ void cpu_amx_begin(void)
     _tile_loadconfig(&cfg);
 }
 
-void cpu_amx_end(void)
+static void amx_end(void)
 {
     _tile_release();
 }
+
+const cpu_tile_kernels cpu_amx_tiles = {amx_block, amx_begin, amx_end};
 CPU_TARGET_END
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Eight tiles of 1 KiB in memory and what tdpbf16ps does to them: for the tests of the AMX kernel's index logic. */
-#include "backends/cpu/isa/isa_bf16.inc"
+#include "backends/cpu/isa/gemm_kernels.h"
 
 #include <string.h>
 
@@ -18,7 +18,7 @@ static void emu_store(int t, void *p, size_t stride)
         memcpy((char *)p + (size_t)r * stride, emu[t][r], 64);
 }
 
-static float emu_half(float word, int which)
+static float emu_bf16(float word, int which)
 {
     uint32_t u;
     memcpy(&u, &word, 4);
@@ -33,12 +33,18 @@ static void emu_dot(int c, int a, int b)
         for (int k = 0; k < 16; k++)
             for (int n = 0; n < 16; n++)
                 for (int h = 0; h < 2; h++)
-                    emu[c][m][n] += emu_half(emu[a][m][k], h) * emu_half(emu[b][k][n], h);
+                    emu[c][m][n] += emu_bf16(emu[a][m][k], h) * emu_bf16(emu[b][k][n], h);
 }
 
 #define T_ZERO(t) memset(emu[t], 0, sizeof emu[t])
 #define T_LOAD(t, p, stride) emu_load(t, p, stride)
 #define T_DOT(c, a, b) emu_dot(c, a, b)
 #define T_STORE(t, p, stride) emu_store(t, p, stride)
-#define AMX_NAME cpu_amx_emu_tile
+#define AMX_NAME emu_block
 #include "backends/cpu/isa/kern_amx.inc"
+
+static void emu_ignore(void)
+{
+}
+
+const cpu_tile_kernels cpu_amx_emulated_tiles = {emu_block, emu_ignore, emu_ignore};

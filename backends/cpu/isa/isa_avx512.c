@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The kernels for AVX-512 (F, BW, DQ, VL): sixteen lanes. */
-#include "backends/cpu/cpu.h"
+#include "backends/cpu/isa/kernels.h"
 
 #if defined __x86_64__
 #include "backends/cpu/isa/target.h"
@@ -10,16 +10,16 @@ CPU_TARGET_BEGIN("avx512f,avx512bw,avx512dq,avx512vl,avx2,fma,f16c")
 #include "backends/cpu/isa/vmath.inc"
 #include "backends/cpu/isa/kern_pack.inc"
 #include "backends/cpu/isa/kern_map.inc"
-#include "backends/cpu/isa/kern_half.inc"
+#include "backends/cpu/isa/kern_bf16.inc"
 #include "backends/cpu/isa/kern_chain.inc"
 #include "backends/cpu/isa/kern_gelu.inc"
 #include "backends/cpu/isa/kern_rows.inc"
-#include "backends/cpu/isa/kern_half_rows.inc"
+#include "backends/cpu/isa/kern_bf16_rows.inc"
 #include "backends/cpu/isa/kern_wino.inc"
 #include "backends/cpu/isa/kern_pool.inc"
 #include "backends/cpu/isa/kern_f32.inc"
 #include "backends/cpu/isa/kern_isa.inc"
 
-const cpu_isa cpu_isa_avx512 = {.name = "avx512", CPU_ISA_COMMON};
+const cpu_isa cpu_isa_avx512 = {.name = "avx512", .gemm = {&f32_gemm}, .conv = {&f32_conv}, CPU_ISA_COMMON};
 CPU_TARGET_END
 #endif

@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The kernels for any machine: four lanes, which compilers have for SSE2, NEON and the RISC-V vector set. */
-#include "backends/cpu/cpu.h"
+#include "backends/cpu/isa/kernels.h"
 
 #define CPU_VW 4
 #include "backends/cpu/isa/vec.inc"
 #include "backends/cpu/isa/vmath.inc"
 #include "backends/cpu/isa/kern_pack.inc"
 #include "backends/cpu/isa/kern_map.inc"
-#include "backends/cpu/isa/kern_half.inc"
+#include "backends/cpu/isa/kern_bf16.inc"
 #include "backends/cpu/isa/kern_chain.inc"
 #include "backends/cpu/isa/kern_gelu.inc"
 #include "backends/cpu/isa/kern_rows.inc"
-#include "backends/cpu/isa/kern_half_rows.inc"
+#include "backends/cpu/isa/kern_bf16_rows.inc"
 #include "backends/cpu/isa/kern_wino.inc"
 #include "backends/cpu/isa/kern_pool.inc"
 #include "backends/cpu/isa/kern_f32.inc"
 #include "backends/cpu/isa/kern_isa.inc"
 
-const cpu_isa cpu_isa_portable = {.name = "portable", CPU_ISA_COMMON};
+const cpu_isa cpu_isa_portable = {.name = "portable", .gemm = {&f32_gemm}, .conv = {&f32_conv}, CPU_ISA_COMMON};

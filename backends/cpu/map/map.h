@@ -7,10 +7,14 @@
 #ifndef YOKE_BACKENDS_CPU_MAP_MAP_H
 #define YOKE_BACKENDS_CPU_MAP_MAP_H
 
-#include "backends/cpu/cpu.h"
+#include "backends/cpu/exec/cpu.h"
 
 #define CPU_MAP_MAX_BLOCK 2048
 #define CPU_MAP_STREAMS 36
+
+void cpu_plan_map(cpu_build *build, const yk_node *node); /* elementwise, select, cast, map, activations, dropout */
+void cpu_plan_map_sum(cpu_build *build, const yk_node *node);
+void cpu_plan_reduce(cpu_build *build, const yk_node *node); /* sum, rmax, argmax */
 
 typedef struct cpu_map cpu_map;
 
@@ -27,21 +31,21 @@ typedef struct cpu_map_run {
  * value that cpu_map_eval is handed (YK_NONE: none). The `n_out` values in `out` are the results; with store, they are
  * written to memory, else they stay in registers (cpu_map_result). NULL with b->status set on failure.
  */
-cpu_map *cpu_map_compile(cpu_build *b, uint32_t first, uint32_t count, const yk_value *shape, uint32_t special,
+cpu_map *cpu_map_compile(cpu_build *build, uint32_t first, uint32_t count, const yk_value *shape, uint32_t special,
                          const uint32_t *out, uint32_t n_out, bool store);
-size_t cpu_map_scratch(const cpu_map *m); /* bytes a run needs */
-int64_t cpu_map_block(const cpu_map *m);  /* most elements of one cpu_map_eval */
-double cpu_map_cost(const cpu_map *m);    /* about how many ns an element takes */
-void cpu_map_begin(cpu_map_run *r, const cpu_map *m, const cpu_ctx *c, void *scratch);
+size_t cpu_map_scratch(const cpu_map *map); /* bytes a run needs */
+int64_t cpu_map_block(const cpu_map *map);  /* most elements of one cpu_map_eval */
+double cpu_map_cost(const cpu_map *map);    /* about how many ns an element takes */
+void cpu_map_begin(cpu_map_run *run, const cpu_map *map, const cpu_ctx *ctx, void *scratch);
 /* The memory that is read and written at an element's own place: where element 0 lies, bytes of one; how many there are. */
-size_t cpu_map_streams(const cpu_map_run *r, const char *from[CPU_MAP_STREAMS], size_t item[CPU_MAP_STREAMS]);
+size_t cpu_map_streams(const cpu_map_run *run, const char *from[CPU_MAP_STREAMS], size_t item[CPU_MAP_STREAMS]);
 /* Elements [pos, pos + n), n at most a block. */
-void cpu_map_eval(cpu_map_run *r, int64_t pos, size_t n, const float *special);
+void cpu_map_eval(cpu_map_run *run, int64_t pos, size_t n, const float *special);
 /* Whether the map's two results can be summed without being stored: then cpu_map_sums adds the sums over elements
  * [pos, pos + n) to sum[0], sum[1]. rows: every element to its own of two rows of n; else every plane (elements that share
  * the broadcast operand's number; n may be longer than a block) to its own of two rows of as many as there are. */
-bool cpu_map_has_sums(const cpu_map *m, bool rows);
-void cpu_map_sums(cpu_map_run *r, int64_t pos, size_t n, float *sum[2]);
-const float *cpu_map_result(const cpu_map_run *r, uint32_t k);
+bool cpu_map_has_sums(const cpu_map *map, bool rows);
+void cpu_map_sums(cpu_map_run *run, int64_t pos, size_t n, float *sum[2]);
+const float *cpu_map_result(const cpu_map_run *run, uint32_t k);
 
 #endif

@@ -1,185 +1,186 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Finds batch norm's chains in a compiled map; kern_chain.h has them as kernels without intermediate blocks. A chain is
+ * Finds batch norm's chains in a compiled map; kern_chain.inc has them as kernels without intermediate blocks. A chain is
  * matched as a tree from its result; every instruction must belong to it. So it is with gelu at the end of a product
- * (kern_gelu.h).
+ * (kern_gelu.inc).
  */
-#include "backends/cpu/map/map_inner.h"
+#include "backends/cpu/isa/map_kernels.h"
+#include "backends/cpu/map/internal.h"
 
-typedef struct match {
-    const cpu_map *m;
-    cpu_map_chain *c;
-    uint32_t used;  /* instructions that belong to it */
+typedef struct chain_match {
+    const cpu_map *map;
+    cpu_map_chain *chain;
+    uint32_t used; /* instructions that belong to it */
     bool fails;
-    int dtype;      /* of all dense operands; -1: none yet */
+    int dtype; /* of all dense operands; -1: none yet */
     cpu_in_kind numbers;
-} match;
+} chain_match;
 
-static const cpu_map_in *leaf(const match *s, uint32_t reg)
+static const cpu_map_in *match_leaf(const chain_match *match, uint32_t reg)
 {
-    for (uint32_t i = 0; i < s->m->n_in; i++)
-        if (s->m->in[i].reg == reg)
-            return &s->m->in[i];
+    for (uint32_t i = 0; i < match->map->n_in; i++)
+        if (match->map->in[i].reg == reg)
+            return &match->map->in[i];
     return NULL;
 }
 
 /* The instruction that makes reg, if it is `op`. */
-static const cpu_map_ins *made_by(match *s, uint32_t reg, int op)
+static const cpu_map_ins *made_by(chain_match *match, uint32_t reg, int op)
 {
-    for (uint32_t i = 0; i < s->m->n_ins; i++)
-        if (s->m->ins[i].d == reg && s->m->ins[i].op == op) {
-            s->used++;
-            return &s->m->ins[i];
+    for (uint32_t i = 0; i < match->map->n_ins; i++)
+        if (match->map->ins[i].dst == reg && match->map->ins[i].op == op) {
+            match->used++;
+            return &match->map->ins[i];
         }
     return NULL;
 }
 
-static bool is_number(const match *s, uint32_t reg)
+static bool is_number(const chain_match *match, uint32_t reg)
 {
-    const cpu_map_in *in = leaf(s, reg);
+    const cpu_map_in *in = match_leaf(match, reg);
     return in && (in->kind == CPU_IN_PLANE || in->kind == CPU_IN_PERIOD);
 }
 
-static void number(match *s, int k, uint32_t reg)
+static void match_number(chain_match *match, int k, uint32_t reg)
 {
-    const cpu_map_in *in = leaf(s, reg);
-    if (!is_number(s, reg) || (s->numbers != CPU_IN_SPECIAL && s->numbers != in->kind)) {
-        s->fails = true;
+    const cpu_map_in *in = match_leaf(match, reg);
+    if (!is_number(match, reg) || (match->numbers != CPU_IN_SPECIAL && match->numbers != in->kind)) {
+        match->fails = true;
         return;
     }
-    s->numbers = in->kind;
-    s->c->number[k] = (uint8_t)(in - s->m->in);
-    s->c->n_number = (uint8_t)(k + 1 > s->c->n_number ? k + 1 : s->c->n_number);
+    match->numbers = in->kind;
+    match->chain->number[k] = (uint8_t)(in - match->map->in);
+    match->chain->n_number = (uint8_t)(k + 1 > match->chain->n_number ? k + 1 : match->chain->n_number);
 }
 
-static void dense(match *s, uint8_t *to, uint32_t reg)
+static void match_dense(chain_match *match, uint8_t *to, uint32_t reg)
 {
-    const cpu_map_in *in = leaf(s, reg);
+    const cpu_map_in *in = match_leaf(match, reg);
     bool known = in && in->kind == CPU_IN_DENSE && (in->dtype == YK_F32 || in->dtype == YK_BF16);
-    if (!known || (s->dtype >= 0 && s->dtype != in->dtype)) {
-        s->fails = true;
+    if (!known || (match->dtype >= 0 && match->dtype != in->dtype)) {
+        match->fails = true;
         return;
     }
-    s->dtype = in->dtype;
-    *to = (uint8_t)(in - s->m->in);
+    match->dtype = in->dtype;
+    *to = (uint8_t)(in - match->map->in);
 }
 
 /* x - m */
-static void shifted(match *s, uint32_t reg)
+static void match_shifted(chain_match *match, uint32_t reg)
 {
-    const cpu_map_ins *sub = made_by(s, reg, CPU_M_SUB);
+    const cpu_map_ins *sub = made_by(match, reg, CPU_M_SUB);
     if (!sub) {
-        s->fails = true;
+        match->fails = true;
         return;
     }
-    dense(s, &s->c->x, sub->a);
-    number(s, 0, sub->b);
+    match_dense(match, &match->chain->x, sub->a);
+    match_number(match, 0, sub->b);
 }
 
 /* a*b + c with one factor a number: which operand is the other one */
-static uint32_t other_factor(const match *s, const cpu_map_ins *fma, uint32_t *factor)
+static uint32_t other_factor(const chain_match *match, const cpu_map_ins *fma, uint32_t *factor)
 {
-    bool first = is_number(s, fma->a);
+    bool first = is_number(match, fma->a);
     *factor = first ? fma->a : fma->b;
     return first ? fma->b : fma->a;
 }
 
 /* g, or relu's backward of it */
-static void gradient(match *s, uint32_t reg)
+static void match_gradient(chain_match *match, uint32_t reg)
 {
-    const cpu_map_ins *relu = made_by(s, reg, CPU_M_RELU_BWD);
+    const cpu_map_ins *relu = made_by(match, reg, CPU_M_RELU_BWD);
     if (relu) {
-        dense(s, &s->c->h, relu->a);
-        s->c->form |= CPU_CHAIN_RELU;
+        match_dense(match, &match->chain->h, relu->a);
+        match->chain->form |= CPU_CHAIN_RELU;
     }
-    dense(s, &s->c->r, relu ? relu->b : reg);
+    match_dense(match, &match->chain->r, relu ? relu->b : reg);
 }
 
-static void forward(match *s, uint32_t reg)
+static void match_forward(chain_match *match, uint32_t reg)
 {
-    const cpu_map_ins *relu = made_by(s, reg, CPU_M_RELU), *add, *fma;
+    const cpu_map_ins *relu = made_by(match, reg, CPU_M_RELU), *add, *fma;
     uint32_t factor;
     reg = relu ? relu->a : reg;
-    add = made_by(s, reg, CPU_M_ADD);
+    add = made_by(match, reg, CPU_M_ADD);
     if (add) {
-        bool first = leaf(s, add->a) != NULL;
-        dense(s, &s->c->r, first ? add->a : add->b);
+        bool first = match_leaf(match, add->a) != NULL;
+        match_dense(match, &match->chain->r, first ? add->a : add->b);
         reg = first ? add->b : add->a;
     }
-    s->c->form = (uint8_t)((relu ? CPU_CHAIN_RELU : 0) | (add ? CPU_CHAIN_ADD : 0));
-    fma = made_by(s, reg, CPU_M_FMA);
+    match->chain->form = (uint8_t)((relu ? CPU_CHAIN_RELU : 0) | (add ? CPU_CHAIN_ADD : 0));
+    fma = made_by(match, reg, CPU_M_FMA);
     if (!fma) {
-        s->fails = true;
+        match->fails = true;
         return;
     }
-    shifted(s, other_factor(s, fma, &factor));
-    number(s, 1, factor);
-    number(s, 2, fma->c);
+    match_shifted(match, other_factor(match, fma, &factor));
+    match_number(match, 1, factor);
+    match_number(match, 2, fma->c);
 }
 
-static void backward(match *s, uint32_t reg)
+static void match_backward(chain_match *match, uint32_t reg)
 {
-    const cpu_map_ins *outer = made_by(s, reg, CPU_M_FMA), *inner = outer ? made_by(s, outer->c, CPU_M_FMA) : NULL;
+    const cpu_map_ins *outer = made_by(match, reg, CPU_M_FMA), *inner = outer ? made_by(match, outer->c, CPU_M_FMA) : NULL;
     uint32_t factor;
     if (!inner) {
-        s->fails = true;
+        match->fails = true;
         return;
     }
-    gradient(s, other_factor(s, outer, &factor));
-    number(s, 1, factor);
-    shifted(s, other_factor(s, inner, &factor));
-    number(s, 2, factor);
-    number(s, 3, inner->c);
+    match_gradient(match, other_factor(match, outer, &factor));
+    match_number(match, 1, factor);
+    match_shifted(match, other_factor(match, inner, &factor));
+    match_number(match, 2, factor);
+    match_number(match, 3, inner->c);
 }
 
 /* g and g (x - m), in either order */
-static void sums(match *s, uint32_t a, uint32_t b)
+static void match_sums(chain_match *match, uint32_t a, uint32_t b)
 {
-    const cpu_map_ins *mul = made_by(s, b, CPU_M_MUL);
-    s->c->swapped = !mul;
+    const cpu_map_ins *mul = made_by(match, b, CPU_M_MUL);
+    match->chain->swapped = !mul;
     if (!mul) {
         uint32_t t = a;
         a = b, b = t;
-        mul = made_by(s, b, CPU_M_MUL);
+        mul = made_by(match, b, CPU_M_MUL);
     }
     if (!mul || (mul->a != a && mul->b != a)) {
-        s->fails = true;
+        match->fails = true;
         return;
     }
-    gradient(s, a);
-    shifted(s, mul->a == a ? mul->b : mul->a);
+    match_gradient(match, a);
+    match_shifted(match, mul->a == a ? mul->b : mul->a);
 }
 
-static bool try_kind(cpu_map *m, int kind)
+static bool match_kind(cpu_map *map, int kind)
 {
-    cpu_map_chain c = {.kind = (uint8_t)kind};
-    match s = {.m = m, .c = &c, .dtype = -1, .numbers = CPU_IN_SPECIAL};
+    cpu_map_chain chain = {.kind = (uint8_t)kind};
+    chain_match match = {.map = map, .chain = &chain, .dtype = -1, .numbers = CPU_IN_SPECIAL};
     if (kind == CPU_CHAIN_FORWARD)
-        forward(&s, m->out[0].reg);
+        match_forward(&match, map->out[0].reg);
     else if (kind == CPU_CHAIN_BACKWARD)
-        backward(&s, m->out[0].reg);
+        match_backward(&match, map->out[0].reg);
     else
-        sums(&s, m->out[0].reg, m->out[1].reg);
-    if (s.fails || s.used != m->n_ins || (kind != CPU_CHAIN_SUMS && m->out[0].dtype != s.dtype))
+        match_sums(&match, map->out[0].reg, map->out[1].reg);
+    if (match.fails || match.used != map->n_ins || (kind != CPU_CHAIN_SUMS && map->out[0].dtype != match.dtype))
         return false;
-    if (kind == CPU_CHAIN_FORWARD && !(c.form & CPU_CHAIN_ADD))
-        c.r = c.x; /* not read */
-    if (kind == CPU_CHAIN_FORWARD || !(c.form & CPU_CHAIN_RELU))
-        c.h = c.x;
-    c.half = s.dtype == YK_BF16;
-    c.rows = s.numbers == CPU_IN_PERIOD;
-    c.found = true;
-    m->chain = c;
+    if (kind == CPU_CHAIN_FORWARD && !(chain.form & CPU_CHAIN_ADD))
+        chain.r = chain.x; /* not read */
+    if (kind == CPU_CHAIN_FORWARD || !(chain.form & CPU_CHAIN_RELU))
+        chain.h = chain.x;
+    chain.bf16 = match.dtype == YK_BF16;
+    chain.rows = match.numbers == CPU_IN_PERIOD;
+    chain.found = true;
+    map->chain = chain;
     return true;
 }
 
-void cpu_map_find_chain(cpu_map *m)
+void cpu_map_find_chain(cpu_map *map)
 {
-    bool store = m->n_out && m->out[0].store;
-    if (m->n_out == 1 && store && !try_kind(m, CPU_CHAIN_FORWARD))
-        try_kind(m, CPU_CHAIN_BACKWARD);
-    if (m->n_out == 2 && !store)
-        try_kind(m, CPU_CHAIN_SUMS);
+    bool store = map->n_out && map->out[0].store;
+    if (map->n_out == 1 && store && !match_kind(map, CPU_CHAIN_FORWARD))
+        match_kind(map, CPU_CHAIN_BACKWARD);
+    if (map->n_out == 2 && !store)
+        match_kind(map, CPU_CHAIN_SUMS);
 }
 
 /* ---- gelu at the end of a product ---- */
@@ -189,77 +190,78 @@ static bool is_gelu(int op)
     return op == CPU_M_GELU || op == CPU_M_GELU_TANH;
 }
 
-/* The operand beside the product, if it is of the wanted kind. */
-static bool beside(const cpu_map *m, uint32_t reg, cpu_map_gelu *g)
+/* The operand other_operand the product, if it is of the wanted kind. */
+static bool other_operand(const cpu_map *map, uint32_t reg, cpu_map_gelu *fused)
 {
-    for (uint32_t i = 0; i < m->n_in; i++) {
-        const cpu_map_in *in = &m->in[i];
+    for (uint32_t i = 0; i < map->n_in; i++) {
+        const cpu_map_in *in = &map->in[i];
         if (in->reg != reg)
             continue;
-        const bool row = in->kind == CPU_IN_PERIOD || (in->kind == CPU_IN_STRIDED && in->dims == 2 && in->stride[0] == 1 && !in->stride[1]);
-        g->x = (uint8_t)i;
-        return g->back ? in->kind == CPU_IN_DENSE && in->dtype == m->out[0].dtype : row && in->dtype == YK_F32;
+        const bool row =
+            in->kind == CPU_IN_PERIOD || (in->kind == CPU_IN_STRIDED && in->dims == 2 && in->stride[0] == 1 && !in->stride[1]);
+        fused->x = (uint8_t)i;
+        return fused->back ? in->kind == CPU_IN_DENSE && in->dtype == map->out[0].dtype : row && in->dtype == YK_F32;
     }
     return false;
 }
 
-static bool is_product(const cpu_map *m, uint32_t reg)
+static bool is_product(const cpu_map *map, uint32_t reg)
 {
-    for (uint32_t i = 0; i < m->n_in; i++)
-        if (m->in[i].reg == reg)
-            return m->in[i].kind == CPU_IN_SPECIAL;
+    for (uint32_t i = 0; i < map->n_in; i++)
+        if (map->in[i].reg == reg)
+            return map->in[i].kind == CPU_IN_SPECIAL;
     return false;
 }
 
 /* Which result a register is; -1: none. */
-static int8_t result(const cpu_map *m, uint32_t reg)
+static int8_t result_of(const cpu_map *map, uint32_t reg)
 {
-    for (uint32_t k = 0; k < m->n_out; k++)
-        if (m->out[k].reg == reg)
+    for (uint32_t k = 0; k < map->n_out; k++)
+        if (map->out[k].reg == reg)
             return (int8_t)k;
     return -1;
 }
 
 /* v + bias, then gelu of it */
-static bool gelu_forward(const cpu_map *m, cpu_map_gelu *g)
+static bool gelu_forward(const cpu_map *map, cpu_map_gelu *fused)
 {
-    const cpu_map_ins *add = m->ins, *gelu = add + 1;
-    if (m->n_ins != 2 || add->op != CPU_M_ADD || !is_gelu(gelu->op) || gelu->a != add->d)
+    const cpu_map_ins *add = map->ins, *gelu = add + 1;
+    if (map->n_ins != 2 || add->op != CPU_M_ADD || !is_gelu(gelu->op) || gelu->a != add->dst)
         return false;
-    g->tanh = gelu->op == CPU_M_GELU_TANH;
-    g->out[0] = result(m, add->d);
-    g->out[1] = result(m, gelu->d);
-    const bool first = is_product(m, add->a);
-    return (first || is_product(m, add->b)) && beside(m, first ? add->b : add->a, g) && g->out[1] >= 0;
+    fused->tanh = gelu->op == CPU_M_GELU_TANH;
+    fused->out[0] = result_of(map, add->dst);
+    fused->out[1] = result_of(map, gelu->dst);
+    const bool first = is_product(map, add->a);
+    return (first || is_product(map, add->b)) && other_operand(map, first ? add->b : add->a, fused) && fused->out[1] >= 0;
 }
 
 /* gelu's backward with v, and gelu again, in either order */
-static bool gelu_backward(const cpu_map *m, cpu_map_gelu *g)
+static bool gelu_backward(const cpu_map *map, cpu_map_gelu *fused)
 {
     const cpu_map_ins *back = NULL, *again = NULL;
-    for (uint32_t i = 0; i < m->n_ins; i++)
-        *(is_gelu(m->ins[i].op) ? &again : &back) = &m->ins[i];
-    if (!back || !is_gelu(back->op - 1) || m->n_ins != 1u + (again != NULL) ||
+    for (uint32_t i = 0; i < map->n_ins; i++)
+        *(is_gelu(map->ins[i].op) ? &again : &back) = &map->ins[i];
+    if (!back || !is_gelu(back->op - 1) || map->n_ins != 1u + (again != NULL) ||
         (again && (again->op != back->op - 1 || again->a != back->a)))
         return false;
-    g->back = true;
-    g->tanh = back->op == CPU_M_GELU_TANH_BWD;
-    g->out[0] = result(m, back->d);
-    g->out[1] = again ? result(m, again->d) : -1;
-    return is_product(m, back->b) && beside(m, back->a, g) && g->out[0] >= 0;
+    fused->back = true;
+    fused->tanh = back->op == CPU_M_GELU_TANH_BWD;
+    fused->out[0] = result_of(map, back->dst);
+    fused->out[1] = again ? result_of(map, again->dst) : -1;
+    return is_product(map, back->b) && other_operand(map, back->a, fused) && fused->out[0] >= 0;
 }
 
-void cpu_map_find_gelu(cpu_map *m)
+void cpu_map_find_gelu(cpu_map *map)
 {
     cpu_map_gelu f = {.out = {-1, -1}}, b = f;
-    const int dtype = m->n_out ? m->out[0].dtype : YK_I32;
-    for (uint32_t k = 0; k < m->n_out; k++)
-        if (!m->out[k].store || m->out[k].dtype != dtype)
+    const int dtype = map->n_out ? map->out[0].dtype : YK_I32;
+    for (uint32_t k = 0; k < map->n_out; k++)
+        if (!map->out[k].store || map->out[k].dtype != dtype)
             return;
-    cpu_map_gelu *g = gelu_forward(m, &f) ? &f : gelu_backward(m, &b) ? &b : NULL;
-    if (!g || (dtype != YK_F32 && dtype != YK_BF16) || m->n_out != (g->out[0] >= 0) + (uint32_t)(g->out[1] >= 0))
+    cpu_map_gelu *fused = gelu_forward(map, &f) ? &f : gelu_backward(map, &b) ? &b : NULL;
+    if (!fused || (dtype != YK_F32 && dtype != YK_BF16) || map->n_out != (fused->out[0] >= 0) + (uint32_t)(fused->out[1] >= 0))
         return;
-    g->half = dtype == YK_BF16;
-    g->found = true;
-    m->gelu = *g;
+    fused->bf16 = dtype == YK_BF16;
+    fused->found = true;
+    map->gelu = *fused;
 }

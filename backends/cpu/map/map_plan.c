@@ -7,25 +7,28 @@
 #include <math.h>
 #include <string.h>
 
-#include "backends/cpu/map/map_inner.h"
+#include "backends/cpu/isa/map_kernels.h"
+#include "backends/cpu/map/internal.h"
+#include "backends/cpu/map/map.h"
+#include "plugins/kit/value.h"
 
 #define L1_BYTES (24 << 10) /* of the smallest first-level cache there is, 32 KiB */
 #define LEAST_RUN 128       /* shorter planes are not worth calls of their own */
 #define LONGEST_PERIOD 8192
 
-typedef struct compiler {
-    cpu_build *b;
-    cpu_map *m;
+typedef struct map_compiler {
+    cpu_build *build;
+    cpu_map *map;
     const yk_value *shape;
-    uint32_t special, room; /* room: instructions there is place for */
+    uint32_t special, cap; /* room: instructions there is place for */
     uint32_t n_bind;
     struct {
         uint32_t value, reg;
     } bind[CPU_MAP_REGS];
     uint16_t uses[CPU_MAP_REGS];
-    uint16_t wide[CPU_MAP_REGS]; /* the register that holds a block of this one's number */
-    bool one[CPU_MAP_REGS];      /* holds one number for the chunk */
-} compiler;
+    uint16_t filled[CPU_MAP_REGS]; /* the register that holds a block of this one's number */
+    bool one[CPU_MAP_REGS];        /* holds one number for the chunk */
+} map_compiler;
 
 static bool is_int(int dtype)
 {
@@ -35,7 +38,7 @@ static bool is_int(int dtype)
 /* ---- Operands ---- */
 
 /* Strides of v over the shape's elements, neighbours joined; innermost first. */
-static void collapse(const yk_value *v, const yk_value *shape, cpu_map_in *in)
+static void axes_collapse(const yk_value *v, const yk_value *shape, cpu_map_in *in)
 {
     in->dims = 0;
     for (int i = shape->dims - 1; i >= 0; i--) {
@@ -63,72 +66,72 @@ static bool has_period(cpu_map_in *in, int64_t count)
            count >= 4 * (in->period + CPU_MAP_MAX_BLOCK);
 }
 
-static cpu_in_kind kind_of(compiler *c, cpu_map_in *in)
+static cpu_in_kind kind_of(map_compiler *comp, cpu_map_in *in)
 {
     if (!in->dims || (in->dims == 1 && in->stride[0] == 0))
         return CPU_IN_SCALAR;
     if (in->dims == 1 && in->stride[0] == 1)
         return CPU_IN_DENSE;
-    if (in->stride[0] == 0 && in->len[0] >= LEAST_RUN && (!c->m->run || c->m->run == in->len[0])) {
-        c->m->run = in->len[0];
-        c->m->n_plane++;
+    if (in->stride[0] == 0 && in->len[0] >= LEAST_RUN && (!comp->map->plane_run || comp->map->plane_run == in->len[0])) {
+        comp->map->plane_run = in->len[0];
+        comp->map->n_plane++;
         return CPU_IN_PLANE;
     }
-    return has_period(in, cpu_count(c->shape)) ? CPU_IN_PERIOD : CPU_IN_STRIDED;
+    return has_period(in, kit_value_count(comp->shape)) ? CPU_IN_PERIOD : CPU_IN_STRIDED;
 }
 
-static uint32_t find(const compiler *c, uint32_t value)
+static uint32_t reg_find(const map_compiler *comp, uint32_t value)
 {
-    for (uint32_t i = c->n_bind; i-- > 0;)
-        if (c->bind[i].value == value)
-            return c->bind[i].reg;
+    for (uint32_t i = comp->n_bind; i-- > 0;)
+        if (comp->bind[i].value == value)
+            return comp->bind[i].reg;
     return YK_NONE;
 }
 
-static uint32_t new_reg(compiler *c)
+static uint32_t reg_new(map_compiler *comp)
 {
-    if (c->m->n_reg == CPU_MAP_REGS) {
-        c->b->status = YK_E_UNSUPPORTED;
+    if (comp->map->n_reg == CPU_MAP_REGS) {
+        comp->build->status = YK_E_UNSUPPORTED;
         return 0;
     }
-    return c->m->n_reg++;
+    return comp->map->n_reg++;
 }
 
-static uint32_t bind_to(compiler *c, uint32_t value, uint32_t reg)
+static uint32_t value_bind(map_compiler *comp, uint32_t value, uint32_t reg)
 {
-    if (c->n_bind == CPU_MAP_REGS) {
-        c->b->status = YK_E_UNSUPPORTED;
+    if (comp->n_bind == CPU_MAP_REGS) {
+        comp->build->status = YK_E_UNSUPPORTED;
         return 0;
     }
-    c->bind[c->n_bind].value = value;
-    c->bind[c->n_bind++].reg = reg;
+    comp->bind[comp->n_bind].value = value;
+    comp->bind[comp->n_bind++].reg = reg;
     return reg;
 }
 
-static uint32_t bind(compiler *c, uint32_t value)
+static uint32_t value_bind_new(map_compiler *comp, uint32_t value)
 {
-    return bind_to(c, value, new_reg(c));
+    return value_bind(comp, value, reg_new(comp));
 }
 
 /* A new operand of the map with a register of its own. */
-static cpu_map_in *new_in(compiler *c, uint32_t value)
+static cpu_map_in *new_in(map_compiler *comp, uint32_t value)
 {
     static cpu_map_in none;
-    if (c->m->n_in == CPU_MAP_IN) {
-        c->b->status = YK_E_UNSUPPORTED;
+    if (comp->map->n_in == CPU_MAP_IN) {
+        comp->build->status = YK_E_UNSUPPORTED;
         return &none;
     }
-    cpu_map_in *in = &c->m->in[c->m->n_in++];
-    in->dtype = c->b->g->value[value].dtype;
-    in->reg = (uint16_t)bind(c, value);
+    cpu_map_in *in = &comp->map->in[comp->map->n_in++];
+    in->dtype = comp->build->graph->value[value].dtype;
+    in->reg = (uint16_t)value_bind_new(comp, value);
     return in;
 }
 
 /* The same memory read before under another name: its register; 0: none. */
-static uint32_t known_leaf(const cpu_map *m, const cpu_map_in *in)
+static uint32_t known_leaf(const cpu_map *map, const cpu_map_in *in)
 {
-    for (uint32_t i = 0; i + 1 < m->n_in; i++) {
-        const cpu_map_in *o = &m->in[i];
+    for (uint32_t i = 0; i + 1 < map->n_in; i++) {
+        const cpu_map_in *o = &map->in[i];
         if (o->kind == in->kind && o->dtype == in->dtype && o->ref.slot == in->ref.slot && o->ref.offset == in->ref.offset &&
             o->bits == in->bits && o->stream == in->stream && o->least == in->least && o->row == in->row &&
             o->dims == in->dims && !memcmp(o->len, in->len, (size_t)in->dims * sizeof *in->len) &&
@@ -139,98 +142,98 @@ static uint32_t known_leaf(const cpu_map *m, const cpu_map_in *in)
 }
 
 /* Drops the latest input if there is one like it already. */
-static uint32_t settle_leaf(compiler *c, cpu_map_in *in)
+static uint32_t settle_leaf(map_compiler *comp, cpu_map_in *in)
 {
-    uint32_t old = in->kind == CPU_IN_SPECIAL ? 0 : known_leaf(c->m, in);
+    uint32_t old = in->kind == CPU_IN_SPECIAL ? 0 : known_leaf(comp->map, in);
     if (!old)
         return in->reg;
-    c->m->n_plane -= in->kind == CPU_IN_PLANE;
-    c->m->n_in--;
+    comp->map->n_plane -= in->kind == CPU_IN_PLANE;
+    comp->map->n_in--;
     memset(in, 0, sizeof *in);
-    c->bind[c->n_bind - 1].reg = old;
+    comp->bind[comp->n_bind - 1].reg = old;
     return old;
 }
 
 /* the register that holds an operand; the first use of a leaf adds an input */
-static uint32_t operand(compiler *c, uint32_t value)
+static uint32_t operand_reg(map_compiler *comp, uint32_t value)
 {
-    uint32_t reg = find(c, value);
+    uint32_t reg = reg_find(comp, value);
     if (reg != YK_NONE)
         return reg;
-    const yk_value *v = &c->b->g->value[value];
-    cpu_map_in *in = new_in(c, value);
-    if (c->b->status != YK_OK)
+    const yk_value *v = &comp->build->graph->value[value];
+    cpu_map_in *in = new_in(comp, value);
+    if (comp->build->status != YK_OK)
         return 0;
     in->ref = cpu_ref_of(v);
-    if (value != c->special) {
-        collapse(v, c->shape, in);
-        in->kind = kind_of(c, in);
+    if (value != comp->special) {
+        axes_collapse(v, comp->shape, in);
+        in->kind = kind_of(comp, in);
     }
-    c->one[in->reg] = in->kind == CPU_IN_SCALAR || in->kind == CPU_IN_PLANE;
-    return settle_leaf(c, in);
+    comp->one[in->reg] = in->kind == CPU_IN_SCALAR || in->kind == CPU_IN_PLANE;
+    return settle_leaf(comp, in);
 }
 
-static void constant(compiler *c, const yk_node *n)
+static void constant_new(map_compiler *comp, const yk_node *node)
 {
-    double x = yk_attr_f64(cpu_attr(c->b, n, 0));
+    double x = yk_attr_f64(cpu_attr(comp->build, node, 0));
     float f = (float)x;
-    cpu_map_in *in = new_in(c, c->b->g->index[n->out]);
-    if (c->b->status != YK_OK)
+    cpu_map_in *in = new_in(comp, comp->build->graph->index[node->out]);
+    if (comp->build->status != YK_OK)
         return;
     in->kind = CPU_IN_CONST;
     if (is_int(in->dtype))
         in->bits = in->dtype == YK_BOOL ? x != 0.0 : (uint32_t)(int32_t)x;
     else
         memcpy(&in->bits, &f, 4);
-    c->one[in->reg] = true;
-    settle_leaf(c, in);
+    comp->one[in->reg] = true;
+    settle_leaf(comp, in);
 }
 
 /* ---- Instructions ---- */
 
-static void add_ins(compiler *c, int op, uint32_t d, uint32_t a, uint32_t b, uint32_t e)
+static void add_ins(map_compiler *comp, int op, uint32_t d, uint32_t a, uint32_t b, uint32_t e)
 {
-    if (c->m->n_ins == c->room) {
-        c->b->status = YK_E_UNSUPPORTED;
+    if (comp->map->n_ins == comp->cap) {
+        comp->build->status = YK_E_UNSUPPORTED;
         return;
     }
-    c->m->ins[c->m->n_ins++] =
-        (cpu_map_ins){.op = (uint8_t)op, .d = (uint16_t)d, .a = (uint16_t)a, .b = (uint16_t)b, .c = (uint16_t)e};
+    comp->map->ins[comp->map->n_ins++] =
+        (cpu_map_ins){.op = (uint8_t)op, .dst = (uint16_t)d, .a = (uint16_t)a, .b = (uint16_t)b, .c = (uint16_t)e};
 }
 
 /* A value made by an instruction; one that is made already is not made again. */
-static void make(compiler *c, uint32_t value, int op, uint32_t a, uint32_t b, uint32_t e)
+static void value_make(map_compiler *comp, uint32_t value, int op, uint32_t a, uint32_t b, uint32_t e)
 {
-    for (uint32_t i = 0; i < c->m->n_ins; i++) {
-        const cpu_map_ins *s = &c->m->ins[i];
-        if (s->op == op && s->a == a && s->b == b && s->c == e) {
-            bind_to(c, value, s->d);
+    for (uint32_t i = 0; i < comp->map->n_ins; i++) {
+        const cpu_map_ins *ins = &comp->map->ins[i];
+        if (ins->op == op && ins->a == a && ins->b == b && ins->c == e) {
+            value_bind(comp, value, ins->dst);
             return;
         }
     }
-    add_ins(c, op, bind(c, value), a, b, e);
+    add_ins(comp, op, value_bind_new(comp, value), a, b, e);
 }
 
 /* Registers hold f32, so a cast between floats changes nothing there: what is stored is rounded then. */
-static void compile_cast(compiler *c, const yk_node *n, uint32_t a)
+static void compile_cast(map_compiler *comp, const yk_node *node, uint32_t a)
 {
-    int from = cpu_in(c->b, n, 0)->dtype, to = cpu_out(c->b, n, 0)->dtype, op = CPU_M_MOVE;
-    uint32_t value = c->b->g->index[n->out];
+    int from = cpu_in(comp->build, node, 0)->dtype, to = cpu_out(comp->build, node, 0)->dtype, op = CPU_M_MOVE;
+    uint32_t value = comp->build->graph->index[node->out];
     if (is_int(from))
         op = !is_int(to) ? CPU_M_I2F : to == YK_BOOL ? CPU_M_I2B : to == YK_U8 ? CPU_M_I2U8 : CPU_M_MOVE;
     else if (is_int(to))
         op = to == YK_BOOL ? CPU_M_F2B : CPU_M_F2I;
     if (op == CPU_M_MOVE) {
-        bind_to(c, value, a);
+        value_bind(comp, value, a);
         return;
     }
     if (!is_int(from) && to == YK_U8) {
-        uint32_t t = new_reg(c);
-        add_ins(c, op, t, a, a, a);
+        uint32_t t = reg_new(comp);
+        add_ins(comp, op, t, a, a, a);
         a = t;
         op = CPU_M_I2U8;
     }
-    make(c, value, op, a, a, a);
+    value_make(comp, value, op, a, a, a);
 }
 
 static int map_op(int op, bool ints)
@@ -255,67 +258,67 @@ static int map_op(int op, bool ints)
 }
 
 /* x / (1 - p) under a mask. u >= p for u = w 2^-24 and p in f32 is w >= p 2^24, which is exact. */
-static void compile_dropout(compiler *c, const yk_node *n)
+static void compile_dropout(map_compiler *comp, const yk_node *node)
 {
-    cpu_build *b = c->b;
-    const uint32_t value = b->g->index[n->out], x = operand(c, b->g->index[n->in]);
-    const double p = yk_attr_f64(cpu_attr(b, n, 0));
+    cpu_build *build = comp->build;
+    const uint32_t value = build->graph->index[node->out], x = operand_reg(comp, build->graph->index[node->in]);
+    const double p = yk_attr_f64(cpu_attr(build, node, 0));
     const float q = (float)(1.0 - p);
-    cpu_map_in *in = new_in(c, value);
+    cpu_map_in *in = new_in(comp, value);
     in->kind = CPU_IN_CONST;
     in->dtype = YK_F32;
     memcpy(&in->bits, &q, 4);
-    c->one[in->reg] = true;
-    const uint32_t divisor = settle_leaf(c, in);
-    make(c, value, CPU_M_DIV, x, divisor, x);
-    const uint32_t scaled = find(c, value);
-    in = new_in(c, value);
-    if (b->status != YK_OK)
+    comp->one[in->reg] = true;
+    const uint32_t divisor = settle_leaf(comp, in);
+    value_make(comp, value, CPU_M_DIV, x, divisor, x);
+    const uint32_t scaled = reg_find(comp, value);
+    in = new_in(comp, value);
+    if (build->status != YK_OK)
         return;
     in->kind = CPU_IN_RANDOM;
     in->dtype = YK_I32;
-    in->ref = cpu_ref_of(cpu_in(b, n, 1));
-    in->rows = cpu_ref_of(cpu_in(b, n, 2));
-    in->row = cpu_count(cpu_out(b, n, 0)) / cpu_count(cpu_in(b, n, 2));
-    in->stream = (uint32_t)cpu_attr(b, n, 1);
+    in->ref = cpu_ref_of(cpu_in(build, node, 1));
+    in->rows = cpu_ref_of(cpu_in(build, node, 2));
+    in->row = kit_value_count(cpu_out(build, node, 0)) / kit_value_count(cpu_in(build, node, 2));
+    in->stream = (uint32_t)cpu_attr(build, node, 1);
     in->least = (int32_t)ceil((double)(float)p * 0x1p24);
-    const uint32_t mask = settle_leaf(c, in);
-    make(c, value, CPU_M_AND, scaled, mask, scaled);
+    const uint32_t mask = settle_leaf(comp, in);
+    value_make(comp, value, CPU_M_AND, scaled, mask, scaled);
 }
 
-static void compile_node(compiler *c, const yk_node *n)
+static void compile_node(map_compiler *comp, const yk_node *node)
 {
-    cpu_build *b = c->b;
-    if (n->op == YK_OP_DOT || n->op == YK_OP_SUM) /* what the elementwise part of dot_map, map_sum is joined to */
+    cpu_build *build = comp->build;
+    if (node->op == YK_OP_DOT || node->op == YK_OP_SUM) /* what the elementwise part of dot_map, map_sum is joined to */
         return;
-    if (n->op == YK_OP_FILL) {
-        constant(c, n);
+    if (node->op == YK_OP_FILL) {
+        constant_new(comp, node);
         return;
     }
-    if (n->op == YK_OP_DROPOUT) {
-        compile_dropout(c, n);
+    if (node->op == YK_OP_DROPOUT) {
+        compile_dropout(comp, node);
         return;
     }
     uint32_t r[3] = {0};
-    for (uint32_t i = 0; i < n->n_in && i < 3; i++)
-        r[i] = operand(c, b->g->index[n->in + i]);
-    if (n->op == YK_OP_CAST) {
-        compile_cast(c, n, r[0]);
+    for (uint32_t i = 0; i < node->n_in && i < 3; i++)
+        r[i] = operand_reg(comp, build->graph->index[node->in + i]);
+    if (node->op == YK_OP_CAST) {
+        compile_cast(comp, node, r[0]);
         return;
     }
-    if (n->op == YK_OP_SELECT) {
-        make(c, b->g->index[n->out], CPU_M_SELECT, r[0], r[1], r[2]);
+    if (node->op == YK_OP_SELECT) {
+        value_make(comp, build->graph->index[node->out], CPU_M_SELECT, r[0], r[1], r[2]);
         return;
     }
-    int op = map_op(n->op, is_int(cpu_in(b, n, 0)->dtype));
+    int op = map_op(node->op, is_int(cpu_in(build, node, 0)->dtype));
     if (op < 0) {
-        cpu_refuse(b, n, "not elementwise on this type");
+        cpu_refuse(build, node, "not elementwise on this type");
         return;
     }
-    make(c, b->g->index[n->out], op, r[0], n->n_in > 1 ? r[1] : r[0], r[0]);
+    value_make(comp, build->graph->index[node->out], op, r[0], node->n_in > 1 ? r[1] : r[0], r[0]);
 }
 
-static int arity(int op)
+static int op_arity(int op)
 {
     switch (op) {
     case CPU_M_SELECT:
@@ -339,136 +342,136 @@ static int arity(int op)
     }
 }
 
-static uint32_t reg_of(const cpu_map_ins *s, int k)
+static uint32_t reg_of(const cpu_map_ins *ins, int k)
 {
-    return k == 0 ? s->a : k == 1 ? s->b : s->c;
+    return k == 0 ? ins->a : k == 1 ? ins->b : ins->c;
 }
 
-static void count_uses(compiler *c)
+static void count_uses(map_compiler *comp)
 {
-    const cpu_map *m = c->m;
-    memset(c->uses, 0, sizeof c->uses);
-    for (uint32_t k = 0; k < m->n_out; k++)
-        c->uses[m->out[k].reg]++;
-    for (uint32_t i = m->n_ins; i-- > 0;)
-        for (int k = 0; k < arity(m->ins[i].op) && c->uses[m->ins[i].d]; k++)
-            c->uses[reg_of(&m->ins[i], k)]++;
+    const cpu_map *map = comp->map;
+    memset(comp->uses, 0, sizeof comp->uses);
+    for (uint32_t k = 0; k < map->n_out; k++)
+        comp->uses[map->out[k].reg]++;
+    for (uint32_t i = map->n_ins; i-- > 0;)
+        for (int k = 0; k < op_arity(map->ins[i].op) && comp->uses[map->ins[i].dst]; k++)
+            comp->uses[reg_of(&map->ins[i], k)]++;
 }
 
 /* Removes what nothing reads; only products that went into a sum, or work for another part of a composite. */
-static void sweep(compiler *c)
+static void ins_sweep(map_compiler *comp)
 {
-    cpu_map *m = c->m;
+    cpu_map *map = comp->map;
     uint32_t n = 0;
-    count_uses(c);
-    for (uint32_t i = 0; i < m->n_ins; i++)
-        if (c->uses[m->ins[i].d])
-            m->ins[n++] = m->ins[i];
-    m->n_ins = n;
+    count_uses(comp);
+    for (uint32_t i = 0; i < map->n_ins; i++)
+        if (comp->uses[map->ins[i].dst])
+            map->ins[n++] = map->ins[i];
+    map->n_ins = n;
 }
 
 /* a*b + c in one instruction where nothing else wants a*b */
-static void join_products(compiler *c)
+static void join_products(map_compiler *comp)
 {
-    cpu_map *m = c->m;
-    count_uses(c);
-    for (uint32_t i = 0; i < m->n_ins; i++) {
-        cpu_map_ins *s = &m->ins[i];
-        for (uint32_t j = i; j-- > 0 && s->op == CPU_M_ADD;) {
-            const cpu_map_ins *p = &m->ins[j];
-            if (p->op != CPU_M_MUL || c->uses[p->d] != 1 || (p->d != s->a && p->d != s->b))
+    cpu_map *map = comp->map;
+    count_uses(comp);
+    for (uint32_t i = 0; i < map->n_ins; i++) {
+        cpu_map_ins *ins = &map->ins[i];
+        for (uint32_t j = i; j-- > 0 && ins->op == CPU_M_ADD;) {
+            const cpu_map_ins *p = &map->ins[j];
+            if (p->op != CPU_M_MUL || comp->uses[p->dst] != 1 || (p->dst != ins->a && p->dst != ins->b))
                 continue;
-            uint32_t other = p->d == s->a ? s->b : s->a;
-            *s = (cpu_map_ins){.op = CPU_M_FMA, .d = s->d, .a = p->a, .b = p->b, .c = (uint16_t)other};
+            uint32_t other = p->dst == ins->a ? ins->b : ins->a;
+            *ins = (cpu_map_ins){.op = CPU_M_FMA, .dst = ins->dst, .a = p->a, .b = p->b, .c = (uint16_t)other};
         }
     }
-    sweep(c);
+    ins_sweep(comp);
 }
 
 /* Whether the map has both gelu and its backward (or those with tanh) of the register. */
-static bool has_both(const cpu_map *m, int op, uint32_t x)
+static bool has_both(const cpu_map *map, int op, uint32_t x)
 {
     bool made = false, back = false;
-    for (uint32_t i = 0; i < m->n_ins; i++) {
-        made |= m->ins[i].op == op && m->ins[i].a == x;
-        back |= m->ins[i].op == op + 1 && m->ins[i].a == x;
+    for (uint32_t i = 0; i < map->n_ins; i++) {
+        made |= map->ins[i].op == op && map->ins[i].a == x;
+        back |= map->ins[i].op == op + 1 && map->ins[i].a == x;
     }
     return made && back;
 }
 
 /* The register with op(a, b, e), which an instruction before may have made. */
-static uint32_t shared(compiler *c, int op, uint32_t a, uint32_t b, uint32_t e)
+static uint32_t ins_shared(map_compiler *comp, int op, uint32_t a, uint32_t b, uint32_t e)
 {
-    for (uint32_t i = 0; i < c->m->n_ins; i++) {
-        const cpu_map_ins *s = &c->m->ins[i];
-        if (s->op == op && s->a == a && s->b == b && s->c == e)
-            return s->d;
+    for (uint32_t i = 0; i < comp->map->n_ins; i++) {
+        const cpu_map_ins *ins = &comp->map->ins[i];
+        if (ins->op == op && ins->a == a && ins->b == b && ins->c == e)
+            return ins->dst;
     }
-    const uint32_t d = new_reg(c);
-    add_ins(c, op, d, a, b, e);
+    const uint32_t d = reg_new(comp);
+    add_ins(comp, op, d, a, b, e);
     return d;
 }
 
-static void split_gelu(compiler *c, const cpu_map_ins *s)
+static void split_gelu(map_compiler *comp, const cpu_map_ins *ins)
 {
-    const uint32_t x = s->a;
-    const bool tanh = s->op == CPU_M_GELU_TANH || s->op == CPU_M_GELU_TANH_BWD;
-    const uint32_t bell = tanh ? 0 : shared(c, CPU_M_BELL, x, x, x);
-    const uint32_t gate = tanh ? shared(c, CPU_M_GELU_GATE, x, x, x) : shared(c, CPU_M_CDF, x, bell, x);
-    if (s->op == CPU_M_GELU || s->op == CPU_M_GELU_TANH) {
-        add_ins(c, CPU_M_MUL, s->d, x, gate, x);
+    const uint32_t x = ins->a;
+    const bool tanh = ins->op == CPU_M_GELU_TANH || ins->op == CPU_M_GELU_TANH_BWD;
+    const uint32_t bell = tanh ? 0 : ins_shared(comp, CPU_M_BELL, x, x, x);
+    const uint32_t gate = tanh ? ins_shared(comp, CPU_M_GELU_GATE, x, x, x) : ins_shared(comp, CPU_M_CDF, x, bell, x);
+    if (ins->op == CPU_M_GELU || ins->op == CPU_M_GELU_TANH) {
+        add_ins(comp, CPU_M_MUL, ins->dst, x, gate, x);
         return;
     }
     const uint32_t slope =
-        tanh ? shared(c, CPU_M_GELU_TANH_SLOPE, x, gate, x) : shared(c, CPU_M_GELU_SLOPE, x, bell, gate);
-    add_ins(c, CPU_M_MUL, s->d, slope, s->b, slope);
+        tanh ? ins_shared(comp, CPU_M_GELU_TANH_SLOPE, x, gate, x) : ins_shared(comp, CPU_M_GELU_SLOPE, x, bell, gate);
+    add_ins(comp, CPU_M_MUL, ins->dst, slope, ins->b, slope);
 }
 
 /* gelu and its backward of the same x share all that is dear. */
-static void share_gelu(compiler *c)
+static void share_gelu(map_compiler *comp)
 {
-    cpu_map *m = c->m;
-    const cpu_map_ins *list = m->ins;
-    const uint32_t n = m->n_ins;
+    cpu_map *map = comp->map;
+    const cpu_map_ins *list = map->ins;
+    const uint32_t n = map->n_ins;
     bool any = false;
     for (uint32_t i = 0; i < n; i++)
-        any |= (list[i].op == CPU_M_GELU || list[i].op == CPU_M_GELU_TANH) && has_both(m, list[i].op, list[i].a);
+        any |= (list[i].op == CPU_M_GELU || list[i].op == CPU_M_GELU_TANH) && has_both(map, list[i].op, list[i].a);
     if (!any)
         return;
-    const cpu_map old = *m;
-    m->ins = cpu_args(c->b, c->room * sizeof *m->ins);
-    m->n_ins = 0;
-    for (uint32_t i = 0; i < n && m->ins; i++) {
+    const cpu_map old = *map;
+    map->ins = cpu_args(comp->build, comp->cap * sizeof *map->ins);
+    map->n_ins = 0;
+    for (uint32_t i = 0; i < n && map->ins; i++) {
         const int op = list[i].op, first = op == CPU_M_GELU_BWD || op == CPU_M_GELU_TANH_BWD ? op - 1 : op;
         if ((first == CPU_M_GELU || first == CPU_M_GELU_TANH) && has_both(&old, first, list[i].a))
-            split_gelu(c, &list[i]);
+            split_gelu(comp, &list[i]);
         else
-            m->ins[m->n_ins++] = list[i];
+            map->ins[map->n_ins++] = list[i];
     }
 }
 
 /* ---- One number or a block of them ---- */
 
-static cpu_map_in *leaf_of(cpu_map *m, uint32_t reg)
+static cpu_map_in *leaf_of(cpu_map *map, uint32_t reg)
 {
-    for (uint32_t i = 0; i < m->n_in; i++)
-        if (m->in[i].reg == reg)
-            return &m->in[i];
+    for (uint32_t i = 0; i < map->n_in; i++)
+        if (map->in[i].reg == reg)
+            return &map->in[i];
     return NULL;
 }
 
 /* The register with a block of the number in `reg`: filled once a run for constants, else by an instruction. */
-static uint32_t widened(compiler *c, uint32_t reg)
+static uint32_t reg_filled(map_compiler *comp, uint32_t reg)
 {
-    cpu_map_in *in = leaf_of(c->m, reg);
-    if (!c->one[reg] || c->wide[reg])
-        return c->one[reg] ? c->wide[reg] : reg;
-    uint32_t w = new_reg(c);
-    c->wide[reg] = (uint16_t)w;
+    cpu_map_in *in = leaf_of(comp->map, reg);
+    if (!comp->one[reg] || comp->filled[reg])
+        return comp->one[reg] ? comp->filled[reg] : reg;
+    uint32_t w = reg_new(comp);
+    comp->filled[reg] = (uint16_t)w;
     if (in && in->kind != CPU_IN_PLANE)
-        in->wide = (uint16_t)w;
+        in->filled = (uint16_t)w;
     else
-        add_ins(c, CPU_M_SPREAD, w, reg, reg, reg);
+        add_ins(comp, CPU_M_SPREAD, w, reg, reg, reg);
     return w;
 }
 
@@ -482,114 +485,114 @@ static int one_sided(int op, bool first)
     return -1;
 }
 
-static void choose_form(compiler *c, cpu_map_ins s)
+static void choose_form(map_compiler *comp, cpu_map_ins ins)
 {
-    int n = arity(s.op);
-    bool a = c->one[s.a], b = n > 1 && c->one[s.b], e = n > 2 && c->one[s.c];
-    if (s.op == CPU_M_FMA && a) { /* the first factor is a block */
-        uint16_t t = s.a;
-        s.a = s.b, s.b = t;
+    int n = op_arity(ins.op);
+    bool a = comp->one[ins.a], b = n > 1 && comp->one[ins.b], e = n > 2 && comp->one[ins.c];
+    if (ins.op == CPU_M_FMA && a) { /* the first factor is a block */
+        uint16_t t = ins.a;
+        ins.a = ins.b, ins.b = t;
         a = b;
         b = true;
     }
     if (a && (n < 2 || b) && (n < 3 || e)) {
-        s.one = c->one[s.d] = true;
-    } else if (s.op == CPU_M_FMA && !a) {
-        s.op = (uint8_t)(CPU_M_FMA + (b ? 1 : 0) + (e ? 2 : 0));
-    } else if (n == 2 && (a || b) && one_sided(s.op, a) >= 0) {
-        s.op = (uint8_t)one_sided(s.op, a);
+        ins.one = comp->one[ins.dst] = true;
+    } else if (ins.op == CPU_M_FMA && !a) {
+        ins.op = (uint8_t)(CPU_M_FMA + (b ? 1 : 0) + (e ? 2 : 0));
+    } else if (n == 2 && (a || b) && one_sided(ins.op, a) >= 0) {
+        ins.op = (uint8_t)one_sided(ins.op, a);
     } else {
-        s.a = (uint16_t)widened(c, s.a);
-        s.b = (uint16_t)(n > 1 ? widened(c, s.b) : s.a);
-        s.c = (uint16_t)(n > 2 ? widened(c, s.c) : s.a);
+        ins.a = (uint16_t)reg_filled(comp, ins.a);
+        ins.b = (uint16_t)(n > 1 ? reg_filled(comp, ins.b) : ins.a);
+        ins.c = (uint16_t)(n > 2 ? reg_filled(comp, ins.c) : ins.a);
     }
     if (n < 3)
-        s.c = s.a;
+        ins.c = ins.a;
     if (n < 2)
-        s.b = s.a;
-    add_ins(c, s.op, s.d, s.a, s.b, s.c);
-    if (c->b->status == YK_OK)
-        c->m->ins[c->m->n_ins - 1].one = s.one;
+        ins.b = ins.a;
+    add_ins(comp, ins.op, ins.dst, ins.a, ins.b, ins.c);
+    if (comp->build->status == YK_OK)
+        comp->map->ins[comp->map->n_ins - 1].one = ins.one;
 }
 
-static void choose_forms(compiler *c)
+static void choose_forms(map_compiler *comp)
 {
-    cpu_map *m = c->m;
-    const cpu_map_ins *list = m->ins;
-    uint32_t n = m->n_ins;
-    m->ins = cpu_args(c->b, (c->room + 1) * sizeof *m->ins);
-    m->n_ins = 0;
-    for (uint32_t i = 0; i < n && m->ins; i++)
-        choose_form(c, list[i]);
-    for (uint32_t k = 0; k < m->n_out && m->ins; k++)
-        m->out[k].reg = (uint16_t)widened(c, m->out[k].reg);
+    cpu_map *map = comp->map;
+    const cpu_map_ins *list = map->ins;
+    uint32_t n = map->n_ins;
+    map->ins = cpu_args(comp->build, (comp->cap + 1) * sizeof *map->ins);
+    map->n_ins = 0;
+    for (uint32_t i = 0; i < n && map->ins; i++)
+        choose_form(comp, list[i]);
+    for (uint32_t k = 0; k < map->n_out && map->ins; k++)
+        map->out[k].reg = (uint16_t)reg_filled(comp, map->out[k].reg);
 }
 
-static void resolve(compiler *c)
+static void ins_resolve(map_compiler *comp)
 {
-    for (uint32_t i = 0; i < c->m->n_ins; i++) {
-        cpu_map_ins *s = &c->m->ins[i];
-        s->fn = c->b->isa->map[s->op];
-        s->md = c->one[s->d] ? 0 : -1;
-        s->ma = c->one[s->a] ? 0 : -1;
-        s->mb = c->one[s->b] ? 0 : -1;
-        s->mc = c->one[s->c] ? 0 : -1;
+    for (uint32_t i = 0; i < comp->map->n_ins; i++) {
+        cpu_map_ins *ins = &comp->map->ins[i];
+        ins->fn = comp->build->isa->map->f32[ins->op];
+        ins->dst_mask = comp->one[ins->dst] ? 0 : -1;
+        ins->a_mask = comp->one[ins->a] ? 0 : -1;
+        ins->b_mask = comp->one[ins->b] ? 0 : -1;
+        ins->c_mask = comp->one[ins->c] ? 0 : -1;
     }
 }
 
 /* the dense bf16 operand in register `reg`; n_in: there is none */
-static uint32_t half_operand(const cpu_map *m, uint32_t reg)
+static uint32_t bf16_operand(const cpu_map *map, uint32_t reg)
 {
     uint32_t i = 0;
-    while (i < m->n_in && (m->in[i].reg != reg || m->in[i].kind != CPU_IN_DENSE || m->in[i].dtype != YK_BF16))
+    while (i < map->n_in && (map->in[i].reg != reg || map->in[i].kind != CPU_IN_DENSE || map->in[i].dtype != YK_BF16))
         i++;
     return i;
 }
 
 /* the operand whose random mask is in register `reg`; n_in: there is none */
-static uint32_t mask_operand(const cpu_map *m, uint32_t reg)
+static uint32_t mask_operand(const cpu_map *map, uint32_t reg)
 {
     uint32_t i = 0;
-    while (i < m->n_in && (m->in[i].reg != reg || m->in[i].kind != CPU_IN_RANDOM))
+    while (i < map->n_in && (map->in[i].reg != reg || map->in[i].kind != CPU_IN_RANDOM))
         i++;
     return i;
 }
 
 /* Dropout alone: a division and a mask. */
-static void find_half_drop(compiler *c)
+static void find_bf16_dropout(map_compiler *comp)
 {
-    cpu_map *m = c->m;
-    const cpu_map_ins *scale = m->ins, *mask = m->ins + 1;
-    if (scale->op != CPU_M_DIV_S || mask->op != CPU_M_AND || mask->a != scale->d)
+    cpu_map *map = comp->map;
+    const cpu_map_ins *scale = map->ins, *mask = map->ins + 1;
+    if (scale->op != CPU_M_DIV_S || mask->op != CPU_M_AND || mask->a != scale->dst)
         return;
-    m->half_a = half_operand(m, scale->a);
-    m->half_b = mask_operand(m, mask->b);
-    if (m->half_a < m->n_in && m->half_b < m->n_in)
-        m->half = c->b->isa->half_drop;
+    map->bf16_a = bf16_operand(map, scale->a);
+    map->bf16_b = mask_operand(map, mask->b);
+    if (map->bf16_a < map->n_in && map->bf16_b < map->n_in)
+        map->bf16_op = comp->build->isa->map->bf16_dropout;
 }
 
 /* A map of one operation on bf16 needs no registers in memory, but for dropout's mask. */
-static void find_half(compiler *c)
+static void find_bf16(map_compiler *comp)
 {
-    cpu_map *m = c->m;
-    const uint32_t n = m->n_ins;
-    if (m->chain.found || n < 1 || n > 2 || m->n_out != 1 || !m->out[0].store || m->out[0].dtype != YK_BF16 ||
-        m->out[0].reg != m->ins[n - 1].d)
+    cpu_map *map = comp->map;
+    const uint32_t n = map->n_ins;
+    if (map->chain.found || n < 1 || n > 2 || map->n_out != 1 || !map->out[0].store || map->out[0].dtype != YK_BF16 ||
+        map->out[0].reg != map->ins[n - 1].dst)
         return;
     if (n == 2) {
-        find_half_drop(c);
+        find_bf16_dropout(comp);
         return;
     }
-    m->half_a = half_operand(m, m->ins[0].a);
-    m->half_b = half_operand(m, m->ins[0].b);
-    if (m->half_a < m->n_in && m->half_b < m->n_in)
-        m->half = c->b->isa->half[m->ins[0].op];
+    map->bf16_a = bf16_operand(map, map->ins[0].a);
+    map->bf16_b = bf16_operand(map, map->ins[0].b);
+    if (map->bf16_a < map->n_in && map->bf16_b < map->n_in)
+        map->bf16_op = comp->build->isa->map->bf16[map->ins[0].op];
 }
 
 /* ---- Results ---- */
 
 /* Bytes that an operand reaches over. */
-static uint64_t reach(const cpu_map_in *in)
+static uint64_t in_reach(const cpu_map_in *in)
 {
     int64_t last = 0;
     for (int i = 0; i < in->dims; i++)
@@ -597,12 +600,12 @@ static uint64_t reach(const cpu_map_in *in)
     return (uint64_t)(last + 1) * cpu_map_item(in->dtype);
 }
 
-static bool overlaps(const cpu_map *m, cpu_ref ref, uint64_t bytes)
+static bool in_overlaps(const cpu_map *map, cpu_ref ref, uint64_t bytes)
 {
-    for (uint32_t i = 0; i < m->n_in; i++) {
-        const cpu_map_in *in = &m->in[i];
+    for (uint32_t i = 0; i < map->n_in; i++) {
+        const cpu_map_in *in = &map->in[i];
         if (in->kind != CPU_IN_CONST && in->kind != CPU_IN_SPECIAL && in->ref.slot == ref.slot &&
-            in->ref.offset < ref.offset + bytes && ref.offset < in->ref.offset + reach(in))
+            in->ref.offset < ref.offset + bytes && ref.offset < in->ref.offset + in_reach(in))
             return true;
     }
     return false;
@@ -610,21 +613,21 @@ static bool overlaps(const cpu_map *m, cpu_ref ref, uint64_t bytes)
 
 /* The last instruction that writes a result may write it to memory: at once if nothing else may still read what lies
  * there, that is, if it is the only result or lies apart from every operand. */
-static void place_outs(compiler *c)
+static void place_outs(map_compiler *comp)
 {
-    cpu_map *m = c->m;
-    for (uint32_t k = 0; k < m->n_out; k++) {
-        cpu_map_out *o = &m->out[k];
+    cpu_map *map = comp->map;
+    for (uint32_t k = 0; k < map->n_out; k++) {
+        cpu_map_out *o = &map->out[k];
         if (!o->store || cpu_map_item(o->dtype) != 4)
             continue;
-        for (uint32_t i = m->n_ins; i-- > 0;)
-            if (m->ins[i].d == o->reg) {
-                if ((m->n_out == 1 && i + 1 == m->n_ins) || !overlaps(m, o->ref, (uint64_t)cpu_count(c->shape) * 4))
+        for (uint32_t i = map->n_ins; i-- > 0;)
+            if (map->ins[i].dst == o->reg) {
+                if ((map->n_out == 1 && i + 1 == map->n_ins) || !in_overlaps(map, o->ref, (uint64_t)kit_value_count(comp->shape) * 4))
                     o->direct = (int32_t)i;
                 break;
             }
         for (uint32_t e = 0; e < k; e++)
-            if (m->out[e].reg == o->reg)
+            if (map->out[e].reg == o->reg)
                 o->direct = -1;
         o->store = o->direct < 0;
     }
@@ -632,134 +635,134 @@ static void place_outs(compiler *c)
 
 /* ---- Registers in memory ---- */
 
-typedef struct places {
-    int32_t last[CPU_MAP_REGS];  /* the last instruction that reads a register */
-    uint16_t at[CPU_MAP_REGS];   /* place + 1; 0: none */
+typedef struct reg_places {
+    int32_t last[CPU_MAP_REGS]; /* the last instruction that reads a register */
+    uint16_t at[CPU_MAP_REGS];  /* place + 1; 0: none */
     uint16_t free[CPU_MAP_REGS];
-    uint32_t n_free, n;
-} places;
+    uint32_t n_free, n_place;
+} reg_places;
 
-static void find_last(const cpu_map *m, places *p)
+static void find_last(const cpu_map *map, reg_places *places)
 {
-    memset(p->last, 0xff, sizeof p->last);
-    for (uint32_t i = 0; i < m->n_ins; i++)
+    memset(places->last, 0xff, sizeof places->last);
+    for (uint32_t i = 0; i < map->n_ins; i++)
         for (int k = 0; k < 3; k++)
-            p->last[reg_of(&m->ins[i], k)] = (int32_t)i;
-    for (uint32_t k = 0; k < m->n_out; k++)
-        p->last[m->out[k].reg] = INT32_MAX;
+            places->last[reg_of(&map->ins[i], k)] = (int32_t)i;
+    for (uint32_t k = 0; k < map->n_out; k++)
+        places->last[map->out[k].reg] = INT32_MAX;
 }
 
-static void take(places *p, uint32_t reg)
+static void place_alloc(reg_places *places, uint32_t reg)
 {
-    p->at[reg] = (uint16_t)((p->n_free ? p->free[--p->n_free] : p->n++) + 1u);
+    places->at[reg] = (uint16_t)((places->n_free ? places->free[--places->n_free] : places->n_place++) + 1u);
 }
 
-static bool is_direct(const cpu_map *m, uint32_t reg)
+static bool is_direct(const cpu_map *map, uint32_t reg)
 {
-    for (uint32_t k = 0; k < m->n_out; k++)
-        if (m->out[k].direct >= 0 && m->out[k].reg == reg)
+    for (uint32_t k = 0; k < map->n_out; k++)
+        if (map->out[k].direct >= 0 && map->out[k].reg == reg)
             return true;
     return false;
 }
 
 /* Which block of the scratch a register is. One number, and what is read or written in place elsewhere, has none. */
-static void share_places(const compiler *c, places *p)
+static void share_places(const map_compiler *comp, reg_places *places)
 {
-    const cpu_map *m = c->m;
-    find_last(m, p);
-    for (uint32_t i = 0; i < m->n_in; i++) {
-        const cpu_map_in *in = &m->in[i];
-        if (in->wide) {
-            take(p, in->wide);
-            p->last[in->wide] = INT32_MAX; /* filled once a run */
+    const cpu_map *map = comp->map;
+    find_last(map, places);
+    for (uint32_t i = 0; i < map->n_in; i++) {
+        const cpu_map_in *in = &map->in[i];
+        if (in->filled) {
+            place_alloc(places, in->filled);
+            places->last[in->filled] = INT32_MAX; /* filled once a run */
         }
         if (in->kind == CPU_IN_STRIDED || in->kind == CPU_IN_RANDOM || (in->kind == CPU_IN_DENSE && cpu_map_item(in->dtype) != 4))
-            take(p, in->reg);
+            place_alloc(places, in->reg);
     }
-    for (uint32_t i = 0; i < m->n_ins; i++) {
-        const cpu_map_ins *s = &m->ins[i];
+    for (uint32_t i = 0; i < map->n_ins; i++) {
+        const cpu_map_ins *ins = &map->ins[i];
         for (int k = 0; k < 3; k++) {
-            uint32_t r = reg_of(s, k);
-            if (p->last[r] == (int32_t)i && p->at[r]) {
-                p->free[p->n_free++] = (uint16_t)(p->at[r] - 1);
-                p->last[r] = -1; /* a second mention of it is none */
+            uint32_t r = reg_of(ins, k);
+            if (places->last[r] == (int32_t)i && places->at[r]) {
+                places->free[places->n_free++] = (uint16_t)(places->at[r] - 1);
+                places->last[r] = -1; /* a second mention of it is none */
             }
         }
-        if (s->md && !is_direct(m, s->d))
-            take(p, s->d);
+        if (ins->dst_mask && !is_direct(map, ins->dst))
+            place_alloc(places, ins->dst);
     }
 }
 
 /* Blocks such that all that is touched for one of them stays in the first-level cache. */
-static int64_t block_of(const cpu_map *m, const places *p)
+static int64_t block_of(const cpu_map *map, const reg_places *places)
 {
-    int64_t streams = p->n + 1;
-    for (uint32_t i = 0; i < m->n_in; i++)
-        streams += m->in[i].kind == CPU_IN_DENSE || m->in[i].kind == CPU_IN_PERIOD || m->in[i].kind == CPU_IN_SPECIAL;
-    for (uint32_t k = 0; k < m->n_out; k++)
-        streams += m->out[k].direct >= 0;
+    int64_t streams = places->n_place + 1;
+    for (uint32_t i = 0; i < map->n_in; i++)
+        streams += map->in[i].kind == CPU_IN_DENSE || map->in[i].kind == CPU_IN_PERIOD || map->in[i].kind == CPU_IN_SPECIAL;
+    for (uint32_t k = 0; k < map->n_out; k++)
+        streams += map->out[k].direct >= 0;
     int64_t block = L1_BYTES / (4 * streams) / 64 * 64;
     return block < 256 ? 256 : block > CPU_MAP_MAX_BLOCK ? CPU_MAP_MAX_BLOCK : block;
 }
 
-static void lay_out(compiler *c)
+static void lay_out(map_compiler *comp)
 {
-    cpu_map *m = c->m;
-    places p = {.n = 0};
-    m->store = cpu_args(c->b, m->n_reg * sizeof *m->store + 64);
-    if (!m->store)
+    cpu_map *map = comp->map;
+    reg_places places = {.n_place = 0};
+    map->store = cpu_args(comp->build, map->n_reg * sizeof *map->store + 64);
+    if (!map->store)
         return;
-    share_places(c, &p);
-    m->block = block_of(m, &p);
-    size_t each = (size_t)m->block * 4 + 64, at = cpu_round(m->n_reg * sizeof(void *), 64), ones = at + p.n * each;
-    for (uint32_t r = 0; r < m->n_reg; r++) {
-        m->store[r] = p.at[r] ? at + (p.at[r] - 1u) * each : ones;
-        ones += c->one[r] ? 16 : 0;
+    share_places(comp, &places);
+    map->block = block_of(map, &places);
+    size_t each = (size_t)map->block * 4 + 64, at = kit_round_bytes(map->n_reg * sizeof(void *), 64), ones = at + places.n_place * each;
+    for (uint32_t r = 0; r < map->n_reg; r++) {
+        map->store[r] = places.at[r] ? at + (places.at[r] - 1u) * each : ones;
+        ones += comp->one[r] ? 16 : 0;
     }
-    ones = cpu_round(ones, 64);
-    for (uint32_t i = 0; i < m->n_in; i++)
-        if (m->in[i].kind == CPU_IN_PERIOD) {
-            m->in[i].store = ones;
-            ones += cpu_round((size_t)(m->in[i].period + m->block) * 4 + 64, 64);
+    ones = kit_round_bytes(ones, 64);
+    for (uint32_t i = 0; i < map->n_in; i++)
+        if (map->in[i].kind == CPU_IN_PERIOD) {
+            map->in[i].store = ones;
+            ones += kit_round_bytes((size_t)(map->in[i].period + map->block) * 4 + 64, 64);
         }
-    m->bytes = ones + 64;
+    map->bytes = ones + 64;
 }
 
-static void compile_outs(compiler *c, const uint32_t *out, uint32_t n_out, bool store)
+static void compile_outs(map_compiler *comp, const uint32_t *out, uint32_t n_out, bool store)
 {
     for (uint32_t k = 0; k < n_out; k++) {
-        const yk_value *v = &c->b->g->value[out[k]];
-        uint32_t reg = operand(c, out[k]);
-        c->m->out[c->m->n_out++] = (cpu_map_out){cpu_ref_of(v), v->dtype, (uint16_t)reg, store, -1};
+        const yk_value *v = &comp->build->graph->value[out[k]];
+        uint32_t reg = operand_reg(comp, out[k]);
+        comp->map->out[comp->map->n_out++] = (cpu_map_out){cpu_ref_of(v), v->dtype, (uint16_t)reg, store, -1};
     }
 }
 
-cpu_map *cpu_map_compile(cpu_build *b, uint32_t first, uint32_t count, const yk_value *shape, uint32_t special,
+cpu_map *cpu_map_compile(cpu_build *build, uint32_t first, uint32_t count, const yk_value *shape, uint32_t special,
                          const uint32_t *out, uint32_t n_out, bool store)
 {
-    cpu_map *m = cpu_args(b, sizeof *m);
-    compiler c = {.b = b, .m = m, .shape = shape, .special = special, .room = 4 * count + CPU_MAP_OUT + 8};
-    if (!m)
+    cpu_map *map = cpu_args(build, sizeof *map);
+    map_compiler comp = {.build = build, .map = map, .shape = shape, .special = special, .cap = 4 * count + CPU_MAP_OUT + 8};
+    if (!map)
         return NULL;
-    m->n_reg = 1; /* 0 stands for none */
-    m->ins = cpu_args(b, c.room * sizeof *m->ins);
-    for (uint32_t i = 0; i < count && b->status == YK_OK; i++)
-        compile_node(&c, &b->g->node[first + i]);
-    if (b->status == YK_OK)
-        compile_outs(&c, out, n_out, store);
-    if (b->status == YK_OK) {
-        sweep(&c);
-        join_products(&c);
-        cpu_map_find_gelu(m);
-        share_gelu(&c);
-        cpu_map_find_chain(m);
-        choose_forms(&c);
+    map->n_reg = 1; /* 0 stands for none */
+    map->ins = cpu_args(build, comp.cap * sizeof *map->ins);
+    for (uint32_t i = 0; i < count && build->status == YK_OK; i++)
+        compile_node(&comp, &build->graph->node[first + i]);
+    if (build->status == YK_OK)
+        compile_outs(&comp, out, n_out, store);
+    if (build->status == YK_OK) {
+        ins_sweep(&comp);
+        join_products(&comp);
+        cpu_map_find_gelu(map);
+        share_gelu(&comp);
+        cpu_map_find_chain(map);
+        choose_forms(&comp);
     }
-    if (b->status == YK_OK) {
-        resolve(&c);
-        find_half(&c);
-        place_outs(&c);
-        lay_out(&c);
+    if (build->status == YK_OK) {
+        ins_resolve(&comp);
+        find_bf16(&comp);
+        place_outs(&comp);
+        lay_out(&comp);
     }
-    return b->status == YK_OK ? m : NULL;
+    return build->status == YK_OK ? map : NULL;
 }

@@ -7,13 +7,14 @@
 #ifndef YOKE_BACKENDS_CPU_NN_ATTENTION_H
 #define YOKE_BACKENDS_CPU_NN_ATTENTION_H
 
+#include "backends/cpu/exec/cpu.h"
 #include "backends/cpu/gemm/gemm.h"
 
 #define ATT_BLOCK 64
 
 typedef struct att_mat { /* [B,H,T,D], any strides but the last */
     cpu_ref ref;
-    int64_t sb, sh, st;
+    int64_t stride_b, stride_h, stride_t;
     uint8_t dtype;
 } att_mat;
 
@@ -22,8 +23,8 @@ typedef struct att_args {
     cpu_ref lse, keep, key, rows, gbias, bias;
     int64_t bias_stride[4];
     int64_t b, h, hk, tq, tk, d, split; /* split: tasks of one head (forward) */
-    bool causal, drop, low;             /* low: products of bf16 */
-    float scale, p, q1;                 /* q1 = 1 - p */
+    bool causal, drop, bf16;            /* low: products of bf16 */
+    float scale, drop_prob, keep_prob;  /* q1 = 1 - p */
     uint32_t stream;
     cpu_gemm scores, mix, back_q, back_k; /* [block,D]x[D,Tk]; [block,Tk]x[Tk,D]; the same; [Tk,block]x[block,D] */
     size_t at_s, at_dp, at_p16, at_ds16, at_mask, at_u, at_o, at_kt, at_vt, at_kn, at_gk, at_gv; /* in the scratch */
@@ -31,26 +32,26 @@ typedef struct att_args {
 
 /* One worker's view of one head. */
 typedef struct att_head {
-    const att_args *a;
-    const cpu_ctx *c;
+    const att_args *att;
+    const cpu_ctx *ctx;
     int64_t b, h, keys; /* keys: none behind is kept */
     float exp_scale;    /* what the scores in s are to be multiplied by */
-    float *s, *dp, *mask, *u, *o;
-    uint16_t *p16, *ds16;
+    float *scores, *dprobs, *mask, *uniform, *out;
+    uint16_t *probs16, *dscores16;
 } att_head;
 
-void cpu_attention_bwd_step(const void *args, const cpu_ctx *c);
-att_head att_open(const att_args *a, const cpu_ctx *c, int64_t b, int64_t h);
-char *att_row(const cpu_ctx *c, const att_mat *m, int64_t b, int64_t h, int64_t t);
-cpu_src att_plain(const cpu_ctx *c, const att_mat *m, int64_t b, int64_t h, int64_t t, bool kcontig);
+void cpu_attention_bwd_step(const void *args, const cpu_ctx *ctx);
+att_head att_open(const att_args *att, const cpu_ctx *ctx, int64_t b, int64_t h);
+char *att_row(const cpu_ctx *ctx, const att_mat *mat, int64_t b, int64_t h, int64_t t);
+cpu_src att_plain(const cpu_ctx *ctx, const att_mat *mat, int64_t b, int64_t h, int64_t t, bool kcontig);
 /* Keys that query i sees: 0 .. n-1. */
-int64_t att_seen(const att_head *h, int64_t i);
+int64_t att_seen(const att_head *head, int64_t i);
 /* Biased and masked scores of queries i0 .. i0+n-1 in h->s (rows of tk); returns how many keys the last sees, rounded up
  * to whole panels. */
-int64_t att_scores(att_head *h, int64_t i0, int64_t n, const void *packed_k);
+int64_t att_scores(att_head *head, int64_t i0, int64_t n, const void *packed_k);
 /* u of row i for the first n keys */
-void att_uniform(att_head *h, int64_t i, int64_t n);
+void att_uniform(att_head *head, int64_t i, int64_t n);
 /* The rows of s as an operand: in f32, or as bf16 (written to `low` by the caller). */
-cpu_src att_probs(const att_head *h, const float *s, const uint16_t *low, bool kcontig);
+cpu_src att_probs(const att_head *head, const float *s, const uint16_t *bf16, bool kcontig);
 
 #endif

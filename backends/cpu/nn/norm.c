@@ -7,150 +7,153 @@
 #include <math.h>
 #include <string.h>
 
-#include "backends/cpu/cpu.h"
+#include "backends/cpu/isa/row_kernels.h"
+#include "backends/cpu/isa/vec_kernels.h"
+#include "backends/cpu/nn/nn.h"
+#include "plugins/kit/value.h"
 
 #define MOST_CUTS 64
 #define BLOCK 2048
 
 typedef struct row_args {
     cpu_ref in[5], out[3];
-    uint8_t dtype, to; /* of all that has the shape of x; of the result */
-    int64_t rows, n, cuts;
+    uint8_t dtype, y_dtype; /* of all that has the shape of x; of the result */
+    int64_t rows, length, cuts;
     float eps;
     bool log, gamma;
 } row_args;
 
-static float *scratch_row(const cpu_ctx *c, int64_t n, int k)
+static float *scratch_row(const cpu_ctx *ctx, int64_t n, int k)
 {
-    return (float *)(void *)(c->mine + (size_t)k * cpu_round((size_t)n * 4, 64));
+    return (float *)(void *)(ctx->thread_ws + (size_t)k * kit_round_bytes((size_t)n * 4, 64));
 }
 
-static void *row_of(const row_args *a, const cpu_ctx *c, cpu_ref r, int64_t row)
+static void *row_of(const row_args *rows, const cpu_ctx *ctx, cpu_ref r, int64_t row)
 {
-    return (char *)cpu_at(c, r) + row * a->n * yk_dtype_bytes(a->dtype);
+    return (char *)cpu_at(ctx, r) + row * rows->length * yk_dtype_bytes(rows->dtype);
 }
 
 /* A row where it lies; of f16, in row k of the scratch. */
-static const void *row_in(const row_args *a, const cpu_ctx *c, cpu_ref r, int64_t row, int k)
+static const void *row_in(const row_args *rows, const cpu_ctx *ctx, cpu_ref r, int64_t row, int k)
 {
-    if (a->dtype != YK_F16)
-        return row_of(a, c, r, row);
-    c->isa->to_f32(scratch_row(c, a->n, k), row_of(a, c, r, row), YK_F16, (size_t)a->n);
-    return scratch_row(c, a->n, k);
+    if (rows->dtype != YK_F16)
+        return row_of(rows, ctx, r, row);
+    ctx->isa->vec->to_f32(scratch_row(ctx, rows->length, k), row_of(rows, ctx, r, row), YK_F16, (size_t)rows->length);
+    return scratch_row(ctx, rows->length, k);
 }
 
 /* Whether a row of the result is computed in f32 and converted to its place. */
-static bool is_staged(const row_args *a)
+static bool is_staged(const row_args *rows)
 {
-    return a->dtype == YK_F16 || a->to != a->dtype;
+    return rows->dtype == YK_F16 || rows->y_dtype != rows->dtype;
 }
 
 /* Where to compute a row of the result; row_done moves it to its place if that is another. */
-static void *row_target(const row_args *a, const cpu_ctx *c, int64_t row, int k)
+static void *row_target(const row_args *rows, const cpu_ctx *ctx, int64_t row, int k)
 {
-    return is_staged(a) ? scratch_row(c, a->n, k) : row_of(a, c, a->out[0], row);
+    return is_staged(rows) ? scratch_row(ctx, rows->length, k) : row_of(rows, ctx, rows->out[0], row);
 }
 
-static void row_done(const row_args *a, const cpu_ctx *c, int64_t row, const void *y)
+static void row_done(const row_args *rows, const cpu_ctx *ctx, int64_t row, const void *y)
 {
-    char *to = (char *)cpu_at(c, a->out[0]) + row * a->n * yk_dtype_bytes(a->to);
-    if (is_staged(a))
-        c->isa->from_f32(to, y, a->to, (size_t)a->n);
+    char *to = (char *)cpu_at(ctx, rows->out[0]) + row * rows->length * yk_dtype_bytes(rows->y_dtype);
+    if (is_staged(rows))
+        ctx->isa->vec->from_f32(to, y, rows->y_dtype, (size_t)rows->length);
 }
 
 /* ---- layer norm ---- */
 
-static void layer_norm_step(const void *args, const cpu_ctx *c)
+static void layer_norm_step(const void *args, const cpu_ctx *ctx)
 {
-    const row_args *a = args;
-    const cpu_rows *k = cpu_rows_of(c->isa, a->dtype);
-    float *mean = cpu_at(c, a->out[1]), *rstd = cpu_at(c, a->out[2]);
-    const float *g = cpu_at(c, a->in[1]), *b = cpu_at(c, a->in[2]);
+    const row_args *rows = args;
+    const cpu_row_kernels *k = cpu_rows_of(ctx->isa, rows->dtype);
+    float *mean = cpu_at(ctx, rows->out[1]), *rstd = cpu_at(ctx, rows->out[2]);
+    const float *g = cpu_at(ctx, rows->in[1]), *b = cpu_at(ctx, rows->in[2]);
     int64_t lo, hi;
-    cpu_part(a->rows, c->tid, c->nt, &lo, &hi);
+    cpu_part(rows->rows, ctx->piece, ctx->pieces, &lo, &hi);
     for (int64_t r = lo; r < hi; r++) {
-        const void *x = row_in(a, c, a->in[0], r, 0);
-        void *y = row_target(a, c, r, 1);
-        float m = k->sum(x, (size_t)a->n) / (float)a->n, s1, s2;
-        k->moments(x, m, (size_t)a->n, &s1, &s2);
-        float d = s1 / (float)a->n; /* what rounding left in the mean */
+        const void *x = row_in(rows, ctx, rows->in[0], r, 0);
+        void *y = row_target(rows, ctx, r, 1);
+        float m = k->sum(x, (size_t)rows->length) / (float)rows->length, s1, s2;
+        k->moments(x, m, (size_t)rows->length, &s1, &s2);
+        float d = s1 / (float)rows->length; /* what rounding left in the mean */
         m += d;
-        float q = 1.0f / sqrtf(s2 / (float)a->n - d * d + a->eps);
-        k->norm(y, x, m, q, g, b, (size_t)a->n);
+        float q = 1.0f / sqrtf(s2 / (float)rows->length - d * d + rows->eps);
+        k->norm(y, x, m, q, g, b, (size_t)rows->length);
         mean[r] = m;
         rstd[r] = q;
-        row_done(a, c, r, y);
+        row_done(rows, ctx, r, y);
     }
 }
 
 /* gx = rstd (d - mean(d) - xhat mean(d xhat)), d = gy gamma; ggamma = sum gy xhat, gbeta = sum gy (Ba et al. 2016) */
-static void layer_norm_bwd_step(const void *args, const cpu_ctx *c)
+static void layer_norm_bwd_step(const void *args, const cpu_ctx *ctx)
 {
-    const row_args *a = args;
-    const cpu_rows *k = cpu_rows_of(c->isa, a->dtype);
-    size_t n = (size_t)a->n;
-    const float *mean = cpu_at(c, a->in[2]), *rstd = cpu_at(c, a->in[3]), *g = cpu_at(c, a->in[4]);
+    const row_args *rows = args;
+    const cpu_row_kernels *k = cpu_rows_of(ctx->isa, rows->dtype);
+    size_t n = (size_t)rows->length;
+    const float *mean = cpu_at(ctx, rows->in[2]), *rstd = cpu_at(ctx, rows->in[3]), *g = cpu_at(ctx, rows->in[4]);
     int64_t lo, hi;
-    cpu_part(a->cuts, c->tid, c->nt, &lo, &hi);
+    cpu_part(rows->cuts, ctx->piece, ctx->pieces, &lo, &hi);
     for (int64_t cut = lo; cut < hi; cut++) {
         int64_t r0, r1;
-        float *gg = a->gamma ? (float *)(void *)c->shared + cut * 2 * a->n : NULL, *gb = gg ? gg + n : NULL;
-        cpu_part(a->rows, (int)cut, (int)a->cuts, &r0, &r1);
+        float *gg = rows->gamma ? (float *)(void *)ctx->shared_ws + cut * 2 * rows->length : NULL, *gb = gg ? gg + n : NULL;
+        cpu_part(rows->rows, (int)cut, (int)rows->cuts, &r0, &r1);
         if (gg)
             memset(gg, 0, 2 * n * 4);
         for (int64_t r = r0; r < r1; r++) {
-            const void *gy = row_in(a, c, a->in[0], r, 0), *x = row_in(a, c, a->in[1], r, 1);
-            void *gx = row_target(a, c, r, 2);
+            const void *gy = row_in(rows, ctx, rows->in[0], r, 0), *x = row_in(rows, ctx, rows->in[1], r, 1);
+            void *gx = row_target(rows, ctx, r, 2);
             float s1, s2;
             k->norm_sums(gy, x, g, mean[r], rstd[r], n, &s1, &s2);
-            k->norm_bwd(gx, gy, x, g, mean[r], rstd[r], s1 / (float)a->n, s2 / (float)a->n, gg, gb, n);
-            row_done(a, c, r, gx);
+            k->norm_bwd(gx, gy, x, g, mean[r], rstd[r], s1 / (float)rows->length, s2 / (float)rows->length, gg, gb, n);
+            row_done(rows, ctx, r, gx);
         }
     }
 }
 
-static void gamma_step(const void *args, const cpu_ctx *c)
+static void gamma_step(const void *args, const cpu_ctx *ctx)
 {
-    const row_args *a = args;
-    const float *part = (const float *)(const void *)c->shared;
+    const row_args *rows = args;
+    const float *part = (const float *)(const void *)ctx->shared_ws;
     int64_t lo, hi;
-    cpu_part(a->n, c->tid, c->nt, &lo, &hi);
+    cpu_part(rows->length, ctx->piece, ctx->pieces, &lo, &hi);
     for (int k = 0; k < 2; k++) {
-        float *to = (float *)cpu_at(c, a->out[1 + k]) + lo;
-        memcpy(to, part + k * a->n + lo, (size_t)(hi - lo) * 4);
-        for (int64_t cut = 1; cut < a->cuts; cut++)
-            c->isa->add(to, part + (cut * 2 + k) * a->n + lo, (size_t)(hi - lo));
+        float *to = (float *)cpu_at(ctx, rows->out[1 + k]) + lo;
+        memcpy(to, part + k * rows->length + lo, (size_t)(hi - lo) * 4);
+        for (int64_t cut = 1; cut < rows->cuts; cut++)
+            ctx->isa->vec->add(to, part + (cut * 2 + k) * rows->length + lo, (size_t)(hi - lo));
     }
 }
 
 /* ---- softmax ---- */
 
-static void softmax_step(const void *args, const cpu_ctx *c)
+static void softmax_step(const void *args, const cpu_ctx *ctx)
 {
-    const row_args *a = args;
-    const cpu_rows *k = cpu_rows_of(c->isa, a->dtype);
-    float *exps = scratch_row(c, a->n, 2);
+    const row_args *rows = args;
+    const cpu_row_kernels *k = cpu_rows_of(ctx->isa, rows->dtype);
+    float *exps = scratch_row(ctx, rows->length, 2);
     int64_t lo, hi;
-    cpu_part(a->rows, c->tid, c->nt, &lo, &hi);
+    cpu_part(rows->rows, ctx->piece, ctx->pieces, &lo, &hi);
     for (int64_t r = lo; r < hi; r++) {
-        void *y = row_target(a, c, r, 1);
-        k->softmax(y, row_in(a, c, a->in[0], r, 0), exps, a->log, (size_t)a->n);
-        row_done(a, c, r, y);
+        void *y = row_target(rows, ctx, r, 1);
+        k->softmax(y, row_in(rows, ctx, rows->in[0], r, 0), exps, rows->log, (size_t)rows->length);
+        row_done(rows, ctx, r, y);
     }
 }
 
-static void softmax_bwd_step(const void *args, const cpu_ctx *c)
+static void softmax_bwd_step(const void *args, const cpu_ctx *ctx)
 {
-    const row_args *a = args;
-    const cpu_rows *k = cpu_rows_of(c->isa, a->dtype);
-    size_t n = (size_t)a->n;
+    const row_args *rows = args;
+    const cpu_row_kernels *k = cpu_rows_of(ctx->isa, rows->dtype);
+    size_t n = (size_t)rows->length;
     int64_t lo, hi;
-    cpu_part(a->rows, c->tid, c->nt, &lo, &hi);
+    cpu_part(rows->rows, ctx->piece, ctx->pieces, &lo, &hi);
     for (int64_t r = lo; r < hi; r++) {
-        const void *gy = row_in(a, c, a->in[0], r, 0), *y = row_in(a, c, a->in[1], r, 1);
-        void *gx = row_target(a, c, r, 2);
-        k->softmax_bwd(gx, gy, y, a->log, n);
-        row_done(a, c, r, gx);
+        const void *gy = row_in(rows, ctx, rows->in[0], r, 0), *y = row_in(rows, ctx, rows->in[1], r, 1);
+        void *gx = row_target(rows, ctx, r, 2);
+        k->softmax_bwd(gx, gy, y, rows->log, n);
+        row_done(rows, ctx, r, gx);
     }
 }
 
@@ -159,121 +162,121 @@ static void softmax_bwd_step(const void *args, const cpu_ctx *c)
 typedef struct stats_args {
     cpu_ref x, shift, y;
     uint8_t dtype;
-    int64_t n, c, inner, cuts, groups;
+    int64_t images, channels, pixels, cuts, groups;
 } stats_args;
 
-static void stats_line(const stats_args *a, const cpu_ctx *c, const char *p, float shift, double *s1, double *s2)
+static void stats_line(const stats_args *stats, const cpu_ctx *ctx, const char *p, float shift, double *s1, double *s2)
 {
     float buf[BLOCK], t1, t2;
-    int64_t item = yk_dtype_bytes(a->dtype);
-    for (int64_t i = 0; i < a->inner; i += BLOCK) {
-        size_t m = (size_t)(a->inner - i < BLOCK ? a->inner - i : BLOCK);
+    int64_t item = yk_dtype_bytes(stats->dtype);
+    for (int64_t i = 0; i < stats->pixels; i += BLOCK) {
+        size_t m = (size_t)(stats->pixels - i < BLOCK ? stats->pixels - i : BLOCK);
         const void *x = p + i * item;
-        if (a->dtype == YK_F16) {
-            c->isa->to_f32(buf, x, YK_F16, m);
+        if (stats->dtype == YK_F16) {
+            ctx->isa->vec->to_f32(buf, x, YK_F16, m);
             x = buf;
         }
-        cpu_rows_of(c->isa, a->dtype)->moments(x, shift, m, &t1, &t2);
+        cpu_rows_of(ctx->isa, stats->dtype)->moments(x, shift, m, &t1, &t2);
         *s1 += (double)t1;
         *s2 += (double)t2;
     }
 }
 
 /* One cut of the rows, a group of neighbouring channels: in the order of memory. */
-static void bn_stats_step(const void *args, const cpu_ctx *c)
+static void bn_stats_step(const void *args, const cpu_ctx *ctx)
 {
-    const stats_args *a = args;
-    const float *shift = cpu_at(c, a->shift);
-    double *part = (double *)(void *)c->shared;
-    int64_t lo, hi, item = yk_dtype_bytes(a->dtype);
-    cpu_part(a->groups * a->cuts, c->tid, c->nt, &lo, &hi);
+    const stats_args *stats = args;
+    const float *shift = cpu_at(ctx, stats->shift);
+    double *part = (double *)(void *)ctx->shared_ws;
+    int64_t lo, hi, item = yk_dtype_bytes(stats->dtype);
+    cpu_part(stats->groups * stats->cuts, ctx->piece, ctx->pieces, &lo, &hi);
     for (int64_t t = lo; t < hi; t++) {
-        int64_t cut = t % a->cuts, c0, c1, n0, n1;
-        cpu_part(a->c, (int)(t / a->cuts), (int)a->groups, &c0, &c1);
-        cpu_part(a->n, (int)cut, (int)a->cuts, &n0, &n1);
+        int64_t cut = t % stats->cuts, c0, c1, n0, n1;
+        cpu_part(stats->channels, (int)(t / stats->cuts), (int)stats->groups, &c0, &c1);
+        cpu_part(stats->images, (int)cut, (int)stats->cuts, &n0, &n1);
         for (int64_t ch = c0; ch < c1; ch++)
-            part[2 * (ch * a->cuts + cut)] = part[2 * (ch * a->cuts + cut) + 1] = 0.0;
-        for (int64_t i = n0 * a->c; i < n1 * a->c; i += a->c)
+            part[2 * (ch * stats->cuts + cut)] = part[2 * (ch * stats->cuts + cut) + 1] = 0.0;
+        for (int64_t i = n0 * stats->channels; i < n1 * stats->channels; i += stats->channels)
             for (int64_t ch = c0; ch < c1; ch++) {
-                double *s = part + 2 * (ch * a->cuts + cut);
-                stats_line(a, c, (const char *)cpu_at(c, a->x) + (i + ch) * a->inner * item, shift[ch], &s[0], &s[1]);
+                double *s = part + 2 * (ch * stats->cuts + cut);
+                stats_line(stats, ctx, (const char *)cpu_at(ctx, stats->x) + (i + ch) * stats->pixels * item, shift[ch], &s[0], &s[1]);
             }
     }
 }
 
-static void bn_combine_step(const void *args, const cpu_ctx *c)
+static void bn_combine_step(const void *args, const cpu_ctx *ctx)
 {
-    const stats_args *a = args;
-    const double *part = (const double *)(const void *)c->shared;
-    const float *shift = cpu_at(c, a->shift);
-    float *y = cpu_at(c, a->y);
-    for (int64_t ch = 0; ch < a->c && c->tid == 0; ch++) {
+    const stats_args *stats = args;
+    const double *part = (const double *)(const void *)ctx->shared_ws;
+    const float *shift = cpu_at(ctx, stats->shift);
+    float *y = cpu_at(ctx, stats->y);
+    for (int64_t ch = 0; ch < stats->channels && ctx->piece == 0; ch++) {
         double s1 = 0.0, s2 = 0.0;
-        for (int64_t k = ch * a->cuts; k < (ch + 1) * a->cuts; k++) {
+        for (int64_t k = ch * stats->cuts; k < (ch + 1) * stats->cuts; k++) {
             s1 += part[2 * k];
             s2 += part[2 * k + 1];
         }
-        const double n = (double)(a->n * a->inner), square = s2 - s1 * s1 / n;
+        const double n = (double)(stats->images * stats->pixels), square = s2 - s1 * s1 / n;
         y[ch] = (float)((double)shift[ch] + s1 / n);
-        y[a->c + ch] = square > 0.0 || square != square ? (float)square : 0.0f;
-        y[2 * a->c + ch] = (float)n;
+        y[stats->channels + ch] = square > 0.0 || square != square ? (float)square : 0.0f;
+        y[2 * stats->channels + ch] = (float)n;
     }
 }
 
-static void plan_bn_stats(cpu_build *b, const yk_node *n)
+static void plan_bn_stats(cpu_build *build, const yk_node *node)
 {
-    const yk_value *x = cpu_in(b, n, 0);
-    stats_args *a = cpu_args(b, sizeof *a);
-    if (!a)
+    const yk_value *x = cpu_in(build, node, 0);
+    stats_args *stats = cpu_args(build, sizeof *stats);
+    if (!stats)
         return;
-    *a = (stats_args){cpu_ref_of(x), cpu_ref_of(cpu_in(b, n, 1)), cpu_ref_of(cpu_out(b, n, 0)), x->dtype, x->dim[0],
+    *stats = (stats_args){cpu_ref_of(x), cpu_ref_of(cpu_in(build, node, 1)), cpu_ref_of(cpu_out(build, node, 0)), x->dtype, x->dim[0],
                       x->dim[1], 1, 1, 1};
     for (int i = 2; i < x->dims; i++)
-        a->inner *= x->dim[i];
-    a->cuts = a->n < MOST_CUTS ? a->n : MOST_CUTS;
-    a->groups = MOST_CUTS / a->cuts < a->c ? MOST_CUTS / a->cuts : a->c;
-    cpu_need_shared(b, (size_t)(a->c * a->cuts) * 16);
-    cpu_emit(b, bn_stats_step, a, (double)(a->n * a->c) * (8.0 + 0.15 * (double)a->inner));
-    cpu_emit(b, bn_combine_step, a, 0.0);
+        stats->pixels *= x->dim[i];
+    stats->cuts = stats->images < MOST_CUTS ? stats->images : MOST_CUTS;
+    stats->groups = MOST_CUTS / stats->cuts < stats->channels ? MOST_CUTS / stats->cuts : stats->channels;
+    cpu_need_shared_ws(build, (size_t)(stats->channels * stats->cuts) * 16);
+    cpu_emit(build, bn_stats_step, stats, (double)(stats->images * stats->channels) * (8.0 + 0.15 * (double)stats->pixels));
+    cpu_emit(build, bn_combine_step, stats, 0.0);
 }
 
 /* ---- Planning ---- */
 
-void cpu_plan_norm(cpu_build *b, const yk_node *n)
+void cpu_plan_norm(cpu_build *build, const yk_node *node)
 {
-    if (n->op == YK_OP_BN_STATS) {
-        plan_bn_stats(b, n);
+    if (node->op == YK_OP_BN_STATS) {
+        plan_bn_stats(build, node);
         return;
     }
-    const yk_value *x = cpu_in(b, n, 0);
-    row_args *a = cpu_args(b, sizeof *a);
-    if (!a)
+    const yk_value *x = cpu_in(build, node, 0);
+    row_args *rows = cpu_args(build, sizeof *rows);
+    if (!rows)
         return;
     for (uint32_t i = 0; i < 5; i++)
-        a->in[i] = i < n->n_in ? cpu_ref_of(cpu_in(b, n, i)) : (cpu_ref){YK_NONE, 0};
+        rows->in[i] = i < node->n_in ? cpu_ref_of(cpu_in(build, node, i)) : (cpu_ref){YK_NONE, 0};
     for (uint32_t i = 0; i < 3; i++)
-        a->out[i] = i < n->n_out ? cpu_ref_of(cpu_out(b, n, i)) : (cpu_ref){YK_NONE, 0};
-    a->dtype = x->dtype;
-    a->to = cpu_out(b, n, 0)->dtype;
-    a->n = x->dims ? x->dim[x->dims - 1] : 1;
-    a->rows = cpu_count(x) / a->n;
-    a->cuts = a->rows < 16 * MOST_CUTS ? (a->rows + 15) / 16 : MOST_CUTS;
-    a->gamma = n->op == YK_OP_LAYER_NORM_BWD && n->n_in > 4;
-    a->log = cpu_attr(b, n, 0) != 0;
-    a->eps = n->op == YK_OP_LAYER_NORM ? (float)yk_attr_f64(cpu_attr(b, n, 0)) : 0.0f;
-    cpu_need_mine(b, 3 * cpu_round((size_t)a->n * 4, 64) + 64);
-    double count = (double)cpu_count(x);
-    if (n->op == YK_OP_LAYER_NORM)
-        cpu_emit(b, layer_norm_step, a, count * 0.25);
-    else if (n->op == YK_OP_SOFTMAX)
-        cpu_emit(b, softmax_step, a, count * 0.4);
-    else if (n->op == YK_OP_SOFTMAX_BWD)
-        cpu_emit(b, softmax_bwd_step, a, count * 0.4);
+        rows->out[i] = i < node->n_out ? cpu_ref_of(cpu_out(build, node, i)) : (cpu_ref){YK_NONE, 0};
+    rows->dtype = x->dtype;
+    rows->y_dtype = cpu_out(build, node, 0)->dtype;
+    rows->length = x->dims ? x->dim[x->dims - 1] : 1;
+    rows->rows = kit_value_count(x) / rows->length;
+    rows->cuts = rows->rows < 16 * MOST_CUTS ? (rows->rows + 15) / 16 : MOST_CUTS;
+    rows->gamma = node->op == YK_OP_LAYER_NORM_BWD && node->n_in > 4;
+    rows->log = cpu_attr(build, node, 0) != 0;
+    rows->eps = node->op == YK_OP_LAYER_NORM ? (float)yk_attr_f64(cpu_attr(build, node, 0)) : 0.0f;
+    cpu_need_thread_ws(build, 3 * kit_round_bytes((size_t)rows->length * 4, 64) + 64);
+    double count = (double)kit_value_count(x);
+    if (node->op == YK_OP_LAYER_NORM)
+        cpu_emit(build, layer_norm_step, rows, count * 0.25);
+    else if (node->op == YK_OP_SOFTMAX)
+        cpu_emit(build, softmax_step, rows, count * 0.4);
+    else if (node->op == YK_OP_SOFTMAX_BWD)
+        cpu_emit(build, softmax_bwd_step, rows, count * 0.4);
     else {
-        if (a->gamma)
-            cpu_need_shared(b, (size_t)(a->cuts * 2 * a->n) * 4);
-        cpu_emit(b, layer_norm_bwd_step, a, count * 0.4);
-        if (a->gamma)
-            cpu_emit(b, gamma_step, a, (double)(a->cuts * 2 * a->n) * 0.2);
+        if (rows->gamma)
+            cpu_need_shared_ws(build, (size_t)(rows->cuts * 2 * rows->length) * 4);
+        cpu_emit(build, layer_norm_bwd_step, rows, count * 0.4);
+        if (rows->gamma)
+            cpu_emit(build, gamma_step, rows, (double)(rows->cuts * 2 * rows->length) * 0.2);
     }
 }

@@ -3,86 +3,90 @@
  * and keeps the new values in 16 bits is made in the same pass. */
 #include <string.h>
 
-#include "backends/cpu/cpu.h"
+#include "backends/cpu/isa/optim_kernels.h"
+#include "backends/cpu/isa/vec_kernels.h"
+#include "backends/cpu/nn/nn.h"
+#include "plugins/kit/value.h"
 
 #define BLOCK 4096
 #define CUT 65536 /* elements of one partial sum of grad_stats */
 
 typedef struct optim_args {
-    cpu_ref g, hyper, in[4], out[4]; /* p, m, v, vmax; or p, b */
-    cpu_ref low;                     /* the first n_low values of p in 16 bits */
-    int n_state, flags, low_type;
+    cpu_ref g_ref, hyper, in[4], out[4]; /* p, m, v, vmax; or p, b */
+    cpu_ref copy16;                      /* the first n_low values of p in 16 bits */
+    int n_state, flags, copy16_dtype;
     bool adam;
-    int64_t n, n_low;
+    int64_t count, n_copy16;
 } optim_args;
 
-static struct cpu_adam read_hyper(const float *h, int flags)
+static cpu_hyper read_hyper(const float *h, int flags)
 {
-    return (struct cpu_adam){h[YK_HYPER_LR], h[YK_HYPER_B1], h[YK_HYPER_B2], h[YK_HYPER_EPS], h[YK_HYPER_DECAY],
+    return (cpu_hyper){h[YK_HYPER_LR], h[YK_HYPER_B1], h[YK_HYPER_B2], h[YK_HYPER_EPS], h[YK_HYPER_DECAY],
                              h[YK_HYPER_GRAD_SCALE], h[YK_HYPER_CLIP], h[YK_HYPER_C1], h[YK_HYPER_SQRT_C2],
                              h[YK_HYPER_FIRST], flags};
 }
 
-static void keep_low(const optim_args *a, const cpu_ctx *c, const float *p, int64_t i, int64_t n)
+static void store_copy16(const optim_args *opt, const cpu_ctx *ctx, const float *p, int64_t i, int64_t n)
 {
-    if (i < a->n_low)
-        c->isa->from_f32((char *)cpu_at(c, a->low) + 2 * i, p, a->low_type, (size_t)(a->n_low - i < n ? a->n_low - i : n));
+    if (i < opt->n_copy16)
+        ctx->isa->vec->from_f32((char *)cpu_at(ctx, opt->copy16) + 2 * i, p, opt->copy16_dtype,
+                                (size_t)(opt->n_copy16 - i < n ? opt->n_copy16 - i : n));
 }
 
-static void optim_step(const void *args, const cpu_ctx *c)
+static void optim_step(const void *args, const cpu_ctx *ctx)
 {
-    const optim_args *a = args;
-    struct cpu_adam h = read_hyper(cpu_at(c, a->hyper), a->flags);
-    const float *g = cpu_at(c, a->g);
+    const optim_args *opt = args;
+    cpu_hyper h = read_hyper(cpu_at(ctx, opt->hyper), opt->flags);
+    const float *g = cpu_at(ctx, opt->g_ref);
     int64_t lo, hi;
-    cpu_part((a->n + BLOCK - 1) / BLOCK, c->tid, c->nt, &lo, &hi);
-    for (int64_t i = lo * BLOCK; i < hi * BLOCK && i < a->n; i += BLOCK) {
-        size_t n = (size_t)(a->n - i < BLOCK ? a->n - i : BLOCK);
+    cpu_part((opt->count + BLOCK - 1) / BLOCK, ctx->piece, ctx->pieces, &lo, &hi);
+    for (int64_t i = lo * BLOCK; i < hi * BLOCK && i < opt->count; i += BLOCK) {
+        size_t n = (size_t)(opt->count - i < BLOCK ? opt->count - i : BLOCK);
         float *s[4] = {NULL, NULL, NULL, NULL};
-        for (int k = 0; k < a->n_state; k++) {
-            const float *from = (const float *)cpu_at(c, a->in[k]) + i;
-            s[k] = (float *)cpu_at(c, a->out[k]) + i;
+        for (int k = 0; k < opt->n_state; k++) {
+            const float *from = (const float *)cpu_at(ctx, opt->in[k]) + i;
+            s[k] = (float *)cpu_at(ctx, opt->out[k]) + i;
             if (from != s[k])
                 memcpy(s[k], from, n * 4);
         }
-        if (a->adam)
-            c->isa->adam(&h, g + i, s[0], s[1], s[2], s[3], n);
+        if (opt->adam)
+            ctx->isa->optim->adam(&h, g + i, s[0], s[1], s[2], s[3], n);
         else
-            c->isa->sgd(&h, g + i, s[0], s[1], n);
-        keep_low(a, c, s[0], i, (int64_t)n);
+            ctx->isa->optim->sgd(&h, g + i, s[0], s[1], n);
+        store_copy16(opt, ctx, s[0], i, (int64_t)n);
     }
 }
 
 typedef struct grad_args {
-    cpu_ref g, scale, y;
-    int64_t n, cuts;
+    cpu_ref g_ref, scale, y_ref;
+    int64_t count, cuts;
 } grad_args;
 
-static void grad_stats_step(const void *args, const cpu_ctx *c)
+static void grad_stats_step(const void *args, const cpu_ctx *ctx)
 {
-    const grad_args *a = args;
-    double *part = (double *)(void *)c->shared;
-    float scale = *(const float *)cpu_at(c, a->scale);
+    const grad_args *grad = args;
+    double *part = (double *)(void *)ctx->shared_ws;
+    float scale = *(const float *)cpu_at(ctx, grad->scale);
     int64_t lo, hi;
-    cpu_part(a->cuts, c->tid, c->nt, &lo, &hi);
+    cpu_part(grad->cuts, ctx->piece, ctx->pieces, &lo, &hi);
     for (int64_t k = lo; k < hi; k++) {
-        size_t n = (size_t)(a->n - k * CUT < CUT ? a->n - k * CUT : CUT);
+        size_t n = (size_t)(grad->count - k * CUT < CUT ? grad->count - k * CUT : CUT);
         part[2 * k] = part[2 * k + 1] = 0.0;
-        c->isa->stats((const float *)cpu_at(c, a->g) + k * CUT, scale, n, &part[2 * k], &part[2 * k + 1]);
+        ctx->isa->optim->stats((const float *)cpu_at(ctx, grad->g_ref) + k * CUT, scale, n, &part[2 * k], &part[2 * k + 1]);
     }
 }
 
-static void grad_combine_step(const void *args, const cpu_ctx *c)
+static void grad_combine_step(const void *args, const cpu_ctx *ctx)
 {
-    const grad_args *a = args;
-    const double *part = (const double *)(const void *)c->shared;
-    float *y = cpu_at(c, a->y);
+    const grad_args *grad = args;
+    const double *part = (const double *)(const void *)ctx->shared_ws;
+    float *y = cpu_at(ctx, grad->y_ref);
     double s = 0.0, bad = 0.0;
-    for (int64_t k = 0; k < a->cuts; k++) {
+    for (int64_t k = 0; k < grad->cuts; k++) {
         s += part[2 * k];
         bad += part[2 * k + 1];
     }
-    if (c->tid)
+    if (ctx->piece)
         return;
     y[0] = (float)s;
     y[1] = (float)bad;
@@ -94,49 +98,50 @@ static bool same_place(const yk_value *a, const yk_value *b)
 }
 
 /* The node behind this one casts the new values, or the first of them, to 16 bits. */
-static void take_cast(cpu_build *b, const yk_node *n, optim_args *a)
+static void fuse_cast(cpu_build *build, const yk_node *node, optim_args *opt)
 {
-    const yk_node *next = n + 1;
-    if (next == b->g->node + b->g->n_node || next->op != YK_OP_CAST)
+    const yk_node *next = node + 1;
+    if (next == build->graph->node + build->graph->n_node || next->op != YK_OP_CAST)
         return;
-    const yk_value *x = cpu_in(b, next, 0), *y = cpu_out(b, next, 0);
-    if (!same_place(x, cpu_out(b, n, 0)) || (y->dtype != YK_BF16 && y->dtype != YK_F16) || !cpu_is_dense(x) ||
-        !cpu_is_dense(y) || cpu_count(x) > a->n)
+    const yk_value *x = cpu_in(build, next, 0), *y = cpu_out(build, next, 0);
+    if (!same_place(x, cpu_out(build, node, 0)) || (y->dtype != YK_BF16 && y->dtype != YK_F16) || !kit_value_dense(x) ||
+        !kit_value_dense(y) || kit_value_count(x) > opt->count)
         return;
-    a->low = cpu_ref_of(y);
-    a->low_type = y->dtype;
-    a->n_low = cpu_count(x);
-    b->joined = 1;
+    opt->copy16 = cpu_ref_of(y);
+    opt->copy16_dtype = y->dtype;
+    opt->n_copy16 = kit_value_count(x);
+    build->joined = 1;
 }
 
-void cpu_plan_optim(cpu_build *b, const yk_node *n)
+void cpu_plan_optim(cpu_build *build, const yk_node *node)
 {
-    const yk_value *g = cpu_in(b, n, 0);
-    if (n->op == YK_OP_GRAD_STATS) {
-        grad_args *a = cpu_args(b, sizeof *a);
-        if (!a)
+    const yk_value *g = cpu_in(build, node, 0);
+    if (node->op == YK_OP_GRAD_STATS) {
+        grad_args *grad = cpu_args(build, sizeof *grad);
+        if (!grad)
             return;
-        *a = (grad_args){cpu_ref_of(g), cpu_ref_of(cpu_in(b, n, 1)), cpu_ref_of(cpu_out(b, n, 0)), cpu_count(g), 0};
-        a->cuts = (a->n + CUT - 1) / CUT;
-        cpu_need_shared(b, (size_t)a->cuts * 16);
-        cpu_emit(b, grad_stats_step, a, (double)a->n * 0.1);
-        cpu_emit(b, grad_combine_step, a, (double)a->cuts);
+        *grad = (grad_args){cpu_ref_of(g), cpu_ref_of(cpu_in(build, node, 1)), cpu_ref_of(cpu_out(build, node, 0)),
+                            kit_value_count(g), 0};
+        grad->cuts = (grad->count + CUT - 1) / CUT;
+        cpu_need_shared_ws(build, (size_t)grad->cuts * 16);
+        cpu_emit(build, grad_stats_step, grad, (double)grad->count * 0.1);
+        cpu_emit(build, grad_combine_step, grad, (double)grad->cuts);
         return;
     }
-    optim_args *a = cpu_args(b, sizeof *a);
-    if (!a)
+    optim_args *opt = cpu_args(build, sizeof *opt);
+    if (!opt)
         return;
-    a->adam = n->op == YK_OP_ADAM_STEP;
-    a->flags = (int)cpu_attr(b, n, 0);
-    a->n = cpu_count(g);
-    a->g = cpu_ref_of(g);
-    a->n_state = n->n_out;
-    uint32_t hyper = a->adam ? 4 : n->n_in - 1u; /* adam: g p m v hyper [vmax]; sgd: g p [b] hyper */
-    a->hyper = cpu_ref_of(cpu_in(b, n, hyper));
-    for (uint32_t k = 0; k < n->n_out; k++) {
-        a->in[k] = cpu_ref_of(cpu_in(b, n, k == 3 ? 5 : k + 1));
-        a->out[k] = cpu_ref_of(cpu_out(b, n, k));
+    opt->adam = node->op == YK_OP_ADAM_STEP;
+    opt->flags = (int)cpu_attr(build, node, 0);
+    opt->count = kit_value_count(g);
+    opt->g_ref = cpu_ref_of(g);
+    opt->n_state = node->n_out;
+    uint32_t hyper = opt->adam ? 4 : node->n_in - 1u; /* adam: g p m v hyper [vmax]; sgd: g p [b] hyper */
+    opt->hyper = cpu_ref_of(cpu_in(build, node, hyper));
+    for (uint32_t k = 0; k < node->n_out; k++) {
+        opt->in[k] = cpu_ref_of(cpu_in(build, node, k == 3 ? 5 : k + 1));
+        opt->out[k] = cpu_ref_of(cpu_out(build, node, k));
     }
-    take_cast(b, n, a);
-    cpu_emit(b, optim_step, a, (double)a->n * 0.45);
+    fuse_cast(build, node, opt);
+    cpu_emit(build, optim_step, opt, (double)opt->count * 0.45);
 }

@@ -18,18 +18,18 @@ bool kit_op_is_chain(uint32_t op)
     return op == YK_OP_MAP || op == YK_OP_MAP_SUM || op == YK_OP_SUM || op == YK_OP_RMAX || kit_emits(op);
 }
 
-static bool chain_of(const yk_graph *g, uint32_t node, chain *c)
+static bool chain_of(const yk_graph *graph, uint32_t node, chain *c)
 {
-    return kit_op_is_chain(g->node[node].op) && kit_chain_of(g, node, &c->nodes) && kit_space_of(&c->nodes, &c->space);
+    return kit_op_is_chain(graph->node[node].op) && kit_chain_of(graph, node, &c->nodes) && kit_space_of(&c->nodes, &c->space);
 }
 
-static void chain_emit(kit_text *t, const char *name, const void *what)
+static void chain_emit(kit_text *text, const char *name, const void *what)
 {
     const chain *c = what;
     if (c->nodes.reduce)
-        kit_emit_reduce(t, name, &c->nodes, &c->space);
+        kit_emit_reduce(text, name, &c->nodes, &c->space);
     else
-        kit_emit_map(t, name, &c->nodes, &c->space);
+        kit_emit_map(text, name, &c->nodes, &c->space);
 }
 
 static int64_t chain_block(const kit_target *target, const chain *c)
@@ -46,17 +46,17 @@ static int64_t chain_block(const kit_target *target, const chain *c)
     return block < 1 ? 1 : block;
 }
 
-uint32_t kit_claims_chain(const yk_graph *g, uint32_t node)
+uint32_t kit_claims_chain(const yk_graph *graph, uint32_t node)
 {
     chain c;
-    return chain_of(g, node, &c) ? YK_CLAIM_RUN : 0;
+    return chain_of(graph, node, &c) ? YK_CLAIM_RUN : 0;
 }
 
 void kit_lower_chain(kit_lowering *ctx, uint32_t node)
 {
     chain c;
     int64_t meta[KIT_META], groups;
-    if (!chain_of(ctx->g, node, &c)) {
+    if (!chain_of(ctx->graph, node, &c)) {
         kit_lower_fail(ctx, YK_E_UNSUPPORTED);
         return;
     }

@@ -21,26 +21,26 @@ enum { /* positions in the kernels' meta */
     G_COUNT
 };
 
-typedef struct conv {
-    int64_t m[G_COUNT];
+typedef struct conv_plan {
+    int64_t meta[G_COUNT];
     const yk_value *x, *y, *w; /* input, output, filter of the convolution (or their gradients) */
     uint32_t seg, nv;
-} conv;
+} conv_plan;
 
 /* Source, zeros and strides of this node as a plain convolution. */
-static void conv_geometry(const yk_graph *g, const yk_node *n, conv *c)
+static void conv_geometry(const yk_graph *graph, const yk_node *n, conv_plan *conv)
 {
-    const int64_t *a = &g->attr[n->attr];
-    const yk_value *i0 = &g->value[g->index[n->in]], *i1 = &g->value[g->index[n->in + 1]];
-    const yk_value *o = &g->value[g->index[n->out]];
+    const int64_t *a = &graph->attr[n->attr];
+    const yk_value *i0 = &graph->value[graph->index[n->in]], *i1 = &graph->value[graph->index[n->in + 1]];
+    const yk_value *o = &graph->value[graph->index[n->out]];
     bool dx = n->op == YK_OP_CONV2D_DX, dw = n->op == YK_OP_CONV2D_DW;
-    c->x = dx ? o : dw ? i1 : i0;
-    c->y = n->op == YK_OP_CONV2D ? o : i0;
-    c->w = dw ? o : i1;
-    int64_t groups = a[6], O = c->w->dim[0] / groups, C = c->w->dim[1], kh = c->w->dim[2], kw = c->w->dim[3];
-    const yk_value *src = dx ? c->y : c->x, *dst = dx ? c->x : c->y;
-    int64_t *m = c->m;
-    memset(m, 0, sizeof c->m);
+    conv->x = dx ? o : dw ? i1 : i0;
+    conv->y = n->op == YK_OP_CONV2D ? o : i0;
+    conv->w = dw ? o : i1;
+    int64_t groups = a[6], O = conv->w->dim[0] / groups, C = conv->w->dim[1], kh = conv->w->dim[2], kw = conv->w->dim[3];
+    const yk_value *src = dx ? conv->y : conv->x, *dst = dx ? conv->x : conv->y;
+    int64_t *m = conv->meta;
+    memset(m, 0, sizeof conv->meta);
     m[G_C] = dx ? O : C;
     m[G_M] = dx ? C : O;
     m[G_H] = src->dim[2];
@@ -58,7 +58,7 @@ static void conv_geometry(const yk_graph *g, const yk_node *n, conv *c)
     m[G_PY] = dx ? (kh - 1) * a[4] - a[2] : a[2];
     m[G_PX] = dx ? (kw - 1) * a[5] - a[3] : a[3];
     m[G_GROUPS] = groups;
-    m[G_N] = c->x->dim[0];
+    m[G_N] = conv->x->dim[0];
     m[G_WM] = dx ? kh * kw : C * kh * kw;
     m[G_WC] = dx ? C * kh * kw : kh * kw;
     m[G_WG] = O * C * kh * kw;
@@ -82,9 +82,9 @@ static taps taps_of(int64_t at, int64_t step, int64_t pad, int64_t taps_all, int
 }
 
 /* The gradient of the input for the pixels (row, column) modulo the strides: a plain convolution of gy. */
-static void conv_phase(conv *c, const int64_t *a, int64_t row, int64_t column)
+static void conv_phase(conv_plan *conv, const int64_t *a, int64_t row, int64_t column)
 {
-    int64_t *m = c->m, line = m[G_OW];
+    int64_t *m = conv->meta, line = m[G_OW];
     taps y = taps_of(row, a[0], a[2], m[G_KH], m[G_OH]), x = taps_of(column, a[1], a[3], m[G_KW], m[G_OW]);
     m[G_W0] = y.last * m[G_KW] + x.last;
     m[G_WY] = -a[0] * m[G_KW];
@@ -107,9 +107,9 @@ static int64_t conv_local(const kit_target *target)
 }
 
 /* Places of the parts in local memory with r rows of results in an item; false if they do not fit. */
-static bool conv_rows_fit(const kit_target *target, conv *c, bool dw, int64_t r)
+static bool conv_rows_fit(const kit_target *target, conv_plan *conv, bool dw, int64_t r)
 {
-    int64_t *m = c->m, beyond = 4 * m[G_SH] * m[G_LEN] + 32; /* read behind the last row, and not used */
+    int64_t *m = conv->meta, beyond = 4 * m[G_SH] * m[G_LEN] + 32; /* read behind the last row, and not used */
     int64_t gradients = r * m[G_OW] * m[G_PAD];
     m[G_R] = r;
     m[G_ROWS] = (r - 1) * m[G_SH] + (m[G_KH] - 1) * m[G_DH] + 1;
@@ -120,19 +120,19 @@ static bool conv_rows_fit(const kit_target *target, conv *c, bool dw, int64_t r)
 }
 
 /* Layout of the local copy, rows of an item; false if not even one row fits. */
-static bool conv_blocks(const kit_target *target, conv *c, bool dw)
+static bool conv_blocks(const kit_target *target, conv_plan *conv, bool dw)
 {
-    int64_t *m = c->m, width;
-    c->seg = m[G_OW] > 8 ? 16 : m[G_OW] > 4 ? 8 : 4;
-    width = kit_round_up(m[G_OW], c->seg);
-    c->nv = m[G_M] > 16 ? 2 : 1;
+    int64_t *m = conv->meta, width;
+    conv->seg = m[G_OW] > 8 ? 16 : m[G_OW] > 4 ? 8 : 4;
+    width = kit_round_up(m[G_OW], conv->seg);
+    conv->nv = m[G_M] > 16 ? 2 : 1;
     m[G_PHASE] = width + ((m[G_KW] - 1) * m[G_DW]) / m[G_SW] + 1;
     m[G_LEN] = m[G_PHASE] * m[G_SW];
-    m[G_PAD] = kit_round_up(m[G_M], 16 * c->nv);
+    m[G_PAD] = kit_round_up(m[G_M], 16 * conv->nv);
     if (m[G_C] * m[G_KH] * m[G_KW] > CONV_TAPS)
         return false;
     for (int64_t r = m[G_OH]; r > 0; r = r > 4 ? (r + 1) / 2 : r - 1)
-        if (conv_rows_fit(target, c, dw, r))
+        if (conv_rows_fit(target, conv, dw, r))
             return true;
     return false;
 }
@@ -142,56 +142,58 @@ static bool conv_plain(const yk_value *v)
     return v->dims == 4 && kit_is_float(v->dtype) && kit_value_dense(v);
 }
 
-static bool conv_of(const kit_target *target, const yk_graph *g, const yk_node *n, conv *c)
+static bool conv_of(const kit_target *target, const yk_graph *graph, const yk_node *n, conv_plan *conv)
 {
-    conv_geometry(g, n, c);
-    const yk_value *out = &g->value[g->index[n->out]];
-    const yk_value *in = &g->value[g->index[n->in]], *in1 = &g->value[g->index[n->in + 1]];
-    if (!target->cpu_shape || !conv_plain(c->x) || !conv_plain(c->y) || !conv_plain(c->w) || in->dtype != in1->dtype)
+    conv_geometry(graph, n, conv);
+    const yk_value *out = &graph->value[graph->index[n->out]];
+    const yk_value *in = &graph->value[graph->index[n->in]], *in1 = &graph->value[graph->index[n->in + 1]];
+    if (!target->cpu_shape || !conv_plain(conv->x) || !conv_plain(conv->y) || !conv_plain(conv->w) || in->dtype != in1->dtype)
         return false;
     if (out->dtype != in->dtype && out->dtype != YK_F32)
         return false;
-    return conv_blocks(target, c, n->op == YK_OP_CONV2D_DW);
+    return conv_blocks(target, conv, n->op == YK_OP_CONV2D_DW);
 }
 
-uint32_t kit_claims_conv(const kit_target *target, const yk_graph *g, const yk_node *n)
+uint32_t kit_claims_conv(const kit_target *target, const yk_graph *graph, const yk_node *n)
 {
-    conv c;
-    if (!conv_of(target, g, n, &c))
+    conv_plan conv;
+    if (!conv_of(target, graph, n, &conv))
         return 0;
     return YK_CLAIM_RUN | (n->op == YK_OP_CONV2D_DW ? YK_CLAIM_ACCUMULATE : 0u);
 }
 
-static void conv_defines(const kit_target *target, const yk_graph *g, const yk_node *n, const conv *c, char *text, size_t size)
+static void conv_defines(const kit_target *target, const yk_graph *graph, const yk_node *n, const conv_plan *conv, char *text,
+                         size_t size)
 {
     bool dw = n->op == YK_OP_CONV2D_DW;
-    snprintf(text, size, "-D%s -DCONV_LOCAL=%d -DT=%s -DTC=%s -DSEG=%u -DNV=%u%s", dw ? "CONV_DW" : "CONV_DIRECT", (int)conv_local(target),
-             kit_type(g->value[g->index[n->in]].dtype), kit_type(g->value[g->index[n->out]].dtype), dw ? 16 : c->seg,
-             dw ? c->nv : 1, c->m[G_YS] != c->m[G_OW] ? " -DAPART" : "");
+    snprintf(text, size, "-D%s -DCONV_LOCAL=%d -DT=%s -DTC=%s -DSEG=%u -DNV=%u%s", dw ? "CONV_DW" : "CONV_DIRECT",
+             (int)conv_local(target), kit_type(graph->value[graph->index[n->in]].dtype),
+             kit_type(graph->value[graph->index[n->out]].dtype), dw ? 16 : conv->seg, dw ? conv->nv : 1,
+             conv->meta[G_YS] != conv->meta[G_OW] ? " -DAPART" : "");
 }
 
-static void lower_direct(kit_lowering *ctx, const yk_node *n, const conv *c)
+static void lower_direct(kit_lowering *ctx, const yk_node *n, const conv_plan *conv)
 {
     char defines[128];
-    const int64_t *m = c->m;
-    conv_defines(ctx->target, ctx->g, n, c, defines, sizeof defines);
+    const int64_t *m = conv->meta;
+    conv_defines(ctx->target, ctx->graph, n, conv, defines, sizeof defines);
     int64_t K = m[G_C] * m[G_KH] * m[G_KW], tiles = kit_div_up(m[G_M], 8);
     uint64_t bytes = (uint64_t)(m[G_GROUPS] * tiles * K * 8) * 4;
     kit_launch_add(ctx, "conv", defines, "conv_filter", tiles, m[G_GROUPS], 1, 1);
-    kit_arg_value(ctx, ctx->g->index[n->in + 1]);
+    kit_arg_value(ctx, ctx->graph->index[n->in + 1]);
     kit_arg_scratch(ctx, 0, bytes, 4);
     kit_arg_meta(ctx, m, G_COUNT);
     kit_launch_add(ctx, "conv", defines, "conv_direct", kit_div_up(m[G_OH], m[G_R]), m[G_N], m[G_GROUPS], 1);
-    kit_arg_value(ctx, ctx->g->index[n->in]);
+    kit_arg_value(ctx, ctx->graph->index[n->in]);
     kit_arg_scratch(ctx, 0, bytes, 4);
-    kit_arg_value(ctx, ctx->g->index[n->out]);
+    kit_arg_value(ctx, ctx->graph->index[n->out]);
     kit_arg_meta(ctx, m, G_COUNT);
 }
 
 /* Vectors of outputs in a gradient's sums */
-static int wino_vectors(const conv *c)
+static int wino_vectors(const conv_plan *conv)
 {
-    return c->m[G_M] > 16 ? 2 : 1;
+    return conv->meta[G_M] > 16 ? 2 : 1;
 }
 
 /*
@@ -214,62 +216,62 @@ static const wino_part *wino_fit(const kit_target *target, bool dw)
 }
 
 /* What kernels/wino.kc takes; fewer channels do not pay for the transforms. */
-static bool wino_suits(const kit_target *target, const yk_graph *g, const yk_node *n, const conv *c)
+static bool wino_suits(const kit_target *target, const yk_graph *graph, const yk_node *n, const conv_plan *conv)
 {
-    const int64_t *a = &g->attr[n->attr], *m = c->m;
+    const int64_t *a = &graph->attr[n->attr], *m = conv->meta;
     bool three = m[G_KH] == 3 && m[G_KW] == 3 && a[0] == 1 && a[1] == 1 && a[4] == 1 && a[5] == 1;
     bool same = a[2] == 1 && a[3] == 1 && m[G_GROUPS] == 1;
     bool plane = (m[G_OW] == 8 || m[G_OW] == 16 || m[G_OW] == 32) && m[G_OH] * m[G_OW] % WINO_PIXELS == 0;
     bool dw = n->op == YK_OP_CONV2D_DW;
-    bool channels = m[G_C] >= 16 && m[G_C] <= WINO_MOST && m[G_C] % (dw ? 16 / wino_vectors(c) : 2) == 0;
+    bool channels = m[G_C] >= 16 && m[G_C] <= WINO_MOST && m[G_C] % (dw ? 16 / wino_vectors(conv) : 2) == 0;
     return three && same && plane && channels && m[G_M] >= 16 && (!dw || m[G_M] <= WINO_MOST) && wino_fit(target, dw);
 }
 
-static void wino_defines(const kit_target *target, const yk_graph *g, const yk_node *n, const conv *c, char *text, size_t size)
+static void wino_defines(const kit_target *target, const yk_graph *graph, const yk_node *n, const conv_plan *conv, char *text,
+                         size_t size)
 {
     const bool dw = n->op == YK_OP_CONV2D_DW;
     const wino_part *part = wino_fit(target, dw);
     snprintf(text, size, "-D%s -DWINO_CHANNELS=%d -DWINO_OUT=%d -DT=%s -DTC=%s -DTX=%d -DWINO_NV=%d", dw ? "WINO_DW" : "WINO_CONV",
-             part->channels, part->outputs,
-             kit_type(g->value[g->index[n->in]].dtype), kit_type(g->value[g->index[n->out]].dtype), (int)c->m[G_OW] / 2,
-             dw ? wino_vectors(c) : 2);
+             part->channels, part->outputs, kit_type(graph->value[graph->index[n->in]].dtype),
+             kit_type(graph->value[graph->index[n->out]].dtype), (int)conv->meta[G_OW] / 2, dw ? wino_vectors(conv) : 2);
 }
 
-static void lower_wino(kit_lowering *ctx, const yk_node *n, const conv *c)
+static void lower_wino(kit_lowering *ctx, const yk_node *n, const conv_plan *conv)
 {
-    const int64_t *m = c->m;
+    const int64_t *m = conv->meta;
     int64_t tiles = kit_div_up(m[G_M], 8), of_image = m[G_OH] * m[G_OW] / WINO_PIXELS, blocks = m[G_N] * of_image;
     uint64_t bytes = (uint64_t)(16 * tiles * m[G_C] * 8) * 4;
     char defines[128];
-    wino_defines(ctx->target, ctx->g, n, c, defines, sizeof defines);
+    wino_defines(ctx->target, ctx->graph, n, conv, defines, sizeof defines);
     kit_launch_add(ctx, "wino", defines, "wino_filter", tiles, 1, 1, 1);
-    kit_arg_value(ctx, ctx->g->index[n->in + 1]);
+    kit_arg_value(ctx, ctx->graph->index[n->in + 1]);
     kit_arg_scratch(ctx, 0, bytes, 4);
     kit_arg_i64(ctx, m[G_C]);
     kit_arg_i64(ctx, m[G_M]);
     kit_arg_i32(ctx, n->op == YK_OP_CONV2D_DX);
     kit_launch_add(ctx, "wino", defines, "wino_conv", kit_div_up(blocks, 2), 1, 1, 1);
-    kit_arg_value(ctx, ctx->g->index[n->in]);
+    kit_arg_value(ctx, ctx->graph->index[n->in]);
     kit_arg_scratch(ctx, 0, bytes, 4);
-    kit_arg_value(ctx, ctx->g->index[n->out]);
+    kit_arg_value(ctx, ctx->graph->index[n->out]);
     kit_arg_i64(ctx, m[G_C]);
     kit_arg_i64(ctx, m[G_M]);
     kit_arg_i64(ctx, blocks);
     kit_arg_i64(ctx, of_image);
 }
 
-static void lower_wino_dw(kit_lowering *ctx, const yk_node *n, const conv *c)
+static void lower_wino_dw(kit_lowering *ctx, const yk_node *n, const conv_plan *conv)
 {
-    const int64_t *m = c->m;
+    const int64_t *m = conv->meta;
     int64_t of_image = m[G_OH] * m[G_OW] / WINO_PIXELS, blocks = m[G_N] * of_image;
     int64_t chunk = 2 * kit_div_up(blocks, 2 * WINO_CHUNKS), chunks = kit_div_up(blocks, chunk);
-    int64_t pad = 16 * wino_vectors(c);
+    int64_t pad = 16 * wino_vectors(conv);
     uint64_t bytes = (uint64_t)(chunks * 16 * m[G_C] * kit_round_up(m[G_M], pad)) * 4;
     char defines[128];
-    wino_defines(ctx->target, ctx->g, n, c, defines, sizeof defines);
+    wino_defines(ctx->target, ctx->graph, n, conv, defines, sizeof defines);
     kit_launch_add(ctx, "wino", defines, "wino_dw", chunks, 1, 1, 1);
-    kit_arg_value(ctx, ctx->g->index[n->in + 1]);
-    kit_arg_value(ctx, ctx->g->index[n->in]);
+    kit_arg_value(ctx, ctx->graph->index[n->in + 1]);
+    kit_arg_value(ctx, ctx->graph->index[n->in]);
     kit_arg_scratch(ctx, 0, bytes, 4);
     kit_arg_i64(ctx, m[G_C]);
     kit_arg_i64(ctx, m[G_M]);
@@ -278,7 +280,7 @@ static void lower_wino_dw(kit_lowering *ctx, const yk_node *n, const conv *c)
     kit_arg_i64(ctx, chunk);
     kit_launch_add(ctx, "wino", defines, "wino_dw_sum", m[G_C], 1, 1, 1);
     kit_arg_scratch(ctx, 0, bytes, 4);
-    kit_arg_value(ctx, ctx->g->index[n->out]);
+    kit_arg_value(ctx, ctx->graph->index[n->out]);
     kit_arg_i64(ctx, m[G_C]);
     kit_arg_i64(ctx, m[G_M]);
     kit_arg_i64(ctx, chunks);
@@ -286,12 +288,12 @@ static void lower_wino_dw(kit_lowering *ctx, const yk_node *n, const conv *c)
 }
 
 /* A gradient by steps, taken apart. */
-static void lower_phases(kit_lowering *ctx, const yk_node *n, const conv *c)
+static void lower_phases(kit_lowering *ctx, const yk_node *n, const conv_plan *conv)
 {
-    const int64_t *a = &ctx->g->attr[n->attr];
-    for (int64_t row = 0; row < a[0] && row < c->m[G_OH]; row++)
-        for (int64_t column = 0; column < a[1] && column < c->m[G_OW]; column++) {
-            conv part = *c;
+    const int64_t *a = &ctx->graph->attr[n->attr];
+    for (int64_t row = 0; row < a[0] && row < conv->meta[G_OH]; row++)
+        for (int64_t column = 0; column < a[1] && column < conv->meta[G_OW]; column++) {
+            conv_plan part = *conv;
             conv_phase(&part, a, row, column);
             if (conv_blocks(ctx->target, &part, false)) /* smaller than the whole, which fits */
                 lower_direct(ctx, n, &part);
@@ -300,22 +302,22 @@ static void lower_phases(kit_lowering *ctx, const yk_node *n, const conv *c)
         }
 }
 
-static void lower_dw(kit_lowering *ctx, const yk_node *n, conv *c)
+static void lower_dw(kit_lowering *ctx, const yk_node *n, conv_plan *conv)
 {
     char defines[128];
-    conv_defines(ctx->target, ctx->g, n, c, defines, sizeof defines);
-    int64_t *m = c->m, K = m[G_C] * m[G_KH] * m[G_KW];
+    conv_defines(ctx->target, ctx->graph, n, conv, defines, sizeof defines);
+    int64_t *m = conv->meta, K = m[G_C] * m[G_KH] * m[G_KW];
     m[G_CHUNK] = kit_div_up(m[G_N], CHUNKS);
     int64_t chunks = kit_div_up(m[G_N], m[G_CHUNK]);
     uint64_t bytes = (uint64_t)(chunks * m[G_GROUPS] * K * m[G_PAD]) * 4;
     kit_launch_add(ctx, "conv", defines, "conv_dw", chunks, m[G_GROUPS], 1, 1);
-    kit_arg_value(ctx, ctx->g->index[n->in + 1]);
-    kit_arg_value(ctx, ctx->g->index[n->in]);
+    kit_arg_value(ctx, ctx->graph->index[n->in + 1]);
+    kit_arg_value(ctx, ctx->graph->index[n->in]);
     kit_arg_scratch(ctx, 0, bytes, 4);
     kit_arg_meta(ctx, m, G_COUNT);
     kit_launch_add(ctx, "conv", defines, "conv_dw_sum", K, m[G_GROUPS], 1, 1);
     kit_arg_scratch(ctx, 0, bytes, 4);
-    kit_arg_value(ctx, ctx->g->index[n->out]);
+    kit_arg_value(ctx, ctx->graph->index[n->out]);
     kit_arg_i64(ctx, m[G_M]);
     kit_arg_i64(ctx, K);
     kit_arg_i64(ctx, m[G_PAD]);
@@ -326,21 +328,21 @@ static void lower_dw(kit_lowering *ctx, const yk_node *n, conv *c)
 
 void kit_lower_conv(kit_lowering *ctx, const yk_node *n)
 {
-    conv c;
-    if (!conv_of(ctx->target, ctx->g, n, &c)) {
+    conv_plan conv;
+    if (!conv_of(ctx->target, ctx->graph, n, &conv)) {
         kit_lower_fail(ctx, YK_E_UNSUPPORTED);
         return;
     }
-    const int64_t *a = &ctx->g->attr[n->attr];
-    bool wino = wino_suits(ctx->target, ctx->g, n, &c);
+    const int64_t *a = &ctx->graph->attr[n->attr];
+    bool wino = wino_suits(ctx->target, ctx->graph, n, &conv);
     if (n->op == YK_OP_CONV2D_DW && wino)
-        lower_wino_dw(ctx, n, &c);
+        lower_wino_dw(ctx, n, &conv);
     else if (n->op == YK_OP_CONV2D_DW)
-        lower_dw(ctx, n, &c);
+        lower_dw(ctx, n, &conv);
     else if (n->op == YK_OP_CONV2D_DX && a[0] * a[1] > 1 && a[4] == 1 && a[5] == 1)
-        lower_phases(ctx, n, &c);
+        lower_phases(ctx, n, &conv);
     else if (wino)
-        lower_wino(ctx, n, &c);
+        lower_wino(ctx, n, &conv);
     else
-        lower_direct(ctx, n, &c);
+        lower_direct(ctx, n, &conv);
 }

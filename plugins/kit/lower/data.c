@@ -64,7 +64,7 @@ static void copy_merge(const yk_value *x, const yk_value *y, copy_space *s)
 
 static void lower_copy(kit_lowering *ctx, const yk_node *n)
 {
-    const yk_value *x = kit_node_in(ctx->g, n, 0), *y = kit_node_out(ctx->g, n, 0);
+    const yk_value *x = kit_node_in(ctx->graph, n, 0), *y = kit_node_out(ctx->graph, n, 0);
     copy_space s;
     int64_t meta[6 + 3 * YK_MAX_DIMS];
     uint32_t k = 6;
@@ -94,8 +94,8 @@ static void lower_copy(kit_lowering *ctx, const yk_node *n)
 
 static void lower_gather(kit_lowering *ctx, const yk_node *n)
 {
-    const yk_value *table = kit_node_in(ctx->g, n, 0), *y = kit_node_out(ctx->g, n, 0);
-    int64_t rows = kit_value_count(kit_node_in(ctx->g, n, 1)), width = kit_value_count(y) / rows, block = kit_div_up(BLOCK, width);
+    const yk_value *table = kit_node_in(ctx->graph, n, 0), *y = kit_node_out(ctx->graph, n, 0);
+    int64_t rows = kit_value_count(kit_node_in(ctx->graph, n, 1)), width = kit_value_count(y) / rows, block = kit_div_up(BLOCK, width);
     if (table->dim[0] * width != kit_value_count(table))
         kit_lower_fail(ctx, YK_E_UNSUPPORTED);
     kit_launch_add(ctx, "data", move_defines(y->dtype), "gather_rows", kit_div_up(rows, block), 1, 1, TEAM);
@@ -121,7 +121,7 @@ static void lower_scatter_int(kit_lowering *ctx, const yk_node *n, int64_t rows,
     kit_arg_in(ctx, n, 0);
     kit_arg_in(ctx, n, 1);
     kit_arg_out(ctx, n, 0);
-    scatter_sizes(ctx, kit_node_out(ctx->g, n, 0), rows, width);
+    scatter_sizes(ctx, kit_node_out(ctx->graph, n, 0), rows, width);
 }
 
 /* Columns of a group: on a processor as many as keep each core busy, whole lines if there is one. */
@@ -134,8 +134,8 @@ static int64_t scatter_columns(const kit_target *target, int64_t width)
 /* Sums in f32; a 16-bit result is rounded from scratch memory at the end. */
 static void lower_scatter(kit_lowering *ctx, const yk_node *n)
 {
-    const yk_value *x = kit_node_in(ctx->g, n, 0), *y = kit_node_out(ctx->g, n, 0);
-    int64_t rows = kit_value_count(kit_node_in(ctx->g, n, 1)), width = kit_value_count(x) / rows, total = kit_value_count(y);
+    const yk_value *x = kit_node_in(ctx->graph, n, 0), *y = kit_node_out(ctx->graph, n, 0);
+    int64_t rows = kit_value_count(kit_node_in(ctx->graph, n, 1)), width = kit_value_count(x) / rows, total = kit_value_count(y);
     int64_t cols = scatter_columns(ctx->target, width);
     char defines[64];
     if (y->dtype == YK_I32 && x->dtype == YK_I32) {
@@ -155,7 +155,7 @@ static void lower_scatter(kit_lowering *ctx, const yk_node *n)
     kit_arg_i64(ctx, cols);
     if (y->dtype == YK_F32 || !float_defines(ctx, y->dtype, defines, sizeof defines))
         return;
-    kit_launch_add(ctx, "data", defines, "narrow", kit_div_up(total, BLOCK), 1, 1, TEAM);
+    kit_launch_add(ctx, "data", defines, "narrow_f32", kit_div_up(total, BLOCK), 1, 1, TEAM);
     kit_arg_scratch(ctx, 0, (uint64_t)total * 4, 4);
     kit_arg_out(ctx, n, 0);
     kit_arg_i64(ctx, total);
@@ -167,20 +167,20 @@ static void lower_scatter(kit_lowering *ctx, const yk_node *n)
 static void lower_unfold(kit_lowering *ctx, const yk_node *n)
 {
     bool fold = n->op == YK_OP_FOLD;
-    const yk_value *col = fold ? kit_node_in(ctx->g, n, 0) : kit_node_out(ctx->g, n, 0);
-    const yk_value *image = fold ? kit_node_out(ctx->g, n, 0) : kit_node_in(ctx->g, n, 0);
+    const yk_value *col = fold ? kit_node_in(ctx->graph, n, 0) : kit_node_out(ctx->graph, n, 0);
+    const yk_value *image = fold ? kit_node_out(ctx->graph, n, 0) : kit_node_in(ctx->graph, n, 0);
     char defines[64];
     int64_t a[8];
     for (uint32_t i = 0; i < 8; i++)
-        a[i] = kit_node_attr(ctx->g, n, i);
+        a[i] = kit_node_attr(ctx->graph, n, i);
     int64_t H = image->dim[2], W = image->dim[3], kh = a[0], kw = a[1];
     int64_t OH = (H + 2 * a[4] - a[6] * (kh - 1) - 1) / a[2] + 1, OW = (W + 2 * a[5] - a[7] * (kw - 1) - 1) / a[3] + 1;
     if (!float_defines(ctx, image->dtype, defines, sizeof defines) || col->dtype != image->dtype) {
         kit_lower_fail(ctx, YK_E_UNSUPPORTED);
         return;
     }
-    kit_launch_add(ctx, "data", defines, fold ? "fold" : "unfold",
-                     image->dim[0] * image->dim[1] * (fold ? 1 : kh * kw), 1, 1, TEAM);
+    kit_launch_add(ctx, "data", defines, fold ? "fold_image" : "unfold_image",
+                   image->dim[0] * image->dim[1] * (fold ? 1 : kh * kw), 1, 1, TEAM);
     kit_arg_in(ctx, n, 0);
     kit_arg_out(ctx, n, 0);
     kit_arg_i64(ctx, H);
@@ -190,15 +190,15 @@ static void lower_unfold(kit_lowering *ctx, const yk_node *n)
     for (uint32_t i = 0; i < 8; i++)
         kit_arg_i32(ctx, a[i]);
     if (!fold)
-        kit_arg_f32(ctx, yk_attr_f64(kit_node_attr(ctx->g, n, 8)));
+        kit_arg_f32(ctx, yk_attr_f64(kit_node_attr(ctx->graph, n, 8)));
 }
 
 /* ---- iota, rng, argmax ---- */
 
 static void lower_iota(kit_lowering *ctx, const yk_node *n)
 {
-    const yk_value *y = kit_node_out(ctx->g, n, 0);
-    int64_t axis = kit_node_attr(ctx->g, n, 0), stride = 1, total = kit_value_count(y);
+    const yk_value *y = kit_node_out(ctx->graph, n, 0);
+    int64_t axis = kit_node_attr(ctx->graph, n, 0), stride = 1, total = kit_value_count(y);
     if (y->dtype != YK_I32 && y->dtype != YK_F32)
         kit_lower_fail(ctx, YK_E_UNSUPPORTED);
     for (uint32_t d = (uint32_t)axis + 1; d < y->dims; d++)
@@ -213,22 +213,23 @@ static void lower_iota(kit_lowering *ctx, const yk_node *n)
 
 static void lower_rng(kit_lowering *ctx, const yk_node *n)
 {
-    const yk_value *y = kit_node_out(ctx->g, n, 0);
-    int64_t total = kit_value_count(y), rows = kit_value_count(kit_node_in(ctx->g, n, 1));
+    const yk_value *y = kit_node_out(ctx->graph, n, 0);
+    int64_t total = kit_value_count(y), rows = kit_value_count(kit_node_in(ctx->graph, n, 1));
     kit_launch_add(ctx, "data", "-DUNIT_MAKE", "rng_rows", kit_div_up(total, BLOCK), 1, 1, TEAM);
     kit_arg_in(ctx, n, 0);
     kit_arg_in(ctx, n, 1);
     kit_arg_out(ctx, n, 0);
     kit_arg_i64(ctx, total);
     kit_arg_i64(ctx, total / rows);
-    kit_arg_i64(ctx, kit_node_attr(ctx->g, n, 0));
+    kit_arg_i64(ctx, kit_node_attr(ctx->graph, n, 0));
     kit_arg_i64(ctx, BLOCK);
 }
 
 static void lower_argmax(kit_lowering *ctx, const yk_node *n)
 {
-    const yk_value *x = kit_node_in(ctx->g, n, 0);
-    int64_t axis = kit_node_attr(ctx->g, n, 0), stride = 1, length = x->dims ? x->dim[axis] : 1, lines = kit_value_count(x) / length;
+    const yk_value *x = kit_node_in(ctx->graph, n, 0);
+    int64_t axis = kit_node_attr(ctx->graph, n, 0), stride = 1, length = x->dims ? x->dim[axis] : 1,
+            lines = kit_value_count(x) / length;
     int64_t block = kit_div_up(BLOCK, length);
     char defines[64] = "-DUNIT_ARGMAX_I";
     for (uint32_t d = (uint32_t)axis + 1; d < x->dims; d++)

@@ -41,19 +41,19 @@ static bool array_reserve(kit_lowering *ctx, void **array, size_t n, size_t *cap
 
 static uint32_t unit_add(kit_lowering *ctx, kit_unit unit)
 {
-    kit_program *p = ctx->program;
-    if (!array_reserve(ctx, (void **)&p->unit, p->n_unit, &p->cap_unit, sizeof *p->unit))
+    kit_program *program = ctx->program;
+    if (!array_reserve(ctx, (void **)&program->unit, program->n_unit, &program->cap_unit, sizeof *program->unit))
         return YK_NONE;
-    p->unit[p->n_unit] = unit;
-    return (uint32_t)p->n_unit++;
+    program->unit[program->n_unit] = unit;
+    return (uint32_t)program->n_unit++;
 }
 
 static uint32_t unit_of_file(kit_lowering *ctx, const char *file, const char *macros)
 {
-    const kit_program *p = ctx->program;
+    const kit_program *program = ctx->program;
     kit_unit unit = {.file = file};
-    for (uint32_t i = 0; i < p->n_unit; i++)
-        if (p->unit[i].file && !strcmp(p->unit[i].file, file) && !strcmp(p->unit[i].macros, macros))
+    for (uint32_t i = 0; i < program->n_unit; i++)
+        if (program->unit[i].file && !strcmp(program->unit[i].file, file) && !strcmp(program->unit[i].macros, macros))
             return i;
     const int n = snprintf(unit.macros, sizeof unit.macros, "%s", macros);
     if (n < 0 || (size_t)n >= sizeof unit.macros) {
@@ -64,57 +64,58 @@ static uint32_t unit_of_file(kit_lowering *ctx, const char *file, const char *ma
     return unit_add(ctx, unit);
 }
 
-static bool text_good(kit_lowering *ctx, const kit_text *t)
+static bool text_good(kit_lowering *ctx, const kit_text *text)
 {
-    if (!t->bad && t->s)
+    if (!text->bad && text->data)
         return true;
     ctx->target->host->fail(ctx->target->plugin, "node %u: generating its kernel: %s", ctx->node,
-                            t->no_memory ? "out of memory" : "its operands make no text");
-    kit_lower_fail(ctx, t->no_memory ? YK_E_MEM : YK_E_INTERNAL);
+                            text->no_memory ? "out of memory" : "its operands make no text");
+    kit_lower_fail(ctx, text->no_memory ? YK_E_MEM : YK_E_INTERNAL);
     return false;
 }
 
 /* The hash of the kernel's text under a name that is always the same. */
 static bool text_key(kit_lowering *ctx, kit_emit_fn emit, const void *what, uint64_t *key)
 {
-    kit_text t;
-    kit_text_init(&t, ctx->target->host);
-    emit(&t, "k", what);
-    const bool good = text_good(ctx, &t);
+    kit_text text;
+    kit_text_init(&text, ctx->target->host);
+    emit(&text, "k", what);
+    const bool good = text_good(ctx, &text);
     if (good)
-        *key = kit_hash(KIT_HASH_SEED, t.s, t.n);
-    kit_text_free(&t);
+        *key = kit_hash(KIT_HASH_SEED, text.data, text.length);
+    kit_text_free(&text);
     return good;
 }
 
 uint32_t kit_unit_generated(kit_lowering *ctx, const char *prefix, kit_emit_fn emit, const void *what)
 {
-    kit_program *p = ctx->program;
-    kit_unit unit = {.begin = p->text.n};
+    kit_program *program = ctx->program;
+    kit_unit unit = {.begin = program->text.length};
     if (ctx->failed != YK_OK || !text_key(ctx, emit, what, &unit.key))
         return YK_NONE;
-    for (uint32_t i = 0; i < p->n_unit; i++)
-        if (!p->unit[i].file && p->unit[i].key == unit.key)
+    for (uint32_t i = 0; i < program->n_unit; i++)
+        if (!program->unit[i].file && program->unit[i].key == unit.key)
             return i;
     snprintf(unit.kernel, sizeof unit.kernel, "%s%016llx", prefix, (unsigned long long)unit.key);
-    emit(&p->text, unit.kernel, what);
-    unit.end = p->text.n;
-    return text_good(ctx, &p->text) ? unit_add(ctx, unit) : YK_NONE;
+    emit(&program->text, unit.kernel, what);
+    unit.end = program->text.length;
+    return text_good(ctx, &program->text) ? unit_add(ctx, unit) : YK_NONE;
 }
 
 /* ---- Launches ---- */
 
 static void launch_add(kit_lowering *ctx, uint32_t unit, const char *kernel, int64_t x, int64_t y, int64_t z, uint32_t local)
 {
-    kit_program *p = ctx->program;
-    if (unit == YK_NONE || !array_reserve(ctx, (void **)&p->launch, p->n_launch, &p->cap_launch, sizeof *p->launch))
+    kit_program *program = ctx->program;
+    if (unit == YK_NONE ||
+        !array_reserve(ctx, (void **)&program->launch, program->n_launch, &program->cap_launch, sizeof *program->launch))
         return;
-    kit_launch *launch = &p->launch[p->n_launch++];
+    kit_launch *launch = &program->launch[program->n_launch++];
     *launch = (kit_launch){.unit = unit,
                            .node = ctx->node,
                            .groups = {(uint64_t)x, (uint64_t)y, (uint64_t)z},
                            .local = ctx->target->cpu_shape ? 1 : local,
-                           .arg = (uint32_t)p->n_arg};
+                           .arg = (uint32_t)program->n_arg};
     snprintf(launch->kernel, sizeof launch->kernel, "%s", kernel);
 }
 
@@ -135,11 +136,11 @@ void kit_launch_add_generated(kit_lowering *ctx, uint32_t unit, int64_t x, int64
 
 static void arg_add(kit_lowering *ctx, kit_arg arg)
 {
-    kit_program *p = ctx->program;
-    if (!array_reserve(ctx, (void **)&p->arg, p->n_arg, &p->cap_arg, sizeof *p->arg))
+    kit_program *program = ctx->program;
+    if (!array_reserve(ctx, (void **)&program->arg, program->n_arg, &program->cap_arg, sizeof *program->arg))
         return;
-    p->arg[p->n_arg++] = arg;
-    p->launch[p->n_launch - 1].n_arg++;
+    program->arg[program->n_arg++] = arg;
+    program->launch[program->n_launch - 1].n_arg++;
 }
 
 void kit_arg_value(kit_lowering *ctx, uint32_t value)
@@ -149,9 +150,9 @@ void kit_arg_value(kit_lowering *ctx, uint32_t value)
 
 void kit_arg_value_at(kit_lowering *ctx, uint32_t value, int64_t element)
 {
-    const yk_value *v = &ctx->g->value[value];
+    const yk_value *v = &ctx->graph->value[value];
     const uint32_t bytes = yk_dtype_bytes(v->dtype);
-    if (ctx->failed == YK_OK && v->slot >= ctx->g->n_slot) {
+    if (ctx->failed == YK_OK && v->slot >= ctx->graph->n_slot) {
         ctx->target->host->fail(ctx->target->plugin, "value %u of node %u has no slot", value, ctx->node);
         kit_lower_fail(ctx, YK_E_ARG);
     }
@@ -163,12 +164,12 @@ void kit_arg_value_at(kit_lowering *ctx, uint32_t value, int64_t element)
 
 void kit_arg_in(kit_lowering *ctx, const yk_node *n, uint32_t i)
 {
-    kit_arg_value(ctx, ctx->g->index[n->in + (i < n->n_in ? i : 0)]);
+    kit_arg_value(ctx, ctx->graph->index[n->in + (i < n->n_in ? i : 0)]);
 }
 
 void kit_arg_out(kit_lowering *ctx, const yk_node *n, uint32_t i)
 {
-    kit_arg_value(ctx, ctx->g->index[n->out + (i < n->n_out ? i : 0)]);
+    kit_arg_value(ctx, ctx->graph->index[n->out + (i < n->n_out ? i : 0)]);
 }
 
 void kit_arg_scratch(kit_lowering *ctx, uint64_t offset, uint64_t bytes, uint32_t element)
@@ -180,11 +181,11 @@ void kit_arg_scratch(kit_lowering *ctx, uint64_t offset, uint64_t bytes, uint32_
 
 void kit_arg_meta(kit_lowering *ctx, const int64_t *meta, uint32_t n)
 {
-    kit_program *p = ctx->program;
-    const uint64_t at = p->n_meta * sizeof *meta;
+    kit_program *program = ctx->program;
+    const uint64_t at = program->n_meta * sizeof *meta;
     for (uint32_t i = 0; i < n; i++)
-        if (array_reserve(ctx, (void **)&p->meta, p->n_meta, &p->cap_meta, sizeof *p->meta))
-            p->meta[p->n_meta++] = meta[i];
+        if (array_reserve(ctx, (void **)&program->meta, program->n_meta, &program->cap_meta, sizeof *program->meta))
+            program->meta[program->n_meta++] = meta[i];
     arg_add(ctx, (kit_arg){.kind = KIT_ARG_META, .element = sizeof *meta, .value.offset = at});
 }
 

@@ -11,7 +11,7 @@
 
 typedef struct kit_lowering {
     const kit_target *target;
-    const yk_graph *g;
+    const yk_graph *graph;
     kit_program *program;
     uint32_t node;    /* the top node that is lowered now */
     yk_status failed; /* after a failure nothing is added any more */
@@ -39,24 +39,24 @@ void kit_lower_fail(kit_lowering *ctx, yk_status s); /* the first one counts */
  * The unit of a generated kernel, made if the program has none like it. emit writes the kernel under a name; what it writes
  * but for the name is what the kernel is known by. YK_NONE after a failure.
  */
-typedef void (*kit_emit_fn)(kit_text *t, const char *name, const void *what);
+typedef void (*kit_emit_fn)(kit_text *text, const char *name, const void *what);
 uint32_t kit_unit_generated(kit_lowering *ctx, const char *prefix, kit_emit_fn emit, const void *what);
 
 /* ---- Questions about nodes ---- */
 
-static inline const yk_value *kit_node_in(const yk_graph *g, const yk_node *n, uint32_t i)
+static inline const yk_value *kit_node_in(const yk_graph *graph, const yk_node *n, uint32_t i)
 {
-    return &g->value[g->index[n->in + i]];
+    return &graph->value[graph->index[n->in + i]];
 }
 
-static inline const yk_value *kit_node_out(const yk_graph *g, const yk_node *n, uint32_t i)
+static inline const yk_value *kit_node_out(const yk_graph *graph, const yk_node *n, uint32_t i)
 {
-    return &g->value[g->index[n->out + i]];
+    return &graph->value[graph->index[n->out + i]];
 }
 
-static inline int64_t kit_node_attr(const yk_graph *g, const yk_node *n, uint32_t i)
+static inline int64_t kit_node_attr(const yk_graph *graph, const yk_node *n, uint32_t i)
 {
-    return g->attr[n->attr + i];
+    return graph->attr[n->attr + i];
 }
 
 /* Floats that fit the memory of a group. */
@@ -67,14 +67,14 @@ static inline uint32_t kit_local_floats(const kit_target *target)
 
 /* ---- One pair per kind of node ---- */
 bool kit_op_is_chain(uint32_t op);
-uint32_t kit_claims_chain(const yk_graph *g, uint32_t node);
+uint32_t kit_claims_chain(const yk_graph *graph, uint32_t node);
 void kit_lower_chain(kit_lowering *ctx, uint32_t node);
-uint32_t kit_claims_dot_map(const yk_graph *g, const yk_node *n);
+uint32_t kit_claims_dot_map(const yk_graph *graph, const yk_node *n);
 void kit_lower_dot(kit_lowering *ctx, const yk_node *n);
 void kit_lower_data(kit_lowering *ctx, const yk_node *n);
-uint32_t kit_claims_nn(const kit_target *target, const yk_graph *g, const yk_node *n);
+uint32_t kit_claims_nn(const kit_target *target, const yk_graph *graph, const yk_node *n);
 void kit_lower_nn(kit_lowering *ctx, const yk_node *n);
-uint32_t kit_claims_conv(const kit_target *target, const yk_graph *g, const yk_node *n);
+uint32_t kit_claims_conv(const kit_target *target, const yk_graph *graph, const yk_node *n);
 void kit_lower_conv(kit_lowering *ctx, const yk_node *n);
 
 void kit_lower_node(kit_lowering *ctx, uint32_t node);

@@ -36,12 +36,12 @@ static const struct {
 };
 
 /* Whether the values fit their letters; *type gets the type that T stands for. */
-static bool operands_fit(const yk_graph *g, const uint32_t *value, uint32_t n, const char *letters, uint32_t *type)
+static bool operands_fit(const yk_graph *graph, const uint32_t *value, uint32_t n, const char *letters, uint32_t *type)
 {
     if (n > strlen(letters))
         return false;
     for (uint32_t i = 0; i < n; i++) {
-        const yk_value *v = &g->value[value[i]];
+        const yk_value *v = &graph->value[value[i]];
         uint32_t want = letters[i] == 'f' ? YK_F32 : letters[i] == 'i' ? YK_I32 : *type;
         if (letters[i] == 'T' && *type == YK_DTYPE_COUNT)
             *type = want = v->dtype;
@@ -52,13 +52,13 @@ static bool operands_fit(const yk_graph *g, const uint32_t *value, uint32_t n, c
 }
 
 /* False: not for the kit's kernels. */
-static bool nn_type(const yk_graph *g, const yk_node *n, uint32_t *type)
+static bool nn_type(const yk_graph *graph, const yk_node *n, uint32_t *type)
 {
     *type = YK_DTYPE_COUNT;
     for (size_t i = 0; i < sizeof operands / sizeof *operands; i++)
         if (operands[i].op == n->op)
-            return operands_fit(g, g->index + n->in, n->n_in, operands[i].in, type) &&
-                   operands_fit(g, g->index + n->out, n->n_out, operands[i].out, type) &&
+            return operands_fit(graph, graph->index + n->in, n->n_in, operands[i].in, type) &&
+                   operands_fit(graph, graph->index + n->out, n->n_out, operands[i].out, type) &&
                    (*type == YK_DTYPE_COUNT || kit_is_float(*type));
     return false;
 }
@@ -84,38 +84,39 @@ static bool attention_blocks(const kit_target *target, int64_t head, bool back, 
     return head <= ATT_MOST && attention_floats(out, back) <= kit_local_floats(target);
 }
 
-static bool attention_fits(const kit_target *target, const yk_graph *g, const yk_node *n)
+static bool attention_fits(const kit_target *target, const yk_graph *graph, const yk_node *n)
 {
     bool back = n->op == YK_OP_ATTENTION_BWD;
-    int64_t flags = g->attr[n->attr + 4];
+    int64_t flags = graph->attr[n->attr + 4];
     uint32_t first = back ? 3 : 0, k = first + 3;
-    const yk_value *q = kit_node_in(g, n, first);
+    const yk_value *q = kit_node_in(graph, n, first);
     for (uint32_t i = 0; i < k; i++)
-        if (!kit_value_dense(kit_node_in(g, n, i)) || kit_node_in(g, n, i)->dtype != (back && i == 2 ? YK_F32 : q->dtype))
+        if (!kit_value_dense(kit_node_in(graph, n, i)) || kit_node_in(graph, n, i)->dtype != (back && i == 2 ? YK_F32 : q->dtype))
             return false;
     for (uint32_t i = 0; i < n->n_out; i++)
-        if (!kit_value_dense(kit_node_out(g, n, i)))
+        if (!kit_value_dense(kit_node_out(graph, n, i)))
             return false;
-    if (flags & YK_ATT_KEEP && !kit_value_dense(kit_node_in(g, n, k++)))
+    if (flags & YK_ATT_KEEP && !kit_value_dense(kit_node_in(graph, n, k++)))
         return false;
-    if (flags & YK_ATT_BIAS && kit_node_in(g, n, k)->dtype != YK_F32)
+    if (flags & YK_ATT_BIAS && kit_node_in(graph, n, k)->dtype != YK_F32)
         return false;
     for (uint32_t i = 0; i < (back ? 3u : 1u); i++)
-        if (kit_node_out(g, n, i)->dtype != q->dtype)
+        if (kit_node_out(graph, n, i)->dtype != q->dtype)
             return false;
     att_blocks blocks;
     return target->cpu_shape && kit_is_float(q->dtype) && attention_blocks(target, q->dim[3], back, &blocks) &&
-           (!back || kit_node_in(g, n, first + 1)->dim[1] == q->dim[1]);
+           (!back || kit_node_in(graph, n, first + 1)->dim[1] == q->dim[1]);
 }
 
-uint32_t kit_claims_nn(const kit_target *target, const yk_graph *g, const yk_node *n)
+uint32_t kit_claims_nn(const kit_target *target, const yk_graph *graph, const yk_node *n)
 {
     uint32_t type;
     if (n->op == YK_OP_ATTENTION || n->op == YK_OP_ATTENTION_BWD)
-        return attention_fits(target, g, n) ? YK_CLAIM_RUN : 0;
-    if (n->op == YK_OP_BN_STATS && kit_value_count(kit_node_in(g, n, 0)) / kit_node_in(g, n, 0)->dim[0] / kit_node_in(g, n, 0)->dim[1] < 8)
+        return attention_fits(target, graph, n) ? YK_CLAIM_RUN : 0;
+    if (n->op == YK_OP_BN_STATS &&
+        kit_value_count(kit_node_in(graph, n, 0)) / kit_node_in(graph, n, 0)->dim[0] / kit_node_in(graph, n, 0)->dim[1] < 8)
         return 0; /* the body runs over channels side by side */
-    return nn_type(g, n, &type) ? YK_CLAIM_RUN : 0;
+    return nn_type(graph, n, &type) ? YK_CLAIM_RUN : 0;
 }
 
 static void nn_launch(kit_lowering *ctx, const char *unit, uint32_t type, const char *kernel, int64_t groups, uint32_t local)
@@ -127,92 +128,92 @@ static void nn_launch(kit_lowering *ctx, const char *unit, uint32_t type, const 
 
 /* ---- Rows ---- */
 
-typedef struct lines {
-    int64_t R, C, rows, groups;
-} lines;
+typedef struct row_blocks {
+    int64_t n_row, n_col, block_rows, groups;
+} row_blocks;
 
-static lines lines_of(const kit_lowering *ctx, const yk_value *x)
+static row_blocks row_blocks_of(const kit_lowering *ctx, const yk_value *x)
 {
-    lines l = {.C = x->dims ? x->dim[x->dims - 1] : 1};
-    l.R = kit_value_count(x) / l.C;
-    l.rows = ctx->target->cpu_shape ? kit_div_up(BLOCK, l.C) : 1;
-    l.groups = kit_div_up(l.R, l.rows);
-    return l;
+    row_blocks rows = {.n_col = x->dims ? x->dim[x->dims - 1] : 1};
+    rows.n_row = kit_value_count(x) / rows.n_col;
+    rows.block_rows = ctx->target->cpu_shape ? kit_div_up(BLOCK, rows.n_col) : 1;
+    rows.groups = kit_div_up(rows.n_row, rows.block_rows);
+    return rows;
 }
 
-static void arg_lines(kit_lowering *ctx, const lines *l)
+static void arg_row_blocks(kit_lowering *ctx, const row_blocks *rows)
 {
-    kit_arg_i64(ctx, l->R);
-    kit_arg_i64(ctx, l->C);
-    kit_arg_i64(ctx, l->rows);
+    kit_arg_i64(ctx, rows->n_row);
+    kit_arg_i64(ctx, rows->n_col);
+    kit_arg_i64(ctx, rows->block_rows);
 }
 
 static void lower_layer_norm(kit_lowering *ctx, const yk_node *n, uint32_t type)
 {
-    lines l = lines_of(ctx, kit_node_in(ctx->g, n, 0));
-    nn_launch(ctx, "nn", type, "layer_norm", l.groups, TEAM);
+    row_blocks rows = row_blocks_of(ctx, kit_node_in(ctx->graph, n, 0));
+    nn_launch(ctx, "nn", type, "layer_norm", rows.groups, TEAM);
     for (uint32_t i = 0; i < 3; i++)
         kit_arg_in(ctx, n, i);
     for (uint32_t i = 0; i < 3; i++)
         kit_arg_out(ctx, n, i);
-    arg_lines(ctx, &l);
+    arg_row_blocks(ctx, &rows);
     kit_arg_i32(ctx, (int64_t)n->n_in - 1);
-    kit_arg_f32(ctx, yk_attr_f64(kit_node_attr(ctx->g, n, 0)));
+    kit_arg_f32(ctx, yk_attr_f64(kit_node_attr(ctx->graph, n, 0)));
 }
 
 static void lower_layer_norm_bwd(kit_lowering *ctx, const yk_node *n, uint32_t type)
 {
-    lines l = lines_of(ctx, kit_node_in(ctx->g, n, 1));
-    nn_launch(ctx, "nn", type, "layer_norm_bwd", l.groups, TEAM);
+    row_blocks rows = row_blocks_of(ctx, kit_node_in(ctx->graph, n, 1));
+    nn_launch(ctx, "nn", type, "layer_norm_bwd", rows.groups, TEAM);
     for (uint32_t i = 0; i < 5; i++)
         kit_arg_in(ctx, n, i);
     kit_arg_out(ctx, n, 0);
-    arg_lines(ctx, &l);
+    arg_row_blocks(ctx, &rows);
     kit_arg_i32(ctx, n->n_in > 4);
     if (n->n_out < 3)
         return;
-    nn_launch(ctx, "nn", type, "layer_norm_params", kit_div_up(l.C, 64), 64);
+    nn_launch(ctx, "nn", type, "layer_norm_params", kit_div_up(rows.n_col, 64), 64);
     for (uint32_t i = 0; i < 4; i++)
         kit_arg_in(ctx, n, i);
     kit_arg_out(ctx, n, 1);
     kit_arg_out(ctx, n, 2);
-    kit_arg_i64(ctx, l.R);
-    kit_arg_i64(ctx, l.C);
+    kit_arg_i64(ctx, rows.n_row);
+    kit_arg_i64(ctx, rows.n_col);
     kit_arg_i64(ctx, 64);
 }
 
 static void lower_softmax(kit_lowering *ctx, const yk_node *n, uint32_t type)
 {
     bool back = n->op == YK_OP_SOFTMAX_BWD;
-    lines l = lines_of(ctx, kit_node_in(ctx->g, n, 0));
-    nn_launch(ctx, "nn", type, back ? "softmax_bwd" : "softmax", l.groups, TEAM);
+    row_blocks rows = row_blocks_of(ctx, kit_node_in(ctx->graph, n, 0));
+    nn_launch(ctx, "nn", type, back ? "softmax_bwd" : "softmax_fwd", rows.groups, TEAM);
     kit_arg_in(ctx, n, 0);
     if (back)
         kit_arg_in(ctx, n, 1);
     kit_arg_out(ctx, n, 0);
-    arg_lines(ctx, &l);
-    kit_arg_i32(ctx, kit_node_attr(ctx->g, n, 0));
+    arg_row_blocks(ctx, &rows);
+    kit_arg_i32(ctx, kit_node_attr(ctx->graph, n, 0));
 }
 
 static void lower_cross_entropy(kit_lowering *ctx, const yk_node *n, uint32_t type)
 {
     bool back = n->op == YK_OP_CROSS_ENTROPY_BWD;
-    lines l = lines_of(ctx, kit_node_in(ctx->g, n, back ? 1 : 0));
-    nn_launch(ctx, "nn", type, back ? "cross_entropy_bwd" : "cross_entropy", l.groups, TEAM);
+    row_blocks rows = row_blocks_of(ctx, kit_node_in(ctx->graph, n, back ? 1 : 0));
+    nn_launch(ctx, "nn", type, back ? "cross_entropy_bwd" : "cross_entropy", rows.groups, TEAM);
     for (uint32_t i = 0; i < (back ? 5u : 3u); i++)
         kit_arg_in(ctx, n, i);
     kit_arg_out(ctx, n, 0);
     if (!back)
         kit_arg_out(ctx, n, 1);
-    arg_lines(ctx, &l);
+    arg_row_blocks(ctx, &rows);
     kit_arg_i32(ctx, n->n_in > (back ? 4 : 2));
-    kit_arg_i64(ctx, kit_node_attr(ctx->g, n, 0));
-    kit_arg_f32(ctx, yk_attr_f64(kit_node_attr(ctx->g, n, 1)));
+    kit_arg_i64(ctx, kit_node_attr(ctx->graph, n, 0));
+    kit_arg_f32(ctx, yk_attr_f64(kit_node_attr(ctx->graph, n, 1)));
 }
 
 static void lower_bn_stats(kit_lowering *ctx, const yk_node *n, uint32_t type)
 {
-    const yk_value *x = kit_node_in(ctx->g, n, 0);
+    const yk_value *x = kit_node_in(ctx->graph, n, 0);
     nn_launch(ctx, "nn", type, "bn_stats", x->dim[1], TEAM);
     kit_arg_in(ctx, n, 0);
     kit_arg_in(ctx, n, 1);
@@ -225,16 +226,16 @@ static void lower_bn_stats(kit_lowering *ctx, const yk_node *n, uint32_t type)
 static void lower_dropout(kit_lowering *ctx, const yk_node *n, uint32_t type)
 {
     char defines[64];
-    int64_t total = kit_value_count(kit_node_out(ctx->g, n, 0));
-    double drop = yk_attr_f64(kit_node_attr(ctx->g, n, 0));
+    int64_t total = kit_value_count(kit_node_out(ctx->graph, n, 0));
+    double drop = yk_attr_f64(kit_node_attr(ctx->graph, n, 0));
     snprintf(defines, sizeof defines, "-DUNIT_FLOAT -DT=%s", kit_type(type));
     kit_launch_add(ctx, "data", defines, "dropout_rows", kit_div_up(total, BLOCK), 1, 1, TEAM);
     for (uint32_t i = 0; i < 3; i++)
         kit_arg_in(ctx, n, i);
     kit_arg_out(ctx, n, 0);
     kit_arg_i64(ctx, total);
-    kit_arg_i64(ctx, total / kit_value_count(kit_node_in(ctx->g, n, 2)));
-    kit_arg_i64(ctx, kit_node_attr(ctx->g, n, 1));
+    kit_arg_i64(ctx, total / kit_value_count(kit_node_in(ctx->graph, n, 2)));
+    kit_arg_i64(ctx, kit_node_attr(ctx->graph, n, 1));
     kit_arg_i64(ctx, BLOCK);
     kit_arg_f32(ctx, drop);
     kit_arg_f32(ctx, drop < 1 ? 1 / (1 - drop) : 0);
@@ -247,8 +248,8 @@ static void lower_pool(kit_lowering *ctx, const yk_node *n, uint32_t type)
     static const char *const kernel[] = {"max_pool", "max_pool_bwd", "avg_pool", "avg_pool_bwd"};
     bool back = n->op == YK_OP_MAX_POOL_BWD || n->op == YK_OP_AVG_POOL_BWD;
     bool average = n->op == YK_OP_AVG_POOL || n->op == YK_OP_AVG_POOL_BWD;
-    const yk_value *x = back ? kit_node_out(ctx->g, n, 0) : kit_node_in(ctx->g, n, 0);
-    const yk_value *y = back ? kit_node_in(ctx->g, n, n->n_in - 1u) : kit_node_out(ctx->g, n, 0);
+    const yk_value *x = back ? kit_node_out(ctx->graph, n, 0) : kit_node_in(ctx->graph, n, 0);
+    const yk_value *y = back ? kit_node_in(ctx->graph, n, n->n_in - 1u) : kit_node_out(ctx->graph, n, 0);
     nn_launch(ctx, "pool", type, kernel[n->op - YK_OP_MAX_POOL], x->dim[0] * x->dim[1],
               n->op == YK_OP_MAX_POOL_BWD ? 1 : TEAM);
     for (uint32_t i = 0; i < n->n_in; i++)
@@ -259,17 +260,17 @@ static void lower_pool(kit_lowering *ctx, const yk_node *n, uint32_t type)
     kit_arg_i64(ctx, y->dim[2]);
     kit_arg_i64(ctx, y->dim[3]);
     for (uint32_t i = 0; i < 6; i++)
-        kit_arg_i32(ctx, kit_node_attr(ctx->g, n, i));
-    kit_arg_i32(ctx, average ? 1 : kit_node_attr(ctx->g, n, 6));
-    kit_arg_i32(ctx, average ? 1 : kit_node_attr(ctx->g, n, 7));
-    kit_arg_i32(ctx, average ? kit_node_attr(ctx->g, n, 6) : 0);
+        kit_arg_i32(ctx, kit_node_attr(ctx->graph, n, i));
+    kit_arg_i32(ctx, average ? 1 : kit_node_attr(ctx->graph, n, 6));
+    kit_arg_i32(ctx, average ? 1 : kit_node_attr(ctx->graph, n, 7));
+    kit_arg_i32(ctx, average ? kit_node_attr(ctx->graph, n, 6) : 0);
 }
 
 /* ---- Optimizers ---- */
 
 static void lower_adam(kit_lowering *ctx, const yk_node *n)
 {
-    int64_t total = kit_value_count(kit_node_in(ctx->g, n, 0));
+    int64_t total = kit_value_count(kit_node_in(ctx->graph, n, 0));
     nn_launch(ctx, "step", YK_F32, "adam_step", kit_div_up(total, BLOCK), TEAM);
     for (uint32_t i = 0; i < 6; i++)
         kit_arg_in(ctx, n, i);
@@ -277,12 +278,12 @@ static void lower_adam(kit_lowering *ctx, const yk_node *n)
         kit_arg_out(ctx, n, i);
     kit_arg_i64(ctx, total);
     kit_arg_i64(ctx, BLOCK);
-    kit_arg_i32(ctx, kit_node_attr(ctx->g, n, 0));
+    kit_arg_i32(ctx, kit_node_attr(ctx->graph, n, 0));
 }
 
 static void lower_sgd(kit_lowering *ctx, const yk_node *n)
 {
-    int64_t total = kit_value_count(kit_node_in(ctx->g, n, 0));
+    int64_t total = kit_value_count(kit_node_in(ctx->graph, n, 0));
     bool momentum = n->n_in == 4;
     nn_launch(ctx, "step", YK_F32, "sgd_step", kit_div_up(total, BLOCK), TEAM);
     kit_arg_in(ctx, n, 0);
@@ -293,13 +294,13 @@ static void lower_sgd(kit_lowering *ctx, const yk_node *n)
     kit_arg_out(ctx, n, 1);
     kit_arg_i64(ctx, total);
     kit_arg_i64(ctx, BLOCK);
-    kit_arg_i32(ctx, kit_node_attr(ctx->g, n, 0));
+    kit_arg_i32(ctx, kit_node_attr(ctx->graph, n, 0));
     kit_arg_i32(ctx, momentum);
 }
 
 static void lower_grad_stats(kit_lowering *ctx, const yk_node *n)
 {
-    int64_t total = kit_value_count(kit_node_in(ctx->g, n, 0)), parts = kit_div_up(total, GRAD_PARTS);
+    int64_t total = kit_value_count(kit_node_in(ctx->graph, n, 0)), parts = kit_div_up(total, GRAD_PARTS);
     uint64_t bytes = (uint64_t)parts * 8;
     nn_launch(ctx, "step", YK_F32, "grad_part", parts, TEAM);
     kit_arg_in(ctx, n, 0);
@@ -317,12 +318,13 @@ static void lower_grad_stats(kit_lowering *ctx, const yk_node *n)
 
 static void attention_sizes(kit_lowering *ctx, const yk_node *n, uint32_t first, int64_t *meta)
 {
-    const yk_value *q = kit_node_in(ctx->g, n, first), *k = kit_node_in(ctx->g, n, first + 1);
-    const int64_t flags = kit_node_attr(ctx->g, n, 4), causal = kit_node_attr(ctx->g, n, 0), stream = kit_node_attr(ctx->g, n, 3);
+    const yk_value *q = kit_node_in(ctx->graph, n, first), *k = kit_node_in(ctx->graph, n, first + 1);
+    const int64_t flags = kit_node_attr(ctx->graph, n, 4), causal = kit_node_attr(ctx->graph, n, 0),
+                  stream = kit_node_attr(ctx->graph, n, 3);
     const int64_t m[] = {q->dim[1], k->dim[1], q->dim[2], k->dim[2], q->dim[3], causal, flags, stream};
     memcpy(meta, m, sizeof m);
     for (uint32_t d = 0; d < 4; d++) {
-        const yk_value *bias = flags & YK_ATT_BIAS ? kit_node_in(ctx->g, n, first + 3 + (flags & YK_ATT_KEEP ? 1 : 0)) : NULL;
+        const yk_value *bias = flags & YK_ATT_BIAS ? kit_node_in(ctx->graph, n, first + 3 + (flags & YK_ATT_KEEP ? 1 : 0)) : NULL;
         meta[8 + d] = bias && bias->dim[d] > 1 ? bias->stride[d] : 0;
     }
 }
@@ -330,7 +332,7 @@ static void attention_sizes(kit_lowering *ctx, const yk_node *n, uint32_t first,
 /* keep, bias, key, rows: those that are there, else the first operand stands in */
 static void arg_extras(kit_lowering *ctx, const yk_node *n, uint32_t at)
 {
-    int64_t flags = kit_node_attr(ctx->g, n, 4);
+    int64_t flags = kit_node_attr(ctx->graph, n, 4);
     kit_arg_in(ctx, n, flags & YK_ATT_KEEP ? at++ : 0);
     kit_arg_in(ctx, n, flags & YK_ATT_BIAS ? at++ : 0);
     kit_arg_in(ctx, n, flags & YK_ATT_DROP ? at++ : 0);
@@ -351,18 +353,18 @@ static void lower_attention(kit_lowering *ctx, const yk_node *n)
 {
     char defines[128];
     int64_t meta[12];
-    const yk_value *q = kit_node_in(ctx->g, n, 0);
+    const yk_value *q = kit_node_in(ctx->graph, n, 0);
     attention_sizes(ctx, n, 0, meta);
     const int queries = attention_defines(ctx->target, q, false, defines, sizeof defines);
-    kit_launch_add(ctx, "attn", defines, "attention", kit_div_up(meta[2], queries), meta[0], q->dim[0], 1);
+    kit_launch_add(ctx, "attn", defines, "attention_fwd", kit_div_up(meta[2], queries), meta[0], q->dim[0], 1);
     for (uint32_t i = 0; i < 3; i++)
         kit_arg_in(ctx, n, i);
     arg_extras(ctx, n, 3);
     kit_arg_out(ctx, n, 0);
     kit_arg_out(ctx, n, 1);
     kit_arg_meta(ctx, meta, 12);
-    kit_arg_f32(ctx, yk_attr_f64(kit_node_attr(ctx->g, n, 1)));
-    kit_arg_f32(ctx, yk_attr_f64(kit_node_attr(ctx->g, n, 2)));
+    kit_arg_f32(ctx, yk_attr_f64(kit_node_attr(ctx->graph, n, 1)));
+    kit_arg_f32(ctx, yk_attr_f64(kit_node_attr(ctx->graph, n, 2)));
 }
 
 /* The gradients are summed in f32: in the outputs themselves, or in scratch memory and rounded at the end. */
@@ -371,7 +373,7 @@ static void lower_attention_bwd(kit_lowering *ctx, const yk_node *n)
     char defines[128];
     int64_t meta[12];
     uint64_t at[3], end = 0;
-    const yk_value *q = kit_node_in(ctx->g, n, 3);
+    const yk_value *q = kit_node_in(ctx->graph, n, 3);
     bool direct = q->dtype == YK_F32;
     attention_sizes(ctx, n, 3, meta);
     attention_defines(ctx->target, q, true, defines, sizeof defines);
@@ -380,7 +382,7 @@ static void lower_attention_bwd(kit_lowering *ctx, const yk_node *n)
         kit_arg_in(ctx, n, i);
     arg_extras(ctx, n, 6);
     for (uint32_t i = 0; i < 3; i++) {
-        uint64_t bytes = (uint64_t)kit_value_count(kit_node_out(ctx->g, n, i)) * 4;
+        uint64_t bytes = (uint64_t)kit_value_count(kit_node_out(ctx->graph, n, i)) * 4;
         at[i] = end;
         end += (uint64_t)kit_round_up((int64_t)bytes, 64);
         if (direct)
@@ -390,12 +392,12 @@ static void lower_attention_bwd(kit_lowering *ctx, const yk_node *n)
     }
     kit_arg_out(ctx, n, 3);
     kit_arg_meta(ctx, meta, 12);
-    kit_arg_f32(ctx, yk_attr_f64(kit_node_attr(ctx->g, n, 1)));
-    kit_arg_f32(ctx, yk_attr_f64(kit_node_attr(ctx->g, n, 2)));
+    kit_arg_f32(ctx, yk_attr_f64(kit_node_attr(ctx->graph, n, 1)));
+    kit_arg_f32(ctx, yk_attr_f64(kit_node_attr(ctx->graph, n, 2)));
     snprintf(defines, sizeof defines, "-DUNIT_FLOAT -DT=%s", kit_type(q->dtype));
     for (uint32_t i = 0; i < 3 && !direct; i++) {
-        int64_t total = kit_value_count(kit_node_out(ctx->g, n, i));
-        kit_launch_add(ctx, "data", defines, "narrow", kit_div_up(total, BLOCK), 1, 1, TEAM);
+        int64_t total = kit_value_count(kit_node_out(ctx->graph, n, i));
+        kit_launch_add(ctx, "data", defines, "narrow_f32", kit_div_up(total, BLOCK), 1, 1, TEAM);
         kit_arg_scratch(ctx, at[i], (uint64_t)total * 4, 4);
         kit_arg_out(ctx, n, i);
         kit_arg_i64(ctx, total);
@@ -407,8 +409,8 @@ static void lower_attention_bwd(kit_lowering *ctx, const yk_node *n)
 void kit_lower_nn(kit_lowering *ctx, const yk_node *n)
 {
     uint32_t type = YK_DTYPE_COUNT;
-    if (n->op == YK_OP_ATTENTION || n->op == YK_OP_ATTENTION_BWD ? !attention_fits(ctx->target, ctx->g, n)
-                                                                 : !nn_type(ctx->g, n, &type)) {
+    if (n->op == YK_OP_ATTENTION || n->op == YK_OP_ATTENTION_BWD ? !attention_fits(ctx->target, ctx->graph, n)
+                                                                 : !nn_type(ctx->graph, n, &type)) {
         kit_lower_fail(ctx, YK_E_UNSUPPORTED);
         return;
     }

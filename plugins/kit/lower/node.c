@@ -14,7 +14,7 @@ static bool op_is_conv(uint32_t op)
 
 void kit_lower_node(kit_lowering *ctx, uint32_t node)
 {
-    const yk_node *n = &ctx->g->node[node];
+    const yk_node *n = &ctx->graph->node[node];
     ctx->node = node;
     if (op_is_dot(n->op))
         kit_lower_dot(ctx, n);
@@ -31,14 +31,14 @@ void kit_lower_node(kit_lowering *ctx, uint32_t node)
                                 kit_op_name(n->op));
 }
 
-uint32_t kit_claims(const kit_target *target, const yk_graph *g, uint32_t node)
+uint32_t kit_claims(const kit_target *target, const yk_graph *graph, uint32_t node)
 {
-    const yk_node *n = &g->node[node];
+    const yk_node *n = &graph->node[node];
     if (n->op == YK_OP_DOT_MAP)
-        return kit_claims_dot_map(g, n);
+        return kit_claims_dot_map(graph, n);
     if (op_is_conv(n->op))
-        return kit_claims_conv(target, g, n);
+        return kit_claims_conv(target, graph, n);
     if (kit_op_is_chain(n->op))
-        return kit_claims_chain(g, node);
-    return kit_claims_nn(target, g, n);
+        return kit_claims_chain(graph, node);
+    return kit_claims_nn(target, graph, n);
 }

@@ -20,7 +20,7 @@ typedef struct chain {
     int kind;
 } chain;
 
-static uint32_t add(chain *c, int op, const uint32_t *in)
+static uint32_t chain_add(chain *c, int op, const uint32_t *in)
 {
     uint32_t v = kit_value(c->k, YK_F32, c->dim);
     kit_node(c->k, op, in, KIT_IDS(v), none, 0);
@@ -32,37 +32,37 @@ static bool has_relu(const chain *c)
     return c->kind % 2 == 1;
 }
 
-static void forward(chain *c, uint32_t d)
+static void chain_forward(chain *c, uint32_t d)
 {
     bool plus = c->kind == FORWARD_ADD || c->kind == FORWARD_ADD_RELU;
-    uint32_t t = add(c, YK_OP_ADD, KIT_IDS(add(c, YK_OP_MUL, KIT_IDS(c->number[1], d)), c->number[2]));
+    uint32_t t = chain_add(c, YK_OP_ADD, KIT_IDS(chain_add(c, YK_OP_MUL, KIT_IDS(c->number[1], d)), c->number[2]));
     if (plus)
-        t = add(c, YK_OP_ADD, KIT_IDS(c->r, t));
+        t = chain_add(c, YK_OP_ADD, KIT_IDS(c->r, t));
     kit_node(c->k, has_relu(c) ? YK_OP_RELU : YK_OP_CAST, KIT_IDS(t), KIT_IDS(c->y), none, 0);
     kit_wrap(c->k, YK_OP_MAP, plus ? 5 : 4, plus ? KIT_IDS(c->x, c->number[0], c->number[1], c->number[2], c->r)
                                                  : KIT_IDS(c->x, c->number[0], c->number[1], c->number[2]), KIT_IDS(c->y));
 }
 
-static void backward(chain *c, uint32_t d)
+static void chain_backward(chain *c, uint32_t d)
 {
-    uint32_t g = has_relu(c) ? add(c, YK_OP_RELU_BWD, KIT_IDS(c->h, c->r)) : c->r;
-    uint32_t s = add(c, YK_OP_MUL, KIT_IDS(g, c->number[1]));
-    uint32_t t = add(c, YK_OP_ADD, KIT_IDS(add(c, YK_OP_MUL, KIT_IDS(d, c->number[2])), c->number[3]));
+    uint32_t g = has_relu(c) ? chain_add(c, YK_OP_RELU_BWD, KIT_IDS(c->h, c->r)) : c->r;
+    uint32_t s = chain_add(c, YK_OP_MUL, KIT_IDS(g, c->number[1]));
+    uint32_t t = chain_add(c, YK_OP_ADD, KIT_IDS(chain_add(c, YK_OP_MUL, KIT_IDS(d, c->number[2])), c->number[3]));
     kit_node(c->k, YK_OP_ADD, KIT_IDS(s, t), KIT_IDS(c->y), none, 0);
     kit_wrap(c->k, YK_OP_MAP, has_relu(c) ? 6 : 5,
              KIT_IDS(c->x, c->r, c->h, c->number[0], c->number[1], c->number[2], c->number[3]), KIT_IDS(c->y));
 }
 
-static void sums(chain *c, uint32_t d)
+static void chain_sums(chain *c, uint32_t d)
 {
-    uint32_t g = has_relu(c) ? add(c, YK_OP_RELU_BWD, KIT_IDS(c->h, c->r)) : c->r;
-    uint32_t p = add(c, YK_OP_MUL, KIT_IDS(g, d));
+    uint32_t g = has_relu(c) ? chain_add(c, YK_OP_RELU_BWD, KIT_IDS(c->h, c->r)) : c->r;
+    uint32_t p = chain_add(c, YK_OP_MUL, KIT_IDS(g, d));
     kit_node(c->k, YK_OP_SUM, KIT_IDS(g), KIT_IDS(c->sum[0]), (int64_t[]){5}, 1);
     kit_node(c->k, YK_OP_SUM, KIT_IDS(p), KIT_IDS(c->sum[1]), (int64_t[]){5}, 1);
     kit_wrap(c->k, YK_OP_MAP_SUM, has_relu(c) ? 5 : 4, KIT_IDS(c->x, c->r, c->h, c->number[0]), KIT_IDS(c->sum[0], c->sum[1]));
 }
 
-static chain make(int kind, int dtype, int64_t n, int64_t channels, int64_t inner)
+static chain chain_make(int kind, int dtype, int64_t n, int64_t channels, int64_t inner)
 {
     chain c = {.k = kit_new(), .dim = {n, channels, inner, -1}, .kind = kind};
     c.x = kit_value(c.k, dtype, c.dim);
@@ -78,12 +78,12 @@ static chain make(int kind, int dtype, int64_t n, int64_t channels, int64_t inne
     kit_random(c.k, c.x, -2, 2);
     kit_random(c.k, c.r, -2, 2);
     kit_random(c.k, c.h, -1, 1);
-    uint32_t d = add(&c, YK_OP_SUB, KIT_IDS(c.x, c.number[0]));
-    (kind < BACKWARD ? forward : kind < SUMS ? backward : sums)(&c, d);
+    uint32_t d = chain_add(&c, YK_OP_SUB, KIT_IDS(c.x, c.number[0]));
+    (kind < BACKWARD ? chain_forward : kind < SUMS ? chain_backward : chain_sums)(&c, d);
     return c;
 }
 
-static double truth(const chain *c, int64_t i)
+static double chain_expected(const chain *c, int64_t i)
 {
     double v[4], d, g = kit_at(c->k, c->r, i);
     for (int k = 0; k < 4; k++)
@@ -113,19 +113,19 @@ static void check_sums(const chain *c)
     }
 }
 
-static void check(const chain *c, int dtype)
+static void chain_check(const chain *c, int dtype)
 {
     if (c->kind >= SUMS) {
         check_sums(c);
         return;
     }
     for (int64_t i = 0; i < c->dim[0] * c->dim[1] * c->dim[2]; i++) {
-        double want = truth(c, i);
+        double want = chain_expected(c, i);
         ck_assert_double_eq_tol(kit_get(c->k, c->y, i), want, (dtype == YK_F32 ? 1e-6 : 5e-3) * (fabs(want) + 1));
     }
 }
 
-START_TEST(chains)
+START_TEST(chains_are_near_and_equal)
 {
     /* one number for a plane; planes that are repeated; a plane below any vector; one row; many planes of 256 */
     static const int64_t shape[][3] = {{3, 5, 700}, {40, 24, 36}, {33, 3, 5}, {1, 7, 129}, {9, 70, 256}};
@@ -133,11 +133,11 @@ START_TEST(chains)
         for (size_t s = 0; s < sizeof shape / sizeof *shape; s++)
             for (int t = 0; t < 2; t++) {
                 const int dtype = t ? YK_BF16 : YK_F32;
-                chain c = make(_i, dtype, shape[s][0], shape[s][1], shape[s][2]);
+                chain c = chain_make(_i, dtype, shape[s][0], shape[s][1], shape[s][2]);
                 const uint32_t out = _i < SUMS ? c.y : c.sum[1];
                 const size_t bytes = (size_t)c.k->slot[out].bytes;
                 ck_assert_int_eq(kit_run(c.k, kit_isa(q), 3), YK_OK);
-                check(&c, dtype);
+                chain_check(&c, dtype);
                 char *first = malloc(bytes);
                 memcpy(first, c.k->data[out], bytes);
                 ck_assert_int_eq(kit_run(c.k, kit_isa(q), 1), YK_OK);
@@ -153,7 +153,7 @@ int main(void)
     Suite *s = suite_create("cpu_chain");
     TCase *t = tcase_create("all");
     kit_host();
-    tcase_add_loop_test(t, chains, 0, KINDS);
+    tcase_add_loop_test(t, chains_are_near_and_equal, 0, KINDS);
     suite_add_tcase(s, t);
     SRunner *r = srunner_create(s);
     srunner_set_tap(r, "-");

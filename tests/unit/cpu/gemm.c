@@ -8,7 +8,8 @@
 #include <string.h>
 
 #include "backends/cpu/gemm/gemm.h"
-#include "backends/cpu/isa/isa_bf16.inc"
+#include "backends/cpu/isa/gemm_kernels.h"
+#include "backends/cpu/isa/vec_kernels.h"
 #include "tests/support/cpu_kit.h"
 
 typedef struct problem {
@@ -19,65 +20,65 @@ typedef struct problem {
     float *c;
 } problem;
 
-static void *make(float *plain, int64_t n, int dtype)
+static void *operand_make(float *plain, int64_t n, int dtype)
 {
     void *p = malloc((size_t)n * 4);
     for (int64_t i = 0; i < n; i++)
         plain[i] = (float)(2 * kit_random_unit() - 1);
-    cpu_isa_portable.from_f32(p, plain, dtype, (size_t)n);
-    cpu_isa_portable.to_f32(plain, p, dtype, (size_t)n);
+    cpu_isa_portable.vec->from_f32(p, plain, dtype, (size_t)n);
+    cpu_isa_portable.vec->to_f32(plain, p, dtype, (size_t)n);
     return p;
 }
 
-static void keep(void *arg, int64_t i, int64_t ni, int64_t j, int64_t nj, float *acc, int64_t ld)
+static void block_keep(void *arg, int64_t i, int64_t ni, int64_t j, int64_t nj, float *acc, int64_t ld)
 {
     problem *p = arg;
     for (int64_t r = 0; r < ni; r++)
         memcpy(p->c + (i + r) * p->n + j, acc + r * ld, (size_t)nj * 4);
 }
 
-static void multiply(problem *p, const cpu_isa *isa, bool scratch, int gm, int gn)
+static void problem_multiply(problem *p, const cpu_isa *isa, bool scratch, int gm, int gn)
 {
     cpu_gemm g;
     cpu_gemm_init(&g, isa, p->m, p->n, p->k, p->dtype, p->dtype, scratch);
-    char *mine = cpu_host->alloc(g.bytes, 64);
-    memset(mine, 0xff, g.bytes); /* NaN everywhere: nothing may leak in */
+    char *thread_ws = cpu_host->alloc(g.bytes, 64);
+    memset(thread_ws, 0xff, g.bytes); /* NaN everywhere: nothing may leak in */
     cpu_src a = {p->sa, p->trans & 1 ? p->m : p->k, (uint8_t)p->dtype, !(p->trans & 1), NULL, NULL, NULL};
     cpu_src b = {p->sb, p->trans & 2 ? p->k : p->n, (uint8_t)p->dtype, !!(p->trans & 2), NULL, NULL, NULL};
-    cpu_sink s = {scratch ? NULL : p->c, p->n, false, scratch ? keep : NULL, NULL, p};
+    cpu_sink sink = {scratch ? NULL : p->c, p->n, false, scratch ? block_keep : NULL, NULL, p};
     for (int r = 0; r < gm * gn; r++) {
         int64_t i0, i1, j0, j1;
-        cpu_gemm_part(&g, gm, gn, r, &i0, &i1, &j0, &j1);
+        cpu_gemm_rect(&g, gm, gn, r, &i0, &i1, &j0, &j1);
         if (i0 < i1 && j0 < j1)
-            cpu_gemm_run(&g, isa, mine, &a, &b, i0, i1, j0, j1, &s);
+            cpu_gemm_run(&g, isa, thread_ws, &a, &b, i0, i1, j0, j1, &sink);
     }
-    cpu_host->free(mine);
+    cpu_host->free(thread_ws);
 }
 
 /* the same as C^T = B^T A^T, where B's lines can be read in place; whether they can */
-static bool multiply_turned(problem *p, const cpu_isa *isa, int gm, int gn)
+static bool problem_multiply_transposed(problem *p, const cpu_isa *isa, int gm, int gn)
 {
     cpu_gemm g;
-    cpu_gemm_init_turned(&g, isa, p->n, p->m, p->k, p->dtype, p->dtype);
+    cpu_gemm_init_transposed(&g, isa, p->n, p->m, p->k, p->dtype, p->dtype);
     cpu_src a = {p->sb, p->trans & 2 ? p->k : p->n, (uint8_t)p->dtype, !!(p->trans & 2), NULL, NULL, NULL};
     cpu_src b = {p->sa, p->trans & 1 ? p->m : p->k, (uint8_t)p->dtype, !(p->trans & 1), NULL, NULL, NULL};
     if (!cpu_gemm_in_place(&g, &a, p->n, p->m, true))
         return false;
-    char *mine = cpu_host->alloc(g.bytes, 64);
-    memset(mine, 0xff, g.bytes);
+    char *thread_ws = cpu_host->alloc(g.bytes, 64);
+    memset(thread_ws, 0xff, g.bytes);
     memset(p->c, 0xff, (size_t)(p->m * p->n) * 4);
-    cpu_sink s = {NULL, 0, false, keep, NULL, p};
+    cpu_sink sink = {NULL, 0, false, block_keep, NULL, p};
     for (int r = 0; r < gm * gn; r++) {
         int64_t i0, i1, j0, j1;
-        cpu_gemm_part(&g, gm, gn, r, &i0, &i1, &j0, &j1);
+        cpu_gemm_rect(&g, gm, gn, r, &i0, &i1, &j0, &j1);
         if (i0 < i1 && j0 < j1)
-            cpu_gemm_run(&g, isa, mine, &a, &b, i0, i1, j0, j1, &s);
+            cpu_gemm_run(&g, isa, thread_ws, &a, &b, i0, i1, j0, j1, &sink);
     }
-    cpu_host->free(mine);
+    cpu_host->free(thread_ws);
     return true;
 }
 
-static void compare(const problem *p, const cpu_isa *isa)
+static void problem_compare(const problem *p, const cpu_isa *isa)
 {
     for (int64_t i = 0; i < p->m; i++)
         for (int64_t j = 0; j < p->n; j++) {
@@ -111,22 +112,22 @@ static void check_isa(const cpu_isa *isa)
             problem p = {shapes[s][0], shapes[s][1], shapes[s][2], types[v / 4], v % 4, NULL, NULL, NULL, NULL, NULL};
             p.a = malloc((size_t)(p.m * p.k) * 4);
             p.b = malloc((size_t)(p.n * p.k) * 4);
-            p.sa = make(p.a, p.m * p.k, p.dtype);
-            p.sb = make(p.b, p.n * p.k, p.dtype);
+            p.sa = operand_make(p.a, p.m * p.k, p.dtype);
+            p.sb = operand_make(p.b, p.n * p.k, p.dtype);
             p.c = calloc((size_t)(p.m * p.n), 4);
             float *first = calloc((size_t)(p.m * p.n), 4);
-            multiply(&p, isa, false, 1, 1);
-            compare(&p, isa);
+            problem_multiply(&p, isa, false, 1, 1);
+            problem_compare(&p, isa);
             memcpy(first, p.c, (size_t)(p.m * p.n) * 4);
-            multiply(&p, isa, true, 2, 3); /* other cuts, sums in scratch: the same bits */
+            problem_multiply(&p, isa, true, 2, 3); /* other cuts, sums in scratch: the same bits */
             ck_assert(!memcmp(first, p.c, (size_t)(p.m * p.n) * 4) || p.k > 300);
-            compare(&p, isa);
-            multiply(&p, isa, false, 3, 2);
+            problem_compare(&p, isa);
+            problem_multiply(&p, isa, false, 3, 2);
             ck_assert(!memcmp(first, p.c, (size_t)(p.m * p.n) * 4));
-            if (multiply_turned(&p, isa, 2, 2)) {
-                compare(&p, isa);
+            if (problem_multiply_transposed(&p, isa, 2, 2)) {
+                problem_compare(&p, isa);
                 memcpy(first, p.c, (size_t)(p.m * p.n) * 4);
-                ck_assert(multiply_turned(&p, isa, 3, 1) && !memcmp(first, p.c, (size_t)(p.m * p.n) * 4));
+                ck_assert(problem_multiply_transposed(&p, isa, 3, 1) && !memcmp(first, p.c, (size_t)(p.m * p.n) * 4));
             }
             free(p.a), free(p.b), free(p.c), free(p.sa), free(p.sb), free(first);
         }
@@ -140,24 +141,19 @@ START_TEST(every_set)
 }
 END_TEST
 
-static void nothing(void)
-{
-}
-
-static cpu_isa emulated(void)
+static cpu_isa amx_emulated(void)
 {
     cpu_isa emu = *kit_isa(0);
     emu.name = "amx, emulated";
-    emu.bf16 = 2;
-    emu.tile = cpu_amx_emu_tile;
-    emu.tile_begin = emu.tile_end = nothing;
+    emu.bf16 = CPU_BF16_TILES;
+    emu.tiles = &cpu_amx_emulated_tiles;
     return emu;
 }
 
 START_TEST(emulated_tiles)
 {
     kit_host();
-    cpu_isa emu = emulated();
+    cpu_isa emu = amx_emulated();
     check_isa(&emu);
 }
 END_TEST
@@ -165,7 +161,7 @@ END_TEST
 /* Large products of several workers have an operand packed for all of them and take the pieces in turn. */
 static void check_threads(const cpu_isa *isa)
 {
-    static const int64_t shapes[][3] = {{70, 1030, 401}, {1030, 70, 401}, {90, 1100, 802}, {96, 700, 401}}; /* the last is turned */
+    static const int64_t shapes[][3] = {{70, 1030, 401}, {1030, 70, 401}, {90, 1100, 802}, {96, 700, 401}}; /* the last is transposed */
     for (int v = 0; v < 32; v++) {
         const int64_t *s = shapes[v / 8];
         int type = v & 4 ? YK_BF16 : YK_F32;
@@ -196,7 +192,7 @@ static void check_threads(const cpu_isa *isa)
 START_TEST(same_bits_of_all_threads)
 {
     kit_host();
-    cpu_isa emu = emulated();
+    cpu_isa emu = amx_emulated();
     for (int q = 0; kit_isa(q); q++)
         check_threads(kit_isa(q));
     check_threads(&emu);
@@ -218,7 +214,7 @@ static double on_core(const cpu_isa *isa, bool pairs)
     return (pairs ? core.cost : 1.0) * (n >= core.slow_from && n < core.slow_to ? 3.0 : 1.0);
 }
 
-static bool pay(double cost, int slow_from, int slow_to)
+static bool pairs_pay(double cost, int slow_from, int slow_to)
 {
     core.cost = cost;
     core.tries = 0;
@@ -233,13 +229,13 @@ START_TEST(pairs_pay_on_a_noisy_core)
     kit_host();
     for (int from = 0; from < 48; from++)
         for (int to = from; to < 48 - 4; to++) {
-            ck_assert(pay(1.0, from, to));
-            ck_assert(!pay(4.0, from, to));
+            ck_assert(pairs_pay(1.0, from, to));
+            ck_assert(!pairs_pay(4.0, from, to));
         }
-    ck_assert(pay(1.0, 0, 1000) && !pay(4.0, 0, 1000)); /* slow all the time, but both */
+    ck_assert(pairs_pay(1.0, 0, 1000) && !pairs_pay(4.0, 0, 1000)); /* slow all the time, but both */
     ck_assert_int_eq(core.tries, 48);
-    ck_assert(pay(1.9, 0, 0) && core.tries > 48); /* near the border: more of them */
-    ck_assert(!pay(2.1, 0, 0) && core.tries > 48);
+    ck_assert(pairs_pay(1.9, 0, 0) && core.tries > 48); /* near the border: more of them */
+    ck_assert(!pairs_pay(2.1, 0, 0) && core.tries > 48);
 }
 END_TEST
 

@@ -6,11 +6,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "backends/cpu/isa/vec_kernels.h"
 #include "tests/support/cpu_near.h"
 
 #define F64(x) yk_attr_of_f64(x)
 
-static double *doubles(const kit *k, uint32_t v)
+static double *values_of(const kit *k, uint32_t v)
 {
     double *x = malloc((size_t)kit_stored(k, v) * sizeof *x);
     for (int64_t i = 0; i < kit_stored(k, v); i++)
@@ -76,7 +77,7 @@ static void one_conv(const cpu_isa *isa, const conv_case *s, int dtype)
     kit_random(k, x, -1, 1);
     kit_random(k, w, -0.3, 0.3);
     kit_random(k, gy, -0.3, 0.3);
-    conv_data d = {doubles(k, x), doubles(k, w), doubles(k, gy), calloc((size_t)kit_stored(k, y), 8),
+    conv_data d = {values_of(k, x), values_of(k, w), values_of(k, gy), calloc((size_t)kit_stored(k, y), 8),
                    calloc((size_t)kit_stored(k, x), 8), calloc((size_t)kit_stored(k, w), 8)};
     conv_walk(s, conv_sum, &d);
     kit_node(k, YK_OP_CONV2D, KIT_IDS(x, w), KIT_IDS(y), attr, 7);
@@ -84,19 +85,19 @@ static void one_conv(const cpu_isa *isa, const conv_case *s, int dtype)
     kit_node(k, YK_OP_CONV2D_DW, KIT_IDS(gy, x), KIT_IDS(gw), attr, 7);
     run_all(k, isa, KIT_IDS(y, gx, gw));
     double tol = dtype != YK_F32 ? 1e-2 : cg < 100 ? 2e-5 : 4e-5; /* with the root of the number of terms */
-    near(isa, "y", k, y, d.y, tol);
-    near(isa, "gx", k, gx, d.gx, tol);
-    near(isa, "gw", k, gw, d.gw, dtype == YK_F32 ? 5e-5 : 1e-4);
+    kit_near(isa, "y", k, y, d.y, tol);
+    kit_near(isa, "gx", k, gx, d.gx, tol);
+    kit_near(isa, "gw", k, gw, d.gw, dtype == YK_F32 ? 5e-5 : 1e-4);
     kit_node(k, YK_OP_CONV2D_DW, KIT_IDS(gy, x), KIT_IDS(gw), attr, 7)->flags = YK_NODE_ACCUMULATE;
     ck_assert_int_eq(kit_run(k, isa, 2), YK_OK);
     for (int64_t i = 0; i < kit_stored(k, gw); i++)
         d.gw[i] *= 2;
-    near(isa, "accumulated gw", k, gw, d.gw, dtype == YK_F32 ? 5e-5 : 1e-4);
+    kit_near(isa, "accumulated gw", k, gw, d.gw, dtype == YK_F32 ? 5e-5 : 1e-4);
     free(d.x), free(d.w), free(d.gy), free(d.y), free(d.gx), free(d.gw);
     kit_free(k);
 }
 
-START_TEST(convolutions)
+START_TEST(convolutions_are_near_the_sum)
 {
     static const conv_case cases[] = {
         {3, 5, 9, 8, 7, 3, 3, 1, 1, 1, 1, 1, 1, 1},   {2, 16, 16, 16, 20, 3, 3, 1, 1, 1, 1, 1, 1, 1},
@@ -126,14 +127,14 @@ END_TEST
  * with weights up to |A^T| |B^T| |G| in size. With points 0, +-5/8, +-3/2 the error measured in a model of the algorithm is
  * 1.6 to 2.3 times that of the plain sum (rms, 16 to 512 channels); 1, 2 as points would give 4.
  */
-static void precise(const cpu_isa *isa, int64_t channels)
+static void winograd_is_precise(const cpu_isa *isa, int64_t channels)
 {
     const conv_case s = {4, channels, 8, 8, 16, 3, 3, 1, 1, 1, 1, 1, 1, 1};
     kit *k = kit_new();
     uint32_t x = KIT(k, YK_F32, 4, channels, 8, 8), w = KIT(k, YK_F32, 16, channels, 3, 3), y = KIT(k, YK_F32, 4, 16, 8, 8);
     kit_random(k, x, 0, 1);
     kit_random(k, w, -0.1, 0.1);
-    conv_data d = {doubles(k, x), doubles(k, w), doubles(k, y), calloc(4096, 8), calloc((size_t)kit_stored(k, x), 8),
+    conv_data d = {values_of(k, x), values_of(k, w), values_of(k, y), calloc(4096, 8), calloc((size_t)kit_stored(k, x), 8),
                    calloc((size_t)kit_stored(k, w), 8)};
     conv_walk(&s, conv_sum, &d);
     kit_node(k, YK_OP_CONV2D, KIT_IDS(x, w), KIT_IDS(y), (int64_t[]){1, 1, 1, 1, 1, 1, 1}, 7);
@@ -166,7 +167,7 @@ START_TEST(convolution_error)
 {
     for (int q = 0; kit_isa(q); q++)
         for (int64_t channels = 16; channels <= 256; channels *= 4)
-            precise(kit_isa(q), channels);
+            winograd_is_precise(kit_isa(q), channels);
 }
 END_TEST
 
@@ -199,9 +200,10 @@ static void few_tiles(const cpu_isa *isa, int dtype)
     run_all(k, isa, KIT_IDS(y, gx));
     for (int dx = 0; dx < 2; dx++)
         for (int64_t i = 0; i < 64 * 16 * (dx ? c : o); i += 97) {
-            double want = dx ? result_of(k, gy, w, o, c, true, i) : result_of(k, x, w, c, o, false, i), got = kit_get(k, dx ? gx : y, i);
-            ck_assert_msg(fabs(got - want) <= (dtype == YK_F32 ? 4e-5 : 1e-2) * (1 + fabs(want)), "%s, %s %lld: got %.9g, expected %.9g",
-                          isa->name, dx ? "gx" : "y", (long long)i, got, want);
+            double want = dx ? result_of(k, gy, w, o, c, true, i) : result_of(k, x, w, c, o, false, i),
+                   got = kit_get(k, dx ? gx : y, i);
+            ck_assert_msg(fabs(got - want) <= (dtype == YK_F32 ? 4e-5 : 1e-2) * (1 + fabs(want)),
+                          "%s, %s %lld: got %.9g, expected %.9g", isa->name, dx ? "gx" : "y", (long long)i, got, want);
         }
     kit_free(k);
 }
@@ -255,13 +257,13 @@ static void one_pool(const cpu_isa *isa, bool max, bool pad_counts)
         if (max)
             wx[best] += kit_get(k, gy, o);
     }
-    near(isa, "y", k, y, wy, 1e-6);
-    near(isa, "gx", k, gx, wx, 1e-6);
+    kit_near(isa, "y", k, y, wy, 1e-6);
+    kit_near(isa, "gx", k, gx, wx, 1e-6);
     free(wy), free(wx);
     kit_free(k);
 }
 
-START_TEST(pools)
+START_TEST(pools_are_near_the_definition)
 {
     for (int q = 0; kit_isa(q); q++) {
         one_pool(kit_isa(q), true, false);
@@ -278,10 +280,10 @@ typedef struct att_case {
     int causal, flags, dtype;
 } att_case;
 
-static double uniform(const uint32_t key[3], uint32_t stream, uint64_t c)
+static double philox_uniform(const uint32_t key[3], uint32_t stream, uint64_t c)
 {
     float u;
-    kit_isa(0)->uniform(&u, key, stream, c, 1);
+    kit_isa(0)->random->uniform(&u, key, stream, c, 1);
     return (double)u;
 }
 
@@ -307,7 +309,7 @@ static void att_query(const att_case *s, const kit *k, const uint32_t *id, att_r
         p[j] = seen ? exp(x) : 0;
         sum += p[j];
         uint64_t at = (uint64_t)((3 + b) * s->h * s->tq * s->tk + (h * s->tq + i) * s->tk + j);
-        drop[j] = !(s->flags & YK_ATT_DROP) ? 1 : uniform(key, 5, at) >= (double)0.2f ? 1 / 0.8 : 0;
+        drop[j] = !(s->flags & YK_ATT_DROP) ? 1 : philox_uniform(key, 5, at) >= (double)0.2f ? 1 / 0.8 : 0;
     }
     r->lse[row] = sum > 0 ? log(sum) : -INFINITY;
     for (int64_t j = 0; j < s->tk && sum > 0; j++) {
@@ -364,23 +366,23 @@ static void one_attention(const cpu_isa *isa, const att_case *s)
     kit_node(k, YK_OP_ATTENTION_BWD, in, KIT_IDS(gq, gk, gv, gb), attr, 5);
     run_all(k, isa, KIT_IDS(o, lse, gq, gk, gv, gb));
     size_t nq = (size_t)(s->b * s->h * s->tq * s->d), nk = (size_t)(s->b * s->hk * s->tk * s->d);
-    att_ref r = {doubles(k, q), doubles(k, kk), doubles(k, v), doubles(k, go), calloc(nq, 8),
+    att_ref r = {values_of(k, q), values_of(k, kk), values_of(k, v), values_of(k, go), calloc(nq, 8),
                  calloc(nq, 8), calloc(nq, 8), calloc(nk, 8), calloc(nk, 8),
                  calloc((size_t)(s->b * s->h * s->tq * s->tk), 8)};
     for (int64_t i = 0; i < s->b * s->h * s->tq; i++)
         att_query(s, k, ids, &r, i / (s->h * s->tq), i / s->tq % s->h, i % s->tq);
     double tol = s->dtype == YK_F32 ? 2e-5 : s->dtype == YK_F16 ? 3e-3 : 3e-2;
-    near(isa, "out", k, o, r.o, tol);
-    near(isa, "lse", k, lse, r.lse, 2e-5);
-    near(isa, "gq", k, gq, r.gq, tol);
-    near(isa, "gk", k, gk, r.gk, tol);
-    near(isa, "gv", k, gv, r.gv, tol);
-    near(isa, "gbias", k, gb, r.gb, tol);
+    kit_near(isa, "out", k, o, r.o, tol);
+    kit_near(isa, "lse", k, lse, r.lse, 2e-5);
+    kit_near(isa, "gq", k, gq, r.gq, tol);
+    kit_near(isa, "gk", k, gk, r.gk, tol);
+    kit_near(isa, "gv", k, gv, r.gv, tol);
+    kit_near(isa, "gbias", k, gb, r.gb, tol);
     free(r.q), free(r.k), free(r.v), free(r.go), free(r.o), free(r.lse), free(r.gq), free(r.gk), free(r.gv), free(r.gb);
     kit_free(k);
 }
 
-START_TEST(attentions)
+START_TEST(attention_is_near_the_definition)
 {
     static const att_case cases[] = {
         {1, 2, 2, 7, 7, 16, 1, 0, YK_F32},
@@ -414,7 +416,7 @@ static void one_adam(const cpu_isa *isa, int flags, bool clip)
     kit_random(k, x, 0, 1);
     const double h[16] = {1e-2, 0.9, 0.999, 1e-8, 0.1, 0.5, clip ? 0.2 : INFINITY, 0.3, 0.2};
     kit_set(k, hyper, h);
-    double *wp = doubles(k, p), *wm = doubles(k, m), *wv = doubles(k, v), *wx = doubles(k, x);
+    double *wp = values_of(k, p), *wm = values_of(k, m), *wv = values_of(k, v), *wx = values_of(k, x);
     for (int64_t i = 0; i < n; i++) {
         double t = fmax(fmin(kit_get(k, g, i) * h[5], h[6]), -h[6]);
         t = flags & YK_OPT_MAXIMIZE ? -t : t;
@@ -434,10 +436,10 @@ static void one_adam(const cpu_isa *isa, int flags, bool clip)
     else
         kit_node(k, YK_OP_ADAM_STEP, KIT_IDS(g, p, m, v, hyper), KIT_IDS(p, m, v), (int64_t[]){flags}, 1);
     ck_assert_int_eq(kit_run(k, isa, 2), YK_OK);
-    near(isa, "p", k, p, wp, 1e-6);
-    near(isa, "m", k, m, wm, 1e-6);
-    near(isa, "v", k, v, wv, 1e-6);
-    near(isa, "vmax", k, x, wx, 1e-6);
+    kit_near(isa, "p", k, p, wp, 1e-6);
+    kit_near(isa, "m", k, m, wm, 1e-6);
+    kit_near(isa, "v", k, v, wv, 1e-6);
+    kit_near(isa, "vmax", k, x, wx, 1e-6);
     free(wp), free(wm), free(wv), free(wx);
     kit_free(k);
 }
@@ -452,7 +454,7 @@ static void one_sgd(const cpu_isa *isa, int flags, bool momentum, bool first)
     kit_random(k, b, -1, 1);
     const double h[16] = {1e-1, 0.9, 0.25, 0, 0.1, 0.5, INFINITY, 0, 0, first};
     kit_set(k, hyper, h);
-    double *wp = doubles(k, p), *wb = doubles(k, b);
+    double *wp = values_of(k, p), *wb = values_of(k, b);
     for (int64_t i = 0; i < n; i++) {
         double t = kit_get(k, g, i) * h[5] + h[4] * wp[i];
         if (momentum) {
@@ -466,8 +468,8 @@ static void one_sgd(const cpu_isa *isa, int flags, bool momentum, bool first)
     else
         kit_node(k, YK_OP_SGD_STEP, KIT_IDS(g, p, hyper), KIT_IDS(p), (int64_t[]){flags}, 1);
     ck_assert_int_eq(kit_run(k, isa, 2), YK_OK);
-    near(isa, "p", k, p, wp, 1e-6);
-    near(isa, "b", k, b, wb, 1e-6);
+    kit_near(isa, "p", k, p, wp, 1e-6);
+    kit_near(isa, "b", k, b, wb, 1e-6);
     free(wp), free(wb);
     kit_free(k);
 }
@@ -513,7 +515,7 @@ START_TEST(steps_keep_16_bits)
 }
 END_TEST
 
-START_TEST(optimizers)
+START_TEST(optimizers_are_near_the_definition)
 {
     for (int q = 0; kit_isa(q); q++) {
         const cpu_isa *isa = kit_isa(q);
@@ -532,7 +534,7 @@ START_TEST(optimizers)
             want[0] += kit_get(k, g, i) * kit_get(k, g, i) / 4;
         kit_node(k, YK_OP_GRAD_STATS, KIT_IDS(g, s), KIT_IDS(y), NULL, 0);
         run_all(k, isa, KIT_IDS(y));
-        near(isa, "grad_stats", k, y, want, 1e-6);
+        kit_near(isa, "grad_stats", k, y, want, 1e-6);
         ((float *)(void *)k->data[g])[70000] = NAN;
         ((float *)(void *)k->data[g])[200000] = INFINITY;
         ck_assert_int_eq(kit_run(k, isa, 2), YK_OK);
@@ -546,14 +548,14 @@ int main(void)
 {
     Suite *s = suite_create("cpu_nets");
     TCase *t = tcase_create("all");
-    tcase_add_test(t, convolutions);
+    tcase_add_test(t, convolutions_are_near_the_sum);
     tcase_add_test(t, convolution_large);
     tcase_add_test(t, convolution_of_few_tiles);
     tcase_add_test(t, convolution_error);
-    tcase_add_test(t, pools);
-    tcase_add_test(t, attentions);
+    tcase_add_test(t, pools_are_near_the_definition);
+    tcase_add_test(t, attention_is_near_the_definition);
     tcase_add_test(t, steps_keep_16_bits);
-    tcase_add_test(t, optimizers);
+    tcase_add_test(t, optimizers_are_near_the_definition);
     suite_add_tcase(s, t);
     SRunner *sr = srunner_create(s);
     srunner_set_tap(sr, "-");

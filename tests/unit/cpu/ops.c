@@ -6,6 +6,8 @@
 #include <string.h>
 
 #include "backends/cpu/exec/pool.h"
+#include "backends/cpu/isa/pack_kernels.h"
+#include "backends/cpu/isa/vec_kernels.h"
 #include "tests/support/cpu_kit.h"
 
 #define NEAR(got, want, tol)                                                                                           \
@@ -14,7 +16,7 @@
 
 static const int64_t none[1];
 
-static double apply(int op, double x, double y)
+static double op_apply(int op, double x, double y)
 {
     switch (op) {
     case YK_OP_NEG: return -x;
@@ -73,13 +75,13 @@ static void one_elementwise(const cpu_isa *isa, int op, int dtype, unsigned mask
     ck_assert_int_eq(kit_run(k, isa, 2), YK_OK);
     double eps = dtype == YK_F32 ? (op >= YK_OP_RELU ? 2e-6 : 4e-7) : dtype == YK_BF16 ? 5e-3 : 6e-4;
     for (int64_t i = 0; i < 5 * 7 * 331; i++) {
-        double want = apply(op, kit_at(k, x, i), kit_at(k, y, i));
+        double want = op_apply(op, kit_at(k, x, i), kit_at(k, y, i));
         NEAR(kit_get(k, z, i), want, eps * (fabs(want) + 0.5));
     }
     kit_free(k);
 }
 
-START_TEST(elementwise)
+START_TEST(elementwise_is_near_libm)
 {
     static const int types[] = {YK_F32, YK_BF16, YK_F16};
     static const unsigned masks[] = {0, 7, 3, 4, 5, 2, 6, 1};
@@ -173,7 +175,7 @@ static void one_reduce(const cpu_isa *isa, int op, const int64_t *dim, unsigned 
     kit_free(k);
 }
 
-START_TEST(reductions)
+START_TEST(reductions_over_any_axes)
 {
     static const int64_t shapes[][6] = {{300000, -1}, {1000, 10, -1}, {64, 3000, -1}, {7, 33, 65, -1},
                                         {4, 3, 5, 9, -1}, {128, 16, 64, -1}, {1, 1, -1}, {2, 5000, 3, -1}};
@@ -236,7 +238,7 @@ START_TEST(gather_and_scatter)
 END_TEST
 
 /* a transposing copy, and one into part of a larger value */
-START_TEST(copies)
+START_TEST(copies_of_any_strides)
 {
     const cpu_isa *isa = kit_isa(0);
     kit *k = kit_new();
@@ -328,7 +330,7 @@ static void one_dot(const cpu_isa *isa, int t, int dtype, int64_t batch, bool bc
     kit_free(k);
 }
 
-START_TEST(dots)
+START_TEST(products_of_any_strides)
 {
     for (int q = 0; kit_isa(q); q++)
         for (int t = 0; t < 4; t++) {
@@ -368,7 +370,7 @@ START_TEST(dot_with_epilogue)
             for (int64_t p = 0; p < kk; p++)
                 z += kit_at(k, a, i / n * kk + p) * kit_at(k, b, p * n + i % n);
             NEAR(kit_get(k, c, i), z, 1e-5);
-            double want = apply(YK_OP_GELU_TANH, z + kit_at(k, bias, i), 0) + kit_at(k, res, i);
+            double want = op_apply(YK_OP_GELU_TANH, z + kit_at(k, bias, i), 0) + kit_at(k, res, i);
             NEAR(kit_get(k, y, i), want, 4e-3 * (1 + fabs(want)));
         }
         kit_free(k);
@@ -546,7 +548,7 @@ START_TEST(unfold_and_fold)
 END_TEST
 
 /* All halves there and back, in the mode programs run in: those below the normal halves are normal as f32. */
-START_TEST(every_half)
+START_TEST(every_f16)
 {
     static uint16_t half[65536], back[65536];
     static float x[65536];
@@ -556,8 +558,8 @@ START_TEST(every_half)
         half[i] = (uint16_t)i;
     for (int k = 0; k < n; k++) {
         uint64_t before = cpu_float_begin();
-        list[k]->to_f32(x, half, YK_F16, 65536);
-        list[k]->from_f32(back, x, YK_F16, 65536);
+        list[k]->vec->to_f32(x, half, YK_F16, 65536);
+        list[k]->vec->from_f32(back, x, YK_F16, 65536);
         cpu_float_end(before);
         for (uint32_t i = 0; i < 65536; i++) {
             const int e = (int)(i >> 10 & 31), m = (int)(i & 1023);
@@ -584,15 +586,15 @@ START_TEST(every_nan)
         for (size_t i = 0; i < N; i++)
             x[i] = (float)i;
         memcpy(&x[at], &nans[t / N % 5], 4);
-        isa->from_f32(row, x, YK_BF16, N);
-        isa->planes_out(plane, N / vw, x, N / vw, vw);
+        isa->vec->from_f32(row, x, YK_BF16, N);
+        isa->pack->planes_out(plane, N / vw, x, N / vw, vw);
         for (size_t i = 0; i < N; i++) {
-            const uint16_t turned = plane[i % vw * (N / vw) + i / vw];
-            ck_assert_msg(row[i] == turned || i == at, "%s: %zu: %04x in a row, %04x in a plane", isa->name, i, row[i], turned);
+            const uint16_t transposed = plane[i % vw * (N / vw) + i / vw];
+            ck_assert_msg(row[i] == transposed || i == at, "%s: %zu: %04x in a row, %04x in a plane", isa->name, i, row[i], transposed);
             ck_assert_msg(((row[i] & 0x7fff) > 0x7f80) == (i == at), "%s: NaN %08x at %zu: %04x at %zu", isa->name,
                           nans[t / N % 5], at, row[i], i);
-            ck_assert_msg(((turned & 0x7fff) > 0x7f80) == (i == at), "%s: planes, NaN %08x at %zu: %04x at %zu", isa->name,
-                          nans[t / N % 5], at, turned, i);
+            ck_assert_msg(((transposed & 0x7fff) > 0x7f80) == (i == at), "%s: planes, NaN %08x at %zu: %04x at %zu", isa->name,
+                          nans[t / N % 5], at, transposed, i);
         }
     }
 }
@@ -633,17 +635,17 @@ int main(void)
 {
     Suite *s = suite_create("cpu_ops");
     TCase *t = tcase_create("all");
-    tcase_add_test(t, elementwise);
-    tcase_add_test(t, every_half);
+    tcase_add_test(t, elementwise_is_near_libm);
+    tcase_add_test(t, every_f16);
     tcase_add_test(t, every_nan);
     tcase_add_test(t, every_root);
     tcase_add_test(t, map_chain);
-    tcase_add_test(t, reductions);
+    tcase_add_test(t, reductions_over_any_axes);
     tcase_add_test(t, argmax_first_of_equals);
     tcase_add_test(t, gather_and_scatter);
-    tcase_add_test(t, copies);
+    tcase_add_test(t, copies_of_any_strides);
     tcase_add_test(t, random_numbers);
-    tcase_add_test(t, dots);
+    tcase_add_test(t, products_of_any_strides);
     tcase_add_test(t, dot_with_epilogue);
     tcase_add_test(t, map_then_sum);
     tcase_add_test(t, bf16_then_sum);

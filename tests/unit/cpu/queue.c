@@ -11,6 +11,7 @@
 #include "backends/cpu/exec/device.h"
 #include "backends/cpu/exec/pace.h"
 #include "backends/cpu/exec/steal.h"
+#include "plugins/kit/value.h"
 #include "tests/support/cpu_kit.h"
 
 const yk_plugin *yk_plugin_query(uint32_t abi);
@@ -18,13 +19,13 @@ const yk_plugin *yk_plugin_query(uint32_t abi);
 static char said[512];
 static const char *isa_wanted, *cores_wanted;
 
-static void hear(const char *who, const char *fmt, ...)
+static void host_hear(const char *who, const char *fmt, ...)
 {
     (void)who;
     snprintf(said, sizeof said, "%s", fmt);
 }
 
-static const char *option(const char *plugin, const char *key)
+static const char *host_option(const char *plugin, const char *key)
 {
     (void)plugin;
     return !strcmp(key, "ISA") ? isa_wanted : !strcmp(key, "CORES") ? cores_wanted : NULL;
@@ -35,8 +36,8 @@ static const yk_plugin *open_plugin(void)
     static yk_host host;
     kit_host();
     host = *cpu_host;
-    host.fail = hear;
-    host.option = option;
+    host.fail = host_hear;
+    host.option = host_option;
     const yk_plugin *p = yk_plugin_query(YK_ABI);
     ck_assert_ptr_nonnull(p);
     ck_assert_int_eq(p->init(&host), YK_OK);
@@ -134,7 +135,7 @@ static size_t allocated; /* in whole pages */
 static void *count_alloc(size_t bytes, size_t align)
 {
     allocated += align < 4096 ? 0 : bytes;
-    return aligned_alloc(align, cpu_round(bytes, align));
+    return aligned_alloc(align, kit_round_bytes(bytes, align));
 }
 
 /* What graph_scratch tells is what the first run allocates. */
@@ -152,7 +153,7 @@ START_TEST(scratch_is_told)
     yk_buffer *buffer[3];
     kit_node(k, YK_OP_DOT, KIT_IDS(a, b), KIT_IDS(c), none, 0);
     host.alloc = count_alloc;
-    host.option = option;
+    host.option = host_option;
     cores_wanted = isa_wanted = NULL;
     ck_assert_int_eq(p->init(&host), YK_OK);
     ck_assert_int_eq(p->device_open(0, &dev), YK_OK);
@@ -161,7 +162,8 @@ START_TEST(scratch_is_told)
     ck_assert_int_eq(p->queue_new(dev, &q), YK_OK);
     ck_assert_int_eq(p->program_new(dev, &k->g, &prog), YK_OK);
     ck_assert_int_eq(p->graph_scratch(dev, &k->g, &told), YK_OK);
-    const yk_submit s = {.size = sizeof s, .n_slot = 3, .program = prog, .slot = buffer, .slot_offset = offset, .slot_version = version};
+    const yk_submit s = {
+        .size = sizeof s, .n_slot = 3, .program = prog, .slot = buffer, .slot_offset = offset, .slot_version = version};
     allocated = 0;
     for (int i = 0; i < 2; i++)
         ck_assert(p->queue_run(q, &s, &point) == YK_OK && p->queue_wait(q, point, UINT64_MAX) == YK_OK);
@@ -231,7 +233,7 @@ typedef struct sleeper {
     bool late, early;
 } sleeper;
 
-static double seconds(void)
+static double seconds_now(void)
 {
     struct timespec t;
     clock_gettime(CLOCK_MONOTONIC, &t);
@@ -241,11 +243,11 @@ static double seconds(void)
 static void *sleep_for_point(void *arg)
 {
     sleeper *s = arg;
-    const double at = seconds();
+    const double at = seconds_now();
     uint64_t done = 0;
     s->early = s->p->queue_wait(s->q, s->point, UINT64_MAX) != YK_OK || s->p->queue_poll(s->q, &done) != YK_OK ||
                done < s->point;
-    s->late = seconds() - at > 0.9;
+    s->late = seconds_now() - at > 0.9;
     return NULL;
 }
 

@@ -48,7 +48,7 @@ static float random_float(void)
     return (float)(s >> 8) / 8388608.0f - 1;
 }
 
-static void fill(float *p, int n)
+static void floats_fill(float *p, int n)
 {
     for (int i = 0; i < n; i++)
         p[i] = random_float();
@@ -56,7 +56,7 @@ static void fill(float *p, int n)
 
 /* ---- Functions ---- */
 
-static void function(V (*f)(V), double (*want)(double), float lo, float hi, double ulps, const char *name)
+static void function_check(V (*f)(V), double (*want)(double), float lo, float hi, double ulps, const char *name)
 {
     for (int i = 0; i < 200000; i++) {
         float x = lo + (hi - lo) * (random_float() * 0.5f + 0.5f);
@@ -69,12 +69,12 @@ static void function(V (*f)(V), double (*want)(double), float lo, float hi, doub
 
 START_TEST(test_functions)
 {
-    function(k_exp, exp, -87, 88, 3, "exp");
-    function(k_log, log, 1e-30f, 10, 3, "log");
-    function(k_log, log, 1e-3f, 1e30f, 3, "log");
-    function(k_tanh, tanh, -9, 9, 4, "tanh");
-    function(k_erf, erf, -4, 4, 4, "erf");
-    function(k_erf, erf, -1e-3f, 1e-3f, 4, "erf");
+    function_check(k_exp, exp, -87, 88, 3, "exp");
+    function_check(k_log, log, 1e-30f, 10, 3, "log");
+    function_check(k_log, log, 1e-3f, 1e30f, 3, "log");
+    function_check(k_tanh, tanh, -9, 9, 4, "tanh");
+    function_check(k_erf, erf, -4, 4, 4, "erf");
+    function_check(k_erf, erf, -1e-3f, 1e-3f, 4, "erf");
 }
 END_TEST
 
@@ -152,9 +152,9 @@ START_TEST(test_softmax)
 {
     enum { R = 7, C = 45 };
     float x[R * C], y[R * C];
-    fill(x, R * C);
+    floats_fill(x, R * C);
     for (k_host_gid[0] = 0; k_host_gid[0] < 4; k_host_gid[0]++)
-        softmax(x, 0, y, 0, R, C, 2, 0);
+        softmax_fwd(x, 0, y, 0, R, C, 2, 0);
     for (int r = 0; r < R; r++) {
         double sum = 0;
         for (int c = 0; c < C; c++)
@@ -170,7 +170,7 @@ START_TEST(test_rows_of_a_table)
     enum { V_ = 9, D = 21, N = 30 };
     float x[N * D], y[V_ * D], want[V_ * D] = {0};
     int index[N];
-    fill(x, N * D);
+    floats_fill(x, N * D);
     for (int i = 0; i < N; i++)
         index[i] = i * 7 % 11 - 1;
     for (k_host_gid[0] = 0; k_host_gid[0] < 2; k_host_gid[0]++)
@@ -186,7 +186,7 @@ END_TEST
 START_TEST(test_pooling)
 {
     float x[36], y[9];
-    fill(x, 36);
+    floats_fill(x, 36);
     k_host_gid[0] = 0;
     max_pool(x, 0, y, 0, 6, 6, 3, 3, 2, 2, 2, 2, 0, 0, 1, 1, 0);
     for (int i = 0; i < 9; i++) {
@@ -202,8 +202,8 @@ START_TEST(test_gemm)
     enum { M = 45, N = 70, K = 700, MP = 48, NP = 96 };
     float *a = malloc(M * K * 4), *b = malloc(K * N * 4), *c = malloc(M * N * 4);
     float *pa = malloc(MP * K * 4), *pb = malloc(NP * K * 4);
-    fill(a, M * K);
-    fill(b, K * N);
+    floats_fill(a, M * K);
+    floats_fill(b, K * N);
     for (int t = 0; t < 4; t++) {
         const long ars = t & 1 ? 1 : K, acs = t & 1 ? M : 1, brs = t & 2 ? 1 : N, bcs = t & 2 ? K : 1;
         k_host_gid[1] = 0;
@@ -230,7 +230,7 @@ END_TEST
 enum { WC = 16, WM = 20, WH = 12, WW = 16, WPLANE = WH * WW, WBLOCKS = WPLANE / 64 };
 static float wx[WC * WPLANE], wy[WM * WPLANE], ww[WM * WC * 9], wu[16 * 24 * WC], wpart[2 * 16 * WC * 32];
 
-static double pixel(const float *plane, int y, int x)
+static double pixel_at(const float *plane, int y, int x)
 {
     return y < 0 || y >= WH || x < 0 || x >= WW ? 0 : (double)plane[y * WW + x];
 }
@@ -240,7 +240,7 @@ static double result_at(int o, int y, int x)
     double sum = 0;
     for (int c = 0; c < WC; c++)
         for (int k = 0; k < 9; k++)
-            sum += (double)ww[(o * WC + c) * 9 + k] * pixel(wx + c * WPLANE, y + k / 3 - 1, x + k % 3 - 1);
+            sum += (double)ww[(o * WC + c) * 9 + k] * pixel_at(wx + c * WPLANE, y + k / 3 - 1, x + k % 3 - 1);
     return sum;
 }
 
@@ -248,14 +248,14 @@ static double filter_at(int o, int c, int k)
 {
     double sum = 0;
     for (int i = 0; i < WPLANE; i++)
-        sum += (double)wy[o * WPLANE + i] * pixel(wx + c * WPLANE, i / WW + k / 3 - 1, i % WW + k % 3 - 1);
+        sum += (double)wy[o * WPLANE + i] * pixel_at(wx + c * WPLANE, i / WW + k / 3 - 1, i % WW + k % 3 - 1);
     return sum;
 }
 
 START_TEST(test_winograd)
 {
-    fill(wx, WC * WPLANE);
-    fill(ww, WM * WC * 9);
+    floats_fill(wx, WC * WPLANE);
+    floats_fill(ww, WM * WC * 9);
     for (k_host_gid[0] = 0; k_host_gid[0] < 3; k_host_gid[0]++)
         wino_filter(ww, 0, wu, 0, WC, WM, 0);
     for (k_host_gid[0] = 0; k_host_gid[0] < 2; k_host_gid[0]++)

@@ -104,7 +104,7 @@ START_TEST(test_product_of_a_card)
     ck_assert_int_eq(arg_at(&p, 0, 15)->kind, KIT_ARG_I32);
     ck_assert_str_eq(p.launch[0].kernel, p.unit[0].kernel);
     ck_assert_ptr_null(p.unit[0].file);
-    ck_assert_ptr_nonnull(strstr(p.text.s, p.launch[0].kernel));
+    ck_assert_ptr_nonnull(strstr(p.text.data, p.launch[0].kernel));
     kit_program_free(&p);
     ck_assert_int_eq(live, 0);
     kit_free(k);
@@ -163,7 +163,7 @@ START_TEST(test_equal_kernels_are_one_unit)
     ck_assert_uint_eq(p.launch[0].unit, p.launch[1].unit);
     ck_assert_uint_ne(p.unit[0].key, p.unit[1].key);
     ck_assert_uint_eq(p.unit[0].end, p.unit[1].begin);
-    ck_assert_uint_eq(p.unit[1].end, p.text.n);
+    ck_assert_uint_eq(p.unit[1].end, p.text.length);
     ck_assert_uint_eq(p.launch[2].node, 2);
     ck_assert_int_eq(arg_at(&p, 1, 2)->kind, KIT_ARG_META);
     ck_assert_uint_eq(arg_at(&p, 1, 2)->value.offset, arg_at(&p, 0, 2)->value.offset + 3 * 8);

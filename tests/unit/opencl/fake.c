@@ -20,14 +20,14 @@ static cl_context context;
 static cl_command_queue queue;
 static char icd[64];
 
-static double now(void)
+static double seconds_now(void)
 {
     struct timespec t;
     clock_gettime(CLOCK_MONOTONIC, &t);
     return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
 }
 
-static void start(void)
+static void case_start(void)
 {
     cl_platform_id platform;
     cl_int rc;
@@ -46,7 +46,7 @@ static void start(void)
     ck_assert_int_eq(rc, CL_SUCCESS);
 }
 
-static void stop(void)
+static void case_stop(void)
 {
     clReleaseCommandQueue(queue);
     clReleaseContext(context);
@@ -74,10 +74,10 @@ static double kernel_run(cl_int *rc)
     size_t global = 4, local = 1;
     double least = 1e9;
     for (int i = 0; i < 4; i++) {
-        double begin = now();
+        double begin = seconds_now();
         *rc = clEnqueueNDRangeKernel(queue, kernel, 1, NULL, &global, &local, 0, NULL, NULL);
         ck_assert_int_eq(clFinish(queue), CL_SUCCESS);
-        least = now() - begin < least ? now() - begin : least;
+        least = seconds_now() - begin < least ? seconds_now() - begin : least;
     }
     clReleaseKernel(kernel);
     clReleaseMemObject(mem);
@@ -124,11 +124,11 @@ START_TEST(test_times)
     unsetenv("OCL_FAKE_SLOW_GROUP");
     unsetenv("OCL_FAKE_SLOW");
     cl_mem mem;
-    double begin = now();
+    double begin = seconds_now();
     setenv("OCL_FAKE_BUILD_MS", "300", 1);
     clReleaseKernel(kernel_new(&mem));
     clReleaseMemObject(mem);
-    ck_assert(now() - begin > 0.3);
+    ck_assert(seconds_now() - begin > 0.3);
     unsetenv("OCL_FAKE_BUILD_MS");
 }
 END_TEST
@@ -141,7 +141,7 @@ int main(void)
     }
     Suite *s = suite_create("opencl_fake");
     TCase *t = tcase_create("driver");
-    tcase_add_unchecked_fixture(t, start, stop);
+    tcase_add_unchecked_fixture(t, case_start, case_stop);
     tcase_set_timeout(t, 120);
     tcase_add_test(t, test_limits);
     tcase_add_test(t, test_times);

@@ -44,7 +44,7 @@ static void *(*real_address)(const char *name);
 static clIcdGetPlatformIDsKHR_fn real_platforms;
 static _Atomic unsigned long kernels, builds; /* enqueued and compiled so far */
 
-static double setting(const char *name, double otherwise)
+static double setting_of(const char *name, double otherwise)
 {
     const char *text = getenv(name);
     return text && *text ? atof(text) : otherwise;
@@ -68,7 +68,7 @@ static void sleep_ns(uint64_t ns)
 
 static size_t local_limit(void)
 {
-    return (size_t)(setting("OCL_FAKE_LOCAL_KB", 0) * 1024);
+    return (size_t)(setting_of("OCL_FAKE_LOCAL_KB", 0) * 1024);
 }
 
 static cl_int CL_API_CALL fake_device_info(cl_device_id id, cl_device_info what, size_t size, void *value, size_t *need)
@@ -78,8 +78,8 @@ static cl_int CL_API_CALL fake_device_info(cl_device_id id, cl_device_info what,
         return rc;
     if (what == CL_DEVICE_LOCAL_MEM_SIZE && local_limit() && local_limit() < *(cl_ulong *)value)
         *(cl_ulong *)value = local_limit();
-    if (what == CL_DEVICE_MAX_COMPUTE_UNITS && setting("OCL_FAKE_UNITS", 0) > 0)
-        *(cl_uint *)value = (cl_uint)setting("OCL_FAKE_UNITS", 0);
+    if (what == CL_DEVICE_MAX_COMPUTE_UNITS && setting_of("OCL_FAKE_UNITS", 0) > 0)
+        *(cl_uint *)value = (cl_uint)setting_of("OCL_FAKE_UNITS", 0);
     return rc;
 }
 
@@ -102,8 +102,8 @@ static bool kernel_fits(cl_kernel kernel, cl_device_id id)
 static cl_int CL_API_CALL fake_build(cl_program program, cl_uint n, const cl_device_id *id, const char *options,
                                      void(CL_CALLBACK *told)(cl_program, void *), void *arg)
 {
-    if ((double)atomic_fetch_add(&builds, 1) < setting("OCL_FAKE_BUILD_UNTIL", 1e18))
-        sleep_ns((uint64_t)(setting("OCL_FAKE_BUILD_MS", 0) * 1e6));
+    if ((double)atomic_fetch_add(&builds, 1) < setting_of("OCL_FAKE_BUILD_UNTIL", 1e18))
+        sleep_ns((uint64_t)(setting_of("OCL_FAKE_BUILD_MS", 0) * 1e6));
     return real.clBuildProgram(program, n, id, options, told, arg);
 }
 
@@ -128,13 +128,13 @@ static void CL_CALLBACK delay_end(void *arg)
 
 static double slow_factor(cl_uint dims, const size_t *local)
 {
-    const double number = (double)atomic_fetch_add(&kernels, 1), group = setting("OCL_FAKE_SLOW_GROUP", 0);
+    const double number = (double)atomic_fetch_add(&kernels, 1), group = setting_of("OCL_FAKE_SLOW_GROUP", 0);
     size_t items = 1;
     for (cl_uint i = 0; local && i < dims; i++)
         items *= local[i];
-    if (number < setting("OCL_FAKE_SLOW_FROM", 0) || number >= setting("OCL_FAKE_SLOW_UNTIL", 1e18))
+    if (number < setting_of("OCL_FAKE_SLOW_FROM", 0) || number >= setting_of("OCL_FAKE_SLOW_UNTIL", 1e18))
         return 1;
-    return group > 0 && (size_t)group != items ? 1 : setting("OCL_FAKE_SLOW", 1);
+    return group > 0 && (size_t)group != items ? 1 : setting_of("OCL_FAKE_SLOW", 1);
 }
 
 static cl_int CL_API_CALL fake_enqueue(cl_command_queue q, cl_kernel kernel, cl_uint dims, const size_t *offset, const size_t *global,

@@ -14,7 +14,8 @@
 static uint64_t driver_bytes; /* that the plugin asked the driver for */
 
 /* Stands before the loader's: the plugin's calls come here. */
-__attribute__((visibility("default"))) cl_mem clCreateBuffer(cl_context context, cl_mem_flags flags, size_t bytes, void *host, cl_int *rc)
+__attribute__((visibility("default"))) cl_mem clCreateBuffer(cl_context context, cl_mem_flags flags, size_t bytes, void *host,
+                                                             cl_int *rc)
 {
     static cl_mem (*real)(cl_context, cl_mem_flags, size_t, void *, cl_int *);
     void *loader = real ? NULL : dlopen("libOpenCL.so.1", RTLD_NOW);
@@ -26,7 +27,7 @@ __attribute__((visibility("default"))) cl_mem clCreateBuffer(cl_context context,
 static uint32_t claimed_least = 1;
 
 /* What the evaluator makes of node 0 in copies of the slots. */
-static void expect(const kit *k, char **copy)
+static void graph_expect(const kit *k, char **copy)
 {
     yk_error err = {0};
     for (uint32_t i = 0; i < k->g.n_slot; i++) {
@@ -37,7 +38,7 @@ static void expect(const kit *k, char **copy)
 }
 
 /* Runs node 0 and compares all outputs; tol is relative to the largest expected number of that output. */
-static void compare(kit *k, double tol, const char *what)
+static void graph_compare(kit *k, double tol, const char *what)
 {
     char *copy[KIT_VALUES] = {0};
     uint32_t claims = ok_claims(k, 0);
@@ -47,7 +48,7 @@ static void compare(kit *k, double tol, const char *what)
         return;
     }
     ck_assert_msg(claims >= 1, "%s is not claimed", what);
-    expect(k, copy);
+    graph_expect(k, copy);
     ck_assert_msg(ok_run(k) == YK_OK, "%s: failed to run", what);
     for (uint32_t o = 0; o < n->n_out; o++) {
         uint32_t v = k->index[n->out + o], slot = k->value[v].slot;
@@ -78,7 +79,7 @@ typedef struct shape {
     int64_t N, C, H, W, O, kh, kw, sh, sw, ph, pw, dh, dw, groups;
 } shape;
 
-static void conv(const shape *s, int dtype)
+static void conv_check(const shape *s, int dtype)
 {
     for (int op = YK_OP_CONV2D; op <= YK_OP_CONV2D_DW; op++) {
         kit *k = kit_new();
@@ -100,7 +101,7 @@ static void conv(const shape *s, int dtype)
         yk_node *n = kit_node(k, op, in, out, KIT_ATTR(s->sh, s->sw, s->ph, s->pw, s->dh, s->dw, s->groups));
         if (op == YK_OP_CONV2D_DW && s->C % 16 == 0)
             n->flags = YK_NODE_ACCUMULATE;
-        compare(k, 1e-5, what);
+        graph_compare(k, 1e-5, what);
     }
 }
 
@@ -121,17 +122,17 @@ START_TEST(test_conv)
         {19, 40, 8, 8, 64, 3, 3, 1, 1, 1, 1, 1, 1, 1},
     };
     for (size_t i = 0; i < sizeof list / sizeof *list; i++)
-        conv(&list[i], YK_F32);
-    conv(&list[0], YK_BF16);
-    conv(&list[1], YK_F16);
-    conv(&list[16], YK_BF16);
-    conv(&list[18], YK_F16);
+        conv_check(&list[i], YK_F32);
+    conv_check(&list[0], YK_BF16);
+    conv_check(&list[1], YK_F16);
+    conv_check(&list[16], YK_BF16);
+    conv_check(&list[18], YK_F16);
 }
 END_TEST
 
 /* ---- Rows ---- */
 
-static void rows(int dtype, int64_t R, int64_t C)
+static void rows_check(int dtype, int64_t R, int64_t C)
 {
     for (int params = 0; params < 3; params++) {
         kit *k = kit_new();
@@ -141,8 +142,8 @@ static void rows(int dtype, int64_t R, int64_t C)
         kit_random(k, ga, 0.5, 2);
         kit_random(k, be, -1, 1);
         kit_node(k, YK_OP_LAYER_NORM, params == 2 ? KIT_IDS(x, ga, be) : params ? KIT_IDS(x, ga) : KIT_IDS(x),
-                KIT_IDS(y, m, s), KIT_ATTR(yk_attr_of_f64(1e-5)));
-        compare(k, 1e-5, "layer_norm");
+                 KIT_IDS(y, m, s), KIT_ATTR(yk_attr_of_f64(1e-5)));
+        graph_compare(k, 1e-5, "layer_norm");
     }
     for (int params = 0; params < 2; params++) {
         kit *k = kit_new();
@@ -154,31 +155,31 @@ static void rows(int dtype, int64_t R, int64_t C)
         kit_random(k, s, 1, 2);
         kit_random(k, ga, 0.5, 2);
         kit_node(k, YK_OP_LAYER_NORM_BWD, params ? KIT_IDS(gy, x, m, s, ga) : KIT_IDS(gy, x, m, s),
-                params ? KIT_IDS(gx, gg, gb) : KIT_IDS(gx), KIT_ATTR(0));
-        compare(k, 1e-5, "layer_norm_bwd");
+                 params ? KIT_IDS(gx, gg, gb) : KIT_IDS(gx), KIT_ATTR(0));
+        graph_compare(k, 1e-5, "layer_norm_bwd");
     }
     for (int logs = 0; logs < 2; logs++) {
         kit *k = kit_new();
         uint32_t x = KIT(k, dtype, R, C), y = KIT(k, dtype, R, C);
         kit_random(k, x, -5, 5);
         kit_node(k, YK_OP_SOFTMAX, KIT_IDS(x), KIT_IDS(y), KIT_ATTR(logs));
-        compare(k, 1e-5, "softmax");
+        graph_compare(k, 1e-5, "softmax");
         k = kit_new();
         x = KIT(k, dtype, R, C), y = KIT(k, dtype, R, C);
         uint32_t g = KIT(k, dtype, R, C);
         kit_random(k, x, -1, 1);
         kit_random(k, y, logs ? -5 : 0, logs ? 0 : 1);
         kit_node(k, YK_OP_SOFTMAX_BWD, KIT_IDS(x, y), KIT_IDS(g), KIT_ATTR(logs));
-        compare(k, 1e-5, "softmax_bwd");
+        graph_compare(k, 1e-5, "softmax_bwd");
     }
 }
 
 START_TEST(test_rows)
 {
-    rows(YK_F32, 5, 70);
-    rows(YK_F32, 300, 33);
-    rows(YK_BF16, 4, 128);
-    rows(YK_F16, 3, 10);
+    rows_check(YK_F32, 5, 70);
+    rows_check(YK_F32, 300, 33);
+    rows_check(YK_BF16, 4, 128);
+    rows_check(YK_F16, 3, 10);
 }
 END_TEST
 
@@ -196,7 +197,7 @@ START_TEST(test_cross_entropy)
         kit_random(k, gl, -1, 1);
         kit_set(k, y, (double[]){0, 36, 5, 7, 20, 5, 3, c & 1 ? 40 : 2, 11});
         kit_node(k, YK_OP_CROSS_ENTROPY, c & 2 ? KIT_IDS(z, y, w) : KIT_IDS(z, y), KIT_IDS(loss, lse), attr, 2);
-        compare(k, 1e-5, "cross_entropy");
+        graph_compare(k, 1e-5, "cross_entropy");
         k = kit_new();
         z = KIT(k, dtype, R, C), y = KIT(k, YK_I32, R), w = KIT(k, YK_F32, C), lse = KIT(k, YK_F32, R);
         gl = KIT(k, YK_F32, R), gz = KIT(k, dtype, R, C);
@@ -206,7 +207,7 @@ START_TEST(test_cross_entropy)
         kit_random(k, lse, 4, 6);
         kit_set(k, y, (double[]){0, 36, 5, 7, 20, 5, 3, 2, 11});
         kit_node(k, YK_OP_CROSS_ENTROPY_BWD, c & 2 ? KIT_IDS(gl, z, y, lse, w) : KIT_IDS(gl, z, y, lse), KIT_IDS(gz), attr, 2);
-        compare(k, 1e-5, "cross_entropy_bwd");
+        graph_compare(k, 1e-5, "cross_entropy_bwd");
     }
 }
 END_TEST
@@ -218,7 +219,7 @@ START_TEST(test_bn_dropout)
     kit_random(k, x, -1, 2);
     kit_random(k, s, -1, 1);
     kit_node(k, YK_OP_BN_STATS, KIT_IDS(x, s), KIT_IDS(y), NULL, 0);
-    compare(k, 1e-5, "bn_stats");
+    graph_compare(k, 1e-5, "bn_stats");
     for (int dtype = YK_F32; dtype <= YK_BF16; dtype++) {
         k = kit_new();
         x = KIT(k, dtype, 5, 7, 31);
@@ -227,7 +228,7 @@ START_TEST(test_bn_dropout)
         kit_set(k, key, (double[]){77, 1, 3, 0});
         kit_set(k, r, (double[]){3, 99, 0, 2147483647, 1});
         kit_node(k, YK_OP_DROPOUT, KIT_IDS(x, key, r), KIT_IDS(d), KIT_ATTR(yk_attr_of_f64(0.3), 9));
-        compare(k, 1e-6, "dropout");
+        graph_compare(k, 1e-6, "dropout");
     }
 }
 END_TEST
@@ -252,11 +253,11 @@ START_TEST(test_pool)
             kit_random(k, y, -1, 1);
             if (max)
                 kit_node(k, op, op == YK_OP_MAX_POOL ? KIT_IDS(x) : KIT_IDS(x, y), op == YK_OP_MAX_POOL ? KIT_IDS(y) : KIT_IDS(g),
-                        a, 8);
+                         a, 8);
             else
                 kit_node(k, op, op == YK_OP_AVG_POOL ? KIT_IDS(x) : KIT_IDS(y), op == YK_OP_AVG_POOL ? KIT_IDS(y) : KIT_IDS(g),
-                        avg, 7);
-            compare(k, 1e-6, "pool");
+                         avg, 7);
+            graph_compare(k, 1e-6, "pool");
         }
     }
 }
@@ -287,7 +288,7 @@ START_TEST(test_steps)
             kit_node(k, YK_OP_ADAM_STEP, KIT_IDS(g, p, m, v, h, t), KIT_IDS(p, m, v, t), KIT_ATTR(flags));
         else
             kit_node(k, YK_OP_ADAM_STEP, KIT_IDS(g, p, m, v, h), KIT_IDS(p, m, v), KIT_ATTR(flags));
-        compare(k, 1e-5, "adam_step");
+        graph_compare(k, 1e-5, "adam_step");
         k = kit_new();
         g = KIT(k, YK_F32, n), p = KIT(k, YK_F32, n), m = KIT(k, YK_F32, n), h = KIT(k, YK_F32, 16);
         kit_random(k, g, -1, 1);
@@ -298,14 +299,14 @@ START_TEST(test_steps)
             kit_node(k, YK_OP_SGD_STEP, KIT_IDS(g, p, m, h), KIT_IDS(p, m), KIT_ATTR(flags & 12));
         else
             kit_node(k, YK_OP_SGD_STEP, KIT_IDS(g, p, h), KIT_IDS(p), KIT_ATTR(flags & 12));
-        compare(k, 1e-5, "sgd_step");
+        graph_compare(k, 1e-5, "sgd_step");
     }
     kit *k = kit_new();
     uint32_t g = KIT(k, YK_F32, 200000), s = KIT(k, YK_F32, 1), y = KIT(k, YK_F32, 2);
     kit_random(k, g, -1, 1);
     kit_random(k, s, 0.5, 0.6);
     kit_node(k, YK_OP_GRAD_STATS, KIT_IDS(g, s), KIT_IDS(y), NULL, 0);
-    compare(k, 1e-5, "grad_stats");
+    graph_compare(k, 1e-5, "grad_stats");
 }
 END_TEST
 
@@ -316,7 +317,7 @@ typedef struct att_case {
     int causal, flags, dtype;
 } att_case;
 
-static void attention(const att_case *c, bool back)
+static void attention_check(const att_case *c, bool back)
 {
     kit *k = kit_new();
     uint32_t in[12], out[5], n = 0, m = 0;
@@ -353,7 +354,7 @@ static void attention(const att_case *c, bool back)
         out[m++] = gb;
     out[m] = YK_NONE;
     kit_node(k, back ? YK_OP_ATTENTION_BWD : YK_OP_ATTENTION, in, out, attr, 5);
-    compare(k, 2e-5, back ? "attention_bwd" : "attention");
+    graph_compare(k, 2e-5, back ? "attention_bwd" : "attention");
 }
 
 START_TEST(test_attention)
@@ -369,9 +370,9 @@ START_TEST(test_attention)
         {1, 4, 2, 40, 40, 16, 1, 0, YK_F32},
     };
     for (size_t i = 0; i < sizeof list / sizeof *list; i++) {
-        attention(&list[i], false);
+        attention_check(&list[i], false);
         if (list[i].H == list[i].Hk)
-            attention(&list[i], true);
+            attention_check(&list[i], true);
     }
 }
 END_TEST
@@ -395,7 +396,7 @@ START_TEST(test_dot_map)
         kit_node(k, YK_OP_CAST, KIT_IDS(res), KIT_IDS(r), NULL, 0);
         kit_node(k, YK_OP_ADD, KIT_IDS(u, r), KIT_IDS(y), NULL, 0);
         kit_wrap(k, YK_OP_DOT_MAP, 5, KIT_IDS(a, b, bias, res), c & 1 ? KIT_IDS(y, d) : KIT_IDS(y));
-        compare(k, 1e-5, "dot_map");
+        graph_compare(k, 1e-5, "dot_map");
     }
 }
 END_TEST
@@ -448,7 +449,7 @@ START_TEST(test_local_conv)
         {1, 16, 20, 20, 24, 5, 5, 2, 2, 2, 2, 1, 1, 1},
     };
     for (size_t i = 0; i < sizeof list / sizeof *list; i++)
-        conv(&list[i], YK_F32);
+        conv_check(&list[i], YK_F32);
 }
 END_TEST
 
@@ -459,13 +460,13 @@ START_TEST(test_local_attention)
         {1, 1, 1, 40, 150, 64, 0, YK_ATT_KEEP, YK_F32},
     };
     for (size_t i = 0; i < sizeof list / sizeof *list; i++) {
-        attention(&list[i], false);
-        attention(&list[i], true);
+        attention_check(&list[i], false);
+        attention_check(&list[i], true);
     }
 }
 END_TEST
 
-static void start(void)
+static void case_start(void)
 {
     const char *family = getenv("YOKE_TEST_FAMILY");
     if (family) {
@@ -480,7 +481,7 @@ static void start(void)
 static void add_local(Suite *s)
 {
     TCase *t = tcase_create("local");
-    tcase_add_unchecked_fixture(t, start, ok_stop);
+    tcase_add_unchecked_fixture(t, case_start, ok_stop);
     tcase_set_timeout(t, 300);
     tcase_add_test(t, test_local_conv);
     tcase_add_test(t, test_local_attention);
@@ -490,7 +491,7 @@ static void add_local(Suite *s)
 static void add_all(Suite *s)
 {
     TCase *t = tcase_create("composites");
-    tcase_add_unchecked_fixture(t, start, ok_stop);
+    tcase_add_unchecked_fixture(t, case_start, ok_stop);
     tcase_set_timeout(t, 300);
     tcase_add_test(t, test_conv);
     tcase_add_test(t, test_rows);

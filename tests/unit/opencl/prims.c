@@ -78,7 +78,7 @@ static const one ops[] = {
     {YK_OP_TANH_BWD, "tanh_bwd", f_tanh_bwd, -5, 5},
 };
 
-static bool two(int op)
+static bool op_is_binary(int op)
 {
     return (op >= YK_OP_ADD && op <= YK_OP_MIN) || op == YK_OP_RELU_BWD || op == YK_OP_GELU_BWD ||
            op == YK_OP_SIGMOID_BWD || op == YK_OP_TANH_BWD;
@@ -90,7 +90,7 @@ static double eps_of(int dtype)
 }
 
 /* Many operations in one graph, so that they are compiled as one program. */
-static void elementwise(int dtype, unsigned mask)
+static void elementwise_check(int dtype, unsigned mask)
 {
     uint32_t x[64], y[64], z[64];
     size_t n = sizeof ops / sizeof *ops;
@@ -103,7 +103,7 @@ static void elementwise(int dtype, unsigned mask)
             z[o] = KIT(k, dtype, 3, 5, 37);
             kit_random(k, x[o], ops[o].lo, ops[o].hi);
             kit_random(k, y[o], ops[o].lo, ops[o].hi);
-            kit_node(k, ops[o].op, two(ops[o].op) ? KIT_IDS(x[o], y[o]) : KIT_IDS(x[o]), KIT_IDS(z[o]), NULL, 0);
+            kit_node(k, ops[o].op, op_is_binary(ops[o].op) ? KIT_IDS(x[o], y[o]) : KIT_IDS(x[o]), KIT_IDS(z[o]), NULL, 0);
         }
         ck_assert_int_eq(ok_run(k), YK_OK);
         for (size_t o = from; o < to; o++)
@@ -118,15 +118,15 @@ static void elementwise(int dtype, unsigned mask)
 
 START_TEST(test_elementwise)
 {
-    elementwise(YK_F32, 0);
-    elementwise(YK_F32, 2);
+    elementwise_check(YK_F32, 0);
+    elementwise_check(YK_F32, 2);
 }
 END_TEST
 
 START_TEST(test_elementwise_16)
 {
-    elementwise(YK_BF16, 5);
-    elementwise(YK_F16, 4);
+    elementwise_check(YK_BF16, 5);
+    elementwise_check(YK_F16, 4);
 }
 END_TEST
 
@@ -242,7 +242,7 @@ END_TEST
 
 /* ---- Reductions ---- */
 
-static void reduce(int op, int dtype, const int64_t *dim, unsigned axes, unsigned broadcast)
+static void reduce_check(int op, int dtype, const int64_t *dim, unsigned axes, unsigned broadcast)
 {
     kit *k = kit_new();
     int64_t out[5] = {dim[0], dim[1], dim[2], dim[3], -1}, at[4];
@@ -282,16 +282,16 @@ START_TEST(test_reduce)
 {
     static const int64_t dim[] = {3, 5, 7, 37, -1}, wide[] = {1, 1, 40, 1000, -1};
     for (unsigned axes = 0; axes < 16; axes++)
-        reduce(YK_OP_SUM, YK_F32, dim, axes, 0);
+        reduce_check(YK_OP_SUM, YK_F32, dim, axes, 0);
     for (unsigned axes = 1; axes < 16; axes += 3)
-        reduce(YK_OP_RMAX, YK_F32, dim, axes, 0);
-    reduce(YK_OP_SUM, YK_F32, wide, 12, 0);
-    reduce(YK_OP_SUM, YK_F32, wide, 4, 0);
-    reduce(YK_OP_SUM, YK_F32, dim, 5, 6);
-    reduce(YK_OP_SUM, YK_BF16, dim, 8, 0);
-    reduce(YK_OP_RMAX, YK_F16, dim, 8, 0);
-    reduce(YK_OP_SUM, YK_I32, dim, 10, 0);
-    reduce(YK_OP_RMAX, YK_I32, dim, 4, 0);
+        reduce_check(YK_OP_RMAX, YK_F32, dim, axes, 0);
+    reduce_check(YK_OP_SUM, YK_F32, wide, 12, 0);
+    reduce_check(YK_OP_SUM, YK_F32, wide, 4, 0);
+    reduce_check(YK_OP_SUM, YK_F32, dim, 5, 6);
+    reduce_check(YK_OP_SUM, YK_BF16, dim, 8, 0);
+    reduce_check(YK_OP_RMAX, YK_F16, dim, 8, 0);
+    reduce_check(YK_OP_SUM, YK_I32, dim, 10, 0);
+    reduce_check(YK_OP_RMAX, YK_I32, dim, 4, 0);
 }
 END_TEST
 
@@ -357,7 +357,7 @@ START_TEST(test_copy)
 }
 END_TEST
 
-static void rows(int dtype)
+static void rows_check(int dtype)
 {
     enum { V = 11, D = 70, N = 40 };
     kit *k = kit_new();
@@ -385,9 +385,9 @@ static void rows(int dtype)
 
 START_TEST(test_rows)
 {
-    rows(YK_F32);
-    rows(YK_BF16);
-    rows(YK_I32);
+    rows_check(YK_F32);
+    rows_check(YK_BF16);
+    rows_check(YK_I32);
 }
 END_TEST
 
@@ -419,7 +419,7 @@ END_TEST
 
 /* ---- dot ---- */
 
-static void dot(int dtype, int out, int64_t B, int64_t M, int64_t N, int64_t K, int ta, int tb, unsigned mask, int acc)
+static void dot_check(int dtype, int out, int64_t B, int64_t M, int64_t N, int64_t K, int ta, int tb, unsigned mask, int acc)
 {
     kit *k = kit_new();
     uint32_t a = KITB(k, dtype, mask & 1, B, ta ? K : M, ta ? M : K), b = KITB(k, dtype, mask >> 1 & 1, B, tb ? N : K, tb ? K : N);
@@ -453,15 +453,15 @@ static void dot(int dtype, int out, int64_t B, int64_t M, int64_t N, int64_t K, 
 START_TEST(test_dot)
 {
     for (int t = 0; t < 4; t++) {
-        dot(YK_F32, YK_F32, 1, 37, 75, 300, t & 1, t >> 1, 0, 0);
-        dot(YK_F32, YK_F32, 3, 9, 33, 17, t & 1, t >> 1, t == 1 ? 1 : t == 2 ? 2 : 0, t == 3);
+        dot_check(YK_F32, YK_F32, 1, 37, 75, 300, t & 1, t >> 1, 0, 0);
+        dot_check(YK_F32, YK_F32, 3, 9, 33, 17, t & 1, t >> 1, t == 1 ? 1 : t == 2 ? 2 : 0, t == 3);
     }
-    dot(YK_F32, YK_F32, 1, 1, 1, 1, 0, 0, 0, 0);
-    dot(YK_F32, YK_F32, 1, 300, 290, 40, 0, 1, 0, 1);
-    dot(YK_F32, YK_F32, 2, 1, 130, 64, 0, 1, 0, 0);
-    dot(YK_BF16, YK_F32, 1, 40, 50, 70, 0, 1, 0, 1);
-    dot(YK_BF16, YK_BF16, 1, 40, 50, 600, 1, 0, 0, 0);
-    dot(YK_F16, YK_F16, 2, 20, 30, 70, 0, 0, 0, 0);
+    dot_check(YK_F32, YK_F32, 1, 1, 1, 1, 0, 0, 0, 0);
+    dot_check(YK_F32, YK_F32, 1, 300, 290, 40, 0, 1, 0, 1);
+    dot_check(YK_F32, YK_F32, 2, 1, 130, 64, 0, 1, 0, 0);
+    dot_check(YK_BF16, YK_F32, 1, 40, 50, 70, 0, 1, 0, 1);
+    dot_check(YK_BF16, YK_BF16, 1, 40, 50, 600, 1, 0, 0, 0);
+    dot_check(YK_F16, YK_F16, 2, 20, 30, 70, 0, 0, 0, 0);
 }
 END_TEST
 
@@ -525,7 +525,7 @@ START_TEST(test_map_sum)
 }
 END_TEST
 
-static void start(void)
+static void case_start(void)
 {
     static const char *device;
     device = getenv("YOKE_TEST_FAMILY");
@@ -541,7 +541,7 @@ int main(void)
 {
     Suite *s = suite_create("opencl_prims");
     TCase *t = tcase_create("prims");
-    tcase_add_unchecked_fixture(t, start, ok_stop);
+    tcase_add_unchecked_fixture(t, case_start, ok_stop);
     tcase_set_timeout(t, 300);
     tcase_add_test(t, test_elementwise);
     tcase_add_test(t, test_elementwise_16);

@@ -25,7 +25,7 @@ static void on_signal(int s)
 }
 
 /* y = x + x on the first device */
-static int runs(void)
+static int device_runs(void)
 {
     kit *k = kit_new();
     uint32_t x = KIT(k, YK_F32, 100), y = KIT(k, YK_F32, 100);
@@ -44,7 +44,7 @@ static int child_count(void)
 {
     ok_cache_dir = getenv("TRAP_CACHE");
     int n = ok_start(0);
-    return n < 0 ? 100 : n > 0 && runs() ? 101 : n;
+    return n < 0 ? 100 : n > 0 && device_runs() ? 101 : n;
 }
 
 static int child_signals(void)
@@ -70,13 +70,13 @@ static int child_damaged(void)
     ok_cache_dir = getenv("TRAP_CACHE");
     ok_option_key[0] = "BINARIES";
     ok_option_value[0] = "1";
-    if (ok_start(0) < 1 || runs())
+    if (ok_start(0) < 1 || device_runs())
         return 100;
     ok_stop();
     snprintf(path, sizeof path, "for f in %s/ocl-*.bin; do printf x | dd of=$f bs=1 seek=100 conv=notrunc 2>/dev/null; done",
              ok_cache_dir);
     ok_log_text[0] = 0;
-    if (system(path) || ok_start(0) < 1 || runs())
+    if (system(path) || ok_start(0) < 1 || device_runs())
         return 104;
     return strstr(ok_log_text, "damaged") ? 1 : 105;
 }
@@ -86,7 +86,7 @@ static int child_cores(void)
     ok_option_key[0] = "CORES";
     ok_option_value[0] = "0";
     yk_device_caps caps = {.size = sizeof caps};
-    if (ok_start(0) < 1 || runs() || ok_plugin->device_caps(0, &caps) != YK_OK)
+    if (ok_start(0) < 1 || device_runs() || ok_plugin->device_caps(0, &caps) != YK_OK)
         return 100;
     return caps.units == 1 ? 1 : 106;
 }
@@ -145,15 +145,16 @@ static int child_kept(int what)
     ok_cache_dir = getenv("TRAP_CACHE");
     if (what == 0)
         no_kept_answers();
-    snprintf(command, sizeof command, "for f in %s/ocl-devices-*.bin; do printf x | dd of=$f bs=1 seek=%d conv=notrunc 2>/dev/null; done",
-             ok_cache_dir, 700);
+    snprintf(command, sizeof command,
+             "for f in %s/ocl-devices-*.bin; do printf x | dd of=$f bs=1 seek=%d conv=notrunc 2>/dev/null; done", ok_cache_dir,
+             700);
     if ((what == 2 && system(command)) || (what == 3 && system("touch \"$OCL_ICD_VENDORS/pocl.icd\"")))
         return 108;
     if (ok_start(100) != 1 || ok_plugin->device_caps(0, &caps) != YK_OK || !caps.name[0] || !(caps.flags & YK_CAP_CPU))
         return 100;
     if (driver_mapped() != (what != 1))
         return 109;
-    if (ok_plugin->device_open(0, &ok_device) != YK_OK || runs())
+    if (ok_plugin->device_open(0, &ok_device) != YK_OK || device_runs())
         return 101;
     return driver_mapped() ? 1 : 110;
 }
@@ -342,7 +343,7 @@ START_TEST(test_cores)
 }
 END_TEST
 
-static int child(const char *mode)
+static int child_main(const char *mode)
 {
     if (!strcmp(mode, "count"))
         return child_count();
@@ -369,7 +370,7 @@ int main(int argc, char **argv)
 {
     self = argv[0];
     if (argc > 1)
-        return child(argv[1]);
+        return child_main(argv[1]);
     if (access("/etc/OpenCL/vendors/pocl.icd", R_OK)) {
         printf("1..0 # SKIP PoCL is not installed\n");
         return 0;

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A compiled elementwise program: made by map_plan.c, run by map.c. */
-#ifndef YOKE_BACKENDS_CPU_MAP_MAP_INNER_H
-#define YOKE_BACKENDS_CPU_MAP_MAP_INNER_H
+/* A compiled elementwise program from inside: made by map_plan.c, run by map.c. */
+#ifndef YOKE_BACKENDS_CPU_MAP_INTERNAL_H
+#define YOKE_BACKENDS_CPU_MAP_INTERNAL_H
 
-#include "backends/cpu/map/map.h"
+#include "backends/cpu/isa/map_kernels.h"
+#include "backends/cpu/exec/cpu.h"
+#include "backends/cpu/isa/map_kernels.h"
 
 #define CPU_MAP_IN 32
 #define CPU_MAP_OUT 4
@@ -23,7 +25,7 @@ typedef enum cpu_in_kind {
 typedef struct cpu_map_in {
     cpu_in_kind kind;
     uint8_t dtype;
-    uint16_t reg, wide; /* CONST, SCALAR: one element in reg, a block of it in wide (0: not wanted) */
+    uint16_t reg, filled; /* CONST, SCALAR: one element in reg, a block of it in wide (0: not wanted) */
     cpu_ref ref;
     uint32_t bits; /* CONST */
     int dims;      /* collapsed, innermost first */
@@ -38,10 +40,10 @@ typedef struct cpu_map_in {
 
 typedef struct cpu_map_ins {
     cpu_map_kernel fn;
-    uint16_t d, a, b, c;
+    uint16_t dst, a, b, c;
     uint8_t op;
-    bool one;            /* computes one element, for the whole chunk */
-    int8_t md, ma, mb, mc; /* -1: a block, 0: one element */
+    bool one;                                /* computes one element, for the whole chunk */
+    int8_t dst_mask, a_mask, b_mask, c_mask; /* -1: a block, 0: one element */
 } cpu_map_ins;
 
 typedef struct cpu_map_out {
@@ -54,36 +56,41 @@ typedef struct cpu_map_out {
 
 /* The whole map is one of batch norm's chains: which operands are which. */
 typedef struct cpu_map_chain {
-    bool found, half, rows, swapped; /* rows: numbers of PERIOD operands; swapped: the sum of g comes second */
+    bool found, bf16, rows, swapped; /* rows: numbers of PERIOD operands; swapped: the sum of g comes second */
     uint8_t kind, form, x, r, h, n_number;
     uint8_t number[4];
 } cpu_map_chain;
 
 /* The whole map is gelu of a product and a bias, or gelu's backward with or without gelu again. */
 typedef struct cpu_map_gelu {
-    bool found, back, tanh, half;
+    bool found, back, tanh, bf16;
     uint8_t x;     /* the operand beside the product: the bias, or what gelu was taken of */
     int8_t out[2]; /* which results they are; -1: not wanted */
 } cpu_map_gelu;
 
-struct cpu_map {
+typedef struct cpu_map {
     uint32_t n_in, n_ins, n_out, n_reg, n_plane;
-    int64_t block, run; /* run: elements that share the numbers of the PLANE operands; 0: there are none */
-    size_t bytes;       /* scratch */
+    int64_t block, plane_run; /* run: elements that share the numbers of the PLANE operands; 0: there are none */
+    size_t bytes;             /* scratch */
     cpu_map_in in[CPU_MAP_IN];
     cpu_map_out out[CPU_MAP_OUT];
     cpu_map_chain chain;
     cpu_map_gelu gelu;
-    cpu_map_kernel half;         /* the whole map is one operation from bf16 to bf16 ... */
-    uint32_t half_a, half_b;     /* ... of these operands */
-    size_t *store; /* by register: where in the scratch */
+    cpu_map_kernel bf16_op;  /* the whole map is one operation from bf16 to bf16 ... */
+    uint32_t bf16_a, bf16_b; /* ... of these operands */
+    size_t *store;           /* by register: where in the scratch */
     cpu_map_ins *ins;
-};
+} cpu_map;
 
-uint32_t cpu_map_item(int dtype); /* bytes */
+/* bytes of an element */
+static inline uint32_t cpu_map_item(int dtype)
+{
+    return yk_dtype_bytes((uint32_t)dtype);
+}
+
 /* Before the forms of instructions are chosen. */
-void cpu_map_find_chain(cpu_map *m);
+void cpu_map_find_chain(cpu_map *map);
 /* Before gelu and its backward are taken apart. */
-void cpu_map_find_gelu(cpu_map *m);
+void cpu_map_find_gelu(cpu_map *map);
 
 #endif

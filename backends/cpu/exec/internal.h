@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A compiled program from inside: build.c fills it, program.c runs it. */
+#ifndef YOKE_BACKENDS_CPU_EXEC_INTERNAL_H
+#define YOKE_BACKENDS_CPU_EXEC_INTERNAL_H
+
+#include "backends/cpu/exec/cpu.h"
+#include "backends/cpu/exec/pace.h"
+#include "backends/cpu/exec/profile.h"
+
+typedef struct prog_step {
+    cpu_fn fn;
+    const void *args;
+    cpu_profile_entry *entry; /* where its time is counted, or NULL */
+    double work;              /* as in cpu_emit */
+    int pieces;               /* 1: not shared */
+} prog_step;
+
+typedef struct arg_chunk {
+    struct arg_chunk *next;
+    size_t used, size;
+} arg_chunk;
+
+struct cpu_prog {
+    prog_step *steps;
+    uint32_t n_step, cap;
+    arg_chunk *chunks;
+    size_t thread_ws, shared_ws;
+    bool serial;
+    double work;
+    uint32_t n_slot;
+    uint8_t *uses;
+    cpu_pace pace;
+};
+
+#endif

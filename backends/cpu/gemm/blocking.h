@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * How a product C[m,n] (+)= A[m,k] B[k,n] is cut so that each level of memory is used many times before it is left, with the
+ * names of BLIS (Van Zee and van de Geijn 2015, after Goto and van de Geijn 2008):
+ *
+ *              nc                       for jc: columns in blocks of nc                                       (gemm.c: cpu_gemm_run)
+ *        +------------+                   for io: rows in macro blocks of mc_outer, if sums are kept apart from C
+ *     kc |  B packed  |                     for pc: k in parts of kc        pack B[kc, nc]: L3                  (pack.c)
+ *        +------------+                       for ic: rows in blocks of mc  pack A[mc, kc]: L2                  (ic_loop)
+ *           |nr|                                for jb: columns in blocks of nc_inner, whose panels stay in L2 (macro_kernel)
+ *   kc                                            for ir: mr rows           a micro-panel of A: L1
+ *  +----+  +--+-----+-----+                         for jr: nr columns      a micro-panel of B: L1               (jr_loop)
+ *  | A  |  |  |     |     | mr                        micro-kernel          mr x nr sums in registers, kc rank-1 updates
+ *  |pack|  +--+ C   |     |                                                                        (isa/kern_gemm.inc)
+ *  | ed |  |        |     | mc
+ *  +----+  +--------+-----+
+ *
+ * BLIS has ir inside jr; here a micro-panel of A, which is packed last, passes the panels of B of a block of 256 columns. Packed, a
+ * micro-panel has k as its slow direction: word k of row i of A at k * mr + i, of column j of B at k * nr + j. k is cut by its
+ * length alone, so that the bits of a sum do not depend on the rectangle of C it is computed in.
+ */
+#ifndef YOKE_BACKENDS_CPU_GEMM_BLOCKING_H
+#define YOKE_BACKENDS_CPU_GEMM_BLOCKING_H
+
+#include "backends/cpu/isa/isa.h"
+
+#define CPU_GEMM_UNPACKED_MR 8 /* rows of A read where they lie at a time, at most */
+#define CPU_GEMM_STAGE 4096 /* bytes of a staged row: 1024 f32 */
+#define CPU_GEMM_TILE_ROWS 32 /* of an AMX block: 2 tiles of 16; its columns are 32 too */
+#define CPU_GEMM_PAD 16 /* words between micro-panels: rows go to all of them at once, and those whole pages apart would take turns in
+                         * few places of the first-level cache; what runs over the end of one is not its neighbour's either */
+#define CPU_GEMM_TRANSPOSE_ROWS 16     /* of C transposed back at a time, ... */
+#define CPU_GEMM_TRANSPOSE_COLUMNS 256 /* and columns: 16 KiB */
+
+typedef enum cpu_gemm_mode { CPU_GEMM_F32 = CPU_WORDS_F32, CPU_GEMM_PAIR = CPU_WORDS_PAIRS, CPU_GEMM_TILE } cpu_gemm_mode;
+
+/* Shape and blocking, chosen once. */
+typedef struct cpu_gemm {
+    int64_t m, n, k;
+    cpu_gemm_mode mode;
+    int mr, nr;          /* rows of a micro-panel of A, columns of one of B */
+    int64_t kc, k_parts; /* elements of k at a time, and how many times */
+    int64_t mc, nc;      /* rows of A, columns of B that are packed at a time */
+    int64_t mc_outer;    /* rows whose sums are kept from one part of k to the next: the macro block */
+    int64_t nc_inner;    /* columns whose micro-panels of B stay in L2 while those of A go by */
+    bool scratch;        /* sums are kept in scratch, not in C */
+    bool transposed;     /* m and n, a and b have changed places: `done` gets blocks of the other way round, at most 256 wide */
+    size_t pack_a, pack_b, acc, tmp; /* offsets in the worker's scratch: a at 0, then b, acc, tmp */
+    size_t bytes;
+} cpu_gemm;
+
+void cpu_gemm_init(cpu_gemm *gemm, const cpu_isa *isa, int64_t m, int64_t n, int64_t k, int a_dtype, int b_dtype, bool scratch);
+/* Of C^T = B^T A^T: m, n and the types are those of the transposed product; see cpu_gemm_prefers_transposed. */
+void cpu_gemm_init_transposed(cpu_gemm *gemm, const cpu_isa *isa, int64_t m, int64_t n, int64_t k, int a_dtype, int b_dtype);
+
+int64_t cpu_gemm_words(const cpu_gemm *gemm, int64_t kc); /* 32-bit words that kc elements of k take when packed */
+int64_t cpu_gemm_a_panels(const cpu_gemm *gemm);          /* micro-panels of A, mr rows each */
+int64_t cpu_gemm_b_panels(const cpu_gemm *gemm);          /* of B, nr columns each */
+/* Words from one micro-panel to the next; `words` of k. */
+int64_t cpu_gemm_a_stride(const cpu_gemm *gemm, int64_t words);
+int64_t cpu_gemm_b_stride(const cpu_gemm *gemm, int64_t words);
+int cpu_gemm_unpacked_rows(const cpu_isa *isa); /* rows of A that a kernel reads where they lie */
+/* Whether scratch holds the sums of all rows of a macro block, not of a micro-panel alone. */
+bool cpu_gemm_keeps_all(const cpu_gemm *gemm);
+
+/* How workers share `batch` products: a grid of grid_m x grid_n rectangles each; and rectangle r of the grid. */
+void cpu_gemm_grid(const cpu_gemm *gemm, int64_t batch, int workers, int *grid_m, int *grid_n);
+void cpu_gemm_rect(const cpu_gemm *gemm, int grid_m, int grid_n, int r, int64_t *i0, int64_t *i1, int64_t *j0, int64_t *j1);
+
+#endif
