@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Which operation each rank is in. A rank writes it on its card before it waits; whoever waits for some time compares the cards,
- * so that programs that have diverged end with both places instead of waiting for ever.
+ * Which operation each rank is in. A rank writes it into its rank info before it waits; whoever waits for some time compares
+ * the rank infos, so that programs that have diverged end with both places instead of waiting for ever.
  *
  * Operations are numbered twice: all that a member enters (sequence), by which two members compare; and those that every
  * rank's program reaches, excluded ones too (common), by which an excluded rank and a member compare.
@@ -53,7 +53,7 @@ static void note_place(yk__group *g)
 
 void yk__call_begin(yk__group *g, yk__scope scope, uint32_t kind, uint32_t detail, uint64_t bytes)
 {
-    yk__group_card *card = &g->area[g->rank].card;
+    yk__rank_info *info = &g->area[g->rank].info;
     g->call.sequence++;
     g->call.common += scope != YK__BY_MEMBERS;
     g->call.kind = kind;
@@ -61,11 +61,11 @@ void yk__call_begin(yk__group *g, yk__scope scope, uint32_t kind, uint32_t detai
     g->call.bytes = bytes;
     g->passed = 0;
     note_place(g);
-    __atomic_store_n(&card->stamp, card->stamp + 1, __ATOMIC_RELAXED);
+    __atomic_store_n(&info->stamp, info->stamp + 1, __ATOMIC_RELAXED);
     __atomic_thread_fence(__ATOMIC_RELEASE);
-    card->call = g->call;
-    card->excluded = !g->member[g->rank];
-    __atomic_store_n(&card->stamp, card->stamp + 1, __ATOMIC_RELEASE);
+    info->call = g->call;
+    info->excluded = !g->member[g->rank];
+    __atomic_store_n(&info->stamp, info->stamp + 1, __ATOMIC_RELEASE);
     if (scope == YK__BY_ALL)
         yk__feed_wake(g);
 }
@@ -75,7 +75,7 @@ bool yk__call_same(const yk__group_call *a, const yk__group_call *b)
     return a->kind == b->kind && a->detail == b->detail && a->bytes == b->bytes;
 }
 
-static void describe(const yk__group *g, uint32_t rank, const yk__group_call *c, char *text, size_t size)
+static void describe_call(const yk__group *g, uint32_t rank, const yk__group_call *c, char *text, size_t size)
 {
     char file[sizeof c->file + 1] = "";
     memcpy(file, c->file, sizeof c->file);
@@ -91,20 +91,20 @@ yk_status yk__call_fail(const yk__group *g, uint32_t peer, const yk__group_call 
 {
     char a[256], b[256];
     const bool first = g->rank < peer;
-    describe(g, g->rank, &g->call, a, sizeof a);
-    describe(g, peer, theirs, b, sizeof b);
+    describe_call(g, g->rank, &g->call, a, sizeof a);
+    describe_call(g, peer, theirs, b, sizeof b);
     return yk__fail(err, YK_E_INTERNAL, "the ranks' programs have diverged: %s while %s; every rank must make the same calls",
                     first ? a : b, first ? b : a);
 }
 
-/* A copy of another rank's card; false while it is being written. */
-static bool read_card(const yk__group *g, uint32_t rank, yk__group_card *copy)
+/* A copy of another rank's info; false while it is being written. */
+static bool read_info(const yk__group *g, uint32_t rank, yk__rank_info *copy)
 {
-    const yk__group_card *card = &g->area[rank].card;
-    const uint32_t stamp = __atomic_load_n(&card->stamp, __ATOMIC_ACQUIRE);
-    *copy = *card;
+    const yk__rank_info *info = &g->area[rank].info;
+    const uint32_t stamp = __atomic_load_n(&info->stamp, __ATOMIC_ACQUIRE);
+    *copy = *info;
     __atomic_thread_fence(__ATOMIC_ACQUIRE);
-    return stamp % 2 == 0 && stamp && __atomic_load_n(&card->stamp, __ATOMIC_RELAXED) == stamp;
+    return stamp % 2 == 0 && stamp && __atomic_load_n(&info->stamp, __ATOMIC_RELAXED) == stamp;
 }
 
 static bool common_kind(uint32_t kind)
@@ -113,7 +113,7 @@ static bool common_kind(uint32_t kind)
 }
 
 /* How far the other rank is: below 0 behind, 0 at the same operation, above 0 beyond it. */
-static int32_t compare_place(const yk__group *g, const yk__group_card *c)
+static int32_t compare_place(const yk__group *g, const yk__rank_info *c)
 {
     int32_t ahead = (int32_t)(c->call.sequence - g->call.sequence);
     if (c->excluded || !g->member[g->rank]) {
@@ -126,9 +126,9 @@ static int32_t compare_place(const yk__group *g, const yk__group_card *c)
 
 yk_status yk__call_look(yk__group *g, uint32_t peer, yk_error *err)
 {
-    yk__group_card c;
+    yk__rank_info c;
     int32_t ahead;
-    if (!g->area || peer >= g->size || peer == g->rank || !read_card(g, peer, &c))
+    if (!g->area || peer >= g->size || peer == g->rank || !read_info(g, peer, &c))
         return YK_OK;
     ahead = compare_place(g, &c);
     if (ahead == 0 && !yk__call_same(&c.call, &g->call))
@@ -141,7 +141,7 @@ yk_status yk__call_look(yk__group *g, uint32_t peer, yk_error *err)
     return ++g->passed < PASSED ? YK_OK : yk__call_fail(g, peer, &c.call, err);
 }
 
-yk_status yk__call_watch(void *group, uint32_t peer, yk_tr_words *why)
+yk_status yk__call_watch(void *group, uint32_t peer, yk_tr_error *why)
 {
     yk_error err = YK_ERROR_INIT;
     if (yk__call_look(group, peer, &err))

@@ -15,10 +15,10 @@
 
 /* ---- Small ones --------------------------------------------------------------------------------------------------- */
 
-static yk__group_mail *mail_of(yk__group *g, yk__scope scope, uint32_t rank)
+static yk__small_message *message_of(yk__group *g, yk__scope scope, uint32_t rank)
 {
     const bool all = scope == YK__BY_ALL;
-    return &g->area[rank].mail[all][g->mails[all] & 1];
+    return &g->area[rank].message[all][g->messages[all] & 1];
 }
 
 static bool takes_part(const yk__group *g, yk__scope scope, uint32_t rank)
@@ -32,21 +32,21 @@ static bool is_fed(const yk__group *g, yk__scope scope)
     return g->tr && scope == YK__FOR_ALL && !g->member[g->rank];
 }
 
-/* Begins the next small collective: what the caller writes to the message's data is sent by publish_mail. */
-static yk__group_mail *enter_call(yk__group *g, yk__scope scope, uint32_t kind, uint32_t detail, uint64_t bytes)
+/* Begins the next small collective: what the caller writes to the message's data is sent by publish_message. */
+static yk__small_message *enter_call(yk__group *g, yk__scope scope, uint32_t kind, uint32_t detail, uint64_t bytes)
 {
-    yk__group_mail *m;
+    yk__small_message *m;
     yk__call_begin(g, scope, kind, detail, bytes);
-    g->mails[scope == YK__BY_ALL]++;
-    m = mail_of(g, scope, g->rank);
+    g->messages[scope == YK__BY_ALL]++;
+    m = message_of(g, scope, g->rank);
     m->call = g->call;
     return m;
 }
 
-static void publish_mail(yk__group *g, yk__scope scope)
+static void publish_message(yk__group *g, yk__scope scope)
 {
     const bool all = scope == YK__BY_ALL;
-    g->table->flag_set(g->tr, all ? YK_GROUP_FLAG_MAIL_ALL : YK_GROUP_FLAG_MAIL, g->mails[all]);
+    g->table->flag_set(g->tr, all ? YK__FLAG_SMALL_ALL : YK__FLAG_SMALL, g->messages[all]);
 }
 
 static yk_status wait_ranks(yk__group *g, yk__scope scope, uint32_t flag, uint32_t value, yk_error *err)
@@ -63,53 +63,53 @@ static yk_status wait_ranks(yk__group *g, yk__scope scope, uint32_t flag, uint32
 static yk_status same_call(yk__group *g, yk__scope scope, yk_error *err)
 {
     for (uint32_t r = 0; r < g->size; r++) {
-        const yk__group_call *c = &mail_of(g, scope, r)->call;
+        const yk__group_call *c = &message_of(g, scope, r)->call;
         if (takes_part(g, scope, r) && (c->common != g->call.common || !yk__call_same(c, &g->call)))
             return yk__call_fail(g, r, c, err);
     }
     return YK_OK;
 }
 
-/* Waits until all who take part have entered it. After that mail_of() of all of them can be read. */
-static yk_status meet_ranks(yk__group *g, yk__scope scope, yk_error *err)
+/* Waits until all who take part have entered it. After that message_of() of all of them can be read. */
+static yk_status wait_all_messages(yk__group *g, yk__scope scope, yk_error *err)
 {
     const bool all = scope == YK__BY_ALL;
-    if (wait_ranks(g, scope, all ? YK_GROUP_FLAG_MAIL_ALL : YK_GROUP_FLAG_MAIL, g->mails[all], err))
+    if (wait_ranks(g, scope, all ? YK__FLAG_SMALL_ALL : YK__FLAG_SMALL, g->messages[all], err))
         return err->status;
     return same_call(g, scope, err);
 }
 
-static yk_status exchange_mail(yk__group *g, yk__scope scope, uint32_t kind, uint32_t root, uint64_t bytes, const void *data,
+static yk_status exchange_messages(yk__group *g, yk__scope scope, uint32_t kind, uint32_t root, uint64_t bytes, const void *data,
                                size_t carry, yk_error *err)
 {
-    yk__group_mail *m = enter_call(g, scope, kind, root, bytes);
+    yk__small_message *m = enter_call(g, scope, kind, root, bytes);
     if (carry)
         memcpy(m->data, data, carry);
-    publish_mail(g, scope);
-    return meet_ranks(g, scope, err);
+    publish_message(g, scope);
+    return wait_all_messages(g, scope, err);
 }
 
 static yk_status check_small(uint32_t rows, uint64_t bytes, yk_error *err)
 {
-    if (bytes <= YK_GROUP_MAIL && rows * bytes <= YK_GROUP_MAIL)
+    if (bytes <= YK__SMALL_BYTES && rows * bytes <= YK__SMALL_BYTES)
         return YK_OK;
     return yk__fail(err, YK_E_ARG, "a small collective of %u times %llu bytes a rank: at most %u", rows,
-                    (unsigned long long)bytes, YK_GROUP_MAIL);
+                    (unsigned long long)bytes, YK__SMALL_BYTES);
 }
 
 yk_status yk__group_barrier(yk__group *g, yk_error *err)
 {
-    return g->tr ? exchange_mail(g, YK__BY_ALL, YK__CALL_BARRIER, 0, 0, NULL, 0, err) : yk__group_check(g, err);
+    return g->tr ? exchange_messages(g, YK__BY_ALL, YK__CALL_BARRIER, 0, 0, NULL, 0, err) : yk__group_check(g, err);
 }
 
-static yk_status gather_mail(yk__group *g, yk__scope scope, uint32_t kind, const void *in, uint64_t bytes, void *out,
+static yk_status gather_messages(yk__group *g, yk__scope scope, uint32_t kind, const void *in, uint64_t bytes, void *out,
                              yk_error *err)
 {
-    if (exchange_mail(g, scope, kind, 0, bytes, in, bytes, err))
+    if (exchange_messages(g, scope, kind, 0, bytes, in, bytes, err))
         return err->status;
     for (uint32_t r = 0; r < g->size; r++)
         if (takes_part(g, scope, r))
-            memcpy((char *)out + r * bytes, mail_of(g, scope, r)->data, bytes);
+            memcpy((char *)out + r * bytes, message_of(g, scope, r)->data, bytes);
         else
             memset((char *)out + r * bytes, 0, bytes);
     return YK_OK;
@@ -117,7 +117,7 @@ static yk_status gather_mail(yk__group *g, yk__scope scope, uint32_t kind, const
 
 yk_status yk__gather_all(yk__group *g, uint32_t kind, const void *in, uint64_t bytes, void *out, yk_error *err)
 {
-    return gather_mail(g, YK__BY_ALL, kind, in, bytes, out, err);
+    return gather_messages(g, YK__BY_ALL, kind, in, bytes, out, err);
 }
 
 static yk_status all_gather(yk__group *g, yk__scope scope, const void *in, size_t bytes, void *out, yk_error *err)
@@ -132,7 +132,7 @@ static yk_status all_gather(yk__group *g, yk__scope scope, const void *in, size_
         yk__call_begin(g, scope, YK__CALL_GATHER, 0, bytes);
         return yk__feed_take(g, out, g->size * bytes, err);
     }
-    if (gather_mail(g, scope, YK__CALL_GATHER, in, bytes, out, err))
+    if (gather_messages(g, scope, YK__CALL_GATHER, in, bytes, out, err))
         return err->status;
     return scope == YK__FOR_ALL ? yk__feed_put(g, out, g->size * bytes, err) : YK_OK;
 }
@@ -157,10 +157,10 @@ static yk_status sum_f64(yk__group *g, yk__scope scope, double *v, uint32_t n, y
         yk__call_begin(g, scope, YK__CALL_SUM, 0, bytes);
         return yk__feed_take(g, v, bytes, err);
     }
-    if (exchange_mail(g, scope, YK__CALL_SUM, 0, bytes, v, bytes, err))
+    if (exchange_messages(g, scope, YK__CALL_SUM, 0, bytes, v, bytes, err))
         return err->status;
     for (uint32_t r = 0; r < g->size; r++) {
-        const double *x = (const void *)mail_of(g, scope, r)->data;
+        const double *x = (const void *)message_of(g, scope, r)->data;
         if (!takes_part(g, scope, r))
             continue;
         for (uint32_t i = 0; i < n; i++)
@@ -183,7 +183,7 @@ yk_status yk__group_sum_members(yk__group *g, double *v, uint32_t n, yk_error *e
 yk_status yk__group_reduce_begin(yk__group *g, const yk__columns *c, yk_error *err)
 {
     const uint64_t bytes = c->n * sizeof(float);
-    yk__group_mail *m;
+    yk__small_message *m;
     if (check_small(c->rows, bytes, err) || !g->tr)
         return err->status;
     if (!g->member[g->rank])
@@ -191,13 +191,13 @@ yk_status yk__group_reduce_begin(yk__group *g, const yk__columns *c, yk_error *e
     m = enter_call(g, YK__BY_MEMBERS, YK__CALL_COLUMNS, c->rows, c->rows * bytes);
     for (uint32_t r = 0; r < c->rows; r++)
         memcpy((char *)m->data + r * bytes, c->v + r * c->pitch, bytes);
-    publish_mail(g, YK__BY_MEMBERS);
+    publish_message(g, YK__BY_MEMBERS);
     return YK_OK;
 }
 
 static const float *columns_of(yk__group *g, uint32_t rank)
 {
-    return (const void *)mail_of(g, YK__BY_MEMBERS, rank)->data;
+    return (const void *)message_of(g, YK__BY_MEMBERS, rank)->data;
 }
 
 static void sum_columns(yk__group *g, const yk__columns *c)
@@ -239,7 +239,7 @@ static void join_moments(yk__group *g, const yk__columns *c, uint32_t i)
 
 yk_status yk__group_reduce_end(yk__group *g, const yk__columns *c, yk_error *err)
 {
-    yk_status s = g->tr ? meet_ranks(g, YK__BY_MEMBERS, err) : yk__group_check(g, err);
+    yk_status s = g->tr ? wait_all_messages(g, YK__BY_MEMBERS, err) : yk__group_check(g, err);
     if (s || !g->tr)
         return s;
     if (c->max)
@@ -259,13 +259,13 @@ static yk_status broadcast_parts(yk__group *g, yk__scope scope, uint32_t root, v
     if (!g->tr)
         return yk__group_check(g, err);
     do {
-        size_t part = bytes - at < YK_GROUP_MAIL ? (size_t)(bytes - at) : YK_GROUP_MAIL;
+        size_t part = bytes - at < YK__SMALL_BYTES ? (size_t)(bytes - at) : YK__SMALL_BYTES;
         char *p = (char *)data + at;
-        yk_status s = exchange_mail(g, scope, YK__CALL_BROADCAST, root, bytes, p, g->rank == root ? part : 0, err);
+        yk_status s = exchange_messages(g, scope, YK__CALL_BROADCAST, root, bytes, p, g->rank == root ? part : 0, err);
         if (s)
             return s;
         if (g->rank != root && part)
-            memcpy(p, mail_of(g, scope, root)->data, part);
+            memcpy(p, message_of(g, scope, root)->data, part);
         at += part;
     } while (at < bytes);
     return YK_OK;
@@ -349,7 +349,7 @@ void yk__group_mark(yk__group *g)
 {
     g->marked++;
     if (g->tr)
-        g->table->flag_set(g->tr, YK_GROUP_FLAG_BUCKET, g->marked);
+        g->table->flag_set(g->tr, YK__FLAG_BUCKET, g->marked);
 }
 
 yk_status yk__group_reduce_slice(yk__group *g, const float *base, uint64_t stride_bytes, const yk__slices *s,
@@ -363,7 +363,7 @@ yk_status yk__group_reduce_slice(yk__group *g, const float *base, uint64_t strid
         yk__call_begin(g, YK__BY_MEMBERS, YK__CALL_BUCKET, 0, s->begin[g->size] * sizeof(float));
     if (g->marked - g->reduced > INT32_MAX)
         yk__group_mark(g);
-    if (g->tr ? wait_ranks(g, YK__BY_MEMBERS, YK_GROUP_FLAG_BUCKET, g->reduced, err) : yk__group_check(g, err))
+    if (g->tr ? wait_ranks(g, YK__BY_MEMBERS, YK__FLAG_BUCKET, g->reduced, err) : yk__group_check(g, err))
         return err->status;
     sum_slices(g, base, stride_bytes, begin, n, out, squares);
     return YK_OK;
@@ -377,6 +377,6 @@ yk_status yk__group_slices_ready(yk__group *g, yk_error *err)
         return yk__fail(err, YK_E_INTERNAL, "an excluded rank is in the exchange of parameter slices");
     yk__call_begin(g, YK__BY_MEMBERS, YK__CALL_SLICES, 0, 0);
     g->slices++;
-    g->table->flag_set(g->tr, YK_GROUP_FLAG_SLICES, g->slices);
-    return wait_ranks(g, YK__BY_MEMBERS, YK_GROUP_FLAG_SLICES, g->slices, err);
+    g->table->flag_set(g->tr, YK__FLAG_SLICES, g->slices);
+    return wait_ranks(g, YK__BY_MEMBERS, YK__FLAG_SLICES, g->slices, err);
 }

@@ -53,7 +53,7 @@ static yk_status wait_room(yk__group *g, uint32_t n, yk_error *err)
 {
     const uint32_t upto = g->feed->written + n - LINES;
     for (uint32_t r = 0; r < g->size; r++)
-        if (!g->member[r] && yk__group_wait(g, r, YK_GROUP_FLAG_FEED, upto, "an excluded rank that takes results", err))
+        if (!g->member[r] && yk__group_wait(g, r, YK__FLAG_FEED, upto, "an excluded rank that takes results", err))
             return err->status;
     return YK_OK;
 }
@@ -89,7 +89,7 @@ yk_status yk__feed_put(yk__group *g, const void *data, uint64_t bytes, yk_error 
 
 static yk_status wait_record(yk__group *g, yk_error *err)
 {
-    yk_tr_words why;
+    yk_tr_error why;
     for (;;) {
         const uint32_t word = __atomic_load_n(&g->feed->word, __ATOMIC_SEQ_CST);
         yk_status s;
@@ -119,7 +119,7 @@ yk_status yk__feed_take(yk__group *g, void *data, uint64_t bytes, yk_error *err)
         return yk__call_fail(g, g->lowest, &h.call, err);
     memcpy(data, line_at(g, g->read) + sizeof h, bytes);
     g->read += lines_of(bytes);
-    g->table->flag_set(g->tr, YK_GROUP_FLAG_FEED, g->read);
+    g->table->flag_set(g->tr, YK__FLAG_FEED, g->read);
     return YK_OK;
 }
 
@@ -150,25 +150,25 @@ bool yk__group_read_end(yk__group *g, uint32_t begun)
 /* What a rank that becomes a member takes over from those who are, and where the feed is. */
 typedef struct state {
     uint64_t hash; /* of the members that this rank sets */
-    uint32_t mails, marked, reduced, slices, sequence, written;
+    uint32_t messages, marked, reduced, slices, sequence, written;
 } state;
 
 static void become_member(yk__group *g, const state *s)
 {
-    g->mails[0] = s->mails;
+    g->messages[0] = s->messages;
     g->marked = s->marked;
     g->reduced = s->reduced;
     g->slices = s->slices;
     g->call.sequence = s->sequence;
-    g->table->flag_set(g->tr, YK_GROUP_FLAG_MAIL, g->mails[0]);
-    g->table->flag_set(g->tr, YK_GROUP_FLAG_BUCKET, g->marked);
-    g->table->flag_set(g->tr, YK_GROUP_FLAG_SLICES, g->slices);
+    g->table->flag_set(g->tr, YK__FLAG_SMALL, g->messages[0]);
+    g->table->flag_set(g->tr, YK__FLAG_BUCKET, g->marked);
+    g->table->flag_set(g->tr, YK__FLAG_SLICES, g->slices);
 }
 
 static void become_excluded(yk__group *g, const state *s)
 {
     g->read = s->written;
-    g->table->flag_set(g->tr, YK_GROUP_FLAG_FEED, g->read);
+    g->table->flag_set(g->tr, YK__FLAG_FEED, g->read);
 }
 
 void yk__group_count_members(yk__group *g)
@@ -185,7 +185,7 @@ yk_status yk__group_set_members(yk__group *g, const bool *member, yk_error *err)
 {
     const uint32_t old = g->lowest;
     const bool was = g->member[g->rank];
-    state *all, mine = {.mails = g->mails[0], .marked = g->marked, .reduced = g->reduced, .slices = g->slices};
+    state *all, mine = {.messages = g->messages[0], .marked = g->marked, .reduced = g->reduced, .slices = g->slices};
     if (!g->tr)
         return yk__group_check(g, err);
     all = yk__calloc(g->size, sizeof *all);

@@ -64,7 +64,7 @@ static yk_status open_transport(yk__group *g, int fd, const char *name, yk_error
     yk_tr_config c = {sizeof c, fd, name, (uint32_t)yk__option_number(YK__OPTION_LIVENESS_MS),
                       (uint32_t)yk__option_number(YK__OPTION_JOIN_MS), yk__stuck_ms(), yk__advance_count(), yk__call_watch, g};
     yk_tr_info info = {.size = sizeof info};
-    yk_tr_words why;
+    yk_tr_error why;
     yk_status s = g->table->open(&c, &g->tr, &why);
     if (s)
         return yk__fail(err, s, "joining the group: %s", why.text);
@@ -77,7 +77,7 @@ static yk_status open_transport(yk__group *g, int fd, const char *name, yk_error
 yk_status yk__group_join(const char *name, yk__group **out, yk_error *err)
 {
     int fd = yk__launch_fd();
-    void *mail = NULL;
+    void *message = NULL;
     yk__group *g = NULL;
     yk_status s;
     if (yk__launch_check(err))
@@ -91,12 +91,12 @@ yk_status yk__group_join(const char *name, yk__group **out, yk_error *err)
     g->table = yk__local_transport();
     s = open_transport(g, fd, name, err);
     s = s ? s : members_new(g, err);
-    s = s ? s : yk__group_shared(g, "small messages", g->size * sizeof *g->area + yk__feed_bytes(), &mail, err);
+    s = s ? s : yk__group_shared(g, "small messages", g->size * sizeof *g->area + yk__feed_bytes(), &message, err);
     if (s) {
         yk__group_leave(g);
         return s;
     }
-    g->area = mail;
+    g->area = message;
     g->feed = (void *)(g->area + g->size);
     joined = g;
     yk__log_set_rank((int)g->rank);
@@ -195,7 +195,7 @@ static yk_status solo_block(yk__group *g, const char *what, uint64_t bytes, void
 
 yk_status yk__group_shared(yk__group *g, const char *what, uint64_t bytes, void **mem, yk_error *err)
 {
-    yk_tr_words why;
+    yk_tr_error why;
     yk_status s;
     if (!g->tr)
         return solo_block(g, what, bytes, mem, err);
@@ -220,7 +220,7 @@ void yk__group_release(yk__group *g, void *mem)
 
 yk_status yk__group_wait(yk__group *g, uint32_t peer, uint32_t flag, uint32_t value, const char *what, yk_error *err)
 {
-    yk_tr_words why;
+    yk_tr_error why;
     const yk_status s = g->table->flag_wait(g->tr, peer, flag, value, what, &why);
     return s ? yk__fail(err, s, "%s", why.text) : YK_OK;
 }

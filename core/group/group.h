@@ -65,7 +65,7 @@ yk_status yk__group_shared(yk__group *g, const char *what, uint64_t bytes, void 
 /* Gives it back; NULL: nothing. All ranks in the same order beside what they make; others may go on to use theirs. */
 void yk__group_release(yk__group *g, void *mem);
 
-#define YK_GROUP_MAIL 65536u /* bytes of a small message of one rank */
+#define YK__SMALL_BYTES 65536u /* bytes of a small message of one rank */
 
 yk_status yk__group_barrier(yk__group *g, yk_error *err);
 /* out[r * bytes ..] = rank r's `in`, on every rank. Small messages (up to 64 KiB a rank). */

@@ -11,11 +11,11 @@ _Static_assert(YK__RANKS == YK_TR_RANKS, "as many ranks as the transport has");
 
 /* Counters of the transport that the operations use. */
 enum {
-    YK_GROUP_FLAG_MAIL,     /* small operations of members entered */
-    YK_GROUP_FLAG_BUCKET,   /* gradient buckets written */
-    YK_GROUP_FLAG_SLICES,   /* parameter slices written */
-    YK_GROUP_FLAG_MAIL_ALL, /* small operations of all ranks entered */
-    YK_GROUP_FLAG_FEED      /* lines of the feed that an excluded rank has read */
+    YK__FLAG_SMALL,     /* small operations of members entered */
+    YK__FLAG_BUCKET,   /* gradient buckets written */
+    YK__FLAG_SLICES,   /* parameter slices written */
+    YK__FLAG_SMALL_ALL, /* small operations of all ranks entered */
+    YK__FLAG_FEED      /* lines of the feed that an excluded rank has read */
 };
 
 /* Who takes part in an operation, and who learns its result. */
@@ -48,22 +48,22 @@ typedef struct yk__group_call {
 } yk__group_call;
 
 /* What the others see of it. Odd stamp: it is being written. */
-typedef struct yk__group_card {
+typedef struct yk__rank_info {
     _Alignas(64) uint32_t stamp;
     uint32_t excluded;
     yk__group_call call;
-} yk__group_card;
+} yk__rank_info;
 
 /* A rank's message of one small operation. */
-typedef struct yk__group_mail {
+typedef struct yk__small_message {
     _Alignas(64) yk__group_call call;
-    _Alignas(64) uint8_t data[YK_GROUP_MAIL];
-} yk__group_mail;
+    _Alignas(64) uint8_t data[YK__SMALL_BYTES];
+} yk__small_message;
 
 /* Of one rank, in shared memory: of members and of all ranks two messages each, used in turn. */
 typedef struct yk__group_area {
-    yk__group_card card;
-    yk__group_mail mail[2][2];
+    yk__rank_info info;
+    yk__small_message message[2][2];
 } yk__group_area;
 
 typedef struct yk__feed yk__feed;
@@ -81,7 +81,7 @@ struct yk__group {
     bool *member;              /* by rank */
     uint32_t excluded, lowest; /* how many are; the first member */
     yk__group_area *area;      /* [size] */
-    uint32_t mails[2];         /* small operations of members, of all */
+    uint32_t messages[2];         /* small operations of members, of all */
     uint32_t marked, reduced, slices;
 
     yk__group_call call; /* the last operation */
@@ -107,7 +107,7 @@ bool yk__call_same(const yk__group_call *a, const yk__group_call *b);
 yk_status yk__call_fail(const yk__group *g, uint32_t peer, const yk__group_call *theirs, yk_error *err);
 /* During a wait for that rank: an error when its operation is another than this one's. */
 yk_status yk__call_look(yk__group *g, uint32_t peer, yk_error *err);
-yk_status yk__call_watch(void *group, uint32_t peer, yk_tr_words *why); /* the same for the transport */
+yk_status yk__call_watch(void *group, uint32_t peer, yk_tr_error *why); /* the same for the transport */
 
 /* collect.c: out[r * bytes ..] of all ranks, as an operation of this kind */
 yk_status yk__gather_all(yk__group *g, uint32_t kind, const void *in, uint64_t bytes, void *out, yk_error *err);

@@ -476,7 +476,7 @@ uint64_t yk_param_hash(yk_job *job)
 
 void yk_sum_ranks(yk_job *job, double *v, uint32_t n)
 {
-    const uint32_t most = YK_GROUP_MAIL / sizeof *v; /* in one message */
+    const uint32_t most = YK__SMALL_BYTES / sizeof *v; /* in one message */
     yk_error err = YK_ERROR_INIT;
     for (uint32_t done = 0; yk_ok(job) && job->world > 1 && done < n; done += most)
         if (yk__group_sum_f64(job->group, v + done, n - done < most ? n - done : most, &err))

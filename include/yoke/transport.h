@@ -34,9 +34,9 @@ typedef struct yk_tr yk_tr;       /* this rank's end of the transport */
 typedef struct yk_tr_op yk_tr_op; /* a send or receive under way */
 
 /* Why a call failed: one line that names the rank, the value, what was expected. Written only on failure. */
-typedef struct yk_tr_words {
+typedef struct yk_tr_error {
     char text[640];
-} yk_tr_words;
+} yk_tr_error;
 
 typedef struct yk_tr_config {
     uint32_t size;        /* of this struct */
@@ -48,7 +48,7 @@ typedef struct yk_tr_config {
     const volatile uint32_t *advance; /* a count that moves while this rank does something; NULL: only the calls count.
                                          Read it by __atomic_load_n */
     /* Called now and then while a wait for a peer lasts; not YK_OK: the wait ends with that status and these words. NULL: none */
-    yk_status (*watch)(void *arg, uint32_t peer, yk_tr_words *why);
+    yk_status (*watch)(void *arg, uint32_t peer, yk_tr_error *why);
     void *watch_arg;
 } yk_tr_config;
 
@@ -64,7 +64,7 @@ typedef struct yk_transport {
     const char *name;
 
     /* Joins the job; returns when all ranks have. [one] */
-    yk_status (*open)(const yk_tr_config *config, yk_tr **t, yk_tr_words *why);
+    yk_status (*open)(const yk_tr_config *config, yk_tr **t, yk_tr_error *why);
     /* Says goodbye, so that others do not take it for a death, and releases everything, shared blocks too. [one] */
     void (*close)(yk_tr *t);
     void (*info)(const yk_tr *t, yk_tr_info *info);          /* [any] */
@@ -75,13 +75,13 @@ typedef struct yk_transport {
 
     /* A block shared by all ranks, zero at first, page aligned, of equal size on all; all ranks call in the same order.
      * Released by release or close. [one] */
-    yk_status (*shared)(yk_tr *t, const char *what, uint64_t bytes, void **mem, yk_tr_words *why);
+    yk_status (*shared)(yk_tr *t, const char *what, uint64_t bytes, void **mem, yk_tr_error *why);
 
     /* Counters count upwards modulo 2^32. Publishing makes everything this rank wrote to shared blocks before visible
      * to a rank whose wait for the counter returns. [one per flag] */
     yk_status (*flag_set)(yk_tr *t, uint32_t flag, uint32_t value);
     /* Returns when `peer` has published at least `value`. what: for the words ("barrier"). [any] */
-    yk_status (*flag_wait)(yk_tr *t, uint32_t peer, uint32_t flag, uint32_t value, const char *what, yk_tr_words *why);
+    yk_status (*flag_wait)(yk_tr *t, uint32_t peer, uint32_t flag, uint32_t value, const char *what, yk_tr_error *why);
 
     /* Tagged messages; those of one pair and one tag arrive in the order they were sent. The data must live until the
      * operation is done. A message longer than the receive's room is an error. peer may not be this rank.
@@ -89,14 +89,14 @@ typedef struct yk_transport {
      * is asked for, and nothing can pass it: until it is done, a further send to that peer is YK_E_ARG, and the peer asks
      * for it before it waits for anything sent later. [one] */
     yk_status (*send)(yk_tr *t, uint32_t peer, uint64_t tag, const void *data, uint64_t bytes, yk_tr_op **op,
-                      yk_tr_words *why);
+                      yk_tr_error *why);
     yk_status (*recv)(yk_tr *t, uint32_t peer, uint64_t tag, void *data, uint64_t room, yk_tr_op **op,
-                      yk_tr_words *why);
+                      yk_tr_error *why);
     /* Moves what can be moved without waiting. [one] */
-    yk_status (*progress)(yk_tr *t, yk_tr_words *why);
+    yk_status (*progress)(yk_tr *t, yk_tr_error *why);
     /* Waits until the operation is done (timeout_ms: -1 for ever, 0 only looks; then YK_E_TIMEOUT and the operation
      * goes on), tells the bytes moved (may be NULL) and releases it; on any other failure too. [one] */
-    yk_status (*wait)(yk_tr *t, yk_tr_op *op, int timeout_ms, uint64_t *bytes, yk_tr_words *why);
+    yk_status (*wait)(yk_tr *t, yk_tr_op *op, int timeout_ms, uint64_t *bytes, yk_tr_error *why);
     /* Gives an operation up and releases it. A message that was begun is thrown away at the other end. [one] */
     void (*cancel)(yk_tr *t, yk_tr_op *op);
 
@@ -104,7 +104,7 @@ typedef struct yk_transport {
      * is woken; fails when the job ends or `peer`, whose turn it is to change the word, has left. Takes no turns of the
      * processor in between, and watch is not called. [one] */
     yk_status (*word_sleep)(yk_tr *t, uint32_t peer, const uint32_t *word, uint32_t seen, uint32_t ms, const char *what,
-                            yk_tr_words *why);
+                            yk_tr_error *why);
     void (*word_wake)(yk_tr *t, const uint32_t *word); /* all who sleep on it; it was changed before, atomically. [any] */
 
     /* Gives a shared block back: this rank's address is no longer valid, others' are until they release it, too. All ranks

@@ -17,7 +17,7 @@ static yk_tr *tr;
 static yk_tr_info me = {.size = sizeof me};
 static uint32_t work; /* what this rank says of its progress */
 
-static int wrong(const char *what, yk_status s, const yk_tr_words *why)
+static int report_wrong(const char *what, yk_status s, const yk_tr_error *why)
 {
     yk_error err;
     yk__fail(&err, YK_E_INTERNAL, "%s: %s %s", what, yk__status_name(s), s ? why->text : "");
@@ -25,7 +25,7 @@ static int wrong(const char *what, yk_status s, const yk_tr_words *why)
     return 1;
 }
 
-static uint32_t draw(uint32_t from, uint32_t to, uint32_t k, uint32_t what)
+static uint32_t draw_number(uint32_t from, uint32_t to, uint32_t k, uint32_t what)
 {
     uint32_t c[4] = {from, to, k, what}, key[2] = {1, 2}, out[4];
     yk__philox(c, key, out);
@@ -36,12 +36,12 @@ static uint32_t draw(uint32_t from, uint32_t to, uint32_t k, uint32_t what)
 static uint64_t length_of(uint32_t from, uint32_t to, uint32_t k)
 {
     static const uint64_t most[] = {1, 100, 5000, 70000, 300000, 1500000};
-    return draw(from, to, k, 0) % most[draw(from, to, k, 1) % 6];
+    return draw_number(from, to, k, 0) % most[draw_number(from, to, k, 1) % 6];
 }
 
 static uint64_t tag_of(uint32_t from, uint32_t to, uint32_t k)
 {
-    return draw(from, to, k, 2) % TAGS;
+    return draw_number(from, to, k, 2) % TAGS;
 }
 
 static unsigned char byte_of(uint32_t from, uint32_t to, uint32_t k, uint64_t i)
@@ -57,7 +57,7 @@ typedef struct letter {
 
 static int post_sends(letter *l, uint32_t to)
 {
-    yk_tr_words why;
+    yk_tr_error why;
     for (uint32_t k = 0; k < MESSAGES; k++) {
         yk_status s;
         l[k].n = length_of(me.rank, to, k);
@@ -66,7 +66,7 @@ static int post_sends(letter *l, uint32_t to)
             l[k].data[i] = byte_of(me.rank, to, k, i);
         s = table->send(tr, to, tag_of(me.rank, to, k), l[k].data, l[k].n, &l[k].op, &why);
         if (s)
-            return wrong("send", s, &why);
+            return report_wrong("send", s, &why);
     }
     return 0;
 }
@@ -74,7 +74,7 @@ static int post_sends(letter *l, uint32_t to)
 /* Tag by tag, so mostly not in the order they were sent. */
 static int receive_all(uint32_t from)
 {
-    yk_tr_words why;
+    yk_tr_error why;
     for (uint64_t tag = TAGS; tag-- > 0;)
         for (uint32_t k = 0; k < MESSAGES; k++) {
             uint64_t n = length_of(from, me.rank, k), got = 0;
@@ -87,10 +87,10 @@ static int receive_all(uint32_t from)
             s = table->recv(tr, from, tag, data, n + 10, &op, &why);
             s = s ? s : table->wait(tr, op, -1, &got, &why);
             if (s || got != n)
-                return wrong("receive", s, &why);
+                return report_wrong("receive", s, &why);
             for (uint64_t i = 0; i < n; i++)
                 if (data[i] != byte_of(from, me.rank, k, i))
-                    return wrong("contents", s, &why);
+                    return report_wrong("contents", s, &why);
             free(data);
         }
     return 0;
@@ -99,7 +99,7 @@ static int receive_all(uint32_t from)
 static int case_all_to_all(void)
 {
     letter l[8][MESSAGES];
-    yk_tr_words why;
+    yk_tr_error why;
     for (uint32_t r = 0; r < me.ranks; r++)
         if (r != me.rank && post_sends(l[r], r))
             return 1;
@@ -110,7 +110,7 @@ static int case_all_to_all(void)
         for (uint32_t k = 0; r != me.rank && k < MESSAGES; k++) {
             yk_status s = table->wait(tr, l[r][k].op, -1, NULL, &why);
             if (s)
-                return wrong("end of a send", s, &why);
+                return report_wrong("end of a send", s, &why);
             free(l[r][k].data);
         }
     return 0;
@@ -118,11 +118,11 @@ static int case_all_to_all(void)
 
 static int sync_ranks(uint32_t value)
 {
-    yk_tr_words why;
+    yk_tr_error why;
     yk_status s = table->flag_set(tr, 0, value);
     for (uint32_t r = 0; r < me.ranks && !s; r++)
         s = table->flag_wait(tr, r, 0, value, "test", &why);
-    return s ? wrong("flags", s, &why) : 0;
+    return s ? report_wrong("flags", s, &why) : 0;
 }
 
 /* A message longer than anything that is taken in early waits in the ring until it is asked for. */
@@ -131,7 +131,7 @@ static int case_long(void)
     uint64_t n = 40u << 20, got = 0;
     unsigned char *data = malloc(n);
     yk_tr_op *op, *first = NULL;
-    yk_tr_words why;
+    yk_tr_error why;
     yk_status s;
     int i;
     memset(data, (int)me.rank + 1, n);
@@ -139,19 +139,19 @@ static int case_long(void)
         s = table->send(tr, 1, 1, data, n, &op, &why);
         s = s ? s : table->wait(tr, op, -1, NULL, &why);
         free(data);
-        return s ? wrong("a long send", s, &why) : 0;
+        return s ? report_wrong("a long send", s, &why) : 0;
     }
     s = table->recv(tr, 0, 2, data, 1, &first, &why); /* another tag: nothing comes */
     for (i = 0; i < 50 && !s; i++)
         s = table->progress(tr, &why);
     s = s ? s : table->wait(tr, first, 20, NULL, &why);
     if (s != YK_E_TIMEOUT)
-        return wrong("waiting for nothing", s, &why);
+        return report_wrong("waiting for nothing", s, &why);
     table->cancel(tr, first);
     s = table->recv(tr, 0, 1, data, n, &op, &why);
     s = s ? s : table->wait(tr, op, -1, &got, &why);
     if (s || got != n || data[0] != 1 || data[n - 1] != 1)
-        return wrong("a long receive", s, &why);
+        return report_wrong("a long receive", s, &why);
     free(data);
     return 0;
 }
@@ -162,7 +162,7 @@ static int case_cancel(void)
     static unsigned char large[4 << 20], small[10] = "abcdefghi";
     uint64_t got = 0;
     yk_tr_op *op, *next;
-    yk_tr_words why;
+    yk_tr_error why;
     yk_status s;
     if (me.rank == 0) {
         s = table->send(tr, 1, 7, large, sizeof large, &op, &why);
@@ -170,12 +170,12 @@ static int case_cancel(void)
         table->cancel(tr, op);
         s = s ? s : table->send(tr, 1, 7, small, sizeof small, &next, &why);
         s = s ? s : table->wait(tr, next, -1, NULL, &why);
-        return s ? wrong("send after a cancelled one", s, &why) : sync_ranks(1);
+        return s ? report_wrong("send after a cancelled one", s, &why) : sync_ranks(1);
     }
     s = table->recv(tr, 0, 7, large, sizeof large, &op, &why);
     s = s ? s : table->wait(tr, op, -1, &got, &why);
     if (s || got != sizeof small || memcmp(large, small, sizeof small))
-        return wrong("receive after a cancelled send", s, &why);
+        return report_wrong("receive after a cancelled send", s, &why);
     return sync_ranks(1);
 }
 
@@ -183,22 +183,22 @@ static int case_room(void)
 {
     unsigned char data[64] = {0};
     yk_tr_op *op;
-    yk_tr_words why;
+    yk_tr_error why;
     yk_status s;
     if (table->send(tr, me.rank, 0, data, 1, &op, &why) != YK_E_ARG ||
         table->send(tr, 99, 0, data, 1, &op, &why) != YK_E_ARG ||
         table->recv(tr, !me.rank, YK_TR_TAG_ANY, data, 1, &op, &why) != YK_E_ARG ||
         table->flag_set(tr, YK_TR_FLAGS, 1) != YK_E_ARG || table->flag_wait(tr, 9, 0, 1, "x", &why) != YK_E_ARG)
-        return wrong("bad arguments", YK_OK, &why);
+        return report_wrong("bad arguments", YK_OK, &why);
     if (me.rank == 0) {
         s = table->send(tr, 1, 3, data, 64, &op, &why);
         s = s ? s : table->wait(tr, op, -1, NULL, &why);
-        return s ? wrong("send", s, &why) : sync_ranks(1);
+        return s ? report_wrong("send", s, &why) : sync_ranks(1);
     }
     s = table->recv(tr, 0, 3, data, 63, &op, &why);
     s = s ? s : table->wait(tr, op, -1, NULL, &why);
     if (s != YK_E_ARG || !strstr(why.text, "64 bytes") || !strstr(why.text, "room for 63"))
-        return wrong("too little room", s, &why);
+        return report_wrong("too little room", s, &why);
     return sync_ranks(1);
 }
 
@@ -207,22 +207,22 @@ static int case_left(void)
 {
     unsigned char c = 42, got = 0;
     yk_tr_op *op;
-    yk_tr_words why;
+    yk_tr_error why;
     yk_status s;
     if (me.rank == 0) {
         s = table->send(tr, 1, 3, &c, 1, &op, &why);
         s = s ? s : table->wait(tr, op, -1, NULL, &why);
-        return s ? wrong("send", s, &why) : 0;
+        return s ? report_wrong("send", s, &why) : 0;
     }
     usleep(100000);
     s = table->recv(tr, 0, 3, &got, 1, &op, &why);
     s = s ? s : table->wait(tr, op, -1, NULL, &why);
     if (s || got != 42)
-        return wrong("the last message", s, &why);
+        return report_wrong("the last message", s, &why);
     s = table->recv(tr, 0, 3, &got, 1, &op, &why);
     s = s ? s : table->wait(tr, op, -1, NULL, &why);
     return s == YK_E_DEVICE_LOST && strstr(why.text, "rank 0 (opencl:0@0) left") ? 0
-                                                                                 : wrong("a peer that left", s, &why);
+                                                                                 : report_wrong("a peer that left", s, &why);
 }
 
 /* Behind a message that is too long to be taken in early none is let: the send says so, instead of two programs that hang. */
@@ -231,12 +231,12 @@ static int case_behind(void)
     const uint64_t n = 32u << 20;
     unsigned char *data = calloc(1, n), two = 2;
     yk_tr_op *op = NULL, *next = NULL;
-    yk_tr_words why = {""};
+    yk_tr_error why = {""};
     yk_status s;
     if (me.rank == 0) {
         s = table->send(tr, 1, 1, data, n, &op, &why);
         if (s || table->send(tr, 1, 2, &two, 1, &next, &why) != YK_E_ARG || !strstr(why.text, "lets no other pass"))
-            return wrong("a message behind a long one", s, &why);
+            return report_wrong("a message behind a long one", s, &why);
         s = table->wait(tr, op, -1, NULL, &why);
         s = s ? s : table->send(tr, 1, 2, &two, 1, &next, &why);
     } else {
@@ -246,7 +246,7 @@ static int case_behind(void)
     }
     s = s ? s : table->wait(tr, next, -1, NULL, &why);
     free(data);
-    return s ? wrong("a message after a long one", s, &why) : 0;
+    return s ? report_wrong("a message after a long one", s, &why) : 0;
 }
 
 /* The longest that others may follow, received last. */
@@ -255,7 +255,7 @@ static int case_early(void)
     const uint64_t n = YK_TR_EARLY;
     unsigned char *data = calloc(1, n), two = 2;
     yk_tr_op *op = NULL, *next = NULL;
-    yk_tr_words why = {""};
+    yk_tr_error why = {""};
     const bool sends = me.rank == 0;
     yk_status s = sends ? table->send(tr, 1, 1, data, n, &op, &why) : table->recv(tr, 0, 2, &two, 1, &next, &why);
     if (sends)
@@ -265,13 +265,13 @@ static int case_early(void)
         s = s ? s : table->recv(tr, 0, 1, data, n, &op, &why);
     s = s ? s : table->wait(tr, op, -1, NULL, &why);
     free(data);
-    return s ? wrong("an early message", s, &why) : 0;
+    return s ? report_wrong("an early message", s, &why) : 0;
 }
 
 /* More than any machine has: an error with its bytes, before anybody writes there. */
 static int case_memory(void)
 {
-    yk_tr_words why;
+    yk_tr_error why;
     void *mem = NULL;
     return table->shared(tr, "gradients", 1ull << 45, &mem, &why) != YK_OK;
 }
@@ -279,14 +279,14 @@ static int case_memory(void)
 /* Ranks that wait for each other: no rank does anything. */
 static int case_circle(void)
 {
-    yk_tr_words why;
+    yk_tr_error why;
     return table->flag_wait(tr, 1 - me.rank, me.rank, 1, me.rank ? "the parameter slices" : "a gradient bucket", &why) != YK_OK;
 }
 
 /* 0 waits for 1, which waits for 2, which sleeps: it is 2 that is named. */
 static int case_chain(void)
 {
-    yk_tr_words why;
+    yk_tr_error why;
     if (me.rank < 2)
         return table->flag_wait(tr, me.rank + 1, 0, 1, "barrier", &why) != YK_OK;
     sleep(20);
@@ -296,7 +296,7 @@ static int case_chain(void)
 /* A rank that the others wait for is at work in a way that the transport cannot see. */
 static int case_busy(void)
 {
-    yk_tr_words why;
+    yk_tr_error why;
     for (int i = 0; me.rank == 1 && i < 12; i++) {
         __atomic_store_n(&work, (uint32_t)i + 1, __ATOMIC_RELAXED);
         usleep(100000);
@@ -328,7 +328,7 @@ static const struct {
 static int as_rank(const char *what)
 {
     yk_tr_config c = {.size = sizeof c, .job_fd = atoi(getenv("YOKE_JOB_FD")), .liveness_ms = 1300, .join_ms = 10000, .advance = &work};
-    yk_tr_words why;
+    yk_tr_error why;
     yk_status s;
     int bad = 1;
     table = yk__local_transport();
@@ -337,7 +337,7 @@ static int as_rank(const char *what)
             c.stuck_ms = cases[i].stuck_ms;
     s = table->open(&c, &tr, &why);
     if (s)
-        return wrong("open", s, &why);
+        return report_wrong("open", s, &why);
     table->info(tr, &me);
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
         if (!strcmp(cases[i].name, what)) {

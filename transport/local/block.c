@@ -76,8 +76,8 @@ void yk__local_release(yk_tr *t, void *mem)
     yk__local_flag_set(t, YK_LOCAL_FLAG_RELEASED, t->released);
     if (released_by_all(t) &&
         fallocate(t->memfd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)b.offset, (off_t)b.bytes)) {
-        yk_tr_words why;
-        yk__local_words(&why, YK_E_IO, "giving back %llu bytes of shared memory: %s", (unsigned long long)b.bytes, strerror(errno));
+        yk_tr_error why;
+        yk__local_fail(&why, YK_E_IO, "giving back %llu bytes of shared memory: %s", (unsigned long long)b.bytes, strerror(errno));
         yk__local_end_for(t, t->rank, false, YK_E_IO, why.text);
     }
     join_gap(t, (yk__local_gap){b.offset, b.bytes});

@@ -111,7 +111,7 @@ yk_status yk__local_job_new(uint32_t ranks, yk__local_job **job, yk_error *err)
     return YK_OK;
 }
 
-static void shut(int *fd)
+static void fd_close(int *fd)
 {
     if (*fd >= 0)
         close(*fd);
@@ -123,12 +123,12 @@ void yk__local_job_free(yk__local_job *j)
     if (!j)
         return;
     for (uint32_t r = 0; r < j->ranks; r++) {
-        shut(&j->fd[r][0]);
-        shut(&j->fd[r][1]);
+        fd_close(&j->fd[r][0]);
+        fd_close(&j->fd[r][1]);
     }
     if (j->head)
         munmap(j->head, j->bytes);
-    shut(&j->memfd);
+    fd_close(&j->memfd);
     yk__free(j->fd);
     yk__free(j);
 }
@@ -150,7 +150,7 @@ int yk__local_job_fd(const yk__local_job *j, uint32_t rank)
 
 void yk__local_job_started(yk__local_job *j, uint32_t rank)
 {
-    shut(&j->fd[rank][1]);
+    fd_close(&j->fd[rank][1]);
 }
 
 bool yk__local_job_joined(const yk__local_job *j, uint32_t rank)
@@ -189,7 +189,7 @@ bool yk__local_job_notice(yk__local_job *j, uint32_t rank, yk_error *err)
     yk__local_note note;
     ssize_t n = recv(j->fd[rank][0], &note, sizeof note, MSG_DONTWAIT);
     if (n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR))
-        shut(&j->fd[rank][0]);
+        fd_close(&j->fd[rank][0]);
     if (n != (ssize_t)sizeof note || note.kind != YK_LOCAL_NOTE_ERROR || note.status >= YK_STATUS_COUNT)
         return false;
     note.text[sizeof note.text - 1] = 0;
@@ -197,7 +197,7 @@ bool yk__local_job_notice(yk__local_job *j, uint32_t rank, yk_error *err)
     return true;
 }
 
-static bool tell(int fd, const yk__local_note *note)
+static bool note_send(int fd, const yk__local_note *note)
 {
     return fd >= 0 && send(fd, note, sizeof *note, MSG_NOSIGNAL | MSG_DONTWAIT) == (ssize_t)sizeof *note;
 }
@@ -206,18 +206,18 @@ bool yk__local_report(int job_fd, const yk_error *why)
 {
     yk__local_note note = {.kind = YK_LOCAL_NOTE_ERROR, .status = (uint32_t)why->status};
     memcpy(note.text, why->text, sizeof note.text);
-    return tell(job_fd, &note);
+    return note_send(job_fd, &note);
 }
 
-void yk__local_tell_left(const yk_tr *t)
+void yk__local_report_left(const yk_tr *t)
 {
     const yk__local_note note = {.kind = YK_LOCAL_NOTE_LEFT};
-    tell(t->job_fd, &note); /* wakes the launcher; it reads the state itself */
+    note_send(t->job_fd, &note); /* wakes the launcher; it reads the state itself */
 }
 
 void yk__local_end_for(yk_tr *t, uint32_t rank, bool silent, yk_status status, const char *words)
 {
     yk__local_note note = {.kind = YK_LOCAL_NOTE_ABORT};
     if (yk__local_end(t->head, rank, silent, status, words))
-        tell(t->job_fd, &note); /* wakes the launcher; it reads the record itself */
+        note_send(t->job_fd, &note); /* wakes the launcher; it reads the record itself */
 }

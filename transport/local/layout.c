@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-static uint64_t pages(uint64_t bytes)
+static uint64_t page_round(uint64_t bytes)
 {
     return (bytes + YK_LOCAL_PAGE - 1) / YK_LOCAL_PAGE * YK_LOCAL_PAGE;
 }
@@ -16,18 +16,18 @@ uint32_t yk__local_ring_bytes(uint32_t ranks)
 
 uint64_t yk__local_head_bytes(uint32_t ranks)
 {
-    return pages(sizeof(yk__local_head) + ranks * sizeof(yk__local_slot));
+    return page_round(sizeof(yk__local_head) + ranks * sizeof(yk__local_slot));
 }
 
 uint64_t yk__local_bytes(uint32_t ranks)
 {
-    uint64_t ring = pages(sizeof(yk__local_ring) + yk__local_ring_bytes(ranks));
+    uint64_t ring = page_round(sizeof(yk__local_ring) + yk__local_ring_bytes(ranks));
     return yk__local_head_bytes(ranks) + (uint64_t)ranks * ranks * ring;
 }
 
 yk__local_ring *yk__local_ring_at(yk__local_head *head, uint32_t ranks, uint32_t from, uint32_t to)
 {
-    uint64_t ring = pages(sizeof(yk__local_ring) + yk__local_ring_bytes(ranks));
+    uint64_t ring = page_round(sizeof(yk__local_ring) + yk__local_ring_bytes(ranks));
     return (void *)((char *)head + yk__local_head_bytes(ranks) + ((uint64_t)from * ranks + to) * ring);
 }
 

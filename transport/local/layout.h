@@ -117,7 +117,7 @@ struct yk_tr {
     uint32_t liveness_ms, stuck_ms;
     const volatile uint32_t *advance;
     pid_t pid; /* of the process that joined: a child of it leaves the group alone */
-    yk_status (*watch)(void *arg, uint32_t peer, yk_tr_words *why);
+    yk_status (*watch)(void *arg, uint32_t peer, yk_tr_error *why);
     void *watch_arg;
     yk__local_idle word_idle; /* of the sleep on a word, from one call to the next */
     uint32_t word_seen;
@@ -144,26 +144,26 @@ void yk__local_name_copy(char *to, const char *from); /* bounded, ended, printab
 /* job.c */
 /* From a rank: ends the job for the fault of `rank` and wakes the launcher. */
 void yk__local_end_for(yk_tr *t, uint32_t rank, bool silent, yk_status status, const char *words);
-void yk__local_tell_left(const yk_tr *t);
+void yk__local_report_left(const yk_tr *t);
 
 /* stuck.c */
 /* A look during a wait for `peer` that lasts: whether the rank that holds it up does anything. Fails, and ends the job, when
  * it has done nothing for t->stuck_ms. */
-yk_status yk__local_look_idle(yk_tr *t, yk__local_idle *idle, uint32_t peer, const char *what, yk_tr_words *why);
+yk_status yk__local_look_idle(yk_tr *t, yk__local_idle *idle, uint32_t peer, const char *what, yk_tr_error *why);
 void yk__local_waited(yk_tr *t, const yk__local_idle *idle); /* the wait is over */
 
 /* live.c */
-yk_status yk__local_beat_start(yk_tr *t, yk_tr_words *why);
+yk_status yk__local_beat_start(yk_tr *t, yk_tr_error *why);
 void yk__local_beat_stop(yk_tr *t);
 bool yk__local_end(yk__local_head *head, uint32_t rank, bool silent, yk_status status, const char *words);
 /* Copies the record; false when the job is not ending. */
 bool yk__local_ended(const yk__local_head *head, uint32_t ranks, uint32_t *rank, bool *silent, yk_error *err);
-yk_status yk__local_end_words(const yk_tr *t, yk_tr_words *why); /* YK_OK when the job is not ending */
+yk_status yk__local_end_error(const yk_tr *t, yk_tr_error *why); /* YK_OK when the job is not ending */
 /* local.c */
-yk_status yk__local_words(yk_tr_words *why, yk_status status, const char *fmt, ...) YK_PRINTF(3, 4);
+yk_status yk__local_fail(yk_tr_error *why, yk_status status, const char *fmt, ...) YK_PRINTF(3, 4);
 void yk__local_flag_set(yk_tr *t, uint32_t flag, uint32_t value);
 yk_status yk__local_flag_wait(yk_tr *t, uint32_t peer, uint32_t flag, uint32_t value, const char *what,
-                              yk_tr_words *why);
+                              yk_tr_error *why);
 /* Sleeps while the peer's flag is `seen`, at most ns. */
 void yk__local_sleep(yk_tr *t, uint32_t peer, uint32_t flag, uint32_t seen, int64_t ns);
 int64_t yk__local_now(void); /* monotonic, ns */
@@ -174,16 +174,16 @@ void yk__local_release(yk_tr *t, void *mem);
 
 /* word.c */
 yk_status yk__local_word_sleep(yk_tr *t, uint32_t peer, const uint32_t *word, uint32_t seen, uint32_t ms, const char *what,
-                               yk_tr_words *why);
+                               yk_tr_error *why);
 void yk__local_word_wake(yk_tr *t, const uint32_t *word);
 
 /* message.c */
 yk_status yk__local_send(yk_tr *t, uint32_t peer, uint64_t tag, const void *data, uint64_t bytes, yk_tr_op **op,
-                         yk_tr_words *why);
+                         yk_tr_error *why);
 yk_status yk__local_recv(yk_tr *t, uint32_t peer, uint64_t tag, void *data, uint64_t room, yk_tr_op **op,
-                         yk_tr_words *why);
-yk_status yk__local_progress(yk_tr *t, yk_tr_words *why);
-yk_status yk__local_wait(yk_tr *t, yk_tr_op *op, int timeout_ms, uint64_t *bytes, yk_tr_words *why);
+                         yk_tr_error *why);
+yk_status yk__local_progress(yk_tr *t, yk_tr_error *why);
+yk_status yk__local_wait(yk_tr *t, yk_tr_op *op, int timeout_ms, uint64_t *bytes, yk_tr_error *why);
 void yk__local_cancel(yk_tr *t, yk_tr_op *op);
 void yk__local_messages_free(yk_tr *t);
 

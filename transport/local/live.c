@@ -23,10 +23,10 @@
 
 #define STEP_MAX_MS 150 /* more than this between two looks is this process's own pause */
 
-typedef struct watch {
+typedef struct silence {
     uint32_t beat;
     int64_t silent_ms;
-} watch;
+} silence;
 
 bool yk__local_end(yk__local_head *head, uint32_t rank, bool silent, yk_status status, const char *words)
 {
@@ -76,21 +76,21 @@ bool yk__local_ended(const yk__local_head *head, uint32_t ranks, uint32_t *rank,
     return true;
 }
 
-yk_status yk__local_end_words(const yk_tr *t, yk_tr_words *why)
+yk_status yk__local_end_error(const yk_tr *t, yk_tr_error *why)
 {
     yk_error err = YK_ERROR_INIT;
     uint32_t rank;
     bool silent;
     if (!yk__local_ended(t->head, t->ranks, &rank, &silent, &err))
         return YK_OK;
-    return yk__local_words(why, err.status, "%s", err.text);
+    return yk__local_fail(why, err.status, "%s", err.text);
 }
 
-static void find_silent(yk_tr *t, uint32_t peer, watch *w, int64_t step_ms)
+static void find_silent(yk_tr *t, uint32_t peer, silence *w, int64_t step_ms)
 {
     yk__local_slot *s = &t->head->slot[peer];
     uint32_t beat = atomic_load(&s->beat);
-    yk_tr_words words;
+    yk_tr_error words;
     char name[YK_LOCAL_NAME];
     if (beat != w->beat || atomic_load(&s->state) != YK_LOCAL_JOINED) {
         w->beat = beat;
@@ -101,7 +101,7 @@ static void find_silent(yk_tr *t, uint32_t peer, watch *w, int64_t step_ms)
     if (w->silent_ms < t->liveness_ms)
         return;
     yk__local_name_copy(name, s->name); /* t->name may be being filled just now */
-    yk__local_words(&words, YK_E_DEVICE_LOST, "%s gave no sign of life for %.1f s (stopped, hung or dead)", name,
+    yk__local_fail(&words, YK_E_DEVICE_LOST, "%s gave no sign of life for %.1f s (stopped, hung or dead)", name,
                     (double)w->silent_ms / 1000);
     yk__local_end_for(t, peer, true, YK_E_DEVICE_LOST, words.text);
 }
@@ -117,7 +117,7 @@ static bool launcher_gone(int fd)
 static void *beat_main(void *arg)
 {
     yk_tr *t = arg;
-    watch w[YK_TR_RANKS] = {{0, 0}};
+    silence w[YK_TR_RANKS] = {{0, 0}};
     struct pollfd p[2] = {{t->wake_fd, POLLIN, 0}, {t->job_fd, POLLIN, 0}};
     int64_t last = yk__local_now();
     for (;;) {
@@ -142,19 +142,19 @@ static void *beat_main(void *arg)
     }
 }
 
-yk_status yk__local_beat_start(yk_tr *t, yk_tr_words *why)
+yk_status yk__local_beat_start(yk_tr *t, yk_tr_error *why)
 {
     sigset_t all, old;
     int e;
     t->wake_fd = eventfd(0, EFD_CLOEXEC);
     if (t->wake_fd < 0)
-        return yk__local_words(why, YK_E_IO, "eventfd: %s", strerror(errno));
+        return yk__local_fail(why, YK_E_IO, "eventfd: %s", strerror(errno));
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &old);
     e = pthread_create(&t->beat, NULL, beat_main, t);
     pthread_sigmask(SIG_SETMASK, &old, NULL);
     if (e)
-        return yk__local_words(why, YK_E_IO, "starting the liveness thread: %s", strerror(e));
+        return yk__local_fail(why, YK_E_IO, "starting the liveness thread: %s", strerror(e));
     t->beating = true;
     return YK_OK;
 }

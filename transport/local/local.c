@@ -26,7 +26,7 @@
 #define YIELD_NS 3000000          /* then sleep: a core that rests takes long to come back, longest in a virtual machine */
 #define SLICE_NS (20 * 1000000ll) /* a sleeping wait looks at the abort word so often */
 
-yk_status yk__local_words(yk_tr_words *why, yk_status status, const char *fmt, ...)
+yk_status yk__local_fail(yk_tr_error *why, yk_status status, const char *fmt, ...)
 {
     va_list ap;
     va_start(ap, fmt);
@@ -42,7 +42,7 @@ int64_t yk__local_now(void)
     return (int64_t)ts.tv_sec * 1000000000 + ts.tv_nsec;
 }
 
-static inline void relax(void)
+static inline void cpu_relax(void)
 {
 #if defined(__x86_64__) || defined(__i386__)
     __builtin_ia32_pause();
@@ -74,37 +74,37 @@ void yk__local_sleep(yk_tr *t, uint32_t peer, uint32_t flag, uint32_t seen, int6
     atomic_fetch_sub(&s->sleepers, 1);
 }
 
-static bool reached(yk_tr *t, uint32_t peer, uint32_t flag, uint32_t value, uint32_t *seen)
+static bool flag_reached(yk_tr *t, uint32_t peer, uint32_t flag, uint32_t value, uint32_t *seen)
 {
     *seen = atomic_load_explicit(&t->head->slot[peer].flag[flag], memory_order_acquire);
     return (int32_t)(*seen - value) >= 0;
 }
 
-static yk_status why_not(yk_tr *t, uint32_t peer, uint32_t flag, uint32_t value, const char *what, yk_tr_words *why)
+static yk_status look_lost(yk_tr *t, uint32_t peer, uint32_t flag, uint32_t value, const char *what, yk_tr_error *why)
 {
     uint32_t seen;
-    yk_status s = yk__local_end_words(t, why);
+    yk_status s = yk__local_end_error(t, why);
     if (s)
         return s;
-    if (atomic_load(&t->head->slot[peer].state) != YK_LOCAL_LEFT || reached(t, peer, flag, value, &seen))
+    if (atomic_load(&t->head->slot[peer].state) != YK_LOCAL_LEFT || flag_reached(t, peer, flag, value, &seen))
         return YK_OK;
-    s = yk__local_words(why, YK_E_DEVICE_LOST, "%s left the group while %s waited for it in %s", t->name[peer],
+    s = yk__local_fail(why, YK_E_DEVICE_LOST, "%s left the group while %s waited for it in %s", t->name[peer],
                         t->name[t->rank], what);
     yk__local_end_for(t, peer, false, s, why->text);
     return s;
 }
 
 static yk_status wait_flag(yk_tr *t, uint32_t peer, uint32_t flag, uint32_t value, const char *what,
-                           yk__local_idle *idle, yk_tr_words *why)
+                           yk__local_idle *idle, yk_tr_error *why)
 {
     int64_t begin = 0, waited;
     uint32_t seen;
-    for (uint32_t turn = 1; !reached(t, peer, flag, value, &seen); turn++) {
+    for (uint32_t turn = 1; !flag_reached(t, peer, flag, value, &seen); turn++) {
         yk_status s;
-        relax();
+        cpu_relax();
         if (turn % 64)
             continue;
-        s = why_not(t, peer, flag, value, what, why);
+        s = look_lost(t, peer, flag, value, what, why);
         if (s)
             return s;
         begin = begin ? begin : yk__local_now();
@@ -116,7 +116,7 @@ static yk_status wait_flag(yk_tr *t, uint32_t peer, uint32_t flag, uint32_t valu
             sched_yield();
             continue;
         }
-        if (t->watch && !reached(t, peer, flag, value, &seen) && (s = t->watch(t->watch_arg, peer, why)) != YK_OK)
+        if (t->watch && !flag_reached(t, peer, flag, value, &seen) && (s = t->watch(t->watch_arg, peer, why)) != YK_OK)
             return s;
         s = yk__local_look_idle(t, idle, peer, what, why);
         if (s)
@@ -127,7 +127,7 @@ static yk_status wait_flag(yk_tr *t, uint32_t peer, uint32_t flag, uint32_t valu
 }
 
 yk_status yk__local_flag_wait(yk_tr *t, uint32_t peer, uint32_t flag, uint32_t value, const char *what,
-                              yk_tr_words *why)
+                              yk_tr_error *why)
 {
     yk__local_idle idle = {0};
     const yk_status s = wait_flag(t, peer, flag, value, what, &idle, why);
@@ -143,10 +143,10 @@ static yk_status flag_set(yk_tr *t, uint32_t flag, uint32_t value)
     return YK_OK;
 }
 
-static yk_status flag_wait(yk_tr *t, uint32_t peer, uint32_t flag, uint32_t value, const char *what, yk_tr_words *why)
+static yk_status flag_wait(yk_tr *t, uint32_t peer, uint32_t flag, uint32_t value, const char *what, yk_tr_error *why)
 {
     if (flag >= YK_TR_FLAGS || peer >= t->ranks)
-        return yk__local_words(why, YK_E_ARG, "waiting for flag %u of rank %u: there are %u flags and %u ranks", flag,
+        return yk__local_fail(why, YK_E_ARG, "waiting for flag %u of rank %u: there are %u flags and %u ranks", flag,
                                peer, YK_TR_FLAGS, t->ranks);
     return yk__local_flag_wait(t, peer, flag, value, what, why);
 }
@@ -158,9 +158,9 @@ static uint64_t page_up(uint64_t bytes)
     return (bytes + YK_LOCAL_PAGE - 1) / YK_LOCAL_PAGE * YK_LOCAL_PAGE;
 }
 
-static yk_status fail_memory(yk_tr *t, const char *what, uint64_t bytes, int e, yk_tr_words *why)
+static yk_status fail_memory(yk_tr *t, const char *what, uint64_t bytes, int e, yk_tr_error *why)
 {
-    const yk_status s = yk__local_words(why, YK_E_MEM, "%llu bytes of shared memory for %s: %s", (unsigned long long)bytes, what,
+    const yk_status s = yk__local_fail(why, YK_E_MEM, "%llu bytes of shared memory for %s: %s", (unsigned long long)bytes, what,
                                         strerror(e));
     yk__local_end_for(t, t->rank, false, s, why->text);
     return s;
@@ -168,12 +168,12 @@ static yk_status fail_memory(yk_tr *t, const char *what, uint64_t bytes, int e, 
 
 /* Without this a lack of memory would show as a SIGBUS in the middle of a step. Rank 0 does it when all have come: by then they
  * have given back what lay there before. */
-static yk_status reserve_block(yk_tr *t, const char *what, uint64_t at, uint64_t bytes, yk_tr_words *why)
+static yk_status reserve_block(yk_tr *t, const char *what, uint64_t at, uint64_t bytes, yk_tr_error *why)
 {
     const uint64_t left = yk__memory_left();
     int failed;
     if (bytes > left) { /* the kernel would take what there is, and then kill somebody */
-        const yk_status s = yk__local_words(why, YK_E_MEM, "%llu bytes of shared memory for %s: %llu are left",
+        const yk_status s = yk__local_fail(why, YK_E_MEM, "%llu bytes of shared memory for %s: %llu are left",
                                             (unsigned long long)bytes, what, (unsigned long long)left);
         yk__local_end_for(t, t->rank, false, s, why->text);
         return s;
@@ -185,7 +185,7 @@ static yk_status reserve_block(yk_tr *t, const char *what, uint64_t at, uint64_t
 }
 
 /* Rank 0 makes the object longer, then all tell what they asked for and compare. */
-static yk_status agree(yk_tr *t, const char *what, uint64_t bytes, uint64_t end, yk_tr_words *why)
+static yk_status block_agree(yk_tr *t, const char *what, uint64_t bytes, uint64_t end, yk_tr_error *why)
 {
     uint32_t number = t->made + 1;
     if (t->rank == 0 && ftruncate(t->memfd, (off_t)end))
@@ -199,22 +199,22 @@ static yk_status agree(yk_tr *t, const char *what, uint64_t bytes, uint64_t end,
             return s;
         theirs = atomic_load(&t->head->slot[r].block_bytes);
         if (theirs != bytes)
-            return yk__local_words(why, YK_E_INTERNAL, "shared memory for %s: %s asks for %llu bytes, %s for %llu",
+            return yk__local_fail(why, YK_E_INTERNAL, "shared memory for %s: %s asks for %llu bytes, %s for %llu",
                                    what, t->name[t->rank], (unsigned long long)bytes, t->name[r],
                                    (unsigned long long)theirs);
     }
     return YK_OK;
 }
 
-static yk_status map_block(yk_tr *t, const char *what, uint64_t at, uint64_t bytes, void **mem, yk_tr_words *why)
+static yk_status map_block(yk_tr *t, const char *what, uint64_t at, uint64_t bytes, void **mem, yk_tr_error *why)
 {
     struct stat st;
     void *p = NULL;
     if (fstat(t->memfd, &st) || (uint64_t)st.st_size < at + bytes)
-        return yk__local_words(why, YK_E_INTERNAL, "shared memory for %s: the object is too short", what);
+        return yk__local_fail(why, YK_E_INTERNAL, "shared memory for %s: the object is too short", what);
     p = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, t->memfd, (off_t)at);
     if (p == MAP_FAILED)
-        return yk__local_words(why, YK_E_MEM, "mapping %llu bytes of shared memory for %s: %s",
+        return yk__local_fail(why, YK_E_MEM, "mapping %llu bytes of shared memory for %s: %s",
                                (unsigned long long)bytes, what, strerror(errno));
     if (bytes >= 2u << 20)
         madvise(p, bytes, MADV_HUGEPAGE); /* a wish */
@@ -223,19 +223,19 @@ static yk_status map_block(yk_tr *t, const char *what, uint64_t at, uint64_t byt
     return YK_OK;
 }
 
-static yk_status shared(yk_tr *t, const char *what, uint64_t bytes, void **mem, yk_tr_words *why)
+static yk_status block_shared(yk_tr *t, const char *what, uint64_t bytes, void **mem, yk_tr_error *why)
 {
     uint64_t whole = page_up(bytes ? bytes : 1);
     void *p = NULL;
     uint64_t at;
     yk_status s;
     if (bytes > INT64_MAX / 2 || whole > INT64_MAX / 2 - t->end)
-        return yk__local_words(why, YK_E_ARG, "shared memory for %s: %llu bytes are too many", what,
+        return yk__local_fail(why, YK_E_ARG, "shared memory for %s: %llu bytes are too many", what,
                                (unsigned long long)bytes);
     if (yk__grow(&t->block, &t->block_cap, t->blocks + 1, sizeof *t->block))
-        return yk__local_words(why, YK_E_MEM, "out of memory (the list of shared blocks)");
+        return yk__local_fail(why, YK_E_MEM, "out of memory (the list of shared blocks)");
     at = yk__local_block_place(t, whole);
-    s = agree(t, what, bytes, t->end, why);
+    s = block_agree(t, what, bytes, t->end, why);
     if (!s && t->rank == 0)
         s = reserve_block(t, what, at, whole, why);
     s = s ? s : map_block(t, what, at, whole, &p, why);
@@ -253,7 +253,7 @@ static yk_status shared(yk_tr *t, const char *what, uint64_t bytes, void **mem, 
 
 /* ---- Joining and leaving ----------------------------------------------------------------------------------------- */
 
-static yk_status take_hello(yk_tr *t, yk__local_hello *hello, yk_tr_words *why)
+static yk_status receive_hello(yk_tr *t, yk__local_hello *hello, yk_tr_error *why)
 {
     struct iovec iov = {hello, sizeof *hello};
     _Alignas(struct cmsghdr) char control[CMSG_SPACE(sizeof(int))];
@@ -261,35 +261,35 @@ static yk_status take_hello(yk_tr *t, yk__local_hello *hello, yk_tr_words *why)
     ssize_t n = recvmsg(t->job_fd, &m, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
     struct cmsghdr *c = n < 0 ? NULL : CMSG_FIRSTHDR(&m);
     if (n < 0)
-        return yk__local_words(why, YK_E_ARG, "descriptor %d is not the launcher's, or the job was joined before: %s",
+        return yk__local_fail(why, YK_E_ARG, "descriptor %d is not the launcher's, or the job was joined before: %s",
                                t->job_fd, strerror(errno));
     if (c && c->cmsg_level == SOL_SOCKET && c->cmsg_type == SCM_RIGHTS && c->cmsg_len == CMSG_LEN(sizeof(int)))
         memcpy(&t->memfd, CMSG_DATA(c), sizeof(int));
     if (n != (ssize_t)sizeof *hello || (m.msg_flags & MSG_CTRUNC) || t->memfd < 0 || hello->magic != YK_LOCAL_MAGIC)
-        return yk__local_words(why, YK_E_FORMAT, "what came over descriptor %d is not a job", t->job_fd);
+        return yk__local_fail(why, YK_E_FORMAT, "what came over descriptor %d is not a job", t->job_fd);
     if (hello->version != YK_LOCAL_VERSION)
-        return yk__local_words(why, YK_E_FORMAT, "the launcher speaks version %u, this program %u: use one version",
+        return yk__local_fail(why, YK_E_FORMAT, "the launcher speaks version %u, this program %u: use one version",
                                hello->version, YK_LOCAL_VERSION);
     if (!hello->ranks || hello->ranks > YK_TR_RANKS || hello->rank >= hello->ranks ||
         hello->bytes != yk__local_bytes(hello->ranks))
-        return yk__local_words(why, YK_E_FORMAT, "the launcher's description of the job does not fit: rank %u of %u",
+        return yk__local_fail(why, YK_E_FORMAT, "the launcher's description of the job does not fit: rank %u of %u",
                                hello->rank, hello->ranks);
     return YK_OK;
 }
 
-static yk_status map_head(yk_tr *t, const yk__local_hello *hello, yk_tr_words *why)
+static yk_status map_head(yk_tr *t, const yk__local_hello *hello, yk_tr_error *why)
 {
     const int seals = fcntl(t->memfd, F_GET_SEALS); /* -1: a file of another kind, which can have none */
     struct stat st;
     void *p = NULL;
     if (fstat(t->memfd, &st) || (uint64_t)st.st_size < hello->bytes)
-        return yk__local_words(why, YK_E_FORMAT, "the job's shared memory is shorter than %llu bytes",
+        return yk__local_fail(why, YK_E_FORMAT, "the job's shared memory is shorter than %llu bytes",
                                (unsigned long long)hello->bytes);
     if (seals < 0 || (seals & F_SEAL_SHRINK) == 0)
-        return yk__local_words(why, YK_E_FORMAT, "the job's shared memory is not sealed");
+        return yk__local_fail(why, YK_E_FORMAT, "the job's shared memory is not sealed");
     p = mmap(NULL, hello->bytes, PROT_READ | PROT_WRITE, MAP_SHARED, t->memfd, 0);
     if (p == MAP_FAILED)
-        return yk__local_words(why, YK_E_MEM, "mapping the job's shared memory: %s", strerror(errno));
+        return yk__local_fail(why, YK_E_MEM, "mapping the job's shared memory: %s", strerror(errno));
     t->head = p;
     t->head_bytes = t->end = hello->bytes;
     t->rank = hello->rank;
@@ -297,30 +297,30 @@ static yk_status map_head(yk_tr *t, const yk__local_hello *hello, yk_tr_words *w
     t->ring_bytes = yk__local_ring_bytes(t->ranks);
     if (t->head->magic != hello->magic || t->head->version != hello->version || t->head->ranks != hello->ranks ||
         t->head->bytes != hello->bytes || !yk__local_same_secret(t->head->secret, hello->secret))
-        return yk__local_words(why, YK_E_FORMAT,
+        return yk__local_fail(why, YK_E_FORMAT,
                                "the job's shared memory is not the launcher's: its secret or size "
                                "differs");
     if (atomic_load(&t->head->slot[t->rank].state) != YK_LOCAL_ABSENT)
-        return yk__local_words(why, YK_E_FORMAT, "rank %u has joined already", t->rank);
+        return yk__local_fail(why, YK_E_FORMAT, "rank %u has joined already", t->rank);
     return YK_OK;
 }
 
-static yk_status fail_join(yk_tr *t, uint32_t peer, yk_status status, yk_tr_words *why, const char *what)
+static yk_status fail_join(yk_tr *t, uint32_t peer, yk_status status, yk_tr_error *why, const char *what)
 {
     char name[YK_LOCAL_NAME];
     yk__local_name_copy(name, t->head->slot[peer].name);
-    yk__local_words(why, status, "%s %s", name, what);
+    yk__local_fail(why, status, "%s %s", name, what);
     yk__local_end_for(t, peer, false, status, why->text);
     return status;
 }
 
-static yk_status wait_joined(yk_tr *t, uint32_t peer, int64_t begin, uint32_t join_ms, yk_tr_words *why)
+static yk_status wait_joined(yk_tr *t, uint32_t peer, int64_t begin, uint32_t join_ms, yk_tr_error *why)
 {
     struct timespec ms = {0, 1000000};
     char what[64];
     uint32_t state;
     while ((state = atomic_load(&t->head->slot[peer].state)) == YK_LOCAL_ABSENT || state == YK_LOCAL_GONE) {
-        yk_status s = yk__local_end_words(t, why);
+        yk_status s = yk__local_end_error(t, why);
         if (s)
             return s;
         if (state == YK_LOCAL_GONE)
@@ -335,14 +335,14 @@ static yk_status wait_joined(yk_tr *t, uint32_t peer, int64_t begin, uint32_t jo
     return YK_OK;
 }
 
-static yk_status join(yk_tr *t, const yk_tr_config *c, yk_tr_words *why)
+static yk_status job_join(yk_tr *t, const yk_tr_config *c, yk_tr_error *why)
 {
     const int64_t begin = yk__local_now();
     uint32_t absent = YK_LOCAL_ABSENT;
     yk_status s;
     t->name = yk__calloc(t->ranks, sizeof *t->name);
     if (!t->name)
-        return yk__local_words(why, YK_E_MEM, "out of memory (the names of %u ranks)", t->ranks);
+        return yk__local_fail(why, YK_E_MEM, "out of memory (the names of %u ranks)", t->ranks);
     for (uint32_t r = 0; r < t->ranks; r++)
         yk__local_name_copy(t->name[r], t->head->slot[r].name);
     if (c->name)
@@ -365,7 +365,7 @@ static void local_close(yk_tr *t)
         return;
     if (t->beating && t->pid == getpid()) { /* a fork has neither the thread nor a say */
         atomic_store(&t->head->slot[t->rank].state, YK_LOCAL_LEFT);
-        yk__local_tell_left(t);
+        yk__local_report_left(t);
     }
     if (t->pid == getpid())
         yk__local_beat_stop(t);
@@ -382,13 +382,13 @@ static void local_close(yk_tr *t)
     yk__free(t);
 }
 
-static yk_status local_open(const yk_tr_config *c, yk_tr **out, yk_tr_words *why)
+static yk_status local_open(const yk_tr_config *c, yk_tr **out, yk_tr_error *why)
 {
     yk__local_hello hello;
     yk_status s;
     yk_tr *t = yk__calloc(1, sizeof *t);
     if (!t)
-        return yk__local_words(why, YK_E_MEM, "out of memory (a transport)");
+        return yk__local_fail(why, YK_E_MEM, "out of memory (a transport)");
     t->memfd = t->wake_fd = -1;
     t->job_fd = c->job_fd;
     t->liveness_ms = c->liveness_ms;
@@ -398,9 +398,9 @@ static yk_status local_open(const yk_tr_config *c, yk_tr **out, yk_tr_words *why
         t->watch = c->watch;
         t->watch_arg = c->watch_arg;
     }
-    s = take_hello(t, &hello, why);
+    s = receive_hello(t, &hello, why);
     s = s ? s : map_head(t, &hello, why);
-    s = s ? s : join(t, c, why);
+    s = s ? s : job_join(t, c, why);
     if (s) {
         local_close(t);
         return s;
@@ -409,7 +409,7 @@ static yk_status local_open(const yk_tr_config *c, yk_tr **out, yk_tr_words *why
     return YK_OK;
 }
 
-static void info(const yk_tr *t, yk_tr_info *i)
+static void local_info(const yk_tr *t, yk_tr_info *i)
 {
     i->rank = t->rank;
     i->ranks = t->ranks;
@@ -426,7 +426,7 @@ static void local_abort(yk_tr *t, yk_status status, const char *words)
     yk__local_end_for(t, t->rank, false, status, words);
 }
 
-static const volatile int *cancelled(const yk_tr *t)
+static const volatile int *local_cancelled(const yk_tr *t)
 {
     return (const volatile int *)&t->head->abort;
 }
@@ -439,11 +439,11 @@ const yk_transport *yk__local_transport(void)
         .name = "local",
         .open = local_open,
         .close = local_close,
-        .info = info,
+        .info = local_info,
         .peer_name = peer_name,
-        .cancelled = cancelled,
+        .cancelled = local_cancelled,
         .abort = local_abort,
-        .shared = shared,
+        .shared = block_shared,
         .flag_set = flag_set,
         .flag_wait = flag_wait,
         .send = yk__local_send,

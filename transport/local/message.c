@@ -25,21 +25,21 @@ typedef struct frame {
 } frame;
 
 /* A message without its receive. */
-typedef struct parcel {
-    struct parcel *next;
+typedef struct early_message {
+    struct early_message *next;
     uint64_t tag, total, at;
     uint8_t *data;
-} parcel;
+} early_message;
 
 struct yk__local_peer {
     yk__local_ring *out, *in;
     yk_tr_op *sends, *recvs; /* in order */
-    parcel *early;           /* in order */
+    early_message *early;           /* in order */
     /* the message whose frames are coming in */
     bool open;
     uint64_t tag, total, at;
     yk_tr_op *op;   /* where it goes: a receive, */
-    parcel *parcel; /* or memory, or (neither) nowhere */
+    early_message *early_message; /* or memory, or (neither) nowhere */
 };
 
 /* ---- Bytes in and out of a ring ---------------------------------------------------------------------------------- */
@@ -58,9 +58,9 @@ static void get_bytes(const yk__local_ring *ring, uint32_t size, uint32_t at, vo
     memcpy((uint8_t *)to + k, ring->data, n - k);
 }
 
-static yk_status damaged(const yk_tr *t, uint32_t peer, yk_tr_words *why)
+static yk_status fail_damaged(const yk_tr *t, uint32_t peer, yk_tr_error *why)
 {
-    return yk__local_words(why, YK_E_FORMAT, "the messages between %s and %s are damaged", t->name[t->rank],
+    return yk__local_fail(why, YK_E_FORMAT, "the messages between %s and %s are damaged", t->name[t->rank],
                            t->name[peer]);
 }
 
@@ -105,7 +105,7 @@ static bool put_frame(yk_tr *t, yk__local_peer *p, yk_tr_op *op, uint32_t room)
     return true;
 }
 
-static yk_status send_some(yk_tr *t, uint32_t peer, bool *moved, yk_tr_words *why)
+static yk_status send_some(yk_tr *t, uint32_t peer, bool *moved, yk_tr_error *why)
 {
     yk__local_peer *p = &t->peer[peer];
     while (p->sends) {
@@ -113,7 +113,7 @@ static yk_status send_some(yk_tr *t, uint32_t peer, bool *moved, yk_tr_words *wh
         uint32_t used = atomic_load_explicit(&p->out->written, memory_order_relaxed) -
                         atomic_load_explicit(&p->out->read, memory_order_acquire);
         if (used > t->ring_bytes)
-            return damaged(t, peer, why);
+            return fail_damaged(t, peer, why);
         if (!put_frame(t, p, op, t->ring_bytes - used))
             return YK_OK;
         *moved = true;
@@ -128,7 +128,7 @@ static yk_status send_some(yk_tr *t, uint32_t peer, bool *moved, yk_tr_words *wh
 
 /* ---- Receiving --------------------------------------------------------------------------------------------------- */
 
-static yk_tr_op *match(const yk__local_peer *p, uint64_t tag)
+static yk_tr_op *op_match(const yk__local_peer *p, uint64_t tag)
 {
     for (yk_tr_op *op = p->recvs; op; op = op->next)
         if (op->tag == tag && !op->begun)
@@ -143,9 +143,9 @@ static void begin_op(yk_tr_op *op, uint64_t total)
     op->status = total > op->bytes ? YK_E_ARG : YK_OK;
 }
 
-static parcel *parcel_new(yk__local_peer *p, uint64_t tag, uint64_t total)
+static early_message *early_message_new(yk__local_peer *p, uint64_t tag, uint64_t total)
 {
-    parcel **end = &p->early, *c = yk__calloc(1, sizeof *c);
+    early_message **end = &p->early, *c = yk__calloc(1, sizeof *c);
     if (!c)
         return NULL;
     c->data = yk__malloc(total);
@@ -161,9 +161,9 @@ static parcel *parcel_new(yk__local_peer *p, uint64_t tag, uint64_t total)
     return c;
 }
 
-static void parcel_drop(yk__local_peer *p, parcel *c)
+static void early_message_drop(yk__local_peer *p, early_message *c)
 {
-    parcel **at = &p->early;
+    early_message **at = &p->early;
     while (*at && *at != c)
         at = &(*at)->next;
     if (*at)
@@ -175,15 +175,15 @@ static void parcel_drop(yk__local_peer *p, parcel *c)
 /* Finds a place for the message that begins; false: it has to wait in the ring. */
 static bool open_message(yk__local_peer *p, const frame *f)
 {
-    p->op = match(p, f->tag);
-    p->parcel = NULL;
+    p->op = op_match(p, f->tag);
+    p->early_message = NULL;
     if (p->op) {
         begin_op(p->op, f->total);
     } else {
         if (f->total > YK_TR_EARLY)
             return false;
-        p->parcel = parcel_new(p, f->tag, f->total);
-        if (!p->parcel)
+        p->early_message = early_message_new(p, f->tag, f->total);
+        if (!p->early_message)
             return false;
     }
     p->open = true;
@@ -211,7 +211,7 @@ static void close_message(yk__local_peer *p)
     }
     p->open = false;
     p->op = NULL;
-    p->parcel = NULL;
+    p->early_message = NULL;
 }
 
 /* The sender gave the message up: its receive waits for the next one. */
@@ -222,30 +222,30 @@ static void revoke_message(yk__local_peer *p)
         p->op->moved = 0;
         p->op->status = YK_OK;
     }
-    if (p->parcel)
-        parcel_drop(p, p->parcel);
+    if (p->early_message)
+        early_message_drop(p, p->early_message);
     p->open = false;
     p->op = NULL;
-    p->parcel = NULL;
+    p->early_message = NULL;
 }
 
-static void take_payload(const yk_tr *t, yk__local_peer *p, const frame *f, uint32_t at)
+static void receive_payload(const yk_tr *t, yk__local_peer *p, const frame *f, uint32_t at)
 {
     uint8_t *to = NULL;
     if (p->op && !p->op->status) {
         to = p->op->data + p->at;
         p->op->moved += f->bytes;
     }
-    if (p->parcel) {
-        to = p->parcel->data + p->at;
-        p->parcel->at += f->bytes;
+    if (p->early_message) {
+        to = p->early_message->data + p->at;
+        p->early_message->at += f->bytes;
     }
     if (to && f->bytes)
         get_bytes(p->in, t->ring_bytes, at, to, f->bytes);
     p->at += f->bytes;
 }
 
-static yk_status receive_some(yk_tr *t, uint32_t peer, bool *moved, yk_tr_words *why)
+static yk_status receive_some(yk_tr *t, uint32_t peer, bool *moved, yk_tr_error *why)
 {
     yk__local_peer *p = &t->peer[peer];
     for (;;) {
@@ -255,16 +255,16 @@ static yk_status receive_some(yk_tr *t, uint32_t peer, bool *moved, yk_tr_words 
         if (!used)
             return YK_OK;
         if (used > t->ring_bytes || used < sizeof f)
-            return damaged(t, peer, why);
+            return fail_damaged(t, peer, why);
         get_bytes(p->in, t->ring_bytes, at, &f, sizeof f);
         if (!frame_fits(t, p, &f, used))
-            return damaged(t, peer, why);
+            return fail_damaged(t, peer, why);
         if (!p->open && !open_message(p, &f))
             return YK_OK;
         if (f.flags)
             revoke_message(p);
         else
-            take_payload(t, p, &f, at + (uint32_t)sizeof f);
+            receive_payload(t, p, &f, at + (uint32_t)sizeof f);
         atomic_store_explicit(&p->in->read, at + (uint32_t)sizeof f + f.bytes, memory_order_release);
         *moved = true;
         if (p->open && p->at == p->total)
@@ -274,13 +274,13 @@ static yk_status receive_some(yk_tr *t, uint32_t peer, bool *moved, yk_tr_words 
 
 /* ---- The calls --------------------------------------------------------------------------------------------------- */
 
-static yk_status peers_ready(yk_tr *t, yk_tr_words *why)
+static yk_status peers_ready(yk_tr *t, yk_tr_error *why)
 {
     if (t->peer)
         return YK_OK;
     t->peer = yk__calloc(t->ranks, sizeof *t->peer);
     if (!t->peer)
-        return yk__local_words(why, YK_E_MEM, "out of memory (messages of %u ranks)", t->ranks);
+        return yk__local_fail(why, YK_E_MEM, "out of memory (messages of %u ranks)", t->ranks);
     for (uint32_t r = 0; r < t->ranks; r++) {
         t->peer[r].out = yk__local_ring_at(t->head, t->ranks, t->rank, r);
         t->peer[r].in = yk__local_ring_at(t->head, t->ranks, r, t->rank);
@@ -289,12 +289,12 @@ static yk_status peers_ready(yk_tr *t, yk_tr_words *why)
 }
 
 static yk_status op_new(yk_tr *t, uint32_t peer, uint64_t tag, uint8_t *data, uint64_t bytes, yk_tr_op **out,
-                        yk_tr_words *why)
+                        yk_tr_error *why)
 {
     yk_tr_op *op;
     yk_status s;
     if (peer >= t->ranks || peer == t->rank || tag == YK_TR_TAG_ANY || bytes > INT64_MAX)
-        return yk__local_words(why, YK_E_ARG,
+        return yk__local_fail(why, YK_E_ARG,
                                "a message between rank %u and rank %u of %u, tag %llu, %llu bytes: not "
                                "possible",
                                t->rank, peer, t->ranks, (unsigned long long)tag, (unsigned long long)bytes);
@@ -303,7 +303,7 @@ static yk_status op_new(yk_tr *t, uint32_t peer, uint64_t tag, uint8_t *data, ui
         return s;
     op = yk__calloc(1, sizeof *op);
     if (!op)
-        return yk__local_words(why, YK_E_MEM, "out of memory (a message)");
+        return yk__local_fail(why, YK_E_MEM, "out of memory (a message)");
     op->peer = peer;
     op->tag = tag;
     op->data = data;
@@ -313,14 +313,14 @@ static yk_status op_new(yk_tr *t, uint32_t peer, uint64_t tag, uint8_t *data, ui
 }
 
 /* Nothing passes a message that is too long to be taken in early: two programs that wait for each other behind one would hang. */
-static yk_status sends_free(const yk_tr *t, uint32_t peer, uint64_t tag, yk_tr_words *why)
+static yk_status sends_free(const yk_tr *t, uint32_t peer, uint64_t tag, yk_tr_error *why)
 {
     const yk_tr_op *op = t->peer && peer < t->ranks ? t->peer[peer].sends : NULL;
     while (op && op->bytes <= YK_TR_EARLY)
         op = op->next;
     if (!op)
         return YK_OK;
-    return yk__local_words(why, YK_E_ARG,
+    return yk__local_fail(why, YK_E_ARG,
                            "a message from %s to %s with tag %llu: one of %llu bytes with tag %llu is on its way, and what is "
                            "longer than %llu bytes lets no other pass; wait for it first",
                            t->name[t->rank], t->name[peer], (unsigned long long)tag, (unsigned long long)op->bytes,
@@ -328,7 +328,7 @@ static yk_status sends_free(const yk_tr *t, uint32_t peer, uint64_t tag, yk_tr_w
 }
 
 yk_status yk__local_send(yk_tr *t, uint32_t peer, uint64_t tag, const void *data, uint64_t bytes, yk_tr_op **out,
-                         yk_tr_words *why)
+                         yk_tr_error *why)
 {
     static uint8_t nothing;
     yk_tr_op *op = NULL;
@@ -343,9 +343,9 @@ yk_status yk__local_send(yk_tr *t, uint32_t peer, uint64_t tag, const void *data
 }
 
 /* A message that came early goes to its receive: whole, or what is there of it. */
-static void adopt(yk__local_peer *p, yk_tr_op *op)
+static void op_adopt(yk__local_peer *p, yk_tr_op *op)
 {
-    parcel *c = p->early;
+    early_message *c = p->early;
     while (c && c->tag != op->tag)
         c = c->next;
     if (!c)
@@ -355,30 +355,30 @@ static void adopt(yk__local_peer *p, yk_tr_op *op)
         memcpy(op->data, c->data, c->at);
         op->moved = c->at;
     }
-    if (p->parcel == c) {
+    if (p->early_message == c) {
         p->op = op;
-        p->parcel = NULL;
+        p->early_message = NULL;
     } else {
         op->done = true;
         unlink_op(&p->recvs, op);
     }
-    parcel_drop(p, c);
+    early_message_drop(p, c);
 }
 
 yk_status yk__local_recv(yk_tr *t, uint32_t peer, uint64_t tag, void *data, uint64_t room, yk_tr_op **out,
-                         yk_tr_words *why)
+                         yk_tr_error *why)
 {
     yk_tr_op *op = NULL;
     yk_status s = op_new(t, peer, tag, data, room, &op, why);
     if (s)
         return s;
     append_op(&t->peer[peer].recvs, op);
-    adopt(&t->peer[peer], op);
+    op_adopt(&t->peer[peer], op);
     *out = op;
     return YK_OK;
 }
 
-yk_status yk__local_progress(yk_tr *t, yk_tr_words *why)
+yk_status yk__local_progress(yk_tr *t, yk_tr_error *why)
 {
     bool moved = false;
     for (uint32_t r = 0; t->peer && r < t->ranks; r++) {
@@ -392,11 +392,11 @@ yk_status yk__local_progress(yk_tr *t, yk_tr_words *why)
     return YK_OK;
 }
 
-static yk_status finish(yk_tr *t, yk_tr_op *op, uint64_t *bytes, yk_tr_words *why)
+static yk_status op_finish(yk_tr *t, yk_tr_op *op, uint64_t *bytes, yk_tr_error *why)
 {
     yk_status s = op->status;
     if (s)
-        yk__local_words(why, s, "a message from %s with tag %llu has %llu bytes, the receive room for %llu",
+        yk__local_fail(why, s, "a message from %s with tag %llu has %llu bytes, the receive room for %llu",
                         t->name[op->peer], (unsigned long long)op->tag, (unsigned long long)op->total,
                         (unsigned long long)op->bytes);
     else if (bytes)
@@ -406,7 +406,7 @@ static yk_status finish(yk_tr *t, yk_tr_op *op, uint64_t *bytes, yk_tr_words *wh
 }
 
 /* The peer's last frames may lie in the ring still: only what is not done after one more look is lost. */
-static yk_status peer_left(yk_tr *t, const yk_tr_op *op, yk_tr_words *why)
+static yk_status peer_left(yk_tr *t, const yk_tr_op *op, yk_tr_error *why)
 {
     yk_status s;
     if (atomic_load(&t->head->slot[op->peer].state) != YK_LOCAL_LEFT)
@@ -414,33 +414,33 @@ static yk_status peer_left(yk_tr *t, const yk_tr_op *op, yk_tr_words *why)
     s = yk__local_progress(t, why);
     if (s || op->done)
         return s;
-    return yk__local_words(why, YK_E_DEVICE_LOST, "%s left the group with a message to or from %s under way",
+    return yk__local_fail(why, YK_E_DEVICE_LOST, "%s left the group with a message to or from %s under way",
                            t->name[op->peer], t->name[t->rank]);
 }
 
-static yk_status look(yk_tr *t, const yk_tr_op *op, yk_tr_words *why)
+static yk_status op_look(yk_tr *t, const yk_tr_op *op, yk_tr_error *why)
 {
     yk_status s = yk__local_progress(t, why);
     if (s || op->done)
         return s;
-    s = yk__local_end_words(t, why);
+    s = yk__local_end_error(t, why);
     return s ? s : peer_left(t, op, why);
 }
 
 /* As wait, but the operation is still there afterwards. goes_on: the time is over, nothing else happened. */
-static yk_status wait_op(yk_tr *t, yk_tr_op *op, int timeout_ms, yk__local_idle *idle, bool *goes_on, yk_tr_words *why)
+static yk_status wait_op(yk_tr *t, yk_tr_op *op, int timeout_ms, yk__local_idle *idle, bool *goes_on, yk_tr_error *why)
 {
     int64_t begin = yk__local_now();
     for (;;) {
         uint32_t seen = atomic_load(&t->head->slot[op->peer].flag[YK_LOCAL_FLAG_RING]);
-        yk_status s = op->done ? YK_OK : look(t, op, why);
+        yk_status s = op->done ? YK_OK : op_look(t, op, why);
         int64_t waited;
         if (s || op->done)
             return s;
         waited = yk__local_now() - begin;
         *goes_on = timeout_ms >= 0 && waited >= timeout_ms * 1000000ll;
         if (*goes_on)
-            return yk__local_words(why, YK_E_TIMEOUT, "a message to or from %s is not done after %d ms",
+            return yk__local_fail(why, YK_E_TIMEOUT, "a message to or from %s is not done after %d ms",
                                    t->name[op->peer], timeout_ms);
         if (waited <= SPIN_NS)
             continue;
@@ -451,14 +451,14 @@ static yk_status wait_op(yk_tr *t, yk_tr_op *op, int timeout_ms, yk__local_idle 
     }
 }
 
-yk_status yk__local_wait(yk_tr *t, yk_tr_op *op, int timeout_ms, uint64_t *bytes, yk_tr_words *why)
+yk_status yk__local_wait(yk_tr *t, yk_tr_op *op, int timeout_ms, uint64_t *bytes, yk_tr_error *why)
 {
     yk__local_idle idle = {0};
     bool goes_on = false;
     yk_status s = wait_op(t, op, timeout_ms, &idle, &goes_on, why);
     yk__local_waited(t, &idle);
     if (!s)
-        return finish(t, op, bytes, why);
+        return op_finish(t, op, bytes, why);
     if (!goes_on)
         yk__local_cancel(t, op);
     return s;
@@ -493,7 +493,7 @@ void yk__local_messages_free(yk_tr *t)
         free_ops(t->peer[r].sends);
         free_ops(t->peer[r].recvs);
         while (t->peer[r].early)
-            parcel_drop(&t->peer[r], t->peer[r].early);
+            early_message_drop(&t->peer[r], t->peer[r].early);
     }
     yk__free(t->peer);
     t->peer = NULL;

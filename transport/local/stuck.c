@@ -39,7 +39,7 @@ static void write_seconds(char *text, size_t size, int64_t ns)
     snprintf(text, size, "%.*f s", s < 10 ? 1 : 0, s);
 }
 
-static yk_status fail_idle(yk_tr *t, uint32_t rank, bool circle, int64_t ns, const char *what, yk_tr_words *why)
+static yk_status fail_idle(yk_tr *t, uint32_t rank, bool circle, int64_t ns, const char *what, yk_tr_error *why)
 {
     char time[32], name[YK_LOCAL_NAME], in[sizeof t->head->slot->waits_in];
     yk_status s;
@@ -48,31 +48,31 @@ static yk_status fail_idle(yk_tr *t, uint32_t rank, bool circle, int64_t ns, con
     memcpy(in, t->head->slot[rank].waits_in, sizeof in);
     in[sizeof in - 1] = 0;
     if (circle)
-        s = yk__local_words(why, YK_E_INTERNAL,
+        s = yk__local_fail(why, YK_E_INTERNAL,
                             "%s waits in %s while %s waits in %s, for %s (YOKE_STUCK_MS): the ranks' calls differ", name, in,
                             t->name[t->rank], what, time);
     else
-        s = yk__local_words(why, YK_E_DEVICE_LOST,
+        s = yk__local_fail(why, YK_E_DEVICE_LOST,
                             "%s has made no progress for %s (YOKE_STUCK_MS) while %s waits in %s", name, time, t->name[t->rank],
                             what);
     yk__local_end_for(t, rank, false, s, why->text);
     return s;
 }
 
-static void tell_waiting(yk_tr *t, uint32_t peer, const char *what)
+static void note_waiting(yk_tr *t, uint32_t peer, const char *what)
 {
     yk__local_slot *s = &t->head->slot[t->rank];
     snprintf(s->waits_in, sizeof s->waits_in, "%s", what);
     atomic_store(&s->waits_for, peer + 1);
 }
 
-yk_status yk__local_look_idle(yk_tr *t, yk__local_idle *idle, uint32_t peer, const char *what, yk_tr_words *why)
+yk_status yk__local_look_idle(yk_tr *t, yk__local_idle *idle, uint32_t peer, const char *what, yk_tr_error *why)
 {
     const int64_t now = yk__local_now(), step = now - idle->last;
     bool circle = false;
     uint32_t rank, calls, advance;
     if (!idle->last || !atomic_load(&t->head->slot[t->rank].waits_for))
-        tell_waiting(t, peer, what);
+        note_waiting(t, peer, what);
     idle->last = now;
     rank = find_culprit(t, peer, &circle);
     if (rank == UINT32_MAX || !t->stuck_ms || atomic_load(&t->head->slot[rank].state) != YK_LOCAL_JOINED) {

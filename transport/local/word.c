@@ -12,24 +12,24 @@
 
 #define SLICE_NS 100000000ll /* between looks at the abort word */
 
-static yk_status look_around(yk_tr *t, uint32_t peer, const char *what, yk_tr_words *why)
+static yk_status look_around(yk_tr *t, uint32_t peer, const char *what, yk_tr_error *why)
 {
-    const yk_status s = yk__local_end_words(t, why);
+    const yk_status s = yk__local_end_error(t, why);
     if (s)
         return s;
     if (atomic_load(&t->head->slot[peer].state) != YK_LOCAL_LEFT)
         return yk__local_look_idle(t, &t->word_idle, peer, what, why);
-    return yk__local_words(why, YK_E_DEVICE_LOST, "%s left the group while %s waited for it in %s", t->name[peer],
+    return yk__local_fail(why, YK_E_DEVICE_LOST, "%s left the group while %s waited for it in %s", t->name[peer],
                            t->name[t->rank], what);
 }
 
 yk_status yk__local_word_sleep(yk_tr *t, uint32_t peer, const uint32_t *word, uint32_t seen, uint32_t ms, const char *what,
-                               yk_tr_words *why)
+                               yk_tr_error *why)
 {
     const int64_t end = yk__local_now() + ms * 1000000ll;
     const struct timespec slice = {SLICE_NS / 1000000000, SLICE_NS % 1000000000};
     if (peer >= t->ranks)
-        return yk__local_words(why, YK_E_ARG, "waiting for rank %u: there are %u ranks", peer, t->ranks);
+        return yk__local_fail(why, YK_E_ARG, "waiting for rank %u: there are %u ranks", peer, t->ranks);
     if (t->word_seen != seen)
         t->word_idle = (yk__local_idle){0};
     t->word_seen = seen;

@@ -24,7 +24,7 @@ typedef struct fake {
 
 static uint32_t drawn;
 
-static uint32_t draw(void)
+static uint32_t draw_number(void)
 {
     uint32_t c[4] = {drawn++, 1, 2, 3}, k[2] = {9, 9}, out[4];
     yk__philox(c, k, out);
@@ -83,7 +83,7 @@ static void fake_free(fake *f)
     close(f->fd[1]);
 }
 
-static yk_status open_fake(fake *f, yk_tr **t, yk_tr_words *why)
+static yk_status open_fake(fake *f, yk_tr **t, yk_tr_error *why)
 {
     yk_tr_config c = {.size = sizeof c, .job_fd = f->fd[1], .name = "rank 0 (test)", .join_ms = 200};
     fake_send(f);
@@ -176,7 +176,7 @@ static void peer_absent(fake *f)
 {
     atomic_store(&f->head->slot[1].state, YK_LOCAL_ABSENT);
 }
-static void ending(fake *f)
+static void job_ending(fake *f)
 {
     atomic_store(&f->head->abort, 99);
     atomic_store(&f->head->slot[1].state, YK_LOCAL_ABSENT);
@@ -207,14 +207,14 @@ static const struct {
     {head_secret, YK_E_FORMAT, "not the launcher's"},
     {slot_taken, YK_E_FORMAT, "joined already"},
     {peer_absent, YK_E_TIMEOUT, "has not joined"},
-    {ending, YK_E_DEVICE_LOST, "died before it could say why"},
+    {job_ending, YK_E_DEVICE_LOST, "died before it could say why"},
 };
 
 START_TEST(joining)
 {
     fake f;
     yk_tr *t = NULL;
-    yk_tr_words why = {""};
+    yk_tr_error why = {""};
     yk_status s;
     fake_new(&f, 2);
     harms[_i].harm(&f);
@@ -231,7 +231,7 @@ START_TEST(endless_text)
 {
     fake f;
     yk_tr *t = NULL;
-    yk_tr_words why = {""};
+    yk_tr_error why = {""};
     const yk_transport *table = yk__local_transport();
     fake_new(&f, 2);
     memset(f.head->slot[1].name, 'n', YK_LOCAL_NAME);
@@ -258,18 +258,18 @@ static void fill_ring(fake *f, uint32_t turn)
     uint32_t *w = (void *)ring->data, n = 64;
     uint64_t q;
     for (uint32_t i = 0; i < n; i++)
-        w[i] = draw();
-    atomic_store(&ring->read, turn % 5 == 0 ? draw() : 0);
-    atomic_store(&ring->written, turn % 3 == 0 ? draw() : draw() % 256);
+        w[i] = draw_number();
+    atomic_store(&ring->read, turn % 5 == 0 ? draw_number() : 0);
+    atomic_store(&ring->written, turn % 3 == 0 ? draw_number() : draw_number() % 256);
     if (turn % 2) { /* frames that begin well */
         w[0] = 0x4d415246u;
-        w[1] = turn % 4 == 1 ? draw() % 100 : draw();
+        w[1] = turn % 4 == 1 ? draw_number() % 100 : draw_number();
         w[2] = turn % 8 == 1 ? 1 : 0;
-        q = turn % 16 < 8 ? draw() % 4 : draw();
+        q = turn % 16 < 8 ? draw_number() % 4 : draw_number();
         memcpy(&w[4], &q, 8);
-        q = turn % 32 < 16 ? w[1] : (uint64_t)draw() << 32 | draw();
+        q = turn % 32 < 16 ? w[1] : (uint64_t)draw_number() << 32 | draw_number();
         memcpy(&w[6], &q, 8);
-        q = turn % 64 < 48 ? 0 : draw();
+        q = turn % 64 < 48 ? 0 : draw_number();
         memcpy(&w[8], &q, 8);
         if (turn % 3)
             atomic_store(&ring->written, 40 + w[1] % 200);
@@ -282,14 +282,14 @@ START_TEST(ring_of_garbage)
     int whole = 0, refused = 0;
     for (uint32_t turn = 0; turn < 600; turn++) {
         unsigned char data[128];
-        yk_tr_words why = {""};
+        yk_tr_error why = {""};
         yk_tr_op *op = NULL;
         yk_tr *t = NULL;
         yk_status s;
         fake f;
         fake_new(&f, 2);
         ck_assert_int_eq(open_fake(&f, &t, &why), YK_OK);
-        ck_assert_int_eq(table->recv(t, 1, draw() % 4, data, sizeof data, &op, &why), YK_OK);
+        ck_assert_int_eq(table->recv(t, 1, draw_number() % 4, data, sizeof data, &op, &why), YK_OK);
         fill_ring(&f, turn);
         for (int i = 0; i < 3; i++) {
             s = table->progress(t, &why);
