@@ -69,7 +69,7 @@ static void begin_end(yk__launcher *l)
     uint32_t rank;
     bool silent;
     int64_t grace;
-    if (l->ending || !yk__local_job_error(l->job, &rank, &silent, &err))
+    if (l->ending || !yk__control_job_error(l->job, &rank, &silent, &err))
         return;
     l->ending = true;
     say_line(l, err.text);
@@ -122,14 +122,14 @@ static void fail_rank(yk__launcher *l, uint32_t rank, yk_status status, const ch
         snprintf(words, sizeof words, "interrupted by signal %d (%s)", l->interrupted, strsignal(l->interrupted));
         status = YK_E_CANCELLED;
     }
-    yk__local_job_abort(l->job, rank, status, words);
+    yk__control_job_abort(l->job, rank, status, words);
     begin_end(l);
 }
 
 static bool any_joined(const yk__launcher *l)
 {
     for (uint32_t r = 0; r < l->n; r++)
-        if (yk__local_job_joined(l->job, r))
+        if (yk__control_job_joined(l->job, r))
             return true;
     return false;
 }
@@ -138,7 +138,7 @@ static void note_end(yk__launcher *l, uint32_t rank, int status)
 {
     yk__child *c = &l->rank[rank];
     char what[128];
-    bool left_open = yk__local_job_joined(l->job, rank);
+    bool left_open = yk__control_job_joined(l->job, rank);
     c->pid = 0;
     c->stopped = false;
     l->alive--;
@@ -152,7 +152,7 @@ static void note_end(yk__launcher *l, uint32_t rank, int status)
         snprintf(what, sizeof what, " ended with exit code %d", c->code);
     else if (left_open)
         snprintf(what, sizeof what, " ended without leaving the group (exit code 0)");
-    else if (yk__local_job_gone(l->job, rank) && any_joined(l))
+    else if (yk__control_job_gone(l->job, rank) && any_joined(l))
         snprintf(what, sizeof what, " ended (exit code 0) before it joined the others");
     else
         return;
@@ -163,19 +163,19 @@ static void take_notices(yk__launcher *l, uint32_t rank)
 {
     yk_error err = YK_ERROR_INIT;
     char what[YK_ERROR_TEXT + 2];
-    bool told = yk__local_job_fd(l->job, rank) >= 0 && yk__local_job_notice(l->job, rank, &err);
+    bool told = yk__control_job_fd(l->job, rank) >= 0 && yk__control_job_notice(l->job, rank, &err);
     begin_end(l); /* if a rank has ended the job, its record is the first */
     snprintf(what, sizeof what, ": %s", err.text);
     if (told && !l->ending)
         fail_rank(l, rank, err.status, what);
-    if (l->left_ms && !l->rank[rank].left_at && yk__local_job_left(l->job, rank))
+    if (l->left_ms && !l->rank[rank].left_at && yk__control_job_left(l->job, rank))
         l->rank[rank].left_at = now_ms();
 }
 
 /* Whether the process that joined lives: the rank's, or one in its group where a wrapper stands between. */
 static bool member_lives(const yk__launcher *l, uint32_t rank)
 {
-    const pid_t pid = yk__local_job_pid(l->job, rank);
+    const pid_t pid = yk__control_job_pid(l->job, rank);
     return l->rank[rank].pid && pid > 0 && (pid == l->rank[rank].pid || getpgid(pid) == l->rank[rank].pid);
 }
 
@@ -341,7 +341,7 @@ static void supervise(yk__launcher *l, struct pollfd *p)
     while (l->alive && !l->gave_up) {
         p[0] = (struct pollfd){l->signal_fd, POLLIN, 0};
         for (uint32_t r = 0; r < l->n; r++)
-            p[r + 1] = (struct pollfd){yk__local_job_fd(l->job, r), POLLIN, 0};
+            p[r + 1] = (struct pollfd){yk__control_job_fd(l->job, r), POLLIN, 0};
         if (poll(p, l->n + 1, next_timeout(l)) < 0 && errno != EINTR)
             break;
         for (uint32_t r = 0; r < l->n; r++)
@@ -357,7 +357,7 @@ static yk_status verdict(const yk__launcher *l, int *code, yk_error *err)
 {
     uint32_t rank;
     bool silent;
-    if (!yk__local_job_error(l->job, &rank, &silent, err)) {
+    if (!yk__control_job_error(l->job, &rank, &silent, err)) {
         *code = 0;
         return YK_OK;
     }
@@ -381,7 +381,7 @@ static yk_status run(yk__launcher *l, const yk__placement *place, int *code, yk_
     s = yk__launcher_start(l, place, err);
     if (s) {
         *code = s == YK_E_ARG ? 2 : 1;
-        yk__local_job_abort(l->job, 0, s, err->text);
+        yk__control_job_abort(l->job, 0, s, err->text);
         begin_end(l);
         kill_all(l);
     }
@@ -402,7 +402,7 @@ static yk_status prepare_launch(yk__launcher *l, yk_error *err)
     l->kills = yk__cgroup_kills();
     l->liveness = yk__option_number(YK__OPTION_LIVENESS_MS) != 0;
     l->left_ms = stuck < LEFT_MS ? stuck : LEFT_MS;
-    if (yk__local_job_new(l->n, &l->job, err))
+    if (yk__control_job_new(l->n, &l->job, err))
         return err->status;
     l->rank = yk__calloc(l->n, sizeof *l->rank);
     return l->rank ? YK_OK : yk__fail_mem(err, l->n * sizeof *l->rank, "the ranks of a job");
@@ -418,6 +418,6 @@ yk_status yk__launch(const struct yk__placement *place, uint32_t n, char *const 
     if (s && !l.said)
         say_line(&l, err->text);
     yk__free(l.rank);
-    yk__local_job_free(l.job);
+    yk__control_job_free(l.job);
     return s;
 }

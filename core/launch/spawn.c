@@ -52,7 +52,7 @@ static char **env_new(const yk__launcher *l, const yk__placement *p, uint32_t ra
     env[1] = yk__format("YOKE_WORLD_SIZE=%u", l->n);
     env[2] = yk__format("YOKE_LOCAL_RANK=%u", rank);
     env[3] = yk__format("YOKE_DEVICES=%s", word);
-    env[4] = yk__format("YOKE_JOB_FD=%d", yk__local_job_rank_fd(l->job, rank));
+    env[4] = yk__format("YOKE_JOB_FD=%d", yk__control_job_rank_fd(l->job, rank));
     for (size_t i = 0; i < n; i++)
         if (!is_ours(environ[i]))
             env[at++] = environ[i];
@@ -80,7 +80,7 @@ static void become_rank(const yk__launcher *l, uint32_t rank, char **env, pid_t 
             close(null);
         }
     }
-    fcntl(yk__local_job_rank_fd(l->job, rank), F_SETFD, 0);
+    fcntl(yk__control_job_rank_fd(l->job, rank), F_SETFD, 0);
     sigprocmask(SIG_SETMASK, &l->mask, NULL);
     yk__limit_restore();
     environ = env;
@@ -113,7 +113,7 @@ static yk_status start_rank(yk__launcher *l, const yk__placement *p, uint32_t ra
         setpgid(pid, pid); /* whoever comes first */
         l->rank[rank].pid = pid;
         l->alive++;
-        yk__local_job_started(l->job, rank);
+        yk__control_job_started(l->job, rank);
         do
             got = read(report[0], &e, sizeof e); /* nothing, once the program runs */
         while (got < 0 && errno == EINTR);
@@ -130,7 +130,7 @@ yk_status yk__launcher_start(yk__launcher *l, const yk__placement *place, yk_err
     for (uint32_t r = 0; r < l->n; r++) {
         yk__placement_text(&place[r], word, sizeof word);
         snprintf(l->rank[r].name, sizeof l->rank[r].name, "rank %u (%s)", r, word);
-        yk__local_job_name(l->job, r, l->rank[r].name);
+        yk__control_job_name(l->job, r, l->rank[r].name);
     }
     for (uint32_t r = 0; r < l->n && !s; r++)
         s = start_rank(l, &place[r], r, err);

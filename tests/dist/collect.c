@@ -178,7 +178,7 @@ static int case_small(yk__group *g, yk_error *err)
     return 0;
 }
 
-/* One bucket of a step: sizes differ, some marked ahead, some summed in place. */
+/* One bucket of a step: sizes differ, some are summed in place. */
 typedef struct bucket {
     uint64_t n, stride;
     float *area, *param;
@@ -227,8 +227,6 @@ static int run_step(yk__group *g, bucket *b, uint32_t buckets, uint32_t call, yk
         float *mine = block_of(&b[k], me);
         for (uint64_t i = 0; i < b[k].n; i++)
             mine[i] = (float)rank_input(me, call + k, (uint32_t)i);
-        if (call % 2)
-            yk__group_mark(g);
     }
     for (uint32_t k = 0; k < buckets; k++) {
         uint64_t begin = b[k].s.begin[me];
