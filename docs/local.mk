@@ -22,6 +22,7 @@ EXTRA_DIST += docs/architecture.md docs/cpu-speed.md docs/cpu-speed-conv.md docs
 	docs/decisions/0009-bias-gradients-are-sums-of-their-own.md \
 	docs/decisions/0016-what-ranks-must-have-in-common.md \
 	docs/decisions/0017-the-lowering-is-the-kits.md \
+	docs/decisions/0019-requests-on-communicators.md \
 	docs/decisions/0010-members-owners-and-excluded-ranks.md \
 	docs/decisions/0011-with-or-without-a-rank-is-measured.md \
 	docs/decisions/0014-what-a-training-owns-in-its-folder.md

@@ -165,11 +165,11 @@ static yk_status advance_before(yk__request *request, bool wait, bool *open, yk_
     yk_status s = YK_OK;
     *open = false;
     for (yk__request *r = request->comm->first; r && r != request && !*open && !s; r = r->next) {
-        if (r->done || !goes_in_order(r))
+        if (!goes_in_order(r) || yk__msg_done(r))
             continue;
         request->comm->coll->waits = &r->call;
         s = r->algorithm->advance(r, wait, err);
-        *open = !r->done;
+        *open = !yk__msg_done(r);
     }
     return s;
 }
@@ -178,7 +178,7 @@ static yk_status advance_to(yk__request *request, bool wait, yk_error *err)
 {
     bool open;
     yk_status s;
-    if (request->done)
+    if (yk__msg_done(request))
         return YK_OK;
     s = advance_before(request, wait, &open, err);
     if (s || open)
