@@ -1,103 +1,82 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "core/group/inner.h"
+/* The group: the control plane and the collectives of this process, under the names that core/run and core/job call. */
+#include "core/group/group.h"
 
 #include <fcntl.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "core/base/advance.h"
 #include "core/base/log.h"
 #include "core/base/mem.h"
 #include "core/base/option.h"
-#include "transport/local/local.h"
+#include "core/control/job.h"
+
+struct yk__group {
+    yk__control *control; /* NULL: a group of one */
+    yk__coll *coll;
+    uint32_t rank, size;
+    yk__coll_buffer *block; /* made by yk__group_shared */
+    size_t blocks, block_cap;
+    yk__request *reduction; /* of reduce_begin */
+};
 
 static yk__group *joined; /* a process joins one group at a time */
 
 bool yk__launch_report(const yk_error *why)
 {
     if (!joined)
-        return yk__local_report(yk__launch_fd(), why);
+        return yk__control_report(yk__launch_fd(), why);
     yk__group_abort(joined, why); /* at once for all: nobody may see this rank leave before they see why */
     return true;
 }
 
-static yk_status group_new(yk__group **out, yk_error *err)
+/* ---- Making -------------------------------------------------------------------------------------------------------- */
+
+static yk_status group_new(yk__control *control, yk__group **out, yk_error *err)
 {
     yk__group *g = yk__calloc(1, sizeof *g);
-    if (!g)
+    if (!g) {
+        yk__control_leave(control);
         return yk__fail_mem(err, sizeof *g, "a group");
-    g->size = 1;
+    }
+    g->control = control;
+    g->rank = control ? yk__control_rank(control) : 0;
+    g->size = control ? yk__control_size(control) : 1;
+    if (yk__coll_new(&(yk__coll_config){.control = control}, &g->coll, err)) {
+        yk__group_leave(g);
+        return err->status;
+    }
     *out = g;
-    return YK_OK;
-}
-
-/* All are members. */
-static yk_status members_new(yk__group *g, yk_error *err)
-{
-    g->member = yk__calloc(g->size, sizeof *g->member);
-    if (!g->member)
-        return yk__fail_mem(err, g->size, "the members of a group");
-    for (uint32_t r = 0; r < g->size; r++)
-        g->member[r] = true;
-    yk__group_count_members(g);
     return YK_OK;
 }
 
 yk_status yk__group_solo(yk__group **out, yk_error *err)
 {
-    yk__group *g = NULL;
-    yk_status s = group_new(&g, err);
-    if (s)
-        return s;
-    g->name = yk__strdup("rank 0");
-    if (!g->name || members_new(g, err)) {
-        yk__free(g->name);
-        yk__free(g);
-        return yk__fail_mem(err, 7, "a group");
-    }
-    *out = g;
-    return YK_OK;
+    return group_new(NULL, out, err);
 }
 
-static yk_status open_transport(yk__group *g, int fd, const char *name, yk_error *err)
+static yk_status join_job(int fd, const char *name, yk__control **control, yk_error *err)
 {
-    yk_tr_config c = {sizeof c, fd, name, (uint32_t)yk__option_number(YK__OPTION_LIVENESS_MS),
-                      (uint32_t)yk__option_number(YK__OPTION_JOIN_MS), yk__stuck_ms(), yk__advance_count(), yk__call_watch, g};
-    yk_tr_info info = {.size = sizeof info};
-    yk_tr_words why;
-    yk_status s = g->table->open(&c, &g->tr, &why);
-    if (s)
-        return yk__fail(err, s, "joining the group: %s", why.text);
-    g->table->info(g->tr, &info);
-    g->rank = info.rank;
-    g->size = info.ranks;
-    return YK_OK;
+    const yk__control_config c = {.job_fd = fd,
+                                  .name = name,
+                                  .liveness_ms = (uint32_t)yk__option_number(YK__OPTION_LIVENESS_MS),
+                                  .join_ms = (uint32_t)yk__option_number(YK__OPTION_JOIN_MS),
+                                  .stuck_ms = yk__stuck_ms(),
+                                  .advance = yk__advance_count()};
+    return yk__control_join(&c, control, err) ? yk__fail_in(err, "joining the group") : YK_OK;
 }
 
 yk_status yk__group_join(const char *name, yk__group **out, yk_error *err)
 {
-    int fd = yk__launch_fd();
-    void *mail = NULL;
+    const int fd = yk__launch_fd();
+    yk__control *control = NULL;
     yk__group *g = NULL;
-    yk_status s;
     if (yk__launch_check(err))
         return err->status;
     if (fd < 0)
         return yk__fail(err, YK_E_ARG, "no group to join: YOKE_JOB_FD is not set; start this program by 'yoke launch'");
     fcntl(fd, F_SETFD, FD_CLOEXEC); /* it is not for programs that this one starts */
-    s = group_new(&g, err);
-    if (s)
-        return s;
-    g->table = yk__local_transport();
-    s = open_transport(g, fd, name, err);
-    s = s ? s : members_new(g, err);
-    s = s ? s : yk__group_shared(g, "small messages", g->size * sizeof *g->area + yk__feed_bytes(), &mail, err);
-    if (s) {
-        yk__group_leave(g);
-        return s;
-    }
-    g->area = mail;
-    g->feed = (void *)(g->area + g->size);
+    if (join_job(fd, name, &control, err) || group_new(control, &g, err))
+        return err->status;
     joined = g;
     yk__log_set_rank((int)g->rank);
     *out = g;
@@ -110,27 +89,19 @@ void yk__group_leave(yk__group *g)
         return;
     if (g == joined)
         joined = NULL;
-    if (g->tr)
-        g->table->close(g->tr);
-    for (size_t i = 0; i < g->blocks; i++)
-        yk__free(g->block[i]);
+    for (size_t i = 0; i < g->blocks && !g->control; i++) /* in a job they go with the rest */
+        yk__coll_release(g->coll, &g->block[i]);
+    yk__coll_free(g->coll);
+    yk__control_leave(g->control);
     yk__free(g->block);
-    yk__free(g->member);
-    yk__free(g->name);
     yk__free(g);
 }
 
+/* ---- Membership ---------------------------------------------------------------------------------------------------- */
+
 void yk__group_abort(yk__group *g, const yk_error *why)
 {
-    yk_error named;
-    if (!g->tr) {
-        g->why = *why;
-        __atomic_store_n(&g->cancelled, 1, __ATOMIC_RELEASE);
-        return;
-    }
-    named = *why;
-    yk__fail_in(&named, "%s", yk__group_name(g, g->rank));
-    g->table->abort(g->tr, named.status, named.text);
+    yk__coll_abort(g->coll, why);
 }
 
 uint32_t yk__group_rank(const yk__group *g)
@@ -143,84 +114,181 @@ uint32_t yk__group_size(const yk__group *g)
     return g->size;
 }
 
+static yk__comm *world_of(const yk__group *g)
+{
+    return yk__coll_world(g->coll);
+}
+
+static yk__comm *members_of(const yk__group *g)
+{
+    return yk__coll_members(g->coll);
+}
+
 bool yk__group_member(const yk__group *g, uint32_t rank)
 {
-    return rank < g->size && g->member[rank];
+    return yk__comm_has(members_of(g), rank);
 }
 
 bool yk__group_excludes(const yk__group *g)
 {
-    return g->excluded > 0;
+    return yk__comm_size(members_of(g)) < g->size;
+}
+
+yk_status yk__group_set_members(yk__group *g, const bool *member, yk_error *err)
+{
+    return yk__comm_set_members(members_of(g), member, err);
 }
 
 void yk__group_place(yk__group *g, void (*place)(const char **file, int *line))
 {
-    g->place = place;
+    yk__coll_place(g->coll, place);
 }
 
 const char *yk__group_name(const yk__group *g, uint32_t rank)
 {
-    if (g->tr)
-        return g->table->peer_name(g->tr, rank);
-    return rank ? "" : g->name;
+    if (g->control)
+        return yk__control_name(g->control, rank);
+    return rank ? "" : "rank 0";
 }
 
 const volatile int *yk__group_cancel(const yk__group *g)
 {
-    return g->tr ? g->table->cancelled(g->tr) : &g->cancelled;
+    return yk__coll_cancelled(g->coll);
 }
 
-yk_status yk__group_check(yk__group *g, yk_error *err)
-{
-    if (g->tr || !__atomic_load_n(&g->cancelled, __ATOMIC_ACQUIRE))
-        return YK_OK;
-    *err = g->why;
-    return err->status;
-}
-
-static yk_status solo_block(yk__group *g, const char *what, uint64_t bytes, void **mem, yk_error *err)
-{
-    uint64_t whole = bytes < 4096 ? 4096 : bytes;
-    void *p;
-    if (bytes > SIZE_MAX / 2 || yk__grow(&g->block, &g->block_cap, g->blocks + 1, sizeof *g->block))
-        return yk__fail_mem(err, bytes, what);
-    p = yk__malloc_aligned(whole, 4096);
-    if (!p)
-        return yk__fail_mem(err, bytes, what);
-    memset(p, 0, whole);
-    g->block[g->blocks++] = p;
-    *mem = p;
-    return YK_OK;
-}
+/* ---- Memory -------------------------------------------------------------------------------------------------------- */
 
 yk_status yk__group_shared(yk__group *g, const char *what, uint64_t bytes, void **mem, yk_error *err)
 {
-    yk_tr_words why;
-    yk_status s;
-    if (!g->tr)
-        return solo_block(g, what, bytes, mem, err);
-    if (g->area)
-        yk__call_begin(g, YK__BY_ALL, YK__CALL_SHARED, 0, 0);
-    s = g->table->shared(g->tr, what, bytes, mem, &why);
-    return s ? yk__fail(err, s, "%s", why.text) : YK_OK;
+    if (yk__grow(&g->block, &g->block_cap, g->blocks + 1, sizeof *g->block))
+        return yk__fail_mem(err, bytes, what);
+    if (yk__coll_alloc(g->coll, what, bytes, YK__COLL_COMMON, &g->block[g->blocks], err))
+        return err->status;
+    *mem = g->block[g->blocks++].mem;
+    return YK_OK;
 }
 
 void yk__group_release(yk__group *g, void *mem)
 {
     size_t i = 0;
-    if (g->tr && mem)
-        g->table->release(g->tr, mem);
-    while (i < g->blocks && g->block[i] != mem)
+    while (i < g->blocks && g->block[i].mem != mem)
         i++;
     if (i == g->blocks)
         return;
-    yk__free(mem);
+    yk__coll_release(g->coll, &g->block[i]);
     g->block[i] = g->block[--g->blocks];
 }
 
-yk_status yk__group_wait(yk__group *g, uint32_t peer, uint32_t flag, uint32_t value, const char *what, yk_error *err)
+/* ---- Collectives --------------------------------------------------------------------------------------------------- */
+
+yk_status yk__group_barrier(yk__group *g, yk_error *err)
 {
-    yk_tr_words why;
-    const yk_status s = g->table->flag_wait(g->tr, peer, flag, value, what, &why);
-    return s ? yk__fail(err, s, "%s", why.text) : YK_OK;
+    return yk__coll_run(world_of(g), &(yk__coll_desc){.kind = YK__COLL_BARRIER}, err);
+}
+
+static yk_status gather_bytes(yk__comm *comm, bool feeds, const void *in, size_t bytes, void *out, yk_error *err)
+{
+    const yk__coll_desc d = {
+        .kind = YK__COLL_ALL_GATHER, .dtype = YK_U8, .feeds = feeds, .in = in, .out = out, .count = bytes};
+    return yk__coll_run(comm, &d, err);
+}
+
+yk_status yk__group_all_gather(yk__group *g, const void *in, size_t bytes, void *out, yk_error *err)
+{
+    return gather_bytes(world_of(g), false, in, bytes, out, err);
+}
+
+yk_status yk__group_gather_members(yk__group *g, const void *in, size_t bytes, void *out, yk_error *err)
+{
+    return gather_bytes(members_of(g), true, in, bytes, out, err);
+}
+
+static yk_status sum_numbers(yk__comm *comm, bool feeds, double *v, uint32_t n, yk_error *err)
+{
+    const yk__coll_desc d = {.kind = YK__COLL_ALL_REDUCE, .dtype = YK_F64, .feeds = feeds, .out = v, .count = n};
+    return yk__coll_run(comm, &d, err);
+}
+
+yk_status yk__group_sum_f64(yk__group *g, double *v, uint32_t n, yk_error *err)
+{
+    return sum_numbers(world_of(g), false, v, n, err);
+}
+
+yk_status yk__group_sum_members(yk__group *g, double *v, uint32_t n, yk_error *err)
+{
+    return sum_numbers(members_of(g), true, v, n, err);
+}
+
+yk_status yk__group_reduce_begin(yk__group *g, const yk__columns *c, yk_error *err)
+{
+    const yk__coll_desc d = {.kind = YK__COLL_ALL_REDUCE,
+                             .dtype = YK_F32,
+                             .op = c->rows == 3 ? YK__COLL_MOMENTS : c->max ? YK__COLL_MAX : YK__COLL_SUM,
+                             .out = c->v,
+                             .count = c->n,
+                             .rows = c->rows,
+                             .pitch = c->pitch};
+    return yk__coll_begin(members_of(g), &d, &g->reduction, err);
+}
+
+yk_status yk__group_reduce_end(yk__group *g, const yk__columns *c, yk_error *err)
+{
+    (void)c; /* begin has it */
+    return yk__coll_wait(g->reduction, err);
+}
+
+static yk_status broadcast_bytes(yk__comm *comm, uint32_t root, void *data, uint64_t bytes, yk_error *err)
+{
+    const yk__coll_desc d = {.kind = YK__COLL_BROADCAST, .dtype = YK_U8, .root = root, .out = data, .count = bytes};
+    return yk__coll_run(comm, &d, err);
+}
+
+yk_status yk__group_broadcast(yk__group *g, uint32_t root, void *data, uint64_t bytes, yk_error *err)
+{
+    return broadcast_bytes(world_of(g), root, data, bytes, err);
+}
+
+yk_status yk__group_broadcast_members(yk__group *g, uint32_t root, void *data, uint64_t bytes, yk_error *err)
+{
+    return yk__group_member(g, g->rank) ? broadcast_bytes(members_of(g), root, data, bytes, err) : YK_OK;
+}
+
+yk_status yk__group_reduce_slice(yk__group *g, const float *base, uint64_t stride_bytes, const yk__slices *s,
+                                 float *out, yk__exact *squares, yk_error *err)
+{
+    const yk__coll_buffer b = {.mem = (char *)(uintptr_t)base + stride_bytes * g->rank,
+                               .base = (void *)(uintptr_t)base,
+                               .stride = stride_bytes,
+                               .bytes = s->begin[g->size] * sizeof(float)};
+    const yk__coll_desc d = {.kind = YK__COLL_REDUCE_SCATTER,
+                             .dtype = YK_F32,
+                             .out = out,
+                             .count = s->begin[g->size],
+                             .buffer = &b,
+                             .parts = s,
+                             .squares = squares};
+    return yk__coll_run(members_of(g), &d, err);
+}
+
+yk_status yk__group_slices_ready(yk__group *g, yk_error *err)
+{
+    static const yk__coll_buffer one_for_all;
+    static const yk__slices none;
+    const yk__coll_desc d = {.kind = YK__COLL_ALL_GATHERV, .dtype = YK_F32, .buffer = &one_for_all, .parts = &none};
+    return yk__coll_run(members_of(g), &d, err);
+}
+
+void yk__group_updating(yk__group *g, bool on)
+{
+    yk__coll_updating(g->coll, on);
+}
+
+uint32_t yk__group_read_begin(yk__group *g)
+{
+    return yk__coll_read_begin(g->coll);
+}
+
+bool yk__group_read_end(yk__group *g, uint32_t begun)
+{
+    return yk__coll_read_end(g->coll, begun);
 }

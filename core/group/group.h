@@ -1,24 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A group of ranks: who is in it, and what they do together. A group of one needs no transport.
+ * A group of ranks as core/run and core/job see it: who is in it, and what they do together. Thin calls over the control plane
+ * (core/control) and the collectives (core/coll), whose headers say who is a member, what an excluded rank is, in which order
+ * calls are made, and how waits end.
  *
- * The ranks of one host meet in a shared-memory object (transport/local) whose name and key come from the launcher
- * over an inherited descriptor (YOKE_JOB_FD), never on a command line. All collectives are called by every rank in the
- * same order, one at a time; every wait ends with YK_E_CANCELLED or YK_E_DEVICE_LOST and the name of the rank at fault
- * within two seconds of a death (heartbeats; a stopped process counts as dead after that time). Ranks whose calls differ end
- * with YK_E_INTERNAL, which names both ranks, both operations and both places in the user's program.
- *
- * Members and excluded ranks. At first all ranks are members. Whoever is not (yk__group_set_members) is excluded: no member
- * waits for it, and what members do costs it nothing. There are three kinds of operations:
+ * There are three kinds of operations:
  *   by all      yk__group_barrier, all_gather, sum_f64, broadcast, shared, set_members: what users and checkpoints do. An
  *               excluded rank takes part; it is woken for it.
  *   for all     yk__group_sum_members, gather_members: what a step decides by. Members alone take part; an excluded rank that
  *               makes the same call sleeps until the result is there (at most some 0.5 s late), and gets the same result.
- *   by members  reduce_*, mark, reduce_slice, slices_ready: an excluded rank does not call them. broadcast_members does
- *               nothing on it.
+ *   by members  reduce_*, reduce_slice, slices_ready: an excluded rank does not call them. broadcast_members does nothing on it.
  * So the same program runs on every rank, and calls the first two kinds in the same order everywhere.
  *
- * Sums are taken in the order of rank numbers, so a result does not depend on timing.
  * Thread rule: one thread per group (the step thread).
  */
 #ifndef YOKE_CORE_GROUP_GROUP_H
@@ -30,8 +23,7 @@
 
 #include "core/base/error.h"
 #include "core/base/exact.h"
-
-#define YK__RANKS 256u /* of one job at most */
+#include "core/coll/coll.h"
 
 typedef struct yk__group yk__group;
 struct yk__placement; /* core/device/device.h */
@@ -65,7 +57,7 @@ yk_status yk__group_shared(yk__group *g, const char *what, uint64_t bytes, void 
 /* Gives it back; NULL: nothing. All ranks in the same order beside what they make; others may go on to use theirs. */
 void yk__group_release(yk__group *g, void *mem);
 
-#define YK_GROUP_MAIL 65536u /* bytes of a small message of one rank */
+#define YK__SMALL_BYTES YK__COLL_SMALL /* bytes of a small message of one rank */
 
 yk_status yk__group_barrier(yk__group *g, yk_error *err);
 /* out[r * bytes ..] = rank r's `in`, on every rank. Small messages (up to 64 KiB a rank). */
@@ -76,12 +68,10 @@ yk_status yk__group_sum_f64(yk__group *g, double *v, uint32_t n, yk_error *err);
  * call are at most 256 KiB while a rank is excluded. */
 yk_status yk__group_gather_members(yk__group *g, const void *in, size_t bytes, void *out, yk_error *err);
 yk_status yk__group_sum_members(yk__group *g, double *v, uint32_t n, yk_error *err);
-/* Small reductions of f32, in rank order and in two parts: begin takes v along, end writes the result over it; between them
- * the caller does what does not need it, and enters no other collective. One row: the sum. Three rows: each column is the
- * moments of a part of some numbers, mean, sum((x - mean)^2) and count, and becomes those of all of them (Chan, Golub and
- * LeVeque, "Updating formulae and a pairwise algorithm for computing sample variances", 1979); parts without numbers are
- * no parts. */
-#define YK__GROUP_FLOATS 16384u /* rows * n at most */
+/* Small reductions of f32, in rank order and in two parts: begin takes v along, end writes the
+ * result over it; between them the caller does what does not need it. One row: the sum, or the largest. Three rows: moments
+ * (YK__COLL_MOMENTS). */
+#define YK__GROUP_FLOATS (YK__COLL_SMALL / 4u) /* rows * n at most */
 typedef struct yk__columns {
     float *v;
     uint32_t rows, n; /* 1 or 3 rows of n */
@@ -93,26 +83,12 @@ yk_status yk__group_reduce_end(yk__group *g, const yk__columns *c, yk_error *err
 yk_status yk__group_broadcast(yk__group *g, uint32_t root, void *data, uint64_t bytes, yk_error *err); /* any size */
 yk_status yk__group_broadcast_members(yk__group *g, uint32_t root, void *data, uint64_t bytes, yk_error *err);
 
-/* Large vectors through shared memory, for gradients and parameters. Slices: rank r owns [begin(r), begin(r+1)) of n
- * elements, boundaries at multiples of 64 elements. */
-typedef struct yk__slices {
-    uint64_t begin[YK__RANKS + 1]; /* begin[size] = n */
-} yk__slices;
-void yk__slices_even(yk__slices *s, uint64_t n, uint32_t ranks);
-/* In proportion to part[r], 0 or more, some above 0; where it is 0 the slice is empty. */
-void yk__slices_by(yk__slices *s, uint64_t n, uint32_t ranks, const double *part);
-
-/* Reduce-scatter: `grad` points to this rank's block inside its shared area of n f32 (see yk__group_shared: one area
- * per rank laid out one after the other, stride_bytes apart, base = address of rank 0's). Marks mine as written, waits
- * for the others', and writes the sum over ranks (in rank order) of my slice to out (may be my own block's slice).
- * squares: the squares of what was written to out are added to it; NULL: they are not. */
+/* Reduce-scatter of n f32 of each member, of whom rank r's stand at base + r * stride_bytes (see yk__group_shared): waits until
+ * all have written theirs, and writes the sum over members (in rank order) of my slice to out (may be my own block's slice).
+ * squares: the squares of what was written to out are added to it; NULL: they are not. A block may be written again after the
+ * slices_ready that follows its reduce_slice: then all ranks have read it. */
 yk_status yk__group_reduce_slice(yk__group *g, const float *base, uint64_t stride_bytes, const yk__slices *s,
                                  float *out, yk__exact *squares, yk_error *err);
-/* The same in two halves, to go on computing in between: mark says "my block of the next bucket is written"; a later
- * reduce_slice for that bucket then only waits for the others. Buckets are marked and reduced in one order on all
- * ranks; without a mark reduce_slice marks itself. A block may be written again after the slices_ready that follows
- * its reduce_slice: then all ranks have read it. */
-void yk__group_mark(yk__group *g);
 /* All-gather: every member has written its slice at shared[begin..]; returns when all have. */
 yk_status yk__group_slices_ready(yk__group *g, yk_error *err);
 /* Members tell when they begin to write slices (each before an exchange that precedes it) and when all have; an excluded rank

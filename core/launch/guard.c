@@ -17,6 +17,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "core/base/mem.h"
+
 /* Descriptors that the guard would keep open for others: the pipe behind the launcher's output, the job's sockets. */
 static void keep_only(int fd)
 {
@@ -42,8 +44,8 @@ static void drop_group(pid_t *group, size_t *n, pid_t which)
 
 static _Noreturn void watch_launcher(int fd)
 {
-    pid_t group[YK_TR_RANKS];
-    size_t n = 0;
+    pid_t *group = NULL;
+    size_t n = 0, cap = 0;
     sigset_t all;
     sigfillset(&all);
     sigprocmask(SIG_SETMASK, &all, NULL); /* what ends the launcher's group or terminal is not for the guard */
@@ -61,7 +63,7 @@ static _Noreturn void watch_launcher(int fd)
             break;
         if (!message)
             _exit(0); /* child: a goodbye */
-        if (message > 0 && n < YK_TR_RANKS)
+        if (message > 0 && !yk__grow(&group, &cap, n + 1, sizeof *group))
             group[n++] = message;
         if (message < 0)
             drop_group(group, &n, -message);

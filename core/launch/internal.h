@@ -6,9 +6,9 @@
 #include <signal.h>
 #include <sys/types.h>
 
+#include "core/control/job.h"
 #include "core/device/device.h"
 #include "core/group/group.h"
-#include "transport/local/local.h"
 
 typedef struct yk__child {
     pid_t pid; /* 0: not started or reaped */
@@ -24,7 +24,7 @@ typedef struct yk__guard {
 } yk__guard;
 
 typedef struct yk__launcher {
-    yk__local_job *job;
+    yk__control_job *job;
     yk__child *rank;
     uint32_t n_ranks, alive;
     char *const *argv;

@@ -62,7 +62,7 @@ static void begin_end(yk__launcher *launcher)
     uint32_t rank;
     bool silent;
     int64_t grace;
-    if (launcher->ending || !yk__local_job_error(launcher->job, &rank, &silent, &err))
+    if (launcher->ending || !yk__control_job_error(launcher->job, &rank, &silent, &err))
         return;
     launcher->ending = true;
     say_line(launcher, err.text);
@@ -117,14 +117,14 @@ static void fail_rank(yk__launcher *launcher, uint32_t rank, yk_status status, c
                  strsignal(launcher->interrupted));
         status = YK_E_CANCELLED;
     }
-    yk__local_job_abort(launcher->job, rank, status, text);
+    yk__control_job_abort(launcher->job, rank, status, text);
     begin_end(launcher);
 }
 
 static bool any_joined(const yk__launcher *launcher)
 {
     for (uint32_t r = 0; r < launcher->n_ranks; r++)
-        if (yk__local_job_joined(launcher->job, r))
+        if (yk__control_job_joined(launcher->job, r))
             return true;
     return false;
 }
@@ -133,7 +133,7 @@ static void note_end(yk__launcher *launcher, uint32_t rank, int status)
 {
     yk__child *child = &launcher->rank[rank];
     char what[128];
-    bool left_open = yk__local_job_joined(launcher->job, rank);
+    bool left_open = yk__control_job_joined(launcher->job, rank);
     child->pid = 0;
     child->stopped = false;
     launcher->alive--;
@@ -147,7 +147,7 @@ static void note_end(yk__launcher *launcher, uint32_t rank, int status)
         snprintf(what, sizeof what, " ended with exit code %d", child->code);
     else if (left_open)
         snprintf(what, sizeof what, " ended without leaving the group (exit code 0)");
-    else if (yk__local_job_gone(launcher->job, rank) && any_joined(launcher))
+    else if (yk__control_job_gone(launcher->job, rank) && any_joined(launcher))
         snprintf(what, sizeof what, " ended (exit code 0) before it joined the others");
     else
         return;
@@ -158,19 +158,19 @@ static void read_notices(yk__launcher *launcher, uint32_t rank)
 {
     yk_error err = YK_ERROR_INIT;
     char what[YK_ERROR_TEXT + 2];
-    bool reported = yk__local_job_fd(launcher->job, rank) >= 0 && yk__local_job_notice(launcher->job, rank, &err);
+    bool reported = yk__control_job_fd(launcher->job, rank) >= 0 && yk__control_job_notice(launcher->job, rank, &err);
     begin_end(launcher); /* if a rank has ended the job, its record is the first */
     snprintf(what, sizeof what, ": %s", err.text);
     if (reported && !launcher->ending)
         fail_rank(launcher, rank, err.status, what);
-    if (launcher->left_ms && !launcher->rank[rank].left_at && yk__local_job_left(launcher->job, rank))
+    if (launcher->left_ms && !launcher->rank[rank].left_at && yk__control_job_left(launcher->job, rank))
         launcher->rank[rank].left_at = yk__clock_ms();
 }
 
 /* Whether the process that joined lives: the rank's, or one in its group where a wrapper stands between. */
 static bool member_lives(const yk__launcher *launcher, uint32_t rank)
 {
-    const pid_t pid = yk__local_job_pid(launcher->job, rank);
+    const pid_t pid = yk__control_job_pid(launcher->job, rank);
     return launcher->rank[rank].pid && pid > 0 &&
            (pid == launcher->rank[rank].pid || getpgid(pid) == launcher->rank[rank].pid);
 }
@@ -338,7 +338,7 @@ static void job_supervise(yk__launcher *launcher, struct pollfd *p)
     while (launcher->alive && !launcher->gave_up) {
         p[0] = (struct pollfd){launcher->signal_fd, POLLIN, 0};
         for (uint32_t r = 0; r < launcher->n_ranks; r++)
-            p[r + 1] = (struct pollfd){yk__local_job_fd(launcher->job, r), POLLIN, 0};
+            p[r + 1] = (struct pollfd){yk__control_job_fd(launcher->job, r), POLLIN, 0};
         if (poll(p, launcher->n_ranks + 1, next_timeout(launcher)) < 0 && errno != EINTR)
             break;
         for (uint32_t r = 0; r < launcher->n_ranks; r++)
@@ -354,7 +354,7 @@ static yk_status job_verdict(const yk__launcher *launcher, int *code, yk_error *
 {
     uint32_t rank;
     bool silent;
-    if (!yk__local_job_error(launcher->job, &rank, &silent, err)) {
+    if (!yk__control_job_error(launcher->job, &rank, &silent, err)) {
         *code = 0;
         return YK_OK;
     }
@@ -380,7 +380,7 @@ static yk_status launcher_run(yk__launcher *launcher, const yk__placement *place
     s = yk__launcher_start(launcher, place, err);
     if (s) {
         *code = s == YK_E_ARG ? 2 : 1;
-        yk__local_job_abort(launcher->job, 0, s, err->text);
+        yk__control_job_abort(launcher->job, 0, s, err->text);
         begin_end(launcher);
         kill_all(launcher);
     }
@@ -403,7 +403,7 @@ static yk_status prepare_launch(yk__launcher *launcher, yk_error *err)
     launcher->oom_kills = yk__cgroup_kills();
     launcher->liveness = yk__option_number(YK__OPTION_LIVENESS_MS) != 0;
     launcher->left_ms = stuck < LEFT_MS ? stuck : LEFT_MS;
-    if (yk__local_job_new(launcher->n_ranks, &launcher->job, err))
+    if (yk__control_job_new(launcher->n_ranks, &launcher->job, err))
         return err->status;
     launcher->rank = yk__calloc(launcher->n_ranks, sizeof *launcher->rank);
     return launcher->rank ? YK_OK : yk__fail_mem(err, launcher->n_ranks * sizeof *launcher->rank, "the ranks of a job");
@@ -420,6 +420,6 @@ yk_status yk__launch(const struct yk__placement *place, uint32_t n, char *const 
     if (s && !launcher.said)
         say_line(&launcher, err->text);
     yk__free(launcher.rank);
-    yk__local_job_free(launcher.job);
+    yk__control_job_free(launcher.job);
     return s;
 }

@@ -52,7 +52,7 @@ static char **env_new(const yk__launcher *launcher, const yk__placement *place, 
     env[1] = yk__format("YOKE_WORLD_SIZE=%u", launcher->n_ranks);
     env[2] = yk__format("YOKE_LOCAL_RANK=%u", rank);
     env[3] = yk__format("YOKE_DEVICES=%s", device_spec);
-    env[4] = yk__format("YOKE_JOB_FD=%d", yk__local_job_rank_fd(launcher->job, rank));
+    env[4] = yk__format("YOKE_JOB_FD=%d", yk__control_job_rank_fd(launcher->job, rank));
     for (size_t i = 0; i < n; i++)
         if (!is_ours(environ[i]))
             env[at++] = environ[i];
@@ -80,7 +80,7 @@ static void become_rank(const yk__launcher *launcher, uint32_t rank, char **env,
             close(null);
         }
     }
-    fcntl(yk__local_job_rank_fd(launcher->job, rank), F_SETFD, 0);
+    fcntl(yk__control_job_rank_fd(launcher->job, rank), F_SETFD, 0);
     sigprocmask(SIG_SETMASK, &launcher->mask, NULL);
     yk__limit_restore();
     environ = env;
@@ -113,7 +113,7 @@ static yk_status start_rank(yk__launcher *launcher, const yk__placement *place, 
         setpgid(pid, pid); /* whoever comes first */
         launcher->rank[rank].pid = pid;
         launcher->alive++;
-        yk__local_job_started(launcher->job, rank);
+        yk__control_job_started(launcher->job, rank);
         do
             got = read(report[0], &e, sizeof e); /* nothing, once the program runs */
         while (got < 0 && errno == EINTR);
@@ -131,7 +131,7 @@ yk_status yk__launcher_start(yk__launcher *launcher, const yk__placement *place,
     for (uint32_t r = 0; r < launcher->n_ranks; r++) {
         yk__placement_text(&place[r], device_spec, sizeof device_spec);
         snprintf(launcher->rank[r].name, sizeof launcher->rank[r].name, "rank %u (%s)", r, device_spec);
-        yk__local_job_name(launcher->job, r, launcher->rank[r].name);
+        yk__control_job_name(launcher->job, r, launcher->rank[r].name);
     }
     for (uint32_t r = 0; r < launcher->n_ranks && !s; r++)
         s = start_rank(launcher, &place[r], r, err);

@@ -1,13 +1,24 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The transport ABI: how the ranks of a job reach each other. The collectives of core/group are written over it.
+ * The transport ABI: how bytes get from one rank of a job to another. A transport moves bytes and nothing else; who the ranks
+ * are, whether they live, and how the job ends is the host's business (core/control), what is computed from the bytes is the
+ * collectives' (core/coll).
  *
- * A transport gives: who is there (rank, size, names), counters that each rank publishes and others wait for, tagged
- * messages between two ranks, and, where the ranks share a host, blocks of shared memory. It also watches the peers:
- * every wait ends within two seconds of a rank's death, with the rank's name in the words.
+ * A transport gives tagged messages between two ranks and, where it can (YK_TR_CAP_PUT), writes into a peer's registered memory
+ * that leave a notice. What it can do may differ from peer to peer.
  *
- * Growth: the table starts with its size and only grows at the end; a reader tests `size` before it uses a later
- * member. A major number (YK_TRANSPORT_ABI) is never reused.
+ * Lengths: a message of any length may be sent at any time. One that nobody has asked for yet never keeps a later one, of another
+ * tag, from arriving; how (by memory of its own, or by leaving the bytes with the sender until they are asked for) is the
+ * transport's choice.
+ *
+ * Growth: yk_transport, yk_tr_config and yk_tr_peer start with their size and grow at the end alone; a reader tests `size`
+ * before it uses a later member. Members that are added raise YK_TRANSPORT_MINOR; a change that breaks older binaries raises
+ * YK_TRANSPORT_MAJOR, which both sides compare: they work together where it is equal. yk_tr_range and yk_tr_error are frozen.
+ * What only some transports have is asked for by name (`extension`).
+ *
+ * Errors: a call that fails writes one line to *error (never NULL) that names the rank, the value and what was expected. A failure of
+ * send, recv or put leaves no operation behind. That a peer has died the transport may or may not see; the host does, and gives
+ * operations up with cancel.
  *
  * Threads: [any] from any thread at any time; [one] by one thread at a time for a given yk_tr.
  */
@@ -22,94 +33,117 @@
 extern "C" {
 #endif
 
-#define YK_TRANSPORT_ABI 1u
-#define YK_TR_RANKS 256u         /* ranks of one job at most */
-#define YK_TR_FLAGS 16u          /* counters that each rank publishes */
-#define YK_TR_TAG_ANY UINT64_MAX /* not a tag: reserved */
-#define YK_TR_EARLY (16ull << 20) /* bytes of the longest message that others may follow before it is received */
+#define YK_TRANSPORT_MAJOR 2u
+#define YK_TRANSPORT_MINOR 0u
 
-#define YK_TR_CAP_SHARED 1u /* `shared` works */
+/* What works towards one peer. */
+#define YK_TR_CAP_MESSAGES 1u /* send and recv */
+#define YK_TR_CAP_PUT 2u      /* put, notices, mem_key, mem_import */
 
-typedef struct yk_tr yk_tr;       /* this rank's end of the transport */
-typedef struct yk_tr_op yk_tr_op; /* a send or receive under way */
+#define YK_TR_KEY_BYTES 256u /* of mem_key, at most */
+#define YK_TR_NOTICES 64u    /* kinds of notices that a rank counts of each peer */
 
-/* Why a call failed: one line that names the rank, the value, what was expected. Written only on failure. */
-typedef struct yk_tr_words {
+typedef struct yk_tr yk_tr;         /* this rank's end of the transport */
+typedef struct yk_tr_op yk_tr_op;   /* a send, receive or put under way */
+typedef struct yk_tr_mem yk_tr_mem; /* memory that was registered, or a peer's that was imported */
+
+/* Why a call failed. Written only on failure. */
+typedef struct yk_tr_error {
     char text[640];
-} yk_tr_words;
+} yk_tr_error;
 
 typedef struct yk_tr_config {
-    uint32_t size;        /* of this struct */
-    int job_fd;           /* the descriptor on which the launcher hands over the job; open takes it */
-    const char *name;     /* what others call this rank in messages; NULL: as the launcher named it */
-    uint32_t liveness_ms; /* a rank without a sign of life for so long is lost; 0: never */
-    uint32_t join_ms;     /* how long open waits for all ranks; 0: for ever */
-    uint32_t stuck_ms;    /* a rank that others wait for and that does nothing for so long is lost; 0: never */
-    const volatile uint32_t *advance; /* a count that moves while this rank does something; NULL: only the calls count.
-                                         Read it by __atomic_load_n */
-    /* Called now and then while a wait for a peer lasts; not YK_OK: the wait ends with that status and these words. NULL: none */
-    yk_status (*watch)(void *arg, uint32_t peer, yk_tr_words *why);
-    void *watch_arg;
+    uint32_t size; /* of this struct */
+    uint32_t rank, ranks;
+    const uint64_t *host; /* [ranks]; ranks with equal numbers run on one host */
+    const char *name;     /* of this rank, for errors */
+    /* Rendezvous: all[r * bytes ..] = rank r's `mine`, at most 4096 bytes a rank. May be called during open alone, equally often
+     * and with equal bytes by all ranks. */
+    yk_status (*exchange)(void *arg, const void *mine, uint32_t bytes, void *all, yk_tr_error *error);
+    void *exchange_arg;
+    const uint8_t *secret; /* known to the ranks of this job alone; for proofs of who connects, never to be sent or logged */
+    uint32_t secret_bytes;
+    uint32_t unused; /* 0 */
+    void *shared;    /* shared_bytes of memory that all ranks have in common, zero at first; NULL: there is none */
 } yk_tr_config;
 
-typedef struct yk_tr_info {
+typedef struct yk_tr_peer {
     uint32_t size; /* of this struct, filled by the caller */
-    uint32_t rank, ranks;
     uint32_t caps; /* YK_TR_CAP_* */
-} yk_tr_info;
+    uint64_t host; /* as in yk_tr_config */
+} yk_tr_peer;
+
+/* Bytes to send or to receive into: at `data`, or, where mem is not NULL, at `offset` of registered memory (data is not looked at).
+ * They belong to the operation until it is done. */
+typedef struct yk_tr_range {
+    void *data;
+    yk_tr_mem *mem;
+    uint64_t offset, bytes;
+} yk_tr_range;
+
+typedef enum yk_tr_mem_kind {
+    YK_TR_MEM_HOST = 1,  /* `data` is the address of host memory */
+    YK_TR_MEM_DMABUF = 2 /* `fd` is a dma-buf of a device's memory, which begins at `offset` of it */
+} yk_tr_mem_kind;
+
+typedef struct yk_tr_mem_source {
+    uint32_t size; /* of this struct */
+    uint32_t kind; /* yk_tr_mem_kind */
+    void *data;
+    int64_t fd;
+    uint64_t offset, bytes;
+} yk_tr_mem_source;
 
 typedef struct yk_transport {
     uint32_t size; /* of this struct */
-    uint32_t abi;  /* YK_TRANSPORT_ABI */
+    uint32_t major, minor;
+    uint32_t unused; /* 0 */
     const char *name;
 
-    /* Joins the job; returns when all ranks have. [one] */
-    yk_status (*open)(const yk_tr_config *config, yk_tr **t, yk_tr_words *why);
-    /* Says goodbye, so that others do not take it for a death, and releases everything, shared blocks too. [one] */
+    /* Tables of functions beyond this one, NULL for a name that it does not know. [any] */
+    const void *(*extension)(const char *name);
+    /* How many bytes of shared memory it makes use of among so many ranks of one host; 0: none. [any] */
+    uint64_t (*shared_bytes)(uint32_t ranks);
+
+    /* Returns when this rank can send to all ranks it has messages for. [one] */
+    yk_status (*open)(const yk_tr_config *config, yk_tr **t, yk_tr_error *error);
+    /* Gives up what is under way and releases everything. What was sent and is done still arrives. [one] */
     void (*close)(yk_tr *t);
-    void (*info)(const yk_tr *t, yk_tr_info *info);          /* [any] */
-    const char *(*peer_name)(const yk_tr *t, uint32_t peer); /* lives as long as t; "" for no such rank. [any] */
-    const volatile int *(*cancelled)(const yk_tr *t);        /* non-zero once the job is to end. [any] */
-    /* Ends the job for all ranks: each wait of theirs returns `status` and these words. The first caller wins. [any] */
-    void (*abort)(yk_tr *t, yk_status status, const char *words);
+    yk_status (*peer)(const yk_tr *t, uint32_t peer, yk_tr_peer *info, yk_tr_error *error); /* [any] */
 
-    /* A block shared by all ranks, zero at first, page aligned, of equal size on all; all ranks call in the same order.
-     * Released by release or close. [one] */
-    yk_status (*shared)(yk_tr *t, const char *what, uint64_t bytes, void **mem, yk_tr_words *why);
+    /* Memory that is used again and again; pinned, known to the network device. YK_E_ARG for a kind that it cannot take.
+     * Released before close. [any] */
+    yk_status (*mem_register)(yk_tr *t, const yk_tr_mem_source *source, yk_tr_mem **mem, yk_tr_error *error);
+    void (*mem_release)(yk_tr *t, yk_tr_mem *mem); /* registered or imported. [any] */
 
-    /* Counters count upwards modulo 2^32. Publishing makes everything this rank wrote to shared blocks before visible
-     * to a rank whose wait for the counter returns. [one per flag] */
-    yk_status (*flag_set)(yk_tr *t, uint32_t flag, uint32_t value);
-    /* Returns when `peer` has published at least `value`. what: for the words ("barrier"). [any] */
-    yk_status (*flag_wait)(yk_tr *t, uint32_t peer, uint32_t flag, uint32_t value, const char *what, yk_tr_words *why);
+    /* Messages of one pair and one tag arrive in the order they were sent. A message longer than the receive's bytes is an error of
+     * the receive. peer is not this rank. Any tag is good. [any] */
+    yk_status (*send)(yk_tr *t, uint32_t peer, uint64_t tag, const yk_tr_range *from, yk_tr_op **op, yk_tr_error *error);
+    yk_status (*recv)(yk_tr *t, uint32_t peer, uint64_t tag, const yk_tr_range *to, yk_tr_op **op, yk_tr_error *error);
 
-    /* Tagged messages; those of one pair and one tag arrive in the order they were sent. The data must live until the
-     * operation is done. A message longer than the receive's room is an error. peer may not be this rank.
-     * Messages of up to YK_TR_EARLY bytes may be received in any order of tags. A longer one stays with the sender until it
-     * is asked for, and nothing can pass it: until it is done, a further send to that peer is YK_E_ARG, and the peer asks
-     * for it before it waits for anything sent later. [one] */
-    yk_status (*send)(yk_tr *t, uint32_t peer, uint64_t tag, const void *data, uint64_t bytes, yk_tr_op **op,
-                      yk_tr_words *why);
-    yk_status (*recv)(yk_tr *t, uint32_t peer, uint64_t tag, void *data, uint64_t room, yk_tr_op **op,
-                      yk_tr_words *why);
-    /* Moves what can be moved without waiting. [one] */
-    yk_status (*progress)(yk_tr *t, yk_tr_words *why);
-    /* Waits until the operation is done (timeout_ms: -1 for ever, 0 only looks; then YK_E_TIMEOUT and the operation
-     * goes on), tells the bytes moved (may be NULL) and releases it; on any other failure too. [one] */
-    yk_status (*wait)(yk_tr *t, yk_tr_op *op, int timeout_ms, uint64_t *bytes, yk_tr_words *why);
-    /* Gives an operation up and releases it. A message that was begun is thrown away at the other end. [one] */
+    /* Moves what can be moved, then waits, for timeout_ms at most, until *events is no longer the number of operations that were
+     * done so far, and writes that number to it. So a caller that found its operations not done before it took *events misses
+     * nothing. [any] */
+    yk_status (*progress)(yk_tr *t, int timeout_ms, uint64_t *events, yk_tr_error *error);
+    /* Whether the operation is done, without waiting; then it is released, and *bytes (may be NULL) are those that were moved. A
+     * failure of the operation is returned with *done set. [any] */
+    yk_status (*test)(yk_tr *t, yk_tr_op *op, int *done, uint64_t *bytes, yk_tr_error *error);
+    /* Waits until one of n operations (NULL: no operation) is done; *index is its place. It is not released: test does that.
+     * YK_E_TIMEOUT after timeout_ms; -1: for ever. [any] */
+    yk_status (*wait_any)(yk_tr *t, yk_tr_op *const *op, uint32_t n, int timeout_ms, uint32_t *index, yk_tr_error *error);
+    /* Gives an operation up and releases it; its bytes are the caller's again. A message that was begun is thrown away at the other
+     * end, as if it had not been sent. [any] */
     void (*cancel)(yk_tr *t, yk_tr_op *op);
 
-    /* For waits that last for many steps: sleeps until *word, in a shared block, is not `seen`, or for ms at most, or until it
-     * is woken; fails when the job ends or `peer`, whose turn it is to change the word, has left. Takes no turns of the
-     * processor in between, and watch is not called. [one] */
-    yk_status (*word_sleep)(yk_tr *t, uint32_t peer, const uint32_t *word, uint32_t seen, uint32_t ms, const char *what,
-                            yk_tr_words *why);
-    void (*word_wake)(yk_tr *t, const uint32_t *word); /* all who sleep on it; it was changed before, atomically. [any] */
-
-    /* Gives a shared block back: this rank's address is no longer valid, others' are until they release it, too. All ranks
-     * make and release blocks in the same order; nobody is waited for. [one] */
-    void (*release)(yk_tr *t, void *mem);
+    /* One-sided writes, for peers with YK_TR_CAP_PUT; NULL where no peer has it. A key is what a peer needs to write into
+     * registered memory: *bytes is its room, then its length. The host brings it to the peer. [any] */
+    yk_status (*mem_key)(yk_tr *t, yk_tr_mem *mem, void *key, uint32_t *bytes, yk_tr_error *error);
+    yk_status (*mem_import)(yk_tr *t, uint32_t peer, const void *key, uint32_t bytes, yk_tr_mem **mem, yk_tr_error *error);
+    /* Writes to `offset` of the peer's memory; when all of it is there the peer's count of this notice grows by one. */
+    yk_status (*put)(yk_tr *t, const yk_tr_range *from, yk_tr_mem *to, uint64_t offset, uint32_t notice, yk_tr_op **op,
+                     yk_tr_error *error);
+    /* How many puts of the peer with that notice have arrived. */
+    yk_status (*notices)(yk_tr *t, uint32_t peer, uint32_t notice, uint64_t *count, yk_tr_error *error);
 } yk_transport;
 
 #ifdef __cplusplus

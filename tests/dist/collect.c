@@ -13,14 +13,14 @@
 #define MAX_RANKS 8
 
 /* Every rank can compute every rank's input. */
-static double input(uint32_t rank, uint32_t call, uint32_t i)
+static double rank_input(uint32_t rank, uint32_t call, uint32_t i)
 {
     uint32_t c[4] = {i, rank, call, 0}, k[2] = {7, 11}, out[4];
     yk__philox(c, k, out);
     return ((double)out[0] - 2147483648.0) / 65536.0 * (out[1] % 7 ? 1.0 : 1e6);
 }
 
-static int wrong(yk_error *err, const char *what, uint32_t call)
+static int report_wrong(yk_error *err, const char *what, uint32_t call)
 {
     if (err->status == YK_OK)
         yk__fail(err, YK_E_INTERNAL, "%s, call %u: wrong result", what, call);
@@ -28,13 +28,13 @@ static int wrong(yk_error *err, const char *what, uint32_t call)
     return 1;
 }
 
-static int sums(yk__group *g, uint32_t call, uint32_t n, yk_error *err)
+static int check_sums(yk__group *g, uint32_t call, uint32_t n, yk_error *err)
 {
     uint32_t ranks = yk__group_size(g), me = yk__group_rank(g);
     static double d[8192];
     static float f[16384];
     for (uint32_t i = 0; i < n; i++) {
-        d[i] = input(me, call, i);
+        d[i] = rank_input(me, call, i);
         f[i] = (float)d[i];
     }
     if (yk__group_sum_f64(g, d, n, err) || yk__group_reduce_begin(g, &(yk__columns){f, 1, n, n, false}, err))
@@ -43,11 +43,11 @@ static int sums(yk__group *g, uint32_t call, uint32_t n, yk_error *err)
     if (yk__group_reduce_end(g, &(yk__columns){f, 1, n, n, false}, err))
         return 1;
     for (uint32_t i = 0; i < n; i++) {
-        double sd = input(0, call, i);
+        double sd = rank_input(0, call, i);
         float sf = (float)sd;
         for (uint32_t r = 1; r < ranks; r++) {
-            sd += input(r, call, i);
-            sf += (float)input(r, call, i);
+            sd += rank_input(r, call, i);
+            sf += (float)rank_input(r, call, i);
         }
         if (memcmp(&sd, &d[i], sizeof sd) || memcmp(&sf, &f[i], sizeof sf))
             return 1;
@@ -56,19 +56,19 @@ static int sums(yk__group *g, uint32_t call, uint32_t n, yk_error *err)
 }
 
 /* The largest over ranks; of element 0 a NaN, which the last rank has. */
-static int maxima(yk__group *g, uint32_t call, uint32_t n, yk_error *err)
+static int check_maxima(yk__group *g, uint32_t call, uint32_t n, yk_error *err)
 {
     const uint32_t ranks = yk__group_size(g), me = yk__group_rank(g);
     static float f[16384];
     const yk__columns c = {f, 1, n, n, true};
     for (uint32_t i = 0; i < n; i++)
-        f[i] = i || me + 1 < ranks ? (float)input(me, call, i) : NAN;
+        f[i] = i || me + 1 < ranks ? (float)rank_input(me, call, i) : NAN;
     if (yk__group_reduce_begin(g, &c, err) || yk__group_reduce_end(g, &c, err))
         return 1;
     for (uint32_t i = 0; i < n; i++) {
-        float top = (float)input(0, call, i);
+        float top = (float)rank_input(0, call, i);
         for (uint32_t r = 1; r < ranks; r++)
-            top = fmaxf(top, (float)input(r, call, i));
+            top = fmaxf(top, (float)rank_input(r, call, i));
         if (i ? f[i] != top : !isnan(f[i]))
             return 1;
     }
@@ -76,13 +76,13 @@ static int maxima(yk__group *g, uint32_t call, uint32_t n, yk_error *err)
 }
 
 /* Of channel i rank r has this many numbers; none on some. */
-static uint32_t numbers(uint32_t r, uint32_t i)
+static uint32_t number_count(uint32_t r, uint32_t i)
 {
     return (r + i) % 3 ? 1 + (r * 7 + i) % 5 : 0;
 }
 
 /* Far from zero, so that sums of squares without the mean taken off would lose all digits. */
-static double number(uint32_t r, uint32_t call, uint32_t i, uint32_t k)
+static double rank_number(uint32_t r, uint32_t call, uint32_t i, uint32_t k)
 {
     return 3000.0 + (double)((r * 37 + call * 11 + i * 5 + k * 13) % 64) / 64.0;
 }
@@ -91,17 +91,17 @@ static void moments_of(uint32_t first, uint32_t last, uint32_t call, uint32_t i,
 {
     v[0] = v[1] = v[2] = 0.0;
     for (uint32_t r = first; r < last; r++)
-        v[2] += numbers(r, i);
+        v[2] += number_count(r, i);
     for (uint32_t r = first; r < last; r++)
-        for (uint32_t k = 0; k < numbers(r, i); k++)
-            v[0] += number(r, call, i, k) / v[2];
+        for (uint32_t k = 0; k < number_count(r, i); k++)
+            v[0] += rank_number(r, call, i, k) / v[2];
     for (uint32_t r = first; r < last; r++)
-        for (uint32_t k = 0; k < numbers(r, i); k++)
-            v[1] += (number(r, call, i, k) - v[0]) * (number(r, call, i, k) - v[0]);
+        for (uint32_t k = 0; k < number_count(r, i); k++)
+            v[1] += (rank_number(r, call, i, k) - v[0]) * (rank_number(r, call, i, k) - v[0]);
 }
 
 /* n columns of `pitch`; the others stay as they are. */
-static int moments(yk__group *g, uint32_t call, uint32_t n, uint32_t pitch, yk_error *err)
+static int check_moments(yk__group *g, uint32_t call, uint32_t n, uint32_t pitch, yk_error *err)
 {
     const uint32_t me = yk__group_rank(g);
     static float f[3 * 5461];
@@ -124,7 +124,7 @@ static int moments(yk__group *g, uint32_t call, uint32_t n, uint32_t pitch, yk_e
     return 0;
 }
 
-static int gathers(yk__group *g, uint32_t call, size_t bytes, yk_error *err)
+static int check_gathers(yk__group *g, uint32_t call, size_t bytes, yk_error *err)
 {
     static unsigned char in[65536], out[MAX_RANKS * 65536];
     for (size_t i = 0; i < bytes; i++)
@@ -138,7 +138,7 @@ static int gathers(yk__group *g, uint32_t call, size_t bytes, yk_error *err)
     return 0;
 }
 
-static int broadcasts(yk__group *g, uint32_t call, uint64_t bytes, yk_error *err)
+static int check_broadcasts(yk__group *g, uint32_t call, uint64_t bytes, yk_error *err)
 {
     static unsigned char data[400000];
     for (uint32_t root = 0; root < yk__group_size(g); root++) {
@@ -159,26 +159,26 @@ static int case_small(yk__group *g, yk_error *err)
     static const uint64_t large[] = {1, 0, 65536, 65537, 300001};
     for (uint32_t turn = 0; turn < 3; turn++) {
         for (uint32_t i = 0; i < 6; i++) {
-            if (sums(g, turn * 10 + i, sizes[i], err))
-                return wrong(err, "sum", i);
-            if (maxima(g, turn * 10 + i, sizes[i], err))
-                return wrong(err, "maximum", i);
-            if (gathers(g, turn * 10 + i, i == 5 ? 65536 : sizes[i] * 5, err))
-                return wrong(err, "all-gather", i);
-            if (i < 5 ? moments(g, turn, sizes[i], sizes[i] + i, err) : moments(g, turn, 5461, 5461, err))
-                return wrong(err, "moments", i);
+            if (check_sums(g, turn * 10 + i, sizes[i], err))
+                return report_wrong(err, "sum", i);
+            if (check_maxima(g, turn * 10 + i, sizes[i], err))
+                return report_wrong(err, "maximum", i);
+            if (check_gathers(g, turn * 10 + i, i == 5 ? 65536 : sizes[i] * 5, err))
+                return report_wrong(err, "all-gather", i);
+            if (i < 5 ? check_moments(g, turn, sizes[i], sizes[i] + i, err) : check_moments(g, turn, 5461, 5461, err))
+                return report_wrong(err, "moments", i);
         }
         for (uint32_t i = 0; i < 5; i++)
-            if (broadcasts(g, turn + i, large[i], err))
-                return wrong(err, "broadcast", i);
+            if (check_broadcasts(g, turn + i, large[i], err))
+                return report_wrong(err, "broadcast", i);
     }
     for (uint32_t i = 0; i < 2000; i++)
-        if (yk__group_barrier(g, err) || (i % 100 == 0 && sums(g, i, 17, err)))
-            return wrong(err, "barrier", i);
+        if (yk__group_barrier(g, err) || (i % 100 == 0 && check_sums(g, i, 17, err)))
+            return report_wrong(err, "barrier", i);
     return 0;
 }
 
-/* One bucket of a step: sizes differ, some marked ahead, some summed in place. */
+/* One bucket of a step: sizes differ, some are summed in place. */
 typedef struct bucket {
     uint64_t n, stride;
     float *area, *param;
@@ -211,24 +211,22 @@ static float *block_of(const bucket *b, uint32_t rank)
 static int check_params(const yk__group *g, const bucket *b, uint32_t call)
 {
     for (uint64_t i = 0; i < b->n; i++) {
-        float s = (float)input(0, call, (uint32_t)i);
+        float s = (float)rank_input(0, call, (uint32_t)i);
         for (uint32_t r = 1; r < yk__group_size(g); r++)
-            s += (float)input(r, call, (uint32_t)i);
+            s += (float)rank_input(r, call, (uint32_t)i);
         if (memcmp(&s, &b->param[i], sizeof s))
             return 1;
     }
     return 0;
 }
 
-static int step(yk__group *g, bucket *b, uint32_t buckets, uint32_t call, yk_error *err)
+static int run_step(yk__group *g, bucket *b, uint32_t buckets, uint32_t call, yk_error *err)
 {
     uint32_t me = yk__group_rank(g);
     for (uint32_t k = 0; k < buckets; k++) {
         float *mine = block_of(&b[k], me);
         for (uint64_t i = 0; i < b[k].n; i++)
-            mine[i] = (float)input(me, call + k, (uint32_t)i);
-        if (call % 2)
-            yk__group_mark(g);
+            mine[i] = (float)rank_input(me, call + k, (uint32_t)i);
     }
     for (uint32_t k = 0; k < buckets; k++) {
         uint64_t begin = b[k].s.begin[me];
@@ -252,10 +250,10 @@ static int case_slices(yk__group *g, yk_error *err)
     bucket b[5];
     for (uint32_t k = 0; k < 5; k++)
         if (bucket_new(g, &b[k], sizes[k], err))
-            return wrong(err, "shared memory", k);
+            return report_wrong(err, "shared memory", k);
     for (uint32_t turn = 0; turn < 13; turn++)
-        if (step(g, b, 5, turn, err))
-            return wrong(err, "slices", turn);
+        if (run_step(g, b, 5, turn, err))
+            return report_wrong(err, "slices", turn);
     return 0;
 }
 
@@ -265,11 +263,11 @@ static int case_differ(yk__group *g, yk_error *err)
     yk_status s = yk__group_rank(g) ? yk__group_sum_f64(g, v, 2, err) : yk__group_barrier(g, err);
     if (s == YK_E_INTERNAL && strstr(err->text, "a barrier of 0 bytes") && strstr(err->text, "a sum of f64 of 16 bytes"))
         return 0;
-    return wrong(err, "unlike collectives", 0);
+    return report_wrong(err, "unlike collectives", 0);
 }
 
 /* Where the test says that it calls from; long, so that its end counts. */
-static void place(const char **file, int *line)
+static void test_place(const char **file, int *line)
 {
     *file = strcmp(getenv("YOKE_RANK"), "0")
                 ? "other.c"
@@ -320,16 +318,16 @@ static int case_diverge(yk__group *g, const char *what, yk_error *err)
     double begin;
     bucket b;
     if (bucket_new(g, &b, 1000, err))
-        return wrong(err, "shared memory", 0);
-    yk__group_place(g, place);
+        return report_wrong(err, "shared memory", 0);
+    yk__group_place(g, test_place);
     member[yk__group_size(g) - 1] = strncmp(what, "excluded", 8) != 0;
     if (yk__group_set_members(g, member, err))
-        return wrong(err, "members", 0);
+        return report_wrong(err, "members", 0);
     begin = ranks_now();
     call_unlike(g, what, &b, err);
     if (ranks_now() - begin > 3.0)
         yk__fail(err, YK_E_TIMEOUT, "%s: it took %.1f s", what, ranks_now() - begin);
-    return wrong(err, what, 0);
+    return report_wrong(err, what, 0);
 }
 
 static int case_sizes(yk__group *g, yk_error *err)
@@ -338,7 +336,7 @@ static int case_sizes(yk__group *g, yk_error *err)
     yk_status s = yk__group_shared(g, "a block", yk__group_rank(g) ? 4096 : 8192, &p, err);
     if (s == YK_E_INTERNAL && strstr(err->text, "a block") && strstr(err->text, "8192"))
         return 0;
-    return wrong(err, "unlike sizes", 0);
+    return report_wrong(err, "unlike sizes", 0);
 }
 
 static int case_environment(yk__group *g, yk_error *err)
@@ -349,8 +347,8 @@ static int case_environment(yk__group *g, yk_error *err)
     snprintf(word, sizeof word, "opencl:0@%u", yk__group_rank(g));
     if (strcmp(getenv("YOKE_RANK"), rank) || strcmp(getenv("YOKE_LOCAL_RANK"), rank) ||
         strcmp(getenv("YOKE_WORLD_SIZE"), size) || strcmp(getenv("YOKE_DEVICES"), word))
-        return wrong(err, "environment", 0);
-    return strcmp(yk__group_name(g, 1), "one") ? wrong(err, "name", 1) : 0;
+        return report_wrong(err, "environment", 0);
+    return strcmp(yk__group_name(g, 1), "one") ? report_wrong(err, "name", 1) : 0;
 }
 
 static int as_rank(const char *what)
@@ -367,7 +365,7 @@ static int as_rank(const char *what)
     yk__group *g;
     int bad = 1;
     if (yk__group_join(!strcmp(getenv("YOKE_RANK"), "1") ? "one" : NULL, &g, &err))
-        return wrong(&err, "join", 0);
+        return report_wrong(&err, "join", 0);
     if (!strncmp(what, "diverge-", 8))
         bad = case_diverge(g, what + 8, &err);
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)

@@ -57,7 +57,7 @@ static void leave_time(void)
 }
 
 /* A rank that takes no notice of anything. */
-static _Noreturn void deaf(void)
+static _Noreturn void sleep_deaf(void)
 {
     signal(SIGTERM, SIG_IGN);
     for (;;)
@@ -65,7 +65,7 @@ static _Noreturn void deaf(void)
 }
 
 /* What rank 1 does after some rounds. */
-static int misbehave(const char *what, yk__group *g)
+static int rank_misbehave(const char *what, yk__group *g)
 {
     yk_error err = YK_ERROR_INIT;
     leave_time();
@@ -78,7 +78,7 @@ static int misbehave(const char *what, yk__group *g)
     if (!strcmp(what, "stop"))
         raise(SIGSTOP);
     if (!strcmp(what, "idle"))
-        deaf();
+        sleep_deaf();
     if (!strcmp(what, "spin"))
         for (volatile int i = 0;; i++)
             ;
@@ -102,7 +102,7 @@ static uint32_t excluded_by(const char *what)
     return !strncmp(what, "excluded-", 9) ? 1 : !strncmp(what, "member-", 7) ? 2 : UINT32_MAX;
 }
 
-static yk_status exclude(const char *what, yk__group *g, yk_error *err)
+static yk_status exclude_rank(const char *what, yk__group *g, yk_error *err)
 {
     bool member[3] = {true, true, true};
     if (excluded_by(what) == UINT32_MAX)
@@ -111,7 +111,7 @@ static yk_status exclude(const char *what, yk__group *g, yk_error *err)
     return yk__group_set_members(g, member, err);
 }
 
-static int survive(yk__group *g, bool by_members, yk_error *err)
+static int rank_survive(yk__group *g, bool by_members, yk_error *err)
 {
     char text[YK_ERROR_TEXT + 64];
     double v = 0;
@@ -157,13 +157,13 @@ static int fork_and_go_on(yk__group *g, bool one, yk_error *err)
 }
 
 /* All leave in good order; then rank 1 does not end. */
-static int linger(yk__group *g, bool one)
+static int linger_on(yk__group *g, bool one)
 {
     yk__group_leave(g);
     if (!one)
         return 0;
     leave_time();
-    deaf();
+    sleep_deaf();
 }
 
 static int as_rank(const char *what)
@@ -179,7 +179,7 @@ static int as_rank(const char *what)
         return 1;
     }
     if (!strcmp(what, "grandchild") && fork() == 0)
-        leave_pid(one ? "grandone" : "grand"), deaf();
+        leave_pid(one ? "grandone" : "grand"), sleep_deaf();
     for (int i = 0; i < 200; i++)
         if (yk__group_barrier(g, &err))
             return 1;
@@ -187,9 +187,9 @@ static int as_rank(const char *what)
     if (!strcmp(what, "fork"))
         return fork_and_go_on(g, one, &err);
     if (!strcmp(what, "linger"))
-        return linger(g, one);
+        return linger_on(g, one);
     if (!strcmp(what, "family") && fork() == 0)
-        leave_pid(one ? "grandone" : "grand"), deaf();
+        leave_pid(one ? "grandone" : "grand"), sleep_deaf();
     if (!strcmp(what, "pause")) {
         double end = ranks_now() + 6;
         uint32_t v = 0;
@@ -202,26 +202,26 @@ static int as_rank(const char *what)
         yk__group_leave(g);
         return 0;
     }
-    if (exclude(what, g, &err))
+    if (exclude_rank(what, g, &err))
         return 1;
     if (one && excluded_by(what) != UINT32_MAX) {
         double v = 0;
         for (int i = 0; i < 100 && !yk__group_sum_members(g, &v, 1, &err); i++)
             ;
-        return misbehave(strchr(what, '-') + 1, g);
+        return rank_misbehave(strchr(what, '-') + 1, g);
     }
     if (one && strcmp(what, "loop") && strcmp(what, "family"))
-        return misbehave(!strcmp(what, "grandchild") ? "kill" : what, g);
+        return rank_misbehave(!strcmp(what, "grandchild") ? "kill" : what, g);
     if (!strcmp(what, "deaf-kill"))
-        deaf();
-    return survive(g, excluded_by(what) != UINT32_MAX, &err);
+        sleep_deaf();
+    return rank_survive(g, excluded_by(what) != UINT32_MAX, &err);
 }
 
 /* ---- The launcher's side ----------------------------------------------------------------------------------------- */
 
 static char dir[] = "/tmp/yoke-fault-XXXXXX";
 
-static void setup(void)
+static void dir_make(void)
 {
     strcpy(dir, "/tmp/yoke-fault-XXXXXX");
     ck_assert_ptr_nonnull(mkdtemp(dir));
@@ -229,7 +229,7 @@ static void setup(void)
     prctl(PR_SET_CHILD_SUBREAPER, 1); /* orphans come to this process, so that none is missed */
 }
 
-static void teardown(void)
+static void dir_remove(void)
 {
     DIR *d = opendir(dir);
     struct dirent *e;
@@ -241,7 +241,7 @@ static void teardown(void)
     rmdir(dir);
 }
 
-static bool note(const char *name, char *text, size_t n)
+static bool read_note(const char *name, char *text, size_t n)
 {
     char path[512];
     FILE *f;
@@ -258,7 +258,7 @@ static bool note(const char *name, char *text, size_t n)
 static void wait_note(const char *name, char *text, size_t n)
 {
     double end = ranks_now() + 30;
-    while (!note(name, text, n)) {
+    while (!read_note(name, text, n)) {
         ck_assert_msg(ranks_now() < end, "no note '%s' came", name);
         usleep(2000);
     }
@@ -277,7 +277,7 @@ static int shm_objects(void)
 }
 
 /* A SIGKILL takes effect a moment after it was sent; orphans are reaped here. */
-static bool gone(pid_t pid)
+static bool process_gone(pid_t pid)
 {
     double end = ranks_now() + 0.5;
     do {
@@ -298,8 +298,8 @@ static void expect_no_process(void)
         char text[64];
         if (strncmp(e->d_name, "pid.", 4) && strncmp(e->d_name, "grand", 5))
             continue;
-        ck_assert(note(e->d_name, text, sizeof text));
-        ck_assert_msg(gone((pid_t)atol(text)), "process %s (%s) is still there", text, e->d_name);
+        ck_assert(read_note(e->d_name, text, sizeof text));
+        ck_assert_msg(process_gone((pid_t)atol(text)), "process %s (%s) is still there", text, e->d_name);
     }
     if (d)
         closedir(d);
@@ -320,7 +320,7 @@ static void expect_survivor(const char *rank, const char *words)
     int cancelled;
     double at;
     snprintf(name, sizeof name, "survivor.%s", rank);
-    ck_assert_msg(note(name, text, sizeof text), "rank %s did not say how it ended", rank);
+    ck_assert_msg(read_note(name, text, sizeof text), "rank %s did not say how it ended", rank);
     ck_assert_int_eq(sscanf(text, "%63s %d %lf", status, &cancelled, &at), 3);
     ck_assert_msg(strstr(text, words) != NULL, "rank %s says '%s', expected '%s'", rank, text, words);
     ck_assert_msg(at - fault_time() < LIMIT, "rank %s took %.3f s", rank, at - fault_time());
@@ -472,13 +472,13 @@ START_TEST(one_rank_pauses)
     setenv("YOKE_LIVENESS_MS", "0", 1);
     pid = launch_apart(2, "pause");
     wait_joined(2);
-    ck_assert(note("pid.1", text, sizeof text));
+    ck_assert(read_note("pid.1", text, sizeof text));
     rank = (pid_t)atol(text);
     kill(rank, SIGSTOP);
     usleep(2500000);
     kill(rank, SIGCONT);
     ck_assert_int_eq(waitpid(pid, &status, 0), pid);
-    ck_assert(note("launcher.x", text, sizeof text));
+    ck_assert(read_note("launcher.x", text, sizeof text));
     ck_assert_msg(WIFEXITED(status) && WEXITSTATUS(status) == 0, "%s", text);
 }
 END_TEST
@@ -541,7 +541,7 @@ START_TEST(a_rank_that_does_not_die)
     wait_note("said2.x", second, sizeof second);
     ck_assert_msg(strstr(first, "rank 1 (opencl:0@1) was stopped") != NULL, "%s", first);
     ck_assert_msg(atof(second) - atof(first) > 1.9, "%s%s", first, second);
-    ck_assert(note("pid.1", pid_text, sizeof pid_text));
+    ck_assert(read_note("pid.1", pid_text, sizeof pid_text));
     snprintf(want, sizeof want, "rank 1 (opencl:0@1): process %ld has not died", atol(pid_text));
     ck_assert_msg(strstr(second, want) != NULL, "%s", second);
     expect_no_process();
@@ -556,7 +556,7 @@ START_TEST(silent_rank)
     double begin;
     int status;
     wait_joined(3);
-    ck_assert(note("pid.1", text, sizeof text));
+    ck_assert(read_note("pid.1", text, sizeof text));
     kill(pid, SIGSTOP);
     begin = ranks_now();
     kill((pid_t)atol(text), SIGSTOP);
@@ -571,7 +571,7 @@ START_TEST(silent_rank)
     ck_assert_int_eq(waitpid(pid, &status, 0), pid);
     ck_assert(WIFEXITED(status) && WEXITSTATUS(status) == 1);
     ck_assert(ranks_now() - begin < 1);
-    ck_assert(note("launcher.x", text, sizeof text));
+    ck_assert(read_note("launcher.x", text, sizeof text));
     ck_assert_msg(strstr(text, words) != NULL, "%s", text);
     expect_no_process();
 }
@@ -590,7 +590,7 @@ START_TEST(interrupted)
     ck_assert_int_eq(waitpid(pid, &status, 0), pid);
     ck_assert(WIFEXITED(status));
     ck_assert_int_eq(WEXITSTATUS(status), 128 + signals[_i]);
-    ck_assert(note("launcher.x", text, sizeof text));
+    ck_assert(read_note("launcher.x", text, sizeof text));
     snprintf(want, sizeof want, "interrupted by signal %d", signals[_i]);
     ck_assert_msg(strstr(text, want) != NULL, "%s", text);
     expect_no_process();
@@ -610,7 +610,7 @@ START_TEST(whole_job_pauses)
     sleep(3);
     kill(pid, SIGCONT);
     ck_assert_int_eq(waitpid(pid, &status, 0), pid);
-    ck_assert(note("launcher.x", text, sizeof text));
+    ck_assert(read_note("launcher.x", text, sizeof text));
     ck_assert_msg(WIFEXITED(status) && WEXITSTATUS(status) == 0, "%s", text);
     expect_no_process();
 }
@@ -625,7 +625,7 @@ START_TEST(all_ranks_pause)
     wait_joined(3);
     for (int r = 0; r < 3; r++) {
         snprintf(name, sizeof name, "pid.%d", r);
-        ck_assert(note(name, text, sizeof text));
+        ck_assert(read_note(name, text, sizeof text));
         rank[r] = (pid_t)atol(text);
         kill(rank[r], SIGSTOP);
         usleep(100000);
@@ -636,7 +636,7 @@ START_TEST(all_ranks_pause)
         usleep(100000);
     }
     ck_assert_int_eq(waitpid(pid, &status, 0), pid);
-    ck_assert(note("launcher.x", text, sizeof text));
+    ck_assert(read_note("launcher.x", text, sizeof text));
     ck_assert_msg(WIFEXITED(status) && WEXITSTATUS(status) == 0, "%s", text);
 }
 END_TEST
@@ -656,7 +656,7 @@ START_TEST(no_such_program)
 }
 END_TEST
 
-static bool holds(const char *path, const void *what, size_t n)
+static bool file_holds(const char *path, const void *what, size_t n)
 {
     static char text[1 << 20];
     FILE *f = fopen(path, "rb");
@@ -672,13 +672,13 @@ START_TEST(secret_is_not_shown)
     pid_t pid = launch_apart(2, "loop");
     char text[64], path[96];
     wait_joined(2);
-    ck_assert(note("pid.1", text, sizeof text));
+    ck_assert(read_note("pid.1", text, sizeof text));
     snprintf(path, sizeof path, "/proc/%ld/environ", atol(text));
-    ck_assert(holds(path, "YOKE_JOB_FD=", 12));
-    ck_assert(!holds(path, "SECRET", 6));
+    ck_assert(file_holds(path, "YOKE_JOB_FD=", 12));
+    ck_assert(!file_holds(path, "SECRET", 6));
     snprintf(path, sizeof path, "/proc/%ld/cmdline", atol(text));
-    ck_assert(holds(path, "loop", 5));
-    ck_assert(!holds(path, "YOKE", 4));
+    ck_assert(file_holds(path, "loop", 5));
+    ck_assert(!file_holds(path, "YOKE", 4));
     kill(pid, SIGKILL);
     time_until_gone(2);
     waitpid(pid, NULL, 0);
@@ -691,7 +691,7 @@ static int run_suite(void)
     Suite *s = suite_create("ranks");
     TCase *t = tcase_create("ranks");
     SRunner *sr = srunner_create(s);
-    tcase_add_checked_fixture(t, setup, teardown);
+    tcase_add_checked_fixture(t, dir_make, dir_remove);
     tcase_add_loop_test(t, fault_ends_job, 0, FAULTS);
     tcase_add_test(t, launcher_killed);
     tcase_add_test(t, launcher_killed_with_family);

@@ -3,6 +3,7 @@
 if WITH_CHECK
 UNIT_TESTS += tests/unit/balance/balance.test tests/unit/balance/policy.test
 UNIT_TESTS += tests/unit/base/base.test tests/unit/base/cgroup.test
+UNIT_TESTS += tests/unit/control/garbage.test
 UNIT_TESTS += tests/unit/cpu/chain.test tests/unit/cpu/gemm.test tests/unit/cpu/nets.test tests/unit/cpu/ops.test
 UNIT_TESTS += tests/unit/cpu/queue.test tests/unit/cpu/rows.test
 UNIT_TESTS += tests/unit/data/csv.test tests/unit/data/idx.test tests/unit/data/loader.test tests/unit/data/tokenizer.test
@@ -22,7 +23,7 @@ UNIT_TESTS += tests/unit/plan/passes.test
 UNIT_TESTS += tests/unit/run/train.test
 # in builds of their own by ./check: under TSan, and by clang
 TSAN_TESTS += tests/unit/cpu/gemm.test tests/unit/cpu/queue.test tests/unit/data/loader.test tests/unit/job/api.test
-TSAN_TESTS += tests/unit/local/garbage.test tests/unit/run/train.test
+TSAN_TESTS += tests/unit/control/garbage.test tests/unit/local/garbage.test tests/unit/run/train.test
 CLANG_TESTS += tests/unit/base/base.test tests/unit/cpu/chain.test tests/unit/cpu/gemm.test tests/unit/cpu/nets.test
 CLANG_TESTS += tests/unit/cpu/ops.test tests/unit/cpu/queue.test tests/unit/cpu/rows.test tests/unit/grad/rules.test
 CLANG_TESTS += tests/unit/graph/eval.test tests/unit/job/api.test tests/unit/kit/cpu_shape.test tests/unit/kit/gpu_shape.test

@@ -1,46 +1,60 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Tagged messages through one ring of bytes per ordered pair of ranks. A message travels in frames; the frames of one
- * message follow each other, messages of a pair keep their order. A message that nobody has asked for yet is taken out
- * of the ring into memory, so that it does not stand in the way of others; a very long one waits in the ring.
+ * message follow each other, messages of a pair keep their order. A short message that nobody has asked for yet is taken out of
+ * the ring into memory; of a long one the ring first carries the announcement alone, and its bytes when they are asked for. So
+ * none stands in the way of others.
  *
  * What stands in a ring was written by another process: each frame is checked before it is believed.
  */
 #include "config.h"
 
-#include "transport/local/layout.h"
+#include "transport/local/internal.h"
 
+#include <limits.h>
+#include <linux/futex.h>
+#include <stdarg.h>
+#include <stdio.h>
 #include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include "core/base/mem.h"
 
 #define FRAME_MAGIC 0x4d415246u /* "FRAM" */
-#define FRAME_CANCELLED 1u
-#define SPIN_NS 40000
-#define SLICE_NS (20 * 1000000ll)
 
-typedef struct frame {
-    uint32_t magic, bytes, flags, unused;
+typedef struct yk__local_frame {
+    uint32_t magic, bytes, phase, id;
     uint64_t tag, total, at;
-} frame;
+} yk__local_frame;
 
-/* A message without its receive. */
-typedef struct parcel {
-    struct parcel *next;
-    uint64_t tag, total, at;
-    uint8_t *data;
-} parcel;
+yk_status yk__local_fail(yk_tr_error *error, yk_status status, const char *fmt, ...)
+{
+    va_list ap;
+    va_start(ap, fmt);
+    vsnprintf(error->text, sizeof error->text, fmt, ap);
+    va_end(ap);
+    return status;
+}
 
-struct yk__local_peer {
-    yk__local_ring *out, *in;
-    yk_tr_op *sends, *recvs; /* in order */
-    parcel *early;           /* in order */
-    /* the message whose frames are coming in */
-    bool open;
-    uint64_t tag, total, at;
-    yk_tr_op *op;   /* where it goes: a receive, */
-    parcel *parcel; /* or memory, or (neither) nowhere */
-};
+static yk_status fail_damaged(const yk_tr *t, uint32_t peer, yk_tr_error *error)
+{
+    return yk__local_fail(error, YK_E_FORMAT, "the messages between rank %u and rank %u are damaged", t->rank, peer);
+}
+
+bool yk__local_reaches(const yk_tr *t, uint32_t peer)
+{
+    return peer < t->ranks && peer != t->rank && t->bell && t->host[peer] == t->host[t->rank];
+}
+
+/* A sleeper counts itself before it looks at the bell; the bell is rung before the count is read. */
+void yk__local_ring_bell(yk_tr *t, uint32_t rank)
+{
+    yk__local_bell *bell = &t->bell[rank];
+    atomic_fetch_add(&bell->rung, 1);
+    if (atomic_load(&bell->sleepers))
+        syscall(SYS_futex, &bell->rung, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
+}
 
 /* ---- Bytes in and out of a ring ---------------------------------------------------------------------------------- */
 
@@ -58,13 +72,7 @@ static void get_bytes(const yk__local_ring *ring, uint32_t size, uint32_t at, vo
     memcpy((uint8_t *)to + k, ring->data, n - k);
 }
 
-static yk_status damaged(const yk_tr *t, uint32_t peer, yk_tr_words *why)
-{
-    return yk__local_words(why, YK_E_FORMAT, "the messages between %s and %s are damaged", t->name[t->rank],
-                           t->name[peer]);
-}
-
-static void unlink_op(yk_tr_op **list, const yk_tr_op *op)
+void yk__local_unlink(yk_tr_op **list, const yk_tr_op *op)
 {
     while (*list && *list != op)
         list = &(*list)->next;
@@ -72,63 +80,99 @@ static void unlink_op(yk_tr_op **list, const yk_tr_op *op)
         *list = op->next;
 }
 
-static void append_op(yk_tr_op **list, yk_tr_op *op)
+void yk__local_append(yk_tr_op **list, yk_tr_op *op)
 {
+    op->next = NULL;
     while (*list)
         list = &(*list)->next;
     *list = op;
 }
 
+static void finish_op(yk_tr *t, yk_tr_op *op)
+{
+    op->done = true;
+    t->events++;
+}
+
 /* ---- Sending ----------------------------------------------------------------------------------------------------- */
 
-/* Writes one frame if there is room for a useful one. */
-static bool put_frame(yk_tr *t, yk__local_peer *p, yk_tr_op *op, uint32_t room)
+/* Writes one frame if there is room for a useful one. *last: the entry has no more of them. */
+static bool put_frame(yk_tr *t, yk__local_peer *p, yk_tr_op *op, uint32_t room, bool *last)
 {
-    uint64_t left = op->bytes - op->moved;
-    uint32_t most = t->ring_bytes / 4, n, at = atomic_load_explicit(&p->out->written, memory_order_relaxed);
-    frame f = {FRAME_MAGIC, 0, 0, 0, op->tag, op->bytes, op->moved};
-    if (op->data == NULL && op->begun) { /* given up */
-        f.flags = FRAME_CANCELLED;
-        left = 0;
-    }
-    n = left < most ? (uint32_t)left : most;
+    const bool carries = op->phase == YK__LOCAL_DATA || op->phase == YK__LOCAL_LONG;
+    const uint64_t left = carries ? op->bytes - op->moved : 0;
+    const uint32_t most = t->ring_bytes / 4, n = left < most ? (uint32_t)left : most;
+    const uint32_t at = atomic_load_explicit(&p->out->written, memory_order_relaxed);
+    const yk__local_frame f = {FRAME_MAGIC, n, op->phase, op->id, op->tag, op->bytes, op->moved};
     if (room < sizeof f + n)
         return false;
-    f.bytes = n;
     put_bytes(p->out, t->ring_bytes, at, &f, sizeof f);
     if (n)
         put_bytes(p->out, t->ring_bytes, at + (uint32_t)sizeof f, op->data + op->moved, n);
     atomic_store_explicit(&p->out->written, at + (uint32_t)sizeof f + n, memory_order_release);
     op->begun = true;
     op->moved += n;
-    op->done = op->moved == op->bytes || f.flags;
+    *last = !carries || op->moved == op->bytes;
     return true;
 }
 
-static yk_status send_some(yk_tr *t, uint32_t peer, bool *moved, yk_tr_words *why)
+/* The entry at the head of the queue has written all its frames for now. */
+static void leave_queue(yk_tr *t, yk__local_peer *p, yk_tr_op *op)
+{
+    p->sends = op->next;
+    if (op->orphan)
+        yk__free(op);
+    else if (op->phase == YK__LOCAL_ASK)
+        yk__local_append(&p->asked, op);
+    else
+        finish_op(t, op);
+}
+
+static yk_status send_some(yk_tr *t, uint32_t peer, bool *moved, yk_tr_error *error)
 {
     yk__local_peer *p = &t->peer[peer];
     while (p->sends) {
-        yk_tr_op *op = p->sends;
-        uint32_t used = atomic_load_explicit(&p->out->written, memory_order_relaxed) -
-                        atomic_load_explicit(&p->out->read, memory_order_acquire);
+        const uint32_t used = atomic_load_explicit(&p->out->written, memory_order_relaxed) -
+                              atomic_load_explicit(&p->out->read, memory_order_acquire);
+        bool last = false;
         if (used > t->ring_bytes)
-            return damaged(t, peer, why);
-        if (!put_frame(t, p, op, t->ring_bytes - used))
+            return fail_damaged(t, peer, error);
+        if (!put_frame(t, p, p->sends, t->ring_bytes - used, &last))
             return YK_OK;
         *moved = true;
-        if (!op->done)
-            continue;
-        p->sends = op->next;
-        if (op->orphan)
-            yk__free(op);
+        if (last)
+            leave_queue(t, p, p->sends);
     }
+    return YK_OK;
+}
+
+/* The peer asks for a long message; one that was given up meanwhile is not there. */
+static void send_asked(yk__local_peer *p, uint32_t id)
+{
+    yk_tr_op *op = p->asked;
+    while (op && op->id != id)
+        op = op->next;
+    if (!op)
+        return;
+    yk__local_unlink(&p->asked, op);
+    op->phase = YK__LOCAL_LONG;
+    yk__local_append(&p->sends, op);
+}
+
+/* A frame of its own: a go-ahead, or that a message is given up. */
+static yk_status send_word(yk_tr *t, uint32_t peer, yk__local_phase phase, const yk_tr_op *about, yk_tr_error *error)
+{
+    yk_tr_op *op = yk__calloc(1, sizeof *op);
+    if (!op)
+        return yk__local_fail(error, YK_E_MEM, "out of memory (a message)");
+    *op = (yk_tr_op){.peer = peer, .phase = phase, .is_send = true, .orphan = true, .id = about->id, .tag = about->tag};
+    yk__local_append(&t->peer[peer].sends, op);
     return YK_OK;
 }
 
 /* ---- Receiving --------------------------------------------------------------------------------------------------- */
 
-static yk_tr_op *match(const yk__local_peer *p, uint64_t tag)
+static yk_tr_op *op_match(const yk__local_peer *p, uint64_t tag)
 {
     for (yk_tr_op *op = p->recvs; op; op = op->next)
         if (op->tag == tag && !op->begun)
@@ -136,345 +180,283 @@ static yk_tr_op *match(const yk__local_peer *p, uint64_t tag)
     return NULL;
 }
 
-static void begin_op(yk_tr_op *op, uint64_t total)
+static void begin_op(yk_tr_op *op, uint64_t total, uint32_t id)
 {
     op->begun = true;
     op->total = total;
+    op->id = id;
     op->status = total > op->bytes ? YK_E_ARG : YK_OK;
 }
 
-static parcel *parcel_new(yk__local_peer *p, uint64_t tag, uint64_t total)
+/* data_bytes: to keep here; 0 with an id: they are with the sender. */
+static yk__local_early *early_new(yk__local_peer *p, const yk__local_frame *f, uint64_t data_bytes)
 {
-    parcel **end = &p->early, *c = yk__calloc(1, sizeof *c);
-    if (!c)
+    yk__local_early **end = &p->early, *e = yk__calloc(1, sizeof *e);
+    if (!e)
         return NULL;
-    c->data = yk__malloc(total);
-    if (!c->data) {
-        yk__free(c);
-        return NULL;
+    if (f->phase == YK__LOCAL_DATA) {
+        e->data = yk__malloc(data_bytes ? data_bytes : 1);
+        if (!e->data) {
+            yk__free(e);
+            return NULL;
+        }
     }
-    c->tag = tag;
-    c->total = total;
+    e->tag = f->tag;
+    e->total = f->total;
+    e->id = f->id;
     while (*end)
         end = &(*end)->next;
-    *end = c;
-    return c;
+    *end = e;
+    return e;
 }
 
-static void parcel_drop(yk__local_peer *p, parcel *c)
+static void early_drop(yk__local_peer *p, yk__local_early *e)
 {
-    parcel **at = &p->early;
-    while (*at && *at != c)
+    yk__local_early **at = &p->early;
+    while (*at && *at != e)
         at = &(*at)->next;
     if (*at)
-        *at = c->next;
-    yk__free(c->data);
-    yk__free(c);
+        *at = e->next;
+    yk__free(e->data);
+    yk__free(e);
 }
 
-/* Finds a place for the message that begins; false: it has to wait in the ring. */
-static bool open_message(yk__local_peer *p, const frame *f)
+/* A place for the short message that begins. */
+static yk_status open_short(yk_tr *t, yk__local_peer *p, const yk__local_frame *f, yk_tr_error *error)
 {
-    p->op = match(p, f->tag);
-    p->parcel = NULL;
-    if (p->op) {
-        begin_op(p->op, f->total);
-    } else {
-        if (f->total > YK_TR_EARLY)
-            return false;
-        p->parcel = parcel_new(p, f->tag, f->total);
-        if (!p->parcel)
-            return false;
-    }
-    p->open = true;
-    p->tag = f->tag;
-    p->total = f->total;
-    p->at = 0;
-    return true;
+    (void)t;
+    p->op = op_match(p, f->tag);
+    if (p->op)
+        begin_op(p->op, f->total, 0);
+    else if (!(p->store = early_new(p, f, f->total)))
+        return yk__local_fail(error, YK_E_MEM, "out of memory (a message of %llu bytes)", (unsigned long long)f->total);
+    return YK_OK;
 }
 
-static bool frame_fits(const yk_tr *t, const yk__local_peer *p, const frame *f, uint32_t used)
+/* A long message is announced: it is asked for at once where its receive is there. */
+static yk_status note_announced(yk_tr *t, uint32_t peer, const yk__local_frame *f, yk_tr_error *error)
 {
-    if (f->magic != FRAME_MAGIC || f->bytes > t->ring_bytes / 4 || used < sizeof *f + f->bytes || f->at > f->total ||
-        f->bytes > f->total - f->at || f->flags > FRAME_CANCELLED)
+    yk__local_peer *p = &t->peer[peer];
+    yk_tr_op *op = op_match(p, f->tag);
+    if (!op)
+        return early_new(p, f, 0) ? YK_OK : yk__local_fail(error, YK_E_MEM, "out of memory (a message)");
+    begin_op(op, f->total, f->id);
+    return send_word(t, peer, YK__LOCAL_CLEAR, op, error);
+}
+
+static yk_tr_op *cleared_op(const yk__local_peer *p, uint32_t id)
+{
+    for (yk_tr_op *op = p->recvs; op; op = op->next)
+        if (op->begun && op->id == id)
+            return op;
+    return NULL;
+}
+
+static bool frame_fits(const yk_tr *t, const yk__local_peer *p, const yk__local_frame *f, uint32_t used)
+{
+    const bool carries = f->phase == YK__LOCAL_DATA || f->phase == YK__LOCAL_LONG;
+    if (f->magic != FRAME_MAGIC || f->phase > YK__LOCAL_REVOKE || f->bytes > t->ring_bytes / 4 || used < sizeof *f + f->bytes ||
+        f->at > f->total || f->bytes > f->total - f->at)
         return false;
+    if (!carries)
+        return !f->bytes && (!p->open || f->phase == YK__LOCAL_REVOKE);
     if (!p->open)
-        return f->at == 0 && !f->flags;
+        return f->at == 0 && (f->phase == YK__LOCAL_LONG ? f->id != 0 : f->total <= YK__LOCAL_EAGER);
     return f->tag == p->tag && f->total == p->total && f->at == p->at;
 }
 
-static void close_message(yk__local_peer *p)
+static void close_message(yk_tr *t, yk__local_peer *p)
 {
     if (p->op) {
-        p->op->done = true;
-        unlink_op(&p->recvs, p->op);
+        finish_op(t, p->op);
+        yk__local_unlink(&p->recvs, p->op);
     }
     p->open = false;
     p->op = NULL;
-    p->parcel = NULL;
+    p->store = NULL;
 }
 
-/* The sender gave the message up: its receive waits for the next one. */
-static void revoke_message(yk__local_peer *p)
+static void reset_op(yk_tr_op *op)
 {
-    if (p->op) {
-        p->op->begun = false;
-        p->op->moved = 0;
-        p->op->status = YK_OK;
-    }
-    if (p->parcel)
-        parcel_drop(p, p->parcel);
+    op->begun = false;
+    op->moved = 0;
+    op->id = 0;
+    op->status = YK_OK;
+}
+
+/* The sender gave a message up: its receive waits for the next one. */
+static void revoke_message(yk__local_peer *p, uint32_t id)
+{
+    yk_tr_op *cleared = id ? cleared_op(p, id) : NULL;
+    yk__local_early *e = p->early;
+    while (e && (!id || e->data || e->id != id))
+        e = e->next;
+    if (e)
+        early_drop(p, e);
+    if (p->open && p->op)
+        reset_op(p->op);
+    else if (cleared)
+        reset_op(cleared);
+    if (p->open && p->store)
+        early_drop(p, p->store);
     p->open = false;
     p->op = NULL;
-    p->parcel = NULL;
+    p->store = NULL;
 }
 
-static void take_payload(const yk_tr *t, yk__local_peer *p, const frame *f, uint32_t at)
+static void receive_payload(const yk_tr *t, yk__local_peer *p, const yk__local_frame *f, uint32_t at)
 {
     uint8_t *to = NULL;
     if (p->op && !p->op->status) {
         to = p->op->data + p->at;
         p->op->moved += f->bytes;
     }
-    if (p->parcel) {
-        to = p->parcel->data + p->at;
-        p->parcel->at += f->bytes;
+    if (p->store) {
+        to = p->store->data + p->at;
+        p->store->at += f->bytes;
     }
     if (to && f->bytes)
         get_bytes(p->in, t->ring_bytes, at, to, f->bytes);
     p->at += f->bytes;
 }
 
-static yk_status receive_some(yk_tr *t, uint32_t peer, bool *moved, yk_tr_words *why)
+static yk_status receive_data(yk_tr *t, yk__local_peer *p, const yk__local_frame *f, uint32_t at, yk_tr_error *error)
+{
+    if (!p->open) {
+        if (f->phase == YK__LOCAL_LONG)
+            p->op = cleared_op(p, f->id);
+        else if (open_short(t, p, f, error))
+            return YK_E_MEM;
+        p->open = true;
+        p->tag = f->tag;
+        p->total = f->total;
+        p->at = 0;
+    }
+    receive_payload(t, p, f, at);
+    if (p->at == p->total)
+        close_message(t, p);
+    return YK_OK;
+}
+
+static yk_status receive_frame(yk_tr *t, uint32_t peer, const yk__local_frame *f, uint32_t at, yk_tr_error *error)
+{
+    yk__local_peer *p = &t->peer[peer];
+    switch ((yk__local_phase)f->phase) {
+    case YK__LOCAL_DATA:
+    case YK__LOCAL_LONG:
+        return receive_data(t, p, f, at, error);
+    case YK__LOCAL_ASK:
+        return note_announced(t, peer, f, error);
+    case YK__LOCAL_CLEAR:
+        send_asked(p, f->id);
+        break;
+    case YK__LOCAL_REVOKE:
+        revoke_message(p, f->id);
+        break;
+    }
+    return YK_OK;
+}
+
+static yk_status receive_some(yk_tr *t, uint32_t peer, bool *moved, yk_tr_error *error)
 {
     yk__local_peer *p = &t->peer[peer];
     for (;;) {
-        uint32_t at = atomic_load_explicit(&p->in->read, memory_order_relaxed);
-        uint32_t used = atomic_load_explicit(&p->in->written, memory_order_acquire) - at;
-        frame f;
+        const uint32_t at = atomic_load_explicit(&p->in->read, memory_order_relaxed);
+        const uint32_t used = atomic_load_explicit(&p->in->written, memory_order_acquire) - at;
+        yk__local_frame f;
+        yk_status s;
         if (!used)
             return YK_OK;
         if (used > t->ring_bytes || used < sizeof f)
-            return damaged(t, peer, why);
+            return fail_damaged(t, peer, error);
         get_bytes(p->in, t->ring_bytes, at, &f, sizeof f);
         if (!frame_fits(t, p, &f, used))
-            return damaged(t, peer, why);
-        if (!p->open && !open_message(p, &f))
-            return YK_OK;
-        if (f.flags)
-            revoke_message(p);
-        else
-            take_payload(t, p, &f, at + (uint32_t)sizeof f);
+            return fail_damaged(t, peer, error);
+        s = receive_frame(t, peer, &f, at + (uint32_t)sizeof f, error);
+        if (s)
+            return s;
         atomic_store_explicit(&p->in->read, at + (uint32_t)sizeof f + f.bytes, memory_order_release);
         *moved = true;
-        if (p->open && p->at == p->total)
-            close_message(p);
     }
 }
 
-/* ---- The calls --------------------------------------------------------------------------------------------------- */
+/* ---- For the calls ----------------------------------------------------------------------------------------------- */
 
-static yk_status peers_ready(yk_tr *t, yk_tr_words *why)
-{
-    if (t->peer)
-        return YK_OK;
-    t->peer = yk__calloc(t->ranks, sizeof *t->peer);
-    if (!t->peer)
-        return yk__local_words(why, YK_E_MEM, "out of memory (messages of %u ranks)", t->ranks);
-    for (uint32_t r = 0; r < t->ranks; r++) {
-        t->peer[r].out = yk__local_ring_at(t->head, t->ranks, t->rank, r);
-        t->peer[r].in = yk__local_ring_at(t->head, t->ranks, r, t->rank);
-    }
-    return YK_OK;
-}
-
-static yk_status op_new(yk_tr *t, uint32_t peer, uint64_t tag, uint8_t *data, uint64_t bytes, yk_tr_op **out,
-                        yk_tr_words *why)
-{
-    yk_tr_op *op;
-    yk_status s;
-    if (peer >= t->ranks || peer == t->rank || tag == YK_TR_TAG_ANY || bytes > INT64_MAX)
-        return yk__local_words(why, YK_E_ARG,
-                               "a message between rank %u and rank %u of %u, tag %llu, %llu bytes: not "
-                               "possible",
-                               t->rank, peer, t->ranks, (unsigned long long)tag, (unsigned long long)bytes);
-    s = peers_ready(t, why);
-    if (s)
-        return s;
-    op = yk__calloc(1, sizeof *op);
-    if (!op)
-        return yk__local_words(why, YK_E_MEM, "out of memory (a message)");
-    op->peer = peer;
-    op->tag = tag;
-    op->data = data;
-    op->bytes = bytes;
-    *out = op;
-    return YK_OK;
-}
-
-/* Nothing passes a message that is too long to be taken in early: two programs that wait for each other behind one would hang. */
-static yk_status sends_free(const yk_tr *t, uint32_t peer, uint64_t tag, yk_tr_words *why)
-{
-    const yk_tr_op *op = t->peer && peer < t->ranks ? t->peer[peer].sends : NULL;
-    while (op && op->bytes <= YK_TR_EARLY)
-        op = op->next;
-    if (!op)
-        return YK_OK;
-    return yk__local_words(why, YK_E_ARG,
-                           "a message from %s to %s with tag %llu: one of %llu bytes with tag %llu is on its way, and what is "
-                           "longer than %llu bytes lets no other pass; wait for it first",
-                           t->name[t->rank], t->name[peer], (unsigned long long)tag, (unsigned long long)op->bytes,
-                           (unsigned long long)op->tag, (unsigned long long)YK_TR_EARLY);
-}
-
-yk_status yk__local_send(yk_tr *t, uint32_t peer, uint64_t tag, const void *data, uint64_t bytes, yk_tr_op **out,
-                         yk_tr_words *why)
-{
-    static uint8_t nothing;
-    yk_tr_op *op = NULL;
-    yk_status s = sends_free(t, peer, tag, why);
-    s = s ? s : op_new(t, peer, tag, bytes ? (uint8_t *)(uintptr_t)data : &nothing, bytes, &op, why);
-    if (s)
-        return s;
-    op->is_send = true;
-    append_op(&t->peer[peer].sends, op);
-    *out = op;
-    return YK_OK;
-}
-
-/* A message that came early goes to its receive: whole, or what is there of it. */
-static void adopt(yk__local_peer *p, yk_tr_op *op)
-{
-    parcel *c = p->early;
-    while (c && c->tag != op->tag)
-        c = c->next;
-    if (!c)
-        return;
-    begin_op(op, c->total);
-    if (!op->status && c->at) {
-        memcpy(op->data, c->data, c->at);
-        op->moved = c->at;
-    }
-    if (p->parcel == c) {
-        p->op = op;
-        p->parcel = NULL;
-    } else {
-        op->done = true;
-        unlink_op(&p->recvs, op);
-    }
-    parcel_drop(p, c);
-}
-
-yk_status yk__local_recv(yk_tr *t, uint32_t peer, uint64_t tag, void *data, uint64_t room, yk_tr_op **out,
-                         yk_tr_words *why)
-{
-    yk_tr_op *op = NULL;
-    yk_status s = op_new(t, peer, tag, data, room, &op, why);
-    if (s)
-        return s;
-    append_op(&t->peer[peer].recvs, op);
-    adopt(&t->peer[peer], op);
-    *out = op;
-    return YK_OK;
-}
-
-yk_status yk__local_progress(yk_tr *t, yk_tr_words *why)
-{
-    bool moved = false;
-    for (uint32_t r = 0; t->peer && r < t->ranks; r++) {
-        yk_status s = r == t->rank ? YK_OK : send_some(t, r, &moved, why);
-        s = s || r == t->rank ? s : receive_some(t, r, &moved, why);
-        if (s)
-            return s;
-    }
-    if (moved)
-        yk__local_flag_set(t, YK_LOCAL_FLAG_RING, atomic_load(&t->head->slot[t->rank].flag[YK_LOCAL_FLAG_RING]) + 1);
-    return YK_OK;
-}
-
-static yk_status finish(yk_tr *t, yk_tr_op *op, uint64_t *bytes, yk_tr_words *why)
-{
-    yk_status s = op->status;
-    if (s)
-        yk__local_words(why, s, "a message from %s with tag %llu has %llu bytes, the receive room for %llu",
-                        t->name[op->peer], (unsigned long long)op->tag, (unsigned long long)op->total,
-                        (unsigned long long)op->bytes);
-    else if (bytes)
-        *bytes = op->moved;
-    yk__free(op);
-    return s;
-}
-
-/* The peer's last frames may lie in the ring still: only what is not done after one more look is lost. */
-static yk_status peer_left(yk_tr *t, const yk_tr_op *op, yk_tr_words *why)
-{
-    yk_status s;
-    if (atomic_load(&t->head->slot[op->peer].state) != YK_LOCAL_LEFT)
-        return YK_OK;
-    s = yk__local_progress(t, why);
-    if (s || op->done)
-        return s;
-    return yk__local_words(why, YK_E_DEVICE_LOST, "%s left the group with a message to or from %s under way",
-                           t->name[op->peer], t->name[t->rank]);
-}
-
-static yk_status look(yk_tr *t, const yk_tr_op *op, yk_tr_words *why)
-{
-    yk_status s = yk__local_progress(t, why);
-    if (s || op->done)
-        return s;
-    s = yk__local_end_words(t, why);
-    return s ? s : peer_left(t, op, why);
-}
-
-/* As wait, but the operation is still there afterwards. goes_on: the time is over, nothing else happened. */
-static yk_status wait_op(yk_tr *t, yk_tr_op *op, int timeout_ms, yk__local_idle *idle, bool *goes_on, yk_tr_words *why)
-{
-    int64_t begin = yk__local_now();
-    for (;;) {
-        uint32_t seen = atomic_load(&t->head->slot[op->peer].flag[YK_LOCAL_FLAG_RING]);
-        yk_status s = op->done ? YK_OK : look(t, op, why);
-        int64_t waited;
-        if (s || op->done)
-            return s;
-        waited = yk__local_now() - begin;
-        *goes_on = timeout_ms >= 0 && waited >= timeout_ms * 1000000ll;
-        if (*goes_on)
-            return yk__local_words(why, YK_E_TIMEOUT, "a message to or from %s is not done after %d ms",
-                                   t->name[op->peer], timeout_ms);
-        if (waited <= SPIN_NS)
-            continue;
-        s = yk__local_look_idle(t, idle, op->peer, op->is_send ? "a send" : "a receive", why);
-        if (s)
-            return s;
-        yk__local_sleep(t, op->peer, YK_LOCAL_FLAG_RING, seen, SLICE_NS);
-    }
-}
-
-yk_status yk__local_wait(yk_tr *t, yk_tr_op *op, int timeout_ms, uint64_t *bytes, yk_tr_words *why)
-{
-    yk__local_idle idle = {0};
-    bool goes_on = false;
-    yk_status s = wait_op(t, op, timeout_ms, &idle, &goes_on, why);
-    yk__local_waited(t, &idle);
-    if (!s)
-        return finish(t, op, bytes, why);
-    if (!goes_on)
-        yk__local_cancel(t, op);
-    return s;
-}
-
-void yk__local_cancel(yk_tr *t, yk_tr_op *op)
+yk_status yk__local_adopt(yk_tr *t, yk_tr_op *op, yk_tr_error *error)
 {
     yk__local_peer *p = &t->peer[op->peer];
-    if (op->is_send && op->begun && !op->done) {
-        op->data = NULL; /* its last frame says so; it is released then */
-        op->orphan = true;
+    yk__local_early *e = p->early;
+    while (e && e->tag != op->tag)
+        e = e->next;
+    if (!e)
+        return YK_OK;
+    begin_op(op, e->total, e->data ? 0 : e->id);
+    if (!e->data) {
+        early_drop(p, e);
+        return send_word(t, op->peer, YK__LOCAL_CLEAR, op, error);
+    }
+    if (!op->status && e->at) {
+        memcpy(op->data, e->data, e->at);
+        op->moved = e->at;
+    }
+    if (p->store == e) {
+        p->op = op;
+        p->store = NULL;
+    } else {
+        finish_op(t, op);
+        yk__local_unlink(&p->recvs, op);
+    }
+    early_drop(p, e);
+    return YK_OK;
+}
+
+yk_status yk__local_move(yk_tr *t, yk_tr_error *error)
+{
+    const uint64_t events = t->events;
+    yk_status s = YK_OK;
+    for (uint32_t r = 0; r < t->ranks && !s; r++) {
+        bool moved = false;
+        if (!yk__local_reaches(t, r))
+            continue;
+        s = receive_some(t, r, &moved, error);
+        s = s ? s : send_some(t, r, &moved, error);
+        if (moved)
+            yk__local_ring_bell(t, r);
+    }
+    if (t->events != events) /* another thread may wait for it */
+        yk__local_ring_bell(t, t->rank);
+    return s;
+}
+
+static void give_up_send(yk_tr *t, yk_tr_op *op)
+{
+    yk__local_peer *p = &t->peer[op->peer];
+    yk__local_unlink(&p->asked, op);
+    if (!op->begun) {
+        yk__local_unlink(&p->sends, op);
+        yk__free(op);
+        return;
+    }
+    if (p->sends != op) { /* nothing, or only the announcement, is with the peer */
+        yk__local_unlink(&p->sends, op);
+        yk__local_append(&p->sends, op);
+    }
+    op->phase = YK__LOCAL_REVOKE; /* its last frame; it is released then */
+    op->data = NULL;
+    op->bytes = op->moved = 0;
+    op->orphan = true;
+}
+
+void yk__local_give_up(yk_tr *t, yk_tr_op *op)
+{
+    yk__local_peer *p = &t->peer[op->peer];
+    if (op->is_send && !op->done) {
+        give_up_send(t, op);
         return;
     }
     if (p->op == op)
         p->op = NULL; /* the rest of the message goes nowhere */
-    unlink_op(op->is_send ? &p->sends : &p->recvs, op);
+    yk__local_unlink(&p->recvs, op);
     yk__free(op);
 }
 
@@ -487,14 +469,13 @@ static void free_ops(yk_tr_op *op)
     }
 }
 
-void yk__local_messages_free(yk_tr *t)
+void yk__local_drop_all(yk_tr *t)
 {
     for (uint32_t r = 0; t->peer && r < t->ranks; r++) {
         free_ops(t->peer[r].sends);
+        free_ops(t->peer[r].asked);
         free_ops(t->peer[r].recvs);
         while (t->peer[r].early)
-            parcel_drop(&t->peer[r], t->peer[r].early);
+            early_drop(&t->peer[r], t->peer[r].early);
     }
-    yk__free(t->peer);
-    t->peer = NULL;
 }

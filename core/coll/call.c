@@ -1,0 +1,158 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Which request each rank is in. A rank shows it before it waits (core/control); whoever waits for some time compares, so that
+ * programs that have diverged end with both places instead of waiting for ever.
+ *
+ * Requests on the world and on the members are made by the step thread in the order of the user's program. They are numbered twice
+ * over both: all that a member begins (order), by which two members compare; and those that every rank's program reaches, excluded
+ * ones too (common), by which an excluded rank and a member compare. On other communicators only their own sequence is compared.
+ */
+#include "core/coll/internal.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#define PASSED 3 /* looks at which a rank must be seen beyond a request that it never began */
+
+const char *yk__call_name(const yk__call *call)
+{
+    static const char *const names[] = {
+        [YK__COLL_NONE] = "no operation",         [YK__COLL_BARRIER] = "a barrier",
+        [YK__COLL_BROADCAST] = "a broadcast",     [YK__COLL_ALL_GATHER] = "an all-gather",
+        [YK__COLL_ALL_REDUCE] = "a sum of f64",   [YK__COLL_REDUCE_SCATTER] = "a reduce-scatter",
+        [YK__COLL_ALL_GATHERV] = "an all-gather of slices", [YK__COLL_ALLOC] = "making shared memory",
+        [YK__COLL_MEMBERS] = "a change of the members",
+    };
+    if (call->kind == YK__COLL_ALL_REDUCE && call->dtype == YK_F32)
+        return call->op == YK__COLL_MOMENTS ? "a reduction of moments" : "a reduction of f32";
+    return call->kind < sizeof names / sizeof *names ? names[call->kind] : "an unknown operation";
+}
+
+uint64_t yk__call_bytes(const yk__call *call)
+{
+    return call->count * yk_dtype_bytes(call->dtype) * (call->rows ? call->rows : 1);
+}
+
+/* The user's place; its text is only made where the file differs from the last request's. */
+static void note_place(yk__coll *coll, const yk__coll_desc *d, yk__call *call)
+{
+    const char *file = d->file;
+    int line = d->line;
+    size_t n;
+    if (!file && coll->place)
+        coll->place(&file, &line);
+    call->line = line;
+    if (file != coll->file) {
+        coll->file = file;
+        memset(coll->file_name, 0, sizeof coll->file_name);
+        n = file ? strlen(file) : 0;
+        if (n >= sizeof coll->file_name) /* its end says more */
+            file += n - sizeof coll->file_name + 1;
+        if (n)
+            memcpy(coll->file_name, file, strlen(file));
+    }
+    memcpy(call->file, coll->file_name, sizeof call->file);
+}
+
+static void fill_call(yk__request *request, yk__call *call)
+{
+    const yk__coll_desc *d = &request->desc;
+    yk__comm *comm = request->comm;
+    yk__coll *coll = comm->coll;
+    call->comm = comm->id;
+    call->generation = comm->generation;
+    call->sequence = ++comm->sequence;
+    call->is_common = comm->id == YK__COMM_WORLD || d->feeds;
+    coll->order += comm->id < YK__COMM_OTHERS;
+    coll->common += call->is_common;
+    call->order = coll->order;
+    call->common = coll->common;
+    call->kind = (uint8_t)d->kind;
+    call->dtype = (uint8_t)d->dtype;
+    call->op = (uint8_t)d->op;
+    call->root = d->root;
+    call->rows = d->rows;
+    call->count = d->count;
+    note_place(coll, d, call);
+}
+
+void yk__call_begin(yk__request *request)
+{
+    yk__coll *coll = request->comm->coll;
+    yk__call_info info;
+    fill_call(request, &request->call);
+    if (!coll->control)
+        return;
+    coll->passed = 0;
+    info.call = request->call;
+    info.excluded = !coll->comm->next->joined;
+    info.begun[YK__COMM_WORLD] = coll->comm->sequence;
+    info.begun[YK__COMM_MEMBERS] = coll->comm->next->sequence;
+    yk__control_publish(coll->control, &info, sizeof info);
+    if (request->comm->id == YK__COMM_WORLD)
+        yk__feed_wake(coll);
+}
+
+bool yk__call_same(const yk__call *a, const yk__call *b)
+{
+    return a->comm == b->comm && a->kind == b->kind && a->dtype == b->dtype && a->op == b->op && a->root == b->root &&
+           a->rows == b->rows && a->count == b->count;
+}
+
+static void describe_call(const yk__coll *coll, uint32_t rank, const yk__call *c, char *text, size_t size)
+{
+    char file[sizeof c->file + 1] = "";
+    memcpy(file, c->file, sizeof c->file);
+    for (char *p = file; *p; p++)
+        *p = *p >= ' ' && *p < 127 ? *p : '?';
+    snprintf(text, size, "rank %u (%.96s) is in %s of %llu bytes", rank, yk__control_name(coll->control, rank), yk__call_name(c),
+             (unsigned long long)yk__call_bytes(c));
+    if (*file)
+        snprintf(text + strlen(text), size - strlen(text), " called at %s:%d", file, (int)c->line);
+}
+
+yk_status yk__call_fail(const yk__coll *coll, const yk__call *own, uint32_t peer, const yk__call *theirs, yk_error *err)
+{
+    char a[256], b[256];
+    const bool first = coll->rank < peer;
+    describe_call(coll, coll->rank, own, a, sizeof a);
+    describe_call(coll, peer, theirs, b, sizeof b);
+    return yk__fail(err, YK_E_INTERNAL, "the ranks' programs have diverged: %s while %s; every rank must make the same calls",
+                    first ? a : b, first ? b : a);
+}
+
+/* How far the other rank is: below 0 behind or not to be compared, 0 at the same request, above 0 beyond it without having begun
+ * it. */
+static int32_t compare_place(const yk__coll *coll, const yk__call *own, const yk__call_info *theirs)
+{
+    const bool by_common = theirs->excluded || !coll->comm->next->joined;
+    int32_t ahead = (int32_t)(theirs->call.order - own->order);
+    if (own->comm == theirs->call.comm && own->generation == theirs->call.generation && !by_common)
+        return theirs->call.sequence == own->sequence ? 0 : -1;
+    if (own->comm >= YK__COMM_OTHERS || theirs->call.comm >= YK__COMM_OTHERS)
+        return -1;
+    if (by_common) {
+        ahead = (int32_t)(theirs->call.common - own->common);
+        if (ahead == 0 && theirs->call.is_common != own->is_common)
+            return own->is_common ? 1 : -1;
+        return ahead;
+    }
+    return ahead > 0 && (int32_t)(theirs->begun[own->comm] - own->sequence) >= 0 ? -1 : ahead;
+}
+
+yk_status yk__call_look(yk__coll *coll, const yk__call *own, uint32_t peer, yk_error *err)
+{
+    yk__call_info theirs;
+    int32_t ahead;
+    if (peer >= coll->size || peer == coll->rank || !yk__control_read(coll->control, peer, &theirs, sizeof theirs))
+        return YK_OK;
+    ahead = compare_place(coll, own, &theirs);
+    if (ahead == 0 && !yk__call_same(&theirs.call, own))
+        return yk__call_fail(coll, own, peer, &theirs.call, err);
+    if (ahead <= 0)
+        return YK_OK;
+    /* it may have begun it since the wait looked: then the wait ends before the next look */
+    coll->passed = coll->passed_peer == peer ? coll->passed : 0;
+    coll->passed_peer = peer;
+    return ++coll->passed < PASSED ? YK_OK : yk__call_fail(coll, own, peer, &theirs.call, err);
+}

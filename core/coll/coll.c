@@ -1,0 +1,176 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The communicators of a rank as a whole: making them, buffers, the end of the job. */
+#include "core/coll/internal.h"
+#include "core/coll/msg.h"
+
+#include <string.h>
+
+#include "core/base/mem.h"
+
+/* ---- Making -------------------------------------------------------------------------------------------------------- */
+
+static yk_status watch_calls(void *arg, uint32_t peer, yk_error *err)
+{
+    yk__coll *coll = arg;
+    return coll->waits ? yk__call_look(coll, coll->waits, peer, err) : YK_OK;
+}
+
+static yk_status make_comms(yk__coll *coll, yk_error *err)
+{
+    yk__comm *comm = NULL;
+    yk_status s;
+    bool *all = yk__calloc(coll->size, sizeof *all);
+    if (!all)
+        return yk__fail_mem(err, coll->size, "communicators");
+    for (uint32_t r = 0; r < coll->size; r++)
+        all[r] = true;
+    s = yk__comm_make(coll, all, &comm, err);
+    s = s ? s : yk__comm_make(coll, all, &comm, err);
+    yk__free(all);
+    return s;
+}
+
+static yk_status connect_ranks(yk__coll *coll, const yk__coll_config *config, yk_error *err)
+{
+    if (!config->messages_only && yk__shm_attach(coll->control, &coll->shm, err))
+        return err->status;
+    if (coll->shm)
+        yk__shm_watch(coll->shm, watch_calls, coll);
+    if (coll->shm ? yk__feed_new(coll, err) : yk__msg_open(coll, config, err))
+        return err->status;
+    return YK_OK;
+}
+
+yk_status yk__coll_new(const yk__coll_config *config, yk__coll **out, yk_error *err)
+{
+    yk__coll *coll = yk__calloc(1, sizeof *coll);
+    if (!coll)
+        return yk__fail_mem(err, sizeof *coll, "the communicators of a rank");
+    coll->control = config->control;
+    coll->place = config->place;
+    coll->size = coll->control ? yk__control_size(coll->control) : 1;
+    coll->rank = coll->control ? yk__control_rank(coll->control) : 0;
+    if ((coll->control && connect_ranks(coll, config, err)) || make_comms(coll, err)) {
+        yk__coll_free(coll);
+        return err->status;
+    }
+    *out = coll;
+    return YK_OK;
+}
+
+void yk__coll_free(yk__coll *coll)
+{
+    if (!coll)
+        return;
+    yk__msg_stop(coll);
+    while (coll->comm) {
+        yk__comm *next = coll->comm->next;
+        yk__comm_free(coll->comm);
+        coll->comm = next;
+    }
+    yk__msg_close(coll);
+    yk__shm_detach(coll->shm);
+    yk__free(coll);
+}
+
+void yk__coll_place(yk__coll *coll, void (*place)(const char **file, int *line))
+{
+    coll->place = place;
+}
+
+yk__comm *yk__coll_world(yk__coll *coll)
+{
+    return coll->comm;
+}
+
+yk__comm *yk__coll_members(yk__coll *coll)
+{
+    return coll->comm->next;
+}
+
+/* ---- The end of the job -------------------------------------------------------------------------------------------- */
+
+void yk__coll_abort(yk__coll *coll, const yk_error *why)
+{
+    yk_error named = *why;
+    if (!coll->control) {
+        coll->why = *why;
+        __atomic_store_n(&coll->cancelled, 1, __ATOMIC_RELEASE);
+        return;
+    }
+    yk__fail_in(&named, "%s", yk__control_name(coll->control, coll->rank));
+    yk__control_end(coll->control, coll->rank, named.status, named.text);
+}
+
+const volatile int *yk__coll_cancelled(const yk__coll *coll)
+{
+    return coll->control ? yk__control_cancelled(coll->control) : &coll->cancelled;
+}
+
+/* ---- Buffers ------------------------------------------------------------------------------------------------------- */
+
+static uint64_t whole_lines(uint64_t bytes)
+{
+    return (bytes + 63) / 64 * 64;
+}
+
+/* Memory of this rank alone. */
+static yk_status alloc_own(yk__coll *coll, const char *what, yk__coll_buffer *b, yk_error *err)
+{
+    const uint64_t bytes = b->bytes < 4096 ? 4096 : b->bytes;
+    if (bytes > SIZE_MAX / 2)
+        return yk__fail_mem(err, bytes, what);
+    b->mem = yk__malloc_aligned(bytes, 4096);
+    if (!b->mem)
+        return yk__fail_mem(err, bytes, what);
+    memset(b->mem, 0, bytes);
+    b->stride = whole_lines(b->bytes);
+    if (coll->plane && yk__msg_register(coll, b, err)) {
+        yk__free(b->mem);
+        return err->status;
+    }
+    return YK_OK;
+}
+
+static yk_status alloc_common(yk__coll *coll, const char *what, yk__coll_mode mode, yk__coll_buffer *b, yk_error *err)
+{
+    b->stride = mode == YK__COLL_PRIVATE ? whole_lines(b->bytes) : 0;
+    if (b->stride && b->bytes > INT64_MAX / 2 / coll->size)
+        return yk__fail_mem(err, b->bytes, what);
+    if (yk__shm_alloc(coll->shm, what, b->stride ? b->stride * coll->size : b->bytes, &b->base, err))
+        return err->status;
+    b->mem = (char *)b->base + b->stride * coll->rank;
+    return YK_OK;
+}
+
+yk_status yk__coll_alloc(yk__coll *coll, const char *what, uint64_t bytes, yk__coll_mode mode, yk__coll_buffer *buffer,
+                         yk_error *err)
+{
+    yk__coll_buffer b = {.bytes = bytes};
+    yk__request request = {.comm = coll->comm, .desc = {.kind = YK__COLL_ALLOC, .dtype = YK_U8}};
+    yk_status s;
+    if (coll->control)
+        yk__call_begin(&request);
+    coll->waits = &request.call;
+    s = coll->shm ? alloc_common(coll, what, mode, &b, err) : alloc_own(coll, what, &b, err);
+    coll->waits = NULL;
+    if (!s)
+        *buffer = b;
+    return s;
+}
+
+void yk__coll_release(yk__coll *coll, yk__coll_buffer *b)
+{
+    if (b->registered)
+        yk__msg_unregister(coll, b);
+    if (b->base)
+        yk__shm_release(coll->shm, b->base);
+    else
+        yk__free(b->mem);
+    *b = (yk__coll_buffer){0};
+}
+
+void *yk__coll_peer_view(const yk__coll_buffer *b, uint32_t rank)
+{
+    return b->base ? (char *)b->base + b->stride * rank : NULL;
+}

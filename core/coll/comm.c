@@ -1,0 +1,182 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Communicators: lists of ranks, and changing them. */
+#include "core/coll/internal.h"
+#include "core/coll/msg.h"
+
+#include <string.h>
+
+#include "core/base/hash.h"
+#include "core/base/mem.h"
+
+/* ---- Lists of members --------------------------------------------------------------------------------------------- */
+
+static void set_list(yk__comm *comm, const bool *member)
+{
+    comm->size = 0;
+    memcpy(comm->has, member, comm->coll->size * sizeof *member);
+    for (uint32_t r = 0; r < comm->coll->size; r++)
+        if (member[r])
+            comm->member[comm->size++] = r;
+    comm->joined = member[comm->coll->rank];
+}
+
+uint32_t yk__comm_size(const yk__comm *comm)
+{
+    return comm->size;
+}
+
+uint32_t yk__comm_generation(const yk__comm *comm)
+{
+    return comm->generation;
+}
+
+bool yk__comm_has(const yk__comm *comm, uint32_t rank)
+{
+    return rank < comm->coll->size && comm->has[rank];
+}
+
+uint32_t yk__comm_lowest(const yk__comm *comm)
+{
+    return comm->member[0];
+}
+
+uint32_t yk__coll_excluded(const yk__coll *coll)
+{
+    return coll->size - coll->comm->next->size;
+}
+
+/* ---- Making -------------------------------------------------------------------------------------------------------- */
+
+void yk__comm_free(yk__comm *comm)
+{
+    if (!comm)
+        return;
+    for (yk__request *r = comm->first; r; r = r->next)
+        if (r->algorithm->release)
+            r->algorithm->release(r);
+    yk__comm_shm_free(comm);
+    yk__free(comm->part);
+    yk__free(comm->member);
+    yk__free(comm->has);
+    yk__free(comm);
+}
+
+static yk_status lists_new(yk__comm *comm, uint32_t size, yk_error *err)
+{
+    comm->has = yk__calloc(size, sizeof *comm->has);
+    comm->member = yk__calloc(size, sizeof *comm->member);
+    comm->part = yk__calloc(size, sizeof *comm->part);
+    return comm->has && comm->member && comm->part ? YK_OK : yk__fail_mem(err, size * sizeof *comm->member, "a communicator");
+}
+
+yk_status yk__comm_make(yk__coll *coll, const bool *member, yk__comm **out, yk_error *err)
+{
+    yk__comm **end = &coll->comm, *comm = yk__calloc(1, sizeof *comm);
+    if (!comm)
+        return yk__fail_mem(err, sizeof *comm, "a communicator");
+    comm->coll = coll;
+    comm->id = coll->comms;
+    if (lists_new(comm, coll->size, err) || (coll->shm && yk__comm_shm_new(comm, err))) {
+        yk__comm_free(comm);
+        return err->status;
+    }
+    set_list(comm, member);
+    while (*end)
+        end = &(*end)->next;
+    yk__msg_lock(comm);
+    *end = comm;
+    coll->comms++;
+    yk__msg_unlock(comm);
+    *out = comm;
+    return YK_OK;
+}
+
+/* ---- Changing ------------------------------------------------------------------------------------------------------ */
+
+static yk_status check_members(const yk__comm *comm, const bool *member, yk_error *err)
+{
+    bool any = false;
+    for (uint32_t r = 0; r < comm->coll->size; r++)
+        any = any || member[r];
+    if (!any)
+        return yk__fail(err, YK_E_ARG, "a communicator without members");
+    if (comm->first)
+        return yk__fail(err, YK_E_ARG, "the members of a communicator are set while %s is under way on it",
+                        yk__call_name(&comm->first->call));
+    return YK_OK;
+}
+
+/* What each rank tells the others: the members it sets, and how far it is. */
+static yk_status exchange_state(yk__comm *comm, const bool *member, yk__comm_state *all, yk_error *err)
+{
+    yk__coll *coll = comm->coll;
+    yk__comm_state mine = {0};
+    const yk__coll_desc d = {.kind = YK__COLL_MEMBERS, .dtype = YK_U8, .in = &mine, .out = all, .count = sizeof mine};
+    mine.hash = yk__hash_bytes(YK_HASH_SEED + comm->id, member, coll->size * sizeof *member);
+    mine.sequence = comm->sequence;
+    mine.order = coll->order + 1; /* with this request */
+    mine.written = yk__feed_written(coll);
+    if (comm->shm)
+        yk__comm_shm_save(comm, &mine);
+    if (yk__coll_run(yk__coll_world(coll), &d, err))
+        return err->status;
+    for (uint32_t r = 1; r < coll->size; r++)
+        if (all[r].hash != all[0].hash)
+            return yk__fail(err, YK_E_INTERNAL, "%s sets other members than %s", yk__control_name(coll->control, r),
+                            yk__control_name(coll->control, 0));
+    return YK_OK;
+}
+
+static void change_members(yk__comm *comm, const bool *member, const yk__comm_state *old)
+{
+    const bool was = comm->joined;
+    yk__coll *coll = comm->coll;
+    set_list(comm, member);
+    comm->generation++;
+    comm->broken = false;
+    comm->sequence = old->sequence;
+    if (!was && comm->joined) {
+        if (comm->id < YK__COMM_OTHERS)
+            coll->order = old->order;
+        if (comm->shm)
+            yk__comm_shm_load(comm, old);
+    }
+    if (was && !comm->joined && comm->id == YK__COMM_MEMBERS)
+        yk__feed_resume(coll, old->written);
+}
+
+yk_status yk__comm_set_members(yk__comm *comm, const bool *member, yk_error *err)
+{
+    yk__coll *coll = comm->coll;
+    yk__comm_state *all;
+    yk_status s;
+    if (check_members(comm, member, err))
+        return err->status;
+    if (!coll->control)
+        return YK_OK;
+    all = yk__calloc(coll->size, sizeof *all);
+    if (!all)
+        return yk__fail_mem(err, coll->size * sizeof *all, "the members of a communicator");
+    s = exchange_state(comm, member, all, err);
+    if (!s)
+        change_members(comm, member, &all[yk__comm_lowest(comm)]);
+    yk__free(all);
+    return s;
+}
+
+yk_status yk__comm_new(yk__coll *coll, const bool *member, yk__comm **out, yk_error *err)
+{
+    yk__comm *comm = NULL;
+    bool *all = yk__calloc(coll->size, sizeof *all);
+    yk_status s;
+    if (!all)
+        return yk__fail_mem(err, coll->size, "a communicator");
+    for (uint32_t r = 0; r < coll->size; r++)
+        all[r] = true;
+    s = yk__comm_make(coll, all, &comm, err);
+    s = s ? s : yk__comm_set_members(comm, member, err);
+    if (!s)
+        *out = comm;
+    yk__free(all);
+    return s;
+}

@@ -1,0 +1,132 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Opening the transport that a job's messages go over, and memory that is registered with it. */
+#include "core/coll/msg.h"
+
+#include <string.h>
+#include <unistd.h>
+
+#include "core/base/mem.h"
+
+/* The transport's rendezvous goes over the control plane. */
+static yk_status exchange_blobs(void *arg, const void *mine, uint32_t bytes, void *all, yk_tr_error *error)
+{
+    yk_error err = YK_ERROR_INIT;
+    const yk_status s = yk__control_exchange(arg, "opening a transport", mine, bytes, all, &err);
+    if (s) {
+        memset(error, 0, sizeof *error);
+        memcpy(error->text, err.text, sizeof error->text - 1);
+    }
+    return s;
+}
+
+static yk_status check_table(const yk_transport *table, uint32_t ranks, yk_error *err)
+{
+    if (!table)
+        return yk__fail(err, YK_E_ARG, "%u ranks have no memory in common, and there is no transport", ranks);
+    if (table->size < offsetof(yk_transport, mem_key) || table->major != YK_TRANSPORT_MAJOR)
+        return yk__fail(err, YK_E_ARG, "transport %s is of version %u.%u: expected %u", table->name, table->major, table->minor,
+                        YK_TRANSPORT_MAJOR);
+    return YK_OK;
+}
+
+static yk_status check_peers(const yk__coll *coll, yk_error *err)
+{
+    const yk__msg_plane *plane = coll->plane;
+    for (uint32_t r = 0; r < coll->size; r++) {
+        yk_tr_peer peer = {.size = sizeof peer};
+        yk_tr_error error = {""};
+        const yk_status s = plane->table->peer(plane->tr, r, &peer, &error);
+        if (s)
+            return yk__msg_fail(err, s, &error, coll);
+        if (r != coll->rank && (peer.caps & YK_TR_CAP_MESSAGES) == 0)
+            return yk__fail(err, YK_E_ARG, "transport %s does not reach %s", plane->table->name, yk__control_name(coll->control, r));
+    }
+    return YK_OK;
+}
+
+static yk_status share_memory(yk__coll *coll, yk_tr_config *c, yk_error *err)
+{
+    yk__msg_plane *plane = coll->plane;
+    const uint64_t bytes = plane->table->shared_bytes(coll->size);
+    if (!bytes || yk__shm_attach(coll->control, &plane->shm, err) || !plane->shm)
+        return bytes ? err->status : YK_OK;
+    return yk__shm_alloc(plane->shm, "messages", bytes, &c->shared, err);
+}
+
+static yk_status open_transport(yk__coll *coll, yk_error *err)
+{
+    yk__msg_plane *plane = coll->plane;
+    yk_tr_config c = {.size = sizeof c,
+                      .rank = coll->rank,
+                      .ranks = coll->size,
+                      .host = plane->host,
+                      .name = yk__control_name(coll->control, coll->rank),
+                      .exchange = exchange_blobs,
+                      .exchange_arg = coll->control,
+                      .secret = yk__control_secret(coll->control),
+                      .secret_bytes = YK__CONTROL_SECRET};
+    yk_tr_error error = {""};
+    yk_status s;
+    for (uint32_t r = 0; r < coll->size; r++)
+        plane->host[r] = yk__control_host(coll->control, r);
+    s = share_memory(coll, &c, err);
+    if (s)
+        return s;
+    s = plane->table->open(&c, &plane->tr, &error);
+    return s ? yk__msg_fail(err, s, &error, coll) : check_peers(coll, err);
+}
+
+yk_status yk__msg_open(yk__coll *coll, const yk__coll_config *config, yk_error *err)
+{
+    yk__msg_plane *plane;
+    if (check_table(config->transport, coll->size, err))
+        return err->status;
+    plane = coll->plane = yk__calloc(1, sizeof *plane);
+    if (!plane)
+        return yk__fail_mem(err, sizeof *plane, "a transport");
+    plane->table = config->transport;
+    plane->pid = getpid();
+    pthread_mutex_init(&plane->lock, NULL);
+    pthread_cond_init(&plane->begun, NULL);
+    pthread_cond_init(&plane->done, NULL);
+    plane->host = yk__calloc(coll->size, sizeof *plane->host);
+    if (!plane->host)
+        return yk__fail_mem(err, coll->size * sizeof *plane->host, "a transport");
+    if (open_transport(coll, err))
+        return err->status;
+    return config->progress ? yk__msg_start_thread(coll, err) : YK_OK;
+}
+
+void yk__msg_close(yk__coll *coll)
+{
+    yk__msg_plane *plane = coll->plane;
+    if (!plane || plane->pid != getpid()) /* in a fork the lock may be held by a thread that is not there */
+        return;
+    if (plane->tr) {
+        yk__msg_feed_free(coll);
+        plane->table->close(plane->tr);
+    }
+    yk__shm_detach(plane->shm);
+    pthread_cond_destroy(&plane->done);
+    pthread_cond_destroy(&plane->begun);
+    pthread_mutex_destroy(&plane->lock);
+    yk__free(plane->host);
+    yk__free(plane);
+    coll->plane = NULL;
+}
+
+yk_status yk__msg_register(yk__coll *coll, yk__coll_buffer *b, yk_error *err)
+{
+    const yk_tr_mem_source source = {.size = sizeof source, .kind = YK_TR_MEM_HOST, .data = b->mem, .bytes = b->bytes};
+    yk_tr_error error = {""};
+    yk_tr_mem *mem = NULL;
+    const yk_status s = coll->plane->table->mem_register(coll->plane->tr, &source, &mem, &error);
+    b->registered = mem;
+    return s ? yk__msg_fail(err, s, &error, coll) : YK_OK;
+}
+
+void yk__msg_unregister(yk__coll *coll, yk__coll_buffer *b)
+{
+    coll->plane->table->mem_release(coll->plane->tr, b->registered);
+    b->registered = NULL;
+}

@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The progress thread: drives requests over messages while the step thread computes. It sleeps while none is under way, else in the
+ * transport, until something has arrived. In common memory there is nothing to drive: a member's part is there when it begins.
+ */
+#include "core/coll/msg.h"
+
+#include <signal.h>
+#include <string.h>
+#include <unistd.h>
+
+#define SLICE_MS 5 /* in the transport; requests that were begun meanwhile have posted what they can */
+
+static void *progress_main(void *arg)
+{
+    yk__coll *coll = arg;
+    yk__msg_plane *plane = coll->plane;
+    uint64_t events = 0;
+    pthread_mutex_lock(&plane->lock);
+    while (!plane->stop) {
+        yk_tr_error error = {""};
+        yk_status s;
+        if (!plane->active && !plane->feeds) {
+            pthread_cond_wait(&plane->begun, &plane->lock);
+            continue;
+        }
+        yk__msg_step_all(coll);
+        pthread_mutex_unlock(&plane->lock);
+        s = plane->table->progress(plane->tr, SLICE_MS, &events, &error);
+        pthread_mutex_lock(&plane->lock);
+        if (s) {
+            yk__msg_fail_all(coll, s, &error);
+            break;
+        }
+    }
+    pthread_mutex_unlock(&plane->lock);
+    return NULL;
+}
+
+/* Signals are for the program's own threads. */
+yk_status yk__msg_start_thread(yk__coll *coll, yk_error *err)
+{
+    yk__msg_plane *plane = coll->plane;
+    sigset_t all, old;
+    int failed;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &old);
+    failed = pthread_create(&plane->thread, NULL, progress_main, coll);
+    pthread_sigmask(SIG_SETMASK, &old, NULL);
+    if (failed)
+        return yk__fail(err, YK_E_IO, "starting the progress thread: %s", strerror(failed));
+    plane->threaded = true;
+    return YK_OK;
+}
+
+void yk__msg_stop(yk__coll *coll)
+{
+    yk__msg_plane *plane = coll->plane;
+    if (!plane || !plane->threaded || plane->pid != getpid())
+        return;
+    pthread_mutex_lock(&plane->lock);
+    plane->stop = true;
+    pthread_cond_signal(&plane->begun);
+    pthread_mutex_unlock(&plane->lock);
+    pthread_join(plane->thread, NULL);
+    plane->threaded = false;
+}

@@ -1,0 +1,218 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Requests: begin, test, wait, cancel. A communicator holds its requests in a fixed pool, so that a step allocates nothing, and lists
+ * them in the order in which they were begun. They may be done in any order, but for broadcasts and for what feeds excluded ranks.
+ */
+#include "core/coll/internal.h"
+#include "core/coll/msg.h"
+
+#include <string.h>
+
+static yk_status fail_desc(const yk__call *call, const char *why, yk_error *err)
+{
+    return yk__fail(err, YK_E_ARG, "%s of %u times %llu elements: %s", yk__call_name(call), call->rows,
+                    (unsigned long long)call->count, why);
+}
+
+static yk_status check_small(const yk__call *call, yk_error *err)
+{
+    if (call->rows <= YK__COLL_SMALL && call->count <= YK__COLL_SMALL && yk__call_bytes(call) <= YK__COLL_SMALL)
+        return YK_OK;
+    return yk__fail(err, YK_E_ARG, "a small collective of %u times %llu bytes a rank: at most %u", call->rows,
+                    (unsigned long long)(call->count * yk_dtype_bytes(call->dtype)), YK__COLL_SMALL);
+}
+
+static yk_status check_reduce(const yk__coll_desc *d, const yk__call *call, yk_error *err)
+{
+    if (d->dtype != YK_F32 && (d->dtype != YK_F64 || d->op != YK__COLL_SUM || d->rows != 1))
+        return fail_desc(call, "numbers of f32, or one row of f64 to be summed, are reduced", err);
+    if (d->op == YK__COLL_MOMENTS && d->rows != 3)
+        return fail_desc(call, "moments have three rows", err);
+    return check_small(call, err);
+}
+
+static yk_status check_slices(const yk__comm *comm, const yk__coll_desc *d, const yk__call *call, yk_error *err)
+{
+    if (!d->buffer || !d->parts || d->dtype != YK_F32 || d->parts->begin[comm->coll->size] != d->count)
+        return fail_desc(call, "expected a buffer of f32 and its slices", err);
+    if ((d->offset + d->count) * sizeof(float) > d->buffer->bytes)
+        return fail_desc(call, "the buffer is shorter", err);
+    return YK_OK;
+}
+
+static yk_status check_desc(const yk__comm *comm, const yk__coll_desc *d, yk_error *err)
+{
+    const yk__call call = {.kind = (uint8_t)d->kind, .dtype = (uint8_t)d->dtype, .op = (uint8_t)d->op, .rows = d->rows, .count = d->count};
+    switch (d->kind) {
+    case YK__COLL_BARRIER:
+        return YK_OK;
+    case YK__COLL_BROADCAST:
+        if (d->root >= comm->coll->size || !comm->has[d->root])
+            return yk__fail(err, YK_E_ARG, "broadcast from rank %u of %u", d->root, comm->coll->size);
+        return YK_OK;
+    case YK__COLL_ALL_GATHER:
+    case YK__COLL_MEMBERS:
+        return check_small(&call, err);
+    case YK__COLL_ALL_REDUCE:
+        return check_reduce(d, &call, err);
+    case YK__COLL_REDUCE_SCATTER:
+    case YK__COLL_ALL_GATHERV:
+        return check_slices(comm, d, &call, err);
+    case YK__COLL_NONE:
+    case YK__COLL_ALLOC:
+        break;
+    }
+    return fail_desc(&call, "no such request", err);
+}
+
+static const yk__coll_algorithm *algorithm_of(const yk__comm *comm, const yk__coll_desc *d)
+{
+    if (!comm->coll->control)
+        return &yk__solo_algorithm;
+    if (!comm->joined)
+        return !d->feeds ? NULL : comm->shm ? &yk__feed_algorithm : &yk__msg_algorithm;
+    return comm->shm ? &yk__shm_algorithm : &yk__msg_algorithm;
+}
+
+static yk__request *request_take(yk__comm *comm)
+{
+    for (uint32_t i = 0; i < YK__COLL_REQUESTS; i++)
+        if (!comm->pool[i].used) {
+            comm->pool[i] = (yk__request){.comm = comm, .used = true};
+            return &comm->pool[i];
+        }
+    return NULL;
+}
+
+static void request_release(yk__request *request)
+{
+    yk__comm *comm = request->comm;
+    yk__request **at = &comm->first;
+    if (request->algorithm->release)
+        request->algorithm->release(request);
+    yk__msg_lock(comm);
+    while (*at && *at != request)
+        at = &(*at)->next;
+    if (*at)
+        *at = request->next;
+    request->used = false;
+    yk__msg_unlock(comm);
+}
+
+static void request_append(yk__request *request)
+{
+    yk__request **at = &request->comm->first;
+    while (*at)
+        at = &(*at)->next;
+    *at = request;
+}
+
+void yk__request_finish(yk__request *request)
+{
+    yk__comm *comm = request->comm;
+    const yk__request *open = comm->first;
+    request->done = true;
+    while (open && open->done)
+        open = open->next;
+    if (comm->shm)
+        yk__comm_shm_finish(comm, open ? open->call.sequence - 1 : comm->sequence);
+}
+
+static yk_status begin_checked(yk__comm *comm, const yk__coll_desc *d, const yk__coll_algorithm *algorithm, yk__request **out,
+                               yk_error *err)
+{
+    yk__request *request = request_take(comm);
+    if (!request)
+        return yk__fail(err, YK_E_ARG, "%u requests are under way on a communicator: wait for one first", YK__COLL_REQUESTS);
+    request->algorithm = algorithm;
+    request->desc = *d;
+    yk__msg_lock(comm);
+    yk__call_begin(request);
+    request_append(request);
+    yk__msg_unlock(comm);
+    if (algorithm->start(request, err)) {
+        request_release(request);
+        return err->status;
+    }
+    *out = request;
+    return YK_OK;
+}
+
+yk_status yk__coll_begin(yk__comm *comm, const yk__coll_desc *desc, yk__request **out, yk_error *err)
+{
+    yk__coll_desc d = *desc;
+    const yk__coll_algorithm *algorithm = algorithm_of(comm, desc);
+    d.rows = d.rows ? d.rows : 1;
+    d.pitch = d.pitch ? d.pitch : d.count;
+    if (check_desc(comm, &d, err))
+        return err->status;
+    if (!algorithm)
+        return yk__fail(err, YK_E_INTERNAL, "an excluded rank is in %s of the members",
+                        yk__call_name(&(yk__call){.kind = (uint8_t)d.kind, .dtype = (uint8_t)d.dtype}));
+    if (comm->broken)
+        return yk__fail(err, YK_E_CANCELLED, "a request was cancelled on this communicator: set its members first");
+    return begin_checked(comm, &d, algorithm, out, err);
+}
+
+static bool goes_in_order(const yk__request *request)
+{
+    return request->desc.feeds || request->desc.kind == YK__COLL_BROADCAST;
+}
+
+/* The root of a broadcast has work that others wait for, and results go to excluded ranks in order: these are not overtaken. */
+static yk_status advance_before(yk__request *request, bool wait, bool *open, yk_error *err)
+{
+    yk_status s = YK_OK;
+    *open = false;
+    for (yk__request *r = request->comm->first; r && r != request && !*open && !s; r = r->next) {
+        if (!goes_in_order(r) || yk__msg_done(r))
+            continue;
+        request->comm->coll->waits = &r->call;
+        s = r->algorithm->advance(r, wait, err);
+        *open = !yk__msg_done(r);
+    }
+    return s;
+}
+
+static yk_status advance_to(yk__request *request, bool wait, yk_error *err)
+{
+    bool open;
+    yk_status s;
+    if (yk__msg_done(request))
+        return YK_OK;
+    s = advance_before(request, wait, &open, err);
+    if (s || open)
+        return s;
+    request->comm->coll->waits = &request->call;
+    return request->algorithm->advance(request, wait, err);
+}
+
+yk_status yk__coll_test(yk__request *request, bool *done, yk_error *err)
+{
+    const yk_status s = advance_to(request, false, err);
+    request->comm->coll->waits = NULL;
+    *done = !s && yk__msg_done(request);
+    if (s || *done)
+        request_release(request);
+    return s;
+}
+
+yk_status yk__coll_wait(yk__request *request, yk_error *err)
+{
+    const yk_status s = advance_to(request, true, err);
+    request->comm->coll->waits = NULL;
+    request_release(request);
+    return s;
+}
+
+void yk__coll_cancel(yk__request *request)
+{
+    request->comm->broken = true;
+    request_release(request);
+}
+
+yk_status yk__coll_run(yk__comm *comm, const yk__coll_desc *desc, yk_error *err)
+{
+    yk__request *request = NULL;
+    return yk__coll_begin(comm, desc, &request, err) ? err->status : yk__coll_wait(request, err);
+}

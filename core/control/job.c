@@ -1,0 +1,233 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The launcher's side: makes the memory objects, hands them out, marks deaths, takes notices. */
+#include "config.h"
+
+#include "core/control/internal.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/random.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "core/base/mem.h"
+
+struct yk__control_job {
+    yk__control_head *head;
+    uint64_t bytes;
+    uint32_t ranks;
+    int object, memory; /* the control object, the ranks' memory */
+    int (*fd)[2]; /* the launcher's end, the rank's end */
+};
+
+/* Nobody may shrink it: an access behind the end would kill the ranks. */
+static yk_status make_object(const yk__control_job *j, const char *name, uint64_t bytes, int seals, int *fd, yk_error *err)
+{
+    *fd = memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    if (*fd < 0)
+        return yk__fail(err, YK_E_IO, "shared memory for %u ranks: memfd_create: %s", j->ranks, strerror(errno));
+    if (ftruncate(*fd, (off_t)bytes))
+        return yk__fail(err, YK_E_IO, "shared memory for %u ranks: ftruncate: %s", j->ranks, strerror(errno));
+    if (fcntl(*fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_SEAL | seals))
+        return yk__fail(err, YK_E_IO, "shared memory for %u ranks: sealing: %s", j->ranks, strerror(errno));
+    return YK_OK;
+}
+
+static yk_status make_objects(yk__control_job *j, yk_error *err)
+{
+    j->bytes = yk__control_bytes(j->ranks);
+    if (make_object(j, "yoke-job", j->bytes, F_SEAL_GROW, &j->object, err) ||
+        make_object(j, "yoke-memory", 0, 0, &j->memory, err))
+        return err->status;
+    j->head = mmap(NULL, j->bytes, PROT_READ | PROT_WRITE, MAP_SHARED, j->object, 0);
+    if (j->head == MAP_FAILED) {
+        j->head = NULL;
+        return yk__fail(err, YK_E_IO, "shared memory for %u ranks: mmap: %s", j->ranks, strerror(errno));
+    }
+    return YK_OK;
+}
+
+static yk_status fill_head(yk__control_job *j, yk_error *err)
+{
+    yk__control_head *h = j->head;
+    if (getrandom(h->secret, sizeof h->secret, 0) != (ssize_t)sizeof h->secret)
+        return yk__fail(err, YK_E_IO, "the job's secret: getrandom: %s", strerror(errno));
+    h->magic = YK__CONTROL_MAGIC;
+    h->version = YK__CONTROL_VERSION;
+    h->ranks = j->ranks;
+    h->bytes = yk__control_bytes(j->ranks);
+    return YK_OK;
+}
+
+static yk_status send_hello(const yk__control_job *j, uint32_t rank, yk_error *err)
+{
+    yk__control_hello hello = {YK__CONTROL_MAGIC, YK__CONTROL_VERSION, rank, j->ranks, 0, j->head->bytes, {0}};
+    const int fds[YK__CONTROL_OBJECTS] = {j->object, j->memory};
+    struct iovec iov = {&hello, sizeof hello};
+    _Alignas(struct cmsghdr) char control[CMSG_SPACE(sizeof fds)] = {0};
+    struct msghdr m = {.msg_iov = &iov, .msg_iovlen = 1, .msg_control = control, .msg_controllen = sizeof control};
+    struct cmsghdr *c = CMSG_FIRSTHDR(&m);
+    memcpy(hello.secret, j->head->secret, sizeof hello.secret);
+    c->cmsg_level = SOL_SOCKET;
+    c->cmsg_type = SCM_RIGHTS;
+    c->cmsg_len = CMSG_LEN(sizeof fds);
+    memcpy(CMSG_DATA(c), fds, sizeof fds);
+    if (sendmsg(j->fd[rank][0], &m, MSG_NOSIGNAL) != (ssize_t)sizeof hello)
+        return yk__fail(err, YK_E_IO, "handing the job to rank %u: %s", rank, strerror(errno));
+    return YK_OK;
+}
+
+static yk_status make_sockets(yk__control_job *j, yk_error *err)
+{
+    yk_status s = YK_OK;
+    for (uint32_t r = 0; s == YK_OK && r < j->ranks; r++) {
+        if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, j->fd[r])) {
+            j->fd[r][0] = j->fd[r][1] = -1;
+            return yk__fail(err, YK_E_IO, "a socket for rank %u: %s", r, strerror(errno));
+        }
+        s = send_hello(j, r, err);
+    }
+    return s;
+}
+
+yk_status yk__control_job_new(uint32_t ranks, yk__control_job **job, yk_error *err)
+{
+    yk__control_job *j;
+    yk_status s;
+    if (!ranks || ranks > INT32_MAX / sizeof *j->fd)
+        return yk__fail(err, YK_E_ARG, "a job of %u ranks: expected 1 or more, and fewer than a machine has descriptors", ranks);
+    j = yk__calloc(1, sizeof *j);
+    if (!j)
+        return yk__fail_mem(err, sizeof *j, "a job");
+    j->ranks = ranks;
+    j->object = j->memory = -1;
+    j->fd = yk__calloc(ranks, sizeof *j->fd);
+    if (!j->fd) {
+        yk__free(j);
+        return yk__fail_mem(err, ranks * sizeof *j->fd, "a job's sockets");
+    }
+    memset(j->fd, 0xff, ranks * sizeof *j->fd);
+    s = make_objects(j, err);
+    s = s ? s : fill_head(j, err);
+    s = s ? s : make_sockets(j, err);
+    if (s) {
+        yk__control_job_free(j);
+        return s;
+    }
+    *job = j;
+    return YK_OK;
+}
+
+static void fd_close(int *fd)
+{
+    if (*fd >= 0)
+        close(*fd);
+    *fd = -1;
+}
+
+void yk__control_job_free(yk__control_job *j)
+{
+    if (!j)
+        return;
+    for (uint32_t r = 0; r < j->ranks; r++) {
+        fd_close(&j->fd[r][0]);
+        fd_close(&j->fd[r][1]);
+    }
+    if (j->head)
+        munmap(j->head, j->bytes);
+    fd_close(&j->object);
+    fd_close(&j->memory);
+    yk__free(j->fd);
+    yk__free(j);
+}
+
+void yk__control_job_name(yk__control_job *j, uint32_t rank, const char *name)
+{
+    yk__control_copy_name(j->head->slot[rank].name, name);
+}
+
+int yk__control_job_rank_fd(const yk__control_job *j, uint32_t rank)
+{
+    return j->fd[rank][1];
+}
+
+int yk__control_job_fd(const yk__control_job *j, uint32_t rank)
+{
+    return j->fd[rank][0];
+}
+
+void yk__control_job_started(yk__control_job *j, uint32_t rank)
+{
+    fd_close(&j->fd[rank][1]);
+}
+
+bool yk__control_job_joined(const yk__control_job *j, uint32_t rank)
+{
+    return atomic_load(&j->head->slot[rank].state) == YK__RANK_JOINED;
+}
+
+bool yk__control_job_left(const yk__control_job *j, uint32_t rank)
+{
+    return atomic_load(&j->head->slot[rank].state) == YK__RANK_LEFT;
+}
+
+pid_t yk__control_job_pid(const yk__control_job *j, uint32_t rank)
+{
+    return atomic_load(&j->head->slot[rank].pid);
+}
+
+bool yk__control_job_gone(yk__control_job *j, uint32_t rank)
+{
+    uint32_t absent = YK__RANK_ABSENT;
+    return atomic_compare_exchange_strong(&j->head->slot[rank].state, &absent, YK__RANK_GONE);
+}
+
+bool yk__control_job_abort(yk__control_job *j, uint32_t rank, yk_status status, const char *text)
+{
+    return yk__control_record_end(j->head, rank, false, status, text);
+}
+
+bool yk__control_job_error(const yk__control_job *j, uint32_t *rank, bool *silent, yk_error *err)
+{
+    return yk__control_read_end(j->head, j->ranks, rank, silent, err);
+}
+
+bool yk__control_job_notice(yk__control_job *j, uint32_t rank, yk_error *err)
+{
+    yk__control_note note;
+    ssize_t n = recv(j->fd[rank][0], &note, sizeof note, MSG_DONTWAIT);
+    if (n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR))
+        fd_close(&j->fd[rank][0]);
+    if (n != (ssize_t)sizeof note || note.kind != YK__NOTE_ERROR || note.status >= YK_STATUS_COUNT)
+        return false;
+    note.text[sizeof note.text - 1] = 0;
+    yk__fail(err, (yk_status)note.status, "%s", note.text);
+    return true;
+}
+
+static bool note_send(int fd, const yk__control_note *note)
+{
+    return fd >= 0 && send(fd, note, sizeof *note, MSG_NOSIGNAL | MSG_DONTWAIT) == (ssize_t)sizeof *note;
+}
+
+bool yk__control_report(int job_fd, const yk_error *why)
+{
+    yk__control_note note = {.kind = YK__NOTE_ERROR, .status = (uint32_t)why->status};
+    memcpy(note.text, why->text, sizeof note.text);
+    return note_send(job_fd, &note);
+}
+
+void yk__control_report_left(const yk__control *c)
+{
+    const yk__control_note note = {.kind = YK__NOTE_LEFT};
+    note_send(c->job_fd, &note); /* wakes the launcher; it reads the state itself */
+}
+
+void yk__control_end_for(yk__control *c, uint32_t rank, bool silent, yk_status status, const char *text)
+{
+    yk__control_note note = {.kind = YK__NOTE_ABORT};
+    if (yk__control_record_end(c->head, rank, silent, status, text))
+        note_send(c->job_fd, &note); /* wakes the launcher; it reads the record itself */
+}

@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The launcher's side of a job on one host: two memory objects without a name (memfd), one for the control plane, one for the
+ * ranks' data, made here and handed to each rank, with the job's secret, over a socket it inherits. So nothing can be left
+ * behind in /dev/shm.
+ *
+ * Thread rule: one thread, but for yk__control_report.
+ */
+#ifndef YOKE_CORE_CONTROL_JOB_H
+#define YOKE_CORE_CONTROL_JOB_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "core/base/error.h"
+
+typedef struct yk__control_job yk__control_job;
+
+/* The memory objects and one socket pair per rank. All descriptors are close-on-exec. */
+yk_status yk__control_job_new(uint32_t ranks, yk__control_job **job, yk_error *err);
+void yk__control_job_free(yk__control_job *job);
+/* The name that messages use until the rank joins under its own. */
+void yk__control_job_name(yk__control_job *job, uint32_t rank, const char *name);
+/* The descriptor for the rank's process (its YOKE_JOB_FD) and the launcher's end. The hello is waiting in it. */
+int yk__control_job_rank_fd(const yk__control_job *job, uint32_t rank);
+int yk__control_job_fd(const yk__control_job *job, uint32_t rank);
+/* Closes the rank's end after the process was started. */
+void yk__control_job_started(yk__control_job *job, uint32_t rank);
+/* True when the rank joined and has not said goodbye. */
+bool yk__control_job_joined(const yk__control_job *job, uint32_t rank);
+/* True when it has said goodbye. */
+bool yk__control_job_left(const yk__control_job *job, uint32_t rank);
+pid_t yk__control_job_pid(const yk__control_job *job, uint32_t rank); /* of the process that joined, by its own word; or 0 */
+/* The rank's process ended before it joined: those who wait for it to join fail with its name. False when it has joined. */
+bool yk__control_job_gone(yk__control_job *job, uint32_t rank);
+/* Ends the job for all ranks, as yk__control_end does; false when another error came first. */
+bool yk__control_job_abort(yk__control_job *job, uint32_t rank, yk_status status, const char *text);
+/* The error that ended the job and the rank at fault; false when there is none. silent: found by its silence. */
+bool yk__control_job_error(const yk__control_job *job, uint32_t *rank, bool *silent, yk_error *err);
+/* Takes one notice that came on the rank's socket: an error to report, or news of an abort or a goodbye (then false). Also false
+ * when there is none or it is malformed. */
+bool yk__control_job_notice(yk__control_job *job, uint32_t rank, yk_error *err);
+
+/* In a rank: tells the launcher of an error, whether it has joined or not. False when there is no launcher. */
+bool yk__control_report(int job_fd, const yk_error *why);
+
+#endif

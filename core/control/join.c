@@ -1,0 +1,248 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A rank's side: joining and leaving, and what it knows of the others. Waiting is in stuck.c, the beat in live.c. */
+#include "config.h"
+
+#include "core/control/internal.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "core/base/hash.h"
+#include "core/base/mem.h"
+
+static yk_status receive_hello(yk__control *c, yk__control_hello *hello, yk_error *err)
+{
+    int fds[YK__CONTROL_OBJECTS] = {-1, -1};
+    struct iovec iov = {hello, sizeof *hello};
+    _Alignas(struct cmsghdr) char control[CMSG_SPACE(sizeof fds)];
+    struct msghdr m = {.msg_iov = &iov, .msg_iovlen = 1, .msg_control = control, .msg_controllen = sizeof control};
+    ssize_t n = recvmsg(c->job_fd, &m, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+    struct cmsghdr *part = n < 0 ? NULL : CMSG_FIRSTHDR(&m);
+    if (n < 0)
+        return yk__fail(err, YK_E_ARG, "descriptor %d is not the launcher's, or the job was joined before: %s", c->job_fd,
+                        strerror(errno));
+    if (part && part->cmsg_level == SOL_SOCKET && part->cmsg_type == SCM_RIGHTS && part->cmsg_len <= CMSG_LEN(sizeof fds))
+        memcpy(fds, CMSG_DATA(part), part->cmsg_len - CMSG_LEN(0));
+    c->fd = fds[0];
+    c->memory_fd = fds[1];
+    if (n != (ssize_t)sizeof *hello || (m.msg_flags & MSG_CTRUNC) || c->fd < 0 || c->memory_fd < 0 ||
+        hello->magic != YK__CONTROL_MAGIC)
+        return yk__fail(err, YK_E_FORMAT, "what came over descriptor %d is not a job", c->job_fd);
+    if (hello->version != YK__CONTROL_VERSION)
+        return yk__fail(err, YK_E_FORMAT, "the launcher speaks version %u, this program %u: use one version", hello->version,
+                        YK__CONTROL_VERSION);
+    if (!hello->ranks || hello->rank >= hello->ranks || hello->bytes != yk__control_bytes(hello->ranks))
+        return yk__fail(err, YK_E_FORMAT, "the launcher's description of the job does not fit: rank %u of %u", hello->rank,
+                        hello->ranks);
+    return YK_OK;
+}
+
+static yk_status check_object(int fd, uint64_t bytes, yk_error *err)
+{
+    const int seals = fcntl(fd, F_GET_SEALS); /* -1: a file of another kind, which can have none */
+    struct stat st;
+    if (fstat(fd, &st) || (uint64_t)st.st_size < bytes)
+        return yk__fail(err, YK_E_FORMAT, "the job's shared memory is shorter than %llu bytes", (unsigned long long)bytes);
+    if (seals < 0 || (seals & F_SEAL_SHRINK) == 0)
+        return yk__fail(err, YK_E_FORMAT, "the job's shared memory is not sealed");
+    return YK_OK;
+}
+
+static yk_status map_head(yk__control *c, const yk__control_hello *hello, yk_error *err)
+{
+    void *p = NULL;
+    if (check_object(c->fd, hello->bytes, err) || check_object(c->memory_fd, 0, err))
+        return err->status;
+    p = mmap(NULL, hello->bytes, PROT_READ | PROT_WRITE, MAP_SHARED, c->fd, 0);
+    if (p == MAP_FAILED)
+        return yk__fail(err, YK_E_MEM, "mapping the job's shared memory: %s", strerror(errno));
+    c->head = p;
+    c->bytes = hello->bytes;
+    c->rank = hello->rank;
+    c->size = hello->ranks;
+    if (c->head->magic != hello->magic || c->head->version != hello->version || c->head->ranks != hello->ranks ||
+        c->head->bytes != hello->bytes || !yk__control_same_secret(c->head->secret, hello->secret))
+        return yk__fail(err, YK_E_FORMAT, "the job's shared memory is not the launcher's: its secret or size differs");
+    if (atomic_load(&c->head->slot[c->rank].state) != YK__RANK_ABSENT)
+        return yk__fail(err, YK_E_FORMAT, "rank %u has joined already", c->rank);
+    return YK_OK;
+}
+
+static yk_status fail_join(yk__control *c, uint32_t peer, yk_status status, const char *what, yk_error *err)
+{
+    char name[YK__CONTROL_NAME];
+    yk__control_copy_name(name, c->head->slot[peer].name);
+    yk__fail(err, status, "%s %s", name, what);
+    yk__control_end_for(c, peer, false, status, err->text);
+    return status;
+}
+
+static yk_status wait_joined(yk__control *c, uint32_t peer, int64_t begin, uint32_t join_ms, yk_error *err)
+{
+    struct timespec ms = {0, 1000000};
+    char what[64];
+    uint32_t state;
+    while ((state = atomic_load(&c->head->slot[peer].state)) == YK__RANK_ABSENT || state == YK__RANK_GONE) {
+        if (yk__control_check(c, err))
+            return err->status;
+        if (state == YK__RANK_GONE)
+            return fail_join(c, peer, YK_E_DEVICE_LOST, "ended (exit code 0) before it joined the others", err);
+        if (join_ms && yk__control_now() - begin > join_ms * 1000000ll) {
+            snprintf(what, sizeof what, "has not joined within %u s", join_ms / 1000);
+            return fail_join(c, peer, YK_E_TIMEOUT, what, err);
+        }
+        nanosleep(&ms, NULL);
+    }
+    yk__control_copy_name(c->name[peer], c->head->slot[peer].name);
+    return YK_OK;
+}
+
+/* A number of the kernel that runs here, other after each start of it. */
+static uint64_t host_id(void)
+{
+    char text[64];
+    const int fd = open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC);
+    const ssize_t n = fd < 0 ? 0 : read(fd, text, sizeof text);
+    if (fd >= 0)
+        close(fd);
+    return yk__hash_bytes(YK_HASH_SEED, text, n > 0 ? (size_t)n : 0);
+}
+
+static yk_status lists_new(yk__control *c, yk_error *err)
+{
+    c->name = yk__calloc(c->size, sizeof *c->name);
+    c->silence = yk__calloc(c->size, sizeof *c->silence);
+    return c->name && c->silence ? YK_OK : yk__fail_mem(err, c->size * sizeof *c->name, "the names of a job's ranks");
+}
+
+static yk_status job_join(yk__control *c, const yk__control_config *config, yk_error *err)
+{
+    const int64_t begin = yk__control_now();
+    yk__control_slot *own = &c->head->slot[c->rank];
+    uint32_t absent = YK__RANK_ABSENT;
+    if (lists_new(c, err))
+        return err->status;
+    for (uint32_t r = 0; r < c->size; r++)
+        yk__control_copy_name(c->name[r], c->head->slot[r].name);
+    if (config->name)
+        yk__control_copy_name(own->name, config->name);
+    if (yk__control_beat_start(c, err))
+        return err->status;
+    c->pid = getpid();
+    atomic_store(&own->pid, c->pid);
+    atomic_store(&own->host, host_id());
+    if (!atomic_compare_exchange_strong(&own->state, &absent, YK__RANK_JOINED))
+        return fail_join(c, c->rank, YK_E_DEVICE_LOST, "joined after the launcher saw it end: its program must stay in front", err);
+    for (uint32_t r = 0; r < c->size; r++)
+        if (wait_joined(c, r, begin, config->join_ms, err))
+            return err->status;
+    return YK_OK;
+}
+
+static void close_object(int fd)
+{
+    if (fd >= 0)
+        close(fd);
+}
+
+void yk__control_leave(yk__control *c)
+{
+    if (!c)
+        return;
+    if (c->beating && c->pid == getpid()) { /* a fork has neither the thread nor a say */
+        atomic_store(&c->head->slot[c->rank].state, YK__RANK_LEFT);
+        yk__control_report_left(c);
+    }
+    if (c->pid == getpid() || !c->pid)
+        yk__control_beat_stop(c);
+    if (c->head)
+        munmap(c->head, c->bytes);
+    close_object(c->fd);
+    close_object(c->memory_fd);
+    yk__free(c->silence);
+    yk__free(c->name);
+    yk__free(c);
+}
+
+yk_status yk__control_join(const yk__control_config *config, yk__control **out, yk_error *err)
+{
+    yk__control_hello hello;
+    yk__control *c = yk__calloc(1, sizeof *c);
+    if (!c)
+        return yk__fail_mem(err, sizeof *c, "the control plane");
+    c->fd = c->memory_fd = c->wake_fd = -1;
+    c->job_fd = config->job_fd;
+    c->liveness_ms = config->liveness_ms;
+    c->stuck_ms = config->stuck_ms;
+    c->advance = config->advance;
+    if (receive_hello(c, &hello, err) || map_head(c, &hello, err) || job_join(c, config, err)) {
+        yk__control_leave(c);
+        return err->status;
+    }
+    *out = c;
+    return YK_OK;
+}
+
+uint32_t yk__control_rank(const yk__control *c)
+{
+    return c->rank;
+}
+
+uint32_t yk__control_size(const yk__control *c)
+{
+    return c->size;
+}
+
+const char *yk__control_name(const yk__control *c, uint32_t rank)
+{
+    return rank < c->size ? c->name[rank] : "";
+}
+
+uint64_t yk__control_host(const yk__control *c, uint32_t rank)
+{
+    return atomic_load(&c->head->slot[rank].host);
+}
+
+int yk__control_memory(const yk__control *c)
+{
+    return c->memory_fd;
+}
+
+const uint8_t *yk__control_secret(const yk__control *c)
+{
+    return c->head->secret;
+}
+
+void yk__control_end(yk__control *c, uint32_t rank, yk_status status, const char *text)
+{
+    yk__control_end_for(c, rank, false, status, text);
+}
+
+const volatile int *yk__control_cancelled(const yk__control *c)
+{
+    return (const volatile int *)&c->head->abort;
+}
+
+bool yk__control_left(const yk__control *c, uint32_t rank)
+{
+    return atomic_load(&c->head->slot[rank].state) == YK__RANK_LEFT;
+}
+
+yk_status yk__control_fail_left(yk__control *c, uint32_t rank, const char *what, yk_error *err)
+{
+    yk__fail(err, YK_E_DEVICE_LOST, "%s left the group while %s waited for it in %s", c->name[rank], c->name[c->rank], what);
+    yk__control_end_for(c, rank, false, err->status, err->text);
+    return err->status;
+}
+
+void yk__control_count_call(yk__control *c)
+{
+    atomic_fetch_add_explicit(&c->head->slot[c->rank].calls, 1, memory_order_relaxed);
+}

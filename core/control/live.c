@@ -1,0 +1,161 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Liveness: a thread per rank shows that this process lives and looks whether the others do. The end of a job is one
+ * record in the shared head that all waits look at.
+ *
+ * Silence is added up from this thread's own short steps, each counted with a bound, so that a job that was stopped as
+ * a whole (Ctrl-Z, a suspended machine) finds its peers alive when it goes on.
+ */
+#include "config.h"
+
+#include "core/control/internal.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/socket.h>
+#include <time.h>
+#include <unistd.h>
+
+#define STEP_MAX_MS 150 /* more than this between two looks is this process's own pause */
+
+bool yk__control_record_end(yk__control_head *head, uint32_t rank, bool silent, yk_status status, const char *text)
+{
+    uint32_t running = YK__JOB_RUNNING;
+    if (!atomic_compare_exchange_strong(&head->abort, &running, YK__JOB_ENDING))
+        return false;
+    head->abort_rank = rank;
+    head->abort_status = (uint32_t)status;
+    head->abort_silent = silent;
+    snprintf(head->abort_text, sizeof head->abort_text, "%s", text);
+    atomic_store(&head->abort, YK__JOB_ENDED);
+    return true;
+}
+
+/* The writer may have died between the two stores, so the wait for the text is short. */
+static bool text_ready(const yk__control_head *head)
+{
+    struct timespec ms = {0, 1000000};
+    for (int i = 0; i < 50; i++) {
+        if (atomic_load(&head->abort) == YK__JOB_ENDED)
+            return true;
+        nanosleep(&ms, NULL);
+    }
+    return false;
+}
+
+bool yk__control_read_end(const yk__control_head *head, uint32_t ranks, uint32_t *rank, bool *silent, yk_error *err)
+{
+    char text[sizeof head->abort_text];
+    uint32_t status, who;
+    if (atomic_load(&head->abort) == YK__JOB_RUNNING)
+        return false;
+    *rank = UINT32_MAX;
+    *silent = false;
+    if (!text_ready(head)) {
+        yk__fail(err, YK_E_DEVICE_LOST, "the job was ended by a rank that died before it could say why");
+        return true;
+    }
+    who = head->abort_rank;
+    status = head->abort_status;
+    memcpy(text, head->abort_text, sizeof text);
+    text[sizeof text - 1] = 0;
+    yk__fail(err, status && status < YK_STATUS_COUNT ? (yk_status)status : YK_E_DEVICE_LOST, "%s", text);
+    if (who < ranks)
+        *rank = who;
+    *silent = head->abort_silent != 0;
+    return true;
+}
+
+yk_status yk__control_check(const yk__control *c, yk_error *err)
+{
+    uint32_t rank;
+    bool silent;
+    return yk__control_read_end(c->head, c->size, &rank, &silent, err) ? err->status : YK_OK;
+}
+
+static void find_silent(yk__control *c, uint32_t peer, int64_t step_ms)
+{
+    yk__control_slot *s = &c->head->slot[peer];
+    yk__control_silence *silence = &c->silence[peer];
+    const uint32_t beat = atomic_load(&s->beat);
+    yk_error err;
+    char name[YK__CONTROL_NAME];
+    if (beat != silence->beat || atomic_load(&s->state) != YK__RANK_JOINED) {
+        *silence = (yk__control_silence){.beat = beat};
+        return;
+    }
+    silence->ms += step_ms;
+    if (silence->ms < c->liveness_ms)
+        return;
+    yk__control_copy_name(name, s->name); /* c->name may be being filled just now */
+    yk__fail(&err, YK_E_DEVICE_LOST, "%s gave no sign of life for %.1f s (stopped, hung or dead)", name, (double)silence->ms / 1000);
+    yk__control_end_for(c, peer, true, err.status, err.text);
+}
+
+/* True when the launcher has closed its end. Nothing is ever sent to a rank after the hello. */
+static bool launcher_gone(int fd)
+{
+    char c;
+    ssize_t n = recv(fd, &c, 1, MSG_DONTWAIT | MSG_PEEK);
+    return n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR);
+}
+
+static void *beat_main(void *arg)
+{
+    yk__control *c = arg;
+    struct pollfd p[2] = {{c->wake_fd, POLLIN, 0}, {c->job_fd, POLLIN, 0}};
+    int64_t last = yk__control_now();
+    for (;;) {
+        int64_t now, step;
+        if (poll(p, 2, YK__CONTROL_BEAT_MS) < 0 && errno != EINTR)
+            return NULL;
+        if (p[0].revents)
+            return NULL;
+        atomic_fetch_add(&c->head->slot[c->rank].beat, 1);
+        if (c->advance)
+            atomic_store(&c->head->slot[c->rank].advance, __atomic_load_n(c->advance, __ATOMIC_RELAXED));
+        if (p[1].revents && launcher_gone(c->job_fd)) {
+            yk__control_record_end(c->head, c->rank, false, YK_E_CANCELLED, "the launcher of the job has died");
+            p[1].fd = -1;
+        }
+        now = yk__control_now();
+        step = (now - last) / 1000000;
+        last = now;
+        for (uint32_t r = 0; c->liveness_ms && r < c->size; r++)
+            if (r != c->rank)
+                find_silent(c, r, step > STEP_MAX_MS ? STEP_MAX_MS : step);
+    }
+}
+
+yk_status yk__control_beat_start(yk__control *c, yk_error *err)
+{
+    sigset_t all, old;
+    int e;
+    c->wake_fd = eventfd(0, EFD_CLOEXEC);
+    if (c->wake_fd < 0)
+        return yk__fail(err, YK_E_IO, "eventfd: %s", strerror(errno));
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &old);
+    e = pthread_create(&c->beat, NULL, beat_main, c);
+    pthread_sigmask(SIG_SETMASK, &old, NULL);
+    if (e)
+        return yk__fail(err, YK_E_IO, "starting the liveness thread: %s", strerror(e));
+    c->beating = true;
+    return YK_OK;
+}
+
+void yk__control_beat_stop(yk__control *c)
+{
+    uint64_t one = 1;
+    if (c->beating && write(c->wake_fd, &one, sizeof one) == (ssize_t)sizeof one)
+        pthread_join(c->beat, NULL);
+    if (c->wake_fd >= 0)
+        close(c->wake_fd);
+    c->beating = false;
+    c->wake_fd = -1;
+}

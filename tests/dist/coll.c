@@ -1,0 +1,584 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Collectives in common memory and over messages, of the local transport and of one without any memory in common, with and without a
+ * progress thread: each rank makes the sums in the order of rank numbers alone, and compares bit for bit; and all ways give the
+ * same hash of all results.
+ */
+#include "config.h"
+
+#include "tests/support/ranks.h"
+
+#include <check.h>
+#include <math.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include "core/base/hash.h"
+#include "core/base/philox.h"
+#include "core/coll/coll.h"
+#include "tests/support/loopback.h"
+#include "transport/local/local.h"
+
+#define MAX_RANKS 8
+
+static yk__control *control;
+static yk__coll *coll;
+static uint32_t rank, ranks;
+static uint64_t hash = YK_HASH_SEED; /* of all results */
+
+/* Every rank can compute every rank's input. */
+static float input_of(uint32_t r, uint32_t call, uint32_t i)
+{
+    uint32_t c[4] = {i, r, call, 0}, k[2] = {7, 11}, out[4];
+    yk__philox(c, k, out);
+    return (float)(((double)out[0] - 2147483648.0) / 65536.0 * (out[1] % 7 ? 1.0 : 1e6));
+}
+
+static int report_wrong(const yk_error *err, const char *what, uint32_t call)
+{
+    yk_error own = *err;
+    if (own.status == YK_OK)
+        yk__fail(&own, YK_E_INTERNAL, "%s, call %u: wrong result", what, call);
+    yk__control_end(control, rank, own.status, own.text);
+    return 1;
+}
+
+static void mix_hash(const void *data, size_t bytes)
+{
+    hash = yk__hash_bytes(hash, data, bytes);
+}
+
+/* ---- Small ones --------------------------------------------------------------------------------------------------- */
+
+static float expected_sum(const yk__comm *comm, uint32_t call, uint32_t i)
+{
+    float sum = 0;
+    bool first = true;
+    for (uint32_t r = 0; r < ranks; r++) {
+        if (!yk__comm_has(comm, r))
+            continue;
+        sum = first ? input_of(r, call, i) : sum + input_of(r, call, i);
+        first = false;
+    }
+    return sum;
+}
+
+static int check_sums(yk__comm *comm, uint32_t call, uint32_t n, bool feeds, yk_error *err)
+{
+    static float v[16384];
+    const yk__coll_desc d = {.kind = YK__COLL_ALL_REDUCE, .dtype = YK_F32, .out = v, .count = n, .feeds = feeds};
+    for (uint32_t i = 0; i < n; i++)
+        v[i] = input_of(rank, call, i);
+    if (yk__coll_run(comm, &d, err))
+        return 1;
+    mix_hash(v, n * sizeof *v);
+    for (uint32_t i = 0; i < n; i++) {
+        const float want = expected_sum(comm, call, i);
+        if (memcmp(&want, &v[i], sizeof want))
+            return 1;
+    }
+    return 0;
+}
+
+/* Rows apart, their gaps untouched; a maximum with a NaN; moments. */
+static int check_columns(yk__coll_op op, uint32_t call, uint32_t n, yk_error *err)
+{
+    static float v[3 * 6000];
+    const uint32_t rows = op == YK__COLL_MOMENTS ? 3 : 2, pitch = n + 3;
+    const yk__coll_desc d = {.kind = YK__COLL_ALL_REDUCE, .dtype = YK_F32, .op = op, .out = v, .count = n, .rows = rows, .pitch = pitch};
+    for (uint32_t i = 0; i < rows * pitch; i++)
+        v[i] = i / pitch == 2 ? (float)((rank + i) % 3) : fabsf(input_of(rank, call, i));
+    if (op == YK__COLL_MAX && n && rank + 1 == ranks)
+        v[0] = NAN;
+    if (yk__coll_run(yk__coll_world(coll), &d, err))
+        return 1;
+    for (uint32_t r = 0; r < rows; r++)
+        mix_hash(v + r * pitch, n * sizeof *v);
+    for (uint32_t r = 0; r < rows; r++)
+        for (uint32_t i = n; i < pitch; i++)
+            if (v[r * pitch + i] != (r == 2 ? (float)((rank + r * pitch + i) % 3) : fabsf(input_of(rank, call, r * pitch + i))))
+                return 1;
+    return op == YK__COLL_MAX && n && !isnan(v[0]);
+}
+
+static int check_gather(yk__comm *comm, uint32_t call, uint32_t bytes, bool feeds, yk_error *err)
+{
+    static unsigned char in[65536], out[MAX_RANKS * 65536];
+    const yk__coll_desc d = {.kind = YK__COLL_ALL_GATHER, .dtype = YK_U8, .in = in, .out = out, .count = bytes, .feeds = feeds};
+    memset(out, 0xff, sizeof out);
+    for (uint32_t i = 0; i < bytes; i++)
+        in[i] = (unsigned char)(rank * 31 + call + i);
+    if (yk__coll_run(comm, &d, err))
+        return 1;
+    mix_hash(out, bytes * ranks);
+    for (uint32_t r = 0; r < ranks; r++)
+        for (uint32_t i = 0; i < bytes; i++)
+            if (out[r * bytes + i] != (yk__comm_has(comm, r) ? (unsigned char)(r * 31 + call + i) : 0))
+                return 1;
+    return 0;
+}
+
+static int check_broadcast(yk__comm *comm, uint32_t call, uint64_t bytes, yk_error *err)
+{
+    static unsigned char data[400000];
+    for (uint32_t root = 0; root < ranks; root++) {
+        const yk__coll_desc d = {.kind = YK__COLL_BROADCAST, .dtype = YK_U8, .root = root, .out = data, .count = bytes};
+        if (!yk__comm_has(comm, root))
+            continue;
+        for (uint64_t i = 0; i < bytes; i++)
+            data[i] = rank == root ? (unsigned char)(root + call + i * 7) : 0;
+        if (yk__coll_run(comm, &d, err))
+            return 1;
+        for (uint64_t i = 0; i < bytes; i++)
+            if (data[i] != (unsigned char)(root + call + i * 7))
+                return 1;
+    }
+    return 0;
+}
+
+/* More small ones under way than there are places for their data, and ranks that are late by turns. */
+static int check_many(uint32_t turn, yk_error *err)
+{
+    enum { MANY = 12, N = 700 };
+    static float v[MANY][N];
+    yk__comm *world = yk__coll_world(coll);
+    yk__request *request[MANY];
+    for (uint32_t k = 0; k < MANY; k++) {
+        const yk__coll_desc d = {.kind = YK__COLL_ALL_REDUCE, .dtype = YK_F32, .out = v[k], .count = N};
+        for (uint32_t i = 0; i < N; i++)
+            v[k][i] = input_of(rank, turn + k, i);
+        if ((k + turn) % ranks == rank)
+            usleep(2000);
+        if (yk__coll_begin(world, &d, &request[k], err))
+            return 1;
+    }
+    for (uint32_t k = 0; k < MANY; k++)
+        if (yk__coll_wait(request[(k * 5 + turn) % MANY], err))
+            return 1;
+    for (uint32_t k = 0; k < MANY; k++)
+        for (uint32_t i = 0; i < N; i++) {
+            const float want = expected_sum(world, turn + k, i);
+            if (memcmp(&want, &v[k][i], sizeof want))
+                return 1;
+        }
+    mix_hash(v, sizeof v);
+    return 0;
+}
+
+static int case_small(yk_error *err)
+{
+    static const uint32_t sizes[] = {1, 0, 3, 64, 1000, 5000};
+    static const uint64_t large[] = {1, 0, 65536, 65537, 300001};
+    yk__comm *world = yk__coll_world(coll);
+    for (uint32_t i = 0; i < 6; i++) {
+        if (check_sums(world, i, sizes[i], false, err))
+            return report_wrong(err, "sum", i);
+        if (check_columns(YK__COLL_MAX, i, sizes[i], err))
+            return report_wrong(err, "maximum", i);
+        if (check_columns(YK__COLL_MOMENTS, i, sizes[i], err))
+            return report_wrong(err, "moments", i);
+        if (check_gather(world, i, i == 5 ? 65536 : sizes[i] * 5, false, err))
+            return report_wrong(err, "all-gather", i);
+        if (i < 5 && check_broadcast(world, i, large[i], err))
+            return report_wrong(err, "broadcast", i);
+    }
+    for (uint32_t i = 0; i < 10; i++)
+        if (check_many(i, err))
+            return report_wrong(err, "many sums", i);
+    for (uint32_t i = 0; i < 200; i++)
+        if (yk__coll_run(world, &(yk__coll_desc){.kind = YK__COLL_BARRIER}, err))
+            return report_wrong(err, "barrier", i);
+    return 0;
+}
+
+/* ---- Slices ------------------------------------------------------------------------------------------------------- */
+
+enum { BUCKETS = 6 };
+
+typedef struct bucket {
+    uint64_t n;
+    yk__coll_buffer grad, param;
+    yk__slices parts;
+    yk__request *request;
+} bucket;
+
+static int make_buckets(bucket *b, const double *part, yk_error *err)
+{
+    static const uint64_t sizes[BUCKETS] = {1, 63, 64, 1025, 30011, 1700000};
+    for (uint32_t k = 0; k < BUCKETS; k++) {
+        b[k] = (bucket){.n = sizes[k]};
+        yk__slices_by(&b[k].parts, b[k].n, ranks, part);
+        if (yk__coll_alloc(coll, "gradients", b[k].n * sizeof(float), YK__COLL_PRIVATE, &b[k].grad, err) ||
+            yk__coll_alloc(coll, "parameters", b[k].n * sizeof(float), k % 2 ? YK__COLL_PRIVATE : YK__COLL_COMMON, &b[k].param, err))
+            return 1;
+    }
+    return 0;
+}
+
+static int begin_buckets(yk__comm *comm, bucket *b, uint32_t call, yk_error *err)
+{
+    for (uint32_t k = 0; k < BUCKETS; k++) {
+        float *grad = b[k].grad.mem, *param = b[k].param.mem;
+        yk__coll_desc d = {.kind = YK__COLL_REDUCE_SCATTER, .dtype = YK_F32, .count = b[k].n, .buffer = &b[k].grad, .parts = &b[k].parts};
+        const uint64_t begin = b[k].parts.begin[rank];
+        for (uint64_t i = 0; i < b[k].n; i++)
+            grad[i] = input_of(rank, call + k, (uint32_t)i % 4096);
+        d.out = call % 2 ? param + begin : grad + begin; /* beside, or in place */
+        if (yk__coll_begin(comm, &d, &b[k].request, err))
+            return 1;
+    }
+    return 0;
+}
+
+static int gather_bucket(yk__comm *comm, bucket *b, uint32_t call, yk_error *err)
+{
+    const yk__coll_desc d = {.kind = YK__COLL_ALL_GATHERV, .dtype = YK_F32, .count = b->n, .buffer = &b->param, .parts = &b->parts};
+    const uint64_t begin = b->parts.begin[rank], n = b->parts.begin[rank + 1] - begin;
+    float *param = b->param.mem;
+    if (call % 2 == 0 && n)
+        memcpy(param + begin, (float *)b->grad.mem + begin, n * sizeof(float));
+    return yk__coll_run(comm, &d, err) != YK_OK;
+}
+
+/* All begun, then waited for in another order, one of them by looking; a small sum overtakes them. */
+static int run_step(yk__comm *comm, bucket *b, uint32_t call, yk_error *err)
+{
+    if (begin_buckets(comm, b, call, err) || check_sums(comm, call, 17, false, err))
+        return 1;
+    for (uint32_t j = 0; j < BUCKETS; j++) {
+        const uint32_t k = (j * 5 + call) % BUCKETS;
+        bool done = false;
+        while (j == 2 && !done)
+            if (yk__coll_test(b[k].request, &done, err))
+                return 1;
+        if (j != 2 && yk__coll_wait(b[k].request, err))
+            return 1;
+    }
+    for (uint32_t k = 0; k < BUCKETS; k++) {
+        float want[4096];
+        if (gather_bucket(comm, &b[k], call, err))
+            return 1;
+        for (uint32_t i = 0; i < 4096 && i < b[k].n; i++)
+            want[i] = expected_sum(comm, call + k, i);
+        for (uint64_t at = 0; at < b[k].n; at += 4096)
+            if (memcmp((float *)b[k].param.mem + at, want, (b[k].n - at < 4096 ? b[k].n - at : 4096) * sizeof(float)))
+                return 1;
+        mix_hash(b[k].param.mem, b[k].n * sizeof(float));
+    }
+    return 0;
+}
+
+static int case_slices(yk_error *err)
+{
+    double part[MAX_RANKS];
+    bucket b[BUCKETS];
+    for (uint32_t r = 0; r < ranks; r++)
+        part[r] = r == 1 ? 0.0 : 1.0 + r; /* one owns nothing */
+    if (make_buckets(b, part, err))
+        return report_wrong(err, "buffers", 0);
+    for (uint32_t call = 0; call < 4; call++)
+        if (run_step(yk__coll_world(coll), b, call, err))
+            return report_wrong(err, "slices", call);
+    for (uint32_t k = 0; k < BUCKETS; k++) {
+        yk__coll_release(coll, &b[k].grad);
+        yk__coll_release(coll, &b[k].param);
+    }
+    return 0;
+}
+
+/* ---- Members ------------------------------------------------------------------------------------------------------ */
+
+/* The last rank goes and comes back; meanwhile it gets what feeds it. */
+static int case_members(yk_error *err)
+{
+    yk__comm *members = yk__coll_members(coll), *pair = NULL;
+    bool all[MAX_RANKS], some[MAX_RANKS];
+    const bool last = rank + 1 == ranks;
+    for (uint32_t r = 0; r < MAX_RANKS; r++)
+        all[r] = true, some[r] = r + 1 < ranks;
+    if (yk__comm_new(coll, some, &pair, err))
+        return report_wrong(err, "a communicator", 0);
+    for (uint32_t turn = 0; turn < 3; turn++) {
+        if (yk__comm_set_members(members, some, err) || yk__comm_size(members) != ranks - 1 ||
+            yk__comm_generation(members) != 2 * turn + 1)
+            return report_wrong(err, "members", turn);
+        for (uint32_t i = 0; i < 40; i++)
+            if (check_sums(members, i, 1 + i * 50, true, err) || check_gather(members, i, i * 20, true, err) ||
+                (!last && (check_broadcast(members, i, 70000, err) || check_sums(pair, i, 9, false, err))))
+                return report_wrong(err, "members' sums", i);
+        if (check_broadcast(yk__coll_world(coll), turn, 1000, err))
+            return report_wrong(err, "a broadcast to all", turn);
+        if (yk__comm_set_members(members, all, err) || check_sums(members, turn, 100, true, err))
+            return report_wrong(err, "all members", turn);
+    }
+    return 0;
+}
+
+/* ---- Faults ------------------------------------------------------------------------------------------------------- */
+
+static void test_place(const char **file, int *line)
+{
+    *file = rank ? "other.c" : "main.c";
+    *line = 10 + (int)rank;
+}
+
+static int case_diverge(yk_error *err)
+{
+    yk__comm *world = yk__coll_world(coll);
+    double v[3] = {0};
+    yk__coll_place(coll, test_place);
+    if (rank)
+        yk__coll_run(world, &(yk__coll_desc){.kind = YK__COLL_ALL_REDUCE, .dtype = YK_F64, .out = v, .count = 3}, err);
+    else
+        yk__coll_run(world, &(yk__coll_desc){.kind = YK__COLL_BROADCAST, .dtype = YK_F64, .out = v, .count = 3}, err);
+    return report_wrong(err, "unlike requests", 0);
+}
+
+/* A reduce-scatter of unlike lengths. */
+static int case_lengths(yk_error *err)
+{
+    yk__slices parts;
+    yk__coll_buffer b;
+    float out[2048];
+    const uint64_t n = rank ? 1024 : 2048;
+    yk__slices_even(&parts, n, ranks);
+    yk__coll_place(coll, test_place);
+    if (!yk__coll_alloc(coll, "gradients", 2048 * sizeof(float), YK__COLL_PRIVATE, &b, err))
+        yk__coll_run(yk__coll_world(coll),
+                     &(yk__coll_desc){.kind = YK__COLL_REDUCE_SCATTER,
+                                      .dtype = YK_F32,
+                                      .out = out,
+                                      .count = n,
+                                      .buffer = &b,
+                                      .parts = &parts},
+                     err);
+    return report_wrong(err, "unlike lengths", 0);
+}
+
+static int case_kill(yk_error *err)
+{
+    for (uint32_t i = 0;; i++) {
+        if (rank == 1 && i == 100)
+            raise(SIGKILL);
+        if (check_sums(yk__coll_world(coll), i, 500, false, err))
+            return report_wrong(err, "a killed peer", i);
+    }
+}
+
+/* A request is given up on all ranks; the communicator is of use again when its members are set. */
+static int case_cancel(yk_error *err)
+{
+    const bool all[MAX_RANKS] = {true, true, true, true, true, true, true, true};
+    yk__comm *members = yk__coll_members(coll);
+    double v = 1;
+    const yk__coll_desc d = {.kind = YK__COLL_ALL_REDUCE, .dtype = YK_F64, .out = &v, .count = 1};
+    yk_error refused = YK_ERROR_INIT;
+    yk__request *request = NULL;
+    if (yk__coll_begin(members, &d, &request, err))
+        return report_wrong(err, "begin", 0);
+    yk__coll_cancel(request);
+    if (yk__coll_begin(members, &d, &request, &refused) != YK_E_CANCELLED)
+        return report_wrong(err, "a request after a cancelled one", 0);
+    if (yk__comm_set_members(members, all, err) || check_sums(members, 1, 300, false, err))
+        return report_wrong(err, "members set anew", 0);
+    return 0;
+}
+
+/* One too many, and what cannot be. */
+static int case_limits(yk_error *err)
+{
+    yk__request *r[YK__COLL_REQUESTS], *more;
+    const yk__coll_desc d = {.kind = YK__COLL_BARRIER};
+    yk__comm *world = yk__coll_world(coll);
+    double v[3] = {0};
+    yk_error refused = YK_ERROR_INIT;
+    for (uint32_t i = 0; i < YK__COLL_REQUESTS; i++)
+        if (yk__coll_begin(world, &d, &r[i], err))
+            return report_wrong(err, "begin", i);
+    if (yk__coll_begin(world, &d, &more, &refused) != YK_E_ARG ||
+        yk__comm_set_members(world, (const bool[MAX_RANKS]){true}, &refused) != YK_E_ARG)
+        return report_wrong(err, "too many requests", 0);
+    for (uint32_t i = YK__COLL_REQUESTS; i-- > 0;)
+        if (yk__coll_wait(r[i], err))
+            return report_wrong(err, "wait", i);
+    if (yk__coll_run(world, &(yk__coll_desc){.kind = YK__COLL_ALL_REDUCE, .dtype = YK_F64, .op = YK__COLL_MAX, .out = v, .count = 3},
+                     &refused) != YK_E_ARG ||
+        yk__coll_run(world, &(yk__coll_desc){.kind = YK__COLL_ALL_REDUCE, .dtype = YK_F64, .out = v, .count = 9000}, &refused) !=
+            YK_E_ARG ||
+        yk__coll_run(world, &(yk__coll_desc){.kind = YK__COLL_BROADCAST, .root = ranks, .out = v}, &refused) != YK_E_ARG)
+        return report_wrong(err, "bad requests", 0);
+    return 0;
+}
+
+/* ---- Ranks and launcher ------------------------------------------------------------------------------------------- */
+
+static const struct {
+    const char *name;
+    int (*run)(yk_error *err);
+} cases[] = {{"small", case_small},     {"slices", case_slices}, {"members", case_members}, {"diverge", case_diverge},
+             {"lengths", case_lengths}, {"kill", case_kill},     {"cancel", case_cancel},   {"limits", case_limits}};
+
+static const struct {
+    const char *name;
+    const yk_transport *(*table)(void);
+    bool messages_only, progress;
+} ways[] = {{"shm", NULL, false, false},
+            {"local", yk__local_transport, true, false},
+            {"loopback", loopback_transport, true, false},
+            {"threaded", loopback_transport, true, true}};
+#define WAYS ((int)(sizeof ways / sizeof *ways))
+
+static void leave_hash(void)
+{
+    FILE *f = rank ? NULL : fopen(getenv("YOKE_TEST_FILE"), "w");
+    if (f) {
+        fprintf(f, "%llx\n", (unsigned long long)hash);
+        fclose(f);
+    }
+}
+
+static int as_rank(const char *what, const char *way)
+{
+    const yk__control_config c = {.job_fd = atoi(getenv("YOKE_JOB_FD")), .liveness_ms = 1300, .join_ms = 10000, .stuck_ms = 20000};
+    yk_error err = YK_ERROR_INIT;
+    int bad = 1;
+    size_t w = 0;
+    while (strcmp(ways[w].name, way))
+        w++;
+    if (yk__control_join(&c, &control, &err))
+        return 1;
+    rank = yk__control_rank(control);
+    ranks = yk__control_size(control);
+    if (yk__coll_new(&(yk__coll_config){.control = control, .transport = ways[w].table ? ways[w].table() : NULL,
+                                        .messages_only = ways[w].messages_only, .progress = ways[w].progress},
+                     &coll, &err))
+        return report_wrong(&err, "collectives", 0);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+        if (!strcmp(cases[i].name, what))
+            bad = cases[i].run(&err);
+    if (!bad)
+        leave_hash();
+    yk__coll_free(coll);
+    yk__control_leave(control);
+    return bad;
+}
+
+static char file[] = "/tmp/yoke-coll-XXXXXX";
+
+static void file_make(void)
+{
+    strcpy(file, "/tmp/yoke-coll-XXXXXX");
+    ck_assert_int_ge(mkstemp(file), 0);
+    setenv("YOKE_TEST_FILE", file, 1);
+}
+
+static void file_remove(void)
+{
+    unlink(file);
+}
+
+static void run_way(int way, const char *what, uint32_t n, char *text, int size)
+{
+    yk_error err = YK_ERROR_INIT;
+    int code = -1;
+    FILE *f;
+    ck_assert_msg(!ranks_start(n, what, ways[way].name, &code, &err) && !code, "%s, %u ranks, %s: %s", what, n, ways[way].name,
+                  err.text);
+    f = fopen(file, "r");
+    ck_assert(f && fgets(text, size, f));
+    fclose(f);
+}
+
+/* All ways give the same bits. */
+static void expect_same(const char *what)
+{
+    for (uint32_t n = 2; n <= 4; n++) {
+        char first[64] = "", text[64] = "";
+        for (int w = 0; w < WAYS; w++) {
+            run_way(w, what, n, w ? text : first, 64);
+            ck_assert_msg(!w || !strcmp(first, text), "%s, %u ranks, %s: other bits than %s", what, n, ways[w].name, ways[0].name);
+        }
+    }
+}
+
+START_TEST(small_ones_are_equal)
+{
+    expect_same("small");
+}
+END_TEST
+
+START_TEST(slices_are_equal)
+{
+    expect_same("slices");
+}
+END_TEST
+
+START_TEST(members_change)
+{
+    expect_same("members");
+}
+END_TEST
+
+START_TEST(limits_are_errors)
+{
+    char text[64];
+    run_way(_i, "limits", 3, text, sizeof text);
+}
+END_TEST
+
+START_TEST(cancelled_requests)
+{
+    char text[64];
+    run_way(_i, "cancel", 3, text, sizeof text);
+}
+END_TEST
+
+static void expect_error(int way, const char *what, const char *one, const char *two)
+{
+    yk_error err = YK_ERROR_INIT;
+    const double begin = ranks_now();
+    int code = -1;
+    ranks_start(3, what, ways[way].name, &code, &err);
+    ck_assert_msg(err.status && code == 1 && strstr(err.text, one) && strstr(err.text, two), "%s, %s: %s", what, ways[way].name,
+                  err.text);
+    ck_assert_msg(ranks_now() - begin < 6, "%s, %s: %.1f s", what, ways[way].name, ranks_now() - begin);
+}
+
+START_TEST(diverging_ranks_end)
+{
+    expect_error(_i, "diverge", "a broadcast of 24 bytes called at main.c:10", "a sum of f64 of 24 bytes called at other.c:1");
+    expect_error(_i, "lengths", "a reduce-scatter of 8192 bytes called at main.c:10", "a reduce-scatter of 4096 bytes called at other.c:1");
+}
+END_TEST
+
+START_TEST(killed_peer)
+{
+    expect_error(_i, "kill", "rank 1 (opencl:0@1) was killed by signal 9", "");
+}
+END_TEST
+
+static int run_suite(void)
+{
+    Suite *s = suite_create("coll");
+    TCase *t = tcase_create("coll");
+    SRunner *sr = srunner_create(s);
+    tcase_add_checked_fixture(t, file_make, file_remove);
+    tcase_add_test(t, small_ones_are_equal);
+    tcase_add_test(t, slices_are_equal);
+    tcase_add_test(t, members_change);
+    tcase_add_loop_test(t, limits_are_errors, 0, WAYS);
+    tcase_add_loop_test(t, cancelled_requests, 0, WAYS);
+    tcase_add_loop_test(t, diverging_ranks_end, 0, WAYS);
+    tcase_add_loop_test(t, killed_peer, 0, WAYS);
+    tcase_set_timeout(t, 120);
+    suite_add_tcase(s, t);
+    srunner_set_tap(sr, "-");
+    srunner_run_all(sr, CK_SILENT);
+    srunner_free(sr);
+    return 0;
+}
+
+int main(int argc, char **argv)
+{
+    return yk__launched() && argc > 2 ? as_rank(argv[1], argv[2]) : run_suite();
+}

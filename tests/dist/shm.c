@@ -1,0 +1,124 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Waiting in memory that ranks have in common: too much of it, and ranks that do nothing. */
+#include "config.h"
+
+#include "tests/support/ranks.h"
+
+#include <check.h>
+#include <unistd.h>
+
+#include "core/coll/shm.h"
+
+static yk__control *control;
+static yk__shm *shm;
+static yk__counter *counter; /* [ranks] */
+static uint32_t rank, work;  /* work: what this rank says of its progress */
+
+/* More than any machine has: an error with its bytes, before anybody writes there. */
+static int case_memory(void)
+{
+    yk_error err = YK_ERROR_INIT;
+    void *mem = NULL;
+    return yk__shm_alloc(shm, "gradients", 1ull << 45, &mem, &err) != YK_OK;
+}
+
+/* Ranks that wait for each other: no rank does anything. */
+static int case_circle(void)
+{
+    yk_error err = YK_ERROR_INIT;
+    const char *what = rank ? "the parameter slices" : "a gradient bucket";
+    return yk__shm_wait(shm, &counter[rank], 1, 1 - rank, what, &err) != YK_OK;
+}
+
+/* 0 waits for 1, which waits for 2, which sleeps: it is 2 that is named. */
+static int case_chain(void)
+{
+    yk_error err = YK_ERROR_INIT;
+    if (rank < 2)
+        return yk__shm_wait(shm, &counter[rank + 1], 1, rank + 1, "barrier", &err) != YK_OK;
+    sleep(20);
+    return 0;
+}
+
+/* A rank that the others wait for is at work in a way that others cannot see. */
+static int case_busy(void)
+{
+    yk_error err = YK_ERROR_INIT;
+    for (int i = 0; rank == 1 && i < 12; i++) {
+        __atomic_store_n(&work, (uint32_t)i + 1, __ATOMIC_RELAXED);
+        usleep(100000);
+    }
+    yk__shm_set(shm, &counter[rank], 1);
+    return yk__shm_wait(shm, &counter[1 - rank], 1, 1 - rank, "test", &err) != YK_OK;
+}
+
+static const struct {
+    const char *name;
+    uint32_t ranks;
+    int (*run)(void);
+    const char *text; /* in the error that ends the job; NULL: it ends well */
+    uint32_t stuck_ms;
+} cases[] = {
+    {"memory", 2, case_memory, "35184372088832 bytes of shared memory for gradients: ", 0},
+    {"circle", 2, case_circle, "the ranks' calls differ", 500},
+    {"chain", 3, case_chain, "rank 2 (opencl:0@2) has made no progress for 0.5 s (YOKE_STUCK_MS) while rank ", 500},
+    {"busy", 2, case_busy, NULL, 600},
+};
+
+static int report_wrong(const yk_error *err)
+{
+    yk__launch_report(err);
+    return 1;
+}
+
+static int as_rank(const char *what)
+{
+    yk__control_config c = {.job_fd = atoi(getenv("YOKE_JOB_FD")), .liveness_ms = 1300, .join_ms = 10000, .advance = &work};
+    yk_error err = YK_ERROR_INIT;
+    void *mem = NULL;
+    size_t i = 0;
+    int bad;
+    while (strcmp(cases[i].name, what))
+        i++;
+    c.stuck_ms = cases[i].stuck_ms;
+    if (yk__control_join(&c, &control, &err) || yk__shm_attach(control, &shm, &err) ||
+        yk__shm_alloc(shm, "counters", 8 * sizeof *counter, &mem, &err))
+        return report_wrong(&err);
+    counter = mem;
+    rank = yk__control_rank(control);
+    bad = cases[i].run();
+    yk__shm_detach(shm);
+    yk__control_leave(control);
+    return bad;
+}
+
+START_TEST(waits)
+{
+    yk_error err = YK_ERROR_INIT;
+    int code = -1;
+    yk_status s = ranks_start(cases[_i].ranks, cases[_i].name, NULL, &code, &err);
+    if (cases[_i].text)
+        ck_assert_msg(s && code == 1 && strstr(err.text, cases[_i].text), "%s: '%s'", cases[_i].name, err.text);
+    else
+        ck_assert_msg(!s && !code, "%s, %u ranks: %s", cases[_i].name, cases[_i].ranks, err.text);
+}
+END_TEST
+
+static int run_suite(void)
+{
+    Suite *s = suite_create("shm");
+    TCase *t = tcase_create("shm");
+    SRunner *sr = srunner_create(s);
+    tcase_add_loop_test(t, waits, 0, (int)(sizeof cases / sizeof *cases));
+    tcase_set_timeout(t, 120);
+    suite_add_tcase(s, t);
+    srunner_set_tap(sr, "-");
+    srunner_run_all(sr, CK_SILENT);
+    srunner_free(sr);
+    return 0;
+}
+
+int main(int argc, char **argv)
+{
+    return yk__launched() && argc > 1 ? as_rank(argv[1]) : run_suite();
+}

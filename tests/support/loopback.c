@@ -1,0 +1,654 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The loopback transport. Each rank listens on an abstract socket, whose name goes round by the rendezvous; the later of two ranks
+ * connects. A message travels in chunks, one message of a pair after the other; a chunk is copied before it is written, so that a
+ * message can be given up between two of them. What nobody has asked for yet is kept in memory, whatever its length.
+ */
+#include "config.h"
+
+#include "tests/support/loopback.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <pthread.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { CHUNK = 32768, NAME = 64 };
+enum { KIND_MESSAGE, KIND_PUT, KIND_CANCELLED };
+
+typedef struct chunk_head {
+    uint32_t kind, bytes, notice, unused;
+    uint64_t tag, total, at, key, offset;
+} chunk_head;
+
+struct yk_tr_mem {
+    uint8_t *data;
+    uint64_t bytes, key; /* key: of a peer's */
+    uint32_t peer;
+    bool remote;
+};
+
+struct yk_tr_op {
+    yk_tr_op *next;
+    uint64_t tag, bytes, moved, total, key, offset;
+    uint8_t *data;
+    uint32_t peer, notice;
+    bool is_send, is_put, begun, done, orphan;
+    yk_status status;
+};
+
+typedef struct early {
+    struct early *next;
+    uint64_t tag, total;
+    uint8_t *data;
+    bool whole;
+} early;
+
+typedef struct end {
+    int fd; /* -1: this rank, or closed */
+    yk_tr_op *sends, *recvs;
+    early *early;
+    uint8_t out[sizeof(chunk_head) + CHUNK], in[sizeof(chunk_head) + CHUNK];
+    size_t out_n, out_at, in_n;
+    yk_tr_op *last; /* done when what is in `out` is written */
+    yk_tr_op *op; /* where the message that comes in goes; or */
+    early *store;
+    uint64_t notices[YK_TR_NOTICES];
+} end;
+
+struct yk_tr {
+    uint32_t rank, ranks;
+    uint64_t events, host;
+    end *peer;
+    pthread_mutex_t lock;
+};
+
+static yk_status fail_call(yk_tr_error *error, yk_status status, const char *fmt, ...)
+{
+    va_list ap;
+    va_start(ap, fmt);
+    vsnprintf(error->text, sizeof error->text, fmt, ap);
+    va_end(ap);
+    return status;
+}
+
+static void list_append(yk_tr_op **list, yk_tr_op *op)
+{
+    op->next = NULL;
+    while (*list)
+        list = &(*list)->next;
+    *list = op;
+}
+
+static void list_remove(yk_tr_op **list, const yk_tr_op *op)
+{
+    while (*list && *list != op)
+        list = &(*list)->next;
+    if (*list)
+        *list = op->next;
+}
+
+/* ---- Connecting --------------------------------------------------------------------------------------------------- */
+
+static socklen_t address_of(const char *name, struct sockaddr_un *a)
+{
+    memset(a, 0, sizeof *a);
+    a->sun_family = AF_UNIX;
+    memcpy(a->sun_path + 1, name, strlen(name)); /* a name that begins with 0 is in no file system */
+    return (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + strlen(name));
+}
+
+static bool write_whole(int fd, const void *data, size_t n)
+{
+    for (size_t at = 0; at < n;) {
+        const ssize_t k = send(fd, (const char *)data + at, n - at, MSG_NOSIGNAL);
+        if (k <= 0)
+            return false;
+        at += (size_t)k;
+    }
+    return true;
+}
+
+static int connect_to(const char *name, const yk_tr_config *c)
+{
+    struct sockaddr_un a;
+    const socklen_t n = address_of(name, &a);
+    const int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    if (connect(fd, (struct sockaddr *)&a, n) || !write_whole(fd, &c->rank, sizeof c->rank) ||
+        !write_whole(fd, c->secret, c->secret_bytes)) {
+        close(fd);
+        return -1;
+    }
+    return fd;
+}
+
+/* A peer says its number and the job's secret. */
+static int accept_from(int listener, const yk_tr_config *c, uint32_t *rank)
+{
+    unsigned char secret[64];
+    const int fd = accept4(listener, NULL, NULL, SOCK_CLOEXEC);
+    if (fd < 0 || recv(fd, rank, sizeof *rank, MSG_WAITALL) != (ssize_t)sizeof *rank ||
+        recv(fd, secret, c->secret_bytes, MSG_WAITALL) != (ssize_t)c->secret_bytes ||
+        memcmp(secret, c->secret, c->secret_bytes) || *rank >= c->ranks) {
+        close(fd);
+        return -1;
+    }
+    return fd;
+}
+
+static yk_status connect_all(yk_tr *t, const yk_tr_config *c, yk_tr_error *error)
+{
+    char name[NAME] = "", *all = calloc(c->ranks, NAME);
+    struct sockaddr_un a;
+    socklen_t n;
+    const int listener = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    yk_status s;
+    snprintf(name, sizeof name, "yoke-loopback-%ld", (long)getpid());
+    n = address_of(name, &a);
+    if (bind(listener, (struct sockaddr *)&a, n) || listen(listener, (int)c->ranks))
+        return fail_call(error, YK_E_IO, "listening as '%s': %s", name, strerror(errno));
+    s = c->exchange(c->exchange_arg, name, NAME, all, error);
+    for (uint32_t r = 0; r < c->rank && !s; r++) {
+        t->peer[r].fd = connect_to(all + r * NAME, c);
+        if (t->peer[r].fd < 0)
+            s = fail_call(error, YK_E_IO, "connecting to rank %u: %s", r, strerror(errno));
+    }
+    for (uint32_t i = c->rank + 1; i < c->ranks && !s; i++) {
+        uint32_t rank = 0;
+        const int fd = accept_from(listener, c, &rank);
+        if (fd < 0)
+            s = fail_call(error, YK_E_IO, "a connection that is not of this job");
+        else
+            t->peer[rank].fd = fd;
+    }
+    close(listener);
+    free(all);
+    for (uint32_t r = 0; r < c->ranks && !s; r++)
+        if (t->peer[r].fd >= 0)
+            fcntl(t->peer[r].fd, F_SETFL, O_NONBLOCK);
+    return s;
+}
+
+static void loop_close(yk_tr *t)
+{
+    for (uint32_t r = 0; r < t->ranks; r++) {
+        end *p = &t->peer[r];
+        if (p->fd >= 0)
+            close(p->fd);
+        free(p->last);
+        while (p->sends || p->recvs) {
+            yk_tr_op **list = p->sends ? &p->sends : &p->recvs, *op = *list;
+            *list = op->next;
+            free(op);
+        }
+        while (p->early) {
+            early *e = p->early;
+            p->early = e->next;
+            free(e->data);
+            free(e);
+        }
+    }
+    pthread_mutex_destroy(&t->lock);
+    free(t->peer);
+    free(t);
+}
+
+static yk_status loop_open(const yk_tr_config *c, yk_tr **out, yk_tr_error *error)
+{
+    yk_tr *t = calloc(1, sizeof *t);
+    yk_status s;
+    t->rank = c->rank;
+    t->ranks = c->ranks;
+    t->host = c->host[c->rank];
+    t->peer = calloc(c->ranks, sizeof *t->peer);
+    pthread_mutex_init(&t->lock, NULL);
+    for (uint32_t r = 0; r < c->ranks; r++)
+        t->peer[r].fd = -1;
+    s = connect_all(t, c, error);
+    if (s)
+        loop_close(t);
+    else
+        *out = t;
+    return s;
+}
+
+/* ---- Chunks ------------------------------------------------------------------------------------------------------- */
+
+static void finish_op(yk_tr *t, yk_tr_op *op)
+{
+    op->done = true;
+    t->events++;
+}
+
+/* Copies the next chunk of the first send. */
+static void fill_out(end *p)
+{
+    yk_tr_op *op = p->sends;
+    const bool cancelled = op->orphan;
+    const uint64_t left = op->bytes - op->moved;
+    const uint32_t n = cancelled ? 0 : left < CHUNK ? (uint32_t)left : CHUNK;
+    const chunk_head h = {.kind = cancelled ? KIND_CANCELLED : op->is_put ? KIND_PUT : KIND_MESSAGE, .bytes = n, .notice = op->notice,
+                          .tag = op->tag, .total = op->bytes, .at = op->moved, .key = op->key, .offset = op->offset};
+    memcpy(p->out, &h, sizeof h);
+    if (n)
+        memcpy(p->out + sizeof h, op->data + op->moved, n);
+    p->out_n = sizeof h + n;
+    p->out_at = 0;
+    op->begun = true;
+    op->moved += n;
+    if (!cancelled && op->moved < op->bytes)
+        return;
+    p->sends = op->next;
+    if (cancelled)
+        free(op);
+    else
+        p->last = op;
+}
+
+static void send_some(yk_tr *t, end *p)
+{
+    while (p->fd >= 0 && (p->out_n || p->sends)) {
+        ssize_t k;
+        if (!p->out_n)
+            fill_out(p);
+        k = send(p->fd, p->out + p->out_at, p->out_n - p->out_at, MSG_NOSIGNAL);
+        if (k < 0)
+            return;
+        p->out_at += (size_t)k;
+        if (p->out_at < p->out_n)
+            continue;
+        p->out_n = 0;
+        if (p->last)
+            finish_op(t, p->last);
+        p->last = NULL;
+    }
+}
+
+static void begin_message(end *p, const chunk_head *h)
+{
+    yk_tr_op *op = p->recvs;
+    early **last = &p->early;
+    while (op && (op->tag != h->tag || op->begun))
+        op = op->next;
+    p->op = op;
+    if (op) {
+        op->begun = true;
+        op->total = h->total;
+        op->status = h->total > op->bytes ? YK_E_ARG : YK_OK;
+        return;
+    }
+    while (*last)
+        last = &(*last)->next;
+    *last = p->store = calloc(1, sizeof *p->store);
+    p->store->tag = h->tag;
+    p->store->total = h->total;
+    p->store->data = malloc(h->total + 1);
+}
+
+static void end_message(yk_tr *t, end *p)
+{
+    if (p->op) {
+        finish_op(t, p->op);
+        list_remove(&p->recvs, p->op);
+    }
+    if (p->store)
+        p->store->whole = true;
+    p->op = NULL;
+    p->store = NULL;
+}
+
+static void drop_message(end *p)
+{
+    early **at = &p->early;
+    if (p->op) {
+        p->op->begun = false;
+        p->op->moved = 0;
+    }
+    while (*at && *at != p->store)
+        at = &(*at)->next;
+    if (p->store && *at) {
+        *at = p->store->next;
+        free(p->store->data);
+        free(p->store);
+    }
+    p->op = NULL;
+    p->store = NULL;
+}
+
+static void receive_chunk(yk_tr *t, end *p, const chunk_head *h, const uint8_t *data)
+{
+    if (h->kind == KIND_CANCELLED) {
+        drop_message(p);
+        return;
+    }
+    if (h->kind == KIND_PUT) {
+        const yk_tr_mem *mem = (const yk_tr_mem *)(uintptr_t)h->key; /* this rank's own address, which it gave away */
+        memcpy(mem->data + h->offset + h->at, data, h->bytes);
+        p->notices[h->notice] += h->at + h->bytes == h->total;
+        t->events++;
+        return;
+    }
+    if (h->at == 0)
+        begin_message(p, h);
+    if (p->op && !p->op->status) {
+        memcpy(p->op->data + h->at, data, h->bytes);
+        p->op->moved += h->bytes;
+    }
+    if (p->store)
+        memcpy(p->store->data + h->at, data, h->bytes);
+    if (h->at + h->bytes == h->total)
+        end_message(t, p);
+}
+
+static void receive_some(yk_tr *t, end *p)
+{
+    while (p->fd >= 0) {
+        chunk_head h = {0};
+        size_t want = sizeof h;
+        ssize_t k;
+        if (p->in_n >= sizeof h) {
+            memcpy(&h, p->in, sizeof h);
+            want += h.bytes;
+        }
+        k = p->in_n < want ? recv(p->fd, p->in + p->in_n, want - p->in_n, 0) : 0;
+        if (p->in_n < want && k <= 0) {
+            if (k == 0)
+                close(p->fd), p->fd = -1; /* it has gone; whoever waits for it is told by the host */
+            return;
+        }
+        p->in_n += (size_t)k;
+        if (p->in_n < sizeof h)
+            continue;
+        memcpy(&h, p->in, sizeof h);
+        if (p->in_n < sizeof h + h.bytes)
+            continue;
+        p->in_n = 0;
+        receive_chunk(t, p, &h, p->in + sizeof h);
+    }
+}
+
+static void move_all(yk_tr *t)
+{
+    for (uint32_t r = 0; r < t->ranks; r++) {
+        receive_some(t, &t->peer[r]);
+        send_some(t, &t->peer[r]);
+    }
+}
+
+/* ---- The calls ---------------------------------------------------------------------------------------------------- */
+
+static yk_status loop_peer(const yk_tr *t, uint32_t peer, yk_tr_peer *info, yk_tr_error *error)
+{
+    if (peer >= t->ranks)
+        return fail_call(error, YK_E_ARG, "rank %u of %u", peer, t->ranks);
+    info->caps = peer == t->rank ? 0 : YK_TR_CAP_MESSAGES | YK_TR_CAP_PUT;
+    info->host = t->host;
+    return YK_OK;
+}
+
+static yk_status loop_register(yk_tr *t, const yk_tr_mem_source *source, yk_tr_mem **mem, yk_tr_error *error)
+{
+    (void)t;
+    if (source->kind != YK_TR_MEM_HOST)
+        return fail_call(error, YK_E_ARG, "memory of kind %u: only host memory", source->kind);
+    *mem = calloc(1, sizeof **mem);
+    **mem = (yk_tr_mem){.data = source->data, .bytes = source->bytes};
+    return YK_OK;
+}
+
+static void loop_mem_release(yk_tr *t, yk_tr_mem *mem)
+{
+    (void)t;
+    free(mem);
+}
+
+static yk_status op_new(yk_tr *t, uint32_t peer, uint64_t tag, const yk_tr_range *range, yk_tr_op **op, yk_tr_error *error)
+{
+    if (peer >= t->ranks || peer == t->rank)
+        return fail_call(error, YK_E_ARG, "a message between rank %u and rank %u of %u: not possible", t->rank, peer, t->ranks);
+    if (range->mem && (range->offset > range->mem->bytes || range->bytes > range->mem->bytes - range->offset))
+        return fail_call(error, YK_E_ARG, "beyond registered memory");
+    *op = calloc(1, sizeof **op);
+    **op = (yk_tr_op){.peer = peer, .tag = tag, .bytes = range->bytes};
+    (*op)->data = range->mem ? range->mem->data + range->offset : range->data;
+    return YK_OK;
+}
+
+static yk_status loop_send(yk_tr *t, uint32_t peer, uint64_t tag, const yk_tr_range *from, yk_tr_op **op, yk_tr_error *error)
+{
+    const yk_status s = op_new(t, peer, tag, from, op, error);
+    if (s)
+        return s;
+    (*op)->is_send = true;
+    pthread_mutex_lock(&t->lock);
+    list_append(&t->peer[peer].sends, *op);
+    pthread_mutex_unlock(&t->lock);
+    return YK_OK;
+}
+
+/* What came before its receive goes to it: whole, or what is there of it. */
+static void adopt_early(yk_tr *t, end *p, yk_tr_op *op)
+{
+    early **at = &p->early, *e;
+    while (*at && (*at)->tag != op->tag)
+        at = &(*at)->next;
+    e = *at;
+    if (!e)
+        return;
+    op->begun = true;
+    op->total = e->total;
+    op->status = e->total > op->bytes ? YK_E_ARG : YK_OK;
+    if (!op->status && e->total) {
+        memcpy(op->data, e->data, e->total); /* of one that is not whole the rest is written later */
+        op->moved = e->total;
+    }
+    if (e->whole) {
+        finish_op(t, op);
+        list_remove(&p->recvs, op);
+    } else {
+        p->op = op;
+        p->store = NULL;
+    }
+    *at = e->next;
+    free(e->data);
+    free(e);
+}
+
+static yk_status loop_recv(yk_tr *t, uint32_t peer, uint64_t tag, const yk_tr_range *to, yk_tr_op **op, yk_tr_error *error)
+{
+    const yk_status s = op_new(t, peer, tag, to, op, error);
+    if (s)
+        return s;
+    pthread_mutex_lock(&t->lock);
+    list_append(&t->peer[peer].recvs, *op);
+    adopt_early(t, &t->peer[peer], *op);
+    pthread_mutex_unlock(&t->lock);
+    return YK_OK;
+}
+
+static yk_status loop_progress(yk_tr *t, int timeout_ms, uint64_t *events, yk_tr_error *error)
+{
+    struct pollfd p[64];
+    const nfds_t n = t->ranks < 64 ? t->ranks : 64;
+    struct timespec begin, now;
+    int waited = 0;
+    (void)error;
+    clock_gettime(CLOCK_MONOTONIC, &begin);
+    for (;;) {
+        uint64_t done;
+        pthread_mutex_lock(&t->lock);
+        move_all(t);
+        done = t->events;
+        for (uint32_t r = 0; r < n; r++)
+            p[r] = (struct pollfd){t->peer[r].fd, (short)(POLLIN | (t->peer[r].sends || t->peer[r].out_n ? POLLOUT : 0)), 0};
+        pthread_mutex_unlock(&t->lock);
+        if (done != *events || waited >= timeout_ms) {
+            *events = done;
+            return YK_OK;
+        }
+        poll(p, n, 1); /* short: another thread may move what this one waits for */
+        clock_gettime(CLOCK_MONOTONIC, &now);
+        waited = (int)((now.tv_sec - begin.tv_sec) * 1000 + (now.tv_nsec - begin.tv_nsec) / 1000000);
+    }
+}
+
+static yk_status loop_test(yk_tr *t, yk_tr_op *op, int *done, uint64_t *bytes, yk_tr_error *error)
+{
+    yk_status s;
+    pthread_mutex_lock(&t->lock);
+    if (!op->done)
+        move_all(t);
+    *done = op->done;
+    pthread_mutex_unlock(&t->lock);
+    if (!*done)
+        return YK_OK;
+    s = op->status;
+    if (s)
+        fail_call(error, s, "a message from rank %u with tag %llu has %llu bytes, the receive room for %llu", op->peer,
+                  (unsigned long long)op->tag, (unsigned long long)op->total, (unsigned long long)op->bytes);
+    else if (bytes)
+        *bytes = op->is_send ? op->bytes : op->total;
+    free(op);
+    return s;
+}
+
+static yk_status loop_wait_any(yk_tr *t, yk_tr_op *const *op, uint32_t n, int timeout_ms, uint32_t *index, yk_tr_error *error)
+{
+    for (int waited = 0;; waited += 5) {
+        uint64_t events;
+        pthread_mutex_lock(&t->lock);
+        events = t->events;
+        for (uint32_t i = 0; i < n; i++)
+            if (op[i] && op[i]->done) {
+                *index = i;
+                pthread_mutex_unlock(&t->lock);
+                return YK_OK;
+            }
+        pthread_mutex_unlock(&t->lock);
+        if (timeout_ms >= 0 && waited > timeout_ms)
+            return fail_call(error, YK_E_TIMEOUT, "none of %u messages is done after %d ms", n, timeout_ms);
+        loop_progress(t, 5, &events, error);
+    }
+}
+
+static void loop_cancel(yk_tr *t, yk_tr_op *op)
+{
+    end *p = &t->peer[op->peer];
+    pthread_mutex_lock(&t->lock);
+    if (op == p->last) { /* it is on its way as a whole */
+        p->last = NULL;
+        free(op);
+    } else if (op->is_send && op->begun && !op->done) {
+        op->orphan = true;
+        op->data = NULL;
+    } else {
+        if (p->op == op)
+            p->op = NULL;
+        list_remove(op->is_send ? &p->sends : &p->recvs, op);
+        free(op);
+    }
+    pthread_mutex_unlock(&t->lock);
+}
+
+/* ---- Puts --------------------------------------------------------------------------------------------------------- */
+
+static yk_status loop_key(yk_tr *t, yk_tr_mem *mem, void *key, uint32_t *bytes, yk_tr_error *error)
+{
+    const uint64_t address = (uintptr_t)mem;
+    (void)t;
+    if (*bytes < sizeof address)
+        return fail_call(error, YK_E_ARG, "a key takes %zu bytes", sizeof address);
+    memcpy(key, &address, sizeof address);
+    *bytes = sizeof address;
+    return YK_OK;
+}
+
+static yk_status loop_import(yk_tr *t, uint32_t peer, const void *key, uint32_t bytes, yk_tr_mem **mem, yk_tr_error *error)
+{
+    uint64_t address;
+    (void)t;
+    if (bytes != sizeof address)
+        return fail_call(error, YK_E_ARG, "a key of %u bytes", bytes);
+    memcpy(&address, key, sizeof address);
+    *mem = calloc(1, sizeof **mem);
+    **mem = (yk_tr_mem){.key = address, .peer = peer, .remote = true};
+    return YK_OK;
+}
+
+static yk_status loop_put(yk_tr *t, const yk_tr_range *from, yk_tr_mem *to, uint64_t offset, uint32_t notice, yk_tr_op **op,
+                          yk_tr_error *error)
+{
+    yk_status s;
+    if (!to->remote || notice >= YK_TR_NOTICES)
+        return fail_call(error, YK_E_ARG, "a put into memory of one's own, or notice %u", notice);
+    s = op_new(t, to->peer, 0, from, op, error);
+    if (s)
+        return s;
+    (*op)->is_send = (*op)->is_put = true;
+    (*op)->key = to->key;
+    (*op)->offset = offset;
+    (*op)->notice = notice;
+    pthread_mutex_lock(&t->lock);
+    list_append(&t->peer[to->peer].sends, *op);
+    pthread_mutex_unlock(&t->lock);
+    return YK_OK;
+}
+
+static yk_status loop_notices(yk_tr *t, uint32_t peer, uint32_t notice, uint64_t *count, yk_tr_error *error)
+{
+    if (peer >= t->ranks || notice >= YK_TR_NOTICES)
+        return fail_call(error, YK_E_ARG, "notice %u of rank %u", notice, peer);
+    pthread_mutex_lock(&t->lock);
+    *count = t->peer[peer].notices[notice];
+    pthread_mutex_unlock(&t->lock);
+    return YK_OK;
+}
+
+static const void *loop_extension(const char *name)
+{
+    (void)name;
+    return NULL;
+}
+
+static uint64_t loop_shared_bytes(uint32_t ranks)
+{
+    (void)ranks;
+    return 0;
+}
+
+const yk_transport *loopback_transport(void)
+{
+    static const yk_transport table = {
+        .size = sizeof table,
+        .major = YK_TRANSPORT_MAJOR,
+        .minor = YK_TRANSPORT_MINOR,
+        .name = "loopback",
+        .extension = loop_extension,
+        .shared_bytes = loop_shared_bytes,
+        .open = loop_open,
+        .close = loop_close,
+        .peer = loop_peer,
+        .mem_register = loop_register,
+        .mem_release = loop_mem_release,
+        .send = loop_send,
+        .recv = loop_recv,
+        .progress = loop_progress,
+        .test = loop_test,
+        .wait_any = loop_wait_any,
+        .cancel = loop_cancel,
+        .mem_key = loop_key,
+        .mem_import = loop_import,
+        .put = loop_put,
+        .notices = loop_notices,
+    };
+    return &table;
+}

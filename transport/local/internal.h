@@ -1,0 +1,107 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What stands in the shared memory: a bell per rank, then a message ring for each ordered pair of ranks. What is read from it was
+ * written by another process: numbers are checked before they are believed.
+ */
+#ifndef YOKE_TRANSPORT_LOCAL_INTERNAL_H
+#define YOKE_TRANSPORT_LOCAL_INTERNAL_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+
+#include "core/base/error.h"
+#include "transport/local/local.h"
+
+/* Rung by a peer that has changed one of this rank's rings; what it sleeps on. */
+typedef struct yk__local_bell {
+    _Alignas(64) _Atomic uint32_t rung;
+    _Atomic uint32_t sleepers;
+} yk__local_bell;
+
+/* One direction between two ranks: bytes written and read so far, modulo 2^32. */
+typedef struct yk__local_ring {
+    _Alignas(64) _Atomic uint32_t written; /* by the sender */
+    _Alignas(64) _Atomic uint32_t read;    /* by the receiver */
+    _Alignas(64) uint8_t data[];
+} yk__local_ring;
+
+/* What the next frame of an entry of the send queue is. */
+typedef enum yk__local_phase {
+    YK__LOCAL_DATA,  /* a part of a short message */
+    YK__LOCAL_ASK,   /* a long message is announced */
+    YK__LOCAL_CLEAR, /* a peer's long message is asked for */
+    YK__LOCAL_LONG,  /* a part of a long message */
+    YK__LOCAL_REVOKE /* a message is given up */
+} yk__local_phase;
+
+struct yk_tr_op {
+    yk_tr_op *next;
+    uint64_t tag, bytes, moved; /* bytes: of the message, or of the receive */
+    uint8_t *data;
+    uint64_t total; /* of a receive: the message's length, once matched */
+    uint32_t peer;
+    uint32_t id; /* of a long message, between these two ranks in this direction */
+    yk__local_phase phase;
+    bool is_send, begun, done;
+    bool orphan; /* nobody waits for it: it goes when its last frame is written */
+    yk_status status;
+};
+
+/* A message without its receive. */
+typedef struct yk__local_early {
+    struct yk__local_early *next;
+    uint64_t tag, total, at;
+    uint8_t *data; /* NULL: it is long, and still with the sender, */
+    uint32_t id;   /* under this number */
+} yk__local_early;
+
+typedef struct yk__local_peer {
+    yk__local_ring *out, *in;
+    yk_tr_op *sends; /* with frames to write, in order */
+    yk_tr_op *asked; /* long ones that wait to be asked for */
+    yk_tr_op *recvs; /* in order */
+    yk__local_early *early; /* in order */
+    uint32_t ids;
+    /* the message whose frames are coming in */
+    bool open;
+    uint64_t tag, total, at;
+    yk_tr_op *op;           /* where it goes: a receive, */
+    yk__local_early *store; /* or memory, or (neither) nowhere */
+} yk__local_peer;
+
+struct yk_tr_mem {
+    uint8_t *data;
+    uint64_t bytes;
+};
+
+struct yk_tr {
+    uint32_t rank, ranks, ring_bytes; /* ring_bytes: of data in one ring; a power of two */
+    uint64_t *host;
+    yk__local_bell *bell; /* [ranks] */
+    yk__local_peer *peer; /* [ranks] */
+    pthread_mutex_t lock; /* of all below and of the peers */
+    uint64_t events;      /* operations that were done */
+};
+
+/* message.c; under the lock */
+bool yk__local_reaches(const yk_tr *t, uint32_t peer);
+void yk__local_append(yk_tr_op **list, yk_tr_op *op);
+void yk__local_unlink(yk_tr_op **list, const yk_tr_op *op);
+/* A receive that was just posted takes what came before it. */
+yk_status yk__local_adopt(yk_tr *t, yk_tr_op *op, yk_tr_error *error);
+/* Moves what can be moved, and rings those whose rings were changed. */
+yk_status yk__local_move(yk_tr *t, yk_tr_error *error);
+void yk__local_give_up(yk_tr *t, yk_tr_op *op);
+void yk__local_drop_all(yk_tr *t);
+void yk__local_ring_bell(yk_tr *t, uint32_t rank);
+yk_status yk__local_fail(yk_tr_error *error, yk_status status, const char *fmt, ...) YK_PRINTF(3, 4);
+
+/* Messages up to so many bytes are sent before they are asked for. */
+#define YK__LOCAL_EAGER (64u << 10)
+
+/* local.c */
+uint64_t yk__local_bytes(uint32_t ranks); /* of bells and rings */
+yk__local_ring *yk__local_ring_at(void *shared, uint32_t ranks, uint32_t from, uint32_t to);
+
+#endif
