@@ -39,7 +39,7 @@ static void option_name(char *buf, size_t n, const char *plugin, const char *key
         *buf = (char)toupper((unsigned char)*buf);
 }
 
-static option *find(const char *name)
+static option *option_find(const char *name)
 {
     option *o = options;
     while (o && strcmp(o->name, name))
@@ -77,7 +77,7 @@ static const char *host_option(const char *plugin, const char *key)
     option *o;
     option_name(name, sizeof name, plugin, key);
     pthread_mutex_lock(&lock);
-    o = find(name);
+    o = option_find(name);
     pthread_mutex_unlock(&lock);
     return o && o->value ? o->value : secure_getenv(name); /* some name programs: a setuid program takes none */
 }

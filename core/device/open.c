@@ -16,7 +16,7 @@
 
 #define SLICE_NS 50000000ull /* how long a wait goes without a look at `cancel` */
 
-static yk_status started(yk__device *dev, yk_status status, const char *what, yk_error *err)
+static yk_status device_fail(yk__device *dev, yk_status status, const char *what, yk_error *err)
 {
     return status ? yk__plugin_fail(err, dev->plugin, status, what) : YK_OK;
 }
@@ -47,12 +47,12 @@ static yk_status read_caps(yk__device *dev, yk_error *err)
 {
     uint32_t n = 0;
     yk__host_words_clear();
-    if (started(dev, dev->table->device_count(&n), "counting its devices", err))
+    if (device_fail(dev, dev->table->device_count(&n), "counting its devices", err))
         return err->status;
     if (dev->place.device >= n)
         return yk__fail(err, YK_E_ARG, "%s: there is no device %u; it has %u", dev->plugin->name, dev->place.device, n);
     dev->caps.size = sizeof dev->caps;
-    if (started(dev, dev->table->device_caps(dev->place.device, &dev->caps), "asking a device what it can do", err))
+    if (device_fail(dev, dev->table->device_caps(dev->place.device, &dev->caps), "asking a device what it can do", err))
         return err->status;
     dev->caps.name[sizeof dev->caps.name - 1] = 0;
     dev->caps.locality[sizeof dev->caps.locality - 1] = 0;
@@ -83,8 +83,8 @@ yk_status yk__device_open(const yk__placement *place, yk__device **out, yk_error
         return yk__fail_mem(err, sizeof *dev, "a device");
     dev->place = *place;
     if (open_plugin(dev, err) || read_caps(dev, err) ||
-        started(dev, dev->table->device_open(place->device, &dev->handle), "opening the device", err) ||
-        started(dev, dev->table->queue_new(dev->handle, &dev->queue), "making a queue", err) ||
+        device_fail(dev, dev->table->device_open(place->device, &dev->handle), "opening the device", err) ||
+        device_fail(dev, dev->table->queue_new(dev->handle, &dev->queue), "making a queue", err) ||
         (yk__option_words(YK__OPTION_PROBE) == 0 && yk__probe(dev, err))) {
         yk__device_close(dev);
         return err->status;
@@ -119,21 +119,21 @@ yk_status yk__device_buffer(yk__device *dev, uint64_t bytes, yk_buffer **b, yk_e
     yk__host_words_clear();
     s = dev->table->buffer_new(dev->handle, bytes, b);
     snprintf(what, sizeof what, "a buffer of %llu bytes", (unsigned long long)bytes);
-    return started(dev, s, what, err);
+    return device_fail(dev, s, what, err);
 }
 
 yk_status yk__device_put(yk__device *dev, yk_buffer *b, uint64_t off, const void *src, uint64_t bytes, uint64_t *point,
                          yk_error *err)
 {
     yk__host_words_clear();
-    return started(dev, dev->table->queue_put(dev->queue, b, off, src, bytes, point), "copying to the device", err);
+    return device_fail(dev, dev->table->queue_put(dev->queue, b, off, src, bytes, point), "copying to the device", err);
 }
 
 yk_status yk__device_get(yk__device *dev, yk_buffer *b, uint64_t off, void *dst, uint64_t bytes, uint64_t *point,
                          yk_error *err)
 {
     yk__host_words_clear();
-    return started(dev, dev->table->queue_get(dev->queue, b, off, dst, bytes, point), "copying from the device", err);
+    return device_fail(dev, dev->table->queue_get(dev->queue, b, off, dst, bytes, point), "copying from the device", err);
 }
 
 /* ---- Waiting ---- */
@@ -202,5 +202,5 @@ yk_status yk__device_wait(yk__device *dev, uint64_t point, const volatile int *c
         if (s == YK_E_TIMEOUT && device_is_stuck(dev, &idle))
             return lose_device(dev, &idle, err);
     } while (s == YK_E_TIMEOUT);
-    return started(dev, s, "running on the device", err);
+    return device_fail(dev, s, "running on the device", err);
 }

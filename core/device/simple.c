@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The small planner: bodies in the place of composites that are not claimed, and a place for every value. No value moves
+ * once it lies somewhere, so that a wrong result is the device's and not the plan's.
+ */
 #include <string.h>
 
 #include "core/base/mem.h"
@@ -131,7 +135,7 @@ static void place_at(yk__graph *g, uint32_t v, uint32_t slot, uint64_t at)
         g->slot[slot].bytes = at + yk__bytes(&g->value[v]);
 }
 
-static uint64_t behind(const planner *p, uint32_t slot)
+static uint64_t offset_behind(const planner *p, uint32_t slot)
 {
     uint64_t align = p->how->align ? p->how->align : 64;
     return (p->g->slot[slot].bytes + p->how->gap + align - 1) & ~(align - 1);
@@ -154,7 +158,7 @@ static yk_status place_in_arena(planner *p, uint32_t v, yk_error *err)
         if (yk__grow(&p->block, &p->cap_block, p->n_block + 1, sizeof *p->block))
             return yk__fail_mem(err, sizeof *p->block, "a plan");
         b = &p->block[p->n_block++];
-        *b = (block){behind(p, 0), bytes, false};
+        *b = (block){offset_behind(p, 0), bytes, false};
     }
     b->taken = true;
     p->life[v].block = (uint32_t)(b - p->block);
@@ -241,7 +245,7 @@ static void place_wanted(planner *p, uint32_t n_want, const yk__vid *want, uint3
         p->g->value[r].flags |= YK_VALUE_OUTPUT;
         if (p->g->value[r].slot != YK_NONE)
             continue;
-        place_at(p->g, r, result, behind(p, result));
+        place_at(p->g, r, result, offset_behind(p, result));
         p->life[r].placed = p->life[r].kept = true;
     }
 }

@@ -92,7 +92,7 @@ static void fill_gaps(yk_plugin *t)
 }
 
 /* The first member without which a plugin is none, or NULL when all are there. */
-static const char *missing(const yk_plugin *t)
+static const char *missing_member(const yk_plugin *t)
 {
 #define NEED(member)                                                                                                   \
     if (!t->member)                                                                                                    \
@@ -140,7 +140,7 @@ yk_status yk__plugin_table_take(const yk_plugin *given, const char *who, yk_plug
     if (!out->sanitizer || strcmp(out->sanitizer, YK_SANITIZER))
         return yk__fail(err, YK_E_ABI, "%s: it is built with sanitizer \"%.20s\", this host with \"%s\"", who,
                         out->sanitizer ? out->sanitizer : "(null)", YK_SANITIZER);
-    if ((lack = missing(out)))
+    if ((lack = missing_member(out)))
         return yk__fail(err, YK_E_ABI, "%s: its table lacks %s", who, lack);
     out->version = out->version ? out->version : "?";
     fill_gaps(out);

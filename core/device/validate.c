@@ -55,7 +55,7 @@ bool yk__hook_alive(const void *handle, hook_kind kind)
 
 /* ---- Guards ------------------------------------------------------------------------------------------------------------ */
 
-static yk_status move(hook_object *b, uint8_t *bytes, bool put)
+static yk_status guards_move(hook_object *b, uint8_t *bytes, bool put)
 {
     hook_object *d = b->device;
     const yk_plugin *t = b->hook->inner;
@@ -79,7 +79,7 @@ yk_status yk__hook_guard_fill(hook_object *b)
     if (!bytes)
         return YK_E_MEM;
     memset(bytes, GUARD_BYTE, 2 * b->guard);
-    s = move(b, bytes, true);
+    s = guards_move(b, bytes, true);
     yk__free(bytes);
     return s;
 }
@@ -87,7 +87,7 @@ yk_status yk__hook_guard_fill(hook_object *b)
 yk_status yk__hook_guard_check(hook_object *b, const char *when)
 {
     uint8_t *bytes = yk__calloc(2, b->guard);
-    yk_status s = bytes ? move(b, bytes, false) : YK_E_MEM;
+    yk_status s = bytes ? guards_move(b, bytes, false) : YK_E_MEM;
     for (uint64_t i = 0; i < 2 * b->guard && !s; i++)
         if (bytes[i] != GUARD_BYTE)
             s = yk__hook_wrong("%s: %s byte %lld of a buffer of %llu bytes is found written", b->hook->inner->name, when,

@@ -17,14 +17,14 @@ typedef struct symbols {
     bool versioned;     /* symbols of the C library carry versions (not so with musl, nor where a sanitizer stands between) */
 } symbols;
 
-static void append(char *text, size_t n, const char *word)
+static void text_append(char *text, size_t n, const char *word)
 {
     size_t used = strlen(text);
     if (used < n)
         snprintf(text + used, n - used, "%s%s", used ? ", " : "", word);
 }
 
-static bool starts(const char *s, const char *with)
+static bool text_starts(const char *s, const char *with)
 {
     return !strncmp(s, with, strlen(with));
 }
@@ -32,8 +32,9 @@ static bool starts(const char *s, const char *with)
 /* Symbols of the C library and the compiler's run time carry a version or a reserved name. */
 static bool from_system(const char *name, const char *version)
 {
-    return starts(version, "GLIBC_") || starts(version, "GCC_") || starts(name, "__asan_") || starts(name, "__ubsan_") ||
-           starts(name, "__tsan_") || starts(name, "__sanitizer_") || !strcmp(name, "__tls_get_addr");
+    return text_starts(version, "GLIBC_") || text_starts(version, "GCC_") || text_starts(name, "__asan_") ||
+           text_starts(name, "__ubsan_") || text_starts(name, "__tsan_") || text_starts(name, "__sanitizer_") ||
+           !strcmp(name, "__tls_get_addr");
 }
 
 static void take_symbol(void *arg, const char *name, bool defined, const char *version)
@@ -44,11 +45,11 @@ static void take_symbol(void *arg, const char *name, bool defined, const char *v
         s->entry = true;
     } else if (defined) {
         s->exported++;
-        append(s->wrong, sizeof s->wrong, name);
+        text_append(s->wrong, sizeof s->wrong, name);
     } else if (!from_system(name, version)) {
         s->foreign++;
-        if (starts(name, "yk_"))
-            append(s->wrong, sizeof s->wrong, name);
+        if (text_starts(name, "yk_"))
+            text_append(s->wrong, sizeof s->wrong, name);
     }
 }
 
@@ -60,10 +61,10 @@ static void take_library(void *arg, const char *library)
     symbols *s = arg;
     bool known = false;
     for (size_t i = 0; i < sizeof system / sizeof *system; i++)
-        known = known || starts(library, system[i]);
-    s->vendor = s->vendor || !known || starts(library, "libasan") || starts(library, "libtsan");
+        known = known || text_starts(library, system[i]);
+    s->vendor = s->vendor || !known || text_starts(library, "libasan") || text_starts(library, "libtsan");
     if (!known)
-        append(s->library, sizeof s->library, library);
+        text_append(s->library, sizeof s->library, library);
 }
 
 static void check_file(cts *c, const char *path)
@@ -88,7 +89,7 @@ static void check_file(cts *c, const char *path)
         fprintf(stderr, "# %s needs %s\n", path, s.library);
 }
 
-static const yk_plugin *query(cts *c, const char *path)
+static const yk_plugin *plugin_query(cts *c, const char *path)
 {
     void *dl = dlopen(path, RTLD_NOW | RTLD_LOCAL), *symbol = dl ? dlsym(dl, YK_PLUGIN_SYMBOL) : NULL;
     yk_plugin_query_fn fn;
@@ -251,7 +252,7 @@ void cts_group_abi(cts *c)
         return;
     }
     check_file(c, yk__plugin_path(p));
-    t = query(c, yk__plugin_path(p));
+    t = plugin_query(c, yk__plugin_path(p));
     if (!t)
         return;
     check_table(c, t);

@@ -37,13 +37,13 @@ void cts_queue_again(cts *c)
     yk__plugin_words();
 }
 
-static void pattern(uint8_t *p, size_t n, uint32_t seed)
+static void pattern_fill(uint8_t *p, size_t n, uint32_t seed)
 {
     for (size_t i = 0; i < n; i++)
         p[i] = (uint8_t)((i * 131 + seed * 17 + (i >> 8)) & 255);
 }
 
-static bool same(cts *c, const uint8_t *a, const uint8_t *b, size_t n, const char *what)
+static bool bytes_same(cts *c, const uint8_t *a, const uint8_t *b, size_t n, const char *what)
 {
     for (size_t i = 0; i < n; i++)
         if (a[i] != b[i]) {
@@ -67,10 +67,10 @@ static void round_trip(cts *c, uint64_t bytes)
     uint8_t *src = yk__malloc(bytes), *dst = yk__calloc(bytes, 1);
     yk_buffer *b = NULL;
     if (src && dst && cts_begin(c, "put_get.%llu", (unsigned long long)bytes)) {
-        pattern(src, bytes, 1);
+        pattern_fill(src, bytes, 1);
         if (cts_ok(c, c->t->buffer_new(c->dev->handle, bytes, &b), "buffer_new")) {
             if (put_get(c, b, 0, src, dst, bytes))
-                same(c, dst, src, bytes, "what came back");
+                bytes_same(c, dst, src, bytes, "what came back");
             c->t->buffer_free(b);
         }
         cts_pass(c);
@@ -80,7 +80,7 @@ static void round_trip(cts *c, uint64_t bytes)
 }
 
 /* Parts at odd offsets, and nothing beside them. */
-static void parts(cts *c)
+static void test_parts(cts *c)
 {
     static const uint64_t at[][2] = {{0, 1}, {1, 3}, {5, 64}, {333, 1000}, {4095, 1}};
     uint8_t model[4096], back[4096], piece[1024];
@@ -88,22 +88,22 @@ static void parts(cts *c)
     yk_buffer *b = NULL;
     if (!cts_begin(c, "parts") || !cts_ok(c, c->t->buffer_new(c->dev->handle, sizeof model, &b), "buffer_new"))
         return;
-    pattern(model, sizeof model, 3);
+    pattern_fill(model, sizeof model, 3);
     if (put_get(c, b, 0, model, back, sizeof model))
         for (size_t i = 0; i < sizeof at / sizeof *at; i++) {
-            pattern(piece, at[i][1], 50 + (uint32_t)i);
+            pattern_fill(piece, at[i][1], 50 + (uint32_t)i);
             memcpy(model + at[i][0], piece, at[i][1]);
-            if (!put_get(c, b, at[i][0], piece, back, at[i][1]) || !same(c, back, piece, at[i][1], "a part"))
+            if (!put_get(c, b, at[i][0], piece, back, at[i][1]) || !bytes_same(c, back, piece, at[i][1], "a part"))
                 break;
         }
     if (!c->failed_now && cts_ok(c, c->t->queue_get(c->dev->queue, b, 0, back, sizeof back, &point), "queue_get") &&
         cts_wait(c, c->dev->queue, point))
-        same(c, back, model, sizeof model, "the whole after its parts");
+        bytes_same(c, back, model, sizeof model, "the whole after its parts");
     c->t->buffer_free(b);
     cts_pass(c);
 }
 
-static void map(cts *c)
+static void test_map(cts *c)
 {
     uint8_t data[1000], back[1000];
     uint8_t *host;
@@ -118,28 +118,28 @@ static void map(cts *c)
     } else if (!host) {
         cts_fail(c, "YK_CAP_HOST_VISIBLE, but buffer_map gives NULL");
     } else {
-        pattern(data, sizeof data, 9);
-        if (put_get(c, b, 0, data, back, sizeof data) && same(c, host, data, sizeof data, "the mapped memory after put")) {
+        pattern_fill(data, sizeof data, 9);
+        if (put_get(c, b, 0, data, back, sizeof data) && bytes_same(c, host, data, sizeof data, "the mapped memory after put")) {
             uint64_t point = 0;
-            pattern(host, sizeof data, 10);
-            pattern(data, sizeof data, 10);
+            pattern_fill(host, sizeof data, 10);
+            pattern_fill(data, sizeof data, 10);
             if (cts_ok(c, c->t->queue_get(c->dev->queue, b, 0, back, sizeof back, &point), "queue_get") &&
                 cts_wait(c, c->dev->queue, point))
-                same(c, back, data, sizeof data, "what get reads after the host wrote");
+                bytes_same(c, back, data, sizeof data, "what get reads after the host wrote");
         }
         cts_pass(c);
     }
     c->t->buffer_free(b);
 }
 
-static void wrap(cts *c)
+static void test_wrap(cts *c)
 {
     const size_t bytes = 3 * 4096;
     uint8_t *host = yk__aligned(bytes, 4096), *data = yk__malloc(bytes), *back = yk__malloc(bytes);
     yk_buffer *b = NULL;
     yk_status s;
     if (host && data && back && cts_begin(c, "wrap")) {
-        pattern(data, bytes, 20);
+        pattern_fill(data, bytes, 20);
         memcpy(host, data, bytes);
         s = c->t->buffer_wrap(c->dev->handle, host, bytes, &b);
         if (!(c->dev->caps.flags & YK_CAP_WRAP)) {
@@ -149,10 +149,10 @@ static void wrap(cts *c)
         } else if (cts_ok(c, s, "buffer_wrap")) {
             uint64_t point = 0;
             if (cts_ok(c, c->t->queue_get(c->dev->queue, b, 0, back, bytes, &point), "queue_get") &&
-                cts_wait(c, c->dev->queue, point) && same(c, back, data, bytes, "what the device sees of wrapped memory")) {
-                pattern(data, bytes, 21);
+                cts_wait(c, c->dev->queue, point) && bytes_same(c, back, data, bytes, "what the device sees of wrapped memory")) {
+                pattern_fill(data, bytes, 21);
                 if (put_get(c, b, 0, data, back, bytes))
-                    same(c, host, data, bytes, "wrapped memory after put");
+                    bytes_same(c, host, data, bytes, "wrapped memory after put");
             }
             c->t->buffer_free(b);
             cts_pass(c);
@@ -182,7 +182,7 @@ static void too_large(cts *c)
     cts_pass(c);
 }
 
-static void many(cts *c)
+static void test_many(cts *c)
 {
     yk_buffer *b[300];
     uint32_t n = 0;
@@ -200,16 +200,16 @@ void cts_group_buffer(cts *c)
     static const uint64_t sizes[] = {1, 2, 63, 64, 65, 4096, 1000003};
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
         round_trip(c, sizes[i]);
-    parts(c);
-    map(c);
-    wrap(c);
-    many(c);
+    test_parts(c);
+    test_map(c);
+    test_wrap(c);
+    test_many(c);
     too_large(c);
 }
 
 /* ---- queue ------------------------------------------------------------------------------------------------------------------ */
 
-static void points(cts *c, yk_queue *q, yk_buffer *b)
+static void test_points(cts *c, yk_queue *q, yk_buffer *b)
 {
     uint8_t data[64] = {1};
     uint64_t last = 0, point = 0, done = 0;
@@ -241,7 +241,7 @@ static void first_point(cts *c, yk_queue *q)
     cts_pass(c);
 }
 
-static double now(void)
+static double seconds_now(void)
 {
     struct timespec t;
     clock_gettime(CLOCK_MONOTONIC, &t);
@@ -249,9 +249,9 @@ static double now(void)
 }
 
 /* A point nobody was given is not reached; the wait ends by its timeout, or says at once that it is wrong. */
-static void timeout(cts *c, yk_queue *q)
+static void test_timeout(cts *c, yk_queue *q)
 {
-    double begin = now();
+    double begin = seconds_now();
     uint64_t done = 0;
     yk_status s;
     if (!cts_begin(c, "timeout") || !cts_ok(c, c->t->queue_poll(q, &done), "queue_poll"))
@@ -261,28 +261,28 @@ static void timeout(cts *c, yk_queue *q)
         cts_fail(c, "a point that was never given is done");
     else if (s != YK_E_TIMEOUT && s != YK_E_ARG)
         cts_fail(c, "waiting for a point that was never given: %s, expected YK_E_TIMEOUT", yk__status_name(s));
-    if (now() - begin > 10)
-        cts_fail(c, "a wait of 20 ms took %.1f s", now() - begin);
+    if (seconds_now() - begin > 10)
+        cts_fail(c, "a wait of 20 ms took %.1f s", seconds_now() - begin);
     yk__plugin_words();
     cts_ok(c, c->t->queue_wait(q, done, c->timeout_ns), "queue_wait after it");
     cts_pass(c);
 }
 
 /* 50 overwritten puts, each read back: every get sees the put before it. */
-static void order(cts *c, yk_queue *q, yk_buffer *b)
+static void test_order(cts *c, yk_queue *q, yk_buffer *b)
 {
     static uint8_t src[50][512], dst[50][512];
     uint64_t point = 0;
     if (!cts_begin(c, "order"))
         return;
     for (uint32_t i = 0; i < 50 && !c->failed_now; i++) {
-        pattern(src[i], sizeof src[i], i);
+        pattern_fill(src[i], sizeof src[i], i);
         if (cts_ok(c, c->t->queue_put(q, b, 0, src[i], sizeof src[i], &point), "queue_put"))
             cts_ok(c, c->t->queue_get(q, b, 0, dst[i], sizeof dst[i], &point), "queue_get");
     }
     if (!c->failed_now && cts_wait(c, q, point))
         for (uint32_t i = 0; i < 50; i++)
-            if (!same(c, dst[i], src[i], sizeof src[i], "a get after its put"))
+            if (!bytes_same(c, dst[i], src[i], sizeof src[i], "a get after its put"))
                 break;
     cts_pass(c);
 }
@@ -294,10 +294,10 @@ static void two_queues(cts *c, yk_queue *q, yk_buffer *b)
     uint64_t p = 0, r = 0;
     if (!cts_begin(c, "two_queues") || !cts_ok(c, c->t->queue_new(c->dev->handle, &other), "queue_new"))
         return;
-    pattern(data, sizeof data, 77);
+    pattern_fill(data, sizeof data, 77);
     if (cts_ok(c, c->t->queue_put(q, b, 0, data, sizeof data, &p), "queue_put") && cts_wait(c, q, p) &&
         cts_ok(c, c->t->queue_get(other, b, 0, back, sizeof back, &r), "queue_get") && cts_wait(c, other, r)) {
-        same(c, back, data, sizeof data, "what the second queue reads");
+        bytes_same(c, back, data, sizeof data, "what the second queue reads");
         if (r != 1)
             cts_fail(c, "the first point of a new queue is %llu, expected 1", (unsigned long long)r);
     }
@@ -315,9 +315,9 @@ void cts_group_queue(cts *c)
         return;
     }
     first_point(c, q);
-    points(c, q, b);
-    timeout(c, q);
-    order(c, q, b);
+    test_points(c, q, b);
+    test_timeout(c, q);
+    test_order(c, q, b);
     two_queues(c, q, b);
     c->t->queue_free(q);
     c->t->buffer_free(b);

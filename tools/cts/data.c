@@ -44,7 +44,7 @@ yk__vid cts_state(yk__graph *g, yk_dtype dtype, cts_dist dist, uint32_t n, uint3
     return leaf_in(g, YK_SLOT_STATE, dtype, dist, n, dims, dim);
 }
 
-static double hyper(uint64_t i)
+static double hyper_value(uint64_t i)
 {
     static const double h[YK_HYPER_COUNT] = {
         [YK_HYPER_LR] = 0.01,       [YK_HYPER_B1] = 0.9,  [YK_HYPER_B2] = 0.99,      [YK_HYPER_EPS] = 1e-3,
@@ -54,12 +54,12 @@ static double hyper(uint64_t i)
     return i < YK_HYPER_COUNT ? h[i] : 0;
 }
 
-static double special(uint32_t pick, double otherwise)
+static double special_or(uint32_t pick, double otherwise)
 {
     return pick == 0 ? NAN : pick == 1 ? INFINITY : pick == 2 ? -INFINITY : otherwise;
 }
 
-static double number(cts_dist dist, uint32_t n, uint64_t i, uint64_t *state)
+static double dist_number(cts_dist dist, uint32_t n, uint64_t i, uint64_t *state)
 {
     double u = (double)(cts_random(state) >> 11) * 0x1p-53; /* 0..1 */
     uint32_t pick = cts_below(state, 12);
@@ -75,7 +75,7 @@ static double number(cts_dist dist, uint32_t n, uint64_t i, uint64_t *state)
     case CTS_TIES:
         return floor(u * 9) / 2 - 2;
     case CTS_SPECIAL:
-        return special(pick, floor(u * 9) / 2 - 2);
+        return special_or(pick, floor(u * 9) / 2 - 2);
     case CTS_BYTES:
         return floor(u * 256);
     case CTS_WHOLE:
@@ -91,7 +91,7 @@ static double number(cts_dist dist, uint32_t n, uint64_t i, uint64_t *state)
     case CTS_MASK:
         return i == 0 || u < 0.7;
     case CTS_HYPER:
-        return hyper(i);
+        return hyper_value(i);
     }
     return 0;
 }
@@ -117,7 +117,7 @@ void cts_fill(const yk__simple *s, void **slot, uint64_t seed, bool absolute)
         key = s->abi.slot[x->slot].key;
         memset(slot[x->slot], YK__GUARD_BYTE, s->abi.slot[x->slot].bytes);
         for (int64_t i = 0; i < yk__count(x); i++) {
-            double a = number((cts_dist)(key & 255), key >> 8, (uint64_t)i, &state);
+            double a = dist_number((cts_dist)(key & 255), key >> 8, (uint64_t)i, &state);
             a = absolute && yk__dtype_is_float(x->dtype) ? fabs(a) : a;
             yk__element_set((uint8_t *)slot[x->slot] + x->offset, x->dtype, (uint64_t)i, a);
         }

@@ -91,7 +91,7 @@ void cts_group_body(cts *c)
 
 /* ---- guard --------------------------------------------------------------------------------------------------------------- */
 
-static yk__vid small(cts_check *k, uint32_t which, yk_dtype dtype, int64_t n)
+static yk__vid case_small(cts_check *k, uint32_t which, yk_dtype dtype, int64_t n)
 {
     const int64_t row[] = {n}, square[] = {n, 3}, other[] = {3, n};
     uint32_t turn[] = {1, 0};
@@ -130,7 +130,7 @@ void cts_group_guard(cts *c)
                 cts_check_init(&k, c);
                 k.tol = which >= 2 && which <= 4 ? CTS_ABSSUM : which == 0 ? CTS_ROUND : CTS_EXACT;
                 k.n = (double)size;
-                cts_want(&k, small(&k, which, types[t], size));
+                cts_want(&k, case_small(&k, which, types[t], size));
                 cts_check_run(c, &k);
                 cts_check_free(&k);
             }

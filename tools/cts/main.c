@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* yoke-cts: the command line, the groups, and a process for each of them. */
 #include "config.h"
 
 #include <fcntl.h>
@@ -83,7 +84,7 @@ static int check_groups(const char *words)
     return 0;
 }
 
-static bool chosen(const char *words, const char *name)
+static bool group_chosen(const char *words, const char *name)
 {
     size_t len = strlen(name);
     if (!words)
@@ -185,7 +186,7 @@ static int in_child(const cts *c, const cts_group *g, cts_totals *t)
     return 0;
 }
 
-static int finish(const cts_totals *t)
+static int totals_print(const cts_totals *t)
 {
     if (t->json)
         printf("{\"passed\": %u, \"failed\": %u, \"unsupported\": %u, \"expected_failures\": %u}\n", t->passed, t->failed,
@@ -203,11 +204,11 @@ static int run_all(cts *c, const char *groups, bool json)
 {
     cts_totals t = {.json = json};
     for (uint32_t i = 0; i < cts_n_group; i++)
-        if (chosen(groups, cts_groups[i].name) && in_child(c, &cts_groups[i], &t)) {
+        if (group_chosen(groups, cts_groups[i].name) && in_child(c, &cts_groups[i], &t)) {
             fprintf(stderr, "yoke-cts: a process for group %s could not be run\n", cts_groups[i].name);
             return YK_EXIT_FAILED;
         }
-    return finish(&t);
+    return totals_print(&t);
 }
 
 static int read_lists(const yk__cli *cli, cts_lists *l)

@@ -20,7 +20,7 @@ typedef struct product {
     uint32_t x, w, b, y, n_slot; /* slots */
 } product;
 
-static yk__vid leaf(yk__graph *g, yk_slot_kind kind, uint32_t dims, const int64_t *dim, uint32_t *slot)
+static yk__vid slot_leaf(yk__graph *g, yk_slot_kind kind, uint32_t dims, const int64_t *dim, uint32_t *slot)
 {
     uint64_t bytes = 4;
     for (uint32_t d = 0; d < dims; d++)
@@ -29,7 +29,7 @@ static yk__vid leaf(yk__graph *g, yk_slot_kind kind, uint32_t dims, const int64_
     return *slot == YK_NONE ? YK_NONE : yk__leaf(g, *slot, 0, YK_F32, dims, dim);
 }
 
-static void place(yk__graph *g, yk__vid v, uint32_t slot, uint64_t bytes)
+static void value_place(yk__graph *g, yk__vid v, uint32_t slot, uint64_t bytes)
 {
     if (v == YK_NONE)
         return;
@@ -46,15 +46,15 @@ static bool product_new(cts *c, product *p)
     yk__vid vx, vw, vb, t, y;
     memset(p, 0, sizeof *p);
     yk__graph_init(&p->g);
-    vx = leaf(&p->g, YK_SLOT_INPUT, 2, x, &p->x);
-    vw = leaf(&p->g, YK_SLOT_PARAM, 2, w, &p->w);
-    vb = leaf(&p->g, YK_SLOT_PARAM, 1, b, &p->b);
+    vx = slot_leaf(&p->g, YK_SLOT_INPUT, 2, x, &p->x);
+    vw = slot_leaf(&p->g, YK_SLOT_PARAM, 2, w, &p->w);
+    vb = slot_leaf(&p->g, YK_SLOT_PARAM, 1, b, &p->b);
     t = yk__dot(&p->g, vx, vw, false, false);
     y = yk__bin(&p->g, YK_OP_ADD, t, vb);
     p->y = yk__slot_new(&p->g, YK_SLOT_RESULT, 0, 0);
     if (y != YK_NONE && p->y != YK_NONE) {
-        place(&p->g, t, 0, M * N * 4);
-        place(&p->g, y, p->y, M * N * 4);
+        value_place(&p->g, t, 0, M * N * 4);
+        value_place(&p->g, y, p->y, M * N * 4);
         p->g.value[y].flags |= YK_VALUE_OUTPUT;
     }
     p->n_slot = p->y + 1;
@@ -95,7 +95,7 @@ static void bind_free(cts *c, const product *p, binding *b)
             c->t->buffer_free(b->buffer[i]);
 }
 
-static void numbers(float *p, uint32_t n, uint64_t *state)
+static void numbers_fill(float *p, uint32_t n, uint64_t *state)
 {
     for (uint32_t i = 0; i < n; i++)
         p[i] = (float)cts_below(state, 2001) / 1000 - 1;
@@ -104,10 +104,10 @@ static void numbers(float *p, uint32_t n, uint64_t *state)
 static bool write_inputs(cts *c, const product *p, binding *b, uint64_t seed, bool weights)
 {
     uint64_t state = seed, point;
-    numbers(b->x, M * K, &state);
+    numbers_fill(b->x, M * K, &state);
     if (weights) {
-        numbers(b->w, K * N, &state);
-        numbers(b->b, N, &state);
+        numbers_fill(b->w, K * N, &state);
+        numbers_fill(b->b, N, &state);
         b->version[p->w]++, b->version[p->b]++;
     }
     b->version[p->x]++;
@@ -118,7 +118,7 @@ static bool write_inputs(cts *c, const product *p, binding *b, uint64_t seed, bo
            cts_wait(c, c->dev->queue, point);
 }
 
-static bool submit(cts *c, const product *p, binding *b, uint64_t *point)
+static bool binding_submit(cts *c, const product *p, binding *b, uint64_t *point)
 {
     yk_submit s = {.size = sizeof s,
                    .n_slot = p->n_slot,
@@ -130,7 +130,7 @@ static bool submit(cts *c, const product *p, binding *b, uint64_t *point)
            cts_ok(c, c->t->queue_get(c->dev->queue, b->buffer[p->y], b->offset[p->y], b->y, sizeof b->y, point), "queue_get");
 }
 
-static bool right(cts *c, const binding *b, const char *what)
+static bool binding_right(cts *c, const binding *b, const char *what)
 {
     for (int i = 0; i < M; i++)
         for (int j = 0; j < N; j++) {
@@ -146,7 +146,7 @@ static bool right(cts *c, const binding *b, const char *what)
 }
 
 /* Two sets of buffers in turn, then new contents in the same buffers. */
-static void bindings(cts *c, const product *p)
+static void test_bindings(cts *c, const product *p)
 {
     binding b[2] = {{.offset = {0}}, {.offset = {0}}};
     uint64_t point = 0;
@@ -155,16 +155,16 @@ static void bindings(cts *c, const product *p)
         ok = write_inputs(c, p, &b[i], 10 + (uint64_t)i, true);
     for (int round = 0; ok && round < 2; round++) {
         for (int i = 0; ok && i < 2; i++)
-            ok = submit(c, p, &b[i], &point);
+            ok = binding_submit(c, p, &b[i], &point);
         if (ok && (ok = cts_wait(c, c->dev->queue, point)))
-            ok = right(c, &b[0], "first buffers") && right(c, &b[1], "other buffers and offsets");
+            ok = binding_right(c, &b[0], "first buffers") && binding_right(c, &b[1], "other buffers and offsets");
     }
     cts_pass(c);
     if (ok && cts_begin(c, "contents")) {
         for (int round = 0; ok && round < 4; round++)
-            ok = write_inputs(c, p, &b[1], 100 + (uint64_t)round, round % 2) && submit(c, p, &b[1], &point) &&
+            ok = write_inputs(c, p, &b[1], 100 + (uint64_t)round, round % 2) && binding_submit(c, p, &b[1], &point) &&
                  cts_wait(c, c->dev->queue, point) &&
-                 right(c, &b[1], round % 2 ? "new weights, higher versions" : "new input, same weights");
+                 binding_right(c, &b[1], round % 2 ? "new weights, higher versions" : "new input, same weights");
         cts_pass(c);
     }
     for (int i = 0; i < 2; i++)
@@ -185,9 +185,9 @@ static void in_flight(cts *c, const product *p)
     ok = product_new(c, &other) && bind_new(c, p, &b, 2) && bind_new(c, &other, &d, 3) && write_inputs(c, p, &b, 5, true) &&
          write_inputs(c, &other, &d, 6, true);
     for (int i = 0; ok && i < 50; i++)
-        ok = submit(c, p, &b, &point) && submit(c, &other, &d, &point);
-    if (ok && cts_wait(c, c->dev->queue, point) && right(c, &b, "first program"))
-        right(c, &d, "second program");
+        ok = binding_submit(c, p, &b, &point) && binding_submit(c, &other, &d, &point);
+    if (ok && cts_wait(c, c->dev->queue, point) && binding_right(c, &b, "first program"))
+        binding_right(c, &d, "second program");
     cts_pass(c);
     bind_free(c, p, &b);
     bind_free(c, &other, &d);
@@ -203,7 +203,7 @@ void cts_group_rebind(cts *c)
     if (begun)
         cts_pass(c);
     if (made) {
-        bindings(c, &p);
+        test_bindings(c, &p);
         in_flight(c, &p);
     }
     product_free(c, &p);
@@ -212,7 +212,7 @@ void cts_group_rebind(cts *c)
 /* ---- errors ------------------------------------------------------------------------------------------------------------------ */
 
 /* Compiles a graph that must be refused. */
-static void refused(cts *c, const yk_graph *g, const char *what)
+static void graph_refused(cts *c, const yk_graph *g, const char *what)
 {
     yk_program *p = NULL;
     yk_status s = c->t->program_new(c->dev->handle, g, &p);
@@ -224,7 +224,7 @@ static void refused(cts *c, const yk_graph *g, const char *what)
     }
 }
 
-static void unclaimed(cts *c)
+static void test_unclaimed(cts *c)
 {
     uint32_t tried = 0;
     if (!cts_begin(c, "unclaimed"))
@@ -238,7 +238,7 @@ static void unclaimed(cts *c)
         cts_check_init(&k, c);
         if (cts_composites[i](&k, 0, YK_F32, name, sizeof name) && !cts_claimed(c, &k, &err) && !err.status &&
             !yk__simple_new(&k.g, &how, k.n_want, k.want, &s, &err)) {
-            refused(c, &s.abi, name);
+            graph_refused(c, &s.abi, name);
             yk__simple_free(&s);
             tried++;
         }
@@ -264,7 +264,7 @@ static void no_operation(cts *c, uint16_t op, const char *name)
     yk__simple_new(&k.g, &how, k.n_want, k.want, &s, &err);
     if (cts_error(c, &err)) {
         s.g.node[0].op = op;
-        refused(c, &s.abi, name);
+        graph_refused(c, &s.abi, name);
         yk__simple_free(&s);
     }
     cts_pass(c);
@@ -331,7 +331,7 @@ static void other_queue_works(cts *c)
 
 void cts_group_errors(cts *c)
 {
-    unclaimed(c);
+    test_unclaimed(c);
     no_operation(c, YK_OP_COUNT + 5, "unknown_operation");
     no_operation(c, YK_OP_ALL_REDUCE, "operation_of_the_core");
     beyond_the_end(c);
