@@ -52,7 +52,7 @@ static yk_status bind_scratch(yk_program *p, ocl_scratch *s, cl_command_queue q)
     if (p->scratch_bytes > s->bytes) {
         clFinish(q);
         ocl_scratch_free(s);
-        yk_status made = ocl_buffer_new(p->dev, p->scratch_bytes, &s->buffer);
+        yk_status made = ocl_buffer_bytes(p->dev, p->scratch_bytes, &s->buffer);
         if (made != YK_OK)
             return made;
         s->bytes = p->scratch_bytes;

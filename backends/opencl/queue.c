@@ -7,6 +7,8 @@
 
 #include <time.h>
 
+#define WAITS 16            /* events a command is given; for more the host waits */
+#define LEAVE_NS 2000000000u /* how long what an aborted queue was given may take to end */
 #define SPIN_NS 30000u /* how long a wait for a device with cores of its own looks before it sleeps */
 
 typedef struct pending {
@@ -24,14 +26,16 @@ struct yk_queue {
     uint64_t asked, came; /* callbacks of events */
     pending *ring;
     size_t first, n, cap;
-    uint64_t last, done;
-    yk_status failed;
+    uint64_t last, done; /* under the lock */
+    atomic_flag failing; /* somebody writes code and what */
+    _Atomic int failed;  /* yk_status */
     cl_int code;
     const char *what;
 };
 
-yk_status ocl_queue_new(yk_device *dev, yk_queue **out)
+yk_status ocl_queue_new(yk_device *dev, const yk_queue_desc *desc, yk_queue **out)
 {
+    (void)desc; /* what runs beside what is the driver's choice */
     pthread_condattr_t attr;
     cl_int rc;
     yk_queue *q = ocl_alloc(sizeof *q);
@@ -43,6 +47,7 @@ yk_status ocl_queue_new(yk_device *dev, yk_queue **out)
         ocl_free(q);
         return ocl_error(rc, "clCreateCommandQueue");
     }
+    atomic_flag_clear(&q->failing);
     pthread_mutex_init(&q->lock, NULL);
     pthread_mutex_init(&q->told_lock, NULL);
     pthread_condattr_init(&attr);
@@ -53,9 +58,32 @@ yk_status ocl_queue_new(yk_device *dev, yk_queue **out)
     return YK_OK;
 }
 
+static bool ring_is_done(yk_queue *q)
+{
+    cl_int state = CL_COMPLETE;
+    pthread_mutex_lock(&q->lock);
+    if (q->n)
+        clGetEventInfo(q->ring[(q->first + q->n - 1) % q->cap].event, CL_EVENT_COMMAND_EXECUTION_STATUS, sizeof state, &state, NULL);
+    pthread_mutex_unlock(&q->lock);
+    return state <= CL_COMPLETE;
+}
+
+/* Whether what the queue was given comes to an end; that of one that has failed perhaps never does, and is left behind. */
+static bool queue_ends(yk_queue *q)
+{
+    const struct timespec moment = {0, 1000000};
+    const uint64_t begin = ocl_now_ns();
+    while (atomic_load(&q->failed) && !ring_is_done(q)) {
+        if (ocl_now_ns() - begin > LEAVE_NS)
+            return false;
+        nanosleep(&moment, NULL);
+    }
+    return true;
+}
+
 void ocl_queue_free(yk_queue *q)
 {
-    if (!q)
+    if (!q || !queue_ends(q))
         return;
     clFinish(q->q);
     pthread_mutex_lock(&q->told_lock);
@@ -73,16 +101,37 @@ void ocl_queue_free(yk_queue *q)
     ocl_free(q);
 }
 
-static yk_status queue_fail(yk_queue *q, cl_int code, const char *what)
+/* The status of a queue that has failed, with the words for it; YK_OK of one that has not. */
+static yk_status queue_status(yk_queue *q)
 {
-    if (q->failed == YK_OK) {
+    const yk_status s = (yk_status)atomic_load(&q->failed);
+    if (s != YK_OK && q->code != CL_SUCCESS)
+        ocl_error(q->code, q->what);
+    else if (s != YK_OK)
+        ocl_host->fail(OCL_WHO, "%s", q->what);
+    return s;
+}
+
+/* The first failure stays. code: of OpenCL, or CL_SUCCESS where the words say it all. */
+static void queue_mark(yk_queue *q, yk_status status, cl_int code, const char *what)
+{
+    if (!atomic_flag_test_and_set(&q->failing)) {
         q->code = code;
         q->what = what;
-        q->failed = ocl_error(code, what);
-    } else if (q->what) {
-        ocl_error(q->code, q->what);
+        atomic_store(&q->failed, (int)status);
     }
-    return q->failed;
+}
+
+static yk_status queue_fail(yk_queue *q, yk_status status, cl_int code, const char *what)
+{
+    queue_mark(q, status, code, what);
+    const yk_status first = queue_status(q);
+    return first != YK_OK ? first : status; /* another thread is about to say so */
+}
+
+static yk_status queue_error(yk_queue *q, cl_int code, const char *what)
+{
+    return queue_fail(q, ocl_error(code, what), code, what);
 }
 
 /* Makes room for one more; under the lock. */
@@ -111,7 +160,7 @@ static void ring_reap(yk_queue *q)
         cl_int state = CL_QUEUED;
         cl_int rc = clGetEventInfo(p->event, CL_EVENT_COMMAND_EXECUTION_STATUS, sizeof state, &state, NULL);
         if (rc != CL_SUCCESS || state < 0) {
-            queue_fail(q, rc != CL_SUCCESS ? rc : state, "a command of the queue");
+            queue_error(q, rc != CL_SUCCESS ? rc : state, "a command of the queue");
             return;
         }
         if (state != CL_COMPLETE)
@@ -137,7 +186,7 @@ static yk_status queue_point(yk_queue *q, cl_event event, uint64_t *point)
     if (!room) {
         clFinish(q->q);
         clReleaseEvent(event);
-        return q->failed = YK_E_MEM;
+        return queue_fail(q, YK_E_MEM, CL_SUCCESS, "no memory for a point");
     }
     clFlush(q->q);
     return YK_OK;
@@ -162,91 +211,124 @@ static cl_event queue_event(yk_queue *q, uint64_t point)
     return event;
 }
 
-/* Collects the events to wait for. Those of another context cannot be given to this queue: they are waited for here. */
-static yk_status queue_waits(yk_queue *q, const yk_submit *s, cl_event *event, cl_uint *n)
+/* What a command waits for: events of other queues. */
+typedef struct waits {
+    cl_event event[WAITS];
+    cl_uint n;
+} waits;
+
+static const cl_event *waits_list(const waits *w)
 {
-    for (uint32_t i = 0; i < s->n_wait; i++) {
-        yk_queue *other = s->wait[i].queue;
-        if (other == q)
-            continue;
-        cl_event e = queue_event(other, s->wait[i].point);
-        if (other->failed != YK_OK)
-            q->failed = other->failed;
+    return w->n ? w->event : NULL;
+}
+
+static void waits_release(waits *w)
+{
+    for (cl_uint i = 0; i < w->n; i++)
+        clReleaseEvent(w->event[i]);
+}
+
+/* Collects the events. Those of another context cannot be given to this queue: they are waited for here. */
+static yk_status waits_collect(yk_queue *q, const yk_wait *wait, uint32_t n_wait, waits *w)
+{
+    w->n = 0;
+    for (uint32_t i = 0; i < n_wait; i++) {
+        yk_queue *other = wait[i].queue;
+        cl_event e = other == q ? NULL : queue_event(other, wait[i].point);
+        if (atomic_load(&other->failed) != YK_OK)
+            queue_fail(q, YK_E_CANCELLED, CL_SUCCESS, "a queue this one waits for has failed");
         if (!e)
             continue;
-        if (other->dev->ctx == q->dev->ctx && *n < 16) {
-            event[(*n)++] = e;
+        if (other->dev->ctx == q->dev->ctx && w->n < WAITS) {
+            w->event[w->n++] = e;
             continue;
         }
         clWaitForEvents(1, &e);
         clReleaseEvent(e);
     }
-    return q->failed;
+    return queue_status(q);
 }
 
 /* ---- Commands ---- */
 
 static yk_status queue_submit(yk_queue *q, const yk_submit *s, cl_event *last)
 {
-    cl_event wait[16];
-    cl_uint n = 0;
-    yk_status st = queue_waits(q, s, wait, &n);
+    waits w;
+    yk_status st = waits_collect(q, s->wait, s->n_wait, &w);
     if (st == YK_OK)
-        st = ocl_program_run(s->program, s, q->q, &q->scratch, n, n ? wait : NULL, last);
+        st = ocl_program_run(s->program, s, q->q, &q->scratch, w.n, waits_list(&w), last);
     if (st == YK_OK && !*last) {
-        cl_int rc = clEnqueueMarkerWithWaitList(q->q, n, n ? wait : NULL, last);
+        cl_int rc = clEnqueueMarkerWithWaitList(q->q, w.n, waits_list(&w), last);
         if (rc != CL_SUCCESS)
-            st = queue_fail(q, rc, "clEnqueueMarkerWithWaitList");
+            st = queue_error(q, rc, "clEnqueueMarkerWithWaitList");
     }
-    for (cl_uint i = 0; i < n; i++)
-        clReleaseEvent(wait[i]);
+    waits_release(&w);
     return st;
 }
 
+/* A binding that is refused leaves the queue as it was: nothing was enqueued yet. */
 yk_status ocl_queue_run(yk_queue *q, const yk_submit *s, uint64_t *point)
 {
     cl_event last = NULL;
-    if (q->failed != YK_OK)
-        return queue_fail(q, q->code, q->what);
-    yk_status st = queue_submit(q, s, &last);
-    if (st != YK_OK) {
-        q->failed = st;
-        return st;
-    }
-    return queue_point(q, last, point);
+    yk_status st = queue_status(q);
+    if (st == YK_OK)
+        st = queue_submit(q, s, &last);
+    if (st == YK_OK)
+        return queue_point(q, last, point);
+    if (st != YK_E_ARG)
+        queue_mark(q, st, CL_SUCCESS, "a program could not be run");
+    return st;
 }
 
-static bool queue_inside(const yk_buffer *b, uint64_t offset, uint64_t bytes)
+static bool end_inside(const yk_buffer *b, uint64_t offset, uint64_t bytes)
 {
-    if (offset <= b->bytes && bytes <= b->bytes - offset)
+    if (!b || (offset <= b->bytes && bytes <= b->bytes - offset))
         return true;
     ocl_host->fail(OCL_WHO, "bytes %llu + %llu of a buffer of %llu", (unsigned long long)offset,
                    (unsigned long long)bytes, (unsigned long long)b->bytes);
     return false;
 }
 
-yk_status ocl_queue_put(yk_queue *q, yk_buffer *b, uint64_t offset, const void *src, uint64_t bytes, uint64_t *point)
+static yk_status copy_check(const yk_queue *q, const yk_copy *c)
 {
-    cl_event e;
-    if (q->failed != YK_OK)
-        return queue_fail(q, q->code, q->what);
-    if (!queue_inside(b, offset, bytes))
+    if (!end_inside(c->src, c->src_offset, c->bytes) || !end_inside(c->dst, c->dst_offset, c->bytes))
         return YK_E_ARG;
-    cl_int rc = bytes ? clEnqueueWriteBuffer(q->q, b->mem, CL_FALSE, offset, bytes, src, 0, NULL, &e)
-                      : clEnqueueMarkerWithWaitList(q->q, 0, NULL, &e);
-    return rc == CL_SUCCESS ? queue_point(q, e, point) : queue_fail(q, rc, "clEnqueueWriteBuffer");
+    if (!c->src && !c->dst) {
+        ocl_host->fail(OCL_WHO, "a copy from host memory to host memory; one end has to be a buffer");
+        return YK_E_ARG;
+    }
+    if ((c->src && c->src->dev->ctx != q->dev->ctx) || (c->dst && c->dst->dev->ctx != q->dev->ctx)) {
+        ocl_host->fail(OCL_WHO, "a copy between two devices goes through host memory");
+        return YK_E_UNSUPPORTED;
+    }
+    return YK_OK;
 }
 
-yk_status ocl_queue_get(yk_queue *q, yk_buffer *b, uint64_t offset, void *dst, uint64_t bytes, uint64_t *point)
+static cl_int copy_enqueue(yk_queue *q, const yk_copy *c, const waits *w, cl_event *e)
+{
+    if (!c->bytes)
+        return clEnqueueMarkerWithWaitList(q->q, w->n, waits_list(w), e);
+    if (!c->src)
+        return clEnqueueWriteBuffer(q->q, c->dst->mem, CL_FALSE, c->dst_offset, c->bytes, c->src_host, w->n, waits_list(w), e);
+    if (!c->dst)
+        return clEnqueueReadBuffer(q->q, c->src->mem, CL_FALSE, c->src_offset, c->bytes, c->dst_host, w->n, waits_list(w), e);
+    return clEnqueueCopyBuffer(q->q, c->src->mem, c->dst->mem, c->src_offset, c->dst_offset, c->bytes, w->n, waits_list(w), e);
+}
+
+yk_status ocl_queue_copy(yk_queue *q, const yk_copy *c, uint64_t *point)
 {
     cl_event e;
-    if (q->failed != YK_OK)
-        return queue_fail(q, q->code, q->what);
-    if (!queue_inside(b, offset, bytes))
-        return YK_E_ARG;
-    cl_int rc = bytes ? clEnqueueReadBuffer(q->q, b->mem, CL_FALSE, offset, bytes, dst, 0, NULL, &e)
-                      : clEnqueueMarkerWithWaitList(q->q, 0, NULL, &e);
-    return rc == CL_SUCCESS ? queue_point(q, e, point) : queue_fail(q, rc, "clEnqueueReadBuffer");
+    cl_int rc;
+    waits w = {.n = 0};
+    yk_status s = queue_status(q);
+    if (s == YK_OK)
+        s = copy_check(q, c);
+    if (s == YK_OK)
+        s = waits_collect(q, c->wait, c->n_wait, &w);
+    if (s == YK_OK && (rc = copy_enqueue(q, c, &w, &e)) != CL_SUCCESS)
+        s = queue_error(q, rc, "enqueueing a copy");
+    waits_release(&w);
+    return s == YK_OK ? queue_point(q, e, point) : s;
 }
 
 yk_status ocl_queue_poll(yk_queue *q, uint64_t *done)
@@ -255,7 +337,7 @@ yk_status ocl_queue_poll(yk_queue *q, uint64_t *done)
     ring_reap(q);
     *done = q->done;
     pthread_mutex_unlock(&q->lock);
-    return q->failed;
+    return queue_status(q);
 }
 
 /* From a thread of the driver, when the point it was asked for is done. */
@@ -289,7 +371,7 @@ static bool wait_call(yk_queue *q, uint64_t seen, uint64_t end)
     const struct timespec until = {(time_t)(end / 1000000000u), (long)(end % 1000000000u)};
     int rc = 0;
     pthread_mutex_lock(&q->told_lock);
-    while (q->came == seen && !rc)
+    while (q->came == seen && !rc && !atomic_load(&q->failed))
         rc = pthread_cond_timedwait(&q->told, &q->told_lock, &until);
     pthread_mutex_unlock(&q->told_lock);
     return !rc;
@@ -318,35 +400,41 @@ static yk_status wait_limited(yk_queue *q, uint64_t point, uint64_t timeout_ns)
         clReleaseEvent(e);
         if (rc != CL_SUCCESS) {
             calls_seen(q, -1);
-            return queue_fail(q, rc, "clSetEventCallback");
+            return queue_error(q, rc, "clSetEventCallback");
         }
         while (ocl_queue_poll(q, &done) == YK_OK && done < point && s == YK_OK) {
             s = wait_call(q, seen, end) ? YK_OK : YK_E_TIMEOUT;
             seen = calls_seen(q, 0);
         }
     }
-    return q->failed != YK_OK ? queue_fail(q, q->code, q->what) : done >= point || !e ? YK_OK : s;
+    return atomic_load(&q->failed) ? queue_status(q) : done >= point || !e ? YK_OK : s;
+}
+
+static uint64_t queue_last(yk_queue *q)
+{
+    pthread_mutex_lock(&q->lock);
+    const uint64_t last = q->last;
+    pthread_mutex_unlock(&q->lock);
+    return last;
 }
 
 yk_status ocl_queue_wait(yk_queue *q, uint64_t point, uint64_t timeout_ns)
 {
-    if (point > q->last) {
+    const yk_status s = queue_status(q);
+    if (s != YK_OK)
+        return s;
+    if (point > queue_last(q)) {
         ocl_host->fail(OCL_WHO, "waiting for point %llu; the last one is %llu", (unsigned long long)point,
-                       (unsigned long long)q->last);
+                       (unsigned long long)queue_last(q));
         return YK_E_ARG;
     }
-    if (q->failed != YK_OK)
-        return queue_fail(q, q->code, q->what);
-    if (timeout_ns != UINT64_MAX)
-        return wait_limited(q, point, timeout_ns);
-    cl_event e = queue_event(q, point);
-    if (e) {
-        cl_int rc = clWaitForEvents(1, &e);
-        clReleaseEvent(e);
-        if (rc != CL_SUCCESS)
-            return queue_fail(q, rc, "clWaitForEvents");
-    }
-    uint64_t done;
-    yk_status s = ocl_queue_poll(q, &done);
-    return s == YK_OK ? YK_OK : queue_fail(q, q->code, q->what);
+    return wait_limited(q, point, timeout_ns);
+}
+
+void ocl_queue_abort(yk_queue *q, yk_status why)
+{
+    queue_fail(q, why, CL_SUCCESS, "the queue was aborted");
+    pthread_mutex_lock(&q->told_lock);
+    pthread_cond_broadcast(&q->told);
+    pthread_mutex_unlock(&q->told_lock);
 }

@@ -52,19 +52,21 @@ static yk_status trial_fill(trial *t)
     for (int i = 0; i < M * K || i < K * N || i < M * N; i++)
         t->host[i] = 1;
     for (uint32_t i = 0; i < 3 && s == YK_OK; i++)
-        s = ocl_queue_put(t->q, t->slot[i], 0, t->host, slots[i].bytes, &point);
+        s = ocl_queue_copy(t->q, &(yk_copy){.size = sizeof(yk_copy), .src_host = t->host, .dst = t->slot[i], .bytes = slots[i].bytes},
+                           &point);
     return s;
 }
 
 static yk_status trial_open(trial *t, cl_device_id id, bool cpu_shape)
 {
+    const yk_queue_desc desc = {.size = sizeof desc, .kind = YK_QUEUE_COMPUTE};
     yk_status s = ocl_device_make(id, cpu_shape, false, &t->dev);
     if (s == YK_OK)
         s = ocl_program_new(t->dev, &product, &t->program);
     if (s == YK_OK)
-        s = ocl_queue_new(t->dev, &t->q);
+        s = ocl_queue_new(t->dev, &desc, &t->q);
     for (uint32_t i = 0; i < 3 && s == YK_OK; i++)
-        s = ocl_buffer_new(t->dev, slots[i].bytes, &t->slot[i]);
+        s = ocl_buffer_bytes(t->dev, slots[i].bytes, &t->slot[i]);
     t->host = ocl_alloc((size_t)K * N * 4);
     return s == YK_OK ? t->host ? trial_fill(t) : YK_E_MEM : s;
 }
@@ -92,8 +94,9 @@ static double trial_run(trial *t)
 
 static bool trial_right(trial *t)
 {
+    const yk_copy back = {.size = sizeof back, .src = t->slot[2], .dst_host = t->host, .bytes = slots[2].bytes};
     uint64_t point;
-    if (ocl_queue_get(t->q, t->slot[2], 0, t->host, slots[2].bytes, &point) != YK_OK ||
+    if (ocl_queue_copy(t->q, &back, &point) != YK_OK ||
         ocl_queue_wait(t->q, point, UINT64_MAX) != YK_OK)
         return false;
     for (int i = 0; i < M * N; i++)

@@ -12,8 +12,7 @@
 
 uint32_t yk__simple_claims(void *device, const yk_graph *g, uint32_t node)
 {
-    yk__device *dev = device;
-    return dev->table->claims(dev->handle, g, node);
+    return yk__device_claims(device, g, node);
 }
 
 static yk_status push_node(yk__graph *g, const yk_node *n, yk_error *err)

@@ -57,7 +57,7 @@ static void add_string(struct text *t, const char *s)
 static const char *type_name(uint32_t dtype)
 {
     static const char *const names[] = {
-#define X(e, name, st, bytes) st,
+#define X(e, number, name, st, bytes) [number] = st,
         YK_DTYPE_TABLE(X)
 #undef X
     };

@@ -81,6 +81,7 @@ yk_graph yk__graph_face(const yk__graph *g);
 /* The value is its whole root, densely. */
 bool yk__whole(const yk__graph *g, yk__vid v);
 /* Whether the device runs this composite node of g (with its body); YK__CLAIMED, YK__CAN_ADD and YK__CAN_NARROW. */
+uint32_t yk__ask_claims(const yk__plan_request *r, const yk__graph *g, const yk_node *node, const yk_node *body); /* YK_CLAIM_* */
 uint32_t yk__ask(const yk__plan_request *r, const yk__graph *g, const yk_node *node, const yk_node *body);
 
 /* How often and by whom values are read and written, by root. */

@@ -25,11 +25,10 @@ yk_graph yk__graph_face(const yk__graph *g)
     };
 }
 
-uint32_t yk__ask(const yk__plan_request *r, const yk__graph *g, const yk_node *node, const yk_node *body)
+uint32_t yk__ask_claims(const yk__plan_request *r, const yk__graph *g, const yk_node *node, const yk_node *body)
 {
     yk_node list[65];
     yk_graph face = yk__graph_face(g);
-    uint32_t yes;
     if (!r->claims || node->n_body > 64)
         return 0;
     list[0] = *node;
@@ -40,7 +39,12 @@ uint32_t yk__ask(const yk__plan_request *r, const yk__graph *g, const yk_node *n
     face.node = list;
     face.n_node = 1;
     face.n_all_node = 1 + node->n_body;
-    yes = r->claims(r->claims_arg, &face, 0);
+    return r->claims(r->claims_arg, &face, 0);
+}
+
+uint32_t yk__ask(const yk__plan_request *r, const yk__graph *g, const yk_node *node, const yk_node *body)
+{
+    const uint32_t yes = yk__ask_claims(r, g, node, body);
     return (yes & 1 ? YK__CLAIMED : 0) | ((yes & 3) == 3 ? YK__CAN_ADD : 0) | ((yes & 5) == 5 ? YK__CAN_NARROW : 0);
 }
 

@@ -68,7 +68,7 @@ static const op_text OPS[YK_OP_COUNT] = {
 const char *kit_op_name(uint32_t op)
 {
     static const char *const names[] = {
-#define OP_NAME(e, name, kind, prec, tol, least, most, outs, attrs) name,
+#define OP_NAME(e, number, name, kind, prec, tol, least, most, outs, attrs) [number] = name,
         YK_OP_TABLE(OP_NAME)
 #undef OP_NAME
     };

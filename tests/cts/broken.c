@@ -44,9 +44,9 @@ static yk_status bad_run(yk_queue *q, const yk_submit *s, uint64_t *point)
 #ifdef BREAK_POINT /* every 17th point is never reached */
 static uint32_t calls;
 
-static yk_status bad_get(yk_queue *q, yk_buffer *b, uint64_t offset, void *dst, uint64_t bytes, uint64_t *point)
+static yk_status bad_copy(yk_queue *q, const yk_copy *c, uint64_t *point)
 {
-    yk_status st = queue_get(q, b, offset, dst, bytes, point);
+    yk_status st = queue_copy(q, c, point);
     if (!st && ++calls % 17 == 0)
         q->point--;
     return st;
@@ -107,7 +107,7 @@ __attribute__((visibility("default"))) const yk_plugin *yk_plugin_query(uint32_t
     bad.queue_run = bad_run;
 #endif
 #ifdef BREAK_POINT
-    bad.queue_get = bad_get;
+    bad.queue_copy = bad_copy;
     bad.queue_wait = bad_wait;
 #endif
 #ifdef BREAK_SIZE

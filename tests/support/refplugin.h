@@ -9,6 +9,7 @@ enum { REF_CLAIM_NONE, REF_CLAIM_ALL, REF_CLAIM_ADD }; /* ... also with YK_NODE_
 
 typedef struct ref_state {
     int claim;
+    int strided;            /* and YK_CLAIM_STRIDED_OUT */
     int wrap;               /* computes on host memory: YK_CAP_WRAP, and what processors have */
     uint32_t align;
     uint64_t bytes, buffers; /* held by buffer_new */

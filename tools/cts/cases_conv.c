@@ -197,7 +197,7 @@ bool cts_case_attention(cts_check *k, uint32_t number, yk_dtype dtype, char *nam
     if (number >= 4 * N_ATT)
         return false;
     snprintf(name, n, "attention%s.%s%s", backward ? "_bwd" : "", a->name, rows ? ".rows" : "");
-    k->caps = rows ? YK_CAP_STRIDED_RESULTS : 0;
+    k->claims = rows ? YK_CLAIM_STRIDED_OUT : 0;
     sums_of(k, dtype, (double)(a->tk + a->tq + a->d), 6);
     k->least = 0.05; /* with few keys gradients vanish */
     in[0] = cts_leaf(&k->g, dtype, CTS_UNIT, 0, 4, q);

@@ -51,6 +51,11 @@ typedef struct cts_group {
 extern const cts_group cts_groups[];
 extern const uint32_t cts_n_group;
 
+/* ---- Objects of the device; released through the table ---------------------------------------------------------------- */
+
+yk_status cts_buffer_new(cts *c, uint64_t bytes, yk_buffer **b);
+yk_status cts_queue_new(cts *c, uint32_t kind, yk_queue **q); /* YK_QUEUE_* */
+
 /* ---- Waiting ---------------------------------------------------------------------------------------------------------- */
 
 /* Waits at most the time a test has. A queue that lost a point is the failure "the point is never reached". */
@@ -106,7 +111,6 @@ typedef struct cts_check {
     double least;     /* CTS_LARGEST: the largest element counts as this at least: differences of larger numbers */
     double low;       /* CTS_LARGEST: further error in units of the inputs' precision, for 16-bit intermediates */
     uint32_t in_type; /* the inputs' type */
-    uint32_t caps;    /* YK_CAP_*: not for devices without these */
     uint32_t claims;  /* bits that claims() has to give beside 1 */
     uint64_t seed;
     bool inlined;     /* run the bodies, whatever is claimed */

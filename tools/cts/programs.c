@@ -82,7 +82,7 @@ static bool bind_new(cts *c, const product *p, binding *b, uint32_t shift)
     for (uint32_t i = 0; i < p->n_slot; i++) {
         b->offset[i] = align * ((shift * (i + 1)) % 5);
         b->version[i] = 1;
-        if (!cts_ok(c, c->t->buffer_new(c->dev->handle, p->abi.slot[i].bytes + b->offset[i] + 64, &b->buffer[i]), "buffer_new"))
+        if (!cts_ok(c, cts_buffer_new(c, p->abi.slot[i].bytes + b->offset[i] + 64, &b->buffer[i]), "buffer_new"))
             return false;
     }
     return true;
@@ -111,10 +111,10 @@ static bool write_inputs(cts *c, const product *p, binding *b, uint64_t seed, bo
         b->version[p->w]++, b->version[p->b]++;
     }
     b->version[p->x]++;
-    return cts_ok(c, c->t->queue_put(c->dev->queue, b->buffer[p->x], b->offset[p->x], b->x, sizeof b->x, &point), "queue_put") &&
+    return cts_ok(c, yk_put(c->t, c->dev->queue, b->buffer[p->x], b->offset[p->x], b->x, sizeof b->x, &point), "queue_put") &&
            (!weights ||
-            (cts_ok(c, c->t->queue_put(c->dev->queue, b->buffer[p->w], b->offset[p->w], b->w, sizeof b->w, &point), "put") &&
-             cts_ok(c, c->t->queue_put(c->dev->queue, b->buffer[p->b], b->offset[p->b], b->b, sizeof b->b, &point), "put"))) &&
+            (cts_ok(c, yk_put(c->t, c->dev->queue, b->buffer[p->w], b->offset[p->w], b->w, sizeof b->w, &point), "put") &&
+             cts_ok(c, yk_put(c->t, c->dev->queue, b->buffer[p->b], b->offset[p->b], b->b, sizeof b->b, &point), "put"))) &&
            cts_wait(c, c->dev->queue, point);
 }
 
@@ -127,7 +127,7 @@ static bool binding_submit(cts *c, const product *p, binding *b, uint64_t *point
                    .slot_offset = b->offset,
                    .slot_version = b->version};
     return cts_ok(c, c->t->queue_run(c->dev->queue, &s, point), "queue_run") &&
-           cts_ok(c, c->t->queue_get(c->dev->queue, b->buffer[p->y], b->offset[p->y], b->y, sizeof b->y, point), "queue_get");
+           cts_ok(c, yk_get(c->t, c->dev->queue, b->buffer[p->y], b->offset[p->y], b->y, sizeof b->y, point), "queue_get");
 }
 
 static bool binding_right(cts *c, const binding *b, const char *what)
@@ -271,42 +271,43 @@ static void no_operation(cts *c, uint16_t op, const char *name)
     cts_check_free(&k);
 }
 
-/* After a failure all calls answer the same; after a refusal the queue goes on as if nothing had been asked. */
-static void after_refusal(cts *c, yk_queue *q, yk_buffer *b, yk_status first)
+/* A refusal leaves the queue as if nothing had been asked. */
+static void after_refusal(cts *c, yk_queue *q, yk_buffer *b)
 {
     uint8_t data[8] = {0};
-    uint64_t point = 0, done = 0;
-    yk_status s = c->t->queue_put(q, b, 0, data, sizeof data, &point), poll = c->t->queue_poll(q, &done);
-    if (s == YK_OK && first != YK_E_ARG)
-        cts_fail(c, "after a failure with %s the next call gives YK_OK", yk__status_name(first));
-    else if (s == YK_OK && point != 1)
+    uint64_t point = 0;
+    if (!cts_ok(c, yk_put(c->t, q, b, 0, data, sizeof data, &point), "the call after a refused one"))
+        return;
+    if (point != 1)
         cts_fail(c, "a refused call took a point: the next is %llu", (unsigned long long)point);
-    else if (s == YK_OK)
-        cts_wait(c, q, point);
-    else if (s != first || poll != first)
-        cts_fail(c, "after %s the next call gives %s and poll %s", yk__status_name(first), yk__status_name(s),
-                 yk__status_name(poll));
+    cts_wait(c, q, point);
 }
 
-static void beyond_the_end(cts *c)
+/* One copy that must be refused at once, in words. */
+static void copy_refused(cts *c, const char *name, yk_queue *q, yk_buffer *b, const yk_copy *copy)
 {
-    uint8_t data[64] = {0};
+    uint64_t point = 0;
+    yk_status s = c->t->queue_copy(q, copy, &point);
+    if (s != YK_E_ARG)
+        cts_fail(c, "%s: %s, expected YK_E_ARG", name, yk__status_name(s));
+    else if (!*yk__plugin_words())
+        cts_fail(c, "%s: refused without a word through host->fail", name);
+    else
+        after_refusal(c, q, b);
+}
+
+static void test_refused_copy(cts *c, const char *name, uint64_t offset, bool host_to_host)
+{
+    uint8_t data[64] = {0}, other[64];
+    yk_copy copy = {.size = sizeof copy, .src_host = data, .dst_offset = offset, .bytes = 32};
     yk_queue *q = NULL;
     yk_buffer *b = NULL;
-    uint64_t point = 0;
-    yk_status first;
-    if (!cts_begin(c, "beyond_the_end") || !cts_ok(c, c->t->queue_new(c->dev->handle, &q), "queue_new"))
+    if (!cts_begin(c, "%s", name) || !cts_ok(c, cts_queue_new(c, YK_QUEUE_COMPUTE, &q), "queue_new"))
         return;
-    if (cts_ok(c, c->t->buffer_new(c->dev->handle, 32, &b), "buffer_new")) {
-        first = c->t->queue_put(q, b, 1ull << 40, data, sizeof data, &point);
-        if (first == YK_OK)
-            first = c->t->queue_wait(q, point, c->timeout_ns);
-        if (first == YK_OK)
-            cts_fail(c, "a copy to 1 TiB into a buffer of 32 bytes is said to have worked");
-        else if (!*yk__plugin_words())
-            cts_fail(c, "it failed without a word through host->fail");
-        else
-            after_refusal(c, q, b, first);
+    if (cts_ok(c, cts_buffer_new(c, 32, &b), "buffer_new")) {
+        copy.dst = host_to_host ? NULL : b;
+        copy.dst_host = host_to_host ? other : NULL;
+        copy_refused(c, name, q, b, &copy);
         c->t->buffer_free(b);
     }
     c->t->queue_free(q);
@@ -319,10 +320,10 @@ static void other_queue_works(cts *c)
     uint8_t data[64] = {7}, back[64] = {0};
     yk_buffer *b = NULL;
     uint64_t point = 0;
-    if (!cts_begin(c, "other_queue") || !cts_ok(c, c->t->buffer_new(c->dev->handle, 64, &b), "buffer_new"))
+    if (!cts_begin(c, "other_queue") || !cts_ok(c, cts_buffer_new(c, 64, &b), "buffer_new"))
         return;
-    if (cts_ok(c, c->t->queue_put(c->dev->queue, b, 0, data, 64, &point), "queue_put") &&
-        cts_ok(c, c->t->queue_get(c->dev->queue, b, 0, back, 64, &point), "queue_get") && cts_wait(c, c->dev->queue, point) &&
+    if (cts_ok(c, yk_put(c->t, c->dev->queue, b, 0, data, 64, &point), "queue_put") &&
+        cts_ok(c, yk_get(c->t, c->dev->queue, b, 0, back, 64, &point), "queue_get") && cts_wait(c, c->dev->queue, point) &&
         memcmp(data, back, 64))
         cts_fail(c, "another queue is disturbed by the failure of one");
     c->t->buffer_free(b);
@@ -334,6 +335,8 @@ void cts_group_errors(cts *c)
     test_unclaimed(c);
     no_operation(c, YK_OP_COUNT + 5, "unknown_operation");
     no_operation(c, YK_OP_ALL_REDUCE, "operation_of_the_core");
-    beyond_the_end(c);
+    test_refused_copy(c, "beyond_the_end", 1ull << 40, false);
+    test_refused_copy(c, "across_the_end", 1, false);
+    test_refused_copy(c, "host_to_host", 0, true);
     other_queue_works(c);
 }

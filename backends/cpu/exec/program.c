@@ -108,7 +108,7 @@ void cpu_need_mine(cpu_build *b, size_t bytes)
 }
 
 static const char *const op_names[] = {
-#define NAME(e, name, kind, prec, tol, least, most, outs, attrs) name,
+#define NAME(e, number, name, kind, prec, tol, least, most, outs, attrs) [number] = name,
     YK_OP_TABLE(NAME)
 #undef NAME
 };
@@ -210,24 +210,26 @@ uint32_t cpu_op_claims(const yk_graph *g, uint32_t node)
         return 0;
     switch (n->op) {
     case YK_OP_MAP:
-        return n->n_out <= 4 && n->n_in <= 24 && n->n_body <= 200;
+        return n->n_out <= 4 && n->n_in <= 24 && n->n_body <= 200 ? YK_CLAIM_RUN : 0;
     case YK_OP_MAP_SUM:
     case YK_OP_DOT_MAP:
-        return n->n_out <= 4 && n->n_in <= 24 && n->n_body <= 200;
+        return n->n_out <= 4 && n->n_in <= 24 && n->n_body <= 200 ? YK_CLAIM_RUN : 0;
     case YK_OP_SCATTER_ADD: /* a primitive: asked only whether it can add */
-        return all_dense(g, n, 0) && g->value[g->index[n->out]].dtype == YK_F32 ? 3 : 0;
+        return all_dense(g, n, 0) && g->value[g->index[n->out]].dtype == YK_F32 ? YK_CLAIM_RUN | YK_CLAIM_ACCUMULATE : 0;
     case YK_OP_CONV2D_DW:
-        return all_dense(g, n, 0) ? 3 : 0;
+        return all_dense(g, n, 0) ? YK_CLAIM_RUN | YK_CLAIM_ACCUMULATE : 0;
     case YK_OP_LAYER_NORM:
-        return all_dense(g, n, 0) ? 1 | 4 : 0;
+        return all_dense(g, n, 0) ? YK_CLAIM_RUN | YK_CLAIM_NARROW_OUT : 0;
     case YK_OP_ATTENTION:
-        return last_dense(g, n, 0, 3);
+        return last_dense(g, n, 0, 3) ? YK_CLAIM_RUN | YK_CLAIM_STRIDED_OUT : 0;
     case YK_OP_ATTENTION_BWD:
-        return last_dense(g, n, 0, 2) && cpu_is_dense(&g->value[g->index[n->in + 2]]) && last_dense(g, n, 3, 6);
+        return last_dense(g, n, 0, 2) && cpu_is_dense(&g->value[g->index[n->in + 2]]) && last_dense(g, n, 3, 6)
+                   ? YK_CLAIM_RUN | YK_CLAIM_STRIDED_OUT
+                   : 0;
     case YK_OP_CROSS_ENTROPY_BWD: /* the gradient of a mean is one number for all rows */
-        return all_dense(g, n, 1);
+        return all_dense(g, n, 1) ? YK_CLAIM_RUN : 0;
     default:
-        return (n->op >= YK_OP_RELU && n->op <= YK_OP_TANH_BWD) || all_dense(g, n, 0);
+        return (n->op >= YK_OP_RELU && n->op <= YK_OP_TANH_BWD) || all_dense(g, n, 0) ? YK_CLAIM_RUN : 0;
     }
 }
 

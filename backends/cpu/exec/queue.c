@@ -13,6 +13,8 @@
 #define RING 256
 #define INLINE_BYTES 65536
 #define INLINE_NS 60000.0
+#define SPANS 64             /* of the last points; less than RING, so that a place is not written while it is read */
+#define LOOK_NS 20000000     /* how long the thread waits for another queue without a look at whether its own was aborted */
 
 typedef enum job_kind { JOB_RUN, JOB_COPY } job_kind;
 
@@ -28,6 +30,10 @@ typedef struct job {
     uint64_t bytes;
 } job;
 
+typedef struct job_span {
+    uint64_t begin_ns, end_ns;
+} job_span;
+
 struct yk_queue {
     yk_device *dev;
     pthread_t thread;
@@ -35,16 +41,18 @@ struct yk_queue {
     _Atomic uint64_t submitted, done; /* points, work done by the caller included */
     _Atomic uint64_t handed;          /* jobs put into the ring */
     _Atomic uint64_t awaited;         /* the first point that somebody may sleep for */
+    atomic_flag failed;               /* somebody writes `why` */
     _Atomic int status;
     cpu_event work, finished;
     char why[256];
+    job_span span[RING];              /* by point */
     job ring[RING];
     job own; /* run by the caller */
 };
 
 static void queue_fail(yk_queue *q, yk_status s, const char *why)
 {
-    if (atomic_load(&q->status) == YK_OK) {
+    if (!atomic_flag_test_and_set(&q->failed)) {
         snprintf(q->why, sizeof q->why, "%s", why);
         atomic_store(&q->status, (int)s);
     }
@@ -95,17 +103,34 @@ static void one_more_done(yk_queue *q)
     cpu_event_post(&q->finished); /* counts once more: whoever said what he awaits before the line above does not sleep */
 }
 
+/* What a job is, and when: of the point after the last one. */
+static void do_job(yk_queue *q, const job *j)
+{
+    job_span *span = &q->span[(atomic_load(&q->done) + 1) % RING];
+    span->begin_ns = cpu_now_ns();
+    if (j->kind == JOB_RUN)
+        run_program(q, j);
+    else if (j->bytes)
+        memcpy(j->dst, j->src, (size_t)j->bytes);
+    span->end_ns = cpu_now_ns();
+}
+
+static void wait_for_other(yk_queue *q, const yk_wait *w)
+{
+    yk_status s = YK_E_TIMEOUT;
+    while (s == YK_E_TIMEOUT && atomic_load(&q->status) == YK_OK)
+        s = cpu_queue_wait(w->queue, w->point, LOOK_NS);
+    if (s != YK_OK)
+        queue_fail(q, YK_E_CANCELLED, "a queue this one waited for has failed");
+}
+
 static void run_job(yk_queue *q, job *j)
 {
     for (uint32_t i = 0; i < j->n_wait; i++)
-        if (j->wait[i].queue != q && cpu_queue_wait(j->wait[i].queue, j->wait[i].point, UINT64_MAX) != YK_OK)
-            queue_fail(q, YK_E_CANCELLED, "a queue this one waited for has failed");
-    if (atomic_load(&q->status) == YK_OK) {
-        if (j->kind == JOB_RUN)
-            run_program(q, j);
-        else
-            memcpy(j->dst, j->src, (size_t)j->bytes);
-    }
+        if (j->wait[i].queue != q)
+            wait_for_other(q, &j->wait[i]);
+    if (atomic_load(&q->status) == YK_OK)
+        do_job(q, j);
     one_more_done(q);
 }
 
@@ -134,12 +159,12 @@ static bool on_core_of_worker(yk_queue *q)
     return core >= 0 && core < CPU_SETSIZE && CPU_ISSET(core, &q->dev->cores);
 }
 
-/* Until a point is done (true) or the time is over. */
+/* Until a point is done or the queue has failed (true), or the time is over. */
 static bool wait_until(yk_queue *q, uint64_t point, uint64_t end)
 {
     for (;;) {
         uint32_t seen = atomic_load(&q->finished.value);
-        if (atomic_load(&q->done) >= point)
+        if (atomic_load(&q->done) >= point || atomic_load(&q->status) != YK_OK)
             return true;
         for (uint64_t was = atomic_load(&q->awaited); was > point;)
             if (atomic_compare_exchange_weak(&q->awaited, &was, point))
@@ -151,13 +176,15 @@ static bool wait_until(yk_queue *q, uint64_t point, uint64_t end)
 
 /* ---- The table's functions ---- */
 
-yk_status cpu_queue_new(yk_device *dev, yk_queue **out)
+yk_status cpu_queue_new(yk_device *dev, const yk_queue_desc *desc, yk_queue **out)
 {
+    (void)desc; /* one kind serves for all; the system shares the cores out */
     yk_queue *q = cpu_host->alloc(sizeof *q, 64);
     if (!q)
         return YK_E_MEM;
     memset(q, 0, sizeof *q);
     q->dev = dev;
+    atomic_flag_clear(&q->failed);
     atomic_init(&q->awaited, UINT64_MAX);
     if (pthread_create(&q->thread, NULL, queue_main, q)) {
         cpu_host->fail("cpu", "no thread for a queue");
@@ -192,13 +219,13 @@ static bool queue_is_idle(yk_queue *q)
     return atomic_load(&q->done) == atomic_load(&q->submitted);
 }
 
-/* The next place of the ring, once it is free. */
+/* The next place of the ring, once it is free; NULL if the queue fails meanwhile. */
 static job *ring_place(yk_queue *q)
 {
     uint64_t n = atomic_load(&q->submitted);
     if (n >= RING)
         wait_until(q, n - RING + 1, UINT64_MAX);
-    return &q->ring[atomic_load(&q->handed) % RING];
+    return queue_status(q) == YK_OK ? &q->ring[atomic_load(&q->handed) % RING] : NULL;
 }
 
 /* Hands the job in the next place over; *point is its own. */
@@ -212,10 +239,7 @@ static void submit(yk_queue *q, uint64_t *point)
 /* The queue is idle, so nobody else counts; only a wait on another thread may look on. */
 static void run_inline(yk_queue *q, const job *j, uint64_t *point)
 {
-    if (j->kind == JOB_RUN)
-        run_program(q, j);
-    else
-        memcpy(j->dst, j->src, (size_t)j->bytes);
+    do_job(q, j);
     *point = atomic_fetch_add(&q->submitted, 1) + 1;
     one_more_done(q);
 }
@@ -269,7 +293,9 @@ yk_status cpu_queue_run(yk_queue *q, const yk_submit *s, uint64_t *point)
         return st;
     bool now = !s->n_wait && cpu_prog_is_serial(p) && cpu_prog_work(p) < INLINE_NS && queue_is_idle(q);
     job *j = now ? &q->own : ring_place(q);
-    st = job_bind(j, s);
+    st = j ? job_bind(j, s) : queue_status(q);
+    if (st == YK_E_MEM)
+        queue_fail(q, st, "no memory for a submission");
     if (st != YK_OK)
         return st;
     if (now)
@@ -279,39 +305,55 @@ yk_status cpu_queue_run(yk_queue *q, const yk_submit *s, uint64_t *point)
     return YK_OK;
 }
 
-static yk_status queue_copy(yk_queue *q, yk_buffer *b, uint64_t offset, void *dst, const void *src, uint64_t bytes,
-                            uint64_t *point)
+/* Where an end of a copy lies; NULL, explained, where the buffer is shorter. */
+static char *copy_end(const yk_buffer *b, const void *host, uint64_t offset, uint64_t bytes)
+{
+    if (!b)
+        return (char *)(uintptr_t)host;
+    if (offset <= b->bytes && bytes <= b->bytes - offset)
+        return b->data + offset;
+    cpu_host->fail("cpu", "bytes %llu to %llu of a buffer of %llu", (unsigned long long)offset,
+                   (unsigned long long)(offset + bytes), (unsigned long long)b->bytes);
+    return NULL;
+}
+
+static yk_status copy_bind(job *j, const yk_copy *c)
+{
+    if (!c->src && !c->dst) {
+        cpu_host->fail("cpu", "a copy from host memory to host memory; one end has to be a buffer");
+        return YK_E_ARG;
+    }
+    j->src = copy_end(c->src, c->src_host, c->src_offset, c->bytes);
+    j->dst = copy_end(c->dst, c->dst_host, c->dst_offset, c->bytes);
+    if (c->bytes && (!j->src || !j->dst))
+        return YK_E_ARG;
+    if (!job_room(j, 0, c->n_wait))
+        return YK_E_MEM;
+    j->kind = JOB_COPY;
+    j->bytes = c->bytes;
+    j->n_wait = c->n_wait;
+    if (c->n_wait)
+        memcpy(j->wait, c->wait, c->n_wait * sizeof *j->wait);
+    return YK_OK;
+}
+
+yk_status cpu_queue_copy(yk_queue *q, const yk_copy *c, uint64_t *point)
 {
     yk_status st = queue_status(q);
     if (st != YK_OK)
         return st;
-    if (offset > b->bytes || bytes > b->bytes - offset) {
-        cpu_host->fail("cpu", "bytes %llu to %llu of a buffer of %llu", (unsigned long long)offset,
-                       (unsigned long long)(offset + bytes), (unsigned long long)b->bytes);
-        return YK_E_ARG;
-    }
-    bool now = bytes <= INLINE_BYTES && queue_is_idle(q);
+    bool now = !c->n_wait && c->bytes <= INLINE_BYTES && queue_is_idle(q);
     job *j = now ? &q->own : ring_place(q);
-    j->kind = JOB_COPY;
-    j->n_wait = 0;
-    j->bytes = bytes;
-    j->dst = dst ? dst : b->data + offset;
-    j->src = src ? src : b->data + offset;
+    st = j ? copy_bind(j, c) : queue_status(q);
+    if (st == YK_E_MEM)
+        queue_fail(q, st, "no memory for a submission");
+    if (st != YK_OK)
+        return st;
     if (now)
         run_inline(q, j, point);
     else
         submit(q, point);
     return YK_OK;
-}
-
-yk_status cpu_queue_put(yk_queue *q, yk_buffer *b, uint64_t offset, const void *src, uint64_t bytes, uint64_t *point)
-{
-    return queue_copy(q, b, offset, NULL, src, bytes, point);
-}
-
-yk_status cpu_queue_get(yk_queue *q, yk_buffer *b, uint64_t offset, void *dst, uint64_t bytes, uint64_t *point)
-{
-    return queue_copy(q, b, offset, dst, NULL, bytes, point);
 }
 
 yk_status cpu_queue_poll(yk_queue *q, uint64_t *done)
@@ -324,5 +366,31 @@ yk_status cpu_queue_poll(yk_queue *q, uint64_t *done)
 
 yk_status cpu_queue_wait(yk_queue *q, uint64_t point, uint64_t timeout_ns)
 {
+    if (point > atomic_load(&q->submitted)) {
+        cpu_host->fail("cpu", "waiting for point %llu; the last one is %llu", (unsigned long long)point,
+                       (unsigned long long)atomic_load(&q->submitted));
+        return YK_E_ARG;
+    }
     return wait_until(q, point, cpu_event_deadline(timeout_ns)) ? queue_status(q) : YK_E_TIMEOUT;
+}
+
+/* What runs ends by itself; what comes after it is left out by run_job. */
+void cpu_queue_abort(yk_queue *q, yk_status why)
+{
+    queue_fail(q, why, "the queue was aborted");
+    atomic_store(&q->awaited, UINT64_MAX);
+    cpu_event_post(&q->finished);
+}
+
+yk_status cpu_queue_span(yk_queue *q, uint64_t point, uint64_t *begin_ns, uint64_t *end_ns)
+{
+    const uint64_t done = atomic_load(&q->done), last = atomic_load(&q->submitted);
+    if (!point || point > done || last - point > SPANS) {
+        cpu_host->fail("cpu", "the span of point %llu is asked for; known are those of the last %d, up to %llu",
+                       (unsigned long long)point, SPANS, (unsigned long long)done);
+        return YK_E_ARG;
+    }
+    *begin_ns = q->span[point % RING].begin_ns;
+    *end_ns = q->span[point % RING].end_ns;
+    return YK_OK;
 }

@@ -34,12 +34,16 @@ static yk_status bad_run(yk_queue *q, const yk_submit *s, uint64_t *point)
             ((float *)((uint8_t *)slot[v->slot] + v->offset))[5] += 0.01f;
         }
     }
-    return finish(q, st, point);
+    return queue_end(q, st, point);
 }
 
-static yk_status bad_put(yk_queue *q, yk_buffer *b, uint64_t offset, const void *src, uint64_t bytes, uint64_t *point)
+static yk_status bad_copy(yk_queue *q, const yk_copy *c, uint64_t *point)
 {
-    yk_status st = queue_put(q, b, offset, src, bytes, point);
+    const yk_buffer *b = c->dst;
+    const uint64_t offset = c->dst_offset, bytes = c->bytes;
+    yk_status st = queue_copy(q, c, point);
+    if (!b)
+        return st;
     if (fault == SKIPS_POINT)
         *point = ++q->point;
     if (fault == WRITES_BEHIND && offset + bytes < b->bytes && bytes == 100) /* the guards are larger */
@@ -60,7 +64,7 @@ static const yk_plugin *bad_query(uint32_t abi)
     bad = table;
     bad.name = "badx";
     bad.queue_run = bad_run;
-    bad.queue_put = bad_put;
+    bad.queue_copy = bad_copy;
     bad.queue_poll = bad_poll;
     return abi == YK_ABI ? &bad : NULL;
 }

@@ -89,7 +89,9 @@ static yk_status no_function(void)
     {                                                                                                                  \
         .size = sizeof(yk_plugin), .abi = YK_ABI, .name = title, .version = "0", .sanitizer = YK_SANITIZER,            \
         .init = plugin_init, .device_count = count, .device_caps = capabilities, .device_open = NO, .buffer_new = NO,  \
-        .program_new = NO, .queue_new = NO, .queue_run = NO, .queue_put = NO, .queue_get = NO, .queue_wait = NO        \
+        .program_new = NO, .queue_new = NO, .queue_run = NO, .queue_copy = NO, .queue_wait = NO,                         \
+        .buffer_free = (void *)no_function, .program_free = (void *)no_function, .queue_free = (void *)no_function,    \
+        .queue_poll = NO, .n_op = YK_OP_COUNT, .n_dtype = YK_DTYPE_COUNT                                               \
     }
 
 static const yk_plugin corex = PLUGIN("corex", count_one, caps_core), gpux = PLUGIN("gpux", count_three, caps_gpu),

@@ -339,7 +339,6 @@ END_TEST
  * that of the joint projection fall away. */
 START_TEST(attention_writes_rows)
 {
-    yk_device_caps caps = ref_caps;
     yk__plan_request r;
     net n;
     ref.claim = REF_CLAIM_ALL;
@@ -349,13 +348,12 @@ START_TEST(attention_writes_rows)
         uint32_t copies, fills;
         yk__plan *p;
         r.large = (uint64_t)again;
-        r.caps = &ref_caps;
         p = plan(&r);
         copies = count_ops(p, YK_OP_COPY), fills = count_ops(p, YK_OP_FILL);
         yk__plan_free(p);
-        caps.flags |= YK_CAP_STRIDED_RESULTS;
-        r.caps = &caps;
+        ref.strided = 1;
         p = plan(&r);
+        ref.strided = 0;
         ck_assert_uint_eq(count_ops(p, YK_OP_COPY), copies - 2 * (again ? 5 : 4));
         ck_assert_uint_eq(count_ops(p, YK_OP_FILL), fills - 2);
         compare(&n, p, false, 2e-6);
@@ -466,15 +464,13 @@ START_TEST(every_allocation_may_fail)
 {
     yk__plan_request r;
     yk_error err = {.status = YK_E_MEM};
-    yk_device_caps caps = ref_caps;
     yk__plan *p = NULL;
     long n;
     net t;
     ref.claim = _i;
     build(&t, 1, C);
     request(&t, &r, &(yk__assign){0, t.counted});
-    caps.flags |= YK_CAP_STRIDED_RESULTS;
-    r.caps = &caps;
+    ref.strided = 1;
     r.claims = claims_dense;
     r.precision = YK_BF16;
     r.n_recompute = 1, r.recompute = t.block;
