@@ -64,8 +64,8 @@ extern "C" {
  *
  * neg..erf      y = f(x), float. rsqrt = 1/sqrt(x), recip = 1/x.
  * cast          float, i32, u8, bool to any of these; float to i32 or u8 truncates, and gives any number for NaN and for
- *               what the type cannot hold; so does i32 to u8. To bool: x != 0, so NaN is true. From i32 to a 16-bit float:
- *               one rounding. NaN stays NaN in every float type, whatever its payload.
+ *               what the type cannot hold; so does i32 to u8. To bool: x != 0, so NaN is true. From i32 to a 16-bit float
+ *               directly or over f32. NaN stays NaN in every float type, whatever its payload.
  * add..min      both operands and the output have one type: a float type or i32. i32 wraps around; its div truncates, and
  *               gives any number, without a trap, for a divisor of 0 and for -2^31 / -1. max, min: if one operand is NaN,
  *               NaN; of +0 and -0 either.
@@ -266,8 +266,8 @@ typedef struct yk_graph yk_graph;
 
 /* What a slot holds. */
 typedef enum yk_slot_kind {
-    YK_SLOT_ARENA,  /* scratch of the program; nothing survives a step there. There may be several, anywhere among the slots:
-                       today's host has one, slot 0, and others where one would not fit max_bind */
+    YK_SLOT_ARENA,  /* scratch of the program; nothing survives a step there. There may be several, anywhere among the slots,
+                       though today's host has one, slot 0 */
     YK_SLOT_INPUT,  /* written by the host before a run: batches, scalars, random keys */
     YK_SLOT_PARAM,  /* trained */
     YK_SLOT_STATE,  /* optimizer state, running statistics */
@@ -289,7 +289,7 @@ typedef struct yk_value {
     uint32_t slot;       /* index into yk_graph.slot; YK_NONE before the memory plan (in claims()) and in bodies */
     uint32_t reserved;
     uint64_t offset;                /* bytes from the start of the slot (views: already with their own offset); of a value
-                                       that is no view a multiple of its element's size and of caps.value_align */
+                                       that is no view a multiple of its element's size (see caps.value_align) */
     int64_t dim[YK_MAX_DIMS];       /* lengths; 0 is never seen by a plugin */
     int64_t stride[YK_MAX_DIMS];    /* in elements; 0 = broadcast */
 } yk_value;
@@ -392,8 +392,8 @@ typedef struct yk_device_caps {
     uint32_t store, compute;     /* bit masks of dtypes: can be stored; have arithmetic (inputs of dot and map) */
     char isa[64];                /* what it computes with ("avx512bf16", "sm_90"), for reports */
     uint64_t max_bind;           /* bytes one slot may span (a storage buffer's range); 0 = as max_alloc */
-    uint32_t value_align;        /* values that are no views begin at multiples of this in their slot; a power of two up to
-                                    65536, or 0: their element's size is enough */
+    uint32_t value_align;        /* values that are no views and have as many bytes begin at multiples of this in their slot;
+                                    a power of two up to 65536, or 0: their element's size is enough, as for smaller ones */
     uint32_t reserved;
 } yk_device_caps;
 
@@ -469,8 +469,8 @@ typedef struct yk_pin yk_pin; /* opaque; owned by the plugin */
  * Members are there unless it is said that they may be NULL; what a NULL one means is said with it.
  *
  * Failures. A call that is refused (YK_E_ARG for what it was given, YK_E_UNSUPPORTED, YK_E_MEM of a *_new) changes nothing and
- * takes no point. Any other failure of a queue is for good: that call, and every later one on the queue but queue_free,
- * returns the same status; so do waits for points that were not done. What was not done then never is.
+ * takes no point. Any other failure of a queue is for good: that call, waits that are under way, and every later call on the
+ * queue but queue_free return the same status. What was not done then never is.
  */
 typedef struct yk_plugin {
     uint32_t size, abi, minor; /* sizeof(yk_plugin), YK_ABI, YK_ABI_MINOR as the plugin was compiled */
