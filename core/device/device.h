@@ -55,6 +55,7 @@ yk_status yk__plugin_list(yk__plugin_info **list, uint32_t *n, yk_error *err);
 void yk__plugin_list_free(yk__plugin_info *list, uint32_t n);
 /* Whose variables the environment may hold, "cpu, opencl": plugins of the folder, loaded ones, those YOKE_PLUGINS names; allocated. */
 char *yk__plugin_owners(void);
+bool yk__plugin_aborts(const yk__plugin *p); /* it has a queue_abort of its own */
 /* Runs fini of all loaded plugins; the files stay mapped (vendor libraries keep threads). At the end of a job. */
 void yk__plugins_fini(void);
 /* An option that the plugin will see as YOKE_<PLUGIN>_<KEY>, stronger than the environment; before the plugin's init. */

@@ -83,13 +83,21 @@ static void run_release(run *r, const yk_error *err)
     yk__free(r->zero);
 }
 
-yk_status yk__simple_run(const yk__simple *s, yk__device *dev, void *const *slot, yk_error *err)
+yk_status yk__simple_runs(const yk__simple *s, yk__device *dev, void *const *slot, uint32_t runs, yk_error *err)
 {
     run r = {.s = s, .dev = dev};
-    if (run_prepare(&r, slot, err) == YK_OK)
+    yk_status st = run_prepare(&r, slot, err);
+    for (uint32_t i = 1; i < runs && !st; i++)
+        st = run_enqueue(&r, err);
+    if (!st)
         run_submit(&r, slot, err);
     run_release(&r, err);
     return err->status;
+}
+
+yk_status yk__simple_run(const yk__simple *s, yk__device *dev, void *const *slot, yk_error *err)
+{
+    return yk__simple_runs(s, dev, slot, 1, err);
 }
 
 static double seconds_now(void)

@@ -155,6 +155,11 @@ yk_status yk__plugin_table_take(const yk_plugin *given, const char *who, yk_plug
     return YK_OK;
 }
 
+bool yk__plugin_aborts(const yk__plugin *p)
+{
+    return p->table.queue_abort != no_abort;
+}
+
 /* ---- What it knows ---- */
 
 static bool node_is_known(const yk_plugin *t, const yk_graph *g, const yk_node *n)

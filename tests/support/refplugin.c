@@ -205,6 +205,12 @@ static yk_status queue_wait(yk_queue *q, uint64_t point, uint64_t timeout)
     return YK_E_TIMEOUT;
 }
 
+static void queue_abort(yk_queue *q, yk_status why)
+{
+    (void)q, (void)why;
+    ref.aborts++;
+}
+
 static const yk_plugin *query(uint32_t abi)
 {
     static const yk_plugin table = {
@@ -214,7 +220,7 @@ static const yk_plugin *query(uint32_t abi)
         .claims = claims, .buffer_new = buffer_new, .buffer_wrap = buffer_wrap, .buffer_free = buffer_free,
         .program_new = program_new, .program_free = program_free, .queue_new = queue_new, .queue_free = queue_free,
         .queue_run = queue_run, .queue_copy = queue_copy, .queue_poll = queue_poll,
-        .queue_wait = queue_wait,
+        .queue_wait = queue_wait, .queue_abort = queue_abort,
     };
     return abi == YK_ABI ? &table : NULL;
 }

@@ -14,6 +14,7 @@ typedef struct ref_state {
     uint32_t align;
     uint64_t bytes, buffers; /* held by buffer_new */
     uint64_t programs, runs;
+    uint32_t aborts;
     int hangs; /* 1: nothing is ever finished, 2: and a thread computes; 3 and more: so many waits last, points are finished */
 } ref_state;
 extern ref_state ref;

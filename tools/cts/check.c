@@ -183,6 +183,11 @@ static bool value_written(const yk__simple *s, uint32_t v)
     return false;
 }
 
+static bool is_input(const yk__simple *s, uint32_t slot)
+{
+    return slot != s->result && s->abi.slot[slot].kind != YK_SLOT_ARENA;
+}
+
 /* Slots other than arena and results: only what nodes produce there may differ from what was put in. */
 static bool inputs_untouched(cts *c, const cts_check *k, const side *got)
 {
@@ -192,11 +197,11 @@ static bool inputs_untouched(cts *c, const cts_check *k, const side *got)
         cts_fill(&got->s, before, k->seed, false);
     for (uint32_t v = 0; ok && v < got->s.abi.n_value; v++) {
         const yk_value *x = &got->s.abi.value[v];
-        if (x->base == v && x->slot != YK_NONE && x->slot != 0 && x->slot != got->s.result && value_written(&got->s, v))
+        if (x->base == v && x->slot != YK_NONE && is_input(&got->s, x->slot) && value_written(&got->s, v))
             memcpy((uint8_t *)before[x->slot] + x->offset, (uint8_t *)got->slot[x->slot] + x->offset, yk__bytes(x));
     }
     for (uint32_t i = 1; ok && i < got->s.abi.n_slot; i++)
-        for (uint64_t b = 0; ok && i != got->s.result && b < got->s.abi.slot[i].bytes; b++)
+        for (uint64_t b = 0; ok && is_input(&got->s, i) && b < got->s.abi.slot[i].bytes; b++)
             if (((uint8_t *)before[i])[b] != ((uint8_t *)got->slot[i])[b]) {
                 cts_fail(c, "byte %llu of slot %u was changed; no node writes it", (unsigned long long)b, i);
                 ok = false;
@@ -211,7 +216,7 @@ static bool gaps_untouched(cts *c, const side *got)
     int64_t at = yk__simple_gaps(&got->s, got->slot, &slot);
     if (at >= 0)
         cts_fail(c, "byte %lld of slot %u (%s) was written; it lies between values", (long long)at, slot,
-                 slot ? "results" : "arena");
+                 slot == got->s.result ? "results" : "arena");
     return at < 0;
 }
 
@@ -220,6 +225,7 @@ static bool on_device(cts *c, const cts_check *k, side *got)
     yk_error err = YK_ERROR_INIT;
     yk__simple_how how = {.claims = k->inlined ? no_claims : yk__simple_claims, .arg = c->dev, .gap = 192};
     how.share = k->share;
+    how.arenas = k->arenas ? 2 : 1;
     how.align = c->dev->caps.align > 64 ? c->dev->caps.align : 64;
     if (!side_plan(c, k, &how, got, false))
         return false;
@@ -272,4 +278,26 @@ bool cts_claimed(cts *c, cts_check *k, yk_error *err)
             all = all && (yk__simple_claims(c->dev, &g, i) & (1 | k->claims)) == (1 | k->claims);
     }
     return all;
+}
+
+bool cts_accumulate(cts_check *k)
+{
+    for (size_t i = 0; i < k->g.n_node; i++) {
+        yk_node *n = &k->g.node[i];
+        const uint32_t y = k->g.index[n->out];
+        const yk_value v = k->g.value[y];
+        yk__vid there;
+        if (yk_op_kind(n->op) != YK_OP_KIND_COMP)
+            continue;
+        if (n->n_out != 1 || k->n_want != 1 || k->want[0] != y || v.base != y || v.dtype != YK_F32 || v.slot != YK_NONE)
+            return false;
+        there = cts_state(&k->g, YK_F32, CTS_UNIT, 77, v.dims, v.dim);
+        for (size_t at = 0; at < k->g.n_index && there != YK_NONE; at++)
+            if (k->g.index[at] == y) /* of the body, too */
+                k->g.index[at] = there;
+        k->want[0] = there;
+        k->g.node[i].flags |= YK_NODE_ACCUMULATE;
+        return there != YK_NONE;
+    }
+    return false;
 }

@@ -76,6 +76,12 @@ static double dist_number(cts_dist dist, uint32_t n, uint64_t i, uint64_t *state
         return floor(u * 9) / 2 - 2;
     case CTS_SPECIAL:
         return special_or(pick, floor(u * 9) / 2 - 2);
+    case CTS_NAN:
+        return pick < 9 ? NAN : u;
+    case CTS_LOWEST:
+        return -INFINITY;
+    case CTS_TINY:
+        return (pick & 1 ? 1 : -1) * floor(1 + u * 1022);
     case CTS_BYTES:
         return floor(u * 256);
     case CTS_WHOLE:
@@ -94,6 +100,18 @@ static double dist_number(cts_dist dist, uint32_t n, uint64_t i, uint64_t *state
         return hyper_value(i);
     }
     return 0;
+}
+
+/* Bit patterns that a number cannot carry through a double: NaNs. */
+static void store_nan(void *data, uint64_t i)
+{
+    static const uint32_t bits[] = {0x7f800001u, 0x7fffffffu, 0xff800001u, 0xffffffffu, 0x7fc00000u, 0x7f80ffffu};
+    memcpy((uint8_t *)data + 4 * i, &bits[i % 6], 4);
+}
+
+static double tiny_unit(uint32_t dtype)
+{
+    return dtype == YK_F16 ? 0x1p-24 : dtype == YK_BF16 ? 0x1p-133 : 0x1p-136; /* 1022 of them are no more than the least normal number */
 }
 
 static bool is_leaf(const yk__simple *s, uint32_t v)
@@ -119,7 +137,11 @@ void cts_fill(const yk__simple *s, void **slot, uint64_t seed, bool absolute)
         for (int64_t i = 0; i < yk__count(x); i++) {
             double a = dist_number((cts_dist)(key & 255), key >> 8, (uint64_t)i, &state);
             a = absolute && yk__dtype_is_float(x->dtype) ? fabs(a) : a;
-            yk__element_set((uint8_t *)slot[x->slot] + x->offset, x->dtype, (uint64_t)i, a);
+            a = (key & 255) == CTS_TINY ? a * tiny_unit(x->dtype) : a;
+            if (a != a && x->dtype == YK_F32 && (key & 255) == CTS_NAN)
+                store_nan((uint8_t *)slot[x->slot] + x->offset, (uint64_t)i);
+            else
+                yk__element_set((uint8_t *)slot[x->slot] + x->offset, x->dtype, (uint64_t)i, a);
         }
     }
 }

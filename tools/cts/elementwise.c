@@ -175,6 +175,69 @@ static void test_casts(cts *c)
             }
 }
 
+/* Every NaN is one in any float type. */
+static void cast_nan(cts *c, yk_dtype to)
+{
+    static const int64_t dim[] = {301};
+    cts_check k;
+    if (!cts_begin(c, "cast.f32.%s.nan", yk__dtype_name(to)))
+        return;
+    cts_check_init(&k, c);
+    k.tol = CTS_ROUND;
+    cts_want(&k, yk__cast(&k.g, cts_leaf(&k.g, YK_F32, CTS_NAN, 0, 1, dim), to));
+    cts_check_run(c, &k);
+    cts_check_free(&k);
+}
+
+/* Numbers below the normal ones: zero or what they are, but in f16 what they are. */
+static void tiny_numbers(cts *c, yk_dtype dtype)
+{
+    static const int64_t dim[] = {301};
+    cts_check k;
+    yk__vid x;
+    if (!cts_begin(c, "cast.%s.tiny", yk__dtype_name(dtype)))
+        return;
+    cts_check_init(&k, c);
+    k.tol = CTS_ROUND;
+    x = cts_leaf(&k.g, dtype, CTS_TINY, 0, 1, dim);
+    cts_want(&k, dtype == YK_F32 ? yk__un(&k.g, YK_OP_NEG, x) : yk__cast(&k.g, x, YK_F32));
+    if (dtype != YK_F32)
+        cts_want(&k, yk__cast(&k.g, yk__un(&k.g, YK_OP_NEG, yk__cast(&k.g, x, YK_F32)), dtype));
+    cts_check_run(c, &k);
+    cts_check_free(&k);
+}
+
+/* Any number may come of a division by zero; the elements beside it are right, and nothing traps. */
+static void divide_by_zero(cts *c)
+{
+    static const int64_t dim[] = {64};
+    cts_check k;
+    yk__vid a, b, zero;
+    if (!cts_begin(c, "div.i32.by_zero"))
+        return;
+    cts_check_init(&k, c);
+    a = cts_leaf(&k.g, YK_I32, CTS_WHOLE, 0, 1, dim);
+    b = cts_leaf(&k.g, YK_I32, CTS_MASK, 1, 1, dim);
+    zero = yk__fill(&k.g, 0, YK_I32, 1, dim);
+    cts_want(&k, yk__select(&k.g, yk__bin(&k.g, YK_OP_EQ, b, zero), a, yk__bin(&k.g, YK_OP_DIV, a, b)));
+    cts_check_run(c, &k);
+    cts_check_free(&k);
+}
+
+/* More rows, and more columns, than 16 bits count. */
+static void many_rows(cts *c, yk_dtype dtype, bool columns)
+{
+    const int64_t dim[] = {columns ? 2 : 70001, columns ? 70001 : 2}, part[] = {columns ? 1 : 70001, columns ? 70001 : 1};
+    cts_check k;
+    if (!cts_begin(c, "add.%s.70001_%s", yk__dtype_name(dtype), columns ? "columns" : "rows"))
+        return;
+    cts_check_init(&k, c);
+    k.tol = CTS_ROUND;
+    cts_want(&k, yk__bin(&k.g, YK_OP_ADD, cts_leaf(&k.g, dtype, CTS_UNIT, 0, 2, dim), cts_leaf(&k.g, dtype, CTS_UNIT, 1, 2, part)));
+    cts_check_run(c, &k);
+    cts_check_free(&k);
+}
+
 static void all_of_unary(cts *c, uint32_t op, yk_dtype dtype)
 {
     for (size_t i = 0; i < 7; i++)
@@ -219,4 +282,12 @@ void cts_ops_elementwise(cts *c)
         select_case(c, YK_I32, &shapes[i]);
     }
     test_casts(c);
+    divide_by_zero(c);
+    for (uint32_t t = 0; t < n; t++) {
+        if (types[t] != YK_F32)
+            cast_nan(c, types[t]);
+        tiny_numbers(c, types[t]);
+        many_rows(c, types[t], false);
+        many_rows(c, types[t], true);
+    }
 }

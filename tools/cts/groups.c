@@ -45,6 +45,18 @@ static void as_claimed(cts *c, cts_check *k, const char *name)
         cts_check_run(c, k);
 }
 
+/* What is claimed with YK_CLAIM_ACCUMULATE adds, too. */
+static void as_added(cts *c, cts_check *k, const char *name)
+{
+    yk_error err = YK_ERROR_INIT;
+    k->claims |= YK_CLAIM_ACCUMULATE;
+    if (!cts_claimed(c, k, &err) || !cts_accumulate(k) || !cts_begin(c, "%s.%s.accumulate", name, yk__dtype_name(current_type)))
+        return;
+    if (k->tol == CTS_EXACT)
+        k->tol = CTS_ROUND;
+    cts_check_run(c, k);
+}
+
 void cts_group_composite(cts *c)
 {
     yk_dtype types[4];
@@ -52,6 +64,7 @@ void cts_group_composite(cts *c)
     for (uint32_t t = 0; t < n; t++) {
         current_type = types[t];
         each_case(c, types[t], as_claimed);
+        each_case(c, types[t], as_added);
     }
 }
 

@@ -4,6 +4,7 @@
  */
 #include <string.h>
 
+#include "core/base/mem.h"
 #include "core/grad/grad.h"
 #include "tools/cts/cts.h"
 
@@ -144,35 +145,81 @@ static yk__vid random_step(maker *m)
     }
 }
 
-static void random_graph(cts *c, uint32_t number, const yk_dtype *types, uint32_t n_type)
+/* Graph `number` of the seed, or of its steps the first `most`: what a shorter one has is the beginning of a longer one. */
+static void random_make(const cts *c, cts_check *k, uint32_t number, uint32_t most)
 {
     static const int64_t dim[] = {ROWS, COLS};
-    cts_check k;
-    maker m;
+    yk_dtype types[4];
+    const uint32_t n_type = cts_float_types(c, types);
+    maker m = {.g = &k->g, .state = c->seed * 7919 + number, .low = n_type > 1};
     uint32_t nodes;
-    cts_check_init(&k, c);
-    k.tol = CTS_NOISE;
-    k.share = number % 2 == 1;
-    m = (maker){.g = &k.g, .state = c->seed * 7919 + number, .low = n_type > 1};
+    cts_check_init(k, c);
+    k->tol = CTS_NOISE;
+    k->share = number % 2 == 1;
+    k->arenas = number % 3 == 2;
     m.low_type = n_type > 1 ? types[1 + number % (n_type - 1)] : YK_F32;
     nodes = 5 + cts_below(&m.state, 36);
     while (m.n < 3)
         m.value[m.n] = cts_leaf(m.g, YK_F32, CTS_UNIT, m.n, 2, dim), m.n++;
-    while (m.n < POOL && k.g.n_node < nodes && !k.g.error.status)
+    while (m.n < POOL && m.n < 3 + most && k->g.n_node < nodes && !k->g.error.status)
         m.value[m.n++] = random_step(&m);
     for (uint32_t i = 0; i < 4 && i + 4 < m.n; i++)
-        cts_want(&k, yk__bin(&k.g, YK_OP_ADD, m.value[m.n - 1 - i], m.value[3 + i % (m.n - 3)]));
+        cts_want(k, yk__bin(&k->g, YK_OP_ADD, m.value[m.n - 1 - i], m.value[3 + i % (m.n - 3)]));
+    if (!k->n_want)
+        cts_want(k, m.value[m.n - 1]);
+}
+
+/* Whether the first `most` steps fail; nothing is reported. */
+static bool random_fails(const cts *c, uint32_t number, uint32_t most)
+{
+    cts quiet = *c;
+    cts_check k;
+    quiet.out = fopen("/dev/null", "w");
+    if (!quiet.out)
+        return false;
+    quiet.failed_now = false;
+    random_make(c, &k, number, most);
+    cts_check_run(&quiet, &k);
+    cts_check_free(&k);
+    fclose(quiet.out);
+    return quiet.failed_now;
+}
+
+/* The shortest beginning that fails, as text. */
+static void random_show(cts *c, uint32_t number)
+{
+    uint32_t most = 1;
+    yk_error err = YK_ERROR_INIT;
+    yk_graph g;
+    cts_check k;
+    char *text = NULL;
+    while (most < POOL && !random_fails(c, number, most))
+        most++;
+    random_make(c, &k, number, most);
+    if (!yk__graph_seal(&k.g, &g, &err))
+        text = yk__graph_text(&g);
+    if (text) /* on one stream with the host's own lines */
+        fprintf(stderr, "yoke-cts: random/graph.%u of --seed %llu, its first %u steps:\n%s", number, (unsigned long long)c->seed, most,
+                text);
+    yk__free(text);
+    cts_check_free(&k);
+}
+
+static void random_graph(cts *c, uint32_t number)
+{
+    cts_check k;
+    random_make(c, &k, number, POOL);
     cts_check_run(c, &k);
     cts_check_free(&k);
+    if (c->failed_now)
+        random_show(c, number);
 }
 
 void cts_group_random(cts *c)
 {
-    yk_dtype types[4];
-    uint32_t n = cts_float_types(c, types);
-    for (uint32_t i = 0; i < 60; i++)
+    for (uint32_t i = 0; i < c->count; i++)
         if (cts_begin(c, "graph.%u%s", i, i % 2 ? ".shared" : ""))
-            random_graph(c, i, types, n);
+            random_graph(c, i);
 }
 
 /* ---- gradients ------------------------------------------------------------------------------------------------------------ */

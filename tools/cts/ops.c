@@ -76,7 +76,8 @@ typedef struct reduction {
 static const reduction reductions[] = {
     {1, 1, {1}},          {1, 1, {1000}},           {2, 1, {33, 65}},         {2, 2, {33, 65}},      {2, 3, {33, 65}},
     {2, 1, {700, 3}},     {2, 2, {3, 70001}},       {3, 2, {4, 50, 7}},       {3, 5, {4, 50, 7}},    {4, 13, {8, 5, 6, 7}},
-    {5, 21, {2, 3, 4, 5, 6}}, {5, 10, {2, 3, 4, 5, 6}}, {2, 2, {1, 9}}, {4, 1, {64, 2, 3, 5}},
+    {2, 1, {70003, 2}},   {2, 1, {2, 70001}},       {5, 21, {2, 3, 4, 5, 6}}, {5, 10, {2, 3, 4, 5, 6}},
+    {2, 2, {1, 9}},       {4, 1, {64, 2, 3, 5}},
 };
 
 static double reduce_apply(const reduction *r)
@@ -113,6 +114,29 @@ static void test_argmax(cts *c, yk_dtype dtype, cts_dist dist, uint32_t axis)
     check_run(c, &k, yk__argmax(&k.g, cts_leaf(&k.g, dtype, dist, 0, 3, dim), axis));
 }
 
+/* Rows of -infinity: nothing may take its place, and the first of equals is the first. */
+static void rows_of_lowest(cts *c, yk_dtype dtype, bool arg)
+{
+    static const int64_t dim[] = {40, 9};
+    cts_check k;
+    yk__vid x;
+    if (!cts_begin(c, "%s.%s.lowest", arg ? "argmax" : "rmax", yk__dtype_name(dtype)))
+        return;
+    cts_check_init(&k, c);
+    x = cts_leaf(&k.g, dtype, CTS_LOWEST, 0, 2, dim);
+    check_run(c, &k, arg ? yk__argmax(&k.g, x, 1) : yk__rmax(&k.g, x, 2));
+}
+
+static void argmax_long(cts *c, yk_dtype dtype, uint32_t axis)
+{
+    const int64_t dim[] = {axis ? 2 : 70001, axis ? 70001 : 2};
+    cts_check k;
+    if (!cts_begin(c, "argmax.%s.70001.axis%u", yk__dtype_name(dtype), axis))
+        return;
+    cts_check_init(&k, c);
+    check_run(c, &k, yk__argmax(&k.g, cts_leaf(&k.g, dtype, CTS_UNIT, 0, 2, dim), axis));
+}
+
 static void rmax_nan(cts *c, yk_dtype dtype)
 {
     static const int64_t dim[] = {40, 9};
@@ -137,6 +161,10 @@ void cts_ops_reduce(cts *c)
             test_argmax(c, types[t], CTS_TIES, a);
         }
         rmax_nan(c, types[t]);
+        for (uint32_t a = 0; a < 2; a++) {
+            rows_of_lowest(c, types[t], a);
+            argmax_long(c, types[t], a);
+        }
     }
 }
 
@@ -208,6 +236,32 @@ static void test_gather(cts *c, yk_dtype dtype, int64_t rows, int64_t width, int
     cts_check_init(&k, c);
     check_run(c, &k, yk__gather(&k.g, cts_leaf(&k.g, dtype, dtype == YK_I32 ? CTS_WHOLE : CTS_UNIT, 0, width ? 2 : 1, table),
                           cts_leaf(&k.g, YK_I32, CTS_INDEX, (uint32_t)rows, 1, index)));
+}
+
+/* Added to what is there, where the device claims it. */
+static void scatter_added(cts *c, yk_dtype dtype)
+{
+    static const int64_t src[] = {33, 7}, index[] = {33}, to[] = {10, 7};
+    yk_error err = YK_ERROR_INIT;
+    yk_graph g;
+    cts_check k;
+    yk__vid in[2], y;
+    if (!cts_begin(c, "scatter_add.%s.accumulate", yk__dtype_name(dtype)))
+        return;
+    cts_check_init(&k, c);
+    k.tol = CTS_ABSSUM;
+    k.n = 33;
+    in[0] = cts_leaf(&k.g, dtype, CTS_UNIT, 0, 2, src);
+    in[1] = cts_leaf(&k.g, YK_I32, CTS_INDEX, 10, 1, index);
+    y = cts_state(&k.g, YK_F32, CTS_UNIT, 2, 2, to);
+    yk__node_new(&k.g, YK_OP_SCATTER_ADD, YK_NODE_ACCUMULATE, 2, in, 1, &y, 0, NULL);
+    yk__graph_seal(&k.g, &g, &err);
+    if (cts_error(c, &err) && yk__device_claims(c->dev, &g, 0) & YK_CLAIM_ACCUMULATE)
+        check_run(c, &k, y);
+    else {
+        cts_unsupported(c, "not claimed");
+        cts_check_free(&k);
+    }
 }
 
 static void test_scatter(cts *c, yk_dtype dtype, int64_t rows, int64_t width, int64_t n)
@@ -283,6 +337,7 @@ static void data_of_type(cts *c, yk_dtype dtype)
     test_gather(c, dtype, 9, 0, 20);
     test_scatter(c, dtype, 10, 7, 33);
     test_scatter(c, dtype, 3, 64, 200);
+    scatter_added(c, dtype);
     if (dtype == YK_F32)
         test_scatter(c, dtype, 4100, 128, 50); /* more than caches hold */
     for (uint32_t i = 0; i < sizeof windows / sizeof *windows; i++) {
@@ -356,25 +411,42 @@ static void dot_batch(cts *c, yk_dtype dtype, bool first)
     check_run(c, &k, z);
 }
 
-/* Into f32, and added to what is there. */
-static void dot_wide(cts *c, yk_dtype dtype, bool accumulate)
+/* Into f32. */
+static void dot_wide(cts *c, yk_dtype dtype)
 {
-    static const int64_t to[] = {19, 23};
     cts_check k;
     yk__vid in[2], y = YK_NONE;
-    if (!cts_begin(c, "dot.%s.%s", yk__dtype_name(dtype), accumulate ? "accumulate" : "to_f32"))
+    if (!cts_begin(c, "dot.%s.to_f32", yk__dtype_name(dtype)))
         return;
     cts_check_init(&k, c);
     k.tol = CTS_ABSSUM;
     k.n = 70;
     in[0] = dot_operand(&k.g, dtype, 0, 19, 70);
     in[1] = dot_operand(&k.g, dtype, 0, 70, 23);
-    if (accumulate) {
-        y = cts_state(&k.g, YK_F32, CTS_UNIT, 0, 2, to);
-        yk__node_new(&k.g, YK_OP_DOT, YK_NODE_ACCUMULATE, 2, in, 1, &y, 0, NULL);
-    } else {
-        yk__apply(&k.g, YK_OP_DOT, 2, in, 0, NULL, YK_F32, YK_NONE, NULL, &y, 1);
+    yk__apply(&k.g, YK_OP_DOT, 2, in, 0, NULL, YK_F32, YK_NONE, NULL, &y, 1);
+    check_run(c, &k, y);
+}
+
+/* Added to what is there, in every form. */
+static void dot_added(cts *c, yk_dtype dtype, int64_t batch, uint32_t turned)
+{
+    const bool ta = turned & 1, tb = turned & 2;
+    const int64_t to[] = {batch, 19, 23};
+    cts_check k;
+    yk__vid in[2], y;
+    if (!cts_begin(c, "dot.%s.accumulate%s%s%s", yk__dtype_name(dtype), batch ? ".batch" : "", ta ? ".ta" : "", tb ? ".tb" : ""))
+        return;
+    cts_check_init(&k, c);
+    k.tol = CTS_ABSSUM;
+    k.n = 70;
+    in[0] = dot_operand(&k.g, dtype, batch, ta ? 70 : 19, ta ? 19 : 70);
+    in[1] = dot_operand(&k.g, dtype, batch, tb ? 23 : 70, tb ? 70 : 23);
+    for (uint32_t i = 0; i < 2; i++) {
+        const uint32_t swap[] = {batch ? 0 : 1, batch ? 2 : 0, 1};
+        in[i] = (i ? tb : ta) ? yk__permute(&k.g, in[i], swap) : in[i];
     }
+    y = cts_state(&k.g, YK_F32, CTS_UNIT, 2, batch ? 3 : 2, batch ? to : to + 1);
+    yk__node_new(&k.g, YK_OP_DOT, YK_NODE_ACCUMULATE, 2, in, 1, &y, 0, NULL);
     check_run(c, &k, y);
 }
 
@@ -388,8 +460,11 @@ void cts_ops_dot(cts *c)
                 test_dot(c, types[t], &products[i], turned);
         dot_batch(c, types[t], true);
         dot_batch(c, types[t], false);
-        dot_wide(c, types[t], true);
-        dot_wide(c, types[t], false);
+        dot_wide(c, types[t]);
+        for (uint32_t turned = 0; turned < 4; turned++) {
+            dot_added(c, types[t], 0, turned);
+            dot_added(c, types[t], 3, turned);
+        }
     }
 }
 

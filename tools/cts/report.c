@@ -7,6 +7,8 @@
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include "core/base/hash.h"
 #include "core/base/mem.h"
@@ -68,17 +70,35 @@ bool cts_begin(cts *c, const char *fmt, ...)
     c->failed_now = false;
     if ((c->only && fnmatch(c->only, current, 0)) || (c->quick && !case_sampled(current)))
         return false;
+    if (++c->number <= c->from || c->counting)
+        return false;
     if (!c->lists->verify && cts_listed(c->lists->unsupported, current)) {
         send_text(c, 'U', "on the list of unsupported tests");
         return false;
     }
-    fprintf(c->out, "B%s\t\n", current); /* so that a crash can be laid at its door */
+    fprintf(c->out, "B%u %s\n", c->number, current); /* so that a crash can be laid at its door */
     fflush(c->out);
     return true;
 }
 
+/* What was printed since the last look fails the test. */
+static void output_check(cts *c)
+{
+    char text[80] = "";
+    struct stat st;
+    ssize_t n;
+    fflush(stdout);
+    if (fstat(c->printed, &st) || st.st_size <= c->printed_bytes)
+        return;
+    n = pread(c->printed, text, sizeof text - 1, c->printed_bytes);
+    c->printed_bytes = st.st_size;
+    text[n > 0 ? strcspn(text, "\n") : 0] = 0;
+    cts_fail(c, "the plugin prints to standard output: \"%s\"", text);
+}
+
 void cts_pass(cts *c)
 {
+    output_check(c);
     if (!c->failed_now)
         send_text(c, 'P', "%s", "");
 }
