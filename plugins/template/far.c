@@ -59,7 +59,7 @@ static yk_device devices[DEVICES] = {{0}, {1}};
 static yk_pin *pins;
 static pthread_mutex_t pins_lock = PTHREAD_MUTEX_INITIALIZER;
 
-static void *zeroed(size_t bytes, const char *what)
+static void *memory_zeroed(size_t bytes, const char *what)
 {
     void *p = host->alloc(bytes, 64);
     if (p)
@@ -76,7 +76,7 @@ static uint64_t memory_bytes(void)
     return (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE);
 }
 
-static yk_status init(const yk_host *h)
+static yk_status plugin_init(const yk_host *h)
 {
     if (h->size < offsetof(yk_host, option))
         return YK_E_ABI;
@@ -119,7 +119,7 @@ static yk_status device_open(uint32_t i, yk_device **dev)
 }
 
 /* The reference kernels run all composites, and add to what is there. */
-static uint32_t claims(yk_device *dev, const yk_graph *g, uint32_t node)
+static uint32_t node_claims(yk_device *dev, const yk_graph *g, uint32_t node)
 {
     (void)dev, (void)g, (void)node;
     return YK_CLAIM_RUN | YK_CLAIM_ACCUMULATE | YK_CLAIM_NARROW_OUT | YK_CLAIM_STRIDED_OUT;
@@ -139,7 +139,7 @@ static void memory_give(char *far)
 
 static yk_status buffer_new(yk_device *dev, const yk_buffer_desc *desc, yk_buffer **out)
 {
-    yk_buffer *b = zeroed(sizeof *b, "a buffer");
+    yk_buffer *b = memory_zeroed(sizeof *b, "a buffer");
     if (!b)
         return YK_E_MEM;
     *b = (yk_buffer){.dev = dev, .bytes = desc->bytes, .use = desc->use, .far = memory_take(desc->bytes)};
@@ -165,7 +165,7 @@ static uint64_t buffer_bytes(const yk_buffer *b)
 
 static yk_status host_pin(yk_device *dev, void *memory, uint64_t bytes, yk_pin **out)
 {
-    yk_pin *pin = zeroed(sizeof *pin, "a registration");
+    yk_pin *pin = memory_zeroed(sizeof *pin, "a registration");
     (void)dev;
     if (!pin)
         return YK_E_MEM;
@@ -208,8 +208,23 @@ static uint64_t value_bytes(const yk_value *v)
     return bytes;
 }
 
+/* Words that mean nothing yet are 0: a host that writes there says something this plugin cannot know. */
+static bool reserved_is_zero(const yk_graph *g)
+{
+    uint32_t any = g->reserved;
+    for (uint32_t i = 0; i < g->n_value; i++)
+        any |= g->value[i].reserved;
+    for (uint32_t i = 0; i < g->n_all_node; i++)
+        any |= g->node[i].reserved;
+    return !any;
+}
+
 static yk_status program_check(const yk_graph *g)
 {
+    if (!reserved_is_zero(g)) {
+        host->fail(WHO, "a reserved word of the graph is not 0");
+        return YK_E_ARG;
+    }
     for (uint32_t i = 0; i < g->n_node; i++)
         if (yk_op_kind(g->node[i].op) == YK_OP_KIND_NONE || yk_op_kind(g->node[i].op) == YK_OP_KIND_CORE) {
             host->fail(WHO, "node %u: there is no operation %u here", i, g->node[i].op);
@@ -227,7 +242,7 @@ static yk_status program_check(const yk_graph *g)
 static yk_status program_new(yk_device *dev, const yk_graph *g, yk_program **out)
 {
     yk_status s = program_check(g);
-    yk_program *p = s ? NULL : zeroed(sizeof *p, "a program");
+    yk_program *p = s ? NULL : memory_zeroed(sizeof *p, "a program");
     (void)dev;
     if (s || !p)
         return s ? s : YK_E_MEM;
@@ -318,11 +333,11 @@ static const yk_plugin table = {
     .name = WHO,
     .version = "1",
     .sanitizer = SANITIZER,
-    .init = init,
+    .init = plugin_init,
     .device_count = device_count,
     .device_caps = device_caps,
     .device_open = device_open,
-    .claims = claims,
+    .claims = node_claims,
     .buffer_new = buffer_new,
     .buffer_free = buffer_free,
     .program_new = program_new,

@@ -40,7 +40,7 @@ struct yk_queue {
 static const yk_host *host;
 static struct yk_device the_device;
 
-static void *zeroed(size_t bytes)
+static void *memory_zeroed(size_t bytes)
 {
     void *p = host->alloc(bytes, sizeof(void *));
     if (p)
@@ -61,7 +61,7 @@ static uint64_t host_memory(void)
     return (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE);
 }
 
-static yk_status init(const yk_host *h)
+static yk_status plugin_init(const yk_host *h)
 {
     if (h->size < offsetof(yk_host, option)) /* an older host that lacks what is used here */
         return YK_E_ABI;
@@ -69,7 +69,7 @@ static yk_status init(const yk_host *h)
     return YK_OK;
 }
 
-static void fini(void)
+static void plugin_fini(void)
 {
     host = NULL;
 }
@@ -112,7 +112,7 @@ static void device_close(yk_device *dev)
 }
 
 /* Composites: the host replaces those that are not claimed by primitives. This one is claimed to show how. */
-static uint32_t claims(yk_device *dev, const yk_graph *g, uint32_t node)
+static uint32_t node_claims(yk_device *dev, const yk_graph *g, uint32_t node)
 {
     (void)dev;
     return g->node[node].op == YK_OP_RELU ? YK_CLAIM_RUN : 0;
@@ -125,7 +125,7 @@ static yk_status buffer_make(void *memory, uint64_t bytes, yk_buffer **out)
     yk_buffer *b;
     if (!memory && bytes > host_memory())
         return no_memory(bytes, "a buffer");
-    b = zeroed(sizeof *b);
+    b = memory_zeroed(sizeof *b);
     if (!b)
         return no_memory(sizeof *b, "a buffer");
     b->wrapped = memory != NULL;
@@ -176,7 +176,7 @@ static const yk_value *value_of(const operands *o, uint32_t entry)
     return &o->graph->value[o->graph->index[entry]];
 }
 
-static int64_t count(const yk_value *v)
+static int64_t value_count(const yk_value *v)
 {
     int64_t n = 1;
     for (int d = 0; d < v->dims; d++)
@@ -184,7 +184,7 @@ static int64_t count(const yk_value *v)
     return n;
 }
 
-static bool plain(const yk_value *v)
+static bool value_plain(const yk_value *v)
 {
     int64_t stride = 1;
     for (int d = v->dims - 1; d >= 0; d--) {
@@ -203,9 +203,9 @@ static float *data_of(const operands *o, uint32_t entry)
 
 static bool all_plain(const operands *o)
 {
-    bool ok = plain(value_of(o, o->node->out));
+    bool ok = value_plain(value_of(o, o->node->out));
     for (uint32_t i = 0; i < o->node->n_in; i++)
-        ok = ok && plain(value_of(o, o->node->in + i));
+        ok = ok && value_plain(value_of(o, o->node->in + i));
     return ok;
 }
 
@@ -213,7 +213,7 @@ static bool run_elementwise(const operands *o)
 {
     const float *a = data_of(o, o->node->in), *b = o->node->n_in > 1 ? data_of(o, o->node->in + 1) : a;
     float *y = data_of(o, o->node->out);
-    int64_t n = count(value_of(o, o->node->out));
+    int64_t n = value_count(value_of(o, o->node->out));
     for (int64_t i = 0; i < n; i++)
         switch (o->node->op) {
         case YK_OP_ADD:
@@ -276,11 +276,11 @@ static yk_status program_new(yk_device *dev, const yk_graph *g, yk_program **out
 {
     yk_program *p;
     for (uint32_t i = 0; i < g->n_node; i++)
-        if (!yk_op_is_primitive(g->node[i].op) && !claims(dev, g, i)) {
+        if (!yk_op_is_primitive(g->node[i].op) && !node_claims(dev, g, i)) {
             host->fail(WHO, "node %u (operation %u) is neither a primitive nor claimed", i, g->node[i].op);
             return YK_E_UNSUPPORTED;
         }
-    p = zeroed(sizeof *p);
+    p = memory_zeroed(sizeof *p);
     if (!p)
         return no_memory(sizeof *p, "a program");
     p->graph = g;
@@ -297,7 +297,7 @@ static void program_free(yk_program *p)
 
 static yk_status queue_new(yk_device *dev, const yk_queue_desc *desc, yk_queue **out)
 {
-    yk_queue *q = zeroed(sizeof *q);
+    yk_queue *q = memory_zeroed(sizeof *q);
     (void)dev, (void)desc; /* one kind of queue serves for all */
     if (!q)
         return no_memory(sizeof *q, "a queue");
@@ -356,7 +356,7 @@ static yk_status queue_run(yk_queue *q, const yk_submit *s, uint64_t *point)
     yk_status status = queue_status(q);
     if (status)
         return status;
-    slot = zeroed(g->n_slot * sizeof *slot);
+    slot = memory_zeroed(g->n_slot * sizeof *slot);
     if (!slot)
         return queue_end(q, no_memory(g->n_slot * sizeof *slot, "a table of slots"), point);
     status = bind_slots(g, s, slot);
@@ -422,13 +422,13 @@ static const yk_plugin table = {
     .name = "template",
     .version = "1",
     .sanitizer = SANITIZER,
-    .init = init,
-    .fini = fini,
+    .init = plugin_init,
+    .fini = plugin_fini,
     .device_count = device_count,
     .device_caps = device_caps,
     .device_open = device_open,
     .device_close = device_close,
-    .claims = claims,
+    .claims = node_claims,
     .buffer_new = buffer_new,
     .buffer_wrap = buffer_wrap,
     .buffer_free = buffer_free,

@@ -39,7 +39,7 @@ static void numbers_fill(float *p, uint64_t seed)
         p[i] = (float)cts_below(&state, 2001) / 1000 - 1;
 }
 
-static yk__vid square(yk__graph *g, uint32_t *slot)
+static yk__vid square_leaf(yk__graph *g, uint32_t *slot)
 {
     static const int64_t dim[] = {SIDE, SIDE};
     *slot = yk__slot_new(g, YK_SLOT_INPUT, BYTES, 0);
@@ -53,8 +53,8 @@ static bool chain_new(cts *c, chain *k)
     yk__vid x, w;
     memset(k, 0, sizeof *k);
     yk__graph_init(&k->g);
-    x = square(&k->g, &k->x);
-    w = square(&k->g, &k->w);
+    x = square_leaf(&k->g, &k->x);
+    w = square_leaf(&k->g, &k->w);
     for (int i = 0; i < LINKS; i++)
         x = yk__scale(&k->g, yk__dot(&k->g, x, w, false, false), 0.2);
     numbers_fill(k->weights, 99);
@@ -131,7 +131,7 @@ static bool copy_after(cts *c, yk_queue *q, yk_copy copy, yk_queue *other, uint6
     return cts_ok(c, c->t->queue_copy(q, &copy, point), "queue_copy");
 }
 
-static bool right(cts *c, const float *got, const float *want, const char *what)
+static bool result_right(cts *c, const float *got, const float *want, const char *what)
 {
     double most = 0;
     for (int i = 0; i < SIDE * SIDE; i++)
@@ -197,7 +197,7 @@ static bool runs_wait_once(cts *c, scene *s, int first)
     const yk_copy back = {.src = s->b[1].slot[k->y], .src_offset = k->y_at, .dst_host = s->got, .bytes = BYTES};
     return put_x(c, s, first, 0, &pa) && run_after(c, k, a, &s->b[0], 0, NULL, &pa) && copy_after(c, a, over, NULL, 0, &pa) &&
            run_after(c, k, b, &s->b[1], 1, &(yk_wait){a, pa}, &pb) && copy_after(c, a, back, b, pb, &pc) && cts_wait(c, a, pc) &&
-           right(c, s->got, s->twice, "a run that waits for another queue's run, read by a copy that waits for it");
+           result_right(c, s->got, s->twice, "a run that waits for another queue's run, read by a copy that waits for it");
 }
 
 /* The copy between them is the second queue's. */
@@ -208,7 +208,7 @@ static bool copies_wait_once(cts *c, scene *s, int first)
     uint64_t pa = 0, pb = 0;
     const yk_copy back = {.src = s->b[0].slot[k->y], .src_offset = k->y_at, .dst_host = s->got, .bytes = BYTES};
     return put_x(c, s, first, 0, &pa) && run_after(c, k, a, &s->b[0], 0, NULL, &pa) && copy_after(c, b, back, a, pa, &pb) &&
-           cts_wait(c, b, pb) && right(c, s->got, s->want, "a copy to the host that waits for another queue's run");
+           cts_wait(c, b, pb) && result_right(c, s->got, s->want, "a copy to the host that waits for another queue's run");
 }
 
 /* New input may not arrive before the run that reads the old one has ended. */
@@ -222,7 +222,7 @@ static bool overwrites_wait_once(cts *c, scene *s, int first)
     const yk_copy back = {.src = s->b[0].slot[k->y], .src_offset = k->y_at, .dst_host = s->got, .bytes = BYTES};
     return put_x(c, s, first, 0, &pa) && copy_after(c, a, lost, NULL, 0, &pa) && run_after(c, k, a, &s->b[0], 0, NULL, &pa) &&
            copy_after(c, b, zero, a, pa, &pb) && copy_after(c, a, back, b, pb, &pc) && cts_wait(c, a, pc) &&
-           right(c, s->got, s->want, "a run whose input another queue overwrites once it is over");
+           result_right(c, s->got, s->want, "a run whose input another queue overwrites once it is over");
 }
 
 /* Nothing waits here but the host: a point that is done is so for every queue. */
@@ -234,7 +234,7 @@ static bool point_is_true_once(cts *c, scene *s, int first)
     const yk_copy back = {.src = s->b[0].slot[k->y], .src_offset = k->y_at, .dst_host = s->got, .bytes = BYTES};
     return put_x(c, s, first, 0, &pa) && run_after(c, k, a, &s->b[0], 0, NULL, &pa) && cts_wait(c, a, pa) &&
            copy_after(c, b, back, NULL, 0, &pb) && cts_wait(c, b, pb) &&
-           right(c, s->got, s->want, "a result read by another queue when the run's point is done");
+           result_right(c, s->got, s->want, "a result read by another queue when the run's point is done");
 }
 
 /* One program on two queues at a time, with two bindings. */
@@ -252,7 +252,7 @@ static bool side_by_side_once(cts *c, scene *s, int first)
     for (int i = 0; i < 2 && ok; i++)
         ok = cts_ok(c, yk_get(c->t, s->q[i], s->b[i].slot[k->y], k->y_at, got[i], BYTES, &point[i]), "queue_copy");
     for (int i = 0; i < 2 && ok; i++)
-        ok = cts_wait(c, s->q[i], point[i]) && right(c, got[i], want[i], "one program on two queues at a time");
+        ok = cts_wait(c, s->q[i], point[i]) && result_right(c, got[i], want[i], "one program on two queues at a time");
     memset(s->zero, 0, sizeof s->zero);
     return ok;
 }
@@ -373,7 +373,7 @@ static void test_abort(cts *c)
         if (put_x(c, s, 1, 1, &w.point) && run_after(c, &s->chain, s->q[1], &s->b[1], 0, NULL, &w.point) &&
             cts_ok(c, yk_get(c->t, s->q[1], s->b[1].slot[s->chain.y], s->chain.y_at, s->got, BYTES, &w.point), "queue_copy") &&
             cts_wait(c, s->q[1], w.point))
-            right(c, s->got, s->want, "a run of another queue than the aborted one");
+            result_right(c, s->got, s->want, "a run of another queue than the aborted one");
     }
     if (s)
         scene_close(c, s);
