@@ -77,10 +77,9 @@ uint32_t cpu_op_claims(const yk_graph *graph, uint32_t number)
         return 0;
     switch (node->op) {
     case YK_OP_MAP:
-        return node->n_out <= 4 && node->n_in <= 24 && node->n_body <= 200;
     case YK_OP_MAP_SUM:
     case YK_OP_DOT_MAP:
-        return node->n_out <= 4 && node->n_in <= 24 && node->n_body <= 200;
+        return node->n_out <= 4 && node->n_in <= 24 && node->n_body <= 200 ? YK_CLAIM_RUN : 0;
     case YK_OP_SCATTER_ADD: /* a primitive: asked only whether it can add */
         return all_dense(graph, node, 0) && graph->value[graph->index[node->out]].dtype == YK_F32
                    ? YK_CLAIM_RUN | YK_CLAIM_ACCUMULATE
@@ -90,14 +89,16 @@ uint32_t cpu_op_claims(const yk_graph *graph, uint32_t number)
     case YK_OP_LAYER_NORM:
         return all_dense(graph, node, 0) ? YK_CLAIM_RUN | YK_CLAIM_NARROW_OUT : 0;
     case YK_OP_ATTENTION:
-        return last_dense(graph, node, 0, 3);
+        return last_dense(graph, node, 0, 3) ? YK_CLAIM_RUN | YK_CLAIM_STRIDED_OUT : 0;
     case YK_OP_ATTENTION_BWD:
         return last_dense(graph, node, 0, 2) && kit_value_dense(&graph->value[graph->index[node->in + 2]]) &&
-               last_dense(graph, node, 3, 6);
+                       last_dense(graph, node, 3, 6)
+                   ? YK_CLAIM_RUN | YK_CLAIM_STRIDED_OUT
+                   : 0;
     case YK_OP_CROSS_ENTROPY_BWD: /* the gradient of a mean is one number for all rows */
-        return all_dense(graph, node, 1);
+        return all_dense(graph, node, 1) ? YK_CLAIM_RUN : 0;
     default:
-        return (node->op >= YK_OP_RELU && node->op <= YK_OP_TANH_BWD) || all_dense(graph, node, 0);
+        return (node->op >= YK_OP_RELU && node->op <= YK_OP_TANH_BWD) || all_dense(graph, node, 0) ? YK_CLAIM_RUN : 0;
     }
 }
 

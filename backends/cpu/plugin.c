@@ -136,8 +136,7 @@ static yk_status device_caps(uint32_t i, yk_device_caps *out)
         s = find_isa(&isa);
     if (s != YK_OK)
         return s;
-    c.flags = YK_CAP_HOST_VISIBLE | YK_CAP_WRAP | YK_CAP_DETERMINISTIC | YK_CAP_CPU | YK_CAP_STRIDED_ATTENTION |
-              YK_CAP_STRIDED_RESULTS | YK_CAP_CORES;
+    c.flags = YK_CAP_HOST_VISIBLE | YK_CAP_WRAP | YK_CAP_DETERMINISTIC | YK_CAP_CPU | YK_CAP_CORES;
     cpu_name(c.name, sizeof c.name);
     at = snprintf(c.locality, sizeof c.locality, "cores:");
     for (int k = 0; k < n && at < (int)sizeof c.locality - 8; k++) {
@@ -220,9 +219,14 @@ static yk_status buffer_make(void *data, uint64_t bytes, bool owned, yk_buffer *
     return YK_OK;
 }
 
-static yk_status buffer_new(yk_device *dev, uint64_t bytes, yk_buffer **out)
+static yk_status buffer_new(yk_device *dev, const yk_buffer_desc *desc, yk_buffer **out)
 {
+    const uint64_t bytes = desc->bytes;
     (void)dev;
+    if (desc->flags & YK_BUF_EXPORT) {
+        cpu_host->fail("cpu", "buffers of this plugin are not exported");
+        return YK_E_UNSUPPORTED;
+    }
     void *p = bytes > SIZE_MAX / 2 ? NULL : cpu_host->alloc(kit_round_bytes(bytes ? (size_t)bytes : 1, 64), CPU_PAGE);
     if (!p) {
         cpu_host->fail("cpu", "no memory for a buffer of %llu bytes", (unsigned long long)bytes);
@@ -305,6 +309,9 @@ const yk_plugin *yk_plugin_query(uint32_t abi)
     static const yk_plugin table = {
         .size = sizeof(yk_plugin),
         .abi = YK_ABI,
+        .minor = YK_ABI_MINOR,
+        .n_op = YK_OP_COUNT,
+        .n_dtype = YK_DTYPE_COUNT,
         .name = "cpu",
         .version = "0.1.0",
         .sanitizer = YK_SANITIZER,
@@ -324,11 +331,12 @@ const yk_plugin *yk_plugin_query(uint32_t abi)
         .queue_new = cpu_queue_new,
         .queue_free = cpu_queue_free,
         .queue_run = cpu_queue_run,
-        .queue_put = cpu_queue_put,
-        .queue_get = cpu_queue_get,
+        .queue_copy = cpu_queue_copy,
         .queue_poll = cpu_queue_poll,
         .queue_wait = cpu_queue_wait,
         .graph_scratch = graph_scratch,
+        .queue_abort = cpu_queue_abort,
+        .queue_span = cpu_queue_span,
     };
     return abi == YK_ABI ? &table : NULL;
 }

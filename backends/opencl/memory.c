@@ -26,7 +26,7 @@ static yk_status buffer_make(yk_device *dev, void *host, uint64_t bytes, yk_buff
     return YK_OK;
 }
 
-yk_status ocl_buffer_new(yk_device *dev, uint64_t bytes, yk_buffer **out)
+yk_status ocl_buffer_bytes(yk_device *dev, uint64_t bytes, yk_buffer **out)
 {
     void *host = NULL;
     if (dev->target.max_alloc && bytes > dev->target.max_alloc) {
@@ -47,6 +47,16 @@ yk_status ocl_buffer_new(yk_device *dev, uint64_t bytes, yk_buffer **out)
     else if (host)
         ocl_host->free(host);
     return s;
+}
+
+/* The driver has one kind of memory. */
+yk_status ocl_buffer_new(yk_device *dev, const yk_buffer_desc *desc, yk_buffer **out)
+{
+    if (desc->flags & YK_BUF_EXPORT) {
+        ocl_host->fail(OCL_WHO, "buffers of this plugin are not exported");
+        return YK_E_UNSUPPORTED;
+    }
+    return ocl_buffer_bytes(dev, desc->bytes, out);
 }
 
 yk_status ocl_buffer_wrap(yk_device *dev, void *host, uint64_t bytes, yk_buffer **out)

@@ -92,10 +92,11 @@ struct yk_buffer {
     bool owned; /* host is ours */
     uint64_t bytes;
 };
-yk_status ocl_buffer_new(yk_device *dev, uint64_t bytes, yk_buffer **buffer);
-yk_status ocl_buffer_wrap(yk_device *dev, void *host, uint64_t bytes, yk_buffer **buffer);
-void ocl_buffer_free(yk_buffer *buffer);
-void *ocl_buffer_map(yk_buffer *buffer);
+yk_status ocl_buffer_new(yk_device *dev, const yk_buffer_desc *desc, yk_buffer **b);
+yk_status ocl_buffer_bytes(yk_device *dev, uint64_t bytes, yk_buffer **b);
+yk_status ocl_buffer_wrap(yk_device *dev, void *host, uint64_t bytes, yk_buffer **b);
+void ocl_buffer_free(yk_buffer *b);
+void *ocl_buffer_map(yk_buffer *b);
 bool ocl_memory_in_place(cl_context ctx, cl_device_id id); /* whether host memory is used without copies */
 
 /* ---- watch.c ---- */
@@ -158,12 +159,12 @@ yk_status ocl_program_run(yk_program *program, const yk_submit *s, cl_command_qu
                           const cl_event *wait, cl_event *last);
 
 /* ---- queue.c ---- */
-yk_status ocl_queue_new(yk_device *dev, yk_queue **queue);
-void ocl_queue_free(yk_queue *queue);
-yk_status ocl_queue_run(yk_queue *queue, const yk_submit *s, uint64_t *point);
-yk_status ocl_queue_put(yk_queue *queue, yk_buffer *buffer, uint64_t offset, const void *src, uint64_t bytes, uint64_t *point);
-yk_status ocl_queue_get(yk_queue *queue, yk_buffer *buffer, uint64_t offset, void *dst, uint64_t bytes, uint64_t *point);
-yk_status ocl_queue_poll(yk_queue *queue, uint64_t *done);
-yk_status ocl_queue_wait(yk_queue *queue, uint64_t point, uint64_t timeout_ns);
+yk_status ocl_queue_new(yk_device *dev, const yk_queue_desc *desc, yk_queue **q);
+void ocl_queue_free(yk_queue *q);
+yk_status ocl_queue_run(yk_queue *q, const yk_submit *s, uint64_t *point);
+yk_status ocl_queue_copy(yk_queue *q, const yk_copy *c, uint64_t *point);
+yk_status ocl_queue_poll(yk_queue *q, uint64_t *done);
+yk_status ocl_queue_wait(yk_queue *q, uint64_t point, uint64_t timeout_ns);
+void ocl_queue_abort(yk_queue *q, yk_status why);
 
 #endif

@@ -30,15 +30,12 @@ static void plugin_fini(void)
     ocl_host = NULL;
 }
 
-static const void *plugin_extension(const char *name)
-{
-    (void)name;
-    return NULL;
-}
-
 static const yk_plugin TABLE = {
     .size = sizeof(yk_plugin),
     .abi = YK_ABI,
+    .minor = YK_ABI_MINOR,
+    .n_op = YK_OP_COUNT,
+    .n_dtype = YK_DTYPE_COUNT,
     .name = OCL_WHO,
     .version = OCL_VERSION,
     .sanitizer = YK_SANITIZER,
@@ -58,12 +55,11 @@ static const yk_plugin TABLE = {
     .queue_new = ocl_queue_new,
     .queue_free = ocl_queue_free,
     .queue_run = ocl_queue_run,
-    .queue_put = ocl_queue_put,
-    .queue_get = ocl_queue_get,
+    .queue_copy = ocl_queue_copy,
     .queue_poll = ocl_queue_poll,
     .queue_wait = ocl_queue_wait,
-    .extension = plugin_extension,
     .graph_scratch = ocl_graph_scratch,
+    .queue_abort = ocl_queue_abort,
 };
 
 __attribute__((visibility("default"))) const yk_plugin *yk_plugin_query(uint32_t abi);

@@ -53,7 +53,7 @@ static yk_status bind_scratch(yk_program *program, ocl_scratch *s, cl_command_qu
     if (program->scratch_bytes > s->bytes) {
         clFinish(q);
         ocl_scratch_free(s);
-        yk_status made = ocl_buffer_new(program->dev, program->scratch_bytes, &s->buffer);
+        yk_status made = ocl_buffer_bytes(program->dev, program->scratch_bytes, &s->buffer);
         if (made != YK_OK)
             return made;
         s->bytes = program->scratch_bytes;

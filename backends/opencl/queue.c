@@ -7,346 +7,434 @@
 
 #include <time.h>
 
+#define WAITS 16            /* events a command is given; for more the host waits */
+#define LEAVE_NS 2000000000u /* how long what an aborted queue was given may take to end */
 #define SPIN_NS 30000u /* how long a wait for a device with cores of its own looks before it sleeps */
 
-typedef struct queue_pending {
+typedef struct pending {
     uint64_t point;
     cl_event event;
-} queue_pending;
+} pending;
 
 struct yk_queue {
     yk_device *dev;
-    cl_command_queue commands;
+    cl_command_queue q;
     ocl_scratch scratch;
-    pthread_mutex_t lock;          /* another queue may ask for a point's event */
+    pthread_mutex_t lock; /* another queue may ask for a point's event */
     pthread_mutex_t callback_lock; /* of the next two; never held in a call of the driver, which may call back at once */
     pthread_cond_t callback_came;
-    uint64_t n_callback_asked, n_callback; /* callbacks of events */
-    queue_pending *ring;
+    uint64_t asked, came; /* callbacks of events */
+    pending *ring;
     size_t first, n, cap;
-    uint64_t last, done;
-    yk_status failed;
+    uint64_t last, done; /* under the lock */
+    atomic_flag failing; /* somebody writes code and what */
+    _Atomic int failed;  /* yk_status */
     cl_int code;
     const char *what;
 };
 
-yk_status ocl_queue_new(yk_device *dev, yk_queue **out)
+yk_status ocl_queue_new(yk_device *dev, const yk_queue_desc *desc, yk_queue **out)
 {
+    (void)desc; /* what runs beside what is the driver's choice */
     pthread_condattr_t attr;
     cl_int rc;
-    yk_queue *queue = ocl_alloc(sizeof *queue);
-    if (!queue)
+    yk_queue *q = ocl_alloc(sizeof *q);
+    if (!q)
         return YK_E_MEM;
-    queue->dev = dev;
-    queue->commands = clCreateCommandQueue(dev->ctx, dev->id, 0, &rc);
+    q->dev = dev;
+    q->q = clCreateCommandQueue(dev->ctx, dev->id, 0, &rc);
     if (rc != CL_SUCCESS) {
-        ocl_free(queue);
+        ocl_free(q);
         return ocl_error(rc, "clCreateCommandQueue");
     }
-    pthread_mutex_init(&queue->lock, NULL);
-    pthread_mutex_init(&queue->callback_lock, NULL);
+    atomic_flag_clear(&q->failing);
+    pthread_mutex_init(&q->lock, NULL);
+    pthread_mutex_init(&q->callback_lock, NULL);
     pthread_condattr_init(&attr);
     pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
-    pthread_cond_init(&queue->callback_came, &attr);
+    pthread_cond_init(&q->callback_came, &attr);
     pthread_condattr_destroy(&attr);
-    *out = queue;
+    *out = q;
     return YK_OK;
 }
 
-void ocl_queue_free(yk_queue *queue)
+static bool ring_is_done(yk_queue *q)
 {
-    if (!queue)
-        return;
-    clFinish(queue->commands);
-    pthread_mutex_lock(&queue->callback_lock);
-    while (queue->n_callback < queue->n_callback_asked) /* the driver may still call */
-        pthread_cond_wait(&queue->callback_came, &queue->callback_lock);
-    pthread_mutex_unlock(&queue->callback_lock);
-    for (size_t i = 0; i < queue->n; i++)
-        clReleaseEvent(queue->ring[(queue->first + i) % queue->cap].event);
-    ocl_scratch_free(&queue->scratch);
-    clReleaseCommandQueue(queue->commands);
-    pthread_cond_destroy(&queue->callback_came);
-    pthread_mutex_destroy(&queue->callback_lock);
-    pthread_mutex_destroy(&queue->lock);
-    ocl_free(queue->ring);
-    ocl_free(queue);
+    cl_int state = CL_COMPLETE;
+    pthread_mutex_lock(&q->lock);
+    if (q->n)
+        clGetEventInfo(q->ring[(q->first + q->n - 1) % q->cap].event, CL_EVENT_COMMAND_EXECUTION_STATUS, sizeof state, &state, NULL);
+    pthread_mutex_unlock(&q->lock);
+    return state <= CL_COMPLETE;
 }
 
-static yk_status queue_fail(yk_queue *queue, cl_int code, const char *what)
+/* Whether what the queue was given comes to an end; that of one that has failed perhaps never does, and is left behind. */
+static bool queue_ends(yk_queue *q)
 {
-    if (queue->failed == YK_OK) {
-        queue->code = code;
-        queue->what = what;
-        queue->failed = ocl_error(code, what);
-    } else if (queue->what) {
-        ocl_error(queue->code, queue->what);
+    const struct timespec moment = {0, 1000000};
+    const uint64_t begin = ocl_now_ns();
+    while (atomic_load(&q->failed) && !ring_is_done(q)) {
+        if (ocl_now_ns() - begin > LEAVE_NS)
+            return false;
+        nanosleep(&moment, NULL);
     }
-    return queue->failed;
+    return true;
+}
+
+void ocl_queue_free(yk_queue *q)
+{
+    if (!q || !queue_ends(q))
+        return;
+    clFinish(q->q);
+    pthread_mutex_lock(&q->callback_lock);
+    while (q->came < q->asked) /* the driver may still call */
+        pthread_cond_wait(&q->callback_came, &q->callback_lock);
+    pthread_mutex_unlock(&q->callback_lock);
+    for (size_t i = 0; i < q->n; i++)
+        clReleaseEvent(q->ring[(q->first + i) % q->cap].event);
+    ocl_scratch_free(&q->scratch);
+    clReleaseCommandQueue(q->q);
+    pthread_cond_destroy(&q->callback_came);
+    pthread_mutex_destroy(&q->callback_lock);
+    pthread_mutex_destroy(&q->lock);
+    ocl_free(q->ring);
+    ocl_free(q);
+}
+
+/* The status of a queue that has failed, with the words for it; YK_OK of one that has not. */
+static yk_status queue_status(yk_queue *q)
+{
+    const yk_status s = (yk_status)atomic_load(&q->failed);
+    if (s != YK_OK && q->code != CL_SUCCESS)
+        ocl_error(q->code, q->what);
+    else if (s != YK_OK)
+        ocl_host->fail(OCL_WHO, "%s", q->what);
+    return s;
+}
+
+/* The first failure stays. code: of OpenCL, or CL_SUCCESS where the words say it all. */
+static void queue_mark(yk_queue *q, yk_status status, cl_int code, const char *what)
+{
+    if (!atomic_flag_test_and_set(&q->failing)) {
+        q->code = code;
+        q->what = what;
+        atomic_store(&q->failed, (int)status);
+    }
+}
+
+static yk_status queue_fail(yk_queue *q, yk_status status, cl_int code, const char *what)
+{
+    queue_mark(q, status, code, what);
+    const yk_status first = queue_status(q);
+    return first != YK_OK ? first : status; /* another thread is about to say so */
+}
+
+static yk_status queue_error(yk_queue *q, cl_int code, const char *what)
+{
+    return queue_fail(q, ocl_error(code, what), code, what);
 }
 
 /* Makes room for one more; under the lock. */
-static bool ring_reserve(yk_queue *queue)
+static bool ring_room(yk_queue *q)
 {
-    if (queue->n < queue->cap)
+    if (q->n < q->cap)
         return true;
-    size_t cap = queue->cap ? queue->cap * 2 : 16;
-    queue_pending *ring = ocl_alloc(cap * sizeof *ring);
+    size_t cap = q->cap ? q->cap * 2 : 16;
+    pending *ring = ocl_alloc(cap * sizeof *ring);
     if (!ring)
         return false;
-    for (size_t i = 0; i < queue->n; i++)
-        ring[i] = queue->ring[(queue->first + i) % queue->cap];
-    ocl_free(queue->ring);
-    queue->ring = ring;
-    queue->cap = cap;
-    queue->first = 0;
+    for (size_t i = 0; i < q->n; i++)
+        ring[i] = q->ring[(q->first + i) % q->cap];
+    ocl_free(q->ring);
+    q->ring = ring;
+    q->cap = cap;
+    q->first = 0;
     return true;
 }
 
 /* Takes finished points off the ring; under the lock. */
-static void ring_reap(yk_queue *queue)
+static void ring_reap(yk_queue *q)
 {
-    while (queue->n) {
-        queue_pending *p = &queue->ring[queue->first];
+    while (q->n) {
+        pending *p = &q->ring[q->first];
         cl_int state = CL_QUEUED;
         cl_int rc = clGetEventInfo(p->event, CL_EVENT_COMMAND_EXECUTION_STATUS, sizeof state, &state, NULL);
         if (rc != CL_SUCCESS || state < 0) {
-            queue_fail(queue, rc != CL_SUCCESS ? rc : state, "a command of the queue");
+            queue_error(q, rc != CL_SUCCESS ? rc : state, "a command of the queue");
             return;
         }
         if (state != CL_COMPLETE)
             return;
-        queue->done = p->point;
+        q->done = p->point;
         clReleaseEvent(p->event);
-        queue->first = (queue->first + 1) % queue->cap;
-        queue->n--;
+        q->first = (q->first + 1) % q->cap;
+        q->n--;
     }
 }
 
-static yk_status queue_point(yk_queue *queue, cl_event event, uint64_t *point)
+static yk_status queue_point(yk_queue *q, cl_event event, uint64_t *point)
 {
-    pthread_mutex_lock(&queue->lock);
-    ring_reap(queue);
-    bool reserved = ring_reserve(queue);
-    if (reserved) {
-        queue->ring[(queue->first + queue->n) % queue->cap] = (queue_pending){++queue->last, event};
-        queue->n++;
-        *point = queue->last;
+    pthread_mutex_lock(&q->lock);
+    ring_reap(q);
+    bool room = ring_room(q);
+    if (room) {
+        q->ring[(q->first + q->n) % q->cap] = (pending){++q->last, event};
+        q->n++;
+        *point = q->last;
     }
-    pthread_mutex_unlock(&queue->lock);
-    if (!reserved) {
-        clFinish(queue->commands);
+    pthread_mutex_unlock(&q->lock);
+    if (!room) {
+        clFinish(q->q);
         clReleaseEvent(event);
-        return queue->failed = YK_E_MEM;
+        return queue_fail(q, YK_E_MEM, CL_SUCCESS, "no memory for a point");
     }
-    clFlush(queue->commands);
+    clFlush(q->q);
     return YK_OK;
 }
 
 /* ---- Waiting for other queues ---- */
 
 /* The event of a point, retained; NULL if it is done. Later points stand for it, as the queue is in order. */
-static cl_event queue_event(yk_queue *queue, uint64_t point)
+static cl_event queue_event(yk_queue *q, uint64_t point)
 {
     cl_event event = NULL;
-    pthread_mutex_lock(&queue->lock);
-    ring_reap(queue);
-    for (size_t i = 0; i < queue->n && !event; i++) {
-        queue_pending *p = &queue->ring[(queue->first + i) % queue->cap];
+    pthread_mutex_lock(&q->lock);
+    ring_reap(q);
+    for (size_t i = 0; i < q->n && !event; i++) {
+        pending *p = &q->ring[(q->first + i) % q->cap];
         if (p->point >= point)
             event = p->event;
     }
     if (event)
         clRetainEvent(event);
-    pthread_mutex_unlock(&queue->lock);
+    pthread_mutex_unlock(&q->lock);
     return event;
 }
 
-/* Collects the events to wait for. Those of another context cannot be given to this queue: they are waited for here. */
-static yk_status queue_waits(yk_queue *queue, const yk_submit *s, cl_event *event, cl_uint *n)
+/* What a command waits for: events of other queues. */
+typedef struct waits {
+    cl_event event[WAITS];
+    cl_uint n;
+} waits;
+
+static const cl_event *waits_list(const waits *w)
 {
-    for (uint32_t i = 0; i < s->n_wait; i++) {
-        yk_queue *other = s->wait[i].queue;
-        if (other == queue)
-            continue;
-        cl_event e = queue_event(other, s->wait[i].point);
-        if (other->failed != YK_OK)
-            queue->failed = other->failed;
+    return w->n ? w->event : NULL;
+}
+
+static void waits_release(waits *w)
+{
+    for (cl_uint i = 0; i < w->n; i++)
+        clReleaseEvent(w->event[i]);
+}
+
+/* Collects the events. Those of another context cannot be given to this queue: they are waited for here. */
+static yk_status waits_collect(yk_queue *q, const yk_wait *wait, uint32_t n_wait, waits *w)
+{
+    w->n = 0;
+    for (uint32_t i = 0; i < n_wait; i++) {
+        yk_queue *other = wait[i].queue;
+        cl_event e = other == q ? NULL : queue_event(other, wait[i].point);
+        if (atomic_load(&other->failed) != YK_OK)
+            queue_fail(q, YK_E_CANCELLED, CL_SUCCESS, "a queue this one waits for has failed");
         if (!e)
             continue;
-        if (other->dev->ctx == queue->dev->ctx && *n < 16) {
-            event[(*n)++] = e;
+        if (other->dev->ctx == q->dev->ctx && w->n < WAITS) {
+            w->event[w->n++] = e;
             continue;
         }
         clWaitForEvents(1, &e);
         clReleaseEvent(e);
     }
-    return queue->failed;
+    return queue_status(q);
 }
 
 /* ---- Commands ---- */
 
-static yk_status queue_submit(yk_queue *queue, const yk_submit *s, cl_event *last)
+static yk_status queue_submit(yk_queue *q, const yk_submit *s, cl_event *last)
 {
-    cl_event wait[16];
-    cl_uint n = 0;
-    yk_status st = queue_waits(queue, s, wait, &n);
+    waits w;
+    yk_status st = waits_collect(q, s->wait, s->n_wait, &w);
     if (st == YK_OK)
-        st = ocl_program_run(s->program, s, queue->commands, &queue->scratch, n, n ? wait : NULL, last);
+        st = ocl_program_run(s->program, s, q->q, &q->scratch, w.n, waits_list(&w), last);
     if (st == YK_OK && !*last) {
-        cl_int rc = clEnqueueMarkerWithWaitList(queue->commands, n, n ? wait : NULL, last);
+        cl_int rc = clEnqueueMarkerWithWaitList(q->q, w.n, waits_list(&w), last);
         if (rc != CL_SUCCESS)
-            st = queue_fail(queue, rc, "clEnqueueMarkerWithWaitList");
+            st = queue_error(q, rc, "clEnqueueMarkerWithWaitList");
     }
-    for (cl_uint i = 0; i < n; i++)
-        clReleaseEvent(wait[i]);
+    waits_release(&w);
     return st;
 }
 
-yk_status ocl_queue_run(yk_queue *queue, const yk_submit *s, uint64_t *point)
+/* A binding that is refused leaves the queue as it was: nothing was enqueued yet. */
+yk_status ocl_queue_run(yk_queue *q, const yk_submit *s, uint64_t *point)
 {
     cl_event last = NULL;
-    if (queue->failed != YK_OK)
-        return queue_fail(queue, queue->code, queue->what);
-    yk_status st = queue_submit(queue, s, &last);
-    if (st != YK_OK) {
-        queue->failed = st;
-        return st;
-    }
-    return queue_point(queue, last, point);
+    yk_status st = queue_status(q);
+    if (st == YK_OK)
+        st = queue_submit(q, s, &last);
+    if (st == YK_OK)
+        return queue_point(q, last, point);
+    if (st != YK_E_ARG)
+        queue_mark(q, st, CL_SUCCESS, "a program could not be run");
+    return st;
 }
 
-static bool queue_inside(const yk_buffer *buffer, uint64_t offset, uint64_t bytes)
+static bool end_inside(const yk_buffer *b, uint64_t offset, uint64_t bytes)
 {
-    if (offset <= buffer->bytes && bytes <= buffer->bytes - offset)
+    if (!b || (offset <= b->bytes && bytes <= b->bytes - offset))
         return true;
     ocl_host->fail(OCL_WHO, "bytes %llu + %llu of a buffer of %llu", (unsigned long long)offset,
-                   (unsigned long long)bytes, (unsigned long long)buffer->bytes);
+                   (unsigned long long)bytes, (unsigned long long)b->bytes);
     return false;
 }
 
-yk_status ocl_queue_put(yk_queue *queue, yk_buffer *buffer, uint64_t offset, const void *src, uint64_t bytes, uint64_t *point)
+static yk_status copy_check(const yk_queue *q, const yk_copy *c)
 {
-    cl_event e;
-    if (queue->failed != YK_OK)
-        return queue_fail(queue, queue->code, queue->what);
-    if (!queue_inside(buffer, offset, bytes))
+    if (!end_inside(c->src, c->src_offset, c->bytes) || !end_inside(c->dst, c->dst_offset, c->bytes))
         return YK_E_ARG;
-    cl_int rc = bytes ? clEnqueueWriteBuffer(queue->commands, buffer->mem, CL_FALSE, offset, bytes, src, 0, NULL, &e)
-                      : clEnqueueMarkerWithWaitList(queue->commands, 0, NULL, &e);
-    return rc == CL_SUCCESS ? queue_point(queue, e, point) : queue_fail(queue, rc, "clEnqueueWriteBuffer");
+    if (!c->src && !c->dst) {
+        ocl_host->fail(OCL_WHO, "a copy from host memory to host memory; one end has to be a buffer");
+        return YK_E_ARG;
+    }
+    if ((c->src && c->src->dev->ctx != q->dev->ctx) || (c->dst && c->dst->dev->ctx != q->dev->ctx)) {
+        ocl_host->fail(OCL_WHO, "a copy between two devices goes through host memory");
+        return YK_E_UNSUPPORTED;
+    }
+    return YK_OK;
 }
 
-yk_status ocl_queue_get(yk_queue *queue, yk_buffer *buffer, uint64_t offset, void *dst, uint64_t bytes, uint64_t *point)
+static cl_int copy_enqueue(yk_queue *q, const yk_copy *c, const waits *w, cl_event *e)
 {
-    cl_event e;
-    if (queue->failed != YK_OK)
-        return queue_fail(queue, queue->code, queue->what);
-    if (!queue_inside(buffer, offset, bytes))
-        return YK_E_ARG;
-    cl_int rc = bytes ? clEnqueueReadBuffer(queue->commands, buffer->mem, CL_FALSE, offset, bytes, dst, 0, NULL, &e)
-                      : clEnqueueMarkerWithWaitList(queue->commands, 0, NULL, &e);
-    return rc == CL_SUCCESS ? queue_point(queue, e, point) : queue_fail(queue, rc, "clEnqueueReadBuffer");
+    if (!c->bytes)
+        return clEnqueueMarkerWithWaitList(q->q, w->n, waits_list(w), e);
+    if (!c->src)
+        return clEnqueueWriteBuffer(q->q, c->dst->mem, CL_FALSE, c->dst_offset, c->bytes, c->src_host, w->n, waits_list(w), e);
+    if (!c->dst)
+        return clEnqueueReadBuffer(q->q, c->src->mem, CL_FALSE, c->src_offset, c->bytes, c->dst_host, w->n, waits_list(w), e);
+    return clEnqueueCopyBuffer(q->q, c->src->mem, c->dst->mem, c->src_offset, c->dst_offset, c->bytes, w->n, waits_list(w), e);
 }
 
-yk_status ocl_queue_poll(yk_queue *queue, uint64_t *done)
+yk_status ocl_queue_copy(yk_queue *q, const yk_copy *c, uint64_t *point)
 {
-    pthread_mutex_lock(&queue->lock);
-    ring_reap(queue);
-    *done = queue->done;
-    pthread_mutex_unlock(&queue->lock);
-    return queue->failed;
+    cl_event e;
+    cl_int rc;
+    waits w = {.n = 0};
+    yk_status s = queue_status(q);
+    if (s == YK_OK)
+        s = copy_check(q, c);
+    if (s == YK_OK)
+        s = waits_collect(q, c->wait, c->n_wait, &w);
+    if (s == YK_OK && (rc = copy_enqueue(q, c, &w, &e)) != CL_SUCCESS)
+        s = queue_error(q, rc, "enqueueing a copy");
+    waits_release(&w);
+    return s == YK_OK ? queue_point(q, e, point) : s;
+}
+
+yk_status ocl_queue_poll(yk_queue *q, uint64_t *done)
+{
+    pthread_mutex_lock(&q->lock);
+    ring_reap(q);
+    *done = q->done;
+    pthread_mutex_unlock(&q->lock);
+    return queue_status(q);
 }
 
 /* From a thread of the driver, when the point it was asked for is done. */
-static void CL_CALLBACK event_callback(cl_event event, cl_int state, void *arg)
+static void CL_CALLBACK wait_told(cl_event event, cl_int state, void *arg)
 {
-    yk_queue *queue = arg;
+    yk_queue *q = arg;
     (void)event;
     (void)state;
-    pthread_mutex_lock(&queue->callback_lock);
-    queue->n_callback++;
-    pthread_cond_broadcast(&queue->callback_came);
-    pthread_mutex_unlock(&queue->callback_lock);
+    pthread_mutex_lock(&q->callback_lock);
+    q->came++;
+    pthread_cond_broadcast(&q->callback_came);
+    pthread_mutex_unlock(&q->callback_lock);
 }
 
 /* A driver's threads share the cores with this one where the device is the CPU; elsewhere looking is faster than sleeping. */
-static bool wait_spin(yk_queue *queue, uint64_t point, uint64_t start)
+static bool wait_spin(yk_queue *q, uint64_t point, uint64_t start)
 {
     uint64_t done = 0;
-    if (queue->dev->target.cpu_shape)
-        return ocl_queue_poll(queue, &done) != YK_OK || done >= point;
+    if (q->dev->target.cpu_shape)
+        return ocl_queue_poll(q, &done) != YK_OK || done >= point;
     do
-        if (ocl_queue_poll(queue, &done) != YK_OK || done >= point)
+        if (ocl_queue_poll(q, &done) != YK_OK || done >= point)
             return true;
     while (ocl_now_ns() - start < SPIN_NS);
     return false;
 }
 
 /* Until another callback than those `seen` has come; false when the time is over. */
-static bool wait_call(yk_queue *queue, uint64_t seen, uint64_t end)
+static bool wait_call(yk_queue *q, uint64_t seen, uint64_t end)
 {
     const struct timespec until = {(time_t)(end / 1000000000u), (long)(end % 1000000000u)};
     int rc = 0;
-    pthread_mutex_lock(&queue->callback_lock);
-    while (queue->n_callback == seen && !rc)
-        rc = pthread_cond_timedwait(&queue->callback_came, &queue->callback_lock, &until);
-    pthread_mutex_unlock(&queue->callback_lock);
+    pthread_mutex_lock(&q->callback_lock);
+    while (q->came == seen && !rc && !atomic_load(&q->failed))
+        rc = pthread_cond_timedwait(&q->callback_came, &q->callback_lock, &until);
+    pthread_mutex_unlock(&q->callback_lock);
     return !rc;
 }
 
-static uint64_t calls_seen(yk_queue *queue, int more)
+static uint64_t calls_seen(yk_queue *q, int more)
 {
-    pthread_mutex_lock(&queue->callback_lock);
-    queue->n_callback_asked += (uint64_t)more;
-    uint64_t came = queue->n_callback;
-    pthread_mutex_unlock(&queue->callback_lock);
+    pthread_mutex_lock(&q->callback_lock);
+    q->asked += (uint64_t)more;
+    uint64_t came = q->came;
+    pthread_mutex_unlock(&q->callback_lock);
     return came;
 }
 
-static yk_status wait_limited(yk_queue *queue, uint64_t point, uint64_t timeout_ns)
+static yk_status wait_limited(yk_queue *q, uint64_t point, uint64_t timeout_ns)
 {
     const uint64_t start = ocl_now_ns(), end = start + timeout_ns < start ? UINT64_MAX : start + timeout_ns;
     uint64_t done = 0;
-    cl_event e = wait_spin(queue, point, start) ? NULL : queue_event(queue, point);
+    cl_event e = wait_spin(q, point, start) ? NULL : queue_event(q, point);
     yk_status s = e && !timeout_ns ? YK_E_TIMEOUT : YK_OK;
     if (e && s != YK_OK)
         clReleaseEvent(e);
     if (e && s == YK_OK) {
-        uint64_t seen = calls_seen(queue, 1);
-        cl_int rc = clSetEventCallback(e, CL_COMPLETE, event_callback, queue);
+        uint64_t seen = calls_seen(q, 1);
+        cl_int rc = clSetEventCallback(e, CL_COMPLETE, wait_told, q);
         clReleaseEvent(e);
         if (rc != CL_SUCCESS) {
-            calls_seen(queue, -1);
-            return queue_fail(queue, rc, "clSetEventCallback");
+            calls_seen(q, -1);
+            return queue_error(q, rc, "clSetEventCallback");
         }
-        while (ocl_queue_poll(queue, &done) == YK_OK && done < point && s == YK_OK) {
-            s = wait_call(queue, seen, end) ? YK_OK : YK_E_TIMEOUT;
-            seen = calls_seen(queue, 0);
+        while (ocl_queue_poll(q, &done) == YK_OK && done < point && s == YK_OK) {
+            s = wait_call(q, seen, end) ? YK_OK : YK_E_TIMEOUT;
+            seen = calls_seen(q, 0);
         }
     }
-    return queue->failed != YK_OK ? queue_fail(queue, queue->code, queue->what) : done >= point || !e ? YK_OK : s;
+    return atomic_load(&q->failed) ? queue_status(q) : done >= point || !e ? YK_OK : s;
 }
 
-yk_status ocl_queue_wait(yk_queue *queue, uint64_t point, uint64_t timeout_ns)
+static uint64_t queue_last(yk_queue *q)
 {
-    if (point > queue->last) {
+    pthread_mutex_lock(&q->lock);
+    const uint64_t last = q->last;
+    pthread_mutex_unlock(&q->lock);
+    return last;
+}
+
+yk_status ocl_queue_wait(yk_queue *q, uint64_t point, uint64_t timeout_ns)
+{
+    const yk_status s = queue_status(q);
+    if (s != YK_OK)
+        return s;
+    if (point > queue_last(q)) {
         ocl_host->fail(OCL_WHO, "waiting for point %llu; the last one is %llu", (unsigned long long)point,
-                       (unsigned long long)queue->last);
+                       (unsigned long long)queue_last(q));
         return YK_E_ARG;
     }
-    if (queue->failed != YK_OK)
-        return queue_fail(queue, queue->code, queue->what);
-    if (timeout_ns != UINT64_MAX)
-        return wait_limited(queue, point, timeout_ns);
-    cl_event e = queue_event(queue, point);
-    if (e) {
-        cl_int rc = clWaitForEvents(1, &e);
-        clReleaseEvent(e);
-        if (rc != CL_SUCCESS)
-            return queue_fail(queue, rc, "clWaitForEvents");
-    }
-    uint64_t done;
-    yk_status s = ocl_queue_poll(queue, &done);
-    return s == YK_OK ? YK_OK : queue_fail(queue, queue->code, queue->what);
+    return wait_limited(q, point, timeout_ns);
+}
+
+void ocl_queue_abort(yk_queue *q, yk_status why)
+{
+    queue_fail(q, why, CL_SUCCESS, "the queue was aborted");
+    pthread_mutex_lock(&q->callback_lock);
+    pthread_cond_broadcast(&q->callback_came);
+    pthread_mutex_unlock(&q->callback_lock);
 }

@@ -52,19 +52,22 @@ static yk_status trial_fill(shape_trial *trial)
     for (int i = 0; i < M * K || i < K * N || i < M * N; i++)
         trial->host[i] = 1;
     for (uint32_t i = 0; i < 3 && s == YK_OK; i++)
-        s = ocl_queue_put(trial->queue, trial->slot[i], 0, trial->host, slots[i].bytes, &point);
+        s = ocl_queue_copy(trial->queue, &(yk_copy){.size = sizeof(yk_copy), .src_host = trial->host, .dst = trial->slot[i],
+                                                .bytes = slots[i].bytes},
+                           &point);
     return s;
 }
 
 static yk_status trial_open(shape_trial *trial, cl_device_id id, bool cpu_shape)
 {
+    const yk_queue_desc desc = {.size = sizeof desc, .kind = YK_QUEUE_COMPUTE};
     yk_status s = ocl_device_make(id, cpu_shape, false, &trial->dev);
     if (s == YK_OK)
         s = ocl_program_new(trial->dev, &product, &trial->program);
     if (s == YK_OK)
-        s = ocl_queue_new(trial->dev, &trial->queue);
+        s = ocl_queue_new(trial->dev, &desc, &trial->queue);
     for (uint32_t i = 0; i < 3 && s == YK_OK; i++)
-        s = ocl_buffer_new(trial->dev, slots[i].bytes, &trial->slot[i]);
+        s = ocl_buffer_bytes(trial->dev, slots[i].bytes, &trial->slot[i]);
     trial->host = ocl_alloc((size_t)K * N * 4);
     return s == YK_OK ? trial->host ? trial_fill(trial) : YK_E_MEM : s;
 }
@@ -93,8 +96,9 @@ static double trial_run(shape_trial *trial)
 
 static bool trial_right(shape_trial *trial)
 {
+    const yk_copy back = {.size = sizeof back, .src = trial->slot[2], .dst_host = trial->host, .bytes = slots[2].bytes};
     uint64_t point;
-    if (ocl_queue_get(trial->queue, trial->slot[2], 0, trial->host, slots[2].bytes, &point) != YK_OK ||
+    if (ocl_queue_copy(trial->queue, &back, &point) != YK_OK ||
         ocl_queue_wait(trial->queue, point, UINT64_MAX) != YK_OK)
         return false;
     for (int i = 0; i < M * N; i++)

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Binding a thread to cores, by the lists that placements hold. */
 #include "config.h"
 
 #include <errno.h>

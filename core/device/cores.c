@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Lists of cores as text, "0-3,6": reading and writing them. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,7 +9,7 @@
 
 #define CORE_MAX 65535 /* more than any kernel counts */
 
-static const char *number(const char *s, int *n)
+static const char *core_read(const char *s, int *n)
 {
     long v = 0;
     const char *begin = s;
@@ -23,10 +24,10 @@ uint32_t yk__cores_parse(const char *list, int *core, uint32_t max)
     uint32_t n = 0;
     while (list) {
         int a, b;
-        if (!(list = number(list, &a)))
+        if (!(list = core_read(list, &a)))
             return 0;
         b = a;
-        if (*list == '-' && !(list = number(list + 1, &b)))
+        if (*list == '-' && !(list = core_read(list + 1, &b)))
             return 0;
         for (; a <= b; a++) {
             if (n == max)

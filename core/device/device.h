@@ -39,7 +39,8 @@ typedef struct yk__plugin_info {
     uint32_t devices;
 } yk__plugin_info;
 
-/* The table to call: never has a NULL member up to the host's own size (missing ones answer YK_E_UNSUPPORTED). */
+/* The table to call: never has a NULL member up to the host's own size (missing ones answer YK_E_UNSUPPORTED). Ask about
+ * nodes through yk__device_claims, which knows what the plugin cannot know. */
 const yk_plugin *yk__plugin_table(const yk__plugin *p);
 const char *yk__plugin_path(const yk__plugin *p);
 
@@ -54,10 +55,13 @@ yk_status yk__plugin_list(yk__plugin_info **list, uint32_t *n, yk_error *err);
 void yk__plugin_list_free(yk__plugin_info *list, uint32_t n);
 /* Whose variables the environment may hold, "cpu, opencl": plugins of the folder, loaded ones, those YOKE_PLUGINS names; allocated. */
 char *yk__plugin_owners(void);
+bool yk__plugin_aborts(const yk__plugin *p); /* it has a queue_abort of its own */
 /* Runs fini of all loaded plugins; the files stay mapped (vendor libraries keep threads). At the end of a job. */
 void yk__plugins_fini(void);
 /* An option that the plugin will see as YOKE_<PLUGIN>_<KEY>, stronger than the environment; before the plugin's init. */
 yk_status yk__plugin_option_set(const char *plugin, const char *key, const char *value, yk_error *err);
+/* YK_E_ABI with the loader's words where the table breaks a rule of the ABI; fills gaps of *out otherwise. */
+yk_status yk__plugin_table_take(const yk_plugin *given, const char *who, yk_plugin *out, yk_error *err);
 /* A plugin linked into this program (tests, static builds). */
 yk_status yk__plugin_register(yk_plugin_query_fn query, const char *name, yk__plugin **p, yk_error *err);
 /* What the last failing plugin call of this thread said through host->fail; "" when nothing. Reading it clears it. */
@@ -98,7 +102,8 @@ typedef struct yk__device {
     const yk_plugin *table;
     yk_device *handle;
     yk_queue *queue;
-    yk_device_caps caps;
+    yk_device_caps caps; /* as a plan has to mind them: align covers value_align, max_alloc covers max_bind, and types that
+                            are younger than the plugin are left out */
     yk__placement place;
     bool plans_only; /* of yk__device_plan_only */
     bool lost; /* a wait gave it up: nothing of it may be released, as it may still read and write what it was given */
@@ -117,6 +122,9 @@ yk_status yk__device_plan_only(yk__device *dev, yk_error *err);
 /* Seconds of a product of 128 x 512 and 512 x 512, least of a few runs (30 ms, or one run): how fast devices are beside each
  * other before anything else is known of them. 0: it could not be run. */
 double yk__device_pace(yk__device *dev);
+
+/* As yk_plugin.claims; 0 for a node with operations or types that are younger than the plugin. [any] */
+uint32_t yk__device_claims(const yk__device *dev, const yk_graph *g, uint32_t node);
 
 /* Buffers and transfers in short form; errors carry the plugin's words. */
 yk_status yk__device_buffer(yk__device *dev, uint64_t bytes, yk_buffer **b, yk_error *err);

@@ -81,7 +81,7 @@ static uint32_t claims(yk_device *dev, const yk_graph *g, uint32_t node)
     }
     answer = o->hook->inner->claims(o->inner, g, node);
     if (validates(o->hook) && answer &&
-        (!(answer & YK_CLAIM_RUN) || answer & ~(uint32_t)(YK_CLAIM_RUN | YK_CLAIM_ACCUMULATE | YK_CLAIM_NARROW_OUT)))
+        (!(answer & YK_CLAIM_RUN) || answer & ~(uint32_t)(YK_CLAIM_RUN | YK_CLAIM_ACCUMULATE | YK_CLAIM_NARROW_OUT | YK_CLAIM_STRIDED_OUT)))
         yk__hook_wrong("%s: claims answers %u for node %u; expected 0, or YK_CLAIM_RUN with what else holds", o->hook->inner->name,
                        answer, node);
     yk__hook_end(&c, YK_OK, 0);
@@ -90,9 +90,11 @@ static uint32_t claims(yk_device *dev, const yk_graph *g, uint32_t node)
 
 /* ---- Buffers ----------------------------------------------------------------------------------------------------------- */
 
-static yk_status buffer_new(yk_device *dev, uint64_t bytes, yk_buffer **b)
+static yk_status buffer_new(yk_device *dev, const yk_buffer_desc *desc, yk_buffer **b)
 {
     hook_object *d = (hook_object *)dev, *o;
+    yk_buffer_desc guarded = *desc;
+    const uint64_t bytes = desc->bytes;
     hook_call c;
     yk_status s = YK_OK;
     if (!yk__hook_alive(dev, HOOK_DEVICE))
@@ -103,7 +105,9 @@ static yk_status buffer_new(yk_device *dev, uint64_t bytes, yk_buffer **b)
         return yk__hook_end(&c, s, 0);
     o->bytes = bytes;
     o->guard = validates(d->hook) && bytes < UINT64_MAX / 2 ? (d->align > GUARD ? d->align : GUARD) : 0;
-    s = d->hook->inner->buffer_new(d->inner, bytes + 2 * o->guard, (yk_buffer **)&o->inner);
+    guarded.size = sizeof guarded;
+    guarded.bytes += 2 * o->guard;
+    s = d->hook->inner->buffer_new(d->inner, &guarded, (yk_buffer **)&o->inner);
     if (!s && o->guard && (s = yk__hook_guard_fill(o)))
         d->hook->inner->buffer_free(o->inner);
     if (s)
@@ -212,7 +216,7 @@ static void program_free(yk_program *p)
 
 /* ---- Queues ------------------------------------------------------------------------------------------------------------ */
 
-static yk_status queue_new(yk_device *dev, yk_queue **q)
+static yk_status queue_new(yk_device *dev, const yk_queue_desc *desc, yk_queue **q)
 {
     hook_object *d = (hook_object *)dev, *o;
     hook_call c;
@@ -223,7 +227,7 @@ static yk_status queue_new(yk_device *dev, yk_queue **q)
     o = yk__hook_object(d->hook, HOOK_QUEUE, d, &s);
     if (!o)
         return yk__hook_end(&c, s, 0);
-    s = d->hook->inner->queue_new(d->inner, (yk_queue **)&o->inner);
+    s = d->hook->inner->queue_new(d->inner, desc, (yk_queue **)&o->inner);
     if (s)
         yk__hook_drop(o);
     else
@@ -273,8 +277,7 @@ static yk_status translate(const yk_submit *s, translated *t)
         t->slot[i] = b ? b->inner : NULL;
         t->offset[i] = s->slot_offset[i] + (b ? b->guard : 0);
     }
-    for (uint32_t i = 0; i < s->n_wait; i++)
-        t->wait[i] = (yk_wait){((const hook_object *)s->wait[i].queue)->inner, s->wait[i].point};
+    yk__hook_waits(s->wait, s->n_wait, t->wait);
     t->submit = *s;
     t->submit.program = ((const hook_object *)s->program)->inner;
     t->submit.slot = t->slot;
@@ -316,38 +319,6 @@ static yk_status queue_run(yk_queue *q, const yk_submit *s, uint64_t *point)
     return yk__hook_end(&c, st, 0);
 }
 
-static yk_status queue_put(yk_queue *q, yk_buffer *b, uint64_t offset, const void *src, uint64_t bytes, uint64_t *point)
-{
-    hook_object *o = (hook_object *)q, *m = (hook_object *)b;
-    hook_call c;
-    yk_status s;
-    if (!yk__hook_alive(q, HOOK_QUEUE) || !yk__hook_alive(b, HOOK_BUFFER))
-        return YK_E_INTERNAL;
-    c = yk__hook_begin(o->hook, HOOK_queue_put);
-    s = yk__hook_range_check(o, m, offset, bytes);
-    if (!s) {
-        s = o->hook->inner->queue_put(o->inner, m->inner, offset + m->guard, src, bytes, point);
-        s = yk__hook_point_check(o, s, *point, "queue_put");
-    }
-    return yk__hook_end(&c, s, bytes);
-}
-
-static yk_status queue_get(yk_queue *q, yk_buffer *b, uint64_t offset, void *dst, uint64_t bytes, uint64_t *point)
-{
-    hook_object *o = (hook_object *)q, *m = (hook_object *)b;
-    hook_call c;
-    yk_status s;
-    if (!yk__hook_alive(q, HOOK_QUEUE) || !yk__hook_alive(b, HOOK_BUFFER))
-        return YK_E_INTERNAL;
-    c = yk__hook_begin(o->hook, HOOK_queue_get);
-    s = yk__hook_range_check(o, m, offset, bytes);
-    if (!s) {
-        s = o->hook->inner->queue_get(o->inner, m->inner, offset + m->guard, dst, bytes, point);
-        s = yk__hook_point_check(o, s, *point, "queue_get");
-    }
-    return yk__hook_end(&c, s, bytes);
-}
-
 static yk_status queue_poll(yk_queue *q, uint64_t *done)
 {
     hook_object *o = (hook_object *)q;
@@ -383,6 +354,7 @@ static yk_status queue_wait(yk_queue *q, uint64_t point, uint64_t timeout_ns)
 
 void yk__hook_functions(yk_plugin *t)
 {
+    yk__hook_copy_functions(t);
     t->device_close = device_close;
     t->claims = claims;
     t->buffer_new = buffer_new;
@@ -395,8 +367,6 @@ void yk__hook_functions(yk_plugin *t)
     t->queue_new = queue_new;
     t->queue_free = queue_free;
     t->queue_run = queue_run;
-    t->queue_put = queue_put;
-    t->queue_get = queue_get;
     t->queue_poll = queue_poll;
     t->queue_wait = queue_wait;
 }

@@ -19,7 +19,8 @@ enum { HOOK_VALIDATE = 1, HOOK_TRACE = 2, HOOK_COUNT = 4 };
 #define HOOK_TABLE(X)                                                                                                  \
     X(init) X(fini) X(device_count) X(device_caps) X(device_open) X(device_close) X(claims) X(buffer_new)             \
     X(buffer_wrap) X(buffer_free) X(buffer_map) X(program_new) X(program_free) X(queue_new) X(queue_free)             \
-    X(queue_run) X(queue_put) X(queue_get) X(queue_poll) X(queue_wait) X(extension) X(graph_scratch)
+    X(queue_run) X(queue_copy) X(queue_poll) X(queue_wait) X(queue_abort) X(queue_span) X(extension)                  \
+    X(graph_scratch) X(host_pin) X(host_unpin)
 
 typedef enum hook_fn {
 #define HOOK_ENUM(name) HOOK_##name,
@@ -28,7 +29,8 @@ typedef enum hook_fn {
         HOOK_FN_COUNT
 } hook_fn;
 
-typedef enum hook_kind { HOOK_DEVICE, HOOK_BUFFER, HOOK_PROGRAM, HOOK_QUEUE } hook_kind;
+typedef enum hook_kind { HOOK_DEVICE, HOOK_BUFFER, HOOK_PROGRAM, HOOK_QUEUE, HOOK_PIN, HOOK_KIND_COUNT } hook_kind;
+extern const char *const yk__hook_kinds[HOOK_KIND_COUNT];
 
 typedef struct hook hook;
 
@@ -67,6 +69,9 @@ hook *yk__hook_number(uint32_t n);
 
 /* Fills a table's functions that have a handle. */
 void yk__hook_functions(yk_plugin *t);
+void yk__hook_copy_functions(yk_plugin *t); /* of them those of copies, pins, abort and spans */
+/* The plugin's own queues in the place of the host's. */
+void yk__hook_waits(const yk_wait *from, uint32_t n, yk_wait *to);
 
 /* One call: time, trace line, statistics. */
 typedef struct hook_call {
@@ -95,6 +100,6 @@ yk_status yk__hook_graph_check(hook_object *program, const yk_graph *g);
 yk_status yk__hook_reserved_check(const yk_graph *g, const char *call);
 /* The point a call returned, and its status after an earlier failure. */
 yk_status yk__hook_point_check(hook_object *queue, yk_status s, uint64_t point, const char *what);
-yk_status yk__hook_range_check(const hook_object *queue, const hook_object *buffer, uint64_t offset, uint64_t bytes);
+yk_status yk__hook_range_check(const hook_object *buffer, uint64_t offset, uint64_t bytes);
 
 #endif

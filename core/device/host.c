@@ -39,7 +39,7 @@ static void option_name(char *buf, size_t n, const char *plugin, const char *key
         *buf = (char)toupper((unsigned char)*buf);
 }
 
-static option *find(const char *name)
+static option *option_find(const char *name)
 {
     option *o = options;
     while (o && strcmp(o->name, name))
@@ -77,7 +77,7 @@ static const char *host_option(const char *plugin, const char *key)
     option *o;
     option_name(name, sizeof name, plugin, key);
     pthread_mutex_lock(&lock);
-    o = find(name);
+    o = option_find(name);
     pthread_mutex_unlock(&lock);
     return o && o->value ? o->value : secure_getenv(name); /* some name programs: a setuid program takes none */
 }
@@ -176,11 +176,20 @@ static const char *host_cache_dir(void)
     return cache_path;
 }
 
+static const void *host_extension(const char *name)
+{
+    (void)name; /* none yet */
+    return NULL;
+}
+
 const yk_host *yk__host_table(void)
 {
     static const yk_host host = {
         .size = sizeof host,
         .abi = YK_ABI,
+        .minor = YK_ABI_MINOR,
+        .n_op = YK_OP_COUNT,
+        .n_dtype = YK_DTYPE_COUNT,
         .alloc = host_alloc,
         .free = yk__free,
         .log = host_log,
@@ -188,6 +197,7 @@ const yk_host *yk__host_table(void)
         .option = host_option,
         .eval_node = host_eval_node,
         .cache_dir = host_cache_dir,
+        .extension = host_extension,
     };
     return &host;
 }

@@ -39,8 +39,8 @@ char *yk__plugin_loaded_names(bool linked_only); /* of those that are loaded, or
 bool yk__others_can_write(const struct stat *st);
 /* The folder plugins are looked for in. */
 const char *yk__plugin_folder(void);
-/* YK_E_ABI with the loader's words where the table breaks a rule of the ABI; fills gaps of *out otherwise. */
-yk_status yk__plugin_table_take(const yk_plugin *given, const char *who, yk_plugin *out, yk_error *err);
+/* Whether a plugin was compiled with the operations and types of a node and its body. */
+bool yk__plugin_knows(const yk_plugin *t, const yk_graph *g, uint32_t node);
 
 /* The word of `list` (separated by commas and spaces) that `word` was probably meant to be; "" when none is near. */
 const char *yk__device_nearest(const char *word, const char *list, char *buf, size_t n);

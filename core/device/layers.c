@@ -74,9 +74,8 @@ static yk_status hook_init(hook *h, const yk_host *host)
 static void hook_fini(hook *h)
 {
     hook_call c = yk__hook_begin(h, HOOK_fini);
-    static const char *const kinds[] = {"device", "buffer", "program", "queue"};
     for (const hook_object *o = h->live; o && h->layers & HOOK_VALIDATE; o = o->next)
-        yk__log(YK_LOG_WARN, "validate", "%s: a %s was not released before fini", h->inner->name, kinds[o->kind]);
+        yk__log(YK_LOG_WARN, "validate", "%s: a %s was not released before fini", h->inner->name, yk__hook_kinds[o->kind]);
     h->inner->fini();
     yk__hook_end(&c, YK_OK, 0);
     if (h->layers & HOOK_COUNT)
@@ -101,6 +100,7 @@ static yk_status hook_caps(hook *h, uint32_t i, yk_device_caps *caps)
 static yk_status hook_open(hook *h, uint32_t i, yk_device **dev)
 {
     hook_call c = yk__hook_begin(h, HOOK_device_open);
+    const yk_queue_desc desc = {.size = sizeof desc, .kind = YK_QUEUE_COPY};
     yk_device_caps caps = {.size = sizeof caps};
     yk_device *inner = NULL;
     yk_status s = h->inner->device_open(i, &inner);
@@ -112,7 +112,7 @@ static yk_status hook_open(hook *h, uint32_t i, yk_device **dev)
     }
     o->inner = inner;
     o->align = h->inner->device_caps(i, &caps) ? 4096 : caps.align;
-    if (h->layers & HOOK_VALIDATE && h->inner->queue_new(inner, &o->checker))
+    if (h->layers & HOOK_VALIDATE && h->inner->queue_new(inner, &desc, &o->checker))
         yk__hook_wrong("%s: no second queue for looking at guards", h->inner->name);
     *dev = (yk_device *)o;
     return yk__hook_end(&c, YK_OK, 0);
@@ -186,6 +186,9 @@ yk_status yk__layers_wrap(const yk_plugin *inner, const yk_plugin **out, yk_erro
     pthread_mutex_init(&h->lock, NULL);
     h->table.size = sizeof h->table;
     h->table.abi = inner->abi;
+    h->table.minor = inner->minor;
+    h->table.n_op = inner->n_op;
+    h->table.n_dtype = inner->n_dtype;
     h->table.name = inner->name;
     h->table.version = inner->version;
     h->table.sanitizer = inner->sanitizer;

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* The name a mistyped one was probably meant to be, out of a list of names. */
 #include "core/base/nearest.h"
 
 #include <stdio.h>

@@ -16,7 +16,7 @@
 
 #define SLICE_NS 50000000ull /* how long a wait goes without a look at `cancel` */
 
-static yk_status started(yk__device *dev, yk_status status, const char *what, yk_error *err)
+static yk_status device_fail(yk__device *dev, yk_status status, const char *what, yk_error *err)
 {
     return status ? yk__plugin_fail(err, dev->plugin, status, what) : YK_OK;
 }
@@ -25,9 +25,9 @@ static yk_status check_caps(const yk__device *dev, yk_error *err)
 {
     const yk_device_caps *c = &dev->caps;
     const uint32_t must = 1u << YK_F32 | 1u << YK_I32 | 1u << YK_BOOL;
-    if (c->align == 0 || (c->align & (c->align - 1)))
-        return yk__fail(err, YK_E_ABI, "%s: device %u says alignment %u; expected a power of two", dev->plugin->name,
-                        dev->place.device, c->align);
+    if (c->align == 0 || (c->align & (c->align - 1)) || (c->value_align & (c->value_align - 1)))
+        return yk__fail(err, YK_E_ABI, "%s: device %u says alignments %u and %u; expected powers of two", dev->plugin->name,
+                        dev->place.device, c->align, c->value_align);
     if ((c->store & must) != must || !(c->compute & 1u << YK_F32))
         return yk__fail(err, YK_E_ABI, "%s: device %u lacks one of the mandatory types f32, i32, bool", dev->plugin->name,
                         dev->place.device);
@@ -43,22 +43,35 @@ void yk__device_cap_memory(yk_device_caps *caps)
     caps->mem_free = left < caps->mem_free ? left : caps->mem_free;
 }
 
+/* The planner aligns all values alike, and no slot is larger than its buffer. */
+static void caps_adapt(yk_device_caps *c, const yk_plugin *t)
+{
+    const uint32_t known = t->n_dtype < 32 ? (1u << t->n_dtype) - 1 : UINT32_MAX;
+    c->align = c->value_align > c->align ? c->value_align : c->align;
+    if (c->max_bind && (!c->max_alloc || c->max_bind < c->max_alloc))
+        c->max_alloc = c->max_bind;
+    c->store &= known;
+    c->compute &= known;
+}
+
 static yk_status read_caps(yk__device *dev, yk_error *err)
 {
     uint32_t n = 0;
     yk__host_words_clear();
-    if (started(dev, dev->table->device_count(&n), "counting its devices", err))
+    if (device_fail(dev, dev->table->device_count(&n), "counting its devices", err))
         return err->status;
     if (dev->place.device >= n)
         return yk__fail(err, YK_E_ARG, "%s: there is no device %u; it has %u", dev->plugin->name, dev->place.device, n);
     dev->caps.size = sizeof dev->caps;
-    if (started(dev, dev->table->device_caps(dev->place.device, &dev->caps), "asking a device what it can do", err))
+    if (device_fail(dev, dev->table->device_caps(dev->place.device, &dev->caps), "asking a device what it can do", err))
         return err->status;
     dev->caps.name[sizeof dev->caps.name - 1] = 0;
     dev->caps.locality[sizeof dev->caps.locality - 1] = 0;
     dev->caps.isa[sizeof dev->caps.isa - 1] = 0;
     yk__device_cap_memory(&dev->caps);
-    return check_caps(dev, err);
+    if (check_caps(dev, err) == YK_OK)
+        caps_adapt(&dev->caps, dev->table);
+    return err->status;
 }
 
 static yk_status open_plugin(yk__device *dev, yk_error *err)
@@ -78,13 +91,14 @@ static yk_status open_plugin(yk__device *dev, yk_error *err)
 
 yk_status yk__device_open(const yk__placement *place, yk__device **out, yk_error *err)
 {
+    const yk_queue_desc desc = {.size = sizeof desc, .kind = YK_QUEUE_COMPUTE};
     yk__device *dev = yk__calloc(1, sizeof *dev);
     if (!dev)
         return yk__fail_mem(err, sizeof *dev, "a device");
     dev->place = *place;
     if (open_plugin(dev, err) || read_caps(dev, err) ||
-        started(dev, dev->table->device_open(place->device, &dev->handle), "opening the device", err) ||
-        started(dev, dev->table->queue_new(dev->handle, &dev->queue), "making a queue", err) ||
+        device_fail(dev, dev->table->device_open(place->device, &dev->handle), "opening the device", err) ||
+        device_fail(dev, dev->table->queue_new(dev->handle, &desc, &dev->queue), "making a queue", err) ||
         (yk__option_words(YK__OPTION_PROBE) == 0 && yk__probe(dev, err))) {
         yk__device_close(dev);
         return err->status;
@@ -112,28 +126,34 @@ void yk__device_close(yk__device *dev)
     yk__free(dev);
 }
 
+uint32_t yk__device_claims(const yk__device *dev, const yk_graph *g, uint32_t node)
+{
+    return yk__plugin_knows(dev->table, g, node) ? dev->table->claims(dev->handle, g, node) : 0;
+}
+
 yk_status yk__device_buffer(yk__device *dev, uint64_t bytes, yk_buffer **b, yk_error *err)
 {
+    const yk_buffer_desc desc = {.size = sizeof desc, .bytes = bytes};
     char what[80];
     yk_status s;
     yk__host_words_clear();
-    s = dev->table->buffer_new(dev->handle, bytes, b);
+    s = dev->table->buffer_new(dev->handle, &desc, b);
     snprintf(what, sizeof what, "a buffer of %llu bytes", (unsigned long long)bytes);
-    return started(dev, s, what, err);
+    return device_fail(dev, s, what, err);
 }
 
 yk_status yk__device_put(yk__device *dev, yk_buffer *b, uint64_t off, const void *src, uint64_t bytes, uint64_t *point,
                          yk_error *err)
 {
     yk__host_words_clear();
-    return started(dev, dev->table->queue_put(dev->queue, b, off, src, bytes, point), "copying to the device", err);
+    return device_fail(dev, yk_put(dev->table, dev->queue, b, off, src, bytes, point), "copying to the device", err);
 }
 
 yk_status yk__device_get(yk__device *dev, yk_buffer *b, uint64_t off, void *dst, uint64_t bytes, uint64_t *point,
                          yk_error *err)
 {
     yk__host_words_clear();
-    return started(dev, dev->table->queue_get(dev->queue, b, off, dst, bytes, point), "copying from the device", err);
+    return device_fail(dev, yk_get(dev->table, dev->queue, b, off, dst, bytes, point), "copying from the device", err);
 }
 
 /* ---- Waiting ---- */
@@ -183,6 +203,7 @@ static bool device_is_stuck(const yk__device *dev, idle_device *idle)
 
 static yk_status lose_device(yk__device *dev, const idle_device *idle, yk_error *err)
 {
+    dev->table->queue_abort(dev->queue, YK_E_DEVICE_LOST); /* who else waits for it need not find out for himself */
     dev->lost = true;
     return yk__fail(err, YK_E_DEVICE_LOST, "%s:%u (%s) has finished nothing for %.1f s (YOKE_STUCK_MS); its driver may hang",
                     dev->plugin->name, dev->place.device, dev->caps.name, (double)idle->ns * 1e-9);
@@ -202,5 +223,5 @@ yk_status yk__device_wait(yk__device *dev, uint64_t point, const volatile int *c
         if (s == YK_E_TIMEOUT && device_is_stuck(dev, &idle))
             return lose_device(dev, &idle, err);
     } while (s == YK_E_TIMEOUT);
-    return started(dev, s, "running on the device", err);
+    return device_fail(dev, s, "running on the device", err);
 }

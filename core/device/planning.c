@@ -47,10 +47,9 @@ static yk_status planned_scratch(yk_device *dev, const yk_graph *g, uint64_t *by
     return d->inner->graph_scratch(d->device, g, bytes);
 }
 
-static yk_status planned_buffer_new(yk_device *dev, uint64_t bytes, yk_buffer **b)
+static yk_status planned_buffer_make(uint64_t bytes, yk_buffer **b)
 {
     planned_buffer *p = yk__calloc(1, sizeof *p);
-    (void)dev;
     if (!p)
         return YK_E_MEM;
     p->bytes = bytes;
@@ -58,10 +57,16 @@ static yk_status planned_buffer_new(yk_device *dev, uint64_t bytes, yk_buffer **
     return YK_OK;
 }
 
+static yk_status planned_buffer_new(yk_device *dev, const yk_buffer_desc *desc, yk_buffer **b)
+{
+    (void)dev;
+    return planned_buffer_make(desc->bytes, b);
+}
+
 static yk_status planned_buffer_wrap(yk_device *dev, void *host, uint64_t bytes, yk_buffer **b)
 {
-    (void)host;
-    return planned_buffer_new(dev, bytes, b);
+    (void)dev, (void)host;
+    return planned_buffer_make(bytes, b);
 }
 
 static void planned_buffer_free(yk_buffer *b)
@@ -77,9 +82,9 @@ static yk_status planned_program_new(yk_device *dev, const yk_graph *g, yk_progr
     return YK_OK;
 }
 
-static yk_status planned_queue_new(yk_device *dev, yk_queue **q)
+static yk_status planned_queue_new(yk_device *dev, const yk_queue_desc *desc, yk_queue **q)
 {
-    (void)dev;
+    (void)dev, (void)desc;
     *q = yk__calloc(1, sizeof(planned_queue));
     return *q ? YK_OK : YK_E_MEM;
 }
@@ -106,22 +111,17 @@ static yk_status planned_queue_run(yk_queue *q, const yk_submit *s, uint64_t *po
     return planned_queue_point(q, point);
 }
 
-static yk_status planned_queue_copy(yk_queue *q, const yk_buffer *b, uint64_t offset, uint64_t bytes, uint64_t *point)
+static bool planned_range(const yk_buffer *b, uint64_t offset, uint64_t bytes)
 {
-    const uint64_t have = ((const planned_buffer *)(const void *)b)->bytes;
-    return offset > have || bytes > have - offset ? YK_E_ARG : planned_queue_point(q, point);
+    const planned_buffer *p = (const planned_buffer *)(const void *)b;
+    return !p || (offset <= p->bytes && bytes <= p->bytes - offset);
 }
 
-static yk_status planned_queue_put(yk_queue *q, yk_buffer *b, uint64_t offset, const void *src, uint64_t bytes, uint64_t *point)
+static yk_status planned_queue_copy(yk_queue *q, const yk_copy *c, uint64_t *point)
 {
-    (void)src;
-    return planned_queue_copy(q, b, offset, bytes, point);
-}
-
-static yk_status planned_queue_get(yk_queue *q, yk_buffer *b, uint64_t offset, void *dst, uint64_t bytes, uint64_t *point)
-{
-    (void)dst;
-    return planned_queue_copy(q, b, offset, bytes, point);
+    if (!planned_range(c->src, c->src_offset, c->bytes) || !planned_range(c->dst, c->dst_offset, c->bytes))
+        return YK_E_ARG;
+    return planned_queue_point(q, point);
 }
 
 static yk_status planned_queue_poll(yk_queue *q, uint64_t *done)
@@ -142,6 +142,9 @@ static yk_plugin planned_table(const yk_plugin *inner)
     return (yk_plugin){
         .size = sizeof(yk_plugin),
         .abi = inner->abi,
+        .minor = inner->minor,
+        .n_op = inner->n_op,
+        .n_dtype = inner->n_dtype,
         .name = inner->name,
         .version = inner->version,
         .sanitizer = inner->sanitizer,
@@ -158,8 +161,7 @@ static yk_plugin planned_table(const yk_plugin *inner)
         .queue_new = planned_queue_new,
         .queue_free = planned_queue_free,
         .queue_run = planned_queue_run,
-        .queue_put = planned_queue_put,
-        .queue_get = planned_queue_get,
+        .queue_copy = planned_queue_copy,
         .queue_poll = planned_queue_poll,
         .queue_wait = planned_queue_wait,
     };
@@ -170,7 +172,7 @@ yk_status yk__device_plan_only(yk__device *dev, yk_error *err)
     const yk_plugin given = planned_table(dev->table);
     planned_device *d = yk__calloc(1, sizeof *d);
     yk_queue *queue = NULL;
-    if (!d || planned_queue_new(NULL, &queue)) {
+    if (!d || planned_queue_new(NULL, NULL, &queue)) {
         yk__free(d);
         return yk__fail_mem(err, sizeof *d, "a device that plans only");
     }

@@ -113,7 +113,7 @@ static yk__plugin *find_file(const struct stat *st)
     return p;
 }
 
-static void discard(yk__plugin *p)
+static void plugin_discard(yk__plugin *p)
 {
     yk__free(p->name);
     yk__free(p->path);
@@ -121,7 +121,7 @@ static void discard(yk__plugin *p)
 }
 
 /* Puts a queried table into the list. */
-static yk_status enlist(yk_plugin_query_fn query, const char *who, const char *path, const struct stat *st, yk__plugin **out,
+static yk_status plugin_enlist(yk_plugin_query_fn query, const char *who, const char *path, const struct stat *st, yk__plugin **out,
                         yk_error *err)
 {
     yk__plugin *p = yk__calloc(1, sizeof *p);
@@ -143,7 +143,7 @@ static yk_status enlist(yk_plugin_query_fn query, const char *who, const char *p
     plugins = *out = p;
     return YK_OK;
 fail:
-    discard(p);
+    plugin_discard(p);
     return err->status;
 }
 
@@ -162,7 +162,7 @@ static yk_status map_file(const char *path, const struct stat *st, yk__plugin **
         return yk__fail(err, YK_E_ABI, "plugin %s: it has no symbol " YK_PLUGIN_SYMBOL ", so it is no plugin for yoke", path);
     memcpy(&query, &symbol, sizeof query);
     snprintf(who, sizeof who, "plugin %.280s", path);
-    return enlist(query, who, path, st, out, err);
+    return plugin_enlist(query, who, path, st, out, err);
 }
 
 static yk_status open_path(const char *given, yk__plugin **p, yk_error *err)
@@ -275,7 +275,7 @@ yk_status yk__plugin_register(yk_plugin_query_fn query, const char *name, yk__pl
     if (find_name(name))
         yk__fail(err, YK_E_ARG, "plugin %s: there is one of this name already", name);
     else
-        enlist(query, who, "", NULL, p, err);
+        plugin_enlist(query, who, "", NULL, p, err);
     pthread_mutex_unlock(&lock);
     return err->status;
 }

@@ -80,7 +80,7 @@ char *yk__plugin_owners(void)
 }
 
 /* Returns why it cannot be used; YK_E_ARG and YK_E_UNSUPPORTED are about what the user set, not about the machine. */
-static yk_status describe(yk__plugin_info *info, const char *word, const char *why)
+static yk_status info_describe(yk__plugin_info *info, const char *word, const char *why)
 {
     yk_error err = YK_ERROR_INIT;
     yk__plugin *p = NULL;
@@ -111,14 +111,14 @@ static yk_status describe(yk__plugin_info *info, const char *word, const char *w
 }
 
 /* `must`: one that was named; its failure is the caller's. */
-static yk_status add(list *l, const char *word, const char *why, bool must, yk_error *err)
+static yk_status info_add(list *l, const char *word, const char *why, bool must, yk_error *err)
 {
     yk__plugin_info *info;
     if (yk__grow(&l->info, &l->cap, l->n + 1, sizeof *l->info))
         return yk__fail_mem(err, sizeof *l->info, "the list of plugins");
     info = &l->info[l->n];
     memset(info, 0, sizeof *info);
-    yk_status s = describe(info, word, why);
+    yk_status s = info_describe(info, word, why);
     l->n++;
     if (!info->name || !info->path || !info->version || !info->reason)
         return yk__fail_mem(err, strlen(word), "the list of plugins");
@@ -138,7 +138,7 @@ static yk_status add_words(list *l, const char *words, const char *why, bool mus
         char *word = yk__strndup(words, len);
         if (!word)
             return yk__fail_mem(err, len, "the name of a plugin");
-        add(l, word, why, must, err);
+        info_add(l, word, why, must, err);
         yk__free(word);
         words += len;
     }

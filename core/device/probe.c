@@ -23,7 +23,7 @@ typedef struct probe {
     uint32_t n_want;
 } probe;
 
-static yk__vid leaf(yk__graph *g, yk_dtype dtype, uint32_t dims, int64_t a, int64_t b)
+static yk__vid probe_leaf(yk__graph *g, yk_dtype dtype, uint32_t dims, int64_t a, int64_t b)
 {
     int64_t dim[2] = {a, b};
     uint64_t bytes = (uint64_t)(a * (dims > 1 ? b : 1)) * yk_dtype_bytes(dtype);
@@ -31,13 +31,13 @@ static yk__vid leaf(yk__graph *g, yk_dtype dtype, uint32_t dims, int64_t a, int6
     return slot == YK_NONE ? YK_NONE : yk__leaf(g, slot, 0, dtype, dims, dim);
 }
 
-static void want(probe *p, const char *name, yk__vid v)
+static void probe_want(probe *p, const char *name, yk__vid v)
 {
     p->want[p->n_want] = v;
     p->name[p->n_want++] = name;
 }
 
-static yk__vid apply(yk__graph *g, yk_op op, uint32_t n, const yk__vid *in, int64_t attr)
+static yk__vid probe_apply(yk__graph *g, yk_op op, uint32_t n, const yk__vid *in, int64_t attr)
 {
     yk__vid out[4] = {YK_NONE, YK_NONE, YK_NONE, YK_NONE};
     const yk__op_info *info = yk__op_info_of(op);
@@ -45,27 +45,27 @@ static yk__vid apply(yk__graph *g, yk_op op, uint32_t n, const yk__vid *in, int6
     return out[0];
 }
 
-static void build(probe *p)
+static void probe_build(probe *p)
 {
     yk__graph *g = &p->g;
     int64_t dim[2] = {ROWS, COLS};
-    yk__vid x = leaf(g, YK_F32, 2, ROWS, DEPTH), w = leaf(g, YK_F32, 2, DEPTH, COLS), b = leaf(g, YK_F32, 1, COLS, 0);
-    yk__vid gamma = leaf(g, YK_F32, 1, COLS, 0), key = leaf(g, YK_I32, 1, 4, 0), rows = leaf(g, YK_I32, 1, ROWS, 0);
+    yk__vid x = probe_leaf(g, YK_F32, 2, ROWS, DEPTH), w = probe_leaf(g, YK_F32, 2, DEPTH, COLS), b = probe_leaf(g, YK_F32, 1, COLS, 0);
+    yk__vid gamma = probe_leaf(g, YK_F32, 1, COLS, 0), key = probe_leaf(g, YK_I32, 1, 4, 0), rows = probe_leaf(g, YK_I32, 1, ROWS, 0);
     yk__vid h = yk__bin(g, YK_OP_ADD, yk__dot(g, x, w, false, false), b);
-    yk__vid a = apply(g, YK_OP_GELU, 1, &h, 0);
+    yk__vid a = probe_apply(g, YK_OP_GELU, 1, &h, 0);
     yk__vid norm_in[3] = {a, gamma, b};
-    yk__vid norm = apply(g, YK_OP_LAYER_NORM, 3, norm_in, yk_attr_of_f64(1e-5));
-    yk__vid soft = apply(g, YK_OP_SOFTMAX, 1, &norm, 0);
+    yk__vid norm = probe_apply(g, YK_OP_LAYER_NORM, 3, norm_in, yk_attr_of_f64(1e-5));
+    yk__vid soft = probe_apply(g, YK_OP_SOFTMAX, 1, &norm, 0);
     yk__vid u = yk__rng(g, key, rows, 7, 2, dim);
-    want(p, "dot, add and gelu", a);
-    want(p, "layer_norm", norm);
-    want(p, "softmax", soft);
-    want(p, "rng", u);
-    want(p, "mul and sum", yk__sum(g, yk__bin(g, YK_OP_MUL, soft, u), 2));
+    probe_want(p, "dot, add and gelu", a);
+    probe_want(p, "layer_norm", norm);
+    probe_want(p, "softmax", soft);
+    probe_want(p, "rng", u);
+    probe_want(p, "mul and sum", yk__sum(g, yk__bin(g, YK_OP_MUL, soft, u), 2));
 }
 
 /* Any numbers do, as long as they differ: a linear congruential generator (Numerical Recipes). */
-static void fill(const yk__simple *s, void **slot)
+static void slots_fill(const yk__simple *s, void **slot)
 {
     uint32_t r = 1;
     for (uint32_t v = 0; v < s->abi.n_value; v++) {
@@ -79,7 +79,7 @@ static void fill(const yk__simple *s, void **slot)
     }
 }
 
-static yk_status compare(const probe *p, const yk__device *dev, const yk__simple *got, void **got_slot, const yk__simple *ref,
+static yk_status results_compare(const probe *p, const yk__device *dev, const yk__simple *got, void **got_slot, const yk__simple *ref,
                          void **ref_slot, yk_error *err)
 {
     for (uint32_t k = 0; k < p->n_want; k++) {
@@ -106,10 +106,10 @@ static yk_status run_both(const probe *p, yk__device *dev, const yk__simple *got
     if (!got_slot || !ref_slot) {
         yk__fail_mem(err, got->abi.slot[0].bytes, "the start-up probe");
     } else {
-        fill(got, got_slot);
-        fill(ref, ref_slot);
+        slots_fill(got, got_slot);
+        slots_fill(ref, ref_slot);
         if (!yk__simple_eval(ref, ref_slot, err) && !yk__simple_run(got, dev, got_slot, err))
-            compare(p, dev, got, got_slot, ref, ref_slot, err);
+            results_compare(p, dev, got, got_slot, ref, ref_slot, err);
     }
     yk__simple_slots_free(got, got_slot);
     yk__simple_slots_free(ref, ref_slot);
@@ -123,7 +123,7 @@ yk_status yk__probe(yk__device *dev, yk_error *err)
     yk__simple got, ref;
     probe p = {.n_want = 0};
     yk__graph_init(&p.g);
-    build(&p);
+    probe_build(&p);
     if (yk__simple_new(&p.g, &on_device, p.n_want, p.want, &got, err) == YK_OK) {
         if (yk__simple_new(&p.g, &reference, p.n_want, p.want, &ref, err) == YK_OK) {
             run_both(&p, dev, &got, &ref, err);

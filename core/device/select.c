@@ -54,7 +54,7 @@ static size_t plugin_length(const char *s)
     return so ? (size_t)(so - s) + 3 : strcspn(s, ":@!");
 }
 
-static bool take(char *to, size_t room, const char **s, size_t n)
+static bool word_take(char *to, size_t room, const char **s, size_t n)
 {
     if (n >= room)
         return false;
@@ -78,13 +78,13 @@ static bool read_parts(word *w, const char **s)
 static bool read_word(const char *s, word *w)
 {
     int number[1024];
-    if (!take(w->plugin, sizeof w->plugin, &s, plugin_length(s)) || !*w->plugin)
+    if (!word_take(w->plugin, sizeof w->plugin, &s, plugin_length(s)) || !*w->plugin)
         return false;
-    if (*s == ':' && (++s, !take(w->list, sizeof w->list, &s, strcspn(s, "@!")) || !*w->list))
+    if (*s == ':' && (++s, !word_take(w->list, sizeof w->list, &s, strcspn(s, "@!")) || !*w->list))
         return false;
     if (*s == '/' && (++s, !read_parts(w, &s)))
         return false;
-    if (*s == '@' && (++s, !take(w->cores, sizeof w->cores, &s, strcspn(s, "!")) || !*w->cores))
+    if (*s == '@' && (++s, !word_take(w->cores, sizeof w->cores, &s, strcspn(s, "!")) || !*w->cores))
         return false;
     if (*s == '!') {
         w->forced = true;
@@ -126,7 +126,7 @@ static yk_status read_words(const char *s, word **out, uint32_t *n, yk_error *er
 
 /* ---- Resolving them ------------------------------------------------------------------------------------------------ */
 
-static yk_status add(selection *s, const char *plugin, uint32_t device, const char *cores, bool by_cores, bool cpu, bool forced,
+static yk_status placement_add(selection *s, const char *plugin, uint32_t device, const char *cores, bool by_cores, bool cpu, bool forced,
                      yk_error *err)
 {
     yk__placement *p;
@@ -184,12 +184,12 @@ static yk_status add_cores(selection *s, const word *w, yk_error *err)
     if (*list && w->parts)
         return yk__fail(err, YK_E_ARG, "device spec \"%s\": either a list of cores or a number of parts", w->text);
     if (*list && strcmp(list, "*"))
-        return check_cores(s, w, list, err) ? err->status : add(s, w->plugin, 0, list, true, true, w->forced, err);
+        return check_cores(s, w, list, err) ? err->status : placement_add(s, w->plugin, 0, list, true, true, w->forced, err);
     for (uint32_t i = 0; i < parts && !err->status; i++) {
         char *part = yk__topology_part(s->topology, i, parts, err);
         if (!part)
             return yk__fail_in(err, "device spec \"%s\"", w->text);
-        add(s, w->plugin, 0, part, true, true, w->forced, err);
+        placement_add(s, w->plugin, 0, part, true, true, w->forced, err);
         yk__free(part);
     }
     return err->status;
@@ -208,7 +208,7 @@ static yk_status add_device(selection *s, const word *w, const yk__plugin *p, ui
         all = yk__topology_core_list(s->topology);
         cores = near && all && strcmp(near, all) && strlen(near) < sizeof w->cores ? near : "";
     }
-    add(s, w->plugin, i, cores, false, c.flags & YK_CAP_CPU, w->forced, err);
+    placement_add(s, w->plugin, i, cores, false, c.flags & YK_CAP_CPU, w->forced, err);
     yk__free(near);
     yk__free(all);
     return err->status;
@@ -333,7 +333,7 @@ static yk_status hint_cores(const word *w, const word *all, uint32_t n, const yk
     return yk__plugin_option_set(p->name, "CORES", w->cores, err);
 }
 
-static yk_status resolve(selection *s, const word *w, const word *all, uint32_t n_all, yk_error *err)
+static yk_status word_resolve(selection *s, const word *w, const word *all, uint32_t n_all, yk_error *err)
 {
     yk__plugin *p = NULL;
     yk_device_caps c = {.flags = 0};
@@ -354,7 +354,7 @@ static yk_status resolve(selection *s, const word *w, const word *all, uint32_t 
     return c.flags & YK_CAP_CORES ? add_cores(s, w, err) : add_devices(s, w, p, n, err);
 }
 
-static bool overlap(const char *a, const char *b)
+static bool cores_overlap(const char *a, const char *b)
 {
     int x[1024], y[1024];
     uint32_t n = *a ? yk__cores_parse(a, x, 1024) : 0, m = *b ? yk__cores_parse(b, y, 1024) : 0;
@@ -384,7 +384,7 @@ static void shared_count(const selection *s, shared_cores *kind)
 {
     for (size_t i = 0; i < s->n; i++)
         for (size_t j = i + 1; j < s->n; j++) {
-            if (!s->cpu[i] || !s->cpu[j] || !pair_is_of(s, i, j, kind) || !overlap(s->place[i].cores, s->place[j].cores))
+            if (!s->cpu[i] || !s->cpu[j] || !pair_is_of(s, i, j, kind) || !cores_overlap(s->place[i].cores, s->place[j].cores))
                 continue;
             if (!kind->pairs++) {
                 kind->first[0] = i;
@@ -434,7 +434,7 @@ yk_status yk__device_select(const char *words, const yk__topology *t, yk__placem
     if (read_words(words && words[strspn(words, " ,\t\n")] ? words : "auto", &w, &n_word, err))
         return err->status;
     for (uint32_t i = 0; i < n_word && !err->status; i++)
-        resolve(&s, &w[i], w, n_word, err);
+        word_resolve(&s, &w[i], w, n_word, err);
     if (!err->status && !s.n)
         yk__fail(err, YK_E_ARG, "no device was found in %s; `yoke plugin list` says why", yk__plugin_folder());
     if (!err->status)

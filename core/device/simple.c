@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The small planner: bodies in the place of composites that are not claimed, and a place for every value. No value moves
+ * once it lies somewhere, so that a wrong result is the device's and not the plan's.
+ */
 #include <string.h>
 
 #include "core/base/mem.h"
@@ -8,8 +12,7 @@
 
 uint32_t yk__simple_claims(void *device, const yk_graph *g, uint32_t node)
 {
-    yk__device *dev = device;
-    return dev->table->claims(dev->handle, g, node);
+    return yk__device_claims(device, g, node);
 }
 
 static yk_status push_node(yk__graph *g, const yk_node *n, yk_error *err)
@@ -107,10 +110,11 @@ static void widen_all(yk__graph *g)
 typedef struct life {
     bool placed, kept; /* by this planner; wanted */
     uint32_t last;     /* node that reads it last */
-    uint32_t block;    /* where it lies in the arena */
+    uint32_t block;    /* where it lies */
 } life;
 
 typedef struct block {
+    uint32_t slot;
     uint64_t at, bytes;
     bool taken;
 } block;
@@ -121,6 +125,7 @@ typedef struct planner {
     life *life;
     block *block;
     size_t n_block, cap_block;
+    uint32_t second; /* another arena, YK_NONE: there is none */
 } planner;
 
 static void place_at(yk__graph *g, uint32_t v, uint32_t slot, uint64_t at)
@@ -131,7 +136,7 @@ static void place_at(yk__graph *g, uint32_t v, uint32_t slot, uint64_t at)
         g->slot[slot].bytes = at + yk__value_bytes(&g->value[v]);
 }
 
-static uint64_t behind(const planner *p, uint32_t slot)
+static uint64_t offset_behind(const planner *p, uint32_t slot)
 {
     uint64_t align = p->how->align ? p->how->align : 64;
     return (p->g->slot[slot].bytes + p->how->gap + align - 1) & ~(align - 1);
@@ -154,12 +159,13 @@ static yk_status place_in_arena(planner *p, uint32_t v, yk_error *err)
         if (yk__grow(&p->block, &p->cap_block, p->n_block + 1, sizeof *p->block))
             return yk__fail_mem(err, sizeof *p->block, "a plan");
         b = &p->block[p->n_block++];
-        *b = (block){behind(p, 0), bytes, false};
+        b->slot = p->second != YK_NONE && p->n_block % 2 ? p->second : 0;
+        *b = (block){b->slot, offset_behind(p, b->slot), bytes, false};
     }
     b->taken = true;
     p->life[v].block = (uint32_t)(b - p->block);
     p->life[v].placed = true;
-    place_at(p->g, v, 0, b->at);
+    place_at(p->g, v, b->slot, b->at);
     return YK_OK;
 }
 
@@ -241,7 +247,7 @@ static void place_wanted(planner *p, uint32_t n_want, const yk__vid *want, uint3
         p->g->value[r].flags |= YK_VALUE_OUTPUT;
         if (p->g->value[r].slot != YK_NONE)
             continue;
-        place_at(p->g, r, result, behind(p, result));
+        place_at(p->g, r, result, offset_behind(p, result));
         p->life[r].placed = p->life[r].kept = true;
     }
 }
@@ -261,7 +267,9 @@ static void place_views(planner *p)
 static yk_status place_all(yk__graph *g, const yk__simple_how *how, uint32_t n_want, const yk__vid *want, uint32_t result,
                            yk_error *err)
 {
-    planner p = {.g = g, .how = how, .life = yk__calloc(g->n_value, sizeof *p.life)};
+    planner p = {.g = g, .how = how, .life = yk__calloc(g->n_value, sizeof *p.life), .second = YK_NONE};
+    if (how->arenas > 1)
+        p.second = yk__slot_new(g, YK_SLOT_ARENA, 0, 0);
     if (!p.life)
         return yk__fail_mem(err, g->n_value * sizeof *p.life, "a plan");
     find_last_readers(&p);
@@ -298,8 +306,9 @@ yk_status yk__simple_new(const yk__graph *in, const yk__simple_how *how, uint32_
     }
     if (place_all(&s->g, how, n_want, want, s->result, err))
         goto fail;
-    close_slot(&s->g.slot[0], how);
-    close_slot(&s->g.slot[s->result], how);
+    for (uint32_t i = 0; i < s->g.n_slot; i++)
+        if (s->g.slot[i].kind == YK_SLOT_ARENA || i == s->result)
+            close_slot(&s->g.slot[i], how);
     if (yk__graph_seal(&s->g, &s->abi, err))
         goto fail;
     return YK_OK;
@@ -317,7 +326,7 @@ void yk__simple_free(yk__simple *s)
 
 static bool has_gaps(const yk__simple *s, uint32_t slot)
 {
-    return slot == 0 || slot == s->result;
+    return s->abi.slot[slot].kind == YK_SLOT_ARENA || slot == s->result;
 }
 
 void **yk__simple_slots(const yk__simple *s)
@@ -344,12 +353,15 @@ void yk__simple_slots_free(const yk__simple *s, void **slot)
 
 int64_t yk__simple_gaps(const yk__simple *s, void *const *slot, uint32_t *where)
 {
-    for (uint32_t k = 0; k < 2; k++) {
-        uint32_t i = k ? s->result : 0;
+    for (uint32_t i = 0; i < s->abi.n_slot; i++) {
         uint64_t bytes = s->abi.slot[i].bytes;
         uint8_t *used = yk__calloc(bytes, 1);
         const uint8_t *data = slot[i];
         int64_t bad = -1;
+        if (!has_gaps(s, i)) {
+            yk__free(used);
+            continue;
+        }
         for (uint32_t v = 0; used && v < s->abi.n_value; v++)
             if (s->abi.value[v].slot == i && s->abi.value[v].base == v)
                 memset(used + s->abi.value[v].offset, 1, yk__value_bytes(&s->abi.value[v]));

@@ -18,6 +18,7 @@ typedef struct yk__simple_how {
     void *arg;
     uint64_t align; /* of every value; a power of two; 0: 64 */
     uint64_t gap;   /* bytes before and after every value in the arena and among the results */
+    uint32_t arenas; /* slots of kind ARENA, in which values lie in turn; 0: one */
     bool share;     /* values whose last reader has run give their memory to later ones, elementwise nodes work in place */
     bool widen;     /* float values that nodes produce are stored as f64: the unrounded truth, for the reference */
 } yk__simple_how;
@@ -42,6 +43,8 @@ void yk__simple_slots_free(const yk__simple *s, void **slot);
 yk_status yk__simple_eval(const yk__simple *s, void *const *slot, yk_error *err);
 /* Runs it on a device: buffers made, slots written, program run, slots read back into `slot`, all released. */
 yk_status yk__simple_run(const yk__simple *s, yk__device *dev, void *const *slot, yk_error *err);
+/* The same, run so many times before the slots are read. */
+yk_status yk__simple_runs(const yk__simple *s, yk__device *dev, void *const *slot, uint32_t runs, yk_error *err);
 /* Runs it up to `runs` times, until that took `most` seconds: the least seconds of a run. */
 yk_status yk__simple_time(const yk__simple *s, yk__device *dev, void *const *slot, uint32_t runs, double most, double *least,
                           yk_error *err);

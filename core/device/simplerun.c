@@ -19,12 +19,12 @@ typedef struct run {
     uint64_t point;
 } run;
 
-static yk_status fail(const run *r, yk_status status, const char *what, yk_error *err)
+static yk_status run_fail(const run *r, yk_status status, const char *what, yk_error *err)
 {
     return status ? yk__plugin_fail(err, r->dev->plugin, status, what) : YK_OK;
 }
 
-static yk_status prepare(run *r, void *const *slot, yk_error *err)
+static yk_status run_prepare(run *r, void *const *slot, yk_error *err)
 {
     const yk_graph *g = &r->s->abi;
     r->buffer = yk__calloc(g->n_slot, sizeof *r->buffer);
@@ -32,7 +32,7 @@ static yk_status prepare(run *r, void *const *slot, yk_error *err)
     if (!r->buffer || !r->zero)
         return yk__fail_mem(err, g->n_slot * sizeof *r->zero, "the slots of a check");
     yk__host_words_clear();
-    if (fail(r, r->dev->table->program_new(r->dev->handle, g, &r->program), "compiling", err))
+    if (run_fail(r, r->dev->table->program_new(r->dev->handle, g, &r->program), "compiling", err))
         return err->status;
     for (uint32_t i = 0; i < g->n_slot; i++)
         if (yk__device_buffer(r->dev, g->slot[i].bytes, &r->buffer[i], err) ||
@@ -41,7 +41,7 @@ static yk_status prepare(run *r, void *const *slot, yk_error *err)
     return YK_OK;
 }
 
-static yk_status enqueue(run *r, yk_error *err)
+static yk_status run_enqueue(run *r, yk_error *err)
 {
     const yk_submit sub = {.size = sizeof sub,
                            .n_slot = r->s->abi.n_slot,
@@ -50,13 +50,13 @@ static yk_status enqueue(run *r, yk_error *err)
                            .slot_offset = r->zero,
                            .slot_version = r->zero};
     yk__host_words_clear();
-    return fail(r, r->dev->table->queue_run(r->dev->queue, &sub, &r->point), "running", err);
+    return run_fail(r, r->dev->table->queue_run(r->dev->queue, &sub, &r->point), "running", err);
 }
 
-static yk_status submit(run *r, void *const *slot, yk_error *err)
+static yk_status run_submit(run *r, void *const *slot, yk_error *err)
 {
     const yk_graph *g = &r->s->abi;
-    if (enqueue(r, err))
+    if (run_enqueue(r, err))
         return err->status;
     for (uint32_t i = 0; i < g->n_slot; i++)
         if (yk__device_get(r->dev, r->buffer[i], 0, slot[i], g->slot[i].bytes, &r->point, err))
@@ -65,15 +65,15 @@ static yk_status submit(run *r, void *const *slot, yk_error *err)
 }
 
 /* What was queued must be over before its memory goes. */
-static void drain(run *r, const yk_error *err)
+static void run_drain(run *r, const yk_error *err)
 {
     if (err->status && r->point)
         r->dev->table->queue_wait(r->dev->queue, r->point, UINT64_MAX);
 }
 
-static void release(run *r, const yk_error *err)
+static void run_release(run *r, const yk_error *err)
 {
-    drain(r, err);
+    run_drain(r, err);
     if (r->program)
         r->dev->table->program_free(r->program);
     for (uint32_t i = 0; r->buffer && i < r->s->abi.n_slot; i++)
@@ -83,13 +83,21 @@ static void release(run *r, const yk_error *err)
     yk__free(r->zero);
 }
 
-yk_status yk__simple_run(const yk__simple *s, yk__device *dev, void *const *slot, yk_error *err)
+yk_status yk__simple_runs(const yk__simple *s, yk__device *dev, void *const *slot, uint32_t runs, yk_error *err)
 {
     run r = {.s = s, .dev = dev};
-    if (prepare(&r, slot, err) == YK_OK)
-        submit(&r, slot, err);
-    release(&r, err);
+    yk_status st = run_prepare(&r, slot, err);
+    for (uint32_t i = 1; i < runs && !st; i++)
+        st = run_enqueue(&r, err);
+    if (!st)
+        run_submit(&r, slot, err);
+    run_release(&r, err);
     return err->status;
+}
+
+yk_status yk__simple_run(const yk__simple *s, yk__device *dev, void *const *slot, yk_error *err)
+{
+    return yk__simple_runs(s, dev, slot, 1, err);
 }
 
 static double seconds_now(void)
@@ -104,18 +112,18 @@ yk_status yk__simple_time(const yk__simple *s, yk__device *dev, void *const *slo
 {
     run r = {.s = s, .dev = dev};
     double began, took = 0, spent = 0;
-    if (prepare(&r, slot, err) == YK_OK)
+    if (run_prepare(&r, slot, err) == YK_OK)
         yk__device_wait(dev, r.point, NULL, err);
     *least = 0;
     for (uint32_t i = 0; i < runs && spent < most && !err->status; i++) {
         began = seconds_now();
-        if (!enqueue(&r, err))
+        if (!run_enqueue(&r, err))
             yk__device_wait(dev, r.point, NULL, err);
         took = seconds_now() - began;
         spent += took;
         *least = i && *least < took ? *least : took;
     }
-    release(&r, err);
+    run_release(&r, err);
     return err->status;
 }
 

@@ -33,37 +33,38 @@ static yk_status no_wrap(yk_device *dev, void *host, uint64_t bytes, yk_buffer *
     return YK_E_UNSUPPORTED;
 }
 
-static void no_buffer_free(yk_buffer *b)
-{
-    (void)b;
-}
-
 static void *no_map(yk_buffer *b)
 {
     (void)b;
     return NULL;
 }
 
-static void no_program_free(yk_program *p)
-{
-    (void)p;
-}
-
-static void no_queue_free(yk_queue *q)
-{
-    (void)q;
-}
-
-static yk_status no_poll(yk_queue *q, uint64_t *done)
-{
-    (void)q, (void)done;
-    return YK_E_UNSUPPORTED;
-}
-
 static const void *no_extension(const char *name)
 {
     (void)name;
     return NULL;
+}
+
+static void no_abort(yk_queue *q, yk_status why)
+{
+    (void)q, (void)why;
+}
+
+static yk_status no_span(yk_queue *q, uint64_t point, uint64_t *begin_ns, uint64_t *end_ns)
+{
+    (void)q, (void)point, (void)begin_ns, (void)end_ns;
+    return YK_E_UNSUPPORTED;
+}
+
+static yk_status no_pin(yk_device *dev, void *memory, uint64_t bytes, yk_pin **pin)
+{
+    (void)dev, (void)memory, (void)bytes, (void)pin;
+    return YK_E_UNSUPPORTED;
+}
+
+static void no_unpin(yk_pin *pin)
+{
+    (void)pin;
 }
 
 static yk_status no_scratch(yk_device *dev, const yk_graph *g, uint64_t *bytes)
@@ -81,18 +82,18 @@ static void fill_gaps(yk_plugin *t)
     FILL(device_close, no_device_close);
     FILL(claims, no_claims);
     FILL(buffer_wrap, no_wrap);
-    FILL(buffer_free, no_buffer_free);
     FILL(buffer_map, no_map);
-    FILL(program_free, no_program_free);
-    FILL(queue_free, no_queue_free);
-    FILL(queue_poll, no_poll);
     FILL(extension, no_extension);
     FILL(graph_scratch, no_scratch);
+    FILL(queue_abort, no_abort);
+    FILL(queue_span, no_span);
+    FILL(host_pin, no_pin);
+    FILL(host_unpin, no_unpin);
 #undef FILL
 }
 
 /* The first member without which a plugin is none, or NULL when all are there. */
-static const char *missing(const yk_plugin *t)
+static const char *missing_member(const yk_plugin *t)
 {
 #define NEED(member)                                                                                                   \
     if (!t->member)                                                                                                    \
@@ -101,11 +102,14 @@ static const char *missing(const yk_plugin *t)
     NEED(device_caps);
     NEED(device_open);
     NEED(buffer_new);
+    NEED(buffer_free);
     NEED(program_new);
+    NEED(program_free);
     NEED(queue_new);
+    NEED(queue_free);
     NEED(queue_run);
-    NEED(queue_put);
-    NEED(queue_get);
+    NEED(queue_copy);
+    NEED(queue_poll);
     NEED(queue_wait);
 #undef NEED
     return NULL;
@@ -134,15 +138,45 @@ yk_status yk__plugin_table_take(const yk_plugin *given, const char *who, yk_plug
                         who, given->abi, YK_ABI);
     memset(out, 0, sizeof *out);
     memcpy(out, given, given->size < sizeof *out ? given->size : sizeof *out);
+    if (out->n_op <= YK_OP_DOT || out->n_dtype <= YK_BOOL)
+        return yk__fail(err, YK_E_ABI, "%s: its table says it knows %u operations and %u types; expected YK_OP_COUNT and "
+                        "YK_DTYPE_COUNT of its header, %u and %u at least", who, out->n_op, out->n_dtype, YK_OP_DOT + 1u,
+                        YK_BOOL + 1u);
     if (!good_name(out->name))
         return yk__fail(err, YK_E_ABI, "%s: its name \"%.40s\" is not of 1 to 31 characters a-z 0-9 _", who,
                         out->name ? out->name : "(null)");
     if (!out->sanitizer || strcmp(out->sanitizer, YK_SANITIZER))
         return yk__fail(err, YK_E_ABI, "%s: it is built with sanitizer \"%.20s\", this host with \"%s\"", who,
                         out->sanitizer ? out->sanitizer : "(null)", YK_SANITIZER);
-    if ((lack = missing(out)))
+    if ((lack = missing_member(out)))
         return yk__fail(err, YK_E_ABI, "%s: its table lacks %s", who, lack);
     out->version = out->version ? out->version : "?";
     fill_gaps(out);
     return YK_OK;
+}
+
+bool yk__plugin_aborts(const yk__plugin *p)
+{
+    return p->table.queue_abort != no_abort;
+}
+
+/* ---- What it knows ---- */
+
+static bool node_is_known(const yk_plugin *t, const yk_graph *g, const yk_node *n)
+{
+    bool known = n->op < t->n_op;
+    for (uint32_t i = 0; i < n->n_in; i++)
+        known = known && g->value[g->index[n->in + i]].dtype < t->n_dtype;
+    for (uint32_t i = 0; i < n->n_out; i++)
+        known = known && g->value[g->index[n->out + i]].dtype < t->n_dtype;
+    return known;
+}
+
+bool yk__plugin_knows(const yk_plugin *t, const yk_graph *g, uint32_t node)
+{
+    const yk_node *n = &g->node[node];
+    bool known = node_is_known(t, g, n);
+    for (uint32_t i = 0; i < n->n_body; i++)
+        known = known && node_is_known(t, g, &g->node[n->body + i]);
+    return known;
 }

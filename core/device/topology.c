@@ -105,7 +105,7 @@ static yk_status fail_reading(yk_error *err)
     return yk__fail(err, YK_E_IO, "topology: hwloc could not read this machine");
 }
 
-static yk_status discover(yk__topology *t, yk_error *err)
+static yk_status topology_discover(yk__topology *t, yk_error *err)
 {
     hwloc_topology_t h;
     int pus;
@@ -159,7 +159,7 @@ static bool first_of_core(int cpu, const cpu_set_t *set)
     return true;
 }
 
-static yk_status discover(yk__topology *t, yk_error *err)
+static yk_status topology_discover(yk__topology *t, yk_error *err)
 {
     cpu_set_t set;
     if (recorded_file())
@@ -199,7 +199,7 @@ yk_status yk__topology_new(yk__topology **out, yk_error *err)
     yk__topology *t = yk__calloc(1, sizeof *t);
     if (!t)
         return yk__fail_mem(err, sizeof *t, "the topology");
-    if (discover(t, err) == YK_OK && !t->n)
+    if (topology_discover(t, err) == YK_OK && !t->n)
         yk__fail(err, YK_E_INTERNAL, "topology: no usable core was found");
     if (err->status) {
         yk__topology_free(t);
@@ -243,7 +243,7 @@ char *yk__topology_part(const yk__topology *t, uint32_t part, uint32_t parts, yk
     return list;
 }
 
-static bool usable(const yk__topology *t, int core)
+static bool core_usable(const yk__topology *t, int core)
 {
     for (uint32_t i = 0; i < t->n; i++)
         if (t->core[i] == core)
@@ -261,7 +261,7 @@ char *yk__topology_near(const yk__topology *t, const char *locality)
     else if (core && locality && !strncmp(locality, "cores:", 6))
         n = yk__cores_parse(locality + 6, core, max);
     for (uint32_t i = 0; i < n; i++)
-        if (usable(t, core[i]))
+        if (core_usable(t, core[i]))
             core[kept++] = core[i];
     list = kept ? yk__cores_text(core, kept) : yk__topology_core_list(t);
     yk__free(core);

@@ -13,7 +13,7 @@
 
 #define GUARD_BYTE 0x5A
 
-static const char *const kinds[] = {"device", "buffer", "program", "queue"};
+const char *const yk__hook_kinds[HOOK_KIND_COUNT] = {"device", "buffer", "program", "queue", "pin"};
 
 yk_status yk__hook_wrong(const char *fmt, ...)
 {
@@ -49,13 +49,13 @@ bool yk__hook_alive(const void *handle, hook_kind kind)
     }
     if (!validating)
         return true;
-    yk__hook_wrong("%p is no living %s", handle, kinds[kind]);
+    yk__hook_wrong("%p is no living %s", handle, yk__hook_kinds[kind]);
     return false;
 }
 
 /* ---- Guards ------------------------------------------------------------------------------------------------------------ */
 
-static yk_status move(hook_object *b, uint8_t *bytes, bool put)
+static yk_status guards_move(hook_object *b, uint8_t *bytes, bool put)
 {
     hook_object *d = b->device;
     const yk_plugin *t = b->hook->inner;
@@ -64,8 +64,8 @@ static yk_status move(hook_object *b, uint8_t *bytes, bool put)
     yk_status s = d->checker ? YK_OK : YK_E_INTERNAL;
     pthread_mutex_lock(&b->hook->lock); /* a queue is used by one thread at a time */
     for (int i = 0; i < 2 && !s; i++)
-        s = put ? t->queue_put(d->checker, b->inner, at[i], bytes + (uint64_t)i * b->guard, b->guard, &point)
-                : t->queue_get(d->checker, b->inner, at[i], bytes + (uint64_t)i * b->guard, b->guard, &point);
+        s = put ? yk_put(t, d->checker, b->inner, at[i], bytes + (uint64_t)i * b->guard, b->guard, &point)
+                : yk_get(t, d->checker, b->inner, at[i], bytes + (uint64_t)i * b->guard, b->guard, &point);
     if (!s)
         s = t->queue_wait(d->checker, point, 60000000000ull);
     pthread_mutex_unlock(&b->hook->lock);
@@ -79,7 +79,7 @@ yk_status yk__hook_guard_fill(hook_object *b)
     if (!bytes)
         return YK_E_MEM;
     memset(bytes, GUARD_BYTE, 2 * b->guard);
-    s = move(b, bytes, true);
+    s = guards_move(b, bytes, true);
     yk__free(bytes);
     return s;
 }
@@ -87,7 +87,7 @@ yk_status yk__hook_guard_fill(hook_object *b)
 yk_status yk__hook_guard_check(hook_object *b, const char *when)
 {
     uint8_t *bytes = yk__calloc(2, b->guard);
-    yk_status s = bytes ? move(b, bytes, false) : YK_E_MEM;
+    yk_status s = bytes ? guards_move(b, bytes, false) : YK_E_MEM;
     for (uint64_t i = 0; i < 2 * b->guard && !s; i++)
         if (bytes[i] != GUARD_BYTE)
             s = yk__hook_wrong("%s: %s byte %lld of a buffer of %llu bytes is found written", b->hook->inner->name, when,
@@ -185,12 +185,10 @@ yk_status yk__hook_point_check(hook_object *q, yk_status s, uint64_t point, cons
     return s;
 }
 
-yk_status yk__hook_range_check(const hook_object *q, const hook_object *b, uint64_t offset, uint64_t bytes)
+yk_status yk__hook_range_check(const hook_object *b, uint64_t offset, uint64_t bytes)
 {
-    if (!(q->hook->layers & HOOK_VALIDATE))
+    if (!(b->hook->layers & HOOK_VALIDATE))
         return YK_OK;
-    if (b->device != q->device)
-        return yk__hook_wrong("a transfer through a queue of another device");
     if (offset > b->bytes || bytes > b->bytes - offset)
         return yk__hook_wrong("a transfer of %llu bytes at %llu of a buffer of %llu", (unsigned long long)bytes,
                               (unsigned long long)offset, (unsigned long long)b->bytes),

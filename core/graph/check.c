@@ -25,10 +25,10 @@ enum { NOT_YET, BY_NODE, IN_BODY, OPERAND };
 static bool slots_good(check *chk)
 {
     const yk_graph *g = chk->g;
-    if (!g->n_slot || g->slot[0].kind != YK_SLOT_ARENA)
-        return yk__fail(chk->err, YK_E_FORMAT, "graph: slot 0 has to be the arena"), false;
+    if (!g->n_slot || g->slot[0].kind != YK_SLOT_ARENA) /* of this host; the ABI does not say which */
+        return yk__fail(chk->err, YK_E_FORMAT, "graph: slot 0 has to be an arena"), false;
     for (uint32_t i = 0; i < g->n_slot; i++)
-        if (g->slot[i].kind >= YK_SLOT_KIND_COUNT || (i && g->slot[i].kind == YK_SLOT_ARENA))
+        if (g->slot[i].kind >= YK_SLOT_KIND_COUNT)
             return yk__fail(chk->err, YK_E_FORMAT, "graph: slot %u cannot be of kind %u", i, g->slot[i].kind), false;
     return true;
 }

@@ -104,9 +104,8 @@ uint32_t yk__body_new(yk__graph *g, yk_op op, uint32_t n_in, const yk__vid *in, 
  * inputs (fill, iota, rng, scatter_add, fold, *_dx, *_dw, *_bwd of pools) `dims`, `dim` give the output's shape;
  * otherwise dim may be NULL. out_dtype: YK_DTYPE_COUNT = the op's own rule; YK_F32 beside 16-bit operands is taken by
  * dot, sum, scatter_add, fold, conv2d*, attention*; a 16-bit format beside f32 by layer_norm. Operands whose strides the
- * op does not take are copied first; the 4-D operands of attention keep any strides with a dense last dimension
- * (YK_CAP_STRIDED_ATTENTION). Outputs of adam_step and sgd_step are views of the operands they replace. Returns the
- * number of outputs, 0 on failure. */
+ * op does not take are copied first; the 4-D operands of attention keep any strides with a dense last dimension.
+ * Outputs of adam_step and sgd_step are views of the operands they replace. Returns the number of outputs, 0 on failure. */
 uint32_t yk__apply(yk__graph *g, yk_op op, uint32_t n_in, const yk__vid *in, uint32_t n_attr, const int64_t *attr,
                    yk_dtype out_dtype, uint32_t dims, const int64_t *dim, yk__vid *out, uint32_t max_out);
 
@@ -152,7 +151,7 @@ yk__vid yk__sum_to(yk__graph *g, yk__vid x, uint32_t dims, const int64_t *dim);
 int64_t yk__value_count(const yk_value *v);  /* elements */
 uint64_t yk__value_bytes(const yk_value *v); /* of the dense value */
 bool yk__value_is_dense(const yk_value *v);
-uint32_t yk__strided_results(uint32_t op); /* how many, the first, may be views where YK_CAP_STRIDED_RESULTS is */
+uint32_t yk__strided_results(uint32_t op); /* how many, the first, may be views where YK_CLAIM_STRIDED_OUT is */
 /* The views v[0..n), of one shape and side by side, are all of the dense value x, each element once. */
 bool yk__value_tiles(const yk_value *const *v, uint32_t n, const yk_value *x);
 bool yk__value_is_broadcast(const yk_value *v); /* dense or stride-0 as elementwise operands may be */

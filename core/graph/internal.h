@@ -32,8 +32,8 @@ typedef enum yk__layout {
     YK_LAYOUT_DENSE,     /* row-major */
     YK_LAYOUT_BROADCAST, /* also stride 0 */
     YK_LAYOUT_DOT,       /* the last two may be swapped, the batch broadcast */
-    YK_LAYOUT_ATTENTION, /* q, k, v, out, gout: any strides but a dense last dimension; a plugin without
-                            YK_CAP_STRIDED_ATTENTION gets copies from the planner */
+    YK_LAYOUT_ATTENTION, /* q, k, v, out, gout: any strides but a dense last dimension; where a plugin does not claim
+                            them so, the planner makes copies */
     YK_LAYOUT_ANY        /* copy */
 } yk__layout;
 

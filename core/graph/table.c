@@ -11,8 +11,8 @@
 #define CORE YK_KIND_CORE
 
 static const yk__op_info ops[] = {
-#define X(e, name, kind, prec, tol, least, most, outs, attrs) \
-    {name, kind, YK_PREC_##prec, YK_TOL_##tol, least, most, outs, attrs},
+#define X(e, number, name, kind, prec, tol, least, most, outs, attrs) \
+    [number] = {name, kind, YK_PREC_##prec, YK_TOL_##tol, least, most, outs, attrs},
     YK_OP_TABLE(X)
 #undef X
 };
@@ -26,7 +26,7 @@ static const yk__op_info ops[] = {
 static const struct {
     const char *name, *safetensors;
 } dtypes[] = {
-#define X(e, name, st, bytes) {name, st},
+#define X(e, number, name, st, bytes) [number] = {name, st},
     YK_DTYPE_TABLE(X)
 #undef X
 };

@@ -42,7 +42,7 @@ static const struct {
     const char *name;
     int bits, dtype;
 } types[] = {
-#define X(e, name, st, bytes) {st, 8 * (bytes), e},
+#define X(e, number, name, st, bytes) {st, 8 * (bytes), e},
     YK_DTYPE_TABLE(X)
 #undef X
         {"I16", 16, -1},

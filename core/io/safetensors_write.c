@@ -61,7 +61,7 @@ static void text_add_quoted(struct text *text, const char *s)
 static const char *type_name(uint32_t dtype)
 {
     static const char *const names[] = {
-#define X(e, name, st, bytes) st,
+#define X(e, number, name, st, bytes) [number] = st,
         YK_DTYPE_TABLE(X)
 #undef X
     };

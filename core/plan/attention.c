@@ -4,7 +4,7 @@
  * [B,T,H,D]), and a product wants whole rows.
  *
  * Before composites are claimed: a device that takes attention with dense operands only gets copies of them.
- * Afterwards, on a device with YK_CAP_STRIDED_RESULTS: results are written in the order in which a copy would have put
+ * Afterwards, where the device claims YK_CLAIM_STRIDED_OUT: results are written in the order in which a copy would have put
  * them, and the copy falls away; so do gradients that are copied into parts of one value.
  */
 #include <string.h>
@@ -315,11 +315,18 @@ static bool join_gradients(results *p, uint32_t k)
     return true;
 }
 
+/* How many results of a node, the first, may be written as views. */
+static uint32_t strided_results(const yk__work *w, const yk__graph *g, const yk_node *n)
+{
+    const uint32_t many = yk__strided_results(n->op);
+    return many && yk__plan_ask(w->r, g, n, g->body + n->body) & YK_CLAIM_STRIDED_OUT ? many : 0;
+}
+
 static void emit_result(results *p, uint32_t k)
 {
     const yk__graph *s = p->m.src;
     const yk_node *n = &s->node[k];
-    uint32_t many = yk__strided_results(n->op);
+    uint32_t many = strided_results(p->w, s, n);
     readers r;
     if (p->gone[k])
         return;
@@ -337,6 +344,11 @@ static void emit_result(results *p, uint32_t k)
 yk_status yk__plan_results(yk__work *w, yk_error *err)
 {
     results p = {.w = w};
+    bool any = false;
+    for (uint32_t k = 0; k < w->g.n_node; k++)
+        any = any || strided_results(w, &w->g, &w->g.node[k]);
+    if (!any)
+        return YK_OK;
     p.rows = yk__calloc(w->g.n_value + 1, 1);
     p.gone = yk__calloc(w->g.n_node + 1, 1);
     if (!p.rows || !p.gone)

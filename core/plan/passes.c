@@ -117,11 +117,6 @@ static bool is_mixed_precision(const yk__plan_request *r)
     return r->precision == YK_BF16 || r->precision == YK_F16;
 }
 
-static bool has_strided_results(const yk__plan_request *r)
-{
-    return r->caps->flags & YK_CAP_STRIDED_RESULTS;
-}
-
 /* Until here all ranks came to the same sums; with other shapes and claims they must stay so. */
 static yk_status keep_sums(yk__work *w, yk_error *err)
 {
@@ -151,7 +146,7 @@ static const pass passes[] = {
     {"recompute", yk__plan_recompute, has_loss, true},
     {"operands", yk__plan_operands, NULL, false},
     {"claim", yk__plan_claim, NULL, false},
-    {"results", yk__plan_results, has_strided_results, false},
+    {"results", yk__plan_results, NULL, false},
     {"narrow", yk__plan_narrow, NULL, true},
     {"fuse", yk__plan_fuse, NULL, true},
     {"overlap", yk__plan_overlap, has_ranks, false},

@@ -9,7 +9,7 @@
 static uint32_t ask_device(void *arg, const yk_graph *g, uint32_t node)
 {
     const yk__device *dev = arg;
-    return dev->table->claims(dev->handle, g, node);
+    return yk__device_claims(dev, g, node);
 }
 
 void yk__prog_request(const yk__exec *exec, const yk__graph *trace, yk__plan_request *r)

@@ -7,23 +7,24 @@
 
 #include <stdint.h>
 
-/* enumerator, short name, safetensors name, bytes of an element. f32, i32 and bool are mandatory for a plugin; the
- * others are declared in yk_device_caps.store. A bool is one byte, 0 or 1. All numbers are little-endian in memory. */
+/* enumerator, number (for good; new ones are appended), short name, safetensors name, bytes of an element. f32, i32 and bool
+ * are mandatory for a plugin (bool may be emulated: four of them in a word); the others are declared in yk_device_caps.store.
+ * A bool is one byte, 0 or 1. All numbers are little-endian in memory. */
 #define YK_DTYPE_TABLE(X)                                                                                              \
-    X(YK_F32, "f32", "F32", 4)                                                                                         \
-    X(YK_F16, "f16", "F16", 2)                                                                                         \
-    X(YK_BF16, "bf16", "BF16", 2)                                                                                      \
-    X(YK_F64, "f64", "F64", 8)                                                                                         \
-    X(YK_I32, "i32", "I32", 4)                                                                                         \
-    X(YK_I64, "i64", "I64", 8)                                                                                         \
-    X(YK_U8, "u8", "U8", 1)                                                                                            \
-    X(YK_BOOL, "bool", "BOOL", 1)                                                                                      \
-    X(YK_I8, "i8", "I8", 1)                                                                                            \
-    X(YK_F8E4M3, "f8e4m3", "F8_E4M3", 1)                                                                               \
-    X(YK_F8E5M2, "f8e5m2", "F8_E5M2", 1)
+    X(YK_F32, 0, "f32", "F32", 4)                                                                                      \
+    X(YK_F16, 1, "f16", "F16", 2)                                                                                      \
+    X(YK_BF16, 2, "bf16", "BF16", 2)                                                                                   \
+    X(YK_F64, 3, "f64", "F64", 8)                                                                                      \
+    X(YK_I32, 4, "i32", "I32", 4)                                                                                      \
+    X(YK_I64, 5, "i64", "I64", 8)                                                                                      \
+    X(YK_U8, 6, "u8", "U8", 1)                                                                                         \
+    X(YK_BOOL, 7, "bool", "BOOL", 1)                                                                                   \
+    X(YK_I8, 8, "i8", "I8", 1)                                                                                         \
+    X(YK_F8E4M3, 9, "f8e4m3", "F8_E4M3", 1)                                                                            \
+    X(YK_F8E5M2, 10, "f8e5m2", "F8_E5M2", 1)
 
 typedef enum yk_dtype {
-#define YK_DTYPE_ENUM(e, name, st, bytes) e,
+#define YK_DTYPE_ENUM(e, number, name, st, bytes) e = number,
     YK_DTYPE_TABLE(YK_DTYPE_ENUM)
 #undef YK_DTYPE_ENUM
         YK_DTYPE_COUNT
@@ -33,7 +34,7 @@ typedef enum yk_dtype {
 static inline uint32_t yk_dtype_bytes(uint32_t dtype)
 {
     static const uint8_t bytes[] = {
-#define YK_DTYPE_BYTES(e, name, st, n) n,
+#define YK_DTYPE_BYTES(e, number, name, st, n) n,
         YK_DTYPE_TABLE(YK_DTYPE_BYTES)
 #undef YK_DTYPE_BYTES
     };

@@ -7,10 +7,20 @@
  * graph into something it can run many times (a kernel list, a recorded command buffer, a device graph) and runs it in
  * an in-order queue.
  *
- * Growth: tables start with their size and only grow at the end; a reader tests `size` before it uses a later member.
- * New families of functions are named, versioned extensions ("yk.coll.1"). A major number (YK_ABI) is never reused.
+ * Growth. Within a major number (YK_ABI) all of this holds; a major number is never reused.
+ *   Tables and descriptions (what begins with `size`) grow at the end. `size` is the writer's; a reader uses a later member
+ *     only if the size covers it. Words called `reserved` are 0: the host's side promises it, a plugin need not look.
+ *   Records that lie in arrays (yk_value, yk_node, yk_slot, yk_wait) are frozen: what is to be said of them later comes as
+ *     parallel arrays at the end of yk_graph, yk_submit or yk_copy.
+ *   Numbers (yk_op, yk_dtype, flags, bits, kinds, statuses) are appended and never change. The primitives are all there are:
+ *     an operation that comes later is a composite, with a body. Both sides say how many they were compiled with (n_op,
+ *     n_dtype); nothing beyond the plugin's is sent to it: an operation's body is in its place, a type is not chosen.
+ *   YK_ABI_MINOR grows with each addition. A sentence that one side may rely on only since some minor says so.
+ *   New families of functions are named, versioned extensions ("yk.coll.1": yoke/extension.h).
  *
  * Threads, by tag in the comments: [any] from any thread at any time; [one] by one thread at a time for a given object.
+ *
+ * Arrays and descriptions that a function is given live during the call and no longer, but where it is said otherwise.
  */
 #ifndef YOKE_PLUGIN_H
 #define YOKE_PLUGIN_H
@@ -25,17 +35,19 @@
 extern "C" {
 #endif
 
-#define YK_ABI 1u         /* major version; the loader refuses any other */
+#define YK_ABI 2u         /* major version; the loader refuses any other */
+#define YK_ABI_MINOR 0u   /* what was added to it so far */
 #define YK_MAX_DIMS 8     /* dimensions of a value */
 #define YK_NONE UINT32_MAX /* no slot, no value */
 
 /* ---- Operations ------------------------------------------------------------------------------------------------ */
 
 /*
- * X(enumerator, name, kind, precision class, tolerance class, least inputs, most inputs, outputs, attributes)
+ * X(enumerator, number, name, kind, precision class, tolerance class, least inputs, most inputs, outputs, attributes)
  *
+ * number     for good; a new operation gets the next one and stands at the end, whatever its kind.
  * kind       UN, BIN: elementwise on one, two operands; PRIM: other primitive; COMP: composite; CORE: handled by the
- *            core, a plugin never sees it.
+ *            core, a plugin never sees it. yk_op_is_primitive: UN, BIN, PRIM.
  * precision  what autocast does with it: LOWP computes in the low format; FULL computes in f32; WIDE takes the widest
  *            format among its float inputs; KEEP takes its (first float) input's format; NONE is not about floats.
  * tolerance  against a float64 reference: EXACT bit for bit; ROUND one rounding; TRANS a few ulp; ACCUM c*sqrt(n)*eps
@@ -44,36 +56,44 @@ extern "C" {
  * Attributes are int64; a float attribute holds the bits of a double (yk_attr_f64). Shapes and rules:
  *
  * All operands of an elementwise op have the shape of the output. Operands are dense row-major, or broadcast: any
- * subset of dimensions has stride 0, the remaining ones are dense among themselves. Only `copy` sees other strides,
- * and `dot` may see its last two dimensions swapped. Arithmetic of 16-bit floats is done in f32 and rounded once (to
- * nearest even) when stored; sums accumulate in f32 at least. An elementwise output may be the very memory of one of
- * its inputs of the same element size, never a shifted overlap.
+ * subset of dimensions has stride 0, the remaining ones are dense among themselves. The stride of a dimension of length 1
+ * means nothing and may be any number. Only `copy` sees other strides, and `dot` may see its last two dimensions swapped.
+ * Arithmetic of 16-bit floats is done in f32 and rounded once (to nearest even) when stored; sums accumulate in f32 at
+ * least. An elementwise output may be the very memory of one of its inputs of the same element size, never a shifted
+ * overlap.
  *
  * neg..erf      y = f(x), float. rsqrt = 1/sqrt(x), recip = 1/x.
- * cast          float, i32, u8, bool to any of these; float to i32 truncates; to bool: x != 0.
- * add..min      both operands and the output have one type: a float type or i32. max, min: if one operand is NaN, NaN.
- * lt, eq        output bool; operands of one type.
- * select        in: c bool, a, b; y = c ? a : b.
+ * cast          float, i32, u8, bool to any of these; float to i32 or u8 truncates, and gives any number for NaN and for
+ *               what the type cannot hold; so does i32 to u8. To bool: x != 0, so NaN is true. From i32 to a 16-bit float
+ *               directly or over f32. NaN stays NaN in every float type, whatever its payload.
+ * add..min      both operands and the output have one type: a float type or i32. i32 wraps around; its div truncates, and
+ *               gives any number, without a trap, for a divisor of 0 and for -2^31 / -1. max, min: if one operand is NaN,
+ *               NaN; of +0 and -0 either.
+ * lt, eq        output bool; operands of one type: float or i32. With NaN false.
+ * select        in: c bool, a, b; y = c ? a : b. a, b and y of one type: float or i32. NaN passes as it is.
  * fill          attr value(f64); y[i] = value.
  * iota          attr axis; y = index along that axis (i32 or f32).
  * rng           attr stream; in: key i32[4], rows i32[R]; out f32 of n elements, R divides n: uniform in [0,1).
  *               element e: r = e / (n/R), c = rows[r] * (n/R) + e % (n/R) (64 bit, rows[r] >= 0);
- *               w = philox4x32-10(counter {lo(c/4), hi(c/4), stream, key[2]}, key {key[0], key[1]})[c % 4];
+ *               w = philox4x32-10(counter {lo(c/4), hi(c/4), stream, key[2]}, key {key[0], key[1]})[c % 4] (Salmon et al.,
+ *               2011: multipliers 0xD2511F53, 0xCD9E8D57; key increments 0x9E3779B9, 0xBB67AE85);
  *               y = (w >> 8) * 2^-24. key = {seed low, seed high, step, 0}. So the number depends on the global row,
  *               not on the device that holds it.
  * sum, rmax     attr bit mask of reduced axes; reduced axes have length 1 in the output. rmax of NaN is NaN.
- * argmax        attr axis; output i32, that axis of length 1; the first of equal maxima.
+ *               rmax and argmax: of float types; an axis of -inf alone gives -inf and its first index.
+ * argmax        attr axis; output i32, that axis of length 1; the first of equal maxima; with NaN on the axis any index.
  * copy          in: x [, base]; any strides on x. With base: the output is a view of base (any strides), and the node
  *               writes only that view; base itself was completely written before.
  * gather        in: table [V, ...], index i32 [n]; out [n, ...]; a row whose index is outside 0..V-1 is zero.
  * scatter_add   in: src [n, ...], index i32 [n]; out [V, ...] = zeros, then out[index[k]] += src[k] in order of k; an
- *               index outside 0..V-1 is skipped. Asked with claims() whether it can accumulate, as a composite is.
+ *               index outside 0..V-1 is skipped. Always sent, as it is a primitive; claims() says of it only whether it can
+ *               accumulate (YK_CLAIM_ACCUMULATE), and then it may come with YK_NODE_ACCUMULATE.
  * unfold        attr kh kw sh sw ph pw dh dw pad(f64); x [N,C,H,W] -> [N, C*kh*kw, OH*OW]; pixels outside are `pad`.
  *               OH = (H + 2*ph - dh*(kh-1) - 1) / sh + 1.
  * fold          the adjoint: attr kh kw sh sw ph pw dh dw; x [N, C*kh*kw, OH*OW] -> [N,C,H,W], sums.
  * dot           a [.., M, K] x b [.., K, N] -> [.., M, N], 2 or 3 dimensions; the batch dimension may be broadcast;
  *               each of a, b dense or with its last two strides swapped. Inputs of one float type, output the same or
- *               f32. With YK_NODE_ACCUMULATE: out += result.
+ *               f32. With YK_NODE_ACCUMULATE: out += result, in all these forms, if out is f32.
  *
  * Composites. Each has a body in primitives, which is its meaning; a plugin claims it, or the core replaces it.
  * map           body: elementwise nodes (and fill, iota is not allowed). Inputs (at most 24) and the 1..4 outputs have
@@ -123,7 +143,7 @@ extern "C" {
  *
  * Numbers below the normal ones (in f32 and bf16 1.2e-38) may count as zero, in what is read and in what is written: the CPU
  * plugin does so, as some processors take a hundred times longer for them; OpenCL does as its driver does. So a loss of 1e-39
- * may be 0 on one device and not on another, and neither is wrong.
+ * may be 0 on one device and not on another, and neither is wrong. Those of f16 (below 6.1e-5) are numbers like others.
  *
  * hyper: see YK_HYPER_*. First g' = g * GRAD_SCALE, then clamped to [-CLIP, CLIP] (CLIP = inf: not), then negated if
  * YK_OPT_MAXIMIZE.
@@ -134,80 +154,99 @@ extern "C" {
  *         p -= LR*(NESTEROV ? g' + B1*b : b).
  */
 #define YK_OP_TABLE(X)                                                                                                 \
-    X(YK_OP_NEG, "neg", UN, WIDE, EXACT, 1, 1, 1, 0)                                                                   \
-    X(YK_OP_ABS, "abs", UN, WIDE, EXACT, 1, 1, 1, 0)                                                                   \
-    X(YK_OP_EXP, "exp", UN, FULL, TRANS, 1, 1, 1, 0)                                                                   \
-    X(YK_OP_LOG, "log", UN, FULL, TRANS, 1, 1, 1, 0)                                                                   \
-    X(YK_OP_SQRT, "sqrt", UN, FULL, TRANS, 1, 1, 1, 0)                                                                 \
-    X(YK_OP_RSQRT, "rsqrt", UN, FULL, TRANS, 1, 1, 1, 0)                                                               \
-    X(YK_OP_RECIP, "recip", UN, FULL, TRANS, 1, 1, 1, 0)                                                               \
-    X(YK_OP_TANH, "tanh", UN, WIDE, TRANS, 1, 1, 1, 0)                                                                 \
-    X(YK_OP_ERF, "erf", UN, FULL, TRANS, 1, 1, 1, 0)                                                                   \
-    X(YK_OP_CAST, "cast", UN, NONE, ROUND, 1, 1, 1, 0)                                                                 \
-    X(YK_OP_ADD, "add", BIN, WIDE, ROUND, 2, 2, 1, 0)                                                                  \
-    X(YK_OP_SUB, "sub", BIN, WIDE, ROUND, 2, 2, 1, 0)                                                                  \
-    X(YK_OP_MUL, "mul", BIN, WIDE, ROUND, 2, 2, 1, 0)                                                                  \
-    X(YK_OP_DIV, "div", BIN, WIDE, TRANS, 2, 2, 1, 0)                                                                  \
-    X(YK_OP_MAX, "max", BIN, WIDE, EXACT, 2, 2, 1, 0)                                                                  \
-    X(YK_OP_MIN, "min", BIN, WIDE, EXACT, 2, 2, 1, 0)                                                                  \
-    X(YK_OP_LT, "lt", BIN, WIDE, EXACT, 2, 2, 1, 0)                                                                    \
-    X(YK_OP_EQ, "eq", BIN, WIDE, EXACT, 2, 2, 1, 0)                                                                    \
-    X(YK_OP_SELECT, "select", PRIM, WIDE, EXACT, 3, 3, 1, 0)                                                           \
-    X(YK_OP_FILL, "fill", PRIM, NONE, EXACT, 0, 0, 1, 1)                                                               \
-    X(YK_OP_IOTA, "iota", PRIM, NONE, EXACT, 0, 0, 1, 1)                                                               \
-    X(YK_OP_RNG, "rng", PRIM, NONE, EXACT, 2, 2, 1, 1)                                                                 \
-    X(YK_OP_SUM, "sum", PRIM, FULL, ACCUM, 1, 1, 1, 1)                                                                 \
-    X(YK_OP_RMAX, "rmax", PRIM, KEEP, EXACT, 1, 1, 1, 1)                                                               \
-    X(YK_OP_ARGMAX, "argmax", PRIM, NONE, EXACT, 1, 1, 1, 1)                                                           \
-    X(YK_OP_COPY, "copy", PRIM, KEEP, EXACT, 1, 2, 1, 0)                                                               \
-    X(YK_OP_GATHER, "gather", PRIM, KEEP, EXACT, 2, 2, 1, 0)                                                           \
-    X(YK_OP_SCATTER_ADD, "scatter_add", PRIM, FULL, ACCUM, 2, 2, 1, 0)                                                 \
-    X(YK_OP_UNFOLD, "unfold", PRIM, KEEP, EXACT, 1, 1, 1, 9)                                                           \
-    X(YK_OP_FOLD, "fold", PRIM, FULL, ACCUM, 1, 1, 1, 8)                                                               \
-    X(YK_OP_DOT, "dot", PRIM, LOWP, ACCUM, 2, 2, 1, 0)                                                                 \
-    X(YK_OP_MAP, "map", COMP, NONE, TRANS, 0, 24, 0, 0)                                                                \
-    X(YK_OP_DOT_MAP, "dot_map", COMP, NONE, ACCUM, 2, 24, 0, 0)                                                        \
-    X(YK_OP_MAP_SUM, "map_sum", COMP, NONE, ACCUM, 1, 24, 0, 0)                                                        \
-    X(YK_OP_CONV2D, "conv2d", COMP, LOWP, ACCUM, 2, 2, 1, 7)                                                           \
-    X(YK_OP_CONV2D_DX, "conv2d_dx", COMP, LOWP, ACCUM, 2, 2, 1, 7)                                                     \
-    X(YK_OP_CONV2D_DW, "conv2d_dw", COMP, LOWP, ACCUM, 2, 2, 1, 7)                                                     \
-    X(YK_OP_MAX_POOL, "max_pool", COMP, KEEP, EXACT, 1, 1, 1, 8)                                                       \
-    X(YK_OP_MAX_POOL_BWD, "max_pool_bwd", COMP, KEEP, ACCUM, 2, 2, 1, 8)                                               \
-    X(YK_OP_AVG_POOL, "avg_pool", COMP, KEEP, ACCUM, 1, 1, 1, 7)                                                       \
-    X(YK_OP_AVG_POOL_BWD, "avg_pool_bwd", COMP, KEEP, ACCUM, 1, 1, 1, 7)                                               \
-    X(YK_OP_BN_STATS, "bn_stats", COMP, KEEP, ACCUM, 2, 2, 1, 0)                                                       \
-    X(YK_OP_LAYER_NORM, "layer_norm", COMP, FULL, ACCUM, 1, 3, 3, 1)                                                   \
-    X(YK_OP_LAYER_NORM_BWD, "layer_norm_bwd", COMP, FULL, ACCUM, 4, 5, 0, 1)                                           \
-    X(YK_OP_SOFTMAX, "softmax", COMP, FULL, ACCUM, 1, 1, 1, 1)                                                         \
-    X(YK_OP_SOFTMAX_BWD, "softmax_bwd", COMP, FULL, ACCUM, 2, 2, 1, 1)                                                 \
-    X(YK_OP_ATTENTION, "attention", COMP, LOWP, ACCUM, 3, 7, 2, 5)                                                     \
-    X(YK_OP_ATTENTION_BWD, "attention_bwd", COMP, LOWP, ACCUM, 6, 10, 0, 5)                                            \
-    X(YK_OP_CROSS_ENTROPY, "cross_entropy", COMP, KEEP, ACCUM, 2, 3, 2, 2)                                             \
-    X(YK_OP_CROSS_ENTROPY_BWD, "cross_entropy_bwd", COMP, KEEP, ACCUM, 4, 5, 1, 2)                                     \
-    X(YK_OP_DROPOUT, "dropout", COMP, KEEP, ROUND, 3, 3, 1, 2)                                                         \
-    X(YK_OP_RELU, "relu", COMP, WIDE, EXACT, 1, 1, 1, 0)                                                               \
-    X(YK_OP_RELU_BWD, "relu_bwd", COMP, WIDE, EXACT, 2, 2, 1, 0)                                                       \
-    X(YK_OP_GELU, "gelu", COMP, WIDE, TRANS, 1, 1, 1, 0)                                                               \
-    X(YK_OP_GELU_BWD, "gelu_bwd", COMP, WIDE, TRANS, 2, 2, 1, 0)                                                       \
-    X(YK_OP_GELU_TANH, "gelu_tanh", COMP, WIDE, TRANS, 1, 1, 1, 0)                                                     \
-    X(YK_OP_GELU_TANH_BWD, "gelu_tanh_bwd", COMP, WIDE, TRANS, 2, 2, 1, 0)                                             \
-    X(YK_OP_SILU, "silu", COMP, WIDE, TRANS, 1, 1, 1, 0)                                                               \
-    X(YK_OP_SILU_BWD, "silu_bwd", COMP, WIDE, TRANS, 2, 2, 1, 0)                                                       \
-    X(YK_OP_SIGMOID, "sigmoid", COMP, WIDE, TRANS, 1, 1, 1, 0)                                                         \
-    X(YK_OP_SIGMOID_BWD, "sigmoid_bwd", COMP, WIDE, TRANS, 2, 2, 1, 0)                                                 \
-    X(YK_OP_TANH_BWD, "tanh_bwd", COMP, WIDE, TRANS, 2, 2, 1, 0)                                                       \
-    X(YK_OP_ADAM_STEP, "adam_step", COMP, NONE, TRANS, 5, 6, 0, 1)                                                     \
-    X(YK_OP_SGD_STEP, "sgd_step", COMP, NONE, TRANS, 3, 4, 0, 1)                                                       \
-    X(YK_OP_GRAD_STATS, "grad_stats", COMP, NONE, ACCUM, 2, 2, 1, 0)                                                   \
-    X(YK_OP_ALL_STATS, "all_stats", CORE, KEEP, ACCUM, 2, 2, 1, 0)                                                     \
-    X(YK_OP_ALL_REDUCE, "all_reduce", CORE, NONE, ACCUM, 1, 1, 1, 1)
+    X(YK_OP_NEG, 0, "neg", UN, WIDE, EXACT, 1, 1, 1, 0)                                                                \
+    X(YK_OP_ABS, 1, "abs", UN, WIDE, EXACT, 1, 1, 1, 0)                                                                \
+    X(YK_OP_EXP, 2, "exp", UN, FULL, TRANS, 1, 1, 1, 0)                                                                \
+    X(YK_OP_LOG, 3, "log", UN, FULL, TRANS, 1, 1, 1, 0)                                                                \
+    X(YK_OP_SQRT, 4, "sqrt", UN, FULL, TRANS, 1, 1, 1, 0)                                                              \
+    X(YK_OP_RSQRT, 5, "rsqrt", UN, FULL, TRANS, 1, 1, 1, 0)                                                            \
+    X(YK_OP_RECIP, 6, "recip", UN, FULL, TRANS, 1, 1, 1, 0)                                                            \
+    X(YK_OP_TANH, 7, "tanh", UN, WIDE, TRANS, 1, 1, 1, 0)                                                              \
+    X(YK_OP_ERF, 8, "erf", UN, FULL, TRANS, 1, 1, 1, 0)                                                                \
+    X(YK_OP_CAST, 9, "cast", UN, NONE, ROUND, 1, 1, 1, 0)                                                              \
+    X(YK_OP_ADD, 10, "add", BIN, WIDE, ROUND, 2, 2, 1, 0)                                                              \
+    X(YK_OP_SUB, 11, "sub", BIN, WIDE, ROUND, 2, 2, 1, 0)                                                              \
+    X(YK_OP_MUL, 12, "mul", BIN, WIDE, ROUND, 2, 2, 1, 0)                                                              \
+    X(YK_OP_DIV, 13, "div", BIN, WIDE, TRANS, 2, 2, 1, 0)                                                              \
+    X(YK_OP_MAX, 14, "max", BIN, WIDE, EXACT, 2, 2, 1, 0)                                                              \
+    X(YK_OP_MIN, 15, "min", BIN, WIDE, EXACT, 2, 2, 1, 0)                                                              \
+    X(YK_OP_LT, 16, "lt", BIN, WIDE, EXACT, 2, 2, 1, 0)                                                                \
+    X(YK_OP_EQ, 17, "eq", BIN, WIDE, EXACT, 2, 2, 1, 0)                                                                \
+    X(YK_OP_SELECT, 18, "select", PRIM, WIDE, EXACT, 3, 3, 1, 0)                                                       \
+    X(YK_OP_FILL, 19, "fill", PRIM, NONE, EXACT, 0, 0, 1, 1)                                                           \
+    X(YK_OP_IOTA, 20, "iota", PRIM, NONE, EXACT, 0, 0, 1, 1)                                                           \
+    X(YK_OP_RNG, 21, "rng", PRIM, NONE, EXACT, 2, 2, 1, 1)                                                             \
+    X(YK_OP_SUM, 22, "sum", PRIM, FULL, ACCUM, 1, 1, 1, 1)                                                             \
+    X(YK_OP_RMAX, 23, "rmax", PRIM, KEEP, EXACT, 1, 1, 1, 1)                                                           \
+    X(YK_OP_ARGMAX, 24, "argmax", PRIM, NONE, EXACT, 1, 1, 1, 1)                                                       \
+    X(YK_OP_COPY, 25, "copy", PRIM, KEEP, EXACT, 1, 2, 1, 0)                                                           \
+    X(YK_OP_GATHER, 26, "gather", PRIM, KEEP, EXACT, 2, 2, 1, 0)                                                       \
+    X(YK_OP_SCATTER_ADD, 27, "scatter_add", PRIM, FULL, ACCUM, 2, 2, 1, 0)                                             \
+    X(YK_OP_UNFOLD, 28, "unfold", PRIM, KEEP, EXACT, 1, 1, 1, 9)                                                       \
+    X(YK_OP_FOLD, 29, "fold", PRIM, FULL, ACCUM, 1, 1, 1, 8)                                                           \
+    X(YK_OP_DOT, 30, "dot", PRIM, LOWP, ACCUM, 2, 2, 1, 0)                                                             \
+    X(YK_OP_MAP, 31, "map", COMP, NONE, TRANS, 0, 24, 0, 0)                                                            \
+    X(YK_OP_DOT_MAP, 32, "dot_map", COMP, NONE, ACCUM, 2, 24, 0, 0)                                                    \
+    X(YK_OP_MAP_SUM, 33, "map_sum", COMP, NONE, ACCUM, 1, 24, 0, 0)                                                    \
+    X(YK_OP_CONV2D, 34, "conv2d", COMP, LOWP, ACCUM, 2, 2, 1, 7)                                                       \
+    X(YK_OP_CONV2D_DX, 35, "conv2d_dx", COMP, LOWP, ACCUM, 2, 2, 1, 7)                                                 \
+    X(YK_OP_CONV2D_DW, 36, "conv2d_dw", COMP, LOWP, ACCUM, 2, 2, 1, 7)                                                 \
+    X(YK_OP_MAX_POOL, 37, "max_pool", COMP, KEEP, EXACT, 1, 1, 1, 8)                                                   \
+    X(YK_OP_MAX_POOL_BWD, 38, "max_pool_bwd", COMP, KEEP, ACCUM, 2, 2, 1, 8)                                           \
+    X(YK_OP_AVG_POOL, 39, "avg_pool", COMP, KEEP, ACCUM, 1, 1, 1, 7)                                                   \
+    X(YK_OP_AVG_POOL_BWD, 40, "avg_pool_bwd", COMP, KEEP, ACCUM, 1, 1, 1, 7)                                           \
+    X(YK_OP_BN_STATS, 41, "bn_stats", COMP, KEEP, ACCUM, 2, 2, 1, 0)                                                   \
+    X(YK_OP_LAYER_NORM, 42, "layer_norm", COMP, FULL, ACCUM, 1, 3, 3, 1)                                               \
+    X(YK_OP_LAYER_NORM_BWD, 43, "layer_norm_bwd", COMP, FULL, ACCUM, 4, 5, 0, 1)                                       \
+    X(YK_OP_SOFTMAX, 44, "softmax", COMP, FULL, ACCUM, 1, 1, 1, 1)                                                     \
+    X(YK_OP_SOFTMAX_BWD, 45, "softmax_bwd", COMP, FULL, ACCUM, 2, 2, 1, 1)                                             \
+    X(YK_OP_ATTENTION, 46, "attention", COMP, LOWP, ACCUM, 3, 7, 2, 5)                                                 \
+    X(YK_OP_ATTENTION_BWD, 47, "attention_bwd", COMP, LOWP, ACCUM, 6, 10, 0, 5)                                        \
+    X(YK_OP_CROSS_ENTROPY, 48, "cross_entropy", COMP, KEEP, ACCUM, 2, 3, 2, 2)                                         \
+    X(YK_OP_CROSS_ENTROPY_BWD, 49, "cross_entropy_bwd", COMP, KEEP, ACCUM, 4, 5, 1, 2)                                 \
+    X(YK_OP_DROPOUT, 50, "dropout", COMP, KEEP, ROUND, 3, 3, 1, 2)                                                     \
+    X(YK_OP_RELU, 51, "relu", COMP, WIDE, EXACT, 1, 1, 1, 0)                                                           \
+    X(YK_OP_RELU_BWD, 52, "relu_bwd", COMP, WIDE, EXACT, 2, 2, 1, 0)                                                   \
+    X(YK_OP_GELU, 53, "gelu", COMP, WIDE, TRANS, 1, 1, 1, 0)                                                           \
+    X(YK_OP_GELU_BWD, 54, "gelu_bwd", COMP, WIDE, TRANS, 2, 2, 1, 0)                                                   \
+    X(YK_OP_GELU_TANH, 55, "gelu_tanh", COMP, WIDE, TRANS, 1, 1, 1, 0)                                                 \
+    X(YK_OP_GELU_TANH_BWD, 56, "gelu_tanh_bwd", COMP, WIDE, TRANS, 2, 2, 1, 0)                                         \
+    X(YK_OP_SILU, 57, "silu", COMP, WIDE, TRANS, 1, 1, 1, 0)                                                           \
+    X(YK_OP_SILU_BWD, 58, "silu_bwd", COMP, WIDE, TRANS, 2, 2, 1, 0)                                                   \
+    X(YK_OP_SIGMOID, 59, "sigmoid", COMP, WIDE, TRANS, 1, 1, 1, 0)                                                     \
+    X(YK_OP_SIGMOID_BWD, 60, "sigmoid_bwd", COMP, WIDE, TRANS, 2, 2, 1, 0)                                             \
+    X(YK_OP_TANH_BWD, 61, "tanh_bwd", COMP, WIDE, TRANS, 2, 2, 1, 0)                                                   \
+    X(YK_OP_ADAM_STEP, 62, "adam_step", COMP, NONE, TRANS, 5, 6, 0, 1)                                                 \
+    X(YK_OP_SGD_STEP, 63, "sgd_step", COMP, NONE, TRANS, 3, 4, 0, 1)                                                   \
+    X(YK_OP_GRAD_STATS, 64, "grad_stats", COMP, NONE, ACCUM, 2, 2, 1, 0)                                               \
+    X(YK_OP_ALL_STATS, 65, "all_stats", CORE, KEEP, ACCUM, 2, 2, 1, 0)                                                 \
+    X(YK_OP_ALL_REDUCE, 66, "all_reduce", CORE, NONE, ACCUM, 1, 1, 1, 1)
 
 typedef enum yk_op {
-#define YK_OP_ENUM(e, name, kind, prec, tol, least, most, outs, attrs) e,
+#define YK_OP_ENUM(e, number, name, kind, prec, tol, least, most, outs, attrs) e = number,
     YK_OP_TABLE(YK_OP_ENUM)
 #undef YK_OP_ENUM
-        YK_OP_COUNT
+        YK_OP_COUNT /* of this header: of a graph's own see yk_plugin.n_op */
 } yk_op;
+
+enum { YK_OP_KIND_NONE, YK_OP_KIND_UN, YK_OP_KIND_BIN, YK_OP_KIND_PRIM, YK_OP_KIND_COMP, YK_OP_KIND_CORE };
+
+/* The kind in the table above; YK_OP_KIND_NONE for a number that is no operation of this header. [any] */
+static inline int yk_op_kind(uint32_t op)
+{
+    switch (op) {
+#define YK_OP_CASE(e, number, name, kind, prec, tol, least, most, outs, attrs)                                         \
+    case number:                                                                                                       \
+        return YK_OP_KIND_##kind;
+        YK_OP_TABLE(YK_OP_CASE)
+#undef YK_OP_CASE
+    default:
+        return YK_OP_KIND_NONE;
+    }
+}
+
+/* What every plugin runs, without being asked. */
+#define yk_op_is_primitive(op) (yk_op_kind(op) >= YK_OP_KIND_UN && yk_op_kind(op) <= YK_OP_KIND_PRIM)
 
 enum { YK_REDUCE_SUM, YK_REDUCE_MOMENTS, YK_REDUCE_MAX }; /* all_reduce: how; moments of [3,C] as bn_stats makes them */
 enum { YK_ATT_KEEP = 1, YK_ATT_BIAS = 2, YK_ATT_DROP = 4, YK_ATT_GBIAS = 8 };          /* attention: flags */
@@ -227,7 +266,8 @@ typedef struct yk_graph yk_graph;
 
 /* What a slot holds. */
 typedef enum yk_slot_kind {
-    YK_SLOT_ARENA,  /* scratch of the program; always slot 0; nothing survives a step there */
+    YK_SLOT_ARENA,  /* scratch of the program; nothing survives a step there. There may be several, anywhere among the slots,
+                       though today's host has one, slot 0 */
     YK_SLOT_INPUT,  /* written by the host before a run: batches, scalars, random keys */
     YK_SLOT_PARAM,  /* trained */
     YK_SLOT_STATE,  /* optimizer state, running statistics */
@@ -239,7 +279,7 @@ typedef enum yk_slot_kind {
 typedef struct yk_slot {
     uint64_t bytes;
     uint32_t kind; /* yk_slot_kind */
-    uint32_t key;  /* the core's own name for the buffer; means nothing to a plugin */
+    uint32_t key;  /* the host's own name for the buffer; means nothing to a plugin */
 } yk_slot;
 
 typedef struct yk_value {
@@ -248,12 +288,20 @@ typedef struct yk_value {
     uint32_t base;       /* the value this one is a view of, or its own index */
     uint32_t slot;       /* index into yk_graph.slot; YK_NONE before the memory plan (in claims()) and in bodies */
     uint32_t reserved;
-    uint64_t offset;                /* bytes from the start of the slot (views: already with their own offset) */
+    uint64_t offset;                /* bytes from the start of the slot (views: already with their own offset); of a value
+                                       that is no view a multiple of its element's size (see caps.value_align) */
     int64_t dim[YK_MAX_DIMS];       /* lengths; 0 is never seen by a plugin */
     int64_t stride[YK_MAX_DIMS];    /* in elements; 0 = broadcast */
 } yk_value;
 
 enum { YK_VALUE_INPUT = 1, YK_VALUE_OUTPUT = 2 }; /* comes from, goes to a slot that outlives the program's run */
+
+/*
+ * Who writes what: a value that is no view is written by one node, before any that reads it. Three kinds write what is there
+ * already: a copy with a base and a composite with strided results write views of their value; adam_step and sgd_step, views
+ * that are their operands; and nodes with YK_NODE_ACCUMULATE. Different values may have the same memory, where the first is no
+ * longer read; an elementwise output (of map too) may begin exactly where an operand of its element size does.
+ */
 
 typedef struct yk_node {
     uint16_t op, flags;          /* yk_op; YK_NODE_* */
@@ -278,7 +326,7 @@ struct yk_graph {
     const uint32_t *index;
     const int64_t *attr;
     const yk_slot *slot;
-    uint64_t hash;             /* of everything above */
+    uint64_t hash;             /* of everything above; equal in every process and on every machine */
 };
 
 static inline double yk_attr_f64(int64_t a)
@@ -297,14 +345,18 @@ static inline int64_t yk_attr_of_f64(double d)
 
 /* ---- What the host lends --------------------------------------------------------------------------------------- */
 
+/* Every member is there, up to `size`. */
 typedef struct yk_host {
     uint32_t size;                         /* bytes of this table that are filled */
-    uint32_t abi;                          /* YK_ABI of the host */
+    uint32_t abi, minor;                   /* YK_ABI, YK_ABI_MINOR of the host */
+    uint32_t n_op, n_dtype;                /* YK_OP_COUNT, YK_DTYPE_COUNT of the host */
+    uint32_t reserved;
     void *(*alloc)(size_t bytes, size_t align);                       /* [any]; NULL when memory is gone */
     void (*free)(void *p);                                            /* [any] */
     void (*log)(int level, const char *who, const char *fmt, ...);    /* [any]; 0 error .. 4 trace */
-    void (*fail)(const char *who, const char *fmt, ...);              /* [any]; explains the status returned next by
-                                                                         this thread (for a queue: by queue_wait) */
+    /* Explains the status that the plugin's function, called by this very thread, is about to return. What a thread of the
+     * plugin's own finds out is kept by the plugin, and said where the failed queue's status is returned. [any] */
+    void (*fail)(const char *who, const char *fmt, ...);
     /* The value of the option YOKE_<PLUGIN>_<KEY> (or the device spec's own setting, which wins), or NULL. The string
      * lives until fini. Keys every host sets: CORES, the cores for this rank's threads ("0-3,6"). [any] */
     const char *(*option)(const char *plugin, const char *key);
@@ -313,21 +365,20 @@ typedef struct yk_host {
     yk_status (*eval_node)(const yk_graph *g, uint32_t node, void *const *slot);
     /* Where a plugin may keep compiled kernels: a folder that exists and can be written, or NULL. [any] */
     const char *(*cache_dir)(void);
+    const void *(*extension)(const char *name); /* what else the host lends; NULL: unknown. [any] */
 } yk_host;
 
 /* ---- What a plugin offers -------------------------------------------------------------------------------------- */
 
 enum {
-    YK_CAP_HOST_VISIBLE = 1 << 0,  /* buffer_map works */
+    YK_CAP_HOST_VISIBLE = 1 << 0,  /* buffer_map works, and what it gives needs no flush: memory that is not coherent is not
+                                      host visible */
     YK_CAP_WRAP = 1 << 1,          /* buffer_wrap works */
     YK_CAP_DETERMINISTIC = 1 << 2, /* equal inputs give equal bits */
     YK_CAP_CPU = 1 << 3,           /* computes on the host's cores, which it should not share with another rank */
-    YK_CAP_STRIDED_ATTENTION = 1 << 4, /* attention operands may have any strides but a dense last dimension */
-    YK_CAP_CORES = 1 << 5, /* the plugin's one device is the host's cores, any subset of them by option CORES: in device
+    YK_CAP_CORES = 1 << 4, /* the plugin's one device is the host's cores, any subset of them by option CORES: in device
                              specs: "PLUGIN:0-3" then names cores, and "PLUGIN/2" splits them between two ranks */
-    YK_CAP_STRIDED_RESULTS = 1 << 6 /* attention's out, and gq, gk, gv of its gradient, may be views with any strides but a
-                                       dense last dimension, of values that the node alone writes and that are all of the
-                                       view, or of two or three of the gradients side by side */
+    YK_CAP_PINS = 1 << 5   /* host_pin works */
 };
 
 typedef struct yk_device_caps {
@@ -336,15 +387,47 @@ typedef struct yk_device_caps {
     char locality[64];           /* "pci:0000:c1:00.0", "cores:0-3", or "" when unknown */
     uint64_t mem_total, mem_free; /* bytes, now; 0 = unknown */
     uint64_t max_alloc;          /* bytes of one buffer; 0 = no limit known */
-    uint32_t align;              /* slot offsets are multiples of this; a power of two */
+    uint32_t align;              /* slot offsets are multiples of this; a power of two up to 65536 */
     uint32_t units;              /* compute units or threads; for reports */
     uint32_t store, compute;     /* bit masks of dtypes: can be stored; have arithmetic (inputs of dot and map) */
     char isa[64];                /* what it computes with ("avx512bf16", "sm_90"), for reports */
+    uint64_t max_bind;           /* bytes one slot may span (a storage buffer's range); 0 = as max_alloc */
+    uint32_t value_align;        /* values that are no views and have as many bytes begin at multiples of this in their slot;
+                                    a power of two up to 65536, or 0: their element's size is enough, as for smaller ones */
+    uint32_t reserved;
 } yk_device_caps;
 
+/* What a buffer is for. Use and flags help to choose memory; contents are undefined when it is made. */
+enum {
+    YK_BUF_HOST_WRITES = 1, /* written by copies from the host, often */
+    YK_BUF_HOST_READS = 2,  /* read by copies to the host, often */
+    YK_BUF_EXPORT = 4       /* yk.share.1 may export it; YK_E_UNSUPPORTED where that cannot be */
+};
+
+typedef struct yk_buffer_desc {
+    uint32_t size;
+    uint32_t use;   /* bit 1 << yk_slot_kind for each kind of slot it may be bound to; 0 = any */
+    uint32_t flags; /* YK_BUF_* */
+    uint32_t reserved;
+    uint64_t bytes; /* 0: a buffer that only copies of 0 bytes touch */
+} yk_buffer_desc;
+
+/* A plugin may serve all kinds alike; what counts is that queues run side by side where the device can. */
+enum {
+    YK_QUEUE_COMPUTE, /* runs and copies */
+    YK_QUEUE_COPY,    /* copies only: engines beside the kernels' */
+    YK_QUEUE_COLL     /* yk.coll.1 and copies */
+};
+
+typedef struct yk_queue_desc {
+    uint32_t size, kind; /* YK_QUEUE_* */
+    int32_t priority;    /* higher goes first, where the device has such; 0 is usual */
+    uint32_t reserved;
+} yk_queue_desc;
+
 typedef struct yk_wait {
-    yk_queue *queue; /* of the same plugin */
-    uint64_t point;
+    yk_queue *queue; /* of the same plugin, of any of its devices */
+    uint64_t point;  /* given out already */
 } yk_wait;
 
 typedef struct yk_submit {
@@ -353,56 +436,113 @@ typedef struct yk_submit {
     yk_program *program;
     yk_buffer *const *slot;       /* one per slot of the graph; NULL where the program does not touch it */
     const uint64_t *slot_offset;  /* where in the buffer the slot starts, bytes; a multiple of caps.align */
-    const uint64_t *slot_version; /* grows when the contents were changed by anything but this program's own nodes */
+    const uint64_t *slot_version; /* grows when the contents were changed by anything but this program's own nodes: what was
+                                     derived from a slot (packed weights) holds until then, or until a node writes there */
 } yk_submit;
+
+/* Bytes from one place to another. One end at least is a buffer of the queue's device, the other host memory or a buffer of the
+ * same plugin; YK_E_UNSUPPORTED is an answer where that is of another device. The ends may not overlap. Host memory stays
+ * valid, and source memory unchanged, until the point is done. */
+typedef struct yk_copy {
+    uint32_t size, n_wait;
+    const yk_wait *wait;            /* start only when these points are done */
+    yk_buffer *src, *dst;           /* NULL: that end is host memory, .. */
+    const void *src_host;           /* .. namely here */
+    void *dst_host;
+    uint64_t src_offset, dst_offset; /* in the buffers, bytes, any; 0 for host memory */
+    uint64_t bytes;                 /* 0: takes a point and touches nothing */
+} yk_copy;
 
 /* What claims answers. */
 enum {
     YK_CLAIM_RUN = 1,        /* the device runs the node */
     YK_CLAIM_ACCUMULATE = 2, /* also with YK_NODE_ACCUMULATE */
     YK_CLAIM_NARROW_OUT = 4, /* layer_norm of f32: also with y in a 16-bit format */
+    YK_CLAIM_STRIDED_OUT = 8 /* attention's out, and gq, gk, gv of its gradient: also as views with any strides but a dense
+                                last dimension, of values that the node alone writes and that are all of the view, or of
+                                two or three of the gradients side by side */
 };
 
+typedef struct yk_pin yk_pin; /* opaque; owned by the plugin */
+
+/*
+ * Members are there unless it is said that they may be NULL; what a NULL one means is said with it.
+ *
+ * Failures. A call that is refused (YK_E_ARG for what it was given, YK_E_UNSUPPORTED, YK_E_MEM of a *_new) changes nothing and
+ * takes no point. Any other failure of a queue is for good: that call, waits that are under way, and every later call on the
+ * queue but queue_free return the same status. What was not done then never is.
+ */
 typedef struct yk_plugin {
-    uint32_t size, abi;     /* sizeof(yk_plugin) as the plugin was compiled; YK_ABI */
+    uint32_t size, abi, minor; /* sizeof(yk_plugin), YK_ABI, YK_ABI_MINOR as the plugin was compiled */
+    uint32_t n_op, n_dtype;    /* YK_OP_COUNT, YK_DTYPE_COUNT as the plugin was compiled */
+    uint32_t reserved;
     const char *name;       /* a-z0-9_, as in YOKE_DEVICES */
-    const char *version;
+    const char *version;    /* may be NULL */
     const char *sanitizer;  /* "none", "address" or "thread": another than the host's is refused */
-    yk_status (*init)(const yk_host *host); /* once, before everything else */
-    void (*fini)(void);                     /* once; returns with all plugin threads joined */
-    yk_status (*device_count)(uint32_t *n); /* 0 without an error where driver or device is absent */
-    yk_status (*device_caps)(uint32_t i, yk_device_caps *caps); /* fills at most caps->size bytes */
-    yk_status (*device_open)(uint32_t i, yk_device **dev);
-    void (*device_close)(yk_device *dev);
-    /* Whether the device runs this composite node: 0, or YK_CLAIM_RUN with what else holds (YK_CLAIM_*).
-     * Asked before the memory plan: values have shapes, dtypes and strides, no offsets. [any] */
+    /* Before everything else. After fini it may come again. NULL: nothing to begin. [one] */
+    yk_status (*init)(const yk_host *host);
+    /* Devices are closed; threads that the plugin made are joined when it returns, a vendor library's own excepted. NULL:
+     * nothing to end. [one] */
+    void (*fini)(void);
+    yk_status (*device_count)(uint32_t *n); /* 0 without an error where driver or device is absent [any] */
+    yk_status (*device_caps)(uint32_t i, yk_device_caps *caps); /* fills at most caps->size bytes [any] */
+    yk_status (*device_open)(uint32_t i, yk_device **dev);      /* the same one may be open several times [any] */
+    void (*device_close)(yk_device *dev); /* all that was made on it is released; NULL: nothing to do [one] */
+    /* What the device can do with this node: 0 or YK_CLAIM_* bits. Composites are asked about; a primitive is sent whatever is
+     * answered, and asked about only for YK_CLAIM_ACCUMULATE of scatter_add. Before the memory plan: values have shapes,
+     * dtypes and strides, no offsets. The same answer for the same node, always. NULL: 0. [any] */
     uint32_t (*claims)(yk_device *dev, const yk_graph *g, uint32_t node);
-    yk_status (*buffer_new)(yk_device *dev, uint64_t bytes, yk_buffer **b); /* contents undefined [any] */
-    /* A buffer over host memory that the caller keeps alive and page-aligned; needs YK_CAP_WRAP. [any] */
+    yk_status (*buffer_new)(yk_device *dev, const yk_buffer_desc *desc, yk_buffer **b); /* [any] */
+    /* A buffer over host memory that the caller keeps alive and page-aligned. NULL: without YK_CAP_WRAP. [any] */
     yk_status (*buffer_wrap)(yk_device *dev, void *host, uint64_t bytes, yk_buffer **b);
     void (*buffer_free)(yk_buffer *b); /* the queues that used it are idle [any] */
-    /* Host address of a buffer, for reading and writing while no queue uses it; NULL if not host visible. [any] */
+    /* Host address of a buffer, for reading and writing while no queue uses it. NULL: without YK_CAP_HOST_VISIBLE. [any] */
     void *(*buffer_map)(yk_buffer *b);
     /* Compiles. The graph and all it points to lives as long as the program. [any] */
     yk_status (*program_new)(yk_device *dev, const yk_graph *g, yk_program **p);
-    void (*program_free)(yk_program *p);
-    yk_status (*queue_new)(yk_device *dev, yk_queue **q);
-    void (*queue_free)(yk_queue *q); /* waits for what runs */
-    /* The next five: [one] per queue. Each of run, put, get returns the point that completes it; points grow by one.
-     * src and dst stay valid until then. After a failure every later call returns the same status; a call that is
-     * refused for its arguments (YK_E_ARG) may instead change nothing, not even take a point. */
+    void (*program_free)(yk_program *p); /* the queues that run it are idle [one] */
+    yk_status (*queue_new)(yk_device *dev, const yk_queue_desc *desc, yk_queue **q); /* [any] */
+    void (*queue_free)(yk_queue *q); /* waits for what runs; after queue_abort not for ever [one] */
+    /* Each of these two gives the point that completes it; points of a queue begin at 1 and grow by one, and a point that is
+     * done is so with all before it: their results are seen by every queue and by buffer_map. [one] per queue */
     yk_status (*queue_run)(yk_queue *q, const yk_submit *s, uint64_t *point);
-    yk_status (*queue_put)(yk_queue *q, yk_buffer *b, uint64_t offset, const void *src, uint64_t bytes, uint64_t *point);
-    yk_status (*queue_get)(yk_queue *q, yk_buffer *b, uint64_t offset, void *dst, uint64_t bytes, uint64_t *point);
-    yk_status (*queue_poll)(yk_queue *q, uint64_t *done); /* last finished point */
-    /* YK_E_TIMEOUT if the point is not done within timeout_ns (UINT64_MAX = for ever). */
+    yk_status (*queue_copy)(yk_queue *q, const yk_copy *c, uint64_t *point);
+    yk_status (*queue_poll)(yk_queue *q, uint64_t *done); /* last finished point [any] */
+    /* YK_E_TIMEOUT if the point is not done within timeout_ns (UINT64_MAX = for ever); YK_E_ARG, at once, for a point that
+     * was not given out. [any] */
     yk_status (*queue_wait)(yk_queue *q, uint64_t point, uint64_t timeout_ns);
-    const void *(*extension)(const char *name); /* NULL: unknown. The pointer itself may be NULL */
+    const void *(*extension)(const char *name); /* NULL: unknown. The pointer itself may be NULL [any] */
     /* Bytes of device memory that running this graph takes beside its slots (packed operands, sums in parts). Programs of
      * a device take turns, so it holds as much as the greediest of them needs. Neither allocates device memory nor
      * compiles. The pointer may be NULL: nothing worth counting, or not known beforehand. [any] */
     yk_status (*graph_scratch)(yk_device *dev, const yk_graph *g, uint64_t *bytes);
+    /* The queue fails with `why`: every wait on it returns within 100 ms, and what it was given may or may not be done;
+     * queue_free then waits for 2 s at most for what might never end, and leaves that behind: such a device is not closed.
+     * NULL: the host can only give up the whole device. [any] */
+    void (*queue_abort)(yk_queue *q, yk_status why);
+    /* When the work of a finished point began and ended, in ns of one clock per device that means nothing beside others.
+     * YK_E_ARG: not done, or more than 64 points ago. NULL: not known. [one] per queue */
+    yk_status (*queue_span)(yk_queue *q, uint64_t point, uint64_t *begin_ns, uint64_t *end_ns);
+    /* Registers host memory, so that copies from and to it go without a copy of the driver's. It stays mapped until unpinned,
+     * and may be pinned on several devices. NULL: without YK_CAP_PINS. [any] */
+    yk_status (*host_pin)(yk_device *dev, void *memory, uint64_t bytes, yk_pin **pin);
+    void (*host_unpin)(yk_pin *pin); /* no copy uses it [any] */
 } yk_plugin;
+
+/* The two usual copies, in short form. [one] per queue */
+static inline yk_status yk_put(const yk_plugin *t, yk_queue *q, yk_buffer *b, uint64_t offset, const void *src, uint64_t bytes,
+                               uint64_t *point)
+{
+    const yk_copy c = {sizeof(yk_copy), 0, NULL, NULL, b, src, NULL, 0, offset, bytes};
+    return t->queue_copy(q, &c, point);
+}
+
+static inline yk_status yk_get(const yk_plugin *t, yk_queue *q, yk_buffer *b, uint64_t offset, void *dst, uint64_t bytes,
+                               uint64_t *point)
+{
+    const yk_copy c = {sizeof(yk_copy), 0, NULL, b, NULL, NULL, dst, offset, 0, bytes};
+    return t->queue_copy(q, &c, point);
+}
 
 /* The one exported symbol: `const yk_plugin *yk_plugin_query(uint32_t abi)`. NULL if it cannot serve that major. */
 typedef const yk_plugin *(*yk_plugin_query_fn)(uint32_t abi);

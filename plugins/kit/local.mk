@@ -4,7 +4,8 @@ noinst_LTLIBRARIES += libkit.la
 libkit_la_SOURCES = plugins/kit/emit.c plugins/kit/emit.h plugins/kit/emit_kernel.c plugins/kit/lower/chain.c \
 	plugins/kit/lower/conv.c plugins/kit/lower/data.c plugins/kit/lower/dot.c plugins/kit/lower/launch.c \
 	plugins/kit/lower/lower.h plugins/kit/lower/nn.c plugins/kit/lower/node.c plugins/kit/program.c \
-	plugins/kit/program.h plugins/kit/source.c plugins/kit/source.h plugins/kit/text.c plugins/kit/text.h \
+	plugins/kit/program.h plugins/kit/queue.c plugins/kit/queue.h \
+	plugins/kit/source.c plugins/kit/source.h plugins/kit/text.c plugins/kit/text.h \
 	plugins/kit/value.h
 libkit_la_CFLAGS = $(AM_CFLAGS) $(CONVERSION)
 
@@ -14,7 +15,6 @@ KIT_KERNELS = plugins/kit/kernels/dialect.kc plugins/kit/kernels/math.kc plugins
 	plugins/kit/kernels/pool.kc plugins/kit/kernels/step.kc
 KIT_TEXTS = $(KIT_KERNELS:.kc=.kch)
 $(libkit_la_OBJECTS): $(KIT_TEXTS)
-EXTRA_DIST += $(KIT_KERNELS)
 CLEANFILES += $(KIT_TEXTS)
 SUFFIXES = .kc .kch
 .kc.kch:

@@ -40,7 +40,7 @@ static inline size_t kit_round_bytes(size_t bytes, size_t to)
 static inline const char *kit_op_name(uint32_t op)
 {
     static const char *const names[] = {
-#define KIT_OP_NAME(e, name, ...) [e] = name,
+#define KIT_OP_NAME(e, number, name, ...) [e] = name,
         YK_OP_TABLE(KIT_OP_NAME)
 #undef KIT_OP_NAME
     };

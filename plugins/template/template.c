@@ -7,6 +7,7 @@
  * (turn the graph into something your device can run again and again), queue_run (run it). Then claim composites, one
  * after another, and run `yoke-cts --plugin yoke_template.so` after each.
  */
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <string.h>
 #include <unistd.h>
@@ -32,14 +33,14 @@ struct yk_program {
 };
 
 struct yk_queue {
-    uint64_t point;   /* everything is done before the call returns, so this is also the last finished point */
-    yk_status failed; /* the first failure; every later call returns it */
+    _Atomic uint64_t point; /* all is done before a call returns, so this is the last point and the last finished one */
+    _Atomic int failed;     /* yk_status: the first failure, which every later call returns; another thread may wait */
 };
 
 static const yk_host *host;
 static struct yk_device the_device;
 
-static void *new(size_t bytes)
+static void *memory_zeroed(size_t bytes)
 {
     void *p = host->alloc(bytes, sizeof(void *));
     if (p)
@@ -60,15 +61,15 @@ static uint64_t host_memory(void)
     return (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE);
 }
 
-static yk_status init(const yk_host *h)
+static yk_status plugin_init(const yk_host *h)
 {
-    if (h->size < sizeof *h) /* an older host: say what is missing, or do without */
+    if (h->size < offsetof(yk_host, option)) /* an older host that lacks what is used here */
         return YK_E_ABI;
     host = h;
     return YK_OK;
 }
 
-static void fini(void)
+static void plugin_fini(void)
 {
     host = NULL;
 }
@@ -111,10 +112,10 @@ static void device_close(yk_device *dev)
 }
 
 /* Composites: the host replaces those that are not claimed by primitives. This one is claimed to show how. */
-static uint32_t claims(yk_device *dev, const yk_graph *g, uint32_t node)
+static uint32_t node_claims(yk_device *dev, const yk_graph *g, uint32_t node)
 {
     (void)dev;
-    return g->node[node].op == YK_OP_RELU ? 1 : 0;
+    return g->node[node].op == YK_OP_RELU ? YK_CLAIM_RUN : 0;
 }
 
 /* ---- Buffers ------------------------------------------------------------------------------------------------------ */
@@ -124,7 +125,7 @@ static yk_status buffer_make(void *memory, uint64_t bytes, yk_buffer **out)
     yk_buffer *b;
     if (!memory && bytes > host_memory())
         return no_memory(bytes, "a buffer");
-    b = new (sizeof *b);
+    b = memory_zeroed(sizeof *b);
     if (!b)
         return no_memory(sizeof *b, "a buffer");
     b->wrapped = memory != NULL;
@@ -138,10 +139,10 @@ static yk_status buffer_make(void *memory, uint64_t bytes, yk_buffer **out)
     return YK_OK;
 }
 
-static yk_status buffer_new(yk_device *dev, uint64_t bytes, yk_buffer **b)
+static yk_status buffer_new(yk_device *dev, const yk_buffer_desc *desc, yk_buffer **b)
 {
     (void)dev;
-    return buffer_make(NULL, bytes, b);
+    return buffer_make(NULL, desc->bytes, b); /* what it is for makes no difference here */
 }
 
 static yk_status buffer_wrap(yk_device *dev, void *memory, uint64_t bytes, yk_buffer **b)
@@ -175,7 +176,7 @@ static const yk_value *value_of(const operands *o, uint32_t entry)
     return &o->graph->value[o->graph->index[entry]];
 }
 
-static int64_t count(const yk_value *v)
+static int64_t value_count(const yk_value *v)
 {
     int64_t n = 1;
     for (int d = 0; d < v->dims; d++)
@@ -183,7 +184,7 @@ static int64_t count(const yk_value *v)
     return n;
 }
 
-static bool plain(const yk_value *v)
+static bool value_plain(const yk_value *v)
 {
     int64_t stride = 1;
     for (int d = v->dims - 1; d >= 0; d--) {
@@ -202,9 +203,9 @@ static float *data_of(const operands *o, uint32_t entry)
 
 static bool all_plain(const operands *o)
 {
-    bool ok = plain(value_of(o, o->node->out));
+    bool ok = value_plain(value_of(o, o->node->out));
     for (uint32_t i = 0; i < o->node->n_in; i++)
-        ok = ok && plain(value_of(o, o->node->in + i));
+        ok = ok && value_plain(value_of(o, o->node->in + i));
     return ok;
 }
 
@@ -212,7 +213,7 @@ static bool run_elementwise(const operands *o)
 {
     const float *a = data_of(o, o->node->in), *b = o->node->n_in > 1 ? data_of(o, o->node->in + 1) : a;
     float *y = data_of(o, o->node->out);
-    int64_t n = count(value_of(o, o->node->out));
+    int64_t n = value_count(value_of(o, o->node->out));
     for (int64_t i = 0; i < n; i++)
         switch (o->node->op) {
         case YK_OP_ADD:
@@ -275,11 +276,11 @@ static yk_status program_new(yk_device *dev, const yk_graph *g, yk_program **out
 {
     yk_program *p;
     for (uint32_t i = 0; i < g->n_node; i++)
-        if (g->node[i].op > YK_OP_DOT && !claims(dev, g, i)) { /* the primitives come first in the table of operations */
-            host->fail(WHO, "node %u is a composite (number %u) that was not claimed", i, g->node[i].op);
+        if (!yk_op_is_primitive(g->node[i].op) && !node_claims(dev, g, i)) {
+            host->fail(WHO, "node %u (operation %u) is neither a primitive nor claimed", i, g->node[i].op);
             return YK_E_UNSUPPORTED;
         }
-    p = new (sizeof *p);
+    p = memory_zeroed(sizeof *p);
     if (!p)
         return no_memory(sizeof *p, "a program");
     p->graph = g;
@@ -294,10 +295,10 @@ static void program_free(yk_program *p)
 
 /* ---- Queues ------------------------------------------------------------------------------------------------------- */
 
-static yk_status queue_new(yk_device *dev, yk_queue **out)
+static yk_status queue_new(yk_device *dev, const yk_queue_desc *desc, yk_queue **out)
 {
-    yk_queue *q = new (sizeof *q);
-    (void)dev;
+    yk_queue *q = memory_zeroed(sizeof *q);
+    (void)dev, (void)desc; /* one kind of queue serves for all */
     if (!q)
         return no_memory(sizeof *q, "a queue");
     *out = q;
@@ -309,14 +310,29 @@ static void queue_free(yk_queue *q)
     host->free(q);
 }
 
-/* Ends every submission: a failure stays. */
-static yk_status finish(yk_queue *q, yk_status s, uint64_t *point)
+/* Ends every submission. What was refused for its arguments changes nothing; any other failure stays. */
+static yk_status queue_end(yk_queue *q, yk_status s, uint64_t *point)
 {
-    if (s)
-        q->failed = s;
-    else
+    int none = YK_OK;
+    if (!s)
         *point = ++q->point;
+    else if (s != YK_E_ARG)
+        atomic_compare_exchange_strong(&q->failed, &none, (int)s);
     return s;
+}
+
+static yk_status queue_status(const yk_queue *q)
+{
+    const int s = q->failed;
+    if (s)
+        host->fail(WHO, "the queue has failed before, or was aborted");
+    return (yk_status)s;
+}
+
+static void queue_abort(yk_queue *q, yk_status why)
+{
+    int none = YK_OK;
+    atomic_compare_exchange_strong(&q->failed, &none, (int)why);
 }
 
 static yk_status bind_slots(const yk_graph *g, const yk_submit *s, void **slot)
@@ -337,60 +353,62 @@ static yk_status queue_run(yk_queue *q, const yk_submit *s, uint64_t *point)
 {
     const yk_graph *g = s->program->graph;
     void **slot;
-    yk_status status;
-    if (q->failed)
-        return q->failed;
-    slot = new (g->n_slot * sizeof *slot);
+    yk_status status = queue_status(q);
+    if (status)
+        return status;
+    slot = memory_zeroed(g->n_slot * sizeof *slot);
     if (!slot)
-        return finish(q, no_memory(g->n_slot * sizeof *slot, "a table of slots"), point);
+        return queue_end(q, no_memory(g->n_slot * sizeof *slot, "a table of slots"), point);
     status = bind_slots(g, s, slot);
     for (uint32_t i = 0; i < g->n_node && !status; i++)
         status = run_node(g, i, slot);
     host->free(slot);
-    return finish(q, status, point);
+    return queue_end(q, status, point);
 }
 
-static bool inside(const yk_buffer *b, uint64_t offset, uint64_t bytes)
+/* Where an end of a copy lies; NULL, explained, if that is not inside the buffer. */
+static void *copy_end(const yk_buffer *b, const void *memory, uint64_t offset, uint64_t bytes)
 {
+    if (!b)
+        return (void *)(uintptr_t)memory;
     if (offset <= b->bytes && bytes <= b->bytes - offset)
-        return true;
-    host->fail(WHO, "bytes %llu..%llu of a buffer of %llu", (unsigned long long)offset,
-               (unsigned long long)(offset + bytes), (unsigned long long)b->bytes);
-    return false;
+        return b->memory + offset;
+    host->fail(WHO, "bytes %llu..%llu of a buffer of %llu", (unsigned long long)offset, (unsigned long long)(offset + bytes),
+               (unsigned long long)b->bytes);
+    return NULL;
 }
 
-static yk_status queue_put(yk_queue *q, yk_buffer *b, uint64_t offset, const void *src, uint64_t bytes, uint64_t *point)
+static yk_status queue_copy(yk_queue *q, const yk_copy *c, uint64_t *point)
 {
-    if (q->failed)
-        return q->failed;
-    if (!inside(b, offset, bytes))
-        return finish(q, YK_E_ARG, point);
-    memcpy(b->memory + offset, src, bytes);
-    return finish(q, YK_OK, point);
-}
-
-static yk_status queue_get(yk_queue *q, yk_buffer *b, uint64_t offset, void *dst, uint64_t bytes, uint64_t *point)
-{
-    if (q->failed)
-        return q->failed;
-    if (!inside(b, offset, bytes))
-        return finish(q, YK_E_ARG, point);
-    memcpy(dst, b->memory + offset, bytes);
-    return finish(q, YK_OK, point);
+    yk_status s = queue_status(q);
+    if (s)
+        return s;
+    if (!c->src && !c->dst) {
+        host->fail(WHO, "a copy from host memory to host memory; one end has to be a buffer");
+        return YK_E_ARG;
+    }
+    const void *src = copy_end(c->src, c->src_host, c->src_offset, c->bytes);
+    void *dst = copy_end(c->dst, c->dst_host, c->dst_offset, c->bytes);
+    if (c->bytes && (!src || !dst))
+        return YK_E_ARG;
+    if (c->bytes)
+        memcpy(dst, src, c->bytes);
+    return queue_end(q, YK_OK, point);
 }
 
 static yk_status queue_poll(yk_queue *q, uint64_t *done)
 {
     *done = q->point;
-    return q->failed;
+    return queue_status(q);
 }
 
 static yk_status queue_wait(yk_queue *q, uint64_t point, uint64_t timeout_ns)
 {
-    (void)timeout_ns;
-    if (q->failed)
-        return q->failed;
-    return point <= q->point ? YK_OK : YK_E_TIMEOUT; /* a point nobody was given is never reached */
+    (void)timeout_ns; /* a point that was given out is done */
+    if (point <= q->point)
+        return queue_status(q);
+    host->fail(WHO, "waiting for point %llu; the last one is %llu", (unsigned long long)point, (unsigned long long)q->point);
+    return YK_E_ARG;
 }
 
 /* ---- The table ----------------------------------------------------------------------------------------------------- */
@@ -398,16 +416,19 @@ static yk_status queue_wait(yk_queue *q, uint64_t point, uint64_t timeout_ns)
 static const yk_plugin table = {
     .size = sizeof table,
     .abi = YK_ABI,
+    .minor = YK_ABI_MINOR,
+    .n_op = YK_OP_COUNT,
+    .n_dtype = YK_DTYPE_COUNT,
     .name = "template",
     .version = "1",
     .sanitizer = SANITIZER,
-    .init = init,
-    .fini = fini,
+    .init = plugin_init,
+    .fini = plugin_fini,
     .device_count = device_count,
     .device_caps = device_caps,
     .device_open = device_open,
     .device_close = device_close,
-    .claims = claims,
+    .claims = node_claims,
     .buffer_new = buffer_new,
     .buffer_wrap = buffer_wrap,
     .buffer_free = buffer_free,
@@ -417,10 +438,10 @@ static const yk_plugin table = {
     .queue_new = queue_new,
     .queue_free = queue_free,
     .queue_run = queue_run,
-    .queue_put = queue_put,
-    .queue_get = queue_get,
+    .queue_copy = queue_copy,
     .queue_poll = queue_poll,
     .queue_wait = queue_wait,
+    .queue_abort = queue_abort,
 };
 
 const yk_plugin *yk_plugin_query(uint32_t abi);

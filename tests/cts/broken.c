@@ -2,6 +2,12 @@
 /*
  * The template plugin with one fault, chosen by -D: what the suite must find.
  */
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+
 #define yk_plugin_query good_query
 #include "template.c"
 #undef yk_plugin_query
@@ -18,7 +24,7 @@ static yk_status bad_run(yk_queue *q, const yk_submit *s, uint64_t *point)
             const yk_value *v = &g->value[g->index[g->node[i].out]];
             float *y = (float *)(s->slot[v->slot]->memory + s->slot_offset[v->slot] + v->offset);
             if (v->dtype == YK_F32)
-                y[count(v) - 1] *= 1.001f;
+                y[value_count(v) - 1] *= 1.001f;
         }
     return st;
 }
@@ -33,7 +39,7 @@ static yk_status bad_run(yk_queue *q, const yk_submit *s, uint64_t *point)
         if (g->node[i].op == YK_OP_ADD) {
             const yk_value *v = &g->value[g->index[g->node[i].out]];
             const yk_buffer *b = s->slot[v->slot];
-            uint64_t end = s->slot_offset[v->slot] + v->offset + (uint64_t)count(v) * yk_dtype_bytes(v->dtype);
+            uint64_t end = s->slot_offset[v->slot] + v->offset + (uint64_t)value_count(v) * yk_dtype_bytes(v->dtype);
             if (end + 4 <= b->bytes)
                 memset(b->memory + end, 0, 4);
         }
@@ -44,9 +50,9 @@ static yk_status bad_run(yk_queue *q, const yk_submit *s, uint64_t *point)
 #ifdef BREAK_POINT /* every 17th point is never reached */
 static uint32_t calls;
 
-static yk_status bad_get(yk_queue *q, yk_buffer *b, uint64_t offset, void *dst, uint64_t bytes, uint64_t *point)
+static yk_status bad_copy(yk_queue *q, const yk_copy *c, uint64_t *point)
 {
-    yk_status st = queue_get(q, b, offset, dst, bytes, point);
+    yk_status st = queue_copy(q, c, point);
     if (!st && ++calls % 17 == 0)
         q->point--;
     return st;
@@ -78,6 +84,210 @@ static yk_status bad_run(yk_queue *q, const yk_submit *s, uint64_t *point)
 }
 #endif
 
+/* The nodes with something changed in each, which the graph does not say. */
+#if defined BREAK_ADD_TRANSPOSED || defined BREAK_ADD_BATCH || defined BREAK_SCATTER || defined BREAK_CLAIM || defined BREAK_ROWS
+#define SPOILS
+static void spoil(const yk_graph *g, yk_value *value, yk_node *n)
+{
+    yk_value *x = n->n_in ? &value[g->index[n->in]] : NULL;
+    const bool adds = n->flags & YK_NODE_ACCUMULATE;
+    (void)x, (void)adds;
+#ifdef BREAK_ADD_TRANSPOSED /* the first operand is read as it lies when the product is added */
+    if (n->op == YK_OP_DOT && adds && x->stride[x->dims - 1] != 1) {
+        x->stride[x->dims - 1] = 1;
+        x->stride[x->dims - 2] = x->dim[x->dims - 1];
+    }
+#endif
+#ifdef BREAK_ADD_BATCH /* products in batches overwrite */
+    if (n->op == YK_OP_DOT && x->dims == 3)
+        n->flags = 0;
+#endif
+#ifdef BREAK_SCATTER /* says that it adds, and overwrites */
+    if (n->op == YK_OP_SCATTER_ADD)
+        n->flags = 0;
+#endif
+#ifdef BREAK_CLAIM /* a composite that says so */
+    if (n->op == YK_OP_RELU)
+        n->flags = 0;
+#endif
+#ifdef BREAK_ROWS /* rows are counted in 16 bits */
+    if (n->op == YK_OP_SUM && x->dims == 2)
+        x->dim[0] &= 65535;
+#endif
+}
+
+static yk_status bad_run(yk_queue *q, const yk_submit *s, uint64_t *point)
+{
+    const yk_graph *g = s->program->graph;
+    void *slot[64];
+    yk_status st = bind_slots(g, s, slot);
+    for (uint32_t i = 0; i < g->n_node && !st; i++) {
+        yk_value *value = malloc(g->n_value * sizeof *value);
+        yk_node *node = malloc(g->n_all_node * sizeof *node);
+        yk_graph spoiled = *g;
+        memcpy(value, g->value, g->n_value * sizeof *value);
+        memcpy(node, g->node, g->n_all_node * sizeof *node);
+        spoil(g, value, &node[i]);
+        spoiled.value = value;
+        spoiled.node = node;
+        st = run_node(&spoiled, i, slot);
+        free(value);
+        free(node);
+    }
+    return queue_end(q, st, point);
+}
+
+static uint32_t bad_claims(yk_device *dev, const yk_graph *g, uint32_t node)
+{
+#ifdef BREAK_SCATTER
+    if (g->node[node].op == YK_OP_SCATTER_ADD)
+        return YK_CLAIM_RUN | YK_CLAIM_ACCUMULATE;
+#endif
+#ifdef BREAK_CLAIM
+    if (g->node[node].op == YK_OP_RELU)
+        return YK_CLAIM_RUN | YK_CLAIM_ACCUMULATE;
+#endif
+    return node_claims(dev, g, node);
+}
+#endif
+
+/* Results of one operation, changed. */
+#if defined BREAK_LOWEST || defined BREAK_NAN || defined BREAK_TINY
+#define CHANGES
+static void change(uint16_t op, uint32_t from, uint32_t dtype, void *element)
+{
+    float f = 0;
+    uint16_t h = 0;
+    memcpy(dtype == YK_F32 ? (void *)&f : (void *)&h, element, dtype == YK_F32 ? 4 : dtype == YK_BF16 || dtype == YK_F16 ? 2 : 0);
+    (void)op, (void)from;
+#ifdef BREAK_LOWEST /* the largest begins at the lowest number there is */
+    if (op == YK_OP_RMAX && dtype == YK_F32 && f < -3e38f)
+        memcpy(element, &(float){-3.4028235e38f}, 4);
+#endif
+#ifdef BREAK_NAN /* NaN is rounded as numbers are */
+    if (op == YK_OP_CAST && dtype == YK_BF16 && (h & 0x7fff) > 0x7f80)
+        memcpy(element, &(uint16_t){0x7f80}, 2);
+#endif
+#ifdef BREAK_TINY /* small numbers of f16 are flushed */
+    if (op == YK_OP_CAST && from == YK_F16 && dtype == YK_F32 && f > -6e-5f && f < 6e-5f)
+        memset(element, 0, 4);
+#endif
+}
+
+static yk_status bad_run(yk_queue *q, const yk_submit *s, uint64_t *point)
+{
+    yk_status st = queue_run(q, s, point);
+    const yk_graph *g = s->program->graph;
+    for (uint32_t i = 0; i < g->n_node && !st; i++) {
+        const yk_node *n = &g->node[i];
+        const yk_value *y = &g->value[g->index[n->out]];
+        const uint32_t bytes = yk_dtype_bytes(y->dtype);
+        uint8_t *data = s->slot[y->slot]->memory + s->slot_offset[y->slot] + y->offset;
+        for (int64_t k = 0; k < value_count(y) && n->n_in && y->base == g->index[n->out]; k++)
+            change(n->op, g->value[g->index[n->in]].dtype, y->dtype, data + (uint64_t)k * bytes);
+    }
+    return st;
+}
+#endif
+
+#ifdef BREAK_PACKED /* states are packed once, whatever the program itself writes there */
+static char kept[64 * 64];
+static const void *kept_of;
+
+static yk_status bad_run(yk_queue *q, const yk_submit *s, uint64_t *point)
+{
+    const yk_graph *g = s->program->graph;
+    for (uint32_t i = 0; i < g->n_slot; i++)
+        if (g->slot[i].kind == YK_SLOT_STATE && g->slot[i].bytes > 4096 + 280) {
+            void *now = s->slot[i]->memory + s->slot_offset[i] + 4096; /* where the suite's leaves lie */
+            memcpy(kept_of == now ? now : kept, kept_of == now ? kept : now, 280);
+            kept_of = now;
+        }
+    return queue_run(q, s, point);
+}
+#endif
+
+#ifdef BREAK_HANG /* one operation never ends */
+static yk_status bad_run(yk_queue *q, const yk_submit *s, uint64_t *point)
+{
+    while (s->program->graph->node[0].op == YK_OP_GATHER)
+        usleep(10000);
+    return queue_run(q, s, point);
+}
+#endif
+
+#ifdef BREAK_PRINT
+static yk_status bad_program(yk_device *dev, const yk_graph *g, yk_program **out)
+{
+    puts("compiling");
+    return program_new(dev, g, out);
+}
+#endif
+
+/* ---- What stays behind ---- */
+
+#ifdef BREAK_LEAK_PROGRAM
+static void bad_program_free(yk_program *p)
+{
+    (void)p;
+}
+#endif
+
+#ifdef BREAK_LEAK_BUFFER
+static void bad_buffer_free(yk_buffer *b)
+{
+    host->free(b);
+}
+#endif
+
+#ifdef BREAK_LEAK_QUEUE
+static void bad_queue_free(yk_queue *q)
+{
+    (void)q;
+}
+#endif
+
+#ifdef BREAK_LEAK_RUN
+static yk_status bad_run(yk_queue *q, const yk_submit *s, uint64_t *point)
+{
+    return host->alloc(100, 8) ? queue_run(q, s, point) : YK_E_MEM;
+}
+#endif
+
+#if defined BREAK_LEAK_FILE || defined BREAK_LEAK_MEMORY
+static yk_status bad_open(uint32_t i, yk_device **dev)
+{
+#ifdef BREAK_LEAK_FILE
+    if (open("/dev/null", O_RDONLY) < 0)
+        return YK_E_IO;
+#else
+    if (mmap(NULL, 1 << 20, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0) == MAP_FAILED)
+        return YK_E_MEM;
+#endif
+    return device_open(i, dev);
+}
+#endif
+
+#ifdef BREAK_LEAK_THREAD
+static void *sleeper(void *arg)
+{
+    (void)arg;
+    for (;;)
+        pause();
+    return NULL;
+}
+
+static yk_status bad_queue(yk_device *dev, const yk_queue_desc *desc, yk_queue **q)
+{
+    pthread_attr_t attr;
+    pthread_t t;
+    pthread_attr_init(&attr);
+    pthread_attr_setstacksize(&attr, 65536);
+    pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
+    return pthread_create(&t, &attr, sleeper, NULL) ? YK_E_MEM : queue_new(dev, desc, q);
+}
+#endif
+
 #ifdef BREAK_VERSION /* weights are kept over a change of their contents */
 static float kept[64 * 64];
 static const void *kept_of;
@@ -103,18 +313,44 @@ __attribute__((visibility("default"))) const yk_plugin *yk_plugin_query(uint32_t
 __attribute__((visibility("default"))) const yk_plugin *yk_plugin_query(uint32_t abi)
 {
     bad = table;
-#if defined BREAK_RESULT || defined BREAK_END || defined BREAK_CRASH || defined BREAK_VERSION
+#if defined BREAK_RESULT || defined BREAK_END || defined BREAK_CRASH || defined BREAK_VERSION || defined SPOILS || \
+    defined CHANGES || defined BREAK_PACKED || defined BREAK_HANG || defined BREAK_LEAK_RUN
     bad.queue_run = bad_run;
 #endif
+#ifdef SPOILS
+    bad.claims = bad_claims;
+#endif
+#ifdef BREAK_PRINT
+    bad.program_new = bad_program;
+#endif
+#ifdef BREAK_LEAK_PROGRAM
+    bad.program_free = bad_program_free;
+#endif
+#ifdef BREAK_LEAK_BUFFER
+    bad.buffer_free = bad_buffer_free;
+#endif
+#ifdef BREAK_LEAK_QUEUE
+    bad.queue_free = bad_queue_free;
+#endif
+#if defined BREAK_LEAK_FILE || defined BREAK_LEAK_MEMORY
+    bad.device_open = bad_open;
+#endif
+#ifdef BREAK_LEAK_THREAD
+    bad.queue_new = bad_queue;
+#endif
+#ifdef OLDER /* of a minor before abort; knows no relu and no youngest type */
+    bad.size = offsetof(yk_plugin, extension);
+    bad.n_op = YK_OP_RELU;
+    bad.n_dtype = YK_BOOL + 1;
+    bad.fini = NULL;
+    bad.device_close = NULL;
+#endif
 #ifdef BREAK_POINT
-    bad.queue_get = bad_get;
+    bad.queue_copy = bad_copy;
     bad.queue_wait = bad_wait;
 #endif
 #ifdef BREAK_SIZE
     bad.size = offsetof(yk_plugin, queue_run);
-#endif
-#ifdef BREAK_STICKY /* a failure is forgotten */
-    bad.queue_poll = NULL;
 #endif
     return abi == YK_ABI ? &bad : NULL;
 }

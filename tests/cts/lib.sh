@@ -42,8 +42,8 @@ compile()
     src=$2
     shift 2
     echo '{ global: yk_plugin_query; helper; local: *; };' >"$WORK/map"
-    ${CC:-gcc} -std=gnu11 -O1 -g -fvisibility=hidden -fPIC -shared $SANITIZE "-DSANITIZER=\"$SANITIZER\"" "$@" \
-        -I"$YOKE_SOURCE/include" -I"$YOKE_SOURCE/plugins/template" -Wl,--version-script="$WORK/map" -o "$out" "$src"
+    ${CC:-gcc} -std=gnu11 -O1 -g -fvisibility=hidden -fPIC -shared $SANITIZE "-DSANITIZER=\"$SANITIZER\"" \
+        -I"$YOKE_SOURCE" -I"$YOKE_SOURCE/include" -I"$YOKE_SOURCE/plugins/template" -Wl,--version-script="$WORK/map" -o "$out" "$src" "$@"
 }
 
 # run_cts NAME PLUGIN [OPTIONS]: all tests pass; failures are shown

@@ -10,7 +10,7 @@
 yk_status missing_function(void);
 #endif
 #ifdef FAILS
-static yk_status failing(const yk_host *h)
+static yk_status failing_init(const yk_host *h)
 {
     h->fail(WHO, "the driver is too old");
     return YK_E_UNSUPPORTED;
@@ -46,7 +46,7 @@ __attribute__((visibility("default"))) const yk_plugin *yk_plugin_query(uint32_t
     t.table.name = "Bad-Name";
 #endif
 #ifdef FAILS
-    t.table.init = failing;
+    t.table.init = failing_init;
 #endif
 #ifdef UNDEFINED
     missing_function();

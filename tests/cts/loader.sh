@@ -38,8 +38,8 @@ variant()
     compile "$WORK/yoke_bad.so" "$LOADER" $2 || { result 1 "$1 is built"; return; }
     refused "$1" "$WORK/yoke_bad.so" "$3"
 }
-variant "another major" -DABI=7 'ABI major 7, this host has 1'
-variant "a plugin that serves no major of ours" -DREFUSES 'cannot serve ABI major 1'
+variant "another major" -DABI=7 'ABI major 7, this host has 2'
+variant "a plugin that serves no major of ours" -DREFUSES 'cannot serve ABI major 2'
 variant "a short table" -DSIZE=64 'its table says 64 bytes'
 variant "a size that is none" -DSIZE=77777777 'its table says 77777777 bytes'
 variant "a foreign sanitizer" -DFOREIGN 'built with sanitizer'

@@ -1,30 +1,41 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# The template plugin, built out of tree against installed headers, passes the suite; so it does under the validating
-# layer.
+# The templates, as they are installed, build out of tree against the installed headers and kit, and pass the suite; so the first
+# does under the validating layer. The whole kit and the builder of graphs compile from where they are installed.
 . "$YOKE_SOURCE/tests/cts/lib.sh"
 ROOT=$WORK/root
-make -s -C "$YOKE_BUILD" install-yokeincludeHEADERS install-pkgconfigDATA DESTDIR="$ROOT" >"$WORK/log" 2>&1 ||
+make -s -C "$YOKE_BUILD" install-yokeincludeHEADERS install-pkgconfigDATA install-nobase_dist_sdkDATA \
+    install-nobase_nodist_sdkDATA DESTDIR="$ROOT" >"$WORK/log" 2>&1 ||
     { tail -5 "$WORK/log" | sed 's/^/# /'; result 1 "headers are installed"; finish; }
 PC=$(find "$ROOT" -name yoke-plugin.pc)
-mkdir "$WORK/src" && cp "$YOKE_SOURCE"/plugins/template/* "$WORK/src" || exit 1
+SDK=$(find "$ROOT" -path '*/yoke/plugins/kit/queue.h' | sed 's,/plugins/kit/queue.h,,')
+HEADERS=$(PKG_CONFIG_PATH=$(dirname "$PC") PKG_CONFIG_SYSROOT_DIR=$ROOT pkg-config --cflags yoke-plugin)
+mkdir "$WORK/src" && cp "$SDK"/plugins/template/* "$WORK/src" || exit 1
 if (cd "$WORK/src" && autoreconf --version) >/dev/null 2>&1; then
     case $SANITIZER in none) flag= ;; *) flag=--enable-sanitize=$SANITIZER ;; esac
-    (cd "$WORK/src" && autoreconf -i &&
-        PKG_CONFIG_PATH=$(dirname "$PC") PKG_CONFIG_SYSROOT_DIR=$ROOT ./configure --prefix=/usr/local $flag && make) >"$WORK/log" 2>&1
+    export PKG_CONFIG_PATH=$(dirname "$PC") PKG_CONFIG_SYSROOT_DIR=$ROOT
+    (cd "$WORK/src" && autoreconf -i && ./configure --prefix=/usr/local sdkdir="$SDK" $flag && make) >"$WORK/log" 2>&1
     code=$?
     [ $code -eq 0 ] || tail -15 "$WORK/log" | sed 's/^/# /'
     result $code "its own configure and make"
     PLUGIN=$WORK/src/.libs/yoke_template.so
+    cp "$WORK/src/.libs/yoke_far.so" "$WORK"
 else
     PLUGIN=$WORK/yoke_template.so
     ${CC:-gcc} -std=gnu11 -O1 -fvisibility=hidden -fPIC -shared $SANITIZE "-DSANITIZER=\"$SANITIZER\"" \
-        $(PKG_CONFIG_PATH=$(dirname "$PC") PKG_CONFIG_SYSROOT_DIR=$ROOT pkg-config --cflags yoke-plugin) \
-        -o "$PLUGIN" "$WORK/src/template.c"
+        $HEADERS -o "$PLUGIN" "$WORK/src/template.c" &&
+        ${CC:-gcc} -std=gnu11 -O1 -fvisibility=hidden -fPIC -shared -pthread $SANITIZE "-DSANITIZER=\"$SANITIZER\"" \
+            $HEADERS -I"$SDK" -o "$WORK/yoke_far.so" "$WORK/src/far.c" "$SDK/plugins/kit/queue.c"
     result $? "built with the installed header (no autoreconf here)"
 fi
 symbols=$(nm -D --defined-only "$PLUGIN" 2>/dev/null | grep -vc ' yk_plugin_query$')
 result "$symbols" "it exports one symbol"
 run_cts "the suite" "$PLUGIN"
 YOKE_LAYERS=validate run_cts "the suite under the validating layer" "$PLUGIN" --group buffer,queue,guard,rebind,gradients
+run_cts "the second one" "$WORK/yoke_far.so" --group abi,buffer,queue,leak
+code=0
+for file in "$SDK"/plugins/kit/*.c "$SDK"/plugins/kit/lower/*.c "$SDK"/tests/support/kit.c; do
+    ${CC:-gcc} -std=gnu11 $HEADERS -I"$SDK" -c -o "$WORK/o" "$file" 2>"$WORK/err" || { code=1; sed 's/^/# /' "$WORK/err"; }
+done
+result $code "the kit and the builder of graphs compile"
 finish

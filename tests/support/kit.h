@@ -54,4 +54,7 @@ yk_node *kit_node(kit *k, int op, const uint32_t *in, const uint32_t *out, const
 yk_node *kit_wrap(kit *k, int op, uint32_t n, const uint32_t *in, const uint32_t *out);
 bool kit_guarded(const kit *k); /* nothing was written behind a slot */
 
+#define KIT_BYTES(n) (&(yk_buffer_desc){.size = sizeof(yk_buffer_desc), .bytes = (n)}) /* a buffer of n bytes */
+#define KIT_QUEUE (&(yk_queue_desc){.size = sizeof(yk_queue_desc), .kind = YK_QUEUE_COMPUTE})
+
 #endif

@@ -110,11 +110,11 @@ static yk_status run_bound(kit *k, yk_program *p, yk_queue *q, yk_buffer **buf)
                    .slot_version = zero};
     yk_status st = YK_OK;
     for (uint32_t i = 0; i < k->g.n_slot && st == YK_OK; i++)
-        st = ok_plugin->queue_put(q, buf[i], 0, k->data[i], k->slot[i].bytes + KIT_GUARD, &point);
+        st = yk_put(ok_plugin, q, buf[i], 0, k->data[i], k->slot[i].bytes + KIT_GUARD, &point);
     if (st == YK_OK)
         st = ok_plugin->queue_run(q, &s, &point);
     for (uint32_t i = 0; i < k->g.n_slot && st == YK_OK; i++)
-        st = ok_plugin->queue_get(q, buf[i], 0, k->data[i], k->slot[i].bytes + KIT_GUARD, &point);
+        st = yk_get(ok_plugin, q, buf[i], 0, k->data[i], k->slot[i].bytes + KIT_GUARD, &point);
     yk_status done = ok_plugin->queue_wait(q, point, UINT64_MAX);
     return st == YK_OK ? done : st;
 }
@@ -126,9 +126,9 @@ yk_status ok_run(kit *k)
     yk_queue *q = NULL;
     yk_status st = ok_plugin->program_new(ok_device, &k->g, &p);
     if (st == YK_OK)
-        st = ok_plugin->queue_new(ok_device, &q);
+        st = ok_plugin->queue_new(ok_device, KIT_QUEUE, &q);
     for (uint32_t i = 0; i < k->g.n_slot && st == YK_OK; i++)
-        st = ok_plugin->buffer_new(ok_device, k->slot[i].bytes + KIT_GUARD, &buf[i]);
+        st = ok_plugin->buffer_new(ok_device, KIT_BYTES(k->slot[i].bytes + KIT_GUARD), &buf[i]);
     if (st == YK_OK)
         st = run_bound(k, p, q, buf);
     if (q)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The reference plugin: device, buffers, programs that keep a graph, a queue that is done before it returns. It can be made to hang. */
+/* Every node by the reference evaluator, at once; what tests count and bend stands in `ref`. */
 #include "config.h"
 
 #include "tests/support/refplugin.h"
@@ -14,7 +14,7 @@ ref_state ref = {.claim = REF_CLAIM_ALL, .align = 64};
 const yk_device_caps ref_caps = {
     .size = sizeof ref_caps,
     .name = "reference",
-    .flags = YK_CAP_DETERMINISTIC | YK_CAP_STRIDED_ATTENTION,
+    .flags = YK_CAP_DETERMINISTIC,
     .align = 64,
     .units = 1,
     .store = 1u << YK_F32 | 1u << YK_BF16 | 1u << YK_F16 | 1u << YK_I32 | 1u << YK_BOOL | 1u << YK_U8,
@@ -44,7 +44,10 @@ static yk_device the_device;
 uint32_t ref_claims(void *arg, const yk_graph *g, uint32_t node)
 {
     (void)arg, (void)g, (void)node;
-    return ref.claim == REF_CLAIM_ADD ? 3 : ref.claim == REF_CLAIM_ALL;
+    if (ref.claim == REF_CLAIM_NONE)
+        return 0;
+    return YK_CLAIM_RUN | (ref.claim == REF_CLAIM_ADD ? (uint32_t)YK_CLAIM_ACCUMULATE : 0) |
+           (ref.strided ? (uint32_t)YK_CLAIM_STRIDED_OUT : 0);
 }
 
 static yk_status ref_init(const yk_host *h)
@@ -80,8 +83,9 @@ static uint32_t ref_device_claims(yk_device *dev, const yk_graph *g, uint32_t no
     return ref_claims(dev, g, node);
 }
 
-static yk_status buffer_new(yk_device *dev, uint64_t bytes, yk_buffer **b)
+static yk_status buffer_new(yk_device *dev, const yk_buffer_desc *desc, yk_buffer **b)
 {
+    const uint64_t bytes = desc->bytes;
     (void)dev;
     *b = calloc(1, sizeof **b);
     (*b)->data = malloc(bytes);
@@ -132,9 +136,9 @@ static void program_free(yk_program *p)
     free(p);
 }
 
-static yk_status queue_new(yk_device *dev, yk_queue **q)
+static yk_status queue_new(yk_device *dev, const yk_queue_desc *desc, yk_queue **q)
 {
-    (void)dev;
+    (void)dev, (void)desc;
     *q = calloc(1, sizeof **q);
     return YK_OK;
 }
@@ -178,20 +182,19 @@ static yk_status queue_run(yk_queue *q, const yk_submit *s, uint64_t *point)
     return YK_OK;
 }
 
-static yk_status queue_put(yk_queue *q, yk_buffer *b, uint64_t offset, const void *src, uint64_t bytes, uint64_t *point)
+static char *copy_end(yk_buffer *b, char *host_end, uint64_t offset, uint64_t bytes)
 {
-    if (offset + bytes > b->bytes)
-        return YK_E_ARG;
-    memcpy(b->data + offset, src, bytes);
-    *point = ++q->point;
-    return YK_OK;
+    return !b ? host_end : offset > b->bytes || bytes > b->bytes - offset ? NULL : b->data + offset;
 }
 
-static yk_status queue_get(yk_queue *q, yk_buffer *b, uint64_t offset, void *dst, uint64_t bytes, uint64_t *point)
+static yk_status queue_copy(yk_queue *q, const yk_copy *c, uint64_t *point)
 {
-    if (offset + bytes > b->bytes)
+    const char *src = copy_end(c->src, (char *)(uintptr_t)c->src_host, c->src_offset, c->bytes);
+    char *dst = copy_end(c->dst, c->dst_host, c->dst_offset, c->bytes);
+    if (c->bytes && (!src || !dst))
         return YK_E_ARG;
-    memcpy(dst, b->data + offset, bytes);
+    if (c->bytes)
+        memcpy(dst, src, c->bytes);
     *point = ++q->point;
     return YK_OK;
 }
@@ -229,15 +232,22 @@ static yk_status queue_wait(yk_queue *q, uint64_t point, uint64_t timeout)
     return YK_E_TIMEOUT;
 }
 
+static void queue_abort(yk_queue *q, yk_status why)
+{
+    (void)q, (void)why;
+    ref.aborts++;
+}
+
 static const yk_plugin *ref_query(uint32_t abi)
 {
     static const yk_plugin table = {
-        .size = sizeof table, .abi = YK_ABI, .name = "ref", .version = "1", .sanitizer = YK_SANITIZER,
+        .size = sizeof table, .abi = YK_ABI, .n_op = YK_OP_COUNT, .n_dtype = YK_DTYPE_COUNT,
+        .name = "ref", .version = "1", .sanitizer = YK_SANITIZER,
         .init = ref_init, .device_count = device_count, .device_caps = device_caps, .device_open = device_open,
         .claims = ref_device_claims, .buffer_new = buffer_new, .buffer_wrap = buffer_wrap, .buffer_free = buffer_free,
         .program_new = program_new, .program_free = program_free, .queue_new = queue_new, .queue_free = queue_free,
-        .queue_run = queue_run, .queue_put = queue_put, .queue_get = queue_get, .queue_poll = queue_poll,
-        .queue_wait = queue_wait,
+        .queue_run = queue_run, .queue_copy = queue_copy, .queue_poll = queue_poll,
+        .queue_wait = queue_wait, .queue_abort = queue_abort,
     };
     return abi == YK_ABI ? &table : NULL;
 }

@@ -9,11 +9,13 @@ enum { REF_CLAIM_NONE, REF_CLAIM_ALL, REF_CLAIM_ADD }; /* ... also with YK_NODE_
 
 typedef struct ref_state {
     int claim;
+    int strided;            /* and YK_CLAIM_STRIDED_OUT */
     int wrap;               /* computes on host memory: YK_CAP_WRAP, and what processors have */
     uint32_t align;
     uint64_t bytes, buffers; /* held by buffer_new */
     uint64_t programs, runs;
     int checks;             /* 1: an index outside of its table fails, when the queue is waited for; 2: a log is no operation it has */
+    uint32_t aborts;
     int hangs; /* 1: nothing is ever finished, 2: and a thread computes; 3 and more: so many waits last, points are finished */
 } ref_state;
 extern ref_state ref;

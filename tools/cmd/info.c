@@ -68,7 +68,7 @@ static bool device_caps(const yk__plugin_info *p, uint32_t i, yk_device_caps *ca
 static void print_dtypes(uint32_t mask, const char *separator, const char *quote)
 {
     static const char *const names[] = {
-#define X(e, name, st, bytes) name,
+#define X(e, number, name, st, bytes) [number] = name,
         YK_DTYPE_TABLE(X)
 #undef X
     };

@@ -15,7 +15,7 @@ cts_case_fn *const cts_composites[] = {
 const uint32_t cts_n_composite = sizeof cts_composites / sizeof *cts_composites;
 
 /* Applies an op whose outputs follow from its inputs, and wants them all. */
-static uint32_t apply(cts_check *k, yk_op op, uint32_t n_in, const yk__vid *in, uint32_t n_attr, const int64_t *attr, yk__vid *out)
+static uint32_t case_apply(cts_check *k, yk_op op, uint32_t n_in, const yk__vid *in, uint32_t n_attr, const int64_t *attr, yk__vid *out)
 {
     return yk__apply(&k->g, op, n_in, in, n_attr, attr, YK_DTYPE_COUNT, YK_NONE, NULL, out, 8);
 }
@@ -51,7 +51,7 @@ bool cts_case_activation(cts_check *k, uint32_t number, yk_dtype dtype, char *na
     sums_of(k, dtype, 1, 1);
     if (yk__op_info_of(op)->tol == YK_TOL_EXACT)
         k->tol = CTS_EXACT;
-    want_all(k, apply(k, op, yk__op_info_of(op)->in_min, in, 0, NULL, out), out);
+    want_all(k, case_apply(k, op, yk__op_info_of(op)->in_min, in, 0, NULL, out), out);
     return true;
 }
 
@@ -68,11 +68,11 @@ static void layer_norm(cts_check *k, yk_dtype dtype, int64_t rows, int64_t cols,
     x[0] = cts_leaf(&k->g, dtype, CTS_WIDE, 0, 2, dim);
     x[1] = cts_leaf(&k->g, YK_F32, CTS_WIDE, 1, 1, dim + 1);
     x[2] = cts_leaf(&k->g, YK_F32, CTS_WIDE, 2, 1, dim + 1);
-    n_out = apply(k, YK_OP_LAYER_NORM, n_in, x, 1, &attr, y);
+    n_out = case_apply(k, YK_OP_LAYER_NORM, n_in, x, 1, &attr, y);
     if (backward && n_out == 3) {
         in[0] = cts_leaf(&k->g, dtype, CTS_UNIT, 0, 2, dim);
         in[1] = x[0], in[2] = y[1], in[3] = y[2], in[4] = x[1];
-        want_all(k, apply(k, YK_OP_LAYER_NORM_BWD, n_in > 1 ? 5 : 4, in, 1, &attr, out), out);
+        want_all(k, case_apply(k, YK_OP_LAYER_NORM_BWD, n_in > 1 ? 5 : 4, in, 1, &attr, out), out);
     } else {
         want_all(k, n_out, y);
     }
@@ -115,7 +115,7 @@ bool cts_case_norm(cts_check *k, uint32_t number, yk_dtype dtype, char *name, si
     sums_of(k, dtype, (double)(stats[number][0] * stats[number][2]), 0);
     in[0] = cts_leaf(&k->g, dtype, CTS_WIDE, 0, 3, stats[number]);
     in[1] = cts_leaf(&k->g, YK_F32, CTS_UNIT, 0, 1, stats[number] + 1);
-    want_all(k, apply(k, YK_OP_BN_STATS, 2, in, 0, NULL, out), out);
+    want_all(k, case_apply(k, YK_OP_BN_STATS, 2, in, 0, NULL, out), out);
     return true;
 }
 
@@ -133,17 +133,17 @@ bool cts_case_softmax(cts_check *k, uint32_t number, yk_dtype dtype, char *name,
     snprintf(name, n, "softmax%s.%lldx%lld%s", backward ? "_bwd" : "", (long long)dim[0], (long long)dim[1], log ? ".log" : "");
     sums_of(k, dtype, (double)dim[1], 4);
     x = cts_leaf(&k->g, dtype, CTS_WIDE, 0, 2, dim);
-    if (!apply(k, YK_OP_SOFTMAX, 1, &x, 1, &log, y))
+    if (!case_apply(k, YK_OP_SOFTMAX, 1, &x, 1, &log, y))
         return true;
     in[0] = cts_leaf(&k->g, dtype, CTS_UNIT, 0, 2, dim);
     in[1] = y[0];
-    want_all(k, backward ? apply(k, YK_OP_SOFTMAX_BWD, 2, in, 1, &log, out) : 1, backward ? out : y);
+    want_all(k, backward ? case_apply(k, YK_OP_SOFTMAX_BWD, 2, in, 1, &log, out) : 1, backward ? out : y);
     return true;
 }
 
 /* ---- Losses and dropout ------------------------------------------------------------------------------------------------------ */
 
-static void dropout(cts_check *k, yk_dtype dtype, double p, char *name, size_t n)
+static void case_dropout(cts_check *k, yk_dtype dtype, double p, char *name, size_t n)
 {
     static const int64_t dim[] = {12, 35}, four[] = {4};
     int64_t attr[] = {F64(p), 5};
@@ -153,7 +153,7 @@ static void dropout(cts_check *k, yk_dtype dtype, double p, char *name, size_t n
     in[0] = cts_leaf(&k->g, dtype, CTS_WIDE, 0, 2, dim);
     in[1] = cts_leaf(&k->g, YK_I32, CTS_KEY, 0, 1, four);
     in[2] = cts_leaf(&k->g, YK_I32, CTS_ROWS, 0, 1, dim);
-    want_all(k, apply(k, YK_OP_DROPOUT, 3, in, 2, attr, out), out);
+    want_all(k, case_apply(k, YK_OP_DROPOUT, 3, in, 2, attr, out), out);
 }
 
 bool cts_case_loss(cts_check *k, uint32_t number, yk_dtype dtype, char *name, size_t n)
@@ -165,7 +165,7 @@ bool cts_case_loss(cts_check *k, uint32_t number, yk_dtype dtype, char *name, si
     yk__vid in[3], y[8], b[5], out[8];
     if (number >= 24) {
         if (number < 26)
-            dropout(k, dtype, number == 24 ? 0.25 : 0.5, name, n);
+            case_dropout(k, dtype, number == 24 ? 0.25 : 0.5, name, n);
         return number < 26;
     }
     snprintf(name, n, "cross_entropy%s.%lldx%lld%s%s", backward ? "_bwd" : "", (long long)dim[0], (long long)dim[1],
@@ -175,12 +175,12 @@ bool cts_case_loss(cts_check *k, uint32_t number, yk_dtype dtype, char *name, si
     in[0] = cts_leaf(&k->g, dtype, CTS_WIDE, 0, 2, dim);
     in[1] = cts_leaf(&k->g, YK_I32, CTS_LABEL, (uint32_t)dim[1], 1, dim);
     in[2] = cts_leaf(&k->g, YK_F32, CTS_POSITIVE, 0, 1, dim + 1);
-    if (!apply(k, YK_OP_CROSS_ENTROPY, weighted ? 3 : 2, in, 2, attr, y))
+    if (!case_apply(k, YK_OP_CROSS_ENTROPY, weighted ? 3 : 2, in, 2, attr, y))
         return true;
     b[0] = cts_leaf(&k->g, YK_F32, CTS_UNIT, 0, 1, dim);
     b[1] = in[0], b[2] = in[1], b[3] = y[1], b[4] = in[2];
     if (backward)
-        want_all(k, apply(k, YK_OP_CROSS_ENTROPY_BWD, weighted ? 5 : 4, b, 2, attr, out), out);
+        want_all(k, case_apply(k, YK_OP_CROSS_ENTROPY_BWD, weighted ? 5 : 4, b, 2, attr, out), out);
     else
         want_all(k, 2, y);
     return true;
@@ -196,7 +196,7 @@ static void grad_stats(cts_check *k, bool special, char *name, size_t n)
     in[0] = cts_leaf(&k->g, YK_F32, special ? CTS_SPECIAL : CTS_UNIT, 0, 1, dim);
     in[1] = cts_leaf(&k->g, YK_F32, CTS_POSITIVE, 0, 1, one);
     k->n = 5003;
-    apply(k, YK_OP_GRAD_STATS, 2, in, 0, NULL, out);
+    case_apply(k, YK_OP_GRAD_STATS, 2, in, 0, NULL, out);
     if (special) /* the sum is whatever not-finite numbers give; their count is exact */
         out[0] = yk__dense(&k->g, yk__slice(&k->g, out[0], 0, 1, 2, 1));
     cts_want(k, out[0]);
@@ -226,12 +226,12 @@ bool cts_case_optim(cts_check *k, uint32_t number, yk_dtype dtype, char *name, s
         flags = (flags & 3) | (flags & 8);
         in[5] = cts_state(&k->g, dtype, CTS_POSITIVE, 1, 1, dim);
         snprintf(name, n, "adam_step.case%u.flags%lld", number, (long long)flags);
-        want_all(k, apply(k, YK_OP_ADAM_STEP, amsgrad ? 6 : 5, in, 1, &flags, out), out);
+        want_all(k, case_apply(k, YK_OP_ADAM_STEP, amsgrad ? 6 : 5, in, 1, &flags, out), out);
     } else {
         flags = momentum ? flags : flags & ~(int64_t)YK_OPT_NESTEROV;
         snprintf(name, n, "sgd_step.case%u.flags%lld%s", number, (long long)flags, momentum ? ".momentum" : "");
         in[2] = momentum ? m : h;
-        want_all(k, apply(k, YK_OP_SGD_STEP, momentum ? 4 : 3, in, 1, &flags, out), out);
+        want_all(k, case_apply(k, YK_OP_SGD_STEP, momentum ? 4 : 3, in, 1, &flags, out), out);
     }
     return true;
 }

@@ -74,7 +74,7 @@ static const pool pools[] = {
 };
 #define N_POOL (sizeof pools / sizeof *pools)
 
-static const int64_t *pooled(const pool *p, bool max, int64_t *y)
+static const int64_t *pool_apply(const pool *p, bool max, int64_t *y)
 {
     const int64_t *a = p->attr;
     y[0] = p->dim[0], y[1] = p->dim[1];
@@ -91,7 +91,7 @@ static void max_pool(cts_check *k, yk_dtype dtype, const pool *p, bool backward,
     if (!backward) {
         yk__apply(&k->g, YK_OP_MAX_POOL, 1, in, 8, p->attr, YK_DTYPE_COUNT, YK_NONE, NULL, &out, 1);
     } else {
-        in[1] = cts_leaf(&k->g, dtype, CTS_UNIT, 0, 4, pooled(p, true, y));
+        in[1] = cts_leaf(&k->g, dtype, CTS_UNIT, 0, 4, pool_apply(p, true, y));
         yk__apply(&k->g, YK_OP_MAX_POOL_BWD, 2, in, 8, p->attr, YK_DTYPE_COUNT, 4, p->dim, &out, 1);
         sums_of(k, dtype, (double)(p->attr[0] * p->attr[1]), 1);
     }
@@ -102,7 +102,7 @@ static void avg_pool(cts_check *k, yk_dtype dtype, const pool *p, bool backward,
 {
     int64_t y[4], attr[7] = {p->attr[0], p->attr[1], p->attr[2], p->attr[3], p->attr[4], p->attr[5], padded};
     yk__vid in, out = YK_NONE;
-    in = cts_leaf(&k->g, dtype, CTS_UNIT, 0, 4, backward ? pooled(p, false, y) : p->dim);
+    in = cts_leaf(&k->g, dtype, CTS_UNIT, 0, 4, backward ? pool_apply(p, false, y) : p->dim);
     yk__apply(&k->g, backward ? YK_OP_AVG_POOL_BWD : YK_OP_AVG_POOL, 1, &in, 7, attr, YK_DTYPE_COUNT, backward ? 4 : YK_NONE,
               backward ? p->dim : NULL, &out, 1);
     sums_of(k, dtype, (double)(p->attr[0] * p->attr[1]), 1);
@@ -154,7 +154,7 @@ static const att atts[] = {
 };
 #define N_ATT (sizeof atts / sizeof *atts)
 
-static uint32_t extras(cts_check *k, const att *a, yk__vid *in)
+static uint32_t attention_extras(cts_check *k, const att *a, yk__vid *in)
 {
     const int64_t keep[] = {a->b, a->tk}, full[] = {a->b, a->h, a->tq, a->tk}, row[] = {1, 1, 1, a->tk}, four[] = {4};
     uint32_t n = 0;
@@ -197,13 +197,13 @@ bool cts_case_attention(cts_check *k, uint32_t number, yk_dtype dtype, char *nam
     if (number >= 4 * N_ATT)
         return false;
     snprintf(name, n, "attention%s.%s%s", backward ? "_bwd" : "", a->name, rows ? ".rows" : "");
-    k->caps = rows ? YK_CAP_STRIDED_RESULTS : 0;
+    k->claims = rows ? YK_CLAIM_STRIDED_OUT : 0;
     sums_of(k, dtype, (double)(a->tk + a->tq + a->d), 6);
     k->least = 0.05; /* with few keys gradients vanish */
     in[0] = cts_leaf(&k->g, dtype, CTS_UNIT, 0, 4, q);
     in[1] = cts_leaf(&k->g, dtype, CTS_UNIT, 1, 4, kv);
     in[2] = cts_leaf(&k->g, dtype, CTS_UNIT, 2, 4, kv);
-    n_in = 3 + extras(k, a, in + 3);
+    n_in = 3 + attention_extras(k, a, in + 3);
     n_out = yk__apply(&k->g, YK_OP_ATTENTION, n_in, in, 5, attr, YK_DTYPE_COUNT, YK_NONE, NULL, y, 2);
     if (backward && n_out) {
         b[0] = cts_leaf(&k->g, dtype, CTS_UNIT, 3, 4, q);

@@ -100,7 +100,7 @@ static void dot_epilogue(cts_check *k, yk_dtype dtype, const int64_t *dim, int64
 }
 
 /* Sums of a*b and of a over some axes. */
-static void sums(cts_check *k, yk_dtype dtype, const int64_t *dim, uint32_t axes, bool two)
+static void case_map_sum(cts_check *k, yk_dtype dtype, const int64_t *dim, uint32_t axes, bool two)
 {
     yk__graph *g = &k->g;
     yk__vid in[2], out[2];
@@ -117,7 +117,7 @@ static void sums(cts_check *k, yk_dtype dtype, const int64_t *dim, uint32_t axes
 }
 
 /* y = dropout(a * 2) + b, or dropout of a product: a random number by global row belongs to every element. */
-static void dropped(cts_check *k, yk_dtype dtype, const int64_t *dim, int64_t depth)
+static void map_dropout(cts_check *k, yk_dtype dtype, const int64_t *dim, int64_t depth)
 {
     yk__graph *g = &k->g;
     const int64_t a[] = {dim[0], depth ? depth : dim[1]}, b[] = {depth, dim[1]}, four[] = {4};
@@ -168,10 +168,10 @@ bool cts_case_map(cts_check *k, uint32_t number, yk_dtype dtype, char *name, siz
         break;
     case 8:
     case 9:
-        dropped(k, dtype, dim, which == 8 ? 0 : number % 3 == 2 ? 96 : 19);
+        map_dropout(k, dtype, dim, which == 8 ? 0 : number % 3 == 2 ? 96 : 19);
         break;
     default:
-        sums(k, dtype, dim, which == 5 ? 2 : which == 6 ? 1 : 3, which == 6);
+        case_map_sum(k, dtype, dim, which == 5 ? 2 : which == 6 ? 1 : 3, which == 6);
     }
     return true;
 }

@@ -41,7 +41,7 @@ void cts_want(cts_check *k, yk__vid v)
 
 /* ---- Comparing ----------------------------------------------------------------------------------------------------------- */
 
-static double rounded(double v, uint32_t dtype)
+static double value_rounded(double v, uint32_t dtype)
 {
     uint8_t room[8];
     yk__element_set(room, dtype, 0, v);
@@ -49,10 +49,10 @@ static double rounded(double v, uint32_t dtype)
 }
 
 /* The reference as the type would hold it, for types whose stores are checked exactly. */
-static double target(const cts_check *k, double ref, uint32_t dtype)
+static double value_target(const cts_check *k, double ref, uint32_t dtype)
 {
     bool whole = !yk__dtype_is_float(dtype);
-    return k->tol == CTS_EXACT && !whole ? rounded(ref, dtype) : ref;
+    return k->tol == CTS_EXACT && !whole ? value_rounded(ref, dtype) : ref;
 }
 
 static double finite_max(const void *p, const yk_value *v)
@@ -66,7 +66,7 @@ static double finite_max(const void *p, const yk_value *v)
 }
 
 /* The largest difference between the float64 reference and the one rounded at every node. */
-static double noise(const yk_value *ref_v, const void *ref, const void *aux, uint32_t dtype)
+static double rounding_noise(const yk_value *ref_v, const void *ref, const void *aux, uint32_t dtype)
 {
     double m = 0;
     for (int64_t i = 0; i < yk__value_count(ref_v); i++) {
@@ -87,7 +87,7 @@ typedef struct scale {
     double most, noise;
 } scale;
 
-static double allowed(const cts_check *k, double ref, uint32_t dtype, double abs_sum, const scale *s)
+static double error_allowed(const cts_check *k, double ref, uint32_t dtype, double abs_sum, const scale *s)
 {
     double eps32 = yk__epsilon(YK_F32), one = one_rounding(ref, dtype);
     switch (k->tol) {
@@ -110,17 +110,17 @@ static double allowed(const cts_check *k, double ref, uint32_t dtype, double abs
 bool cts_compare(cts *c, const cts_check *k, uint32_t which, const yk_value *got_v, const void *got, const yk_value *ref_v,
                  const void *ref, const void *aux)
 {
-    scale s = {finite_max(ref, ref_v), k->tol == CTS_NOISE ? noise(ref_v, ref, aux, got_v->dtype) : 0};
+    scale s = {finite_max(ref, ref_v), k->tol == CTS_NOISE ? rounding_noise(ref_v, ref, aux, got_v->dtype) : 0};
     char shape[120];
     s.most = s.most > k->least ? s.most : k->least;
     for (int64_t i = 0; i < yk__value_count(got_v); i++) {
         double x = yk__element(got, got_v->dtype, (uint64_t)i), y = yk__element(ref, ref_v->dtype, (uint64_t)i);
         double a = k->tol == CTS_ABSSUM ? fabs(yk__element(aux, ref_v->dtype, (uint64_t)i)) : 0, may;
-        y = target(k, y, got_v->dtype);
-        may = yk__dtype_is_float(got_v->dtype) ? allowed(k, y, got_v->dtype, a, &s) : 0;
+        y = value_target(k, y, got_v->dtype);
+        may = yk__dtype_is_float(got_v->dtype) ? error_allowed(k, y, got_v->dtype, a, &s) : 0;
         if (x == y || (x != x && y != y) || fabs(x - y) <= may)
             continue;
-        if (rounded(y, got_v->dtype) == x) /* infinities of a narrow type */
+        if (value_rounded(y, got_v->dtype) == x) /* infinities of a narrow type */
             continue;
         cts_fail(c, "output %u %s element %lld is %.9g, expected %.9g, allowed error %.3g", which,
                  yk__value_shape_text(got_v, shape, sizeof shape), (long long)i, x, y, may);
@@ -137,7 +137,7 @@ static uint32_t no_claims(void *arg, const yk_graph *g, uint32_t node)
     return 0;
 }
 
-static bool plan(cts *c, const cts_check *k, const yk__simple_how *how, side *x, bool absolute)
+static bool side_plan(cts *c, const cts_check *k, const yk__simple_how *how, side *x, bool absolute)
 {
     yk_error err = YK_ERROR_INIT;
     yk__simple_new(&k->g, how, k->n_want, k->want, &x->s, &err);
@@ -153,7 +153,7 @@ static bool plan(cts *c, const cts_check *k, const yk__simple_how *how, side *x,
     return true;
 }
 
-static void drop(side *x)
+static void side_drop(side *x)
 {
     if (!x->planned)
         return;
@@ -161,18 +161,18 @@ static void drop(side *x)
     yk__simple_free(&x->s);
 }
 
-static bool reference(cts *c, const cts_check *k, side *x, bool widen, bool absolute)
+static bool side_reference(cts *c, const cts_check *k, side *x, bool widen, bool absolute)
 {
     /* where rounding at every node is asked for, the nodes are those the device runs */
     yk__simple_how how = {.widen = widen, .claims = k->inlined && k->tol == CTS_NOISE && !widen ? no_claims : NULL};
     yk_error err = YK_ERROR_INIT;
-    if (!plan(c, k, &how, x, absolute))
+    if (!side_plan(c, k, &how, x, absolute))
         return false;
     yk__simple_eval(&x->s, x->slot, &err);
     return cts_error(c, &err);
 }
 
-static bool written(const yk__simple *s, uint32_t v)
+static bool value_written(const yk__simple *s, uint32_t v)
 {
     for (uint32_t i = 0; i < s->abi.n_node; i++)
         for (uint32_t j = 0; j < s->abi.node[i].n_out; j++) {
@@ -181,6 +181,11 @@ static bool written(const yk__simple *s, uint32_t v)
                 return true;
         }
     return false;
+}
+
+static bool is_input(const yk__simple *s, uint32_t slot)
+{
+    return slot != s->result && s->abi.slot[slot].kind != YK_SLOT_ARENA;
 }
 
 /* Slots other than arena and results: only what nodes produce there may differ from what was put in. */
@@ -192,11 +197,11 @@ static bool inputs_untouched(cts *c, const cts_check *k, const side *got)
         cts_fill(&got->s, before, k->seed, false);
     for (uint32_t v = 0; ok && v < got->s.abi.n_value; v++) {
         const yk_value *x = &got->s.abi.value[v];
-        if (x->base == v && x->slot != YK_NONE && x->slot != 0 && x->slot != got->s.result && written(&got->s, v))
+        if (x->base == v && x->slot != YK_NONE && is_input(&got->s, x->slot) && value_written(&got->s, v))
             memcpy((uint8_t *)before[x->slot] + x->offset, (uint8_t *)got->slot[x->slot] + x->offset, yk__value_bytes(x));
     }
     for (uint32_t i = 1; ok && i < got->s.abi.n_slot; i++)
-        for (uint64_t b = 0; ok && i != got->s.result && b < got->s.abi.slot[i].bytes; b++)
+        for (uint64_t b = 0; ok && is_input(&got->s, i) && b < got->s.abi.slot[i].bytes; b++)
             if (((uint8_t *)before[i])[b] != ((uint8_t *)got->slot[i])[b]) {
                 cts_fail(c, "byte %llu of slot %u was changed; no node writes it", (unsigned long long)b, i);
                 ok = false;
@@ -211,7 +216,7 @@ static bool gaps_untouched(cts *c, const side *got)
     int64_t at = yk__simple_gaps(&got->s, got->slot, &slot);
     if (at >= 0)
         cts_fail(c, "byte %lld of slot %u (%s) was written; it lies between values", (long long)at, slot,
-                 slot ? "results" : "arena");
+                 slot == got->s.result ? "results" : "arena");
     return at < 0;
 }
 
@@ -220,8 +225,9 @@ static bool on_device(cts *c, const cts_check *k, side *got)
     yk_error err = YK_ERROR_INIT;
     yk__simple_how how = {.claims = k->inlined ? no_claims : yk__simple_claims, .arg = c->dev, .gap = 192};
     how.share = k->share;
+    how.arenas = k->arenas ? 2 : 1;
     how.align = c->dev->caps.align > 64 ? c->dev->caps.align : 64;
-    if (!plan(c, k, &how, got, false))
+    if (!side_plan(c, k, &how, got, false))
         return false;
     yk__simple_run(&got->s, c->dev, got->slot, &err);
     if (cts_error(c, &err))
@@ -244,20 +250,20 @@ static void compare_all(cts *c, const cts_check *k, const side *got, const side 
 void cts_check_run(cts *c, cts_check *k)
 {
     side got = {.planned = false}, ref = {.planned = false}, aux = {.planned = false};
-    bool ready = reference(c, k, &ref, true, false);
+    bool ready = side_reference(c, k, &ref, true, false);
     if (ready && k->tol == CTS_ABSSUM)
-        ready = reference(c, k, &aux, true, true);
+        ready = side_reference(c, k, &aux, true, true);
     if (ready && k->tol == CTS_NOISE)
-        ready = reference(c, k, &aux, false, false);
+        ready = side_reference(c, k, &aux, false, false);
     if (ready && on_device(c, k, &got)) {
         compare_all(c, k, &got, &ref, &aux);
         if (gaps_untouched(c, &got))
             inputs_untouched(c, k, &got);
     }
     cts_pass(c);
-    drop(&aux);
-    drop(&ref);
-    drop(&got);
+    side_drop(&aux);
+    side_drop(&ref);
+    side_drop(&got);
 }
 
 bool cts_claimed(cts *c, cts_check *k, yk_error *err)
@@ -272,4 +278,26 @@ bool cts_claimed(cts *c, cts_check *k, yk_error *err)
             all = all && (yk__simple_claims(c->dev, &g, i) & (1 | k->claims)) == (1 | k->claims);
     }
     return all;
+}
+
+bool cts_accumulate(cts_check *k)
+{
+    for (size_t i = 0; i < k->g.n_node; i++) {
+        yk_node *n = &k->g.node[i];
+        const uint32_t y = k->g.index[n->out];
+        const yk_value v = k->g.value[y];
+        yk__vid there;
+        if (yk_op_kind(n->op) != YK_OP_KIND_COMP)
+            continue;
+        if (n->n_out != 1 || k->n_want != 1 || k->want[0] != y || v.base != y || v.dtype != YK_F32 || v.slot != YK_NONE)
+            return false;
+        there = cts_state(&k->g, YK_F32, CTS_UNIT, 77, v.dims, v.dim);
+        for (size_t at = 0; at < k->g.n_index && there != YK_NONE; at++)
+            if (k->g.index[at] == y) /* of the body, too */
+                k->g.index[at] = there;
+        k->want[0] = there;
+        k->g.node[i].flags |= YK_NODE_ACCUMULATE;
+        return there != YK_NONE;
+    }
+    return false;
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * yoke-cts: the conformance suite for compute plugins. Every group runs in a child process that loads the plugin afresh,
- * so a crash is a failed test and not the end of the run; results come back over a pipe.
+ * and results come back over a pipe. A crash or a hang is one failed test: another process goes on with the next one.
  */
 #ifndef YOKE_TOOLS_CTS_CTS_H
 #define YOKE_TOOLS_CTS_CTS_H
@@ -22,6 +22,12 @@ typedef struct cts {
     const char *group; /* that runs now */
     const char *only;  /* pattern of test names, or NULL */
     bool quick;
+    uint32_t count;    /* random graphs */
+    uint32_t from;     /* tests of the group that are over: a process before this one died in the last of them */
+    uint32_t number;   /* tests of the group so far */
+    bool counting;     /* none is run, they are counted */
+    int printed;       /* file that stands for standard output: what a plugin prints */
+    int64_t printed_bytes;
     const struct cts_lists *lists;
     FILE *out; /* results go there */
     bool failed_now; /* of the test that runs now: it has failed already */
@@ -51,6 +57,11 @@ typedef struct cts_group {
 extern const cts_group cts_groups[];
 extern const uint32_t cts_n_group;
 
+/* ---- Objects of the device; released through the table ---------------------------------------------------------------- */
+
+yk_status cts_buffer_new(cts *c, uint64_t bytes, yk_buffer **b);
+yk_status cts_queue_new(cts *c, uint32_t kind, yk_queue **q); /* YK_QUEUE_* */
+
 /* ---- Waiting ---------------------------------------------------------------------------------------------------------- */
 
 /* Waits at most the time a test has. A queue that lost a point is the failure "the point is never reached". */
@@ -68,6 +79,9 @@ typedef enum cts_dist {
     CTS_NONZERO,  /* 0.25..4 with either sign */
     CTS_TIES,     /* multiples of 0.5 in -2..2 */
     CTS_SPECIAL,  /* as ties, now and then a NaN or an infinity */
+    CTS_NAN,      /* NaNs of all payloads in f32, now and then a number */
+    CTS_LOWEST,   /* -infinity */
+    CTS_TINY,     /* below the normal numbers of the type */
     CTS_BYTES,    /* 0..255, whole */
     CTS_WHOLE,    /* -1000..1000, whole */
     CTS_INDEX,    /* 0..n-1, now and then outside */
@@ -106,11 +120,11 @@ typedef struct cts_check {
     double least;     /* CTS_LARGEST: the largest element counts as this at least: differences of larger numbers */
     double low;       /* CTS_LARGEST: further error in units of the inputs' precision, for 16-bit intermediates */
     uint32_t in_type; /* the inputs' type */
-    uint32_t caps;    /* YK_CAP_*: not for devices without these */
     uint32_t claims;  /* bits that claims() has to give beside 1 */
     uint64_t seed;
     bool inlined;     /* run the bodies, whatever is claimed */
     bool share;       /* values share memory where the rules allow it */
+    bool arenas;      /* two slots of kind ARENA */
 } cts_check;
 
 void cts_check_init(cts_check *k, const cts *c);
@@ -118,6 +132,8 @@ void cts_check_free(cts_check *k);
 void cts_want(cts_check *k, yk__vid v);
 /* Plans, runs on device and reference, compares results, looks at gaps and at inputs. Ends the test. */
 void cts_check_run(cts *c, cts_check *k);
+/* Makes the graph's one composite add to what is there; false if it has not one result in f32 of its own. */
+bool cts_accumulate(cts_check *k);
 /* Whether the device claims every composite of a check's graph. */
 bool cts_claimed(cts *c, cts_check *k, yk_error *err);
 /* Compares one value's elements; false with a failure reported. */
@@ -158,6 +174,8 @@ void cts_group_random(cts *c);
 void cts_group_gradients(cts *c);
 void cts_group_guard(cts *c);
 void cts_group_rebind(cts *c);
+void cts_group_leak(cts *c);
+void cts_group_extension(cts *c);
 void cts_group_errors(cts *c);
 
 /* Reads the ELF file of a plugin: exported and undefined symbols, libraries it needs. */
@@ -172,14 +190,14 @@ typedef struct cts_lists {
 } cts_lists;
 
 typedef struct cts_totals {
-    uint32_t passed, failed, unsupported, expected, number;
+    uint32_t passed, failed, unsupported, expected, not_run, number;
     bool json;
 } cts_totals;
 
 yk_status cts_list_read(const char *path, char ***list, yk_error *err);
 void cts_list_free(char **list);
 bool cts_listed(char *const *list, const char *name);
-/* One result line of a child: "P|F|U name\tmessage". */
+/* One result line of a child: "PFU" and the rest of "name\tmessage". */
 void cts_take(cts_totals *t, const cts_lists *l, const char *line);
 void cts_report(cts_totals *t, const cts_lists *l, cts_verdict v, const char *name, const char *message);
 

@@ -44,7 +44,7 @@ yk__vid cts_state(yk__graph *g, yk_dtype dtype, cts_dist dist, uint32_t n, uint3
     return leaf_in(g, YK_SLOT_STATE, dtype, dist, n, dims, dim);
 }
 
-static double hyper(uint64_t i)
+static double hyper_value(uint64_t i)
 {
     static const double h[YK_HYPER_COUNT] = {
         [YK_HYPER_LR] = 0.01,       [YK_HYPER_B1] = 0.9,  [YK_HYPER_B2] = 0.99,      [YK_HYPER_EPS] = 1e-3,
@@ -54,12 +54,12 @@ static double hyper(uint64_t i)
     return i < YK_HYPER_COUNT ? h[i] : 0;
 }
 
-static double special(uint32_t pick, double otherwise)
+static double special_or(uint32_t pick, double otherwise)
 {
     return pick == 0 ? NAN : pick == 1 ? INFINITY : pick == 2 ? -INFINITY : otherwise;
 }
 
-static double number(cts_dist dist, uint32_t n, uint64_t i, uint64_t *state)
+static double dist_number(cts_dist dist, uint32_t n, uint64_t i, uint64_t *state)
 {
     double u = (double)(cts_random(state) >> 11) * 0x1p-53; /* 0..1 */
     uint32_t pick = cts_below(state, 12);
@@ -75,7 +75,13 @@ static double number(cts_dist dist, uint32_t n, uint64_t i, uint64_t *state)
     case CTS_TIES:
         return floor(u * 9) / 2 - 2;
     case CTS_SPECIAL:
-        return special(pick, floor(u * 9) / 2 - 2);
+        return special_or(pick, floor(u * 9) / 2 - 2);
+    case CTS_NAN:
+        return pick < 9 ? NAN : u;
+    case CTS_LOWEST:
+        return -INFINITY;
+    case CTS_TINY:
+        return (pick & 1 ? 1 : -1) * floor(1 + u * 1022);
     case CTS_BYTES:
         return floor(u * 256);
     case CTS_WHOLE:
@@ -91,9 +97,21 @@ static double number(cts_dist dist, uint32_t n, uint64_t i, uint64_t *state)
     case CTS_MASK:
         return i == 0 || u < 0.7;
     case CTS_HYPER:
-        return hyper(i);
+        return hyper_value(i);
     }
     return 0;
+}
+
+/* Bit patterns that a number cannot carry through a double: NaNs. */
+static void store_nan(void *data, uint64_t i)
+{
+    static const uint32_t bits[] = {0x7f800001u, 0x7fffffffu, 0xff800001u, 0xffffffffu, 0x7fc00000u, 0x7f80ffffu};
+    memcpy((uint8_t *)data + 4 * i, &bits[i % 6], 4);
+}
+
+static double tiny_unit(uint32_t dtype)
+{
+    return dtype == YK_F16 ? 0x1p-24 : dtype == YK_BF16 ? 0x1p-133 : 0x1p-136; /* 1022 of them are no more than the least normal number */
 }
 
 static bool is_leaf(const yk__simple *s, uint32_t v)
@@ -117,9 +135,13 @@ void cts_fill(const yk__simple *s, void **slot, uint64_t seed, bool absolute)
         key = s->abi.slot[x->slot].key;
         memset(slot[x->slot], YK__GUARD_BYTE, s->abi.slot[x->slot].bytes);
         for (int64_t i = 0; i < yk__value_count(x); i++) {
-            double a = number((cts_dist)(key & 255), key >> 8, (uint64_t)i, &state);
+            double a = dist_number((cts_dist)(key & 255), key >> 8, (uint64_t)i, &state);
             a = absolute && yk__dtype_is_float(x->dtype) ? fabs(a) : a;
-            yk__element_set((uint8_t *)slot[x->slot] + x->offset, x->dtype, (uint64_t)i, a);
+            a = (key & 255) == CTS_TINY ? a * tiny_unit(x->dtype) : a;
+            if (a != a && x->dtype == YK_F32 && (key & 255) == CTS_NAN)
+                store_nan((uint8_t *)slot[x->slot] + x->offset, (uint64_t)i);
+            else
+                yk__element_set((uint8_t *)slot[x->slot] + x->offset, x->dtype, (uint64_t)i, a);
         }
     }
 }

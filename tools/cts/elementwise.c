@@ -30,7 +30,7 @@ static const shape shapes[] = {
 };
 #define N_SHAPE (sizeof shapes / sizeof *shapes)
 
-static cts_dist domain(uint32_t op)
+static cts_dist op_domain(uint32_t op)
 {
     switch (op) {
     case YK_OP_LOG:
@@ -44,7 +44,7 @@ static cts_dist domain(uint32_t op)
     }
 }
 
-static cts_tol tolerance(uint32_t op)
+static cts_tol op_tolerance(uint32_t op)
 {
     switch (yk__op_info_of(op)->tol) {
     case YK_TOL_EXACT:
@@ -56,14 +56,14 @@ static cts_tol tolerance(uint32_t op)
     }
 }
 
-static void unary(cts *c, uint32_t op, yk_dtype dtype, const shape *s)
+static void test_unary(cts *c, uint32_t op, yk_dtype dtype, const shape *s)
 {
     cts_check k;
     if (!cts_begin(c, "%s.%s.%s", yk__op_info_of(op)->name, yk__dtype_name(dtype), s->name))
         return;
     cts_check_init(&k, c);
-    k.tol = tolerance(op);
-    cts_want(&k, yk__un(&k.g, op, cts_leaf(&k.g, dtype, domain(op), 0, s->dims, s->a)));
+    k.tol = op_tolerance(op);
+    cts_want(&k, yk__un(&k.g, op, cts_leaf(&k.g, dtype, op_domain(op), 0, s->dims, s->a)));
     cts_check_run(c, &k);
     cts_check_free(&k);
 }
@@ -76,13 +76,13 @@ static void unary_view(cts *c, uint32_t op, yk_dtype dtype)
     if (!cts_begin(c, "%s.%s.view", yk__op_info_of(op)->name, yk__dtype_name(dtype)))
         return;
     cts_check_init(&k, c);
-    k.tol = tolerance(op);
-    cts_want(&k, yk__un(&k.g, op, yk__expand(&k.g, cts_leaf(&k.g, dtype, domain(op), 0, 3, from), 3, to)));
+    k.tol = op_tolerance(op);
+    cts_want(&k, yk__un(&k.g, op, yk__expand(&k.g, cts_leaf(&k.g, dtype, op_domain(op), 0, 3, from), 3, to)));
     cts_check_run(c, &k);
     cts_check_free(&k);
 }
 
-static void binary(cts *c, uint32_t op, yk_dtype dtype, const shape *s, bool swap)
+static void test_binary(cts *c, uint32_t op, yk_dtype dtype, const shape *s, bool swap)
 {
     bool order = op == YK_OP_LT || op == YK_OP_EQ || op == YK_OP_MAX || op == YK_OP_MIN;
     cts_dist d = dtype == YK_I32 ? (op == YK_OP_DIV ? CTS_WHOLE : CTS_WHOLE) : order ? CTS_TIES : CTS_WIDE;
@@ -91,7 +91,7 @@ static void binary(cts *c, uint32_t op, yk_dtype dtype, const shape *s, bool swa
     if (!cts_begin(c, "%s.%s.%s%s", yk__op_info_of(op)->name, yk__dtype_name(dtype), s->name, swap ? ".swapped" : ""))
         return;
     cts_check_init(&k, c);
-    k.tol = dtype == YK_I32 ? CTS_EXACT : tolerance(op);
+    k.tol = dtype == YK_I32 ? CTS_EXACT : op_tolerance(op);
     a = cts_leaf(&k.g, dtype, d, 0, s->dims, s->a);
     b = cts_leaf(&k.g, dtype, op == YK_OP_DIV ? CTS_NONZERO : d, 0, s->b_dims, s->b);
     cts_want(&k, swap ? yk__bin(&k.g, op, b, a) : yk__bin(&k.g, op, a, b));
@@ -100,7 +100,7 @@ static void binary(cts *c, uint32_t op, yk_dtype dtype, const shape *s, bool swa
 }
 
 /* NaN and infinities where the rule says what happens to them. */
-static void special(cts *c, uint32_t op, yk_dtype dtype)
+static void test_special(cts *c, uint32_t op, yk_dtype dtype)
 {
     static const int64_t dim[] = {257};
     cts_check k;
@@ -124,7 +124,7 @@ static void in_place(cts *c, uint32_t op, yk_dtype dtype, uint32_t which)
     if (!cts_begin(c, "%s.%s.in_place%u", yk__op_info_of(op)->name, yk__dtype_name(dtype), which))
         return;
     cts_check_init(&k, c);
-    k.tol = tolerance(op);
+    k.tol = op_tolerance(op);
     for (int i = 0; i < 2; i++)
         x[i] = cts_state(&k.g, dtype, CTS_WIDE, 0, 2, dim);
     y = yk__op_info_of(op)->kind == YK_KIND_UN ? yk__un(&k.g, op, x[0]) : yk__bin(&k.g, op, x[0], x[1]);
@@ -150,7 +150,7 @@ static void select_case(cts *c, yk_dtype dtype, const shape *s)
     cts_check_free(&k);
 }
 
-static void cast(cts *c, yk_dtype from, yk_dtype to, uint32_t shape_number)
+static void test_cast(cts *c, yk_dtype from, yk_dtype to, uint32_t shape_number)
 {
     const shape *s = &shapes[shape_number];
     cts_dist d = from == YK_BOOL ? CTS_MASK : from == YK_U8 || to == YK_U8 ? CTS_BYTES : from == YK_I32 ? CTS_WHOLE : CTS_WIDE;
@@ -164,35 +164,98 @@ static void cast(cts *c, yk_dtype from, yk_dtype to, uint32_t shape_number)
     cts_check_free(&k);
 }
 
-static void casts(cts *c)
+static void test_casts(cts *c)
 {
     static const yk_dtype types[] = {YK_F32, YK_BF16, YK_F16, YK_I32, YK_U8, YK_BOOL};
     for (int i = 0; i < 6; i++)
         for (int j = 0; j < 6; j++)
             if (i != j && (c->dev->caps.store & 1u << types[i]) && (c->dev->caps.store & 1u << types[j])) {
-                cast(c, types[i], types[j], 4);
-                cast(c, types[i], types[j], 2);
+                test_cast(c, types[i], types[j], 4);
+                test_cast(c, types[i], types[j], 2);
             }
+}
+
+/* Every NaN is one in any float type. */
+static void cast_nan(cts *c, yk_dtype to)
+{
+    static const int64_t dim[] = {301};
+    cts_check k;
+    if (!cts_begin(c, "cast.f32.%s.nan", yk__dtype_name(to)))
+        return;
+    cts_check_init(&k, c);
+    k.tol = CTS_ROUND;
+    cts_want(&k, yk__cast(&k.g, cts_leaf(&k.g, YK_F32, CTS_NAN, 0, 1, dim), to));
+    cts_check_run(c, &k);
+    cts_check_free(&k);
+}
+
+/* Numbers below the normal ones: zero or what they are, but in f16 what they are. */
+static void tiny_numbers(cts *c, yk_dtype dtype)
+{
+    static const int64_t dim[] = {301};
+    cts_check k;
+    yk__vid x;
+    if (!cts_begin(c, "cast.%s.tiny", yk__dtype_name(dtype)))
+        return;
+    cts_check_init(&k, c);
+    k.tol = CTS_ROUND;
+    x = cts_leaf(&k.g, dtype, CTS_TINY, 0, 1, dim);
+    cts_want(&k, dtype == YK_F32 ? yk__un(&k.g, YK_OP_NEG, x) : yk__cast(&k.g, x, YK_F32));
+    if (dtype != YK_F32)
+        cts_want(&k, yk__cast(&k.g, yk__un(&k.g, YK_OP_NEG, yk__cast(&k.g, x, YK_F32)), dtype));
+    cts_check_run(c, &k);
+    cts_check_free(&k);
+}
+
+/* Any number may come of a division by zero; the elements beside it are right, and nothing traps. */
+static void divide_by_zero(cts *c)
+{
+    static const int64_t dim[] = {64};
+    cts_check k;
+    yk__vid a, b, zero;
+    if (!cts_begin(c, "div.i32.by_zero"))
+        return;
+    cts_check_init(&k, c);
+    a = cts_leaf(&k.g, YK_I32, CTS_WHOLE, 0, 1, dim);
+    b = cts_leaf(&k.g, YK_I32, CTS_MASK, 1, 1, dim);
+    zero = yk__fill(&k.g, 0, YK_I32, 1, dim);
+    cts_want(&k, yk__select(&k.g, yk__bin(&k.g, YK_OP_EQ, b, zero), a, yk__bin(&k.g, YK_OP_DIV, a, b)));
+    cts_check_run(c, &k);
+    cts_check_free(&k);
+}
+
+/* More rows, and more columns, than 16 bits count. */
+static void many_rows(cts *c, yk_dtype dtype, bool columns)
+{
+    const int64_t dim[] = {columns ? 2 : 70001, columns ? 70001 : 2}, part[] = {columns ? 1 : 70001, columns ? 70001 : 1};
+    cts_check k;
+    if (!cts_begin(c, "add.%s.70001_%s", yk__dtype_name(dtype), columns ? "columns" : "rows"))
+        return;
+    cts_check_init(&k, c);
+    k.tol = CTS_ROUND;
+    cts_want(&k, yk__bin(&k.g, YK_OP_ADD, cts_leaf(&k.g, dtype, CTS_UNIT, 0, 2, dim), cts_leaf(&k.g, dtype, CTS_UNIT, 1, 2, part)));
+    cts_check_run(c, &k);
+    cts_check_free(&k);
 }
 
 static void all_of_unary(cts *c, uint32_t op, yk_dtype dtype)
 {
     for (size_t i = 0; i < 7; i++)
-        unary(c, op, dtype, &shapes[i]);
+        test_unary(c, op, dtype, &shapes[i]);
     unary_view(c, op, dtype);
     in_place(c, op, dtype, 0);
     if (op == YK_OP_NEG || op == YK_OP_ABS)
-        special(c, op, dtype);
+        test_special(c, op, dtype);
 }
 
 static void all_of_binary(cts *c, uint32_t op, yk_dtype dtype)
 {
     for (size_t i = 0; i < N_SHAPE; i++)
-        binary(c, op, dtype, &shapes[i], false);
+        test_binary(c, op, dtype, &shapes[i], false);
     for (size_t i = 7; i < N_SHAPE; i++)
-        binary(c, op, dtype, &shapes[i], true);
+        test_binary(c, op, dtype, &shapes[i], true);
     if (op == YK_OP_MAX || op == YK_OP_MIN || op == YK_OP_LT || op == YK_OP_EQ)
-        special(c, op, dtype);
+        test_special(c, op, dtype);
     else
         for (uint32_t i = 0; i < 2; i++)
             in_place(c, op, dtype, i);
@@ -211,12 +274,20 @@ void cts_ops_elementwise(cts *c)
                 all_of_binary(c, op, types[t]);
         if (kind == YK_KIND_BIN && op != YK_OP_DIV)
             for (size_t i = 0; i < N_SHAPE; i++)
-                binary(c, op, YK_I32, &shapes[i], false);
+                test_binary(c, op, YK_I32, &shapes[i], false);
     }
     for (size_t i = 0; i < N_SHAPE; i++) {
         for (uint32_t t = 0; t < n; t++)
             select_case(c, types[t], &shapes[i]);
         select_case(c, YK_I32, &shapes[i]);
     }
-    casts(c);
+    test_casts(c);
+    divide_by_zero(c);
+    for (uint32_t t = 0; t < n; t++) {
+        if (types[t] != YK_F32)
+            cast_nan(c, types[t]);
+        tiny_numbers(c, types[t]);
+        many_rows(c, types[t], false);
+        many_rows(c, types[t], true);
+    }
 }

@@ -21,7 +21,7 @@ typedef struct file {
     const ElfW(Shdr) * section;
 } file;
 
-static const void *part(const file *f, uint64_t offset, uint64_t bytes)
+static const void *file_part(const file *f, uint64_t offset, uint64_t bytes)
 {
     return offset <= f->bytes && bytes <= f->bytes - offset ? f->data + offset : NULL;
 }
@@ -47,10 +47,10 @@ static yk_status read_all(const char *path, file *f, yk_error *err)
 
 static yk_status find_sections(const char *path, file *f, yk_error *err)
 {
-    f->head = part(f, 0, sizeof *f->head);
+    f->head = file_part(f, 0, sizeof *f->head);
     if (!f->head || memcmp(f->head->e_ident, ELFMAG, SELFMAG) || f->head->e_type != ET_DYN)
         return yk__fail(err, YK_E_FORMAT, "%s: it is not an ELF shared object", path);
-    f->section = part(f, f->head->e_shoff, (uint64_t)f->head->e_shnum * sizeof *f->section);
+    f->section = file_part(f, f->head->e_shoff, (uint64_t)f->head->e_shnum * sizeof *f->section);
     if (!f->section || f->head->e_shentsize != sizeof *f->section)
         return yk__fail(err, YK_E_FORMAT, "%s: its section table is damaged", path);
     return YK_OK;
@@ -59,7 +59,7 @@ static yk_status find_sections(const char *path, file *f, yk_error *err)
 static const ElfW(Shdr) * section_of(const file *f, uint32_t type)
 {
     for (uint32_t i = 0; i < f->head->e_shnum; i++)
-        if (f->section[i].sh_type == type && part(f, f->section[i].sh_offset, f->section[i].sh_size))
+        if (f->section[i].sh_type == type && file_part(f, f->section[i].sh_offset, f->section[i].sh_size))
             return &f->section[i];
     return NULL;
 }
@@ -71,7 +71,7 @@ static const char *text_at(const file *f, const ElfW(Shdr) * user, uint64_t offs
     if (user->sh_link >= f->head->e_shnum)
         return "?";
     s = &f->section[user->sh_link];
-    t = part(f, s->sh_offset, s->sh_size);
+    t = file_part(f, s->sh_offset, s->sh_size);
     if (!t || offset >= s->sh_size || !memchr(t + offset, 0, s->sh_size - offset))
         return "?";
     return t + offset;
@@ -81,13 +81,13 @@ static const char *text_at(const file *f, const ElfW(Shdr) * user, uint64_t offs
 static const char *version_of(const file *f, uint64_t number)
 {
     const ElfW(Shdr) *need = section_of(f, SHT_GNU_verneed), *used = section_of(f, SHT_GNU_versym);
-    const uint16_t *index = used ? part(f, used->sh_offset + 2 * number, 2) : NULL;
+    const uint16_t *index = used ? file_part(f, used->sh_offset + 2 * number, 2) : NULL;
     uint64_t at = need ? need->sh_offset : 0;
     for (uint32_t i = 0; need && index && i < need->sh_info; i++) {
-        const ElfW(Verneed) *n = part(f, at, sizeof *n);
+        const ElfW(Verneed) *n = file_part(f, at, sizeof *n);
         uint64_t aux = n ? at + n->vn_aux : 0;
         for (uint32_t k = 0; n && k < n->vn_cnt; k++) {
-            const ElfW(Vernaux) *a = part(f, aux, sizeof *a);
+            const ElfW(Vernaux) *a = file_part(f, aux, sizeof *a);
             if (!a)
                 return "";
             if (a->vna_other == (*index & 0x7fff))

@@ -39,12 +39,22 @@ static void as_claimed(cts *c, cts_check *k, const char *name)
     claimed = cts_claimed(c, k, &err);
     if (err.status)
         cts_error(c, &err);
-    else if (k->caps & ~c->dev->caps.flags)
-        cts_unsupported(c, "the device's flags are %u, this needs %u", c->dev->caps.flags, k->caps);
     else if (!claimed)
         cts_unsupported(c, "not claimed");
     else
         cts_check_run(c, k);
+}
+
+/* What is claimed with YK_CLAIM_ACCUMULATE adds, too. */
+static void as_added(cts *c, cts_check *k, const char *name)
+{
+    yk_error err = YK_ERROR_INIT;
+    k->claims |= YK_CLAIM_ACCUMULATE;
+    if (!cts_claimed(c, k, &err) || !cts_accumulate(k) || !cts_begin(c, "%s.%s.accumulate", name, yk__dtype_name(current_type)))
+        return;
+    if (k->tol == CTS_EXACT)
+        k->tol = CTS_ROUND;
+    cts_check_run(c, k);
 }
 
 void cts_group_composite(cts *c)
@@ -54,6 +64,7 @@ void cts_group_composite(cts *c)
     for (uint32_t t = 0; t < n; t++) {
         current_type = types[t];
         each_case(c, types[t], as_claimed);
+        each_case(c, types[t], as_added);
     }
 }
 
@@ -64,7 +75,7 @@ void cts_group_composite(cts *c)
 static void as_body(cts *c, cts_check *k, const char *name)
 {
     bool low = current_type != YK_F32;
-    if (k->caps || k->claims) /* about the composite alone */
+    if (k->claims) /* about the composite alone */
         return;
     if (low ? !cts_begin(c, "%s.%s", name, yk__dtype_name(current_type)) : !cts_begin(c, "%s", name))
         return;
@@ -91,7 +102,7 @@ void cts_group_body(cts *c)
 
 /* ---- guard --------------------------------------------------------------------------------------------------------------- */
 
-static yk__vid small(cts_check *k, uint32_t which, yk_dtype dtype, int64_t n)
+static yk__vid case_small(cts_check *k, uint32_t which, yk_dtype dtype, int64_t n)
 {
     const int64_t row[] = {n}, square[] = {n, 3}, other[] = {3, n};
     uint32_t turn[] = {1, 0};
@@ -130,7 +141,7 @@ void cts_group_guard(cts *c)
                 cts_check_init(&k, c);
                 k.tol = which >= 2 && which <= 4 ? CTS_ABSSUM : which == 0 ? CTS_ROUND : CTS_EXACT;
                 k.n = (double)size;
-                cts_want(&k, small(&k, which, types[t], size));
+                cts_want(&k, case_small(&k, which, types[t], size));
                 cts_check_run(c, &k);
                 cts_check_free(&k);
             }

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* yoke-cts: the command line, the groups, and a process for each of them. */
 #include "config.h"
 
 #include <fcntl.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,6 +14,9 @@
 #include "core/base/option.h"
 #include "tools/cli.h"
 #include "tools/cts/cts.h"
+
+#define DEATHS 20       /* of a group's processes, then its other tests are not run */
+#define COUNT_MS 60000
 
 const cts_group cts_groups[] = {
     {"abi", "the file, its one symbol, the table, starting twice", false, cts_group_abi},
@@ -24,6 +29,8 @@ const cts_group cts_groups[] = {
     {"gradients", "gradients of small networks", true, cts_group_gradients},
     {"guard", "nothing is written outside of values", true, cts_group_guard},
     {"rebind", "one program, other buffers and offsets", true, cts_group_rebind},
+    {"leak", "what is made and released again leaves nothing behind", true, cts_group_leak},
+    {"extension", "collectives among devices, shared buffers", true, cts_group_extension},
     {"errors", "refusals, sticky failures", true, cts_group_errors},
 };
 const uint32_t cts_n_group = sizeof cts_groups / sizeof *cts_groups;
@@ -31,11 +38,12 @@ const uint32_t cts_n_group = sizeof cts_groups / sizeof *cts_groups;
 static const yk__cli_option options[] = {
     {"plugin", "PATH", NULL, "the plugin: a file, or a name as in YOKE_DEVICES", NULL},
     {"device", "N", "0", "number of the device", NULL},
-    {"group", "G,...", NULL, "groups to run: abi buffer queue op composite body random gradients guard rebind errors", NULL},
+    {"group", "G,...", NULL, "groups to run: abi buffer queue op composite body random gradients guard rebind leak extension errors", NULL},
     {"only", "PATTERN", NULL, "tests to run, such as 'op/dot.*'", NULL},
     {"seed", "S", "1", "of the numbers and the random graphs", NULL},
+    {"count", "N", "60", "random graphs", NULL},
     {"quick", NULL, NULL, "one case in ten of every operation and type, for devices that compile slowly", NULL},
-    {"timeout", "SECONDS", "60", "how long a point may take", NULL},
+    {"timeout", "SECONDS", "60", "how long a point may take; a test is killed after twice that and 10 s", NULL},
     {"unsupported", "FILE", NULL, "patterns of tests that are not run", NULL},
     {"xfail", "FILE", NULL, "patterns of tests that are known to fail", NULL},
     {"verify", NULL, NULL, "run the listed tests too; one that passes fails the run", NULL},
@@ -48,8 +56,8 @@ static const yk__cli_command command = {
     .usage = "--plugin PATH [options]",
     .summary = "conformance suite for compute plugins",
     .text = "Runs the tests of <yoke/plugin.h> on one device of a plugin and prints a line for each, and the totals. "
-            "Every group runs in a process of its own. Exit code: 0 all passed, 1 some failed, 2 wrong usage or a plugin "
-            "that cannot be read.\n"
+            "Every group runs in a process of its own; after a test that crashes or hangs another goes on. Exit code: 0 all "
+            "passed, 1 some failed, 2 wrong usage or a plugin that cannot be read.\n"
             "The files of --unsupported and --xfail hold one pattern a line, as for --only; '#' begins a comment. A test "
             "named in neither is expected to pass, or to be something the plugin does not claim.",
     .options = options,
@@ -83,7 +91,7 @@ static int check_groups(const char *words)
     return 0;
 }
 
-static bool chosen(const char *words, const char *name)
+static bool group_chosen(const char *words, const char *name)
 {
     size_t len = strlen(name);
     if (!words)
@@ -123,78 +131,176 @@ static void run_group(cts *c, const cts_group *g)
     yk__plugins_fini();
 }
 
+/* What one test may take: several waits, and compiling. */
+static int cts_limit_ms(const cts *c)
+{
+    const uint64_t ms = c->timeout_ns / 1000000u * 2 + 10000;
+    return ms > INT32_MAX ? INT32_MAX : (int)ms;
+}
+
 /* ---- The parent ----------------------------------------------------------------------------------------------------------- */
 
-/* The last test that began tells where a crash happened. */
-static void read_results(FILE *in, cts_totals *t, const cts_lists *l, char *last, size_t n)
+/* A process that runs the tests of a group from some number on, as the parent sees it. */
+typedef struct child {
+    pid_t pid;
+    int results; /* the pipe */
+    uint32_t number; /* of the last test that began; tests counted, if they are */
+    char last[160]; /* its name; "" when its verdict has come */
+    bool hung;
+} child;
+
+/* Standard output goes to a file, so that what a plugin prints is no line of the suite's. */
+static void output_capture(cts *c)
 {
-    char line[1200];
-    while (fgets(line, sizeof line, in)) {
-        line[strcspn(line, "\n")] = 0;
-        if (*line == 'B')
-            snprintf(last, n, "%.*s", (int)strcspn(line + 1, "\t"), line + 1);
-        else {
-            cts_take(t, l, line);
-            last[0] = 0;
-        }
+    FILE *f = tmpfile();
+    fflush(stdout);
+    if (!f || dup2(fileno(f), STDOUT_FILENO) < 0)
+        _exit(3);
+    c->printed = STDOUT_FILENO;
+}
+
+static void child_main(const cts *c, const cts_group *g, int results)
+{
+    cts mine = *c;
+    mine.out = fdopen(results, "w");
+    if (!mine.out)
+        _exit(3);
+    output_capture(&mine);
+    run_group(&mine, g);
+    if (mine.counting)
+        fprintf(mine.out, "N%u\n", mine.number);
+    fclose(mine.out);
+    exit(0);
+}
+
+static bool child_start(child *k, const cts *c, const cts_group *g)
+{
+    int end[2];
+    if (pipe2(end, O_CLOEXEC))
+        return false;
+    fflush(stdout);
+    *k = (child){.pid = fork(), .results = end[0], .number = c->from};
+    if (k->pid == 0) {
+        close(end[0]);
+        child_main(c, g, end[1]);
+    }
+    close(end[1]);
+    return k->pid > 0;
+}
+
+static void take_line(child *k, cts_totals *t, const cts_lists *l, const char *line)
+{
+    if (*line == 'N') {
+        k->number = (uint32_t)strtoul(line + 1, NULL, 10);
+    } else if (*line == 'B') {
+        k->number = (uint32_t)strtoul(line + 1, NULL, 10);
+        snprintf(k->last, sizeof k->last, "%s", line + strcspn(line, " ") + (strchr(line, ' ') != NULL));
+    } else {
+        cts_take(t, l, line);
+        k->last[0] = 0;
     }
 }
 
-static void report_end(const cts_group *g, int status, const char *last, cts_totals *t, const cts_lists *l)
+/* Until the child ends, or has said nothing for longer than a test may take: then it is killed. */
+static void read_results(child *k, int limit_ms, cts_totals *t, const cts_lists *l)
 {
-    char name[200], message[120];
-    if (WIFEXITED(status) && WEXITSTATUS(status) == 0 && !*last)
-        return;
-    snprintf(name, sizeof name, "%s%s", *last ? last : g->name, *last ? "" : "/end");
-    if (WIFSIGNALED(status))
+    char text[4096];
+    size_t used = 0;
+    struct pollfd p = {.fd = k->results, .events = POLLIN};
+    for (ssize_t n = 1; n > 0;) {
+        char *line = text, *stop;
+        k->hung = poll(&p, 1, limit_ms) == 0;
+        n = k->hung ? 0 : read(k->results, text + used, sizeof text - 1 - used);
+        used += n > 0 ? (size_t)n : 0;
+        text[used] = 0;
+        for (; (stop = strchr(line, '\n')) != NULL; line = stop + 1) {
+            *stop = 0;
+            take_line(k, t, l, line);
+        }
+        used = strlen(line);
+        memmove(text, line, used);
+    }
+    if (k->hung)
+        kill(k->pid, SIGKILL);
+    close(k->results);
+}
+
+/* How the child ended, as a verdict on the test it was in; true if it ended well. */
+static bool report_end(const cts *c, const cts_group *g, const child *k, int status, cts_totals *t)
+{
+    char name[200], message[160];
+    if (WIFEXITED(status) && WEXITSTATUS(status) == 0 && !*k->last)
+        return true;
+    snprintf(name, sizeof name, "%s%s", *k->last ? k->last : g->name, *k->last ? "" : "/end");
+    if (k->hung)
+        snprintf(message, sizeof message, "it did not end within %d s and was killed", cts_limit_ms(c) / 1000);
+    else if (WIFSIGNALED(status))
         snprintf(message, sizeof message, "the process was killed by signal %d (%s)", WTERMSIG(status),
                  strsignal(WTERMSIG(status)));
     else
         snprintf(message, sizeof message, "the process ended with code %d", WEXITSTATUS(status));
-    cts_report(t, l, CTS_FAIL, name, message);
+    cts_report(t, c->lists, CTS_FAIL, name, message);
+    return false;
 }
 
-static int in_child(const cts *c, const cts_group *g, cts_totals *t)
+/* Runs the group from c->from on in a process; k says how far it came. -1: there was no process, 1: it ended well. */
+static int run_child(const cts *c, const cts_group *g, child *k, cts_totals *t)
 {
-    char last[160] = "";
-    int end[2], status = 0;
-    FILE *in;
-    pid_t pid;
-    if (pipe2(end, O_CLOEXEC) || (fflush(stdout), pid = fork()) < 0)
+    int status = 0;
+    if (!child_start(k, c, g))
         return -1;
-    if (pid == 0) {
-        cts mine = *c;
-        close(end[0]);
-        mine.out = fdopen(end[1], "w");
-        if (!mine.out)
-            _exit(3);
-        alarm((unsigned)(c->timeout_ns / 1000000000u) * 60); /* a plugin that never returns */
-        run_group(&mine, g);
-        fclose(mine.out);
-        exit(0);
-    }
-    close(end[1]);
-    in = fdopen(end[0], "r");
-    if (in) {
-        read_results(in, t, c->lists, last, sizeof last);
-        fclose(in);
-    }
-    if (waitpid(pid, &status, 0) != pid)
+    read_results(k, c->counting ? COUNT_MS : cts_limit_ms(c), t, c->lists);
+    if (waitpid(k->pid, &status, 0) != k->pid)
         return -1;
-    report_end(g, status, last, t, c->lists);
-    return 0;
+    return c->counting || report_end(c, g, k, status, t);
 }
 
-static int finish(const cts_totals *t)
+/* After too many deaths: how many tests nobody ran. */
+static void count_rest(const cts *c, const cts_group *g, uint32_t from, int deaths, cts_totals *t)
 {
+    cts counting = *c;
+    char name[80], message[160];
+    child k;
+    counting.counting = true;
+    counting.from = 0;
+    const uint32_t rest = run_child(&counting, g, &k, t) == 1 && k.number > from ? k.number - from : 0;
+    t->not_run += rest;
+    snprintf(name, sizeof name, "%s/rest", g->name);
+    snprintf(message, sizeof message, "%d processes died; the other tests of the group, %u of them at least, were not run", deaths,
+             rest);
+    cts_report(t, c->lists, CTS_FAIL, name, message);
+}
+
+static int run_group_all(const cts *c, const cts_group *g, cts_totals *t)
+{
+    cts now = *c;
+    child k;
+    for (int deaths = 0;; now.from = k.number) {
+        const int ended = run_child(&now, g, &k, t);
+        if (ended)
+            return ended < 0 ? -1 : 0;
+        if (++deaths == DEATHS || (!*k.last && k.number == now.from)) { /* or it died before the next test */
+            count_rest(c, g, k.number, deaths, t);
+            return 0;
+        }
+    }
+}
+
+static int totals_print(const cts *c, const cts_totals *t)
+{
+    if (!t->number && c->only) {
+        fprintf(stderr, "yoke-cts: no test of these groups matches --only '%s'; a name is GROUP/TEST, such as op/dot.f32*\n", c->only);
+        return YK_EXIT_USAGE;
+    }
     if (t->json)
-        printf("{\"passed\": %u, \"failed\": %u, \"unsupported\": %u, \"expected_failures\": %u}\n", t->passed, t->failed,
-               t->unsupported, t->expected);
+        printf("{\"passed\": %u, \"failed\": %u, \"unsupported\": %u, \"expected_failures\": %u, \"not_run\": %u}\n", t->passed,
+               t->failed, t->unsupported, t->expected, t->not_run);
     else {
         printf("1..%u\n", t->number);
         if (t->expected)
             printf("# %u failed as the list says\n", t->expected);
-        printf("# %u passed, %u failed, %u unsupported\n", t->passed, t->failed, t->unsupported);
+        printf("# %u passed, %u failed, %u unsupported", t->passed, t->failed, t->unsupported);
+        printf(t->not_run ? ", %u not run\n" : "\n", t->not_run);
     }
     return t->failed || !t->number ? YK_EXIT_FAILED : YK_EXIT_OK;
 }
@@ -203,11 +309,11 @@ static int run_all(cts *c, const char *groups, bool json)
 {
     cts_totals t = {.json = json};
     for (uint32_t i = 0; i < cts_n_group; i++)
-        if (chosen(groups, cts_groups[i].name) && in_child(c, &cts_groups[i], &t)) {
+        if (group_chosen(groups, cts_groups[i].name) && run_group_all(c, &cts_groups[i], &t)) {
             fprintf(stderr, "yoke-cts: a process for group %s could not be run\n", cts_groups[i].name);
             return YK_EXIT_FAILED;
         }
-    return finish(&t);
+    return totals_print(c, &t);
 }
 
 static int read_lists(const yk__cli *cli, cts_lists *l)
@@ -233,6 +339,7 @@ static int run_suite(int argc, char **argv)
     c.only = yk__cli_text(&cli, "only");
     c.quick = yk__cli_on(&cli, "quick");
     c.device = (uint32_t)yk__cli_int(&cli, "device", 0, 1024, &bad);
+    c.count = (uint32_t)yk__cli_int(&cli, "count", 1, 1000000, &bad);
     c.seed = (uint64_t)yk__cli_int(&cli, "seed", 0, INT64_MAX, &bad);
     c.timeout_ns = (uint64_t)yk__cli_int(&cli, "timeout", 1, 3600, &bad) * 1000000000u;
     if (bad)

@@ -4,6 +4,7 @@
  */
 #include <string.h>
 
+#include "core/base/mem.h"
 #include "core/grad/grad.h"
 #include "tools/cts/cts.h"
 
@@ -22,17 +23,17 @@ typedef struct maker {
     yk_dtype low_type;
 } maker;
 
-static yk__vid any(maker *m)
+static yk__vid value_any(maker *m)
 {
     return m->value[cts_below(&m->state, m->n)];
 }
 
-static yk__vid tame(maker *m, yk__vid v)
+static yk__vid value_tame(maker *m, yk__vid v)
 {
     return yk__un(m->g, YK_OP_TANH, v);
 }
 
-static yk__vid weight(maker *m)
+static yk__vid net_weight(maker *m)
 {
     static const int64_t dim[] = {COLS, COLS};
     return cts_leaf(m->g, YK_F32, CTS_UNIT, 0, 2, dim);
@@ -48,9 +49,9 @@ static yk__vid apply1(maker *m, yk_op op, yk__vid x, uint32_t n_attr, int64_t at
 /* tanh(a) * b + a, as one map. */
 static yk__vid map_body(maker *m)
 {
-    yk__vid in[2] = {any(m), any(m)}, out;
+    yk__vid in[2] = {value_any(m), value_any(m)}, out;
     size_t first = m->g->n_node;
-    out = yk__bin(m->g, YK_OP_ADD, yk__bin(m->g, YK_OP_MUL, tame(m, in[0]), in[1]), in[0]);
+    out = yk__bin(m->g, YK_OP_ADD, yk__bin(m->g, YK_OP_MUL, value_tame(m, in[0]), in[1]), in[0]);
     cts_make_body(m->g, YK_OP_MAP, first, 2, in, 1, &out);
     return out;
 }
@@ -60,9 +61,9 @@ static yk__vid dot_body(maker *m)
 {
     yk__vid in[3], out;
     size_t first;
-    in[0] = any(m), in[1] = weight(m), in[2] = any(m);
+    in[0] = value_any(m), in[1] = net_weight(m), in[2] = value_any(m);
     first = m->g->n_node;
-    out = tame(m, yk__bin(m->g, YK_OP_ADD, yk__dot(m->g, in[0], in[1], false, false), in[2]));
+    out = value_tame(m, yk__bin(m->g, YK_OP_ADD, yk__dot(m->g, in[0], in[1], false, false), in[2]));
     cts_make_body(m->g, YK_OP_DOT_MAP, first, 3, in, 1, &out);
     return out;
 }
@@ -71,54 +72,54 @@ static yk__vid dot_body(maker *m)
 static yk__vid sum_body(maker *m)
 {
     static const int64_t dim[] = {ROWS, COLS};
-    yk__vid in[2] = {any(m), any(m)}, out;
+    yk__vid in[2] = {value_any(m), value_any(m)}, out;
     size_t first = m->g->n_node;
     out = yk__sum(m->g, yk__bin(m->g, YK_OP_MUL, in[0], in[1]), 1 + cts_below(&m->state, 2));
     cts_make_body(m->g, YK_OP_MAP_SUM, first, 2, in, 1, &out);
-    return yk__bin(m->g, YK_OP_ADD, in[0], yk__expand(m->g, tame(m, out), 2, dim));
+    return yk__bin(m->g, YK_OP_ADD, in[0], yk__expand(m->g, value_tame(m, out), 2, dim));
 }
 
-static yk__vid turned(maker *m)
+static yk__vid value_transposed(maker *m)
 {
     static const uint32_t turn[] = {1, 0};
-    yk__vid x = yk__dense(m->g, yk__permute(m->g, any(m), turn)); /* [COLS, ROWS] */
-    return yk__bin(m->g, YK_OP_ADD, yk__dense(m->g, yk__permute(m->g, x, turn)), any(m));
+    yk__vid x = yk__dense(m->g, yk__permute(m->g, value_any(m), turn)); /* [COLS, ROWS] */
+    return yk__bin(m->g, YK_OP_ADD, yk__dense(m->g, yk__permute(m->g, x, turn)), value_any(m));
 }
 
 static yk__vid cut_and_joined(maker *m)
 {
     int64_t at = 1 + cts_below(&m->state, COLS - 2);
     yk__vid part[2];
-    part[0] = yk__slice(m->g, any(m), 1, 0, at, 1);
-    part[1] = yk__slice(m->g, any(m), 1, at, COLS, 1);
+    part[0] = yk__slice(m->g, value_any(m), 1, 0, at, 1);
+    part[1] = yk__slice(m->g, value_any(m), 1, at, COLS, 1);
     return yk__concat(m->g, 2, part, 1);
 }
 
-static yk__vid gathered(maker *m)
+static yk__vid value_gathered(maker *m)
 {
     static const int64_t n[] = {ROWS};
-    return yk__gather(m->g, any(m), cts_leaf(m->g, YK_I32, CTS_INDEX, ROWS, 1, n));
+    return yk__gather(m->g, value_any(m), cts_leaf(m->g, YK_I32, CTS_INDEX, ROWS, 1, n));
 }
 
-static yk__vid detour(maker *m)
+static yk__vid value_detour(maker *m)
 {
-    yk__vid x = any(m);
+    yk__vid x = value_any(m);
     return m->low ? yk__cast(m->g, yk__cast(m->g, x, m->low_type), YK_F32) : yk__scale(m->g, x, 0.7);
 }
 
-static yk__vid step(maker *m)
+static yk__vid random_step(maker *m)
 {
     switch (cts_below(&m->state, 16)) {
     case 0:
-        return tame(m, yk__bin(m->g, YK_OP_MUL, any(m), any(m)));
+        return value_tame(m, yk__bin(m->g, YK_OP_MUL, value_any(m), value_any(m)));
     case 1:
-        return yk__bin(m->g, YK_OP_SUB, tame(m, any(m)), tame(m, any(m)));
+        return yk__bin(m->g, YK_OP_SUB, value_tame(m, value_any(m)), value_tame(m, value_any(m)));
     case 2:
-        return yk__bin(m->g, YK_OP_MAX, any(m), any(m));
+        return yk__bin(m->g, YK_OP_MAX, value_any(m), value_any(m));
     case 3:
-        return tame(m, yk__dot(m->g, any(m), weight(m), false, cts_below(&m->state, 2)));
+        return value_tame(m, yk__dot(m->g, value_any(m), net_weight(m), false, cts_below(&m->state, 2)));
     case 4:
-        return yk__bin(m->g, YK_OP_ADD, tame(m, any(m)), yk__scale(m->g, tame(m, yk__sum(m->g, any(m), 2)), 0.3));
+        return yk__bin(m->g, YK_OP_ADD, value_tame(m, value_any(m)), yk__scale(m->g, value_tame(m, yk__sum(m->g, value_any(m), 2)), 0.3));
     case 5:
         return map_body(m);
     case 6:
@@ -126,53 +127,99 @@ static yk__vid step(maker *m)
     case 7:
         return sum_body(m);
     case 8:
-        return turned(m);
+        return value_transposed(m);
     case 9:
         return cut_and_joined(m);
     case 10:
-        return gathered(m);
+        return value_gathered(m);
     case 11:
-        return detour(m);
+        return value_detour(m);
     case 12:
-        return apply1(m, YK_OP_SOFTMAX, any(m), 1, 0);
+        return apply1(m, YK_OP_SOFTMAX, value_any(m), 1, 0);
     case 13:
-        return apply1(m, YK_OP_LAYER_NORM, yk__bin(m->g, YK_OP_ADD, any(m), m->value[0]), 1, yk_attr_of_f64(1e-2));
+        return apply1(m, YK_OP_LAYER_NORM, yk__bin(m->g, YK_OP_ADD, value_any(m), m->value[0]), 1, yk_attr_of_f64(1e-2));
     case 14:
-        return apply1(m, YK_OP_GELU, any(m), 0, 0);
+        return apply1(m, YK_OP_GELU, value_any(m), 0, 0);
     default:
-        return apply1(m, YK_OP_RELU, any(m), 0, 0);
+        return apply1(m, YK_OP_RELU, value_any(m), 0, 0);
     }
 }
 
-static void random_graph(cts *c, uint32_t number, const yk_dtype *types, uint32_t n_type)
+/* Graph `number` of the seed, or of its steps the first `most`: what a shorter one has is the beginning of a longer one. */
+static void random_make(const cts *c, cts_check *k, uint32_t number, uint32_t most)
 {
     static const int64_t dim[] = {ROWS, COLS};
-    cts_check k;
-    maker m;
+    yk_dtype types[4];
+    const uint32_t n_type = cts_float_types(c, types);
+    maker m = {.g = &k->g, .state = c->seed * 7919 + number, .low = n_type > 1};
     uint32_t nodes;
-    cts_check_init(&k, c);
-    k.tol = CTS_NOISE;
-    k.share = number % 2 == 1;
-    m = (maker){.g = &k.g, .state = c->seed * 7919 + number, .low = n_type > 1};
+    cts_check_init(k, c);
+    k->tol = CTS_NOISE;
+    k->share = number % 2 == 1;
+    k->arenas = number % 3 == 2;
     m.low_type = n_type > 1 ? types[1 + number % (n_type - 1)] : YK_F32;
     nodes = 5 + cts_below(&m.state, 36);
     while (m.n < 3)
         m.value[m.n] = cts_leaf(m.g, YK_F32, CTS_UNIT, m.n, 2, dim), m.n++;
-    while (m.n < POOL && k.g.n_node < nodes && !k.g.error.status)
-        m.value[m.n++] = step(&m);
+    while (m.n < POOL && m.n < 3 + most && k->g.n_node < nodes && !k->g.error.status)
+        m.value[m.n++] = random_step(&m);
     for (uint32_t i = 0; i < 4 && i + 4 < m.n; i++)
-        cts_want(&k, yk__bin(&k.g, YK_OP_ADD, m.value[m.n - 1 - i], m.value[3 + i % (m.n - 3)]));
+        cts_want(k, yk__bin(&k->g, YK_OP_ADD, m.value[m.n - 1 - i], m.value[3 + i % (m.n - 3)]));
+    if (!k->n_want)
+        cts_want(k, m.value[m.n - 1]);
+}
+
+/* Whether the first `most` steps fail; nothing is reported. */
+static bool random_fails(const cts *c, uint32_t number, uint32_t most)
+{
+    cts quiet = *c;
+    cts_check k;
+    quiet.out = fopen("/dev/null", "w");
+    if (!quiet.out)
+        return false;
+    quiet.failed_now = false;
+    random_make(c, &k, number, most);
+    cts_check_run(&quiet, &k);
+    cts_check_free(&k);
+    fclose(quiet.out);
+    return quiet.failed_now;
+}
+
+/* The shortest beginning that fails, as text. */
+static void random_show(cts *c, uint32_t number)
+{
+    uint32_t most = 1;
+    yk_error err = YK_ERROR_INIT;
+    yk_graph g;
+    cts_check k;
+    char *text = NULL;
+    while (most < POOL && !random_fails(c, number, most))
+        most++;
+    random_make(c, &k, number, most);
+    if (!yk__graph_seal(&k.g, &g, &err))
+        text = yk__graph_text(&g);
+    if (text) /* on one stream with the host's own lines */
+        fprintf(stderr, "yoke-cts: random/graph.%u of --seed %llu, its first %u steps:\n%s", number, (unsigned long long)c->seed, most,
+                text);
+    yk__free(text);
+    cts_check_free(&k);
+}
+
+static void random_graph(cts *c, uint32_t number)
+{
+    cts_check k;
+    random_make(c, &k, number, POOL);
     cts_check_run(c, &k);
     cts_check_free(&k);
+    if (c->failed_now)
+        random_show(c, number);
 }
 
 void cts_group_random(cts *c)
 {
-    yk_dtype types[4];
-    uint32_t n = cts_float_types(c, types);
-    for (uint32_t i = 0; i < 60; i++)
+    for (uint32_t i = 0; i < c->count; i++)
         if (cts_begin(c, "graph.%u%s", i, i % 2 ? ".shared" : ""))
-            random_graph(c, i, types, n);
+            random_graph(c, i);
 }
 
 /* ---- gradients ------------------------------------------------------------------------------------------------------------ */
@@ -184,30 +231,30 @@ typedef struct net {
     uint32_t n_wrt;
 } net;
 
-static yk__vid input(net *t, cts_dist dist, uint32_t n, yk_dtype dtype, uint32_t dims, const int64_t *dim)
+static yk__vid net_input(net *t, cts_dist dist, uint32_t n, yk_dtype dtype, uint32_t dims, const int64_t *dim)
 {
     return cts_leaf(&t->k.g, dtype, dist, n, dims, dim);
 }
 
-static yk__vid param(net *t, uint32_t dims, const int64_t *dim)
+static yk__vid net_param(net *t, uint32_t dims, const int64_t *dim)
 {
-    yk__vid v = input(t, CTS_UNIT, 0, YK_F32, dims, dim);
+    yk__vid v = net_input(t, CTS_UNIT, 0, YK_F32, dims, dim);
     t->wrt[t->n_wrt++] = v;
     return v;
 }
 
 /* A parameter as it is computed with. */
-static yk__vid weights(net *t, uint32_t dims, const int64_t *dim)
+static yk__vid net_weights(net *t, uint32_t dims, const int64_t *dim)
 {
-    yk__vid v = param(t, dims, dim);
+    yk__vid v = net_param(t, dims, dim);
     return t->type == YK_F32 ? v : yk__cast(&t->k.g, v, t->type);
 }
 
-static yk__vid linear(net *t, yk__vid x, int64_t in, int64_t out)
+static yk__vid net_linear(net *t, yk__vid x, int64_t in, int64_t out)
 {
     const int64_t w[] = {in, out};
-    yk__vid y = yk__scale(&t->k.g, yk__dot(&t->k.g, x, weights(t, 2, w), false, false), 0.3);
-    return yk__bin(&t->k.g, YK_OP_ADD, y, weights(t, 1, w + 1));
+    yk__vid y = yk__scale(&t->k.g, yk__dot(&t->k.g, x, net_weights(t, 2, w), false, false), 0.3);
+    return yk__bin(&t->k.g, YK_OP_ADD, y, net_weights(t, 1, w + 1));
 }
 
 static yk__vid op1(net *t, yk_op op, uint32_t n_in, const yk__vid *in, uint32_t n_attr, const int64_t *attr)
@@ -217,19 +264,19 @@ static yk__vid op1(net *t, yk_op op, uint32_t n_in, const yk__vid *in, uint32_t 
     return out[0];
 }
 
-static yk__vid classify(net *t, yk__vid logits, int64_t rows, uint32_t classes)
+static yk__vid net_classify(net *t, yk__vid logits, int64_t rows, uint32_t classes)
 {
     int64_t attr[] = {-100, yk_attr_of_f64(0.1)};
-    yk__vid in[2] = {logits, input(t, CTS_LABEL, classes, YK_I32, 1, &rows)};
+    yk__vid in[2] = {logits, net_input(t, CTS_LABEL, classes, YK_I32, 1, &rows)};
     return yk__sum(&t->k.g, op1(t, YK_OP_CROSS_ENTROPY, 2, in, 2, attr), 1);
 }
 
-static yk__vid mlp(net *t)
+static yk__vid net_mlp(net *t)
 {
     static const int64_t dim[] = {9, 14};
-    yk__vid x = input(t, CTS_UNIT, 0, t->type, 2, dim), h = linear(t, x, 14, 17);
+    yk__vid x = net_input(t, CTS_UNIT, 0, t->type, 2, dim), h = net_linear(t, x, 14, 17);
     h = op1(t, YK_OP_GELU, 1, &h, 0, NULL);
-    return classify(t, linear(t, h, 17, 5), 9, 5);
+    return net_classify(t, net_linear(t, h, 17, 5), 9, 5);
 }
 
 static yk__vid conv_net(net *t)
@@ -237,47 +284,47 @@ static yk__vid conv_net(net *t)
     static const int64_t dim[] = {2, 3, 8, 8}, w[] = {4, 3, 3, 3}, conv[] = {1, 1, 1, 1, 1, 1, 1};
     static const int64_t pool[] = {2, 2, 2, 2, 0, 0, 1, 1}, flat[] = {2, 4 * 4 * 4};
     yk__vid in[2], h;
-    in[0] = input(t, CTS_UNIT, 0, t->type, 4, dim);
-    in[1] = weights(t, 4, w);
+    in[0] = net_input(t, CTS_UNIT, 0, t->type, 4, dim);
+    in[1] = net_weights(t, 4, w);
     h = op1(t, YK_OP_CONV2D, 2, in, 7, conv);
     h = op1(t, YK_OP_SILU, 1, &h, 0, NULL);
     h = op1(t, YK_OP_MAX_POOL, 1, &h, 8, pool);
-    return classify(t, linear(t, yk__reshape(&t->k.g, h, 2, flat), 64, 3), 2, 3);
+    return net_classify(t, net_linear(t, yk__reshape(&t->k.g, h, 2, flat), 64, 3), 2, 3);
 }
 
 /* [rows, heads*width] -> [1, heads, rows, width] */
-static yk__vid heads(net *t, yk__vid x)
+static yk__vid net_heads(net *t, yk__vid x)
 {
     static const int64_t split[] = {1, 6, 2, 8};
     static const uint32_t turn[] = {0, 2, 1, 3};
     return yk__dense(&t->k.g, yk__permute(&t->k.g, yk__reshape(&t->k.g, x, 4, split), turn));
 }
 
-static yk__vid transformer(net *t)
+static yk__vid net_transformer(net *t)
 {
     static const int64_t dim[] = {6, 16};
     static const uint32_t turn[] = {0, 2, 1, 3};
     int64_t eps = yk_attr_of_f64(1e-5), attr[] = {1, yk_attr_of_f64(0.35), 0, 3, 0};
-    yk__vid x = input(t, CTS_UNIT, 0, t->type, 2, dim), in[3], norm[3], h;
-    norm[0] = x, norm[1] = param(t, 1, dim + 1), norm[2] = param(t, 1, dim + 1);
+    yk__vid x = net_input(t, CTS_UNIT, 0, t->type, 2, dim), in[3], norm[3], h;
+    norm[0] = x, norm[1] = net_param(t, 1, dim + 1), norm[2] = net_param(t, 1, dim + 1);
     h = op1(t, YK_OP_LAYER_NORM, 3, norm, 1, &eps);
-    in[0] = heads(t, linear(t, h, 16, 16));
-    in[1] = heads(t, h);
-    in[2] = heads(t, linear(t, h, 16, 16));
+    in[0] = net_heads(t, net_linear(t, h, 16, 16));
+    in[1] = net_heads(t, h);
+    in[2] = net_heads(t, net_linear(t, h, 16, 16));
     h = yk__permute(&t->k.g, op1(t, YK_OP_ATTENTION, 3, in, 5, attr), turn);
     h = yk__bin(&t->k.g, YK_OP_ADD, yk__reshape(&t->k.g, h, 2, dim), x);
-    return classify(t, h, 6, 16);
+    return net_classify(t, h, 6, 16);
 }
 
-static yk__vid embedding(net *t)
+static yk__vid net_embedding(net *t)
 {
     static const int64_t table[] = {11, 6}, n[] = {20};
-    yk__vid i = input(t, CTS_INDEX, 11, YK_I32, 1, n), e = yk__gather(&t->k.g, weights(t, 2, table), i);
-    e = yk__un(&t->k.g, YK_OP_TANH, linear(t, e, 6, 7));
-    return classify(t, e, 20, 7);
+    yk__vid i = net_input(t, CTS_INDEX, 11, YK_I32, 1, n), e = yk__gather(&t->k.g, net_weights(t, 2, table), i);
+    e = yk__un(&t->k.g, YK_OP_TANH, net_linear(t, e, 6, 7));
+    return net_classify(t, e, 20, 7);
 }
 
-static void gradients(cts *c, const char *name, yk_dtype type, yk__vid (*build)(net *t))
+static void test_gradients(cts *c, const char *name, yk_dtype type, yk__vid (*build)(net *t))
 {
     net t = {.type = type};
     yk_error err = YK_ERROR_INIT;
@@ -306,9 +353,9 @@ void cts_group_gradients(cts *c)
     yk_dtype types[4];
     uint32_t n = cts_float_types(c, types);
     for (uint32_t i = 0; i < n; i++) {
-        gradients(c, "mlp", types[i], mlp);
-        gradients(c, "convolution", types[i], conv_net);
-        gradients(c, "transformer", types[i], transformer);
-        gradients(c, "embedding", types[i], embedding);
+        test_gradients(c, "mlp", types[i], net_mlp);
+        test_gradients(c, "convolution", types[i], conv_net);
+        test_gradients(c, "transformer", types[i], net_transformer);
+        test_gradients(c, "embedding", types[i], net_embedding);
     }
 }

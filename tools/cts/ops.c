@@ -6,7 +6,7 @@
 
 #include <string.h>
 
-static void run(cts *c, cts_check *k, yk__vid want)
+static void check_run(cts *c, cts_check *k, yk__vid want)
 {
     cts_want(k, want);
     cts_check_run(c, k);
@@ -15,34 +15,34 @@ static void run(cts *c, cts_check *k, yk__vid want)
 
 /* ---- Sources --------------------------------------------------------------------------------------------------------------- */
 
-static void fill(cts *c, yk_dtype dtype, double value)
+static void test_fill(cts *c, yk_dtype dtype, double value)
 {
     static const int64_t dim[] = {3, 67};
     cts_check k;
     if (!cts_begin(c, "fill.%s.%g", yk__dtype_name(dtype), value))
         return;
     cts_check_init(&k, c);
-    run(c, &k, yk__fill(&k.g, value, dtype, 2, dim));
+    check_run(c, &k, yk__fill(&k.g, value, dtype, 2, dim));
 }
 
-static void iota(cts *c, yk_dtype dtype, uint32_t axis)
+static void test_iota(cts *c, yk_dtype dtype, uint32_t axis)
 {
     static const int64_t dim[] = {3, 5, 300};
     cts_check k;
     if (!cts_begin(c, "iota.%s.axis%u", yk__dtype_name(dtype), axis))
         return;
     cts_check_init(&k, c);
-    run(c, &k, yk__iota(&k.g, axis, dtype, 3, dim));
+    check_run(c, &k, yk__iota(&k.g, axis, dtype, 3, dim));
 }
 
-static void rng(cts *c, int64_t rows, int64_t width, uint32_t stream)
+static void test_rng(cts *c, int64_t rows, int64_t width, uint32_t stream)
 {
     const int64_t dim[] = {rows, width}, four[] = {4};
     cts_check k;
     if (!cts_begin(c, "rng.%lldx%lld", (long long)rows, (long long)width))
         return;
     cts_check_init(&k, c);
-    run(c, &k, yk__rng(&k.g, cts_leaf(&k.g, YK_I32, CTS_KEY, 0, 1, four), cts_leaf(&k.g, YK_I32, CTS_ROWS, 0, 1, dim), stream, 2,
+    check_run(c, &k, yk__rng(&k.g, cts_leaf(&k.g, YK_I32, CTS_KEY, 0, 1, four), cts_leaf(&k.g, YK_I32, CTS_ROWS, 0, 1, dim), stream, 2,
                        dim));
 }
 
@@ -53,17 +53,17 @@ void cts_ops_source(cts *c)
     uint32_t n = cts_float_types(c, types);
     for (uint32_t t = 0; t < n; t++)
         for (int i = 0; i < 5; i++)
-            fill(c, types[t], values[i]);
-    fill(c, YK_I32, -7);
-    fill(c, YK_BOOL, 1);
+            test_fill(c, types[t], values[i]);
+    test_fill(c, YK_I32, -7);
+    test_fill(c, YK_BOOL, 1);
     for (uint32_t a = 0; a < 3; a++) {
-        iota(c, YK_I32, a);
-        iota(c, YK_F32, a);
+        test_iota(c, YK_I32, a);
+        test_iota(c, YK_F32, a);
     }
-    rng(c, 1, 1, 0);
-    rng(c, 5, 7, 3);
-    rng(c, 16, 64, 77);
-    rng(c, 3, 1001, 0x80000001u);
+    test_rng(c, 1, 1, 0);
+    test_rng(c, 5, 7, 3);
+    test_rng(c, 16, 64, 77);
+    test_rng(c, 3, 1001, 0x80000001u);
 }
 
 /* ---- Reductions ------------------------------------------------------------------------------------------------------------ */
@@ -76,10 +76,11 @@ typedef struct reduction {
 static const reduction reductions[] = {
     {1, 1, {1}},          {1, 1, {1000}},           {2, 1, {33, 65}},         {2, 2, {33, 65}},      {2, 3, {33, 65}},
     {2, 1, {700, 3}},     {2, 2, {3, 70001}},       {3, 2, {4, 50, 7}},       {3, 5, {4, 50, 7}},    {4, 13, {8, 5, 6, 7}},
-    {5, 21, {2, 3, 4, 5, 6}}, {5, 10, {2, 3, 4, 5, 6}}, {2, 2, {1, 9}}, {4, 1, {64, 2, 3, 5}},
+    {2, 1, {70003, 2}},   {2, 1, {2, 70001}},       {5, 21, {2, 3, 4, 5, 6}}, {5, 10, {2, 3, 4, 5, 6}},
+    {2, 2, {1, 9}},       {4, 1, {64, 2, 3, 5}},
 };
 
-static double reduced(const reduction *r)
+static double reduce_apply(const reduction *r)
 {
     double n = 1;
     for (uint32_t d = 0; d < r->dims; d++)
@@ -87,7 +88,7 @@ static double reduced(const reduction *r)
     return n;
 }
 
-static void reduce(cts *c, uint32_t op, yk_dtype dtype, const reduction *r)
+static void test_reduce(cts *c, uint32_t op, yk_dtype dtype, const reduction *r)
 {
     cts_check k;
     yk__vid x, y = YK_NONE;
@@ -97,20 +98,43 @@ static void reduce(cts *c, uint32_t op, yk_dtype dtype, const reduction *r)
         return;
     cts_check_init(&k, c);
     k.tol = op == YK_OP_SUM ? CTS_ABSSUM : CTS_EXACT;
-    k.n = reduced(r);
+    k.n = reduce_apply(r);
     x = cts_leaf(&k.g, dtype, op == YK_OP_SUM ? CTS_WIDE : CTS_UNIT, 0, r->dims, r->dim);
     yk__apply(&k.g, op, 1, &x, 1, &axes, YK_DTYPE_COUNT, YK_NONE, NULL, &y, 1);
-    run(c, &k, y);
+    check_run(c, &k, y);
 }
 
-static void argmax(cts *c, yk_dtype dtype, cts_dist dist, uint32_t axis)
+static void test_argmax(cts *c, yk_dtype dtype, cts_dist dist, uint32_t axis)
 {
     static const int64_t dim[] = {5, 37, 11};
     cts_check k;
     if (!cts_begin(c, "argmax.%s.axis%u%s", yk__dtype_name(dtype), axis, dist == CTS_TIES ? ".ties" : ""))
         return;
     cts_check_init(&k, c);
-    run(c, &k, yk__argmax(&k.g, cts_leaf(&k.g, dtype, dist, 0, 3, dim), axis));
+    check_run(c, &k, yk__argmax(&k.g, cts_leaf(&k.g, dtype, dist, 0, 3, dim), axis));
+}
+
+/* Rows of -infinity: nothing may take its place, and the first of equals is the first. */
+static void rows_of_lowest(cts *c, yk_dtype dtype, bool arg)
+{
+    static const int64_t dim[] = {40, 9};
+    cts_check k;
+    yk__vid x;
+    if (!cts_begin(c, "%s.%s.lowest", arg ? "argmax" : "rmax", yk__dtype_name(dtype)))
+        return;
+    cts_check_init(&k, c);
+    x = cts_leaf(&k.g, dtype, CTS_LOWEST, 0, 2, dim);
+    check_run(c, &k, arg ? yk__argmax(&k.g, x, 1) : yk__rmax(&k.g, x, 2));
+}
+
+static void argmax_long(cts *c, yk_dtype dtype, uint32_t axis)
+{
+    const int64_t dim[] = {axis ? 2 : 70001, axis ? 70001 : 2};
+    cts_check k;
+    if (!cts_begin(c, "argmax.%s.70001.axis%u", yk__dtype_name(dtype), axis))
+        return;
+    cts_check_init(&k, c);
+    check_run(c, &k, yk__argmax(&k.g, cts_leaf(&k.g, dtype, CTS_UNIT, 0, 2, dim), axis));
 }
 
 static void rmax_nan(cts *c, yk_dtype dtype)
@@ -120,7 +144,7 @@ static void rmax_nan(cts *c, yk_dtype dtype)
     if (!cts_begin(c, "rmax.%s.nan", yk__dtype_name(dtype)))
         return;
     cts_check_init(&k, c);
-    run(c, &k, yk__rmax(&k.g, cts_leaf(&k.g, dtype, CTS_SPECIAL, 0, 2, dim), 2));
+    check_run(c, &k, yk__rmax(&k.g, cts_leaf(&k.g, dtype, CTS_SPECIAL, 0, 2, dim), 2));
 }
 
 void cts_ops_reduce(cts *c)
@@ -129,21 +153,25 @@ void cts_ops_reduce(cts *c)
     uint32_t n = cts_float_types(c, types);
     for (uint32_t t = 0; t < n; t++) {
         for (size_t i = 0; i < sizeof reductions / sizeof *reductions; i++) {
-            reduce(c, YK_OP_SUM, types[t], &reductions[i]);
-            reduce(c, YK_OP_RMAX, types[t], &reductions[i]);
+            test_reduce(c, YK_OP_SUM, types[t], &reductions[i]);
+            test_reduce(c, YK_OP_RMAX, types[t], &reductions[i]);
         }
         for (uint32_t a = 0; a < 3; a++) {
-            argmax(c, types[t], CTS_WIDE, a);
-            argmax(c, types[t], CTS_TIES, a);
+            test_argmax(c, types[t], CTS_WIDE, a);
+            test_argmax(c, types[t], CTS_TIES, a);
         }
         rmax_nan(c, types[t]);
+        for (uint32_t a = 0; a < 2; a++) {
+            rows_of_lowest(c, types[t], a);
+            argmax_long(c, types[t], a);
+        }
     }
 }
 
 /* ---- Data ------------------------------------------------------------------------------------------------------------------ */
 
 /* Ways to see a [4,6,10] value; the copy makes them dense. */
-static yk__vid view(yk__graph *g, yk__vid x, uint32_t number)
+static yk__vid view_of(yk__graph *g, yk__vid x, uint32_t number)
 {
     static const uint32_t turn[] = {2, 0, 1}, swap[] = {0, 2, 1};
     static const int64_t wide[] = {3, 4, 6, 10};
@@ -163,7 +191,7 @@ static yk__vid view(yk__graph *g, yk__vid x, uint32_t number)
     }
 }
 
-static void copy(cts *c, yk_dtype dtype, uint32_t number)
+static void test_copy(cts *c, yk_dtype dtype, uint32_t number)
 {
     static const int64_t dim[] = {4, 6, 10};
     cts_check k;
@@ -171,22 +199,22 @@ static void copy(cts *c, yk_dtype dtype, uint32_t number)
     if (!cts_begin(c, "copy.%s.view%u", yk__dtype_name(dtype), number))
         return;
     cts_check_init(&k, c);
-    x = view(&k.g, cts_leaf(&k.g, dtype, dtype == YK_BOOL ? CTS_MASK : dtype == YK_I32 ? CTS_WHOLE : CTS_UNIT, 0, 3, dim), number);
+    x = view_of(&k.g, cts_leaf(&k.g, dtype, dtype == YK_BOOL ? CTS_MASK : dtype == YK_I32 ? CTS_WHOLE : CTS_UNIT, 0, 3, dim), number);
     yk__apply(&k.g, YK_OP_COPY, 1, &x, 0, NULL, YK_DTYPE_COUNT, YK_NONE, NULL, &y, 1);
-    run(c, &k, y);
+    check_run(c, &k, y);
 }
 
-static void pad(cts *c, yk_dtype dtype, bool stepped)
+static void test_pad(cts *c, yk_dtype dtype, bool stepped)
 {
     static const int64_t dim[] = {4, 6}, to[] = {9, 17}, begin[] = {2, 3}, step[] = {1, 2};
     cts_check k;
     if (!cts_begin(c, "copy.%s.%s", yk__dtype_name(dtype), stepped ? "into_steps" : "into"))
         return;
     cts_check_init(&k, c);
-    run(c, &k, yk__pad(&k.g, cts_leaf(&k.g, dtype, CTS_UNIT, 0, 2, dim), 2, to, begin, stepped ? step : NULL, -2));
+    check_run(c, &k, yk__pad(&k.g, cts_leaf(&k.g, dtype, CTS_UNIT, 0, 2, dim), 2, to, begin, stepped ? step : NULL, -2));
 }
 
-static void concat(cts *c, yk_dtype dtype, uint32_t axis)
+static void test_concat(cts *c, yk_dtype dtype, uint32_t axis)
 {
     static const int64_t a[2][3] = {{2, 5, 7}, {3, 4, 7}}, b[2][3] = {{4, 5, 7}, {3, 2, 7}};
     cts_check k;
@@ -196,21 +224,47 @@ static void concat(cts *c, yk_dtype dtype, uint32_t axis)
     cts_check_init(&k, c);
     x[0] = cts_leaf(&k.g, dtype, CTS_UNIT, 0, 3, a[axis]);
     x[1] = cts_leaf(&k.g, dtype, CTS_UNIT, 0, 3, b[axis]);
-    run(c, &k, yk__concat(&k.g, 2, x, axis));
+    check_run(c, &k, yk__concat(&k.g, 2, x, axis));
 }
 
-static void gather(cts *c, yk_dtype dtype, int64_t rows, int64_t width, int64_t n)
+static void test_gather(cts *c, yk_dtype dtype, int64_t rows, int64_t width, int64_t n)
 {
     const int64_t table[] = {rows, width}, index[] = {n};
     cts_check k;
     if (!cts_begin(c, "gather.%s.%lldx%lld.%lld", yk__dtype_name(dtype), (long long)rows, (long long)width, (long long)n))
         return;
     cts_check_init(&k, c);
-    run(c, &k, yk__gather(&k.g, cts_leaf(&k.g, dtype, dtype == YK_I32 ? CTS_WHOLE : CTS_UNIT, 0, width ? 2 : 1, table),
+    check_run(c, &k, yk__gather(&k.g, cts_leaf(&k.g, dtype, dtype == YK_I32 ? CTS_WHOLE : CTS_UNIT, 0, width ? 2 : 1, table),
                           cts_leaf(&k.g, YK_I32, CTS_INDEX, (uint32_t)rows, 1, index)));
 }
 
-static void scatter(cts *c, yk_dtype dtype, int64_t rows, int64_t width, int64_t n)
+/* Added to what is there, where the device claims it. */
+static void scatter_added(cts *c, yk_dtype dtype)
+{
+    static const int64_t src[] = {33, 7}, index[] = {33}, to[] = {10, 7};
+    yk_error err = YK_ERROR_INIT;
+    yk_graph g;
+    cts_check k;
+    yk__vid in[2], y;
+    if (!cts_begin(c, "scatter_add.%s.accumulate", yk__dtype_name(dtype)))
+        return;
+    cts_check_init(&k, c);
+    k.tol = CTS_ABSSUM;
+    k.n = 33;
+    in[0] = cts_leaf(&k.g, dtype, CTS_UNIT, 0, 2, src);
+    in[1] = cts_leaf(&k.g, YK_I32, CTS_INDEX, 10, 1, index);
+    y = cts_state(&k.g, YK_F32, CTS_UNIT, 2, 2, to);
+    yk__node_new(&k.g, YK_OP_SCATTER_ADD, YK_NODE_ACCUMULATE, 2, in, 1, &y, 0, NULL);
+    yk__graph_seal(&k.g, &g, &err);
+    if (cts_error(c, &err) && yk__device_claims(c->dev, &g, 0) & YK_CLAIM_ACCUMULATE)
+        check_run(c, &k, y);
+    else {
+        cts_unsupported(c, "not claimed");
+        cts_check_free(&k);
+    }
+}
+
+static void test_scatter(cts *c, yk_dtype dtype, int64_t rows, int64_t width, int64_t n)
 {
     const int64_t src[] = {n, width}, index[] = {n};
     cts_check k;
@@ -219,7 +273,7 @@ static void scatter(cts *c, yk_dtype dtype, int64_t rows, int64_t width, int64_t
     cts_check_init(&k, c);
     k.tol = CTS_ABSSUM;
     k.n = (double)n;
-    run(c, &k, yk__scatter_add(&k.g, cts_leaf(&k.g, dtype, CTS_UNIT, 0, 2, src),
+    check_run(c, &k, yk__scatter_add(&k.g, cts_leaf(&k.g, dtype, CTS_UNIT, 0, 2, src),
                                cts_leaf(&k.g, YK_I32, CTS_INDEX, (uint32_t)rows, 1, index), rows));
 }
 
@@ -232,12 +286,12 @@ static const window windows[] = {
     {1, 2, 11, 12, 3, 3, 2, 3, 2, 1, 2, 2}, {2, 4, 6, 6, 1, 1, 1, 1, 0, 0, 1, 1}, {1, 3, 7, 7, 7, 7, 1, 1, 3, 3, 1, 1},
 };
 
-static int64_t out(int64_t in, int64_t kernel, int64_t stride, int64_t padding, int64_t dilation)
+static int64_t window_out(int64_t in, int64_t kernel, int64_t stride, int64_t padding, int64_t dilation)
 {
     return (in + 2 * padding - dilation * (kernel - 1) - 1) / stride + 1;
 }
 
-static void unfold(cts *c, yk_dtype dtype, uint32_t number, double padding)
+static void test_unfold(cts *c, yk_dtype dtype, uint32_t number, double padding)
 {
     const window *w = &windows[number];
     const int64_t dim[] = {w->n, w->c, w->h, w->w};
@@ -249,13 +303,13 @@ static void unfold(cts *c, yk_dtype dtype, uint32_t number, double padding)
     cts_check_init(&k, c);
     x = cts_leaf(&k.g, dtype, CTS_UNIT, 0, 4, dim);
     yk__apply(&k.g, YK_OP_UNFOLD, 1, &x, 9, attr, YK_DTYPE_COUNT, YK_NONE, NULL, &y, 1);
-    run(c, &k, y);
+    check_run(c, &k, y);
 }
 
-static void fold(cts *c, yk_dtype dtype, uint32_t number)
+static void test_fold(cts *c, yk_dtype dtype, uint32_t number)
 {
     const window *w = &windows[number];
-    int64_t oh = out(w->h, w->kh, w->sh, w->ph, w->dh), ow = out(w->w, w->kw, w->sw, w->pw, w->dw);
+    int64_t oh = window_out(w->h, w->kh, w->sh, w->ph, w->dh), ow = window_out(w->w, w->kw, w->sw, w->pw, w->dw);
     const int64_t dim[] = {w->n, w->c * w->kh * w->kw, oh * ow}, to[] = {w->n, w->c, w->h, w->w};
     int64_t attr[8] = {w->kh, w->kw, w->sh, w->sw, w->ph, w->pw, w->dh, w->dw};
     cts_check k;
@@ -267,27 +321,28 @@ static void fold(cts *c, yk_dtype dtype, uint32_t number)
     k.n = (double)(w->kh * w->kw);
     x = cts_leaf(&k.g, dtype, CTS_UNIT, 0, 3, dim);
     yk__apply(&k.g, YK_OP_FOLD, 1, &x, 8, attr, YK_DTYPE_COUNT, 4, to, &y, 1);
-    run(c, &k, y);
+    check_run(c, &k, y);
 }
 
 static void data_of_type(cts *c, yk_dtype dtype)
 {
     for (uint32_t i = 0; i < 6; i++)
-        copy(c, dtype, i);
+        test_copy(c, dtype, i);
     for (uint32_t i = 0; i < 2; i++) {
-        pad(c, dtype, i);
-        concat(c, dtype, i);
+        test_pad(c, dtype, i);
+        test_concat(c, dtype, i);
     }
-    gather(c, dtype, 10, 7, 33);
-    gather(c, dtype, 50, 64, 5);
-    gather(c, dtype, 9, 0, 20);
-    scatter(c, dtype, 10, 7, 33);
-    scatter(c, dtype, 3, 64, 200);
+    test_gather(c, dtype, 10, 7, 33);
+    test_gather(c, dtype, 50, 64, 5);
+    test_gather(c, dtype, 9, 0, 20);
+    test_scatter(c, dtype, 10, 7, 33);
+    test_scatter(c, dtype, 3, 64, 200);
+    scatter_added(c, dtype);
     if (dtype == YK_F32)
-        scatter(c, dtype, 4100, 128, 50); /* more than caches hold */
+        test_scatter(c, dtype, 4100, 128, 50); /* more than caches hold */
     for (uint32_t i = 0; i < sizeof windows / sizeof *windows; i++) {
-        unfold(c, dtype, i, i % 2 ? -1 : 0);
-        fold(c, dtype, i);
+        test_unfold(c, dtype, i, i % 2 ? -1 : 0);
+        test_fold(c, dtype, i);
     }
 }
 
@@ -298,10 +353,10 @@ void cts_ops_data(cts *c)
     for (uint32_t t = 0; t < n; t++)
         data_of_type(c, types[t]);
     for (uint32_t i = 0; i < 6; i++) {
-        copy(c, YK_I32, i);
-        copy(c, YK_BOOL, i);
+        test_copy(c, YK_I32, i);
+        test_copy(c, YK_BOOL, i);
     }
-    gather(c, YK_I32, 10, 7, 33);
+    test_gather(c, YK_I32, 10, 7, 33);
 }
 
 /* ---- dot ------------------------------------------------------------------------------------------------------------------- */
@@ -315,13 +370,13 @@ static const product products[] = {
     {0, 200, 96, 31}, {0, 1, 50, 257}, {1, 4, 5, 6},    {3, 7, 13, 5},    {8, 17, 32, 9}, {2, 65, 64, 33},
 };
 
-static yk__vid operand(yk__graph *g, yk_dtype dtype, int64_t batch, int64_t rows, int64_t cols)
+static yk__vid dot_operand(yk__graph *g, yk_dtype dtype, int64_t batch, int64_t rows, int64_t cols)
 {
     const int64_t dim[] = {batch, rows, cols};
     return cts_leaf(g, dtype, CTS_UNIT, 0, batch ? 3 : 2, batch ? dim : dim + 1);
 }
 
-static void dot(cts *c, yk_dtype dtype, const product *p, uint32_t turned)
+static void test_dot(cts *c, yk_dtype dtype, const product *p, uint32_t turned)
 {
     bool ta = turned & 1, tb = turned & 2;
     cts_check k;
@@ -332,9 +387,9 @@ static void dot(cts *c, yk_dtype dtype, const product *p, uint32_t turned)
     cts_check_init(&k, c);
     k.tol = CTS_ABSSUM;
     k.n = (double)p->k;
-    a = operand(&k.g, dtype, p->batch, ta ? p->k : p->m, ta ? p->m : p->k);
-    b = operand(&k.g, dtype, p->batch, tb ? p->n : p->k, tb ? p->k : p->n);
-    run(c, &k, yk__dot(&k.g, a, b, ta, tb));
+    a = dot_operand(&k.g, dtype, p->batch, ta ? p->k : p->m, ta ? p->m : p->k);
+    b = dot_operand(&k.g, dtype, p->batch, tb ? p->n : p->k, tb ? p->k : p->n);
+    check_run(c, &k, yk__dot(&k.g, a, b, ta, tb));
 }
 
 /* One operand has no batch of its own: stride 0. */
@@ -348,34 +403,51 @@ static void dot_batch(cts *c, yk_dtype dtype, bool first)
     cts_check_init(&k, c);
     k.tol = CTS_ABSSUM;
     k.n = 16;
-    x = operand(&k.g, dtype, first ? 1 : 5, 9, 16);
-    y = operand(&k.g, dtype, first ? 5 : 1, 16, 11);
+    x = dot_operand(&k.g, dtype, first ? 1 : 5, 9, 16);
+    y = dot_operand(&k.g, dtype, first ? 5 : 1, 16, 11);
     in[0] = first ? yk__expand(&k.g, x, 3, a) : x;
     in[1] = first ? y : yk__expand(&k.g, y, 3, b);
     yk__apply(&k.g, YK_OP_DOT, 2, in, 0, NULL, YK_DTYPE_COUNT, YK_NONE, NULL, &z, 1);
-    run(c, &k, z);
+    check_run(c, &k, z);
 }
 
-/* Into f32, and added to what is there. */
-static void dot_wide(cts *c, yk_dtype dtype, bool accumulate)
+/* Into f32. */
+static void dot_wide(cts *c, yk_dtype dtype)
 {
-    static const int64_t to[] = {19, 23};
     cts_check k;
     yk__vid in[2], y = YK_NONE;
-    if (!cts_begin(c, "dot.%s.%s", yk__dtype_name(dtype), accumulate ? "accumulate" : "to_f32"))
+    if (!cts_begin(c, "dot.%s.to_f32", yk__dtype_name(dtype)))
         return;
     cts_check_init(&k, c);
     k.tol = CTS_ABSSUM;
     k.n = 70;
-    in[0] = operand(&k.g, dtype, 0, 19, 70);
-    in[1] = operand(&k.g, dtype, 0, 70, 23);
-    if (accumulate) {
-        y = cts_state(&k.g, YK_F32, CTS_UNIT, 0, 2, to);
-        yk__node_new(&k.g, YK_OP_DOT, YK_NODE_ACCUMULATE, 2, in, 1, &y, 0, NULL);
-    } else {
-        yk__apply(&k.g, YK_OP_DOT, 2, in, 0, NULL, YK_F32, YK_NONE, NULL, &y, 1);
+    in[0] = dot_operand(&k.g, dtype, 0, 19, 70);
+    in[1] = dot_operand(&k.g, dtype, 0, 70, 23);
+    yk__apply(&k.g, YK_OP_DOT, 2, in, 0, NULL, YK_F32, YK_NONE, NULL, &y, 1);
+    check_run(c, &k, y);
+}
+
+/* Added to what is there, in every form. */
+static void dot_added(cts *c, yk_dtype dtype, int64_t batch, uint32_t turned)
+{
+    const bool ta = turned & 1, tb = turned & 2;
+    const int64_t to[] = {batch, 19, 23};
+    cts_check k;
+    yk__vid in[2], y;
+    if (!cts_begin(c, "dot.%s.accumulate%s%s%s", yk__dtype_name(dtype), batch ? ".batch" : "", ta ? ".ta" : "", tb ? ".tb" : ""))
+        return;
+    cts_check_init(&k, c);
+    k.tol = CTS_ABSSUM;
+    k.n = 70;
+    in[0] = dot_operand(&k.g, dtype, batch, ta ? 70 : 19, ta ? 19 : 70);
+    in[1] = dot_operand(&k.g, dtype, batch, tb ? 23 : 70, tb ? 70 : 23);
+    for (uint32_t i = 0; i < 2; i++) {
+        const uint32_t swap[] = {batch ? 0 : 1, batch ? 2 : 0, 1};
+        in[i] = (i ? tb : ta) ? yk__permute(&k.g, in[i], swap) : in[i];
     }
-    run(c, &k, y);
+    y = cts_state(&k.g, YK_F32, CTS_UNIT, 2, batch ? 3 : 2, batch ? to : to + 1);
+    yk__node_new(&k.g, YK_OP_DOT, YK_NODE_ACCUMULATE, 2, in, 1, &y, 0, NULL);
+    check_run(c, &k, y);
 }
 
 void cts_ops_dot(cts *c)
@@ -385,11 +457,14 @@ void cts_ops_dot(cts *c)
     for (uint32_t t = 0; t < n; t++) {
         for (size_t i = 0; i < sizeof products / sizeof *products; i++)
             for (uint32_t turned = 0; turned < (i % 2 ? 3 : 4); turned++)
-                dot(c, types[t], &products[i], turned);
+                test_dot(c, types[t], &products[i], turned);
         dot_batch(c, types[t], true);
         dot_batch(c, types[t], false);
-        dot_wide(c, types[t], true);
-        dot_wide(c, types[t], false);
+        dot_wide(c, types[t]);
+        for (uint32_t turned = 0; turned < 4; turned++) {
+            dot_added(c, types[t], 0, turned);
+            dot_added(c, types[t], 3, turned);
+        }
     }
 }
 

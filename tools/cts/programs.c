@@ -20,7 +20,7 @@ typedef struct product {
     uint32_t x, w, b, y, n_slot; /* slots */
 } product;
 
-static yk__vid leaf(yk__graph *g, yk_slot_kind kind, uint32_t dims, const int64_t *dim, uint32_t *slot)
+static yk__vid slot_leaf(yk__graph *g, yk_slot_kind kind, uint32_t dims, const int64_t *dim, uint32_t *slot)
 {
     uint64_t bytes = 4;
     for (uint32_t d = 0; d < dims; d++)
@@ -29,7 +29,7 @@ static yk__vid leaf(yk__graph *g, yk_slot_kind kind, uint32_t dims, const int64_
     return *slot == YK_NONE ? YK_NONE : yk__leaf(g, *slot, 0, YK_F32, dims, dim);
 }
 
-static void place(yk__graph *g, yk__vid v, uint32_t slot, uint64_t bytes)
+static void value_place(yk__graph *g, yk__vid v, uint32_t slot, uint64_t bytes)
 {
     if (v == YK_NONE)
         return;
@@ -46,15 +46,15 @@ static bool product_new(cts *c, product *p)
     yk__vid vx, vw, vb, t, y;
     memset(p, 0, sizeof *p);
     yk__graph_init(&p->g);
-    vx = leaf(&p->g, YK_SLOT_INPUT, 2, x, &p->x);
-    vw = leaf(&p->g, YK_SLOT_PARAM, 2, w, &p->w);
-    vb = leaf(&p->g, YK_SLOT_PARAM, 1, b, &p->b);
+    vx = slot_leaf(&p->g, YK_SLOT_INPUT, 2, x, &p->x);
+    vw = slot_leaf(&p->g, YK_SLOT_PARAM, 2, w, &p->w);
+    vb = slot_leaf(&p->g, YK_SLOT_PARAM, 1, b, &p->b);
     t = yk__dot(&p->g, vx, vw, false, false);
     y = yk__bin(&p->g, YK_OP_ADD, t, vb);
     p->y = yk__slot_new(&p->g, YK_SLOT_RESULT, 0, 0);
     if (y != YK_NONE && p->y != YK_NONE) {
-        place(&p->g, t, 0, M * N * 4);
-        place(&p->g, y, p->y, M * N * 4);
+        value_place(&p->g, t, 0, M * N * 4);
+        value_place(&p->g, y, p->y, M * N * 4);
         p->g.value[y].flags |= YK_VALUE_OUTPUT;
     }
     p->n_slot = p->y + 1;
@@ -82,7 +82,7 @@ static bool bind_new(cts *c, const product *p, binding *b, uint32_t shift)
     for (uint32_t i = 0; i < p->n_slot; i++) {
         b->offset[i] = align * ((shift * (i + 1)) % 5);
         b->version[i] = 1;
-        if (!cts_ok(c, c->t->buffer_new(c->dev->handle, p->abi.slot[i].bytes + b->offset[i] + 64, &b->buffer[i]), "buffer_new"))
+        if (!cts_ok(c, cts_buffer_new(c, p->abi.slot[i].bytes + b->offset[i] + 64, &b->buffer[i]), "buffer_new"))
             return false;
     }
     return true;
@@ -95,7 +95,7 @@ static void bind_free(cts *c, const product *p, binding *b)
             c->t->buffer_free(b->buffer[i]);
 }
 
-static void numbers(float *p, uint32_t n, uint64_t *state)
+static void numbers_fill(float *p, uint32_t n, uint64_t *state)
 {
     for (uint32_t i = 0; i < n; i++)
         p[i] = (float)cts_below(state, 2001) / 1000 - 1;
@@ -104,21 +104,21 @@ static void numbers(float *p, uint32_t n, uint64_t *state)
 static bool write_inputs(cts *c, const product *p, binding *b, uint64_t seed, bool weights)
 {
     uint64_t state = seed, point;
-    numbers(b->x, M * K, &state);
+    numbers_fill(b->x, M * K, &state);
     if (weights) {
-        numbers(b->w, K * N, &state);
-        numbers(b->b, N, &state);
+        numbers_fill(b->w, K * N, &state);
+        numbers_fill(b->b, N, &state);
         b->version[p->w]++, b->version[p->b]++;
     }
     b->version[p->x]++;
-    return cts_ok(c, c->t->queue_put(c->dev->queue, b->buffer[p->x], b->offset[p->x], b->x, sizeof b->x, &point), "queue_put") &&
+    return cts_ok(c, yk_put(c->t, c->dev->queue, b->buffer[p->x], b->offset[p->x], b->x, sizeof b->x, &point), "queue_copy") &&
            (!weights ||
-            (cts_ok(c, c->t->queue_put(c->dev->queue, b->buffer[p->w], b->offset[p->w], b->w, sizeof b->w, &point), "put") &&
-             cts_ok(c, c->t->queue_put(c->dev->queue, b->buffer[p->b], b->offset[p->b], b->b, sizeof b->b, &point), "put"))) &&
+            (cts_ok(c, yk_put(c->t, c->dev->queue, b->buffer[p->w], b->offset[p->w], b->w, sizeof b->w, &point), "put") &&
+             cts_ok(c, yk_put(c->t, c->dev->queue, b->buffer[p->b], b->offset[p->b], b->b, sizeof b->b, &point), "put"))) &&
            cts_wait(c, c->dev->queue, point);
 }
 
-static bool submit(cts *c, const product *p, binding *b, uint64_t *point)
+static bool binding_submit(cts *c, const product *p, binding *b, uint64_t *point)
 {
     yk_submit s = {.size = sizeof s,
                    .n_slot = p->n_slot,
@@ -127,10 +127,10 @@ static bool submit(cts *c, const product *p, binding *b, uint64_t *point)
                    .slot_offset = b->offset,
                    .slot_version = b->version};
     return cts_ok(c, c->t->queue_run(c->dev->queue, &s, point), "queue_run") &&
-           cts_ok(c, c->t->queue_get(c->dev->queue, b->buffer[p->y], b->offset[p->y], b->y, sizeof b->y, point), "queue_get");
+           cts_ok(c, yk_get(c->t, c->dev->queue, b->buffer[p->y], b->offset[p->y], b->y, sizeof b->y, point), "queue_copy");
 }
 
-static bool right(cts *c, const binding *b, const char *what)
+static bool binding_right(cts *c, const binding *b, const char *what)
 {
     for (int i = 0; i < M; i++)
         for (int j = 0; j < N; j++) {
@@ -145,30 +145,43 @@ static bool right(cts *c, const binding *b, const char *what)
     return true;
 }
 
-/* Two sets of buffers in turn, then new contents in the same buffers. */
-static void bindings(cts *c, const product *p)
+/* Two sets of buffers in turn. */
+static void test_bindings(cts *c, const product *p)
 {
     binding b[2] = {{.offset = {0}}, {.offset = {0}}};
     uint64_t point = 0;
-    bool ok = cts_begin(c, "buffers") && bind_new(c, p, &b[0], 0) && bind_new(c, p, &b[1], 1);
+    bool ok;
+    if (!cts_begin(c, "buffers"))
+        return;
+    ok = bind_new(c, p, &b[0], 0) && bind_new(c, p, &b[1], 1);
     for (int i = 0; ok && i < 2; i++)
         ok = write_inputs(c, p, &b[i], 10 + (uint64_t)i, true);
     for (int round = 0; ok && round < 2; round++) {
         for (int i = 0; ok && i < 2; i++)
-            ok = submit(c, p, &b[i], &point);
+            ok = binding_submit(c, p, &b[i], &point);
         if (ok && (ok = cts_wait(c, c->dev->queue, point)))
-            ok = right(c, &b[0], "first buffers") && right(c, &b[1], "other buffers and offsets");
+            ok = binding_right(c, &b[0], "first buffers") && binding_right(c, &b[1], "other buffers and offsets");
     }
     cts_pass(c);
-    if (ok && cts_begin(c, "contents")) {
-        for (int round = 0; ok && round < 4; round++)
-            ok = write_inputs(c, p, &b[1], 100 + (uint64_t)round, round % 2) && submit(c, p, &b[1], &point) &&
-                 cts_wait(c, c->dev->queue, point) &&
-                 right(c, &b[1], round % 2 ? "new weights, higher versions" : "new input, same weights");
-        cts_pass(c);
-    }
     for (int i = 0; i < 2; i++)
         bind_free(c, p, &b[i]);
+}
+
+/* New contents in the same buffers. */
+static void test_contents(cts *c, const product *p)
+{
+    binding b;
+    uint64_t point = 0;
+    bool ok;
+    if (!cts_begin(c, "contents"))
+        return;
+    ok = bind_new(c, p, &b, 1) && write_inputs(c, p, &b, 11, true);
+    for (int round = 0; ok && round < 4; round++)
+        ok = write_inputs(c, p, &b, 100 + (uint64_t)round, round % 2) && binding_submit(c, p, &b, &point) &&
+             cts_wait(c, c->dev->queue, point) &&
+             binding_right(c, &b, round % 2 ? "new weights, higher versions" : "new input, same weights");
+    cts_pass(c);
+    bind_free(c, p, &b);
 }
 
 /* Many runs in flight; the last result counts. A second program in between. */
@@ -185,13 +198,54 @@ static void in_flight(cts *c, const product *p)
     ok = product_new(c, &other) && bind_new(c, p, &b, 2) && bind_new(c, &other, &d, 3) && write_inputs(c, p, &b, 5, true) &&
          write_inputs(c, &other, &d, 6, true);
     for (int i = 0; ok && i < 50; i++)
-        ok = submit(c, p, &b, &point) && submit(c, &other, &d, &point);
-    if (ok && cts_wait(c, c->dev->queue, point) && right(c, &b, "first program"))
-        right(c, &d, "second program");
+        ok = binding_submit(c, p, &b, &point) && binding_submit(c, &other, &d, &point);
+    if (ok && cts_wait(c, c->dev->queue, point) && binding_right(c, &b, "first program"))
+        binding_right(c, &d, "second program");
     cts_pass(c);
     bind_free(c, p, &b);
     bind_free(c, &other, &d);
     product_free(c, &other);
+}
+
+/* y = x w, then w becomes w/2 where it lies: the second run sees it, though no version has grown. */
+static void test_own_writes(cts *c)
+{
+    static const int64_t x[] = {M, K}, w[] = {K, N};
+    yk__simple_how how = {.claims = yk__simple_claims, .arg = c->dev, .align = c->dev->caps.align};
+    cts_check k;
+    yk_error err = YK_ERROR_INIT;
+    yk__simple s;
+    yk__vid vw, y, half;
+    void **slot = NULL, **want = NULL;
+    if (!cts_begin(c, "own_writes"))
+        return;
+    cts_check_init(&k, c);
+    vw = cts_state(&k.g, YK_F32, CTS_UNIT, 0, 2, w);
+    y = yk__dot(&k.g, cts_leaf(&k.g, YK_F32, CTS_UNIT, 1, 2, x), vw, false, false);
+    half = yk__scale(&k.g, vw, 0.5);
+    if (half != YK_NONE) {
+        k.g.value[half].slot = k.g.value[vw].slot;
+        k.g.value[half].offset = k.g.value[vw].offset;
+    }
+    if (!yk__simple_new(&k.g, &how, 1, &y, &s, &err)) {
+        slot = yk__simple_slots(&s), want = yk__simple_slots(&s);
+        cts_fill(&s, slot, 1, false);
+        cts_fill(&s, want, 1, false);
+        for (int run = 0; run < 3 && !err.status; run++)
+            yk__simple_eval(&s, want, &err);
+        yk__simple_runs(&s, c->dev, slot, 3, &err);
+        if (cts_error(c, &err))
+            cts_compare(c, &(cts_check){.tol = CTS_LARGEST, .n = K, .in_type = YK_F32}, 0, &s.abi.value[y],
+                        (uint8_t *)slot[s.result] + s.abi.value[y].offset, &s.abi.value[y],
+                        (uint8_t *)want[s.result] + s.abi.value[y].offset, NULL);
+        yk__simple_slots_free(&s, slot);
+        yk__simple_slots_free(&s, want);
+        yk__simple_free(&s);
+    } else {
+        cts_error(c, &err);
+    }
+    cts_check_free(&k);
+    cts_pass(c);
 }
 
 void cts_group_rebind(cts *c)
@@ -203,16 +257,18 @@ void cts_group_rebind(cts *c)
     if (begun)
         cts_pass(c);
     if (made) {
-        bindings(c, &p);
+        test_bindings(c, &p);
+        test_contents(c, &p);
         in_flight(c, &p);
     }
     product_free(c, &p);
+    test_own_writes(c);
 }
 
 /* ---- errors ------------------------------------------------------------------------------------------------------------------ */
 
 /* Compiles a graph that must be refused. */
-static void refused(cts *c, const yk_graph *g, const char *what)
+static void graph_refused(cts *c, const yk_graph *g, const char *what)
 {
     yk_program *p = NULL;
     yk_status s = c->t->program_new(c->dev->handle, g, &p);
@@ -224,7 +280,7 @@ static void refused(cts *c, const yk_graph *g, const char *what)
     }
 }
 
-static void unclaimed(cts *c)
+static void test_unclaimed(cts *c)
 {
     uint32_t tried = 0;
     if (!cts_begin(c, "unclaimed"))
@@ -238,7 +294,7 @@ static void unclaimed(cts *c)
         cts_check_init(&k, c);
         if (cts_composites[i](&k, 0, YK_F32, name, sizeof name) && !cts_claimed(c, &k, &err) && !err.status &&
             !yk__simple_new(&k.g, &how, k.n_want, k.want, &s, &err)) {
-            refused(c, &s.abi, name);
+            graph_refused(c, &s.abi, name);
             yk__simple_free(&s);
             tried++;
         }
@@ -264,49 +320,50 @@ static void no_operation(cts *c, uint16_t op, const char *name)
     yk__simple_new(&k.g, &how, k.n_want, k.want, &s, &err);
     if (cts_error(c, &err)) {
         s.g.node[0].op = op;
-        refused(c, &s.abi, name);
+        graph_refused(c, &s.abi, name);
         yk__simple_free(&s);
     }
     cts_pass(c);
     cts_check_free(&k);
 }
 
-/* After a failure all calls answer the same; after a refusal the queue goes on as if nothing had been asked. */
-static void after_refusal(cts *c, yk_queue *q, yk_buffer *b, yk_status first)
+/* A refusal leaves the queue as if nothing had been asked. */
+static void after_refusal(cts *c, yk_queue *q, yk_buffer *b)
 {
     uint8_t data[8] = {0};
-    uint64_t point = 0, done = 0;
-    yk_status s = c->t->queue_put(q, b, 0, data, sizeof data, &point), poll = c->t->queue_poll(q, &done);
-    if (s == YK_OK && first != YK_E_ARG)
-        cts_fail(c, "after a failure with %s the next call gives YK_OK", yk__status_name(first));
-    else if (s == YK_OK && point != 1)
+    uint64_t point = 0;
+    if (!cts_ok(c, yk_put(c->t, q, b, 0, data, sizeof data, &point), "the call after a refused one"))
+        return;
+    if (point != 1)
         cts_fail(c, "a refused call took a point: the next is %llu", (unsigned long long)point);
-    else if (s == YK_OK)
-        cts_wait(c, q, point);
-    else if (s != first || poll != first)
-        cts_fail(c, "after %s the next call gives %s and poll %s", yk__status_name(first), yk__status_name(s),
-                 yk__status_name(poll));
+    cts_wait(c, q, point);
 }
 
-static void beyond_the_end(cts *c)
+/* One copy that must be refused at once, in words. */
+static void copy_refused(cts *c, const char *name, yk_queue *q, yk_buffer *b, const yk_copy *copy)
 {
-    uint8_t data[64] = {0};
+    uint64_t point = 0;
+    yk_status s = c->t->queue_copy(q, copy, &point);
+    if (s != YK_E_ARG)
+        cts_fail(c, "%s: %s, expected YK_E_ARG", name, yk__status_name(s));
+    else if (!*yk__plugin_words())
+        cts_fail(c, "%s: refused without a word through host->fail", name);
+    else
+        after_refusal(c, q, b);
+}
+
+static void test_refused_copy(cts *c, const char *name, uint64_t offset, bool host_to_host)
+{
+    uint8_t data[64] = {0}, other[64];
+    yk_copy copy = {.size = sizeof copy, .src_host = data, .dst_offset = offset, .bytes = 32};
     yk_queue *q = NULL;
     yk_buffer *b = NULL;
-    uint64_t point = 0;
-    yk_status first;
-    if (!cts_begin(c, "beyond_the_end") || !cts_ok(c, c->t->queue_new(c->dev->handle, &q), "queue_new"))
+    if (!cts_begin(c, "%s", name) || !cts_ok(c, cts_queue_new(c, YK_QUEUE_COMPUTE, &q), "queue_new"))
         return;
-    if (cts_ok(c, c->t->buffer_new(c->dev->handle, 32, &b), "buffer_new")) {
-        first = c->t->queue_put(q, b, 1ull << 40, data, sizeof data, &point);
-        if (first == YK_OK)
-            first = c->t->queue_wait(q, point, c->timeout_ns);
-        if (first == YK_OK)
-            cts_fail(c, "a copy to 1 TiB into a buffer of 32 bytes is said to have worked");
-        else if (!*yk__plugin_words())
-            cts_fail(c, "it failed without a word through host->fail");
-        else
-            after_refusal(c, q, b, first);
+    if (cts_ok(c, cts_buffer_new(c, 32, &b), "buffer_new")) {
+        copy.dst = host_to_host ? NULL : b;
+        copy.dst_host = host_to_host ? other : NULL;
+        copy_refused(c, name, q, b, &copy);
         c->t->buffer_free(b);
     }
     c->t->queue_free(q);
@@ -319,10 +376,10 @@ static void other_queue_works(cts *c)
     uint8_t data[64] = {7}, back[64] = {0};
     yk_buffer *b = NULL;
     uint64_t point = 0;
-    if (!cts_begin(c, "other_queue") || !cts_ok(c, c->t->buffer_new(c->dev->handle, 64, &b), "buffer_new"))
+    if (!cts_begin(c, "other_queue") || !cts_ok(c, cts_buffer_new(c, 64, &b), "buffer_new"))
         return;
-    if (cts_ok(c, c->t->queue_put(c->dev->queue, b, 0, data, 64, &point), "queue_put") &&
-        cts_ok(c, c->t->queue_get(c->dev->queue, b, 0, back, 64, &point), "queue_get") && cts_wait(c, c->dev->queue, point) &&
+    if (cts_ok(c, yk_put(c->t, c->dev->queue, b, 0, data, 64, &point), "queue_copy") &&
+        cts_ok(c, yk_get(c->t, c->dev->queue, b, 0, back, 64, &point), "queue_copy") && cts_wait(c, c->dev->queue, point) &&
         memcmp(data, back, 64))
         cts_fail(c, "another queue is disturbed by the failure of one");
     c->t->buffer_free(b);
@@ -331,9 +388,11 @@ static void other_queue_works(cts *c)
 
 void cts_group_errors(cts *c)
 {
-    unclaimed(c);
+    test_unclaimed(c);
     no_operation(c, YK_OP_COUNT + 5, "unknown_operation");
     no_operation(c, YK_OP_ALL_REDUCE, "operation_of_the_core");
-    beyond_the_end(c);
+    test_refused_copy(c, "beyond_the_end", 1ull << 40, false);
+    test_refused_copy(c, "across_the_end", 1, false);
+    test_refused_copy(c, "host_to_host", 0, true);
     other_queue_works(c);
 }

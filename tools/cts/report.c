@@ -7,6 +7,8 @@
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include "core/base/hash.h"
 #include "core/base/mem.h"
@@ -17,7 +19,7 @@ static char current[160]; /* the test that runs; one thread per child */
 
 /* ---- In the child ------------------------------------------------------------------------------------------------------ */
 
-static void send(cts *c, char verdict, const char *fmt, va_list ap)
+static void verdict_send(cts *c, char verdict, const char *fmt, va_list ap)
 {
     char text[900];
     vsnprintf(text, sizeof text, fmt, ap);
@@ -32,7 +34,7 @@ static void send_text(cts *c, char verdict, const char *fmt, ...)
 {
     va_list ap;
     va_start(ap, fmt);
-    send(c, verdict, fmt, ap);
+    verdict_send(c, verdict, fmt, ap);
     va_end(ap);
 }
 
@@ -40,7 +42,7 @@ static void send_text(cts *c, char verdict, const char *fmt, ...)
 #define KEPT 10 /* one case in so many */
 
 /* For --quick: of the cases of one operation and type, the first and then every KEPTth. */
-static bool sampled(const char *name)
+static bool case_sampled(const char *name)
 {
     static struct {
         uint64_t hash;
@@ -66,19 +68,37 @@ bool cts_begin(cts *c, const char *fmt, ...)
     va_end(ap);
     snprintf(current, sizeof current, "%s/%s", c->group, name);
     c->failed_now = false;
-    if ((c->only && fnmatch(c->only, current, 0)) || (c->quick && !sampled(current)))
+    if ((c->only && fnmatch(c->only, current, 0)) || (c->quick && !case_sampled(current)))
+        return false;
+    if (++c->number <= c->from || c->counting)
         return false;
     if (!c->lists->verify && cts_listed(c->lists->unsupported, current)) {
         send_text(c, 'U', "on the list of unsupported tests");
         return false;
     }
-    fprintf(c->out, "B%s\t\n", current); /* so that a crash can be laid at its door */
+    fprintf(c->out, "B%u %s\n", c->number, current); /* so that a crash can be laid at its door */
     fflush(c->out);
     return true;
 }
 
+/* What was printed since the last look fails the test. */
+static void output_check(cts *c)
+{
+    char text[80] = "";
+    struct stat st;
+    ssize_t n;
+    fflush(stdout);
+    if (fstat(c->printed, &st) || st.st_size <= c->printed_bytes)
+        return;
+    n = pread(c->printed, text, sizeof text - 1, c->printed_bytes);
+    c->printed_bytes = st.st_size;
+    text[n > 0 ? strcspn(text, "\n") : 0] = 0;
+    cts_fail(c, "the plugin prints to standard output: \"%s\"", text);
+}
+
 void cts_pass(cts *c)
 {
+    output_check(c);
     if (!c->failed_now)
         send_text(c, 'P', "%s", "");
 }
@@ -90,7 +110,7 @@ void cts_fail(cts *c, const char *fmt, ...)
         return;
     c->failed_now = true;
     va_start(ap, fmt);
-    send(c, 'F', fmt, ap);
+    verdict_send(c, 'F', fmt, ap);
     va_end(ap);
 }
 
@@ -100,7 +120,7 @@ void cts_unsupported(cts *c, const char *fmt, ...)
     if (c->failed_now)
         return;
     va_start(ap, fmt);
-    send(c, 'U', fmt, ap);
+    verdict_send(c, 'U', fmt, ap);
     va_end(ap);
 }
 
@@ -166,7 +186,7 @@ void cts_list_free(char **list)
     yk__free(list);
 }
 
-static void print(cts_totals *t, const char *word, const char *name, const char *message)
+static void result_print(cts_totals *t, const char *word, const char *name, const char *message)
 {
     t->number++;
     if (t->json) {
@@ -191,19 +211,19 @@ void cts_report(cts_totals *t, const cts_lists *l, cts_verdict v, const char *na
     bool unsupported = cts_listed(l->unsupported, name), expected = cts_listed(l->expected, name);
     if (v == CTS_PASS && l->verify && (unsupported || expected)) {
         t->failed++;
-        print(t, "failed", name, unsupported ? "it is listed as unsupported, and passes" : "it is listed as failing, and passes");
+        result_print(t, "failed", name, unsupported ? "it is listed as unsupported, and passes" : "it is listed as failing, and passes");
     } else if (v == CTS_PASS) {
         t->passed++;
-        print(t, "passed", name, message);
+        result_print(t, "passed", name, message);
     } else if (v == CTS_FAIL && expected) {
         t->expected++;
-        print(t, "expected failure", name, message);
+        result_print(t, "expected failure", name, message);
     } else if (v == CTS_UNSUPPORTED || unsupported) {
         t->unsupported++;
-        print(t, "unsupported", name, message);
+        result_print(t, "unsupported", name, message);
     } else {
         t->failed++;
-        print(t, "failed", name, message);
+        result_print(t, "failed", name, message);
     }
 }
 

@@ -34,12 +34,13 @@ struct yk_program {
     cpu_prog *prog;
 };
 
-yk_status cpu_queue_new(yk_device *dev, yk_queue **queue);
-void cpu_queue_free(yk_queue *queue);
-yk_status cpu_queue_run(yk_queue *queue, const yk_submit *s, uint64_t *point);
-yk_status cpu_queue_put(yk_queue *queue, yk_buffer *buffer, uint64_t offset, const void *src, uint64_t bytes, uint64_t *point);
-yk_status cpu_queue_get(yk_queue *queue, yk_buffer *buffer, uint64_t offset, void *dst, uint64_t bytes, uint64_t *point);
-yk_status cpu_queue_poll(yk_queue *queue, uint64_t *done);
-yk_status cpu_queue_wait(yk_queue *queue, uint64_t point, uint64_t timeout_ns);
+yk_status cpu_queue_new(yk_device *dev, const yk_queue_desc *desc, yk_queue **q);
+void cpu_queue_free(yk_queue *q);
+yk_status cpu_queue_run(yk_queue *q, const yk_submit *s, uint64_t *point);
+yk_status cpu_queue_copy(yk_queue *q, const yk_copy *c, uint64_t *point);
+yk_status cpu_queue_poll(yk_queue *q, uint64_t *done);
+yk_status cpu_queue_wait(yk_queue *q, uint64_t point, uint64_t timeout_ns);
+void cpu_queue_abort(yk_queue *q, yk_status why);
+yk_status cpu_queue_span(yk_queue *q, uint64_t point, uint64_t *begin_ns, uint64_t *end_ns);
 
 #endif

@@ -14,235 +14,259 @@
 #define RING 256
 #define INLINE_BYTES 65536
 #define INLINE_NS 60000.0
+#define SPANS 64             /* of the last points; less than RING, so that a place is not written while it is read */
+#define LOOK_NS 20000000     /* how long the thread waits for another queue without a look at whether its own was aborted */
 
 typedef enum job_kind { JOB_RUN, JOB_COPY } job_kind;
 
 /* The lists stay with the place in the ring and grow to what was ever needed: a step asks for no memory. */
-typedef struct queue_job {
+typedef struct job {
     job_kind kind;
     yk_program *program;
     char **slot; /* where each slot of the program lies */
     yk_wait *wait;
-    uint32_t n_wait, cap_slot, cap_wait;
+    uint32_t n_wait, slot_room, wait_room;
     void *dst;
     const void *src;
     uint64_t bytes;
-} queue_job;
+} job;
+
+typedef struct job_span {
+    uint64_t begin_ns, end_ns;
+} job_span;
 
 struct yk_queue {
     yk_device *dev;
     pthread_t thread;
-    _Atomic bool stop, shared;        /* shared: the caller was last seen on the thread's own core */
+    _Atomic bool stop, shared; /* shared: the caller was last seen on the thread's own core */
     _Atomic uint64_t submitted, done; /* points, work done by the caller included */
-    _Atomic uint64_t enqueued;        /* jobs put into the ring */
+    _Atomic uint64_t handed;          /* jobs put into the ring */
     _Atomic uint64_t awaited;         /* the first point that somebody may sleep for */
+    atomic_flag failed;               /* somebody writes `why` */
     _Atomic int status;
     cpu_event work, finished;
     char why[256];
-    queue_job ring[RING];
-    queue_job inline_job; /* run by the caller */
+    job_span span[RING];              /* by point */
+    job ring[RING];
+    job own; /* run by the caller */
 };
 
-static void queue_fail(yk_queue *queue, yk_status s, const char *why)
+static void queue_fail(yk_queue *q, yk_status s, const char *why)
 {
-    if (atomic_load(&queue->status) == YK_OK) {
-        snprintf(queue->why, sizeof queue->why, "%s", why);
-        atomic_store(&queue->status, (int)s);
+    if (!atomic_flag_test_and_set(&q->failed)) {
+        snprintf(q->why, sizeof q->why, "%s", why);
+        atomic_store(&q->status, (int)s);
     }
 }
 
-static yk_status queue_status(yk_queue *queue)
+static yk_status queue_status(yk_queue *q)
 {
-    yk_status s = (yk_status)atomic_load(&queue->status);
+    yk_status s = (yk_status)atomic_load(&q->status);
     if (s != YK_OK)
-        cpu_host->fail("cpu", "%s", queue->why);
+        cpu_host->fail("cpu", "%s", q->why);
     return s;
 }
 
 /* ---- Running ---- */
 
-static bool grow_scratch(yk_device *dev, size_t need)
+static bool grow_scratch(yk_device *d, size_t need)
 {
-    if (need <= dev->scratch_bytes)
+    if (need <= d->scratch_bytes)
         return true;
-    cpu_host->free(dev->scratch);
-    dev->scratch = cpu_host->alloc(kit_round_bytes(need, 64), CPU_PAGE);
-    dev->scratch_bytes = dev->scratch ? need : 0;
-    return dev->scratch;
+    cpu_host->free(d->scratch);
+    d->scratch = cpu_host->alloc(kit_round_bytes(need, 64), CPU_PAGE);
+    d->scratch_bytes = d->scratch ? need : 0;
+    return d->scratch;
 }
 
-static void run_program(yk_queue *queue, const queue_job *job)
+static void run_program(yk_queue *q, const job *j)
 {
-    yk_device *dev = queue->dev;
-    cpu_prog *prog = job->program->prog;
+    yk_device *d = q->dev;
+    cpu_prog *p = j->program->prog;
     const uint64_t before = cpu_float_begin();
-    pthread_mutex_lock(&dev->lock);
-    if (!grow_scratch(dev, cpu_prog_scratch(prog, dev->n)))
-        queue_fail(queue, YK_E_MEM, "no memory for the scratch of a program");
+    pthread_mutex_lock(&d->lock);
+    if (!grow_scratch(d, cpu_prog_scratch(p, d->n)))
+        queue_fail(q, YK_E_MEM, "no memory for the scratch of a program");
     else
-        cpu_prog_run(prog, &(cpu_bound){job->slot, dev->isa, dev->scratch}, dev->pool);
-    pthread_mutex_unlock(&dev->lock);
+        cpu_prog_run(p, &(cpu_bound){j->slot, d->isa, d->scratch}, d->pool);
+    pthread_mutex_unlock(&d->lock);
     cpu_float_end(before);
 }
 
 /* Wakes nobody before the point he waits for: a wake costs microseconds, and then there is one thread more than cores. */
-static void one_more_done(yk_queue *queue)
+static void one_more_done(yk_queue *q)
 {
-    uint64_t done = atomic_fetch_add(&queue->done, 1) + 1;
-    atomic_fetch_add(&queue->finished.value, 1);
-    if (done < atomic_load(&queue->awaited))
+    uint64_t done = atomic_fetch_add(&q->done, 1) + 1;
+    atomic_fetch_add(&q->finished.value, 1);
+    if (done < atomic_load(&q->awaited))
         return;
-    atomic_store(&queue->awaited, UINT64_MAX);
-    cpu_event_post(&queue->finished); /* counts once more: whoever said what he awaits before the line above does not sleep */
+    atomic_store(&q->awaited, UINT64_MAX);
+    cpu_event_post(&q->finished); /* counts once more: whoever said what he awaits before the line above does not sleep */
 }
 
-static void run_job(yk_queue *queue, queue_job *job)
+/* What a job is, and when: of the point after the last one. */
+static void do_job(yk_queue *q, const job *j)
 {
-    for (uint32_t i = 0; i < job->n_wait; i++)
-        if (job->wait[i].queue != queue && cpu_queue_wait(job->wait[i].queue, job->wait[i].point, UINT64_MAX) != YK_OK)
-            queue_fail(queue, YK_E_CANCELLED, "a queue this one waited for has failed");
-    if (atomic_load(&queue->status) == YK_OK) {
-        if (job->kind == JOB_RUN)
-            run_program(queue, job);
-        else
-            memcpy(job->dst, job->src, (size_t)job->bytes);
-    }
-    one_more_done(queue);
+    job_span *span = &q->span[(atomic_load(&q->done) + 1) % RING];
+    span->begin_ns = cpu_now_ns();
+    if (j->kind == JOB_RUN)
+        run_program(q, j);
+    else if (j->bytes)
+        memcpy(j->dst, j->src, (size_t)j->bytes);
+    span->end_ns = cpu_now_ns();
+}
+
+static void wait_for_other(yk_queue *q, const yk_wait *w)
+{
+    yk_status s = YK_E_TIMEOUT;
+    while (s == YK_E_TIMEOUT && atomic_load(&q->status) == YK_OK)
+        s = cpu_queue_wait(w->queue, w->point, LOOK_NS);
+    if (s != YK_OK)
+        queue_fail(q, YK_E_CANCELLED, "a queue this one waited for has failed");
+}
+
+static void run_job(yk_queue *q, job *j)
+{
+    for (uint32_t i = 0; i < j->n_wait; i++)
+        if (j->wait[i].queue != q)
+            wait_for_other(q, &j->wait[i]);
+    if (atomic_load(&q->status) == YK_OK)
+        do_job(q, j);
+    one_more_done(q);
 }
 
 static void *queue_main(void *arg)
 {
-    yk_queue *queue = arg;
-    cpu_pool_bind(queue->dev->core0);
-    for (uint64_t dequeued = 0;;) {
-        uint32_t seen = atomic_load(&queue->work.value);
-        if (dequeued < atomic_load(&queue->enqueued))
-            run_job(queue, &queue->ring[dequeued++ % RING]);
-        else if (queue->stop)
+    yk_queue *q = arg;
+    cpu_pool_bind(q->dev->core0);
+    for (uint64_t taken = 0;;) {
+        uint32_t seen = atomic_load(&q->work.value);
+        if (taken < atomic_load(&q->handed))
+            run_job(q, &q->ring[taken++ % RING]);
+        else if (q->stop)
             return NULL;
-        else if (queue->shared)
-            cpu_event_sleep_until(&queue->work, seen, UINT64_MAX);
+        else if (q->shared)
+            cpu_event_sleep_until(&q->work, seen, UINT64_MAX);
         else
-            cpu_event_wait(&queue->work, seen);
+            cpu_event_wait(&q->work, seen);
     }
 }
 
 /* Whether the caller is on a worker's core: spinning would only keep the worker from it. */
-static bool on_core_of_worker(yk_queue *queue)
+static bool on_core_of_worker(yk_queue *q)
 {
     int core = sched_getcpu();
-    queue->shared = core == queue->dev->core0;
-    return core >= 0 && core < CPU_SETSIZE && CPU_ISSET(core, &queue->dev->cores);
+    q->shared = core == q->dev->core0;
+    return core >= 0 && core < CPU_SETSIZE && CPU_ISSET(core, &q->dev->cores);
 }
 
-/* Until a point is done (true) or the time is over. */
-static bool wait_until(yk_queue *queue, uint64_t point, uint64_t end)
+/* Until a point is done or the queue has failed (true), or the time is over. */
+static bool wait_until(yk_queue *q, uint64_t point, uint64_t end)
 {
     for (;;) {
-        uint32_t seen = atomic_load(&queue->finished.value);
-        if (atomic_load(&queue->done) >= point)
+        uint32_t seen = atomic_load(&q->finished.value);
+        if (atomic_load(&q->done) >= point || atomic_load(&q->status) != YK_OK)
             return true;
-        for (uint64_t was = atomic_load(&queue->awaited); was > point;)
-            if (atomic_compare_exchange_weak(&queue->awaited, &was, point))
+        for (uint64_t was = atomic_load(&q->awaited); was > point;)
+            if (atomic_compare_exchange_weak(&q->awaited, &was, point))
                 break;
-        if (!(on_core_of_worker(queue) ? cpu_event_sleep_until : cpu_event_wait_until)(&queue->finished, seen, end))
-            return atomic_load(&queue->done) >= point;
+        if (!(on_core_of_worker(q) ? cpu_event_sleep_until : cpu_event_wait_until)(&q->finished, seen, end))
+            return atomic_load(&q->done) >= point;
     }
 }
 
 /* ---- The table's functions ---- */
 
-yk_status cpu_queue_new(yk_device *dev, yk_queue **out)
+yk_status cpu_queue_new(yk_device *dev, const yk_queue_desc *desc, yk_queue **out)
 {
-    yk_queue *queue = cpu_host->alloc(sizeof *queue, 64);
-    if (!queue)
+    (void)desc; /* one kind serves for all; the system shares the cores out */
+    yk_queue *q = cpu_host->alloc(sizeof *q, 64);
+    if (!q)
         return YK_E_MEM;
-    memset(queue, 0, sizeof *queue);
-    queue->dev = dev;
-    atomic_init(&queue->awaited, UINT64_MAX);
-    if (pthread_create(&queue->thread, NULL, queue_main, queue)) {
+    memset(q, 0, sizeof *q);
+    q->dev = dev;
+    atomic_flag_clear(&q->failed);
+    atomic_init(&q->awaited, UINT64_MAX);
+    if (pthread_create(&q->thread, NULL, queue_main, q)) {
         cpu_host->fail("cpu", "no thread for a queue");
-        cpu_host->free(queue);
+        cpu_host->free(q);
         return YK_E_MEM;
     }
-    *out = queue;
+    *out = q;
     return YK_OK;
 }
 
-static void job_free(queue_job *job)
+static void job_free(job *j)
 {
-    cpu_host->free(job->slot);
-    cpu_host->free(job->wait);
+    cpu_host->free(j->slot);
+    cpu_host->free(j->wait);
 }
 
-void cpu_queue_free(yk_queue *queue)
+void cpu_queue_free(yk_queue *q)
 {
-    if (!queue)
+    if (!q)
         return;
-    queue->stop = true;
-    cpu_event_post(&queue->work);
-    pthread_join(queue->thread, NULL);
+    q->stop = true;
+    cpu_event_post(&q->work);
+    pthread_join(q->thread, NULL);
     for (int i = 0; i < RING; i++)
-        job_free(&queue->ring[i]);
-    job_free(&queue->inline_job);
-    cpu_host->free(queue);
+        job_free(&q->ring[i]);
+    job_free(&q->own);
+    cpu_host->free(q);
 }
 
-static bool queue_is_idle(yk_queue *queue)
+static bool queue_is_idle(yk_queue *q)
 {
-    return atomic_load(&queue->done) == atomic_load(&queue->submitted);
+    return atomic_load(&q->done) == atomic_load(&q->submitted);
 }
 
-/* The next place of the ring, once it is free. */
-static queue_job *ring_place(yk_queue *queue)
+/* The next place of the ring, once it is free; NULL if the queue fails meanwhile. */
+static job *ring_place(yk_queue *q)
 {
-    uint64_t n = atomic_load(&queue->submitted);
+    uint64_t n = atomic_load(&q->submitted);
     if (n >= RING)
-        wait_until(queue, n - RING + 1, UINT64_MAX);
-    return &queue->ring[atomic_load(&queue->enqueued) % RING];
+        wait_until(q, n - RING + 1, UINT64_MAX);
+    return queue_status(q) == YK_OK ? &q->ring[atomic_load(&q->handed) % RING] : NULL;
 }
 
 /* Hands the job in the next place over; *point is its own. */
-static void queue_submit(yk_queue *queue, uint64_t *point)
+static void submit(yk_queue *q, uint64_t *point)
 {
-    *point = atomic_fetch_add(&queue->submitted, 1) + 1;
-    atomic_fetch_add(&queue->enqueued, 1);
-    cpu_event_post(&queue->work);
+    *point = atomic_fetch_add(&q->submitted, 1) + 1;
+    atomic_fetch_add(&q->handed, 1);
+    cpu_event_post(&q->work);
 }
 
 /* The queue is idle, so nobody else counts; only a wait on another thread may look on. */
-static void run_inline(yk_queue *queue, const queue_job *job, uint64_t *point)
+static void run_inline(yk_queue *q, const job *j, uint64_t *point)
 {
-    if (job->kind == JOB_RUN)
-        run_program(queue, job);
-    else
-        memcpy(job->dst, job->src, (size_t)job->bytes);
-    *point = atomic_fetch_add(&queue->submitted, 1) + 1;
-    one_more_done(queue);
+    do_job(q, j);
+    *point = atomic_fetch_add(&q->submitted, 1) + 1;
+    one_more_done(q);
 }
 
-static bool job_reserve(queue_job *job, uint32_t slots, uint32_t waits)
+static bool job_room(job *j, uint32_t slots, uint32_t waits)
 {
-    if (job->cap_slot < slots) {
-        cpu_host->free(job->slot);
-        job->slot = cpu_host->alloc(slots * sizeof *job->slot, 64);
-        job->cap_slot = job->slot ? slots : 0;
+    if (j->slot_room < slots) {
+        cpu_host->free(j->slot);
+        j->slot = cpu_host->alloc(slots * sizeof *j->slot, 64);
+        j->slot_room = j->slot ? slots : 0;
     }
-    if (job->cap_wait < waits) {
-        cpu_host->free(job->wait);
-        job->wait = cpu_host->alloc(waits * sizeof *job->wait, 64);
-        job->cap_wait = job->wait ? waits : 0;
+    if (j->wait_room < waits) {
+        cpu_host->free(j->wait);
+        j->wait = cpu_host->alloc(waits * sizeof *j->wait, 64);
+        j->wait_room = j->wait ? waits : 0;
     }
-    return job->cap_slot >= slots && job->cap_wait >= waits;
+    return j->slot_room >= slots && j->wait_room >= waits;
 }
 
 static yk_status bind_slots(const yk_submit *s, char **slot)
 {
-    const cpu_prog *prog = s->program->prog;
-    for (uint32_t i = 0; i < cpu_prog_slots(prog); i++) {
-        yk_buffer *buffer = i < s->n_slot ? s->slot[i] : NULL;
-        slot[i] = buffer ? buffer->data + (s->slot_offset ? s->slot_offset[i] : 0) : NULL;
-        if (!buffer && cpu_prog_uses(prog, i)) {
+    const cpu_prog *p = s->program->prog;
+    for (uint32_t i = 0; i < cpu_prog_slots(p); i++) {
+        yk_buffer *b = i < s->n_slot ? s->slot[i] : NULL;
+        slot[i] = b ? b->data + (s->slot_offset ? s->slot_offset[i] : 0) : NULL;
+        if (!b && cpu_prog_uses(p, i)) {
             cpu_host->fail("cpu", "slot %u is used by the program but no buffer is bound to it", (unsigned)i);
             return YK_E_ARG;
         }
@@ -250,80 +274,124 @@ static yk_status bind_slots(const yk_submit *s, char **slot)
     return YK_OK;
 }
 
-static yk_status job_bind(queue_job *job, const yk_submit *s)
+static yk_status job_bind(job *j, const yk_submit *s)
 {
-    if (!job_reserve(job, cpu_prog_slots(s->program->prog) + 1, s->n_wait))
+    if (!job_room(j, cpu_prog_slots(s->program->prog) + 1, s->n_wait))
         return YK_E_MEM;
-    job->kind = JOB_RUN;
-    job->program = s->program;
-    job->n_wait = s->n_wait;
+    j->kind = JOB_RUN;
+    j->program = s->program;
+    j->n_wait = s->n_wait;
     if (s->n_wait)
-        memcpy(job->wait, s->wait, s->n_wait * sizeof *job->wait);
-    return bind_slots(s, job->slot);
+        memcpy(j->wait, s->wait, s->n_wait * sizeof *j->wait);
+    return bind_slots(s, j->slot);
 }
 
-yk_status cpu_queue_run(yk_queue *queue, const yk_submit *s, uint64_t *point)
+yk_status cpu_queue_run(yk_queue *q, const yk_submit *s, uint64_t *point)
 {
-    const cpu_prog *prog = s->program->prog;
-    yk_status st = queue_status(queue);
+    const cpu_prog *p = s->program->prog;
+    yk_status st = queue_status(q);
     if (st != YK_OK)
         return st;
-    bool now = !s->n_wait && cpu_prog_is_serial(prog) && cpu_prog_work(prog) < INLINE_NS && queue_is_idle(queue);
-    queue_job *job = now ? &queue->inline_job : ring_place(queue);
-    st = job_bind(job, s);
+    bool now = !s->n_wait && cpu_prog_is_serial(p) && cpu_prog_work(p) < INLINE_NS && queue_is_idle(q);
+    job *j = now ? &q->own : ring_place(q);
+    st = j ? job_bind(j, s) : queue_status(q);
+    if (st == YK_E_MEM)
+        queue_fail(q, st, "no memory for a submission");
     if (st != YK_OK)
         return st;
     if (now)
-        run_inline(queue, job, point);
+        run_inline(q, j, point);
     else
-        queue_submit(queue, point);
+        submit(q, point);
     return YK_OK;
 }
 
-static yk_status queue_copy(yk_queue *queue, yk_buffer *buffer, uint64_t offset, void *dst, const void *src, uint64_t bytes,
-                            uint64_t *point)
+/* Where an end of a copy lies; NULL, explained, where the buffer is shorter. */
+static char *copy_end(const yk_buffer *b, const void *host, uint64_t offset, uint64_t bytes)
 {
-    yk_status st = queue_status(queue);
-    if (st != YK_OK)
-        return st;
-    if (offset > buffer->bytes || bytes > buffer->bytes - offset) {
-        cpu_host->fail("cpu", "bytes %llu to %llu of a buffer of %llu", (unsigned long long)offset,
-                       (unsigned long long)(offset + bytes), (unsigned long long)buffer->bytes);
+    if (!b)
+        return (char *)(uintptr_t)host;
+    if (offset <= b->bytes && bytes <= b->bytes - offset)
+        return b->data + offset;
+    cpu_host->fail("cpu", "bytes %llu to %llu of a buffer of %llu", (unsigned long long)offset,
+                   (unsigned long long)(offset + bytes), (unsigned long long)b->bytes);
+    return NULL;
+}
+
+static yk_status copy_bind(job *j, const yk_copy *c)
+{
+    if (!c->src && !c->dst) {
+        cpu_host->fail("cpu", "a copy from host memory to host memory; one end has to be a buffer");
         return YK_E_ARG;
     }
-    bool now = bytes <= INLINE_BYTES && queue_is_idle(queue);
-    queue_job *job = now ? &queue->inline_job : ring_place(queue);
-    job->kind = JOB_COPY;
-    job->n_wait = 0;
-    job->bytes = bytes;
-    job->dst = dst ? dst : buffer->data + offset;
-    job->src = src ? src : buffer->data + offset;
-    if (now)
-        run_inline(queue, job, point);
-    else
-        queue_submit(queue, point);
+    j->src = copy_end(c->src, c->src_host, c->src_offset, c->bytes);
+    j->dst = copy_end(c->dst, c->dst_host, c->dst_offset, c->bytes);
+    if (c->bytes && (!j->src || !j->dst))
+        return YK_E_ARG;
+    if (!job_room(j, 0, c->n_wait))
+        return YK_E_MEM;
+    j->kind = JOB_COPY;
+    j->bytes = c->bytes;
+    j->n_wait = c->n_wait;
+    if (c->n_wait)
+        memcpy(j->wait, c->wait, c->n_wait * sizeof *j->wait);
     return YK_OK;
 }
 
-yk_status cpu_queue_put(yk_queue *queue, yk_buffer *buffer, uint64_t offset, const void *src, uint64_t bytes, uint64_t *point)
+yk_status cpu_queue_copy(yk_queue *q, const yk_copy *c, uint64_t *point)
 {
-    return queue_copy(queue, buffer, offset, NULL, src, bytes, point);
+    yk_status st = queue_status(q);
+    if (st != YK_OK)
+        return st;
+    bool now = !c->n_wait && c->bytes <= INLINE_BYTES && queue_is_idle(q);
+    job *j = now ? &q->own : ring_place(q);
+    st = j ? copy_bind(j, c) : queue_status(q);
+    if (st == YK_E_MEM)
+        queue_fail(q, st, "no memory for a submission");
+    if (st != YK_OK)
+        return st;
+    if (now)
+        run_inline(q, j, point);
+    else
+        submit(q, point);
+    return YK_OK;
 }
 
-yk_status cpu_queue_get(yk_queue *queue, yk_buffer *buffer, uint64_t offset, void *dst, uint64_t bytes, uint64_t *point)
+yk_status cpu_queue_poll(yk_queue *q, uint64_t *done)
 {
-    return queue_copy(queue, buffer, offset, dst, NULL, bytes, point);
-}
-
-yk_status cpu_queue_poll(yk_queue *queue, uint64_t *done)
-{
-    yk_status s = queue_status(queue);
+    yk_status s = queue_status(q);
     if (s == YK_OK)
-        *done = atomic_load(&queue->done);
+        *done = atomic_load(&q->done);
     return s;
 }
 
-yk_status cpu_queue_wait(yk_queue *queue, uint64_t point, uint64_t timeout_ns)
+yk_status cpu_queue_wait(yk_queue *q, uint64_t point, uint64_t timeout_ns)
 {
-    return wait_until(queue, point, cpu_event_deadline(timeout_ns)) ? queue_status(queue) : YK_E_TIMEOUT;
+    if (point > atomic_load(&q->submitted)) {
+        cpu_host->fail("cpu", "waiting for point %llu; the last one is %llu", (unsigned long long)point,
+                       (unsigned long long)atomic_load(&q->submitted));
+        return YK_E_ARG;
+    }
+    return wait_until(q, point, cpu_event_deadline(timeout_ns)) ? queue_status(q) : YK_E_TIMEOUT;
+}
+
+/* What runs ends by itself; what comes after it is left out by run_job. */
+void cpu_queue_abort(yk_queue *q, yk_status why)
+{
+    queue_fail(q, why, "the queue was aborted");
+    atomic_store(&q->awaited, UINT64_MAX);
+    cpu_event_post(&q->finished);
+}
+
+yk_status cpu_queue_span(yk_queue *q, uint64_t point, uint64_t *begin_ns, uint64_t *end_ns)
+{
+    const uint64_t done = atomic_load(&q->done), last = atomic_load(&q->submitted);
+    if (!point || point > done || last - point > SPANS) {
+        cpu_host->fail("cpu", "the span of point %llu is asked for; known are those of the last %d, up to %llu",
+                       (unsigned long long)point, SPANS, (unsigned long long)done);
+        return YK_E_ARG;
+    }
+    *begin_ns = q->span[point % RING].begin_ns;
+    *end_ns = q->span[point % RING].end_ns;
+    return YK_OK;
 }

@@ -22,7 +22,7 @@ void kit_lower_node(kit_lowering *ctx, uint32_t node)
         kit_lower_chain(ctx, node);
     else if (op_is_conv(n->op))
         kit_lower_conv(ctx, n);
-    else if (n->op >= YK_OP_MAP)
+    else if (!yk_op_is_primitive(n->op))
         kit_lower_nn(ctx, n);
     else
         kit_lower_data(ctx, n);

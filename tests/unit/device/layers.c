@@ -21,7 +21,7 @@
 #include "core/graph/graph.h"
 
 static yk_plugin bad;
-static enum fault { NONE, WRONG_RESULT, SKIPS_POINT, WRITES_BEHIND, POLLS_BACK } fault;
+static enum fault { NONE, WRONG_RESULT, SKIPS_POINT, WRITES_BEHIND, POLLS_BACK, LIMITS } fault;
 
 static yk_status bad_run(yk_queue *q, const yk_submit *s, uint64_t *point)
 {
@@ -35,12 +35,16 @@ static yk_status bad_run(yk_queue *q, const yk_submit *s, uint64_t *point)
             ((float *)((uint8_t *)slot[v->slot] + v->offset))[5] += 0.01f;
         }
     }
-    return finish(q, st, point);
+    return queue_end(q, st, point);
 }
 
-static yk_status bad_put(yk_queue *q, yk_buffer *b, uint64_t offset, const void *src, uint64_t bytes, uint64_t *point)
+static yk_status bad_copy(yk_queue *q, const yk_copy *c, uint64_t *point)
 {
-    yk_status st = queue_put(q, b, offset, src, bytes, point);
+    const yk_buffer *b = c->dst;
+    const uint64_t offset = c->dst_offset, bytes = c->bytes;
+    yk_status st = queue_copy(q, c, point);
+    if (!b)
+        return st;
     if (fault == SKIPS_POINT)
         *point = ++q->point;
     if (fault == WRITES_BEHIND && offset + bytes < b->bytes && bytes == 100) /* the guards are larger */
@@ -56,12 +60,26 @@ static yk_status bad_poll(yk_queue *q, uint64_t *done)
     return st;
 }
 
+static yk_status bad_caps(uint32_t i, yk_device_caps *caps)
+{
+    yk_status st = device_caps(i, caps);
+    if (fault == LIMITS) {
+        caps->max_bind = 1 << 20;
+        caps->value_align = 512;
+        caps->store |= 1u << YK_I8;
+    }
+    return st;
+}
+
 static const yk_plugin *bad_query(uint32_t abi)
 {
     bad = table;
+    bad.device_caps = bad_caps;
+    bad.n_op = fault == LIMITS ? YK_OP_RELU : bad.n_op;
+    bad.n_dtype = fault == LIMITS ? YK_I8 : bad.n_dtype;
     bad.name = "badx";
     bad.queue_run = bad_run;
-    bad.queue_put = bad_put;
+    bad.queue_copy = bad_copy;
     bad.queue_poll = bad_poll;
     return abi == YK_ABI ? &bad : NULL;
 }
@@ -76,10 +94,10 @@ static yk__device *open_with(const char *layers, const char *probe, enum fault f
     setenv("YOKE_LAYERS", layers, 1);
     setenv("YOKE_PROBE", probe, 1);
     unsetenv("YOKE_PLUGINS");
+    fault = f;
     if (!registered)
         ck_assert_msg(yk__plugin_register(bad_query, "badx", &p, err) == YK_OK, "%s", err->text);
     registered = true;
-    fault = f;
     yk__device_open(&place, &dev, err);
     return dev;
 }
@@ -299,6 +317,32 @@ START_TEST(unknown_layer)
 }
 END_TEST
 
+/* What limits a device has and what its plugin cannot know, as a plan sees it. */
+START_TEST(limits_and_a_plugin_of_fewer_types)
+{
+    yk_error err = YK_ERROR_INIT;
+    yk__device *dev;
+    yk__graph g;
+    yk_graph sealed;
+    yk__vid x;
+    dev = open_with("", "off", LIMITS, &err);
+    ck_assert_msg(dev != NULL, "%s", err.text);
+    ck_assert_uint_eq(dev->caps.align, 512);
+    ck_assert_uint_eq(dev->caps.max_alloc, 1 << 20);
+    ck_assert_uint_eq(dev->caps.store & 1u << YK_I8, 0);
+    ck_assert_uint_ne(dev->caps.store & 1u << YK_BOOL, 0);
+    yk__graph_init(&g);
+    x = yk__fill(&g, 1, YK_F32, 0, NULL);
+    for (uint32_t op = YK_OP_RELU; op <= YK_OP_GELU; op += YK_OP_GELU - YK_OP_RELU)
+        yk__apply(&g, (yk_op)op, 1, &x, 0, NULL, YK_DTYPE_COUNT, YK_NONE, NULL, &(yk__vid){0}, 1);
+    ck_assert_int_eq(yk__graph_seal(&g, &sealed, &err), YK_OK);
+    ck_assert_uint_eq(dev->table->claims(dev->handle, &sealed, 1), YK_CLAIM_RUN);
+    ck_assert_uint_eq(yk__device_claims(dev, &sealed, 1), 0); /* relu is younger than this plugin says it is */
+    yk__graph_free(&g);
+    yk__device_close(dev);
+}
+END_TEST
+
 /* What the host lends. */
 START_TEST(options_and_cache)
 {
@@ -307,6 +351,8 @@ START_TEST(options_and_cache)
     char folder[] = "device-cache-XXXXXX", path[80];
     ck_assert_ptr_nonnull(dev);
     setenv("YOKE_BADX_SPEED", "slow", 1);
+    ck_assert(host->abi == YK_ABI && host->minor == YK_ABI_MINOR && host->n_op == YK_OP_COUNT && host->n_dtype == YK_DTYPE_COUNT);
+    ck_assert_ptr_null(host->extension("yk.none.1"));
     ck_assert_str_eq(host->option("badx", "SPEED"), "slow");
     ck_assert_ptr_null(host->option("badx", "COLOUR"));
     ck_assert_int_eq(yk__plugin_option_set("badx", "speed", "fast", &err), YK_OK);
@@ -341,6 +387,7 @@ int main(void)
     tcase_add_test(t, validate_finds_a_reserved_word);
     tcase_add_test(t, validate_finds_a_write_behind);
     tcase_add_test(t, unknown_layer);
+    tcase_add_test(t, limits_and_a_plugin_of_fewer_types);
     tcase_add_test(t, options_and_cache);
     srunner_set_fork_status(sr, CK_FORK); /* each test chooses the layers of its own process */
     srunner_set_tap(sr, "-");

@@ -18,31 +18,31 @@
 #include "core/base/mem.h"
 #include "core/device/device.h"
 
-static yk_status init(const yk_host *host)
+static yk_status plugin_init(const yk_host *host)
 {
     (void)host;
     return YK_OK;
 }
 
-static yk_status one(uint32_t *n)
+static yk_status count_one(uint32_t *n)
 {
     *n = 1;
     return YK_OK;
 }
 
-static yk_status two(uint32_t *n)
+static yk_status count_two(uint32_t *n)
 {
     *n = 2;
     return YK_OK;
 }
 
-static yk_status three(uint32_t *n)
+static yk_status count_three(uint32_t *n)
 {
     *n = 3;
     return YK_OK;
 }
 
-static void caps(yk_device_caps *c, uint32_t flags, const char *name)
+static void caps_fill(yk_device_caps *c, uint32_t flags, const char *name)
 {
     uint32_t size = c->size;
     memset(c, 0, sizeof *c);
@@ -54,19 +54,19 @@ static void caps(yk_device_caps *c, uint32_t flags, const char *name)
 
 static yk_status caps_core(uint32_t i, yk_device_caps *c)
 {
-    caps(c, YK_CAP_CPU | YK_CAP_CORES, "cores");
+    caps_fill(c, YK_CAP_CPU | YK_CAP_CORES, "cores");
     return i ? YK_E_ARG : YK_OK;
 }
 
 static yk_status caps_jit(uint32_t i, yk_device_caps *c)
 {
-    caps(c, YK_CAP_CPU, "jit");
+    caps_fill(c, YK_CAP_CPU, "jit");
     return i ? YK_E_ARG : YK_OK;
 }
 
 static yk_status caps_gpu(uint32_t i, yk_device_caps *c)
 {
-    caps(c, 0, "gpu");
+    caps_fill(c, 0, "gpu");
     if (i < 2)
         snprintf(c->locality, sizeof c->locality, "pci:0000:0%u:00.0", i + 1);
     return i > 2 ? YK_E_ARG : YK_OK;
@@ -79,21 +79,23 @@ static yk_status caps_other(uint32_t i, yk_device_caps *c)
     return s ? s : i > 1 ? YK_E_ARG : YK_OK;
 }
 
-static yk_status no(void)
+static yk_status no_function(void)
 {
     return YK_E_UNSUPPORTED;
 }
 
+#define NO (void *)no_function
 #define PLUGIN(title, count, capabilities)                                                                             \
     {                                                                                                                  \
         .size = sizeof(yk_plugin), .abi = YK_ABI, .name = title, .version = "0", .sanitizer = YK_SANITIZER,            \
-        .init = init, .device_count = count, .device_caps = capabilities, .device_open = (void *)no,                   \
-        .buffer_new = (void *)no, .program_new = (void *)no, .queue_new = (void *)no, .queue_run = (void *)no,         \
-        .queue_put = (void *)no, .queue_get = (void *)no, .queue_wait = (void *)no                                     \
+        .init = plugin_init, .device_count = count, .device_caps = capabilities, .device_open = NO, .buffer_new = NO,  \
+        .program_new = NO, .queue_new = NO, .queue_run = NO, .queue_copy = NO, .queue_wait = NO,                         \
+        .buffer_free = (void *)no_function, .program_free = (void *)no_function, .queue_free = (void *)no_function,    \
+        .queue_poll = NO, .n_op = YK_OP_COUNT, .n_dtype = YK_DTYPE_COUNT                                               \
     }
 
-static const yk_plugin corex = PLUGIN("corex", one, caps_core), gpux = PLUGIN("gpux", three, caps_gpu),
-                       jitx = PLUGIN("jitx", one, caps_jit), otherx = PLUGIN("otherx", two, caps_other);
+static const yk_plugin corex = PLUGIN("corex", count_one, caps_core), gpux = PLUGIN("gpux", count_three, caps_gpu),
+                       jitx = PLUGIN("jitx", count_one, caps_jit), otherx = PLUGIN("otherx", count_two, caps_other);
 
 static const yk_plugin *query_core(uint32_t abi)
 {
@@ -117,7 +119,7 @@ static const yk_plugin *query_jit(uint32_t abi)
 
 static yk__topology *topology;
 
-static void setup(void)
+static void tests_setup(void)
 {
     yk_error err = YK_ERROR_INIT;
     yk__plugin *p;
@@ -136,7 +138,7 @@ static void setup(void)
 }
 
 /* The texts of what the specs select, separated by spaces. */
-static const char *selected(const char *words)
+static const char *selection_is(const char *words)
 {
     static char text[16000];
     yk_error err = YK_ERROR_INIT;
@@ -154,7 +156,7 @@ static const char *selected(const char *words)
     return text;
 }
 
-static void refused(const char *words, const char *say)
+static void selection_refused(const char *words, const char *say)
 {
     yk_error err = YK_ERROR_INIT;
     yk__placement *p = NULL;
@@ -174,14 +176,14 @@ static const char *with_cores(const char *fmt)
 
 START_TEST(devices_by_number)
 {
-    ck_assert_str_eq(selected("gpux:0"), "gpux:0");
-    ck_assert_str_eq(selected("gpux:0! gpux:2"), "gpux:0! gpux:2");
-    ck_assert_str_eq(selected("gpux:0-1!"), "gpux:0! gpux:1!");
-    ck_assert_str_eq(selected("gpux:0,2,jitx:0"), "gpux:0 gpux:2 jitx:0");
-    ck_assert_str_eq(selected("gpux:*"), "gpux:0 gpux:1 gpux:2");
-    ck_assert_str_eq(selected(" gpux:*! "), "gpux:0! gpux:1! gpux:2!");
-    refused("gpux:3", "gpux has no device 3; there are: gpux:0 (gpu)");
-    refused("gpux/2", "not cores to split");
+    ck_assert_str_eq(selection_is("gpux:0"), "gpux:0");
+    ck_assert_str_eq(selection_is("gpux:0! gpux:2"), "gpux:0! gpux:2");
+    ck_assert_str_eq(selection_is("gpux:0-1!"), "gpux:0! gpux:1!");
+    ck_assert_str_eq(selection_is("gpux:0,2,jitx:0"), "gpux:0 gpux:2 jitx:0");
+    ck_assert_str_eq(selection_is("gpux:*"), "gpux:0 gpux:1 gpux:2");
+    ck_assert_str_eq(selection_is(" gpux:*! "), "gpux:0! gpux:1! gpux:2!");
+    selection_refused("gpux:3", "gpux has no device 3; there are: gpux:0 (gpu)");
+    selection_refused("gpux/2", "not cores to split");
 }
 END_TEST
 
@@ -189,24 +191,24 @@ START_TEST(devices_by_cores)
 {
     char *first = yk__topology_part(topology, 0, yk__topology_cores(topology), &(yk_error)YK_ERROR_INIT);
     char words[300], want[300];
-    ck_assert_str_eq(selected("corex"), with_cores("corex:%s"));
+    ck_assert_str_eq(selection_is("corex"), with_cores("corex:%s"));
     snprintf(words, sizeof words, "corex:%s! gpux:1@%s", first, first);
     snprintf(want, sizeof want, "corex:%s! gpux:1@%s", first, first);
-    ck_assert_str_eq(selected(words), want);
-    ck_assert_str_eq(selected(want), want); /* a placement's text selects it again */
-    refused("corex:60000", "core 60000 is not one this process may use");
-    refused("gpux:0@60000", "core 60000 is not one this process may use");
-    refused("corex/4000", "usable cores");
-    refused("corex:0@0", "names cores twice");
+    ck_assert_str_eq(selection_is(words), want);
+    ck_assert_str_eq(selection_is(want), want); /* a placement's text selects it again */
+    selection_refused("corex:60000", "core 60000 is not one this process may use");
+    selection_refused("gpux:0@60000", "core 60000 is not one this process may use");
+    selection_refused("corex/4000", "usable cores");
+    selection_refused("corex:0@0", "names cores twice");
     if (yk__topology_cores(topology) > 1)
-        ck_assert_ptr_nonnull(strchr(selected("corex/2"), ' '));
+        ck_assert_ptr_nonnull(strchr(selection_is("corex/2"), ' '));
     yk__free(first);
 }
 END_TEST
 
 START_TEST(automatic)
 {
-    const char *s = selected("auto");
+    const char *s = selection_is("auto");
     ck_assert_msg(!strncmp(s, "corex:", 6), "%s", s);
     ck_assert_ptr_nonnull(strstr(s, "gpux:2"));
     ck_assert_ptr_null(strstr(s, "jitx")); /* another has the cores */
@@ -215,23 +217,23 @@ START_TEST(automatic)
         ck_assert_int_eq(!!strstr(s, names[i][0]) + !!strstr(s, names[i][1]), 1);
     }
     ck_assert_ptr_null(strchr(s, '!'));
-    ck_assert_str_eq(selected(NULL), selected("auto"));
-    ck_assert_str_eq(selected("  "), selected(""));
-    ck_assert_str_eq(selected("gpux:0 otherx:0"), "gpux:0 otherx:0"); /* who asks for both gets them */
+    ck_assert_str_eq(selection_is(NULL), selection_is("auto"));
+    ck_assert_str_eq(selection_is("  "), selection_is(""));
+    ck_assert_str_eq(selection_is("gpux:0 otherx:0"), "gpux:0 otherx:0"); /* who asks for both gets them */
 }
 END_TEST
 
 START_TEST(words_that_match_nothing)
 {
-    refused("gpx:0", "did you mean gpux?");
-    refused("gpx:0", "there are: ");
-    refused("gpux:", "cannot be read");
-    refused("gpux:one", "cannot be read");
-    refused("gpux:0@", "cannot be read");
-    refused(":0", "cannot be read");
-    refused("corex/0", "cannot be read");
-    refused("gpux:0x", "cannot be read");
-    refused("./no/such.so:0", "No such file");
+    selection_refused("gpx:0", "did you mean gpux?");
+    selection_refused("gpx:0", "there are: ");
+    selection_refused("gpux:", "cannot be read");
+    selection_refused("gpux:one", "cannot be read");
+    selection_refused("gpux:0@", "cannot be read");
+    selection_refused(":0", "cannot be read");
+    selection_refused("corex/0", "cannot be read");
+    selection_refused("gpux:0x", "cannot be read");
+    selection_refused("./no/such.so:0", "No such file");
 }
 END_TEST
 
@@ -306,23 +308,23 @@ START_TEST(on_many_machines)
     machine_record(c, file);
     ck_assert_msg(yk__topology_new(&topology, &err) == YK_OK, "%s: %s", c->name, err.text);
     remove(file);
-    ck_assert_str_eq(selected("corex"), with_cores("corex:%s"));
-    const char *whole = selected("auto"); /* one rank for the cores, and each device that is not one */
+    ck_assert_str_eq(selection_is("corex"), with_cores("corex:%s"));
+    const char *whole = selection_is("auto"); /* one rank for the cores, and each device that is not one */
     all = yk__topology_core_list(topology);
     ck_assert_msg(!strncmp(whole, "corex:", 6) && !strncmp(whole + 6, all, strlen(all)), "%s: %s", c->name, whole);
     ck_assert_msg(!strstr(whole, "jitx") && strstr(whole, "gpux:2"), "%s: %s", c->name, whole);
     yk__free(all);
     if (c->cores == 1)
-        refused("corex/2", "usable cores");
+        selection_refused("corex/2", "usable cores");
     else
-        ck_assert_ptr_nonnull(strchr(selected("corex/2"), ' '));
+        ck_assert_ptr_nonnull(strchr(selection_is("corex/2"), ' '));
     if (c->second) {
         snprintf(halves, sizeof halves, " corex:%s", c->second);
-        ck_assert_ptr_nonnull(strstr(selected("corex/2"), halves));
+        ck_assert_ptr_nonnull(strstr(selection_is("corex/2"), halves));
     }
     if (c->allowed)
-        refused("corex:0", "core 0 is not one this process may use");
-    ck_assert_str_eq(selected(with_cores("gpux:0@%s!")), with_cores("gpux:0@%s!"));
+        selection_refused("corex:0", "core 0 is not one this process may use");
+    ck_assert_str_eq(selection_is(with_cores("gpux:0@%s!")), with_cores("gpux:0@%s!"));
     yk__topology_free(topology);
     topology = mine;
     unsetenv("YOKE_TOPOLOGY_XML");
@@ -358,7 +360,7 @@ int main(void)
     TCase *t = tcase_create("all");
     SRunner *sr = srunner_create(s);
     suite_add_tcase(s, t);
-    tcase_add_checked_fixture(t, setup, NULL);
+    tcase_add_checked_fixture(t, tests_setup, NULL);
     tcase_add_test(t, devices_by_number);
     tcase_add_test(t, devices_by_cores);
     tcase_add_test(t, automatic);

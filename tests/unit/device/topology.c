@@ -32,7 +32,7 @@ START_TEST(lists_of_cores)
 }
 END_TEST
 
-static yk__topology *machine(void)
+static yk__topology *machine_open(void)
 {
     yk_error err = YK_ERROR_INIT;
     yk__topology *t = NULL;
@@ -49,7 +49,7 @@ START_TEST(this_machine)
     int core[1024];
     uint32_t n;
     unsetenv("YOKE_TOPOLOGY_XML");
-    t = machine();
+    t = machine_open();
     all = yk__topology_core_list(t);
     n = yk__cores_parse(all, core, 1024);
     ck_assert_uint_eq(n, yk__topology_cores(t));
@@ -83,7 +83,7 @@ END_TEST
 static char recorded[64];
 
 /* A machine that is not this one; a PCI device hangs at its last package. */
-static void record(const char *synthetic)
+static void topology_record(const char *synthetic)
 {
     static const char device[] = "<object type=\"Bridge\" gp_index=\"9001\" bridge_type=\"0-1\" depth=\"0\" "
                                  "bridge_pci=\"0000:[80-8f]\"><object type=\"PCIDev\" gp_index=\"9002\" "
@@ -126,8 +126,8 @@ START_TEST(recorded_machine)
     yk_error err = YK_ERROR_INIT;
     yk__topology *t;
     char *list;
-    record("pack:2 core:4 pu:2");
-    t = machine();
+    topology_record("pack:2 core:4 pu:2");
+    t = machine_open();
     ck_assert_uint_eq(yk__topology_cores(t), 8); /* one unit per core: 0, 2, .. 14 */
     list = yk__topology_core_list(t);
     ck_assert_str_eq(list, "0,2,4,6,8,10,12,14");
@@ -155,7 +155,7 @@ START_TEST(cores_of_many_machines)
     char file[64];
     snprintf(file, sizeof file, "machine-%d.xml", (int)getpid());
     machine_record(c, file);
-    yk__topology *t = machine();
+    yk__topology *t = machine_open();
     remove(file);
     ck_assert_msg(yk__topology_cores(t) == c->cores, "%s: %u cores, expected %u", c->name, yk__topology_cores(t), c->cores);
     char *list = yk__topology_core_list(t);
@@ -202,7 +202,7 @@ START_TEST(made_up_and_called_this_machine)
     unsetenv("YOKE_TOPOLOGY_XML");
     setenv("HWLOC_SYNTHETIC", "pack:4 core:128 pu:1", 1);
     setenv("HWLOC_THISSYSTEM", "1", 1);
-    yk__topology *t = machine();
+    yk__topology *t = machine_open();
     char *list = yk__topology_core_list(t);
     ck_assert_int_eq(sched_getaffinity(0, sizeof set, &set), 0);
     const uint32_t n = yk__cores_parse(list, core, 1024);

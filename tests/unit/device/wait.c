@@ -12,14 +12,14 @@
 #include "core/base/advance.h"
 #include "tests/support/refplugin.h"
 
-static double seconds(void)
+static double seconds_now(void)
 {
     struct timespec t;
     clock_gettime(CLOCK_MONOTONIC, &t);
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
-static uint32_t advanced(void)
+static uint32_t has_advanced(void)
 {
     return __atomic_load_n(yk__advance_count(), __ATOMIC_RELAXED);
 }
@@ -49,14 +49,15 @@ START_TEST(waiting)
     yk_status s;
     setenv("YOKE_STUCK_MS", c->limit, 1);
     ck_assert_int_eq(ref_open(&dev, &err), YK_OK);
-    before = advanced();
+    before = has_advanced();
     ref.hangs = c->hangs;
-    took = seconds();
+    took = seconds_now();
     s = yk__device_wait(dev, 1, NULL, &err);
-    took = seconds() - took;
+    took = seconds_now() - took;
     ck_assert_msg(s == c->status, "case %d: %d '%s'", _i, (int)s, err.text);
     ck_assert_msg(took >= c->least && took < c->most, "case %d: %g s", _i, took);
-    ck_assert_msg((advanced() != before) == c->advances, "case %d", _i);
+    ck_assert_msg((has_advanced() != before) == c->advances, "case %d", _i);
+    ck_assert_uint_eq(ref.aborts, s == YK_E_DEVICE_LOST); /* whoever else waits for it is told */
     if (s)
         ck_assert_msg(strstr(err.text, "has finished nothing for 0.") && strstr(err.text, "ref:0"), "%s", err.text);
     yk__device_close(dev);
@@ -103,11 +104,11 @@ START_TEST(a_job_ends)
     loss = yk_sum(yk_mul(w, w), 1, false);
     yk_backward(loss);
     yk_step(opt);
-    began = seconds();
+    began = seconds_now();
     yk_item(loss);
     ck_assert_msg(strstr(yk_error_text(job), "ref:0 (reference) has finished nothing") != NULL, "%s", yk_error_text(job));
     ck_assert_int_eq(yk_close(job), 1);
-    ck_assert(seconds() - began < 10);
+    ck_assert(seconds_now() - began < 10);
     ref.hangs = 0;
     yk__device_close(dev);
 }

@@ -421,9 +421,9 @@ START_TEST(test_scratch_is_told)
     ck_assert_int_eq(ok_plugin->graph_scratch(ok_device, &k->g, &told), YK_OK);
     ck_assert_uint_gt(told, 0);
     ck_assert_int_eq(ok_plugin->program_new(ok_device, &k->g, &p), YK_OK);
-    ck_assert_int_eq(ok_plugin->queue_new(ok_device, &q), YK_OK);
+    ck_assert_int_eq(ok_plugin->queue_new(ok_device, KIT_QUEUE, &q), YK_OK);
     for (uint32_t i = 0; i < 3; i++)
-        ck_assert_int_eq(ok_plugin->buffer_new(ok_device, k->slot[i].bytes, &buf[i]), YK_OK);
+        ck_assert_int_eq(ok_plugin->buffer_new(ok_device, KIT_BYTES(k->slot[i].bytes), &buf[i]), YK_OK);
     driver_bytes = 0;
     for (int i = 0; i < 2; i++) {
         const yk_submit s = {.size = sizeof s, .n_slot = 3, .program = p, .slot = buf, .slot_offset = zero, .slot_version = zero};

@@ -402,7 +402,6 @@ END_TEST
  * that of the joint projection fall away. */
 START_TEST(attention_writes_rows)
 {
-    yk_device_caps caps = ref_caps;
     yk__plan_request r;
     net n;
     ref.claim = REF_CLAIM_ALL;
@@ -412,13 +411,12 @@ START_TEST(attention_writes_rows)
         uint32_t copies, fills;
         yk__plan *p;
         r.large = (uint64_t)again;
-        r.caps = &ref_caps;
         p = plan(&r);
         copies = count_ops(p, YK_OP_COPY), fills = count_ops(p, YK_OP_FILL);
         yk__plan_free(p);
-        caps.flags |= YK_CAP_STRIDED_RESULTS;
-        r.caps = &caps;
+        ref.strided = 1;
         p = plan(&r);
+        ref.strided = 0;
         ck_assert_uint_eq(count_ops(p, YK_OP_COPY), copies - 2 * (again ? 5 : 4));
         ck_assert_uint_eq(count_ops(p, YK_OP_FILL), fills - 2);
         compare(&n, p, false, 2e-6);
@@ -577,7 +575,6 @@ START_TEST(each_pass_is_logged_and_dumped)
                                        "empty",     "autocast", "remat",    "recompute", "operands",  "claim",   "results",
                                        "narrow",    "fuse",     "overlap",  "slots",     "place",     "memory",  "cut"};
     char dir[] = "/tmp/yoke-plan-XXXXXX", file[40], cmd[64], *text = malloc(1 << 16), *at = text;
-    yk_device_caps caps = ref_caps;
     unsigned nodes[sizeof name / sizeof *name];
     yk__plan_request r;
     yk__plan *p;
@@ -586,8 +583,7 @@ START_TEST(each_pass_is_logged_and_dumped)
     ck_assert_ptr_nonnull(mkdtemp(dir));
     build(&n, 1, C);
     request(&n, &r, &(yk__assign){0, n.counted});
-    caps.flags |= YK_CAP_STRIDED_RESULTS;
-    r.caps = &caps, r.precision = YK_BF16, r.single_rank = false;
+    r.precision = YK_BF16, r.single_rank = false;
     p = plan_logged(&r, dir, text, 1 << 16);
     for (size_t i = 0; i < sizeof name / sizeof *name; i++) {
         nodes[i] = nodes_after_pass(p, name[i], &at);
@@ -618,15 +614,13 @@ START_TEST(every_allocation_may_fail)
 {
     yk__plan_request r;
     yk_error err = {.status = YK_E_MEM};
-    yk_device_caps caps = ref_caps;
     yk__plan *p = NULL;
     long n;
     net t;
     ref.claim = _i;
     build(&t, 1, C);
     request(&t, &r, &(yk__assign){0, t.counted});
-    caps.flags |= YK_CAP_STRIDED_RESULTS;
-    r.caps = &caps;
+    ref.strided = 1;
     r.claims = claims_dense;
     r.precision = YK_BF16;
     r.n_recompute = 1, r.recompute = t.block;

@@ -1,0 +1,362 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A second plugin to be copied: a device with memory of its own and a thread that drives it, over the kit's queue
+ * (plugins/kit/queue.h). What a host sees of a GPU it sees here: buffers that cannot be mapped, copies that run beside the
+ * caller, points, several queues, registered host memory. The device itself is played by the reference kernels.
+ *
+ * What to change: memory_take and memory_give (where buffers lie), far_copy (how bytes get there), program_new (compile), far_run
+ * (run), claims. Build it as its Makefile.am says, and run `yoke-cts --plugin yoke_far.so` after each.
+ */
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+#include <yoke/plugin.h>
+
+#include "plugins/kit/queue.h"
+
+#ifndef SANITIZER
+#define SANITIZER "none"
+#endif
+#define WHO "far"
+#define DEVICES 2u
+#define ALIGN 256u       /* of slots in buffers */
+#define VALUE_ALIGN 128u /* of values in slots */
+#define STAGE 65536u     /* bytes of host memory that is not registered go over in parts */
+
+struct yk_device {
+    uint32_t number;
+};
+
+struct yk_buffer {
+    yk_device *dev;
+    char *far; /* an address that means something to the device alone */
+    uint64_t bytes;
+    uint32_t use;
+};
+
+struct yk_program {
+    const yk_graph *graph;
+};
+
+struct yk_pin {
+    yk_pin *next;
+    const char *begin;
+    uint64_t bytes;
+};
+
+static const yk_graph *program_graph(const yk_program *p);
+static uint64_t buffer_bytes(const yk_buffer *b);
+static yk_status far_run(yk_device *dev, const yk_submit *s, char why[KIT_WHY]);
+static yk_status far_copy(yk_device *dev, const yk_copy *c, char why[KIT_WHY]);
+static yk_status far_admit(yk_device *dev, const yk_submit *s, const yk_copy *c);
+
+static kit_queue_ops queue_ops = {
+    .plugin = WHO, .graph = program_graph, .bytes = buffer_bytes, .run = far_run, .copy = far_copy, .admit = far_admit};
+static const yk_host *host;
+static yk_device devices[DEVICES] = {{0}, {1}};
+static yk_pin *pins;
+static pthread_mutex_t pins_lock = PTHREAD_MUTEX_INITIALIZER;
+
+static void *memory_zeroed(size_t bytes, const char *what)
+{
+    void *p = host->alloc(bytes, 64);
+    if (p)
+        memset(p, 0, bytes);
+    else
+        host->fail(WHO, "no memory for %s of %zu bytes", what, bytes);
+    return p;
+}
+
+/* ---- Devices ------------------------------------------------------------------------------------------------------ */
+
+static uint64_t memory_bytes(void)
+{
+    return (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE);
+}
+
+static yk_status plugin_init(const yk_host *h)
+{
+    if (h->size < offsetof(yk_host, option))
+        return YK_E_ABI;
+    host = queue_ops.host = h;
+    return YK_OK;
+}
+
+static yk_status device_count(uint32_t *n)
+{
+    *n = DEVICES;
+    return YK_OK;
+}
+
+static yk_status device_caps(uint32_t i, yk_device_caps *caps)
+{
+    yk_device_caps c = {.flags = YK_CAP_DETERMINISTIC | YK_CAP_CPU | YK_CAP_PINS,
+                        .mem_total = memory_bytes(),
+                        .max_alloc = memory_bytes(),
+                        .max_bind = 1u << 30,
+                        .align = ALIGN,
+                        .value_align = VALUE_ALIGN,
+                        .units = 1,
+                        .store = 1u << YK_F32 | 1u << YK_BF16 | 1u << YK_F16 | 1u << YK_I32 | 1u << YK_U8 | 1u << YK_BOOL,
+                        .compute = 1u << YK_F32 | 1u << YK_BF16 | 1u << YK_F16,
+                        .isa = "reference"};
+    if (i >= DEVICES)
+        return YK_E_ARG;
+    snprintf(c.name, sizeof c.name, "far memory %u, reference kernels", i);
+    c.size = caps->size;
+    memcpy(caps, &c, caps->size < sizeof c ? caps->size : sizeof c);
+    return YK_OK;
+}
+
+static yk_status device_open(uint32_t i, yk_device **dev)
+{
+    if (i >= DEVICES)
+        return YK_E_ARG;
+    *dev = &devices[i];
+    return YK_OK;
+}
+
+/* The reference kernels run all composites, and add to what is there. */
+static uint32_t node_claims(yk_device *dev, const yk_graph *g, uint32_t node)
+{
+    (void)dev, (void)g, (void)node;
+    return YK_CLAIM_RUN | YK_CLAIM_ACCUMULATE | YK_CLAIM_NARROW_OUT | YK_CLAIM_STRIDED_OUT;
+}
+
+/* ---- Memory ------------------------------------------------------------------------------------------------------- */
+
+static char *memory_take(uint64_t bytes)
+{
+    return bytes > memory_bytes() ? NULL : host->alloc(bytes + 1, ALIGN);
+}
+
+static void memory_give(char *far)
+{
+    host->free(far);
+}
+
+static yk_status buffer_new(yk_device *dev, const yk_buffer_desc *desc, yk_buffer **out)
+{
+    yk_buffer *b = memory_zeroed(sizeof *b, "a buffer");
+    if (!b)
+        return YK_E_MEM;
+    *b = (yk_buffer){.dev = dev, .bytes = desc->bytes, .use = desc->use, .far = memory_take(desc->bytes)};
+    if (!b->far) {
+        host->free(b);
+        host->fail(WHO, "no memory for a buffer of %llu bytes", (unsigned long long)desc->bytes);
+        return YK_E_MEM;
+    }
+    *out = b;
+    return YK_OK;
+}
+
+static void buffer_free(yk_buffer *b)
+{
+    memory_give(b->far);
+    host->free(b);
+}
+
+static uint64_t buffer_bytes(const yk_buffer *b)
+{
+    return b->bytes;
+}
+
+static yk_status host_pin(yk_device *dev, void *memory, uint64_t bytes, yk_pin **out)
+{
+    yk_pin *pin = memory_zeroed(sizeof *pin, "a registration");
+    (void)dev;
+    if (!pin)
+        return YK_E_MEM;
+    pthread_mutex_lock(&pins_lock);
+    *pin = (yk_pin){.next = pins, .begin = memory, .bytes = bytes};
+    pins = pin;
+    pthread_mutex_unlock(&pins_lock);
+    *out = pin;
+    return YK_OK;
+}
+
+static void host_unpin(yk_pin *pin)
+{
+    yk_pin **at = &pins;
+    pthread_mutex_lock(&pins_lock);
+    while (*at != pin)
+        at = &(*at)->next;
+    *at = pin->next;
+    pthread_mutex_unlock(&pins_lock);
+    host->free(pin);
+}
+
+static bool is_pinned(const char *memory, uint64_t bytes)
+{
+    bool inside = false;
+    pthread_mutex_lock(&pins_lock);
+    for (const yk_pin *p = pins; p && !inside; p = p->next)
+        inside = memory >= p->begin && bytes <= p->bytes && (uint64_t)(memory - p->begin) <= p->bytes - bytes;
+    pthread_mutex_unlock(&pins_lock);
+    return inside;
+}
+
+/* ---- Programs ----------------------------------------------------------------------------------------------------- */
+
+static uint64_t value_bytes(const yk_value *v)
+{
+    uint64_t bytes = yk_dtype_bytes(v->dtype);
+    for (uint32_t d = 0; d < v->dims; d++)
+        bytes *= (uint64_t)v->dim[d];
+    return bytes;
+}
+
+/* Words that mean nothing yet are 0: a host that writes there says something this plugin cannot know. */
+static bool reserved_is_zero(const yk_graph *g)
+{
+    uint32_t any = g->reserved;
+    for (uint32_t i = 0; i < g->n_value; i++)
+        any |= g->value[i].reserved;
+    for (uint32_t i = 0; i < g->n_all_node; i++)
+        any |= g->node[i].reserved;
+    return !any;
+}
+
+static yk_status program_check(const yk_graph *g)
+{
+    if (!reserved_is_zero(g)) {
+        host->fail(WHO, "a reserved word of the graph is not 0");
+        return YK_E_ARG;
+    }
+    for (uint32_t i = 0; i < g->n_node; i++)
+        if (yk_op_kind(g->node[i].op) == YK_OP_KIND_NONE || yk_op_kind(g->node[i].op) == YK_OP_KIND_CORE) {
+            host->fail(WHO, "node %u: there is no operation %u here", i, g->node[i].op);
+            return YK_E_UNSUPPORTED;
+        }
+    for (uint32_t i = 0; i < g->n_value; i++)
+        if (g->value[i].base == i && g->value[i].slot != YK_NONE && value_bytes(&g->value[i]) >= VALUE_ALIGN &&
+            g->value[i].offset % VALUE_ALIGN) {
+            host->fail(WHO, "value %u lies at byte %llu, no multiple of %u", i, (unsigned long long)g->value[i].offset, VALUE_ALIGN);
+            return YK_E_ARG;
+        }
+    return YK_OK;
+}
+
+static yk_status program_new(yk_device *dev, const yk_graph *g, yk_program **out)
+{
+    yk_status s = program_check(g);
+    yk_program *p = s ? NULL : memory_zeroed(sizeof *p, "a program");
+    (void)dev;
+    if (s || !p)
+        return s ? s : YK_E_MEM;
+    p->graph = g;
+    *out = p;
+    return YK_OK;
+}
+
+static void program_free(yk_program *p)
+{
+    host->free(p);
+}
+
+static const yk_graph *program_graph(const yk_program *p)
+{
+    return p->graph;
+}
+
+/* ---- What the queue's thread does ---------------------------------------------------------------------------------- */
+
+static yk_status far_run(yk_device *dev, const yk_submit *s, char why[KIT_WHY])
+{
+    const yk_graph *g = s->program->graph;
+    void **slot = host->alloc(g->n_slot * sizeof *slot, 64);
+    yk_status st = slot ? YK_OK : YK_E_MEM;
+    (void)dev;
+    for (uint32_t i = 0; i < g->n_slot && slot; i++)
+        slot[i] = s->slot[i] ? s->slot[i]->far + s->slot_offset[i] : NULL;
+    for (uint32_t i = 0; i < g->n_node && !st; i++) {
+        st = host->eval_node(g, i, slot);
+        if (st)
+            snprintf(why, KIT_WHY, "node %u could not be run", i);
+    }
+    host->free(slot);
+    return st;
+}
+
+/* Host memory that is not registered goes over in parts, as drivers do. */
+static void bytes_move(char *to, const char *from, uint64_t bytes, bool at_once)
+{
+    char stage[STAGE];
+    for (uint64_t at = 0; at < bytes && !at_once; at += STAGE) {
+        const size_t part = bytes - at < STAGE ? (size_t)(bytes - at) : STAGE;
+        memcpy(stage, from + at, part);
+        memcpy(to + at, stage, part);
+    }
+    if (at_once)
+        memcpy(to, from, bytes);
+}
+
+static yk_status far_copy(yk_device *dev, const yk_copy *c, char why[KIT_WHY])
+{
+    const char *from = c->src ? c->src->far + c->src_offset : c->src_host;
+    char *to = c->dst ? c->dst->far + c->dst_offset : c->dst_host;
+    (void)dev, (void)why;
+    bytes_move(to, from, c->bytes, (c->src && c->dst) || is_pinned(c->src ? to : from, c->bytes));
+    return YK_OK;
+}
+
+/* A buffer made for some kinds of slots is bound to no other. */
+static yk_status far_admit(yk_device *dev, const yk_submit *s, const yk_copy *c)
+{
+    (void)dev, (void)c;
+    for (uint32_t i = 0; s && i < s->n_slot; i++) {
+        const uint32_t kind = s->program->graph->slot[i].kind;
+        if (s->slot[i] && s->slot[i]->use && !(s->slot[i]->use & 1u << kind)) {
+            host->fail(WHO, "slot %u is of kind %u; its buffer was made for others (use %#x)", i, kind, s->slot[i]->use);
+            return YK_E_ARG;
+        }
+    }
+    return YK_OK;
+}
+
+static yk_status queue_new(yk_device *dev, const yk_queue_desc *desc, yk_queue **q)
+{
+    (void)desc; /* a thread each, whatever it is for */
+    return kit_queue_new(dev, &queue_ops, q);
+}
+
+/* ---- The table ----------------------------------------------------------------------------------------------------- */
+
+static const yk_plugin table = {
+    .size = sizeof table,
+    .abi = YK_ABI,
+    .minor = YK_ABI_MINOR,
+    .n_op = YK_OP_COUNT,
+    .n_dtype = YK_DTYPE_COUNT,
+    .name = WHO,
+    .version = "1",
+    .sanitizer = SANITIZER,
+    .init = plugin_init,
+    .device_count = device_count,
+    .device_caps = device_caps,
+    .device_open = device_open,
+    .claims = node_claims,
+    .buffer_new = buffer_new,
+    .buffer_free = buffer_free,
+    .program_new = program_new,
+    .program_free = program_free,
+    .queue_new = queue_new,
+    .queue_free = kit_queue_free,
+    .queue_run = kit_queue_run,
+    .queue_copy = kit_queue_copy,
+    .queue_poll = kit_queue_poll,
+    .queue_wait = kit_queue_wait,
+    .queue_abort = kit_queue_abort,
+    .queue_span = kit_queue_span,
+    .host_pin = host_pin,
+    .host_unpin = host_unpin,
+};
+
+const yk_plugin *yk_plugin_query(uint32_t abi);
+
+__attribute__((visibility("default"))) const yk_plugin *yk_plugin_query(uint32_t abi)
+{
+    return abi == YK_ABI ? &table : NULL;
+}

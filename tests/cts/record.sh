@@ -1,0 +1,27 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+# The binary interface is the recorded one: sizes, offsets and numbers of the plugin headers (abi.txt), symbols of the library
+# (symbols.txt). Who means to change it changes the file in the same commit; docs/decisions/0020 says what may change.
+. "$YOKE_SOURCE/tests/cts/lib.sh"
+command -v python3 >"$WORK/log" || skip_all "python3 is not here"
+[ "$(getconf LONG_BIT)" = 64 ] || skip_all "the record is of 64-bit machines"
+
+# same RECORD FOUND HOW
+same()
+{
+    diff -u "$YOKE_SOURCE/tests/cts/$1" "$2" >"$WORK/diff"
+    code=$?
+    [ $code -eq 0 ] || { sed 's/^/# /' "$WORK/diff" | head -40; echo "# if this is meant: $3 >tests/cts/$1"; }
+    return $code
+}
+
+HEADERS="yoke/status.h yoke/dtype.h yoke/plugin.h yoke/extension.h"
+"$YOKE_SOURCE/scripts/abi-record" $HEADERS >"$WORK/abi" && same abi.txt "$WORK/abi" "scripts/abi-record $HEADERS"
+result $? "sizes, offsets and numbers of the plugin headers"
+nm -D --defined-only "$YOKE_BUILD/.libs/libyoke.so" | sed -n 's/.* [A-Z] \(yk_\)/\1/p' | LC_ALL=C sort >"$WORK/symbols" &&
+    same symbols.txt "$WORK/symbols" "nm -D --defined-only build/.libs/libyoke.so | sed -n 's/.* [A-Z] \(yk_\)/\1/p' | LC_ALL=C sort"
+result $? "symbols of the library"
+sed 's/offset 16 8/offset 24 8/' "$WORK/abi" >"$WORK/moved"
+! same abi.txt "$WORK/moved" "" >"$WORK/log"
+result $? "a member that moved is found"
+finish

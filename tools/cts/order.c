@@ -1,0 +1,475 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Group queue, second part: order between queues. A chain of products takes long enough for what does not wait to be found out;
+ * each order is tried several times with other numbers. What is right comes from the reference evaluator.
+ */
+#include <math.h>
+#include <pthread.h>
+#include <string.h>
+#include <time.h>
+
+#include "core/base/mem.h"
+#include "tools/cts/ops.h"
+
+#define SIDE 64
+#define LINKS 12 /* products of a chain */
+#define ROUNDS 6
+#define BYTES (SIDE * SIDE * sizeof(float))
+
+/* y = x w w .. w, each time scaled so that numbers stay moderate. Slots: arena, x, w, result. */
+typedef struct chain {
+    yk__graph g;
+    yk__simple plan;
+    yk_program *program;
+    uint32_t x, w, y; /* slots */
+    uint64_t y_at;    /* where the result lies in its slot */
+    float weights[SIDE * SIDE];
+} chain;
+
+/* What a run is bound to. */
+typedef struct binding {
+    yk_buffer *slot[8];
+    uint64_t offset[8], version[8];
+} binding;
+
+static void numbers_fill(float *p, uint64_t seed)
+{
+    uint64_t state = seed;
+    for (int i = 0; i < SIDE * SIDE; i++)
+        p[i] = (float)cts_below(&state, 2001) / 1000 - 1;
+}
+
+static yk__vid square_leaf(yk__graph *g, uint32_t *slot)
+{
+    static const int64_t dim[] = {SIDE, SIDE};
+    *slot = yk__slot_new(g, YK_SLOT_INPUT, BYTES, 0);
+    return *slot == YK_NONE ? YK_NONE : yk__leaf(g, *slot, 0, YK_F32, 2, dim);
+}
+
+static bool chain_new(cts *c, chain *k)
+{
+    const yk__simple_how how = {.claims = yk__simple_claims, .arg = c->dev, .align = c->dev->caps.align};
+    yk_error err = YK_ERROR_INIT;
+    yk__vid x, w;
+    memset(k, 0, sizeof *k);
+    yk__graph_init(&k->g);
+    x = square_leaf(&k->g, &k->x);
+    w = square_leaf(&k->g, &k->w);
+    for (int i = 0; i < LINKS; i++)
+        x = yk__scale(&k->g, yk__dot(&k->g, x, w, false, false), 0.2);
+    numbers_fill(k->weights, 99);
+    if (yk__simple_new(&k->g, &how, 1, &x, &k->plan, &err))
+        return cts_error(c, &err);
+    k->y = k->plan.result;
+    k->y_at = k->plan.abi.value[x].offset;
+    return cts_ok(c, c->t->program_new(c->dev->handle, &k->plan.abi, &k->program), "program_new");
+}
+
+static void chain_free(cts *c, chain *k)
+{
+    if (k->program)
+        c->t->program_free(k->program);
+    if (k->plan.abi.n_slot)
+        yk__simple_free(&k->plan);
+    yk__graph_free(&k->g);
+}
+
+/* What the reference makes of x. */
+static bool chain_reference(cts *c, const chain *k, const float *x, float *y)
+{
+    void **slot = yk__simple_slots(&k->plan);
+    yk_error err = YK_ERROR_INIT;
+    if (!slot)
+        return cts_fail(c, "no memory for the test"), false;
+    memcpy(slot[k->x], x, BYTES);
+    memcpy(slot[k->w], k->weights, BYTES);
+    if (!yk__simple_eval(&k->plan, slot, &err))
+        memcpy(y, (uint8_t *)slot[k->y] + k->y_at, BYTES);
+    yk__simple_slots_free(&k->plan, slot);
+    return cts_error(c, &err);
+}
+
+static bool binding_new(cts *c, const chain *k, binding *b)
+{
+    uint64_t point;
+    memset(b, 0, sizeof *b);
+    for (uint32_t i = 0; i < k->plan.abi.n_slot; i++)
+        if (!cts_ok(c, cts_buffer_new(c, k->plan.abi.slot[i].bytes, &b->slot[i]), "buffer_new"))
+            return false;
+    return cts_ok(c, yk_put(c->t, c->dev->queue, b->slot[k->w], 0, k->weights, BYTES, &point), "queue_copy") &&
+           cts_wait(c, c->dev->queue, point);
+}
+
+static void binding_free(cts *c, const chain *k, binding *b)
+{
+    for (uint32_t i = 0; i < k->plan.abi.n_slot; i++)
+        if (b->slot[i])
+            c->t->buffer_free(b->slot[i]);
+}
+
+static bool run_after(cts *c, const chain *k, yk_queue *q, binding *b, uint32_t n_wait, const yk_wait *wait, uint64_t *point)
+{
+    const yk_submit s = {.size = sizeof s,
+                         .n_wait = n_wait,
+                         .wait = wait,
+                         .n_slot = k->plan.abi.n_slot,
+                         .program = k->program,
+                         .slot = b->slot,
+                         .slot_offset = b->offset,
+                         .slot_version = b->version};
+    b->version[k->x]++;
+    return cts_ok(c, c->t->queue_run(q, &s, point), "queue_run");
+}
+
+/* A copy that waits for one point of another queue; a NULL queue: for none. */
+static bool copy_after(cts *c, yk_queue *q, yk_copy copy, yk_queue *other, uint64_t other_point, uint64_t *point)
+{
+    const yk_wait wait = {other, other_point};
+    copy.size = sizeof copy;
+    copy.n_wait = other != NULL;
+    copy.wait = &wait;
+    return cts_ok(c, c->t->queue_copy(q, &copy, point), "queue_copy");
+}
+
+static bool result_right(cts *c, const float *got, const float *want, const char *what)
+{
+    double most = 0;
+    for (int i = 0; i < SIDE * SIDE; i++)
+        most = fmax(most, fabs(want[i]));
+    for (int i = 0; i < SIDE * SIDE; i++)
+        if (!(fabs((double)got[i] - want[i]) <= 1e-4 * most)) {
+            cts_fail(c, "%s: element %d is %.8g, expected %.8g", what, i, got[i], want[i]);
+            return false;
+        }
+    return true;
+}
+
+/* What all tests here have: a chain, two queues, two bindings, numbers. */
+typedef struct scene {
+    chain chain;
+    yk_queue *q[2];
+    binding b[2];
+    float x[SIDE * SIDE], want[SIDE * SIDE], twice[SIDE * SIDE], got[SIDE * SIDE], zero[SIDE * SIDE];
+} scene;
+
+static void scene_close(cts *c, scene *s)
+{
+    for (int i = 0; i < 2; i++) {
+        if (s->q[i])
+            c->t->queue_free(s->q[i]);
+        binding_free(c, &s->chain, &s->b[i]);
+    }
+    chain_free(c, &s->chain);
+    yk__free(s);
+}
+
+static scene *scene_open(cts *c)
+{
+    scene *s = yk__calloc(1, sizeof *s);
+    if (!s)
+        return cts_fail(c, "no memory for the test"), NULL;
+    if (chain_new(c, &s->chain) && binding_new(c, &s->chain, &s->b[0]) && binding_new(c, &s->chain, &s->b[1]) &&
+        cts_ok(c, cts_queue_new(c, YK_QUEUE_COMPUTE, &s->q[0]), "queue_new") &&
+        cts_ok(c, cts_queue_new(c, YK_QUEUE_COMPUTE, &s->q[1]), "queue_new"))
+        return s;
+    scene_close(c, s);
+    return NULL;
+}
+
+static bool scene_numbers(cts *c, scene *s, uint64_t seed)
+{
+    numbers_fill(s->x, seed);
+    return chain_reference(c, &s->chain, s->x, s->want) && chain_reference(c, &s->chain, s->want, s->twice);
+}
+
+static bool put_x(cts *c, scene *s, int queue, int bound, uint64_t *point)
+{
+    return cts_ok(c, yk_put(c->t, s->q[queue], s->b[bound].slot[s->chain.x], 0, s->x, BYTES, point), "queue_copy");
+}
+
+/* The second queue runs on what the first one's run made, and is read by the first. */
+static bool runs_wait_once(cts *c, scene *s, int first)
+{
+    yk_queue *a = s->q[first], *b = s->q[!first];
+    const chain *k = &s->chain;
+    uint64_t pa = 0, pb = 0, pc = 0;
+    const yk_copy over = {.src = s->b[0].slot[k->y], .src_offset = k->y_at, .dst = s->b[1].slot[k->x], .bytes = BYTES};
+    const yk_copy back = {.src = s->b[1].slot[k->y], .src_offset = k->y_at, .dst_host = s->got, .bytes = BYTES};
+    return put_x(c, s, first, 0, &pa) && run_after(c, k, a, &s->b[0], 0, NULL, &pa) && copy_after(c, a, over, NULL, 0, &pa) &&
+           run_after(c, k, b, &s->b[1], 1, &(yk_wait){a, pa}, &pb) && copy_after(c, a, back, b, pb, &pc) && cts_wait(c, a, pc) &&
+           result_right(c, s->got, s->twice, "a run that waits for another queue's run, read by a copy that waits for it");
+}
+
+/* The copy between them is the second queue's. */
+static bool copies_wait_once(cts *c, scene *s, int first)
+{
+    yk_queue *a = s->q[first], *b = s->q[!first];
+    const chain *k = &s->chain;
+    uint64_t pa = 0, pb = 0;
+    const yk_copy back = {.src = s->b[0].slot[k->y], .src_offset = k->y_at, .dst_host = s->got, .bytes = BYTES};
+    return put_x(c, s, first, 0, &pa) && run_after(c, k, a, &s->b[0], 0, NULL, &pa) && copy_after(c, b, back, a, pa, &pb) &&
+           cts_wait(c, b, pb) && result_right(c, s->got, s->want, "a copy to the host that waits for another queue's run");
+}
+
+/* New input may not arrive before the run that reads the old one has ended. */
+static bool overwrites_wait_once(cts *c, scene *s, int first)
+{
+    yk_queue *a = s->q[first], *b = s->q[!first];
+    const chain *k = &s->chain;
+    uint64_t pa = 0, pb = 0, pc = 0;
+    const yk_copy zero = {.src_host = s->zero, .dst = s->b[0].slot[k->x], .bytes = BYTES};
+    const yk_copy lost = {.src_host = s->zero, .dst = s->b[0].slot[k->y], .dst_offset = k->y_at, .bytes = BYTES};
+    const yk_copy back = {.src = s->b[0].slot[k->y], .src_offset = k->y_at, .dst_host = s->got, .bytes = BYTES};
+    return put_x(c, s, first, 0, &pa) && copy_after(c, a, lost, NULL, 0, &pa) && run_after(c, k, a, &s->b[0], 0, NULL, &pa) &&
+           copy_after(c, b, zero, a, pa, &pb) && copy_after(c, a, back, b, pb, &pc) && cts_wait(c, a, pc) &&
+           result_right(c, s->got, s->want, "a run whose input another queue overwrites once it is over");
+}
+
+/* Nothing waits here but the host: a point that is done is so for every queue. */
+static bool point_is_true_once(cts *c, scene *s, int first)
+{
+    yk_queue *a = s->q[first], *b = s->q[!first];
+    const chain *k = &s->chain;
+    uint64_t pa = 0, pb = 0;
+    const yk_copy back = {.src = s->b[0].slot[k->y], .src_offset = k->y_at, .dst_host = s->got, .bytes = BYTES};
+    return put_x(c, s, first, 0, &pa) && run_after(c, k, a, &s->b[0], 0, NULL, &pa) && cts_wait(c, a, pa) &&
+           copy_after(c, b, back, NULL, 0, &pb) && cts_wait(c, b, pb) &&
+           result_right(c, s->got, s->want, "a result read by another queue when the run's point is done");
+}
+
+/* One program on two queues at a time, with two bindings. */
+static bool side_by_side_once(cts *c, scene *s, int first)
+{
+    const chain *k = &s->chain;
+    float *got[2] = {s->got, s->zero};
+    const float *want[2] = {s->want, s->twice};
+    uint64_t point[2] = {0, 0};
+    bool ok = put_x(c, s, 0, 0, &point[0]) &&
+              cts_ok(c, yk_put(c->t, s->q[1], s->b[1].slot[k->x], 0, s->want, BYTES, &point[1]), "queue_copy");
+    for (int round = 0; round < 4 && ok; round++)
+        for (int i = 0; i < 2 && ok; i++)
+            ok = run_after(c, k, s->q[i ^ first], &s->b[i ^ first], 0, NULL, &point[i ^ first]);
+    for (int i = 0; i < 2 && ok; i++)
+        ok = cts_ok(c, yk_get(c->t, s->q[i], s->b[i].slot[k->y], k->y_at, got[i], BYTES, &point[i]), "queue_copy");
+    for (int i = 0; i < 2 && ok; i++)
+        ok = cts_wait(c, s->q[i], point[i]) && result_right(c, got[i], want[i], "one program on two queues at a time");
+    memset(s->zero, 0, sizeof s->zero);
+    return ok;
+}
+
+static void test_order(cts *c, const char *name, bool (*once)(cts *c, scene *s, int first))
+{
+    scene *s;
+    if (!cts_begin(c, "%s", name))
+        return;
+    s = scene_open(c);
+    for (uint64_t round = 0; s && round < ROUNDS && !c->failed_now; round++)
+        if (scene_numbers(c, s, round + 1))
+            once(c, s, round % 2);
+    if (s)
+        scene_close(c, s);
+    cts_pass(c);
+}
+
+/* ---- Waiting from another thread ---- */
+
+typedef struct waiter {
+    cts *c;
+    yk_queue *q;
+    uint64_t point;
+    yk_status status;
+    double took;
+} waiter;
+
+static double seconds_now(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+static void *waiter_main(void *arg)
+{
+    waiter *w = arg;
+    const double begin = seconds_now();
+    w->status = w->c->t->queue_wait(w->q, w->point, w->c->timeout_ns);
+    w->took = seconds_now() - begin;
+    return NULL;
+}
+
+/* One thread waits while another submits. */
+static void test_wait_any(cts *c)
+{
+    scene *s;
+    uint64_t point = 0, done = 0;
+    if (!cts_begin(c, "wait_from_another_thread"))
+        return;
+    s = scene_open(c);
+    for (int round = 0; s && round < ROUNDS && !c->failed_now; round++) {
+        pthread_t thread;
+        waiter w = {.c = c, .q = s->q[0]};
+        if (!put_x(c, s, 0, 0, &point) || !run_after(c, &s->chain, s->q[0], &s->b[0], 0, NULL, &w.point))
+            break;
+        if (pthread_create(&thread, NULL, waiter_main, &w))
+            break;
+        for (int i = 0; i < 8 && put_x(c, s, 0, 0, &point); i++)
+            ;
+        cts_wait(c, s->q[0], point);
+        pthread_join(thread, NULL);
+        if (w.status || c->t->queue_poll(s->q[0], &done) || done < w.point)
+            cts_fail(c, "a wait in another thread gives %s", yk__status_name(w.status));
+    }
+    if (s)
+        scene_close(c, s);
+    cts_pass(c);
+}
+
+/* ---- Abort ---- */
+
+static void abort_check(cts *c, scene *s, const waiter *w)
+{
+    yk_queue *q = s->q[0];
+    uint64_t point = 0;
+    if (w->status != YK_OK && w->status != YK_E_CANCELLED)
+        cts_fail(c, "a wait under way gives %s, expected YK_E_CANCELLED", yk__status_name(w->status));
+    else if (yk_put(c->t, q, s->b[0].slot[s->chain.x], 0, s->x, BYTES, &point) != YK_E_CANCELLED)
+        cts_fail(c, "after queue_abort with YK_E_CANCELLED a copy gives another status");
+    else if (!*yk__plugin_words())
+        cts_fail(c, "after queue_abort a call fails without a word through host->fail");
+    else if (c->t->queue_wait(q, 1, c->timeout_ns) != YK_E_CANCELLED)
+        cts_fail(c, "after queue_abort with YK_E_CANCELLED a wait gives another status");
+}
+
+/* A queue with much to do is aborted while a thread waits; another queue goes on. */
+static void test_abort(cts *c)
+{
+    waiter w = {.c = c};
+    scene *s;
+    double began;
+    pthread_t thread;
+    bool ok;
+    if (!cts_begin(c, "abort"))
+        return;
+    if (!yk__plugin_aborts(c->dev->plugin)) {
+        cts_unsupported(c, "queue_abort is not offered");
+        return;
+    }
+    s = scene_open(c);
+    ok = s && scene_numbers(c, s, 7) && put_x(c, s, 0, 0, &w.point);
+    for (int i = 0; i < 30 && ok; i++)
+        ok = run_after(c, &s->chain, s->q[0], &s->b[0], 0, NULL, &w.point);
+    if (ok && (w.q = s->q[0], pthread_create(&thread, NULL, waiter_main, &w)) == 0) {
+        began = seconds_now();
+        c->t->queue_abort(w.q, YK_E_CANCELLED);
+        pthread_join(thread, NULL);
+        if (seconds_now() - began > 1) /* 100 ms, on a busy machine too */
+            cts_fail(c, "a wait returned %.1f s after queue_abort", seconds_now() - began);
+        abort_check(c, s, &w);
+        began = seconds_now();
+        c->t->queue_free(s->q[0]);
+        s->q[0] = NULL;
+        if (seconds_now() - began > 4)
+            cts_fail(c, "queue_free took %.1f s after queue_abort", seconds_now() - began);
+        if (put_x(c, s, 1, 1, &w.point) && run_after(c, &s->chain, s->q[1], &s->b[1], 0, NULL, &w.point) &&
+            cts_ok(c, yk_get(c->t, s->q[1], s->b[1].slot[s->chain.y], s->chain.y_at, s->got, BYTES, &w.point), "queue_copy") &&
+            cts_wait(c, s->q[1], w.point))
+            result_right(c, s->got, s->want, "a run of another queue than the aborted one");
+    }
+    if (s)
+        scene_close(c, s);
+    cts_pass(c);
+}
+
+/* ---- Spans ---- */
+
+static void test_span(cts *c)
+{
+    uint64_t point = 0, begin[3], end[3], first = 0;
+    bool known = true, ok;
+    scene *s;
+    if (!cts_begin(c, "span"))
+        return;
+    s = scene_open(c);
+    ok = s && scene_numbers(c, s, 3) && put_x(c, s, 0, 0, &first);
+    for (int i = 0; i < 2 && ok; i++)
+        ok = run_after(c, &s->chain, s->q[0], &s->b[0], 0, NULL, &point);
+    ok = ok && cts_wait(c, s->q[0], point);
+    for (uint32_t i = 0; i < 3 && ok && known; i++) {
+        const yk_status st = c->t->queue_span(s->q[0], first + i, &begin[i], &end[i]);
+        known = st != YK_E_UNSUPPORTED;
+        ok = !known || cts_ok(c, st, "queue_span");
+        if (ok && known && (end[i] < begin[i] || (i && begin[i] < end[i - 1])))
+            cts_fail(c, "the work of point %llu is said to be from %llu to %llu ns, that of the point before ended at %llu",
+                     (unsigned long long)(first + i), (unsigned long long)begin[i], (unsigned long long)end[i],
+                     (unsigned long long)(i ? end[i - 1] : 0));
+    }
+    if (ok && known && c->t->queue_span(s->q[0], point + 1, begin, end) != YK_E_ARG)
+        cts_fail(c, "the span of a point that is not done is not refused with YK_E_ARG");
+    if (ok && known && end[1] == begin[1] && end[2] == begin[2])
+        cts_fail(c, "two runs are said to have taken no time at all");
+    if (s)
+        scene_close(c, s);
+    if (!known)
+        cts_unsupported(c, "queue_span is not offered");
+    else
+        cts_pass(c);
+}
+
+/* ---- Copies ---- */
+
+static void test_device_copy(cts *c)
+{
+    scene *s;
+    uint64_t point = 0;
+    if (!cts_begin(c, "copy_on_device"))
+        return;
+    s = scene_open(c);
+    if (s) {
+        yk_buffer *from = s->b[0].slot[s->chain.x], *to = s->b[1].slot[s->chain.w];
+        const yk_copy over = {.size = sizeof over, .src = from, .src_offset = 4, .dst = to, .dst_offset = 12, .bytes = BYTES - 16};
+        numbers_fill(s->x, 5);
+        if (put_x(c, s, 0, 0, &point) && cts_ok(c, c->t->queue_copy(s->q[0], &over, &point), "queue_copy") &&
+            cts_ok(c, yk_get(c->t, s->q[0], to, 12, s->got, BYTES - 16, &point), "queue_copy") && cts_wait(c, s->q[0], point) &&
+            memcmp(s->got, s->x + 1, BYTES - 16))
+            cts_fail(c, "bytes from one buffer to another arrive changed");
+        scene_close(c, s);
+    }
+    cts_pass(c);
+}
+
+static void test_copy_kinds(cts *c)
+{
+    static const char *const names[] = {"compute", "copy", "coll"};
+    for (uint32_t kind = YK_QUEUE_COMPUTE; kind <= YK_QUEUE_COLL; kind++) {
+        const char out[5] = "yoke";
+        char in[5] = "";
+        yk_queue *q = NULL;
+        yk_buffer *b = NULL;
+        uint64_t point = 0;
+        if (!cts_begin(c, "kind.%s", names[kind]) || !cts_ok(c, cts_queue_new(c, kind, &q), "queue_new"))
+            continue;
+        if (cts_ok(c, cts_buffer_new(c, 5, &b), "buffer_new") && cts_ok(c, yk_put(c->t, q, b, 0, out, 5, &point), "queue_copy") &&
+            cts_ok(c, yk_get(c->t, q, b, 0, in, 5, &point), "queue_copy") && cts_wait(c, q, point) && memcmp(in, out, 5))
+            cts_fail(c, "what came back is not what was sent");
+        if (b && cts_ok(c, yk_put(c->t, q, b, 5, NULL, 0, &point), "queue_copy of 0 bytes") && cts_wait(c, q, point) && point != 3)
+            cts_fail(c, "a copy of 0 bytes gave point %llu, expected 3", (unsigned long long)point);
+        if (b)
+            c->t->buffer_free(b);
+        c->t->queue_free(q);
+        cts_pass(c);
+    }
+}
+
+void cts_queue_order(cts *c)
+{
+    test_copy_kinds(c);
+    test_device_copy(c);
+    test_order(c, "run_after_run", runs_wait_once);
+    test_order(c, "copy_after_run", copies_wait_once);
+    test_order(c, "overwrite_after_run", overwrites_wait_once);
+    test_order(c, "point_is_true", point_is_true_once);
+    test_order(c, "side_by_side", side_by_side_once);
+    test_wait_any(c);
+    test_abort(c);
+    test_span(c);
+}

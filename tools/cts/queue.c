@@ -1,0 +1,122 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Group queue, first part: points and order in one queue, without a program.
+ */
+#include <string.h>
+#include <time.h>
+
+#include "tools/cts/ops.h"
+
+static void test_points(cts *c, yk_queue *q, yk_buffer *b)
+{
+    uint8_t data[64] = {1};
+    uint64_t last = 0, point = 0, done = 0;
+    if (!cts_begin(c, "points"))
+        return;
+    for (int i = 0; i < 200 && !c->failed_now; i++) {
+        yk_status s = i % 2 ? yk_put(c->t, q, b, 0, data, 64, &point) : yk_get(c->t, q, b, 0, data, 64, &point);
+        if (!cts_ok(c, s, "queue_copy"))
+            break;
+        if (i && point != last + 1)
+            cts_fail(c, "point %llu follows %llu; points grow by one", (unsigned long long)point, (unsigned long long)last);
+        if (cts_ok(c, c->t->queue_poll(q, &done), "queue_poll") && done > point)
+            cts_fail(c, "poll says %llu is done, only %llu was given out", (unsigned long long)done, (unsigned long long)point);
+        last = point;
+    }
+    if (!c->failed_now && cts_wait(c, q, last) && cts_ok(c, c->t->queue_poll(q, &done), "queue_poll") && done != last)
+        cts_fail(c, "poll says %llu after waiting for %llu", (unsigned long long)done, (unsigned long long)last);
+    cts_pass(c);
+}
+
+static void first_point(cts *c, yk_queue *q)
+{
+    uint64_t done = 99;
+    if (!cts_begin(c, "fresh"))
+        return;
+    if (cts_ok(c, c->t->queue_poll(q, &done), "queue_poll") && done != 0)
+        cts_fail(c, "a new queue says point %llu is done", (unsigned long long)done);
+    cts_ok(c, c->t->queue_wait(q, 0, 0), "queue_wait for point 0");
+    cts_pass(c);
+}
+
+static double seconds_now(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+/* A point nobody was given is the caller's mistake, and said so at once. */
+static void test_not_given(cts *c, yk_queue *q)
+{
+    double begin = seconds_now();
+    uint64_t done = 0;
+    yk_status s;
+    if (!cts_begin(c, "not_given") || !cts_ok(c, c->t->queue_poll(q, &done), "queue_poll"))
+        return;
+    s = c->t->queue_wait(q, done + 1000, c->timeout_ns);
+    if (s != YK_E_ARG)
+        cts_fail(c, "waiting for a point that was never given: %s, expected YK_E_ARG", yk__status_name(s));
+    else if (!*yk__plugin_words())
+        cts_fail(c, "it is refused without a word through host->fail");
+    if (seconds_now() - begin > 1)
+        cts_fail(c, "the refusal took %.1f s", seconds_now() - begin);
+    cts_ok(c, c->t->queue_wait(q, done, c->timeout_ns), "queue_wait after it");
+    cts_pass(c);
+}
+
+/* 50 overwritten puts, each read back: every get sees the put before it. */
+static void test_order(cts *c, yk_queue *q, yk_buffer *b)
+{
+    static uint8_t src[50][512], dst[50][512];
+    uint64_t point = 0;
+    if (!cts_begin(c, "order"))
+        return;
+    for (uint32_t i = 0; i < 50 && !c->failed_now; i++) {
+        cts_pattern_fill(src[i], sizeof src[i], i);
+        if (cts_ok(c, yk_put(c->t, q, b, 0, src[i], sizeof src[i], &point), "queue_copy"))
+            cts_ok(c, yk_get(c->t, q, b, 0, dst[i], sizeof dst[i], &point), "queue_copy");
+    }
+    if (!c->failed_now && cts_wait(c, q, point))
+        for (uint32_t i = 0; i < 50; i++)
+            if (!cts_bytes_same(c, dst[i], src[i], sizeof src[i], "a get after its put"))
+                break;
+    cts_pass(c);
+}
+
+static void two_queues(cts *c, yk_queue *q, yk_buffer *b)
+{
+    uint8_t data[64], back[64];
+    yk_queue *other = NULL;
+    uint64_t p = 0, r = 0;
+    if (!cts_begin(c, "two_queues") || !cts_ok(c, cts_queue_new(c, YK_QUEUE_COMPUTE, &other), "queue_new"))
+        return;
+    cts_pattern_fill(data, sizeof data, 77);
+    if (cts_ok(c, yk_put(c->t, q, b, 0, data, sizeof data, &p), "queue_copy") && cts_wait(c, q, p) &&
+        cts_ok(c, yk_get(c->t, other, b, 0, back, sizeof back, &r), "queue_copy") && cts_wait(c, other, r)) {
+        cts_bytes_same(c, back, data, sizeof data, "what the second queue reads");
+        if (r != 1)
+            cts_fail(c, "the first point of a new queue is %llu, expected 1", (unsigned long long)r);
+    }
+    c->t->queue_free(other);
+    cts_pass(c);
+}
+
+void cts_group_queue(cts *c)
+{
+    yk_queue *q = NULL;
+    yk_buffer *b = NULL;
+    if (cts_queue_new(c, YK_QUEUE_COMPUTE, &q) || cts_buffer_new(c, 4096, &b)) {
+        if (cts_begin(c, "new"))
+            cts_fail(c, "a queue or a buffer cannot be made");
+        return;
+    }
+    first_point(c, q);
+    test_points(c, q, b);
+    test_not_given(c, q);
+    test_order(c, q, b);
+    two_queues(c, q, b);
+    cts_queue_order(c);
+    c->t->queue_free(q);
+    c->t->buffer_free(b);
+}
