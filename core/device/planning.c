@@ -82,6 +82,12 @@ static yk_status planned_program_new(yk_device *dev, const yk_graph *g, yk_progr
     return YK_OK;
 }
 
+/* It was not made. */
+static void planned_program_free(yk_program *p)
+{
+    (void)p;
+}
+
 static yk_status planned_queue_new(yk_device *dev, const yk_queue_desc *desc, yk_queue **q)
 {
     (void)dev, (void)desc;
@@ -158,6 +164,7 @@ static yk_plugin planned_table(const yk_plugin *inner)
         .buffer_wrap = planned_buffer_wrap,
         .buffer_free = planned_buffer_free,
         .program_new = planned_program_new,
+        .program_free = planned_program_free,
         .queue_new = planned_queue_new,
         .queue_free = planned_queue_free,
         .queue_run = planned_queue_run,
