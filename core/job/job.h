@@ -403,6 +403,7 @@ typedef struct yk__rank_room {
     uint64_t bytes;       /* of memory it may use; 0: not known */
     bool limited, forced; /* by the user; never excluded */
     double pace;          /* of the start-up probe; 0: not known */
+    const char *cores;    /* of the host, that it computes on, "" for all; NULL: none */
 } yk__rank_room;
 yk_status yk__share_new(yk_job *job, const yk__rank_room *room, yk_error *err);
 void yk__share_free(struct yk__share *s);

@@ -24,8 +24,11 @@ yk_status yk__share_new(yk_job *job, const yk__rank_room *room, yk_error *err)
     if (!job->share)
         return yk__fail_mem(err, sizeof *job->share, "the shares");
     pthread_mutex_init(&job->share->lock, NULL);
-    for (uint32_t r = 0; r < job->world; r++)
-        job->share->seat[r] = (yk__seat){room[r].forced, room[r].limited, room[r].pace};
+    for (uint32_t r = 0; r < job->world; r++) {
+        job->share->seat[r] = (yk__seat){.forced = room[r].forced, .limited = room[r].limited, .pace = room[r].pace};
+        if (room[r].cores)
+            yk__seat_cores(&job->share->seat[r], room[r].cores);
+    }
     job->share->room = room[job->rank].bytes;
     return YK_OK;
 }
@@ -84,6 +87,20 @@ static uint64_t rows_that_fit(const yk_job *job, const yk__engine_stats *st)
     return fit < (double)s->most ? s->most : fit < 9e15 ? (uint64_t)fit : (uint64_t)9e15;
 }
 
+/* The part of the optimizer whose moments fit beside the rows that ran, by those that this rank has: that part at least. */
+static double part_that_fits(const yk_job *job, const yk__engine_stats *st)
+{
+    const yk__share *s = job->share;
+    const double rows = (double)(st->arena_bytes + 2 * st->input_bytes + st->scratch_bytes);
+    const double left = (double)s->room - (double)(st->param_bytes + st->grad_bytes + PADDING) - rows;
+    double own, all;
+    if (!s->room || !st->update_elements || !st->state_bytes)
+        return 0.0;
+    own = (double)st->update_elements / (double)st->trained_elements;
+    all = (double)st->state_bytes / own;
+    return left / all > own ? left / all : own;
+}
+
 /* Windows that the schedule still has; 0: there is none that says. */
 static double windows_left(const yk_job *job)
 {
@@ -98,6 +115,7 @@ static void told_complete(yk_job *job)
     yk__engine_stats_get(job->engine, &st);
     t->busy = job->share->timed && !job->share->compiled && t->rows > 0.0 ? st.busy_seconds : 0.0;
     t->cap = (double)rows_that_fit(job, &st);
+    t->part = part_that_fits(job, &st);
     if (st.update_elements)
         t->update = st.update_seconds / (double)st.update_elements * (double)st.trained_elements;
     if (st.copy_elements)
