@@ -326,6 +326,12 @@ static void sum_slices(const yk__group *g, const float *base, uint64_t stride, u
                        yk__exact *squares)
 {
     float acc[SUM_BLOCK];
+    const float *own = (const float *)(const void *)((const char *)base + g->lowest * stride) + begin;
+    if (g->size - g->excluded == 1 && out == own) { /* the sum is there already */
+        if (squares)
+            yk__exact_squares(squares, out, n);
+        return;
+    }
     for (uint64_t at = 0; at < n; at += SUM_BLOCK) {
         const uint64_t k = n - at < SUM_BLOCK ? n - at : SUM_BLOCK;
         for (uint32_t r = g->lowest; r < g->size; r++) {
