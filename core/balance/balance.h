@@ -52,7 +52,7 @@ typedef struct yk__told {
     double wall, windows;   /* seconds of the whole windows of the usual size among them, and their number */
     double compiling;       /* seconds of making programs */
     double cap;             /* rows that fit its memory; 0: not known */
-    double part;            /* part of the optimizer that fits it beside the rows it has; 0: not known */
+    double part;            /* part of the optimizer that fits it beside all rows it may get; 0: not known */
     double update, copy;    /* seconds of updating all parameters, of taking all from others; 0: not known */
     double left;            /* windows that the job still has; 0: not known */
 } yk__told;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What a rank's windows took is timed, told to the others, and turned into shares and roles. */
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
@@ -87,18 +88,20 @@ static uint64_t rows_that_fit(const yk_job *job, const yk__engine_stats *st)
     return fit < (double)s->most ? s->most : fit < 9e15 ? (uint64_t)fit : (uint64_t)9e15;
 }
 
-/* The part of the optimizer whose moments fit beside the rows that ran, by those that this rank has: that part at least. */
-static double part_that_fits(const yk_job *job, const yk__engine_stats *st)
+/* The part of the optimizer whose moments fit beside all rows that the rank may be given, so that neither takes the other's
+ * memory; what it owns already, at least. */
+static double part_that_fits(const yk_job *job, const yk__engine_stats *st, double rows)
 {
     const yk__share *s = job->share;
-    const double rows = (double)(st->arena_bytes + 2 * st->input_bytes + st->scratch_bytes);
-    const double left = (double)s->room - (double)(st->param_bytes + st->grad_bytes + PADDING) - rows;
-    double own, all;
-    if (!s->room || !st->update_elements || !st->state_bytes)
+    const double grows = (double)(st->arena_bytes + 2 * st->input_bytes + st->scratch_bytes);
+    const double most = rows < (double)s->n ? rows : (double)s->n;
+    double left, own, all;
+    if (!s->room || !s->most || !st->update_elements || !st->state_bytes)
         return 0.0;
+    left = (double)s->room - (double)(st->param_bytes + st->grad_bytes + PADDING) - grows * fmax(1.0, most / (double)s->most);
     own = (double)st->update_elements / (double)st->trained_elements;
     all = (double)st->state_bytes / own;
-    return left / all > own ? left / all : own;
+    return fmax(left / all, own);
 }
 
 /* Windows that the schedule still has; 0: there is none that says. */
@@ -115,7 +118,7 @@ static void told_complete(yk_job *job)
     yk__engine_stats_get(job->engine, &st);
     t->busy = job->share->timed && !job->share->compiled && t->rows > 0.0 ? st.busy_seconds : 0.0;
     t->cap = (double)rows_that_fit(job, &st);
-    t->part = part_that_fits(job, &st);
+    t->part = part_that_fits(job, &st, t->cap);
     if (st.update_elements)
         t->update = st.update_seconds / (double)st.update_elements * (double)st.trained_elements;
     if (st.copy_elements)
