@@ -2,7 +2,8 @@
 /*
  * How the rows of a global micro batch are shared out. Two parts, both without a clock and without communication, so that
  * equal numbers give equal decisions on all ranks:
- *   balance.c  a line seconds = a + b rows for each rank, and the shares that make the slowest rank as fast as can be
+ *   balance.c  a line seconds = a + b rows for each rank (line.c), and the shares that make the slowest rank as fast as can be
+ *   owners.c   the parts of the optimizer that do the same
  *   policy.c   who takes part, with which rows and which part of the optimizer, from what the ranks tell of their windows
  * Thread rule: the caller's.
  */
@@ -51,15 +52,20 @@ typedef struct yk__told {
     double wall, windows;   /* seconds of the whole windows of the usual size among them, and their number */
     double compiling;       /* seconds of making programs */
     double cap;             /* rows that fit its memory; 0: not known */
+    double part;            /* part of the optimizer that fits it beside all rows it may get; 0: not known */
     double update, copy;    /* seconds of updating all parameters, of taking all from others; 0: not known */
     double left;            /* windows that the job still has; 0: not known */
 } yk__told;
 
+enum { YK__SEAT_CORES = 1024 };
 typedef struct yk__seat {
     bool forced;            /* never excluded */
     bool limited;           /* its memory is: few rows until it is known how many fit */
     double pace;            /* seconds of the start-up probe; 0: not known */
+    uint64_t cores[YK__SEAT_CORES / 64]; /* bits of the host's cores that it computes on; none: a device of its own */
 } yk__seat;
+void yk__seat_cores(yk__seat *seat, const char *list); /* "0-3,6"; "": all. Cores from YK__SEAT_CORES on are not told apart */
+bool yk__seats_overlap(const yk__seat *a, const yk__seat *b);
 
 typedef struct yk__policy_event {
     enum { YK_POLICY_EXCLUDED, YK_POLICY_BACK, YK_POLICY_COSTS } kind; /* COSTS: a forced rank, more than 20 % */

@@ -78,7 +78,7 @@ yk_status yk__policy_new(uint32_t ranks, const yk__seat *seat, uint64_t n, yk__p
     p->n = n;
     for (uint32_t r = 0; r < ranks; r++)
         p->member[r] = true;
-    p->early = p->try_all = true;
+    p->early = true;
     p->skip = 1;
     shares_first(p);
     *out = p;
@@ -94,42 +94,44 @@ void yk__policy_free(yk__policy *p)
     yk__free(p);
 }
 
-/* ---- What the ranks told ----------------------------------------------------------------------------------------- */
+/* ---- What the ranks report ----------------------------------------------------------------------------------------- */
 
-static double told_mean(double was, double is)
+/* Disturbances only add to a time: down at once, up by little. */
+static double time_follow(double was, double is)
 {
-    return is <= 0 ? was : was <= 0 ? is : (was + is) / 2;
+    return is <= 0 ? was : was <= 0 ? is : is < was ? (was + is) / 2 : was + (fmin(is, 2 * was) - was) / 8;
 }
 
-static void told_limits(yk__policy *p, const yk__told *told)
+static void report_limits(yk__policy *p, const yk__told *report)
 {
     for (uint32_t r = 0; r < p->ranks; r++) {
-        p->cap[r] = p->member[r] ? (uint64_t)told[r].cap : p->cap[r];
-        p->update[r] = told_mean(p->update[r], told[r].update);
-        p->copy[r] = told_mean(p->copy[r], told[r].copy);
-        p->left = p->member[r] ? told[r].left : p->left;
+        p->cap[r] = p->member[r] ? (uint64_t)report[r].cap : p->cap[r];
+        p->part[r] = p->member[r] && report[r].part > 0 ? report[r].part : p->part[r];
+        p->update[r] = time_follow(p->update[r], report[r].update);
+        p->copy[r] = time_follow(p->copy[r], report[r].copy);
+        p->left = p->member[r] ? report[r].left : p->left;
     }
 }
 
 /* Takes the numbers; true where they are of whole windows with these shares and no compile. *mean: seconds of such a window. */
-static bool told_take(yk__policy *p, const yk__told *told, double *mean)
+static bool report_take(yk__policy *p, const yk__told *report, double *mean)
 {
     double longest = 0, compiling = 0;
     bool clean = !p->skip;
     *mean = 0;
-    told_limits(p, told);
+    report_limits(p, report);
     for (uint32_t r = 0; r < p->ranks; r++) {
-        longest = fmax(longest, told[r].wall);
-        compiling = fmax(compiling, told[r].compiling);
-        *mean = fmax(*mean, told[r].windows > 0 ? told[r].wall / told[r].windows : 0);
-        clean = clean && (!p->member[r] || (told[r].windows > 0 && told[r].rows == (double)p->share[r]));
+        longest = fmax(longest, report[r].wall);
+        compiling = fmax(compiling, report[r].compiling);
+        *mean = fmax(*mean, report[r].windows > 0 ? report[r].wall / report[r].windows : 0);
+        clean = clean && (!p->member[r] || (report[r].windows > 0 && report[r].rows == (double)p->share[r]));
     }
     p->elapsed += longest;
     if (compiling > 0)
         p->compiling = p->compiling > 0 ? (p->compiling + compiling) / 2 : compiling;
     for (uint32_t r = 0; r < p->ranks && !p->skip; r++)
-        if (told[r].busy > 0 && told[r].rows == (double)p->share[r] && p->busy[r].n < 8)
-            p->busy[r].seconds[p->busy[r].n++] = told[r].busy;
+        if (report[r].busy > 0 && report[r].rows == (double)p->share[r] && p->busy[r].n < 8)
+            p->busy[r].seconds[p->busy[r].n++] = report[r].busy;
     p->skip -= p->skip > 0;
     return clean && compiling <= 0;
 }
@@ -154,10 +156,10 @@ bool yk__policy_pass(yk__policy *p)
 {
     p->windows++;
     p->in_phase++;
-    p->untold++;
-    if (p->phase == STEADY && p->untold < TELL)
+    p->unreported++;
+    if (p->phase == STEADY && p->unreported < TELL)
         return false;
-    p->untold = 0;
+    p->unreported = 0;
     return true;
 }
 
@@ -185,14 +187,14 @@ static void caps_hold(yk__policy *p)
         yk__settle_begin(p);
 }
 
-yk_status yk__policy_look(yk__policy *p, const yk__told *told, yk_error *err)
+yk_status yk__policy_look(yk__policy *p, const yk__told *report, yk_error *err)
 {
     double wall;
-    const bool clean = told_take(p, told, &wall);
+    const bool clean = report_take(p, report, &wall);
     if (caps_check(p, err))
         return err->status;
     if (clean && p->phase != TRIAL)
-        yk__walls_add(&p->wall, wall);
+        yk__times_add(&p->wall, wall);
     caps_hold(p);
     switch (p->phase) {
     case PROBE:
@@ -200,7 +202,7 @@ yk_status yk__policy_look(yk__policy *p, const yk__told *told, yk_error *err)
     case SETTLE: yk__settle_look(p); break;
     case TRIAL: yk__trial_look(p, clean, wall); break;
     case STEADY: yk__steady_look(p, clean, wall); break;
-    default: yk__retry_look(p, told); break;
+    default: yk__retry_look(p, report); break;
     }
     return YK_OK;
 }
@@ -241,26 +243,49 @@ bool yk__policy_event_next(yk__policy *p, yk__policy_event *e)
 
 /* ---- As numbers, for checkpoints --------------------------------------------------------------------------------- */
 
-enum { OF_JOB = 8, OF_RANK = 6 };
+enum { OF_JOB = 7, OF_RANK = 9 };
 
 uint32_t yk__policy_count(const yk__policy *p)
 {
-    return OF_JOB + p->ranks * OF_RANK + yk__balance_count(p->balance);
+    return OF_JOB + p->ranks * OF_RANK + YK__LINE_NUMBERS + yk__balance_count(p->balance);
+}
+
+typedef struct present {
+    bool member[YK__RANKS];
+    uint64_t share[YK__RANKS];
+    double owns[YK__RANKS];
+} present;
+
+/* What holds, as if there were no trial under way. */
+static void present_get(const yk__policy *p, present *now)
+{
+    const yk__trial *t = &p->trial;
+    memcpy(now->member, p->member, sizeof now->member);
+    memcpy(now->share, p->phase == TRIAL ? t->share[!t->was_member] : p->share, sizeof now->share);
+    memcpy(now->owns, p->phase == TRIAL ? t->owns[!t->was_member] : p->owns, sizeof now->owns);
+    if (p->phase == TRIAL) {
+        now->member[t->rank] = t->was_member;
+        if (t->instead < p->ranks)
+            now->member[t->instead] = true;
+    }
 }
 
 void yk__policy_get(const yk__policy *p, double *v)
 {
+    present now;
     const double job[OF_JOB] = {(double)p->n, (double)p->windows, p->elapsed, p->compiling, p->spent, p->trial_cost,
-                                p->phase == STEADY, p->try_all || p->phase == TRIAL};
+                                p->phase == STEADY};
+    present_get(p, &now);
     memcpy(v, job, sizeof job);
     v += OF_JOB;
     for (uint32_t r = 0; r < p->ranks; r++, v += OF_RANK) {
         const bool in_trial = p->phase == TRIAL && r == p->trial.rank;
-        const double rank[OF_RANK] = {(double)(p->phase == TRIAL ? p->trial.share[0][r] : p->share[r]), p->member[r] || in_trial,
-                                      p->owns[r], p->excluded[r], p->update[r], p->copy[r]};
+        const double rank[OF_RANK] = {(double)now.share[r], now.member[r], now.owns[r], p->excluded[r], p->update[r],
+                                      p->copy[r], p->adds[r], p->disturbs[r], p->tried[r] && !in_trial};
         memcpy(v, rank, sizeof rank);
     }
-    yk__balance_get(p->balance, v);
+    yk__line_get(&p->rest, v);
+    yk__balance_get(p->balance, v + YK__LINE_NUMBERS);
 }
 
 static bool numbers_fit(const yk__policy *p, const double *v)
@@ -287,7 +312,6 @@ bool yk__policy_set(yk__policy *p, const double *v)
         return false;
     p->windows = (uint64_t)v[1];
     p->elapsed = v[2], p->compiling = v[3], p->spent = v[4], p->trial_cost = v[5];
-    p->try_all = v[7] != 0;
     p->early = false;
     yk__phase_begin(p, v[6] != 0 ? STEADY : SETTLE);
     p->usual_n = p->looks = p->calm = 0;
@@ -299,8 +323,11 @@ bool yk__policy_set(yk__policy *p, const double *v)
         p->owns[r] = v[2];
         p->excluded[r] = v[3] != 0;
         p->update[r] = v[4], p->copy[r] = v[5];
+        p->adds[r] = v[6], p->disturbs[r] = v[7];
+        p->tried[r] = v[8] != 0;
     }
-    yk__balance_set(p->balance, v);
+    yk__line_set(&p->rest, v);
+    yk__balance_set(p->balance, v + YK__LINE_NUMBERS);
     p->generation++;
     return true;
 }

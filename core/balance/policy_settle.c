@@ -17,31 +17,44 @@ void yk__settle_begin(yk__policy *p)
 
 static void settle_end(yk__policy *p)
 {
-    if (!yk__trial_due(p) || !yk__trial_begin(p))
+    if (p->before_alert > 0 && yk__times_mean(&p->wall) > COSTLY * p->before_alert)
+        yk__trial_round(p);
+    p->before_alert = 0;
+    if (!yk__trial_next(p))
         yk__steady_begin(p);
 }
 
-/* Whether the lines say that the job would be much faster without some rank: then nothing else matters first. */
+/* Whether the lines say that the job would be much faster without some rank, however its rows are shared: then nothing else
+ * matters first. */
 static bool loss_foreseen(const yk__policy *p)
 {
-    const double now = fmax(yk__balance_longest(p->balance, p->share), yk__walls_mean(&p->wall));
-    const uint32_t rank = p->try_all && yk__members_count(p) > 1 ? yk__candidate_of(p) : p->ranks;
-    const double without = rank < p->ranks ? yk__time_without(p, rank) : 0;
-    return without > 0 && without * CLEAR < now && p->share[rank] <= FEW;
+    bool member[YK__RANKS];
+    uint64_t share[YK__RANKS];
+    const uint32_t rank = yk__members_count(p) > 1 ? yk__trial_candidate(p) : p->ranks;
+    double with, without;
+    if (rank == p->ranks || !yk__members_flip(p, rank, false, member))
+        return false;
+    without = yk__set_predict(p, member, share);
+    with = yk__set_predict(p, p->member, share);
+    return without > 0 && without * CLEAR < with && share[rank] <= FEW;
 }
 
 bool yk__records_add(yk__policy *p)
 {
-    bool renewed = false, off = false;
+    bool renewed = false, outlier = false;
+    double longest = 0;
     for (uint32_t r = 0; r < p->ranks; r++) {
+        const double mean = yk__samples_mean(&p->busy[r]);
+        longest = fmax(longest, mean);
         if (p->busy[r].n && p->share[r])
-            renewed = yk__balance_record(p->balance, r, p->share[r], yk__samples_mean(&p->busy[r])) || renewed;
-        off = off || yk__balance_off(p->balance, r);
+            renewed = yk__balance_record(p->balance, r, p->share[r], mean) || renewed;
+        outlier = outlier || yk__balance_off(p->balance, r);
         p->busy[r].n = 0;
     }
+    yk__rest_record(p, yk__times_mean(&p->wall), longest);
     if (renewed)
         yk__trial_round(p);
-    return off;
+    return outlier;
 }
 
 void yk__settle_look(yk__policy *p)
@@ -55,13 +68,13 @@ void yk__settle_look(yk__policy *p)
     p->looks++;
     if (p->looks < LOOKS && yk__roles_improve(p))
         return;
-    if (loss_foreseen(p) && yk__trial_begin(p))
+    if (loss_foreseen(p) && yk__trial_begin(p, yk__trial_candidate(p)))
         return;
     if (yk__shares_split(p, p->member, p->early ? TRUST * TRUST : TRUST, next) && yk__shares_worth(p, next) && yk__shares_set(p, next))
         p->calm = 0;
     else
         p->calm++;
-    if ((p->calm && !off) || p->looks >= LOOKS)
+    if ((p->calm && !off && p->looks >= SURE) || p->looks >= LOOKS)
         settle_end(p);
     else
         yk__looks_clear(p);
@@ -120,8 +133,8 @@ void yk__probe_look(yk__policy *p)
         yk__phase_begin(p, GROW);
         return;
     }
-    yk__roles_set(p, p->member);
-    if (loss_foreseen(p) && yk__trial_begin(p))
+    yk__roles_set(p, p->member, NULL);
+    if (loss_foreseen(p) && yk__trial_begin(p, yk__trial_candidate(p)))
         return;
     if (yk__shares_split(p, p->member, 0, next))
         yk__shares_set(p, next);

@@ -15,18 +15,18 @@ static int double_order(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-void yk__walls_add(yk__walls *w, double seconds)
+void yk__times_add(yk__times *w, double seconds)
 {
-    w->seconds[w->n % WALLS] = seconds;
+    w->seconds[w->n % KEPT_TIMES] = seconds;
     w->n++;
 }
 
 /* Mean of all but the longest quarter: a hiccup of the machine does not count, a rank that is off its core in two windows of
  * five does. */
-double yk__walls_mean(const yk__walls *w)
+double yk__times_mean(const yk__times *w)
 {
-    double v[WALLS], sum = 0;
-    const uint32_t n = w->n < WALLS ? w->n : WALLS, kept = n - n / 4;
+    double v[KEPT_TIMES], sum = 0;
+    const uint32_t n = w->n < KEPT_TIMES ? w->n : KEPT_TIMES, kept = n - n / 4;
     memcpy(v, w->seconds, n * sizeof *v);
     qsort(v, n, sizeof *v, double_order);
     for (uint32_t i = 0; i < kept; i++)
@@ -53,12 +53,17 @@ double yk__samples_least(const yk__samples *s)
     return least;
 }
 
+static uint32_t flags_count(const bool *flag, uint32_t n)
+{
+    uint32_t sum = 0;
+    for (uint32_t i = 0; i < n; i++)
+        sum += flag[i];
+    return sum;
+}
+
 uint32_t yk__members_count(const yk__policy *p)
 {
-    uint32_t n = 0;
-    for (uint32_t r = 0; r < p->ranks; r++)
-        n += p->member[r];
-    return n;
+    return flags_count(p->member, p->ranks);
 }
 
 void yk__event_add(yk__policy *p, int kind, uint32_t rank, double with, double without)
@@ -82,7 +87,7 @@ void yk__phase_begin(yk__policy *p, yk__phase to)
 {
     p->phase = to;
     p->in_phase = 0;
-    p->untold = 0;
+    p->unreported = 0;
     yk__looks_clear(p);
 }
 
@@ -123,18 +128,26 @@ static void bounds_of(const yk__policy *p, const bool *member, double trust, yk_
     }
 }
 
-/* Shares in steps of 1/128 of the batch, about what the dead band leaves open: each number of rows is a program of its own. A
- * share below one step stays what it is; the largest takes the rest. */
+/* The largest power of two up to 1/64 of the share: rounding to it is at most 0.8 % of its rows, about what the dead band leaves
+ * open. */
+static uint64_t share_step(uint64_t share)
+{
+    uint64_t step = 1;
+    while (128 * step <= share)
+        step *= 2;
+    return step;
+}
+
+/* Shares in steps, as each number of rows is a program of its own. The largest takes the rest. */
 static void shares_round(const yk__policy *p, uint64_t *share)
 {
-    const uint64_t step = p->n / 128 ? p->n / 128 : 1;
     uint64_t sum = 0, rounded[YK__RANKS];
     uint32_t largest = 0;
     for (uint32_t r = 1; r < p->ranks; r++)
         largest = share[r] > share[largest] ? r : largest;
     for (uint32_t r = 0; r < p->ranks; r++) {
-        const uint64_t near = (share[r] + step / 2) / step * step;
-        rounded[r] = r == largest ? 0 : share[r] < step || near > yk__cap_of(p, r) ? share[r] : near;
+        const uint64_t step = share_step(share[r]), near = (share[r] + step / 2) / step * step;
+        rounded[r] = r == largest ? 0 : near > yk__cap_of(p, r) ? share[r] : near;
         sum += rounded[r];
     }
     if (sum >= p->n || p->n - sum > yk__cap_of(p, largest))
@@ -180,36 +193,52 @@ static void updates_of(const yk__policy *p, double *update)
     }
 }
 
+/* Moments are memory too. */
+static double part_most(const yk__policy *p, uint32_t r)
+{
+    return p->part[r] > 0 ? fmin(p->part[r], 1) : p->seat[r].limited ? 1.0 / p->ranks : 1;
+}
+
+/* Whether these members' memory holds the whole optimizer. */
+static bool parts_fit(const yk__policy *p, const bool *member)
+{
+    double most = 0;
+    for (uint32_t r = 0; r < p->ranks; r++)
+        most += member[r] ? part_most(p, r) : 0;
+    return most > 1 - 1e-9;
+}
+
 /* The parts of these members; a rank that is only tried again owns nothing. */
-static void parts_of(const yk__policy *p, const bool *member, double *owns)
+void yk__parts_best(const yk__policy *p, const bool *member, double *owns)
 {
     double most[YK__RANKS], update[YK__RANKS];
     bool owner[YK__RANKS];
     updates_of(p, update);
     for (uint32_t r = 0; r < p->ranks; r++) {
         owner[r] = member[r] && !(p->phase == RETRY && r == p->retried);
-        most[r] = p->seat[r].limited ? 1.0 / p->ranks : 1; /* moments are memory too */
+        most[r] = part_most(p, r);
     }
     yk__owner_parts(p->ranks, owner, update, p->copy, most, owns);
 }
 
-/* Seconds until all have updated and copied. */
-static double parts_time(const yk__policy *p, const double *owns)
+/* Seconds until all of these have updated their parts and copied the others'. */
+static double parts_time(const yk__policy *p, const bool *member, const double *owns)
 {
-    double longest = 0, sum = 0;
+    double longest = 0, sum = 0, update[YK__RANKS];
+    updates_of(p, update);
     for (uint32_t r = 0; r < p->ranks; r++)
         sum += owns[r];
-    for (uint32_t r = 0; r < p->ranks; r++)
-        if (p->member[r])
-            longest = fmax(longest, (p->update[r] * owns[r] + p->copy[r] * (sum - owns[r])) / sum);
+    for (uint32_t r = 0; r < p->ranks && sum > 0; r++)
+        if (member[r])
+            longest = fmax(longest, (update[r] * owns[r] + p->copy[r] * (sum - owns[r])) / sum);
     return longest;
 }
 
 bool yk__roles_improve(yk__policy *p)
 {
     double owns[YK__RANKS];
-    parts_of(p, p->member, owns);
-    if (parts_time(p, p->owns) - parts_time(p, owns) < (WORTH - 1) * yk__balance_longest(p->balance, p->share))
+    yk__parts_best(p, p->member, owns);
+    if (parts_time(p, p->member, p->owns) - parts_time(p, p->member, owns) < PARTS_WORTH * yk__balance_longest(p->balance, p->share))
         return false;
     memcpy(p->owns, owns, p->ranks * sizeof *owns);
     p->generation++;
@@ -218,33 +247,55 @@ bool yk__roles_improve(yk__policy *p)
     return true;
 }
 
-void yk__roles_set(yk__policy *p, const bool *member)
+void yk__roles_set(yk__policy *p, const bool *member, const double *owns)
 {
-    double owns[YK__RANKS];
-    parts_of(p, member, owns);
-    if (!memcmp(member, p->member, p->ranks * sizeof *member) && p->phase == TRIAL)
+    double best[YK__RANKS];
+    if (!owns)
+        yk__parts_best(p, member, best);
+    owns = owns ? owns : best;
+    if (!memcmp(member, p->member, p->ranks * sizeof *member) && !memcmp(owns, p->owns, p->ranks * sizeof *owns))
         return;
     memcpy(p->member, member, p->ranks * sizeof *member);
     memcpy(p->owns, owns, p->ranks * sizeof *owns);
     p->generation++;
 }
 
-bool yk__without_rank(const yk__policy *p, uint32_t rank, bool *member)
+bool yk__members_flip(const yk__policy *p, uint32_t rank, bool with, bool *member)
 {
+    bool any = false;
     memcpy(member, p->member, p->ranks * sizeof *member);
-    member[rank] = false;
+    member[rank] = with;
     for (uint32_t r = 0; r < p->ranks; r++)
-        if (member[r])
-            return true;
-    return false;
+        any = any || member[r];
+    return any;
 }
 
-/* Predicted seconds of a window without the rank; 0: it cannot be done. */
-double yk__time_without(const yk__policy *p, uint32_t rank)
+/* ---- Seconds of a window ----------------------------------------------------------------------------------------- */
+
+/* Seconds of what members do together: a + b (members - 1). */
+static double rest_predict(const yk__policy *p, uint32_t members)
 {
-    bool member[YK__RANKS];
-    uint64_t share[YK__RANKS];
-    if (!yk__without_rank(p, rank, member) || !yk__shares_split(p, member, 0, share))
-        return 0;
-    return yk__balance_longest(p->balance, share);
+    return members > 1 ? yk__line_predict(&p->rest, members - 1) : p->rest.a;
+}
+
+/* T = max_r (a_r + b_r n_r) + max_r (update_r s_r + copy_r (1 - s_r)) + rest(members): runs, the optimizer, and what is left
+ * of measured windows: sums over ranks, latencies, the host. */
+double yk__window_predict(const yk__policy *p, const bool *member, const uint64_t *share)
+{
+    double owns[YK__RANKS];
+    yk__parts_best(p, member, owns);
+    return yk__balance_longest(p->balance, share) + parts_time(p, member, owns) +
+           rest_predict(p, flags_count(member, p->ranks));
+}
+
+double yk__set_predict(const yk__policy *p, const bool *member, uint64_t *share)
+{
+    return parts_fit(p, member) && yk__shares_split(p, member, 0, share) ? yk__window_predict(p, member, share) : 0;
+}
+
+void yk__rest_record(yk__policy *p, double window, double longest)
+{
+    const double rest = window - longest - parts_time(p, p->member, p->owns);
+    if (longest > 0 && rest > 1e-9 && yk__members_count(p) > 1)
+        yk__line_record(&p->rest, yk__members_count(p) - 1, rest);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Windows with and without a rank, the windows between such trials, and ranks that are tried again. */
+/* Trials: which rank is next, and windows with and without it in turn. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -7,14 +7,118 @@
 #include "core/base/mem.h"
 #include "core/balance/policy_inner.h"
 
-/* The rank that a trial is about: the one with the fewest rows of those that may go, or a forced one that seems to cost. */
-uint32_t yk__candidate_of(const yk__policy *p)
+/* Gain in rate that justifies a rank: WORTH, less what excluded ranks were measured to add. */
+bool yk__gain_counts(const yk__policy *p, uint32_t rank, double gain)
+{
+    double given = 0;
+    for (uint32_t r = 0; r < p->ranks; r++)
+        given += r != rank && p->excluded[r] ? p->adds[r] : 0;
+    return gain > 0 && gain + given > WORTH - 1;
+}
+
+double yk__flip_predict(const yk__policy *p, uint32_t rank)
+{
+    bool member[YK__RANKS];
+    uint64_t share[YK__RANKS];
+    return yk__members_flip(p, rank, !p->member[rank], member) ? yk__set_predict(p, member, share) : 0;
+}
+
+/* ---- With and without -------------------------------------------------------------------------------------------- */
+
+/* The set of a side; false: nobody is in it. */
+static bool side_members(const yk__policy *p, const yk__trial *t, bool without, bool *member)
+{
+    bool any = yk__members_flip(p, t->rank, !without, member);
+    if (t->instead < p->ranks) {
+        member[t->instead] = without;
+        any = true; /* one of the two */
+    }
+    return any;
+}
+
+static void trial_side(yk__policy *p, bool without)
+{
+    yk__trial *t = &p->trial;
+    bool member[YK__RANKS];
+    side_members(p, t, without, member);
+    t->without = without;
+    t->in_block = 0;
+    yk__roles_set(p, member, t->owns[without]);
+    yk__shares_set(p, t->share[without]);
+    p->skip = 1;
+}
+
+/* Both sides with the shares that are best for them; those of the present set stay what they are where new ones do not earn
+ * their programs, and what they would gain is added to the measurement. */
+static bool trial_shares(yk__policy *p, yk__trial *t)
+{
+    bool member[YK__RANKS];
+    double seconds[2];
+    for (int side = 0; side < 2; side++) {
+        double best;
+        if (!side_members(p, t, side == 1, member))
+            return false;
+        best = yk__set_predict(p, member, t->share[side]);
+        if (best <= 0)
+            return false;
+        if (member[t->rank] == t->was_member && !yk__shares_worth(p, t->share[side]))
+            memcpy(t->share[side], p->share, sizeof p->share);
+        if (member[t->rank] == t->was_member)
+            memcpy(t->owns[side], p->owns, sizeof p->owns);
+        else
+            yk__parts_best(p, member, t->owns[side]);
+        seconds[side] = yk__window_predict(p, member, t->share[side]);
+        t->possible[side] = best / seconds[side];
+    }
+    t->expected = seconds[0] / seconds[1];
+    return true;
+}
+
+/* Windows of both sides in turn. Where the lines say that the rank is a loss, the windows just timed are its first block. */
+static bool trial_begin(yk__policy *p, yk__trial what)
+{
+    yk__trial *t = &p->trial;
+    const double now = yk__times_mean(&p->wall);
+    const yk__times seen = p->wall;
+    *t = what;
+    t->was_member = p->member[t->rank];
+    if (!trial_shares(p, t))
+        return false;
+    t->length = now > 0 ? (uint32_t)fmin(BLOCK, fmax(2, ceil(BLOCK_SECONDS / now))) : BLOCK;
+    yk__phase_begin(p, TRIAL);
+    if (seen.n && t->was_member && t->expected > CLEAR && !memcmp(t->share[0], p->share, sizeof p->share)) {
+        t->side[0] = seen;
+        t->blocks = 1;
+        trial_side(p, true);
+    } else {
+        trial_side(p, !t->was_member);
+    }
+    return true;
+}
+
+bool yk__trial_begin(yk__policy *p, uint32_t rank)
+{
+    p->tried[rank] = true;
+    if (!trial_begin(p, (yk__trial){.rank = rank, .instead = p->ranks}))
+        return false;
+    p->promised[rank] = fmax(0, 1 / p->trial.expected - 1);
+    return true;
+}
+
+/* ---- Which trial is next ----------------------------------------------------------------------------------------- */
+
+static bool forced_costs(const yk__policy *p, uint32_t rank)
+{
+    const double without = p->said_costs[rank] ? 0 : yk__flip_predict(p, rank);
+    return without > 0 && without * COSTLY < yk__window_predict(p, p->member, p->share);
+}
+
+/* The member with the fewest rows of those that may go, or a forced one that seems to cost. */
+uint32_t yk__trial_candidate(const yk__policy *p)
 {
     uint32_t which = p->ranks;
     for (uint32_t r = 0; r < p->ranks; r++) {
-        const double now = yk__balance_longest(p->balance, p->share);
-        const double without = p->seat[r].forced && p->member[r] && !p->said_costs[r] ? yk__time_without(p, r) : 0;
-        if (!p->member[r] || p->tried[r] || (p->seat[r].forced && !(without > 0 && without * COSTLY < now)))
+        if (!p->member[r] || p->tried[r] || (p->seat[r].forced && !forced_costs(p, r)))
             continue;
         if (which == p->ranks || p->share[r] < p->share[which])
             which = r;
@@ -22,103 +126,171 @@ uint32_t yk__candidate_of(const yk__policy *p)
     return which;
 }
 
-static void trial_side(yk__policy *p, bool without)
+/* The weakest member goes through its trial at once; others too where that is not likely to cost much, or when all trials
+ * together cost little. */
+static bool member_due(const yk__policy *p, uint32_t rank)
 {
-    yk__trial *t = &p->trial;
-    bool member[YK__RANKS];
-    memcpy(member, p->member, sizeof member);
-    member[t->rank] = !without;
-    t->without = without;
-    t->in_block = 0;
-    yk__roles_set(p, member);
-    yk__shares_set(p, t->share[without]);
-    p->skip = 1;
-}
-
-/* Windows of both sides in turn. Where the lines say that the rank is a loss, the windows just timed are its first block. */
-bool yk__trial_begin(yk__policy *p)
-{
-    yk__trial *t = &p->trial;
-    bool member[YK__RANKS];
-    const uint32_t rank = yk__candidate_of(p);
-    const double with = yk__walls_mean(&p->wall), without = rank < p->ranks ? yk__time_without(p, rank) : 0;
-    const yk__walls seen = p->wall;
-    if (rank == p->ranks || yk__members_count(p) < 2) {
-        p->try_all = false;
-        return false;
-    }
-    memset(t, 0, sizeof *t);
-    t->rank = rank;
-    p->tried[rank] = true;
-    p->trial_cost += 2 * BLOCK * (with > without ? with - without : without - with);
-    if (!yk__without_rank(p, rank, member) || !yk__shares_split(p, member, 0, t->share[1]))
-        return false;
-    memcpy(t->share[0], p->share, sizeof p->share);
-    t->length = with > 0 ? (uint32_t)fmin(BLOCK, fmax(2, ceil(BLOCK_SECONDS / with))) : BLOCK;
-    yk__phase_begin(p, TRIAL);
-    if (seen.n && without > 0 && without * CLEAR < with) {
-        t->side[0] = seen;
-        t->blocks = 1;
-        trial_side(p, true);
-    } else {
-        p->skip = 1;
-    }
-    return true;
-}
-
-/* The weakest goes through its trial at once; others too where that is not likely to cost much, or when all trials together
- * cost little. */
-bool yk__trial_due(const yk__policy *p)
-{
-    const uint32_t rank = yk__candidate_of(p);
-    const double with = yk__balance_longest(p->balance, p->share), without = rank < p->ranks ? yk__time_without(p, rank) : 0;
+    const double with = yk__window_predict(p, p->member, p->share), without = yk__flip_predict(p, rank);
     uint32_t tried = 0;
     for (uint32_t r = 0; r < p->ranks; r++)
         tried += p->member[r] && p->tried[r];
-    if (!p->try_all || !tried || (tried < AT_ONCE && without < AT_ONCE_COST * with))
-        return p->try_all;
-    return p->trial_cost + BLOCK * fmax(without - with, 0) < TRIAL_PART * p->elapsed;
+    return !tried || (tried < AT_ONCE && without < AT_ONCE_COST * with) ||
+           p->trial_cost + BLOCK * fmax(without - with, 0) < TRIAL_PART * p->elapsed;
+}
+
+/* Whether the lines speak for an excluded rank, and have not yet been refuted: it was weighed beside other ranks, or they
+ * promise more than they did. */
+static bool returner_promises(const yk__policy *p, uint32_t rank)
+{
+    const double with = yk__flip_predict(p, rank) * (p->disturbs[rank] > 0 ? p->disturbs[rank] : 1);
+    const double gain = with > 0 ? yk__window_predict(p, p->member, p->share) / with - 1 : 0;
+    return yk__gain_counts(p, rank, gain) && (!p->tried[rank] || gain > p->promised[rank] + WORTH - 1);
+}
+
+/* The first excluded rank that is worth another trial, where that costs little of the time that has passed. */
+static uint32_t returner_due(const yk__policy *p)
+{
+    for (uint32_t r = 0; r < p->ranks; r++) {
+        const double cost = BLOCK * fmax(p->harm[r], 0) + 2 * p->compiling;
+        if (p->excluded[r] && !p->member[r] && p->trial_cost + cost < TRIAL_PART * p->elapsed && returner_promises(p, r))
+            return r;
+    }
+    return p->ranks;
+}
+
+static double swap_predict(const yk__policy *p, uint32_t rank, uint32_t instead)
+{
+    bool member[YK__RANKS];
+    uint64_t share[YK__RANKS];
+    memcpy(member, p->member, sizeof member);
+    member[instead] = false, member[rank] = true;
+    return yk__set_predict(p, member, share);
+}
+
+/* Of two ranks on the same cores the weaker is excluded first, by what it took beside the other. Alone it may be the better. */
+static bool swap_begin(yk__policy *p, uint32_t rank)
+{
+    const double most = SWAP_COST * yk__window_predict(p, p->member, p->share);
+    for (uint32_t r = 0; r < p->ranks; r++) {
+        double then;
+        if (!p->member[r] || p->seat[r].forced || !yk__seats_overlap(&p->seat[r], &p->seat[rank]))
+            continue;
+        then = swap_predict(p, rank, r);
+        p->swapped[rank] = true;
+        if (then > 0 && then < most)
+            return trial_begin(p, (yk__trial){.rank = rank, .instead = r});
+    }
+    return false;
+}
+
+bool yk__trial_next(yk__policy *p)
+{
+    uint32_t rank = yk__members_count(p) > 1 ? yk__trial_candidate(p) : p->ranks;
+    if (rank < p->ranks && !member_due(p, rank))
+        return false;
+    if (rank == p->ranks)
+        rank = returner_due(p);
+    if (rank < p->ranks)
+        return yk__trial_begin(p, rank);
+    for (uint32_t r = 0; r < p->ranks; r++)
+        if (p->excluded[r] && !p->member[r] && !p->swapped[r] && swap_begin(p, r))
+            return true;
+    return false;
 }
 
 void yk__trial_round(yk__policy *p)
 {
-    p->try_all = true;
     memset(p->tried, 0, sizeof p->tried);
+    memset(p->swapped, 0, sizeof p->swapped);
 }
 
-/* ---- With and without -------------------------------------------------------------------------------------------- */
+/* ---- The verdict ------------------------------------------------------------------------------------------------- */
 
-static void trial_end(yk__policy *p, bool given_up)
+/* Ranks were weighed beside another set than there is now; those that were a clear gain stay one. */
+static void set_changed(yk__policy *p, uint32_t rank)
 {
-    yk__trial *t = &p->trial;
-    const uint32_t rank = t->rank;
-    const double with = yk__walls_mean(&t->side[0]), without = yk__walls_mean(&t->side[1]);
-    const bool stays = given_up || p->seat[rank].forced || with * WORTH < without;
-    if (!stays) {
-        trial_side(p, true);
+    for (uint32_t r = 0; r < p->ranks; r++)
+        p->tried[r] = p->tried[r] && (r == rank || p->adds[r] > CLEAR - 1);
+}
+
+/* What the slower side has cost. */
+static double trial_price(const yk__trial *t, double with, double without)
+{
+    return with > without ? t->side[0].n * (with - without) : t->side[1].n * (without - with);
+}
+
+static void rank_exclude(yk__policy *p, uint32_t rank, double with, double without)
+{
+    if (!p->excluded[rank])
         yk__event_add(p, YK_POLICY_EXCLUDED, rank, with, without);
-        p->excluded[rank] = true;
-        p->harm[rank] = with - without;
-        yk__trial_round(p);
-        yk__settle_begin(p);
-        return;
-    }
-    trial_side(p, false);
-    if (p->seat[rank].forced && !given_up && without * COSTLY < with) {
+    p->excluded[rank] = true;
+    p->adds[rank] = fmax(0, without / with - 1);
+    p->disturbs[rank] = with / without / p->trial.expected;
+    p->harm[rank] = with - without;
+    set_changed(p, rank);
+    trial_side(p, true);
+    yk__settle_begin(p);
+}
+
+static void rank_keep(yk__policy *p, uint32_t rank, double with, double without)
+{
+    p->adds[rank] = fmax(0, without / with - 1);
+    if (p->seat[rank].forced && without * COSTLY < with) {
         p->said_costs[rank] = true;
         yk__event_add(p, YK_POLICY_COSTS, rank, with, without);
     }
-    if (p->excluded[rank])
+    if (p->excluded[rank]) {
         yk__event_add(p, YK_POLICY_BACK, rank, with, without);
+        set_changed(p, rank);
+    }
     p->excluded[rank] = false;
-    if (!yk__trial_due(p) || !yk__trial_begin(p))
+    trial_side(p, false);
+}
+
+/* The set is the one with the rank, without the other. */
+static void swap_take(yk__policy *p, double with, double without)
+{
+    const uint32_t rank = p->trial.rank, instead = p->trial.instead;
+    p->excluded[instead] = true;
+    p->adds[instead] = 0;
+    p->disturbs[instead] = p->disturbs[rank];
+    p->harm[instead] = p->harm[rank];
+    p->swapped[instead] = true;
+    p->tried[instead] = true;
+    yk__event_add(p, YK_POLICY_EXCLUDED, instead, without, with);
+    rank_keep(p, rank, with, without);
+    yk__settle_begin(p);
+}
+
+static void trial_end(yk__policy *p, bool given_up)
+{
+    const yk__trial *t = &p->trial;
+    const double with = yk__times_mean(&t->side[0]), without = yk__times_mean(&t->side[1]);
+    *(t->retry ? &p->spent : &p->trial_cost) += trial_price(t, with, without);
+    if (given_up || (t->instead < p->ranks && with * SWAP_WORTH > without)) {
+        trial_side(p, !t->was_member);
+    } else if (t->instead < p->ranks) {
+        swap_take(p, with, without);
+        return;
+    } else if (!p->seat[t->rank].forced &&
+               !yk__gain_counts(p, t->rank, without * t->possible[1] / (with * t->possible[0]) - 1)) {
+        rank_exclude(p, t->rank, with, without);
+        return;
+    } else {
+        rank_keep(p, t->rank, with, without);
+        if (!t->was_member) {
+            yk__settle_begin(p);
+            return;
+        }
+    }
+    if (!yk__trial_next(p))
         yk__steady_begin(p);
 }
 
 /* Squared standard error of the mean of a side's windows. */
-static double side_error(const yk__walls *w)
+static double side_error(const yk__times *w)
 {
-    const uint32_t n = w->n < WALLS ? w->n : WALLS;
+    const uint32_t n = w->n < KEPT_TIMES ? w->n : KEPT_TIMES;
     double mean = 0, sum = 0;
     for (uint32_t i = 0; i < n; i++)
         mean += w->seconds[i] / n;
@@ -127,10 +299,10 @@ static double side_error(const yk__walls *w)
     return n > 1 ? sum / (n - 1) / n : INFINITY;
 }
 
-static double side_least(const yk__walls *w, double sign)
+static double side_least(const yk__times *w, double sign)
 {
     double least = INFINITY;
-    for (uint32_t i = 0; i < w->n && i < WALLS; i++)
+    for (uint32_t i = 0; i < w->n && i < KEPT_TIMES; i++)
         least = fmin(least, sign * w->seconds[i]);
     return sign * least;
 }
@@ -139,7 +311,7 @@ static double side_least(const yk__walls *w, double sign)
 static bool sides_apart(const yk__trial *t)
 {
     for (int k = 0; k < 2; k++) {
-        const yk__walls *longer = &t->side[k], *shorter = &t->side[!k];
+        const yk__times *longer = &t->side[k], *shorter = &t->side[!k];
         if (longer->n >= 1 && shorter->n >= 2 &&
             side_least(longer, 1) > (longer->n >= 2 ? 2 : 4) * side_least(shorter, -1))
             return true;
@@ -151,7 +323,7 @@ static bool sides_apart(const yk__trial *t)
  * it is beyond the noise, at last after MOST_BLOCKS. */
 static bool trial_decided(const yk__trial *t, bool block_over)
 {
-    const double with = yk__walls_mean(&t->side[0]), without = yk__walls_mean(&t->side[1]);
+    const double with = yk__times_mean(&t->side[0]), without = yk__times_mean(&t->side[1]);
     const double noise = sqrt(side_error(&t->side[0]) + side_error(&t->side[1]));
     if (!block_over)
         return sides_apart(t);
@@ -169,175 +341,11 @@ void yk__trial_look(yk__policy *p, bool clean, double wall)
             trial_end(p, true);
         return;
     }
-    yk__walls_add(&t->side[t->without], wall);
+    yk__times_add(&t->side[t->without], wall);
     over = ++t->in_block >= t->length;
     t->blocks += over;
     if (trial_decided(t, over))
         trial_end(p, false);
     else if (over)
         trial_side(p, !t->without);
-}
-
-/* ---- Steady ------------------------------------------------------------------------------------------------------ */
-
-void yk__steady_begin(yk__policy *p)
-{
-    p->early = false;
-    p->usual = 0;
-    p->usual_n = 0;
-    yk__phase_begin(p, STEADY);
-}
-
-static void alert(yk__policy *p)
-{
-    if (p->windows < p->alert_after)
-        return;
-    p->pause = p->pause ? (p->pause < 160 ? 2 * p->pause : p->pause) : 10;
-    p->alert_after = p->windows + p->pause;
-    yk__settle_begin(p);
-}
-
-/* An excluded rank may be tried again when all tries together cost little of the time that has passed. */
-static bool retry_due(yk__policy *p)
-{
-    const double cost = p->retry_cost > 0 ? p->retry_cost : 0;
-    for (uint32_t i = 1; i <= p->ranks; i++) {
-        const uint32_t r = (p->retried + i) % p->ranks;
-        if (!p->excluded[r] || p->member[r])
-            continue;
-        if (p->spent + (cost > 0 ? cost : LOOK * yk__balance_predict(p->balance, r, 1) + p->compiling) > RETRY_PART * p->elapsed)
-            return false;
-        p->retried = r;
-        return true;
-    }
-    return false;
-}
-
-static void retry_begin(yk__policy *p)
-{
-    bool member[YK__RANKS];
-    uint64_t share[YK__RANKS];
-    uint32_t largest = 0;
-    memcpy(member, p->member, sizeof member);
-    memcpy(share, p->share, sizeof share);
-    for (uint32_t r = 1; r < p->ranks; r++)
-        largest = share[r] > share[largest] ? r : largest;
-    if (share[largest] < 2)
-        return;
-    share[largest]--;
-    share[p->retried]++;
-    member[p->retried] = true;
-    yk__phase_begin(p, RETRY);
-    yk__roles_set(p, member);
-    yk__shares_set(p, share);
-    p->retry_cost = 0;
-}
-
-/* A record of each rank is one window of ten: five of them make a look. */
-static void steady_samples(yk__policy *p, bool *off)
-{
-    bool whole = true;
-    uint64_t next[YK__RANKS];
-    for (uint32_t r = 0; r < p->ranks; r++) {
-        const yk__samples *s = &p->busy[r];
-        const double seen = yk__balance_predict(p->balance, r, p->share[r]);
-        const double last = s->n ? s->seconds[s->n - 1] : 0;
-        if (!p->member[r] || !p->share[r])
-            continue;
-        whole = whole && s->n >= 5;
-        *off = *off || (s->n && seen > 0 && (last > 1.2 * seen || last < seen / 1.2));
-    }
-    if (*off) /* the first of two */
-        yk__records_add(p);
-    else if (whole) {
-        yk__records_add(p);
-        if (yk__shares_split(p, p->member, TRUST, next) && yk__shares_worth(p, next))
-            yk__shares_set(p, next);
-    }
-}
-
-void yk__steady_look(yk__policy *p, bool clean, double wall)
-{
-    bool off = false;
-    const bool timed = p->in_phase % EVERY == 0;
-    if (timed)
-        steady_samples(p, &off);
-    if (clean && p->usual_n < 2) {
-        p->usual = p->usual_n++ ? (p->usual + wall) / 2 : wall;
-    } else if (clean) {
-        off = off || wall > ALERT * p->usual;
-        if (wall > COSTLY * p->usual)
-            yk__trial_round(p);
-        p->usual = off ? p->usual : 0.9 * p->usual + 0.1 * wall;
-    }
-    if (off)
-        alert(p);
-    else if (p->pause && p->windows > p->alert_after + p->pause)
-        p->pause = 0;
-    if (p->phase == STEADY && p->usual_n >= 2 && retry_due(p))
-        retry_begin(p);
-    else if (p->phase == STEADY && p->usual_n >= 2 && yk__trial_due(p))
-        yk__trial_begin(p);
-}
-
-/* ---- Retrying ---------------------------------------------------------------------------------------------------- */
-
-/* What a window with the rank costs, from the trial that excluded it. */
-static double harm_of(const yk__policy *p, uint32_t r)
-{
-    return fmax(p->harm[r], 0.1 * p->usual);
-}
-
-/* What excluded it may have been a disturbance of the trial: where the lines still say that it helps it may have another. */
-static bool trial_again(const yk__policy *p, uint32_t r)
-{
-    uint64_t share[YK__RANKS];
-    return p->share[r] && yk__shares_split(p, p->member, 0, share) &&
-           yk__balance_longest(p->balance, share) * WORTH < yk__balance_longest(p->balance, p->share) &&
-           p->spent + 2 * BLOCK * harm_of(p, r) < RETRY_PART * p->elapsed;
-}
-
-static void retry_end(yk__policy *p)
-{
-    const uint32_t r = p->retried;
-    const double seen = yk__balance_predict(p->balance, r, p->share[r]), now = yk__samples_least(&p->busy[r]);
-    bool member[YK__RANKS];
-    uint64_t share[YK__RANKS];
-    p->retry_cost = fmax(p->retry_cost, p->usual); /* not more often than every 1 / RETRY_PART windows */
-    p->spent += p->retry_cost;
-    memcpy(member, p->member, sizeof member);
-    if (now > 0 && now * COSTLY < seen) {
-        yk__balance_renew(p->balance, r, p->share[r], now);
-        if (yk__shares_split(p, member, 0, share) && yk__balance_longest(p->balance, share) * WORTH < p->usual) {
-            yk__shares_set(p, share);
-            yk__trial_round(p);
-            yk__settle_begin(p);
-            return;
-        }
-    }
-    if (trial_again(p, r)) {
-        p->spent += 2 * BLOCK * harm_of(p, r);
-        yk__trial_round(p);
-        yk__settle_begin(p);
-        return;
-    }
-    member[r] = false;
-    if (yk__shares_split(p, member, 0, share)) {
-        yk__shares_set(p, share);
-        yk__phase_begin(p, STEADY);
-        yk__roles_set(p, member);
-        p->usual_n = 0;
-    }
-}
-
-void yk__retry_look(yk__policy *p, const yk__told *told)
-{
-    double longest = 0, compiling = 0;
-    for (uint32_t r = 0; r < p->ranks; r++) {
-        longest = fmax(longest, told[r].wall);
-        compiling = fmax(compiling, told[r].compiling);
-    }
-    p->retry_cost += fmax(longest - p->usual, 0) + compiling;
-    if (p->busy[p->retried].n >= 2 || p->in_phase >= 8)
-        retry_end(p);
 }

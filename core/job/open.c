@@ -87,7 +87,7 @@ static void make_scaler(yk_job *job)
 
 /* What ranks tell each other at the start. */
 typedef struct rank_info {
-    char name[96], device[96], isa[64];
+    char name[96], device[96], isa[64], cores[256];
     uint64_t memory, limit, free; /* limit: 0, or the user's; free: 0, or what the device has */
     uint32_t units, precision, forced, cpu;
     double pace;
@@ -115,7 +115,8 @@ static yk_status make_shares(yk_job *job, const rank_info *c, yk_error *err)
         budget[r] = (yk__rank_budget){.bytes = c[r].limit ? c[r].limit : c[r].free / (c[r].cpu ? on_host : 1),
                                   .limited = c[r].limit != 0,
                                       .forced = c[r].forced != 0,
-                                      .pace = c[r].pace};
+                                      .pace = c[r].pace,
+                                      .cores = c[r].cpu ? c[r].cores : NULL};
     yk__share_new(job, budget, err);
     yk__free(budget);
     return err->status;
@@ -131,6 +132,7 @@ static yk_status exchange_infos(yk_job *job, yk_error *err)
     mine.cpu = caps->flags & YK_CAP_CPU;
     mine.pace = job->team.world > 1 && !job->config.plan_only ? yk__device_pace(job->device) : 0.0;
     yk__placement_text(&job->device->place, mine.name, sizeof mine.name);
+    snprintf(mine.cores, sizeof mine.cores, "%.*s", (int)sizeof mine.cores - 1, job->device->place.cores);
     snprintf(mine.device, sizeof mine.device, "%s", caps->name);
     snprintf(mine.isa, sizeof mine.isa, "%s", caps->isa);
     rank_info *all = yk__calloc(job->team.world, sizeof *all);

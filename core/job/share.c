@@ -2,6 +2,7 @@
 /* What a rank's windows took is timed, reported to the others, and turned into shares and roles. */
 #include "core/job/share.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
@@ -26,8 +27,11 @@ yk_status yk__share_new(yk_job *job, const yk__rank_budget *budget, yk_error *er
     if (!job->team.share)
         return yk__fail_mem(err, sizeof *job->team.share, "the shares");
     pthread_mutex_init(&job->team.share->lock, NULL);
-    for (uint32_t r = 0; r < job->team.world; r++)
-        job->team.share->seat[r] = (yk__seat){budget[r].forced, budget[r].limited, budget[r].pace};
+    for (uint32_t r = 0; r < job->team.world; r++) {
+        job->team.share->seat[r] = (yk__seat){.forced = budget[r].forced, .limited = budget[r].limited, .pace = budget[r].pace};
+        if (budget[r].cores)
+            yk__seat_cores(&job->team.share->seat[r], budget[r].cores);
+    }
     job->team.share->memory_budget = budget[job->team.rank].bytes;
     return YK_OK;
 }
@@ -86,6 +90,23 @@ static uint64_t rows_that_fit(const yk_job *job, const yk__engine_stats *st)
     return fit < (double)s->max_rows ? s->max_rows : fit < 9e15 ? (uint64_t)fit : (uint64_t)9e15;
 }
 
+/* The part of the optimizer whose moments fit beside all rows that the rank may be given, so that neither takes the other's
+ * memory; what it owns already, at least. */
+static double part_that_fits(const yk_job *job, const yk__engine_stats *st, double rows)
+{
+    const yk__share *s = job->team.share;
+    const double grows = (double)(st->arena_bytes + 2 * st->input_bytes + st->scratch_bytes);
+    const double most = rows < (double)s->n ? rows : (double)s->n;
+    double left, own, all;
+    if (!s->memory_budget || !s->max_rows || !st->update_elements || !st->state_bytes)
+        return 0.0;
+    left = (double)s->memory_budget - (double)(st->param_bytes + st->grad_bytes + PADDING) -
+           grows * fmax(1.0, most / (double)s->max_rows);
+    own = (double)st->update_elements / (double)st->trained_elements;
+    all = (double)st->state_bytes / own;
+    return fmax(left / all, own);
+}
+
 /* Windows that the schedule still has; 0: there is none that says. */
 static double windows_left(const yk_job *job)
 {
@@ -100,6 +121,7 @@ static void report_complete(yk_job *job)
     yk__engine_stats_get(job->engine, &st);
     t->busy = job->team.share->timed && !job->team.share->compiled && t->rows > 0.0 ? st.busy_seconds : 0.0;
     t->cap = (double)rows_that_fit(job, &st);
+    t->part = part_that_fits(job, &st, t->cap);
     if (st.update_elements)
         t->update = st.update_seconds / (double)st.update_elements * (double)st.trained_elements;
     if (st.copy_elements)

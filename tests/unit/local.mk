@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # One folder per layer, one program per file: tests/unit/graph/eval.test is of tests/unit/graph/eval.c.
 if WITH_CHECK
-UNIT_TESTS += tests/unit/balance/balance.test tests/unit/balance/policy.test
+UNIT_TESTS += tests/unit/balance/balance.test tests/unit/balance/policy.test tests/unit/balance/sets.test
 UNIT_TESTS += tests/unit/base/base.test tests/unit/base/cgroup.test
 UNIT_TESTS += tests/unit/control/garbage.test
 UNIT_TESTS += tests/unit/cpu/chain.test tests/unit/cpu/gemm.test tests/unit/cpu/nets.test tests/unit/cpu/ops.test
@@ -28,6 +28,8 @@ CLANG_TESTS += tests/unit/base/base.test tests/unit/cpu/chain.test tests/unit/cp
 CLANG_TESTS += tests/unit/cpu/ops.test tests/unit/cpu/queue.test tests/unit/cpu/rows.test tests/unit/grad/rules.test
 CLANG_TESTS += tests/unit/graph/eval.test tests/unit/job/api.test tests/unit/kit/cpu_shape.test tests/unit/kit/gpu_shape.test
 CLANG_TESTS += tests/unit/plan/passes.test tests/unit/run/train.test
+tests_unit_balance_policy_test_SOURCES = tests/unit/balance/policy.c tests/unit/balance/world.c
+tests_unit_balance_sets_test_SOURCES = tests/unit/balance/sets.c tests/unit/balance/world.c
 tests_unit_cpu_gemm_test_SOURCES = tests/unit/cpu/gemm.c backends/cpu/isa/isa_amx_emu.c
 tests_unit_graph_vectors_test_SOURCES = tests/unit/graph/vectors.c tests/unit/graph/vectors_layers.c
 # the kernel sources as plain C: unused kernels and scalar conversions are as they are in the dialect
@@ -46,6 +48,7 @@ tests_unit_opencl_fake_test_LDADD = $(LDADD) $(OPENCL_LIBS)
 tests_unit_opencl_nn_test_LDFLAGS = $(AM_LDFLAGS) -export-dynamic
 endif
 endif
+noinst_HEADERS += tests/unit/balance/world.h
 UNIT_SH = tests/style.sh tests/count.sh tests/api.sh tests/unit/data/commands.sh
 dist_check_SCRIPTS += $(UNIT_SH)
 TESTS += $(UNIT_SH)

@@ -1,0 +1,182 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The windows between trials: what is off is noticed, and excluded ranks are tried again. */
+#include <math.h>
+#include <string.h>
+
+#include "core/base/mem.h"
+#include "core/balance/policy_inner.h"
+
+/* ---- Steady ------------------------------------------------------------------------------------------------------ */
+
+void yk__steady_begin(yk__policy *p)
+{
+    p->early = false;
+    p->usual = 0;
+    p->usual_n = 0;
+    yk__phase_begin(p, STEADY);
+}
+
+/* Settles again; what is longer than before even then, with nothing that the lines know of, has trials for all (settle_end). */
+static void steady_alert(yk__policy *p)
+{
+    if (p->windows < p->alert_after)
+        return;
+    p->pause = p->pause ? (p->pause < 160 ? 2 * p->pause : p->pause) : 10;
+    p->alert_after = p->windows + p->pause;
+    p->before_alert = p->usual;
+    yk__settle_begin(p);
+}
+
+/* What a window with the rank costs, from the trial that excluded it. */
+double yk__retry_harm(const yk__policy *p, uint32_t r)
+{
+    return fmax(p->harm[r], 0.1 * p->usual);
+}
+
+/* Whether the lines speak for an excluded rank: what excluded it may have been a disturbance of its trial. */
+static bool lines_promise(const yk__policy *p, uint32_t rank)
+{
+    const double with = yk__flip_predict(p, rank);
+    return with > 0 && yk__gain_counts(p, rank, yk__window_predict(p, p->member, p->share) / with - 1);
+}
+
+static double retry_price(const yk__policy *p, uint32_t rank, bool promising)
+{
+    if (promising)
+        return p->trial.length * yk__retry_harm(p, rank) + p->compiling;
+    return p->retry_cost > 0 ? p->retry_cost : LOOK * yk__balance_predict(p->balance, rank, 1) + p->compiling;
+}
+
+/* An excluded rank may be tried again when all tries together cost little of the time that has passed. */
+static bool retry_due(yk__policy *p, bool *promising)
+{
+    for (uint32_t i = 1; i <= p->ranks; i++) {
+        const uint32_t r = (p->retried + i) % p->ranks;
+        if (!p->excluded[r] || p->member[r])
+            continue;
+        *promising = lines_promise(p, r);
+        if (p->spent + retry_price(p, r, *promising) > RETRY_PART * p->elapsed)
+            return false;
+        p->retried = r;
+        return true;
+    }
+    return false;
+}
+
+static void retry_begin(yk__policy *p)
+{
+    bool member[YK__RANKS];
+    uint64_t share[YK__RANKS];
+    uint32_t largest = 0;
+    memcpy(member, p->member, sizeof member);
+    memcpy(share, p->share, sizeof share);
+    for (uint32_t r = 1; r < p->ranks; r++)
+        largest = share[r] > share[largest] ? r : largest;
+    if (share[largest] < 2)
+        return;
+    share[largest]--;
+    share[p->retried]++;
+    member[p->retried] = true;
+    yk__phase_begin(p, RETRY);
+    yk__roles_set(p, member, NULL);
+    yk__shares_set(p, share);
+    p->retry_cost = 0;
+}
+
+/* A record of each rank is one window of ten: five of them make a look. */
+static void steady_samples(yk__policy *p, bool *off)
+{
+    bool whole = true;
+    uint64_t next[YK__RANKS];
+    for (uint32_t r = 0; r < p->ranks; r++) {
+        const yk__samples *s = &p->busy[r];
+        const double seen = yk__balance_predict(p->balance, r, p->share[r]);
+        const double last = s->n ? s->seconds[s->n - 1] : 0;
+        if (!p->member[r] || !p->share[r])
+            continue;
+        whole = whole && s->n >= 5;
+        *off = *off || (s->n && seen > 0 && (last > 1.2 * seen || last < seen / 1.2));
+    }
+    if (*off) /* the first of two */
+        yk__records_add(p);
+    else if (whole) {
+        yk__records_add(p);
+        if (yk__shares_split(p, p->member, TRUST, next) && yk__shares_worth(p, next))
+            yk__shares_set(p, next);
+    }
+}
+
+void yk__steady_look(yk__policy *p, bool clean, double wall)
+{
+    bool off = false, promising;
+    const bool timed = p->in_phase % EVERY == 0;
+    if (timed)
+        steady_samples(p, &off);
+    if (clean && p->usual_n < 2) {
+        p->usual = p->usual_n++ ? (p->usual + wall) / 2 : wall;
+    } else if (clean) {
+        off = off || wall > ALERT * p->usual;
+        p->usual = off ? p->usual : 0.9 * p->usual + 0.1 * wall;
+    }
+    if (off)
+        steady_alert(p);
+    else if (p->pause && p->windows > p->alert_after + p->pause)
+        p->pause = 0;
+    if (p->phase == STEADY && p->usual_n >= 2 && timed && retry_due(p, &promising)) {
+        if (!promising)
+            retry_begin(p);
+        else if (yk__trial_begin(p, p->retried))
+            p->trial.retry = true;
+    }
+    if (p->phase == STEADY && p->usual_n >= 2 && timed)
+        yk__trial_next(p);
+}
+
+/* ---- Retrying ---------------------------------------------------------------------------------------------------- */
+
+/* It is a member until its shares are settled and its trial is over. */
+static void retry_trial(yk__policy *p, uint32_t rank)
+{
+    p->disturbs[rank] = 0;
+    p->tried[rank] = false;
+    yk__settle_begin(p);
+    yk__roles_set(p, p->member, NULL);
+}
+
+static void retry_end(yk__policy *p)
+{
+    const uint32_t r = p->retried;
+    const double seen = yk__balance_predict(p->balance, r, p->share[r]), now = yk__samples_least(&p->busy[r]);
+    bool member[YK__RANKS];
+    uint64_t share[YK__RANKS];
+    p->retry_cost = fmax(p->retry_cost, p->usual); /* not more often than every 1 / RETRY_PART windows */
+    p->spent += p->retry_cost;
+    memcpy(member, p->member, sizeof member);
+    if (now > 0 && now * COSTLY < seen) {
+        yk__balance_renew(p->balance, r, p->share[r], now);
+        if (yk__shares_split(p, member, 0, share) && yk__balance_longest(p->balance, share) * WORTH < p->usual) {
+            yk__shares_set(p, share);
+            retry_trial(p, r);
+            return;
+        }
+    }
+    member[r] = false;
+    if (yk__shares_split(p, member, 0, share)) {
+        yk__shares_set(p, share);
+        yk__phase_begin(p, STEADY);
+        yk__roles_set(p, member, NULL);
+        p->usual_n = 0;
+    }
+}
+
+void yk__retry_look(yk__policy *p, const yk__told *report)
+{
+    double longest = 0, compiling = 0;
+    for (uint32_t r = 0; r < p->ranks; r++) {
+        longest = fmax(longest, report[r].wall);
+        compiling = fmax(compiling, report[r].compiling);
+    }
+    p->retry_cost += fmax(longest - p->usual, 0) + compiling;
+    if (p->busy[p->retried].n >= 2 || p->in_phase >= 8)
+        retry_end(p);
+}

@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Which ranks compute on the same cores: those may disturb each other in ways that no line tells. */
+#include <string.h>
+
+#include "core/balance/balance.h"
+#include "core/device/device.h"
+
+enum { WORD_BITS = 64 };
+
+void yk__seat_cores(yk__seat *seat, const char *list)
+{
+    int core[YK__SEAT_CORES];
+    const uint32_t n = *list ? yk__cores_parse(list, core, YK__SEAT_CORES) : 0;
+    memset(seat->cores, n ? 0 : 0xff, sizeof seat->cores);
+    for (uint32_t i = 0; i < n; i++)
+        if (core[i] < YK__SEAT_CORES)
+            seat->cores[core[i] / WORD_BITS] |= UINT64_C(1) << core[i] % WORD_BITS;
+}
+
+bool yk__seats_overlap(const yk__seat *a, const yk__seat *b)
+{
+    for (uint32_t i = 0; i < YK__SEAT_CORES / WORD_BITS; i++)
+        if (a->cores[i] & b->cores[i])
+            return true;
+    return false;
+}

@@ -1,0 +1,126 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Which set of simulated ranks the policy comes to: beside the best of all subsets, with what members cost each other. */
+#include <check.h>
+#include <math.h>
+
+#include "core/balance/policy_inner.h"
+#include "tests/unit/balance/world.h"
+
+static void random_world(world *w, uint32_t turn)
+{
+    random_from(turn * 1000000u);
+    *w = (world){.ranks = 2 + (uint32_t)(random_uniform() * 3), .n = 32 + (uint64_t)(random_uniform() * 400),
+                 .compile = random_uniform() < 0.3 ? 0.2 : 0};
+    w->left = w->compile > 0 ? 20000 : 0; /* enough for new programs to be earned */
+    for (uint32_t r = 0; r < w->ranks; r++) {
+        const double pace = exp(random_uniform() * 5);
+        w->d[r] = (device){.a = 1e-4 * exp(random_uniform() * 4), .b = 2e-5 * pace, .update = 1e-4 * pace, .noise = 0.03};
+        w->seat[r].pace = random_uniform() < 0.8 ? pace : 0;
+    }
+}
+
+/* Until no trial is under way. */
+static void world_settle(world *w, uint64_t n)
+{
+    world_windows(w, n);
+    for (int i = 0; i < 300 && !yk__policy_settled(w->p); i++)
+        world_window(w);
+}
+
+START_TEST(any_devices_come_to_the_best_subset)
+{
+    for (uint32_t turn = 75 * (uint32_t)_i; turn < 75 * (uint32_t)(_i + 1); turn++) {
+        world w;
+        random_world(&w, turn);
+        world_begin(&w);
+        world_settle(&w, 700);
+        ck_assert_msg(world_rate(&w) >= 0.97, "set %u, %u ranks: %g of the best", turn, w.ranks, world_rate(&w));
+        world_finish(&w);
+    }
+}
+END_TEST
+
+/* The weakest adds 0.9 %, as does the next, and the next: all together count. */
+START_TEST(what_weak_ranks_add_together_counts)
+{
+    world w = {.ranks = 4, .n = 400, .d = {{.a = 1e-4, .b = 2e-5, .noise = 0.01},
+                                           {.a = 1e-4, .b = 2e-3, .noise = 0.01},
+                                           {.a = 1e-4, .b = 2e-3, .noise = 0.01},
+                                           {.a = 1e-4, .b = 2e-3, .noise = 0.01}},
+               .seat = {{.pace = 1}, {.pace = 100}, {.pace = 100}, {.pace = 100}}};
+    world_begin(&w);
+    world_settle(&w, 1500);
+    ck_assert_msg(world_rate(&w) >= 0.98, "%g", world_rate(&w));
+    world_finish(&w);
+}
+END_TEST
+
+/* A wide rank beside one that holds up each of its steps on a core of both: the wide one looks the weaker, so that it is excluded
+ * first, and is the better alone. */
+START_TEST(of_two_that_disturb_each_other_the_better_stays)
+{
+    const bool first = _i;
+    const device wide = {.a = 2e-3, .b = 2.5e-5, .noise = 0.03, .core = 1};
+    const device narrow = {.a = 2e-4, .b = 4.4e-5, .noise = 0.03, .core = 1, .hurt = 3};
+    world w = {.ranks = 2, .n = 128};
+    w.d[!first] = wide;
+    w.d[first] = narrow;
+    world_begin(&w);
+    world_settle(&w, 300);
+    ck_assert_msg(world_share(&w, !first) == 128, "%d %d", (int)world_share(&w, 0), (int)world_share(&w, 1));
+    ck_assert_msg(world_rate(&w) >= 0.97, "%g", world_rate(&w));
+    world_finish(&w);
+}
+END_TEST
+
+/* Small steps whose sums over ranks take longer than the rows that a rank saves: two of four are best. */
+START_TEST(members_cost_what_they_exchange)
+{
+    world w = {.ranks = 4, .n = 64, .exchange = 2.5e-4};
+    uint32_t members = 0;
+    for (uint32_t r = 0; r < 4; r++)
+        w.d[r] = (device){.a = 1e-4, .b = 2e-5, .noise = 0.03};
+    world_begin(&w);
+    world_settle(&w, 700);
+    for (uint32_t r = 0; r < 4; r++)
+        members += world_share(&w, r) > 0;
+    ck_assert_uint_eq(members, 2);
+    ck_assert_msg(world_rate(&w) >= 0.97, "%g", world_rate(&w));
+    for (uint32_t m = 2; m <= 4; m++) { /* what the policy takes a set to need, measured or not */
+        const bool member[4] = {true, m > 1, m > 2, m > 3};
+        uint64_t share[YK__RANKS];
+        const double seen = yk__set_predict(w.p, member, share), is = world_best_of(&w, (1u << m) - 1);
+        ck_assert_msg(fabs(seen - is) < 0.1 * is, "%u members: %g seconds foreseen, %g are true", m, seen, is);
+    }
+    world_finish(&w);
+}
+END_TEST
+
+/* A neighbour on the second rank's core for the first 400 windows, trial and all: back soon after it has gone. */
+START_TEST(a_disturbance_of_the_trial_is_not_for_good)
+{
+    world w = {.ranks = 2, .n = 128, .d = {{.a = 2e-4, .b = 4e-5, .update = 4e-4, .noise = 0.05},
+                                           {.a = 2e-4, .b = 4e-5, .update = 4e-4, .noise = 0.05, .to = 400, .factor = 8}}};
+    world_begin(&w);
+    world_windows(&w, 6000);
+    ck_assert_msg(world_rate(&w) >= 0.97, "%g, excluded %d, back %d", world_rate(&w), w.excluded, w.back);
+    world_finish(&w);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *s = suite_create("sets");
+    TCase *t = tcase_create("sets");
+    SRunner *sr = srunner_create(s);
+    tcase_add_loop_test(t, any_devices_come_to_the_best_subset, 0, 4);
+    tcase_add_test(t, what_weak_ranks_add_together_counts);
+    tcase_add_loop_test(t, of_two_that_disturb_each_other_the_better_stays, 0, 2);
+    tcase_add_test(t, members_cost_what_they_exchange);
+    tcase_add_test(t, a_disturbance_of_the_trial_is_not_for_good);
+    suite_add_tcase(s, t);
+    srunner_set_tap(sr, "-");
+    srunner_run_all(sr, CK_SILENT);
+    srunner_free(sr);
+    return 0;
+}

@@ -1,0 +1,216 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Simulated ranks under the policy of shares (world.h). */
+#include "tests/unit/balance/world.h"
+
+#include <check.h>
+#include <math.h>
+#include <string.h>
+
+#include "core/base/philox.h"
+
+static uint32_t drawn;
+
+double random_uniform(void)
+{
+    uint32_t c[4] = {drawn++, 0, 0, 0}, k[2] = {3, 5}, out[4];
+    yk__philox(c, k, out);
+    return (out[0] >> 8) * (1.0 / 16777216);
+}
+
+void random_from(uint32_t at)
+{
+    drawn = at;
+}
+
+void world_begin(world *w)
+{
+    yk_error err = YK_ERROR_INIT;
+    for (uint32_t r = 0; r < w->ranks; r++)
+        if (w->d[r].core)
+            w->seat[r].cores[0] = UINT64_C(1) << w->d[r].core;
+    ck_assert_msg(!yk__policy_new(w->ranks, w->seat, w->n, &w->p, &err), "%s", err.text);
+}
+
+static double factor_at(const device *d, uint64_t window)
+{
+    return d->factor > 0 && window >= d->from && window < d->to ? d->factor : 1;
+}
+
+/* Seconds of the runs themselves, without noise. */
+static double run_seconds(const world *w, uint32_t r, uint64_t rows)
+{
+    const device *d = &w->d[r];
+    return rows ? (d->a + d->b * (double)rows) * factor_at(d, w->window) : 0;
+}
+
+/* What rank r takes with these shares: those on its core take their turns. */
+static double rank_seconds(const world *w, uint32_t r, const uint64_t *share)
+{
+    double t = run_seconds(w, r, share[r]), factor = 1;
+    for (uint32_t i = 0; i < w->ranks && share[r]; i++)
+        if (i != r && w->d[i].core && w->d[i].core == w->d[r].core) {
+            t += w->d[i].hurt > 0 || w->d[r].hurt > 0 ? 0 : run_seconds(w, i, share[i]);
+            factor *= share[i] && w->d[i].hurt > 0 ? w->d[i].hurt : 1;
+        }
+    return t * factor;
+}
+
+static double update_seconds(const world *w, uint32_t r, const double *owns)
+{
+    double all = 0;
+    for (uint32_t i = 0; i < w->ranks; i++)
+        all += owns[i];
+    return w->d[r].update * owns[r] / all;
+}
+
+static double exchange_seconds(const world *w, const uint64_t *share)
+{
+    uint32_t members = 0;
+    for (uint32_t r = 0; r < w->ranks; r++)
+        members += share[r] > 0;
+    return w->exchange * (members - 1);
+}
+
+static double window_seconds(const world *w, const uint64_t *share, const double *owns)
+{
+    double longest = 0, update = 0;
+    for (uint32_t r = 0; r < w->ranks; r++) {
+        longest = fmax(longest, rank_seconds(w, r, share));
+        update = fmax(update, update_seconds(w, r, owns));
+    }
+    return longest + update + exchange_seconds(w, share);
+}
+
+/* The best over all shares of these ranks: a row each, the others to whoever is done first. */
+double world_best_of(const world *w, uint32_t subset)
+{
+    uint64_t share[MOST] = {0};
+    bool owner[MOST];
+    double owns[MOST], update[MOST], copy[MOST] = {0};
+    uint64_t given = 0;
+    for (uint32_t r = 0; r < w->ranks && w->n >= w->ranks; r++)
+        given += share[r] = subset >> r & 1;
+    for (uint64_t i = given; i < w->n; i++) {
+        uint32_t who = 0;
+        double least = INFINITY;
+        for (uint32_t r = 0; r < w->ranks; r++) {
+            double longest = 0;
+            if (!(subset >> r & 1))
+                continue;
+            share[r]++;
+            for (uint32_t k = 0; k < w->ranks; k++)
+                longest = fmax(longest, rank_seconds(w, k, share));
+            share[r]--;
+            if (longest < least) {
+                least = longest;
+                who = r;
+            }
+        }
+        share[who]++;
+    }
+    for (uint32_t r = 0; r < w->ranks; r++) {
+        owner[r] = subset >> r & 1;
+        update[r] = w->d[r].update;
+    }
+    yk__owner_parts(w->ranks, owner, update, copy, NULL, owns);
+    return window_seconds(w, share, owns);
+}
+
+double world_best(const world *w)
+{
+    double least = INFINITY;
+    for (uint32_t subset = 1; subset < 1u << w->ranks; subset++)
+        least = fmin(least, world_best_of(w, subset));
+    return least;
+}
+
+static double time_noisy(const device *d, double t)
+{
+    t *= 1 + d->noise * (2 * random_uniform() - 1);
+    return random_uniform() < d->absent ? 2 * t : t;
+}
+
+static void take_events(world *w)
+{
+    yk__policy_event e;
+    while (yk__policy_event_next(w->p, &e)) {
+        w->excluded += e.kind == YK_POLICY_EXCLUDED;
+        w->back += e.kind == YK_POLICY_BACK;
+        w->costs += e.kind == YK_POLICY_COSTS;
+        w->verdict = e.kind == YK_POLICY_EXCLUDED ? w->window : w->verdict;
+        w->with = e.with;
+        w->without = e.without;
+    }
+}
+
+/* One window of the job. */
+void world_window(world *w)
+{
+    yk_error err = YK_ERROR_INIT;
+    const uint64_t *share = yk__policy_shares(w->p);
+    uint64_t before[MOST];
+    double longest = 0, update = 0, compiling[MOST] = {0}, making = 0, busy[MOST] = {0};
+    const bool timed = yk__policy_timed(w->p);
+    for (uint32_t r = 0; r < w->ranks; r++) {
+        bool *made = &w->made[r][share[r] % PROGRAMS];
+        if (share[r] && !*made)
+            compiling[r] = w->compile + 1e-6;
+        *made = true;
+        making = fmax(making, compiling[r]);
+        busy[r] = time_noisy(&w->d[r], rank_seconds(w, r, share));
+        longest = fmax(longest, busy[r]);
+        update = fmax(update, update_seconds(w, r, yk__policy_owns(w->p)));
+    }
+    w->last = longest + update + exchange_seconds(w, share);
+    w->elapsed += w->last + making;
+    w->compiled += making;
+    for (uint32_t r = 0; r < w->ranks; r++) {
+        yk__told *t = &w->told[r];
+        if (!yk__policy_members(w->p)[r])
+            continue;
+        t->rows = (double)share[r];
+        t->busy = timed && !compiling[r] && share[r] ? busy[r] : 0;
+        t->wall += making ? 0 : w->last;
+        t->windows += !making;
+        t->compiling += compiling[r];
+        t->left = w->left;
+        t->part = w->d[r].part;
+        t->update = yk__policy_owns(w->p)[r] > 0 ? w->d[r].update : 0; /* who owns nothing measures nothing */
+    }
+    w->window++;
+    memcpy(before, share, sizeof before);
+    if (!yk__policy_pass(w->p))
+        return;
+    ck_assert_msg(!yk__policy_look(w->p, w->told, &err), "%s", err.text);
+    memset(w->told, 0, sizeof w->told);
+    take_events(w);
+    w->changes += memcmp(before, yk__policy_shares(w->p), w->ranks * sizeof *before) != 0;
+}
+
+void world_windows(world *w, uint64_t n)
+{
+    for (uint64_t i = 0; i < n; i++) {
+        uint64_t sum = 0;
+        for (uint32_t r = 0; r < w->ranks; r++)
+            sum += yk__policy_shares(w->p)[r];
+        ck_assert_uint_eq(sum, w->n);
+        world_window(w);
+    }
+}
+
+uint64_t world_share(const world *w, uint32_t r)
+{
+    return yk__policy_shares(w->p)[r];
+}
+
+/* The window that shares and roles give now, beside the best there is. */
+double world_rate(const world *w)
+{
+    return world_best(w) / window_seconds(w, yk__policy_shares(w->p), yk__policy_owns(w->p));
+}
+
+void world_finish(world *w)
+{
+    yk__policy_free(w->p);
+    w->p = NULL;
+}
