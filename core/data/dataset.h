@@ -80,7 +80,7 @@ int64_t yk__dataset_line(const yk__dataset *set,
 int yk__dataset_classes(const yk__dataset *set); /* 0: none (language models) */
 const char *yk__dataset_class_name(const yk__dataset *set, int i); /* NULL: the labels are numbers */
 int yk__dataset_vocab(const yk__dataset *set);                     /* 0: images */
-const char *yk__dataset_kind(const yk__dataset *set);
+const char *yk__dataset_kind_name(const yk__dataset *set);
 int yk__dataset_fields(const yk__dataset *set, const yk__field **fields);
 const char *yk__dataset_tokenizer_dir(const yk__dataset *set);      /* NULL: none */
 const yk__tokenizer *yk__dataset_tokenizer(const yk__dataset *set); /* NULL: none */
@@ -89,7 +89,7 @@ const yk__tokenizer *yk__dataset_tokenizer(const yk__dataset *set); /* NULL: non
 void yk__dataset_where(const yk__dataset *set, int64_t row, char *buf, size_t n);
 /* Of what its rows are: equal on ranks that read the same. All of up to YK__DATASET_HASHED bytes, evenly spread parts of more. */
 #define YK__DATASET_HASHED (256u << 20)
-uint64_t yk__dataset_hash(const yk__dataset *set);
+yk_status yk__dataset_hash(const yk__dataset *set, uint64_t *out, yk_error *err);
 
 /* Width of a batch of these rows (1 for images). */
 int64_t yk__dataset_width(const yk__dataset *set, const int64_t *rows, int64_t n);
@@ -97,6 +97,7 @@ bool yk__dataset_ragged(const yk__dataset *set); /* rows differ in width */
 /* Bytes of one row of field k at that width. */
 size_t yk__dataset_row_bytes(const yk__dataset *set, int k, int64_t width);
 /* Writes the n rows: buffers[k] takes n * row_bytes(k, width) bytes. */
-void yk__dataset_fill(const yk__dataset *set, const int64_t *rows, int64_t n, int64_t width, void *const *buffers);
+yk_status yk__dataset_fill(const yk__dataset *set, const int64_t *rows, int64_t n, int64_t width, void *const *buffers,
+                           yk_error *err);
 
 #endif

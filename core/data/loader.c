@@ -156,7 +156,7 @@ static void slot_fill(yk__loader *loader, struct slot *slot, uint64_t epoch, int
         slot->batch.width = yk__dataset_width(loader->dataset, slot->row, slot->batch.global_rows);
         if (!fields_reserve(loader, slot, &err) && slot->batch.rows)
             yk__dataset_fill(loader->dataset, slot->row + slot->batch.first, slot->batch.rows, slot->batch.width,
-                             slot->batch.field);
+                             slot->batch.field, &err);
     }
     slot->err = err;
 }
