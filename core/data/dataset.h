@@ -13,10 +13,10 @@
  *                max-length=128 tokenizer=DIR lowercase=yes|no
  *   text:FILE    running text for a language model
  *                tokenizer=char|bytes|DIR seq-len=128 stride=seq-len split=0.9
- *   tokens:FILE  running ids for a language model
+ *   tokens:FILE  running ids for a language model; or DIR, a glob, A+B: files that are one stream
  *                dtype=u16|u32 vocab= seq-len=128 stride=seq-len split=0.9
  *
- * as KIND:PATH[,key=value...]. Everything is in memory: images as bytes, texts as ids.
+ * as KIND:PATH[,key=value...]. In memory are images, as bytes, and texts, as ids; tokens stay on disk.
  *
  * Fields of a batch of n rows, in this order:
  *   images          x f32 [n, C, H, W] (pixel / 255 - mean) / std;  labels i32 [n]

@@ -2,9 +2,12 @@
 /* text:FILE: running text for a language model, tokenised when it is opened; the ids stay in memory, 4 bytes each. */
 #include <string.h>
 
+#include "core/base/log.h"
 #include "core/base/mem.h"
 #include "core/data/windows.h"
 #include "core/text/text.h"
+
+#define LARGE ((size_t)256 << 20) /* bytes of text of which it is worth saying that their ids take memory */
 
 struct running_text {
     yk__windows windows;
@@ -79,6 +82,11 @@ static yk_status open_text(yk__dataset *set, const yk__spec *spec, const yk__dat
     yk_status st = yk__text_open(spec->path, name && !strcmp(name, "bytes"), &text, &bytes, err);
     if (st)
         return st;
+    if (bytes > LARGE)
+        yk__log(YK_LOG_WARN, "data",
+                "%s: %zu MB of text are tokenised and stay in memory, 4 bytes an id ('yoke tokenize --output FILE' does it once, "
+                "and tokens:FILE stays on disk)",
+                spec->path, bytes >> 20);
     st = encode_part(set, spec, options, text, bytes, err);
     yk__free(text);
     return st ? st : yk__windows_cut(set, spec, options, err);

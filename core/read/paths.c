@@ -4,6 +4,7 @@
 
 #include <dirent.h>
 #include <errno.h>
+#include <glob.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -29,6 +30,12 @@ static int compare_paths(const void *a, const void *b)
     return strcmp(*(char *const *)a, *(char *const *)b);
 }
 
+static void sort_from(yk__paths *paths, size_t first)
+{
+    if (paths->count > first)
+        qsort(paths->path + first, paths->count - first, sizeof *paths->path, compare_paths);
+}
+
 yk_status yk__paths_add_folder(yk__paths *paths, const char *dir, yk__paths_accept accept, const void *user, yk_error *err)
 {
     const size_t before = paths->count;
@@ -41,8 +48,26 @@ yk_status yk__paths_add_folder(yk__paths *paths, const char *dir, yk__paths_acce
         if (accept(user, entry->d_name))
             s = path_adopt(paths, yk__format("%s/%s", dir, entry->d_name), err);
     closedir(d);
-    if (paths->count > before)
-        qsort(paths->path + before, paths->count - before, sizeof *paths->path, compare_paths);
+    sort_from(paths, before);
+    return s;
+}
+
+yk_status yk__paths_add_glob(yk__paths *paths, const char *pattern, yk_error *err)
+{
+    const size_t before = paths->count;
+    glob_t found = {0};
+    const int code = glob(pattern, GLOB_NOSORT | GLOB_ERR, NULL, &found); /* its own order depends on the locale */
+    yk_status s = YK_OK;
+    if (code == GLOB_NOMATCH)
+        s = yk__fail(err, YK_E_ARG, "%s: no file has such a name", pattern);
+    else if (code == GLOB_NOSPACE)
+        s = yk__fail_mem(err, 64, "the names of files");
+    else if (code)
+        s = yk__fail(err, YK_E_IO, "%s: a folder of it cannot be read", pattern);
+    for (size_t i = 0; i < found.gl_pathc && !s; i++)
+        s = yk__paths_add(paths, found.gl_pathv[i], err);
+    globfree(&found);
+    sort_from(paths, before);
     return s;
 }
 
