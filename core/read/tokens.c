@@ -5,6 +5,8 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "core/base/mem.h"
+
 #define HEADER 32u
 #define PIECE 8192u /* bytes read at once */
 
@@ -153,5 +155,32 @@ yk_status yk__tokens_check(yk__tokens *tokens, yk_error *err)
     }
     if (!tokens->vocab)
         tokens->vocab = most + 1;
+    return YK_OK;
+}
+
+/* ---- writing ---- */
+
+static void value_put(uint8_t *p, int bytes, uint64_t value)
+{
+    for (int k = 0; k < bytes; k++)
+        p[k] = (uint8_t)(value >> 8 * k);
+}
+
+yk_status yk__tokens_pack(const int32_t *ids, int64_t count, int64_t vocab, char **file, size_t *bytes, yk_error *err)
+{
+    const int width = vocab <= 65536 ? 2 : 4;
+    const size_t n = HEADER + (size_t)count * (size_t)width;
+    uint8_t *p = yk__calloc(n, 1);
+    if (!p)
+        return yk__fail_mem(err, n, "a token file");
+    memcpy(p, "YKTOKENS", 8);
+    value_put(p + 8, 4, 1);
+    value_put(p + 12, 4, (uint64_t)width);
+    value_put(p + 16, 8, (uint64_t)count);
+    value_put(p + 24, 4, (uint64_t)vocab);
+    for (int64_t i = 0; i < count; i++)
+        value_put(p + HEADER + i * width, width, (uint32_t)ids[i]);
+    *file = (char *)p;
+    *bytes = n;
     return YK_OK;
 }

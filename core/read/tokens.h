@@ -36,4 +36,7 @@ yk_status yk__tokens_check(yk__tokens *tokens, yk_error *err);
 /* Ids [first, first + count), checked against the vocabulary. */
 yk_status yk__tokens_get(const yk__tokens *tokens, int64_t first, int64_t count, int32_t *ids, yk_error *err);
 
+/* A token file with a header: ids of 2 bytes where the vocabulary allows. The caller frees *file. */
+yk_status yk__tokens_pack(const int32_t *ids, int64_t count, int64_t vocab, char **file, size_t *bytes, yk_error *err);
+
 #endif
