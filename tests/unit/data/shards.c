@@ -255,6 +255,45 @@ START_TEST(more_files_than_descriptors)
 }
 END_TEST
 
+/* The most that the batches of an epoch take, when the caller is slow enough for the thread to fill the ring. */
+static size_t most_bytes(const yk__dataset *set, size_t max_bytes)
+{
+    const yk__loader_options options = {.global_batch = 64, .depth = 16, .max_bytes = max_bytes};
+    const yk__loader_batch *batch;
+    yk__loader *loader;
+    size_t most = 0;
+    int64_t batches = 0;
+    ck_assert_int_eq(yk__loader_open(set, &options, &loader, &err), YK_OK);
+    while (!yk__loader_next(loader, &batch, &err) && batch) {
+        ck_assert_int_eq(batch->index, batches++);
+        ck_assert_int_eq(((int32_t *)batch->field[0])[0], 0);
+        usleep(4000);
+        const size_t bytes = yk__loader_bytes(loader);
+        most = bytes > most ? bytes : most;
+    }
+    ck_assert_int_eq(batches, 64);
+    yk__loader_close(loader);
+    return most;
+}
+
+/* Batches of 2 MiB, 16 deep. */
+START_TEST(batches_ahead_are_bounded_in_bytes)
+{
+    const size_t mib = (size_t)1 << 20;
+    folder_make();
+    ids_write("a.bin", 0, 1, 2);
+    ck_assert_int_eq(truncate(path_of("a.bin"), (off_t)(32 * mib + 2)), 0);
+    yk__dataset *set = set_open(dir, ",seq-len=4096,split=1", false);
+    const size_t bound = most_bytes(set, 7 * mib), least = most_bytes(set, 1), none = most_bytes(set, 0);
+    printf("# batches take %zu MiB at most of 7, %zu of none, %zu without a bound\n", bound / mib, least / mib, none / mib);
+    ck_assert(bound > 4 * mib && bound <= 7 * mib);
+    ck_assert(least <= 4 * mib); /* the caller's and the next */
+    ck_assert_uint_gt(none, 7 * mib);
+    yk__dataset_close(set);
+    folder_remove();
+}
+END_TEST
+
 START_TEST(failing_allocations)
 {
     char spec[256];
@@ -290,6 +329,7 @@ int main(void)
     tcase_add_test(t, file_that_shrinks_is_an_error);
     tcase_add_test(t, large_file_is_checked_as_it_is_read);
     tcase_add_test(t, more_files_than_descriptors);
+    tcase_add_test(t, batches_ahead_are_bounded_in_bytes);
     tcase_add_test(t, failing_allocations);
     return suite_run("shards", t);
 }
