@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What all kinds of data sets have in common: choosing the kind, the tokenizer, where a row stands in its file, and the hash by
- * which ranks see that they read the same. A kind is a row of functions (core/data/internal.h).
+ * What all kinds of data sets have in common: the list of kinds, the tokenizer, and the hash by which ranks see that they read
+ * the same. A kind is a table of functions (core/data/kind.h).
  */
 #include "core/data/dataset.h"
 
@@ -11,13 +11,26 @@
 #include "core/base/hash.h"
 #include "core/base/mem.h"
 #include "core/base/nearest.h"
-#include "core/data/internal.h"
+#include "core/base/round.h"
+#include "core/data/kind.h"
 
-static const struct data_kind *const kinds[] = {&yk__data_idx,   &yk__data_cifar10, &yk__data_csv,
-                                                &yk__data_jsonl, &yk__data_lines,   &yk__data_text, &yk__data_tokens};
+#define KINDS(X) \
+    X(idx)       \
+    X(cifar10)   \
+    X(csv)       \
+    X(jsonl)     \
+    X(lines)     \
+    X(text)      \
+    X(tokens)
+#define DECLARED(kind) extern const yk__dataset_kind yk__kind_##kind;
+#define LISTED(kind) &yk__kind_##kind,
+#define NAMED(kind) ", " #kind
+KINDS(DECLARED)
+static const yk__dataset_kind *const kinds[] = {KINDS(LISTED)};
 #define NKINDS (sizeof kinds / sizeof kinds[0])
+#define KIND_NAMES (&(KINDS(NAMED))[2]) /* "idx, cifar10, ..." */
 
-static yk_status find_kind(const yk__spec *spec, const struct data_kind **out, yk_error *err)
+static yk_status find_kind(const yk__spec *spec, const yk__dataset_kind **out, yk_error *err)
 {
     const char *names[NKINDS], *near;
     for (size_t i = 0; i < NKINDS; i++) {
@@ -28,13 +41,11 @@ static yk_status find_kind(const yk__spec *spec, const struct data_kind **out, y
         }
     }
     near = yk__nearest_word(spec->kind, names, NKINDS);
-    return yk__fail(
-        err, YK_E_ARG,
-        "data '%.40s:%.100s': unknown kind%s%s%s (there are: idx, cifar10, csv, jsonl, lines, text, tokens)",
-        spec->kind, spec->path, near ? ", did you mean '" : "", near ? near : "", near ? "'?" : "");
+    return yk__fail(err, YK_E_ARG, "data '%.40s:%.100s': unknown kind%s%s%s (there are: %s)", spec->kind, spec->path,
+                    near ? ", did you mean '" : "", near ? near : "", near ? "'?" : "", KIND_NAMES);
 }
 
-void yk__data_field(yk__dataset *set, const char *name, uint32_t dtype, int rank, const int64_t *shape)
+void yk__kind_field(yk__dataset *set, const char *name, uint32_t dtype, int rank, const int64_t *shape)
 {
     yk__field *f = &set->field[set->n_fields++];
     f->name = name;
@@ -44,8 +55,8 @@ void yk__data_field(yk__dataset *set, const char *name, uint32_t dtype, int rank
         f->shape[i] = shape[i];
 }
 
-yk_status yk__data_tokenizer(yk__dataset *set, const yk__spec *spec, const yk__dataset_options *options,
-                             const char *text, size_t bytes, yk_error *err)
+yk_status yk__kind_tokenizer(yk__dataset *set, const yk__spec *spec, const yk__dataset_options *options, const char *text,
+                             size_t bytes, yk_error *err)
 {
     static const char *const yes_no[] = {"no", "yes"};
     const char *name = yk__spec_get(spec, "tokenizer");
@@ -75,54 +86,72 @@ yk_status yk__data_tokenizer(yk__dataset *set, const yk__spec *spec, const yk__d
     return st;
 }
 
+static int keys_count(const char *const *keys)
+{
+    int n = 0;
+    while (keys[n])
+        n++;
+    return n;
+}
+
+static yk_status set_new(const yk__dataset_kind *kind, const yk__spec *spec, bool eval, yk__dataset **out, yk_error *err)
+{
+    yk__dataset *set = yk__calloc(1, sizeof *set);
+    char *path = yk__strdup(spec->path);
+    if (!set || !path) {
+        yk__free(set);
+        yk__free(path);
+        return yk__fail_mem(err, sizeof *set, "a data set");
+    }
+    set->kind = kind;
+    set->eval = eval;
+    set->path = path;
+    *out = set;
+    return YK_OK;
+}
+
+static yk_status open_spec(const yk__spec *spec, const yk__dataset_options *options, yk__dataset **out, yk_error *err)
+{
+    const yk__dataset_kind *kind = NULL;
+    yk_status st = find_kind(spec, &kind, err);
+    if (!st)
+        st = yk__spec_check(spec, kind->keys, keys_count(kind->keys), err);
+    if (!st && options->eval_rows && !kind->eval_rows)
+        st = yk__fail(err, YK_E_ARG, "data '%s:%.100s': a file of evaluation rows goes with csv and jsonl only", spec->kind,
+                      spec->path);
+    if (!st)
+        st = set_new(kind, spec, options->eval, out, err);
+    return st ? st : kind->open(*out, spec, options, err);
+}
+
 yk_status yk__dataset_open(const char *text, const yk__dataset_options *options, yk__dataset **out, yk_error *err)
 {
     yk__dataset *set = NULL;
-    const struct data_kind *kind = NULL;
     yk__spec spec;
     yk_status st = yk__spec_parse(text, &spec, err);
     if (st)
         return st;
-    st = find_kind(&spec, &kind, err);
-    if (!st)
-        st = yk__spec_check(&spec, kind->keys, kind->n_keys, err);
-    if (!st && options->eval_rows && kind != &yk__data_csv && kind != &yk__data_jsonl)
-        st = yk__fail(err, YK_E_ARG, "data '%s:%.100s': a file of evaluation rows goes with csv and jsonl only",
-                      spec.kind, spec.path);
-    if (!st) {
-        set = yk__calloc(1, sizeof *set);
-        st = set ? YK_OK : yk__fail_mem(err, sizeof *set, "a data set");
-    }
-    if (!st) {
-        set->kind = kind;
-        set->eval = options->eval;
-        set->path = yk__strdup(spec.path);
-        st = set->path ? kind->open(set, &spec, options, err) : yk__fail_mem(err, strlen(spec.path), "a path");
-    }
-    if (!st && options->max_rows && (uint64_t)set->rows > options->max_rows)
-        set->rows = (int64_t)options->max_rows;
+    st = open_spec(&spec, options, &set, err);
     yk__spec_free(&spec);
-    if (st)
+    if (st) {
         yk__dataset_close(set);
-    else
-        *out = set;
-    return st;
+        return st;
+    }
+    if (options->max_rows && (uint64_t)set->rows > options->max_rows)
+        set->rows = (int64_t)options->max_rows;
+    *out = set;
+    return YK_OK;
 }
 
 void yk__dataset_close(yk__dataset *set)
 {
     if (!set)
         return;
+    if (set->state)
+        set->kind->close(set->state);
     yk__tokenizer_close(set->tokenizer);
     yk__free(set->tokenizer_dir);
     yk__free(set->path);
-    yk__free(set->pixels);
-    yk__free(set->labels_memory);
-    yk__rows_close(set->text);
-    yk__free(set->row_map);
-    yk__free(set->ids);
-    yk__free(set->at);
-    yk__tokens_close(&set->running);
     yk__free(set);
 }
 
@@ -133,7 +162,7 @@ int64_t yk__dataset_rows(const yk__dataset *set)
 
 int64_t yk__dataset_line(const yk__dataset *set, int64_t row)
 {
-    return set->text ? set->text->line[set->row_map ? set->row_map[row] : row] : row + 1;
+    return set->kind->line ? set->kind->line(set, row) : row + 1;
 }
 
 int yk__dataset_classes(const yk__dataset *set)
@@ -143,7 +172,7 @@ int yk__dataset_classes(const yk__dataset *set)
 
 const char *yk__dataset_class_name(const yk__dataset *set, int i)
 {
-    return set->text && set->text->names && i >= 0 && i < set->text->classes ? set->text->names[i] : NULL;
+    return set->kind->class_name && i >= 0 && i < set->classes ? set->kind->class_name(set, i) : NULL;
 }
 
 int yk__dataset_vocab(const yk__dataset *set)
@@ -151,7 +180,7 @@ int yk__dataset_vocab(const yk__dataset *set)
     return set->vocab;
 }
 
-const char *yk__dataset_kind(const yk__dataset *set)
+const char *yk__dataset_kind_name(const yk__dataset *set)
 {
     return set->kind->name;
 }
@@ -174,62 +203,7 @@ const yk__tokenizer *yk__dataset_tokenizer(const yk__dataset *set)
 
 void yk__dataset_where(const yk__dataset *set, int64_t row, char *buf, size_t n)
 {
-    const int64_t from = set->from + row * set->stride;
-    if (set->pixels)
-        snprintf(buf, n, "%.200s: image %lld (from 0)", set->path, (long long)(set->first + row));
-    else if (set->text)
-        snprintf(buf, n, "%.200s: line %lld", set->path,
-                 (long long)set->text->line[set->row_map ? set->row_map[row] : row]);
-    else
-        snprintf(buf, n, "%.200s: ids %lld to %lld", set->path, (long long)from, (long long)(from + set->seq_len));
-}
-
-/* ---- A hash of the rows ---- */
-
-static uint64_t hash_spread(uint64_t h, const void *data, size_t bytes)
-{
-    enum { PARTS = 4096 };
-    const size_t part = YK__DATASET_HASHED / PARTS;
-    h = yk__hash_u64(h, bytes);
-    if (bytes <= YK__DATASET_HASHED)
-        return yk__hash_bytes(h, data, bytes);
-    for (size_t i = 0; i < PARTS; i++)
-        h = yk__hash_bytes(h, (const char *)data + (bytes - part) / (PARTS - 1) * i, part);
-    return h;
-}
-
-static uint64_t hash_images(const yk__dataset *set, uint64_t h)
-{
-    h = hash_spread(h, set->pixels + (size_t)set->first * set->record, (size_t)set->rows * set->record);
-    h = yk__hash_bytes(h, set->value, sizeof set->value); /* mean and deviation */
-    for (int64_t i = 0; i < set->rows; i++)
-        h = yk__hash_u64(h, set->labels[(size_t)(set->first + i) * set->label_step]);
-    return h;
-}
-
-static uint64_t hash_texts(const yk__dataset *set, uint64_t h)
-{
-    for (int64_t i = 0; i < set->rows; i++) {
-        const int64_t r = set->row_map ? set->row_map[i] : i;
-        h = yk__hash_u64(h, (uint64_t)set->text->label[r]);
-        h = yk__hash_bytes(h, set->ids + set->at[r], (set->at[r + 1] - set->at[r]) * sizeof *set->ids);
-    }
-    return h;
-}
-
-static uint64_t hash_running(const yk__dataset *set, uint64_t h)
-{
-    h = yk__hash_u64(yk__hash_u64(h, (uint64_t)set->stride), (uint64_t)set->seq_len);
-    return hash_spread(h, (const char *)set->running.ids + set->from * set->running.width,
-                       (size_t)(set->len * set->running.width));
-}
-
-uint64_t yk__dataset_hash(const yk__dataset *set)
-{
-    uint64_t h = yk__hash_bytes(YK_HASH_SEED, set->kind->name, strlen(set->kind->name));
-    h = yk__hash_u64(h, (uint64_t)set->rows);
-    h = yk__hash_u64(h, (uint64_t)set->classes << 32 | (uint32_t)set->vocab);
-    return set->pixels ? hash_images(set, h) : set->text ? hash_texts(set, h) : hash_running(set, h);
+    set->kind->where(set, row, buf, n);
 }
 
 int64_t yk__dataset_width(const yk__dataset *set, const int64_t *rows, int64_t n)
@@ -251,7 +225,40 @@ size_t yk__dataset_row_bytes(const yk__dataset *set, int k, int64_t width)
     return n;
 }
 
-void yk__dataset_fill(const yk__dataset *set, const int64_t *rows, int64_t n, int64_t width, void *const *buffers)
+yk_status yk__dataset_fill(const yk__dataset *set, const int64_t *rows, int64_t n, int64_t width, void *const *buffers,
+                           yk_error *err)
 {
-    set->kind->fill(set, rows, n, width, buffers);
+    return set->kind->fill(set, rows, n, width, buffers, err);
+}
+
+/* ---- a hash of the rows ---- */
+
+yk_status yk__kind_hash(yk__kind_read read, const void *user, uint64_t bytes, uint64_t *hash, yk_error *err)
+{
+    enum { PART = 65536, PARTS = YK__DATASET_HASHED / PART };
+    const uint64_t parts = bytes <= YK__DATASET_HASHED ? yk__div_up(bytes, PART) : PARTS;
+    /* parts begin at whole multiples of 8 */
+    const uint64_t stride = bytes <= YK__DATASET_HASHED ? PART : (bytes - PART) / (PARTS - 1) / 8 * 8;
+    uint8_t *part = yk__malloc(PART);
+    yk_status st = part ? YK_OK : yk__fail_mem(err, PART, "hashing a data set");
+    *hash = yk__hash_u64(*hash, bytes);
+    for (uint64_t i = 0; i < parts && !st; i++) {
+        const uint64_t at = stride * i;
+        const size_t n = bytes - at < PART ? (size_t)(bytes - at) : PART;
+        st = read(user, at, part, n, err);
+        *hash = st ? 0 : yk__hash_bytes(*hash, part, n);
+    }
+    yk__free(part);
+    return st;
+}
+
+yk_status yk__dataset_hash(const yk__dataset *set, uint64_t *out, yk_error *err)
+{
+    uint64_t h = yk__hash_bytes(YK_HASH_SEED, set->kind->name, strlen(set->kind->name));
+    h = yk__hash_u64(h, (uint64_t)set->rows);
+    h = yk__hash_u64(h, (uint64_t)set->classes << 32 | (uint32_t)set->vocab);
+    const yk_status st = set->kind->hash(set, &h, err);
+    if (!st)
+        *out = h;
+    return st;
 }

@@ -13,10 +13,10 @@
  *                max-length=128 tokenizer=DIR lowercase=yes|no
  *   text:FILE    running text for a language model
  *                tokenizer=char|bytes|DIR seq-len=128 stride=seq-len split=0.9
- *   tokens:FILE  running ids for a language model
+ *   tokens:FILE  running ids for a language model; or DIR, a glob, A+B: files that are one stream
  *                dtype=u16|u32 vocab= seq-len=128 stride=seq-len split=0.9
  *
- * as KIND:PATH[,key=value...]. Everything is in memory: images as bytes, texts as ids.
+ * as KIND:PATH[,key=value...]. In memory are images, as bytes, and texts, as ids; tokens stay on disk.
  *
  * Fields of a batch of n rows, in this order:
  *   images          x f32 [n, C, H, W] (pixel / 255 - mean) / std;  labels i32 [n]
@@ -80,7 +80,7 @@ int64_t yk__dataset_line(const yk__dataset *set,
 int yk__dataset_classes(const yk__dataset *set); /* 0: none (language models) */
 const char *yk__dataset_class_name(const yk__dataset *set, int i); /* NULL: the labels are numbers */
 int yk__dataset_vocab(const yk__dataset *set);                     /* 0: images */
-const char *yk__dataset_kind(const yk__dataset *set);
+const char *yk__dataset_kind_name(const yk__dataset *set);
 int yk__dataset_fields(const yk__dataset *set, const yk__field **fields);
 const char *yk__dataset_tokenizer_dir(const yk__dataset *set);      /* NULL: none */
 const yk__tokenizer *yk__dataset_tokenizer(const yk__dataset *set); /* NULL: none */
@@ -89,7 +89,7 @@ const yk__tokenizer *yk__dataset_tokenizer(const yk__dataset *set); /* NULL: non
 void yk__dataset_where(const yk__dataset *set, int64_t row, char *buf, size_t n);
 /* Of what its rows are: equal on ranks that read the same. All of up to YK__DATASET_HASHED bytes, evenly spread parts of more. */
 #define YK__DATASET_HASHED (256u << 20)
-uint64_t yk__dataset_hash(const yk__dataset *set);
+yk_status yk__dataset_hash(const yk__dataset *set, uint64_t *out, yk_error *err);
 
 /* Width of a batch of these rows (1 for images). */
 int64_t yk__dataset_width(const yk__dataset *set, const int64_t *rows, int64_t n);
@@ -97,6 +97,7 @@ bool yk__dataset_ragged(const yk__dataset *set); /* rows differ in width */
 /* Bytes of one row of field k at that width. */
 size_t yk__dataset_row_bytes(const yk__dataset *set, int k, int64_t width);
 /* Writes the n rows: buffers[k] takes n * row_bytes(k, width) bytes. */
-void yk__dataset_fill(const yk__dataset *set, const int64_t *rows, int64_t n, int64_t width, void *const *buffers);
+yk_status yk__dataset_fill(const yk__dataset *set, const int64_t *rows, int64_t n, int64_t width, void *const *buffers,
+                           yk_error *err);
 
 #endif

@@ -17,6 +17,7 @@
 
 #define DEPTH 4
 #define MAX_DEPTH 64
+#define MAX_BYTES ((size_t)256 << 20)
 #define GROUP 50 /* batches whose rows are sorted by width together, as transformers' LengthGroupedSampler does */
 #define CHEAP_NS 20000 /* a batch filled in less is filled by the caller: waking the thread would cost as much */
 
@@ -60,6 +61,8 @@ struct yk__loader {
     struct part full, tail; /* of a whole batch, of the last short one */
     int64_t filled, handed_out, freed;
     int64_t fill_ns; /* ns of a fill, about; 0: not known yet */
+    size_t bytes[MAX_DEPTH]; /* of each slot's fields */
+    size_t largest;          /* of one batch so far */
 };
 
 int64_t yk__loader_batches(const yk__loader *loader)
@@ -70,6 +73,23 @@ int64_t yk__loader_batches(const yk__loader *loader)
 
 /* ---- filling, on the thread and without the lock: the slot is its own ---- */
 
+static size_t fields_bytes(const struct slot *slot)
+{
+    size_t bytes = 0;
+    for (int k = 0; k < YK__FIELDS; k++)
+        bytes += slot->field_cap[k];
+    return bytes;
+}
+
+static void fields_free(struct slot *slot)
+{
+    for (int k = 0; k < YK__FIELDS; k++) {
+        yk__free(slot->batch.field[k]);
+        slot->batch.field[k] = NULL;
+        slot->field_cap[k] = 0;
+    }
+}
+
 static yk_status fields_reserve(const yk__loader *loader, struct slot *slot, yk_error *err)
 {
     for (int k = 0; k < loader->n_fields; k++) {
@@ -77,10 +97,11 @@ static yk_status fields_reserve(const yk__loader *loader, struct slot *slot, yk_
         if (slot->batch.field[k] && slot->field_cap[k] >= need)
             continue;
         yk__free(slot->batch.field[k]);
+        slot->field_cap[k] = 0;
         slot->batch.field[k] = yk__malloc_aligned(need, 64);
-        slot->field_cap[k] = need;
         if (!slot->batch.field[k])
             return yk__fail_mem(err, need, "a batch");
+        slot->field_cap[k] = need;
     }
     return YK_OK;
 }
@@ -156,15 +177,41 @@ static void slot_fill(yk__loader *loader, struct slot *slot, uint64_t epoch, int
         slot->batch.width = yk__dataset_width(loader->dataset, slot->row, slot->batch.global_rows);
         if (!fields_reserve(loader, slot, &err) && slot->batch.rows)
             yk__dataset_fill(loader->dataset, slot->row + slot->batch.first, slot->batch.rows, slot->batch.width,
-                             slot->batch.field);
+                             slot->batch.field, &err);
     }
     slot->err = err;
+}
+
+/* One more batch, as large as any was, beside those in use. One ahead of the caller's may always be made. */
+static int bytes_allow(const yk__loader *loader)
+{
+    size_t bytes = loader->largest;
+    for (int64_t i = loader->freed; i < loader->filled; i++)
+        bytes += loader->bytes[i % loader->options.depth];
+    return loader->filled == loader->handed_out || bytes <= loader->options.max_bytes;
 }
 
 static int ring_has_space(const yk__loader *loader)
 {
     return !loader->hold && loader->filled - loader->freed < loader->options.depth &&
-           loader->base + loader->filled < yk__loader_batches(loader);
+           loader->base + loader->filled < yk__loader_batches(loader) && bytes_allow(loader);
+}
+
+/* Frees what slots hold that are not in use, all but the one to be filled, where all together are over the bound. */
+static void idle_free(yk__loader *loader, const struct slot *keep)
+{
+    const int depth = loader->options.depth;
+    size_t bytes = loader->largest;
+    for (int i = 0; i < depth; i++)
+        bytes += &loader->slot[i] == keep ? 0 : loader->bytes[i];
+    for (int64_t i = loader->filled; i < loader->freed + depth && bytes > loader->options.max_bytes; i++) {
+        struct slot *slot = &loader->slot[i % depth];
+        if (slot == keep)
+            continue;
+        bytes -= loader->bytes[i % depth];
+        loader->bytes[i % depth] = 0;
+        fields_free(slot);
+    }
 }
 
 static int is_cheap(const yk__loader *loader)
@@ -181,6 +228,7 @@ static void fill_next(yk__loader *loader)
     int64_t index = loader->base + loader->filled, rows = yk__dataset_rows(loader->dataset), took;
     struct part part =
         rows - index * loader->options.global_batch < loader->options.global_batch ? loader->tail : loader->full;
+    idle_free(loader, slot);
     loader->busy = 1;
     pthread_mutex_unlock(&loader->lock);
     took = yk__clock_ns();
@@ -191,6 +239,9 @@ static void fill_next(yk__loader *loader)
         !loader->fill_ns
             ? took
             : loader->fill_ns + ((took < 8 * loader->fill_ns ? took : 8 * loader->fill_ns) - loader->fill_ns) / 8;
+    const size_t bytes = fields_bytes(slot);
+    loader->bytes[slot - loader->slot] = bytes;
+    loader->largest = bytes > loader->largest ? bytes : loader->largest;
     loader->busy = 0;
     loader->filled++;
 }
@@ -263,6 +314,7 @@ yk_status yk__loader_open(const yk__dataset *set, const yk__loader_options *opti
     loader->options = *options;
     loader->options.depth = options->depth ? options->depth : DEPTH;
     loader->options.depth += loader->options.depth == 1; /* one is with the caller */
+    loader->options.max_bytes = options->max_bytes ? options->max_bytes : MAX_BYTES;
     loader->epoch = options->epoch;
     loader->base = options->start;
     loader->n_fields = yk__dataset_fields(set, &fields);
@@ -296,8 +348,7 @@ void yk__loader_close(yk__loader *loader)
         pthread_join(loader->thread, NULL);
     }
     for (int i = 0; loader->slot && i < loader->options.depth; i++) {
-        for (int k = 0; k < YK__FIELDS; k++)
-            yk__free(loader->slot[i].batch.field[k]);
+        fields_free(&loader->slot[i]);
         yk__free(loader->slot[i].row);
         yk__free(loader->slot[i].length);
     }
@@ -308,6 +359,16 @@ void yk__loader_close(yk__loader *loader)
     pthread_cond_destroy(&loader->work);
     pthread_mutex_destroy(&loader->lock);
     yk__free(loader);
+}
+
+size_t yk__loader_bytes(yk__loader *loader)
+{
+    size_t bytes = 0;
+    pthread_mutex_lock(&loader->lock);
+    for (int i = 0; i < loader->options.depth; i++)
+        bytes += loader->bytes[i];
+    pthread_mutex_unlock(&loader->lock);
+    return bytes;
 }
 
 yk_status yk__loader_next(yk__loader *loader, const yk__loader_batch **out, yk_error *err)

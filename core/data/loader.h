@@ -10,6 +10,8 @@
  * share is called on the caller's thread, by open, rewind and flush, and holds for all batches after: so the ranks
  * agree as long as they call these after the same batch. When the shares change, every rank calls yk__loader_flush.
  *
+ * However deep, the ring's batches take `max_bytes` at most: as many as fit are made ahead, but always one beside the caller's.
+ *
  * Thread rule: one thread calls these functions; the data set must outlive the loader.
  */
 #ifndef YOKE_CORE_DATA_LOADER_H
@@ -29,6 +31,7 @@ typedef struct yk__loader_options {
     bool shuffle, drop_last;
     bool by_length; /* with shuffle: batches of rows of like width */
     int depth;              /* buffers; 0: 4 */
+    size_t max_bytes;       /* of all batches; 0: 256 MiB. */
     yk__loader_share share; /* NULL: all rows */
     void *user;
 } yk__loader_options;
@@ -47,6 +50,7 @@ typedef struct yk__loader_batch {
 yk_status yk__loader_open(const yk__dataset *set, const yk__loader_options *options, yk__loader **out, yk_error *err);
 void yk__loader_close(yk__loader *loader); /* takes NULL; stops the thread */
 
+size_t yk__loader_bytes(yk__loader *loader);          /* that its batches take now */
 int64_t yk__loader_batches(const yk__loader *loader); /* of an epoch */
 
 /* The next batch, valid until the next call of any function here; NULL at the end of the epoch. */

@@ -89,6 +89,7 @@ yk_data *yk_data_open(yk_job *job, const char *spec, const yk_data_config *c)
 {
     static const yk_data_config none = {0};
     yk_error err = YK_ERROR_INIT;
+    uint64_t hash = 0;
     if (!yk_ok(job))
         return NULL;
     yk_data *d = yk__calloc(1, sizeof *d);
@@ -101,8 +102,10 @@ yk_data *yk_data_open(yk_job *job, const char *spec, const yk_data_config *c)
     d->eval = c && c->eval;
     if (refuse_pipe(job, spec, &err) || open_parts(d, spec, c ? c : &none, &err))
         yk__job_fail(job, &err);
+    else if (job->team.world > 1 && yk__dataset_hash(d->set, &hash, &err))
+        yk__job_fail(job, &err);
     else if (job->team.world > 1)
-        yk__agree_data(job, spec, yk_data_rows(d), yk__dataset_hash(d->set));
+        yk__agree_data(job, spec, yk_data_rows(d), hash);
     if (!yk_ok(job)) {
         yk__data_free(d);
         return NULL;

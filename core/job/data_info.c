@@ -29,7 +29,7 @@ bool yk__data_trains(const yk_data *d)
 
 const char *yk_data_kind(const yk_data *d)
 {
-    return d ? yk__dataset_kind(d->set) : "";
+    return d ? yk__dataset_kind_name(d->set) : "";
 }
 
 uint64_t yk_data_rows(const yk_data *d)

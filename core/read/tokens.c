@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Reading token files: the ids stay as they are in the file, two or four bytes each; all are checked once. */
+/* Reading token files: ids are decoded and checked a piece at a time, through a buffer on the stack. */
 #include "core/read/tokens.h"
 
 #include <inttypes.h>
@@ -8,123 +8,179 @@
 #include "core/base/mem.h"
 
 #define HEADER 32u
-#define LIMIT ((uint64_t)1 << 40)
+#define PIECE 8192u /* bytes read at once */
 
 static uint32_t u32_get(const uint8_t *p)
 {
     return (uint32_t)p[0] | (uint32_t)p[1] << 8 | (uint32_t)p[2] << 16 | (uint32_t)p[3] << 24;
 }
 
-static yk_status header_fail(const yk__file *file, int at, const char *what, uint64_t found, yk_error *err)
+static yk_status header_fail(const yk__tokens *tokens, int at, const char *what, uint64_t found, yk_error *err)
 {
-    return yk__fail(err, YK_E_FORMAT, "%s: byte %d: expected %s, found %" PRIu64, yk__file_path(file), at, what, found);
+    return yk__fail(err, YK_E_FORMAT, "%s: byte %d: expected %s, found %" PRIu64, yk__blob_path(tokens->blob), at, what, found);
 }
 
-/* Reads the header where there is one; *from is where the ids begin. */
-static yk_status read_header(const yk__file *file, const uint8_t *p, size_t n, int width, yk__tokens *tokens,
-                             size_t *from, yk_error *err)
+static yk_status header_parse(yk__tokens *tokens, const uint8_t *p, int width, yk_error *err)
 {
-    uint64_t count;
-    *from = 0;
-    tokens->width = width ? width : 2;
-    if (n < 8 || memcmp(p, "YKTOKENS", 8))
-        return YK_OK;
-    if (n < HEADER)
-        return header_fail(file, 0, "a token header of 32 bytes", n, err);
+    const uint64_t bytes = yk__blob_bytes(tokens->blob);
+    if (bytes < HEADER)
+        return header_fail(tokens, 0, "a token header of 32 bytes", bytes, err);
     if (u32_get(p + 8) != 1)
-        return header_fail(file, 8, "version 1", u32_get(p + 8), err);
+        return header_fail(tokens, 8, "version 1", u32_get(p + 8), err);
     tokens->width = (int)u32_get(p + 12);
     if ((tokens->width != 2 && tokens->width != 4) || (width && width != tokens->width))
-        return header_fail(file, 12,
+        return header_fail(tokens, 12,
                            width == 4 ? "ids of 4 bytes"
                            : width    ? "ids of 2 bytes"
                                       : "ids of 2 or 4 bytes",
                            u32_get(p + 12), err);
-    count = (uint64_t)u32_get(p + 16) | (uint64_t)u32_get(p + 20) << 32;
-    if (count != (n - HEADER) / (size_t)tokens->width)
-        return header_fail(file, 16, "the number of ids that follow", count, err);
+    const uint64_t count = (uint64_t)u32_get(p + 16) | (uint64_t)u32_get(p + 20) << 32;
+    if (count != (bytes - HEADER) / (uint64_t)tokens->width)
+        return header_fail(tokens, 16, "the number of ids that follow", count, err);
     tokens->vocab = u32_get(p + 24);
     tokens->header = 1;
-    *from = HEADER;
+    tokens->start = HEADER;
     return YK_OK;
 }
 
-static void to_host(uint8_t *p, int64_t count, int width)
+/* Reads the header where there is one, and compares the length. */
+static yk_status blob_parse(yk__tokens *tokens, int width, yk_error *err)
 {
-#if __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__
-    for (int64_t i = 0; i < count; i++, p += width)
-        for (int k = 0; k < width / 2; k++) {
-            uint8_t x = p[k];
-            p[k] = p[width - 1 - k];
-            p[width - 1 - k] = x;
-        }
-#else
-    (void)p, (void)count, (void)width;
-#endif
+    const uint64_t bytes = yk__blob_bytes(tokens->blob);
+    uint8_t head[HEADER] = {0};
+    yk_status s = yk__blob_read(tokens->blob, 0, head, bytes < HEADER ? (size_t)bytes : HEADER, err);
+    tokens->width = width ? width : 2;
+    if (!s && bytes >= 8 && !memcmp(head, "YKTOKENS", 8))
+        s = header_parse(tokens, head, width, err);
+    if (s)
+        return s;
+    const uint64_t left = bytes - (uint64_t)tokens->start;
+    if (!left || left % (uint64_t)tokens->width)
+        return yk__fail(err, YK_E_FORMAT, "%s: %" PRIu64 " bytes of ids, expected a multiple of %d", yk__blob_path(tokens->blob),
+                        left, tokens->width);
+    tokens->count = (int64_t)(left / (uint64_t)tokens->width);
+    return YK_OK;
 }
 
-static yk_status check_ids(const yk__file *file, yk__tokens *tokens, size_t from, yk_error *err)
+/* Adopts the blob. */
+static yk_status tokens_begin(yk__blob *blob, int width, yk__tokens *out, yk_error *err)
 {
-    int64_t most = -1;
-    for (int64_t i = 0; i < tokens->count; i++) {
-        int64_t v = (uint32_t)yk__tokens_at(tokens, i);
-        if (v > INT32_MAX || (tokens->vocab && v >= tokens->vocab))
-            return yk__fail(err, YK_E_FORMAT, "%s: byte %" PRId64 ": id %" PRId64 ", expected less than %" PRId64,
-                            yk__file_path(file), (int64_t)from + i * tokens->width, v,
-                            tokens->vocab ? tokens->vocab : (int64_t)INT32_MAX + 1);
-        if (v > most)
-            most = v;
+    yk__tokens tokens = {.blob = blob};
+    yk_status s = blob_parse(&tokens, width, err);
+    if (s)
+        yk__blob_close(blob);
+    else
+        *out = tokens;
+    return s;
+}
+
+yk_status yk__tokens_read(yk__file *file, int width, yk__tokens *out, yk_error *err)
+{
+    yk__blob *blob;
+    yk_status s = yk__blob_of_file(file, &blob, err);
+    return s ? s : tokens_begin(blob, width, out, err);
+}
+
+yk_status yk__tokens_open(const char *path, int width, yk__tokens *out, yk_error *err)
+{
+    yk__blob *blob;
+    yk_status s = yk__blob_open(path, &blob, err);
+    return s ? s : tokens_begin(blob, width, out, err);
+}
+
+void yk__tokens_close(yk__tokens *tokens)
+{
+    yk__blob_close(tokens->blob);
+    memset(tokens, 0, sizeof *tokens);
+}
+
+/* ---- ids ---- */
+
+/* Decodes n ids, and returns the largest. */
+static uint32_t ids_decode(const uint8_t *p, int width, int64_t n, int32_t *ids)
+{
+    uint32_t most = 0;
+    for (int64_t i = 0; i < n; i++) {
+        const uint32_t id = width == 2 ? (uint32_t)p[2 * i] | (uint32_t)p[2 * i + 1] << 8 : u32_get(p + 4 * i);
+        ids[i] = (int32_t)id;
+        most = id > most ? id : most;
+    }
+    return most;
+}
+
+static yk_status ids_refuse(const yk__tokens *tokens, int64_t first, const int32_t *ids, int64_t bound, yk_error *err)
+{
+    int64_t i = 0;
+    while ((uint32_t)ids[i] < bound)
+        i++;
+    return yk__fail(err, YK_E_FORMAT, "%s: byte %" PRId64 ": id %" PRIu32 ", expected less than %" PRId64,
+                    yk__blob_path(tokens->blob), tokens->start + (first + i) * tokens->width, (uint32_t)ids[i], bound);
+}
+
+/* Up to a piece of ids; *largest: of them. */
+static yk_status piece_get(const yk__tokens *tokens, int64_t first, int64_t count, int32_t *ids, int64_t *largest, yk_error *err)
+{
+    const int64_t bound = tokens->vocab && tokens->vocab <= INT32_MAX ? tokens->vocab : (int64_t)INT32_MAX + 1;
+    const uint64_t at = (uint64_t)(tokens->start + first * tokens->width);
+    uint8_t bytes[PIECE];
+    yk_status s = yk__blob_read(tokens->blob, at, bytes, (size_t)(count * tokens->width), err);
+    if (s)
+        return s;
+    *largest = ids_decode(bytes, tokens->width, count, ids);
+    return *largest < bound ? YK_OK : ids_refuse(tokens, first, ids, bound, err);
+}
+
+yk_status yk__tokens_get(const yk__tokens *tokens, int64_t first, int64_t count, int32_t *ids, yk_error *err)
+{
+    const int64_t piece = PIECE / tokens->width;
+    int64_t largest;
+    for (int64_t done = 0; done < count; done += piece) {
+        const int64_t n = count - done < piece ? count - done : piece;
+        if (piece_get(tokens, first + done, n, ids + done, &largest, err))
+            return err->status;
+    }
+    return YK_OK;
+}
+
+yk_status yk__tokens_check(yk__tokens *tokens, yk_error *err)
+{
+    const int64_t piece = PIECE / tokens->width;
+    int32_t ids[PIECE / 2];
+    int64_t most = 0, largest = 0;
+    for (int64_t first = 0; first < tokens->count; first += piece) {
+        const int64_t n = tokens->count - first < piece ? tokens->count - first : piece;
+        if (piece_get(tokens, first, n, ids, &largest, err))
+            return err->status;
+        most = largest > most ? largest : most;
     }
     if (!tokens->vocab)
         tokens->vocab = most + 1;
     return YK_OK;
 }
 
-static yk_status tokens_parse(const yk__file *file, uint8_t *p, size_t n, int width, yk__tokens *tokens, yk_error *err)
+/* ---- writing ---- */
+
+static void value_put(uint8_t *p, int bytes, uint64_t value)
 {
-    size_t from = 0;
-    yk_status s = read_header(file, p, n, width, tokens, &from, err);
-    if (s)
-        return s;
-    if (n == from || (n - from) % (size_t)tokens->width)
-        return yk__fail(err, YK_E_FORMAT, "%s: %zu bytes of ids, expected a multiple of %d", yk__file_path(file),
-                        n - from, tokens->width);
-    tokens->memory = p;
-    tokens->ids = p + from;
-    tokens->count = (int64_t)((n - from) / (size_t)tokens->width);
-    to_host(p + from, tokens->count, tokens->width);
-    return check_ids(file, tokens, from, err);
+    for (int k = 0; k < bytes; k++)
+        p[k] = (uint8_t)(value >> 8 * k);
 }
 
-yk_status yk__tokens_read(yk__file *file, int width, yk__tokens *out, yk_error *err)
+yk_status yk__tokens_pack(const int32_t *ids, int64_t count, int64_t vocab, char **file, size_t *bytes, yk_error *err)
 {
-    yk__tokens tokens = {0};
-    char *p;
-    size_t n;
-    yk_status s = yk__file_read_rest(file, LIMIT, &p, &n, err);
-    if (s)
-        return s;
-    s = tokens_parse(file, (uint8_t *)p, n, width, &tokens, err);
-    if (s)
-        yk__free(p);
-    else
-        *out = tokens;
-    return s;
-}
-
-yk_status yk__tokens_open(const char *path, int width, yk__tokens *out, yk_error *err)
-{
-    yk__file *file;
-    yk_status s = yk__file_open(path, YK__FILE_AUTO, &file, err);
-    if (s)
-        return s;
-    s = yk__tokens_read(file, width, out, err);
-    yk__file_close(file);
-    return s;
-}
-
-void yk__tokens_close(yk__tokens *tokens)
-{
-    yk__free(tokens->memory);
-    memset(tokens, 0, sizeof *tokens);
+    const int width = vocab <= 65536 ? 2 : 4;
+    const size_t n = HEADER + (size_t)count * (size_t)width;
+    uint8_t *p = yk__calloc(n, 1);
+    if (!p)
+        return yk__fail_mem(err, n, "a token file");
+    memcpy(p, "YKTOKENS", 8);
+    value_put(p + 8, 4, 1);
+    value_put(p + 12, 4, (uint64_t)width);
+    value_put(p + 16, 8, (uint64_t)count);
+    value_put(p + 24, 4, (uint64_t)vocab);
+    for (int64_t i = 0; i < count; i++)
+        value_put(p + HEADER + i * width, width, (uint32_t)ids[i]);
+    *file = (char *)p;
+    *bytes = n;
+    return YK_OK;
 }

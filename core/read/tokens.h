@@ -7,29 +7,36 @@
  *
  * All little-endian; a vocabulary of 0 is not known. Every id must be below the vocabulary. Without the header the
  * width is the caller's (2 by default) and the vocabulary is the largest id + 1. Plain or gzip.
+ *
+ * Opening looks at the header and the length alone; ids are checked when they are read. A plain file stays on disk.
+ * Thread rule: any threads get ids, several at once; everything else one thread.
  */
 #ifndef YOKE_CORE_READ_TOKENS_H
 #define YOKE_CORE_READ_TOKENS_H
 
-#include "core/io/file.h"
+#include "core/read/blob.h"
 
 typedef struct yk__tokens {
-    int width;  /* bytes of an id, 2 or 4 */
-    int header; /* the file has one */
+    yk__blob *blob;
+    int width;     /* bytes of an id, 2 or 4 */
+    int header;    /* the file has one */
+    int64_t start; /* byte of the first id */
     int64_t count;
-    int64_t vocab;   /* all ids are below */
-    const void *ids; /* uint16_t or uint32_t in the host's byte order */
-    void *memory;    /* what yk__tokens_close frees */
+    int64_t vocab; /* all ids are below; 0: not known yet */
 } yk__tokens;
 
 /* width: 2 or 4 for files without a header, 0 for the default; a header that says otherwise is refused. */
 yk_status yk__tokens_open(const char *path, int width, yk__tokens *out, yk_error *err);
-yk_status yk__tokens_read(yk__file *file, int width, yk__tokens *out, yk_error *err);
+yk_status yk__tokens_read(yk__file *file, int width, yk__tokens *out, yk_error *err); /* into memory */
 void yk__tokens_close(yk__tokens *tokens);
 
-static inline int32_t yk__tokens_at(const yk__tokens *tokens, int64_t i)
-{
-    return tokens->width == 2 ? ((const uint16_t *)tokens->ids)[i] : (int32_t)((const uint32_t *)tokens->ids)[i];
-}
+/* Reads all ids once: refuses one that is not below the vocabulary, which is the largest + 1 where it was not known. */
+yk_status yk__tokens_check(yk__tokens *tokens, yk_error *err);
+
+/* Ids [first, first + count), checked against the vocabulary. */
+yk_status yk__tokens_get(const yk__tokens *tokens, int64_t first, int64_t count, int32_t *ids, yk_error *err);
+
+/* A token file with a header: ids of 2 bytes where the vocabulary allows. The caller frees *file. */
+yk_status yk__tokens_pack(const int32_t *ids, int64_t count, int64_t vocab, char **file, size_t *bytes, yk_error *err);
 
 #endif

@@ -10,10 +10,10 @@
 #include "core/read/idx.h"
 #include "core/read/jsonl.h"
 #include "core/read/rows.h"
+#include "core/read/shards.h"
 #include "core/data/spec.h"
 #include "core/text/text.h"
 #include "core/text/tokenizer.h"
-#include "core/read/tokens.h"
 #include "core/io/checkpoint.h"
 #include "core/io/labels.h"
 #include "core/io/safetensors.h"
@@ -97,10 +97,16 @@ static void read_json(yk__file *f)
 static void read_tokens(yk__file *f)
 {
     yk__tokens t;
-    if (!yk__tokens_read(f, 0, &t, &err)) {
-        yk__tokens_close(&t);
-        accepted++;
-    }
+    int32_t ids[7];
+    bool good = true;
+    if (yk__tokens_read(f, 0, &t, &err))
+        return;
+    for (int64_t i = 0; i < t.count && good; i += 7)
+        good = !yk__tokens_get(&t, i, t.count - i < 7 ? t.count - i : 7, ids, &err);
+    if (good == !!yk__tokens_check(&t, &err)) /* both look at every id */
+        abort();
+    accepted += good;
+    yk__tokens_close(&t);
 }
 
 /* Text through the tokenizer of its own characters, which must give one id for each. */
@@ -248,8 +254,31 @@ static void (*const of_file[])(yk__file *f) = {file_drain, read_idx,  read_cifar
                                                read_jsonl, read_json, read_tokens, read_text, read_labels};
 #define NFILE ((int)(sizeof of_file / sizeof of_file[0]))
 
-static void (*const of_bytes[])(const uint8_t *data, size_t size) = {read_safetensors, read_spec, read_tokenizer, read_shards,
-                                                                     read_checkpoint};
+/* A folder of two token files: the input, and one of three ids, which are read through the border. */
+static void read_token_shards(const uint8_t *data, size_t size)
+{
+    char dir[64], path[128], second[128];
+    int32_t ids[5];
+    yk__shards shards;
+    bool good = true;
+    if (!file_of("b.bin", (const uint8_t *)"\1\0\2\0\3", 6, dir, second) || !file_of("a.bin", data, size, dir, path))
+        return;
+    if (!yk__shards_open(dir, 0, 0, &shards, &err)) {
+        const int64_t count = shards.start[shards.count];
+        for (int64_t i = 0; i < count && good; i += 5)
+            good = !yk__shards_get(&shards, i, count - i < 5 ? count - i : 5, ids, &err);
+        if (!good || ids[(count - 1) % 5] != 3) /* so few are all checked at opening */
+            abort();
+        yk__shards_close(&shards);
+        accepted++;
+    }
+    unlink(path);
+    unlink(second);
+    rmdir(dir);
+}
+
+static void (*const of_bytes[])(const uint8_t *data, size_t size) = {read_safetensors, read_spec,       read_tokenizer,
+                                                                     read_shards,      read_checkpoint, read_token_shards};
 #define NBYTES ((int)(sizeof of_bytes / sizeof of_bytes[0]))
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
@@ -314,6 +343,7 @@ static const struct {
     {9, 4000, SEED("{\"id2label\":{\"0\":\"no\",\"1\":\"y\\u00e9s\"},\"label2id\":{\"no\":0}}")},
     {NFILE + 3, 600, SEED("{\"metadata\":{\"total_size\":1},\"weight_map\":{\"a\":\"s\"}}")},
     {NFILE + 4, 600, SEED(state)},
+    {NFILE + 5, 2000, SEED("YKTOKENS\1\0\0\0\2\0\0\0\3\0\0\0\0\0\0\0\x09\0\0\0\0\0\0\0\1\0\2\0\3\0")},
 };
 
 int main(void)

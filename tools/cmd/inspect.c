@@ -125,10 +125,17 @@ static yk_status look_tokens(const struct look *l, yk__file *f, yk_error *err)
     int k;
     yk__tokens t;
     yk_status s = yk__spec_word(l->spec, "dtype", dtypes, 2, -1, &k, err);
-    if (!s)
-        s = yk__tokens_read(f, k < 0 ? 0 : 2 << k, &t, err);
     if (s)
         return s;
+    const int width = k < 0 ? 0 : 2 << k;
+    s = strcmp(l->path, "-") ? yk__tokens_open(l->path, width, &t, err) : yk__tokens_read(f, width, &t, err);
+    if (s)
+        return s;
+    s = yk__tokens_check(&t, err);
+    if (s) {
+        yk__tokens_close(&t);
+        return s;
+    }
     fact_count(l, "tokens", t.count);
     fact_json(l, "type", json_string(dtypes[t.width == 4]));
     fact_json(l, "header", json_boolean(t.header));

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* yoke tokenize: ids of a text, one line of them per line of it. */
+/* yoke tokenize: ids of a text, one line of them per line of it; or a token file of all of it. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "core/base/mem.h"
+#include "core/io/folder.h"
+#include "core/read/tokens.h"
 #include "core/text/text.h"
 #include "core/text/tokenizer.h"
 #include "tools/cli.h"
@@ -17,6 +19,7 @@ static const yk__cli_option options[] = {
     {"lowercase", NULL, NULL, "fold case and accents whatever the files say; --no-lowercase keeps them", NULL},
     {"max-length", "N", NULL, "cut each line to this many ids", NULL},
     {"json", NULL, NULL, "a JSON array per line", NULL},
+    {"output", "FILE", NULL, "write a token file for tokens:FILE instead: all of the text, its line ends too, no special tokens", NULL},
 };
 
 static const yk__cli_command command = {
@@ -78,6 +81,33 @@ static yk_status print_lines(yk__encoder *e, const char *text, size_t bytes, con
     return s;
 }
 
+static yk_status ids_write(const yk__ids *ids, int vocab, const char *path, yk_error *err)
+{
+    char *file;
+    size_t bytes;
+    yk_status s = yk__tokens_pack(ids->id, (int64_t)ids->count, vocab, &file, &bytes, err);
+    if (s)
+        return s;
+    s = yk__folder_write_file(path, file, bytes, err);
+    yk__free(file);
+    return s;
+}
+
+/* The text as text:FILE has it. */
+static yk_status write_file(const yk__tokenizer *t, yk__encoder *e, const char *text, size_t bytes, const yk__cli *cli, yk_error *err)
+{
+    yk__ids ids = {0};
+    yk_status s = yk__encoder_encode(e, text, bytes, NULL, 0, 0, 0, &ids, err);
+    if (s == YK_E_FORMAT)
+        yk__fail_in(err, "%s", cli->positional[0]);
+    if (!s && !ids.count)
+        s = yk__fail(err, YK_E_FORMAT, "%s: expected a text, found none", cli->positional[0]);
+    if (!s)
+        s = ids_write(&ids, yk__tokenizer_vocab(t), yk__cli_text(cli, "output"), err);
+    yk__ids_free(&ids);
+    return s;
+}
+
 static yk_status tokenize_run(const yk__cli *cli, size_t max_length, yk_error *err)
 {
     yk__tokenizer *t = NULL;
@@ -91,7 +121,7 @@ static yk_status tokenize_run(const yk__cli *cli, size_t max_length, yk_error *e
     if (!s)
         s = yk__encoder_new(t, &e, err);
     if (!s)
-        s = print_lines(e, text, n, cli, max_length, err);
+        s = yk__cli_text(cli, "output") ? write_file(t, e, text, n, cli, err) : print_lines(e, text, n, cli, max_length, err);
     yk__encoder_free(e);
     yk__tokenizer_close(t);
     yk__free(text);
@@ -109,6 +139,9 @@ int yk__cmd_tokenize(int argc, char **argv)
         return code;
     if (!yk__cli_text(&cli, "tokenizer"))
         return yk__cli_usage(&command, "--tokenizer is missing (a folder, char or bytes)");
+    if (yk__cli_text(&cli, "output") &&
+        (yk__cli_on(&cli, "json") || yk__cli_given(&cli, "max-length") || yk__cli_on(&cli, "special-tokens")))
+        return yk__cli_usage(&command, "--output writes all ids of the text: no --json, --max-length or --special-tokens with it");
     max_length = yk__cli_given(&cli, "max-length") ? yk__cli_int(&cli, "max-length", 1, 1 << 24, &bad) : 0;
     if (bad)
         return YK_EXIT_USAGE;

@@ -11,9 +11,9 @@ result() { # name, list of faults
     if [ -z "$2" ]; then echo "ok $n - $1"; else echo "not ok $n - $1"; echo "$2" | sed 's/^/# /'; fi
 }
 
-echo 1..9
+echo 1..10
 if [ ! -d "$data/idx-suite" ]; then
-    for i in 1 2 3 4 5 6 7 8 9; do echo "ok $i # SKIP no test data (YOKE_TEST_DATA)"; done
+    for i in 1 2 3 4 5 6 7 8 9 10; do echo "ok $i # SKIP no test data (YOKE_TEST_DATA)"; done
     exit 0
 fi
 
@@ -71,6 +71,13 @@ cut -f2 "$work/squad" >"$work/ids"
 result 'WordPiece ids' "$(cmp "$work/ids" "$work/got" 2>&1)"
 result 'template and JSON' "$(printf 'Hello world\n\n' | "$yoke" tokenize --tokenizer "$data/models/bert-tiniest" - --json 2>&1 |
     tr '\n' ' ' | grep -vxF '[101,7592,2088,102] [101,102] ')"
+printf 'caf\303\251\n\nx' >"$work/text"
+result 'a token file' "$(
+    "$yoke" tokenize --tokenizer bytes --output "$work/t.bin" "$work/text" 2>&1
+    printf 'YKTOKENS\001\0\0\0\002\0\0\0\010\0\0\0\0\0\0\0\0\001\0\0\0\0\0\0c\0a\0f\0\303\0\251\0\n\0\n\0x\0' >"$work/expected.bin"
+    cmp "$work/t.bin" "$work/expected.bin" 2>&1
+    "$yoke" inspect "$work/t.bin" --json >"$work/out" 2>&1 || cat "$work/out"
+    "$yoke" tokenize --tokenizer bytes --output "$work/t.bin" --json "$work/text" >/dev/null 2>&1; [ $? = 2 ] || echo "--json was taken")"
 result usage "$(
     "$yoke" tokenize "$work/questions" >/dev/null 2>&1; [ $? = 2 ] || echo "no tokenizer: not 2"
     "$yoke" tokenize --tokenizer /nonexistent "$work/questions" >/dev/null 2>&1; [ $? = 2 ] || echo "bad folder: not 2"

@@ -207,6 +207,11 @@ static yk__dataset *open_data(const char *spec, yk__dataset_options o)
     return d;
 }
 
+static void fill_rows(const yk__dataset *d, const int64_t *rows, int64_t n, int64_t width, void *const *buffers)
+{
+    ck_assert_msg(yk__dataset_fill(d, rows, n, width, buffers, &err) == YK_OK, "%s", err.text);
+}
+
 static char *spec_of(const char *kind, const char *dir, const char *name, const char *keys)
 {
     static char b[2048];
@@ -226,13 +231,13 @@ START_TEST(image_rows_are_scaled)
     d = open_data(spec_of("idx", "fashion-mnist", "", ""), (yk__dataset_options){.eval = true});
     ck_assert(yk__dataset_rows(d) == 10000 && yk__dataset_classes(d) == 10 && yk__dataset_vocab(d) == 0);
     ck_assert_uint_eq(yk__dataset_row_bytes(d, 0, 1), 784 * 4);
-    yk__dataset_fill(d, rows, 2, yk__dataset_width(d, rows, 2), buf);
+    fill_rows(d, rows, 2, yk__dataset_width(d, rows, 2), buf);
     ck_assert(y[0] == 9 && y[1] == 5);
     ck_assert(x[0] == (float)(-0.2860 / 0.3530));
     yk__dataset_close(d);
     d = open_data(spec_of("cifar10", "cifar10-part", "", ",mean=0,std=1"), (yk__dataset_options){0});
     ck_assert(yk__dataset_rows(d) == 2000);
-    yk__dataset_fill(d, one, 1, 1, cbuf);
+    fill_rows(d, one, 1, 1, cbuf);
     ck_assert(y[0] == 9 && c[0] * 255 == roundf(c[0] * 255));
     yk__dataset_close(d);
     d = open_data(spec_of("cifar10", "cifar10-part", "", ",holdout=5"), (yk__dataset_options){.eval = true});
@@ -262,7 +267,7 @@ START_TEST(reviews_are_rows_of_tokens)
     for (int64_t i = 0; i < 776; i++) {
         int64_t w = yk__dataset_width(eval, &i, 1);
         ck_assert(w >= 2 && w <= 16);
-        yk__dataset_fill(eval, &i, 1, 16, buf);
+        fill_rows(eval, &i, 1, 16, buf);
         ck_assert(ids[0] == 101 && ids[w - 1] == 102 && mask[w - 1] == 1 && (w == 16 || (ids[w] == 0 && mask[w] == 0)));
         positive += y[0];
     }
@@ -283,13 +288,13 @@ START_TEST(running_text)
     d = open_data(spec_of("text", "tinyshakespeare", "input.txt", ",seq-len=256"),
                   (yk__dataset_options){.tokenizer = "char"});
     ck_assert(yk__dataset_vocab(d) == 65 && yk__dataset_rows(d) == 1003853 / 256 && yk__dataset_classes(d) == 0);
-    yk__dataset_fill(d, &r, 1, 256, buf);
+    fill_rows(d, &r, 1, 256, buf);
     ck_assert(x[0] == 18 && y[0] == 47 && x[1] == 47 && y[255] >= 0); /* "Fi" as nanoGPT numbers it */
     e = open_data(spec_of("text", "tinyshakespeare", "input.txt", ",seq-len=256"),
                   (yk__dataset_options){.tokenizer = "char", .eval = true, .like = d});
     ck_assert_int_eq(yk__dataset_rows(e), (111539 + 255) / 256);
     for (r = 0; r < yk__dataset_rows(e); r++) {
-        yk__dataset_fill(e, &r, 1, 256, buf);
+        fill_rows(e, &r, 1, 256, buf);
         for (int k = 0; k < 256; k++)
             counted += y[k] != -100;
     }

@@ -1,0 +1,122 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Images as rows: pixels stay bytes; a table of 256 values per channel normalises them. */
+#include "core/data/images.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "core/base/hash.h"
+#include "core/base/mem.h"
+
+yk_status yk__images_new(yk__dataset *set, yk__images **out, yk_error *err)
+{
+    set->state = *out = yk__calloc(1, sizeof **out);
+    return *out ? YK_OK : yk__fail_mem(err, sizeof **out, "images");
+}
+
+void yk__images_close(void *state)
+{
+    yk__images *images = state;
+    yk__free(images->pixels);
+    yk__free(images->labels_memory);
+    yk__free(images);
+}
+
+int64_t yk__images_width(const yk__dataset *set, const int64_t *rows, int64_t n)
+{
+    (void)set, (void)rows, (void)n;
+    return 1;
+}
+
+yk_status yk__images_fill(const yk__dataset *set, const int64_t *rows, int64_t n, int64_t width, void *const *buffers,
+                          yk_error *err)
+{
+    const yk__images *images = set->state;
+    float *x = buffers[0];
+    int32_t *label = buffers[1];
+    int64_t plane = images->chw[1] * images->chw[2];
+    (void)width, (void)err;
+    for (int64_t i = 0; i < n; i++) { /* shuffled rows are in no cache: all misses at once, not one after the other */
+        __builtin_prefetch(images->pixels + (size_t)(images->first + rows[i]) * images->record + images->skip);
+        __builtin_prefetch(images->labels + (size_t)(images->first + rows[i]) * images->label_stride);
+    }
+    for (int64_t i = 0; i < n; i++) {
+        const uint8_t *p = images->pixels + (size_t)(images->first + rows[i]) * images->record + images->skip;
+        label[i] = images->labels[(size_t)(images->first + rows[i]) * images->label_stride];
+        for (int64_t c = 0; c < images->chw[0]; c++)
+            for (int64_t k = 0; k < plane; k++)
+                *x++ = images->value[c][*p++];
+    }
+    return YK_OK;
+}
+
+/* Fashion-MNIST's and CIFAR-10's usual numbers; other channel counts have none. */
+static yk_status pixel_values_fill(yk__images *images, const yk__spec *spec, yk_error *err)
+{
+    static const double mean1[] = {0.2860}, std1[] = {0.3530};
+    static const double mean3[] = {0.485, 0.456, 0.406}, std3[] = {0.229, 0.224, 0.225};
+    double mean[YK__IMAGE_CHANNELS], std[YK__IMAGE_CHANNELS];
+    int c = (int)images->chw[0];
+    yk_status st;
+    if (c != 1 && c != 3 && (!yk__spec_get(spec, "mean") || !yk__spec_get(spec, "std")))
+        return yk__fail(err, YK_E_ARG, "data '%s:%.100s': images of %d channels need mean= and std=", spec->kind,
+                        spec->path, c);
+    st = yk__spec_reals(spec, "mean", c == 1 ? mean1 : mean3, c, mean, err);
+    if (!st)
+        st = yk__spec_reals(spec, "std", c == 1 ? std1 : std3, c, std, err);
+    for (int k = 0; k < c && !st; k++) {
+        if (!(std[k] > 0))
+            return yk__fail(err, YK_E_ARG, "data '%s:%.100s': std=%g: expected more than 0", spec->kind, spec->path,
+                            std[k]);
+        for (int v = 0; v < 256; v++)
+            images->value[k][v] = (float)((v / 255.0 - mean[k]) / std[k]);
+    }
+    return st;
+}
+
+/* Which of the file's images are rows: holdout=N takes the last N of the training file for evaluation. */
+static yk_status rows_choose(yk__dataset *set, const yk__spec *spec, int64_t count, yk_error *err)
+{
+    yk__images *images = set->state;
+    int64_t holdout;
+    yk_status st = yk__spec_int(spec, "holdout", 0, 0, count - 1, &holdout, err);
+    images->first = holdout && set->eval ? count - holdout : 0;
+    set->rows = holdout && set->eval ? holdout : count - holdout;
+    if (!st && set->rows < 1)
+        st = yk__fail(err, YK_E_FORMAT, "%s: expected images, found none", spec->path);
+    return st;
+}
+
+yk_status yk__images_finish(yk__dataset *set, const yk__spec *spec, int64_t count, yk_error *err)
+{
+    yk__images *images = set->state;
+    yk_status st = rows_choose(set, spec, count, err);
+    if (!st)
+        st = pixel_values_fill(images, spec, err);
+    yk__kind_field(set, "x", YK_F32, 3, images->chw);
+    yk__kind_field(set, "labels", YK_I32, 0, NULL);
+    return st;
+}
+
+void yk__images_where(const yk__dataset *set, int64_t row, char *buf, size_t n)
+{
+    const yk__images *images = set->state;
+    snprintf(buf, n, "%.200s: image %lld (from 0)", set->path, (long long)(images->first + row));
+}
+
+static yk_status pixels_read(const void *user, uint64_t at, void *to, size_t n, yk_error *err)
+{
+    const yk__images *images = user;
+    (void)err;
+    memcpy(to, images->pixels + (size_t)images->first * images->record + at, n);
+    return YK_OK;
+}
+
+yk_status yk__images_hash(const yk__dataset *set, uint64_t *hash, yk_error *err)
+{
+    const yk__images *images = set->state;
+    *hash = yk__hash_bytes(*hash, images->value, sizeof images->value); /* mean and deviation */
+    for (int64_t i = 0; i < set->rows; i++)
+        *hash = yk__hash_u64(*hash, images->labels[(size_t)(images->first + i) * images->label_stride]);
+    return yk__kind_hash(pixels_read, images, (uint64_t)set->rows * images->record, hash, err);
+}

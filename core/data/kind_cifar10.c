@@ -1,0 +1,84 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* cifar10:DIR, or one file of it: records of a label and 32 x 32 pixels (core/read/cifar.h). */
+#include <string.h>
+#include <sys/stat.h>
+
+#include "core/base/mem.h"
+#include "core/data/images.h"
+#include "core/read/cifar.h"
+#include "core/read/paths.h"
+
+static bool accept_file(const void *user, const char *name)
+{
+    const bool *eval = user;
+    if (!yk__paths_ends_with(name, ".bin") && !yk__paths_ends_with(name, ".bin.gz"))
+        return false;
+    if (*eval)
+        return strstr(name, "test") != NULL;
+    return strstr(name, "train") != NULL || !strncmp(name, "data_batch_", 11);
+}
+
+/* The files of a folder; or the one file that the path is. */
+static yk_status files_list(const char *path, bool eval, yk__paths *files, yk_error *err)
+{
+    struct stat info;
+    yk_status st;
+    if (stat(path, &info) || !S_ISDIR(info.st_mode))
+        return yk__paths_add(files, path, err);
+    st = yk__paths_add_folder(files, path, accept_file, &eval, err);
+    if (!st && !files->count)
+        st = yk__fail(err, YK_E_ARG, "%s: expected CIFAR-10 files, %s", path,
+                      eval ? "*test*.bin[.gz]" : "data_batch_*.bin[.gz] or *train*.bin[.gz]");
+    return st;
+}
+
+static yk_status append_file(yk__images *images, const char *path, int64_t *count, yk_error *err)
+{
+    uint8_t *p, *all;
+    int64_t n;
+    yk_status st = yk__cifar_open(path, &p, &n, err);
+    if (st)
+        return st;
+    all = yk__realloc(images->pixels, (size_t)(*count + n), YK__CIFAR_RECORD);
+    if (!all) {
+        yk__free(p);
+        return yk__fail_mem(err, (size_t)(*count + n) * YK__CIFAR_RECORD, "images");
+    }
+    memcpy(all + (size_t)*count * YK__CIFAR_RECORD, p, (size_t)n * YK__CIFAR_RECORD);
+    yk__free(p);
+    images->pixels = all;
+    *count += n;
+    return YK_OK;
+}
+
+static yk_status open_cifar(yk__dataset *set, const yk__spec *spec, const yk__dataset_options *options, yk_error *err)
+{
+    yk__paths files = {0};
+    yk__images *images = NULL;
+    int64_t count = 0;
+    yk_status st = yk__images_new(set, &images, err);
+    if (!st)
+        st = files_list(spec->path, options->eval && !yk__spec_get(spec, "holdout"), &files, err);
+    for (size_t i = 0; i < files.count && !st; i++)
+        st = append_file(images, files.path[i], &count, err);
+    yk__paths_free(&files);
+    if (st)
+        return st;
+    images->labels = images->pixels;
+    images->record = images->label_stride = YK__CIFAR_RECORD;
+    images->skip = 1;
+    images->chw[0] = 3;
+    images->chw[1] = images->chw[2] = 32;
+    set->classes = YK__CIFAR_CLASSES;
+    return yk__images_finish(set, spec, count, err);
+}
+
+static const char *const keys[] = {"mean", "std", "holdout", NULL};
+const yk__dataset_kind yk__kind_cifar10 = {.name = "cifar10",
+                                           .keys = keys,
+                                           .open = open_cifar,
+                                           .close = yk__images_close,
+                                           .width = yk__images_width,
+                                           .fill = yk__images_fill,
+                                           .where = yk__images_where,
+                                           .hash = yk__images_hash};

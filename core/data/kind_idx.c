@@ -1,0 +1,95 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* idx:DIR: MNIST's four files (core/read/idx.h). */
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "core/base/mem.h"
+#include "core/data/images.h"
+#include "core/read/idx.h"
+
+/* DIR/PREFIX-WHAT-idxN-ubyte, with '.' for the last '-' before idx, and with .gz, in that order. NULL: none is there.
+ */
+static char *idx_path(const char *dir, const char *prefix, const char *what)
+{
+    int rank = strcmp(what, "images") ? 1 : 3;
+    for (int i = 0; i < 4; i++) {
+        char name[128], *path;
+        snprintf(name, sizeof name, "%s-%s%cidx%d-ubyte%s", prefix, what, i < 2 ? '-' : '.', rank, i & 1 ? ".gz" : "");
+        path = yk__format("%s/%s", dir, name);
+        if (!path || !access(path, R_OK))
+            return path;
+        yk__free(path);
+    }
+    return yk__format("%s/%s-%s-idx%d-ubyte", dir, prefix, what, rank); /* for the message */
+}
+
+static yk_status idx_adopt(yk__images *images, yk__idx *pixels, yk__idx *labels, yk_error *err)
+{
+    const int64_t *shape = yk__idx_shape(pixels);
+    int four = yk__idx_rank(pixels) == 4;
+    images->chw[0] = four ? shape[1] : 1;
+    images->chw[1] = shape[1 + four];
+    images->chw[2] = shape[2 + four];
+    if (images->chw[0] < 1 || images->chw[0] > YK__IMAGE_CHANNELS || images->chw[1] < 1 || images->chw[2] < 1)
+        return yk__fail(err, YK_E_FORMAT,
+                        "images of %" PRId64 " x %" PRId64 " x %" PRId64
+                        ": expected 1 to %d channels and at least one pixel",
+                        images->chw[0], images->chw[1], images->chw[2], YK__IMAGE_CHANNELS);
+    images->record = (size_t)(images->chw[0] * images->chw[1] * images->chw[2]);
+    images->label_stride = 1;
+    images->pixels = yk__idx_release(pixels);
+    images->labels = images->labels_memory = yk__idx_release(labels);
+    return YK_OK;
+}
+
+static yk_status read_pair(yk__dataset *set, const yk__spec *spec, const char *pixels_path, const char *labels_path,
+                           yk_error *err)
+{
+    yk__idx *pixels = NULL, *labels = NULL;
+    yk__images *images;
+    int64_t classes, count = 0;
+    yk_status st = yk__spec_int(spec, "classes", 10, 1, 256, &classes, err);
+    if (!st)
+        st = yk__images_new(set, &images, err);
+    if (!st)
+        st = yk__idx_open(pixels_path, &pixels, err);
+    if (!st)
+        st = yk__idx_open(labels_path, &labels, err);
+    if (!st)
+        st = yk__idx_check_pair(pixels, pixels_path, labels, labels_path, (int)classes, err);
+    if (!st) {
+        count = yk__idx_shape(pixels)[0];
+        st = idx_adopt(images, pixels, labels, err);
+        if (st)
+            yk__fail_in(err, "%s", pixels_path);
+    }
+    yk__idx_close(pixels);
+    yk__idx_close(labels);
+    set->classes = (int)classes;
+    if (!st)
+        st = yk__images_finish(set, spec, count, err);
+    return st;
+}
+
+static yk_status open_idx(yk__dataset *set, const yk__spec *spec, const yk__dataset_options *options, yk_error *err)
+{
+    const char *prefix = options->eval && !yk__spec_get(spec, "holdout") ? "t10k" : "train";
+    char *pixels = idx_path(spec->path, prefix, "images"), *labels = idx_path(spec->path, prefix, "labels");
+    yk_status st = pixels && labels ? read_pair(set, spec, pixels, labels, err)
+                                    : yk__fail_mem(err, strlen(spec->path), "a path");
+    yk__free(pixels);
+    yk__free(labels);
+    return st;
+}
+
+static const char *const keys[] = {"mean", "std", "classes", "holdout", NULL};
+const yk__dataset_kind yk__kind_idx = {.name = "idx",
+                                       .keys = keys,
+                                       .open = open_idx,
+                                       .close = yk__images_close,
+                                       .width = yk__images_width,
+                                       .fill = yk__images_fill,
+                                       .where = yk__images_where,
+                                       .hash = yk__images_hash};

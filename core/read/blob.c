@@ -1,0 +1,159 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Bytes at any place of a file. The first OPEN_FILES blobs of a process keep their descriptor; those after them open the
+ * file for every read, so that a data set of thousands of files does not run into the limit of descriptors.
+ */
+#include "core/read/blob.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdatomic.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "core/base/advance.h"
+#include "core/base/mem.h"
+
+#define OPEN_FILES 256
+#define IN_MEMORY ((uint64_t)1 << 40) /* what is unpacked at most */
+
+struct yk__blob {
+    char *path;
+    uint64_t bytes;
+    char *memory; /* NULL: on disk */
+    int fd;       /* -1: opened for every read */
+};
+
+static atomic_int open_files;
+
+static yk_status blob_new(const char *path, yk__blob **out, yk_error *err)
+{
+    yk__blob *blob = yk__calloc(1, sizeof *blob);
+    char *copy = yk__strdup(path);
+    if (!blob || !copy) {
+        yk__free(blob);
+        yk__free(copy);
+        return yk__fail_mem(err, sizeof *blob, "a file");
+    }
+    blob->path = copy;
+    blob->fd = -1;
+    *out = blob;
+    return YK_OK;
+}
+
+yk_status yk__blob_of_file(yk__file *file, yk__blob **out, yk_error *err)
+{
+    yk__blob *blob;
+    size_t bytes;
+    if (blob_new(yk__file_path(file), &blob, err))
+        return err->status;
+    if (yk__file_read_rest(file, IN_MEMORY, &blob->memory, &bytes, err)) {
+        yk__blob_close(blob);
+        return err->status;
+    }
+    blob->bytes = bytes;
+    *out = blob;
+    return YK_OK;
+}
+
+static int fd_open(const yk__blob *blob)
+{
+    return open(blob->path, O_RDONLY | O_CLOEXEC);
+}
+
+static yk_status blob_on_disk(const char *path, int64_t bytes, yk__blob **out, yk_error *err)
+{
+    yk__blob *blob;
+    if (blob_new(path, &blob, err))
+        return err->status;
+    blob->bytes = (uint64_t)bytes;
+    if (atomic_fetch_add(&open_files, 1) >= OPEN_FILES) {
+        atomic_fetch_sub(&open_files, 1);
+    } else if ((blob->fd = fd_open(blob)) < 0) {
+        atomic_fetch_sub(&open_files, 1);
+        yk__fail_open(err, path, errno);
+        yk__blob_close(blob);
+        return err->status;
+    }
+    *out = blob;
+    return YK_OK;
+}
+
+yk_status yk__blob_open(const char *path, yk__blob **out, yk_error *err)
+{
+    yk__file *file;
+    yk_status s = yk__file_open(path, YK__FILE_AUTO, &file, err);
+    if (s)
+        return s;
+    const int64_t left = yk__file_left(file); /* -1: gzip, a pipe */
+    s = left < 0 ? yk__blob_of_file(file, out, err) : blob_on_disk(path, left, out, err);
+    yk__file_close(file);
+    return s;
+}
+
+void yk__blob_close(yk__blob *blob)
+{
+    if (!blob)
+        return;
+    if (blob->fd >= 0) {
+        close(blob->fd);
+        atomic_fetch_sub(&open_files, 1);
+    }
+    yk__free(blob->memory);
+    yk__free(blob->path);
+    yk__free(blob);
+}
+
+const char *yk__blob_path(const yk__blob *blob)
+{
+    return blob->path;
+}
+
+uint64_t yk__blob_bytes(const yk__blob *blob)
+{
+    return blob->bytes;
+}
+
+const void *yk__blob_memory(const yk__blob *blob)
+{
+    return blob->memory;
+}
+
+static yk_status fd_read(const yk__blob *blob, int fd, uint64_t at, char *to, size_t n, yk_error *err)
+{
+    size_t have = 0;
+    while (have < n) {
+        const ssize_t got = pread(fd, to + have, n - have, (off_t)(at + have));
+        if (got < 0 && errno == EINTR)
+            continue;
+        if (got < 0)
+            return yk__fail(err, YK_E_IO, "%s: reading failed at byte %" PRIu64 ": %s", blob->path, at + have, strerror(errno));
+        if (!got)
+            return yk__fail(err, YK_E_IO,
+                            "%s: ends at byte %" PRIu64 " or before, and had %" PRIu64
+                            " bytes when it was opened: a file must not be changed while it is read",
+                            blob->path, at + have, blob->bytes);
+        have += (size_t)got;
+    }
+    yk__advance();
+    return YK_OK;
+}
+
+yk_status yk__blob_read(const yk__blob *blob, uint64_t at, void *to, size_t n, yk_error *err)
+{
+    if (at > blob->bytes || n > blob->bytes - at)
+        return yk__fail(err, YK_E_INTERNAL, "%s: %zu bytes at byte %" PRIu64 " of %" PRIu64, blob->path, n, at, blob->bytes);
+    if (blob->memory) {
+        memcpy(to, blob->memory + at, n);
+        return YK_OK;
+    }
+    if (blob->fd >= 0)
+        return fd_read(blob, blob->fd, at, to, n, err);
+    const int fd = fd_open(blob);
+    if (fd < 0)
+        return yk__fail_open(err, blob->path, errno);
+    const yk_status s = fd_read(blob, fd, at, to, n, err);
+    close(fd);
+    return s;
+}

@@ -1,0 +1,86 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Lists of files: a folder's entries are added as readdir() has them and sorted when all are there. */
+#include "core/read/paths.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <glob.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/base/mem.h"
+
+static yk_status path_adopt(yk__paths *paths, char *path, yk_error *err)
+{
+    if (!path || yk__grow(&paths->path, &paths->capacity, paths->count + 1, sizeof *paths->path)) {
+        yk__free(path);
+        return yk__fail_mem(err, 64, "a path");
+    }
+    paths->path[paths->count++] = path;
+    return YK_OK;
+}
+
+yk_status yk__paths_add(yk__paths *paths, const char *path, yk_error *err)
+{
+    return path_adopt(paths, yk__strdup(path), err);
+}
+
+static int compare_paths(const void *a, const void *b)
+{
+    return strcmp(*(char *const *)a, *(char *const *)b);
+}
+
+static void sort_from(yk__paths *paths, size_t first)
+{
+    if (paths->count > first)
+        qsort(paths->path + first, paths->count - first, sizeof *paths->path, compare_paths);
+}
+
+yk_status yk__paths_add_folder(yk__paths *paths, const char *dir, yk__paths_accept accept, const void *user, yk_error *err)
+{
+    const size_t before = paths->count;
+    DIR *d = opendir(dir);
+    struct dirent *entry;
+    yk_status s = YK_OK;
+    if (!d)
+        return yk__fail_open(err, dir, errno);
+    while (!s && (entry = readdir(d)))
+        if (accept(user, entry->d_name))
+            s = path_adopt(paths, yk__format("%s/%s", dir, entry->d_name), err);
+    closedir(d);
+    sort_from(paths, before);
+    return s;
+}
+
+yk_status yk__paths_add_glob(yk__paths *paths, const char *pattern, yk_error *err)
+{
+    const size_t before = paths->count;
+    glob_t found = {0};
+    const int code = glob(pattern, GLOB_NOSORT | GLOB_ERR, NULL, &found); /* its own order depends on the locale */
+    yk_status s = YK_OK;
+    if (code == GLOB_NOMATCH)
+        s = yk__fail(err, YK_E_ARG, "%s: no file has such a name", pattern);
+    else if (code == GLOB_NOSPACE)
+        s = yk__fail_mem(err, 64, "the names of files");
+    else if (code)
+        s = yk__fail(err, YK_E_IO, "%s: a folder of it cannot be read", pattern);
+    for (size_t i = 0; i < found.gl_pathc && !s; i++)
+        s = yk__paths_add(paths, found.gl_pathv[i], err);
+    globfree(&found);
+    sort_from(paths, before);
+    return s;
+}
+
+void yk__paths_free(yk__paths *paths)
+{
+    for (size_t i = 0; i < paths->count; i++)
+        yk__free(paths->path[i]);
+    yk__free(paths->path);
+    memset(paths, 0, sizeof *paths);
+}
+
+bool yk__paths_ends_with(const char *name, const char *end)
+{
+    size_t n = strlen(name), k = strlen(end);
+    return n >= k && !strcmp(name + n - k, end);
+}
