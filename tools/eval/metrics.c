@@ -179,6 +179,13 @@ static train_result result_of(const tally *t, uint32_t wanted)
     return r;
 }
 
+yk_t metric_trace(yk_model *m, const yk_batch *batch, yk_t logits, yk_t *loss)
+{
+    *loss = yk_keep(yk_model_loss(m, batch, logits));
+    yk_keep(batch->labels);
+    return yk_keep(yk_argmax(logits, -1));
+}
+
 train_result train_evaluate(yk_job *job, yk_model *m, yk_data *data, uint32_t wanted)
 {
     tally t = {NULL, 0};
@@ -186,9 +193,7 @@ train_result train_evaluate(yk_job *job, yk_model *m, yk_data *data, uint32_t wa
     yk_train(job, false);
     yk_data_seek(data, 0, 0);
     yk_each (batch, job, data) {
-        yk_t logits = yk_forward(m, &batch), loss = yk_keep(yk_model_loss(m, &batch, logits));
-        yk_t best = yk_keep(yk_argmax(logits, -1));
-        yk_keep(batch.labels);
+        yk_t logits = yk_forward(m, &batch), loss, best = metric_trace(m, &batch, logits, &loss);
         if (make_tally(job, &t, yk_dim(logits, -1), wanted) && batch.rows > 0)
             count_batch(best, &batch, yk_item(loss), &t);
     }

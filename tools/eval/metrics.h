@@ -53,6 +53,8 @@ bool metric_check(yk_job *job, int64_t classes, uint32_t wanted);
 /* "f1", "eval_f1": the metric; -1 for another name. */
 int metric_find(const char *name);
 
+/* What an evaluation reads of a batch, kept: the class that the largest logit names, and the loss. */
+yk_t metric_trace(yk_model *m, const yk_batch *batch, yk_t logits, yk_t *loss);
 /* Over the whole evaluation data and all ranks. Leaves the job in training mode. */
 train_result train_evaluate(yk_job *job, yk_model *m, yk_data *data, uint32_t wanted);
 
