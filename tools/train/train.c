@@ -234,3 +234,22 @@ yk_model *train_model(const yk__cli *cli, yk_job *job, const yk_data *data)
         yk_model_load(m, from);
     return m;
 }
+
+bool train_use_open(const yk__cli *cli, yk_config *config, bool bad, train_use *use, int *code)
+{
+    int64_t batch;
+    *use = (train_use){NULL, NULL, NULL};
+    yk__cli_int(cli, "max-eval-samples", 1, INT64_MAX, &bad); /* used later; reported before devices are opened */
+    if (!train_config(cli, config) || bad) {
+        *code = YK_EXIT_USAGE;
+        return false;
+    }
+    *code = YK_EXIT_FAILED;
+    use->job = yk_open(config);
+    if (!use->job)
+        return false;
+    batch = yk__cli_int(cli, "per-device-eval-batch-size", 1, 1 << 20, &bad) * yk_world_size(use->job);
+    use->data = train_data(cli, use->job, true, (uint32_t)batch);
+    use->model = train_model(cli, use->job, use->data);
+    return true;
+}

@@ -52,4 +52,14 @@ yk_data *train_data(const yk__cli *cli, yk_job *job, bool eval, uint32_t global_
 yk_model *train_model(const yk__cli *cli, yk_job *job, const yk_data *data);
 double train_seconds(void); /* monotonic clock */
 
+/* A job with a model and the data to use it on, of a command that does not train. */
+typedef struct train_use {
+    yk_job *job;
+    yk_data *data;
+    yk_model *model;
+} train_use;
+/* Opens them as the options say, with --per-device-eval-batch-size and --max-eval-samples; `config` has what is the command's own.
+ * `bad`: an option was refused already. False: use->job is NULL, *code is the command's exit code. Else what fails is in the job. */
+bool train_use_open(const yk__cli *cli, yk_config *config, bool bad, train_use *use, int *code);
+
 #endif
