@@ -75,6 +75,29 @@ yk_status yk__data_tokenizer(yk__dataset *set, const yk__spec *spec, const yk__d
     return st;
 }
 
+yk_status yk__data_mask(yk__dataset *set, const yk__dataset_options *options, yk_error *err)
+{
+    yk_status st = options->mask != 0 ? yk__mask_new(set->tokenizer, options->mask, &set->mask, err) : YK_OK;
+    return st == YK_E_ARG ? yk__fail_in(err, "data '%s:%.100s'", set->kind->name, set->path) : st;
+}
+
+static yk_status check_label_options(const yk__spec *spec, const yk__dataset_options *options, const struct data_kind *kind,
+                                     yk_error *err)
+{
+    const bool table = kind == &yk__data_csv || kind == &yk__data_jsonl;
+    if (options->eval_rows && !table)
+        return yk__fail(err, YK_E_ARG, "data '%s:%.100s': a file of evaluation rows goes with csv and jsonl only", spec->kind, spec->path);
+    if (options->numbers && !table)
+        return yk__fail(err, YK_E_ARG, "data '%s:%.100s': labels that are numbers go with csv and jsonl only", spec->kind, spec->path);
+    if (options->numbers && (yk__spec_get(spec, "classes") || yk__spec_get(spec, "categories")))
+        return yk__fail(err, YK_E_ARG, "data '%s:%.100s': classes= and categories= are of classes, and the labels are numbers "
+                        "(num_labels=1)", spec->kind, spec->path);
+    if (options->mask != 0 && !table && kind != &yk__data_lines && kind != &yk__data_text)
+        return yk__fail(err, YK_E_ARG, "data '%s:%.100s': tokens are masked in csv, jsonl, lines and text only, which have a tokenizer",
+                        spec->kind, spec->path);
+    return YK_OK;
+}
+
 yk_status yk__dataset_open(const char *text, const yk__dataset_options *options, yk__dataset **out, yk_error *err)
 {
     yk__dataset *set = NULL;
@@ -86,9 +109,8 @@ yk_status yk__dataset_open(const char *text, const yk__dataset_options *options,
     st = find_kind(&spec, &kind, err);
     if (!st)
         st = yk__spec_check(&spec, kind->keys, kind->n_keys, err);
-    if (!st && options->eval_rows && kind != &yk__data_csv && kind != &yk__data_jsonl)
-        st = yk__fail(err, YK_E_ARG, "data '%s:%.100s': a file of evaluation rows goes with csv and jsonl only",
-                      spec.kind, spec.path);
+    if (!st)
+        st = check_label_options(&spec, options, kind, err);
     if (!st) {
         set = yk__calloc(1, sizeof *set);
         st = set ? YK_OK : yk__fail_mem(err, sizeof *set, "a data set");
@@ -114,6 +136,7 @@ void yk__dataset_close(yk__dataset *set)
     if (!set)
         return;
     yk__tokenizer_close(set->tokenizer);
+    yk__mask_free(set->mask);
     yk__free(set->tokenizer_dir);
     yk__free(set->path);
     yk__free(set->pixels);
@@ -211,7 +234,8 @@ static uint64_t hash_texts(const yk__dataset *set, uint64_t h)
 {
     for (int64_t i = 0; i < set->rows; i++) {
         const int64_t r = set->row_map ? set->row_map[i] : i;
-        h = yk__hash_u64(h, (uint64_t)set->text->label[r]);
+        h = set->text->number ? yk__hash_bytes(h, &set->text->number[r], sizeof set->text->number[r])
+                              : yk__hash_u64(h, (uint64_t)set->text->label[r]);
         h = yk__hash_bytes(h, set->ids + set->at[r], (set->at[r + 1] - set->at[r]) * sizeof *set->ids);
     }
     return h;
@@ -254,4 +278,31 @@ size_t yk__dataset_row_bytes(const yk__dataset *set, int k, int64_t width)
 void yk__dataset_fill(const yk__dataset *set, const int64_t *rows, int64_t n, int64_t width, void *const *buffers)
 {
     set->kind->fill(set, rows, n, width, buffers);
+}
+
+bool yk__dataset_masks(const yk__dataset *set)
+{
+    return set->mask != NULL;
+}
+
+/* Tokens of a row that are no padding. */
+static int64_t row_tokens(const yk__dataset *set, const int32_t *attention_mask, const int32_t *labels, int64_t width)
+{
+    int64_t n = 0;
+    while (n < width && (set->text ? attention_mask[n] != 0 : labels[n] != YK__NO_LABEL))
+        n++;
+    return n;
+}
+
+void yk__dataset_mask(const yk__dataset *set, uint64_t seed, uint64_t epoch, const int64_t *rows, int64_t n, int64_t width,
+                      void *const *buffers)
+{
+    int32_t *ids = buffers[0], *labels = buffers[set->n_fields - 1];
+    const int32_t *attention_mask = buffers[1];
+    for (int64_t i = 0; i < n && set->mask; i++, ids += width, labels += width, attention_mask += width) {
+        const int64_t tokens = row_tokens(set, attention_mask, labels, width);
+        yk__mask_row(set->mask, set->eval ? 0 : seed, set->eval ? 0 : epoch, rows[i], tokens, ids, labels);
+        for (int64_t k = tokens; k < width; k++)
+            labels[k] = YK__NO_LABEL;
+    }
 }

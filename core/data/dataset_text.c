@@ -10,8 +10,6 @@
 #include "core/text/text.h"
 #include "core/text/utf8.h"
 
-#define IGNORE (-100)
-
 /* ---- labelled rows ---- */
 
 static int64_t text_row(const yk__dataset *set, int64_t row)
@@ -32,7 +30,8 @@ static int64_t width_rows(const yk__dataset *set, const int64_t *rows, int64_t n
 
 static void fill_rows(const yk__dataset *set, const int64_t *rows, int64_t n, int64_t width, void *const *buffers)
 {
-    int32_t *ids = buffers[0], *mask = buffers[1], *types = buffers[2], *labels = set->n_fields > 3 ? buffers[3] : NULL;
+    int32_t *ids = buffers[0], *mask = buffers[1], *types = buffers[2];
+    int32_t *labels = set->n_fields > 3 && !set->mask ? buffers[3] : NULL;
     int32_t pad = yk__tokenizer_pad(set->tokenizer);
     memset(types, 0, (size_t)(n * width) * sizeof *types);
     for (int64_t i = 0; i < n; i++, ids += width, mask += width) {
@@ -43,7 +42,9 @@ static void fill_rows(const yk__dataset *set, const int64_t *rows, int64_t n, in
             if (k >= len)
                 ids[k] = pad;
         }
-        if (labels)
+        if (labels && set->text->number)
+            ((float *)buffers[3])[i] = set->text->number[r];
+        else if (labels)
             labels[i] = set->text->label[r];
     }
 }
@@ -181,7 +182,8 @@ static yk_status rows_options_read(const yk__spec *spec, const yk__dataset_optio
     rows_options->delimiter = k < 0 ? 0 : ",\t;|"[k];
     rows_options->json = !strcmp(spec->kind, "jsonl");
     rows_options->lines = !strcmp(spec->kind, "lines");
-    rows_options->unlabelled = options->unlabelled;
+    rows_options->unlabelled = options->unlabelled || options->mask != 0;
+    rows_options->numbers = options->numbers;
     return yk__spec_word(spec, "quotes", quotes, 2, 0, &rows_options->no_quotes, err);
 }
 
@@ -204,16 +206,20 @@ static yk_status open_rows(yk__dataset *set, const yk__spec *spec, const yk__dat
     if (!st)
         st = yk__data_tokenizer(set, spec, options, set->text->text, set->text->at[set->text->count], err);
     if (!st)
+        st = yk__data_mask(set, options, err);
+    if (!st)
         st = encode_rows(set, spec->path, max_length, err);
     if (st)
         return st;
     set->rows = set->text->count;
-    set->classes = set->text->classes;
+    set->classes = set->mask ? 0 : set->text->classes;
     yk__data_field(set, "input_ids", YK_I32, 1, width);
     yk__data_field(set, "attention_mask", YK_I32, 1, width);
     yk__data_field(set, "token_type_ids", YK_I32, 1, width);
-    if (!rows_options.unlabelled)
-        yk__data_field(set, "labels", YK_I32, 0, NULL);
+    if (set->mask)
+        yk__data_field(set, "labels", YK_I32, 1, width);
+    else if (!rows_options.unlabelled)
+        yk__data_field(set, "labels", rows_options.numbers ? YK_F32 : YK_I32, 0, NULL);
     return options->eval_rows ? pick_rows(set, options->eval_rows, spec->path, err) : YK_OK;
 }
 
@@ -232,7 +238,7 @@ static void fill_run(const yk__dataset *set, const int64_t *rows, int64_t n, int
         int64_t at = rows[i] * set->stride, left = set->len - 1 - at; /* places that have a next id */
         for (int64_t k = 0; k < width; k++) {
             *x++ = k < left ? yk__tokens_at(&set->running, set->from + at + k) : 0;
-            *y++ = k < left ? yk__tokens_at(&set->running, set->from + at + k + 1) : IGNORE;
+            *y++ = k < left ? yk__tokens_at(&set->running, set->from + at + k + 1) : YK__NO_LABEL;
         }
     }
 }
@@ -258,6 +264,7 @@ static yk_status cut_windows(yk__dataset *set, const yk__spec *spec, const yk__d
     if (set->eval) {
         set->stride = set->seq_len;
         set->rows = places > 0 ? (places - 1) / set->stride + 1 : 0;
+        set->rows -= set->mask && places % set->seq_len; /* padding would be looked at */
     } else {
         set->rows = places >= set->seq_len ? (places - set->seq_len) / set->stride + 1 : 0;
     }
@@ -318,6 +325,8 @@ static yk_status open_text(yk__dataset *set, const yk__spec *spec, const yk__dat
     if (st)
         return st;
     st = yk__data_tokenizer(set, spec, options, text, n, err);
+    if (!st)
+        st = yk__data_mask(set, options, err);
     if (!st)
         st = split_of(set, spec, options, &split, err);
     if (!st) {

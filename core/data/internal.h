@@ -4,11 +4,13 @@
 #define YOKE_CORE_DATA_INTERNAL_H
 
 #include "core/data/dataset.h"
+#include "core/data/mask.h"
 #include "core/read/rows.h"
 #include "core/data/spec.h"
 #include "core/read/tokens.h"
 
 #define IMAGE_CHANNELS 16
+#define YK__NO_LABEL (-100) /* of a token: it counts in no loss */
 
 struct data_kind {
     const char *name;
@@ -29,6 +31,7 @@ struct yk__dataset {
     yk__field field[YK__FIELDS];
     yk__tokenizer *tokenizer;
     char *tokenizer_dir;
+    yk__mask *mask; /* NULL: no token is hidden */
     /* images */
     uint8_t *pixels;       /* image i at pixels + i * record + skip */
     const uint8_t *labels; /* label i at labels[i * label_step] */
@@ -54,5 +57,7 @@ void yk__data_field(yk__dataset *set, const char *name, uint32_t dtype, int rank
 /* Sets tokenizer (and its folder) from the spec or the options; chars over text[0..bytes). */
 yk_status yk__data_tokenizer(yk__dataset *set, const yk__spec *spec, const yk__dataset_options *options,
                              const char *text, size_t bytes, yk_error *err);
+/* Masks where the options ask for it; the tokenizer is there. */
+yk_status yk__data_mask(yk__dataset *set, const yk__dataset_options *options, yk_error *err);
 
 #endif

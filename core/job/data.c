@@ -53,6 +53,8 @@ static yk_status open_set(yk_data *d, const char *spec, const yk_data_config *c,
                                    .eval_rows = c->eval_rows,
                                    .model = config,
                                    .unlabelled = c->unlabelled,
+                                   .numbers = c->numbers,
+                                   .mask = c->mlm_probability,
                                    .whole = c->whole,
                                    .max_rows = c->max_rows,
                                    .like = c->eval ? trained_on(d->job) : NULL};
@@ -153,6 +155,16 @@ uint64_t yk_data_batches(const yk_data *d)
 uint32_t yk_data_classes(const yk_data *d)
 {
     return d ? (uint32_t)yk__dataset_classes(d->set) : 0;
+}
+
+yk_labels yk_data_labels(const yk_data *d)
+{
+    const yk__field *f = d && d->n_field > 1 ? &d->field[d->n_field - 1] : NULL;
+    if (!f || strcmp(f->name, "labels") != 0)
+        return YK_LABELS_NONE;
+    if (f->rank)
+        return yk__dataset_masks(d->set) ? YK_LABELS_MASKED : YK_LABELS_NEXT;
+    return f->dtype == YK_F32 ? YK_LABELS_NUMBERS : YK_LABELS_CLASSES;
 }
 
 uint32_t yk_data_vocab(const yk_data *d)

@@ -5,7 +5,8 @@ UNIT_TESTS += tests/unit/balance/balance.test tests/unit/balance/policy.test
 UNIT_TESTS += tests/unit/base/base.test tests/unit/base/cgroup.test
 UNIT_TESTS += tests/unit/cpu/chain.test tests/unit/cpu/gemm.test tests/unit/cpu/nets.test tests/unit/cpu/ops.test
 UNIT_TESTS += tests/unit/cpu/queue.test tests/unit/cpu/rows.test
-UNIT_TESTS += tests/unit/data/csv.test tests/unit/data/idx.test tests/unit/data/loader.test tests/unit/data/tokenizer.test
+UNIT_TESTS += tests/unit/data/csv.test tests/unit/data/idx.test tests/unit/data/loader.test tests/unit/data/mask.test \
+	tests/unit/data/tokenizer.test
 UNIT_TESTS += tests/unit/device/layers.test tests/unit/device/select.test tests/unit/device/topology.test tests/unit/device/wait.test
 UNIT_TESTS += tests/unit/grad/rules.test
 UNIT_TESTS += tests/unit/graph/body.test tests/unit/graph/build.test tests/unit/graph/eval.test tests/unit/graph/golden.test

@@ -276,8 +276,9 @@ static void set_up(train_run *r)
     open_data(r);
     if (yk_ok(r->job))
         r->model = train_model(r->cli, r->job, r->data);
+    r->metrics = metric_choose(r->cli, yk_data_labels(r->data), r->metrics);
     if (yk_ok(r->job) && r->eval && yk_model_fits(r->model, r->eval))
-        metric_check(r->job, yk_data_classes(r->data), r->metrics);
+        metric_check(r->job, yk_data_labels(r->data), yk_data_classes(r->data), r->metrics | 1u << r->best.by);
     if (yk_ok(r->job))
         make_trainer(r);
     if (yk_ok(r->job))

@@ -32,6 +32,7 @@
         {"bf16-full-eval", NULL, NULL, "evaluate in bf16; a training in bf16 does", NULL},                             \
         {"fp16-full-eval", NULL, NULL, "evaluate in fp16; a training in fp16 does", NULL},                             \
         {"allow-substitute", NULL, NULL, "a device without that format computes in fp32, logged", NULL},               \
+        {"mlm-probability", "R", NULL, "bert-mlm: of a token to be masked (default: 0.15)", NULL},                                \
         {"per-device-eval-batch-size", "N", "64", "rows of an evaluation batch for each rank", NULL},                  \
         {"seed", "N", "42", "of weights, dropout and sample order", NULL},                                             \
         {"json", NULL, NULL, "one JSON object on standard output", NULL}
