@@ -167,6 +167,7 @@ static void mark_sent(yk_job *job, uint64_t ticket)
         k->sent = true;
         k->ticket = ticket;
         k->ready = job->empty && !yk__sharding_of(job, k->vid).met;
+        k->absent = !k->loss && yk__sharding_of(job, k->vid).met && job->world > 1 && !yk__group_member(job->group, job->rank);
     }
     job->loss_sent = job->loss != YK_NONE;
     job->assign_sent = job->n_assign;
@@ -352,7 +353,14 @@ static yk__kept *fetched(yk_job *job, const char *name, yk_t x)
     if (!k)
         return NULL;
     size_t at = (size_t)(k - job->kept);
-    return yk__kept_fetch(job, k) ? &job->kept[at] : NULL;
+    if (!yk__kept_fetch(job, k))
+        return NULL;
+    if (!job->kept[at].absent)
+        return &job->kept[at];
+    yk__job_failf(job, YK_E_ARG, "%s: rank %u is excluded from the steps at present, and this value follows from what the others exchanged "
+                                 "in one: read it where yk_share is above 0, or the loss, which all ranks have; '!' behind its device "
+                                 "spec keeps the rank in", name, job->rank);
+    return NULL;
 }
 
 static bool is_param(yk_t x)
