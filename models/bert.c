@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * BERT (Devlin et al. 2018) as a sequence classifier ("bert") and a masked language model ("bert-mlm"), with the names of
- * Hugging Face's BertForSequenceClassification and BertForMaskedLM.
+ * BERT (Devlin et al. 2018) as a sequence classifier or, with num_labels=1, a regression ("bert") and a masked language model
+ * ("bert-mlm"), with the names of Hugging Face's BertForSequenceClassification and BertForMaskedLM.
  * Keys: vocab_size, hidden_size, num_hidden_layers, num_attention_heads, intermediate_size, hidden_act,
  * max_position_embeddings, type_vocab_size, layer_norm_eps, hidden_dropout_prob, attention_probs_dropout_prob,
- * classifier_dropout, initializer_range, num_labels, seq_len (for benchmarks).
+ * classifier_dropout, initializer_range, num_labels, problem_type, seq_len (for benchmarks).
  */
 #include "models/model.h"
 
@@ -118,11 +118,28 @@ static bool build_encoder(yk_model *m, bert *net, const yk_data *data)
     return true;
 }
 
+/* transformers' problem_type: one label is a number, more are classes. */
+static void read_problem(yk_model *m, const bert *net)
+{
+    const char *type = yk_settings_text(m->settings, "problem_type", net->n_classes == 1 ? "regression" : "single_label_classification");
+    char text[256];
+    m->regression = net->n_classes == 1;
+    if (!strcmp(type, m->regression ? "regression" : "single_label_classification")) {
+        if (m->regression)
+            yk_settings_put(m->settings, "problem_type", type);
+        return;
+    }
+    snprintf(text, sizeof text, "bert: problem_type=%.100s with num_labels=%lld: expected regression with 1, single_label_classification "
+             "with more", type, (long long)net->n_classes);
+    yk_fail(m->job, YK_E_ARG, text);
+}
+
 static void build_classifier(yk_model *m, void *object, const yk_data *data)
 {
     bert *net = object;
     if (!build_encoder(m, net, data))
         return;
+    read_problem(m, net);
     yk_settings_put(m->settings, "architectures", "BertForSequenceClassification");
     net->pooler = model_linear_new(m, "bert.pooler.dense", net->hidden_size, net->hidden_size, true, &net->init);
     net->classifier = model_linear_new(m, "classifier", net->hidden_size, net->n_classes, true, &net->init);

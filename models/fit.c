@@ -7,8 +7,8 @@
 
 static const char *const needs[] = {"labelled images (idx:DIR or cifar10:DIR)", "rows of text with a label each (csv:FILE or jsonl:FILE)",
                                     "running text (text:FILE or tokens:FILE)",
-                                    "tokens that are masked, which no kind of data does: its batches come from the program"};
-static const char *const partners[] = {"mlp, resnet20, resnet32 and resnet18", "bert", "gpt2"};
+                                    "text whose tokens are masked (csv:FILE, jsonl:FILE, lines:FILE or text:FILE with mlm_probability)"};
+static const char *const partners[] = {"mlp, resnet20, resnet32 and resnet18", "bert", "gpt2", "bert-mlm"};
 
 static bool rows_of_text(const yk_data *data)
 {
@@ -19,6 +19,8 @@ static bool rows_of_text(const yk_data *data)
 static model_input data_input(const yk_data *data)
 {
     int64_t chw[3] = {0, 0, 0};
+    if (yk_data_labels(data) == YK_LABELS_MASKED)
+        return MODEL_MASKED_TEXT;
     yk_data_shape(data, chw);
     return chw[0] ? MODEL_IMAGES : rows_of_text(data) ? MODEL_LABELLED_TEXT : MODEL_RUNNING_TEXT;
 }
@@ -81,6 +83,21 @@ static bool fits_image(yk_model *m, const yk_data *data)
     return false;
 }
 
+/* Data without labels, for predictions, fit both. */
+static bool fits_regression(yk_model *m, const yk_data *data)
+{
+    const yk_labels labels = yk_data_labels(data);
+    char text[512];
+    if (labels == YK_LABELS_NONE || m->regression == (labels == YK_LABELS_NUMBERS))
+        return true;
+    snprintf(text, sizeof text, m->regression ? "model %s has num_labels=1, a regression, but the labels of the %s data were read as "
+                                                "classes (yk_data_config.numbers)"
+                                              : "model %s has classes, but the labels of the %s data are numbers: a regression has "
+                                                "num_labels=1", m->kind->name, yk_data_kind(data));
+    yk_fail(m->job, YK_E_ARG, text);
+    return false;
+}
+
 bool yk_model_fits(yk_model *m, const yk_data *data)
 {
     if (!m || !data || !yk_ok(m->job))
@@ -89,5 +106,7 @@ bool yk_model_fits(yk_model *m, const yk_data *data)
         return false;
     if (m->kind->input == MODEL_IMAGES)
         return fits_image(m, data) && fits_classes(m, data);
-    return fits_vocabulary(m, data) && (m->kind->input != MODEL_LABELLED_TEXT || fits_classes(m, data));
+    if (!fits_vocabulary(m, data))
+        return false;
+    return m->kind->input != MODEL_LABELLED_TEXT || (fits_regression(m, data) && fits_classes(m, data));
 }

@@ -123,7 +123,7 @@ static const model_kind *kind_of(yk_settings *s, const yk_data *data)
     const char *head = yk_settings_text(s, "architectures", "");
     if (own)
         return kind_find(own);
-    if (!strcmp(type, "bert") && !data && (strstr(head, "MaskedLM") || strstr(head, "LMHead")))
+    if (!strcmp(type, "bert") && (data ? yk_data_labels(data) == YK_LABELS_MASKED : strstr(head, "MaskedLM") || strstr(head, "LMHead")))
         return &model_bert_mlm;
     for (size_t i = 0; i < N_KINDS; i++)
         if (!strcmp(kinds[i]->model_type, type))
@@ -293,6 +293,8 @@ yk_t yk_model_loss(yk_model *m, const yk_batch *batch, yk_t logits)
 {
     if (!m || !yk_ok(m->job))
         return YK_NO;
+    if (m->regression)
+        return yk_mse_loss(yk_cast(yk_reshape(logits, 1, (int64_t[]){yk_dim(batch->labels, 0)}), YK_F32), batch->labels, NULL);
     return yk_cross_entropy_with(logits, batch->labels,
                                  &(yk_cross_entropy_config){.smoothing = yk_training(m->job) ? m->smoothing : 0});
 }
@@ -304,6 +306,9 @@ void yk_model_label_smoothing(yk_model *m, float smoothing)
     if (!(smoothing >= 0 && smoothing < 1))
         model_fail(m->job, YK_E_ARG, "yk_model_label_smoothing: label smoothing of %g: expected 0 to below 1",
                    (double)smoothing);
+    if (m->regression && smoothing > 0)
+        model_fail(m->job, YK_E_ARG, "yk_model_label_smoothing: label smoothing of %g: model %s is a regression (num_labels=1), whose "
+                   "labels are numbers: expected 0", (double)smoothing, m->kind->name);
     m->smoothing = smoothing;
 }
 

@@ -36,6 +36,7 @@ struct yk_model {
     const yk_data *data;        /* that it was made for, or NULL: its vocabulary of characters is saved too */
     uint32_t first, count;      /* its parameters in the job */
     float smoothing;            /* of labels, in training */
+    bool regression;            /* its logit is a number, not a class's */
     bool recompute;             /* blocks are not kept for backward */
     void *net;
 };

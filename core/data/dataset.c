@@ -110,15 +110,32 @@ static yk_status set_new(const yk__dataset_kind *kind, const yk__spec *spec, boo
     return YK_OK;
 }
 
+static yk_status check_label_options(const yk__spec *spec, const yk__dataset_options *options, const yk__dataset_kind *kind,
+                                     yk_error *err)
+{
+    if (options->eval_rows && !kind->eval_rows)
+        return yk__fail(err, YK_E_ARG, "data '%s:%.100s': a file of evaluation rows goes with csv and jsonl only", spec->kind,
+                        spec->path);
+    if (options->numbers && !kind->numbers)
+        return yk__fail(err, YK_E_ARG, "data '%s:%.100s': labels that are numbers go with csv and jsonl only", spec->kind,
+                        spec->path);
+    if (options->numbers && (yk__spec_get(spec, "classes") || yk__spec_get(spec, "categories")))
+        return yk__fail(err, YK_E_ARG, "data '%s:%.100s': classes= and categories= are of classes, and the labels are numbers "
+                        "(num_labels=1)", spec->kind, spec->path);
+    if (options->mask != 0 && !kind->masks)
+        return yk__fail(err, YK_E_ARG, "data '%s:%.100s': tokens are masked in csv, jsonl, lines and text only, which have a tokenizer",
+                        spec->kind, spec->path);
+    return YK_OK;
+}
+
 static yk_status open_spec(const yk__spec *spec, const yk__dataset_options *options, yk__dataset **out, yk_error *err)
 {
     const yk__dataset_kind *kind = NULL;
     yk_status st = find_kind(spec, &kind, err);
     if (!st)
         st = yk__spec_check(spec, kind->keys, keys_count(kind->keys), err);
-    if (!st && options->eval_rows && !kind->eval_rows)
-        st = yk__fail(err, YK_E_ARG, "data '%s:%.100s': a file of evaluation rows goes with csv and jsonl only", spec->kind,
-                      spec->path);
+    if (!st)
+        st = check_label_options(spec, options, kind, err);
     if (!st)
         st = set_new(kind, spec, options->eval, out, err);
     return st ? st : kind->open(*out, spec, options, err);
@@ -150,6 +167,7 @@ void yk__dataset_close(yk__dataset *set)
     if (set->state)
         set->kind->close(set->state);
     yk__tokenizer_close(set->tokenizer);
+    yk__mask_free(set->mask);
     yk__free(set->tokenizer_dir);
     yk__free(set->path);
     yk__free(set);
@@ -261,4 +279,37 @@ yk_status yk__dataset_hash(const yk__dataset *set, uint64_t *out, yk_error *err)
     if (!st)
         *out = h;
     return st;
+}
+
+yk_status yk__kind_mask(yk__dataset *set, const yk__dataset_options *options, yk_error *err)
+{
+    yk_status st = options->mask != 0 ? yk__mask_new(set->tokenizer, options->mask, &set->mask, err) : YK_OK;
+    return st == YK_E_ARG ? yk__fail_in(err, "data '%s:%.100s'", set->kind->name, set->path) : st;
+}
+
+bool yk__dataset_masks(const yk__dataset *set)
+{
+    return set->mask != NULL;
+}
+
+/* Tokens of a row that are no padding. */
+static int64_t row_tokens(const yk__dataset *set, const int32_t *attention_mask, const int32_t *labels, int64_t width)
+{
+    int64_t n = 0;
+    while (n < width && (set->kind->padded ? attention_mask[n] != 0 : labels[n] != YK__NO_LABEL))
+        n++;
+    return n;
+}
+
+void yk__dataset_mask(const yk__dataset *set, uint64_t seed, uint64_t epoch, const int64_t *rows, int64_t n, int64_t width,
+                      void *const *buffers)
+{
+    int32_t *ids = buffers[0], *labels = buffers[set->n_fields - 1];
+    const int32_t *attention_mask = buffers[1];
+    for (int64_t i = 0; i < n && set->mask; i++, ids += width, labels += width, attention_mask += width) {
+        const int64_t tokens = row_tokens(set, attention_mask, labels, width);
+        yk__mask_row(set->mask, set->eval ? 0 : seed, set->eval ? 0 : epoch, rows[i], tokens, ids, labels);
+        for (int64_t k = tokens; k < width; k++)
+            labels[k] = YK__NO_LABEL;
+    }
 }

@@ -23,6 +23,8 @@
  *   csv, jsonl      input_ids, attention_mask, token_type_ids i32 [n, T];  labels i32 [n]
  *   lines, and csv and jsonl with `unlabelled`: the same without labels
  *   text, tokens    input_ids i32 [n, T];  labels i32 [n, T]: the next id at each place
+ *   with `numbers`  csv, jsonl: labels f32 [n]
+ *   with `mask`     csv, jsonl, lines, text: labels i32 [n, T]: the ids that yk__dataset_mask hides, -100 elsewhere
  *
  * T is the batch's width: for csv, jsonl and lines its longest row, else seq-len. A running text is cut at `split` into a part
  * that trains and a part that evaluates. Row r of it starts at id r * stride; in training every row is whole; in
@@ -65,6 +67,8 @@ typedef struct yk__dataset_options {
     const char *eval_rows;   /* csv, jsonl: file of line numbers (as yk__rows.line) that evaluate instead of train */
     const char *model;       /* csv, jsonl: a model's config.json, whose id2label numbers the label names */
     bool unlabelled;         /* csv, jsonl: labels are neither needed nor looked at; lines have none */
+    bool numbers;            /* csv, jsonl: labels are numbers, of a regression */
+    double mask;             /* probability that a token is hidden, for a masked language model; 0: none is */
     bool whole;              /* text, tokens: no split, all of the file */
     uint64_t max_rows;       /* only the first so many; 0: all */
     const yk__dataset *like; /* number label names and characters as there (the training data) */
@@ -93,11 +97,15 @@ yk_status yk__dataset_hash(const yk__dataset *set, uint64_t *out, yk_error *err)
 
 /* Width of a batch of these rows (1 for images). */
 int64_t yk__dataset_width(const yk__dataset *set, const int64_t *rows, int64_t n);
+bool yk__dataset_masks(const yk__dataset *set);
 bool yk__dataset_ragged(const yk__dataset *set); /* rows differ in width */
 /* Bytes of one row of field k at that width. */
 size_t yk__dataset_row_bytes(const yk__dataset *set, int k, int64_t width);
 /* Writes the n rows: buffers[k] takes n * row_bytes(k, width) bytes. */
 yk_status yk__dataset_fill(const yk__dataset *set, const int64_t *rows, int64_t n, int64_t width, void *const *buffers,
                            yk_error *err);
+/* The same rows as they were filled: hides tokens of a set that masks. In evaluation always the same ones, whatever seed and epoch. */
+void yk__dataset_mask(const yk__dataset *set, uint64_t seed, uint64_t epoch, const int64_t *rows, int64_t n, int64_t width,
+                      void *const *buffers);
 
 #endif

@@ -9,7 +9,10 @@
 #define YOKE_CORE_DATA_KIND_H
 
 #include "core/data/dataset.h"
+#include "core/data/mask.h"
 #include "core/data/spec.h"
+
+#define YK__NO_LABEL (-100) /* of a token: it counts in no loss */
 
 typedef struct yk__dataset_kind {
     const char *name;        /* of the spec, before the ':' */
@@ -26,6 +29,9 @@ typedef struct yk__dataset_kind {
     const char *(*class_name)(const yk__dataset *set, int i);                 /* NULL: labels are numbers */
     bool ragged;    /* its rows differ in width */
     bool eval_rows; /* a file of line numbers may say which rows evaluate */
+    bool numbers;   /* labels may be numbers */
+    bool masks;     /* tokens may be hidden: it has a tokenizer */
+    bool padded;    /* with masks: its second field says which tokens are no padding; else its labels do */
 } yk__dataset_kind;
 
 struct yk__dataset {
@@ -39,12 +45,16 @@ struct yk__dataset {
     yk__field field[YK__FIELDS];
     yk__tokenizer *tokenizer; /* NULL: it needs none */
     char *tokenizer_dir;
+    yk__mask *mask; /* NULL: no token is hidden */
 };
 
 void yk__kind_field(yk__dataset *set, const char *name, uint32_t dtype, int rank, const int64_t *shape);
 /* Sets tokenizer (and its folder) and vocab from the spec or the options; chars over text[0..bytes). */
 yk_status yk__kind_tokenizer(yk__dataset *set, const yk__spec *spec, const yk__dataset_options *options, const char *text,
                              size_t bytes, yk_error *err);
+
+/* Masks where the options ask for it; the tokenizer is there. */
+yk_status yk__kind_mask(yk__dataset *set, const yk__dataset_options *options, yk_error *err);
 
 /* Hashes bytes [0, bytes) of something that `read` hands over in pieces: all of up to YK__DATASET_HASHED, evenly spread
  * parts of more. Where read() fails, it has filled err. */

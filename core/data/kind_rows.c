@@ -40,7 +40,8 @@ static yk_status fill_rows(const yk__dataset *set, const int64_t *rows, int64_t 
                            yk_error *err)
 {
     const struct text_rows *state = set->state;
-    int32_t *ids = buffers[0], *mask = buffers[1], *types = buffers[2], *labels = set->n_fields > 3 ? buffers[3] : NULL;
+    int32_t *ids = buffers[0], *mask = buffers[1], *types = buffers[2];
+    int32_t *labels = set->n_fields > 3 && !set->mask ? buffers[3] : NULL;
     int32_t pad = yk__tokenizer_pad(set->tokenizer);
     (void)err;
     memset(types, 0, (size_t)(n * width) * sizeof *types);
@@ -52,7 +53,9 @@ static yk_status fill_rows(const yk__dataset *set, const int64_t *rows, int64_t 
             if (k >= len)
                 ids[k] = pad;
         }
-        if (labels)
+        if (labels && state->rows->number)
+            ((float *)buffers[3])[i] = state->rows->number[r];
+        else if (labels)
             labels[i] = state->rows->label[r];
     }
     return YK_OK;
@@ -196,7 +199,8 @@ static yk_status rows_options_read(const yk__spec *spec, const yk__dataset_optio
     rows_options->delimiter = k < 0 ? 0 : ",\t;|"[k];
     rows_options->json = !strcmp(spec->kind, "jsonl");
     rows_options->lines = !strcmp(spec->kind, "lines");
-    rows_options->unlabelled = options->unlabelled;
+    rows_options->unlabelled = options->unlabelled || options->mask != 0;
+    rows_options->numbers = options->numbers;
     return yk__spec_word(spec, "quotes", quotes, 2, 0, &rows_options->no_quotes, err);
 }
 
@@ -214,11 +218,13 @@ static yk_status open_texts(yk__dataset *set, const yk__spec *spec, const yk__da
     if (!st)
         st = yk__kind_tokenizer(set, spec, options, state->rows->text, state->rows->at[state->rows->count], err);
     if (!st)
+        st = yk__kind_mask(set, options, err);
+    if (!st)
         st = encode_rows(state, set->tokenizer, spec->path, max_length, err);
     if (st)
         return st;
     set->rows = state->rows->count;
-    set->classes = state->rows->classes;
+    set->classes = set->mask ? 0 : state->rows->classes;
     return options->eval_rows ? pick_rows(set, options->eval_rows, spec->path, err) : YK_OK;
 }
 
@@ -237,8 +243,10 @@ static yk_status open_rows(yk__dataset *set, const yk__spec *spec, const yk__dat
     yk__kind_field(set, "input_ids", YK_I32, 1, width);
     yk__kind_field(set, "attention_mask", YK_I32, 1, width);
     yk__kind_field(set, "token_type_ids", YK_I32, 1, width);
-    if (!rows_options.unlabelled)
-        yk__kind_field(set, "labels", YK_I32, 0, NULL);
+    if (set->mask)
+        yk__kind_field(set, "labels", YK_I32, 1, width);
+    else if (!rows_options.unlabelled)
+        yk__kind_field(set, "labels", rows_options.numbers ? YK_F32 : YK_I32, 0, NULL);
     return st;
 }
 
@@ -282,7 +290,8 @@ static yk_status hash_rows(const yk__dataset *set, uint64_t *hash, yk_error *err
     (void)err;
     for (int64_t i = 0; i < set->rows; i++) {
         const int64_t r = text_row(state, i);
-        *hash = yk__hash_u64(*hash, (uint64_t)state->rows->label[r]);
+        *hash = state->rows->number ? yk__hash_bytes(*hash, &state->rows->number[r], sizeof state->rows->number[r])
+                                    : yk__hash_u64(*hash, (uint64_t)state->rows->label[r]);
         *hash = yk__hash_bytes(*hash, state->ids + state->at[r], (state->at[r + 1] - state->at[r]) * sizeof *state->ids);
     }
     return YK_OK;
@@ -294,7 +303,7 @@ static const char *const line_keys[] = {"max-length", "tokenizer", "lowercase", 
 
 #define TEXT_ROWS                                                                                                         \
     .open = open_rows, .close = close_rows, .width = width_rows, .fill = fill_rows, .where = where_row, .hash = hash_rows, \
-    .line = line_of, .class_name = class_name, .ragged = true
-const yk__dataset_kind yk__kind_csv = {TEXT_ROWS, .name = "csv", .keys = row_keys, .eval_rows = true};
-const yk__dataset_kind yk__kind_jsonl = {TEXT_ROWS, .name = "jsonl", .keys = row_keys, .eval_rows = true};
+    .line = line_of, .class_name = class_name, .ragged = true, .masks = true, .padded = true
+const yk__dataset_kind yk__kind_csv = {TEXT_ROWS, .name = "csv", .keys = row_keys, .eval_rows = true, .numbers = true};
+const yk__dataset_kind yk__kind_jsonl = {TEXT_ROWS, .name = "jsonl", .keys = row_keys, .eval_rows = true, .numbers = true};
 const yk__dataset_kind yk__kind_lines = {TEXT_ROWS, .name = "lines", .keys = line_keys};

@@ -60,6 +60,8 @@ static yk_status encode_part(yk__dataset *set, const yk__spec *spec, const yk__d
     double split = 0;
     yk_status st = yk__kind_tokenizer(set, spec, options, text, bytes, err);
     if (!st)
+        st = yk__kind_mask(set, options, err);
+    if (!st)
         st = yk__windows_split(set, spec, options, &split, err);
     if (st)
         return st;
@@ -107,4 +109,5 @@ const yk__dataset_kind yk__kind_text = {.name = "text",
                                         .width = yk__windows_width,
                                         .fill = yk__windows_fill,
                                         .where = yk__windows_where,
-                                        .hash = yk__windows_hash};
+                                        .hash = yk__windows_hash,
+                                        .masks = true};

@@ -175,9 +175,11 @@ static void slot_fill(yk__loader *loader, struct slot *slot, uint64_t epoch, int
     slot->batch.epoch = epoch;
     if (!choose_rows(loader, slot, index, part, &err) && !even_out(loader, slot, &err)) {
         slot->batch.width = yk__dataset_width(loader->dataset, slot->row, slot->batch.global_rows);
-        if (!fields_reserve(loader, slot, &err) && slot->batch.rows)
-            yk__dataset_fill(loader->dataset, slot->row + slot->batch.first, slot->batch.rows, slot->batch.width,
-                             slot->batch.field, &err);
+        if (!fields_reserve(loader, slot, &err) && slot->batch.rows) {
+            const int64_t *rows = slot->row + slot->batch.first, n = slot->batch.rows, width = slot->batch.width;
+            if (!yk__dataset_fill(loader->dataset, rows, n, width, slot->batch.field, &err))
+                yk__dataset_mask(loader->dataset, loader->options.seed, epoch, rows, n, width, slot->batch.field);
+        }
     }
     slot->err = err;
 }

@@ -8,7 +8,6 @@
 
 #include "core/base/hash.h"
 
-#define IGNORE (-100)
 #define PIECE 1024 /* ids read at once, to the stack */
 
 yk_status yk__windows_split(const yk__dataset *set, const yk__spec *spec, const yk__dataset_options *options, double *out,
@@ -39,6 +38,7 @@ yk_status yk__windows_cut(yk__dataset *set, const yk__spec *spec, const yk__data
         return st;
     windows->stride = set->eval ? windows->seq_len : windows->stride;
     set->rows = rows_count(windows, set->eval);
+    set->rows -= set->eval && set->mask && (windows->length - 1) % windows->seq_len; /* padding would be looked at */
     if (set->rows < 1)
         return yk__fail(err, YK_E_FORMAT,
                         "%s: %" PRId64 " ids to %s: expected at least %" PRId64 " (split= and seq-len= change that)",
@@ -70,7 +70,7 @@ static yk_status window_fill(const yk__windows *windows, int64_t row, int64_t wi
     }
     for (int64_t k = have; k < width; k++) {
         x[k] = 0;
-        y[k] = IGNORE;
+        y[k] = YK__NO_LABEL;
     }
     return YK_OK;
 }

@@ -43,6 +43,8 @@ static yk_status open_set(yk_data *d, const char *spec, const yk_data_config *c,
                                    .eval_rows = c->eval_rows,
                                    .model = config,
                                    .unlabelled = c->unlabelled,
+                                   .numbers = c->numbers,
+                                   .mask = c->mlm_probability,
                                    .whole = c->whole,
                                    .max_rows = c->max_rows,
                                    .like = c->eval ? trained_on(d->job) : NULL};

@@ -2,6 +2,8 @@
 /* What a data set is, and where a job is in it: its place, and that of a row of the step. */
 #include "core/job/data_info.h"
 
+#include <string.h>
+
 void yk_data_tell(const yk_data *d, uint64_t *epoch, uint64_t *batch)
 {
     *epoch = d ? d->epoch : 0;
@@ -50,6 +52,16 @@ uint64_t yk_data_batches(const yk_data *d)
 uint32_t yk_data_classes(const yk_data *d)
 {
     return d ? (uint32_t)yk__dataset_classes(d->set) : 0;
+}
+
+yk_labels yk_data_labels(const yk_data *d)
+{
+    const yk__field *f = d && d->n_field > 1 ? &d->field[d->n_field - 1] : NULL;
+    if (!f || strcmp(f->name, "labels") != 0)
+        return YK_LABELS_NONE;
+    if (f->rank)
+        return yk__dataset_masks(d->set) ? YK_LABELS_MASKED : YK_LABELS_NEXT;
+    return f->dtype == YK_F32 ? YK_LABELS_NUMBERS : YK_LABELS_CLASSES;
 }
 
 uint32_t yk_data_vocab(const yk_data *d)

@@ -41,6 +41,8 @@ static void mark_sent(yk_job *job, uint64_t ticket)
         k->sent = true;
         k->ticket = ticket;
         k->ready = step->empty && !yk__sharding_of(job, k->vid).exchanged;
+        k->absent = !k->loss && yk__sharding_of(job, k->vid).exchanged && job->team.world > 1 &&
+                    !yk__group_member(job->team.group, job->team.rank);
     }
     step->loss_sent = step->loss != YK_NONE;
     step->assign_sent = step->n_assign;

@@ -20,6 +20,7 @@ typedef struct yk__kept {
     bool outlives_step;
     bool sent, ready;    /* its run was submitted; the data is here */
     bool summed;
+    bool absent;         /* follows from what the members exchanged in a step that this excluded rank took no part in */
     bool pinned, handle_over; /* its number is still wanted by the window; the user's handle is dead */
     yk__vid vid, source; /* source: the dense value that is read */
     double factor;       /* of a loss that all ranks have alike: local / global rows */

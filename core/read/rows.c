@@ -8,6 +8,7 @@
 #include <ctype.h>
 #include <errno.h>
 #include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,6 +16,7 @@
 #include <unistd.h>
 
 #include "core/base/mem.h"
+#include "core/base/number.h"
 #include "core/read/csv.h"
 #include "core/read/jsonl.h"
 #include "core/text/strmap.h"
@@ -26,7 +28,7 @@ struct rows_reader {
     const char *path;
     const yk__rows_options *options;
     yk__rows *rows;
-    size_t text_len, text_cap, at_cap, label_cap, line_cap;
+    size_t text_len, text_cap, at_cap, label_cap, number_cap, line_cap;
     yk__strmap *names; /* label names in order of appearance, when labels are names */
     yk__labels model;  /* names of the model's classes, where it has any */
     int64_t first_line;
@@ -92,6 +94,13 @@ static yk_status name_label(struct rows_reader *reader, const char *label, int64
                                                                     : YK_OK;
 }
 
+static yk_status number_label(const struct rows_reader *reader, const char *label, int64_t line, float *number, yk_error *err)
+{
+    char *end;
+    *number = (float)yk__number_read(label, &end);
+    return end == label || *end || !isfinite(*number) ? fail_label(reader, line, label, "a number", err) : YK_OK;
+}
+
 static yk_status first_label(struct rows_reader *reader, const char *label, int64_t line, yk_error *err)
 {
     reader->first_line = line;
@@ -103,17 +112,27 @@ static yk_status first_label(struct rows_reader *reader, const char *label, int6
 
 /* ---- rows ---- */
 
+/* The label of a row, as the class *id or as a number. */
+static yk_status read_label(struct rows_reader *reader, const char *label, int64_t line, int32_t *id, float *number, yk_error *err)
+{
+    if (reader->options->unlabelled)
+        return YK_OK;
+    if (reader->options->numbers)
+        return number_label(reader, label, line, number, err);
+    if (!reader->first_line && first_label(reader, label, line, err))
+        return err->status;
+    return reader->names ? name_label(reader, label, line, id, err) : integer_label(reader, label, line, id, err);
+}
+
 static yk_status add_row(struct rows_reader *reader, const char *label, const char *text, size_t bytes, int64_t line,
                          yk_error *err)
 {
     yk__rows *rows = reader->rows;
     size_t n = (size_t)rows->count;
     int32_t id = 0;
-    yk_status s = reader->first_line || reader->options->unlabelled ? YK_OK : first_label(reader, label, line, err);
-    if (!s && !reader->options->unlabelled)
-        s = reader->names ? name_label(reader, label, line, &id, err) : integer_label(reader, label, line, &id, err);
-    if (s)
-        return s;
+    float number = 0;
+    if (read_label(reader, label, line, &id, &number, err))
+        return err->status;
     if (bytes == 0) {
         rows->dropped++;
         return YK_OK;
@@ -121,6 +140,7 @@ static yk_status add_row(struct rows_reader *reader, const char *label, const ch
     if (yk__grow(&rows->text, &reader->text_cap, reader->text_len + bytes, 1) ||
         yk__grow(&rows->at, &reader->at_cap, n + 2, sizeof *rows->at) ||
         yk__grow(&rows->label, &reader->label_cap, n + 1, sizeof *rows->label) ||
+        (reader->options->numbers && yk__grow(&rows->number, &reader->number_cap, n + 1, sizeof *rows->number)) ||
         yk__grow(&rows->line, &reader->line_cap, n + 1, sizeof *rows->line))
         return yk__fail_mem(err, reader->text_len + bytes, "rows");
     memcpy(rows->text + reader->text_len, text, bytes);
@@ -128,6 +148,8 @@ static yk_status add_row(struct rows_reader *reader, const char *label, const ch
     reader->text_len += bytes;
     rows->at[n + 1] = reader->text_len;
     rows->label[n] = id;
+    if (rows->number)
+        rows->number[n] = number;
     rows->line[n] = line;
     rows->count++;
     return YK_OK;
@@ -186,18 +208,22 @@ static yk_status json_row(struct rows_reader *reader, const yk__jsonl *jsonl, yk
     const char *tkey = reader->options->text ? reader->options->text : "text",
                *lkey = reader->options->label ? reader->options->label : "label";
     const json_t *t = json_object_get(yk__jsonl_value(jsonl), tkey), *v = json_object_get(yk__jsonl_value(jsonl), lkey);
-    char number[32];
     const char *label = json_string_value(v);
+    yk__number number;
     if (!json_is_string(t))
         return yk__fail(err, YK_E_FORMAT, "%s: line %" PRId64 ": key '%s': expected a string, found %s", reader->path,
                         yk__jsonl_line(jsonl), tkey, yk__json_type(t));
     if (json_is_integer(v)) {
-        snprintf(number, sizeof number, "%" JSON_INTEGER_FORMAT, json_integer_value(v));
-        label = number;
+        snprintf(number.text, sizeof number.text, "%" JSON_INTEGER_FORMAT, json_integer_value(v));
+        label = number.text;
+    } else if (json_is_real(v) && reader->options->numbers) {
+        number = yk__number_text(json_real_value(v), 17);
+        label = number.text;
     }
     if (!label && !reader->options->unlabelled)
-        return yk__fail(err, YK_E_FORMAT, "%s: line %" PRId64 ": key '%s': expected an integer or a string, found %s",
-                        reader->path, yk__jsonl_line(jsonl), lkey, yk__json_type(v));
+        return yk__fail(err, YK_E_FORMAT, "%s: line %" PRId64 ": key '%s': expected %s, found %s", reader->path,
+                        yk__jsonl_line(jsonl), lkey, reader->options->numbers ? "a number" : "an integer or a string",
+                        yk__json_type(v));
     return add_row(reader, label, json_string_value(t), json_string_length(t), yk__jsonl_line(jsonl), err);
 }
 
@@ -431,6 +457,8 @@ static yk_status rows_finish(struct rows_reader *reader, yk_error *err)
                    ? names_copied(reader, reader->model.name, reader->model.count, err)
                    : YK_OK;
     }
+    if (reader->options->numbers)
+        return YK_OK;
     if (reader->names) {
         s = number_names(reader, err);
         if (!s && reader->options->classes && rows->classes > reader->options->classes)
@@ -488,6 +516,7 @@ void yk__rows_close(yk__rows *rows)
     yk__free(rows->text);
     yk__free(rows->at);
     yk__free(rows->label);
+    yk__free(rows->number);
     yk__free(rows->line);
     yk__free(rows);
 }

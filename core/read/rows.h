@@ -6,6 +6,7 @@
  * they are. Else they are names, at least two different ones: numbered by `names_of`, else by the model's id2label (in
  * training only where the file has no other names), else by the list in `categories` (a JSON array of strings; a
  * categories.json beside the file is taken by itself), else in sorted order (by bytes).
+ * With `numbers` labels are finite numbers instead, of a regression.
  * Unlabelled rows have the classes that the model names, or none; plain lines are never labelled.
  * A row whose text is empty is dropped and counted.
  *
@@ -23,6 +24,7 @@ typedef struct yk__rows {
     char *text;     /* all texts, one after the other */
     size_t *at;     /* count + 1 offsets into text */
     int32_t *label; /* count; all 0 where there are none */
+    float *number;  /* count; NULL: labels are classes */
     int64_t *line;  /* count; CSV: the header is line 1 */
     int classes;
     char **names; /* classes names, or NULL: labels were integers, or there are none */
@@ -39,6 +41,7 @@ typedef struct yk__rows_options {
     int no_quotes;
     int json; /* JSON lines instead of CSV */
     bool lines;      /* plain lines */
+    bool numbers;    /* labels are numbers; categories, names_of, model and classes say nothing then */
     bool unlabelled; /* labels are neither needed nor looked at */
 } yk__rows_options;
 

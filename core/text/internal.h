@@ -17,6 +17,7 @@ struct tok_added {
     size_t bytes;
     int32_t id;
     int lstrip, rstrip, single_word,
+        special, /* no text of its own: it is never masked */
         fold; /* fold: compare without ASCII case (a normalized token of an uncased model) */
 };
 

@@ -176,6 +176,24 @@ static int32_t char_id(const yk__tokenizer *tok, int32_t c)
     return a < tok->n_chars && tok->chars[a] == c ? a : -1;
 }
 
+static void template_mark(const struct tok_template *p, uint8_t *special)
+{
+    for (int i = 0; i < p->count; i++)
+        if (p->piece[i].id >= 0)
+            special[p->piece[i].id] = 1;
+}
+
+void yk__tokenizer_mark_special(const yk__tokenizer *tok, uint8_t *special)
+{
+    for (int i = 0; i < tok->n_added; i++)
+        if (tok->added[i].special)
+            special[tok->added[i].id] = 1;
+    template_mark(&tok->single, special);
+    template_mark(&tok->pair, special);
+    if (tok->kind == TOK_WORDPIECE && tok->pad < tok->size)
+        special[tok->pad] = 1;
+}
+
 int yk__tokenizer_id(const yk__tokenizer *tok, const char *token)
 {
     int len;

@@ -41,6 +41,8 @@ int yk__tokenizer_vocab(const yk__tokenizer *tok);                 /* largest id
 const char *yk__tokenizer_kind(const yk__tokenizer *tok);          /* "wordpiece", "bpe", "char", "bytes" */
 int yk__tokenizer_pad(const yk__tokenizer *tok);                   /* id of padding; 0 where there is none */
 int yk__tokenizer_id(const yk__tokenizer *tok, const char *token); /* -1: not in the vocabulary */
+/* special[id] = 1 for each id below yk__tokenizer_vocab that is marked special: added tokens that say so, the template's, padding. */
+void yk__tokenizer_mark_special(const yk__tokenizer *tok, uint8_t *special);
 /* Writes tokenizer.json for a tokenizer of characters; other kinds come from files that can be copied: YK_E_ARG. */
 yk_status yk__tokenizer_save_chars(const yk__tokenizer *tok, const char *path, yk_error *err);
 

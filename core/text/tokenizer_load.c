@@ -130,6 +130,7 @@ static yk_status added_tokens(const struct source *src, const json_t *list, yk_e
                               .lstrip = json_is_true(json_object_get(v, "lstrip")),
                               .rstrip = json_is_true(json_object_get(v, "rstrip")),
                               .single_word = json_is_true(json_object_get(v, "single_word")),
+                              .special = json_is_true(json_object_get(v, "special")),
                               .fold = src->t->lowercase && json_is_true(json_object_get(v, "normalized"))};
         yk_status st;
         if (!json_is_string(text) || !json_is_integer(id) || json_integer_value(id) < 0 ||
@@ -441,7 +442,7 @@ static yk_status from_vocab_txt(struct source *src, yk_error *err)
     int32_t cls, sep;
     yk_status st = vocab_lines(src, err);
     for (size_t i = 0; i < sizeof special / sizeof special[0] && !st; i++) {
-        struct tok_added a = {.id = token_id(src, special[i])};
+        struct tok_added a = {.id = token_id(src, special[i]), .special = 1};
         if (a.id >= 0)
             st = add_added(src, a, special[i], strlen(special[i]), err);
     }
@@ -502,7 +503,7 @@ static yk_status from_vocab_json(struct source *src, yk_error *err)
 {
     json_t *v;
     int there;
-    struct tok_added end = {.id = -1};
+    struct tok_added end = {.id = -1, .special = 1};
     yk_status st = yk__json_load(src->path, YK__JSON_ANY, &v, err);
     if (st)
         return st;

@@ -455,13 +455,15 @@ typedef struct yk_data_config {
     bool whole;              /* running text: all of the file, not its part before or after the split */
     uint64_t max_rows;       /* only the first so many rows of the part; default all */
     bool by_length;          /* training on rows of text: a batch's rows are of like length, so that it has little padding */
-    uint64_t seed;           /* of the order of rows; default the job's */
+    uint64_t seed;           /* of the order of rows, and of which tokens are masked; default the job's */
+    bool numbers;            /* csv, jsonl: labels are numbers, of a regression */
+    double mlm_probability;  /* rows of text and running text: a token is masked with that probability, for a masked language model */
 } yk_data_config;
 
 typedef struct yk_batch {
     yk_t x;                  /* images f32 [n, C, H, W]; for text the same as input_ids */
     yk_t input_ids, attention_mask, token_type_ids; /* i32 [n, T] */
-    yk_t labels;             /* i32 [n], or [n, T] for language models */
+    yk_t labels;             /* i32 [n], or [n, T] for language models; f32 [n] where they are numbers */
     int64_t rows, global_rows, width; /* this rank's rows, all ranks' rows, T */
     int64_t first;           /* of this rank's rows among all ranks' */
     uint64_t epoch, index;   /* number of the batch in its epoch */
@@ -478,7 +480,12 @@ YK_API uint64_t yk_data_rows(const yk_data *d);
 YK_API uint64_t yk_data_batches(const yk_data *d);
 /* [safe] Where row i (from 0) stands in its file: the line that eval_rows calls it by, for csv and jsonl; else i + 1. */
 YK_API uint64_t yk_data_line(const yk_data *d, uint64_t i);
-/* [safe] How many labels there are; 0 where there are none. */
+/* What a batch's labels are: the class of a row, its number (of a regression), of each token the next one, or what it was before it
+ * was masked (-100: it was not). */
+typedef enum yk_labels { YK_LABELS_NONE, YK_LABELS_CLASSES, YK_LABELS_NUMBERS, YK_LABELS_NEXT, YK_LABELS_MASKED } yk_labels;
+/* [safe] What the labels are. */
+YK_API yk_labels yk_data_labels(const yk_data *d);
+/* [safe] How many classes there are; 0 where labels are none. */
 YK_API uint32_t yk_data_classes(const yk_data *d);
 /* [safe] The name of label i; NULL where labels are numbers. */
 YK_API const char *yk_data_class_name(const yk_data *d, uint32_t i);
@@ -520,11 +527,11 @@ YK_API void yk_model_save(yk_model *m, const char *dir);
  * ids and classes fit. yk_model_new and yk_model_from_pretrained look at theirs; other data (evaluation) are looked at before the first
  * step. Whether they fit. */
 YK_API bool yk_model_fits(yk_model *m, const yk_data *data);
-/* The logits of a batch: [n, C]; of language models [n, T, V]. */
+/* The logits of a batch: [n, C]; of language models [n, T, V]; of a regression (BERT with num_labels=1) its numbers [n, 1]. */
 YK_API yk_t yk_forward(yk_model *m, const yk_batch *batch);
-/* The mean loss of a batch, by its labels. */
+/* The mean loss of a batch, by its labels: cross entropy, or of a regression the squared error. */
 YK_API yk_t yk_model_loss(yk_model *m, const yk_batch *batch, yk_t logits);
-/* Label smoothing of yk_model_loss in training, 0 to below 1 (PyTorch's rule). */
+/* Label smoothing of yk_model_loss in training, 0 to below 1 (PyTorch's rule); a regression has none. */
 YK_API void yk_model_label_smoothing(yk_model *m, float smoothing);
 /* [safe] Whether each block of layers (of GPT-2, BERT, ResNets) is computed again in backward, for less memory: gradient checkpointing. */
 YK_API void yk_model_recompute(yk_model *m, bool on);

@@ -4,11 +4,11 @@
 . "$YOKE_SOURCE/tests/cli/lib.sh"
 export YOKE_DEVICES=cpu:0
 
-same() { # same OPTIMIZER ARGUMENTS...: the estimate's peak is the run's
+same() { # same OPTIMIZER ARGUMENTS...: the estimate's peak is the run's, which trains alone
     optim=$1 timed=$1
     shift
     [ "$optim" != sgd ] || timed=sgdm # as yoke bench calls sgd with momentum
-    "$yoke" estimate-memory --optim "$optim" "$@" --json >"$out/plan" &&
+    "$yoke" estimate-memory --eval-strategy no --optim "$optim" "$@" --json >"$out/plan" &&
         "$yoke" bench step --optim "$timed" "$@" --iterations 1 --json >"$out/run" || return 1
     python3 - "$out/plan" "$out/run" <<'P'
 import json, sys
@@ -20,12 +20,13 @@ assert run["peak_rss_bytes"] > run["peak_bytes"] # here device memory is the hos
 assert sum(v for k, v in rank.items() if k.endswith("_bytes") and k != "peak_bytes") == rank["peak_bytes"]
 P
 }
-# A training without evaluation takes what was estimated from the same options, and from none: the defaults are the same.
-as_train() { # as_train OPTION...
-    shape="--model mlp --model-config hidden=64,input_size=784"
+# A training takes what was estimated from the same options, and from none: the defaults are the same.
+as_train() { # as_train DATA SHAPE OPTION...
+    from=$1 shape=$2
+    shift 2
     # shellcheck disable=SC2086
-    "$yoke" estimate-memory $shape "$@" --json >"$out/plan" && "$yoke" train $shape --data "idx:$out/images" --max-steps 4 --json \
-        --eval-strategy no --no-do-eval --overwrite-output-dir --output-dir "$out/trained" "$@" >"$out/run" || return 1
+    "$yoke" estimate-memory $shape "$@" --json >"$out/plan" && "$yoke" train $shape --data "$from" --max-steps 4 --json \
+        --overwrite-output-dir --output-dir "$out/trained" "$@" >"$out/run" || return 1
     cat "$out/plan" "$out/run"
     python3 -c 'import json, sys
 plan, run = (json.loads(open(f).read().splitlines()[-1]) for f in sys.argv[1:])
@@ -33,15 +34,33 @@ assert plan["ranks"][0]["peak_bytes"] == run["peak_bytes"] > 0' "$out/plan" "$ou
 }
 if [ -e "$data/fashion-mnist" ]; then
     small_images "$out/images"
-    ok "yoke train's defaults" as_train
+    mlp="--model mlp --model-config hidden=64,input_size=784"
+    ok "yoke train's defaults" as_train "idx:$out/images" "$mlp"
     for options in "--max-grad-norm 0" "--optim sgd" "--optim sgd --momentum 0" "--optim adam --weight-decay 0.1" "--global-batch 32" \
-        "--gradient-accumulation-steps 3" "--precision bf16" "--precision fp16 --global-batch 16"; do
+        "--gradient-accumulation-steps 3" "--precision bf16" "--precision fp16 --global-batch 16" "--eval-strategy no" \
+        "--eval-strategy no --do-eval" "--no-do-eval" "--per-device-eval-batch-size 3" "--per-device-eval-batch-size 150" \
+        "--label-smoothing-factor 0.1" "--average items --gradient-accumulation-steps 2" \
+        "--average rows --gradient-accumulation-steps 2"; do
         # shellcheck disable=SC2086
-        ok "yoke train $options" as_train $options
+        ok "yoke train $options" as_train "idx:$out/images" "$mlp" $options
     done
 else
     skip "yoke train's defaults and options" "no fashion-mnist in YOKE_TEST_DATA"
 fi
+
+seq 10000 | tr -d '\n' >"$out/text"
+gpt2="--model gpt2 --model-config n_layer=3,n_embd=64,n_head=2,vocab_size=256,n_positions=32,seq_len=32"
+for options in "" "--gradient-checkpointing" "--gradient-checkpointing --eval-strategy no --label-smoothing-factor 0.1"; do
+    # shellcheck disable=SC2086
+    ok "yoke train with text $options" as_train "text:$out/text,tokenizer=bytes,seq-len=32" "$gpt2" $options
+done
+less() { # checkpointing is worth its name, in what is said as in what is taken
+    # shellcheck disable=SC2086
+    "$yoke" estimate-memory $gpt2 --json >"$out/all" && "$yoke" estimate-memory $gpt2 --gradient-checkpointing --json >"$out/few" &&
+        at_least "$(field ranks "$out/all" | python3 -c 'print(eval(input())[0]["activation_bytes"])')" \
+            "$(field ranks "$out/few" | python3 -c 'print(1 + eval(input())[0]["activation_bytes"])')"
+}
+ok "--gradient-checkpointing keeps less" less
 
 for precision in fp32 bf16; do
     ok "mlp, $precision" same sgd --model mlp --model-config hidden=64 --global-batch 32 --precision $precision
@@ -75,10 +94,10 @@ fi
 
 limited() { # with a limit the plan stays below it, and so does the run
     set -- --model gpt2 --model-config n_layer=4,n_embd=64,n_head=2,vocab_size=500,seq_len=64 --global-batch 8
-    "$yoke" estimate-memory "$@" --json >"$out/free" || return 1
+    "$yoke" estimate-memory "$@" --eval-strategy no --json >"$out/free" || return 1
     limit=$(python3 -c "import json; r = json.load(open('$out/free'))['ranks'][0]
 print(r['peak_bytes'] - r['activation_bytes'] // 3)")
-    "$yoke" estimate-memory "$@" --memory-limit "$limit" --json >"$out/tight" || return 1
+    "$yoke" estimate-memory "$@" --eval-strategy no --memory-limit "$limit" --json >"$out/tight" || return 1
     YOKE_MEMORY_LIMIT=$limit "$yoke" bench step "$@" --iterations 1 --json >"$out/run" || return 1
     python3 - "$out/tight" "$out/run" "$limit" <<'P'
 import json, sys

@@ -35,6 +35,23 @@ first() { # the rank that prints and saves may be the one
 }
 ok "rank 0 excluded: it goes on printing and saving" first
 
+metric() { # metric loss|value: a program that reads it after each step, on rank 0 too
+    YOKE_SLOW_FACTORS=50 "$yoke" launch --devices "slow:0@0 cpu:0" "$YOKE_BUILD/tests/dist/excluded" "$out/images" "$1" >"$out/m" 2>&1
+    code=$?
+    cat "$out/m"
+    return $code
+}
+same_loss() {
+    metric loss && grep -q "rank 0: .*, without some" "$out/m" &&
+        [ "$(sed -n 's/.*rank 0: \(.*\), without.*/\1/p' "$out/m")" = "$(sed -n 's/.*rank 1: \(.*\), without.*/\1/p' "$out/m")" ]
+}
+ok "rank 0 excluded: it reads the loss that the others have" same_loss
+told() {
+    metric value && return 1
+    grep -q "yk_item: rank 0 is excluded from the steps at present, and this value follows from what the others exchanged" "$out/m"
+}
+ok "rank 0 excluded: what it cannot read it is told" told
+
 forced() {
     steps "$out/c" "50" "cpu:0 slow:0@0!" 200 || return 1
     grep -q "excluded" "$out/c.out" && return 1

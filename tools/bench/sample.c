@@ -2,6 +2,8 @@
 /* Builds the model, makes data of its kind (or opens the loader) and runs one micro batch. */
 #include "tools/bench/sample.h"
 
+#include "tools/eval/metrics.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -52,16 +54,17 @@ double sample_flops(const sample *s)
     return sum > 0 ? sum : yk_model_flops(s->model, s->width) * (double)s->batch;
 }
 
-/* Random data for the whole batch; every rank makes the same and takes its part. */
+/* Random data for the largest batch; every rank makes the same and takes its part. */
 static void make_data(sample *s)
 {
-    const int64_t pixels = s->channels * s->side * s->side, tokens = s->batch * s->width;
+    const int64_t most = s->eval_batch > s->batch ? s->eval_batch : s->batch;
+    const int64_t pixels = s->channels * s->side * s->side, tokens = most * s->width;
     const int64_t vocab = family_is(s, "gpt2") ? s->classes : config_int(s, "vocab_size", 30522);
     const bool per_token = family_is(s, "gpt2") || family_is(s, "bert-mlm");
     uint32_t state = 1;
-    s->x = calloc((size_t)(s->batch * pixels) + 1, sizeof *s->x);
+    s->x = calloc((size_t)(most * pixels) + 1, sizeof *s->x);
     s->ids = calloc(4 * (size_t)tokens + 1, sizeof *s->ids);
-    s->row = calloc((size_t)s->batch + 1, sizeof *s->row);
+    s->row = calloc((size_t)most + 1, sizeof *s->row);
     if (!s->x || !s->ids || !s->row) {
         yk_fail(s->job, YK_E_MEM, "out of memory for the data");
         return;
@@ -69,26 +72,26 @@ static void make_data(sample *s)
     s->mask = s->ids + tokens;
     s->types = s->mask + tokens;
     s->labels = s->types + tokens;
-    for (int64_t i = 0; i < s->batch * pixels && s->width == 1; i++)
+    for (int64_t i = 0; i < most * pixels && s->width == 1; i++)
         s->x[i] = (float)random_u32(&state) / 8388608.0f - 1;
     for (int64_t i = 0; i < tokens; i++) {
         s->ids[i] = (int32_t)(random_u32(&state) % (uint32_t)vocab);
         s->mask[i] = i % s->width < length_of(s, i / s->width);
     }
-    for (int64_t i = 0; i < (per_token ? tokens : s->batch); i++)
+    for (int64_t i = 0; i < (per_token ? tokens : most); i++)
         s->labels[i] = (int32_t)(random_u32(&state) % (uint32_t)s->classes);
 }
 
 /* This rank's part by measured speed is the loader's business; here the split is even unless the job says otherwise. */
-static void sample_split(sample *s)
+static void sample_split(sample *s, int64_t batch)
 {
     uint64_t n = 0, first = 0;
-    yk_split(s->job, (uint64_t)s->batch, &first, &n);
+    yk_split(s->job, (uint64_t)batch, &first, &n);
     s->first = (int64_t)first;
     s->rows = (int64_t)n;
     for (int64_t i = 0; i < s->rows; i++)
         s->row[i] = (int32_t)(s->first + i);
-    yk_set_rows(s->job, s->rows, s->row, s->batch);
+    yk_set_rows(s->job, s->rows, s->row, batch);
 }
 
 static yk_t ids_input(const sample *s, const int32_t *v)
@@ -96,11 +99,11 @@ static yk_t ids_input(const sample *s, const int32_t *v)
     return yk_input(s->job, YK_I32, 2, (int64_t[]){s->rows, s->width}, v + s->first * s->width);
 }
 
-static yk_batch batch_fill(const sample *s)
+static yk_batch batch_fill(const sample *s, int64_t global_rows)
 {
     const bool per_token = family_is(s, "gpt2") || family_is(s, "bert-mlm");
     const int64_t pixels = s->channels * s->side * s->side;
-    yk_batch batch = {.rows = s->rows, .global_rows = s->batch, .width = s->width};
+    yk_batch batch = {.rows = s->rows, .global_rows = global_rows, .width = s->width};
     if (family_is(s, "gpt2") || family_is(s, "bert")) {
         batch.input_ids = ids_input(s, s->ids);
         batch.attention_mask = family_is(s, "bert") ? ids_input(s, s->mask) : YK_NO;
@@ -127,12 +130,24 @@ void sample_micro(sample *s)
 {
     yk_batch batch;
     if (!s->data)
-        sample_split(s);
-    batch = s->data ? batch_load(s) : batch_fill(s);
+        sample_split(s, s->batch);
+    batch = s->data ? batch_load(s) : batch_fill(s, s->batch);
     yk_backward(yk_model_loss(s->model, &batch, yk_forward(s->model, &batch)));
     if (s->clip > 0)
         yk_clip_norm(s->job, (float)s->clip);
     yk_step(s->opt);
+}
+
+void sample_evaluate(sample *s)
+{
+    yk_batch batch;
+    yk_t loss;
+    yk_train(s->job, false);
+    sample_split(s, s->eval_batch);
+    batch = batch_fill(s, s->eval_batch);
+    metric_trace(s->model, &batch, yk_forward(s->model, &batch), &loss);
+    yk_end(s->job);
+    yk_train(s->job, true);
 }
 
 static yk_opt *optimizer_as_train(const sample *s)
@@ -162,9 +177,20 @@ static yk_opt *optimizer_new(const sample *s)
     return yk_sgd(s->job, &(yk_sgd_config){.lr = 0.01, .momentum = k ? 0.9 : 0});
 }
 
+/* Whether a training with evaluation data evaluates, by yoke train's rule. */
+static bool evaluates_as_train(const yk__cli *cli, bool *bad)
+{
+    static const char *const words[] = {"no", "steps", "epoch"};
+    const int strategy = yk__cli_word(cli, "eval-strategy", words, 3, bad);
+    return yk__cli_given(cli, "do-eval") ? yk__cli_on(cli, "do-eval") : strategy != 0;
+}
+
 /* Options that only a planned training has, before devices are opened. */
 static void check_as_train(sample *s, bool *bad)
 {
+    const int64_t eval = yk__cli_int(s->cli, "per-device-eval-batch-size", 1, 1 << 20, bad);
+    s->eval_batch = evaluates_as_train(s->cli, bad) ? eval : 0; /* for each rank, until they are counted */
+    yk__cli_real(s->cli, "label-smoothing-factor", 0, 0.999999, bad);
     static const char *const words[] = {"sgd", "adam", "adamw"};
     s->clip = yk__cli_real(s->cli, "max-grad-norm", 0, 1e30, bad);
     yk__cli_word(s->cli, "optim", words, 3, bad);
@@ -198,9 +224,18 @@ bool sample_open(sample *s, const yk__cli *cli, const yk_config *config)
         c.devices = s->cores;
     }
     s->job = yk_open(&c);
+    if (s->job)
+        s->eval_batch *= yk_world_size(s->job);
     if (s->job && !s->batch)
         s->batch = (int64_t)yk_world_size(s->job) * yk__cli_int(cli, "per-device-train-batch-size", 1, 1 << 20, &bad);
     return s->job != NULL;
+}
+
+static void model_as_train(sample *s)
+{
+    bool bad = false; /* reported before the job was opened */
+    yk_model_label_smoothing(s->model, (float)yk__cli_real(s->cli, "label-smoothing-factor", 0, 0.999999, &bad));
+    yk_model_recompute(s->model, yk__cli_on(s->cli, "gradient-checkpointing"));
 }
 
 void sample_make(sample *s)
@@ -216,6 +251,8 @@ void sample_make(sample *s)
         s->model = yk_model_new(s->job, s->name, yk__cli_text(s->cli, "model-config"), NULL);
     if (yk_ok(s->job))
         s->opt = s->as_train ? optimizer_as_train(s) : optimizer_new(s);
+    if (s->as_train)
+        model_as_train(s);
 }
 
 void sample_free(sample *s)

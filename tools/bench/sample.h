@@ -27,6 +27,7 @@ typedef struct sample {
     const char *name;
     bool as_train; /* optimizer, clipping and batch are what `yoke train` has where no option says otherwise */
     int64_t batch, rows, first, width, classes, channels, side; /* rows: this rank's part of the batch, from `first` */
+    int64_t eval_batch; /* rows over all ranks of an evaluation's batch; 0: it does not evaluate */
     double clip; /* of the gradient's norm; 0: none */
     float *x;
     int32_t *ids, *mask, *types, *labels, *row;
@@ -40,6 +41,8 @@ bool sample_open(sample *s, const yk__cli *cli, const yk_config *config);
 void sample_make(sample *s);
 /* Forward, backward and yk_step, without waiting. */
 void sample_micro(sample *s);
+/* A batch of an evaluation, as yoke train reads it; eval_batch is not 0. */
+void sample_evaluate(sample *s);
 /* Operations of a step (2 per multiply-add), of the tokens alone that count where the model leaves padding out. */
 double sample_flops(const sample *s);
 /* All but the job. */

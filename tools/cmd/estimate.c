@@ -15,6 +15,12 @@ static const yk__cli_option options[] = {
     {"max-grad-norm", "R", "1.0", "clip the gradient to this norm; 0: no clipping", NULL},
     {"devices", "SPECS", "cpu", "one rank each", "YOKE_DEVICES"},
     {"gradient-accumulation-steps", "N", "1", "micro batches per optimizer step", NULL},
+    {"average", "RULE", "micro", "micro, items or rows, as in yoke train", NULL},
+    {"label-smoothing-factor", "R", "0", "label smoothing of the training's loss", NULL},
+    {"gradient-checkpointing", NULL, NULL, "compute blocks of layers again in backward instead of keeping them", NULL},
+    {"eval-strategy|evaluation-strategy", "no|steps|epoch", "epoch", "no: it does not evaluate", NULL},
+    {"do-eval", NULL, NULL, "it evaluates at the end, also with --eval-strategy no; --no-do-eval: never", NULL},
+    {"per-device-eval-batch-size", "N", "64", "rows of an evaluation batch for each rank", NULL},
     {"memory-limit", "BYTES", NULL, "of each rank, as 6G or 500M; by rank: 6G,2G. Activations are recomputed to stay below",
      "YOKE_MEMORY_LIMIT"},
     {"json", NULL, NULL, "one JSON object, exact bytes", NULL},
@@ -32,8 +38,9 @@ static const yk__cli_command command = {
             "Activations are what the forward pass leaves for the backward pass; working memory is the most that lies beside\n"
             "them in the same block, at another time or at the same, with what the plugin packs operands into (where it\n"
             "reports it). Shared: the host memory in which several ranks exchange gradients and parameters, once for all of them.\n"
-            "What a device's driver or the program itself need is not in it, nor what evaluation adds (yoke train's\n"
-            "--per-device-eval-batch-size). The presets are yoke train's.",
+            "An evaluation takes its working memory from the same block, and inputs and results of its own; a training without\n"
+            "evaluation data has --eval-strategy no here. What a device's driver or the program itself need is not in it, nor\n"
+            "what yoke train's --do-predict adds. The presets are yoke train's.",
     .options = options,
     .n_options = sizeof options / sizeof options[0],
 };
@@ -110,12 +117,15 @@ static void estimate_report(sample *s)
     free(v);
 }
 
+static const char *const average_rules[] = {"micro", "items", "rows"}; /* as yk_average */
+
 static int estimate_run(const yk__cli *cli)
 {
     bool bad = false;
     const int64_t asked = yk__cli_int(cli, "gradient-accumulation-steps", 1, 1 << 20, &bad);
     const uint32_t micros = asked < 6 ? (uint32_t)asked : 6; /* later ones take no more */
-    const yk_config c = {.accumulate = micros, .plan_only = true};
+    const int rule = yk__cli_word(cli, "average", average_rules, 3, &bad);
+    const yk_config c = {.accumulate = micros, .average = (yk_average)(rule < 0 ? 0 : rule), .plan_only = true};
     sample s;
     if (yk__cli_given(cli, "memory-limit"))
         setenv("YOKE_MEMORY_LIMIT", yk__cli_text(cli, "memory-limit"), 1);
@@ -124,6 +134,8 @@ static int estimate_run(const yk__cli *cli)
     sample_make(&s);
     for (uint32_t i = 0; i < 3 * micros && yk_ok(s.job); i++) /* the optimizer's state comes at the end of the first step */
         sample_micro(&s);
+    if (yk_ok(s.job) && s.eval_batch)
+        sample_evaluate(&s);
     if (yk_ok(s.job))
         estimate_report(&s);
     sample_free(&s);

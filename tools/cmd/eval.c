@@ -24,38 +24,35 @@ static const yk__cli_command command = {
     .n_options = sizeof options / sizeof options[0],
 };
 
-static void print_result(const yk__cli *cli, yk_job *job, const train_result *r, uint32_t metrics)
+static void print_result(const yk__cli *cli, yk_job *job, const train_result *r, yk_labels labels, uint32_t metrics)
 {
     const bool json = yk__cli_on(cli, "json");
     if (!yk_ok(job) || !yk_is_main(job))
         return;
     fputs(json ? "{" : "", stdout);
     (json ? metric_print_json : metric_print)(stdout, r, metrics);
-    printf(json ? ", \"correct\": %llu, \"total\": %llu}\n" : "  (%llu of %llu)\n", (unsigned long long)r->correct,
-           (unsigned long long)r->total);
+    if (labels == YK_LABELS_NUMBERS)
+        printf(json ? ", \"total\": %llu}\n" : "  (%llu rows)\n", (unsigned long long)r->total);
+    else
+        printf(json ? ", \"correct\": %llu, \"total\": %llu}\n" : "  (%llu of %llu)\n", (unsigned long long)r->correct,
+               (unsigned long long)r->total);
 }
 
 static int eval_run(const yk__cli *cli)
 {
     bool bad = false;
     yk_config config = {.quiet = yk__cli_on(cli, "json")};
-    const uint32_t metrics = metric_read(cli, &bad);
+    uint32_t metrics = metric_read(cli, &bad);
     train_result r = metric_none();
-    yk_job *job;
-    yk_data *data;
-    yk_model *m;
-    yk__cli_int(cli, "max-eval-samples", 1, INT64_MAX, &bad);
-    if (!train_config(cli, &config) || bad)
-        return YK_EXIT_USAGE;
-    job = yk_open(&config);
-    if (!job)
-        return YK_EXIT_FAILED;
-    data = train_data(cli, job, true, (uint32_t)yk__cli_int(cli, "per-device-eval-batch-size", 1, 1 << 20, &bad) * yk_world_size(job));
-    m = train_model(cli, job, data);
-    if (yk_ok(job))
-        r = train_evaluate(job, m, data, metrics);
-    print_result(cli, job, &r, metrics);
-    return yk_close(job);
+    train_use use;
+    int code;
+    if (!train_use_open(cli, &config, bad, &use, &code))
+        return code;
+    metrics = metric_choose(cli, yk_data_labels(use.data), metrics);
+    if (yk_ok(use.job))
+        r = train_evaluate(use.job, use.model, use.data, metrics);
+    print_result(cli, use.job, &r, yk_data_labels(use.data), metrics);
+    return yk_close(use.job);
 }
 
 int yk__cmd_eval(int argc, char **argv)

@@ -20,7 +20,8 @@ static const yk__cli_command command = {
     .text = "Prints a line for each row of the data that yoke eval would evaluate on, in their order, on any number of devices: the\n"
             "row (its line in a csv or jsonl file, else its number from 1), the label and its score (a softmax), between tabs. With\n"
             "--json each line is an object, which has the scores of all classes. For classifiers: of images, and of rows of text,\n"
-            "which need no labels: csv and jsonl without that column, or lines:FILE, a text on each line.",
+            "which need no labels: csv and jsonl without that column, or lines:FILE, a text on each line. Of a regression\n"
+            "(num_labels=1) a line is the row and the number; with --json {\"row\": 2, \"number\": 0.9}.",
     .options = options,
     .n_options = sizeof options / sizeof options[0],
 };
@@ -45,22 +46,14 @@ static void write_rows(const yk__cli *cli, yk_job *job, yk_model *m, yk_data *da
 
 static int predict_run(const yk__cli *cli)
 {
-    bool bad = false;
     yk_config config = {.quiet = true};
-    yk_job *job;
-    yk_data *data;
-    yk_model *m;
-    yk__cli_int(cli, "max-eval-samples", 1, INT64_MAX, &bad);
-    if (!train_config(cli, &config) || bad)
-        return YK_EXIT_USAGE;
-    job = yk_open(&config);
-    if (!job)
-        return YK_EXIT_FAILED;
-    data = train_data(cli, job, true, (uint32_t)yk__cli_int(cli, "per-device-eval-batch-size", 1, 1 << 20, &bad) * yk_world_size(job));
-    m = train_model(cli, job, data);
-    if (yk_ok(job))
-        write_rows(cli, job, m, data);
-    return yk_close(job);
+    train_use use;
+    int code;
+    if (!train_use_open(cli, &config, false, &use, &code))
+        return code;
+    if (yk_ok(use.job))
+        write_rows(cli, use.job, use.model, use.data);
+    return yk_close(use.job);
 }
 
 int yk__cmd_predict(int argc, char **argv)

@@ -276,8 +276,9 @@ static void set_up(train_run *r)
     open_data(r);
     if (yk_ok(r->job))
         r->model = train_model(r->cli, r->job, r->data);
+    r->metrics = metric_choose(r->cli, yk_data_labels(r->data), r->metrics);
     if (yk_ok(r->job) && r->eval && yk_model_fits(r->model, r->eval))
-        metric_check(r->job, yk_data_classes(r->data), r->metrics);
+        metric_check(r->job, yk_data_labels(r->data), yk_data_classes(r->data), r->metrics | 1u << r->best.by);
     if (yk_ok(r->job))
         make_trainer(r);
     if (yk_ok(r->job))
@@ -286,11 +287,24 @@ static void set_up(train_run *r)
         train_reports_open(r);
 }
 
-static void print_shares(const train_run *r, FILE *f, const char *separator)
+static void print_ranks(const train_run *r, FILE *f, const double *peak)
 {
     for (uint32_t i = 0; i < yk_world_size(r->job); i++)
-        fprintf(f, "%s{\"rank\": %u, \"device\": \"%s\", \"share\": %.4f}", i ? separator : "", i, yk_device_name(r->job, i),
-                yk_share(r->job, i));
+        fprintf(f, "%s{\"rank\": %u, \"device\": \"%s\", \"share\": %.4f, \"peak_bytes\": %.0f}", i ? ", " : "", i,
+                yk_device_name(r->job, i), yk_share(r->job, i), peak[i]);
+}
+
+/* What each rank's device held at most, in bytes; free() it. NULL after a failure. */
+static double *gather_peaks(const train_run *r)
+{
+    double *peak = calloc(yk_world_size(r->job), sizeof *peak);
+    if (!peak) {
+        yk_fail(r->job, YK_E_MEM, "out of memory for the report");
+        return NULL;
+    }
+    peak[yk_rank(r->job)] = (double)yk_peak_bytes(r->job);
+    yk_all_reduce_sum(r->job, peak, yk_world_size(r->job));
+    return peak;
 }
 
 static double run_speed(const train_run *r)
@@ -298,13 +312,13 @@ static double run_speed(const train_run *r)
     return r->spent > 0 ? (double)r->rows / r->spent : 0;
 }
 
-static void print_final(const train_run *r, FILE *f, uint64_t hash, double seconds)
+static void print_final(const train_run *r, FILE *f, uint64_t hash, double seconds, const double *peak)
 {
     fprintf(f, "{\"final\": true, \"step\": %llu, ", (unsigned long long)r->steps);
     metric_print_json(f, &r->result, r->metrics);
     fprintf(f, ", \"peak_bytes\": %llu, \"param_hash\": \"%016llx\", \"seconds\": %.6g, \"samples_per_s\": %.6g, \"shares\": [",
             (unsigned long long)yk_peak_bytes(r->job), (unsigned long long)hash, seconds, run_speed(r));
-    print_shares(r, f, ", ");
+    print_ranks(r, f, peak);
     fprintf(f, "]}\n");
 }
 
@@ -333,14 +347,15 @@ static void run_report(train_run *r)
 {
     const double seconds = train_seconds() - r->started;
     const uint64_t hash = yk_param_hash(r->job); /* fails the job if the ranks' parameters differ */
-    if (!yk_ok(r->job) || !yk_is_main(r->job))
-        return;
-    if (r->log)
-        print_final(r, r->log, hash, seconds);
-    if (yk__cli_on(r->cli, "json"))
-        print_final(r, stdout, hash, seconds);
-    else
+    double *peak = yk_ok(r->job) ? gather_peaks(r) : NULL;
+    const bool speaks = yk_ok(r->job) && yk_is_main(r->job);
+    if (speaks && r->log)
+        print_final(r, r->log, hash, seconds, peak);
+    if (speaks && yk__cli_on(r->cli, "json"))
+        print_final(r, stdout, hash, seconds, peak);
+    else if (speaks)
         print_report(r, hash, seconds);
+    free(peak);
 }
 
 static void write_predictions(train_run *r)

@@ -10,7 +10,7 @@
 const char *const metric_names[METRIC_COUNT] = {METRIC_TABLE(METRIC_NAME)};
 #undef METRIC_NAME
 
-/* Of an evaluation: labels that count, right ones, their losses, and what the class numbers y (labels) and p (predictions) add
+/* Of an evaluation: labels that count, right ones, their losses, and what y (labels: classes or numbers) and p (predictions) add
  * up to; behind them, where f1 is asked for, right ones, predictions and labels of each class. */
 enum { LABELS, RIGHT, LOSSES, SUM_Y, SUM_P, SUM_YY, SUM_PP, SUM_YP, SUMS };
 
@@ -67,17 +67,29 @@ uint32_t metric_read(const yk__cli *cli, bool *bad)
     return set;
 }
 
-static void count_label(tally *t, int32_t want, int32_t got)
+uint32_t metric_choose(const yk__cli *cli, yk_labels labels, uint32_t wanted)
 {
-    const double y = want, p = got;
-    double *sum = t->sum;
+    const char *named = yk__cli_text(cli, "metrics");
+    if (labels != YK_LABELS_NUMBERS || (yk__cli_typed(cli, "metrics") && strcmp(named, "all") != 0))
+        return wanted;
+    return 1u << METRIC_LOSS | 1u << METRIC_MSE | 1u << METRIC_PEARSON;
+}
+
+static void count_numbers(double *sum, double y, double p)
+{
     sum[LABELS]++;
-    sum[RIGHT] += want == got;
     sum[SUM_Y] += y;
     sum[SUM_P] += p;
     sum[SUM_YY] += y * y;
     sum[SUM_PP] += p * p;
     sum[SUM_YP] += y * p;
+}
+
+static void count_class(tally *t, int32_t want, int32_t got)
+{
+    double *sum = t->sum;
+    count_numbers(sum, want, got);
+    sum[RIGHT] += want == got;
     if (want < 0 || want >= t->classes || got < 0 || got >= t->classes)
         return;
     sum[SUMS + want] += want == got;
@@ -85,12 +97,15 @@ static void count_label(tally *t, int32_t want, int32_t got)
     sum[SUMS + 2 * t->classes + want]++;
 }
 
-/* Adds one batch; loss is its mean over the labels that count. */
-static void count_batch(yk_t best, const yk_batch *batch, double loss, tally *t)
+/* Adds one batch; loss is its mean over the labels that count. Classes and numbers are 4 bytes each. */
+static void count_batch(yk_t best, const yk_batch *batch, yk_labels labels, double loss, tally *t)
 {
     const double before = t->sum[LABELS];
     size_t n = 1;
-    int32_t *got, *want;
+    union {
+        int32_t class;
+        float number;
+    } *got, *want;
     for (uint32_t i = 0; i < yk_dims(batch->labels); i++)
         n *= (size_t)yk_dim(batch->labels, (int32_t)i);
     got = calloc(2 * n + 1, sizeof *got);
@@ -102,16 +117,24 @@ static void count_batch(yk_t best, const yk_batch *batch, double loss, tally *t)
     yk_read(best, got, n * sizeof *got);
     yk_read(batch->labels, want, n * sizeof *want);
     for (size_t i = 0; i < n; i++)
-        if (want[i] != -100)
-            count_label(t, want[i], got[i]);
+        if (labels == YK_LABELS_NUMBERS)
+            count_numbers(t->sum, (double)want[i].number, (double)got[i].number);
+        else if (want[i].class != -100)
+            count_class(t, want[i].class, got[i].class);
     if (t->sum[LABELS] > before)
         t->sum[LOSSES] += loss * (t->sum[LABELS] - before);
     free(got);
 }
 
-bool metric_check(yk_job *job, int64_t classes, uint32_t wanted)
+bool metric_check(yk_job *job, yk_labels labels, int64_t classes, uint32_t wanted)
 {
+    const uint32_t of_classes = 1u << METRIC_ACCURACY | 1u << METRIC_F1 | 1u << METRIC_F1_MACRO | 1u << METRIC_PERPLEXITY;
     char text[160];
+    if (labels == YK_LABELS_NUMBERS && wanted & of_classes) {
+        yk_fail(job, YK_E_ARG, "--metrics: accuracy, f1, f1_macro and perplexity are of classes, and the labels are numbers: loss, mse and "
+                               "pearson are of numbers");
+        return false;
+    }
     if (!(wanted & 1u << METRIC_F1) || classes == 2)
         return true;
     snprintf(text, sizeof text, "--metrics f1 is of two classes, and there are %lld: f1_macro is of any number", (long long)classes);
@@ -120,11 +143,11 @@ bool metric_check(yk_job *job, int64_t classes, uint32_t wanted)
 }
 
 /* Room for the sums, once the number of classes is known; false when memory is gone. */
-static bool make_tally(yk_job *job, tally *t, int64_t classes, uint32_t wanted)
+static bool make_tally(yk_job *job, tally *t, yk_labels labels, int64_t classes, uint32_t wanted)
 {
     if (t->sum || !yk_ok(job))
         return yk_ok(job);
-    if (!metric_check(job, classes, wanted))
+    if (!metric_check(job, labels, classes, wanted))
         return false;
     t->classes = wanted & (1u << METRIC_F1 | 1u << METRIC_F1_MACRO) ? classes : 0;
     t->sum = calloc((size_t)(SUMS + 3 * t->classes), sizeof *t->sum);
@@ -179,18 +202,24 @@ static train_result result_of(const tally *t, uint32_t wanted)
     return r;
 }
 
+yk_t metric_trace(yk_model *m, const yk_batch *batch, yk_t logits, yk_t *loss)
+{
+    *loss = yk_keep(yk_model_loss(m, batch, logits));
+    yk_keep(batch->labels);
+    return yk_keep(yk_dim(logits, -1) == 1 ? yk_cast(logits, YK_F32) : yk_argmax(logits, -1));
+}
+
 train_result train_evaluate(yk_job *job, yk_model *m, yk_data *data, uint32_t wanted)
 {
+    const yk_labels labels = yk_data_labels(data);
     tally t = {NULL, 0};
     train_result r = metric_none();
     yk_train(job, false);
     yk_data_seek(data, 0, 0);
     yk_each (batch, job, data) {
-        yk_t logits = yk_forward(m, &batch), loss = yk_keep(yk_model_loss(m, &batch, logits));
-        yk_t best = yk_keep(yk_argmax(logits, -1));
-        yk_keep(batch.labels);
-        if (make_tally(job, &t, yk_dim(logits, -1), wanted) && batch.rows > 0)
-            count_batch(best, &batch, yk_item(loss), &t);
+        yk_t logits = yk_forward(m, &batch), loss, best = metric_trace(m, &batch, logits, &loss);
+        if (make_tally(job, &t, labels, yk_dim(logits, -1), wanted) && batch.rows > 0)
+            count_batch(best, &batch, labels, yk_item(loss), &t);
     }
     if (t.sum)
         yk_all_reduce_sum(job, t.sum, (uint32_t)(SUMS + 3 * t.classes));

@@ -6,8 +6,10 @@
  *   perplexity  exp(loss)
  *   f1          2 tp / (2 tp + fp + fn) of class 1; models of two classes only
  *   f1_macro    mean of the classes' f1, over classes that are labels or predictions of at least one row
- *   mse         mean of (class predicted - class)^2: for classes that are grades
- *   pearson     correlation of class predicted and class; not defined (NaN) where one of them is constant
+ *   mse         mean of (class predicted - class)^2: for classes that are grades; of a regression of its numbers
+ *   pearson     correlation of class predicted and class, or of the numbers; not defined (NaN) where one of them is constant
+ *
+ * A regression has loss, mse and pearson alone.
  */
 #ifndef YOKE_TOOLS_EVAL_METRICS_H
 #define YOKE_TOOLS_EVAL_METRICS_H
@@ -48,11 +50,15 @@ train_result metric_none(void);
 
 /* The metrics that --metrics names, as a set of bits; loss is always among them. A bad name prints a message and sets *bad. */
 uint32_t metric_read(const yk__cli *cli, bool *bad);
-/* Whether they are defined for so many classes (those of the data, 0: of a language model); else the job fails. */
-bool metric_check(yk_job *job, int64_t classes, uint32_t wanted);
+/* Those that are for labels of this kind, where no option names any or it says all. */
+uint32_t metric_choose(const yk__cli *cli, yk_labels labels, uint32_t wanted);
+/* Whether they are defined for labels of this kind, of so many classes (0: of a language model); else the job fails. */
+bool metric_check(yk_job *job, yk_labels labels, int64_t classes, uint32_t wanted);
 /* "f1", "eval_f1": the metric; -1 for another name. */
 int metric_find(const char *name);
 
+/* What an evaluation reads of a batch, kept: the class that the largest logit names (of a regression its numbers), and the loss. */
+yk_t metric_trace(yk_model *m, const yk_batch *batch, yk_t logits, yk_t *loss);
 /* Over the whole evaluation data and all ranks. Leaves the job in training mode. */
 train_result train_evaluate(yk_job *job, yk_model *m, yk_data *data, uint32_t wanted);
 

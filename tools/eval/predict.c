@@ -3,7 +3,6 @@
 #include "tools/eval/predict.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 #include "tools/cli.h"
 
@@ -18,9 +17,18 @@ static void write_label(FILE *f, const yk_data *data, uint32_t k, bool json)
         fputs(name, f);
 }
 
+static void write_number(FILE *f, const yk_data *data, uint64_t row, double number, bool json)
+{
+    fprintf(f, json ? "{\"row\": %llu, \"number\": %.9g}\n" : "%llu\t%.9g\n", (unsigned long long)yk_data_line(data, row), number);
+}
+
 static void write_row(FILE *f, const yk_data *data, uint64_t row, const double *score, uint32_t classes, bool json)
 {
     uint32_t best = 0;
+    if (classes == 1) {
+        write_number(f, data, row, score[0], json);
+        return;
+    }
     for (uint32_t k = 1; k < classes; k++)
         best = score[k] > score[best] ? k : best;
     fprintf(f, json ? "{\"row\": %llu, \"label\": " : "%llu\t", (unsigned long long)yk_data_line(data, row));
@@ -65,12 +73,13 @@ static void predict_batch(yk_job *job, const yk_batch *batch, yk_t scores, const
 void predict_rows(yk_job *job, yk_model *m, yk_data *data, FILE *f, bool json)
 {
     uint64_t row = 0;
-    if (yk_ok(job) && (!strcmp(yk_data_kind(data), "text") || !strcmp(yk_data_kind(data), "tokens")))
+    const yk_labels labels = yk_data_labels(data);
+    if (yk_ok(job) && (labels == YK_LABELS_NEXT || labels == YK_LABELS_MASKED))
         yk_fail(job, YK_E_ARG, "predictions name the class of each row, and these data have no classes: they are a language model's");
     yk_train(job, false);
     yk_data_seek(data, 0, 0);
     yk_each (batch, job, data) {
-        yk_t scores = yk_keep(yk_softmax(yk_cast(yk_forward(m, &batch), YK_F32)));
+        yk_t logits = yk_cast(yk_forward(m, &batch), YK_F32), scores = yk_keep(yk_dim(logits, -1) == 1 ? logits : yk_softmax(logits));
         predict_batch(job, &batch, scores, data, row, f, json);
         row += (uint64_t)batch.global_rows;
     }

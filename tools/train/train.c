@@ -130,6 +130,14 @@ static void refuse_idle_data_options(const yk__cli *cli, bool *bad)
         yk__cli_refuse_idle(cli, "group-by-length", "but with rows of text (csv, jsonl)", bad);
 }
 
+static void read_masking(const yk__cli *cli, bool *bad)
+{
+    const char *name = yk__cli_text(cli, "model");
+    yk__cli_real(cli, "mlm-probability", 1e-6, 0.999999, bad);
+    if (name && strcmp(name, "bert-mlm") != 0)
+        yk__cli_refuse_idle(cli, "mlm-probability", "with another model than bert-mlm", bad);
+}
+
 bool train_config(const yk__cli *cli, yk_config *config)
 {
     static const yk_dtype types[] = {YK_F32, YK_BF16, YK_F16};
@@ -143,6 +151,7 @@ bool train_config(const yk__cli *cli, yk_config *config)
     yk__cli_int(cli, "max-length", 1, 1 << 20, &bad); /* used later; a bad number is reported before devices are opened */
     yk__cli_int(cli, "seq-len", 1, 1 << 20, &bad);
     yk__cli_int(cli, "per-device-eval-batch-size", 1, 1 << 20, &bad);
+    read_masking(cli, &bad);
     refuse_idle_data_options(cli, &bad);
     return !bad;
 }
@@ -168,17 +177,39 @@ static bool text_is_whole(const yk__cli *cli)
     return own && !(data && !strncmp(own, data, n) && (data[n] == ',' || !data[n]));
 }
 
-/* Tokens that the model has places for, at most 128; as yet it is known by its settings alone. */
-static uint32_t default_length(const yk__cli *cli, yk_job *job)
+/* Before data are opened the model is known by its settings alone. */
+static yk_settings *model_settings(const yk__cli *cli, yk_job *job)
 {
     yk_settings *s = yk_settings_new(job, yk__cli_text(cli, "model-config"));
     char path[4096];
-    int64_t context;
     if (model_folder(cli)) {
         snprintf(path, sizeof path, "%s/config.json", model_folder(cli));
         yk_settings_json(s, path);
     }
-    context = yk_settings_int(s, "n_positions", yk_settings_int(s, "max_position_embeddings", 128));
+    return s;
+}
+
+/* What the labels of the data are to be, by the model that is made for them. */
+static void choose_labels(const yk__cli *cli, yk_job *job, yk_data_config *c)
+{
+    static const char *const tables[] = {"csv", "jsonl", NULL}, *const texts[] = {"csv", "jsonl", "lines", "text", NULL};
+    yk_settings *s = model_settings(cli, job);
+    const char *name = yk__cli_text(cli, "model");
+    bool bad = false; /* reported before the job was opened */
+    name = name ? name : yk_settings_text(s, "yoke_model", "");
+    if (yk__cli_given(cli, "mlm-probability"))
+        c->mlm_probability = yk__cli_real(cli, "mlm-probability", 1e-6, 0.999999, &bad);
+    else if (!strcmp(name, "bert-mlm") && is_kind(cli, texts)) /* other data do not go with it, which the model says */
+        c->mlm_probability = 0.15;
+    c->numbers = !(c->mlm_probability > 0) && is_kind(cli, tables) && yk_settings_int(s, "num_labels", 0) == 1;
+    yk_settings_free(s);
+}
+
+/* Tokens that the model has places for, at most 128. */
+static uint32_t default_length(const yk__cli *cli, yk_job *job)
+{
+    yk_settings *s = model_settings(cli, job);
+    int64_t context = yk_settings_int(s, "n_positions", yk_settings_int(s, "max_position_embeddings", 128));
     yk_settings_free(s);
     return context > 0 && context < 128 ? (uint32_t)context : 128;
 }
@@ -214,6 +245,7 @@ yk_data *train_data(const yk__cli *cli, yk_job *job, bool eval, uint32_t global_
                         .max_length = text_length(cli, job, "max-length"),
                         .seq_len = text_length(cli, job, "seq-len")};
     take_sample_options(cli, eval, &c);
+    choose_labels(cli, job, &c);
     if (!spec)
         yk_fail(job, YK_E_ARG, "--data is missing: what to work on, as KIND:PATH");
     return spec ? yk_data_open(job, spec, &c) : NULL;
@@ -233,4 +265,23 @@ yk_model *train_model(const yk__cli *cli, yk_job *job, const yk_data *data)
     if (from)
         yk_model_load(m, from);
     return m;
+}
+
+bool train_use_open(const yk__cli *cli, yk_config *config, bool bad, train_use *use, int *code)
+{
+    int64_t batch;
+    *use = (train_use){NULL, NULL, NULL};
+    yk__cli_int(cli, "max-eval-samples", 1, INT64_MAX, &bad); /* used later; reported before devices are opened */
+    if (!train_config(cli, config) || bad) {
+        *code = YK_EXIT_USAGE;
+        return false;
+    }
+    *code = YK_EXIT_FAILED;
+    use->job = yk_open(config);
+    if (!use->job)
+        return false;
+    batch = yk__cli_int(cli, "per-device-eval-batch-size", 1, 1 << 20, &bad) * yk_world_size(use->job);
+    use->data = train_data(cli, use->job, true, (uint32_t)batch);
+    use->model = train_model(cli, use->job, use->data);
+    return true;
 }

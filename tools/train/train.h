@@ -32,6 +32,7 @@
         {"bf16-full-eval", NULL, NULL, "evaluate in bf16; a training in bf16 does", NULL},                             \
         {"fp16-full-eval", NULL, NULL, "evaluate in fp16; a training in fp16 does", NULL},                             \
         {"allow-substitute", NULL, NULL, "a device without that format computes in fp32, logged", NULL},               \
+        {"mlm-probability", "R", NULL, "bert-mlm: of a token to be masked (default: 0.15)", NULL},                                \
         {"per-device-eval-batch-size", "N", "64", "rows of an evaluation batch for each rank", NULL},                  \
         {"seed", "N", "42", "of weights, dropout and sample order", NULL},                                             \
         {"json", NULL, NULL, "one JSON object on standard output", NULL}
@@ -51,5 +52,15 @@ yk_data *train_data(const yk__cli *cli, yk_job *job, bool eval, uint32_t global_
 /* Builds or loads the model; fails the job if the options name none. */
 yk_model *train_model(const yk__cli *cli, yk_job *job, const yk_data *data);
 double train_seconds(void); /* monotonic clock */
+
+/* A job with a model and the data to use it on, of a command that does not train. */
+typedef struct train_use {
+    yk_job *job;
+    yk_data *data;
+    yk_model *model;
+} train_use;
+/* Opens them as the options say, with --per-device-eval-batch-size and --max-eval-samples; `config` has what is the command's own.
+ * `bad`: an option was refused already. False: use->job is NULL, *code is the command's exit code. Else what fails is in the job. */
+bool train_use_open(const yk__cli *cli, yk_config *config, bool bad, train_use *use, int *code);
 
 #endif

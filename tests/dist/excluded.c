@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What a rank that becomes excluded reads of a step: the loss, as all ranks do, and a value that follows from an exchange. Run by
+ * tests/cli/excluded.sh, which makes rank 0 the slow one; prints a line "rank N: .." on every rank.
+ *
+ *   excluded IDX-DIR loss|value
+ */
+#include <stdio.h>
+#include <string.h>
+#include <yoke/yoke.h>
+
+enum { STEPS = 400 };
+
+/* The root of how many rows of all ranks are right: it needs the sum over ranks within the step. */
+static yk_t count_right(yk_t logits, yk_t labels)
+{
+    const yk_t right = yk_cast(yk_equal(yk_argmax(logits, -1), labels), YK_F32);
+    return yk_keep(yk_sqrt(yk_sum(right, 1, false)));
+}
+
+/* One step; *excluded: this rank had no part in it. */
+static double step_value(yk_model *net, yk_opt *opt, const yk_batch *batch, bool loss_too, bool *excluded)
+{
+    const yk_t logits = yk_forward(net, batch), loss = yk_keep(yk_model_loss(net, batch, logits));
+    const yk_t right = count_right(logits, batch->labels);
+    double number;
+    yk_backward(loss);
+    yk_step(opt);
+    *excluded = batch->rows == 0;
+    number = loss_too ? yk_item(loss) : 0;
+    return loss_too || !*excluded ? number : yk_item(right);
+}
+
+int main(int argc, char **argv)
+{
+    const bool loss = argc > 2 && !strcmp(argv[2], "loss");
+    char spec[4096];
+    yk_job *job = yk_open(&(yk_config){.seed = 42, .quiet = true});
+    bool excluded = false;
+    double number = 0;
+    int step = 0, without = 0;
+    snprintf(spec, sizeof spec, "idx:%s", argc > 1 ? argv[1] : "");
+    yk_data *data = yk_data_open(job, spec, &(yk_data_config){.global_batch = 64});
+    yk_model *net = yk_model_new(job, "mlp", "hidden=256", data);
+    yk_opt *opt = yk_adamw(job, &(yk_adam_config){.lr = 1e-3});
+    while (yk_ok(job) && step < STEPS)
+        yk_each (batch, job, data) {
+            number = step_value(net, opt, &batch, loss, &excluded);
+            without += excluded;
+            if (++step == STEPS)
+                break;
+        }
+    if (yk_ok(job))
+        printf("rank %u: %.17g, without %s\n", yk_rank(job), number, without ? "some" : "none");
+    return yk_close(job);
+}
