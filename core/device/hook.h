@@ -44,7 +44,7 @@ typedef struct hook_object {
     bool wrapped;
     const yk_graph *graph; /* program */
     uint8_t *used;         /* program: 1 for slots it touches */
-    uint64_t last, done;   /* queue: last point given out, last one reported done */
+    _Atomic uint64_t last, done; /* queue: last point given out, last one reported done; polls come from any thread */
     yk_status failed;      /* queue */
     yk_queue *checker;     /* device: the plugin's queue for looking at guards */
     uint32_t align;        /* device */
