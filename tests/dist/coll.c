@@ -338,7 +338,7 @@ static int case_diverge(yk_error *err)
 static int case_lengths(yk_error *err)
 {
     yk__slices parts;
-    yk__coll_buffer b;
+    yk__coll_buffer b = {0};
     float out[2048];
     const uint64_t n = rank ? 1024 : 2048;
     yk__slices_even(&parts, n, ranks);
@@ -352,7 +352,9 @@ static int case_lengths(yk_error *err)
                                       .buffer = &b,
                                       .parts = &parts},
                      err);
-    return report_wrong(err, "unlike lengths", 0);
+    report_wrong(err, "unlike lengths", 0);
+    yk__coll_release(coll, &b);
+    return 1;
 }
 
 static int case_kill(yk_error *err)
