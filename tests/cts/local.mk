@@ -3,5 +3,5 @@ CTS_TESTS = tests/cts/template.sh tests/cts/broken.sh tests/cts/loader.sh tests/
 	tests/cts/record.sh tests/cts/opencl.sh tests/cts/opencl_machines.sh tests/cts/rusticl.sh
 dist_check_SCRIPTS += $(CTS_TESTS)
 TESTS += $(CTS_TESTS)
-EXTRA_DIST += tests/cts/lib.sh tests/cts/broken.c tests/cts/broken_far.c tests/cts/cjit.c tests/cts/island.c tests/cts/loader.c \
-	tests/cts/abi.txt tests/cts/symbols.txt
+EXTRA_DIST += tests/cts/lib.sh tests/cts/broken.c tests/cts/broken_far.c tests/cts/cjit.c tests/cts/island.c \
+	tests/cts/loader.c tests/cts/rusticl.xfail tests/cts/abi.txt tests/cts/symbols.txt
