@@ -188,6 +188,7 @@ static bool make_body(making *k)
     for (uint32_t j = 0; j < k->n_node; j++) {
         const yk_node *n = &s->node[k->node[j]];
         yk__vid x[8];
+        k->f->g.stream = n->stream;
         for (uint32_t i = 0; i < n->n_in; i++) {
             x[i] = body_operand(k, n, i);
             if (x[i] == YK_NONE)
