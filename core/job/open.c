@@ -13,6 +13,7 @@
 #include "core/base/limit.h"
 #include "core/base/log.h"
 #include "core/base/option.h"
+#include "core/control/origin.h"
 #include "core/job/log.h"
 #include "core/job/opt.h"
 #include "core/job/share.h"
@@ -285,7 +286,7 @@ int yk_close(yk_job *job)
         yk__log_flush(job, true);
     yk__log_close(job);
     yk_status s = job->error.status;
-    if (s && !yk__launch_report(&job->error) && yk__launch_speaks()) /* a launched rank's error is reported once, by the launcher */
+    if (s && !yk__group_report(&job->error) && yk__launch_speaks()) /* a launched rank's error is reported once, by the launcher */
         yk__log(YK_LOG_ERROR, "error", "%s", job->error.text);
     yk__job_unregister(job);
     if (job->device && job->device->lost) {

@@ -24,7 +24,7 @@ static int report_wrong(yk_error *err, const char *what, uint32_t call)
 {
     if (err->status == YK_OK)
         yk__fail(err, YK_E_INTERNAL, "%s, call %u: wrong result", what, call);
-    yk__launch_report(err);
+    yk__group_report(err);
     return 1;
 }
 

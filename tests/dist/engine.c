@@ -157,7 +157,7 @@ static int as_rank(const char *what)
         yk__group_leave(g);
     }
     if (err.status)
-        yk__launch_report(&err);
+        yk__group_report(&err);
     return err.status != YK_OK;
 }
 

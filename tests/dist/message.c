@@ -23,7 +23,7 @@ static int report_wrong(const char *what, yk_status s, const yk_tr_error *why)
 {
     yk_error err;
     yk__fail(&err, YK_E_INTERNAL, "%s: %s %s", what, yk__status_name(s), s ? why->text : "");
-    yk__launch_report(&err);
+    yk__group_report(&err);
     return 1;
 }
 

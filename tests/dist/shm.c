@@ -67,7 +67,7 @@ static const struct {
 
 static int report_wrong(const yk_error *err)
 {
-    yk__launch_report(err);
+    yk__group_report(err);
     return 1;
 }
 

@@ -91,7 +91,7 @@ static int rank_misbehave(const char *what, yk__group *g)
     if (!strcmp(what, "abort"))
         yk__group_abort(g, &err);
     if (!strcmp(what, "report") || !strcmp(what, "input"))
-        yk__launch_report(&err);
+        yk__group_report(&err);
     yk__group_leave(g);
     return !strcmp(what, "leave") ? 0 : !strcmp(what, "input") ? 2 : 1;
 }

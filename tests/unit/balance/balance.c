@@ -8,6 +8,7 @@
 #include "core/base/mem.h"
 #include "core/base/philox.h"
 #include "core/balance/balance.h"
+#include "core/control/origin.h"
 
 static yk__balance *balance_make(uint32_t ranks)
 {
@@ -305,7 +306,7 @@ START_TEST(nothing_to_join)
         else
             unsetenv("YOKE_JOB_FD");
         ck_assert(!yk__launched());
-        ck_assert(!yk__launch_report(&err));
+        ck_assert(!yk__group_report(&err));
         ck_assert_int_eq(yk__group_join("me", &g, &err), YK_E_ARG);
         ck_assert_ptr_null(g);
         ck_assert_msg(strstr(err.text, "YOKE_JOB_FD") != NULL, "%s", err.text);
