@@ -67,7 +67,7 @@ static char *source_make(const kit_program *k, const kit_launch *l)
 {
     const kit_unit *u = &k->unit[l->unit];
     const char *part[KIT_PARTS];
-    char *text = NULL, *own = u->file ? NULL : strndup(k->text.s + u->begin, u->end - u->begin);
+    char *text = NULL, *own = u->file ? NULL : strndup(k->text.data + u->begin, u->end - u->begin);
     size_t size = 0;
     FILE *f = open_memstream(&text, &size);
     if (!f || !kit_unit_parts(&target, u->file, own, part)) {
