@@ -228,7 +228,7 @@ static void bench_conv(const char *what, int64_t n, int64_t c, int64_t h, int64_
  * The shapes of ResNet-20 and of ResNet-18 with the CIFAR stem, batch 128. Floors: operations over the peak for what is
  * summed directly (steps of 2: 86 % of it reached forward and dx, 70-94 % for the weights); a quarter of that for 3x3 at
  * step 1, whose products are Winograd's: 69 % of that reached at 64 channels, 38 % at 16, where the transforms weigh as
- * much. docs/cpu-speed-conv.md has the figures.
+ * much. bench/notes/cpu-speed-conv.md has the figures.
  */
 static void bench_convs(void)
 {
@@ -421,7 +421,7 @@ static void bench_move(int dtype)
         char name[80];
         kit *k = kit_new();
         uint32_t x = KIT(k, dtype, 4096, 768), y = KIT(k, dtype, 4096, 768), at = KIT(k, YK_I32, 4096), key = KIT(k, YK_I32, 3);
-        uint32_t turned = KIT(k, dtype, 768, 4096), h = KIT(k, dtype, 16, 12, 256, 64), g = KIT(k, dtype, 16, 12, 256, 64);
+        uint32_t transposed = KIT(k, dtype, 768, 4096), h = KIT(k, dtype, 16, 12, 256, 64), g = KIT(k, dtype, 16, 12, 256, 64);
         kit_random(k, x, -1, 1);
         kit_random(k, at, 0, 4095);
         kit_random(k, key, 0, 1e9);
@@ -432,7 +432,7 @@ static void bench_move(int dtype)
             k->value[h].stride[0] = 256 * 768, k->value[h].stride[1] = 64, k->value[h].stride[2] = 768;
         }
         if (op < 3)
-            kit_node(k, YK_OP_COPY, op == 2 ? KIT_IDS(h) : KIT_IDS(x), op == 0 ? KIT_IDS(y) : op == 1 ? KIT_IDS(turned) : KIT_IDS(g),
+            kit_node(k, YK_OP_COPY, op == 2 ? KIT_IDS(h) : KIT_IDS(x), op == 0 ? KIT_IDS(y) : op == 1 ? KIT_IDS(transposed) : KIT_IDS(g),
                      none, 0);
         else if (op < 5)
             kit_node(k, op == 3 ? YK_OP_GATHER : YK_OP_SCATTER_ADD, KIT_IDS(x, at), KIT_IDS(y), none, 0);

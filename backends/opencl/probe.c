@@ -144,9 +144,9 @@ static void helper_verdict(entry *e, int status)
     e->pid = 0;
     e->good = WIFEXITED(status) && WEXITSTATUS(status) == 0;
     if (!e->good && WIFSIGNALED(status))
-        ocl_host->log(1, OCL_WHO, "%s is left out: its driver died of signal %d when tried", e->path, WTERMSIG(status));
+        ocl_host->log(1, OCL_WHO, "%s is not used: its driver died of signal %d when tried", e->path, WTERMSIG(status));
     else if (!e->good)
-        ocl_host->log(1, OCL_WHO, "%s is left out: its driver failed when tried (exit %d)", e->path, WEXITSTATUS(status));
+        ocl_host->log(1, OCL_WHO, "%s is not used: its driver failed when tried (exit %d)", e->path, WEXITSTATUS(status));
 }
 
 /* One look at all children; the number still running. */
@@ -185,7 +185,7 @@ static void helper_wait(entries *list)
             continue;
         for (uint32_t i = 0; i < list->n; i++)
             if (list->e[i].pid) {
-                ocl_host->log(1, OCL_WHO, "%s is left out: its driver gave no answer within %d ms when tried (YOKE_OPENCL_PROBE_MS)",
+                ocl_host->log(1, OCL_WHO, "%s is not used: its driver gave no answer within %d ms when tried (YOKE_OPENCL_PROBE_MS)",
                               list->e[i].path, limit);
                 kill(list->e[i].pid, SIGKILL);
                 waitpid(list->e[i].pid, NULL, 0);
@@ -227,7 +227,7 @@ static void entries_keep(const entries *list, char *dir, size_t n)
     }
     for (uint32_t i = 0; i < list->n; i++)
         if (list->e[i].good && !link_entry(dir, &list->e[i]))
-            ocl_host->log(1, OCL_WHO, "%s is left out: cannot link it in %s", list->e[i].path, dir);
+            ocl_host->log(1, OCL_WHO, "%s is not used: cannot link it in %s", list->e[i].path, dir);
     setenv("OCL_ICD_VENDORS", dir, 1);
 }
 
@@ -235,13 +235,13 @@ static entries probed;
 static char private_dir[320];
 static uint64_t probe_key;
 static bool probe_fresh; /* tried by this process */
-static bool probe_told;  /* which drivers are left out */
+static bool probe_reported;  /* which drivers are not used */
 
 uint64_t ocl_probe_key(void)
 {
     const char *path[MAX_ENTRIES];
     entries_find(&probed);
-    probe_told = false;
+    probe_reported = false;
     for (uint32_t i = 0; i < probed.n; i++)
         path[i] = probed.e[i].path;
     probe_key = probed.n ? ocl_survey_key(path, probed.n) : 0;
@@ -262,11 +262,11 @@ static bool probe_recall(void)
         return false;
     for (uint32_t i = 0; i < n; i++) {
         probed.e[i].good = good[i];
-        if (!good[i] && !probe_told)
-            ocl_host->log(1, OCL_WHO, "%s is left out: its driver failed when tried %llu minutes ago (it is tried again after an hour)",
+        if (!good[i] && !probe_reported)
+            ocl_host->log(1, OCL_WHO, "%s is not used: its driver failed when tried %llu minutes ago (it is tried again after an hour)",
                           probed.e[i].path, (unsigned long long)age / 60);
     }
-    probe_told = true;
+    probe_reported = true;
     return true;
 }
 

@@ -134,8 +134,8 @@ static yk_status queue_error(yk_queue *q, cl_int code, const char *what)
     return queue_fail(q, ocl_error(code, what), code, what);
 }
 
-/* Makes room for one more; under the lock. */
-static bool ring_room(yk_queue *q)
+/* Reserves a place for one more; under the lock. */
+static bool ring_reserve(yk_queue *q)
 {
     if (q->n < q->cap)
         return true;
@@ -176,14 +176,14 @@ static yk_status queue_point(yk_queue *q, cl_event event, uint64_t *point)
 {
     pthread_mutex_lock(&q->lock);
     ring_reap(q);
-    bool room = ring_room(q);
-    if (room) {
+    bool reserved = ring_reserve(q);
+    if (reserved) {
         q->ring[(q->first + q->n) % q->cap] = (pending){++q->last, event};
         q->n++;
         *point = q->last;
     }
     pthread_mutex_unlock(&q->lock);
-    if (!room) {
+    if (!reserved) {
         clFinish(q->q);
         clReleaseEvent(event);
         return queue_fail(q, YK_E_MEM, CL_SUCCESS, "no memory for a point");
@@ -341,7 +341,7 @@ yk_status ocl_queue_poll(yk_queue *q, uint64_t *done)
 }
 
 /* From a thread of the driver, when the point it was asked for is done. */
-static void CL_CALLBACK wait_told(cl_event event, cl_int state, void *arg)
+static void CL_CALLBACK wait_completed(cl_event event, cl_int state, void *arg)
 {
     yk_queue *q = arg;
     (void)event;
@@ -396,7 +396,7 @@ static yk_status wait_limited(yk_queue *q, uint64_t point, uint64_t timeout_ns)
         clReleaseEvent(e);
     if (e && s == YK_OK) {
         uint64_t seen = calls_seen(q, 1);
-        cl_int rc = clSetEventCallback(e, CL_COMPLETE, wait_told, q);
+        cl_int rc = clSetEventCallback(e, CL_COMPLETE, wait_completed, q);
         clReleaseEvent(e);
         if (rc != CL_SUCCESS) {
             calls_seen(q, -1);

@@ -46,7 +46,7 @@ void yk__owner_parts(uint32_t ranks, const bool *owner, const double *update, co
 /* ---- The policy -------------------------------------------------------------------------------------------------- */
 
 /* What a rank tells the others, of the windows since it last did. */
-typedef struct yk__told {
+typedef struct yk__report {
     double rows;            /* of its last micro batch */
     double busy;            /* seconds of that one; 0: not timed, or it says nothing about speed */
     double wall, windows;   /* seconds of the whole windows of the usual size among them, and their number */
@@ -55,7 +55,7 @@ typedef struct yk__told {
     double part;            /* part of the optimizer that fits it beside all rows it may get; 0: not known */
     double update, copy;    /* seconds of updating all parameters, of taking all from others; 0: not known */
     double left;            /* windows that the job still has; 0: not known */
-} yk__told;
+} yk__report;
 
 enum { YK__SEAT_CORES = 1024 };
 typedef struct yk__seat {
@@ -81,8 +81,8 @@ void yk__policy_free(yk__policy *p);
 bool yk__policy_timed(const yk__policy *p);
 /* A window is over. True: the ranks tell each other, and call yk__policy_look. */
 bool yk__policy_pass(yk__policy *p);
-/* told: of all members, equal on all ranks; others' is not looked at. Fails where the rows fit no more. */
-yk_status yk__policy_look(yk__policy *p, const yk__told *told, yk_error *err);
+/* report: of all members, equal on all ranks; others' is not looked at. Fails where the rows fit no more. */
+yk_status yk__policy_look(yk__policy *p, const yk__report *report, yk_error *err);
 /* What holds for the next window. Roles change seldom, and cost a collective; generation counts their changes. */
 const uint64_t *yk__policy_shares(const yk__policy *p);
 const bool *yk__policy_members(const yk__policy *p);

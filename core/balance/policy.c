@@ -102,7 +102,7 @@ static double time_follow(double was, double is)
     return is <= 0 ? was : was <= 0 ? is : is < was ? (was + is) / 2 : was + (fmin(is, 2 * was) - was) / 8;
 }
 
-static void report_limits(yk__policy *p, const yk__told *report)
+static void report_limits(yk__policy *p, const yk__report *report)
 {
     for (uint32_t r = 0; r < p->ranks; r++) {
         p->cap[r] = p->member[r] ? (uint64_t)report[r].cap : p->cap[r];
@@ -114,7 +114,7 @@ static void report_limits(yk__policy *p, const yk__told *report)
 }
 
 /* Takes the numbers; true where they are of whole windows with these shares and no compile. *mean: seconds of such a window. */
-static bool report_take(yk__policy *p, const yk__told *report, double *mean)
+static bool report_take(yk__policy *p, const yk__report *report, double *mean)
 {
     double longest = 0, compiling = 0;
     bool clean = !p->skip;
@@ -165,14 +165,14 @@ bool yk__policy_pass(yk__policy *p)
 
 static yk_status caps_check(const yk__policy *p, yk_error *err)
 {
-    uint64_t room = 0;
-    for (uint32_t r = 0; r < p->ranks && room < p->n; r++)
-        room += yk__cap_of(p, r) < p->n - room ? yk__cap_of(p, r) : p->n - room;
-    if (room < p->n)
+    uint64_t capacity = 0;
+    for (uint32_t r = 0; r < p->ranks && capacity < p->n; r++)
+        capacity += yk__cap_of(p, r) < p->n - capacity ? yk__cap_of(p, r) : p->n - capacity;
+    if (capacity < p->n)
         return yk__fail(err, YK_E_MEM,
                         "a batch of %llu rows does not fit: the devices' memory holds %llu; use a smaller batch or more "
                         "accumulation steps",
-                        (unsigned long long)p->n, (unsigned long long)room);
+                        (unsigned long long)p->n, (unsigned long long)capacity);
     return YK_OK;
 }
 
@@ -187,7 +187,7 @@ static void caps_hold(yk__policy *p)
         yk__settle_begin(p);
 }
 
-yk_status yk__policy_look(yk__policy *p, const yk__told *report, yk_error *err)
+yk_status yk__policy_look(yk__policy *p, const yk__report *report, yk_error *err)
 {
     double wall;
     const bool clean = report_take(p, report, &wall);

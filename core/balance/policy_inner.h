@@ -144,7 +144,7 @@ double yk__flip_predict(const yk__policy *p, uint32_t rank); /* seconds of a win
 /* policy_steady.c */
 void yk__steady_begin(yk__policy *p);
 void yk__steady_look(yk__policy *p, bool clean, double wall);
-void yk__retry_look(yk__policy *p, const yk__told *report);
+void yk__retry_look(yk__policy *p, const yk__report *report);
 double yk__retry_harm(const yk__policy *p, uint32_t rank); /* seconds that a window with an excluded rank costs */
 
 #endif

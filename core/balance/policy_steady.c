@@ -169,7 +169,7 @@ static void retry_end(yk__policy *p)
     }
 }
 
-void yk__retry_look(yk__policy *p, const yk__told *report)
+void yk__retry_look(yk__policy *p, const yk__report *report)
 {
     double longest = 0, compiling = 0;
     for (uint32_t r = 0; r < p->ranks; r++) {

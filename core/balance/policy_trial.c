@@ -308,7 +308,7 @@ static double side_least(const yk__times *w, double sign)
 }
 
 /* Every window of one side is longer than all of the other, by far; by twice as far where there is but one. */
-static bool sides_apart(const yk__trial *t)
+static bool sides_separate(const yk__trial *t)
 {
     for (int k = 0; k < 2; k++) {
         const yk__times *longer = &t->side[k], *shorter = &t->side[!k];
@@ -326,7 +326,7 @@ static bool trial_decided(const yk__trial *t, bool block_over)
     const double with = yk__times_mean(&t->side[0]), without = yk__times_mean(&t->side[1]);
     const double noise = sqrt(side_error(&t->side[0]) + side_error(&t->side[1]));
     if (!block_over)
-        return sides_apart(t);
+        return sides_separate(t);
     if (t->blocks >= 2 && (with > CLEAR * without || without > CLEAR * with) && fabs(with - without) > 3 * noise)
         return true;
     return t->blocks >= MOST_BLOCKS || (t->blocks >= 4 && fabs(with * WORTH - without) > 2 * noise);

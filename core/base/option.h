@@ -27,7 +27,7 @@ typedef enum yk__option_kind {
 
 /* X(id, name, kind, default, least, most, words, layer, help); a default of "" is none. */
 #define YK_OPTION_TABLE(X)                                                                                                        \
-    X(LOG, "YOKE_LOG", WORD, "warn", 0, 0, "error, warn, info, debug, trace", "base", "what is told on standard error")          \
+    X(LOG, "YOKE_LOG", WORD, "warn", 0, 0, "error, warn, info, debug, trace", "base", "what is reported on standard error")          \
     X(DEVICES, "YOKE_DEVICES", TEXT, "auto", 0, 0, NULL, "job", "device specs where none are given: cpu:0 cpu/2 opencl:*")       \
     X(MEMORY_LIMIT, "YOKE_MEMORY_LIMIT", SIZES, "0", 0, 1ull << 60, NULL, "job",                                                  \
       "bytes a rank may take on its device, or a list by rank; 0: what the device has")                                          \

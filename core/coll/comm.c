@@ -110,14 +110,14 @@ static yk_status check_members(const yk__comm *comm, const bool *member, yk_erro
 static yk_status exchange_state(yk__comm *comm, const bool *member, yk__comm_state *all, yk_error *err)
 {
     yk__coll *coll = comm->coll;
-    yk__comm_state mine = {0};
-    const yk__coll_desc d = {.kind = YK__COLL_MEMBERS, .dtype = YK_U8, .in = &mine, .out = all, .count = sizeof mine};
-    mine.hash = yk__hash_bytes(YK_HASH_SEED + comm->id, member, coll->size * sizeof *member);
-    mine.sequence = comm->sequence;
-    mine.order = coll->order + 1; /* with this request */
-    mine.written = yk__feed_written(coll);
+    yk__comm_state own = {0};
+    const yk__coll_desc d = {.kind = YK__COLL_MEMBERS, .dtype = YK_U8, .in = &own, .out = all, .count = sizeof own};
+    own.hash = yk__hash_bytes(YK_HASH_SEED + comm->id, member, coll->size * sizeof *member);
+    own.sequence = comm->sequence;
+    own.order = coll->order + 1; /* with this request */
+    own.written = yk__feed_written(coll);
     if (comm->shm)
-        yk__comm_shm_save(comm, &mine);
+        yk__comm_shm_save(comm, &own);
     if (yk__coll_run(yk__coll_world(coll), &d, err))
         return err->status;
     for (uint32_t r = 1; r < coll->size; r++)

@@ -242,7 +242,7 @@ static yk_status msg_start(yk__request *request, yk_error *err)
 {
     yk__msg_plane *plane = request->comm->coll->plane;
     yk_status s;
-    if (yk__msg_feed_room(request, err))
+    if (yk__msg_feed_reserve(request, err))
         return err->status;
     pthread_mutex_lock(&plane->lock);
     s = msg_new(request, err);

@@ -101,7 +101,7 @@ uint64_t yk__msg_tag(const yk__call *call, uint32_t step);
 uint64_t yk__msg_result_bytes(const yk__request *request);
 yk_status yk__msg_feed_take(yk__request *request, const uint8_t *record, yk_error *err);
 /* Waits, without the lock, while too many are on their way. */
-yk_status yk__msg_feed_room(yk__request *request, yk_error *err);
+yk_status yk__msg_feed_reserve(yk__request *request, yk_error *err);
 yk_status yk__msg_feed_put(yk__request *request, yk_error *err);
 void yk__msg_feed_reap(yk__coll *coll);
 void yk__msg_feed_free(yk__coll *coll);

@@ -96,7 +96,7 @@ void yk__msg_feed_reap(yk__coll *coll)
     }
 }
 
-yk_status yk__msg_feed_room(yk__request *request, yk_error *err)
+yk_status yk__msg_feed_reserve(yk__request *request, yk_error *err)
 {
     yk__coll *coll = request->comm->coll;
     yk__msg_plane *plane = coll->plane;

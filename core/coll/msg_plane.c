@@ -8,10 +8,10 @@
 #include "core/base/mem.h"
 
 /* The transport's rendezvous goes over the control plane. */
-static yk_status exchange_blobs(void *arg, const void *mine, uint32_t bytes, void *all, yk_tr_error *error)
+static yk_status exchange_blobs(void *arg, const void *own, uint32_t bytes, void *all, yk_tr_error *error)
 {
     yk_error err = YK_ERROR_INIT;
-    const yk_status s = yk__control_exchange(arg, "opening a transport", mine, bytes, all, &err);
+    const yk_status s = yk__control_exchange(arg, "opening a transport", own, bytes, all, &err);
     if (s) {
         memset(error, 0, sizeof *error);
         memcpy(error->text, err.text, sizeof error->text - 1);

@@ -22,7 +22,7 @@ typedef struct yk__shm yk__shm;
 typedef struct yk__counter {
     _Alignas(64) _Atomic uint32_t value;
     _Atomic uint32_t sleepers; /* written by all */
-    _Atomic uint32_t beside;   /* another number of its writer that others read with it; nobody sleeps on it */
+    _Atomic uint32_t sequence; /* in posted: the last request that its rank is done with; nobody sleeps on it */
 } yk__counter;
 
 /* By all ranks of the job. *shm stays NULL where they do not run on one host. */

@@ -49,7 +49,7 @@ void yk__comm_shm_load(yk__comm *comm, const yk__comm_state *state)
     comm->shm->chunks = state->chunks;
     for (uint32_t i = 0; i < YK__LANES; i++)
         comm->shm->lane[i] = state->sequence;
-    atomic_store(&own->posted.beside, state->sequence);
+    atomic_store(&own->posted.sequence, state->sequence);
     yk__shm_set(comm->coll->shm, &own->chunk_written, (uint32_t)state->chunks);
     yk__shm_set(comm->coll->shm, &own->chunk_read, (uint32_t)state->chunks);
     yk__shm_set(comm->coll->shm, &own->posted, state->sequence);
@@ -57,7 +57,7 @@ void yk__comm_shm_load(yk__comm *comm, const yk__comm_state *state)
 
 void yk__comm_shm_finish(yk__comm *comm, uint32_t sequence)
 {
-    atomic_store_explicit(&yk__shm_slot(comm, comm->coll->rank)->posted.beside, sequence, memory_order_release);
+    atomic_store_explicit(&yk__shm_slot(comm, comm->coll->rank)->posted.sequence, sequence, memory_order_release);
 }
 
 /* ---- Waiting ------------------------------------------------------------------------------------------------------ */
@@ -108,11 +108,11 @@ static bool is_small(const yk__request *request)
            request->desc.kind == YK__COLL_MEMBERS;
 }
 
-static uint32_t behind(const yk__comm *comm, uint32_t sequence)
+static uint32_t member_behind(const yk__comm *comm, uint32_t sequence)
 {
     for (uint32_t i = 0; i < comm->size; i++) {
         const yk__counter *posted = &yk__shm_slot(comm, comm->member[i])->posted;
-        if ((int32_t)(atomic_load_explicit(&posted->beside, memory_order_acquire) - sequence) < 0)
+        if ((int32_t)(atomic_load_explicit(&posted->sequence, memory_order_acquire) - sequence) < 0)
             return comm->member[i];
     }
     return UINT32_MAX;
@@ -134,7 +134,7 @@ static yk_status reserve_slot(yk__request *request, uint32_t lane, yk_error *err
     yk__control_wait wait = {0};
     if (is_small(request) && (int32_t)(comm->shm->lane[lane] - done) > 0)
         done = comm->shm->lane[lane];
-    while ((peer = behind(comm, done)) != UINT32_MAX) {
+    while ((peer = member_behind(comm, done)) != UINT32_MAX) {
         if (advance_others(request, err) ||
             (peer != comm->coll->rank &&
              yk__control_look(comm->coll->control, &wait, peer, yk__call_name(&request->call), err)))

@@ -83,7 +83,7 @@ void yk__control_count_call(yk__control *c); /* this rank has done something tha
 void yk__control_publish(yk__control *c, const void *info, uint32_t bytes);
 /* A copy of what that rank shows; false where there is none, or it is being written just now. */
 bool yk__control_read(const yk__control *c, uint32_t rank, void *info, uint32_t bytes);
-/* all[r * bytes ..] = rank r's `mine`, on every rank; a collective, for the start of a job (addresses, keys). */
-yk_status yk__control_exchange(yk__control *c, const char *what, const void *mine, uint32_t bytes, void *all, yk_error *err);
+/* all[r * bytes ..] = rank r's `blob`, on every rank; a collective, for the start of a job (addresses, keys). */
+yk_status yk__control_exchange(yk__control *c, const char *what, const void *blob, uint32_t bytes, void *all, yk_error *err);
 
 #endif

@@ -46,14 +46,14 @@ static yk_status wait_counters(yk__control *c, bool taken, uint32_t value, const
     return YK_OK;
 }
 
-yk_status yk__control_exchange(yk__control *c, const char *what, const void *mine, uint32_t bytes, void *all, yk_error *err)
+yk_status yk__control_exchange(yk__control *c, const char *what, const void *blob, uint32_t bytes, void *all, yk_error *err)
 {
     yk__control_slot *own = &c->head->slot[c->rank];
     if (bytes > YK__CONTROL_BLOB)
         return yk__fail(err, YK_E_ARG, "%s: an exchange of %u bytes a rank, at most %u", what, bytes, YK__CONTROL_BLOB);
     if (wait_counters(c, true, c->exchanges, what, err)) /* all have read the last one */
         return err->status;
-    memcpy(own->blob, mine, bytes);
+    memcpy(own->blob, blob, bytes);
     c->exchanges++;
     atomic_store(&own->given, c->exchanges);
     yk__control_count_call(c);

@@ -43,7 +43,7 @@ static yk_status spec_split(yk__spec *spec, yk_error *err)
 yk_status yk__spec_parse(const char *text, yk__spec *out, yk_error *err)
 {
     yk__spec spec = {.text = yk__strdup(text)};
-    yk_status st = spec.text ? spec_split(&spec, err) : yk__fail_mem(err, strlen(text), "a data word");
+    yk_status st = spec.text ? spec_split(&spec, err) : yk__fail_mem(err, strlen(text), "a data spec");
     if (st)
         yk__free(spec.text);
     else

@@ -34,7 +34,7 @@ yk_status yk__bind_cores(const char *list, yk_error *err);
 typedef struct yk__plugin yk__plugin; /* a loaded plugin, perhaps wrapped in hook layers */
 
 typedef struct yk__plugin_info {
-    char *name, *path, *version, *reason; /* reason: why it was chosen or left out, one line */
+    char *name, *path, *version, *reason; /* reason: why it was chosen or is not used, one line */
     bool loaded;
     uint32_t devices;
 } yk__plugin_info;

@@ -10,7 +10,7 @@
 
 #define GUARD 4096u
 
-static bool validates(const hook *h)
+static bool hook_validates(const hook *h)
 {
     return h->layers & HOOK_VALIDATE;
 }
@@ -55,7 +55,7 @@ static void device_close(yk_device *dev)
     if (!yk__hook_alive(dev, HOOK_DEVICE))
         return;
     c = yk__hook_begin(o->hook, HOOK_device_close);
-    for (const hook_object *p = o->hook->live; p && validates(o->hook); p = p->next)
+    for (const hook_object *p = o->hook->live; p && hook_validates(o->hook); p = p->next)
         if (p->device == o) {
             yk__hook_wrong("%s: a device is closed before what was made on it", o->hook->inner->name);
             break;
@@ -67,7 +67,7 @@ static void device_close(yk_device *dev)
     yk__hook_drop(o);
 }
 
-static uint32_t claims(yk_device *dev, const yk_graph *g, uint32_t node)
+static uint32_t device_claims(yk_device *dev, const yk_graph *g, uint32_t node)
 {
     hook_object *o = (hook_object *)dev;
     hook_call c;
@@ -75,12 +75,12 @@ static uint32_t claims(yk_device *dev, const yk_graph *g, uint32_t node)
     if (!yk__hook_alive(dev, HOOK_DEVICE))
         return 0;
     c = yk__hook_begin(o->hook, HOOK_claims);
-    if (validates(o->hook) && yk__hook_reserved_check(g, "claims")) {
+    if (hook_validates(o->hook) && yk__hook_reserved_check(g, "claims")) {
         yk__hook_end(&c, YK_E_INTERNAL, 0);
         return 0;
     }
     answer = o->hook->inner->claims(o->inner, g, node);
-    if (validates(o->hook) && answer &&
+    if (hook_validates(o->hook) && answer &&
         (!(answer & YK_CLAIM_RUN) || answer & ~(uint32_t)(YK_CLAIM_RUN | YK_CLAIM_ACCUMULATE | YK_CLAIM_NARROW_OUT | YK_CLAIM_STRIDED_OUT)))
         yk__hook_wrong("%s: claims answers %u for node %u; expected 0, or YK_CLAIM_RUN with what else holds", o->hook->inner->name,
                        answer, node);
@@ -104,7 +104,7 @@ static yk_status buffer_new(yk_device *dev, const yk_buffer_desc *desc, yk_buffe
     if (!o)
         return yk__hook_end(&c, s, 0);
     o->bytes = bytes;
-    o->guard = validates(d->hook) && bytes < UINT64_MAX / 2 ? (d->align > GUARD ? d->align : GUARD) : 0;
+    o->guard = hook_validates(d->hook) && bytes < UINT64_MAX / 2 ? (d->align > GUARD ? d->align : GUARD) : 0;
     guarded.size = sizeof guarded;
     guarded.bytes += 2 * o->guard;
     s = d->hook->inner->buffer_new(d->inner, &guarded, (yk_buffer **)&o->inner);
@@ -124,7 +124,7 @@ static yk_status buffer_wrap(yk_device *dev, void *host, uint64_t bytes, yk_buff
     yk_status s = YK_OK;
     if (!yk__hook_alive(dev, HOOK_DEVICE))
         return YK_E_INTERNAL;
-    if (validates(d->hook) && (uintptr_t)host % 4096)
+    if (hook_validates(d->hook) && (uintptr_t)host % 4096)
         return yk__hook_wrong("%s: buffer_wrap of memory that is not page-aligned", d->hook->inner->name);
     c = yk__hook_begin(d->hook, HOOK_buffer_wrap);
     o = yk__hook_object(d->hook, HOOK_BUFFER, d, &s);
@@ -181,7 +181,7 @@ static yk_status program_new(yk_device *dev, const yk_graph *g, yk_program **p)
     if (!o)
         return yk__hook_end(&c, s, 0);
     o->graph = g;
-    if (validates(d->hook))
+    if (hook_validates(d->hook))
         s = yk__hook_graph_check(o, g);
     if (!s)
         s = d->hook->inner->program_new(d->inner, g, (yk_program **)&o->inner);
@@ -262,7 +262,7 @@ static void translated_free(translated *t)
 }
 
 /* The same submission with the plugin's handles and the offsets behind the guards. */
-static yk_status translate(const yk_submit *s, translated *t)
+static yk_status submit_translate(const yk_submit *s, translated *t)
 {
     memset(t, 0, sizeof *t);
     t->slot = yk__calloc(s->n_slot, sizeof *t->slot);
@@ -307,14 +307,14 @@ static yk_status queue_run(yk_queue *q, const yk_submit *s, uint64_t *point)
     if (!yk__hook_alive(q, HOOK_QUEUE))
         return YK_E_INTERNAL;
     c = yk__hook_begin(o->hook, HOOK_queue_run);
-    if (validates(o->hook))
+    if (hook_validates(o->hook))
         st = yk__hook_submit_check(o, s);
-    if (st || (st = translate(s, &t)))
+    if (st || (st = submit_translate(s, &t)))
         return yk__hook_end(&c, st, 0);
     st = o->hook->inner->queue_run(o->inner, &t.submit, point);
     translated_free(&t);
     st = yk__hook_point_check(o, st, *point, "queue_run");
-    if (!st && validates(o->hook))
+    if (!st && hook_validates(o->hook))
         st = guards_after_run(o, s, *point);
     return yk__hook_end(&c, st, 0);
 }
@@ -330,7 +330,7 @@ static yk_status queue_poll(yk_queue *q, uint64_t *done)
     c = yk__hook_begin(o->hook, HOOK_queue_poll);
     before = o->done;
     s = o->hook->inner->queue_poll(o->inner, done);
-    if (!s && validates(o->hook) && (*done < before || *done > o->last + 1)) /* + 1: another thread may be about to be given it */
+    if (!s && hook_validates(o->hook) && (*done < before || *done > o->last + 1)) /* + 1: another thread may be about to be given it */
         s = yk__hook_wrong("%s: queue_poll says point %llu is done; it said %llu before, and %llu were given out",
                            o->hook->inner->name, (unsigned long long)*done, (unsigned long long)before,
                            (unsigned long long)o->last);
@@ -348,7 +348,7 @@ static yk_status queue_wait(yk_queue *q, uint64_t point, uint64_t timeout_ns)
         return YK_E_INTERNAL;
     c = yk__hook_begin(o->hook, HOOK_queue_wait);
     s = o->hook->inner->queue_wait(o->inner, point, timeout_ns);
-    if (!s && validates(o->hook) && point > o->last)
+    if (!s && hook_validates(o->hook) && point > o->last)
         s = yk__hook_wrong("%s: point %llu is said to be done; only %llu were given out", o->hook->inner->name,
                            (unsigned long long)point, (unsigned long long)o->last);
     return yk__hook_end(&c, s, 0);
@@ -358,7 +358,7 @@ void yk__hook_functions(yk_plugin *t)
 {
     yk__hook_copy_functions(t);
     t->device_close = device_close;
-    t->claims = claims;
+    t->claims = device_claims;
     t->buffer_new = buffer_new;
     t->buffer_wrap = buffer_wrap;
     t->buffer_free = buffer_free;

@@ -147,14 +147,14 @@ static int make_folder(char *path)
 static char *cache_choose(void)
 {
     const char *own = yk__option_text(YK__OPTION_CACHE_DIR);
-    const char *xdg = yk__environment_path("XDG_CACHE_HOME"), *home = yk__environment_path("HOME");
+    const char *xdg = yk__environment_path("XDG_CACHE_HOME"), *user_folder = yk__environment_path("HOME");
     char *path = NULL;
     if (own)
         path = yk__strdup(own);
     else if (xdg && *xdg == '/')
         path = yk__format("%s/yoke", xdg);
-    else if (home && *home == '/')
-        path = yk__format("%s/.cache/yoke", home);
+    else if (user_folder && *user_folder == '/')
+        path = yk__format("%s/.cache/yoke", user_folder);
     if (path && make_folder(path)) {
         yk__log(own ? YK_LOG_WARN : YK_LOG_INFO, "host",
                 "cache folder %s is not used (expected one of this user's that can be written, and not by others): compiled "

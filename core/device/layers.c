@@ -28,7 +28,7 @@ hook *yk__hook_number(uint32_t n)
 
 /* ---- One call -------------------------------------------------------------------------------------------------------------- */
 
-static double seconds(void)
+static double clock_seconds(void)
 {
     struct timespec t;
     clock_gettime(CLOCK_MONOTONIC, &t);
@@ -37,12 +37,12 @@ static double seconds(void)
 
 hook_call yk__hook_begin(hook *h, hook_fn fn)
 {
-    return (hook_call){h, fn, seconds()};
+    return (hook_call){h, fn, clock_seconds()};
 }
 
 yk_status yk__hook_end(const hook_call *c, yk_status s, uint64_t bytes)
 {
-    double took = seconds() - c->begin;
+    double took = clock_seconds() - c->begin;
     pthread_mutex_lock(&c->h->lock);
     c->h->stat[c->fn].calls++;
     c->h->stat[c->fn].bytes += bytes;

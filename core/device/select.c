@@ -54,9 +54,9 @@ static size_t plugin_length(const char *s)
     return so ? (size_t)(so - s) + 3 : strcspn(s, ":@!");
 }
 
-static bool word_take(char *to, size_t room, const char **s, size_t n)
+static bool word_take(char *to, size_t capacity, const char **s, size_t n)
 {
-    if (n >= room)
+    if (n >= capacity)
         return false;
     memcpy(to, *s, n);
     to[n] = 0;

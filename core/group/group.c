@@ -9,6 +9,7 @@
 #include "core/base/mem.h"
 #include "core/base/option.h"
 #include "core/control/job.h"
+#include "core/control/origin.h"
 
 struct yk__group {
     yk__control *control; /* NULL: a group of one */
@@ -21,7 +22,7 @@ struct yk__group {
 
 static yk__group *joined; /* a process joins one group at a time */
 
-bool yk__launch_report(const yk_error *why)
+bool yk__group_report(const yk_error *why)
 {
     if (!joined)
         return yk__control_report(yk__launch_fd(), why);

@@ -26,7 +26,6 @@
 #include "core/coll/coll.h"
 
 typedef struct yk__group yk__group;
-struct yk__placement; /* core/device/device.h */
 
 /* A group of one. */
 yk_status yk__group_solo(yk__group **g, yk_error *err);
@@ -36,6 +35,10 @@ yk_status yk__group_join(const char *name, yk__group **g, yk_error *err);
 void yk__group_leave(yk__group *g); /* says goodbye, so that others do not take it for a death */
 /* Ends the job for all ranks with this error; every wait of theirs returns it. */
 void yk__group_abort(yk__group *g, const yk_error *why);
+/* In a process that yk__launch started, for an error of its own, before or after it joined: ends the job with it (as
+ * yk__group_abort); the launcher prints it once, with the rank's name, and the process exits without printing. False when there
+ * is no launcher to report to. An error that a wait returned because of another rank may be reported too: the first one counts. */
+bool yk__group_report(const yk_error *why);
 
 uint32_t yk__group_rank(const yk__group *g);
 uint32_t yk__group_size(const yk__group *g);
@@ -96,38 +99,5 @@ yk_status yk__group_slices_ready(yk__group *g, yk_error *err);
 void yk__group_updating(yk__group *g, bool on);
 uint32_t yk__group_read_begin(yk__group *g);
 bool yk__group_read_end(yk__group *g, uint32_t begun);
-
-/* ---- Launching the ranks of one host ----------------------------------------------------------------------------- */
-
-struct yk__placement; /* core/device/device.h */
-/* yk__device_select in a child process, so that the launcher can fork afterwards: no driver has run in it. The result
- * is released with yk__free. */
-yk_status yk__launch_select(const char *words, struct yk__placement **place, uint32_t *n, yk_error *err);
-/* Starts `argv` once per placement, with YOKE_RANK, YOKE_WORLD_SIZE, YOKE_LOCAL_RANK, YOKE_DEVICES set for each and the
- * job's secret and shared memory over an inherited descriptor; waits for all. When one ends badly or dies the others
- * are ended within 2 s, nothing is left (processes, shared memory), and err names the rank: "rank 1 (opencl:0@1) was
- * killed by signal 9". SIGINT, SIGTERM and SIGHUP are passed on, a second one kills; SIGTSTP stops the ranks too.
- * say gets the error once, as soon as it is found, before the others have ended; and a line for each process that SIGKILL does
- * not end within 2 s (frozen, or waiting for a device or a file system), which is left behind. When this process is killed, a
- * guard ends the ranks' groups.
- * *code, set in every case: 0 all well, 2 when the program cannot be started or the rank at fault exited with 2, 128 +
- * the signal after an interruption, else 1. Thread rule: a program with one thread; the ranks die with the calling
- * thread. */
-typedef void (*yk__launch_say)(const char *text);
-yk_status yk__launch(const struct yk__placement *place, uint32_t n, char *const *argv, yk__launch_say say, int *code,
-                     yk_error *err);
-/* True in a process that yk__launch started. */
-bool yk__launched(void);
-int yk__launch_fd(void); /* its descriptor; -1: none that works */
-/* Refuses what would train alone though it is one of several processes: a rank of yk__launch that lost its descriptor, or a
- * process of another launcher (torchrun, mpirun, srun, an indexed job). YOKE_LAUNCHER=none overrules both: then the process is
- * a job of its own and yk__launched is false. */
-yk_status yk__launch_check(yk_error *err);
-/* Whether this process prints that error, so that it is seen once: the other launcher's rank 0 does. */
-bool yk__launch_speaks(void);
-/* In such a process, for an error of its own, before or after it joined: ends the job with it (as yk__group_abort); the
- * launcher prints it once, with the rank's name, and the process exits without printing. False when there is no
- * launcher to tell. An error that a wait returned because of another rank may be reported too: the first one counts. */
-bool yk__launch_report(const yk_error *why);
 
 #endif

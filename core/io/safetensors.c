@@ -358,7 +358,7 @@ static int part_of(const yk__safetensors *tensors, const char *path)
     return -1;
 }
 
-static char *path_beside(const char *path, const char *name)
+static char *path_in_same_folder(const char *path, const char *name)
 {
     const char *slash = strrchr(path, '/');
     return slash ? yk__format("%.*s/%s", (int)(slash - path), path, name) : yk__strdup(name);
@@ -371,7 +371,7 @@ static yk_status add_part(yk__safetensors *tensors, const char *name, yk_error *
     if (!name[0] || name[0] == '.' || strchr(name, '/'))
         return yk__fail(err, YK_E_FORMAT, "%s: weight_map names '%.100s', expected a file in the same directory",
                         tensors->path, name);
-    path = path_beside(tensors->path, name);
+    path = path_in_same_folder(tensors->path, name);
     if (!path)
         return yk__fail_mem(err, strlen(tensors->path), "a path");
     if (part_of(tensors, path) < 0) {

@@ -77,7 +77,7 @@ static void describe_clipping(const yk_job *job, agree_part *part)
     part_add(part, "largest value", job->clip.value > 0.0 ? job->clip.value : job->clip.last_value);
     part_add(part, "loss scale", job->scaling ? job->scaler.scale : 1.0);
     part_add(part, "precision", job->config.precision);
-    part_add(part, "micro batches in a window", job->config.accumulate);
+    part_add(part, "micro batches in an accumulation window", job->config.accumulate);
     part_add(part, "average", job->config.average);
 }
 
@@ -152,14 +152,14 @@ static uint32_t find_odd(const double *row, uint32_t world, uint32_t width, uint
     return *like;
 }
 
-static yk_status fail_differing(yk_job *job, const char *what, const agree_part *mine, const double *row, uint32_t width, yk_error *err)
+static yk_status fail_differing(yk_job *job, const char *what, const agree_part *part, const double *row, uint32_t width, yk_error *err)
 {
     uint32_t like = 0;
     const uint32_t odd = find_odd(row, job->team.world, width, &like);
     char values[400] = "";
-    for (uint32_t i = 0; i < mine->n && !*values; i++)
+    for (uint32_t i = 0; i < part->n && !*values; i++)
         if (row[odd * width + 2 + i] != row[like * width + 2 + i])
-            snprintf(values, sizeof values, ": %s %.9g, not %.9g", mine->number[i].name, row[odd * width + 2 + i],
+            snprintf(values, sizeof values, ": %s %.9g, not %.9g", part->number[i].name, row[odd * width + 2 + i],
                      row[like * width + 2 + i]);
     if (what == part_names[PART_GRAPH] && yk__agree_graph_place(job, odd, like, values, sizeof values, err))
         return err->status;
@@ -168,7 +168,7 @@ static yk_status fail_differing(yk_job *job, const char *what, const agree_part 
 }
 
 /* All ranks tell their numbers of the part, and all come to the same end. */
-static void tell_difference(yk_job *job, const char *what, const agree_part *mine)
+static void tell_difference(yk_job *job, const char *what, const agree_part *part)
 {
     enum { WIDTH = 2 + NUMBERS };
     yk_error err = YK_ERROR_INIT;
@@ -179,11 +179,11 @@ static void tell_difference(yk_job *job, const char *what, const agree_part *min
     }
     double *own = row + job->team.rank * WIDTH;
     own[0] = 1.0;
-    own[1] = small_hash(mine->hash);
-    for (uint32_t i = 0; i < mine->n; i++)
-        own[2 + i] = mine->number[i].value;
+    own[1] = small_hash(part->hash);
+    for (uint32_t i = 0; i < part->n; i++)
+        own[2 + i] = part->number[i].value;
     if (!yk__group_sum_f64(job->team.group, row, job->team.world * WIDTH, &err))
-        fail_differing(job, what, mine, row, WIDTH, &err);
+        fail_differing(job, what, part, row, WIDTH, &err);
     yk__free(row);
     yk__job_fail(job, &err);
 }

@@ -139,11 +139,11 @@ static yk_status tell_places(yk_job *job, const graph_chunk *own, uint32_t entry
                              yk_error *err)
 {
     enum { PLACE = 160 };
-    char mine[PLACE] = "", *all = yk__calloc(job->team.world, PLACE);
+    char own_place[PLACE] = "", *all = yk__calloc(job->team.world, PLACE);
     if (!all)
         return yk__fail_mem(err, job->team.world * (uint64_t)PLACE, "the places of ranks");
-    node_text(job, own, entry, mine, sizeof mine);
-    if (!yk__group_all_gather(job->team.group, mine, sizeof mine, all, err))
+    node_text(job, own, entry, own_place, sizeof own_place);
+    if (!yk__group_all_gather(job->team.group, own_place, sizeof own_place, all, err))
         snprintf(buf, n, ": %s, where that has %s", all + odd * PLACE, all + like * PLACE);
     yk__free(all);
     return err->status;

@@ -54,8 +54,8 @@ yk_status yk__job_register(yk_job *job, yk_error *err)
 void yk__job_unregister(yk_job *job)
 {
     for (int i = 0; i < JOBS; i++) {
-        yk_job *mine = job;
-        atomic_compare_exchange_strong(&table[i], &mine, NULL);
+        yk_job *expected = job;
+        atomic_compare_exchange_strong(&table[i], &expected, NULL);
     }
 }
 

@@ -34,7 +34,7 @@ static bool compare_hashes(yk_job *job, const yk__hashes *all, bool by_all)
 bool yk__job_hash(yk_job *job, bool by_all, uint64_t *hash)
 {
     yk_error err = YK_ERROR_INIT;
-    yk__hashes mine = {0}, *all = yk__calloc(job->team.world, sizeof *all);
+    yk__hashes own = {0}, *all = yk__calloc(job->team.world, sizeof *all);
     const bool reads = by_all || yk__group_member(job->team.group, job->team.rank);
     bool same = false;
     if (!all)
@@ -42,17 +42,17 @@ bool yk__job_hash(yk_job *job, bool by_all, uint64_t *hash)
     else if (by_all)
         yk__engine_catch_up(job->engine, &err);
     if (!err.status && reads)
-        yk__engine_hashes(job->engine, &mine, &err);
+        yk__engine_hashes(job->engine, &own, &err);
     if (!err.status && by_all)
-        yk__group_all_gather(job->team.group, &mine, sizeof mine, all, &err);
+        yk__group_all_gather(job->team.group, &own, sizeof own, all, &err);
     else if (!err.status)
-        yk__group_gather_members(job->team.group, &mine, sizeof mine, all, &err);
+        yk__group_gather_members(job->team.group, &own, sizeof own, all, &err);
     if (err.status)
         yk__job_fail(job, &err);
     else
         same = compare_hashes(job, all, by_all);
     yk__free(all);
-    *hash = mine.values;
+    *hash = own.values;
     return same;
 }
 

@@ -13,6 +13,7 @@
 #include "core/base/limit.h"
 #include "core/base/log.h"
 #include "core/base/option.h"
+#include "core/control/origin.h"
 #include "core/job/log.h"
 #include "core/job/opt.h"
 #include "core/job/share.h"
@@ -34,7 +35,7 @@ static yk_status check_config(yk_job *job, yk_error *err)
 }
 
 /* The one device of this process. */
-static yk_status choose_device(yk_job *job, yk__placement *mine, yk_error *err)
+static yk_status choose_device(yk_job *job, yk__placement *chosen, yk_error *err)
 {
     const char *spec = yk__launched() ? yk__option_text(YK__OPTION_DEVICES) : job->config.devices;
     yk__placement *place = NULL;
@@ -50,7 +51,7 @@ static yk_status choose_device(yk_job *job, yk__placement *mine, yk_error *err)
         yk__fail(err, YK_E_ARG, "devices \"%s\" are %u ranks: start the program by 'yoke launch', or call yk_launch first",
                  spec, n);
     else
-        *mine = place[0];
+        *chosen = place[0];
     yk__free(place);
     return err->status;
 }
@@ -125,21 +126,21 @@ static yk_status make_shares(yk_job *job, const rank_info *c, yk_error *err)
 static yk_status exchange_infos(yk_job *job, yk_error *err)
 {
     const yk_device_caps *caps = &job->device->caps;
-    rank_info mine = {.memory = caps->mem_total, .units = caps->units, .precision = job->precision};
-    mine.forced = job->device->place.forced;
-    mine.limit = job->config.memory_limit;
-    mine.free = caps->mem_free;
-    mine.cpu = caps->flags & YK_CAP_CPU;
-    mine.pace = job->team.world > 1 && !job->config.plan_only ? yk__device_pace(job->device) : 0.0;
-    yk__placement_text(&job->device->place, mine.name, sizeof mine.name);
-    snprintf(mine.cores, sizeof mine.cores, "%.*s", (int)sizeof mine.cores - 1, job->device->place.cores);
-    snprintf(mine.device, sizeof mine.device, "%s", caps->name);
-    snprintf(mine.isa, sizeof mine.isa, "%s", caps->isa);
+    rank_info own = {.memory = caps->mem_total, .units = caps->units, .precision = job->precision};
+    own.forced = job->device->place.forced;
+    own.limit = job->config.memory_limit;
+    own.free = caps->mem_free;
+    own.cpu = caps->flags & YK_CAP_CPU;
+    own.pace = job->team.world > 1 && !job->config.plan_only ? yk__device_pace(job->device) : 0.0;
+    yk__placement_text(&job->device->place, own.name, sizeof own.name);
+    snprintf(own.cores, sizeof own.cores, "%.*s", (int)sizeof own.cores - 1, job->device->place.cores);
+    snprintf(own.device, sizeof own.device, "%s", caps->name);
+    snprintf(own.isa, sizeof own.isa, "%s", caps->isa);
     rank_info *all = yk__calloc(job->team.world, sizeof *all);
     job->team.name = yk__calloc(job->team.world, sizeof *job->team.name);
     if (!all || !job->team.name)
         yk__fail_mem(err, job->team.world * sizeof *all, "the table of ranks");
-    if (err->status || yk__group_all_gather(job->team.group, &mine, sizeof mine, all, err))
+    if (err->status || yk__group_all_gather(job->team.group, &own, sizeof own, all, err))
         goto free_all;
     for (uint32_t r = 0; r < job->team.world; r++)
         memcpy(job->team.name[r], all[r].name, sizeof all[r].name);
@@ -204,13 +205,13 @@ static yk_status all_members(yk_job *job, yk_error *err)
 
 static yk_status assemble_job(yk_job *job, yk_error *err)
 {
-    yk__placement mine;
-    if (yk__launch_check(err) || yk__options_check(err) || check_config(job, err) || choose_device(job, &mine, err) ||
+    yk__placement chosen;
+    if (yk__launch_check(err) || yk__options_check(err) || check_config(job, err) || choose_device(job, &chosen, err) ||
         find_group(&job->team.group, err))
         return err->status;
     job->team.rank = yk__group_rank(job->team.group);
     job->team.world = yk__group_size(job->team.group);
-    if (yk__device_open(&mine, &job->device, err) ||
+    if (yk__device_open(&chosen, &job->device, err) ||
         (job->config.plan_only && yk__device_plan_only(job->device, err)) || choose_precision(job, err))
         return err->status;
     if (job->team.rank == 0)
@@ -285,7 +286,7 @@ int yk_close(yk_job *job)
         yk__log_flush(job, true);
     yk__log_close(job);
     yk_status s = job->error.status;
-    if (s && !yk__launch_report(&job->error) && yk__launch_speaks()) /* a launched rank's error is told once, by the launcher */
+    if (s && !yk__group_report(&job->error) && yk__launch_speaks()) /* a launched rank's error is reported once, by the launcher */
         yk__log(YK_LOG_ERROR, "error", "%s", job->error.text);
     yk__job_unregister(job);
     if (job->device && job->device->lost) {

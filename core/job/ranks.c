@@ -8,7 +8,9 @@
 
 #include "core/base/log.h"
 #include "core/base/option.h"
+#include "core/control/origin.h"
 #include "core/job/job.h"
+#include "core/launch/launch.h"
 
 static void say_launch(const char *text)
 {

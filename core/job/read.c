@@ -144,7 +144,7 @@ void yk_read(yk_t x, void *data, size_t bytes)
         return;
     if (k->bytes != bytes) {
         char text[96];
-        yk__job_failf(job, YK_E_ARG, "yk_read: %s has %llu bytes, room is %zu",
+        yk__job_failf(job, YK_E_ARG, "yk_read: %s has %llu bytes, the buffer holds %zu",
                       yk__value_shape_text(&k->value, text, sizeof text), (unsigned long long)k->bytes, bytes);
         return;
     }

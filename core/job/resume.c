@@ -96,7 +96,7 @@ void yk__resume_notes(const yk_job *job, const char *dir, const json_t *state)
         return;
     if (precision && strcmp(precision, now) != 0)
         note_text(&d, "precision %s, not %s", now, precision);
-    note_number(&d, "micro batches in a window", json_object_get(state, "accumulate"), job->config.accumulate);
+    note_number(&d, "micro batches in an accumulation window", json_object_get(state, "accumulate"), job->config.accumulate);
     if (job->opt)
         note_optimizer(&d, job->opt, json_object_get(state, "optimizer"));
     if (d.used)

@@ -289,8 +289,8 @@ void yk_save(yk_job *job, const char *dir)
     if (!yk_ok(job))
         return;
     if (job->opt && job->opt->micro) {
-        yk__job_failf(job, YK_E_ARG, "yk_save: %u micro batches of a window are done and their gradients are not saved; save "
-                                     "after the step that ends a window (yk_stepped)",
+        yk__job_failf(job, YK_E_ARG, "yk_save: %u micro batches of an accumulation window are done and their gradients are not "
+                                     "saved; save after the step that ends it (yk_stepped)",
                       job->opt->micro);
         return;
     }

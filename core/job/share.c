@@ -116,7 +116,7 @@ static double windows_left(const yk_job *job)
 
 static void report_complete(yk_job *job)
 {
-    yk__told *t = &job->team.share->report;
+    yk__report *t = &job->team.share->report;
     yk__engine_stats st;
     yk__engine_stats_get(job->engine, &st);
     t->busy = job->team.share->timed && !job->team.share->compiled && t->rows > 0.0 ? st.busy_seconds : 0.0;
@@ -201,7 +201,7 @@ static void events_log(yk_job *job)
 static yk_status window_decide(yk_job *job, yk_error *err)
 {
     yk__share *s = job->team.share;
-    yk__told *all = yk__calloc(job->team.world, sizeof *all);
+    yk__report *all = yk__calloc(job->team.world, sizeof *all);
     uint64_t before[YK__RANKS];
     memcpy(before, s->share, sizeof before);
     if (!all)
@@ -215,7 +215,7 @@ static yk_status window_decide(yk_job *job, yk_error *err)
         events_log(job);
     }
     yk__free(all);
-    s->report = (yk__told){.rows = 0.0};
+    s->report = (yk__report){.rows = 0.0};
     return err->status;
 }
 

@@ -30,7 +30,7 @@ typedef struct yk__share {
     uint64_t n;                    /* rows the shares are for; 0: none yet */
     uint64_t share[YK__RANKS], total[YK__RANKS];
     bool excluded[YK__RANKS];
-    yk__told report;               /* of this rank, since its last one */
+    yk__report report;               /* of this rank, since its last one */
     uint64_t max_rows;             /* rows that ran here at most */
     uint64_t compiles;             /* of the engine, at the last run */
     bool timed, compiled;          /* the window under way: its runs are timed; it made a program */

@@ -48,9 +48,9 @@ json_t *yk__share_save(const yk_job *job)
 
 static bool same_devices(const yk_job *job, const json_t *a)
 {
-    json_t *mine = devices_of(job);
-    const bool same = a && json_equal(mine, a);
-    json_decref(mine);
+    json_t *own = devices_of(job);
+    const bool same = a && json_equal(own, a);
+    json_decref(own);
     return same;
 }
 

@@ -148,20 +148,20 @@ static yk_status tensor_fetch(void *user, int64_t i, uint64_t from, void *buf, s
 static yk_status write_file(const char *file, const yk__safetensors_out *t, int64_t n, writer *w, yk_error *err)
 {
     const char *const meta[] = {"format", "pt"};
-    char beside[4096];
+    char temporary[4096];
     int fd;
-    snprintf(beside, sizeof beside, "%s.tmp", file);
-    fd = open(beside, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+    snprintf(temporary, sizeof temporary, "%s.tmp", file);
+    fd = open(temporary, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
     if (fd < 0)
-        return yk__fail(err, YK_E_IO, "%s: cannot create it: %s", beside, strerror(errno));
-    if (!yk__safetensors_write(fd, beside, t, n, meta, 1, tensor_fetch, w, err) && fsync(fd))
-        yk__fail(err, YK_E_IO, "%s: cannot sync it: %s", beside, strerror(errno));
+        return yk__fail(err, YK_E_IO, "%s: cannot create it: %s", temporary, strerror(errno));
+    if (!yk__safetensors_write(fd, temporary, t, n, meta, 1, tensor_fetch, w, err) && fsync(fd))
+        yk__fail(err, YK_E_IO, "%s: cannot sync it: %s", temporary, strerror(errno));
     if (close(fd) && !err->status)
-        yk__fail(err, YK_E_IO, "%s: cannot close it: %s", beside, strerror(errno));
-    if (!err->status && rename(beside, file))
-        yk__fail(err, YK_E_IO, "%s: cannot rename %s to it: %s", file, beside, strerror(errno));
+        yk__fail(err, YK_E_IO, "%s: cannot close it: %s", temporary, strerror(errno));
+    if (!err->status && rename(temporary, file))
+        yk__fail(err, YK_E_IO, "%s: cannot rename %s to it: %s", file, temporary, strerror(errno));
     if (err->status) {
-        unlink(beside);
+        unlink(temporary);
         return err->status;
     }
     return yk__folder_sync_parent(file, err);

@@ -5,7 +5,7 @@
  */
 #include "config.h"
 
-#include "core/group/group.h"
+#include "core/launch/launch.h"
 
 #include <errno.h>
 #include <fcntl.h>

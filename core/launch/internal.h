@@ -8,7 +8,6 @@
 
 #include "core/control/job.h"
 #include "core/device/device.h"
-#include "core/group/group.h"
 
 typedef struct yk__child {
     pid_t pid; /* 0: not started or reaped */
@@ -28,7 +27,7 @@ typedef struct yk__launcher {
     yk__child *rank;
     uint32_t n_ranks, alive;
     char *const *argv;
-    yk__launch_say say;
+    void (*say)(const char *text); /* as yk__launch_say */
     yk__guard guard;
     sigset_t mask; /* the caller's */
     int signal_fd;

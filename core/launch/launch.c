@@ -9,7 +9,7 @@
  */
 #include "config.h"
 
-#include "core/launch/internal.h"
+#include "core/launch/launch.h"
 
 #include <errno.h>
 #include <poll.h>
@@ -25,6 +25,7 @@
 #include "core/base/limit.h"
 #include "core/base/mem.h"
 #include "core/base/option.h"
+#include "core/launch/internal.h"
 
 #define GRACE_MS 1600       /* from the error to SIGKILL ... */
 #define GRACE_SILENT_MS 360 /* ... and where finding it has taken most of the two seconds */

@@ -1,3 +1,3 @@
 # SPDX-License-Identifier: Apache-2.0
-libyokecore_la_SOURCES += core/launch/choose.c core/launch/guard.c core/launch/launch.c core/launch/internal.h \
-	core/launch/origin.c core/launch/spawn.c
+libyokecore_la_SOURCES += core/launch/choose.c core/launch/guard.c core/launch/launch.c core/launch/launch.h \
+	core/launch/internal.h core/launch/spawn.c

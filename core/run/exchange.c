@@ -159,13 +159,13 @@ yk_status yk__exchange_sum(yk__exchange *exchange, double *v, uint32_t n, yk_err
 
 yk_status yk__exchange_least(yk__exchange *exchange, uint32_t *v, yk_error *err)
 {
-    uint32_t mine = *v, *all;
+    uint32_t own = *v, *all;
     if (!exchange->talks)
         return YK_OK;
     all = yk__calloc(exchange->world, sizeof *all);
     if (!all)
         return yk__fail_mem(err, exchange->world * sizeof *all, "the ranks' numbers");
-    if (!yk__group_gather_members(exchange->group, &mine, sizeof mine, all, err)) {
+    if (!yk__group_gather_members(exchange->group, &own, sizeof own, all, err)) {
         *v = UINT32_MAX;
         for (uint32_t r = 0; r < exchange->world; r++)
             *v = exchange->roles.member[r] && all[r] < *v ? all[r] : *v;

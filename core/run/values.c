@@ -15,14 +15,14 @@
  */
 static yk_status check_agreement(yk__params *p, yk_error *err)
 {
-    uint64_t mine = YK_HASH_SEED;
+    uint64_t own = YK_HASH_SEED;
     uint32_t other;
     if (!p->exchange->talks)
         return YK_OK;
     for (size_t i = 0; i < p->n_param; i++)
         if (p->param[i].pending && p->param[i].trained)
-            mine = yk__hash_bytes(yk__hash_u64(mine, i), p->param[i].pending, p->param[i].n * sizeof(float));
-    if (yk__queue_idle(p->queue, err) || yk__exchange_compare(p->exchange, mine, &other, err) || other == YK_NONE)
+            own = yk__hash_bytes(yk__hash_u64(own, i), p->param[i].pending, p->param[i].n * sizeof(float));
+    if (yk__queue_idle(p->queue, err) || yk__exchange_compare(p->exchange, own, &other, err) || other == YK_NONE)
         return err->status;
     return yk__fail(err, YK_E_INTERNAL,
                     "the parameters of rank %u (%s) differ from those of rank 0: all ranks must write the same", other,

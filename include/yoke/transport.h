@@ -57,9 +57,9 @@ typedef struct yk_tr_config {
     uint32_t rank, ranks;
     const uint64_t *host; /* [ranks]; ranks with equal numbers run on one host */
     const char *name;     /* of this rank, for errors */
-    /* Rendezvous: all[r * bytes ..] = rank r's `mine`, at most 4096 bytes a rank. May be called during open alone, equally often
+    /* Rendezvous: all[r * bytes ..] = rank r's `own`, at most 4096 bytes a rank. May be called during open alone, equally often
      * and with equal bytes by all ranks. */
-    yk_status (*exchange)(void *arg, const void *mine, uint32_t bytes, void *all, yk_tr_error *error);
+    yk_status (*exchange)(void *arg, const void *own, uint32_t bytes, void *all, yk_tr_error *error);
     void *exchange_arg;
     const uint8_t *secret; /* known to the ranks of this job alone; for proofs of who connects, never to be sent or logged */
     uint32_t secret_bytes;
@@ -136,7 +136,7 @@ typedef struct yk_transport {
     void (*cancel)(yk_tr *t, yk_tr_op *op);
 
     /* One-sided writes, for peers with YK_TR_CAP_PUT; NULL where no peer has it. A key is what a peer needs to write into
-     * registered memory: *bytes is its room, then its length. The host brings it to the peer. [any] */
+     * registered memory: *bytes is its capacity, then its length. The host brings it to the peer. [any] */
     yk_status (*mem_key)(yk_tr *t, yk_tr_mem *mem, void *key, uint32_t *bytes, yk_tr_error *error);
     yk_status (*mem_import)(yk_tr *t, uint32_t peer, const void *key, uint32_t bytes, yk_tr_mem **mem, yk_tr_error *error);
     /* Writes to `offset` of the peer's memory; when all of it is there the peer's count of this notice grows by one. */

@@ -87,7 +87,7 @@ static yk_status bad_run(yk_queue *q, const yk_submit *s, uint64_t *point)
 /* The nodes with something changed in each, which the graph does not say. */
 #if defined BREAK_ADD_TRANSPOSED || defined BREAK_ADD_BATCH || defined BREAK_SCATTER || defined BREAK_CLAIM || defined BREAK_ROWS
 #define SPOILS
-static void spoil(const yk_graph *g, yk_value *value, yk_node *n)
+static void node_spoil(const yk_graph *g, yk_value *value, yk_node *n)
 {
     yk_value *x = n->n_in ? &value[g->index[n->in]] : NULL;
     const bool adds = n->flags & YK_NODE_ACCUMULATE;
@@ -127,7 +127,7 @@ static yk_status bad_run(yk_queue *q, const yk_submit *s, uint64_t *point)
         yk_graph spoiled = *g;
         memcpy(value, g->value, g->n_value * sizeof *value);
         memcpy(node, g->node, g->n_all_node * sizeof *node);
-        spoil(g, value, &node[i]);
+        node_spoil(g, value, &node[i]);
         spoiled.value = value;
         spoiled.node = node;
         st = run_node(&spoiled, i, slot);
@@ -154,7 +154,7 @@ static uint32_t bad_claims(yk_device *dev, const yk_graph *g, uint32_t node)
 /* Results of one operation, changed. */
 #if defined BREAK_LOWEST || defined BREAK_NAN || defined BREAK_TINY
 #define CHANGES
-static void change(uint16_t op, uint32_t from, uint32_t dtype, void *element)
+static void element_change(uint16_t op, uint32_t from, uint32_t dtype, void *element)
 {
     float f = 0;
     uint16_t h = 0;
@@ -184,7 +184,7 @@ static yk_status bad_run(yk_queue *q, const yk_submit *s, uint64_t *point)
         const uint32_t bytes = yk_dtype_bytes(y->dtype);
         uint8_t *data = s->slot[y->slot]->memory + s->slot_offset[y->slot] + y->offset;
         for (int64_t k = 0; k < value_count(y) && n->n_in && y->base == g->index[n->out]; k++)
-            change(n->op, g->value[g->index[n->in]].dtype, y->dtype, data + (uint64_t)k * bytes);
+            element_change(n->op, g->value[g->index[n->in]].dtype, y->dtype, data + (uint64_t)k * bytes);
     }
     return st;
 }
@@ -269,7 +269,7 @@ static yk_status bad_open(uint32_t i, yk_device **dev)
 #endif
 
 #ifdef BREAK_LEAK_THREAD
-static void *sleeper(void *arg)
+static void *thread_sleep(void *arg)
 {
     (void)arg;
     for (;;)
@@ -284,7 +284,7 @@ static yk_status bad_queue(yk_device *dev, const yk_queue_desc *desc, yk_queue *
     pthread_attr_init(&attr);
     pthread_attr_setstacksize(&attr, 65536);
     pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
-    return pthread_create(&t, &attr, sleeper, NULL) ? YK_E_MEM : queue_new(dev, desc, q);
+    return pthread_create(&t, &attr, thread_sleep, NULL) ? YK_E_MEM : queue_new(dev, desc, q);
 }
 #endif
 

@@ -221,12 +221,12 @@ __attribute__((visibility("default"))) const yk_plugin *yk_plugin_query(uint32_t
 
 __attribute__((visibility("default"))) const yk_plugin *yk_plugin_query(uint32_t abi)
 {
-    static yk_plugin mine;
-    mine = table;
-    mine.name = "cjit";
-    mine.claims = cjit_claims;
-    mine.program_new = cjit_new;
-    mine.program_free = cjit_free;
+    static yk_plugin own;
+    own = table;
+    own.name = "cjit";
+    own.claims = cjit_claims;
+    own.program_new = cjit_new;
+    own.program_free = cjit_free;
     queue_ops.run = cjit_run;
-    return abi == YK_ABI ? &mine : NULL;
+    return abi == YK_ABI ? &own : NULL;
 }

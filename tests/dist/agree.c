@@ -116,7 +116,7 @@ static const struct {
     {"schedule", "another learning rate or schedule"},
     {"clip", "another clipping, loss scale or precision than rank 0 (cpu:0!): largest norm 2, not 1"},
     {"clip at once", "another clipping, loss scale or precision than rank 0 (cpu:0!): largest norm 2, not 1"},
-    {"accumulate", "micro batches in a window 2, not 1"},
+    {"accumulate", "micro batches in an accumulation window 2, not 1"},
     {"seed", "another seed than rank 0 (cpu:0!): seed 8, not 7"},
     {"data", "read other data from text:"},
 };

@@ -24,7 +24,7 @@ static int report_wrong(yk_error *err, const char *what, uint32_t call)
 {
     if (err->status == YK_OK)
         yk__fail(err, YK_E_INTERNAL, "%s, call %u: wrong result", what, call);
-    yk__launch_report(err);
+    yk__group_report(err);
     return 1;
 }
 
@@ -224,9 +224,9 @@ static int run_step(yk__group *g, bucket *b, uint32_t buckets, uint32_t call, yk
 {
     uint32_t me = yk__group_rank(g);
     for (uint32_t k = 0; k < buckets; k++) {
-        float *mine = block_of(&b[k], me);
+        float *block = block_of(&b[k], me);
         for (uint64_t i = 0; i < b[k].n; i++)
-            mine[i] = (float)rank_input(me, call + k, (uint32_t)i);
+            block[i] = (float)rank_input(me, call + k, (uint32_t)i);
     }
     for (uint32_t k = 0; k < buckets; k++) {
         uint64_t begin = b[k].s.begin[me];
@@ -386,13 +386,13 @@ static void expect_success(uint32_t n, const char *what)
 
 static const uint32_t rank_counts[] = {1, 2, 3, 5};
 
-START_TEST(small)
+START_TEST(small_messages_and_their_sums)
 {
     expect_success(rank_counts[_i], "small");
 }
 END_TEST
 
-START_TEST(slices)
+START_TEST(slices_are_reduced_and_gathered)
 {
     expect_success(rank_counts[_i], "slices");
 }
@@ -426,7 +426,7 @@ START_TEST(diverging_ranks_end)
 }
 END_TEST
 
-START_TEST(environment)
+START_TEST(the_environment_names_rank_and_size)
 {
     expect_success(3, "environment");
 }
@@ -443,11 +443,11 @@ static int run_suite(void)
     Suite *s = suite_create("collect");
     TCase *t = tcase_create("collect");
     SRunner *sr = srunner_create(s);
-    tcase_add_loop_test(t, small, 0, 4);
-    tcase_add_loop_test(t, slices, 0, 4);
+    tcase_add_loop_test(t, small_messages_and_their_sums, 0, 4);
+    tcase_add_loop_test(t, slices_are_reduced_and_gathered, 0, 4);
     tcase_add_test(t, unlike_calls);
     tcase_add_loop_test(t, diverging_ranks_end, 0, sizeof unlike / sizeof *unlike);
-    tcase_add_test(t, environment);
+    tcase_add_test(t, the_environment_names_rank_and_size);
     tcase_add_test(t, many_ranks);
     tcase_set_timeout(t, 120);
     suite_add_tcase(s, t);

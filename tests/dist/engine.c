@@ -18,7 +18,7 @@ enum { STEPS = 3 };
 
 static const yk__engine_config plain = {.precision = YK_F32, .bucket_bytes = 4096};
 
-static yk_status train(rig *r, yk__opt_kind kind, double *norm, yk_error *err)
+static yk_status rig_train(rig *r, yk__opt_kind kind, double *norm, yk_error *err)
 {
     float h[2][YK_HYPER_COUNT];
     yk__updated u;
@@ -45,7 +45,7 @@ static yk_status read_moment(yk__engine *e, uint32_t number, float *data, yk_err
 }
 
 /* The worst difference between the two engines' vectors. */
-static yk_status compare(const rig *a, const rig *b, reader *read, double *worst, yk_error *err)
+static yk_status rigs_compare(const rig *a, const rig *b, reader *read, double *worst, yk_error *err)
 {
     for (int i = 0; i < N_PARAM; i++) {
         static float x[IN * MID], y[IN * MID];
@@ -57,16 +57,16 @@ static yk_status compare(const rig *a, const rig *b, reader *read, double *worst
     return YK_OK;
 }
 
-static yk_status check(const rig *solo, const rig *many, double tol, yk_error *err)
+static yk_status rigs_check(const rig *solo, const rig *many, double tol, yk_error *err)
 {
     reader *const read[3] = {yk__engine_param_read, yk__engine_grad_read, read_moment};
     const char *const name[3] = {"parameters", "gradients", "moments"};
     const uint32_t ranks = yk__group_size(many->group);
     float a[MID], b[MID];
-    uint64_t mine, all[16];
+    uint64_t hash, all[16];
     for (int i = 0; i < 3; i++) {
         double worst = 0.0;
-        if (compare(solo, many, read[i], &worst, err))
+        if (rigs_compare(solo, many, read[i], &worst, err))
             return err->status;
         if (!(worst <= tol))
             return yk__fail(err, YK_E_INTERNAL, "%s differ by %g", name[i], worst);
@@ -76,7 +76,7 @@ static yk_status check(const rig *solo, const rig *many, double tol, yk_error *e
     for (int i = 0; i < MID; i++)
         if (!(fabsf(a[i] - b[i]) <= 1e-6f))
             return yk__fail(err, YK_E_INTERNAL, "the state differs: %g, expected %g", (double)b[i], (double)a[i]);
-    if (yk__engine_hash(many->e, &mine, err) || yk__group_all_gather(many->group, &mine, sizeof mine, all, err))
+    if (yk__engine_hash(many->e, &hash, err) || yk__group_all_gather(many->group, &hash, sizeof hash, all, err))
         return err->status;
     for (uint32_t i = 1; i < ranks; i++)
         if (all[i] != all[0])
@@ -100,8 +100,8 @@ static yk_status run_case(yk__group *group, bool empty, yk__opt_kind kind, yk_er
     many.begin = first_row(me, ranks, empty);
     many.end = first_row(me + 1, ranks, empty);
     if (!ref_open(&dev, err) && !yk__group_solo(&one, err) && !net_setup(&solo, dev, one, &plain, kind, err) &&
-        !net_setup(&many, dev, group, &plain, kind, err) && !train(&solo, kind, want, err) && !train(&many, kind, got, err) &&
-        !check(&solo, &many, 2e-6, err))
+        !net_setup(&many, dev, group, &plain, kind, err) && !rig_train(&solo, kind, want, err) && !rig_train(&many, kind, got, err) &&
+        !rigs_check(&solo, &many, 2e-6, err))
         for (int i = 0; i < STEPS; i++)
             if (!(fabs(want[i] - got[i]) <= 1e-5 * want[i]))
                 yk__fail(err, YK_E_INTERNAL, "norm %g, expected %g", got[i], want[i]);
@@ -118,7 +118,7 @@ static yk_status train_low(rig *r, yk__device *dev, yk__group *group, uint64_t l
 {
     const yk__engine_config c = {.precision = YK_BF16, .memory_limit = limit, .bucket_bytes = 4096};
     double norm[STEPS];
-    if (!net_setup(r, dev, group, &c, YK_OPT_ADAM, err) && !train(r, YK_OPT_ADAM, norm, err))
+    if (!net_setup(r, dev, group, &c, YK_OPT_ADAM, err) && !rig_train(r, YK_OPT_ADAM, norm, err))
         for (int i = 0; i < N_PARAM && !err->status; i++)
             yk__engine_param_read(r->e, r->number[i], p[i], err);
     yk__engine_free(r->e);
@@ -157,11 +157,11 @@ static int as_rank(const char *what)
         yk__group_leave(g);
     }
     if (err.status)
-        yk__launch_report(&err);
+        yk__group_report(&err);
     return err.status != YK_OK;
 }
 
-static void launch(uint32_t ranks, const char *what)
+static void ranks_launch(uint32_t ranks, const char *what)
 {
     yk_error err = YK_ERROR_INIT;
     int code = -1;
@@ -171,25 +171,25 @@ static void launch(uint32_t ranks, const char *what)
 
 START_TEST(two_ranks_adam)
 {
-    launch(2, "adam");
+    ranks_launch(2, "adam");
 }
 END_TEST
 
 START_TEST(three_ranks_sgd)
 {
-    launch(3, "sgd");
+    ranks_launch(3, "sgd");
 }
 END_TEST
 
 START_TEST(two_ranks_bf16)
 {
-    launch(2, "bf16");
+    ranks_launch(2, "bf16");
 }
 END_TEST
 
 START_TEST(a_rank_without_rows)
 {
-    launch(2, "adam-empty");
+    ranks_launch(2, "adam-empty");
 }
 END_TEST
 

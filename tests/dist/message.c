@@ -23,7 +23,7 @@ static int report_wrong(const char *what, yk_status s, const yk_tr_error *why)
 {
     yk_error err;
     yk__fail(&err, YK_E_INTERNAL, "%s: %s %s", what, yk__status_name(s), s ? why->text : "");
-    yk__launch_report(&err);
+    yk__group_report(&err);
     return 1;
 }
 
@@ -32,9 +32,9 @@ static yk_status send_bytes(uint32_t to, uint64_t tag, const void *data, uint64_
     return table->send(tr, to, tag, &(yk_tr_range){.data = (void *)(uintptr_t)data, .bytes = n}, op, why);
 }
 
-static yk_status recv_bytes(uint32_t from, uint64_t tag, void *data, uint64_t room, yk_tr_op **op, yk_tr_error *why)
+static yk_status recv_bytes(uint32_t from, uint64_t tag, void *data, uint64_t capacity, yk_tr_op **op, yk_tr_error *why)
 {
-    return table->recv(tr, from, tag, &(yk_tr_range){.data = data, .bytes = room}, op, why);
+    return table->recv(tr, from, tag, &(yk_tr_range){.data = data, .bytes = capacity}, op, why);
 }
 
 /* Until it is done, and releases it. */
@@ -240,7 +240,7 @@ static int case_cancel(void)
     return sync_ranks();
 }
 
-static int case_room(void)
+static int case_capacity(void)
 {
     unsigned char data[64] = {0};
     yk_tr_op *op;
@@ -256,8 +256,8 @@ static int case_room(void)
     }
     s = recv_bytes(0, 3, data, 63, &op, &why);
     s = s ? s : wait_op(op, NULL, &why);
-    if (s != YK_E_ARG || !strstr(why.text, "64 bytes") || !strstr(why.text, "room for 63"))
-        return report_wrong("too little room", s, &why);
+    if (s != YK_E_ARG || !strstr(why.text, "64 bytes") || !strstr(why.text, "buffer holds 63"))
+        return report_wrong("too small a buffer", s, &why);
     return sync_ranks();
 }
 
@@ -347,16 +347,16 @@ static const struct {
     int (*run)(void);
 } cases[] = {
     {"all-to-all", 2, case_all_to_all}, {"all-to-all", 5, case_all_to_all}, {"long", 2, case_long},
-    {"cancel", 2, case_cancel},         {"room", 2, case_room},             {"left", 2, case_left},
+    {"cancel", 2, case_cancel},         {"capacity", 2, case_capacity},     {"left", 2, case_left},
     {"registered", 2, case_registered}, {"put", 2, case_put},
 };
 #define CASES ((int)(sizeof cases / sizeof *cases))
 
-static yk_status exchange_blobs(void *arg, const void *mine, uint32_t bytes, void *all, yk_tr_error *error)
+static yk_status exchange_blobs(void *arg, const void *own, uint32_t bytes, void *all, yk_tr_error *error)
 {
     yk_error err = YK_ERROR_INIT;
     (void)error;
-    return yk__control_exchange(arg, "addresses", mine, bytes, all, &err);
+    return yk__control_exchange(arg, "addresses", own, bytes, all, &err);
 }
 
 static yk_status open_transport(yk__shm *shm, yk_tr_error *why)
@@ -399,7 +399,7 @@ static int as_rank(const char *what, const char *transport)
     return bad;
 }
 
-START_TEST(messages)
+START_TEST(messages_arrive_on_each_transport)
 {
     const char *transport = _i < CASES ? "local" : "loopback";
     const int i = _i % CASES;
@@ -415,7 +415,7 @@ static int run_suite(void)
     Suite *s = suite_create("message");
     TCase *t = tcase_create("message");
     SRunner *sr = srunner_create(s);
-    tcase_add_loop_test(t, messages, 0, 2 * CASES);
+    tcase_add_loop_test(t, messages_arrive_on_each_transport, 0, 2 * CASES);
     tcase_set_timeout(t, 120);
     suite_add_tcase(s, t);
     srunner_set_tap(sr, "-");

@@ -67,7 +67,7 @@ static const struct {
 
 static int report_wrong(const yk_error *err)
 {
-    yk__launch_report(err);
+    yk__group_report(err);
     return 1;
 }
 
@@ -92,7 +92,7 @@ static int as_rank(const char *what)
     return bad;
 }
 
-START_TEST(waits)
+START_TEST(waits_end_as_their_case_says)
 {
     yk_error err = YK_ERROR_INIT;
     int code = -1;
@@ -109,7 +109,7 @@ static int run_suite(void)
     Suite *s = suite_create("shm");
     TCase *t = tcase_create("shm");
     SRunner *sr = srunner_create(s);
-    tcase_add_loop_test(t, waits, 0, (int)(sizeof cases / sizeof *cases));
+    tcase_add_loop_test(t, waits_end_as_their_case_says, 0, (int)(sizeof cases / sizeof *cases));
     tcase_set_timeout(t, 120);
     suite_add_tcase(s, t);
     srunner_set_tap(sr, "-");

@@ -29,16 +29,16 @@
 static void leave_note(const char *name, const char *rank, const char *text)
 {
     const char *dir = getenv("YOKE_TEST_DIR");
-    char path[512], beside[512];
+    char path[512], temporary[512];
     FILE *f;
     snprintf(path, sizeof path, "%s/%s.%s", dir, name, rank);
-    snprintf(beside, sizeof beside, "%s/new-%s.%s", dir, name, rank);
-    f = fopen(beside, "w");
+    snprintf(temporary, sizeof temporary, "%s/new-%s.%s", dir, name, rank);
+    f = fopen(temporary, "w");
     if (!f)
         return;
     fprintf(f, "%s\n", text);
     fclose(f);
-    if (rename(beside, path))
+    if (rename(temporary, path))
         perror(path);
 }
 
@@ -91,7 +91,7 @@ static int rank_misbehave(const char *what, yk__group *g)
     if (!strcmp(what, "abort"))
         yk__group_abort(g, &err);
     if (!strcmp(what, "report") || !strcmp(what, "input"))
-        yk__launch_report(&err);
+        yk__group_report(&err);
     yk__group_leave(g);
     return !strcmp(what, "leave") ? 0 : !strcmp(what, "input") ? 2 : 1;
 }
@@ -387,7 +387,7 @@ START_TEST(fault_ends_job)
 }
 END_TEST
 
-static pid_t launch_apart(uint32_t n, const char *what)
+static pid_t launch_child(uint32_t n, const char *what)
 {
     pid_t pid = fork();
     if (pid == 0) {
@@ -427,7 +427,7 @@ static double time_until_gone(uint32_t n)
 
 START_TEST(launcher_killed)
 {
-    pid_t pid = launch_apart(3, "loop");
+    pid_t pid = launch_child(3, "loop");
     double took;
     wait_joined(3);
     kill(pid, SIGKILL);
@@ -442,7 +442,7 @@ END_TEST
 /* What a rank started has no parent that is killed with the launcher. */
 START_TEST(launcher_killed_with_family)
 {
-    pid_t pid = launch_apart(2, "family");
+    pid_t pid = launch_child(2, "family");
     char text[64];
     wait_joined(2);
     wait_note("grand.0", text, sizeof text);
@@ -470,7 +470,7 @@ START_TEST(one_rank_pauses)
     pid_t pid, rank;
     int status;
     setenv("YOKE_LIVENESS_MS", "0", 1);
-    pid = launch_apart(2, "pause");
+    pid = launch_child(2, "pause");
     wait_joined(2);
     ck_assert(read_note("pid.1", text, sizeof text));
     rank = (pid_t)atol(text);
@@ -551,7 +551,7 @@ END_TEST
 /* Where the launcher cannot tell, the ranks themselves find the one that is silent. */
 START_TEST(silent_rank)
 {
-    pid_t pid = launch_apart(3, "loop");
+    pid_t pid = launch_child(3, "loop");
     char text[512], words[] = "rank 1 (opencl:0@1) gave no sign of life";
     double begin;
     int status;
@@ -577,14 +577,14 @@ START_TEST(silent_rank)
 }
 END_TEST
 
-START_TEST(interrupted)
+START_TEST(an_interruption_ends_every_rank)
 {
     static const int signals[] = {SIGINT, SIGTERM, SIGHUP};
     char text[512], want[64];
     pid_t pid;
     int status;
     signal(signals[_i], SIG_DFL); /* nohup has this process ignore one of them, and those it starts */
-    pid = launch_apart(2, "loop");
+    pid = launch_child(2, "loop");
     wait_joined(2);
     kill(pid, signals[_i]);
     ck_assert_int_eq(waitpid(pid, &status, 0), pid);
@@ -600,7 +600,7 @@ END_TEST
 /* Ctrl-Z, three seconds, fg: nobody is taken for dead. */
 START_TEST(whole_job_pauses)
 {
-    pid_t pid = launch_apart(3, "pause");
+    pid_t pid = launch_child(3, "pause");
     char text[512] = "";
     int status;
     wait_joined(3);
@@ -619,7 +619,7 @@ END_TEST
 /* The ranks alone are stopped one after the other, and go on later. */
 START_TEST(all_ranks_pause)
 {
-    pid_t pid = launch_apart(3, "pause"), rank[3];
+    pid_t pid = launch_child(3, "pause"), rank[3];
     char text[512] = "", name[16];
     int status;
     wait_joined(3);
@@ -669,7 +669,7 @@ static bool file_holds(const char *path, const void *what, size_t n)
 /* The only trace of the job in a rank's environment and arguments is the number of a descriptor. */
 START_TEST(secret_is_not_shown)
 {
-    pid_t pid = launch_apart(2, "loop");
+    pid_t pid = launch_child(2, "loop");
     char text[64], path[96];
     wait_joined(2);
     ck_assert(read_note("pid.1", text, sizeof text));
@@ -699,7 +699,7 @@ static int run_suite(void)
     tcase_add_test(t, one_rank_pauses);
     tcase_add_test(t, a_rank_that_does_not_die);
     tcase_add_test(t, silent_rank);
-    tcase_add_loop_test(t, interrupted, 0, 3);
+    tcase_add_loop_test(t, an_interruption_ends_every_rank, 0, 3);
     tcase_add_test(t, whole_job_pauses);
     tcase_add_test(t, all_ranks_pause);
     tcase_add_test(t, no_such_program);

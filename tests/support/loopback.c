@@ -513,7 +513,7 @@ static yk_status loop_test(yk_tr *t, yk_tr_op *op, int *done, uint64_t *bytes, y
         return YK_OK;
     s = op->status;
     if (s)
-        fail_call(error, s, "a message from rank %u with tag %llu has %llu bytes, the receive room for %llu", op->peer,
+        fail_call(error, s, "a message from rank %u with tag %llu has %llu bytes, the receive buffer holds %llu", op->peer,
                   (unsigned long long)op->tag, (unsigned long long)op->total, (unsigned long long)op->bytes);
     else if (bytes)
         *bytes = op->is_send ? op->bytes : op->total;

@@ -32,7 +32,7 @@ typedef struct net {
     yk__vid key, rows;
 } net;
 
-static yk__vid param(net *n, uint32_t dims, const int64_t *dim)
+static yk__vid net_param(net *n, uint32_t dims, const int64_t *dim)
 {
     int64_t count = 1;
     yk__vid v;
@@ -44,25 +44,25 @@ static yk__vid param(net *n, uint32_t dims, const int64_t *dim)
     return v;
 }
 
-static yk__vid vec(net *n, int64_t a)
+static yk__vid net_vector(net *n, int64_t a)
 {
-    return param(n, 1, &a);
+    return net_param(n, 1, &a);
 }
 
-static yk__vid mat(net *n, int64_t a, int64_t b)
+static yk__vid net_matrix(net *n, int64_t a, int64_t b)
 {
-    return param(n, 2, (const int64_t[]){a, b});
+    return net_param(n, 2, (const int64_t[]){a, b});
 }
 
-static yk__vid norm(net *n, yk__vid x, int64_t c)
+static yk__vid net_norm(net *n, yk__vid x, int64_t c)
 {
     const int64_t eps = yk_attr_of_f64(1e-5);
-    yk__vid in[3] = {yk__reshape(&n->g, x, 2, (const int64_t[]){-1, c}), vec(n, c), vec(n, c)}, out[3];
+    yk__vid in[3] = {yk__reshape(&n->g, x, 2, (const int64_t[]){-1, c}), net_vector(n, c), net_vector(n, c)}, out[3];
     ck_assert_uint_eq(yk__apply(&n->g, YK_OP_LAYER_NORM, 3, in, 1, &eps, YK_DTYPE_COUNT, 0, NULL, out, 3), 3);
     return out[0];
 }
 
-static yk__vid dropout(net *n, yk__vid x)
+static yk__vid net_dropout(net *n, yk__vid x)
 {
     const int64_t attr[2] = {yk_attr_of_f64(0.25), n->stream++};
     yk__vid in[3] = {x, n->key, n->rows}, y;
@@ -70,41 +70,41 @@ static yk__vid dropout(net *n, yk__vid x)
     return y;
 }
 
-static yk__vid linear(net *n, yk__vid x, int64_t from, int64_t to)
+static yk__vid net_linear(net *n, yk__vid x, int64_t from, int64_t to)
 {
-    return yk__bin(&n->g, YK_OP_ADD, yk__dot(&n->g, x, mat(n, from, to), false, false), vec(n, to));
+    return yk__bin(&n->g, YK_OP_ADD, yk__dot(&n->g, x, net_matrix(n, from, to), false, false), net_vector(n, to));
 }
 
-static yk__vid head(net *n, yk__vid qkv, int64_t i, int64_t c)
+static yk__vid net_head(net *n, yk__vid qkv, int64_t i, int64_t c)
 {
     yk__graph *g = &n->g;
     yk__vid x = yk__slice(g, qkv, 2, i * c, (i + 1) * c, 1);
     return yk__permute(g, yk__reshape(g, x, 4, (const int64_t[]){B, T, H, c / H}), (const uint32_t[]){0, 2, 1, 3});
 }
 
-static yk__vid attend(net *n, yk__vid x, int64_t c)
+static yk__vid net_attention(net *n, yk__vid x, int64_t c)
 {
     yk__graph *g = &n->g;
     const int64_t attr[5] = {1, yk_attr_of_f64(0.5), yk_attr_of_f64(0.0), 0, 0};
-    yk__vid qkv = yk__reshape(g, linear(n, norm(n, x, c), c, 3 * c), 3, (const int64_t[]){B, T, 3 * c});
+    yk__vid qkv = yk__reshape(g, net_linear(n, net_norm(n, x, c), c, 3 * c), 3, (const int64_t[]){B, T, 3 * c});
     yk__vid in[3], out[2], y;
     for (int i = 0; i < 3; i++)
-        in[i] = head(n, qkv, i, c);
+        in[i] = net_head(n, qkv, i, c);
     ck_assert_uint_eq(yk__apply(g, YK_OP_ATTENTION, 3, in, 5, attr, YK_DTYPE_COUNT, 0, NULL, out, 2), 2);
     y = yk__permute(g, out[0], (const uint32_t[]){0, 2, 1, 3});
-    y = linear(n, yk__reshape(g, y, 2, (const int64_t[]){B * T, c}), c, c);
-    return yk__bin(g, YK_OP_ADD, x, dropout(n, yk__reshape(g, y, 3, (const int64_t[]){B, T, c})));
+    y = net_linear(n, yk__reshape(g, y, 2, (const int64_t[]){B * T, c}), c, c);
+    return yk__bin(g, YK_OP_ADD, x, net_dropout(n, yk__reshape(g, y, 3, (const int64_t[]){B, T, c})));
 }
 
-static yk__vid feed(net *n, yk__vid x, int64_t c)
+static yk__vid net_feed_forward(net *n, yk__vid x, int64_t c)
 {
     yk__graph *g = &n->g;
-    yk__vid y = linear(n, norm(n, x, c), c, 2 * c);
-    y = linear(n, yk__un(g, YK_OP_GELU_TANH, y), 2 * c, c);
-    return yk__bin(g, YK_OP_ADD, x, dropout(n, yk__reshape(g, y, 3, (const int64_t[]){B, T, c})));
+    yk__vid y = net_linear(n, net_norm(n, x, c), c, 2 * c);
+    y = net_linear(n, yk__un(g, YK_OP_GELU_TANH, y), 2 * c, c);
+    return yk__bin(g, YK_OP_ADD, x, net_dropout(n, yk__reshape(g, y, 3, (const int64_t[]){B, T, c})));
 }
 
-static void build(net *n, int layers, int64_t c)
+static void net_build(net *n, int layers, int64_t c)
 {
     const int64_t ids[2] = {B, T}, four = 4, b = B, flat = B * T, ce[2] = {-100, yk_attr_of_f64(0.1)};
     yk__graph *g = &n->g;
@@ -117,15 +117,15 @@ static void build(net *n, int layers, int64_t c)
     n->key = yk__leaf(g, yk__slot_new(g, YK_SLOT_INPUT, 16, 3), 0, YK_I32, 1, &four);
     n->rows = yk__leaf(g, yk__slot_new(g, YK_SLOT_INPUT, B * 4, 4), 0, YK_I32, 1, &b);
     n->state = yk__slot_new(g, YK_SLOT_STATE, 4, 0);
-    table = mat(n, V, c);
-    x = yk__bin(g, YK_OP_ADD, yk__gather(g, table, id), mat(n, T, c));
+    table = net_matrix(n, V, c);
+    x = yk__bin(g, YK_OP_ADD, yk__gather(g, table, id), net_matrix(n, T, c));
     for (int i = 0; i < layers; i++) {
         const uint32_t begin = (uint32_t)g->n_node;
-        x = feed(n, attend(n, x, c), c);
+        x = net_feed_forward(n, net_attention(n, x, c), c);
         if (n->n_block < 16)
             n->block[n->n_block++] = (yk__recompute){begin, (uint32_t)g->n_node};
     }
-    n->logits = yk__dot(g, norm(n, x, c), table, false, true); /* tied */
+    n->logits = yk__dot(g, net_norm(n, x, c), table, false, true); /* tied */
     in[0] = n->logits, in[1] = label;
     if (n->logits != YK_NONE && yk__apply(g, YK_OP_CROSS_ENTROPY, 2, in, 2, ce, YK_DTYPE_COUNT, 0, NULL, out, 2))
         n->loss = yk__reshape(g, yk__scale(g, yk__sum(g, out[0], 1), 1.0 / (B * T)), 0, NULL);
@@ -141,7 +141,7 @@ typedef struct memory {
     uint32_t n;
 } memory;
 
-static float number(uint32_t *s)
+static float draw_number(uint32_t *s)
 {
     *s = *s * 1664525u + 1013904223u;
     return (float)(*s >> 8) / (1 << 24) - 0.5f;
@@ -153,12 +153,12 @@ static void fill_slot(const yk_slot *s, void *p)
     memset(p, 0xff, s->bytes);
     if (s->kind == YK_SLOT_PARAM || s->kind == YK_SLOT_STATE || s->kind == YK_SLOT_GRAD) {
         for (uint64_t i = 0; i < s->bytes / 4; i++)
-            ((float *)p)[i] = number(&seed);
+            ((float *)p)[i] = draw_number(&seed);
     } else if (s->kind == YK_SLOT_INPUT && s->key == 2) {
         *(float *)p = 1.0f;
     } else if (s->kind == YK_SLOT_INPUT) {
         for (uint64_t i = 0; i < s->bytes / 4; i++)
-            ((int32_t *)p)[i] = s->key == 4 ? (int32_t)i : (int32_t)((number(&seed) + 0.5f) * V);
+            ((int32_t *)p)[i] = s->key == 4 ? (int32_t)i : (int32_t)((draw_number(&seed) + 0.5f) * V);
     }
 }
 
@@ -213,7 +213,7 @@ static void end_sums(const yk__plan *p, uint32_t first, uint32_t n, char **sum, 
     }
 }
 
-static void run(const yk__plan *p, memory *m)
+static void plan_run(const yk__plan *p, memory *m)
 {
     char *sum = NULL; /* on its way; one at most */
     memory_new(m, &p->graph);
@@ -299,7 +299,7 @@ static uint32_t claims_checked(void *arg, const yk_graph *g, uint32_t node)
     return ref_claims(arg, g, node);
 }
 
-static void request(const net *n, yk__plan_request *r, const yk__assign *assign)
+static void net_request(const net *n, yk__plan_request *r, const yk__assign *assign)
 {
     *r = (yk__plan_request){.trace = &n->g, .loss = n->loss, .seed = n->seed, .single_rank = true, .precision = YK_F32,
                             .caps = &ref_caps, .claims = claims_checked, .n_param = n->n_param, .n_bucket = 1,
@@ -307,7 +307,7 @@ static void request(const net *n, yk__plan_request *r, const yk__assign *assign)
                             .result = &n->loss, .assign = assign};
 }
 
-static yk__plan *plan(const yk__plan_request *r)
+static yk__plan *plan_new(const yk__plan_request *r)
 {
     yk_error err = YK_ERROR_INIT;
     yk__plan *p = NULL;
@@ -323,7 +323,7 @@ static yk__plan *plan(const yk__plan_request *r)
 /* ---- Equal to the graph itself ---- */
 
 /* Loss, gradients and the new state in double precision, from the unplanned graph. */
-static void truth(const net *n, const memory *m, double *loss, double *state, double *grad)
+static void net_truth(const net *n, const memory *m, double *loss, double *state, double *grad)
 {
     yk_error err = YK_ERROR_INIT;
     yk__vid want[MOST_PARAM + 2], leaf[MOST_PARAM], d[MOST_PARAM];
@@ -354,13 +354,13 @@ static void truth(const net *n, const memory *m, double *loss, double *state, do
     yk__graph_free(&g);
 }
 
-static void compare(const net *n, const yk__plan *p, bool accumulate, double tol)
+static void net_compare(const net *n, const yk__plan *p, bool accumulate, double tol)
 {
     memory m, before;
     double loss, state, *grad = calloc(n->bucket_bytes[0] / 4 + 1, sizeof *grad);
     memory_new(&before, &p->graph);
-    run(p, &m);
-    truth(n, &before, &loss, &state, grad);
+    plan_run(p, &m);
+    net_truth(n, &before, &loss, &state, grad);
     ck_assert_double_eq_tol(*(float *)((char *)m.slot[p->result_slot] + p->result_offset[0]), loss, tol);
     ck_assert_double_eq_tol(*(float *)m.slot[n->state], state, tol);
     for (uint32_t i = 0; i < n->n_param; i++)

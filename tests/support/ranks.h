@@ -25,8 +25,10 @@
 
 #include <yoke/yoke.h>
 
+#include "core/control/origin.h"
 #include "core/device/device.h"
 #include "core/group/group.h"
+#include "core/launch/launch.h"
 #include "tests/support/run.h"
 
 #define RANKS_SELF "/proc/self/exe"
@@ -82,7 +84,7 @@ static inline int ranks_member(const char *what, yk_status (*run)(yk__group *g, 
         yk__group_leave(g);
     }
     if (err.status)
-        yk__launch_report(&err);
+        yk__group_report(&err);
     return err.status != YK_OK;
 }
 

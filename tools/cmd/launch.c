@@ -5,8 +5,9 @@
 #include <stdio.h>
 
 #include "core/base/mem.h"
+#include "core/control/origin.h"
 #include "core/device/device.h"
-#include "core/group/group.h"
+#include "core/launch/launch.h"
 
 static const yk__cli_option options[] = {
     {"devices", "SPECS", NULL, "which devices: one rank each", "YOKE_DEVICES"},

@@ -129,16 +129,16 @@ static void check_short_caps(cts *c, const yk_plugin *t)
     struct {
         yk_device_caps caps;
         uint8_t guard[64];
-    } room;
+    } short_caps;
     const uint32_t few = offsetof(yk_device_caps, isa);
     if (!cts_begin(c, "caps_short"))
         return;
-    memset(&room, YK__GUARD_BYTE, sizeof room);
-    room.caps.size = few;
-    if (!cts_ok(c, t->device_caps(c->device, &room.caps), "device_caps"))
+    memset(&short_caps, YK__GUARD_BYTE, sizeof short_caps);
+    short_caps.caps.size = few;
+    if (!cts_ok(c, t->device_caps(c->device, &short_caps.caps), "device_caps"))
         return;
-    for (size_t i = few; i < sizeof room; i++)
-        if (((uint8_t *)&room)[i] != YK__GUARD_BYTE)
+    for (size_t i = few; i < sizeof short_caps; i++)
+        if (((uint8_t *)&short_caps)[i] != YK__GUARD_BYTE)
             cts_fail(c, "byte %zu was written, the caller's struct has %u", i, few);
     cts_pass(c);
 }

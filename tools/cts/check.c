@@ -43,9 +43,9 @@ void cts_want(cts_check *k, yk__vid v)
 
 static double value_rounded(double v, uint32_t dtype)
 {
-    uint8_t room[8];
-    yk__element_set(room, dtype, 0, v);
-    return yk__element(room, dtype, 0);
+    uint8_t element[8];
+    yk__element_set(element, dtype, 0, v);
+    return yk__element(element, dtype, 0);
 }
 
 /* The reference as the type would hold it, for types whose stores are checked exactly. */

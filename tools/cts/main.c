@@ -161,15 +161,15 @@ static void output_capture(cts *c)
 
 static void child_main(const cts *c, const cts_group *g, int results)
 {
-    cts mine = *c;
-    mine.out = fdopen(results, "w");
-    if (!mine.out)
+    cts captured = *c;
+    captured.out = fdopen(results, "w");
+    if (!captured.out)
         _exit(3);
-    output_capture(&mine);
-    run_group(&mine, g);
-    if (mine.counting)
-        fprintf(mine.out, "N%u\n", mine.number);
-    fclose(mine.out);
+    output_capture(&captured);
+    run_group(&captured, g);
+    if (captured.counting)
+        fprintf(captured.out, "N%u\n", captured.number);
+    fclose(captured.out);
     exit(0);
 }
 

@@ -39,7 +39,7 @@ static yk__vid net_weight(maker *m)
     return cts_leaf(m->g, YK_F32, CTS_UNIT, 0, 2, dim);
 }
 
-static yk__vid apply1(maker *m, yk_op op, yk__vid x, uint32_t n_attr, int64_t attr)
+static yk__vid apply_unary(maker *m, yk_op op, yk__vid x, uint32_t n_attr, int64_t attr)
 {
     yk__vid out[4] = {YK_NONE, YK_NONE, YK_NONE, YK_NONE};
     yk__apply(m->g, op, 1, &x, n_attr, &attr, YK_DTYPE_COUNT, YK_NONE, NULL, out, 4);
@@ -135,13 +135,13 @@ static yk__vid random_step(maker *m)
     case 11:
         return value_detour(m);
     case 12:
-        return apply1(m, YK_OP_SOFTMAX, value_any(m), 1, 0);
+        return apply_unary(m, YK_OP_SOFTMAX, value_any(m), 1, 0);
     case 13:
-        return apply1(m, YK_OP_LAYER_NORM, yk__bin(m->g, YK_OP_ADD, value_any(m), m->value[0]), 1, yk_attr_of_f64(1e-2));
+        return apply_unary(m, YK_OP_LAYER_NORM, yk__bin(m->g, YK_OP_ADD, value_any(m), m->value[0]), 1, yk_attr_of_f64(1e-2));
     case 14:
-        return apply1(m, YK_OP_GELU, value_any(m), 0, 0);
+        return apply_unary(m, YK_OP_GELU, value_any(m), 0, 0);
     default:
-        return apply1(m, YK_OP_RELU, value_any(m), 0, 0);
+        return apply_unary(m, YK_OP_RELU, value_any(m), 0, 0);
     }
 }
 
@@ -257,7 +257,7 @@ static yk__vid net_linear(net *t, yk__vid x, int64_t in, int64_t out)
     return yk__bin(&t->k.g, YK_OP_ADD, y, net_weights(t, 1, w + 1));
 }
 
-static yk__vid op1(net *t, yk_op op, uint32_t n_in, const yk__vid *in, uint32_t n_attr, const int64_t *attr)
+static yk__vid net_op(net *t, yk_op op, uint32_t n_in, const yk__vid *in, uint32_t n_attr, const int64_t *attr)
 {
     yk__vid out[4] = {YK_NONE, YK_NONE, YK_NONE, YK_NONE};
     yk__apply(&t->k.g, op, n_in, in, n_attr, attr, YK_DTYPE_COUNT, YK_NONE, NULL, out, 4);
@@ -268,14 +268,14 @@ static yk__vid net_classify(net *t, yk__vid logits, int64_t rows, uint32_t class
 {
     int64_t attr[] = {-100, yk_attr_of_f64(0.1)};
     yk__vid in[2] = {logits, net_input(t, CTS_LABEL, classes, YK_I32, 1, &rows)};
-    return yk__sum(&t->k.g, op1(t, YK_OP_CROSS_ENTROPY, 2, in, 2, attr), 1);
+    return yk__sum(&t->k.g, net_op(t, YK_OP_CROSS_ENTROPY, 2, in, 2, attr), 1);
 }
 
 static yk__vid net_mlp(net *t)
 {
     static const int64_t dim[] = {9, 14};
     yk__vid x = net_input(t, CTS_UNIT, 0, t->type, 2, dim), h = net_linear(t, x, 14, 17);
-    h = op1(t, YK_OP_GELU, 1, &h, 0, NULL);
+    h = net_op(t, YK_OP_GELU, 1, &h, 0, NULL);
     return net_classify(t, net_linear(t, h, 17, 5), 9, 5);
 }
 
@@ -286,9 +286,9 @@ static yk__vid conv_net(net *t)
     yk__vid in[2], h;
     in[0] = net_input(t, CTS_UNIT, 0, t->type, 4, dim);
     in[1] = net_weights(t, 4, w);
-    h = op1(t, YK_OP_CONV2D, 2, in, 7, conv);
-    h = op1(t, YK_OP_SILU, 1, &h, 0, NULL);
-    h = op1(t, YK_OP_MAX_POOL, 1, &h, 8, pool);
+    h = net_op(t, YK_OP_CONV2D, 2, in, 7, conv);
+    h = net_op(t, YK_OP_SILU, 1, &h, 0, NULL);
+    h = net_op(t, YK_OP_MAX_POOL, 1, &h, 8, pool);
     return net_classify(t, net_linear(t, yk__reshape(&t->k.g, h, 2, flat), 64, 3), 2, 3);
 }
 
@@ -307,11 +307,11 @@ static yk__vid net_transformer(net *t)
     int64_t eps = yk_attr_of_f64(1e-5), attr[] = {1, yk_attr_of_f64(0.35), 0, 3, 0};
     yk__vid x = net_input(t, CTS_UNIT, 0, t->type, 2, dim), in[3], norm[3], h;
     norm[0] = x, norm[1] = net_param(t, 1, dim + 1), norm[2] = net_param(t, 1, dim + 1);
-    h = op1(t, YK_OP_LAYER_NORM, 3, norm, 1, &eps);
+    h = net_op(t, YK_OP_LAYER_NORM, 3, norm, 1, &eps);
     in[0] = net_heads(t, net_linear(t, h, 16, 16));
     in[1] = net_heads(t, h);
     in[2] = net_heads(t, net_linear(t, h, 16, 16));
-    h = yk__permute(&t->k.g, op1(t, YK_OP_ATTENTION, 3, in, 5, attr), turn);
+    h = yk__permute(&t->k.g, net_op(t, YK_OP_ATTENTION, 3, in, 5, attr), turn);
     h = yk__bin(&t->k.g, YK_OP_ADD, yk__reshape(&t->k.g, h, 2, dim), x);
     return net_classify(t, h, 6, 16);
 }

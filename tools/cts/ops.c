@@ -376,9 +376,9 @@ static yk__vid dot_operand(yk__graph *g, yk_dtype dtype, int64_t batch, int64_t 
     return cts_leaf(g, dtype, CTS_UNIT, 0, batch ? 3 : 2, batch ? dim : dim + 1);
 }
 
-static void test_dot(cts *c, yk_dtype dtype, const product *p, uint32_t turned)
+static void test_dot(cts *c, yk_dtype dtype, const product *p, uint32_t transposed)
 {
-    bool ta = turned & 1, tb = turned & 2;
+    bool ta = transposed & 1, tb = transposed & 2;
     cts_check k;
     yk__vid a, b;
     if (!cts_begin(c, "dot.%s.%lldx%lldx%lldx%lld%s%s", yk__dtype_name(dtype), (long long)p->batch, (long long)p->m,
@@ -428,9 +428,9 @@ static void dot_wide(cts *c, yk_dtype dtype)
 }
 
 /* Added to what is there, in every form. */
-static void dot_added(cts *c, yk_dtype dtype, int64_t batch, uint32_t turned)
+static void dot_added(cts *c, yk_dtype dtype, int64_t batch, uint32_t transposed)
 {
-    const bool ta = turned & 1, tb = turned & 2;
+    const bool ta = transposed & 1, tb = transposed & 2;
     const int64_t to[] = {batch, 19, 23};
     cts_check k;
     yk__vid in[2], y;
@@ -456,14 +456,14 @@ void cts_ops_dot(cts *c)
     uint32_t n = cts_float_types(c, types);
     for (uint32_t t = 0; t < n; t++) {
         for (size_t i = 0; i < sizeof products / sizeof *products; i++)
-            for (uint32_t turned = 0; turned < (i % 2 ? 3 : 4); turned++)
-                test_dot(c, types[t], &products[i], turned);
+            for (uint32_t transposed = 0; transposed < (i % 2 ? 3 : 4); transposed++)
+                test_dot(c, types[t], &products[i], transposed);
         dot_batch(c, types[t], true);
         dot_batch(c, types[t], false);
         dot_wide(c, types[t]);
-        for (uint32_t turned = 0; turned < 4; turned++) {
-            dot_added(c, types[t], 0, turned);
-            dot_added(c, types[t], 3, turned);
+        for (uint32_t transposed = 0; transposed < 4; transposed++) {
+            dot_added(c, types[t], 0, transposed);
+            dot_added(c, types[t], 3, transposed);
         }
     }
 }

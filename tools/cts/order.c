@@ -335,7 +335,7 @@ static void abort_check(cts *c, scene *s, const waiter *w)
     else if (yk_put(c->t, q, s->b[0].slot[s->chain.x], 0, s->x, BYTES, &point) != YK_E_CANCELLED)
         cts_fail(c, "after queue_abort with YK_E_CANCELLED a copy gives another status");
     else if (!*yk__plugin_words())
-        cts_fail(c, "after queue_abort a call fails without a word through host->fail");
+        cts_fail(c, "after queue_abort a call fails without a message through host->fail");
     else if (c->t->queue_wait(q, 1, c->timeout_ns) != YK_E_CANCELLED)
         cts_fail(c, "after queue_abort with YK_E_CANCELLED a wait gives another status");
 }

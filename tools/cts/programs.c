@@ -276,7 +276,7 @@ static void graph_refused(cts *c, const yk_graph *g, const char *what)
         c->t->program_free(p);
         cts_fail(c, "%s was compiled", what);
     } else if (!*yk__plugin_words()) {
-        cts_fail(c, "%s was refused without a word through host->fail", what);
+        cts_fail(c, "%s was refused without a message through host->fail", what);
     }
 }
 
@@ -347,7 +347,7 @@ static void copy_refused(cts *c, const char *name, yk_queue *q, yk_buffer *b, co
     if (s != YK_E_ARG)
         cts_fail(c, "%s: %s, expected YK_E_ARG", name, yk__status_name(s));
     else if (!*yk__plugin_words())
-        cts_fail(c, "%s: refused without a word through host->fail", name);
+        cts_fail(c, "%s: refused without a message through host->fail", name);
     else
         after_refusal(c, q, b);
 }

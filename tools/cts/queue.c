@@ -58,7 +58,7 @@ static void test_not_given(cts *c, yk_queue *q)
     if (s != YK_E_ARG)
         cts_fail(c, "waiting for a point that was never given: %s, expected YK_E_ARG", yk__status_name(s));
     else if (!*yk__plugin_words())
-        cts_fail(c, "it is refused without a word through host->fail");
+        cts_fail(c, "it is refused without a message through host->fail");
     if (seconds_now() - begin > 1)
         cts_fail(c, "the refusal took %.1f s", seconds_now() - begin);
     cts_ok(c, c->t->queue_wait(q, done, c->timeout_ns), "queue_wait after it");

@@ -242,7 +242,7 @@ static yk_status local_progress(yk_tr *t, int timeout_ms, uint64_t *events, yk_t
 
 static yk_status fail_op(const yk_tr_op *op, yk_tr_error *error)
 {
-    return yk__local_fail(error, op->status, "a message from rank %u with tag %llu has %llu bytes, the receive room for %llu",
+    return yk__local_fail(error, op->status, "a message from rank %u with tag %llu has %llu bytes, the receive buffer holds %llu",
                           op->peer, (unsigned long long)op->tag, (unsigned long long)op->total, (unsigned long long)op->bytes);
 }
 

@@ -97,14 +97,14 @@ static void finish_op(yk_tr *t, yk_tr_op *op)
 /* ---- Sending ----------------------------------------------------------------------------------------------------- */
 
 /* Writes one frame if there is room for a useful one. *last: the entry has no more of them. */
-static bool put_frame(yk_tr *t, yk__local_peer *p, yk_tr_op *op, uint32_t room, bool *last)
+static bool put_frame(yk_tr *t, yk__local_peer *p, yk_tr_op *op, uint32_t capacity, bool *last)
 {
     const bool carries = op->phase == YK__LOCAL_DATA || op->phase == YK__LOCAL_LONG;
     const uint64_t left = carries ? op->bytes - op->moved : 0;
     const uint32_t most = t->ring_bytes / 4, n = left < most ? (uint32_t)left : most;
     const uint32_t at = atomic_load_explicit(&p->out->written, memory_order_relaxed);
     const yk__local_frame f = {FRAME_MAGIC, n, op->phase, op->id, op->tag, op->bytes, op->moved};
-    if (room < sizeof f + n)
+    if (capacity < sizeof f + n)
         return false;
     put_bytes(p->out, t->ring_bytes, at, &f, sizeof f);
     if (n)

@@ -25,7 +25,7 @@ typedef struct job {
     yk_program *program;
     char **slot; /* where each slot of the program lies */
     yk_wait *wait;
-    uint32_t n_wait, slot_room, wait_room;
+    uint32_t n_wait, slot_capacity, wait_capacity;
     void *dst;
     const void *src;
     uint64_t bytes;
@@ -230,7 +230,7 @@ static job *ring_place(yk_queue *q)
 }
 
 /* Hands the job in the next place over; *point is its own. */
-static void submit(yk_queue *q, uint64_t *point)
+static void submit_count(yk_queue *q, uint64_t *point)
 {
     *point = atomic_fetch_add(&q->submitted, 1) + 1;
     atomic_fetch_add(&q->handed, 1);
@@ -245,19 +245,19 @@ static void run_inline(yk_queue *q, const job *j, uint64_t *point)
     one_more_done(q);
 }
 
-static bool job_room(job *j, uint32_t slots, uint32_t waits)
+static bool job_reserve(job *j, uint32_t slots, uint32_t waits)
 {
-    if (j->slot_room < slots) {
+    if (j->slot_capacity < slots) {
         cpu_host->free(j->slot);
         j->slot = cpu_host->alloc(slots * sizeof *j->slot, 64);
-        j->slot_room = j->slot ? slots : 0;
+        j->slot_capacity = j->slot ? slots : 0;
     }
-    if (j->wait_room < waits) {
+    if (j->wait_capacity < waits) {
         cpu_host->free(j->wait);
         j->wait = cpu_host->alloc(waits * sizeof *j->wait, 64);
-        j->wait_room = j->wait ? waits : 0;
+        j->wait_capacity = j->wait ? waits : 0;
     }
-    return j->slot_room >= slots && j->wait_room >= waits;
+    return j->slot_capacity >= slots && j->wait_capacity >= waits;
 }
 
 static yk_status bind_slots(const yk_submit *s, char **slot)
@@ -276,7 +276,7 @@ static yk_status bind_slots(const yk_submit *s, char **slot)
 
 static yk_status job_bind(job *j, const yk_submit *s)
 {
-    if (!job_room(j, cpu_prog_slots(s->program->prog) + 1, s->n_wait))
+    if (!job_reserve(j, cpu_prog_slots(s->program->prog) + 1, s->n_wait))
         return YK_E_MEM;
     j->kind = JOB_RUN;
     j->program = s->program;
@@ -302,7 +302,7 @@ yk_status cpu_queue_run(yk_queue *q, const yk_submit *s, uint64_t *point)
     if (now)
         run_inline(q, j, point);
     else
-        submit(q, point);
+        submit_count(q, point);
     return YK_OK;
 }
 
@@ -328,7 +328,7 @@ static yk_status copy_bind(job *j, const yk_copy *c)
     j->dst = copy_end(c->dst, c->dst_host, c->dst_offset, c->bytes);
     if (c->bytes && (!j->src || !j->dst))
         return YK_E_ARG;
-    if (!job_room(j, 0, c->n_wait))
+    if (!job_reserve(j, 0, c->n_wait))
         return YK_E_MEM;
     j->kind = JOB_COPY;
     j->bytes = c->bytes;
@@ -353,7 +353,7 @@ yk_status cpu_queue_copy(yk_queue *q, const yk_copy *c, uint64_t *point)
     if (now)
         run_inline(q, j, point);
     else
-        submit(q, point);
+        submit_count(q, point);
     return YK_OK;
 }
 

@@ -8,8 +8,9 @@
 #include "core/base/mem.h"
 #include "core/base/philox.h"
 #include "core/balance/balance.h"
+#include "core/control/origin.h"
 
-static yk__balance *balance(uint32_t ranks)
+static yk__balance *balance_make(uint32_t ranks)
 {
     yk_error err = YK_ERROR_INIT;
     yk__balance *b = NULL;
@@ -23,7 +24,7 @@ typedef struct device {
 
 static uint32_t drawn;
 
-static double uniform(void)
+static double draw_uniform(void)
 {
     uint32_t c[4] = {drawn++, 0, 0, 0}, k[2] = {3, 5}, out[4];
     yk__philox(c, k, out);
@@ -51,7 +52,7 @@ static double best_time(const device *d, uint32_t ranks, uint64_t n, const yk__b
 
 START_TEST(fit_is_exact)
 {
-    yk__balance *b = balance(2);
+    yk__balance *b = balance_make(2);
     for (uint64_t n = 10; n <= 100; n += 10)
         yk__balance_record(b, 0, n, 0.02 + 0.003 * (double)n);
     ck_assert_double_eq_tol(yk__balance_predict(b, 0, 500), 0.02 + 1.5, 1e-9);
@@ -67,7 +68,7 @@ END_TEST
 
 START_TEST(bad_records_are_ignored)
 {
-    yk__balance *b = balance(1);
+    yk__balance *b = balance_make(1);
     yk__balance_record(b, 0, 0, 1);
     yk__balance_record(b, 0, 5, -1);
     yk__balance_record(b, 0, 5, 0);
@@ -82,7 +83,7 @@ END_TEST
 /* At one number of rows a change is the whole line's: most of a run's time may be what it costs whatever its rows. */
 START_TEST(at_one_n_the_line_keeps_its_form)
 {
-    yk__balance *b = balance(1);
+    yk__balance *b = balance_make(1);
     for (uint64_t n = 1; n <= 128; n *= 2)
         yk__balance_record(b, 0, n, 0.039 + 0.001 * (double)n);
     for (int i = 0; i < 15; i++)
@@ -96,7 +97,7 @@ END_TEST
 /* Twice off by 20 % in one direction: from then on the line is the new one. Once, or to and fro, is nothing. */
 START_TEST(a_change_is_believed_the_second_time)
 {
-    yk__balance *b = balance(1);
+    yk__balance *b = balance_make(1);
     for (int i = 0; i < 10; i++)
         yk__balance_record(b, 0, 50 + (uint64_t)i % 3 * 20, 0.01 + 0.001 * (double)(50 + i % 3 * 20));
     ck_assert(!yk__balance_record(b, 0, 50, 60)); /* a hiccup of a minute */
@@ -116,16 +117,16 @@ END_TEST
 START_TEST(split_is_the_best)
 {
     for (int turn = 0; turn < 200; turn++) {
-        const uint32_t ranks = 1 + (uint32_t)(uniform() * 6);
-        const uint64_t n = (uint64_t)(uniform() * 400) + 1;
+        const uint32_t ranks = 1 + (uint32_t)(draw_uniform() * 6);
+        const uint64_t n = (uint64_t)(draw_uniform() * 400) + 1;
         yk__bounds bounds[6];
         uint64_t share[6], sum = 0;
         device d[6];
-        yk__balance *b = balance(ranks);
+        yk__balance *b = balance_make(ranks);
         double best;
         for (uint32_t r = 0; r < ranks; r++) {
-            d[r] = (device){uniform() < 0.3 ? 0 : uniform() * 0.1, 0.0001 + uniform() * 0.01};
-            bounds[r] = (yk__bounds){0, uniform() < 0.5 ? 1000 : n / ranks + 1 + (uint64_t)(uniform() * 50)};
+            d[r] = (device){draw_uniform() < 0.3 ? 0 : draw_uniform() * 0.1, 0.0001 + draw_uniform() * 0.01};
+            bounds[r] = (yk__bounds){0, draw_uniform() < 0.5 ? 1000 : n / ranks + 1 + (uint64_t)(draw_uniform() * 50)};
             for (uint64_t k = 100; k <= 400; k += 100)
                 yk__balance_record(b, r, k, d[r].a + d[r].b * (double)k);
         }
@@ -145,7 +146,7 @@ END_TEST
 
 START_TEST(bounds_hold)
 {
-    yk__balance *b = balance(3);
+    yk__balance *b = balance_make(3);
     uint64_t share[3];
     for (uint32_t r = 0; r < 3; r++)
         yk__balance_record(b, r, 10, r == 0 ? 0.01 : 0.1);
@@ -173,8 +174,8 @@ START_TEST(owner_parts_are_the_best)
     static const bool both[2] = {true, true};
     double s[3];
     for (int turn = 0; turn < 200; turn++) {
-        const double update[2] = {0.001 + uniform(), 0.001 + uniform() * uniform()};
-        const double copy[2] = {uniform() < 0.5 ? 0 : uniform(), uniform() < 0.5 ? 0 : uniform()};
+        const double update[2] = {0.001 + draw_uniform(), 0.001 + draw_uniform() * draw_uniform()};
+        const double copy[2] = {draw_uniform() < 0.5 ? 0 : draw_uniform(), draw_uniform() < 0.5 ? 0 : draw_uniform()};
         double best = INFINITY;
         for (int i = 0; i <= 1000; i++)
             best = fmin(best, longest_update(2, update, copy, (const double[]){i * 1e-3, 1 - i * 1e-3}));
@@ -305,7 +306,7 @@ START_TEST(nothing_to_join)
         else
             unsetenv("YOKE_JOB_FD");
         ck_assert(!yk__launched());
-        ck_assert(!yk__launch_report(&err));
+        ck_assert(!yk__group_report(&err));
         ck_assert_int_eq(yk__group_join("me", &g, &err), YK_E_ARG);
         ck_assert_ptr_null(g);
         ck_assert_msg(strstr(err.text, "YOKE_JOB_FD") != NULL, "%s", err.text);

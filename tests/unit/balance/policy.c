@@ -30,14 +30,14 @@ START_TEST(a_slow_rank_is_never_a_loss)
     const double f = factor[_i % 5];
     const bool known = _i < 5;
     world w = {.ranks = 2, .n = 128, .d = {{.a = 2e-4, .b = 4e-5, .update = 5e-4, .noise = 0.05}}};
-    double alone, lost;
+    double fast_only, lost;
     w.d[1] = (device){.a = 2e-4 * f, .b = 4e-5 * f, .update = 5e-4 * f, .noise = 0.05};
     w.seat[0].pace = known ? 1 : 0;
     w.seat[1].pace = known ? f : 0;
     world_begin(&w);
-    alone = world_best_of(&w, 1);
+    fast_only = world_best_of(&w, 1);
     world_windows(&w, 1000);
-    lost = (w.elapsed - 1000 * world_best(&w)) / alone;
+    lost = (w.elapsed - 1000 * world_best(&w)) / fast_only;
     ck_assert_msg(world_rate(&w) > 0.97, "x%g: %g of the best", f, world_rate(&w));
     ck_assert_int_eq(w.excluded > 0, world_share(&w, 1) == 0);
     if (w.excluded)
@@ -239,15 +239,15 @@ END_TEST
 START_TEST(tries_cost_little)
 {
     world w = {.ranks = 2, .n = 128, .d = {{.a = 2e-4, .b = 4e-5}, {.a = 1e-1, .b = 4e-3}}, .seat = {{.pace = 1}, {.pace = 100}}};
-    double alone;
+    double fast_only;
     world_begin(&w);
     world_windows(&w, 200);
     ck_assert_int_eq(w.excluded, 1);
-    alone = world_best_of(&w, 1);
+    fast_only = world_best_of(&w, 1);
     w.elapsed = 0;
     world_windows(&w, 40000);
-    ck_assert_msg(w.elapsed < 40000 * alone * 1.008, "%g of %g", w.elapsed, 40000 * alone);
-    ck_assert_msg(w.elapsed > 40000 * alone * 1.0005, "never tried again");
+    ck_assert_msg(w.elapsed < 40000 * fast_only * 1.008, "%g of %g", w.elapsed, 40000 * fast_only);
+    ck_assert_msg(w.elapsed > 40000 * fast_only * 1.0005, "never tried again");
     ck_assert_int_eq(w.excluded, 1);
     world_finish(&w);
 }
@@ -269,7 +269,7 @@ START_TEST(a_rank_that_recovers_comes_back)
 }
 END_TEST
 
-START_TEST(a_forced_rank_stays_and_is_told_of)
+START_TEST(a_forced_rank_stays_and_is_reported)
 {
     world w = {.ranks = 2, .n = 8192, .d = {{.a = 2e-4, .b = 1e-6}, {.a = 5e-2, .b = 1e-4}},
                .seat = {{.pace = 1}, {.pace = 50, .forced = true}}};
@@ -293,17 +293,17 @@ START_TEST(memory_caps_hold)
     w.seat[0].pace = 3, w.seat[1].pace = 1; /* however slow: the others of unlimited memory take the rest */
     world_begin(&w);
     ck_assert_uint_eq(world_share(&w, 1), 32);
-    w.told[1].cap = 60;
+    w.report[1].cap = 60;
     world_window(&w);
     for (int i = 0; i < 100; i++) {
-        w.told[1].cap = 60;
+        w.report[1].cap = 60;
         world_window(&w);
         ck_assert_uint_le(world_share(&w, 1), 60);
     }
     ck_assert_uint_ge(world_share(&w, 1), 50);
     yk__policy_pass(w.p);
-    w.told[0].cap = w.told[1].cap = 100;
-    ck_assert_int_eq(yk__policy_look(w.p, w.told, &err), YK_E_MEM);
+    w.report[0].cap = w.report[1].cap = 100;
+    ck_assert_int_eq(yk__policy_look(w.p, w.report, &err), YK_E_MEM);
     ck_assert_msg(strstr(err.text, "256") && strstr(err.text, "200"), "%s", err.text);
     world_finish(&w);
 }
@@ -370,7 +370,7 @@ int main(void)
     tcase_add_test(t, steady_windows_are_seldom_timed);
     tcase_add_test(t, tries_cost_little);
     tcase_add_test(t, a_rank_that_recovers_comes_back);
-    tcase_add_test(t, a_forced_rank_stays_and_is_told_of);
+    tcase_add_test(t, a_forced_rank_stays_and_is_reported);
     tcase_add_test(t, memory_caps_hold);
     tcase_add_test(t, fewer_rows_than_ranks);
     tcase_add_test(t, goes_on_from_its_numbers);

@@ -165,7 +165,7 @@ void world_window(world *w)
     w->elapsed += w->last + making;
     w->compiled += making;
     for (uint32_t r = 0; r < w->ranks; r++) {
-        yk__told *t = &w->told[r];
+        yk__report *t = &w->report[r];
         if (!yk__policy_members(w->p)[r])
             continue;
         t->rows = (double)share[r];
@@ -181,8 +181,8 @@ void world_window(world *w)
     memcpy(before, share, sizeof before);
     if (!yk__policy_pass(w->p))
         return;
-    ck_assert_msg(!yk__policy_look(w->p, w->told, &err), "%s", err.text);
-    memset(w->told, 0, sizeof w->told);
+    ck_assert_msg(!yk__policy_look(w->p, w->report, &err), "%s", err.text);
+    memset(w->report, 0, sizeof w->report);
     take_events(w);
     w->changes += memcmp(before, yk__policy_shares(w->p), w->ranks * sizeof *before) != 0;
 }

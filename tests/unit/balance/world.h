@@ -31,7 +31,7 @@ typedef struct world {
     double left;          /* windows that the job knows it still has; 0: it does not know */
     yk__policy *p;
     bool made[MOST][PROGRAMS];
-    yk__told told[MOST];
+    yk__report report[MOST];
     double elapsed, compiled, last; /* seconds; in compiles; the last window's, without them */
     uint32_t changes;
     int excluded, back, costs;

@@ -209,7 +209,7 @@ static const struct {
     {job_ending, YK_E_DEVICE_LOST, "died before it could say why"},
 };
 
-START_TEST(joining)
+START_TEST(joining_what_is_no_job_is_refused)
 {
     fake f;
     yk__control *c = NULL;
@@ -274,7 +274,7 @@ START_TEST(shown_info)
 END_TEST
 
 /* What a rank sends to the launcher is not trusted either. */
-START_TEST(notices)
+START_TEST(notices_of_ranks_are_checked)
 {
     yk_error err = YK_ERROR_INIT;
     yk__control_job *job = NULL;
@@ -313,10 +313,10 @@ int main(void)
     Suite *s = suite_create("garbage");
     TCase *t = tcase_create("garbage");
     SRunner *sr = srunner_create(s);
-    tcase_add_loop_test(t, joining, 0, (int)(sizeof harms / sizeof *harms));
+    tcase_add_loop_test(t, joining_what_is_no_job_is_refused, 0, (int)(sizeof harms / sizeof *harms));
     tcase_add_test(t, endless_text);
     tcase_add_test(t, shown_info);
-    tcase_add_test(t, notices);
+    tcase_add_test(t, notices_of_ranks_are_checked);
     tcase_set_timeout(t, 120);
     suite_add_tcase(s, t);
     srunner_set_tap(sr, "-");

@@ -477,9 +477,9 @@ static void one_sgd(const cpu_isa *isa, int flags, bool momentum, bool first)
 /* A cast of the first new values that follows the step: the same bits as one in a program of its own. */
 static void one_kept(const cpu_isa *isa, int op, int dtype, int64_t n, int64_t kept)
 {
-    kit *k = kit_new(), *alone = kit_new();
+    kit *k = kit_new(), *separate = kit_new();
     uint32_t g = KIT(k, YK_F32, n), p = KIT(k, YK_F32, n), m = KIT(k, YK_F32, n), v = KIT(k, YK_F32, n);
-    uint32_t hyper = KIT(k, YK_F32, 16), low = KIT(k, dtype, n), x = KIT(alone, YK_F32, kept), y = KIT(alone, dtype, kept);
+    uint32_t hyper = KIT(k, YK_F32, 16), low = KIT(k, dtype, n), x = KIT(separate, YK_F32, kept), y = KIT(separate, dtype, kept);
     const int64_t flags = 0, one = 1;
     const uint32_t head = kit_view(k, p, 1, &kept, &one, 0), to = kit_view(k, low, 1, &kept, &one, 0);
     kit_random(k, g, -1, 1);
@@ -495,12 +495,12 @@ static void one_kept(const cpu_isa *isa, int op, int dtype, int64_t n, int64_t k
         kit_node(k, op, KIT_IDS(g, p, m, hyper), KIT_IDS(p, m), &flags, 1);
     kit_node(k, YK_OP_CAST, KIT_IDS(head), KIT_IDS(to), NULL, 0);
     ck_assert_int_eq(kit_run(k, isa, 2), YK_OK);
-    memcpy(alone->data[x], k->data[p], (size_t)kept * 4);
-    kit_node(alone, YK_OP_CAST, KIT_IDS(x), KIT_IDS(y), NULL, 0);
-    ck_assert_int_eq(kit_run(alone, isa, 1), YK_OK);
-    ck_assert_mem_eq(k->data[low], alone->data[y], (size_t)kept * 2);
+    memcpy(separate->data[x], k->data[p], (size_t)kept * 4);
+    kit_node(separate, YK_OP_CAST, KIT_IDS(x), KIT_IDS(y), NULL, 0);
+    ck_assert_int_eq(kit_run(separate, isa, 1), YK_OK);
+    ck_assert_mem_eq(k->data[low], separate->data[y], (size_t)kept * 2);
     ck_assert(kept == n || kit_get(k, low, n - 1) == last);
-    kit_free(alone);
+    kit_free(separate);
     kit_free(k);
 }
 

@@ -139,14 +139,14 @@ static void *count_alloc(size_t bytes, size_t align)
 }
 
 /* What graph_scratch tells is what the first run allocates. */
-START_TEST(scratch_is_told)
+START_TEST(scratch_is_reported)
 {
     const yk_plugin *p = open_plugin();
     yk_host host = *cpu_host;
     yk_device *dev;
     yk_program *prog;
     yk_queue *q;
-    uint64_t told = 0, point, offset[3] = {0}, version[3] = {0};
+    uint64_t reported = 0, point, offset[3] = {0}, version[3] = {0};
     static const int64_t none[1];
     kit *k = kit_new();
     uint32_t a = KIT(k, YK_F32, 200, 400), b = KIT(k, YK_F32, 400, 300), c = KIT(k, YK_F32, 200, 300);
@@ -161,14 +161,14 @@ START_TEST(scratch_is_told)
         ck_assert_int_eq(p->buffer_new(dev, KIT_BYTES(k->slot[i].bytes), &buffer[i]), YK_OK);
     ck_assert_int_eq(p->queue_new(dev, KIT_QUEUE, &q), YK_OK);
     ck_assert_int_eq(p->program_new(dev, &k->g, &prog), YK_OK);
-    ck_assert_int_eq(p->graph_scratch(dev, &k->g, &told), YK_OK);
+    ck_assert_int_eq(p->graph_scratch(dev, &k->g, &reported), YK_OK);
     const yk_submit s = {
         .size = sizeof s, .n_slot = 3, .program = prog, .slot = buffer, .slot_offset = offset, .slot_version = version};
     allocated = 0;
     for (int i = 0; i < 2; i++)
         ck_assert(p->queue_run(q, &s, &point) == YK_OK && p->queue_wait(q, point, UINT64_MAX) == YK_OK);
-    ck_assert_uint_eq(allocated, told);
-    ck_assert_uint_ge(told, 4 * 400 * 32); /* a panel at least */
+    ck_assert_uint_eq(allocated, reported);
+    ck_assert_uint_ge(reported, 4 * 400 * 32); /* a panel at least */
     p->queue_free(q);
     p->program_free(prog);
     for (int i = 0; i < 3; i++)
@@ -382,14 +382,14 @@ static double pace_lost(cpu_pace *p, int n, const double *cost, int runs, double
 
 START_TEST(pace_finds_the_best)
 {
-    static const double calm[] = {50, 100, 200}, busy[] = {300, 150, 200}, alone[] = {400, 300, 200};
+    static const double calm[] = {50, 100, 200}, busy[] = {300, 150, 200}, solo[] = {400, 300, 200};
     cpu_pace p = {0};
     ck_assert_int_eq(cpu_pace_workers(&p, 1), 1);
     ck_assert_double_lt(pace_lost(&p, 4, calm, 10000, 50), 40); /* two runs of a trial, ever more seldom */
     ck_assert_int_eq(p.level, 0);
     ck_assert_double_lt(pace_lost(&p, 4, busy, 400, 150), 60); /* cores are taken away: found within some runs */
     ck_assert_int_eq(p.level, 1);
-    pace_lost(&p, 4, alone, 1500, 200);
+    pace_lost(&p, 4, solo, 1500, 200);
     ck_assert_int_eq(p.level, 2);
     pace_lost(&p, 4, calm, 4000, 50); /* and back, when it is time for a trial */
     ck_assert_int_eq(p.level, 0);
@@ -454,7 +454,7 @@ int main(void)
     TCase *t = tcase_create("all");
     tcase_add_test(t, in_order);
     tcase_add_test(t, denormals_are_zero);
-    tcase_add_test(t, scratch_is_told);
+    tcase_add_test(t, scratch_is_reported);
     tcase_add_test(t, errors_are_named);
     tcase_add_test(t, unbound_slot);
     tcase_add_test(t, sleepers_are_woken);

@@ -206,7 +206,7 @@ START_TEST(devices_by_cores)
 }
 END_TEST
 
-START_TEST(automatic)
+START_TEST(auto_takes_each_device_once)
 {
     const char *s = selection_is("auto");
     ck_assert_msg(!strncmp(s, "corex:", 6), "%s", s);
@@ -260,8 +260,8 @@ START_TEST(a_text_selects_its_placement_again)
 }
 END_TEST
 
-/* Lines that selecting writes to standard error; text: room for them. */
-static int lines_told(const char *specs, uint32_t want, char *text, size_t room)
+/* Lines that selecting writes to standard error; text: capacity bytes for them. */
+static int lines_reported(const char *specs, uint32_t want, char *text, size_t capacity)
 {
     yk_error err = YK_ERROR_INIT;
     yk__placement *p = NULL;
@@ -277,22 +277,22 @@ static int lines_told(const char *specs, uint32_t want, char *text, size_t room)
     ck_assert_msg(n == want, "%s", err.text);
     yk__free(p);
     rewind(to);
-    text[fread(text, 1, room - 1, to)] = 0;
+    text[fread(text, 1, capacity - 1, to)] = 0;
     fclose(to);
     for (const char *c = text; *c; c++)
         lines += *c == '\n';
     return lines;
 }
 
-START_TEST(shared_cores_are_told_once)
+START_TEST(shared_cores_are_reported_once)
 {
     char specs[3000] = "", text[2000];
     for (int i = 0; i < 300; i++)
         strcat(specs, "corex ");
-    ck_assert_int_eq(lines_told(specs, 300, text, sizeof text), 1);
+    ck_assert_int_eq(lines_reported(specs, 300, text, sizeof text), 1);
     ck_assert_msg(strstr(text, "44849 more such pairs") != NULL, "%s", text);
-    ck_assert_int_eq(lines_told("corex corex jitx jitx:0", 4, text, sizeof text), 3); /* of each pair of plugins */
-    ck_assert_int_eq(lines_told("corex gpux:0", 2, text, sizeof text), 0);
+    ck_assert_int_eq(lines_reported("corex corex jitx jitx:0", 4, text, sizeof text), 3); /* of each pair of plugins */
+    ck_assert_int_eq(lines_reported("corex gpux:0", 2, text, sizeof text), 0);
 }
 END_TEST
 
@@ -302,7 +302,7 @@ START_TEST(on_many_machines)
 {
     const machine_case *c = &machine_cases[_i];
     yk_error err = YK_ERROR_INIT;
-    yk__topology *mine = topology;
+    yk__topology *host_topology = topology;
     char file[64], halves[200], *all;
     snprintf(file, sizeof file, "select-%d.xml", (int)getpid());
     machine_record(c, file);
@@ -326,7 +326,7 @@ START_TEST(on_many_machines)
         selection_refused("corex:0", "core 0 is not one this process may use");
     ck_assert_str_eq(selection_is(with_cores("gpux:0@%s!")), with_cores("gpux:0@%s!"));
     yk__topology_free(topology);
-    topology = mine;
+    topology = host_topology;
     unsetenv("YOKE_TOPOLOGY_XML");
 }
 END_TEST
@@ -363,10 +363,10 @@ int main(void)
     tcase_add_checked_fixture(t, tests_setup, NULL);
     tcase_add_test(t, devices_by_number);
     tcase_add_test(t, devices_by_cores);
-    tcase_add_test(t, automatic);
+    tcase_add_test(t, auto_takes_each_device_once);
     tcase_add_test(t, words_that_match_nothing);
     tcase_add_test(t, a_text_selects_its_placement_again);
-    tcase_add_test(t, shared_cores_are_told_once);
+    tcase_add_test(t, shared_cores_are_reported_once);
 #ifdef HAVE_HWLOC
     tcase_add_loop_test(t, on_many_machines, 0, MACHINE_CASES);
 #endif

@@ -39,7 +39,7 @@ static const wait_case cases[] = {
     {"250", 13, YK_OK, 0.4, 20, true},
 };
 
-START_TEST(waiting)
+START_TEST(a_wait_ends_at_the_limit)
 {
     const wait_case *c = &cases[_i];
     yk_error err = YK_ERROR_INIT;
@@ -119,7 +119,7 @@ int main(void)
     Suite *s = suite_create("device_wait");
     TCase *t = tcase_create("wait");
     SRunner *sr = srunner_create(s);
-    tcase_add_loop_test(t, waiting, 0, (int)(sizeof cases / sizeof *cases));
+    tcase_add_loop_test(t, a_wait_ends_at_the_limit, 0, (int)(sizeof cases / sizeof *cases));
     tcase_add_test(t, without_a_limit);
     tcase_add_test(t, a_job_ends);
     tcase_set_timeout(t, 60);

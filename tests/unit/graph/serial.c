@@ -89,12 +89,13 @@ static uint32_t node_find(yk_op op)
     return 0;
 }
 
-/* One deliberate fault at a time; the checker names it: a switch over the faults. */
-static void graph_spoil(int fault)
+enum { NODE_FAULTS = 16, FAULTS = 27 };
+
+/* One deliberate fault of a node, its operands or its body. */
+static void node_spoil(int fault)
 {
     yk_node *dot = &g.node[node_find(YK_OP_DOT)], *map = &g.node[node_find(YK_OP_MAP)], *conv = &g.node[node_find(YK_OP_CONV2D)];
     yk_node *sum = &g.node[node_find(YK_OP_MAP_SUM)];
-    yk_value *y = &g.value[g.index[dot->out]];
     switch (fault) {
     case 0:
         dot->op = YK_OP_COUNT;
@@ -109,75 +110,92 @@ static void graph_spoil(int fault)
         g.index[dot->in] = (uint32_t)g.n_value;
         break;
     case 4:
-        y->dim[1] = 13, yk__value_count(y);
-        break;
-    case 5:
-        y->dtype = YK_BF16;
-        break;
-    case 6:
         g.index[dot->in] = g.index[conv->out];
         break; /* not written yet */
-    case 7:
+    case 5:
         g.index[conv->out] = g.index[dot->out];
         break; /* written twice */
-    case 8:
-        g.value[0].offset = 1000;
-        break; /* behind the slot's end */
-    case 9:
-        g.value[0].slot = 99;
-        break;
-    case 10:
-        g.value[2].offset = 2;
-        break;
-    case 11:
-        g.value[2].stride[0] = 5;
-        break;
-    case 12:
-        g.value[2].base = 2;
-        break;
-    case 13:
+    case 6:
         dot->n_body = 1;
         break;
-    case 14:
+    case 7:
         map->n_body = 1;
         break; /* the output is not written */
-    case 15:
+    case 8:
         map->body = 1000;
         break;
-    case 16:
+    case 9:
         g.body[map->body].op = YK_OP_SUM;
         break;
-    case 17:
+    case 10:
         g.body[map->body].op = YK_OP_IOTA;
         break;
-    case 18:
+    case 11:
         sum->n_body = 1;
         break;
-    case 19:
-        g.slot[0].kind = YK_SLOT_PARAM;
-        break;
-    case 20:
+    case 12:
         g.attr[conv->attr + 6] = 0;
         break;
-    case 21:
+    case 13:
         g.attr[conv->attr] = INT64_MAX;
         break;
-    case 22:
+    case 14:
         conv->n_attr = 6;
         break;
-    case 23:
-        g.value[1].dim[0] = INT64_MAX;
-        break;
-    case 24:
+    default:
         dot->flags = 2;
         break;
-    case 25:
+    }
+}
+
+/* One of a value or a slot. */
+static void value_spoil(int fault)
+{
+    yk_value *y = &g.value[g.index[g.node[node_find(YK_OP_DOT)].out]];
+    switch (fault) {
+    case 0:
+        y->dim[1] = 13, yk__value_count(y);
+        break;
+    case 1:
+        y->dtype = YK_BF16;
+        break;
+    case 2:
+        g.value[0].offset = 1000;
+        break; /* behind the slot's end */
+    case 3:
+        g.value[0].slot = 99;
+        break;
+    case 4:
+        g.value[2].offset = 2;
+        break;
+    case 5:
+        g.value[2].stride[0] = 5;
+        break;
+    case 6:
+        g.value[2].base = 2;
+        break;
+    case 7:
+        g.slot[0].kind = YK_SLOT_PARAM;
+        break;
+    case 8:
+        g.value[1].dim[0] = INT64_MAX;
+        break;
+    case 9:
         g.value[0].dims = 9;
         break;
     default:
         g.value[0].dim[0] = 0;
         break;
     }
+}
+
+/* One fault at a time; the checker names it. */
+static void graph_spoil(int fault)
+{
+    if (fault < NODE_FAULTS)
+        node_spoil(fault);
+    else
+        value_spoil(fault - NODE_FAULTS);
 }
 
 START_TEST(faults_are_named)
@@ -291,7 +309,7 @@ int main(void)
     tcase_add_test(t, good_one);
     tcase_add_test(t, round_trip);
     tcase_add_test(t, text_and_dot_are_readable);
-    tcase_add_loop_test(t, faults_are_named, 0, 27);
+    tcase_add_loop_test(t, faults_are_named, 0, FAULTS);
     tcase_add_test(t, mutated_bytes_are_refused_or_sound);
     tcase_add_test(t, results_that_are_views);
     tcase_add_test(t, memory_gone);

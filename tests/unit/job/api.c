@@ -20,7 +20,7 @@ static yk_job *open_job(yk_config c)
     return job;
 }
 
-static yk_t input(yk_job *job, uint32_t dims, const int64_t *dim, const float *v)
+static yk_t make_input(yk_job *job, uint32_t dims, const int64_t *dim, const float *v)
 {
     return yk_input(job, YK_F32, dims, dim, v);
 }
@@ -38,7 +38,7 @@ START_TEST(dead_handle)
     yk_job *job = open_job((yk_config){0});
     const int64_t n = 3;
     const float v[3] = {1, 2, 3};
-    yk_t x = input(job, 1, &n, v), y = yk_add(x, x);
+    yk_t x = make_input(job, 1, &n, v), y = yk_add(x, x);
     yk_keep(y);
     yk_end(job);
     yk_t z = YK_HERE(yk_neg(x));
@@ -65,7 +65,7 @@ START_TEST(foreign_and_missing_operands)
     yk_job *a = open_job((yk_config){0}), *b = open_job((yk_config){0});
     const int64_t n = 2;
     const float v[2] = {1, 2};
-    yk_t x = input(a, 1, &n, v), y = input(b, 1, &n, v);
+    yk_t x = make_input(a, 1, &n, v), y = make_input(b, 1, &n, v);
     ck_assert(yk_mul(x, y).id == 0);
     ck_assert_ptr_nonnull(strstr(yk_error_text(a), "another job"));
     ck_assert(yk_ok(b));
@@ -78,7 +78,7 @@ START_TEST(foreign_and_missing_operands)
 }
 END_TEST
 
-START_TEST(parameters)
+START_TEST(parameters_hold_their_first_values)
 {
     yk_job *job = open_job((yk_config){.seed = 7});
     const int64_t dim[2] = {4, 5};
@@ -111,7 +111,7 @@ START_TEST(shape_errors_name_shapes)
     yk_job *job = open_job((yk_config){0});
     const int64_t a[2] = {3, 4}, b[2] = {5, 4};
     const float v[20] = {0};
-    ck_assert(yk_matmul(input(job, 2, a, v), input(job, 2, b, v)).id == 0);
+    ck_assert(yk_matmul(make_input(job, 2, a, v), make_input(job, 2, b, v)).id == 0);
     ck_assert_msg(strstr(yk_error_text(job), "[3, 4]") && strstr(yk_error_text(job), "[5, 4]"), "%s", yk_error_text(job));
     yk_close(job);
 }
@@ -119,12 +119,12 @@ END_TEST
 
 /* ---- Values ---- */
 
-START_TEST(values)
+START_TEST(values_can_be_read)
 {
     yk_job *job = open_job((yk_config){0});
     const int64_t dim[2] = {2, 3}, row = 3;
     const float v[6] = {1, 2, 3, 4, 5, 6}, r[3] = {10, 20, 30};
-    yk_t x = input(job, 2, dim, v), y = yk_add(yk_scale(x, 2), input(job, 1, &row, r));
+    yk_t x = make_input(job, 2, dim, v), y = yk_add(yk_scale(x, 2), make_input(job, 1, &row, r));
     float got[6];
     yk_read(y, got, sizeof got);
     for (int i = 0; i < 6; i++)
@@ -143,17 +143,17 @@ START_TEST(values)
 }
 END_TEST
 
-START_TEST(keep)
+START_TEST(kept_values_live_one_step_more)
 {
     yk_job *job = open_job((yk_config){0});
     const int64_t n = 2;
     const float v[2] = {1, 2};
-    yk_t x = yk_keep(yk_neg(input(job, 1, &n, v)));
+    yk_t x = yk_keep(yk_neg(make_input(job, 1, &n, v)));
     yk_end(job);
     float got[2];
     yk_read(x, got, sizeof got);
     ck_assert(got[0] == -1 && got[1] == -2);
-    yk_t y = yk_neg(input(job, 1, &n, v));
+    yk_t y = yk_neg(make_input(job, 1, &n, v));
     ck_assert(y.id != 0);
     yk_end(job); /* the end of the next step */
     ck_assert(isnan(yk_item(x)));
@@ -244,7 +244,7 @@ static yk_t net_loss(yk_job *job, net m, int first, int n)
     int32_t y[64];
     const int64_t xd[2] = {n, 8}, yd = n;
     make_rows(first, n, x, y);
-    yk_t h = yk_relu(yk_linear(input(job, 2, xd, x), m.w1, m.b1));
+    yk_t h = yk_relu(yk_linear(make_input(job, 2, xd, x), m.w1, m.b1));
     return yk_cross_entropy(yk_linear(h, m.w2, m.b2), yk_input(job, YK_I32, 1, &yd, y));
 }
 
@@ -277,7 +277,7 @@ START_TEST(training_goes_down_and_compiles_once)
 END_TEST
 
 /* One window of micro batches of the given sizes; the parameters after a plain step. */
-static void window(yk_average average, int n, const int *rows, float *w, double *loss)
+static void window_train(yk_average average, int n, const int *rows, float *w, double *loss)
 {
     yk_job *job = open_job((yk_config){.seed = 3, .accumulate = (uint32_t)n, .average = average});
     net m = make_net(job);
@@ -324,7 +324,7 @@ START_TEST(labels_and_inputs_are_named_by_row)
     net m = make_net(job);
     yk_opt *opt = yk_sgd(job, &(yk_sgd_config){.lr = 0.5});
     x[2 * 8 + 5] = NAN;
-    yk_t h = yk_linear(yk_relu(yk_linear(input(job, 2, xd, x), m.w1, m.b1)), m.w2, m.b2);
+    yk_t h = yk_linear(yk_relu(yk_linear(make_input(job, 2, xd, x), m.w1, m.b1)), m.w2, m.b2);
     yk_backward(yk_cross_entropy(h, yk_input(job, YK_I32, 1, &yd, (int32_t[]){0, 1, 0, 1})));
     yk_step(opt);
     ck_assert_int_eq(yk_error_status(job), YK_E_NUMERIC);
@@ -334,7 +334,7 @@ START_TEST(labels_and_inputs_are_named_by_row)
         job = open_job((yk_config){0});
         m = make_net(job);
         x[2 * 8 + 5] = 0;
-        h = yk_linear(yk_relu(yk_linear(input(job, 2, xd, x), m.w1, m.b1)), m.w2, m.b2);
+        h = yk_linear(yk_relu(yk_linear(make_input(job, 2, xd, x), m.w1, m.b1)), m.w2, m.b2);
         const yk_t y = yk_input(job, YK_I32, 1, &yd, (int32_t[]){0, -100, 1, 77});
         yk_cross_entropy_with(h, y, &(yk_cross_entropy_config){.reduction = (yk_reduction)reduction});
         ck_assert_int_eq(yk_error_status(job), YK_E_ARG);
@@ -374,7 +374,7 @@ START_TEST(ceil_mode_drops_a_window_that_begins_in_the_right_padding)
         const yk_pool2d_config c = {.kernel = {1, kernel}, .stride = {1, stride}, .padding = {0, pad}, .ceil_mode = true,
                                     .exclude_padding = mode == 2};
         yk_job *job = open_job((yk_config){0});
-        const yk_t in = input(job, 4, (int64_t[]){1, 1, 1, n}, x);
+        const yk_t in = make_input(job, 4, (int64_t[]){1, 1, 1, n}, x);
         const yk_t y = yk_keep(mode ? yk_avg_pool2d(in, &c) : yk_max_pool2d(in, &c));
         const int64_t out = ceil_pool(!mode, x, n, &c, want);
         dropped += out != (n + 2 * pad - kernel + stride - 1) / stride + 1;
@@ -389,15 +389,15 @@ START_TEST(ceil_mode_drops_a_window_that_begins_in_the_right_padding)
 }
 END_TEST
 
-START_TEST(windows)
+START_TEST(windows_average_as_asked)
 {
     static const int whole[1] = {24}, parts[3] = {16, 6, 2};
     float a[128], b[128], c[128], d[128];
     double la, lb, lc, ld;
-    window(YK_AVERAGE_MICRO, 1, whole, a, &la);
-    window(YK_AVERAGE_ITEMS, 3, parts, b, &lb);
-    window(YK_AVERAGE_ROWS, 3, parts, c, &lc);
-    window(YK_AVERAGE_MICRO, 3, parts, d, &ld);
+    window_train(YK_AVERAGE_MICRO, 1, whole, a, &la);
+    window_train(YK_AVERAGE_ITEMS, 3, parts, b, &lb);
+    window_train(YK_AVERAGE_ROWS, 3, parts, c, &lc);
+    window_train(YK_AVERAGE_MICRO, 3, parts, d, &ld);
     ck_assert_double_eq_tol(la, lb, 1e-6);
     ck_assert_double_eq_tol(la, lc, 1e-6);
     ck_assert(fabs(la - ld) > 1e-3);
@@ -444,7 +444,7 @@ START_TEST(zero_that_is_meant)
     const float z[4] = {1, 2, 3, 5};
     const int32_t y[2] = {0, 1};
     const int64_t zd[2] = {2, 2}, n = 2;
-    yk_t logits = input(job, 2, zd, z), labels = yk_input(job, YK_I32, 1, &n, y);
+    yk_t logits = make_input(job, 2, zd, z), labels = yk_input(job, YK_I32, 1, &n, y);
     const double both = yk_item(yk_cross_entropy_with(logits, labels, &(yk_cross_entropy_config){0}));
     const double second = yk_item(yk_cross_entropy_with(logits, labels, &(yk_cross_entropy_config){.ignore_index = YK_ZERO}));
     ck_assert_double_eq_tol(both, (log1p(exp(1)) + log1p(exp(-2))) / 2, 1e-6);
@@ -516,10 +516,10 @@ START_TEST(dropout_follows_the_global_row)
     const int32_t row[2] = {1, 4};
     for (int i = 0; i < 300; i++)
         ones[i] = 1;
-    yk_read(yk_dropout(input(job, 2, all, ones), 0.5f), whole, sizeof whole);
+    yk_read(yk_dropout(make_input(job, 2, all, ones), 0.5f), whole, sizeof whole);
     yk_end(job);
     yk_set_rows(job, 2, row, 6);
-    yk_read(yk_dropout(input(job, 2, two, ones), 0.5f), part, sizeof part);
+    yk_read(yk_dropout(make_input(job, 2, two, ones), 0.5f), part, sizeof part);
     ck_assert_mem_eq(part, whole + 50, 200);
     ck_assert_mem_eq(part + 50, whole + 200, 200);
     int zeros = 0;
@@ -590,7 +590,7 @@ START_TEST(no_label_counts_nothing)
     yk_t w = yk_param(job, "w", 2, wd, (yk_init){YK_INIT_NORMAL, 0, 1});
     yk_opt *opt = yk_sgd(job, &(yk_sgd_config){.lr = 1});
     yk_param_read(w, before, 6);
-    yk_t loss = yk_cross_entropy(yk_linear(input(job, 2, xd, x), w, YK_NO), yk_input(job, YK_I32, 1, &yd, y));
+    yk_t loss = yk_cross_entropy(yk_linear(make_input(job, 2, xd, x), w, YK_NO), yk_input(job, YK_I32, 1, &yd, y));
     yk_backward(loss);
     yk_step(opt);
     ck_assert_double_eq(yk_item(loss), 0.0);
@@ -684,14 +684,14 @@ int main(void)
     tcase_add_test(t, ceil_mode_drops_a_window_that_begins_in_the_right_padding);
     tcase_add_test(t, labels_and_inputs_are_named_by_row);
     tcase_add_test(t, foreign_and_missing_operands);
-    tcase_add_test(t, parameters);
+    tcase_add_test(t, parameters_hold_their_first_values);
     tcase_add_test(t, shape_errors_name_shapes);
-    tcase_add_test(t, values);
-    tcase_add_test(t, keep);
+    tcase_add_test(t, values_can_be_read);
+    tcase_add_test(t, kept_values_live_one_step_more);
     tcase_add_test(t, cross_entropy_counts);
     tcase_add_test(t, labels_made_by_operations);
     tcase_add_test(t, training_goes_down_and_compiles_once);
-    tcase_add_test(t, windows);
+    tcase_add_test(t, windows_average_as_asked);
     tcase_add_test(t, reading_before_the_step_changes_nothing);
     tcase_add_test(t, zero_that_is_meant);
     tcase_add_test(t, seeds_of_the_order);

@@ -20,7 +20,7 @@ static yk_job *open_job(int checks)
 }
 
 /* The error begins with the line, names the operation and says where it was noticed. */
-static void expect(yk_job *job, int line, const char *operation, int noticed)
+static void expect_site(yk_job *job, int line, const char *operation, int noticed)
 {
     const char *text = yk_error_text(job);
     char begin[64], end[64];
@@ -87,7 +87,7 @@ START_TEST(a_failure_of_the_step_before_names_its_line)
     const int noticed = __LINE__ + 1;
     yk_read(x, row, sizeof row);
     (void)y;
-    expect(job, line, "(gather): row 9 of a table of 4", noticed);
+    expect_site(job, line, "(gather): row 9 of a table of 4", noticed);
 }
 END_TEST
 
@@ -102,7 +102,7 @@ START_TEST(what_only_planning_finds_names_its_line)
     ck_assert_msg(yk_ok(job), "%s", yk_error_text(job));
     const int noticed = __LINE__ + 1;
     yk_item(yk_sum(yk_neg(y), 1, false));
-    expect(job, line, "this plugin has no logarithm", noticed);
+    expect_site(job, line, "this plugin has no logarithm", noticed);
 }
 END_TEST
 
@@ -126,7 +126,7 @@ START_TEST(the_first_value_that_is_no_number_names_its_operation)
 }
 END_TEST
 
-START_TEST(a_gradient_alone_that_is_no_number_blames_no_operation)
+START_TEST(a_gradient_that_is_no_number_blames_no_operation)
 {
     yk_job *job = open_job(0);
     const int64_t dim[1] = {2};
@@ -180,7 +180,7 @@ int main(void)
     tcase_add_test(t, a_failure_of_the_step_before_names_its_line);
     tcase_add_test(t, what_only_planning_finds_names_its_line);
     tcase_add_test(t, the_first_value_that_is_no_number_names_its_operation);
-    tcase_add_test(t, a_gradient_alone_that_is_no_number_blames_no_operation);
+    tcase_add_test(t, a_gradient_that_is_no_number_blames_no_operation);
     tcase_add_test(t, messages_name_calls);
     tcase_add_test(t, places_by_number);
     suite_add_tcase(s, t);

@@ -30,7 +30,7 @@ static void net_open(net *n, uint32_t accumulate, const char *devices)
         n->label[i] = i % CLASSES;
 }
 
-static void step(net *n)
+static void net_step(net *n)
 {
     const int64_t rows = ROWS;
     yk_batch b = {.rows = ROWS, .global_rows = ROWS};
@@ -45,10 +45,10 @@ static void step(net *n)
 static unsigned long asked_by_steps(net *n, int warm, int steps)
 {
     for (int i = 0; i < warm; i++)
-        step(n);
+        net_step(n);
     const unsigned long before = yk__mem_count();
     for (int i = 0; i < steps; i++)
-        step(n);
+        net_step(n);
     ck_assert_msg(yk_ok(n->job), "%s", yk_error_text(n->job));
     return yk__mem_count() - before;
 }

@@ -77,7 +77,7 @@ int fclose(FILE *f)
     return real(f);
 }
 
-static void shell(const char *fmt, ...)
+static void shell_run(const char *fmt, ...)
 {
     char command[512];
     va_list ap;
@@ -88,7 +88,7 @@ static void shell(const char *fmt, ...)
 }
 
 /* Runs f in a process of its own; its exit code, or 128 + the signal that ended it. */
-static int forked(int (*f)(int), int n)
+static int fork_run(int (*f)(int), int n)
 {
     int status;
     fflush(NULL);
@@ -107,9 +107,9 @@ static void kill_everywhere(void (*reset)(void), int (*save)(int), int (*verify)
     for (int n = 0; code == 128 + SIGKILL; n++) {
         ck_assert_int_lt(n, 200);
         reset();
-        code = forked(save, n);
+        code = fork_run(save, n);
         ck_assert_msg(code == 0 || code == 128 + SIGKILL, "killed at call %d: %d", n, code);
-        int is = forked(verify, 0);
+        int is = fork_run(verify, 0);
         ck_assert_msg(is == 1 || is == 2, "killed at call %d: neither the old nor the new (%d)", n, is);
         ck_assert(code || is == 2);
         seen |= is;
@@ -137,7 +137,7 @@ static int model_make(int hidden)
 
 static void model_reset(void)
 {
-    shell("rm -rf %s && cp -r %s/4 %s", place, folder, place);
+    shell_run("rm -rf %s && cp -r %s/4 %s", place, folder, place);
 }
 
 static int model_save(int n)
@@ -180,7 +180,7 @@ static int model_verify(int unused)
     (void)unused;
     if (is != -1)
         return is;
-    shell("mv %s/.yoke-save/* %s && rmdir %s/.yoke-save", place, place, place); /* as the error says */
+    shell_run("mv %s/.yoke-save/* %s && rmdir %s/.yoke-save", place, place, place); /* as the error says */
     return model_which() == 2 ? 2 : 9;
 }
 
@@ -189,11 +189,11 @@ START_TEST(a_model)
     strcpy(folder, "/tmp/yoke-kill-XXXXXX");
     ck_assert_ptr_nonnull(mkdtemp(folder));
     snprintf(place, sizeof place, "%s/model", folder);
-    ck_assert_int_eq(forked(model_make, 4), 0);
-    ck_assert_int_eq(forked(model_make, 7), 0);
-    shell("echo four >%s/4/vocab.txt; echo seven >%s/7/vocab.txt", folder, folder);
+    ck_assert_int_eq(fork_run(model_make, 4), 0);
+    ck_assert_int_eq(fork_run(model_make, 7), 0);
+    shell_run("echo four >%s/4/vocab.txt; echo seven >%s/7/vocab.txt", folder, folder);
     kill_everywhere(model_reset, model_save, model_verify);
-    shell("rm -rf %s", folder);
+    shell_run("rm -rf %s", folder);
 }
 END_TEST
 
@@ -203,17 +203,17 @@ START_TEST(a_model_saved_after_a_kill)
     strcpy(folder, "/tmp/yoke-kill-XXXXXX");
     ck_assert_ptr_nonnull(mkdtemp(folder));
     snprintf(place, sizeof place, "%s/model", folder);
-    ck_assert_int_eq(forked(model_make, 4), 0);
-    ck_assert_int_eq(forked(model_make, 7), 0);
-    shell("echo seven >%s/7/vocab.txt", folder);
+    ck_assert_int_eq(fork_run(model_make, 4), 0);
+    ck_assert_int_eq(fork_run(model_make, 7), 0);
+    shell_run("echo seven >%s/7/vocab.txt", folder);
     for (int n = 0; n < 40; n += 3) {
         model_reset();
-        forked(model_save, n);
-        ck_assert_int_eq(forked(model_save, -1), 0);
-        ck_assert_int_eq(forked(model_verify, 0), 2);
-        shell("test -z \"$(ls -A %s | grep yoke-save)\"", place);
+        fork_run(model_save, n);
+        ck_assert_int_eq(fork_run(model_save, -1), 0);
+        ck_assert_int_eq(fork_run(model_verify, 0), 2);
+        shell_run("test -z \"$(ls -A %s | grep yoke-save)\"", place);
     }
-    shell("rm -rf %s", folder);
+    shell_run("rm -rf %s", folder);
 }
 END_TEST
 
@@ -231,7 +231,7 @@ static yk_opt *one_step(yk_job *job, yk_opt *opt)
 
 static void checkpoint_reset(void)
 {
-    shell("rm -rf %s %s.tmp %s.old && cp -r %s/first %s && echo mine >%s/notes", place, place, place, folder, place, place);
+    shell_run("rm -rf %s %s.tmp %s.old && cp -r %s/first %s && echo mine >%s/notes", place, place, place, folder, place, place);
 }
 
 static int checkpoint_first(int unused)
@@ -271,17 +271,17 @@ START_TEST(a_checkpoint)
     strcpy(folder, "/tmp/yoke-kill-XXXXXX");
     ck_assert_ptr_nonnull(mkdtemp(folder));
     snprintf(place, sizeof place, "%s/checkpoint", folder);
-    ck_assert_int_eq(forked(checkpoint_first, 0), 0);
+    ck_assert_int_eq(fork_run(checkpoint_first, 0), 0);
     kill_everywhere(checkpoint_reset, checkpoint_save, checkpoint_verify);
     ck_assert(text_is("notes", "mine\n")); /* a foreign file stays in a checkpoint that is written again */
     for (int n = 0; n < 40; n += 3) {      /* and what a kill left is cleared by the next save */
         checkpoint_reset();
-        forked(checkpoint_save, n);
-        ck_assert_int_eq(forked(checkpoint_save, -1), 0);
-        ck_assert_int_eq(forked(checkpoint_verify, 0), 2);
-        shell("test \"$(ls -d %s*)\" = %s", place, place);
+        fork_run(checkpoint_save, n);
+        ck_assert_int_eq(fork_run(checkpoint_save, -1), 0);
+        ck_assert_int_eq(fork_run(checkpoint_verify, 0), 2);
+        shell_run("test \"$(ls -d %s*)\" = %s", place, place);
     }
-    shell("rm -rf %s", folder);
+    shell_run("rm -rf %s", folder);
 }
 END_TEST
 

@@ -23,7 +23,7 @@ static void one_step(yk_job *job, yk_t w, yk_t b, yk_opt *opt)
 }
 
 /* Whether all went well with the n-th allocation failing. */
-static bool attempt(long n)
+static bool job_attempt(long n)
 {
     const int64_t wd[2] = {2, 3}, bd = 2;
     yk_job *job = yk_open(&(yk_config){.devices = "cpu", .quiet = true});
@@ -47,7 +47,7 @@ START_TEST(every_allocation)
     long n = 0;
     ck_assert_ptr_nonnull(mkdtemp(dir));
     fclose(stderr); /* each failure is told there */
-    while (n < 20000 && !attempt(n))
+    while (n < 20000 && !job_attempt(n))
         n++;
     ck_assert_int_gt(n, 50);
     ck_assert_int_lt(n, 20000);
@@ -166,13 +166,13 @@ static void training_without_memory(training t)
     ck_assert_int_eq(system(cmd), 0);
 }
 
-START_TEST(mlp)
+START_TEST(mlp_without_memory)
 {
     training_without_memory((training){.name = "mlp", .config = "hidden=5", .spec = "idx:%s", .stride = {13, 1}});
 }
 END_TEST
 
-START_TEST(bert)
+START_TEST(bert_without_memory)
 {
     training_without_memory((training){.name = "bert", .tokenizer = "bytes", .spec = "csv:%s/rows.csv,text=text,label=label",
                                        .config = "hidden_size=8,num_hidden_layers=1,num_attention_heads=2,intermediate_size=8,"
@@ -181,7 +181,7 @@ START_TEST(bert)
 }
 END_TEST
 
-START_TEST(gpt2)
+START_TEST(gpt2_without_memory)
 {
     training_without_memory((training){.name = "gpt2", .tokenizer = "char", .spec = "text:%s/text",
                                        .config = "n_embd=8,n_layer=1,n_head=2,n_positions=16", .stride = {61, 7}});
@@ -194,9 +194,9 @@ int main(void)
     TCase *t = tcase_create("memory");
     tcase_set_timeout(t, 600);
     tcase_add_test(t, every_allocation);
-    tcase_add_test(t, mlp);
-    tcase_add_test(t, bert);
-    tcase_add_test(t, gpt2);
+    tcase_add_test(t, mlp_without_memory);
+    tcase_add_test(t, bert_without_memory);
+    tcase_add_test(t, gpt2_without_memory);
     suite_add_tcase(s, t);
     SRunner *r = srunner_create(s);
     srunner_set_tap(r, "-");

@@ -28,7 +28,7 @@ static yk_job *open_job(yk_config c)
     } while (0)
 
 /* Holes in the first row, a short second, an empty third: 22 tokens. */
-static bool counts(int b, int t)
+static bool token_counts(int b, int t)
 {
     return b == 0 ? t != 3 && t != 9 : b == 1 && t < 8;
 }
@@ -39,27 +39,27 @@ static yk_t keep_of(yk_job *job)
 {
     int32_t keep[B * T];
     for (int i = 0; i < B * T; i++)
-        keep[i] = counts(i / T, i % T);
+        keep[i] = token_counts(i / T, i % T);
     return yk_input(job, YK_I32, 2, (int64_t[]){B, T}, keep);
 }
 
-static yk_t numbers(yk_job *job, uint32_t dims, const int64_t *dim, float *v, int n)
+static yk_t input_numbers(yk_job *job, uint32_t dims, const int64_t *dim, float *v, int n)
 {
     for (int i = 0; i < n; i++)
         v[i] = (float)(i * 37 % 101) / 50.0f - 1;
     return yk_input(job, YK_F32, dims, dim, v);
 }
 
-static yk_t tokens(yk_job *job, float *v)
+static yk_t input_tokens(yk_job *job, float *v)
 {
-    return numbers(job, 3, (int64_t[]){B, T, W}, v, N);
+    return input_numbers(job, 3, (int64_t[]){B, T, W}, v, N);
 }
 
 START_TEST(there_and_back)
 {
     yk_job *job = open_job((yk_config){0});
     float v[N], packed[N], back[N];
-    yk_t x = tokens(job, v), keep = keep_of(job);
+    yk_t x = input_tokens(job, v), keep = keep_of(job);
     ck_assert_int_eq(yk_packed_count(keep), KEPT); /* a multiple of 48 / 32 */
     yk_t p = yk_pack_tokens(x, keep);
     ck_assert_int_eq(yk_dim(p, 0), KEPT);
@@ -70,7 +70,7 @@ START_TEST(there_and_back)
     int at = 0;
     for (int i = 0; i < B * T; i++)
         for (int w = 0; w < W; w++) {
-            const bool here = counts(i / T, i % T);
+            const bool here = token_counts(i / T, i % T);
             ck_assert(back[i * W + w] == (here ? v[i * W + w] : 0.0f));
             ck_assert(!here || packed[at++] == v[i * W + w]);
         }
@@ -90,7 +90,7 @@ START_TEST(rounded_up)
         for (int i = 0; i < 128; i++)
             keep[i] = i >= 128 - kept[k];
         yk_t mask = yk_input(job, YK_I32, 2, (int64_t[]){2, 64}, keep);
-        yk_t x = numbers(job, 2, (int64_t[]){2, 64}, v, 128);
+        yk_t x = input_numbers(job, 2, (int64_t[]){2, 64}, v, 128);
         ck_assert_int_eq(yk_packed_count(mask), want[k]);
         yk_read(yk_pack_tokens(x, mask), out, (size_t)want[k] * sizeof *out);
         for (int i = 0; i < want[k]; i++)
@@ -105,9 +105,9 @@ END_TEST
 static yk_t loss_of(yk_job *job, yk_t w, bool pack)
 {
     float v[N], c[N], one[B * T];
-    yk_t keep = keep_of(job), h = yk_mul(tokens(job, v), w), factor = numbers(job, 3, (int64_t[]){B, T, W}, c, N);
+    yk_t keep = keep_of(job), h = yk_mul(input_tokens(job, v), w), factor = input_numbers(job, 3, (int64_t[]){B, T, W}, c, N);
     for (int i = 0; i < B * T; i++)
-        one[i] = counts(i / T, i % T);
+        one[i] = token_counts(i / T, i % T);
     yk_t mask = yk_input(job, YK_F32, 3, (int64_t[]){B, T, 1}, one);
     h = pack ? yk_unpack_tokens(yk_tanh(yk_pack_tokens(h, keep)), keep) : yk_mul(yk_tanh(h), mask);
     return yk_reshape(yk_sum(yk_mul(h, factor), 7, false), 0, NULL);
@@ -157,7 +157,7 @@ START_TEST(dropout_is_that_of_the_whole)
     float v[N], whole[N], packed[N];
     for (int way = 0; way < 2; way++) {
         yk_set_rows(job, B, row, 9);
-        yk_t x = tokens(job, v), keep = keep_of(job);
+        yk_t x = input_tokens(job, v), keep = keep_of(job);
         yk_read(way ? yk_dropout_packed(yk_pack_tokens(x, keep), 0.5f, keep)
                     : yk_pack_tokens(yk_dropout(x, 0.5f), keep),
                 way ? packed : whole, KEPT * W * sizeof *v);
@@ -172,7 +172,7 @@ START_TEST(dropout_is_that_of_the_whole)
 }
 END_TEST
 
-static void refused(void (*call)(yk_job *job), const char *words)
+static void expect_refused(void (*call)(yk_job *job), const char *words)
 {
     yk_job *job = open_job((yk_config){0});
     call(job);
@@ -189,31 +189,31 @@ static void by_a_parameter(yk_job *job)
 static void by_a_vector(yk_job *job)
 {
     float v[N];
-    yk_packed_count(numbers(job, 1, (int64_t[]){B}, v, B));
+    yk_packed_count(input_numbers(job, 1, (int64_t[]){B}, v, B));
 }
 
 static void another_shape(yk_job *job)
 {
     float v[N];
-    yk_pack_tokens(numbers(job, 2, (int64_t[]){T, B}, v, T * B), keep_of(job));
+    yk_pack_tokens(input_numbers(job, 2, (int64_t[]){T, B}, v, T * B), keep_of(job));
 }
 
 static void not_packed(yk_job *job)
 {
     float v[N];
-    yk_unpack_tokens(tokens(job, v), keep_of(job));
+    yk_unpack_tokens(input_tokens(job, v), keep_of(job));
 }
 
 static void not_packed_drop(yk_job *job)
 {
     float v[N];
-    yk_dropout_packed(tokens(job, v), 0.5f, keep_of(job));
+    yk_dropout_packed(input_tokens(job, v), 0.5f, keep_of(job));
 }
 
 static void all_of_it(yk_job *job)
 {
     float v[N];
-    yk_dropout_packed(yk_pack_tokens(tokens(job, v), keep_of(job)), 1.0f, keep_of(job));
+    yk_dropout_packed(yk_pack_tokens(input_tokens(job, v), keep_of(job)), 1.0f, keep_of(job));
 }
 
 static void rows_too_late(yk_job *job)
@@ -224,13 +224,13 @@ static void rows_too_late(yk_job *job)
 
 START_TEST(what_is_refused)
 {
-    refused(by_a_parameter, "a parameter");
-    refused(by_a_vector, "f32[3]");
-    refused(another_shape, "f32[16, 3]");
-    refused(not_packed, "f32[3, 16, 5]");
-    refused(not_packed_drop, "f32[3, 16, 5]");
-    refused(all_of_it, "probability 1");
-    refused(rows_too_late, "yk_set_rows");
+    expect_refused(by_a_parameter, "a parameter");
+    expect_refused(by_a_vector, "f32[3]");
+    expect_refused(another_shape, "f32[16, 3]");
+    expect_refused(not_packed, "f32[3, 16, 5]");
+    expect_refused(not_packed_drop, "f32[3, 16, 5]");
+    expect_refused(all_of_it, "probability 1");
+    expect_refused(rows_too_late, "yk_set_rows");
 }
 END_TEST
 

@@ -45,7 +45,7 @@ static void remove_files(void)
     ck_assert_int_eq(system(cmd), 0);
 }
 
-static run start(bool sgd)
+static run run_start(bool sgd)
 {
     const int64_t t[2] = {VOCAB, WIDTH};
     char spec[128];
@@ -74,7 +74,7 @@ static void one_step(run *r, const yk_batch *b)
 }
 
 /* Steps until the optimizer has done `to`; saves after `save` of them. */
-static void go(run *r, uint64_t to, uint64_t save)
+static void run_train(run *r, uint64_t to, uint64_t save)
 {
     while (yk_ok(r->job) && yk_steps(r->opt) < to)
         yk_each(b, r->job, r->data)
@@ -88,24 +88,24 @@ static void go(run *r, uint64_t to, uint64_t save)
     ck_assert_msg(yk_ok(r->job), "%s", yk_error_text(r->job));
 }
 
-static void resumes(bool sgd)
+static void expect_resumed(bool sgd)
 {
     float a[VOCAB * WIDTH], b[VOCAB * WIDTH], seen = 0;
     make_files();
-    run r = start(sgd);
+    run r = run_start(sgd);
     uint64_t epoch = yk_data_batches(r.data), half = epoch + epoch / 2, all = 2 * epoch + 3;
     ck_assert_uint_gt(epoch, 4);
-    go(&r, all, half);
+    run_train(&r, all, half);
     yk_param_read(r.weight, a, VOCAB * WIDTH);
     double lr = yk_lr(r.opt);
     uint64_t hash = yk_param_hash(r.job);
     ck_assert_int_eq(yk_close(r.job), 0);
 
-    r = start(sgd);
+    r = run_start(sgd);
     yk_load(r.job, checkpoint);
     ck_assert_msg(yk_ok(r.job), "%s", yk_error_text(r.job));
     ck_assert_uint_eq(yk_steps(r.opt), half);
-    go(&r, all, 0);
+    run_train(&r, all, 0);
     yk_param_read(r.weight, b, VOCAB * WIDTH);
     yk_param_read(r.seen, &seen, 1);
     ck_assert_mem_eq(a, b, sizeof a);
@@ -118,18 +118,18 @@ static void resumes(bool sgd)
 
 START_TEST(resume_adamw)
 {
-    resumes(false);
+    expect_resumed(false);
 }
 END_TEST
 
 START_TEST(resume_sgd)
 {
-    resumes(true);
+    expect_resumed(true);
 }
 END_TEST
 
 /* Flips a byte, or cuts the file. */
-static void damage(const char *name, long at)
+static void file_damage(const char *name, long at)
 {
     char path[160];
     snprintf(path, sizeof path, "%s/%s", checkpoint, name);
@@ -147,9 +147,9 @@ static void damage(const char *name, long at)
     fclose(f);
 }
 
-static void refuses(const char *words)
+static void expect_refusal(const char *words)
 {
-    run r = start(false);
+    run r = run_start(false);
     yk_load(r.job, checkpoint);
     ck_assert_int_eq(yk_error_status(r.job), YK_E_FORMAT);
     ck_assert_msg(strstr(yk_error_text(r.job), words), "%s", yk_error_text(r.job));
@@ -159,22 +159,22 @@ static void refuses(const char *words)
 START_TEST(damage_is_found)
 {
     make_files();
-    run r = start(false);
-    go(&r, 2, 2);
+    run r = run_start(false);
+    run_train(&r, 2, 2);
     ck_assert_int_eq(yk_close(r.job), 0);
-    damage("model.safetensors", 2000);
-    refuses("model.safetensors");
-    damage("model.safetensors", 2000); /* as it was */
-    damage("optimizer.safetensors", -1);
-    refuses("optimizer.safetensors");
-    damage("trainer_state.json", 0);
-    refuses("trainer_state.json");
+    file_damage("model.safetensors", 2000);
+    expect_refusal("model.safetensors");
+    file_damage("model.safetensors", 2000); /* as it was */
+    file_damage("optimizer.safetensors", -1);
+    expect_refusal("optimizer.safetensors");
+    file_damage("trainer_state.json", 0);
+    expect_refusal("trainer_state.json");
     remove_files();
 }
 END_TEST
 
 /* sed on the state: what another person may have written there. */
-static void edit(const char *script)
+static void state_edit(const char *script)
 {
     char cmd[900];
     snprintf(cmd, sizeof cmd, "cp %s/trainer_state.json %s/good && sed -i '%s' %s/trainer_state.json && ! cmp -s %s/good "
@@ -185,8 +185,8 @@ static void edit(const char *script)
 static void edited_refuses(const char *script, const char *words)
 {
     char cmd[256];
-    edit(script);
-    refuses(words);
+    state_edit(script);
+    expect_refusal(words);
     snprintf(cmd, sizeof cmd, "cp %s/good %s/trainer_state.json", folder, checkpoint);
     ck_assert_int_eq(system(cmd), 0);
 }
@@ -196,8 +196,8 @@ START_TEST(foreign_checkpoints)
 {
     char path[160], cmd[400];
     make_files();
-    run r = start(false);
-    go(&r, 2, 2);
+    run r = run_start(false);
+    run_train(&r, 2, 2);
     ck_assert_int_eq(yk_close(r.job), 0);
     edited_refuses("s/\"files\": {/\"files\": {}, \"others\": {/", "model.safetensors and optimizer.safetensors");
     edited_refuses("s/\"lr\": .*,/\"lr\": -1.0,/", "optimizer: lr is -1.0, expected a number from 0");
@@ -209,14 +209,14 @@ START_TEST(foreign_checkpoints)
     edited_refuses("s/\"micro_step\"/\"shares\": {\"rows\": 32, \"share\": [1, 30]}, \"micro_step\"/", "add up");
     snprintf(cmd, sizeof cmd, "cd %s && mv optimizer.safetensors o && mkfifo optimizer.safetensors", checkpoint);
     ck_assert_int_eq(system(cmd), 0);
-    refuses("optimizer.safetensors: is no regular file");
+    expect_refusal("optimizer.safetensors: is no regular file");
     snprintf(cmd, sizeof cmd, "cd %s && mv o optimizer.safetensors && mv trainer_state.json o && mkfifo trainer_state.json", checkpoint);
     ck_assert_int_eq(system(cmd), 0);
-    refuses("trainer_state.json: is no regular file");
+    expect_refusal("trainer_state.json: is no regular file");
     snprintf(path, sizeof path, "%s/trainer_state.json", checkpoint);
     unlink(path);
     ck_assert_int_eq(symlink("/dev/zero", path), 0);
-    r = start(false);
+    r = run_start(false);
     yk_load(r.job, checkpoint);
     ck_assert_msg(strstr(yk_error_text(r.job), "links are not followed"), "%s", yk_error_text(r.job));
     yk_close(r.job);
@@ -228,21 +228,21 @@ END_TEST
 START_TEST(a_run_that_diverged)
 {
     make_files();
-    run r = start(false);
-    go(&r, 2, 0);
+    run r = run_start(false);
+    run_train(&r, 2, 0);
     float w[VOCAB * WIDTH];
     yk_param_read(r.weight, w, VOCAB * WIDTH);
     w[3] = INFINITY;
     yk_param_write(r.weight, w, VOCAB * WIDTH);
     yk_save(r.job, checkpoint);
     ck_assert_int_eq(yk_close(r.job), 0);
-    refuses("tensor weight: element 3 is inf: the run had diverged");
+    expect_refusal("tensor weight: element 3 is inf: the run had diverged");
     remove_files();
 }
 END_TEST
 
 /* A run without a schedule, whose rate the program may move. What the log says of a resume is in `said`. */
-static yk_opt *plain(yk_job **job, double lr, yk_t *w)
+static yk_opt *plain_sgd(yk_job **job, double lr, yk_t *w)
 {
     const int64_t two = 2;
     *job = yk_open(&(yk_config){.devices = "cpu", .quiet = true});
@@ -255,7 +255,7 @@ static void resumed_rate(double lr, double want, const char *words)
     char said[1000];
     yk_job *job;
     yk_t w;
-    yk_opt *opt = plain(&job, lr, &w);
+    yk_opt *opt = plain_sgd(&job, lr, &w);
     FILE *log = tmpfile();
     const int standard = dup(2);
     fflush(stderr);
@@ -278,21 +278,21 @@ START_TEST(rates_without_a_schedule)
     yk_job *job;
     yk_t w;
     make_files();
-    yk_opt *opt = plain(&job, 0.5, &w);
+    yk_opt *opt = plain_sgd(&job, 0.5, &w);
     yk_backward(yk_sum(w, 1, false));
     yk_step(opt);
     yk_save(job, checkpoint);
     ck_assert_int_eq(yk_close(job), 0);
     resumed_rate(0.5, 0.5, NULL);
     resumed_rate(0.125, 0.125, "those of now rule: learning rate 0.125, not 0.5");
-    opt = plain(&job, 0.5, &w);
+    opt = plain_sgd(&job, 0.5, &w);
     yk_load(job, checkpoint);
     yk_set_lr(opt, 0.0625);
     yk_save(job, checkpoint);
     ck_assert_int_eq(yk_close(job), 0);
     resumed_rate(0.5, 0.0625, NULL);
     resumed_rate(0.125, 0.125, "those of now rule: learning rate 0.125, not 0.5");
-    edit("s/\"base_lr\": .*,//"); /* as an earlier version wrote it */
+    state_edit("s/\"base_lr\": .*,//"); /* as an earlier version wrote it */
     resumed_rate(0.0625, 0.0625, NULL);
     resumed_rate(0.5, 0.5, "those of now rule: learning rate 0.5, not 0.0625");
     remove_files();
@@ -303,10 +303,10 @@ END_TEST
 START_TEST(a_changed_schedule_rules_at_once)
 {
     make_files();
-    run r = start(false);
-    go(&r, 10, 10);
+    run r = run_start(false);
+    run_train(&r, 10, 10);
     ck_assert_int_eq(yk_close(r.job), 0);
-    r = start(false);
+    r = run_start(false);
     yk__sched_free(r.opt->sched->rule);
     yk_error err = YK_ERROR_INIT;
     ck_assert(!yk__sched_new("linear", 0, 20, "", 0.02, &r.opt->sched->rule, &err));
@@ -323,19 +323,19 @@ START_TEST(saving_again_replaces)
     char path[160];
     struct stat st;
     make_files();
-    run r = start(false);
-    go(&r, 1, 1);
-    go(&r, 3, 3);
+    run r = run_start(false);
+    run_train(&r, 1, 1);
+    run_train(&r, 3, 3);
     ck_assert_int_eq(yk_close(r.job), 0);
     snprintf(path, sizeof path, "%s.tmp", checkpoint);
     ck_assert(stat(path, &st) != 0);
     snprintf(path, sizeof path, "%s.old", checkpoint);
     ck_assert(stat(path, &st) != 0);
-    r = start(false);
+    r = run_start(false);
     yk_load(r.job, checkpoint);
     ck_assert_uint_eq(yk_steps(r.opt), 3);
     ck_assert_int_eq(yk_close(r.job), 0);
-    r = start(true); /* another optimizer */
+    r = run_start(true); /* another optimizer */
     yk_load(r.job, checkpoint);
     ck_assert_msg(strstr(yk_error_text(r.job), "another optimizer"), "%s", yk_error_text(r.job));
     yk_close(r.job);
@@ -344,18 +344,18 @@ START_TEST(saving_again_replaces)
 END_TEST
 
 /* A folder that is no checkpoint is not one to replace. */
-START_TEST(other_folders_are_left_alone)
+START_TEST(other_folders_are_not_replaced)
 {
     char path[160];
     make_files();
-    run r = start(false);
+    run r = run_start(false);
     yk_save(r.job, folder);
     ck_assert_msg(strstr(yk_error_text(r.job), "is no checkpoint"), "%s", yk_error_text(r.job));
     ck_assert_int_eq(access(text_file, F_OK), 0);
     ck_assert_int_eq(yk_close(r.job), 1);
     snprintf(path, sizeof path, "%s-link", folder);
     ck_assert_int_eq(symlink(folder, path), 0);
-    r = start(false);
+    r = run_start(false);
     yk_save(r.job, path);
     ck_assert_msg(strstr(yk_error_text(r.job), "is no folder"), "%s", yk_error_text(r.job));
     ck_assert_int_eq(access(text_file, F_OK), 0);
@@ -386,16 +386,16 @@ START_TEST(counts_stay_whole)
     make_files();
     snprintf(file, sizeof file, "%s/seen.safetensors", folder);
     snprintf(saved, sizeof saved, "%s/model.safetensors", checkpoint);
-    run r = start(false);
+    run r = run_start(false);
     const float v = 0x1p24f;
     yk_param_write(r.seen, &v, 1);
-    go(&r, 3, 3);
+    run_train(&r, 3, 3);
     ck_assert_double_eq(yk_item(r.seen), 16777219.0);
     yk_weights_save(r.job, file, 1, &name, &r.seen);
     ck_assert_int_eq(yk_close(r.job), 0);
     check_file(file, 16777219);
     check_file(saved, 16777219);
-    r = start(false);
+    r = run_start(false);
     yk_weights *w = yk_weights_open(r.job, file);
     ck_assert(yk_weights_read(w, name, r.seen));
     yk_weights_close(w);
@@ -419,7 +419,7 @@ int main(void)
     tcase_add_test(t, rates_without_a_schedule);
     tcase_add_test(t, a_changed_schedule_rules_at_once);
     tcase_add_test(t, saving_again_replaces);
-    tcase_add_test(t, other_folders_are_left_alone);
+    tcase_add_test(t, other_folders_are_not_replaced);
     tcase_add_test(t, counts_stay_whole);
     suite_add_tcase(s, t);
     SRunner *r = srunner_create(s);

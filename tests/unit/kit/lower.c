@@ -41,7 +41,7 @@ static void host_fail(const char *who, const char *fmt, ...)
 
 static const yk_host host = {.size = sizeof host, .abi = YK_ABI, .alloc = host_alloc, .free = host_free, .fail = host_fail};
 static const kit_target processor = {.host = &host, .plugin = "none", .cpu_shape = true, .units = 2, .max_local = 1 << 20};
-static const kit_target card = {.host = &host, .plugin = "none", .cpu_shape = false, .units = 80, .max_local = 48 << 10};
+static const kit_target gpu = {.host = &host, .plugin = "none", .cpu_shape = false, .units = 80, .max_local = 48 << 10};
 
 static void program_make(const kit_target *target, kit *k, kit_program *p)
 {
@@ -84,11 +84,11 @@ static void groups_are(const kit_launch *l, uint64_t x, uint64_t y, uint64_t z, 
 
 /* ---- A product in both shapes ---- */
 
-START_TEST(test_product_of_a_card)
+START_TEST(test_product_of_a_gpu)
 {
     kit *k = product_new(130, 65, 20);
     kit_program p;
-    program_make(&card, k, &p);
+    program_make(&gpu, k, &p);
     ck_assert_uint_eq(p.n_launch, 1);
     ck_assert_uint_eq(p.n_unit, 1);
     ck_assert_uint_eq(p.scratch_bytes, 0);
@@ -157,7 +157,7 @@ START_TEST(test_equal_kernels_are_one_unit)
     kit_node(k, YK_OP_NEG, KIT_IDS(a), KIT_IDS(b), NULL, 0);
     kit_node(k, YK_OP_NEG, KIT_IDS(c), KIT_IDS(d), NULL, 0);
     kit_node(k, YK_OP_ABS, KIT_IDS(c), KIT_IDS(d), NULL, 0);
-    program_make(&card, k, &p);
+    program_make(&gpu, k, &p);
     ck_assert_uint_eq(p.n_launch, 3);
     ck_assert_uint_eq(p.n_unit, 2);
     ck_assert_uint_eq(p.launch[0].unit, p.launch[1].unit);
@@ -179,9 +179,9 @@ START_TEST(test_sources)
     char macros[64];
     said[0] = 0;
     ck_assert(kit_unit_parts(&processor, "attn", NULL, part));
-    ck_assert(kit_unit_parts(&card, NULL, "own text", part));
+    ck_assert(kit_unit_parts(&gpu, NULL, "own text", part));
     ck_assert_str_eq(part[3], "own text");
-    ck_assert(!kit_unit_parts(&card, "atn", NULL, part));
+    ck_assert(!kit_unit_parts(&gpu, "atn", NULL, part));
     ck_assert_ptr_nonnull(strstr(said, "no kernels named atn"));
     ck_assert(kit_unit_macros(&processor, "-DT=f32", macros, sizeof macros));
     ck_assert_str_eq(macros, "-DK_CPU_SHAPE -DT=f32");
@@ -210,7 +210,7 @@ START_TEST(test_views_begin_in_their_slots)
     const uint32_t base = KIT(k, YK_BF16, 8, 4), y = KIT(k, YK_BF16, 4);
     const uint32_t row = kit_view(k, base, 1, (const int64_t[]){4}, (const int64_t[]){1}, 12);
     kit_node(k, YK_OP_COPY, KIT_IDS(row), KIT_IDS(y), NULL, 0);
-    program_make(&card, k, &p);
+    program_make(&gpu, k, &p);
     ck_assert_uint_eq(arg_at(&p, 0, 0)->value.offset, 24);
     ck_assert_uint_eq(arg_at(&p, 0, 0)->element, 2);
     kit_program_free(&p);
@@ -225,11 +225,11 @@ START_TEST(test_refusals)
     kit *k = kit_new();
     const uint32_t x = KIT(k, YK_U8, 4, 4), y = KIT(k, YK_I32, 4, 1);
     kit_node(k, YK_OP_ARGMAX, KIT_IDS(x), KIT_IDS(y), KIT_ATTR(1));
-    program_refused(&card, k, YK_E_UNSUPPORTED, "node 0 (argmax)");
+    program_refused(&gpu, k, YK_E_UNSUPPORTED, "node 0 (argmax)");
     kit_free(k);
     k = product_new(4, 4, 4);
     k->value[1].slot = YK_NONE;
-    program_refused(&card, k, YK_E_ARG, "value 1 of node 0 has no slot");
+    program_refused(&gpu, k, YK_E_ARG, "value 1 of node 0 has no slot");
     kit_free(k);
 }
 END_TEST
@@ -240,7 +240,7 @@ START_TEST(test_claims)
     const uint32_t x = KIT(k, YK_F32, 2, 4, 9, 9), w = KIT(k, YK_F32, 8, 4, 3, 3), gy = KIT(k, YK_F32, 2, 8, 9, 9);
     kit_node(k, YK_OP_CONV2D_DW, KIT_IDS(gy, x), KIT_IDS(w), KIT_ATTR(1, 1, 1, 1, 1, 1, 1));
     ck_assert_uint_eq(kit_claims(&processor, &k->g, 0), YK_CLAIM_RUN | YK_CLAIM_ACCUMULATE);
-    ck_assert_uint_eq(kit_claims(&card, &k->g, 0), 0);
+    ck_assert_uint_eq(kit_claims(&gpu, &k->g, 0), 0);
     kit_target little = processor;
     little.max_local = 1 << 10;
     ck_assert_uint_eq(kit_claims(&little, &k->g, 0), 0);
@@ -278,7 +278,7 @@ int main(void)
 {
     Suite *s = suite_create("kit_lower");
     TCase *t = tcase_create("lowering");
-    tcase_add_test(t, test_product_of_a_card);
+    tcase_add_test(t, test_product_of_a_gpu);
     tcase_add_test(t, test_product_of_a_processor);
     tcase_add_test(t, test_panels_fit_an_allocation);
     tcase_add_test(t, test_equal_kernels_are_one_unit);

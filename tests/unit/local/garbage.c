@@ -18,10 +18,10 @@ static uint32_t draw_number(void)
     return out[0];
 }
 
-static yk_status no_exchange(void *arg, const void *mine, uint32_t bytes, void *all, yk_tr_error *error)
+static yk_status no_exchange(void *arg, const void *own, uint32_t bytes, void *all, yk_tr_error *error)
 {
     (void)arg;
-    (void)mine;
+    (void)own;
     (void)bytes;
     (void)all;
     (void)error;

@@ -100,11 +100,11 @@ static bool kernel_fits(cl_kernel kernel, cl_device_id id)
 }
 
 static cl_int CL_API_CALL fake_build(cl_program program, cl_uint n, const cl_device_id *id, const char *options,
-                                     void(CL_CALLBACK *told)(cl_program, void *), void *arg)
+                                     void(CL_CALLBACK *notify)(cl_program, void *), void *arg)
 {
     if ((double)atomic_fetch_add(&builds, 1) < setting_of("OCL_FAKE_BUILD_UNTIL", 1e18))
         sleep_ns((uint64_t)(setting_of("OCL_FAKE_BUILD_MS", 0) * 1e6));
-    return real.clBuildProgram(program, n, id, options, told, arg);
+    return real.clBuildProgram(program, n, id, options, notify, arg);
 }
 
 /* ---- How long it takes: each kernel stands between two calls of the host, made by the device's own thread ---- */

@@ -402,12 +402,12 @@ START_TEST(test_dot_map)
 END_TEST
 
 /* What graph_scratch tells is what the first run asks the driver for; the second one asks for nothing. */
-START_TEST(test_scratch_is_told)
+START_TEST(test_scratch_is_reported)
 {
     const int64_t attr[] = {1, 1, 1, 1, 1, 1, 1};
     kit *k = kit_new();
     uint32_t g = KIT(k, YK_F32, 8, 16, 12, 12), x = KIT(k, YK_F32, 8, 16, 12, 12), w = KIT(k, YK_F32, 16, 16, 3, 3);
-    uint64_t told = 0, point = 0, zero[3] = {0};
+    uint64_t reported = 0, point = 0, zero[3] = {0};
     yk_buffer *buf[3];
     yk_program *p;
     yk_queue *q;
@@ -418,8 +418,8 @@ START_TEST(test_scratch_is_told)
         kit_free(k);
         return;
     }
-    ck_assert_int_eq(ok_plugin->graph_scratch(ok_device, &k->g, &told), YK_OK);
-    ck_assert_uint_gt(told, 0);
+    ck_assert_int_eq(ok_plugin->graph_scratch(ok_device, &k->g, &reported), YK_OK);
+    ck_assert_uint_gt(reported, 0);
     ck_assert_int_eq(ok_plugin->program_new(ok_device, &k->g, &p), YK_OK);
     ck_assert_int_eq(ok_plugin->queue_new(ok_device, KIT_QUEUE, &q), YK_OK);
     for (uint32_t i = 0; i < 3; i++)
@@ -429,7 +429,7 @@ START_TEST(test_scratch_is_told)
         const yk_submit s = {.size = sizeof s, .n_slot = 3, .program = p, .slot = buf, .slot_offset = zero, .slot_version = zero};
         ck_assert_int_eq(ok_plugin->queue_run(q, &s, &point), YK_OK);
         ck_assert_int_eq(ok_plugin->queue_wait(q, point, UINT64_MAX), YK_OK);
-        ck_assert_uint_eq(driver_bytes, told);
+        ck_assert_uint_eq(driver_bytes, reported);
     }
     ok_plugin->queue_free(q);
     ok_plugin->program_free(p);
@@ -501,7 +501,7 @@ static void add_all(Suite *s)
     tcase_add_test(t, test_steps);
     tcase_add_test(t, test_attention);
     tcase_add_test(t, test_dot_map);
-    tcase_add_test(t, test_scratch_is_told);
+    tcase_add_test(t, test_scratch_is_reported);
     suite_add_tcase(s, t);
 }
 

@@ -23,16 +23,16 @@ static void against_truth(yk_dtype precision, bool accumulate, int again, double
     yk__plan_request r;
     yk__plan *p;
     net n;
-    build(&n, 2, C);
-    request(&n, &r, &(yk__assign){0, n.counted});
+    net_build(&n, 2, C);
+    net_request(&n, &r, &(yk__assign){0, n.counted});
     r.precision = precision;
     r.accumulate = accumulate;
     r.n_recompute = again == BLOCKS ? n.n_block : 0, r.recompute = n.block;
     r.large = again == CHEAP;
-    p = plan(&r);
+    p = plan_new(&r);
     if (ref.claim == REF_CLAIM_ALL && precision == YK_F32)
         ck_assert_uint_lt(p->nodes_after, p->nodes_before);
-    compare(&n, p, accumulate, tol);
+    net_compare(&n, p, accumulate, tol);
     yk__plan_free(p);
     yk__graph_free(&n.g);
 }
@@ -50,10 +50,10 @@ END_TEST
 
 /* ---- Batch norm ---- */
 
-static yk__vid convolve(net *n, yk__vid x, int64_t from, int64_t to)
+static yk__vid net_convolve(net *n, yk__vid x, int64_t from, int64_t to)
 {
     const int64_t attr[7] = {1, 1, 1, 1, 1, 1, 1}, dim[4] = {to, from, 3, 3};
-    yk__vid in[2] = {x, param(n, 4, dim)}, y = YK_NONE;
+    yk__vid in[2] = {x, net_param(n, 4, dim)}, y = YK_NONE;
     yk__apply(&n->g, YK_OP_CONV2D, 2, in, 7, attr, YK_DTYPE_COUNT, 0, NULL, &y, 1);
     return y;
 }
@@ -68,11 +68,11 @@ static void build_norm(net *n)
     yk__graph_init(g);
     n->seed = yk__leaf(g, yk__slot_new(g, YK_SLOT_INPUT, 4, 2), 0, YK_F32, 0, NULL);
     n->state = yk__slot_new(g, YK_SLOT_STATE, 4, 0);
-    x = convolve(n, param(n, 4, image), 3, C);
+    x = net_convolve(n, net_param(n, 4, image), 3, C);
     mean = yk__scale(g, yk__all_reduce(g, yk__sum(g, x, 13)), 1.0 / (B * 36));
-    y = yk__bin(g, YK_OP_MUL, yk__bin(g, YK_OP_SUB, x, mean), param(n, 4, channel));
-    y = yk__un(g, YK_OP_RELU, yk__bin(g, YK_OP_ADD, y, param(n, 4, channel)));
-    y = convolve(n, y, C, 3);
+    y = yk__bin(g, YK_OP_MUL, yk__bin(g, YK_OP_SUB, x, mean), net_param(n, 4, channel));
+    y = yk__un(g, YK_OP_RELU, yk__bin(g, YK_OP_ADD, y, net_param(n, 4, channel)));
+    y = net_convolve(n, y, C, 3);
     n->loss = yk__reshape(g, yk__scale(g, yk__sum(g, yk__bin(g, YK_OP_MUL, y, y), 15), 0.01), 0, NULL);
     n->counted = yk__bin(g, YK_OP_ADD, yk__leaf(g, n->state, 0, YK_F32, 0, NULL), n->loss);
     ck_assert_msg(!g->error.status, "%s", g->error.text);
@@ -84,10 +84,10 @@ static yk__plan *plan_norm(net *n, bool single_rank)
     yk__plan_request r;
     yk__plan *p;
     build_norm(n);
-    request(n, &r, &(yk__assign){0, n->counted});
+    net_request(n, &r, &(yk__assign){0, n->counted});
     r.single_rank = single_rank;
-    p = plan(&r);
-    compare(n, p, false, 2e-6);
+    p = plan_new(&r);
+    net_compare(n, p, false, 2e-6);
     return p;
 }
 
@@ -160,14 +160,14 @@ START_TEST(buckets_are_given_over_when_complete)
     yk__plan *p;
     net n;
     ref.claim = _i;
-    build(&n, 2, C);
-    request(&n, &r, &(yk__assign){0, n.counted});
+    net_build(&n, 2, C);
+    net_request(&n, &r, &(yk__assign){0, n.counted});
     for (uint32_t i = 0; i < n.n_param; i++)
         n.param[i].bucket = i < n.n_param / 2; /* backward reaches the later ones first */
     bytes[0] = bytes[1] = n.bucket_bytes[0];
     r.n_bucket = 2, r.bucket_bytes = bytes;
     r.single_rank = false;
-    p = plan(&r);
+    p = plan_new(&r);
     for (uint32_t i = 0; i < p->n_action; i++) {
         const yk__action *a = &p->action[i];
         ck_assert_int_eq(a->kind, YK__ACTION_REDUCE_SCATTER);
@@ -191,7 +191,7 @@ START_TEST(buckets_are_given_over_when_complete)
     ck_assert_uint_eq(p->n_action - p->first_at_end, 2);
     yk__plan_free(p);
     r.single_rank = true;
-    p = plan(&r);
+    p = plan_new(&r);
     ck_assert(p->n_action == 0 && p->n_segment == 1);
     yk__plan_free(p);
     yk__graph_free(&n.g);
@@ -203,8 +203,8 @@ END_TEST
 static void buckets_equal(const yk__plan *a, const yk__plan *b)
 {
     memory x, y;
-    run(a, &x);
-    run(b, &y);
+    plan_run(a, &x);
+    plan_run(b, &y);
     ck_assert_uint_eq(x.bytes[a->bucket_slot], y.bytes[b->bucket_slot]);
     ck_assert(!memcmp(x.slot[a->bucket_slot], y.slot[b->bucket_slot], x.bytes[a->bucket_slot]));
     memory_free(&x);
@@ -218,17 +218,17 @@ START_TEST(recomputed_bits_are_equal)
     yk_error err = YK_ERROR_INIT;
     net n;
     ref.claim = _i;
-    build(&n, 6, C);
-    request(&n, &r, &(yk__assign){0, n.counted});
-    p = plan(&r);
+    net_build(&n, 6, C);
+    net_request(&n, &r, &(yk__assign){0, n.counted});
+    p = plan_new(&r);
     r.n_recompute = n.n_block, r.recompute = n.block;
-    q = plan(&r);
+    q = plan_new(&r);
     ck_assert_uint_lt(q->arena_bytes, p->arena_bytes);
     ck_assert_uint_gt(q->graph.n_node, p->graph.n_node);
     buckets_equal(p, q);
     r.n_recompute = 0;
     r.arena_limit = p->arena_bytes * 3 / 4;
-    l = plan(&r);
+    l = plan_new(&r);
     ck_assert_uint_le(l->arena_bytes, r.arena_limit);
     buckets_equal(p, l);
     yk__plan_free(l);
@@ -255,12 +255,12 @@ START_TEST(kept_to_the_byte)
     yk__plan *stored, *cheap;
     net n;
     ref.claim = REF_CLAIM_ALL;
-    build(&n, LAYERS, WIDE);
-    request(&n, &q, &(yk__assign){0, n.counted});
+    net_build(&n, LAYERS, WIDE);
+    net_request(&n, &q, &(yk__assign){0, n.counted});
     q.large = UINT64_MAX;
-    stored = plan(&q);
+    stored = plan_new(&q);
     q.large = r;
-    cheap = plan(&q);
+    cheap = plan_new(&q);
     ck_assert_uint_eq(cheap->kept_bytes, NORMS * (r + 2 * 256) + LAYERS * (6 * r + 256) + 3 * 256);
     ck_assert_uint_eq(stored->kept_bytes, cheap->kept_bytes + NORMS * r + LAYERS * 3 * r);
     yk__plan_free(cheap);
@@ -276,9 +276,9 @@ START_TEST(loss_in_place)
     yk__plan *p;
     net n;
     ref.claim = REF_CLAIM_ALL;
-    build(&n, 1, C);
-    request(&n, &r, &(yk__assign){0, n.counted});
-    p = plan(&r);
+    net_build(&n, 1, C);
+    net_request(&n, &r, &(yk__assign){0, n.counted});
+    p = plan_new(&r);
     for (size_t k = 0; k < p->graph.n_node; k++) {
         const yk_node *d = &p->graph.node[k];
         const yk_value *v = p->graph.value;
@@ -302,12 +302,12 @@ static uint32_t claims_no_drop(void *arg, const yk_graph *g, uint32_t node)
     return ref_claims(arg, g, node);
 }
 
-static void count_drops(const yk__plan *p, uint32_t *alone, uint32_t *fused, uint32_t *maps)
+static void count_drops(const yk__plan *p, uint32_t *unfused, uint32_t *fused, uint32_t *maps)
 {
-    *alone = *fused = *maps = 0;
+    *unfused = *fused = *maps = 0;
     for (size_t k = 0; k < p->graph.n_node; k++) {
         const yk_node *n = &p->graph.node[k];
-        *alone += n->op == YK_OP_DROPOUT;
+        *unfused += n->op == YK_OP_DROPOUT;
         *maps += n->op == YK_OP_MAP || n->op == YK_OP_DOT_MAP;
         for (uint32_t j = 0; j < n->n_body; j++)
             *fused += p->graph.body[n->body + j].op == YK_OP_DROPOUT;
@@ -320,23 +320,23 @@ START_TEST(dropout_is_fused_where_the_device_takes_it)
 {
     yk__plan_request r;
     yk__plan *p;
-    uint32_t alone, fused, maps;
+    uint32_t unfused, fused, maps;
     net n;
     ref.claim = REF_CLAIM_ALL;
-    build(&n, 2, C);
-    request(&n, &r, &(yk__assign){0, n.counted});
-    p = plan(&r);
-    count_drops(p, &alone, &fused, &maps);
-    ck_assert_uint_eq(fused, 8 - alone);
-    ck_assert_uint_le(alone, 1); /* one has nothing beside it that it could join */
+    net_build(&n, 2, C);
+    net_request(&n, &r, &(yk__assign){0, n.counted});
+    p = plan_new(&r);
+    count_drops(p, &unfused, &fused, &maps);
+    ck_assert_uint_eq(fused, 8 - unfused);
+    ck_assert_uint_le(unfused, 1); /* one has nothing beside it that it could join */
     yk__plan_free(p);
     r.claims = claims_no_drop;
-    p = plan(&r);
-    count_drops(p, &alone, &fused, &maps);
+    p = plan_new(&r);
+    count_drops(p, &unfused, &fused, &maps);
     ck_assert_uint_eq(fused, 0);
-    ck_assert_uint_eq(alone, 8);
+    ck_assert_uint_eq(unfused, 8);
     ck_assert_uint_ge(maps, 8);
-    compare(&n, p, false, 2e-6);
+    net_compare(&n, p, false, 2e-6);
     yk__plan_free(p);
     yk__graph_free(&n.g);
 }
@@ -374,25 +374,25 @@ START_TEST(attention_gets_dense_operands)
     yk__plan *p;
     net n;
     ref.claim = REF_CLAIM_ALL;
-    build(&n, 2, C);
-    request(&n, &r, &(yk__assign){0, n.counted});
+    net_build(&n, 2, C);
+    net_request(&n, &r, &(yk__assign){0, n.counted});
     r.claims = claims_dense;
-    p = plan(&r);
+    p = plan_new(&r);
     ck_assert_uint_eq(count_ops(p, YK_OP_ATTENTION), 2);
     ck_assert_uint_eq(count_ops(p, YK_OP_ATTENTION_BWD), 2);
-    compare(&n, p, false, 2e-6);
+    net_compare(&n, p, false, 2e-6);
     yk__plan_free(p);
     r.claims = claims_backward;
-    p = plan(&r);
+    p = plan_new(&r);
     ck_assert_uint_eq(count_ops(p, YK_OP_ATTENTION), 0);
     ck_assert_uint_eq(count_ops(p, YK_OP_ATTENTION_BWD), 2);
-    compare(&n, p, false, 2e-6);
+    net_compare(&n, p, false, 2e-6);
     yk__plan_free(p);
     r.claims = claims_dense; /* in blocks that are computed again, too */
     r.n_recompute = n.n_block, r.recompute = n.block;
-    p = plan(&r);
+    p = plan_new(&r);
     ck_assert_uint_eq(count_ops(p, YK_OP_ATTENTION_BWD), 2);
-    compare(&n, p, false, 2e-6);
+    net_compare(&n, p, false, 2e-6);
     yk__plan_free(p);
     yk__graph_free(&n.g);
 }
@@ -405,21 +405,21 @@ START_TEST(attention_writes_rows)
     yk__plan_request r;
     net n;
     ref.claim = REF_CLAIM_ALL;
-    build(&n, 2, C);
-    request(&n, &r, &(yk__assign){0, n.counted});
+    net_build(&n, 2, C);
+    net_request(&n, &r, &(yk__assign){0, n.counted});
     for (int again = 0; again < 2; again++) {
         uint32_t copies, fills;
         yk__plan *p;
         r.large = (uint64_t)again;
-        p = plan(&r);
+        p = plan_new(&r);
         copies = count_ops(p, YK_OP_COPY), fills = count_ops(p, YK_OP_FILL);
         yk__plan_free(p);
         ref.strided = 1;
-        p = plan(&r);
+        p = plan_new(&r);
         ref.strided = 0;
         ck_assert_uint_eq(count_ops(p, YK_OP_COPY), copies - 2 * (again ? 5 : 4));
         ck_assert_uint_eq(count_ops(p, YK_OP_FILL), fills - 2);
-        compare(&n, p, false, 2e-6);
+        net_compare(&n, p, false, 2e-6);
         yk__plan_free(p);
     }
     yk__graph_free(&n.g);
@@ -433,13 +433,13 @@ START_TEST(activation_again_with_its_backward)
 {
     yk__plan_request r;
     yk__plan *p;
-    uint32_t both = 0, alone = 0;
+    uint32_t both = 0, unfused = 0;
     net n;
     ref.claim = REF_CLAIM_ALL;
-    build(&n, 2, C);
-    request(&n, &r, &(yk__assign){0, n.counted});
+    net_build(&n, 2, C);
+    net_request(&n, &r, &(yk__assign){0, n.counted});
     r.large = 1;
-    p = plan(&r);
+    p = plan_new(&r);
     for (size_t k = 0; k < p->graph.n_node; k++) {
         const yk_node *d = &p->graph.node[k];
         uint32_t has = 0;
@@ -448,11 +448,11 @@ START_TEST(activation_again_with_its_backward)
             has |= op == YK_OP_GELU_TANH ? 1 : op == YK_OP_GELU_TANH_BWD ? 2 : 0;
         }
         both += d->op == YK_OP_DOT_MAP && has == 3;
-        alone += d->op == YK_OP_GELU_TANH;
+        unfused += d->op == YK_OP_GELU_TANH;
     }
     ck_assert_uint_eq(both, 2);
-    ck_assert_uint_eq(alone, 0);
-    compare(&n, p, false, 2e-6);
+    ck_assert_uint_eq(unfused, 0);
+    net_compare(&n, p, false, 2e-6);
     yk__plan_free(p);
     yk__graph_free(&n.g);
 }
@@ -467,10 +467,10 @@ START_TEST(formats_of_mixed_precision)
     uint32_t dots = 0, wide = 0;
     net n;
     ref.claim = REF_CLAIM_NONE; /* every node is seen by itself */
-    build(&n, 1, C);
-    request(&n, &r, &(yk__assign){0, n.counted});
+    net_build(&n, 1, C);
+    net_request(&n, &r, &(yk__assign){0, n.counted});
     r.precision = YK_BF16;
-    p = plan(&r);
+    p = plan_new(&r);
     for (size_t k = 0; k < p->graph.n_node; k++) {
         const yk__graph *g = &p->graph;
         const yk_node *d = &g->node[k];
@@ -500,14 +500,14 @@ START_TEST(frozen_and_unused_parameters)
     memory m;
     net n;
     ref.claim = REF_CLAIM_ALL;
-    build(&n, 1, C);
+    net_build(&n, 1, C);
     n.param[2].bucket = YK_NONE;
     n.param[n.n_param] = (yk__plan_param){YK_NONE, 5, 0, n.bucket_bytes[0]};
     n.n_param++;
     n.bucket_bytes[0] += 256;
-    request(&n, &r, &(yk__assign){0, n.counted});
-    p = plan(&r);
-    run(p, &m);
+    net_request(&n, &r, &(yk__assign){0, n.counted});
+    p = plan_new(&r);
+    plan_run(p, &m);
     for (int k = 0; k < 5; k++)
         ck_assert(((float *)m.slot[p->bucket_slot])[n.param[n.n_param - 1].grad_offset / 4 + (uint64_t)k] == 0.0f);
     for (size_t k = 0; k < p->graph.n_node; k++)
@@ -533,7 +533,7 @@ static yk__plan *plan_logged(const yk__plan_request *r, const char *dir, char *t
     ck_assert(f && err >= 0 && dup2(fileno(f), STDERR_FILENO) >= 0);
     setenv("YOKE_DUMP", dir, 1);
     yk__log_set_level(YK_LOG_DEBUG);
-    p = plan(r);
+    p = plan_new(r);
     yk__log_set_level(level);
     unsetenv("YOKE_DUMP");
     dup2(err, STDERR_FILENO);
@@ -581,8 +581,8 @@ START_TEST(each_pass_is_logged_and_dumped)
     net n;
     ref.claim = REF_CLAIM_ALL;
     ck_assert_ptr_nonnull(mkdtemp(dir));
-    build(&n, 1, C);
-    request(&n, &r, &(yk__assign){0, n.counted});
+    net_build(&n, 1, C);
+    net_request(&n, &r, &(yk__assign){0, n.counted});
     r.precision = YK_BF16, r.single_rank = false;
     p = plan_logged(&r, dir, text, 1 << 16);
     for (size_t i = 0; i < sizeof name / sizeof *name; i++) {
@@ -618,8 +618,8 @@ START_TEST(every_allocation_may_fail)
     long n;
     net t;
     ref.claim = _i;
-    build(&t, 1, C);
-    request(&t, &r, &(yk__assign){0, t.counted});
+    net_build(&t, 1, C);
+    net_request(&t, &r, &(yk__assign){0, t.counted});
     ref.strided = 1;
     r.claims = claims_dense;
     r.precision = YK_BF16;
@@ -648,8 +648,8 @@ START_TEST(twelve_layers_are_planned_quickly)
     double ms, best = 1e9;
     net n;
     ref.claim = REF_CLAIM_ALL;
-    build(&n, 12, 64);
-    request(&n, &r, &(yk__assign){0, n.counted});
+    net_build(&n, 12, 64);
+    net_request(&n, &r, &(yk__assign){0, n.counted});
     r.claims = ref_claims; /* without the checks of every graph */
     r.precision = YK_BF16;
     for (int i = 0; i < 5; i++) {

@@ -21,7 +21,7 @@ typedef struct truth {
     double p[N_PARAM][64], g[N_PARAM][64], m[N_PARAM][64], v[N_PARAM][64];
 } truth;
 
-static double number(uint32_t *s)
+static double draw_number(uint32_t *s)
 {
     *s = *s * 1664525u + 1013904223u;
     return (double)(*s >> 8) / (1 << 24) - 0.5;
@@ -96,7 +96,7 @@ typedef struct rig {
     yk_error err;
 } rig;
 
-static void ok(const rig *r, yk_status s)
+static void expect_ok(const rig *r, yk_status s)
 {
     ck_assert_msg(!s, "%s", r->err.text);
 }
@@ -106,16 +106,16 @@ static void ok(const rig *r, yk_status s)
 static void rig_device(rig *r)
 {
     memset(r, 0, sizeof *r);
-    ok(r, ref_open(&r->dev, &r->err));
+    expect_ok(r, ref_open(&r->dev, &r->err));
 }
 
 /* An engine on the rig's device, whose parameters, trained but for one, are not written yet. */
 static void rig_engine(rig *r, const yk__engine_config *c, int frozen)
 {
-    ok(r, yk__group_solo(&r->group, &r->err));
-    ok(r, yk__engine_new(r->dev, r->group, c, &r->e, &r->err));
+    expect_ok(r, yk__group_solo(&r->group, &r->err));
+    expect_ok(r, yk__engine_new(r->dev, r->group, c, &r->e, &r->err));
     for (int i = 0; i < N_PARAM; i++)
-        ok(r, yk__engine_param(r->e, "p", size[i], i != frozen, &r->number[i], &r->err));
+        expect_ok(r, yk__engine_param(r->e, "p", size[i], i != frozen, &r->number[i], &r->err));
 }
 
 static void rig_bare(rig *r, const yk__engine_config *c, int frozen)
@@ -131,7 +131,7 @@ static void rig_open(rig *r, const truth *t, yk_dtype precision)
         float v[64];
         for (uint64_t k = 0; k < size[i]; k++)
             v[k] = (float)t->p[i][k];
-        ok(r, yk__engine_param_write(r->e, r->number[i], v, &r->err));
+        expect_ok(r, yk__engine_param_write(r->e, r->number[i], v, &r->err));
     }
 }
 
@@ -171,16 +171,16 @@ static void net_build(net *n, const rig *r)
     ck_assert_msg(!g->error.status, "%s", g->error.text);
 }
 
-static void data(uint32_t *s, float *x, int32_t *y)
+static void draw_data(uint32_t *s, float *x, int32_t *y)
 {
     for (int i = 0; i < ROWS * IN; i++)
-        x[i] = (float)number(s);
+        x[i] = (float)draw_number(s);
     for (int i = 0; i < ROWS; i++)
-        y[i] = (int32_t)((number(s) + 0.5) * OUT);
+        y[i] = (int32_t)((draw_number(s) + 0.5) * OUT);
 }
 
 /* Queues a micro batch; *loss is there when its ticket is. */
-static uint64_t submit(rig *r, const float *x, const int32_t *y, bool first, float *loss)
+static uint64_t rig_submit(rig *r, const float *x, const int32_t *y, bool first, float *loss)
 {
     const float one = 1.0f;
     const void *input[3] = {x, y, &one};
@@ -189,7 +189,7 @@ static uint64_t submit(rig *r, const float *x, const int32_t *y, bool first, flo
     uint64_t ticket;
     net n;
     net_build(&n, r);
-    ok(r, yk__engine_run(r->e,
+    expect_ok(r, yk__engine_run(r->e,
                          &(yk__micro){.trace = &n.g, .loss = n.loss, .seed = n.seed, .first = first,
                                       .n_input = 3, .input = input, .input_bytes = bytes, .n_result = 1,
                                       .result = &n.loss, .result_host = host},
@@ -198,19 +198,19 @@ static uint64_t submit(rig *r, const float *x, const int32_t *y, bool first, flo
     return ticket;
 }
 
-static float micro(rig *r, const float *x, const int32_t *y, bool first)
+static float rig_micro(rig *r, const float *x, const int32_t *y, bool first)
 {
     float loss = NAN;
-    ok(r, yk__engine_wait(r->e, submit(r, x, y, first, &loss), &r->err));
+    expect_ok(r, yk__engine_wait(r->e, rig_submit(r, x, y, first, &loss), &r->err));
     return loss;
 }
 
-static void start(truth *t, uint32_t *s)
+static void truth_start(truth *t, uint32_t *s)
 {
     memset(t, 0, sizeof *t);
     for (int i = 0; i < N_PARAM; i++)
         for (uint64_t k = 0; k < size[i]; k++)
-            t->p[i][k] = (float)number(s);
+            t->p[i][k] = (float)draw_number(s);
 }
 
 static void set_hyper(float h[2][YK_HYPER_COUNT], int step)
@@ -227,7 +227,7 @@ static void set_hyper(float h[2][YK_HYPER_COUNT], int step)
     }
 }
 
-static void train(int claim, yk_dtype precision)
+static void rig_train(int claim, yk_dtype precision)
 {
     static const uint32_t group[N_PARAM] = {0, 1, 0, 1};
     const double loose = precision == YK_F32 ? 1.0 : 2000.0; /* 2^-8 against 2^-24, errors do not all add up */
@@ -236,9 +236,9 @@ static void train(int claim, yk_dtype precision)
     rig r;
     yk__engine_stats st;
     ref.claim = claim;
-    start(&t, &s);
+    truth_start(&t, &s);
     rig_open(&r, &t, precision);
-    ok(&r, yk__engine_optimizer(r.e,
+    expect_ok(&r, yk__engine_optimizer(r.e,
                                 &(yk__opt_layout){.kind = YK_OPT_ADAM, .flags = YK_OPT_DECOUPLED, .n_group = 2,
                                                   .group_of = group},
                                 &r.err));
@@ -248,23 +248,23 @@ static void train(int claim, yk_dtype precision)
         yk__updated u;
         double norm;
         for (int m = 0; m < 2; m++) {
-            data(&s, x, y);
-            ck_assert_double_eq_tol(truth_run(&t, x, y, 1.0 / ROWS), micro(&r, x, y, m == 0), 1e-5 * loose);
+            draw_data(&s, x, y);
+            ck_assert_double_eq_tol(truth_run(&t, x, y, 1.0 / ROWS), rig_micro(&r, x, y, m == 0), 1e-5 * loose);
         }
         set_hyper(h, step);
-        ok(&r, yk__engine_update(r.e,
+        expect_ok(&r, yk__engine_update(r.e,
                                  &(yk__update){.hyper = (const float(*)[YK_HYPER_COUNT])h, .divisor = 2.0, .clip_norm = 0.2},
                                  &u, &r.err));
         norm = truth_norm(&t, 2.0);
         ck_assert_double_eq_tol(u.grad_norm, norm, 1e-5 * loose);
         for (int i = 0; i < N_PARAM; i++) {
-            ok(&r, yk__engine_grad_read(r.e, r.number[i], p, &r.err));
+            expect_ok(&r, yk__engine_grad_read(r.e, r.number[i], p, &r.err));
             for (uint64_t k = 0; k < size[i]; k++)
                 ck_assert_double_eq_tol(p[k], t.g[i][k] / 2, 1e-6 * loose);
         }
         truth_adam(&t, step, (norm + 1e-6 > 0.2 ? 0.2 / (norm + 1e-6) : 1.0) / 2.0);
         for (int i = 0; i < N_PARAM; i++) {
-            ok(&r, yk__engine_param_read(r.e, r.number[i], p, &r.err));
+            expect_ok(&r, yk__engine_param_read(r.e, r.number[i], p, &r.err));
             for (uint64_t k = 0; k < size[i]; k++)
                 ck_assert_double_eq_tol(p[k], t.p[i][k], 1e-5 * loose);
         }
@@ -280,14 +280,14 @@ static void train(int claim, yk_dtype precision)
 
 START_TEST(adam_of_two_groups_with_accumulation_and_clipping)
 {
-    train(_i, YK_F32);
+    rig_train(_i, YK_F32);
 }
 END_TEST
 
 START_TEST(mixed_precision)
 {
-    train(_i, YK_BF16);
-    train(_i, YK_F16);
+    rig_train(_i, YK_BF16);
+    rig_train(_i, YK_F16);
 }
 END_TEST
 
@@ -305,20 +305,20 @@ static void train_with_copies(uint64_t limit, yk__opt_kind kind, float loss[COPI
     rig_bare(&r, &c, 2); /* the second matrix */
     for (int round = 0; round < 3; round++) { /* written by the host, between updates too */
         for (int i = 0; i < IN * MID; i++)
-            w[i] = (float)number(&s);
-        ok(&r, yk__engine_param_write(r.e, r.number[0], w, &r.err));
-        ok(&r, yk__engine_param_write(r.e, r.number[2], w, &r.err));
-        data(&s, x, y);
-        loss[n++] = micro(&r, x, y, true);
+            w[i] = (float)draw_number(&s);
+        expect_ok(&r, yk__engine_param_write(r.e, r.number[0], w, &r.err));
+        expect_ok(&r, yk__engine_param_write(r.e, r.number[2], w, &r.err));
+        draw_data(&s, x, y);
+        loss[n++] = rig_micro(&r, x, y, true);
         if (!round)
-            ok(&r, yk__engine_optimizer(r.e, &(yk__opt_layout){.kind = kind, .momentum = true, .n_group = 1}, &r.err));
+            expect_ok(&r, yk__engine_optimizer(r.e, &(yk__opt_layout){.kind = kind, .momentum = true, .n_group = 1}, &r.err));
         set_hyper(h, round + 1);
         h[0][YK_HYPER_LR] = 0.2f;
         h[0][YK_HYPER_B2] = kind == YK_OPT_SGD ? 0.0f : 0.999f; /* sgd: dampening */
         for (int k = 0; k < 2; k++) {
-            ok(&r, yk__engine_update(r.e, &(yk__update){.hyper = (const float(*)[YK_HYPER_COUNT])h, .divisor = 1.0}, &u, &r.err));
+            expect_ok(&r, yk__engine_update(r.e, &(yk__update){.hyper = (const float(*)[YK_HYPER_COUNT])h, .divisor = 1.0}, &u, &r.err));
             smoothing = 0.1 * round; /* another program over the same copies */
-            loss[n++] = micro(&r, x, y, true);
+            loss[n++] = rig_micro(&r, x, y, true);
             smoothing = 0.0;
         }
     }
@@ -341,7 +341,7 @@ START_TEST(copies_in_16_bits_are_what_casts_would_be)
 END_TEST
 
 /* With about the memory that a first engine needed a second one trains alike; with hardly any it says so. */
-static yk_status limited(uint64_t limit, bool plans_only, uint64_t *peak, float *loss, yk_error *err)
+static yk_status train_limited(uint64_t limit, bool plans_only, uint64_t *peak, float *loss, yk_error *err)
 {
     uint32_t s = 7;
     const yk__engine_config c = {.precision = YK_F32, .memory_limit = limit, .bucket_bytes = 256};
@@ -352,15 +352,15 @@ static yk_status limited(uint64_t limit, bool plans_only, uint64_t *peak, float 
     rig r;
     rig_device(&r);
     if (plans_only)
-        ok(&r, yk__device_plan_only(r.dev, &r.err));
+        expect_ok(&r, yk__device_plan_only(r.dev, &r.err));
     rig_engine(&r, &c, NONE_FROZEN);
-    data(&s, x, y);
+    draw_data(&s, x, y);
     set_hyper(h, 1);
     if (!yk__engine_lay_out(r.e, &r.err)) {
-        *loss = micro(&r, x, y, true);
-        ok(&r, yk__engine_optimizer(r.e, &(yk__opt_layout){.kind = YK_OPT_ADAM, .n_group = 1}, &r.err));
-        ok(&r, yk__engine_update(r.e, &(yk__update){.hyper = (const float(*)[YK_HYPER_COUNT])h, .divisor = 1.0}, &u, &r.err));
-        *loss = micro(&r, x, y, true);
+        *loss = rig_micro(&r, x, y, true);
+        expect_ok(&r, yk__engine_optimizer(r.e, &(yk__opt_layout){.kind = YK_OPT_ADAM, .n_group = 1}, &r.err));
+        expect_ok(&r, yk__engine_update(r.e, &(yk__update){.hyper = (const float(*)[YK_HYPER_COUNT])h, .divisor = 1.0}, &u, &r.err));
+        *loss = rig_micro(&r, x, y, true);
     }
     yk__engine_stats_get(r.e, &st);
     *peak = st.peak_bytes;
@@ -375,11 +375,11 @@ START_TEST(memory_limit)
     uint64_t need, peak;
     float a, b;
     ref.claim = REF_CLAIM_ALL;
-    ck_assert(!limited(0, false, &need, &a, &err));
-    ck_assert_msg(!limited(need + 2048, false, &peak, &b, &err), "%s", err.text);
+    ck_assert(!train_limited(0, false, &need, &a, &err));
+    ck_assert_msg(!train_limited(need + 2048, false, &peak, &b, &err), "%s", err.text);
     ck_assert_uint_le(peak, need + 2048);
     ck_assert(a == b);
-    ck_assert(limited(1000, false, &peak, &b, &err) == YK_E_MEM);
+    ck_assert(train_limited(1000, false, &peak, &b, &err) == YK_E_MEM);
     ck_assert_ptr_nonnull(strstr(err.text, "1000"));
 }
 END_TEST
@@ -394,11 +394,11 @@ static uint64_t many_programs(uint64_t bytes, uint64_t *hits)
     uint64_t alive;
     yk__engine_stats st;
     rig r;
-    data(&s, x, y);
+    draw_data(&s, x, y);
     rig_bare(&r, &c, NONE_FROZEN);
     for (int i = 0; i < 24; i++) {
         smoothing = 0.01 * (i < 20 ? i : i - 4); /* the last four come twice */
-        micro(&r, x, y, true);
+        rig_micro(&r, x, y, true);
     }
     smoothing = 0.0;
     yk__engine_stats_get(r.e, &st);
@@ -428,15 +428,15 @@ START_TEST(a_planning_device_counts_the_same)
     uint64_t real, planned, tight;
     float loss = 0;
     ref.claim = REF_CLAIM_ALL;
-    ck_assert(!limited(0, false, &real, &loss, &err));
+    ck_assert(!train_limited(0, false, &real, &loss, &err));
     ref.runs = 0;
-    ck_assert(!limited(0, true, &planned, &loss, &err));
+    ck_assert(!train_limited(0, true, &planned, &loss, &err));
     ck_assert_uint_eq(planned, real);
     ck_assert_uint_eq(ref.runs, 1); /* the probe of a device that is opened */
-    ck_assert(!limited(real + 2048, false, &real, &loss, &err));
-    ck_assert(!limited(planned + 2048, true, &tight, &loss, &err));
+    ck_assert(!train_limited(real + 2048, false, &real, &loss, &err));
+    ck_assert(!train_limited(planned + 2048, true, &tight, &loss, &err));
     ck_assert_uint_eq(tight, real);
-    ck_assert(limited(1000, true, &planned, &loss, &err) == YK_E_MEM);
+    ck_assert(train_limited(1000, true, &planned, &loss, &err) == YK_E_MEM);
 }
 END_TEST
 
@@ -468,14 +468,14 @@ START_TEST(closing_an_aborted_job_waits_for_the_device)
     rig r;
     yk_error why = YK_ERROR_INIT;
     rig_open(&r, &t, YK_F32);
-    data(&seed, x, y);
-    micro(&r, x, y, true);
+    draw_data(&seed, x, y);
+    rig_micro(&r, x, y, true);
     slow.real = r.dev->table;
     slow.table = *slow.real;
     slow.table.queue_wait = slow_wait;
     slow.table.buffer_free = slow_free;
     r.dev->table = &slow.table;
-    submit(&r, x, y, true, &loss);
+    rig_submit(&r, x, y, true, &loss);
     slow.slices = 3;
     yk__fail(&why, YK_E_CANCELLED, "another rank has ended");
     yk__group_abort(r.group, &why);

@@ -9,7 +9,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "core/group/group.h"
+#include "core/control/origin.h"
 #include "tests/support/run.h"
 
 typedef struct origin_case {

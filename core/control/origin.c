@@ -6,7 +6,7 @@
  */
 #include "config.h"
 
-#include "core/group/group.h"
+#include "core/control/origin.h"
 
 #include <errno.h>
 #include <fcntl.h>

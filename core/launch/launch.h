@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Launching the ranks of one host: which devices they are to have, and their processes from the start to the end of the job.
+ * How a process learns that it was launched: core/control/origin.h.
+ */
+#ifndef YOKE_CORE_LAUNCH_LAUNCH_H
+#define YOKE_CORE_LAUNCH_LAUNCH_H
+
+#include <stdint.h>
+
+#include "core/base/error.h"
+
+struct yk__placement; /* core/device/device.h */
+
+/* yk__device_select in a child process, so that the launcher can fork afterwards: no driver has run in it. The result
+ * is released with yk__free. */
+yk_status yk__launch_select(const char *device_specs, struct yk__placement **place, uint32_t *n, yk_error *err);
+/* Starts `argv` once per placement, with YOKE_RANK, YOKE_WORLD_SIZE, YOKE_LOCAL_RANK, YOKE_DEVICES set for each and the
+ * job's secret and shared memory over an inherited descriptor; waits for all. When one ends badly or dies the others
+ * are ended within 2 s, nothing is left (processes, shared memory), and err names the rank: "rank 1 (opencl:0@1) was
+ * killed by signal 9". SIGINT, SIGTERM and SIGHUP are passed on, a second one kills; SIGTSTP stops the ranks too.
+ * say gets the error once, as soon as it is found, before the others have ended; and a line for each process that SIGKILL does
+ * not end within 2 s (frozen, or waiting for a device or a file system), which is left behind. When this process is killed, a
+ * guard ends the ranks' groups.
+ * *code, set in every case: 0 all well, 2 when the program cannot be started or the rank at fault exited with 2, 128 +
+ * the signal after an interruption, else 1. Thread rule: a program with one thread; the ranks die with the calling
+ * thread. */
+typedef void (*yk__launch_say)(const char *text);
+yk_status yk__launch(const struct yk__placement *place, uint32_t n, char *const *argv, yk__launch_say say, int *code,
+                     yk_error *err);
+
+#endif
