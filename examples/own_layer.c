@@ -68,7 +68,7 @@ int main(int argc, char **argv)
     net n = {.in = matrix_new(job, "embed", "in", WIDTH, chw[0] * chw[1] * chw[2]),
              .out = matrix_new(job, "head", "out", yk_data_classes(data), WIDTH)};
     for (int i = 0; i < BLOCKS; i++) {
-        char name[16];
+        char name[32];
         snprintf(name, sizeof name, "block.%d", i);
         n.block[i] = gated_new(job, name);
     }
