@@ -116,7 +116,7 @@ static bool put_frame(yk_tr *t, yk__local_peer *p, yk_tr_op *op, uint32_t capaci
     return true;
 }
 
-/* The entry at the head of the queue has written all its frames for now. */
+/* The entry at the head of the queue has written what it may until the receiver asks for more. */
 static void leave_queue(yk_tr *t, yk__local_peer *p, yk_tr_op *op)
 {
     p->sends = op->next;
