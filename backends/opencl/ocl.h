@@ -4,7 +4,7 @@
  * devices there are); shape.c (which kernels a device gets); queue.c; program.c (launches of the kit as kernel objects);
  * build.c (compiling and the cache of binaries); watch.c; memory.c; device.c (one that is open); probe.c (drivers tried in a
  * child process); survey.c (answers kept between processes); env.c (environment, signals); options.c; cores.c; host.c.
- * Which launches run a graph is decided by the kit (plugins/kit/program.h).
+ * Which launches run a graph is decided by the kit (plugins/kit/lower/lower.h).
  */
 #ifndef YOKE_BACKENDS_OPENCL_OCL_H
 #define YOKE_BACKENDS_OPENCL_OCL_H
@@ -18,7 +18,8 @@
 
 #include <yoke/plugin.h>
 
-#include "plugins/kit/program.h"
+#include "plugins/kit/lower/lower.h"
+#include "plugins/kit/source.h"
 
 #define OCL_WHO "opencl"
 #define OCL_VERSION "0.1.0"

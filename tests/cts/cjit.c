@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The plugin "cjit": the kit's lowering on a device whose compiler is the system's C compiler. It shows what a backend over
- * plugins/kit/program.h has to supply and no more: it compiles units, has memory, and calls launches one after the other; memory,
+ * plugins/kit/lower/lower.h has to supply and no more: it compiles units, has memory, and calls launches one after the other; memory,
  * copies and queues are those of the plugin far.
  */
 #include <dlfcn.h>
@@ -11,7 +11,8 @@
 #include "plugins/template/far.c"
 #undef yk_plugin_query
 
-#include "plugins/kit/program.h"
+#include "plugins/kit/lower/lower.h"
+#include "plugins/kit/source.h"
 
 #define UNITS 1024
 #define MOST_ARGS 64
