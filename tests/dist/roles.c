@@ -249,14 +249,14 @@ static yk_status run_reads(yk__group *g, yk_error *err)
     uint64_t *noted = NULL;
     yk__device *dev = NULL;
     yk__roles roles;
-    void *mem = NULL;
+    yk__coll_buffer block = {0};
     rig r = {0};
     result out;
     int n = 0, reads = 0;
     if (ref_open(&dev, err) || net_setup(&r, dev, g, &c, YK_OPT_ADAM, err) ||
-        yk__group_shared(g, "hashes", (TURNS + 1) * sizeof *noted, &mem, err))
+        yk__coll_alloc(yk__group_coll(g), "hashes", (TURNS + 1) * sizeof *noted, YK__COLL_COMMON, &block, err))
         goto close;
-    noted = mem;
+    noted = block.mem;
     roles = *yk__engine_roles(r.e);
     roles.member[last] = false;
     roles.owns[last] = 0.0;
@@ -282,7 +282,8 @@ static yk_status run_reads(yk__group *g, yk_error *err)
     }
 close:
     yk__engine_free(r.e);
-    yk__group_release(g, mem);
+    if (block.mem)
+        yk__coll_release(yk__group_coll(g), &block);
     yk__device_close(dev);
     return err->status;
 }
