@@ -20,6 +20,6 @@ tests_dist_coll_test_SOURCES = tests/dist/coll.c tests/support/loopback.c
 tests_dist_engine_test_SOURCES = tests/dist/engine.c tests/dist/net.c
 tests_dist_job_losses_test_SOURCES = tests/dist/job_losses.c tests/dist/losses.c
 tests_dist_message_test_SOURCES = tests/dist/message.c tests/support/loopback.c
-tests_dist_roles_test_SOURCES = tests/dist/roles.c tests/dist/net.c
+tests_dist_roles_test_SOURCES = tests/dist/roles.c tests/dist/net.c tests/support/loopback.c
 tests_dist_train_test_SOURCES = tests/dist/train.c tests/support/loopback.c
 endif
