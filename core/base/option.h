@@ -43,6 +43,9 @@ typedef enum yk__option_kind {
     X(STUCK_MS, "YOKE_STUCK_MS", COUNT, "600000", 0, 86400000, NULL, "group",                                                       \
       "after so long a rank that does nothing, while others wait for it, is taken for stuck, a device too; 0: never")             \
     X(JOIN_MS, "YOKE_JOIN_MS", COUNT, "300000", 1, 86400000, NULL, "group", "how long ranks wait for all to join")               \
+    X(TRANSPORT, "YOKE_TRANSPORT", TEXT, "auto", 0, 0, NULL, "group",                                                             \
+      "how ranks exchange data: auto, shm (memory in common), or the name of a transport")                                       \
+    X(PROGRESS, "YOKE_PROGRESS", WORD, "on", 0, 0, "on, off", "group", "a thread that moves messages while the device computes")  \
     X(BUCKET_BYTES, "YOKE_BUCKET_BYTES", SIZE, "16M", 4096, 1ull << 40, NULL, "run", "gradients exchanged at a time")            \
     X(CUT, "YOKE_CUT", WORD, "bucket", 0, 0, "bucket, node", "plan", "node: every node is a segment of its own, to find a fault") \
     X(DUMP, "YOKE_DUMP", PATH, "", 0, 0, NULL, "plan", "a folder that gets every plan, and its graph after each pass")                 \

@@ -170,6 +170,11 @@ void yk__coll_release(yk__coll *coll, yk__coll_buffer *b)
     *b = (yk__coll_buffer){0};
 }
 
+bool yk__coll_shares(const yk__coll *coll)
+{
+    return !coll->plane;
+}
+
 void *yk__coll_peer_view(const yk__coll_buffer *b, uint32_t rank)
 {
     return b->base ? (char *)b->base + b->stride * rank : NULL;

@@ -90,6 +90,8 @@ yk_status yk__coll_alloc(yk__coll *coll, const char *what, uint64_t bytes, yk__c
                          yk_error *err);
 /* By all ranks in equal order beside what they make; others may go on to use theirs. */
 void yk__coll_release(yk__coll *coll, yk__coll_buffer *buffer);
+/* All ranks have memory in common, so that each sees others' blocks. */
+bool yk__coll_shares(const yk__coll *coll);
 /* That rank's block, in memory that it shares with this rank; NULL over a wire. */
 void *yk__coll_peer_view(const yk__coll_buffer *buffer, uint32_t rank);
 

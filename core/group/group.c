@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The group: the control plane and the collectives of this process, under the names that core/run and core/job call. */
+/* The group: the control plane and the collectives of this process, and the operations of core/job over them. */
 #include "core/group/group.h"
 
 #include <fcntl.h>
@@ -10,14 +10,12 @@
 #include "core/base/option.h"
 #include "core/control/job.h"
 #include "core/control/origin.h"
+#include "core/group/transport.h"
 
 struct yk__group {
     yk__control *control; /* NULL: a group of one */
     yk__coll *coll;
     uint32_t rank, size;
-    yk__coll_buffer *block; /* made by yk__group_shared */
-    size_t blocks, block_cap;
-    yk__request *reduction; /* of reduce_begin */
 };
 
 static yk__group *joined; /* a process joins one group at a time */
@@ -34,6 +32,7 @@ bool yk__group_report(const yk_error *why)
 
 static yk_status group_new(yk__control *control, yk__group **out, yk_error *err)
 {
+    yk__coll_config config = {.control = control};
     yk__group *g = yk__calloc(1, sizeof *g);
     if (!g) {
         yk__control_leave(control);
@@ -42,7 +41,7 @@ static yk_status group_new(yk__control *control, yk__group **out, yk_error *err)
     g->control = control;
     g->rank = control ? yk__control_rank(control) : 0;
     g->size = control ? yk__control_size(control) : 1;
-    if (yk__coll_new(&(yk__coll_config){.control = control}, &g->coll, err)) {
+    if ((control && yk__transport_choose(&config, err)) || yk__coll_new(&config, &g->coll, err)) {
         yk__group_leave(g);
         return err->status;
     }
@@ -90,11 +89,8 @@ void yk__group_leave(yk__group *g)
         return;
     if (g == joined)
         joined = NULL;
-    for (size_t i = 0; i < g->blocks && !g->control; i++) /* in a job they go with the rest */
-        yk__coll_release(g->coll, &g->block[i]);
     yk__coll_free(g->coll);
     yk__control_leave(g->control);
-    yk__free(g->block);
     yk__free(g);
 }
 
@@ -103,6 +99,11 @@ void yk__group_leave(yk__group *g)
 void yk__group_abort(yk__group *g, const yk_error *why)
 {
     yk__coll_abort(g->coll, why);
+}
+
+yk__coll *yk__group_coll(const yk__group *g)
+{
+    return g->coll;
 }
 
 uint32_t yk__group_rank(const yk__group *g)
@@ -157,29 +158,6 @@ const volatile int *yk__group_cancel(const yk__group *g)
     return yk__coll_cancelled(g->coll);
 }
 
-/* ---- Memory -------------------------------------------------------------------------------------------------------- */
-
-yk_status yk__group_shared(yk__group *g, const char *what, uint64_t bytes, void **mem, yk_error *err)
-{
-    if (yk__grow(&g->block, &g->block_cap, g->blocks + 1, sizeof *g->block))
-        return yk__fail_mem(err, bytes, what);
-    if (yk__coll_alloc(g->coll, what, bytes, YK__COLL_COMMON, &g->block[g->blocks], err))
-        return err->status;
-    *mem = g->block[g->blocks++].mem;
-    return YK_OK;
-}
-
-void yk__group_release(yk__group *g, void *mem)
-{
-    size_t i = 0;
-    while (i < g->blocks && g->block[i].mem != mem)
-        i++;
-    if (i == g->blocks)
-        return;
-    yk__coll_release(g->coll, &g->block[i]);
-    g->block[i] = g->block[--g->blocks];
-}
-
 /* ---- Collectives --------------------------------------------------------------------------------------------------- */
 
 yk_status yk__group_barrier(yk__group *g, yk_error *err)
@@ -220,76 +198,8 @@ yk_status yk__group_sum_members(yk__group *g, double *v, uint32_t n, yk_error *e
     return sum_numbers(members_of(g), true, v, n, err);
 }
 
-yk_status yk__group_reduce_begin(yk__group *g, const yk__columns *c, yk_error *err)
-{
-    const yk__coll_desc d = {.kind = YK__COLL_ALL_REDUCE,
-                             .dtype = YK_F32,
-                             .op = c->rows == 3 ? YK__COLL_MOMENTS : c->max ? YK__COLL_MAX : YK__COLL_SUM,
-                             .out = c->v,
-                             .count = c->n,
-                             .rows = c->rows,
-                             .pitch = c->pitch};
-    return yk__coll_begin(members_of(g), &d, &g->reduction, err);
-}
-
-yk_status yk__group_reduce_end(yk__group *g, const yk__columns *c, yk_error *err)
-{
-    (void)c; /* begin has it */
-    return yk__coll_wait(g->reduction, err);
-}
-
-static yk_status broadcast_bytes(yk__comm *comm, uint32_t root, void *data, uint64_t bytes, yk_error *err)
-{
-    const yk__coll_desc d = {.kind = YK__COLL_BROADCAST, .dtype = YK_U8, .root = root, .out = data, .count = bytes};
-    return yk__coll_run(comm, &d, err);
-}
-
-yk_status yk__group_broadcast(yk__group *g, uint32_t root, void *data, uint64_t bytes, yk_error *err)
-{
-    return broadcast_bytes(world_of(g), root, data, bytes, err);
-}
-
 yk_status yk__group_broadcast_members(yk__group *g, uint32_t root, void *data, uint64_t bytes, yk_error *err)
 {
-    return yk__group_member(g, g->rank) ? broadcast_bytes(members_of(g), root, data, bytes, err) : YK_OK;
-}
-
-yk_status yk__group_reduce_slice(yk__group *g, const float *base, uint64_t stride_bytes, const yk__slices *s,
-                                 float *out, yk__exact *squares, yk_error *err)
-{
-    const yk__coll_buffer b = {.mem = (char *)(uintptr_t)base + stride_bytes * g->rank,
-                               .base = (void *)(uintptr_t)base,
-                               .stride = stride_bytes,
-                               .bytes = s->begin[g->size] * sizeof(float)};
-    const yk__coll_desc d = {.kind = YK__COLL_REDUCE_SCATTER,
-                             .dtype = YK_F32,
-                             .out = out,
-                             .count = s->begin[g->size],
-                             .buffer = &b,
-                             .parts = s,
-                             .squares = squares};
-    return yk__coll_run(members_of(g), &d, err);
-}
-
-yk_status yk__group_slices_ready(yk__group *g, yk_error *err)
-{
-    static const yk__coll_buffer one_for_all;
-    static const yk__slices none;
-    const yk__coll_desc d = {.kind = YK__COLL_ALL_GATHERV, .dtype = YK_F32, .buffer = &one_for_all, .parts = &none};
-    return yk__coll_run(members_of(g), &d, err);
-}
-
-void yk__group_updating(yk__group *g, bool on)
-{
-    yk__coll_updating(g->coll, on);
-}
-
-uint32_t yk__group_read_begin(yk__group *g)
-{
-    return yk__coll_read_begin(g->coll);
-}
-
-bool yk__group_read_end(yk__group *g, uint32_t begun)
-{
-    return yk__coll_read_end(g->coll, begun);
+    const yk__coll_desc d = {.kind = YK__COLL_BROADCAST, .dtype = YK_U8, .root = root, .out = data, .count = bytes};
+    return yk__group_member(g, g->rank) ? yk__coll_run(members_of(g), &d, err) : YK_OK;
 }

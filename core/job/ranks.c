@@ -65,7 +65,7 @@ const char *yk_device_name(const yk_job *job, uint32_t rank)
 
 void yk_all_reduce_sum(yk_job *job, double *v, uint32_t n)
 {
-    const uint32_t most = YK__SMALL_BYTES / sizeof *v; /* in one message */
+    const uint32_t most = YK__COLL_SMALL / sizeof *v; /* in one message */
     yk_error err = YK_ERROR_INIT;
     for (uint32_t done = 0; yk_ok(job) && job->team.world > 1 && done < n; done += most)
         if (yk__group_sum_f64(job->team.group, v + done, n - done < most ? n - done : most, &err))

@@ -48,6 +48,7 @@ void yk__engine_free(yk__engine *e)
     if (!e)
         return;
     yk__queue_drain(&e->queue);
+    yk__exchange_drop(&e->exchange.reduction);
     yk__updater_free(&e->updater);
     yk__cache_clear(&e->exec);
     yk__compute_drop(&e->exec);

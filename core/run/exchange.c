@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The engine's talk with other ranks, over the shared memory and the collectives of core/group. */
+/* The engine's talk with other ranks: requests on the world and on the members. */
 #include "core/run/exchange.h"
 
 #include <stdio.h>
@@ -11,12 +11,26 @@
 
 void yk__exchange_open(yk__exchange *exchange, yk__group *group, bool plans_only)
 {
-    *exchange = (yk__exchange){.group = group, .rank = yk__group_rank(group), .world = yk__group_size(group)};
+    *exchange = (yk__exchange){.group = group,
+                               .coll = yk__group_coll(group),
+                               .rank = yk__group_rank(group),
+                               .world = yk__group_size(group)};
     exchange->talks = exchange->world > 1 && !plans_only;
+    exchange->shares = yk__coll_shares(exchange->coll);
     for (uint32_t r = 0; r < exchange->world; r++) {
         exchange->roles.member[r] = true;
         exchange->roles.owns[r] = 1.0;
     }
+}
+
+static yk__comm *world_of(const yk__exchange *exchange)
+{
+    return yk__coll_world(exchange->coll);
+}
+
+static yk__comm *members_of(const yk__exchange *exchange)
+{
+    return yk__coll_members(exchange->coll);
 }
 
 const char *yk__exchange_name(const yk__exchange *exchange, uint32_t rank)
@@ -37,46 +51,43 @@ const volatile int *yk__exchange_cancel(const yk__exchange *exchange)
     return yk__group_cancel(exchange->group);
 }
 
-/* ---- Shared memory ---- */
+/* ---- Blocks ---- */
 
-static yk_status share_block(yk__exchange *exchange, const char *what, uint32_t layout, uint64_t n, float **block, yk_error *err)
+static yk_status alloc_block(yk__exchange *exchange, const char *what, uint32_t layout, uint64_t n, yk__coll_mode mode,
+                             yk__coll_buffer *block, yk_error *err)
 {
     char name[40];
-    void *mem;
     snprintf(name, sizeof name, "%s-%u", what, layout);
-    if (yk__group_shared(exchange->group, name, n * sizeof(float), &mem, err))
-        return err->status;
-    *block = mem;
-    return YK_OK;
+    return yk__coll_alloc(exchange->coll, name, n * sizeof(float), mode, block, err);
 }
 
-yk_status yk__exchange_share(yk__exchange *exchange, uint32_t layout, uint64_t n, yk_error *err)
+yk_status yk__exchange_alloc(yk__exchange *exchange, uint32_t layout, uint64_t n, yk_error *err)
 {
-    exchange->n = n;
     if (exchange->world == 1 || !n)
         return YK_OK;
-    exchange->shared_bytes = n * sizeof(float) * (exchange->world + 1ull);
-    if (!exchange->talks || share_block(exchange, "gradients", layout, n * exchange->world, &exchange->grad, err))
+    exchange->shared_bytes = n * sizeof(float) * (exchange->shares ? exchange->world + 1ull : 2);
+    if (!exchange->talks || alloc_block(exchange, "gradients", layout, n, YK__COLL_PRIVATE, &exchange->grad, err))
         return err->status;
-    return share_block(exchange, "parameters", layout, n, &exchange->value, err);
+    return alloc_block(exchange, "parameters", layout, n, YK__COLL_COMMON, &exchange->value, err);
 }
 
-void yk__exchange_unshare(yk__exchange *exchange)
+void yk__exchange_release(yk__exchange *exchange)
 {
-    yk__group_release(exchange->group, exchange->grad);
-    yk__group_release(exchange->group, exchange->value);
-    exchange->grad = exchange->value = NULL;
-    exchange->n = exchange->shared_bytes = 0;
+    if (exchange->grad.mem)
+        yk__coll_release(exchange->coll, &exchange->grad);
+    if (exchange->value.mem)
+        yk__coll_release(exchange->coll, &exchange->value);
+    exchange->shared_bytes = 0;
 }
 
 float *yk__exchange_grads(const yk__exchange *exchange, uint64_t at)
 {
-    return exchange->grad ? exchange->grad + exchange->rank * exchange->n + at : NULL;
+    return exchange->grad.mem ? (float *)exchange->grad.mem + at : NULL;
 }
 
 float *yk__exchange_values(const yk__exchange *exchange, uint64_t at)
 {
-    return exchange->value ? exchange->value + at : NULL;
+    return exchange->value.mem ? (float *)exchange->value.mem + at : NULL;
 }
 
 static bool is_cancelled(const yk__exchange *exchange)
@@ -91,61 +102,104 @@ yk_status yk__exchange_read(yk__exchange *exchange, uint64_t at, uint64_t n, flo
     do {
         if (is_cancelled(exchange))
             return yk__fail(err, YK_E_CANCELLED, "the job ends");
-        while ((begun = yk__group_read_begin(exchange->group)) % 2 && !is_cancelled(exchange))
+        while ((begun = yk__coll_read_begin(exchange->coll)) % 2 && !is_cancelled(exchange))
             nanosleep(&moment, NULL);
-        memcpy(data, exchange->value + at, n * sizeof *data);
-    } while (!yk__group_read_end(exchange->group, begun));
+        memcpy(data, yk__exchange_values(exchange, at), n * sizeof *data);
+    } while (!yk__coll_read_end(exchange->coll, begun));
     return YK_OK;
 }
 
 void yk__exchange_updating(yk__exchange *exchange, bool on)
 {
-    yk__group_updating(exchange->group, on);
+    yk__coll_updating(exchange->coll, on);
 }
 
 /* ---- By members ---- */
 
-yk_status yk__exchange_reduce_scatter(yk__exchange *exchange, uint64_t at, const yk__slices *s, float *out, yk__exact *squares,
+/* In common memory the step thread adds up itself, so that others' sums are no help to it. */
+uint32_t yk__exchange_depth(const yk__exchange *exchange)
+{
+    return exchange->shares ? 1 : YK__COLL_REQUESTS / 2;
+}
+
+/* A request on the bucket that begins at element `at` of a block. */
+static yk__coll_desc bucket_desc(const yk__exchange *exchange, yk__coll_kind kind, const yk__coll_buffer *block, uint64_t at,
+                                 const yk__slices *s)
+{
+    return (yk__coll_desc){
+        .kind = kind, .dtype = YK_F32, .count = s->begin[exchange->world], .buffer = block, .offset = at, .parts = s};
+}
+
+yk_status yk__exchange_reduce_scatter(yk__exchange *exchange, uint64_t at, const yk__slices *s, yk__exact *squares, yk__request **r,
                                       yk_error *err)
 {
-    if (!exchange->talks)
-        return YK_OK;
-    return yk__group_reduce_slice(exchange->group, exchange->grad + at, exchange->n * sizeof(float), s, out, squares, err);
+    yk__coll_desc d = bucket_desc(exchange, YK__COLL_REDUCE_SCATTER, &exchange->grad, at, s);
+    d.out = yk__exchange_grads(exchange, at + s->begin[exchange->rank]);
+    d.squares = squares;
+    return exchange->talks ? yk__coll_begin(members_of(exchange), &d, r, err) : YK_OK;
 }
 
-yk_status yk__exchange_all_gather(yk__exchange *exchange, yk_error *err)
+yk_status yk__exchange_all_gather(yk__exchange *exchange, uint64_t at, const yk__slices *s, yk__request **r, yk_error *err)
 {
-    return exchange->talks ? yk__group_slices_ready(exchange->group, err) : YK_OK;
+    const yk__coll_desc d = bucket_desc(exchange, YK__COLL_ALL_GATHERV, &exchange->value, at, s);
+    return exchange->talks ? yk__coll_begin(members_of(exchange), &d, r, err) : YK_OK;
 }
 
-/* The part of the vector from column `from` on that goes in one message: of one row, or of the three of moments. */
-static yk__columns message_of(float *v, uint64_t n, uint32_t op, uint64_t from)
+yk_status yk__exchange_all_written(yk__exchange *exchange, yk_error *err)
 {
-    const uint32_t rows = op == YK_REDUCE_MOMENTS ? 3 : 1, most = YK__GROUP_FLOATS / rows;
-    const uint64_t columns = n / rows;
-    return (yk__columns){v + from, rows, (uint32_t)(columns - from < most ? columns - from : most), columns, op == YK_REDUCE_MAX};
+    static const yk__slices none;
+    const yk__coll_desc d = {.kind = YK__COLL_ALL_GATHERV, .dtype = YK_F32, .buffer = &exchange->value, .parts = &none};
+    return exchange->talks ? yk__coll_run(members_of(exchange), &d, err) : YK_OK;
+}
+
+yk_status yk__exchange_wait(yk__request **r, yk_error *err)
+{
+    yk__request *request = *r;
+    *r = NULL;
+    return request ? yk__coll_wait(request, err) : YK_OK;
+}
+
+void yk__exchange_drop(yk__request **r)
+{
+    if (*r)
+        yk__coll_cancel(*r);
+    *r = NULL;
+}
+
+/* The part of the vector from column `from` on that goes in one request: of one row, or of the three of moments. */
+static yk__coll_desc columns_desc(float *v, uint64_t n, uint32_t op, uint64_t from)
+{
+    const uint32_t rows = op == YK_REDUCE_MOMENTS ? 3 : 1;
+    const uint64_t columns = n / rows, most = YK__COLL_SMALL / sizeof(float) / rows;
+    return (yk__coll_desc){.kind = YK__COLL_ALL_REDUCE,
+                           .dtype = YK_F32,
+                           .op = op == YK_REDUCE_MOMENTS ? YK__COLL_MOMENTS : op == YK_REDUCE_MAX ? YK__COLL_MAX : YK__COLL_SUM,
+                           .out = v + from,
+                           .count = columns - from < most ? columns - from : most,
+                           .rows = rows,
+                           .pitch = columns};
 }
 
 yk_status yk__exchange_all_reduce_begin(yk__exchange *exchange, float *v, uint64_t n, uint32_t op, yk_error *err)
 {
-    const yk__columns first = message_of(v, n, op, 0);
-    return exchange->talks ? yk__group_reduce_begin(exchange->group, &first, err) : YK_OK;
+    const yk__coll_desc first = columns_desc(v, n, op, 0);
+    return exchange->talks ? yk__coll_begin(members_of(exchange), &first, &exchange->reduction, err) : YK_OK;
 }
 
-/* What does not go into one message follows here. */
+/* What does not go into one request follows here. */
 yk_status yk__exchange_all_reduce_end(yk__exchange *exchange, float *v, uint64_t n, uint32_t op, double *waited, yk_error *err)
 {
     const uint64_t columns = op == YK_REDUCE_MOMENTS ? n / 3 : n;
     for (uint64_t from = 0; from < columns && exchange->talks;) {
-        const yk__columns c = message_of(v, n, op, from);
+        const yk__coll_desc d = columns_desc(v, n, op, from);
         double begin;
-        if (from && yk__group_reduce_begin(exchange->group, &c, err))
+        if (from && yk__coll_begin(members_of(exchange), &d, &exchange->reduction, err))
             return err->status;
         begin = yk__seconds();
-        if (yk__group_reduce_end(exchange->group, &c, err))
+        if (yk__exchange_wait(&exchange->reduction, err))
             return err->status;
         *waited += yk__seconds() - begin;
-        from += c.n;
+        from += d.count;
     }
     return YK_OK;
 }
@@ -194,7 +248,8 @@ yk_status yk__exchange_compare(yk__exchange *exchange, uint64_t number, uint32_t
 
 yk_status yk__exchange_broadcast(yk__exchange *exchange, uint32_t root, void *data, uint64_t bytes, yk_error *err)
 {
-    return exchange->talks ? yk__group_broadcast(exchange->group, root, data, bytes, err) : YK_OK;
+    const yk__coll_desc d = {.kind = YK__COLL_BROADCAST, .dtype = YK_U8, .root = root, .out = data, .count = bytes};
+    return exchange->talks ? yk__coll_run(world_of(exchange), &d, err) : YK_OK;
 }
 
 yk_status yk__exchange_spread(yk__exchange *exchange, const yk__slices *s, uint64_t at, uint64_t n, float *data, yk_error *err)

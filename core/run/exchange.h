@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Everything that one rank's engine says to others: all calls of core/group in core/run stand in exchange.c.
+ * Everything that one rank's engine says to others: all requests of core/run on communicators are made in exchange.c.
  *
  * A rank talks where there are others and its device does not plan only; what ranks do together does nothing on one that does not
- * talk. The memory that ranks of a host share is laid out as the trained buckets are, one after the other: a block of gradients
- * for each rank, and one copy of the parameters, which each slice's owner writes. On a rank that does not talk there is none.
+ * talk. It has two blocks for exchanges, laid out as the trained buckets are, one after the other: its gradients, and the parameters
+ * as all members have updated them. Where ranks have memory in common they read each other's gradients, and the parameters are one
+ * block for all, which each slice's owner writes. Where they have not, both travel as messages.
  *
- * Who waits for whom (members, excluded ranks) is told in core/group/group.h. Thread rule: the step thread.
+ * Who waits for whom (members, excluded ranks) is told in core/coll/coll.h. Thread rule: the step thread.
  */
 #ifndef YOKE_CORE_RUN_EXCHANGE_H
 #define YOKE_CORE_RUN_EXCHANGE_H
@@ -16,13 +17,15 @@
 
 typedef struct yk__exchange {
     yk__group *group;
+    yk__coll *coll;
     uint32_t rank, world;
     bool talks;
+    bool shares; /* the ranks have memory in common */
     yk__roles roles;
-    bool excluded;         /* this rank is no member */
-    uint64_t n;            /* elements of the trained buckets */
-    float *grad, *value;   /* shared: rank 0's gradients, others' behind; the parameters */
-    uint64_t shared_bytes; /* of these, or what they would have */
+    bool excluded;               /* this rank is no member */
+    yk__coll_buffer grad, value; /* of the trained buckets */
+    uint64_t shared_bytes;       /* of these, or what they would have */
+    yk__request *reduction;      /* the all-reduce on its way */
 } yk__exchange;
 
 /* All ranks are members and own even parts. */
@@ -31,26 +34,34 @@ const char *yk__exchange_name(const yk__exchange *exchange, uint32_t rank);
 uint32_t yk__exchange_first_member(const yk__exchange *exchange);
 const volatile int *yk__exchange_cancel(const yk__exchange *exchange); /* not 0 once the job is to end; for waits */
 
-/* ---- Shared memory ---- */
+/* ---- Blocks ---- */
 
 /* For n elements of the layout of this number; collective. */
-yk_status yk__exchange_share(yk__exchange *exchange, uint32_t layout, uint64_t n, yk_error *err);
-void yk__exchange_unshare(yk__exchange *exchange);
-/* Element `at` of this rank's gradients, of the parameters; NULL where nothing is shared. */
+yk_status yk__exchange_alloc(yk__exchange *exchange, uint32_t layout, uint64_t n, yk_error *err);
+void yk__exchange_release(yk__exchange *exchange);
+/* Element `at` of this rank's gradients, of the parameters; NULL where there are none. */
 float *yk__exchange_grads(const yk__exchange *exchange, uint64_t at);
 float *yk__exchange_values(const yk__exchange *exchange, uint64_t at);
-/* On an excluded rank: n of the newest values, of one update, though members may go on to the next while they are copied. */
+/* On an excluded rank that shares memory: n of the newest values, of one update, though members may go on to the next while they are
+ * copied. */
 yk_status yk__exchange_read(yk__exchange *exchange, uint64_t at, uint64_t n, float *data, yk_error *err);
 /* Members say when they begin to write values (before an exchange that precedes it) and when all have. */
 void yk__exchange_updating(yk__exchange *exchange, bool on);
 
 /* ---- By members ---- */
 
-/* The sum over the members of the bucket that begins at element `at`, this rank's slice of it, to `out`; its squares are added. */
-yk_status yk__exchange_reduce_scatter(yk__exchange *exchange, uint64_t at, const yk__slices *s, float *out, yk__exact *squares,
+/* How many buckets may be on their way at once. */
+uint32_t yk__exchange_depth(const yk__exchange *exchange);
+/* The sum over the members of the bucket that begins at element `at`, this rank's slice of it, in place; its squares are added. *r:
+ * to be waited for; NULL where the rank does not talk. */
+yk_status yk__exchange_reduce_scatter(yk__exchange *exchange, uint64_t at, const yk__slices *s, yk__exact *squares, yk__request **r,
                                       yk_error *err);
-/* Every member has written its slices of the parameters. */
-yk_status yk__exchange_all_gather(yk__exchange *exchange, yk_error *err);
+/* Every member has written its slice of the parameters of that bucket: they are all there. */
+yk_status yk__exchange_all_gather(yk__exchange *exchange, uint64_t at, const yk__slices *s, yk__request **r, yk_error *err);
+/* The same of all buckets at once, where ranks share memory. */
+yk_status yk__exchange_all_written(yk__exchange *exchange, yk_error *err);
+yk_status yk__exchange_wait(yk__request **r, yk_error *err); /* sets it to NULL; NULL: nothing */
+void yk__exchange_drop(yk__request **r);                     /* of a job that failed, before its blocks go; the same */
 /* A vector over the members, in two parts: begin takes it along, end writes the result over it. op: YK_REDUCE_*. Between them
  * nothing else is exchanged. *waited: seconds are added that end waited. */
 yk_status yk__exchange_all_reduce_begin(yk__exchange *exchange, float *v, uint64_t n, uint32_t op, yk_error *err);

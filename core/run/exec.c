@@ -139,11 +139,12 @@ static yk_status upload_inputs(yk__exec *exec, const yk__prog *p, uint32_t n, co
 
 /* ---- Actions ---- */
 
-/* Where the host sees this part of a buffer, or NULL. It may look while the device is idle. */
+/* Where the host sees this part of a buffer, or NULL. It may look while the device is idle: in common memory the result is written
+ * then, by this thread; messages bring it at any time. */
 static float *in_place(const yk__exec *exec, yk_buffer *b, uint64_t offset)
 {
     char *map = NULL;
-    if (exec->queue->dev->caps.flags & YK_CAP_HOST_VISIBLE)
+    if (exec->exchange->shares && (exec->queue->dev->caps.flags & YK_CAP_HOST_VISIBLE))
         map = exec->queue->dev->table->buffer_map(b);
     return map ? (float *)(void *)(map + offset) : NULL;
 }

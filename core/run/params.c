@@ -7,7 +7,7 @@
 #include "core/base/mem.h"
 
 #define GAP 64u     /* elements: parameters begin at multiples */
-#define PAGE 16384u /* elements: buckets end at multiples, so that each begins on a page of shared memory */
+#define PAGE 16384u /* elements: buckets end at multiples, so that each begins on a page of the blocks for exchanges */
 
 static uint64_t round_up(uint64_t n, uint64_t to)
 {
@@ -125,7 +125,7 @@ void yk__params_cut(const yk__params *p, yk__bucket *b)
     b->end = b->slice.begin[p->exchange->rank + 1];
 }
 
-/* The device adds the gradients up in shared memory itself, where it can. */
+/* The device adds the gradients up where exchanges take them itself, where it can. */
 static yk_status make_grad(yk__params *p, yk__bucket *b, yk_error *err)
 {
     const uint64_t bytes = b->n * sizeof(float);
@@ -136,7 +136,7 @@ static yk_status make_grad(yk__params *p, yk__bucket *b, yk_error *err)
     return b->is_wrapped ? YK_OK : yk__queue_buffer(p->queue, bytes, &b->grad, YK__GRAD_BYTES, err);
 }
 
-/* A processor reads the values where their owners write them: no copy of its own, and nothing to fetch after an update. */
+/* A processor reads the values where exchanges leave them: no copy of its own, and nothing to fetch after an update. */
 static yk_status make_value(yk__params *p, yk__bucket *b, yk_error *err)
 {
     const uint64_t bytes = b->n * sizeof(float);
@@ -150,7 +150,7 @@ yk_status yk__params_lay_out(yk__params *p, yk_error *err)
     if (list_buckets(p, err))
         return err->status;
     p->layouts++;
-    if (yk__exchange_share(p->exchange, p->layouts, p->n_trained, err))
+    if (yk__exchange_alloc(p->exchange, p->layouts, p->n_trained, err))
         return err->status;
     for (uint32_t i = 0; i < p->n_all_bucket; i++) {
         yk__bucket *b = &p->bucket[i];
@@ -180,12 +180,13 @@ void yk__params_drop_layout(yk__params *p)
     for (uint32_t i = 0; i < p->n_all_bucket; i++) {
         yk__bucket *b = &p->bucket[i];
         const uint64_t own = (b->end - b->begin) * sizeof(float);
+        yk__exchange_drop(&b->request);
         free_part(p->queue, &b->value, b->is_common, b->n * sizeof(float), YK__PARAM_BYTES);
         free_part(p->queue, &b->grad, b->is_wrapped, b->n * sizeof(float), YK__GRAD_BYTES);
         for (uint32_t k = 0; k < YK__MOMENTS; k++)
             yk__queue_unbuffer(p->queue, &b->moment[k], own, YK__STATE_BYTES);
     }
-    yk__exchange_unshare(p->exchange);
+    yk__exchange_release(p->exchange);
     yk__free(p->bucket);
     p->bucket = NULL;
     p->n_all_bucket = p->n_bucket = p->n_compute = 0;

@@ -39,15 +39,16 @@ typedef struct yk__state {
 typedef struct yk__bucket {
     bool trained;
     uint64_t n;         /* elements, with gaps */
-    uint64_t shared_at; /* elements of the trained buckets before it: where it begins in memory that ranks share */
+    uint64_t shared_at; /* elements of the trained buckets before it: where it begins in the blocks for exchanges */
     yk_buffer *value, *grad, *moment[YK__MOMENTS];
-    float *shared;       /* this rank's gradients in shared memory; NULL where it does not talk */
+    float *shared;       /* this rank's gradients for exchanges; NULL where it does not talk */
     bool is_wrapped;     /* grad is that memory */
-    bool is_common;      /* value is shared memory: the ranks' one copy, written by each slice's owner */
+    bool is_common;      /* value is the memory where exchanges leave the parameters; shared memory: the ranks' one copy */
     yk__slices slice;
     yk__slices summed;   /* whose slices hold the sums of gradients, where the roles changed since they were made */
     uint64_t begin, end; /* this rank's slice */
     uint64_t point;      /* when the gradients of the last micro batch are there */
+    yk__request *request; /* its exchange that is under way */
 } yk__bucket;
 
 /* Which copies in the compute format are not what the parameters are. */
@@ -107,11 +108,14 @@ yk_status yk__params_read_state(yk__params *p, uint32_t number, void *data, yk_e
 
 /* The gradients over the members, to each owner its slices; once per window. */
 yk_status yk__params_reduce(yk__params *p, yk_error *err);
-/* This rank's slices of the values to the shared copy, where they are not written there by the device. Done when it returns. */
+/* This rank's slices of the values to where exchanges take them, where the device does not write them there. Done when it returns. */
 yk_status yk__params_publish(yk__params *p, yk_error *err);
+/* What all members published is there. */
+yk_status yk__params_gather(yk__params *p, yk_error *err);
 /* A device's own copies take what others published; *n: how many elements. The transfers go on behind. */
 yk_status yk__params_take(yk__params *p, uint64_t *n, yk_error *err);
-/* The same of all trained parameters, after this rank was excluded. No rank may be in an update meanwhile. */
-yk_status yk__params_refresh(yk__params *p, yk_error *err);
+/* All trained parameters to a rank that was excluded, if it is to take them, as the root, a member, has them. By all ranks; none may
+ * be in an update meanwhile. */
+yk_status yk__params_refresh(yk__params *p, uint32_t root, bool take, yk_error *err);
 
 #endif

@@ -1,14 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What ranks exchange at the end of a window: sums of gradients, to each rank its slices, and updated parameters, from
- * each rank its slices. Buckets go in the order of their numbers on all ranks; bucket k is summed while the device still
+ * each rank its slices. Buckets go in the order of their numbers on all ranks; bucket k travels, or is summed, while the device still
  * computes those after it.
  */
 #include "core/run/params.h"
 
+#include "core/base/mem.h"
+
+#define SPREAD (1u << 20) /* elements of the parameters that go to ranks that were excluded at once */
+
 /* ---- Gradients ---- */
 
-/* This rank's gradients of a bucket are in shared memory. */
+/* This rank's gradients of a bucket are where exchanges take them. */
 static yk_status grads_to_shared(yk__params *p, yk__bucket *b, yk_error *err)
 {
     if (!b->is_wrapped && yk__queue_get(p->queue, b->grad, 0, b->shared, b->n * sizeof(float), err))
@@ -24,18 +28,51 @@ static yk_status sums_to_device(yk__params *p, yk__bucket *b, yk_error *err)
                          err);
 }
 
+static yk_status begin_sums(yk__params *p, yk__bucket *b, yk_error *err)
+{
+    if (grads_to_shared(p, b, err))
+        return err->status;
+    return yk__exchange_reduce_scatter(p->exchange, b->shared_at, &b->slice, &p->squares, &b->request, err);
+}
+
+static yk_status end_sums(yk__params *p, yk__bucket *b, yk_error *err)
+{
+    return yk__exchange_wait(&b->request, err) ? err->status : sums_to_device(p, b, err);
+}
+
+static yk_status begin_gather(yk__params *p, yk__bucket *b, yk_error *err)
+{
+    return yk__exchange_all_gather(p->exchange, b->shared_at, &b->slice, &b->request, err);
+}
+
+static yk_status end_gather(yk__params *p, yk__bucket *b, yk_error *err)
+{
+    (void)p;
+    return yk__exchange_wait(&b->request, err);
+}
+
+typedef yk_status bucket_step(yk__params *p, yk__bucket *b, yk_error *err);
+
+/* All buckets in order, as many under way at once as are of use. */
+static yk_status exchange_buckets(yk__params *p, bucket_step *begin, bucket_step *end, yk_error *err)
+{
+    const uint32_t depth = yk__exchange_depth(p->exchange), n = p->n_bucket;
+    for (uint32_t i = 0; i < n + depth - 1; i++) {
+        if (i < n && begin(p, &p->bucket[i], err))
+            return err->status;
+        if (i + 1 >= depth && end(p, &p->bucket[i + 1 - depth], err))
+            return err->status;
+    }
+    return YK_OK;
+}
+
 yk_status yk__params_reduce(yk__params *p, yk_error *err)
 {
     if (p->is_reduced)
         return YK_OK;
     p->squares = (yk__exact){{0}, 0};
-    for (uint32_t i = 0; i < p->n_bucket && p->exchange->talks && !p->exchange->excluded; i++) {
-        yk__bucket *b = &p->bucket[i];
-        if (grads_to_shared(p, b, err) ||
-            yk__exchange_reduce_scatter(p->exchange, b->shared_at, &b->slice, b->shared + b->begin, &p->squares, err) ||
-            sums_to_device(p, b, err))
-            return err->status;
-    }
+    if (p->exchange->talks && !p->exchange->excluded && exchange_buckets(p, begin_sums, end_sums, err))
+        return err->status;
     p->is_reduced = true;
     p->slices_changed = false;
     return YK_OK;
@@ -59,7 +96,12 @@ yk_status yk__params_publish(yk__params *p, yk_error *err)
     return yk__queue_idle(p->queue, err);
 }
 
-/* Elements [from, to) of the shared copy. */
+yk_status yk__params_gather(yk__params *p, yk_error *err)
+{
+    return p->exchange->shares ? yk__exchange_all_written(p->exchange, err) : exchange_buckets(p, begin_gather, end_gather, err);
+}
+
+/* Elements [from, to) of what exchanges left. */
 static yk_status put_shared(yk__params *p, const yk__bucket *b, uint64_t from, uint64_t to, yk_error *err)
 {
     if (from == to)
@@ -82,9 +124,37 @@ yk_status yk__params_take(yk__params *p, uint64_t *n, yk_error *err)
     return YK_OK;
 }
 
-yk_status yk__params_refresh(yk__params *p, yk_error *err)
+/* One bucket as messages. A member that is not the root gets again what it has. */
+static yk_status spread_bucket(yk__params *p, const yk__bucket *b, uint32_t root, bool take, float *scratch, yk_error *err)
 {
-    for (uint32_t i = 0; i < p->n_bucket && p->is_behind && p->exchange->talks; i++)
+    for (uint64_t at = 0; at < b->n; at += SPREAD) {
+        const uint64_t n = b->n - at < SPREAD ? b->n - at : SPREAD;
+        float *values = yk__exchange_values(p->exchange, b->shared_at + at);
+        if (yk__exchange_broadcast(p->exchange, root, take || p->exchange->rank == root ? values : scratch, n * sizeof *values, err))
+            return err->status;
+    }
+    return YK_OK;
+}
+
+static yk_status spread_values(yk__params *p, uint32_t root, bool take, yk_error *err)
+{
+    float *scratch = yk__malloc(SPREAD * sizeof *scratch);
+    if (!scratch)
+        return yk__fail_mem(err, SPREAD * sizeof *scratch, "parameters for ranks that were excluded");
+    for (uint32_t i = 0; i < p->n_bucket && !err->status; i++)
+        spread_bucket(p, &p->bucket[i], root, take, scratch, err);
+    yk__free(scratch);
+    return err->status;
+}
+
+yk_status yk__params_refresh(yk__params *p, uint32_t root, bool take, yk_error *err)
+{
+    if (!p->exchange->talks || yk__queue_idle(p->queue, err) ||
+        (!p->exchange->shares && spread_values(p, root, take, err)))
+        return err->status;
+    if (!take)
+        return YK_OK;
+    for (uint32_t i = 0; i < p->n_bucket && p->is_behind; i++)
         if (!p->bucket[i].is_common && put_shared(p, &p->bucket[i], 0, p->bucket[i].n, err))
             return err->status;
     p->is_behind = false;

@@ -98,7 +98,7 @@ static yk_status spread_state(yk__params *p, const yk__state *s, uint32_t root, 
 /* Parameters and states of a rank that took no part in steps. All ranks call it. */
 static yk_status catch_up(yk__params *p, uint32_t root, bool take, yk_error *err)
 {
-    if (take && yk__params_refresh(p, err))
+    if (yk__params_refresh(p, root, take, err))
         return err->status;
     for (size_t i = 0; i < p->n_state; i++)
         if (spread_state(p, &p->state[i], root, take, err))

@@ -142,7 +142,7 @@ yk_status yk__engine_set_roles(yk__engine *e, const yk__roles *roles, yk_error *
 const yk__roles *yk__engine_roles(const yk__engine *e);
 /*
  * A rank that is no member is excluded: its runs must be empty and run nothing, its updates return what the members' do, as of
- * their own time (core/group/group.h says how). Before all ranks read or save parameters or states, this brings excluded ones up
+ * their own time (core/coll/coll.h says how). Before all ranks read or save parameters or states, this brings excluded ones up
  * to date. Collective over all ranks.
  */
 yk_status yk__engine_catch_up(yk__engine *e, yk_error *err);

@@ -141,7 +141,7 @@ static yk_status fail_not_finite(yk__params *p, yk_error *err)
 
 /* ---- Parameters to all ---- */
 
-/* What this rank updated is in shared memory. */
+/* What this rank updated is where exchanges take it. */
 static yk_status publish_own(yk__updater *u, yk_error *err)
 {
     uint64_t n = 0;
@@ -166,7 +166,7 @@ static yk_status take_others(yk__updater *u, yk_error *err)
     return YK_OK;
 }
 
-/* The shared copy is written again in the next update, after all ranks have added their norms: each waits for its device
+/* In common memory the copy is written again in the next update, after all ranks have added their norms: each waits for its device
  * before it does, and so for the transfers that begin here. */
 static yk_status gather_params(yk__updater *u, yk_error *err)
 {
@@ -177,7 +177,7 @@ static yk_status gather_params(yk__updater *u, yk_error *err)
     p->is_behind = exchange->excluded;
     if (!exchange->talks || exchange->excluded)
         return YK_OK;
-    if (publish_own(u, err) || yk__exchange_all_gather(p->exchange, err))
+    if (publish_own(u, err) || yk__params_gather(p, err))
         return err->status;
     return take_others(u, err);
 }

@@ -29,10 +29,10 @@ static yk_status check_agreement(yk__params *p, yk_error *err)
                     yk__exchange_name(p->exchange, other));
 }
 
-/* To where excluded ranks take parameters from, and those with memory of their own in an update. */
+/* To where excluded ranks take parameters from, and those with memory of their own in an update. One writes what all share. */
 static void flush_shared(const yk__params *p)
 {
-    if (!p->exchange->talks || p->exchange->rank != yk__exchange_first_member(p->exchange))
+    if (!p->exchange->talks || (p->exchange->shares && p->exchange->rank != yk__exchange_first_member(p->exchange)))
         return;
     for (size_t i = 0; i < p->n_param; i++) {
         const yk__param *q = &p->param[i];
@@ -48,7 +48,8 @@ yk_status yk__params_flush(yk__params *p, yk_error *err)
     flush_shared(p);
     for (size_t i = 0; i < p->n_param; i++) {
         yk__param *q = &p->param[i];
-        const bool others = p->exchange->excluded && q->trained; /* write it: members, who may be in their next update by now */
+        /* Others write it: members, who may be in their next update by now. */
+        const bool others = p->exchange->excluded && p->exchange->shares && q->trained;
         p->is_behind = p->is_behind || others;
         if (q->pending && !others &&
             yk__queue_write(p->queue, p->bucket[q->bucket].value, q->at * sizeof(float), q->pending, q->n * sizeof(float), err))
@@ -104,6 +105,14 @@ static void read_pending(const yk__param *q, float *data)
         memset(data, 0, q->n * sizeof *data);
 }
 
+/* Messages bring parameters to an excluded rank only where all ranks take part. */
+static yk_status fail_behind(const yk__params *p, const yk__param *q, yk_error *err)
+{
+    return yk__fail(err, YK_E_ARG, "%s is excluded from the steps at present and has no memory in common with the others, so that it "
+                    "cannot read %s by itself: read it on a member, save by all ranks, or keep the rank in by '!' behind its device "
+                    "spec", yk__exchange_name(p->exchange, p->exchange->rank), q->name);
+}
+
 yk_status yk__params_read(yk__params *p, uint32_t number, float *data, yk_error *err)
 {
     const yk__param *q;
@@ -116,8 +125,10 @@ yk_status yk__params_read(yk__params *p, uint32_t number, float *data, yk_error 
         return YK_OK;
     }
     b = &p->bucket[q->bucket];
-    if (p->exchange->excluded && p->exchange->talks && q->trained)
+    if (p->exchange->excluded && p->exchange->talks && q->trained && p->exchange->shares)
         return yk__exchange_read(p->exchange, b->shared_at + q->at, q->n, data, err);
+    if (p->is_behind && p->exchange->talks && q->trained)
+        return fail_behind(p, q, err);
     return yk__queue_read(p->queue, b->value, q->at * sizeof(float), data, q->n * sizeof(float), err);
 }
 

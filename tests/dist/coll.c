@@ -199,6 +199,7 @@ typedef struct bucket {
     uint64_t n;
     yk__coll_buffer grad, param;
     yk__slices parts;
+    yk__exact squares; /* of this rank's slice of the sum */
     yk__request *request;
 } bucket;
 
@@ -219,8 +220,10 @@ static int begin_buckets(yk__comm *comm, bucket *b, uint32_t call, yk_error *err
 {
     for (uint32_t k = 0; k < BUCKETS; k++) {
         float *grad = b[k].grad.mem, *param = b[k].param.mem;
-        yk__coll_desc d = {.kind = YK__COLL_REDUCE_SCATTER, .dtype = YK_F32, .count = b[k].n, .buffer = &b[k].grad, .parts = &b[k].parts};
+        yk__coll_desc d = {.kind = YK__COLL_REDUCE_SCATTER, .dtype = YK_F32, .count = b[k].n, .buffer = &b[k].grad,
+                           .parts = &b[k].parts, .squares = &b[k].squares};
         const uint64_t begin = b[k].parts.begin[rank];
+        b[k].squares = (yk__exact){{0}, 0};
         for (uint64_t i = 0; i < b[k].n; i++)
             grad[i] = input_of(rank, call + k, (uint32_t)i % 4096);
         d.out = call % 2 ? param + begin : grad + begin; /* beside, or in place */
@@ -238,6 +241,24 @@ static int gather_bucket(yk__comm *comm, bucket *b, uint32_t call, yk_error *err
     if (call % 2 == 0 && n)
         memcpy(param + begin, (float *)b->grad.mem + begin, n * sizeof(float));
     return yk__coll_run(comm, &d, err) != YK_OK;
+}
+
+/* The squares of this rank's slice, in parts of 64 of it, whatever the pieces it was summed in. */
+static int check_squares(const bucket *b, const float *want)
+{
+    const uint64_t begin = b->parts.begin[rank], end = b->parts.begin[rank + 1];
+    yk__exact all = {{0}, 0};
+    double have[YK__EXACT_NUMBERS], expected[YK__EXACT_NUMBERS];
+    for (uint64_t i = begin; i < end; i += 64) {
+        float part[64];
+        const uint64_t n = end - i < 64 ? end - i : 64;
+        for (uint64_t j = 0; j < n; j++)
+            part[j] = want[(i + j) % 4096];
+        yk__exact_squares(&all, part, n);
+    }
+    yk__exact_get(&b->squares, have);
+    yk__exact_get(&all, expected);
+    return memcmp(have, expected, sizeof have) != 0;
 }
 
 /* All begun, then waited for in another order, one of them by looking; a small sum overtakes them. */
@@ -260,6 +281,8 @@ static int run_step(yk__comm *comm, bucket *b, uint32_t call, yk_error *err)
             return 1;
         for (uint32_t i = 0; i < 4096 && i < b[k].n; i++)
             want[i] = expected_sum(comm, call + k, i);
+        if (check_squares(&b[k], want))
+            return 1;
         for (uint64_t at = 0; at < b[k].n; at += 4096)
             if (memcmp((float *)b[k].param.mem + at, want, (b[k].n - at < 4096 ? b[k].n - at : 4096) * sizeof(float)))
                 return 1;
@@ -268,20 +291,46 @@ static int run_step(yk__comm *comm, bucket *b, uint32_t call, yk_error *err)
     return 0;
 }
 
-static int case_slices(yk_error *err)
+static void free_buckets(bucket *b)
 {
-    double part[MAX_RANKS];
-    bucket b[BUCKETS];
-    for (uint32_t r = 0; r < ranks; r++)
-        part[r] = r == 1 ? 0.0 : 1.0 + r; /* one owns nothing */
-    if (make_buckets(b, part, err))
-        return report_wrong(err, "buffers", 0);
-    for (uint32_t call = 0; call < 4; call++)
-        if (run_step(yk__coll_world(coll), b, call, err))
-            return report_wrong(err, "slices", call);
     for (uint32_t k = 0; k < BUCKETS; k++) {
         yk__coll_release(coll, &b[k].grad);
         yk__coll_release(coll, &b[k].param);
+    }
+}
+
+/* The steps of a communicator, whose members own by `part`. */
+static int run_steps(yk__comm *comm, const double *part, yk_error *err)
+{
+    bucket b[BUCKETS];
+    if (make_buckets(b, part, err))
+        return report_wrong(err, "buffers", 0);
+    for (uint32_t call = 0; call < 4 && yk__comm_has(comm, rank); call++)
+        if (run_step(comm, b, call, err))
+            return report_wrong(err, "slices", call);
+    free_buckets(b);
+    return 0;
+}
+
+static int case_slices(yk_error *err)
+{
+    double part[MAX_RANKS];
+    for (uint32_t r = 0; r < ranks; r++)
+        part[r] = r == 1 ? 0.0 : 1.0 + r; /* one owns nothing */
+    return run_steps(yk__coll_world(coll), part, err);
+}
+
+/* Nobody to add: the sum is the rank's own numbers, there already where the result lies in their place. */
+static int case_sole(yk_error *err)
+{
+    for (uint32_t r = 0; r < ranks; r++) {
+        const bool member[MAX_RANKS] = {r == 0, r == 1, r == 2, r == 3};
+        const double part[MAX_RANKS] = {r == 0, r == 1, r == 2, r == 3};
+        yk__comm *comm = NULL;
+        if (yk__comm_new(coll, member, &comm, err))
+            return report_wrong(err, "a communicator", r);
+        if (run_steps(comm, part, err))
+            return 1;
     }
     return 0;
 }
@@ -417,8 +466,9 @@ static int case_limits(yk_error *err)
 static const struct {
     const char *name;
     int (*run)(yk_error *err);
-} cases[] = {{"small", case_small},     {"slices", case_slices}, {"members", case_members}, {"diverge", case_diverge},
-             {"lengths", case_lengths}, {"kill", case_kill},     {"cancel", case_cancel},   {"limits", case_limits}};
+} cases[] = {{"small", case_small},     {"slices", case_slices},   {"sole", case_sole}, {"members", case_members},
+             {"diverge", case_diverge}, {"lengths", case_lengths}, {"kill", case_kill}, {"cancel", case_cancel},
+             {"limits", case_limits}};
 
 static const struct {
     const char *name;
@@ -515,6 +565,13 @@ START_TEST(slices_are_equal)
 }
 END_TEST
 
+START_TEST(a_sole_member)
+{
+    char text[64];
+    run_way(_i, "sole", 2, text, sizeof text);
+}
+END_TEST
+
 START_TEST(members_change)
 {
     expect_same("members");
@@ -567,6 +624,7 @@ static int run_suite(void)
     tcase_add_checked_fixture(t, file_make, file_remove);
     tcase_add_test(t, small_ones_are_equal);
     tcase_add_test(t, slices_are_equal);
+    tcase_add_loop_test(t, a_sole_member, 0, WAYS);
     tcase_add_test(t, members_change);
     tcase_add_loop_test(t, limits_are_errors, 0, WAYS);
     tcase_add_loop_test(t, cancelled_requests, 0, WAYS);

@@ -28,19 +28,33 @@ static int report_wrong(yk_error *err, const char *what, uint32_t call)
     return 1;
 }
 
+/* n columns of members' rows, `pitch` apart. */
+static yk__coll_desc columns_desc(yk__coll_op op, float *v, uint32_t rows, uint32_t n, uint32_t pitch)
+{
+    return (yk__coll_desc){
+        .kind = YK__COLL_ALL_REDUCE, .dtype = YK_F32, .op = op, .out = v, .count = n, .rows = rows, .pitch = pitch};
+}
+
+static yk_status run_members(yk__group *g, const yk__coll_desc *d, yk_error *err)
+{
+    return yk__coll_run(yk__coll_members(yk__group_coll(g)), d, err);
+}
+
 static int check_sums(yk__group *g, uint32_t call, uint32_t n, yk_error *err)
 {
     uint32_t ranks = yk__group_size(g), me = yk__group_rank(g);
     static double d[8192];
     static float f[16384];
+    const yk__coll_desc columns = columns_desc(YK__COLL_SUM, f, 1, n, n);
+    yk__request *request = NULL;
     for (uint32_t i = 0; i < n; i++) {
         d[i] = rank_input(me, call, i);
         f[i] = (float)d[i];
     }
-    if (yk__group_sum_f64(g, d, n, err) || yk__group_reduce_begin(g, &(yk__columns){f, 1, n, n, false}, err))
+    if (yk__group_sum_f64(g, d, n, err) || yk__coll_begin(yk__coll_members(yk__group_coll(g)), &columns, &request, err))
         return 1;
     memset(f, 0xff, n * sizeof *f); /* it was taken along */
-    if (yk__group_reduce_end(g, &(yk__columns){f, 1, n, n, false}, err))
+    if (yk__coll_wait(request, err))
         return 1;
     for (uint32_t i = 0; i < n; i++) {
         double sd = rank_input(0, call, i);
@@ -60,10 +74,10 @@ static int check_maxima(yk__group *g, uint32_t call, uint32_t n, yk_error *err)
 {
     const uint32_t ranks = yk__group_size(g), me = yk__group_rank(g);
     static float f[16384];
-    const yk__columns c = {f, 1, n, n, true};
+    const yk__coll_desc columns = columns_desc(YK__COLL_MAX, f, 1, n, n);
     for (uint32_t i = 0; i < n; i++)
         f[i] = i || me + 1 < ranks ? (float)rank_input(me, call, i) : NAN;
-    if (yk__group_reduce_begin(g, &c, err) || yk__group_reduce_end(g, &c, err))
+    if (run_members(g, &columns, err))
         return 1;
     for (uint32_t i = 0; i < n; i++) {
         float top = (float)rank_input(0, call, i);
@@ -105,7 +119,7 @@ static int check_moments(yk__group *g, uint32_t call, uint32_t n, uint32_t pitch
 {
     const uint32_t me = yk__group_rank(g);
     static float f[3 * 5461];
-    const yk__columns c = {f, 3, n, pitch, false};
+    const yk__coll_desc columns = columns_desc(YK__COLL_MOMENTS, f, 3, n, pitch);
     double v[3];
     memset(f, 0, sizeof f);
     for (uint32_t i = 0; i < n; i++) {
@@ -113,7 +127,7 @@ static int check_moments(yk__group *g, uint32_t call, uint32_t n, uint32_t pitch
         for (uint32_t r = 0; r < 3; r++)
             f[r * pitch + i] = (float)v[r];
     }
-    if (yk__group_reduce_begin(g, &c, err) || yk__group_reduce_end(g, &c, err))
+    if (run_members(g, &columns, err))
         return 1;
     for (uint32_t i = 0; i < pitch; i++) {
         moments_of(0, i < n ? yk__group_size(g) : 0, call, i, v);
@@ -142,9 +156,10 @@ static int check_broadcasts(yk__group *g, uint32_t call, uint64_t bytes, yk_erro
 {
     static unsigned char data[400000];
     for (uint32_t root = 0; root < yk__group_size(g); root++) {
+        const yk__coll_desc d = {.kind = YK__COLL_BROADCAST, .dtype = YK_U8, .root = root, .out = data, .count = bytes};
         for (uint64_t i = 0; i < bytes; i++)
             data[i] = yk__group_rank(g) == root ? (unsigned char)(root + call + i * 7) : 0;
-        if (yk__group_broadcast(g, root, data, bytes, err))
+        if (yk__coll_run(yk__coll_world(yk__group_coll(g)), &d, err))
             return 1;
         for (uint64_t i = 0; i < bytes; i++)
             if (data[i] != (unsigned char)(root + call + i * 7))
@@ -180,32 +195,44 @@ static int case_small(yk__group *g, yk_error *err)
 
 /* One bucket of a step: sizes differ, some are summed in place. */
 typedef struct bucket {
-    uint64_t n, stride;
-    float *area, *param;
+    uint64_t n;
+    yk__coll_buffer grad, param;
     yk__slices s;
 } bucket;
 
 static int bucket_new(yk__group *g, bucket *b, uint64_t n, yk_error *err)
 {
-    void *p;
-    b->n = n;
-    b->stride = (n * sizeof(float) + 63) / 64 * 64;
+    yk__coll *coll = yk__group_coll(g);
+    *b = (bucket){.n = n};
     yk__slices_even(&b->s, n, yk__group_size(g));
-    if (yk__group_shared(g, "gradients", b->stride * yk__group_size(g), &p, err))
+    if (yk__coll_alloc(coll, "gradients", n * sizeof(float), YK__COLL_PRIVATE, &b->grad, err))
         return 1;
-    b->area = p;
-    for (uint64_t i = 0; i < b->stride * yk__group_size(g) / sizeof(float); i++)
-        if (b->area[i] != 0)
-            return 1;
-    if (yk__group_shared(g, "parameters", n * sizeof(float), &p, err))
+    for (uint32_t r = 0; r < yk__group_size(g); r++)
+        for (uint64_t i = 0; i < n; i++)
+            if (((const float *)yk__coll_peer_view(&b->grad, r))[i] != 0)
+                return 1;
+    if (yk__coll_alloc(coll, "parameters", n * sizeof(float), YK__COLL_COMMON, &b->param, err))
         return 1;
-    b->param = p;
     return yk__group_barrier(g, err) != YK_OK; /* all have seen the zeros */
 }
 
-static float *block_of(const bucket *b, uint32_t rank)
+static void bucket_free(yk__group *g, bucket *b)
 {
-    return (float *)(void *)((char *)b->area + b->stride * rank);
+    yk__coll_release(yk__group_coll(g), &b->grad);
+    yk__coll_release(yk__group_coll(g), &b->param);
+}
+
+static yk_status reduce_bucket(yk__group *g, const bucket *b, float *out, yk_error *err)
+{
+    const yk__coll_desc d = {
+        .kind = YK__COLL_REDUCE_SCATTER, .dtype = YK_F32, .out = out, .count = b->n, .buffer = &b->grad, .parts = &b->s};
+    return run_members(g, &d, err);
+}
+
+static yk_status gather_bucket(yk__group *g, const bucket *b, yk_error *err)
+{
+    const yk__coll_desc d = {.kind = YK__COLL_ALL_GATHERV, .dtype = YK_F32, .count = b->n, .buffer = &b->param, .parts = &b->s};
+    return run_members(g, &d, err);
 }
 
 static int check_params(const yk__group *g, const bucket *b, uint32_t call)
@@ -214,7 +241,7 @@ static int check_params(const yk__group *g, const bucket *b, uint32_t call)
         float s = (float)rank_input(0, call, (uint32_t)i);
         for (uint32_t r = 1; r < yk__group_size(g); r++)
             s += (float)rank_input(r, call, (uint32_t)i);
-        if (memcmp(&s, &b->param[i], sizeof s))
+        if (memcmp(&s, (const float *)b->param.mem + i, sizeof s))
             return 1;
     }
     return 0;
@@ -224,20 +251,21 @@ static int run_step(yk__group *g, bucket *b, uint32_t buckets, uint32_t call, yk
 {
     uint32_t me = yk__group_rank(g);
     for (uint32_t k = 0; k < buckets; k++) {
-        float *block = block_of(&b[k], me);
+        float *block = b[k].grad.mem;
         for (uint64_t i = 0; i < b[k].n; i++)
             block[i] = (float)rank_input(me, call + k, (uint32_t)i);
     }
     for (uint32_t k = 0; k < buckets; k++) {
         uint64_t begin = b[k].s.begin[me];
-        float *out = call % 3 ? b[k].param + begin : block_of(&b[k], me) + begin;
-        if (yk__group_reduce_slice(g, b[k].area, b[k].stride, &b[k].s, out, NULL, err))
+        float *param = b[k].param.mem, *out = (call % 3 ? param : (float *)b[k].grad.mem) + begin;
+        if (reduce_bucket(g, &b[k], out, err))
             return 1;
         if (call % 3 == 0)
-            memcpy(b[k].param + begin, out, (b[k].s.begin[me + 1] - begin) * sizeof(float));
+            memcpy(param + begin, out, (b[k].s.begin[me + 1] - begin) * sizeof(float));
     }
-    if (yk__group_slices_ready(g, err))
-        return 1;
+    for (uint32_t k = 0; k < buckets; k++)
+        if (gather_bucket(g, &b[k], err))
+            return 1;
     for (uint32_t k = 0; k < buckets; k++)
         if (check_params(g, &b[k], call + k))
             return 1;
@@ -254,6 +282,8 @@ static int case_slices(yk__group *g, yk_error *err)
     for (uint32_t turn = 0; turn < 13; turn++)
         if (run_step(g, b, 5, turn, err))
             return report_wrong(err, "slices", turn);
+    for (uint32_t k = 0; k < 5; k++)
+        bucket_free(g, &b[k]);
     return 0;
 }
 
@@ -283,30 +313,24 @@ static yk_status endless_sums(yk__group *g, yk_error *err)
     return err->status;
 }
 
-static yk_status reduce_bucket(yk__group *g, bucket *b, yk_error *err)
-{
-    return yk__group_reduce_slice(g, b->area, b->stride, &b->s, b->param, NULL, err);
-}
-
 /* The pairs of calls at which rank 0 and another rank differ. */
 static yk_status call_unlike(yk__group *g, const char *what, bucket *b, yk_error *err)
 {
     const bool zero = yk__group_rank(g) == 0, last = yk__group_rank(g) + 1 == yk__group_size(g);
     double v[2] = {0, 0};
     float f[2] = {0, 0};
-    void *p;
+    const yk__coll_desc columns = columns_desc(YK__COLL_SUM, f, 1, 2, 2);
+    yk__coll_buffer block;
     if (!strcmp(what, "bucket"))
-        return zero ? reduce_bucket(g, b, err) : yk__group_sum_f64(g, v, 1, err);
+        return zero ? reduce_bucket(g, b, b->param.mem, err) : yk__group_sum_f64(g, v, 1, err);
     if (!strcmp(what, "slices"))
-        return zero ? yk__group_slices_ready(g, err) : yk__group_sum_members(g, v, 2, err);
+        return zero ? gather_bucket(g, b, err) : yk__group_sum_members(g, v, 2, err);
     if (!strcmp(what, "next")) /* one has a sum more */
-        return zero && yk__group_sum_members(g, v, 1, err) ? err->status : reduce_bucket(g, b, err);
+        return zero && yk__group_sum_members(g, v, 1, err) ? err->status : reduce_bucket(g, b, b->param.mem, err);
     if (!strcmp(what, "shared"))
-        return zero ? yk__group_shared(g, "a block", 4096, &p, err) : yk__group_barrier(g, err);
+        return zero ? yk__coll_alloc(yk__group_coll(g), "a block", 4096, YK__COLL_COMMON, &block, err) : yk__group_barrier(g, err);
     if (!strcmp(what, "columns"))
-        return zero ? yk__group_reduce_begin(g, &(yk__columns){.v = f, .rows = 1, .n = 2, .pitch = 2}, err) ||
-                          yk__group_reduce_end(g, &(yk__columns){.v = f, .rows = 1, .n = 2, .pitch = 2}, err)
-                    : yk__group_slices_ready(g, err);
+        return zero ? run_members(g, &columns, err) : gather_bucket(g, b, err);
     if (!strcmp(what, "excluded-barrier"))
         return last ? yk__group_barrier(g, err) : endless_sums(g, err);
     return last ? yk__group_sum_members(g, v, 1, err) : yk__group_barrier(g, err); /* "excluded-sum" */
@@ -332,8 +356,8 @@ static int case_diverge(yk__group *g, const char *what, yk_error *err)
 
 static int case_sizes(yk__group *g, yk_error *err)
 {
-    void *p;
-    yk_status s = yk__group_shared(g, "a block", yk__group_rank(g) ? 4096 : 8192, &p, err);
+    yk__coll_buffer block;
+    yk_status s = yk__coll_alloc(yk__group_coll(g), "a block", yk__group_rank(g) ? 4096 : 8192, YK__COLL_COMMON, &block, err);
     if (s == YK_E_INTERNAL && strstr(err->text, "a block") && strstr(err->text, "8192"))
         return 0;
     return report_wrong(err, "unlike sizes", 0);

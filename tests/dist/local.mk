@@ -14,10 +14,12 @@ noinst_HEADERS += tests/dist/losses.h tests/dist/net.h
 if WITH_CHECK
 UNIT_TESTS += tests/dist/agree.test tests/dist/coll.test tests/dist/collect.test tests/dist/engine.test tests/dist/job_losses.test
 UNIT_TESTS += tests/dist/job_ranks.test tests/dist/message.test tests/dist/roles.test tests/dist/shm.test
+UNIT_TESTS += tests/dist/train.test
 TSAN_TESTS += tests/dist/coll.test tests/dist/collect.test tests/dist/message.test tests/dist/roles.test tests/dist/shm.test
 tests_dist_coll_test_SOURCES = tests/dist/coll.c tests/support/loopback.c
 tests_dist_engine_test_SOURCES = tests/dist/engine.c tests/dist/net.c
 tests_dist_job_losses_test_SOURCES = tests/dist/job_losses.c tests/dist/losses.c
 tests_dist_message_test_SOURCES = tests/dist/message.c tests/support/loopback.c
-tests_dist_roles_test_SOURCES = tests/dist/roles.c tests/dist/net.c
+tests_dist_roles_test_SOURCES = tests/dist/roles.c tests/dist/net.c tests/support/loopback.c
+tests_dist_train_test_SOURCES = tests/dist/train.c tests/support/loopback.c
 endif

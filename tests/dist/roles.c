@@ -1,15 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Roles: whoever owns which part of the parameters, and whether a rank without rows is a member or excluded, training gives
- * the same bits, on devices that share the parameters and on devices with memory of their own, in every precision.
+ * the same bits, on devices that share the parameters and on devices with memory of their own, in every precision; and so it does
+ * over messages, with and without a progress thread.
  */
 #include "config.h"
 
 #include <math.h>
 
 #include "core/base/hash.h"
+#include "core/group/transport.h"
 #include "core/run/engine.h"
 #include "tests/dist/net.h"
+#include "tests/support/loopback.h"
 #include "tests/support/ranks.h"
 #include "tests/support/refplugin.h"
 
@@ -177,6 +180,17 @@ static yk_status check_skips(const result *r, bool half, yk_error *err)
     return YK_OK;
 }
 
+/* Of rank 0, for the test to compare with other ways. */
+static void leave_hash(const yk__group *g, const result *r)
+{
+    const char *name = getenv("YOKE_TEST_FILE");
+    FILE *f = name && yk__group_rank(g) == 0 ? fopen(name, "w") : NULL;
+    if (!f)
+        return;
+    fprintf(f, "%llx %.17g", (unsigned long long)r->hash, r->norm[WINDOWS - 1]);
+    fclose(f);
+}
+
 static yk_status run_plans(yk__group *g, const char *what, yk_error *err)
 {
     static result first, other;
@@ -187,6 +201,8 @@ static yk_status run_plans(yk__group *g, const char *what, yk_error *err)
     for (size_t i = 1; i < sizeof plans / sizeof *plans && !err->status; i++)
         if (!rank_train(dev, g, precision, &plans[i], &other, err))
             results_compare(&first, &other, plans[i].name, err);
+    if (!err->status)
+        leave_hash(g, &first);
     yk__device_close(dev);
     return err->status;
 }
@@ -249,14 +265,14 @@ static yk_status run_reads(yk__group *g, yk_error *err)
     uint64_t *noted = NULL;
     yk__device *dev = NULL;
     yk__roles roles;
-    void *mem = NULL;
+    yk__coll_buffer block = {0};
     rig r = {0};
     result out;
     int n = 0, reads = 0;
     if (ref_open(&dev, err) || net_setup(&r, dev, g, &c, YK_OPT_ADAM, err) ||
-        yk__group_shared(g, "hashes", (TURNS + 1) * sizeof *noted, &mem, err))
+        yk__coll_alloc(yk__group_coll(g), "hashes", (TURNS + 1) * sizeof *noted, YK__COLL_COMMON, &block, err))
         goto close;
-    noted = mem;
+    noted = block.mem;
     roles = *yk__engine_roles(r.e);
     roles.member[last] = false;
     roles.owns[last] = 0.0;
@@ -282,7 +298,8 @@ static yk_status run_reads(yk__group *g, yk_error *err)
     }
 close:
     yk__engine_free(r.e);
-    yk__group_release(g, mem);
+    if (block.mem)
+        yk__coll_release(yk__group_coll(g), &block);
     yk__device_close(dev);
     return err->status;
 }
@@ -326,15 +343,47 @@ START_TEST(same_bits)
 }
 END_TEST
 
+static void run_way(const char *transport, const char *progress, uint32_t ranks, const char *what, char *text, int capacity)
+{
+    char file[] = "/tmp/yoke-roles-XXXXXX";
+    const int fd = mkstemp(file);
+    FILE *f;
+    ck_assert_int_ge(fd, 0);
+    close(fd);
+    setenv("YOKE_TEST_FILE", file, 1);
+    setenv("YOKE_TRANSPORT", transport, 1);
+    setenv("YOKE_PROGRESS", progress, 1);
+    ranks_pass(ranks, what);
+    f = fopen(file, "r");
+    ck_assert(f && fgets(text, capacity, f));
+    fclose(f);
+    unlink(file);
+}
+
+START_TEST(messages_give_the_same_bits)
+{
+    static const char *const what[] = {"f32-mixed", "bf16-own", "f16-mixed", "f32-shared", "f32-own-first"};
+    char shm[64], text[64];
+    for (uint32_t ranks = 2; ranks <= 3; ranks++) {
+        run_way("shm", "on", ranks, what[_i], shm, sizeof shm);
+        run_way("loopback", _i % 2 ? "on" : "off", ranks, what[_i], text, sizeof text);
+        ck_assert_str_eq(shm, text);
+    }
+}
+END_TEST
+
 int main(int argc, char **argv)
 {
-    if (argc == 3)
+    if (argc == 3) {
+        yk__transport_offer(loopback_transport());
         return ranks_member(argv[1], run_case);
+    }
     TCase *t = tcase_create("roles");
     tcase_add_test(t, a_bad_gradient_is_named_by_all);
     tcase_add_test(t, copies_are_compared);
     tcase_add_test(t, an_excluded_rank_reads_whole_updates);
     tcase_add_loop_test(t, same_bits, 0, sizeof kinds / sizeof *kinds);
+    tcase_add_loop_test(t, messages_give_the_same_bits, 0, 5);
     tcase_set_timeout(t, 120);
     return suite_run("roles", t);
 }

@@ -1,0 +1,81 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Choosing the transport of a job. All ranks tell each other their choice: two that differ would wait for each other where nothing ever
+ * arrives.
+ */
+#include "core/group/transport.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "core/base/mem.h"
+#include "core/base/option.h"
+#include "transport/local/local.h"
+
+enum { NAME_BYTES = 64 };
+
+static const yk_transport *offered; /* by the program; NULL: none */
+
+void yk__transport_offer(const yk_transport *table)
+{
+    offered = table;
+}
+
+static const yk_transport *find_transport(const char *name)
+{
+    const yk_transport *const known[] = {yk__local_transport(), offered};
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++)
+        if (known[i] && !strcmp(known[i]->name, name))
+            return known[i];
+    return NULL;
+}
+
+/* The first rank on another host than rank 0; 0: all are on one. */
+static uint32_t first_elsewhere(const yk__control *control)
+{
+    for (uint32_t r = 1; r < yk__control_size(control); r++)
+        if (yk__control_host(control, r) != yk__control_host(control, 0))
+            return r;
+    return 0;
+}
+
+static yk_status compare_names(yk__control *control, const char *own, yk_error *err)
+{
+    const uint32_t ranks = yk__control_size(control);
+    char *all = yk__calloc(ranks, NAME_BYTES), name[NAME_BYTES] = "";
+    if (!all)
+        return yk__fail_mem(err, (uint64_t)ranks * NAME_BYTES, "the ranks' transports");
+    snprintf(name, sizeof name, "%s", own);
+    if (!yk__control_exchange(control, "choosing a transport", name, sizeof name, all, err))
+        for (uint32_t r = 1; r < ranks && !err->status; r++)
+            if (memcmp(all, all + r * NAME_BYTES, NAME_BYTES))
+                yk__fail(err, YK_E_ARG, "YOKE_TRANSPORT is '%.63s' on %s and '%.63s' on %s: expected the same on all ranks", all,
+                         yk__control_name(control, 0), all + r * NAME_BYTES, yk__control_name(control, r));
+    yk__free(all);
+    return err->status;
+}
+
+static yk_status choose_memory(const yk__control *control, const char *name, yk_error *err)
+{
+    const uint32_t other = first_elsewhere(control);
+    if (!other)
+        return YK_OK;
+    return yk__fail(err, YK_E_ARG, "YOKE_TRANSPORT=%s: %s runs on another host than %s, so that they have no memory in common: name a "
+                    "transport between hosts", name, yk__control_name(control, other), yk__control_name(control, 0));
+}
+
+yk_status yk__transport_choose(yk__coll_config *config, yk_error *err)
+{
+    const char *text = yk__option_text(YK__OPTION_TRANSPORT), *name = text ? text : "auto";
+    if (compare_names(config->control, name, err))
+        return err->status;
+    if (!strcmp(name, "auto") || !strcmp(name, "shm"))
+        return choose_memory(config->control, name, err);
+    config->transport = find_transport(name);
+    config->messages_only = true;
+    config->progress = yk__option_words(YK__OPTION_PROGRESS) == 0;
+    if (config->transport)
+        return YK_OK;
+    return yk__fail(err, YK_E_ARG, "YOKE_TRANSPORT=%s: there is no such transport; expected auto, shm, %s%s%s", name,
+                    yk__local_transport()->name, offered ? " or " : "", offered ? offered->name : "");
+}

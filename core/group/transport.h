@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Which transport a job's ranks use: what YOKE_TRANSPORT says, the same on all ranks.
+ *   auto   memory in common where all ranks run on one host
+ *   shm    the same, and an error where they do not
+ *   NAME   the messages of that transport, on one host too
+ * Thread rule: one thread (the step thread).
+ */
+#ifndef YOKE_CORE_GROUP_TRANSPORT_H
+#define YOKE_CORE_GROUP_TRANSPORT_H
+
+#include "core/coll/coll.h"
+
+/* One more transport that YOKE_TRANSPORT may name, beside those of the library; before a job is joined. It stays. */
+void yk__transport_offer(const yk_transport *table);
+/* Fills in how the ranks of config->control exchange data; collective. */
+yk_status yk__transport_choose(yk__coll_config *config, yk_error *err);
+
+#endif
