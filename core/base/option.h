@@ -43,6 +43,8 @@ typedef enum yk__option_kind {
     X(STUCK_MS, "YOKE_STUCK_MS", COUNT, "600000", 0, 86400000, NULL, "group",                                                       \
       "after so long a rank that does nothing, while others wait for it, is taken for stuck, a device too; 0: never")             \
     X(JOIN_MS, "YOKE_JOIN_MS", COUNT, "300000", 1, 86400000, NULL, "group", "how long ranks wait for all to join")               \
+    X(SOCK_STREAMS, "YOKE_SOCK_STREAMS", COUNT, "2", 1, 4, NULL, "transport",                                                     \
+      "connections between two ranks over TCP; the first is for short messages alone where there are others")                    \
     X(BUCKET_BYTES, "YOKE_BUCKET_BYTES", SIZE, "16M", 4096, 1ull << 40, NULL, "run", "gradients exchanged at a time")            \
     X(CUT, "YOKE_CUT", WORD, "bucket", 0, 0, "bucket, node", "plan", "node: every node is a segment of its own, to find a fault") \
     X(DUMP, "YOKE_DUMP", PATH, "", 0, 0, NULL, "plan", "a folder that gets every plan, and its graph after each pass")                 \
