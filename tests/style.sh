@@ -47,7 +47,7 @@ examples/bad.c:8: "device word" is no phrase for a user
 examples/bad.c:8: a tab
 plugins/kit/bad.c:2: the kit knows no driver: <CL/
 tests/support/bad.h:2: what tests share may include core, tools and plugins, not bench/x.h
-transport/local/bad.c:1: a transport may include core/base, not core/run/run.h
+transport/local/bad.c:1: a transport may include core/base and core/net, not core/run/run.h
 transport/local/bad.c:1: no SPDX line
 transport/local/bad.c:5: a library must not call abort
 L

@@ -20,6 +20,9 @@
  * send, recv or put leaves no operation behind. That a peer has died the transport may or may not see; the host does, and gives
  * operations up with cancel.
  *
+ * A transport that is no part of Yoke is a shared object, transport_NAME.so in the folder of plugins, which exports one symbol
+ * (yk_transport_query), links to nothing of Yoke, and is never unloaded. `yoke-cts --transport NAME` tests it.
+ *
  * Threads: [any] from any thread at any time; [one] by one thread at a time for a given yk_tr.
  */
 #ifndef YOKE_TRANSPORT_H
@@ -34,7 +37,7 @@ extern "C" {
 #endif
 
 #define YK_TRANSPORT_MAJOR 2u
-#define YK_TRANSPORT_MINOR 0u
+#define YK_TRANSPORT_MINOR 1u
 
 /* What works towards one peer. */
 #define YK_TR_CAP_MESSAGES 1u /* send and recv */
@@ -65,6 +68,10 @@ typedef struct yk_tr_config {
     uint32_t secret_bytes;
     uint32_t unused; /* 0 */
     void *shared;    /* shared_bytes of memory that all ranks have in common, zero at first; NULL: there is none */
+    /* since 2.1: */
+    const char *address; /* numeric, of this rank's host in the job's network: what a transport listens on. NULL: not known */
+    /* Whether the job goes on: asked now and then while open waits for other ranks. A failure ends it. NULL: not to be asked. */
+    yk_status (*check)(void *exchange_arg, yk_tr_error *error);
 } yk_tr_config;
 
 typedef struct yk_tr_peer {
@@ -145,6 +152,10 @@ typedef struct yk_transport {
     /* How many puts of the peer with that notice have arrived. */
     yk_status (*notices)(yk_tr *t, uint32_t peer, uint32_t notice, uint64_t *count, yk_tr_error *error);
 } yk_transport;
+
+/* The one exported symbol: `const yk_transport *yk_transport_query(uint32_t major)`. NULL if it cannot serve that major. */
+typedef const yk_transport *(*yk_transport_query_fn)(uint32_t major);
+#define YK_TRANSPORT_SYMBOL "yk_transport_query"
 
 #ifdef __cplusplus
 }

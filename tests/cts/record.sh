@@ -15,7 +15,7 @@ same()
     return $code
 }
 
-HEADERS="yoke/status.h yoke/dtype.h yoke/plugin.h yoke/extension.h"
+HEADERS="yoke/status.h yoke/dtype.h yoke/plugin.h yoke/extension.h yoke/transport.h"
 "$YOKE_SOURCE/scripts/abi-record" $HEADERS >"$WORK/abi" && same abi.txt "$WORK/abi" "scripts/abi-record $HEADERS"
 result $? "sizes, offsets and numbers of the plugin headers"
 nm -D --defined-only "$YOKE_BUILD/.libs/libyoke.so" | sed -n 's/.* [A-Z] \(yk_\)/\1/p' | LC_ALL=C sort >"$WORK/symbols" &&

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Collectives in common memory and over messages, of the local transport and of one without any memory in common, with and without a
- * progress thread: each rank makes the sums in the order of rank numbers alone, and compares bit for bit; and all ways give the
- * same hash of all results.
+ * Collectives in common memory and over messages, of the local transport, of sock, and of a small one without any memory in common, with
+ * and without a progress thread: each rank makes the sums in the order of rank numbers alone, and compares bit for bit; and all ways
+ * give the same hash of all results.
  */
 #include "config.h"
 
@@ -18,6 +18,7 @@
 #include "core/coll/coll.h"
 #include "tests/support/loopback.h"
 #include "transport/local/local.h"
+#include "transport/sock/sock.h"
 
 #define MAX_RANKS 8
 
@@ -476,6 +477,10 @@ static const struct {
     bool messages_only, progress;
 } ways[] = {{"shm", NULL, false, false},
             {"local", yk__local_transport, true, false},
+#ifdef HAVE_SODIUM
+            {"sock", yk__sock_transport, true, false},
+            {"sock with a thread", yk__sock_transport, true, true},
+#endif
             {"loopback", loopback_transport, true, false},
             {"threaded", loopback_transport, true, true}};
 #define WAYS ((int)(sizeof ways / sizeof *ways))

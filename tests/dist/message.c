@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Tagged messages between processes, over the local transport and over the loopback one: the same cases, the same results. */
+/* Tagged messages between processes, over each transport: the same cases, the same results. */
 #include "config.h"
 
 #include "tests/support/ranks.h"
@@ -11,6 +11,7 @@
 #include "core/coll/shm.h"
 #include "tests/support/loopback.h"
 #include "transport/local/local.h"
+#include "transport/sock/sock.h"
 
 enum { MESSAGES = 24, TAGS = 5 };
 
@@ -352,6 +353,18 @@ static const struct {
 };
 #define CASES ((int)(sizeof cases / sizeof *cases))
 
+static const struct {
+    const char *name;
+    const yk_transport *(*table)(void);
+} transports[] = {
+    {"local", yk__local_transport},
+    {"loopback", loopback_transport},
+#ifdef HAVE_SODIUM
+    {"sock", yk__sock_transport},
+#endif
+};
+#define TRANSPORTS ((int)(sizeof transports / sizeof *transports))
+
 static yk_status exchange_blobs(void *arg, const void *own, uint32_t bytes, void *all, yk_tr_error *error)
 {
     yk_error err = YK_ERROR_INIT;
@@ -380,7 +393,9 @@ static int as_rank(const char *what, const char *transport)
     yk__shm *shm = NULL;
     yk_status s;
     int bad = 1;
-    table = strcmp(transport, "loopback") ? yk__local_transport() : loopback_transport();
+    for (int i = 0; i < TRANSPORTS; i++)
+        if (!strcmp(transport, transports[i].name))
+            table = transports[i].table();
     if (yk__control_join(&config, &control, &err) || yk__shm_attach(control, &shm, &err))
         return report_wrong(err.text, err.status, &why);
     rank = yk__control_rank(control);
@@ -401,7 +416,7 @@ static int as_rank(const char *what, const char *transport)
 
 START_TEST(messages_arrive_on_each_transport)
 {
-    const char *transport = _i < CASES ? "local" : "loopback";
+    const char *transport = transports[_i / CASES].name;
     const int i = _i % CASES;
     yk_error err = YK_ERROR_INIT;
     int code = -1;
@@ -415,7 +430,7 @@ static int run_suite(void)
     Suite *s = suite_create("message");
     TCase *t = tcase_create("message");
     SRunner *sr = srunner_create(s);
-    tcase_add_loop_test(t, messages_arrive_on_each_transport, 0, 2 * CASES);
+    tcase_add_loop_test(t, messages_arrive_on_each_transport, 0, TRANSPORTS * CASES);
     tcase_set_timeout(t, 120);
     suite_add_tcase(s, t);
     srunner_set_tap(sr, "-");

@@ -3,4 +3,7 @@
 noinst_HEADERS += tests/fuzz/graph_input.h tests/fuzz/mutate.h
 if WITH_CHECK
 UNIT_TESTS += tests/fuzz/graph.test tests/fuzz/readers.test tests/fuzz/state.test
+if WITH_SODIUM
+UNIT_TESTS += tests/fuzz/net.test
+endif
 endif

@@ -18,6 +18,10 @@ UNIT_TESTS += tests/unit/job/host.test tests/unit/job/kill.test tests/unit/job/l
 UNIT_TESTS += tests/unit/job/memory.test tests/unit/job/pack.test tests/unit/job/resume.test
 UNIT_TESTS += tests/unit/kit/cpu_shape.test tests/unit/kit/gpu_shape.test tests/unit/kit/lower.test
 UNIT_TESTS += tests/unit/local/garbage.test
+if WITH_SODIUM
+UNIT_TESTS += tests/unit/net/frame.test tests/unit/net/hello.test
+CLANG_TESTS += tests/unit/net/frame.test tests/unit/net/hello.test
+endif
 UNIT_TESTS += tests/unit/nn/tables.test
 UNIT_TESTS += tests/unit/plan/passes.test
 UNIT_TESTS += tests/unit/run/train.test

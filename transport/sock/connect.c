@@ -1,0 +1,423 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Opening: every rank listens, says where by the rendezvous, connects to all lower ranks, and lets all higher ones in. All of it goes on
+ * at once, so that no rank waits for one that waits for it. Whoever connects has to prove that it is of this job (core/net/hello.h);
+ * a stranger is refused, and holds nobody up.
+ */
+#include "config.h"
+
+#include "transport/sock/internal.h"
+
+#include <errno.h>
+#include <netdb.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <poll.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "core/base/clock.h"
+#include "core/base/log.h"
+#include "core/base/mem.h"
+#include "core/net/bytes.h"
+#include "core/net/hello.h"
+
+enum {
+    ADDRESS = 64,       /* bytes of a numeric address, with its end */
+    CONTACT = ADDRESS + 16,
+    OPEN_MS = 60000,    /* until all ranks are connected */
+    SLICE_MS = 100      /* how often is looked whether the job goes on */
+};
+
+/* Where a rank listens. */
+typedef struct contact {
+    char address[ADDRESS];
+    uint32_t port, streams;
+    uint64_t job; /* rank 0's is the job's number */
+} contact;
+
+/* A connection on which the hello goes on. */
+typedef struct pending {
+    int fd; /* -1: none */
+    bool connects, connected;
+    int64_t begun_ms;
+    uint32_t peer, stream; /* of one that connects */
+    yk__hello hello;
+    char from[ADDRESS + 8];
+} pending;
+
+typedef struct opening {
+    yk_tr *t;
+    const yk_tr_config *config;
+    contact *contact; /* [ranks] */
+    int listener;
+    pending *pending; /* [outgoing + YK__HELLO_PENDING] */
+    struct pollfd *poll; /* [1 + those] */
+    uint32_t outgoing, slots, missing;
+    uint64_t job;
+    bool refused; /* a stranger was logged */
+} opening;
+
+/* ---- Sockets ------------------------------------------------------------------------------------------------------ */
+
+static yk_status address_parse(const char *address, uint32_t port, struct sockaddr_storage *to, socklen_t *bytes, yk_tr_error *error)
+{
+    const struct addrinfo hints = {.ai_flags = AI_NUMERICHOST | AI_NUMERICSERV, .ai_socktype = SOCK_STREAM};
+    struct addrinfo *found = NULL;
+    char number[16];
+    int failed;
+    snprintf(number, sizeof number, "%u", port);
+    failed = port > 65535 ? EAI_SERVICE : getaddrinfo(address, number, &hints, &found);
+    if (failed)
+        return yk__sock_fail(error, YK_E_ARG, "'%s' port %u is no numeric address: %s", address, port, gai_strerror(failed));
+    memcpy(to, found->ai_addr, found->ai_addrlen);
+    *bytes = found->ai_addrlen;
+    freeaddrinfo(found);
+    return YK_OK;
+}
+
+static void address_print(const struct sockaddr_storage *from, socklen_t bytes, char *to, size_t capacity)
+{
+    char host[ADDRESS] = "?", port[8] = "?";
+    getnameinfo((const struct sockaddr *)from, bytes, host, sizeof host, port, sizeof port, NI_NUMERICHOST | NI_NUMERICSERV);
+    snprintf(to, capacity, "%s:%s", host, port);
+}
+
+static uint32_t address_port(const struct sockaddr_storage *address)
+{
+    return ntohs(address->ss_family == AF_INET6 ? ((const struct sockaddr_in6 *)address)->sin6_port
+                                                : ((const struct sockaddr_in *)address)->sin_port);
+}
+
+/* Small frames go at once; what nobody acknowledges ends the stream in the end, though the host hears of a death long before. */
+static void set_options(int fd)
+{
+    const int on = 1;
+    const unsigned dead_ms = YK__SOCK_DEAD_MS;
+    setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+    setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof on);
+    setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &dead_ms, sizeof dead_ms);
+}
+
+static bool on_one_host(const yk_tr_config *c)
+{
+    for (uint32_t r = 0; r < c->ranks; r++)
+        if (c->host[r] != c->host[0])
+            return false;
+    return true;
+}
+
+static yk_status listener_open(opening *o, contact *own, yk_tr_error *error)
+{
+    const bool known = o->config->size > offsetof(yk_tr_config, address) && o->config->address && *o->config->address;
+    const char *address = known ? o->config->address : "127.0.0.1";
+    struct sockaddr_storage a;
+    socklen_t bytes = 0;
+    if (!known && !on_one_host(o->config))
+        return yk__sock_fail(error, YK_E_ARG, "rank %u runs beside other hosts, and its address in their network is not known",
+                             o->config->rank);
+    if (address_parse(address, 0, &a, &bytes, error))
+        return YK_E_ARG;
+    o->listener = socket(a.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    if (o->listener < 0 || bind(o->listener, (struct sockaddr *)&a, bytes) || listen(o->listener, YK__HELLO_PENDING) ||
+        getsockname(o->listener, (struct sockaddr *)&a, &bytes))
+        return yk__sock_fail(error, YK_E_IO, "rank %u cannot listen on %s: %s", o->config->rank, address, strerror(errno));
+    snprintf(own->address, sizeof own->address, "%s", address);
+    own->port = address_port(&a);
+    return YK_OK;
+}
+
+/* ---- Rendezvous --------------------------------------------------------------------------------------------------- */
+
+static void contact_encode(const contact *own, uint8_t to[CONTACT])
+{
+    memcpy(to, own->address, ADDRESS);
+    yk__bytes_put32(to + ADDRESS, own->port);
+    yk__bytes_put32(to + ADDRESS + 4, own->streams);
+    yk__bytes_put64(to + ADDRESS + 8, own->job);
+}
+
+static yk_status contact_decode(const uint8_t *from, uint32_t rank, contact *to, yk_tr_error *error)
+{
+    memcpy(to->address, from, ADDRESS);
+    to->port = yk__bytes_get32(from + ADDRESS);
+    to->streams = yk__bytes_get32(from + ADDRESS + 4);
+    to->job = yk__bytes_get64(from + ADDRESS + 8);
+    if (memchr(to->address, 0, ADDRESS) && to->streams >= 1 && to->streams <= YK__SOCK_STREAMS)
+        return YK_OK;
+    return yk__sock_fail(error, YK_E_FORMAT, "what rank %u says of its address cannot be read", rank);
+}
+
+/* All ranks have as many streams as the one that wants the fewest. */
+static yk_status exchange_contacts(opening *o, const contact *own, yk_tr_error *error)
+{
+    const yk_tr_config *c = o->config;
+    uint8_t own_encoded[CONTACT], *all = yk__calloc(c->ranks, CONTACT);
+    yk_status s;
+    if (!all)
+        return yk__sock_fail(error, YK_E_MEM, "out of memory (addresses of %u ranks)", c->ranks);
+    contact_encode(own, own_encoded);
+    s = c->exchange(c->exchange_arg, own_encoded, CONTACT, all, error);
+    o->t->streams = own->streams;
+    for (uint32_t r = 0; r < c->ranks && !s; r++) {
+        s = contact_decode(all + (size_t)r * CONTACT, r, &o->contact[r], error);
+        if (!s && o->contact[r].streams < o->t->streams)
+            o->t->streams = o->contact[r].streams;
+    }
+    o->job = o->contact[0].job;
+    yk__free(all);
+    return s;
+}
+
+/* ---- Connections that begin --------------------------------------------------------------------------------------- */
+
+static void pending_end(pending *p)
+{
+    if (p->fd >= 0)
+        close(p->fd);
+    yk__hello_end(&p->hello);
+    p->fd = -1;
+}
+
+static yk_status pending_begin(const opening *o, pending *p, yk_error *err)
+{
+    const yk_tr_config *c = o->config;
+    const yk__hello_config hello = {.secret = c->secret, .secret_bytes = c->secret_bytes, .job = o->job, .rank = c->rank,
+                                    .peer = p->connects ? p->peer : YK__HELLO_ANY, .ranks = c->ranks, .role = YK__HELLO_DATA,
+                                    .stream = p->connects ? p->stream : o->t->streams};
+    p->begun_ms = yk__clock_ms();
+    return yk__hello_begin(&p->hello, &hello, p->connects, err);
+}
+
+static yk_status connect_stream(opening *o, uint32_t peer, uint32_t stream, pending *p, yk_tr_error *error)
+{
+    const contact *to = &o->contact[peer];
+    struct sockaddr_storage a;
+    socklen_t bytes = 0;
+    yk_error err = YK_ERROR_INIT;
+    if (address_parse(to->address, to->port, &a, &bytes, error))
+        return YK_E_ARG;
+    *p = (pending){.fd = -1, .connects = true, .peer = peer, .stream = stream};
+    if (pending_begin(o, p, &err))
+        return yk__sock_fail(error, err.status, "%.600s", err.text);
+    address_print(&a, bytes, p->from, sizeof p->from);
+    p->fd = socket(a.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    if (p->fd < 0 || (connect(p->fd, (struct sockaddr *)&a, bytes) && errno != EINPROGRESS))
+        return yk__sock_fail(error, YK_E_IO, "rank %u cannot connect to rank %u at %s: %s", o->config->rank, peer, p->from,
+                             strerror(errno));
+    return YK_OK;
+}
+
+static yk_status connect_lower(opening *o, yk_tr_error *error)
+{
+    yk_status s = YK_OK;
+    for (uint32_t i = 0; i < o->outgoing && !s; i++)
+        s = connect_stream(o, i / o->t->streams, i % o->t->streams, &o->pending[i], error);
+    return s;
+}
+
+/* A free place for one that comes in; NULL: it waits with the kernel until one of the others is done or late. */
+static pending *pending_free(opening *o)
+{
+    for (uint32_t i = o->outgoing; i < o->slots; i++)
+        if (o->pending[i].fd < 0)
+            return &o->pending[i];
+    return NULL;
+}
+
+static void accept_one(opening *o, pending *p)
+{
+    struct sockaddr_storage a;
+    socklen_t bytes = sizeof a;
+    yk_error err = YK_ERROR_INIT;
+    const int fd = accept4(o->listener, (struct sockaddr *)&a, &bytes, SOCK_CLOEXEC | SOCK_NONBLOCK);
+    if (fd < 0)
+        return;
+    *p = (pending){.fd = fd, .connected = true};
+    address_print(&a, bytes, p->from, sizeof p->from);
+    if (pending_begin(o, p, &err))
+        pending_end(p);
+}
+
+/* ---- The hello ---------------------------------------------------------------------------------------------------- */
+
+/* One that came in and is none of ours: said once, so that nobody can fill the log. */
+static void refuse_stranger(opening *o, pending *p, const char *why)
+{
+    if (!o->refused)
+        yk__log(YK_LOG_WARN, "sock", "rank %u refuses a connection from %s: %s; more of them are not reported", o->config->rank,
+                p->from, why);
+    o->refused = true;
+    pending_end(p);
+}
+
+static yk_status keep_stream(opening *o, pending *p, yk_tr_error *error)
+{
+    yk_tr *t = o->t;
+    yk__sock_stream *stream = &t->peer[p->hello.peer].stream[p->hello.stream];
+    struct epoll_event e = {.events = EPOLLIN, .data.ptr = stream};
+    if (epoll_ctl(t->poll, EPOLL_CTL_ADD, p->fd, &e))
+        return yk__sock_fail(error, YK_E_IO, "a stream to rank %u: %s", p->hello.peer, strerror(errno));
+    set_options(p->fd);
+    stream->fd = p->fd;
+    p->fd = -1;
+    pending_end(p);
+    o->missing--;
+    return YK_OK;
+}
+
+static yk_status finish_pending(opening *o, pending *p, yk_tr_error *error)
+{
+    char why[80];
+    if (p->connects || (p->hello.peer > o->config->rank && o->t->peer[p->hello.peer].stream[p->hello.stream].fd < 0))
+        return keep_stream(o, p, error);
+    snprintf(why, sizeof why, "stream %u of rank %u is connected already", p->hello.stream, p->hello.peer);
+    refuse_stranger(o, p, why);
+    return YK_OK;
+}
+
+/* Whether connect() has worked. */
+static yk_status finish_connect(opening *o, pending *p, yk_tr_error *error)
+{
+    int failed = 0;
+    socklen_t bytes = sizeof failed;
+    getsockopt(p->fd, SOL_SOCKET, SO_ERROR, &failed, &bytes);
+    p->connected = true;
+    if (failed)
+        return yk__sock_fail(error, YK_E_IO, "rank %u cannot connect to rank %u at %s: %s", o->config->rank, p->peer, p->from,
+                             strerror(failed));
+    return YK_OK;
+}
+
+static yk_status step_pending(opening *o, pending *p, yk_tr_error *error)
+{
+    yk_error err = YK_ERROR_INIT;
+    if (!p->connected && finish_connect(o, p, error))
+        return YK_E_IO;
+    if (!yk__hello_step(&p->hello, p->fd, &err))
+        return p->hello.state == YK__HELLO_DONE ? finish_pending(o, p, error) : YK_OK;
+    if (!p->connects) {
+        refuse_stranger(o, p, err.text);
+        return YK_OK;
+    }
+    return yk__sock_fail(error, err.status, "rank %u connects to rank %u at %s: %.400s", o->config->rank, p->peer, p->from, err.text);
+}
+
+static void drop_late(opening *o)
+{
+    const int64_t now = yk__clock_ms();
+    for (uint32_t i = o->outgoing; i < o->slots; i++)
+        if (o->pending[i].fd >= 0 && now - o->pending[i].begun_ms > YK__HELLO_SECONDS * 1000)
+            refuse_stranger(o, &o->pending[i], "it sent no hello within 5 s");
+}
+
+/* ---- All of them -------------------------------------------------------------------------------------------------- */
+
+static void poll_fill(opening *o)
+{
+    o->poll[0] = (struct pollfd){pending_free(o) ? o->listener : -1, POLLIN, 0};
+    for (uint32_t i = 0; i < o->slots; i++) {
+        const pending *p = &o->pending[i];
+        const bool writes = !p->connected || p->hello.state == YK__HELLO_WRITE;
+        o->poll[1 + i] = (struct pollfd){p->fd, writes ? POLLOUT : POLLIN, 0};
+    }
+}
+
+static yk_status poll_round(opening *o, yk_tr_error *error)
+{
+    yk_status s = YK_OK;
+    poll_fill(o);
+    if (poll(o->poll, 1 + o->slots, SLICE_MS) <= 0)
+        return YK_OK;
+    for (uint32_t i = 0; i < o->slots && !s; i++)
+        if (o->poll[1 + i].revents)
+            s = step_pending(o, &o->pending[i], error);
+    if (o->poll[0].revents && !s)
+        accept_one(o, pending_free(o));
+    return s;
+}
+
+static yk_status fail_missing(const opening *o, yk_tr_error *error)
+{
+    for (uint32_t r = 0; r < o->t->ranks; r++)
+        for (uint32_t i = 0; i < o->t->streams; i++)
+            if (r != o->t->rank && o->t->peer[r].stream[i].fd < 0)
+                return yk__sock_fail(error, YK_E_TIMEOUT, "rank %u has no connection with rank %u (%s:%u) after %d s; %u streams of all "
+                                     "are missing", o->t->rank, r, o->contact[r].address, o->contact[r].port, OPEN_MS / 1000,
+                                     o->missing);
+    return YK_OK;
+}
+
+static yk_status job_check(const yk_tr_config *c, yk_tr_error *error)
+{
+    if (c->size > offsetof(yk_tr_config, check) && c->check)
+        return c->check(c->exchange_arg, error);
+    return YK_OK;
+}
+
+static yk_status connect_all(opening *o, yk_tr_error *error)
+{
+    const int64_t begin = yk__clock_ms();
+    yk_status s = connect_lower(o, error);
+    while (!s && o->missing) {
+        s = poll_round(o, error);
+        drop_late(o);
+        if (!s)
+            s = job_check(o->config, error);
+        if (!s && o->missing && yk__clock_ms() - begin > OPEN_MS)
+            s = fail_missing(o, error);
+    }
+    return s;
+}
+
+static yk_status opening_reserve(opening *o, yk_tr_error *error)
+{
+    o->outgoing = o->t->rank * o->t->streams;
+    o->slots = o->outgoing + YK__HELLO_PENDING;
+    o->missing = (o->t->ranks - 1) * o->t->streams;
+    o->pending = yk__calloc(o->slots, sizeof *o->pending);
+    o->poll = yk__calloc(1 + o->slots, sizeof *o->poll);
+    if (!o->pending || !o->poll)
+        return yk__sock_fail(error, YK_E_MEM, "out of memory (%u connections)", o->slots);
+    for (uint32_t i = 0; i < o->slots; i++)
+        o->pending[i].fd = -1;
+    return YK_OK;
+}
+
+static void opening_end(opening *o)
+{
+    for (uint32_t i = 0; o->pending && i < o->slots; i++)
+        pending_end(&o->pending[i]);
+    if (o->listener >= 0)
+        close(o->listener);
+    yk__free(o->pending);
+    yk__free(o->poll);
+    yk__free(o->contact);
+}
+
+yk_status yk__sock_connect(yk_tr *t, const yk_tr_config *config, yk_tr_error *error)
+{
+    opening o = {.t = t, .config = config, .listener = -1, .contact = yk__calloc(config->ranks, sizeof *o.contact)};
+    contact own = {.streams = t->streams};
+    yk_error err = YK_ERROR_INIT;
+    yk_status s = YK_OK;
+    if (!o.contact)
+        return yk__sock_fail(error, YK_E_MEM, "out of memory (addresses of %u ranks)", config->ranks);
+    if (yk__auth_init(&err))
+        s = yk__sock_fail(error, err.status, "%.600s", err.text);
+    else
+        yk__auth_random(&own.job, sizeof own.job);
+    if (!s)
+        s = listener_open(&o, &own, error);
+    if (!s)
+        s = exchange_contacts(&o, &own, error);
+    if (!s)
+        s = opening_reserve(&o, error);
+    if (!s)
+        s = connect_all(&o, error);
+    opening_end(&o);
+    return s;
+}
