@@ -15,37 +15,6 @@ static bool hook_validates(const hook *h)
     return h->layers & HOOK_VALIDATE;
 }
 
-hook_object *yk__hook_object(hook *h, hook_kind kind, hook_object *device, yk_status *s)
-{
-    hook_object *o = yk__calloc(1, sizeof *o);
-    if (!o) {
-        *s = YK_E_MEM;
-        return NULL;
-    }
-    o->hook = h;
-    o->kind = kind;
-    o->device = device;
-    pthread_mutex_lock(&h->lock);
-    o->next = h->live;
-    h->live = o;
-    pthread_mutex_unlock(&h->lock);
-    return o;
-}
-
-void yk__hook_drop(hook_object *o)
-{
-    hook *h = o->hook;
-    hook_object **p = &h->live;
-    pthread_mutex_lock(&h->lock);
-    while (*p && *p != o)
-        p = &(*p)->next;
-    if (*p)
-        *p = o->next;
-    pthread_mutex_unlock(&h->lock);
-    yk__free(o->used);
-    yk__free(o);
-}
-
 /* ---- Devices ----------------------------------------------------------------------------------------------------------- */
 
 static void device_close(yk_device *dev)
@@ -356,7 +325,6 @@ static yk_status queue_wait(yk_queue *q, uint64_t point, uint64_t timeout_ns)
 
 void yk__hook_functions(yk_plugin *t)
 {
-    yk__hook_copy_functions(t);
     t->device_close = device_close;
     t->claims = device_claims;
     t->buffer_new = buffer_new;
