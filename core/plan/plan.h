@@ -38,6 +38,7 @@ typedef struct yk__plan_request {
     bool accumulate;                     /* add to the buckets instead of writing */
     bool zero;                           /* no loss: write zeros to the buckets */
     bool single_rank;                    /* a group of one: all_reduce is the identity */
+    bool gathers;                        /* updates leave parameters on their way: what reads a bucket of them waits for it */
     yk_dtype precision;
     bool keep_compute;                   /* 16-bit operands that are whole parameters are read from copies that somebody
                                             keeps (YK__HELD_LOW), not cast by the program */
@@ -60,14 +61,15 @@ typedef struct yk__plan_request {
 typedef enum yk__action_kind {
     YK__ACTION_ALL_REDUCE,     /* a vector of f32 of a slot, over the members, in place */
     YK__ACTION_REDUCE_SCATTER, /* a bucket of gradients, in the last micro batch of a window: each owner gets the sum of its slice */
+    YK__ACTION_ALL_GATHER,     /* a bucket of parameters, of which each owner updated its slice: started by the update before the plan */
 } yk__action_kind;
 
 typedef struct yk__action {
     yk__action_kind kind;
     uint32_t op;            /* ALL_REDUCE: YK_REDUCE_*; of moments [3, count / 3] */
-    uint32_t target;        /* ALL_REDUCE: the slot; REDUCE_SCATTER: the bucket */
+    uint32_t target;        /* ALL_REDUCE: the slot; others: the bucket */
     uint64_t offset, count; /* bytes from where the slot or bucket begins; elements */
-    uint32_t start_after;   /* the segment that makes what it takes */
+    uint32_t start_after;   /* the segment that makes what it takes; YK_NONE: none of this plan does */
     uint32_t needed_by;     /* the segment that takes what it makes; n_segment: none of this plan does */
 } yk__action;
 
@@ -92,7 +94,7 @@ typedef struct yk__plan {
     uint32_t n_segment;
     yk__segment *segment;
     uint32_t n_action, n_use;
-    yk__action *action;            /* by start_after; at most one all_reduce is on its way at any time */
+    yk__action *action;            /* by start_after, those before the plan last; at most one all_reduce is on its way at any time */
     uint32_t *before;              /* the numbers of all actions, by needed_by */
     uint32_t first_at_end;         /* before[first_at_end ..]: what no segment needs, but what comes after the plan */
     yk__slot_use *use;             /* by segment, then slot */

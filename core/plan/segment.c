@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Cuts the planned graph where ranks have something to do together: where a bucket is complete, at every all_reduce, and where the
- * nodes begin that need the result of one. A segment is a small graph, and has a list of the slots it touches; what ranks do is a
+ * nodes begin that need the result of one, or parameters that the last update left on their way. A segment is a small graph, and has a list of the slots it touches; what ranks do is a
  * list of actions (plan.h; docs/decisions/0018).
  */
 #include <stdlib.h>
@@ -17,10 +17,30 @@ typedef struct cutting {
     yk__uses u;
     uint32_t *first;    /* by root: node that first writes it */
     uint32_t *complete; /* by bucket: last node that writes it; YK_NONE: none */
+    uint32_t *reads;    /* by bucket: first node that reads its parameters, where they may be on their way; YK_NONE: none */
+    uint32_t *reader;   /* by bucket: the segment of that node */
     size_t cap_segment, cap_action, cap_use;
     uint32_t reduce;     /* the all_reduce on its way, an action; YK_NONE: none is */
     uint32_t reduce_end; /* before this node its result must be there */
 } cutting;
+
+/* The bucket of trained parameters that lies in the slot; YK_NONE: none does. */
+static uint32_t bucket_of_slot(const yk__plan_request *r, const yk_slot *s)
+{
+    return s->kind == YK_SLOT_PARAM && s->key < r->n_param ? r->param[s->key].bucket : YK_NONE;
+}
+
+static void find_reads(cutting *c)
+{
+    const yk__graph *g = &c->w->g;
+    for (uint32_t k = (uint32_t)g->n_node; k-- > 0 && c->w->r->gathers;)
+        for (uint32_t i = 0; i < g->node[k].n_in; i++) {
+            const yk__vid r = yk__root(g, yk__ins(g, &g->node[k])[i]);
+            const uint32_t b = g->value[r].slot == YK_NONE ? YK_NONE : bucket_of_slot(c->w->r, &g->slot[g->value[r].slot]);
+            if (b != YK_NONE)
+                c->reads[b] = k;
+        }
+}
 
 static void find_ends(cutting *c)
 {
@@ -82,6 +102,9 @@ static yk_status add_segment(cutting *c, uint32_t begin, uint32_t end, yk_error 
         p->action[c->reduce].needed_by = p->n_segment;
         c->reduce = YK_NONE;
     }
+    for (uint32_t b = 0; b < c->w->r->n_bucket; b++)
+        if (c->reads[b] >= begin && c->reads[b] < end)
+            c->reader[b] = p->n_segment;
     seg = &p->segment[p->n_segment++];
     memset(seg, 0, sizeof *seg);
     seg->first_after = p->n_action;
@@ -150,6 +173,15 @@ static yk_status add_all_reduce(cutting *c, uint32_t k, yk_error *err)
                                       .offset = x->offset, .count = (uint64_t)yk__value_count(x)}, err);
 }
 
+/* Node k is the first to read some bucket of parameters. */
+static bool begins_bucket(const cutting *c, uint32_t k)
+{
+    for (uint32_t b = 0; b < c->w->r->n_bucket && c->w->r->gathers; b++)
+        if (c->reads[b] == k)
+            return true;
+    return false;
+}
+
 static yk_status cut_segments(cutting *c, yk_error *err)
 {
     const yk__graph *g = &c->w->g;
@@ -158,12 +190,31 @@ static yk_status cut_segments(cutting *c, yk_error *err)
     const bool each = yk__option_words(YK__OPTION_CUT) == 1; /* for debugging: every node by itself */
     for (uint32_t k = 0; k < n_node; k++) {
         const bool sum = g->node[k].op == YK_OP_ALL_REDUCE, completes = completes_bucket(c, k);
-        if (!sum && !completes && !each && k + 1 < n_node && k + 1 != c->reduce_end)
+        if (!sum && !completes && !each && k + 1 < n_node && k + 1 != c->reduce_end && !begins_bucket(c, k + 1))
             continue;
         if (add_segment(c, begin, k + 1, err) || (sum && add_all_reduce(c, k, err)) ||
             (completes && add_reduce_scatters(c, k, err)))
             return err->status;
         begin = k + 1;
+    }
+    return YK_OK;
+}
+
+/* What was started before the plan. */
+static yk_status add_gathers(cutting *c, yk_error *err)
+{
+    const yk__plan_request *r = c->w->r;
+    yk__plan *p = c->p;
+    for (uint32_t b = 0; b < r->n_bucket; b++) {
+        if (c->reads[b] == YK_NONE)
+            continue;
+        if (yk__grow(&p->action, &c->cap_action, p->n_action + 1ull, sizeof *p->action))
+            return yk__fail_mem(err, sizeof *p->action, "a plan");
+        p->action[p->n_action++] = (yk__action){.kind = YK__ACTION_ALL_GATHER,
+                                                .target = b,
+                                                .count = r->bucket_bytes[b] / sizeof(float),
+                                                .start_after = YK_NONE,
+                                                .needed_by = c->reader[b]};
     }
     return YK_OK;
 }
@@ -263,14 +314,17 @@ yk_status yk__plan_cut(yk__work *w, yk_error *err)
     const size_t nv = w->g.n_value + 1, nb = w->r->n_bucket + 1ull;
     cutting c = {.w = w, .p = w->plan, .reduce = YK_NONE};
     c.first = yk__malloc(nv * sizeof *c.first);
-    c.complete = yk__malloc(nb * sizeof *c.complete);
+    c.complete = yk__malloc(3 * nb * sizeof *c.complete);
     if (!c.first || !c.complete)
         yk__fail_mem(err, nv * 4, "a plan");
     if (!err->status && !yk__uses_new(w, &c.u, err)) {
+        c.reads = c.complete + nb;
+        c.reader = c.reads + nb;
         memset(c.first, 0xff, nv * sizeof *c.first);
-        memset(c.complete, 0xff, nb * sizeof *c.complete);
+        memset(c.complete, 0xff, 3 * nb * sizeof *c.complete);
         find_ends(&c);
-        if (!cut_segments(&c, err) && !list_needs(&c, err))
+        find_reads(&c);
+        if (!cut_segments(&c, err) && !add_gathers(&c, err) && !list_needs(&c, err))
             list_uses(&c, err);
     }
     yk__uses_free(&c.u);

@@ -45,8 +45,11 @@ yk_status yk__engine_new(yk__device *dev, yk__group *group, const yk__engine_con
 
 void yk__engine_free(yk__engine *e)
 {
+    yk_error err = YK_ERROR_INIT;
     if (!e)
         return;
+    if (!__atomic_load_n(e->queue.cancel, __ATOMIC_ACQUIRE)) /* others may still wait for what this rank sends */
+        yk__params_settle(&e->params, &err);
     yk__queue_drain(&e->queue);
     yk__exchange_drop(&e->exchange.reduction);
     yk__updater_free(&e->updater);

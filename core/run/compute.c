@@ -38,6 +38,7 @@ static yk_status make_cast(yk__exec *exec, bool all, yk_error *err)
     }
     yk__prog_request(exec, &g, &r);
     r.single_rank = true;
+    r.gathers = false;
     if (g.error.status)
         *err = g.error;
     else

@@ -198,6 +198,8 @@ static yk_status begin_action(yk__exec *exec, const yk__prog *p, const yk__actio
     switch (a->kind) {
     case YK__ACTION_ALL_REDUCE:
         return begin_all_reduce(exec, p, a, err);
+    case YK__ACTION_ALL_GATHER: /* the last update did */
+        return YK_OK;
     case YK__ACTION_REDUCE_SCATTER: /* the update adds it up, when the window's last micro batch has run to here */
         exec->params->bucket[a->target].point = exec->queue->last_point;
         return YK_OK;
@@ -210,7 +212,8 @@ static yk_status end_actions(yk__exec *exec, const yk__plan *p, uint32_t first, 
 {
     for (uint32_t i = first; i < first + n; i++) {
         const yk__action *a = &p->action[p->before[i]];
-        if (a->kind == YK__ACTION_ALL_REDUCE && end_all_reduce(exec, a, err))
+        if ((a->kind == YK__ACTION_ALL_REDUCE && end_all_reduce(exec, a, err)) ||
+            (a->kind == YK__ACTION_ALL_GATHER && yk__params_await(exec->params, a->target, err)))
             return err->status;
     }
     return YK_OK;
@@ -264,7 +267,8 @@ yk_status yk__prog_run(yk__exec *exec, yk__prog *p, uint32_t n_input, const void
                        yk_error *err)
 {
     yk__stage *stage;
-    if (reserve_step(exec, p, err) || upload_inputs(exec, p, n_input, input, bytes, &stage, err))
+    if ((p->settles && yk__params_settle(exec->params, err)) || reserve_step(exec, p, err) ||
+        upload_inputs(exec, p, n_input, input, bytes, &stage, err))
         return err->status;
     exec->runs++;
     for (uint32_t i = 0; i < p->plan->n_segment; i++)

@@ -22,6 +22,7 @@ typedef struct yk__prog {
     uint64_t key, used;   /* of the cache */
     uint64_t bytes;       /* host memory of the plan */
     bool reads_compute;   /* copies of parameters in the compute format */
+    bool settles;         /* parameters that are on their way are waited for before it, not by its segments */
     bool is_update;       /* its few numbers hold up no micro batch's stage */
 } yk__prog;
 

@@ -32,6 +32,7 @@ yk_status yk__fill_zero(yk__exec *exec, bool moments, yk_error *err)
         fill_bucket(exec->params, &g, i, moments);
     yk__prog_request(exec, &g, &r);
     r.single_rank = true;
+    r.gathers = false;
     if (g.error.status)
         *err = g.error;
     else if (!yk__prog_new(exec, &r, &prog, err) && !yk__prog_run(exec, prog, 0, NULL, NULL, err))

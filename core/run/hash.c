@@ -53,7 +53,7 @@ static yk_status hash_all(yk__engine *e, bool copies, yk__hashes *h, yk_error *e
 {
     void *scratch;
     *h = (yk__hashes){0};
-    if (yk__engine_lay_out(e, err))
+    if (yk__engine_lay_out(e, err) || yk__params_settle(&e->params, err))
         return err->status;
     scratch = yk__malloc(CHUNK);
     if (!scratch)

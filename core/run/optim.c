@@ -124,6 +124,7 @@ static yk_status plan_graph(yk__optim *optim, yk__graph *g, uint32_t n_result, c
     yk__plan_request r;
     yk__prog_request(optim->exec, g, &r);
     r.single_rank = true;
+    r.gathers = false;
     r.n_result = n_result, r.result = result;
     if (g->error.status)
         *err = g->error;

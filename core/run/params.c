@@ -115,6 +115,7 @@ static yk_status list_buckets(yk__params *p, yk_error *err)
         b->shared_at = p->n_trained;
         p->n_trained += b->trained ? b->n : 0;
     }
+    p->gathered = p->n_bucket;
     return YK_OK;
 }
 
@@ -189,7 +190,7 @@ void yk__params_drop_layout(yk__params *p)
     yk__exchange_release(p->exchange);
     yk__free(p->bucket);
     p->bucket = NULL;
-    p->n_all_bucket = p->n_bucket = p->n_compute = 0;
+    p->n_all_bucket = p->n_bucket = p->n_compute = p->gathered = 0;
     p->laid_out = false;
 }
 

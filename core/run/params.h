@@ -72,6 +72,7 @@ typedef struct yk__params {
     yk__stale compute_stale;
     uint32_t n_compute;             /* parameters with a copy */
     bool is_behind;                 /* others updated parameters since this device's own copies of them were taken */
+    uint32_t gathered;              /* trained buckets, the last first, whose parameters are here; the others are on their way */
     bool is_reduced;                /* the buckets hold sums over ranks in this rank's slices */
     bool slices_changed;            /* since then: bucket.summed says whose hold the sums */
     yk__exact squares;              /* of these sums, where the rank talks */
@@ -110,10 +111,14 @@ yk_status yk__params_read_state(yk__params *p, uint32_t number, void *data, yk_e
 yk_status yk__params_reduce(yk__params *p, yk_error *err);
 /* This rank's slices of the values to where exchanges take them, where the device does not write them there. Done when it returns. */
 yk_status yk__params_publish(yk__params *p, yk_error *err);
-/* What all members published is there. */
+/* In common memory: all members have published. */
+yk_status yk__params_written(yk__params *p, yk_error *err);
+/* What they published comes to this rank: as messages it is on its way, else the transfers to a device's own copies are. */
 yk_status yk__params_gather(yk__params *p, yk_error *err);
-/* A device's own copies take what others published; *n: how many elements. The transfers go on behind. */
-yk_status yk__params_take(yk__params *p, uint64_t *n, yk_error *err);
+/* Device and host may read the bucket. The transfers to a device's own copy go on behind. */
+yk_status yk__params_await(yk__params *p, uint32_t bucket, yk_error *err);
+yk_status yk__params_settle(yk__params *p, yk_error *err); /* all of them */
+uint64_t yk__params_taken(const yk__params *p);            /* elements that others update and a device's own copies take */
 /* All trained parameters to a rank that was excluded, if it is to take them, as the root, a member, has them. By all ranks; none may
  * be in an update meanwhile. */
 yk_status yk__params_refresh(yk__params *p, uint32_t root, bool take, yk_error *err);

@@ -19,6 +19,7 @@ void yk__prog_request(const yk__exec *exec, const yk__graph *trace, yk__plan_req
         .loss = YK_NONE,
         .seed = YK_NONE,
         .single_rank = exec->exchange->world == 1,
+        .gathers = exec->exchange->talks && !exec->exchange->shares,
         .precision = YK_F32,
         .caps = &exec->queue->dev->caps,
         .claims = ask_device,
@@ -112,6 +113,7 @@ yk_status yk__prog_new(yk__exec *exec, const yk__plan_request *r, yk__prog **out
         return yk__fail_mem(err, sizeof *p, "a program");
     if (yk__plan_new(r, &p->plan, err))
         goto free_prog;
+    p->settles = !r->gathers;
     n = p->plan->graph.n_slot;
     p->n_slot = (uint32_t)n;
     p->program = yk__calloc(p->plan->n_segment + 1ull, sizeof *p->program);

@@ -40,27 +40,14 @@ static yk_status end_sums(yk__params *p, yk__bucket *b, yk_error *err)
     return yk__exchange_wait(&b->request, err) ? err->status : sums_to_device(p, b, err);
 }
 
-static yk_status begin_gather(yk__params *p, yk__bucket *b, yk_error *err)
-{
-    return yk__exchange_all_gather(p->exchange, b->shared_at, &b->slice, &b->request, err);
-}
-
-static yk_status end_gather(yk__params *p, yk__bucket *b, yk_error *err)
-{
-    (void)p;
-    return yk__exchange_wait(&b->request, err);
-}
-
-typedef yk_status bucket_step(yk__params *p, yk__bucket *b, yk_error *err);
-
 /* All buckets in order, as many under way at once as are of use. */
-static yk_status exchange_buckets(yk__params *p, bucket_step *begin, bucket_step *end, yk_error *err)
+static yk_status sum_buckets(yk__params *p, yk_error *err)
 {
     const uint32_t depth = yk__exchange_depth(p->exchange), n = p->n_bucket;
     for (uint32_t i = 0; i < n + depth - 1; i++) {
-        if (i < n && begin(p, &p->bucket[i], err))
+        if (i < n && begin_sums(p, &p->bucket[i], err))
             return err->status;
-        if (i + 1 >= depth && end(p, &p->bucket[i + 1 - depth], err))
+        if (i + 1 >= depth && end_sums(p, &p->bucket[i + 1 - depth], err))
             return err->status;
     }
     return YK_OK;
@@ -68,10 +55,10 @@ static yk_status exchange_buckets(yk__params *p, bucket_step *begin, bucket_step
 
 yk_status yk__params_reduce(yk__params *p, yk_error *err)
 {
-    if (p->is_reduced)
-        return YK_OK;
+    if (p->is_reduced || yk__params_settle(p, err))
+        return err->status;
     p->squares = (yk__exact){{0}, 0};
-    if (p->exchange->talks && !p->exchange->excluded && exchange_buckets(p, begin_sums, end_sums, err))
+    if (p->exchange->talks && !p->exchange->excluded && sum_buckets(p, err))
         return err->status;
     p->is_reduced = true;
     p->slices_changed = false;
@@ -96,11 +83,6 @@ yk_status yk__params_publish(yk__params *p, yk_error *err)
     return yk__queue_idle(p->queue, err);
 }
 
-yk_status yk__params_gather(yk__params *p, yk_error *err)
-{
-    return p->exchange->shares ? yk__exchange_all_written(p->exchange, err) : exchange_buckets(p, begin_gather, end_gather, err);
-}
-
 /* Elements [from, to) of what exchanges left. */
 static yk_status put_shared(yk__params *p, const yk__bucket *b, uint64_t from, uint64_t to, yk_error *err)
 {
@@ -110,18 +92,73 @@ static yk_status put_shared(yk__params *p, const yk__bucket *b, uint64_t from, u
                          (to - from) * sizeof(float), err);
 }
 
-yk_status yk__params_take(yk__params *p, uint64_t *n, yk_error *err)
+/* What others updated, to a device's own copy. */
+static yk_status take_bucket(yk__params *p, const yk__bucket *b, yk_error *err)
 {
-    *n = 0;
+    if (b->is_common || put_shared(p, b, 0, b->begin, err))
+        return err->status;
+    return put_shared(p, b, b->end, b->n, err);
+}
+
+uint64_t yk__params_taken(const yk__params *p)
+{
+    uint64_t n = 0;
+    for (uint32_t i = 0; i < p->n_bucket; i++)
+        n += p->bucket[i].is_common ? 0 : p->bucket[i].n - (p->bucket[i].end - p->bucket[i].begin);
+    return n;
+}
+
+/* The next of the buckets that are on their way. */
+static yk_status end_gather(yk__params *p, yk_error *err)
+{
+    yk__bucket *b = &p->bucket[p->n_bucket - 1 - p->gathered];
+    if (yk__exchange_wait(&b->request, err) || take_bucket(p, b, err))
+        return err->status;
+    p->gathered++;
+    return YK_OK;
+}
+
+/* The last bucket first, as the next forward reads them. All are begun here, in the same order beside other requests on all ranks; of
+ * many the first have come before the last begin. */
+static yk_status send_buckets(yk__params *p, yk_error *err)
+{
+    p->gathered = 0;
     for (uint32_t i = 0; i < p->n_bucket; i++) {
-        const yk__bucket *b = &p->bucket[i];
-        if (b->is_common)
-            continue;
-        *n += b->n - (b->end - b->begin);
-        if (put_shared(p, b, 0, b->begin, err) || put_shared(p, b, b->end, b->n, err))
+        yk__bucket *b = &p->bucket[p->n_bucket - 1 - i];
+        if (i >= p->gathered + yk__exchange_depth(p->exchange) && end_gather(p, err))
+            return err->status;
+        if (yk__exchange_all_gather(p->exchange, b->shared_at, &b->slice, &b->request, err))
             return err->status;
     }
     return YK_OK;
+}
+
+yk_status yk__params_written(yk__params *p, yk_error *err)
+{
+    return p->exchange->shares ? yk__exchange_all_written(p->exchange, err) : YK_OK;
+}
+
+yk_status yk__params_gather(yk__params *p, yk_error *err)
+{
+    if (!p->exchange->shares)
+        return send_buckets(p, err);
+    for (uint32_t i = 0; i < p->n_bucket; i++)
+        if (take_bucket(p, &p->bucket[i], err))
+            return err->status;
+    return YK_OK;
+}
+
+yk_status yk__params_await(yk__params *p, uint32_t bucket, yk_error *err)
+{
+    while (p->gathered < p->n_bucket && p->n_bucket - 1 - p->gathered >= bucket)
+        if (end_gather(p, err))
+            return err->status;
+    return YK_OK;
+}
+
+yk_status yk__params_settle(yk__params *p, yk_error *err)
+{
+    return yk__params_await(p, 0, err);
 }
 
 /* One bucket as messages. A member that is not the root gets again what it has. */
@@ -149,7 +186,7 @@ static yk_status spread_values(yk__params *p, uint32_t root, bool take, yk_error
 
 yk_status yk__params_refresh(yk__params *p, uint32_t root, bool take, yk_error *err)
 {
-    if (!p->exchange->talks || yk__queue_idle(p->queue, err) ||
+    if (!p->exchange->talks || yk__params_settle(p, err) || yk__queue_idle(p->queue, err) ||
         (!p->exchange->shares && spread_values(p, root, take, err)))
         return err->status;
     if (!take)

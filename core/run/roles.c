@@ -142,7 +142,7 @@ yk_status yk__engine_set_roles(yk__engine *e, const yk__roles *roles, yk_error *
 {
     if (check_roles(e, roles, err) || e->exchange.world == 1)
         return err->status;
-    if (e->exchange.talks && agree_on(e, roles, err))
+    if (yk__params_settle(&e->params, err) || (e->exchange.talks && agree_on(e, roles, err)))
         return err->status;
     return change_members(e, roles, err) ? err->status : change_owners(e, roles, err);
 }

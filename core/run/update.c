@@ -154,12 +154,16 @@ static yk_status publish_own(yk__updater *u, yk_error *err)
     return YK_OK;
 }
 
-/* The transfers go on behind; they are waited for where they are timed. */
+/* Messages and transfers go on behind; they are waited for where they are timed. */
 static yk_status take_others(yk__updater *u, yk_error *err)
 {
-    const double begin = yk__seconds();
-    uint64_t n;
-    if (yk__params_take(u->params, &n, err) || !n || !u->measure || yk__queue_idle(u->exec->queue, err))
+    const uint64_t n = yk__params_taken(u->params);
+    double begin;
+    if (yk__params_written(u->params, err))
+        return err->status;
+    begin = yk__seconds();
+    if (yk__params_gather(u->params, err) || !n || !u->measure || yk__params_settle(u->params, err) ||
+        yk__queue_idle(u->exec->queue, err))
         return err->status;
     u->copy_seconds = yk__seconds() - begin;
     u->copy_elements = n;
@@ -177,9 +181,7 @@ static yk_status gather_params(yk__updater *u, yk_error *err)
     p->is_behind = exchange->excluded;
     if (!exchange->talks || exchange->excluded)
         return YK_OK;
-    if (publish_own(u, err) || yk__params_gather(p, err))
-        return err->status;
-    return take_others(u, err);
+    return publish_own(u, err) ? err->status : take_others(u, err);
 }
 
 /* ---- The update ---- */

@@ -19,6 +19,8 @@ static yk_status check_agreement(yk__params *p, yk_error *err)
     uint32_t other;
     if (!p->exchange->talks)
         return YK_OK;
+    if (yk__params_settle(p, err))
+        return err->status;
     for (size_t i = 0; i < p->n_param; i++)
         if (p->param[i].pending && p->param[i].trained)
             own = yk__hash_bytes(yk__hash_u64(own, i), p->param[i].pending, p->param[i].n * sizeof(float));
@@ -129,6 +131,8 @@ yk_status yk__params_read(yk__params *p, uint32_t number, float *data, yk_error 
         return yk__exchange_read(p->exchange, b->shared_at + q->at, q->n, data, err);
     if (p->is_behind && p->exchange->talks && q->trained)
         return fail_behind(p, q, err);
+    if (yk__params_settle(p, err))
+        return err->status;
     return yk__queue_read(p->queue, b->value, q->at * sizeof(float), data, q->n * sizeof(float), err);
 }
 
