@@ -14,6 +14,7 @@
 #include "core/base/mem.h"
 #include "core/base/round.h"
 #include "core/data/order.h"
+#include "core/data/shard.h"
 
 #define DEPTH 4
 #define MAX_DEPTH 64
@@ -65,10 +66,19 @@ struct yk__loader {
     size_t largest;          /* of one batch so far */
 };
 
+static yk__shard epoch_shard(const yk__loader *loader)
+{
+    const yk__loader_options *o = &loader->options;
+    return (yk__shard){.rows = yk__dataset_rows(loader->dataset),
+                       .global_batch = o->global_batch,
+                       .ranks = 1, /* the caller says what this one's part is */
+                       .tail = o->drop_last ? YK__TAIL_DROP : o->fill_last ? YK__TAIL_FILL : YK__TAIL_SHORT};
+}
+
 int64_t yk__loader_batches(const yk__loader *loader)
 {
-    const int64_t rows = yk__dataset_rows(loader->dataset), batch = loader->options.global_batch;
-    return loader->options.drop_last ? rows / batch : (int64_t)yk__div_up((uint64_t)rows, (uint64_t)batch);
+    const yk__shard shard = epoch_shard(loader);
+    return yk__shard_rounds(&shard);
 }
 
 /* ---- filling, on the thread and without the lock: the slot is its own ---- */
@@ -129,36 +139,47 @@ static yk_status find_group(yk__loader *loader, uint64_t epoch, int64_t from, yk
     return YK_OK;
 }
 
+/* The rows at places [from, from + count) of the epoch's order, none of them behind its end, and all of one group. */
+static yk_status place_rows(yk__loader *loader, uint64_t epoch, int64_t from, int64_t count, int64_t *row, yk_error *err)
+{
+    const yk__loader_options *o = &loader->options;
+    if (o->shuffle && o->by_length) {
+        if (find_group(loader, epoch, from, err))
+            return err->status;
+        for (int64_t i = 0; i < count; i++)
+            row[i] = loader->group.length[from - loader->group.first + i].row;
+    } else if (o->shuffle)
+        yk__order_rows(o->seed, epoch, from, count, yk__dataset_rows(loader->dataset), row);
+    for (int64_t i = 0; i < count && !o->shuffle; i++)
+        row[i] = from + i;
+    return YK_OK;
+}
+
 static yk_status choose_rows(yk__loader *loader, struct slot *slot, int64_t index, const struct part *part,
                              yk_error *err)
 {
+    const yk__shard shard = epoch_shard(loader);
+    const yk__shard_round round = yk__shard_at(&shard, index);
     yk__loader_batch *b = &slot->batch;
-    int64_t n = yk__dataset_rows(loader->dataset), from = index * loader->options.global_batch;
     b->index = index;
-    b->global_rows = n - from < loader->options.global_batch ? n - from : loader->options.global_batch;
-    b->last = index + 1 == yk__loader_batches(loader);
+    b->global_rows = round.rows;
+    b->unique_rows = round.unique;
+    b->last = index + 1 == yk__shard_rounds(&shard);
     if (yk__grow(&slot->row, &slot->row_cap, (size_t)b->global_rows, sizeof *slot->row))
         return yk__fail_mem(err, (size_t)b->global_rows * sizeof *slot->row, "row numbers");
-    if (loader->options.shuffle && loader->options.by_length) {
-        yk_status st = find_group(loader, b->epoch, from, err);
-        for (int64_t i = 0; !st && i < b->global_rows; i++)
-            slot->row[i] = loader->group.length[from - loader->group.first + i].row;
-        if (st)
-            return st;
-    } else if (loader->options.shuffle)
-        yk__order_rows(loader->options.seed, b->epoch, from, b->global_rows, n, slot->row);
-    for (int64_t i = 0; i < b->global_rows && !loader->options.shuffle; i++)
-        slot->row[i] = from + i;
+    for (int64_t i = 0, n = round.unique; i < round.rows; i += n, n = shard.rows < round.rows - i ? shard.rows : round.rows - i)
+        if (place_rows(loader, b->epoch, yk__shard_row(&shard, round.place + i), n, slot->row + i, err))
+            return err->status;
     b->row = slot->row;
     b->first = part->first;
     b->rows = part->count;
     return YK_OK;
 }
 
-/* Texts differ in length; ranks take runs of a batch's rows. */
+/* Texts differ in length; ranks take runs of a batch's rows. What fills it up stays last. */
 static yk_status even_out(const yk__loader *loader, struct slot *slot, yk_error *err)
 {
-    const int64_t n = slot->batch.global_rows;
+    const int64_t n = slot->batch.unique_rows;
     if (!loader->options.shuffle || !yk__dataset_ragged(loader->dataset))
         return YK_OK;
     if (yk__grow(&slot->length, &slot->length_cap, (size_t)n, sizeof *slot->length))
@@ -227,9 +248,10 @@ static void fill_next(yk__loader *loader)
 {
     struct slot *slot = &loader->slot[loader->filled % loader->options.depth];
     uint64_t epoch = loader->epoch;
-    int64_t index = loader->base + loader->filled, rows = yk__dataset_rows(loader->dataset), took;
-    struct part part =
-        rows - index * loader->options.global_batch < loader->options.global_batch ? loader->tail : loader->full;
+    const yk__shard shard = epoch_shard(loader);
+    const int64_t index = loader->base + loader->filled;
+    const struct part part = yk__shard_at(&shard, index).rows < shard.global_batch ? loader->tail : loader->full;
+    int64_t took;
     idle_free(loader, slot);
     loader->busy = 1;
     pthread_mutex_unlock(&loader->lock);

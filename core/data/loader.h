@@ -29,6 +29,7 @@ typedef struct yk__loader_options {
     uint64_t seed, epoch;
     int64_t start; /* first batch of the epoch */
     bool shuffle, drop_last;
+    bool fill_last;         /* without drop_last: the last batch is filled up from the order's beginning (yk__shard) */
     bool by_length; /* with shuffle: batches of rows of like width */
     int depth;              /* buffers; 0: 4 */
     size_t max_bytes;       /* of all batches; 0: 256 MiB. */
@@ -40,6 +41,7 @@ typedef struct yk__loader_batch {
     uint64_t epoch;
     int64_t index;           /* of the batch in its epoch */
     int64_t global_rows;     /* of the whole batch */
+    int64_t unique_rows;     /* those of it, the first, that are not there to fill it up */
     int64_t first, rows;     /* this rank's part */
     int64_t width;           /* of the whole batch */
     const int64_t *row;      /* row numbers of the whole batch: global_rows entries */

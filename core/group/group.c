@@ -146,6 +146,11 @@ void yk__group_place(yk__group *g, void (*place)(const char **file, int *line))
     yk__coll_place(g->coll, place);
 }
 
+uint64_t yk__group_host(const yk__group *g, uint32_t rank)
+{
+    return g->control ? yk__control_host(g->control, rank) : 0;
+}
+
 const char *yk__group_name(const yk__group *g, uint32_t rank)
 {
     if (g->control)

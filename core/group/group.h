@@ -41,6 +41,8 @@ yk__coll *yk__group_coll(const yk__group *g);
 uint32_t yk__group_rank(const yk__group *g);
 uint32_t yk__group_size(const yk__group *g);
 const char *yk__group_name(const yk__group *g, uint32_t rank);
+/* Ranks with equal numbers run on one host. */
+uint64_t yk__group_host(const yk__group *g, uint32_t rank);
 /* Non-zero once the job is to end; for yk__device_wait. Another process or thread writes it: read it by
  * __atomic_load_n(p, __ATOMIC_ACQUIRE). */
 const volatile int *yk__group_cancel(const yk__group *g);

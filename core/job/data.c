@@ -4,6 +4,7 @@
 #include <sys/stat.h>
 
 #include "core/data/loader.h"
+#include "core/data/shard.h"
 #include "core/data/spec.h"
 #include "core/job/agree.h"
 #include "core/job/data_info.h"
@@ -14,6 +15,17 @@
 static void part_of(void *user, int64_t n, int64_t *first, int64_t *count)
 {
     yk__share_part(user, n, first, count);
+}
+
+/* The same run of each batch; of a short one what there is of it. */
+static void equal_part_of(void *user, int64_t n, int64_t *first, int64_t *count)
+{
+    const yk_data *d = user;
+    const yk__shard shard = {.rows = n, .global_batch = d->batch, .ranks = d->job->team.world, .tail = YK__TAIL_SHORT};
+    const yk__shard_round round = yk__shard_at(&shard, 0);
+    *count = d->batch / d->job->team.world;
+    *first = d->job->team.rank * *count;
+    yk__shard_part(&shard, &round, d->job->team.rank, first, count);
 }
 
 /* The training data that an evaluation's labels and characters are numbered by. */
@@ -54,20 +66,33 @@ static yk_status open_set(yk_data *d, const char *spec, const yk_data_config *c,
     return s;
 }
 
+static yk_status choose_batch(yk_data *d, const yk_data_config *c, yk_error *err)
+{
+    const uint32_t ranks = d->job->team.world;
+    if (c->global_batch && c->rank_batch)
+        return yk__fail(err, YK_E_ARG, "yk_data_config: global_batch %u and rank_batch %u: give one of them", c->global_batch,
+                        c->rank_batch);
+    d->batch = c->rank_batch ? (int64_t)c->rank_batch * ranks : c->global_batch ? c->global_batch : 32;
+    if (c->equal_shares && d->batch % ranks)
+        return yk__fail(err, YK_E_ARG, "yk_data_config: equal_shares of %lld rows among %u ranks: give a batch that they divide, or "
+                                       "rank_batch", (long long)d->batch, ranks);
+    return YK_OK;
+}
+
 static yk_status open_parts(yk_data *d, const char *spec, const yk_data_config *c, yk_error *err)
 {
-    yk_status s = open_set(d, spec, c, err);
-    if (s)
-        return s;
+    if (choose_batch(d, c, err) || open_set(d, spec, c, err))
+        return err->status;
     d->n_field = yk__dataset_fields(d->set, &d->field);
-    d->batch = c->global_batch ? c->global_batch : 32;
+    d->equal = c->equal_shares;
     const yk__loader_options l = {.global_batch = d->batch,
                                   .seed = c->seed == (uint64_t)YK_ZERO ? 0 : c->seed ? c->seed : d->job->config.seed,
                                   .by_length = c->by_length,
                                   .shuffle = !c->eval && !c->in_order,
-                                  .drop_last = !c->eval && !c->keep_last,
-                                  .share = part_of,
-                                  .user = d->job};
+                                  .drop_last = !c->eval && !c->keep_last && !c->even_batches,
+                                  .fill_last = c->even_batches && yk__shard_even(d->job->team.world) == YK__TAIL_FILL,
+                                  .share = d->equal ? equal_part_of : part_of,
+                                  .user = d->equal ? (void *)d : (void *)d->job};
     return yk__loader_open(d->set, &l, &d->loader, err);
 }
 
@@ -180,8 +205,10 @@ static bool begin_step(yk_data *d, const yk__loader_batch *b, yk_batch *out)
         return false;
     }
     yk__rows_from(job, b->rows, b->first, b->global_rows);
+    job->last_batch.unique = b->unique_rows;
     *out = (yk_batch){.rows = b->rows,
                       .global_rows = b->global_rows,
+                      .unique_rows = b->unique_rows,
                       .width = b->width,
                       .first = b->first,
                       .epoch = b->epoch,
@@ -191,7 +218,7 @@ static bool begin_step(yk_data *d, const yk__loader_batch *b, yk_batch *out)
     job->step.from_loader = true;
     job->step.batch_source = d;
     d->current = b;
-    job->step.window_end = b->last && !d->eval;
+    job->step.window_end = b->last && !d->eval && !job->config.accumulate_over_epochs;
     if (!d->eval)
         yk__share_count(job, b->global_rows);
     return yk_ok(job);
@@ -206,7 +233,7 @@ bool yk_data_next(yk_data *d, yk_batch *batch)
         return false;
     if (d->job->step.from_loader)
         yk__step_end(d->job);
-    if (!d->eval && !yk__share_update(d->job, d->batch, &changed))
+    if (!d->eval && !d->equal && !yk__share_update(d->job, d->batch, &changed))
         return false;
     if ((!changed || !yk__loader_flush(d->loader, &err)) && !yk__loader_next(d->loader, &b, &err) && !b) {
         d->epoch++;

@@ -11,7 +11,7 @@ struct yk_data {
     yk_job *job;
     yk__dataset *set;
     yk__loader *loader;
-    bool eval;
+    bool eval, equal; /* equal: every rank has the same number of rows */
     int64_t batch; /* rows over all ranks */
     uint64_t epoch, next;
     const yk__field *field;

@@ -76,6 +76,7 @@ static void set_rows(yk_job *job, int64_t local, const int32_t *row, int64_t fir
     step->empty = step->empty || local == 0;
     step->local_rows = local;
     step->global_rows = global;
+    job->last_batch = (yk__batch_rows){local, global, global};
     for (uint32_t i = 0; i < step->n_input; i++)
         if (step->input[i].from_user && step->input[i].leaf != YK_NONE)
             yk__sharding_input(job, i);

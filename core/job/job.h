@@ -67,6 +67,18 @@ typedef struct yk__compile_watch {
     uint32_t n_last;
 } yk__compile_watch;
 
+/* Rows of the micro batch that was begun last: this rank's, all ranks', and those of them that do not only fill it up. */
+typedef struct yk__batch_rows {
+    int64_t local, global, unique;
+} yk__batch_rows;
+
+/* What the last collective on the user's memory gave back. */
+typedef struct yk__gathered {
+    unsigned char *data;
+    size_t *size; /* of each rank's, where they differ */
+    size_t cap_data, cap_size;
+} yk__gathered;
+
 struct yk_job {
     uint16_t serial, gen;
     yk_error error; /* the first failure, with the user's place in front */
@@ -98,6 +110,10 @@ struct yk_job {
     size_t n_data, cap_data;
     struct yk__job_log *log; /* NULL: none was opened */
     yk__attached attached;
+    yk__batch_rows last_batch;
+    yk__gathered gathered;
+    bool trigger; /* yk_set_trigger was called here */
+    uint32_t samplers; /* made so far */
     char *scratch; /* text handed to the user */
 };
 

@@ -16,6 +16,7 @@
 #include "core/base/option_names.h"
 #include "core/control/origin.h"
 #include "core/job/log.h"
+#include "core/job/open.h"
 #include "core/job/opt.h"
 #include "core/job/share.h"
 
@@ -204,7 +205,7 @@ static yk_status all_members(yk_job *job, yk_error *err)
     return err->status;
 }
 
-static yk_status assemble_job(yk_job *job, yk_error *err)
+static yk_status assemble_job(yk_job *job, bool capped, yk_error *err)
 {
     yk__placement chosen;
     if (yk__launch_check(err) || yk__options_check(err) || check_config(job, err) || choose_device(job, &chosen, err) ||
@@ -220,13 +221,13 @@ static yk_status assemble_job(yk_job *job, yk_error *err)
     if (!job->config.memory_limit)
         job->config.memory_limit = yk__option_size_of(YK__OPTION_MEMORY_LIMIT, job->team.rank);
     make_scaler(job);
-    const yk__engine_config c = {.precision = job->precision, .memory_limit = job->config.memory_limit};
+    const yk__engine_config c = {.precision = job->precision, .memory_limit = capped ? job->config.memory_limit : 0};
     if (all_members(job, err) || yk__engine_new(job->device, job->team.group, &c, &job->engine, err) || exchange_infos(job, err))
         return err->status;
     return YK_OK;
 }
 
-yk_job *(yk_open)(const yk_config *config)
+static yk_job *open_job(const yk_config *config, bool capped)
 {
     yk_error err = YK_ERROR_INIT;
     yk_job *job = yk__calloc(1, sizeof *job);
@@ -240,9 +241,19 @@ yk_job *(yk_open)(const yk_config *config)
     job->training = true;
     atomic_fetch_add(&open_jobs, 1);
     yk__step_init(&job->step);
-    if (yk__job_register(job, &err) || assemble_job(job, &err))
+    if (yk__job_register(job, &err) || assemble_job(job, capped, &err))
         yk__job_fail(job, &err);
     return job;
+}
+
+yk_job *(yk_open)(const yk_config *config)
+{
+    return open_job(config, true);
+}
+
+yk_job *yk__open_uncapped(const yk_config *config)
+{
+    return open_job(config, false);
 }
 
 /* ---- Closing ---- */
@@ -255,6 +266,8 @@ static void free_tables(yk_job *job)
     yk__free(job->data);
     yk__free(job->team.name);
     yk__free(job->scratch);
+    yk__free(job->gathered.data);
+    yk__free(job->gathered.size);
     yk__attached_free(&job->attached);
     yk__step_free(&job->step);
     yk__call_sites_free(&job->sites);

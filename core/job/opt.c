@@ -171,8 +171,22 @@ void yk_clip_value(yk_job *job, float max)
 
 void yk_accumulate_end(yk_job *job)
 {
-    if (yk_ok(job))
+    if (job) {
         job->step.window_end = true;
+        job->step.window_open = false;
+    }
+}
+
+void yk_accumulate_on(yk_job *job)
+{
+    if (job)
+        job->step.window_open = true;
+}
+
+bool yk_sync_gradients(const yk_job *job)
+{
+    const uint32_t done = job && job->opt ? job->opt->micro : 0;
+    return job && !job->step.window_open && (job->step.window_end || done + 1 >= job->config.accumulate);
 }
 
 /* Tells the engine kind and groups, once. Each parameter is a group of its own there, because one that no loss of a window

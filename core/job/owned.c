@@ -20,6 +20,25 @@ bool yk__companion_add(yk__attached *a, void *object, void (*write)(void *object
     return true;
 }
 
+bool yk__reader_add(yk__attached *a, void *object, void (*call)(void *object, const char *dir))
+{
+    if (yk__grow(&a->reader, &a->cap_reader, a->n_reader + 1, sizeof *a->reader))
+        return false;
+    a->reader[a->n_reader++] = (yk__reader){object, call};
+    return true;
+}
+
+bool yk__block_add(yk__attached *a, const char *name, void *data, size_t bytes)
+{
+    char *copy = yk__strdup(name);
+    if (!copy || yk__grow(&a->block, &a->cap_block, a->n_block + 1, sizeof *a->block)) {
+        yk__free(copy);
+        return false;
+    }
+    a->block[a->n_block++] = (yk__block){copy, data, (int64_t)bytes};
+    return true;
+}
+
 void yk__owned_release(yk__attached *a)
 {
     while (a->n_owned > 0) {
@@ -32,4 +51,8 @@ void yk__attached_free(yk__attached *a)
 {
     yk__free(a->owned);
     yk__free(a->companion);
+    yk__free(a->reader);
+    for (size_t i = 0; i < a->n_block; i++)
+        yk__free(a->block[i].name);
+    yk__free(a->block);
 }

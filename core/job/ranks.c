@@ -63,15 +63,6 @@ const char *yk_device_name(const yk_job *job, uint32_t rank)
     return job && job->team.name && rank < job->team.world ? job->team.name[rank] : "";
 }
 
-void yk_all_reduce_sum(yk_job *job, double *v, uint32_t n)
-{
-    const uint32_t most = YK__COLL_SMALL / sizeof *v; /* in one message */
-    yk_error err = YK_ERROR_INIT;
-    for (uint32_t done = 0; yk_ok(job) && job->team.world > 1 && done < n; done += most)
-        if (yk__group_sum_f64(job->team.group, v + done, n - done < most ? n - done : most, &err))
-            yk__job_fail(job, &err);
-}
-
 void yk_barrier(yk_job *job)
 {
     yk_error err = YK_ERROR_INIT;

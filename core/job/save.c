@@ -12,6 +12,7 @@
 #include "core/job/hash.h"
 #include "core/job/opt.h"
 #include "core/job/param.h"
+#include "core/job/registered.h"
 #include "core/job/resume.h"
 #include "core/job/share.h"
 #include "core/job/state.h"
@@ -271,7 +272,7 @@ static yk_status write_companions(yk_job *job, const char *dir, yk_error *err)
 static yk_status save_parts(yk__checkpoint *c, yk_job *job, yk_error *err)
 {
     if (save_file(c, job, MODEL, false, err) || (job->opt && save_file(c, job, MOMENTS, true, err)) ||
-        (c && write_companions(job, yk__checkpoint_folder(c), err)))
+        (c && (yk__registered_save(c, job, err) || write_companions(job, yk__checkpoint_folder(c), err))))
         return err->status;
     return YK_OK;
 }
@@ -441,7 +442,7 @@ void yk_load(yk_job *job, const char *dir)
     if (!yk_ok(job) || (job->opt && !yk__opt_made(job->opt)))
         return;
     if (yk__checkpoint_read(dir, &state, &err) || check_state(job, dir, state, &err) || load_file(job, dir, MODEL, false, &err) ||
-        (job->opt && load_file(job, dir, MOMENTS, true, &err))) {
+        (job->opt && load_file(job, dir, MOMENTS, true, &err)) || yk__registered_load(job, dir, state, &err)) {
         yk__job_fail(job, &err);
     } else {
         yk__resume_notes(job, dir, state);
@@ -452,6 +453,7 @@ void yk_load(yk_job *job, const char *dir)
         restore_scaler(&job->scaler, json_object_get(state, "scaler"));
         yk__share_load(job, json_object_get(state, "shares"));
         restore_data(job, dir, json_object_get(state, "data"));
+        yk__registered_read(job, dir);
     }
     json_decref(state);
     yk_barrier(job);

@@ -104,6 +104,7 @@ typedef struct yk__step {
     yk_data *batch_source;  /* whose batch it is made of, while from_loader */
     bool from_loader;
     bool window_end;        /* it ends an accumulation window */
+    bool window_open;       /* it does not, whatever else says so */
 
     /* the loss, and what it counts */
     yk__vid loss, seed;     /* YK_NONE before yk_backward */

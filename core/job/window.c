@@ -142,7 +142,7 @@ void yk_step(yk_opt *opt)
         yk__job_failf(job, YK_E_ARG, "yk_step without yk_backward: this micro batch has no gradient");
         return;
     }
-    bool last = job->step.window_end || opt->micro + 1 >= job->config.accumulate;
+    const bool last = yk_sync_gradients(job);
     opt->stepped = false;
     if (!yk__step_flush(job) || !add_part(opt))
         return;

@@ -85,6 +85,7 @@ typedef struct yk_config {
     yk_scale_config scale;
     uint64_t memory_limit;   /* bytes of device memory; activations are recomputed to stay below; 0: YOKE_MEMORY_LIMIT ("6G", or
                                 by rank "6G,500M"), else none */
+    bool accumulate_over_epochs; /* an epoch's end does not end an accumulation (Accelerate's sync_with_dataloader=False) */
     uint32_t hash_every;     /* compare the parameters' hash between ranks every so many steps; default 100 */
     bool quiet;              /* no device table on standard error */
     bool plan_only;          /* steps are planned, not run: for yk_memory_get. Values read are zero, weights stay unset */
@@ -116,6 +117,12 @@ YK_API uint32_t yk_rank(const yk_job *job);
 YK_API uint32_t yk_world_size(const yk_job *job);
 /* [safe] Whether this is rank 0, which writes files and prints. */
 YK_API bool yk_is_main(const yk_job *job);
+/* [safe] The number of this rank among those of its host, and how many these are. */
+YK_API uint32_t yk_local_rank(const yk_job *job);
+YK_API uint32_t yk_local_world_size(const yk_job *job);
+/* [safe] Whether this is the first rank of its host; the last one of all. */
+YK_API bool yk_is_local_main(const yk_job *job);
+YK_API bool yk_is_last(const yk_job *job);
 /* [safe] What a rank's device calls itself, for messages; "" for a rank that there is not. The job's, until yk_close. */
 YK_API const char *yk_device_name(const yk_job *job, uint32_t rank);
 /* [safe] The part of the training rows a rank worked on so far, 0 to 1. */
@@ -137,14 +144,56 @@ typedef struct yk_memory {
 YK_API void yk_memory_get(const yk_job *job, yk_memory *m);
 /* [all] [waits] A hash of all parameters, equal on all ranks; the job fails if their parameters differ. */
 YK_API uint64_t yk_param_hash(yk_job *job);
-/* [all] [waits] v[i], of n host numbers, becomes the sum of all ranks' v[i], added in rank order. n up to 8192. */
-YK_API void yk_all_reduce_sum(yk_job *job, double *v, uint32_t n);
 /* [all] [waits] Returns when all ranks have called it. */
 YK_API void yk_barrier(yk_job *job);
+/* [all] [waits] What stands between the two is done by rank 0 first, or with local by the first rank of each host; then by the
+ * others, which wait in _begin. For downloads and caches (Accelerate's main_process_first, local_main_process_first). */
+YK_API void yk_main_first_begin(yk_job *job, bool local);
+YK_API void yk_main_first_end(yk_job *job, bool local);
+/* [safe] Raises this rank's flag for yk_check_trigger. */
+YK_API void yk_set_trigger(yk_job *job);
+/* [all] [waits] Whether some rank has raised its flag since the last call, the same on all; all flags are down then. */
+YK_API bool yk_check_trigger(yk_job *job);
 /* [waits] Returns when this rank's device has nothing left to do. */
 YK_API void yk_sync(yk_job *job);
 /* [safe] printf on rank 0 alone, flushed. */
 YK_API void yk_print(yk_job *job, const char *fmt, ...);
+/* [all] [waits] Every rank's line, "[RANK 1] ..", in the order of ranks, printed by rank 0. A line of up to 1023 bytes. */
+YK_API void yk_print_in_order(yk_job *job, const char *fmt, ...);
+
+/* ---- Collectives on host memory ---------------------------------------------------------------------------------- */
+
+/* Of values of the step there are yk_sum, yk_mean, yk_max and yk_gather_rows, which are over the rows of all ranks by themselves. What
+ * comes back as a pointer is the job's, until its next call here; NULL after an error. Any size; a rank that asks for another one is
+ * named. */
+
+/* [all] [waits] v[i], of n numbers, becomes the sum of all ranks' v[i], added in rank order; their mean, the sum divided by the
+ * number of ranks; the largest. n up to 8192. */
+YK_API void yk_all_reduce_sum(yk_job *job, double *v, uint32_t n);
+YK_API void yk_all_reduce_mean(yk_job *job, double *v, uint32_t n);
+YK_API void yk_all_reduce_max(yk_job *job, double *v, uint32_t n);
+/* [all] [waits] all[0..ranks * bytes) = every rank's data, in the order of ranks; bytes are equal on all. */
+YK_API void yk_gather(yk_job *job, const void *data, size_t bytes, void *all);
+/* [all] [waits] The same of data that differ in size: (*size)[r] bytes of rank r, one rank's behind the other's (gather_object). */
+YK_API const void *yk_gather_object(yk_job *job, const void *data, size_t bytes, const size_t **size);
+/* [all] [waits] What this rank computed of its rows of the micro batch that was begun last, row_bytes of each, put together for the rows
+ * of all ranks in their order: *rows of them. Rows that only fill a batch up (even_batches) are not among them. */
+YK_API const void *yk_gather_for_metrics(yk_job *job, const void *data, size_t row_bytes, int64_t *rows);
+/* [all] [waits] Rank root's data, to the data of all; bytes are equal on all. */
+YK_API void yk_broadcast(yk_job *job, void *data, size_t bytes, uint32_t root);
+/* [all] [waits] The same where only the root knows how many: *bytes is what it gives, and on all what came. */
+YK_API const void *yk_broadcast_object(yk_job *job, const void *data, size_t *bytes, uint32_t root);
+typedef struct yk_pad_config {
+    int32_t axis;
+    double value;   /* of the new elements */
+    bool pad_first; /* in front, not behind */
+} yk_pad_config;
+/* [all] [waits] data of shape dim[0..dims), f32, f64, i32, i64, u8 or bool, made as long along an axis as the longest rank's; dim[axis]
+ * becomes that. Other lengths are equal on all. c NULL: zeros behind, along the first axis. */
+YK_API const void *yk_pad_across_ranks(yk_job *job, yk_dtype dtype, uint32_t dims, int64_t *dim, const void *data, const yk_pad_config *c);
+/* [safe] This rank's run of n items: *first and how many; the first ranks have one more where they do not come out even. Returns how many
+ * times item n - 1 has to stand behind them so that all ranks have equally many (split_between_processes, apply_padding). */
+YK_API uint64_t yk_split_between_ranks(const yk_job *job, uint64_t n, uint64_t *first, uint64_t *count);
 
 /* ---- Parameters and inputs --------------------------------------------------------------------------------------- */
 
@@ -417,8 +466,12 @@ YK_API double yk_step_loss(yk_opt *opt);
 YK_API uint64_t yk_steps(const yk_opt *opt);
 /* [safe] fp16: the scale of the loss now; 1 otherwise. */
 YK_API double yk_loss_scale(const yk_opt *opt);
-/* [safe] The micro batch under way is the last of its accumulation (Accelerate's sync_gradients). */
+/* [safe] The micro batch under way is the last of its accumulation, whatever yk_config.accumulate says; it is not (Accelerate's
+ * no_sync). */
 YK_API void yk_accumulate_end(yk_job *job);
+YK_API void yk_accumulate_on(yk_job *job);
+/* [safe] Whether it is: the yk_step to come makes an optimizer step (Accelerate's sync_gradients). */
+YK_API bool yk_sync_gradients(const yk_job *job);
 
 typedef struct yk_sched yk_sched;
 /* Names and formulas of transformers' get_scheduler (constant, constant_with_warmup, linear, cosine,
@@ -443,6 +496,9 @@ YK_API bool yk_sched_by_metric(const yk_sched *s);
 typedef struct yk_data yk_data;
 typedef struct yk_data_config {
     uint32_t global_batch;   /* rows of a micro batch over all ranks; default 32 */
+    uint32_t rank_batch;     /* instead of it: rows of a rank (a DataLoader's batch_size), so that the ranks have so many times more */
+    bool equal_shares;       /* each rank gets equally many rows of a batch (Accelerate's rule), not by its speed */
+    bool even_batches;       /* on several ranks the last, shorter batch is filled up with the epoch's first rows (Accelerate's default) */
     bool eval;               /* the evaluation part, in order, every row once, last batch short */
     bool keep_last;          /* training: keep the last, shorter batch (default: dropped) */
     bool in_order;           /* training: not shuffled */
@@ -465,6 +521,7 @@ typedef struct yk_batch {
     yk_t input_ids, attention_mask, token_type_ids; /* i32 [n, T] */
     yk_t labels;             /* i32 [n], or [n, T] for language models; f32 [n] where they are numbers */
     int64_t rows, global_rows, width; /* this rank's rows, all ranks' rows, T */
+    int64_t unique_rows;     /* all ranks' but those that fill it up (even_batches), which are the last */
     int64_t first;           /* of this rank's rows among all ranks' */
     uint64_t epoch, index;   /* number of the batch in its epoch */
     bool last;               /* of the epoch */
@@ -499,10 +556,50 @@ YK_API const char *yk_data_tokenizer(const yk_data *d);
 YK_API void yk_data_save_tokenizer(const yk_data *d, const char *dir);
 /* [all] [waits] The next batch of this rank; ends the step of the one before. False at the end of the epoch or after an error. */
 YK_API bool yk_data_next(yk_data *d, yk_batch *batch);
-/* Goes on at that batch of that epoch, on all ranks. */
+/* Goes on at that batch of that epoch, on all ranks, at once (Accelerate's skip_first_batches). */
 YK_API void yk_data_seek(yk_data *d, uint64_t epoch, uint64_t batch);
 /* [safe] What comes next; after an epoch's last batch that is batch yk_data_batches() of the same epoch until yk_data_next is asked. */
 YK_API void yk_data_tell(const yk_data *d, uint64_t *epoch, uint64_t *batch);
+
+/* Row numbers for a program that has its data itself: which rows of a data set, or of a stream, the batches of this rank are made of. */
+typedef struct yk_sampler yk_sampler;
+typedef struct yk_sampler_config {
+    uint64_t rows;       /* of the data set; 0: a stream, whose end yk_sampler_end will say */
+    uint32_t batch;      /* rows of a rank; with split_batches of all ranks together */
+    bool split_batches;
+    bool uneven_batches; /* an epoch's last batch has fewer rows, on some ranks none; default: filled up with the epoch's first rows */
+    bool drop_last;      /* or it is dropped */
+    bool dispatch;       /* or filled up to a multiple of the ranks alone, and shared out evenly (Accelerate's dispatch_batches) */
+    bool by_speed;       /* ranks get rows by what they measure, as from yk_data_next; default: equally many */
+    bool shuffle;        /* no stream */
+    uint64_t seed;       /* of the order; default the job's */
+} yk_sampler_config;
+typedef struct yk_sample {
+    const int64_t *row;  /* numbers of this rank's rows; valid until the next call */
+    int64_t rows;        /* how many; 0 is legal: the same calls are made without rows */
+    int64_t first, global_rows, unique_rows; /* as in yk_batch */
+    uint64_t epoch, index;
+    bool last;           /* of the epoch */
+} yk_sample;
+/* One epoch's laws are Accelerate's (docs/from-accelerate.md). The job's; yk_save keeps its place, in rows, so that a job of another
+ * number of ranks or batch goes on with exactly the rows that were not used. */
+YK_API yk_sampler *yk_sampler_new(yk_job *job, const yk_sampler_config *c);
+/* [safe] Batches of an epoch; 0 of a stream that has not ended. */
+YK_API uint64_t yk_sampler_batches(const yk_sampler *s);
+/* [all] [waits] The next batch; begins its step, as yk_data_next does. False at the end of the epoch or after an error. */
+YK_API bool yk_sampler_next(yk_sampler *s, yk_sample *sample);
+/* A stream has ended, after so many rows; said on all ranks before the batch that they do not fill is asked for: read one ahead. */
+YK_API void yk_sampler_end(yk_sampler *s, uint64_t rows);
+/* Goes on at that batch of that epoch, on all ranks, at once. */
+YK_API void yk_sampler_seek(yk_sampler *s, uint64_t epoch, uint64_t batch);
+/* [safe] What comes next, as yk_data_tell. */
+YK_API void yk_sampler_tell(const yk_sampler *s, uint64_t *epoch, uint64_t *batch);
+
+/* [all] [waits] The largest of start, 0.9 start, 0.81 start .. (rounded down, Accelerate's find_executable_batch_size) for which all ranks
+ * have the memory: step(job, batch, user) makes a model and a training step or two in a job that only plans (plan_only). That job takes
+ * memory as config says, and is closed. 0: not even 1 fits, or step failed, which was reported. Called when no job is open. */
+YK_API uint32_t yk_find_batch_size(const yk_config *config, uint32_t start, void (*step)(yk_job *job, uint32_t batch, void *user),
+                                   void *user);
 
 /* for each batch of an epoch of data: opens the step; ends it if the body did not call yk_step. */
 #define yk_each(batch, job, data)                                                                                      \
@@ -595,6 +692,11 @@ YK_API const char *yk_stage_begin(yk_job *job, const char *dir);
 YK_API void yk_stage_commit(yk_job *job, const char *dir);
 /* Has write(object, dir) called on rank 0 while yk_save makes a checkpoint in dir: what it writes there belongs to it. */
 YK_API void yk_on_save(yk_job *job, void *object, void (*write)(void *object, const char *dir));
+/* Has read(object, dir) called on every rank once yk_load has taken up the checkpoint in dir: what it cannot read it says by yk_fail. */
+YK_API void yk_on_load(yk_job *job, void *object, void (*read)(void *object, const char *dir));
+/* The caller's bytes belong to every checkpoint, under a name: yk_save writes rank 0's, yk_load fills them on all ranks. A checkpoint
+ * that has others than are registered is refused by name. They have to stay where they are until yk_close. */
+YK_API void yk_register_for_checkpointing(yk_job *job, const char *name, void *data, size_t bytes);
 /* The job is the object's owner from here on: release(object) is called when it is closed, after all else was freed that uses
  * parameters, the last object first; or at once where it cannot be remembered (job NULL, or out of memory: the job has failed). */
 YK_API void yk_on_close(yk_job *job, void *object, void (*release)(void *object));

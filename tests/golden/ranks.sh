@@ -7,4 +7,7 @@ ok "curves on two ranks" "$yoke" test --golden "$data/golden" --only curves/ --d
 ok "uneven splits on three ranks" "$yoke" test --golden "$data/golden" --only uneven --devices "cpu:0! cpu:0! cpu:0!"
 ok "holes and ranks.json on three ranks" "$yoke" test --golden "$data/golden" --only holes --devices "cpu:0! cpu:0! cpu:0!"
 ok "yoke test on three ranks" "$yoke" test --devices "cpu:0! cpu:0! cpu:0!"
+ok "loader laws on two ranks" "$yoke" test --golden "$data/golden" --only loader/ --devices "cpu:0! cpu:0!"
+ok "loader laws on three ranks" "$yoke" test --golden "$data/golden" --only loader/ --devices "cpu:0! cpu:0! cpu:0!"
+ok "loader laws on four ranks" "$yoke" test --golden "$data/golden" --only loader/ --devices "cpu:0! cpu:0! cpu:0! cpu:0!"
 plan

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * `yoke test --golden DIR`: runs every case of a folder of golden tables (curves/, optim/, layers/, schedules.json,
- * loss_scale.json; loader/ and generate/ are counted as unsupported) through the public interface and compares.
+ * loss_scale.json, loader/; generate/ is counted as unsupported) through the public interface and compares.
  */
 #ifndef YOKE_TOOLS_CHECK_GOLDEN_GOLDEN_H
 #define YOKE_TOOLS_CHECK_GOLDEN_GOLDEN_H
@@ -54,6 +54,7 @@ void golden_curves(golden *g);
 void golden_optim(golden *g);
 void golden_layers(golden *g);
 void golden_tables(golden *g);
+void golden_loader(golden *g);
 
 /* layers_ops.c: builds the case's op over its inputs; YK_NO: not built. */
 typedef struct golden_layer {

@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The largest batch that fits, found without running out of memory: steps are planned in a job that counts what it would take, and
+ * all ranks go down together until the count of each is below what it may use.
+ */
+#include "core/job/open.h"
+#include "core/job/share.h"
+
+/* 0, or 1 where this rank lacks the memory for what the job would take. */
+static double lacks_memory(const yk_job *job)
+{
+    const uint64_t budget = job->team.share->memory_budget;
+    return budget && yk_peak_bytes(job) > budget;
+}
+
+/* 1: it fits on all ranks; 0: it does not; -1: step failed. */
+static int try_batch(const yk_config *config, uint32_t batch, void (*step)(yk_job *job, uint32_t batch, void *user), void *user)
+{
+    yk_job *job = yk__open_uncapped(config);
+    double lacking = 0.0;
+    if (yk_ok(job))
+        step(job, batch, user);
+    if (yk_ok(job))
+        lacking = lacks_memory(job);
+    yk_all_reduce_max(job, &lacking, 1);
+    const bool ok = yk_ok(job);
+    yk_close(job);
+    return ok ? lacking == 0.0 : -1;
+}
+
+uint32_t yk_find_batch_size(const yk_config *config, uint32_t start, void (*step)(yk_job *job, uint32_t batch, void *user), void *user)
+{
+    yk_config c = config ? *config : (yk_config){0};
+    int fits = 0;
+    uint32_t batch = start;
+    c.plan_only = true;
+    while (batch > 0 && (fits = try_batch(&c, batch, step, user)) == 0)
+        batch = (uint32_t)((uint64_t)batch * 9 / 10);
+    return fits > 0 ? batch : 0;
+}
