@@ -1,0 +1,97 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A device that is open: its queue, and what all programs share. */
+#include "backends/vulkan/vlk.h"
+
+#include <unistd.h>
+
+#include "plugins/kit/spirv/spirv.h"
+
+static VkResult handle_make(const vlk_physical *p, VkDevice *handle)
+{
+    const float priority = 1.0f;
+    const VkDeviceQueueCreateInfo queue = {.sType = VK_STRUCTURE_TYPE_DEVICE_QUEUE_CREATE_INFO,
+                                           .queueFamilyIndex = p->family,
+                                           .queueCount = 1,
+                                           .pQueuePriorities = &priority};
+    VkPhysicalDeviceVulkan12Features v12 = {.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_2_FEATURES,
+                                            .storageBuffer8BitAccess = VK_TRUE,
+                                            .bufferDeviceAddress = VK_TRUE,
+                                            .timelineSemaphore = VK_TRUE};
+    VkPhysicalDevice16BitStorageFeatures wide = {.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_16BIT_STORAGE_FEATURES,
+                                                 .pNext = &v12,
+                                                 .storageBuffer16BitAccess = VK_TRUE};
+    const VkPhysicalDeviceFeatures2 all = {.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_FEATURES_2,
+                                           .pNext = &wide,
+                                           .features = {.shaderInt64 = VK_TRUE}};
+    const VkDeviceCreateInfo info = {.sType = VK_STRUCTURE_TYPE_DEVICE_CREATE_INFO,
+                                     .pNext = &all,
+                                     .queueCreateInfoCount = 1,
+                                     .pQueueCreateInfos = &queue};
+    return vkCreateDevice(p->handle, &info, NULL, handle);
+}
+
+static VkResult layout_make(yk_device *d)
+{
+    const VkPushConstantRange push = {VK_SHADER_STAGE_COMPUTE_BIT, 0, sizeof(kit_spirv_push)};
+    const VkPipelineLayoutCreateInfo layout = {.sType = VK_STRUCTURE_TYPE_PIPELINE_LAYOUT_CREATE_INFO,
+                                               .pushConstantRangeCount = 1,
+                                               .pPushConstantRanges = &push};
+    const VkPipelineCacheCreateInfo cache = {.sType = VK_STRUCTURE_TYPE_PIPELINE_CACHE_CREATE_INFO};
+    VkResult result = vkCreatePipelineLayout(d->handle, &layout, NULL, &d->layout);
+    if (result == VK_SUCCESS)
+        result = vkCreatePipelineCache(d->handle, &cache, NULL, &d->cache);
+    return result;
+}
+
+static yk_status device_start(yk_device *d)
+{
+    const vlk_physical *p = d->physical;
+    d->target = (kit_target){.host = vlk_host,
+                             .plugin = VLK_WHO,
+                             .units = 1,
+                             .max_local = p->properties.limits.maxComputeSharedMemorySize,
+                             .max_alloc = p->max_alloc};
+    VkResult result = handle_make(p, &d->handle);
+    if (result == VK_SUCCESS) {
+        vkGetDeviceQueue(d->handle, p->family, 0, &d->queue);
+        result = layout_make(d);
+    }
+    return result == VK_SUCCESS ? YK_OK : vlk_error(result, "opening the device");
+}
+
+yk_status vlk_device_make(const vlk_physical *physical, yk_device **dev)
+{
+    yk_device *d = vlk_alloc(sizeof *d);
+    if (!d)
+        return YK_E_MEM;
+    d->physical = physical;
+    pthread_mutex_init(&d->lock, NULL);
+    pthread_mutex_init(&d->queue_lock, NULL);
+    const yk_status s = device_start(d);
+    if (s)
+        vlk_device_close(d);
+    else
+        *dev = d;
+    return s;
+}
+
+void vlk_device_close(yk_device *d)
+{
+    if (!d)
+        return;
+    if (d->handle) {
+        vlk_lanes_free(d);
+        vlk_pipelines_free(d);
+        vkDestroyPipelineCache(d->handle, d->cache, NULL);
+        vkDestroyPipelineLayout(d->handle, d->layout, NULL);
+        vkDestroyDevice(d->handle, NULL);
+    }
+    pthread_mutex_destroy(&d->queue_lock);
+    pthread_mutex_destroy(&d->lock);
+    vlk_free(d);
+}
+
+uint32_t vlk_device_claims(yk_device *dev, const yk_graph *graph, uint32_t node)
+{
+    return kit_claims(&dev->target, graph, node);
+}

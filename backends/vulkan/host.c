@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What all parts share and nothing below them: the host's table, its memory, options, and the texts of failed calls. */
+#include "backends/vulkan/vlk.h"
+
+const yk_host *vlk_host;
+
+void *vlk_alloc(size_t bytes)
+{
+    void *p = vlk_host->alloc(bytes ? bytes : 1, 64);
+    if (p)
+        memset(p, 0, bytes);
+    else
+        vlk_host->fail(VLK_WHO, "out of memory: %zu bytes", bytes);
+    return p;
+}
+
+void vlk_free(void *p)
+{
+    if (p)
+        vlk_host->free(p);
+}
+
+const char *vlk_option(const char *key)
+{
+    const char *v = vlk_host->option(VLK_WHO, key);
+    return v && *v ? v : NULL;
+}
+
+#define RESULTS(X)                                                                                                     \
+    X(VK_NOT_READY) X(VK_TIMEOUT) X(VK_INCOMPLETE) X(VK_ERROR_OUT_OF_HOST_MEMORY) X(VK_ERROR_OUT_OF_DEVICE_MEMORY)     \
+    X(VK_ERROR_INITIALIZATION_FAILED) X(VK_ERROR_DEVICE_LOST) X(VK_ERROR_MEMORY_MAP_FAILED)                            \
+    X(VK_ERROR_LAYER_NOT_PRESENT) X(VK_ERROR_EXTENSION_NOT_PRESENT) X(VK_ERROR_FEATURE_NOT_PRESENT)                    \
+    X(VK_ERROR_INCOMPATIBLE_DRIVER) X(VK_ERROR_TOO_MANY_OBJECTS) X(VK_ERROR_FRAGMENTED_POOL) X(VK_ERROR_UNKNOWN)       \
+    X(VK_ERROR_OUT_OF_POOL_MEMORY) X(VK_ERROR_INVALID_EXTERNAL_HANDLE) X(VK_ERROR_FRAGMENTATION)                       \
+    X(VK_ERROR_INVALID_SHADER_NV)
+
+const char *vlk_result_name(VkResult result)
+{
+    switch (result) {
+#define RESULT_CASE(name)                                                                                              \
+    case name:                                                                                                         \
+        return #name;
+        RESULTS(RESULT_CASE)
+#undef RESULT_CASE
+    default:
+        return "a Vulkan error";
+    }
+}
+
+yk_status vlk_result_status(VkResult result)
+{
+    switch (result) {
+    case VK_SUCCESS:
+        return YK_OK;
+    case VK_ERROR_OUT_OF_HOST_MEMORY:
+    case VK_ERROR_OUT_OF_DEVICE_MEMORY:
+    case VK_ERROR_OUT_OF_POOL_MEMORY:
+    case VK_ERROR_TOO_MANY_OBJECTS:
+        return YK_E_MEM;
+    case VK_ERROR_DEVICE_LOST:
+        return YK_E_DEVICE_LOST;
+    default:
+        return YK_E_INTERNAL;
+    }
+}
+
+yk_status vlk_error(VkResult result, const char *what)
+{
+    vlk_host->fail(VLK_WHO, "%s: %s (%d)", what, vlk_result_name(result), (int)result);
+    return vlk_result_status(result);
+}

@@ -1,0 +1,249 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Devices: those of all drivers that can run the kit's kernels. No driver, no device: all normal. One that lacks a feature is left
+ * out, and the log says which.
+ */
+#include "backends/vulkan/vlk.h"
+
+#include <stdio.h>
+#include <unistd.h>
+
+#define MAX_DEVICES 32
+#define NONE UINT32_MAX
+
+static struct {
+    pthread_mutex_t lock;
+    bool known;
+    VkInstance instance;
+    uint32_t n;
+    vlk_physical device[MAX_DEVICES];
+    char locality[MAX_DEVICES][64];
+} list = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
+/* ---- What a device can do ---- */
+
+typedef struct features {
+    VkPhysicalDeviceFeatures2 all;
+    VkPhysicalDevice16BitStorageFeatures wide;
+    VkPhysicalDeviceVulkan12Features v12;
+} features;
+
+static const char *feature_missing(VkPhysicalDevice handle)
+{
+    features f = {.all = {.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_FEATURES_2},
+                  .wide = {.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_16BIT_STORAGE_FEATURES},
+                  .v12 = {.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_2_FEATURES}};
+    f.all.pNext = &f.wide;
+    f.wide.pNext = &f.v12;
+    vkGetPhysicalDeviceFeatures2(handle, &f.all);
+    return !f.all.features.shaderInt64                ? "shaderInt64"
+           : !f.wide.storageBuffer16BitAccess         ? "storageBuffer16BitAccess"
+           : !f.v12.storageBuffer8BitAccess           ? "storageBuffer8BitAccess"
+           : !f.v12.bufferDeviceAddress               ? "bufferDeviceAddress"
+           : !f.v12.timelineSemaphore                 ? "timelineSemaphore"
+                                                      : NULL;
+}
+
+/* One without graphics if there is such: those run beside a desktop. */
+static uint32_t family_find(VkPhysicalDevice handle)
+{
+    VkQueueFamilyProperties family[16];
+    uint32_t n = 16, found = NONE;
+    vkGetPhysicalDeviceQueueFamilyProperties(handle, &n, family);
+    for (uint32_t i = n; i-- > 0;)
+        if ((family[i].queueFlags & VK_QUEUE_COMPUTE_BIT) && (found == NONE || !(family[i].queueFlags & VK_QUEUE_GRAPHICS_BIT)))
+            found = i;
+    return found;
+}
+
+/* The first type with all of `wanted`; of those, one with `better` too. */
+static uint32_t type_find(const VkPhysicalDeviceMemoryProperties *memory, VkMemoryPropertyFlags wanted, VkMemoryPropertyFlags better)
+{
+    uint32_t found = NONE;
+    for (uint32_t i = memory->memoryTypeCount; i-- > 0;) {
+        const VkMemoryPropertyFlags flags = memory->memoryTypes[i].propertyFlags;
+        const bool is_better = found == NONE || (flags & better) == better ||
+                               (memory->memoryTypes[found].propertyFlags & better) != better;
+        if ((flags & wanted) == wanted && is_better)
+            found = i;
+    }
+    return found;
+}
+
+/* Buffers lie where the host sees them if host and device share memory, unless STAGING=1 says that they do not. */
+static bool memory_choose(vlk_physical *p)
+{
+    const VkMemoryPropertyFlags host = VK_MEMORY_PROPERTY_HOST_VISIBLE_BIT | VK_MEMORY_PROPERTY_HOST_COHERENT_BIT;
+    const bool shares = p->properties.deviceType == VK_PHYSICAL_DEVICE_TYPE_INTEGRATED_GPU ||
+                        p->properties.deviceType == VK_PHYSICAL_DEVICE_TYPE_CPU;
+    const char *staging = vlk_option("STAGING");
+    const uint32_t both = type_find(&p->memory, host | VK_MEMORY_PROPERTY_DEVICE_LOCAL_BIT, VK_MEMORY_PROPERTY_HOST_CACHED_BIT);
+    p->staging_type = type_find(&p->memory, host, VK_MEMORY_PROPERTY_HOST_CACHED_BIT);
+    p->visible = shares && both != NONE && !(staging && *staging == '1');
+    p->memory_type = p->visible ? both : type_find(&p->memory, VK_MEMORY_PROPERTY_DEVICE_LOCAL_BIT, 0);
+    return p->memory_type != NONE && p->staging_type != NONE;
+}
+
+static bool extension_there(VkPhysicalDevice handle, const char *name)
+{
+    uint32_t n = 0;
+    bool there = false;
+    vkEnumerateDeviceExtensionProperties(handle, NULL, &n, NULL);
+    VkExtensionProperties *all = vlk_alloc(n * sizeof *all);
+    if (all && vkEnumerateDeviceExtensionProperties(handle, NULL, &n, all) == VK_SUCCESS)
+        for (uint32_t i = 0; i < n; i++)
+            there |= !strcmp(all[i].extensionName, name);
+    vlk_free(all);
+    return there;
+}
+
+static void limits_read(vlk_physical *p, char locality[64])
+{
+    VkPhysicalDevicePCIBusInfoPropertiesEXT pci = {.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PCI_BUS_INFO_PROPERTIES_EXT};
+    VkPhysicalDeviceVulkan12Properties v12 = {.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_2_PROPERTIES};
+    VkPhysicalDeviceMaintenance3Properties most = {.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_MAINTENANCE_3_PROPERTIES, .pNext = &v12};
+    VkPhysicalDeviceProperties2 all = {.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PROPERTIES_2, .pNext = &most};
+    const bool has_pci = extension_there(p->handle, VK_EXT_PCI_BUS_INFO_EXTENSION_NAME);
+    if (has_pci)
+        v12.pNext = &pci;
+    vkGetPhysicalDeviceProperties2(p->handle, &all);
+    p->max_alloc = most.maxMemoryAllocationSize;
+    p->keeps_nan = v12.shaderSignedZeroInfNanPreserveFloat32;
+    p->budget = extension_there(p->handle, VK_EXT_MEMORY_BUDGET_EXTENSION_NAME);
+    if (has_pci)
+        snprintf(locality, 64, "pci:%04x:%02x:%02x.%x", pci.pciDomain, pci.pciBus, pci.pciDevice, pci.pciFunction);
+}
+
+static bool device_usable(vlk_physical *p)
+{
+    const VkPhysicalDeviceLimits *limits = &p->properties.limits;
+    const char *missing;
+    if (p->properties.apiVersion < VK_API_VERSION_1_2)
+        missing = "Vulkan 1.2";
+    else if (!(missing = feature_missing(p->handle)) && (p->family = family_find(p->handle)) == NONE)
+        missing = "a queue that computes";
+    if (!missing && (limits->maxComputeWorkGroupInvocations < KIT_GROUP_LEAST || limits->maxComputeWorkGroupSize[0] < KIT_GROUP_LEAST))
+        missing = "groups of 256 work-items";
+    if (!missing && limits->maxComputeSharedMemorySize < KIT_LOCAL_LEAST / 2)
+        missing = "16 KiB of memory that a group shares";
+    if (!missing && !memory_choose(p))
+        missing = "memory that the host sees";
+    if (missing)
+        vlk_host->log(2, VLK_WHO, "%s is not used: it lacks %s", p->properties.deviceName, missing);
+    return !missing;
+}
+
+/* ---- The list ---- */
+
+static void list_device(VkPhysicalDevice handle)
+{
+    vlk_physical *p = &list.device[list.n];
+    *p = (vlk_physical){.handle = handle};
+    list.locality[list.n][0] = 0;
+    vkGetPhysicalDeviceProperties(handle, &p->properties);
+    vkGetPhysicalDeviceMemoryProperties(handle, &p->memory);
+    if (!device_usable(p))
+        return;
+    limits_read(p, list.locality[list.n]);
+    list.n++;
+}
+
+static void list_load(void)
+{
+    const VkApplicationInfo own = {.sType = VK_STRUCTURE_TYPE_APPLICATION_INFO, .pApplicationName = "yoke", .apiVersion = VK_API_VERSION_1_2};
+    const VkInstanceCreateInfo info = {.sType = VK_STRUCTURE_TYPE_INSTANCE_CREATE_INFO, .pApplicationInfo = &own};
+    VkPhysicalDevice handle[MAX_DEVICES];
+    uint32_t n = MAX_DEVICES;
+    list.n = 0;
+    list.known = true;
+    vlk_probe_drivers();
+    const VkResult result = vkCreateInstance(&info, NULL, &list.instance);
+    if (result != VK_SUCCESS) {
+        list.instance = NULL;
+        vlk_host->log(3, VLK_WHO, "no driver: %s", vlk_result_name(result));
+        return;
+    }
+    const VkResult found = vkEnumeratePhysicalDevices(list.instance, &n, handle);
+    for (uint32_t i = 0; (found == VK_SUCCESS || found == VK_INCOMPLETE) && i < n; i++)
+        list_device(handle[i]);
+}
+
+void vlk_devices_forget(void)
+{
+    if (list.instance)
+        vkDestroyInstance(list.instance, NULL);
+    list.instance = NULL;
+    list.known = false;
+    list.n = 0;
+}
+
+static void list_need(void)
+{
+    pthread_mutex_lock(&list.lock);
+    if (!list.known)
+        list_load();
+    pthread_mutex_unlock(&list.lock);
+}
+
+yk_status vlk_device_count(uint32_t *n)
+{
+    list_need();
+    *n = list.n;
+    return YK_OK;
+}
+
+static yk_status device_known(uint32_t i)
+{
+    list_need();
+    if (i < list.n)
+        return YK_OK;
+    vlk_host->fail(VLK_WHO, "device %u: there are %u", i, list.n);
+    return YK_E_ARG;
+}
+
+/* ---- Capabilities ---- */
+
+static void memory_free(const vlk_physical *p, uint32_t heap, yk_device_caps *c)
+{
+    VkPhysicalDeviceMemoryBudgetPropertiesEXT budget = {.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_MEMORY_BUDGET_PROPERTIES_EXT};
+    VkPhysicalDeviceMemoryProperties2 all = {.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_MEMORY_PROPERTIES_2, .pNext = &budget};
+    if (!p->budget)
+        return;
+    vkGetPhysicalDeviceMemoryProperties2(p->handle, &all);
+    c->mem_free = budget.heapBudget[heap] > budget.heapUsage[heap] ? budget.heapBudget[heap] - budget.heapUsage[heap] : 0;
+}
+
+static void caps_fill(const vlk_physical *p, const char *locality, yk_device_caps *c)
+{
+    const uint32_t heap = p->memory.memoryTypes[p->memory_type].heapIndex, version = p->properties.apiVersion;
+    const bool cpu = p->properties.deviceType == VK_PHYSICAL_DEVICE_TYPE_CPU;
+    snprintf(c->name, sizeof c->name, "%.95s", p->properties.deviceName);
+    snprintf(c->locality, sizeof c->locality, "%s", locality);
+    snprintf(c->isa, sizeof c->isa, "Vulkan %u.%u, %s", VK_API_VERSION_MAJOR(version), VK_API_VERSION_MINOR(version),
+             p->visible ? "memory in place" : "memory of its own");
+    c->flags = YK_CAP_DETERMINISTIC | (cpu ? YK_CAP_CPU : 0u) | (p->visible ? YK_CAP_HOST_VISIBLE : 0u);
+    c->mem_total = c->mem_free = p->memory.memoryHeaps[heap].size;
+    memory_free(p, heap, c);
+    c->max_alloc = p->max_alloc;
+    c->align = 64;
+    c->units = cpu ? (uint32_t)sysconf(_SC_NPROCESSORS_ONLN) : 1;
+    c->store = 1u << YK_F32 | 1u << YK_F16 | 1u << YK_BF16 | 1u << YK_I32 | 1u << YK_U8 | 1u << YK_BOOL;
+    c->compute = 1u << YK_F32 | 1u << YK_F16 | 1u << YK_BF16 | 1u << YK_I32;
+}
+
+yk_status vlk_device_caps(uint32_t i, yk_device_caps *caps)
+{
+    yk_device_caps c = {.size = caps->size < sizeof c ? caps->size : (uint32_t)sizeof c};
+    const yk_status s = device_known(i);
+    if (s)
+        return s;
+    caps_fill(&list.device[i], list.locality[i], &c);
+    memcpy(caps, &c, c.size);
+    return YK_OK;
+}
+
+yk_status vlk_device_open(uint32_t i, yk_device **dev)
+{
+    const yk_status s = device_known(i);
+    return s ? s : vlk_device_make(&list.device[i], dev);
+}

@@ -1,0 +1,135 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The Vulkan plugin's own types. One file per part, each calling only those named after it: plugin.c (table, options); queue.c
+ * (what the kit's queue does here); program.c (launches of the kit as recorded commands); pipeline.c (kernels as pipelines);
+ * memory.c (buffers); work.c (submitting and waiting); device.c (one that is open); list.c (which there are); probe.c (drivers
+ * tried in a child process); host.c.
+ * Which launches run a graph is decided by the kit (plugins/kit/program.h), which also translates kernels (spirv/spirv.h).
+ *
+ * Memory is named by its address (bufferDeviceAddress): there are no descriptors, no limit of a binding's range, and recorded
+ * commands do not refer to buffers.
+ */
+#ifndef YOKE_BACKENDS_VULKAN_VLK_H
+#define YOKE_BACKENDS_VULKAN_VLK_H
+
+#include <pthread.h>
+#include <stdbool.h>
+#include <vulkan/vulkan.h>
+
+#include <yoke/plugin.h>
+
+#include "plugins/kit/program.h"
+#include "plugins/kit/queue.h"
+
+#define VLK_WHO "vulkan"
+#define VLK_VERSION "0.1.0"
+
+/* ---- host.c ---- */
+extern const yk_host *vlk_host; /* NULL before init */
+void *vlk_alloc(size_t bytes);  /* zeroed; NULL after telling the host */
+void vlk_free(void *p);
+const char *vlk_option(const char *key); /* NULL: not set, or empty */
+const char *vlk_result_name(VkResult result);
+yk_status vlk_result_status(VkResult result);
+/* A status for a failed call, explained to the host as "what: VK_NAME". */
+yk_status vlk_error(VkResult result, const char *what);
+
+/* ---- probe.c ---- */
+void vlk_probe_drivers(void); /* leaves out drivers that abort or hang, by VK_DRIVER_FILES */
+bool vlk_probe_helper(const char *value); /* as an option may name one */
+
+/* ---- list.c ---- */
+typedef struct vlk_physical { /* a device as it was found; lives until vlk_devices_forget */
+    VkPhysicalDevice handle;
+    VkPhysicalDeviceProperties properties;
+    VkPhysicalDeviceMemoryProperties memory;
+    uint64_t max_alloc;
+    uint32_t family;       /* of the queue that is used */
+    uint32_t memory_type;  /* of buffers */
+    uint32_t staging_type; /* of memory that the host reads and writes */
+    bool visible;          /* the host sees buffers */
+    bool keeps_nan;        /* a kernel may ask for NaN and infinity to be kept */
+    bool budget;           /* VK_EXT_memory_budget */
+} vlk_physical;
+yk_status vlk_device_count(uint32_t *n);
+yk_status vlk_device_caps(uint32_t i, yk_device_caps *caps);
+yk_status vlk_device_open(uint32_t i, yk_device **dev);
+void vlk_devices_forget(void);
+
+/* ---- device.c ---- */
+typedef struct vlk_memory { /* bytes with an address */
+    VkBuffer buffer;
+    VkDeviceMemory memory;
+    VkDeviceAddress address;
+    void *host; /* where the host sees them, or NULL */
+    uint64_t bytes;
+} vlk_memory;
+
+typedef struct vlk_pipeline { /* by name: of source, kernel and size of a group */
+    struct vlk_pipeline *next;
+    uint64_t key;
+    VkPipeline pipeline;
+} vlk_pipeline;
+
+typedef struct vlk_lane { /* what one submission at a time needs; its owner is the thread that took it */
+    struct vlk_lane *next;
+    VkCommandPool pool;
+    VkCommandBuffer copy; /* recorded anew for each copy */
+    VkSemaphore done;     /* a timeline */
+    uint64_t point;       /* that was last given to it */
+    vlk_memory staging, scratch;
+} vlk_lane;
+
+struct yk_device {
+    const vlk_physical *physical;
+    VkDevice handle;
+    VkQueue queue;
+    pthread_mutex_t queue_lock; /* around submissions */
+    VkPipelineLayout layout;
+    VkPipelineCache cache;
+    kit_target target;
+    pthread_mutex_t lock; /* of the next two */
+    vlk_pipeline *pipeline;
+    vlk_lane *lane; /* that nobody has taken */
+};
+yk_status vlk_device_make(const vlk_physical *physical, yk_device **dev);
+void vlk_device_close(yk_device *dev);
+uint32_t vlk_device_claims(yk_device *dev, const yk_graph *graph, uint32_t node);
+
+/* ---- memory.c ---- */
+struct yk_buffer {
+    yk_device *dev;
+    vlk_memory memory;
+    uint64_t bytes;
+};
+yk_status vlk_memory_new(yk_device *dev, uint64_t bytes, bool staging, vlk_memory *memory, const char *what);
+void vlk_memory_free(yk_device *dev, vlk_memory *memory); /* an empty one too */
+yk_status vlk_buffer_new(yk_device *dev, const yk_buffer_desc *desc, yk_buffer **buffer);
+void vlk_buffer_free(yk_buffer *buffer);
+void *vlk_buffer_map(yk_buffer *buffer);
+uint64_t vlk_buffer_bytes(const yk_buffer *buffer);
+
+/* ---- work.c ---- */
+yk_status vlk_lane_take(yk_device *dev, vlk_lane **lane, char why[KIT_WHY]);
+void vlk_lane_give(yk_device *dev, vlk_lane *lane);
+void vlk_lanes_free(yk_device *dev);
+void vlk_barrier(VkCommandBuffer commands); /* all before it is done and seen by all after it, the host too */
+VkResult vlk_lane_run(yk_device *dev, vlk_lane *lane, VkCommandBuffer commands); /* submits and waits */
+yk_status vlk_copy_run(yk_device *dev, const yk_copy *copy, char why[KIT_WHY]);
+
+/* ---- pipeline.c ---- */
+/* The pipeline of a launch; one that the device has is found. The device keeps it. */
+yk_status vlk_pipeline_get(yk_device *dev, const kit_program *kit, const kit_launch *launch, VkPipeline *pipeline);
+void vlk_pipelines_free(yk_device *dev);
+
+/* ---- program.c ---- */
+yk_status vlk_program_new(yk_device *dev, const yk_graph *graph, yk_program **program);
+void vlk_program_free(yk_program *program);
+yk_status vlk_graph_scratch(yk_device *dev, const yk_graph *graph, uint64_t *bytes);
+const yk_graph *vlk_program_graph(const yk_program *program);
+yk_status vlk_program_run(yk_device *dev, const yk_submit *s, char why[KIT_WHY]);
+
+/* ---- queue.c ---- */
+yk_status vlk_queue_new(yk_device *dev, const yk_queue_desc *desc, yk_queue **queue);
+
+#endif
