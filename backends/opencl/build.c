@@ -5,17 +5,7 @@
  * anew; drivers that keep kernels themselves do without), then compiled.
  */
 #include "backends/opencl/ocl.h"
-
-#include <stdio.h>
-#include <stdlib.h>
-#include <unistd.h>
-
-#define CACHE_MAGIC 0x314c434f454b4f59ull /* "YOKEOCL1" */
-#define CACHE_MOST (256u << 20)
-
-typedef struct cache_head {
-    uint64_t magic, key, bytes, sum;
-} cache_head;
+#include "plugins/kit/cache.h"
 
 /* ---- Table of the device (under its lock) ---- */
 
@@ -44,74 +34,29 @@ static yk_status unit_keep(yk_device *dev, uint64_t key, cl_program program)
 
 /* ---- Cache of binaries ---- */
 
-static bool cache_path(uint64_t key, char *path, size_t n)
+static kit_cache cache_own(void)
 {
-    const char *dir = ocl_host->cache_dir();
-    int k = dir ? snprintf(path, n, "%s/ocl-%016llx.bin", dir, (unsigned long long)key) : -1;
-    return k > 0 && (size_t)k < n;
+    return (kit_cache){.host = ocl_host, .plugin = OCL_WHO, .prefix = "ocl"};
 }
 
-static unsigned char *cache_read(const char *path, uint64_t key, size_t *bytes)
+static void cache_store(uint64_t key, cl_program program)
 {
-    cache_head h;
-    unsigned char *data = NULL;
-    FILE *f = fopen(path, "rb");
-    if (!f)
-        return NULL;
-    if (fread(&h, sizeof h, 1, f) != 1 || h.magic != CACHE_MAGIC || h.key != key || !h.bytes || h.bytes > CACHE_MOST)
-        goto close;
-    data = ocl_alloc(h.bytes);
-    if (data && (fread(data, 1, h.bytes, f) != h.bytes || fgetc(f) != EOF ||
-                 kit_hash(KIT_HASH_SEED, data, h.bytes) != h.sum)) {
-        ocl_free(data);
-        data = NULL;
-    }
-    *bytes = h.bytes;
-close:
-    fclose(f);
-    if (!data) {
-        ocl_host->log(2, OCL_WHO, "%s is damaged: built anew", path);
-        unlink(path);
-    }
-    return data;
-}
-
-static void cache_write(const char *path, uint64_t key, const unsigned char *data, size_t bytes)
-{
-    char tmp[600];
-    cache_head h = {CACHE_MAGIC, key, bytes, kit_hash(KIT_HASH_SEED, data, bytes)};
-    snprintf(tmp, sizeof tmp, "%s.%ld", path, (long)getpid());
-    FILE *f = fopen(tmp, "wb");
-    if (!f)
-        return;
-    bool good = fwrite(&h, sizeof h, 1, f) == 1 && fwrite(data, 1, bytes, f) == bytes;
-    good = fclose(f) == 0 && good;
-    if (!good || rename(tmp, path))
-        unlink(tmp);
-}
-
-static void cache_store(yk_device *dev, uint64_t key, cl_program program)
-{
-    char path[512];
+    const kit_cache cache = cache_own();
     size_t bytes = 0;
-    (void)dev;
-    if (!cache_path(key, path, sizeof path) ||
-        clGetProgramInfo(program, CL_PROGRAM_BINARY_SIZES, sizeof bytes, &bytes, NULL) != CL_SUCCESS || !bytes)
+    if (clGetProgramInfo(program, CL_PROGRAM_BINARY_SIZES, sizeof bytes, &bytes, NULL) != CL_SUCCESS || !bytes)
         return;
     unsigned char *data = ocl_alloc(bytes);
     if (data && clGetProgramInfo(program, CL_PROGRAM_BINARIES, sizeof data, &data, NULL) == CL_SUCCESS)
-        cache_write(path, key, data, bytes);
+        kit_cache_write(&cache, key, data, bytes);
     ocl_free(data);
 }
 
 static cl_program cache_load(yk_device *dev, uint64_t key)
 {
-    char path[512];
+    const kit_cache cache = cache_own();
     size_t bytes = 0;
     cl_int rc, one;
-    if (!cache_path(key, path, sizeof path))
-        return NULL;
-    unsigned char *data = cache_read(path, key, &bytes);
+    unsigned char *data = kit_cache_read(&cache, key, &bytes);
     if (!data)
         return NULL;
     const unsigned char *p = data;
@@ -122,7 +67,7 @@ static cl_program cache_load(yk_device *dev, uint64_t key)
     if (clBuildProgram(program, 1, &dev->id, NULL, NULL, NULL) == CL_SUCCESS)
         return program;
     clReleaseProgram(program);
-    unlink(path);
+    kit_cache_drop(&cache, key);
     return NULL;
 }
 
@@ -187,7 +132,7 @@ static yk_status build_locked(yk_device *dev, const char *options, const char *c
     if (!program) {
         s = build_source(dev, options, part, n, &program);
         if (s == YK_OK && dev->binaries)
-            cache_store(dev, key, program);
+            cache_store(key, program);
     }
     ocl_watch_end(&watch);
     ocl_signals_restore(signals);

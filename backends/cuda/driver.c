@@ -1,0 +1,84 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * libcuda, opened when devices are first asked for. A machine without the driver, without a device, or with a driver that cannot
+ * begin has 0 devices, and the log says which it was: that is no error. YOKE_CUDA_DRIVER names another library than libcuda.so.1.
+ */
+#include "backends/cuda/internal.h"
+
+#include <dlfcn.h>
+
+cuda_driver cuda;
+
+static struct {
+    pthread_mutex_t lock;
+    void *library; /* never closed: its threads and exit handlers do not survive that */
+    bool counted;
+    int n;
+} driver = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
+/* Fills *table with the symbols of a library; the name of the first that is not there, or NULL. */
+static const char *symbols_find(void *library, cuda_driver *table)
+{
+    void *symbol;
+#define CUDA_DRIVER_FIND(member, name, parameters)                                                                                        \
+    if (!(symbol = dlsym(library, #name)))                                                                                                \
+        return #name;                                                                                                                     \
+    memcpy(&table->member, &symbol, sizeof symbol);
+    CUDA_DRIVER_TABLE(CUDA_DRIVER_FIND)
+#undef CUDA_DRIVER_FIND
+    return NULL;
+}
+
+/* Under the lock. False, and why in the log: there is no driver that can be used. */
+static bool library_open(void)
+{
+    const char *path = cuda_option("DRIVER"), *missing;
+    void *library = driver.library ? NULL : dlopen(path ? path : "libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
+    if (driver.library)
+        return true;
+    if (!library) {
+        cuda_host->log(path ? 1 : 3, CUDA_WHO, "no devices: there is no NVIDIA driver (%s)", dlerror());
+        return false;
+    }
+    if ((missing = symbols_find(library, &cuda)) != NULL) {
+        cuda_host->log(1, CUDA_WHO, "no devices: the driver lacks %s; one of CUDA 12 or later is needed", missing);
+        dlclose(library);
+        return false;
+    }
+    driver.library = library;
+    return true;
+}
+
+/* Under the lock. Devices that the driver has. An error of the driver is the reason for 0, but not for ever. */
+static int devices_count(void)
+{
+    const char *name = "an unknown error";
+    int n = 0;
+    CUresult rc = cuda.init(0);
+    if (!rc)
+        rc = cuda.device_count(&n);
+    if (!rc)
+        return n;
+    cuda.error_name(rc, &name);
+    cuda_host->log((int)rc == CUDA_ERROR_NO_DEVICE ? 3 : 1, CUDA_WHO, "no devices: the driver says %s (%d)", name, (int)rc);
+    return 0;
+}
+
+yk_status cuda_driver_open(int *n)
+{
+    pthread_mutex_lock(&driver.lock);
+    if (!driver.counted) {
+        driver.n = library_open() ? devices_count() : 0;
+        driver.counted = true;
+    }
+    *n = driver.n;
+    pthread_mutex_unlock(&driver.lock);
+    return YK_OK;
+}
+
+void cuda_driver_forget(void)
+{
+    pthread_mutex_lock(&driver.lock);
+    driver.counted = false;
+    pthread_mutex_unlock(&driver.lock);
+}

@@ -1,0 +1,133 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The CUDA plugin's own types. One file per part, each calling only those named after it: plugin.c (table); list.c (which devices
+ * there are, opening one); queue.c (streams, points, copies); program.c (launches, graphs); build.c (units as modules, the cache);
+ * compile.c (NVRTC); memory.c (buffers, registered host memory); driver.c (libcuda); host.c (the host's table, errors).
+ * Which launches run a graph is decided by the kit (plugins/kit/lower/lower.h).
+ *
+ * Every call of the driver that needs one has the device's context current (cuda_enter .. cuda_leave): the primary context, which
+ * other libraries of the process use too, and the caller's own is put back.
+ */
+#ifndef YOKE_BACKENDS_CUDA_INTERNAL_H
+#define YOKE_BACKENDS_CUDA_INTERNAL_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+
+#include <yoke/plugin.h>
+
+#include "backends/cuda/driver.h"
+#include "plugins/kit/lower/lower.h"
+#include "plugins/kit/source.h"
+
+#define CUDA_WHO "cuda"
+#define CUDA_ALIGN 256u /* what cuMemAlloc promises at least */
+
+/* ---- host.c ---- */
+extern const yk_host *cuda_host; /* NULL before init */
+
+void *cuda_alloc(size_t bytes); /* zeroed; NULL after the host was told why */
+void cuda_free(void *p);
+uint64_t cuda_now_ns(void); /* of a clock that only goes forward */
+const char *cuda_option(const char *key); /* NULL: not set, or empty */
+/* A status for a failed call of the driver, explained to the host as "what: CUDA_ERROR_NAME (code), text". */
+yk_status cuda_error(CUresult code, const char *what);
+#define CUDA_ERROR_BYTES 300
+const char *cuda_error_last(void); /* what this thread's last cuda_error said since .. */
+void cuda_error_forget(void);      /* .. then; or "" */
+
+/* ---- driver.c ---- */
+extern cuda_driver cuda; /* filled once cuda_driver_open has said YK_OK and *n is not 0 */
+
+/* Opens libcuda and counts devices; 0 of them, and the reason in the log, where there is no driver. Any thread. */
+yk_status cuda_driver_open(int *n);
+void cuda_driver_forget(void); /* fini: the library stays, the count is asked for again */
+
+/* ---- compile.c ---- */
+/*
+ * CUDA C++ as code for compute capability `sm` (90: 9.0) by NVRTC: of the chip, or PTX that the driver finishes where NVRTC is
+ * older than the chip. parts: texts that make one source. *image is the caller's (cuda_free). Any thread.
+ */
+yk_status cuda_compile(const char *const *parts, size_t n_part, const char *macros, int sm, char **image, size_t *bytes);
+uint64_t cuda_compiler_key(void); /* hash of what compiles: its version; 0 when there is none */
+void cuda_compiler_forget(void);
+
+/* ---- memory.c ---- */
+struct yk_buffer {
+    yk_device *dev;
+    CUdeviceptr memory; /* 0: of no bytes */
+    uint64_t bytes;
+};
+
+struct yk_pin {
+    yk_device *dev;
+    void *memory;
+    bool shared; /* it was registered by somebody else, and is left so */
+};
+
+yk_status cuda_buffer_new(yk_device *dev, const yk_buffer_desc *desc, yk_buffer **buffer);
+void cuda_buffer_free(yk_buffer *buffer);
+yk_status cuda_host_pin(yk_device *dev, void *memory, uint64_t bytes, yk_pin **pin);
+void cuda_host_unpin(yk_pin *pin);
+yk_status cuda_memory_alloc(yk_device *dev, uint64_t bytes, CUdeviceptr *memory); /* the context is current */
+
+/* ---- list.c ---- */
+typedef struct cuda_unit { /* compiled code by the hash of what it was made of */
+    uint64_t key;
+    CUmodule module;
+    bool owner; /* several generated kernels lie in one module */
+} cuda_unit;
+
+struct yk_device {
+    CUdevice id;
+    CUcontext context;
+    kit_target target;    /* what decides about its launches */
+    int sm;               /* compute capability: 90 is 9.0 */
+    unsigned grid[3];     /* most blocks in x, y, z */
+    bool graphs;          /* programs run as CUDA graphs */
+    uint64_t identity;    /* hash of chip, driver and compiler: part of the key of cached code */
+    pthread_mutex_t lock; /* guards the units, and compiling */
+    cuda_unit *unit;
+    size_t n_unit, cap_unit;
+};
+
+yk_status cuda_device_count(uint32_t *n);
+yk_status cuda_device_caps(uint32_t i, yk_device_caps *caps);
+yk_status cuda_device_open(uint32_t i, yk_device **dev);
+void cuda_device_close(yk_device *dev);
+uint32_t cuda_device_claims(yk_device *dev, const yk_graph *graph, uint32_t node);
+
+/* Makes the device's context this thread's; undone by cuda_leave. False after the host was told why. */
+bool cuda_enter(const yk_device *dev, yk_status *s);
+void cuda_leave(void);
+
+/* ---- build.c ---- */
+/* The modules of a program's units, of[i] for unit[i]; the device keeps them. The context is current. */
+yk_status cuda_units_get(yk_device *dev, const kit_program *kit, CUmodule *of);
+void cuda_units_free(yk_device *dev);
+
+/* ---- program.c ---- */
+typedef struct cuda_scratch { /* of a queue: its programs run one after the other */
+    CUdeviceptr memory;
+    uint64_t bytes;
+} cuda_scratch;
+
+yk_status cuda_program_new(yk_device *dev, const yk_graph *graph, yk_program **program);
+void cuda_program_free(yk_program *program);
+yk_status cuda_graph_scratch(yk_device *dev, const yk_graph *graph, uint64_t *bytes);
+/* Whether a submission can be run: all that is used is bound, within its buffer, and aligned. Said to the host if not. */
+yk_status cuda_program_check(const yk_program *program, const yk_submit *s);
+/* Enqueues all launches. stream: where; capture: of the same queue, never used for anything else. The context is current. */
+yk_status cuda_program_run(yk_program *program, const yk_submit *s, CUstream stream, CUstream capture, cuda_scratch *scratch);
+
+/* ---- queue.c ---- */
+yk_status cuda_queue_new(yk_device *dev, const yk_queue_desc *desc, yk_queue **queue);
+void cuda_queue_free(yk_queue *queue);
+yk_status cuda_queue_run(yk_queue *queue, const yk_submit *s, uint64_t *point);
+yk_status cuda_queue_copy(yk_queue *queue, const yk_copy *c, uint64_t *point);
+yk_status cuda_queue_poll(yk_queue *queue, uint64_t *done);
+yk_status cuda_queue_wait(yk_queue *queue, uint64_t point, uint64_t timeout_ns);
+void cuda_queue_abort(yk_queue *queue, yk_status why);
+
+#endif

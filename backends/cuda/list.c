@@ -1,0 +1,196 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Which devices there are, what they can do, and opening one: its primary context, and what the kit has to know of it. */
+#include "backends/cuda/internal.h"
+
+#include <ctype.h>
+#include <stdio.h>
+
+/* ---- What a device is ---- */
+
+/* A number that the driver knows of a device; *s stays the first failure, and the answer then is 0. */
+static int device_number(CUdevice id, int attribute, yk_status *s)
+{
+    int value = 0;
+    const CUresult rc = *s ? CUDA_SUCCESS : cuda.device_attribute(&value, (CUdevice_attribute)attribute, id);
+    if (rc)
+        *s = cuda_error(rc, "asking what a device can do");
+    return *s ? 0 : value;
+}
+
+static yk_status device_find(uint32_t i, CUdevice *id)
+{
+    int n = 0;
+    yk_status s = cuda_driver_open(&n);
+    if (s)
+        return s;
+    if (i >= (uint32_t)n) {
+        cuda_host->fail(CUDA_WHO, "device %u: there are %d", i, n);
+        return YK_E_ARG;
+    }
+    const CUresult rc = cuda.device_get(id, (int)i);
+    return rc ? cuda_error(rc, "cuDeviceGet") : YK_OK;
+}
+
+static int device_sm(CUdevice id, yk_status *s)
+{
+    const int major = device_number(id, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, s);
+    return 10 * major + device_number(id, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR, s);
+}
+
+static void caps_locality(CUdevice id, yk_device_caps *c)
+{
+    char bus[32] = "";
+    if (cuda.device_bus(bus, sizeof bus, id))
+        return;
+    for (char *at = bus; *at; at++)
+        *at = (char)tolower((unsigned char)*at);
+    snprintf(c->locality, sizeof c->locality, "pci:%s", bus);
+}
+
+/*
+ * How much memory is free can be asked of a context alone, and one costs a good part of a second and of a gigabyte: it is asked where
+ * this process has one already, and unknown elsewhere.
+ */
+static uint64_t memory_free_now(CUdevice id)
+{
+    CUcontext context = NULL;
+    size_t left = 0, total = 0;
+    unsigned flags = 0;
+    int active = 0;
+    if (cuda.context_state(id, &flags, &active) || !active || cuda.context_retain(&context, id))
+        return 0;
+    if (!cuda.context_push(context)) {
+        if (cuda.memory_info(&left, &total))
+            left = 0;
+        cuda_leave();
+    }
+    cuda.context_release(id);
+    return left;
+}
+
+static yk_status caps_fill(CUdevice id, yk_device_caps *c)
+{
+    yk_status s = YK_OK;
+    size_t bytes = 0;
+    int version = 0;
+    CUresult rc = cuda.device_name(c->name, sizeof c->name, id);
+    if (!rc)
+        rc = cuda.device_memory(&bytes, id);
+    if (!rc)
+        rc = cuda.driver_version(&version);
+    if (rc)
+        return cuda_error(rc, "asking what a device is");
+    caps_locality(id, c);
+    snprintf(c->isa, sizeof c->isa, "sm_%d, CUDA %d.%d driver", device_sm(id, &s), version / 1000, version % 1000 / 10);
+    c->flags = YK_CAP_DETERMINISTIC | YK_CAP_PINS;
+    c->mem_total = bytes;
+    c->mem_free = memory_free_now(id);
+    c->align = CUDA_ALIGN;
+    c->units = (uint32_t)device_number(id, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT, &s);
+    c->store = 1u << YK_F32 | 1u << YK_F16 | 1u << YK_BF16 | 1u << YK_I32 | 1u << YK_U8 | 1u << YK_BOOL;
+    c->compute = 1u << YK_F32 | 1u << YK_F16 | 1u << YK_BF16 | 1u << YK_I32;
+    return s;
+}
+
+yk_status cuda_device_count(uint32_t *n)
+{
+    int found = 0;
+    const yk_status s = cuda_driver_open(&found);
+    *n = (uint32_t)found;
+    return s;
+}
+
+yk_status cuda_device_caps(uint32_t i, yk_device_caps *caps)
+{
+    yk_device_caps c = {.size = 0};
+    CUdevice id = 0;
+    yk_status s = device_find(i, &id);
+    if (!s)
+        s = caps_fill(id, &c);
+    if (s)
+        return s;
+    c.size = caps->size < sizeof c ? caps->size : (uint32_t)sizeof c;
+    memcpy(caps, &c, c.size);
+    return YK_OK;
+}
+
+/* ---- Open devices ---- */
+
+bool cuda_enter(const yk_device *dev, yk_status *s)
+{
+    const CUresult rc = cuda.context_push(dev->context);
+    if (rc)
+        *s = cuda_error(rc, "using the device's context");
+    return !rc;
+}
+
+void cuda_leave(void)
+{
+    CUcontext own;
+    cuda.context_pop(&own);
+}
+
+static uint64_t device_identity(const yk_device *dev)
+{
+    const uint64_t compiler = cuda_compiler_key();
+    const uint64_t key = kit_hash(compiler ? compiler : KIT_HASH_SEED, &dev->sm, sizeof dev->sm);
+    return kit_hash(key, CUDA_WHO, sizeof CUDA_WHO);
+}
+
+static yk_status device_fill(yk_device *dev)
+{
+    yk_status s = YK_OK;
+    const char *graphs = cuda_option("GRAPHS");
+    dev->target = (kit_target){.host = cuda_host, .plugin = CUDA_WHO};
+    dev->target.units = (uint32_t)device_number(dev->id, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT, &s);
+    dev->target.max_local = (uint32_t)device_number(dev->id, CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK, &s);
+    for (int d = 0; d < 3; d++)
+        dev->grid[d] = (unsigned)device_number(dev->id, CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_X + d, &s);
+    dev->sm = device_sm(dev->id, &s);
+    dev->graphs = !graphs || strcmp(graphs, "0");
+    dev->identity = device_identity(dev);
+    if (!s) {
+        const CUresult rc = cuda.context_retain(&dev->context, dev->id);
+        s = rc ? cuda_error(rc, "opening the device") : YK_OK;
+    }
+    return s;
+}
+
+yk_status cuda_device_open(uint32_t i, yk_device **out)
+{
+    CUdevice id = 0;
+    yk_status s = device_find(i, &id);
+    if (s)
+        return s;
+    yk_device *dev = cuda_alloc(sizeof *dev);
+    if (!dev)
+        return YK_E_MEM;
+    dev->id = id;
+    pthread_mutex_init(&dev->lock, NULL);
+    s = device_fill(dev);
+    if (!s) {
+        *out = dev;
+        return YK_OK;
+    }
+    pthread_mutex_destroy(&dev->lock);
+    cuda_free(dev);
+    return s;
+}
+
+void cuda_device_close(yk_device *dev)
+{
+    yk_status s;
+    if (cuda_enter(dev, &s)) {
+        cuda_units_free(dev);
+        cuda_leave();
+    }
+    cuda_free(dev->unit);
+    cuda.context_release(dev->id);
+    pthread_mutex_destroy(&dev->lock);
+    cuda_free(dev);
+}
+
+uint32_t cuda_device_claims(yk_device *dev, const yk_graph *graph, uint32_t node)
+{
+    return kit_claims(&dev->target, graph, node);
+}

@@ -1,0 +1,403 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Queues: a stream; a point is an event behind the last command. Events of points that are not known to be done wait in a ring, oldest
+ * first, and serve again afterwards. A failure stays: every later call returns it. Waiting is looking, with naps between: a wait inside
+ * the driver could not be given up (queue_abort).
+ */
+#include "backends/cuda/internal.h"
+
+#include <stdio.h>
+#include <time.h>
+
+#define LEAVE_NS 2000000000u /* how long what an aborted queue was given may take to end */
+#define SPIN_NS 50000u       /* how long a wait looks before it naps */
+#define NAP_NS 20000
+#define NAP_MOST_NS 200000
+
+typedef struct pending {
+    uint64_t point;
+    CUevent event;
+} pending;
+
+struct yk_queue {
+    yk_device *dev;
+    CUstream stream, capture;
+    cuda_scratch scratch;
+    pthread_mutex_t lock; /* of the next seven: another queue may ask for a point's event */
+    pending *ring;
+    CUevent *idle; /* events without a point; as many places as the ring has */
+    size_t first, n, cap, n_idle;
+    uint64_t last, done;
+    atomic_flag failing; /* somebody writes why */
+    _Atomic int failed;  /* yk_status */
+    char why[CUDA_ERROR_BYTES];
+};
+
+/* ---- Failures ---- */
+
+/* The status of a queue that has failed, with the words for it; YK_OK of one that has not. */
+static yk_status queue_status(const yk_queue *q)
+{
+    const yk_status s = (yk_status)atomic_load(&q->failed);
+    if (s)
+        cuda_host->fail(CUDA_WHO, "%s", q->why);
+    return s;
+}
+
+/* The first failure stays. */
+static yk_status queue_fail(yk_queue *q, yk_status status, const char *why)
+{
+    if (!atomic_flag_test_and_set(&q->failing)) {
+        snprintf(q->why, sizeof q->why, "%s", why);
+        atomic_store(&q->failed, (int)status);
+    }
+    const yk_status first = queue_status(q);
+    return first ? first : status; /* another thread is about to say so */
+}
+
+static yk_status queue_error(yk_queue *q, CUresult code, const char *what)
+{
+    const yk_status s = cuda_error(code, what);
+    return queue_fail(q, s, cuda_error_last());
+}
+
+/* ---- Points ---- */
+
+/* A place for one more point, and an event for it; under the lock. */
+static bool ring_reserve(yk_queue *q)
+{
+    if (q->n < q->cap)
+        return true;
+    const size_t cap = q->cap ? 2 * q->cap : 16;
+    pending *ring = cuda_alloc(cap * sizeof *ring);
+    CUevent *idle = cuda_alloc(cap * sizeof *idle);
+    if (!ring || !idle) {
+        cuda_free(ring);
+        cuda_free(idle);
+        return false;
+    }
+    for (size_t i = 0; i < q->n; i++)
+        ring[i] = q->ring[(q->first + i) % q->cap];
+    for (size_t i = 0; i < q->n_idle; i++)
+        idle[i] = q->idle[i];
+    cuda_free(q->ring);
+    cuda_free(q->idle);
+    q->ring = ring;
+    q->idle = idle;
+    q->cap = cap;
+    q->first = 0;
+    return true;
+}
+
+/* Takes finished points off the ring; under the lock. */
+static void ring_reap(yk_queue *q)
+{
+    while (q->n) {
+        const pending *p = &q->ring[q->first];
+        const CUresult rc = cuda.event_query(p->event);
+        if ((int)rc == CUDA_ERROR_NOT_READY)
+            return;
+        if (rc) {
+            queue_error(q, rc, "a command of the queue");
+            return;
+        }
+        q->done = p->point;
+        q->idle[q->n_idle++] = p->event;
+        q->first = (q->first + 1) % q->cap;
+        q->n--;
+    }
+}
+
+/* An event for the next point, made before anything is enqueued; it is among the idle ones. The context is current. */
+static yk_status point_reserve(yk_queue *q)
+{
+    CUresult rc = CUDA_SUCCESS;
+    pthread_mutex_lock(&q->lock);
+    ring_reap(q);
+    const bool reserved = ring_reserve(q);
+    if (reserved && !q->n_idle && !(rc = cuda.event_new(&q->idle[0], CU_EVENT_DISABLE_TIMING)))
+        q->n_idle = 1;
+    pthread_mutex_unlock(&q->lock);
+    if (!reserved)
+        return queue_fail(q, YK_E_MEM, "no memory for a point");
+    return rc ? queue_error(q, rc, "an event for a point") : queue_status(q);
+}
+
+/* Behind what was enqueued. The context is current. */
+static yk_status point_give(yk_queue *q, uint64_t *point)
+{
+    pthread_mutex_lock(&q->lock);
+    const CUevent event = q->idle[q->n_idle - 1];
+    const CUresult rc = cuda.event_record(event, q->stream);
+    if (!rc) {
+        q->n_idle--;
+        q->ring[(q->first + q->n) % q->cap] = (pending){++q->last, event};
+        q->n++;
+        *point = q->last;
+    }
+    pthread_mutex_unlock(&q->lock);
+    return rc ? queue_error(q, rc, "an event behind a command") : YK_OK;
+}
+
+/* ---- Making and freeing ---- */
+
+static CUresult streams_make(yk_queue *q, int priority)
+{
+    CUresult rc = cuda.stream_new(&q->stream, CU_STREAM_NON_BLOCKING, -priority); /* the driver's lower numbers go first */
+    if (!rc && (rc = cuda.stream_new(&q->capture, CU_STREAM_NON_BLOCKING, 0)) != CUDA_SUCCESS)
+        cuda.stream_free(q->stream);
+    return rc;
+}
+
+yk_status cuda_queue_new(yk_device *dev, const yk_queue_desc *desc, yk_queue **out)
+{
+    yk_status s = YK_OK;
+    yk_queue *q = cuda_alloc(sizeof *q);
+    if (!q)
+        return YK_E_MEM;
+    q->dev = dev;
+    if (cuda_enter(dev, &s)) {
+        const CUresult rc = streams_make(q, desc->priority);
+        s = rc ? cuda_error(rc, "making a stream") : YK_OK;
+        cuda_leave();
+    }
+    if (s) {
+        cuda_free(q);
+        return s;
+    }
+    atomic_flag_clear(&q->failing);
+    pthread_mutex_init(&q->lock, NULL);
+    *out = q;
+    return YK_OK;
+}
+
+static bool ring_is_done(yk_queue *q)
+{
+    pthread_mutex_lock(&q->lock);
+    const bool done = !q->n || (int)cuda.event_query(q->ring[(q->first + q->n - 1) % q->cap].event) != CUDA_ERROR_NOT_READY;
+    pthread_mutex_unlock(&q->lock);
+    return done;
+}
+
+/* Whether what the queue was given comes to an end; that of one that has failed perhaps never does, and is left behind. */
+static bool queue_ends(yk_queue *q)
+{
+    const struct timespec moment = {0, 1000000};
+    const uint64_t begin = cuda_now_ns();
+    while (atomic_load(&q->failed) && !ring_is_done(q)) {
+        if (cuda_now_ns() - begin > LEAVE_NS)
+            return false;
+        nanosleep(&moment, NULL);
+    }
+    return true;
+}
+
+static void queue_release(yk_queue *q)
+{
+    cuda.stream_synchronize(q->stream);
+    for (size_t i = 0; i < q->n; i++)
+        cuda.event_free(q->ring[(q->first + i) % q->cap].event);
+    for (size_t i = 0; i < q->n_idle; i++)
+        cuda.event_free(q->idle[i]);
+    if (q->scratch.memory)
+        cuda.memory_free(q->scratch.memory);
+    cuda.stream_free(q->capture);
+    cuda.stream_free(q->stream);
+}
+
+void cuda_queue_free(yk_queue *q)
+{
+    yk_status s;
+    if (!q || !queue_ends(q))
+        return;
+    if (cuda_enter(q->dev, &s)) {
+        queue_release(q);
+        cuda_leave();
+    }
+    pthread_mutex_destroy(&q->lock);
+    cuda_free(q->ring);
+    cuda_free(q->idle);
+    cuda_free(q);
+}
+
+/* ---- Waiting for other queues ---- */
+
+/* Lets the stream wait for a point of another queue: later points stand for it, as that queue is in order. */
+static CUresult point_wait(yk_queue *q, yk_queue *other, uint64_t point)
+{
+    CUresult rc = CUDA_SUCCESS;
+    pthread_mutex_lock(&other->lock);
+    ring_reap(other);
+    for (size_t i = 0; i < other->n; i++) {
+        const pending *p = &other->ring[(other->first + i) % other->cap];
+        if (p->point >= point) {
+            rc = cuda.stream_wait_event(q->stream, p->event, 0);
+            break;
+        }
+    }
+    pthread_mutex_unlock(&other->lock);
+    return rc;
+}
+
+static yk_status waits_enqueue(yk_queue *q, const yk_wait *wait, uint32_t n_wait)
+{
+    for (uint32_t i = 0; i < n_wait; i++) {
+        if (wait[i].queue == q)
+            continue;
+        const CUresult rc = point_wait(q, wait[i].queue, wait[i].point);
+        if (atomic_load(&wait[i].queue->failed))
+            return queue_fail(q, YK_E_CANCELLED, "a queue this one waits for has failed");
+        if (rc)
+            return queue_error(q, rc, "waiting for another queue");
+    }
+    return YK_OK;
+}
+
+/* ---- Commands ---- */
+
+/* Of a call that has failed: the queue fails with what the call said. */
+static yk_status queue_close(yk_queue *q, yk_status s, const char *otherwise)
+{
+    return s ? queue_fail(q, s, *cuda_error_last() ? cuda_error_last() : otherwise) : YK_OK;
+}
+
+static yk_status run_enqueue(yk_queue *q, const yk_submit *s, uint64_t *point)
+{
+    yk_status st = point_reserve(q);
+    if (!st)
+        st = waits_enqueue(q, s->wait, s->n_wait);
+    if (!st)
+        st = queue_close(q, cuda_program_run(s->program, s, q->stream, q->capture, &q->scratch), "a program could not be run");
+    return st ? st : point_give(q, point);
+}
+
+yk_status cuda_queue_run(yk_queue *q, const yk_submit *s, uint64_t *point)
+{
+    yk_status st = queue_status(q);
+    if (!st)
+        st = cuda_program_check(s->program, s);
+    if (st)
+        return st;
+    cuda_error_forget();
+    if (!cuda_enter(q->dev, &st))
+        return queue_close(q, st, "the device's context is gone");
+    st = run_enqueue(q, s, point);
+    cuda_leave();
+    return st;
+}
+
+static bool end_fits(const yk_buffer *b, uint64_t offset, uint64_t bytes)
+{
+    if (!b || (offset <= b->bytes && bytes <= b->bytes - offset))
+        return true;
+    cuda_host->fail(CUDA_WHO, "a copy of %llu bytes at %llu of a buffer of %llu", (unsigned long long)bytes, (unsigned long long)offset,
+                    (unsigned long long)b->bytes);
+    return false;
+}
+
+static yk_status copy_check(const yk_queue *q, const yk_copy *c)
+{
+    const CUcontext own = q->dev->context;
+    if (!end_fits(c->src, c->src_offset, c->bytes) || !end_fits(c->dst, c->dst_offset, c->bytes))
+        return YK_E_ARG;
+    if (!c->src && !c->dst) {
+        cuda_host->fail(CUDA_WHO, "a copy from host memory to host memory; one end has to be a buffer");
+        return YK_E_ARG;
+    }
+    if ((c->src && c->src->dev->context == own) || (c->dst && c->dst->dev->context == own))
+        return YK_OK;
+    cuda_host->fail(CUDA_WHO, "a copy that this queue's device has no part in");
+    return YK_E_ARG;
+}
+
+static CUresult copy_start(const yk_queue *q, const yk_copy *c)
+{
+    if (!c->bytes)
+        return CUDA_SUCCESS;
+    if (!c->src)
+        return cuda.copy_to_device(c->dst->memory + c->dst_offset, c->src_host, c->bytes, q->stream);
+    if (!c->dst)
+        return cuda.copy_to_host(c->dst_host, c->src->memory + c->src_offset, c->bytes, q->stream);
+    if (c->src->dev->context == c->dst->dev->context)
+        return cuda.copy_on_device(c->dst->memory + c->dst_offset, c->src->memory + c->src_offset, c->bytes, q->stream);
+    return cuda.copy_peer(c->dst->memory + c->dst_offset, c->dst->dev->context, c->src->memory + c->src_offset, c->src->dev->context,
+                          c->bytes, q->stream);
+}
+
+static yk_status copy_enqueue(yk_queue *q, const yk_copy *c, uint64_t *point)
+{
+    yk_status s = point_reserve(q);
+    if (!s)
+        s = waits_enqueue(q, c->wait, c->n_wait);
+    if (s)
+        return s;
+    const CUresult rc = copy_start(q, c);
+    return rc ? queue_error(q, rc, "starting a copy") : point_give(q, point);
+}
+
+yk_status cuda_queue_copy(yk_queue *q, const yk_copy *c, uint64_t *point)
+{
+    yk_status s = queue_status(q);
+    if (!s)
+        s = copy_check(q, c);
+    if (s)
+        return s;
+    cuda_error_forget();
+    if (!cuda_enter(q->dev, &s))
+        return queue_close(q, s, "the device's context is gone");
+    s = copy_enqueue(q, c, point);
+    cuda_leave();
+    return s;
+}
+
+/* ---- Waiting ---- */
+
+yk_status cuda_queue_poll(yk_queue *q, uint64_t *done)
+{
+    pthread_mutex_lock(&q->lock);
+    if (!atomic_load(&q->failed))
+        ring_reap(q);
+    *done = q->done;
+    pthread_mutex_unlock(&q->lock);
+    return queue_status(q);
+}
+
+static uint64_t queue_last(yk_queue *q)
+{
+    pthread_mutex_lock(&q->lock);
+    const uint64_t last = q->last;
+    pthread_mutex_unlock(&q->lock);
+    return last;
+}
+
+static void wait_nap(uint64_t begin, long *nap)
+{
+    const struct timespec moment = {0, *nap};
+    if (cuda_now_ns() - begin < SPIN_NS)
+        return;
+    nanosleep(&moment, NULL);
+    *nap = 2 * *nap < NAP_MOST_NS ? 2 * *nap : NAP_MOST_NS;
+}
+
+yk_status cuda_queue_wait(yk_queue *q, uint64_t point, uint64_t timeout_ns)
+{
+    const uint64_t begin = cuda_now_ns(), last = queue_last(q);
+    uint64_t done = 0;
+    long nap = NAP_NS;
+    yk_status s = queue_status(q);
+    if (!s && point > last) {
+        cuda_host->fail(CUDA_WHO, "waiting for point %llu; the last one is %llu", (unsigned long long)point, (unsigned long long)last);
+        return YK_E_ARG;
+    }
+    while (!s && !(s = cuda_queue_poll(q, &done)) && done < point) {
+        if (cuda_now_ns() - begin >= timeout_ns)
+            return YK_E_TIMEOUT;
+        wait_nap(begin, &nap);
+    }
+    return s;
+}
+
+void cuda_queue_abort(yk_queue *q, yk_status why)
+{
+    queue_fail(q, why, "the queue was aborted");
+}

@@ -1,0 +1,21 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A plugin's options (YOKE_<PLUGIN>_<KEY>), checked when it starts: a name or a value that means nothing is an error. */
+#ifndef YOKE_PLUGINS_KIT_OPTIONS_H
+#define YOKE_PLUGINS_KIT_OPTIONS_H
+
+#include <stdbool.h>
+
+#include <yoke/plugin.h>
+
+typedef struct kit_option {
+    const char *key;
+    bool (*good)(const char *value);
+    const char *allowed; /* for the message: "0 or 1" */
+} kit_option;
+
+/* YK_E_ARG, explained to the host, for a value that is not good or a variable of the environment that only looks like one. */
+yk_status kit_options_check(const yk_host *host, const char *plugin, const kit_option *option, size_t n_option);
+
+bool kit_option_is_flag(const char *value); /* "0" or "1" */
+
+#endif

@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A CUDA driver without a GPU, for tests: libfake_cuda.so stands for libcuda.so.1, libfake_nvrtc.so for libnvrtc.so. Devices have
+ * memory of their own (their addresses mean nothing on the host), streams are threads, kernels are the dialect's CUDA text compiled by
+ * the system's C++ compiler and run block by block with real barriers. What is asked for wrongly is refused as the driver would.
+ *
+ * The environment, read at cuInit:
+ *   FAKE_CUDA_DEVICES  how many (2)         FAKE_CUDA_MEMORY  bytes of each (1 GiB)
+ *   FAKE_CUDA_SM       compute capability of all (90)
+ *   FAKE_CUDA_FAIL=n   the n-th call of the driver fails with FAKE_CUDA_CODE (999, unknown)
+ *   FAKE_CUDA_LOSE=n   the n-th kernel that is launched loses its device: an illegal address
+ *   FAKE_CUDA_HANG=n   the n-th kernel that runs does not end before fake_cuda_release
+ *   FAKE_NVRTC_FAIL=n  the n-th call of NVRTC fails
+ */
+#ifndef YOKE_TESTS_FAKES_FAKE_CUDA_H
+#define YOKE_TESTS_FAKES_FAKE_CUDA_H
+
+#include <stdint.h>
+
+#define FAKE_EXPORT __attribute__((visibility("default")))
+
+/* For tests that dlopen the fake themselves; any thread. */
+typedef void fake_cuda_fail_fn(uint64_t n, int code); /* the n-th call from now on fails (0: none) */
+typedef uint64_t fake_cuda_count_fn(void);
+FAKE_EXPORT void fake_cuda_fail(uint64_t n, int code);
+FAKE_EXPORT uint64_t fake_cuda_calls(void); /* so far */
+FAKE_EXPORT uint64_t fake_cuda_live(void);  /* contexts, memory, registrations, streams, events, modules, graphs that were not freed */
+FAKE_EXPORT uint64_t fake_cuda_graphs(void);  /* launched so far */
+FAKE_EXPORT uint64_t fake_cuda_overlaps(void); /* copies that ran while a kernel ran on another stream */
+typedef void fake_cuda_release_fn(void);
+FAKE_EXPORT void fake_cuda_release(void); /* what hangs goes on */
+FAKE_EXPORT void fake_cuda_hang(uint64_t n); /* the n-th kernel from now on hangs */
+FAKE_EXPORT void fake_cuda_lose(uint64_t n); /* the n-th launch from now on loses its device */
+FAKE_EXPORT void fake_nvrtc_fail(uint64_t n);
+FAKE_EXPORT uint64_t fake_nvrtc_calls(void);
+
+/* ---- Compiled code ---- */
+
+#define FAKE_MAGIC 0x4e494255434b4146ull /* "FAKCUBIN" */
+
+/* A cubin of the fake: this head, then a shared object. */
+typedef struct fake_image {
+    uint64_t magic, bytes; /* of the object */
+    int32_t arch, ptx;
+} fake_image;
+
+/* A kernel of such an object, which has a table `fake_kernels` of them, ended by a NULL name. */
+typedef struct fake_kernel {
+    const char *name;
+    int n_parameter;
+    const int *bytes; /* of each parameter */
+    /* Runs all blocks. stacks: 64 KiB for each thread of a block. 0: threads of a block have parted at a barrier. */
+    int (*run)(void **parameter, const unsigned grid[3], unsigned threads, char *stacks);
+} fake_kernel;
+
+#define FAKE_STACK 65536u
+#define FAKE_THREADS 1024u
+#define FAKE_TAG (1ull << 60) /* in every address of device memory: on the host it leads nowhere */
+
+#endif

@@ -1,0 +1,100 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The fake driver's own types: libcuda.c (devices, memory, modules), libcuda_stream.c (streams, events, graphs). */
+#ifndef YOKE_TESTS_FAKES_LIBCUDA_H
+#define YOKE_TESTS_FAKES_LIBCUDA_H
+
+#include <pthread.h>
+#include <stdbool.h>
+
+#include "backends/cuda/driver.h"
+#include "tests/fakes/fake_cuda.h"
+
+#define FAKE_DEVICES 8
+
+struct CUctx_st { /* a device and its primary context */
+    uint64_t memory, used;
+    uint64_t retained;
+    int lost; /* the code that every call returns from then on */
+};
+
+struct CUmod_st {
+    void *object;
+    const fake_kernel *kernel;
+    struct CUfunc_st *function; /* one for each kernel */
+    CUcontext context;
+};
+
+struct CUfunc_st {
+    const fake_kernel *kernel;
+    CUcontext context;
+};
+
+typedef struct fake_op { /* what a stream does */
+    struct fake_op *next;
+    enum { FAKE_LAUNCH, FAKE_COPY, FAKE_RECORD, FAKE_WAIT, FAKE_GRAPH } kind;
+    const fake_kernel *kernel; /* a launch: the arguments lie behind the op */
+    unsigned grid[3], threads;
+    void **parameter;
+    char *to, *from; /* a copy */
+    void *snapshot;  /* host memory that was taken at once; freed with the op */
+    size_t bytes;
+    CUevent event;
+    uint64_t record;     /* which recording of the event */
+    struct CUgraphExec_st *exec;
+    bool *finished; /* somebody waits for the end of this one */
+} fake_op;
+
+struct CUgraph_st {
+    fake_op *first, **end;
+};
+
+struct CUgraphExec_st {
+    fake_op *first;
+};
+
+struct CUstream_st {
+    CUcontext context;
+    pthread_t thread;
+    fake_op *first, **end;
+    uint64_t given, done;
+    bool stop;
+    CUgraph capture; /* what is recorded, or NULL */
+};
+
+struct CUevent_st {
+    CUcontext context;
+    uint64_t asked, done; /* recordings */
+    uint64_t uses;        /* its own, and one for each op that names it */
+};
+
+/* All of the driver's state, under one lock. */
+typedef struct fake_state {
+    pthread_mutex_t lock;
+    pthread_cond_t changed;
+    bool begun;
+    int n, sm;
+    struct CUctx_st device[FAKE_DEVICES];
+    struct CUstream_st *null_stream[FAKE_DEVICES]; /* the stream NULL */
+    uint64_t calls, fail_at, live, launches, lose_at, kernels, hang_at, graphs, overlaps;
+    int fail_code, running; /* running: kernels, now */
+    bool released;
+} fake_state;
+
+extern fake_state fake;
+
+/* Counts a call; true if it is the one that fails, with the code. */
+bool fake_call_fails(CUresult *rc);
+/* The current context of this thread, if it can be used: counts the call too. */
+CUresult fake_call_begin(CUcontext *context);
+CUcontext fake_context_now(void);
+
+char *fake_host(CUdeviceptr address); /* where device memory lies */
+/* Whether device memory is that of one allocation. Under the lock. */
+bool fake_memory_covers(CUdeviceptr address, size_t bytes);
+bool fake_is_pinned(const void *memory, size_t bytes); /* under the lock */
+void fake_live_add(int n);
+uint64_t fake_env(const char *name, uint64_t otherwise);
+CUstream fake_stream_start(CUcontext context); /* NULL: no thread */
+void fake_stream_stop(CUstream s); /* waits for what it was given */
+
+#endif

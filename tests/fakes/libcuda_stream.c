@@ -1,0 +1,485 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The fake driver's second part: streams, each a thread that does one thing after the other; events; copies, of which those from and
+ * to memory that is not page-locked end before they return, as the driver's do; kernels; graphs by capture.
+ */
+#define _GNU_SOURCE
+#include "tests/fakes/libcuda.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#define AT_ONCE 65536u /* bytes of pageable memory that are taken at once */
+
+#define X(member, symbol, parameters) FAKE_EXPORT CUresult symbol parameters;
+CUDA_DRIVER_TABLE(X)
+#undef X
+
+static void event_release(CUevent e)
+{
+    if (--e->uses == 0)
+        free(e);
+}
+
+/* ---- What a stream's thread does ---- */
+
+static void op_free(fake_op *op)
+{
+    if (op->event)
+        event_release(op->event);
+    free(op->snapshot);
+    free(op);
+}
+
+/* Under the lock; let go while it works. The context is lost if the kernel's threads do not agree about a barrier. */
+static void op_launch(CUstream s, const fake_op *op, char *stacks)
+{
+    const bool hangs = ++fake.kernels == fake.hang_at;
+    while (hangs && !fake.released && !s->context->lost)
+        pthread_cond_wait(&fake.changed, &fake.lock);
+    fake.running++;
+    pthread_mutex_unlock(&fake.lock);
+    const int good = op->kernel->run(op->parameter, op->grid, op->threads, stacks);
+    pthread_mutex_lock(&fake.lock);
+    fake.running--;
+    if (!good && !s->context->lost)
+        s->context->lost = CUDA_ERROR_LAUNCH_FAILED;
+}
+
+static void op_copy(const fake_op *op)
+{
+    fake.overlaps += fake.running > 0;
+    pthread_mutex_unlock(&fake.lock);
+    memcpy(op->to, op->from, op->bytes);
+    pthread_mutex_lock(&fake.lock);
+}
+
+/* Under the lock. What a lost device was given is not done. */
+static void op_do(CUstream s, const fake_op *op, char *stacks)
+{
+    if (s->context->lost)
+        return;
+    switch (op->kind) {
+    case FAKE_LAUNCH:
+        op_launch(s, op, stacks);
+        return;
+    case FAKE_COPY:
+        op_copy(op);
+        return;
+    case FAKE_RECORD:
+        op->event->done = op->record > op->event->done ? op->record : op->event->done;
+        return;
+    case FAKE_WAIT:
+        while (op->event->done < op->record && !s->context->lost && !op->event->context->lost)
+            pthread_cond_wait(&fake.changed, &fake.lock);
+        return;
+    case FAKE_GRAPH:
+        for (const fake_op *part = op->exec->first; part && !s->context->lost; part = part->next)
+            op_launch(s, part, stacks);
+        return;
+    }
+}
+
+static void *stream_main(void *arg)
+{
+    CUstream s = arg;
+    char *stacks = mmap(NULL, (size_t)FAKE_STACK * FAKE_THREADS, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    pthread_mutex_lock(&fake.lock);
+    while (s->first || !s->stop) {
+        fake_op *op = s->first;
+        if (!op) {
+            pthread_cond_wait(&fake.changed, &fake.lock);
+            continue;
+        }
+        op_do(s, op, stacks);
+        if (!(s->first = op->next))
+            s->end = &s->first;
+        s->done++;
+        if (op->finished)
+            *op->finished = true;
+        op_free(op);
+        pthread_cond_broadcast(&fake.changed);
+    }
+    pthread_mutex_unlock(&fake.lock);
+    munmap(stacks, (size_t)FAKE_STACK * FAKE_THREADS);
+    return NULL;
+}
+
+CUstream fake_stream_start(CUcontext context)
+{
+    CUstream s = calloc(1, sizeof *s);
+    s->context = context;
+    s->end = &s->first;
+    if (pthread_create(&s->thread, NULL, stream_main, s)) {
+        free(s);
+        return NULL;
+    }
+    return s;
+}
+
+void fake_stream_stop(CUstream s)
+{
+    pthread_mutex_lock(&fake.lock);
+    s->stop = true;
+    pthread_cond_broadcast(&fake.changed);
+    pthread_mutex_unlock(&fake.lock);
+    pthread_join(s->thread, NULL);
+    if (s->capture)
+        free(s->capture);
+    free(s);
+}
+
+/* ---- Giving ---- */
+
+static CUstream stream_of(CUstream s, CUcontext context)
+{
+    return s ? s : fake.null_stream[context - fake.device];
+}
+
+static fake_op *op_new(int kind, size_t behind)
+{
+    fake_op *op = calloc(1, sizeof *op + behind);
+    op->kind = kind;
+    return op;
+}
+
+/* Under the lock. */
+static void stream_give(CUstream s, fake_op *op)
+{
+    *s->end = op;
+    s->end = &op->next;
+    s->given++;
+    pthread_cond_broadcast(&fake.changed);
+}
+
+CUresult cuStreamCreateWithPriority(CUstream *stream, unsigned flags, int priority)
+{
+    CUcontext context;
+    const CUresult rc = fake_call_begin(&context);
+    (void)flags, (void)priority;
+    if (rc)
+        return rc;
+    if (!(*stream = fake_stream_start(context)))
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    fake_live_add(1);
+    return CUDA_SUCCESS;
+}
+
+CUresult cuStreamDestroy_v2(CUstream stream)
+{
+    CUcontext context;
+    const CUresult rc = fake_call_begin(&context);
+    fake_stream_stop(stream);
+    fake_live_add(-1);
+    return rc;
+}
+
+CUresult cuStreamSynchronize(CUstream stream)
+{
+    CUcontext context;
+    CUresult rc = fake_call_begin(&context);
+    if (rc)
+        return rc;
+    CUstream s = stream_of(stream, context);
+    pthread_mutex_lock(&fake.lock);
+    const uint64_t given = s->given;
+    while (s->done < given)
+        pthread_cond_wait(&fake.changed, &fake.lock);
+    rc = (CUresult)s->context->lost;
+    pthread_mutex_unlock(&fake.lock);
+    return rc;
+}
+
+/* ---- Events ---- */
+
+CUresult cuEventCreate(CUevent *event, unsigned flags)
+{
+    CUcontext context;
+    const CUresult rc = fake_call_begin(&context);
+    (void)flags;
+    if (rc)
+        return rc;
+    *event = calloc(1, sizeof **event);
+    **event = (struct CUevent_st){.context = context, .uses = 1};
+    fake_live_add(1);
+    return CUDA_SUCCESS;
+}
+
+CUresult cuEventDestroy_v2(CUevent event)
+{
+    CUcontext context;
+    const CUresult rc = fake_call_begin(&context);
+    pthread_mutex_lock(&fake.lock);
+    event_release(event);
+    fake.live--;
+    pthread_mutex_unlock(&fake.lock);
+    return rc;
+}
+
+CUresult cuEventRecord(CUevent event, CUstream stream)
+{
+    CUcontext context;
+    const CUresult rc = fake_call_begin(&context);
+    if (rc)
+        return rc;
+    CUstream s = stream_of(stream, context);
+    if (s->context != event->context)
+        return CUDA_ERROR_INVALID_HANDLE;
+    fake_op *op = op_new(FAKE_RECORD, 0);
+    pthread_mutex_lock(&fake.lock);
+    op->event = event;
+    op->record = ++event->asked;
+    event->uses++;
+    stream_give(s, op);
+    pthread_mutex_unlock(&fake.lock);
+    return CUDA_SUCCESS;
+}
+
+CUresult cuStreamWaitEvent(CUstream stream, CUevent event, unsigned flags)
+{
+    CUcontext context;
+    const CUresult rc = fake_call_begin(&context);
+    if (rc || flags)
+        return rc ? rc : CUDA_ERROR_INVALID_VALUE;
+    fake_op *op = op_new(FAKE_WAIT, 0);
+    pthread_mutex_lock(&fake.lock);
+    op->event = event;
+    op->record = event->asked;
+    event->uses++;
+    stream_give(stream_of(stream, context), op);
+    pthread_mutex_unlock(&fake.lock);
+    return CUDA_SUCCESS;
+}
+
+CUresult cuEventQuery(CUevent event)
+{
+    CUresult rc;
+    if (fake_call_fails(&rc))
+        return rc;
+    pthread_mutex_lock(&fake.lock);
+    rc = event->context->lost ? (CUresult)event->context->lost : event->done >= event->asked ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY;
+    pthread_mutex_unlock(&fake.lock);
+    return rc;
+}
+
+/* ---- Copies ---- */
+
+/* Until the copy is over. Under the lock. */
+static void copy_finish(CUstream s, fake_op *op)
+{
+    bool finished = false;
+    op->finished = &finished;
+    stream_give(s, op);
+    while (!finished)
+        pthread_cond_wait(&fake.changed, &fake.lock);
+}
+
+static CUresult copy_give(CUstream stream, char *to, const char *from, size_t bytes, const void *host, bool host_reads)
+{
+    CUcontext context = fake_context_now();
+    CUstream s = stream_of(stream, context);
+    fake_op *op = op_new(FAKE_COPY, 0);
+    op->to = to;
+    op->from = (char *)from;
+    op->bytes = bytes;
+    pthread_mutex_lock(&fake.lock);
+    const bool pageable = host && !fake_is_pinned(host, bytes);
+    if (pageable && !host_reads && bytes <= AT_ONCE) {
+        op->from = op->snapshot = memcpy(malloc(bytes + 1), host, bytes);
+        stream_give(s, op);
+    } else if (pageable) {
+        copy_finish(s, op);
+    } else {
+        stream_give(s, op);
+    }
+    pthread_mutex_unlock(&fake.lock);
+    return CUDA_SUCCESS;
+}
+
+static bool memory_good(CUdeviceptr memory, size_t bytes)
+{
+    pthread_mutex_lock(&fake.lock);
+    const bool covers = fake_memory_covers(memory, bytes);
+    pthread_mutex_unlock(&fake.lock);
+    return covers;
+}
+
+CUresult cuMemcpyHtoDAsync_v2(CUdeviceptr to, const void *from, size_t bytes, CUstream stream)
+{
+    CUcontext context;
+    const CUresult rc = fake_call_begin(&context);
+    if (rc || !memory_good(to, bytes))
+        return rc ? rc : CUDA_ERROR_INVALID_VALUE;
+    return copy_give(stream, fake_host(to), from, bytes, from, false);
+}
+
+CUresult cuMemcpyDtoHAsync_v2(void *to, CUdeviceptr from, size_t bytes, CUstream stream)
+{
+    CUcontext context;
+    const CUresult rc = fake_call_begin(&context);
+    if (rc || !memory_good(from, bytes))
+        return rc ? rc : CUDA_ERROR_INVALID_VALUE;
+    return copy_give(stream, to, fake_host(from), bytes, to, true);
+}
+
+CUresult cuMemcpyDtoDAsync_v2(CUdeviceptr to, CUdeviceptr from, size_t bytes, CUstream stream)
+{
+    CUcontext context;
+    const CUresult rc = fake_call_begin(&context);
+    if (rc || !memory_good(to, bytes) || !memory_good(from, bytes))
+        return rc ? rc : CUDA_ERROR_INVALID_VALUE;
+    return copy_give(stream, fake_host(to), fake_host(from), bytes, NULL, false);
+}
+
+CUresult cuMemcpyPeerAsync(CUdeviceptr to, CUcontext to_context, CUdeviceptr from, CUcontext from_context, size_t bytes, CUstream stream)
+{
+    CUcontext context;
+    const CUresult rc = fake_call_begin(&context);
+    if (rc || !to_context || !from_context || !memory_good(to, bytes) || !memory_good(from, bytes))
+        return rc ? rc : CUDA_ERROR_INVALID_VALUE;
+    return copy_give(stream, fake_host(to), fake_host(from), bytes, NULL, false);
+}
+
+/* ---- Kernels ---- */
+
+/* A launch with its arguments behind it: pointers, then 8 bytes each. */
+static fake_op *launch_new(const fake_kernel *kernel, const unsigned grid[3], unsigned threads, void **parameter)
+{
+    const size_t n = (size_t)kernel->n_parameter;
+    fake_op *op = op_new(FAKE_LAUNCH, n * (sizeof(void *) + 8));
+    op->kernel = kernel;
+    op->threads = threads;
+    memcpy(op->grid, grid, sizeof op->grid);
+    op->parameter = (void **)(op + 1);
+    for (size_t i = 0; i < n; i++) {
+        op->parameter[i] = (char *)(op->parameter + n) + 8 * i;
+        if (parameter)
+            memcpy(op->parameter[i], parameter[i], (size_t)kernel->bytes[i]);
+    }
+    return op;
+}
+
+static bool grid_good(const unsigned grid[3], unsigned threads)
+{
+    return grid[0] && grid[1] && grid[2] && grid[0] <= 2147483647u && grid[1] <= 65535 && grid[2] <= 65535 && threads && threads <= FAKE_THREADS;
+}
+
+CUresult cuLaunchKernel(CUfunction function, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x, unsigned block_y,
+                        unsigned block_z, unsigned shared_bytes, CUstream stream, void **parameters, void **extra)
+{
+    const unsigned grid[3] = {grid_x, grid_y, grid_z};
+    CUcontext context;
+    const CUresult rc = fake_call_begin(&context);
+    if (rc)
+        return rc;
+    if (!grid_good(grid, block_x) || block_y != 1 || block_z != 1 || shared_bytes || extra)
+        return CUDA_ERROR_INVALID_VALUE;
+    if (function->context != context)
+        return CUDA_ERROR_INVALID_HANDLE;
+    fake_op *op = launch_new(function->kernel, grid, block_x, parameters);
+    CUstream s = stream_of(stream, context);
+    pthread_mutex_lock(&fake.lock);
+    if (++fake.launches == fake.lose_at)
+        context->lost = CUDA_ERROR_ILLEGAL_ADDRESS;
+    if (s->capture) {
+        *s->capture->end = op;
+        s->capture->end = &op->next;
+    } else {
+        stream_give(s, op);
+    }
+    pthread_mutex_unlock(&fake.lock);
+    return CUDA_SUCCESS;
+}
+
+/* ---- Graphs ---- */
+
+CUresult cuStreamBeginCapture_v2(CUstream stream, CUstreamCaptureMode mode)
+{
+    CUcontext context;
+    const CUresult rc = fake_call_begin(&context);
+    (void)mode;
+    if (rc || !stream || stream->capture)
+        return rc ? rc : CUDA_ERROR_INVALID_VALUE;
+    stream->capture = calloc(1, sizeof *stream->capture);
+    stream->capture->end = &stream->capture->first;
+    fake_live_add(1);
+    return CUDA_SUCCESS;
+}
+
+static void ops_free(fake_op *op)
+{
+    for (fake_op *next; op; op = next) {
+        next = op->next;
+        op_free(op);
+    }
+}
+
+/* A capture that fails here is over all the same, without a graph. */
+CUresult cuStreamEndCapture(CUstream stream, CUgraph *graph)
+{
+    CUcontext context;
+    const CUresult rc = fake_call_begin(&context);
+    if (!stream->capture)
+        return CUDA_ERROR_INVALID_VALUE;
+    *graph = rc ? NULL : stream->capture;
+    if (rc) {
+        ops_free(stream->capture->first);
+        free(stream->capture);
+        fake_live_add(-1);
+    }
+    stream->capture = NULL;
+    return rc;
+}
+
+CUresult cuGraphInstantiateWithFlags(CUgraphExec *exec, CUgraph graph, unsigned long long flags)
+{
+    CUcontext context;
+    const CUresult rc = fake_call_begin(&context);
+    if (rc || flags)
+        return rc ? rc : CUDA_ERROR_INVALID_VALUE;
+    CUgraphExec e = calloc(1, sizeof *e);
+    fake_op **end = &e->first;
+    for (const fake_op *op = graph->first; op; op = op->next) {
+        *end = launch_new(op->kernel, op->grid, op->threads, op->parameter);
+        end = &(*end)->next;
+    }
+    fake_live_add(1);
+    *exec = e;
+    return CUDA_SUCCESS;
+}
+
+CUresult cuGraphLaunch(CUgraphExec exec, CUstream stream)
+{
+    CUcontext context;
+    const CUresult rc = fake_call_begin(&context);
+    if (rc)
+        return rc;
+    fake_op *op = op_new(FAKE_GRAPH, 0);
+    op->exec = exec;
+    pthread_mutex_lock(&fake.lock);
+    fake.graphs++;
+    stream_give(stream_of(stream, context), op);
+    pthread_mutex_unlock(&fake.lock);
+    return CUDA_SUCCESS;
+}
+
+CUresult cuGraphDestroy(CUgraph graph)
+{
+    CUcontext context;
+    const CUresult rc = fake_call_begin(&context);
+    ops_free(graph->first);
+    free(graph);
+    fake_live_add(-1);
+    return rc;
+}
+
+CUresult cuGraphExecDestroy(CUgraphExec exec)
+{
+    CUcontext context;
+    const CUresult rc = fake_call_begin(&context);
+    ops_free(exec->first);
+    free(exec);
+    fake_live_add(-1);
+    return rc;
+}
