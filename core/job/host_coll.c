@@ -168,7 +168,10 @@ static yk_status bytes_broadcast(yk_job *job, void *data, size_t bytes, uint32_t
 {
     if (root >= job->team.world)
         return yk__fail(err, YK_E_ARG, "a broadcast from rank %u: there are %u ranks", root, job->team.world);
-    return job->team.world > 1 && bytes ? yk__group_broadcast(job->team.group, root, data, bytes, err) : YK_OK;
+    if (job->team.world == 1 || !bytes)
+        return YK_OK;
+    return yk__coll_run(yk__coll_world(yk__group_coll(job->team.group)),
+                        &(yk__coll_desc){.kind = YK__COLL_BROADCAST, .dtype = YK_U8, .root = root, .out = data, .count = bytes}, err);
 }
 
 void yk_broadcast(yk_job *job, void *data, size_t bytes, uint32_t root)
