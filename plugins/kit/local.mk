@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 # The kit: a convenience library for plugins, and the kernel sources as C strings.
 noinst_LTLIBRARIES += libkit.la
-libkit_la_SOURCES = plugins/kit/emit.c plugins/kit/emit.h plugins/kit/emit_kernel.c plugins/kit/lower/chain.c \
+libkit_la_SOURCES = plugins/kit/clock.h plugins/kit/emit.c plugins/kit/emit.h plugins/kit/emit_kernel.c plugins/kit/lower/chain.c \
 	plugins/kit/lower/conv.c plugins/kit/lower/data.c plugins/kit/lower/dot.c plugins/kit/lower/launch.c \
 	plugins/kit/lower/internal.h plugins/kit/lower/lower.c plugins/kit/lower/lower.h plugins/kit/lower/nn.c plugins/kit/program.c \
-	plugins/kit/program.h plugins/kit/queue.c plugins/kit/queue.h \
+	plugins/kit/plugin.h plugins/kit/program.h plugins/kit/queue.c plugins/kit/queue.h \
 	plugins/kit/source.c plugins/kit/source.h plugins/kit/text.c plugins/kit/text.h \
 	plugins/kit/value.h
 libkit_la_CFLAGS = $(AM_CFLAGS) $(CONVERSION)
