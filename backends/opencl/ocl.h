@@ -31,7 +31,6 @@ extern const yk_host *ocl_host;
 void *ocl_alloc(size_t bytes); /* zeroed; NULL after telling the host */
 void *ocl_grow(void *old, size_t bytes, size_t more); /* a larger zero-extended copy, the old one freed */
 void ocl_free(void *p);
-uint64_t ocl_now_ns(void); /* of a clock that only goes forward */
 /* A status for a failed OpenCL call, explained to the host as "what: CL_NAME (code)". */
 yk_status ocl_error(cl_int code, const char *what);
 const char *ocl_error_name(cl_int code);

@@ -24,7 +24,7 @@ static yk_status bad_run(yk_queue *q, const yk_submit *s, uint64_t *point)
             const yk_value *v = &g->value[g->index[g->node[i].out]];
             float *y = (float *)(s->slot[v->slot]->memory + s->slot_offset[v->slot] + v->offset);
             if (v->dtype == YK_F32)
-                y[value_count(v) - 1] *= 1.001f;
+                y[kit_value_count(v) - 1] *= 1.001f;
         }
     return st;
 }
@@ -39,7 +39,7 @@ static yk_status bad_run(yk_queue *q, const yk_submit *s, uint64_t *point)
         if (g->node[i].op == YK_OP_ADD) {
             const yk_value *v = &g->value[g->index[g->node[i].out]];
             const yk_buffer *b = s->slot[v->slot];
-            uint64_t end = s->slot_offset[v->slot] + v->offset + (uint64_t)value_count(v) * yk_dtype_bytes(v->dtype);
+            uint64_t end = s->slot_offset[v->slot] + v->offset + (uint64_t)kit_value_count(v) * yk_dtype_bytes(v->dtype);
             if (end + 4 <= b->bytes)
                 memset(b->memory + end, 0, 4);
         }
@@ -183,7 +183,7 @@ static yk_status bad_run(yk_queue *q, const yk_submit *s, uint64_t *point)
         const yk_value *y = &g->value[g->index[n->out]];
         const uint32_t bytes = yk_dtype_bytes(y->dtype);
         uint8_t *data = s->slot[y->slot]->memory + s->slot_offset[y->slot] + y->offset;
-        for (int64_t k = 0; k < value_count(y) && n->n_in && y->base == g->index[n->out]; k++)
+        for (int64_t k = 0; k < kit_value_count(y) && n->n_in && y->base == g->index[n->out]; k++)
             element_change(n->op, g->value[g->index[n->in]].dtype, y->dtype, data + (uint64_t)k * bytes);
     }
     return st;

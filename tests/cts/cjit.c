@@ -142,7 +142,7 @@ static void cjit_free(yk_program *base)
 
 static yk_status cjit_new(yk_device *dev, const yk_graph *g, yk_program **out)
 {
-    cjit_program *p = memory_zeroed(sizeof *p, "a program");
+    cjit_program *p = kit_zeroed(host, WHO, sizeof *p, "a program");
     yk_status s = YK_OK;
     (void)dev;
     target.host = host;
@@ -150,7 +150,7 @@ static yk_status cjit_new(yk_device *dev, const yk_graph *g, yk_program **out)
         return YK_E_MEM;
     p->base.graph = g;
     s = kit_program_make(&target, g, &p->kit);
-    if (!s && !(p->call = memory_zeroed((p->kit.n_launch + 1) * sizeof *p->call, "launches")))
+    if (!s && !(p->call = kit_zeroed(host, WHO, (p->kit.n_launch + 1) * sizeof *p->call, "launches")))
         s = YK_E_MEM;
     for (size_t i = 0; i < p->kit.n_launch && !s; i++)
         if (!(p->call[i] = launch_compile(&p->kit, &p->kit.launch[i]))) {
