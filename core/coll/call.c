@@ -140,6 +140,13 @@ static int32_t compare_place(const yk__coll *coll, const yk__call *own, const yk
     return ahead > 0 && (int32_t)(theirs->begun[own->comm] - own->sequence) >= 0 ? -1 : ahead;
 }
 
+/* An excluded rank waits for a result that a member has sent, or will send, with its record: that the member is beyond it only says that
+ * the message is on its way. */
+static bool comes_as_message(const yk__coll *coll, const yk__call *own)
+{
+    return coll->plane && own->comm == YK__COMM_MEMBERS && !coll->comm->next->joined;
+}
+
 yk_status yk__call_look(yk__coll *coll, const yk__call *own, uint32_t peer, yk_error *err)
 {
     yk__call_info theirs;
@@ -149,7 +156,7 @@ yk_status yk__call_look(yk__coll *coll, const yk__call *own, uint32_t peer, yk_e
     ahead = compare_place(coll, own, &theirs);
     if (ahead == 0 && !yk__call_same(&theirs.call, own))
         return yk__call_fail(coll, own, peer, &theirs.call, err);
-    if (ahead <= 0)
+    if (ahead <= 0 || comes_as_message(coll, own))
         return YK_OK;
     /* it may have begun it since the wait looked: then the wait ends before the next look */
     coll->passed = coll->passed_peer == peer ? coll->passed : 0;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Cuts the planned graph where ranks have something to do together: where a bucket is complete, at every all_reduce, and where the
- * nodes begin that need the result of one, or parameters that the last update left on their way. A segment is a small graph, and has
- * a list of the slots it touches; what ranks do is a list of actions (plan.h; docs/decisions/0018).
+ * Cuts the planned graph where ranks have something to do together: where a bucket is complete, at every all_reduce, where the
+ * nodes begin that need the result of one, and before those that first read parameters which the last update left on their way. A
+ * segment is a small graph, and has a list of the slots it touches; what ranks do is a list of actions (plan.h; docs/decisions/0018).
  */
 #include <stdlib.h>
 #include <string.h>

@@ -364,6 +364,26 @@ static int case_members(yk_error *err)
     return 0;
 }
 
+/* A result for the last rank is longer than what a socket takes, and the member that sends it does not get to it for a while: it is beyond
+ * that request, and no error. */
+static int case_late(yk_error *err)
+{
+    yk__comm *members = yk__coll_members(coll);
+    const bool some[MAX_RANKS] = {true, true};
+    float v[3] = {1, 2, 3};
+    const yk__coll_desc d = {.kind = YK__COLL_ALL_REDUCE, .dtype = YK_F32, .out = v, .count = 3};
+    yk__request *request = NULL;
+    if (yk__comm_set_members(members, some, err) || check_gather(members, 1, 65536, true, err) ||
+        check_gather(members, 2, 65536, true, err))
+        return report_wrong(err, "a result", 0);
+    if (!yk__comm_has(members, rank))
+        return 0;
+    if (yk__coll_begin(members, &d, &request, err))
+        return report_wrong(err, "begin", 0);
+    usleep(300000);
+    return yk__coll_wait(request, err) ? report_wrong(err, "wait", 0) : 0;
+}
+
 /* ---- Faults ------------------------------------------------------------------------------------------------------- */
 
 static void test_place(const char **file, int *line)
@@ -469,7 +489,7 @@ static const struct {
     int (*run)(yk_error *err);
 } cases[] = {{"small", case_small},     {"slices", case_slices},   {"sole", case_sole}, {"members", case_members},
              {"diverge", case_diverge}, {"lengths", case_lengths}, {"kill", case_kill}, {"cancel", case_cancel},
-             {"limits", case_limits}};
+             {"limits", case_limits},   {"late", case_late}};
 
 static const struct {
     const char *name;
@@ -583,6 +603,13 @@ START_TEST(members_change)
 }
 END_TEST
 
+START_TEST(a_result_may_be_late)
+{
+    char text[64];
+    run_way(_i, "late", 3, text, sizeof text);
+}
+END_TEST
+
 START_TEST(limits_are_errors)
 {
     char text[64];
@@ -631,6 +658,7 @@ static int run_suite(void)
     tcase_add_test(t, slices_are_equal);
     tcase_add_loop_test(t, a_sole_member, 0, WAYS);
     tcase_add_test(t, members_change);
+    tcase_add_loop_test(t, a_result_may_be_late, 0, WAYS);
     tcase_add_loop_test(t, limits_are_errors, 0, WAYS);
     tcase_add_loop_test(t, cancelled_requests, 0, WAYS);
     tcase_add_loop_test(t, diverging_ranks_end, 0, WAYS);

@@ -151,6 +151,50 @@ static bool is_used(const yk__plan *p, uint32_t from, uint32_t to, uint32_t slot
     return false;
 }
 
+/* Whether segments [from, to) use a parameter of the bucket. */
+static bool is_bucket_read(const yk__plan *p, const net *n, uint32_t from, uint32_t to, uint32_t bucket)
+{
+    for (uint32_t i = 0; i < p->graph.n_slot; i++)
+        if (p->graph.slot[i].kind == YK_SLOT_PARAM && n->param[p->graph.slot[i].key].bucket == bucket && is_used(p, from, to, i))
+            return true;
+    return false;
+}
+
+/* A bucket of parameters that is on its way is needed by the first segment that reads it: the later layers' by a later one, of a plan
+ * that computes the same. */
+START_TEST(parameters_are_waited_for_when_read)
+{
+    uint64_t bytes[2];
+    uint32_t needed_by[2] = {0}, gathers = 0;
+    yk__plan_request r;
+    yk__plan *p;
+    net n;
+    ref.claim = _i;
+    net_build(&n, 2, C);
+    net_request(&n, &r, &(yk__assign){0, n.counted});
+    for (uint32_t i = 0; i < n.n_param; i++)
+        n.param[i].bucket = i < n.n_param / 2;
+    bytes[0] = bytes[1] = n.bucket_bytes[0];
+    r.n_bucket = 2, r.bucket_bytes = bytes;
+    r.single_rank = false;
+    r.gathers = true;
+    p = plan_new(&r);
+    for (uint32_t s = 0; s < p->n_segment; s++)
+        for (uint32_t i = p->segment[s].first_before; i < p->segment[s].first_before + p->segment[s].n_before; i++) {
+            const yk__action *a = &p->action[p->before[i]];
+            ck_assert(a->kind == YK__ACTION_ALL_GATHER && a->start_after == YK_NONE && a->needed_by == s);
+            ck_assert(is_bucket_read(p, &n, s, s + 1, a->target) && !is_bucket_read(p, &n, 0, s, a->target));
+            needed_by[a->target] = s;
+            gathers++;
+        }
+    ck_assert_uint_eq(gathers, 2);
+    ck_assert_uint_lt(needed_by[1], needed_by[0]);
+    ck_assert_uint_eq(p->n_action - p->first_at_end, 2); /* the sums of both are for the update */
+    yk__plan_free(p);
+    yk__graph_free(&n.g);
+}
+END_TEST
+
 /* Each bucket is given over behind the last segment that writes it, and not before; segments know the first and last use. */
 START_TEST(buckets_are_given_over_when_complete)
 {
@@ -676,6 +720,7 @@ int main(void)
     tcase_add_loop_test(c, planned_equals_unplanned, REF_CLAIM_NONE, REF_CLAIM_ADD + 1);
     tcase_add_loop_test(c, norm_backward_in_two_passes, REF_CLAIM_NONE, REF_CLAIM_ADD + 1);
     tcase_add_loop_test(c, weight_gradients_overlap_sums, REF_CLAIM_NONE, REF_CLAIM_ADD + 1);
+    tcase_add_loop_test(c, parameters_are_waited_for_when_read, REF_CLAIM_NONE, REF_CLAIM_ADD + 1);
     tcase_add_loop_test(c, buckets_are_given_over_when_complete, REF_CLAIM_NONE, REF_CLAIM_ADD + 1);
     tcase_add_loop_test(c, recomputed_bits_are_equal, REF_CLAIM_NONE, REF_CLAIM_ADD + 1);
     tcase_add_test(c, kept_to_the_byte);
