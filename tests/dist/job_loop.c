@@ -267,6 +267,18 @@ static int run_sampler(const char *folder, const char *what, bool resume, bool b
     return yk_close(job);
 }
 
+/* Rank 1 draws from another order. */
+static int run_other_seed(void)
+{
+    order o = {0};
+    yk_job *job = yk_open(&(yk_config){.quiet = true, .seed = 5});
+    const yk_t w = yk_param(job, "w", 0, NULL, (yk_init){YK_INIT_ONES, 0, 0});
+    yk_opt *opt = yk_sgd(job, &(yk_sgd_config){.lr = 0.001});
+    const yk_sampler_config c = {.rows = ROWS, .batch = 2, .shuffle = true, .seed = yk_rank(job) == 1 ? 8 : 7};
+    sampler_train(job, yk_sampler_new(job, &c), opt, w, 1, &o);
+    return yk_close(job);
+}
+
 /* ---- The batch that fits ------------------------------------------------------------------------------------------- */
 
 static void wide_step(yk_job *job, uint32_t batch, void *user)
@@ -314,6 +326,8 @@ static int rank_main(const char *what, const char *folder)
         return run_sampler(folder, "saved", false, strstr(what, "speed") != NULL, batches);
     if (!strncmp(what, "resume", 6))
         return run_sampler(folder, "resumed", true, strstr(what, "speed") != NULL, ROWS);
+    if (!strcmp(what, "seeds"))
+        return run_other_seed();
     if (!strcmp(what, "batch"))
         return run_batch_size();
     yk_job *job = yk_open(&(yk_config){.quiet = true, .seed = 5});
@@ -378,6 +392,16 @@ START_TEST(a_sampler_goes_on_at_its_row_with_other_ranks)
 }
 END_TEST
 
+START_TEST(samplers_that_differ_are_an_error)
+{
+    char said[4096];
+    ranks_folder_make();
+    ck_assert_int_ne(ranks_run(devices_of[2], "seeds", said, sizeof said), 0);
+    ck_assert_msg(strstr(said, "another place in the data") && strstr(said, "the sampler's seed 8, not 7"), "%s", said);
+    ranks_folder_remove();
+}
+END_TEST
+
 int main(int argc, char **argv)
 {
     if (argc == 3)
@@ -387,5 +411,6 @@ int main(int argc, char **argv)
     tcase_add_loop_test(t, loop_operations_are_over_all_ranks, 0, 3);
     tcase_add_loop_test(t, the_batch_that_fits_is_one_for_all, 0, 3);
     tcase_add_loop_test(t, a_sampler_goes_on_at_its_row_with_other_ranks, 0, 3);
+    tcase_add_test(t, samplers_that_differ_are_an_error);
     return suite_run("job_loop", t);
 }
