@@ -91,6 +91,13 @@ static void describe_data(const yk_job *job, agree_part *part)
             part_add(part, "batch", (double)batch);
             part_add(part, "batches", (double)yk_data_batches(job->data[i]));
         }
+    if (job->step.sampled.used && part->n + 5 <= NUMBERS) {
+        part_add(part, "the sampler's epoch", (double)job->step.sampled.epoch);
+        part_add(part, "the sampler's row", (double)job->step.sampled.row);
+        part_add(part, "rows of the sampler", (double)job->step.sampled.rows);
+        part_add(part, "the sampler's global batch", (double)job->step.sampled.global_batch);
+        part_add(part, "the sampler's seed", (double)job->step.sampled.seed);
+    }
 }
 
 enum { PART_GRAPH, PART_OPTIMIZER, PART_RATE, PART_CLIPPING, PART_SEED, PART_DATA };

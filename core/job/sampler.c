@@ -162,6 +162,12 @@ static bool begin_step(yk_sampler *s, const yk__shard_round *round, yk_sample *s
                           .last = index + 1 == yk__shard_rounds(&shard)};
     yk__rows_from(job, count, first, round->rows);
     job->last_batch.unique = round->unique;
+    job->step.sampled = (yk__sampled){.used = true,
+                                      .epoch = s->place.epoch,
+                                      .seed = s->config.seed,
+                                      .row = s->place.next,
+                                      .rows = s->rows,
+                                      .global_batch = s->global_batch};
     job->step.from_loader = true;
     job->step.window_end = sample->last && !job->config.accumulate_over_epochs;
     if (s->config.by_speed)

@@ -56,6 +56,13 @@ typedef struct yk__counted {
     double local, global; /* global: after yk_backward */
 } yk__counted;
 
+/* Where a sampler was when it gave the step its rows; what ranks have in common of it. */
+typedef struct yk__sampled {
+    bool used;
+    uint64_t epoch, seed;
+    int64_t row, rows, global_batch;
+} yk__sampled;
+
 /* Tokens of a step without padding (op_pack.c). */
 typedef struct yk__packing {
     yk__vid keep;           /* by what */
@@ -101,6 +108,7 @@ typedef struct yk__step {
     uint32_t n_dropout;
     yk__packing *packing;
     size_t n_packing, cap_packing;
+    yk__sampled sampled;
     yk_data *batch_source;  /* whose batch it is made of, while from_loader */
     bool from_loader;
     bool window_end;        /* it ends an accumulation window */

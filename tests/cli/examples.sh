@@ -23,6 +23,14 @@ own_loop() {
 }
 ok "own data and loop, on two ranks as on one" own_loop
 
+stream() { # 323 lines, no multiple of the batch; the same on two ranks
+    python3 -c 'for i in range(323): x = i % 41 / 20 - 1; print(x, 2 * x + 3)' >"$out/lines"
+    "$examples/stream" "$out/lines" >"$out/one" && cat "$out/one" && grep -q '^323 rows, [1-9][0-9]* epochs: .* 0.0[01]$' "$out/one" &&
+        ! grep -q ' 51 epochs' "$out/one" || return 1
+    YOKE_DEVICES="cpu:0! cpu:0!" "$yoke" launch "$examples/stream" "$out/lines" >"$out/two" && diff "$out/one" "$out/two"
+}
+ok "a stream of unknown length, on two ranks as on one" stream
+
 finetune() {
     python3 - "$data/banking77" "$out" <<'P'
 import csv, sys

@@ -42,6 +42,43 @@ for name in set(re.findall(r"--[a-z][a-z0-9_-]*", page.split("```")[1])) - {"--j
 P
 }
 ok "the page for users of Hugging Face names what there is" page
+accelerate_page() { # docs/from-accelerate.md: names of ours exist, every capability of Accelerate's has a row with both sides
+    python3 - "$YOKE_SOURCE" "$yoke" <<'P'
+import re, subprocess, sys
+page = open(sys.argv[1] + "/docs/from-accelerate.md").read()
+header = open(sys.argv[1] + "/include/yoke/yoke.h").read()
+declared = set(re.findall(r"\b(yk_\w+)\(", header)) | set(re.findall(r"\} (yk_\w+);", header)) | {"yk_each"}
+bodies = {name: body for body, name in re.findall(r"\{([^{}]*)\} (yk_\w+);", header)}
+ours = set(re.findall(r"\byk_\w+", page))
+types = {"yk_job", "yk_data"} # without a body
+assert len(ours) > 70 and ours - types <= declared, ours - declared
+for struct, member in re.findall(r"\b(yk_\w+)\.(\w+)", page):
+    assert re.search(rf"\b{member}\b", re.sub(r"/\*.*?\*/", "", bodies[struct], flags=re.S)), (struct, member)
+manual = subprocess.run([sys.argv[2], "train", "--man"], capture_output=True, text=True, check=True).stdout.replace("\\-", "-")
+for text in re.findall(r"`(?:yoke train )?(--(?!golden|cpu)[a-z-]+)", page):
+    assert text in manual, text
+theirs = """split_batches even_batches drop_last dispatch_batches skip_first_batches set_epoch use_seedable_sampler use_stateful_dataloader
+remainder gather gather_for_metrics use_gather_object reduce pad_across_processes broadcast broadcast_object_list copy_tensor_to_devices
+gather_object send_to_device split_between_processes wait_for_everyone main_process_first local_main_process_first on_main_process
+on_last_process on_process set_trigger check_trigger print get_logger set_seed synchronize_rng_states end_training backward accumulate
+sync_gradients no_sync trigger_sync_in_backward autocast clip_grad_norm_ clip_grad_value_ unscale_gradients join_uneven_inputs
+LocalSGD profile rng_types find_executable_batch_size prepare
+unwrap_model free_memory init_trackers log save_state load_state register_for_checkpointing save_model
+init_empty_weights infer_auto_device_map cpu_offload load_and_quantize_model prepare_pippy notebook_launcher debug_launcher mixed_precision
+gradient_accumulation_steps GradScalerKwargs DistributedDataParallelKwargs InitProcessGroupKwargs ProfileKwargs AutocastKwargs
+num_processes process_index is_main_process is_local_main_process is_last_process FSDP ParallelismConfig total_limit""".split()
+rows = [r.split(" | ") for r in re.findall(r"^\| (?!-)(.*) \|$", page, re.M)]
+left = " ".join(r[0] + " " + (r[1] if len(r) > 2 else "") for r in rows)
+for name in theirs:
+    assert re.search(rf"\b{name}\b", left), name
+assert len(rows) > 90 and all(len(r) >= 2 and all(c.strip() for c in r[1:]) for r in rows), [r for r in rows if len(r) < 2]
+section = re.search(r"---- Collectives on host memory.*?/\* ----", header, re.S).group(0)
+new = set(re.findall(r"\b(yk_\w+)\(", section))
+new |= {f for f in declared if re.match(r"yk_(sampler_(new|end|seek)|on_(save|load)|main_first)", f)}
+assert len(new) > 15 and new <= ours, new - ours
+P
+}
+ok "the page for users of Accelerate names what there is" accelerate_page
 ok "yoke --help" "$yoke" --help
 ok "yoke-cts --help" helps "$YOKE_BUILD/yoke-cts"
 ok "yoke-cts --man" manual "$YOKE_BUILD/yoke-cts"

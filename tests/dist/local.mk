@@ -13,6 +13,7 @@ TESTS += $(RANKS_SH)
 noinst_HEADERS += tests/dist/losses.h tests/dist/net.h
 if WITH_CHECK
 UNIT_TESTS += tests/dist/agree.test tests/dist/coll.test tests/dist/collect.test tests/dist/engine.test tests/dist/job_losses.test
+UNIT_TESTS += tests/dist/job_loop.test
 UNIT_TESTS += tests/dist/job_ranks.test tests/dist/message.test tests/dist/roles.test tests/dist/shm.test
 UNIT_TESTS += tests/dist/train.test
 TSAN_TESTS += tests/dist/coll.test tests/dist/collect.test tests/dist/message.test tests/dist/roles.test tests/dist/shm.test

@@ -16,6 +16,7 @@ UNIT_TESTS += tests/unit/io/gzip.test tests/unit/io/json.test tests/unit/io/safe
 UNIT_TESTS += tests/unit/job/api.test tests/unit/job/callsite.test
 UNIT_TESTS += tests/unit/job/host.test tests/unit/job/kill.test tests/unit/job/locale.test
 UNIT_TESTS += tests/unit/job/memory.test tests/unit/job/pack.test tests/unit/job/resume.test
+UNIT_TESTS += tests/unit/job/sampler.test
 UNIT_TESTS += tests/unit/kit/cpu_shape.test tests/unit/kit/gpu_shape.test tests/unit/kit/lower.test
 UNIT_TESTS += tests/unit/local/garbage.test
 if WITH_SODIUM

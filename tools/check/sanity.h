@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The checks of `yoke test`: see sanity.c. */
+/* The checks of `yoke test`: see sanity.c and sanity_ranks.c. */
 #ifndef YOKE_TOOLS_CHECK_SANITY_H
 #define YOKE_TOOLS_CHECK_SANITY_H
 
@@ -16,5 +16,9 @@ typedef struct sanity {
 } sanity;
 
 void sanity_run(sanity *s);
+/* Counts a check, and prints it on rank 0. */
+void sanity_report(sanity *s, bool ok, const char *name, const char *text);
+/* What ranks do together beside the training; a check holds where it does on every rank. */
+void sanity_ranks(sanity *s, yk_job *job);
 
 #endif
