@@ -248,6 +248,12 @@ static const void *island_extension(const char *name)
     return !strcmp(name, YK_EXT_COLL) ? (const void *)&coll : !strcmp(name, YK_EXT_SHARE) ? &share : NULL;
 }
 
+/* A host that lends nothing of a name says so. */
+static yk_status island_init(const yk_host *h)
+{
+    return h->extension("yk.none.1") ? YK_E_INTERNAL : plugin_init(h);
+}
+
 static yk_plugin island_table;
 
 __attribute__((visibility("default"))) const yk_plugin *yk_plugin_query(uint32_t abi);
@@ -256,6 +262,7 @@ __attribute__((visibility("default"))) const yk_plugin *yk_plugin_query(uint32_t
 {
     island_table = table;
     island_table.name = "island";
+    island_table.init = island_init;
     island_table.buffer_new = island_buffer;
     island_table.buffer_free = island_buffer_free;
     island_table.extension = island_extension;

@@ -54,7 +54,7 @@ tests_unit_opencl_nn_test_LDFLAGS = $(AM_LDFLAGS) -export-dynamic
 endif
 endif
 noinst_HEADERS += tests/unit/balance/world.h
-UNIT_SH = tests/style.sh tests/count.sh tests/api.sh tests/unit/data/commands.sh
+UNIT_SH = tests/style.sh tests/count.sh tests/api.sh tests/pages.sh tests/unit/data/commands.sh
 dist_check_SCRIPTS += $(UNIT_SH)
 TESTS += $(UNIT_SH)
-EXTRA_DIST += scripts/style scripts/api scripts/count scripts/csource.py scripts/packages.sh quickstart autogen.sh
+EXTRA_DIST += scripts/style scripts/api scripts/count scripts/pages scripts/csource.py scripts/packages.sh quickstart autogen.sh
