@@ -109,6 +109,7 @@ static void limits_read(vlk_physical *p, char locality[64])
     vkGetPhysicalDeviceProperties2(p->handle, &all);
     p->max_alloc = most.maxMemoryAllocationSize;
     p->keeps_nan = v12.shaderSignedZeroInfNanPreserveFloat32;
+    p->ends_loops = v12.driverID == VK_DRIVER_ID_MESA_LLVMPIPE;
     p->budget = extension_there(p->handle, VK_EXT_MEMORY_BUDGET_EXTENSION_NAME);
     if (has_pci)
         snprintf(locality, 64, "pci:%04x:%02x:%02x.%x", pci.pciDomain, pci.pciBus, pci.pciDevice, pci.pciFunction);

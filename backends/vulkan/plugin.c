@@ -38,6 +38,7 @@ static const struct {
     bool (*good)(const char *value);
     const char *allowed;
 } options[] = {
+    {"CORES", vlk_probe_cores, "a list of cores such as 0-3,6"},
     {"PROBE", vlk_probe_helper, "none, or a program that can be run"},
     {"PROBE_MS", value_ms, "milliseconds, 1 to 3600000"},
     {"STAGING", value_flag, "0 or 1"},
@@ -60,7 +61,7 @@ static yk_status names_check(void)
 {
     for (char **e = environ; *e; e++)
         if (name_unknown(*e)) {
-            vlk_host->fail(VLK_WHO, "%.100s: there is no such option; there are " PREFIX "PROBE, " PREFIX "PROBE_MS, " PREFIX "STAGING", *e);
+            vlk_host->fail(VLK_WHO, "%.100s: there is no such option; there are " PREFIX "CORES, " PREFIX "PROBE, " PREFIX "PROBE_MS, " PREFIX "STAGING", *e);
             return YK_E_ARG;
         }
     return YK_OK;

@@ -338,22 +338,31 @@ static void loop_condition(spv_compile *c, const loop *l)
     spv_label(c, body);
 }
 
-static void loop_end(spv_compile *c, const loop *l)
+/* `condition`: its first token, which is read again where drivers end loops; what is left is the same either way. */
+static void loop_end(spv_compile *c, const loop *l, size_t condition)
 {
+    const size_t at = c->at;
+    spv_item known;
     spv_branch(c, l->header);
     spv_label(c, l->merge);
     c->continue_label = l->outer_next;
+    if (!c->source->checks_loops || c->failed)
+        return;
+    c->at = condition;
+    spv_loop_left(c, spv_condition(c, &known));
+    c->at = at;
 }
 
 static void while_read(spv_compile *c)
 {
     const loop l = loop_begin(c);
     spv_expect(c, '(');
+    const size_t condition = c->at;
     loop_condition(c, &l);
     spv_expect(c, ')');
     statement_read(c);
     spv_label(c, l.next);
-    loop_end(c, &l);
+    loop_end(c, &l, condition);
 }
 
 /* for (int i = 0; i < n; i++) with a small constant n: each time through is written by itself, with i a constant. */
@@ -407,8 +416,10 @@ static void for_read(spv_compile *c)
         spv_expect(c, ';');
     }
     const loop l = loop_begin(c);
-    if (!token_is(spv_next(c), ';'))
-        loop_condition(c, &l);
+    const size_t condition = c->at;
+    if (token_is(spv_next(c), ';'))
+        spv_fail(c, "a loop without a condition");
+    loop_condition(c, &l);
     spv_expect(c, ';');
     const size_t step = c->at;
     skip_to(c, ')');
@@ -420,7 +431,7 @@ static void for_read(spv_compile *c)
     if (!token_is(spv_next(c), ')'))
         spv_expression(c);
     c->at = end;
-    loop_end(c, &l);
+    loop_end(c, &l, condition);
     spv_scope_end(c, mark);
 }
 
@@ -456,8 +467,7 @@ static void return_write(spv_compile *c)
         v = spv_convert(c, spv_load(c, spv_expression(c)), c->function->result.type);
     spv_expect(c, ';');
     if (c->function->kernel) {
-        spv_op(c, spv_code(c), OpReturn, NULL, 0);
-        c->open = false;
+        spv_kernel_return(c);
         return;
     }
     if (!c->function->leaves_early) {
