@@ -151,7 +151,9 @@ static void list_device(VkPhysicalDevice handle)
 
 static void list_load(void)
 {
-    const VkApplicationInfo own = {.sType = VK_STRUCTURE_TYPE_APPLICATION_INFO, .pApplicationName = "yoke", .apiVersion = VK_API_VERSION_1_2};
+    const VkApplicationInfo own = {.sType = VK_STRUCTURE_TYPE_APPLICATION_INFO,
+                                   .pApplicationName = "yoke",
+                                   .apiVersion = VK_API_VERSION_1_2};
     const VkInstanceCreateInfo info = {.sType = VK_STRUCTURE_TYPE_INSTANCE_CREATE_INFO, .pApplicationInfo = &own};
     VkPhysicalDevice handle[MAX_DEVICES];
     uint32_t n = MAX_DEVICES;

@@ -61,7 +61,7 @@ static yk_status names_check(void)
 {
     for (char **e = environ; *e; e++)
         if (name_unknown(*e)) {
-            vlk_host->fail(VLK_WHO, "%.100s: there is no such option; there are " PREFIX "CORES, " PREFIX "PROBE, " PREFIX "PROBE_MS, " PREFIX "STAGING", *e);
+            vlk_host->fail(VLK_WHO, "%.100s: there is no such option; there are " PREFIX "CORES, _PROBE, _PROBE_MS and _STAGING", *e);
             return YK_E_ARG;
         }
     return YK_OK;

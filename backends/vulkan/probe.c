@@ -40,7 +40,7 @@ static const char *named_by(const char *variable, const char *otherwise)
 
 static void manifests_find(void)
 {
-    const char *named = named_by("VK_DRIVER_FILES", named_by("VK_ICD_FILENAMES", NULL)), *home = secure_getenv("HOME");
+    const char *named = named_by("VK_DRIVER_FILES", named_by("VK_ICD_FILENAMES", NULL)), *user = secure_getenv("HOME");
     char own[280];
     probe.host = vlk_host;
     probe.n = 0;
@@ -51,7 +51,7 @@ static void manifests_find(void)
     paths_add(named_by("XDG_CONFIG_DIRS", "/etc/xdg"), "/vulkan/icd.d");
     paths_add("/usr/local/etc:/etc", "/vulkan/icd.d");
     paths_add(named_by("XDG_DATA_DIRS", "/usr/local/share:/usr/share"), "/vulkan/icd.d");
-    if (home && snprintf(own, sizeof own, "%s/.local/share", home) < (int)sizeof own)
+    if (user && snprintf(own, sizeof own, "%s/.local/share", user) < (int)sizeof own)
         paths_add(own, "/vulkan/icd.d");
 }
 

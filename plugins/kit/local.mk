@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # The kit: a convenience library for plugins, and the kernel sources as C strings.
 noinst_LTLIBRARIES += libkit.la
-libkit_la_SOURCES = plugins/kit/cores.c plugins/kit/cores.h plugins/kit/emit.c plugins/kit/emit.h plugins/kit/emit_kernel.c plugins/kit/lower/chain.c \
+libkit_la_SOURCES = plugins/kit/cores.c plugins/kit/cores.h \
+	plugins/kit/emit.c plugins/kit/emit.h plugins/kit/emit_kernel.c plugins/kit/lower/chain.c \
 	plugins/kit/lower/conv.c plugins/kit/lower/data.c plugins/kit/lower/dot.c plugins/kit/lower/launch.c \
 	plugins/kit/lower/lower.h plugins/kit/lower/nn.c plugins/kit/lower/node.c plugins/kit/program.c \
 	plugins/kit/probe.c plugins/kit/probe.h plugins/kit/program.h plugins/kit/queue.c plugins/kit/queue.h \

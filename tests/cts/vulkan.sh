@@ -93,6 +93,9 @@ driver()
 manifest bad
 manifest hang
 driver "a driver that aborts is left out" "$WORK/bad.json:$VK_DRIVER_FILES" "bad.json is not used: its driver died of signal 6" 1
-YOKE_VULKAN_PROBE_MS=3000 driver "a driver that hangs is left out" "$WORK/hang.json" "hang.json is not used: its driver gave no answer within 3000 ms" 0
+export YOKE_VULKAN_PROBE_MS=3000
+driver "a driver that hangs is left out" "$WORK/hang.json" \
+    "hang.json is not used: its driver gave no answer within 3000 ms" 0
+unset YOKE_VULKAN_PROBE_MS
 driver "no driver is no device" /nonexistent.json "vulkan .*0 devices" 0
 finish

@@ -9,7 +9,9 @@ void spv_op(spv_compile *c, spv_words *words, uint32_t op, const uint32_t *opera
     spv_words_add(c, words, operand, n);
 }
 
-static void op_text(spv_compile *c, spv_words *words, uint32_t op, const uint32_t *before, size_t n, const char *text, const spv_words *after)
+/* An instruction with a text behind its first n operands, and others behind the text. */
+static void op_text(spv_compile *c, spv_words *words, uint32_t op, const uint32_t *before, size_t n, const char *text,
+                    const spv_words *after)
 {
     uint32_t packed[16] = {0};
     const size_t n_text = strlen(text) / 4 + 1;
@@ -223,7 +225,8 @@ static uint32_t push_member(spv_compile *c, uint32_t push, uint32_t pointer, uin
 /* Where this work-item is, and the address of its arguments, in `group_id`, `lane_id` and `result_variable`. */
 static void places_read(spv_compile *c, uint32_t vector, uint32_t group, uint32_t lane)
 {
-    const uint32_t push = c->group_id[0], u32 = spv_type_id(c, SPV_U32), p32 = spv_id(c), p64 = spv_id(c), groups = spv_id(c), lanes = spv_id(c);
+    const uint32_t push = c->group_id[0], u32 = spv_type_id(c, SPV_U32), p32 = spv_id(c), p64 = spv_id(c);
+    const uint32_t groups = spv_id(c), lanes = spv_id(c);
     SPV_OP(c, &c->globals, OpTypePointer, p32, ClassPushConstant, u32);
     SPV_OP(c, &c->globals, OpTypePointer, p64, ClassPushConstant, spv_type_id(c, SPV_U64));
     SPV_CODE(c, OpLoad, vector, groups, group);

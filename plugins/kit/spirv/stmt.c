@@ -375,10 +375,11 @@ static bool loop_is_counted(spv_compile *c, counted *k)
 {
     const size_t from = c->at;
     const spv_token *t = &c->token.at[from];
-    bool is = from + 12 < c->token.n && t[0].kind == SPV_NAME && t[0].symbol->type == SPV_I32 && t[1].kind == SPV_NAME && token_is(t + 2, '=') &&
-              t[3].length == 1 && t[3].text[0] == '0' && token_is(t + 4, ';') && t[5].kind == SPV_NAME && t[5].symbol == t[1].symbol &&
-              token_is(t + 6, '<') && t[7].kind == SPV_NUMBER && token_is(t + 8, ';') && t[9].kind == SPV_NAME &&
-              t[9].symbol == t[1].symbol && token_is(t + 10, SPV_P2('+', '+')) && token_is(t + 11, ')');
+    bool is = from + 12 < c->token.n && t[0].kind == SPV_NAME && t[0].symbol->type == SPV_I32 && t[1].kind == SPV_NAME &&
+              token_is(t + 2, '=') && t[3].length == 1 && t[3].text[0] == '0' && token_is(t + 4, ';');
+    is = is && t[5].kind == SPV_NAME && t[5].symbol == t[1].symbol && token_is(t + 6, '<') && t[7].kind == SPV_NUMBER &&
+         token_is(t + 8, ';') && t[9].kind == SPV_NAME && t[9].symbol == t[1].symbol && token_is(t + 10, SPV_P2('+', '+')) &&
+         token_is(t + 11, ')');
     if (!is)
         return false;
     c->at = from + 7;
