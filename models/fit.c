@@ -2,7 +2,6 @@
 /* Whether a model and data go together: kinds before the model is built, sizes once it is. */
 #include "models/model.h"
 
-#include <stdio.h>
 #include <string.h>
 
 static const char *const needs[] = {"labelled images (idx:DIR or cifar10:DIR)", "rows of text with a label each (csv:FILE or jsonl:FILE)",
@@ -28,37 +27,31 @@ static model_input data_input(const yk_data *data)
 bool model_fits_kind(yk_job *job, const model_kind *kind, const yk_data *data)
 {
     const model_input got = data ? data_input(data) : kind->input;
-    char text[512];
     if (got == kind->input)
         return true;
-    snprintf(text, sizeof text, "model %s and %s data do not go together: %s takes %s; %s data go with %s", kind->name,
+    model_fail(job, YK_E_ARG, "model %s and %s data do not go together: %s takes %s; %s data go with %s", kind->name,
              yk_data_kind(data), kind->name, needs[kind->input], yk_data_kind(data), partners[got]);
-    yk_fail(job, YK_E_ARG, text);
     return false;
 }
 
 static bool fits_vocabulary(yk_model *m, const yk_data *data)
 {
     const long long ids = yk_data_vocab(data), most = yk_settings_int(m->settings, "vocab_size", ids);
-    char text[512];
     if (ids <= most)
         return true;
-    snprintf(text, sizeof text, "the tokens of the %s data have ids up to %lld, but model %s has a vocabulary of %lld (vocab_size): "
+    model_fail(m->job, YK_E_ARG, "the tokens of the %s data have ids up to %lld, but model %s has a vocabulary of %lld (vocab_size): "
              "the tokenizer is another than the model's (--tokenizer), or vocab_size must be %lld", yk_data_kind(data), ids - 1,
              m->kind->name, most, ids);
-    yk_fail(m->job, YK_E_ARG, text);
     return false;
 }
 
 static bool fits_classes(yk_model *m, const yk_data *data)
 {
     const long long classes = yk_data_classes(data), most = yk_settings_int(m->settings, "num_labels", classes);
-    char text[512];
     if (classes <= most)
         return true;
-    snprintf(text, sizeof text, "the %s data have %lld classes, but model %s has %lld (num_labels)", yk_data_kind(data), classes,
+    model_fail(m->job, YK_E_ARG, "the %s data have %lld classes, but model %s has %lld (num_labels)", yk_data_kind(data), classes,
              m->kind->name, most);
-    yk_fail(m->job, YK_E_ARG, text);
     return false;
 }
 
@@ -66,7 +59,6 @@ static bool fits_image(yk_model *m, const yk_data *data)
 {
     int64_t chw[3];
     long long pixels, inputs, channels;
-    char text[512];
     yk_data_shape(data, chw);
     pixels = chw[0] * chw[1] * chw[2];
     inputs = yk_settings_int(m->settings, "input_size", pixels);
@@ -74,12 +66,11 @@ static bool fits_image(yk_model *m, const yk_data *data)
     if (inputs == pixels && channels == chw[0])
         return true;
     if (inputs != pixels)
-        snprintf(text, sizeof text, "the images of the %s data are %lldx%lldx%lld, %lld numbers, but model %s takes %lld (input_size)",
-                 yk_data_kind(data), (long long)chw[0], (long long)chw[1], (long long)chw[2], pixels, m->kind->name, inputs);
+        model_fail(m->job, YK_E_ARG, "the images of the %s data are %lldx%lldx%lld, %lld numbers, but model %s takes %lld (input_size)",
+                   yk_data_kind(data), (long long)chw[0], (long long)chw[1], (long long)chw[2], pixels, m->kind->name, inputs);
     else
-        snprintf(text, sizeof text, "the images of the %s data have %lld channels, but model %s takes %lld (num_channels)",
-                 yk_data_kind(data), (long long)chw[0], m->kind->name, channels);
-    yk_fail(m->job, YK_E_ARG, text);
+        model_fail(m->job, YK_E_ARG, "the images of the %s data have %lld channels, but model %s takes %lld (num_channels)",
+                   yk_data_kind(data), (long long)chw[0], m->kind->name, channels);
     return false;
 }
 
@@ -87,14 +78,12 @@ static bool fits_image(yk_model *m, const yk_data *data)
 static bool fits_regression(yk_model *m, const yk_data *data)
 {
     const yk_labels labels = yk_data_labels(data);
-    char text[512];
     if (labels == YK_LABELS_NONE || m->regression == (labels == YK_LABELS_NUMBERS))
         return true;
-    snprintf(text, sizeof text, m->regression ? "model %s has num_labels=1, a regression, but the labels of the %s data were read as "
-                                                "classes (yk_data_config.numbers)"
-                                              : "model %s has classes, but the labels of the %s data are numbers: a regression has "
-                                                "num_labels=1", m->kind->name, yk_data_kind(data));
-    yk_fail(m->job, YK_E_ARG, text);
+    model_fail(m->job, YK_E_ARG, m->regression ? "model %s has num_labels=1, a regression, but the labels of the %s data were read as "
+                                                 "classes (yk_data_config.numbers)"
+                                               : "model %s has classes, but the labels of the %s data are numbers: a regression has "
+                                                 "num_labels=1", m->kind->name, yk_data_kind(data));
     return false;
 }
 

@@ -41,6 +41,8 @@ struct yk_model {
     void *net;
 };
 
+void model_fail(yk_job *job, yk_status status, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
+
 /* Whether data (may be NULL) are of the kind that such a model takes; else the job fails in a line that names both. */
 bool model_fits_kind(yk_job *job, const model_kind *kind, const yk_data *data);
 

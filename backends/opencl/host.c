@@ -3,7 +3,6 @@
 #include "backends/opencl/ocl.h"
 
 #include <stdio.h>
-#include <time.h>
 
 const yk_host *ocl_host;
 
@@ -31,13 +30,6 @@ void ocl_free(void *p)
 {
     if (p)
         ocl_host->free(p);
-}
-
-uint64_t ocl_now_ns(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
 }
 
 #define OCL_ERRORS(X)                                                                                                  \

@@ -4,7 +4,7 @@
  * devices there are); shape.c (which kernels a device gets); queue.c; program.c (launches of the kit as kernel objects);
  * build.c (compiling and the cache of binaries); watch.c; memory.c; device.c (one that is open); probe.c (drivers tried in a
  * child process); survey.c (answers kept between processes); env.c (environment, signals); options.c; cores.c; host.c.
- * Which launches run a graph is decided by the kit (plugins/kit/program.h).
+ * Which launches run a graph is decided by the kit (plugins/kit/lower/lower.h).
  */
 #ifndef YOKE_BACKENDS_OPENCL_OCL_H
 #define YOKE_BACKENDS_OPENCL_OCL_H
@@ -18,7 +18,8 @@
 
 #include <yoke/plugin.h>
 
-#include "plugins/kit/program.h"
+#include "plugins/kit/lower/lower.h"
+#include "plugins/kit/source.h"
 
 #define OCL_WHO "opencl"
 #define OCL_VERSION "0.1.0"
@@ -30,7 +31,6 @@ extern const yk_host *ocl_host;
 void *ocl_alloc(size_t bytes); /* zeroed; NULL after telling the host */
 void *ocl_grow(void *old, size_t bytes, size_t more); /* a larger zero-extended copy, the old one freed */
 void ocl_free(void *p);
-uint64_t ocl_now_ns(void); /* of a clock that only goes forward */
 /* A status for a failed OpenCL call, explained to the host as "what: CL_NAME (code)". */
 yk_status ocl_error(cl_int code, const char *what);
 const char *ocl_error_name(cl_int code);

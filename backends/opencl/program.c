@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Programs: the kit's launches (plugins/kit/program.h) as kernel objects, which keep their arguments. Slots are bound at
+ * Programs: the kit's launches (plugins/kit/lower/lower.h) as kernel objects, which keep their arguments. Slots are bound at
  * submission, and only those arguments are set again whose slot has moved.
  */
 #include "backends/opencl/ocl.h"

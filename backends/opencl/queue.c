@@ -4,6 +4,7 @@
  * known to be done wait in a ring, oldest first. A failure stays: every later call returns it.
  */
 #include "backends/opencl/ocl.h"
+#include "plugins/kit/clock.h"
 
 #include <time.h>
 
@@ -72,9 +73,9 @@ static bool ring_is_done(yk_queue *q)
 static bool queue_ends(yk_queue *q)
 {
     const struct timespec moment = {0, 1000000};
-    const uint64_t begin = ocl_now_ns();
+    const uint64_t begin = kit_now_ns();
     while (atomic_load(&q->failed) && !ring_is_done(q)) {
-        if (ocl_now_ns() - begin > LEAVE_NS)
+        if (kit_now_ns() - begin > LEAVE_NS)
             return false;
         nanosleep(&moment, NULL);
     }
@@ -361,7 +362,7 @@ static bool wait_spin(yk_queue *q, uint64_t point, uint64_t start)
     do
         if (ocl_queue_poll(q, &done) != YK_OK || done >= point)
             return true;
-    while (ocl_now_ns() - start < SPIN_NS);
+    while (kit_now_ns() - start < SPIN_NS);
     return false;
 }
 
@@ -388,7 +389,7 @@ static uint64_t calls_seen(yk_queue *q, int more)
 
 static yk_status wait_limited(yk_queue *q, uint64_t point, uint64_t timeout_ns)
 {
-    const uint64_t start = ocl_now_ns(), end = start + timeout_ns < start ? UINT64_MAX : start + timeout_ns;
+    const uint64_t start = kit_now_ns(), end = start + timeout_ns < start ? UINT64_MAX : start + timeout_ns;
     uint64_t done = 0;
     cl_event e = wait_spin(q, point, start) ? NULL : queue_event(q, point);
     yk_status s = e && !timeout_ns ? YK_E_TIMEOUT : YK_OK;

@@ -12,6 +12,7 @@
 #include <stdlib.h>
 
 #include "backends/opencl/survey.h"
+#include "plugins/kit/clock.h"
 
 #define M 128
 #define N 256
@@ -85,13 +86,13 @@ static void trial_close(shape_trial *trial)
 /* Seconds of one product; negative after a failure. */
 static double trial_run(shape_trial *trial)
 {
-    const uint64_t zero[3] = {0}, begin = ocl_now_ns();
+    const uint64_t zero[3] = {0}, begin = kit_now_ns();
     uint64_t point;
     const yk_submit s = {
         .size = sizeof s, .n_slot = 3, .program = trial->program, .slot = trial->slot, .slot_offset = zero, .slot_version = zero};
     if (ocl_queue_run(trial->queue, &s, &point) != YK_OK || ocl_queue_wait(trial->queue, point, UINT64_MAX) != YK_OK)
         return -1;
-    return (double)(ocl_now_ns() - begin) * 1e-9;
+    return (double)(kit_now_ns() - begin) * 1e-9;
 }
 
 static bool trial_right(shape_trial *trial)
@@ -120,10 +121,10 @@ static double shape_rate(cl_device_id id, bool cpu_shape)
     double seconds[RUNS], rate = 0;
     int n = 0;
     if (trial_open(&trial, id, cpu_shape) == YK_OK && trial_run(&trial) >= 0 && trial_right(&trial)) {
-        const uint64_t begin = ocl_now_ns();
+        const uint64_t begin = kit_now_ns();
         do
             seconds[n] = trial_run(&trial);
-        while (seconds[n] >= 0 && ++n < RUNS && ocl_now_ns() - begin < ENOUGH_NS);
+        while (seconds[n] >= 0 && ++n < RUNS && kit_now_ns() - begin < ENOUGH_NS);
     }
     if (n) {
         qsort(seconds, (size_t)n, sizeof *seconds, compare_seconds);

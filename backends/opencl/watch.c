@@ -4,6 +4,7 @@
 #include <time.h>
 
 #include "backends/opencl/ocl.h"
+#include "plugins/kit/clock.h"
 
 #define SILENT_NS 2000000000u /* compiling altogether, before a device's line is printed */
 
@@ -28,7 +29,7 @@ void ocl_watch_begin(ocl_watch *watch, yk_device *dev)
 {
     pthread_condattr_t attr;
     sigset_t all, old;
-    *watch = (ocl_watch){.dev = dev, .begin = ocl_now_ns()};
+    *watch = (ocl_watch){.dev = dev, .begin = kit_now_ns()};
     if (atomic_load(&dev->compiling_reported))
         return;
     pthread_mutex_init(&watch->lock, NULL);
@@ -53,5 +54,5 @@ void ocl_watch_end(ocl_watch *watch)
         pthread_cond_destroy(&watch->ended);
         pthread_mutex_destroy(&watch->lock);
     }
-    atomic_fetch_add(&watch->dev->compiling_ns, ocl_now_ns() - watch->begin);
+    atomic_fetch_add(&watch->dev->compiling_ns, kit_now_ns() - watch->begin);
 }

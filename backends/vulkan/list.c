@@ -8,6 +8,8 @@
 #include <stdio.h>
 #include <unistd.h>
 
+#include "plugins/kit/plugin.h"
+
 #define MAX_DEVICES 32
 #define NONE UINT32_MAX
 
@@ -236,12 +238,12 @@ static void caps_fill(const vlk_physical *p, const char *locality, yk_device_cap
 
 yk_status vlk_device_caps(uint32_t i, yk_device_caps *caps)
 {
-    yk_device_caps c = {.size = caps->size < sizeof c ? caps->size : (uint32_t)sizeof c};
+    yk_device_caps c = {0};
     const yk_status s = device_known(i);
     if (s)
         return s;
     caps_fill(&list.device[i], list.locality[i], &c);
-    memcpy(caps, &c, c.size);
+    kit_caps_give(caps, &c);
     return YK_OK;
 }
 

@@ -6,6 +6,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "plugins/kit/plugin.h"
+
 #ifndef YK_SANITIZER
 #if defined(__SANITIZE_ADDRESS__)
 #define YK_SANITIZER "address"
@@ -129,9 +131,4 @@ static const yk_plugin TABLE = {
     .queue_span = kit_queue_span,
 };
 
-__attribute__((visibility("default"))) const yk_plugin *yk_plugin_query(uint32_t abi);
-
-const yk_plugin *yk_plugin_query(uint32_t abi)
-{
-    return abi == YK_ABI ? &TABLE : NULL;
-}
+KIT_PLUGIN_EXPORT(TABLE)

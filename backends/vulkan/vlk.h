@@ -4,7 +4,7 @@
  * (what the kit's queue does here); program.c (launches of the kit as recorded commands); pipeline.c (kernels as pipelines);
  * memory.c (buffers); work.c (submitting and waiting); device.c (one that is open); list.c (which there are); probe.c (drivers
  * tried in a child process); host.c.
- * Which launches run a graph is decided by the kit (plugins/kit/program.h), which also translates kernels (spirv/spirv.h).
+ * Which launches run a graph is decided by the kit (plugins/kit/lower/lower.h), which also translates kernels (spirv/spirv.h).
  *
  * Memory is named by its address (bufferDeviceAddress): there are no descriptors, no limit of a binding's range, and recorded
  * commands do not refer to buffers.
@@ -18,7 +18,7 @@
 
 #include <yoke/plugin.h>
 
-#include "plugins/kit/program.h"
+#include "plugins/kit/lower/lower.h"
 #include "plugins/kit/queue.h"
 
 #define VLK_WHO "vulkan"

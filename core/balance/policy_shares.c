@@ -1,5 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the policy makes of times: means, shares within bounds, roles. */
+/*
+ * What the policy makes of times; it decides nothing. Means of what was measured; shares, the rows of each rank, within its
+ * memory and in steps; roles, that is who is a member and which part of the optimizer it owns; and the seconds that a window
+ * would take with other members, shares and parts. The phases (policy_inner.h) compare these and set what they choose.
+ */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

@@ -85,14 +85,6 @@ uint32_t yk__option_words(yk__option option);
 yk_status yk__option_check(yk__option option, yk_error *err);
 yk_status yk__options_check(yk_error *err);
 
-/* For an unknown name of the environment ("YOKE_BUKET_BYTES=.."): whether it belongs to somebody else, that is, begins with the
- * name of one of these plugins ("cpu, opencl"), or is one of Yoke's own tests and scripts. */
-bool yk__option_foreign(const char *name, const char *plugins);
-/* The number of YOKE_* variables that nobody knows; of each, one() gets the name and the nearest known one or NULL. */
-uint32_t yk__options_unknown(const char *plugins, void (*one)(const char *name, const char *nearest));
-/* One warning for each of them. */
-void yk__options_warn(const char *plugins);
-
 /* Any other variable, for paths and programs: NULL in a setuid program, when unset and when empty. */
 const char *yk__environment_path(const char *name);
 

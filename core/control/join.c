@@ -1,5 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A rank's side: joining and leaving, and what it knows of the others. Waiting is in stuck.c, the beat in live.c. */
+/*
+ * A rank's side: joining and leaving, and what it knows of the others. Waiting is in stuck.c, the beat in live.c.
+ *
+ * The launcher has left one message in the inherited socket: who this rank is (hello), with descriptors of two objects of shared
+ * memory, the table of ranks and what the ranks of a host have in common (core/coll/shm.h). Both are checked before they are
+ * mapped: a size that can shrink (no seal) would end the process later. A rank that has marked itself as joined waits until all
+ * have, have ended, or are late.
+ */
 #include "config.h"
 
 #include "core/control/internal.h"

@@ -16,7 +16,8 @@
  *   tokens:FILE  running ids for a language model; or DIR, a glob, A+B: files that are one stream
  *                dtype=u16|u32 vocab= seq-len=128 stride=seq-len split=0.9
  *
- * as KIND:PATH[,key=value...]. In memory are images, as bytes, and texts, as ids; tokens stay on disk.
+ * as KIND:PATH[,key=value...]. In memory are the first images, as bytes (images.h), and texts, as ids; tokens and
+ * further images stay on disk.
  *
  * Fields of a batch of n rows, in this order:
  *   images          x f32 [n, C, H, W] (pixel / 255 - mean) / std;  labels i32 [n]

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Images as rows: pixels stay bytes; a table of 256 values per channel normalises them. */
+/* Images as rows: pixels stay bytes, in memory or on disk; a table of 256 values per channel normalises them. */
 #include "core/data/images.h"
 
 #include <stdio.h>
@@ -17,9 +17,32 @@ yk_status yk__images_new(yk__dataset *set, yk__images **out, yk_error *err)
 void yk__images_close(void *state)
 {
     yk__images *images = state;
-    yk__free(images->pixels);
-    yk__free(images->labels_memory);
+    for (size_t i = 0; i < images->n_file; i++)
+        yk__blob_close(images->file[i].blob);
+    yk__free(images->file);
+    yk__free(images->labels);
     yk__free(images);
+}
+
+uint64_t yk__images_left(const yk__images *images)
+{
+    return images->held < YK__IMAGES_HELD ? YK__IMAGES_HELD - images->held : 0;
+}
+
+yk_status yk__images_add(yk__images *images, yk__blob *blob, uint64_t begin, int64_t n, const uint8_t *labels, yk_error *err)
+{
+    const size_t count = (size_t)(images->count + n);
+    if (yk__grow(&images->file, &images->cap_file, images->n_file + 1, sizeof *images->file) ||
+        yk__grow(&images->labels, &images->cap_labels, count, 1)) {
+        yk__blob_close(blob);
+        return yk__fail_mem(err, count, "labels");
+    }
+    if (n)
+        memcpy(images->labels + images->count, labels, (size_t)n);
+    images->file[images->n_file++] = (yk__image_file){.blob = blob, .begin = begin, .first = images->count};
+    images->held += yk__blob_memory(blob) ? yk__blob_bytes(blob) : 0;
+    images->count = (int64_t)count;
+    return YK_OK;
 }
 
 int64_t yk__images_width(const yk__dataset *set, const int64_t *rows, int64_t n)
@@ -28,27 +51,78 @@ int64_t yk__images_width(const yk__dataset *set, const int64_t *rows, int64_t n)
     return 1;
 }
 
+/* ---- Records ---- */
+
+/* The file that has an image. */
+static const yk__image_file *file_of(const yk__images *images, int64_t image)
+{
+    size_t below = 0, above = images->n_file; /* the one looked for is in [below, above) */
+    while (above - below > 1) {
+        const size_t middle = below + (above - below) / 2;
+        if (images->file[middle].first <= image)
+            below = middle;
+        else
+            above = middle;
+    }
+    return &images->file[below];
+}
+
+/* Its pixels in memory, or NULL where they are on disk. */
+static const uint8_t *pixels_held(const yk__images *images, int64_t image)
+{
+    const yk__image_file *file = file_of(images, image);
+    const uint8_t *memory = yk__blob_memory(file->blob);
+    return memory ? memory + file->begin + (uint64_t)(image - file->first) * images->record + images->skip : NULL;
+}
+
+/* Bytes [at, at + n) of an image's record. */
+static yk_status record_read(const yk__images *images, int64_t image, uint64_t at, void *to, size_t n, yk_error *err)
+{
+    const yk__image_file *file = file_of(images, image);
+    return yk__blob_read(file->blob, file->begin + (uint64_t)(image - file->first) * images->record + at, to, n, err);
+}
+
+/* ---- Rows ---- */
+
+static float *pixels_normalise(const yk__images *images, const uint8_t *pixels, float *x)
+{
+    const int64_t plane = images->chw[1] * images->chw[2];
+    for (int64_t c = 0; c < images->chw[0]; c++)
+        for (int64_t k = 0; k < plane; k++)
+            *x++ = images->value[c][*pixels++];
+    return x;
+}
+
 yk_status yk__images_fill(const yk__dataset *set, const int64_t *rows, int64_t n, int64_t width, void *const *buffers,
                           yk_error *err)
 {
     const yk__images *images = set->state;
+    const size_t bytes = images->record - images->skip;
     float *x = buffers[0];
     int32_t *label = buffers[1];
-    int64_t plane = images->chw[1] * images->chw[2];
-    (void)width, (void)err;
+    yk_status s = YK_OK;
+    uint8_t *copy = yk__malloc(bytes);
+    (void)width;
+    if (!copy)
+        return yk__fail_mem(err, bytes, "an image");
     for (int64_t i = 0; i < n; i++) { /* shuffled rows are in no cache: all misses at once, not one after the other */
-        __builtin_prefetch(images->pixels + (size_t)(images->first + rows[i]) * images->record + images->skip);
-        __builtin_prefetch(images->labels + (size_t)(images->first + rows[i]) * images->label_stride);
+        __builtin_prefetch(pixels_held(images, images->first + rows[i]));
+        __builtin_prefetch(images->labels + images->first + rows[i]);
     }
-    for (int64_t i = 0; i < n; i++) {
-        const uint8_t *p = images->pixels + (size_t)(images->first + rows[i]) * images->record + images->skip;
-        label[i] = images->labels[(size_t)(images->first + rows[i]) * images->label_stride];
-        for (int64_t c = 0; c < images->chw[0]; c++)
-            for (int64_t k = 0; k < plane; k++)
-                *x++ = images->value[c][*p++];
+    for (int64_t i = 0; i < n && !s; i++) {
+        const int64_t image = images->first + rows[i];
+        const uint8_t *pixels = pixels_held(images, image);
+        if (!pixels)
+            s = record_read(images, image, images->skip, copy, bytes, err);
+        if (!s)
+            x = pixels_normalise(images, pixels ? pixels : copy, x);
+        label[i] = images->labels[image];
     }
-    return YK_OK;
+    yk__free(copy);
+    return s;
 }
+
+/* ---- Opening ---- */
 
 /* Fashion-MNIST's and CIFAR-10's usual numbers; other channel counts have none. */
 static yk_status pixel_values_fill(yk__images *images, const yk__spec *spec, yk_error *err)
@@ -87,10 +161,10 @@ static yk_status rows_choose(yk__dataset *set, const yk__spec *spec, int64_t cou
     return st;
 }
 
-yk_status yk__images_finish(yk__dataset *set, const yk__spec *spec, int64_t count, yk_error *err)
+yk_status yk__images_finish(yk__dataset *set, const yk__spec *spec, yk_error *err)
 {
     yk__images *images = set->state;
-    yk_status st = rows_choose(set, spec, count, err);
+    yk_status st = rows_choose(set, spec, images->count, err);
     if (!st)
         st = pixel_values_fill(images, spec, err);
     yk__kind_field(set, "x", YK_F32, 3, images->chw);
@@ -104,11 +178,18 @@ void yk__images_where(const yk__dataset *set, int64_t row, char *buf, size_t n)
     snprintf(buf, n, "%.200s: image %lld (from 0)", set->path, (long long)(images->first + row));
 }
 
-static yk_status pixels_read(const void *user, uint64_t at, void *to, size_t n, yk_error *err)
+/* Bytes [at, at + n) of the records of all rows, one after the other. */
+static yk_status rows_read(const void *user, uint64_t at, void *to, size_t n, yk_error *err)
 {
     const yk__images *images = user;
-    (void)err;
-    memcpy(to, images->pixels + (size_t)images->first * images->record + at, n);
+    uint8_t *p = to;
+    for (size_t done = 0, part; done < n; done += part) {
+        const int64_t image = images->first + (int64_t)((at + done) / images->record);
+        const uint64_t from = (at + done) % images->record;
+        part = images->record - from < n - done ? images->record - from : n - done;
+        if (record_read(images, image, from, p + done, part, err))
+            return err->status;
+    }
     return YK_OK;
 }
 
@@ -117,6 +198,6 @@ yk_status yk__images_hash(const yk__dataset *set, uint64_t *hash, yk_error *err)
     const yk__images *images = set->state;
     *hash = yk__hash_bytes(*hash, images->value, sizeof images->value); /* mean and deviation */
     for (int64_t i = 0; i < set->rows; i++)
-        *hash = yk__hash_u64(*hash, images->labels[(size_t)(images->first + i) * images->label_stride]);
-    return yk__kind_hash(pixels_read, images, (uint64_t)set->rows * images->record, hash, err);
+        *hash = yk__hash_u64(*hash, images->labels[images->first + i]);
+    return yk__kind_hash(rows_read, images, (uint64_t)set->rows * images->record, hash, err);
 }

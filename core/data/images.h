@@ -2,27 +2,47 @@
 /*
  * What kinds of images have in common: records of bytes, one label each; (pixel / 255 - mean) / std; a holdout.
  * Keys: mean, std, holdout. The state of such a kind is a yk__images.
+ *
+ * Rows need not fit memory: the first YK__IMAGES_HELD bytes of a set are read when it is opened, since a small image costs less
+ * than the system call that fetches it; the records of files after those are read when they are asked for. Labels are always in
+ * memory, a byte each.
  */
 #ifndef YOKE_CORE_DATA_IMAGES_H
 #define YOKE_CORE_DATA_IMAGES_H
 
 #include "core/data/kind.h"
+#include "core/read/blob.h"
 
 #define YK__IMAGE_CHANNELS 16
 
+#define YK__IMAGES_HELD ((uint64_t)256 << 20)
+
+typedef struct yk__image_file {
+    yk__blob *blob; /* owned */
+    uint64_t begin; /* byte of the first record */
+    int64_t first;  /* number of the first image in the set's files, from 0 */
+} yk__image_file;
+
 typedef struct yk__images {
-    uint8_t *pixels;       /* image i at pixels + i * record + skip; owned */
-    const uint8_t *labels; /* label i at labels[i * label_stride] */
-    uint8_t *labels_memory; /* owned, or NULL: labels lie in the records */
-    size_t record, skip, label_stride;
+    yk__image_file *file; /* by first */
+    size_t n_file, cap_file;
+    uint8_t *labels; /* of each image */
+    size_t cap_labels;
+    int64_t count; /* images in all files */
+    uint64_t held; /* bytes of them in memory */
+    size_t record, skip; /* bytes of a record, and of what stands before its pixels */
     int64_t chw[3];
     int64_t first; /* image of row 0 */
     float value[YK__IMAGE_CHANNELS][256]; /* what a byte of a channel becomes */
 } yk__images;
 
-/* A kind's open() makes its state first, fills in the records of `count` images and their shape, and finishes. */
+/* A kind's open() makes its state first, sets its shape and record, adds files, and finishes. */
 yk_status yk__images_new(yk__dataset *set, yk__images **out, yk_error *err);
-yk_status yk__images_finish(yk__dataset *set, const yk__spec *spec, int64_t count, yk_error *err);
+/* Bytes that the next file may have to be read into memory. */
+uint64_t yk__images_left(const yk__images *images);
+/* A file of n records from byte `begin` of the blob on, with their labels, which are copied. The blob is taken, also after a failure. */
+yk_status yk__images_add(yk__images *images, yk__blob *blob, uint64_t begin, int64_t n, const uint8_t *labels, yk_error *err);
+yk_status yk__images_finish(yk__dataset *set, const yk__spec *spec, yk_error *err);
 
 /* The functions of the kind's table. */
 void yk__images_close(void *state);

@@ -3,7 +3,6 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "core/base/mem.h"
 #include "core/data/images.h"
 #include "core/read/cifar.h"
 #include "core/read/paths.h"
@@ -32,45 +31,35 @@ static yk_status files_list(const char *path, bool eval, yk__paths *files, yk_er
     return st;
 }
 
-static yk_status append_file(yk__images *images, const char *path, int64_t *count, yk_error *err)
+static yk_status file_add(yk__images *images, const char *path, yk_error *err)
 {
-    uint8_t *p, *all;
-    int64_t n;
-    yk_status st = yk__cifar_open(path, &p, &n, err);
-    if (st)
-        return st;
-    all = yk__realloc(images->pixels, (size_t)(*count + n), YK__CIFAR_RECORD);
-    if (!all) {
-        yk__free(p);
-        return yk__fail_mem(err, (size_t)(*count + n) * YK__CIFAR_RECORD, "images");
-    }
-    memcpy(all + (size_t)*count * YK__CIFAR_RECORD, p, (size_t)n * YK__CIFAR_RECORD);
-    yk__free(p);
-    images->pixels = all;
-    *count += n;
-    return YK_OK;
+    yk__cifar cifar;
+    if (yk__cifar_open(path, yk__images_left(images), &cifar, err))
+        return err->status;
+    yk__images_add(images, cifar.records, 0, cifar.count, cifar.labels, err);
+    cifar.records = NULL; /* taken */
+    yk__cifar_free(&cifar);
+    return err->status;
 }
 
 static yk_status open_cifar(yk__dataset *set, const yk__spec *spec, const yk__dataset_options *options, yk_error *err)
 {
     yk__paths files = {0};
-    yk__images *images = NULL;
-    int64_t count = 0;
-    yk_status st = yk__images_new(set, &images, err);
-    if (!st)
-        st = files_list(spec->path, options->eval && !yk__spec_get(spec, "holdout"), &files, err);
-    for (size_t i = 0; i < files.count && !st; i++)
-        st = append_file(images, files.path[i], &count, err);
-    yk__paths_free(&files);
-    if (st)
-        return st;
-    images->labels = images->pixels;
-    images->record = images->label_stride = YK__CIFAR_RECORD;
+    yk__images *images;
+    if (yk__images_new(set, &images, err))
+        return err->status;
+    images->record = YK__CIFAR_RECORD;
     images->skip = 1;
     images->chw[0] = 3;
     images->chw[1] = images->chw[2] = 32;
     set->classes = YK__CIFAR_CLASSES;
-    return yk__images_finish(set, spec, count, err);
+    yk_status st = files_list(spec->path, options->eval && !yk__spec_get(spec, "holdout"), &files, err);
+    for (size_t i = 0; i < files.count && !st; i++)
+        st = file_add(images, files.path[i], err);
+    yk__paths_free(&files);
+    if (!st)
+        st = yk__images_finish(set, spec, err);
+    return st;
 }
 
 static const char *const keys[] = {"mean", "std", "holdout", NULL};

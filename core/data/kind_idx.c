@@ -25,7 +25,7 @@ static char *idx_path(const char *dir, const char *prefix, const char *what)
     return yk__format("%s/%s-%s-idx%d-ubyte", dir, prefix, what, rank); /* for the message */
 }
 
-static yk_status idx_adopt(yk__images *images, yk__idx *pixels, yk__idx *labels, yk_error *err)
+static yk_status shape_take(yk__images *images, const yk__idx *pixels, yk_error *err)
 {
     const int64_t *shape = yk__idx_shape(pixels);
     int four = yk__idx_rank(pixels) == 4;
@@ -38,38 +38,46 @@ static yk_status idx_adopt(yk__images *images, yk__idx *pixels, yk__idx *labels,
                         ": expected 1 to %d channels and at least one pixel",
                         images->chw[0], images->chw[1], images->chw[2], YK__IMAGE_CHANNELS);
     images->record = (size_t)(images->chw[0] * images->chw[1] * images->chw[2]);
-    images->label_stride = 1;
-    images->pixels = yk__idx_release(pixels);
-    images->labels = images->labels_memory = yk__idx_release(labels);
     return YK_OK;
+}
+
+/* The labels of images whose header has been read; the blob is taken. */
+static yk_status labels_join(yk__images *images, const yk__idx *pixels, const char *pixels_path, yk__blob *blob, uint64_t begin,
+                             const char *labels_path, int classes, yk_error *err)
+{
+    yk__idx *labels = NULL;
+    yk_status st = yk__idx_open(labels_path, &labels, err);
+    if (!st)
+        st = yk__idx_check_pair(pixels, pixels_path, labels, labels_path, classes, err);
+    if (!st && shape_take(images, pixels, err))
+        st = yk__fail_in(err, "%s", pixels_path);
+    if (st)
+        yk__blob_close(blob);
+    else
+        st = yk__images_add(images, blob, begin, yk__idx_shape(labels)[0], yk__idx_data(labels), err);
+    yk__idx_close(labels);
+    return st;
 }
 
 static yk_status read_pair(yk__dataset *set, const yk__spec *spec, const char *pixels_path, const char *labels_path,
                            yk_error *err)
 {
-    yk__idx *pixels = NULL, *labels = NULL;
+    yk__idx *pixels = NULL;
     yk__images *images;
-    int64_t classes, count = 0;
+    yk__blob *blob;
+    uint64_t begin;
+    int64_t classes;
     yk_status st = yk__spec_int(spec, "classes", 10, 1, 256, &classes, err);
     if (!st)
         st = yk__images_new(set, &images, err);
     if (!st)
-        st = yk__idx_open(pixels_path, &pixels, err);
+        st = yk__idx_open_blob(pixels_path, yk__images_left(images), &pixels, &blob, &begin, err);
     if (!st)
-        st = yk__idx_open(labels_path, &labels, err);
-    if (!st)
-        st = yk__idx_check_pair(pixels, pixels_path, labels, labels_path, (int)classes, err);
-    if (!st) {
-        count = yk__idx_shape(pixels)[0];
-        st = idx_adopt(images, pixels, labels, err);
-        if (st)
-            yk__fail_in(err, "%s", pixels_path);
-    }
+        st = labels_join(images, pixels, pixels_path, blob, begin, labels_path, (int)classes, err);
     yk__idx_close(pixels);
-    yk__idx_close(labels);
     set->classes = (int)classes;
     if (!st)
-        st = yk__images_finish(set, spec, count, err);
+        st = yk__images_finish(set, spec, err);
     return st;
 }
 

@@ -56,6 +56,7 @@ typedef struct hook_stat {
 } hook_stat;
 
 struct hook {
+    uint32_t number;
     const yk_plugin *inner;
     yk_plugin table;
     uint32_t layers;
@@ -66,10 +67,11 @@ struct hook {
 
 /* The hooks of this process by number; NULL behind the last. */
 hook *yk__hook_number(uint32_t n);
+hook *yk__hook_new(void); /* the next one; NULL: there are HOOKS */
 
-/* Fills a table's functions that have a handle. */
+/* Fill a table's functions that have a handle: those of copies, pins, abort and spans, and all others. */
+void yk__hook_copy_functions(yk_plugin *t);
 void yk__hook_functions(yk_plugin *t);
-void yk__hook_copy_functions(yk_plugin *t); /* of them those of copies, pins, abort and spans */
 /* The plugin's own queues in the place of the host's. */
 void yk__hook_waits(const yk_wait *from, uint32_t n, yk_wait *to);
 

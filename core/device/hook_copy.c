@@ -5,12 +5,6 @@
 #include "core/base/mem.h"
 #include "core/device/hook.h"
 
-void yk__hook_waits(const yk_wait *from, uint32_t n, yk_wait *to)
-{
-    for (uint32_t i = 0; i < n; i++)
-        to[i] = (yk_wait){((const hook_object *)from[i].queue)->inner, from[i].point};
-}
-
 /* ---- Copies ---- */
 
 static yk_status end_check(yk_buffer *b, const void *host, uint64_t offset, uint64_t bytes)

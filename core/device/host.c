@@ -128,6 +128,13 @@ static yk_status host_eval_node(const yk_graph *g, uint32_t node, void *const *s
     return err.status;
 }
 
+bool yk__others_can_write(const struct stat *st)
+{
+    if (st->st_uid != geteuid() && st->st_uid != 0)
+        return true;
+    return (st->st_mode & S_IWOTH) || ((st->st_mode & S_IWGRP) && st->st_gid != getegid() && st->st_gid != 0);
+}
+
 /* Makes a folder and those above it, for the owner alone; 0 when it is there and can be written. */
 static int make_folder(char *path)
 {

@@ -39,6 +39,11 @@ char *yk__plugin_loaded_names(bool linked_only); /* of those that are loaded, or
 bool yk__others_can_write(const struct stat *st);
 /* The folder plugins are looked for in. */
 const char *yk__plugin_folder(void);
+/* Allocated: the names of the plugins in it, separated by ", "; the name in "yoke_NAME.so", or NULL; `s`, which is taken, with a
+ * further name (NULL or "": none). */
+char *yk__plugin_folder_names(void);
+char *yk__plugin_file_name(const char *file);
+char *yk__plugin_add_name(char *s, const char *name);
 /* Whether a plugin was compiled with the operations and types of a node and its body. */
 bool yk__plugin_knows(const yk_plugin *t, const yk_graph *g, uint32_t node);
 
@@ -50,5 +55,7 @@ yk_status yk__layers_wrap(const yk_plugin *inner, const yk_plugin **out, yk_erro
 
 /* Runs the start-up probe. */
 yk_status yk__probe(yk__device *dev, yk_error *err);
+/* A failure of a call, in the words of the plugin: "NAME:0: WHAT: ..". s is YK_OK: nothing. */
+yk_status yk__device_fail(yk__device *dev, yk_status status, const char *what, yk_error *err);
 
 #endif

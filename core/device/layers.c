@@ -5,63 +5,11 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <time.h>
 
 #include "core/base/log.h"
 #include "core/base/mem.h"
 #include "core/base/option.h"
 #include "core/device/hook.h"
-
-static hook hooks[HOOKS]; /* filled one after another, under the loader's lock */
-static uint32_t n_hook;
-
-static const char *const fn_names[] = {
-#define HOOK_NAME(name) #name,
-    HOOK_TABLE(HOOK_NAME)
-#undef HOOK_NAME
-};
-
-hook *yk__hook_number(uint32_t n)
-{
-    return n < n_hook ? &hooks[n] : NULL;
-}
-
-/* ---- One call -------------------------------------------------------------------------------------------------------------- */
-
-static double clock_seconds(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
-
-hook_call yk__hook_begin(hook *h, hook_fn fn)
-{
-    return (hook_call){h, fn, clock_seconds()};
-}
-
-yk_status yk__hook_end(const hook_call *c, yk_status s, uint64_t bytes)
-{
-    double took = clock_seconds() - c->begin;
-    pthread_mutex_lock(&c->h->lock);
-    c->h->stat[c->fn].calls++;
-    c->h->stat[c->fn].bytes += bytes;
-    c->h->stat[c->fn].seconds += took;
-    pthread_mutex_unlock(&c->h->lock);
-    if (c->h->layers & HOOK_TRACE) /* asked for, so it is shown at the ordinary level */
-        yk__log(YK_LOG_WARN, "trace", "%s %s %llu bytes %.1f us %s", c->h->inner->name, fn_names[c->fn],
-                (unsigned long long)bytes, 1e6 * took, yk__status_name(s));
-    return s;
-}
-
-void yk__hook_report(hook *h)
-{
-    for (int i = 0; i < HOOK_FN_COUNT; i++)
-        if (h->stat[i].calls)
-            yk__log(YK_LOG_WARN, "count", "%s %s: %llu calls, %llu bytes, %.6f s", h->inner->name, fn_names[i],
-                    (unsigned long long)h->stat[i].calls, (unsigned long long)h->stat[i].bytes, h->stat[i].seconds);
-    memset(h->stat, 0, sizeof h->stat);
-}
 
 /* ---- Functions without a handle -------------------------------------------------------------------------------------------- */
 
@@ -127,27 +75,27 @@ static const void *hook_extension(hook *h, const char *name)
 #define TRAMPOLINES(i)                                                                                                 \
     static yk_status init_##i(const yk_host *host)                                                                     \
     {                                                                                                                  \
-        return hook_init(&hooks[i], host);                                                                             \
+        return hook_init(yk__hook_number(i), host);                                                                             \
     }                                                                                                                  \
     static void fini_##i(void)                                                                                         \
     {                                                                                                                  \
-        hook_fini(&hooks[i]);                                                                                          \
+        hook_fini(yk__hook_number(i));                                                                                          \
     }                                                                                                                  \
     static yk_status count_##i(uint32_t *n)                                                                            \
     {                                                                                                                  \
-        return hook_count(&hooks[i], n);                                                                               \
+        return hook_count(yk__hook_number(i), n);                                                                               \
     }                                                                                                                  \
     static yk_status caps_##i(uint32_t d, yk_device_caps *caps)                                                        \
     {                                                                                                                  \
-        return hook_caps(&hooks[i], d, caps);                                                                          \
+        return hook_caps(yk__hook_number(i), d, caps);                                                                          \
     }                                                                                                                  \
     static yk_status open_##i(uint32_t d, yk_device **dev)                                                             \
     {                                                                                                                  \
-        return hook_open(&hooks[i], d, dev);                                                                           \
+        return hook_open(yk__hook_number(i), d, dev);                                                                           \
     }                                                                                                                  \
     static const void *extension_##i(const char *name)                                                                 \
     {                                                                                                                  \
-        return hook_extension(&hooks[i], name);                                                                        \
+        return hook_extension(yk__hook_number(i), name);                                                                        \
     }
 TRAMPOLINES(0)
 TRAMPOLINES(1)
@@ -177,13 +125,12 @@ yk_status yk__layers_wrap(const yk_plugin *inner, const yk_plugin **out, yk_erro
         *out = inner;
         return YK_OK;
     }
-    if (n_hook == HOOKS)
+    h = yk__hook_new();
+    if (!h)
         return yk__fail(err, YK_E_UNSUPPORTED, "YOKE_LAYERS: at most %d plugins can be wrapped in one process", HOOKS);
-    h = &hooks[n_hook];
-    h->table = trampolines[n_hook++];
+    h->table = trampolines[h->number];
     h->inner = inner;
     h->layers = layers;
-    pthread_mutex_init(&h->lock, NULL);
     h->table.size = sizeof h->table;
     h->table.abi = inner->abi;
     h->table.minor = inner->minor;
@@ -193,6 +140,7 @@ yk_status yk__layers_wrap(const yk_plugin *inner, const yk_plugin **out, yk_erro
     h->table.version = inner->version;
     h->table.sanitizer = inner->sanitizer;
     yk__hook_functions(&h->table);
+    yk__hook_copy_functions(&h->table);
     *out = &h->table;
     return YK_OK;
 }

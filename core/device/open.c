@@ -1,25 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A rank's device: bound, loaded, opened, probed; buffers, transfers and waits in short form.
+ * A rank's device: bound, loaded, opened, probed; and closed.
  */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
-#include "core/base/advance.h"
 #include "core/base/cgroup.h"
 #include "core/base/log.h"
 #include "core/base/mem.h"
 #include "core/base/option.h"
 #include "core/device/intern.h"
-
-#define SLICE_NS 50000000ull /* how long a wait goes without a look at `cancel` */
-
-static yk_status device_fail(yk__device *dev, yk_status status, const char *what, yk_error *err)
-{
-    return status ? yk__plugin_fail(err, dev->plugin, status, what) : YK_OK;
-}
 
 static yk_status check_caps(const yk__device *dev, yk_error *err)
 {
@@ -58,12 +49,12 @@ static yk_status read_caps(yk__device *dev, yk_error *err)
 {
     uint32_t n = 0;
     yk__host_words_clear();
-    if (device_fail(dev, dev->table->device_count(&n), "counting its devices", err))
+    if (yk__device_fail(dev, dev->table->device_count(&n), "counting its devices", err))
         return err->status;
     if (dev->place.device >= n)
         return yk__fail(err, YK_E_ARG, "%s: there is no device %u; it has %u", dev->plugin->name, dev->place.device, n);
     dev->caps.size = sizeof dev->caps;
-    if (device_fail(dev, dev->table->device_caps(dev->place.device, &dev->caps), "asking a device what it can do", err))
+    if (yk__device_fail(dev, dev->table->device_caps(dev->place.device, &dev->caps), "asking a device what it can do", err))
         return err->status;
     dev->caps.name[sizeof dev->caps.name - 1] = 0;
     dev->caps.locality[sizeof dev->caps.locality - 1] = 0;
@@ -97,8 +88,8 @@ yk_status yk__device_open(const yk__placement *place, yk__device **out, yk_error
         return yk__fail_mem(err, sizeof *dev, "a device");
     dev->place = *place;
     if (open_plugin(dev, err) || read_caps(dev, err) ||
-        device_fail(dev, dev->table->device_open(place->device, &dev->handle), "opening the device", err) ||
-        device_fail(dev, dev->table->queue_new(dev->handle, &desc, &dev->queue), "making a queue", err) ||
+        yk__device_fail(dev, dev->table->device_open(place->device, &dev->handle), "opening the device", err) ||
+        yk__device_fail(dev, dev->table->queue_new(dev->handle, &desc, &dev->queue), "making a queue", err) ||
         (yk__option_words(YK__OPTION_PROBE) == 0 && yk__probe(dev, err))) {
         yk__device_close(dev);
         return err->status;
@@ -124,104 +115,4 @@ void yk__device_close(yk__device *dev)
     if (dev->handle)
         dev->table->device_close(dev->handle);
     yk__free(dev);
-}
-
-uint32_t yk__device_claims(const yk__device *dev, const yk_graph *g, uint32_t node)
-{
-    return yk__plugin_knows(dev->table, g, node) ? dev->table->claims(dev->handle, g, node) : 0;
-}
-
-yk_status yk__device_buffer(yk__device *dev, uint64_t bytes, yk_buffer **b, yk_error *err)
-{
-    const yk_buffer_desc desc = {.size = sizeof desc, .bytes = bytes};
-    char what[80];
-    yk_status s;
-    yk__host_words_clear();
-    s = dev->table->buffer_new(dev->handle, &desc, b);
-    snprintf(what, sizeof what, "a buffer of %llu bytes", (unsigned long long)bytes);
-    return device_fail(dev, s, what, err);
-}
-
-yk_status yk__device_put(yk__device *dev, yk_buffer *b, uint64_t off, const void *src, uint64_t bytes, uint64_t *point,
-                         yk_error *err)
-{
-    yk__host_words_clear();
-    return device_fail(dev, yk_put(dev->table, dev->queue, b, off, src, bytes, point), "copying to the device", err);
-}
-
-yk_status yk__device_get(yk__device *dev, yk_buffer *b, uint64_t off, void *dst, uint64_t bytes, uint64_t *point,
-                         yk_error *err)
-{
-    yk__host_words_clear();
-    return device_fail(dev, yk_get(dev->table, dev->queue, b, off, dst, bytes, point), "copying from the device", err);
-}
-
-/* ---- Waiting ---- */
-
-/* What a wait sees of a device that is not done: the last finished point, for how long nothing has moved, processor time. */
-typedef struct idle_device {
-    uint64_t done, ns, last, cpu; /* last, cpu: of the last look */
-} idle_device;
-
-static uint64_t clock_ns(clockid_t which)
-{
-    struct timespec t;
-    clock_gettime(which, &t);
-    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
-}
-
-/* After each slice. A point that moves is progress; so is this process's computing, but that could be a driver's busy wait. */
-static void count_idle(const yk__device *dev, idle_device *idle)
-{
-    const uint64_t now = clock_ns(CLOCK_MONOTONIC), cpu = clock_ns(CLOCK_PROCESS_CPUTIME_ID);
-    const uint64_t step = now - idle->last < 3 * SLICE_NS ? now - idle->last : 3 * SLICE_NS; /* more was this process's pause */
-    const bool computes = cpu - idle->cpu > step / 4;
-    uint64_t done = idle->done;
-    idle->last = now;
-    idle->cpu = cpu;
-    if (dev->table->queue_poll(dev->queue, &done) == YK_OK && done != idle->done) {
-        idle->done = done;
-        idle->ns = 0;
-        yk__advance();
-        return;
-    }
-    idle->ns += computes ? step / 10 : step;
-    if (computes)
-        yk__advance();
-}
-
-/* True: nothing has moved for too long. Most waits end within their first slice and look at nothing. */
-static bool device_is_stuck(const yk__device *dev, idle_device *idle)
-{
-    const uint64_t limit = yk__stuck_ms() * 1000000ull;
-    if (idle->last)
-        count_idle(dev, idle);
-    else
-        *idle = (idle_device){.last = clock_ns(CLOCK_MONOTONIC), .cpu = clock_ns(CLOCK_PROCESS_CPUTIME_ID)};
-    return limit && idle->ns >= limit;
-}
-
-static yk_status lose_device(yk__device *dev, const idle_device *idle, yk_error *err)
-{
-    dev->table->queue_abort(dev->queue, YK_E_DEVICE_LOST); /* who else waits for it need not find out for himself */
-    dev->lost = true;
-    return yk__fail(err, YK_E_DEVICE_LOST, "%s:%u (%s) has finished nothing for %.1f s (YOKE_STUCK_MS); its driver may hang",
-                    dev->plugin->name, dev->place.device, dev->caps.name, (double)idle->ns * 1e-9);
-}
-
-yk_status yk__device_wait(yk__device *dev, uint64_t point, const volatile int *cancel, yk_error *err)
-{
-    idle_device idle = {0};
-    yk_status s;
-    yk__host_words_clear();
-    if (dev->lost)
-        return yk__fail(err, YK_E_DEVICE_LOST, "%s:%u has hung", dev->plugin->name, dev->place.device);
-    do {
-        if (cancel && *cancel)
-            return yk__fail(err, YK_E_CANCELLED, "%s: the wait for the device was cancelled", dev->plugin->name);
-        s = dev->table->queue_wait(dev->queue, point, SLICE_NS);
-        if (s == YK_E_TIMEOUT && device_is_stuck(dev, &idle))
-            return lose_device(dev, &idle, err);
-    } while (s == YK_E_TIMEOUT);
-    return device_fail(dev, s, "running on the device", err);
 }

@@ -23,12 +23,6 @@
 static pthread_mutex_t lock = PTHREAD_RECURSIVE_MUTEX_INITIALIZER_NP;
 static yk__plugin *plugins;
 
-const char *yk__plugin_folder(void)
-{
-    const char *s = yk__option_text(YK__OPTION_PLUGIN_DIR);
-    return s ? s : YK_PLUGIN_DIR;
-}
-
 const yk_plugin *yk__plugin_table(const yk__plugin *p)
 {
     return p->call;
@@ -43,13 +37,6 @@ yk_status yk__plugin_fail(yk_error *err, const yk__plugin *p, yk_status status, 
 {
     const char *said = yk__plugin_words();
     return yk__fail(err, status, "%s: %s: %s", p->name, what, *said ? said : yk__status_text(status));
-}
-
-bool yk__others_can_write(const struct stat *st)
-{
-    if (st->st_uid != geteuid() && st->st_uid != 0)
-        return true;
-    return (st->st_mode & S_IWOTH) || ((st->st_mode & S_IWGRP) && st->st_gid != getegid() && st->st_gid != 0);
 }
 
 /* Whoever can write a folder above can put another one in the place of the plugin's; not where only owners rename (/tmp). */
@@ -302,5 +289,12 @@ char *yk__plugin_loaded_names(bool linked_only)
         s = t;
     }
     pthread_mutex_unlock(&lock);
+    return s;
+}
+
+char *yk__plugin_names(void)
+{
+    char *linked = yk__plugin_loaded_names(true), *s = yk__plugin_add_name(yk__plugin_folder_names(), linked);
+    yk__free(linked);
     return s;
 }

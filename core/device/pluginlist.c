@@ -2,7 +2,6 @@
 /*
  * Which plugins there are: those YOKE_PLUGINS names, or those of the folder, and those linked into the program.
  */
-#include <dirent.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,61 +16,15 @@ typedef struct list {
     size_t n, cap;
 } list;
 
-/* "yoke_NAME.so" -> NAME, or NULL. */
-static char *name_of_file(const char *file)
-{
-    size_t len = strlen(file);
-    if (len <= 8 || strncmp(file, "yoke_", 5) || strcmp(file + len - 3, ".so"))
-        return NULL;
-    return yk__strndup(file + 5, len - 8);
-}
-
-static int is_plugin(const struct dirent *d)
-{
-    size_t len = strlen(d->d_name);
-    return len > 8 && !strncmp(d->d_name, "yoke_", 5) && !strcmp(d->d_name + len - 3, ".so");
-}
-
-/* Words separated by ", ": takes `s`, returns s with `word` added. */
-static char *add_word(char *s, const char *word)
-{
-    char *t = s && word && *word ? yk__format("%s%s%s", s, *s ? ", " : "", word) : s;
-    if (t != s)
-        yk__free(s);
-    return t;
-}
-
-static char *folder_names(void)
-{
-    struct dirent **entry = NULL;
-    int n = scandir(yk__plugin_folder(), &entry, is_plugin, alphasort);
-    char *s = yk__strdup("");
-    for (int i = 0; i < n; i++) {
-        char *name = name_of_file(entry[i]->d_name);
-        s = add_word(s, name);
-        yk__free(name);
-        free(entry[i]);
-    }
-    free(entry);
-    return s;
-}
-
-char *yk__plugin_names(void)
-{
-    char *linked = yk__plugin_loaded_names(true), *s = add_word(folder_names(), linked);
-    yk__free(linked);
-    return s;
-}
-
 char *yk__plugin_owners(void)
 {
     const char *word = yk__option_text(YK__OPTION_PLUGINS);
-    char *loaded = yk__plugin_loaded_names(false), *s = add_word(folder_names(), loaded);
+    char *loaded = yk__plugin_loaded_names(false), *s = yk__plugin_add_name(yk__plugin_folder_names(), loaded);
     yk__free(loaded);
     while (word && *(word += strspn(word, ", "))) {
         char *path = yk__strndup(word, strcspn(word, ", ")), *slash = path ? strrchr(path, '/') : NULL;
-        char *name = path ? name_of_file(slash ? slash + 1 : path) : NULL;
-        s = add_word(s, name ? name : path);
+        char *name = path ? yk__plugin_file_name(slash ? slash + 1 : path) : NULL;
+        s = yk__plugin_add_name(s, name ? name : path);
         word += strcspn(word, ", ");
         yk__free(name);
         yk__free(path);
@@ -148,7 +101,7 @@ static yk_status add_words(list *l, const char *words, const char *why, bool mus
 yk_status yk__plugin_list(yk__plugin_info **out, uint32_t *n, yk_error *err)
 {
     const char *named = yk__option_text(YK__OPTION_PLUGINS);
-    char *linked = yk__plugin_loaded_names(true), *found = named ? NULL : folder_names();
+    char *linked = yk__plugin_loaded_names(true), *found = named ? NULL : yk__plugin_folder_names();
     list l = {NULL, 0, 0};
     if (named)
         add_words(&l, named, "named by YOKE_PLUGINS", true, err);

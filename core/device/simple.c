@@ -10,11 +10,6 @@
 
 /* ---- Composites that are not claimed become their bodies --------------------------------------------------------------- */
 
-uint32_t yk__simple_claims(void *device, const yk_graph *g, uint32_t node)
-{
-    return yk__device_claims(device, g, node);
-}
-
 static yk_status push_node(yk__graph *g, const yk_node *n, yk_error *err)
 {
     if (yk__grow(&g->node, &g->cap_node, g->n_node + 1, sizeof *g->node))

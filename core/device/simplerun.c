@@ -19,6 +19,11 @@ typedef struct run {
     uint64_t point;
 } run;
 
+uint32_t yk__simple_claims(void *device, const yk_graph *g, uint32_t node)
+{
+    return yk__device_claims(device, g, node);
+}
+
 static yk_status run_fail(const run *r, yk_status status, const char *what, yk_error *err)
 {
     return status ? yk__plugin_fail(err, r->dev->plugin, status, what) : YK_OK;

@@ -1,19 +1,42 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the sweep (grad.c) and the rules (rules_*.c) share. */
+/* What the sweep (grad.c), its sums (sums.c) and the rules (rules_*.c) share. */
 #ifndef YOKE_CORE_GRAD_INTERNAL_H
 #define YOKE_CORE_GRAD_INTERNAL_H
 
-#include "core/grad/grad.h"
+#include "core/graph/graph.h"
 
 #define YK_RULE_IN 24
 #define YK_RULE_OUT 4
 #define YK_RULE_ATTR 16
 
-struct yk__sweep;
+/* A gradient waiting at a part of a root. */
+typedef struct yk__grad_part {
+    yk_value where; /* dims, dim, stride; offset from the root's first byte */
+    yk__vid grad;
+    uint32_t next; /* in the root's list; YK_NONE ends it */
+} yk__grad_part;
+
+typedef struct yk__sums {
+    yk__graph *g;
+    size_t n_value;  /* values the arrays below know */
+    yk__vid *sum;    /* gradient of each root so far */
+    uint32_t *first; /* its waiting parts */
+    uint8_t *need, *reach;
+    size_t cap_sum, cap_first, cap_need, cap_reach;
+    yk__grad_part *part;
+    size_t n_part, cap_part;
+} yk__sums;
+
+bool yk__sums_extend(yk__sums *s); /* knows all values that the graph has by now; false after a failure */
+void yk__sums_free(yk__sums *s);
+void yk__sums_add(yk__sums *s, yk__vid v, yk__vid grad); /* grad, of v's shape, arrives at v; YK_NONE: nothing does */
+yk__vid yk__sums_total(yk__sums *s, yk__vid root);       /* the whole gradient of a root; YK_NONE: none arrived */
+/* Whether two parts of a root of n elements, as columns of a matrix, have no element in common. */
+bool yk__parts_disjoint(const yk_value *a, const yk_value *b, int64_t n);
 
 /* One node being differentiated. Copies, because the rule appends to the graph. Shapes are g->value[in[i]]. */
 typedef struct yk__rule {
-    struct yk__sweep *sweep;
+    yk__sums *sums;
     yk__graph *g;
     uint32_t op, n_in, n_out, n_attr;
     yk__vid in[YK_RULE_IN], out[YK_RULE_OUT];

@@ -201,19 +201,26 @@ static yk_status append_copied_body(yk__graph *g, const yk_graph *src, const yk_
     return st;
 }
 
+#define yk__body_none NULL
+static yk__body_fn *const bodies[YK_OP_COUNT] = {
+#define X(e, infer, body, eval, layout) [YK_OP_##e] = yk__body_##body,
+    YK_IMPL_TABLE(X)
+#undef X
+};
+
 yk_status yk__body_append(yk__graph *g, const yk_graph *src, uint32_t node, const yk__vid *in, yk__vid *out,
                           yk_error *err)
 {
     const yk_node *n = &src->node[node];
-    const yk__op_impl *impl = yk__op_impl_of(n->op);
+    const yk__op_info *info = yk__op_info_of(n->op);
     yk_value x[YK_MAX_OPERANDS], y[YK_MAX_OUTPUTS]; /* copies: g may be src's own graph, whose arrays move */
     int64_t attr[16];
     yk__inline b = {
         .g = g, .op = n->op, .n_in = n->n_in, .n_out = n->n_out, .n_attr = n->n_attr, .in = in, .attr = attr};
     if (n->n_body)
         return append_copied_body(g, src, n, in, out, err);
-    if (!impl || !impl->body || n->n_in > YK_MAX_OPERANDS || n->n_out > YK_MAX_OUTPUTS || n->n_attr > 16)
-        return yk__fail(err, YK_E_UNSUPPORTED, "op %s has no body", impl ? yk__op_info_of(n->op)->name : "?");
+    if (!info || !bodies[n->op] || n->n_in > YK_MAX_OPERANDS || n->n_out > YK_MAX_OUTPUTS || n->n_attr > 16)
+        return yk__fail(err, YK_E_UNSUPPORTED, "op %s has no body", info ? info->name : "?");
     if (n->n_attr)
         memcpy(attr, src->attr + n->attr, n->n_attr * sizeof *attr);
     for (uint32_t i = 0; i < n->n_in; i++) {
@@ -225,7 +232,7 @@ yk_status yk__body_append(yk__graph *g, const yk_graph *src, uint32_t node, cons
         b.y[i] = &y[i];
         b.out[i] = YK_NONE;
     }
-    impl->body(&b);
+    bodies[n->op](&b);
     if (g->error.status) {
         *err = g->error;
         return err->status;

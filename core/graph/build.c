@@ -1,132 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Nodes: the general form, inference at building time, and the short forms. Sealing. */
+/* Nodes in short forms, with broadcasting; values that are made of parts; sealing. */
 #include "core/graph/internal.h"
 
 #include <string.h>
 
 #include "core/base/hash.h"
 #include "core/base/mem.h"
-
-/* ---- Nodes ---- */
-
-static bool lists_reserve(yk__graph *g, uint32_t n_in, uint32_t n_out, uint32_t n_attr)
-{
-    return g->n_index + n_in + n_out < YK_NONE && g->n_attr + n_attr < YK_NONE &&
-           !yk__grow(&g->index, &g->cap_index, g->n_index + n_in + n_out, sizeof *g->index) &&
-           !yk__grow(&g->attr, &g->cap_attr, g->n_attr + n_attr, sizeof *g->attr);
-}
-
-static void hash_list(yk__graph *g, const uint32_t *v, uint32_t n)
-{
-    for (uint32_t i = 0; i < n; i += 2)
-        g->hash = yk__hash_u64(g->hash, (uint64_t)v[i] << 32 | (i + 1 < n ? v[i + 1] : 0));
-}
-
-static void node_fill(yk__graph *g, yk_node *p, yk_op op, uint32_t flags, uint32_t n_in, const yk__vid *in,
-                      uint32_t n_out, const yk__vid *out, uint32_t n_attr, const int64_t *attr)
-{
-    memset(p, 0, sizeof *p);
-    p->op = (uint16_t)op, p->flags = (uint16_t)flags;
-    p->n_in = (uint16_t)n_in, p->n_out = (uint16_t)n_out;
-    p->in = (uint32_t)g->n_index;
-    p->out = p->in + n_in;
-    p->attr = (uint32_t)g->n_attr, p->n_attr = n_attr;
-    p->stream = g->stream;
-    if (n_in)
-        memcpy(g->index + p->in, in, n_in * sizeof *in);
-    if (n_out)
-        memcpy(g->index + p->out, out, n_out * sizeof *out);
-    if (n_attr)
-        memcpy(g->attr + p->attr, attr, n_attr * sizeof *attr);
-    g->n_index += n_in + n_out;
-    g->n_attr += n_attr;
-    g->hash = yk__hash_u64(g->hash, (uint64_t)n_out << 48 | (uint64_t)n_in << 32 | (uint64_t)flags << 16 | op);
-    hash_list(g, in, n_in);
-    hash_list(g, out, n_out);
-    for (uint32_t i = 0; i < n_attr; i++)
-        g->hash = yk__hash_u64(g->hash, (uint64_t)attr[i]);
-}
-
-uint32_t yk__node_new(yk__graph *g, yk_op op, uint32_t flags, uint32_t n_in, const yk__vid *in, uint32_t n_out,
-                      const yk__vid *out, uint32_t n_attr, const int64_t *attr)
-{
-    if (!lists_reserve(g, n_in, n_out, n_attr) || yk__grow(&g->node, &g->cap_node, g->n_node + 1, sizeof *g->node))
-        return yk__graph_fail(g, YK_E_MEM, "out of memory (node %zu of a graph)", g->n_node);
-    node_fill(g, &g->node[g->n_node], op, flags, n_in, in, n_out, out, n_attr, attr);
-    return (uint32_t)g->n_node++;
-}
-
-uint32_t yk__body_new(yk__graph *g, yk_op op, uint32_t n_in, const yk__vid *in, uint32_t n_out, const yk__vid *out,
-                      uint32_t n_attr, const int64_t *attr)
-{
-    if (!lists_reserve(g, n_in, n_out, n_attr) || yk__grow(&g->body, &g->cap_body, g->n_body + 1, sizeof *g->body))
-        return yk__graph_fail(g, YK_E_MEM, "out of memory (body node %zu of a graph)", g->n_body);
-    node_fill(g, &g->body[g->n_body], op, 0, n_in, in, n_out, out, n_attr, attr);
-    return (uint32_t)g->n_body++;
-}
-
-/* Puts copies in front of operands whose strides the op does not take. */
-static bool operands_fit(yk__graph *g, yk_op op, const int64_t *attr, uint32_t n, yk__vid *x)
-{
-    for (uint32_t i = 0; i < n; i++) {
-        if (!yk__value_fits_layout(&g->value[x[i]], yk__operand_layout(op, i, attr)))
-            x[i] = yk__dense(g, x[i]);
-        if (x[i] == YK_NONE)
-            return false;
-    }
-    return true;
-}
-
-static bool outputs_new(yk__graph *g, const yk__shape *s, const yk__vid *in, yk__vid *out)
-{
-    for (uint32_t i = 0; i < s->n_out; i++) {
-        if (s->alias[i] == YK_NONE) {
-            out[i] = yk__value_new(g, s->out[i].dtype, s->out[i].dims, s->out[i].dim);
-        } else {
-            yk_value v = g->value[in[s->alias[i]]];
-            out[i] = yk__alias_new(g, in[s->alias[i]], &v);
-        }
-        if (out[i] == YK_NONE)
-            return false;
-    }
-    return true;
-}
-
-uint32_t yk__apply(yk__graph *g, yk_op op, uint32_t n_in, const yk__vid *in, uint32_t n_attr, const int64_t *attr,
-                   yk_dtype out_dtype, uint32_t dims, const int64_t *dim, yk__vid *out, uint32_t max_out)
-{
-    yk__vid x[YK_MAX_OPERANDS];
-    yk__shape s;
-    const yk__op_info *info = yk__op_info_of(op);
-    if (g->error.status)
-        return 0;
-    if (!info || n_in > YK_MAX_OPERANDS) {
-        yk__graph_fail(g, YK_E_ARG, "operation number %d with %u operands: there is no such", (int)op, n_in);
-        return 0;
-    }
-    for (uint32_t i = 0; i < n_in; i++) {
-        if (in[i] >= g->n_value) {
-            yk__graph_fail(g, YK_E_ARG, "%s: operand %u is no value of the graph", info->name, i);
-            return 0;
-        }
-        x[i] = in[i];
-    }
-    if (n_attr == info->n_attr && !operands_fit(g, op, attr, n_in, x))
-        return 0;
-    s.op = op, s.n_in = n_in, s.n_attr = n_attr, s.attr = attr;
-    s.want_dtype = out_dtype, s.dims = dims, s.dim = dim, s.err = &g->error;
-    for (uint32_t i = 0; i < n_in; i++)
-        s.x[i] = &g->value[x[i]];
-    if (!yk__infer(&s))
-        return 0;
-    if (s.n_out > max_out) {
-        yk__graph_fail(g, YK_E_ARG, "%s has %u outputs; %u were asked for", info->name, s.n_out, max_out);
-        return 0;
-    }
-    if (!outputs_new(g, &s, x, out) || yk__node_new(g, op, 0, n_in, x, s.n_out, out, n_attr, attr) == YK_NONE)
-        return 0;
-    return s.n_out;
-}
 
 /* ---- Short forms ---- */
 
@@ -405,6 +284,108 @@ yk__vid yk__scatter_add(yk__graph *g, yk__vid src, yk__vid index, int64_t rows)
         return YK_NONE;
     dim[0] = rows;
     return yk__apply(g, YK_OP_SCATTER_ADD, 2, in, 0, NULL, YK_DTYPE_COUNT, dims, dim, &y, 1) ? y : YK_NONE;
+}
+
+/* ---- Of parts ---- */
+
+yk__vid yk__pad(yk__graph *g, yk__vid x, uint32_t dims, const int64_t *dim, const int64_t *begin, const int64_t *step,
+                double value)
+{
+    char text[160];
+    yk_value v, all;
+    yk__vid base;
+    if (x == YK_NONE)
+        return YK_NONE;
+    if (dims != g->value[x].dims)
+        return yk__graph_fail(g, YK_E_ARG, "pad: %s padded to %u dimensions",
+                              yk__value_shape_text(&g->value[x], text, sizeof text), dims);
+    base = yk__fill(g, value, g->value[x].dtype, dims, dim);
+    if (base == YK_NONE)
+        return YK_NONE;
+    v = g->value[x];
+    all = g->value[base];
+    v.offset = 0;
+    for (uint32_t i = 0; i < dims; i++) {
+        int64_t by = step ? step[i] : 1;
+        if (begin[i] < 0 || by < 1 || (v.dim[i] && begin[i] + (v.dim[i] - 1) * by >= dim[i]))
+            return yk__graph_fail(g, YK_E_ARG, "pad: %s from %lld by %lld does not lie in the %lld of axis %u",
+                                  yk__value_shape_text(&v, text, sizeof text), (long long)begin[i], (long long)by,
+                                  (long long)dim[i], i);
+        v.offset += (uint64_t)(begin[i] * all.stride[i]) * yk_dtype_bytes(v.dtype);
+        v.stride[i] = by * all.stride[i];
+    }
+    return yk__copy_into(g, x, base, &v) == YK_NONE ? YK_NONE : base;
+}
+
+/* The shape of a concatenation in v; false after a complaint. */
+static bool concat_shape(yk__graph *g, uint32_t n, const yk__vid *x, uint32_t axis, yk_value *v)
+{
+    char a[160], b[160];
+    for (uint32_t i = 0; i < n; i++) {
+        const yk_value *p = x[i] == YK_NONE ? NULL : &g->value[x[i]];
+        yk_value w;
+        if (!p)
+            return false;
+        if (!i) {
+            *v = *p;
+            v->dim[axis < p->dims ? axis : 0] = 0;
+        }
+        w = *p;
+        if (axis < w.dims)
+            w.dim[axis] = v->dim[axis];
+        if (axis >= p->dims || w.dtype != v->dtype || !yk__value_same_shape(&w, v)) {
+            yk__graph_fail(g, YK_E_ARG, "concat on axis %u: %s does not fit to %s", axis,
+                           yk__value_shape_text(p, a, sizeof a), yk__value_shape_text(&g->value[x[0]], b, sizeof b));
+            return false;
+        }
+        v->dim[axis] += p->dim[axis];
+    }
+    return true;
+}
+
+yk__vid yk__concat(yk__graph *g, uint32_t n, const yk__vid *x, uint32_t axis)
+{
+    yk_value all;
+    yk__vid base;
+    int64_t at = 0;
+    if (!n)
+        return yk__graph_fail(g, YK_E_ARG, "concat: no operand");
+    if (!concat_shape(g, n, x, axis, &all))
+        return YK_NONE;
+    if (n == 1)
+        return x[0];
+    base = yk__fill(g, 0, all.dtype, all.dims, all.dim);
+    for (uint32_t i = 0; i < n && base != YK_NONE; i++) {
+        yk_value v = g->value[base];
+        v.dim[axis] = g->value[x[i]].dim[axis];
+        v.offset = (uint64_t)(at * v.stride[axis]) * yk_dtype_bytes(v.dtype);
+        at += v.dim[axis];
+        if (yk__copy_into(g, x[i], base, &v) == YK_NONE) /* of nothing too: gradients pass it on a rank without rows */
+            return YK_NONE;
+    }
+    return base;
+}
+
+yk__vid yk__sum_to(yk__graph *g, yk__vid x, uint32_t dims, const int64_t *dim)
+{
+    char text[160];
+    const yk_value *p;
+    uint32_t lead, axes = 0;
+    if (x == YK_NONE)
+        return YK_NONE;
+    p = &g->value[x];
+    if (dims > p->dims)
+        return yk__graph_fail(g, YK_E_ARG, "sum_to: %s has fewer than %u dimensions",
+                              yk__value_shape_text(p, text, sizeof text), dims);
+    lead = p->dims - dims;
+    for (uint32_t i = 0; i < p->dims; i++) {
+        if (i < lead || (dim[i - lead] == 1 && p->dim[i] != 1))
+            axes |= 1u << i;
+        else if (dim[i - lead] != p->dim[i])
+            return yk__graph_fail(g, YK_E_ARG, "sum_to: %s was not broadcast from length %lld on its axis %u",
+                                  yk__value_shape_text(p, text, sizeof text), (long long)dim[i - lead], i);
+    }
+    return yk__reshape(g, yk__sum(g, x, axes), dims, dim);
 }
 
 /* ---- Sealing ---- */

@@ -276,15 +276,22 @@ static yk_status output_accumulate(const storage *store, uint32_t id, yk__eval *
     return st;
 }
 
+#define yk__eval_none NULL
+static yk__eval_fn *const evals[YK_OP_COUNT] = {
+#define X(e, infer, body, eval, layout) [YK_OP_##e] = yk__eval_##eval,
+    YK_IMPL_TABLE(X)
+#undef X
+};
+
 static yk_status run_node(const storage *store, const yk_node *n, yk_error *err)
 {
-    const yk__op_impl *impl = yk__op_impl_of(n->op);
+    yk__eval_fn *eval = n->op < YK_OP_COUNT ? evals[n->op] : NULL;
     yk__eval e;
     yk_status st = gather_operands(store, n, &e, err);
-    if (!st && (!impl || !impl->eval))
+    if (!st && !eval)
         st = yk__fail(err, YK_E_ARG, "evaluation: operation number %u is none", n->op);
     if (!st)
-        st = impl->eval(&e);
+        st = eval(&e);
     for (uint32_t i = 0; !st && i < n->n_out; i++) {
         uint32_t id = store->g->index[n->out + i];
         if (n->flags & YK_NODE_ACCUMULATE)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Shape inference: what is common to all operations. The builder and the checker both go through yk__infer. */
-#include "core/graph/body.h"
+#include "core/graph/internal.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -24,6 +24,12 @@ bool yk__shape_bad(yk__shape *s, const char *fmt, ...)
     return false;
 }
 
+static yk__infer_fn *const infers[YK_OP_COUNT] = {
+#define X(e, infer, body, eval, layout) [YK_OP_##e] = yk__infer_##infer,
+    YK_IMPL_TABLE(X)
+#undef X
+};
+
 bool yk__infer(yk__shape *s)
 {
     const yk__op_info *info = yk__op_info_of(s->op);
@@ -34,7 +40,7 @@ bool yk__infer(yk__shape *s)
     s->n_out = info->n_out;
     for (uint32_t i = 0; i < YK_MAX_OUTPUTS; i++)
         s->alias[i] = YK_NONE;
-    return yk__op_impl_of(s->op)->infer(s);
+    return infers[s->op](s);
 }
 
 void yk__shape_out(yk__shape *s, uint32_t i, uint32_t dtype, uint32_t dims, const int64_t *dim)
@@ -84,92 +90,4 @@ int64_t yk__window_out(int64_t in, int64_t k, int64_t stride, int64_t pad, int64
         return -1;
     span = dil * (k - 1) + 1;
     return in + 2 * pad < span ? -1 : (in + 2 * pad - span) / stride + 1;
-}
-
-/* ---- One line per operation ---- */
-
-/* enumerator, inference, body, evaluation, layout */
-#define IMPL_TABLE(X)                                                                    \
-    X(NEG, unary, none, unary, BROADCAST)                                                \
-    X(ABS, unary, none, unary, BROADCAST)                                                \
-    X(EXP, unary, none, unary, BROADCAST)                                                \
-    X(LOG, unary, none, unary, BROADCAST)                                                \
-    X(SQRT, unary, none, unary, BROADCAST)                                               \
-    X(RSQRT, unary, none, unary, BROADCAST)                                              \
-    X(RECIP, unary, none, unary, BROADCAST)                                              \
-    X(TANH, unary, none, unary, BROADCAST)                                               \
-    X(ERF, unary, none, unary, BROADCAST)                                                \
-    X(CAST, cast, none, cast, BROADCAST)                                                 \
-    X(ADD, binary, none, binary, BROADCAST)                                              \
-    X(SUB, binary, none, binary, BROADCAST)                                              \
-    X(MUL, binary, none, binary, BROADCAST)                                              \
-    X(DIV, binary, none, binary, BROADCAST)                                              \
-    X(MAX, binary, none, binary, BROADCAST)                                              \
-    X(MIN, binary, none, binary, BROADCAST)                                              \
-    X(LT, compare, none, binary, BROADCAST)                                              \
-    X(EQ, compare, none, binary, BROADCAST)                                              \
-    X(SELECT, select, none, select, BROADCAST)                                           \
-    X(FILL, fill, none, fill, BROADCAST)                                                 \
-    X(IOTA, iota, none, iota, DENSE)                                                     \
-    X(RNG, rng, none, rng, DENSE)                                                        \
-    X(SUM, reduce, none, reduce, DENSE)                                                  \
-    X(RMAX, reduce, none, reduce, DENSE)                                                 \
-    X(ARGMAX, argmax, none, argmax, DENSE)                                               \
-    X(COPY, copy, none, copy, ANY)                                                       \
-    X(GATHER, gather, none, gather, DENSE)                                               \
-    X(SCATTER_ADD, scatter_add, none, scatter_add, DENSE)                                \
-    X(UNFOLD, unfold, none, unfold, DENSE)                                               \
-    X(FOLD, fold, none, fold, DENSE)                                                     \
-    X(DOT, dot, none, dot, DOT)                                                          \
-    X(MAP, map, none, none, BROADCAST)                                                   \
-    X(DOT_MAP, map, none, none, ANY)                                                     \
-    X(MAP_SUM, map, none, none, BROADCAST)                                               \
-    X(CONV2D, conv2d, conv2d, conv2d, DENSE)                                             \
-    X(CONV2D_DX, conv2d_dx, conv2d_dx, conv2d, DENSE)                                    \
-    X(CONV2D_DW, conv2d_dw, conv2d_dw, conv2d, DENSE)                                    \
-    X(MAX_POOL, max_pool, max_pool, max_pool, DENSE)                                     \
-    X(MAX_POOL_BWD, max_pool_bwd, max_pool_bwd, max_pool, DENSE)                         \
-    X(AVG_POOL, avg_pool, avg_pool, avg_pool, DENSE)                                     \
-    X(AVG_POOL_BWD, avg_pool_bwd, avg_pool_bwd, avg_pool, DENSE)                         \
-    X(BN_STATS, bn_stats, bn_stats, bn_stats, DENSE)                                     \
-    X(LAYER_NORM, layer_norm, layer_norm, layer_norm, DENSE)                             \
-    X(LAYER_NORM_BWD, layer_norm_bwd, layer_norm_bwd, layer_norm_bwd, DENSE)             \
-    X(SOFTMAX, softmax, softmax, softmax, DENSE)                                         \
-    X(SOFTMAX_BWD, softmax_bwd, softmax_bwd, softmax_bwd, DENSE)                         \
-    X(ATTENTION, attention, attention, attention, ATTENTION)                             \
-    X(ATTENTION_BWD, attention_bwd, attention_bwd, attention_bwd, ATTENTION)             \
-    X(CROSS_ENTROPY, cross_entropy, cross_entropy, cross_entropy, DENSE)                 \
-    X(CROSS_ENTROPY_BWD, cross_entropy_bwd, cross_entropy_bwd, cross_entropy_bwd, DENSE) \
-    X(DROPOUT, dropout, dropout, dropout, DENSE)                                         \
-    X(RELU, unary, relu, unary, BROADCAST)                                               \
-    X(RELU_BWD, float2, relu_bwd, unary_bwd, BROADCAST)                                  \
-    X(GELU, unary, gelu, unary, BROADCAST)                                               \
-    X(GELU_BWD, float2, gelu_bwd, unary_bwd, BROADCAST)                                  \
-    X(GELU_TANH, unary, gelu_tanh, unary, BROADCAST)                                     \
-    X(GELU_TANH_BWD, float2, gelu_tanh_bwd, unary_bwd, BROADCAST)                        \
-    X(SILU, unary, silu, unary, BROADCAST)                                               \
-    X(SILU_BWD, float2, silu_bwd, unary_bwd, BROADCAST)                                  \
-    X(SIGMOID, unary, sigmoid, unary, BROADCAST)                                         \
-    X(SIGMOID_BWD, float2, sigmoid_bwd, unary_bwd, BROADCAST)                            \
-    X(TANH_BWD, float2, tanh_bwd, unary_bwd, BROADCAST)                                  \
-    X(ADAM_STEP, adam_step, adam_step, adam_step, DENSE)                                 \
-    X(SGD_STEP, sgd_step, sgd_step, sgd_step, DENSE)                                     \
-    X(GRAD_STATS, grad_stats, grad_stats, grad_stats, DENSE)                             \
-    X(ALL_STATS, bn_stats, none, bn_stats, DENSE)                                        \
-    X(ALL_REDUCE, all_reduce, none, copy, DENSE)
-
-/* `none` is NULL: a primitive has no body, and a map runs its own. */
-#define yk__body_none NULL
-#define yk__eval_none NULL
-
-static const yk__op_impl impls[YK_OP_COUNT] = {
-#define X(e, infer, body, eval, layout) \
-    [YK_OP_##e] = {yk__infer_##infer, yk__body_##body, yk__eval_##eval, YK_LAYOUT_##layout},
-    IMPL_TABLE(X)
-#undef X
-};
-
-const yk__op_impl *yk__op_impl_of(uint32_t op)
-{
-    return op < YK_OP_COUNT ? &impls[op] : NULL;
 }

@@ -279,6 +279,12 @@ static uint32_t attention_layout(uint32_t i, const int64_t *attr)
     return i == 3 + !!(flags & YK_ATT_KEEP) + 0u && (flags & YK_ATT_BIAS) ? YK_LAYOUT_BROADCAST : YK_LAYOUT_DENSE;
 }
 
+static const uint8_t layouts[YK_OP_COUNT] = {
+#define X(e, infer, body, eval, layout) [YK_OP_##e] = YK_LAYOUT_##layout,
+    YK_IMPL_TABLE(X)
+#undef X
+};
+
 uint32_t yk__operand_layout(uint32_t op, uint32_t i, const int64_t *attr)
 {
     switch (op) {
@@ -289,7 +295,7 @@ uint32_t yk__operand_layout(uint32_t op, uint32_t i, const int64_t *attr)
     case YK_OP_DOT_MAP:
         return i < 2 ? YK_LAYOUT_DOT : YK_LAYOUT_BROADCAST;
     default:
-        return yk__op_impl_of(op)->layout;
+        return layouts[op];
     }
 }
 

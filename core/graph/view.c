@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Views, and what is made of them: a view has the root value as its base (never another view), composed strides and an
+ * Views: a view has the root value as its base (never another view), composed strides and an
  * offset. A view that turns out to be its operand or the whole root is that value itself, so that a permutation and its
  * inverse leave nothing behind.
  */
@@ -30,14 +30,6 @@ static yk__vid view_make(yk__graph *g, yk__vid x, yk_value *v)
     if (same_place(v, &g->value[base]) && g->value[base].base == base)
         return base;
     return yk__alias_new(g, x, v);
-}
-
-yk__vid yk__dense(yk__graph *g, yk__vid x)
-{
-    yk__vid y;
-    if (x == YK_NONE || yk__value_is_dense(&g->value[x]))
-        return x;
-    return yk__apply(g, YK_OP_COPY, 1, &x, 0, NULL, YK_DTYPE_COUNT, 0, NULL, &y, 1) ? y : YK_NONE;
 }
 
 /* Replaces a -1 and compares the numbers of elements. */
@@ -198,104 +190,4 @@ yk__vid yk__copy_into(yk__graph *g, yk__vid x, yk__vid base, const yk_value *v)
     if (out == YK_NONE || yk__node_new(g, YK_OP_COPY, 0, 2, in, 1, &out, 0, NULL) == YK_NONE)
         return YK_NONE;
     return out;
-}
-
-yk__vid yk__pad(yk__graph *g, yk__vid x, uint32_t dims, const int64_t *dim, const int64_t *begin, const int64_t *step,
-                double value)
-{
-    char text[160];
-    yk_value v, all;
-    yk__vid base;
-    if (x == YK_NONE)
-        return YK_NONE;
-    if (dims != g->value[x].dims)
-        return yk__graph_fail(g, YK_E_ARG, "pad: %s padded to %u dimensions",
-                              yk__value_shape_text(&g->value[x], text, sizeof text), dims);
-    base = yk__fill(g, value, g->value[x].dtype, dims, dim);
-    if (base == YK_NONE)
-        return YK_NONE;
-    v = g->value[x];
-    all = g->value[base];
-    v.offset = 0;
-    for (uint32_t i = 0; i < dims; i++) {
-        int64_t by = step ? step[i] : 1;
-        if (begin[i] < 0 || by < 1 || (v.dim[i] && begin[i] + (v.dim[i] - 1) * by >= dim[i]))
-            return yk__graph_fail(g, YK_E_ARG, "pad: %s from %lld by %lld does not lie in the %lld of axis %u",
-                                  yk__value_shape_text(&v, text, sizeof text), (long long)begin[i], (long long)by,
-                                  (long long)dim[i], i);
-        v.offset += (uint64_t)(begin[i] * all.stride[i]) * yk_dtype_bytes(v.dtype);
-        v.stride[i] = by * all.stride[i];
-    }
-    return yk__copy_into(g, x, base, &v) == YK_NONE ? YK_NONE : base;
-}
-
-/* The shape of a concatenation in v; false after a complaint. */
-static bool concat_shape(yk__graph *g, uint32_t n, const yk__vid *x, uint32_t axis, yk_value *v)
-{
-    char a[160], b[160];
-    for (uint32_t i = 0; i < n; i++) {
-        const yk_value *p = x[i] == YK_NONE ? NULL : &g->value[x[i]];
-        yk_value w;
-        if (!p)
-            return false;
-        if (!i) {
-            *v = *p;
-            v->dim[axis < p->dims ? axis : 0] = 0;
-        }
-        w = *p;
-        if (axis < w.dims)
-            w.dim[axis] = v->dim[axis];
-        if (axis >= p->dims || w.dtype != v->dtype || !yk__value_same_shape(&w, v)) {
-            yk__graph_fail(g, YK_E_ARG, "concat on axis %u: %s does not fit to %s", axis,
-                           yk__value_shape_text(p, a, sizeof a), yk__value_shape_text(&g->value[x[0]], b, sizeof b));
-            return false;
-        }
-        v->dim[axis] += p->dim[axis];
-    }
-    return true;
-}
-
-yk__vid yk__concat(yk__graph *g, uint32_t n, const yk__vid *x, uint32_t axis)
-{
-    yk_value all;
-    yk__vid base;
-    int64_t at = 0;
-    if (!n)
-        return yk__graph_fail(g, YK_E_ARG, "concat: no operand");
-    if (!concat_shape(g, n, x, axis, &all))
-        return YK_NONE;
-    if (n == 1)
-        return x[0];
-    base = yk__fill(g, 0, all.dtype, all.dims, all.dim);
-    for (uint32_t i = 0; i < n && base != YK_NONE; i++) {
-        yk_value v = g->value[base];
-        v.dim[axis] = g->value[x[i]].dim[axis];
-        v.offset = (uint64_t)(at * v.stride[axis]) * yk_dtype_bytes(v.dtype);
-        at += v.dim[axis];
-        if (yk__copy_into(g, x[i], base, &v) == YK_NONE) /* of nothing too: gradients pass it on a rank without rows */
-            return YK_NONE;
-    }
-    return base;
-}
-
-yk__vid yk__sum_to(yk__graph *g, yk__vid x, uint32_t dims, const int64_t *dim)
-{
-    char text[160];
-    const yk_value *p;
-    uint32_t lead, axes = 0;
-    if (x == YK_NONE)
-        return YK_NONE;
-    p = &g->value[x];
-    if (dims > p->dims)
-        return yk__graph_fail(g, YK_E_ARG, "sum_to: %s has fewer than %u dimensions",
-                              yk__value_shape_text(p, text, sizeof text), dims);
-    lead = p->dims - dims;
-    for (uint32_t i = 0; i < p->dims; i++) {
-        if (i < lead || (dim[i - lead] == 1 && p->dim[i] != 1))
-            axes |= 1u << i;
-        else if (dim[i - lead] != p->dim[i])
-            return yk__graph_fail(g, YK_E_ARG, "sum_to: %s was not broadcast from length %lld on its axis %u",
-                                  yk__value_shape_text(p, text, sizeof text), (long long)dim[i - lead], i);
-    }
-    return yk__reshape(g, yk__sum(g, x, axes), dims, dim);
 }

@@ -13,6 +13,7 @@
 #include "core/base/limit.h"
 #include "core/base/log.h"
 #include "core/base/option.h"
+#include "core/base/option_names.h"
 #include "core/control/origin.h"
 #include "core/job/log.h"
 #include "core/job/opt.h"

@@ -17,8 +17,8 @@
 #include "core/plan/internal.h"
 
 typedef struct casting {
-    yk__work *w;
-    yk__remap m;
+    yk__work *work;
+    yk__remap remap;
     yk__graph g;
     yk_dtype low;
     yk__vid *lowered, *widened; /* by value of the old graph: its versions, YK_NONE where not made yet */
@@ -32,86 +32,86 @@ static bool is_float(const yk_value *v)
     return v->dtype == YK_F32 || v->dtype == YK_BF16 || v->dtype == YK_F16;
 }
 
-static yk__vid value_native(casting *c, yk__vid v)
+static yk__vid value_native(casting *state, yk__vid v)
 {
-    return yk__remap_value(&c->m, v);
+    return yk__remap_value(&state->remap, v);
 }
 
-static bool is_lowered(casting *c, yk__vid v)
+static bool is_lowered(casting *state, yk__vid v)
 {
-    const yk__vid x = value_native(c, v);
-    return x != YK_NONE && c->g.value[x].dtype == c->low;
+    const yk__vid x = value_native(state, v);
+    return x != YK_NONE && state->g.value[x].dtype == state->low;
 }
 
-static yk__vid new_cast(casting *c, yk__vid x, yk_dtype dtype, bool leaf)
+static yk__vid new_cast(casting *state, yk__vid x, yk_dtype dtype, bool leaf)
 {
-    yk__vid y = yk__value_new(&c->g, dtype, c->g.value[x].dims, c->g.value[x].dim);
+    yk__vid y = yk__value_new(&state->g, dtype, state->g.value[x].dims, state->g.value[x].dim);
     uint32_t at;
     if (y == YK_NONE)
         return y;
-    at = yk__node_new(&c->g, YK_OP_CAST, 0, 1, &x, 1, &y, 0, NULL);
-    if (c->node && !leaf)
-        yk__remap_note(&c->m, at, *yk__info_of(&c->m, c->node));
+    at = yk__node_new(&state->g, YK_OP_CAST, 0, 1, &x, 1, &y, 0, NULL);
+    if (state->node && !leaf)
+        yk__remap_note(&state->remap, at, *yk__info_of(&state->remap, state->node));
     return y;
 }
 
 /* A parameter in 16 bits, or another leaf cast. */
-static yk__vid leaf_as(casting *c, yk__vid x, yk_dtype dtype)
+static yk__vid leaf_as(casting *state, yk__vid x, yk_dtype dtype)
 {
-    const yk_value *v = &c->g.value[x];
-    const yk_slot *s = v->slot == YK_NONE ? NULL : &c->g.slot[v->slot];
+    const yk_value *v = &state->g.value[x];
+    const yk_slot *s = v->slot == YK_NONE ? NULL : &state->g.slot[v->slot];
     int64_t dim[YK_MAX_DIMS];
     uint32_t slot;
-    if (!c->w->r->keep_compute || dtype != c->low || !s || s->kind != YK_SLOT_PARAM)
-        return new_cast(c, x, dtype, true);
+    if (!state->work->request->keep_compute || dtype != state->low || !s || s->kind != YK_SLOT_PARAM)
+        return new_cast(state, x, dtype, true);
     memcpy(dim, v->dim, sizeof dim);
-    slot = yk__slot_new(&c->g, YK_SLOT_PARAM, (uint64_t)yk__value_count(v) * yk_dtype_bytes(dtype), s->key | YK__KEY_COMPUTE);
-    return yk__leaf(&c->g, slot, 0, dtype, c->g.value[x].dims, dim);
+    slot = yk__slot_new(&state->g, YK_SLOT_PARAM, (uint64_t)yk__value_count(v) * yk_dtype_bytes(dtype), s->key | YK__KEY_COMPUTE);
+    return yk__leaf(&state->g, slot, 0, dtype, state->g.value[x].dims, dim);
 }
 
 /* The value in a format; views are views of the cast root. */
-static yk__vid value_as(casting *c, yk__vid v, yk_dtype dtype)
+static yk__vid value_as(casting *state, yk__vid v, yk_dtype dtype)
 {
-    const yk__graph *s = c->m.src;
-    yk__vid *memo = dtype == YK_F32 ? c->widened : c->lowered;
-    const yk__vid x = value_native(c, v), r = s->value[v].base;
-    if (x == YK_NONE || !is_float(&s->value[v]) || c->g.value[x].dtype == dtype)
+    const yk__graph *src = state->remap.src;
+    yk__vid *memo = dtype == YK_F32 ? state->widened : state->lowered;
+    const yk__vid x = value_native(state, v), r = src->value[v].base;
+    if (x == YK_NONE || !is_float(&src->value[v]) || state->g.value[x].dtype == dtype)
         return x;
     if (memo[v] != YK_NONE)
         return memo[v];
     if (r == v) {
-        memo[v] = s->value[v].flags & YK_VALUE_INPUT ? leaf_as(c, x, dtype) : new_cast(c, x, dtype, false);
+        memo[v] = src->value[v].flags & YK_VALUE_INPUT ? leaf_as(state, x, dtype) : new_cast(state, x, dtype, false);
     } else {
-        const yk__vid base = value_as(c, r, dtype);
-        const uint64_t at = (s->value[v].offset - s->value[r].offset) / yk_dtype_bytes(s->value[v].dtype);
-        memo[v] = yk__view_like(&c->g, base, &s->value[v], at * yk_dtype_bytes(dtype));
+        const yk__vid base = value_as(state, r, dtype);
+        const uint64_t at = (src->value[v].offset - src->value[r].offset) / yk_dtype_bytes(src->value[v].dtype);
+        memo[v] = yk__view_like(&state->g, base, &src->value[v], at * yk_dtype_bytes(dtype));
     }
     return memo[v];
 }
 
 /* Makes the outputs: roots of the given formats, or views of what is there. */
-static void make_outputs(casting *c, const yk_node *n, const yk_dtype *dtype, yk__vid *out)
+static void make_outputs(casting *state, const yk_node *n, const yk_dtype *dtype, yk__vid *out)
 {
-    const yk__graph *s = c->m.src;
+    const yk__graph *src = state->remap.src;
     for (uint32_t i = 0; i < n->n_out; i++) {
-        const yk__vid v = yk__outs(s, n)[i];
-        if (s->value[v].base == v && c->m.map[v] == YK_NONE && is_float(&s->value[v]))
-            c->m.map[v] = yk__value_new(&c->g, dtype[i], s->value[v].dims, s->value[v].dim);
-        out[i] = value_native(c, v);
+        const yk__vid v = yk__outs(src, n)[i];
+        if (src->value[v].base == v && state->remap.map[v] == YK_NONE && is_float(&src->value[v]))
+            state->remap.map[v] = yk__value_new(&state->g, dtype[i], src->value[v].dims, src->value[v].dim);
+        out[i] = value_native(state, v);
     }
 }
 
-static void emit_node(casting *c, const yk_node *n, const yk__vid *in, const yk_dtype *dtype)
+static void emit_node(casting *state, const yk_node *n, const yk__vid *in, const yk_dtype *dtype)
 {
     yk__vid out[8];
     uint32_t at;
-    make_outputs(c, n, dtype, out);
+    make_outputs(state, n, dtype, out);
     for (uint32_t i = 0; i < n->n_in; i++)
         if (in[i] == YK_NONE)
             return;
-    c->g.stream = n->stream;
-    at = yk__node_new(&c->g, (yk_op)n->op, n->flags, n->n_in, in, n->n_out, out, n->n_attr, c->m.src->attr + n->attr);
-    yk__remap_note(&c->m, at, *yk__info_of(&c->m, n));
+    state->g.stream = n->stream;
+    at = yk__node_new(&state->g, (yk_op)n->op, n->flags, n->n_in, in, n->n_out, out, n->n_attr, state->remap.src->attr + n->attr);
+    yk__remap_note(&state->remap, at, *yk__info_of(&state->remap, n));
 }
 
 /* Which operands of a LOWP operation are products' factors; the others stay f32. */
@@ -124,85 +124,85 @@ static bool is_factor(const yk_node *n, uint32_t i)
     return true;
 }
 
-static void cast_lowp(casting *c, const yk_node *n)
+static void cast_lowp(casting *state, const yk_node *n)
 {
-    const yk__graph *s = c->m.src;
-    const yk__vid r = yk__root(s, yk__outs(s, n)[0]);
+    const yk__graph *src = state->remap.src;
+    const yk__vid r = yk__root(src, yk__outs(src, n)[0]);
     const bool attention = n->op == YK_OP_ATTENTION || n->op == YK_OP_ATTENTION_BWD;
-    const yk_dtype y = !attention && (c->is_grad[r] || c->full_only[r]) ? YK_F32 : c->low;
+    const yk_dtype y = !attention && (state->is_grad[r] || state->full_only[r]) ? YK_F32 : state->low;
     yk_dtype dtype[8] = {y, y, y, YK_F32};
     yk__vid in[32];
     if (n->op == YK_OP_ATTENTION)
         dtype[1] = YK_F32;
     for (uint32_t i = 0; i < n->n_in; i++)
-        in[i] = value_as(c, yk__ins(s, n)[i], is_factor(n, i) ? c->low : YK_F32);
-    emit_node(c, n, in, dtype);
+        in[i] = value_as(state, yk__ins(src, n)[i], is_factor(n, i) ? state->low : YK_F32);
+    emit_node(state, n, in, dtype);
 }
 
-static void cast_full(casting *c, const yk_node *n)
+static void cast_full(casting *state, const yk_node *n)
 {
     const yk_dtype dtype[8] = {YK_F32, YK_F32, YK_F32, YK_F32, YK_F32, YK_F32, YK_F32, YK_F32};
     yk__vid in[32];
     for (uint32_t i = 0; i < n->n_in; i++)
-        in[i] = value_as(c, yk__ins(c->m.src, n)[i], YK_F32);
-    emit_node(c, n, in, dtype);
+        in[i] = value_as(state, yk__ins(state->remap.src, n)[i], YK_F32);
+    emit_node(state, n, in, dtype);
 }
 
-static bool is_spread(const yk__graph *s, yk__vid v)
+static bool is_spread(const yk__graph *src, yk__vid v)
 {
-    return yk__value_count(&s->value[yk__root(s, v)]) < yk__value_count(&s->value[v]);
+    return yk__value_count(&src->value[yk__root(src, v)]) < yk__value_count(&src->value[v]);
 }
 
-static void cast_widest(casting *c, const yk_node *n)
+static void cast_widest(casting *state, const yk_node *n)
 {
-    const yk__graph *s = c->m.src;
-    const yk__vid *x = yk__ins(s, n), o = yk__outs(s, n)[0];
+    const yk__graph *src = state->remap.src;
+    const yk__vid *x = yk__ins(src, n), o = yk__outs(src, n)[0];
     bool any = false, low = true, mixed = false;
     yk_dtype dtype, d[1];
     yk__vid in[32];
     for (uint32_t i = 0; i < n->n_in; i++) {
-        if (!is_float(&s->value[x[i]]))
+        if (!is_float(&src->value[x[i]]))
             continue;
-        mixed |= !is_lowered(c, x[i]);
-        if (is_spread(s, x[i]))
+        mixed |= !is_lowered(state, x[i]);
+        if (is_spread(src, x[i]))
             continue;
         any = true;
-        low &= is_lowered(c, x[i]);
+        low &= is_lowered(state, x[i]);
     }
     low &= any || !mixed;
-    dtype = low && !mixed ? c->low : YK_F32;
+    dtype = low && !mixed ? state->low : YK_F32;
     for (uint32_t i = 0; i < n->n_in; i++)
-        in[i] = value_as(c, x[i], dtype);
+        in[i] = value_as(state, x[i], dtype);
     d[0] = dtype;
-    emit_node(c, n, in, d);
-    if (low && mixed && is_float(&s->value[o]) && s->value[o].base == o && value_native(c, o) != YK_NONE) {
-        c->widened[o] = c->m.map[o];
-        c->m.map[o] = new_cast(c, c->widened[o], c->low, false);
+    emit_node(state, n, in, d);
+    if (low && mixed && is_float(&src->value[o]) && src->value[o].base == o && value_native(state, o) != YK_NONE) {
+        state->widened[o] = state->remap.map[o];
+        state->remap.map[o] = new_cast(state, state->widened[o], state->low, false);
     }
 }
 
 /* A buffer that parts are copied into has the low format if all the parts have. */
-static yk_dtype base_format(casting *c, uint32_t k)
+static yk_dtype base_format(casting *state, uint32_t k)
 {
-    const yk__graph *s = c->m.src;
-    const yk__vid r = yk__outs(s, &s->node[k])[0];
+    const yk__graph *src = state->remap.src;
+    const yk__vid r = yk__outs(src, &src->node[k])[0];
     bool copies = false;
-    for (uint32_t i = k + 1; i < s->n_node; i++) {
-        const yk_node *n = &s->node[i];
-        if (n->op != YK_OP_COPY || n->n_in != 2 || yk__ins(s, n)[1] != r)
+    for (uint32_t i = k + 1; i < src->n_node; i++) {
+        const yk_node *n = &src->node[i];
+        if (n->op != YK_OP_COPY || n->n_in != 2 || yk__ins(src, n)[1] != r)
             break;
         copies = true;
-        if (!is_lowered(c, yk__ins(s, n)[0]))
+        if (!is_lowered(state, yk__ins(src, n)[0]))
             return YK_F32;
     }
-    return copies ? c->low : YK_F32;
+    return copies ? state->low : YK_F32;
 }
 
-static void keep_format(casting *c, const yk_node *n)
+static void keep_format(casting *state, const yk_node *n)
 {
-    const yk__graph *s = c->m.src;
+    const yk__graph *src = state->remap.src;
     const uint32_t leads = n->op == YK_OP_CROSS_ENTROPY_BWD ? 1 : n->op == YK_OP_COPY && n->n_in == 2 ? 1 : 0;
-    const yk_dtype dtype = is_lowered(c, yk__ins(s, n)[leads]) ? c->low : YK_F32;
+    const yk_dtype dtype = is_lowered(state, yk__ins(src, n)[leads]) ? state->low : YK_F32;
     yk_dtype out[8];
     yk__vid in[32];
     for (uint32_t i = 0; i < 8; i++)
@@ -210,101 +210,101 @@ static void keep_format(casting *c, const yk_node *n)
     for (uint32_t i = 0; i < n->n_in; i++) {
         const bool data = i <= leads && !(n->op == YK_OP_CROSS_ENTROPY_BWD && i == 0);
         const bool pair = n->op == YK_OP_MAX_POOL_BWD && i == 1;
-        in[i] = value_as(c, yk__ins(s, n)[i], data || pair ? dtype : YK_F32);
+        in[i] = value_as(state, yk__ins(src, n)[i], data || pair ? dtype : YK_F32);
     }
-    emit_node(c, n, in, out);
+    emit_node(state, n, in, out);
 }
 
-static void cast_none(casting *c, uint32_t k)
+static void cast_none(casting *state, uint32_t k)
 {
-    const yk_node *n = &c->m.src->node[k];
-    const yk__graph *s = c->m.src;
+    const yk_node *n = &state->remap.src->node[k];
+    const yk__graph *src = state->remap.src;
     yk_dtype out[8];
     yk__vid in[32];
     if (n->op == YK_OP_ALL_REDUCE) {
-        cast_full(c, n);
+        cast_full(state, n);
         return;
     }
     for (uint32_t i = 0; i < n->n_out && i < 8; i++)
-        out[i] = n->op == YK_OP_FILL ? base_format(c, k) : (yk_dtype)s->value[yk__outs(s, n)[i]].dtype;
+        out[i] = n->op == YK_OP_FILL ? base_format(state, k) : (yk_dtype)src->value[yk__outs(src, n)[i]].dtype;
     for (uint32_t i = 0; i < n->n_in; i++)
-        in[i] = value_native(c, yk__ins(s, n)[i]);
-    emit_node(c, n, in, out);
+        in[i] = value_native(state, yk__ins(src, n)[i]);
+    emit_node(state, n, in, out);
 }
 
-static void cast_node(casting *c, uint32_t k)
+static void cast_node(casting *state, uint32_t k)
 {
-    const yk_node *n = &c->m.src->node[k];
-    c->node = n;
+    const yk_node *n = &state->remap.src->node[k];
+    state->node = n;
     switch (yk__op_info_of(n->op)->prec) {
     case YK_PREC_LOWP:
-        cast_lowp(c, n);
+        cast_lowp(state, n);
         break;
     case YK_PREC_FULL:
-        cast_full(c, n);
+        cast_full(state, n);
         break;
     case YK_PREC_WIDE:
-        cast_widest(c, n);
+        cast_widest(state, n);
         break;
     case YK_PREC_KEEP:
-        keep_format(c, n);
+        keep_format(state, n);
         break;
     default:
-        cast_none(c, k);
+        cast_none(state, k);
     }
 }
 
-static void find_readers(casting *c, const yk__uses *u)
+static void find_readers(casting *state, const yk__uses *uses)
 {
-    const yk__graph *s = c->m.src;
-    for (yk__vid v = 0; v < s->n_value; v++)
-        c->full_only[v] = u->readers[v] > 0 && !u->kept[v];
-    for (size_t k = 0; k < s->n_node; k++)
-        for (uint32_t i = 0; i < s->node[k].n_in; i++)
-            if (yk__op_info_of(s->node[k].op)->prec != YK_PREC_FULL)
-                c->full_only[yk__root(s, yk__ins(s, &s->node[k])[i])] = 0;
-    for (uint32_t i = 0; i < c->w->n_grad; i++)
-        if (c->w->grad[i] != YK_NONE && !u->readers[yk__root(s, c->w->grad[i])])
-            c->is_grad[yk__root(s, c->w->grad[i])] = 1;
+    const yk__graph *src = state->remap.src;
+    for (yk__vid v = 0; v < src->n_value; v++)
+        state->full_only[v] = uses->readers[v] > 0 && !uses->kept[v];
+    for (size_t k = 0; k < src->n_node; k++)
+        for (uint32_t i = 0; i < src->node[k].n_in; i++)
+            if (yk__op_info_of(src->node[k].op)->prec != YK_PREC_FULL)
+                state->full_only[yk__root(src, yk__ins(src, &src->node[k])[i])] = 0;
+    for (uint32_t i = 0; i < state->work->n_grad; i++)
+        if (state->work->grad[i] != YK_NONE && !uses->readers[yk__root(src, state->work->grad[i])])
+            state->is_grad[yk__root(src, state->work->grad[i])] = 1;
 }
 
 /* Gradients and assigned values leave as f32: before rounding, where there is such a version. */
-static void cast_kept(casting *c)
+static void cast_kept(casting *state)
 {
-    yk__work *w = c->w;
-    c->node = NULL;
-    for (uint32_t i = 0; i < w->n_grad; i++)
-        if (w->grad[i] != YK_NONE && c->widened[w->grad[i]] != YK_NONE)
-            c->m.map[w->grad[i]] = c->widened[w->grad[i]];
-    for (uint32_t i = 0; i < w->r->n_assign; i++)
-        if (is_float(&c->m.src->value[w->assign[i]]))
-            c->m.map[w->assign[i]] = value_as(c, w->assign[i], YK_F32);
+    yk__work *work = state->work;
+    state->node = NULL;
+    for (uint32_t i = 0; i < work->n_grad; i++)
+        if (work->grad[i] != YK_NONE && state->widened[work->grad[i]] != YK_NONE)
+            state->remap.map[work->grad[i]] = state->widened[work->grad[i]];
+    for (uint32_t i = 0; i < work->request->n_assign; i++)
+        if (is_float(&state->remap.src->value[work->assign[i]]))
+            state->remap.map[work->assign[i]] = value_as(state, work->assign[i], YK_F32);
 }
 
-yk_status yk__plan_autocast(yk__work *w, yk_error *err)
+yk_status yk__plan_autocast(yk__work *work, yk_error *err)
 {
-    const size_t n = w->g.n_value + 1;
-    casting c = {.w = w, .low = w->r->precision};
-    yk__uses u = {0};
-    c.lowered = yk__malloc(n * sizeof *c.lowered);
-    c.widened = yk__malloc(n * sizeof *c.widened);
-    c.full_only = yk__calloc(n, 1);
-    c.is_grad = yk__calloc(n, 1);
-    if (!c.lowered || !c.widened || !c.full_only || !c.is_grad)
+    const size_t n = work->g.n_value + 1;
+    casting state = {.work = work, .low = work->request->precision};
+    yk__uses uses = {0};
+    state.lowered = yk__malloc(n * sizeof *state.lowered);
+    state.widened = yk__malloc(n * sizeof *state.widened);
+    state.full_only = yk__calloc(n, 1);
+    state.is_grad = yk__calloc(n, 1);
+    if (!state.lowered || !state.widened || !state.full_only || !state.is_grad)
         yk__fail_mem(err, n * 10, "a plan");
-    if (!err->status && !yk__uses_new(w, &u, err) && !yk__remap_begin(&c.m, w, &c.g, err)) {
-        memset(c.lowered, 0xff, n * sizeof *c.lowered);
-        memset(c.widened, 0xff, n * sizeof *c.widened);
-        find_readers(&c, &u);
-        for (uint32_t k = 0; k < w->g.n_node; k++)
-            cast_node(&c, k);
-        cast_kept(&c);
-        yk__remap_end(&c.m, w, err);
+    if (!err->status && !yk__uses_new(work, &uses, err) && !yk__remap_begin(&state.remap, work, &state.g, err)) {
+        memset(state.lowered, 0xff, n * sizeof *state.lowered);
+        memset(state.widened, 0xff, n * sizeof *state.widened);
+        find_readers(&state, &uses);
+        for (uint32_t k = 0; k < work->g.n_node; k++)
+            cast_node(&state, k);
+        cast_kept(&state);
+        yk__remap_end(&state.remap, work, err);
     }
-    yk__uses_free(&u);
-    yk__free(c.is_grad);
-    yk__free(c.full_only);
-    yk__free(c.widened);
-    yk__free(c.lowered);
+    yk__uses_free(&uses);
+    yk__free(state.is_grad);
+    yk__free(state.full_only);
+    yk__free(state.widened);
+    yk__free(state.lowered);
     return err->status;
 }

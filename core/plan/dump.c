@@ -24,26 +24,26 @@ static void write_text(const char *dir, char *path, char *text)
     yk__free(text);
 }
 
-void yk__plan_dump_pass(const yk__work *w, uint32_t order, const char *name)
+void yk__plan_dump_pass(const yk__work *work, uint32_t order, const char *name)
 {
     const char *dir = yk__option_text(YK__OPTION_DUMP);
     yk_error err = YK_ERROR_INIT;
     yk__graph copy; /* sealing moves bodies behind the nodes */
     yk_graph g;
-    if (!dir || yk__graph_copy(&w->g, &copy, &err))
+    if (!dir || yk__graph_copy(&work->g, &copy, &err))
         return;
     if (!yk__graph_seal(&copy, &g, &err))
-        write_text(dir, yk__format("%s/pass-%u-%02u-%s.txt", dir, w->number, order, name), yk__graph_text(&g));
+        write_text(dir, yk__format("%s/pass-%u-%02u-%s.txt", dir, work->number, order, name), yk__graph_text(&g));
     yk__graph_free(&copy);
 }
 
-void yk__plan_dump(yk__plan *p)
+void yk__plan_dump(yk__plan *plan)
 {
     const char *dir = yk__option_text(YK__OPTION_DUMP);
     yk_error err = YK_ERROR_INIT;
     yk_graph g;
-    if (!dir || yk__graph_seal(&p->graph, &g, &err))
+    if (!dir || yk__graph_seal(&plan->graph, &g, &err))
         return;
-    write_text(dir, yk__format("%s/plan-%u.txt", dir, p->number), yk__graph_text(&g));
-    write_text(dir, yk__format("%s/plan-%u.dot", dir, p->number), yk__graph_dot(&g));
+    write_text(dir, yk__format("%s/plan-%u.txt", dir, plan->number), yk__graph_text(&g));
+    write_text(dir, yk__format("%s/plan-%u.dot", dir, plan->number), yk__graph_dot(&g));
 }

@@ -12,16 +12,17 @@
 #define MOST_FACTORS 4
 
 typedef struct factoring {
-    yk__remap m;
+    yk__remap remap;
     yk__graph g;
-    yk__uses u;
+    yk__uses uses;
     uint32_t *sums; /* by value of the old graph: the last sum of it that was emitted, a node of the new graph + 1 */
 } factoring;
 
-static const yk_node *sole_producer(const factoring *f, yk__vid v)
+static const yk_node *sole_producer(const factoring *state, yk__vid v)
 {
-    const yk__graph *s = f->m.src;
-    return s->value[v].base == v && s->value[v].slot == YK_NONE && f->u.writers[v] == 1 ? &s->node[f->u.producer[v]] : NULL;
+    const yk__graph *src = state->remap.src;
+    return src->value[v].base == v && src->value[v].slot == YK_NONE && state->uses.writers[v] == 1 ? &src->node[state->uses.producer[v]]
+                                                                                                   : NULL;
 }
 
 static bool is_constant(const yk_value *v, uint64_t axes)
@@ -33,110 +34,110 @@ static bool is_constant(const yk_value *v, uint64_t axes)
 }
 
 /* Written once, so that it can be read later than it was. */
-static bool is_single_written(const factoring *f, yk__vid v)
+static bool is_single_written(const factoring *state, yk__vid v)
 {
-    return f->u.writers[yk__root(f->m.src, v)] <= 1;
+    return state->uses.writers[yk__root(state->remap.src, v)] <= 1;
 }
 
 /* The node's operand that is summed; *factor the other one (YK_NONE: the sign). YK_NONE: not of that form. */
-static yk__vid summed_operand(const factoring *f, yk__vid v, uint64_t axes, yk__vid *factor)
+static yk__vid summed_operand(const factoring *state, yk__vid v, uint64_t axes, yk__vid *factor)
 {
-    const yk__graph *s = f->m.src;
-    const yk_node *n = sole_producer(f, v);
+    const yk__graph *src = state->remap.src;
+    const yk_node *n = sole_producer(state, v);
     *factor = YK_NONE;
-    if (!n || (n->op != YK_OP_NEG && n->op != YK_OP_MUL) || s->value[v].dtype != YK_F32)
+    if (!n || (n->op != YK_OP_NEG && n->op != YK_OP_MUL) || src->value[v].dtype != YK_F32)
         return YK_NONE;
-    if (!is_single_written(f, yk__ins(s, n)[0]) || !is_single_written(f, yk__ins(s, n)[n->n_in - 1]))
+    if (!is_single_written(state, yk__ins(src, n)[0]) || !is_single_written(state, yk__ins(src, n)[n->n_in - 1]))
         return YK_NONE;
     if (n->op == YK_OP_NEG)
-        return yk__ins(s, n)[0];
+        return yk__ins(src, n)[0];
     for (uint32_t i = 0; i < 2; i++)
-        if (is_constant(&s->value[yk__ins(s, n)[i]], axes)) {
-            *factor = yk__ins(s, n)[i];
-            return yk__ins(s, n)[1 - i];
+        if (is_constant(&src->value[yk__ins(src, n)[i]], axes)) {
+            *factor = yk__ins(src, n)[i];
+            return yk__ins(src, n)[1 - i];
         }
     return YK_NONE;
 }
 
-static yk__vid sum_of(factoring *f, yk__vid v, const yk_node *sum)
+static yk__vid sum_of(factoring *state, yk__vid v, const yk_node *sum)
 {
-    const yk__graph *s = f->m.src;
-    const int64_t axes = s->attr[sum->attr];
-    const yk_value *like = &s->value[yk__outs(s, sum)[0]];
-    yk__vid x = yk__remap_value(&f->m, v), y;
-    uint32_t at = f->sums[v];
-    if (at && f->g.attr[f->g.node[at - 1].attr] == axes)
-        return yk__outs(&f->g, &f->g.node[at - 1])[0];
-    y = yk__value_new(&f->g, (yk_dtype)like->dtype, like->dims, like->dim);
+    const yk__graph *src = state->remap.src;
+    const int64_t axes = src->attr[sum->attr];
+    const yk_value *like = &src->value[yk__outs(src, sum)[0]];
+    yk__vid x = yk__remap_value(&state->remap, v), y;
+    uint32_t at = state->sums[v];
+    if (at && state->g.attr[state->g.node[at - 1].attr] == axes)
+        return yk__outs(&state->g, &state->g.node[at - 1])[0];
+    y = yk__value_new(&state->g, (yk_dtype)like->dtype, like->dims, like->dim);
     if (x == YK_NONE || y == YK_NONE)
         return YK_NONE;
-    at = yk__node_new(&f->g, YK_OP_SUM, 0, 1, &x, 1, &y, 1, &axes);
+    at = yk__node_new(&state->g, YK_OP_SUM, 0, 1, &x, 1, &y, 1, &axes);
     if (at == YK_NONE)
         return YK_NONE;
-    yk__remap_note(&f->m, at, *yk__info_of(&f->m, sum));
-    f->sums[v] = at + 1;
+    yk__remap_note(&state->remap, at, *yk__info_of(&state->remap, sum));
+    state->sums[v] = at + 1;
     return y;
 }
 
 /* y * factor, or -y. */
-static yk__vid apply_factor(factoring *f, yk__vid y, yk__vid factor, const yk_node *sum)
+static yk__vid apply_factor(factoring *state, yk__vid y, yk__vid factor, const yk_node *sum)
 {
-    const yk_value like = f->g.value[y];
-    yk__vid in[2] = {y, YK_NONE}, out = yk__value_new(&f->g, (yk_dtype)like.dtype, like.dims, like.dim);
+    const yk_value like = state->g.value[y];
+    yk__vid in[2] = {y, YK_NONE}, out = yk__value_new(&state->g, (yk_dtype)like.dtype, like.dims, like.dim);
     uint32_t at;
     if (factor != YK_NONE) {
-        yk_value small = f->m.src->value[factor];
+        yk_value small = state->remap.src->value[factor];
         memcpy(small.dim, like.dim, sizeof small.dim);
-        in[1] = yk__view_like(&f->g, yk__remap_value(&f->m, factor), &small, 0);
+        in[1] = yk__view_like(&state->g, yk__remap_value(&state->remap, factor), &small, 0);
         if (in[1] == YK_NONE)
             return YK_NONE;
     }
     if (out == YK_NONE)
         return out;
-    at = yk__node_new(&f->g, factor == YK_NONE ? YK_OP_NEG : YK_OP_MUL, 0, factor == YK_NONE ? 1 : 2, in, 1, &out, 0, NULL);
-    yk__remap_note(&f->m, at, *yk__info_of(&f->m, sum));
+    at = yk__node_new(&state->g, factor == YK_NONE ? YK_OP_NEG : YK_OP_MUL, 0, factor == YK_NONE ? 1 : 2, in, 1, &out, 0, NULL);
+    yk__remap_note(&state->remap, at, *yk__info_of(&state->remap, sum));
     return out;
 }
 
-static void emit_sum(factoring *f, const yk_node *n)
+static void emit_sum(factoring *state, const yk_node *n)
 {
-    const yk__graph *s = f->m.src;
-    const yk__vid out = yk__outs(s, n)[0];
-    const uint64_t axes = (uint64_t)s->attr[n->attr];
-    yk__vid factor[MOST_FACTORS], v = yk__ins(s, n)[0], x, y;
+    const yk__graph *src = state->remap.src;
+    const yk__vid out = yk__outs(src, n)[0];
+    const uint64_t axes = (uint64_t)src->attr[n->attr];
+    yk__vid factor[MOST_FACTORS], v = yk__ins(src, n)[0], x, y;
     uint32_t k = 0;
-    while (k < MOST_FACTORS && (x = summed_operand(f, v, axes, &factor[k])) != YK_NONE) {
+    while (k < MOST_FACTORS && (x = summed_operand(state, v, axes, &factor[k])) != YK_NONE) {
         v = x;
         k++;
     }
-    f->g.stream = n->stream;
-    y = sum_of(f, v, n);
+    state->g.stream = n->stream;
+    y = sum_of(state, v, n);
     while (k-- > 0 && y != YK_NONE)
-        y = apply_factor(f, y, factor[k], n);
-    f->m.map[out] = y;
+        y = apply_factor(state, y, factor[k], n);
+    state->remap.map[out] = y;
 }
 
-static bool own_sum(const factoring *f, const yk_node *n)
+static bool own_sum(const factoring *state, const yk_node *n)
 {
-    const yk__graph *s = f->m.src;
-    const yk__vid o = n->n_out ? yk__outs(s, n)[0] : YK_NONE;
-    return n->op == YK_OP_SUM && sole_producer(f, o) == n && f->m.map[o] == YK_NONE && s->value[o].dtype == YK_F32;
+    const yk__graph *src = state->remap.src;
+    const yk__vid o = n->n_out ? yk__outs(src, n)[0] : YK_NONE;
+    return n->op == YK_OP_SUM && sole_producer(state, o) == n && state->remap.map[o] == YK_NONE && src->value[o].dtype == YK_F32;
 }
 
-yk_status yk__plan_factor(yk__work *w, yk_error *err)
+yk_status yk__plan_factor(yk__work *work, yk_error *err)
 {
-    factoring f = {.sums = yk__calloc(w->g.n_value + 1, sizeof *f.sums)};
-    if (!f.sums)
-        return yk__fail_mem(err, w->g.n_value * sizeof *f.sums, "a plan");
-    if (!yk__uses_new(w, &f.u, err) && !yk__remap_begin(&f.m, w, &f.g, err)) {
-        for (uint32_t k = 0; k < w->g.n_node; k++)
-            if (own_sum(&f, &w->g.node[k]))
-                emit_sum(&f, &w->g.node[k]);
+    factoring state = {.sums = yk__calloc(work->g.n_value + 1, sizeof *state.sums)};
+    if (!state.sums)
+        return yk__fail_mem(err, work->g.n_value * sizeof *state.sums, "a plan");
+    if (!yk__uses_new(work, &state.uses, err) && !yk__remap_begin(&state.remap, work, &state.g, err)) {
+        for (uint32_t k = 0; k < work->g.n_node; k++)
+            if (own_sum(&state, &work->g.node[k]))
+                emit_sum(&state, &work->g.node[k]);
             else
-                yk__remap_node(&f.m, k);
-        yk__remap_end(&f.m, w, err);
+                yk__remap_node(&state.remap, k);
+        yk__remap_end(&state.remap, work, err);
     }
-    yk__uses_free(&f.u);
-    yk__free(f.sums);
+    yk__uses_free(&state.uses);
+    yk__free(state.sums);
     return err->status;
 }

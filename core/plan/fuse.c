@@ -11,54 +11,56 @@
 
 /* ---- What a node is ---- */
 
-static bool own_root(const yk__fuse *f, const yk_node *n)
+static bool own_root(const yk__fuse *fuse, const yk_node *n)
 {
-    const yk__graph *s = f->m.src;
-    const yk__vid o = yk__outs(s, n)[0];
-    return n->n_out == 1 && s->value[o].base == o && s->value[o].slot == YK_NONE && f->u.writers[o] == 1;
+    const yk__graph *src = fuse->remap.src;
+    const yk__vid o = yk__outs(src, n)[0];
+    return n->n_out == 1 && src->value[o].base == o && src->value[o].slot == YK_NONE && fuse->uses.writers[o] == 1;
 }
 
 /* Key and rows are the program's inputs, so that nothing in the arena can come to lie over them. */
-static bool is_drop(const yk__fuse *f, const yk_node *n)
+static bool is_drop(const yk__fuse *fuse, const yk_node *n)
 {
-    const yk__graph *s = f->m.src;
-    return f->fuses_dropout && n->op == YK_OP_DROPOUT && s->value[yk__ins(s, n)[1]].slot != YK_NONE &&
-           s->value[yk__ins(s, n)[2]].slot != YK_NONE;
+    const yk__graph *src = fuse->remap.src;
+    return fuse->fuses_dropout && n->op == YK_OP_DROPOUT && src->value[yk__ins(src, n)[1]].slot != YK_NONE &&
+           src->value[yk__ins(src, n)[2]].slot != YK_NONE;
 }
 
-static bool is_elementwise(const yk__fuse *f, const yk_node *n)
+static bool is_elementwise(const yk__fuse *fuse, const yk_node *n)
 {
-    return ((yk__op_is_map(n->op) && n->op != YK_OP_FILL) || is_drop(f, n)) && !n->n_body && own_root(f, n);
+    return ((yk__op_is_map(n->op) && n->op != YK_OP_FILL) || is_drop(fuse, n)) && !n->n_body && own_root(fuse, n);
 }
 
-static bool is_product(const yk__fuse *f, const yk_node *n)
+static bool is_product(const yk__fuse *fuse, const yk_node *n)
 {
-    const yk__vid o = yk__outs(f->m.src, n)[0];
-    return n->op == YK_OP_DOT && !n->flags && own_root(f, n) && !(f->u.kept[o] && !f->u.readers[o]);
+    const yk__vid o = yk__outs(fuse->remap.src, n)[0];
+    return n->op == YK_OP_DOT && !n->flags && own_root(fuse, n) && !(fuse->uses.kept[o] && !fuse->uses.readers[o]);
 }
 
-static void begin_cluster(yk__fuse *f, uint32_t k)
+static void begin_cluster(yk__fuse *fuse, uint32_t k)
 {
-    const yk__graph *s = f->m.src;
-    const yk_node *n = &s->node[k];
-    yk__cluster *c = &f->cluster[k];
-    const yk_value *v = n->n_out ? &s->value[n->op == YK_OP_SUM ? yk__ins(s, n)[0] : yk__outs(s, n)[0]] : NULL;
-    memset(c, 0, sizeof *c);
-    c->head = c->tail = c->first = k;
-    c->n = 1;
-    c->first_overwrite = f->first_overwrite[k];
-    c->phase = f->m.src_info[k].is_recomputed ? YK__FORWARD_AGAIN : f->m.src_info[k].origin ? YK__FORWARD : YK__BACKWARD;
-    c->dots = n->op == YK_OP_DOT;
-    if (is_elementwise(f, n) || is_product(f, n))
-        c->kind = YK__FUSE_MAP;
-    else if (n->op == YK_OP_SUM && own_root(f, n))
-        c->kind = YK__FUSE_SUM;
-    if (c->kind && v) {
-        c->dims = v->dims;
-        memcpy(c->dim, v->dim, sizeof c->dim);
+    const yk__graph *src = fuse->remap.src;
+    const yk_node *n = &src->node[k];
+    yk__cluster *cluster = &fuse->cluster[k];
+    const yk_value *v = n->n_out ? &src->value[n->op == YK_OP_SUM ? yk__ins(src, n)[0] : yk__outs(src, n)[0]] : NULL;
+    memset(cluster, 0, sizeof *cluster);
+    cluster->head = cluster->tail = cluster->first = k;
+    cluster->n = 1;
+    cluster->first_overwrite = fuse->first_overwrite[k];
+    cluster->phase = fuse->remap.src_info[k].is_recomputed ? YK__FORWARD_AGAIN
+                     : fuse->remap.src_info[k].origin      ? YK__FORWARD
+                                                           : YK__BACKWARD;
+    cluster->dots = n->op == YK_OP_DOT;
+    if (is_elementwise(fuse, n) || is_product(fuse, n))
+        cluster->kind = YK__FUSE_MAP;
+    else if (n->op == YK_OP_SUM && own_root(fuse, n))
+        cluster->kind = YK__FUSE_SUM;
+    if (cluster->kind && v) {
+        cluster->dims = v->dims;
+        memcpy(cluster->dim, v->dim, sizeof cluster->dim);
     }
-    f->cluster_of[k] = k;
-    f->next[k] = YK_NONE;
+    fuse->cluster_of[k] = k;
+    fuse->next[k] = YK_NONE;
 }
 
 /* ---- Legality ---- */
@@ -67,29 +69,29 @@ typedef struct pair {
     uint32_t a, b; /* clusters to become one */
 } pair;
 
-static bool is_in_pair(const yk__fuse *f, pair p, uint32_t node)
+static bool is_in_pair(const yk__fuse *fuse, pair p, uint32_t node)
 {
-    return f->cluster_of[node] == p.a || f->cluster_of[node] == p.b;
+    return fuse->cluster_of[node] == p.a || fuse->cluster_of[node] == p.b;
 }
 
 /* Pushes what the members of cluster c need, outside of the pair. False: one of them is of the pair itself. */
-static bool push_needs(yk__fuse *f, pair p, uint32_t c, bool own, uint32_t low, uint32_t *stack, uint32_t *n)
+static bool push_needs(yk__fuse *fuse, pair p, uint32_t c, bool own, uint32_t low, uint32_t *stack, uint32_t *n)
 {
-    for (uint32_t k = f->cluster[c].head; k != YK_NONE; k = f->next[k]) {
+    for (uint32_t k = fuse->cluster[c].head; k != YK_NONE; k = fuse->next[k]) {
         uint64_t it = 0;
         uint32_t need;
-        while ((need = yk__fuse_need(f, k, &it)) != YK_NONE) {
-            const uint32_t d = f->cluster_of[need];
-            if (is_in_pair(f, p, need)) {
+        while ((need = yk__fuse_need(fuse, k, &it)) != YK_NONE) {
+            const uint32_t d = fuse->cluster_of[need];
+            if (is_in_pair(fuse, p, need)) {
                 if (!own)
                     return false;
                 continue;
             }
-            if (f->cluster[d].tail < low || f->seen[d] == f->stamp)
+            if (fuse->cluster[d].tail < low || fuse->seen[d] == fuse->stamp)
                 continue;
             if (*n == SEARCH)
                 return false;
-            f->seen[d] = f->stamp;
+            fuse->seen[d] = fuse->stamp;
             stack[(*n)++] = d;
         }
     }
@@ -97,35 +99,35 @@ static bool push_needs(yk__fuse *f, pair p, uint32_t c, bool own, uint32_t low, 
 }
 
 /* No way leads out of the pair and back into it. */
-static bool is_acyclic(yk__fuse *f, pair p)
+static bool is_acyclic(yk__fuse *fuse, pair p)
 {
-    const uint32_t low = f->cluster[p.a].first < f->cluster[p.b].first ? f->cluster[p.a].first : f->cluster[p.b].first;
+    const uint32_t low = fuse->cluster[p.a].first < fuse->cluster[p.b].first ? fuse->cluster[p.a].first : fuse->cluster[p.b].first;
     uint32_t stack[SEARCH], n = 0, left = SEARCH;
-    f->stamp++;
-    if (!push_needs(f, p, p.a, true, low, stack, &n) || !push_needs(f, p, p.b, true, low, stack, &n))
+    fuse->stamp++;
+    if (!push_needs(fuse, p, p.a, true, low, stack, &n) || !push_needs(fuse, p, p.b, true, low, stack, &n))
         return false;
     while (n) {
         const uint32_t c = stack[--n];
-        if (!left-- || !push_needs(f, p, c, false, low, stack, &n))
+        if (!left-- || !push_needs(fuse, p, c, false, low, stack, &n))
             return false;
     }
     return true;
 }
 
 /* All values that the cluster's members read from outside can be read in the shape. */
-static bool fits_shape(const yk__fuse *f, pair p, uint32_t c, uint32_t dims, const int64_t *dim)
+static bool fits_shape(const yk__fuse *fuse, pair p, uint32_t c, uint32_t dims, const int64_t *dim)
 {
-    const yk__graph *s = f->m.src;
+    const yk__graph *src = fuse->remap.src;
     int64_t stride[YK_MAX_DIMS];
-    for (uint32_t k = f->cluster[c].head; k != YK_NONE; k = f->next[k]) {
-        const yk_node *n = &s->node[k];
+    for (uint32_t k = fuse->cluster[c].head; k != YK_NONE; k = fuse->next[k]) {
+        const yk_node *n = &src->node[k];
         for (uint32_t i = 0; i < n->n_in && !yk__fuse_as_is(n, i); i++) {
-            const yk__vid v = yk__ins(s, n)[i];
-            const uint32_t maker = yk__maker(f, v);
-            if (maker != YK_NONE && is_in_pair(f, p, maker)) {
-                if (!yk__whole(s, v))
+            const yk__vid v = yk__ins(src, n)[i];
+            const uint32_t maker = yk__maker(fuse, v);
+            if (maker != YK_NONE && is_in_pair(fuse, p, maker)) {
+                if (!yk__whole(src, v))
                     return false;
-            } else if (!yk__is_fill(f, v) && !yk__restride(&s->value[v], dims, dim, stride)) {
+            } else if (!yk__is_fill(fuse, v) && !yk__restride(&src->value[v], dims, dim, stride)) {
                 return false;
             }
         }
@@ -134,46 +136,46 @@ static bool fits_shape(const yk__fuse *f, pair p, uint32_t c, uint32_t dims, con
 }
 
 /* The shape of the two together: that of either. */
-static bool common_shape(const yk__fuse *f, pair p, const yk__cluster **shape)
+static bool common_shape(const yk__fuse *fuse, pair p, const yk__cluster **shape)
 {
-    const yk__cluster *a = &f->cluster[p.a], *b = &f->cluster[p.b];
+    const yk__cluster *cluster = &fuse->cluster[p.a], *b = &fuse->cluster[p.b];
     int64_t na = 1, nb = 1;
-    for (uint32_t i = 0; i < a->dims; i++)
-        na *= a->dim[i];
+    for (uint32_t i = 0; i < cluster->dims; i++)
+        na *= cluster->dim[i];
     for (uint32_t i = 0; i < b->dims; i++)
         nb *= b->dim[i];
     if (na != nb)
         return false;
-    *shape = a;
-    if (!b->dots && fits_shape(f, p, p.a, a->dims, a->dim) && fits_shape(f, p, p.b, a->dims, a->dim))
+    *shape = cluster;
+    if (!b->dots && fits_shape(fuse, p, p.a, cluster->dims, cluster->dim) && fits_shape(fuse, p, p.b, cluster->dims, cluster->dim))
         return true;
     *shape = b;
-    return !a->dots && fits_shape(f, p, p.a, b->dims, b->dim) && fits_shape(f, p, p.b, b->dims, b->dim);
+    return !cluster->dots && fits_shape(fuse, p, p.a, b->dims, b->dim) && fits_shape(fuse, p, p.b, b->dims, b->dim);
 }
 
 /* Somebody outside of the pair wants the value of node k. */
-static bool goes_out(const yk__fuse *f, pair p, uint32_t k)
+static bool goes_out(const yk__fuse *fuse, pair p, uint32_t k)
 {
-    const yk__vid r = yk__root(f->m.src, yk__outs(f->m.src, &f->m.src->node[k])[0]);
-    if (f->u.kept[r])
+    const yk__vid r = yk__root(fuse->remap.src, yk__outs(fuse->remap.src, &fuse->remap.src->node[k])[0]);
+    if (fuse->uses.kept[r])
         return true;
-    for (uint32_t i = f->reader_begin[r]; i < f->reader_begin[r + 1]; i++)
-        if (!is_in_pair(f, p, f->reader[i]))
+    for (uint32_t i = fuse->reader_begin[r]; i < fuse->reader_begin[r + 1]; i++)
+        if (!is_in_pair(fuse, p, fuse->reader[i]))
             return true;
     return false;
 }
 
-static void count_outside(const yk__fuse *f, pair p, uint32_t c, yk__vid *in, uint32_t *n_in, uint32_t *n_out)
+static void count_outside(const yk__fuse *fuse, pair p, uint32_t c, yk__vid *in, uint32_t *n_in, uint32_t *n_out)
 {
-    const yk__graph *s = f->m.src;
-    for (uint32_t k = f->cluster[c].head; k != YK_NONE && *n_in <= YK__FUSE_IN; k = f->next[k]) {
-        const yk_node *n = &s->node[k];
-        *n_out += goes_out(f, p, k);
+    const yk__graph *src = fuse->remap.src;
+    for (uint32_t k = fuse->cluster[c].head; k != YK_NONE && *n_in <= YK__FUSE_IN; k = fuse->next[k]) {
+        const yk_node *n = &src->node[k];
+        *n_out += goes_out(fuse, p, k);
         for (uint32_t i = 0; i < n->n_in; i++) {
-            const yk__vid v = yk__ins(s, n)[i];
-            const uint32_t maker = yk__maker(f, v);
+            const yk__vid v = yk__ins(src, n)[i];
+            const uint32_t maker = yk__maker(fuse, v);
             uint32_t j = 0;
-            if ((maker != YK_NONE && is_in_pair(f, p, maker)) || yk__is_fill(f, v))
+            if ((maker != YK_NONE && is_in_pair(fuse, p, maker)) || yk__is_fill(fuse, v))
                 continue;
             while (j < *n_in && in[j] != v)
                 j++;
@@ -183,67 +185,67 @@ static void count_outside(const yk__fuse *f, pair p, uint32_t c, yk__vid *in, ui
     }
 }
 
-static bool small_enough(const yk__fuse *f, pair p)
+static bool small_enough(const yk__fuse *fuse, pair p)
 {
     yk__vid in[YK__FUSE_IN + 1];
     uint32_t n_in = 0, n_out = 0;
-    const bool dot = f->cluster[p.a].dots || f->cluster[p.b].dots;
-    if (f->cluster[p.a].n + f->cluster[p.b].n > YK__FUSE_NODES)
+    const bool dot = fuse->cluster[p.a].dots || fuse->cluster[p.b].dots;
+    if (fuse->cluster[p.a].n + fuse->cluster[p.b].n > YK__FUSE_NODES)
         return false;
-    count_outside(f, p, p.a, in, &n_in, &n_out);
-    count_outside(f, p, p.b, in, &n_in, &n_out);
+    count_outside(fuse, p, p.a, in, &n_in, &n_out);
+    count_outside(fuse, p, p.b, in, &n_in, &n_out);
     return n_in <= YK__FUSE_IN && n_out <= (dot ? YK__FUSE_OUT - 1 : YK__FUSE_OUT);
 }
 
 /* ---- Merging ---- */
 
-static void link_members(yk__fuse *f, uint32_t a, uint32_t b)
+static void link_members(yk__fuse *fuse, uint32_t a, uint32_t b)
 {
-    uint32_t x = f->cluster[a].head, y = f->cluster[b].head, *to = &f->cluster[a].head, last = YK_NONE;
+    uint32_t x = fuse->cluster[a].head, y = fuse->cluster[b].head, *to = &fuse->cluster[a].head, last = YK_NONE;
     while (x != YK_NONE || y != YK_NONE) {
         uint32_t *from = y == YK_NONE || (x != YK_NONE && x < y) ? &x : &y;
         last = *to = *from;
-        f->cluster_of[last] = a;
-        to = &f->next[last];
-        *from = f->next[last];
+        fuse->cluster_of[last] = a;
+        to = &fuse->next[last];
+        *from = fuse->next[last];
     }
     *to = YK_NONE;
-    f->cluster[a].tail = last;
+    fuse->cluster[a].tail = last;
 }
 
-static void merge_pair(yk__fuse *f, pair p, const yk__cluster *shape)
+static void merge_pair(yk__fuse *fuse, pair p, const yk__cluster *shape)
 {
-    yk__cluster *a = &f->cluster[p.a], *b = &f->cluster[p.b];
+    yk__cluster *cluster = &fuse->cluster[p.a], *b = &fuse->cluster[p.b];
     const yk__cluster like = *shape;
-    link_members(f, p.a, p.b);
-    a->n += b->n;
-    a->first = a->first < b->first ? a->first : b->first;
-    a->first_overwrite = a->first_overwrite < b->first_overwrite ? a->first_overwrite : b->first_overwrite;
-    a->dots = (uint8_t)(a->dots + b->dots);
-    a->dims = like.dims;
-    memcpy(a->dim, like.dim, sizeof a->dim);
+    link_members(fuse, p.a, p.b);
+    cluster->n += b->n;
+    cluster->first = cluster->first < b->first ? cluster->first : b->first;
+    cluster->first_overwrite = cluster->first_overwrite < b->first_overwrite ? cluster->first_overwrite : b->first_overwrite;
+    cluster->dots = (uint8_t)(cluster->dots + b->dots);
+    cluster->dims = like.dims;
+    memcpy(cluster->dim, like.dim, sizeof cluster->dim);
     b->n = 0;
 }
 
 /* But for where they stand, the two can be one. */
-static bool may_stand_together(yk__fuse *f, pair p, const yk__cluster **shape)
+static bool may_stand_together(yk__fuse *fuse, pair p, const yk__cluster **shape)
 {
-    const yk__cluster *a = &f->cluster[p.a], *b = &f->cluster[p.b];
-    const uint32_t end = a->tail > b->tail ? a->tail : b->tail;
-    return p.a != p.b && a->kind == b->kind && a->dots + b->dots <= 1 && a->first_overwrite > end &&
-           b->first_overwrite > end && common_shape(f, p, shape) && small_enough(f, p) && is_acyclic(f, p);
+    const yk__cluster *cluster = &fuse->cluster[p.a], *b = &fuse->cluster[p.b];
+    const uint32_t end = cluster->tail > b->tail ? cluster->tail : b->tail;
+    return p.a != p.b && cluster->kind == b->kind && cluster->dots + b->dots <= 1 && cluster->first_overwrite > end &&
+           b->first_overwrite > end && common_shape(fuse, p, shape) && small_enough(fuse, p) && is_acyclic(fuse, p);
 }
 
-static bool may_merge(yk__fuse *f, pair p, const yk__cluster **shape)
+static bool may_merge(yk__fuse *fuse, pair p, const yk__cluster **shape)
 {
-    return f->cluster[p.a].phase == f->cluster[p.b].phase && may_stand_together(f, p, shape);
+    return fuse->cluster[p.a].phase == fuse->cluster[p.b].phase && may_stand_together(fuse, p, shape);
 }
 
 /* The one node that reads what k makes; YK_NONE: none, several, or somebody outside. */
-static uint32_t only_reader(const yk__fuse *f, uint32_t k)
+static uint32_t only_reader(const yk__fuse *fuse, uint32_t k)
 {
-    const yk__vid r = yk__root(f->m.src, yk__outs(f->m.src, &f->m.src->node[k])[0]);
-    return f->u.kept[r] || f->reader_begin[r + 1] - f->reader_begin[r] != 1 ? YK_NONE : f->reader[f->reader_begin[r]];
+    const yk__vid r = yk__root(fuse->remap.src, yk__outs(fuse->remap.src, &fuse->remap.src->node[k])[0]);
+    return fuse->uses.kept[r] || fuse->reader_begin[r + 1] - fuse->reader_begin[r] != 1 ? YK_NONE : fuse->reader[fuse->reader_begin[r]];
 }
 
 /*
@@ -251,43 +253,43 @@ static uint32_t only_reader(const yk__fuse *f, uint32_t k)
  * maker (it waits for something made of the maker's value): then k is computed there, from the stored value, and nothing
  * more is stored.
  */
-static bool belongs_later(yk__fuse *f, uint32_t k, uint32_t maker)
+static bool belongs_later(yk__fuse *fuse, uint32_t k, uint32_t maker)
 {
-    const yk__graph *s = f->m.src;
-    const uint32_t cluster = f->cluster_of[maker];
+    const yk__graph *src = fuse->remap.src;
+    const uint32_t cluster = fuse->cluster_of[maker];
     uint32_t chain[4], n = 0, q = k;
     bool cyclic = false;
-    if (!goes_out(f, (pair){cluster, f->cluster_of[k]}, maker))
+    if (!goes_out(fuse, (pair){cluster, fuse->cluster_of[k]}, maker))
         return false;
     while (n < 4 && !cyclic) {
         chain[n++] = q;
-        q = only_reader(f, q);
-        if (q == YK_NONE || !is_elementwise(f, &s->node[q]) || f->inlined[q] || f->cluster[q].phase != f->cluster[k].phase)
+        q = only_reader(fuse, q);
+        if (q == YK_NONE || !is_elementwise(fuse, &src->node[q]) || fuse->inlined[q] || fuse->cluster[q].phase != fuse->cluster[k].phase)
             break;
         for (uint32_t i = 0; i < n; i++)
-            f->cluster_of[chain[i]] = cluster;
-        cyclic = !is_acyclic(f, (pair){cluster, f->cluster_of[q]});
+            fuse->cluster_of[chain[i]] = cluster;
+        cyclic = !is_acyclic(fuse, (pair){cluster, fuse->cluster_of[q]});
         for (uint32_t i = 0; i < n; i++)
-            f->cluster_of[chain[i]] = chain[i];
+            fuse->cluster_of[chain[i]] = chain[i];
     }
     return cyclic;
 }
 
 /* An elementwise node goes to where its operands come from. */
-static void join_makers(yk__fuse *f, uint32_t k)
+static void join_makers(yk__fuse *fuse, uint32_t k)
 {
-    const yk__graph *s = f->m.src;
-    const yk_node *n = &s->node[k];
+    const yk__graph *src = fuse->remap.src;
+    const yk_node *n = &src->node[k];
     for (uint32_t i = 0; i < n->n_in; i++) {
-        const yk__vid v = yk__ins(s, n)[i];
-        const uint32_t maker = yk__maker(f, v);
+        const yk__vid v = yk__ins(src, n)[i];
+        const uint32_t maker = yk__maker(fuse, v);
         const yk__cluster *shape;
         pair p;
-        if (maker == YK_NONE || f->inlined[maker] || f->cluster[f->cluster_of[maker]].kind != YK__FUSE_MAP)
+        if (maker == YK_NONE || fuse->inlined[maker] || fuse->cluster[fuse->cluster_of[maker]].kind != YK__FUSE_MAP)
             continue;
-        p = (pair){f->cluster_of[maker], f->cluster_of[k]};
-        if (!(f->cluster_of[k] == k && belongs_later(f, k, maker)) && may_merge(f, p, &shape))
-            merge_pair(f, p, shape);
+        p = (pair){fuse->cluster_of[maker], fuse->cluster_of[k]};
+        if (!(fuse->cluster_of[k] == k && belongs_later(fuse, k, maker)) && may_merge(fuse, p, &shape))
+            merge_pair(fuse, p, shape);
     }
 }
 
@@ -295,20 +297,21 @@ static void join_makers(yk__fuse *f, uint32_t k)
  * An activation that is made again for a weight's gradient, from a stored value that its own backward reads in the epilogue
  * of a product: there they are one pass. It has one operand, so that it rounds there as it does anywhere.
  */
-static void join_backward(yk__fuse *f, uint32_t k)
+static void join_backward(yk__fuse *fuse, uint32_t k)
 {
-    const yk__graph *s = f->m.src;
-    const yk_node *n = &s->node[k];
+    const yk__graph *src = fuse->remap.src;
+    const yk_node *n = &src->node[k];
     const yk__cluster *shape;
-    if (f->cluster_of[k] != k || f->cluster[k].n != 1 || f->cluster[k].phase != YK__FORWARD_AGAIN || n->op < YK_OP_RELU || n->n_in != 1)
+    if (fuse->cluster_of[k] != k || fuse->cluster[k].n != 1 || fuse->cluster[k].phase != YK__FORWARD_AGAIN ||
+        n->op < YK_OP_RELU || n->n_in != 1)
         return;
-    const yk__vid r = yk__root(s, yk__ins(s, n)[0]);
-    for (uint32_t i = f->reader_begin[r]; i < f->reader_begin[r + 1]; i++) {
-        const uint32_t q = f->reader[i], cluster = f->cluster_of[q];
+    const yk__vid r = yk__root(src, yk__ins(src, n)[0]);
+    for (uint32_t i = fuse->reader_begin[r]; i < fuse->reader_begin[r + 1]; i++) {
+        const uint32_t q = fuse->reader[i], cluster = fuse->cluster_of[q];
         const pair p = {cluster, k};
-        if (s->node[q].op == n->op + 1u && f->cluster[cluster].dots && f->cluster[cluster].phase == YK__BACKWARD &&
-            may_stand_together(f, p, &shape)) {
-            merge_pair(f, p, shape);
+        if (src->node[q].op == n->op + 1u && fuse->cluster[cluster].dots && fuse->cluster[cluster].phase == YK__BACKWARD &&
+            may_stand_together(fuse, p, &shape)) {
+            merge_pair(fuse, p, shape);
             return;
         }
     }
@@ -316,187 +319,188 @@ static void join_backward(yk__fuse *f, uint32_t k)
 
 /* ---- Sums ---- */
 
-static int64_t axes_of(const yk__fuse *f, uint32_t k)
+static int64_t axes_of(const yk__fuse *fuse, uint32_t k)
 {
-    return f->m.src->attr[f->m.src->node[k].attr];
+    return fuse->remap.src->attr[fuse->remap.src->node[k].attr];
 }
 
-static bool same_sum(const yk__fuse *f, uint32_t a, uint32_t b)
+static bool same_sum(const yk__fuse *fuse, uint32_t a, uint32_t b)
 {
-    const yk__cluster *x = &f->cluster[a], *y = &f->cluster[b];
-    return axes_of(f, x->head) == axes_of(f, y->head) && x->dims == y->dims && !memcmp(x->dim, y->dim, sizeof x->dim) &&
-           x->n + y->n <= YK__FUSE_OUT && x->phase == y->phase;
+    const yk__cluster *cluster = &fuse->cluster[a], *y = &fuse->cluster[b];
+    return axes_of(fuse, cluster->head) == axes_of(fuse, y->head) && cluster->dims == y->dims &&
+           !memcmp(cluster->dim, y->dim, sizeof cluster->dim) &&
+           cluster->n + y->n <= YK__FUSE_OUT && cluster->phase == y->phase;
 }
 
 /* A sum joins one over the same axes that reads the same memory, through inlined nodes; and is noted at what it reads. */
-static void visit_read(yk__fuse *f, uint32_t k, yk__vid v, int depth, bool join)
+static void visit_read(yk__fuse *fuse, uint32_t k, yk__vid v, int depth, bool join)
 {
-    const yk__graph *s = f->m.src;
-    const yk__vid r = yk__root(s, v);
-    const uint32_t maker = yk__maker(f, v);
-    if (maker != YK_NONE && f->inlined[maker] && depth < 8) {
-        const yk_node *n = &s->node[maker];
+    const yk__graph *src = fuse->remap.src;
+    const yk__vid r = yk__root(src, v);
+    const uint32_t maker = yk__maker(fuse, v);
+    if (maker != YK_NONE && fuse->inlined[maker] && depth < 8) {
+        const yk_node *n = &src->node[maker];
         for (uint32_t i = 0; i < n->n_in; i++)
-            visit_read(f, k, yk__ins(s, n)[i], depth + 1, join);
+            visit_read(fuse, k, yk__ins(src, n)[i], depth + 1, join);
         return;
     }
     if (!join) {
-        f->last_sum[r] = k;
-    } else if (f->last_sum[r] != YK_NONE) {
-        const pair p = {f->cluster_of[f->last_sum[r]], f->cluster_of[k]};
+        fuse->last_sum[r] = k;
+    } else if (fuse->last_sum[r] != YK_NONE) {
+        const pair p = {fuse->cluster_of[fuse->last_sum[r]], fuse->cluster_of[k]};
         const uint32_t end = k;
-        if (p.a != p.b && same_sum(f, p.a, p.b) && f->cluster[p.a].first_overwrite > end && is_acyclic(f, p))
-            merge_pair(f, p, &f->cluster[p.a]);
+        if (p.a != p.b && same_sum(fuse, p.a, p.b) && fuse->cluster[p.a].first_overwrite > end && is_acyclic(fuse, p))
+            merge_pair(fuse, p, &fuse->cluster[p.a]);
     }
 }
 
-static void join_sums(yk__fuse *f, uint32_t k)
+static void join_sums(yk__fuse *fuse, uint32_t k)
 {
-    const yk__vid x = yk__ins(f->m.src, &f->m.src->node[k])[0];
-    visit_read(f, k, x, 0, true);
-    visit_read(f, k, x, 0, false);
+    const yk__vid x = yk__ins(fuse->remap.src, &fuse->remap.src->node[k])[0];
+    visit_read(fuse, k, x, 0, true);
+    visit_read(fuse, k, x, 0, false);
 }
 
 /* ---- Tables ---- */
 
-static void find_readers(yk__fuse *f)
+static void find_readers(yk__fuse *fuse)
 {
-    const yk__graph *s = f->m.src;
+    const yk__graph *src = fuse->remap.src;
     uint32_t sum = 0;
-    for (yk__vid v = 0; v <= s->n_value; v++) {
-        f->reader_begin[v] = sum;
-        sum += v < s->n_value ? f->u.readers[v] : 0;
+    for (yk__vid v = 0; v <= src->n_value; v++) {
+        fuse->reader_begin[v] = sum;
+        sum += v < src->n_value ? fuse->uses.readers[v] : 0;
     }
-    for (uint32_t k = 0; k < s->n_node; k++)
-        for (uint32_t i = 0; i < s->node[k].n_in; i++)
-            f->reader[f->reader_begin[yk__root(s, yk__ins(s, &s->node[k])[i])]++] = k;
-    for (yk__vid v = (yk__vid)s->n_value; v > 0; v--)
-        f->reader_begin[v] = f->reader_begin[v - 1];
-    f->reader_begin[0] = 0;
+    for (uint32_t k = 0; k < src->n_node; k++)
+        for (uint32_t i = 0; i < src->node[k].n_in; i++)
+            fuse->reader[fuse->reader_begin[yk__root(src, yk__ins(src, &src->node[k])[i])]++] = k;
+    for (yk__vid v = (yk__vid)src->n_value; v > 0; v--)
+        fuse->reader_begin[v] = fuse->reader_begin[v - 1];
+    fuse->reader_begin[0] = 0;
 }
 
-static void find_order(yk__fuse *f)
+static void find_order(yk__fuse *fuse)
 {
-    const yk__graph *s = f->m.src;
-    uint32_t *last = f->last_sum, reduce = YK_NONE; /* borrowed */
-    for (uint32_t k = 0; k < s->n_node; k++) {
-        const yk_node *n = &s->node[k];
-        f->reduce_before[k] = n->op == YK_OP_ALL_REDUCE ? reduce : YK_NONE;
+    const yk__graph *src = fuse->remap.src;
+    uint32_t *last = fuse->last_sum, reduce = YK_NONE; /* borrowed */
+    for (uint32_t k = 0; k < src->n_node; k++) {
+        const yk_node *n = &src->node[k];
+        fuse->reduce_before[k] = n->op == YK_OP_ALL_REDUCE ? reduce : YK_NONE;
         if (n->op == YK_OP_ALL_REDUCE)
             reduce = k;
-        f->older_writer[k] = YK_NONE;
+        fuse->older_writer[k] = YK_NONE;
         for (uint32_t i = 0; i < n->n_out; i++) {
-            const yk__vid r = yk__root(s, yk__outs(s, n)[i]);
+            const yk__vid r = yk__root(src, yk__outs(src, n)[i]);
             if (last[r] != YK_NONE && last[r] != k)
-                f->older_writer[k] = last[r];
+                fuse->older_writer[k] = last[r];
             last[r] = k;
         }
     }
-    memset(last, 0xff, (s->n_value + 1) * sizeof *last);
-    for (uint32_t k = (uint32_t)s->n_node; k-- > 0;) {
-        const yk_node *n = &s->node[k];
-        f->first_overwrite[k] = YK_NONE;
+    memset(last, 0xff, (src->n_value + 1) * sizeof *last);
+    for (uint32_t k = (uint32_t)src->n_node; k-- > 0;) {
+        const yk_node *n = &src->node[k];
+        fuse->first_overwrite[k] = YK_NONE;
         for (uint32_t i = 0; i < n->n_in; i++) {
-            const uint32_t w = last[yk__root(s, yk__ins(s, n)[i])];
-            if (w < f->first_overwrite[k])
-                f->first_overwrite[k] = w;
+            const uint32_t w = last[yk__root(src, yk__ins(src, n)[i])];
+            if (w < fuse->first_overwrite[k])
+                fuse->first_overwrite[k] = w;
         }
         for (uint32_t i = 0; i < n->n_out; i++)
-            last[yk__root(s, yk__outs(s, n)[i])] = k;
+            last[yk__root(src, yk__outs(src, n)[i])] = k;
     }
-    memset(last, 0xff, (s->n_value + 1) * sizeof *last);
+    memset(last, 0xff, (src->n_value + 1) * sizeof *last);
 }
 
-static void find_inlined(yk__fuse *f)
+static void find_inlined(yk__fuse *fuse)
 {
-    const yk__graph *s = f->m.src;
-    for (uint32_t k = (uint32_t)s->n_node; k-- > 0;) {
-        const yk_node *n = &s->node[k];
-        const yk__vid r = n->n_out ? yk__root(s, yk__outs(s, n)[0]) : 0;
-        bool only = is_elementwise(f, n) && n->op != YK_OP_DROPOUT && f->u.readers[r] && !f->u.kept[r];
-        for (uint32_t i = f->reader_begin[r]; only && i < f->reader_begin[r + 1]; i++) {
-            const uint32_t q = f->reader[i];
-            only = f->inlined[q] || (s->node[q].op == YK_OP_SUM && own_root(f, &s->node[q]));
+    const yk__graph *src = fuse->remap.src;
+    for (uint32_t k = (uint32_t)src->n_node; k-- > 0;) {
+        const yk_node *n = &src->node[k];
+        const yk__vid r = n->n_out ? yk__root(src, yk__outs(src, n)[0]) : 0;
+        bool only = is_elementwise(fuse, n) && n->op != YK_OP_DROPOUT && fuse->uses.readers[r] && !fuse->uses.kept[r];
+        for (uint32_t i = fuse->reader_begin[r]; only && i < fuse->reader_begin[r + 1]; i++) {
+            const uint32_t q = fuse->reader[i];
+            only = fuse->inlined[q] || (src->node[q].op == YK_OP_SUM && own_root(fuse, &src->node[q]));
         }
-        f->inlined[k] = only;
+        fuse->inlined[k] = only;
     }
 }
 
-static void gather_clusters(yk__fuse *f)
+static void gather_clusters(yk__fuse *fuse)
 {
-    const yk__graph *s = f->m.src;
-    for (uint32_t k = 0; k < s->n_node; k++)
-        begin_cluster(f, k);
-    for (uint32_t k = 0; k < s->n_node; k++) {
-        if (f->inlined[k])
+    const yk__graph *src = fuse->remap.src;
+    for (uint32_t k = 0; k < src->n_node; k++)
+        begin_cluster(fuse, k);
+    for (uint32_t k = 0; k < src->n_node; k++) {
+        if (fuse->inlined[k])
             continue;
-        if (s->node[k].op != YK_OP_DOT && f->cluster[k].kind == YK__FUSE_MAP)
-            join_makers(f, k);
-        else if (f->cluster[k].kind == YK__FUSE_SUM)
-            join_sums(f, k);
+        if (src->node[k].op != YK_OP_DOT && fuse->cluster[k].kind == YK__FUSE_MAP)
+            join_makers(fuse, k);
+        else if (fuse->cluster[k].kind == YK__FUSE_SUM)
+            join_sums(fuse, k);
     }
-    for (uint32_t k = 0; k < s->n_node; k++)
-        if (!f->inlined[k] && f->cluster[k].kind == YK__FUSE_MAP)
-            join_backward(f, k);
+    for (uint32_t k = 0; k < src->n_node; k++)
+        if (!fuse->inlined[k] && fuse->cluster[k].kind == YK__FUSE_MAP)
+            join_backward(fuse, k);
 }
 
-static void fuse_all(yk__fuse *f)
+static void fuse_all(yk__fuse *fuse)
 {
-    const yk__graph *s = f->m.src;
-    memset(f->last_sum, 0xff, (s->n_value + 1) * sizeof *f->last_sum);
-    find_readers(f);
-    find_order(f);
-    find_inlined(f);
-    gather_clusters(f);
-    for (uint32_t k = 0; k < s->n_node; k++)
-        if (f->cluster[f->cluster_of[k]].tail == k && !f->inlined[k])
-            yk__fuse_emit(f, f->cluster_of[k]);
+    const yk__graph *src = fuse->remap.src;
+    memset(fuse->last_sum, 0xff, (src->n_value + 1) * sizeof *fuse->last_sum);
+    find_readers(fuse);
+    find_order(fuse);
+    find_inlined(fuse);
+    gather_clusters(fuse);
+    for (uint32_t k = 0; k < src->n_node; k++)
+        if (fuse->cluster[fuse->cluster_of[k]].tail == k && !fuse->inlined[k])
+            yk__fuse_emit(fuse, fuse->cluster_of[k]);
 }
 
-static bool make_tables(yk__fuse *f, size_t nn, size_t nv, size_t n_read)
+static bool make_tables(yk__fuse *fuse, size_t nn, size_t nv, size_t n_read)
 {
-    f->cluster_of = yk__malloc(nn * sizeof *f->cluster_of);
-    f->next = yk__malloc(nn * sizeof *f->next);
-    f->cluster = yk__calloc(nn, sizeof *f->cluster);
-    f->inlined = yk__calloc(nn, 1);
-    f->reader = yk__malloc(n_read * sizeof *f->reader);
-    f->reader_begin = yk__calloc(nv + 1, sizeof *f->reader_begin);
-    f->older_writer = yk__malloc(nn * sizeof *f->older_writer);
-    f->reduce_before = yk__malloc(nn * sizeof *f->reduce_before);
-    f->first_overwrite = yk__malloc(nn * sizeof *f->first_overwrite);
-    f->last_sum = yk__malloc(nv * sizeof *f->last_sum);
-    f->seen = yk__calloc(nn, sizeof *f->seen);
-    return f->cluster_of && f->next && f->cluster && f->inlined && f->reader && f->reader_begin && f->older_writer &&
-           f->reduce_before && f->first_overwrite && f->last_sum && f->seen;
+    fuse->cluster_of = yk__malloc(nn * sizeof *fuse->cluster_of);
+    fuse->next = yk__malloc(nn * sizeof *fuse->next);
+    fuse->cluster = yk__calloc(nn, sizeof *fuse->cluster);
+    fuse->inlined = yk__calloc(nn, 1);
+    fuse->reader = yk__malloc(n_read * sizeof *fuse->reader);
+    fuse->reader_begin = yk__calloc(nv + 1, sizeof *fuse->reader_begin);
+    fuse->older_writer = yk__malloc(nn * sizeof *fuse->older_writer);
+    fuse->reduce_before = yk__malloc(nn * sizeof *fuse->reduce_before);
+    fuse->first_overwrite = yk__malloc(nn * sizeof *fuse->first_overwrite);
+    fuse->last_sum = yk__malloc(nv * sizeof *fuse->last_sum);
+    fuse->seen = yk__calloc(nn, sizeof *fuse->seen);
+    return fuse->cluster_of && fuse->next && fuse->cluster && fuse->inlined && fuse->reader && fuse->reader_begin && fuse->older_writer &&
+           fuse->reduce_before && fuse->first_overwrite && fuse->last_sum && fuse->seen;
 }
 
-static void free_tables(yk__fuse *f)
+static void free_tables(yk__fuse *fuse)
 {
-    yk__free(f->cluster_of);
-    yk__free(f->next);
-    yk__free(f->cluster);
-    yk__free(f->inlined);
-    yk__free(f->reader);
-    yk__free(f->reader_begin);
-    yk__free(f->older_writer);
-    yk__free(f->reduce_before);
-    yk__free(f->first_overwrite);
-    yk__free(f->last_sum);
-    yk__free(f->seen);
-    yk__uses_free(&f->u);
+    yk__free(fuse->cluster_of);
+    yk__free(fuse->next);
+    yk__free(fuse->cluster);
+    yk__free(fuse->inlined);
+    yk__free(fuse->reader);
+    yk__free(fuse->reader_begin);
+    yk__free(fuse->older_writer);
+    yk__free(fuse->reduce_before);
+    yk__free(fuse->first_overwrite);
+    yk__free(fuse->last_sum);
+    yk__free(fuse->seen);
+    yk__uses_free(&fuse->uses);
 }
 
-yk_status yk__plan_fuse(yk__work *w, yk_error *err)
+yk_status yk__plan_fuse(yk__work *work, yk_error *err)
 {
-    yk__fuse f = {.w = w};
-    w->plan->nodes_before = (uint32_t)w->g.n_node;
-    if (!make_tables(&f, w->g.n_node + 1, w->g.n_value + 1, w->g.n_index + 1))
-        yk__fail_mem(err, w->g.n_node * sizeof *f.cluster, "a plan");
-    if (!err->status && !yk__uses_new(w, &f.u, err) && !yk__remap_begin(&f.m, w, &f.g, err)) {
-        f.fuses_dropout = yk__fuse_drops(w);
-        fuse_all(&f);
-        yk__remap_end(&f.m, w, err);
+    yk__fuse fuse = {.work = work};
+    work->plan->nodes_before = (uint32_t)work->g.n_node;
+    if (!make_tables(&fuse, work->g.n_node + 1, work->g.n_value + 1, work->g.n_index + 1))
+        yk__fail_mem(err, work->g.n_node * sizeof *fuse.cluster, "a plan");
+    if (!err->status && !yk__uses_new(work, &fuse.uses, err) && !yk__remap_begin(&fuse.remap, work, &fuse.g, err)) {
+        fuse.fuses_dropout = yk__fuse_drops(work);
+        fuse_all(&fuse);
+        yk__remap_end(&fuse.remap, work, err);
     }
-    free_tables(&f);
+    free_tables(&fuse);
     return err->status;
 }

@@ -40,35 +40,35 @@ bool yk__restride(const yk_value *v, uint32_t dims, const int64_t *dim, int64_t 
     return o == n;
 }
 
-uint32_t yk__maker(const yk__fuse *f, yk__vid v)
+uint32_t yk__maker(const yk__fuse *fuse, yk__vid v)
 {
-    const yk__vid r = yk__root(f->m.src, v);
-    return f->u.writers[r] == 1 && !(f->m.src->value[r].flags & YK_VALUE_INPUT) ? f->u.producer[r] : YK_NONE;
+    const yk__vid r = yk__root(fuse->remap.src, v);
+    return fuse->uses.writers[r] == 1 && !(fuse->remap.src->value[r].flags & YK_VALUE_INPUT) ? fuse->uses.producer[r] : YK_NONE;
 }
 
-bool yk__is_fill(const yk__fuse *f, yk__vid v)
+bool yk__is_fill(const yk__fuse *fuse, yk__vid v)
 {
-    const uint32_t k = yk__maker(f, v);
-    return k != YK_NONE && f->m.src->node[k].op == YK_OP_FILL;
+    const uint32_t k = yk__maker(fuse, v);
+    return k != YK_NONE && fuse->remap.src->node[k].op == YK_OP_FILL;
 }
 
-uint32_t yk__fuse_need(const yk__fuse *f, uint32_t k, uint64_t *it)
+uint32_t yk__fuse_need(const yk__fuse *fuse, uint32_t k, uint64_t *it)
 {
-    const yk_node *n = &f->m.src->node[k];
+    const yk_node *n = &fuse->remap.src->node[k];
     uint32_t operand = (uint32_t)(*it >> 32), from = (uint32_t)*it;
     for (; operand < n->n_in; operand++, from = 0) {
-        const yk__vid r = yk__root(f->m.src, yk__ins(f->m.src, n)[operand]);
-        uint32_t p = from ? from - 1 : f->u.producer[r];
+        const yk__vid r = yk__root(fuse->remap.src, yk__ins(fuse->remap.src, n)[operand]);
+        uint32_t p = from ? from - 1 : fuse->uses.producer[r];
         while (p != YK_NONE && p >= k)
-            p = f->older_writer[p];
+            p = fuse->older_writer[p];
         if (p == YK_NONE)
             continue;
-        *it = f->older_writer[p] == YK_NONE ? (uint64_t)(operand + 1) << 32 : (uint64_t)operand << 32 | (f->older_writer[p] + 1);
+        *it = fuse->older_writer[p] == YK_NONE ? (uint64_t)(operand + 1) << 32 : (uint64_t)operand << 32 | (fuse->older_writer[p] + 1);
         return p;
     }
-    if (operand == n->n_in && f->reduce_before[k] != YK_NONE) {
+    if (operand == n->n_in && fuse->reduce_before[k] != YK_NONE) {
         *it = (uint64_t)(n->n_in + 1) << 32;
-        return f->reduce_before[k];
+        return fuse->reduce_before[k];
     }
     return YK_NONE;
 }

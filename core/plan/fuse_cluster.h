@@ -36,10 +36,10 @@ typedef struct yk__cluster {
 } yk__cluster;
 
 typedef struct yk__fuse {
-    yk__work *w;
-    yk__remap m;
+    yk__work *work;
+    yk__remap remap;
     yk__graph g;
-    yk__uses u;
+    yk__uses uses;
     uint32_t *cluster_of;      /* by node: index into cluster */
     uint32_t *next;            /* by node: next member */
     yk__cluster *cluster;
@@ -58,15 +58,15 @@ typedef struct yk__fuse {
 /* Strides of v's elements, in their order, as an array of another shape; false where that needs a copy. */
 bool yk__restride(const yk_value *v, uint32_t dims, const int64_t *dim, int64_t *stride);
 /* The node that makes the root of v alone; YK_NONE: a leaf, or several do. */
-uint32_t yk__maker(const yk__fuse *f, yk__vid v);
-bool yk__is_fill(const yk__fuse *f, yk__vid v);
+uint32_t yk__maker(const yk__fuse *fuse, yk__vid v);
+bool yk__is_fill(const yk__fuse *fuse, yk__vid v);
 /* Operand i of node n is read as it is, not element by element: of a product, and what dropout draws its numbers from. */
 bool yk__fuse_as_is(const yk_node *n, uint32_t i);
 /* Whether the device takes dropout in the body of a map; asked with the first one there is. */
-bool yk__fuse_drops(yk__work *w);
+bool yk__fuse_drops(yk__work *work);
 /* Emits the cluster and, before it, all it needs. */
-void yk__fuse_emit(yk__fuse *f, uint32_t cluster);
+void yk__fuse_emit(yk__fuse *fuse, uint32_t cluster);
 /* The i-th node that node k needs, over operands and order; YK_NONE at the end. *it begins at 0. */
-uint32_t yk__fuse_need(const yk__fuse *f, uint32_t k, uint64_t *it);
+uint32_t yk__fuse_need(const yk__fuse *fuse, uint32_t k, uint64_t *it);
 
 #endif

@@ -6,7 +6,7 @@
 
 /* The node under construction. */
 typedef struct making {
-    yk__fuse *f;
+    yk__fuse *fuse;
     yk__cluster *cluster;
     yk__vid src_in[YK__FUSE_IN], in[YK__FUSE_IN]; /* operands: old value, new value in the cluster's shape */
     bool as_is[YK__FUSE_IN];                      /* ... or as it was */
@@ -19,100 +19,100 @@ typedef struct making {
     bool fills;        /* constants came into the body */
 } making;
 
-static int find_made(const making *k, uint32_t node)
+static int find_made(const making *make, uint32_t node)
 {
-    for (uint32_t i = 0; i < k->n_node; i++)
-        if (k->node[i] == node)
+    for (uint32_t i = 0; i < make->n_node; i++)
+        if (make->node[i] == node)
             return (int)i;
     return -1;
 }
 
-static bool in_body(const making *k, yk__vid v)
+static bool in_body(const making *make, yk__vid v)
 {
-    const uint32_t maker = yk__maker(k->f, v);
-    return maker != YK_NONE && find_made(k, maker) >= 0;
+    const uint32_t maker = yk__maker(make->fuse, v);
+    return maker != YK_NONE && find_made(make, maker) >= 0;
 }
 
 /* The operand as a value of the new graph, in the cluster's shape. */
-static yk__vid operand_in_shape(making *k, yk__vid v, bool as_is)
+static yk__vid operand_in_shape(making *make, yk__vid v, bool as_is)
 {
-    yk__graph *g = &k->f->g;
-    const yk__vid x = yk__remap_value(&k->f->m, v);
+    yk__graph *g = &make->fuse->g;
+    const yk__vid x = yk__remap_value(&make->fuse->remap, v);
     yk_value like;
     if (x == YK_NONE || as_is)
         return x;
     like = g->value[x];
-    if (like.dims == k->cluster->dims && !memcmp(like.dim, k->cluster->dim, like.dims * sizeof *like.dim))
+    if (like.dims == make->cluster->dims && !memcmp(like.dim, make->cluster->dim, like.dims * sizeof *like.dim))
         return x;
-    like.dims = k->cluster->dims;
-    memcpy(like.dim, k->cluster->dim, sizeof like.dim);
-    if (!yk__restride(&g->value[x], k->cluster->dims, k->cluster->dim, like.stride))
+    like.dims = make->cluster->dims;
+    memcpy(like.dim, make->cluster->dim, sizeof like.dim);
+    if (!yk__restride(&g->value[x], make->cluster->dims, make->cluster->dim, like.stride))
         return YK_NONE;
     return yk__view_like(g, x, &like, 0);
 }
 
-static bool add_operand(making *k, yk__vid v, bool as_is)
+static bool add_operand(making *make, yk__vid v, bool as_is)
 {
-    for (uint32_t i = 0; i < k->n_in; i++)
-        if (k->src_in[i] == v && k->as_is[i] == as_is && (i >= 2 || !k->cluster->dots))
+    for (uint32_t i = 0; i < make->n_in; i++)
+        if (make->src_in[i] == v && make->as_is[i] == as_is && (i >= 2 || !make->cluster->dots))
             return true;
-    if (k->n_in == YK__FUSE_IN)
+    if (make->n_in == YK__FUSE_IN)
         return false;
-    k->src_in[k->n_in] = v;
-    k->as_is[k->n_in] = as_is;
-    k->in[k->n_in] = operand_in_shape(k, v, as_is);
-    return k->in[k->n_in++] != YK_NONE;
+    make->src_in[make->n_in] = v;
+    make->as_is[make->n_in] = as_is;
+    make->in[make->n_in] = operand_in_shape(make, v, as_is);
+    return make->in[make->n_in++] != YK_NONE;
 }
 
 /* Puts a node (and the inlined ones it reads) into the body's order. */
-static bool add_node(making *k, uint32_t node, int depth)
+static bool add_node(making *make, uint32_t node, int depth)
 {
-    const yk__graph *s = k->f->m.src;
-    const yk_node *n = &s->node[node];
-    if (find_made(k, node) >= 0)
+    const yk__graph *src = make->fuse->remap.src;
+    const yk_node *n = &src->node[node];
+    if (find_made(make, node) >= 0)
         return true;
     for (uint32_t i = 0; i < n->n_in; i++) {
-        const uint32_t maker = yk__maker(k->f, yk__ins(s, n)[i]);
-        if (maker == YK_NONE || !k->f->inlined[maker])
+        const uint32_t maker = yk__maker(make->fuse, yk__ins(src, n)[i]);
+        if (maker == YK_NONE || !make->fuse->inlined[maker])
             continue;
-        if (depth > 16 || !yk__whole(s, yk__ins(s, n)[i]) || !add_node(k, maker, depth + 1))
+        if (depth > 16 || !yk__whole(src, yk__ins(src, n)[i]) || !add_node(make, maker, depth + 1))
             return false;
     }
-    if (k->n_node == 60)
+    if (make->n_node == 60)
         return false;
-    k->node[k->n_node++] = node;
+    make->node[make->n_node++] = node;
     return true;
 }
 
-static bool list_nodes(making *k)
+static bool list_nodes(making *make)
 {
-    for (uint32_t j = k->cluster->head; j != YK_NONE; j = k->f->next[j]) /* the product goes first */
-        if (k->f->m.src->node[j].op == YK_OP_DOT && !add_node(k, j, 0))
+    for (uint32_t j = make->cluster->head; j != YK_NONE; j = make->fuse->next[j]) /* the product goes first */
+        if (make->fuse->remap.src->node[j].op == YK_OP_DOT && !add_node(make, j, 0))
             return false;
-    for (uint32_t j = k->cluster->head; j != YK_NONE; j = k->f->next[j])
-        if (!add_node(k, j, 0))
+    for (uint32_t j = make->cluster->head; j != YK_NONE; j = make->fuse->next[j])
+        if (!add_node(make, j, 0))
             return false;
     return true;
 }
 
-static bool list_operands(making *k)
+static bool list_operands(making *make)
 {
-    const yk__graph *s = k->f->m.src;
-    for (uint32_t j = 0; j < k->n_node; j++) {
-        const yk_node *n = &s->node[k->node[j]];
+    const yk__graph *src = make->fuse->remap.src;
+    for (uint32_t j = 0; j < make->n_node; j++) {
+        const yk_node *n = &src->node[make->node[j]];
         for (uint32_t i = 0; i < n->n_in; i++) {
-            const yk__vid v = yk__ins(s, n)[i];
-            if (in_body(k, v)) {
-                if (!yk__whole(s, v))
+            const yk__vid v = yk__ins(src, n)[i];
+            if (in_body(make, v)) {
+                if (!yk__whole(src, v))
                     return false;
             } else if (n->op == YK_OP_DOT) {
-                if (k->n_in != i) /* a and b stand first, also where they are the same */
+                if (make->n_in != i) /* a and b stand first, also where they are the same */
                     return false;
-                k->src_in[i] = v;
-                k->in[k->n_in++] = operand_in_shape(k, v, true);
-            } else if (yk__is_fill(k->f, v)) {
-                k->fills = true;
-            } else if (!add_operand(k, v, yk__fuse_as_is(n, i))) {
+                make->src_in[i] = v;
+                make->in[make->n_in++] = operand_in_shape(make, v, true);
+            } else if (yk__is_fill(make->fuse, v)) {
+                make->fills = true;
+            } else if (!add_operand(make, v, yk__fuse_as_is(n, i))) {
                 return false;
             }
         }
@@ -120,93 +120,94 @@ static bool list_operands(making *k)
     return true;
 }
 
-static bool is_wanted(const making *k, uint32_t node)
+static bool is_wanted(const making *make, uint32_t node)
 {
-    const yk__fuse *f = k->f;
-    const yk__vid r = yk__outs(f->m.src, &f->m.src->node[node])[0];
-    if (f->inlined[node])
+    const yk__fuse *fuse = make->fuse;
+    const yk__vid r = yk__outs(fuse->remap.src, &fuse->remap.src->node[node])[0];
+    if (fuse->inlined[node])
         return false;
-    if (f->u.kept[r])
+    if (fuse->uses.kept[r])
         return true;
-    for (uint32_t i = f->reader_begin[r]; i < f->reader_begin[r + 1]; i++)
-        if (f->cluster_of[f->reader[i]] != f->cluster_of[node])
+    for (uint32_t i = fuse->reader_begin[r]; i < fuse->reader_begin[r + 1]; i++)
+        if (fuse->cluster_of[fuse->reader[i]] != fuse->cluster_of[node])
             return true;
     return false;
 }
 
 /* Values of the body: outputs, and those of its own. A sum's has its own shape, all others the cluster's. */
-static bool make_values(making *k)
+static bool make_values(making *make)
 {
-    const yk__graph *s = k->f->m.src;
-    for (uint32_t j = 0; j < k->n_node; j++) {
-        const yk_node *n = &s->node[k->node[j]];
-        const yk_value *v = &s->value[yk__outs(s, n)[0]];
+    const yk__graph *src = make->fuse->remap.src;
+    for (uint32_t j = 0; j < make->n_node; j++) {
+        const yk_node *n = &src->node[make->node[j]];
+        const yk_value *v = &src->value[yk__outs(src, n)[0]];
         const bool own = n->op == YK_OP_SUM || n->op == YK_OP_DOT;
-        k->made[j] = yk__value_new(&k->f->g, (yk_dtype)v->dtype, own ? v->dims : k->cluster->dims, own ? v->dim : k->cluster->dim);
-        if (k->made[j] == YK_NONE)
+        make->made[j] = yk__value_new(&make->fuse->g, (yk_dtype)v->dtype, own ? v->dims : make->cluster->dims,
+                                      own ? v->dim : make->cluster->dim);
+        if (make->made[j] == YK_NONE)
             return false;
-        if (!is_wanted(k, k->node[j]))
+        if (!is_wanted(make, make->node[j]))
             continue;
-        if (k->n_out == YK__FUSE_OUT)
+        if (make->n_out == YK__FUSE_OUT)
             return false;
-        k->out_node[k->n_out] = k->node[j];
-        k->out[k->n_out++] = k->made[j];
+        make->out_node[make->n_out] = make->node[j];
+        make->out[make->n_out++] = make->made[j];
     }
     return true;
 }
 
 /* A constant inside the body. */
-static yk__vid body_fill(making *k, yk__vid v)
+static yk__vid body_fill(making *make, yk__vid v)
 {
-    const yk__graph *s = k->f->m.src;
-    const yk_node *fill = &s->node[yk__maker(k->f, v)];
-    yk__vid x = yk__value_new(&k->f->g, (yk_dtype)s->value[v].dtype, k->cluster->dims, k->cluster->dim);
-    if (x != YK_NONE && yk__body_new(&k->f->g, YK_OP_FILL, 0, NULL, 1, &x, 1, s->attr + fill->attr) != YK_NONE)
-        k->n_body++;
+    const yk__graph *src = make->fuse->remap.src;
+    const yk_node *fill = &src->node[yk__maker(make->fuse, v)];
+    yk__vid x = yk__value_new(&make->fuse->g, (yk_dtype)src->value[v].dtype, make->cluster->dims, make->cluster->dim);
+    if (x != YK_NONE && yk__body_new(&make->fuse->g, YK_OP_FILL, 0, NULL, 1, &x, 1, src->attr + fill->attr) != YK_NONE)
+        make->n_body++;
     return x;
 }
 
-static yk__vid body_operand(making *k, const yk_node *n, uint32_t i)
+static yk__vid body_operand(making *make, const yk_node *n, uint32_t i)
 {
-    const yk__graph *s = k->f->m.src;
-    const yk__vid v = yk__ins(s, n)[i];
+    const yk__graph *src = make->fuse->remap.src;
+    const yk__vid v = yk__ins(src, n)[i];
     if (n->op == YK_OP_DOT)
-        return k->in[i];
-    if (in_body(k, v))
-        return k->made[find_made(k, yk__maker(k->f, v))];
-    if (yk__is_fill(k->f, v))
-        return body_fill(k, v);
-    for (uint32_t j = k->cluster->dots ? 2 : 0; j < k->n_in; j++)
-        if (k->src_in[j] == v && k->as_is[j] == yk__fuse_as_is(n, i))
-            return k->in[j];
+        return make->in[i];
+    if (in_body(make, v))
+        return make->made[find_made(make, yk__maker(make->fuse, v))];
+    if (yk__is_fill(make->fuse, v))
+        return body_fill(make, v);
+    for (uint32_t j = make->cluster->dots ? 2 : 0; j < make->n_in; j++)
+        if (make->src_in[j] == v && make->as_is[j] == yk__fuse_as_is(n, i))
+            return make->in[j];
     return YK_NONE;
 }
 
-static bool make_body(making *k)
+static bool make_body(making *make)
 {
-    const yk__graph *s = k->f->m.src;
-    for (uint32_t j = 0; j < k->n_node; j++) {
-        const yk_node *n = &s->node[k->node[j]];
+    const yk__graph *src = make->fuse->remap.src;
+    for (uint32_t j = 0; j < make->n_node; j++) {
+        const yk_node *n = &src->node[make->node[j]];
         yk__vid x[8];
-        k->f->g.stream = n->stream;
+        make->fuse->g.stream = n->stream;
         for (uint32_t i = 0; i < n->n_in; i++) {
-            x[i] = body_operand(k, n, i);
+            x[i] = body_operand(make, n, i);
             if (x[i] == YK_NONE)
                 return false;
         }
-        if (yk__body_new(&k->f->g, (yk_op)n->op, n->n_in, x, 1, &k->made[j], n->n_attr, s->attr + n->attr) == YK_NONE)
+        if (yk__body_new(&make->fuse->g, (yk_op)n->op, n->n_in, x, 1, &make->made[j], n->n_attr, src->attr + n->attr) == YK_NONE)
             return false;
-        k->n_body++;
+        make->n_body++;
     }
     return true;
 }
 
 /* The sums stand behind all else: plugins look for them there. */
-static bool sums_last(const making *k)
+static bool sums_last(const making *make)
 {
     bool sum = false;
-    for (uint32_t j = 0; j < k->n_node; j++) {
-        const bool is = k->f->m.src->node[k->node[j]].op == YK_OP_SUM;
+    for (uint32_t j = 0; j < make->n_node; j++) {
+        const bool is = make->fuse->remap.src->node[make->node[j]].op == YK_OP_SUM;
         if (sum && !is)
             return false;
         sum |= is;
@@ -214,189 +215,189 @@ static bool sums_last(const making *k)
     return true;
 }
 
-static void move_sums(making *k)
+static void move_sums(making *make)
 {
     uint32_t list[64], n = 0;
     for (int sum = 0; sum < 2; sum++)
-        for (uint32_t j = 0; j < k->n_node; j++)
-            if ((k->f->m.src->node[k->node[j]].op == YK_OP_SUM) == sum)
-                list[n++] = k->node[j];
-    memcpy(k->node, list, n * sizeof *list);
+        for (uint32_t j = 0; j < make->n_node; j++)
+            if ((make->fuse->remap.src->node[make->node[j]].op == YK_OP_SUM) == sum)
+                list[n++] = make->node[j];
+    memcpy(make->node, list, n * sizeof *list);
 }
 
-static bool offer_node(making *k, yk_op op)
+static bool offer_node(making *make, yk_op op)
 {
-    yk__graph *g = &k->f->g;
+    yk__graph *g = &make->fuse->g;
     const size_t body = g->n_body;
-    const yk_node *last = &k->f->m.src->node[k->cluster->tail];
+    const yk_node *last = &make->fuse->remap.src->node[make->cluster->tail];
     uint32_t at, claimed;
     yk__node_info info;
-    if (!make_values(k))
+    if (!make_values(make))
         return false;
     g->stream = last->stream;
-    at = yk__node_new(g, op, 0, k->n_in, k->in, k->n_out, k->out, 0, NULL);
-    if (at == YK_NONE || !make_body(k) || k->n_body > 64)
+    at = yk__node_new(g, op, 0, make->n_in, make->in, make->n_out, make->out, 0, NULL);
+    if (at == YK_NONE || !make_body(make) || make->n_body > 64)
         return false;
     g->node[at].body = (uint32_t)body;
-    g->node[at].n_body = k->n_body;
-    claimed = yk__plan_ask(k->f->w->r, g, &g->node[at], g->body + body);
-    info = yk__info_from(yk__info_of(&k->f->m, last));
+    g->node[at].n_body = make->n_body;
+    claimed = yk__plan_ask(make->fuse->work->request, g, &g->node[at], g->body + body);
+    info = yk__info_from(yk__info_of(&make->fuse->remap, last));
     info.is_asked = true;
     info.claims = (uint8_t)claimed;
-    yk__remap_note(&k->f->m, at, info);
+    yk__remap_note(&make->fuse->remap, at, info);
     return claimed & YK_CLAIM_RUN;
 }
 
 /* The old values stand for views of the new ones where the shape is another. */
-static void publish_outputs(making *k)
+static void publish_outputs(making *make)
 {
-    const yk__graph *s = k->f->m.src;
-    for (uint32_t i = 0; i < k->n_out; i++) {
-        const yk__vid v = yk__outs(s, &s->node[k->out_node[i]])[0];
-        const yk_value *x = &k->f->g.value[k->out[i]];
-        k->f->m.map[v] = yk__value_same_shape(x, &s->value[v]) ? k->out[i]
-                                                          : yk__view_like(&k->f->g, k->out[i], &s->value[v], 0);
+    const yk__graph *src = make->fuse->remap.src;
+    for (uint32_t i = 0; i < make->n_out; i++) {
+        const yk__vid v = yk__outs(src, &src->node[make->out_node[i]])[0];
+        const yk_value *x = &make->fuse->g.value[make->out[i]];
+        make->fuse->remap.map[v] = yk__value_same_shape(x, &src->value[v]) ? make->out[i]
+                                                          : yk__view_like(&make->fuse->g, make->out[i], &src->value[v], 0);
     }
-    k->f->n_fused += k->n_node - 1;
+    make->fuse->n_fused += make->n_node - 1;
 }
 
-bool yk__fuse_drops(yk__work *w)
+bool yk__fuse_drops(yk__work *work)
 {
-    const yk__graph *s = &w->g;
+    const yk__graph *src = &work->g;
     yk__graph g;
     yk__vid in[3], out;
     uint32_t k = 0, at, claimed = 0;
-    while (k < s->n_node && s->node[k].op != YK_OP_DROPOUT)
+    while (k < src->n_node && src->node[k].op != YK_OP_DROPOUT)
         k++;
-    if (k == s->n_node)
+    if (k == src->n_node)
         return false;
     yk__graph_init(&g);
     for (uint32_t i = 0; i < 4; i++) {
-        const yk_value *v = &s->value[i < 3 ? yk__ins(s, &s->node[k])[i] : yk__outs(s, &s->node[k])[0]];
+        const yk_value *v = &src->value[i < 3 ? yk__ins(src, &src->node[k])[i] : yk__outs(src, &src->node[k])[0]];
         *(i < 3 ? &in[i] : &out) = yk__value_new(&g, (yk_dtype)v->dtype, v->dims, v->dim);
     }
     at = g.error.status ? YK_NONE : yk__node_new(&g, YK_OP_MAP, 0, 3, in, 1, &out, 0, NULL);
     if (at != YK_NONE &&
-        yk__body_new(&g, YK_OP_DROPOUT, 3, in, 1, &out, s->node[k].n_attr, s->attr + s->node[k].attr) != YK_NONE) {
+        yk__body_new(&g, YK_OP_DROPOUT, 3, in, 1, &out, src->node[k].n_attr, src->attr + src->node[k].attr) != YK_NONE) {
         g.node[at].n_body = 1;
-        claimed = yk__plan_ask(w->r, &g, &g.node[at], g.body);
+        claimed = yk__plan_ask(work->request, &g, &g.node[at], g.body);
     }
     yk__graph_free(&g);
     return claimed & YK_CLAIM_RUN;
 }
 
-static bool try_make(yk__fuse *f, yk__cluster *c, yk_op op)
+static bool try_make(yk__fuse *fuse, yk__cluster *cluster, yk_op op)
 {
-    making k = {.f = f, .cluster = c};
-    yk__graph *g = &f->g;
+    making make = {.fuse = fuse, .cluster = cluster};
+    yk__graph *g = &fuse->g;
     size_t value, node, body, index, attr;
-    if (g->error.status || !list_nodes(&k))
+    if (g->error.status || !list_nodes(&make))
         return false;
-    if (!sums_last(&k))
-        move_sums(&k);
-    if (!list_operands(&k) || (k.n_node == 1 && !k.fills))
+    if (!sums_last(&make))
+        move_sums(&make);
+    if (!list_operands(&make) || (make.n_node == 1 && !make.fills))
         return false;
     value = g->n_value, node = g->n_node, body = g->n_body, index = g->n_index, attr = g->n_attr;
-    if (offer_node(&k, op)) {
-        publish_outputs(&k);
+    if (offer_node(&make, op)) {
+        publish_outputs(&make);
         return true;
     }
     g->n_value = value, g->n_node = node, g->n_body = body, g->n_index = index, g->n_attr = attr;
-    f->m.n_info = f->m.n_info < node ? f->m.n_info : node;
+    fuse->remap.n_info = fuse->remap.n_info < node ? fuse->remap.n_info : node;
     return false;
 }
 
-static void emit_plain(yk__fuse *f, uint32_t node)
+static void emit_plain(yk__fuse *fuse, uint32_t node)
 {
-    yk__remap_node(&f->m, node);
+    yk__remap_node(&fuse->remap, node);
 }
 
 /* An inlined node that no map_sum took in is made like any other node. */
-static void emit_inlined(yk__fuse *f, uint32_t node, int depth)
+static void emit_inlined(yk__fuse *fuse, uint32_t node, int depth)
 {
-    const yk__graph *s = f->m.src;
-    const yk_node *n = &s->node[node];
+    const yk__graph *src = fuse->remap.src;
+    const yk_node *n = &src->node[node];
     for (uint32_t i = 0; i < n->n_in; i++) {
-        const uint32_t maker = yk__maker(f, yk__ins(s, n)[i]);
-        if (maker == YK_NONE || !f->inlined[maker] || f->cluster[maker].done || depth > 200)
+        const uint32_t maker = yk__maker(fuse, yk__ins(src, n)[i]);
+        if (maker == YK_NONE || !fuse->inlined[maker] || fuse->cluster[maker].done || depth > 200)
             continue;
-        emit_inlined(f, maker, depth + 1);
-        f->cluster[maker].done = 1;
-        emit_plain(f, maker);
+        emit_inlined(fuse, maker, depth + 1);
+        fuse->cluster[maker].done = 1;
+        emit_plain(fuse, maker);
     }
 }
 
-static void emit_parts(yk__fuse *f, const yk__cluster *c)
+static void emit_parts(yk__fuse *fuse, const yk__cluster *cluster)
 {
-    for (uint32_t k = c->head; k != YK_NONE; k = f->next[k]) {
-        emit_inlined(f, k, 0);
-        emit_plain(f, k);
+    for (uint32_t k = cluster->head; k != YK_NONE; k = fuse->next[k]) {
+        emit_inlined(fuse, k, 0);
+        emit_plain(fuse, k);
     }
 }
 
 /* What inlined nodes read has to be there before the sums that take them in. */
-static void emit_needs(yk__fuse *f, uint32_t node, uint32_t self)
+static void emit_needs(yk__fuse *fuse, uint32_t node, uint32_t self)
 {
     uint64_t it = 0;
     uint32_t need;
-    while ((need = yk__fuse_need(f, node, &it)) != YK_NONE) {
-        if (f->inlined[need])
-            emit_needs(f, need, self);
-        else if (f->cluster_of[need] != self)
-            yk__fuse_emit(f, f->cluster_of[need]);
+    while ((need = yk__fuse_need(fuse, node, &it)) != YK_NONE) {
+        if (fuse->inlined[need])
+            emit_needs(fuse, need, self);
+        else if (fuse->cluster_of[need] != self)
+            yk__fuse_emit(fuse, fuse->cluster_of[need]);
     }
 }
 
-static bool emit_fused(yk__fuse *f, yk__cluster *c)
+static bool emit_fused(yk__fuse *fuse, yk__cluster *cluster)
 {
-    bool dots = c->dots, inlines = false;
-    if (c->kind == YK__FUSE_SUM) {
-        for (uint32_t k = c->head; k != YK_NONE; k = f->next[k]) {
-            const uint32_t maker = yk__maker(f, yk__ins(f->m.src, &f->m.src->node[k])[0]);
-            inlines |= maker != YK_NONE && f->inlined[maker];
+    bool dots = cluster->dots, inlines = false;
+    if (cluster->kind == YK__FUSE_SUM) {
+        for (uint32_t k = cluster->head; k != YK_NONE; k = fuse->next[k]) {
+            const uint32_t maker = yk__maker(fuse, yk__ins(fuse->remap.src, &fuse->remap.src->node[k])[0]);
+            inlines |= maker != YK_NONE && fuse->inlined[maker];
         }
-        return (inlines || c->n > 1) && try_make(f, c, YK_OP_MAP_SUM);
+        return (inlines || cluster->n > 1) && try_make(fuse, cluster, YK_OP_MAP_SUM);
     }
-    if (c->kind != YK__FUSE_MAP || (dots && c->n == 1))
+    if (cluster->kind != YK__FUSE_MAP || (dots && cluster->n == 1))
         return false;
-    return try_make(f, c, dots ? YK_OP_DOT_MAP : YK_OP_MAP);
+    return try_make(fuse, cluster, dots ? YK_OP_DOT_MAP : YK_OP_MAP);
 }
 
 /* A product whose epilogue was refused goes alone, and the rest of its cluster becomes a map. */
-static bool emit_split(yk__fuse *f, yk__cluster *c)
+static bool emit_split(yk__fuse *fuse, yk__cluster *cluster)
 {
-    const yk__graph *s = f->m.src;
-    uint32_t *to = &c->head, dot = YK_NONE, tail = YK_NONE;
-    if (!c->dots || c->n == 1)
+    const yk__graph *src = fuse->remap.src;
+    uint32_t *to = &cluster->head, dot = YK_NONE, tail = YK_NONE;
+    if (!cluster->dots || cluster->n == 1)
         return false;
     while (*to != YK_NONE) {
-        if (s->node[*to].op == YK_OP_DOT) {
+        if (src->node[*to].op == YK_OP_DOT) {
             dot = *to;
-            *to = f->next[dot];
+            *to = fuse->next[dot];
             continue;
         }
         tail = *to;
-        to = &f->next[tail];
+        to = &fuse->next[tail];
     }
-    f->cluster_of[dot] = (uint32_t)s->n_node; /* a cluster that nothing else is in */
-    f->cluster[s->n_node].done = 1;
-    c->dots = 0;
-    c->tail = tail;
-    c->n--;
-    emit_plain(f, dot);
-    return emit_fused(f, c);
+    fuse->cluster_of[dot] = (uint32_t)src->n_node; /* a cluster that nothing else is in */
+    fuse->cluster[src->n_node].done = 1;
+    cluster->dots = 0;
+    cluster->tail = tail;
+    cluster->n--;
+    emit_plain(fuse, dot);
+    return emit_fused(fuse, cluster);
 }
 
-void yk__fuse_emit(yk__fuse *f, uint32_t cluster)
+void yk__fuse_emit(yk__fuse *fuse, uint32_t cluster)
 {
-    yk__cluster *c = &f->cluster[cluster];
+    yk__cluster *c = &fuse->cluster[cluster];
     if (c->done || c->busy)
         return;
     c->busy = 1;
-    for (uint32_t k = c->head; k != YK_NONE; k = f->next[k])
-        emit_needs(f, k, cluster);
-    if (!emit_fused(f, c) && !emit_split(f, c))
-        emit_parts(f, c);
+    for (uint32_t k = c->head; k != YK_NONE; k = fuse->next[k])
+        emit_needs(fuse, k, cluster);
+    if (!emit_fused(fuse, c) && !emit_split(fuse, c))
+        emit_parts(fuse, c);
     c->done = 1;
     c->busy = 0;
 }

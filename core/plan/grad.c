@@ -6,7 +6,7 @@
 #include "core/grad/grad.h"
 #include "core/plan/internal.h"
 
-static yk_status differentiate_loss(yk__work *w, uint32_t n, const uint32_t *which, yk_error *err)
+static yk_status differentiate_loss(yk__work *work, uint32_t n, const uint32_t *which, yk_error *err)
 {
     yk__vid *wrt = yk__malloc((n + 1) * sizeof *wrt), *grad = yk__malloc((n + 1) * sizeof *grad);
     if (!wrt || !grad) {
@@ -14,17 +14,17 @@ static yk_status differentiate_loss(yk__work *w, uint32_t n, const uint32_t *whi
         goto free_lists;
     }
     for (uint32_t i = 0; i < n; i++) {
-        wrt[i] = w->param[which[i]];
+        wrt[i] = work->param[which[i]];
         grad[i] = YK_NONE;
     }
-    if (yk__grad(&w->g, w->loss[0], w->loss[1], n, wrt, grad, NULL, NULL, err) || yk__work_extend_info(w, err))
+    if (yk__grad(&work->g, work->loss[0], work->loss[1], n, wrt, grad, NULL, NULL, err) || yk__work_extend_info(work, err))
         goto free_lists;
     for (uint32_t i = 0; i < n; i++) {
-        w->grad[i] = grad[i];
-        w->grad_param[i] = which[i];
+        work->grad[i] = grad[i];
+        work->grad_param[i] = which[i];
     }
-    w->n_grad = n;
-    w->n_keep += n;
+    work->n_grad = n;
+    work->n_keep += n;
 free_lists:
     yk__free(grad);
     yk__free(wrt);
@@ -32,72 +32,72 @@ free_lists:
 }
 
 /* A gradient that is a sum of two full contributions, which nothing else reads: each goes to the bucket by itself. */
-static bool split_sum(yk__work *w, const yk__uses *u, uint32_t i)
+static bool split_sum(yk__work *work, const yk__uses *uses, uint32_t i)
 {
-    const yk__graph *g = &w->g;
-    const yk__vid v = w->grad[i];
+    const yk__graph *g = &work->g;
+    const yk__vid v = work->grad[i];
     const yk_node *n;
-    if (v == YK_NONE || w->n_grad == w->cap_grad || !yk__whole(g, v))
+    if (v == YK_NONE || work->n_grad == work->cap_grad || !yk__whole(g, v))
         return false;
-    if (u->readers[yk__root(g, v)] || u->producer[yk__root(g, v)] == YK_NONE)
+    if (uses->readers[yk__root(g, v)] || uses->producer[yk__root(g, v)] == YK_NONE)
         return false;
-    n = &g->node[u->producer[yk__root(g, v)]];
+    n = &g->node[uses->producer[yk__root(g, v)]];
     if (n->op != YK_OP_ADD || !yk__whole(g, yk__ins(g, n)[0]) || !yk__whole(g, yk__ins(g, n)[1]))
         return false;
     if (yk__root(g, yk__ins(g, n)[0]) == yk__root(g, yk__ins(g, n)[1]))
         return false;
-    w->grad[i] = yk__ins(g, n)[0];
-    w->grad[w->n_grad] = yk__ins(g, n)[1];
-    w->grad_param[w->n_grad++] = w->grad_param[i];
-    w->n_keep++;
+    work->grad[i] = yk__ins(g, n)[0];
+    work->grad[work->n_grad] = yk__ins(g, n)[1];
+    work->grad_param[work->n_grad++] = work->grad_param[i];
+    work->n_keep++;
     return true;
 }
 
 /* Trained parameters that the trace does not use have a gradient all the same: zero. */
-static void add_unused(yk__work *w)
+static void add_unused(yk__work *work)
 {
-    for (uint32_t i = 0; i < w->r->n_param; i++) {
-        if (w->r->param[i].bucket == YK_NONE || (w->r->loss != YK_NONE && w->r->param[i].leaf != YK_NONE))
+    for (uint32_t i = 0; i < work->request->n_param; i++) {
+        if (work->request->param[i].bucket == YK_NONE || (work->request->loss != YK_NONE && work->request->param[i].leaf != YK_NONE))
             continue;
-        w->grad[w->n_grad] = YK_NONE;
-        w->grad_param[w->n_grad++] = i;
-        w->n_keep++;
+        work->grad[work->n_grad] = YK_NONE;
+        work->grad_param[work->n_grad++] = i;
+        work->n_keep++;
     }
 }
 
-yk_status yk__plan_grad(yk__work *w, yk_error *err)
+yk_status yk__plan_grad(yk__work *work, yk_error *err)
 {
     uint32_t n = 0, *which;
-    yk__uses u;
-    if (w->r->loss == YK_NONE) { /* zeros for all */
-        add_unused(w);
+    yk__uses uses;
+    if (work->request->loss == YK_NONE) { /* zeros for all */
+        add_unused(work);
         return YK_OK;
     }
-    which = yk__malloc((w->r->n_param + 1) * sizeof *which);
+    which = yk__malloc((work->request->n_param + 1) * sizeof *which);
     if (!which)
-        return yk__fail_mem(err, w->r->n_param * 4ull, "a plan");
-    for (uint32_t i = 0; i < w->r->n_param; i++)
-        if (w->r->param[i].bucket != YK_NONE && w->param[i] != YK_NONE)
+        return yk__fail_mem(err, work->request->n_param * 4ull, "a plan");
+    for (uint32_t i = 0; i < work->request->n_param; i++)
+        if (work->request->param[i].bucket != YK_NONE && work->param[i] != YK_NONE)
             which[n++] = i;
-    differentiate_loss(w, n, which, err);
+    differentiate_loss(work, n, which, err);
     yk__free(which);
     if (err->status)
         return err->status;
-    add_unused(w);
-    if (yk__uses_new(w, &u, err))
+    add_unused(work);
+    if (yk__uses_new(work, &uses, err))
         return err->status;
-    for (uint32_t i = 0; i < w->n_grad; i++)
-        while (split_sum(w, &u, i))
+    for (uint32_t i = 0; i < work->n_grad; i++)
+        while (split_sum(work, &uses, i))
             ;
-    yk__uses_free(&u);
-    w->loss[0] = w->loss[1] = YK_NONE;
+    yk__uses_free(&uses);
+    work->loss[0] = work->loss[1] = YK_NONE;
     return YK_OK;
 }
 
 /* x > 0 exactly where relu(x) > 0: its gradient is taken from the result, so that x need not be stored. */
-yk_status yk__plan_relu(yk__work *w, yk_error *err)
+yk_status yk__plan_relu(yk__work *work, yk_error *err)
 {
-    yk__graph *g = &w->g;
+    yk__graph *g = &work->g;
     yk__vid *result = yk__malloc((g->n_value + 1) * sizeof *result);
     if (!result)
         return yk__fail_mem(err, g->n_value * sizeof *result, "a plan");

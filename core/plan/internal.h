@@ -25,7 +25,7 @@ typedef struct yk__node_info {
 } yk__node_info;
 
 typedef struct yk__work {
-    const yk__plan_request *r;
+    const yk__plan_request *request;
     yk__plan *plan;                                 /* in the making */
     uint32_t number;                                /* its number */
     yk__graph g;
@@ -55,24 +55,24 @@ typedef struct yk__remap {
 } yk__remap;
 
 /* A new graph with the slots of w->g, to take its place. */
-yk_status yk__remap_begin(yk__remap *m, yk__work *w, yk__graph *dst, yk_error *err);
+yk_status yk__remap_begin(yk__remap *remap, yk__work *work, yk__graph *dst, yk_error *err);
 /* The same of any graph, of whose nodes nothing is known. */
-yk_status yk__remap_copy(yk__remap *m, const yk__graph *src, yk__graph *dst, yk_error *err);
+yk_status yk__remap_copy(yk__remap *remap, const yk__graph *src, yk__graph *dst, yk_error *err);
 /* The value in dst; makes it (and what it is a view of) if it is not there yet. YK_NONE stays YK_NONE. */
-yk__vid yk__remap_value(yk__remap *m, yk__vid v);
+yk__vid yk__remap_value(yk__remap *remap, yk__vid v);
 /* Appends the node with its body and what is known of it; its number. Failures stay in dst->error. */
-uint32_t yk__remap_node(yk__remap *m, uint32_t node);
+uint32_t yk__remap_node(yk__remap *remap, uint32_t node);
 /* Info of nodes that were appended to w->g itself: nothing is known of them. */
-yk_status yk__work_extend_info(yk__work *w, yk_error *err);
+yk_status yk__work_extend_info(yk__work *work, yk_error *err);
 /* Notes about node `at` of dst; YK_NONE: nothing. */
-void yk__remap_note(yk__remap *m, uint32_t at, yk__node_info info);
+void yk__remap_note(yk__remap *remap, uint32_t at, yk__node_info info);
 /* Moves the last node of dst to position `at`, before what stands there. */
-void yk__remap_move_last(yk__remap *m, uint32_t at);
+void yk__remap_move_last(yk__remap *remap, uint32_t at);
 /* A view of dst's value `of` shaped like the view v of a value shaped like it. */
 yk__vid yk__view_like(yk__graph *g, yk__vid of, const yk_value *v, uint64_t relative);
 /* Ends a rewrite of w->g: translates keep, and makes dst the work's graph, or on failure frees it. */
-yk_status yk__remap_end(yk__remap *m, yk__work *w, yk_error *err);
-void yk__remap_drop(yk__remap *m); /* the table only */
+yk_status yk__remap_end(yk__remap *remap, yk__work *work, yk_error *err);
+void yk__remap_drop(yk__remap *remap); /* the table only */
 
 static inline yk__vid yk__root(const yk__graph *g, yk__vid v)
 {
@@ -96,14 +96,14 @@ yk_graph yk__graph_view(const yk__graph *g);
 /* The value is its whole root, densely. */
 bool yk__whole(const yk__graph *g, yk__vid v);
 /* What is known of node n of src. */
-static inline const yk__node_info *yk__info_of(const yk__remap *m, const yk_node *n)
+static inline const yk__node_info *yk__info_of(const yk__remap *remap, const yk_node *n)
 {
-    return &m->src_info[n - m->src->node];
+    return &remap->src_info[n - remap->src->node];
 }
 
-static inline bool yk__is_forward(const yk__remap *m, const yk_node *n)
+static inline bool yk__is_forward(const yk__remap *remap, const yk_node *n)
 {
-    return yk__info_of(m, n)->origin != 0;
+    return yk__info_of(remap, n)->origin != 0;
 }
 
 /* What a node that takes the place of one with this info, or stands before it, begins with: where it comes from. */
@@ -113,7 +113,7 @@ static inline yk__node_info yk__info_from(const yk__node_info *of)
 }
 
 /* Whether the device runs this composite node of g (with its body): YK_CLAIM_*, 0: no. */
-uint32_t yk__plan_ask(const yk__plan_request *r, const yk__graph *g, const yk_node *node, const yk_node *body);
+uint32_t yk__plan_ask(const yk__plan_request *request, const yk__graph *g, const yk_node *node, const yk_node *body);
 
 /* How often and by whom values are read and written, by root. */
 typedef struct yk__uses {
@@ -123,35 +123,35 @@ typedef struct yk__uses {
     uint32_t *last;     /* last node that reads or writes it */
     uint32_t *kept;     /* how often it is wanted from outside */
 } yk__uses;
-yk_status yk__uses_new(const yk__work *w, yk__uses *u, yk_error *err);
-void yk__uses_free(yk__uses *u);
+yk_status yk__uses_new(const yk__work *work, yk__uses *uses, yk_error *err);
+void yk__uses_free(yk__uses *uses);
 
 /* The passes, in order. */
-yk_status yk__plan_trace(yk__work *w, yk_error *err);     /* trace.c: copy; all_reduce of one rank */
-yk_status yk__plan_prune(yk__work *w, yk_error *err);     /* trace.c: drop what nobody needs */
-yk_status yk__plan_empty(yk__work *w, yk_error *err);     /* trace.c: no values without elements */
-yk_status yk__plan_grad(yk__work *w, yk_error *err);      /* grad.c: differentiate; contributions to each gradient */
-yk_status yk__plan_inverse(yk__work *w, yk_error *err);   /* inverse.c: sums of rows that are look-ups */
-yk_status yk__plan_stats(yk__work *w, yk_error *err);     /* trace.c: all_stats becomes bn_stats and an all_reduce */
-yk_status yk__plan_autocast(yk__work *w, yk_error *err);  /* autocast.c */
-yk_status yk__plan_remat(yk__work *w, yk_error *err);     /* remat.c: cheap values are made where they are read */
-yk_status yk__plan_recompute(yk__work *w, yk_error *err); /* recompute.c */
+yk_status yk__plan_trace(yk__work *work, yk_error *err);     /* trace.c: copy; all_reduce of one rank */
+yk_status yk__plan_prune(yk__work *work, yk_error *err);     /* trace.c: drop what nobody needs */
+yk_status yk__plan_empty(yk__work *work, yk_error *err);     /* trace.c: no values without elements */
+yk_status yk__plan_grad(yk__work *work, yk_error *err);      /* grad.c: differentiate; contributions to each gradient */
+yk_status yk__plan_inverse(yk__work *work, yk_error *err);   /* inverse.c: sums of rows that are look-ups */
+yk_status yk__plan_stats(yk__work *work, yk_error *err);     /* trace.c: all_stats becomes bn_stats and an all_reduce */
+yk_status yk__plan_autocast(yk__work *work, yk_error *err);  /* autocast.c */
+yk_status yk__plan_remat(yk__work *work, yk_error *err);     /* remat.c: cheap values are made where they are read */
+yk_status yk__plan_recompute(yk__work *work, yk_error *err); /* recompute.c */
 /* Cuts the trace into blocks that end where little is alive; block has room for `parts`. */
 yk_status yk__plan_blocks(const yk__graph *t, uint32_t parts, yk__recompute *block, uint32_t *n_block, yk_error *err);
-yk_status yk__plan_relu(yk__work *w, yk_error *err);      /* grad.c: relu's backward from its result */
-yk_status yk__plan_factor(yk__work *w, yk_error *err);    /* factor.c: sums of scaled values share a sum */
-yk_status yk__plan_operands(yk__work *w, yk_error *err);  /* attention.c: dense operands where the device wants them */
-yk_status yk__plan_claim(yk__work *w, yk_error *err);     /* claim.c */
-yk_status yk__plan_results(yk__work *w, yk_error *err);   /* attention.c: results in the order in which they are read */
-yk_status yk__plan_narrow(yk__work *w, yk_error *err);    /* narrow.c: layer norms that write 16 bits */
-yk_status yk__plan_fuse(yk__work *w, yk_error *err);      /* fuse.c */
-yk_status yk__plan_overlap(yk__work *w, yk_error *err);   /* overlap.c: order of nodes around sums over ranks */
-yk_status yk__plan_place(yk__work *w, yk_error *err);     /* place.c: gradients, results, states get their memory */
-yk_status yk__plan_memory(yk__work *w, yk_error *err);    /* memory.c: the arena */
-yk_status yk__plan_cut(yk__work *w, yk_error *err);       /* segment.c */
+yk_status yk__plan_relu(yk__work *work, yk_error *err);      /* grad.c: relu's backward from its result */
+yk_status yk__plan_factor(yk__work *work, yk_error *err);    /* factor.c: sums of scaled values share a sum */
+yk_status yk__plan_operands(yk__work *work, yk_error *err);  /* attention.c: dense operands where the device wants them */
+yk_status yk__plan_claim(yk__work *work, yk_error *err);     /* claim.c */
+yk_status yk__plan_results(yk__work *work, yk_error *err);   /* attention.c: results in the order in which they are read */
+yk_status yk__plan_narrow(yk__work *work, yk_error *err);    /* narrow.c: layer norms that write 16 bits */
+yk_status yk__plan_fuse(yk__work *work, yk_error *err);      /* fuse.c */
+yk_status yk__plan_overlap(yk__work *work, yk_error *err);   /* overlap.c: order of nodes around sums over ranks */
+yk_status yk__plan_place(yk__work *work, yk_error *err);     /* place.c: gradients, results, states get their memory */
+yk_status yk__plan_memory(yk__work *work, yk_error *err);    /* memory.c: the arena */
+yk_status yk__plan_cut(yk__work *work, yk_error *err);       /* segment.c */
 
 /* dump.c: without effect unless YOKE_DUMP names a folder */
-void yk__plan_dump_pass(const yk__work *w, uint32_t order, const char *name);
-void yk__plan_dump(yk__plan *p);
+void yk__plan_dump_pass(const yk__work *work, uint32_t order, const char *name);
+void yk__plan_dump(yk__plan *plan);
 
 #endif

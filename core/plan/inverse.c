@@ -17,33 +17,33 @@ static yk__vid leaf_of(const yk__graph *g, uint32_t number)
 }
 
 /* The inverse of the row numbers v, where the trace has one. */
-static yk__vid find_inverse(const yk__work *w, yk__vid v)
+static yk__vid find_inverse(const yk__work *work, yk__vid v)
 {
-    const yk__graph *g = &w->g;
+    const yk__graph *g = &work->g;
     const yk_value *x = &g->value[v];
     if (x->base != v || x->slot == YK_NONE || g->slot[x->slot].kind != YK_SLOT_INPUT)
         return YK_NONE;
-    for (size_t i = 0; i < w->r->trace->n_inverse; i++)
+    for (size_t i = 0; i < work->request->trace->n_inverse; i++)
         for (int k = 0; k < 2; k++)
-            if (w->r->trace->inverse[i].input[k] == g->slot[x->slot].key)
-                return leaf_of(g, w->r->trace->inverse[i].input[1 - k]);
+            if (work->request->trace->inverse[i].input[k] == g->slot[x->slot].key)
+                return leaf_of(g, work->request->trace->inverse[i].input[1 - k]);
     return YK_NONE;
 }
 
-static void invert_scatter(yk__work *w, yk_node *n)
+static void invert_scatter(yk__work *work, yk_node *n)
 {
-    yk__graph *g = &w->g;
-    const yk__vid inverse = find_inverse(w, g->index[n->in + 1]);
+    yk__graph *g = &work->g;
+    const yk__vid inverse = find_inverse(work, g->index[n->in + 1]);
     if (inverse == YK_NONE || g->value[inverse].dim[0] != g->value[g->index[n->out]].dim[0])
         return;
     n->op = YK_OP_GATHER;
     g->index[n->in + 1] = inverse;
 }
 
-yk_status yk__plan_inverse(yk__work *w, yk_error *err)
+yk_status yk__plan_inverse(yk__work *work, yk_error *err)
 {
-    for (size_t k = 0; k < w->g.n_node; k++)
-        if (w->g.node[k].op == YK_OP_SCATTER_ADD)
-            invert_scatter(w, &w->g.node[k]);
+    for (size_t k = 0; k < work->g.n_node; k++)
+        if (work->g.node[k].op == YK_OP_SCATTER_ADD)
+            invert_scatter(work, &work->g.node[k]);
     return err->status;
 }

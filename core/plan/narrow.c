@@ -6,61 +6,63 @@
 #include "core/plan/internal.h"
 
 typedef struct narrowing {
-    yk__work *w;
-    yk__remap m;
+    yk__work *work;
+    yk__remap remap;
     yk__graph g;
-    yk__uses u;
+    yk__uses uses;
 } narrowing;
 
 /* A value of its own that one node writes. */
-static bool is_own(const narrowing *p, yk__vid v)
+static bool is_own(const narrowing *state, yk__vid v)
 {
-    const yk_value *x = &p->m.src->value[v];
-    return x->base == v && x->slot == YK_NONE && p->u.writers[v] == 1;
+    const yk_value *x = &state->remap.src->value[v];
+    return x->base == v && x->slot == YK_NONE && state->uses.writers[v] == 1;
 }
 
 /* The cast that alone reads y; NULL: there is none. */
-static const yk_node *only_cast(const narrowing *p, yk__vid y)
+static const yk_node *only_cast(const narrowing *state, yk__vid y)
 {
-    const yk__graph *s = p->m.src;
+    const yk__graph *src = state->remap.src;
     const yk_node *n;
-    if (!is_own(p, y) || p->u.readers[y] != 1 || p->u.kept[y] || s->value[y].dtype != YK_F32)
+    if (!is_own(state, y) || state->uses.readers[y] != 1 || state->uses.kept[y] || src->value[y].dtype != YK_F32)
         return NULL;
-    n = &s->node[p->u.last[y]];
-    if (n->op != YK_OP_CAST || !yk__whole(s, yk__ins(s, n)[0]) || !is_own(p, yk__outs(s, n)[0]))
+    n = &src->node[state->uses.last[y]];
+    if (n->op != YK_OP_CAST || !yk__whole(src, yk__ins(src, n)[0]) || !is_own(state, yk__outs(src, n)[0]))
         return NULL;
-    const uint32_t to = s->value[yk__outs(s, n)[0]].dtype;
+    const uint32_t to = src->value[yk__outs(src, n)[0]].dtype;
     return to == YK_BF16 || to == YK_F16 ? n : NULL;
 }
 
-static void emit_node(narrowing *p, uint32_t k)
+static void emit_node(narrowing *state, uint32_t k)
 {
-    const yk__graph *s = p->m.src;
-    const yk_node *n = &s->node[k], *cast;
+    const yk__graph *src = state->remap.src;
+    const yk_node *n = &src->node[k], *cast;
     yk__vid y, narrow;
-    if (n->op == YK_OP_CAST && p->m.map[yk__outs(s, n)[0]] != YK_NONE) /* taken in */
+    if (n->op == YK_OP_CAST && state->remap.map[yk__outs(src, n)[0]] != YK_NONE) /* taken in */
         return;
-    y = yk__outs(s, n)[0];
-    cast = n->op == YK_OP_LAYER_NORM && (p->m.src_info[k].claims & YK_CLAIM_NARROW_OUT) ? only_cast(p, y) : NULL;
+    y = yk__outs(src, n)[0];
+    cast = n->op == YK_OP_LAYER_NORM && (state->remap.src_info[k].claims & YK_CLAIM_NARROW_OUT) ? only_cast(state, y) : NULL;
     if (cast) {
-        const yk__vid to = yk__outs(s, cast)[0];
-        narrow = yk__value_new(&p->g, (yk_dtype)s->value[to].dtype, s->value[y].dims, s->value[y].dim);
+        const yk__vid to = yk__outs(src, cast)[0];
+        narrow = yk__value_new(&state->g, (yk_dtype)src->value[to].dtype, src->value[y].dims, src->value[y].dim);
         if (narrow == YK_NONE)
             return;
-        p->m.map[y] = narrow;
-        p->m.map[to] = yk__value_same_shape(&s->value[to], &s->value[y]) ? narrow : yk__view_like(&p->g, narrow, &s->value[to], 0);
+        state->remap.map[y] = narrow;
+        state->remap.map[to] = yk__value_same_shape(&src->value[to], &src->value[y])
+                                  ? narrow
+                                  : yk__view_like(&state->g, narrow, &src->value[to], 0);
     }
-    yk__remap_node(&p->m, k);
+    yk__remap_node(&state->remap, k);
 }
 
-yk_status yk__plan_narrow(yk__work *w, yk_error *err)
+yk_status yk__plan_narrow(yk__work *work, yk_error *err)
 {
-    narrowing p = {.w = w};
-    if (!yk__uses_new(w, &p.u, err) && !yk__remap_begin(&p.m, w, &p.g, err)) {
-        for (uint32_t k = 0; k < w->g.n_node; k++)
-            emit_node(&p, k);
-        yk__remap_end(&p.m, w, err);
+    narrowing state = {.work = work};
+    if (!yk__uses_new(work, &state.uses, err) && !yk__remap_begin(&state.remap, work, &state.g, err)) {
+        for (uint32_t k = 0; k < work->g.n_node; k++)
+            emit_node(&state, k);
+        yk__remap_end(&state.remap, work, err);
     }
-    yk__uses_free(&p.u);
+    yk__uses_free(&state.uses);
     return err->status;
 }

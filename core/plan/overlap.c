@@ -12,79 +12,79 @@ typedef struct reorder {
     bool *needed;         /* by node of the present region */
 } reorder;
 
-static bool is_needed(const reorder *o, const yk_node *n)
+static bool is_needed(const reorder *order, const yk_node *n)
 {
     for (uint32_t i = 0; i < n->n_out; i++) {
-        const yk__vid r = yk__root(o->g, yk__outs(o->g, n)[i]);
-        if (o->read[r] || o->written[r])
+        const yk__vid r = yk__root(order->g, yk__outs(order->g, n)[i]);
+        if (order->read[r] || order->written[r])
             return true;
     }
     for (uint32_t i = 0; i < n->n_in; i++)
-        if (o->written[yk__root(o->g, yk__ins(o->g, n)[i])])
+        if (order->written[yk__root(order->g, yk__ins(order->g, n)[i])])
             return true;
     return false;
 }
 
-static void mark_needed(reorder *o, uint32_t k)
+static void mark_needed(reorder *order, uint32_t k)
 {
-    const yk_node *n = &o->g->node[k];
-    o->needed[k] = true;
+    const yk_node *n = &order->g->node[k];
+    order->needed[k] = true;
     for (uint32_t i = 0; i < n->n_in; i++)
-        o->read[yk__root(o->g, yk__ins(o->g, n)[i])] = true;
+        order->read[yk__root(order->g, yk__ins(order->g, n)[i])] = true;
     for (uint32_t i = 0; i < n->n_out; i++)
-        o->written[yk__root(o->g, yk__outs(o->g, n)[i])] = true;
+        order->written[yk__root(order->g, yk__outs(order->g, n)[i])] = true;
 }
 
-static void unmark_needed(reorder *o, uint32_t k)
+static void unmark_needed(reorder *order, uint32_t k)
 {
-    const yk_node *n = &o->g->node[k];
+    const yk_node *n = &order->g->node[k];
     for (uint32_t i = 0; i < n->n_in; i++)
-        o->read[yk__root(o->g, yk__ins(o->g, n)[i])] = false;
+        order->read[yk__root(order->g, yk__ins(order->g, n)[i])] = false;
     for (uint32_t i = 0; i < n->n_out; i++)
-        o->written[yk__root(o->g, yk__outs(o->g, n)[i])] = false;
+        order->written[yk__root(order->g, yk__outs(order->g, n)[i])] = false;
 }
 
 /* The region that begins with node `begin` and ends with the sum `sum`: needed nodes, the sum, the others. */
-static void emit_region(reorder *o, yk__remap *m, uint32_t begin, uint32_t sum)
+static void emit_region(reorder *order, yk__remap *remap, uint32_t begin, uint32_t sum)
 {
-    mark_needed(o, sum);
+    mark_needed(order, sum);
     for (uint32_t k = sum; k-- > begin;)
-        if (is_needed(o, &o->g->node[k]))
-            mark_needed(o, k);
+        if (is_needed(order, &order->g->node[k]))
+            mark_needed(order, k);
     for (uint32_t k = begin; k <= sum; k++)
-        if (o->needed[k]) {
-            unmark_needed(o, k);
-            yk__remap_node(m, k);
+        if (order->needed[k]) {
+            unmark_needed(order, k);
+            yk__remap_node(remap, k);
         }
     for (uint32_t k = begin; k < sum; k++)
-        if (!o->needed[k])
-            yk__remap_node(m, k);
+        if (!order->needed[k])
+            yk__remap_node(remap, k);
 }
 
-yk_status yk__plan_overlap(yk__work *w, yk_error *err)
+yk_status yk__plan_overlap(yk__work *work, yk_error *err)
 {
-    const size_t nv = w->g.n_value + 1, nn = w->g.n_node + 1;
-    reorder o = {.g = &w->g, .read = yk__calloc(nv, 1), .written = yk__calloc(nv, 1), .needed = yk__calloc(nn, 1)};
+    const size_t nv = work->g.n_value + 1, nn = work->g.n_node + 1;
+    reorder order = {.g = &work->g, .read = yk__calloc(nv, 1), .written = yk__calloc(nv, 1), .needed = yk__calloc(nn, 1)};
     uint32_t begin = 0;
     yk__graph g;
-    yk__remap m;
-    if (!o.read || !o.written || !o.needed) {
+    yk__remap remap;
+    if (!order.read || !order.written || !order.needed) {
         yk__fail_mem(err, 2 * nv + nn, "a plan");
         goto free_marks;
     }
-    if (yk__remap_begin(&m, w, &g, err))
+    if (yk__remap_begin(&remap, work, &g, err))
         goto free_marks;
-    for (uint32_t k = 0; k < w->g.n_node; k++)
-        if (w->g.node[k].op == YK_OP_ALL_REDUCE) {
-            emit_region(&o, &m, begin, k);
+    for (uint32_t k = 0; k < work->g.n_node; k++)
+        if (work->g.node[k].op == YK_OP_ALL_REDUCE) {
+            emit_region(&order, &remap, begin, k);
             begin = k + 1;
         }
-    for (uint32_t k = begin; k < w->g.n_node; k++)
-        yk__remap_node(&m, k);
-    yk__remap_end(&m, w, err);
+    for (uint32_t k = begin; k < work->g.n_node; k++)
+        yk__remap_node(&remap, k);
+    yk__remap_end(&remap, work, err);
 free_marks:
-    yk__free(o.needed);
-    yk__free(o.written);
-    yk__free(o.read);
+    yk__free(order.needed);
+    yk__free(order.written);
+    yk__free(order.read);
     return err->status;
 }

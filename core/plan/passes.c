@@ -12,47 +12,47 @@
 
 #define MOST_PARTS 64 /* blocks of recomputation tried for a memory limit */
 
-static yk_status work_begin(yk__work *w, const yk__plan_request *r, yk__plan *p, yk_error *err)
+static yk_status work_begin(yk__work *work, const yk__plan_request *request, yk__plan *plan, yk_error *err)
 {
-    const uint32_t fixed = r->n_param + r->n_result + r->n_assign + 2;
-    memset(w, 0, sizeof *w);
-    w->r = r;
-    w->plan = p;
-    w->number = p->number;
-    w->sums_stay = r->loss != YK_NONE; /* those of the trace: all ranks traced them, but may keep other values of it */
-    w->cap_grad = 3 * r->n_param + 16;
-    w->keep = yk__malloc((fixed + w->cap_grad) * sizeof *w->keep);
-    w->grad_param = yk__calloc(w->cap_grad, sizeof *w->grad_param);
-    w->assign_slot = yk__calloc(r->n_assign + 1ull, sizeof *w->assign_slot);
-    w->result_offset = yk__calloc(r->n_result + 1ull, sizeof *w->result_offset);
-    if (!w->keep || !w->grad_param || !w->assign_slot || !w->result_offset)
+    const uint32_t fixed = request->n_param + request->n_result + request->n_assign + 2;
+    memset(work, 0, sizeof *work);
+    work->request = request;
+    work->plan = plan;
+    work->number = plan->number;
+    work->sums_stay = request->loss != YK_NONE; /* those of the trace: all ranks traced them, but may keep other values of it */
+    work->cap_grad = 3 * request->n_param + 16;
+    work->keep = yk__malloc((fixed + work->cap_grad) * sizeof *work->keep);
+    work->grad_param = yk__calloc(work->cap_grad, sizeof *work->grad_param);
+    work->assign_slot = yk__calloc(request->n_assign + 1ull, sizeof *work->assign_slot);
+    work->result_offset = yk__calloc(request->n_result + 1ull, sizeof *work->result_offset);
+    if (!work->keep || !work->grad_param || !work->assign_slot || !work->result_offset)
         return yk__fail_mem(err, fixed * 16ull, "a plan");
-    w->param = w->keep;
-    w->result = w->param + r->n_param;
-    w->assign = w->result + r->n_result;
-    w->loss = w->assign + r->n_assign;
-    w->grad = w->loss + 2;
-    w->n_keep = fixed;
-    for (uint32_t i = 0; i < r->n_param; i++)
-        w->param[i] = r->param[i].leaf;
-    for (uint32_t i = 0; i < r->n_result; i++)
-        w->result[i] = r->result[i];
-    for (uint32_t i = 0; i < r->n_assign; i++)
-        w->assign[i] = r->assign[i].value;
-    w->loss[0] = r->loss;
-    w->loss[1] = r->loss == YK_NONE ? YK_NONE : r->seed;
-    yk__graph_init(&w->g);
+    work->param = work->keep;
+    work->result = work->param + request->n_param;
+    work->assign = work->result + request->n_result;
+    work->loss = work->assign + request->n_assign;
+    work->grad = work->loss + 2;
+    work->n_keep = fixed;
+    for (uint32_t i = 0; i < request->n_param; i++)
+        work->param[i] = request->param[i].leaf;
+    for (uint32_t i = 0; i < request->n_result; i++)
+        work->result[i] = request->result[i];
+    for (uint32_t i = 0; i < request->n_assign; i++)
+        work->assign[i] = request->assign[i].value;
+    work->loss[0] = request->loss;
+    work->loss[1] = request->loss == YK_NONE ? YK_NONE : request->seed;
+    yk__graph_init(&work->g);
     return YK_OK;
 }
 
-static void work_end(yk__work *w)
+static void work_end(yk__work *work)
 {
-    yk__graph_free(&w->g);
-    yk__free(w->info);
-    yk__free(w->result_offset);
-    yk__free(w->assign_slot);
-    yk__free(w->grad_param);
-    yk__free(w->keep);
+    yk__graph_free(&work->g);
+    yk__free(work->info);
+    yk__free(work->result_offset);
+    yk__free(work->assign_slot);
+    yk__free(work->grad_param);
+    yk__free(work->keep);
 }
 
 static uint64_t round_up(uint64_t n, uint64_t align)
@@ -69,65 +69,65 @@ static uint32_t find_state(const yk__graph *g, uint32_t state)
 }
 
 /* Slots for what leaves the program: buckets, results, states that are only written. */
-static yk_status add_slots(yk__work *w, yk_error *err)
+static yk_status add_slots(yk__work *work, yk_error *err)
 {
-    const yk__plan_request *r = w->r;
-    const uint64_t align = r->caps->align > 256 ? r->caps->align : 256;
-    w->plan->nodes_after = (uint32_t)w->g.n_node;
-    w->bucket_slot = (uint32_t)w->g.n_slot;
-    for (uint32_t b = 0; b < r->n_bucket; b++)
-        yk__slot_new(&w->g, YK_SLOT_GRAD, r->bucket_bytes[b], b);
-    for (uint32_t i = 0; i < r->n_result; i++) {
-        const yk_value *v = &r->trace->value[r->result[i]];
+    const yk__plan_request *request = work->request;
+    const uint64_t align = request->caps->align > 256 ? request->caps->align : 256;
+    work->plan->nodes_after = (uint32_t)work->g.n_node;
+    work->bucket_slot = (uint32_t)work->g.n_slot;
+    for (uint32_t b = 0; b < request->n_bucket; b++)
+        yk__slot_new(&work->g, YK_SLOT_GRAD, request->bucket_bytes[b], b);
+    for (uint32_t i = 0; i < request->n_result; i++) {
+        const yk_value *v = &request->trace->value[request->result[i]];
         const uint32_t each = v->dtype == YK_BF16 || v->dtype == YK_F16 ? 4 : yk_dtype_bytes(v->dtype);
-        w->result_offset[i] = w->result_bytes;
-        w->result_bytes += round_up((uint64_t)yk__value_count(v) * each, align);
+        work->result_offset[i] = work->result_bytes;
+        work->result_bytes += round_up((uint64_t)yk__value_count(v) * each, align);
     }
-    w->result_slot = yk__slot_new(&w->g, YK_SLOT_RESULT, w->result_bytes, 0);
-    for (uint32_t i = 0; i < r->n_assign; i++) {
-        const yk_value *v = &r->trace->value[r->assign[i].value];
-        w->assign_slot[i] = find_state(&w->g, r->assign[i].state);
-        if (w->assign_slot[i] == YK_NONE)
-            w->assign_slot[i] = yk__slot_new(&w->g, YK_SLOT_STATE, yk__value_bytes(v), r->assign[i].state);
+    work->result_slot = yk__slot_new(&work->g, YK_SLOT_RESULT, work->result_bytes, 0);
+    for (uint32_t i = 0; i < request->n_assign; i++) {
+        const yk_value *v = &request->trace->value[request->assign[i].value];
+        work->assign_slot[i] = find_state(&work->g, request->assign[i].state);
+        if (work->assign_slot[i] == YK_NONE)
+            work->assign_slot[i] = yk__slot_new(&work->g, YK_SLOT_STATE, yk__value_bytes(v), request->assign[i].state);
     }
-    if (w->g.error.status) /* any of them may have had no memory */
-        *err = w->g.error;
+    if (work->g.error.status) /* any of them may have had no memory */
+        *err = work->g.error;
     return err->status;
 }
 
 /* ---- The passes ---- */
 
-static bool has_loss(const yk__plan_request *r)
+static bool has_loss(const yk__plan_request *request)
 {
-    return r->loss != YK_NONE;
+    return request->loss != YK_NONE;
 }
 
-static bool has_gradients(const yk__plan_request *r)
+static bool has_gradients(const yk__plan_request *request)
 {
-    return r->loss != YK_NONE || r->zero;
+    return request->loss != YK_NONE || request->zero;
 }
 
-static bool has_ranks(const yk__plan_request *r)
+static bool has_ranks(const yk__plan_request *request)
 {
-    return !r->single_rank;
+    return !request->single_rank;
 }
 
-static bool is_mixed_precision(const yk__plan_request *r)
+static bool is_mixed_precision(const yk__plan_request *request)
 {
-    return r->precision == YK_BF16 || r->precision == YK_F16;
+    return request->precision == YK_BF16 || request->precision == YK_F16;
 }
 
 /* Until here all ranks came to the same sums; with other shapes and claims they must stay so. */
-static yk_status keep_sums(yk__work *w, yk_error *err)
+static yk_status keep_sums(yk__work *work, yk_error *err)
 {
-    w->sums_stay = true;
+    work->sums_stay = true;
     return err->status;
 }
 
 typedef struct pass {
     const char *name;
-    yk_status (*run)(yk__work *w, yk_error *err);
-    bool (*applies)(const yk__plan_request *r); /* NULL: to every plan */
+    yk_status (*run)(yk__work *work, yk_error *err);
+    bool (*applies)(const yk__plan_request *request); /* NULL: to every plan */
     bool prune_after;                           /* it leaves nodes that nothing needs any more */
 } pass;
 
@@ -163,105 +163,105 @@ static double clock_ms(void)
     return 1e3 * (double)t.tv_sec + 1e-6 * (double)t.tv_nsec;
 }
 
-static yk_status run_pass(yk__work *w, const pass *p, yk_error *err)
+static yk_status run_pass(yk__work *work, const pass *p, yk_error *err)
 {
     const double begin = clock_ms();
-    if (p->run(w, err) || (p->prune_after && yk__plan_prune(w, err)))
+    if (p->run(work, err) || (p->prune_after && yk__plan_prune(work, err)))
         return err->status;
-    yk__log(YK_LOG_DEBUG, "plan", "%u %s: %zu nodes, %.2f ms", w->number, p->name, w->g.n_node, clock_ms() - begin);
-    yk__plan_dump_pass(w, (uint32_t)(p - passes), p->name);
+    yk__log(YK_LOG_DEBUG, "plan", "%u %s: %zu nodes, %.2f ms", work->number, p->name, work->g.n_node, clock_ms() - begin);
+    yk__plan_dump_pass(work, (uint32_t)(p - passes), p->name);
     return YK_OK;
 }
 
-static yk_status run_passes(yk__work *w, yk_error *err)
+static yk_status run_passes(yk__work *work, yk_error *err)
 {
     for (size_t i = 0; i < sizeof passes / sizeof *passes; i++)
-        if ((!passes[i].applies || passes[i].applies(w->r)) && run_pass(w, &passes[i], err))
+        if ((!passes[i].applies || passes[i].applies(work->request)) && run_pass(work, &passes[i], err))
             return err->status;
     return YK_OK;
 }
 
-static yk_status make_plan(const yk__plan_request *r, bool lean, const yk__recompute *block, uint32_t n_block, yk__plan **out,
+static yk_status make_plan(const yk__plan_request *request, bool lean, const yk__recompute *block, uint32_t n_block, yk__plan **out,
                       yk_error *err)
 {
     static atomic_uint count; /* plans of this process, for logs and dumps */
-    yk__plan *p = yk__calloc(1, sizeof *p);
-    yk__work w;
-    if (!p)
-        return yk__fail_mem(err, sizeof *p, "a plan");
-    p->number = atomic_fetch_add(&count, 1);
-    if (!work_begin(&w, r, p, err)) {
-        w.block = block;
-        w.n_block = n_block;
-        w.lean = lean;
-        run_passes(&w, err);
+    yk__plan *plan = yk__calloc(1, sizeof *plan);
+    yk__work work;
+    if (!plan)
+        return yk__fail_mem(err, sizeof *plan, "a plan");
+    plan->number = atomic_fetch_add(&count, 1);
+    if (!work_begin(&work, request, plan, err)) {
+        work.block = block;
+        work.n_block = n_block;
+        work.lean = lean;
+        run_passes(&work, err);
     }
-    p->graph = w.g;
-    p->result_offset = w.result_offset;
-    p->bucket_slot = w.bucket_slot;
-    p->result_slot = w.result_slot;
-    p->arena_bytes = w.arena_bytes;
-    p->kept_bytes = w.kept_bytes;
-    p->result_bytes = w.result_bytes;
-    memset(&w.g, 0, sizeof w.g);
-    w.result_offset = NULL;
-    work_end(&w);
+    plan->graph = work.g;
+    plan->result_offset = work.result_offset;
+    plan->bucket_slot = work.bucket_slot;
+    plan->result_slot = work.result_slot;
+    plan->arena_bytes = work.arena_bytes;
+    plan->kept_bytes = work.kept_bytes;
+    plan->result_bytes = work.result_bytes;
+    memset(&work.g, 0, sizeof work.g);
+    work.result_offset = NULL;
+    work_end(&work);
     if (err->status) {
-        yk__plan_free(p);
+        yk__plan_free(plan);
         return err->status;
     }
-    *out = p;
+    *out = plan;
     return YK_OK;
 }
 
 /* Makes casts of weights again, then recomputes in more and more, smaller blocks until the arena is below the limit. */
-static yk_status make_plan_below(const yk__plan_request *r, yk__plan **p, yk_error *err)
+static yk_status make_plan_below(const yk__plan_request *request, yk__plan **p, yk_error *err)
 {
     yk__recompute block[MOST_PARTS];
     uint64_t least = (*p)->arena_bytes;
     uint32_t n = 0;
-    for (uint32_t parts = 1; parts <= MOST_PARTS && (*p)->arena_bytes > r->arena_limit; parts += (parts + 1) / 2) {
+    for (uint32_t parts = 1; parts <= MOST_PARTS && (*p)->arena_bytes > request->arena_limit; parts += (parts + 1) / 2) {
         yk__plan_free(*p);
         *p = NULL;
-        if ((parts > 1 && yk__plan_blocks(r->trace, parts, block, &n, err)) ||
-            make_plan(r, true, parts > 1 ? block : r->recompute, parts > 1 ? n : r->n_recompute, p, err))
+        if ((parts > 1 && yk__plan_blocks(request->trace, parts, block, &n, err)) ||
+            make_plan(request, true, parts > 1 ? block : request->recompute, parts > 1 ? n : request->n_recompute, p, err))
             return err->status;
         least = (*p)->arena_bytes < least ? (*p)->arena_bytes : least;
     }
-    if ((*p)->arena_bytes <= r->arena_limit)
+    if ((*p)->arena_bytes <= request->arena_limit)
         return YK_OK;
     yk__plan_free(*p);
     *p = NULL;
     return yk__fail(err, YK_E_MEM,
                     "a step needs %llu bytes for activations even when they are recomputed, and the memory limit leaves "
                     "%llu; take a smaller batch or raise the limit",
-                    (unsigned long long)least, (unsigned long long)r->arena_limit);
+                    (unsigned long long)least, (unsigned long long)request->arena_limit);
 }
 
-yk_status yk__plan_new(const yk__plan_request *r, yk__plan **out, yk_error *err)
+yk_status yk__plan_new(const yk__plan_request *request, yk__plan **out, yk_error *err)
 {
-    yk__plan *p = NULL;
-    if (make_plan(r, false, r->recompute, r->n_recompute, &p, err) ||
-        (r->arena_limit && p->arena_bytes > r->arena_limit && make_plan_below(r, &p, err)))
+    yk__plan *plan = NULL;
+    if (make_plan(request, false, request->recompute, request->n_recompute, &plan, err) ||
+        (request->arena_limit && plan->arena_bytes > request->arena_limit && make_plan_below(request, &plan, err)))
         return err->status;
-    yk__log(YK_LOG_DEBUG, "plan", "%u: %u nodes, %u after fusion, %u segments, arena %llu bytes", p->number, p->nodes_before,
-            p->nodes_after, p->n_segment, (unsigned long long)p->arena_bytes);
-    yk__plan_dump(p);
-    *out = p;
+    yk__log(YK_LOG_DEBUG, "plan", "%u: %u nodes, %u after fusion, %u segments, arena %llu bytes", plan->number, plan->nodes_before,
+            plan->nodes_after, plan->n_segment, (unsigned long long)plan->arena_bytes);
+    yk__plan_dump(plan);
+    *out = plan;
     return YK_OK;
 }
 
-void yk__plan_free(yk__plan *p)
+void yk__plan_free(yk__plan *plan)
 {
-    if (!p)
+    if (!plan)
         return;
-    for (uint32_t i = 0; i < p->n_segment; i++)
-        yk__graph_free(&p->segment[i].own);
-    yk__graph_free(&p->graph);
-    yk__free(p->segment);
-    yk__free(p->action);
-    yk__free(p->before);
-    yk__free(p->use);
-    yk__free(p->result_offset);
-    yk__free(p);
+    for (uint32_t i = 0; i < plan->n_segment; i++)
+        yk__graph_free(&plan->segment[i].own);
+    yk__graph_free(&plan->graph);
+    yk__free(plan->segment);
+    yk__free(plan->action);
+    yk__free(plan->before);
+    yk__free(plan->use);
+    yk__free(plan->result_offset);
+    yk__free(plan);
 }

@@ -105,7 +105,7 @@ typedef struct yk__plan {
     uint32_t number;               /* of the plans of this process, in logs and dumps */
 } yk__plan;
 
-yk_status yk__plan_new(const yk__plan_request *r, yk__plan **p, yk_error *err);
-void yk__plan_free(yk__plan *p);
+yk_status yk__plan_new(const yk__plan_request *request, yk__plan **p, yk_error *err);
+void yk__plan_free(yk__plan *plan);
 
 #endif

@@ -18,10 +18,10 @@
 #define LARGE (64u << 10) /* bytes that are worth a node, if the request names none */
 
 typedef struct recomputing {
-    yk__work *w;
-    yk__remap m;
+    yk__work *work;
+    yk__remap remap;
     yk__graph g;
-    yk__uses u;
+    yk__uses uses;
     uint32_t *block;  /* by node: its block + 1 */
     uint32_t *of;     /* by root: block whose nodes write it + 1, where it can be made again */
     yk__vid *copy;    /* by value: its second computation */
@@ -30,219 +30,219 @@ typedef struct recomputing {
     bool *read;       /* by root: backward reads it */
 } recomputing;
 
-static uint32_t block_of(const recomputing *a, const yk_node *n)
+static uint32_t block_of(const recomputing *state, const yk_node *n)
 {
-    const uint32_t at = yk__info_of(&a->m, n)->origin - 1;
-    if (!yk__is_forward(&a->m, n))
+    const uint32_t at = yk__info_of(&state->remap, n)->origin - 1;
+    if (!yk__is_forward(&state->remap, n))
         return 0;
-    for (uint32_t b = 0; b < a->w->n_block; b++)
-        if (at >= a->w->block[b].begin && at < a->w->block[b].end)
+    for (uint32_t b = 0; b < state->work->n_block; b++)
+        if (at >= state->work->block[b].begin && at < state->work->block[b].end)
             return b + 1;
     return 0;
 }
 
 /* Roots that only their block and backward read. */
-static void find_inner(recomputing *a)
+static void find_inner(recomputing *state)
 {
-    const yk__graph *s = a->m.src;
-    for (uint32_t k = 0; k < s->n_node; k++) {
-        const yk_node *n = &s->node[k];
-        a->block[k] = block_of(a, n);
+    const yk__graph *src = state->remap.src;
+    for (uint32_t k = 0; k < src->n_node; k++) {
+        const yk_node *n = &src->node[k];
+        state->block[k] = block_of(state, n);
         for (uint32_t i = 0; i < n->n_out; i++) {
-            const yk__vid r = yk__root(s, yk__outs(s, n)[i]);
-            if (a->block[k] && n->op != YK_OP_ALL_REDUCE && !a->u.kept[r] && s->value[r].slot == YK_NONE)
-                a->of[r] = a->block[k];
+            const yk__vid r = yk__root(src, yk__outs(src, n)[i]);
+            if (state->block[k] && n->op != YK_OP_ALL_REDUCE && !state->uses.kept[r] && src->value[r].slot == YK_NONE)
+                state->of[r] = state->block[k];
         }
     }
-    for (uint32_t k = 0; k < s->n_node; k++)
-        for (uint32_t i = 0; i < s->node[k].n_in; i++) {
-            const yk__vid r = yk__root(s, yk__ins(s, &s->node[k])[i]);
-            if (yk__is_forward(&a->m, &s->node[k]) && a->block[k] != a->of[r])
-                a->of[r] = 0;
+    for (uint32_t k = 0; k < src->n_node; k++)
+        for (uint32_t i = 0; i < src->node[k].n_in; i++) {
+            const yk__vid r = yk__root(src, yk__ins(src, &src->node[k])[i]);
+            if (yk__is_forward(&state->remap, &src->node[k]) && state->block[k] != state->of[r])
+                state->of[r] = 0;
         }
 }
 
 /* ---- Chains of cheap nodes ---- */
 
-static bool is_cheap(const recomputing *a, const yk_node *n)
+static bool is_cheap(const recomputing *state, const yk_node *n)
 {
-    const yk__graph *s = a->m.src;
+    const yk__graph *src = state->remap.src;
     if (n->op == YK_OP_CAST) /* a weight in 16 bits is worth more than the time for another pass, but where memory is short */
-        return a->w->lean || s->value[yk__root(s, yk__ins(s, n)[0])].slot == YK_NONE;
+        return state->work->lean || src->value[yk__root(src, yk__ins(src, n)[0])].slot == YK_NONE;
     return n->op == YK_OP_GELU || n->op == YK_OP_GELU_TANH || n->op == YK_OP_SILU || n->op == YK_OP_LAYER_NORM ||
            (n->op == YK_OP_COPY && n->n_in == 1);
 }
 
 /* The operands are stored anyway, or made again in the chain `*block` (0: in none). */
-static bool at_hand(const recomputing *a, const yk_node *n, uint32_t *block)
+static bool at_hand(const recomputing *state, const yk_node *n, uint32_t *block)
 {
-    const yk__graph *s = a->m.src;
+    const yk__graph *src = state->remap.src;
     *block = 0;
     for (uint32_t i = 0; i < n->n_in; i++) {
-        const yk__vid r = yk__root(s, yk__ins(s, n)[i]);
-        if (a->of[r] > a->w->n_block && (!*block || *block == a->of[r]))
-            *block = a->of[r];
-        else if (a->of[r] || (s->value[r].slot == YK_NONE && !a->read[r]))
+        const yk__vid r = yk__root(src, yk__ins(src, n)[i]);
+        if (state->of[r] > state->work->n_block && (!*block || *block == state->of[r]))
+            *block = state->of[r];
+        else if (state->of[r] || (src->value[r].slot == YK_NONE && !state->read[r]))
             return false;
     }
     return true;
 }
 
-static bool is_plain(const recomputing *a, yk__vid v)
+static bool is_plain(const recomputing *state, yk__vid v)
 {
-    const yk__graph *s = a->m.src;
-    const yk__vid r = yk__root(s, v);
-    return yk__whole(s, v) && s->value[r].slot == YK_NONE && a->u.writers[r] == 1 && !a->u.kept[r] &&
-           yk__value_bytes(&s->value[r]) >= (a->w->r->large ? a->w->r->large : LARGE);
+    const yk__graph *src = state->remap.src;
+    const yk__vid r = yk__root(src, v);
+    return yk__whole(src, v) && src->value[r].slot == YK_NONE && state->uses.writers[r] == 1 && !state->uses.kept[r] &&
+           yk__value_bytes(&src->value[r]) >= (state->work->request->large ? state->work->request->large : LARGE);
 }
 
-static void find_cheap(recomputing *a)
+static void find_cheap(recomputing *state)
 {
-    const yk__graph *s = a->m.src;
-    uint32_t block, n = a->w->n_block;
-    for (uint32_t k = 0; k < s->n_node; k++)
-        for (uint32_t i = 0; !yk__is_forward(&a->m, &s->node[k]) && i < s->node[k].n_in; i++)
-            a->read[yk__root(s, yk__ins(s, &s->node[k])[i])] = true;
-    for (uint32_t k = 0; k < s->n_node; k++) {
-        const yk_node *node = &s->node[k];
-        if (!yk__is_forward(&a->m, node) || a->block[k] || !is_cheap(a, node) || !is_plain(a, yk__outs(s, node)[0]) ||
-            !at_hand(a, node, &block))
+    const yk__graph *src = state->remap.src;
+    uint32_t block, n = state->work->n_block;
+    for (uint32_t k = 0; k < src->n_node; k++)
+        for (uint32_t i = 0; !yk__is_forward(&state->remap, &src->node[k]) && i < src->node[k].n_in; i++)
+            state->read[yk__root(src, yk__ins(src, &src->node[k])[i])] = true;
+    for (uint32_t k = 0; k < src->n_node; k++) {
+        const yk_node *node = &src->node[k];
+        if (!yk__is_forward(&state->remap, node) || state->block[k] || !is_cheap(state, node) || !is_plain(state, yk__outs(src, node)[0]) ||
+            !at_hand(state, node, &block))
             continue;
-        a->block[k] = block ? block : ++n;
-        a->of[yk__root(s, yk__outs(s, node)[0])] = a->block[k];
+        state->block[k] = block ? block : ++n;
+        state->of[yk__root(src, yk__outs(src, node)[0])] = state->block[k];
     }
 }
 
 /* ---- What is made again ---- */
 
-static bool writes_needed(const recomputing *a, const yk_node *n)
+static bool writes_needed(const recomputing *state, const yk_node *n)
 {
     for (uint32_t i = 0; i < n->n_out; i++)
-        if (a->need[yk__root(a->m.src, yk__outs(a->m.src, n)[i])])
+        if (state->need[yk__root(state->remap.src, yk__outs(state->remap.src, n)[i])])
             return true;
     return false;
 }
 
 /* What backward reads, and what that is made of inside the block. */
-static void find_needed(recomputing *a)
+static void find_needed(recomputing *state)
 {
-    const yk__graph *s = a->m.src;
-    for (uint32_t k = 0; k < s->n_node; k++)
-        for (uint32_t i = 0; !yk__is_forward(&a->m, &s->node[k]) && i < s->node[k].n_in; i++) {
-            const yk__vid r = yk__root(s, yk__ins(s, &s->node[k])[i]);
-            a->need[r] |= a->of[r] != 0;
+    const yk__graph *src = state->remap.src;
+    for (uint32_t k = 0; k < src->n_node; k++)
+        for (uint32_t i = 0; !yk__is_forward(&state->remap, &src->node[k]) && i < src->node[k].n_in; i++) {
+            const yk__vid r = yk__root(src, yk__ins(src, &src->node[k])[i]);
+            state->need[r] |= state->of[r] != 0;
         }
-    for (size_t k = s->n_node; k-- > 0;) {
-        const yk_node *n = &s->node[k];
-        if (!a->block[k] || !writes_needed(a, n))
+    for (size_t k = src->n_node; k-- > 0;) {
+        const yk_node *n = &src->node[k];
+        if (!state->block[k] || !writes_needed(state, n))
             continue;
         for (uint32_t i = 0; i < n->n_in; i++) {
-            const yk__vid r = yk__root(s, yk__ins(s, n)[i]);
-            a->need[r] |= a->of[r] == a->block[k];
+            const yk__vid r = yk__root(src, yk__ins(src, n)[i]);
+            state->need[r] |= state->of[r] == state->block[k];
         }
     }
 }
 
 /* The value as backward reads it. */
-static yk__vid value_again(recomputing *a, yk__vid v)
+static yk__vid value_again(recomputing *state, yk__vid v)
 {
-    const yk__graph *s = a->m.src;
-    const yk__vid r = yk__root(s, v);
+    const yk__graph *src = state->remap.src;
+    const yk__vid r = yk__root(src, v);
     uint64_t at;
-    if (!a->need[r])
-        return yk__remap_value(&a->m, v);
-    if (a->copy[v] != YK_NONE)
-        return a->copy[v];
+    if (!state->need[r])
+        return yk__remap_value(&state->remap, v);
+    if (state->copy[v] != YK_NONE)
+        return state->copy[v];
     if (r == v) {
-        a->copy[v] = yk__value_new(&a->g, (yk_dtype)s->value[v].dtype, s->value[v].dims, s->value[v].dim);
+        state->copy[v] = yk__value_new(&state->g, (yk_dtype)src->value[v].dtype, src->value[v].dims, src->value[v].dim);
     } else {
-        at = s->value[v].offset - s->value[r].offset;
-        a->copy[v] = yk__view_like(&a->g, value_again(a, r), &s->value[v], at);
+        at = src->value[v].offset - src->value[r].offset;
+        state->copy[v] = yk__view_like(&state->g, value_again(state, r), &src->value[v], at);
     }
-    return a->copy[v];
+    return state->copy[v];
 }
 
-static void emit_node(recomputing *a, uint32_t k, bool twice)
+static void emit_node(recomputing *state, uint32_t k, bool twice)
 {
-    const yk__graph *s = a->m.src;
-    const yk_node *n = &s->node[k];
+    const yk__graph *src = state->remap.src;
+    const yk_node *n = &src->node[k];
     yk__node_info info;
     yk__vid in[32], out[8];
     uint32_t at;
     for (uint32_t i = 0; i < n->n_in; i++) {
-        in[i] = value_again(a, yk__ins(s, n)[i]);
+        in[i] = value_again(state, yk__ins(src, n)[i]);
         if (in[i] == YK_NONE)
             return;
     }
     for (uint32_t i = 0; i < n->n_out; i++) {
-        const yk__vid v = yk__outs(s, n)[i];
-        out[i] = !twice ? yk__remap_value(&a->m, v)
-                 : a->need[yk__root(s, v)]
-                     ? value_again(a, v)
-                     : yk__value_new(&a->g, (yk_dtype)s->value[v].dtype, s->value[v].dims, s->value[v].dim);
+        const yk__vid v = yk__outs(src, n)[i];
+        out[i] = !twice ? yk__remap_value(&state->remap, v)
+                 : state->need[yk__root(src, v)]
+                     ? value_again(state, v)
+                     : yk__value_new(&state->g, (yk_dtype)src->value[v].dtype, src->value[v].dims, src->value[v].dim);
     }
-    a->g.stream = n->stream;
-    at = yk__node_new(&a->g, (yk_op)n->op, n->flags, n->n_in, in, n->n_out, out, n->n_attr, s->attr + n->attr);
-    info = *yk__info_of(&a->m, n);
+    state->g.stream = n->stream;
+    at = yk__node_new(&state->g, (yk_op)n->op, n->flags, n->n_in, in, n->n_out, out, n->n_attr, src->attr + n->attr);
+    info = *yk__info_of(&state->remap, n);
     info.is_recomputed |= twice;
-    yk__remap_note(&a->m, at, info);
+    yk__remap_note(&state->remap, at, info);
 }
 
-static void emit_block(recomputing *a, uint32_t block)
+static void emit_block(recomputing *state, uint32_t block)
 {
-    if (a->emitted[block])
+    if (state->emitted[block])
         return;
-    a->emitted[block] = true;
-    for (uint32_t k = 0; k < a->m.src->n_node; k++)
-        if (a->block[k] == block && writes_needed(a, &a->m.src->node[k]))
-            emit_node(a, k, true);
+    state->emitted[block] = true;
+    for (uint32_t k = 0; k < state->remap.src->n_node; k++)
+        if (state->block[k] == block && writes_needed(state, &state->remap.src->node[k]))
+            emit_node(state, k, true);
 }
 
-static void emit_all(recomputing *a)
+static void emit_all(recomputing *state)
 {
-    const yk__graph *s = a->m.src;
-    for (uint32_t k = 0; k < s->n_node; k++) {
-        const yk_node *n = &s->node[k];
-        if (yk__is_forward(&a->m, n)) {
-            yk__remap_node(&a->m, k);
+    const yk__graph *src = state->remap.src;
+    for (uint32_t k = 0; k < src->n_node; k++) {
+        const yk_node *n = &src->node[k];
+        if (yk__is_forward(&state->remap, n)) {
+            yk__remap_node(&state->remap, k);
             continue;
         }
         for (uint32_t i = 0; i < n->n_in; i++) {
-            const yk__vid r = yk__root(s, yk__ins(s, n)[i]);
-            if (a->need[r])
-                emit_block(a, a->of[r]);
+            const yk__vid r = yk__root(src, yk__ins(src, n)[i]);
+            if (state->need[r])
+                emit_block(state, state->of[r]);
         }
-        emit_node(a, k, false);
+        emit_node(state, k, false);
     }
 }
 
-yk_status yk__plan_recompute(yk__work *w, yk_error *err)
+yk_status yk__plan_recompute(yk__work *work, yk_error *err)
 {
-    const size_t nv = w->g.n_value + 1, nn = w->g.n_node + 1;
-    recomputing a = {.w = w};
-    a.block = yk__calloc(nn, sizeof *a.block);
-    a.of = yk__calloc(nv, sizeof *a.of);
-    a.copy = yk__malloc(nv * sizeof *a.copy);
-    a.need = yk__calloc(nv, 1);
-    a.emitted = yk__calloc(w->n_block + nn + 1, 1);
-    a.read = yk__calloc(nv, 1);
-    if (!a.block || !a.of || !a.copy || !a.need || !a.emitted || !a.read)
+    const size_t nv = work->g.n_value + 1, nn = work->g.n_node + 1;
+    recomputing state = {.work = work};
+    state.block = yk__calloc(nn, sizeof *state.block);
+    state.of = yk__calloc(nv, sizeof *state.of);
+    state.copy = yk__malloc(nv * sizeof *state.copy);
+    state.need = yk__calloc(nv, 1);
+    state.emitted = yk__calloc(work->n_block + nn + 1, 1);
+    state.read = yk__calloc(nv, 1);
+    if (!state.block || !state.of || !state.copy || !state.need || !state.emitted || !state.read)
         yk__fail_mem(err, nv * 10, "a plan");
-    if (!err->status && !yk__uses_new(w, &a.u, err) && !yk__remap_begin(&a.m, w, &a.g, err)) {
-        memset(a.copy, 0xff, nv * sizeof *a.copy);
-        find_inner(&a);
-        find_cheap(&a);
-        find_needed(&a);
-        emit_all(&a);
-        yk__remap_end(&a.m, w, err);
+    if (!err->status && !yk__uses_new(work, &state.uses, err) && !yk__remap_begin(&state.remap, work, &state.g, err)) {
+        memset(state.copy, 0xff, nv * sizeof *state.copy);
+        find_inner(&state);
+        find_cheap(&state);
+        find_needed(&state);
+        emit_all(&state);
+        yk__remap_end(&state.remap, work, err);
     }
-    yk__uses_free(&a.u);
-    yk__free(a.read);
-    yk__free(a.emitted);
-    yk__free(a.need);
-    yk__free(a.copy);
-    yk__free(a.of);
-    yk__free(a.block);
+    yk__uses_free(&state.uses);
+    yk__free(state.read);
+    yk__free(state.emitted);
+    yk__free(state.need);
+    yk__free(state.copy);
+    yk__free(state.of);
+    yk__free(state.block);
     return err->status;
 }
 

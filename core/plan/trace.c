@@ -7,72 +7,72 @@
 #include "core/plan/internal.h"
 
 /* In a group of one an all_reduce is its operand, and all ranks' rows are this rank's. */
-static uint32_t emit_single_rank(yk__remap *m, uint32_t k)
+static uint32_t emit_single_rank(yk__remap *remap, uint32_t k)
 {
-    const yk__graph *s = m->src;
-    const yk_node *n = &s->node[k];
+    const yk__graph *src = remap->src;
+    const yk_node *n = &src->node[k];
     uint32_t at;
     if (n->op == YK_OP_ALL_REDUCE) {
-        m->map[yk__outs(s, n)[0]] = yk__dense(m->dst, yk__remap_value(m, yk__ins(s, n)[0]));
+        remap->map[yk__outs(src, n)[0]] = yk__dense(remap->dst, yk__remap_value(remap, yk__ins(src, n)[0]));
         return YK_NONE;
     }
-    at = yk__remap_node(m, k);
+    at = yk__remap_node(remap, k);
     if (at != YK_NONE && n->op == YK_OP_ALL_STATS)
-        m->dst->node[at].op = YK_OP_BN_STATS;
+        remap->dst->node[at].op = YK_OP_BN_STATS;
     return at;
 }
 
-yk_status yk__plan_trace(yk__work *w, yk_error *err)
+yk_status yk__plan_trace(yk__work *work, yk_error *err)
 {
-    const yk__graph *t = w->r->trace;
+    const yk__graph *t = work->request->trace;
     yk__graph g;
-    yk__remap m;
-    if (yk__remap_copy(&m, t, &g, err))
+    yk__remap remap;
+    if (yk__remap_copy(&remap, t, &g, err))
         return err->status;
     for (uint32_t k = 0; k < t->n_node; k++) {
-        const uint32_t at = w->r->single_rank ? emit_single_rank(&m, k) : yk__remap_node(&m, k);
-        yk__remap_note(&m, at, (yk__node_info){.origin = k + 1});
+        const uint32_t at = work->request->single_rank ? emit_single_rank(&remap, k) : yk__remap_node(&remap, k);
+        yk__remap_note(&remap, at, (yk__node_info){.origin = k + 1});
     }
-    return yk__remap_end(&m, w, err);
+    return yk__remap_end(&remap, work, err);
 }
 
 /* all_stats: this rank's statistics, then those of all ranks from them. */
-static void gather_stats(yk__remap *m, uint32_t k)
+static void gather_stats(yk__remap *remap, uint32_t k)
 {
-    const yk__vid out = yk__outs(m->src, &m->src->node[k])[0];
+    const yk__vid out = yk__outs(remap->src, &remap->src->node[k])[0];
     const int64_t how = YK_REDUCE_MOMENTS;
-    const uint32_t at = yk__remap_node(m, k);
+    const uint32_t at = yk__remap_node(remap, k);
     yk__vid own, all = YK_NONE;
     if (at == YK_NONE)
         return;
-    m->dst->node[at].op = YK_OP_BN_STATS;
-    own = m->map[out];
-    yk__apply(m->dst, YK_OP_ALL_REDUCE, 1, &own, 1, &how, YK_DTYPE_COUNT, 0, NULL, &all, 1);
+    remap->dst->node[at].op = YK_OP_BN_STATS;
+    own = remap->map[out];
+    yk__apply(remap->dst, YK_OP_ALL_REDUCE, 1, &own, 1, &how, YK_DTYPE_COUNT, 0, NULL, &all, 1);
     if (all == YK_NONE)
         return;
-    yk__remap_note(m, (uint32_t)m->dst->n_node - 1, m->src_info[k]);
-    m->map[out] = all;
+    yk__remap_note(remap, (uint32_t)remap->dst->n_node - 1, remap->src_info[k]);
+    remap->map[out] = all;
 }
 
-yk_status yk__plan_stats(yk__work *w, yk_error *err)
+yk_status yk__plan_stats(yk__work *work, yk_error *err)
 {
     yk__graph g;
-    yk__remap m;
-    if (yk__remap_begin(&m, w, &g, err))
+    yk__remap remap;
+    if (yk__remap_begin(&remap, work, &g, err))
         return err->status;
-    for (uint32_t k = 0; k < w->g.n_node; k++)
-        if (w->g.node[k].op == YK_OP_ALL_STATS)
-            gather_stats(&m, k);
+    for (uint32_t k = 0; k < work->g.n_node; k++)
+        if (work->g.node[k].op == YK_OP_ALL_STATS)
+            gather_stats(&remap, k);
         else
-            yk__remap_node(&m, k);
-    return yk__remap_end(&m, w, err);
+            yk__remap_node(&remap, k);
+    return yk__remap_end(&remap, work, err);
 }
 
 /* A node is needed when the memory of one of its outputs is, or when it writes memory that outlives the program. */
-static bool is_needed(const yk__work *w, const yk_node *n, const bool *need)
+static bool is_needed(const yk__work *work, const yk_node *n, const bool *need)
 {
-    const yk__graph *g = &w->g;
-    if (n->op == YK_OP_ALL_REDUCE && w->sums_stay)
+    const yk__graph *g = &work->g;
+    if (n->op == YK_OP_ALL_REDUCE && work->sums_stay)
         return true;
     for (uint32_t i = 0; i < n->n_out; i++) {
         const yk__vid r = yk__root(g, yk__outs(g, n)[i]);
@@ -82,37 +82,37 @@ static bool is_needed(const yk__work *w, const yk_node *n, const bool *need)
     return false;
 }
 
-static void mark_live(const yk__work *w, bool *need, bool *live)
+static void mark_live(const yk__work *work, bool *need, bool *live)
 {
-    const yk__graph *g = &w->g;
-    for (uint32_t i = 0; i < w->n_keep; i++)
-        if (w->keep[i] != YK_NONE)
-            need[yk__root(g, w->keep[i])] = true;
+    const yk__graph *g = &work->g;
+    for (uint32_t i = 0; i < work->n_keep; i++)
+        if (work->keep[i] != YK_NONE)
+            need[yk__root(g, work->keep[i])] = true;
     for (size_t k = g->n_node; k-- > 0;) {
         const yk_node *n = &g->node[k];
-        live[k] = is_needed(w, n, need);
+        live[k] = is_needed(work, n, need);
         for (uint32_t i = 0; live[k] && i < n->n_in; i++)
             need[yk__root(g, yk__ins(g, n)[i])] = true;
     }
 }
 
-yk_status yk__plan_prune(yk__work *w, yk_error *err)
+yk_status yk__plan_prune(yk__work *work, yk_error *err)
 {
-    const size_t nv = w->g.n_value + 1, nn = w->g.n_node + 1;
+    const size_t nv = work->g.n_value + 1, nn = work->g.n_node + 1;
     bool *need = yk__calloc(nv, 1), *live = yk__calloc(nn, 1);
     yk__graph g;
-    yk__remap m;
+    yk__remap remap;
     if (!need || !live) {
         yk__fail_mem(err, nv + nn, "a plan");
         goto free_marks;
     }
-    if (yk__remap_begin(&m, w, &g, err))
+    if (yk__remap_begin(&remap, work, &g, err))
         goto free_marks;
-    mark_live(w, need, live);
-    for (uint32_t k = 0; k < w->g.n_node; k++)
+    mark_live(work, need, live);
+    for (uint32_t k = 0; k < work->g.n_node; k++)
         if (live[k])
-            yk__remap_node(&m, k);
-    yk__remap_end(&m, w, err);
+            yk__remap_node(&remap, k);
+    yk__remap_end(&remap, work, err);
 free_marks:
     yk__free(live);
     yk__free(need);
@@ -124,39 +124,39 @@ static bool is_empty(const yk__graph *g, yk__vid v)
     return yk__value_count(&g->value[v]) == 0;
 }
 
-static void without_rows(yk__remap *m, uint32_t k)
+static void without_rows(yk__remap *remap, uint32_t k)
 {
-    const yk__graph *s = m->src;
-    const yk_node *n = &s->node[k];
+    const yk__graph *src = remap->src;
+    const yk_node *n = &src->node[k];
     const int64_t zero = yk_attr_of_f64(0.0);
     bool empty = false, all = true;
     for (uint32_t i = 0; i < n->n_in; i++)
-        empty |= is_empty(s, yk__ins(s, n)[i]);
+        empty |= is_empty(src, yk__ins(src, n)[i]);
     for (uint32_t i = 0; i < n->n_out; i++)
-        all &= is_empty(s, yk__outs(s, n)[i]);
+        all &= is_empty(src, yk__outs(src, n)[i]);
     if (!empty && !all) {
-        yk__remap_node(m, k);
+        yk__remap_node(remap, k);
         return;
     }
     for (uint32_t i = 0; i < n->n_out && !all; i++) { /* sums over nothing */
-        const yk__vid o = yk__remap_value(m, yk__outs(s, n)[i]);
-        if (o != YK_NONE && m->dst->value[o].base == o)
-            yk__node_new(m->dst, YK_OP_FILL, 0, 0, NULL, 1, &o, 1, &zero);
+        const yk__vid o = yk__remap_value(remap, yk__outs(src, n)[i]);
+        if (o != YK_NONE && remap->dst->value[o].base == o)
+            yk__node_new(remap->dst, YK_OP_FILL, 0, 0, NULL, 1, &o, 1, &zero);
     }
 }
 
-yk_status yk__plan_empty(yk__work *w, yk_error *err)
+yk_status yk__plan_empty(yk__work *work, yk_error *err)
 {
     bool any = false;
     yk__graph g;
-    yk__remap m;
-    for (yk__vid v = 0; v < w->g.n_value && !any; v++)
-        any = is_empty(&w->g, v);
+    yk__remap remap;
+    for (yk__vid v = 0; v < work->g.n_value && !any; v++)
+        any = is_empty(&work->g, v);
     if (!any)
         return YK_OK;
-    if (yk__remap_begin(&m, w, &g, err))
+    if (yk__remap_begin(&remap, work, &g, err))
         return err->status;
-    for (uint32_t k = 0; k < w->g.n_node; k++)
-        without_rows(&m, k);
-    return yk__remap_end(&m, w, err);
+    for (uint32_t k = 0; k < work->g.n_node; k++)
+        without_rows(&remap, k);
+    return yk__remap_end(&remap, work, err);
 }

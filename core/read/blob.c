@@ -92,6 +92,28 @@ yk_status yk__blob_open(const char *path, yk__blob **out, yk_error *err)
     return s;
 }
 
+yk_status yk__blob_of_rest(yk__file *file, uint64_t n, const char *what, uint64_t held, yk__blob **out, uint64_t *begin, yk_error *err)
+{
+    const int64_t left = yk__file_left(file);
+    yk__blob *blob;
+    void *memory;
+    *begin = 0;
+    if (left >= 0 && (uint64_t)left == n && n > held) {
+        *begin = yk__file_offset(file);
+        return blob_on_disk(yk__file_path(file), (int64_t)(*begin + n), out, err);
+    }
+    if (yk__file_read_exact(file, n, what, &memory, err))
+        return err->status;
+    if (yk__file_expect_end(file, what, err) || blob_new(yk__file_path(file), &blob, err)) {
+        yk__free(memory);
+        return err->status;
+    }
+    blob->bytes = n;
+    blob->memory = memory;
+    *out = blob;
+    return YK_OK;
+}
+
 void yk__blob_close(yk__blob *blob)
 {
     if (!blob)

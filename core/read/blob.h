@@ -21,6 +21,11 @@ typedef struct yk__blob yk__blob;
 yk_status yk__blob_open(const char *path, yk__blob **out, yk_error *err);
 /* All that is left of a file, in memory. */
 yk_status yk__blob_of_file(yk__file *file, yk__blob **out, yk_error *err);
+/*
+ * The next n bytes of a file, which are its last: `what` in the message where they are not. More than `held` bytes of a file
+ * that was opened by its path stay on disk; all others are read into memory. They are bytes [*begin, *begin + n) of the blob.
+ */
+yk_status yk__blob_of_rest(yk__file *file, uint64_t n, const char *what, uint64_t held, yk__blob **out, uint64_t *begin, yk_error *err);
 void yk__blob_close(yk__blob *blob); /* takes NULL */
 
 const char *yk__blob_path(const yk__blob *blob);

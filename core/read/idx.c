@@ -95,7 +95,7 @@ static void to_host(yk__idx *idx, uint64_t bytes)
             p[i + w - 1 - k] = t;
         }
 #else
-    (void)x, (void)bytes;
+    (void)idx, (void)bytes;
 #endif
 }
 
@@ -139,6 +139,30 @@ yk_status yk__idx_open(const char *path, yk__idx **out, yk_error *err)
     return s;
 }
 
+static yk_status read_header(yk__file *file, yk__idx *idx, uint64_t held, yk__blob **elements, uint64_t *begin, yk_error *err)
+{
+    uint64_t bytes = 0;
+    if (read_magic(file, idx, err) || read_shape(file, idx, &bytes, err))
+        return err->status;
+    return yk__blob_of_rest(file, bytes, "elements", held, elements, begin, err);
+}
+
+yk_status yk__idx_open_blob(const char *path, uint64_t held, yk__idx **out, yk__blob **elements, uint64_t *begin, yk_error *err)
+{
+    yk__idx *idx = yk__calloc(1, sizeof *idx);
+    yk__file *file;
+    yk_status s = idx ? yk__file_open(path, YK__FILE_AUTO, &file, err) : yk__fail_mem(err, sizeof *idx, "an IDX file");
+    if (!s) {
+        s = read_header(file, idx, held, elements, begin, err);
+        yk__file_close(file);
+    }
+    if (s)
+        yk__idx_close(idx);
+    else
+        *out = idx;
+    return s;
+}
+
 void yk__idx_close(yk__idx *idx)
 {
     if (idx)
@@ -169,13 +193,6 @@ const int64_t *yk__idx_shape(const yk__idx *idx)
 const void *yk__idx_data(const yk__idx *idx)
 {
     return idx->data;
-}
-
-void *yk__idx_release(yk__idx *idx)
-{
-    void *p = idx->data;
-    idx->data = NULL;
-    return p;
 }
 
 static yk_status check_labels(const yk__idx *labels, const char *path, int classes, yk_error *err)

@@ -9,6 +9,7 @@
 #define YOKE_CORE_READ_IDX_H
 
 #include "core/io/file.h"
+#include "core/read/blob.h"
 
 #define YK__IDX_DIMS 8
 
@@ -25,6 +26,11 @@ enum yk__idx_type {
 
 yk_status yk__idx_open(const char *path, yk__idx **out, yk_error *err);
 yk_status yk__idx_read(yk__file *file, yk__idx **out, yk_error *err); /* f stays the caller's */
+/*
+ * The header alone (yk__idx_data is NULL): the elements, big-endian, are the rest of *elements from *begin on, in memory where they
+ * are at most `held` bytes and on disk where they can be (yk__blob_of_rest).
+ */
+yk_status yk__idx_open_blob(const char *path, uint64_t held, yk__idx **out, yk__blob **elements, uint64_t *begin, yk_error *err);
 void yk__idx_close(yk__idx *idx);                                     /* takes NULL */
 
 enum yk__idx_type yk__idx_type(const yk__idx *idx);
@@ -32,9 +38,6 @@ const char *yk__idx_type_name(const yk__idx *idx);
 int yk__idx_rank(const yk__idx *idx);
 const int64_t *yk__idx_shape(const yk__idx *idx);
 const void *yk__idx_data(const yk__idx *idx); /* elements in the host's byte order */
-
-/* Hands the data over to the caller, who frees it. */
-void *yk__idx_release(yk__idx *idx);
 
 /* Refuses a pair that does not belong together: images must be u8 of rank 3 (or 4), labels u8 of rank 1 below
  * `classes`, and as many labels as images. The names are for the message. */

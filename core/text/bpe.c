@@ -222,7 +222,7 @@ static int merge_long(yk__encoder *enc, const uint8_t *s, size_t n, yk__ids *out
             return -1;
     }
     for (int32_t i = 0; i >= 0; i = enc->node[i].next)
-        if (yk__tok_push(out, enc->node[i].id))
+        if (yk__ids_push(out, enc->node[i].id))
             return -1;
     return 0;
 }
@@ -294,7 +294,7 @@ static int short_word(yk__encoder *enc, const uint8_t *s, size_t n, yk__ids *out
         w = cache_slot(enc, h, s, n);
     }
     for (uint32_t i = 0; i < w->count; i++)
-        if (yk__tok_push(out, enc->ids[w->ids + i]))
+        if (yk__ids_push(out, enc->ids[w->ids + i]))
             return -1;
     return 0;
 }

@@ -7,8 +7,12 @@
 #include <pcre2.h>
 #include <stdatomic.h>
 
+#include "core/base/error.h"
+#include "core/text/ids.h"
 #include "core/text/strmap.h"
-#include "core/text/tokenizer.h"
+
+typedef struct yk__tokenizer yk__tokenizer; /* as in tokenizer.h, which stands above */
+typedef struct yk__encoder yk__encoder;
 
 enum tok_kind { TOK_WORDPIECE, TOK_BPE, TOK_CHAR, TOK_BYTES };
 
@@ -101,9 +105,6 @@ struct yk__encoder {
     yk__ids a, b; /* texts before the template */
 };
 
-/* Appends; -1 when memory is gone. */
-int yk__tok_push(yk__ids *ids, int32_t id);
-
 /* One piece of text without added tokens. */
 yk_status yk__tok_wordpiece(yk__encoder *enc, const char *s, size_t n, yk__ids *out, yk_error *err);
 yk_status yk__tok_bpe(yk__encoder *enc, const char *s, size_t n, yk__ids *out, yk_error *err);
@@ -120,6 +121,5 @@ int yk__tok_bpe_merge(yk__tokenizer *tok, const char *left, size_t nl, const cha
 
 /* Reading the files of a folder into an empty tokenizer. */
 yk_status yk__tok_load(yk__tokenizer *tok, const char *dir, int lowercase, yk_error *err);
-int yk__tok_is_space(int32_t c);
 
 #endif

@@ -14,23 +14,6 @@
 #include "core/text/internal.h"
 #include "core/text/utf8.h"
 
-/* ---- ids ---- */
-
-int yk__tok_push(yk__ids *ids, int32_t id)
-{
-    if (ids->count == ids->id_cap && yk__grow(&ids->id, &ids->id_cap, ids->count + 1, sizeof *ids->id))
-        return -1;
-    ids->id[ids->count++] = id;
-    return 0;
-}
-
-void yk__ids_free(yk__ids *ids)
-{
-    yk__free(ids->id);
-    yk__free(ids->type);
-    memset(ids, 0, sizeof *ids);
-}
-
 /* ---- opening ---- */
 
 static yk__tokenizer *tokenizer_new(enum tok_kind kind)
@@ -283,7 +266,7 @@ static yk_status chars_encode(const yk__tokenizer *tok, const char *s, size_t n,
         if (id < 0)
             return yk__fail(err, YK_E_FORMAT, "byte %zu: the character '%.*s' is not in the vocabulary of %d", i, len,
                             s + i, tok->n_chars);
-        if (yk__tok_push(out, id))
+        if (yk__ids_push(out, id))
             return yk__fail_mem(err, n, "token ids");
         i += (size_t)len;
     }
@@ -293,7 +276,7 @@ static yk_status chars_encode(const yk__tokenizer *tok, const char *s, size_t n,
 static yk_status bytes_encode(const char *s, size_t n, yk__ids *out, yk_error *err)
 {
     for (size_t i = 0; i < n; i++)
-        if (yk__tok_push(out, (unsigned char)s[i]))
+        if (yk__ids_push(out, (unsigned char)s[i]))
             return yk__fail_mem(err, n, "token ids");
     return YK_OK;
 }
@@ -353,7 +336,7 @@ static size_t skip_space(const char *s, size_t n, size_t i)
 {
     while (i < n) {
         int len;
-        if (!yk__tok_is_space(yk__utf8_get(s + i, n - i, &len)))
+        if (!yk__utf8_is_space(yk__utf8_get(s + i, n - i, &len)))
             break;
         i += (size_t)len;
     }
@@ -366,7 +349,7 @@ static size_t trim_end(const char *s, size_t from, size_t to)
     size_t end = from;
     for (size_t i = from; i < to;) {
         int len;
-        int space = yk__tok_is_space(yk__utf8_get(s + i, to - i, &len));
+        int space = yk__utf8_is_space(yk__utf8_get(s + i, to - i, &len));
         i += (size_t)len;
         if (!space)
             end = i;
@@ -390,7 +373,7 @@ static yk_status text_encode(yk__encoder *enc, const char *s, size_t n, yk__ids 
             continue;
         }
         st = segment_encode(enc, s + from, (a->lstrip ? trim_end(s, from, i) : i) - from, out, err);
-        if (!st && yk__tok_push(out, a->id))
+        if (!st && yk__ids_push(out, a->id))
             st = yk__fail_mem(err, n, "token ids");
         i += a->bytes;
         from = i = a->rstrip ? skip_space(s, n, i) : i;
@@ -416,7 +399,7 @@ static int put_typed(yk__ids *ids, int32_t id, int32_t type)
     if (yk__grow(&ids->type, &ids->type_cap, ids->count + 1, sizeof *ids->type))
         return -1;
     ids->type[ids->count] = type;
-    return yk__tok_push(ids, id);
+    return yk__ids_push(ids, id);
 }
 
 static int put_all(yk__ids *ids, const yk__ids *from, int32_t type)

@@ -17,15 +17,10 @@
 #include <stdint.h>
 
 #include "core/base/error.h"
+#include "core/text/ids.h"
 
 typedef struct yk__tokenizer yk__tokenizer;
 typedef struct yk__encoder yk__encoder;
-
-typedef struct yk__ids {
-    int32_t *id, *type; /* type: 0, or 1 in the second text of a pair */
-    size_t count, id_cap, type_cap;
-} yk__ids;
-void yk__ids_free(yk__ids *ids);
 
 /* lowercase: 1 or 0 override what the files say; -1 does not. A vocab.txt alone says 1, as transformers' BertTokenizer
  * does, except in a folder with the name of one of the published cased models (bert-base-chinese, bert-base-cased ...).

@@ -86,3 +86,9 @@ int yk__utf8_put(int32_t c, char out[4])
     out[3] = (char)(0x80 | (c & 0x3f));
     return 4;
 }
+
+int yk__utf8_is_space(int32_t c)
+{
+    return (c >= 9 && c <= 13) || c == ' ' || c == 0x85 || c == 0xa0 || c == 0x1680 || (c >= 0x2000 && c <= 0x200a) ||
+           c == 0x2028 || c == 0x2029 || c == 0x202f || c == 0x205f || c == 0x3000;
+}

@@ -14,5 +14,6 @@ int32_t yk__utf8_get(const char *s, size_t n, int *len);
 
 /* Writes c as UTF-8 and returns its length, 1 to 4. */
 int yk__utf8_put(int32_t c, char out[4]);
+int yk__utf8_is_space(int32_t c); /* White_Space of Unicode */
 
 #endif

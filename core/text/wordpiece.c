@@ -13,12 +13,6 @@
 
 enum { PLAIN = 0, CONTROL = 1, SPACE = 2, PUNCT = 4, CJK = 8, MARK = 16, CHANGES = 32 };
 
-int yk__tok_is_space(int32_t c)
-{
-    return (c >= 9 && c <= 13) || c == ' ' || c == 0x85 || c == 0xa0 || c == 0x1680 || (c >= 0x2000 && c <= 0x200a) ||
-           c == 0x2028 || c == 0x2029 || c == 0x202f || c == 0x205f || c == 0x3000;
-}
-
 static int is_cjk(int32_t c)
 {
     return (c >= 0x4e00 && c <= 0x9fff) || (c >= 0x3400 && c <= 0x4dbf) || (c >= 0x20000 && c <= 0x2a6df) ||
@@ -61,7 +55,7 @@ static int compute_class(int32_t c)
         k |= PUNCT;
     if (c == 0 || c == 0xfffd)
         k |= CONTROL;
-    if (yk__tok_is_space(c))
+    if (yk__utf8_is_space(c))
         k |= SPACE;
     if (is_cjk(c))
         k |= CJK;
@@ -174,14 +168,14 @@ static int word_flush(yk__encoder *enc, yk__ids *out)
         int32_t id = longest_piece(tok, at ? tok->more : tok->first, enc->word + at, n - at, &len);
         if (id < 0)
             break;
-        if (yk__tok_push(out, id))
+        if (yk__ids_push(out, id))
             return -1;
         at += len;
     }
     if (at == n && chars <= tok->max_chars)
         return 0;
     out->count = from;
-    return yk__tok_push(out, tok->unk);
+    return yk__ids_push(out, tok->unk);
 }
 
 static int word_append(yk__encoder *enc, int32_t c)

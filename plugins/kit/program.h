@@ -1,17 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A graph as launches: which kernels of the kit run its nodes, over which grid, with which arguments and how much scratch
- * memory. That is the same for every device that computes in groups of work-items, so it is decided here, and a backend
- * supplies three things: it compiles a unit's text (C with a few macros: kernels/dialect.kc), allocates memory, and
- * enqueues the launches one after the other; each may read what any before it wrote. The backend knows no operation, and
- * the kit knows no driver.
- *
- * A backend keeps one kit_target per device and one kit_program per yk_program:
- *
- *     kit_program_make(&target, graph, &k);
- *     for each k.unit:   compile kit_unit_parts with kit_unit_macros, unless the device has it already
- *     once:              copy k.meta to the device; have k.scratch_bytes of memory that queues do not share
- *     for each k.launch: groups x local work-items of kernel `launch.kernel` of its unit, over launch.n_arg arguments
+ * What a graph is lowered to (lower/lower.h): units to compile, launches in order, and their arguments, for a device that
+ * is described by a kit_target. A backend reads the tables; only the lowering fills them.
  *
  * Thread rule: one thread per object; targets are only read. No state elsewhere.
  */
@@ -63,7 +53,6 @@ typedef struct kit_arg {
 
 #define KIT_NAME 32   /* characters of a kernel's name, with the end */
 #define KIT_MACROS 160 /* characters of the macros of a unit */
-#define KIT_PARTS 4
 
 /* What is compiled together: a file of the kit under some macros, or one kernel that was generated. */
 typedef struct kit_unit {
@@ -95,23 +84,8 @@ typedef struct kit_program {
     const yk_host *host;
 } kit_program;
 
-/*
- * YK_E_UNSUPPORTED for a node that claims would not have allowed, YK_E_ARG for a value without a slot, YK_E_MEM; each
- * explained to the host, *p then is empty. The graph need not outlive the call; the target must outlive the program.
- */
-yk_status kit_program_make(const kit_target *target, const yk_graph *graph, kit_program *program);
+void kit_program_init(kit_program *program, const yk_host *host); /* empty */
 void kit_program_free(kit_program *program); /* an empty or zeroed one too */
-
-/* As yk_plugin.claims asks: 0, or YK_CLAIM_RUN with what else holds. */
-uint32_t kit_claims(const kit_target *target, const yk_graph *graph, uint32_t node);
-
-/*
- * The source of a unit: texts to be compiled as one, in order. file: kit_unit.file; NULL: of generated kernels, whose text
- * (of one unit, or of several, one after the other) is `generated`. False: there is no such file.
- */
-bool kit_unit_parts(const kit_target *target, const char *file, const char *generated, const char *part[KIT_PARTS]);
-/* The compiler's macros, "-DNAME=VALUE" each, separated by blanks; false if they do not fit. */
-bool kit_unit_macros(const kit_target *target, const char *macros, char *text, size_t size);
 
 /*
  * The element at which a memory argument begins, if what it lies in begins at byte `at` of the memory a kernel is given.

@@ -9,7 +9,8 @@
 #include <stdarg.h>
 #include <stdbool.h>
 #include <stdio.h>
-#include <time.h>
+
+#include "plugins/kit/clock.h"
 
 #define SPANS 64             /* of the last points */
 #define LOOK_NS 20000000u    /* how long the thread waits for another queue without a look at its own */
@@ -43,13 +44,6 @@ struct yk_queue {
     bool stop, ended;
     span span[SPANS];
 };
-
-static uint64_t now_ns(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
-}
 
 static yk_status queue_refuse(const yk_queue *q, yk_status status, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
 static yk_status queue_refuse(const yk_queue *q, yk_status status, const char *fmt, ...)
@@ -90,7 +84,7 @@ static bool queue_sleep(yk_queue *q, uint64_t end_ns)
 
 static uint64_t deadline_ns(uint64_t timeout_ns)
 {
-    const uint64_t now = now_ns();
+    const uint64_t now = kit_now_ns();
     return timeout_ns > UINT64_MAX - now ? UINT64_MAX : now + timeout_ns;
 }
 
@@ -133,10 +127,10 @@ static void job_do(yk_queue *q, const job *j)
     char why[KIT_WHY] = "the device failed";
     span took = {0, 0};
     yk_status s = job_wait(q, j, why);
-    took.begin_ns = now_ns();
+    took.begin_ns = kit_now_ns();
     if (!s)
         s = job_work(q, j, why);
-    took.end_ns = now_ns();
+    took.end_ns = kit_now_ns();
     pthread_mutex_lock(&q->lock);
     if (s)
         queue_fail(q, s, why);

@@ -3,10 +3,9 @@
  * The kernels' sources by the names of their files, as texts in this library: what a unit is compiled of. The dialect and
  * the elementary functions stand before every one.
  */
-#include <stdio.h>
-
-#include "plugins/kit/program.h"
 #include "plugins/kit/source.h"
+
+#include <stdio.h>
 
 #include "plugins/kit/kernels/attn.kch"
 #include "plugins/kit/kernels/conv.kch"

@@ -1,10 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the lowering itself takes of the kernels' sources; backends ask kit_unit_parts (program.h). */
+/* The sources of kernels, as a backend compiles them. No state: any thread. */
 #ifndef YOKE_PLUGINS_KIT_SOURCE_H
 #define YOKE_PLUGINS_KIT_SOURCE_H
 
 #include "plugins/kit/program.h"
 
-const char *kit_dot_source(const kit_target *target); /* the kernel of a product, before which its macros are written */
+#define KIT_PARTS 4
+
+/*
+ * The source of a unit: texts to be compiled as one, in order. file: kit_unit.file; NULL: of generated kernels, whose text
+ * (of one unit, or of several, one after the other) is `generated`. False: there is no such file.
+ */
+bool kit_unit_parts(const kit_target *target, const char *file, const char *generated, const char *part[KIT_PARTS]);
+/* The compiler's macros, "-DNAME=VALUE" each, separated by blanks; false if they do not fit. */
+bool kit_unit_macros(const kit_target *target, const char *macros, char *text, size_t size);
+
+/* For the lowering: the kernel of a product, before which its macros are written. */
+const char *kit_dot_source(const kit_target *target);
 
 #endif

@@ -11,10 +11,11 @@
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
-#include <unistd.h>
 #include <yoke/plugin.h>
 
+#include "plugins/kit/plugin.h"
 #include "plugins/kit/queue.h"
+#include "plugins/kit/value.h"
 
 #ifndef SANITIZER
 #define SANITIZER "none"
@@ -59,22 +60,7 @@ static yk_device devices[DEVICES] = {{0}, {1}};
 static yk_pin *pins;
 static pthread_mutex_t pins_lock = PTHREAD_MUTEX_INITIALIZER;
 
-static void *memory_zeroed(size_t bytes, const char *what)
-{
-    void *p = host->alloc(bytes, 64);
-    if (p)
-        memset(p, 0, bytes);
-    else
-        host->fail(WHO, "no memory for %s of %zu bytes", what, bytes);
-    return p;
-}
-
 /* ---- Devices ------------------------------------------------------------------------------------------------------ */
-
-static uint64_t memory_bytes(void)
-{
-    return (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE);
-}
 
 static yk_status plugin_init(const yk_host *h)
 {
@@ -93,8 +79,8 @@ static yk_status device_count(uint32_t *n)
 static yk_status device_caps(uint32_t i, yk_device_caps *caps)
 {
     yk_device_caps c = {.flags = YK_CAP_DETERMINISTIC | YK_CAP_CPU | YK_CAP_PINS,
-                        .mem_total = memory_bytes(),
-                        .max_alloc = memory_bytes(),
+                        .mem_total = kit_host_memory(),
+                        .max_alloc = kit_host_memory(),
                         .max_bind = 1u << 30,
                         .align = ALIGN,
                         .value_align = VALUE_ALIGN,
@@ -105,8 +91,7 @@ static yk_status device_caps(uint32_t i, yk_device_caps *caps)
     if (i >= DEVICES)
         return YK_E_ARG;
     snprintf(c.name, sizeof c.name, "far memory %u, reference kernels", i);
-    c.size = caps->size;
-    memcpy(caps, &c, caps->size < sizeof c ? caps->size : sizeof c);
+    kit_caps_give(caps, &c);
     return YK_OK;
 }
 
@@ -129,7 +114,7 @@ static uint32_t node_claims(yk_device *dev, const yk_graph *g, uint32_t node)
 
 static char *memory_take(uint64_t bytes)
 {
-    return bytes > memory_bytes() ? NULL : host->alloc(bytes + 1, ALIGN);
+    return bytes > kit_host_memory() ? NULL : host->alloc(bytes + 1, ALIGN);
 }
 
 static void memory_give(char *far)
@@ -139,14 +124,13 @@ static void memory_give(char *far)
 
 static yk_status buffer_new(yk_device *dev, const yk_buffer_desc *desc, yk_buffer **out)
 {
-    yk_buffer *b = memory_zeroed(sizeof *b, "a buffer");
+    yk_buffer *b = kit_zeroed(host, WHO, sizeof *b, "a buffer");
     if (!b)
         return YK_E_MEM;
     *b = (yk_buffer){.dev = dev, .bytes = desc->bytes, .use = desc->use, .far = memory_take(desc->bytes)};
     if (!b->far) {
         host->free(b);
-        host->fail(WHO, "no memory for a buffer of %llu bytes", (unsigned long long)desc->bytes);
-        return YK_E_MEM;
+        return kit_no_memory(host, WHO, desc->bytes, "a buffer");
     }
     *out = b;
     return YK_OK;
@@ -165,7 +149,7 @@ static uint64_t buffer_bytes(const yk_buffer *b)
 
 static yk_status host_pin(yk_device *dev, void *memory, uint64_t bytes, yk_pin **out)
 {
-    yk_pin *pin = memory_zeroed(sizeof *pin, "a registration");
+    yk_pin *pin = kit_zeroed(host, WHO, sizeof *pin, "a registration");
     (void)dev;
     if (!pin)
         return YK_E_MEM;
@@ -202,10 +186,7 @@ static bool is_pinned(const char *memory, uint64_t bytes)
 
 static uint64_t value_bytes(const yk_value *v)
 {
-    uint64_t bytes = yk_dtype_bytes(v->dtype);
-    for (uint32_t d = 0; d < v->dims; d++)
-        bytes *= (uint64_t)v->dim[d];
-    return bytes;
+    return (uint64_t)kit_value_count(v) * yk_dtype_bytes(v->dtype);
 }
 
 /* Words that mean nothing yet are 0: a host that writes there says something this plugin cannot know. */
@@ -242,7 +223,7 @@ static yk_status program_check(const yk_graph *g)
 static yk_status program_new(yk_device *dev, const yk_graph *g, yk_program **out)
 {
     yk_status s = program_check(g);
-    yk_program *p = s ? NULL : memory_zeroed(sizeof *p, "a program");
+    yk_program *p = s ? NULL : kit_zeroed(host, WHO, sizeof *p, "a program");
     (void)dev;
     if (s || !p)
         return s ? s : YK_E_MEM;
@@ -354,9 +335,4 @@ static const yk_plugin table = {
     .host_unpin = host_unpin,
 };
 
-const yk_plugin *yk_plugin_query(uint32_t abi);
-
-__attribute__((visibility("default"))) const yk_plugin *yk_plugin_query(uint32_t abi)
-{
-    return abi == YK_ABI ? &table : NULL;
-}
+KIT_PLUGIN_EXPORT(table)

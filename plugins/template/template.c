@@ -10,8 +10,10 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <string.h>
-#include <unistd.h>
 #include <yoke/plugin.h>
+
+#include "plugins/kit/plugin.h"
+#include "plugins/kit/value.h"
 
 #ifndef SANITIZER
 #define SANITIZER "none"
@@ -40,26 +42,7 @@ struct yk_queue {
 static const yk_host *host;
 static struct yk_device the_device;
 
-static void *memory_zeroed(size_t bytes)
-{
-    void *p = host->alloc(bytes, sizeof(void *));
-    if (p)
-        memset(p, 0, bytes);
-    return p;
-}
-
-static yk_status no_memory(uint64_t bytes, const char *what)
-{
-    host->fail(WHO, "no memory for %s of %llu bytes", what, (unsigned long long)bytes);
-    return YK_E_MEM;
-}
-
 /* ---- Devices ------------------------------------------------------------------------------------------------------ */
-
-static uint64_t host_memory(void)
-{
-    return (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE);
-}
 
 static yk_status plugin_init(const yk_host *h)
 {
@@ -82,19 +65,18 @@ static yk_status device_count(uint32_t *n)
 
 static yk_status device_caps(uint32_t i, yk_device_caps *caps)
 {
-    yk_device_caps c = {.flags = YK_CAP_HOST_VISIBLE | YK_CAP_WRAP | YK_CAP_DETERMINISTIC | YK_CAP_CPU,
+    const yk_device_caps c = {.flags = YK_CAP_HOST_VISIBLE | YK_CAP_WRAP | YK_CAP_DETERMINISTIC | YK_CAP_CPU,
                         .name = "one core, reference kernels",
-                        .mem_total = host_memory(),
-                        .max_alloc = host_memory(),
+                        .mem_total = kit_host_memory(),
+                        .max_alloc = kit_host_memory(),
                         .align = 64,
                         .units = 1,
                         .store = 1u << YK_F32 | 1u << YK_BF16 | 1u << YK_F16 | 1u << YK_I32 | 1u << YK_U8 | 1u << YK_BOOL,
                         .compute = 1u << YK_F32 | 1u << YK_BF16 | 1u << YK_F16,
                         .isa = "c"};
-    c.size = caps->size;
     if (i != 0)
         return YK_E_ARG;
-    memcpy(caps, &c, caps->size < sizeof c ? caps->size : sizeof c); /* the caller's struct may be older than ours */
+    kit_caps_give(caps, &c);
     return YK_OK;
 }
 
@@ -123,17 +105,17 @@ static uint32_t node_claims(yk_device *dev, const yk_graph *g, uint32_t node)
 static yk_status buffer_make(void *memory, uint64_t bytes, yk_buffer **out)
 {
     yk_buffer *b;
-    if (!memory && bytes > host_memory())
-        return no_memory(bytes, "a buffer");
-    b = memory_zeroed(sizeof *b);
+    if (!memory && bytes > kit_host_memory())
+        return kit_no_memory(host, WHO, bytes, "a buffer");
+    b = kit_zeroed(host, WHO, sizeof *b, "a buffer");
     if (!b)
-        return no_memory(sizeof *b, "a buffer");
+        return YK_E_MEM;
     b->wrapped = memory != NULL;
     b->bytes = bytes;
     b->memory = memory ? memory : host->alloc(bytes, 64);
     if (!b->memory) {
         host->free(b);
-        return no_memory(bytes, "a buffer");
+        return kit_no_memory(host, WHO, bytes, "a buffer");
     }
     *out = b;
     return YK_OK;
@@ -176,23 +158,9 @@ static const yk_value *value_of(const operands *o, uint32_t entry)
     return &o->graph->value[o->graph->index[entry]];
 }
 
-static int64_t value_count(const yk_value *v)
-{
-    int64_t n = 1;
-    for (int d = 0; d < v->dims; d++)
-        n *= v->dim[d];
-    return n;
-}
-
 static bool value_plain(const yk_value *v)
 {
-    int64_t stride = 1;
-    for (int d = v->dims - 1; d >= 0; d--) {
-        if (v->dim[d] > 1 && v->stride[d] != stride)
-            return false;
-        stride *= v->dim[d];
-    }
-    return v->dtype == YK_F32;
+    return v->dtype == YK_F32 && kit_value_dense(v);
 }
 
 static float *data_of(const operands *o, uint32_t entry)
@@ -213,7 +181,7 @@ static bool run_elementwise(const operands *o)
 {
     const float *a = data_of(o, o->node->in), *b = o->node->n_in > 1 ? data_of(o, o->node->in + 1) : a;
     float *y = data_of(o, o->node->out);
-    int64_t n = value_count(value_of(o, o->node->out));
+    int64_t n = kit_value_count(value_of(o, o->node->out));
     for (int64_t i = 0; i < n; i++)
         switch (o->node->op) {
         case YK_OP_ADD:
@@ -280,9 +248,9 @@ static yk_status program_new(yk_device *dev, const yk_graph *g, yk_program **out
             host->fail(WHO, "node %u (operation %u) is neither a primitive nor claimed", i, g->node[i].op);
             return YK_E_UNSUPPORTED;
         }
-    p = memory_zeroed(sizeof *p);
+    p = kit_zeroed(host, WHO, sizeof *p, "a program");
     if (!p)
-        return no_memory(sizeof *p, "a program");
+        return YK_E_MEM;
     p->graph = g;
     *out = p;
     return YK_OK;
@@ -297,10 +265,10 @@ static void program_free(yk_program *p)
 
 static yk_status queue_new(yk_device *dev, const yk_queue_desc *desc, yk_queue **out)
 {
-    yk_queue *q = memory_zeroed(sizeof *q);
+    yk_queue *q = kit_zeroed(host, WHO, sizeof *q, "a queue");
     (void)dev, (void)desc; /* one kind of queue serves for all */
     if (!q)
-        return no_memory(sizeof *q, "a queue");
+        return YK_E_MEM;
     *out = q;
     return YK_OK;
 }
@@ -356,9 +324,9 @@ static yk_status queue_run(yk_queue *q, const yk_submit *s, uint64_t *point)
     yk_status status = queue_status(q);
     if (status)
         return status;
-    slot = memory_zeroed(g->n_slot * sizeof *slot);
+    slot = kit_zeroed(host, WHO, g->n_slot * sizeof *slot, "a table of slots");
     if (!slot)
-        return queue_end(q, no_memory(g->n_slot * sizeof *slot, "a table of slots"), point);
+        return queue_end(q, YK_E_MEM, point);
     status = bind_slots(g, s, slot);
     for (uint32_t i = 0; i < g->n_node && !status; i++)
         status = run_node(g, i, slot);
@@ -444,9 +412,4 @@ static const yk_plugin table = {
     .queue_abort = queue_abort,
 };
 
-const yk_plugin *yk_plugin_query(uint32_t abi);
-
-__attribute__((visibility("default"))) const yk_plugin *yk_plugin_query(uint32_t abi)
-{
-    return abi == YK_ABI ? &table : NULL;
-}
+KIT_PLUGIN_EXPORT(table)

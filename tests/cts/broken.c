@@ -24,7 +24,7 @@ static yk_status bad_run(yk_queue *q, const yk_submit *s, uint64_t *point)
             const yk_value *v = &g->value[g->index[g->node[i].out]];
             float *y = (float *)(s->slot[v->slot]->memory + s->slot_offset[v->slot] + v->offset);
             if (v->dtype == YK_F32)
-                y[value_count(v) - 1] *= 1.001f;
+                y[kit_value_count(v) - 1] *= 1.001f;
         }
     return st;
 }
@@ -39,7 +39,7 @@ static yk_status bad_run(yk_queue *q, const yk_submit *s, uint64_t *point)
         if (g->node[i].op == YK_OP_ADD) {
             const yk_value *v = &g->value[g->index[g->node[i].out]];
             const yk_buffer *b = s->slot[v->slot];
-            uint64_t end = s->slot_offset[v->slot] + v->offset + (uint64_t)value_count(v) * yk_dtype_bytes(v->dtype);
+            uint64_t end = s->slot_offset[v->slot] + v->offset + (uint64_t)kit_value_count(v) * yk_dtype_bytes(v->dtype);
             if (end + 4 <= b->bytes)
                 memset(b->memory + end, 0, 4);
         }
@@ -183,7 +183,7 @@ static yk_status bad_run(yk_queue *q, const yk_submit *s, uint64_t *point)
         const yk_value *y = &g->value[g->index[n->out]];
         const uint32_t bytes = yk_dtype_bytes(y->dtype);
         uint8_t *data = s->slot[y->slot]->memory + s->slot_offset[y->slot] + y->offset;
-        for (int64_t k = 0; k < value_count(y) && n->n_in && y->base == g->index[n->out]; k++)
+        for (int64_t k = 0; k < kit_value_count(y) && n->n_in && y->base == g->index[n->out]; k++)
             element_change(n->op, g->value[g->index[n->in]].dtype, y->dtype, data + (uint64_t)k * bytes);
     }
     return st;
@@ -308,19 +308,104 @@ static yk_status bad_run(yk_queue *q, const yk_submit *s, uint64_t *point)
 }
 #endif
 
+#ifdef BREAK_SCRATCH_BYTES /* another answer each time */
+static yk_status bad_scratch(yk_device *dev, const yk_graph *g, uint64_t *bytes)
+{
+    static uint64_t times;
+    (void)dev, (void)g;
+    *bytes = 64 * ++times;
+    return YK_OK;
+}
+#endif
+
+#if defined BREAK_VALUE_ALIGN || defined BREAK_BIND || defined BREAK_PINS /* what it says of itself cannot be */
+static yk_status bad_caps(uint32_t i, yk_device_caps *caps)
+{
+    const yk_status s = device_caps(i, caps);
+    if (!s && caps->size == sizeof *caps) {
+#if defined BREAK_VALUE_ALIGN
+        caps->value_align = 48;
+#elif defined BREAK_BIND
+        caps->max_bind = caps->max_alloc + 1;
+#else
+        caps->flags |= YK_CAP_PINS;
+#endif
+    }
+    return s;
+}
+#endif
+
+#ifdef BREAK_PRIORITY /* no queue but those of usual urgency */
+static yk_status bad_queue(yk_device *dev, const yk_queue_desc *desc, yk_queue **q)
+{
+    return desc->priority ? YK_E_UNSUPPORTED : queue_new(dev, desc, q);
+}
+#endif
+
+#if defined BREAK_NARROW || defined BREAK_STRIDED /* claims layer norms into 16 bits, or attention into views, and leaves zeros there */
+static bool is_spoilt(const yk_graph *g, const yk_node *n)
+{
+    const yk_value *y = &g->value[g->index[n->out]];
+#ifdef BREAK_NARROW
+    return n->op == YK_OP_LAYER_NORM && y->dtype != YK_F32 && g->value[g->index[n->in]].dtype == YK_F32;
+#else
+    return n->op == YK_OP_ATTENTION && !kit_value_dense(y);
+#endif
+}
+
+static uint32_t bad_claims(yk_device *dev, const yk_graph *g, uint32_t node)
+{
+    if (g->node[node].op == YK_OP_LAYER_NORM)
+        return YK_CLAIM_RUN | YK_CLAIM_NARROW_OUT;
+    return g->node[node].op == YK_OP_ATTENTION ? YK_CLAIM_RUN | YK_CLAIM_STRIDED_OUT : node_claims(dev, g, node);
+}
+
+static yk_status bad_run(yk_queue *q, const yk_submit *s, uint64_t *point)
+{
+    const yk_graph *g = s->program->graph;
+    const yk_status st = queue_run(q, s, point);
+    for (uint32_t i = 0; i < g->n_node && !st; i++) {
+        const yk_value *y = &g->value[g->index[g->node[i].out]];
+        if (is_spoilt(g, &g->node[i])) /* as many bytes as it has elements: some are the view's */
+            memset(s->slot[y->slot]->memory + s->slot_offset[y->slot] + y->offset, 0,
+                   (size_t)kit_value_count(y) * yk_dtype_bytes(y->dtype));
+    }
+    return st;
+}
+#endif
+
+#if defined BREAK_NARROW || defined BREAK_STRIDED
+static yk_status bad_program(yk_device *dev, const yk_graph *g, yk_program **out)
+{
+    (void)dev;
+    *out = kit_zeroed(host, WHO, sizeof **out, "a program");
+    if (*out)
+        (*out)->graph = g;
+    return *out ? YK_OK : YK_E_MEM;
+}
+#endif
+
+#ifdef BREAK_FLAGS /* memory for the host to read is not to be had */
+static yk_status bad_buffer(yk_device *dev, const yk_buffer_desc *desc, yk_buffer **b)
+{
+    return desc->flags & YK_BUF_HOST_READS ? YK_E_UNSUPPORTED : buffer_new(dev, desc, b);
+}
+#endif
+
 __attribute__((visibility("default"))) const yk_plugin *yk_plugin_query(uint32_t abi);
 
 __attribute__((visibility("default"))) const yk_plugin *yk_plugin_query(uint32_t abi)
 {
     bad = table;
 #if defined BREAK_RESULT || defined BREAK_END || defined BREAK_CRASH || defined BREAK_VERSION || defined SPOILS || \
-    defined CHANGES || defined BREAK_PACKED || defined BREAK_HANG || defined BREAK_LEAK_RUN
+    defined CHANGES || defined BREAK_PACKED || defined BREAK_HANG || defined BREAK_LEAK_RUN || defined BREAK_NARROW || \
+    defined BREAK_STRIDED
     bad.queue_run = bad_run;
 #endif
-#ifdef SPOILS
+#if defined SPOILS || defined BREAK_NARROW || defined BREAK_STRIDED
     bad.claims = bad_claims;
 #endif
-#ifdef BREAK_PRINT
+#if defined BREAK_PRINT || defined BREAK_NARROW || defined BREAK_STRIDED
     bad.program_new = bad_program;
 #endif
 #ifdef BREAK_LEAK_PROGRAM
@@ -335,8 +420,17 @@ __attribute__((visibility("default"))) const yk_plugin *yk_plugin_query(uint32_t
 #if defined BREAK_LEAK_FILE || defined BREAK_LEAK_MEMORY
     bad.device_open = bad_open;
 #endif
-#ifdef BREAK_LEAK_THREAD
+#if defined BREAK_LEAK_THREAD || defined BREAK_PRIORITY
     bad.queue_new = bad_queue;
+#endif
+#ifdef BREAK_FLAGS
+    bad.buffer_new = bad_buffer;
+#endif
+#ifdef BREAK_SCRATCH_BYTES
+    bad.graph_scratch = bad_scratch;
+#endif
+#if defined BREAK_VALUE_ALIGN || defined BREAK_BIND || defined BREAK_PINS
+    bad.device_caps = bad_caps;
 #endif
 #ifdef OLDER /* of a minor before abort; knows no relu and no youngest type */
     bad.size = offsetof(yk_plugin, extension);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The plugin "cjit": the kit's lowering on a device whose compiler is the system's C compiler. It shows what a backend over
- * plugins/kit/program.h has to supply and no more: it compiles units, has memory, and calls launches one after the other; memory,
+ * plugins/kit/lower/lower.h has to supply and no more: it compiles units, has memory, and calls launches one after the other; memory,
  * copies and queues are those of the plugin far.
  */
 #include <dlfcn.h>
@@ -11,7 +11,8 @@
 #include "plugins/template/far.c"
 #undef yk_plugin_query
 
-#include "plugins/kit/program.h"
+#include "plugins/kit/lower/lower.h"
+#include "plugins/kit/source.h"
 
 #define UNITS 1024
 #define MOST_ARGS 64
@@ -141,7 +142,7 @@ static void cjit_free(yk_program *base)
 
 static yk_status cjit_new(yk_device *dev, const yk_graph *g, yk_program **out)
 {
-    cjit_program *p = memory_zeroed(sizeof *p, "a program");
+    cjit_program *p = kit_zeroed(host, WHO, sizeof *p, "a program");
     yk_status s = YK_OK;
     (void)dev;
     target.host = host;
@@ -149,7 +150,7 @@ static yk_status cjit_new(yk_device *dev, const yk_graph *g, yk_program **out)
         return YK_E_MEM;
     p->base.graph = g;
     s = kit_program_make(&target, g, &p->kit);
-    if (!s && !(p->call = memory_zeroed((p->kit.n_launch + 1) * sizeof *p->call, "launches")))
+    if (!s && !(p->call = kit_zeroed(host, WHO, (p->kit.n_launch + 1) * sizeof *p->call, "launches")))
         s = YK_E_MEM;
     for (size_t i = 0; i < p->kit.n_launch && !s; i++)
         if (!(p->call[i] = launch_compile(&p->kit, &p->kit.launch[i]))) {

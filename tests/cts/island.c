@@ -40,7 +40,7 @@ static yk_status island_name(yk_device *dev, char name[64])
 
 static yk_status island_ticket(yk_device *dev, uint8_t ticket[256], uint32_t *bytes)
 {
-    island *of = memory_zeroed(sizeof *of, "an island");
+    island *of = kit_zeroed(host, WHO, sizeof *of, "an island");
     (void)dev;
     if (!of)
         return YK_E_MEM;
@@ -67,7 +67,7 @@ static bool island_meet(island *of)
 
 static yk_status island_join(yk_device *dev, const uint8_t *ticket, uint32_t bytes, uint32_t rank, uint32_t ranks, yk_comm **out)
 {
-    yk_comm *comm = memory_zeroed(sizeof *comm, "a comm");
+    yk_comm *comm = kit_zeroed(host, WHO, sizeof *comm, "a comm");
     (void)dev;
     if (!comm || bytes != sizeof comm->of || ranks > MOST || rank >= ranks) {
         host->free(comm);
@@ -155,7 +155,7 @@ static yk_status island_run(yk_queue *q, yk_comm *comm, const yk_coll_op *op, ui
         host->fail(WHO, "collective %u of type %u: there are sums of f32", op->kind, op->dtype);
         return YK_E_UNSUPPORTED;
     }
-    if (!(job = memory_zeroed(sizeof *job, "a collective")))
+    if (!(job = kit_zeroed(host, WHO, sizeof *job, "a collective")))
         return YK_E_MEM;
     *job = (island_job){comm, *op};
     s = kit_queue_call(q, op->n_wait, op->wait, all_reduce, job, point);
@@ -184,7 +184,7 @@ typedef struct shared_buffer {
 
 static yk_status shared_new(yk_device *dev, int fd, uint64_t bytes, yk_buffer **out)
 {
-    shared_buffer *b = memory_zeroed(sizeof *b, "a shared buffer");
+    shared_buffer *b = kit_zeroed(host, WHO, sizeof *b, "a shared buffer");
     void *at = b ? mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0) : MAP_FAILED;
     if (at == MAP_FAILED) {
         host->free(b);
@@ -248,6 +248,12 @@ static const void *island_extension(const char *name)
     return !strcmp(name, YK_EXT_COLL) ? (const void *)&coll : !strcmp(name, YK_EXT_SHARE) ? &share : NULL;
 }
 
+/* A host that lends nothing of a name says so. */
+static yk_status island_init(const yk_host *h)
+{
+    return h->extension("yk.none.1") ? YK_E_INTERNAL : plugin_init(h);
+}
+
 static yk_plugin island_table;
 
 __attribute__((visibility("default"))) const yk_plugin *yk_plugin_query(uint32_t abi);
@@ -256,6 +262,7 @@ __attribute__((visibility("default"))) const yk_plugin *yk_plugin_query(uint32_t
 {
     island_table = table;
     island_table.name = "island";
+    island_table.init = island_init;
     island_table.buffer_new = island_buffer;
     island_table.buffer_free = island_buffer_free;
     island_table.extension = island_extension;

@@ -24,4 +24,24 @@ result $? "symbols of the library"
 sed 's/offset 16 8/offset 24 8/' "$WORK/abi" >"$WORK/moved"
 ! same abi.txt "$WORK/moved" "" >"$WORK/log"
 result $? "a member that moved is found"
+
+# The annex of decision 0020: who is said to use an addition has its name, and broken.sh runs each fault.
+annex=$YOKE_SOURCE/docs/decisions/0020-the-plugin-abi-is-two.md
+sed -n 's/^| \(`.*\) |$/\1/p' "$annex" >"$WORK/rows"
+code=0
+rows=0
+while IFS='|' read -r names users tests faults; do
+    rows=$((rows + 1))
+    for name in $(echo "$names" | tr -d '\140,'); do
+        for user in $(echo "$users" | tr -d '\140'); do
+            grep -qw "$name" "$YOKE_SOURCE/$user" || { echo "# $user does not use $name"; code=1; }
+        done
+    done
+    for fault in $faults; do
+        grep -q "^ *broken[_far]* $fault " "$YOKE_SOURCE/tests/cts/broken.sh" || { echo "# broken.sh does not run $fault"; code=1; }
+    done
+    echo "$tests" | grep -q . || code=1
+done <"$WORK/rows"
+[ $code -eq 0 ] && [ $rows -ge 20 ]
+result $? "each addition has its users and its faults"
 finish

@@ -23,7 +23,7 @@ if (cd "$WORK/src" && autoreconf --version) >/dev/null 2>&1; then
 else
     PLUGIN=$WORK/yoke_template.so
     ${CC:-gcc} -std=gnu11 -O1 -fvisibility=hidden -fPIC -shared $SANITIZE "-DSANITIZER=\"$SANITIZER\"" \
-        $HEADERS -o "$PLUGIN" "$WORK/src/template.c" &&
+        $HEADERS -I"$SDK" -o "$PLUGIN" "$WORK/src/template.c" &&
         ${CC:-gcc} -std=gnu11 -O1 -fvisibility=hidden -fPIC -shared -pthread $SANITIZE "-DSANITIZER=\"$SANITIZER\"" \
             $HEADERS -I"$SDK" -o "$WORK/yoke_far.so" "$WORK/src/far.c" "$SDK/plugins/kit/queue.c"
     result $? "built with the installed header (no autoreconf here)"

@@ -43,10 +43,9 @@ static void read_idx(yk__file *f)
 
 static void read_cifar(yk__file *f)
 {
-    uint8_t *p;
-    int64_t n;
-    if (!yk__cifar_read(f, &p, &n, &err)) {
-        yk__free(p);
+    yk__cifar cifar;
+    if (!yk__cifar_read(f, UINT64_MAX, &cifar, &err)) {
+        yk__cifar_free(&cifar);
         accepted++;
     }
 }

@@ -55,7 +55,7 @@ tests_unit_vulkan_hang_icd_la_LDFLAGS = $(TEST_MODULE)
 endif
 endif
 noinst_HEADERS += tests/unit/balance/world.h
-UNIT_SH = tests/style.sh tests/count.sh tests/api.sh tests/unit/data/commands.sh
+UNIT_SH = tests/style.sh tests/count.sh tests/api.sh tests/pages.sh tests/unit/data/commands.sh
 dist_check_SCRIPTS += $(UNIT_SH)
 TESTS += $(UNIT_SH)
-EXTRA_DIST += scripts/style scripts/api scripts/count scripts/csource.py scripts/packages.sh quickstart autogen.sh
+EXTRA_DIST += scripts/style scripts/api scripts/count scripts/pages scripts/csource.py scripts/packages.sh quickstart autogen.sh

@@ -19,6 +19,7 @@
 
 #include "core/base/mem.h"
 #include "core/base/option.h"
+#include "core/base/option_names.h"
 #include "core/device/device.h"
 #include "tools/cli.h"
 

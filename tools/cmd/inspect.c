@@ -106,16 +106,16 @@ static yk_status look_idx(const struct look *l, yk__file *f, yk_error *err)
 
 static yk_status look_cifar(const struct look *l, yk__file *f, yk_error *err)
 {
-    int64_t n, count[YK__CIFAR_CLASSES] = {0};
-    uint8_t *p;
-    yk_status s = yk__cifar_read(f, &p, &n, err);
+    int64_t count[YK__CIFAR_CLASSES] = {0};
+    yk__cifar cifar;
+    yk_status s = yk__cifar_read(f, 0, &cifar, err);
     if (s)
         return s;
-    for (int64_t i = 0; i < n; i++)
-        count[p[i * YK__CIFAR_RECORD]]++;
-    fact_count(l, "images", n);
+    for (int64_t i = 0; i < cifar.count; i++)
+        count[cifar.labels[i]]++;
+    fact_count(l, "images", cifar.count);
     fact_json(l, "rows of each class", shape_of(count, YK__CIFAR_CLASSES));
-    yk__free(p);
+    yk__cifar_free(&cifar);
     return YK_OK;
 }
 

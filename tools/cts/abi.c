@@ -163,6 +163,11 @@ static void check_caps(cts *c, const yk_plugin *t)
     else if (!memchr(k.name, 0, sizeof k.name) || !*k.name || !memchr(k.locality, 0, sizeof k.locality) ||
              !memchr(k.isa, 0, sizeof k.isa))
         cts_fail(c, "name is empty, or a text has no end");
+    else if ((k.value_align & (k.value_align - 1)) || k.value_align > 65536)
+        cts_fail(c, "value_align %u is neither 0 nor a power of two up to 65536", k.value_align);
+    else if (k.max_bind && k.max_alloc && k.max_bind > k.max_alloc)
+        cts_fail(c, "max_bind %llu is more than a buffer may have (max_alloc %llu)", (unsigned long long)k.max_bind,
+                 (unsigned long long)k.max_alloc);
     else if (t->device_caps(99999, &k) == YK_OK)
         cts_fail(c, "device 99999 has capabilities");
     else if ((k.flags & YK_CAP_WRAP) && !t->buffer_wrap)

@@ -86,7 +86,7 @@ static void narrow_norm(cts_check *k, yk_dtype to, int64_t rows, int64_t cols, c
     yk__vid x[3], y[3];
     snprintf(name, n, "layer_norm.%lldx%lld.to_%s", (long long)rows, (long long)cols, yk__dtype_name(to));
     sums_of(k, to, (double)cols, 2);
-    k->claims = 4;
+    k->claims = YK_CLAIM_NARROW_OUT;
     k->in_type = YK_F32;
     x[0] = cts_leaf(&k->g, YK_F32, CTS_WIDE, 0, 2, dim);
     x[1] = cts_leaf(&k->g, YK_F32, CTS_WIDE, 1, 1, dim + 1);

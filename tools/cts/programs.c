@@ -248,6 +248,24 @@ static void test_own_writes(cts *c)
     cts_pass(c);
 }
 
+/* The bytes beside the slots are said beforehand, and the same for the same graph. */
+static void test_scratch(cts *c, const product *p)
+{
+    uint64_t bytes = 0, again = 0;
+    if (!cts_begin(c, "scratch"))
+        return;
+    if (!c->t->graph_scratch)
+        cts_unsupported(c, "no graph_scratch");
+    else if (cts_ok(c, c->t->graph_scratch(c->dev->handle, &p->abi, &bytes), "graph_scratch") &&
+             cts_ok(c, c->t->graph_scratch(c->dev->handle, &p->abi, &again), "graph_scratch once more") && bytes != again)
+        cts_fail(c, "graph_scratch says %llu bytes, then %llu for the same graph", (unsigned long long)bytes,
+                 (unsigned long long)again);
+    else if (c->dev->caps.mem_total && bytes > c->dev->caps.mem_total)
+        cts_fail(c, "graph_scratch says %llu bytes; the device has %llu", (unsigned long long)bytes,
+                 (unsigned long long)c->dev->caps.mem_total);
+    cts_pass(c);
+}
+
 void cts_group_rebind(cts *c)
 {
     product p;
@@ -260,6 +278,7 @@ void cts_group_rebind(cts *c)
         test_bindings(c, &p);
         test_contents(c, &p);
         in_flight(c, &p);
+        test_scratch(c, &p);
     }
     product_free(c, &p);
     test_own_writes(c);

@@ -9,7 +9,7 @@
 #include <stdio.h>
 
 #include "tools/train/checkpoints.h"
-#include "tools/progress.h"
+#include "tools/train/progress.h"
 #include "tools/train/trackers.h"
 #include "tools/train/train.h"
 #include "tools/train/best.h"

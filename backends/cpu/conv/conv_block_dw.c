@@ -1,10 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The gradient of the weights on blocks of channels, for steps above 1: E[t, c, o] = sum over grid points of x[c, what tap t
- * sees] gy[o, grid point], with the input laid out as in conv_block.c, so that a line's grid points are neighbours in both.
- * Where there are products of bf16 pairs, a word holds the numbers of two images: half the words, half the products.
- * The images are cut into fixed parts, each with sums of its own, added in order; result channels into ranges that keep
- * more workers busy.
+ * The gradient of a convolution's weights, directly, where it has a stride: E[t, c, o], the sum over all grid points (pixels of
+ * gy, of all images) of x[c, the pixel that tap t sees from there] gy[o, there]. For one tap that is a product of two matrices,
+ * channels x grid points x results, whose rows need not be gathered: input and gradient are laid out in memory of the thread
+ * (cpu_grouped: blocks of as many channels as a vector has words, a group of images side by side, x by remainder modulo the
+ * stride), where the grid points of a line are neighbours in both, one vector each, at a distance that is the tap's.
+ *
+ * Three steps: part_step makes sums, of images cut into fixed parts (so that bits do not depend on the workers) and of panels (two
+ * blocks of results) in ranges (so that there is work for all); sum_step adds the parts in order; finish_step turns E into
+ * gw[o][c][t]. Where there are products of bf16 pairs a word holds a number of each of two images: half the words, half the products.
  */
 #include <string.h>
 
@@ -22,7 +26,7 @@
 #define LEAST_POSITIONS 256   /* grid points of a group, where it fits: the sums are read and written once for each */
 #define STRETCH 128           /* grid points at a time: two vectors of each in the first cache */
 
-/* grid points first .. end - 1 */
+/* Lines, or columns, of grid points: first .. end - 1. */
 typedef struct dw_span {
     int64_t first, end;
 } dw_span;
@@ -45,13 +49,13 @@ typedef struct dw_block {
     bool accumulate;
 } dw_block;
 
-/* words from the sums' start to those of a block of channels and a panel */
+/* Words from the beginning of a part's sums to those of a block of channels and a panel of results. */
 static int64_t sums_at(const dw_block *dw, int64_t vw, int64_t block, int64_t panel)
 {
     return (block * dw->gy_group.planes.blocks + 2 * panel) * dw->taps * vw * vw;
 }
 
-/* the images of the next group */
+/* What is fetched while a group is summed: the images of the next one. */
 typedef struct dw_prefetch {
     cpu_prefetch x, gy;
 } dw_prefetch;

@@ -14,6 +14,7 @@
 
 #include "backends/cpu/exec/cpu.h"
 #include "backends/cpu/exec/steal.h"
+#include "plugins/kit/clock.h"
 
 #define SPIN_NS 50000 /* of whom nobody measured: what waking a thread takes on a virtual machine */
 #define SPIN_LEAST_NS 20000
@@ -57,13 +58,6 @@ static void spin_pause(void)
 #endif
 }
 
-uint64_t cpu_now_ns(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
-}
-
 /* Spins for some time; true when the value is another. */
 static bool event_spin(const cpu_event *event, uint32_t seen, uint64_t ns)
 {
@@ -74,7 +68,7 @@ static bool event_spin(const cpu_event *event, uint32_t seen, uint64_t ns)
                 return true;
             spin_pause();
         }
-        const uint64_t now = cpu_now_ns();
+        const uint64_t now = kit_now_ns();
         end = end ? end : now + ns;
         if (now >= end)
             return false;
@@ -89,7 +83,7 @@ bool cpu_event_wait_until(cpu_event *event, uint32_t seen, uint64_t end)
 bool cpu_event_sleep_until(cpu_event *event, uint32_t seen, uint64_t end)
 {
     while (atomic_load(&event->value) == seen) {
-        uint64_t left = 1000000000u, now = cpu_now_ns();
+        uint64_t left = 1000000000u, now = kit_now_ns();
         if (end != UINT64_MAX && now >= end)
             return false;
         if (end - now < left)
@@ -110,7 +104,7 @@ void cpu_event_wait(cpu_event *event, uint32_t seen)
 
 uint64_t cpu_event_deadline(uint64_t timeout_ns)
 {
-    uint64_t now = cpu_now_ns();
+    uint64_t now = kit_now_ns();
     return timeout_ns >= UINT64_MAX - now ? UINT64_MAX : now + timeout_ns;
 }
 
@@ -193,11 +187,11 @@ static void pool_advance(cpu_pool *pool, int worker)
  * and all would wait for some milliseconds. Nobody there: half a microsecond. */
 static void worker_yield(pool_worker *worker)
 {
-    const uint64_t now = cpu_now_ns();
+    const uint64_t now = kit_now_ns();
     if (now - worker->on_core < TIMESLICE_NS)
         return;
     sched_yield();
-    worker->on_core = cpu_now_ns();
+    worker->on_core = kit_now_ns();
 }
 
 /* Until all pieces are taken. */
@@ -228,7 +222,7 @@ static void *worker_main(void *arg)
         }
         pool_take_part(pool, worker->number);
         pool_wait(pool, &pool->begun, seen);
-        atomic_store_explicit(&pool->woken_at, cpu_now_ns(), memory_order_relaxed);
+        atomic_store_explicit(&pool->woken_at, kit_now_ns(), memory_order_relaxed);
     }
 }
 
@@ -261,16 +255,16 @@ int cpu_pool_size(const cpu_pool *pool)
 /* A worker is let fall asleep and woken; SPIN_MOST_NS if it does neither in time. */
 static uint64_t wake_time(cpu_pool *pool)
 {
-    uint64_t end = cpu_now_ns() + 10 * SPIN_MOST_NS, from;
-    while (!atomic_load(&pool->begun.sleepers) && cpu_now_ns() < end)
+    uint64_t end = kit_now_ns() + 10 * SPIN_MOST_NS, from;
+    while (!atomic_load(&pool->begun.sleepers) && kit_now_ns() < end)
         spin_pause();
     atomic_store(&pool->woken_at, 0);
-    from = cpu_now_ns();
+    from = kit_now_ns();
     cpu_event_post(&pool->begun);
-    end = cpu_now_ns() + SPIN_MOST_NS;
-    while (!atomic_load(&pool->woken_at) && cpu_now_ns() < end)
+    end = kit_now_ns() + SPIN_MOST_NS;
+    while (!atomic_load(&pool->woken_at) && kit_now_ns() < end)
         spin_pause();
-    return cpu_now_ns() - from;
+    return kit_now_ns() - from;
 }
 
 static uint64_t middle_of(uint64_t *ns, int n)

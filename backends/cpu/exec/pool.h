@@ -55,7 +55,6 @@ void cpu_pool_measure(cpu_pool *pool);
 /* Runs it on the first so many workers; returns when the run is over. */
 void cpu_pool_run(cpu_pool *pool, const cpu_work *work, int workers);
 
-uint64_t cpu_now_ns(void); /* monotonic */
 /* Into that mode, for the calling thread; the mode before, for cpu_float_end. */
 uint64_t cpu_float_begin(void);
 void cpu_float_end(uint64_t before);

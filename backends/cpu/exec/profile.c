@@ -8,6 +8,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "plugins/kit/clock.h"
 #include "plugins/kit/value.h"
 
 struct cpu_profile_entry {
@@ -125,11 +126,7 @@ cpu_profile_entry *cpu_profile_entry_of(const cpu_build *build, const yk_node *n
 
 uint64_t cpu_profile_now(void)
 {
-    struct timespec t;
-    if (!on)
-        return 0;
-    clock_gettime(which, &t);
-    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+    return on ? kit_clock_ns(which) : 0;
 }
 
 uint64_t cpu_profile_add(cpu_profile_entry *entry, uint64_t since)

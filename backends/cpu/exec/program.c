@@ -2,6 +2,7 @@
 /* A run of a compiled program: shared steps as phases of the pool, what lies between them by whoever ended the last one. */
 #include "backends/cpu/exec/internal.h"
 #include "backends/cpu/exec/program.h"
+#include "plugins/kit/clock.h"
 #include "plugins/kit/value.h"
 
 void cpu_prog_free(cpu_prog *prog)
@@ -97,7 +98,7 @@ void cpu_prog_run(cpu_prog *prog, const cpu_bound *bound, cpu_pool *pool)
         run_next(&run, 0);
         return;
     }
-    const uint64_t begun = cpu_now_ns();
+    const uint64_t begun = kit_now_ns();
     cpu_pool_run(pool, &(cpu_work){run_piece, run_next, &run}, cpu_pace_workers(&prog->pace, n));
-    cpu_pace_record(&prog->pace, n, (double)(cpu_now_ns() - begun));
+    cpu_pace_record(&prog->pace, n, (double)(kit_now_ns() - begun));
 }

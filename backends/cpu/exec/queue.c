@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "backends/cpu/exec/device.h"
+#include "plugins/kit/clock.h"
 #include "plugins/kit/value.h"
 
 #define RING 256
@@ -108,12 +109,12 @@ static void one_more_done(yk_queue *q)
 static void do_job(yk_queue *q, const job *j)
 {
     job_span *span = &q->span[(atomic_load(&q->done) + 1) % RING];
-    span->begin_ns = cpu_now_ns();
+    span->begin_ns = kit_now_ns();
     if (j->kind == JOB_RUN)
         run_program(q, j);
     else if (j->bytes)
         memcpy(j->dst, j->src, (size_t)j->bytes);
-    span->end_ns = cpu_now_ns();
+    span->end_ns = kit_now_ns();
 }
 
 static void wait_for_other(yk_queue *q, const yk_wait *w)

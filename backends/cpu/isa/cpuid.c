@@ -4,7 +4,8 @@
 
 #include <stdio.h>
 #include <string.h>
-#include <time.h>
+
+#include "plugins/kit/clock.h"
 #if defined __x86_64__
 #include <cpuid.h>
 #include <sys/syscall.h>
@@ -78,12 +79,10 @@ static double try_kernel(const cpu_isa *isa, bool pairs)
     const cpu_packed_kernel kernel = isa->gemm[pairs]->packed[14][2];
     static _Alignas(64) uint32_t a[14 * TRY_WORDS], b[32 * TRY_WORDS];
     float c[14 * 32];
-    struct timespec from, to;
-    clock_gettime(CLOCK_MONOTONIC, &from);
+    const uint64_t begin = kit_now_ns();
     for (int r = 0; r < 4; r++)
         kernel(TRY_WORDS, a, b, 32, c, 32, 32, 0, NULL, 0);
-    clock_gettime(CLOCK_MONOTONIC, &to);
-    return (double)(to.tv_sec - from.tv_sec) * 1e9 + (double)(to.tv_nsec - from.tv_nsec);
+    return (double)(kit_now_ns() - begin);
 }
 
 /*

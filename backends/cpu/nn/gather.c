@@ -1,5 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Sources and movement: fill, iota, rng, copy, gather, scatter_add. */
+/*
+ * Primitives that make or move numbers: fill, iota, rng, copy, gather, scatter_add. As everywhere in this plugin, plan_x fills the
+ * arguments of a node once, when its program is compiled, and emits x_step, which all workers run, each on the pieces it takes.
+ * A scatter_add gives the same bits whatever their number: each sum is made by one worker, in the order of the indices.
+ */
 #include <string.h>
 
 #include "backends/cpu/isa/row_kernels.h"
@@ -231,7 +235,7 @@ static void plan_copy(cpu_build *build, const yk_node *node)
 
 typedef struct index_args {
     cpu_ref x_ref, index_ref, y_ref;
-    int64_t n_index, table_rows, inner; /* indices, rows of the table, elements of a row */
+    int64_t n_index, table_rows, inner; /* indices, rows of the table (gather: x, scatter_add: y), elements of a row */
     uint8_t x_dtype, y_dtype;
     bool columns; /* scatter_add: workers share the columns of a row, else the rows of the table */
     bool add;     /* scatter_add: to what is there */
@@ -239,15 +243,15 @@ typedef struct index_args {
 
 static void gather_step(const void *args, const cpu_ctx *ctx)
 {
-    const index_args *table = args;
-    const int32_t *index = cpu_at(ctx, table->index_ref);
-    size_t bytes = (size_t)table->inner * yk_dtype_bytes(table->x_dtype);
-    const char *x = cpu_at(ctx, table->x_ref);
-    char *y = cpu_at(ctx, table->y_ref);
+    const index_args *lookup = args;
+    const int32_t *index = cpu_at(ctx, lookup->index_ref);
+    size_t bytes = (size_t)lookup->inner * yk_dtype_bytes(lookup->x_dtype);
+    const char *x = cpu_at(ctx, lookup->x_ref);
+    char *y = cpu_at(ctx, lookup->y_ref);
     int64_t lo, hi;
-    cpu_part(table->n_index, ctx->piece, ctx->pieces, &lo, &hi);
+    cpu_part(lookup->n_index, ctx->piece, ctx->pieces, &lo, &hi);
     for (int64_t i = lo; i < hi; i++) {
-        if (index[i] >= 0 && index[i] < table->table_rows)
+        if (index[i] >= 0 && index[i] < lookup->table_rows)
             memcpy(y + (size_t)i * bytes, x + (size_t)index[i] * bytes, bytes);
         else
             memset(y + (size_t)i * bytes, 0, bytes);
@@ -255,142 +259,142 @@ static void gather_step(const void *args, const cpu_ctx *ctx)
 }
 
 /* out += rows of src in the order of the indices, for the part [r0, r1) x [j0, j1) of the table */
-static void scatter_part(const index_args *table, const cpu_ctx *ctx, float *out, int64_t r0, int64_t r1, int64_t j0,
+static void scatter_part(const index_args *lookup, const cpu_ctx *ctx, float *out, int64_t r0, int64_t r1, int64_t j0,
                          int64_t j1)
 {
-    const int32_t *index = cpu_at(ctx, table->index_ref);
-    const char *x = cpu_at(ctx, table->x_ref);
-    int64_t item = yk_dtype_bytes(table->x_dtype);
-    const cpu_row_kernels *k = cpu_rows_of(ctx->isa, table->x_dtype);
+    const int32_t *index = cpu_at(ctx, lookup->index_ref);
+    const char *x = cpu_at(ctx, lookup->x_ref);
+    int64_t item = yk_dtype_bytes(lookup->x_dtype);
+    const cpu_row_kernels *k = cpu_rows_of(ctx->isa, lookup->x_dtype);
     float row[BLOCK];
-    for (int64_t v = r0; v < r1 && !table->add; v++)
-        memset(out + v * table->inner + j0, 0, (size_t)(j1 - j0) * 4);
-    for (int64_t i = 0; i < table->n_index; i++) {
+    for (int64_t v = r0; v < r1 && !lookup->add; v++)
+        memset(out + v * lookup->inner + j0, 0, (size_t)(j1 - j0) * 4);
+    for (int64_t i = 0; i < lookup->n_index; i++) {
         if (index[i] < r0 || index[i] >= r1)
             continue;
         for (int64_t j = j0; j < j1; j += BLOCK) {
             size_t n = (size_t)(j1 - j < BLOCK ? j1 - j : BLOCK);
-            const char *from = x + (i * table->inner + j) * item;
-            float *to = out + index[i] * table->inner + j;
-            if (table->x_dtype == YK_F16)
+            const char *from = x + (i * lookup->inner + j) * item;
+            float *to = out + index[i] * lookup->inner + j;
+            if (lookup->x_dtype == YK_F16)
                 ctx->isa->vec->to_f32(row, from, YK_F16, n);
-            k->add(to, table->x_dtype == YK_F16 ? (const void *)row : from, n);
+            k->add(to, lookup->x_dtype == YK_F16 ? (const void *)row : from, n);
         }
     }
 }
 
 static void scatter_step(const void *args, const cpu_ctx *ctx)
 {
-    const index_args *table = args;
-    float *out = cpu_at(ctx, table->y_ref);
+    const index_args *lookup = args;
+    float *out = cpu_at(ctx, lookup->y_ref);
     int64_t lo, hi;
-    cpu_part(table->columns ? table->inner : table->table_rows, ctx->piece, ctx->pieces, &lo, &hi);
-    if (table->columns)
-        scatter_part(table, ctx, out, 0, table->table_rows, lo, hi);
+    cpu_part(lookup->columns ? lookup->inner : lookup->table_rows, ctx->piece, ctx->pieces, &lo, &hi);
+    if (lookup->columns)
+        scatter_part(lookup, ctx, out, 0, lookup->table_rows, lo, hi);
     else
-        scatter_part(table, ctx, out, lo, hi, 0, table->inner);
+        scatter_part(lookup, ctx, out, lo, hi, 0, lookup->inner);
 }
 
 /*
  * A table of 16 bits: a row is summed in f32 and rounded once, so it is made as a whole. `from` has the indices that name row
  * r, in their order, at first[r] .. first[r + 1] - 1.
  */
-static int32_t *index_lists(const index_args *table, const cpu_ctx *ctx, int32_t **from)
+static int32_t *index_lists(const index_args *lookup, const cpu_ctx *ctx, int32_t **from)
 {
     int32_t *first = (int32_t *)(void *)ctx->shared_ws;
-    *from = first + table->table_rows + 2;
+    *from = first + lookup->table_rows + 2;
     return first;
 }
 
 static void list_step(const void *args, const cpu_ctx *ctx)
 {
-    const index_args *table = args;
-    const int32_t *index = cpu_at(ctx, table->index_ref);
-    int32_t *from, *first = index_lists(table, ctx, &from);
+    const index_args *lookup = args;
+    const int32_t *index = cpu_at(ctx, lookup->index_ref);
+    int32_t *from, *first = index_lists(lookup, ctx, &from);
     if (ctx->piece)
         return;
-    memset(first, 0, (size_t)(table->table_rows + 2) * 4);
-    for (int64_t i = 0; i < table->n_index; i++)
-        if (index[i] >= 0 && index[i] < table->table_rows)
+    memset(first, 0, (size_t)(lookup->table_rows + 2) * 4);
+    for (int64_t i = 0; i < lookup->n_index; i++)
+        if (index[i] >= 0 && index[i] < lookup->table_rows)
             first[index[i] + 2]++;
-    for (int64_t r = 2; r <= table->table_rows; r++)
+    for (int64_t r = 2; r <= lookup->table_rows; r++)
         first[r] += first[r - 1];
-    for (int64_t i = 0; i < table->n_index; i++) /* first[r + 1] moves from the start of row r to its end */
-        if (index[i] >= 0 && index[i] < table->table_rows)
+    for (int64_t i = 0; i < lookup->n_index; i++) /* first[r + 1] moves from the start of row r to its end */
+        if (index[i] >= 0 && index[i] < lookup->table_rows)
             from[first[index[i] + 1]++] = (int32_t)i;
 }
 
 /* Numbers [j, j + n) of one row: of those of x named by count indices. */
-static void sum_row(const index_args *table, const cpu_ctx *ctx, const int32_t *from, int32_t count, int64_t j, size_t n, char *out)
+static void sum_row(const index_args *lookup, const cpu_ctx *ctx, const int32_t *from, int32_t count, int64_t j, size_t n, char *out)
 {
-    const cpu_row_kernels *k = cpu_rows_of(ctx->isa, table->x_dtype);
-    const int64_t item = yk_dtype_bytes(table->x_dtype);
-    const char *x = (const char *)cpu_at(ctx, table->x_ref) + j * item;
+    const cpu_row_kernels *k = cpu_rows_of(ctx->isa, lookup->x_dtype);
+    const int64_t item = yk_dtype_bytes(lookup->x_dtype);
+    const char *x = (const char *)cpu_at(ctx, lookup->x_ref) + j * item;
     float sum[BLOCK], row[BLOCK];
-    if (table->add)
-        ctx->isa->vec->to_f32(sum, out, table->y_dtype, n);
+    if (lookup->add)
+        ctx->isa->vec->to_f32(sum, out, lookup->y_dtype, n);
     else if (count)
-        ctx->isa->vec->to_f32(sum, x + from[0] * table->inner * item, table->x_dtype, n);
-    for (int32_t i = table->add ? 0 : 1; i < count; i++) {
-        const void *p = x + from[i] * table->inner * item;
-        if (table->x_dtype == YK_F16)
+        ctx->isa->vec->to_f32(sum, x + from[0] * lookup->inner * item, lookup->x_dtype, n);
+    for (int32_t i = lookup->add ? 0 : 1; i < count; i++) {
+        const void *p = x + from[i] * lookup->inner * item;
+        if (lookup->x_dtype == YK_F16)
             ctx->isa->vec->to_f32(row, p, YK_F16, n);
-        k->add(sum, table->x_dtype == YK_F16 ? row : p, n);
+        k->add(sum, lookup->x_dtype == YK_F16 ? row : p, n);
     }
-    ctx->isa->vec->from_f32(out, sum, table->y_dtype, n);
+    ctx->isa->vec->from_f32(out, sum, lookup->y_dtype, n);
 }
 
 static void sum_rows_step(const void *args, const cpu_ctx *ctx)
 {
-    const index_args *table = args;
-    int32_t *from, *first = index_lists(table, ctx, &from);
-    int64_t lo, hi, item = yk_dtype_bytes(table->y_dtype);
-    cpu_part(table->table_rows, ctx->piece, ctx->pieces, &lo, &hi);
+    const index_args *lookup = args;
+    int32_t *from, *first = index_lists(lookup, ctx, &from);
+    int64_t lo, hi, item = yk_dtype_bytes(lookup->y_dtype);
+    cpu_part(lookup->table_rows, ctx->piece, ctx->pieces, &lo, &hi);
     for (int64_t r = lo; r < hi; r++) {
-        char *y = (char *)cpu_at(ctx, table->y_ref) + r * table->inner * item;
+        char *y = (char *)cpu_at(ctx, lookup->y_ref) + r * lookup->inner * item;
         const int32_t *at = from + first[r], count = first[r + 1] - first[r];
-        if (!count && !table->add)
-            memset(y, 0, (size_t)(table->inner * item));
-        else if (count == 1 && !table->add && table->x_dtype == table->y_dtype)
-            memcpy(y, (const char *)cpu_at(ctx, table->x_ref) + at[0] * table->inner * item, (size_t)(table->inner * item));
+        if (!count && !lookup->add)
+            memset(y, 0, (size_t)(lookup->inner * item));
+        else if (count == 1 && !lookup->add && lookup->x_dtype == lookup->y_dtype)
+            memcpy(y, (const char *)cpu_at(ctx, lookup->x_ref) + at[0] * lookup->inner * item, (size_t)(lookup->inner * item));
         else
-            for (int64_t j = 0; j < table->inner; j += BLOCK)
-                sum_row(table, ctx, at, count, j, (size_t)(table->inner - j < BLOCK ? table->inner - j : BLOCK), y + j * item);
+            for (int64_t j = 0; j < lookup->inner; j += BLOCK)
+                sum_row(lookup, ctx, at, count, j, (size_t)(lookup->inner - j < BLOCK ? lookup->inner - j : BLOCK), y + j * item);
     }
 }
 
 static void plan_index(cpu_build *build, const yk_node *node)
 {
     const yk_value *x = cpu_in(build, node, 0), *index = cpu_in(build, node, 1), *y = cpu_out(build, node, 0);
-    const yk_value *table_value = node->op == YK_OP_GATHER ? x : y;
-    index_args *table = cpu_args(build, sizeof *table);
-    if (!table)
+    const yk_value *table = node->op == YK_OP_GATHER ? x : y;
+    index_args *lookup = cpu_args(build, sizeof *lookup);
+    if (!lookup)
         return;
     if (!kit_value_dense(x) || !kit_value_dense(index)) {
         cpu_refuse(build, node, "a broadcast operand");
         return;
     }
-    *table = (index_args){cpu_ref_of(x), cpu_ref_of(index), cpu_ref_of(y), kit_value_count(index), table_value->dim[0], 1, x->dtype,
-                      y->dtype, false, node->flags & YK_NODE_ACCUMULATE};
-    table->inner = kit_value_count(table_value) / table->table_rows;
-    double work = (double)(table->n_index * table->inner) * 0.3;
+    *lookup = (index_args){cpu_ref_of(x), cpu_ref_of(index), cpu_ref_of(y), kit_value_count(index), table->dim[0], 1, x->dtype,
+                           y->dtype, false, node->flags & YK_NODE_ACCUMULATE};
+    lookup->inner = kit_value_count(table) / lookup->table_rows;
+    double work = (double)(lookup->n_index * lookup->inner) * 0.3;
     if (node->op == YK_OP_GATHER) {
-        cpu_emit(build, gather_step, table, work);
+        cpu_emit(build, gather_step, lookup, work);
         return;
     }
-    if (!cpu_is_float(y->dtype) || table->n_index > INT32_MAX) {
+    if (!cpu_is_float(y->dtype) || lookup->n_index > INT32_MAX) {
         cpu_refuse(build, node, "a sum that is not of floats, or of more than 2^31 rows");
         return;
     }
-    if (table->y_dtype != YK_F32) {
-        cpu_need_shared_ws(build, (size_t)(table->table_rows + 2 + table->n_index) * 4);
-        cpu_emit(build, list_step, table, 0.0);
-        cpu_emit(build, sum_rows_step, table, work + (double)(table->table_rows * table->inner) * 0.1);
+    if (lookup->y_dtype != YK_F32) {
+        cpu_need_shared_ws(build, (size_t)(lookup->table_rows + 2 + lookup->n_index) * 4);
+        cpu_emit(build, list_step, lookup, 0.0);
+        cpu_emit(build, sum_rows_step, lookup, work + (double)(lookup->table_rows * lookup->inner) * 0.1);
         return;
     }
     /* Columns share sums evenly whatever the indices; a large table that is zero but for a few rows is written in order. */
-    table->columns = table->inner >= 64 * build->workers && (table->add || 4 * table->n_index >= table->table_rows);
-    cpu_emit(build, scatter_step, table, work + (table->add ? 0.0 : (double)(table->table_rows * table->inner) * 0.1));
+    lookup->columns = lookup->inner >= 64 * build->workers && (lookup->add || 4 * lookup->n_index >= lookup->table_rows);
+    cpu_emit(build, scatter_step, lookup, work + (lookup->add ? 0.0 : (double)(lookup->table_rows * lookup->inner) * 0.1));
 }
 
 void cpu_plan_data(cpu_build *build, const yk_node *node)

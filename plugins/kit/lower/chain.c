@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Maps, sums and single elementwise nodes: a generated kernel each (emit.h), over blocks of elements or of results. */
-#include "plugins/kit/lower/lower.h"
+#include "plugins/kit/lower/internal.h"
 
 /* Elements of an elementwise group, outputs and columns of a reduction's group: enough work to hide a start. */
 #define BLOCK_CPU_SHAPE 8192
@@ -13,14 +13,14 @@ typedef struct chain {
     kit_space space;
 } chain;
 
-bool kit_op_is_chain(uint32_t op)
+static bool op_is_chain(uint32_t op)
 {
     return op == YK_OP_MAP || op == YK_OP_MAP_SUM || op == YK_OP_SUM || op == YK_OP_RMAX || kit_emits(op);
 }
 
 static bool chain_of(const yk_graph *graph, uint32_t node, chain *c)
 {
-    return kit_op_is_chain(graph->node[node].op) && kit_chain_of(graph, node, &c->nodes) && kit_space_of(&c->nodes, &c->space);
+    return op_is_chain(graph->node[node].op) && kit_chain_of(graph, node, &c->nodes) && kit_space_of(&c->nodes, &c->space);
 }
 
 static void chain_emit(kit_text *text, const char *name, const void *what)
@@ -46,17 +46,19 @@ static int64_t chain_block(const kit_target *target, const chain *c)
     return block < 1 ? 1 : block;
 }
 
-uint32_t kit_claims_chain(const yk_graph *graph, uint32_t node)
+static uint32_t claim_chain(const kit_target *target, const yk_graph *graph, uint32_t node)
 {
     chain c;
+    (void)target;
     return chain_of(graph, node, &c) ? YK_CLAIM_RUN : 0;
 }
 
-void kit_lower_chain(kit_lowering *ctx, uint32_t node)
+static void lower_chain(kit_lowering *ctx, const yk_node *node)
 {
     chain c;
     int64_t meta[KIT_META], groups;
-    if (!chain_of(ctx->graph, node, &c)) {
+    (void)node;
+    if (!chain_of(ctx->graph, ctx->node, &c)) {
         kit_lower_fail(ctx, YK_E_UNSUPPORTED);
         return;
     }
@@ -70,3 +72,5 @@ void kit_lower_chain(kit_lowering *ctx, uint32_t node)
         kit_arg_value(ctx, c.nodes.out[i]);
     kit_arg_meta(ctx, meta, n);
 }
+
+const kit_rule kit_rule_chain = {op_is_chain, claim_chain, lower_chain};

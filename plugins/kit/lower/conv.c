@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Convolutions for the CPU shape (kernels/conv.kc, wino.kc): geometry, blocks of rows that fit local memory, launches. */
-#include "plugins/kit/lower/lower.h"
+#include "plugins/kit/lower/internal.h"
 
 #include <stdio.h>
 
@@ -154,9 +154,15 @@ static bool conv_of(const kit_target *target, const yk_graph *graph, const yk_no
     return conv_blocks(target, conv, n->op == YK_OP_CONV2D_DW);
 }
 
-uint32_t kit_claims_conv(const kit_target *target, const yk_graph *graph, const yk_node *n)
+static bool op_is_conv(uint32_t op)
+{
+    return op == YK_OP_CONV2D || op == YK_OP_CONV2D_DX || op == YK_OP_CONV2D_DW;
+}
+
+static uint32_t claim_conv(const kit_target *target, const yk_graph *graph, uint32_t node)
 {
     conv_plan conv;
+    const yk_node *n = &graph->node[node];
     if (!conv_of(target, graph, n, &conv))
         return 0;
     return YK_CLAIM_RUN | (n->op == YK_OP_CONV2D_DW ? YK_CLAIM_ACCUMULATE : 0u);
@@ -326,7 +332,7 @@ static void lower_dw(kit_lowering *ctx, const yk_node *n, conv_plan *conv)
     kit_arg_i32(ctx, n->flags & YK_NODE_ACCUMULATE ? 1 : 0);
 }
 
-void kit_lower_conv(kit_lowering *ctx, const yk_node *n)
+static void lower_conv(kit_lowering *ctx, const yk_node *n)
 {
     conv_plan conv;
     if (!conv_of(ctx->target, ctx->graph, n, &conv)) {
@@ -346,3 +352,5 @@ void kit_lower_conv(kit_lowering *ctx, const yk_node *n)
     else
         lower_direct(ctx, n, &conv);
 }
+
+const kit_rule kit_rule_conv = {op_is_conv, claim_conv, lower_conv};

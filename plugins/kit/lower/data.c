@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Primitives that make or move data: copy, gather, scatter_add, unfold, fold, iota, rng, argmax. */
-#include "plugins/kit/lower/lower.h"
+#include "plugins/kit/lower/internal.h"
 
 #include <stdio.h>
 
@@ -246,7 +246,7 @@ static void lower_argmax(kit_lowering *ctx, const yk_node *n)
     kit_arg_i64(ctx, block);
 }
 
-void kit_lower_data(kit_lowering *ctx, const yk_node *n)
+static void lower_data(kit_lowering *ctx, const yk_node *n)
 {
     switch (n->op) {
     case YK_OP_COPY:
@@ -276,3 +276,10 @@ void kit_lower_data(kit_lowering *ctx, const yk_node *n)
         break;
     }
 }
+
+static bool op_is_primitive(uint32_t op)
+{
+    return yk_op_is_primitive(op);
+}
+
+const kit_rule kit_rule_data = {op_is_primitive, NULL, lower_data};

@@ -4,7 +4,7 @@
  * the kernel with the epilogue over them; the GPU shape takes the operands as they are. Kernels with their epilogues are
  * part of the program's generated source, so that one compilation makes them all.
  */
-#include "plugins/kit/lower/lower.h"
+#include "plugins/kit/lower/internal.h"
 #include "plugins/kit/source.h"
 
 #include <stdio.h>
@@ -166,10 +166,17 @@ static void dot_emit(kit_text *text, const char *name, const void *what)
     kit_text_put(text, source, strlen(source));
 }
 
-uint32_t kit_claims_dot_map(const yk_graph *graph, const yk_node *n)
+static bool op_is_dot(uint32_t op)
 {
-    dot_plan dot = {0};
-    return dot_of(graph, n, &dot) ? YK_CLAIM_RUN : 0;
+    return op == YK_OP_DOT || op == YK_OP_DOT_MAP;
+}
+
+/* A primitive is run whether it is claimed or not. */
+static uint32_t claim_dot(const kit_target *target, const yk_graph *graph, uint32_t node)
+{
+    dot_plan dot = {.target = target};
+    const yk_node *n = &graph->node[node];
+    return n->op == YK_OP_DOT_MAP && dot_of(graph, n, &dot) ? YK_CLAIM_RUN : 0;
 }
 
 /* ---- Launches ---- */
@@ -301,7 +308,7 @@ static void dot_slabs(kit_lowering *ctx, const yk_node *n, const dot_plan *dot)
         }
 }
 
-void kit_lower_dot(kit_lowering *ctx, const yk_node *n)
+static void lower_dot(kit_lowering *ctx, const yk_node *n)
 {
     dot_plan dot = {.target = ctx->target};
     if (!dot_of(ctx->graph, n, &dot)) {
@@ -314,3 +321,5 @@ void kit_lower_dot(kit_lowering *ctx, const yk_node *n)
     else
         dot_whole(ctx, n, &dot);
 }
+
+const kit_rule kit_rule_dot = {op_is_dot, claim_dot, lower_dot};

@@ -5,7 +5,7 @@
  */
 #include <stdio.h>
 
-#include "plugins/kit/lower/lower.h"
+#include "plugins/kit/lower/internal.h"
 
 void kit_lower_fail(kit_lowering *ctx, yk_status s)
 {

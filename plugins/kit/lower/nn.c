@@ -3,7 +3,7 @@
  * Composites but maps and convolutions: which are claimed, and their launches. A composite is claimed when its operands
  * are dense and of the types its kernel was written for; the core runs the body of any other.
  */
-#include "plugins/kit/lower/lower.h"
+#include "plugins/kit/lower/internal.h"
 
 #include <stdio.h>
 
@@ -108,9 +108,15 @@ static bool attention_fits(const kit_target *target, const yk_graph *graph, cons
            (!back || kit_node_in(graph, n, first + 1)->dim[1] == q->dim[1]);
 }
 
-uint32_t kit_claims_nn(const kit_target *target, const yk_graph *graph, const yk_node *n)
+static bool op_is_composite(uint32_t op)
+{
+    return !yk_op_is_primitive(op);
+}
+
+static uint32_t claim_nn(const kit_target *target, const yk_graph *graph, uint32_t node)
 {
     uint32_t type;
+    const yk_node *n = &graph->node[node];
     if (n->op == YK_OP_ATTENTION || n->op == YK_OP_ATTENTION_BWD)
         return attention_fits(target, graph, n) ? YK_CLAIM_RUN : 0;
     if (n->op == YK_OP_BN_STATS &&
@@ -406,7 +412,7 @@ static void lower_attention_bwd(kit_lowering *ctx, const yk_node *n)
 }
 
 /* switch over ops */
-void kit_lower_nn(kit_lowering *ctx, const yk_node *n)
+static void lower_nn(kit_lowering *ctx, const yk_node *n)
 {
     uint32_t type = YK_DTYPE_COUNT;
     if (n->op == YK_OP_ATTENTION || n->op == YK_OP_ATTENTION_BWD ? !attention_fits(ctx->target, ctx->graph, n)
@@ -455,3 +461,5 @@ void kit_lower_nn(kit_lowering *ctx, const yk_node *n)
         break;
     }
 }
+
+const kit_rule kit_rule_nn = {op_is_composite, claim_nn, lower_nn};

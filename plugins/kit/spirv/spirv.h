@@ -11,7 +11,7 @@
 #ifndef YOKE_PLUGINS_KIT_SPIRV_SPIRV_H
 #define YOKE_PLUGINS_KIT_SPIRV_SPIRV_H
 
-#include "plugins/kit/program.h"
+#include "plugins/kit/source.h"
 
 /* What a launch is told, in this layout. */
 typedef struct kit_spirv_push {

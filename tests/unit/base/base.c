@@ -16,6 +16,7 @@
 #include "core/base/mem.h"
 #include "core/base/nearest.h"
 #include "core/base/option.h"
+#include "core/base/option_names.h"
 #include "core/base/philox.h"
 #include "core/base/round.h"
 #include "tests/support/run.h"

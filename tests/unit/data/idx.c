@@ -84,23 +84,24 @@ START_TEST(cifar10_batches_are_read)
 {
     yk_error err = YK_ERROR_INIT;
     static const uint8_t first[] = {6, 9, 9, 4, 1, 1, 2, 7, 8, 3};
-    uint8_t *p, *bad;
-    int64_t n;
+    yk__cifar cifar, bad;
+    uint8_t record[2 * YK__CIFAR_RECORD];
     yk__file *f;
     if (!suite_there("cifar10-part"))
         return;
-    ck_assert_msg(yk__cifar_open(suite_path("cifar10-part", "cifar10-train-0000-1999.bin.gz"), &p, &n, &err) == YK_OK,
-                  "%s", err.text);
-    ck_assert_int_eq(n, 2000);
-    for (size_t i = 0; i < sizeof first; i++)
-        ck_assert_int_eq(p[i * YK__CIFAR_RECORD], first[i]);
-    p[YK__CIFAR_RECORD] = 10;
+    ck_assert_msg(yk__cifar_open(suite_path("cifar10-part", "cifar10-train-0000-1999.bin.gz"), 0, &cifar, &err) == YK_OK, "%s",
+                  err.text);
+    ck_assert_int_eq(cifar.count, 2000);
+    ck_assert_int_eq(memcmp(cifar.labels, first, sizeof first), 0);
+    ck_assert_msg(yk__blob_read(cifar.records, 0, record, sizeof record, &err) == YK_OK, "%s", err.text);
+    ck_assert_int_eq(record[YK__CIFAR_RECORD], first[1]);
+    record[YK__CIFAR_RECORD] = 10;
     for (size_t cut = 0; cut < 2; cut++) { /* a label of 10; a byte missing */
-        ck_assert_int_eq(yk__file_from_memory("m", p, 2 * YK__CIFAR_RECORD - cut, YK__FILE_PLAIN, &f, &err), YK_OK);
-        ck_assert_int_eq(yk__cifar_read(f, &bad, &n, &err), YK_E_FORMAT);
+        ck_assert_int_eq(yk__file_from_memory("m", record, sizeof record - cut, YK__FILE_PLAIN, &f, &err), YK_OK);
+        ck_assert_int_eq(yk__cifar_read(f, UINT64_MAX, &bad, &err), YK_E_FORMAT);
         yk__file_close(f);
     }
-    yk__free(p);
+    yk__cifar_free(&cifar);
 }
 END_TEST
 

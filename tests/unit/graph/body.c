@@ -91,15 +91,23 @@ static void check_step(yk_op op, uint32_t n, const yk__vid *in, int64_t flags)
     lab_again();
 }
 
+/* The table's words for each op: "none", or what it is called. */
+static const struct {
+    const char *infer, *body, *eval;
+} parts[YK_OP_COUNT] = {
+#define X(e, infer, body, eval, layout) [YK_OP_##e] = {#infer, #body, #eval},
+    YK_IMPL_TABLE(X)
+#undef X
+};
+
 START_TEST(table_is_full)
 {
     for (uint32_t op = 0; op < YK_OP_COUNT; op++) {
-        const yk__op_impl *impl = yk__op_impl_of(op);
         const yk__op_info *info = yk__op_info_of(op);
         bool map = op == YK_OP_MAP || op == YK_OP_DOT_MAP || op == YK_OP_MAP_SUM;
-        ck_assert_msg(impl->infer != NULL, "%s", info->name);
-        ck_assert_msg((impl->eval != NULL) == !map, "%s", info->name);
-        ck_assert_msg((impl->body != NULL) == (info->kind == YK_KIND_COMP && !map), "%s", info->name);
+        ck_assert_msg(parts[op].infer != NULL, "%s", info->name);
+        ck_assert_msg((strcmp(parts[op].eval, "none") != 0) == !map, "%s", info->name);
+        ck_assert_msg((strcmp(parts[op].body, "none") != 0) == (info->kind == YK_KIND_COMP && !map), "%s", info->name);
     }
 }
 END_TEST

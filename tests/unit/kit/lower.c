@@ -8,7 +8,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "plugins/kit/program.h"
+#include "plugins/kit/lower/lower.h"
+#include "plugins/kit/source.h"
 #include "tests/support/kit.h"
 
 static int allocs_left = -1, live; /* -1: no limit */

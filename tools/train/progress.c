@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The bar stands on one line, which each report draws anew; a line of text clears it first. */
-#include "tools/progress.h"
+#include "tools/train/progress.h"
 
 #include <math.h>
 #include <stdarg.h>

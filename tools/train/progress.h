@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A progress bar on a terminal, plain lines elsewhere; on standard error. */
-#ifndef YOKE_TOOLS_PROGRESS_H
-#define YOKE_TOOLS_PROGRESS_H
+#ifndef YOKE_TOOLS_TRAIN_PROGRESS_H
+#define YOKE_TOOLS_TRAIN_PROGRESS_H
 
 #include <stdbool.h>
 #include <stdint.h>

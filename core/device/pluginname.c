@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Names of plugins: of files "yoke_NAME.so", and of those that lie in the folder. Nothing is opened. */
+#include <dirent.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/base/mem.h"
+#include "core/base/option.h"
+#include "core/device/intern.h"
+
+const char *yk__plugin_folder(void)
+{
+    const char *s = yk__option_text(YK__OPTION_PLUGIN_DIR);
+    return s ? s : YK_PLUGIN_DIR;
+}
+
+/* "yoke_NAME.so" -> NAME, or NULL. */
+char *yk__plugin_file_name(const char *file)
+{
+    size_t len = strlen(file);
+    if (len <= 8 || strncmp(file, "yoke_", 5) || strcmp(file + len - 3, ".so"))
+        return NULL;
+    return yk__strndup(file + 5, len - 8);
+}
+
+static int is_plugin(const struct dirent *d)
+{
+    size_t len = strlen(d->d_name);
+    return len > 8 && !strncmp(d->d_name, "yoke_", 5) && !strcmp(d->d_name + len - 3, ".so");
+}
+
+/* Words separated by ", ": takes `s`, returns s with `word` added. */
+char *yk__plugin_add_name(char *s, const char *word)
+{
+    char *t = s && word && *word ? yk__format("%s%s%s", s, *s ? ", " : "", word) : s;
+    if (t != s)
+        yk__free(s);
+    return t;
+}
+
+char *yk__plugin_folder_names(void)
+{
+    struct dirent **entry = NULL;
+    int n = scandir(yk__plugin_folder(), &entry, is_plugin, alphasort);
+    char *s = yk__strdup("");
+    for (int i = 0; i < n; i++) {
+        char *name = yk__plugin_file_name(entry[i]->d_name);
+        s = yk__plugin_add_name(s, name);
+        yk__free(name);
+        free(entry[i]);
+    }
+    free(entry);
+    return s;
+}

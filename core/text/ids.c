@@ -1,0 +1,21 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "core/text/ids.h"
+
+#include <string.h>
+
+#include "core/base/mem.h"
+
+int yk__ids_push(yk__ids *ids, int32_t id)
+{
+    if (ids->count == ids->id_cap && yk__grow(&ids->id, &ids->id_cap, ids->count + 1, sizeof *ids->id))
+        return -1;
+    ids->id[ids->count++] = id;
+    return 0;
+}
+
+void yk__ids_free(yk__ids *ids)
+{
+    yk__free(ids->id);
+    yk__free(ids->type);
+    memset(ids, 0, sizeof *ids);
+}

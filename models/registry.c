@@ -1,0 +1,260 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Models by name or by a Hugging Face configuration: finding the builder, loading and saving weights under the names of
+ * published files, and the files that lie beside them.
+ */
+#include "models/model.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const model_kind *const kinds[] = {&model_mlp,  &model_resnet20, &model_resnet32, &model_resnet18,
+                                          &model_gpt2, &model_bert,     &model_bert_mlm};
+enum { N_KINDS = sizeof kinds / sizeof kinds[0] };
+
+static const model_kind *kind_find(const char *name)
+{
+    for (size_t i = 0; i < N_KINDS; i++)
+        if (!strcmp(kinds[i]->name, name))
+            return kinds[i];
+    return NULL;
+}
+
+static void unknown_name(yk_job *job, const char *name)
+{
+    char list[256] = "";
+    for (size_t i = 0; i < N_KINDS; i++) {
+        strncat(list, i ? ", " : "", sizeof list - strlen(list) - 1);
+        strncat(list, kinds[i]->name, sizeof list - strlen(list) - 1);
+    }
+    model_fail(job, YK_E_ARG, "there is no model \"%s\"; there are %s", name, list);
+}
+
+static void model_release(yk_model *m)
+{
+    if (!m)
+        return;
+    if (m->settings)
+        yk_settings_free(m->settings);
+    free(m->tokenizer);
+    free(m->net);
+    free(m);
+}
+
+/* A model without parameters yet; NULL (and the job failed) when memory is gone. */
+static yk_model *model_alloc(yk_job *job, const model_kind *kind, yk_settings *settings, const yk_data *data)
+{
+    yk_model *m = calloc(1, sizeof *m);
+    const char *tokenizer = data ? yk_data_tokenizer(data) : NULL;
+    if (m) {
+        m->job = job;
+        m->kind = kind;
+        m->data = data;
+        m->net = calloc(1, kind->net_size);
+        m->tokenizer = tokenizer ? strdup(tokenizer) : NULL;
+    }
+    if (!m || !m->net || (tokenizer && !m->tokenizer)) {
+        model_release(m);
+        yk_settings_free(settings);
+        model_fail(job, YK_E_MEM, "out of memory for model %s", kind->name);
+        return NULL;
+    }
+    m->settings = settings;
+    return m;
+}
+
+static void write_to_checkpoint(void *object, const char *dir);
+
+static yk_model *model_build(yk_job *job, const model_kind *kind, yk_settings *settings, const yk_data *data)
+{
+    yk_model *m;
+    if (!model_fits_kind(job, kind, data)) {
+        yk_settings_free(settings);
+        return NULL;
+    }
+    m = model_alloc(job, kind, settings, data);
+    if (!m)
+        return NULL;
+    m->first = yk_param_count(job);
+    kind->build(m, m->net, data);
+    m->count = yk_param_count(job) - m->first;
+    yk_settings_check(settings);
+    yk_model_fits(m, data);
+    yk_settings_put(settings, "model_type", kind->model_type);
+    yk_settings_put(settings, "yoke_model", kind->name);
+    yk_on_close(job, m, (void (*)(void *))model_release);
+    if (!yk_ok(job)) /* the job keeps the model, or has released it */
+        return NULL;
+    yk_on_save(job, m, write_to_checkpoint);
+    return m;
+}
+
+yk_model *yk_model_new(yk_job *job, const char *name, const char *config, const yk_data *data)
+{
+    const model_kind *kind = kind_find(name);
+    if (!yk_ok(job))
+        return NULL;
+    if (!kind) {
+        unknown_name(job, name);
+        return NULL;
+    }
+    return model_build(job, kind, yk_settings_new(job, config), data);
+}
+
+/* Which of our builders a config.json means: by our own key, else by model_type and the head in `architectures`. */
+static const model_kind *kind_of(yk_settings *s, const yk_data *data)
+{
+    const char *own = yk_settings_text(s, "yoke_model", NULL), *type = yk_settings_text(s, "model_type", "");
+    const char *head = yk_settings_text(s, "architectures", "");
+    if (own)
+        return kind_find(own);
+    if (!strcmp(type, "bert") && (data ? yk_data_labels(data) == YK_LABELS_MASKED : strstr(head, "MaskedLM") || strstr(head, "LMHead")))
+        return &model_bert_mlm;
+    for (size_t i = 0; i < N_KINDS; i++)
+        if (!strcmp(kinds[i]->model_type, type))
+            return kinds[i];
+    return NULL;
+}
+
+yk_model *yk_model_from_pretrained(yk_job *job, const char *dir, const char *config, const yk_data *data)
+{
+    char path[4096];
+    yk_settings *s;
+    const model_kind *kind;
+    yk_model *m;
+    if (!yk_ok(job))
+        return NULL;
+    s = yk_settings_new(job, config);
+    snprintf(path, sizeof path, "%s/config.json", dir);
+    yk_settings_json(s, path);
+    kind = yk_ok(job) ? kind_of(s, data) : NULL;
+    if (!kind) {
+        model_fail(job, YK_E_ARG, "%s: model_type \"%s\" is not one of mlp, resnet, gpt2, bert", path,
+                   yk_settings_text(s, "model_type", "(none)"));
+        yk_settings_free(s);
+        return NULL;
+    }
+    m = model_build(job, kind, s, data);
+    if (!m)
+        return NULL;
+    if (!m->tokenizer && (!data || !strcmp(yk_data_kind(data), "tokens"))) /* other data have their own, or need none */
+        m->tokenizer = strdup(dir);
+    yk_model_load(m, dir);
+    return m;
+}
+
+/* The names under which a file may hold a parameter: its own, without or with the family's prefix, with "module.". */
+static bool weights_read_any(yk_model *m, yk_weights *w, const char *name, yk_t param)
+{
+    const char *prefix = m->kind->prefix ? m->kind->prefix : "";
+    size_t n = strlen(prefix);
+    char other[512];
+    if (yk_weights_read(w, name, param))
+        return true;
+    if (n && !strncmp(name, prefix, n) && yk_weights_read(w, name + n, param))
+        return true;
+    snprintf(other, sizeof other, "module.%s", name);
+    return yk_weights_read(w, other, param);
+}
+
+/* Parts that a pre-trained file may lack: a head is new then. */
+static bool may_be_new(const char *name)
+{
+    return !strncmp(name, "classifier.", 11) || !strncmp(name, "cls.", 4) || strstr(name, "num_batches_tracked") ||
+           !strncmp(name, "bert.pooler.", 12);
+}
+
+void yk_model_load(yk_model *m, const char *path)
+{
+    yk_weights *w = m && yk_ok(m->job) ? yk_weights_open(m->job, path) : NULL;
+    uint32_t found = 0;
+    for (uint32_t i = 0; w && i < m->count && yk_ok(m->job); i++) {
+        const char *name = yk_param_name(m->job, m->first + i);
+        if (weights_read_any(m, w, name, yk_param_at(m->job, m->first + i))) {
+            found++;
+            continue;
+        }
+        if (!may_be_new(name))
+            model_fail(m->job, YK_E_FORMAT, "%s: no tensor \"%s\", which model %s needs", path, name, m->kind->name);
+        else if (!strstr(name, "num_batches") && yk_is_main(m->job))
+            fprintf(stderr, "yoke: %s has no \"%s\": it starts new\n", path, name);
+    }
+    if (w && yk_ok(m->job) && !found)
+        model_fail(m->job, YK_E_FORMAT, "%s: not one tensor of model %s is in there", path, m->kind->name);
+    if (w)
+        yk_weights_close(w);
+}
+
+/* Copies a tokenizer file along; a file that is not there is no error, folders differ. */
+static void copy_file(yk_model *m, const char *dir, const char *name)
+{
+    char from[4096], to[4096], block[65536];
+    size_t n;
+    FILE *in, *out;
+    bool bad = false;
+    snprintf(from, sizeof from, "%s/%s", m->tokenizer, name);
+    snprintf(to, sizeof to, "%s/%s", dir, name);
+    in = fopen(from, "rb");
+    if (!in)
+        return;
+    out = fopen(to, "wbx"); /* never over a file that is there, it may be the one that is read */
+    while (out && !bad && (n = fread(block, 1, sizeof block, in)) > 0)
+        bad = fwrite(block, 1, n, out) != n;
+    bad |= ferror(in) != 0;
+    fclose(in);
+    if (!out || fclose(out) || bad)
+        model_fail(m->job, YK_E_IO, "%s: cannot write it as a copy of %s", to, from);
+}
+
+static const char *const tokenizer_files[] = {"tokenizer.json", "tokenizer_config.json", "special_tokens_map.json",
+                                              "vocab.txt",      "vocab.json",            "merges.txt"};
+
+/* What a folder of the model has beside its weights. dir is empty of such files. */
+static void write_companions(yk_model *m, const char *dir)
+{
+    char path[4096];
+    snprintf(path, sizeof path, "%s/config.json", dir);
+    yk_settings_save(m->settings, path);
+    for (size_t i = 0; m->tokenizer && i < sizeof tokenizer_files / sizeof tokenizer_files[0] && yk_ok(m->job); i++)
+        copy_file(m, dir, tokenizer_files[i]);
+    yk_data_save_tokenizer(m->data, dir);
+}
+
+/* A checkpoint holds all parameters of its job; it opens as a model where they are this one's. */
+static void write_to_checkpoint(void *object, const char *dir)
+{
+    yk_model *m = object;
+    if (m->first == 0 && m->count == yk_param_count(m->job))
+        write_companions(m, dir);
+}
+
+/* All parameters under their names into dir. */
+static void write_weights(yk_model *m, const char *dir)
+{
+    const char **name = calloc(m->count + 1, sizeof *name);
+    yk_t *param = calloc(m->count + 1, sizeof *param);
+    char path[4096];
+    for (uint32_t i = 0; name && param && i < m->count; i++) {
+        name[i] = yk_param_name(m->job, m->first + i);
+        param[i] = yk_param_at(m->job, m->first + i);
+    }
+    snprintf(path, sizeof path, "%s/model.safetensors", dir);
+    if (name && param)
+        yk_weights_save(m->job, path, m->count, name, param);
+    else
+        model_fail(m->job, YK_E_MEM, "out of memory for saving %s", dir);
+    free(name);
+    free(param);
+}
+
+void yk_model_save(yk_model *m, const char *dir)
+{
+    const char *stage = m ? yk_stage_begin(m->job, dir) : NULL;
+    if (!stage)
+        return;
+    write_weights(m, stage);
+    if (yk_ok(m->job) && yk_is_main(m->job))
+        write_companions(m, stage);
+    yk_stage_commit(m->job, dir);
+}

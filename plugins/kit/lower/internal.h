@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Inside the lowering: a program under construction, and a rule for each kind of node. lower.c chooses among the rules of
+ * chain.c, dot.c, data.c, nn.c and conv.c, which know the kernels and build with launch.c.
+ */
+#ifndef YOKE_PLUGINS_KIT_LOWER_INTERNAL_H
+#define YOKE_PLUGINS_KIT_LOWER_INTERNAL_H
+
+#include "plugins/kit/emit.h"
+#include "plugins/kit/program.h"
+
+typedef struct kit_lowering {
+    const kit_target *target;
+    const yk_graph *graph;
+    kit_program *program;
+    uint32_t node;    /* the top node that is lowered now */
+    yk_status failed; /* after a failure nothing is added any more */
+} kit_lowering;
+
+/* ---- launch.c: a launch, then its arguments in the kernel's order ---- */
+
+/* groups x, y, z; local: work-items of a group where there are any */
+void kit_launch_add(kit_lowering *ctx, const char *file, const char *macros, const char *kernel, int64_t x, int64_t y, int64_t z,
+                    uint32_t local);
+/* Of a kernel that was generated; `unit` is kit_unit_generated's. */
+void kit_launch_add_generated(kit_lowering *ctx, uint32_t unit, int64_t x, int64_t y, int64_t z, uint32_t local);
+void kit_arg_value(kit_lowering *ctx, uint32_t value);
+void kit_arg_value_at(kit_lowering *ctx, uint32_t value, int64_t element); /* from that element on */
+void kit_arg_in(kit_lowering *ctx, const yk_node *n, uint32_t i); /* an absent operand is not read: the first stands in */
+void kit_arg_out(kit_lowering *ctx, const yk_node *n, uint32_t i);
+void kit_arg_scratch(kit_lowering *ctx, uint64_t offset, uint64_t bytes, uint32_t element);
+void kit_arg_meta(kit_lowering *ctx, const int64_t *meta, uint32_t n);
+void kit_arg_i64(kit_lowering *ctx, int64_t v);
+void kit_arg_i32(kit_lowering *ctx, int64_t v);
+void kit_arg_f32(kit_lowering *ctx, double v);
+void kit_lower_fail(kit_lowering *ctx, yk_status s); /* the first one counts */
+
+/*
+ * The unit of a generated kernel, made if the program has none like it. emit writes the kernel under a name; what it writes
+ * but for the name is what the kernel is known by. YK_NONE after a failure.
+ */
+typedef void (*kit_emit_fn)(kit_text *text, const char *name, const void *what);
+uint32_t kit_unit_generated(kit_lowering *ctx, const char *prefix, kit_emit_fn emit, const void *what);
+
+/* ---- Questions about nodes ---- */
+
+static inline const yk_value *kit_node_in(const yk_graph *graph, const yk_node *n, uint32_t i)
+{
+    return &graph->value[graph->index[n->in + i]];
+}
+
+static inline const yk_value *kit_node_out(const yk_graph *graph, const yk_node *n, uint32_t i)
+{
+    return &graph->value[graph->index[n->out + i]];
+}
+
+static inline int64_t kit_node_attr(const yk_graph *graph, const yk_node *n, uint32_t i)
+{
+    return graph->attr[n->attr + i];
+}
+
+/* Floats that fit the memory of a group. */
+static inline uint32_t kit_local_floats(const kit_target *target)
+{
+    return target->max_local / 4;
+}
+
+/* ---- One rule for each kind of node ---- */
+
+typedef struct kit_rule {
+    bool (*covers)(uint32_t op);
+    uint32_t (*claims)(const kit_target *target, const yk_graph *graph, uint32_t node); /* as kit_claims; NULL: 0 always */
+    void (*lower)(kit_lowering *ctx, const yk_node *n); /* node ctx->node; kit_lower_fail(YK_E_UNSUPPORTED) for what it cannot */
+} kit_rule;
+
+extern const kit_rule kit_rule_chain, kit_rule_conv, kit_rule_data, kit_rule_dot, kit_rule_nn;
+
+#endif

@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Every node of a graph in turn goes to the rule that has its operation; what that adds is the program. */
+#include "plugins/kit/lower/lower.h"
+
+#include "plugins/kit/lower/internal.h"
+
+/* The first that covers an operation has it. */
+static const kit_rule *const rules[] = {&kit_rule_dot, &kit_rule_chain, &kit_rule_conv, &kit_rule_nn, &kit_rule_data};
+
+static const kit_rule *rule_of(uint32_t op)
+{
+    for (size_t i = 0; i < sizeof rules / sizeof *rules; i++)
+        if (rules[i]->covers(op))
+            return rules[i];
+    return NULL;
+}
+
+static void node_lower(kit_lowering *ctx, uint32_t node)
+{
+    const yk_node *n = &ctx->graph->node[node];
+    const kit_rule *rule = rule_of(n->op);
+    ctx->node = node;
+    if (rule)
+        rule->lower(ctx, n);
+    else
+        kit_lower_fail(ctx, YK_E_UNSUPPORTED);
+    if (ctx->failed == YK_E_UNSUPPORTED)
+        ctx->target->host->fail(ctx->target->plugin, "node %u (%s): operands of a type or layout this plugin does not run", n->stream,
+                                kit_op_name(n->op));
+}
+
+yk_status kit_program_make(const kit_target *target, const yk_graph *graph, kit_program *program)
+{
+    kit_program_init(program, target->host);
+    kit_lowering ctx = {.target = target, .graph = graph, .program = program};
+    for (uint32_t i = 0; i < graph->n_node && ctx.failed == YK_OK; i++)
+        node_lower(&ctx, i);
+    if (ctx.failed != YK_OK)
+        kit_program_free(program);
+    return ctx.failed;
+}
+
+uint32_t kit_claims(const kit_target *target, const yk_graph *graph, uint32_t node)
+{
+    const kit_rule *rule = rule_of(graph->node[node].op);
+    return rule && rule->claims ? rule->claims(target, graph, node) : 0;
+}
