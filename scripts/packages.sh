@@ -2,9 +2,9 @@
 # shellcheck shell=sh disable=SC2034
 # Sourced by ./quickstart and ./check: installs Debian packages that are missing, as root or through sudo.
 PACKAGES_BUILD="gcc make autoconf automake libtool autoconf-archive pkg-config libc6-dev libhwloc-dev libjansson-dev \
-libutf8proc-dev libpcre2-dev zlib1g-dev libsodium-dev ocl-icd-opencl-dev"
+libutf8proc-dev libpcre2-dev zlib1g-dev libsodium-dev ocl-icd-opencl-dev libvulkan-dev"
 PACKAGES_OPENCL="pocl-opencl-icd"
-PACKAGES_TEST="check python3 binutils valgrind g++ clang mesa-opencl-icd locales"
+PACKAGES_TEST="check python3 binutils valgrind g++ clang mesa-opencl-icd mesa-vulkan-drivers vulkan-validationlayers spirv-tools locales"
 
 missing_packages() {
     for p in "$@"; do

@@ -4,7 +4,7 @@
  * where files can be written and executed (else PoCL finds no device, or aborts), its threads stay on their cores.
  */
 #define _GNU_SOURCE
-#include "backends/opencl/cores.h"
+#include "plugins/kit/cores.h"
 #include "backends/opencl/ocl.h"
 
 #include <signal.h>
@@ -49,7 +49,7 @@ static void env_bind(void)
     const char *list = ocl_option("CORES");
     cpu_set_t set;
     char n[16];
-    int count = list ? ocl_cores_parse(list, &set) : 0;
+    int count = list ? kit_cores_parse(list, &set) : 0;
     if (!count)
         return;
     if (sched_setaffinity(0, sizeof set, &set))

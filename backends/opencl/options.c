@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The plugin's options (YOKE_OPENCL_*), checked when it starts: a name or value that means nothing is an error. */
 #define _GNU_SOURCE
-#include "backends/opencl/cores.h"
+#include "plugins/kit/cores.h"
 #include "backends/opencl/ocl.h"
 #include "plugins/kit/options.h"
 
@@ -23,7 +23,7 @@ static bool value_ms(const char *v)
 static bool value_cores(const char *v)
 {
     cpu_set_t set;
-    return ocl_cores_parse(v, &set) > 0;
+    return kit_cores_parse(v, &set) > 0;
 }
 
 static bool value_helper(const char *v)

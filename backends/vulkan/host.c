@@ -2,16 +2,13 @@
 /* What all parts share and nothing below them: the host's table, its memory, options, and the texts of failed calls. */
 #include "backends/vulkan/vlk.h"
 
+#include "plugins/kit/plugin.h"
+
 const yk_host *vlk_host;
 
 void *vlk_alloc(size_t bytes)
 {
-    void *p = vlk_host->alloc(bytes ? bytes : 1, 64);
-    if (p)
-        memset(p, 0, bytes);
-    else
-        vlk_host->fail(VLK_WHO, "out of memory: %zu bytes", bytes);
-    return p;
+    return kit_zeroed(vlk_host, VLK_WHO, bytes ? bytes : 1, "what the plugin keeps");
 }
 
 void vlk_free(void *p)

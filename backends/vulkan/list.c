@@ -8,6 +8,8 @@
 #include <stdio.h>
 #include <unistd.h>
 
+#include "plugins/kit/plugin.h"
+
 #define MAX_DEVICES 32
 #define NONE UINT32_MAX
 
@@ -109,6 +111,7 @@ static void limits_read(vlk_physical *p, char locality[64])
     vkGetPhysicalDeviceProperties2(p->handle, &all);
     p->max_alloc = most.maxMemoryAllocationSize;
     p->keeps_nan = v12.shaderSignedZeroInfNanPreserveFloat32;
+    p->ends_loops = v12.driverID == VK_DRIVER_ID_MESA_LLVMPIPE;
     p->budget = extension_there(p->handle, VK_EXT_MEMORY_BUDGET_EXTENSION_NAME);
     if (has_pci)
         snprintf(locality, 64, "pci:%04x:%02x:%02x.%x", pci.pciDomain, pci.pciBus, pci.pciDevice, pci.pciFunction);
@@ -150,7 +153,9 @@ static void list_device(VkPhysicalDevice handle)
 
 static void list_load(void)
 {
-    const VkApplicationInfo own = {.sType = VK_STRUCTURE_TYPE_APPLICATION_INFO, .pApplicationName = "yoke", .apiVersion = VK_API_VERSION_1_2};
+    const VkApplicationInfo own = {.sType = VK_STRUCTURE_TYPE_APPLICATION_INFO,
+                                   .pApplicationName = "yoke",
+                                   .apiVersion = VK_API_VERSION_1_2};
     const VkInstanceCreateInfo info = {.sType = VK_STRUCTURE_TYPE_INSTANCE_CREATE_INFO, .pApplicationInfo = &own};
     VkPhysicalDevice handle[MAX_DEVICES];
     uint32_t n = MAX_DEVICES;
@@ -233,12 +238,12 @@ static void caps_fill(const vlk_physical *p, const char *locality, yk_device_cap
 
 yk_status vlk_device_caps(uint32_t i, yk_device_caps *caps)
 {
-    yk_device_caps c = {.size = caps->size < sizeof c ? caps->size : (uint32_t)sizeof c};
+    yk_device_caps c = {0};
     const yk_status s = device_known(i);
     if (s)
         return s;
     caps_fill(&list.device[i], list.locality[i], &c);
-    memcpy(caps, &c, c.size);
+    kit_caps_give(caps, &c);
     return YK_OK;
 }
 

@@ -7,4 +7,10 @@ yoke_vulkan_la_SOURCES = backends/vulkan/device.c backends/vulkan/host.c backend
 yoke_vulkan_la_CFLAGS = $(AM_CFLAGS) $(CONVERSION) $(VULKAN_CFLAGS)
 yoke_vulkan_la_LDFLAGS = $(AM_LDFLAGS) -module -avoid-version -shared -export-symbols-regex '^yk_plugin_query$$'
 yoke_vulkan_la_LIBADD = libkit.la $(VULKAN_LIBS)
+
+# tries a driver in a process of its own; looked for beside the plugin
+plugin_PROGRAMS += yoke-probe-vulkan
+yoke_probe_vulkan_SOURCES = tools/probe_vulkan.c
+yoke_probe_vulkan_CFLAGS = $(AM_CFLAGS) $(CONVERSION) $(VULKAN_CFLAGS)
+yoke_probe_vulkan_LDADD = $(VULKAN_LIBS)
 endif

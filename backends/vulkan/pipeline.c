@@ -69,7 +69,11 @@ static yk_status pipeline_make(yk_device *dev, const kit_spirv_source *source, u
 static yk_status source_of(yk_device *dev, const kit_program *kit, const kit_launch *launch, char *own, char *macros, kit_spirv_source *s)
 {
     const kit_unit *u = &kit->unit[launch->unit];
-    *s = (kit_spirv_source){.macros = macros, .kernel = launch->kernel, .local = launch->local, .keeps_nan = dev->physical->keeps_nan};
+    *s = (kit_spirv_source){.macros = macros,
+                            .kernel = launch->kernel,
+                            .local = launch->local,
+                            .keeps_nan = dev->physical->keeps_nan,
+                            .checks_loops = dev->physical->ends_loops};
     if (own)
         memcpy(own, kit->text.data + u->begin, u->end - u->begin);
     if (!kit_unit_parts(&dev->target, u->file, own, s->part) ||

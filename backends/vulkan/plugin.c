@@ -6,6 +6,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "plugins/kit/plugin.h"
+
 #ifndef YK_SANITIZER
 #if defined(__SANITIZE_ADDRESS__)
 #define YK_SANITIZER "address"
@@ -38,6 +40,7 @@ static const struct {
     bool (*good)(const char *value);
     const char *allowed;
 } options[] = {
+    {"CORES", vlk_probe_cores, "a list of cores such as 0-3,6"},
     {"PROBE", vlk_probe_helper, "none, or a program that can be run"},
     {"PROBE_MS", value_ms, "milliseconds, 1 to 3600000"},
     {"STAGING", value_flag, "0 or 1"},
@@ -60,7 +63,7 @@ static yk_status names_check(void)
 {
     for (char **e = environ; *e; e++)
         if (name_unknown(*e)) {
-            vlk_host->fail(VLK_WHO, "%.100s: there is no such option; there are " PREFIX "PROBE, " PREFIX "PROBE_MS, " PREFIX "STAGING", *e);
+            vlk_host->fail(VLK_WHO, "%.100s: there is no such option; there are " PREFIX "CORES, _PROBE, _PROBE_MS and _STAGING", *e);
             return YK_E_ARG;
         }
     return YK_OK;
@@ -128,9 +131,4 @@ static const yk_plugin TABLE = {
     .queue_span = kit_queue_span,
 };
 
-__attribute__((visibility("default"))) const yk_plugin *yk_plugin_query(uint32_t abi);
-
-const yk_plugin *yk_plugin_query(uint32_t abi)
-{
-    return abi == YK_ABI ? &TABLE : NULL;
-}
+KIT_PLUGIN_EXPORT(TABLE)

@@ -15,7 +15,7 @@
 typedef struct binding {
     struct binding *next;
     VkDeviceAddress *address; /* of each slot, then of scratch memory */
-    vlk_memory arguments;     /* a word per kit_arg */
+    vlk_memory arguments;     /* a word per kit_arg, then which launch was stopped: its number and 1, or 0 */
     VkCommandBuffer commands;
     uint32_t users;           /* submissions under way */
 } binding;
@@ -157,6 +157,7 @@ static void arguments_write(const yk_program *p, binding *b)
     uint64_t *word = b->arguments.host;
     for (size_t i = 0; i < p->kit.n_arg; i++)
         word[i] = argument_word(p, &p->kit.arg[i], b->address);
+    word[p->kit.n_arg] = 0;
 }
 
 static uint32_t part_of(uint64_t groups, uint64_t from, uint32_t most)
@@ -169,7 +170,9 @@ static void launch_record(const yk_program *p, const binding *b, size_t i)
 {
     const kit_launch *l = &p->kit.launch[i];
     const uint32_t *most = p->dev->physical->properties.limits.maxComputeWorkGroupCount;
-    kit_spirv_push push = {.arguments = b->arguments.address + l->arg * sizeof(uint64_t)};
+    kit_spirv_push push = {.arguments = b->arguments.address + l->arg * sizeof(uint64_t),
+                           .stopped = b->arguments.address + p->kit.n_arg * sizeof(uint64_t),
+                           .launch = (uint32_t)i + 1};
     vkCmdBindPipeline(b->commands, VK_PIPELINE_BIND_POINT_COMPUTE, p->pipeline[i]);
     for (uint64_t z = 0; z < l->groups[2]; z += most[2])
         for (uint64_t y = 0; y < l->groups[1]; y += most[1])
@@ -241,7 +244,7 @@ static yk_status binding_new(yk_program *p, const yk_submit *s, VkDeviceAddress 
     if (!b)
         return YK_E_MEM;
     b->address = vlk_alloc((p->graph->n_slot + 1) * sizeof *b->address);
-    yk_status st = b->address ? vlk_memory_new(p->dev, p->kit.n_arg * sizeof(uint64_t), true, &b->arguments, "arguments") : YK_E_MEM;
+    yk_status st = b->address ? vlk_memory_new(p->dev, (p->kit.n_arg + 1) * sizeof(uint64_t), true, &b->arguments, "arguments") : YK_E_MEM;
     for (uint32_t i = 0; i < p->graph->n_slot && !st; i++)
         b->address[i] = slot_address(s, i);
     if (!st) {
@@ -294,6 +297,19 @@ static yk_status scratch_need(yk_device *dev, vlk_memory *scratch, uint64_t byte
     return vlk_memory_new(dev, bytes, false, scratch, "scratch memory");
 }
 
+/* A driver that ends loops early leaves wrong results: that fails the queue. */
+static yk_status stopped_check(const yk_program *p, const binding *b, char why[KIT_WHY])
+{
+    const uint64_t stopped = ((const volatile uint64_t *)b->arguments.host)[p->kit.n_arg];
+    if (!stopped)
+        return YK_OK;
+    const kit_launch *l = &p->kit.launch[stopped - 1];
+    snprintf(why, KIT_WHY,
+             "node %u (%s): %.50s ends a kernel's loops after 65535 rounds, and %s needs more; give this rank fewer rows",
+             l->node, kit_op_name(p->graph->node[l->node].op), p->dev->physical->properties.deviceName, l->kernel);
+    return YK_E_UNSUPPORTED;
+}
+
 static yk_status lane_submit(yk_program *p, vlk_lane *lane, const yk_submit *s, char why[KIT_WHY])
 {
     binding *b = NULL;
@@ -306,11 +322,13 @@ static yk_status lane_submit(yk_program *p, vlk_lane *lane, const yk_submit *s, 
         return st;
     }
     const VkResult result = vlk_lane_run(p->dev, lane, b->commands);
+    if (result == VK_SUCCESS)
+        st = stopped_check(p, b, why);
     binding_give(p, b);
     if (result != VK_SUCCESS)
         snprintf(why, KIT_WHY, "a program of %u nodes (the first one %s) on %.80s: %s", p->graph->n_node, kit_op_name(p->graph->node[0].op),
                  p->dev->physical->properties.deviceName, vlk_result_name(result));
-    return vlk_result_status(result);
+    return result == VK_SUCCESS ? st : vlk_result_status(result);
 }
 
 yk_status vlk_program_run(yk_device *dev, const yk_submit *s, char why[KIT_WHY])

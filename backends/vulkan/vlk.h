@@ -37,6 +37,7 @@ yk_status vlk_error(VkResult result, const char *what);
 /* ---- probe.c ---- */
 void vlk_probe_drivers(void); /* leaves out drivers that abort or hang, by VK_DRIVER_FILES */
 bool vlk_probe_helper(const char *value); /* as an option may name one */
+bool vlk_probe_cores(const char *value);
 
 /* ---- list.c ---- */
 typedef struct vlk_physical { /* a device as it was found; lives until vlk_devices_forget */
@@ -49,6 +50,7 @@ typedef struct vlk_physical { /* a device as it was found; lives until vlk_devic
     uint32_t staging_type; /* of memory that the host reads and writes */
     bool visible;          /* the host sees buffers */
     bool keeps_nan;        /* a kernel may ask for NaN and infinity to be kept */
+    bool ends_loops;       /* llvmpipe: after 65535 rounds of a kernel's loops, without a word */
     bool budget;           /* VK_EXT_memory_budget */
 } vlk_physical;
 yk_status vlk_device_count(uint32_t *n);

@@ -173,8 +173,9 @@ yk_status vlk_copy_run(yk_device *dev, const yk_copy *c, char why[KIT_WHY])
     if (!lane->staging.buffer && !(c->src && c->dst) && (s = vlk_memory_new(dev, STAGING, true, &lane->staging, "memory for copies")))
         snprintf(why, KIT_WHY, "no memory for copies between host and device");
     if (!s) {
-        result = c->src && c->dst ? region_copy(dev, lane, c->src->memory.buffer, c->src_offset, c->dst->memory.buffer, c->dst_offset, c->bytes)
-                                  : host_copy(dev, lane, c);
+        result = !c->src || !c->dst ? host_copy(dev, lane, c)
+                                    : region_copy(dev, lane, c->src->memory.buffer, c->src_offset, c->dst->memory.buffer,
+                                                  c->dst_offset, c->bytes);
         if ((s = vlk_result_status(result)) != YK_OK)
             snprintf(why, KIT_WHY, "a copy of %llu bytes: %s", (unsigned long long)c->bytes, vlk_result_name(result));
     }

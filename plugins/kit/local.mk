@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 # The kit: a convenience library for plugins, and the kernel sources as C strings.
 noinst_LTLIBRARIES += libkit.la
-libkit_la_SOURCES = plugins/kit/cache.c plugins/kit/cache.h plugins/kit/clock.h plugins/kit/emit.c plugins/kit/emit.h \
-	plugins/kit/emit_kernel.c plugins/kit/lower/chain.c \
-	plugins/kit/lower/conv.c plugins/kit/lower/data.c plugins/kit/lower/dot.c plugins/kit/lower/launch.c \
-	plugins/kit/lower/internal.h plugins/kit/lower/lower.c plugins/kit/lower/lower.h plugins/kit/lower/nn.c \
-	plugins/kit/options.c plugins/kit/options.h plugins/kit/plugin.h plugins/kit/program.c plugins/kit/program.h \
-	plugins/kit/queue.c plugins/kit/queue.h \
+libkit_la_SOURCES = plugins/kit/cache.c plugins/kit/cache.h plugins/kit/clock.h plugins/kit/cores.c \
+	plugins/kit/cores.h plugins/kit/emit.c plugins/kit/emit.h plugins/kit/emit_kernel.c plugins/kit/lower/chain.c \
+	plugins/kit/lower/conv.c plugins/kit/lower/data.c plugins/kit/lower/dot.c plugins/kit/lower/internal.h \
+	plugins/kit/lower/launch.c plugins/kit/lower/lower.c plugins/kit/lower/lower.h plugins/kit/lower/nn.c \
+	plugins/kit/options.c plugins/kit/options.h plugins/kit/plugin.h plugins/kit/probe.c plugins/kit/probe.h \
+	plugins/kit/program.c plugins/kit/program.h plugins/kit/queue.c plugins/kit/queue.h \
 	plugins/kit/source.c plugins/kit/source.h plugins/kit/spirv/compile.h plugins/kit/spirv/expr.c \
 	plugins/kit/spirv/lex.c plugins/kit/spirv/macro.c plugins/kit/spirv/memory.c plugins/kit/spirv/module.c \
 	plugins/kit/spirv/opcodes.h plugins/kit/spirv/spirv.h plugins/kit/spirv/stmt.c plugins/kit/spirv/unit.c \

@@ -26,6 +26,7 @@ endif
 UNIT_TESTS += tests/unit/nn/tables.test
 UNIT_TESTS += tests/unit/plan/passes.test
 UNIT_TESTS += tests/unit/run/train.test
+UNIT_TESTS += tests/unit/vulkan/spirv.test
 # in builds of their own by ./check: under TSan, and by clang
 TSAN_TESTS += tests/unit/cpu/gemm.test tests/unit/cpu/queue.test tests/unit/data/loader.test tests/unit/job/api.test
 TSAN_TESTS += tests/unit/control/garbage.test tests/unit/local/garbage.test tests/unit/run/train.test
@@ -51,6 +52,11 @@ tests_unit_opencl_fake_icd_la_LDFLAGS = $(TEST_MODULE)
 tests_unit_opencl_hang_icd_la_LDFLAGS = $(TEST_MODULE)
 tests_unit_opencl_fake_test_LDADD = $(LDADD) $(OPENCL_LIBS)
 tests_unit_opencl_nn_test_LDFLAGS = $(AM_LDFLAGS) -export-dynamic
+endif
+if WITH_VULKAN
+check_LTLIBRARIES += tests/unit/vulkan/bad_icd.la tests/unit/vulkan/hang_icd.la
+tests_unit_vulkan_bad_icd_la_LDFLAGS = $(TEST_MODULE)
+tests_unit_vulkan_hang_icd_la_LDFLAGS = $(TEST_MODULE)
 endif
 endif
 noinst_HEADERS += tests/unit/balance/world.h

@@ -133,7 +133,7 @@ typedef struct spv_compile {
     uint32_t n_id, type_id[SPV_TYPES], pointer_id[SPV_SPACES][SPV_TYPES], void_function, import;
     spv_constant constant[SPV_CONSTANTS];
     uint32_t n_constant, local_bytes;
-    uint32_t group_id[3], lane_id;
+    uint32_t group_id[3], lane_id, stopped_id, launch_id, stopped_variable;
     bool open;        /* the block that is written has no end yet */
     uint32_t effects; /* grows with each instruction that may not run where the text does not run it */
     /* the function that is expanded */
@@ -175,6 +175,8 @@ void spv_label(spv_compile *c, uint32_t label); /* ends an open block by going t
 void spv_branch(spv_compile *c, uint32_t label);
 /* The code behind `from`, which is taken out, to be put back after other code. */
 spv_words spv_code_cut(spv_compile *c, size_t from);
+void spv_loop_left(spv_compile *c, uint32_t condition);
+void spv_kernel_return(spv_compile *c);
 void spv_module_begin(spv_compile *c);
 void spv_module_end(spv_compile *c, spv_words *out);
 

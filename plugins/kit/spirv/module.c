@@ -9,7 +9,9 @@ void spv_op(spv_compile *c, spv_words *words, uint32_t op, const uint32_t *opera
     spv_words_add(c, words, operand, n);
 }
 
-static void op_text(spv_compile *c, spv_words *words, uint32_t op, const uint32_t *before, size_t n, const char *text, const spv_words *after)
+/* An instruction with a text behind its first n operands, and others behind the text. */
+static void op_text(spv_compile *c, spv_words *words, uint32_t op, const uint32_t *before, size_t n, const char *text,
+                    const spv_words *after)
 {
     uint32_t packed[16] = {0};
     const size_t n_text = strlen(text) / 4 + 1;
@@ -144,17 +146,60 @@ spv_words spv_code_cut(spv_compile *c, size_t from)
     return cut;
 }
 
+/* ---- Loops that the driver ends ---- */
+
+/* After a loop: whether its condition still holds. */
+void spv_loop_left(spv_compile *c, uint32_t condition)
+{
+    const uint32_t type = spv_type_id(c, SPV_BOOL), before = spv_id(c), now = spv_id(c);
+    SPV_CODE(c, OpLoad, type, before, c->stopped_variable);
+    SPV_CODE(c, OpLogicalOr, type, now, before, condition);
+    SPV_CODE(c, OpStore, c->stopped_variable, now);
+}
+
+static void stopped_begin(spv_compile *c)
+{
+    const uint32_t one = spv_constant_id(c, SPV_U32, 1), zero = spv_constant_id(c, SPV_U32, 0), no = spv_id(c);
+    c->stopped_variable = spv_variable_new(c, SPV_BOOL);
+    SPV_CODE(c, OpIEqual, spv_type_id(c, SPV_BOOL), no, one, zero);
+    SPV_CODE(c, OpStore, c->stopped_variable, no);
+}
+
+static void stopped_tell(spv_compile *c)
+{
+    const uint32_t stopped = spv_id(c), tell = spv_id(c), merge = spv_id(c), place = spv_id(c);
+    SPV_CODE(c, OpLoad, spv_type_id(c, SPV_BOOL), stopped, c->stopped_variable);
+    SPV_CODE(c, OpSelectionMerge, merge, 0);
+    SPV_CODE(c, OpBranchConditional, stopped, tell, merge);
+    c->open = false;
+    spv_label(c, tell);
+    SPV_CODE(c, OpConvertUToPtr, spv_pointer_id(c, SPV_GLOBAL, SPV_U32), place, c->stopped_id);
+    SPV_CODE(c, OpStore, place, c->launch_id, MemoryAligned, 4);
+    spv_label(c, merge);
+}
+
+void spv_kernel_return(spv_compile *c)
+{
+    spv_code(c);
+    if (c->source->checks_loops)
+        stopped_tell(c);
+    spv_op(c, &c->code, OpReturn, NULL, 0);
+    c->open = false;
+}
+
 /* ---- The whole ---- */
 
+/* As kit_spirv_push. */
 static void push_type(spv_compile *c)
 {
+    static const uint32_t offset[] = {0, 8, 16, 20, 24, 28};
     const uint32_t u64 = spv_type_id(c, SPV_U64), u32 = spv_type_id(c, SPV_U32), block = spv_id(c), pointer = spv_id(c), push = spv_id(c);
-    SPV_OP(c, &c->globals, OpTypeStruct, block, u64, u32, u32, u32);
+    SPV_OP(c, &c->globals, OpTypeStruct, block, u64, u64, u32, u32, u32, u32);
     SPV_OP(c, &c->globals, OpTypePointer, pointer, ClassPushConstant, block);
     SPV_OP(c, &c->globals, OpVariable, pointer, push, ClassPushConstant);
     SPV_OP(c, &c->decorations, OpDecorate, block, DecorBlock);
-    for (uint32_t i = 0; i < 4; i++)
-        SPV_OP(c, &c->decorations, OpMemberDecorate, block, i, DecorOffset, i ? 4 + 4 * i : 0);
+    for (uint32_t i = 0; i < sizeof offset / sizeof *offset; i++)
+        SPV_OP(c, &c->decorations, OpMemberDecorate, block, i, DecorOffset, offset[i]);
     spv_words_add(c, &c->interface, &push, 1);
     c->group_id[0] = push; /* until the kernel's first block has what is needed of it */
 }
@@ -180,14 +225,17 @@ static uint32_t push_member(spv_compile *c, uint32_t push, uint32_t pointer, uin
 /* Where this work-item is, and the address of its arguments, in `group_id`, `lane_id` and `result_variable`. */
 static void places_read(spv_compile *c, uint32_t vector, uint32_t group, uint32_t lane)
 {
-    const uint32_t push = c->group_id[0], u32 = spv_type_id(c, SPV_U32), p32 = spv_id(c), p64 = spv_id(c), groups = spv_id(c), lanes = spv_id(c);
+    const uint32_t push = c->group_id[0], u32 = spv_type_id(c, SPV_U32), p32 = spv_id(c), p64 = spv_id(c);
+    const uint32_t groups = spv_id(c), lanes = spv_id(c);
     SPV_OP(c, &c->globals, OpTypePointer, p32, ClassPushConstant, u32);
     SPV_OP(c, &c->globals, OpTypePointer, p64, ClassPushConstant, spv_type_id(c, SPV_U64));
     SPV_CODE(c, OpLoad, vector, groups, group);
     SPV_CODE(c, OpLoad, vector, lanes, lane);
     c->result_variable = push_member(c, push, p64, SPV_U64, 0);
+    c->stopped_id = push_member(c, push, p64, SPV_U64, 1);
+    c->launch_id = push_member(c, push, p32, SPV_U32, 5);
     for (uint32_t i = 0; i < 3; i++) {
-        const uint32_t own = spv_id(c), from = push_member(c, push, p32, SPV_U32, i + 1);
+        const uint32_t own = spv_id(c), from = push_member(c, push, p32, SPV_U32, i + 2);
         c->group_id[i] = spv_id(c);
         SPV_CODE(c, OpCompositeExtract, u32, own, groups, i);
         SPV_CODE(c, OpIAdd, u32, c->group_id[i], own, from);
@@ -209,6 +257,8 @@ void spv_module_begin(spv_compile *c)
     push_type(c);
     const uint32_t group = builtin_new(c, BuiltInWorkgroupId, input), lane = builtin_new(c, BuiltInLocalInvocationId, input);
     places_read(c, vector, group, lane);
+    if (c->source->checks_loops)
+        stopped_begin(c);
 }
 
 static void head_write(spv_compile *c, uint32_t main, spv_words *out)
@@ -231,7 +281,7 @@ void spv_module_end(spv_compile *c, spv_words *out)
 {
     const uint32_t main = spv_id(c);
     if (c->open)
-        spv_op(c, &c->code, OpReturn, NULL, 0);
+        spv_kernel_return(c);
     const uint32_t first = c->code.n > 1 ? c->code.at[1] : 0; /* label of the first block, which begins with the variables */
     head_write(c, main, out);
     spv_words_add(c, out, c->decorations.at, c->decorations.n);

@@ -16,8 +16,9 @@
 /* What a launch is told, in this layout. */
 typedef struct kit_spirv_push {
     uint64_t arguments; /* address of a word of 8 bytes per kit_arg: the address where memory begins, or the number in its low bytes */
+    uint64_t stopped;   /* address of 4 bytes that get .. */
     uint32_t group[3];  /* added to the number of the work-group, so that a grid may be dispatched in parts */
-    uint32_t unused;
+    uint32_t launch;    /* .. this, if a loop was left by the driver (kit_spirv_source.checks_loops) */
 } kit_spirv_push;
 
 typedef struct kit_spirv_source {
@@ -26,6 +27,7 @@ typedef struct kit_spirv_source {
     const char *kernel;          /* which of the kernels */
     uint32_t local;              /* work-items of a group */
     bool keeps_nan;              /* the device has shaderSignedZeroInfNanPreserveFloat32 */
+    bool checks_loops;           /* the driver ends loops after some number of rounds, without a word, as llvmpipe does */
 } kit_spirv_source;
 
 typedef struct kit_spirv {

@@ -338,22 +338,31 @@ static void loop_condition(spv_compile *c, const loop *l)
     spv_label(c, body);
 }
 
-static void loop_end(spv_compile *c, const loop *l)
+/* `condition`: its first token, which is read again where drivers end loops; what is left is the same either way. */
+static void loop_end(spv_compile *c, const loop *l, size_t condition)
 {
+    const size_t at = c->at;
+    spv_item known;
     spv_branch(c, l->header);
     spv_label(c, l->merge);
     c->continue_label = l->outer_next;
+    if (!c->source->checks_loops || c->failed)
+        return;
+    c->at = condition;
+    spv_loop_left(c, spv_condition(c, &known));
+    c->at = at;
 }
 
 static void while_read(spv_compile *c)
 {
     const loop l = loop_begin(c);
     spv_expect(c, '(');
+    const size_t condition = c->at;
     loop_condition(c, &l);
     spv_expect(c, ')');
     statement_read(c);
     spv_label(c, l.next);
-    loop_end(c, &l);
+    loop_end(c, &l, condition);
 }
 
 /* for (int i = 0; i < n; i++) with a small constant n: each time through is written by itself, with i a constant. */
@@ -366,10 +375,11 @@ static bool loop_is_counted(spv_compile *c, counted *k)
 {
     const size_t from = c->at;
     const spv_token *t = &c->token.at[from];
-    bool is = from + 12 < c->token.n && t[0].kind == SPV_NAME && t[0].symbol->type == SPV_I32 && t[1].kind == SPV_NAME && token_is(t + 2, '=') &&
-              t[3].length == 1 && t[3].text[0] == '0' && token_is(t + 4, ';') && t[5].kind == SPV_NAME && t[5].symbol == t[1].symbol &&
-              token_is(t + 6, '<') && t[7].kind == SPV_NUMBER && token_is(t + 8, ';') && t[9].kind == SPV_NAME &&
-              t[9].symbol == t[1].symbol && token_is(t + 10, SPV_P2('+', '+')) && token_is(t + 11, ')');
+    bool is = from + 12 < c->token.n && t[0].kind == SPV_NAME && t[0].symbol->type == SPV_I32 && t[1].kind == SPV_NAME &&
+              token_is(t + 2, '=') && t[3].length == 1 && t[3].text[0] == '0' && token_is(t + 4, ';');
+    is = is && t[5].kind == SPV_NAME && t[5].symbol == t[1].symbol && token_is(t + 6, '<') && t[7].kind == SPV_NUMBER &&
+         token_is(t + 8, ';') && t[9].kind == SPV_NAME && t[9].symbol == t[1].symbol && token_is(t + 10, SPV_P2('+', '+')) &&
+         token_is(t + 11, ')');
     if (!is)
         return false;
     c->at = from + 7;
@@ -407,8 +417,10 @@ static void for_read(spv_compile *c)
         spv_expect(c, ';');
     }
     const loop l = loop_begin(c);
-    if (!token_is(spv_next(c), ';'))
-        loop_condition(c, &l);
+    const size_t condition = c->at;
+    if (token_is(spv_next(c), ';'))
+        spv_fail(c, "a loop without a condition");
+    loop_condition(c, &l);
     spv_expect(c, ';');
     const size_t step = c->at;
     skip_to(c, ')');
@@ -420,7 +432,7 @@ static void for_read(spv_compile *c)
     if (!token_is(spv_next(c), ')'))
         spv_expression(c);
     c->at = end;
-    loop_end(c, &l);
+    loop_end(c, &l, condition);
     spv_scope_end(c, mark);
 }
 
@@ -456,8 +468,7 @@ static void return_write(spv_compile *c)
         v = spv_convert(c, spv_load(c, spv_expression(c)), c->function->result.type);
     spv_expect(c, ';');
     if (c->function->kernel) {
-        spv_op(c, spv_code(c), OpReturn, NULL, 0);
-        c->open = false;
+        spv_kernel_return(c);
         return;
     }
     if (!c->function->leaves_early) {

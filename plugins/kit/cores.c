@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Lists of cores as options name them: options.c checks them, env.c binds threads to them. */
 #define _GNU_SOURCE
-#include "backends/opencl/cores.h"
+#include "plugins/kit/cores.h"
 
 #include <stdlib.h>
 
-int ocl_cores_parse(const char *list, cpu_set_t *set)
+int kit_cores_parse(const char *list, cpu_set_t *set)
 {
     CPU_ZERO(set);
     for (const char *p = list; *p;) {

@@ -1,0 +1,102 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+# The Vulkan plugin on Mesa's lavapipe: the suite under the validation layer, with memory that is copied, with other widths of vectors;
+# trainings beside the CPU plugin; drivers that abort, hang or are not there.
+. "$YOKE_SOURCE/tests/cts/lib.sh"
+PLUGIN=$YOKE_BUILD/.libs/yoke_vulkan.so
+XFAIL="--xfail $YOKE_SOURCE/tests/cts/vulkan.xfail"
+[ -e "$PLUGIN" ] || skip_all "the Vulkan plugin is not built"
+# lavapipe: kernels run in the thread that submits, and new memory is not zero
+export YOKE_PLUGIN_DIR="$YOKE_BUILD/.libs" LP_NUM_THREADS=0 LVP_POISON_MEMORY=1
+"$CTS" --plugin "$PLUGIN" --only abi/devices >"$WORK/out" 2>&1
+grep -q 'it has 0' "$WORK/out" && skip_all "no Vulkan device here"
+
+if [ "$SANITIZER" = thread ]; then
+    run_cts "vulkan's queues" "$PLUGIN" --group buffer,queue,rebind --timeout 300
+    finish
+fi
+
+# validated GROUP OPTIONS: the layer says that it is there, and nothing else. Each process writes the file anew, so one group each.
+validated()
+{
+    VK_LAYER_SETTINGS_PATH=$WORK VK_INSTANCE_LAYERS=VK_LAYER_KHRONOS_validation YOKE_VULKAN_STAGING=1 \
+        run_cts "vulkan with memory of its own, validated: $1" "$PLUGIN" --timeout 300 --group "$@"
+    grep -q 'Validation Layer Active' "$WORK/layer.log" && ! grep -a -E -A3 'Validation (Error|Warning|Performance)' "$WORK/layer.log"
+    result $? "the validation layer has nothing to say of $1"
+}
+
+if [ -e /usr/share/vulkan/explicit_layer.d/VkLayer_khronos_validation.json ]; then
+    printf 'khronos_validation.%s\n' "debug_action = VK_DBG_LAYER_ACTION_LOG_MSG" "report_flags = error,warn,info" \
+        "log_filename = $WORK/layer.log" >"$WORK/vk_layer_settings.txt"
+    for group in buffer queue rebind; do validated $group; done
+    validated random --count 8
+    validated composite --quick
+fi
+
+# Each case compiles kernels, so not all of them run; YOKE_CTS_FULL=1 runs them.
+[ -n "$YOKE_CTS_FULL" ] || QUICK=--quick
+# shellcheck disable=SC2086
+run_cts "vulkan" "$PLUGIN" --timeout 300 $QUICK $XFAIL
+for width in 128 512; do
+    LP_NATIVE_VECTOR_WIDTH=$width run_cts "vulkan in vectors of $width bits" "$PLUGIN" --group rebind,random --count 6 --timeout 300
+done
+
+# bench DEVICES FILE OPTIONS: three steps from the same weights
+bench()
+{
+    devices=$1
+    file=$2
+    shift 2
+    "$YOKE_BUILD/yoke" bench step --devices "$devices" --iterations 3 --save-init "$WORK/init" --json "$@" >"$WORK/$file" 2>"$WORK/err"
+}
+
+# train NAME OPTIONS: the losses of some steps, alike on the CPU plugin, on Vulkan, and on both in one job
+train()
+{
+    name=$1
+    shift
+    for file in cpu vulkan both; do
+        case $file in cpu) devices=cpu:0 ;; vulkan) devices=vulkan:0 ;; *) devices="cpu:0! vulkan:0!" ;; esac
+        bench "$devices" $file "$@" || { tail -3 "$WORK/err" | sed 's/^/# /'; result 1 "$name on $devices"; return; }
+    done
+    python3 -c '
+import json, sys
+a, *rest = (json.load(open(f))["losses"] for f in sys.argv[1:])
+print("# losses", a, *rest)
+assert len(a) >= 3
+for b in rest:
+    assert len(a) == len(b) and all(abs(x - y) <= 1e-4 * abs(x) for x, y in zip(a, b))' "$WORK/cpu" "$WORK/vulkan" "$WORK/both"
+    result $? "$name trains as on the CPU, alone and beside it"
+}
+
+train "an MLP" --model mlp --model-config hidden=64+64 --global-batch 16
+train "a BERT" --model bert --global-batch 4 --model-config \
+    hidden_size=32,num_hidden_layers=1,num_attention_heads=2,intermediate_size=64,vocab_size=100,seq_len=16
+
+# manifest NAME: of a driver that is a test's
+manifest()
+{
+    printf '{"file_format_version": "1.0.0", "ICD": {"library_path": "%s/tests/unit/vulkan/.libs/%s_icd.so", "api_version": "1.2.0"}}\n' \
+        "$YOKE_BUILD" "$1" >"$WORK/$1.json"
+}
+
+# driver NAME DRIVERS SAYS DEVICES: what is said, and how many devices are left
+driver()
+{
+    VK_DRIVER_FILES=$2 YOKE_LOG=info timeout 120 "$YOKE_BUILD/yoke" info >"$WORK/info" 2>&1
+    code=$?
+    [ $code = 0 ] && grep -q "$3" "$WORK/info" && [ "$(grep -c '^ *vulkan:[0-9]' "$WORK/info")" = "$4" ]
+    failed=$?
+    [ $failed = 0 ] || sed 's/^/# /' "$WORK/info"
+    result $failed "$1"
+}
+
+manifest bad
+manifest hang
+driver "a driver that aborts is left out" "$WORK/bad.json:$VK_DRIVER_FILES" "bad.json is not used: its driver died of signal 6" 1
+export YOKE_VULKAN_PROBE_MS=3000
+driver "a driver that hangs is left out" "$WORK/hang.json" \
+    "hang.json is not used: its driver gave no answer within 3000 ms" 0
+unset YOKE_VULKAN_PROBE_MS
+driver "no driver is no device" /nonexistent.json "vulkan .*0 devices" 0
+finish

@@ -1,0 +1,157 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The translator of kernels to SPIR-V by itself: every kernel of the kit is translated, the same text gives the same words, and texts
+ * outside the dialect are refused in words that name what is wrong. That the shaders compute is shown by tests/cts/vulkan.sh; that
+ * they are valid, where spirv-val is installed, here.
+ */
+#include <check.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "plugins/kit/spirv/spirv.h"
+
+static char said[400];
+
+static void *host_alloc(size_t bytes, size_t align)
+{
+    void *p = NULL;
+    return posix_memalign(&p, align, bytes) ? NULL : p;
+}
+
+static void host_fail(const char *who, const char *fmt, ...)
+{
+    va_list ap;
+    (void)who;
+    va_start(ap, fmt);
+    vsnprintf(said, sizeof said, fmt, ap);
+    va_end(ap);
+}
+
+static const yk_host host = {.alloc = host_alloc, .free = free, .fail = host_fail};
+static const kit_target target = {.host = &host, .plugin = "test", .units = 1, .max_local = 32u << 10};
+
+static const char *const types[] = {"f32", "f16", "bf16"};
+
+/* Each kernel of the GPU shape, and what its file is compiled with; %s: a type. */
+static const struct {
+    const char *file, *macros, *kernel;
+} kernels[] = {
+    {"nn", "-DT=%s", "layer_norm"}, {"nn", "-DT=%s", "layer_norm_bwd"}, {"nn", "-DT=%s", "layer_norm_params"},
+    {"nn", "-DT=%s", "softmax_fwd"}, {"nn", "-DT=%s", "softmax_bwd"}, {"nn", "-DT=%s", "cross_entropy"},
+    {"nn", "-DT=%s", "cross_entropy_bwd"}, {"nn", "-DT=%s", "bn_stats"}, {"pool", "-DT=%s", "max_pool"},
+    {"pool", "-DT=%s", "max_pool_bwd"}, {"pool", "-DT=%s", "avg_pool"}, {"pool", "-DT=%s", "avg_pool_bwd"},
+    {"data", "-DUNIT_FLOAT -DT=%s", "scatter_rows"}, {"data", "-DUNIT_FLOAT -DT=%s", "dropout_rows"},
+    {"data", "-DUNIT_FLOAT -DT=%s", "narrow_f32"}, {"data", "-DUNIT_FLOAT -DT=%s", "argmax_line"},
+    {"data", "-DUNIT_FLOAT -DT=%s", "unfold_image"}, {"data", "-DUNIT_FLOAT -DT=%s", "fold_image"},
+    {"data", "-DUNIT_COPY -DE=uchar", "copy_any"}, {"data", "-DUNIT_COPY -DE=ulong", "gather_rows"},
+    {"data", "-DUNIT_MAKE", "iota_i32"}, {"data", "-DUNIT_MAKE", "iota_f32"}, {"data", "-DUNIT_MAKE", "rng_rows"},
+    {"data", "-DUNIT_MAKE", "scatter_i32"}, {"data", "-DUNIT_ARGMAX_I", "argmax_i32"}, {"step", "-DT=f32", "adam_step"},
+    {"step", "-DT=f32", "sgd_step"}, {"step", "-DT=f32", "grad_part"}, {"step", "-DT=f32", "grad_sum"},
+};
+#define N_KERNELS ((int)(sizeof kernels / sizeof *kernels))
+
+static yk_status kernel_make(int i, const char *type, bool checks, kit_spirv *shader)
+{
+    char macros[80];
+    kit_spirv_source s = {.macros = macros, .kernel = kernels[i].kernel, .local = 64, .keeps_nan = true, .checks_loops = checks};
+    const char *at = strstr(kernels[i].macros, "%s");
+    const int before = at ? (int)(at - kernels[i].macros) : (int)strlen(kernels[i].macros);
+    snprintf(macros, sizeof macros, "%.*s%s", before, kernels[i].macros, at ? type : "");
+    ck_assert(kit_unit_parts(&target, kernels[i].file, NULL, s.part));
+    return kit_spirv_make(&target, &s, shader);
+}
+
+static void shader_validate(const kit_spirv *shader, const char *kernel)
+{
+    char path[] = "/tmp/yoke-spirv-XXXXXX", command[120];
+    const int fd = mkstemp(path);
+    FILE *f = fdopen(fd, "wb");
+    ck_assert_ptr_nonnull(f);
+    ck_assert_uint_eq(fwrite(shader->word, sizeof *shader->word, shader->n_word, f), shader->n_word);
+    fclose(f);
+    snprintf(command, sizeof command, "! command -v spirv-val >/dev/null || spirv-val --target-env vulkan1.2 %s", path);
+    ck_assert_msg(system(command) == 0, "%s is no valid shader", kernel);
+    remove(path);
+}
+
+START_TEST(kernel_is_translated_and_valid)
+{
+    for (int type = 0; type < 3; type++) {
+        kit_spirv a, b;
+        ck_assert_msg(kernel_make(_i, types[type], type == 1, &a) == YK_OK, "%s: %s", kernels[_i].kernel, said);
+        ck_assert_uint_eq(kernel_make(_i, types[type], type == 1, &b), YK_OK);
+        ck_assert_uint_eq(a.n_word, b.n_word);
+        ck_assert_mem_eq(a.word, b.word, a.n_word * sizeof *a.word);
+        shader_validate(&a, kernels[_i].kernel);
+        kit_spirv_free(&a);
+        kit_spirv_free(&b);
+    }
+}
+END_TEST
+
+static const struct {
+    const char *text, *says;
+} wrong[] = {
+    {"KERNEL void k(OUT(float, y)) { AT(float, y); y[0] = z; }", "z is not known"},
+    {"KERNEL void k(OUT(float, y)) { AT(float, y); y[0] = 1.0f }", "where ; is expected"},
+    {"KERNEL void k(OUT(float, y)) { AT(float, y); y[0] = (1 + 2; }", "where ) is expected"},
+    {"KERNEL void k(OUT(float, y)) { AT(float, y); y[0] = 1.0f;", "has no end"},
+    {"KERNEL void k(OUT(float, y)) { AT(float, y); break; }", "break is not known"},
+    {"FN int f(int x) { return f(x); } KERNEL void k(OUT(int, y)) { AT(int, y); y[0] = f(1); }", "calls itself"},
+    {"KERNEL void k(OUT(float, y)) { AT(float, y); continue; }", "continue outside a loop"},
+    {"KERNEL void k(OUT(float, y)) { AT(float, y); float a[n]; }", "n is not known"},
+    {"KERNEL void k(OUT(float, y)) { AT(float, y); 1 = 2; }", "cannot be assigned to"},
+    {"KERNEL void other(OUT(float, y)) { }", "there is no such kernel"},
+    {"#define M(a) a\nKERNEL void k(OUT(float, y)) { M(1", "have no end"},
+    {"#include <x>\n", "#include is not of the dialect"},
+    {"float x;", "outside a function"},
+    {"KERNEL void k(OUT(float, y)) { AT(float, y); y[0] = 1.0f << 2; }", "an operator"},
+};
+
+START_TEST(text_outside_the_dialect_is_refused_by_name)
+{
+    kit_spirv shader;
+    kit_spirv_source s = {.macros = "", .kernel = "k", .local = 1};
+    ck_assert(kit_unit_parts(&target, NULL, wrong[_i].text, s.part));
+    ck_assert_uint_eq(kit_spirv_make(&target, &s, &shader), YK_E_INTERNAL);
+    ck_assert_msg(strstr(said, wrong[_i].says) != NULL, "it says: %s", said);
+    ck_assert_ptr_null(shader.word);
+}
+END_TEST
+
+/* Cut anywhere, a kernel's text is refused or translated, and never read past its end. */
+START_TEST(text_that_is_cut_does_no_harm)
+{
+    static const char whole[] = "#define F(a, b) K_CAT(a, b)\nFN float f(float v) { if (v > 1.0f) return v; return F(v, ) * 2; }\n"
+                                "KERNEL void k(IN(float, x), OUT(float, y), long n)\n{ ATC(float, x); AT(float, y); LOCAL float s[4];\n"
+                                "for (long i = LANE; i < n; i += TEAM) { if (i == 3) continue; y[i] = f(x[i]) + (i ? s[0] : 0x1fu); }\n"
+                                "while (n < 0 && x[0] > 1) { } BARRIER(); }\n";
+    for (size_t n = 0; n < sizeof whole; n++) {
+        char *text = strndup(whole, n);
+        kit_spirv shader;
+        kit_spirv_source s = {.macros = "", .kernel = "k", .local = 1};
+        ck_assert(kit_unit_parts(&target, NULL, text, s.part));
+        if (kit_spirv_make(&target, &s, &shader) == YK_OK)
+            kit_spirv_free(&shader);
+        else
+            ck_assert_uint_lt(n, sizeof whole - 2);
+        free(text);
+    }
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("spirv");
+    TCase *c = tcase_create("kernels");
+    tcase_add_loop_test(c, kernel_is_translated_and_valid, 0, N_KERNELS);
+    tcase_add_loop_test(c, text_outside_the_dialect_is_refused_by_name, 0, (int)(sizeof wrong / sizeof *wrong));
+    tcase_add_test(c, text_that_is_cut_does_no_harm);
+    suite_add_tcase(suite, c);
+    SRunner *runner = srunner_create(suite);
+    srunner_set_tap(runner, "-");
+    srunner_run_all(runner, CK_SILENT);
+    srunner_free(runner);
+    return 0;
+}
