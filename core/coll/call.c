@@ -133,6 +133,8 @@ static int32_t compare_place(const yk__coll *coll, const yk__call *own, const yk
         return -1;
     if (by_common) {
         ahead = (int32_t)(theirs->call.common - own->common);
+        if (ahead > 0 && own->comm == YK__COMM_WORLD && (int32_t)(theirs->begun[YK__COMM_WORLD] - own->sequence) >= 0)
+            return -1; /* it has begun it: what it sent is on its way */
         if (ahead == 0 && theirs->call.is_common != own->is_common)
             return own->is_common ? 1 : -1;
         return ahead;

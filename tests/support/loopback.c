@@ -376,10 +376,26 @@ static void receive_some(yk_tr *t, end *p)
     }
 }
 
+static int64_t now_ms(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
+}
+
+static int64_t held_until; /* atomic: ms */
+
+void loopback_hold(int ms)
+{
+    __atomic_store_n(&held_until, now_ms() + ms, __ATOMIC_RELAXED);
+}
+
 static void move_all(yk_tr *t)
 {
+    const bool held = now_ms() < __atomic_load_n(&held_until, __ATOMIC_RELAXED);
     for (uint32_t r = 0; r < t->ranks; r++) {
-        receive_some(t, &t->peer[r]);
+        if (!held)
+            receive_some(t, &t->peer[r]);
         send_some(t, &t->peer[r]);
     }
 }

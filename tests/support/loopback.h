@@ -6,5 +6,7 @@
 #include <yoke/transport.h>
 
 const yk_transport *loopback_transport(void);
+/* For so long nothing that others send arrives at this process. */
+void loopback_hold(int ms);
 
 #endif
