@@ -220,7 +220,8 @@ static yk_status run_bad(yk__group *g, bool excludes, yk_error *err)
         if (net_setup(&r, dev, g, &c, YK_OPT_ADAM, err) || (excludes && exclude_last(&r, err)))
             break;
         spoils = true;
-        if (run_window(&r, excludes ? 3 : turn, false, &out, &said) != YK_E_NUMERIC || !strstr(said.text, "the gradient of \"p0\" is not finite"))
+        if (run_window(&r, excludes ? 3 : turn, false, &out, &said) != YK_E_NUMERIC ||
+            !strstr(said.text, "the gradient of \"p0\" is not finite"))
             yk__fail(err, YK_E_INTERNAL, "turn %d: %s", turn, said.text);
         yk__engine_free(r.e);
     }
