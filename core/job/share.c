@@ -163,7 +163,8 @@ static void shares_log(const yk_job *job)
         return;
     for (uint32_t r = 0; r < job->team.world && used + 40 < sizeof text; r++)
         used += (size_t)snprintf(text + used, sizeof text - used, " %llu (%.2f)", (unsigned long long)s->share[r], owns[r]);
-    yk__log(YK_LOG_DEBUG, "balance", "shares (parts of the optimizer):%s", text);
+    yk__log(YK_LOG_DEBUG, "balance", "step %llu: shares (parts of the optimizer):%s",
+            (unsigned long long)(job->opt ? job->opt->steps : 0), text);
 }
 
 static yk_status roles_take(yk_job *job, yk_error *err)

@@ -203,9 +203,9 @@ static yk_status make_step_program(yk__optim *optim, yk_error *err)
     return err->status;
 }
 
-yk_status yk__optim_make(yk__optim *optim, yk_error *err)
+yk_status yk__optim_make(yk__optim *optim, bool stats, yk_error *err)
 {
-    if (optim->params->exchange->world == 1 && !optim->stat_prog && make_stats(optim, err))
+    if (stats && !optim->stat_prog && make_stats(optim, err))
         return err->status;
     if (optim->step_prog && optim->n_compute != optim->params->n_compute) { /* it is to write the new copies, too */
         if (yk__queue_idle(optim->exec->queue, err))

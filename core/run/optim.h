@@ -14,7 +14,7 @@ typedef struct yk__optim {
     bool has_layout;
     yk__opt_layout layout;
     uint32_t *group_of;                /* by parameter */
-    yk__prog *step_prog, *stat_prog;   /* stat_prog: in a group of one */
+    yk__prog *step_prog, *stat_prog;   /* stat_prog: of an only member */
     uint32_t n_compute;                /* copies of parameters when step_prog was made: it writes them in a group of one */
     uint32_t n_stat;
     float *hyper;                      /* step_prog's input: 64 numbers for each group */
@@ -23,8 +23,8 @@ typedef struct yk__optim {
 
 /* What the programs are to do; once. */
 yk_status yk__optim_set_layout(yk__optim *optim, const yk__opt_layout *layout, yk_error *err);
-yk_status yk__optim_make(yk__optim *optim, yk_error *err); /* the programs that are missing */
-void yk__optim_drop(yk__optim *optim);                     /* the programs and their numbers */
+yk_status yk__optim_make(yk__optim *optim, bool stats, yk_error *err); /* the programs that are missing; stats: stat_prog too */
+void yk__optim_drop(yk__optim *optim);                                 /* the programs and their numbers */
 void yk__optim_free(yk__optim *optim);
 
 #endif
