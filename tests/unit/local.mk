@@ -19,7 +19,8 @@ UNIT_TESTS += tests/unit/job/memory.test tests/unit/job/pack.test tests/unit/job
 UNIT_TESTS += tests/unit/kit/cpu_shape.test tests/unit/kit/gpu_shape.test tests/unit/kit/lower.test
 UNIT_TESTS += tests/unit/local/garbage.test
 if WITH_SODIUM
-UNIT_TESTS += tests/unit/net/frame.test tests/unit/net/hello.test
+UNIT_TESTS += tests/unit/net/frame.test tests/unit/net/hello.test tests/unit/sock/open.test
+TSAN_TESTS += tests/unit/sock/open.test
 CLANG_TESTS += tests/unit/net/frame.test tests/unit/net/hello.test
 endif
 UNIT_TESTS += tests/unit/nn/tables.test
