@@ -18,6 +18,7 @@
 #include "core/base/mem.h"
 #include "core/base/option.h"
 #include "core/device/intern.h"
+#include "core/device/module.h"
 #include "core/graph/graph.h"
 
 typedef struct option {
@@ -126,13 +127,6 @@ static yk_status host_eval_node(const yk_graph *g, uint32_t node, void *const *s
     if (yk__eval_node(g, node, slot, &err))
         host_fail("host", "%s", err.text);
     return err.status;
-}
-
-bool yk__others_can_write(const struct stat *st)
-{
-    if (st->st_uid != geteuid() && st->st_uid != 0)
-        return true;
-    return (st->st_mode & S_IWOTH) || ((st->st_mode & S_IWGRP) && st->st_gid != getegid() && st->st_gid != 0);
 }
 
 /* Makes a folder and those above it, for the owner alone; 0 when it is there and can be written. */

@@ -5,9 +5,8 @@
 #ifndef YOKE_CORE_DEVICE_INTERN_H
 #define YOKE_CORE_DEVICE_INTERN_H
 
-#include <sys/stat.h>
-
 #include "core/device/device.h"
+#include "core/device/module.h"
 
 struct yk__plugin {
     yk__plugin *next;
@@ -35,11 +34,7 @@ yk_status yk__plugin_start(yk__plugin *p, yk_error *err);
 /* Names of the plugins in the folder and of those linked in, separated by ", "; allocated. */
 char *yk__plugin_names(void);
 char *yk__plugin_loaded_names(bool linked_only); /* of those that are loaded, or of those linked in alone */
-/* Somebody else than the user and root may change this file or folder: what lies there must not run in this process. */
-bool yk__others_can_write(const struct stat *st);
-/* The folder plugins are looked for in. */
-const char *yk__plugin_folder(void);
-/* Allocated: the names of the plugins in it, separated by ", "; the name in "yoke_NAME.so", or NULL; `s`, which is taken, with a
+/* Allocated: the names of the plugins in the folder, separated by ", "; the name in "yoke_NAME.so", or NULL; `s`, which is taken, with a
  * further name (NULL or "": none). */
 char *yk__plugin_folder_names(void);
 char *yk__plugin_file_name(const char *file);

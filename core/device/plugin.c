@@ -1,11 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Loading plugins. A file is checked before it is mapped, mapped with RTLD_NOW|RTLD_LOCAL, and never unmapped: vendor
- * libraries keep threads and exit handlers.
- */
+/* Loading plugins, by name or by path; a file that is named twice is one plugin. */
 #include "config.h"
 
-#include <dlfcn.h>
 #include <errno.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -37,51 +33,6 @@ yk_status yk__plugin_fail(yk_error *err, const yk__plugin *p, yk_status status, 
 {
     const char *said = yk__plugin_words();
     return yk__fail(err, status, "%s: %s: %s", p->name, what, *said ? said : yk__status_text(status));
-}
-
-/* Whoever can write a folder above can put another one in the place of the plugin's; not where only owners rename (/tmp). */
-static yk_status check_above(const char *path, char *dir, yk_error *err)
-{
-    struct stat st;
-    for (char *slash = strrchr(dir, '/'); slash; slash = strrchr(dir, '/')) {
-        const bool top = slash == dir;
-        slash[top] = 0;
-        if (stat(dir, &st))
-            return yk__fail(err, YK_E_IO, "plugin %s: %s: %s", path, dir, strerror(errno));
-        if ((st.st_mode & S_ISVTX) ? st.st_uid != geteuid() && st.st_uid != 0 : yk__others_can_write(&st))
-            return yk__fail(err, YK_E_ABI, "plugin %s: others can write %s, a folder above it (mode %03o, owner %u, group %u), so "
-                            "it is not loaded; chmod go-w it", path, dir, st.st_mode & 07777u, st.st_uid, st.st_gid);
-        if (top)
-            break;
-    }
-    return YK_OK;
-}
-
-/* What runs inside this process must not be what somebody else can put there. */
-static yk_status check_file(const char *path, struct stat *st, yk_error *err)
-{
-    struct stat folder;
-    char *dir = yk__strdup(path), *slash = dir ? strrchr(dir, '/') : NULL;
-    if (!dir)
-        return yk__fail_mem(err, strlen(path), "a path");
-    if (slash)
-        slash[slash == dir] = 0;
-    if (stat(path, st))
-        yk__fail(err, YK_E_IO, "plugin %s: %s", path, strerror(errno));
-    else if (!S_ISREG(st->st_mode))
-        yk__fail(err, YK_E_ARG, "plugin %s: it is not a file", path);
-    else if (yk__others_can_write(st))
-        yk__fail(err, YK_E_ABI, "plugin %s: others can write this file (mode %03o, owner %u), so it is not loaded; "
-                 "chmod go-w it", path, st->st_mode & 0777u, st->st_uid);
-    else if (stat(slash ? dir : ".", &folder))
-        yk__fail(err, YK_E_IO, "plugin %s: its folder: %s", path, strerror(errno));
-    else if (yk__others_can_write(&folder))
-        yk__fail(err, YK_E_ABI, "plugin %s: others can write its folder %s (mode %03o, owner %u), so it is not loaded; "
-                 "chmod go-w it", path, dir, folder.st_mode & 0777u, folder.st_uid);
-    else if (slash)
-        check_above(path, dir, err);
-    yk__free(dir);
-    return err->status;
 }
 
 static yk__plugin *find_name(const char *name)
@@ -136,17 +87,11 @@ fail:
 
 static yk_status map_file(const char *path, const struct stat *st, yk__plugin **out, yk_error *err)
 {
-    void *dl = dlopen(path, RTLD_NOW | RTLD_LOCAL);
     yk_plugin_query_fn query;
     char who[300];
-    void *symbol;
-    if (!dl) {
-        const char *why = dlerror();
-        return yk__fail(err, YK_E_ABI, "plugin %s: %s", path, why ? why : "the loader gave no reason");
-    }
-    symbol = dlsym(dl, YK_PLUGIN_SYMBOL);
-    if (!symbol)
-        return yk__fail(err, YK_E_ABI, "plugin %s: it has no symbol " YK_PLUGIN_SYMBOL ", so it is no plugin for yoke", path);
+    void *symbol = NULL;
+    if (yk__module_map("plugin", path, YK_PLUGIN_SYMBOL, &symbol, err))
+        return err->status;
     memcpy(&query, &symbol, sizeof query);
     snprintf(who, sizeof who, "plugin %.280s", path);
     return plugin_enlist(query, who, path, st, out, err);
@@ -158,7 +103,7 @@ static yk_status open_path(const char *given, yk__plugin **p, yk_error *err)
     struct stat st;
     if (!path)
         return yk__fail(err, YK_E_IO, "plugin %s: %s", given, strerror(errno));
-    if (check_file(path, &st, err) == YK_OK) {
+    if (yk__module_check("plugin", path, &st, err) == YK_OK) {
         yk__plugin *known = find_file(&st);
         if (known)
             *p = known;

@@ -5,14 +5,8 @@
 #include <string.h>
 
 #include "core/base/mem.h"
-#include "core/base/option.h"
 #include "core/device/intern.h"
-
-const char *yk__plugin_folder(void)
-{
-    const char *s = yk__option_text(YK__OPTION_PLUGIN_DIR);
-    return s ? s : YK_PLUGIN_DIR;
-}
+#include "core/device/module.h"
 
 /* "yoke_NAME.so" -> NAME, or NULL. */
 char *yk__plugin_file_name(const char *file)

@@ -507,7 +507,6 @@ static const struct {
             {"local", yk__local_transport, true, false},
 #ifdef HAVE_SODIUM
             {"sock", yk__sock_transport, true, false},
-            {"sock with a thread", yk__sock_transport, true, true},
 #endif
             {"loopback", loopback_transport, true, false},
             {"threaded", loopback_transport, true, true}};

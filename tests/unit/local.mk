@@ -8,7 +8,8 @@ UNIT_TESTS += tests/unit/cpu/chain.test tests/unit/cpu/gemm.test tests/unit/cpu/
 UNIT_TESTS += tests/unit/cpu/queue.test tests/unit/cpu/rows.test
 UNIT_TESTS += tests/unit/data/csv.test tests/unit/data/idx.test tests/unit/data/large.test tests/unit/data/loader.test
 UNIT_TESTS += tests/unit/data/mask.test tests/unit/data/shards.test tests/unit/data/tokenizer.test
-UNIT_TESTS += tests/unit/device/layers.test tests/unit/device/select.test tests/unit/device/topology.test tests/unit/device/wait.test
+UNIT_TESTS += tests/unit/device/layers.test tests/unit/device/select.test tests/unit/device/topology.test tests/unit/device/transport.test
+UNIT_TESTS += tests/unit/device/wait.test
 UNIT_TESTS += tests/unit/grad/rules.test
 UNIT_TESTS += tests/unit/graph/body.test tests/unit/graph/build.test tests/unit/graph/eval.test tests/unit/graph/golden.test
 UNIT_TESTS += tests/unit/graph/serial.test tests/unit/graph/vectors.test
@@ -20,7 +21,8 @@ UNIT_TESTS += tests/unit/job/sampler.test
 UNIT_TESTS += tests/unit/kit/cpu_shape.test tests/unit/kit/gpu_shape.test tests/unit/kit/lower.test
 UNIT_TESTS += tests/unit/local/garbage.test
 if WITH_SODIUM
-UNIT_TESTS += tests/unit/net/frame.test tests/unit/net/hello.test
+UNIT_TESTS += tests/unit/net/frame.test tests/unit/net/hello.test tests/unit/sock/open.test
+TSAN_TESTS += tests/unit/sock/open.test
 CLANG_TESTS += tests/unit/net/frame.test tests/unit/net/hello.test
 endif
 UNIT_TESTS += tests/unit/nn/tables.test

@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Transports that are shared objects (yoke/transport.h): transport_NAME.so in the folder of plugins, by the rules of plugins.
+ * Thread rule: any thread.
+ */
+#ifndef YOKE_CORE_DEVICE_TRANSPORT_H
+#define YOKE_CORE_DEVICE_TRANSPORT_H
+
+#include <yoke/transport.h>
+
+#include "core/base/error.h"
+
+/* name_or_path: with a '/' in it it is a path. The table stays for as long as the process does. YK_E_ARG for a name that is not there,
+ * YK_E_ABI for a file that is none, or of another major. */
+yk_status yk__transport_load(const char *name_or_path, const yk_transport **table, yk_error *err);
+/* Names of the transports in the folder, separated by ", "; allocated; NULL: no memory. */
+char *yk__transport_names(void);
+
+#endif
