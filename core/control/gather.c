@@ -457,7 +457,8 @@ static yk_status wait_table(const yk__gather_config *config, yk__link *link, yk_
         if (err->status || out->entry)
             return err->status;
         if (ended)
-            return yk__fail(err, YK_E_DEVICE_LOST, "rank 0 ended before the job began");
+            return yk__fail(err, YK_E_DEVICE_LOST, "rank 0 closed the connection before the job began: it ended, or had a rank %u already",
+                            config->rank);
         if (link->silent_ms >= YK__AGENT_SILENT_MS && config->liveness)
             return yk__fail(err, YK_E_DEVICE_LOST, "rank 0 gave no sign of life for %.1f s while the ranks came together",
                             (double)link->silent_ms / 1000);

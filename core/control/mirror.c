@@ -36,7 +36,7 @@ static bool is_urgent(const yk__frame_state *now, const yk__frame_state *sent)
 static void scan_name(const yk__control_slot *s, uint32_t rank, yk__mirror_seen *seen, yk__mirror_send send, void *arg)
 {
     yk__frame_name name = {.rank = rank};
-    if (seen->named || atomic_load(&s->state) != YK__RANK_JOINED)
+    if (seen->named)
         return;
     yk__control_copy_name(name.name, s->name);
     send(arg, YK__FRAME_NAME, &name, sizeof name);
@@ -73,11 +73,12 @@ void yk__mirror_scan(yk__control_head *head, uint32_t rank, bool all, yk__mirror
 {
     const yk__control_slot *s = &head->slot[rank];
     yk__frame_state now;
-    scan_name(s, rank, seen, send, arg);
+    read_state(head, rank, &now); /* before the rest, which is then at least as new: others look at the state first */
+    if (now.state != YK__RANK_ABSENT)
+        scan_name(s, rank, seen, send, arg);
     scan_blob(s, rank, seen, send, arg);
     if (all)
         scan_info(s, rank, seen, send, arg);
-    read_state(head, rank, &now);
     if (!is_urgent(&now, &seen->state) && (!all || !memcmp(&now, &seen->state, sizeof now)))
         return;
     send(arg, YK__FRAME_STATE, &now, sizeof now);

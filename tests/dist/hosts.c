@@ -29,7 +29,7 @@
 #include "tests/support/run.h"
 
 #define RANKS_MOST 5
-#define WATCHDOG_S 60 /* ends a rank that hangs */
+#define WATCHDOG_S 100 /* ends a rank that hangs */
 #define EXCHANGES 40
 
 /* ---- A rank ------------------------------------------------------------------------------------------------------ */
@@ -37,7 +37,7 @@
 static yk_status rank_join(yk__control **c, yk_error *err)
 {
     static uint32_t advance;
-    yk__control_config config = {.liveness_ms = 1300, .join_ms = 8000, .stuck_ms = 30000, .advance = &advance};
+    yk__control_config config = {.liveness_ms = 1300, .join_ms = 30000, .stuck_ms = 30000, .advance = &advance};
     const char *join = getenv("TEST_JOIN_MS");
     yk__origin origin;
     if (join)
@@ -391,7 +391,7 @@ START_TEST(rank_that_never_comes_is_named)
     job j;
     job_new(&j, "abc");
     job_choose_port(&j);
-    setenv("TEST_JOIN_MS", "1500", 1);
+    setenv("TEST_JOIN_MS", "4000", 1);
     for (uint32_t r = 0; r < 2; r++)
         job_start_rank(&j, r, "exchange", "secret");
     job_wait(&j, -1);

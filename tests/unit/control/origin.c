@@ -91,7 +91,7 @@ static const origin_case cases[] = {
     {"JOB_COMPLETION_INDEX=3", "JOB_COMPLETION_INDEX=3", false}, /* a pod has a log of its own */
     {"WORLD_SIZE=2 RANK=0", "'yoke launch", false},
     {"WORLD_SIZE=2 RANK=0", "YOKE_LAUNCHER=none", false},
-    {"YOKE_RANK=1", "not set: YOKE_SIZE, YOKE_ADDR, YOKE_PORT, YOKE_SECRET_FILE", false},
+    {"YOKE_RANK=1", "not set: YOKE_SIZE, YOKE_ADDR, YOKE_PORT, YOKE_SECRET_FILE", true},
     {"YOKE_SIZE=2 YOKE_ADDR=a", "not set: YOKE_RANK, YOKE_PORT, YOKE_SECRET_FILE", false},
     {"YOKE_RANK=2 YOKE_SIZE=2", "YOKE_RANK=2, YOKE_SIZE=2: expected a rank below", false},
     {"YOKE_RANK=x YOKE_SIZE=2", "YOKE_RANK=x, YOKE_SIZE=2: expected", false},
